@@ -1,0 +1,304 @@
+/* engram_accel: the C client of engram-acceld. C11 and C++ clean; link -lengram_accel.
+ *
+ * What:   a handle on one connection and one space. Blocking calls (ea_knn ...) and an asynchronous
+ *         interface (ea_*_send, ea_fd, ea_pump) share it. Replies may come in any order.
+ * Owner:  the caller. Results point into memory of an ea_result, freed with ea_result_free.
+ * Thread: one thread at a time per handle; use a handle per thread. No global state, no signals
+ *         (SIGPIPE is never raised), no threads of its own.
+ * Errors: every call returns an ea_status, gRPC's canonical numbers; ea_error_text says more.
+ *
+ * Connecting is lazy and fails fast. When the daemon went away, the call in hand fails with
+ * EA_UNAVAILABLE, unless it can be repeated (all but collection create and drop), in which case a
+ * blocking call reconnects and repeats it once; the next call reconnects by itself. A restarted
+ * daemon has another ea_instance and no collections: send them again.
+ *
+ * Shapes: matrices are float32, row-major, rows one after the other without gaps. Little-endian
+ * hosts only. The arithmetic is canonical (docs/arithmetic.md): the same bits on every path. */
+#ifndef ENGRAM_ACCEL_H
+#define ENGRAM_ACCEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EA_VERSION_MAJOR 0
+#define EA_VERSION_MINOR 1
+#define EA_NO_ID         UINT64_MAX /* fills the unused end of a kNN row */
+
+#if defined(_WIN32)
+#error "engram_accel talks over Unix sockets and POSIX TCP"
+#endif
+#define EA_API __attribute__((visibility("default")))
+
+typedef enum ea_status {
+    EA_OK = 0,
+    EA_CANCELLED = 1,
+    EA_UNKNOWN = 2,
+    EA_INVALID_ARGUMENT = 3,
+    EA_DEADLINE_EXCEEDED = 4,
+    EA_NOT_FOUND = 5,
+    EA_ALREADY_EXISTS = 6,
+    EA_PERMISSION_DENIED = 7,
+    EA_RESOURCE_EXHAUSTED = 8,
+    EA_FAILED_PRECONDITION = 9,
+    EA_ABORTED = 10,
+    EA_OUT_OF_RANGE = 11,
+    EA_UNIMPLEMENTED = 12,
+    EA_INTERNAL = 13,
+    EA_UNAVAILABLE = 14, /* no daemon there, or the connection was lost */
+    EA_DATA_LOSS = 15,
+    EA_UNAUTHENTICATED = 16
+} ea_status;
+
+typedef enum ea_metric {
+    EA_COSINE = 1,           /* higher is nearer */
+    EA_DOT = 2,              /* higher is nearer */
+    EA_SQUARED_EUCLIDEAN = 3 /* lower is nearer */
+} ea_metric;
+
+typedef enum ea_backend { EA_BACKEND_NONE, EA_BACKEND_CPU, EA_BACKEND_GPU, EA_BACKEND_BOTH } ea_backend;
+
+typedef struct ea_client ea_client;
+
+/* Zero every field you do not set. */
+typedef struct ea_options {
+    const char *socket_path; /* Unix socket; NULL and no host: /run/engram-accel/engram-accel.sock */
+    const char *tcp_host;    /* used when set; numeric or a name */
+    uint16_t tcp_port;
+    const char *space;       /* NULL: "default" */
+    const char *client_name; /* shown in the daemon's log; NULL: "libengram_accel" */
+    const void *token;       /* credentials, when the daemon asks for them; up to 255 bytes */
+    size_t token_bytes;
+    uint32_t connect_timeout_ms; /* 0: 1000 */
+    uint32_t timeout_ms;         /* of each blocking call, and its deadline at the daemon; 0: none */
+} ea_options;
+
+/* Never touches the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
+EA_API ea_status ea_open(const ea_options *options, ea_client **out);
+/* NULL is fine. Requests in flight are cancelled by the disconnect; their callbacks run with
+ * EA_CANCELLED before this returns. */
+EA_API void ea_close(ea_client *c);
+/* Connects and says Hello now, instead of at the first call. */
+EA_API ea_status ea_connect(ea_client *c);
+/* Sets the deadline of later calls; 0: none. */
+EA_API void ea_set_timeout(ea_client *c, uint32_t timeout_ms);
+
+/* Of the last call that failed on this handle: one line, never NULL. */
+EA_API const char *ea_error_text(const ea_client *c);
+/* Its stable sub-code (proto/README.md), 0 for none; whether and when to try again. */
+EA_API uint32_t ea_error_detail(const ea_client *c);
+EA_API bool ea_error_retryable(const ea_client *c);
+EA_API uint32_t ea_error_retry_after_ms(const ea_client *c);
+/* "INVALID_ARGUMENT". */
+EA_API const char *ea_status_name(ea_status status);
+/* "0.1.0", of the library. */
+EA_API const char *ea_library_version(void);
+
+/* How a reply came about. */
+typedef struct ea_meta {
+    ea_backend backend;
+    uint32_t reason;   /* ea_reason_name */
+    uint64_t queue_ns; /* at the daemon, before work began */
+    uint64_t run_ns;   /* working */
+    uint64_t copy_ns;  /* of run_ns, to and from a device */
+    uint64_t version;  /* of the collection */
+} ea_meta;
+EA_API const char *ea_backend_name(ea_backend backend); /* "cpu" */
+EA_API const char *ea_reason_name(uint32_t reason);     /* "gpu_absent" */
+
+/* Result of a call that returns tensors. Zero it before first use; a call frees what it held. */
+typedef struct ea_result {
+    ea_meta meta;
+    uint64_t rows, columns;  /* of scores: queries x columns (see each call) */
+    const float *scores;
+    const uint64_t *ids;
+    const uint32_t *counts;  /* kNN, candidates with k: hits of each query */
+    const uint64_t *offsets; /* similarity with a threshold: rows + 1 */
+    const float *vectors;    /* fetch, weighted average: rows x columns */
+    const uint8_t *found;    /* fetch */
+    uint64_t missing;        /* fetch */
+    void *memory;            /* the library's */
+} ea_result;
+EA_API void ea_result_free(ea_result *r);
+
+/* ---- the daemon ---- */
+
+EA_API ea_status ea_ping(ea_client *c);
+
+typedef struct ea_info {
+    char server_version[33];
+    char build[129];
+    char cpu_features[129];
+    char kernels[17];
+    char gpu[193];
+    uint32_t workers;
+    uint32_t connections;
+    uint32_t process_id;
+    uint64_t uptime_ns;
+    uint64_t memory_bytes_max, memory_bytes_used;
+    uint64_t instance;
+    uint64_t message_bytes_max, body_bytes_max, reply_bytes_max;
+    uint32_t dimension_max, k_max, in_flight_max;
+} ea_info;
+EA_API ea_status ea_get_info(ea_client *c, ea_info *out);
+
+typedef struct ea_operation_stats {
+    const char *name; /* "knn" */
+    uint64_t requests, errors, total_ns, p50_ns, p90_ns, p99_ns, max_ns;
+} ea_operation_stats;
+typedef struct ea_stats {
+    uint64_t connections_open, connections_total, connections_refused, connections_dropped;
+    uint64_t requests_total, errors_total, cancelled_total, deadline_exceeded_total;
+    uint64_t bytes_in, bytes_out, queue_depth, jobs_in_flight;
+    uint64_t memory_bytes_used, memory_bytes_peak;
+    uint64_t collections, rows; /* of this space */
+    uint64_t uptime_ns;
+    uint32_t operation_count;
+    ea_operation_stats operations[24];
+} ea_stats;
+EA_API ea_status ea_get_stats(ea_client *c, ea_stats *out);
+
+/* Random at each start of the daemon; 0 before the first connect. */
+EA_API uint64_t ea_instance(const ea_client *c);
+
+/* ---- collections ---- */
+
+typedef struct ea_collection_info {
+    char name[65];
+    uint32_t dimension;
+    ea_metric metric;
+    uint64_t rows, version, row_bytes, index_bytes;
+} ea_collection_info;
+
+/* dimension 1..16384. ALREADY_EXISTS. out may be NULL. */
+EA_API ea_status ea_collection_create(ea_client *c, const char *name, uint32_t dimension,
+                                      ea_metric metric, ea_collection_info *out);
+EA_API ea_status ea_collection_drop(ea_client *c, const char *name);
+EA_API ea_status ea_collection_describe(ea_client *c, const char *name, ea_collection_info *out);
+/* All of the space's, by name. *out is freed with ea_collection_list_free. */
+EA_API ea_status ea_collection_list(ea_client *c, ea_collection_info **out, size_t *count);
+EA_API void ea_collection_list_free(ea_collection_info *list);
+
+typedef struct ea_upsert_counts {
+    uint64_t inserted, replaced, rows, version;
+} ea_upsert_counts;
+/* Called as an upload goes on; return false to stop (the call then gives EA_CANCELLED; rows already
+ * accepted stay). */
+typedef bool (*ea_progress)(uint64_t rows_done, uint64_t rows_total, void *user);
+
+/* rows: n x dimension. Larger than one request: sent as several, pipelined; then a failure leaves
+ * the requests before it applied, and says how many rows in *out (out may be NULL). */
+EA_API ea_status ea_upsert(ea_client *c, const char *collection, const uint64_t *ids,
+                           const float *rows, uint64_t n, uint32_t dimension,
+                           ea_progress progress, void *user, ea_upsert_counts *out);
+/* Unknown ids are counted in *missing. */
+EA_API ea_status ea_delete(ea_client *c, const char *collection, const uint64_t *ids, uint64_t n,
+                           uint64_t *deleted, uint64_t *missing);
+/* vectors[i] for ids[i]; zeros and found[i] = 0 where there is no such id. */
+EA_API ea_status ea_fetch(ea_client *c, const char *collection, const uint64_t *ids, uint64_t n,
+                          ea_result *out);
+/* limit rows from position offset in storage order: ids and vectors. */
+EA_API ea_status ea_fetch_range(ea_client *c, const char *collection, uint64_t offset,
+                                uint64_t limit, ea_result *out);
+
+/* ---- questions ---- */
+
+/* Allowed ids: a list, or a bitmap (bit i stands for id bitmap_first + i). NULL filter: all. */
+typedef struct ea_filter {
+    const uint64_t *ids;
+    uint64_t id_count;
+    const uint8_t *bitmap;
+    uint64_t bitmap_bytes;
+    uint64_t bitmap_first;
+} ea_filter;
+
+/* The k best rows of each of q queries (q x dimension): ids and scores are rows x columns with
+ * rows = q, columns = min(k, allowed rows); counts[i] of row i are hits, the rest EA_NO_ID and
+ * NaN. threshold may be NULL: keep only scores at least (distances: at most) *threshold. */
+EA_API ea_status ea_knn(ea_client *c, const char *collection, const float *queries, uint64_t q,
+                        uint32_t dimension, uint32_t k, const ea_filter *filter,
+                        const float *threshold, ea_result *out);
+
+/* Scores of each query against every allowed row: scores is q x columns, ids[columns] names them.
+ * With a threshold: offsets[q + 1] into ids and scores, best first. */
+EA_API ea_status ea_similarity(ea_client *c, const char *collection, const float *queries,
+                               uint64_t q, uint32_t dimension, const ea_filter *filter,
+                               const float *threshold, ea_result *out);
+/* The same against rows sent along: n x dimension. ids is NULL without a threshold. */
+EA_API ea_status ea_similarity_inline(ea_client *c, ea_metric metric, const float *queries,
+                                      uint64_t q, const float *rows, uint64_t n,
+                                      uint32_t dimension, const float *threshold, ea_result *out);
+
+/* Query i against candidates[offsets[i] .. offsets[i + 1]) by id; offsets has q + 1 places, NULL
+ * when q = 1. metric 0: the collection's. k = 0: all scores, in order (scores is n x 1); else as
+ * ea_knn. An unknown id is NOT_FOUND. */
+EA_API ea_status ea_score(ea_client *c, const char *collection, ea_metric metric,
+                          const float *queries, uint64_t q, uint32_t dimension,
+                          const uint64_t *offsets, const uint64_t *candidates, uint64_t n,
+                          uint32_t k, ea_result *out);
+/* The same with candidate rows sent along; ids are positions within each list. */
+EA_API ea_status ea_score_inline(ea_client *c, ea_metric metric, const float *queries, uint64_t q,
+                                 uint32_t dimension, const uint64_t *offsets, const float *rows,
+                                 uint64_t n, uint32_t k, ea_result *out);
+
+/* norms_out: n places. */
+EA_API ea_status ea_norms(ea_client *c, const float *rows, uint64_t n, uint32_t dimension,
+                          float *norms_out);
+/* sum(w x) / sum(w) over inline rows; zeros where n = 0 or the weights sum to 0. out: dimension. */
+EA_API ea_status ea_weighted_average(ea_client *c, const float *rows, const float *weights,
+                                     uint64_t n, uint32_t dimension, float *average_out);
+/* The same over resident rows. */
+EA_API ea_status ea_weighted_average_ids(ea_client *c, const char *collection, const uint64_t *ids,
+                                         const float *weights, uint64_t n, uint32_t dimension,
+                                         float *average_out);
+
+/* ---- asynchronous ----
+ * A _send call copies nothing but the request's head: arrays must stay until the callback. Each
+ * callback runs exactly once, from inside ea_pump or ea_close, with the result of the request (freed
+ * by the library when the callback returns unless the callback moved it: zero *result to keep
+ * it). The status's text is ea_error_text inside the callback. Callbacks may send. */
+typedef void (*ea_callback)(ea_client *c, uint64_t request_id, ea_status status, ea_result *result,
+                            void *user);
+
+/* The socket, or -1 while not connected; it may change after a reconnect. */
+EA_API int ea_fd(const ea_client *c);
+/* What to poll the socket for: POLLIN, and POLLOUT while output waits. */
+EA_API short ea_events(const ea_client *c);
+/* Moves bytes and runs callbacks: at most timeout_ms (0: never waits; -1: until something is done).
+ * EA_OK, or why the connection was lost (all requests have been answered then). */
+EA_API ea_status ea_pump(ea_client *c, int timeout_ms);
+/* Requests without an answer yet. */
+EA_API size_t ea_pending(const ea_client *c);
+
+/* Each fills *request_id (may be NULL). timeout_ms 0: the handle's. */
+EA_API ea_status ea_ping_send(ea_client *c, ea_callback callback, void *user, uint64_t *request_id);
+EA_API ea_status ea_knn_send(ea_client *c, const char *collection, const float *queries, uint64_t q,
+                             uint32_t dimension, uint32_t k, const ea_filter *filter,
+                             const float *threshold, uint32_t timeout_ms, ea_callback callback,
+                             void *user, uint64_t *request_id);
+EA_API ea_status ea_similarity_send(ea_client *c, const char *collection, const float *queries,
+                                    uint64_t q, uint32_t dimension, const ea_filter *filter,
+                                    const float *threshold, uint32_t timeout_ms,
+                                    ea_callback callback, void *user, uint64_t *request_id);
+EA_API ea_status ea_score_send(ea_client *c, const char *collection, ea_metric metric,
+                               const float *queries, uint64_t q, uint32_t dimension,
+                               const uint64_t *offsets, const uint64_t *candidates, uint64_t n,
+                               uint32_t k, uint32_t timeout_ms, ea_callback callback, void *user,
+                               uint64_t *request_id);
+EA_API ea_status ea_upsert_send(ea_client *c, const char *collection, const uint64_t *ids,
+                                const float *rows, uint64_t n, uint32_t dimension,
+                                uint32_t timeout_ms, ea_callback callback, void *user,
+                                uint64_t *request_id);
+/* Asks the daemon to drop a request of this handle. Its callback still runs, once, with
+ * EA_CANCELLED or with the answer that was already on its way. */
+EA_API ea_status ea_cancel(ea_client *c, uint64_t request_id);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,66 @@
+/* config: every setting, from one table of key, type, bounds, default and help.
+ * Owner:  main; const after start, but for the live keys, which SIGHUP may replace.
+ * Thread: the loop.
+ * Errors: INVALID_ARGUMENT with "FILE: KEY: reason"; nothing is applied then. */
+#ifndef ENGRAM_BASE_CONFIG_H
+#define ENGRAM_BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "daemon/base/status.h"
+
+enum { CONFIG_TEXT_MAX = 256 };
+
+struct config {
+    char socket_path[CONFIG_TEXT_MAX]; /* socket.path: at most 107 bytes; "": no Unix socket */
+    uint32_t socket_mode;              /* socket.mode: octal text, "0660" */
+    bool tcp_enabled;                  /* tcp.enabled: false */
+    char tcp_host[CONFIG_TEXT_MAX];    /* tcp.host: 127.0.0.0/8 or ::1 only */
+    uint32_t tcp_port;                 /* tcp.port: 0..65535; 0 lets the system choose */
+    uint32_t worker_count;             /* workers.count: 0 = one per usable core, ..256 */
+    bool worker_pin;                   /* workers.pin: true */
+    char kernels[CONFIG_TEXT_MAX];     /* kernels: auto, scalar, avx2, avx512, neon */
+    uint64_t memory_mib_max;           /* memory.max_mib: 0 = three quarters of RAM */
+    uint64_t cache_mib_max;            /* memory.cache_mib: given-back blocks kept; 64 */
+    uint64_t body_mib_max;             /* limits.request_body_mib: 64; 1..1024 */
+    uint64_t reply_mib_max;            /* limits.reply_body_mib: 256; 1..4096 */
+    uint32_t connection_max;           /* limits.connections: 2048; 1..65536 */
+    uint32_t in_flight_max;            /* limits.requests_in_flight, per connection: 1024 */
+    uint32_t job_max;                  /* limits.requests_total: 16384 */
+    uint64_t output_mib_max;           /* limits.output_mib, unread replies per connection: 512 */
+    uint32_t handshake_ms_max;         /* limits.handshake_ms: 5000 (live) */
+    uint32_t stall_ms_max;             /* limits.stall_ms: a half-sent frame or an unread reply may
+                                          stand still this long: 30000 (live) */
+    uint32_t drain_ms_max;             /* limits.drain_ms, after SIGTERM: 10000 (live) */
+    char token_file[CONFIG_TEXT_MAX];  /* auth.token_file: "" = no token asked */
+    char log_level[CONFIG_TEXT_MAX];   /* log.level: error, warning, info, debug (live) */
+};
+
+/* Every default. */
+void config_defaults(struct config *out);
+
+/* Reads a JSON file over *c (nested objects: {"socket": {"path": "..."}}), checks the whole, and
+ * only then changes *c. A missing file is NOT_FOUND. Unknown or repeated key, wrong type, out of
+ * range, not JSON (with line and column): INVALID_ARGUMENT. */
+enum status config_read_file(struct config *c, const char *path, struct failure *f);
+
+/* The same from memory; name stands for the file in messages. */
+enum status config_read_text(struct config *c, const char *text, size_t bytes, const char *name,
+                             struct failure *f);
+
+/* One "key=value" from the command line, over *c. */
+enum status config_set(struct config *c, const char *assignment, struct failure *f);
+
+/* Copies the live keys of `from` to *c; returns how many changed. *ignored (may be NULL): how many
+ * others differ and want a restart. */
+uint32_t config_apply_live(struct config *c, const struct config *from, uint32_t *ignored);
+
+/* The sample file (JSON of all defaults), the help as a table, and the man page's section (troff),
+ * all from the table. */
+void config_print_sample(FILE *out);
+void config_print_help(FILE *out);
+void config_print_man(FILE *out);
+
+#endif

@@ -1,0 +1,178 @@
+/* job: one request on its way through the house. Every room reads it; DESIGN.md 4 is its story.
+ * Owner:  the pipeline's pool. A backend borrows it between submit and done.
+ * Thread: the loop; between submit and done the backend's workers, except `cancelled`, which the
+ *         loop sets and anyone reads.
+ * Errors: carried in `failure`; a job with failure.code != OK is answered with an Error. */
+#ifndef ENGRAM_BASE_JOB_H
+#define ENGRAM_BASE_JOB_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/status.h"
+#include "daemon/heap/heap.h"
+
+struct space;
+struct collection;
+struct vector_kernels;
+
+/* The wire's numbers (proto/engram_accel.proto, Kind). */
+enum operation {
+    OPERATION_NONE = 0,
+    OPERATION_HELLO = 1,
+    OPERATION_PING = 2,
+    OPERATION_INFO = 3,
+    OPERATION_STATS = 4,
+    OPERATION_CANCEL = 5,
+    OPERATION_COLLECTION_CREATE = 16,
+    OPERATION_COLLECTION_DROP = 17,
+    OPERATION_COLLECTION_LIST = 18,
+    OPERATION_COLLECTION_DESCRIBE = 19,
+    OPERATION_UPSERT = 20,
+    OPERATION_DELETE = 21,
+    OPERATION_FETCH = 22,
+    OPERATION_SIMILARITY = 32,
+    OPERATION_KNN = 33,
+    OPERATION_SCORE_CANDIDATES = 34,
+    OPERATION_NORMS = 35,
+    OPERATION_WEIGHTED_AVERAGE = 36,
+    OPERATION_MAX = 64,
+};
+
+/* The wire's numbers. */
+enum dtype {
+    DTYPE_NONE = 0,
+    DTYPE_FLOAT32 = 1,
+    DTYPE_UINT64 = 2,
+    DTYPE_UINT32 = 3,
+    DTYPE_UINT8 = 4,
+};
+enum backend_id { BACKEND_NONE = 0, BACKEND_CPU = 1, BACKEND_GPU = 2, BACKEND_BOTH = 3 };
+enum reason {
+    REASON_NONE = 0,
+    REASON_CHOSEN_FASTER = 1,
+    REASON_BELOW_MIN_BATCH = 2,
+    REASON_GPU_ABSENT = 3,
+    REASON_GPU_DOWN = 4,
+    REASON_PREDICTED_SLOWER = 5,
+    REASON_LOW_SUCCESS_RATE = 6,
+    REASON_VRAM_PRESSURE = 7,
+    REASON_QUEUE_FULL = 8,
+    REASON_FORCED = 9,
+    REASON_FALLBACK_AFTER_ERROR = 10,
+    REASON_PROBE = 11,
+};
+
+static inline size_t dtype_bytes(enum dtype d)
+{
+    switch (d) {
+    case DTYPE_FLOAT32:
+    case DTYPE_UINT32: return 4;
+    case DTYPE_UINT64: return 8;
+    case DTYPE_UINT8: return 1;
+    default: return 0;
+    }
+}
+
+/* A tensor in a body: row-major, data 64-byte aligned. dtype NONE: absent. */
+struct tensor {
+    enum dtype dtype;
+    uint64_t rows, columns;
+    void *data;
+};
+
+/* Decoded and shape-checked by wire/decode: dtypes are right, columns agree with each other,
+ * tensors lie inside the body. Against the collection it is checked when that is looked up. */
+struct job_request {
+    char collection[65];       /* "" where the request names none */
+    struct tensor ids;         /* upsert, delete, fetch, score, weighted average */
+    struct tensor rows;        /* upsert; inline rows of similarity, score, norms, average */
+    struct tensor queries;
+    struct tensor offsets;     /* score; absent: one list of everything */
+    struct tensor weights;
+    struct tensor filter_ids;
+    struct tensor filter_bitmap;
+    uint64_t filter_bitmap_first;
+    uint64_t offset, limit;    /* fetch by position */
+    uint64_t cancel_request_id;
+    uint32_t k;
+    uint32_t dimension;        /* create */
+    uint32_t metric;           /* create; of inline rows; 0: the collection's */
+    float threshold;
+    bool has_threshold;
+};
+
+/* What the workers leave for wire/encode. Tensors point into `block`, in wire order, each on a
+ * 64-byte boundary; bytes between and inside are all written. */
+enum { JOB_TENSORS_MAX = 4 };
+struct job_result {
+    struct heap_block block;
+    uint64_t body_bytes; /* a multiple of 64 */
+    struct tensor tensors[JOB_TENSORS_MAX];
+    /* counts by operation: upsert inserted, replaced; delete deleted, missing; fetch missing;
+     * drop rows */
+    uint64_t counts[2];
+    uint64_t rows;    /* in the collection afterwards */
+    uint64_t version; /* of the collection read or written */
+};
+
+enum job_state {
+    JOB_FREE,
+    JOB_RECEIVED, /* decoded or being decoded */
+    JOB_WAITING,  /* for its collection's turnstile */
+    JOB_QUEUED,   /* in the scheduler */
+    JOB_RUNNING,  /* a backend has it */
+    JOB_DONE,     /* back on the loop */
+    JOB_REPLYING, /* its result is being written to the socket */
+};
+
+struct job;
+
+/* How a job runs on CPU workers: `parts` pieces that may run at once on any thread in any order,
+ * each claimed once; then finish, once, by whoever ended last. The pieces write disjoint places.
+ * Both set job->failure only in finish (a piece notes its failure in its own place). */
+struct job_plan {
+    void (*run_part)(struct job *j, uint32_t part, uint32_t worker);
+    void (*finish)(struct job *j); /* may be NULL */
+    uint32_t parts;                /* >= 1 */
+    struct heap_block scratch;     /* given back by the backend after finish */
+    uint64_t words[12];            /* the operation's own numbers */
+};
+
+struct job {
+    enum job_state state;
+    enum operation operation;
+    uint64_t connection; /* generation-checked id */
+    uint64_t request_id;
+    struct space *space;
+    struct collection *collection; /* held through its turnstile, or NULL */
+    bool holds_turnstile;
+    bool writer;
+    atomic_bool cancelled; /* client cancelled or vanished: result is dropped */
+    bool deadline_passed;
+
+    struct heap_block *body_owner; /* wire body's block, counted by net; NULL: no body */
+    struct job_request request;
+    struct job_result result;
+    struct failure failure;
+
+    enum backend_id backend;
+    enum reason reason;
+    uint64_t deadline_ns; /* absolute, 0: none */
+    uint64_t received_ns, started_ns, finished_ns, copy_ns;
+
+    const struct vector_kernels *kernels;
+    struct heap *heap;
+    uint32_t worker_count;
+    uint64_t reply_bytes_max;
+    struct job_plan plan;
+    atomic_uint next_part;
+    atomic_uint parts_left;
+
+    struct job *next, *previous; /* of the one list it is in */
+    struct job *connection_next, *connection_previous;
+};
+
+#endif

@@ -1,0 +1,115 @@
+#include "daemon/base/status.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+enum status failure_set(struct failure *f, enum status code, enum detail detail,
+                        const char *format, ...)
+{
+    if (!f) return code;
+    f->code = code;
+    f->detail = detail;
+    f->retry_after_ms = 0;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(f->text, sizeof f->text, format, args);
+    va_end(args);
+    return code;
+}
+
+const char *status_name(enum status code)
+{
+    static const char *const names[] = {
+        "OK",
+        "CANCELLED",
+        "UNKNOWN",
+        "INVALID_ARGUMENT",
+        "DEADLINE_EXCEEDED",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "PERMISSION_DENIED",
+        "RESOURCE_EXHAUSTED",
+        "FAILED_PRECONDITION",
+        "ABORTED",
+        "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "DATA_LOSS",
+        "UNAUTHENTICATED",
+    };
+    return (unsigned)code < sizeof names / sizeof *names ? names[code] : "?";
+}
+
+const char *detail_name(enum detail detail)
+{
+    static const char *const names[] = {
+        [DETAIL_NONE] = "none",
+        [DETAIL_BAD_MAGIC] = "bad_magic",
+        [DETAIL_BAD_VERSION] = "bad_version",
+        [DETAIL_MESSAGE_TOO_LARGE] = "message_too_large",
+        [DETAIL_BODY_TOO_LARGE] = "body_too_large",
+        [DETAIL_REPLY_TOO_LARGE] = "reply_too_large",
+        [DETAIL_BAD_MESSAGE] = "bad_message",
+        [DETAIL_BAD_SHAPE] = "bad_shape",
+        [DETAIL_BODY_MISMATCH] = "body_mismatch",
+        [DETAIL_UNKNOWN_KIND] = "unknown_kind",
+        [DETAIL_HELLO_REQUIRED] = "hello_required",
+        [DETAIL_BAD_SPACE] = "bad_space",
+        [DETAIL_BAD_NAME] = "bad_name",
+        [DETAIL_BAD_TOKEN] = "bad_token",
+        [DETAIL_UNKNOWN_COLLECTION] = "unknown_collection",
+        [DETAIL_COLLECTION_EXISTS] = "collection_exists",
+        [DETAIL_BAD_DIMENSION] = "bad_dimension",
+        [DETAIL_BAD_METRIC] = "bad_metric",
+        [DETAIL_BAD_K] = "bad_k",
+        [DETAIL_NOT_FINITE] = "not_finite",
+        [DETAIL_NORM_OVERFLOW] = "norm_overflow",
+        [DETAIL_DUPLICATE_ID] = "duplicate_id",
+        [DETAIL_UNKNOWN_ID] = "unknown_id",
+        [DETAIL_BAD_OFFSETS] = "bad_offsets",
+        [DETAIL_BAD_FILTER] = "bad_filter",
+        [DETAIL_MEMORY] = "memory",
+        [DETAIL_QUEUE_FULL] = "queue_full",
+        [DETAIL_CONNECTIONS] = "connections",
+        [DETAIL_SHUTTING_DOWN] = "shutting_down",
+        [DETAIL_REQUEST_ID_IN_USE] = "request_id_in_use",
+        [DETAIL_CANCELLED_BY_CLIENT] = "cancelled_by_client",
+        [DETAIL_DEADLINE] = "deadline",
+        [DETAIL_TOO_MANY_ROWS] = "too_many_rows",
+        [DETAIL_BAD_THRESHOLD] = "bad_threshold",
+        [DETAIL_BAD_FLAGS] = "bad_flags",
+        [DETAIL_SYSTEM] = "system",
+    };
+    return (unsigned)detail < sizeof names / sizeof *names ? names[detail] : "?";
+}
+
+bool status_retryable(enum status code)
+{
+    return code == STATUS_RESOURCE_EXHAUSTED || code == STATUS_UNAVAILABLE ||
+           code == STATUS_ABORTED || code == STATUS_DEADLINE_EXCEEDED;
+}
+
+enum status status_from_errno(int negative_errno)
+{
+    switch (-negative_errno) {
+    case 0: return STATUS_OK;
+    case EINVAL:
+    case ENAMETOOLONG: return STATUS_INVALID_ARGUMENT;
+    case ENOENT: return STATUS_NOT_FOUND;
+    case EEXIST:
+    case EADDRINUSE: return STATUS_ALREADY_EXISTS;
+    case EACCES:
+    case EPERM: return STATUS_PERMISSION_DENIED;
+    case ENOMEM:
+    case ENOSPC:
+    case EMFILE:
+    case ENFILE: return STATUS_RESOURCE_EXHAUSTED;
+    case ECANCELED: return STATUS_CANCELLED;
+    case ECONNRESET:
+    case EPIPE:
+    case ECONNREFUSED: return STATUS_UNAVAILABLE;
+    default: return STATUS_INTERNAL;
+    }
+}

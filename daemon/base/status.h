@@ -1,0 +1,91 @@
+/* status: the one error enum, its stable sub-codes, and the text that goes with a failure.
+ * Owner:  base; every room returns these.
+ * Thread: any; no state.
+ * Source: codes are gRPC's canonical ones. Both lists are wire format: append, never renumber. */
+#ifndef ENGRAM_BASE_STATUS_H
+#define ENGRAM_BASE_STATUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum status {
+    STATUS_OK = 0,
+    STATUS_CANCELLED = 1,
+    STATUS_UNKNOWN = 2,
+    STATUS_INVALID_ARGUMENT = 3,
+    STATUS_DEADLINE_EXCEEDED = 4,
+    STATUS_NOT_FOUND = 5,
+    STATUS_ALREADY_EXISTS = 6,
+    STATUS_PERMISSION_DENIED = 7,
+    STATUS_RESOURCE_EXHAUSTED = 8,
+    STATUS_FAILED_PRECONDITION = 9,
+    STATUS_ABORTED = 10,
+    STATUS_OUT_OF_RANGE = 11,
+    STATUS_UNIMPLEMENTED = 12,
+    STATUS_INTERNAL = 13,
+    STATUS_UNAVAILABLE = 14,
+    STATUS_DATA_LOSS = 15,
+    STATUS_UNAUTHENTICATED = 16,
+};
+
+enum detail {
+    DETAIL_NONE = 0,
+    DETAIL_BAD_MAGIC = 1,
+    DETAIL_BAD_VERSION = 2,
+    DETAIL_MESSAGE_TOO_LARGE = 3,
+    DETAIL_BODY_TOO_LARGE = 4,
+    DETAIL_REPLY_TOO_LARGE = 5,
+    DETAIL_BAD_MESSAGE = 6,     /* the bytes do not decode */
+    DETAIL_BAD_SHAPE = 7,       /* a tensor's dtype, rows or columns are wrong */
+    DETAIL_BODY_MISMATCH = 8,   /* the tensors do not fill the body */
+    DETAIL_UNKNOWN_KIND = 9,
+    DETAIL_HELLO_REQUIRED = 10, /* first frame was not Hello, or a second Hello */
+    DETAIL_BAD_SPACE = 11,
+    DETAIL_BAD_NAME = 12,
+    DETAIL_BAD_TOKEN = 13,
+    DETAIL_UNKNOWN_COLLECTION = 14,
+    DETAIL_COLLECTION_EXISTS = 15,
+    DETAIL_BAD_DIMENSION = 16,
+    DETAIL_BAD_METRIC = 17,
+    DETAIL_BAD_K = 18,
+    DETAIL_NOT_FINITE = 19,
+    DETAIL_NORM_OVERFLOW = 20,
+    DETAIL_DUPLICATE_ID = 21,
+    DETAIL_UNKNOWN_ID = 22,
+    DETAIL_BAD_OFFSETS = 23,
+    DETAIL_BAD_FILTER = 24,
+    DETAIL_MEMORY = 25,         /* the daemon's memory bound is reached */
+    DETAIL_QUEUE_FULL = 26,
+    DETAIL_CONNECTIONS = 27,    /* the connection bound is reached */
+    DETAIL_SHUTTING_DOWN = 28,
+    DETAIL_REQUEST_ID_IN_USE = 29,
+    DETAIL_CANCELLED_BY_CLIENT = 30,
+    DETAIL_DEADLINE = 31,
+    DETAIL_TOO_MANY_ROWS = 32,
+    DETAIL_BAD_THRESHOLD = 33,
+    DETAIL_BAD_FLAGS = 34,
+    DETAIL_SYSTEM = 35,         /* a system call failed; the text says which */
+};
+
+/* What went wrong, in words a caller can act on. Text never names another space. */
+struct failure {
+    enum status code;
+    enum detail detail;
+    uint32_t retry_after_ms; /* 0: no hint */
+    char text[224];
+};
+
+/* Fills f (f may be NULL) and returns code, so that a leaf can `return failure_set(...)`. */
+enum status failure_set(struct failure *f, enum status code, enum detail detail,
+                        const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* "INVALID_ARGUMENT"; "?" for a number outside the list. */
+const char *status_name(enum status code);
+/* "bad_shape"; "?" for a number outside the list. */
+const char *detail_name(enum detail detail);
+/* Whether the same request may succeed later without a change to it. */
+bool status_retryable(enum status code);
+/* From a negative errno value as libuv gives it; OK for 0. */
+enum status status_from_errno(int negative_errno);
+
+#endif

@@ -1,0 +1,31 @@
+/* backend: what runs jobs. One small const table each; cpu today, the GPU process next.
+ * Owner:  the pipeline.
+ * Thread: the loop calls; done jobs come back through exec/done.h from any thread.
+ * Errors: submit says why it did not take the job, which then is still the caller's. */
+#ifndef ENGRAM_EXEC_BACKEND_H
+#define ENGRAM_EXEC_BACKEND_H
+
+#include "daemon/base/job.h"
+
+struct backend;
+
+struct cost {
+    uint64_t run_ns;   /* predicted, once it starts */
+    uint64_t queue_ns; /* predicted wait before it starts */
+};
+
+struct backend_ops {
+    const char *name;
+    bool (*supports)(const struct backend *b, const struct job *j);
+    struct cost (*estimate)(const struct backend *b, const struct job *j);
+    /* OK: the backend borrows j and reports it done exactly once, later, never from inside this
+     * call. Otherwise j is still the caller's and j->failure says why. */
+    enum status (*submit)(struct backend *b, struct job *j);
+    void (*destroy)(struct backend *b); /* drains first */
+};
+
+struct backend {
+    const struct backend_ops *ops;
+};
+
+#endif

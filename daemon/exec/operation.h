@@ -1,0 +1,33 @@
+/* operation: how each operation becomes parts that CPU workers run (op_*.c fill the table).
+ * Owner:  exec.
+ * Thread: plan runs on the loop; parts and finish on workers.
+ * Errors: plan: INVALID_ARGUMENT what the collection's shape reveals, RESOURCE_EXHAUSTED for
+ *         scratch or a reply past its bound; the job is unchanged but for its failure.
+ *
+ * A plan must not do work that grows with rows: it takes memory and sets numbers. When it
+ * fails, scratch and result block have been given back. */
+#ifndef ENGRAM_EXEC_OPERATION_H
+#define ENGRAM_EXEC_OPERATION_H
+
+#include "daemon/base/job.h"
+
+struct operation_ops {
+    enum operation operation;
+    enum status (*plan)(struct job *j);
+};
+
+/* NULL: the loop answers it by itself. */
+const struct operation_ops *operation_find(enum operation operation);
+
+/* Takes a result block for count tensors whose dtype, rows and columns are set, sets data and
+ * body_bytes, and zeroes the gaps between them. RESOURCE_EXHAUSTED: REPLY_TOO_LARGE, MEMORY. */
+enum status operation_take_result(struct job *j, uint32_t count);
+
+/* Takes scratch (64-byte aligned, contents undefined). RESOURCE_EXHAUSTED/MEMORY. */
+enum status operation_take_scratch(struct job *j, uint64_t bytes);
+
+extern const struct operation_ops operation_knn, operation_similarity, operation_score_candidates,
+    operation_norms, operation_weighted_average, operation_upsert, operation_delete,
+    operation_fetch, operation_drop;
+
+#endif

@@ -1,0 +1,58 @@
+/* heap: the one shared memory: a sealed memfd that CPU workers map and the GPU process will map.
+ * Request bodies, results, scratch and collections live here; references between processes are
+ * offsets, never pointers.
+ * Owner:  main creates it; everyone takes and gives blocks.
+ * Thread: any; one short lock inside, never held across a system call.
+ * Errors: STATUS_RESOURCE_EXHAUSTED when the bound on bytes is reached or no run fits; the heap
+ *         is unchanged.
+ *
+ * Bytes handed to an owner never show another owner's: a block that last belonged to another owner
+ * comes back zeroed, or as fresh zero pages. */
+#ifndef ENGRAM_HEAP_HEAP_H
+#define ENGRAM_HEAP_HEAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/status.h"
+
+struct heap;
+
+enum { HEAP_UNIT = 65536 }; /* smallest block */
+
+struct heap_block {
+    void *data;      /* this process's mapping, 64 KiB aligned; NULL: no block */
+    uint64_t offset; /* the same place for another process */
+    uint64_t bytes;  /* usable, at least what was asked for */
+};
+
+struct heap_usage {
+    uint64_t bytes_max;
+    uint64_t bytes_used;   /* in blocks handed out */
+    uint64_t bytes_cached; /* given back, kept for reuse */
+    uint64_t bytes_peak;   /* of used */
+    uint64_t blocks;       /* handed out */
+};
+
+/* bytes_max: bound on blocks handed out plus cached (the sparse file behind it is larger). */
+enum status heap_create(uint64_t bytes_max, struct heap **out);
+void heap_destroy(struct heap *h);
+
+/* bytes >= 1; owner names the space (0: the daemon itself). Contents: zero, or the same owner's
+ * old bytes. */
+enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out);
+
+/* Gives a block back and clears *b; nothing for an empty one. It may be kept for its owner's next
+ * take; heap_release instead returns its pages to the system at once. */
+void heap_give(struct heap *h, struct heap_block *b);
+void heap_release(struct heap *h, struct heap_block *b);
+
+/* Returns cached memory to the system until at most keep_bytes stay cached. Costs system calls. */
+void heap_trim(struct heap *h, uint64_t keep_bytes);
+
+struct heap_usage heap_usage(struct heap *h);
+
+/* The memfd, sealed against resizing; the heap keeps it. */
+int heap_fd(const struct heap *h);
+
+#endif

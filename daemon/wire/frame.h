@@ -1,0 +1,63 @@
+/* frame: the 32 bytes before every message, and the layout that follows them.
+ *
+ *   offset  0  u32  magic, bytes "EACL"
+ *           4  u8   version (1)
+ *           5  u8   kind (proto Kind)
+ *           6  u16  flags
+ *           8  u64  request id, the client's choice, unique among its requests in flight
+ *          16  u32  message bytes (<= 65,536)
+ *          20  u32  requests: relative deadline in microseconds, 0 for none; replies: 0
+ *          24  u64  body bytes, a multiple of 64
+ *
+ * All little-endian. The message follows at 32, zero-padded so that the body starts at the next
+ * multiple of 64 from the frame's start; each tensor starts at the next multiple of 64. So a frame's
+ * length is a multiple of 64, and frames that start aligned stay aligned.
+ * Owner:  wire. Thread: any; no state. Errors: frame_parse. */
+#ifndef ENGRAM_WIRE_FRAME_H
+#define ENGRAM_WIRE_FRAME_H
+
+#include <stdint.h>
+
+#include "daemon/base/status.h"
+
+enum {
+    FRAME_HEADER_BYTES = 32,
+    FRAME_ALIGN = 64,
+    FRAME_MESSAGE_BYTES_MAX = 65536,
+    FRAME_VERSION = 1,
+    FRAME_FLAG_REPLY = 1,
+    FRAME_FLAG_ERROR = 2,
+};
+#define FRAME_MAGIC UINT32_C(0x4c434145) /* "EACL" read little-endian */
+
+struct frame_header {
+    uint8_t kind;
+    uint16_t flags;
+    uint64_t request_id;
+    uint32_t message_bytes;
+    uint32_t deadline_us;
+    uint64_t body_bytes;
+};
+
+static inline uint64_t frame_align(uint64_t n)
+{
+    return (n + FRAME_ALIGN - 1) & ~(uint64_t)(FRAME_ALIGN - 1);
+}
+
+/* Where the body starts, from the frame's start. */
+static inline uint64_t frame_body_offset(const struct frame_header *h)
+{
+    return frame_align(FRAME_HEADER_BYTES + (uint64_t)h->message_bytes);
+}
+
+/* From FRAME_HEADER_BYTES bytes, any alignment. INVALID_ARGUMENT: BAD_MAGIC, BAD_VERSION,
+ * BAD_FLAGS (a request with flags), BODY_MISMATCH (not a multiple of 64); RESOURCE_EXHAUSTED:
+ * MESSAGE_TOO_LARGE, BODY_TOO_LARGE. After BAD_MAGIC or BAD_VERSION nothing in *out is set; after
+ * the others request_id and kind are, so that the refusal can be addressed. */
+enum status frame_parse(const void *bytes, uint64_t body_bytes_max, struct frame_header *out,
+                        struct failure *f);
+
+/* Writes FRAME_HEADER_BYTES bytes. */
+void frame_write(const struct frame_header *h, void *bytes);
+
+#endif

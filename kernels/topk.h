@@ -1,0 +1,62 @@
+/* topk: the k best (score, id) pairs seen so far, ties by rising id; the same set and order for
+ * every split of the input and every order of arrival.
+ * Owner:  the caller's memory; one per query and worker.
+ * Thread: one at a time.
+ * Errors: none. Scores are never NaN. -0 and +0 tie. */
+#ifndef ENGRAM_KERNELS_TOPK_H
+#define ENGRAM_KERNELS_TOPK_H
+
+#include "kernels/vectors.h"
+
+enum { TOPK_K_MAX = 16384 };
+
+struct topk_entry {
+    uint64_t id;
+    uint32_t key; /* rises from best to worst: sorts by (key, id) */
+    float score;
+};
+
+struct topk {
+    struct topk_entry *entries; /* capacity; the first count are candidates in no order */
+    uint32_t k;
+    uint32_t capacity;
+    uint32_t count;
+    bool lower_is_better;
+    float bound; /* scores strictly worse than this cannot enter */
+};
+
+/* Bytes of entries that topk_init wants for k; a multiple of 64. */
+size_t topk_bytes(uint32_t k);
+
+/* entries: topk_bytes(k), 64-byte aligned. threshold: only scores at least (lower_is_better: at
+ * most) this enter; NULL for none. */
+void topk_init(struct topk *t, void *entries, uint32_t k, bool lower_is_better,
+               const float *threshold);
+
+/* Offers count scores; row i's id is ids[i]. positions: scratch of count + 16. allowed: NULL, or
+ * a bitmap over the rows: bit first_row + i says whether row i may enter. */
+void topk_offer(struct topk *t, const struct vector_kernels *kernels, const float *scores,
+                const uint64_t *ids, size_t count, const uint64_t *allowed, size_t first_row,
+                uint32_t *positions);
+
+/* Adds what `from` holds. */
+void topk_merge(struct topk *t, const struct topk *from);
+
+/* Sorts; writes the best min(k, seen) to ids and scores (k places each) and returns how many. */
+uint32_t topk_finish(struct topk *t, uint64_t *ids, float *scores);
+
+/* Sorts count pairs in place, best first, ties by rising id (for threshold lists). */
+void topk_sort(struct topk_entry *entries, size_t count);
+
+/* The key that sorts a score from best to worst. */
+static inline uint32_t topk_key(float score, bool lower_is_better)
+{
+    union {
+        float f;
+        uint32_t u;
+    } v = {score + 0.0f}; /* -0 + +0 = +0 */
+    uint32_t rising = v.u & 0x80000000u ? ~v.u : v.u | 0x80000000u;
+    return lower_is_better ? rising : ~rising;
+}
+
+#endif
