@@ -11,12 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <uthash.h>
+
 #include "daemon/base/status.h"
 #include "daemon/heap/heap.h"
 
 struct space;
 struct collection;
 struct vector_kernels;
+struct body;
 
 /* The wire's numbers (proto/engram_accel.proto, Kind). */
 enum operation {
@@ -144,16 +147,21 @@ struct job_plan {
 struct job {
     enum job_state state;
     enum operation operation;
-    uint64_t connection; /* generation-checked id */
-    uint64_t request_id;
+    struct job_key {
+        uint64_t connection; /* generation-checked id */
+        uint64_t request_id;
+    } key;
+    UT_hash_handle hh; /* the pipeline's table of jobs in flight, by key */
     struct space *space;
     struct collection *collection; /* held through its turnstile, or NULL */
     bool holds_turnstile;
     bool writer;
-    atomic_bool cancelled; /* client cancelled or vanished: result is dropped */
+    atomic_bool cancelled; /* client cancelled or vanished, or time is up: no more parts run */
+    atomic_bool skipped;   /* a part was not run because of that: there is no result */
     bool deadline_passed;
 
-    struct heap_block *body_owner; /* wire body's block, counted by net; NULL: no body */
+    uint64_t body_bytes;
+    struct body *body; /* holds the wire body's memory (net/body.h); NULL: no body */
     struct job_request request;
     struct job_result result;
     struct failure failure;

@@ -22,7 +22,6 @@ struct space {
     uint32_t number; /* >= 1, never reused: the heap's owner */
     uint32_t connection_count;
     uint64_t collection_count;
-    uint64_t row_count;
     struct collection *collections; /* uthash, by name; store_ functions only */
     struct space *hh_next;          /* the store's list */
 };
@@ -39,6 +38,12 @@ enum status space_name_parse(const char *text, char *name_out, struct failure *f
 
 /* Finds or makes. RESOURCE_EXHAUSTED. */
 enum status store_space(struct store *s, const char *name, struct space **out);
+
+/* Forgets the space when it has neither connections nor collections. */
+void store_space_release(struct store *s, struct space *space);
+
+/* Rows of all its collections, as last published. */
+uint64_t store_space_rows(const struct store *s, const struct space *space);
 
 /* Collection names: 1-64 bytes of [A-Za-z0-9._-]. INVALID_ARGUMENT/BAD_NAME. */
 enum status collection_name_check(const char *name, struct failure *f);

@@ -6,7 +6,7 @@
 #define ENGRAM_WIRE_DECODE_H
 
 #include "daemon/base/job.h"
-#include "daemon/wire/frame.h"
+#include "daemon/base/frame.h"
 
 struct hello {
     uint32_t version_min, version_max;

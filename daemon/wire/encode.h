@@ -6,10 +6,15 @@
 
 #include "daemon/base/job.h"
 #include "daemon/store/collection.h"
-#include "daemon/wire/frame.h"
+#include "daemon/base/frame.h"
 
 /* Enough for any reply's header and padded message. */
-enum { ENCODE_BYTES_MAX = 16384 };
+enum {
+    ENCODE_BYTES_MAX = 16384,
+    ENCODE_RESULT_BYTES_MAX = 1024, /* encode_result */
+    ENCODE_ERROR_BYTES_MAX = 512,   /* encode_error */
+    ENCODE_PING_BYTES = 64,         /* encode_ping, exactly */
+};
 
 struct wire_limits {
     uint64_t body_bytes_max, reply_bytes_max;

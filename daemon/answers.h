@@ -1,0 +1,24 @@
+/* answers: the requests that the loop answers by itself: hello, ping, info, stats, cancel, and the
+ * collection's create, list and describe.
+ * Owner:  the pipeline.
+ * Thread: the loop.
+ * Errors: sent to the client. */
+#ifndef ENGRAM_ANSWERS_H
+#define ENGRAM_ANSWERS_H
+
+#include "daemon/pipeline.h"
+
+/* The first frame of a connection: sets its space, or refuses and closes. */
+void answer_hello(struct pipeline *p, struct connection *c, const struct frame *f);
+/* c is closing: its space has one user fewer. */
+void answer_goodbye(struct pipeline *p, struct connection *c);
+
+void answer_ping(struct pipeline *p, struct connection *c, const struct frame *f);
+
+/* True: j (decoded) was such a request and is answered. */
+bool answer_now(struct pipeline *p, struct connection *c, struct job *j);
+
+/* False: j brings its own rows, so it names no collection. */
+bool operation_needs_collection(const struct job *j);
+
+#endif

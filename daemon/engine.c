@@ -1,0 +1,311 @@
+#include "daemon/engine.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fault.h"
+#include "daemon/base/log.h"
+#include "daemon/exec/workers.h"
+#include "daemon/pipeline.h"
+
+enum { HOUSEKEEPING_MS = 20, TRIM_EVERY = 50 };
+
+enum stop_request { STOP_NONE, STOP_DRAIN, STOP_NOW };
+
+struct engine {
+    struct engine_options options;
+    struct config config;
+    char config_path[4096];
+    uv_loop_t loop;
+    bool loop_open;
+    struct net net;
+    struct pipeline pipeline;
+    bool net_open, listening;
+
+    uv_async_t done_wake, stop_wake;
+    uv_prepare_t turn;
+    uv_timer_t housekeeping, drain_limit;
+    uv_signal_t signals[3];
+    bool handles_open, signals_open;
+    uint32_t trim_countdown;
+    uint64_t requests_at_trim;
+    atomic_int stop_request;
+    bool draining;
+};
+
+/* ---------------------------------------------------------------- stopping */
+
+static void close_handle(uv_handle_t *handle, void *unused)
+{
+    if (!uv_is_closing(handle)) uv_close(handle, NULL);
+}
+
+/* Closes connections and our handles; the loop ends when jobs in flight are back. */
+static void stop_now(struct engine *e)
+{
+    if (e->net_open) net_close(&e->net);
+    if (e->pipeline.job_count == 0) uv_stop(&e->loop);
+}
+
+static void on_drain_limit(uv_timer_t *timer)
+{
+    struct engine *e = timer->data;
+    log_warning("drain: %u requests were still in flight after limits.drain_ms",
+                e->pipeline.job_count);
+    atomic_store(&e->stop_request, STOP_NOW);
+    stop_now(e);
+}
+
+static void start_drain(struct engine *e)
+{
+    if (e->draining) return;
+    e->draining = true;
+    log_info("stopping: finishing %u requests of %u connections", e->pipeline.job_count,
+             e->net.counters.open);
+    if (e->options.notify) e->options.notify("STOPPING=1");
+    pipeline_drain(&e->pipeline);
+    net_drain(&e->net);
+    uv_timer_start(&e->drain_limit, on_drain_limit, e->config.drain_ms_max, 0);
+}
+
+static void on_stop_wake(uv_async_t *async)
+{
+    struct engine *e = async->data;
+    if (atomic_load(&e->stop_request) == STOP_NOW)
+        stop_now(e);
+    else
+        start_drain(e);
+}
+
+void engine_stop(struct engine *e, bool drain)
+{
+    atomic_store(&e->stop_request, drain ? STOP_DRAIN : STOP_NOW);
+    uv_async_send(&e->stop_wake);
+}
+
+/* ---------------------------------------------------------------- signals */
+
+static void reload(struct engine *e)
+{
+    struct config fresh;
+    struct failure f = {0};
+    uint32_t ignored = 0;
+    if (!e->config_path[0]) {
+        log_info("SIGHUP: no configuration file is in use, nothing to re-read");
+        return;
+    }
+    config_defaults(&fresh);
+    if (config_read_file(&fresh, e->config_path, &f)) {
+        log_error("SIGHUP: %s; the settings in use stay", f.text);
+        return;
+    }
+    uint32_t changed = config_apply_live(&e->config, &fresh, &ignored);
+    log_set_level_name(e->config.log_level);
+    log_info("SIGHUP: %s: %u live settings changed%s", e->config_path, changed,
+             ignored ? "; others differ and want a restart" : "");
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct engine *e = handle->data;
+    if (number == SIGHUP) {
+        reload(e);
+    } else if (!e->draining) {
+        atomic_store(&e->stop_request, STOP_DRAIN);
+        start_drain(e);
+    } else {
+        log_info("stopping at once");
+        atomic_store(&e->stop_request, STOP_NOW);
+        stop_now(e);
+    }
+}
+
+/* ---------------------------------------------------------------- turning */
+
+static void wake_loop(void *owner)
+{
+    struct engine *e = owner;
+    uv_async_send(&e->done_wake);
+}
+
+static void on_done_wake(uv_async_t *async)
+{
+    struct engine *e = async->data;
+    pipeline_tick(&e->pipeline);
+}
+
+/* Before the loop sleeps: everything that this turn made ready goes out. */
+static void on_turn(uv_prepare_t *prepare)
+{
+    struct engine *e = prepare->data;
+    pipeline_tick(&e->pipeline);
+    net_flush(&e->net);
+    if (e->draining && e->net.counters.open == 0) atomic_store(&e->stop_request, STOP_NOW);
+    if (atomic_load(&e->stop_request) == STOP_NOW) stop_now(e);
+}
+
+static void on_housekeeping(uv_timer_t *timer)
+{
+    struct engine *e = timer->data;
+    pipeline_expire(&e->pipeline, clock_now_ns());
+    if (++e->trim_countdown < TRIM_EVERY) return;
+    e->trim_countdown = 0;
+    bool idle = e->pipeline.job_count == 0 &&
+                e->pipeline.stats.requests_total == e->requests_at_trim;
+    e->requests_at_trim = e->pipeline.stats.requests_total;
+    heap_trim(e->pipeline.heap, idle ? 0 : e->config.cache_mib_max << 20);
+}
+
+/* ---------------------------------------------------------------- building */
+
+static enum status read_token(struct engine *e, struct failure *f)
+{
+    const char *path = e->config.token_file;
+    if (!path[0]) return STATUS_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    uint8_t text[257];
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+    int why = errno;
+    if (fd >= 0) close(fd);
+    if (n < 0)
+        return failure_set(f, status_from_errno(-why), DETAIL_SYSTEM, "auth.token_file: %s: %s",
+                           path, strerror(why));
+    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r'))
+        n--;
+    if (n < 1 || n > 255)
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
+                           "auth.token_file: %s: a token has 1 to 255 bytes", path);
+    memcpy(e->pipeline.token, text, (size_t)n);
+    e->pipeline.token_bytes = (uint32_t)n;
+    return STATUS_OK;
+}
+
+static uint64_t memory_bytes(const struct config *c)
+{
+    if (c->memory_mib_max) return c->memory_mib_max << 20;
+    return uv_get_total_memory() / 4 * 3;
+}
+
+static enum status build_rooms(struct engine *e, struct failure *f)
+{
+    struct pipeline *p = &e->pipeline;
+    p->kernels = vectors_choose(e->config.kernels);
+    if (!p->kernels)
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
+                           "kernels: this machine cannot run '%s'", e->config.kernels);
+    enum status st = heap_create(memory_bytes(&e->config), &p->heap);
+    if (st)
+        return failure_set(f, st, DETAIL_MEMORY, "memory.max_mib: cannot map %llu MiB",
+                           (unsigned long long)(memory_bytes(&e->config) >> 20));
+    st = store_create(p->heap, p->kernels, &p->store);
+    if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for the store");
+    p->worker_count =
+        e->config.worker_count ? e->config.worker_count : workers_usable_processors();
+    p->done.wake = wake_loop;
+    p->done.owner = e;
+    st = workers_create(p->worker_count, e->config.worker_pin, &p->done, &p->cpu);
+    if (st)
+        return failure_set(f, st, DETAIL_SYSTEM, "workers.count: cannot start %u threads",
+                           p->worker_count);
+    p->net = &e->net;
+    st = pipeline_init(p, &e->config);
+    if (st) return failure_set(f, st, DETAIL_MEMORY, "limits.requests_total: no memory");
+    return read_token(e, f);
+}
+
+static int open_handles(struct engine *e)
+{
+    uv_loop_t *loop = &e->loop;
+    int rc = fault_here("engine: handles") ? UV_ENOMEM : 0;
+    if (!rc) rc = uv_async_init(loop, &e->done_wake, on_done_wake);
+    if (!rc) rc = uv_async_init(loop, &e->stop_wake, on_stop_wake);
+    if (rc) return rc;
+    uv_prepare_init(loop, &e->turn);
+    uv_timer_init(loop, &e->housekeeping);
+    uv_timer_init(loop, &e->drain_limit);
+    e->done_wake.data = e->stop_wake.data = e->turn.data = e;
+    e->housekeeping.data = e->drain_limit.data = e;
+    e->handles_open = true;
+    uv_prepare_start(&e->turn, on_turn);
+    uv_timer_start(&e->housekeeping, on_housekeeping, HOUSEKEEPING_MS, HOUSEKEEPING_MS);
+    if (!e->options.handle_signals) return 0;
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    for (int i = 0; i < 3; i++) {
+        rc = uv_signal_init(loop, &e->signals[i]);
+        if (rc) return rc;
+        e->signals[i].data = e;
+        rc = uv_signal_start(&e->signals[i], on_signal, numbers[i]);
+        if (rc) return rc;
+    }
+    return 0;
+}
+
+enum status engine_create(const struct engine_options *options, struct engine **out,
+                          struct failure *f)
+{
+    struct engine *e = fault_here("engine: allocate") ? NULL : calloc(1, sizeof *e);
+    if (!e) return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory");
+    e->options = *options;
+    e->config = options->config;
+    if (options->config_path && strlen(options->config_path) < sizeof e->config_path)
+        strcpy(e->config_path, options->config_path);
+    enum status st = STATUS_OK;
+    int rc = fault_here("engine: loop") ? UV_ENOMEM : uv_loop_init(&e->loop);
+    e->loop_open = rc == 0;
+    if (!rc) rc = open_handles(e);
+    if (rc) st = failure_set(f, status_from_errno(rc), DETAIL_SYSTEM, "loop: %s", uv_strerror(rc));
+    if (!st) st = build_rooms(e, f);
+    if (!st) {
+        struct net_events events = pipeline_net_events(&e->pipeline);
+        e->net_open = true;
+        st = net_init(&e->net, &e->loop, e->pipeline.heap, &e->config, &events);
+        if (st) failure_set(f, st, DETAIL_MEMORY, "limits.connections: no memory for the tables");
+    }
+    if (!st) st = net_listen(&e->net, options->inherited_fd, f);
+    if (st) {
+        engine_destroy(e);
+        return st;
+    }
+    *out = e;
+    return STATUS_OK;
+}
+
+void engine_run(struct engine *e)
+{
+    if (e->options.notify) e->options.notify("READY=1");
+    uv_run(&e->loop, UV_RUN_DEFAULT);
+}
+
+void engine_destroy(struct engine *e)
+{
+    if (!e) return;
+    struct pipeline *p = &e->pipeline;
+    if (e->net_open) net_close(&e->net);
+    if (p->cpu) p->cpu->ops->destroy(p->cpu); /* drains: what is left comes back through done */
+    if (e->handles_open) pipeline_abandon(p);
+    if (e->loop_open) {
+        uv_walk(&e->loop, close_handle, NULL);
+        uv_run(&e->loop, UV_RUN_DEFAULT);
+        int rc = uv_loop_close(&e->loop);
+        assert(rc == 0);
+        (void)rc;
+    }
+    if (e->net_open) net_finish(&e->net);
+    pipeline_finish(p);
+    store_destroy(p->store);
+    heap_destroy(p->heap);
+    free(e);
+}
+
+uint16_t engine_tcp_port(const struct engine *e)
+{
+    return net_tcp_port(&e->net);
+}

@@ -1,0 +1,26 @@
+#include "daemon/exec/done.h"
+
+#include <stddef.h>
+
+void done_push(struct done *d, struct job *j)
+{
+    struct job *top = atomic_load_explicit(&d->top, memory_order_relaxed);
+    do {
+        j->next = top;
+    } while (!atomic_compare_exchange_weak_explicit(&d->top, &top, j, memory_order_release,
+                                                    memory_order_relaxed));
+    if (!top) d->wake(d->owner);
+}
+
+struct job *done_take(struct done *d)
+{
+    struct job *newest = atomic_exchange_explicit(&d->top, NULL, memory_order_acquire);
+    struct job *oldest = NULL;
+    while (newest) {
+        struct job *next = newest->next;
+        newest->next = oldest;
+        oldest = newest;
+        newest = next;
+    }
+    return oldest;
+}

@@ -1,0 +1,22 @@
+/* done: the one road back: finished jobs from any thread to the loop.
+ * Owner:  the pipeline.
+ * Thread: done_push any; done_take the loop.
+ * Errors: none: a push allocates nothing. */
+#ifndef ENGRAM_EXEC_DONE_H
+#define ENGRAM_EXEC_DONE_H
+
+#include <stdatomic.h>
+
+#include "daemon/base/job.h"
+
+struct done {
+    _Atomic(struct job *) top;
+    void (*wake)(void *owner); /* called from the pushing thread when the list was empty */
+    void *owner;
+};
+
+void done_push(struct done *d, struct job *j);
+/* All finished jobs, oldest first, linked by next; NULL when there are none. */
+struct job *done_take(struct done *d);
+
+#endif

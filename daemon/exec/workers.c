@@ -1,0 +1,274 @@
+#include "daemon/exec/workers.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fault.h"
+#include "daemon/exec/operation.h"
+
+struct workers {
+    struct backend backend;
+    struct done *done;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct job *head, *tail; /* jobs with parts to claim, oldest first; under lock */
+    uint32_t sleeping;       /* under lock */
+    bool stop;               /* under lock */
+    uint32_t count;
+    pthread_t threads[];
+};
+
+struct worker_start {
+    struct workers *workers;
+    uint32_t number;
+    int processor; /* -1: anywhere */
+};
+
+static void list_remove(struct workers *w, struct job *j)
+{
+    if (j->previous)
+        j->previous->next = j->next;
+    else
+        w->head = j->next;
+    if (j->next)
+        j->next->previous = j->previous;
+    else
+        w->tail = j->previous;
+    j->next = j->previous = NULL;
+}
+
+static void list_prepend(struct workers *w, struct job *j)
+{
+    j->previous = NULL;
+    j->next = w->head;
+    if (w->head)
+        w->head->previous = j;
+    else
+        w->tail = j;
+    w->head = j;
+}
+
+static void list_append(struct workers *w, struct job *j)
+{
+    j->next = NULL;
+    j->previous = w->tail;
+    if (w->tail)
+        w->tail->next = j;
+    else
+        w->head = j;
+    w->tail = j;
+}
+
+static bool job_dead(struct job *j)
+{
+    return j->failure.code || atomic_load_explicit(&j->cancelled, memory_order_relaxed);
+}
+
+static void end_job(struct workers *w, struct job *j)
+{
+    if (j->plan.finish) j->plan.finish(j);
+    heap_give(j->heap, &j->plan.scratch);
+    j->finished_ns = clock_now_ns();
+    done_push(w->done, j);
+}
+
+static void run_part(struct workers *w, struct job *j, uint32_t part, uint32_t worker)
+{
+    if (job_dead(j))
+        atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
+    else
+        j->plan.run_part(j, part, worker);
+    if (atomic_fetch_sub_explicit(&j->parts_left, 1, memory_order_acq_rel) == 1) end_job(w, j);
+}
+
+/* Claims the next part of j, which heads the list, under the lock. */
+static uint32_t claim(struct workers *w, struct job *j)
+{
+    uint32_t part = atomic_load_explicit(&j->next_part, memory_order_relaxed);
+    atomic_store_explicit(&j->next_part, part + 1, memory_order_relaxed);
+    if (part + 1 == j->plan.parts) list_remove(w, j);
+    return part;
+}
+
+/* First touch of a job: its preparation, alone; then its parts are open to all. */
+static void begin_job(struct workers *w, struct job *j, uint32_t worker)
+{
+    j->started_ns = clock_now_ns();
+    if (!job_dead(j) && j->plan.prepare) {
+        enum status st = j->plan.prepare(j);
+        assert(!st || j->failure.code == st);
+        (void)st;
+    }
+    uint32_t parts = job_dead(j) ? 0 : j->plan.parts;
+    if (parts == 0) {
+        atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
+        end_job(w, j);
+        return;
+    }
+    atomic_store_explicit(&j->parts_left, parts, memory_order_relaxed);
+    atomic_store_explicit(&j->next_part, 1, memory_order_relaxed);
+    if (parts > 1) {
+        pthread_mutex_lock(&w->lock);
+        list_prepend(w, j);
+        uint32_t wanted = parts - 1 < w->sleeping ? parts - 1 : w->sleeping;
+        for (uint32_t i = 0; i < wanted; i++)
+            pthread_cond_signal(&w->work);
+        pthread_mutex_unlock(&w->lock);
+    }
+    run_part(w, j, 0, worker);
+}
+
+static void work(struct workers *w, uint32_t worker)
+{
+    pthread_mutex_lock(&w->lock);
+    for (;;) {
+        struct job *j = w->head;
+        if (!j) {
+            if (w->stop) break;
+            w->sleeping++;
+            pthread_cond_wait(&w->work, &w->lock);
+            w->sleeping--;
+            continue;
+        }
+        bool fresh = atomic_load_explicit(&j->parts_left, memory_order_relaxed) == 0;
+        uint32_t part = 0;
+        if (fresh)
+            list_remove(w, j);
+        else
+            part = claim(w, j);
+        pthread_mutex_unlock(&w->lock);
+        if (fresh)
+            begin_job(w, j, worker);
+        else
+            run_part(w, j, part, worker);
+        pthread_mutex_lock(&w->lock);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void *worker_main(void *argument)
+{
+    struct worker_start start = *(struct worker_start *)argument;
+    free(argument);
+    char name[16];
+    snprintf(name, sizeof name, "worker %u", start.number);
+    pthread_setname_np(pthread_self(), name);
+    if (start.processor >= 0) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(start.processor, &set);
+        /* Refused in some containers; the work is the same, only less even. */
+        pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    }
+    work(start.workers, start.number);
+    return NULL;
+}
+
+uint32_t workers_usable_processors(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set)) return 1;
+    int count = CPU_COUNT(&set);
+    return count < 1 ? 1 : count > WORKERS_MAX ? WORKERS_MAX : (uint32_t)count;
+}
+
+/* The nth processor of this process's set, counted round. */
+static int nth_processor(uint32_t nth)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) || CPU_COUNT(&set) == 0) return -1;
+    nth %= (uint32_t)CPU_COUNT(&set);
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &set) && nth-- == 0) return i;
+    return -1;
+}
+
+static bool workers_supports(const struct backend *b, const struct job *j)
+{
+    return operation_find(j->operation) != NULL;
+}
+
+static struct cost workers_estimate(const struct backend *b, const struct job *j)
+{
+    return (struct cost){0}; /* the scheduler's model will fill it; one backend needs no choice */
+}
+
+static enum status workers_submit(struct backend *b, struct job *j)
+{
+    struct workers *w = (struct workers *)b;
+    enum status st = operation_find(j->operation)->plan(j);
+    if (st) return st;
+    atomic_store_explicit(&j->parts_left, 0, memory_order_relaxed);
+    pthread_mutex_lock(&w->lock);
+    list_append(w, j);
+    if (w->sleeping) pthread_cond_signal(&w->work);
+    pthread_mutex_unlock(&w->lock);
+    return STATUS_OK;
+}
+
+static void workers_destroy(struct backend *b)
+{
+    struct workers *w = (struct workers *)b;
+    if (!w) return;
+    pthread_mutex_lock(&w->lock);
+    w->stop = true;
+    pthread_cond_broadcast(&w->work);
+    pthread_mutex_unlock(&w->lock);
+    for (uint32_t i = 0; i < w->count; i++)
+        pthread_join(w->threads[i], NULL);
+    pthread_cond_destroy(&w->work);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+static const struct backend_ops workers_ops = {
+    .name = "cpu",
+    .supports = workers_supports,
+    .estimate = workers_estimate,
+    .submit = workers_submit,
+    .destroy = workers_destroy,
+};
+
+static bool start_worker(struct workers *w, bool pin)
+{
+    struct worker_start *start = fault_here("workers: start") ? NULL : malloc(sizeof *start);
+    if (!start) return false;
+    *start = (struct worker_start){w, w->count, pin ? nth_processor(w->count) : -1};
+    if (pthread_create(&w->threads[w->count], NULL, worker_main, start)) {
+        free(start);
+        return false;
+    }
+    w->count++;
+    return true;
+}
+
+enum status workers_create(uint32_t count, bool pin, struct done *done, struct backend **out)
+{
+    assert(count >= 1 && count <= WORKERS_MAX);
+    struct workers *w =
+        fault_here("workers: allocate") ? NULL : calloc(1, sizeof *w + count * sizeof *w->threads);
+    if (!w) return STATUS_RESOURCE_EXHAUSTED;
+    w->backend.ops = &workers_ops;
+    w->done = done;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->work, NULL);
+    /* Signals are the loop's. */
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    bool started = true;
+    for (uint32_t i = 0; i < count && started; i++)
+        started = start_worker(w, pin);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!started) {
+        workers_destroy(&w->backend);
+        return STATUS_RESOURCE_EXHAUSTED;
+    }
+    *out = &w->backend;
+    return STATUS_OK;
+}

@@ -1,0 +1,21 @@
+/* workers: the CPU backend: pinned threads that run the parts of jobs.
+ * Jobs start in the order they were submitted; idle workers share the parts of the oldest job that
+ * has any left, so one large job uses every core and small ones run side by side.
+ * Owner:  the engine.
+ * Thread: create and destroy the loop; see backend.h for the rest.
+ * Errors: workers_create: RESOURCE_EXHAUSTED when a thread cannot be started. */
+#ifndef ENGRAM_EXEC_WORKERS_H
+#define ENGRAM_EXEC_WORKERS_H
+
+#include "daemon/exec/backend.h"
+#include "daemon/exec/done.h"
+
+enum { WORKERS_MAX = 256 };
+
+/* count >= 1; pin: worker i stays on the i-th processor this process may use. */
+enum status workers_create(uint32_t count, bool pin, struct done *done, struct backend **out);
+
+/* Processors this process may run on. */
+uint32_t workers_usable_processors(void);
+
+#endif

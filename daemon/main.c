@@ -1,0 +1,163 @@
+/* engram-acceld: arguments, configuration, the service manager; the engine does the rest. */
+#include <argp.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "daemon/base/config.h"
+#include "daemon/base/log.h"
+#include "daemon/engine.h"
+#include "kernels/vectors.h"
+
+/* Exit codes, also in the man page. */
+enum { EXIT_OK = 0, EXIT_START = 1, EXIT_CONFIG = 2 };
+
+static const char default_config_path[] = "/etc/engram-accel/engram-accel.json";
+
+const char *argp_program_version = "engram-acceld " ENGRAM_VERSION "\n" ENGRAM_BUILD;
+const char *argp_program_bug_address = NULL;
+
+enum { OPTION_CHECK = 256, OPTION_SAMPLE, OPTION_SETTINGS, OPTION_MAN };
+
+static const struct argp_option options[] = {
+    {"config", 'c', "FILE", 0,
+     "Read settings from FILE (default: /etc/engram-accel/engram-accel.json, when it exists)", 0},
+    {"set", 's', "KEY=VALUE", 0, "Set one setting, over the file; may be repeated", 0},
+    {"socket", 'S', "PATH", 0, "Same as --set socket.path=PATH", 0},
+    {"check-config", OPTION_CHECK, NULL, 0, "Check the settings, say OK, and exit", 1},
+    {"print-config", OPTION_SAMPLE, NULL, 0, "Print a file with every default, and exit", 1},
+    {"help-config", OPTION_SETTINGS, NULL, 0, "Explain every setting, and exit", 1},
+    {"print-man", OPTION_MAN, NULL, OPTION_HIDDEN, "Print the man page's section on settings", 1},
+    {0},
+};
+
+struct arguments {
+    const char *config_path;
+    const char *settings[64];
+    unsigned setting_count;
+    char socket_setting[CONFIG_TEXT_MAX + 16];
+    bool check_only;
+};
+
+static void add_setting(struct argp_state *state, struct arguments *a, const char *setting)
+{
+    if (a->setting_count == sizeof a->settings / sizeof *a->settings)
+        argp_error(state, "too many settings");
+    a->settings[a->setting_count++] = setting;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct arguments *a = state->input;
+    switch (key) {
+    case 'c': a->config_path = value; return 0;
+    case 's': add_setting(state, a, value); return 0;
+    case 'S':
+        if (strlen(value) > CONFIG_TEXT_MAX) argp_error(state, "--socket: path too long");
+        snprintf(a->socket_setting, sizeof a->socket_setting, "socket.path=%s", value);
+        add_setting(state, a, a->socket_setting);
+        return 0;
+    case OPTION_CHECK: a->check_only = true; return 0;
+    case OPTION_SAMPLE: config_print_sample(stdout); exit(EXIT_OK);
+    case OPTION_SETTINGS: config_print_help(stdout); exit(EXIT_OK);
+    case OPTION_MAN: config_print_man(stdout); exit(EXIT_OK);
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp parser = {
+    options, parse, NULL,
+    "Keeps vectors resident and answers similarity and kNN requests over a socket.\v"
+    "SIGTERM finishes accepted requests and stops; a second one stops at once. SIGHUP re-reads "
+    "the live settings. Exit codes: 0 stopped as asked, 1 could not start, 2 wrong option or "
+    "setting.",
+    NULL, NULL, NULL};
+
+/* File first, then the command line. What is wrong is on stderr. */
+static bool read_settings(struct arguments *a, struct config *c)
+{
+    struct failure f = {0};
+    config_defaults(c);
+    if (!a->config_path && access(default_config_path, F_OK) == 0)
+        a->config_path = default_config_path;
+    enum status st = a->config_path ? config_read_file(c, a->config_path, &f) : STATUS_OK;
+    for (unsigned i = 0; !st && i < a->setting_count; i++)
+        st = config_set(c, a->settings[i], &f);
+    if (!st && !vectors_choose(c->kernels)) {
+        char cpu[129];
+        vectors_describe_cpu(cpu, sizeof cpu);
+        st = failure_set(&f, STATUS_INVALID_ARGUMENT, DETAIL_NONE,
+                         "kernels: '%s' cannot run here (%s)", c->kernels, cpu);
+    }
+    if (!st && !c->socket_path[0] && !c->tcp_enabled)
+        st = failure_set(&f, STATUS_INVALID_ARGUMENT, DETAIL_NONE,
+                         "socket.path is empty and tcp.enabled is false: nothing to listen on");
+    if (st) fprintf(stderr, "engram-acceld: %s\n", f.text);
+    return !st;
+}
+
+/* Every connection is a descriptor. */
+static void raise_descriptor_limit(const struct config *c)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit)) return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= c->connection_max + 64ull) return;
+    log_warning("limits.connections is %u, but only %llu descriptors may be open",
+                c->connection_max, (unsigned long long)limit.rlim_cur);
+}
+
+static void notify(const char *state)
+{
+    sd_notify(0, state);
+}
+
+static void log_start(const struct engine *e, const struct arguments *a, const struct config *c)
+{
+    char cpu[129];
+    vectors_describe_cpu(cpu, sizeof cpu);
+    log_info("engram-acceld %s, pid %d, settings from %s", ENGRAM_VERSION, getpid(),
+             a->config_path ? a->config_path : "defaults");
+    log_info("cpu: %s; kernels: %s", cpu, vectors_choose(c->kernels)->name);
+    log_info("gpu: absent: this build has no GPU process; the CPU answers everything");
+    if (c->socket_path[0]) log_info("listening on %s", c->socket_path);
+    if (c->tcp_enabled) log_info("listening on %s port %u", c->tcp_host, engine_tcp_port(e));
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments a = {0};
+    struct engine_options engine_options = {.inherited_fd = -1, .handle_signals = true};
+    argp_err_exit_status = EXIT_CONFIG;
+    argp_parse(&parser, argc, argv, 0, NULL, &a);
+    if (!read_settings(&a, &engine_options.config)) return EXIT_CONFIG;
+    const struct config *c = &engine_options.config;
+    log_set_level_name(c->log_level);
+    if (a.check_only) {
+        printf("%s: OK\n", a.config_path ? a.config_path : "defaults");
+        return fflush(stdout) ? EXIT_START : EXIT_OK;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    raise_descriptor_limit(c);
+    int inherited = sd_listen_fds(1);
+    if (inherited > 0) engine_options.inherited_fd = SD_LISTEN_FDS_START;
+    engine_options.config_path = a.config_path;
+    engine_options.notify = notify;
+
+    struct engine *e;
+    struct failure f = {0};
+    if (engine_create(&engine_options, &e, &f)) {
+        log_error("cannot start: %s", f.text);
+        return EXIT_START;
+    }
+    log_start(e, &a, c);
+    engine_run(e);
+    engine_destroy(e);
+    log_info("stopped");
+    return EXIT_OK;
+}

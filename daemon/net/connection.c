@@ -1,0 +1,134 @@
+#include "daemon/net/connection.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fault.h"
+#include "daemon/base/log.h"
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct connection *c = handle->data;
+    struct net *n = c->net;
+    if (c->id) {
+        n->slots[c->slot] = NULL;
+        n->generations[c->slot]++;
+        n->free_slots[n->free_count++] = c->slot;
+        n->counters.open--;
+    }
+    free(c);
+}
+
+static void dirty_remove(struct connection *c)
+{
+    for (struct connection **at = &c->net->dirty; c->is_dirty && *at; at = &(*at)->dirty_next)
+        if (*at == c) {
+            *at = c->dirty_next;
+            c->is_dirty = false;
+            return;
+        }
+}
+
+void connection_close(struct connection *c)
+{
+    if (c->closing) return;
+    c->closing = true;
+    receive_stop(c);
+    if (c->id) c->net->events.on_close(c->net->events.owner, c);
+    output_release(c);
+    receive_release(c);
+    dirty_remove(c);
+    uv_close(&c->uv.handle, on_closed);
+}
+
+void connection_finish(struct connection *c)
+{
+    if (c->finishing || c->closing) return;
+    c->finishing = true;
+    c->finishing_ns = clock_now_ns();
+    connection_wake(c);
+}
+
+void connection_wake(struct connection *c)
+{
+    if (c->is_dirty || c->closing) return;
+    c->is_dirty = true;
+    c->dirty_next = c->net->dirty;
+    c->net->dirty = c;
+}
+
+static void describe_unix_peer(struct connection *c)
+{
+    struct ucred cred;
+    socklen_t size = sizeof cred;
+    uv_os_fd_t fd;
+    if (uv_fileno(&c->uv.handle, &fd) == 0 &&
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0)
+        snprintf(c->peer, sizeof c->peer, "uid %u, process %d", cred.uid, cred.pid);
+    else
+        snprintf(c->peer, sizeof c->peer, "a local process");
+}
+
+static void describe_tcp_peer(struct connection *c)
+{
+    struct sockaddr_storage address;
+    int size = sizeof address;
+    char text[40] = "?";
+    if (uv_tcp_getpeername(&c->uv.tcp, (struct sockaddr *)&address, &size) == 0)
+        uv_ip_name((struct sockaddr *)&address, text, sizeof text);
+    snprintf(c->peer, sizeof c->peer, "%s", text);
+    uv_tcp_nodelay(&c->uv.tcp, 1);
+}
+
+/* The bound is reached: say so and close. The connection has no id: nobody can find it. */
+static void refuse(struct connection *c)
+{
+    c->net->counters.refused++;
+    struct frame_header none = {0};
+    struct failure f;
+    failure_set(&f, STATUS_RESOURCE_EXHAUSTED, DETAIL_CONNECTIONS,
+                "this daemon takes %u connections (limits.connections)",
+                c->net->config->connection_max);
+    f.retry_after_ms = 1000;
+    c->net->events.on_bad_frame(c->net->events.owner, c, &none, &f);
+    output_flush(c);
+    connection_close(c);
+}
+
+void connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
+{
+    struct connection *c = fault_here("connection: allocate") ? NULL : calloc(1, sizeof *c);
+    if (!c) {
+        log_warning("net: no memory for a connection");
+        return;
+    }
+    c->net = n;
+    int rc = is_tcp ? uv_tcp_init(n->loop, &c->uv.tcp) : uv_pipe_init(n->loop, &c->uv.pipe, 0);
+    if (rc) {
+        free(c);
+        return;
+    }
+    c->uv.handle.data = c;
+    if (uv_accept(listener, &c->uv.stream)) {
+        connection_close(c);
+        return;
+    }
+    if (is_tcp)
+        describe_tcp_peer(c);
+    else
+        describe_unix_peer(c);
+    if (n->free_count == 0) {
+        refuse(c);
+        return;
+    }
+    c->slot = n->free_slots[--n->free_count];
+    c->id = (uint64_t)n->generations[c->slot] << 32 | c->slot;
+    n->slots[c->slot] = c;
+    n->counters.opened++;
+    n->counters.open++;
+    c->opened_ns = clock_now_ns();
+    receive_start(c);
+}

@@ -1,0 +1,143 @@
+#include "daemon/net/listener.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/net/connection.h"
+
+enum { BACKLOG = 511 };
+
+static void on_connection(uv_stream_t *stream, int status)
+{
+    struct listener *l = stream->data;
+    if (status == 0) connection_accept(l->net, stream, l->is_tcp);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+static enum status listener_create(struct net *n, bool is_tcp, struct listener **out,
+                                   struct failure *f)
+{
+    struct listener *l = fault_here("listener: allocate") ? NULL : calloc(1, sizeof *l);
+    if (!l) return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_SYSTEM, "no memory to listen");
+    int rc = is_tcp ? uv_tcp_init(n->loop, &l->uv.tcp) : uv_pipe_init(n->loop, &l->uv.pipe, 0);
+    if (rc) {
+        free(l);
+        return failure_set(f, status_from_errno(rc), DETAIL_SYSTEM, "socket: %s", uv_strerror(rc));
+    }
+    l->uv.handle.data = l;
+    l->net = n;
+    l->is_tcp = is_tcp;
+    *out = l;
+    return STATUS_OK;
+}
+
+static enum status listener_start(struct listener *l, const char *what, int rc, struct failure *f)
+{
+    if (!rc && fault_here("listener: listen")) rc = UV_ENOMEM;
+    if (!rc) rc = uv_listen(&l->uv.stream, BACKLOG, on_connection);
+    if (rc) {
+        enum status st = failure_set(f, status_from_errno(rc), DETAIL_SYSTEM,
+                                     "cannot listen on %s: %s", what, uv_strerror(rc));
+        listener_close(l);
+        return st;
+    }
+    l->next = l->net->listeners;
+    l->net->listeners = l;
+    return STATUS_OK;
+}
+
+/* Removes what a daemon that was killed left behind; leaves anything else alone. */
+static enum status clear_stale(const char *path, struct failure *f)
+{
+    struct stat st;
+    if (lstat(path, &st)) {
+        if (errno == ENOENT) return STATUS_OK;
+        return failure_set(f, status_from_errno(-errno), DETAIL_SYSTEM, "%s: %s", path,
+                           strerror(errno));
+    }
+    if (!S_ISSOCK(st.st_mode))
+        return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_SYSTEM,
+                           "%s exists and is not a socket; it is left alone", path);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return failure_set(f, status_from_errno(-errno), DETAIL_SYSTEM, "socket: %s",
+                           strerror(errno));
+    bool dead = connect(fd, (struct sockaddr *)&address, sizeof address) && errno == ECONNREFUSED;
+    close(fd);
+    if (!dead)
+        return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_SYSTEM,
+                           "%s: another daemon is serving there", path);
+    if (unlink(path) && errno != ENOENT)
+        return failure_set(f, status_from_errno(-errno), DETAIL_SYSTEM, "%s: cannot remove: %s",
+                           path, strerror(errno));
+    return STATUS_OK;
+}
+
+enum status listener_open_unix(struct net *n, const char *path, uint32_t mode, struct failure *f)
+{
+    struct listener *l;
+    if (strlen(path) >= sizeof l->path)
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM, "%s: path too long", path);
+    enum status st = clear_stale(path, f);
+    if (!st) st = listener_create(n, false, &l, f);
+    if (st) return st;
+    /* Never wider than asked, not even between bind and chmod. */
+    mode_t old = umask(0777);
+    int rc = uv_pipe_bind(&l->uv.pipe, path);
+    umask(old);
+    if (!rc) {
+        struct stat sb;
+        l->owns_path = true;
+        memcpy(l->path, path, strlen(path) + 1);
+        if (stat(path, &sb) == 0) l->path_inode = sb.st_ino;
+        if (chmod(path, mode)) rc = -errno;
+    }
+    return listener_start(l, path, rc, f);
+}
+
+enum status listener_open_inherited(struct net *n, int fd, struct failure *f)
+{
+    struct listener *l;
+    enum status st = listener_create(n, false, &l, f);
+    if (st) return st;
+    return listener_start(l, "the inherited socket", uv_pipe_open(&l->uv.pipe, fd), f);
+}
+
+enum status listener_open_tcp(struct net *n, const char *host, uint32_t port, struct failure *f)
+{
+    struct listener *l;
+    enum status st = listener_create(n, true, &l, f);
+    if (st) return st;
+    struct sockaddr_storage address;
+    memset(&address, 0, sizeof address);
+    int rc = uv_ip4_addr(host, (int)port, (struct sockaddr_in *)&address);
+    if (rc) rc = uv_ip6_addr(host, (int)port, (struct sockaddr_in6 *)&address);
+    if (!rc) rc = uv_tcp_bind(&l->uv.tcp, (struct sockaddr *)&address, 0);
+    int size = sizeof address;
+    if (!rc) rc = uv_tcp_getsockname(&l->uv.tcp, (struct sockaddr *)&address, &size);
+    if (!rc)
+        l->port = ntohs(address.ss_family == AF_INET6
+                            ? ((struct sockaddr_in6 *)&address)->sin6_port
+                            : ((struct sockaddr_in *)&address)->sin_port);
+    return listener_start(l, host, rc, f);
+}
+
+void listener_close(struct listener *l)
+{
+    struct stat sb;
+    if (l->owns_path && stat(l->path, &sb) == 0 && sb.st_ino == l->path_inode) unlink(l->path);
+    l->owns_path = false;
+    if (!uv_is_closing(&l->uv.handle)) uv_close(&l->uv.handle, on_closed);
+}

@@ -1,0 +1,156 @@
+#include "daemon/net/net.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fault.h"
+#include "daemon/base/log.h"
+#include "daemon/net/connection.h"
+#include "daemon/net/listener.h"
+
+enum { SWEEP_MS = 100 };
+
+static bool output_stalled(const struct connection *c, uint64_t now_ns)
+{
+    uint64_t allowance_ns = (uint64_t)c->net->config->stall_ms_max * 1000000;
+    return c->output_head && now_ns > c->output_progress_ns &&
+           now_ns - c->output_progress_ns > allowance_ns;
+}
+
+static void drop(struct connection *c, const char *why)
+{
+    log_info("net: closing a connection of %s: %s", c->peer, why);
+    c->net->counters.dropped++;
+    connection_close(c);
+}
+
+/* What time does to one connection. */
+static void watch(struct connection *c, uint64_t now_ns)
+{
+    const struct config *cfg = c->net->config;
+    if (c->finishing && now_ns - c->finishing_ns > (uint64_t)CONNECTION_LINGER_MS * 1000000) {
+        connection_close(c);
+    } else if (!c->greeted && now_ns - c->opened_ns > (uint64_t)cfg->handshake_ms_max * 1000000) {
+        drop(c, "no Hello in time (limits.handshake_ms)");
+    } else if (receive_stalled(c, now_ns)) {
+        drop(c, "half a request and no more (limits.stall_ms)");
+    } else if (output_stalled(c, now_ns)) {
+        drop(c, "it does not read its replies (limits.stall_ms)");
+    } else if (c->output_bytes > cfg->output_mib_max << 20) {
+        drop(c, "too much unread output (limits.output_mib)");
+    } else if (c->net->draining && !c->in_flight && !c->output_head) {
+        connection_close(c);
+    } else {
+        receive_relax(c);
+        output_relax(c);
+        if (c->paused) connection_wake(c);
+    }
+}
+
+static void on_sweep(uv_timer_t *timer)
+{
+    struct net *n = timer->data;
+    uint64_t now_ns = clock_now_ns();
+    for (uint32_t i = 0; i < n->config->connection_max; i++)
+        if (n->slots[i] && !n->slots[i]->closing) watch(n->slots[i], now_ns);
+}
+
+enum status net_init(struct net *n, uv_loop_t *loop, struct heap *heap, const struct config *config,
+                     const struct net_events *events)
+{
+    *n = (struct net){.loop = loop, .config = config, .events = *events};
+    body_pool_init(&n->bodies, heap);
+    uint32_t max = config->connection_max;
+    bool fail = fault_here("net: tables");
+    n->slots = fail ? NULL : calloc(max, sizeof *n->slots);
+    n->generations = fail ? NULL : calloc(max, sizeof *n->generations);
+    n->free_slots = fail ? NULL : calloc(max, sizeof *n->free_slots);
+    if (!n->slots || !n->generations || !n->free_slots) return STATUS_RESOURCE_EXHAUSTED;
+    for (uint32_t i = 0; i < max; i++) {
+        n->generations[i] = 1;
+        n->free_slots[i] = max - 1 - i;
+    }
+    n->free_count = max;
+    if (uv_timer_init(loop, &n->sweep)) return STATUS_INTERNAL;
+    n->sweep_open = true;
+    n->sweep.data = n;
+    uv_timer_start(&n->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+    return STATUS_OK;
+}
+
+enum status net_listen(struct net *n, int inherited_fd, struct failure *f)
+{
+    const struct config *cfg = n->config;
+    enum status st = STATUS_OK;
+    if (inherited_fd >= 0)
+        st = listener_open_inherited(n, inherited_fd, f);
+    else if (cfg->socket_path[0])
+        st = listener_open_unix(n, cfg->socket_path, cfg->socket_mode, f);
+    if (!st && cfg->tcp_enabled) st = listener_open_tcp(n, cfg->tcp_host, cfg->tcp_port, f);
+    return st;
+}
+
+uint16_t net_tcp_port(const struct net *n)
+{
+    for (const struct listener *l = n->listeners; l; l = l->next)
+        if (l->is_tcp) return l->port;
+    return 0;
+}
+
+void net_flush(struct net *n)
+{
+    while (n->dirty) {
+        struct connection *c = n->dirty;
+        n->dirty = c->dirty_next;
+        c->is_dirty = false;
+        output_flush(c);
+        if (!c->closing && !c->finishing && c->paused && receive_allowed(c)) receive_parse(c);
+        if (!c->closing && n->draining && !c->in_flight && !c->output_head) connection_close(c);
+    }
+}
+
+struct connection *net_find(struct net *n, uint64_t id)
+{
+    uint32_t slot = (uint32_t)id;
+    if (slot >= n->config->connection_max) return NULL;
+    struct connection *c = n->slots[slot];
+    return c && c->id == id && !c->closing ? c : NULL;
+}
+
+static void close_listeners(struct net *n)
+{
+    while (n->listeners) {
+        struct listener *l = n->listeners;
+        n->listeners = l->next;
+        listener_close(l);
+    }
+}
+
+void net_drain(struct net *n)
+{
+    n->draining = true;
+    close_listeners(n);
+    for (uint32_t i = 0; i < n->config->connection_max; i++)
+        if (n->slots[i]) connection_wake(n->slots[i]);
+}
+
+void net_close(struct net *n)
+{
+    close_listeners(n);
+    if (n->slots)
+        for (uint32_t i = 0; i < n->config->connection_max; i++)
+            if (n->slots[i]) connection_close(n->slots[i]);
+    if (n->sweep_open) uv_close((uv_handle_t *)&n->sweep, NULL);
+    n->sweep_open = false;
+}
+
+void net_finish(struct net *n)
+{
+    assert(n->counters.open == 0);
+    output_finish_pool(n);
+    body_pool_finish(&n->bodies);
+    free(n->slots);
+    free(n->generations);
+    free(n->free_slots);
+}

@@ -1,0 +1,253 @@
+/* output: replies -> socket bytes. Heads are encoded into pages, bodies are written from where
+ * they lie; one gathered write a turn for everything that is ready. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fault.h"
+#include "daemon/net/connection.h"
+
+enum { PAGE_BYTES = 65536, GATHER_MAX = 64 };
+
+struct output_page {
+    struct output_page *next; /* free list */
+    uint32_t used;
+    uint32_t unsent;
+    unsigned char bytes[PAGE_BYTES] __attribute__((aligned(64)));
+};
+
+struct span {
+    struct span *next;
+    const unsigned char *data;
+    uint64_t bytes;
+    struct output_page *page; /* or NULL: a body */
+    struct job *job;          /* told when this span is done; or NULL */
+};
+
+static struct output_page *page_take(struct net *n)
+{
+    struct output_page *p = n->free_pages;
+    if (p)
+        n->free_pages = p->next;
+    else
+        p = fault_here("output: page") ? NULL : malloc(sizeof *p);
+    if (p) {
+        p->next = NULL;
+        p->used = p->unsent = 0;
+    }
+    return p;
+}
+
+static void page_give(struct net *n, struct output_page *p)
+{
+    p->next = n->free_pages;
+    n->free_pages = p;
+}
+
+static struct span *span_take(struct connection *c)
+{
+    struct net *n = c->net;
+    struct span *s = n->free_spans;
+    if (s)
+        n->free_spans = s->next;
+    else
+        s = fault_here("output: span") ? NULL : malloc(sizeof *s);
+    return s;
+}
+
+static void span_append(struct connection *c, struct span *s)
+{
+    if (!c->output_head) c->output_progress_ns = clock_now_ns();
+    if (c->output_tail)
+        c->output_tail->next = s;
+    else
+        c->output_head = s;
+    c->output_tail = s;
+    c->output_bytes += s->bytes;
+}
+
+void *connection_reserve(struct connection *c, size_t bytes)
+{
+    if (c->closing) return NULL;
+    struct output_page *p = c->page;
+    if (p && p->used + bytes <= PAGE_BYTES) return p->bytes + p->used;
+    struct output_page *fresh = page_take(c->net);
+    if (!fresh) {
+        connection_close(c);
+        return NULL;
+    }
+    if (p && !p->unsent) page_give(c->net, p);
+    c->page = fresh;
+    return fresh->bytes;
+}
+
+void connection_commit(struct connection *c, size_t bytes)
+{
+    struct output_page *p = c->page;
+    struct span *tail = c->output_tail;
+    /* A write in flight has taken its lengths: only a span behind it may still grow. */
+    if (tail && tail->page == p && !tail->job && !c->write_busy) {
+        tail->bytes += bytes;
+        c->output_bytes += bytes;
+    } else {
+        struct span *s = span_take(c);
+        if (!s) {
+            connection_close(c);
+            return;
+        }
+        *s = (struct span){.data = p->bytes + p->used, .bytes = bytes, .page = p};
+        span_append(c, s);
+    }
+    p->used += (uint32_t)bytes;
+    p->unsent += (uint32_t)bytes;
+    connection_wake(c);
+}
+
+void connection_send_body(struct connection *c, struct job *j, const void *data, uint64_t bytes)
+{
+    struct span *s = c->closing ? NULL : span_take(c);
+    if (!s) {
+        connection_close(c);
+        c->net->events.on_written(c->net->events.owner, j);
+        return;
+    }
+    *s = (struct span){.data = data, .bytes = bytes, .job = j};
+    span_append(c, s);
+    connection_wake(c);
+}
+
+static void span_end(struct connection *c, struct span *s)
+{
+    struct net *n = c->net;
+    c->output_head = s->next;
+    if (!c->output_head) c->output_tail = NULL;
+    if (s->job) n->events.on_written(n->events.owner, s->job);
+    s->next = n->free_spans;
+    n->free_spans = s;
+}
+
+static void page_sent(struct connection *c, struct output_page *p, uint32_t bytes)
+{
+    p->unsent -= bytes;
+    if (p->unsent) return;
+    if (p == c->page)
+        p->used = 0;
+    else
+        page_give(c->net, p);
+}
+
+/* bytes of the queue's front went to the system. */
+static void output_consume(struct connection *c, uint64_t bytes)
+{
+    c->output_bytes -= bytes;
+    c->net->counters.bytes_out += bytes;
+    if (bytes) c->output_progress_ns = clock_now_ns();
+    while (c->output_head) {
+        struct span *s = c->output_head;
+        uint64_t part = bytes < s->bytes ? bytes : s->bytes;
+        bytes -= part;
+        s->data += part;
+        s->bytes -= part;
+        if (s->page && part) page_sent(c, s->page, (uint32_t)part);
+        if (s->bytes) return;
+        span_end(c, s);
+    }
+}
+
+static unsigned output_gather(const struct connection *c, uv_buf_t bufs[GATHER_MAX])
+{
+    unsigned count = 0;
+    for (struct span *s = c->output_head; s && count < GATHER_MAX; s = s->next)
+        if (s->bytes)
+            bufs[count++] =
+                uv_buf_init((char *)s->data, s->bytes < 1u << 30 ? (unsigned)s->bytes : 1u << 30);
+    return count;
+}
+
+static void on_write(uv_write_t *req, int status)
+{
+    struct connection *c = req->data;
+    c->write_busy = false;
+    if (c->closing) return;
+    if (status) {
+        connection_close(c);
+        return;
+    }
+    output_consume(c, c->write_bytes);
+    connection_wake(c);
+}
+
+static void on_shutdown(uv_shutdown_t *req, int status)
+{
+    struct connection *c = req->data;
+    if (status && status != UV_ECANCELED) connection_close(c);
+}
+
+void output_flush(struct connection *c)
+{
+    uv_buf_t bufs[GATHER_MAX];
+    while (c->output_head && !c->write_busy && !c->closing) {
+        unsigned count = output_gather(c, bufs);
+        int n = count ? uv_try_write(&c->uv.stream, bufs, count) : 0;
+        if (n >= 0) {
+            output_consume(c, (uint64_t)n);
+            if (n || !count) continue;
+        }
+        if (n < 0 && n != UV_EAGAIN) {
+            connection_close(c);
+            return;
+        }
+        c->write_bytes = 0;
+        for (unsigned i = 0; i < count; i++)
+            c->write_bytes += bufs[i].len;
+        c->write.data = c;
+        c->write_busy = uv_write(&c->write, &c->uv.stream, bufs, count, on_write) == 0;
+        if (!c->write_busy) {
+            connection_close(c);
+            return;
+        }
+    }
+    if (c->finishing && !c->output_head && !c->closing && !c->shutdown_sent) {
+        c->shutdown_sent = true;
+        c->shutdown.data = c;
+        if (uv_shutdown(&c->shutdown, &c->uv.stream, on_shutdown)) connection_close(c);
+    }
+}
+
+void output_relax(struct connection *c)
+{
+    if (!c->page || c->page->unsent) return;
+    page_give(c->net, c->page);
+    c->page = NULL;
+}
+
+void output_release(struct connection *c)
+{
+    struct output_page *current = c->page;
+    c->page = NULL;
+    bool current_seen = false;
+    while (c->output_head) {
+        struct span *s = c->output_head;
+        if (s->page) {
+            if (s->page == current) current_seen = true;
+            page_sent(c, s->page, (uint32_t)s->bytes);
+        }
+        c->output_bytes -= s->bytes;
+        span_end(c, s);
+    }
+    if (current && !current_seen) page_give(c->net, current);
+}
+
+void output_finish_pool(struct net *n)
+{
+    while (n->free_pages) {
+        struct output_page *p = n->free_pages;
+        n->free_pages = p->next;
+        free(p);
+    }
+    while (n->free_spans) {
+        struct span *s = n->free_spans;
+        n->free_spans = s->next;
+        free(s);
+    }
+}

@@ -1,0 +1,249 @@
+/* receive: socket bytes -> frames. Small frames are used where they were read; a large body is
+ * read straight into a block of its own. */
+#include <assert.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/net/connection.h"
+
+/* A frame must be whole this long after its first byte: stall_ms plus a second per MiB. */
+static uint64_t frame_allowance_ns(const struct connection *c)
+{
+    uint64_t ms = c->net->config->stall_ms_max;
+    if (c->has_header || c->discard) ms += c->header.body_bytes / 1024;
+    return ms * 1000000;
+}
+
+bool receive_allowed(const struct connection *c)
+{
+    const struct config *cfg = c->net->config;
+    return c->in_flight < cfg->in_flight_max && c->output_bytes < OUTPUT_HIGH_WATER &&
+           c->in_flight_bytes <= cfg->body_mib_max << 20;
+}
+
+/* Bytes that must lie together from `begin` for the frame there to be looked at. */
+static uint64_t frame_need(const struct connection *c)
+{
+    if (!c->has_header) return FRAME_HEADER_BYTES;
+    uint64_t head = frame_body_offset(&c->header);
+    uint64_t whole = head + c->header.body_bytes;
+    return whole <= RECEIVE_BYTES ? whole : head;
+}
+
+/* Makes room to read on: a buffer, with `begin` low enough for the frame to fit. */
+static enum status receive_room(struct connection *c)
+{
+    struct body *b = c->buffer;
+    if (b && b->holds == 1 && c->begin == c->end) c->begin = c->end = 0;
+    uint32_t least = RECEIVE_BYTES / 8;
+    if (b && c->begin + frame_need(c) <= RECEIVE_BYTES &&
+        (c->end + least <= RECEIVE_BYTES || (c->begin < c->end && c->has_header)) &&
+        c->end < RECEIVE_BYTES)
+        return STATUS_OK;
+    uint32_t kept = c->end - c->begin;
+    if (b && b->holds == 1) {
+        memmove(b->block.data, (char *)b->block.data + c->begin, kept);
+    } else {
+        struct body *fresh;
+        enum status st = body_take(&c->net->bodies, RECEIVE_BYTES, c->owner, &fresh);
+        if (st) return st;
+        if (kept) memcpy(fresh->block.data, (char *)b->block.data + c->begin, kept);
+        body_drop(b);
+        c->buffer = fresh;
+    }
+    c->begin = 0;
+    c->end = kept;
+    return STATUS_OK;
+}
+
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    struct connection *c = handle->data;
+    *buf = uv_buf_init(NULL, 0);
+    if (c->finishing) {
+        *buf = uv_buf_init((char *)c->net->scrap, sizeof c->net->scrap);
+    } else if (c->discard) {
+        uint64_t room = sizeof c->net->scrap;
+        *buf = uv_buf_init((char *)c->net->scrap, c->discard < room ? c->discard : room);
+    } else if (c->direct) {
+        uint64_t left = c->header.body_bytes - c->direct_filled;
+        *buf = uv_buf_init((char *)c->direct->block.data + c->direct_filled,
+                           left < 1u << 30 ? left : 1u << 30);
+    } else if (receive_room(c) == STATUS_OK) {
+        *buf = uv_buf_init((char *)c->buffer->block.data + c->end, RECEIVE_BYTES - c->end);
+    }
+}
+
+static void deliver(struct connection *c, void *body, struct body *hold)
+{
+    struct frame f = {
+        .header = c->header,
+        .message = (char *)c->buffer->block.data + c->begin + FRAME_HEADER_BYTES,
+        .body = c->header.body_bytes ? body : NULL,
+        .hold = hold,
+    };
+    c->has_header = false;
+    c->net->events.on_frame(c->net->events.owner, c, &f);
+}
+
+/* The large body that belongs to the frame at begin starts; what came with the head is moved. */
+static void begin_direct(struct connection *c)
+{
+    uint64_t head = frame_body_offset(&c->header);
+    uint32_t have = c->end - c->begin - (uint32_t)head;
+    enum status st = body_take(&c->net->bodies, c->header.body_bytes, c->owner, &c->direct);
+    if (st) {
+        struct failure f;
+        failure_set(&f, st, DETAIL_MEMORY, "no memory for a body of %llu bytes",
+                    (unsigned long long)c->header.body_bytes);
+        f.retry_after_ms = 100;
+        c->discard = c->header.body_bytes - have;
+        c->begin = c->end;
+        c->has_header = false;
+        c->net->events.on_bad_frame(c->net->events.owner, c, &c->header, &f);
+        return;
+    }
+    memcpy(c->direct->block.data, (char *)c->buffer->block.data + c->begin + head, have);
+    c->direct_filled = have;
+    c->end -= have;
+}
+
+static void end_direct(struct connection *c)
+{
+    struct body *hold = c->direct;
+    c->direct = NULL;
+    deliver(c, hold->block.data, hold);
+    c->begin = c->end;
+    body_drop(hold);
+}
+
+/* Looks at the frame at begin. False: more bytes are needed, or no more may be taken. */
+static bool parse_one(struct connection *c)
+{
+    uint32_t have = c->end - c->begin;
+    if (have < FRAME_HEADER_BYTES) return false;
+    char *at = (char *)c->buffer->block.data + c->begin;
+    if (!c->has_header) {
+        struct failure f;
+        struct frame_header header = {0};
+        enum status st = frame_parse(at, c->net->config->body_mib_max << 20, &header, &f);
+        if (st) {
+            c->net->events.on_bad_frame(c->net->events.owner, c, &header, &f);
+            c->net->counters.dropped++;
+            connection_finish(c);
+            return false;
+        }
+        c->header = header;
+        c->has_header = true;
+    }
+    uint64_t head = frame_body_offset(&c->header);
+    uint64_t whole = head + c->header.body_bytes;
+    if (whole > RECEIVE_BYTES) {
+        if (have < head) return false;
+        if (!receive_allowed(c)) {
+            c->paused = true;
+            return false;
+        }
+        begin_direct(c);
+        return false;
+    }
+    if (have < whole) return false;
+    if (!receive_allowed(c)) {
+        c->paused = true;
+        return false;
+    }
+    struct body *hold = body_hold(c->buffer);
+    deliver(c, at + head, hold);
+    body_drop(hold);
+    c->begin += (uint32_t)whole;
+    c->frame_started_ns = 0;
+    return true;
+}
+
+void receive_parse(struct connection *c)
+{
+    if (c->in_receive) return;
+    c->in_receive = true;
+    c->paused = false;
+    while (!c->finishing && !c->closing && !c->direct && !c->discard && c->buffer && parse_one(c)) {
+    }
+    c->in_receive = false;
+    if (c->closing || c->finishing) return;
+    if (c->begin == c->end && !c->direct && !c->discard)
+        c->frame_started_ns = 0;
+    else if (!c->frame_started_ns || c->paused)
+        c->frame_started_ns = clock_now_ns();
+    if (c->paused)
+        receive_stop(c);
+    else
+        receive_start(c);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
+{
+    struct connection *c = stream->data;
+    if (nread == 0) return;
+    if (nread == UV_ENOBUFS) { /* no memory for a buffer: the sweep tries again */
+        c->paused = true;
+        receive_stop(c);
+        return;
+    }
+    if (nread < 0) {
+        connection_close(c);
+        return;
+    }
+    c->net->counters.bytes_in += (uint64_t)nread;
+    if (c->finishing) return;
+    if (c->discard) {
+        c->discard -= (uint64_t)nread;
+        if (!c->discard) c->frame_started_ns = 0;
+        return;
+    }
+    if (c->direct) {
+        c->direct_filled += (uint64_t)nread;
+        if (c->direct_filled < c->header.body_bytes) return;
+        end_direct(c);
+        if (c->closing) return;
+        c->frame_started_ns = 0;
+        return;
+    }
+    c->end += (uint32_t)nread;
+    receive_parse(c);
+}
+
+void receive_start(struct connection *c)
+{
+    if (c->reading || c->closing) return;
+    c->reading = uv_read_start(&c->uv.stream, on_alloc, on_read) == 0;
+    if (!c->reading) connection_close(c);
+}
+
+void receive_stop(struct connection *c)
+{
+    if (!c->reading) return;
+    uv_read_stop(&c->uv.stream);
+    c->reading = false;
+}
+
+void receive_relax(struct connection *c)
+{
+    if (c->buffer && c->buffer->holds == 1 && c->begin == c->end && !c->direct) {
+        body_drop(c->buffer);
+        c->buffer = NULL;
+        c->begin = c->end = 0;
+    }
+}
+
+void receive_release(struct connection *c)
+{
+    body_drop(c->buffer);
+    body_drop(c->direct);
+    c->buffer = NULL;
+    c->direct = NULL;
+    c->begin = c->end = 0;
+}
+
+bool receive_stalled(const struct connection *c, uint64_t now_ns)
+{
+    return c->frame_started_ns && !c->paused && now_ns - c->frame_started_ns > frame_allowance_ns(c);
+}

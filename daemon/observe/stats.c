@@ -1,0 +1,20 @@
+#include "daemon/observe/stats.h"
+
+#include <string.h>
+
+void stats_init(struct stats *s)
+{
+    memset(s, 0, sizeof *s);
+}
+
+void stats_add(struct stats *s, enum operation operation, uint64_t total_ns, enum status code)
+{
+    if (code == STATUS_CANCELLED) s->cancelled_total++;
+    if (code == STATUS_DEADLINE_EXCEEDED) s->deadline_exceeded_total++;
+    if ((unsigned)operation >= OPERATION_MAX) return;
+    struct operation_stats *o = &s->operations[operation];
+    o->requests++;
+    if (code) o->errors++;
+    o->total_ns += total_ns;
+    histogram_add(&o->latency, total_ns);
+}

@@ -1,0 +1,28 @@
+/* stats: what the loop counts: true cumulative counters and a latency histogram per operation.
+ * Owner:  the pipeline.
+ * Thread: the loop.
+ * Errors: none. */
+#ifndef ENGRAM_OBSERVE_STATS_H
+#define ENGRAM_OBSERVE_STATS_H
+
+#include "daemon/base/histogram.h"
+#include "daemon/base/job.h"
+#include "daemon/base/status.h"
+
+struct operation_stats {
+    uint64_t requests, errors, total_ns;
+    struct histogram latency; /* frame complete to reply queued */
+};
+
+struct stats {
+    uint64_t requests_total; /* frames, good or bad */
+    uint64_t errors_total;   /* error replies */
+    uint64_t cancelled_total, deadline_exceeded_total;
+    struct operation_stats operations[OPERATION_MAX];
+};
+
+void stats_init(struct stats *s);
+/* One answered request. */
+void stats_add(struct stats *s, enum operation operation, uint64_t total_ns, enum status code);
+
+#endif

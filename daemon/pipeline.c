@@ -1,0 +1,394 @@
+#include "daemon/pipeline.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/answers.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/fault.h"
+#include "daemon/base/log.h"
+#include "daemon/sched/turnstile.h"
+#include "daemon/wire/decode.h"
+#include "daemon/wire/encode.h"
+
+/* ---------------------------------------------------------------- jobs */
+
+static const uint64_t legal_moves[] = {
+    [JOB_FREE] = 1 << JOB_RECEIVED,
+    [JOB_RECEIVED] = 1 << JOB_WAITING | 1 << JOB_QUEUED | 1 << JOB_DONE,
+    [JOB_WAITING] = 1 << JOB_QUEUED,
+    [JOB_QUEUED] = 1 << JOB_RUNNING | 1 << JOB_DONE,
+    [JOB_RUNNING] = 1 << JOB_DONE,
+    [JOB_DONE] = 1 << JOB_REPLYING | 1 << JOB_FREE,
+    [JOB_REPLYING] = 1 << JOB_FREE,
+};
+
+static void job_move(struct job *j, enum job_state to)
+{
+    assert(legal_moves[j->state] >> to & 1);
+    j->state = to;
+}
+
+/* NULL: all are in use. */
+static struct job *job_take(struct pipeline *p, struct connection *c, const struct frame *f)
+{
+    struct job *j = p->free_jobs;
+    if (j)
+        p->free_jobs = j->next;
+    else if (p->fresh_jobs <= p->config->job_max && !fault_here("pipeline: job"))
+        j = &p->jobs[p->fresh_jobs++];
+    else
+        return NULL;
+    memset(j, 0, sizeof *j);
+    p->job_count++;
+    j->key = (struct job_key){c->id, f->header.request_id};
+    j->space = c->space;
+    j->received_ns = clock_now_ns();
+    if (f->header.deadline_us) j->deadline_ns = j->received_ns + f->header.deadline_us * 1000ull;
+    j->body = f->body ? body_hold(f->hold) : NULL;
+    j->kernels = p->kernels;
+    j->heap = p->heap;
+    j->worker_count = p->worker_count;
+    j->reply_bytes_max = p->config->reply_mib_max << 20;
+    job_move(j, JOB_RECEIVED);
+    HASH_ADD(hh, p->in_flight, key, sizeof j->key, j);
+
+    j->connection_next = c->jobs;
+    if (c->jobs) c->jobs->connection_previous = j;
+    c->jobs = j;
+    c->in_flight++;
+    c->in_flight_bytes += f->header.body_bytes;
+    j->body_bytes = f->header.body_bytes;
+    return j;
+}
+
+/* The connection no longer counts j. */
+static void job_detach(struct pipeline *p, struct connection *c, struct job *j)
+{
+    if (j->connection_previous)
+        j->connection_previous->connection_next = j->connection_next;
+    else
+        c->jobs = j->connection_next;
+    if (j->connection_next) j->connection_next->connection_previous = j->connection_previous;
+    j->connection_next = j->connection_previous = NULL;
+    c->in_flight--;
+    c->in_flight_bytes -= j->body_bytes;
+}
+
+static void job_give(struct pipeline *p, struct job *j)
+{
+    job_move(j, JOB_FREE);
+    struct connection *c = net_find(p->net, j->key.connection);
+    if (c) {
+        job_detach(p, c, j);
+        connection_wake(c);
+    }
+    HASH_DEL(p->in_flight, j);
+    body_drop(j->body);
+    heap_give(p->heap, &j->result.block);
+    j->next = p->free_jobs;
+    p->free_jobs = j;
+    p->job_count--;
+}
+
+/* ---------------------------------------------------------------- replies */
+
+static void reply_error(struct pipeline *p, struct connection *c, uint8_t kind, uint64_t request_id,
+                        const struct failure *f)
+{
+    p->stats.errors_total++;
+    void *at = connection_reserve(c, ENCODE_ERROR_BYTES_MAX);
+    if (at) connection_commit(c, encode_error(kind, request_id, f, at));
+}
+
+/* The last move: answers the client, if it is still there, and lets the job go. */
+static void pipeline_reply(struct pipeline *p, struct job *j)
+{
+    job_move(j, JOB_DONE);
+    stats_add(&p->stats, j->operation, clock_now_ns() - j->received_ns, j->failure.code);
+    struct connection *c = net_find(p->net, j->key.connection);
+    if (!c) {
+        job_give(p, j);
+        return;
+    }
+    if (j->failure.code) {
+        reply_error(p, c, (uint8_t)j->operation, j->key.request_id, &j->failure);
+        job_give(p, j);
+        return;
+    }
+    void *at = connection_reserve(c, ENCODE_RESULT_BYTES_MAX);
+    if (!at) { /* reserving closed c: nobody is there any more */
+        job_give(p, j);
+        return;
+    }
+    connection_commit(c, encode_result(j, at));
+    if (!j->result.body_bytes) {
+        job_give(p, j);
+        return;
+    }
+    job_move(j, JOB_REPLYING);
+    connection_send_body(c, j, j->result.block.data, j->result.body_bytes);
+}
+
+/* Whether j still has a reader and time; if not, j->failure says so. */
+static bool job_wanted(struct pipeline *p, struct job *j)
+{
+    if (j->failure.code) return false;
+    if (j->deadline_passed || (j->deadline_ns && clock_now_ns() >= j->deadline_ns)) {
+        failure_set(&j->failure, STATUS_DEADLINE_EXCEEDED, DETAIL_DEADLINE,
+                    "the request's deadline passed");
+        return false;
+    }
+    if (atomic_load(&j->cancelled)) {
+        failure_set(&j->failure, STATUS_CANCELLED, DETAIL_CANCELLED_BY_CLIENT,
+                    "cancelled by the client");
+        return false;
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- the way in */
+
+static bool operation_writes(enum operation operation)
+{
+    return operation == OPERATION_UPSERT || operation == OPERATION_DELETE ||
+           operation == OPERATION_COLLECTION_DROP;
+}
+
+/* Looks up what the request names, and stands in line for it. */
+static enum status pipeline_admit(struct pipeline *p, struct job *j)
+{
+    if (!j->request.collection[0] && !operation_needs_collection(j)) {
+        job_move(j, JOB_QUEUED);
+        queue_push(&p->queue, j);
+        return STATUS_OK;
+    }
+    enum status st = store_collection_find(p->store, j->space, j->request.collection, &j->failure,
+                                           &j->collection);
+    if (st) return st;
+    j->writer = operation_writes(j->operation);
+    if (j->operation == OPERATION_COLLECTION_DROP)
+        store_collection_unlink(p->store, j->space, j->collection);
+    if (turnstile_enter(collection_turnstile(j->collection), j)) {
+        job_move(j, JOB_QUEUED);
+        queue_push(&p->queue, j);
+    } else {
+        job_move(j, JOB_WAITING);
+    }
+    return STATUS_OK;
+}
+
+static void refuse_frame(struct pipeline *p, struct connection *c, const struct frame *f,
+                         enum status code, enum detail detail, const char *text)
+{
+    struct failure why;
+    failure_set(&why, code, detail, "%s", text);
+    if (code == STATUS_RESOURCE_EXHAUSTED) why.retry_after_ms = 20;
+    reply_error(p, c, f->header.kind, f->header.request_id, &why);
+}
+
+static bool request_id_in_use(struct pipeline *p, struct connection *c, uint64_t request_id)
+{
+    struct job_key key = {c->id, request_id};
+    struct job *j;
+    HASH_FIND(hh, p->in_flight, &key, sizeof key, j);
+    return j != NULL;
+}
+
+static void pipeline_on_frame(void *owner, struct connection *c, const struct frame *f)
+{
+    struct pipeline *p = owner;
+    p->stats.requests_total++;
+    if (!c->greeted) {
+        answer_hello(p, c, f);
+        return;
+    }
+    if (p->draining) {
+        refuse_frame(p, c, f, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon is stopping");
+        return;
+    }
+    if (f->header.kind == OPERATION_PING && !f->header.body_bytes) {
+        answer_ping(p, c, f);
+        return;
+    }
+    if (request_id_in_use(p, c, f->header.request_id)) {
+        refuse_frame(p, c, f, STATUS_INVALID_ARGUMENT, DETAIL_REQUEST_ID_IN_USE,
+                     "a request with this id is still in flight");
+        return;
+    }
+    struct job *j = job_take(p, c, f);
+    if (!j) {
+        refuse_frame(p, c, f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,
+                     "too many requests in flight (limits.requests_total)");
+        return;
+    }
+    enum status st = decode_request(&f->header, f->message, f->body, j);
+    if (!st && answer_now(p, c, j)) {
+        job_move(j, JOB_DONE);
+        job_give(p, j);
+        return;
+    }
+    if (!st && !job_wanted(p, j)) st = j->failure.code;
+    if (!st) st = pipeline_admit(p, j);
+    if (st) pipeline_reply(p, j);
+}
+
+static void pipeline_on_bad_frame(void *owner, struct connection *c, const struct frame_header *h,
+                                  const struct failure *why)
+{
+    struct pipeline *p = owner;
+    if (c->id) log_info("net: bad frame from %s: %s", c->peer, why->text);
+    reply_error(p, c, h->kind, h->request_id, why);
+}
+
+static void pipeline_on_close(void *owner, struct connection *c)
+{
+    struct pipeline *p = owner;
+    while (c->jobs) {
+        struct job *j = c->jobs;
+        job_detach(p, c, j);
+        if (j->operation != OPERATION_COLLECTION_DROP) atomic_store(&j->cancelled, true);
+    }
+    answer_goodbye(p, c);
+}
+
+static void pipeline_on_written(void *owner, struct job *j)
+{
+    job_give(owner, j);
+}
+
+struct net_events pipeline_net_events(struct pipeline *p)
+{
+    return (struct net_events){
+        .owner = p,
+        .on_frame = pipeline_on_frame,
+        .on_bad_frame = pipeline_on_bad_frame,
+        .on_close = pipeline_on_close,
+        .on_written = pipeline_on_written,
+    };
+}
+
+/* ---------------------------------------------------------------- running */
+
+/* j is through with its collection: those behind it may pass. */
+static void pipeline_leave(struct pipeline *p, struct job *j)
+{
+    if (!j->holds_turnstile) return;
+    if (j->operation == OPERATION_COLLECTION_DROP) { /* unlinked first, so nobody is behind it */
+        j->holds_turnstile = false;
+        j->collection = NULL;
+        return;
+    }
+    struct job *next = turnstile_leave(collection_turnstile(j->collection), j);
+    j->collection = NULL;
+    while (next) {
+        struct job *after = next->next;
+        job_move(next, JOB_QUEUED);
+        queue_push(&p->queue, next);
+        next = after;
+    }
+}
+
+static void pipeline_on_done(struct pipeline *p, struct job *j)
+{
+    p->running--;
+    pipeline_leave(p, j);
+    if (!j->failure.code && atomic_load(&j->skipped)) job_wanted(p, j);
+    pipeline_reply(p, j);
+}
+
+/* Hands j to a backend. False: not now, there is no memory for it until others finish. */
+static bool pipeline_submit(struct pipeline *p, struct job *j)
+{
+    j->backend = BACKEND_CPU;
+    j->reason = REASON_GPU_ABSENT;
+    enum status st = p->cpu->ops->submit(p->cpu, j);
+    if (!st) {
+        job_move(j, JOB_RUNNING);
+        p->running++;
+        return true;
+    }
+    if (j->failure.detail == DETAIL_MEMORY && p->running > 0) {
+        memset(&j->failure, 0, sizeof j->failure);
+        return false;
+    }
+    pipeline_leave(p, j);
+    pipeline_reply(p, j);
+    return true;
+}
+
+void pipeline_tick(struct pipeline *p)
+{
+    for (struct job *j = done_take(&p->done), *next; j; j = next) {
+        next = j->next;
+        pipeline_on_done(p, j);
+    }
+    while (p->running < p->running_max && p->queue.head) {
+        struct job *j = queue_pop(&p->queue);
+        if (j->operation != OPERATION_COLLECTION_DROP && !job_wanted(p, j)) {
+            pipeline_leave(p, j);
+            pipeline_reply(p, j);
+        } else if (!pipeline_submit(p, j)) {
+            queue_push_front(&p->queue, j);
+            break;
+        }
+    }
+}
+
+void pipeline_expire(struct pipeline *p, uint64_t now_ns)
+{
+    for (uint32_t i = 1; i < p->fresh_jobs; i++) {
+        struct job *j = &p->jobs[i];
+        if (j->state != JOB_RUNNING || !j->deadline_ns || now_ns < j->deadline_ns) continue;
+        if (j->operation == OPERATION_COLLECTION_DROP) continue;
+        j->deadline_passed = true;
+        atomic_store(&j->cancelled, true);
+    }
+}
+
+void pipeline_drain(struct pipeline *p)
+{
+    p->draining = true;
+}
+
+void pipeline_abandon(struct pipeline *p)
+{
+    p->running_max = 0;
+    pipeline_tick(p);
+    for (struct job *j; (j = queue_pop(&p->queue));) {
+        if (j->operation == OPERATION_COLLECTION_DROP) collection_destroy(j->collection);
+        failure_set(&j->failure, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon stopped");
+        pipeline_leave(p, j);
+        pipeline_reply(p, j);
+    }
+}
+
+/* ---------------------------------------------------------------- life */
+
+enum status pipeline_init(struct pipeline *p, const struct config *config)
+{
+    p->config = config;
+    p->jobs = fault_here("pipeline: jobs") ? NULL : calloc(config->job_max + 1, sizeof *p->jobs);
+    if (!p->jobs) return STATUS_RESOURCE_EXHAUSTED;
+    /* Connection ids start at generation 1, so key 0, 0 is nobody's. An entry that stays keeps
+     * uthash from freeing and taking its table again between requests. */
+    HASH_ADD(hh, p->in_flight, key, sizeof p->jobs[0].key, &p->jobs[0]);
+    p->fresh_jobs = 1;
+    p->running_max = 2 * p->worker_count + 2;
+    p->started_ns = clock_now_ns();
+    stats_init(&p->stats);
+    if (getrandom(&p->instance, sizeof p->instance, 0) != sizeof p->instance)
+        p->instance = clock_now_ns();
+    if (!p->instance) p->instance = 1;
+    return STATUS_OK;
+}
+
+void pipeline_finish(struct pipeline *p)
+{
+    assert(p->job_count == 0);
+    if (p->jobs) HASH_CLEAR(hh, p->in_flight);
+    free(p->jobs);
+    p->jobs = NULL;
+}

@@ -1,0 +1,63 @@
+/* pipeline: the story of a request, in one place: frame -> job -> turnstile -> queue -> backend ->
+ * reply. Stages never call each other; this calls each in order.
+ * Owner:  the engine.
+ * Thread: the loop.
+ * Errors: answered to the client; pipeline_init: RESOURCE_EXHAUSTED. */
+#ifndef ENGRAM_PIPELINE_H
+#define ENGRAM_PIPELINE_H
+
+#include "daemon/base/config.h"
+#include "daemon/exec/backend.h"
+#include "daemon/exec/done.h"
+#include "daemon/net/connection.h"
+#include "daemon/observe/stats.h"
+#include "daemon/sched/queue.h"
+#include "daemon/store/space.h"
+
+struct pipeline {
+    const struct config *config;
+    struct heap *heap;
+    struct store *store;
+    struct net *net;
+    const struct vector_kernels *kernels;
+    struct backend *cpu;
+    struct done done;
+    uint32_t worker_count;
+
+    struct job *jobs; /* job_max; the first is never used and keeps the table alive */
+    struct job *free_jobs;
+    uint32_t fresh_jobs; /* jobs[fresh..] were never used */
+    struct job *in_flight; /* uthash, by key */
+    struct queue queue;
+    uint32_t running;     /* submitted and not yet done */
+    uint32_t running_max;
+    uint32_t job_count;   /* taken */
+
+    struct stats stats;
+    uint64_t instance; /* random at each start */
+    uint64_t started_ns;
+    uint8_t token[256]; /* what Hello must carry, when token_bytes > 0 */
+    uint32_t token_bytes;
+    bool draining;
+};
+
+enum status pipeline_init(struct pipeline *p, const struct config *config);
+/* Every job must be back. */
+void pipeline_finish(struct pipeline *p);
+
+/* What net calls (net_events). */
+struct net_events pipeline_net_events(struct pipeline *p);
+
+/* Once per turn of the loop: takes back finished jobs, hands out queued ones. */
+void pipeline_tick(struct pipeline *p);
+
+/* Every now and then: stops the work of jobs whose time is up. */
+void pipeline_expire(struct pipeline *p, uint64_t now_ns);
+
+/* From now on new requests are refused as UNAVAILABLE. */
+void pipeline_drain(struct pipeline *p);
+
+/* The backends are gone: lets go of every job that is left. */
+void pipeline_abandon(struct pipeline *p);
+
+#endif
