@@ -1,7 +1,8 @@
 /* decode: request bytes -> job, with every shape checked that the request alone can prove wrong.
  * Owner:  wire. Thread: the loop. Errors: INVALID_ARGUMENT naming the field: BAD_MESSAGE,
  * BAD_SHAPE, BODY_MISMATCH, BAD_NAME, BAD_K, BAD_METRIC, BAD_THRESHOLD, BAD_FILTER, BAD_OFFSETS,
- * UNKNOWN_KIND (UNIMPLEMENTED). */
+ * UNKNOWN_KIND (UNIMPLEMENTED), HELLO_REQUIRED (FAILED_PRECONDITION: a second Hello); of Hello also
+ * BAD_SPACE, BAD_VERSION. */
 #ifndef ENGRAM_WIRE_DECODE_H
 #define ENGRAM_WIRE_DECODE_H
 

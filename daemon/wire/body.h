@@ -1,0 +1,27 @@
+/* body: the tensors that a request's message describes, found and checked in its body.
+ * Owner:  wire; decode alone uses it.
+ * Thread: any; no state.
+ * Errors: INVALID_ARGUMENT naming the field and the numbers: BAD_SHAPE, BODY_MISMATCH. */
+#ifndef ENGRAM_WIRE_BODY_H
+#define ENGRAM_WIRE_BODY_H
+
+#include "daemon/base/job.h"
+#include "proto/engram_accel.pb.h"
+
+/* One tensor field of a message. Lists of these stand in body order. */
+struct body_field {
+    const char *name;
+    bool present;                      /* has_... */
+    bool required;
+    enum dtype dtype;
+    bool matrix;                       /* columns are a dimension; otherwise exactly 1 */
+    const engram_accel_v1_Tensor *wire;
+    struct tensor *out;                /* dtype NONE when absent */
+};
+
+/* Places every tensor and sees that together they fill the body exactly. body may be NULL when
+ * body_bytes is 0. A tensor of no elements has data NULL. */
+enum status body_place(const struct body_field *fields, size_t count, void *body,
+                       uint64_t body_bytes, struct failure *f);
+
+#endif

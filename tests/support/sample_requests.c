@@ -1,0 +1,287 @@
+#include "tests/support/sample_requests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <pb_encode.h>
+
+#include "daemon/base/job.h"
+
+engram_accel_v1_Tensor sample_tensor(int dtype, uint64_t rows, uint64_t columns)
+{
+    return (engram_accel_v1_Tensor){
+        .dtype = (engram_accel_v1_Dtype)dtype, .rows = rows, .columns = columns};
+}
+
+/* Appends a tensor to the body, filled with small numbers, and describes it. */
+static void add(struct sample *s, bool *present, engram_accel_v1_Tensor *t, int dtype,
+                uint64_t rows, uint64_t columns)
+{
+    uint64_t elements = rows * columns;
+    uint8_t *at = s->body + s->body_bytes;
+    for (uint64_t i = 0; i < elements; i++) {
+        float f = (float)i + 0.5F;
+        if (dtype == DTYPE_FLOAT32) memcpy(at + i * 4, &f, sizeof f);
+        if (dtype == DTYPE_UINT64) memcpy(at + i * 8, &(uint64_t){i + 1}, 8);
+        if (dtype == DTYPE_UINT8) at[i] = 0xa5;
+    }
+    *present = true;
+    *t = sample_tensor(dtype, rows, columns);
+    s->body_bytes += frame_align(elements * dtype_bytes((enum dtype)dtype));
+}
+#define ADD(message, member, dtype, rows, columns) \
+    add(s, &(message).has_##member, &(message).member, (dtype), (rows), (columns))
+
+static void begin(struct sample *s, uint8_t kind, const pb_msgdesc_t *fields)
+{
+    s->kind = kind;
+    s->fields = fields;
+}
+
+static void make_hello(struct sample *s)
+{
+    begin(s, OPERATION_HELLO, engram_accel_v1_HelloRequest_fields);
+    engram_accel_v1_HelloRequest *m = &s->message.hello;
+    m->version_min = m->version_max = 1;
+    strcpy(m->client_name, "sample");
+    strcpy(m->space, "default");
+    m->token.size = 3;
+    memcpy(m->token.bytes, "key", 3);
+}
+
+static void make_ping(struct sample *s)
+{
+    begin(s, OPERATION_PING, engram_accel_v1_PingRequest_fields);
+}
+
+static void make_info(struct sample *s)
+{
+    begin(s, OPERATION_INFO, engram_accel_v1_InfoRequest_fields);
+}
+
+static void make_stats(struct sample *s)
+{
+    begin(s, OPERATION_STATS, engram_accel_v1_StatsRequest_fields);
+}
+
+static void make_cancel(struct sample *s)
+{
+    begin(s, OPERATION_CANCEL, engram_accel_v1_CancelRequest_fields);
+    s->message.cancel.request_id = 77;
+}
+
+static void make_create(struct sample *s)
+{
+    begin(s, OPERATION_COLLECTION_CREATE, engram_accel_v1_CollectionCreateRequest_fields);
+    strcpy(s->message.create.name, "rows");
+    s->message.create.dimension = 4;
+    s->message.create.metric = engram_accel_v1_Metric_METRIC_COSINE;
+}
+
+static void make_drop(struct sample *s)
+{
+    begin(s, OPERATION_COLLECTION_DROP, engram_accel_v1_CollectionDropRequest_fields);
+    strcpy(s->message.drop.name, "rows");
+}
+
+static void make_list(struct sample *s)
+{
+    begin(s, OPERATION_COLLECTION_LIST, engram_accel_v1_CollectionListRequest_fields);
+    strcpy(s->message.list.after, "aardvark");
+}
+
+static void make_describe(struct sample *s)
+{
+    begin(s, OPERATION_COLLECTION_DESCRIBE, engram_accel_v1_CollectionDescribeRequest_fields);
+    strcpy(s->message.describe.name, "rows");
+}
+
+static void make_upsert(struct sample *s)
+{
+    begin(s, OPERATION_UPSERT, engram_accel_v1_UpsertRequest_fields);
+    strcpy(s->message.upsert.collection, "rows");
+    ADD(s->message.upsert, ids, DTYPE_UINT64, 5, 1);
+    ADD(s->message.upsert, rows, DTYPE_FLOAT32, 5, 4);
+}
+
+static void make_delete(struct sample *s)
+{
+    begin(s, OPERATION_DELETE, engram_accel_v1_DeleteRequest_fields);
+    strcpy(s->message.delete.collection, "rows");
+    ADD(s->message.delete, ids, DTYPE_UINT64, 9, 1);
+}
+
+static void make_fetch(struct sample *s)
+{
+    begin(s, OPERATION_FETCH, engram_accel_v1_FetchRequest_fields);
+    strcpy(s->message.fetch.collection, "rows");
+    ADD(s->message.fetch, ids, DTYPE_UINT64, 3, 1);
+}
+
+static void make_fetch_range(struct sample *s)
+{
+    begin(s, OPERATION_FETCH, engram_accel_v1_FetchRequest_fields);
+    strcpy(s->message.fetch.collection, "rows");
+    s->message.fetch.offset = 10;
+    s->message.fetch.limit = 100;
+}
+
+static void make_similarity(struct sample *s)
+{
+    begin(s, OPERATION_SIMILARITY, engram_accel_v1_SimilarityRequest_fields);
+    strcpy(s->message.similarity.collection, "rows");
+    ADD(s->message.similarity, queries, DTYPE_FLOAT32, 2, 4);
+    s->message.similarity.has_filter = true;
+    s->message.similarity.filter.bitmap_first = 64;
+    ADD(s->message.similarity.filter, bitmap, DTYPE_UINT8, 70, 1);
+    s->message.similarity.has_threshold = true;
+    s->message.similarity.threshold = 0.25F;
+}
+
+static void make_similarity_inline(struct sample *s)
+{
+    begin(s, OPERATION_SIMILARITY, engram_accel_v1_SimilarityRequest_fields);
+    ADD(s->message.similarity, queries, DTYPE_FLOAT32, 2, 4);
+    ADD(s->message.similarity, rows, DTYPE_FLOAT32, 6, 4);
+    s->message.similarity.metric = engram_accel_v1_Metric_METRIC_DOT;
+}
+
+static void make_knn(struct sample *s)
+{
+    begin(s, OPERATION_KNN, engram_accel_v1_KnnRequest_fields);
+    strcpy(s->message.knn.collection, "rows");
+    s->message.knn.k = 10;
+    ADD(s->message.knn, queries, DTYPE_FLOAT32, 3, 4);
+    s->message.knn.has_filter = true;
+    ADD(s->message.knn.filter, ids, DTYPE_UINT64, 20, 1);
+    s->message.knn.has_threshold = true;
+    s->message.knn.threshold = -1.0F;
+}
+
+static void make_knn_plain(struct sample *s)
+{
+    begin(s, OPERATION_KNN, engram_accel_v1_KnnRequest_fields);
+    strcpy(s->message.knn.collection, "rows");
+    s->message.knn.k = 1;
+    ADD(s->message.knn, queries, DTYPE_FLOAT32, 1, 3);
+}
+
+static void fill_offsets(struct sample *s, uint64_t a, uint64_t b, uint64_t c)
+{
+    ADD(s->message.score, offsets, DTYPE_UINT64, 3, 1);
+    memcpy(s->body + s->body_bytes - 64, (uint64_t[3]){a, b, c}, 24);
+}
+
+static void make_score(struct sample *s)
+{
+    begin(s, OPERATION_SCORE_CANDIDATES, engram_accel_v1_ScoreCandidatesRequest_fields);
+    strcpy(s->message.score.collection, "rows");
+    ADD(s->message.score, queries, DTYPE_FLOAT32, 2, 4);
+    fill_offsets(s, 0, 2, 5);
+    ADD(s->message.score, ids, DTYPE_UINT64, 5, 1);
+    s->message.score.k = 2;
+}
+
+static void make_score_inline(struct sample *s)
+{
+    begin(s, OPERATION_SCORE_CANDIDATES, engram_accel_v1_ScoreCandidatesRequest_fields);
+    ADD(s->message.score, queries, DTYPE_FLOAT32, 2, 4);
+    fill_offsets(s, 0, 1, 3);
+    ADD(s->message.score, rows, DTYPE_FLOAT32, 3, 4);
+    s->message.score.metric = engram_accel_v1_Metric_METRIC_SQUARED_EUCLIDEAN;
+}
+
+static void make_norms(struct sample *s)
+{
+    begin(s, OPERATION_NORMS, engram_accel_v1_NormsRequest_fields);
+    ADD(s->message.norms, rows, DTYPE_FLOAT32, 7, 3);
+}
+
+static void make_average(struct sample *s)
+{
+    begin(s, OPERATION_WEIGHTED_AVERAGE, engram_accel_v1_WeightedAverageRequest_fields);
+    ADD(s->message.average, weights, DTYPE_FLOAT32, 3, 1);
+    ADD(s->message.average, rows, DTYPE_FLOAT32, 3, 4);
+}
+
+static void make_average_ids(struct sample *s)
+{
+    begin(s, OPERATION_WEIGHTED_AVERAGE, engram_accel_v1_WeightedAverageRequest_fields);
+    strcpy(s->message.average.collection, "rows");
+    ADD(s->message.average, weights, DTYPE_FLOAT32, 3, 1);
+    ADD(s->message.average, ids, DTYPE_UINT64, 3, 1);
+}
+
+static const struct {
+    const char *name;
+    void (*make)(struct sample *s);
+} makers[] = {
+    {"hello", make_hello},
+    {"ping", make_ping},
+    {"info", make_info},
+    {"stats", make_stats},
+    {"cancel", make_cancel},
+    {"create", make_create},
+    {"drop", make_drop},
+    {"list", make_list},
+    {"describe", make_describe},
+    {"upsert", make_upsert},
+    {"delete", make_delete},
+    {"fetch", make_fetch},
+    {"fetch_range", make_fetch_range},
+    {"similarity", make_similarity},
+    {"similarity_inline", make_similarity_inline},
+    {"knn", make_knn},
+    {"knn_plain", make_knn_plain},
+    {"score", make_score},
+    {"score_inline", make_score_inline},
+    {"norms", make_norms},
+    {"average", make_average},
+    {"average_ids", make_average_ids},
+};
+
+size_t sample_count(void)
+{
+    return sizeof makers / sizeof *makers;
+}
+
+void sample_get(size_t i, struct sample *out)
+{
+    memset(out, 0, sizeof *out);
+    out->name = makers[i].name;
+    makers[i].make(out);
+}
+
+void sample_find(const char *name, struct sample *out)
+{
+    for (size_t i = 0; i < sample_count(); i++)
+        if (strcmp(makers[i].name, name) == 0) {
+            sample_get(i, out);
+            return;
+        }
+    fprintf(stderr, "no sample %s\n", name);
+    abort();
+}
+
+uint32_t sample_message(const struct sample *s, void *buffer, size_t size)
+{
+    pb_ostream_t out = pb_ostream_from_buffer(buffer, size);
+    if (!pb_encode(&out, s->fields, &s->message)) {
+        fprintf(stderr, "sample %s: %s\n", s->name, PB_GET_ERROR(&out));
+        abort();
+    }
+    return (uint32_t)out.bytes_written;
+}
+
+size_t sample_frame(const struct sample *s, uint64_t request_id, void *buffer)
+{
+    uint8_t *bytes = buffer;
+    memset(bytes, 0, SAMPLE_BYTES_MAX);
+    struct frame_header h = {
+        .kind = s->kind, .request_id = request_id, .body_bytes = s->body_bytes};
+    h.message_bytes = sample_message(s, bytes + FRAME_HEADER_BYTES, 1024);
+    frame_write(&h, bytes);
+    memcpy(bytes + frame_body_offset(&h), s->body, s->body_bytes);
+    return frame_body_offset(&h) + s->body_bytes;
+}

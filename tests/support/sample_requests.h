@@ -1,0 +1,55 @@
+/* sample_requests: one valid request of every kind and form, and what it takes to bend it.
+ * Owner:  the tests of the wire and the fuzz targets.
+ * Thread: any; no state.
+ * Errors: aborts when a sample does not encode: that is a mistake in the sample. */
+#ifndef ENGRAM_TESTS_SAMPLE_REQUESTS_H
+#define ENGRAM_TESTS_SAMPLE_REQUESTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/wire/frame.h"
+#include "proto/engram_accel.pb.h"
+
+enum { SAMPLE_BYTES_MAX = 4096 };
+
+struct sample {
+    const char *name; /* "knn with a filter list" */
+    uint8_t kind;
+    const pb_msgdesc_t *fields;
+    union {
+        engram_accel_v1_HelloRequest hello;
+        engram_accel_v1_PingRequest ping;
+        engram_accel_v1_InfoRequest info;
+        engram_accel_v1_StatsRequest stats;
+        engram_accel_v1_CancelRequest cancel;
+        engram_accel_v1_CollectionCreateRequest create;
+        engram_accel_v1_CollectionDropRequest drop;
+        engram_accel_v1_CollectionListRequest list;
+        engram_accel_v1_CollectionDescribeRequest describe;
+        engram_accel_v1_UpsertRequest upsert;
+        engram_accel_v1_DeleteRequest delete;
+        engram_accel_v1_FetchRequest fetch;
+        engram_accel_v1_SimilarityRequest similarity;
+        engram_accel_v1_KnnRequest knn;
+        engram_accel_v1_ScoreCandidatesRequest score;
+        engram_accel_v1_NormsRequest norms;
+        engram_accel_v1_WeightedAverageRequest average;
+    } message;
+    uint64_t body_bytes;
+    _Alignas(64) uint8_t body[1024];
+};
+
+size_t sample_count(void);
+void sample_get(size_t i, struct sample *out);
+/* The sample called name. */
+void sample_find(const char *name, struct sample *out);
+
+/* Encodes only the message; returns its bytes. */
+uint32_t sample_message(const struct sample *s, void *buffer, size_t size);
+/* The whole frame into SAMPLE_BYTES_MAX bytes; returns its length. */
+size_t sample_frame(const struct sample *s, uint64_t request_id, void *buffer);
+
+engram_accel_v1_Tensor sample_tensor(int dtype, uint64_t rows, uint64_t columns);
+
+#endif

@@ -1,0 +1,331 @@
+#include "daemon/wire/encode.h"
+
+#include <string.h>
+
+#include <criterion/criterion.h>
+#include <pb_decode.h>
+
+#include "proto/engram_accel.pb.h"
+
+static _Alignas(64) uint8_t buffer[ENCODE_BYTES_MAX + 64];
+static struct wire_header {
+    uint32_t magic;
+    uint8_t version, kind;
+    uint16_t flags;
+    uint64_t request_id;
+    uint32_t message_bytes, deadline_us;
+    uint64_t body_bytes;
+} header;
+
+/* The buffer starts as garbage, so that what a reply leaves unwritten shows. */
+static void *fresh(void)
+{
+    memset(buffer, 0xcc, sizeof buffer);
+    return buffer;
+}
+
+static void check_frame(size_t bytes, int kind, uint16_t flags, uint64_t id)
+{
+    memcpy(&header, buffer, sizeof header);
+    cr_assert_eq(header.magic, FRAME_MAGIC);
+    cr_assert_eq(header.version, FRAME_VERSION);
+    cr_assert_eq(header.kind, kind);
+    cr_assert_eq(header.flags, flags);
+    cr_assert_eq(header.request_id, id);
+    cr_assert_eq(header.deadline_us, 0);
+    cr_assert_eq(bytes % 64, 0);
+    cr_assert_eq(bytes, frame_align(32 + header.message_bytes));
+    for (size_t i = 32 + header.message_bytes; i < bytes; i++)
+        cr_assert_eq(buffer[i], 0, "padding at %zu", i);
+    cr_assert_eq(buffer[bytes], 0xcc, "nothing past the end");
+}
+
+static void read_message(const pb_msgdesc_t *fields, void *out)
+{
+    pb_istream_t in = pb_istream_from_buffer(buffer + 32, header.message_bytes);
+    cr_assert(pb_decode(&in, fields, out), "%s", PB_GET_ERROR(&in));
+}
+
+static struct job job_of(enum operation operation)
+{
+    struct job j;
+    memset(&j, 0, sizeof j);
+    j.operation = operation;
+    j.request_id = 41;
+    j.backend = BACKEND_CPU;
+    j.reason = REASON_GPU_ABSENT;
+    j.received_ns = 1000;
+    j.started_ns = 1500;
+    j.finished_ns = 3500;
+    j.copy_ns = 7;
+    j.result.version = 12;
+    return j;
+}
+
+static void check_meta(bool present, const engram_accel_v1_Meta *m)
+{
+    cr_assert(present);
+    cr_assert_eq((int)m->backend, BACKEND_CPU);
+    cr_assert_eq((int)m->reason, REASON_GPU_ABSENT);
+    cr_assert_eq(m->queue_ns, 500);
+    cr_assert_eq(m->run_ns, 2000);
+    cr_assert_eq(m->copy_ns, 7);
+    cr_assert_eq(m->version, 12);
+}
+
+static void check_tensor(bool present, const engram_accel_v1_Tensor *t, int dtype, uint64_t rows,
+                         uint64_t columns)
+{
+    cr_assert(present);
+    cr_assert_eq((int)t->dtype, dtype);
+    cr_assert_eq(t->rows, rows);
+    cr_assert_eq(t->columns, columns);
+}
+
+Test(encode, error)
+{
+    struct failure f;
+    failure_set(&f, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "going down");
+    f.retry_after_ms = 250;
+    check_frame(encode_error(33, 5, &f, fresh()), 33, 3, 5);
+    engram_accel_v1_Error m;
+    read_message(engram_accel_v1_Error_fields, &m);
+    cr_assert_eq(m.code, 14);
+    cr_assert_eq(m.detail, 28);
+    cr_assert_str_eq(m.message, "going down");
+    cr_assert(m.retryable);
+    cr_assert_eq(m.retry_after_ms, 250);
+
+    failure_set(&f, STATUS_RESOURCE_EXHAUSTED, DETAIL_BODY_TOO_LARGE, "too large");
+    check_frame(encode_error(33, 5, &f, fresh()), 33, 3, 5);
+    read_message(engram_accel_v1_Error_fields, &m);
+    cr_assert(!m.retryable, "the same request will never fit");
+
+    memset(f.text, 'x', sizeof f.text - 1); /* the longest text */
+    f.text[sizeof f.text - 1] = '\0';
+    check_frame(encode_error(0, UINT64_MAX, &f, fresh()), 0, 3, UINT64_MAX);
+    read_message(engram_accel_v1_Error_fields, &m);
+    cr_assert_str_eq(m.message, f.text);
+}
+
+Test(encode, ping_is_one_line)
+{
+    cr_assert_eq(encode_ping(9, fresh()), 64);
+    check_frame(64, OPERATION_PING, 1, 9);
+    cr_assert_eq(header.message_bytes, 0);
+}
+
+Test(encode, hello)
+{
+    struct wire_hello h = {.version = 1,
+                           .features = 6,
+                           .instance = 99,
+                           .server_version = "0.1.0",
+                           .space = "default",
+                           .limits = {1, 2, 3, 4, 5}};
+    check_frame(encode_hello(1, &h, fresh()), OPERATION_HELLO, 1, 1);
+    engram_accel_v1_HelloReply m;
+    read_message(engram_accel_v1_HelloReply_fields, &m);
+    cr_assert_eq(m.version, 1);
+    cr_assert_eq(m.features, 6);
+    cr_assert_eq(m.instance, 99);
+    cr_assert_str_eq(m.server_version, "0.1.0");
+    cr_assert_str_eq(m.space, "default");
+    cr_assert_eq(m.limits.message_bytes_max, 65536);
+    cr_assert_eq(m.limits.body_bytes_max, 1);
+    cr_assert_eq(m.limits.reply_bytes_max, 2);
+    cr_assert_eq(m.limits.dimension_max, 3);
+    cr_assert_eq(m.limits.k_max, 4);
+    cr_assert_eq(m.limits.in_flight_max, 5);
+}
+
+Test(encode, info_cuts_long_text)
+{
+    char text[400];
+    memset(text, 'y', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    struct wire_info i = {.server_version = "0.1.0",
+                          .build = text,
+                          .gpu = NULL,
+                          .workers = 2,
+                          .uptime_ns = 3,
+                          .instance = 4,
+                          .process_id = 5};
+    check_frame(encode_info(2, &i, fresh()), OPERATION_INFO, 1, 2);
+    engram_accel_v1_InfoReply m;
+    read_message(engram_accel_v1_InfoReply_fields, &m);
+    cr_assert_eq(strlen(m.build), 128);
+    cr_assert_str_eq(m.gpu, "");
+    cr_assert_eq(m.workers, 2);
+    cr_assert_eq(m.process_id, 5);
+}
+
+Test(encode, stats_at_their_largest)
+{
+    struct wire_stats s;
+    memset(&s, 0xff, sizeof s); /* every number at its longest */
+    s.operation_count = 24;
+    for (size_t i = 0; i < 24; i++)
+        s.operations[i].operation = OPERATION_KNN;
+    check_frame(encode_stats(3, &s, fresh()), OPERATION_STATS, 1, 3);
+    static engram_accel_v1_StatsReply m;
+    read_message(engram_accel_v1_StatsReply_fields, &m);
+    cr_assert_eq(m.operations_count, 24);
+    cr_assert_eq(m.operations[23].max_ns, UINT64_MAX);
+    cr_assert_eq((int)m.operations[23].kind, OPERATION_KNN);
+    cr_assert_eq(m.bytes_out, UINT64_MAX);
+    s.operation_count = 1000; /* more than there are */
+    check_frame(encode_stats(3, &s, fresh()), OPERATION_STATS, 1, 3);
+}
+
+Test(encode, cancel)
+{
+    check_frame(encode_cancel(4, true, fresh()), OPERATION_CANCEL, 1, 4);
+    engram_accel_v1_CancelReply m;
+    read_message(engram_accel_v1_CancelReply_fields, &m);
+    cr_assert(m.found);
+    check_frame(encode_cancel(4, false, fresh()), OPERATION_CANCEL, 1, 4);
+    cr_assert_eq(header.message_bytes, 0);
+}
+
+Test(encode, collections)
+{
+    struct collection_info info = {.name = "rows",
+                                   .dimension = 768,
+                                   .metric = METRIC_COSINE,
+                                   .rows = 10,
+                                   .version = 3,
+                                   .row_bytes = 30720,
+                                   .index_bytes = 160};
+    struct job j = job_of(OPERATION_COLLECTION_CREATE);
+    check_frame(encode_collection(j.operation, 6, &j, &info, fresh()), 16, 1, 6);
+    engram_accel_v1_CollectionCreateReply create;
+    read_message(engram_accel_v1_CollectionCreateReply_fields, &create);
+    check_meta(create.has_meta, &create.meta);
+    cr_assert_str_eq(create.collection.name, "rows");
+    check_frame(encode_collection(OPERATION_COLLECTION_DESCRIBE, 7, NULL, &info, fresh()), 19, 1,
+                7);
+    engram_accel_v1_CollectionDescribeReply describe;
+    read_message(engram_accel_v1_CollectionDescribeReply_fields, &describe);
+    cr_assert_eq(describe.collection.dimension, 768);
+    cr_assert_eq(describe.collection.row_bytes, 30720);
+
+    struct collection_info many[65];
+    for (size_t i = 0; i < 65; i++) {
+        memset(&many[i], 0xff, sizeof many[i]);
+        many[i].name = "0123456789012345678901234567890123456789012345678901234567890123";
+        many[i].metric = METRIC_SQUARED_EUCLIDEAN;
+    }
+    static engram_accel_v1_CollectionListReply list;
+    check_frame(encode_collection_list(8, many, 64, false, fresh()), 18, 1, 8);
+    read_message(engram_accel_v1_CollectionListReply_fields, &list);
+    cr_assert_eq(list.collections_count, 64);
+    cr_assert(!list.more);
+    cr_assert_str_eq(list.collections[63].name, many[63].name);
+    check_frame(encode_collection_list(8, many, 65, false, fresh()), 18, 1, 8);
+    read_message(engram_accel_v1_CollectionListReply_fields, &list);
+    cr_assert_eq(list.collections_count, 64);
+    cr_assert(list.more);
+    check_frame(encode_collection_list(8, NULL, 0, false, fresh()), 18, 1, 8);
+}
+
+Test(encode, counts_of_writes)
+{
+    struct job j = job_of(OPERATION_UPSERT);
+    j.result.counts[0] = 3;
+    j.result.counts[1] = 4;
+    j.result.rows = 5;
+    check_frame(encode_result(&j, fresh()), OPERATION_UPSERT, 1, 41);
+    engram_accel_v1_UpsertReply upsert;
+    read_message(engram_accel_v1_UpsertReply_fields, &upsert);
+    check_meta(upsert.has_meta, &upsert.meta);
+    cr_assert(upsert.inserted == 3 && upsert.replaced == 4 && upsert.rows == 5);
+    j.operation = OPERATION_DELETE;
+    check_frame(encode_result(&j, fresh()), OPERATION_DELETE, 1, 41);
+    engram_accel_v1_DeleteReply delete;
+    read_message(engram_accel_v1_DeleteReply_fields, &delete);
+    cr_assert(delete.deleted == 3 && delete.missing == 4 && delete.rows == 5);
+    j.operation = OPERATION_COLLECTION_DROP;
+    j.started_ns = 0; /* never ran */
+    check_frame(encode_result(&j, fresh()), OPERATION_COLLECTION_DROP, 1, 41);
+    engram_accel_v1_CollectionDropReply drop;
+    read_message(engram_accel_v1_CollectionDropReply_fields, &drop);
+    cr_assert_eq(drop.rows, 3);
+    cr_assert_eq(drop.meta.run_ns, 0);
+}
+
+static void set_tensor(struct job *j, size_t i, enum dtype dtype, uint64_t rows, uint64_t columns)
+{
+    j->result.tensors[i] = (struct tensor){.dtype = dtype, .rows = rows, .columns = columns};
+}
+
+Test(encode, tensors_find_their_fields)
+{
+    struct job j = job_of(OPERATION_KNN);
+    j.result.body_bytes = 192;
+    set_tensor(&j, 0, DTYPE_UINT64, 2, 3);
+    set_tensor(&j, 1, DTYPE_FLOAT32, 2, 3);
+    set_tensor(&j, 2, DTYPE_UINT32, 2, 1);
+    check_frame(encode_result(&j, fresh()), OPERATION_KNN, 1, 41);
+    cr_assert_eq(header.body_bytes, 192);
+    engram_accel_v1_KnnReply knn;
+    read_message(engram_accel_v1_KnnReply_fields, &knn);
+    check_meta(knn.has_meta, &knn.meta);
+    check_tensor(knn.has_ids, &knn.ids, DTYPE_UINT64, 2, 3);
+    check_tensor(knn.has_scores, &knn.scores, DTYPE_FLOAT32, 2, 3);
+    check_tensor(knn.has_counts, &knn.counts, DTYPE_UINT32, 2, 1);
+    j.operation = OPERATION_SCORE_CANDIDATES;
+    check_frame(encode_result(&j, fresh()), OPERATION_SCORE_CANDIDATES, 1, 41);
+    engram_accel_v1_ScoreCandidatesReply score;
+    read_message(engram_accel_v1_ScoreCandidatesReply_fields, &score);
+    check_tensor(score.has_counts, &score.counts, DTYPE_UINT32, 2, 1);
+
+    j = job_of(OPERATION_SIMILARITY);
+    set_tensor(&j, 0, DTYPE_UINT64, 9, 1);
+    set_tensor(&j, 1, DTYPE_FLOAT32, 9, 1);
+    set_tensor(&j, 2, DTYPE_UINT64, 3, 1);
+    check_frame(encode_result(&j, fresh()), OPERATION_SIMILARITY, 1, 41);
+    engram_accel_v1_SimilarityReply similarity;
+    read_message(engram_accel_v1_SimilarityReply_fields, &similarity);
+    check_tensor(similarity.has_ids, &similarity.ids, DTYPE_UINT64, 9, 1);
+    check_tensor(similarity.has_scores, &similarity.scores, DTYPE_FLOAT32, 9, 1);
+    check_tensor(similarity.has_offsets, &similarity.offsets, DTYPE_UINT64, 3, 1);
+}
+
+Test(encode, a_left_out_tensor_stays_out)
+{
+    for (int counted = 0; counted < 2; counted++) { /* marked absent, or never counted */
+        struct job j = job_of(OPERATION_SIMILARITY);
+        set_tensor(&j, counted ? 0 : 1, DTYPE_FLOAT32, 2, 9);
+        check_frame(encode_result(&j, fresh()), OPERATION_SIMILARITY, 1, 41);
+        engram_accel_v1_SimilarityReply similarity;
+        read_message(engram_accel_v1_SimilarityReply_fields, &similarity);
+        cr_assert(!similarity.has_ids && !similarity.has_offsets);
+        check_tensor(similarity.has_scores, &similarity.scores, DTYPE_FLOAT32, 2, 9);
+
+        j = job_of(OPERATION_FETCH);
+        j.result.counts[0] = 2;
+        set_tensor(&j, 0, DTYPE_UINT64, 5, 1);
+        set_tensor(&j, counted ? 1 : 2, DTYPE_FLOAT32, 5, 4);
+        check_frame(encode_result(&j, fresh()), OPERATION_FETCH, 1, 41);
+        engram_accel_v1_FetchReply fetch;
+        read_message(engram_accel_v1_FetchReply_fields, &fetch);
+        cr_assert(!fetch.has_found);
+        check_tensor(fetch.has_ids, &fetch.ids, DTYPE_UINT64, 5, 1);
+        check_tensor(fetch.has_rows, &fetch.rows, DTYPE_FLOAT32, 5, 4);
+        cr_assert_eq(fetch.missing, 2);
+    }
+    struct job j = job_of(OPERATION_NORMS);
+    set_tensor(&j, 0, DTYPE_FLOAT32, 0, 1); /* of no rows: there, and empty */
+    set_tensor(&j, 1, DTYPE_UINT8, 1, 1);   /* one that the reply has no field for */
+    check_frame(encode_result(&j, fresh()), OPERATION_NORMS, 1, 41);
+    engram_accel_v1_NormsReply norms;
+    read_message(engram_accel_v1_NormsReply_fields, &norms);
+    check_tensor(norms.has_norms, &norms.norms, DTYPE_FLOAT32, 0, 1);
+    j.operation = OPERATION_WEIGHTED_AVERAGE;
+    set_tensor(&j, 0, DTYPE_FLOAT32, 1, 768);
+    check_frame(encode_result(&j, fresh()), OPERATION_WEIGHTED_AVERAGE, 1, 41);
+    engram_accel_v1_WeightedAverageReply average;
+    read_message(engram_accel_v1_WeightedAverageReply_fields, &average);
+    check_tensor(average.has_average, &average.average, DTYPE_FLOAT32, 1, 768);
+}
