@@ -45,7 +45,9 @@ ARITHMETIC := -ffp-contract=off -fno-fast-math
 WARNINGS   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
               -Wwrite-strings -Wundef -Wvla -Wno-unused-parameter -Werror=implicit \
               -Werror=incompatible-pointer-types $(if $(WERROR),-Werror)
-CPPFLAGS   := -D_GNU_SOURCE -DENGRAM_VERSION='"$(VERSION)"' -I. -I$(BUILD)/gen
+BUILD_TEXT := $(notdir $(CC)) $(shell $(CC) -dumpfullversion -dumpversion), $(ARCH), $(VARIANT)
+CPPFLAGS   := -D_GNU_SOURCE -DENGRAM_VERSION='"$(VERSION)"' -DENGRAM_BUILD='"$(BUILD_TEXT)"' \
+              -I. -I$(BUILD)/gen
 OPT        ?= $(if $(COVERAGE),-O1,-O2)
 CFLAGS     := -std=gnu11 $(OPT) -g -fPIC -pthread -fvisibility=hidden -fstack-protector-strong \
               $(ARITHMETIC) $(WARNINGS) $(SAN_FLAGS) $(COV_FLAGS)

@@ -153,7 +153,7 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
         .memory_bytes_used = memory.bytes_used,
         .memory_bytes_peak = memory.bytes_peak,
         .collections = j->space->collection_count,
-        .rows = store_space_rows(p->store, j->space),
+        .rows = space_row_count(j->space),
         .uptime_ns = clock_now_ns() - p->started_ns,
     };
     for (int i = 0; i < OPERATION_MAX && w.operation_count < 24; i++) {

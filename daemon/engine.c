@@ -205,6 +205,7 @@ static enum status build_rooms(struct engine *e, struct failure *f)
     if (st)
         return failure_set(f, st, DETAIL_MEMORY, "memory.max_mib: cannot map %llu MiB",
                            (unsigned long long)(memory_bytes(&e->config) >> 20));
+    heap_limit_cache(p->heap, e->config.cache_mib_max << 20);
     st = store_create(p->heap, p->kernels, &p->store);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for the store");
     p->worker_count =

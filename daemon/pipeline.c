@@ -276,12 +276,11 @@ struct net_events pipeline_net_events(struct pipeline *p)
 static void pipeline_leave(struct pipeline *p, struct job *j)
 {
     if (!j->holds_turnstile) return;
-    if (j->operation == OPERATION_COLLECTION_DROP) { /* unlinked first, so nobody is behind it */
-        j->holds_turnstile = false;
-        j->collection = NULL;
-        return;
-    }
     struct job *next = turnstile_leave(collection_turnstile(j->collection), j);
+    if (j->operation == OPERATION_COLLECTION_DROP) {
+        assert(!next); /* it was unlinked first, so nobody is behind it */
+        collection_destroy(j->collection);
+    }
     j->collection = NULL;
     while (next) {
         struct job *after = next->next;
@@ -358,7 +357,6 @@ void pipeline_abandon(struct pipeline *p)
     p->running_max = 0;
     pipeline_tick(p);
     for (struct job *j; (j = queue_pop(&p->queue));) {
-        if (j->operation == OPERATION_COLLECTION_DROP) collection_destroy(j->collection);
         failure_set(&j->failure, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon stopped");
         pipeline_leave(p, j);
         pipeline_reply(p, j);

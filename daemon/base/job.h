@@ -133,10 +133,15 @@ enum job_state {
 
 struct job;
 
-/* How a job runs on CPU workers: `parts` pieces that may run at once on any thread in any order,
- * each claimed once; then finish, once, by whoever ended last. The pieces write disjoint places.
- * Both set job->failure only in finish (a piece notes its failure in its own place). */
+/* How a job runs on CPU workers. In this order:
+ *   prepare   once, alone; may set job->failure (returning its code) and may set parts
+ *   run_part  for each part, at once on any thread in any order, each claimed once, writing
+ *             disjoint places; skipped when job->failure is set or the job was cancelled
+ *   finish    always, once, by whoever ended last, also after a failure
+ * Only prepare and finish set job->failure; a part notes a failure in its own place. prepare and
+ * finish may be NULL. */
 struct job_plan {
+    enum status (*prepare)(struct job *j);
     void (*run_part)(struct job *j, uint32_t part, uint32_t worker);
     void (*finish)(struct job *j); /* may be NULL */
     uint32_t parts;                /* >= 1 */

@@ -42,9 +42,6 @@ enum status store_space(struct store *s, const char *name, struct space **out);
 /* Forgets the space when it has neither connections nor collections. */
 void store_space_release(struct store *s, struct space *space);
 
-/* Rows of all its collections, as last published. */
-uint64_t store_space_rows(const struct store *s, const struct space *space);
-
 /* Collection names: 1-64 bytes of [A-Za-z0-9._-]. INVALID_ARGUMENT/BAD_NAME. */
 enum status collection_name_check(const char *name, struct failure *f);
 

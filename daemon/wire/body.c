@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#include "daemon/wire/frame.h"
+#include "daemon/base/frame.h"
 #include "kernels/vectors.h"
 
 static const char *dtype_name(enum dtype d)

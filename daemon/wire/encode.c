@@ -326,7 +326,7 @@ static size_t encode_vectors(const struct job *j, struct frame_header h, void *b
 size_t encode_result(const struct job *j, void *buffer)
 {
     struct frame_header h = {.kind = (uint8_t)j->operation,
-                             .request_id = j->request_id,
+                             .request_id = j->key.request_id,
                              .body_bytes = j->result.body_bytes};
     switch (j->operation) {
     case OPERATION_SIMILARITY: return encode_similarity(j, h, buffer);

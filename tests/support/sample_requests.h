@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/wire/frame.h"
+#include "daemon/base/frame.h"
 #include "proto/engram_accel.pb.h"
 
 enum { SAMPLE_BYTES_MAX = 4096 };

@@ -1,4 +1,4 @@
-#include "daemon/wire/frame.h"
+#include "daemon/base/frame.h"
 
 #include <string.h>
 
