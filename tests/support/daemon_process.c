@@ -1,0 +1,305 @@
+#include "tests/support/daemon_process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <pb_decode.h>
+#include <pb_encode.h>
+
+#include "proto/engram_accel.pb.h"
+
+enum { START_MS = 20000, ARGUMENTS_MAX = 64 };
+
+static void die(const char *what)
+{
+    fprintf(stderr, "test support: %s: %s\n", what, strerror(errno));
+    abort();
+}
+
+static void sleep_ms(long ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
+
+void build_path(const char *name, char *out, size_t size)
+{
+    char self[4096];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0) die("/proc/self/exe");
+    self[n] = 0;
+    char *tests = strstr(self, "/tests/");
+    if (!tests) die("tests lie under build/<variant>/tests");
+    *tests = 0;
+    snprintf(out, size, "%s/%s", self, name);
+}
+
+static int try_connect(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) die("socket");
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
+static void spawn(struct daemon_process *d, const char *const *settings)
+{
+    char path[4200], socket_setting[128];
+    build_path("engram-acceld", path, sizeof path);
+    snprintf(socket_setting, sizeof socket_setting, "socket.path=%s", d->socket_path);
+    const char *arguments[ARGUMENTS_MAX] = {
+        path, "--set", "memory.max_mib=1024", "--set", socket_setting,
+    };
+    int count = 5;
+    for (int i = 0; settings && settings[i] && count + 3 < ARGUMENTS_MAX; i++) {
+        arguments[count++] = "--set";
+        arguments[count++] = settings[i];
+    }
+    arguments[count] = NULL;
+    d->pid = fork();
+    if (d->pid < 0) die("fork");
+    if (d->pid == 0) {
+        int log = open(d->log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        if (log < 0 || dup2(log, 2) < 0) _exit(127);
+        execv(path, (char *const *)arguments);
+        _exit(127);
+    }
+    for (int waited = 0; waited < START_MS; waited += 5) {
+        int fd = try_connect(d->socket_path);
+        if (fd >= 0) {
+            close(fd);
+            return;
+        }
+        int status;
+        if (waitpid(d->pid, &status, WNOHANG) == d->pid) {
+            char command[160];
+            snprintf(command, sizeof command, "cat %s >&2", d->log_path);
+            if (system(command)) fprintf(stderr, "no log\n");
+            die("the daemon did not start");
+        }
+        sleep_ms(5);
+    }
+    die("the daemon did not serve in time");
+}
+
+void daemon_start(struct daemon_process *d, const char *const *settings)
+{
+    memset(d, 0, sizeof *d);
+    strcpy(d->directory, "/tmp/engram-test-XXXXXX");
+    if (!mkdtemp(d->directory)) die("mkdtemp");
+    snprintf(d->socket_path, sizeof d->socket_path, "%s/socket", d->directory);
+    snprintf(d->log_path, sizeof d->log_path, "%s/log", d->directory);
+    spawn(d, settings);
+}
+
+void daemon_restart(struct daemon_process *d, const char *const *settings)
+{
+    spawn(d, settings);
+}
+
+void daemon_clean(struct daemon_process *d)
+{
+    unlink(d->socket_path);
+    unlink(d->log_path);
+    rmdir(d->directory);
+}
+
+static int wait_for(pid_t pid)
+{
+    int status;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR) die("waitpid");
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int daemon_stop(struct daemon_process *d)
+{
+    kill(d->pid, SIGTERM);
+    int code = wait_for(d->pid);
+    if (code) {
+        char command[160];
+        snprintf(command, sizeof command, "tail -40 %s >&2", d->log_path);
+        if (system(command)) fprintf(stderr, "no log\n");
+    }
+    daemon_clean(d);
+    return code;
+}
+
+void daemon_kill(struct daemon_process *d)
+{
+    kill(d->pid, SIGKILL);
+    wait_for(d->pid);
+}
+
+size_t process_descriptors(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *dir = opendir(path);
+    if (!dir) die(path);
+    size_t count = 0;
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count - 2;
+}
+
+size_t process_resident_kib(pid_t pid)
+{
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    FILE *f = fopen(path, "r");
+    if (!f) die(path);
+    size_t kib = 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "VmRSS: %zu kB", &kib) == 1) break;
+    fclose(f);
+    return kib;
+}
+
+bool daemon_logged(const struct daemon_process *d, const char *text)
+{
+    char line[1024];
+    FILE *f = fopen(d->log_path, "r");
+    if (!f) die(d->log_path);
+    bool found = false;
+    while (!found && fgets(line, sizeof line, f))
+        found = strstr(line, text) != NULL;
+    fclose(f);
+    return found;
+}
+
+/* ---------------------------------------------------------------- raw sockets */
+
+int raw_connect(const struct daemon_process *d)
+{
+    int fd = try_connect(d->socket_path);
+    if (fd < 0) die("connect");
+    struct timeval limit = {.tv_sec = 10};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    return fd;
+}
+
+bool raw_send(int fd, const void *bytes, size_t count)
+{
+    const char *at = bytes;
+    while (count) {
+        ssize_t n = send(fd, at, count, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        at += n;
+        count -= (size_t)n;
+    }
+    return true;
+}
+
+bool raw_send_frame(int fd, uint8_t kind, uint64_t request_id, const void *message,
+                    uint32_t message_bytes, const void *body, uint64_t body_bytes)
+{
+    struct frame_header h = {.kind = kind,
+                             .request_id = request_id,
+                             .message_bytes = message_bytes,
+                             .body_bytes = body_bytes};
+    uint64_t head = frame_body_offset(&h);
+    unsigned char *bytes = calloc(1, head);
+    if (!bytes) die("calloc");
+    frame_write(&h, bytes);
+    if (message_bytes) memcpy(bytes + FRAME_HEADER_BYTES, message, message_bytes);
+    bool sent = raw_send(fd, bytes, head) && (!body_bytes || raw_send(fd, body, body_bytes));
+    free(bytes);
+    return sent;
+}
+
+static bool receive(int fd, void *bytes, size_t count)
+{
+    char *at = bytes;
+    while (count) {
+        ssize_t n = recv(fd, at, count, 0);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) die("no reply in 10 s");
+        if (n <= 0) return false;
+        at += n;
+        count -= (size_t)n;
+    }
+    return true;
+}
+
+bool raw_receive_frame(int fd, struct frame_header *header, void *message, void **body)
+{
+    unsigned char head[FRAME_HEADER_BYTES], padding[FRAME_ALIGN];
+    *body = NULL;
+    if (!receive(fd, head, sizeof head)) return false;
+    /* frame_parse refuses flags, which replies have: read those two bytes by hand. */
+    uint16_t flags = (uint16_t)(head[6] | head[7] << 8);
+    head[6] = head[7] = 0;
+    struct failure f;
+    if (frame_parse(head, UINT64_MAX, header, &f)) {
+        fprintf(stderr, "reply frame: %s\n", f.text);
+        abort();
+    }
+    header->flags = flags;
+    uint64_t offset = frame_body_offset(header);
+    if (!receive(fd, message, header->message_bytes)) return false;
+    if (!receive(fd, padding, offset - FRAME_HEADER_BYTES - header->message_bytes)) return false;
+    if (!header->body_bytes) return true;
+    *body = aligned_alloc(64, header->body_bytes);
+    if (!*body) die("aligned_alloc");
+    return receive(fd, *body, header->body_bytes);
+}
+
+void raw_hello(int fd, const char *space)
+{
+    engram_accel_v1_HelloRequest hello = {.version_min = 1, .version_max = 1};
+    snprintf(hello.space, sizeof hello.space, "%s", space);
+    uint8_t message[512];
+    static uint8_t reply[FRAME_MESSAGE_BYTES_MAX];
+    pb_ostream_t out = pb_ostream_from_buffer(message, sizeof message);
+    if (!pb_encode(&out, engram_accel_v1_HelloRequest_fields, &hello)) die("encode hello");
+    if (!raw_send_frame(fd, 1, 1, message, (uint32_t)out.bytes_written, NULL, 0)) die("send hello");
+    struct frame_header h;
+    void *body;
+    if (!raw_receive_frame(fd, &h, reply, &body)) die("hello reply");
+    if (h.kind != 1 || h.flags != FRAME_FLAG_REPLY || h.request_id != 1) die("hello refused");
+}
+
+uint32_t raw_receive_error(int fd, uint64_t *request_id, uint32_t *detail, char text[256])
+{
+    static uint8_t message[FRAME_MESSAGE_BYTES_MAX];
+    struct frame_header h;
+    void *body;
+    if (!raw_receive_frame(fd, &h, message, &body)) die("closed instead of an error");
+    if (h.flags != (FRAME_FLAG_REPLY | FRAME_FLAG_ERROR)) die("a reply that is no error");
+    engram_accel_v1_Error error = engram_accel_v1_Error_init_zero;
+    pb_istream_t in = pb_istream_from_buffer(message, h.message_bytes);
+    if (!pb_decode(&in, engram_accel_v1_Error_fields, &error)) die("an error that does not decode");
+    if (request_id) *request_id = h.request_id;
+    if (detail) *detail = error.detail;
+    if (text) memcpy(text, error.message, sizeof error.message);
+    free(body);
+    return error.code;
+}
+
+bool raw_closed(int fd)
+{
+    char scrap[4096];
+    for (;;) {
+        ssize_t n = recv(fd, scrap, sizeof scrap, 0);
+        if (n == 0 || (n < 0 && errno == ECONNRESET)) return true;
+        if (n < 0 && errno != EINTR) return false;
+    }
+}
