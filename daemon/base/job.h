@@ -130,10 +130,17 @@ enum job_state {
 
 struct job;
 
-/* How a job runs on CPU workers: `parts` pieces that may run at once on any thread in any order,
- * each claimed once; then finish, once, by whoever ended last. The pieces write disjoint places.
- * Both set job->failure only in finish (a piece notes its failure in its own place). */
+/* How a job runs on CPU workers. The backend calls, in this order:
+ *   prepare, once, by one worker, before any part (NULL: nothing to prepare). What grows with rows
+ *     but cannot be split: padding queries, resolving filter ids, taking a result whose size only
+ *     that tells. It may set plan.parts. A failure it returns is in job->failure.
+ *   run_part for 0 .. parts - 1, at once on any thread in any order, each once; skipped when
+ *     prepare failed or the job is cancelled. Parts write disjoint places and note failures in a
+ *     place of their own. worker < worker_count.
+ *   finish, once, by whoever ended last, always (also after a failure or cancelling; may be NULL).
+ *     It may set job->failure; a failed job keeps no result block. */
 struct job_plan {
+    enum status (*prepare)(struct job *j); /* may be NULL */
     void (*run_part)(struct job *j, uint32_t part, uint32_t worker);
     void (*finish)(struct job *j); /* may be NULL */
     uint32_t parts;                /* >= 1 */
