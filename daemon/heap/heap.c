@@ -1,0 +1,369 @@
+#include "daemon/heap/heap.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/heap/buddy.h"
+
+/* Blocks are powers of two of address space, but only the pages that were asked for are ever
+ * touched, so only those count. The file is sparse and twice the bound, plus room for blocks much
+ * smaller than a unit: rounding costs addresses, not memory. */
+enum { PAGE = 4096, CACHE_SEARCH_MAX = 32 };
+#define MAP_ALIGN      (UINT64_C(2) << 20)
+#define ROUNDING_BYTES (UINT64_C(256) << 20)
+#define CACHE_BYTES    (UINT64_C(64) << 20)
+/* Up to here clearing another owner's bytes by hand beats a hole and fresh page faults. */
+#define CLEAR_BYTES_MAX (UINT64_C(1) << 20)
+#define NONE            BUDDY_NONE
+
+/* One for each unit, used at the first unit of a block. */
+struct record {
+    uint64_t bytes; /* pages that may have been touched, handed out or cached */
+    uint32_t owner;
+    uint32_t order;
+    uint32_t class_next, class_previous; /* cached blocks of one order, newest first */
+    uint32_t age_next, age_previous;     /* all cached blocks, newest first */
+};
+
+struct heap {
+    int fd;
+    char *base;
+    char *reserved;
+    uint64_t reserved_bytes;
+    struct record *records;
+    uint64_t record_bytes;
+
+    pthread_mutex_t lock; /* of everything below */
+    pthread_cond_t released;
+    struct buddy buddy;
+    struct heap_usage usage;
+    uint64_t cache_bytes_max;
+    uint64_t bytes_releasing; /* holes being punched outside the lock */
+    uint32_t class_head[BUDDY_ORDERS];
+    uint32_t age_head, age_tail;
+};
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static enum status heap_map(struct heap *h, uint64_t file_bytes)
+{
+    h->fd = fault_here("heap: memfd")
+                ? -1
+                : memfd_create("engram-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (h->fd < 0) return STATUS_RESOURCE_EXHAUSTED;
+    if (fault_here("heap: size") || ftruncate(h->fd, (off_t)file_bytes))
+        return STATUS_RESOURCE_EXHAUSTED;
+    if (fault_here("heap: seal") ||
+        fcntl(h->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+        return STATUS_INTERNAL;
+
+    /* 2 MiB aligned, so that a kernel that has huge pages for shared memory can use them. */
+    h->reserved_bytes = file_bytes + MAP_ALIGN;
+    char *reserved = fault_here("heap: address space")
+                         ? MAP_FAILED
+                         : mmap(NULL, h->reserved_bytes, PROT_NONE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reserved == MAP_FAILED) return STATUS_RESOURCE_EXHAUSTED;
+    h->reserved = reserved;
+    char *base = (char *)round_up((uintptr_t)reserved, MAP_ALIGN);
+    if (fault_here("heap: map") ||
+        mmap(base, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
+             h->fd, 0) == MAP_FAILED)
+        return STATUS_RESOURCE_EXHAUSTED;
+    h->base = base;
+    return STATUS_OK;
+}
+
+enum status heap_create(uint64_t bytes_max, struct heap **out)
+{
+    uint64_t units = round_up(bytes_max, HEAP_UNIT) / HEAP_UNIT * 2 + ROUNDING_BYTES / HEAP_UNIT;
+    if (bytes_max == 0 || bytes_max > UINT64_C(1) << 44 || units > UINT32_C(1) << 30)
+        return STATUS_INVALID_ARGUMENT;
+
+    enum status st = STATUS_RESOURCE_EXHAUSTED;
+    struct heap *h = fault_here("heap: struct") ? NULL : calloc(1, sizeof *h);
+    if (!h) return st;
+    h->fd = -1;
+    h->usage.bytes_max = bytes_max;
+    h->cache_bytes_max = CACHE_BYTES;
+    h->age_head = h->age_tail = NONE;
+    for (size_t i = 0; i < BUDDY_ORDERS; i++)
+        h->class_head[i] = NONE;
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->released, NULL);
+
+    st = heap_map(h, units * HEAP_UNIT);
+    if (st) goto fail;
+    st = buddy_init(&h->buddy, (uint32_t)units);
+    if (st) goto fail;
+    h->record_bytes = units * sizeof *h->records;
+    void *records = fault_here("heap: records")
+                        ? MAP_FAILED
+                        : mmap(NULL, h->record_bytes, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    st = STATUS_RESOURCE_EXHAUSTED;
+    if (records == MAP_FAILED) goto fail;
+    h->records = records;
+    *out = h;
+    return STATUS_OK;
+fail:
+    heap_destroy(h);
+    return st;
+}
+
+void heap_destroy(struct heap *h)
+{
+    if (!h) return;
+    if (h->records) munmap(h->records, h->record_bytes);
+    buddy_finish(&h->buddy);
+    if (h->reserved) munmap(h->reserved, h->reserved_bytes);
+    if (h->fd >= 0) close(h->fd);
+    pthread_cond_destroy(&h->released);
+    pthread_mutex_destroy(&h->lock);
+    free(h);
+}
+
+/* ---- the cache; under the lock ---- */
+
+static void cache_push(struct heap *h, uint32_t unit)
+{
+    struct record *r = &h->records[unit];
+    r->class_previous = r->age_previous = NONE;
+    r->class_next = h->class_head[r->order];
+    if (r->class_next != NONE) h->records[r->class_next].class_previous = unit;
+    h->class_head[r->order] = unit;
+    r->age_next = h->age_head;
+    if (r->age_next != NONE)
+        h->records[r->age_next].age_previous = unit;
+    else
+        h->age_tail = unit;
+    h->age_head = unit;
+    h->usage.bytes_cached += r->bytes;
+}
+
+static void cache_unlink(struct heap *h, uint32_t unit)
+{
+    struct record *r = &h->records[unit];
+    if (r->class_previous == NONE)
+        h->class_head[r->order] = r->class_next;
+    else
+        h->records[r->class_previous].class_next = r->class_next;
+    if (r->class_next != NONE) h->records[r->class_next].class_previous = r->class_previous;
+    if (r->age_previous == NONE)
+        h->age_head = r->age_next;
+    else
+        h->records[r->age_previous].age_next = r->age_next;
+    if (r->age_next == NONE)
+        h->age_tail = r->age_previous;
+    else
+        h->records[r->age_next].age_previous = r->age_previous;
+    h->usage.bytes_cached -= r->bytes;
+}
+
+/* A cached block for this owner, unlinked, or NONE. *clear: its bytes are another owner's. */
+static uint32_t cache_take(struct heap *h, uint32_t order, uint32_t owner, bool *clear)
+{
+    uint32_t unit = h->class_head[order];
+    for (size_t i = 0; unit != NONE && i < CACHE_SEARCH_MAX; i++) {
+        if (h->records[unit].owner == owner) break;
+        unit = h->records[unit].class_next;
+    }
+    if (unit != NONE && h->records[unit].owner != owner) unit = NONE;
+    *clear = false;
+    if (unit == NONE && (uint64_t)HEAP_UNIT << order <= CLEAR_BYTES_MAX) {
+        unit = h->class_head[order];
+        *clear = unit != NONE;
+    }
+    if (unit != NONE) cache_unlink(h, unit);
+    return unit;
+}
+
+/* Returns the pages of a block that is in no list, and then its addresses. Drops the lock while
+ * the system works. */
+static void release_unit(struct heap *h, uint32_t unit)
+{
+    struct record r = h->records[unit];
+    uint64_t offset = (uint64_t)unit * HEAP_UNIT;
+    h->bytes_releasing += r.bytes;
+    pthread_mutex_unlock(&h->lock);
+    if (fallocate(h->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)r.bytes))
+        memset(h->base + offset, 0, r.bytes); /* whoever comes next must find zeros */
+    pthread_mutex_lock(&h->lock);
+    h->bytes_releasing -= r.bytes;
+    buddy_give(&h->buddy, unit, r.order);
+    pthread_cond_broadcast(&h->released);
+}
+
+static void release_oldest(struct heap *h)
+{
+    uint32_t unit = h->age_tail;
+    cache_unlink(h, unit);
+    release_unit(h, unit);
+}
+
+/* Frees something that is not in use, or waits for another thread that does. False: nothing. */
+static bool release_something(struct heap *h)
+{
+    if (h->age_tail != NONE)
+        release_oldest(h);
+    else if (h->bytes_releasing)
+        pthread_cond_wait(&h->released, &h->lock);
+    else
+        return false;
+    return true;
+}
+
+/* ---- taking and giving ---- */
+
+static uint32_t order_of(uint64_t bytes)
+{
+    uint32_t order = 0;
+    while ((uint64_t)HEAP_UNIT << order < bytes)
+        order++;
+    return order;
+}
+
+/* The same under the lock: *clear_bytes of the block need clearing. */
+static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, uint64_t *clear_bytes)
+{
+    struct heap_usage *u = &h->usage;
+    uint32_t order = order_of(bytes);
+    bool clear;
+    uint32_t unit = cache_take(h, order, owner, &clear);
+    uint64_t touched = unit == NONE ? 0 : h->records[unit].bytes;
+    uint64_t total = touched > bytes ? touched : bytes;
+    *clear_bytes = clear ? touched : 0;
+
+    while (total > u->bytes_max ||
+           u->bytes_used + u->bytes_cached + h->bytes_releasing > u->bytes_max - total) {
+        if (release_something(h)) continue;
+        if (unit != NONE) {
+            /* It may be the block itself that is too large. */
+            release_unit(h, unit);
+            unit = NONE;
+            touched = 0;
+            total = bytes;
+            *clear_bytes = 0;
+            continue;
+        }
+        return NONE;
+    }
+    /* Counted before the lock can be dropped again. */
+    u->bytes_used += total;
+    while (unit == NONE) {
+        unit = buddy_take(&h->buddy, order);
+        if (unit == NONE && !release_something(h)) {
+            u->bytes_used -= total;
+            return NONE;
+        }
+    }
+    h->records[unit] = (struct record){.bytes = total, .owner = owner, .order = order};
+    u->blocks++;
+    if (u->bytes_used > u->bytes_peak) u->bytes_peak = u->bytes_used;
+    return unit;
+}
+
+enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out)
+{
+    if (bytes == 0 || bytes > h->usage.bytes_max / PAGE * PAGE) return STATUS_RESOURCE_EXHAUSTED;
+    if (fault_here("heap: take")) return STATUS_RESOURCE_EXHAUSTED;
+    bytes = round_up(bytes, PAGE);
+
+    uint64_t clear_bytes = 0;
+    pthread_mutex_lock(&h->lock);
+    uint32_t unit = take_unit(h, bytes, owner, &clear_bytes);
+    uint64_t usable = unit == NONE ? 0 : h->records[unit].bytes;
+    pthread_mutex_unlock(&h->lock);
+    if (unit == NONE) return STATUS_RESOURCE_EXHAUSTED;
+
+    uint64_t offset = (uint64_t)unit * HEAP_UNIT;
+    memset(h->base + offset, 0, clear_bytes);
+    *out = (struct heap_block){.data = h->base + offset, .offset = offset, .bytes = usable};
+    return STATUS_OK;
+}
+
+static uint32_t unit_of(struct heap *h, struct heap_block *b)
+{
+    uint32_t unit = (uint32_t)(b->offset / HEAP_UNIT);
+    assert(b->offset % HEAP_UNIT == 0 && unit < h->buddy.units);
+    assert(h->records[unit].bytes == b->bytes);
+    h->usage.bytes_used -= h->records[unit].bytes;
+    h->usage.blocks--;
+    *b = (struct heap_block){0};
+    return unit;
+}
+
+static void trim(struct heap *h, uint64_t keep_bytes)
+{
+    while (h->usage.bytes_cached > keep_bytes)
+        release_oldest(h);
+}
+
+void heap_give(struct heap *h, struct heap_block *b)
+{
+    if (!b->data) return;
+    pthread_mutex_lock(&h->lock);
+    uint32_t unit = unit_of(h, b);
+    if (h->records[unit].bytes > h->cache_bytes_max) {
+        release_unit(h, unit);
+    } else {
+        cache_push(h, unit);
+        trim(h, h->cache_bytes_max);
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
+void heap_release(struct heap *h, struct heap_block *b)
+{
+    if (!b->data) return;
+    pthread_mutex_lock(&h->lock);
+    release_unit(h, unit_of(h, b));
+    pthread_mutex_unlock(&h->lock);
+}
+
+void heap_trim(struct heap *h, uint64_t keep_bytes)
+{
+    pthread_mutex_lock(&h->lock);
+    trim(h, keep_bytes);
+    pthread_mutex_unlock(&h->lock);
+}
+
+void heap_limit_cache(struct heap *h, uint64_t bytes_max)
+{
+    pthread_mutex_lock(&h->lock);
+    h->cache_bytes_max = bytes_max;
+    trim(h, bytes_max);
+    pthread_mutex_unlock(&h->lock);
+}
+
+void heap_populate(void *data, uint64_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+    uintptr_t first = (uintptr_t)data / PAGE * PAGE;
+    uintptr_t end = (uintptr_t)data + bytes;
+    (void)madvise((void *)first, end - first, MADV_POPULATE_WRITE);
+#endif
+}
+
+struct heap_usage heap_usage(struct heap *h)
+{
+    pthread_mutex_lock(&h->lock);
+    struct heap_usage usage = h->usage;
+    pthread_mutex_unlock(&h->lock);
+    return usage;
+}
+
+int heap_fd(const struct heap *h)
+{
+    return h->fd;
+}
