@@ -1,0 +1,158 @@
+/* kernel_digest: one 64-bit digest of the result bits per variant, dimension, metric and operation,
+ * over inputs that depend on nothing but integer arithmetic. Two machines that print the same lines
+ * (but for the variant) computed the same bits; run_neon.sh compares this machine with an emulated
+ * AArch64. Exits 1 if two variants of this machine differ. No Criterion: it must link statically
+ * with a cross compiler. */
+#include "kernels/topk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 11, QUERIES = 6, SCORES = ROWS * QUERIES };
+
+static const uint32_t dimensions[] = {1,   2,   15,  16,   17,   31,   32,   33,   63,  64,
+                                      65,  96,  100, 127,  128,  129,  130,  384,  767, 768,
+                                      769, 992, 993, 1023, 1024, 1025, 1056, 1536, 4096};
+
+struct input {
+    uint32_t dimension;
+    float *rows, *queries, *row_norms, *query_norms;
+    const float *scattered[ROWS];
+    void *packed;
+};
+
+static uint64_t mix(uint64_t h)
+{
+    h ^= h >> 30, h *= 0xbf58476d1ce4e5b9u;
+    h ^= h >> 27, h *= 0x94d049bb133111ebu;
+    return h ^ h >> 31;
+}
+
+static uint64_t digest_floats(const float *values, size_t count)
+{
+    uint64_t h = 0x9e3779b97f4a7c15u + count;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        h = mix(h + bits + 1);
+    }
+    return h;
+}
+
+static void *allocate(size_t bytes)
+{
+    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!p) exit(2);
+    return memset(p, 0, (bytes + 63) / 64 * 64);
+}
+
+/* Row i: ordinary numbers, numbers of widely different exponents, or subnormal ones. */
+static void fill(float *to, size_t count, uint32_t dimension, uint64_t seed)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (size_t c = 0; c < dimension; c++) {
+            uint64_t random = mix(seed + i * 65536 + c);
+            uint32_t sign = (uint32_t)(random >> 63) << 31;
+            uint32_t exponent = i % 4 == 3   ? 127 - 20 + random % 40
+                                : i % 4 == 2 ? random % 3
+                                             : 120 + random % 7;
+            uint32_t bits = sign | exponent << 23 | (uint32_t)(random >> 20 & 0x7fffff);
+            memcpy(&to[i * vector_stride(dimension) + c], &bits, sizeof bits);
+        }
+    }
+}
+
+static struct input input_create(uint32_t dimension)
+{
+    size_t stride = vector_stride(dimension);
+    struct input in = {
+        .dimension = dimension,
+        .rows = allocate(ROWS * stride * sizeof(float)),
+        .queries = allocate(QUERIES * stride * sizeof(float)),
+        .row_norms = allocate(ROWS * sizeof(float)),
+        .query_norms = allocate(QUERIES * sizeof(float)),
+    };
+    fill(in.rows, ROWS - 1, dimension, 1); /* the last row stays zero */
+    fill(in.queries, QUERIES, dimension, 2);
+    for (size_t i = 0; i < ROWS; i++)
+        in.scattered[i] = in.rows + (i * 7 % ROWS) * stride;
+    return in;
+}
+
+static void input_destroy(struct input *in)
+{
+    free(in->rows), free(in->queries), free(in->row_norms), free(in->query_norms);
+    free(in->packed);
+}
+
+static void line(const char *variant, uint32_t dimension, int metric, const char *operation,
+                 const float *values, size_t count)
+{
+    printf("%s %u %d %s %016llx\n", variant, dimension, metric, operation,
+           (unsigned long long)digest_floats(values, count));
+}
+
+static uint64_t digest_metric(const struct vector_kernels *k, const struct input *in,
+                              enum metric metric)
+{
+    size_t stride = vector_stride(in->dimension);
+    float scores[SCORES], norms[ROWS];
+    struct row_block block = {in->rows, in->row_norms, ROWS};
+    struct query_pack pack = {in->packed, in->query_norms, QUERIES};
+    for (size_t q = 0; q < QUERIES; q++)
+        k->scan(metric, in->dimension, in->queries + q * stride, in->query_norms[q], block,
+                scores + q * ROWS);
+    line(k->name, in->dimension, metric, "scan", scores, SCORES);
+    uint64_t all = digest_floats(scores, SCORES);
+    for (size_t i = 0; i < ROWS; i++)
+        norms[i] = in->row_norms[i * 7 % ROWS];
+    for (size_t q = 0; q < QUERIES; q++)
+        k->gather(metric, in->dimension, in->queries + q * stride, in->query_norms[q],
+                  in->scattered, norms, ROWS, scores + q * ROWS);
+    line(k->name, in->dimension, metric, "gather", scores, SCORES);
+    all = mix(all + digest_floats(scores, SCORES));
+    k->tile(metric, in->dimension, &pack, block, scores, ROWS);
+    line(k->name, in->dimension, metric, "tile", scores, SCORES);
+    return mix(all + digest_floats(scores, SCORES));
+}
+
+static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimension)
+{
+    struct input in = input_create(dimension);
+    float sums[4096 + 1] = {0}, passed[ROWS] = {0};
+    uint32_t positions[ROWS + 16];
+    k->norms(dimension, in.rows, ROWS, in.row_norms);
+    k->norms(dimension, in.queries, QUERIES, in.query_norms);
+    in.packed = allocate(k->pack_bytes(dimension, QUERIES));
+    k->pack(dimension, in.queries, QUERIES, in.packed);
+    line(k->name, dimension, 0, "norms", in.row_norms, ROWS);
+    uint64_t all = digest_floats(in.row_norms, ROWS);
+    for (int metric = METRIC_COSINE; metric <= METRIC_SQUARED_EUCLIDEAN; metric++)
+        all = mix(all + digest_metric(k, &in, (enum metric)metric));
+    k->weighted_sum(in.scattered, in.query_norms, QUERIES, 0, dimension, sums);
+    line(k->name, dimension, 0, "weighted_sum", sums, dimension);
+    all = mix(all + digest_floats(sums, dimension));
+    size_t count = k->pass(in.row_norms, ROWS, in.row_norms[1], dimension % 2, positions);
+    for (size_t i = 0; i < count; i++)
+        passed[i] = (float)positions[i];
+    line(k->name, dimension, 0, "pass", passed, count);
+    all = mix(all + digest_floats(passed, count));
+    input_destroy(&in);
+    return all;
+}
+
+int main(void)
+{
+    int differing = 0;
+    for (size_t d = 0; d < sizeof dimensions / sizeof *dimensions; d++) {
+        uint64_t reference = digest_variant(vectors_variant(0), dimensions[d]);
+        for (size_t v = 1; vectors_variant(v); v++) {
+            if (digest_variant(vectors_variant(v), dimensions[d]) == reference) continue;
+            fprintf(stderr, "%s differs from scalar at dimension %u\n", vectors_variant(v)->name,
+                    dimensions[d]);
+            differing = 1;
+        }
+    }
+    return differing;
+}
