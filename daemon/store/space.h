@@ -5,6 +5,7 @@
 #ifndef ENGRAM_STORE_SPACE_H
 #define ENGRAM_STORE_SPACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,10 +23,15 @@ struct space {
     uint32_t number; /* >= 1, never reused: the heap's owner */
     uint32_t connection_count;
     uint64_t collection_count;
-    uint64_t row_count;
+    uint64_t row_count; /* writers on any thread: read it with space_row_count */
     struct collection *collections; /* uthash, by name; store_ functions only */
     struct space *hh_next;          /* the store's list */
 };
+
+static inline uint64_t space_row_count(const struct space *s)
+{
+    return __atomic_load_n(&s->row_count, __ATOMIC_RELAXED);
+}
 
 /* Both outlive the store. */
 enum status store_create(struct heap *heap, const struct vector_kernels *kernels,
