@@ -65,7 +65,6 @@ static enum status greet(struct pipeline *p, struct connection *c, const struct 
     if (st) return st;
     st = store_space(p->store, name, &c->space);
     if (st) return failure_set(why, st, DETAIL_MEMORY, "no memory for another space");
-    c->space->connection_count++;
     c->owner = c->space->number;
     c->greeted = true;
     log_debug("net: hello from %s (%s), space %s", hello.client_name, c->peer, name);
@@ -95,7 +94,6 @@ void answer_hello(struct pipeline *p, struct connection *c, const struct frame *
 void answer_goodbye(struct pipeline *p, struct connection *c)
 {
     if (!c->space) return;
-    c->space->connection_count--;
     store_space_release(p->store, c->space);
     c->space = NULL;
 }

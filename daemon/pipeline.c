@@ -45,6 +45,7 @@ static struct job *job_take(struct pipeline *p, struct connection *c, const stru
     p->job_count++;
     j->key = (struct job_key){c->id, f->header.request_id};
     j->space = c->space;
+    j->space->users++;
     j->received_ns = clock_now_ns();
     if (f->header.deadline_us) j->deadline_ns = j->received_ns + f->header.deadline_us * 1000ull;
     j->body = f->body ? body_hold(f->hold) : NULL;
@@ -88,6 +89,7 @@ static void job_give(struct pipeline *p, struct job *j)
     HASH_DEL(p->in_flight, j);
     body_drop(j->body);
     heap_give(p->heap, &j->result.block);
+    store_space_release(p->store, j->space);
     j->next = p->free_jobs;
     p->free_jobs = j;
     p->job_count--;

@@ -61,6 +61,9 @@ float collection_norm(const struct collection *c, uint32_t row);
 uint64_t collection_id(const struct collection *c, uint32_t row);
 /* Row of an id, or COLLECTION_NO_ROW. */
 uint32_t collection_find_row(const struct collection *c, uint64_t id);
+/* The same for many ids, hiding memory latency. Returns how many were found. */
+uint64_t collection_find_rows(const struct collection *c, const uint64_t *ids, size_t count,
+                              uint32_t *rows);
 
 /* ---- writer ---- */
 
@@ -79,6 +82,10 @@ enum status collection_upsert(struct collection *c, const uint64_t *ids, const f
  * emptied segments goes back to the system. */
 void collection_delete(struct collection *c, const uint64_t *ids, uint64_t n, uint64_t *deleted,
                        uint64_t *missing);
+
+/* Deletes every row and gives the memory back to the system; what remains is small. Lets a worker
+ * do the slow part of a drop before the loop destroys the collection. */
+void collection_clear(struct collection *c);
 
 /* After store_collection_unlink, or on a collection never linked. Gives the memory back to the
  * system. NULL is fine. */

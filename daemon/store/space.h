@@ -5,6 +5,7 @@
 #ifndef ENGRAM_STORE_SPACE_H
 #define ENGRAM_STORE_SPACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,11 +21,17 @@ struct store;
 struct space {
     char name[SPACE_NAME_MAX + 1];
     uint32_t number; /* >= 1, never reused: the heap's owner */
-    uint32_t connection_count;
+    uint32_t users; /* connections and jobs that point here */
     uint64_t collection_count;
+    uint64_t row_count; /* writers on any thread: read it with space_row_count */
     struct collection *collections; /* uthash, by name; store_ functions only */
     struct space *hh_next;          /* the store's list */
 };
+
+static inline uint64_t space_row_count(const struct space *s)
+{
+    return __atomic_load_n(&s->row_count, __ATOMIC_RELAXED);
+}
 
 /* Both outlive the store. */
 enum status store_create(struct heap *heap, const struct vector_kernels *kernels,
@@ -36,10 +43,10 @@ void store_destroy(struct store *s);
  * [a-z0-9_-]). INVALID_ARGUMENT/BAD_SPACE. name_out: SPACE_NAME_MAX + 1 bytes. */
 enum status space_name_parse(const char *text, char *name_out, struct failure *f);
 
-/* Finds or makes. RESOURCE_EXHAUSTED. */
+/* Finds or makes, and counts one user more. RESOURCE_EXHAUSTED. */
 enum status store_space(struct store *s, const char *name, struct space **out);
 
-/* Forgets the space when it has neither connections nor collections. */
+/* One user fewer; the last one out of a space without collections makes it forgotten. */
 void store_space_release(struct store *s, struct space *space);
 
 /* Collection names: 1-64 bytes of [A-Za-z0-9._-]. INVALID_ARGUMENT/BAD_NAME. */

@@ -94,7 +94,7 @@ static inline void walk_scattered(walk_sum *sum, enum walk_form form, uint32_t d
 static inline void walk_norms(walk_sum *sum, uint32_t dimension, const float *rows, size_t count,
                               float *norms)
 {
-    walk_contiguous(sum, WALK_SELF, dimension, NULL, rows, count, norms);
+    walk_contiguous(sum, WALK_SELF, dimension, rows, rows, count, norms);
     for (size_t i = 0; i < count; i++)
         norms[i] = canonical_norm(norms[i]);
 }

@@ -1,0 +1,282 @@
+#include "daemon/store/collection_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/store/array.h"
+
+enum { SEGMENT_BYTES_MAX = 4 << 20, CAPACITY_MIN = 64 };
+
+static size_t row_bytes(const struct collection *c)
+{
+    return c->stride * sizeof(float);
+}
+
+static uint64_t segment_bytes(const struct collection *c)
+{
+    return (uint64_t)row_bytes(c) << c->segment_shift;
+}
+
+enum status collection_create(struct heap *heap, const struct vector_kernels *kernels,
+                              struct space *space, const char *name, uint32_t dimension,
+                              enum metric metric, struct collection **out)
+{
+    struct collection *c = fault_here("store: collection") ? NULL : calloc(1, sizeof *c);
+    if (!c) return STATUS_RESOURCE_EXHAUSTED;
+    strncpy(c->name, name, COLLECTION_NAME_MAX);
+    c->space = space;
+    c->heap = heap;
+    c->kernels = kernels;
+    c->dimension = dimension;
+    c->metric = metric;
+    c->stride = vector_stride(dimension);
+    /* As many rows as 4 MiB hold, rounded down to a power of two: 64 to 32,768 of them. */
+    while ((row_bytes(c) << (c->segment_shift + 1)) <= SEGMENT_BYTES_MAX)
+        c->segment_shift++;
+    *out = c;
+    return STATUS_OK;
+}
+
+static void release_segments(struct collection *c, size_t keep)
+{
+    while (c->segment_count > keep)
+        heap_release(c->heap, &c->segments[--c->segment_count]);
+}
+
+void collection_clear(struct collection *c)
+{
+    if (rows_of(c)) collection_publish(c, 0);
+    release_segments(c, 0);
+    free(c->segments);
+    c->segments = NULL;
+    c->segment_capacity = 0;
+    array_free(c->ids, c->id_capacity * sizeof *c->ids);
+    array_free(c->norms, c->norm_capacity * sizeof *c->norms);
+    c->ids = NULL;
+    c->norms = NULL;
+    c->id_capacity = c->norm_capacity = 0;
+    c->id_bound = 0;
+    id_index_finish(&c->index);
+    atomic_store_explicit(&c->index_bytes, 0, memory_order_relaxed);
+}
+
+void collection_destroy(struct collection *c)
+{
+    if (!c) return;
+    collection_clear(c);
+    free(c);
+}
+
+/* ---- room ---- */
+
+/* Bytes of the first segment while it is the only one: a power of two, so that a collection of a
+ * few rows counts for little and growing moves each row a few times at most. */
+static uint64_t first_segment_bytes(const struct collection *c, uint64_t rows)
+{
+    uint64_t bytes = HEAP_UNIT;
+    while (bytes < rows * row_bytes(c))
+        bytes *= 2;
+    return bytes < segment_bytes(c) ? bytes : segment_bytes(c);
+}
+
+static enum status reserve_first(struct collection *c, uint64_t rows)
+{
+    uint64_t want = first_segment_bytes(c, rows);
+    if (c->segment_count && c->segments[0].bytes >= want) return STATUS_OK;
+    struct heap_block block;
+    enum status st = heap_take(c->heap, want, c->space->number, &block);
+    if (st) return st;
+    if (c->segment_count) {
+        memcpy(block.data, c->segments[0].data, rows_of(c) * row_bytes(c));
+        heap_release(c->heap, &c->segments[0]);
+    }
+    c->segments[0] = block;
+    if (!c->segment_count) c->segment_count = 1;
+    return STATUS_OK;
+}
+
+static enum status reserve_segments(struct collection *c, uint64_t rows)
+{
+    size_t want = (size_t)((rows + (UINT64_C(1) << c->segment_shift) - 1) >> c->segment_shift);
+    if (want > c->segment_capacity) {
+        size_t capacity = c->segment_capacity * 2 > want ? c->segment_capacity * 2 : want;
+        struct heap_block *grown = fault_here("store: segment list")
+                                       ? NULL
+                                       : realloc(c->segments, capacity * sizeof *c->segments);
+        if (!grown) return STATUS_RESOURCE_EXHAUSTED;
+        c->segments = grown;
+        c->segment_capacity = capacity;
+    }
+    if (want && c->segment_count <= 1) {
+        enum status st = reserve_first(c, rows);
+        if (st) return st;
+    }
+    while (c->segment_count < want) {
+        struct heap_block block;
+        enum status st = heap_take(c->heap, segment_bytes(c), c->space->number, &block);
+        if (st) return st;
+        c->segments[c->segment_count++] = block;
+    }
+    return STATUS_OK;
+}
+
+/* ids and norms; only places that are written take memory. */
+static bool resize_columns(struct collection *c, uint64_t capacity)
+{
+    uint64_t *ids = array_resize(c->ids, c->id_capacity * sizeof *ids, capacity * sizeof *ids);
+    if (!ids) return false;
+    c->ids = ids;
+    c->id_capacity = capacity;
+    float *norms =
+        array_resize(c->norms, c->norm_capacity * sizeof *norms, capacity * sizeof *norms);
+    if (!norms) return false;
+    c->norms = norms;
+    c->norm_capacity = capacity;
+    return true;
+}
+
+static void count_index_bytes(struct collection *c)
+{
+    uint64_t bytes = rows_of(c) * (sizeof *c->ids + sizeof *c->norms) +
+                     c->index.slot_count * sizeof *c->index.slots;
+    atomic_store_explicit(&c->index_bytes, bytes, memory_order_relaxed);
+}
+
+enum status collection_reserve(struct collection *c, uint64_t rows)
+{
+    if (rows > c->id_capacity || rows > c->norm_capacity) {
+        uint64_t capacity = c->id_capacity + c->id_capacity / 2;
+        if (capacity < rows) capacity = rows;
+        if (capacity < CAPACITY_MIN) capacity = CAPACITY_MIN;
+        if (!resize_columns(c, capacity)) return STATUS_RESOURCE_EXHAUSTED;
+    }
+    if (!id_index_reserve(&c->index, c->ids, rows_of(c), rows)) return STATUS_RESOURCE_EXHAUSTED;
+    return reserve_segments(c, rows);
+}
+
+void collection_fit(struct collection *c)
+{
+    uint64_t rows = rows_of(c);
+    size_t segments = (size_t)((rows + (UINT64_C(1) << c->segment_shift) - 1) >> c->segment_shift);
+    /* One spare, so that a row going in and out at the edge does not cost a segment each time. */
+    release_segments(c, rows ? segments + 1 : 0);
+    if (rows == 0) c->id_bound = 0;
+    if (rows * 4 < c->id_capacity && c->id_capacity > CAPACITY_MIN)
+        resize_columns(c, rows * 2 > CAPACITY_MIN ? rows * 2 : CAPACITY_MIN);
+    id_index_shrink(&c->index, c->ids, rows);
+    count_index_bytes(c);
+}
+
+/* ---- readers ---- */
+
+struct space *collection_space(const struct collection *c)
+{
+    return c->space;
+}
+
+struct turnstile *collection_turnstile(struct collection *c)
+{
+    return &c->turnstile;
+}
+
+struct collection_info collection_info(const struct collection *c)
+{
+    uint64_t rows = rows_of(c);
+    return (struct collection_info){
+        .name = c->name,
+        .dimension = c->dimension,
+        .metric = c->metric,
+        .rows = rows,
+        .version = collection_version(c),
+        .row_bytes = rows * row_bytes(c),
+        .index_bytes = atomic_load_explicit(&c->index_bytes, memory_order_relaxed),
+    };
+}
+
+uint32_t collection_dimension(const struct collection *c)
+{
+    return c->dimension;
+}
+
+enum metric collection_metric(const struct collection *c)
+{
+    return c->metric;
+}
+
+uint64_t collection_rows(const struct collection *c)
+{
+    return rows_of(c);
+}
+
+uint64_t collection_version(const struct collection *c)
+{
+    return atomic_load_explicit(&c->version, memory_order_relaxed);
+}
+
+size_t collection_segment_rows(const struct collection *c)
+{
+    return (size_t)1 << c->segment_shift;
+}
+
+struct row_block collection_block(const struct collection *c, uint64_t first, size_t count,
+                                  const uint64_t **ids_out)
+{
+    if (ids_out) *ids_out = c->ids + first;
+    if (count == 0) return (struct row_block){0};
+    return (struct row_block){.rows = row_at(c, first), .norms = c->norms + first, .count = count};
+}
+
+const float *collection_row(const struct collection *c, uint32_t row)
+{
+    return row_at(c, row);
+}
+
+float collection_norm(const struct collection *c, uint32_t row)
+{
+    return c->norms[row];
+}
+
+uint64_t collection_id(const struct collection *c, uint32_t row)
+{
+    return c->ids[row];
+}
+
+uint32_t collection_find_row(const struct collection *c, uint64_t id)
+{
+    return id_index_find(&c->index, c->ids, id);
+}
+
+uint64_t collection_find_rows(const struct collection *c, const uint64_t *ids, size_t count,
+                              uint32_t *rows)
+{
+    return id_index_find_many(&c->index, c->ids, ids, count, rows);
+}
+
+/* ---- delete ---- */
+
+static void delete_row(struct collection *c, uint32_t row, uint32_t last)
+{
+    id_index_remove(&c->index, c->ids, row);
+    if (row == last) return;
+    id_index_move(&c->index, c->ids, last, row);
+    memcpy(row_at(c, row), row_at(c, last), row_bytes(c));
+    c->norms[row] = c->norms[last];
+    c->ids[row] = c->ids[last];
+}
+
+void collection_delete(struct collection *c, const uint64_t *ids, uint64_t n, uint64_t *deleted,
+                       uint64_t *missing)
+{
+    uint64_t before = rows_of(c), rows = before;
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t row = collection_find_row(c, ids[i]);
+        if (row == COLLECTION_NO_ROW) continue;
+        delete_row(c, row, (uint32_t)--rows);
+    }
+    *deleted = before - rows;
+    *missing = n - (before - rows);
+    if (rows == before) return;
+    collection_publish(c, rows);
+    collection_fit(c);
+}

@@ -1,0 +1,76 @@
+/* collection_inside: what a collection is made of, for the files of this room only.
+ * Owner:  the store.
+ * Thread: as collection.h says.
+ * Errors: none. */
+#ifndef ENGRAM_STORE_COLLECTION_INSIDE_H
+#define ENGRAM_STORE_COLLECTION_INSIDE_H
+
+#include <stdatomic.h>
+
+#include "daemon/store/collection.h"
+#include "daemon/store/id_index.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+struct collection {
+    char name[COLLECTION_NAME_MAX + 1];
+    struct space *space;
+    struct heap *heap;
+    const struct vector_kernels *kernels;
+    struct turnstile turnstile;
+    uint32_t dimension;
+    enum metric metric;
+    size_t stride;          /* floats from row to row */
+    uint32_t segment_shift; /* log2 of rows per segment */
+
+    /* The loop may read these while a writer works. */
+    _Atomic uint64_t rows;
+    _Atomic uint64_t version;
+    _Atomic uint64_t index_bytes;
+
+    /* Segment i holds rows [i << shift, (i + 1) << shift). While there is only the first, its
+     * block may be shorter. */
+    struct heap_block *segments;
+    size_t segment_count, segment_capacity;
+
+    uint64_t *ids;
+    float *norms;
+    uint64_t id_capacity, norm_capacity;
+    uint64_t id_bound; /* no id here is larger */
+    struct id_index index;
+
+    UT_hash_handle hh; /* of the space's collections */
+};
+
+enum status collection_create(struct heap *heap, const struct vector_kernels *kernels,
+                              struct space *space, const char *name, uint32_t dimension,
+                              enum metric metric, struct collection **out);
+
+/* Room for `rows` rows in all: segments, ids, norms and index. On failure what was taken may stay;
+ * collection_fit gives it back. */
+enum status collection_reserve(struct collection *c, uint64_t rows);
+/* Gives back what the present rows do not need. A segment more than needed may stay. */
+void collection_fit(struct collection *c);
+
+static inline uint64_t rows_of(const struct collection *c)
+{
+    return atomic_load_explicit(&c->rows, memory_order_relaxed);
+}
+
+static inline float *row_at(const struct collection *c, uint64_t row)
+{
+    float *segment = c->segments[row >> c->segment_shift].data;
+    return segment + (row & ((UINT64_C(1) << c->segment_shift) - 1)) * c->stride;
+}
+
+/* Sets the row count, and what the loop reads, after a change. */
+static inline void collection_publish(struct collection *c, uint64_t rows)
+{
+    uint64_t before = rows_of(c);
+    __atomic_add_fetch(&c->space->row_count, rows - before, __ATOMIC_RELAXED);
+    atomic_store_explicit(&c->rows, rows, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->version, 1, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,167 @@
+/* Spaces and names. */
+#include "daemon/store/space.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/store/collection.h"
+
+static struct heap *heap;
+
+static struct store *open_store(void)
+{
+    struct store *s = NULL;
+    cr_assert_eq(heap_create(1 << 24, &heap), STATUS_OK);
+    cr_assert_eq(store_create(heap, vectors_variant(0), &s), STATUS_OK);
+    return s;
+}
+
+static void close_store(struct store *s)
+{
+    store_destroy(s);
+    heap_destroy(heap);
+}
+
+Test(space, parses_names)
+{
+    char name[SPACE_NAME_MAX + 1];
+    struct failure f = {0};
+    cr_assert_eq(space_name_parse("", name, &f), STATUS_OK);
+    cr_assert_str_eq(name, "default");
+    cr_assert_eq(space_name_parse(" \t ", name, &f), STATUS_OK);
+    cr_assert_str_eq(name, "default");
+    cr_assert_eq(space_name_parse(" \tab-_9\t ", name, &f), STATUS_OK);
+    cr_assert_str_eq(name, "ab-_9");
+    char longest[70] = {0};
+    memset(longest, 'x', 64);
+    cr_assert_eq(space_name_parse(longest, name, &f), STATUS_OK);
+    longest[64] = 'x';
+    const char *bad[] = {"ab", "Abc", "a b", "a.b", "abc\n", "\xc3\xa4\xc3\xb6", longest};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        memcpy(name, "kept", 5);
+        cr_assert_eq(space_name_parse(bad[i], name, &f), STATUS_INVALID_ARGUMENT);
+        cr_assert_eq(f.detail, DETAIL_BAD_SPACE);
+        cr_assert_str_eq(name, "kept");
+    }
+}
+
+Test(space, finds_or_makes_spaces)
+{
+    struct store *s = open_store();
+    struct space *a, *b, *again;
+    cr_assert_eq(store_space(s, "aaa", &a), STATUS_OK);
+    cr_assert_eq(store_space(s, "bbb", &b), STATUS_OK);
+    cr_assert_eq(store_space(s, "aaa", &again), STATUS_OK);
+    cr_assert(a == again && a != b && a->number >= 1 && a->number != b->number);
+
+    /* The same name in two spaces is two collections. */
+    struct collection *ca, *cb, *found;
+    cr_assert_eq(store_collection_create(s, a, "c", 4, METRIC_COSINE, NULL, &ca), STATUS_OK);
+    struct failure f = {0};
+    cr_assert_eq(store_collection_find(s, b, "c", &f, &found), STATUS_NOT_FOUND);
+    cr_assert_eq(f.detail, DETAIL_UNKNOWN_COLLECTION);
+    cr_assert_eq(store_collection_create(s, b, "c", 8, METRIC_DOT, NULL, &cb), STATUS_OK);
+    cr_assert_eq(store_collection_find(s, a, "c", NULL, &found), STATUS_OK);
+    cr_assert_eq(found, ca);
+    cr_assert_eq(collection_dimension(cb), 8);
+    cr_assert_eq(collection_space(cb), b);
+    close_store(s);
+}
+
+Test(space, checks_what_it_creates)
+{
+    struct store *s = open_store();
+    struct space *a;
+    struct collection *c = NULL;
+    struct failure f = {0};
+    cr_assert_eq(store_space(s, "aaa", &a), STATUS_OK);
+    const uint32_t dimensions[] = {0, 16385, UINT32_MAX};
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert_eq(store_collection_create(s, a, "c", dimensions[i], 1, &f, &c),
+                     STATUS_INVALID_ARGUMENT);
+        cr_assert_eq(f.detail, DETAIL_BAD_DIMENSION);
+    }
+    const uint32_t metrics[] = {0, 4, UINT32_MAX};
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert_eq(store_collection_create(s, a, "c", 3, metrics[i], &f, &c),
+                     STATUS_INVALID_ARGUMENT);
+        cr_assert_eq(f.detail, DETAIL_BAD_METRIC);
+    }
+    char longest[70] = {0};
+    memset(longest, 'x', 65);
+    const char *bad[] = {"", "a b", "a/b", "\xff", longest};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        cr_assert_eq(store_collection_create(s, a, bad[i], 3, 1, &f, &c), STATUS_INVALID_ARGUMENT);
+        cr_assert_eq(f.detail, DETAIL_BAD_NAME);
+        cr_assert_eq(store_collection_find(s, a, bad[i], &f, &c), STATUS_INVALID_ARGUMENT);
+    }
+    cr_assert_null(c);
+    cr_assert_eq(store_collection_create(s, a, "A.b_-9", 3, 1, &f, &c), STATUS_OK);
+    cr_assert_eq(store_collection_create(s, a, "A.b_-9", 3, 1, &f, &c), STATUS_ALREADY_EXISTS);
+    cr_assert_eq(f.detail, DETAIL_COLLECTION_EXISTS);
+    cr_assert_eq(a->collection_count, 1);
+
+    /* A name is free again at once; the old rows live on until destroyed. */
+    struct collection *other;
+    store_collection_unlink(s, a, c);
+    cr_assert_eq(store_collection_create(s, a, "A.b_-9", 5, 1, &f, &other), STATUS_OK);
+    cr_assert_eq(collection_dimension(c), 3);
+    collection_destroy(c);
+    collection_destroy(NULL);
+    close_store(s);
+}
+
+Test(space, lists_by_name)
+{
+    struct store *s = open_store();
+    struct space *a;
+    cr_assert_eq(store_space(s, "aaa", &a), STATUS_OK);
+    for (int i = 0; i < 150; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "c%03d", i * 67 % 150);
+        struct collection *c;
+        cr_assert_eq(store_collection_create(s, a, name, 1, 1, NULL, &c), STATUS_OK);
+    }
+    struct collection *page[64];
+    char after[16] = "";
+    bool more = true;
+    int seen = 0;
+    while (more) {
+        size_t count = store_collection_list(s, a, after, page, 64, &more);
+        cr_assert_eq(count, seen < 128 ? 64 : 22);
+        for (size_t i = 0; i < count; i++) {
+            snprintf(after, sizeof after, "c%03d", seen++);
+            cr_assert_str_eq(collection_info(page[i]).name, after);
+        }
+    }
+    cr_assert_eq(seen, 150);
+    cr_assert_eq(store_collection_list(s, a, "c149", page, 64, &more), 0);
+    cr_assert_eq(store_collection_list(s, a, "c148", page, 1, &more), 1);
+    cr_assert(!more);
+    close_store(s);
+}
+
+Test(space, every_failure_leaves_nothing_behind)
+{
+    for (uint32_t nth = 1;; nth++) {
+        struct heap *h = NULL;
+        struct store *s = NULL;
+        struct space *a = NULL;
+        struct collection *c = NULL;
+        fault_arm(nth);
+        enum status st = heap_create(1 << 22, &h);
+        if (!st) st = store_create(h, vectors_variant(0), &s);
+        if (!st) st = store_space(s, "aaa", &a);
+        if (!st) st = store_collection_create(s, a, "c", 4, 1, NULL, &c);
+        bool fired = fault_fired() != NULL;
+        fault_arm(0);
+        cr_assert(fired ? st != STATUS_OK && !c : st == STATUS_OK);
+        if (a) cr_assert_eq(a->collection_count, c ? 1 : 0);
+        store_destroy(s);
+        heap_destroy(h);
+        if (!fired) break;
+        cr_assert(nth < 100);
+    }
+}
