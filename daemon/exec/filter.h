@@ -1,0 +1,28 @@
+/* filter: allowed ids -> rows of a collection, as a list or as a bitmap over rows, whichever the
+ * scan wants.
+ * Owner:  the operation's scratch.
+ * Thread: one worker, in prepare.
+ * Errors: INVALID_ARGUMENT/BAD_FILTER for both kinds at once. */
+#ifndef ENGRAM_EXEC_FILTER_H
+#define ENGRAM_EXEC_FILTER_H
+
+#include "daemon/base/job.h"
+
+struct filtered {
+    const uint32_t *list;   /* rows; NULL: none, or see bitmap */
+    const uint64_t *bitmap; /* bit r: row r is allowed; NULL: see list */
+    uint64_t count;         /* allowed rows */
+};
+
+bool filter_is_given(const struct job *j);
+enum status filter_check(struct job *j);
+
+/* Scratch that filter_resolve wants: at most half a byte a row of the collection, an eighth for a
+ * bitmap, and 15 a listed id. */
+uint64_t filter_bytes(const struct job *j, bool want_list);
+
+/* Unknown and repeated ids fall out. want_list: always a list, in the order given (ids) or in
+ * storage order (bitmap). Otherwise a list only where gathering beats scanning everything. */
+struct filtered filter_resolve(const struct job *j, bool want_list, void *memory);
+
+#endif

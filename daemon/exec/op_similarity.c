@@ -1,0 +1,166 @@
+/* op_similarity: the score of every query against every row, or, with a threshold, of those that
+ * reach it. */
+#include "daemon/exec/filter.h"
+#include "daemon/exec/grid.h"
+#include "daemon/exec/matches.h"
+
+struct similarity {
+    struct grid grid;
+    struct matches matches; /* with a threshold */
+    uint64_t filter;
+    uint64_t scores, score_bytes, positions, position_bytes; /* with a threshold, one a worker */
+};
+
+static struct similarity *similarity_of(struct job *j)
+{
+    return j->plan.scratch.data;
+}
+
+static bool is_inline(const struct job *j)
+{
+    return !j->collection;
+}
+
+/* Without a threshold: ids are the columns, scores every pair. */
+static enum status take_result(struct job *j, const struct similarity *w)
+{
+    uint64_t rows = w->grid.rows.count;
+    if (is_inline(j))
+        j->result.tensors[0] = (struct tensor){0};
+    else
+        operation_shape(j, 0, DTYPE_UINT64, rows, 1);
+    operation_shape(j, 1, DTYPE_FLOAT32, w->grid.query_count, rows);
+    return operation_take_result(j, 2);
+}
+
+static enum status similarity_prepare(struct job *j)
+{
+    struct similarity *w = similarity_of(j);
+    if (filter_is_given(j)) {
+        struct filtered f = filter_resolve(j, true, scratch_at(j, w->filter));
+        w->grid.rows.list = f.list;
+        w->grid.rows.count = f.count;
+        grid_recut(&w->grid);
+        j->plan.parts = (uint32_t)grid_parts(&w->grid);
+        enum status st = j->request.has_threshold ? STATUS_OK : take_result(j, w);
+        if (st) return st;
+    }
+    return grid_prepare(&w->grid, j) ? STATUS_OK : grid_refuse(&w->grid, j);
+}
+
+/* Scores go straight to their place in the reply. */
+static void all_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    struct similarity *w = similarity_of(j);
+    struct grid_part p;
+    if (!grid_part(&w->grid, j, part, worker, &p)) return;
+    uint64_t columns = w->grid.rows.count;
+    uint64_t *ids_out = is_inline(j) ? NULL : j->result.tensors[0].data;
+    float *scores = (float *)j->result.tensors[1].data + p.first_query * columns;
+    for (;;) {
+        const uint64_t *ids;
+        uint64_t row = p.first_row;
+        size_t n = grid_score(&w->grid, j, &p, scores + row, columns, &ids);
+        if (n == 0) break;
+        if (ids_out && p.first_query == 0) memcpy(ids_out + row, ids, n * sizeof *ids);
+    }
+}
+
+static void match_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    struct similarity *w = similarity_of(j);
+    struct grid_part p;
+    if (!grid_part(&w->grid, j, part, worker, &p)) return;
+    float *scores = scratch_at(j, w->scores + worker * w->score_bytes);
+    uint32_t *positions = scratch_at(j, w->positions + worker * w->position_bytes);
+    bool lower = metric_lower_is_better(w->grid.metric);
+    while (matches_welcome(&w->matches)) {
+        const uint64_t *ids;
+        size_t n = grid_score(&w->grid, j, &p, scores, ROWS_BLOCK, &ids);
+        if (n == 0) break;
+        for (size_t q = 0; q < p.queries.count; q++) {
+            float *line = scores + q * ROWS_BLOCK;
+            size_t count = j->kernels->pass(line, n, j->request.threshold, lower, positions);
+            matches_add(&w->matches, j, worker, p.first_query + q, ids, line, positions, count);
+        }
+    }
+}
+
+/* The columns' ids, where no query made a part do it. */
+static void write_columns(struct job *j, const struct similarity *w)
+{
+    uint64_t *ids = j->result.tensors[0].data;
+    for (uint64_t i = 0; i < w->grid.rows.count; i++)
+        ids[i] =
+            collection_id(j->collection, w->grid.rows.list ? w->grid.rows.list[i] : (uint32_t)i);
+}
+
+static void similarity_finish(struct job *j)
+{
+    struct similarity *w = similarity_of(j);
+    if (!j->failure.code) grid_refuse(&w->grid, j);
+    if (j->request.has_threshold)
+        matches_finish(&w->matches, j, metric_lower_is_better(w->grid.metric));
+    if (j->failure.code || is_cancelled(j)) {
+        operation_drop_result(j);
+        return;
+    }
+    if (!j->request.has_threshold && !w->grid.query_count && j->collection) write_columns(j, w);
+}
+
+static enum status check(struct job *j, struct similarity *w)
+{
+    const struct job_request *r = &j->request;
+    enum status st = operation_check_dimension(j, &r->queries, "queries", &w->grid.rows.dimension);
+    if (!st) st = operation_check_metric(j, &w->grid.metric);
+    if (!st) st = filter_check(j);
+    if (!st && is_inline(j) && r->rows.columns != r->queries.columns)
+        st = failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_DIMENSION,
+                         "rows have %" PRIu64 " columns, queries %" PRIu64, r->rows.columns,
+                         r->queries.columns);
+    if (!st && r->has_threshold && r->threshold != r->threshold)
+        st = failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_THRESHOLD,
+                         "the threshold is not a number");
+    return st;
+}
+
+static enum status similarity_plan(struct job *j)
+{
+    const struct job_request *r = &j->request;
+    struct similarity w = {0};
+    enum status st = check(j, &w);
+    if (st) return st;
+    operation_note_collection(j);
+    w.grid.rows.kernels = j->kernels;
+    w.grid.rows.collection = j->collection;
+    w.grid.rows.inline_rows = is_inline(j) ? r->rows.data : NULL;
+    w.grid.rows.count = is_inline(j) ? r->rows.rows : collection_rows(j->collection);
+    w.grid.queries = r->queries.data;
+    w.grid.query_count = r->queries.rows;
+
+    uint64_t bytes = 0;
+    layout_add(&bytes, sizeof w);
+    grid_cut(&w.grid, j->worker_count, false);
+    grid_layout(&w.grid, j->worker_count, &bytes);
+    if (filter_is_given(j)) w.filter = layout_add(&bytes, filter_bytes(j, true));
+    if (r->has_threshold) {
+        matches_layout(&w.matches, j, w.grid.query_count, &bytes);
+        w.score_bytes = w.grid.group_queries * ROWS_BLOCK * sizeof(float);
+        w.scores = layout_add(&bytes, j->worker_count * w.score_bytes);
+        w.position_bytes = (ROWS_BLOCK + 16) * sizeof(uint32_t);
+        w.positions = layout_add(&bytes, j->worker_count * w.position_bytes);
+    } else if (!filter_is_given(j)) {
+        st = take_result(j, &w);
+    }
+    if (!st) st = operation_take_scratch(j, bytes);
+    if (st) return operation_drop_all(j);
+    *similarity_of(j) = w;
+    if (r->has_threshold) matches_prepare(&similarity_of(j)->matches, j);
+    j->plan.prepare = similarity_prepare;
+    j->plan.run_part = r->has_threshold ? match_part : all_part;
+    j->plan.finish = similarity_finish;
+    j->plan.parts = (uint32_t)grid_parts(&w.grid);
+    return STATUS_OK;
+}
+
+const struct operation_ops operation_similarity = {OPERATION_SIMILARITY, similarity_plan};

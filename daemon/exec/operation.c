@@ -1,0 +1,178 @@
+#include "daemon/exec/operation_inside.h"
+
+#include <math.h>
+
+#include "daemon/store/space.h"
+
+const struct operation_ops *operation_find(enum operation operation)
+{
+    static const struct operation_ops *const all[] = {
+        &operation_knn,
+        &operation_similarity,
+        &operation_score_candidates,
+        &operation_norms,
+        &operation_weighted_average,
+        &operation_upsert,
+        &operation_delete,
+        &operation_fetch,
+        &operation_drop,
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]->operation == operation) return all[i];
+    return NULL;
+}
+
+/* ---- memory ---- */
+
+static uint32_t owner_of(const struct job *j)
+{
+    return j->space ? j->space->number : 0;
+}
+
+static enum status take(struct job *j, uint64_t bytes, const char *what, struct heap_block *out)
+{
+    if (!heap_take(j->heap, bytes, owner_of(j), out)) return STATUS_OK;
+    failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
+                "no memory for %" PRIu64 " bytes of %s: the daemon's memory bound is reached",
+                bytes, what);
+    j->failure.retry_after_ms = 100;
+    return j->failure.code;
+}
+
+enum status operation_take_scratch(struct job *j, uint64_t bytes)
+{
+    return take(j, bytes ? bytes : 1, "scratch", &j->plan.scratch);
+}
+
+static bool tensor_size(const struct tensor *t, uint64_t *bytes)
+{
+    uint64_t elements;
+    return !__builtin_mul_overflow(t->rows, t->columns, &elements) &&
+           !__builtin_mul_overflow(elements, dtype_bytes(t->dtype), bytes) &&
+           *bytes <= UINT64_MAX / 16;
+}
+
+enum status operation_take_result(struct job *j, uint32_t count)
+{
+    struct job_result *r = &j->result;
+    uint64_t body = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t bytes;
+        if (!tensor_size(&r->tensors[i], &bytes) || bytes > j->reply_bytes_max) {
+            body = UINT64_MAX;
+            break;
+        }
+        layout_add(&body, bytes);
+    }
+    if (body > j->reply_bytes_max)
+        return failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_REPLY_TOO_LARGE,
+                           "the reply would be larger than the limit of %" PRIu64 " bytes",
+                           j->reply_bytes_max);
+    r->body_bytes = body;
+    if (body == 0) return STATUS_OK;
+    enum status st = take(j, body, "reply", &r->block);
+    if (st) {
+        r->body_bytes = 0;
+        return st;
+    }
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t bytes = 0;
+        tensor_size(&r->tensors[i], &bytes);
+        char *data = (char *)r->block.data + layout_add(&at, bytes);
+        memset(data + bytes, 0, (char *)r->block.data + at - (data + bytes));
+        r->tensors[i].data = data;
+    }
+    return STATUS_OK;
+}
+
+void operation_shape(struct job *j, uint32_t i, enum dtype dtype, uint64_t rows, uint64_t columns)
+{
+    j->result.tensors[i] = (struct tensor){.dtype = dtype, .rows = rows, .columns = columns};
+}
+
+void operation_note_collection(struct job *j)
+{
+    if (!j->collection) return;
+    j->result.version = collection_version(j->collection);
+    j->result.rows = collection_rows(j->collection);
+}
+
+enum status operation_drop_result(struct job *j)
+{
+    heap_give(j->heap, &j->result.block);
+    j->result.body_bytes = 0;
+    memset(j->result.tensors, 0, sizeof j->result.tensors);
+    return j->failure.code;
+}
+
+enum status operation_drop_all(struct job *j)
+{
+    heap_give(j->heap, &j->plan.scratch);
+    memset(&j->plan, 0, sizeof j->plan);
+    return operation_drop_result(j);
+}
+
+/* ---- checks ---- */
+
+enum status operation_check_dimension(struct job *j, const struct tensor *t, const char *what,
+                                      uint32_t *dimension)
+{
+    if (j->collection) {
+        *dimension = collection_dimension(j->collection);
+        if (t->columns == *dimension) return STATUS_OK;
+        return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_DIMENSION,
+                           "%s have %" PRIu64 " columns, the collection's dimension is %" PRIu32,
+                           what, t->columns, *dimension);
+    }
+    if (t->columns < 1 || t->columns > VECTOR_DIMENSION_MAX)
+        return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_DIMENSION,
+                           "%s have %" PRIu64 " columns, not 1 to %d", what, t->columns,
+                           VECTOR_DIMENSION_MAX);
+    *dimension = (uint32_t)t->columns;
+    return STATUS_OK;
+}
+
+enum status operation_check_metric(struct job *j, enum metric *metric)
+{
+    uint32_t asked = j->request.metric;
+    if (!asked && j->collection) asked = collection_metric(j->collection);
+    if (asked < METRIC_COSINE || asked > METRIC_SQUARED_EUCLIDEAN)
+        return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_METRIC,
+                           asked ? "there is no metric %" PRIu32 : "a metric must be given", asked);
+    *metric = (enum metric)asked;
+    return STATUS_OK;
+}
+
+enum status operation_refuse_row(struct job *j, const char *what, uint64_t index, const float *row,
+                                 uint32_t dimension)
+{
+    for (uint32_t column = 0; column < dimension; column++)
+        if (!isfinite(row[column]))
+            return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_NOT_FINITE,
+                               "%s %" PRIu64 ": column %" PRIu32 " is not a finite number", what,
+                               index, column);
+    return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_NORM_OVERFLOW,
+                       "%s %" PRIu64 ": its squared norm overflows float32", what, index);
+}
+
+size_t operation_find_bad(const float *norms, size_t count)
+{
+    unsigned bad = 0;
+    for (size_t i = 0; i < count; i++)
+        bad |= !(norms[i] < INFINITY);
+    if (!bad) return count;
+    size_t i = 0;
+    while (norms[i] < INFINITY)
+        i++;
+    return i;
+}
+
+void operation_pad(uint32_t dimension, const float *from, size_t count, float *to)
+{
+    size_t stride = vector_stride(dimension), pad = stride - dimension;
+    for (size_t i = 0; i < count; i++, from += dimension, to += stride) {
+        memcpy(to, from, dimension * sizeof *to);
+        memset(to + dimension, 0, pad * sizeof *to);
+    }
+}
