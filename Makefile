@@ -3,12 +3,15 @@
 #   SAN=address|undefined|thread   sanitizer build, in its own build directory
 #   CUDA=auto|0|1                  build the GPU process: if nvcc is there | never | always
 #   COVERAGE=1                     gcov build, in its own build directory
+#   FUZZ=1                         clang build with libFuzzer's instrumentation (make fuzz sets it)
+#   V=1                            show commands
 #
 # Files are found by folder, so adding one needs no line here:
 #   kernels/cpu/*.c       arithmetic; NAME_avx2.c, NAME_avx512.c, NAME_neon.c get their flags
 #   daemon/**/*.c         the daemon (daemon/main.c alone is not in the test library)
 #   client/*.c            the C client;  client/cli/*.c  the command line tool
-#   tests/*/**/test_*.c   one Criterion executable each;  tests/fuzz/fuzz_*.c  one target each
+#   tests/*/**/test_*.c   one Criterion executable each;  tests/**/run_*.sh  one test each
+#   tests/fuzz/fuzz_*.c   one fuzz target each, replayed over tests/fuzz/corpus/* by make test
 #   tests/bench/bench_*.c one program each
 
 MAKEFLAGS  += --no-builtin-rules
@@ -21,15 +24,24 @@ SOVERSION  := 0
 SAN        ?=
 CUDA       ?= auto
 COVERAGE   ?=
+FUZZ       ?=
 PREFIX     ?= /usr/local
+SYSCONFDIR ?= /etc
 DESTDIR    ?=
-CC         := $(if $(filter default undefined,$(origin CC)),gcc,$(CC))
+CC         := $(if $(filter default undefined,$(origin CC)),$(if $(FUZZ),clang,gcc),$(CC))
+CXX        := $(if $(filter default undefined,$(origin CXX)),g++,$(CXX))
+AR         := $(if $(filter default undefined,$(origin AR)),ar,$(AR))
 PYTHON     ?= /usr/bin/python3
-PKG_CONFIG ?= pkg-config
-ARCH       := $(shell $(CC) -dumpmachine | cut -d- -f1)
+JOBS       ?= $(shell nproc)
+Q          := $(if $(V),,@)
+# A bare machine has no compiler until `make deps`: the questions below stay quiet then.
+ARCH       := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
 
-VARIANT    := $(if $(SAN),$(SAN),$(if $(COVERAGE),coverage,release))
+VARIANT    := $(or $(SAN),$(if $(COVERAGE),coverage),$(if $(FUZZ),fuzz),release)
 BUILD      ?= build/$(VARIANT)
+# Make again, with all cores unless -j was given. The new make sees what was just installed.
+SUBMAKE     = +$(Q)$(MAKE) --no-print-directory \
+              $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 
 ifneq ($(SAN),)
 ifeq ($(filter $(SAN),address undefined thread),)
@@ -38,14 +50,28 @@ endif
 SAN_FLAGS  := -fsanitize=$(SAN) -fno-omit-frame-pointer \
               $(if $(filter undefined,$(SAN)),-fno-sanitize-recover=all)
 endif
+ifneq ($(FUZZ),)
+SAN_FLAGS  := -fsanitize=address,fuzzer-no-link -fno-omit-frame-pointer
+endif
 COV_FLAGS  := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
+
+# The GPU process: kernels/cuda/*.cu by nvcc. CUDA=auto builds it where nvcc is.
+ifeq ($(filter $(CUDA),auto 0 1),)
+$(error CUDA must be auto, 0 or 1, not '$(CUDA)')
+endif
+NVCC       := $(if $(filter 0,$(CUDA)),,$(shell command -v nvcc))
+ifeq ($(CUDA)$(NVCC),1)
+$(error CUDA=1, but there is no nvcc on PATH)
+endif
+CUDA_SRC   := $(if $(NVCC),$(wildcard kernels/cuda/*.cu))
 
 # Every translation unit: no contraction of a*b+c, no fast-math (DESIGN.md 5).
 ARITHMETIC := -ffp-contract=off -fno-fast-math
 WARNINGS   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
               -Wwrite-strings -Wundef -Wvla -Wno-unused-parameter -Werror=implicit \
               -Werror=incompatible-pointer-types $(if $(WERROR),-Werror)
-BUILD_TEXT := $(notdir $(CC)) $(shell $(CC) -dumpfullversion -dumpversion), $(ARCH), $(VARIANT)
+CC_VERSION := $(shell $(CC) -dumpfullversion -dumpversion 2>/dev/null)
+BUILD_TEXT := $(notdir $(CC)) $(CC_VERSION), $(ARCH), $(VARIANT)
 CPPFLAGS   := -D_GNU_SOURCE -DENGRAM_VERSION='"$(VERSION)"' -DENGRAM_BUILD='"$(BUILD_TEXT)"' \
               -I. -I$(BUILD)/gen
 OPT        ?= $(if $(COVERAGE),-O1,-O2)
@@ -82,25 +108,51 @@ DAEMON     := $(BUILD)/engram-acceld
 CLI        := $(BUILD)/engram-accel
 
 TEST_SRC   := $(shell find tests/unit tests/kernels tests/integration tests/torture tests/sim \
-                tests/fuzz -name 'test_*.c' 2>/dev/null | sort)
+                tests/fuzz tests/cli tests/client -name 'test_*.c' 2>/dev/null | sort)
 TEST_LIB   := $(wildcard tests/support/*.c)
 TEST_BIN   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
+UNIT_BIN   := $(filter $(BUILD)/tests/unit/%,$(TEST_BIN))
+TEST_SH    := $(shell find tests -name 'run_*.sh' 2>/dev/null | sort)
+FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_BIN   := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
+REPLAY_BIN := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/fuzz/replay_%,$(FUZZ_SRC))
 BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
 BENCH_BIN  := $(patsubst %.c,$(BUILD)/%,$(BENCH_SRC))
+MAN        := $(patsubst docs/%,$(BUILD)/man/%,$(wildcard docs/*.[1-8]))
+UNITS      := $(patsubst systemd/%.in,$(BUILD)/systemd/%,$(wildcard systemd/*.in))
+C_FILES    := $(shell find daemon kernels client tests docs -name '*.[ch]' 2>/dev/null | sort)
 
-.PHONY: all help clean test check demo bench lint format install uninstall fuzz coverage deps \
-        gpu-bundle tests benches
+.PHONY: all help clean deps test run-tests check unit-tests demo bench lint format install \
+        uninstall fuzz run-fuzz coverage run-coverage gpu-bundle sample tests benches FORCE
 .SECONDARY:
 
-all: $(DAEMON) $(CLI) $(CLIENT_A) $(CLIENT_SO) $(BUILD)/engram-accel.pc
+## all: build the daemon, the command line tool and the client library (the default)
+all: $(DAEMON) $(CLI) $(CLIENT_A) $(CLIENT_SO) $(BUILD)/engram-accel.pc $(MAN) $(UNITS)
 
+## help: list the targets
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
+## deps: install every Debian package that any target needs
+deps:
+	@.ci/install-deps build test demo bench lint fuzz coverage
+
 # ---------------------------------------------------------------- compile
-$(BUILD)/%.o: %.c | $(PROTO_GEN).h
+say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
+
+# Other flags or paths are another build: these files change with them, and what they shape hangs
+# on them.
+stamp = @mkdir -p $(@D); echo '$(subst ','\'',$(1))' > $@.now; \
+    cmp -s $@.now $@ && rm $@.now || mv $@.now $@
+$(BUILD)/flags: FORCE
+	$(call stamp,$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS))
+$(BUILD)/paths: FORCE
+	$(call stamp,$(PREFIX) $(SYSCONFDIR) $(VERSION))
+
+$(BUILD)/%.o: %.c $(BUILD)/flags | $(PROTO_GEN).h
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(ISA_FLAGS) -MMD -MP -c $< -o $@
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(ISA_FLAGS) -MMD -MP -c $< -o $@
 
 %_avx2.o:   ISA_FLAGS := -mavx2 -mfma -O3
 %_avx512.o: ISA_FLAGS := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -O3
@@ -108,48 +160,203 @@ $(BUILD)/%.o: %.c | $(PROTO_GEN).h
 
 $(PROTO_GEN).c $(PROTO_GEN).h &: proto/engram_accel.proto proto/engram_accel.options
 	@mkdir -p $(BUILD)/gen
-	protoc --plugin=protoc-gen-nanopb=/usr/bin/protoc-gen-nanopb -I. \
+	$(call say,NANOPB,$<)
+	$(Q)protoc --plugin=protoc-gen-nanopb=/usr/bin/protoc-gen-nanopb -I. \
 	    --nanopb_out=$(BUILD)/gen $<
 
-$(PROTO_O): $(PROTO_GEN).c $(PROTO_GEN).h
-	$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+$(PROTO_O): $(PROTO_GEN).c $(PROTO_GEN).h $(BUILD)/flags
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
 $(KERNEL_A): $(call obj,$(KERNEL_SRC))
 $(DAEMON_A): $(call obj,$(DAEMON_SRC))
 $(CLI_A):    $(call obj,$(filter-out client/cli/main.c,$(CLI_SRC)))
 $(CLIENT_A): $(call obj,$(CLIENT_SRC)) $(PROTO_O)
 $(KERNEL_A) $(DAEMON_A) $(CLI_A) $(CLIENT_A):
+	@mkdir -p $(@D)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call say,AR,$@)
+	$(Q)$(AR) rcs $@ $^
 
 $(DAEMON): $(BUILD)/daemon/main.o $(DAEMON_A) $(KERNEL_A) $(PROTO_O)
-	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB)
 
 $(CLI): $(BUILD)/client/cli/main.o $(CLI_A) $(CLIENT_A)
-	$(CC) $(LDFLAGS) -o $@ $^ $(CLIENT_LIB)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CLIENT_LIB)
 
 $(CLIENT_SO): $(call obj,$(CLIENT_SRC)) $(PROTO_O)
-	$(CC) $(LDFLAGS) -shared -Wl,-soname,libengram_accel.so.$(SOVERSION) -Wl,-z,defs \
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,libengram_accel.so.$(SOVERSION) -Wl,-z,defs \
 	    -Wl,--exclude-libs,ALL -o $@ $^ $(CLIENT_LIB)
-	ln -sf $(@F) $(BUILD)/libengram_accel.so.$(SOVERSION)
-	ln -sf libengram_accel.so.$(SOVERSION) $(BUILD)/libengram_accel.so
+	$(Q)ln -sf $(@F) $(BUILD)/libengram_accel.so.$(SOVERSION)
+	$(Q)ln -sf libengram_accel.so.$(SOVERSION) $(BUILD)/libengram_accel.so
 
-$(BUILD)/engram-accel.pc: client/engram-accel.pc.in Makefile
+$(BUILD)/engram-accel.pc: client/engram-accel.pc.in $(BUILD)/paths
 	@mkdir -p $(@D)
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
 
 # ---------------------------------------------------------------- tests and benches
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(call obj,$(TEST_LIB)) $(DAEMON_A) $(KERNEL_A) \
         $(CLI_A) $(CLIENT_A)
-	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(BENCH_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(BENCH_LIBS)
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(call obj,$(TEST_LIB)) $(DAEMON_A) $(KERNEL_A) $(CLI_A) \
         $(CLIENT_A)
-	$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) -lcriterion
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) -lcriterion
 
-tests: all $(TEST_BIN)
+# A fuzz target by itself, and with a main that replays its corpus.
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(DAEMON_A) $(KERNEL_A) $(CLI_A) \
+        $(CLIENT_A)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) -o $@ $^ $(DAEMON_LIB)
+
+$(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o \
+        $(DAEMON_A) $(KERNEL_A) $(CLI_A) $(CLIENT_A)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB)
+
+tests: all $(TEST_BIN) $(REPLAY_BIN)
+unit-tests: $(UNIT_BIN) $(REPLAY_BIN)
 benches: all $(BENCH_BIN)
 
+## test: install what is missing, build, run every test
+# TEST_SANITIZERS="address undefined" adds the unit tests and corpora of those builds.
+TEST_SANITIZERS ?=
+test:
+	@.ci/install-deps build test
+	$(SUBMAKE) run-tests
+
+sanitized-%:
+	$(SUBMAKE) SAN=$* BUILD=build/$* unit-tests
+
+run-tests: tests $(addprefix sanitized-,$(TEST_SANITIZERS))
+	$(Q)tests/run --build $(BUILD) $(TEST_BIN) $(REPLAY_BIN) $(TEST_SH) $(foreach san,\
+	    $(TEST_SANITIZERS),$(patsubst $(BUILD)/%,build/$(san)/%,$(UNIT_BIN) $(REPLAY_BIN)))
+
+## check: build and run the unit tests alone
+check: unit-tests
+	$(Q)tests/run --build $(BUILD) $(UNIT_BIN) $(REPLAY_BIN)
+
+## coverage: line coverage of the whole suite; fails where a parser has less than 95 %
+coverage:
+	@.ci/install-deps build test coverage
+	$(SUBMAKE) COVERAGE=1 BUILD=build/coverage run-coverage
+
+run-coverage: tests
+	$(Q)find $(BUILD) -name '*.gcda' -delete
+	$(Q)tests/run --build $(BUILD) $(TEST_BIN) $(REPLAY_BIN) $(TEST_SH)
+	$(Q)tests/coverage $(BUILD)
+
+## fuzz: run each fuzz target for FUZZ_SECONDS (30)
+FUZZ_SECONDS ?= 30
+fuzz:
+	@.ci/install-deps build fuzz
+	$(SUBMAKE) FUZZ=1 BUILD=build/fuzz run-fuzz
+
+run-fuzz: $(FUZZ_BIN)
+	$(Q)tests/fuzz/fuzz_all $(BUILD) $(FUZZ_SECONDS) $(FUZZ_BIN)
+
+## bench: measure, beside peers, in one run (QUICK=1: a first look)
+BENCH_VENV := build/bench-venv
+bench:
+	@.ci/install-deps build bench
+	$(SUBMAKE) benches $(BENCH_VENV)/ready
+	$(Q)failed=0; for bench in $(BENCH_BIN); do \
+	    echo "== $$(basename $$bench)"; $$bench $(if $(QUICK),--quick) || failed=1; done; \
+	for bench in $(wildcard tests/bench/bench_*.py); do \
+	    echo "== $$(basename $$bench)"; \
+	    $(BENCH_VENV)/bin/python $$bench --build $(BUILD) $(if $(QUICK),--runs 3) || failed=1; done; \
+	exit $$failed
+
+$(BENCH_VENV)/ready:
+	$(Q)$(PYTHON) -m venv --clear $(BENCH_VENV)
+	$(Q)$(BENCH_VENV)/bin/python -m pip install -q --disable-pip-version-check faiss-cpu numpy
+	$(Q)touch $@
+
+## demo: on real data, from nothing: install, build, load WordNet, ask, show
+demo:
+	@.ci/install-deps build demo
+	$(SUBMAKE) all
+	$(Q)tests/demo/demo $(BUILD)
+
+## lint: format, clang-tidy, and the arrows between the rooms
+lint:
+	@.ci/install-deps build lint
+	$(Q)clang-format --dry-run -Werror $(C_FILES)
+	$(Q)tests/house/run_arrows.sh
+	$(SUBMAKE) $(PROTO_GEN).h
+	$(Q)printf '%s\n' $(filter-out %_neon.c,$(filter %.c,$(C_FILES))) | \
+	    xargs -P$(JOBS) -n4 sh -c 'clang-tidy --quiet "$$@" -- -std=gnu11 $(subst ",\",$(CPPFLAGS)) \
+	    -mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl 2>&1 | \
+	    grep -v "warnings generated\|Suppressed\|Use -header-filter" ; [ $$? = 1 ]' sh
+
+## format: lay the sources out as .clang-format says
+format:
+	@.ci/install-deps lint
+	$(Q)clang-format -i $(C_FILES)
+
+## sample: print the defaults into config/engram-accel.json
+sample: $(DAEMON)
+	$(Q)$(DAEMON) --print-config > config/engram-accel.json
+
+# ---------------------------------------------------------------- pages, units, installation
+# Where a page has .\" SETTINGS the daemon tells its own.
+$(BUILD)/man/%.8: docs/%.8 $(DAEMON) $(BUILD)/paths
+	@mkdir -p $(@D)
+	$(call say,MAN,$<)
+	$(Q)$(DAEMON) --print-man > $@.settings
+	$(Q)sed -e '/^\.\\" SETTINGS$$/{r $@.settings' -e 'd}' -e 's|@VERSION@|$(VERSION)|' $< > $@
+$(BUILD)/man/%.1: docs/%.1 $(BUILD)/paths
+	@mkdir -p $(@D)
+	$(call say,MAN,$<)
+	$(Q)sed -e 's|@VERSION@|$(VERSION)|' $< > $@
+$(BUILD)/systemd/%: systemd/%.in $(BUILD)/paths
+	@mkdir -p $(@D)
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' $< > $@
+
+## install: to PREFIX (/usr/local), under DESTDIR; settings to SYSCONFDIR (/etc)
+TO         := $(DESTDIR)$(PREFIX)
+SETTINGS   := $(DESTDIR)$(SYSCONFDIR)/engram-accel
+INSTALLED  := bin/engram-acceld bin/engram-accel include/engram_accel.h lib/libengram_accel.a \
+              lib/libengram_accel.so lib/libengram_accel.so.$(SOVERSION) \
+              lib/libengram_accel.so.$(VERSION) lib/pkgconfig/engram-accel.pc \
+              lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
+              lib/sysusers.d/engram-accel.conf lib/tmpfiles.d/engram-accel.conf \
+              $(foreach page,$(notdir $(MAN)),share/man/man$(subst .,,$(suffix $(page)))/$(page))
+install: all
+	install -D -m 755 $(DAEMON) $(TO)/bin/engram-acceld
+	install -D -m 755 $(CLI) $(TO)/bin/engram-accel
+	install -D -m 644 client/engram_accel.h $(TO)/include/engram_accel.h
+	install -D -m 644 $(CLIENT_A) $(TO)/lib/libengram_accel.a
+	install -D -m 755 $(CLIENT_SO) $(TO)/lib/libengram_accel.so.$(VERSION)
+	ln -sf libengram_accel.so.$(VERSION) $(TO)/lib/libengram_accel.so.$(SOVERSION)
+	ln -sf libengram_accel.so.$(SOVERSION) $(TO)/lib/libengram_accel.so
+	install -D -m 644 $(BUILD)/engram-accel.pc $(TO)/lib/pkgconfig/engram-accel.pc
+	install -d $(TO)/lib/systemd/system $(TO)/lib/sysusers.d $(TO)/lib/tmpfiles.d
+	install -m 644 $(filter %.service %.socket,$(UNITS)) $(TO)/lib/systemd/system
+	install -m 644 systemd/sysusers.conf $(TO)/lib/sysusers.d/engram-accel.conf
+	install -m 644 systemd/tmpfiles.conf $(TO)/lib/tmpfiles.d/engram-accel.conf
+	for page in $(MAN); do install -D -m 644 $$page \
+	    $(TO)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
+	install -D -m 644 config/engram-accel.json $(SETTINGS)/engram-accel.json.sample
+	[ -e $(SETTINGS)/engram-accel.json ] || \
+	    install -m 644 config/engram-accel.json $(SETTINGS)/engram-accel.json
+
+## uninstall: remove what install put there; the settings stay
+uninstall:
+	rm -f $(addprefix $(TO)/,$(INSTALLED)) $(SETTINGS)/engram-accel.json.sample
+
+## gpu-bundle: what a GPU machine without our build tools needs to run tests and benches
+gpu-bundle:
+	@.ci/install-deps build test
+	$(SUBMAKE) tests benches
+	$(Q)tests/gpu/bundle $(BUILD) gpu-bundle $(TEST_BIN) $(BENCH_BIN)
+
+## clean: remove everything that was built
 clean:
 	rm -rf build gpu-bundle
 

@@ -45,14 +45,14 @@ static enum status greet(struct pipeline *p, struct connection *c, const struct 
 {
     struct hello hello;
     char name[SPACE_NAME_MAX + 1];
-    if (f->header.kind != OPERATION_HELLO)
+    if (f->header->kind != OPERATION_HELLO)
         return failure_set(why, STATUS_FAILED_PRECONDITION, DETAIL_HELLO_REQUIRED,
                            "the first request must be Hello");
-    if (f->header.body_bytes)
+    if (f->header->body_bytes)
         return failure_set(why, STATUS_INVALID_ARGUMENT, DETAIL_BODY_MISMATCH,
                            "Hello has no body, %llu bytes came",
-                           (unsigned long long)f->header.body_bytes);
-    enum status st = decode_hello(f->message, f->header.message_bytes, &hello, why);
+                           (unsigned long long)f->header->body_bytes);
+    enum status st = decode_hello(f->message, f->header->message_bytes, &hello, why);
     if (st) return st;
     if (hello.version_min > FRAME_VERSION || hello.version_max < FRAME_VERSION)
         return failure_set(why, STATUS_FAILED_PRECONDITION, DETAIL_BAD_VERSION,
@@ -76,7 +76,7 @@ void answer_hello(struct pipeline *p, struct connection *c, const struct frame *
     struct failure why = {0};
     if (greet(p, c, f, &why)) {
         log_info("net: refused %s: %s", c->peer, why.text);
-        send_error(p, c, f->header.kind, f->header.request_id, &why);
+        send_error(p, c, f->header->kind, f->header->request_id, &why);
         connection_finish(c);
         return;
     }
@@ -88,7 +88,7 @@ void answer_hello(struct pipeline *p, struct connection *c, const struct frame *
         .limits = limits_of(p),
     };
     void *at = connection_reserve(c, ENCODE_BYTES_MAX);
-    if (at) connection_commit(c, encode_hello(f->header.request_id, &hello, at));
+    if (at) connection_commit(c, encode_hello(f->header->request_id, &hello, at));
 }
 
 void answer_goodbye(struct pipeline *p, struct connection *c)
@@ -101,7 +101,7 @@ void answer_goodbye(struct pipeline *p, struct connection *c)
 void answer_ping(struct pipeline *p, struct connection *c, const struct frame *f)
 {
     void *at = connection_reserve(c, ENCODE_PING_BYTES);
-    if (at) connection_commit(c, encode_ping(f->header.request_id, at));
+    if (at) connection_commit(c, encode_ping(f->header->request_id, at));
     p->stats.operations[OPERATION_PING].requests++;
 }
 

@@ -17,7 +17,7 @@
 #include "daemon/exec/workers.h"
 #include "daemon/pipeline.h"
 
-enum { HOUSEKEEPING_MS = 20, TRIM_EVERY = 50 };
+enum { HOUSEKEEPING_MS = 100, TRIM_EVERY = 10 };
 
 enum stop_request { STOP_NONE, STOP_DRAIN, STOP_NOW };
 

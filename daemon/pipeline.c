@@ -45,12 +45,12 @@ static struct job *job_take(struct pipeline *p, struct connection *c, const stru
         return NULL;
     memset(j, 0, sizeof *j);
     p->job_count++;
-    j->key = (struct job_key){c->id, f->header.request_id};
-    j->kind = f->header.kind;
+    j->key = (struct job_key){c->id, f->header->request_id};
+    j->kind = f->header->kind;
     j->space = c->space;
     j->space->users++;
     j->received_ns = clock_now_ns();
-    if (f->header.deadline_us) j->deadline_ns = j->received_ns + f->header.deadline_us * 1000ull;
+    if (f->header->deadline_us) j->deadline_ns = j->received_ns + f->header->deadline_us * 1000ull;
     j->body = f->body ? body_hold(f->hold) : NULL;
     j->kernels = p->kernels;
     j->heap = p->heap;
@@ -63,8 +63,8 @@ static struct job *job_take(struct pipeline *p, struct connection *c, const stru
     if (c->jobs) c->jobs->connection_previous = j;
     c->jobs = j;
     c->in_flight++;
-    c->in_flight_bytes += f->header.body_bytes;
-    j->body_bytes = f->header.body_bytes;
+    c->in_flight_bytes += f->header->body_bytes;
+    j->body_bytes = f->header->body_bytes;
     return j;
 }
 
@@ -193,7 +193,7 @@ static void refuse_frame(struct pipeline *p, struct connection *c, const struct 
     struct failure why;
     failure_set(&why, code, detail, "%s", text);
     if (code == STATUS_RESOURCE_EXHAUSTED) why.retry_after_ms = RETRY_QUEUE_MS;
-    reply_error(p, c, f->header.kind, f->header.request_id, &why);
+    reply_error(p, c, f->header->kind, f->header->request_id, &why);
 }
 
 static bool request_id_in_use(struct pipeline *p, struct connection *c, uint64_t request_id)
@@ -216,11 +216,11 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
         refuse_frame(p, c, f, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon is stopping");
         return;
     }
-    if (f->header.kind == OPERATION_PING && !f->header.body_bytes) {
+    if (f->header->kind == OPERATION_PING && !f->header->body_bytes) {
         answer_ping(p, c, f);
         return;
     }
-    if (request_id_in_use(p, c, f->header.request_id)) {
+    if (request_id_in_use(p, c, f->header->request_id)) {
         refuse_frame(p, c, f, STATUS_INVALID_ARGUMENT, DETAIL_REQUEST_ID_IN_USE,
                      "a request with this id is still in flight");
         return;
@@ -231,7 +231,7 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
                      "too many requests in flight (limits.requests_total)");
         return;
     }
-    enum status st = decode_request(&f->header, f->message, f->body, j);
+    enum status st = decode_request(f->header, f->message, f->body, j);
     if (!st && answer_now(p, c, j)) {
         job_move(j, JOB_DONE);
         job_give(p, j);

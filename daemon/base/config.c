@@ -1,298 +1,359 @@
 #include "daemon/base/config.h"
 
+#include <cjson/cJSON.h>
 #include <errno.h>
-#include <math.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <cjson/cJSON.h>
+#include <unistd.h>
 
 #include "daemon/base/config_table.h"
 #include "daemon/base/fault.h"
+#include "daemon/base/json_scan.h"
 
-enum { FILE_BYTES_MAX = 1 << 20, DEPTH_MAX = 8, KEY_BYTES_MAX = 128 };
+enum {
+    FILE_BYTES_MAX = 1 << 20,
+    DEPTH_MAX = 8,         /* the table needs 2 */
+    SHOWN_NAME_BYTES = 80, /* of a file's name, so that the reason still fits in a failure */
+    SHOWN_TEXT_BYTES = 40, /* of a wrong value */
+};
 
-static const struct setting *find(const char *key)
+/* Where a value came from, for messages: "FILE: KEY: reason". */
+struct origin {
+    const char *prefix; /* "FILE: " or "" */
+    struct failure *failure;
+};
+
+#define refuse(origin, key, format, ...)                                                     \
+    failure_set((origin)->failure, STATUS_INVALID_ARGUMENT, DETAIL_NONE, "%s%.60s: " format, \
+                (origin)->prefix, (key), ##__VA_ARGS__)
+
+static void *field_of(const struct config *c, const struct config_key *k)
 {
-    for (size_t i = 0; i < config_table_count; i++)
-        if (strcmp(config_table[i].key, key) == 0) return &config_table[i];
-    return NULL;
-}
-
-static void *place(struct config *c, const struct setting *s)
-{
-    return (char *)c + s->offset;
-}
-
-static enum status refuse(struct failure *f, const char *where, const char *key, const char *why)
-{
-    return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_NONE, "%s: %s: %s", where, key, why);
+    return (char *)c + k->offset;
 }
 
 /* ---------------------------------------------------------------- one value */
 
-static enum status set_number(struct config *c, const struct setting *s, uint64_t value,
-                              const char *where, struct failure *f)
+static enum status store_number(struct config *c, const struct config_key *k, uint64_t value,
+                                const struct origin *o)
 {
-    if (value < s->least || value > s->most) {
-        char why[96];
-        snprintf(why, sizeof why, "%llu is out of range, %llu to %llu", (unsigned long long)value,
-                 (unsigned long long)s->least, (unsigned long long)s->most);
-        return refuse(f, where, s->key, why);
-    }
-    if (s->type == SETTING_U64)
-        *(uint64_t *)place(c, s) = value;
+    if (value < k->min || value > k->max)
+        return refuse(o, k->name, "%" PRIu64 " is out of range, %" PRIu64 " to %" PRIu64, value,
+                      k->min, k->max);
+    if (k->type == CONFIG_NUMBER32)
+        *(uint32_t *)field_of(c, k) = (uint32_t)value;
     else
-        *(uint32_t *)place(c, s) = (uint32_t)value;
+        *(uint64_t *)field_of(c, k) = value;
     return STATUS_OK;
 }
 
-static enum status set_octal(struct config *c, const struct setting *s, const char *text,
-                             const char *where, struct failure *f)
+static enum status store_mode(struct config *c, const struct config_key *k, const char *text,
+                              const struct origin *o)
 {
-    char *end;
-    unsigned long value = strtoul(text, &end, 8);
-    if (!text[0] || strspn(text, "01234567") != strlen(text) || *end || value > s->most)
-        return refuse(f, where, s->key, "not an octal mode such as \"0660\"");
-    *(uint32_t *)place(c, s) = (uint32_t)value;
+    size_t digits = strspn(text, "01234567");
+    unsigned long mode = digits && digits <= 4 && !text[digits] ? strtoul(text, NULL, 8) : ~0ul;
+    if (mode < k->min || mode > k->max)
+        return refuse(o, k->name, "'%.*s' is not an octal mode, \"0000\" to \"%04" PRIo64 "\"",
+                      SHOWN_TEXT_BYTES, text, k->max);
+    *(uint32_t *)field_of(c, k) = (uint32_t)mode;
     return STATUS_OK;
 }
 
-static enum status set_text(struct config *c, const struct setting *s, const char *text,
-                            const char *where, struct failure *f)
+static bool is_choice(const char *choices, const char *text)
 {
-    char why[160];
     size_t bytes = strlen(text);
-    if (s->type == SETTING_OCTAL) return set_octal(c, s, text, where, f);
-    if (bytes < s->least || bytes > s->most) {
-        snprintf(why, sizeof why, "%zu bytes, %llu to %llu are allowed", bytes,
-                 (unsigned long long)s->least, (unsigned long long)s->most);
-        return refuse(f, where, s->key, why);
+    for (const char *at = choices; *at; at += strspn(at, " ")) {
+        size_t word = strcspn(at, " ");
+        if (word == bytes && memcmp(at, text, word) == 0) return true;
+        at += word;
     }
+    return false;
+}
+
+static enum status store_text(struct config *c, const struct config_key *k, const char *text,
+                              const struct origin *o)
+{
+    size_t bytes = strlen(text);
+    if (k->type == CONFIG_CHOICE && !is_choice(k->choices, text))
+        return refuse(o, k->name, "'%.*s' is not one of: %s", SHOWN_TEXT_BYTES, text, k->choices);
+    if (k->type == CONFIG_TEXT && bytes > k->max)
+        return refuse(o, k->name, "%zu bytes long, at most %" PRIu64, bytes, k->max);
     for (size_t i = 0; i < bytes; i++)
         if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-            return refuse(f, where, s->key, "has a control character");
-    if (s->choices) {
-        char wanted[32];
-        snprintf(wanted, sizeof wanted, "|%s|", text);
-        if (strchr(text, '|') || !strstr(s->choices, wanted)) {
-            snprintf(why, sizeof why, "'%s' is not one of %s", text, s->choices);
-            return refuse(f, where, s->key, why);
-        }
-    }
-    memcpy(place(c, s), text, bytes + 1);
+            return refuse(o, k->name, "a control character at byte %zu", i + 1);
+    if (k->check && !k->check(text))
+        return refuse(o, k->name, "'%.*s' is not %s", SHOWN_TEXT_BYTES, text, k->rule);
+    char *field = field_of(c, k);
+    memset(field, 0, CONFIG_TEXT_MAX);
+    memcpy(field, text, bytes);
     return STATUS_OK;
-}
-
-static bool is_loopback(const char *host)
-{
-    unsigned a, b, d, e;
-    char rest;
-    if (strcmp(host, "::1") == 0) return true;
-    return sscanf(host, "%3u.%3u.%3u.%3u%c", &a, &b, &d, &e, &rest) == 4 && a == 127 && b < 256 &&
-           d < 256 && e < 256;
-}
-
-/* What one setting alone cannot show. */
-static enum status check_whole(const struct config *c, const char *where, struct failure *f)
-{
-    if (!is_loopback(c->tcp_host))
-        return refuse(f, where, "tcp.host", "not a loopback address (127.0.0.0/8 or ::1)");
-    if (!c->socket_path[0] && !c->tcp_enabled)
-        return refuse(f, where, "socket.path",
-                      "empty while tcp.enabled is false: nothing to listen on");
-    return STATUS_OK;
-}
-
-void config_defaults(struct config *out)
-{
-    memset(out, 0, sizeof *out);
-    for (size_t i = 0; i < config_table_count; i++) {
-        const struct setting *s = &config_table[i];
-        if (s->type == SETTING_TEXT)
-            memcpy(place(out, s), s->initial, strlen(s->initial) + 1);
-        else if (s->type == SETTING_BOOL)
-            *(bool *)place(out, s) = s->initial[0] == 't';
-        else if (s->type == SETTING_U64)
-            *(uint64_t *)place(out, s) = strtoull(s->initial, NULL, 10);
-        else
-            *(uint32_t *)place(out, s) =
-                (uint32_t)strtoul(s->initial, NULL, s->type == SETTING_OCTAL ? 8 : 10);
-    }
 }
 
 /* ---------------------------------------------------------------- JSON */
 
-struct reader {
-    struct config *config;
-    const char *name;
-    bool seen[64]; /* by place in the table */
-    struct failure *f;
-};
-
-static enum status read_value(struct reader *r, const char *key, const cJSON *item)
+static const char *json_type(const cJSON *v)
 {
-    const struct setting *s = find(key);
-    if (!s) return refuse(r->f, r->name, key, "unknown key");
-    if (r->seen[s - config_table]) return refuse(r->f, r->name, key, "given twice");
-    r->seen[s - config_table] = true;
-    if (s->type == SETTING_TEXT || s->type == SETTING_OCTAL) {
-        if (!cJSON_IsString(item)) return refuse(r->f, r->name, key, "must be a text in quotes");
-        return set_text(r->config, s, item->valuestring, r->name, r->f);
-    }
-    if (s->type == SETTING_BOOL) {
-        if (!cJSON_IsBool(item)) return refuse(r->f, r->name, key, "must be true or false");
-        *(bool *)place(r->config, s) = cJSON_IsTrue(item);
-        return STATUS_OK;
-    }
-    if (!cJSON_IsNumber(item)) return refuse(r->f, r->name, key, "must be a number");
-    double value = item->valuedouble;
-    if (!(value >= 0 && value < 9007199254740992.0) || value != floor(value))
-        return refuse(r->f, r->name, key, "must be a whole number, not negative");
-    return set_number(r->config, s, (uint64_t)value, r->name, r->f);
+    if (cJSON_IsBool(v)) return "a boolean";
+    if (cJSON_IsNumber(v)) return "a number";
+    if (cJSON_IsString(v)) return "a text";
+    if (cJSON_IsArray(v)) return "a list";
+    if (cJSON_IsObject(v)) return "an object";
+    return "null";
 }
 
-/* Objects nest at most DEPTH_MAX deep, so the recursion is bounded. */
-static enum status read_object(struct reader *r, const char *prefix, const cJSON *object, int depth)
+static enum status read_number(struct config *c, const struct config_key *k, const cJSON *v,
+                               const struct origin *o)
 {
-    for (const cJSON *item = object->child; item; item = item->next) {
-        char key[KEY_BYTES_MAX];
-        int n = snprintf(key, sizeof key, "%s%s%s", prefix, prefix[0] ? "." : "", item->string);
-        if (n < 0 || (size_t)n >= sizeof key || depth >= DEPTH_MAX)
-            return refuse(r->f, r->name, prefix[0] ? prefix : "object", "no such key below it");
-        enum status st = cJSON_IsObject(item) && !find(key) ? read_object(r, key, item, depth + 1)
-                                                            : read_value(r, key, item);
+    double value = v->valuedouble;
+    /* Far past every bound, and before a conversion could overflow. */
+    if (!(value >= 0 && value <= 9e15))
+        return refuse(o, k->name, "%g is out of range, %" PRIu64 " to %" PRIu64, value, k->min,
+                      k->max);
+    if (value != (double)(uint64_t)value)
+        return refuse(o, k->name, "%g is not a whole number", value);
+    return store_number(c, k, (uint64_t)value, o);
+}
+
+static enum status read_value(struct config *c, const struct config_key *k, const cJSON *v,
+                              const struct origin *o)
+{
+    switch (k->type) {
+    case CONFIG_NUMBER32:
+    case CONFIG_NUMBER64:
+        if (cJSON_IsNumber(v)) return read_number(c, k, v, o);
+        return refuse(o, k->name, "%s, a whole number wanted", json_type(v));
+    case CONFIG_BOOLEAN:
+        if (!cJSON_IsBool(v)) return refuse(o, k->name, "%s, true or false wanted", json_type(v));
+        *(bool *)field_of(c, k) = cJSON_IsTrue(v);
+        return STATUS_OK;
+    case CONFIG_MODE:
+        if (cJSON_IsString(v)) return store_mode(c, k, v->valuestring, o);
+        return refuse(o, k->name, "%s, octal digits in quotes wanted: \"0660\"", json_type(v));
+    default:
+        if (cJSON_IsString(v)) return store_text(c, k, v->valuestring, o);
+        return refuse(o, k->name, "%s, a text wanted", json_type(v));
+    }
+}
+
+static bool is_section(const char *name)
+{
+    size_t bytes = strlen(name);
+    for (unsigned i = 0; i < config_key_count; i++)
+        if (config_key_section(&config_keys[i]) == bytes &&
+            memcmp(config_keys[i].name, name, bytes) == 0)
+            return bytes > 0;
+    return false;
+}
+
+static bool stands_before(const cJSON *first, const cJSON *v)
+{
+    for (; first != v; first = first->next)
+        if (strcmp(first->string, v->string) == 0) return true;
+    return false;
+}
+
+/* The keys of one object: the root (section "") or a section. Objects are as short as the table,
+ * or end at the first key outside it, so that looking back for a repeated one stays cheap. */
+static enum status read_object(struct config *c, const char *section, const cJSON *object,
+                               const struct origin *o)
+{
+    for (const cJSON *v = object->child; v; v = v->next) {
+        char name[128];
+        snprintf(name, sizeof name, "%s%s%s", section, *section ? "." : "", v->string);
+        bool opens_section = !*section && is_section(v->string);
+        const struct config_key *k = config_key_find(name);
+        /* A dotted name in the root is no key: {"socket.path": ...} is a slip. */
+        if (!opens_section && (!k || strchr(v->string, '.')))
+            return refuse(o, name, "unknown setting");
+        if (stands_before(object->child, v)) return refuse(o, name, "given twice");
+        if (opens_section && !cJSON_IsObject(v))
+            return refuse(o, name, "%s, an object of settings wanted", json_type(v));
+        enum status st = opens_section ? read_object(c, v->string, v, o) : read_value(c, k, v, o);
         if (st) return st;
     }
     return STATUS_OK;
 }
 
-static enum status not_json(const char *name, const char *text, const char *at, struct failure *f)
+static enum status refuse_text(const char *prefix, const char *text, size_t offset,
+                               const char *reason, struct failure *f)
 {
-    unsigned line = 1, column = 1;
-    for (const char *p = text; at && p < at; p++) {
-        column++;
-        if (*p == '\n') {
-            line++;
-            column = 1;
-        }
-    }
+    unsigned line, column;
+    json_place(text, offset, &line, &column);
     return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_NONE,
-                       "%s: line %u, column %u: not valid JSON", name, line, column);
+                       "%sline %u, column %u: not JSON: %s", prefix, line, column, reason);
+}
+
+/* text is zero-terminated at text[bytes]. */
+static enum status parse_text(struct config *c, const char *text, size_t bytes, const char *prefix,
+                              struct failure *f)
+{
+    struct json_fault fault;
+    if (!json_scan(text, bytes, DEPTH_MAX, &fault))
+        return refuse_text(prefix, text, fault.offset, fault.reason, f);
+    const char *end = text;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, bytes + 1, &end, true);
+    /* cJSON gives up one character late at times. */
+    if (!root)
+        return refuse_text(prefix, text, end < text + bytes ? (size_t)(end - text) : bytes,
+                           "syntax error here or just before", f);
+    const struct origin o = {.prefix = prefix, .failure = f};
+    enum status st;
+    if (cJSON_IsObject(root))
+        st = read_object(c, "", root, &o);
+    else
+        st = failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_NONE,
+                         "%s%s, an object of settings wanted", prefix, json_type(root));
+    cJSON_Delete(root);
+    if (!st && !c->socket_path[0] && !c->tcp_enabled)
+        st = refuse(&o, "socket.path", "empty while tcp.enabled is false: nothing to listen on");
+    return st;
+}
+
+/* "FILE: ", the end of a long name, control characters masked: they would forge a log line. */
+static void make_prefix(const char *name, char *out, size_t size)
+{
+    size_t bytes = strlen(name);
+    bool cut = bytes > SHOWN_NAME_BYTES;
+    snprintf(out, size, "%s%s: ", cut ? "..." : "", cut ? name + bytes - SHOWN_NAME_BYTES : name);
+    for (char *at = out; *at; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
 }
 
 enum status config_read_text(struct config *c, const char *text, size_t bytes, const char *name,
                              struct failure *f)
 {
-    struct config fresh = *c;
-    struct reader r = {.config = &fresh, .name = name, .f = f};
-    if (memchr(text, 0, bytes))
-        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_NONE, "%s: has a NUL byte", name);
-    char *copy = fault_here("config: copy") ? NULL : malloc(bytes + 1);
+    char prefix[SHOWN_NAME_BYTES + 8];
+    make_prefix(name, prefix, sizeof prefix);
+    if (bytes > FILE_BYTES_MAX)
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_NONE, "%slarger than %d bytes",
+                           prefix, FILE_BYTES_MAX);
+    char *copy = fault_here("config: text") ? NULL : malloc(bytes + 1);
     if (!copy)
-        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "%s: no memory", name);
-    memcpy(copy, text, bytes);
-    copy[bytes] = 0;
-    const char *end = NULL;
-    cJSON *root = cJSON_ParseWithOpts(copy, &end, 1);
-    enum status st = STATUS_OK;
-    if (!root)
-        st = not_json(name, copy, end, f);
-    else if (!cJSON_IsObject(root))
-        st = refuse(f, name, "the whole", "must be an object: { ... }");
-    else
-        st = read_object(&r, "", root, 0);
-    cJSON_Delete(root);
+        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "%sout of memory", prefix);
+    if (bytes) memcpy(copy, text, bytes);
+    copy[bytes] = '\0';
+    struct config next = *c;
+    enum status st = parse_text(&next, copy, bytes, prefix, f);
     free(copy);
-    if (!st) st = check_whole(&fresh, name, f);
-    if (!st) *c = fresh;
+    if (!st) *c = next;
     return st;
+}
+
+/* Bytes of the file into text[size], or a negative errno. */
+static ssize_t read_whole(const char *path, char *text, size_t size)
+{
+    int fd = fault_here("config: open") ? (errno = EMFILE, -1) : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return -errno;
+    size_t bytes = 0;
+    ssize_t n = 1;
+    while (n > 0 && bytes < size) {
+        n = fault_here("config: read") ? (errno = EIO, -1) : read(fd, text + bytes, size - bytes);
+        if (n < 0 && errno == EINTR)
+            n = 1;
+        else if (n > 0)
+            bytes += (size_t)n;
+    }
+    int why = n < 0 ? -errno : 0;
+    close(fd);
+    return why ? why : (ssize_t)bytes;
 }
 
 enum status config_read_file(struct config *c, const char *path, struct failure *f)
 {
-    FILE *file = fopen(path, "re");
-    int why = errno;
-    struct stat sb;
-    if (file && fstat(fileno(file), &sb) == 0 && S_ISDIR(sb.st_mode)) {
-        fclose(file);
-        file = NULL;
-        why = EISDIR;
-    }
-    if (!file)
-        return failure_set(f, status_from_errno(-why), DETAIL_SYSTEM, "%s: %s", path,
-                           strerror(why));
-    char *text = fault_here("config: file") ? NULL : malloc(FILE_BYTES_MAX + 1);
+    enum { SIZE = FILE_BYTES_MAX + 1 }; /* one more shows that the file is too large */
+    char *text = fault_here("config: memory") ? NULL : malloc(SIZE);
+    ssize_t n = text ? read_whole(path, text, SIZE) : -ENOMEM;
     enum status st;
-    if (!text) {
-        st = failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "%s: no memory", path);
+    if (n < 0) {
+        char prefix[SHOWN_NAME_BYTES + 8];
+        make_prefix(path, prefix, sizeof prefix);
+        st = failure_set(f, status_from_errno((int)n), DETAIL_SYSTEM, "%s%s", prefix,
+                         strerror((int)-n));
     } else {
-        size_t n = fread(text, 1, FILE_BYTES_MAX + 1, file);
-        if (ferror(file))
-            st = failure_set(f, STATUS_INTERNAL, DETAIL_SYSTEM, "%s: cannot read", path);
-        else if (n > FILE_BYTES_MAX)
-            st = refuse(f, path, "the whole", "larger than 1 MiB");
-        else
-            st = config_read_text(c, text, n, path, f);
+        st = config_read_text(c, text, (size_t)n, path, f);
     }
     free(text);
-    fclose(file);
     return st;
 }
 
-/* ---------------------------------------------------------------- command line, SIGHUP */
+/* ---------------------------------------------------------------- command line */
+
+static enum status set_number(struct config *c, const struct config_key *k, const char *text,
+                              const struct origin *o)
+{
+    size_t digits = strspn(text, "0123456789");
+    if (!digits || text[digits])
+        return refuse(o, k->name, "'%.*s' is not a whole number", SHOWN_TEXT_BYTES, text);
+    /* 19 digits fit in 64 bits; more are past every bound. */
+    return store_number(c, k, digits <= 19 ? strtoull(text, NULL, 10) : UINT64_MAX, o);
+}
 
 enum status config_set(struct config *c, const char *assignment, struct failure *f)
 {
-    static const char where[] = "command line";
+    const struct origin o = {.prefix = "command line: ", .failure = f};
     const char *equals = strchr(assignment, '=');
-    char key[KEY_BYTES_MAX];
-    if (!equals || (size_t)(equals - assignment) >= sizeof key)
-        return refuse(f, where, assignment, "not KEY=VALUE");
-    memcpy(key, assignment, (size_t)(equals - assignment));
-    key[equals - assignment] = 0;
-    const char *value = equals + 1;
-    const struct setting *s = find(key);
-    if (!s) return refuse(f, where, key, "unknown key (--help-config lists them)");
-    struct config fresh = *c;
-    enum status st = STATUS_OK;
-    if (s->type == SETTING_TEXT || s->type == SETTING_OCTAL) {
-        st = set_text(&fresh, s, value, where, f);
-    } else if (s->type == SETTING_BOOL) {
-        bool yes = strcmp(value, "true") == 0;
-        if (!yes && strcmp(value, "false") != 0)
-            return refuse(f, where, key, "must be true or false");
-        *(bool *)place(&fresh, s) = yes;
-    } else {
-        if (!value[0] || strspn(value, "0123456789") != strlen(value) || strlen(value) > 15)
-            return refuse(f, where, key, "must be a whole number, not negative");
-        st = set_number(&fresh, s, strtoull(value, NULL, 10), where, f);
+    char name[128];
+    size_t bytes = equals ? (size_t)(equals - assignment) : 0;
+    if (!bytes)
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_NONE,
+                           "command line: '%.*s' is not KEY=VALUE", SHOWN_TEXT_BYTES, assignment);
+    snprintf(name, sizeof name, "%.*s", bytes < 100 ? (int)bytes : 100, assignment);
+    const struct config_key *k = config_key_find(name);
+    const char *text = equals + 1;
+    if (!k) return refuse(&o, name, "unknown setting");
+    switch (k->type) {
+    case CONFIG_NUMBER32:
+    case CONFIG_NUMBER64: return set_number(c, k, text, &o);
+    case CONFIG_BOOLEAN:
+        if (!is_choice("true false", text))
+            return refuse(&o, k->name, "'%.*s' is not true or false", SHOWN_TEXT_BYTES, text);
+        *(bool *)field_of(c, k) = text[0] == 't';
+        return STATUS_OK;
+    case CONFIG_MODE: return store_mode(c, k, text, &o);
+    default: return store_text(c, k, text, &o);
     }
-    if (!st && s->offset == offsetof(struct config, tcp_host)) st = check_whole(&fresh, where, f);
-    if (!st) *c = fresh;
-    return st;
 }
 
-static size_t value_bytes(const struct setting *s, const void *value)
+/* ---------------------------------------------------------------- defaults and live keys */
+
+void config_defaults(struct config *out)
 {
-    switch (s->type) {
-    case SETTING_TEXT: return strlen(value) + 1;
-    case SETTING_BOOL: return sizeof(bool);
-    case SETTING_U64: return sizeof(uint64_t);
-    default: return sizeof(uint32_t);
+    memset(out, 0, sizeof *out);
+    for (unsigned i = 0; i < config_key_count; i++) {
+        const struct config_key *k = &config_keys[i];
+        void *field = field_of(out, k);
+        switch (k->type) {
+        case CONFIG_NUMBER32:
+        case CONFIG_MODE: *(uint32_t *)field = (uint32_t)k->number; break;
+        case CONFIG_NUMBER64: *(uint64_t *)field = k->number; break;
+        case CONFIG_BOOLEAN: *(bool *)field = k->number; break;
+        default: strcpy(field, k->text); break;
+        }
+    }
+}
+
+static size_t field_bytes(const struct config_key *k)
+{
+    switch (k->type) {
+    case CONFIG_NUMBER32:
+    case CONFIG_MODE: return sizeof(uint32_t);
+    case CONFIG_NUMBER64: return sizeof(uint64_t);
+    case CONFIG_BOOLEAN: return sizeof(bool);
+    default: return CONFIG_TEXT_MAX;
     }
 }
 
 uint32_t config_apply_live(struct config *c, const struct config *from, uint32_t *ignored)
 {
     uint32_t changed = 0, others = 0;
-    for (size_t i = 0; i < config_table_count; i++) {
-        const struct setting *s = &config_table[i];
-        const void *fresh = (const char *)from + s->offset;
-        size_t bytes = value_bytes(s, fresh);
-        if (memcmp(place(c, s), fresh, bytes) == 0) continue;
-        if (s->live) {
-            memcpy(place(c, s), fresh, bytes);
+    for (unsigned i = 0; i < config_key_count; i++) {
+        const struct config_key *k = &config_keys[i];
+        size_t bytes = field_bytes(k);
+        if (memcmp(field_of(c, k), field_of(from, k), bytes) == 0) continue;
+        if (k->live) {
+            memcpy(field_of(c, k), field_of(from, k), bytes);
             changed++;
         } else {
             others++;

@@ -23,13 +23,13 @@ struct config {
     bool worker_pin;                   /* workers.pin: true */
     char kernels[CONFIG_TEXT_MAX];     /* kernels: auto, scalar, avx2, avx512, neon */
     uint64_t memory_mib_max;           /* memory.max_mib: 0 = three quarters of RAM */
-    uint64_t cache_mib_max;            /* memory.cache_mib: given-back blocks kept; 64 */
+    uint64_t cache_mib_max;            /* memory.cache_mib: given-back blocks kept; 64 (live) */
     uint64_t body_mib_max;             /* limits.request_body_mib: 64; 1..1024 */
     uint64_t reply_mib_max;            /* limits.reply_body_mib: 256; 1..4096 */
     uint32_t connection_max;           /* limits.connections: 2048; 1..65536 */
     uint32_t in_flight_max;            /* limits.requests_in_flight, per connection: 1024 */
     uint32_t job_max;                  /* limits.requests_total: 16384 */
-    uint64_t output_mib_max;           /* limits.output_mib, unread replies per connection: 512 */
+    uint64_t output_mib_max;           /* limits.output_mib, unread replies of one: 512 (live) */
     uint32_t handshake_ms_max;         /* limits.handshake_ms: 5000 (live) */
     uint32_t stall_ms_max;             /* limits.stall_ms: a half-sent frame or an unread reply may
                                           stand still this long: 30000 (live) */

@@ -1,26 +1,42 @@
-/* config_table: every setting: its key, where it lies in struct config, what it may be.
- * Owner:  config. Thread: any; const. Errors: none. */
+/* config_table: one row a setting: type, bounds, default, whether it may change live, help. The
+ * reader, the sample file, the help and the man page all walk it.
+ * Owner:  base/config. Thread: any; const. Errors: none. */
 #ifndef ENGRAM_BASE_CONFIG_TABLE_H
 #define ENGRAM_BASE_CONFIG_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#include "daemon/base/config.h"
-
-enum setting_type { SETTING_TEXT, SETTING_BOOL, SETTING_U32, SETTING_U64, SETTING_OCTAL };
-
-struct setting {
-    const char *key; /* "socket.path" */
-    enum setting_type type;
-    size_t offset;         /* in struct config */
-    uint64_t least, most;  /* numbers; texts: bytes */
-    const char *initial;   /* as it would be written on the command line */
-    bool live;             /* SIGHUP applies it */
-    const char *choices;   /* "|auto|scalar|": the texts allowed; NULL: any */
-    const char *help;
+enum config_type {
+    CONFIG_NUMBER32, /* uint32_t */
+    CONFIG_NUMBER64, /* uint64_t */
+    CONFIG_BOOLEAN,  /* bool */
+    CONFIG_TEXT,     /* char[CONFIG_TEXT_MAX] */
+    CONFIG_CHOICE,   /* char[CONFIG_TEXT_MAX], one of `choices` */
+    CONFIG_MODE,     /* uint32_t, written as octal text */
 };
 
-extern const struct setting config_table[];
-extern const size_t config_table_count;
+struct config_key {
+    const char *name; /* "socket.path"; keys of one section stand together */
+    enum config_type type;
+    bool live;
+    size_t offset;                   /* in struct config */
+    uint64_t min, max;               /* of a number or mode; max bytes of a text */
+    uint64_t number;                 /* default of a number, mode or boolean */
+    const char *text;                /* default of a text or choice */
+    const char *choices;             /* "auto scalar avx2" */
+    const char *help;                /* one sentence or two, no trailing newline */
+    const char *rule;                /* of a text's content, for messages and help; NULL: any */
+    bool (*check)(const char *text); /* whether a text keeps the rule; NULL: any */
+};
+
+extern const struct config_key config_keys[];
+extern const unsigned config_key_count;
+
+/* NULL when there is no such key. */
+const struct config_key *config_key_find(const char *name);
+/* Bytes of the section before the dot; 0 for a key without one. */
+size_t config_key_section(const struct config_key *k);
 
 #endif

@@ -31,14 +31,12 @@ enum status frame_parse(const void *bytes, uint64_t body_bytes_max, struct frame
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_VERSION,
                            "frame: version %u, this daemon speaks %d", w.version, FRAME_VERSION);
 
-    *out = (struct frame_header){
-        .kind = w.kind,
-        .flags = w.flags,
-        .request_id = w.request_id,
-        .message_bytes = w.message_bytes,
-        .deadline_us = w.deadline_us,
-        .body_bytes = w.body_bytes,
-    };
+    out->kind = w.kind;
+    out->flags = w.flags;
+    out->request_id = w.request_id;
+    out->message_bytes = w.message_bytes;
+    out->deadline_us = w.deadline_us;
+    out->body_bytes = w.body_bytes;
     if (w.flags)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_FLAGS,
                            "frame: flags 0x%04x, a request has none", w.flags);
@@ -55,19 +53,4 @@ enum status frame_parse(const void *bytes, uint64_t body_bytes_max, struct frame
                            "frame: body of %" PRIu64 " bytes, not a multiple of %d", w.body_bytes,
                            FRAME_ALIGN);
     return STATUS_OK;
-}
-
-void frame_write(const struct frame_header *h, void *bytes)
-{
-    struct wire_header w = {
-        .magic = FRAME_MAGIC,
-        .version = FRAME_VERSION,
-        .kind = h->kind,
-        .flags = h->flags,
-        .request_id = h->request_id,
-        .message_bytes = h->message_bytes,
-        .deadline_us = h->deadline_us,
-        .body_bytes = h->body_bytes,
-    };
-    memcpy(bytes, &w, sizeof w);
 }

@@ -14,6 +14,7 @@ void done_push(struct done *d, struct job *j)
 
 struct job *done_take(struct done *d)
 {
+    if (!atomic_load_explicit(&d->top, memory_order_relaxed)) return NULL;
     struct job *newest = atomic_exchange_explicit(&d->top, NULL, memory_order_acquire);
     struct job *oldest = NULL;
     while (newest) {

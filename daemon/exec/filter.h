@@ -17,8 +17,8 @@ struct filtered {
 bool filter_is_given(const struct job *j);
 enum status filter_check(struct job *j);
 
-/* Scratch that filter_resolve wants: at most half a byte a row of the collection, an eighth for a
- * bitmap, and 15 a listed id. */
+/* Scratch that filter_resolve wants: at most an eighth of a byte a row of the collection, and
+ * 15 bytes a listed id or 4 a row that a bitmap can allow. */
 uint64_t filter_bytes(const struct job *j, bool want_list);
 
 /* Unknown and repeated ids fall out. want_list: always a list, in the order given (ids) or in

@@ -3,8 +3,9 @@
 enum { GROUP_BYTES = 512 << 10, GROUP_QUERIES_MIN = 4, GROUP_QUERIES_MAX = 128 };
 enum { RANGE_BYTES = 1 << 20, RANGE_ROWS_MIN = 16, PARTS_MAX_LOG2 = 31 };
 
-void grid_cut(struct grid *g, uint32_t worker_count, bool alone)
+void grid_cut(struct grid *g, uint32_t worker_count, bool alone, bool listed)
 {
+    g->copies = rows_want_copies(&g->rows, g->query_count, listed);
     size_t row_bytes = vector_stride(g->rows.dimension) * sizeof(float);
     uint64_t group = GROUP_BYTES / row_bytes;
     if (group < GROUP_QUERIES_MIN) group = GROUP_QUERIES_MIN;
@@ -44,7 +45,7 @@ void grid_layout(struct grid *g, uint32_t worker_count, uint64_t *bytes)
     g->set_bytes = g->set_bytes ? g->set_bytes : 64;
     g->sets = layout_add(bytes, g->set_bytes * (g->shared ? g->groups : worker_count));
     g->set_of_at = layout_add(bytes, g->shared ? g->groups * sizeof *g->set_of : 0);
-    g->buffer_bytes = rows_buffer_bytes(g->rows.dimension);
+    g->buffer_bytes = rows_buffer_bytes(g->rows.dimension, g->copies);
     g->buffers = layout_add(bytes, g->buffer_bytes * worker_count);
     atomic_init(&g->bad_query, NO_ROW);
     atomic_init(&g->bad_row, NO_ROW);
@@ -86,8 +87,8 @@ bool grid_part(struct grid *g, struct job *j, uint32_t part, uint32_t worker, st
     out->first_query = group * g->group_queries;
     out->first_row = range * g->range_rows;
     out->end_row = smaller(g->rows.count, out->first_row + smaller(g->range_rows, g->rows.count));
-    out->buffer =
-        rows_buffer_at(g->rows.dimension, scratch_at(j, g->buffers + worker * g->buffer_bytes));
+    out->buffer = rows_buffer_at(g->rows.dimension, g->copies,
+                                 scratch_at(j, g->buffers + worker * g->buffer_bytes));
     if (g->shared) {
         out->queries = g->set_of[group];
         return worth_doing(g, out->first_row);

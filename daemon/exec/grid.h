@@ -19,6 +19,7 @@ struct grid {
     uint64_t groups, group_queries; /* queries in a group, fewer in the last */
     uint64_t ranges, range_rows;
     bool shared;              /* packed once, in prepare */
+    bool copies;              /* rows_want_copies */
     uint64_t set_bytes;       /* of one group's packed queries */
     uint64_t sets;            /* scratch offset: one a group, or one a worker */
     struct query_set *set_of; /* shared: by group */
@@ -35,9 +36,9 @@ struct grid_part {
     struct rows_buffer buffer;
 };
 
-/* Cuts; alone: every part takes all rows. The source's count may still shrink (a filter): then
+/* Cuts; alone: every part takes all rows; listed: a filter may leave a list of rows. The source's count may still shrink (a filter): then
  * grid_recut before the parts run. */
-void grid_cut(struct grid *g, uint32_t worker_count, bool alone);
+void grid_cut(struct grid *g, uint32_t worker_count, bool alone, bool listed);
 void grid_recut(struct grid *g);
 uint64_t grid_parts(const struct grid *g);
 

@@ -63,8 +63,8 @@ static enum status average_prepare(struct job *j)
 static void check_part(struct job *j, struct average *w, uint64_t part, uint32_t worker)
 {
     uint64_t row = part * w->check_rows, end = smaller(row + w->check_rows, w->rows.count);
-    struct rows_buffer buffer =
-        rows_buffer_at(w->rows.dimension, scratch_at(j, w->buffers + worker * w->buffer_bytes));
+    struct rows_buffer buffer = rows_buffer_at(
+        w->rows.dimension, true, scratch_at(j, w->buffers + worker * w->buffer_bytes));
     uint64_t bad = NO_ROW;
     while (row < end && bad == NO_ROW) {
         size_t n = (size_t)smaller(rows_batch(w->rows.dimension), end - row);
@@ -150,7 +150,7 @@ static enum status average_plan(struct job *j)
     layout_add(&bytes, sizeof w);
     w.pointers = layout_add(&bytes, w.rows.count * sizeof(float *));
     w.sums = layout_add(&bytes, w.rows.dimension * sizeof(float));
-    w.buffer_bytes = rows_buffer_bytes(w.rows.dimension);
+    w.buffer_bytes = rows_buffer_bytes(w.rows.dimension, true);
     w.buffers = layout_add(&bytes, w.check_parts ? j->worker_count * w.buffer_bytes : 0);
     operation_shape(j, 0, DTYPE_FLOAT32, 1, w.rows.dimension);
     st = operation_take_result(j, 1);

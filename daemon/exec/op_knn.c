@@ -153,7 +153,7 @@ static void lay_out(struct job *j, struct knn *w, uint64_t *bytes)
         w->grid.group_queries = KEPT_BYTES_MAX / (w->entry_bytes * workers);
         if (!w->grid.group_queries) w->grid.group_queries = 1;
     }
-    grid_cut(&w->grid, workers, alone);
+    grid_cut(&w->grid, workers, alone, filter_is_given(j));
     grid_layout(&w->grid, workers, bytes);
     w->kept_queries = w->grid.shared ? w->grid.query_count : w->grid.group_queries;
     w->top_bytes = pieces_of(w->kept_queries * sizeof(struct topk), 64) * 64;

@@ -14,8 +14,8 @@ static void norms_part(struct job *j, uint32_t part, uint32_t worker)
 {
     struct norms *w = j->plan.scratch.data;
     uint64_t row = part * w->part_rows, end = smaller(row + w->part_rows, w->rows.count);
-    struct rows_buffer buffer =
-        rows_buffer_at(w->rows.dimension, scratch_at(j, w->buffers + worker * w->buffer_bytes));
+    struct rows_buffer buffer = rows_buffer_at(
+        w->rows.dimension, true, scratch_at(j, w->buffers + worker * w->buffer_bytes));
     float *out = j->result.tensors[0].data;
     while (row < end && !is_cancelled(j)) {
         size_t n = (size_t)smaller(rows_batch(w->rows.dimension), end - row);
@@ -53,7 +53,7 @@ static enum status norms_plan(struct job *j)
 
     uint64_t bytes = 0;
     layout_add(&bytes, sizeof w);
-    w.buffer_bytes = rows_buffer_bytes(w.rows.dimension);
+    w.buffer_bytes = rows_buffer_bytes(w.rows.dimension, true);
     w.buffers = layout_add(&bytes, j->worker_count * w.buffer_bytes);
     operation_shape(j, 0, DTYPE_FLOAT32, w.rows.count, 1);
     st = operation_take_result(j, 1);

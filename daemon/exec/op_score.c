@@ -128,7 +128,8 @@ static void score_part(struct job *j, uint32_t part, uint32_t worker)
     const float *queries = j->request.queries.data;
     void *set = scratch_at(j, w->sets + worker * w->set_bytes);
     struct rows_buffer buffer =
-        rows_buffer_at(d, scratch_at(j, w->buffers + worker * w->buffer_bytes));
+        rows_buffer_at(d, rows_want_copies(&w->rows, 1, true),
+                       scratch_at(j, w->buffers + worker * w->buffer_bytes));
     float *scores = scores_of(j, w);
 
     /* Queries are checked here, those with an empty list in the part where it lies. */
@@ -231,10 +232,11 @@ static enum status check(struct job *j, struct score *w)
 static uint64_t lay_out(struct job *j, struct score *w)
 {
     uint64_t bytes = 0, n = w->rows.count, workers = j->worker_count;
+    bool copies = rows_want_copies(&w->rows, 1, true);
     layout_add(&bytes, sizeof *w);
     w->set_bytes = queries_bytes(j->kernels, w->rows.dimension, 1);
     w->sets = layout_add(&bytes, workers * w->set_bytes);
-    w->buffer_bytes = rows_buffer_bytes(w->rows.dimension);
+    w->buffer_bytes = rows_buffer_bytes(w->rows.dimension, copies);
     w->buffers = layout_add(&bytes, workers * w->buffer_bytes);
     if (w->k) {
         uint32_t k = (uint32_t)smaller(w->k, n);

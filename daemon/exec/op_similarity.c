@@ -140,7 +140,7 @@ static enum status similarity_plan(struct job *j)
 
     uint64_t bytes = 0;
     layout_add(&bytes, sizeof w);
-    grid_cut(&w.grid, j->worker_count, false);
+    grid_cut(&w.grid, j->worker_count, false, filter_is_given(j));
     grid_layout(&w.grid, j->worker_count, &bytes);
     if (filter_is_given(j)) w.filter = layout_add(&bytes, filter_bytes(j, true));
     if (r->has_threshold) {

@@ -12,26 +12,35 @@ size_t rows_batch(uint32_t dimension)
     return rows < ROWS_BLOCK ? rows : ROWS_BLOCK;
 }
 
-size_t rows_buffer_bytes(uint32_t dimension)
+bool rows_want_copies(const struct row_source *s, uint64_t query_count, bool listed)
+{
+    return s->collection ? listed && query_count > 1 : s->dimension % VECTOR_LANES != 0;
+}
+
+static size_t copy_bytes(uint32_t dimension)
+{
+    return rows_batch(dimension) * vector_stride(dimension) * sizeof(float);
+}
+
+size_t rows_buffer_bytes(uint32_t dimension, bool copies)
 {
     uint64_t bytes = 0;
-    layout_add(&bytes, rows_batch(dimension) * vector_stride(dimension) * sizeof(float));
     layout_add(&bytes, ROWS_BLOCK * sizeof(float));
     layout_add(&bytes, ROWS_BLOCK * sizeof(uint64_t));
     layout_add(&bytes, ROWS_BLOCK * sizeof(float *));
+    layout_add(&bytes, copies ? copy_bytes(dimension) : 0);
     return bytes;
 }
 
-struct rows_buffer rows_buffer_at(uint32_t dimension, void *memory)
+struct rows_buffer rows_buffer_at(uint32_t dimension, bool copies, void *memory)
 {
     char *base = memory;
     uint64_t at = 0;
     struct rows_buffer b;
-    b.copies = (float *)(base + layout_add(&at, rows_batch(dimension) * vector_stride(dimension) *
-                                                    sizeof(float)));
     b.norms = (float *)(base + layout_add(&at, ROWS_BLOCK * sizeof(float)));
     b.ids = (uint64_t *)(base + layout_add(&at, ROWS_BLOCK * sizeof(uint64_t)));
     b.pointers = (const float **)(base + layout_add(&at, ROWS_BLOCK * sizeof(float *)));
+    b.copies = copies ? (float *)(base + at) : NULL;
     return b;
 }
 

@@ -27,8 +27,11 @@ struct rows_buffer {
     const float **pointers;
 };
 
-size_t rows_buffer_bytes(uint32_t dimension);
-struct rows_buffer rows_buffer_at(uint32_t dimension, void *memory);
+/* copies: whether rows will have to be copied, which is most of the memory: inline rows that are
+ * no multiple of 32, or a list for more than one query. */
+bool rows_want_copies(const struct row_source *s, uint64_t query_count, bool listed);
+size_t rows_buffer_bytes(uint32_t dimension, bool copies);
+struct rows_buffer rows_buffer_at(uint32_t dimension, bool copies, void *memory);
 
 /* Scores every query of the set against rows [first, first + n) of the source, where n, returned,
  * is 1 .. min(count_max, ROWS_BLOCK): scores[q * scores_stride + i]. *ids gets the n ids

@@ -234,12 +234,13 @@ static uint32_t order_of(uint64_t bytes)
 }
 
 /* The same under the lock: *clear_bytes of the block need clearing. */
-static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, uint64_t *clear_bytes)
+static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, bool fresh,
+                          uint64_t *clear_bytes)
 {
     struct heap_usage *u = &h->usage;
     uint32_t order = order_of(bytes);
-    bool clear;
-    uint32_t unit = cache_take(h, order, owner, &clear);
+    bool clear = false;
+    uint32_t unit = fresh ? NONE : cache_take(h, order, owner, &clear);
     uint64_t touched = unit == NONE ? 0 : h->records[unit].bytes;
     uint64_t total = touched > bytes ? touched : bytes;
     *clear_bytes = clear ? touched : 0;
@@ -273,7 +274,8 @@ static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, uint64
     return unit;
 }
 
-enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out)
+static enum status take(struct heap *h, uint64_t bytes, uint32_t owner, bool fresh,
+                        struct heap_block *out)
 {
     if (bytes == 0 || bytes > h->usage.bytes_max / PAGE * PAGE) return STATUS_RESOURCE_EXHAUSTED;
     if (fault_here("heap: take")) return STATUS_RESOURCE_EXHAUSTED;
@@ -281,7 +283,7 @@ enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct hea
 
     uint64_t clear_bytes = 0;
     pthread_mutex_lock(&h->lock);
-    uint32_t unit = take_unit(h, bytes, owner, &clear_bytes);
+    uint32_t unit = take_unit(h, bytes, owner, fresh, &clear_bytes);
     uint64_t usable = unit == NONE ? 0 : h->records[unit].bytes;
     pthread_mutex_unlock(&h->lock);
     if (unit == NONE) return STATUS_RESOURCE_EXHAUSTED;
@@ -290,6 +292,16 @@ enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct hea
     memset(h->base + offset, 0, clear_bytes);
     *out = (struct heap_block){.data = h->base + offset, .offset = offset, .bytes = usable};
     return STATUS_OK;
+}
+
+enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out)
+{
+    return take(h, bytes, owner, false, out);
+}
+
+enum status heap_take_fresh(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out)
+{
+    return take(h, bytes, owner, true, out);
 }
 
 static uint32_t unit_of(struct heap *h, struct heap_block *b)

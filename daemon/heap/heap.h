@@ -42,6 +42,10 @@ void heap_destroy(struct heap *h);
  * old bytes. */
 enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out);
 
+/* The same from untouched zero pages, never from what was given back: for what will stay, so that
+ * the blocks that requests pass on to each other keep their pages. */
+enum status heap_take_fresh(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out);
+
 /* Gives a block back and clears *b; nothing for an empty one. It may be kept for its owner's next
  * take; heap_release instead returns its pages to the system at once. */
 void heap_give(struct heap *h, struct heap_block *b);

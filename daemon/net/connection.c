@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 
@@ -48,7 +47,7 @@ void connection_finish(struct connection *c)
 {
     if (c->finishing || c->closing) return;
     c->finishing = true;
-    c->finishing_ns = clock_now_ns();
+    c->finishing_ns = c->net->now_ns;
     connection_wake(c);
 }
 
@@ -129,7 +128,7 @@ bool connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
     n->slots[c->slot] = c;
     n->counters.opened++;
     n->counters.open++;
-    c->opened_ns = clock_now_ns();
+    c->opened_ns = n->now_ns;
     receive_start(c);
     return true;
 }

@@ -44,7 +44,7 @@ static void watch(struct connection *c, uint64_t now_ns)
 static void on_sweep(uv_timer_t *timer)
 {
     struct net *n = timer->data;
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = n->now_ns = clock_now_ns();
     for (uint32_t i = 0; i < n->config->connection_max; i++)
         if (n->slots[i] && !n->slots[i]->closing) watch(n->slots[i], now_ns);
     for (struct listener *l = n->listeners; l; l = l->next)
@@ -68,6 +68,7 @@ enum status net_init(struct net *n, uv_loop_t *loop, struct heap *heap, const st
     }
     n->free_count = max;
     if (uv_timer_init(loop, &n->sweep)) return STATUS_INTERNAL;
+    n->now_ns = clock_now_ns();
     n->sweep_open = true;
     n->sweep.data = n;
     uv_timer_start(&n->sweep, on_sweep, SWEEP_MS, SWEEP_MS);

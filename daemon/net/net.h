@@ -20,7 +20,7 @@ struct connection;
 /* One request, as received. message and body stay valid during on_frame; holding `hold` keeps
  * body valid longer. */
 struct frame {
-    struct frame_header header;
+    const struct frame_header *header;
     const void *message;
     void *body;        /* 64-byte aligned; NULL when there is none */
     struct body *hold; /* what body lies in */
@@ -65,6 +65,7 @@ struct net {
 
     struct listener *listeners;
     uv_timer_t sweep;
+    uint64_t now_ns; /* of the last sweep: time for watching, too coarse for measuring */
     bool sweep_open;
     bool draining;
     unsigned char scrap[65536]; /* where unwanted bytes go */

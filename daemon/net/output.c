@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/net/connection.h"
 
@@ -65,7 +64,7 @@ static struct span *span_take(struct connection *c)
 
 static void span_append(struct connection *c, struct span *s)
 {
-    if (!c->output_head) c->output_progress_ns = clock_now_ns();
+    if (!c->output_head) c->output_progress_ns = c->net->now_ns;
     if (c->output_tail)
         c->output_tail->next = s;
     else
@@ -149,7 +148,7 @@ static void output_consume(struct connection *c, uint64_t bytes)
 {
     c->output_bytes -= bytes;
     c->net->counters.bytes_out += bytes;
-    if (bytes) c->output_progress_ns = clock_now_ns();
+    if (bytes) c->output_progress_ns = c->net->now_ns;
     while (c->output_head) {
         struct span *s = c->output_head;
         uint64_t part = bytes < s->bytes ? bytes : s->bytes;

@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/net/connection.h"
 
 /* A frame must be whole this long after its first byte: stall_ms plus a second per MiB. */
@@ -77,7 +76,7 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 static void deliver(struct connection *c, void *body, struct body *hold)
 {
     struct frame f = {
-        .header = c->header,
+        .header = &c->header,
         .message = (char *)c->buffer->block.data + c->begin + FRAME_HEADER_BYTES,
         .body = c->header.body_bytes ? body : NULL,
         .hold = hold,
@@ -117,6 +116,17 @@ static void end_direct(struct connection *c)
     body_drop(hold);
 }
 
+/* The bytes at `at` are no request's header, so nobody knows where the next one starts. */
+static void refuse_framing(struct connection *c, const void *at)
+{
+    struct failure f = {0};
+    struct frame_header header = {0};
+    frame_parse(at, c->net->config->body_mib_max << 20, &header, &f);
+    c->net->events.on_bad_frame(c->net->events.owner, c, &header, &f);
+    c->net->counters.dropped++;
+    connection_finish(c);
+}
+
 /* Looks at the frame at begin. False: more bytes are needed, or no more may be taken. */
 static bool parse_one(struct connection *c)
 {
@@ -124,16 +134,10 @@ static bool parse_one(struct connection *c)
     if (have < FRAME_HEADER_BYTES) return false;
     char *at = (char *)c->buffer->block.data + c->begin;
     if (!c->has_header) {
-        struct failure f;
-        struct frame_header header = {0};
-        enum status st = frame_parse(at, c->net->config->body_mib_max << 20, &header, &f);
-        if (st) {
-            c->net->events.on_bad_frame(c->net->events.owner, c, &header, &f);
-            c->net->counters.dropped++;
-            connection_finish(c);
+        if (!frame_read(at, c->net->config->body_mib_max << 20, &c->header)) {
+            refuse_framing(c, at);
             return false;
         }
-        c->header = header;
         c->has_header = true;
     }
     uint64_t head = frame_body_offset(&c->header);
@@ -152,9 +156,7 @@ static bool parse_one(struct connection *c)
         c->paused = true;
         return false;
     }
-    struct body *hold = body_hold(c->buffer);
-    deliver(c, at + head, hold);
-    body_drop(hold);
+    deliver(c, at + head, c->buffer);
     c->begin += (uint32_t)whole;
     c->frame_started_ns = 0;
     return true;
@@ -163,16 +165,18 @@ static bool parse_one(struct connection *c)
 void receive_parse(struct connection *c)
 {
     if (c->in_receive) return;
+    struct body *hold = body_hold(c->buffer); /* a handler may close c */
     c->in_receive = true;
     c->paused = false;
     while (!c->finishing && !c->closing && !c->direct && !c->discard && c->buffer && parse_one(c)) {
     }
     c->in_receive = false;
+    body_drop(hold);
     if (c->closing || c->finishing) return;
     if (c->begin == c->end && !c->direct && !c->discard)
         c->frame_started_ns = 0;
     else if (!c->frame_started_ns || c->paused)
-        c->frame_started_ns = clock_now_ns();
+        c->frame_started_ns = c->net->now_ns;
     if (c->paused)
         receive_stop(c);
     else

@@ -85,7 +85,7 @@ static enum status reserve_first(struct collection *c, uint64_t rows)
     uint64_t want = first_segment_bytes(c, rows);
     if (c->segment_count && c->segments[0].bytes >= want) return STATUS_OK;
     struct heap_block block;
-    enum status st = heap_take(c->heap, want, c->space->number, &block);
+    enum status st = heap_take_fresh(c->heap, want, c->space->number, &block);
     if (st) return st;
     if (c->segment_count) {
         memcpy(block.data, c->segments[0].data, rows_of(c) * row_bytes(c));
@@ -114,7 +114,7 @@ static enum status reserve_segments(struct collection *c, uint64_t rows)
     }
     while (c->segment_count < want) {
         struct heap_block block;
-        enum status st = heap_take(c->heap, segment_bytes(c), c->space->number, &block);
+        enum status st = heap_take_fresh(c->heap, segment_bytes(c), c->space->number, &block);
         if (st) return st;
         c->segments[c->segment_count++] = block;
     }

@@ -51,7 +51,7 @@ static struct job job_of(enum operation operation)
     struct job j;
     memset(&j, 0, sizeof j);
     j.operation = operation;
-    j.request_id = 41;
+    j.key.request_id = 41;
     j.backend = BACKEND_CPU;
     j.reason = REASON_GPU_ABSENT;
     j.received_ns = 1000;

@@ -1,0 +1,466 @@
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/config.h"
+#include "daemon/base/config_table.h"
+#include "daemon/base/fault.h"
+#include "daemon/base/json_scan.h"
+
+static struct config defaults(void)
+{
+    struct config c;
+    config_defaults(&c);
+    return c;
+}
+
+/* Reads text over the defaults; nothing may change unless it is accepted. */
+static enum status read_text(const char *text, struct config *c, struct failure *f)
+{
+    *c = defaults();
+    struct config before = *c;
+    memset(f, 0, sizeof *f);
+    enum status st = config_read_text(c, text, strlen(text), "f.json", f);
+    if (st) {
+        cr_assert_eq(f->code, st);
+        cr_assert_eq(memcmp(&before, c, sizeof before), 0, "changed by a refused text: %s", text);
+    }
+    return st;
+}
+
+static void refused(const char *text, const char *message)
+{
+    struct config c;
+    struct failure f;
+    cr_expect_eq(read_text(text, &c, &f), STATUS_INVALID_ARGUMENT, "accepted: %s", text);
+    cr_expect_str_eq(f.text, message, "\n for: %s\n  got: %s\n want: %s", text, f.text, message);
+}
+
+static char *printed(void (*print)(FILE *))
+{
+    char *text;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    print(out);
+    fclose(out);
+    return text;
+}
+
+Test(config, defaults_are_the_documented_ones)
+{
+    struct config c = defaults();
+    cr_expect_str_eq(c.socket_path, "/run/engram-accel/engram-accel.sock");
+    cr_expect_eq(c.socket_mode, 0660);
+    cr_expect_not(c.tcp_enabled);
+    cr_expect_str_eq(c.tcp_host, "127.0.0.1");
+    cr_expect_eq(c.worker_count, 0);
+    cr_expect(c.worker_pin);
+    cr_expect_str_eq(c.kernels, "auto");
+    cr_expect_eq(c.memory_mib_max, 0);
+    cr_expect_eq(c.cache_mib_max, 64);
+    cr_expect_eq(c.body_mib_max, 64);
+    cr_expect_eq(c.reply_mib_max, 256);
+    cr_expect_eq(c.connection_max, 2048);
+    cr_expect_eq(c.in_flight_max, 1024);
+    cr_expect_eq(c.job_max, 16384);
+    cr_expect_eq(c.output_mib_max, 512);
+    cr_expect_eq(c.handshake_ms_max, 5000);
+    cr_expect_eq(c.stall_ms_max, 30000);
+    cr_expect_eq(c.drain_ms_max, 10000);
+    cr_expect_str_eq(c.token_file, "");
+    cr_expect_str_eq(c.log_level, "info");
+}
+
+Test(config, every_default_is_within_its_own_bounds)
+{
+    for (unsigned i = 0; i < config_key_count; i++) {
+        const struct config_key *k = &config_keys[i];
+        cr_expect_eq(config_key_find(k->name), k, "%s stands twice", k->name);
+        cr_expect(strlen(k->help) > 10, "%s has no help", k->name);
+        if (k->type == CONFIG_TEXT || k->type == CONFIG_CHOICE)
+            cr_expect_not_null(k->text, "%s has no default", k->name);
+        else if (k->type != CONFIG_BOOLEAN)
+            cr_expect(k->number >= k->min && k->number <= k->max, "%s", k->name);
+    }
+}
+
+Test(config, every_key_is_read)
+{
+    struct config c, want = defaults();
+    struct failure f;
+    strcpy(memset(want.socket_path, 0, CONFIG_TEXT_MAX), "/tmp/a b");
+    want.socket_mode = 0600;
+    want.tcp_enabled = true;
+    strcpy(memset(want.tcp_host, 0, CONFIG_TEXT_MAX), "::1");
+    want.tcp_port = 65535;
+    want.worker_count = 256;
+    want.worker_pin = false;
+    strcpy(want.kernels, "scalar");
+    want.memory_mib_max = 16777216;
+    want.cache_mib_max = 0;
+    want.body_mib_max = 1024;
+    want.reply_mib_max = 4096;
+    want.connection_max = 65536;
+    want.in_flight_max = 1;
+    want.job_max = 7;
+    want.output_mib_max = 100;
+    want.handshake_ms_max = 10;
+    want.stall_ms_max = 11;
+    want.drain_ms_max = 0;
+    strcpy(want.token_file, "/etc/token");
+    strcpy(memset(want.log_level, 0, CONFIG_TEXT_MAX), "debug");
+    const char *text =
+        "{\"socket\": {\"path\": \"/tmp/a b\", \"mode\": \"600\"},\n"
+        "\"tcp\": {\"enabled\": true, \"host\": \"::1\", \"port\": 65535},\r\n"
+        "\"workers\": {\"count\": 2.56e2, \"pin\": false}, \"kernels\": \"scalar\",\t"
+        "\"memory\": {\"max_mib\": 16777216, \"cache_mib\": 0},"
+        "\"limits\": {\"request_body_mib\": 1024, \"reply_body_mib\": 4096, \"connections\": 65536,"
+        "\"requests_in_flight\": 1, \"requests_total\": 7, \"output_mib\": 100,"
+        "\"handshake_ms\": 10, \"stall_ms\": 11, \"drain_ms\": 0},"
+        "\"auth\": {\"token_file\": \"/etc/token\"}, \"log\": {\"level\": \"debug\"}}";
+    cr_assert_eq(read_text(text, &c, &f), STATUS_OK, "%s", f.text);
+    cr_expect_eq(memcmp(&c, &want, sizeof c), 0);
+    for (unsigned i = 0; i < config_key_count; i++) {
+        struct config standard = defaults();
+        const char *a = (const char *)&standard + config_keys[i].offset;
+        const char *b = (const char *)&c + config_keys[i].offset;
+        cr_expect(memcmp(a, b, config_keys[i].type == CONFIG_BOOLEAN ? 1 : 4) != 0,
+                  "%s is not in this test", config_keys[i].name);
+    }
+}
+
+Test(config, an_empty_object_changes_nothing)
+{
+    struct config c, d = defaults();
+    struct failure f;
+    cr_expect_eq(read_text("{}", &c, &f), STATUS_OK);
+    cr_expect_eq(read_text("\xEF\xBB\xBF{\"socket\": {}}\n", &c, &f), STATUS_OK, "%s", f.text);
+    cr_expect_eq(memcmp(&c, &d, sizeof c), 0);
+}
+
+Test(config, wrong_keys)
+{
+    refused("{\"sockets\": {}}", "f.json: sockets: unknown setting");
+    refused("{\"socket\": {\"paths\": \"\"}}", "f.json: socket.paths: unknown setting");
+    refused("{\"socket\": {\"Path\": \"/x\"}}", "f.json: socket.Path: unknown setting");
+    refused("{\"socket.path\": \"/x\"}", "f.json: socket.path: unknown setting");
+    refused("{\"socket\": {\"path\": \"/x\", \"path\": \"/y\"}}",
+            "f.json: socket.path: given twice");
+    refused("{\"socket\": {}, \"log\": {}, \"socket\": {}}", "f.json: socket: given twice");
+    refused("{\"kernels\": \"auto\", \"kernels\": \"auto\"}", "f.json: kernels: given twice");
+    refused("{\"\": 1}", "f.json: : unknown setting");
+    refused("{\"log\": {\"level.x\": 1}}", "f.json: log.level.x: unknown setting");
+    refused("{\"socket\": \"/x\"}", "f.json: socket: a text, an object of settings wanted");
+    refused("{\"tcp\": null}", "f.json: tcp: null, an object of settings wanted");
+    refused("[]", "f.json: a list, an object of settings wanted");
+    refused("7", "f.json: a number, an object of settings wanted");
+}
+
+Test(config, wrong_types)
+{
+    refused("{\"tcp\": {\"port\": \"7\"}}", "f.json: tcp.port: a text, a whole number wanted");
+    refused("{\"tcp\": {\"port\": null}}", "f.json: tcp.port: null, a whole number wanted");
+    refused("{\"tcp\": {\"port\": [7]}}", "f.json: tcp.port: a list, a whole number wanted");
+    refused("{\"tcp\": {\"port\": 7.5}}", "f.json: tcp.port: 7.5 is not a whole number");
+    refused("{\"tcp\": {\"enabled\": 1}}", "f.json: tcp.enabled: a number, true or false wanted");
+    refused("{\"tcp\": {\"host\": true}}", "f.json: tcp.host: a boolean, a text wanted");
+    refused("{\"tcp\": {\"host\": {}}}", "f.json: tcp.host: an object, a text wanted");
+    refused("{\"socket\": {\"mode\": 660}}",
+            "f.json: socket.mode: a number, octal digits in quotes wanted: \"0660\"");
+}
+
+Test(config, out_of_range)
+{
+    refused("{\"tcp\": {\"port\": 65536}}", "f.json: tcp.port: 65536 is out of range, 0 to 65535");
+    refused("{\"tcp\": {\"port\": -1}}", "f.json: tcp.port: -1 is out of range, 0 to 65535");
+    refused("{\"tcp\": {\"port\": 1e400}}", "f.json: tcp.port: inf is out of range, 0 to 65535");
+    refused("{\"limits\": {\"request_body_mib\": 0}}",
+            "f.json: limits.request_body_mib: 0 is out of range, 1 to 1024");
+    refused("{\"limits\": {\"output_mib\": 99999999999999999999}}",
+            "f.json: limits.output_mib: 1e+20 is out of range, 1 to 65536");
+    refused("{\"socket\": {\"mode\": \"1000\"}}",
+            "f.json: socket.mode: '1000' is not an octal mode, \"0000\" to \"0777\"");
+    refused("{\"socket\": {\"mode\": \"0668\"}}",
+            "f.json: socket.mode: '0668' is not an octal mode, \"0000\" to \"0777\"");
+    refused("{\"socket\": {\"mode\": \"\"}}",
+            "f.json: socket.mode: '' is not an octal mode, \"0000\" to \"0777\"");
+    refused("{\"socket\": {\"mode\": \"000000660\"}}",
+            "f.json: socket.mode: '000000660' is not an octal mode, \"0000\" to \"0777\"");
+    refused("{\"kernels\": \"avx\"}",
+            "f.json: kernels: 'avx' is not one of: auto scalar avx2 avx512 neon");
+    refused("{\"kernels\": \"\"}",
+            "f.json: kernels: '' is not one of: auto scalar avx2 avx512 neon");
+    refused("{\"kernels\": \"auto scalar\"}",
+            "f.json: kernels: 'auto scalar' is not one of: auto scalar avx2 avx512 neon");
+}
+
+Test(config, texts)
+{
+    refused("{\"socket\": {\"path\": \"a\\nb\"}}",
+            "f.json: socket.path: a control character at byte 2");
+    refused("{\"socket\": {\"path\": \"\\u007f\"}}",
+            "f.json: socket.path: a control character at byte 1");
+    refused("{\"tcp\": {\"host\": \"0.0.0.0\"}}",
+            "f.json: tcp.host: '0.0.0.0' is not a loopback address (127.0.0.0/8 or ::1)");
+    refused("{\"tcp\": {\"host\": \"localhost\"}}",
+            "f.json: tcp.host: 'localhost' is not a loopback address (127.0.0.0/8 or ::1)");
+    refused("{\"tcp\": {\"host\": \"::\"}}",
+            "f.json: tcp.host: '::' is not a loopback address (127.0.0.0/8 or ::1)");
+    refused("{\"tcp\": {\"host\": \"\"}}",
+            "f.json: tcp.host: '' is not a loopback address (127.0.0.0/8 or ::1)");
+    refused("{\"socket\": {\"path\": \"\"}}",
+            "f.json: socket.path: empty while tcp.enabled is false: nothing to listen on");
+
+    struct config c;
+    struct failure f;
+    cr_expect_eq(read_text("{\"tcp\": {\"host\": \"127.255.0.9\"}}", &c, &f), STATUS_OK);
+    cr_expect_eq(read_text("{\"socket\": {\"path\": \"\"}, \"tcp\": {\"enabled\": true}}", &c, &f),
+                 STATUS_OK, "%s", f.text);
+
+    char path[300], text[400];
+    memset(path, 'p', sizeof path);
+    path[107] = 0;
+    snprintf(text, sizeof text, "{\"socket\": {\"path\": \"%s\"}}", path);
+    cr_expect_eq(read_text(text, &c, &f), STATUS_OK);
+    cr_expect_str_eq(c.socket_path, path);
+    path[107] = 'p';
+    path[108] = 0;
+    snprintf(text, sizeof text, "{\"socket\": {\"path\": \"%s\"}}", path);
+    refused(text, "f.json: socket.path: 108 bytes long, at most 107");
+    path[108] = 'p';
+    path[256] = 0;
+    snprintf(text, sizeof text, "{\"auth\": {\"token_file\": \"%s\"}}", path);
+    refused(text, "f.json: auth.token_file: 256 bytes long, at most 255");
+}
+
+Test(config, a_shorter_text_leaves_nothing_behind)
+{
+    struct config a = defaults(), b = defaults();
+    config_set(&a, "socket.path=/a/long/path", NULL);
+    config_set(&a, "socket.path=/b", NULL);
+    config_set(&b, "socket.path=/b", NULL);
+    cr_expect_eq(memcmp(&a, &b, sizeof a), 0);
+}
+
+Test(config, not_json)
+{
+    refused("", "f.json: line 1, column 1: not JSON: syntax error here or just before");
+    refused("{\n  \"log\": {\n",
+            "f.json: line 3, column 1: not JSON: syntax error here or just before");
+    refused("{\n  \"log\" {}}",
+            "f.json: line 2, column 9: not JSON: syntax error here or just before");
+    refused("{} {}", "f.json: line 1, column 4: not JSON: syntax error here or just before");
+    refused("{\"a\": tru}", "f.json: line 1, column 7: not JSON: syntax error here or just before");
+    refused("{\"log\": {\"level\": \"x}}\n",
+            "f.json: line 1, column 23: not JSON: control character in a string");
+    refused("{\"log\": {\"level\": \"x}}",
+            "f.json: line 1, column 19: not JSON: string without an end");
+    refused("{\"a\": \"\\", "f.json: line 1, column 7: not JSON: string without an end");
+    refused("{\"a\": \"\\u0000\"}",
+            "f.json: line 1, column 8: not JSON: zero character in a string");
+    refused("{\"a\": 01}", "f.json: line 1, column 7: not JSON: number with a leading zero");
+    refused("{\"a\": -}", "f.json: line 1, column 7: not JSON: not a number");
+    refused("{\"a\": 1.}", "f.json: line 1, column 7: not JSON: not a number");
+    refused("{\"a\": 1e}", "f.json: line 1, column 7: not JSON: not a number");
+    refused("{\"a\":\v1}", "f.json: line 1, column 6: not JSON: control character");
+    refused("{\"a\": 1,}", "f.json: line 1, column 10: not JSON: syntax error here or just before");
+    refused("{\"a\": [[[[[[[[1]]]]]]]]}", "f.json: line 1, column 14: not JSON: nested too deeply");
+}
+
+Test(config, bytes_that_are_no_text)
+{
+    struct config c = defaults();
+    struct failure f;
+    cr_expect_eq(config_read_text(&c, "{}\0{}", 5, "f", &f), STATUS_INVALID_ARGUMENT);
+    cr_expect_str_eq(f.text, "f: line 1, column 3: not JSON: NUL byte");
+    cr_expect_eq(config_read_text(&c, NULL, 0, "f", &f), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(config_read_text(&c, "{\"a\\u0000", 4, "f", &f), STATUS_INVALID_ARGUMENT);
+
+    size_t bytes = (1 << 20) + 1;
+    char *text = malloc(bytes);
+    memset(text, ' ', bytes);
+    cr_expect_eq(config_read_text(&c, text, bytes, "f", &f), STATUS_INVALID_ARGUMENT);
+    cr_expect_str_eq(f.text, "f: larger than 1048576 bytes");
+    memcpy(text, "{}", 2);
+    cr_expect_eq(config_read_text(&c, text, bytes - 1, "f", &f), STATUS_OK);
+    memset(text, '[', bytes);
+    cr_expect_eq(config_read_text(&c, text, bytes - 1, "f", &f), STATUS_INVALID_ARGUMENT);
+    cr_expect_str_eq(f.text, "f: line 1, column 9: not JSON: nested too deeply");
+    free(text);
+}
+
+Test(config, truncated_anywhere_is_refused)
+{
+    char *sample = printed(config_print_sample);
+    size_t bytes = strlen(sample) - 2; /* without the last brace */
+    for (size_t n = 0; n <= bytes; n++) {
+        struct config c = defaults();
+        struct failure f;
+        cr_assert_eq(config_read_text(&c, sample, n, "f", &f), STATUS_INVALID_ARGUMENT, "%zu", n);
+    }
+    free(sample);
+}
+
+Test(config, long_names_leave_room_for_the_reason)
+{
+    char name[400];
+    memset(name, 'd', sizeof name);
+    strcpy(name + 390, "/x.json");
+    name[389] = '\n';
+    struct config c = defaults();
+    struct failure f;
+    cr_expect_eq(config_read_text(&c, "{\"z\": 1}", 8, name, &f), STATUS_INVALID_ARGUMENT);
+    cr_expect(strncmp(f.text, "...ddd", 6) == 0, "%s", f.text);
+    cr_expect_not_null(strstr(f.text, "?/x.json: z: unknown setting"), "%s", f.text);
+    /* No failure wanted is fine too. */
+    cr_expect_eq(config_read_text(&c, "{\"z\": 1}", 8, name, NULL), STATUS_INVALID_ARGUMENT);
+}
+
+Test(config, files)
+{
+    struct config c = defaults();
+    struct failure f;
+    cr_expect_eq(config_read_file(&c, "/nowhere/x.json", &f), STATUS_NOT_FOUND);
+    cr_expect_str_eq(f.text, "/nowhere/x.json: No such file or directory");
+    cr_expect_neq(config_read_file(&c, "/tmp", &f), STATUS_OK);
+    cr_expect_str_eq(f.text, "/tmp: Is a directory");
+    cr_expect_eq(config_read_file(&c, "/dev/zero", &f), STATUS_INVALID_ARGUMENT);
+    cr_expect_str_eq(f.text, "/dev/zero: larger than 1048576 bytes");
+    cr_expect_eq(config_read_file(&c, "config/tiny.json", &f), STATUS_OK, "%s", f.text);
+    cr_expect_eq(c.worker_count, 2);
+    cr_expect_eq(c.connection_max, 16);
+}
+
+Test(config, the_nth_failure_changes_nothing)
+{
+    for (uint32_t nth = 1;; nth++) {
+        struct config c = defaults(), before = c;
+        struct failure f;
+        fault_arm(nth);
+        enum status st = config_read_file(&c, "config/tiny.json", &f);
+        bool fired = fault_hits() >= nth;
+        fault_arm(0);
+        cr_assert(fired ? st != STATUS_OK : st == STATUS_OK);
+        if (!fired) break;
+        cr_assert_eq(memcmp(&c, &before, sizeof c), 0);
+        cr_assert_not_null(strstr(f.text, "tiny.json: "), "%s", f.text);
+    }
+}
+
+Test(config, settings_from_the_command_line)
+{
+    static const struct {
+        const char *assignment, *message;
+    } wrong[] = {
+        {"", "command line: '' is not KEY=VALUE"},
+        {"=x", "command line: '=x' is not KEY=VALUE"},
+        {"tcp.port", "command line: 'tcp.port' is not KEY=VALUE"},
+        {"tcp.ports=1", "command line: tcp.ports: unknown setting"},
+        {"tcp=1", "command line: tcp: unknown setting"},
+        {"tcp.port=", "command line: tcp.port: '' is not a whole number"},
+        {"tcp.port=1.5", "command line: tcp.port: '1.5' is not a whole number"},
+        {"tcp.port=-1", "command line: tcp.port: '-1' is not a whole number"},
+        {"tcp.port=65536", "command line: tcp.port: 65536 is out of range, 0 to 65535"},
+        {"tcp.port=99999999999999999999",
+         "command line: tcp.port: 18446744073709551615 is out of range, 0 to 65535"},
+        {"tcp.enabled=yes", "command line: tcp.enabled: 'yes' is not true or false"},
+        {"socket.mode=9",
+         "command line: socket.mode: '9' is not an octal mode, \"0000\" to \"0777\""},
+        {"log.level=loud",
+         "command line: log.level: 'loud' is not one of: error warning info debug"},
+    };
+    struct failure f;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct config c = defaults(), before = c;
+        cr_expect_eq(config_set(&c, wrong[i].assignment, &f), STATUS_INVALID_ARGUMENT);
+        cr_expect_str_eq(f.text, wrong[i].message, "%s", f.text);
+        cr_expect_eq(memcmp(&c, &before, sizeof c), 0);
+    }
+    struct config c = defaults();
+    cr_expect_eq(config_set(&c, "socket.path=/a=b", &f), STATUS_OK);
+    cr_expect_str_eq(c.socket_path, "/a=b");
+    cr_expect_eq(config_set(&c, "socket.path=", &f), STATUS_OK);
+    cr_expect_eq(config_set(&c, "tcp.enabled=true", &f), STATUS_OK);
+    cr_expect(c.tcp_enabled);
+    cr_expect_eq(config_set(&c, "tcp.enabled=false", &f), STATUS_OK);
+    cr_expect_not(c.tcp_enabled);
+    cr_expect_eq(config_set(&c, "socket.mode=0777", &f), STATUS_OK);
+    cr_expect_eq(c.socket_mode, 0777);
+    cr_expect_eq(config_set(&c, "memory.max_mib=0016", &f), STATUS_OK);
+    cr_expect_eq(c.memory_mib_max, 16);
+    char longest[300] = "";
+    memset(longest, 'k', 250);
+    strcpy(longest + 250, "=1");
+    cr_expect_eq(config_set(&c, longest, &f), STATUS_INVALID_ARGUMENT);
+}
+
+Test(config, only_live_keys_change_live)
+{
+    struct config c = defaults(), from = defaults();
+    uint32_t ignored = 9;
+    cr_expect_eq(config_apply_live(&c, &from, &ignored), 0);
+    cr_expect_eq(ignored, 0);
+    const char *changes[] = {"log.level=debug",  "limits.stall_ms=77", "limits.drain_ms=78",
+                             "tcp.port=9",       "socket.path=/other", "workers.pin=false",
+                             "socket.mode=0600", "memory.max_mib=77"};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        cr_assert_eq(config_set(&from, changes[i], NULL), STATUS_OK);
+    cr_expect_eq(config_apply_live(&c, &from, &ignored), 3);
+    cr_expect_eq(ignored, 5);
+    cr_expect_str_eq(c.log_level, "debug");
+    cr_expect_eq(c.stall_ms_max, 77);
+    cr_expect_eq(c.drain_ms_max, 78);
+    cr_expect_eq(c.tcp_port, defaults().tcp_port);
+    cr_expect_eq(config_apply_live(&c, &from, NULL), 0);
+}
+
+Test(config, the_sample_reads_as_the_defaults_and_is_the_shipped_file)
+{
+    char *sample = printed(config_print_sample);
+    struct config c = defaults(), before = c;
+    c.worker_count = 9;
+    struct failure f = {0};
+    cr_expect_eq(config_read_text(&c, sample, strlen(sample), "sample", &f), STATUS_OK, "%s",
+                 f.text);
+    cr_expect_eq(memcmp(&c, &before, sizeof c), 0);
+
+    char shipped[8192] = "";
+    FILE *in = fopen("config/engram-accel.json", "r");
+    cr_assert_not_null(in, "run from the repository's root");
+    cr_assert(fread(shipped, 1, sizeof shipped - 1, in) > 0);
+    fclose(in);
+    cr_expect_str_eq(shipped, sample, "run: make sample");
+    free(sample);
+}
+
+Test(config, help_and_man_name_every_key)
+{
+    char *help = printed(config_print_help), *man = printed(config_print_man);
+    for (unsigned i = 0; i < config_key_count; i++) {
+        cr_expect_not_null(strstr(help, config_keys[i].name), "%s", config_keys[i].name);
+        cr_expect_not_null(strstr(man, config_keys[i].name), "%s", config_keys[i].name);
+    }
+    for (char *line = strtok(help, "\n"); line; line = strtok(NULL, "\n"))
+        cr_expect(strlen(line) <= 120, "%zu: %s", strlen(line), line);
+    free(help);
+    free(man);
+}
+
+Test(json_scan, places)
+{
+    unsigned line, column;
+    json_place("ab\ncd", 4, &line, &column);
+    cr_expect_eq(line, 2);
+    cr_expect_eq(column, 2);
+}
+
+Test(json_scan, accepts_what_is_left_to_the_parser)
+{
+    struct json_fault fault;
+    const char *good[] = {"", "]", "[0, -0.5e+10, 1E-2, 10.25, \"a\\\"\\\\\"]",
+                          "{\"\\u00e9\": 2e3}"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        cr_expect(json_scan(good[i], strlen(good[i]), 8, &fault), "%s", good[i]);
+}
