@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ struct engine {
     bool handles_open, signals_open;
     uint32_t trim_countdown;
     uint64_t requests_at_trim;
+    bool rested; /* what was freed has gone back to the system since the last request */
     atomic_int stop_request;
     bool draining;
 };
@@ -148,6 +150,12 @@ static void on_turn(uv_prepare_t *prepare)
     struct engine *e = prepare->data;
     pipeline_tick(&e->pipeline);
     net_flush(&e->net);
+    /* Flushing may take up paused connections, and so queue requests. While others run, their end
+     * wakes the loop for these; with nothing running it would sleep on them. */
+    while (e->pipeline.running == 0 && e->pipeline.queue.head) {
+        pipeline_tick(&e->pipeline);
+        net_flush(&e->net);
+    }
     if (e->draining && e->net.counters.open == 0) atomic_store(&e->stop_request, STOP_NOW);
     if (atomic_load(&e->stop_request) == STOP_NOW) stop_now(e);
 }
@@ -158,10 +166,12 @@ static void on_housekeeping(uv_timer_t *timer)
     pipeline_expire(&e->pipeline, clock_now_ns());
     if (++e->trim_countdown < TRIM_EVERY) return;
     e->trim_countdown = 0;
-    bool idle = e->pipeline.job_count == 0 &&
-                e->pipeline.stats.requests_total == e->requests_at_trim;
+    bool idle =
+        e->pipeline.job_count == 0 && e->pipeline.stats.requests_total == e->requests_at_trim;
     e->requests_at_trim = e->pipeline.stats.requests_total;
     heap_trim(e->pipeline.heap, idle ? 0 : e->config.cache_mib_max << 20);
+    if (idle && !e->rested) malloc_trim(0);
+    e->rested = idle;
 }
 
 /* ---------------------------------------------------------------- building */
@@ -208,8 +218,7 @@ static enum status build_rooms(struct engine *e, struct failure *f)
     heap_limit_cache(p->heap, e->config.cache_mib_max << 20);
     st = store_create(p->heap, p->kernels, &p->store);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for the store");
-    p->worker_count =
-        e->config.worker_count ? e->config.worker_count : workers_usable_processors();
+    p->worker_count = e->config.worker_count ? e->config.worker_count : workers_usable_processors();
     p->done.wake = wake_loop;
     p->done.owner = e;
     st = workers_create(p->worker_count, e->config.worker_pin, &p->done, &p->cpu);

@@ -13,6 +13,8 @@
 #include "daemon/wire/decode.h"
 #include "daemon/wire/encode.h"
 
+enum { RETRY_QUEUE_MS = 20, RETRY_MEMORY_MS = 100 }; /* hints to clients */
+
 /* ---------------------------------------------------------------- jobs */
 
 static const uint64_t legal_moves[] = {
@@ -44,6 +46,7 @@ static struct job *job_take(struct pipeline *p, struct connection *c, const stru
     memset(j, 0, sizeof *j);
     p->job_count++;
     j->key = (struct job_key){c->id, f->header->request_id};
+    j->kind = f->header->kind;
     j->space = c->space;
     j->space->users++;
     j->received_ns = clock_now_ns();
@@ -116,7 +119,9 @@ static void pipeline_reply(struct pipeline *p, struct job *j)
         return;
     }
     if (j->failure.code) {
-        reply_error(p, c, (uint8_t)j->operation, j->key.request_id, &j->failure);
+        if (j->failure.detail == DETAIL_MEMORY && !j->failure.retry_after_ms)
+            j->failure.retry_after_ms = RETRY_MEMORY_MS;
+        reply_error(p, c, j->kind, j->key.request_id, &j->failure);
         job_give(p, j);
         return;
     }
@@ -187,7 +192,7 @@ static void refuse_frame(struct pipeline *p, struct connection *c, const struct 
 {
     struct failure why;
     failure_set(&why, code, detail, "%s", text);
-    if (code == STATUS_RESOURCE_EXHAUSTED) why.retry_after_ms = 20;
+    if (code == STATUS_RESOURCE_EXHAUSTED) why.retry_after_ms = RETRY_QUEUE_MS;
     reply_error(p, c, f->header->kind, f->header->request_id, &why);
 }
 

@@ -152,6 +152,7 @@ struct job_plan {
 struct job {
     enum job_state state;
     enum operation operation;
+    uint8_t kind; /* the frame's, known or not: its reply carries it */
     struct job_key {
         uint64_t connection; /* generation-checked id */
         uint64_t request_id;

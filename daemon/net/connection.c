@@ -97,23 +97,23 @@ static void refuse(struct connection *c)
     connection_close(c);
 }
 
-void connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
+bool connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
 {
     struct connection *c = fault_here("connection: allocate") ? NULL : calloc(1, sizeof *c);
     if (!c) {
         log_warning("net: no memory for a connection");
-        return;
+        return false;
     }
     c->net = n;
     int rc = is_tcp ? uv_tcp_init(n->loop, &c->uv.tcp) : uv_pipe_init(n->loop, &c->uv.pipe, 0);
     if (rc) {
         free(c);
-        return;
+        return false;
     }
     c->uv.handle.data = c;
     if (uv_accept(listener, &c->uv.stream)) {
         connection_close(c);
-        return;
+        return true;
     }
     if (is_tcp)
         describe_tcp_peer(c);
@@ -121,7 +121,7 @@ void connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
         describe_unix_peer(c);
     if (n->free_count == 0) {
         refuse(c);
-        return;
+        return true;
     }
     c->slot = n->free_slots[--n->free_count];
     c->id = (uint64_t)n->generations[c->slot] << 32 | c->slot;
@@ -130,4 +130,5 @@ void connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
     n->counters.open++;
     c->opened_ns = n->now_ns;
     receive_start(c);
+    return true;
 }

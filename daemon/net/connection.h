@@ -53,6 +53,7 @@ struct connection {
     struct output_page *page; /* being filled */
     uint64_t output_bytes;
     uint64_t output_progress_ns;
+    size_t output_left; /* of a write in flight, when last looked at */
     bool write_busy;
     uint64_t write_bytes;
     uv_write_t write;
@@ -67,8 +68,9 @@ struct connection {
     struct connection *dirty_next;
 };
 
-/* Accepts from a listener. Refuses politely past the bound. */
-void connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp);
+/* Accepts from a listener. Refuses politely past the bound. False: no memory; the client still
+ * waits, and nobody else is accepted until this is called again. */
+bool connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp);
 
 /* Room for bytes of reply; write there, then commit how many (a multiple of 64). NULL: out of
  * memory, and the connection is closing. */
@@ -100,6 +102,8 @@ bool receive_allowed(const struct connection *c);
 
 /* output.c */
 void output_flush(struct connection *c);
+/* Whether the client has read nothing for limits.stall_ms while output waited. */
+bool output_stalled(struct connection *c, uint64_t now_ns);
 /* Gives an idle connection's page back. */
 void output_relax(struct connection *c);
 void output_release(struct connection *c);

@@ -16,7 +16,13 @@ enum { BACKLOG = 511 };
 static void on_connection(uv_stream_t *stream, int status)
 {
     struct listener *l = stream->data;
-    if (status == 0) connection_accept(l->net, stream, l->is_tcp);
+    if (status == 0) l->waiting = !connection_accept(l->net, stream, l->is_tcp);
+}
+
+void listener_retry(struct listener *l)
+{
+    /* libuv calls back no more until the client in hand is accepted. */
+    if (l->waiting) l->waiting = !connection_accept(l->net, &l->uv.stream, l->is_tcp);
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -128,9 +134,8 @@ enum status listener_open_tcp(struct net *n, const char *host, uint32_t port, st
     int size = sizeof address;
     if (!rc) rc = uv_tcp_getsockname(&l->uv.tcp, (struct sockaddr *)&address, &size);
     if (!rc)
-        l->port = ntohs(address.ss_family == AF_INET6
-                            ? ((struct sockaddr_in6 *)&address)->sin6_port
-                            : ((struct sockaddr_in *)&address)->sin_port);
+        l->port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                                      : ((struct sockaddr_in *)&address)->sin_port);
     return listener_start(l, host, rc, f);
 }
 

@@ -18,6 +18,7 @@ struct listener {
     struct listener *next;
     bool is_tcp;
     bool owns_path;
+    bool waiting; /* a client could not be accepted for want of memory */
     char path[108];
     uint64_t path_inode; /* so that only our own file is removed */
     uint16_t port;
@@ -28,6 +29,8 @@ enum status listener_open_unix(struct net *n, const char *path, uint32_t mode, s
 /* A listening Unix socket that systemd made. */
 enum status listener_open_inherited(struct net *n, int fd, struct failure *f);
 enum status listener_open_tcp(struct net *n, const char *host, uint32_t port, struct failure *f);
+/* Accepts a client that was left waiting, if there is one. Every now and then. */
+void listener_retry(struct listener *l);
 /* Stops accepting, removes the socket file. Freed by the loop. */
 void listener_close(struct listener *l);
 

@@ -11,13 +11,6 @@
 
 enum { SWEEP_MS = 100 };
 
-static bool output_stalled(const struct connection *c, uint64_t now_ns)
-{
-    uint64_t allowance_ns = (uint64_t)c->net->config->stall_ms_max * 1000000;
-    return c->output_head && now_ns > c->output_progress_ns &&
-           now_ns - c->output_progress_ns > allowance_ns;
-}
-
 static void drop(struct connection *c, const char *why)
 {
     log_info("net: closing a connection of %s: %s", c->peer, why);
@@ -54,6 +47,8 @@ static void on_sweep(uv_timer_t *timer)
     uint64_t now_ns = n->now_ns = clock_now_ns();
     for (uint32_t i = 0; i < n->config->connection_max; i++)
         if (n->slots[i] && !n->slots[i]->closing) watch(n->slots[i], now_ns);
+    for (struct listener *l = n->listeners; l; l = l->next)
+        listener_retry(l);
 }
 
 enum status net_init(struct net *n, uv_loop_t *loop, struct heap *heap, const struct config *config,

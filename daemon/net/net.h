@@ -60,6 +60,7 @@ struct net {
     uint32_t free_count;
     struct connection *dirty; /* wants net_flush */
     struct output_page *free_pages;
+    uint32_t free_page_count;
     struct span *free_spans;
 
     struct listener *listeners;

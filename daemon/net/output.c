@@ -6,7 +6,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/net/connection.h"
 
-enum { PAGE_BYTES = 65536, GATHER_MAX = 64 };
+enum { PAGE_BYTES = 65536, GATHER_MAX = 64, FREE_PAGES_MAX = 16 };
 
 struct output_page {
     struct output_page *next; /* free list */
@@ -26,10 +26,12 @@ struct span {
 static struct output_page *page_take(struct net *n)
 {
     struct output_page *p = n->free_pages;
-    if (p)
+    if (p) {
         n->free_pages = p->next;
-    else
-        p = fault_here("output: page") ? NULL : malloc(sizeof *p);
+        n->free_page_count--;
+    } else {
+        p = fault_here("output: page") ? NULL : aligned_alloc(64, sizeof *p);
+    }
     if (p) {
         p->next = NULL;
         p->used = p->unsent = 0;
@@ -37,8 +39,14 @@ static struct output_page *page_take(struct net *n)
     return p;
 }
 
+/* A burst of connections leaves only a few pages behind. */
 static void page_give(struct net *n, struct output_page *p)
 {
+    if (n->free_page_count >= FREE_PAGES_MAX) {
+        free(p);
+        return;
+    }
+    n->free_page_count++;
     p->next = n->free_pages;
     n->free_pages = p;
 }
@@ -211,6 +219,19 @@ void output_flush(struct connection *c)
         c->shutdown.data = c;
         if (uv_shutdown(&c->shutdown, &c->uv.stream, on_shutdown)) connection_close(c);
     }
+}
+
+bool output_stalled(struct connection *c, uint64_t now_ns)
+{
+    if (!c->output_head) return false;
+    /* One write can be hundreds of MiB: what the system has taken of it so far counts too. */
+    size_t left = uv_stream_get_write_queue_size(&c->uv.stream);
+    if (left != c->output_left) {
+        c->output_left = left;
+        c->output_progress_ns = now_ns;
+    }
+    uint64_t allowance_ns = (uint64_t)c->net->config->stall_ms_max * 1000000;
+    return now_ns > c->output_progress_ns && now_ns - c->output_progress_ns > allowance_ns;
 }
 
 void output_relax(struct connection *c)

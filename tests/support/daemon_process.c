@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -73,6 +74,7 @@ static void spawn(struct daemon_process *d, const char *const *settings)
     d->pid = fork();
     if (d->pid < 0) die("fork");
     if (d->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no daemon behind */
         int log = open(d->log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
         if (log < 0 || dup2(log, 2) < 0) _exit(127);
         execv(path, (char *const *)arguments);

@@ -1,0 +1,240 @@
+/* Bounds that legal requests run into: memory, requests in flight, and races of one client with
+ * another. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/job.h"
+#include "tests/support/reference.h"
+#include "tests/support/scene.h"
+
+static ea_client *open_client(const struct scene *s, const char *space)
+{
+    ea_client *c = NULL;
+    ea_options options = {
+        .socket_path = s->daemon.socket_path, .space = space, .timeout_ms = scaled_ms(20000)};
+    cr_assert_eq(ea_open(&options, &c), EA_OK);
+    return c;
+}
+
+/* Fills the daemon until it says no; others go on; dropping heals. */
+Test(hostile_load, memory_bound)
+{
+    enum { ROWS = 1000, DIMENSION = 1024 }; /* 4 MiB a time, one request */
+    struct scene s;
+    scene_open(&s, (const char *[]){"memory.max_mib=96", NULL});
+    ea_client *c = open_client(&s, "greedy");
+    float *rows = malloc(ROWS * DIMENSION * sizeof *rows);
+    uint64_t *ids = malloc(ROWS * sizeof *ids);
+    reference_fill(3, rows, ROWS * DIMENSION);
+    for (int round = 0; round < 2; round++) {
+        cr_assert_eq(ea_collection_create(c, "much", DIMENSION, EA_COSINE, NULL), EA_OK, "%s",
+                     ea_error_text(c));
+        ea_status st = EA_OK;
+        int times = 0;
+        for (; times < 40 && st == EA_OK; times++) {
+            for (uint64_t i = 0; i < ROWS; i++)
+                ids[i] = (uint64_t)times * ROWS + i;
+            st = ea_upsert(c, "much", ids, rows, ROWS, DIMENSION, NULL, NULL, NULL);
+            scene_check(&s);
+        }
+        cr_assert_eq(st, EA_RESOURCE_EXHAUSTED, "%s", ea_error_text(c));
+        cr_assert_eq(ea_error_detail(c), DETAIL_MEMORY, "%s", ea_error_text(c));
+        cr_assert(ea_error_retryable(c));
+        cr_assert(ea_error_retry_after_ms(c) > 0, "a retry hint: %s", ea_error_text(c));
+        cr_assert(times > 8, "refused after %d x 4 MiB of 96", times);
+        ea_collection_info info;
+        cr_assert_eq(ea_collection_describe(c, "much", &info), EA_OK);
+        cr_assert_eq(info.rows, (uint64_t)(times - 1) * ROWS, "nothing is half-applied");
+        cr_assert_eq(ea_collection_drop(c, "much"), EA_OK, "%s", ea_error_text(c));
+    }
+    free(rows);
+    free(ids);
+    ea_close(c);
+    scene_close(&s);
+}
+
+Test(hostile_load, a_reply_past_its_bound)
+{
+    struct scene s;
+    scene_open(&s, (const char *[]){"limits.reply_body_mib=1", NULL});
+    ea_client *c = open_client(&s, "greedy");
+    enum { ROWS = 1000, DIMENSION = 32 };
+    static float rows[ROWS * DIMENSION];
+    reference_fill(4, rows, ROWS * DIMENSION);
+    ea_result r = {0};
+    cr_assert_eq(ea_similarity_inline(c, EA_DOT, rows, ROWS, rows, ROWS, DIMENSION, NULL, &r),
+                 EA_RESOURCE_EXHAUSTED, "%s", ea_error_text(c));
+    cr_assert_eq(ea_error_detail(c), DETAIL_REPLY_TOO_LARGE);
+    cr_assert_not(ea_error_retryable(c));
+    cr_assert_eq(ea_similarity_inline(c, EA_DOT, rows, 100, rows, ROWS, DIMENSION, NULL, &r), EA_OK,
+                 "%s", ea_error_text(c));
+    ea_result_free(&r);
+    ea_close(c);
+    scene_close(&s);
+}
+
+/* Pipelining past limits.requests_in_flight: reading waits, nothing stalls until a timer fires. */
+Test(hostile_load, more_requests_than_may_be_in_flight)
+{
+    enum { REQUESTS = 100 };
+    struct scene s;
+    scene_open(&s, (const char *[]){"limits.requests_in_flight=1", NULL});
+    int fd = scene_connect(&s);
+    struct sample norms;
+    sample_find("norms", &norms);
+    for (int round = 0; round < 3; round++) {
+        int64_t start = now_ms();
+        for (uint64_t i = 0; i < REQUESTS; i++)
+            send_sample(fd, &norms, i);
+        for (uint64_t i = 0; i < REQUESTS; i++)
+            expect_reply(fd, i); /* one at a time, so in order */
+        int64_t took = now_ms() - start;
+        cr_assert(took < scaled_ms(500), "%d small requests took %lld ms", REQUESTS,
+                  (long long)took);
+    }
+    close(fd);
+    scene_close(&s);
+}
+
+/* More jobs than the daemon has: refused with a hint, and all answered once. */
+Test(hostile_load, more_requests_than_the_daemon_takes)
+{
+    enum { REQUESTS = 200 };
+    struct scene s;
+    scene_open(&s, (const char *[]){"limits.requests_total=16", NULL});
+    scene_make_rows(&s);
+    int fd = scene_connect(&s);
+    static uint8_t frames[REQUESTS * SAMPLE_BYTES_MAX];
+    size_t count = 0;
+    struct sample knn;
+    sample_find("knn", &knn);
+    for (uint64_t i = 0; i < REQUESTS; i++)
+        count += sample_frame(&knn, i, frames + count);
+    cr_assert(raw_send(fd, frames, count));
+    static bool seen[REQUESTS];
+    static uint8_t message[FRAME_MESSAGE_BYTES_MAX];
+    size_t refused = 0;
+    for (int i = 0; i < REQUESTS; i++) {
+        struct frame_header h;
+        void *body;
+        cr_assert(raw_receive_frame(fd, &h, message, &body));
+        cr_assert(h.request_id < REQUESTS && !seen[h.request_id]);
+        seen[h.request_id] = true;
+        refused += (h.flags & FRAME_FLAG_ERROR) != 0;
+        free(body);
+    }
+    cr_assert(refused > 0 && refused <= REQUESTS - 16, "%zu of %d refused", refused, REQUESTS);
+    expect_alive(fd);
+    close(fd);
+    scene_close(&s);
+}
+
+static size_t ok, not_found, others;
+
+static void count_answer(ea_client *c, uint64_t request_id, ea_status status, ea_result *result,
+                         void *user)
+{
+    ok += status == EA_OK;
+    not_found += status == EA_NOT_FOUND;
+    others += status != EA_OK && status != EA_NOT_FOUND;
+}
+
+/* One client asks, another drops the collection and makes it anew, again and again. */
+Test(hostile_load, drop_under_load)
+{
+    enum { ROWS = 3000, DIMENSION = 64, ROUNDS = 25, ASKED = 30 };
+    struct scene s;
+    scene_open(&s, NULL);
+    ea_client *asker = open_client(&s, "shared"), *dropper = open_client(&s, "shared");
+    float *rows = malloc(ROWS * DIMENSION * sizeof *rows);
+    uint64_t *ids = malloc(ROWS * sizeof *ids);
+    reference_fill(6, rows, ROWS * DIMENSION);
+    for (uint64_t i = 0; i < ROWS; i++)
+        ids[i] = i;
+    for (int round = 0; round < ROUNDS; round++) {
+        cr_assert_eq(ea_collection_create(dropper, "target", DIMENSION, EA_COSINE, NULL), EA_OK);
+        cr_assert_eq(ea_upsert(dropper, "target", ids, rows, ROWS, DIMENSION, NULL, NULL, NULL),
+                     EA_OK, "%s", ea_error_text(dropper));
+        for (int i = 0; i < ASKED; i++)
+            cr_assert_eq(ea_knn_send(asker, "target", rows, 20, DIMENSION, 10, NULL, NULL, 0,
+                                     count_answer, NULL, NULL),
+                         EA_OK);
+        cr_assert_eq(ea_pump(asker, 0), EA_OK);
+        cr_assert_eq(ea_collection_drop(dropper, "target"), EA_OK, "%s", ea_error_text(dropper));
+        while (ea_pending(asker))
+            cr_assert_eq(ea_pump(asker, -1), EA_OK);
+    }
+    cr_assert_eq(ok + not_found, ROUNDS * ASKED);
+    cr_assert_eq(others, 0);
+    cr_assert(ok > 0);
+    free(rows);
+    free(ids);
+    ea_close(asker);
+    ea_close(dropper);
+    scene_close(&s);
+}
+
+/* A client that asks for a drop and is gone: the drop is carried out. */
+Test(hostile_load, drop_and_vanish)
+{
+    struct scene s;
+    scene_open(&s, NULL);
+    for (int round = 0; round < 30; round++) {
+        scene_make_rows(&s);
+        int fd = scene_connect(&s);
+        struct sample knn, drop, describe;
+        sample_find("knn", &knn);
+        sample_find("drop", &drop);
+        sample_find("describe", &describe);
+        for (uint64_t i = 0; i < 20; i++)
+            send_sample(fd, &knn, i);
+        send_sample(fd, &drop, 100);
+        send_sample(fd, &describe, 101); /* once it is refused, the drop was taken */
+        for (;;) {
+            static uint8_t message[FRAME_MESSAGE_BYTES_MAX];
+            struct frame_header h;
+            void *body;
+            cr_assert(raw_receive_frame(fd, &h, message, &body));
+            free(body);
+            if (h.request_id != 101) continue;
+            cr_assert(h.flags & FRAME_FLAG_ERROR);
+            break;
+        }
+        close(fd);
+    }
+    scene_close(&s);
+}
+
+/* Cancels of everything, twice, and of what never was. */
+Test(hostile_load, a_storm_of_cancels)
+{
+    enum { REQUESTS = 200 };
+    struct scene s;
+    scene_open(&s, NULL);
+    scene_make_rows(&s);
+    int fd = scene_connect(&s);
+    struct sample knn, cancel;
+    sample_find("knn", &knn);
+    sample_find("cancel", &cancel);
+    for (uint64_t i = 0; i < REQUESTS; i++) {
+        send_sample(fd, &knn, i);
+        for (uint64_t k = 0; k < 3; k++) {
+            cancel.message.cancel.request_id = k == 2 ? UINT64_MAX - i : i;
+            send_sample(fd, &cancel, 1000 + i * 3 + k);
+        }
+    }
+    static uint8_t seen[1000 + REQUESTS * 3], message[FRAME_MESSAGE_BYTES_MAX];
+    for (int i = 0; i < REQUESTS * 4; i++) {
+        struct frame_header h;
+        void *body;
+        cr_assert(raw_receive_frame(fd, &h, message, &body));
+        free(body);
+        cr_assert(h.request_id < sizeof seen && !seen[h.request_id]++, "answered twice");
+    }
+    expect_alive(fd);
+    close(fd);
+    scene_close(&s);
+}
