@@ -1,0 +1,166 @@
+#include "client/cli/cli.h"
+
+#include "client/cli/format.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_SOCKET "/run/engram-accel/engram-accel.sock"
+
+int cli_error(int code, const char *format, ...)
+{
+    va_list args;
+    fflush(stdout);
+    fputs("engram-accel: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return code;
+}
+
+int cli_exit_of(ea_status status)
+{
+    switch (status) {
+    case EA_OK: return CLI_OK;
+    case EA_UNAVAILABLE: return CLI_UNREACHABLE;
+    case EA_DEADLINE_EXCEEDED: return CLI_TIMEOUT;
+    default: return CLI_REFUSED;
+    }
+}
+
+/* What the library itself says when the kernel or the clock stopped it (proto/README.md). */
+enum { DETAIL_DEADLINE = 31, DETAIL_SYSTEM = 35 };
+
+static int exit_of_failure(const struct cli *cli, ea_status status)
+{
+    uint32_t detail = ea_error_detail(cli->client);
+    if (status == EA_UNAVAILABLE && detail == DETAIL_DEADLINE) return CLI_TIMEOUT;
+    /* The socket's mode, not the daemon, said no. */
+    if (status == EA_PERMISSION_DENIED && detail == DETAIL_SYSTEM) return CLI_UNREACHABLE;
+    return cli_exit_of(status);
+}
+
+int cli_failed(struct cli *cli, ea_status status, const char *what)
+{
+    int code = exit_of_failure(cli, status);
+    const char *text = ea_error_text(cli->client), *hint = "";
+    char retry[64] = "";
+    if (status == EA_PERMISSION_DENIED && code == CLI_UNREACHABLE)
+        hint = " (you must be in the socket's group)";
+    else if (code == CLI_UNREACHABLE)
+        hint = cli->tcp ? " (is engram-acceld running and listening there? --tcp HOST:PORT)"
+                        : " (is engram-acceld running? --socket PATH)";
+    else if (code == CLI_TIMEOUT && cli->timeout_ms)
+        hint = " (--timeout SECONDS allows more)";
+    else if (ea_error_retryable(cli->client))
+        snprintf(retry, sizeof retry, " (try again in %u ms)",
+                 ea_error_retry_after_ms(cli->client));
+    if (!*text) text = ea_status_name(status);
+    return cli_error(code, "%s%s%s%s%s", what ? what : "", what ? ": " : "", text, hint, retry);
+}
+
+ea_status cli_open(const struct cli *cli, ea_client **out)
+{
+    ea_options options = {.socket_path = cli->socket_path,
+                          .tcp_host = cli->tcp ? cli->tcp_host : NULL,
+                          .tcp_port = cli->tcp_port,
+                          .space = cli->space,
+                          .client_name = "engram-accel",
+                          .timeout_ms = cli->timeout_ms};
+    if (cli->timeout_ms) options.connect_timeout_ms = cli->timeout_ms;
+    return ea_open(&options, out);
+}
+
+int cli_connect(struct cli *cli)
+{
+    if (cli->client) return CLI_OK;
+    if (!cli->socket_path && !cli->tcp) {
+        const char *from_environment = getenv("ENGRAM_ACCEL_SOCKET");
+        cli->socket_path =
+            from_environment && *from_environment ? from_environment : DEFAULT_SOCKET;
+    }
+    ea_status status = cli_open(cli, &cli->client);
+    if (status) {
+        if (!cli->client)
+            return cli_error(status == EA_INVALID_ARGUMENT ? CLI_USAGE : CLI_REFUSED,
+                             "cannot open a client: %s (a path may have 107 bytes; a space has "
+                             "3 to 64 of a-z 0-9 _ -)",
+                             ea_status_name(status));
+        return cli_failed(cli, status, NULL);
+    }
+    status = ea_connect(cli->client);
+    return status ? cli_failed(cli, status, NULL) : CLI_OK;
+}
+
+int cli_info(struct cli *cli)
+{
+    int code = cli_connect(cli);
+    if (code) return code;
+    ea_status status = ea_get_info(cli->client, &cli->info);
+    return status ? cli_failed(cli, status, "info") : CLI_OK;
+}
+
+uint64_t cli_fit(uint64_t budget, uint64_t fixed, uint64_t each, uint64_t most)
+{
+    uint64_t fit = budget > fixed && each ? (budget - fixed) / each : 0;
+    if (fit > most) fit = most;
+    return fit ? fit : 1;
+}
+
+bool cli_colour(void)
+{
+    const char *no_colour = getenv("NO_COLOR");
+    return isatty(STDOUT_FILENO) == 1 && !(no_colour && *no_colour);
+}
+
+void cli_table_print(struct table *t)
+{
+    table_print(t, stdout, cli_colour());
+}
+
+uint64_t cli_argument_u64(struct argp_state *state, const char *what, const char *text,
+                          uint64_t min, uint64_t max)
+{
+    uint64_t value = 0;
+    if (!parse_u64(text, min, max, &value)) {
+        if (max == UINT64_MAX)
+            argp_error(state, "%s: '%s' is not a whole number from %llu up", what, text,
+                       (unsigned long long)min);
+        else
+            argp_error(state, "%s: '%s' is not a whole number within %llu..%llu", what, text,
+                       (unsigned long long)min, (unsigned long long)max);
+    }
+    return value;
+}
+
+double cli_argument_number(struct argp_state *state, const char *what, const char *text, double min,
+                           double max)
+{
+    double value = 0;
+    if (!parse_number(text, min, max, &value))
+        argp_error(state, "%s: '%s' is not a number within %g..%g", what, text, min, max);
+    return value;
+}
+
+static const struct {
+    const char *name;
+    ea_metric metric;
+} metrics[] = {{"cosine", EA_COSINE}, {"dot", EA_DOT}, {"l2", EA_SQUARED_EUCLIDEAN}};
+
+ea_metric cli_argument_metric(struct argp_state *state, const char *text)
+{
+    for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
+        if (strcmp(metrics[i].name, text) == 0) return metrics[i].metric;
+    argp_error(state, "--metric: '%s' is not cosine, dot or l2", text);
+    return EA_COSINE;
+}
+
+const char *cli_metric_name(ea_metric metric)
+{
+    for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
+        if (metrics[i].metric == metric) return metrics[i].name;
+    return "?";
+}

@@ -1,0 +1,250 @@
+/* cli_main: from the command line to a command. */
+#include "client/cli/cli.h"
+#include "client/cli/commands.h"
+#include "client/cli/format.h"
+#include "client/cli/interrupt.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct command *const cli_commands[] = {
+    &command_ping,     &command_info,  &command_stats,  &command_create, &command_list,
+    &command_describe, &command_drop,  &command_load,   &command_knn,    &command_similarity,
+    &command_score,    &command_fetch, &command_delete, &command_bench,  NULL,
+};
+
+enum { OPTION_SOCKET = 0x400, OPTION_TCP, OPTION_SPACE, OPTION_JSON, OPTION_TIMEOUT };
+
+const struct argp_option cli_options[] = {
+    {"socket", OPTION_SOCKET, "PATH", 0,
+     "The daemon's Unix socket (default: $ENGRAM_ACCEL_SOCKET, else "
+     "/run/engram-accel/engram-accel.sock)",
+     0},
+    {"tcp", OPTION_TCP, "HOST:PORT", 0, "Connect by TCP instead; [::1]:PORT for IPv6", 0},
+    {"space", OPTION_SPACE, "NAME", 0, "The space to work in (default: default)", 0},
+    {"json", OPTION_JSON, NULL, 0, "Print JSON instead of tables", 0},
+    {"timeout", OPTION_TIMEOUT, "SECONDS", 0,
+     "Give up on a request after so long; fractions are fine (default: wait)", 0},
+    {0},
+};
+
+const char cli_exit_codes[] =
+    "Exit codes:\n"
+    "  0    done\n"
+    "  1    the daemon refused or failed the request\n"
+    "  2    wrong usage\n"
+    "  3    the daemon cannot be reached\n"
+    "  4    a file could not be read or written\n"
+    "  5    timeout\n"
+    "  130  interrupted by Ctrl-C\n"
+    "\n"
+    "Environment: ENGRAM_ACCEL_SOCKET is the default of --socket; NO_COLOR, if set, turns bold "
+    "headers off.";
+
+static void print_version(FILE *out, struct argp_state *state)
+{
+    fprintf(out, "engram-accel %s (library %s)\n", ENGRAM_VERSION, ea_library_version());
+}
+
+static error_t parse_global(int key, char *text, struct argp_state *state)
+{
+    struct cli *cli = state->input;
+    switch (key) {
+    case OPTION_SOCKET: cli->socket_path = text; break;
+    case OPTION_TCP:
+        cli->tcp = text;
+        if (!parse_address(text, cli->tcp_host, sizeof cli->tcp_host, &cli->tcp_port))
+            argp_error(state, "--tcp: '%s' is not HOST:PORT or [ADDRESS]:PORT", text);
+        break;
+    case OPTION_SPACE: cli->space = text; break;
+    case OPTION_JSON: cli->json = true; break;
+    case OPTION_TIMEOUT:
+        cli->timeout_ms =
+            (uint32_t)(cli_argument_number(state, "--timeout", text, 0.001, 4000000) * 1000 + 0.5);
+        break;
+    case ARGP_KEY_END:
+    case ARGP_KEY_NO_ARGS:
+        if (cli->socket_path && cli->tcp) argp_error(state, "give --socket or --tcp, not both");
+        return ARGP_ERR_UNKNOWN;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+/* The root of a command's parsers: it only hands each child its input. */
+struct inputs {
+    void *command;
+    struct cli *cli;
+};
+
+static error_t parse_root(int key, char *text, struct argp_state *state)
+{
+    struct inputs *inputs = state->input;
+    if (key != ARGP_KEY_INIT) return ARGP_ERR_UNKNOWN;
+    state->child_inputs[0] = inputs->command;
+    state->child_inputs[1] = inputs->cli;
+    return 0;
+}
+
+void cli_parse(struct cli *cli, const struct command *self, void *input, int argc, char **argv)
+{
+    struct argp own = {.options = self->options, .parser = self->parser};
+    struct argp global = {.options = cli_options, .parser = parse_global};
+    struct argp_child children[] = {
+        {&own, 0, self->options ? "Options:" : NULL, 1}, {&global, 0, "Global options:", 2}, {0}};
+    struct argp root = {
+        .parser = parse_root, .args_doc = self->arguments, .doc = self->doc, .children = children};
+    struct inputs inputs = {input, cli};
+    char name[64];
+    snprintf(name, sizeof name, "engram-accel %s", self->name);
+    argv[0] = name;
+    error_t error = argp_parse(&root, argc, argv, 0, NULL, &inputs);
+    if (error) exit(cli_error(CLI_USAGE, "%s: %s", self->name, strerror(error)));
+}
+
+/* Letters to insert, delete or replace to get from a to b, of which only 31 are looked at. */
+static unsigned distance(const char *a, const char *b)
+{
+    unsigned row[32], columns = (unsigned)strnlen(b, 31);
+    for (unsigned j = 0; j <= columns; j++)
+        row[j] = j;
+    for (unsigned i = 0; a[i] && i < 31; i++) {
+        unsigned diagonal = row[0];
+        row[0] = i + 1;
+        for (unsigned j = 0; j < columns; j++) {
+            unsigned replaced = diagonal + (a[i] != b[j]);
+            diagonal = row[j + 1];
+            unsigned best = replaced < row[j] + 1 ? replaced : row[j] + 1;
+            row[j + 1] = best < diagonal + 1 ? best : diagonal + 1;
+        }
+    }
+    return row[columns];
+}
+
+const char *cli_did_you_mean(const char *word)
+{
+    const char *best = NULL;
+    unsigned least = 3;
+    for (const struct command *const *c = cli_commands; *c; c++) {
+        const char *space = strchr((*c)->name, ' ');
+        char first[32];
+        snprintf(first, sizeof first, "%.*s",
+                 space ? (int)(space - (*c)->name) : (int)strlen((*c)->name), (*c)->name);
+        unsigned d = distance(word, first), second = space ? distance(word, space + 1) : 99;
+        if (second < d) d = second; /* "craete" for "collection create" */
+        size_t prefix = strlen(word);
+        if (prefix >= 3 && strncmp(first, word, prefix) == 0) d = 0;
+        if (d < least) {
+            least = d;
+            best = (*c)->name;
+        }
+    }
+    return best;
+}
+
+/* How many words of argv name the command: 0 is no match. */
+static int words_matched(const struct command *c, int argc, char **argv)
+{
+    const char *space = strchr(c->name, ' ');
+    if (!space) return strcmp(c->name, argv[0]) == 0;
+    size_t first = (size_t)(space - c->name);
+    if (strlen(argv[0]) != first || strncmp(argv[0], c->name, first) != 0) return 0;
+    return argc > 1 && strcmp(space + 1, argv[1]) == 0 ? 2 : 0;
+}
+
+static void print_commands(FILE *out, const char *only)
+{
+    for (const struct command *const *c = cli_commands; *c; c++)
+        if (!only || strncmp((*c)->name, only, strlen(only)) == 0)
+            fprintf(out, "  %-20s %s\n", (*c)->name, (*c)->summary);
+}
+
+static int unknown_command(int argc, char **argv)
+{
+    if (strcmp(argv[0], "collection") == 0) {
+        bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0);
+        FILE *out = help ? stdout : stderr;
+        if (argc > 1 && !help)
+            cli_error(0, "unknown command 'collection %s'; the commands are", argv[1]);
+        else if (!help)
+            cli_error(0, "collection: one of these is needed");
+        print_commands(out, "collection ");
+        return help ? CLI_OK : CLI_USAGE;
+    }
+    const char *meant = cli_did_you_mean(argv[0]);
+    cli_error(0, "unknown command '%s'%s%s%s; the commands are", argv[0],
+              meant ? ", did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
+    print_commands(stderr, NULL);
+    return CLI_USAGE;
+}
+
+static int run_command(struct cli *cli, int argc, char **argv)
+{
+    for (const struct command *const *c = cli_commands; *c; c++) {
+        int words = words_matched(*c, argc, argv);
+        if (words) return (*c)->run(cli, *c, argc - words + 1, argv + words - 1);
+    }
+    return unknown_command(argc, argv);
+}
+
+static error_t parse_top(int key, char *text, struct argp_state *state)
+{
+    int *command_at = ((struct inputs *)state->input)->command;
+    switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = ((struct inputs *)state->input)->cli; return 0;
+    case ARGP_KEY_ARG:
+        *command_at = state->next - 1;
+        state->next = state->argc; /* the rest is the command's */
+        return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "a command is needed"); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* The list of commands, from the table, in front of what --help says anyway. */
+static char *top_doc(void)
+{
+    char *doc = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&doc, &bytes);
+    if (!out) return NULL;
+    fputs("Exact similarity and nearest neighbours, asked of engram-acceld.\n\nCommands:\n", out);
+    print_commands(out, NULL);
+    fprintf(out,
+            "\n'engram-accel COMMAND --help' says more.\n\vResults go to standard output, "
+            "everything else to standard error.\n\n%s",
+            cli_exit_codes);
+    return fclose(out) == 0 ? doc : NULL;
+}
+
+static int finish_output(int code)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    return cli_error(CLI_FILE, "standard output: cannot write: %s",
+                     errno ? strerror(errno) : "an earlier write failed");
+}
+
+int cli_main(int argc, char **argv)
+{
+    struct cli cli = {0};
+    int command_at = 0;
+    char *doc = top_doc();
+    struct argp_child children[] = {
+        {&(struct argp){.options = cli_options, .parser = parse_global}, 0, "Global options:", 1},
+        {0}};
+    struct argp top = {
+        .parser = parse_top, .args_doc = "COMMAND [ARGUMENT...]", .doc = doc, .children = children};
+    struct inputs inputs = {&command_at, &cli};
+
+    argp_err_exit_status = CLI_USAGE;
+    argp_program_version_hook = print_version;
+    interrupt_install();
+    error_t error = argp_parse(&top, argc, argv, ARGP_IN_ORDER, NULL, &inputs);
+    int code = error ? cli_error(CLI_USAGE, "%s", strerror(error))
+                     : run_command(&cli, argc - command_at, argv + command_at);
+    ea_close(cli.client);
+    free(doc);
+    return finish_output(code);
+}

@@ -1,0 +1,17 @@
+/* commands: every command of the tool, each defined in the file of its noun.
+ * Owner:  constants.
+ * Thread: any.
+ * Errors: none. */
+#ifndef ENGRAM_CLI_COMMANDS_H
+#define ENGRAM_CLI_COMMANDS_H
+
+#include "client/cli/cli.h"
+
+extern const struct command command_ping, command_info, command_stats; /* daemon.c */
+extern const struct command command_create, command_list, command_describe, command_drop;
+extern const struct command command_load;
+extern const struct command command_knn, command_similarity, command_score;
+extern const struct command command_fetch, command_delete; /* rows.c */
+extern const struct command command_bench;
+
+#endif

@@ -1,0 +1,64 @@
+#include "client/cli/interrupt.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#define GUARDED_MAX 8
+
+static volatile sig_atomic_t seen, polite;
+static const char *volatile guarded[GUARDED_MAX];
+
+static void on_signal(int number)
+{
+    if (number == SIGINT && polite && !seen) {
+        seen = 1;
+        return;
+    }
+    for (unsigned i = 0; i < GUARDED_MAX; i++)
+        if (guarded[i]) unlink(guarded[i]);
+    static const char text[] = "\nengram-accel: interrupted\n";
+    if (number == SIGINT && write(STDERR_FILENO, text, sizeof text - 1) < 0) {
+        /* nothing is left to tell it to */
+    }
+    _exit(128 + number);
+}
+
+void interrupt_install(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction before;
+    sigfillset(&action.sa_mask);
+    for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++) {
+        /* nohup and the like chose to ignore it; so do we. */
+        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN) continue;
+        sigaction(signals[i], &action, NULL);
+    }
+}
+
+void interrupt_politely(bool politely)
+{
+    polite = politely;
+}
+
+bool interrupt_seen(void)
+{
+    return seen;
+}
+
+bool interrupt_guard(const char *path)
+{
+    for (unsigned i = 0; i < GUARDED_MAX; i++)
+        if (!guarded[i]) {
+            guarded[i] = path;
+            return true;
+        }
+    return false;
+}
+
+void interrupt_release(const char *path)
+{
+    for (unsigned i = 0; i < GUARDED_MAX; i++)
+        if (guarded[i] == path) guarded[i] = NULL;
+}

@@ -1,0 +1,77 @@
+#include "client/cli/progress.h"
+
+#include "client/cli/format.h"
+#include "client/cli/table.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REDRAW_NS 100000000u
+
+uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void progress_start(struct progress *p, uint64_t rows_total, uint64_t row_bytes, uint64_t now_ns)
+{
+    *p = (struct progress){.shown = isatty(STDERR_FILENO) == 1,
+                           .start_ns = now_ns,
+                           .drawn_ns = now_ns,
+                           .total = rows_total,
+                           .row_bytes = row_bytes};
+}
+
+void progress_line(char *out, size_t out_bytes, uint64_t done, uint64_t total, uint64_t row_bytes,
+                   uint64_t elapsed_ns, unsigned width)
+{
+    struct text rows, all, rate, left;
+    double seconds = (double)elapsed_ns / 1e9, part = total ? (double)done / (double)total : 1;
+    double rows_a_second = seconds > 0 ? (double)done / seconds : 0;
+    char tail[160], bar[41];
+
+    int n = snprintf(tail, sizeof tail, " %3.0f %%  %s / %s rows", 100 * part,
+                     format_count(&rows, done), format_count(&all, total));
+    if (rows_a_second > 0)
+        snprintf(tail + n, sizeof tail - (size_t)n, "  %s/s  %s left",
+                 format_bytes(&rate, (uint64_t)(rows_a_second * (double)row_bytes)),
+                 format_ns(&left, (uint64_t)((double)(total - done) / rows_a_second * 1e9)));
+
+    size_t used = table_width(tail) + 3;
+    size_t cells = width > used ? width - used : 0;
+    if (cells > sizeof bar - 1) cells = sizeof bar - 1;
+    size_t full = (size_t)(part * (double)cells);
+    memset(bar, '=', full);
+    memset(bar + full, ' ', cells - full);
+    if (full < cells && full > 0) bar[full] = '>';
+    bar[cells] = 0;
+    if (cells >= 4)
+        snprintf(out, out_bytes, "[%s]%s", bar, tail);
+    else
+        snprintf(out, out_bytes, "%.*s", (int)width, tail + 1);
+}
+
+void progress_show(struct progress *p, uint64_t rows_done, uint64_t now_ns)
+{
+    if (!p->shown || now_ns - p->drawn_ns < REDRAW_NS) return;
+    struct winsize size = {0};
+    char line[256];
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20;
+    progress_line(line, sizeof line, rows_done, p->total, p->row_bytes, now_ns - p->start_ns,
+                  known ? size.ws_col : 80);
+    fprintf(stderr, "\r%s\033[K", line);
+    fflush(stderr);
+    p->drawn = true;
+    p->drawn_ns = now_ns;
+}
+
+void progress_finish(struct progress *p)
+{
+    if (p->drawn) fputs("\r\033[K", stderr);
+    p->drawn = false;
+}

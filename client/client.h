@@ -1,0 +1,262 @@
+/* client: what the library's files share: the handle, a request's life, the order of calls.
+ *
+ *   client.c    the handle, its options and its last error
+ *   connect.c   socket and Hello
+ *   transport.c bytes out (many requests a sendmsg), bytes in (many replies a read), loss
+ *   request.c   a request: head, tensors, where it stands
+ *   replies.c   a reply's message -> result, as strict as the daemon is with requests
+ *   drive.c     waiting, deadlines, callbacks, cancel; blocking calls are made of these
+ *   daemon.c collections.c questions.c upsert.c async.c   the public calls
+ *
+ * Owner:  the handle's user.
+ * Thread: one at a time.
+ * Errors: ea_status; a struct note says more.
+ *
+ * The ea_ prefix on inner names keeps the static library out of its user's names; none of these is
+ * exported from the shared one. */
+#ifndef EA_CLIENT_H
+#define EA_CLIENT_H
+
+#include <stdarg.h>
+#include <sys/uio.h>
+
+#include <pb.h>
+
+#include "client/engram_accel.h"
+#include "proto/engram_accel.pb.h"
+
+enum {
+    EA_HEADER_BYTES = 32,
+    EA_ALIGN = 64,
+    EA_MESSAGE_BYTES_MAX = 65536,
+    EA_PROTOCOL_VERSION = 1,
+    EA_FLAG_REPLY = 1,
+    EA_FLAG_ERROR = 2,
+    EA_DIMENSION_MAX = 16384,
+    EA_NAME_MAX = 64,
+    EA_TENSORS_MAX = 4,
+    EA_HEAD_BYTES_MAX = 576, /* header and the longest request message (Hello), padded */
+    EA_INPUT_BYTES = EA_MESSAGE_BYTES_MAX + 2 * EA_ALIGN, /* the longest reply head fits */
+    EA_BUCKETS = 1024,
+    EA_ABANDONED_MAX = 256, /* then the connection is given up: the daemon does not answer */
+};
+#define EA_MAGIC UINT32_C(0x4c434145)
+
+/* Sub-codes that the library gives itself; the daemon's numbers. */
+enum {
+    EA_DETAIL_BODY_TOO_LARGE = 4,
+    EA_DETAIL_BAD_MESSAGE = 6,
+    EA_DETAIL_BAD_SHAPE = 7,
+    EA_DETAIL_BODY_MISMATCH = 8,
+    EA_DETAIL_BAD_NAME = 12,
+    EA_DETAIL_BAD_METRIC = 17,
+    EA_DETAIL_MEMORY = 25,
+    EA_DETAIL_CANCELLED_BY_CLIENT = 30,
+    EA_DETAIL_DEADLINE = 31,
+    EA_DETAIL_SYSTEM = 35,
+};
+
+/* Why something failed. */
+struct note {
+    ea_status code;
+    uint32_t detail;
+    uint32_t retry_after_ms;
+    bool retryable;
+    char text[256];
+};
+ea_status ea_note_set(struct note *note, ea_status code, uint32_t detail, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The frame header as it lies on the wire. */
+struct wire_head {
+    uint32_t magic;
+    uint8_t version, kind;
+    uint16_t flags;
+    uint64_t request_id;
+    uint32_t message_bytes, deadline_us;
+    uint64_t body_bytes;
+};
+
+/* What a reply must agree with. */
+struct expectation {
+    uint64_t queries, rows;
+    uint64_t columns_max; /* of hits: k; of similarity: the filter list's length, else no bound */
+    uint32_t dimension;   /* 0: not known */
+    bool threshold, inline_rows, by_position, all_scores;
+};
+
+enum owner {
+    OWNER_CALL,     /* a blocking call waits for it and releases it */
+    OWNER_CALLBACK, /* goes to the done list, then to its callback */
+    OWNER_LIBRARY,  /* nobody waits: a cancel, or what a late reply belongs to */
+};
+
+struct request {
+    struct request *next, *previous; /* in pending, done or free */
+    struct request *bucket_next;
+    struct request *output_next;
+
+    uint64_t id;
+    uint8_t kind;
+    enum owner owner;
+    bool begun; /* its first byte is out */
+    bool sent;  /* its last byte is out */
+    bool
+        answered; /* the reply is here; it ends when it is sent, for it borrows arrays until then */
+    bool done;
+    bool lost; /* the connection went away under it */
+    bool repeatable;
+    int64_t deadline_ns; /* 0: none */
+
+    struct expectation expect;
+    void *out; /* where a reply without tensors goes; NULL: nowhere */
+    struct note note;
+    ea_result result;
+    ea_callback callback;
+    void *user;
+
+    /* Output: head, then tensors and zeros, straight from the caller's arrays. */
+    struct iovec pieces[1 + 2 * EA_TENSORS_MAX];
+    uint32_t piece_count, piece_at;
+    size_t piece_offset;
+    uint64_t body_bytes;
+    _Alignas(8) uint8_t head[EA_HEAD_BYTES_MAX];
+};
+
+struct request_list {
+    struct request *first, *last;
+};
+
+struct limits {
+    uint64_t message_bytes_max, body_bytes_max, reply_bytes_max;
+    uint32_t dimension_max, k_max, in_flight_max;
+};
+
+struct ea_client {
+    char *socket_path, *tcp_host, *space, *client_name;
+    uint16_t tcp_port;
+    uint8_t token[255];
+    size_t token_bytes;
+    uint32_t connect_timeout_ms, timeout_ms;
+
+    int fd; /* -1: not connected */
+    bool closing;
+    uint64_t instance;
+    struct limits limits;
+    struct note error;    /* of the last call that failed */
+    uint64_t completions; /* requests ended so far */
+    uint64_t losses;      /* connections lost so far */
+    struct note loss;     /* why the last was */
+
+    uint64_t next_id;
+    struct request_list pending; /* without an answer, oldest first */
+    struct request_list done;    /* waiting for their callbacks */
+    struct request *free_list;
+    size_t free_count, callback_count, abandoned_count;
+    uint64_t in_flight;          /* begun, not answered, cancels not counted */
+    int64_t nearest_deadline_ns; /* no pending request's is earlier; INT64_MAX: none */
+    struct request *buckets[EA_BUCKETS];
+    struct request *output_first, *output_last;
+
+    struct request *reading; /* whose body comes in; NULL: none, or one to skip */
+    uint64_t body_read, body_left;
+    uint32_t input_used;
+    _Alignas(64) uint8_t input[EA_INPUT_BYTES];
+};
+
+static inline uint64_t ea_align(uint64_t n)
+{
+    return (n + EA_ALIGN - 1) & ~(uint64_t)(EA_ALIGN - 1);
+}
+
+int64_t ea_now_ns(void);
+
+/* ---- client.c ---- */
+
+/* Sets the handle's last error and returns code. */
+ea_status ea_fail(ea_client *c, ea_status code, uint32_t detail, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+ea_status ea_fail_note(ea_client *c, const struct note *note);
+/* "knn"; "?" for a kind that is none. */
+const char *ea_operation_name(uint32_t kind);
+
+/* ---- connect.c ---- */
+
+/* Nothing when connected. until_ns 0: the connect timeout alone. Sets c->error. */
+ea_status ea_connect_until(ea_client *c, int64_t until_ns);
+
+/* ---- transport.c ---- */
+
+/* Moves what can be moved without waiting. A lost connection shows in c->losses. */
+void ea_flush(ea_client *c);
+void ea_fill(ea_client *c);
+/* Whether there is output that the daemon has room for. */
+bool ea_output_waits(const ea_client *c);
+/* Closes the socket and ends every pending request: with its answer where it is here, else with
+ * the note. repeat: requests may be sent again on another connection. */
+void ea_lose(ea_client *c, const struct note *note, bool repeat);
+
+/* ---- request.c ---- */
+
+/* NULL: no memory (c->error is set). */
+struct request *ea_request_take(ea_client *c, uint8_t kind);
+void ea_request_release(ea_client *c, struct request *r);
+/* Encodes the message (fields NULL: empty) into the head. */
+ea_status ea_request_message(ea_client *c, struct request *r, const pb_msgdesc_t *fields,
+                             const void *message);
+/* Describes a tensor and appends it to the body. INVALID_ARGUMENT: NULL data, too many bytes. */
+ea_status ea_request_tensor(ea_client *c, struct request *r, const char *name, bool *present,
+                            engram_accel_v1_Tensor *wire, engram_accel_v1_Dtype dtype,
+                            const void *data, uint64_t rows, uint64_t columns);
+ea_status ea_check_name(ea_client *c, const char *name, char *out);
+ea_status ea_check_dimension(ea_client *c, uint32_t dimension);
+/* Queues it; connected already. RESOURCE_EXHAUSTED: larger than the daemon takes. */
+ea_status ea_submit(ea_client *c, struct request *r);
+/* Queues the frame that asks the daemon to drop a request. */
+void ea_submit_cancel(ea_client *c, uint64_t request_id);
+/* As it was before ea_submit. */
+void ea_request_rewind(struct request *r);
+struct request *ea_request_find(ea_client *c, uint64_t id);
+/* Takes it out of the pending ones and hands it to whoever waits. */
+void ea_complete(ea_client *c, struct request *r);
+/* Gives up on a request whose note says why; its callback or call goes on at once. */
+void ea_abandon(ea_client *c, struct request *r);
+
+/* ---- replies.c ---- */
+
+/* A reply's message. OK: r->result has its shape, its memory waits for body_bytes. DATA_LOSS: the
+ * daemon does not keep to the protocol; RESOURCE_EXHAUSTED: no memory for the body. */
+ea_status ea_reply_parse(struct request *r, const void *message, uint32_t message_bytes,
+                         uint64_t body_bytes, struct note *note);
+/* Once the body is here: DATA_LOSS when numbers in it would lead a reader out of it. */
+ea_status ea_reply_check(const struct request *r, struct note *note);
+/* An Error message. DATA_LOSS if it is none. */
+ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct note *note);
+
+/* ---- drive.c ---- */
+
+/* One step: out, wait for the socket until until_ns (0: do not wait; INT64_MAX: no bound), in,
+ * deadlines. */
+void ea_step(ea_client *c, int64_t until_ns);
+/* Steps until r is done; its deadline bounds it. */
+void ea_wait(ea_client *c, struct request *r);
+/* A whole blocking call, with its one repeat. Releases r. out may be NULL. */
+ea_status ea_call(ea_client *c, struct request *r, ea_result *out);
+int64_t ea_deadline_after(uint32_t timeout_ms);
+
+/* ---- questions.c, upsert.c: requests for both the blocking and the asynchronous calls ---- */
+
+ea_status ea_build_knn(ea_client *c, const char *collection, const float *queries, uint64_t q,
+                       uint32_t dimension, uint32_t k, const ea_filter *filter,
+                       const float *threshold, struct request **out);
+ea_status ea_build_similarity(ea_client *c, const char *collection, const float *queries,
+                              uint64_t q, uint32_t dimension, const ea_filter *filter,
+                              const float *threshold, struct request **out);
+ea_status ea_build_score(ea_client *c, const char *collection, ea_metric metric,
+                         const float *queries, uint64_t q, uint32_t dimension,
+                         const uint64_t *offsets, const uint64_t *candidates, uint64_t n,
+                         uint32_t k, struct request **out);
+ea_status ea_build_upsert(ea_client *c, const char *collection, const uint64_t *ids,
+                          const float *rows, uint64_t n, uint32_t dimension, struct request **out);
+
+#endif

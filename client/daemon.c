@@ -1,0 +1,29 @@
+/* daemon: calls about the daemon itself. */
+#include "client/client.h"
+
+ea_status ea_ping(ea_client *c)
+{
+    if (!c) return EA_INVALID_ARGUMENT;
+    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_PING);
+    return r ? ea_call(c, r, NULL) : EA_RESOURCE_EXHAUSTED;
+}
+
+static ea_status ask(ea_client *c, uint8_t kind, void *out)
+{
+    if (!c) return EA_INVALID_ARGUMENT;
+    if (!out) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "out: NULL");
+    struct request *r = ea_request_take(c, kind);
+    if (!r) return EA_RESOURCE_EXHAUSTED;
+    r->out = out;
+    return ea_call(c, r, NULL);
+}
+
+ea_status ea_get_info(ea_client *c, ea_info *out)
+{
+    return ask(c, engram_accel_v1_Kind_KIND_INFO, out);
+}
+
+ea_status ea_get_stats(ea_client *c, ea_stats *out)
+{
+    return ask(c, engram_accel_v1_Kind_KIND_STATS, out);
+}

@@ -1,0 +1,172 @@
+/* drive: waiting, deadlines, callbacks. Blocking calls are a request and this loop. */
+#include "client/client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+int64_t ea_deadline_after(uint32_t timeout_ms)
+{
+    return timeout_ms ? ea_now_ns() + timeout_ms * INT64_C(1000000) : 0;
+}
+
+/* Ends what is past its deadline and finds the next one. */
+static void expire(ea_client *c)
+{
+    int64_t now_ns = ea_now_ns();
+    if (now_ns < c->nearest_deadline_ns) return;
+    c->nearest_deadline_ns = INT64_MAX;
+    struct request *next;
+    for (struct request *r = c->pending.first; r; r = next) {
+        next = r->next;
+        if (!r->deadline_ns) continue;
+        if (r->deadline_ns > now_ns) {
+            if (r->deadline_ns < c->nearest_deadline_ns) c->nearest_deadline_ns = r->deadline_ns;
+            continue;
+        }
+        uint64_t losses = c->losses;
+        ea_note_set(&r->note, EA_DEADLINE_EXCEEDED, EA_DETAIL_DEADLINE,
+                    "no answer before the deadline");
+        ea_abandon(c, r);
+        if (c->losses != losses) return; /* nothing is pending any more */
+    }
+}
+
+static void wait_socket(ea_client *c, int64_t until_ns)
+{
+    if (c->nearest_deadline_ns < until_ns) until_ns = c->nearest_deadline_ns;
+    struct timespec t, *timeout = NULL;
+    if (until_ns != INT64_MAX) {
+        int64_t left_ns = until_ns - ea_now_ns();
+        if (left_ns < 0) left_ns = 0;
+        t = (struct timespec){left_ns / 1000000000, left_ns % 1000000000};
+        timeout = &t;
+    }
+    struct pollfd p = {.fd = c->fd, .events = ea_events(c)};
+    if (ppoll(&p, 1, timeout, NULL) <= 0) return; /* time, or a signal: the caller looks again */
+    if (p.revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) ea_fill(c);
+    if (p.revents & POLLOUT) ea_flush(c);
+}
+
+void ea_step(ea_client *c, int64_t until_ns)
+{
+    uint64_t completions = c->completions;
+    ea_flush(c);
+    if (c->fd >= 0) {
+        if (until_ns && c->completions == completions)
+            wait_socket(c, until_ns);
+        else
+            ea_fill(c);
+    }
+    if (c->nearest_deadline_ns != INT64_MAX) expire(c);
+}
+
+void ea_wait(ea_client *c, struct request *r)
+{
+    while (!r->done)
+        ea_step(c, INT64_MAX);
+}
+
+/* A connection that died while nobody looked shows now, not in the middle of what cannot be
+ * repeated. */
+static void look_before(ea_client *c, const struct request *r)
+{
+    if (!r->repeatable && c->fd >= 0) ea_fill(c);
+}
+
+ea_status ea_call(ea_client *c, struct request *r, ea_result *out)
+{
+    r->deadline_ns = ea_deadline_after(c->timeout_ms);
+    ea_status st;
+    for (bool repeated = false;; repeated = true) {
+        look_before(c, r);
+        st = ea_connect_until(c, r->deadline_ns);
+        if (!st) st = ea_submit(c, r);
+        if (st) break;
+        ea_wait(c, r);
+        st = r->note.code;
+        if (st) ea_fail_note(c, &r->note);
+        if (!r->lost || !r->repeatable || repeated) break;
+        ea_request_rewind(r);
+    }
+    if (!st && out) {
+        *out = r->result;
+        r->result = (ea_result){0};
+    }
+    ea_request_release(c, r);
+    return st;
+}
+
+/* ---- callbacks ---- */
+
+static size_t run_callbacks(ea_client *c)
+{
+    size_t count = 0;
+    struct request *last = c->done.last; /* what callbacks add waits for its own turn */
+    while (c->done.first && last) {
+        struct request *r = c->done.first;
+        c->done.first = r->next;
+        if (r->next)
+            r->next->previous = NULL;
+        else
+            c->done.last = NULL;
+        c->callback_count--;
+        if (r->note.code) ea_fail_note(c, &r->note);
+        if (r->callback) r->callback(c, r->id, r->note.code, &r->result, r->user);
+        bool was_last = r == last;
+        ea_request_release(c, r);
+        count++;
+        if (was_last) break;
+    }
+    return count;
+}
+
+ea_status ea_pump(ea_client *c, int timeout_ms)
+{
+    if (!c) return EA_INVALID_ARGUMENT;
+    uint64_t losses = c->losses;
+    int64_t until_ns = timeout_ms < 0    ? INT64_MAX
+                       : timeout_ms == 0 ? 0
+                                         : ea_deadline_after((uint32_t)timeout_ms);
+    size_t ran = run_callbacks(c);
+    for (;;) {
+        ea_step(c, ran || !c->callback_count ? 0 : until_ns);
+        ran += run_callbacks(c);
+        if (ran || c->losses != losses || c->fd < 0 || !c->callback_count) break;
+        if (until_ns != INT64_MAX && ea_now_ns() >= until_ns) break;
+    }
+    return c->losses == losses || c->closing ? EA_OK : ea_fail_note(c, &c->loss);
+}
+
+int ea_fd(const ea_client *c)
+{
+    return c ? c->fd : -1;
+}
+
+short ea_events(const ea_client *c)
+{
+    return (short)(POLLIN | (c && ea_output_waits(c) ? POLLOUT : 0));
+}
+
+size_t ea_pending(const ea_client *c)
+{
+    return c ? c->callback_count : 0;
+}
+
+ea_status ea_cancel(ea_client *c, uint64_t request_id)
+{
+    if (!c) return EA_INVALID_ARGUMENT;
+    struct request *r = ea_request_find(c, request_id);
+    if (!r || r->owner == OWNER_LIBRARY)
+        return ea_fail(c, EA_NOT_FOUND, 0, "request %llu: unknown, or answered already",
+                       (unsigned long long)request_id);
+    if (r->begun) {
+        ea_submit_cancel(c, request_id);
+        return EA_OK;
+    }
+    ea_note_set(&r->note, EA_CANCELLED, EA_DETAIL_CANCELLED_BY_CLIENT,
+                "cancelled before it was sent");
+    ea_abandon(c, r);
+    return EA_OK;
+}

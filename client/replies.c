@@ -1,0 +1,415 @@
+/* replies: a reply's message -> result. Believes nothing: every shape must follow from the request
+ * and together they must fill the body, so that nobody who walks a result leaves its memory. */
+#include "client/client.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <pb_decode.h>
+
+#define COPY(to, from) memcpy((to), (from), sizeof(to) < sizeof(from) ? sizeof(to) : sizeof(from))
+
+static ea_status broken(struct note *note, const char *text)
+{
+    return ea_note_set(note, EA_DATA_LOSS, EA_DETAIL_BAD_MESSAGE, "the daemon's reply: %s", text);
+}
+
+static ea_status decode(const void *message, uint32_t message_bytes, const pb_msgdesc_t *fields,
+                        void *out, struct note *note)
+{
+    pb_istream_t in = pb_istream_from_buffer(message, message_bytes);
+    return pb_decode(&in, fields, out) ? EA_OK : broken(note, PB_GET_ERROR(&in));
+}
+
+ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct note *note)
+{
+    engram_accel_v1_Error m;
+    ea_status st = decode(message, message_bytes, engram_accel_v1_Error_fields, &m, note);
+    if (st) return st;
+    for (char *c = m.message; *c; c++) /* it may end on a terminal */
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    note->code = m.code >= 1 && m.code <= 16 ? (ea_status)m.code : EA_UNKNOWN;
+    note->detail = m.detail;
+    note->retryable = m.retryable;
+    note->retry_after_ms = m.retry_after_ms;
+    COPY(note->text, m.message);
+    return note->code;
+}
+
+/* ---- tensors ---- */
+
+/* Tensors of a reply, in body order, until their memory is there. */
+struct layout {
+    struct note *note;
+    uint64_t used;
+    uint32_t count;
+    struct {
+        uint64_t offset;
+        const void **pointer;
+    } places[EA_TENSORS_MAX];
+};
+
+static uint64_t dtype_bytes(engram_accel_v1_Dtype dtype)
+{
+    return dtype == engram_accel_v1_Dtype_DTYPE_UINT64  ? 8
+           : dtype == engram_accel_v1_Dtype_DTYPE_UINT8 ? 1
+                                                        : 4;
+}
+
+static ea_status place(struct layout *l, const char *name, bool present,
+                       const engram_accel_v1_Tensor *t, engram_accel_v1_Dtype dtype,
+                       const void **pointer)
+{
+    if (!present) return EA_OK;
+    if (t->dtype != dtype)
+        return ea_note_set(l->note, EA_DATA_LOSS, EA_DETAIL_BAD_SHAPE,
+                           "the daemon's reply: %s: dtype %u", name, (unsigned)t->dtype);
+    uint64_t bytes;
+    if (__builtin_mul_overflow(t->rows, t->columns, &bytes) ||
+        __builtin_mul_overflow(bytes, dtype_bytes(dtype), &bytes) ||
+        bytes > INT64_MAX / 8 - l->used)
+        return ea_note_set(l->note, EA_DATA_LOSS, EA_DETAIL_BAD_SHAPE,
+                           "the daemon's reply: %s: %" PRIu64 " x %" PRIu64, name, t->rows,
+                           t->columns);
+    if (!bytes) return EA_OK;
+    l->places[l->count].offset = l->used;
+    l->places[l->count++].pointer = pointer;
+    l->used += ea_align(bytes);
+    return EA_OK;
+}
+
+static ea_status bad_shape(struct layout *l, const char *name, const engram_accel_v1_Tensor *t)
+{
+    return ea_note_set(l->note, EA_DATA_LOSS, EA_DETAIL_BAD_SHAPE,
+                       "the daemon's reply: %s: %" PRIu64 " x %" PRIu64 " do not fit the request",
+                       name, t->rows, t->columns);
+}
+
+static bool shaped(const engram_accel_v1_Tensor *t, uint64_t rows, uint64_t columns)
+{
+    return t->rows == rows && t->columns == columns;
+}
+
+/* Memory for a body that the tensors fill exactly; the pointers lead into it. */
+static ea_status take_memory(struct layout *l, struct request *r, uint64_t body_bytes)
+{
+    if (l->used != body_bytes)
+        return ea_note_set(l->note, EA_DATA_LOSS, EA_DETAIL_BODY_MISMATCH,
+                           "the daemon's reply: body of %" PRIu64 " bytes, tensors fill %" PRIu64,
+                           body_bytes, l->used);
+    if (!body_bytes) return EA_OK;
+    if (body_bytes > SIZE_MAX / 2 || posix_memalign(&r->result.memory, EA_ALIGN, body_bytes)) {
+        r->result = (ea_result){0};
+        return ea_note_set(l->note, EA_RESOURCE_EXHAUSTED, EA_DETAIL_MEMORY,
+                           "no memory for a reply of %" PRIu64 " bytes", body_bytes);
+    }
+    for (uint32_t i = 0; i < l->count; i++)
+        *l->places[i].pointer = (char *)r->result.memory + l->places[i].offset;
+    return EA_OK;
+}
+
+static void take_meta(struct request *r, bool present, const engram_accel_v1_Meta *m)
+{
+    if (!present) return;
+    r->result.meta = (ea_meta){
+        .backend = (ea_backend)m->backend,
+        .reason = (uint32_t)m->reason,
+        .queue_ns = m->queue_ns,
+        .run_ns = m->run_ns,
+        .copy_ns = m->copy_ns,
+        .version = m->version,
+    };
+}
+
+#define PLACE(layout, message, member, dtype, target)                            \
+    place((layout), #member, (message).has_##member, &(message).member, (dtype), \
+          (const void **)&(target))
+
+/* kNN and scored candidates: the two messages have the same fields. */
+static ea_status parse_hits(struct request *r, const void *message, uint32_t bytes,
+                            uint64_t body_bytes, struct note *note)
+{
+    engram_accel_v1_KnnReply m;
+    ea_status st = decode(message, bytes, engram_accel_v1_KnnReply_fields, &m, note);
+    struct layout l = {.note = note};
+    ea_result *out = &r->result;
+    if (!st) st = PLACE(&l, m, ids, engram_accel_v1_Dtype_DTYPE_UINT64, out->ids);
+    if (!st) st = PLACE(&l, m, scores, engram_accel_v1_Dtype_DTYPE_FLOAT32, out->scores);
+    if (!st) st = PLACE(&l, m, counts, engram_accel_v1_Dtype_DTYPE_UINT32, out->counts);
+    if (st) return st;
+    const struct expectation *e = &r->expect;
+    if (e->all_scores) {
+        if (!shaped(&m.scores, e->rows, m.has_scores || e->rows ? 1 : 0))
+            return bad_shape(&l, "scores", &m.scores);
+        if (m.has_ids && !shaped(&m.ids, e->rows, 1)) return bad_shape(&l, "ids", &m.ids);
+        if (m.has_counts) return bad_shape(&l, "counts", &m.counts);
+        out->rows = e->rows;
+        out->columns = 1;
+    } else {
+        if (m.scores.rows != e->queries || m.scores.columns > e->columns_max)
+            return bad_shape(&l, "scores", &m.scores);
+        if (!shaped(&m.ids, m.scores.rows, m.scores.columns)) return bad_shape(&l, "ids", &m.ids);
+        if (!shaped(&m.counts, e->queries, m.has_counts || e->queries ? 1 : 0))
+            return bad_shape(&l, "counts", &m.counts);
+        out->rows = e->queries;
+        out->columns = m.scores.columns;
+    }
+    take_meta(r, m.has_meta, &m.meta);
+    return take_memory(&l, r, body_bytes);
+}
+
+static ea_status parse_similarity(struct request *r, const void *message, uint32_t bytes,
+                                  uint64_t body_bytes, struct note *note)
+{
+    engram_accel_v1_SimilarityReply m;
+    ea_status st = decode(message, bytes, engram_accel_v1_SimilarityReply_fields, &m, note);
+    struct layout l = {.note = note};
+    ea_result *out = &r->result;
+    if (!st) st = PLACE(&l, m, ids, engram_accel_v1_Dtype_DTYPE_UINT64, out->ids);
+    if (!st) st = PLACE(&l, m, scores, engram_accel_v1_Dtype_DTYPE_FLOAT32, out->scores);
+    if (!st) st = PLACE(&l, m, offsets, engram_accel_v1_Dtype_DTYPE_UINT64, out->offsets);
+    if (st) return st;
+    const struct expectation *e = &r->expect;
+    if (e->threshold) {
+        if (!shaped(&m.offsets, e->queries + 1, 1)) return bad_shape(&l, "offsets", &m.offsets);
+        if (m.scores.rows && m.scores.columns != 1) return bad_shape(&l, "scores", &m.scores);
+        if (!shaped(&m.ids, m.scores.rows, m.scores.columns)) return bad_shape(&l, "ids", &m.ids);
+        out->columns = m.scores.rows;
+    } else {
+        if (m.has_offsets) return bad_shape(&l, "offsets", &m.offsets);
+        if (m.scores.rows != e->queries || m.scores.columns > e->columns_max ||
+            (e->inline_rows && m.scores.columns != e->rows && (e->queries || m.scores.columns)))
+            return bad_shape(&l, "scores", &m.scores);
+        if (m.has_ids ? !shaped(&m.ids, m.scores.columns, 1) : !e->inline_rows && m.scores.columns)
+            return bad_shape(&l, "ids", &m.ids);
+        out->columns = m.scores.columns;
+    }
+    out->rows = e->queries;
+    take_meta(r, m.has_meta, &m.meta);
+    return take_memory(&l, r, body_bytes);
+}
+
+static ea_status parse_fetch(struct request *r, const void *message, uint32_t bytes,
+                             uint64_t body_bytes, struct note *note)
+{
+    engram_accel_v1_FetchReply m;
+    ea_status st = decode(message, bytes, engram_accel_v1_FetchReply_fields, &m, note);
+    struct layout l = {.note = note};
+    ea_result *out = &r->result;
+    if (!st) st = PLACE(&l, m, ids, engram_accel_v1_Dtype_DTYPE_UINT64, out->ids);
+    if (!st) st = PLACE(&l, m, found, engram_accel_v1_Dtype_DTYPE_UINT8, out->found);
+    if (!st) st = PLACE(&l, m, rows, engram_accel_v1_Dtype_DTYPE_FLOAT32, out->vectors);
+    if (st) return st;
+    const struct expectation *e = &r->expect;
+    uint64_t n = m.rows.rows;
+    if ((e->by_position ? n > e->rows : n != e->rows) || (n && !m.rows.columns) ||
+        m.rows.columns > EA_DIMENSION_MAX)
+        return bad_shape(&l, "rows", &m.rows);
+    if (m.has_ids || (n && e->by_position))
+        if (!shaped(&m.ids, n, 1)) return bad_shape(&l, "ids", &m.ids);
+    if (m.has_found || (n && !e->by_position))
+        if (!shaped(&m.found, n, 1)) return bad_shape(&l, "found", &m.found);
+    out->rows = n;
+    out->columns = m.rows.columns;
+    out->missing = m.missing;
+    take_meta(r, m.has_meta, &m.meta);
+    return take_memory(&l, r, body_bytes);
+}
+
+/* Norms and weighted average: one float tensor, the two messages have the same fields. */
+static ea_status parse_floats(struct request *r, const void *message, uint32_t bytes,
+                              uint64_t body_bytes, struct note *note)
+{
+    engram_accel_v1_NormsReply m;
+    ea_status st = decode(message, bytes, engram_accel_v1_NormsReply_fields, &m, note);
+    struct layout l = {.note = note};
+    if (!st) st = PLACE(&l, m, norms, engram_accel_v1_Dtype_DTYPE_FLOAT32, r->result.vectors);
+    if (st) return st;
+    bool norms = r->kind == engram_accel_v1_Kind_KIND_NORMS;
+    uint64_t rows = norms ? r->expect.rows : 1, columns = norms ? 1 : r->expect.dimension;
+    /* Averages of resident rows have the collection's dimension, which the call compares. */
+    if (!columns && m.norms.columns <= EA_DIMENSION_MAX) columns = m.norms.columns;
+    if (m.has_norms ? !shaped(&m.norms, rows, columns) : rows != 0)
+        return bad_shape(&l, norms ? "norms" : "average", &m.norms);
+    r->result.rows = rows;
+    r->result.columns = columns;
+    take_meta(r, m.has_meta, &m.meta);
+    return take_memory(&l, r, body_bytes);
+}
+
+/* ---- replies without tensors ---- */
+
+static ea_status parse_info(struct request *r, const void *message, uint32_t bytes,
+                            struct note *note)
+{
+    engram_accel_v1_InfoReply m;
+    ea_status st = decode(message, bytes, engram_accel_v1_InfoReply_fields, &m, note);
+    if (st) return st;
+    ea_info *out = r->out;
+    COPY(out->server_version, m.server_version);
+    COPY(out->build, m.build);
+    COPY(out->cpu_features, m.cpu_features);
+    COPY(out->kernels, m.kernels);
+    COPY(out->gpu, m.gpu);
+    out->workers = m.workers;
+    out->connections = m.connections;
+    out->process_id = m.process_id;
+    out->uptime_ns = m.uptime_ns;
+    out->memory_bytes_max = m.memory_bytes_max;
+    out->memory_bytes_used = m.memory_bytes_used;
+    out->instance = m.instance;
+    out->message_bytes_max = m.limits.message_bytes_max;
+    out->body_bytes_max = m.limits.body_bytes_max;
+    out->reply_bytes_max = m.limits.reply_bytes_max;
+    out->dimension_max = m.limits.dimension_max;
+    out->k_max = m.limits.k_max;
+    out->in_flight_max = m.limits.in_flight_max;
+    return EA_OK;
+}
+
+static ea_status parse_stats(struct request *r, const void *message, uint32_t bytes,
+                             struct note *note)
+{
+    engram_accel_v1_StatsReply m;
+    ea_status st = decode(message, bytes, engram_accel_v1_StatsReply_fields, &m, note);
+    if (st) return st;
+    ea_stats *out = r->out;
+    *out = (ea_stats){
+        .connections_open = m.connections_open,
+        .connections_total = m.connections_total,
+        .connections_refused = m.connections_refused,
+        .connections_dropped = m.connections_dropped,
+        .requests_total = m.requests_total,
+        .errors_total = m.errors_total,
+        .cancelled_total = m.cancelled_total,
+        .deadline_exceeded_total = m.deadline_exceeded_total,
+        .bytes_in = m.bytes_in,
+        .bytes_out = m.bytes_out,
+        .queue_depth = m.queue_depth,
+        .jobs_in_flight = m.jobs_in_flight,
+        .memory_bytes_used = m.memory_bytes_used,
+        .memory_bytes_peak = m.memory_bytes_peak,
+        .collections = m.collections,
+        .rows = m.rows,
+        .uptime_ns = m.uptime_ns,
+        .operation_count = m.operations_count,
+    };
+    for (uint32_t i = 0; i < out->operation_count; i++) {
+        const engram_accel_v1_OperationStats *o = &m.operations[i];
+        out->operations[i] = (ea_operation_stats){
+            .name = ea_operation_name((uint32_t)o->kind),
+            .requests = o->requests,
+            .errors = o->errors,
+            .total_ns = o->total_ns,
+            .p50_ns = o->p50_ns,
+            .p90_ns = o->p90_ns,
+            .p99_ns = o->p99_ns,
+            .max_ns = o->max_ns,
+        };
+    }
+    return EA_OK;
+}
+
+/* Create and describe differ in the field that holds the collection. */
+static ea_status parse_collection(struct request *r, const void *message, uint32_t bytes,
+                                  struct note *note)
+{
+    engram_accel_v1_CollectionCreateReply create = {0};
+    engram_accel_v1_CollectionDescribeReply describe = {0};
+    bool creates = r->kind == engram_accel_v1_Kind_KIND_COLLECTION_CREATE;
+    ea_status st = creates ? decode(message, bytes, engram_accel_v1_CollectionCreateReply_fields,
+                                    &create, note)
+                           : decode(message, bytes, engram_accel_v1_CollectionDescribeReply_fields,
+                                    &describe, note);
+    if (st) return st;
+    if (creates ? !create.has_collection : !describe.has_collection)
+        return broken(note, "names no collection");
+    if (r->out)
+        *(engram_accel_v1_CollectionInfo *)r->out =
+            creates ? create.collection : describe.collection;
+    return EA_OK;
+}
+
+static ea_status parse_write(struct request *r, const void *message, uint32_t bytes,
+                             struct note *note)
+{
+    if (r->kind == engram_accel_v1_Kind_KIND_UPSERT) {
+        engram_accel_v1_UpsertReply m;
+        ea_status st = decode(message, bytes, engram_accel_v1_UpsertReply_fields, &m, note);
+        if (st) return st;
+        take_meta(r, m.has_meta, &m.meta);
+        r->result.rows = m.rows;
+        if (r->out)
+            *(ea_upsert_counts *)r->out =
+                (ea_upsert_counts){m.inserted, m.replaced, m.rows, r->result.meta.version};
+        return EA_OK;
+    }
+    engram_accel_v1_DeleteReply m;
+    ea_status st = decode(message, bytes, engram_accel_v1_DeleteReply_fields, &m, note);
+    if (st) return st;
+    uint64_t *counts = r->out;
+    counts[0] = m.deleted;
+    counts[1] = m.missing;
+    return EA_OK;
+}
+
+static ea_status parse_bare(struct request *r, const void *message, uint32_t bytes,
+                            struct note *note)
+{
+    union {
+        engram_accel_v1_PingReply ping;
+        engram_accel_v1_CollectionDropReply drop;
+    } m;
+    switch (r->kind) {
+    case engram_accel_v1_Kind_KIND_PING:
+        return bytes ? decode(message, bytes, engram_accel_v1_PingReply_fields, &m.ping, note)
+                     : EA_OK;
+    case engram_accel_v1_Kind_KIND_HELLO:
+        return decode(message, bytes, engram_accel_v1_HelloReply_fields, r->out, note);
+    case engram_accel_v1_Kind_KIND_INFO: return parse_info(r, message, bytes, note);
+    case engram_accel_v1_Kind_KIND_STATS: return parse_stats(r, message, bytes, note);
+    case engram_accel_v1_Kind_KIND_COLLECTION_CREATE:
+    case engram_accel_v1_Kind_KIND_COLLECTION_DESCRIBE:
+        return parse_collection(r, message, bytes, note);
+    case engram_accel_v1_Kind_KIND_COLLECTION_DROP:
+        return decode(message, bytes, engram_accel_v1_CollectionDropReply_fields, &m.drop, note);
+    case engram_accel_v1_Kind_KIND_COLLECTION_LIST:
+        return decode(message, bytes, engram_accel_v1_CollectionListReply_fields, r->out, note);
+    default: return parse_write(r, message, bytes, note);
+    }
+}
+
+ea_status ea_reply_parse(struct request *r, const void *message, uint32_t message_bytes,
+                         uint64_t body_bytes, struct note *note)
+{
+    switch (r->kind) {
+    case engram_accel_v1_Kind_KIND_KNN:
+    case engram_accel_v1_Kind_KIND_SCORE_CANDIDATES:
+        return parse_hits(r, message, message_bytes, body_bytes, note);
+    case engram_accel_v1_Kind_KIND_SIMILARITY:
+        return parse_similarity(r, message, message_bytes, body_bytes, note);
+    case engram_accel_v1_Kind_KIND_FETCH:
+        return parse_fetch(r, message, message_bytes, body_bytes, note);
+    case engram_accel_v1_Kind_KIND_NORMS:
+    case engram_accel_v1_Kind_KIND_WEIGHTED_AVERAGE:
+        return parse_floats(r, message, message_bytes, body_bytes, note);
+    default:
+        if (body_bytes) return broken(note, "a body where none belongs");
+        return parse_bare(r, message, message_bytes, note);
+    }
+}
+
+ea_status ea_reply_check(const struct request *r, struct note *note)
+{
+    const ea_result *out = &r->result;
+    for (uint64_t i = 0; out->counts && i < out->rows; i++)
+        if (out->counts[i] > out->columns) return broken(note, "counts more hits than it holds");
+    if (!out->offsets) return EA_OK;
+    bool rising = out->offsets[0] == 0;
+    for (uint64_t i = 0; rising && i < out->rows; i++)
+        rising = out->offsets[i] <= out->offsets[i + 1];
+    if (!rising || out->offsets[out->rows] != out->columns)
+        return broken(note, "offsets do not rise from 0 to the number of matches");
+    return EA_OK;
+}

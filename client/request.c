@@ -1,0 +1,313 @@
+/* request: taken from a small pool, filled, submitted, completed or abandoned, released. */
+#include "client/client.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <pb_encode.h>
+
+_Static_assert(EA_HEADER_BYTES + engram_accel_v1_HelloRequest_size + EA_ALIGN <= EA_HEAD_BYTES_MAX,
+               "a head holds the longest request message");
+_Static_assert(sizeof(struct wire_head) == EA_HEADER_BYTES, "the header has no gaps");
+
+enum { FREE_MAX = 256 };
+
+static const uint8_t zeros[EA_ALIGN];
+
+/* ---- pool and lists ---- */
+
+struct request *ea_request_take(ea_client *c, uint8_t kind)
+{
+    struct request *r = c->free_list;
+    if (r) {
+        c->free_list = r->next;
+        c->free_count--;
+    } else if (!(r = malloc(sizeof *r))) {
+        ea_fail(c, EA_RESOURCE_EXHAUSTED, EA_DETAIL_MEMORY, "no memory for a request");
+        return NULL;
+    }
+    memset(r, 0, offsetof(struct request, pieces));
+    r->kind = kind;
+    r->repeatable = true;
+    r->piece_count = 1; /* the head */
+    r->piece_at = 0;
+    r->piece_offset = 0;
+    r->body_bytes = 0;
+    ((struct wire_head *)r->head)->message_bytes = 0;
+    return r;
+}
+
+void ea_request_release(ea_client *c, struct request *r)
+{
+    ea_result_free(&r->result);
+    if (c->free_count >= FREE_MAX) {
+        free(r);
+        return;
+    }
+    r->next = c->free_list;
+    c->free_list = r;
+    c->free_count++;
+}
+
+static void list_add(struct request_list *list, struct request *r)
+{
+    r->next = NULL;
+    r->previous = list->last;
+    if (list->last)
+        list->last->next = r;
+    else
+        list->first = r;
+    list->last = r;
+}
+
+static void list_remove(struct request_list *list, struct request *r)
+{
+    if (r->previous)
+        r->previous->next = r->next;
+    else
+        list->first = r->next;
+    if (r->next)
+        r->next->previous = r->previous;
+    else
+        list->last = r->previous;
+}
+
+struct request *ea_request_find(ea_client *c, uint64_t id)
+{
+    struct request *r = c->buckets[id % EA_BUCKETS];
+    while (r && r->id != id)
+        r = r->bucket_next;
+    return r;
+}
+
+static void pending_add(ea_client *c, struct request *r)
+{
+    struct request **bucket = &c->buckets[r->id % EA_BUCKETS];
+    r->bucket_next = *bucket;
+    *bucket = r;
+    list_add(&c->pending, r);
+    if (r->owner == OWNER_CALLBACK) c->callback_count++;
+}
+
+static void pending_remove(ea_client *c, struct request *r)
+{
+    struct request **at = &c->buckets[r->id % EA_BUCKETS];
+    while (*at != r)
+        at = &(*at)->bucket_next;
+    *at = r->bucket_next;
+    list_remove(&c->pending, r);
+}
+
+static bool is_cancel(const struct request *r)
+{
+    return r->kind == engram_accel_v1_Kind_KIND_CANCEL;
+}
+
+/* ---- filling ---- */
+
+ea_status ea_check_name(ea_client *c, const char *name, char *out)
+{
+    if (!name)
+        return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_NAME, "collection: no name given");
+    size_t bytes = strnlen(name, EA_NAME_MAX + 1);
+    if (bytes > EA_NAME_MAX)
+        return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_NAME,
+                       "collection: a name has at most %d bytes", EA_NAME_MAX);
+    memcpy(out, name, bytes + 1);
+    return EA_OK;
+}
+
+ea_status ea_check_dimension(ea_client *c, uint32_t dimension)
+{
+    if (dimension >= 1 && dimension <= EA_DIMENSION_MAX) return EA_OK;
+    return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_SHAPE,
+                   "dimension: %" PRIu32 ", 1 to %d wanted", dimension, EA_DIMENSION_MAX);
+}
+
+ea_status ea_request_message(ea_client *c, struct request *r, const pb_msgdesc_t *fields,
+                             const void *message)
+{
+    if (!fields) return EA_OK;
+    pb_ostream_t out =
+        pb_ostream_from_buffer(r->head + EA_HEADER_BYTES, EA_HEAD_BYTES_MAX - EA_HEADER_BYTES);
+    if (!pb_encode(&out, fields, message))
+        return ea_fail(c, EA_INTERNAL, EA_DETAIL_BAD_MESSAGE, "message: %s", PB_GET_ERROR(&out));
+    ((struct wire_head *)r->head)->message_bytes = (uint32_t)out.bytes_written;
+    return EA_OK;
+}
+
+static uint64_t element_bytes(engram_accel_v1_Dtype dtype)
+{
+    switch (dtype) {
+    case engram_accel_v1_Dtype_DTYPE_UINT64: return 8;
+    case engram_accel_v1_Dtype_DTYPE_UINT8: return 1;
+    default: return 4;
+    }
+}
+
+static void add_piece(struct request *r, const void *data, size_t bytes)
+{
+    if (bytes) r->pieces[r->piece_count++] = (struct iovec){(void *)data, bytes};
+}
+
+ea_status ea_request_tensor(ea_client *c, struct request *r, const char *name, bool *present,
+                            engram_accel_v1_Tensor *wire, engram_accel_v1_Dtype dtype,
+                            const void *data, uint64_t rows, uint64_t columns)
+{
+    uint64_t bytes;
+    if (__builtin_mul_overflow(rows, columns, &bytes) ||
+        __builtin_mul_overflow(bytes, element_bytes(dtype), &bytes) || bytes > INT64_MAX / 8)
+        return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_SHAPE,
+                       "%s: %" PRIu64 " x %" PRIu64 " do not fit in memory", name, rows, columns);
+    if (bytes && !data)
+        return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_SHAPE, "%s: NULL for %" PRIu64 " rows",
+                       name, rows);
+    *present = true;
+    *wire = (engram_accel_v1_Tensor){.dtype = dtype, .rows = rows, .columns = columns};
+    add_piece(r, data, bytes);
+    add_piece(r, zeros, ea_align(bytes) - bytes);
+    r->body_bytes += ea_align(bytes);
+    return EA_OK;
+}
+
+/* ---- submitting ---- */
+
+static void note_deadline(ea_client *c, const struct request *r)
+{
+    if (r->deadline_ns && r->deadline_ns < c->nearest_deadline_ns)
+        c->nearest_deadline_ns = r->deadline_ns;
+}
+
+static void prepare(ea_client *c, struct request *r)
+{
+    struct wire_head *h = (struct wire_head *)r->head;
+    uint32_t message_bytes = h->message_bytes;
+    r->id = c->next_id++;
+    *h = (struct wire_head){
+        .magic = EA_MAGIC,
+        .version = EA_PROTOCOL_VERSION,
+        .kind = r->kind,
+        .request_id = r->id,
+        .message_bytes = message_bytes,
+        .body_bytes = r->body_bytes,
+    };
+    size_t used = EA_HEADER_BYTES + message_bytes;
+    memset(r->head + used, 0, ea_align(used) - used);
+    r->pieces[0] = (struct iovec){r->head, ea_align(used)};
+}
+
+ea_status ea_submit(ea_client *c, struct request *r)
+{
+    if (r->body_bytes > c->limits.body_bytes_max)
+        return ea_fail(c, EA_RESOURCE_EXHAUSTED, EA_DETAIL_BODY_TOO_LARGE,
+                       "request of %" PRIu64 " bytes, the daemon takes at most %" PRIu64,
+                       r->body_bytes, c->limits.body_bytes_max);
+    prepare(c, r);
+    pending_add(c, r);
+    note_deadline(c, r);
+    r->output_next = NULL;
+    if (c->output_last)
+        c->output_last->output_next = r;
+    else
+        c->output_first = r;
+    c->output_last = r;
+    return EA_OK;
+}
+
+/* Ahead of all that is not begun: what it cancels may be what the rest waits for. */
+void ea_submit_cancel(ea_client *c, uint64_t request_id)
+{
+    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_CANCEL);
+    if (!r) return; /* then the daemon works in vain */
+    engram_accel_v1_CancelRequest m = {.request_id = request_id};
+    ea_request_message(c, r, engram_accel_v1_CancelRequest_fields, &m);
+    r->owner = OWNER_LIBRARY;
+    prepare(c, r);
+    pending_add(c, r);
+    struct request **at = &c->output_first;
+    while (*at && ((*at)->begun || is_cancel(*at)))
+        at = &(*at)->output_next;
+    r->output_next = *at;
+    *at = r;
+    if (!r->output_next) c->output_last = r;
+}
+
+void ea_request_rewind(struct request *r)
+{
+    r->begun = r->sent = r->answered = r->done = r->lost = false;
+    r->piece_at = 0;
+    r->piece_offset = 0;
+    r->note = (struct note){0};
+    ea_result_free(&r->result);
+}
+
+static void output_remove(ea_client *c, struct request *r)
+{
+    struct request *before = NULL, **at = &c->output_first;
+    while (*at && *at != r) {
+        before = *at;
+        at = &before->output_next;
+    }
+    if (!*at) return;
+    *at = r->output_next;
+    if (c->output_last == r) c->output_last = before;
+}
+
+/* ---- ending ---- */
+
+void ea_complete(ea_client *c, struct request *r)
+{
+    pending_remove(c, r);
+    if (r->begun && !is_cancel(r)) c->in_flight--;
+    if (r->note.code) ea_result_free(&r->result);
+    r->done = true;
+    c->completions++;
+    if (r->owner == OWNER_CALLBACK)
+        list_add(&c->done, r);
+    else if (r->owner == OWNER_LIBRARY) {
+        if (!is_cancel(r)) c->abandoned_count--;
+        ea_request_release(c, r);
+    }
+}
+
+/* Leaves something in r's place that the late reply can belong to. */
+static bool leave_placeholder(ea_client *c, const struct request *r)
+{
+    if (c->abandoned_count >= EA_ABANDONED_MAX) return false;
+    struct request *late = ea_request_take(c, r->kind);
+    if (!late) return false;
+    late->owner = OWNER_LIBRARY;
+    late->id = r->id;
+    late->begun = late->sent = true;
+    pending_add(c, late);
+    c->in_flight++;
+    c->abandoned_count++;
+    return true;
+}
+
+void ea_abandon(ea_client *c, struct request *r)
+{
+    struct note note = r->note;
+    if (!r->begun) {
+        output_remove(c, r);
+        ea_complete(c, r);
+        return;
+    }
+    if (c->reading == r) { /* its reply is on the way in: skip the rest */
+        c->reading = NULL;
+        ea_complete(c, r);
+        return;
+    }
+    bool kept = r->sent;
+    ea_complete(c, r);
+    if (kept && leave_placeholder(c, r)) {
+        ea_submit_cancel(c, r->id);
+        return;
+    }
+    /* Half a frame is out and its arrays are the caller's again, or the daemon has left too many
+     * requests without an answer: framing or patience is lost. */
+    struct note lost;
+    ea_note_set(&lost, EA_UNAVAILABLE, 0, "gave the connection up: %s", note.text);
+    ea_lose(c, &lost, true);
+}

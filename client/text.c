@@ -1,0 +1,73 @@
+/* text: names of the numbers. */
+#include "client/client.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+const char *ea_status_name(ea_status status)
+{
+    static const char *const names[] = {
+        "OK",
+        "CANCELLED",
+        "UNKNOWN",
+        "INVALID_ARGUMENT",
+        "DEADLINE_EXCEEDED",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "PERMISSION_DENIED",
+        "RESOURCE_EXHAUSTED",
+        "FAILED_PRECONDITION",
+        "ABORTED",
+        "OUT_OF_RANGE",
+        "UNIMPLEMENTED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "DATA_LOSS",
+        "UNAUTHENTICATED",
+    };
+    return (unsigned)status < COUNT(names) ? names[status] : "?";
+}
+
+const char *ea_backend_name(ea_backend backend)
+{
+    static const char *const names[] = {"none", "cpu", "gpu", "both"};
+    return (unsigned)backend < COUNT(names) ? names[backend] : "?";
+}
+
+const char *ea_reason_name(uint32_t reason)
+{
+    static const char *const names[] = {
+        "none",       "chosen_faster",    "below_min_batch",      "gpu_absent",
+        "gpu_down",   "predicted_slower", "low_success_rate",     "vram_pressure",
+        "queue_full", "forced",           "fallback_after_error", "probe",
+    };
+    return reason < COUNT(names) ? names[reason] : "?";
+}
+
+const char *ea_operation_name(uint32_t kind)
+{
+    switch (kind) {
+    case engram_accel_v1_Kind_KIND_HELLO: return "hello";
+    case engram_accel_v1_Kind_KIND_PING: return "ping";
+    case engram_accel_v1_Kind_KIND_INFO: return "info";
+    case engram_accel_v1_Kind_KIND_STATS: return "stats";
+    case engram_accel_v1_Kind_KIND_CANCEL: return "cancel";
+    case engram_accel_v1_Kind_KIND_COLLECTION_CREATE: return "collection_create";
+    case engram_accel_v1_Kind_KIND_COLLECTION_DROP: return "collection_drop";
+    case engram_accel_v1_Kind_KIND_COLLECTION_LIST: return "collection_list";
+    case engram_accel_v1_Kind_KIND_COLLECTION_DESCRIBE: return "collection_describe";
+    case engram_accel_v1_Kind_KIND_UPSERT: return "upsert";
+    case engram_accel_v1_Kind_KIND_DELETE: return "delete";
+    case engram_accel_v1_Kind_KIND_FETCH: return "fetch";
+    case engram_accel_v1_Kind_KIND_SIMILARITY: return "similarity";
+    case engram_accel_v1_Kind_KIND_KNN: return "knn";
+    case engram_accel_v1_Kind_KIND_SCORE_CANDIDATES: return "score_candidates";
+    case engram_accel_v1_Kind_KIND_NORMS: return "norms";
+    case engram_accel_v1_Kind_KIND_WEIGHTED_AVERAGE: return "weighted_average";
+    default: return "?";
+    }
+}
+
+const char *ea_library_version(void)
+{
+    return ENGRAM_VERSION;
+}

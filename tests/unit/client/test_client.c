@@ -1,0 +1,393 @@
+/* The client against a daemon that behaves: every call, and what calls share. */
+#include "client/engram_accel.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+
+#include "tests/support/fake_daemon.h"
+
+static struct fake_daemon daemon_;
+static ea_client *client;
+
+static void open_client(uint32_t timeout_ms)
+{
+    ea_options o = {.socket_path = daemon_.path,
+                    .space = "default",
+                    .timeout_ms = timeout_ms,
+                    .token = "key",
+                    .token_bytes = 3};
+    cr_assert_eq(ea_open(&o, &client), EA_OK);
+}
+
+static void start(void)
+{
+    memset(&daemon_, 0, sizeof daemon_);
+    fake_start(&daemon_, fake_serve);
+    open_client(5000);
+}
+
+static void stop(void)
+{
+    ea_close(client);
+    fake_stop(&daemon_);
+}
+
+#define OK(call) cr_assert_eq((call), EA_OK, "%s", ea_error_text(client))
+
+static const float matrix[40] = {1, 2, 3, 4, 5, 6, 7, 8};
+static const uint64_t ids[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+
+TestSuite(client, .init = start, .fini = stop, .timeout = 60);
+
+Test(client, options)
+{
+    ea_client *c = NULL;
+    char long_text[300];
+    memset(long_text, 'x', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = '\0';
+    const ea_options bad[] = {
+        {.tcp_host = "localhost"},  {.tcp_port = 1},
+        {.socket_path = long_text}, {.space = long_text},
+        {.client_name = long_text}, {.token = long_text, .token_bytes = 256},
+        {.token_bytes = 1},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        cr_assert_eq(ea_open(&bad[i], &c), EA_INVALID_ARGUMENT, "options %zu", i);
+    cr_assert_eq(ea_open(NULL, NULL), EA_INVALID_ARGUMENT);
+    cr_assert_null(c);
+    cr_assert_eq(ea_open(NULL, &c), EA_OK);
+    cr_assert_eq(ea_fd(c), -1);
+    cr_assert_eq(ea_instance(c), 0);
+    cr_assert_str_eq(ea_error_text(c), "");
+    ea_close(c);
+    ea_close(NULL);
+    ea_result_free(NULL);
+    cr_assert_eq(ea_connect(NULL), EA_INVALID_ARGUMENT);
+    cr_assert_str_eq(ea_status_name(EA_DATA_LOSS), "DATA_LOSS");
+    cr_assert_str_eq(ea_status_name((ea_status)99), "?");
+    cr_assert_str_eq(ea_backend_name(EA_BACKEND_GPU), "gpu");
+    cr_assert_str_eq(ea_reason_name(3), "gpu_absent");
+    cr_assert_str_eq(ea_reason_name(99), "?");
+    cr_assert_str_eq(ea_library_version(), ENGRAM_VERSION);
+}
+
+Test(client, daemon_calls)
+{
+    OK(ea_connect(client));
+    cr_assert_eq(ea_instance(client), 1);
+    OK(ea_ping(client));
+    ea_info info;
+    OK(ea_get_info(client, &info));
+    cr_assert_str_eq(info.server_version, "fake");
+    cr_assert_str_eq(info.gpu, "absent: fake");
+    cr_assert_eq(info.workers, 3);
+    ea_stats stats;
+    OK(ea_get_stats(client, &stats));
+    cr_assert_eq(stats.requests_total, 5);
+    cr_assert_eq(stats.operation_count, 2);
+    cr_assert_str_eq(stats.operations[0].name, "knn");
+    cr_assert_eq(stats.operations[0].max_ns, 4);
+    cr_assert_str_eq(stats.operations[1].name, "?");
+    cr_assert_eq(ea_get_stats(client, NULL), EA_INVALID_ARGUMENT);
+}
+
+Test(client, collection_calls)
+{
+    ea_collection_info info;
+    OK(ea_collection_create(client, "rows", 4, EA_DOT, &info));
+    cr_assert_str_eq(info.name, "rows");
+    cr_assert_eq(info.metric, EA_DOT);
+    OK(ea_collection_create(client, "rows", 4, EA_DOT, NULL));
+    OK(ea_collection_describe(client, "rows", &info));
+    cr_assert_eq(info.dimension, 4);
+    OK(ea_collection_drop(client, "rows"));
+    ea_collection_info *list;
+    size_t count;
+    OK(ea_collection_list(client, &list, &count));
+    cr_assert_eq(count, 150);
+    cr_assert_str_eq(list[149].name, "c149");
+    ea_collection_list_free(list);
+    uint64_t deleted, missing;
+    OK(ea_delete(client, "rows", ids, 5, &deleted, &missing));
+    cr_assert(deleted == 5 && missing == 1);
+    OK(ea_delete(client, "rows", NULL, 0, NULL, NULL));
+}
+
+Test(client, fetch_calls)
+{
+    ea_result r = {0};
+    OK(ea_fetch(client, "rows", ids, 5, &r));
+    cr_assert(r.rows == 5 && r.columns == 4 && r.ids[4] == 4 && r.found[4] == 1);
+    cr_assert_eq(r.vectors[19], 0.5F);
+    cr_assert_eq((uintptr_t)r.vectors % 64, 0);
+    cr_assert_eq(r.meta.version, 7);
+    cr_assert_eq(r.meta.backend, EA_BACKEND_CPU);
+    OK(ea_fetch_range(client, "rows", 0, 100, &r)); /* frees what it held */
+    cr_assert(r.rows == 3 && r.ids && !r.found);
+    OK(ea_fetch(client, "rows", NULL, 0, &r));
+    cr_assert_eq(r.rows, 0);
+    ea_result_free(&r);
+}
+
+Test(client, questions)
+{
+    ea_result r = {0};
+    float threshold = 0.1F;
+    ea_filter list = {.ids = ids, .id_count = 2},
+              bits = {.bitmap = (const uint8_t *)"\xff", .bitmap_bytes = 1, .bitmap_first = 3};
+    OK(ea_knn(client, "rows", matrix, 2, 4, 10, NULL, NULL, &r));
+    cr_assert(r.rows == 2 && r.columns == 3 && r.counts[1] == 1 && r.scores[5] == 0.5F);
+    OK(ea_knn(client, "rows", matrix, 2, 4, 1, &list, &threshold, &r));
+    cr_assert_eq(r.columns, 1);
+    OK(ea_knn(client, "rows", matrix, 2, 4, 10, &bits, NULL, &r));
+    OK(ea_knn(client, "rows", NULL, 0, 4, 10, NULL, NULL, &r));
+    cr_assert_eq(r.rows, 0);
+
+    OK(ea_similarity(client, "rows", matrix, 2, 4, NULL, NULL, &r));
+    cr_assert(r.rows == 2 && r.columns == 3 && r.ids[2] == 2 && !r.offsets);
+    OK(ea_similarity(client, "rows", matrix, 2, 4, &list, NULL, &r));
+    cr_assert_eq(r.columns, 2);
+    OK(ea_similarity(client, "rows", matrix, 2, 4, &bits, &threshold, &r));
+    cr_assert(r.rows == 2 && r.columns == 2 && r.offsets[2] == 2);
+    OK(ea_similarity_inline(client, EA_COSINE, matrix, 2, matrix, 5, 4, NULL, &r));
+    cr_assert(r.rows == 2 && r.columns == 5 && !r.ids);
+    OK(ea_similarity_inline(client, EA_COSINE, matrix, 2, NULL, 0, 4, NULL, &r));
+    cr_assert(r.rows == 2 && r.columns == 0);
+
+    const uint64_t offsets[] = {0, 2, 5};
+    OK(ea_score(client, "rows", 0, matrix, 2, 4, offsets, ids, 5, 0, &r));
+    cr_assert(r.rows == 5 && r.columns == 1 && r.scores[4] == 0.5F);
+    OK(ea_score(client, "rows", EA_DOT, matrix, 1, 4, NULL, ids, 5, 2, &r));
+    cr_assert(r.rows == 1 && r.columns == 2 && r.counts[0] == 1);
+    OK(ea_score_inline(client, EA_DOT, matrix, 2, 4, offsets, matrix, 5, 0, &r));
+    cr_assert_eq(r.rows, 5);
+    OK(ea_score(client, "rows", 0, NULL, 0, 4, NULL, NULL, 0, 0, &r));
+    ea_result_free(&r);
+
+    float out[5] = {0};
+    OK(ea_norms(client, matrix, 5, 4, out));
+    cr_assert_eq(out[4], 0.5F);
+    OK(ea_norms(client, NULL, 0, 4, NULL));
+    OK(ea_weighted_average(client, matrix, matrix, 3, 4, out));
+    OK(ea_weighted_average_ids(client, "rows", ids, matrix, 3, 4, out));
+    cr_assert_eq(ea_weighted_average_ids(client, "rows", ids, matrix, 3, 5, out),
+                 EA_INVALID_ARGUMENT);
+    cr_assert(strstr(ea_error_text(client), "the collection has 4"));
+}
+
+Test(client, refuses_what_it_can_see_is_wrong)
+{
+    ea_result r = {0};
+    float out[4];
+    char name[80];
+    memset(name, 'n', 79);
+    name[79] = '\0';
+    const ea_filter both = {
+        .ids = ids, .id_count = 1, .bitmap = (const uint8_t *)"x", .bitmap_bytes = 1};
+#define BAD(call) cr_assert_eq((call), EA_INVALID_ARGUMENT)
+    BAD(ea_knn(client, NULL, matrix, 1, 4, 1, NULL, NULL, &r));
+    BAD(ea_knn(client, name, matrix, 1, 4, 1, NULL, NULL, &r));
+    BAD(ea_knn(client, "rows", matrix, 1, 0, 1, NULL, NULL, &r));
+    cr_assert(strstr(ea_error_text(client), "dimension: 0"));
+    cr_assert(!ea_error_retryable(client));
+    BAD(ea_knn(client, "rows", matrix, 1, 16385, 1, NULL, NULL, &r));
+    BAD(ea_knn(client, "rows", NULL, 1, 4, 1, NULL, NULL, &r));
+    BAD(ea_knn(client, "rows", matrix, UINT64_MAX, 4, 1, NULL, NULL, &r));
+    BAD(ea_knn(client, "rows", matrix, UINT64_MAX / 16, 4, 1, NULL, NULL, &r));
+    BAD(ea_knn(client, "rows", matrix, 1, 4, 1, &both, NULL, &r));
+    BAD(ea_knn(client, "rows", matrix, 1, 4, 1, NULL, NULL, NULL));
+    BAD(ea_knn(NULL, "rows", matrix, 1, 4, 1, NULL, NULL, &r));
+    BAD(ea_similarity(client, "rows", matrix, 1, 4, NULL, NULL, NULL));
+    BAD(ea_similarity_inline(client, EA_DOT, matrix, 1, NULL, 3, 4, NULL, &r));
+    BAD(ea_score(client, "rows", 0, matrix, 2, 4, NULL, ids, 5, 0, &r));
+    BAD(ea_score_inline(client, EA_DOT, matrix, 2, 4, NULL, matrix, 5, 0, &r));
+    BAD(ea_norms(client, matrix, 1, 4, NULL));
+    BAD(ea_norms(client, matrix, 1, 0, out));
+    BAD(ea_weighted_average(client, matrix, NULL, 1, 4, out));
+    BAD(ea_weighted_average(client, matrix, matrix, 1, 4, NULL));
+    BAD(ea_weighted_average_ids(client, NULL, ids, matrix, 1, 4, out));
+    BAD(ea_collection_create(client, "rows", 0, EA_DOT, NULL));
+    BAD(ea_collection_create(client, "rows", 4, (ea_metric)0, NULL));
+    BAD(ea_collection_create(client, NULL, 4, EA_DOT, NULL));
+    BAD(ea_collection_drop(client, NULL));
+    BAD(ea_collection_describe(client, NULL, NULL));
+    BAD(ea_collection_list(client, NULL, NULL));
+    BAD(ea_delete(client, "rows", NULL, 3, NULL, NULL));
+    BAD(ea_fetch(client, "rows", NULL, 3, &r));
+    BAD(ea_fetch(client, "rows", ids, 3, NULL));
+    BAD(ea_upsert(client, NULL, ids, matrix, 1, 4, NULL, NULL, NULL));
+    BAD(ea_upsert(client, "rows", ids, matrix, UINT64_MAX / 8, 4, NULL, NULL, NULL));
+    BAD(ea_upsert(client, "rows", NULL, matrix, 1, 4, NULL, NULL, NULL));
+    BAD(ea_upsert_send(client, "rows", ids, NULL, 1, 4, 0, NULL, NULL, NULL));
+    BAD(ea_pump(NULL, 0));
+    cr_assert_eq(r.memory, NULL);
+    /* What only the daemon refuses comes back with its words, and the connection stays. */
+    cr_assert_eq(ea_knn(client, "rows", matrix, 1, 4, 0, NULL, NULL, &r), EA_INVALID_ARGUMENT);
+    cr_assert_eq(ea_error_detail(client), DETAIL_BAD_K);
+    cr_assert(strstr(ea_error_text(client), "k: 0"));
+    cr_assert_eq(ea_error_retry_after_ms(client), 0);
+    OK(ea_ping(client));
+    cr_assert_eq(atomic_load(&daemon_.connections), 1);
+}
+
+Test(client, unaligned_arrays)
+{
+    static char bytes[2000];
+    uint64_t *odd_ids = (uint64_t *)(bytes + 1);
+    float *odd_rows = (float *)(bytes + 801);
+    memcpy(odd_ids, ids, sizeof ids);
+    OK(ea_upsert(client, "rows", odd_ids, odd_rows, 10, 4, NULL, NULL, NULL));
+}
+
+/* ---- upsert ---- */
+
+static uint64_t progress_at;
+static bool count_progress(uint64_t done, uint64_t total, void *user)
+{
+    cr_assert(done > progress_at && done <= total);
+    progress_at = done;
+    return !user || done < *(uint64_t *)user;
+}
+
+Test(client, upsert_in_pieces)
+{
+    enum { N = 20000, D = 256 }; /* 20 MB: five requests */
+    float *rows = calloc((size_t)N * D, sizeof *rows);
+    uint64_t *many = calloc(N, sizeof *many);
+    ea_upsert_counts counts;
+    progress_at = 0;
+    OK(ea_upsert(client, "rows", many, rows, N, D, count_progress, NULL, &counts));
+    cr_assert_eq(progress_at, N);
+    cr_assert_eq(counts.inserted, N);
+    cr_assert_eq(counts.version, 7);
+    OK(ea_upsert(client, "rows", NULL, NULL, 0, D, NULL, NULL, &counts));
+    cr_assert_eq(counts.inserted, 0);
+    progress_at = 0;
+    uint64_t enough = 1;
+    cr_assert_eq(ea_upsert(client, "rows", many, rows, N, D, count_progress, &enough, &counts),
+                 EA_CANCELLED);
+    cr_assert(counts.inserted > 0 && counts.inserted <= N);
+    OK(ea_ping(client));
+    free(rows);
+    free(many);
+}
+
+Test(client, bodies_that_the_daemon_would_not_take)
+{
+    ea_close(client);
+    fake_stop(&daemon_);
+    daemon_.body_bytes_max = 4096;
+    fake_restart(&daemon_);
+    open_client(5000);
+    float *rows = calloc(2000, 16);
+    uint64_t *many = calloc(2000, 8);
+    ea_result r = {0};
+    cr_assert_eq(ea_knn(client, "rows", rows, 2000, 4, 1, NULL, NULL, &r), EA_RESOURCE_EXHAUSTED);
+    cr_assert(!ea_error_retryable(client));
+    ea_upsert_counts counts; /* but an upload is cut to fit */
+    OK(ea_upsert(client, "rows", many, rows, 2000, 4, NULL, NULL, &counts));
+    cr_assert_eq(counts.inserted, 2000);
+    free(rows);
+    free(many);
+}
+
+/* ---- asynchronous ---- */
+
+static unsigned callbacks, errors;
+static void count_callback(ea_client *c, uint64_t id, ea_status st, ea_result *r, void *user)
+{
+    callbacks++;
+    errors += st != EA_OK;
+    if (user) {
+        *(ea_result *)user = *r; /* keep it */
+        *r = (ea_result){0};
+    }
+}
+
+static void send_again(ea_client *c, uint64_t id, ea_status st, ea_result *r, void *user)
+{
+    unsigned *left = user;
+    callbacks++;
+    if (st == EA_OK && --*left) cr_assert_eq(ea_ping_send(c, send_again, left, NULL), EA_OK);
+}
+
+Test(client, asynchronous_calls)
+{
+    ea_result kept = {0};
+    const uint64_t offsets[] = {0, 2, 5};
+    uint64_t id = 0;
+    callbacks = errors = 0;
+    OK(ea_ping_send(client, count_callback, NULL, &id));
+    cr_assert(id != 0);
+    OK(ea_knn_send(client, "rows", matrix, 2, 4, 2, NULL, NULL, 0, count_callback, &kept, NULL));
+    OK(ea_similarity_send(client, "rows", matrix, 2, 4, NULL, NULL, 0, count_callback, NULL, NULL));
+    OK(ea_score_send(client, "rows", 0, matrix, 2, 4, offsets, ids, 5, 0, 0, count_callback, NULL,
+                     NULL));
+    OK(ea_upsert_send(client, "rows", ids, matrix, 10, 4, 0, count_callback, NULL, NULL));
+    OK(ea_knn_send(client, "rows", matrix, 2, 4, 0, NULL, NULL, 0, count_callback, NULL, NULL));
+    cr_assert_eq(ea_pending(client), 6);
+    cr_assert_eq(callbacks, 0, "never from inside a send");
+    OK(ea_ping(client)); /* blocking calls in between run no callbacks */
+    cr_assert_eq(callbacks, 0);
+    while (ea_pending(client))
+        OK(ea_pump(client, -1));
+    cr_assert_eq(callbacks, 6);
+    cr_assert_eq(errors, 1);
+    cr_assert(kept.rows == 2 && kept.columns == 2 && kept.ids[1] == 1);
+    ea_result_free(&kept);
+    OK(ea_pump(client, -1)); /* nothing to wait for */
+    OK(ea_pump(client, 1));
+}
+
+Test(client, thousands_in_the_pipe)
+{
+    callbacks = errors = 0;
+    for (unsigned i = 0; i < 5000; i++)
+        OK(i % 3 ? ea_ping_send(client, count_callback, NULL, NULL)
+                 : ea_knn_send(client, "rows", matrix, 1, 4, 3, NULL, NULL, 0, count_callback, NULL,
+                               NULL));
+    while (ea_pending(client))
+        OK(ea_pump(client, 100));
+    cr_assert_eq(callbacks, 5000);
+    cr_assert_eq(errors, 0);
+    unsigned left = 50;
+    callbacks = 0;
+    OK(ea_ping_send(client, send_again, &left, NULL));
+    while (ea_pending(client))
+        OK(ea_pump(client, -1));
+    cr_assert_eq(callbacks, 50);
+}
+
+Test(client, close_answers_everyone)
+{
+    callbacks = errors = 0;
+    for (unsigned i = 0; i < 10; i++)
+        OK(ea_ping_send(client, count_callback, NULL, NULL));
+    ea_close(client);
+    cr_assert_eq(callbacks, 10);
+    cr_assert_eq(errors, 10);
+    client = NULL;
+}
+
+Test(client, cancel)
+{
+    uint64_t id;
+    callbacks = errors = 0;
+    OK(ea_ping_send(client, count_callback, NULL, &id));
+    OK(ea_cancel(client, id)); /* still here: it never leaves */
+    OK(ea_pump(client, -1));
+    cr_assert(callbacks == 1 && errors == 1);
+    cr_assert_eq(ea_cancel(client, id), EA_NOT_FOUND);
+    cr_assert_eq(ea_cancel(client, 12345), EA_NOT_FOUND);
+    OK(ea_ping_send(client, count_callback, NULL, &id));
+    OK(ea_pump(client, 0));
+    if (ea_pending(client)) OK(ea_cancel(client, id)); /* on its way: the answer comes */
+    while (ea_pending(client))
+        OK(ea_pump(client, -1));
+    cr_assert_eq(callbacks, 2);
+    OK(ea_ping(client));
+}
