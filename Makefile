@@ -201,7 +201,7 @@ $(BUILD)/engram-accel.pc: client/engram-accel.pc.in $(BUILD)/paths
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(call obj,$(TEST_LIB)) $(DAEMON_A) $(KERNEL_A) \
         $(CLI_A) $(CLIENT_A)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(BENCH_LIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) -lcriterion $(BENCH_LIBS)
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(call obj,$(TEST_LIB)) $(DAEMON_A) $(KERNEL_A) $(CLI_A) \
         $(CLIENT_A)
