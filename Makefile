@@ -110,6 +110,12 @@ CLI        := $(BUILD)/engram-accel
 TEST_SRC   := $(shell find tests/unit tests/kernels tests/integration tests/torture tests/sim \
                 tests/fuzz tests/cli tests/client -name 'test_*.c' 2>/dev/null | sort)
 TEST_LIB   := $(wildcard tests/support/*.c)
+CRITERION  := -lcriterion
+ifeq ($(SAN),thread) # which Criterion's own processes do not survive
+TEST_LIB   += tests/thread/criterion.c
+CRITERION  :=
+CPPFLAGS   += -isystem tests/thread
+endif
 TEST_BIN   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 UNIT_BIN   := $(filter $(BUILD)/tests/unit/%,$(TEST_BIN))
 TEST_SH    := $(shell find tests -name 'run_*.sh' 2>/dev/null | sort)
@@ -201,12 +207,12 @@ $(BUILD)/engram-accel.pc: client/engram-accel.pc.in $(BUILD)/paths
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(call obj,$(TEST_LIB)) $(DAEMON_A) $(KERNEL_A) \
         $(CLI_A) $(CLIENT_A)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) -lcriterion $(BENCH_LIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION) $(BENCH_LIBS)
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(call obj,$(TEST_LIB)) $(DAEMON_A) $(KERNEL_A) $(CLI_A) \
         $(CLIENT_A)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) -lcriterion
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION)
 
 # A fuzz target by itself, and with a main that replays its corpus.
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(DAEMON_A) $(KERNEL_A) $(CLI_A) \
