@@ -21,7 +21,7 @@ struct bytes {
 static void put(struct bytes *f, const void *data, size_t n)
 {
     cr_assert(f->n + n <= sizeof f->b);
-    memcpy(f->b + f->n, data, n);
+    if (n) memcpy(f->b + f->n, data, n);
     f->n += n;
 }
 
