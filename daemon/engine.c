@@ -180,7 +180,7 @@ static enum status read_token(struct engine *e, struct failure *f)
 {
     const char *path = e->config.token_file;
     if (!path[0]) return STATUS_OK;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = fault_here("engine: token") ? (errno = EMFILE, -1) : open(path, O_RDONLY | O_CLOEXEC);
     uint8_t text[257];
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
     int why = errno;
@@ -249,7 +249,7 @@ static int open_handles(struct engine *e)
     if (!e->options.handle_signals) return 0;
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     for (int i = 0; i < 3; i++) {
-        rc = uv_signal_init(loop, &e->signals[i]);
+        rc = fault_here("engine: signals") ? UV_ENOMEM : uv_signal_init(loop, &e->signals[i]);
         if (rc) return rc;
         e->signals[i].data = e;
         rc = uv_signal_start(&e->signals[i], on_signal, numbers[i]);

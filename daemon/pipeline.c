@@ -1,3 +1,7 @@
+/* Want of memory for the table of jobs refuses a request; it does not end the process. */
+#define HASH_NONFATAL_OOM    1
+#define uthash_malloc(bytes) pipeline_table_memory(bytes)
+
 #include "daemon/pipeline.h"
 
 #include <assert.h>
@@ -14,6 +18,11 @@
 #include "daemon/wire/encode.h"
 
 enum { RETRY_QUEUE_MS = 20, RETRY_MEMORY_MS = 100 }; /* hints to clients */
+
+static void *pipeline_table_memory(size_t bytes)
+{
+    return fault_here("pipeline: table") ? NULL : malloc(bytes);
+}
 
 /* ---------------------------------------------------------------- jobs */
 
@@ -33,7 +42,7 @@ static void job_move(struct job *j, enum job_state to)
     j->state = to;
 }
 
-/* NULL: all are in use. */
+/* NULL: all are in use, or there is no memory to find one more by its key. */
 static struct job *job_take(struct pipeline *p, struct connection *c, const struct frame *f)
 {
     struct job *j = p->free_jobs;
@@ -44,8 +53,14 @@ static struct job *job_take(struct pipeline *p, struct connection *c, const stru
     else
         return NULL;
     memset(j, 0, sizeof *j);
-    p->job_count++;
     j->key = (struct job_key){c->id, f->header->request_id};
+    HASH_ADD(hh, p->in_flight, key, sizeof j->key, j);
+    if (!j->hh.tbl) {
+        j->next = p->free_jobs;
+        p->free_jobs = j;
+        return NULL;
+    }
+    p->job_count++;
     j->kind = f->header->kind;
     j->space = c->space;
     j->space->users++;
@@ -57,7 +72,6 @@ static struct job *job_take(struct pipeline *p, struct connection *c, const stru
     j->worker_count = p->worker_count;
     j->reply_bytes_max = p->config->reply_mib_max << 20;
     job_move(j, JOB_RECEIVED);
-    HASH_ADD(hh, p->in_flight, key, sizeof j->key, j);
 
     j->connection_next = c->jobs;
     if (c->jobs) c->jobs->connection_previous = j;
@@ -380,6 +394,7 @@ enum status pipeline_init(struct pipeline *p, const struct config *config)
     /* Connection ids start at generation 1, so key 0, 0 is nobody's. An entry that stays keeps
      * uthash from freeing and taking its table again between requests. */
     HASH_ADD(hh, p->in_flight, key, sizeof p->jobs[0].key, &p->jobs[0]);
+    if (!p->in_flight) return STATUS_RESOURCE_EXHAUSTED;
     p->fresh_jobs = 1;
     p->running_max = 2 * p->worker_count + 2;
     p->started_ns = clock_now_ns();

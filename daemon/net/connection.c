@@ -105,13 +105,15 @@ bool connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
         return false;
     }
     c->net = n;
-    int rc = is_tcp ? uv_tcp_init(n->loop, &c->uv.tcp) : uv_pipe_init(n->loop, &c->uv.pipe, 0);
+    int rc = fault_here("connection: handle") ? UV_ENOMEM
+             : is_tcp                         ? uv_tcp_init(n->loop, &c->uv.tcp)
+                                              : uv_pipe_init(n->loop, &c->uv.pipe, 0);
     if (rc) {
         free(c);
         return false;
     }
     c->uv.handle.data = c;
-    if (uv_accept(listener, &c->uv.stream)) {
+    if (uv_accept(listener, &c->uv.stream) || fault_here("connection: accept")) {
         connection_close(c);
         return true;
     }

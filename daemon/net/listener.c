@@ -35,7 +35,9 @@ static enum status listener_create(struct net *n, bool is_tcp, struct listener *
 {
     struct listener *l = fault_here("listener: allocate") ? NULL : calloc(1, sizeof *l);
     if (!l) return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_SYSTEM, "no memory to listen");
-    int rc = is_tcp ? uv_tcp_init(n->loop, &l->uv.tcp) : uv_pipe_init(n->loop, &l->uv.pipe, 0);
+    int rc = fault_here("listener: handle") ? UV_EMFILE
+             : is_tcp                       ? uv_tcp_init(n->loop, &l->uv.tcp)
+                                            : uv_pipe_init(n->loop, &l->uv.pipe, 0);
     if (rc) {
         free(l);
         return failure_set(f, status_from_errno(rc), DETAIL_SYSTEM, "socket: %s", uv_strerror(rc));
@@ -76,7 +78,9 @@ static enum status clear_stale(const char *path, struct failure *f)
                            "%s exists and is not a socket; it is left alone", path);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, path, strlen(path) + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = fault_here("listener: probe")
+                 ? (errno = EMFILE, -1)
+                 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return failure_set(f, status_from_errno(-errno), DETAIL_SYSTEM, "socket: %s",
                            strerror(errno));
@@ -101,14 +105,17 @@ enum status listener_open_unix(struct net *n, const char *path, uint32_t mode, s
     if (st) return st;
     /* Never wider than asked, not even between bind and chmod. */
     mode_t old = umask(0777);
-    int rc = uv_pipe_bind(&l->uv.pipe, path);
+    int rc = fault_here("listener: bind") ? UV_EACCES : uv_pipe_bind(&l->uv.pipe, path);
     umask(old);
     if (!rc) {
         struct stat sb;
         l->owns_path = true;
         memcpy(l->path, path, strlen(path) + 1);
         if (stat(path, &sb) == 0) l->path_inode = sb.st_ino;
-        if (chmod(path, mode)) rc = -errno;
+        if (fault_here("listener: mode"))
+            rc = UV_EPERM;
+        else if (chmod(path, mode))
+            rc = -errno;
     }
     return listener_start(l, path, rc, f);
 }
@@ -130,6 +137,7 @@ enum status listener_open_tcp(struct net *n, const char *host, uint32_t port, st
     memset(&address, 0, sizeof address);
     int rc = uv_ip4_addr(host, (int)port, (struct sockaddr_in *)&address);
     if (rc) rc = uv_ip6_addr(host, (int)port, (struct sockaddr_in6 *)&address);
+    if (!rc && fault_here("listener: bind")) rc = UV_EADDRINUSE;
     if (!rc) rc = uv_tcp_bind(&l->uv.tcp, (struct sockaddr *)&address, 0);
     int size = sizeof address;
     if (!rc) rc = uv_tcp_getsockname(&l->uv.tcp, (struct sockaddr *)&address, &size);

@@ -67,7 +67,7 @@ enum status net_init(struct net *n, uv_loop_t *loop, struct heap *heap, const st
         n->free_slots[i] = max - 1 - i;
     }
     n->free_count = max;
-    if (uv_timer_init(loop, &n->sweep)) return STATUS_INTERNAL;
+    if (fault_here("net: timer") || uv_timer_init(loop, &n->sweep)) return STATUS_INTERNAL;
     n->now_ns = clock_now_ns();
     n->sweep_open = true;
     n->sweep.data = n;

@@ -208,7 +208,8 @@ void output_flush(struct connection *c)
         for (unsigned i = 0; i < count; i++)
             c->write_bytes += bufs[i].len;
         c->write.data = c;
-        c->write_busy = uv_write(&c->write, &c->uv.stream, bufs, count, on_write) == 0;
+        c->write_busy = !fault_here("output: write") &&
+                        uv_write(&c->write, &c->uv.stream, bufs, count, on_write) == 0;
         if (!c->write_busy) {
             connection_close(c);
             return;
@@ -217,7 +218,8 @@ void output_flush(struct connection *c)
     if (c->finishing && !c->output_head && !c->closing && !c->shutdown_sent) {
         c->shutdown_sent = true;
         c->shutdown.data = c;
-        if (uv_shutdown(&c->shutdown, &c->uv.stream, on_shutdown)) connection_close(c);
+        if (fault_here("output: shutdown") || uv_shutdown(&c->shutdown, &c->uv.stream, on_shutdown))
+            connection_close(c);
     }
 }
 

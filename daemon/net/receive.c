@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/net/connection.h"
 
 /* A frame must be whole this long after its first byte: stall_ms plus a second per MiB. */
@@ -218,7 +219,8 @@ static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
 void receive_start(struct connection *c)
 {
     if (c->reading || c->closing) return;
-    c->reading = uv_read_start(&c->uv.stream, on_alloc, on_read) == 0;
+    c->reading =
+        !fault_here("receive: start") && uv_read_start(&c->uv.stream, on_alloc, on_read) == 0;
     if (!c->reading) connection_close(c);
 }
 
@@ -249,5 +251,6 @@ void receive_release(struct connection *c)
 
 bool receive_stalled(const struct connection *c, uint64_t now_ns)
 {
-    return c->frame_started_ns && !c->paused && now_ns - c->frame_started_ns > frame_allowance_ns(c);
+    return c->frame_started_ns && !c->paused &&
+           now_ns - c->frame_started_ns > frame_allowance_ns(c);
 }
