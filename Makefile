@@ -129,7 +129,8 @@ UNITS      := $(patsubst systemd/%.in,$(BUILD)/systemd/%,$(wildcard systemd/*.in
 C_FILES    := $(shell find daemon kernels client tests docs -name '*.[ch]' 2>/dev/null | sort)
 
 .PHONY: all help clean deps test run-tests check unit-tests demo bench lint format install \
-        uninstall fuzz run-fuzz coverage run-coverage gpu-bundle sample tests benches FORCE
+        install-files uninstall fuzz run-fuzz coverage run-coverage gpu-bundle sample tests \
+        benches FORCE
 .SECONDARY:
 
 ## all: build the daemon, the command line tool and the client library (the default)
@@ -331,7 +332,8 @@ INSTALLED  := bin/engram-acceld bin/engram-accel include/engram_accel.h lib/libe
               lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
               lib/sysusers.d/engram-accel.conf lib/tmpfiles.d/engram-accel.conf \
               $(foreach page,$(notdir $(MAN)),share/man/man$(subst .,,$(suffix $(page)))/$(page))
-install: all
+install: all install-files
+install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 	install -D -m 755 $(DAEMON) $(TO)/bin/engram-acceld
 	install -D -m 755 $(CLI) $(TO)/bin/engram-accel
 	install -D -m 644 client/engram_accel.h $(TO)/include/engram_accel.h
