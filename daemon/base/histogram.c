@@ -15,7 +15,7 @@ static uint64_t bucket_end(unsigned bucket)
 {
     if (bucket < 2 * STEPS) return bucket;
     unsigned shift = (bucket >> HISTOGRAM_STEP_LOG2) - 1;
-    uint64_t first = (uint64_t)(STEPS + (bucket & (STEPS - 1)));
+    uint64_t first = STEPS + (uint64_t)(bucket & (STEPS - 1));
     return ((first + 1) << shift) - 1;
 }
 

@@ -252,7 +252,6 @@ static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, bool f
             /* It may be the block itself that is too large. */
             release_unit(h, unit);
             unit = NONE;
-            touched = 0;
             total = bytes;
             *clear_bytes = 0;
             continue;

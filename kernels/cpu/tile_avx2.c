@@ -1,9 +1,9 @@
-/* Sixteen registers hold 12 accumulators, so a tile makes four passes over its rows, which are in
- * the first cache: pass g sums partials 8 g to 8 g + 7 of all 12 pairs. */
+/* Sixteen registers hold 12 accumulators, so a tile is two threes of rows, each with four passes
+ * over rows that are in the first cache: pass g sums partials 8 g to 8 g + 7 of 12 pairs. */
 #include "kernels/cpu/tile_avx2.h"
 #include "kernels/cpu/lanes_avx2.h"
 
-enum { PASSES = 4, PASS_LANES = 8 };
+enum { PASSES = 4, PASS_LANES = 8, THREE = 3, PAIRS = TILE_QUERIES * THREE };
 
 /* A load that stays in a register: repeated as the memory operand of each multiply-add it would
  * make the load ports the limit. */
@@ -22,9 +22,9 @@ WALK_INLINE __m256 take(bool euclidean, __m256 query, __m256 row, __m256 sum)
 }
 
 WALK_INLINE void pass(bool euclidean, size_t stride, const float *packed, const float *r0,
-                      const float *r1, const float *r2, __m256 parts[TILE_QUERIES * TILE_ROWS])
+                      const float *r1, const float *r2, __m256 parts[PAIRS])
 {
-    __m256 sums[TILE_QUERIES][TILE_ROWS];
+    __m256 sums[TILE_QUERIES][THREE];
 #pragma GCC unroll 4
     for (int q = 0; q < TILE_QUERIES; q++)
         sums[q][0] = sums[q][1] = sums[q][2] = _mm256_setzero_ps();
@@ -32,7 +32,7 @@ WALK_INLINE void pass(bool euclidean, size_t stride, const float *packed, const 
         __m256 a = load_once(r0 + i), b = load_once(r1 + i), c = load_once(r2 + i);
 #pragma GCC unroll 4
         for (int q = 0; q < TILE_QUERIES; q++) {
-            __m256 query = load_once(packed + i * TILE_QUERIES + q * VECTOR_LANES);
+            __m256 query = load_once(packed + i / 2 * TILE_QUERIES + q * TILE_HALF);
             sums[q][0] = take(euclidean, query, a, sums[q][0]);
             sums[q][1] = take(euclidean, query, b, sums[q][1]);
             sums[q][2] = take(euclidean, query, c, sums[q][2]);
@@ -40,29 +40,42 @@ WALK_INLINE void pass(bool euclidean, size_t stride, const float *packed, const 
     }
 #pragma GCC unroll 4
     for (int q = 0; q < TILE_QUERIES; q++) {
-        parts[q * TILE_ROWS] = sums[q][0];
-        parts[q * TILE_ROWS + 1] = sums[q][1];
-        parts[q * TILE_ROWS + 2] = sums[q][2];
+        parts[q * THREE] = sums[q][0];
+        parts[q * THREE + 1] = sums[q][1];
+        parts[q * THREE + 2] = sums[q][2];
     }
 }
 
-WALK_INLINE void tile(bool euclidean, size_t stride, const float *packed,
-                      const float *const rows[TILE_ROWS], float sums[TILE_QUERIES * 4])
+/* What is left after the tree's step 8 of 4 queries x 3 rows. */
+WALK_INLINE void three(bool euclidean, size_t stride, const float *packed,
+                       const float *const rows[THREE], __m256 eights[PAIRS])
 {
-    __m256 parts[PASSES][TILE_QUERIES * TILE_ROWS], eights[TILE_QUERIES * TILE_ROWS];
-    for (int g = 0; g < PASSES; g++)
-        pass(euclidean, stride, packed + g * PASS_LANES, rows[0] + g * PASS_LANES,
-             rows[1] + g * PASS_LANES, rows[2] + g * PASS_LANES, parts[g]);
-    for (int i = 0; i < TILE_QUERIES * TILE_ROWS; i++)
+    __m256 parts[PASSES][PAIRS];
+    for (size_t g = 0; g < PASSES; g++) {
+        size_t lane = g * PASS_LANES;
+        const float *from =
+            packed + lane / TILE_HALF * (stride / 2 * TILE_QUERIES) + lane % TILE_HALF;
+        pass(euclidean, stride, from, rows[0] + lane, rows[1] + lane, rows[2] + lane, parts[g]);
+    }
+    for (int i = 0; i < PAIRS; i++)
         eights[i] = lanes_eights(parts[0][i], parts[1][i], parts[2][i], parts[3][i]);
+}
+
+WALK_INLINE void tile(bool euclidean, size_t stride, const float *packed,
+                      const float *const rows[TILE_ROWS], struct tile_sums *sums)
+{
+    __m256 a[PAIRS], b[PAIRS];
+    three(euclidean, stride, packed, rows, a);
+    three(euclidean, stride, packed, rows + THREE, b);
     for (int q = 0; q < TILE_QUERIES; q++) {
-        const __m256 *e = eights + q * TILE_ROWS;
-        _mm_store_ps(sums + q * 4, lanes_fold(e[0], e[1], e[2], e[2]));
+        const __m256 *x = a + q * THREE, *y = b + q * THREE;
+        _mm_store_ps(sums->first[q], lanes_fold(x[0], x[1], x[2], y[0]));
+        _mm_store_ps(sums->last[q], lanes_fold(y[1], y[2], y[1], y[2]));
     }
 }
 
 void tile_avx2(bool euclidean, size_t stride, const float *packed,
-               const float *const rows[TILE_ROWS], float sums[TILE_QUERIES * 4])
+               const float *const rows[TILE_ROWS], struct tile_sums *sums)
 {
     if (euclidean)
         tile(true, stride, packed, rows, sums);

@@ -1,4 +1,4 @@
-/* tile_avx2: the register tile of 4 queries x 3 rows.
+/* tile_avx2: the register tile of 4 queries x 6 rows.
  * Owner:  tile_avx2.c; used by vectors_avx2.c alone.
  * Thread: any; no state.
  * Errors: none. */

@@ -1,4 +1,4 @@
-/* tile_avx512: the register tile of 4 queries x 3 rows.
+/* tile_avx512: the register tile of 4 queries x 6 rows.
  * Owner:  tile_avx512.c; used by vectors_avx512.c alone.
  * Thread: any; no state.
  * Errors: none. */

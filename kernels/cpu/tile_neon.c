@@ -1,9 +1,9 @@
-/* 24 of the 32 registers are accumulators. A tile makes four passes over its rows, which are in the
- * first cache: pass g sums partials 8 g to 8 g + 7 of all 12 pairs. */
+/* 24 of the 32 registers are accumulators. A tile is two threes of rows, each with four passes over
+ * rows that are in the first cache: pass g sums partials 8 g to 8 g + 7 of 12 pairs. */
 #include "kernels/cpu/tile_neon.h"
 #include "kernels/cpu/lanes_neon.h"
 
-enum { PASSES = 4, PASS_LANES = 8, PAIRS = TILE_QUERIES * TILE_ROWS };
+enum { PASSES = 4, PASS_LANES = 8, THREE = 3, PAIRS = TILE_QUERIES * THREE };
 
 WALK_INLINE float32x4_t take(bool euclidean, float32x4_t query, float32x4_t row, float32x4_t sum)
 {
@@ -13,10 +13,11 @@ WALK_INLINE float32x4_t take(bool euclidean, float32x4_t query, float32x4_t row,
 }
 
 WALK_INLINE void pass(bool euclidean, size_t stride, const float *packed,
-                      const float *const rows[TILE_ROWS], size_t lane, float32x4_t parts[PAIRS][8])
+                      const float *const rows[THREE], size_t lane, float32x4_t parts[PAIRS][8])
 {
+    packed += lane / TILE_HALF * (stride / 2 * TILE_QUERIES) + lane % TILE_HALF;
     const float *r0 = rows[0] + lane, *r1 = rows[1] + lane, *r2 = rows[2] + lane;
-    float32x4_t low[TILE_QUERIES][TILE_ROWS], high[TILE_QUERIES][TILE_ROWS];
+    float32x4_t low[TILE_QUERIES][THREE], high[TILE_QUERIES][THREE];
 #pragma GCC unroll 4
     for (int q = 0; q < TILE_QUERIES; q++) {
         low[q][0] = low[q][1] = low[q][2] = vdupq_n_f32(0.0f);
@@ -28,7 +29,7 @@ WALK_INLINE void pass(bool euclidean, size_t stride, const float *packed,
         float32x4_t f = vld1q_f32(r2 + i + 4);
 #pragma GCC unroll 4
         for (int q = 0; q < TILE_QUERIES; q++) {
-            const float *from = packed + i * TILE_QUERIES + q * VECTOR_LANES + lane;
+            const float *from = packed + i / 2 * TILE_QUERIES + q * TILE_HALF;
             float32x4_t query = vld1q_f32(from);
             low[q][0] = take(euclidean, query, a, low[q][0]);
             low[q][1] = take(euclidean, query, b, low[q][1]);
@@ -41,27 +42,37 @@ WALK_INLINE void pass(bool euclidean, size_t stride, const float *packed,
     }
 #pragma GCC unroll 12
     for (int i = 0; i < PAIRS; i++) {
-        parts[i][lane / 4] = low[i / TILE_ROWS][i % TILE_ROWS];
-        parts[i][lane / 4 + 1] = high[i / TILE_ROWS][i % TILE_ROWS];
+        parts[i][lane / 4] = low[i / THREE][i % THREE];
+        parts[i][lane / 4 + 1] = high[i / THREE][i % THREE];
     }
 }
 
-WALK_INLINE void tile(bool euclidean, size_t stride, const float *packed,
-                      const float *const rows[TILE_ROWS], float sums[TILE_QUERIES * 4])
+/* What is left after the tree's step 4 of 4 queries x 3 rows. */
+WALK_INLINE void three(bool euclidean, size_t stride, const float *packed,
+                       const float *const rows[THREE], float32x4_t fours[PAIRS])
 {
     float32x4_t parts[PAIRS][8];
     for (size_t g = 0; g < PASSES; g++)
         pass(euclidean, stride, packed, rows, g * PASS_LANES, parts);
+    for (int i = 0; i < PAIRS; i++)
+        fours[i] = lanes_fours(parts[i]);
+}
+
+WALK_INLINE void tile(bool euclidean, size_t stride, const float *packed,
+                      const float *const rows[TILE_ROWS], struct tile_sums *sums)
+{
+    float32x4_t a[PAIRS], b[PAIRS];
+    three(euclidean, stride, packed, rows, a);
+    three(euclidean, stride, packed, rows + THREE, b);
     for (int q = 0; q < TILE_QUERIES; q++) {
-        float32x4_t a = lanes_fours(parts[q * TILE_ROWS]);
-        float32x4_t b = lanes_fours(parts[q * TILE_ROWS + 1]);
-        float32x4_t c = lanes_fours(parts[q * TILE_ROWS + 2]);
-        vst1q_f32(sums + q * 4, lanes_fold(a, b, c, c));
+        const float32x4_t *x = a + q * THREE, *y = b + q * THREE;
+        vst1q_f32(sums->first[q], lanes_fold(x[0], x[1], x[2], y[0]));
+        vst1q_f32(sums->last[q], lanes_fold(y[1], y[2], y[1], y[2]));
     }
 }
 
 void tile_neon(bool euclidean, size_t stride, const float *packed,
-               const float *const rows[TILE_ROWS], float sums[TILE_QUERIES * 4])
+               const float *const rows[TILE_ROWS], struct tile_sums *sums)
 {
     if (euclidean)
         tile(true, stride, packed, rows, sums);

@@ -1,4 +1,4 @@
-/* tile_neon: the register tile of 4 queries x 3 rows.
+/* tile_neon: the register tile of 4 queries x 6 rows.
  * Owner:  tile_neon.c; used by vectors_neon.c alone.
  * Thread: any; no state.
  * Errors: none. */

@@ -3,11 +3,12 @@
  * Thread: any; no state.
  * Errors: none.
  *
- * Plain dimensions: queries are packed in groups of four, interleaved by 32 elements, so that a
- * register tile of 4 queries x 3 rows reads one stream of queries and three of rows. A slice of
- * rows stays in the first cache while every query group passes over it; the next slice is
- * prefetched meanwhile, a few lines a tile. Compensated dimensions do ten operations an element,
- * so there the queries are packed as plain rows and each passes over four rows. */
+ * Plain dimensions: the register tile is 4 queries x 6 rows. Queries are packed in groups of four,
+ * as [half][step][query][16]: first lanes 0-15 of every 32 elements, then lanes 16-31, so that a
+ * pass over half the lanes reads one stream of queries and six of rows. A slice of rows stays in
+ * the first cache while every query group passes over it; the next slice is prefetched meanwhile,
+ * a few lines a tile. Compensated dimensions do ten operations an element, so there the queries are
+ * packed as plain rows and each passes over four rows. */
 #ifndef ENGRAM_KERNELS_CPU_TILE_WALK_H
 #define ENGRAM_KERNELS_CPU_TILE_WALK_H
 
@@ -17,14 +18,20 @@
 
 enum {
     TILE_QUERIES = 4,
-    TILE_ROWS = 3,
-    TILE_SLICE_BYTES = 28672, /* rows in the first cache, beside one query group */
+    TILE_ROWS = 6,
+    TILE_HALF = VECTOR_LANES / 2,
+    TILE_FIRST_CACHE = 45056, /* bytes to fill with a slice and two query groups */
     TILE_LINE_FLOATS = 16,
 };
 
-/* sums[q * 4 + r] for 4 packed queries and 3 rows; sums is 64-byte aligned. */
+/* The 24 sums of a tile: rows 0-3 of each query, then rows 4-5 and two that mean nothing. */
+struct tile_sums {
+    _Alignas(64) float first[TILE_QUERIES][4];
+    _Alignas(64) float last[TILE_QUERIES][4];
+};
+
 typedef void tile_sum(bool euclidean, size_t stride, const float *packed,
-                      const float *const rows[TILE_ROWS], float sums[TILE_QUERIES * 4]);
+                      const float *const rows[TILE_ROWS], struct tile_sums *sums);
 
 struct tile_job {
     tile_sum *tile;
@@ -57,11 +64,12 @@ static inline void tile_pack(uint32_t dimension, const float *queries, size_t co
     for (size_t q = 0; q < tile_groups(count) * TILE_QUERIES; q++) {
         float *group = to + q / TILE_QUERIES * TILE_QUERIES * stride;
         for (size_t i = 0; i < stride; i += VECTOR_LANES) {
-            float *chunk = group + i * TILE_QUERIES + q % TILE_QUERIES * VECTOR_LANES;
-            if (q < count)
-                memcpy(chunk, queries + q * stride + i, VECTOR_LANES * sizeof(float));
-            else
-                memset(chunk, 0, VECTOR_LANES * sizeof(float));
+            float *chunk = group + i / 2 * TILE_QUERIES + q % TILE_QUERIES * TILE_HALF;
+            float *other = chunk + stride / 2 * TILE_QUERIES;
+            for (size_t j = 0; j < TILE_HALF; j++) {
+                chunk[j] = q < count ? queries[q * stride + i + j] : 0.0f;
+                other[j] = q < count ? queries[q * stride + i + TILE_HALF + j] : 0.0f;
+            }
         }
     }
 }
@@ -80,6 +88,17 @@ static inline void tile_prefetch_some(struct tile_prefetch *p)
     }
 }
 
+static inline void tile_write(const struct tile_sums *sums, size_t query, size_t count, float *to)
+{
+    if (count == TILE_ROWS) { /* sizes known to the compiler: two moves */
+        memcpy(to, sums->first[query], 4 * sizeof(float));
+        memcpy(to + 4, sums->last[query], (TILE_ROWS - 4) * sizeof(float));
+        return;
+    }
+    for (size_t r = 0; r < count; r++)
+        to[r] = r < 4 ? sums->first[query][r] : sums->last[query][r - 4];
+}
+
 /* One query group over one slice of rows, whose first is number first of the block. */
 static inline void tile_group(const struct tile_job *job, bool euclidean, size_t group,
                               const float *slice, size_t first, size_t count,
@@ -89,24 +108,25 @@ static inline void tile_group(const struct tile_job *job, bool euclidean, size_t
     size_t query = group * TILE_QUERIES;
     size_t queries = walk_least(TILE_QUERIES, job->queries->count - query);
     const float *packed = (const float *)job->queries->packed + query * stride;
+    float *scores = job->scores + query * job->scores_stride + first;
     for (size_t r = 0; r < count; r += TILE_ROWS) {
         const float *rows[TILE_ROWS];
         for (size_t i = 0; i < TILE_ROWS; i++)
             rows[i] = slice + walk_least(r + i, count - 1) * stride;
-        _Alignas(64) float sums[TILE_QUERIES * 4];
+        struct tile_sums sums;
         tile_prefetch_some(prefetch);
-        job->tile(euclidean, stride, packed, rows, sums);
-        size_t present = walk_least(TILE_ROWS, count - r);
-        for (size_t q = 0; q < queries; q++) {
-            float *to = job->scores + (query + q) * job->scores_stride + first + r;
-            memcpy(to, sums + q * 4, present * sizeof(float));
-        }
+        job->tile(euclidean, stride, packed, rows, &sums);
+        for (size_t q = 0; q < queries; q++)
+            tile_write(&sums, q, walk_least(TILE_ROWS, count - r),
+                       scores + q * job->scores_stride + r);
     }
 }
 
 static inline size_t tile_slice_rows(size_t stride)
 {
-    size_t rows = TILE_SLICE_BYTES / (stride * sizeof(float)) / TILE_ROWS * TILE_ROWS;
+    size_t groups = 2 * TILE_QUERIES * stride * sizeof(float);
+    size_t left = groups < TILE_FIRST_CACHE ? TILE_FIRST_CACHE - groups : 0;
+    size_t rows = left / (stride * sizeof(float)) / TILE_ROWS * TILE_ROWS;
     return rows < TILE_ROWS ? TILE_ROWS : rows;
 }
 

@@ -1,0 +1,99 @@
+#!/bin/sh
+# run_arrows.sh [ROOT]: the arrows between the rooms (DESIGN.md 3): who may include whom.
+# Prints each wrong include as FILE:LINE; exit 1 when there is one. Without ROOT, the repository,
+# after a look at a made-up house in which every rule is broken once.
+set -eu
+
+# Rooms that a room may include, beside itself. pipeline = daemon/*.c but main.c.
+allowed() {
+    case $1 in
+    base) echo "" ;;
+    heap) echo "base" ;;
+    store) echo "base heap kernels" ;;
+    net | wire | sched) echo "base heap store kernels" ;;
+    exec) echo "base heap store kernels" ;;
+    observe) echo "base" ;;
+    gpu) echo "base heap kernels" ;;
+    pipeline) echo "base heap store kernels net wire sched exec observe" ;;
+    main) echo "base heap store kernels net wire sched exec observe pipeline" ;;
+    client) echo "" ;; # it stands alone: a copy of it builds elsewhere
+    *) echo "" ;;
+    esac
+}
+
+# job.h is read by every room and says where a request's bytes lie.
+exceptions="daemon/base/job.h:daemon/heap/heap.h"
+
+room_of() {
+    case $1 in
+    daemon/main.c) echo main ;;
+    daemon/*/*) part=${1#daemon/}; echo "${part%%/*}" ;;
+    daemon/*) echo pipeline ;;
+    kernels/*) echo kernels ;;
+    client/*) echo client ;;
+    *) echo other ;;
+    esac
+}
+
+check() {
+    wrong=0
+    list=$(mktemp)
+    grep -rnE '^[[:space:]]*#[[:space:]]*include' daemon kernels client --include='*.[ch]' \
+        --include='*.cu' --include='*.cuh' 2>/dev/null >"$list" || true
+    while IFS= read -r line; do
+        file=${line%%:*}
+        rest=${line#*:}
+        number=${rest%%:*}
+        target=$(printf '%s\n' "$rest" | sed -E 's/^[^"<]*["<]([^">]*)[">].*/\1/')
+        case $target in
+        cuda* | cu*.h | nvml.h | nvrtc* | cub/* | thrust/*)
+            case $file in
+            daemon/gpu/* | kernels/cuda/*) ;;
+            *) echo "$file:$number: $target: only daemon/gpu and kernels/cuda may include CUDA"
+               wrong=1 ;;
+            esac
+            continue ;;
+        daemon/* | kernels/* | client/*) ;;
+        *) continue ;;
+        esac
+        from=$(room_of "$file")
+        to=$(room_of "$target")
+        [ "$from" != "$to" ] || continue
+        case " $exceptions " in *" $file:$target "*) continue ;; esac
+        case " $(allowed "$from") " in
+        *" $to "*) ;;
+        *) echo "$file:$number: $from may not include $target ($to)"; wrong=1 ;;
+        esac
+    done <"$list"
+    rm -f "$list"
+    return $wrong
+}
+
+# A rule that never fires guards nothing.
+try_rules() {
+    house=$(mktemp -d)
+    trap 'rm -rf "$house"' EXIT
+    mkdir -p "$house/daemon/net" "$house/daemon/base" "$house/daemon/wire" "$house/kernels/cpu" \
+        "$house/client"
+    echo '#include "daemon/wire/decode.h"' >"$house/daemon/net/sibling.c"
+    echo '#include "daemon/base/job.h"' >"$house/kernels/cpu/upwards.c"
+    echo '# include <cuda_runtime.h>' >"$house/daemon/wire/cuda.c"
+    echo '#include "daemon/pipeline.h"' >"$house/daemon/base/story.h"
+    echo '#include "daemon/store/space.h"' >"$house/client/inside.c"
+    echo '#include "daemon/base/status.h"' >"$house/daemon/wire/fine.c"
+    found=$(cd "$house" && check) && { echo "run_arrows: the broken house passed"; exit 1; }
+    count=$(printf '%s\n' "$found" | wc -l)
+    if [ "$count" != 5 ]; then
+        printf '%s\n' "$found"
+        echo "run_arrows: $count of 5 broken rules were seen"
+        exit 1
+    fi
+}
+
+if [ $# = 0 ]; then
+    try_rules
+    cd "$(dirname "$0")/../.."
+else
+    cd "$1"
+fi
+check
