@@ -19,7 +19,9 @@ enum { EXIT_OK = 0, EXIT_START = 1, EXIT_CONFIG = 2 };
 
 static const char default_config_path[] = "/etc/engram-accel/engram-accel.json";
 
-const char *argp_program_version = "engram-acceld " ENGRAM_VERSION "\n" ENGRAM_BUILD;
+/* The C library looks for it by name. */
+__attribute__((visibility("default"))) const char *argp_program_version =
+    "engram-acceld " ENGRAM_VERSION "\n" ENGRAM_BUILD;
 const char *argp_program_bug_address = NULL;
 
 enum { OPTION_CHECK = 256, OPTION_SAMPLE, OPTION_SETTINGS, OPTION_MAN };

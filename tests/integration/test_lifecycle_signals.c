@@ -1,0 +1,451 @@
+/* Stopping, draining, re-reading settings, restarting, and the doors: TCP, tokens, inheritance. */
+#include <criterion/criterion.h>
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/job.h"
+#include "tests/support/sets.h"
+
+/* Waits for the daemon to end; returns its exit code. */
+static int wait_end(const struct daemon_process *d, int limit_ms)
+{
+    int status;
+    int64_t until = now_ms() + limit_ms;
+    while (waitpid(d->pid, &status, WNOHANG) == 0) {
+        cr_assert(now_ms() < until, "it does not stop");
+        wait_ms(2);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* ---------------------------------------------------------------- draining */
+
+enum { D = 512, ROWS = 20000, QUERIES = 200, ASKED = 8 };
+
+struct work {
+    float *rows;
+    uint64_t *ids;
+    int answered;
+    ea_status statuses[64];
+};
+
+static void note(ea_client *c, uint64_t request_id, ea_status status, ea_result *result, void *user)
+{
+    struct work *w = user;
+    w->statuses[w->answered++] = status;
+}
+
+/* A tenth of a second or more of work in flight on a connection. */
+static void start_work(struct work *w, ea_client *c)
+{
+    memset(w, 0, sizeof *w);
+    w->rows = malloc((size_t)ROWS * D * 4);
+    w->ids = malloc(ROWS * 8);
+    reference_fill(1, w->rows, (size_t)ROWS * D);
+    for (uint64_t i = 0; i < ROWS; i++)
+        w->ids[i] = i;
+    cr_assert_eq(ea_collection_create(c, "work", D, EA_SQUARED_EUCLIDEAN, NULL), EA_OK);
+    cr_assert_eq(ea_upsert(c, "work", w->ids, w->rows, ROWS, D, NULL, NULL, NULL), EA_OK);
+    for (int i = 0; i < ASKED; i++)
+        cr_assert_eq(ea_knn_send(c, "work", w->rows, QUERIES, D, 5, NULL, NULL, 0, note, w, NULL),
+                     EA_OK);
+    ea_stats stats = {0};
+    while (stats.jobs_in_flight < ASKED) { /* all of it has arrived */
+        cr_assert_eq(ea_get_stats(c, &stats), EA_OK, "%s", ea_error_text(c));
+        if (w->answered) break;
+    }
+}
+
+static void finish_work(struct work *w, ea_client *c)
+{
+    while (ea_pending(c) && ea_pump(c, -1) == EA_OK) {
+    }
+    free(w->rows);
+    free(w->ids);
+}
+
+static void expect_drain(int signal_number)
+{
+    struct scene s;
+    struct work w;
+    scene_open(&s, (const char *[]){"workers.count=1", NULL});
+    ea_client *c = scene_client(&s, "worker");
+    start_work(&w, c);
+    int before = w.answered;
+    kill(s.daemon.pid, signal_number);
+    finish_work(&w, c);
+    cr_assert(before < ASKED, "the work was over before the signal");
+    cr_assert_eq(w.answered, ASKED);
+    for (int i = 0; i < ASKED; i++)
+        cr_assert_eq(w.statuses[i], EA_OK, "request %d: %s", i, ea_status_name(w.statuses[i]));
+    cr_assert_eq(wait_end(&s.daemon, scaled_ms(5000)), 0);
+    cr_assert_neq(access(s.daemon.socket_path, F_OK), 0, "the socket file is gone");
+    cr_assert_eq(ea_ping(c), EA_UNAVAILABLE);
+    ea_close(c);
+    ea_close(s.witness);
+    daemon_clean(&s.daemon);
+}
+
+Test(lifecycle_signals, term_finishes_accepted_work)
+{
+    expect_drain(SIGTERM);
+}
+
+Test(lifecycle_signals, int_does_the_same)
+{
+    expect_drain(SIGINT);
+}
+
+Test(lifecycle_signals, while_draining_new_work_is_refused)
+{
+    struct scene s;
+    struct work w;
+    scene_open(&s, (const char *[]){"workers.count=1", NULL});
+    ea_client *c = scene_client(&s, "worker");
+    start_work(&w, c);
+    kill(s.daemon.pid, SIGTERM);
+    int64_t until = now_ms() + scaled_ms(3000);
+    while (access(s.daemon.socket_path, F_OK) == 0) /* it has seen the signal */
+        cr_assert(now_ms() < until);
+    struct work late = {0};
+    cr_assert_eq(ea_ping_send(c, note, &late, NULL), EA_OK);
+    finish_work(&w, c);
+    cr_assert_eq(late.answered, 1);
+    cr_assert_eq(late.statuses[0], EA_UNAVAILABLE, "%s", ea_status_name(late.statuses[0]));
+    cr_assert_eq(w.answered, ASKED);
+    cr_assert_eq(wait_end(&s.daemon, scaled_ms(5000)), 0);
+    ea_close(c);
+    ea_close(s.witness);
+    daemon_clean(&s.daemon);
+}
+
+Test(lifecycle_signals, a_second_term_stops_at_once)
+{
+    struct scene s;
+    struct work w;
+    scene_open(&s, (const char *[]){"workers.count=1", NULL});
+    ea_client *c = scene_client(&s, "worker");
+    start_work(&w, c);
+    kill(s.daemon.pid, SIGTERM);
+    int64_t until = now_ms() + scaled_ms(3000);
+    while (access(s.daemon.socket_path, F_OK) == 0)
+        cr_assert(now_ms() < until);
+    kill(s.daemon.pid, SIGTERM);
+    cr_assert_eq(wait_end(&s.daemon, scaled_ms(3000)), 0);
+    finish_work(&w, c);
+    cr_assert_eq(w.answered, ASKED, "every callback runs");
+    int lost = 0;
+    for (int i = 0; i < ASKED; i++)
+        lost += w.statuses[i] == EA_UNAVAILABLE;
+    cr_assert(lost > 0, "everything was answered: that was no stop at once");
+    ea_close(c);
+    ea_close(s.witness);
+    daemon_clean(&s.daemon);
+}
+
+/* A client that never reads its reply must not keep it from stopping. */
+Test(lifecycle_signals, a_deaf_client_does_not_hold_up_the_end)
+{
+    struct scene s;
+    scene_open(&s, (const char *[]){"limits.drain_ms=500", NULL});
+    ea_client *c = scene_client(&s, "hostile");
+    struct work w;
+    start_work(&w, c);
+    finish_work(&w, c);
+    struct sample fetch;
+    sample_find("fetch_range", &fetch);
+    strcpy(fetch.message.fetch.collection, "work");
+    fetch.message.fetch.offset = 0;
+    fetch.message.fetch.limit = ROWS;
+    int fd = scene_connect(&s);
+    send_sample(fd, &fetch, 1); /* 40 MB */
+    wait_ms(100);
+    int64_t start = now_ms();
+    kill(s.daemon.pid, SIGTERM);
+    cr_assert_eq(wait_end(&s.daemon, scaled_ms(3000)), 0);
+    cr_assert(now_ms() - start >= 400, "it did not wait for limits.drain_ms");
+    close(fd);
+    ea_close(c);
+    ea_close(s.witness);
+    daemon_clean(&s.daemon);
+}
+
+/* ---------------------------------------------------------------- SIGHUP */
+
+static void write_settings(const char *path, const struct daemon_process *d, const char *rest)
+{
+    FILE *f = fopen(path, "w");
+    cr_assert(f);
+    fprintf(f, "{\"socket\": {\"path\": \"%s\"}, \"memory\": {\"max_mib\": 1024}, %s}",
+            d->socket_path, rest);
+    fclose(f);
+}
+
+static void wait_logged(const struct daemon_process *d, const char *text)
+{
+    int64_t until = now_ms() + scaled_ms(3000);
+    while (!daemon_logged(d, text)) {
+        cr_assert(now_ms() < until, "'%s' is never logged", text);
+        wait_ms(5);
+    }
+}
+
+/* Starts the daemon with a settings file; the scene is without a witness. */
+static pid_t start_with_file(struct daemon_process *d, const char *path)
+{
+    char program[4200];
+    build_path("engram-acceld", program, sizeof program);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int log = open(d->log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        dup2(log, 2);
+        execl(program, program, "--config", path, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+Test(lifecycle_signals, hup_applies_live_settings_only)
+{
+    struct daemon_process d = {.directory = "/tmp/engram-hup-XXXXXX"};
+    char path[96];
+    cr_assert(mkdtemp(d.directory));
+    snprintf(d.socket_path, sizeof d.socket_path, "%s/socket", d.directory);
+    snprintf(d.log_path, sizeof d.log_path, "%s/log", d.directory);
+    snprintf(path, sizeof path, "%s/settings.json", d.directory);
+    close(open(d.log_path, O_WRONLY | O_CREAT, 0600));
+    write_settings(path, &d, "\"limits\": {\"handshake_ms\": 60000, \"connections\": 50}");
+    d.pid = start_with_file(&d, path);
+    wait_logged(&d, "listening on");
+    int mute = raw_connect(&d);
+    write_settings(path, &d, "\"limits\": {\"handshake_ms\": 100, \"connections\": 1}");
+    kill(d.pid, SIGHUP);
+    wait_logged(&d, "1 live settings changed");
+    wait_logged(&d, "want a restart");
+    expect_closed(mute, scaled_ms(2000)); /* the new handshake limit holds */
+    close(mute);
+    int fds[5];
+    for (int i = 0; i < 5; i++) { /* the old number of connections holds */
+        fds[i] = raw_connect(&d);
+        raw_hello(fds[i], "default");
+        expect_alive(fds[i]);
+    }
+    write_settings(path, &d, "\"limits\": {\"handshake_ms\": \"soon\"}");
+    kill(d.pid, SIGHUP);
+    wait_logged(&d, "the settings in use stay");
+    unlink(path);
+    kill(d.pid, SIGHUP);
+    wait_ms(50);
+    for (int i = 0; i < 5; i++) {
+        expect_alive(fds[i]);
+        close(fds[i]);
+    }
+    cr_assert_eq(daemon_stop(&d), 0);
+}
+
+/* ---------------------------------------------------------------- the service manager */
+
+static int bind_notify(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct timeval limit = {.tv_sec = 10};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    cr_assert(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    return fd;
+}
+
+static void expect_notice(int fd, const char *text)
+{
+    char got[256] = {0};
+    ssize_t n = recv(fd, got, sizeof got - 1, 0);
+    cr_assert(n > 0, "no notice");
+    cr_assert(strstr(got, text), "'%s' instead of '%s'", got, text);
+}
+
+Test(lifecycle_signals, notifies_the_service_manager)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/engram-notify.%d", getpid());
+    int fd = bind_notify(path);
+    setenv("NOTIFY_SOCKET", path, 1);
+    struct daemon_process d;
+    daemon_start(&d, NULL);
+    expect_notice(fd, "READY=1");
+    kill(d.pid, SIGTERM);
+    expect_notice(fd, "STOPPING=1");
+    cr_assert_eq(wait_end(&d, scaled_ms(3000)), 0);
+    daemon_clean(&d);
+    close(fd);
+    unlink(path);
+}
+
+/* LISTEN_FDS: the socket is there before the daemon, and stays after it. */
+Test(lifecycle_signals, inherits_a_listening_socket)
+{
+    struct daemon_process d = {.directory = "/tmp/engram-inherit-XXXXXX"};
+    char program[4200];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    cr_assert(mkdtemp(d.directory));
+    snprintf(d.socket_path, sizeof d.socket_path, "%s/socket", d.directory);
+    snprintf(d.log_path, sizeof d.log_path, "%s/log", d.directory);
+    memcpy(address.sun_path, d.socket_path, sizeof d.socket_path);
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    cr_assert_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    cr_assert_eq(listen(listener, 16), 0);
+    int early = raw_connect(&d); /* waits in the backlog */
+    build_path("engram-acceld", program, sizeof program);
+    d.pid = fork();
+    if (d.pid == 0) {
+        char pid[16];
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int log = open(d.log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        dup2(log, 2);
+        if (listener == 3)
+            fcntl(3, F_SETFD, 0);
+        else
+            dup2(listener, 3);
+        snprintf(pid, sizeof pid, "%d", getpid());
+        setenv("LISTEN_FDS", "1", 1);
+        setenv("LISTEN_PID", pid, 1);
+        execl(program, program, "--set", "socket.path=/nowhere/socket", "--set",
+              "memory.max_mib=256", (char *)NULL);
+        _exit(127);
+    }
+    raw_hello(early, "default");
+    expect_alive(early);
+    close(early);
+    kill(d.pid, SIGTERM);
+    cr_assert_eq(wait_end(&d, scaled_ms(5000)), 0);
+    cr_assert_eq(access(d.socket_path, F_OK), 0, "it is the service manager's file");
+    close(listener);
+    daemon_clean(&d);
+}
+
+/* ---------------------------------------------------------------- restart */
+
+Test(lifecycle_signals, a_client_finds_the_daemon_again)
+{
+    struct scene s;
+    scene_open(&s, NULL);
+    uint64_t first = ea_instance(s.witness);
+    cr_assert_neq(first, 0);
+    daemon_kill(&s.daemon);
+    cr_assert_eq(ea_ping(s.witness), EA_UNAVAILABLE);
+    cr_assert(ea_error_text(s.witness)[0]);
+    cr_assert(ea_error_retryable(s.witness));
+    daemon_restart(&s.daemon, NULL);
+    cr_assert_eq(ea_ping(s.witness), EA_OK, "%s", ea_error_text(s.witness));
+    cr_assert_neq(ea_instance(s.witness), first);
+    cr_assert_neq(ea_instance(s.witness), 0);
+    cr_assert_eq(ea_collection_describe(s.witness, "facts", &(ea_collection_info){0}),
+                 EA_NOT_FOUND);
+    daemon_kill(&s.daemon); /* between calls: the next one does not even notice */
+    daemon_restart(&s.daemon, NULL);
+    cr_assert_eq(ea_ping(s.witness), EA_OK, "%s", ea_error_text(s.witness));
+    ea_close(s.witness);
+    cr_assert_eq(daemon_stop(&s.daemon), 0);
+}
+
+/* ---------------------------------------------------------------- TCP and tokens */
+
+static uint16_t logged_port(const struct daemon_process *d)
+{
+    char line[512];
+    unsigned port = 0;
+    wait_logged(d, " port ");
+    FILE *f = fopen(d->log_path, "r");
+    while (fgets(line, sizeof line, f)) {
+        const char *at = strstr(line, " port ");
+        if (at) port = (unsigned)atoi(at + 6);
+    }
+    fclose(f);
+    return (uint16_t)port;
+}
+
+static void expect_tcp(const char *host_setting, const char *host)
+{
+    struct scene s;
+    scene_open(&s, (const char *[]){"tcp.enabled=true", "tcp.port=0", host_setting, NULL});
+    uint16_t port = logged_port(&s.daemon);
+    cr_assert(port > 0);
+    ea_client *c = NULL;
+    ea_options options = {.tcp_host = host, .tcp_port = port, .space = "tcp", .timeout_ms = 10000};
+    cr_assert_eq(ea_open(&options, &c), EA_OK);
+    struct set t;
+    set_make(&t, 300, EA_COSINE, 2000, 8); /* 2.4 MB */
+    set_send(&t, c);
+    set_expect_knn(&t, c, 10, NULL, NULL, NULL);
+    cr_assert_eq(ea_collection_drop(c, t.name), EA_OK);
+    set_free(&t);
+    ea_close(c);
+    scene_close(&s);
+}
+
+Test(lifecycle_signals, tcp_on_loopback)
+{
+    expect_tcp("tcp.host=127.0.0.1", "127.0.0.1");
+}
+
+Test(lifecycle_signals, tcp_on_loopback_v6)
+{
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    bool none = fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address);
+    if (fd >= 0) close(fd);
+    if (none) cr_skip_test("SKIP: no IPv6 loopback here");
+    expect_tcp("tcp.host=::1", "::1");
+}
+
+static void expect_token(const struct daemon_process *d, const char *token, size_t bytes,
+                         ea_status want)
+{
+    ea_client *c = NULL;
+    ea_options options = {.socket_path = d->socket_path, .token = token, .token_bytes = bytes};
+    cr_assert_eq(ea_open(&options, &c), EA_OK);
+    cr_assert_eq(ea_ping(c), want, "token of %zu bytes: %s", bytes, ea_error_text(c));
+    if (want) {
+        cr_assert_eq(ea_error_detail(c), DETAIL_BAD_TOKEN);
+        cr_assert_not(ea_error_retryable(c));
+        if (bytes) cr_assert_null(strstr(ea_error_text(c), token), "the token is in the text");
+    }
+    ea_close(c);
+}
+
+Test(lifecycle_signals, tokens)
+{
+    char path[64], setting[96];
+    snprintf(path, sizeof path, "/tmp/engram-token.%d", getpid());
+    snprintf(setting, sizeof setting, "auth.token_file=%s", path);
+    FILE *f = fopen(path, "w");
+    fputs("open-sesame\n", f);
+    fclose(f);
+    struct daemon_process d;
+    daemon_start(&d, (const char *[]){setting, NULL});
+    expect_token(&d, "open-sesame", 11, EA_OK);
+    expect_token(&d, NULL, 0, EA_UNAUTHENTICATED);
+    expect_token(&d, "open-sesam", 10, EA_UNAUTHENTICATED);
+    expect_token(&d, "open-sesamE", 11, EA_UNAUTHENTICATED);
+    expect_token(&d, "open-sesame\n", 12, EA_UNAUTHENTICATED);
+    char longest[256];
+    memset(longest, 'x', sizeof longest);
+    longest[255] = 0;
+    expect_token(&d, longest, 255, EA_UNAUTHENTICATED);
+    expect_token(&d, "open-sesame", 11, EA_OK);
+    cr_assert_not(daemon_logged(&d, "sesam"), "a token in the log");
+    cr_assert_eq(daemon_stop(&d), 0);
+    unlink(path);
+}
