@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/wire/frame.h"
+#include "daemon/base/frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -85,7 +85,7 @@ static size_t make_knn_reply(uint8_t *frame)
     static struct job j;
     memset(&j, 0, sizeof j);
     j.operation = OPERATION_KNN;
-    j.request_id = 3;
+    j.key.request_id = 3;
     j.backend = BACKEND_CPU;
     j.reason = REASON_GPU_ABSENT;
     j.received_ns = 1000;
