@@ -274,8 +274,8 @@ EA_API ea_status ea_pump(ea_client *c, int timeout_ms);
 /* Requests without an answer yet. */
 EA_API size_t ea_pending(const ea_client *c);
 
-/* Each fills *request_id (may be NULL). timeout_ms 0: the handle's. An upsert's result has meta and,
- * in rows, the collection's rows afterwards. While not connected a _send connects, which waits. */
+/* Each fills *request_id (may be NULL). timeout_ms 0: the handle's. An upsert's result has meta
+ * and, in rows, the collection's rows afterwards. Not connected, a _send connects, which waits. */
 EA_API ea_status ea_ping_send(ea_client *c, ea_callback callback, void *user, uint64_t *request_id);
 EA_API ea_status ea_knn_send(ea_client *c, const char *collection, const float *queries, uint64_t q,
                              uint32_t dimension, uint32_t k, const ea_filter *filter,

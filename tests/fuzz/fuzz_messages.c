@@ -1,5 +1,5 @@
-/* fuzz_messages: a request of any kind from anyone. Input: kind, message length (two bytes), message,
- * body (the rest, cut to a multiple of 64). Message and body lie in blocks of exactly their size. */
+/* fuzz_messages: a request of any kind from anyone. Input: kind, message length (two bytes),
+ * message, body (the rest, cut to a multiple of 64). Both lie in blocks of exactly their size. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Replays the fuzz corpora, so that what a fuzzer once found stays found on machines without one. */
+/* Replays the fuzz corpora: what a fuzzer once found stays found on machines without one. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
