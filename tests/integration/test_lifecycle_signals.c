@@ -33,6 +33,8 @@ static int wait_end(const struct daemon_process *d, int limit_ms)
 
 enum { D = 512, ROWS = 20000, QUERIES = 200, ASKED = 8 };
 
+static const char *const patient[] = {"workers.count=1", "limits.drain_ms=60000", NULL};
+
 struct work {
     float *rows;
     uint64_t *ids;
@@ -58,7 +60,8 @@ static void start_work(struct work *w, ea_client *c)
     cr_assert_eq(ea_collection_create(c, "work", D, EA_SQUARED_EUCLIDEAN, NULL), EA_OK);
     cr_assert_eq(ea_upsert(c, "work", w->ids, w->rows, ROWS, D, NULL, NULL, NULL), EA_OK);
     for (int i = 0; i < ASKED; i++)
-        cr_assert_eq(ea_knn_send(c, "work", w->rows, QUERIES, D, 5, NULL, NULL, 0, note, w, NULL),
+        cr_assert_eq(ea_knn_send(c, "work", w->rows, QUERIES / (uint64_t)scaled_ms(1), D, 5, NULL,
+                                 NULL, 0, note, w, NULL),
                      EA_OK);
     ea_stats stats = {0};
     while (stats.jobs_in_flight < ASKED) { /* all of it has arrived */
@@ -79,7 +82,7 @@ static void expect_drain(int signal_number)
 {
     struct scene s;
     struct work w;
-    scene_open(&s, (const char *[]){"workers.count=1", NULL});
+    scene_open(&s, patient);
     ea_client *c = scene_client(&s, "worker");
     start_work(&w, c);
     int before = w.answered;
@@ -111,7 +114,7 @@ Test(lifecycle_signals, while_draining_new_work_is_refused)
 {
     struct scene s;
     struct work w;
-    scene_open(&s, (const char *[]){"workers.count=1", NULL});
+    scene_open(&s, patient);
     ea_client *c = scene_client(&s, "worker");
     start_work(&w, c);
     kill(s.daemon.pid, SIGTERM);
@@ -134,7 +137,7 @@ Test(lifecycle_signals, a_second_term_stops_at_once)
 {
     struct scene s;
     struct work w;
-    scene_open(&s, (const char *[]){"workers.count=1", NULL});
+    scene_open(&s, patient);
     ea_client *c = scene_client(&s, "worker");
     start_work(&w, c);
     kill(s.daemon.pid, SIGTERM);
