@@ -53,7 +53,7 @@ endif
 ifneq ($(FUZZ),)
 SAN_FLAGS  := -fsanitize=address,fuzzer-no-link -fno-omit-frame-pointer
 endif
-COV_FLAGS  := $(if $(COVERAGE),--coverage -fprofile-update=atomic -DENGRAM_COVERAGE)
+COV_FLAGS  := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
 
 # The GPU process: kernels/cuda/*.cu by nvcc. CUDA=auto builds it where nvcc is.
 ifeq ($(filter $(CUDA),auto 0 1),)
@@ -259,8 +259,8 @@ coverage:
 
 run-coverage: tests
 	$(Q)find $(BUILD) -name '*.gcda' -delete
-	$(Q)tests/run --build $(BUILD) $(TEST_BIN) $(REPLAY_BIN) $(TEST_SH)
-	$(Q)tests/coverage $(BUILD)
+	$(Q)code=0; tests/run --build $(BUILD) $(TEST_BIN) $(REPLAY_BIN) $(TEST_SH) || code=1; \
+	tests/coverage $(BUILD) && exit $$code
 
 ## fuzz: run each fuzz target for FUZZ_SECONDS (30)
 FUZZ_SECONDS ?= 30
