@@ -53,7 +53,7 @@ endif
 ifneq ($(FUZZ),)
 SAN_FLAGS  := -fsanitize=address,fuzzer-no-link -fno-omit-frame-pointer
 endif
-COV_FLAGS  := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
+COV_FLAGS  := $(if $(COVERAGE),--coverage -fprofile-update=atomic -DENGRAM_COVERAGE)
 
 # The GPU process: kernels/cuda/*.cu by nvcc. CUDA=auto builds it where nvcc is.
 ifeq ($(filter $(CUDA),auto 0 1),)
@@ -159,8 +159,12 @@ $(BUILD)/paths: FORCE
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(PROTO_GEN).h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(ISA_FLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) -MMD -MP -c $< -o $@
 
+# Counters that all workers share make kernels ten times slower; a lost count costs no line.
+ifneq ($(COVERAGE),)
+$(BUILD)/kernels/%.o: KERNEL_FLAGS := -O2 -fprofile-update=single
+endif
 %_avx2.o:   ISA_FLAGS := -mavx2 -mfma -O3
 %_avx512.o: ISA_FLAGS := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -O3
 %_neon.o:   ISA_FLAGS := -O3

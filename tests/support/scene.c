@@ -15,7 +15,7 @@
 #include "daemon/base/job.h"
 #include "tests/support/reference.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(ENGRAM_COVERAGE)
 enum { SLOWER = 6 };
 #else
 enum { SLOWER = 1 };
