@@ -110,6 +110,12 @@ CLI        := $(BUILD)/engram-accel
 TEST_SRC   := $(shell find tests/unit tests/kernels tests/integration tests/torture tests/sim \
                 tests/fuzz tests/cli tests/client -name 'test_*.c' 2>/dev/null | sort)
 TEST_LIB   := $(wildcard tests/support/*.c)
+CRITERION  := -lcriterion
+ifeq ($(SAN),thread) # which Criterion's own processes do not survive
+TEST_LIB   += tests/thread/criterion.c
+CRITERION  :=
+CPPFLAGS   += -Itests/thread -Wno-format-zero-length
+endif
 TEST_BIN   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 UNIT_BIN   := $(filter $(BUILD)/tests/unit/%,$(TEST_BIN))
 TEST_SH    := $(shell find tests -name 'run_*.sh' 2>/dev/null | sort)
@@ -123,7 +129,8 @@ UNITS      := $(patsubst systemd/%.in,$(BUILD)/systemd/%,$(wildcard systemd/*.in
 C_FILES    := $(shell find daemon kernels client tests docs -name '*.[ch]' 2>/dev/null | sort)
 
 .PHONY: all help clean deps test run-tests check unit-tests demo bench lint format install \
-        uninstall fuzz run-fuzz coverage run-coverage gpu-bundle sample tests benches FORCE
+        install-files uninstall fuzz run-fuzz coverage run-coverage gpu-bundle sample tests \
+        benches FORCE
 .SECONDARY:
 
 ## all: build the daemon, the command line tool and the client library (the default)
@@ -201,12 +208,12 @@ $(BUILD)/engram-accel.pc: client/engram-accel.pc.in $(BUILD)/paths
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(call obj,$(TEST_LIB)) $(DAEMON_A) $(KERNEL_A) \
         $(CLI_A) $(CLIENT_A)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) -lcriterion $(BENCH_LIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION) $(BENCH_LIBS)
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(call obj,$(TEST_LIB)) $(DAEMON_A) $(KERNEL_A) $(CLI_A) \
         $(CLIENT_A)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) -lcriterion
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION)
 
 # A fuzz target by itself, and with a main that replays its corpus.
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(DAEMON_A) $(KERNEL_A) $(CLI_A) \
@@ -325,7 +332,8 @@ INSTALLED  := bin/engram-acceld bin/engram-accel include/engram_accel.h lib/libe
               lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
               lib/sysusers.d/engram-accel.conf lib/tmpfiles.d/engram-accel.conf \
               $(foreach page,$(notdir $(MAN)),share/man/man$(subst .,,$(suffix $(page)))/$(page))
-install: all
+install: all install-files
+install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 	install -D -m 755 $(DAEMON) $(TO)/bin/engram-acceld
 	install -D -m 755 $(CLI) $(TO)/bin/engram-accel
 	install -D -m 644 client/engram_accel.h $(TO)/include/engram_accel.h

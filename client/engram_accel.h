@@ -224,7 +224,7 @@ EA_API ea_status ea_knn(ea_client *c, const char *collection, const float *queri
                         const float *threshold, ea_result *out);
 
 /* Scores of each query against every allowed row: scores is q x columns, ids[columns] names them.
- * With a threshold: offsets[q + 1] into ids and scores, best first. */
+ * With a threshold: offsets[q + 1] into ids and scores, best first; columns counts all matches. */
 EA_API ea_status ea_similarity(ea_client *c, const char *collection, const float *queries,
                                uint64_t q, uint32_t dimension, const ea_filter *filter,
                                const float *threshold, ea_result *out);
@@ -274,7 +274,8 @@ EA_API ea_status ea_pump(ea_client *c, int timeout_ms);
 /* Requests without an answer yet. */
 EA_API size_t ea_pending(const ea_client *c);
 
-/* Each fills *request_id (may be NULL). timeout_ms 0: the handle's. */
+/* Each fills *request_id (may be NULL). timeout_ms 0: the handle's. An upsert's result has meta
+ * and, in rows, the collection's rows afterwards. Not connected, a _send connects, which waits. */
 EA_API ea_status ea_ping_send(ea_client *c, ea_callback callback, void *user, uint64_t *request_id);
 EA_API ea_status ea_knn_send(ea_client *c, const char *collection, const float *queries, uint64_t q,
                              uint32_t dimension, uint32_t k, const ea_filter *filter,

@@ -54,10 +54,10 @@ static void lose_protocol(ea_client *c, const char *text)
 
 /* ---- out ---- */
 
-/* The deadline travels as what is left of it. */
+/* The deadline travels as what is left of it. Hello's is the library's own affair. */
 static void stamp_deadline(struct request *r, int64_t *now_ns)
 {
-    if (!r->deadline_ns) return;
+    if (!r->deadline_ns || r->kind == engram_accel_v1_Kind_KIND_HELLO) return;
     if (!*now_ns) *now_ns = ea_now_ns();
     int64_t us = (r->deadline_ns - *now_ns) / 1000;
     ((struct wire_head *)r->head)->deadline_us = us < 1            ? 1

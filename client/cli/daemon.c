@@ -186,11 +186,10 @@ static void stats_print(const ea_stats *s)
         table_cell(t, "%s", o->name);
         table_cell(t, "%s", format_count(&a, o->requests));
         table_cell(t, "%s", format_count(&a, o->errors));
-        table_cell(t, "%s", format_ns(&a, o->requests ? o->total_ns / o->requests : 0));
-        table_cell(t, "%s", format_ns(&a, o->p50_ns));
-        table_cell(t, "%s", format_ns(&a, o->p90_ns));
-        table_cell(t, "%s", format_ns(&a, o->p99_ns));
-        table_cell(t, "%s", format_ns(&a, o->max_ns));
+        const uint64_t times[] = {o->total_ns / (o->requests ? o->requests : 1), o->p50_ns,
+                                  o->p90_ns, o->p99_ns, o->max_ns};
+        for (size_t k = 0; k < sizeof times / sizeof *times; k++) /* a ping is not timed */
+            table_cell(t, "%s", o->total_ns ? format_ns(&a, times[k]) : "-");
     }
     if (s->operation_count) {
         putchar('\n');

@@ -115,6 +115,8 @@ static inline void tile_group(const struct tile_job *job, bool euclidean, size_t
             rows[i] = slice + walk_least(r + i, count - 1) * stride;
         struct tile_sums sums;
         tile_prefetch_some(prefetch);
+        for (size_t q = 0; q < queries; q++)
+            __builtin_prefetch(scores + q * job->scores_stride + r + TILE_LINE_FLOATS, 1);
         job->tile(euclidean, stride, packed, rows, &sums);
         for (size_t q = 0; q < queries; q++)
             tile_write(&sums, q, walk_least(TILE_ROWS, count - r),

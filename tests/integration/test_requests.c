@@ -337,7 +337,7 @@ static uint64_t answers_under(const char *workers, const char *kernels)
     return sum;
 }
 
-Test(requests, the_same_bits_on_every_path, .timeout = 120)
+Test(requests, the_same_bits_on_every_path, .timeout = 600)
 {
     uint64_t want = answers_under("workers.count=1", "kernels=scalar");
     static const char *const workers[] = {"workers.count=1", "workers.count=2", "workers.count=5"};

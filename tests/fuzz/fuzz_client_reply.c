@@ -1,0 +1,121 @@
+/* fuzz_client_reply: what a daemon may send to the client library. Input: bytes of the stream after
+ * Hello. The handle has one request of every kind in flight, with ids 1 to REPLY_REQUESTS in the
+ * order of `kinds`; every result that reaches a callback is read from end to end. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client/client.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const struct {
+    uint8_t kind;
+    struct expectation expect;
+} kinds[] = {
+    {2, {0}},
+    {3, {0}},
+    {4, {0}},
+    {16, {0}},
+    {17, {0}},
+    {18, {0}},
+    {19, {0}},
+    {20, {0}},
+    {21, {0}},
+    {22, {.rows = 3}},
+    {22, {.rows = 3, .by_position = true}},
+    {32, {.queries = 2, .columns_max = UINT64_MAX}},
+    {32, {.queries = 2, .columns_max = 3, .threshold = true}},
+    {32, {.queries = 2, .rows = 5, .columns_max = 5, .inline_rows = true}},
+    {33, {.queries = 2, .columns_max = 3}},
+    {34, {.queries = 2, .rows = 5, .columns_max = 3}},
+    {34, {.queries = 2, .rows = 5, .all_scores = true}},
+    {35, {.rows = 5}},
+    {36, {.dimension = 4}},
+    {36, {.dimension = 0}},
+};
+enum { REPLY_REQUESTS = sizeof kinds / sizeof *kinds };
+
+static unsigned answered;
+static volatile unsigned long sink;
+
+static void read_bytes(const void *data, uint64_t bytes)
+{
+    const unsigned char *at = data;
+    unsigned long sum = 0;
+    for (uint64_t i = 0; data && i < bytes; i++)
+        sum += at[i];
+    sink = sum;
+}
+
+static void walk(ea_client *c, uint64_t id, ea_status st, ea_result *r, void *user)
+{
+    answered++;
+    if (st) {
+        if (r->memory || !ea_error_text(c)) abort();
+        return;
+    }
+    if (r->offsets) {
+        read_bytes(r->offsets, (r->rows + 1) * 8);
+        for (uint64_t i = 0; i < r->rows; i++)
+            for (uint64_t h = r->offsets[i]; h < r->offsets[i + 1]; h++) {
+                read_bytes(r->ids + h, 8);
+                read_bytes(r->scores + h, 4);
+            }
+    } else {
+        read_bytes(r->scores, r->rows * r->columns * 4);
+    }
+    for (uint64_t i = 0; r->counts && i < r->rows; i++)
+        if (r->counts[i]) read_bytes(r->ids + i * r->columns, r->counts[i] * UINT64_C(8));
+    read_bytes(r->vectors, r->rows * r->columns * 4);
+    read_bytes(r->found, r->rows);
+}
+
+static void submit_all(ea_client *c)
+{
+    static union {
+        ea_info info;
+        ea_stats stats;
+        engram_accel_v1_CollectionListReply list;
+        engram_accel_v1_CollectionInfo collection;
+        ea_upsert_counts upsert;
+        uint64_t counts[2];
+    } out;
+    for (size_t i = 0; i < REPLY_REQUESTS; i++) {
+        struct request *r = ea_request_take(c, kinds[i].kind);
+        if (!r) abort();
+        r->expect = kinds[i].expect;
+        r->owner = OWNER_CALLBACK;
+        r->callback = walk;
+        r->out = &out;
+        if (ea_submit(c, r)) abort();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    int pair[2];
+    ea_client *c;
+    if (size > 100000 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair)) return 0;
+    if (ea_open(NULL, &c)) abort();
+    c->fd = pair[0];
+    c->limits.body_bytes_max = 1;
+    answered = 0;
+    submit_all(c);
+    ea_flush(c);
+    /* The daemon says it all, in two pieces, and goes. */
+    size_t first = size ? data[size - 1] % size : 0;
+    ssize_t wrote = write(pair[1], data, first);
+    ea_pump(c, 0);
+    if (c->fd >= 0 && wrote == (ssize_t)first) wrote = write(pair[1], data + first, size - first);
+    (void)wrote;
+    close(pair[1]);
+    while (c->fd >= 0)
+        ea_pump(c, 0);
+    while (ea_pending(c))
+        ea_pump(c, 0);
+    if (answered != REPLY_REQUESTS) abort();
+    ea_close(c);
+    return 0;
+}

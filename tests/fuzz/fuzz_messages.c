@@ -1,0 +1,71 @@
+/* fuzz_messages: a request of any kind from anyone. Input: kind, message length (two bytes),
+ * message, body (the rest, cut to a multiple of 64). Both lie in blocks of exactly their size. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/wire/decode.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Tensors of an accepted request lie in its body, apart from each other, in whatever order. */
+static uint64_t check_tensor(const struct tensor *t, const uint8_t *body, uint64_t body_bytes)
+{
+    uint64_t bytes = t->rows * t->columns * dtype_bytes(t->dtype);
+    if (!bytes) return 0;
+    const uint8_t *at = t->data;
+    if ((uintptr_t)at % 64 || at < body || bytes > body_bytes - (uint64_t)(at - body)) abort();
+    return frame_align(bytes);
+}
+
+static void check_accepted(const struct job *j, const uint8_t *body, uint64_t body_bytes)
+{
+    const struct job_request *q = &j->request;
+    const struct tensor *tensors[] = {&q->ids,     &q->rows,       &q->queries,      &q->offsets,
+                                      &q->weights, &q->filter_ids, &q->filter_bitmap};
+    uint64_t filled = 0;
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        filled += check_tensor(tensors[i], body, body_bytes);
+    if (filled != body_bytes) abort();
+    if (j->operation == OPERATION_UPSERT && q->ids.rows != q->rows.rows) abort();
+    if (j->operation == OPERATION_KNN && (q->k < 1 || q->k > 16384)) abort();
+    if (!memchr(q->collection, 0, sizeof q->collection)) abort();
+    if (q->offsets.dtype == DTYPE_NONE) return;
+    const uint64_t *offsets = q->offsets.data;
+    uint64_t n = q->ids.rows + q->rows.rows; /* one of them is absent */
+    for (uint64_t i = 0; i < q->queries.rows; i++)
+        if (offsets[i] > offsets[i + 1] || offsets[i + 1] > n) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct job j;
+    if (size < 3) return 0;
+    size_t message_bytes = (size_t)data[1] | (size_t)data[2] << 8;
+    size_t left = size - 3;
+    if (message_bytes > left) message_bytes = left;
+    size_t body_bytes = (left - message_bytes) / 64 * 64;
+    struct frame_header h = {
+        .kind = data[0], .message_bytes = (uint32_t)message_bytes, .body_bytes = body_bytes};
+
+    uint8_t *message = malloc(message_bytes + 1), *body = NULL;
+    memcpy(message, data + 3, message_bytes);
+    message = realloc(message, message_bytes ? message_bytes : 1);
+    if (body_bytes) {
+        body = aligned_alloc(64, body_bytes);
+        memcpy(body, data + 3 + message_bytes, body_bytes);
+    }
+    struct failure f = {0};
+    struct hello hello;
+    if (h.kind == OPERATION_HELLO) {
+        enum status st = decode_hello(message, h.message_bytes, &hello, &f);
+        if (st != f.code) abort();
+        if (!st && hello.token_bytes > sizeof hello.token) abort();
+    } else {
+        enum status st = decode_request(&h, message, body, &j);
+        if (st != j.failure.code) abort();
+        if (!st) check_accepted(&j, body, body_bytes);
+    }
+    free(message);
+    free(body);
+    return 0;
+}

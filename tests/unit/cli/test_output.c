@@ -1,0 +1,174 @@
+/* json, table, names: what is printed, byte for byte. */
+#include "client/cli/json.h"
+#include "client/cli/names.h"
+#include "client/cli/table.h"
+
+#include <criterion/criterion.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char *printed;
+static size_t printed_bytes;
+
+static FILE *begin(void)
+{
+    return open_memstream(&printed, &printed_bytes);
+}
+
+static void expect(FILE *out, const char *text)
+{
+    fclose(out);
+    cr_assert_str_eq(printed, text);
+    free(printed);
+}
+
+Test(json, values)
+{
+    struct json j;
+    FILE *out = begin();
+    json_init(&j, out);
+    json_object(&j, NULL);
+    json_u64(&j, "u", UINT64_MAX);
+    json_float(&j, "f", 0.1f);
+    json_float(&j, "n", NAN);
+    json_double(&j, "i", -INFINITY);
+    json_double(&j, "d", 0.1);
+    json_bool(&j, "t", true);
+    json_string(&j, "s", NULL);
+    json_array(&j, "a");
+    json_u64(&j, NULL, 1);
+    json_object(&j, NULL);
+    json_end(&j);
+    json_null(&j, NULL);
+    json_end(&j);
+    json_end(&j);
+    expect(out, "{\"u\":18446744073709551615,\"f\":0.100000001,\"n\":null,\"i\":null,"
+                "\"d\":0.10000000000000001,\"t\":true,\"s\":null,\"a\":[1,{},null]}\n");
+}
+
+Test(json, strings)
+{
+    static const struct {
+        const char *text, *json;
+    } cases[] = {
+        {"a\"b\\c\n\t\x01\x7f", "\"a\\\"b\\\\c\\u000a\\u0009\\u0001\\u007f\"\n"},
+        {"é€😀", "\"é€😀\"\n"},
+        {"\xff\xc0\xaf", "\"\\ufffd\\ufffd\\ufffd\"\n"},            /* never, overlong */
+        {"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"\n"},            /* a surrogate */
+        {"\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"\n"}, /* past U+10FFFF */
+        {"\xe2\x82", "\"\\ufffd\\ufffd\"\n"},                       /* cut */
+        {"\xe0\x80\x80\xf0\x80\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\"\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct json j;
+        FILE *out = begin();
+        json_init(&j, out);
+        json_string(&j, NULL, cases[i].text);
+        expect(out, cases[i].json);
+    }
+}
+
+Test(json, floats_come_back)
+{
+    uint32_t state = 1;
+    for (int i = 0; i < 100000; i++) {
+        char text[64];
+        float value;
+        state = state * 1664525u + 1013904223u;
+        memcpy(&value, &state, 4);
+        if (!isfinite(value)) continue;
+        struct json j;
+        FILE *out = fmemopen(text, sizeof text, "w");
+        json_init(&j, out);
+        json_float(&j, NULL, value);
+        fclose(out);
+        cr_assert_eq(strtof(text, NULL), value, "%s", text);
+    }
+}
+
+Test(table, aligns)
+{
+    static const char *const heads[] = {">id", "name", NULL};
+    struct table *t = table_create(heads);
+    table_cell(t, "%d", 7);
+    table_cell(t, "é");
+    table_cell(t, "%d", 1234);
+    table_cell(t, "a\033[31mb");
+    table_cell(t, "lost"); /* half a row is not printed */
+    FILE *out = begin();
+    table_print(t, out, 0);
+    table_print(t, out, 1);
+    expect(out, "  id  name\n   7  é\n1234  a?[31mb\n\033[1mid  name\033[0m\n");
+    table_destroy(t);
+    table_destroy(NULL);
+    cr_assert_eq(table_width("µs"), 2);
+}
+
+static void write_names(char *path, const char *text)
+{
+    strcpy(path, "/tmp/engram-names-XXXXXX");
+    int fd = mkstemp(path);
+    cr_assert(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+}
+
+Test(names, with_ids_and_by_line)
+{
+    struct names n;
+    char path[64];
+    write_names(path, "18446744073709551615\tlast\n3\tthree\twith tab\r\n3\tagain\n0\tzero");
+    cr_assert(names_open(&n, path), "%s", n.error);
+    cr_assert_str_eq(names_find(&n, UINT64_MAX), "last");
+    cr_assert_str_eq(names_find(&n, 3), "three\twith tab");
+    cr_assert_str_eq(names_find(&n, 0), "zero");
+    cr_assert_null(names_find(&n, 1));
+    names_close(&n);
+    unlink(path);
+
+    write_names(path, "dog\n\ncat\t9\n");
+    cr_assert(names_open(&n, path), "%s", n.error);
+    cr_assert_str_eq(names_find(&n, 0), "dog");
+    cr_assert_str_eq(names_find(&n, 1), "");
+    cr_assert_str_eq(names_find(&n, 2), "cat\t9");
+    cr_assert_null(names_find(&n, 3));
+    names_close(&n);
+    unlink(path);
+
+    write_names(path, "");
+    cr_assert(names_open(&n, path), "%s", n.error);
+    cr_assert_null(names_find(&n, 0));
+    names_close(&n);
+    unlink(path);
+}
+
+Test(names, tells_the_line)
+{
+    struct names n;
+    char path[64], error[128];
+    write_names(path, "1\tone\n2\ttwo\nthree\n");
+    cr_assert_not(names_open(&n, path));
+    snprintf(error, sizeof error, "%s: line 3: expected an id, a TAB and a name", path);
+    cr_assert_str_eq(n.error, error);
+    unlink(path);
+    cr_assert_not(names_open(&n, "/nonexistent"));
+    cr_assert_str_eq(n.error, "/nonexistent: No such file or directory");
+}
+
+Test(names, of_any_length)
+{
+    struct names n;
+    char path[64], *text = malloc(300001);
+    memset(text, 'x', 300000);
+    text[300000] = 0;
+    text[200000] = '\n';
+    write_names(path, text);
+    cr_assert(names_open(&n, path), "%s", n.error);
+    cr_assert_eq(strlen(names_find(&n, 0)), 200000);
+    cr_assert_eq(strlen(names_find(&n, 1)), 99999);
+    names_close(&n);
+    unlink(path);
+    free(text);
+}

@@ -1,0 +1,429 @@
+/* The client against a daemon that is slow, broken, hostile or gone. */
+#include "client/engram_accel.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <criterion/criterion.h>
+
+#include "tests/support/fake_daemon.h"
+
+enum { FRAME_MAX = 1 << 20 };
+
+static struct fake_daemon daemon_;
+static ea_client *client;
+static const float matrix[40] = {1, 2, 3, 4, 5, 6, 7, 8};
+
+#define OK(call) cr_assert_eq((call), EA_OK, "%s", ea_error_text(client))
+
+static void begin(void (*script)(struct fake_daemon *d, int fd), uint32_t timeout_ms)
+{
+    fake_start(&daemon_, script);
+    ea_options o = {.socket_path = daemon_.path, .timeout_ms = timeout_ms};
+    cr_assert_eq(ea_open(&o, &client), EA_OK);
+}
+
+static void end(void)
+{
+    ea_close(client);
+    fake_stop(&daemon_);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static unsigned callbacks, errors;
+static ea_status last_status;
+static void note_callback(ea_client *c, uint64_t id, ea_status st, ea_result *r, void *user)
+{
+    callbacks++;
+    errors += st != EA_OK;
+    last_status = st;
+    if (user) *(uint64_t *)user = id;
+}
+
+TestSuite(faults, .timeout = 120);
+
+/* ---- order and pieces ---- */
+
+static void answer_backwards(struct fake_daemon *d, int fd)
+{
+    struct fake_request *r = calloc(3, sizeof *r);
+    uint8_t *frame = malloc(FRAME_MAX);
+    if (fake_hello(d, fd) && fake_read(fd, &r[0]) && fake_read(fd, &r[1]) && fake_read(fd, &r[2]))
+        for (int i = 2; i >= 0; i--)
+            fake_write(fd, frame, fake_answer(&r[i], frame, FRAME_MAX));
+    while (fake_read(fd, &r[0])) {
+    }
+    for (int i = 0; i < 3; i++)
+        free(r[i].body);
+    free(frame);
+    free(r);
+}
+
+Test(faults, replies_in_any_order)
+{
+    begin(answer_backwards, 5000);
+    uint64_t ids[3], order[3];
+    callbacks = 0;
+    for (int i = 0; i < 3; i++)
+        OK(ea_knn_send(client, "rows", matrix, (uint64_t)i + 1, 4, 3, NULL, NULL, 0, note_callback,
+                       &order[i], &ids[i]));
+    while (ea_pending(client))
+        OK(ea_pump(client, -1));
+    cr_assert_eq(callbacks, 3);
+    cr_assert_arr_eq(order, ids, sizeof ids);
+    end();
+}
+
+/* Every answer in two writes, cut one byte further each time. */
+static void answer_split(struct fake_daemon *d, int fd)
+{
+    struct fake_request *r = calloc(1, sizeof *r);
+    uint8_t *frame = malloc(FRAME_MAX);
+    size_t cut = 1;
+    if (fake_hello(d, fd))
+        while (fake_read(fd, r)) {
+            size_t n = fake_answer(r, frame, FRAME_MAX);
+            size_t first = cut++ % n;
+            if (!fake_write(fd, frame, first)) break;
+            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+            if (!fake_write(fd, frame + first, n - first)) break;
+        }
+    free(r->body);
+    free(frame);
+    free(r);
+}
+
+Test(faults, replies_cut_at_every_byte)
+{
+    begin(answer_split, 5000);
+    ea_result r = {0};
+    for (unsigned i = 0; i < 400; i++) {
+        OK(ea_knn(client, "rows", matrix, 2, 4, 3, NULL, NULL, &r));
+        cr_assert(r.rows == 2 && r.columns == 3 && r.ids[5] == 5 && r.scores[5] == 0.5F);
+        OK(ea_ping(client));
+    }
+    ea_result_free(&r);
+    end();
+}
+
+/* ---- time ---- */
+
+static void answer_nothing(struct fake_daemon *d, int fd)
+{
+    struct fake_request *r = calloc(1, sizeof *r);
+    if (d->argument == 0 || fake_hello(d, fd))
+        while (fake_read(fd, r))
+            if (r->header.kind == OPERATION_CANCEL) d->argument++;
+    free(r->body);
+    free(r);
+}
+
+Test(faults, nobody_answers)
+{
+    daemon_.argument = 1;
+    begin(answer_nothing, 60);
+    double start = now();
+    cr_assert_eq(ea_ping(client), EA_DEADLINE_EXCEEDED);
+    double took = now() - start;
+    cr_assert(took > 0.05 && took < 2.0, "%f", took);
+    cr_assert(ea_error_retryable(client));
+    cr_assert_neq(ea_fd(client), -1, "the connection stays");
+    callbacks = 0;
+    OK(ea_knn_send(client, "rows", matrix, 1, 4, 1, NULL, NULL, 30, note_callback, NULL, NULL));
+    while (ea_pending(client))
+        OK(ea_pump(client, -1));
+    cr_assert_eq(last_status, EA_DEADLINE_EXCEEDED);
+    cr_assert_eq(callbacks, 1);
+    ea_set_timeout(client, 5);
+    unsigned lost = 0;
+    for (unsigned i = 0; i < 300; i++) { /* a daemon that never answers is given up at last */
+        cr_assert_eq(ea_ping(client), EA_DEADLINE_EXCEEDED);
+        lost += ea_fd(client) < 0;
+    }
+    cr_assert(lost >= 1);
+    end();
+    cr_assert(daemon_.argument > 2, "cancels were sent");
+}
+
+Test(faults, nobody_says_hello)
+{
+    daemon_.argument = 0;
+    fake_start(&daemon_, answer_nothing);
+    ea_options o = {.socket_path = daemon_.path, .connect_timeout_ms = 50};
+    cr_assert_eq(ea_open(&o, &client), EA_OK);
+    cr_assert_eq(ea_ping(client), EA_UNAVAILABLE);
+    cr_assert(strstr(ea_error_text(client), "no Hello"));
+    end();
+}
+
+/* Too late: the answer to request n comes with that to n + 1. */
+static void answer_late(struct fake_daemon *d, int fd)
+{
+    struct fake_request *r = calloc(2, sizeof *r);
+    uint8_t *frame = malloc(FRAME_MAX);
+    if (fake_hello(d, fd) && fake_read(fd, &r[0]) && fake_read(fd, &r[1])) {
+        /* r[1] is the Cancel. First its answer, then the late one. */
+        fake_write(fd, frame, fake_answer(&r[1], frame, FRAME_MAX));
+        fake_write(fd, frame, fake_answer(&r[0], frame, FRAME_MAX));
+        while (fake_read(fd, &r[1]))
+            if (!fake_write(fd, frame, fake_answer(&r[1], frame, FRAME_MAX))) break;
+    }
+    free(r[0].body);
+    free(r[1].body);
+    free(frame);
+    free(r);
+}
+
+Test(faults, late_answers_are_dropped)
+{
+    begin(answer_late, 40);
+    ea_result r = {0};
+    cr_assert_eq(ea_knn(client, "rows", matrix, 5, 4, 3, NULL, NULL, &r), EA_DEADLINE_EXCEEDED);
+    cr_assert_null(r.memory);
+    ea_set_timeout(client, 5000);
+    OK(ea_ping(client));
+    OK(ea_knn(client, "rows", matrix, 2, 4, 3, NULL, NULL, &r));
+    cr_assert_eq(r.rows, 2);
+    cr_assert_eq(atomic_load(&daemon_.connections), 1);
+    ea_result_free(&r);
+    end();
+}
+
+static void answer_half_a_body(struct fake_daemon *d, int fd)
+{
+    struct fake_request *r = calloc(1, sizeof *r);
+    uint8_t *frame = malloc(FRAME_MAX);
+    if (fake_hello(d, fd) && fake_read(fd, r)) {
+        size_t n = fake_answer(r, frame, FRAME_MAX);
+        fake_write(fd, frame, n - 64);
+        if (d->argument) { /* the rest when the client has given up */
+            nanosleep(&(struct timespec){.tv_nsec = 150000000}, NULL);
+            fake_write(fd, frame + n - 64, 64);
+            while (fake_read(fd, r))
+                if (!fake_write(fd, frame, fake_answer(r, frame, FRAME_MAX))) break;
+        }
+    }
+    free(r->body);
+    free(frame);
+    free(r);
+}
+
+Test(faults, deadline_in_the_middle_of_a_body)
+{
+    daemon_.argument = 1;
+    begin(answer_half_a_body, 40);
+    ea_result r = {0};
+    cr_assert_eq(ea_knn(client, "rows", matrix, 5, 4, 3, NULL, NULL, &r), EA_DEADLINE_EXCEEDED);
+    ea_set_timeout(client, 5000);
+    OK(ea_knn(client, "rows", matrix, 2, 4, 3, NULL, NULL, &r));
+    cr_assert_eq(atomic_load(&daemon_.connections), 1);
+    ea_result_free(&r);
+    end();
+}
+
+Test(faults, connection_lost_in_the_middle_of_a_body)
+{
+    begin(answer_half_a_body, 5000);
+    ea_result r = {0};
+    cr_assert_eq(ea_knn(client, "rows", matrix, 5, 4, 3, NULL, NULL, &r), EA_UNAVAILABLE);
+    cr_assert(strstr(ea_error_text(client), "closed"));
+    cr_assert_null(r.memory);
+    cr_assert_eq(atomic_load(&daemon_.connections), 2, "it was repeated once");
+    end();
+}
+
+/* Stops reading in the middle of a request. */
+static void read_nothing(struct fake_daemon *d, int fd)
+{
+    if (fake_hello(d, fd))
+        while (!atomic_load(&d->stopping))
+            nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
+
+Test(faults, half_a_request_costs_the_connection)
+{
+    begin(read_nothing, 50);
+    enum { N = 4000, D = 256 };
+    float *rows = calloc((size_t)N * D, 4);
+    callbacks = 0;
+    OK(ea_ping_send(client, note_callback, NULL, NULL));
+    ea_result r = {0};
+    cr_assert_eq(ea_knn(client, "rows", rows, N, D, 1, NULL, NULL, &r), EA_DEADLINE_EXCEEDED);
+    cr_assert_eq(ea_fd(client), -1);
+    ea_pump(client, 0);
+    cr_assert_eq(callbacks, 1);
+    free(rows);
+    atomic_store(&daemon_.stopping, true);
+    end();
+}
+
+/* ---- gone and back ---- */
+
+Test(faults, nobody_there)
+{
+    ea_options o = {.socket_path = "/tmp/engram-nobody.sock"};
+    cr_assert_eq(ea_open(&o, &client), EA_OK);
+    double start = now();
+    cr_assert_eq(ea_ping(client), EA_UNAVAILABLE);
+    cr_assert(now() - start < 0.5);
+    cr_assert(ea_error_retryable(client));
+    cr_assert(strstr(ea_error_text(client), "/tmp/engram-nobody.sock"));
+    cr_assert_eq(ea_ping_send(client, note_callback, NULL, NULL), EA_UNAVAILABLE);
+    cr_assert_eq(ea_pending(client), 0);
+    ea_close(client);
+    o = (ea_options){.tcp_host = "127.0.0.1", .tcp_port = 1};
+    cr_assert_eq(ea_open(&o, &client), EA_OK);
+    cr_assert_eq(ea_ping(client), EA_UNAVAILABLE);
+    ea_close(client);
+    o.tcp_host = "not a host";
+    cr_assert_eq(ea_open(&o, &client), EA_OK);
+    cr_assert_eq(ea_ping(client), EA_UNAVAILABLE);
+    ea_close(client);
+}
+
+/* Serves `argument` requests, then closes. */
+static void serve_some(struct fake_daemon *d, int fd)
+{
+    struct fake_request *r = calloc(1, sizeof *r);
+    uint8_t *frame = malloc(FRAME_MAX);
+    if (fake_hello(d, fd))
+        for (unsigned i = 0; i < d->argument && fake_read(fd, r); i++)
+            if (!fake_write(fd, frame, fake_answer(r, frame, FRAME_MAX))) break;
+    free(r->body);
+    free(frame);
+    free(r);
+}
+
+Test(faults, a_restart_is_survived)
+{
+    daemon_.argument = 1;
+    begin(serve_some, 5000);
+    for (unsigned i = 0; i < 5; i++)
+        OK(ea_ping(client)); /* each finds a dead connection */
+    cr_assert_eq(atomic_load(&daemon_.connections), 5);
+    cr_assert_eq(ea_instance(client), 1);
+    fake_stop(&daemon_);
+    cr_assert_eq(ea_ping(client), EA_UNAVAILABLE);
+    daemon_.instance = 2;
+    daemon_.argument = 2;
+    fake_restart(&daemon_);
+    OK(ea_ping(client));
+    cr_assert_eq(ea_instance(client), 2);
+    /* The connection has one request left; create is sent on it, drop on the next. */
+    OK(ea_collection_create(client, "rows", 4, EA_DOT, NULL));
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    OK(ea_collection_drop(client, "rows"));
+    end();
+}
+
+static void close_after_reading(struct fake_daemon *d, int fd)
+{
+    struct fake_request *r = calloc(1, sizeof *r);
+    if (fake_hello(d, fd)) fake_read(fd, r);
+    free(r->body);
+    free(r);
+}
+
+Test(faults, what_cannot_be_repeated_is_not)
+{
+    begin(close_after_reading, 5000);
+    cr_assert_eq(ea_collection_create(client, "rows", 4, EA_DOT, NULL), EA_UNAVAILABLE);
+    cr_assert_eq(atomic_load(&daemon_.connections), 1);
+    cr_assert_eq(ea_ping(client), EA_UNAVAILABLE);
+    cr_assert_eq(atomic_load(&daemon_.connections), 3, "a ping is repeated once, not for ever");
+    callbacks = errors = 0;
+    for (int i = 0; i < 4; i++)
+        OK(ea_ping_send(client, note_callback, NULL, NULL));
+    ea_status st = EA_OK;
+    while (ea_pending(client))
+        st = ea_pump(client, -1);
+    cr_assert_eq(st, EA_UNAVAILABLE);
+    cr_assert(callbacks == 4 && errors == 4);
+    cr_assert_eq(last_status, EA_UNAVAILABLE);
+    end();
+}
+
+/* Answers two uploads, then restarts as somebody else. */
+static void forget(struct fake_daemon *d, int fd)
+{
+    d->argument = 2;
+    serve_some(d, fd);
+    d->instance++;
+}
+
+Test(faults, a_restart_within_an_upload_is_told)
+{
+    enum { N = 40000, D = 256 };
+    begin(forget, 20000);
+    float *rows = calloc((size_t)N * D, 4);
+    uint64_t *ids = calloc(N, 8);
+    ea_upsert_counts counts;
+    cr_assert_eq(ea_upsert(client, "rows", ids, rows, N, D, NULL, NULL, &counts), EA_UNAVAILABLE);
+    cr_assert(strstr(ea_error_text(client), "restarted"), "%s", ea_error_text(client));
+    free(rows);
+    free(ids);
+    end();
+}
+
+/* Serves three requests a connection: an upload finds its way. */
+Test(faults, an_upload_survives_a_lost_connection)
+{
+    enum { N = 20000, D = 256 };
+    daemon_.argument = 3;
+    begin(serve_some, 20000);
+    float *rows = calloc((size_t)N * D, 4);
+    uint64_t *ids = calloc(N, 8);
+    ea_upsert_counts counts;
+    OK(ea_upsert(client, "rows", ids, rows, N, D, NULL, NULL, &counts));
+    cr_assert(counts.inserted >= N);
+    free(rows);
+    free(ids);
+    end();
+}
+
+Test(faults, room_for_two)
+{
+    daemon_.in_flight_max = 2;
+    begin(fake_serve, 5000);
+    callbacks = errors = 0;
+    for (int i = 0; i < 200; i++)
+        OK(ea_ping_send(client, note_callback, NULL, NULL));
+    while (ea_pending(client))
+        OK(ea_pump(client, -1));
+    cr_assert(callbacks == 200 && errors == 0);
+    end();
+}
+
+/* ---- signals ---- */
+
+static void on_alarm(int number) {}
+
+Test(faults, signals_change_nothing)
+{
+    struct sigaction a = {.sa_handler = on_alarm};
+    sigaction(SIGALRM, &a, NULL);
+    struct itimerval every = {{0, 500}, {0, 500}};
+    setitimer(ITIMER_REAL, &every, NULL);
+    begin(fake_serve, 10000);
+    float *rows = calloc(2000, 1024);
+    uint64_t *ids = calloc(2000, 8);
+    for (int i = 0; i < 20; i++) {
+        OK(ea_upsert(client, "rows", ids, rows, 2000, 256, NULL, NULL, NULL));
+        OK(ea_ping(client));
+    }
+    setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+    free(rows);
+    free(ids);
+    end();
+}
