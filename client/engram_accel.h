@@ -60,21 +60,27 @@ typedef enum ea_metric {
     EA_SQUARED_EUCLIDEAN = 3 /* lower is nearer */
 } ea_metric;
 
-typedef enum ea_backend { EA_BACKEND_NONE, EA_BACKEND_CPU, EA_BACKEND_GPU, EA_BACKEND_BOTH } ea_backend;
+typedef enum ea_backend {
+    EA_BACKEND_NONE,
+    EA_BACKEND_CPU,
+    EA_BACKEND_GPU,
+    EA_BACKEND_BOTH
+} ea_backend;
 
 typedef struct ea_client ea_client;
 
 /* Zero every field you do not set. */
 typedef struct ea_options {
-    const char *socket_path; /* Unix socket; NULL and no host: /run/engram-accel/engram-accel.sock */
-    const char *tcp_host;    /* used when set; numeric or a name */
+    const char
+        *socket_path;     /* Unix socket; NULL and no host: /run/engram-accel/engram-accel.sock */
+    const char *tcp_host; /* used when set; numeric or a name */
     uint16_t tcp_port;
     const char *space;       /* NULL: "default" */
     const char *client_name; /* shown in the daemon's log; NULL: "libengram_accel" */
     const void *token;       /* credentials, when the daemon asks for them; up to 255 bytes */
     size_t token_bytes;
     uint32_t connect_timeout_ms; /* 0: 1000 */
-    uint32_t timeout_ms;         /* of each blocking call, and its deadline at the daemon; 0: none */
+    uint32_t timeout_ms; /* of each blocking call, and its deadline at the daemon; 0: none */
 } ea_options;
 
 /* Never touches the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
@@ -113,7 +119,7 @@ EA_API const char *ea_reason_name(uint32_t reason);     /* "gpu_absent" */
 /* Result of a call that returns tensors. Zero it before first use; a call frees what it held. */
 typedef struct ea_result {
     ea_meta meta;
-    uint64_t rows, columns;  /* of scores: queries x columns (see each call) */
+    uint64_t rows, columns; /* of scores: queries x columns (see each call) */
     const float *scores;
     const uint64_t *ids;
     const uint32_t *counts;  /* kNN, candidates with k: hits of each query */
@@ -193,8 +199,8 @@ typedef bool (*ea_progress)(uint64_t rows_done, uint64_t rows_total, void *user)
 /* rows: n x dimension. Larger than one request: sent as several, pipelined; then a failure leaves
  * the requests before it applied, and says how many rows in *out (out may be NULL). */
 EA_API ea_status ea_upsert(ea_client *c, const char *collection, const uint64_t *ids,
-                           const float *rows, uint64_t n, uint32_t dimension,
-                           ea_progress progress, void *user, ea_upsert_counts *out);
+                           const float *rows, uint64_t n, uint32_t dimension, ea_progress progress,
+                           void *user, ea_upsert_counts *out);
 /* Unknown ids are counted in *missing. */
 EA_API ea_status ea_delete(ea_client *c, const char *collection, const uint64_t *ids, uint64_t n,
                            uint64_t *deleted, uint64_t *missing);
@@ -230,8 +236,8 @@ EA_API ea_status ea_similarity(ea_client *c, const char *collection, const float
                                const float *threshold, ea_result *out);
 /* The same against rows sent along: n x dimension. ids is NULL without a threshold. */
 EA_API ea_status ea_similarity_inline(ea_client *c, ea_metric metric, const float *queries,
-                                      uint64_t q, const float *rows, uint64_t n,
-                                      uint32_t dimension, const float *threshold, ea_result *out);
+                                      uint64_t q, const float *rows, uint64_t n, uint32_t dimension,
+                                      const float *threshold, ea_result *out);
 
 /* Query i against candidates[offsets[i] .. offsets[i + 1]) by id; offsets has q + 1 places, NULL
  * when q = 1. metric 0: the collection's. k = 0: all scores, in order (scores is n x 1); else as

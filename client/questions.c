@@ -201,7 +201,7 @@ static ea_status call_into(ea_client *c, struct request *r, uint64_t columns, fl
         st =
             ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_SHAPE,
                     "dimension: %" PRIu64 ", the collection has %" PRIu64, columns, result.columns);
-    if (!st && result.vectors)
+    if (!st && out && result.vectors)
         memcpy(out, result.vectors, result.rows * result.columns * sizeof *out);
     ea_result_free(&result);
     return st;

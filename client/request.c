@@ -271,14 +271,14 @@ void ea_complete(ea_client *c, struct request *r)
     }
 }
 
-/* Leaves something in r's place that the late reply can belong to. */
-static bool leave_placeholder(ea_client *c, const struct request *r)
+/* Leaves something in an ended request's place that the late reply can belong to. */
+static bool leave_placeholder(ea_client *c, uint8_t kind, uint64_t id)
 {
     if (c->abandoned_count >= EA_ABANDONED_MAX) return false;
-    struct request *late = ea_request_take(c, r->kind);
+    struct request *late = ea_request_take(c, kind);
     if (!late) return false;
     late->owner = OWNER_LIBRARY;
-    late->id = r->id;
+    late->id = id;
     late->begun = late->sent = true;
     pending_add(c, late);
     c->in_flight++;
@@ -300,9 +300,11 @@ void ea_abandon(ea_client *c, struct request *r)
         return;
     }
     bool kept = r->sent;
+    uint8_t kind = r->kind;
+    uint64_t id = r->id;
     ea_complete(c, r);
-    if (kept && leave_placeholder(c, r)) {
-        ea_submit_cancel(c, r->id);
+    if (kept && leave_placeholder(c, kind, id)) {
+        ea_submit_cancel(c, id);
         return;
     }
     /* Half a frame is out and its arrays are the caller's again, or the daemon has left too many

@@ -19,6 +19,10 @@
 
 enum { HOUSEKEEPING_MS = 100, TRIM_EVERY = 10 };
 
+/* Of the memory bound, for receive buffers and small replies alone: a sixteenth, but no more than
+ * this. Without it whoever fills the memory also makes the daemon deaf to those who would drop. */
+enum { RESERVE_SHARE = 16, RESERVE_BYTES_MAX = 256 << 20 };
+
 enum stop_request { STOP_NONE, STOP_DRAIN, STOP_NOW };
 
 struct engine {
@@ -216,6 +220,8 @@ static enum status build_rooms(struct engine *e, struct failure *f)
         return failure_set(f, st, DETAIL_MEMORY, "memory.max_mib: cannot map %llu MiB",
                            (unsigned long long)(memory_bytes(&e->config) >> 20));
     heap_limit_cache(p->heap, e->config.cache_mib_max << 20);
+    uint64_t reserve = memory_bytes(&e->config) / RESERVE_SHARE;
+    heap_reserve(p->heap, reserve < RESERVE_BYTES_MAX ? reserve : RESERVE_BYTES_MAX, RECEIVE_BYTES);
     st = store_create(p->heap, p->kernels, &p->store);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for the store");
     p->worker_count = e->config.worker_count ? e->config.worker_count : workers_usable_processors();

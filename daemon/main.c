@@ -73,12 +73,16 @@ static error_t parse(int key, char *value, struct argp_state *state)
 }
 
 static const struct argp parser = {
-    options, parse, NULL,
+    options,
+    parse,
+    NULL,
     "Keeps vectors resident and answers similarity and kNN requests over a socket.\v"
     "SIGTERM finishes accepted requests and stops; a second one stops at once. SIGHUP re-reads "
     "the live settings. Exit codes: 0 stopped as asked, 1 could not start, 2 wrong option or "
     "setting.",
-    NULL, NULL, NULL};
+    NULL,
+    NULL,
+    NULL};
 
 /* File first, then the command line. What is wrong is on stderr. */
 static bool read_settings(struct arguments *a, struct config *c)
@@ -109,7 +113,8 @@ static void raise_descriptor_limit(const struct config *c)
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit)) return;
     limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= c->connection_max + 64ull) return;
+    if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= c->connection_max + 64ull)
+        return;
     log_warning("limits.connections is %u, but only %llu descriptors may be open",
                 c->connection_max, (unsigned long long)limit.rlim_cur);
 }

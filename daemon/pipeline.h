@@ -26,12 +26,12 @@ struct pipeline {
 
     struct job *jobs; /* job_max; the first is never used and keeps the table alive */
     struct job *free_jobs;
-    uint32_t fresh_jobs; /* jobs[fresh..] were never used */
+    uint32_t fresh_jobs;   /* jobs[fresh..] were never used */
     struct job *in_flight; /* uthash, by key */
     struct queue queue;
-    uint32_t running;     /* submitted and not yet done */
+    uint32_t running; /* submitted and not yet done */
     uint32_t running_max;
-    uint32_t job_count;   /* taken */
+    uint32_t job_count; /* taken */
 
     struct stats stats;
     uint64_t instance; /* random at each start */

@@ -89,20 +89,20 @@ struct tensor {
 /* Decoded and shape-checked by wire/decode: dtypes are right, columns agree with each other,
  * tensors lie inside the body. Against the collection it is checked when that is looked up. */
 struct job_request {
-    char collection[65];       /* "" where the request names none */
-    struct tensor ids;         /* upsert, delete, fetch, score, weighted average */
-    struct tensor rows;        /* upsert; inline rows of similarity, score, norms, average */
+    char collection[65]; /* "" where the request names none */
+    struct tensor ids;   /* upsert, delete, fetch, score, weighted average */
+    struct tensor rows;  /* upsert; inline rows of similarity, score, norms, average */
     struct tensor queries;
-    struct tensor offsets;     /* score; absent: one list of everything */
+    struct tensor offsets; /* score; absent: one list of everything */
     struct tensor weights;
     struct tensor filter_ids;
     struct tensor filter_bitmap;
     uint64_t filter_bitmap_first;
-    uint64_t offset, limit;    /* fetch by position */
+    uint64_t offset, limit; /* fetch by position */
     uint64_t cancel_request_id;
     uint32_t k;
-    uint32_t dimension;        /* create */
-    uint32_t metric;           /* create; of inline rows; 0: the collection's */
+    uint32_t dimension; /* create */
+    uint32_t metric;    /* create; of inline rows; 0: the collection's */
     float threshold;
     bool has_threshold;
 };

@@ -15,8 +15,7 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_D
 /* "error", "warning", "info", "debug"; false (and no change) for another name. */
 bool log_set_level_name(const char *name);
 
-void log_write(enum log_level level, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 extern enum log_level log_level_now;
 

@@ -4,8 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum status failure_set(struct failure *f, enum status code, enum detail detail,
-                        const char *format, ...)
+enum status failure_set(struct failure *f, enum status code, enum detail detail, const char *format,
+                        ...)
 {
     if (!f) return code;
     f->code = code;

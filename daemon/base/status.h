@@ -35,9 +35,9 @@ enum detail {
     DETAIL_MESSAGE_TOO_LARGE = 3,
     DETAIL_BODY_TOO_LARGE = 4,
     DETAIL_REPLY_TOO_LARGE = 5,
-    DETAIL_BAD_MESSAGE = 6,     /* the bytes do not decode */
-    DETAIL_BAD_SHAPE = 7,       /* a tensor's dtype, rows or columns are wrong */
-    DETAIL_BODY_MISMATCH = 8,   /* the tensors do not fill the body */
+    DETAIL_BAD_MESSAGE = 6,   /* the bytes do not decode */
+    DETAIL_BAD_SHAPE = 7,     /* a tensor's dtype, rows or columns are wrong */
+    DETAIL_BODY_MISMATCH = 8, /* the tensors do not fill the body */
     DETAIL_UNKNOWN_KIND = 9,
     DETAIL_HELLO_REQUIRED = 10, /* first frame was not Hello, or a second Hello */
     DETAIL_BAD_SPACE = 11,
@@ -54,9 +54,9 @@ enum detail {
     DETAIL_UNKNOWN_ID = 22,
     DETAIL_BAD_OFFSETS = 23,
     DETAIL_BAD_FILTER = 24,
-    DETAIL_MEMORY = 25,         /* the daemon's memory bound is reached */
+    DETAIL_MEMORY = 25, /* the daemon's memory bound is reached */
     DETAIL_QUEUE_FULL = 26,
-    DETAIL_CONNECTIONS = 27,    /* the connection bound is reached */
+    DETAIL_CONNECTIONS = 27, /* the connection bound is reached */
     DETAIL_SHUTTING_DOWN = 28,
     DETAIL_REQUEST_ID_IN_USE = 29,
     DETAIL_CANCELLED_BY_CLIENT = 30,
@@ -64,7 +64,7 @@ enum detail {
     DETAIL_TOO_MANY_ROWS = 32,
     DETAIL_BAD_THRESHOLD = 33,
     DETAIL_BAD_FLAGS = 34,
-    DETAIL_SYSTEM = 35,         /* a system call failed; the text says which */
+    DETAIL_SYSTEM = 35, /* a system call failed; the text says which */
 };
 
 /* What went wrong, in words a caller can act on. Text never names another space. */
@@ -76,8 +76,8 @@ struct failure {
 };
 
 /* Fills f (f may be NULL) and returns code, so that a leaf can `return failure_set(...)`. */
-enum status failure_set(struct failure *f, enum status code, enum detail detail,
-                        const char *format, ...) __attribute__((format(printf, 4, 5)));
+enum status failure_set(struct failure *f, enum status code, enum detail detail, const char *format,
+                        ...) __attribute__((format(printf, 4, 5)));
 
 /* "INVALID_ARGUMENT"; "?" for a number outside the list. */
 const char *status_name(enum status code);

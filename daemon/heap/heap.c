@@ -45,7 +45,8 @@ struct heap {
     struct buddy buddy;
     struct heap_usage usage;
     uint64_t cache_bytes_max;
-    uint64_t bytes_releasing; /* holes being punched outside the lock */
+    uint64_t reserve_bytes, small_bytes_max; /* heap_reserve */
+    uint64_t bytes_releasing;                /* holes being punched outside the lock */
     uint32_t class_head[BUDDY_ORDERS];
     uint32_t age_head, age_tail;
 };
@@ -245,8 +246,8 @@ static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, bool f
     uint64_t total = touched > bytes ? touched : bytes;
     *clear_bytes = clear ? touched : 0;
 
-    while (total > u->bytes_max ||
-           u->bytes_used + u->bytes_cached + h->bytes_releasing > u->bytes_max - total) {
+    uint64_t bound = u->bytes_max - (bytes > h->small_bytes_max ? h->reserve_bytes : 0);
+    while (total > bound || u->bytes_used + u->bytes_cached + h->bytes_releasing > bound - total) {
         if (release_something(h)) continue;
         if (unit != NONE) {
             /* It may be the block itself that is too large. */
@@ -346,6 +347,14 @@ void heap_trim(struct heap *h, uint64_t keep_bytes)
 {
     pthread_mutex_lock(&h->lock);
     trim(h, keep_bytes);
+    pthread_mutex_unlock(&h->lock);
+}
+
+void heap_reserve(struct heap *h, uint64_t bytes, uint64_t block_bytes_max)
+{
+    pthread_mutex_lock(&h->lock);
+    h->reserve_bytes = bytes < h->usage.bytes_max ? bytes : h->usage.bytes_max;
+    h->small_bytes_max = block_bytes_max;
     pthread_mutex_unlock(&h->lock);
 }
 

@@ -54,6 +54,10 @@ void heap_release(struct heap *h, struct heap_block *b);
 /* Returns cached memory to the system until at most keep_bytes stay cached. Costs system calls. */
 void heap_trim(struct heap *h, uint64_t keep_bytes);
 
+/* Blocks larger than block_bytes_max leave this much of the bound to smaller ones, so that large
+ * requests cannot silence small ones. Nothing is reserved at first. */
+void heap_reserve(struct heap *h, uint64_t bytes, uint64_t block_bytes_max);
+
 /* At most this many bytes stay cached from now on; 64 MiB at first. */
 void heap_limit_cache(struct heap *h, uint64_t bytes_max);
 

@@ -11,9 +11,9 @@ struct output_page;
 struct span;
 
 enum {
-    RECEIVE_BYTES = 131072,        /* one receive buffer: any header and message fits */
-    OUTPUT_HIGH_WATER = 1 << 20,   /* reading stops while this much output waits */
-    CONNECTION_LINGER_MS = 1000,   /* after a refusal, for the client to read it */
+    RECEIVE_BYTES = 131072,      /* one receive buffer: any header and message fits */
+    OUTPUT_HIGH_WATER = 1 << 20, /* reading stops while this much output waits */
+    CONNECTION_LINGER_MS = 1000, /* after a refusal, for the client to read it */
 };
 
 struct connection {
@@ -26,12 +26,12 @@ struct connection {
     struct net *net;
     uint64_t id;
     uint32_t slot;
-    bool closing;     /* uv_close called */
+    bool closing; /* uv_close called */
     bool reading;
-    bool paused;      /* has bytes it may not take yet */
-    bool finishing;   /* no more input is looked at; closes when output is written */
+    bool paused;    /* has bytes it may not take yet */
+    bool finishing; /* no more input is looked at; closes when output is written */
     bool is_dirty;
-    bool greeted;     /* Hello was answered */
+    bool greeted; /* Hello was answered */
     bool in_receive;
 
     struct space *space; /* after Hello; the pipeline's */
@@ -45,7 +45,7 @@ struct connection {
     struct frame_header header;
     struct body *direct; /* a large body on its way; its message stays at begin */
     uint64_t direct_filled;
-    uint64_t discard;    /* bytes of a refused body still to come */
+    uint64_t discard; /* bytes of a refused body still to come */
     uint64_t opened_ns, frame_started_ns, finishing_ns;
 
     /* output */

@@ -9,8 +9,6 @@
 #include "daemon/net/connection.h"
 #include "daemon/net/listener.h"
 
-enum { SWEEP_MS = 100 };
-
 static void drop(struct connection *c, const char *why)
 {
     log_info("net: closing a connection of %s: %s", c->peer, why);
@@ -24,7 +22,7 @@ static void watch(struct connection *c, uint64_t now_ns)
     const struct config *cfg = c->net->config;
     if (c->finishing && now_ns - c->finishing_ns > (uint64_t)CONNECTION_LINGER_MS * 1000000) {
         connection_close(c);
-    } else if (!c->greeted && now_ns - c->opened_ns > (uint64_t)cfg->handshake_ms_max * 1000000) {
+    } else if (!c->greeted && now_ns - c->opened_ns > net_allowance_ns(cfg->handshake_ms_max)) {
         drop(c, "no Hello in time (limits.handshake_ms)");
     } else if (receive_stalled(c, now_ns)) {
         drop(c, "half a request and no more (limits.stall_ms)");

@@ -71,6 +71,15 @@ struct net {
     unsigned char scrap[65536]; /* where unwanted bytes go */
 };
 
+/* How often connections are watched. */
+enum { SWEEP_MS = 100 };
+
+/* A limit for watching: net.now_ns may lie a sweep back, and nobody is cut off early. */
+static inline uint64_t net_allowance_ns(uint64_t limit_ms)
+{
+    return (limit_ms + SWEEP_MS) * 1000000;
+}
+
 /* config and events stay the caller's; config's live keys may change. */
 enum status net_init(struct net *n, uv_loop_t *loop, struct heap *heap, const struct config *config,
                      const struct net_events *events);

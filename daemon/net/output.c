@@ -232,8 +232,8 @@ bool output_stalled(struct connection *c, uint64_t now_ns)
         c->output_left = left;
         c->output_progress_ns = now_ns;
     }
-    uint64_t allowance_ns = (uint64_t)c->net->config->stall_ms_max * 1000000;
-    return now_ns > c->output_progress_ns && now_ns - c->output_progress_ns > allowance_ns;
+    return now_ns > c->output_progress_ns &&
+           now_ns - c->output_progress_ns > net_allowance_ns(c->net->config->stall_ms_max);
 }
 
 void output_relax(struct connection *c)

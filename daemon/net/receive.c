@@ -11,7 +11,7 @@ static uint64_t frame_allowance_ns(const struct connection *c)
 {
     uint64_t ms = c->net->config->stall_ms_max;
     if (c->has_header || c->discard) ms += c->header.body_bytes / 1024;
-    return ms * 1000000;
+    return net_allowance_ns(ms);
 }
 
 bool receive_allowed(const struct connection *c)

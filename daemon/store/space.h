@@ -21,9 +21,9 @@ struct store;
 struct space {
     char name[SPACE_NAME_MAX + 1];
     uint32_t number; /* >= 1, never reused: the heap's owner */
-    uint32_t users; /* connections and jobs that point here */
+    uint32_t users;  /* connections and jobs that point here */
     uint64_t collection_count;
-    uint64_t row_count; /* writers on any thread: read it with space_row_count */
+    uint64_t row_count;             /* writers on any thread: read it with space_row_count */
     struct collection *collections; /* uthash, by name; store_ functions only */
     struct space *hh_next;          /* the store's list */
 };

@@ -11,12 +11,12 @@
 /* One tensor field of a message. Lists of these stand in body order. */
 struct body_field {
     const char *name;
-    bool present;                      /* has_... */
+    bool present; /* has_... */
     bool required;
     enum dtype dtype;
-    bool matrix;                       /* columns are a dimension; otherwise exactly 1 */
+    bool matrix; /* columns are a dimension; otherwise exactly 1 */
     const engram_accel_v1_Tensor *wire;
-    struct tensor *out;                /* dtype NONE when absent */
+    struct tensor *out; /* dtype NONE when absent */
 };
 
 /* Places every tensor and sees that together they fill the body exactly. body may be NULL when

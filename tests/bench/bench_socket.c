@@ -428,8 +428,9 @@ int main(int argc, char **argv)
         {"seconds", 's', "N", 0, "Length of the 16-connections run (60)", 0},
         {0},
     };
-    argp_parse(&(struct argp){list, parse, NULL, "Measures the daemon's sockets.", NULL, NULL, NULL},
-               argc, argv, 0, NULL, NULL);
+    argp_parse(
+        &(struct argp){list, parse, NULL, "Measures the daemon's sockets.", NULL, NULL, NULL}, argc,
+        argv, 0, NULL, NULL);
     bench_round_trips();
     bench_upload();
     bench_memory();

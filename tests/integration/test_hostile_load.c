@@ -9,6 +9,7 @@
 #include "daemon/base/job.h"
 #include "tests/support/reference.h"
 #include "tests/support/scene.h"
+#include "tests/support/sets.h"
 
 static ea_client *open_client(const struct scene *s, const char *space)
 {
@@ -236,5 +237,85 @@ Test(hostile_load, a_storm_of_cancels)
     }
     expect_alive(fd);
     close(fd);
+    scene_close(&s);
+}
+
+/* Large bodies that are announced and never sent reserve no more than leaves others a voice. */
+Test(hostile_load, announced_bodies_do_not_starve_others)
+{
+    enum { COUNT = 48 };
+    struct scene s;
+    scene_open(&s, (const char *[]){"memory.max_mib=64", "limits.request_body_mib=16", NULL});
+    int fds[COUNT];
+    uint8_t header[FRAME_ALIGN * 4] = {0};
+    for (int i = 0; i < COUNT; i++) { /* 16 MiB until they are refused, then 8, ... 192 KiB */
+        uint64_t body_bytes = (uint64_t)(16u << 20) >> i / 6;
+        if (body_bytes < 192 << 10) body_bytes = 192 << 10;
+        frame_write(&(struct frame_header){.kind = OPERATION_UPSERT, .body_bytes = body_bytes},
+                    header);
+        fds[i] = scene_connect(&s);
+        cr_assert(raw_send(fds[i], header, sizeof header));
+    }
+    wait_ms(400); /* idle ones have given their buffers back */
+    int64_t start = now_ms();
+    for (int round = 0; round < 20; round++) {
+        int fd = scene_connect(&s);
+        expect_alive(fd);
+        close(fd);
+        scene_check(&s);
+    }
+    cr_assert(now_ms() - start < scaled_ms(1000), "20 small requests took %lld ms",
+              (long long)(now_ms() - start));
+    for (int i = 0; i < COUNT; i++)
+        close(fds[i]);
+    scene_close(&s);
+}
+
+/* Memory full to the last row: a newcomer can still connect, look and drop. */
+Test(hostile_load, a_full_daemon_still_listens)
+{
+    enum { D = 16, MOST = 65536 };
+    struct scene s;
+    scene_open(&s, (const char *[]){"memory.max_mib=32", NULL});
+    ea_client *c = scene_client(&s, "greedy");
+    float *rows = calloc((size_t)MOST * D, sizeof *rows);
+    uint64_t *ids = malloc(MOST * sizeof *ids), next = 0;
+    cr_assert_eq(ea_collection_create(c, "much", D, EA_DOT, NULL), EA_OK);
+    for (uint64_t n = MOST; n > 0;) {
+        for (uint64_t i = 0; i < n; i++)
+            ids[i] = next + i;
+        if (ea_upsert(c, "much", ids, rows, n, D, NULL, NULL, NULL) == EA_OK)
+            next += n;
+        else
+            n /= 2;
+    }
+    for (int i = 0; i < 200; i++) { /* and small ones into the cracks */
+        char name[16];
+        snprintf(name, sizeof name, "crack-%d", i);
+        if (ea_collection_create(c, name, D, EA_DOT, NULL) ||
+            ea_upsert(c, name, ids, rows, 1, D, NULL, NULL, NULL))
+            break;
+    }
+    wait_ms(400);
+    int fds[8];
+    int64_t start = now_ms();
+    for (int i = 0; i < 8; i++) {
+        fds[i] = scene_connect(&s);
+        expect_alive(fds[i]);
+    }
+    ea_client *helper = scene_client(&s, "greedy");
+    ea_collection_info *list;
+    size_t count;
+    cr_assert_eq(ea_collection_list(helper, &list, &count), EA_OK, "%s", ea_error_text(helper));
+    for (size_t i = 0; i < count; i++)
+        cr_assert_eq(ea_collection_drop(helper, list[i].name), EA_OK, "%s", ea_error_text(helper));
+    cr_assert(now_ms() - start < scaled_ms(3000));
+    ea_collection_list_free(list);
+    ea_close(helper);
+    for (int i = 0; i < 8; i++)
+        close(fds[i]);
+    free(rows);
+    free(ids);
+    ea_close(c);
     scene_close(&s);
 }

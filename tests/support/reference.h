@@ -15,7 +15,7 @@ struct reference_rows {
     uint32_t dimension;
     int metric;
     size_t count;
-    const float *rows; /* count x dimension, no padding */
+    const float *rows;   /* count x dimension, no padding */
     const uint64_t *ids; /* NULL: positions */
 };
 

@@ -316,3 +316,21 @@ Test(heap, every_failure_leaves_nothing_behind)
         cr_assert(nth < 100);
     }
 }
+
+Test(heap, keeps_a_reserve_for_small_blocks)
+{
+    struct heap *h = make(8 * MIB);
+    heap_reserve(h, MIB, 2 * HEAP_UNIT);
+    struct heap_block a = take(h, 4 * MIB, 1), b = take(h, 3 * MIB, 1), c = {0}, small[8];
+    cr_assert_eq(heap_take(h, 3 * HEAP_UNIT, 1, &c), STATUS_RESOURCE_EXHAUSTED);
+    for (int i = 0; i < 8; i++)
+        small[i] = take(h, 2 * HEAP_UNIT, 2);
+    cr_assert_eq(heap_take(h, 1, 2, &c), STATUS_RESOURCE_EXHAUSTED, "8 MiB are the bound");
+    for (int i = 0; i < 8; i++)
+        heap_give(h, &small[i]);
+    heap_release(h, &b);
+    c = take(h, 3 * MIB, 1); /* what small ones left in the cache makes room */
+    heap_release(h, &a);
+    heap_release(h, &c);
+    heap_destroy(h);
+}
