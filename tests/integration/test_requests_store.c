@@ -1,5 +1,5 @@
-/* What changes a collection, through the C client: upload, replace, delete, fetch, versions, spaces,
- * lists, memory. */
+/* What changes a collection, through the C client: upload, replace, delete, fetch, versions,
+ * spaces, lists, memory. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
