@@ -315,7 +315,9 @@ static void pipeline_on_done(struct pipeline *p, struct job *j)
 {
     p->running--;
     pipeline_leave(p, j);
-    if (!j->failure.code && atomic_load(&j->skipped)) job_wanted(p, j);
+    /* What was written stays written, so a writer tells how it ended. */
+    bool late = !j->writer && j->deadline_ns && j->finished_ns >= j->deadline_ns;
+    if (!j->failure.code && (late || atomic_load(&j->skipped))) job_wanted(p, j);
     pipeline_reply(p, j);
 }
 
