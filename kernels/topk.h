@@ -22,7 +22,8 @@ struct topk {
     uint32_t capacity;
     uint32_t count;
     bool lower_is_better;
-    float bound; /* scores strictly worse than this cannot enter */
+    bool selective; /* the bound is a threshold or the k-th best of k rows, not just any score */
+    float bound;    /* scores strictly worse than this cannot enter */
 };
 
 /* Bytes of entries that topk_init wants for k; a multiple of 64. */
@@ -38,6 +39,11 @@ void topk_init(struct topk *t, void *entries, uint32_t k, bool lower_is_better,
 void topk_offer(struct topk *t, const struct vector_kernels *kernels, const float *scores,
                 const uint64_t *ids, size_t count, const uint64_t *allowed, size_t first_row,
                 uint32_t *positions);
+
+/* Brings the bound to the k-th best score seen, where that is worth its price: at first as soon as
+ * there are k, then whenever as many again have come. For callers to whom each score that passes
+ * the bound is dear; the result is the same. */
+void topk_tighten(struct topk *t);
 
 /* Adds what `from` holds. */
 void topk_merge(struct topk *t, const struct topk *from);

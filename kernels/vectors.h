@@ -76,6 +76,21 @@ struct vector_kernels {
     size_t (*pass)(const float *scores, size_t count, float bound, bool lower_is_better,
                    uint32_t *positions);
 
+    /* ---- the screen (kernels/screen.h): what is told cheaply; NULL: this table has none ---- */
+
+    /* As pack, for `screen`. Up to 1,024 dimensions it writes just what pack does. */
+    size_t (*screen_pack_bytes)(uint32_t dimension, size_t count);
+    void (*screen_pack)(uint32_t dimension, const float *queries, size_t count, void *packed);
+    /* Plain dot products of any dimension: dots[q * dots_stride + r]. The order of summation is the
+     * variant's own: pieces of at most 1,024 elements, each in 16 or more partial sums of fused
+     * multiply-adds. Norms are not read. */
+    void (*screen)(uint32_t dimension, const struct query_pack *queries, struct row_block block,
+                   float *dots, size_t dots_stride);
+    /* Positions i in rising order but those with dots[i] < fma(scale, floors[i], offset); positions
+     * holds count + 16 places. Returns how many. */
+    size_t (*screen_pass)(const float *dots, const float *floors, size_t count, float scale,
+                          float offset, uint32_t *positions);
+
     /* sums[c] = for i rising: fma(weights[i], rows[i][c], sums[c]) from +0, columns first..first +
      * columns - 1 (written from sums[0]). No alignment asked of rows. */
     void (*weighted_sum)(const float *const *rows, const float *weights, size_t count, size_t first,

@@ -39,9 +39,15 @@ uint64_t grid_parts(const struct grid *g)
     return parts ? parts : 1;
 }
 
+static struct query_form form_of(const struct grid *g)
+{
+    return (struct query_form){g->rows.kernels, g->rows.dimension, g->screened};
+}
+
 void grid_layout(struct grid *g, uint32_t worker_count, uint64_t *bytes)
 {
-    g->set_bytes = queries_bytes(g->rows.kernels, g->rows.dimension, (size_t)g->group_queries);
+    struct query_form form = form_of(g);
+    g->set_bytes = queries_bytes(&form, (size_t)g->group_queries);
     g->set_bytes = g->set_bytes ? g->set_bytes : 64;
     g->sets = layout_add(bytes, g->set_bytes * (g->shared ? g->groups : worker_count));
     g->set_of_at = layout_add(bytes, g->shared ? g->groups * sizeof *g->set_of : 0);
@@ -56,9 +62,9 @@ static bool build_set(struct grid *g, struct job *j, uint64_t group, uint64_t pl
 {
     uint64_t first = group * g->group_queries;
     size_t count = (size_t)smaller(g->group_queries, g->query_count - first);
-    size_t bad =
-        queries_build(g->rows.kernels, g->rows.dimension, g->queries + first * g->rows.dimension,
-                      count, scratch_at(j, g->sets + place * g->set_bytes), out);
+    struct query_form form = form_of(g);
+    size_t bad = queries_build(&form, g->queries + first * g->rows.dimension, count,
+                               scratch_at(j, g->sets + place * g->set_bytes), out);
     if (bad == count) return true;
     note_smallest(&g->bad_query, first + bad);
     return false;
@@ -110,6 +116,22 @@ size_t grid_score(struct grid *g, struct job *j, struct grid_part *p, float *sco
     }
     p->first_row += n;
     return n;
+}
+
+struct row_block grid_block(struct grid *g, struct job *j, struct grid_part *p,
+                            const uint64_t **ids)
+{
+    static const struct row_block nothing = {0};
+    if (p->first_row >= p->end_row || is_cancelled(j)) return nothing;
+    uint64_t bad = NO_ROW;
+    struct row_block block =
+        rows_block(&g->rows, p->first_row, p->end_row - p->first_row, &p->buffer, ids, &bad);
+    if (bad != NO_ROW) {
+        note_smallest(&g->bad_row, bad);
+        return nothing;
+    }
+    p->first_row += block.count;
+    return block;
 }
 
 enum status grid_refuse(struct grid *g, struct job *j)

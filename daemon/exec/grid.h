@@ -20,6 +20,7 @@ struct grid {
     uint64_t ranges, range_rows;
     bool shared;              /* packed once, in prepare */
     bool copies;              /* rows_want_copies */
+    bool screened;            /* queries are packed for a screen too; set before grid_layout */
     uint64_t set_bytes;       /* of one group's packed queries */
     uint64_t sets;            /* scratch offset: one a group, or one a worker */
     struct query_set *set_of; /* shared: by group */
@@ -55,6 +56,10 @@ bool grid_part(struct grid *g, struct job *j, uint32_t part, uint32_t worker,
 /* Scores the part's next rows: see rows_score. 0: the part is over, done or not. */
 size_t grid_score(struct grid *g, struct job *j, struct grid_part *p, float *scores,
                   size_t scores_stride, const uint64_t **ids);
+
+/* The part's next rows unscored, for a set of more than one query. count 0: the part is over. */
+struct row_block grid_block(struct grid *g, struct job *j, struct grid_part *p,
+                            const uint64_t **ids);
 
 /* In finish: sets the failure for what was wrong, if anything. */
 enum status grid_refuse(struct grid *g, struct job *j);

@@ -2,6 +2,7 @@
  * second-level cache and never travel to memory. */
 #include "daemon/exec/filter.h"
 #include "daemon/exec/grid.h"
+#include "daemon/exec/screening.h"
 #include "kernels/topk.h"
 
 /* Candidates are kept per worker and query when all of them fit, so that many parts can share the
@@ -19,6 +20,8 @@ struct knn {
     uint64_t entries;         /* scratch offset: [worker][query] */
     uint64_t scores, score_bytes, positions, position_bytes; /* one each a worker */
     uint64_t filter;
+    struct screening screening; /* if the grid is screened */
+    uint64_t states;            /* scratch offset: one screening_state a worker */
 };
 
 static struct knn *knn_of(struct job *j)
@@ -78,6 +81,8 @@ static enum status knn_prepare(struct job *j)
         grid_recut(&w->grid);
         j->plan.parts = (uint32_t)grid_parts(&w->grid);
     }
+    if (w->grid.screened)
+        memset(scratch_at(j, w->states), 0, j->worker_count * sizeof(struct screening_state));
     if (!grid_prepare(&w->grid, j)) return grid_refuse(&w->grid, j);
     for (uint32_t worker = 0; w->grid.shared && w->k && worker < j->worker_count; worker++)
         for (uint64_t query = 0; query < w->grid.query_count; query++)
@@ -85,27 +90,56 @@ static enum status knn_prepare(struct job *j)
     return STATUS_OK;
 }
 
+/* Several queries, most rows told apart by the screen. */
+static void screen_part(struct job *j, struct knn *w, struct grid_part *p, uint32_t worker,
+                        struct topk *tops)
+{
+    struct screening_state *state = (struct screening_state *)scratch_at(j, w->states) + worker;
+    struct screening_block b = {
+        .queries = &p->queries,
+        .tops = tops,
+        .allowed = w->allowed,
+        .scores = scratch_at(j, w->scores + worker * w->score_bytes),
+    };
+    for (;;) {
+        b.first_row = p->first_row;
+        b.rows = grid_block(&w->grid, j, p, &b.ids);
+        if (b.rows.count == 0) return;
+        screening_offer(&w->screening, state, &b);
+    }
+}
+
+static void score_part(struct job *j, struct knn *w, struct grid_part *p, uint32_t worker,
+                       struct topk *tops)
+{
+    float *scores = scratch_at(j, w->scores + worker * w->score_bytes);
+    uint32_t *positions = scratch_at(j, w->positions + worker * w->position_bytes);
+    for (;;) {
+        const uint64_t *ids;
+        uint64_t row = p->first_row;
+        size_t n = grid_score(&w->grid, j, p, scores, ROWS_BLOCK, &ids);
+        if (n == 0) return;
+        for (size_t q = 0; q < p->queries.count; q++)
+            topk_offer(&tops[q], w->grid.rows.kernels, scores + q * ROWS_BLOCK, ids, n, w->allowed,
+                       row, positions);
+    }
+}
+
 static void knn_part(struct job *j, uint32_t part, uint32_t worker)
 {
     struct knn *w = knn_of(j);
     struct grid_part p;
     if (!grid_part(&w->grid, j, part, worker, &p) || !w->k) return;
-    float *scores = scratch_at(j, w->scores + worker * w->score_bytes);
-    uint32_t *positions = scratch_at(j, w->positions + worker * w->position_bytes);
     size_t queries = p.queries.count;
     uint64_t kept_first = w->grid.shared ? p.first_query : 0;
     for (size_t q = 0; !w->grid.shared && q < queries; q++)
         start_top(j, w, worker, q);
 
-    for (;;) {
-        const uint64_t *ids;
-        uint64_t row = p.first_row;
-        size_t n = grid_score(&w->grid, j, &p, scores, ROWS_BLOCK, &ids);
-        if (n == 0) break;
-        for (size_t q = 0; q < queries; q++)
-            topk_offer(top_of(j, w, worker, kept_first + q), w->grid.rows.kernels,
-                       scores + q * ROWS_BLOCK, ids, n, w->allowed, row, positions);
-    }
+    struct topk *tops = top_of(j, w, worker, kept_first);
+    if (w->grid.screened && queries > 1)
+        screen_part(j, w, &p, worker, tops);
+    else
+        score_part(j, w, &p, worker, tops);
     for (size_t q = 0; !w->grid.shared && q < queries; q++)
         write_query(j, w, p.first_query + q, top_of(j, w, worker, q));
 }
@@ -154,6 +188,12 @@ static void lay_out(struct job *j, struct knn *w, uint64_t *bytes)
         if (!w->grid.group_queries) w->grid.group_queries = 1;
     }
     grid_cut(&w->grid, workers, alone, filter_is_given(j));
+    uint64_t rows_a_worker = w->grid.rows.count / (w->grid.shared ? workers : 1);
+    w->grid.screened = screening_pays(j->kernels, w->grid.metric, w->grid.rows.dimension,
+                                      w->grid.query_count, k, rows_a_worker);
+    w->screening = (struct screening){screen_of(w->grid.metric, w->grid.rows.dimension), j->kernels,
+                                      w->grid.rows.dimension};
+    w->states = layout_add(bytes, w->grid.screened ? workers * sizeof(struct screening_state) : 0);
     grid_layout(&w->grid, workers, bytes);
     w->kept_queries = w->grid.shared ? w->grid.query_count : w->grid.group_queries;
     w->top_bytes = pieces_of(w->kept_queries * sizeof(struct topk), 64) * 64;

@@ -137,8 +137,9 @@ static void score_part(struct job *j, uint32_t part, uint32_t worker)
         uint64_t from = w->offsets[q], to = smaller(w->offsets[q + 1], end);
         if ((from >= end && !last) || is_cancelled(j)) break;
         if (from < begin) from = begin;
+        struct query_form form = {w->rows.kernels, d, false};
         struct query_set query;
-        if (queries_build(w->rows.kernels, d, queries + q * d, 1, set, &query) != 1) {
+        if (queries_build(&form, queries + q * d, 1, set, &query) != 1) {
             note_smallest(&w->bad_query, q);
             continue;
         }
@@ -234,7 +235,8 @@ static uint64_t lay_out(struct job *j, struct score *w)
     uint64_t bytes = 0, n = w->rows.count, workers = j->worker_count;
     bool copies = rows_want_copies(&w->rows, 1, true);
     layout_add(&bytes, sizeof *w);
-    w->set_bytes = queries_bytes(j->kernels, w->rows.dimension, 1);
+    struct query_form form = {j->kernels, w->rows.dimension, false};
+    w->set_bytes = queries_bytes(&form, 1);
     w->sets = layout_add(&bytes, workers * w->set_bytes);
     w->buffer_bytes = rows_buffer_bytes(w->rows.dimension, copies);
     w->buffers = layout_add(&bytes, workers * w->buffer_bytes);

@@ -13,15 +13,26 @@ static size_t padded_bytes(uint32_t dimension, size_t count)
     return in_place ? 0 : count * vector_stride(dimension) * sizeof(float);
 }
 
-size_t queries_bytes(const struct vector_kernels *kernels, uint32_t dimension, size_t count)
+/* Up to 1,024 dimensions one pack serves both. */
+static bool packs_twice(const struct query_form *form)
 {
-    return norm_bytes(count) + padded_bytes(dimension, count) +
-           (count > 1 ? kernels->pack_bytes(dimension, count) : 0);
+    return form->screened && form->dimension > VECTOR_COMPENSATED_ABOVE;
 }
 
-size_t queries_build(const struct vector_kernels *kernels, uint32_t dimension, const float *rows,
-                     size_t count, void *memory, struct query_set *out)
+size_t queries_bytes(const struct query_form *form, size_t count)
 {
+    size_t bytes = norm_bytes(count) + padded_bytes(form->dimension, count);
+    if (count > 1) bytes += form->kernels->pack_bytes(form->dimension, count);
+    if (count > 1 && packs_twice(form))
+        bytes += form->kernels->screen_pack_bytes(form->dimension, count);
+    return bytes;
+}
+
+size_t queries_build(const struct query_form *form, const float *rows, size_t count, void *memory,
+                     struct query_set *out)
+{
+    const struct vector_kernels *kernels = form->kernels;
+    uint32_t dimension = form->dimension;
     char *at = memory;
     float *norms = memory;
     at += norm_bytes(count);
@@ -34,12 +45,14 @@ size_t queries_build(const struct vector_kernels *kernels, uint32_t dimension, c
     kernels->norms(dimension, rows, count, norms);
     size_t bad = operation_find_bad(norms, count);
     if (bad < count) return bad;
+    struct query_pack pack = {.packed = at, .norms = norms, .count = count};
+    struct query_pack screen = pack;
     if (count > 1) kernels->pack(dimension, rows, count, at);
-    *out = (struct query_set){
-        .count = count,
-        .single = rows,
-        .norms = norms,
-        .pack = {.packed = at, .norms = norms, .count = count},
-    };
+    if (count > 1 && packs_twice(form)) {
+        at += kernels->pack_bytes(dimension, count);
+        kernels->screen_pack(dimension, rows, count, at);
+        screen.packed = at;
+    }
+    *out = (struct query_set){count, rows, norms, pack, screen};
     return count;
 }

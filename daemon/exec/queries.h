@@ -9,16 +9,25 @@
 
 struct query_set {
     size_t count;
-    const float *single; /* the query, padded, when count is 1 */
+    const float *rows; /* padded */
     const float *norms;
-    struct query_pack pack; /* when count is more */
+    struct query_pack pack;   /* when count is more than 1 */
+    struct query_pack screen; /* the same, if a screen was asked for */
+};
+
+/* What a set is for. screened: also pack for vector_kernels.screen. */
+struct query_form {
+    const struct vector_kernels *kernels;
+    uint32_t dimension;
+    bool screened;
 };
 
 /* Memory for a set of count queries, a multiple of 64. */
-size_t queries_bytes(const struct vector_kernels *kernels, uint32_t dimension, size_t count);
+size_t queries_bytes(const struct query_form *form, size_t count);
 
-/* From unpadded rows, count >= 1. Returns count, or the first query that is wrong. */
-size_t queries_build(const struct vector_kernels *kernels, uint32_t dimension, const float *rows,
-                     size_t count, void *memory, struct query_set *out);
+/* From unpadded rows, count >= 1, which stay where they are. Returns count, or the first query that
+ * is wrong. */
+size_t queries_build(const struct query_form *form, const float *rows, size_t count, void *memory,
+                     struct query_set *out);
 
 #endif

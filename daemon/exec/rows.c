@@ -48,7 +48,7 @@ static void score_block(const struct row_source *s, const struct query_set *q, e
                         struct row_block block, float *scores, size_t scores_stride)
 {
     if (q->count == 1)
-        s->kernels->scan(metric, s->dimension, q->single, q->norms[0], block, scores);
+        s->kernels->scan(metric, s->dimension, q->rows, q->norms[0], block, scores);
     else
         s->kernels->tile(metric, s->dimension, &q->pack, block, scores, scores_stride);
 }
@@ -87,23 +87,15 @@ void rows_gather(const struct row_source *s, const struct query_set *query, enum
         size_t n = smaller(AHEAD, count - i);
         for (size_t k = i + AHEAD; k < i + 2 * AHEAD && k < count; k++)
             fetch_ahead(buffer->pointers[k], bytes);
-        s->kernels->gather(metric, s->dimension, query->single, query->norms[0],
-                           buffer->pointers + i, buffer->norms + i, n, scores + i);
+        s->kernels->gather(metric, s->dimension, query->rows, query->norms[0], buffer->pointers + i,
+                           buffer->norms + i, n, scores + i);
     }
 }
 
-static size_t score_listed(const struct row_source *s, const struct query_set *q,
-                           enum metric metric, uint64_t first, size_t n, struct rows_buffer *buffer,
-                           float *scores, size_t scores_stride)
+/* n rows of the list, copied together. */
+static struct row_block copy_listed(const struct row_source *s, const uint32_t *rows, size_t n,
+                                    struct rows_buffer *buffer)
 {
-    const uint32_t *rows = s->list + first;
-    if (q->count > 1) n = smaller(n, rows_batch(s->dimension));
-    for (size_t i = 0; i < n; i++)
-        buffer->ids[i] = collection_id(s->collection, rows[i]);
-    if (q->count == 1) {
-        rows_gather(s, q, metric, rows, n, buffer, scores);
-        return n;
-    }
     size_t stride = vector_stride(s->dimension);
     for (size_t i = 0; i < n; i++) {
         if (i + 2 < n) fetch_ahead(collection_row(s->collection, rows[i + 2]), stride * 4);
@@ -111,8 +103,34 @@ static size_t score_listed(const struct row_source *s, const struct query_set *q
                stride * sizeof(float));
         buffer->norms[i] = collection_norm(s->collection, rows[i]);
     }
-    struct row_block block = {.rows = buffer->copies, .norms = buffer->norms, .count = n};
-    score_block(s, q, metric, block, scores, scores_stride);
+    return (struct row_block){.rows = buffer->copies, .norms = buffer->norms, .count = n};
+}
+
+struct row_block rows_block(const struct row_source *s, uint64_t first, uint64_t count_max,
+                            struct rows_buffer *buffer, const uint64_t **ids, uint64_t *bad)
+{
+    size_t n = (size_t)smaller(count_max, ROWS_BLOCK);
+    if (s->collection && !s->list) {
+        size_t segment_rows = collection_segment_rows(s->collection);
+        n = smaller(n, segment_rows - (first & (segment_rows - 1)));
+        return collection_block(s->collection, first, n, ids);
+    }
+    n = smaller(n, rows_batch(s->dimension));
+    for (size_t i = 0; i < n; i++)
+        buffer->ids[i] = s->list ? collection_id(s->collection, s->list[first + i]) : first + i;
+    *ids = buffer->ids;
+    return s->list ? copy_listed(s, s->list + first, n, buffer)
+                   : rows_inline(s, first, n, buffer, bad);
+}
+
+/* One query reads each row once: no copies. */
+static size_t score_listed(const struct row_source *s, const struct query_set *q,
+                           enum metric metric, uint64_t first, size_t n, struct rows_buffer *buffer,
+                           float *scores)
+{
+    for (size_t i = 0; i < n; i++)
+        buffer->ids[i] = collection_id(s->collection, s->list[first + i]);
+    rows_gather(s, q, metric, s->list + first, n, buffer, scores);
     return n;
 }
 
@@ -120,26 +138,16 @@ size_t rows_score(const struct row_source *s, const struct query_set *queries, e
                   uint64_t first, uint64_t count_max, struct rows_buffer *buffer, float *scores,
                   size_t scores_stride, const uint64_t **ids, uint64_t *bad)
 {
-    size_t n = (size_t)smaller(count_max, ROWS_BLOCK);
-    *ids = buffer->ids;
-    if (s->list) return score_listed(s, queries, metric, first, n, buffer, scores, scores_stride);
-
-    struct row_block block;
-    if (s->collection) {
-        size_t segment_rows = collection_segment_rows(s->collection);
-        n = smaller(n, segment_rows - (first & (segment_rows - 1)));
-        block = collection_block(s->collection, first, n, ids);
-    } else {
-        n = smaller(n, rows_batch(s->dimension));
-        for (size_t i = 0; i < n; i++)
-            buffer->ids[i] = first + i;
-        uint64_t wrong = NO_ROW;
-        block = rows_inline(s, first, n, buffer, &wrong);
-        if (wrong != NO_ROW) {
-            *bad = wrong;
-            return n;
-        }
+    if (s->list && queries->count == 1) {
+        *ids = buffer->ids;
+        return score_listed(s, queries, metric, first, (size_t)smaller(count_max, ROWS_BLOCK),
+                            buffer, scores);
     }
-    score_block(s, queries, metric, block, scores, scores_stride);
-    return n;
+    uint64_t wrong = NO_ROW;
+    struct row_block block = rows_block(s, first, count_max, buffer, ids, &wrong);
+    if (wrong == NO_ROW)
+        score_block(s, queries, metric, block, scores, scores_stride);
+    else
+        *bad = wrong;
+    return block.count;
 }

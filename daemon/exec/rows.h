@@ -41,6 +41,10 @@ size_t rows_score(const struct row_source *s, const struct query_set *queries, e
                   uint64_t first, uint64_t count_max, struct rows_buffer *buffer, float *scores,
                   size_t scores_stride, const uint64_t **ids, uint64_t *bad);
 
+/* The same rows unscored, lying together; a list needs copies. */
+struct row_block rows_block(const struct row_source *s, uint64_t first, uint64_t count_max,
+                            struct rows_buffer *buffer, const uint64_t **ids, uint64_t *bad);
+
 /* One query against rows given by number, ids unknown: as rows_score with a list. */
 void rows_gather(const struct row_source *s, const struct query_set *query, enum metric metric,
                  const uint32_t *rows, size_t count, struct rows_buffer *buffer, float *scores);

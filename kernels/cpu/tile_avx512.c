@@ -22,9 +22,7 @@ WALK_INLINE __m512 take(bool euclidean, __m512 query, __m512 row, __m512 sum)
 }
 
 /* sums[r][q] over 16 lanes of every 32, the first of them at packed and rows[r] + lane. */
-WALK_INLINE void pass(bool euclidean, size_t stride, const float *packed,
-                      const float *const rows[TILE_ROWS], size_t lane,
-                      __m512 sums[TILE_ROWS][TILE_QUERIES])
+WALK_INLINE void clear(__m512 sums[TILE_ROWS][TILE_QUERIES])
 {
 #pragma GCC unroll 6
     for (int r = 0; r < TILE_ROWS; r++) {
@@ -32,6 +30,12 @@ WALK_INLINE void pass(bool euclidean, size_t stride, const float *packed,
         for (int q = 0; q < TILE_QUERIES; q++)
             sums[r][q] = _mm512_setzero_ps();
     }
+}
+
+WALK_INLINE void pass(bool euclidean, size_t stride, const float *packed,
+                      const float *const rows[TILE_ROWS], size_t lane,
+                      __m512 sums[TILE_ROWS][TILE_QUERIES])
+{
     for (size_t i = lane; i < stride; i += VECTOR_LANES) {
         __m512 query[TILE_QUERIES];
 #pragma GCC unroll 4
@@ -48,21 +52,28 @@ WALK_INLINE void pass(bool euclidean, size_t stride, const float *packed,
     }
 }
 
+WALK_INLINE void fold(const __m512 quarters[TILE_ROWS], struct tile_sums *sums)
+{
+    __m512 last = lanes_pairs(quarters[4], quarters[5]);
+    _mm512_store_ps(sums->first[0], lanes_singles(lanes_pairs(quarters[0], quarters[1]),
+                                                  lanes_pairs(quarters[2], quarters[3])));
+    _mm512_store_ps(sums->last[0], lanes_singles(last, last));
+}
+
 WALK_INLINE void tile(bool euclidean, size_t stride, const float *packed,
                       const float *const rows[TILE_ROWS], struct tile_sums *sums)
 {
     __m512 low[TILE_ROWS][TILE_QUERIES], high[TILE_ROWS][TILE_QUERIES], quarters[TILE_ROWS];
+    clear(low);
     pass(euclidean, stride, packed, rows, 0, low);
+    clear(high);
     pass(euclidean, stride, packed + stride / 2 * TILE_QUERIES, rows, TILE_HALF, high);
 #pragma GCC unroll 6
     for (int r = 0; r < TILE_ROWS; r++)
         quarters[r] = lanes_quarters(
             _mm512_add_ps(low[r][0], high[r][0]), _mm512_add_ps(low[r][1], high[r][1]),
             _mm512_add_ps(low[r][2], high[r][2]), _mm512_add_ps(low[r][3], high[r][3]));
-    __m512 last = lanes_pairs(quarters[4], quarters[5]);
-    _mm512_store_ps(sums->first[0], lanes_singles(lanes_pairs(quarters[0], quarters[1]),
-                                                  lanes_pairs(quarters[2], quarters[3])));
-    _mm512_store_ps(sums->last[0], lanes_singles(last, last));
+    fold(quarters, sums);
 }
 
 void tile_avx512(bool euclidean, size_t stride, const float *packed,
@@ -72,4 +83,19 @@ void tile_avx512(bool euclidean, size_t stride, const float *packed,
         tile(true, stride, packed, rows, sums);
     else
         tile(false, stride, packed, rows, sums);
+}
+
+/* The second pass goes on where the first one ended: one fold, and no sums kept aside. */
+void tile_avx512_screen(bool euclidean, size_t stride, const float *packed,
+                        const float *const rows[TILE_ROWS], struct tile_sums *sums)
+{
+    (void)euclidean;
+    __m512 both[TILE_ROWS][TILE_QUERIES], quarters[TILE_ROWS];
+    clear(both);
+    pass(false, stride, packed, rows, 0, both);
+    pass(false, stride, packed + stride / 2 * TILE_QUERIES, rows, TILE_HALF, both);
+#pragma GCC unroll 6
+    for (int r = 0; r < TILE_ROWS; r++)
+        quarters[r] = lanes_quarters(both[r][0], both[r][1], both[r][2], both[r][3]);
+    fold(quarters, sums);
 }

@@ -8,7 +8,11 @@
  * pass over half the lanes reads one stream of queries and six of rows. A slice of rows stays in
  * the first cache while every query group passes over it; the next slice is prefetched meanwhile,
  * a few lines a tile. Compensated dimensions do ten operations an element, so there the queries are
- * packed as plain rows and each passes over four rows. */
+ * packed as plain rows and each passes over four rows.
+ *
+ * The screen is the plain tile at any dimension: rows longer than TILE_PIECE are summed piece by
+ * piece, so that a slice of a few rows still fits the first cache, and each piece of a query group
+ * is packed by itself. */
 #ifndef ENGRAM_KERNELS_CPU_TILE_WALK_H
 #define ENGRAM_KERNELS_CPU_TILE_WALK_H
 
@@ -22,6 +26,7 @@ enum {
     TILE_HALF = VECTOR_LANES / 2,
     TILE_FIRST_CACHE = 45056, /* bytes to fill with a slice and two query groups */
     TILE_LINE_FLOATS = 16,
+    TILE_PIECE = VECTOR_COMPENSATED_ABOVE,
 };
 
 /* The 24 sums of a tile: rows 0-3 of each query, then rows 4-5 and two that mean nothing. */
@@ -52,26 +57,44 @@ static inline size_t tile_pack_bytes(uint32_t dimension, size_t count)
     return tile_groups(count) * TILE_QUERIES * vector_stride(dimension) * sizeof(float);
 }
 
-/* Queries missing from the last group are zero; their sums are not written. */
-static inline void tile_pack(uint32_t dimension, const float *queries, size_t count, void *packed)
+/* Elements [from, from + length) of four queries; missing queries are zero. */
+static inline void tile_pack_piece(size_t stride, const float *queries, size_t count, size_t from,
+                                   size_t length, float *to)
 {
-    size_t stride = vector_stride(dimension);
-    float *to = packed;
-    if (canonical_is_compensated(dimension)) {
-        memcpy(to, queries, count * stride * sizeof(float));
-        return;
-    }
-    for (size_t q = 0; q < tile_groups(count) * TILE_QUERIES; q++) {
-        float *group = to + q / TILE_QUERIES * TILE_QUERIES * stride;
-        for (size_t i = 0; i < stride; i += VECTOR_LANES) {
-            float *chunk = group + i / 2 * TILE_QUERIES + q % TILE_QUERIES * TILE_HALF;
-            float *other = chunk + stride / 2 * TILE_QUERIES;
+    for (size_t i = 0; i < length; i += VECTOR_LANES) {
+        for (size_t q = 0; q < TILE_QUERIES; q++) {
+            float *chunk = to + i / 2 * TILE_QUERIES + q * TILE_HALF;
+            float *other = chunk + length / 2 * TILE_QUERIES;
             for (size_t j = 0; j < TILE_HALF; j++) {
-                chunk[j] = q < count ? queries[q * stride + i + j] : 0.0f;
-                other[j] = q < count ? queries[q * stride + i + TILE_HALF + j] : 0.0f;
+                const float *query = queries + q * stride + from + i + j;
+                chunk[j] = q < count ? query[0] : 0.0f;
+                other[j] = q < count ? query[TILE_HALF] : 0.0f;
             }
         }
     }
+}
+
+/* Sums of queries missing from the last group are not written. */
+static inline void tile_screen_pack(uint32_t dimension, const float *queries, size_t count,
+                                    void *packed)
+{
+    size_t stride = vector_stride(dimension);
+    float *to = packed;
+    for (size_t q = 0; q < count; q += TILE_QUERIES) {
+        for (size_t from = 0; from < stride; from += TILE_PIECE) {
+            size_t length = walk_least(TILE_PIECE, stride - from);
+            tile_pack_piece(stride, queries + q * stride, count - q, from, length, to);
+            to += length * TILE_QUERIES;
+        }
+    }
+}
+
+static inline void tile_pack(uint32_t dimension, const float *queries, size_t count, void *packed)
+{
+    if (canonical_is_compensated(dimension))
+        memcpy(packed, queries, count * vector_stride(dimension) * sizeof(float));
+    else
+        tile_screen_pack(dimension, queries, count, packed);
 }
 
 struct tile_prefetch {
@@ -99,36 +122,54 @@ static inline void tile_write(const struct tile_sums *sums, size_t query, size_t
         to[r] = r < 4 ? sums->first[query][r] : sums->last[query][r - 4];
 }
 
+static inline void tile_add(const struct tile_sums *sums, size_t query, size_t count, float *to)
+{
+    for (size_t r = 0; r < count; r++)
+        to[r] += r < 4 ? sums->first[query][r] : sums->last[query][r - 4];
+}
+
+/* Elements [from, from + length) of every row. */
+struct tile_piece {
+    size_t from, length;
+};
+
 /* One query group over one slice of rows, whose first is number first of the block. */
 static inline void tile_group(const struct tile_job *job, bool euclidean, size_t group,
-                              const float *slice, size_t first, size_t count,
-                              struct tile_prefetch *prefetch)
+                              struct tile_piece piece, const float *slice, size_t first,
+                              size_t count, struct tile_prefetch *prefetch)
 {
     size_t stride = vector_stride(job->dimension);
     size_t query = group * TILE_QUERIES;
     size_t queries = walk_least(TILE_QUERIES, job->queries->count - query);
-    const float *packed = (const float *)job->queries->packed + query * stride;
+    const float *packed =
+        (const float *)job->queries->packed + query * stride + piece.from * TILE_QUERIES;
     float *scores = job->scores + query * job->scores_stride + first;
     for (size_t r = 0; r < count; r += TILE_ROWS) {
         const float *rows[TILE_ROWS];
         for (size_t i = 0; i < TILE_ROWS; i++)
-            rows[i] = slice + walk_least(r + i, count - 1) * stride;
+            rows[i] = slice + walk_least(r + i, count - 1) * stride + piece.from;
         struct tile_sums sums;
         tile_prefetch_some(prefetch);
         for (size_t q = 0; q < queries; q++)
             __builtin_prefetch(scores + q * job->scores_stride + r + TILE_LINE_FLOATS, 1);
-        job->tile(euclidean, stride, packed, rows, &sums);
-        for (size_t q = 0; q < queries; q++)
-            tile_write(&sums, q, walk_least(TILE_ROWS, count - r),
-                       scores + q * job->scores_stride + r);
+        job->tile(euclidean, piece.length, packed, rows, &sums);
+        size_t present = walk_least(TILE_ROWS, count - r);
+        for (size_t q = 0; q < queries; q++) {
+            float *to = scores + q * job->scores_stride + r;
+            if (piece.from)
+                tile_add(&sums, q, present, to);
+            else
+                tile_write(&sums, q, present, to);
+        }
     }
 }
 
-static inline size_t tile_slice_rows(size_t stride)
+/* Rows whose pieces fit the first cache beside two query groups' pieces. */
+static inline size_t tile_slice_rows(size_t piece)
 {
-    size_t groups = 2 * TILE_QUERIES * stride * sizeof(float);
+    size_t groups = 2 * TILE_QUERIES * piece * sizeof(float);
     size_t left = groups < TILE_FIRST_CACHE ? TILE_FIRST_CACHE - groups : 0;
-    size_t rows = left / (stride * sizeof(float)) / TILE_ROWS * TILE_ROWS;
+    size_t rows = left / (piece * sizeof(float)) / TILE_ROWS * TILE_ROWS;
     return rows < TILE_ROWS ? TILE_ROWS : rows;
 }
 
@@ -136,9 +177,10 @@ static inline void tile_plain(const struct tile_job *job, bool euclidean, const 
                               size_t count)
 {
     size_t stride = vector_stride(job->dimension);
-    size_t slice = tile_slice_rows(stride);
+    size_t slice = tile_slice_rows(walk_least(stride, TILE_PIECE));
     size_t groups = tile_groups(job->queries->count);
-    size_t tiles = groups * (slice / TILE_ROWS);
+    size_t pieces = (stride + TILE_PIECE - 1) / TILE_PIECE;
+    size_t tiles = groups * pieces * (slice / TILE_ROWS);
     size_t lines = slice * stride / TILE_LINE_FLOATS;
     for (size_t first = 0; first < count; first += slice) {
         size_t next = walk_least(first + slice, count);
@@ -147,8 +189,12 @@ static inline void tile_plain(const struct tile_job *job, bool euclidean, const 
             .end = rows + walk_least(next + slice, count) * stride,
             .lines = (lines + tiles - 1) / tiles,
         };
-        for (size_t g = 0; g < groups; g++)
-            tile_group(job, euclidean, g, rows + first * stride, first, next - first, &prefetch);
+        for (size_t from = 0; from < stride; from += TILE_PIECE) {
+            struct tile_piece piece = {from, walk_least(TILE_PIECE, stride - from)};
+            for (size_t g = 0; g < groups; g++)
+                tile_group(job, euclidean, g, piece, rows + first * stride, first, next - first,
+                           &prefetch);
+        }
     }
 }
 
@@ -183,6 +229,13 @@ static inline void tile_walk(const struct tile_job *job, enum metric metric, str
     for (size_t q = 0; q < job->queries->count; q++)
         walk_cosine(job->queries->norms[q], block.norms, block.count,
                     job->scores + q * job->scores_stride);
+}
+
+static inline void tile_screen(tile_sum *tile, uint32_t dimension, const struct query_pack *queries,
+                               struct row_block block, float *dots, size_t dots_stride)
+{
+    struct tile_job job = {tile, NULL, dimension, queries, dots, dots_stride};
+    tile_plain(&job, false, block.rows, block.count);
 }
 
 #endif

@@ -9,6 +9,7 @@
 
 enum {
     TOPK_SLACK_MIN = 128,   /* candidates between two selections, for small k */
+    TOPK_TIGHTEN_MIN = 16,  /* candidates between two selections asked for, for small k */
     TOPK_SMALL = 24,        /* ranges sorted by insertion */
     TOPK_RANGES_MAX = 64,   /* pending ranges; the larger half waits, so log2(count) suffice */
     TOPK_ENTRIES_A_LINE = 4 /* 64 bytes */
@@ -157,6 +158,7 @@ static void compact(struct topk *t)
     select_best(t->entries, t->count, t->k);
     t->count = t->k;
     t->bound = t->entries[t->k - 1].score;
+    t->selective = true;
 }
 
 static bool may_enter(const struct topk *t, float score)
@@ -183,6 +185,7 @@ void topk_init(struct topk *t, void *entries, uint32_t k, bool lower_is_better,
         .k = k,
         .capacity = capacity_of(k),
         .lower_is_better = lower_is_better,
+        .selective = threshold != NULL,
         .bound = threshold         ? *threshold
                  : lower_is_better ? INFINITY
                                    : -INFINITY,
@@ -200,6 +203,12 @@ void topk_offer(struct topk *t, const struct vector_kernels *kernels, const floa
         if (!may_enter(t, scores[at])) continue;
         add(t, (struct topk_entry){ids[at], topk_key(scores[at], t->lower_is_better), scores[at]});
     }
+}
+
+void topk_tighten(struct topk *t)
+{
+    uint32_t more = t->k < TOPK_TIGHTEN_MIN ? TOPK_TIGHTEN_MIN : t->k;
+    if (t->count > t->k && (!t->selective || t->count - t->k >= more)) compact(t);
 }
 
 void topk_merge(struct topk *t, const struct topk *from)

@@ -150,6 +150,29 @@ static size_t pass(const float *scores, size_t count, float bound, bool lower_is
     return passed;
 }
 
+static void screen(uint32_t dimension, const struct query_pack *queries, struct row_block block,
+                   float *dots, size_t dots_stride)
+{
+    tile_screen(tile_avx2, dimension, queries, block, dots, dots_stride);
+}
+
+static size_t screen_pass(const float *dots, const float *floors, size_t count, float scale,
+                          float offset, uint32_t *positions)
+{
+    size_t passed = 0, i = 0;
+    __m256 scales = _mm256_set1_ps(scale), offsets = _mm256_set1_ps(offset);
+    for (; i + PART_LANES <= count; i += PART_LANES) {
+        __m256 limit = _mm256_fmadd_ps(scales, _mm256_loadu_ps(floors + i), offsets);
+        __m256 in = _mm256_cmp_ps(_mm256_loadu_ps(dots + i), limit, _CMP_NLT_UQ);
+        for (unsigned bits = (unsigned)_mm256_movemask_ps(in); bits; bits &= bits - 1)
+            positions[passed++] = (uint32_t)(i + (size_t)__builtin_ctz(bits));
+    }
+    for (; i < count; i++) {
+        if (!(dots[i] < fmaf(scale, floors[i], offset))) positions[passed++] = (uint32_t)i;
+    }
+    return passed;
+}
+
 /* 32 columns at a time: four chains of fused multiply-adds hide their latency. */
 static void weighted_sum(const float *const *rows, const float *weights, size_t count, size_t first,
                          size_t columns, float *sums)
@@ -185,5 +208,9 @@ const struct vector_kernels vectors_avx2 = {
     .pack = tile_pack,
     .tile = tile,
     .pass = pass,
+    .screen_pack_bytes = tile_pack_bytes,
+    .screen_pack = tile_screen_pack,
+    .screen = screen,
+    .screen_pass = screen_pass,
     .weighted_sum = weighted_sum,
 };

@@ -143,6 +143,33 @@ static size_t pass(const float *scores, size_t count, float bound, bool lower_is
     return passed;
 }
 
+static void screen(uint32_t dimension, const struct query_pack *queries, struct row_block block,
+                   float *dots, size_t dots_stride)
+{
+    tile_screen(tile_avx512_screen, dimension, queries, block, dots, dots_stride);
+}
+
+static size_t screen_pass(const float *dots, const float *floors, size_t count, float scale,
+                          float offset, uint32_t *positions)
+{
+    size_t passed = 0;
+    __m512 scales = _mm512_set1_ps(scale), offsets = _mm512_set1_ps(offset);
+    __m512i index = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    for (size_t i = 0; i < count; i += 16) {
+        __mmask16 live = count - i < 16 ? (__mmask16)((1u << (count - i)) - 1) : 0xffff;
+        __m512 floor = _mm512_maskz_loadu_ps(live, floors + i);
+        __m512 limit = _mm512_fmadd_ps(scales, floor, offsets);
+        __mmask16 in = _mm512_mask_cmp_ps_mask(live, _mm512_maskz_loadu_ps(live, dots + i), limit,
+                                               _CMP_NLT_UQ);
+        if (in) {
+            _mm512_storeu_si512(positions + passed, _mm512_maskz_compress_epi32(in, index));
+            passed += (size_t)__builtin_popcount(in);
+        }
+        index = _mm512_add_epi32(index, _mm512_set1_epi32(16));
+    }
+    return passed;
+}
+
 /* 64 columns at a time: four chains of fused multiply-adds hide their latency. */
 static void weighted_sum(const float *const *rows, const float *weights, size_t count, size_t first,
                          size_t columns, float *sums)
@@ -176,5 +203,9 @@ const struct vector_kernels vectors_avx512 = {
     .pack = tile_pack,
     .tile = tile,
     .pass = pass,
+    .screen_pack_bytes = tile_pack_bytes,
+    .screen_pack = tile_screen_pack,
+    .screen = screen,
+    .screen_pass = screen_pass,
     .weighted_sum = weighted_sum,
 };

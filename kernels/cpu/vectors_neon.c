@@ -148,6 +148,33 @@ static size_t pass(const float *scores, size_t count, float bound, bool lower_is
     return passed;
 }
 
+static void screen(uint32_t dimension, const struct query_pack *queries, struct row_block block,
+                   float *dots, size_t dots_stride)
+{
+    tile_screen(tile_neon, dimension, queries, block, dots, dots_stride);
+}
+
+static size_t screen_pass(const float *dots, const float *floors, size_t count, float scale,
+                          float offset, uint32_t *positions)
+{
+    size_t passed = 0, i = 0;
+    float32x4_t scales = vdupq_n_f32(scale), offsets = vdupq_n_f32(offset);
+    for (; i + PART_LANES <= count; i += PART_LANES) {
+        float32x4_t limit = vfmaq_f32(offsets, scales, vld1q_f32(floors + i));
+        uint32x4_t out = vcltq_f32(vld1q_f32(dots + i), limit);
+        if (vminvq_u32(out) != 0) continue;
+        uint32_t each[PART_LANES];
+        vst1q_u32(each, out);
+        for (size_t j = 0; j < PART_LANES; j++) {
+            if (!each[j]) positions[passed++] = (uint32_t)(i + j);
+        }
+    }
+    for (; i < count; i++) {
+        if (!(dots[i] < fmaf(scale, floors[i], offset))) positions[passed++] = (uint32_t)i;
+    }
+    return passed;
+}
+
 /* 32 columns at a time: eight chains of fused multiply-adds hide their latency. */
 static void weighted_sum(const float *const *rows, const float *weights, size_t count, size_t first,
                          size_t columns, float *sums)
@@ -183,5 +210,9 @@ const struct vector_kernels vectors_neon = {
     .pack = tile_pack,
     .tile = tile,
     .pass = pass,
+    .screen_pack_bytes = tile_pack_bytes,
+    .screen_pack = tile_screen_pack,
+    .screen = screen,
+    .screen_pass = screen_pass,
     .weighted_sum = weighted_sum,
 };

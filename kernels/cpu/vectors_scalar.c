@@ -67,6 +67,36 @@ static size_t pass(const float *scores, size_t count, float bound, bool lower_is
     return passed;
 }
 
+static void screen(uint32_t dimension, const struct query_pack *queries, struct row_block block,
+                   float *dots, size_t dots_stride)
+{
+    size_t stride = vector_stride(dimension);
+    for (size_t q = 0; q < queries->count; q++) {
+        const float *query = (const float *)queries->packed + q * stride;
+        for (size_t r = 0; r < block.count; r++) {
+            const float *row = block.rows + r * stride;
+            float dot = 0.0f;
+            for (size_t from = 0; from < stride; from += VECTOR_COMPENSATED_ABOVE) {
+                size_t left = stride - from;
+                size_t length = left < VECTOR_COMPENSATED_ABOVE ? left : VECTOR_COMPENSATED_ABOVE;
+                float sum = canonical_sum_plain(false, length, query + from, row + from);
+                dot = from ? dot + sum : sum;
+            }
+            dots[q * dots_stride + r] = dot;
+        }
+    }
+}
+
+static size_t screen_pass(const float *dots, const float *floors, size_t count, float scale,
+                          float offset, uint32_t *positions)
+{
+    size_t passed = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!(dots[i] < fmaf(scale, floors[i], offset))) positions[passed++] = (uint32_t)i;
+    }
+    return passed;
+}
+
 static void weighted_sum(const float *const *rows, const float *weights, size_t count, size_t first,
                          size_t columns, float *sums)
 {
@@ -87,5 +117,9 @@ const struct vector_kernels vectors_scalar = {
     .pack = pack,
     .tile = tile,
     .pass = pass,
+    .screen_pack_bytes = pack_bytes,
+    .screen_pack = pack,
+    .screen = screen,
+    .screen_pass = screen_pass,
     .weighted_sum = weighted_sum,
 };

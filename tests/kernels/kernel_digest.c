@@ -117,6 +117,19 @@ static uint64_t digest_metric(const struct vector_kernels *k, const struct input
     return mix(all + digest_floats(scores, SCORES));
 }
 
+/* `screen` itself may sum in any order. */
+static uint64_t digest_screen_pass(const struct vector_kernels *k, const struct input *in)
+{
+    float passed[ROWS];
+    uint32_t positions[ROWS + 16];
+    size_t count =
+        k->screen_pass(in->rows, in->row_norms, ROWS, in->query_norms[0], in->rows[2], positions);
+    for (size_t i = 0; i < count; i++)
+        passed[i] = (float)positions[i];
+    line(k->name, in->dimension, 0, "screen_pass", passed, count);
+    return digest_floats(passed, count);
+}
+
 static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimension)
 {
     struct input in = input_create(dimension);
@@ -130,6 +143,7 @@ static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimensio
     uint64_t all = digest_floats(in.row_norms, ROWS);
     for (int metric = METRIC_COSINE; metric <= METRIC_SQUARED_EUCLIDEAN; metric++)
         all = mix(all + digest_metric(k, &in, (enum metric)metric));
+    all = mix(all + digest_screen_pass(k, &in));
     k->weighted_sum(in.scattered, in.query_norms, QUERIES, 0, dimension, sums);
     line(k->name, dimension, 0, "weighted_sum", sums, dimension);
     all = mix(all + digest_floats(sums, dimension));

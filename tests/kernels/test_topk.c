@@ -90,6 +90,7 @@ static void offer_range(struct topk *t, const struct offers *o, size_t first, si
     uint32_t *positions = calloc(count + 16, sizeof *positions);
     topk_offer(t, k, o->scores + first, o->ids + first, count, o->allowed, first, positions);
     free(positions);
+    if (first % 3 == 1) topk_tighten(t);
 }
 
 enum { PARTS = 3 };
@@ -176,6 +177,31 @@ Test(topk, a_million_offers_and_the_largest_k, .timeout = 300)
     assert_best(RANDOM, 1000000, TOPK_K_MAX, true, NULL, false, 1);
     assert_best(RISING, 300000, TOPK_K_MAX, false, NULL, false, 2);
     assert_best(ALL_EQUAL, 300000, 10, false, NULL, false, 3);
+}
+
+/* From k + 1 scores on the bound is the k-th best, give or take as many again as k. */
+Test(topk, a_tight_bound_follows)
+{
+    float scores[100];
+    uint64_t ids[100];
+    uint32_t positions[16 + 16];
+    for (size_t i = 0; i < 100; i++)
+        scores[i] = 100.0f - (float)i, ids[i] = i;
+    void *memory = aligned_alloc(64, topk_bytes(10));
+    struct topk t;
+    topk_init(&t, memory, 10, true, NULL);
+    cr_assert(!t.selective);
+    for (size_t i = 0; i < 100; i++) {
+        topk_offer(&t, &vectors_scalar, scores + i, ids + i, 1, NULL, i, positions);
+        topk_tighten(&t);
+        cr_assert_eq(t.selective, i >= 10);
+        if (i >= 10) cr_assert(t.bound >= scores[i - 9] && t.bound < scores[i - 9] + 16);
+    }
+    float threshold = 5;
+    topk_init(&t, memory, 10, true, &threshold);
+    topk_tighten(&t);
+    cr_assert(t.selective && t.bound == 5);
+    free(memory);
 }
 
 Test(topk, the_order_of_arrival_does_not_matter)
