@@ -22,7 +22,7 @@
  *    gamma(m + 2) sum|x_i t_i| for m <= 512; the last sum is one rounding more: n = 2m + 11. (The
  *    truth is far better; this is enough.) A c[0] that is not finite is dropped: p[0]'s n holds.
  *  - Norms: that sum, then a square root, one rounding, which the square doubles: n + 2.
- *  - Screen (the contract of vector_kernels.screen): pieces of at most 1,024 elements in at least 16
+ *  - Screen (the contract of vector_kernels.screen): pieces of at most 1,024 elements in 16 or more
  *    partial sums, so at most min(2 m, 64) + 5 roundings, and m / 32 pieces added up.
  * 2m + 16 is at least each of these. epsilon = gamma(2m + 16) < 2^-13.
  *

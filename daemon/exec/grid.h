@@ -37,8 +37,8 @@ struct grid_part {
     struct rows_buffer buffer;
 };
 
-/* Cuts; alone: every part takes all rows; listed: a filter may leave a list of rows. The source's count may still shrink (a filter): then
- * grid_recut before the parts run. */
+/* Cuts; alone: every part takes all rows; listed: a filter may leave a list of rows. The source's
+ * count may still shrink (a filter): then grid_recut before the parts run. */
 void grid_cut(struct grid *g, uint32_t worker_count, bool alone, bool listed);
 void grid_recut(struct grid *g);
 uint64_t grid_parts(const struct grid *g);
