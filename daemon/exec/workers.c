@@ -26,8 +26,8 @@ struct workers {
     pthread_cond_t work;
     /* Jobs with parts to claim, oldest first; under lock. */
     struct job_list jobs, long_jobs;
-    uint32_t sleeping;       /* under lock */
-    bool stop;               /* under lock */
+    uint32_t sleeping; /* under lock */
+    bool stop;         /* under lock */
     uint32_t count;
     pthread_t threads[];
 };

@@ -331,7 +331,8 @@ Test(workers, run_small_jobs_between_the_parts_of_a_large_one)
     }
     await(back, 10);
     for (int i = 0; i < 8; i++)
-        cr_assert_eq(back[i], small[i], "a short job waited for a long one, or overtook a short one");
+        cr_assert_eq(back[i], small[i],
+                     "a short job waited for a long one, or overtook a short one");
     cr_assert_eq(back[8], large[0], "long jobs end in the order they came");
     expect_whole(&slow, PARTS_MAX);
     expect_whole(&other, PARTS_MAX);
