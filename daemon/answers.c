@@ -171,15 +171,15 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
     return encode_stats(j->key.request_id, &w, at);
 }
 
-static size_t answer_cancel(struct pipeline *p, const struct job *j, void *at)
+/* *target: the job to cancel, or NULL. */
+static size_t answer_cancel(struct pipeline *p, const struct job *j, void *at, struct job **target)
 {
     struct job_key key = {j->key.connection, j->request.cancel_request_id};
-    struct job *target;
-    HASH_FIND(hh, p->in_flight, &key, sizeof key, target);
-    bool found = target && target != j && target->state != JOB_REPLYING &&
-                 target->operation != OPERATION_COLLECTION_DROP;
-    if (found) atomic_store(&target->cancelled, true);
-    return encode_cancel(j->key.request_id, found, at);
+    HASH_FIND(hh, p->in_flight, &key, sizeof key, *target);
+    if (*target && (*target == j || (*target)->state == JOB_REPLYING ||
+                    (*target)->operation == OPERATION_COLLECTION_DROP))
+        *target = NULL;
+    return encode_cancel(j->key.request_id, *target != NULL, at);
 }
 
 /* ---------------------------------------------------------------- collections */
@@ -224,11 +224,12 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     void *at = connection_reserve(c, ENCODE_BYTES_MAX);
     if (!at) return true;
     size_t bytes = 0;
+    struct job *target = NULL;
     switch (j->operation) {
     case OPERATION_PING: bytes = encode_ping(j->key.request_id, at); break;
     case OPERATION_INFO: bytes = answer_info(p, j, at); break;
     case OPERATION_STATS: bytes = answer_stats(p, j, at); break;
-    case OPERATION_CANCEL: bytes = answer_cancel(p, j, at); break;
+    case OPERATION_CANCEL: bytes = answer_cancel(p, j, at, &target); break;
     case OPERATION_COLLECTION_CREATE: bytes = answer_create(p, j, at); break;
     case OPERATION_COLLECTION_LIST: bytes = answer_list(p, j, at); break;
     case OPERATION_COLLECTION_DESCRIBE: bytes = answer_describe(p, j, at); break;
@@ -241,6 +242,7 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
         connection_commit(c, bytes);
     else
         send_error(p, c, (uint8_t)j->operation, j->key.request_id, &j->failure);
+    if (target && !c->closing) pipeline_cancel(p, target); /* its answer follows ours */
     return true;
 }
 

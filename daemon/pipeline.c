@@ -29,7 +29,7 @@ static void *pipeline_table_memory(size_t bytes)
 static const uint64_t legal_moves[] = {
     [JOB_FREE] = 1 << JOB_RECEIVED,
     [JOB_RECEIVED] = 1 << JOB_WAITING | 1 << JOB_QUEUED | 1 << JOB_DONE,
-    [JOB_WAITING] = 1 << JOB_QUEUED,
+    [JOB_WAITING] = 1 << JOB_QUEUED | 1 << JOB_DONE,
     [JOB_QUEUED] = 1 << JOB_RUNNING | 1 << JOB_DONE,
     [JOB_RUNNING] = 1 << JOB_DONE,
     [JOB_DONE] = 1 << JOB_REPLYING | 1 << JOB_FREE,
@@ -170,6 +170,51 @@ static bool job_wanted(struct pipeline *p, struct job *j)
     return true;
 }
 
+/* ---------------------------------------------------------------- leaving early */
+
+/* Those that a turnstile let pass. */
+static void pipeline_queue_all(struct pipeline *p, struct job *next)
+{
+    while (next) {
+        struct job *after = next->next;
+        job_move(next, JOB_QUEUED);
+        queue_push(&p->queue, next);
+        next = after;
+    }
+}
+
+/* j is through with its collection: those behind it may pass. */
+static void pipeline_leave(struct pipeline *p, struct job *j)
+{
+    if (!j->holds_turnstile) return;
+    struct job *next = turnstile_leave(collection_turnstile(j->collection), j);
+    if (j->operation == OPERATION_COLLECTION_DROP) {
+        assert(!next); /* it was unlinked first, so nobody is behind it */
+        collection_destroy(j->collection);
+    }
+    j->collection = NULL;
+    pipeline_queue_all(p, next);
+}
+
+/* Answers j at once if it has not started and nobody wants it any more. */
+static void pipeline_withdraw(struct pipeline *p, struct job *j)
+{
+    if ((j->state != JOB_WAITING && j->state != JOB_QUEUED) || job_wanted(p, j)) return;
+    if (j->state == JOB_WAITING) {
+        pipeline_queue_all(p, turnstile_withdraw(collection_turnstile(j->collection), j));
+    } else {
+        queue_remove(&p->queue, j);
+        pipeline_leave(p, j);
+    }
+    pipeline_reply(p, j);
+}
+
+void pipeline_cancel(struct pipeline *p, struct job *j)
+{
+    atomic_store(&j->cancelled, true);
+    pipeline_withdraw(p, j);
+}
+
 /* ---------------------------------------------------------------- the way in */
 
 static bool operation_writes(enum operation operation)
@@ -270,7 +315,7 @@ static void pipeline_on_close(void *owner, struct connection *c)
     while (c->jobs) {
         struct job *j = c->jobs;
         job_detach(p, c, j);
-        if (j->operation != OPERATION_COLLECTION_DROP) atomic_store(&j->cancelled, true);
+        if (j->operation != OPERATION_COLLECTION_DROP) pipeline_cancel(p, j);
     }
     answer_goodbye(p, c);
 }
@@ -293,31 +338,15 @@ struct net_events pipeline_net_events(struct pipeline *p)
 
 /* ---------------------------------------------------------------- running */
 
-/* j is through with its collection: those behind it may pass. */
-static void pipeline_leave(struct pipeline *p, struct job *j)
-{
-    if (!j->holds_turnstile) return;
-    struct job *next = turnstile_leave(collection_turnstile(j->collection), j);
-    if (j->operation == OPERATION_COLLECTION_DROP) {
-        assert(!next); /* it was unlinked first, so nobody is behind it */
-        collection_destroy(j->collection);
-    }
-    j->collection = NULL;
-    while (next) {
-        struct job *after = next->next;
-        job_move(next, JOB_QUEUED);
-        queue_push(&p->queue, next);
-        next = after;
-    }
-}
-
 static void pipeline_on_done(struct pipeline *p, struct job *j)
 {
     p->running--;
     pipeline_leave(p, j);
-    /* What was written stays written, so a writer tells how it ended. */
+    /* What was written stays written, so a writer tells how it ended; anything else may have
+     * stopped in the middle. */
     bool late = !j->writer && j->deadline_ns && j->finished_ns >= j->deadline_ns;
-    if (!j->failure.code && (late || atomic_load(&j->skipped))) job_wanted(p, j);
+    bool stopped = atomic_load(j->writer ? &j->skipped : &j->cancelled);
+    if (!j->failure.code && (late || stopped)) job_wanted(p, j);
     pipeline_reply(p, j);
 }
 
@@ -363,10 +392,10 @@ void pipeline_expire(struct pipeline *p, uint64_t now_ns)
 {
     for (uint32_t i = 1; i < p->fresh_jobs; i++) {
         struct job *j = &p->jobs[i];
-        if (j->state != JOB_RUNNING || !j->deadline_ns || now_ns < j->deadline_ns) continue;
+        if (j->state == JOB_FREE || !j->deadline_ns || now_ns < j->deadline_ns) continue;
         if (j->operation == OPERATION_COLLECTION_DROP) continue;
         j->deadline_passed = true;
-        atomic_store(&j->cancelled, true);
+        pipeline_cancel(p, j);
     }
 }
 

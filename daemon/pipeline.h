@@ -51,7 +51,11 @@ struct net_events pipeline_net_events(struct pipeline *p);
 /* Once per turn of the loop: takes back finished jobs, hands out queued ones. */
 void pipeline_tick(struct pipeline *p);
 
-/* Every now and then: stops the work of jobs whose time is up. */
+/* Nobody wants j any more: answers it if it has not started, else stops it at the next look. May
+ * close its connection, when there is no memory for the answer. */
+void pipeline_cancel(struct pipeline *p, struct job *j);
+
+/* Every now and then: answers or stops jobs whose time is up. */
 void pipeline_expire(struct pipeline *p, uint64_t now_ns);
 
 /* From now on new requests are refused as UNAVAILABLE. */

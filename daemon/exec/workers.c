@@ -11,14 +11,23 @@
 #include "daemon/base/fault.h"
 #include "daemon/exec/operation.h"
 
+/* A job that has not ended this long after it began is a long one. */
+#define SHORT_NS UINT64_C(10000000)
+
+struct job_list {
+    struct job *head, *tail;
+    uint64_t spent_ns; /* by all workers on its jobs, since both lists last had some */
+};
+
 struct workers {
     struct backend backend;
     struct done *done;
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct job *head, *tail; /* jobs with parts to claim, oldest first; under lock */
-    uint32_t sleeping;       /* under lock */
-    bool stop;               /* under lock */
+    /* Jobs with parts to claim, oldest first; under lock. */
+    struct job_list jobs, long_jobs;
+    uint32_t sleeping; /* under lock */
+    bool stop;         /* under lock */
     uint32_t count;
     pthread_t threads[];
 };
@@ -29,39 +38,39 @@ struct worker_start {
     int processor; /* -1: anywhere */
 };
 
-static void list_remove(struct workers *w, struct job *j)
+static void list_remove(struct job_list *l, struct job *j)
 {
     if (j->previous)
         j->previous->next = j->next;
     else
-        w->head = j->next;
+        l->head = j->next;
     if (j->next)
         j->next->previous = j->previous;
     else
-        w->tail = j->previous;
+        l->tail = j->previous;
     j->next = j->previous = NULL;
 }
 
-static void list_prepend(struct workers *w, struct job *j)
+static void list_prepend(struct job_list *l, struct job *j)
 {
     j->previous = NULL;
-    j->next = w->head;
-    if (w->head)
-        w->head->previous = j;
+    j->next = l->head;
+    if (l->head)
+        l->head->previous = j;
     else
-        w->tail = j;
-    w->head = j;
+        l->tail = j;
+    l->head = j;
 }
 
-static void list_append(struct workers *w, struct job *j)
+static void list_append(struct job_list *l, struct job *j)
 {
     j->next = NULL;
-    j->previous = w->tail;
-    if (w->tail)
-        w->tail->next = j;
+    j->previous = l->tail;
+    if (l->tail)
+        l->tail->next = j;
     else
-        w->head = j;
-    w->tail = j;
+        l->head = j;
+    l->tail = j;
 }
 
 static bool job_dead(struct job *j)
@@ -87,12 +96,33 @@ static void run_part(struct workers *w, struct job *j, uint32_t part, uint32_t w
 }
 
 /* Claims the next part of j, which heads the list, under the lock. */
-static uint32_t claim(struct workers *w, struct job *j)
+static uint32_t claim(struct job_list *l, struct job *j)
 {
     uint32_t part = atomic_load_explicit(&j->next_part, memory_order_relaxed);
     atomic_store_explicit(&j->next_part, part + 1, memory_order_relaxed);
-    if (part + 1 == j->plan.parts) list_remove(w, j);
+    if (part + 1 == j->plan.parts) list_remove(l, j);
     return part;
+}
+
+static bool has_begun(struct job *j)
+{
+    return atomic_load_explicit(&j->parts_left, memory_order_relaxed) != 0;
+}
+
+/* The list whose oldest job is next, under the lock. While there are long jobs and others, both
+ * get the same time. */
+static struct job_list *choose(struct workers *w, uint64_t now_ns)
+{
+    struct job *j = w->jobs.head;
+    if (j && has_begun(j) && now_ns > j->started_ns + SHORT_NS) {
+        list_remove(&w->jobs, j);
+        list_append(&w->long_jobs, j);
+    }
+    if (!w->jobs.head || !w->long_jobs.head) {
+        w->jobs.spent_ns = w->long_jobs.spent_ns = 0;
+        return w->jobs.head ? &w->jobs : &w->long_jobs;
+    }
+    return w->jobs.spent_ns <= w->long_jobs.spent_ns ? &w->jobs : &w->long_jobs;
 }
 
 /* First touch of a job: its preparation, alone; then its parts are open to all. */
@@ -114,7 +144,7 @@ static void begin_job(struct workers *w, struct job *j, uint32_t worker)
     atomic_store_explicit(&j->next_part, 1, memory_order_relaxed);
     if (parts > 1) {
         pthread_mutex_lock(&w->lock);
-        list_prepend(w, j);
+        list_prepend(&w->jobs, j);
         uint32_t wanted = parts - 1 < w->sleeping ? parts - 1 : w->sleeping;
         for (uint32_t i = 0; i < wanted; i++)
             pthread_cond_signal(&w->work);
@@ -125,28 +155,34 @@ static void begin_job(struct workers *w, struct job *j, uint32_t worker)
 
 static void work(struct workers *w, uint32_t worker)
 {
+    uint64_t now_ns = clock_now_ns();
     pthread_mutex_lock(&w->lock);
     for (;;) {
-        struct job *j = w->head;
+        struct job_list *list = choose(w, now_ns);
+        struct job *j = list->head;
         if (!j) {
             if (w->stop) break;
             w->sleeping++;
             pthread_cond_wait(&w->work, &w->lock);
             w->sleeping--;
+            now_ns = clock_now_ns();
             continue;
         }
-        bool fresh = atomic_load_explicit(&j->parts_left, memory_order_relaxed) == 0;
+        bool fresh = !has_begun(j);
         uint32_t part = 0;
         if (fresh)
-            list_remove(w, j);
+            list_remove(list, j);
         else
-            part = claim(w, j);
+            part = claim(list, j);
         pthread_mutex_unlock(&w->lock);
         if (fresh)
             begin_job(w, j, worker);
         else
             run_part(w, j, part, worker);
+        uint64_t then_ns = now_ns;
+        now_ns = clock_now_ns();
         pthread_mutex_lock(&w->lock);
+        list->spent_ns += now_ns - then_ns;
     }
     pthread_mutex_unlock(&w->lock);
 }
@@ -205,7 +241,7 @@ static enum status workers_submit(struct backend *b, struct job *j)
     if (st) return st;
     atomic_store_explicit(&j->parts_left, 0, memory_order_relaxed);
     pthread_mutex_lock(&w->lock);
-    list_append(w, j);
+    list_append(&w->jobs, j);
     if (w->sleeping) pthread_cond_signal(&w->work);
     pthread_mutex_unlock(&w->lock);
     return STATUS_OK;

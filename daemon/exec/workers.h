@@ -1,6 +1,7 @@
 /* workers: the CPU backend: pinned threads that run the parts of jobs.
  * Jobs start in the order they were submitted; idle workers share the parts of the oldest job that
- * has any left, so one large job uses every core and small ones run side by side.
+ * has any left, so one large job uses every core and small ones run side by side. A job that takes
+ * long shares the workers' time evenly with those that come after it, a part at a time.
  * Owner:  the engine.
  * Thread: create and destroy the loop; see backend.h for the rest.
  * Errors: workers_create: RESOURCE_EXHAUSTED when a thread cannot be started. */

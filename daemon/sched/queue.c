@@ -26,16 +26,23 @@ void queue_push_front(struct queue *q, struct job *j)
     q->depth++;
 }
 
+void queue_remove(struct queue *q, struct job *j)
+{
+    if (j->previous)
+        j->previous->next = j->next;
+    else
+        q->head = j->next;
+    if (j->next)
+        j->next->previous = j->previous;
+    else
+        q->tail = j->previous;
+    q->depth--;
+    j->next = j->previous = NULL;
+}
+
 struct job *queue_pop(struct queue *q)
 {
     struct job *j = q->head;
-    if (!j) return NULL;
-    q->head = j->next;
-    if (q->head)
-        q->head->previous = NULL;
-    else
-        q->tail = NULL;
-    q->depth--;
-    j->next = j->previous = NULL;
+    if (j) queue_remove(q, j);
     return j;
 }

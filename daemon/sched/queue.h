@@ -17,5 +17,7 @@ void queue_push(struct queue *q, struct job *j);
 void queue_push_front(struct queue *q, struct job *j);
 /* NULL when empty. */
 struct job *queue_pop(struct queue *q);
+/* From wherever in q it is. */
+void queue_remove(struct queue *q, struct job *j);
 
 #endif

@@ -32,23 +32,26 @@ bool turnstile_enter(struct turnstile *t, struct job *j)
     return false;
 }
 
-struct job *turnstile_leave(struct turnstile *t, struct job *j)
+static void waiting_remove(struct turnstile *t, struct job *j)
 {
-    assert(j->holds_turnstile);
-    j->holds_turnstile = false;
-    if (j->writer)
-        t->writer = false;
+    if (j->previous)
+        j->previous->next = j->next;
     else
-        t->readers--;
+        t->waiting_head = j->next;
+    if (j->next)
+        j->next->previous = j->previous;
+    else
+        t->waiting_tail = j->previous;
+    j->next = j->previous = NULL;
+}
+
+/* Lets those at the head pass that may; linked by next. */
+static struct job *let_pass(struct turnstile *t)
+{
     struct job *first = NULL, *last = NULL;
     while (t->waiting_head && may_pass(t, t->waiting_head)) {
         struct job *next = t->waiting_head;
-        t->waiting_head = next->next;
-        if (t->waiting_head)
-            t->waiting_head->previous = NULL;
-        else
-            t->waiting_tail = NULL;
-        next->next = next->previous = NULL;
+        waiting_remove(t, next);
         pass(t, next);
         if (last)
             last->next = next;
@@ -57,6 +60,24 @@ struct job *turnstile_leave(struct turnstile *t, struct job *j)
         last = next;
     }
     return first;
+}
+
+struct job *turnstile_leave(struct turnstile *t, struct job *j)
+{
+    assert(j->holds_turnstile);
+    j->holds_turnstile = false;
+    if (j->writer)
+        t->writer = false;
+    else
+        t->readers--;
+    return let_pass(t);
+}
+
+struct job *turnstile_withdraw(struct turnstile *t, struct job *j)
+{
+    assert(!j->holds_turnstile);
+    waiting_remove(t, j);
+    return let_pass(t);
 }
 
 bool turnstile_idle(const struct turnstile *t)

@@ -15,6 +15,9 @@ bool turnstile_enter(struct turnstile *t, struct job *j);
  * next; they hold it. */
 struct job *turnstile_leave(struct turnstile *t, struct job *j);
 
+/* j, which waits, waits no longer. Returned are those that stood behind it and may pass now. */
+struct job *turnstile_withdraw(struct turnstile *t, struct job *j);
+
 /* Nobody holds it and nobody waits. */
 bool turnstile_idle(const struct turnstile *t);
 

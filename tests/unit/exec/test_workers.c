@@ -25,6 +25,7 @@ struct trace {
     atomic_bool *gate;   /* parts wait until this is true */
     atomic_bool entered; /* a part is waiting or has run */
     struct job *cancel_at_part_0;
+    useconds_t part_us; /* what a part takes */
 };
 
 static struct done done;
@@ -84,6 +85,7 @@ static void run_part(struct job *j, uint32_t part, uint32_t worker)
     atomic_store(&t->entered, true);
     while (t->gate && !atomic_load(t->gate))
         sched_yield();
+    if (t->part_us) usleep(t->part_us);
     if (atomic_load(&t->finished)) atomic_store(&t->finished_early, true);
     if (part == 0 && t->cancel_at_part_0) atomic_store(&t->cancel_at_part_0->cancelled, true);
     atomic_fetch_add(&t->parts[part], 1);
@@ -312,6 +314,51 @@ Test(workers, run_small_jobs_beside_a_large_one)
     b->ops->destroy(b);
     free(one);
     free(two);
+}
+
+/* One worker, a long job of many parts, and a short one behind it: it must not wait for all. */
+Test(workers, run_small_jobs_between_the_parts_of_a_large_one)
+{
+    struct backend *b = start(1);
+    struct trace slow = {.part_us = 3000}, other = {.part_us = 3000}, quick[8] = {{0}};
+    struct job *large[2] = {make(&slow, PARTS_MAX), make(&other, PARTS_MAX)}, *back[10];
+    struct job *small[8];
+    for (int i = 0; i < 2; i++)
+        cr_assert_eq(b->ops->submit(b, large[i]), STATUS_OK);
+    for (int i = 0; i < 8; i++) {
+        small[i] = make(&quick[i], 1);
+        cr_assert_eq(b->ops->submit(b, small[i]), STATUS_OK);
+    }
+    await(back, 10);
+    for (int i = 0; i < 8; i++)
+        cr_assert_eq(back[i], small[i],
+                     "a short job waited for a long one, or overtook a short one");
+    cr_assert_eq(back[8], large[0], "long jobs end in the order they came");
+    expect_whole(&slow, PARTS_MAX);
+    expect_whole(&other, PARTS_MAX);
+    b->ops->destroy(b);
+    for (int i = 0; i < 10; i++)
+        free(back[i]);
+}
+
+/* Short jobs that keep coming leave a long one half of the time. */
+Test(workers, a_long_job_goes_on_beside_many_short_ones)
+{
+    enum { SHORT = 200 };
+    struct backend *b = start(1);
+    static struct trace quick[SHORT];
+    struct trace slow = {.part_us = 2000};
+    struct job *large = make(&slow, 40), *back[SHORT + 1];
+    cr_assert_eq(b->ops->submit(b, large), STATUS_OK);
+    for (int i = 0; i < SHORT; i++) {
+        quick[i] = (struct trace){.part_us = 1000};
+        cr_assert_eq(b->ops->submit(b, make(&quick[i], 1)), STATUS_OK);
+    }
+    await(back, SHORT + 1);
+    cr_assert_neq(back[SHORT], large, "200 ms of short jobs went before 80 ms of a long one");
+    b->ops->destroy(b);
+    for (int i = 0; i <= SHORT; i++)
+        free(back[i]);
 }
 
 Test(workers, destroy_drains)

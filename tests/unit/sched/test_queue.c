@@ -62,7 +62,7 @@ Test(queue, equals_an_array)
     bool inside[64] = {false};
     unsigned seed = 7;
     for (int step = 0; step < 20000; step++) {
-        unsigned i = (unsigned)rand_r(&seed) % 64, what = (unsigned)rand_r(&seed) % 3;
+        unsigned i = (unsigned)rand_r(&seed) % 64, what = (unsigned)rand_r(&seed) % 4;
         if (what == 2) {
             struct job *j = queue_pop(&q);
             cr_assert_eq(j, count ? model[0] : NULL);
@@ -70,6 +70,15 @@ Test(queue, equals_an_array)
             inside[j - jobs] = false;
             count--;
             for (size_t k = 0; k < count; k++)
+                model[k] = model[k + 1];
+        } else if (what == 3) {
+            if (!inside[i]) continue;
+            queue_remove(&q, &jobs[i]);
+            inside[i] = false;
+            size_t k = 0;
+            while (model[k] != &jobs[i])
+                k++;
+            for (count--; k < count; k++)
                 model[k] = model[k + 1];
         } else if (!inside[i]) {
             inside[i] = true;

@@ -82,6 +82,23 @@ Test(turnstile, a_writer_waits_for_the_last_reader)
     cr_assert_eq(turnstile_leave(&t, &jobs[0]), &jobs[2]);
 }
 
+Test(turnstile, lets_those_behind_a_withdrawn_writer_pass)
+{
+    struct turnstile t = {0};
+    turnstile_enter(&t, reader(0));
+    turnstile_enter(&t, writer(1));
+    turnstile_enter(&t, reader(2));
+    turnstile_enter(&t, reader(3));
+    turnstile_enter(&t, writer(4));
+    cr_assert_null(turnstile_withdraw(&t, &jobs[3]), "the writer is still before them");
+    cr_assert_eq(turnstile_withdraw(&t, &jobs[1]), &jobs[2]);
+    cr_assert_null(jobs[2].next);
+    cr_assert_null(turnstile_leave(&t, &jobs[0]));
+    cr_assert_null(turnstile_withdraw(&t, &jobs[4]));
+    cr_assert_null(turnstile_leave(&t, &jobs[2]));
+    cr_assert(turnstile_idle(&t));
+}
+
 /* Random arrivals and departures: the invariants hold at each step, and passage is in order of
  * arrival. */
 Test(turnstile, holds_its_invariants)

@@ -1,0 +1,212 @@
+/* Nobody wants the answer any more: what a cancel or a deadline does to a request that runs, that
+ * waits for a worker, or that waits for its collection. */
+#include <criterion/criterion.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/job.h"
+#include "tests/support/scene.h"
+#include "tests/support/sets.h"
+
+enum { ROWS = 20000, DIMENSION = 256, QUERIES = 256, K = 5 };
+
+struct work {
+    float *rows, *queries;
+    uint64_t *ids;
+};
+
+static void work_make(struct work *w, ea_client *c)
+{
+    w->rows = malloc((size_t)ROWS * DIMENSION * 4);
+    w->queries = malloc((size_t)QUERIES * DIMENSION * 4);
+    w->ids = malloc(ROWS * 8);
+    reference_fill(1, w->rows, (size_t)ROWS * DIMENSION);
+    reference_fill(2, w->queries, (size_t)QUERIES * DIMENSION);
+    for (uint64_t i = 0; i < ROWS; i++)
+        w->ids[i] = i;
+    cr_assert_eq(ea_collection_create(c, "work", DIMENSION, EA_DOT, NULL), EA_OK);
+    cr_assert_eq(ea_upsert(c, "work", w->ids, w->rows, ROWS, DIMENSION, NULL, NULL, NULL), EA_OK);
+}
+
+static void work_free(struct work *w, ea_client *c)
+{
+    cr_assert_eq(ea_collection_drop(c, "work"), EA_OK, "%s", ea_error_text(c));
+    free(w->rows);
+    free(w->queries);
+    free(w->ids);
+}
+
+struct ending {
+    int times;
+    ea_status status;
+    ea_result result;
+    char text[128];
+};
+
+static void note(ea_client *c, uint64_t request_id, ea_status status, ea_result *result, void *user)
+{
+    struct ending *e = user;
+    e->times++;
+    e->status = status;
+    strncpy(e->text, status ? ea_error_text(c) : "", sizeof e->text - 1);
+    if (status) return;
+    e->result = *result;
+    *result = (ea_result){0};
+}
+
+static uint64_t ask(ea_client *c, const struct work *w, struct ending *e)
+{
+    uint64_t id = 0;
+    cr_assert_eq(
+        ea_knn_send(c, "work", w->queries, QUERIES, DIMENSION, K, NULL, NULL, 0, note, e, &id),
+        EA_OK, "%s", ea_error_text(c));
+    return id;
+}
+
+/* Until all is written out; answers that come are taken. */
+static void pump_out(ea_client *c)
+{
+    ea_pump(c, 0);
+    while (ea_events(c) & POLLOUT)
+        ea_pump(c, 10);
+    wait_ms(5);
+}
+
+static void pump(ea_client *c)
+{
+    while (ea_pending(c))
+        cr_assert_eq(ea_pump(c, -1), EA_OK, "%s", ea_error_text(c));
+}
+
+/* Cancelled at any moment, also within its last part: CANCELLED, or the whole answer. Never a part
+ * of it. */
+Test(requests_late, a_cancel_leaves_the_whole_answer_or_none)
+{
+    enum { TRIALS = 60 };
+    struct scene s;
+    scene_open(&s, (const char *[]){"workers.count=1", NULL}); /* then few and long parts */
+    ea_client *c = scene_client(&s, "asker");
+    struct work w;
+    work_make(&w, c);
+    struct ending whole = {0};
+    int64_t start = now_ms();
+    ask(c, &w, &whole);
+    pump(c);
+    int64_t whole_us = (now_ms() - start) * 1000 + 500;
+    cr_assert_eq(whole.status, EA_OK, "%s", whole.text);
+    for (int i = 0; i < TRIALS; i++) {
+        struct ending e = {0};
+        uint64_t id = ask(c, &w, &e);
+        ea_pump(c, 0);
+        usleep((useconds_t)(whole_us * i / TRIALS));
+        cr_assert_eq(ea_cancel(c, id), EA_OK);
+        pump(c);
+        cr_assert_eq(e.times, 1);
+        if (e.status == EA_CANCELLED) continue;
+        cr_assert_eq(e.status, EA_OK, "%s", e.text);
+        cr_assert_eq(e.result.rows, QUERIES);
+        cr_assert_eq(e.result.columns, K);
+        cr_assert_arr_eq(e.result.ids, whole.result.ids, QUERIES * K * 8);
+        cr_assert_arr_eq(e.result.scores, whole.result.scores, QUERIES * K * 4);
+        ea_result_free(&e.result);
+    }
+    ea_result_free(&whole.result);
+    work_free(&w, c);
+    ea_close(c);
+    scene_close(&s);
+}
+
+static uint64_t in_flight(ea_client *c)
+{
+    ea_stats stats;
+    cr_assert_eq(ea_get_stats(c, &stats), EA_OK);
+    return stats.jobs_in_flight - 1; /* but for this one */
+}
+
+/* A request that has not started is answered when its time is up, not when its turn comes: behind
+ * others in the queue, and behind a write to its collection. */
+Test(requests_late, a_deadline_is_told_while_the_workers_are_busy)
+{
+    enum { AHEAD = 60 };
+    struct scene s;
+    scene_open(&s, (const char *[]){"workers.count=1", NULL});
+    scene_make_rows(&s);
+    ea_client *c = scene_client(&s, "hostile"), *observer = scene_client(&s, "observer");
+    struct work w;
+    work_make(&w, c);
+    static struct ending ahead[AHEAD], upsert;
+    for (int i = 0; i < AHEAD; i++)
+        ask(c, &w, &ahead[i]);
+    cr_assert_eq(ea_upsert_send(c, "work", w.ids, w.rows, 1, DIMENSION, 0, note, &upsert, NULL),
+                 EA_OK);
+    pump_out(c);
+    int fd = scene_connect(&s);
+    struct sample knn;
+    sample_find("knn", &knn);
+    for (uint64_t id = 1; id <= 2; id++) {
+        uint8_t bytes[SAMPLE_BYTES_MAX];
+        uint32_t deadline_us = 30000;
+        if (id == 2) strcpy(knn.message.knn.collection, "work"); /* behind the write */
+        size_t count = sample_frame(&knn, id, bytes);
+        memcpy(bytes + 20, &deadline_us, 4);
+        cr_assert(raw_send(fd, bytes, count));
+        expect_error(fd, id, STATUS_DEADLINE_EXCEEDED, DETAIL_DEADLINE, "deadline");
+        cr_assert(in_flight(observer) > 5, "told only after what was before it");
+    }
+    close(fd);
+    pump(c);
+    for (int i = 0; i < AHEAD; i++) {
+        cr_assert(ahead[i].times == 1 && ahead[i].status == EA_OK, "%s", ahead[i].text);
+        ea_result_free(&ahead[i].result);
+    }
+    cr_assert_eq(upsert.status, EA_OK, "%s", upsert.text);
+    ea_result_free(&upsert.result);
+    work_free(&w, c);
+    ea_close(observer);
+    ea_close(c);
+    scene_close(&s);
+}
+
+/* The same for a cancel and for a client that goes away: what it asked for is let go at once. */
+Test(requests_late, what_has_not_started_is_let_go_at_once)
+{
+    enum { AHEAD = 60 };
+    struct scene s;
+    scene_open(&s, (const char *[]){"workers.count=1", NULL});
+    ea_client *c = scene_client(&s, "asker"), *observer = scene_client(&s, "observer");
+    struct work w;
+    work_make(&w, c);
+    static struct ending ahead[AHEAD], late;
+    for (int i = 0; i < AHEAD; i++)
+        ask(c, &w, &ahead[i]);
+    uint64_t id = ask(c, &w, &late);
+    pump_out(c);
+    cr_assert_eq(ea_cancel(c, id), EA_OK);
+    while (!late.times)
+        ea_pump(c, 100);
+    cr_assert_eq(late.status, EA_CANCELLED, "%s", late.text);
+    cr_assert(in_flight(observer) > 5, "told only after what was before it");
+
+    ea_client *leaving = scene_client(&s, "asker");
+    static struct ending left[50];
+    for (int i = 0; i < 50; i++)
+        ask(leaving, &w, &left[i]);
+    ea_ping(leaving);
+    uint64_t before = in_flight(observer);
+    cr_assert(before >= 50 + 5);
+    ea_close(leaving);
+    for (int i = 0; i < 3 && in_flight(observer) > before - 50; i++)
+        wait_ms(1);
+    cr_assert(in_flight(observer) <= before - 50 && in_flight(observer) > 5);
+    pump(c);
+    for (int i = 0; i < AHEAD; i++) {
+        cr_assert(ahead[i].times == 1 && ahead[i].status == EA_OK, "%s", ahead[i].text);
+        ea_result_free(&ahead[i].result);
+    }
+    work_free(&w, c);
+    ea_close(observer);
+    ea_close(c);
+    scene_close(&s);
+}
