@@ -109,7 +109,10 @@ static void reload(struct engine *e)
         return;
     }
     config_defaults(&fresh);
-    if (config_read_file(&fresh, e->config_path, &f)) {
+    enum status st = config_read_file(&fresh, e->config_path, &f);
+    for (unsigned i = 0; !st && i < e->options.setting_count; i++)
+        st = config_set(&fresh, e->options.settings[i], &f);
+    if (st) {
         log_error("SIGHUP: %s; the settings in use stay", f.text);
         return;
     }
