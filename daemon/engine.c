@@ -155,14 +155,13 @@ static void on_done_wake(uv_async_t *async)
 static void on_turn(uv_prepare_t *prepare)
 {
     struct engine *e = prepare->data;
-    pipeline_tick(&e->pipeline);
-    net_flush(&e->net);
-    /* Flushing may take up paused connections, and so queue requests. While others run, their end
-     * wakes the loop for these; with nothing running it would sleep on them. */
-    while (e->pipeline.running == 0 && e->pipeline.queue.head) {
+    /* Flushing may take up paused connections, and so queue requests. */
+    uint32_t left;
+    do {
         pipeline_tick(&e->pipeline);
+        left = e->pipeline.queue.depth;
         net_flush(&e->net);
-    }
+    } while (e->pipeline.queue.depth > left);
     if (e->draining && e->net.counters.open == 0) atomic_store(&e->stop_request, STOP_NOW);
     if (atomic_load(&e->stop_request) == STOP_NOW) stop_now(e);
 }
