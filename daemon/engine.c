@@ -109,7 +109,10 @@ static void reload(struct engine *e)
         return;
     }
     config_defaults(&fresh);
-    if (config_read_file(&fresh, e->config_path, &f)) {
+    enum status st = config_read_file(&fresh, e->config_path, &f);
+    for (unsigned i = 0; !st && i < e->options.setting_count; i++)
+        st = config_set(&fresh, e->options.settings[i], &f);
+    if (st) {
         log_error("SIGHUP: %s; the settings in use stay", f.text);
         return;
     }
@@ -152,14 +155,13 @@ static void on_done_wake(uv_async_t *async)
 static void on_turn(uv_prepare_t *prepare)
 {
     struct engine *e = prepare->data;
-    pipeline_tick(&e->pipeline);
-    net_flush(&e->net);
-    /* Flushing may take up paused connections, and so queue requests. While others run, their end
-     * wakes the loop for these; with nothing running it would sleep on them. */
-    while (e->pipeline.running == 0 && e->pipeline.queue.head) {
+    /* Flushing may take up paused connections, and so queue requests. */
+    uint32_t left;
+    do {
         pipeline_tick(&e->pipeline);
+        left = e->pipeline.queue.depth;
         net_flush(&e->net);
-    }
+    } while (e->pipeline.queue.depth > left);
     if (e->draining && e->net.counters.open == 0) atomic_store(&e->stop_request, STOP_NOW);
     if (atomic_load(&e->stop_request) == STOP_NOW) stop_now(e);
 }

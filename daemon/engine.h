@@ -14,9 +14,11 @@ struct engine;
 
 struct engine_options {
     struct config config;
-    const char *config_path; /* what SIGHUP reads again; NULL: nothing */
-    int inherited_fd;        /* systemd's listening socket, or -1 */
-    bool handle_signals;     /* SIGTERM, SIGINT drain, then stop; SIGHUP re-reads */
+    const char *config_path;     /* what SIGHUP reads again; NULL: nothing */
+    const char *const *settings; /* and what goes over it, "key=value"; the caller's */
+    unsigned setting_count;
+    int inherited_fd;    /* systemd's listening socket, or -1 */
+    bool handle_signals; /* SIGTERM, SIGINT drain, then stop; SIGHUP re-reads */
     /* What the service manager is told; may be NULL. */
     void (*notify)(const char *state);
 };

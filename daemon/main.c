@@ -154,6 +154,8 @@ int main(int argc, char **argv)
     int inherited = sd_listen_fds(1);
     if (inherited > 0) engine_options.inherited_fd = SD_LISTEN_FDS_START;
     engine_options.config_path = a.config_path;
+    engine_options.settings = a.settings;
+    engine_options.setting_count = a.setting_count;
     engine_options.notify = notify;
 
     struct engine *e;

@@ -171,10 +171,11 @@ static void cache_unlink(struct heap *h, uint32_t unit)
     h->usage.bytes_cached -= r->bytes;
 }
 
-/* A cached block for this owner, unlinked, or NONE. *clear: its bytes are another owner's. */
+/* A cached block for this owner, unlinked, or NONE. *clear: its bytes are another owner's, as all
+ * of owner 0 may be: it stands for whoever has not said yet who it is. */
 static uint32_t cache_take(struct heap *h, uint32_t order, uint32_t owner, bool *clear)
 {
-    uint32_t unit = h->class_head[order];
+    uint32_t unit = owner ? h->class_head[order] : NONE;
     for (size_t i = 0; unit != NONE && i < CACHE_SEARCH_MAX; i++) {
         if (h->records[unit].owner == owner) break;
         unit = h->records[unit].class_next;

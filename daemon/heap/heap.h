@@ -7,7 +7,7 @@
  *         is unchanged.
  *
  * Bytes handed to an owner never show another owner's: a block that last belonged to another owner
- * comes back zeroed, or as fresh zero pages. */
+ * comes back zeroed, or as fresh zero pages; so does every block for owner 0. */
 #ifndef ENGRAM_HEAP_HEAP_H
 #define ENGRAM_HEAP_HEAP_H
 
@@ -38,8 +38,8 @@ struct heap_usage {
 enum status heap_create(uint64_t bytes_max, struct heap **out);
 void heap_destroy(struct heap *h);
 
-/* bytes >= 1; owner names the space (0: the daemon itself). Contents: zero, or the same owner's
- * old bytes. */
+/* bytes >= 1; owner names the space (0: not known yet, or none). Contents: zero, or the same
+ * owner's old bytes. */
 enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out);
 
 /* The same from untouched zero pages, never from what was given back: for what will stay, so that

@@ -128,6 +128,12 @@ static void refuse_framing(struct connection *c, const void *at)
     connection_finish(c);
 }
 
+/* A cancel may pass the bound on requests in flight: those may be what it is about. */
+static bool is_cancel(const struct connection *c)
+{
+    return c->header.kind == OPERATION_CANCEL && c->output_bytes < OUTPUT_HIGH_WATER;
+}
+
 /* Looks at the frame at begin. False: more bytes are needed, or no more may be taken. */
 static bool parse_one(struct connection *c)
 {
@@ -145,6 +151,11 @@ static bool parse_one(struct connection *c)
     uint64_t whole = head + c->header.body_bytes;
     if (whole > RECEIVE_BYTES) {
         if (have < head) return false;
+        if (!c->greeted) { /* nobody yet: a refusal, and no memory for its body */
+            deliver(c, NULL, NULL);
+            connection_finish(c);
+            return false;
+        }
         if (!receive_allowed(c)) {
             c->paused = true;
             return false;
@@ -153,7 +164,7 @@ static bool parse_one(struct connection *c)
         return false;
     }
     if (have < whole) return false;
-    if (!receive_allowed(c)) {
+    if (!receive_allowed(c) && !is_cancel(c)) {
         c->paused = true;
         return false;
     }
@@ -168,6 +179,7 @@ void receive_parse(struct connection *c)
     if (c->in_receive) return;
     struct body *hold = body_hold(c->buffer); /* a handler may close c */
     c->in_receive = true;
+    if (c->paused) c->frame_started_ns = 0; /* waiting was ours: the client's time starts anew */
     c->paused = false;
     while (!c->finishing && !c->closing && !c->direct && !c->discard && c->buffer && parse_one(c)) {
     }

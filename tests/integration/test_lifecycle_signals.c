@@ -214,7 +214,7 @@ static pid_t start_with_file(struct daemon_process *d, const char *path)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         int log = open(d->log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
         dup2(log, 2);
-        execl(program, program, "--config", path, (char *)NULL);
+        execl(program, program, "--config", path, "--set", "limits.stall_ms=20000", (char *)NULL);
         _exit(127);
     }
     return pid;
@@ -255,6 +255,25 @@ Test(lifecycle_signals, hup_applies_live_settings_only)
         expect_alive(fds[i]);
         close(fds[i]);
     }
+    cr_assert_eq(daemon_stop(&d), 0);
+}
+
+/* What the command line set goes over the file, also when it is read again. */
+Test(lifecycle_signals, hup_keeps_what_the_command_line_set)
+{
+    struct daemon_process d = {.directory = "/tmp/engram-hup-XXXXXX"};
+    char path[96];
+    cr_assert(mkdtemp(d.directory));
+    snprintf(d.socket_path, sizeof d.socket_path, "%s/socket", d.directory);
+    snprintf(d.log_path, sizeof d.log_path, "%s/log", d.directory);
+    snprintf(path, sizeof path, "%s/settings.json", d.directory);
+    close(open(d.log_path, O_WRONLY | O_CREAT, 0600));
+    write_settings(path, &d, "\"limits\": {\"stall_ms\": 500}");
+    d.pid = start_with_file(&d, path);
+    wait_logged(&d, "listening on");
+    kill(d.pid, SIGHUP);
+    wait_logged(&d, "0 live settings changed");
+    unlink(path);
     cr_assert_eq(daemon_stop(&d), 0);
 }
 

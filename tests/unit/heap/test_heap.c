@@ -124,6 +124,21 @@ Test(heap, gives_an_owner_its_block_back_and_others_zeros)
     heap_destroy(h);
 }
 
+/* 0 is whoever has not said yet who it is: two of them are not the same. */
+Test(heap, gives_owner_0_zeros)
+{
+    struct heap *h = make(32 * MIB);
+    for (uint64_t size = 1; size < 8 * MIB; size = size * 7 + 1000) {
+        struct heap_block b = take(h, size, 0);
+        memset(b.data, 0xab, b.bytes);
+        heap_give(h, &b);
+        b = take(h, size, 0);
+        cr_assert(all_zero(&b));
+        heap_release(h, &b);
+    }
+    heap_destroy(h);
+}
+
 Test(heap, a_reused_block_counts_what_it_may_have_touched)
 {
     struct heap *h = make(32 * MIB);
