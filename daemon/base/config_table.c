@@ -68,7 +68,8 @@ const struct config_key config_keys[] = {
      "hint to retry."},
     {.name = "limits.output_mib", .type = CONFIG_NUMBER64, .live = true,
      .offset = AT(output_mib_max), .min = 1, .max = 65536, .number = 512,
-     .help = "MiB of replies that a client may leave unread before it is dropped."},
+     .help = "MiB of replies that a client may leave unread, besides the one on its way, before it "
+     "is dropped."},
     {.name = "limits.handshake_ms", .type = CONFIG_NUMBER32, .live = true,
      .offset = AT(handshake_ms_max), .min = 10, .max = 3600000, .number = 5000,
      .help = "Milliseconds from connecting to Hello."},

@@ -104,6 +104,9 @@ bool receive_allowed(const struct connection *c);
 void output_flush(struct connection *c);
 /* Whether the client has read nothing for limits.stall_ms while output waited. */
 bool output_stalled(struct connection *c, uint64_t now_ns);
+/* Whether more waits than limits.output_mib. The body that is next to go does not count: one reply
+ * is bounded by its own limit, and legal. */
+bool output_excessive(const struct connection *c);
 /* Gives an idle connection's page back. */
 void output_relax(struct connection *c);
 void output_release(struct connection *c);

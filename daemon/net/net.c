@@ -28,7 +28,7 @@ static void watch(struct connection *c, uint64_t now_ns)
         drop(c, "half a request and no more (limits.stall_ms)");
     } else if (output_stalled(c, now_ns)) {
         drop(c, "it does not read its replies (limits.stall_ms)");
-    } else if (c->output_bytes > cfg->output_mib_max << 20) {
+    } else if (output_excessive(c)) {
         drop(c, "too much unread output (limits.output_mib)");
     } else if (c->net->draining && !c->in_flight && !c->output_head) {
         connection_close(c);

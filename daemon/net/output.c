@@ -6,7 +6,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/net/connection.h"
 
-enum { PAGE_BYTES = 65536, GATHER_MAX = 64, FREE_PAGES_MAX = 16 };
+enum { PAGE_BYTES = 65536, GATHER_MAX = 64, FREE_PAGES_MAX = 16, WRITE_BYTES_MAX = 1 << 30 };
 
 struct output_page {
     struct output_page *next; /* free list */
@@ -164,10 +164,13 @@ static void output_consume(struct connection *c, uint64_t bytes)
 static unsigned output_gather(const struct connection *c, uv_buf_t bufs[GATHER_MAX])
 {
     unsigned count = 0;
-    for (struct span *s = c->output_head; s && count < GATHER_MAX; s = s->next)
+    for (struct span *s = c->output_head; s && count < GATHER_MAX; s = s->next) {
+        bool whole = s->bytes <= WRITE_BYTES_MAX;
         if (s->bytes)
             bufs[count++] =
-                uv_buf_init((char *)s->data, s->bytes < 1u << 30 ? (unsigned)s->bytes : 1u << 30);
+                uv_buf_init((char *)s->data, whole ? (unsigned)s->bytes : WRITE_BYTES_MAX);
+        if (!whole) break; /* its rest comes before the next span */
+    }
     return count;
 }
 
@@ -234,6 +237,14 @@ bool output_stalled(struct connection *c, uint64_t now_ns)
     }
     return now_ns > c->output_progress_ns &&
            now_ns - c->output_progress_ns > net_allowance_ns(c->net->config->stall_ms_max);
+}
+
+bool output_excessive(const struct connection *c)
+{
+    const struct span *s = c->output_head;
+    if (s && !s->job && s->next) s = s->next; /* its head */
+    uint64_t first = s && s->job ? s->bytes : 0;
+    return c->output_bytes - first > c->net->config->output_mib_max << 20;
 }
 
 void output_relax(struct connection *c)

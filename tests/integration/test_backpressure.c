@@ -169,6 +169,29 @@ static void read_some(int fd, uint64_t bytes)
     }
 }
 
+/* One reply may be larger than what a client may leave unread: it is what the client asked for. */
+Test(backpressure, one_large_reply_is_no_pile)
+{
+    struct scene s;
+    scene_open(&s, (const char *[]){"limits.output_mib=1", NULL});
+    ea_client *c = scene_client(&s, "hostile");
+    free(fill(c, ROWS)); /* 20 MB */
+    int fd = scene_connect(&s);
+    struct sample fetch;
+    sample_find("fetch_range", &fetch);
+    strcpy(fetch.message.fetch.collection, "work");
+    fetch.message.fetch.offset = 0;
+    fetch.message.fetch.limit = ROWS;
+    send_sample(fd, &fetch, 1);
+    wait_ms(400); /* several looks at the clock */
+    expect_reply(fd, 1);
+    expect_alive(fd);
+    close(fd);
+    cr_assert_eq(ea_collection_drop(c, "work"), EA_OK);
+    ea_close(c);
+    scene_close(&s);
+}
+
 /* A large request that the daemon leaves unread, because much output waits, is not late. */
 Test(backpressure, waiting_is_not_stalling)
 {
