@@ -294,7 +294,7 @@ void ea_abandon(ea_client *c, struct request *r)
         ea_complete(c, r);
         return;
     }
-    if (c->reading == r) { /* its reply is on the way in: skip the rest */
+    if (c->reading == r && r->sent) { /* its reply is on the way in: skip the rest */
         c->reading = NULL;
         ea_complete(c, r);
         return;

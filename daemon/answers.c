@@ -21,8 +21,8 @@ static struct wire_limits limits_of(const struct pipeline *p)
     };
 }
 
-static void send_error(struct pipeline *p, struct connection *c, uint8_t kind, uint64_t request_id,
-                       const struct failure *f)
+void answer_error(struct pipeline *p, struct connection *c, uint8_t kind, uint64_t request_id,
+                  const struct failure *f)
 {
     p->stats.errors_total++;
     void *at = connection_reserve(c, ENCODE_ERROR_BYTES_MAX);
@@ -76,7 +76,7 @@ void answer_hello(struct pipeline *p, struct connection *c, const struct frame *
     struct failure why = {0};
     if (greet(p, c, f, &why)) {
         log_info("net: refused %s: %s", c->peer, why.text);
-        send_error(p, c, f->header->kind, f->header->request_id, &why);
+        answer_error(p, c, f->header->kind, f->header->request_id, &why);
         connection_finish(c);
         return;
     }
@@ -216,10 +216,10 @@ static size_t answer_list(struct pipeline *p, const struct job *j, void *at)
 
 bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
 {
-    if (j->operation != OPERATION_HELLO && j->operation != OPERATION_PING &&
-        j->operation != OPERATION_INFO && j->operation != OPERATION_STATS &&
-        j->operation != OPERATION_CANCEL && j->operation != OPERATION_COLLECTION_CREATE &&
-        j->operation != OPERATION_COLLECTION_LIST && j->operation != OPERATION_COLLECTION_DESCRIBE)
+    if (j->operation != OPERATION_PING && j->operation != OPERATION_INFO &&
+        j->operation != OPERATION_STATS && j->operation != OPERATION_CANCEL &&
+        j->operation != OPERATION_COLLECTION_CREATE && j->operation != OPERATION_COLLECTION_LIST &&
+        j->operation != OPERATION_COLLECTION_DESCRIBE)
         return false;
     void *at = connection_reserve(c, ENCODE_BYTES_MAX);
     if (!at) return true;
@@ -233,15 +233,13 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     case OPERATION_COLLECTION_CREATE: bytes = answer_create(p, j, at); break;
     case OPERATION_COLLECTION_LIST: bytes = answer_list(p, j, at); break;
     case OPERATION_COLLECTION_DESCRIBE: bytes = answer_describe(p, j, at); break;
-    default:
-        failure_set(&j->failure, STATUS_FAILED_PRECONDITION, DETAIL_HELLO_REQUIRED,
-                    "a connection says Hello once");
+    default: break;
     }
     stats_add(&p->stats, j->operation, clock_now_ns() - j->received_ns, j->failure.code);
     if (bytes)
         connection_commit(c, bytes);
     else
-        send_error(p, c, (uint8_t)j->operation, j->key.request_id, &j->failure);
+        answer_error(p, c, (uint8_t)j->operation, j->key.request_id, &j->failure);
     if (target && !c->closing) pipeline_cancel(p, target); /* its answer follows ours */
     return true;
 }

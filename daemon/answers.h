@@ -8,6 +8,10 @@
 
 #include "daemon/pipeline.h"
 
+/* An Error frame, counted. */
+void answer_error(struct pipeline *p, struct connection *c, uint8_t kind, uint64_t request_id,
+                  const struct failure *f);
+
 /* The first frame of a connection: sets its space, or refuses and closes. */
 void answer_hello(struct pipeline *p, struct connection *c, const struct frame *f);
 /* c is closing: its space has one user fewer. */

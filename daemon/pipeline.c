@@ -114,14 +114,6 @@ static void job_give(struct pipeline *p, struct job *j)
 
 /* ---------------------------------------------------------------- replies */
 
-static void reply_error(struct pipeline *p, struct connection *c, uint8_t kind, uint64_t request_id,
-                        const struct failure *f)
-{
-    p->stats.errors_total++;
-    void *at = connection_reserve(c, ENCODE_ERROR_BYTES_MAX);
-    if (at) connection_commit(c, encode_error(kind, request_id, f, at));
-}
-
 /* The last move: answers the client, if it is still there, and lets the job go. */
 static void pipeline_reply(struct pipeline *p, struct job *j)
 {
@@ -135,7 +127,7 @@ static void pipeline_reply(struct pipeline *p, struct job *j)
     if (j->failure.code) {
         if (j->failure.detail == DETAIL_MEMORY && !j->failure.retry_after_ms)
             j->failure.retry_after_ms = RETRY_MEMORY_MS;
-        reply_error(p, c, j->kind, j->key.request_id, &j->failure);
+        answer_error(p, c, j->kind, j->key.request_id, &j->failure);
         job_give(p, j);
         return;
     }
@@ -252,7 +244,7 @@ static void refuse_frame(struct pipeline *p, struct connection *c, const struct 
     struct failure why;
     failure_set(&why, code, detail, "%s", text);
     if (code == STATUS_RESOURCE_EXHAUSTED) why.retry_after_ms = RETRY_QUEUE_MS;
-    reply_error(p, c, f->header->kind, f->header->request_id, &why);
+    answer_error(p, c, f->header->kind, f->header->request_id, &why);
 }
 
 static bool request_id_in_use(struct pipeline *p, struct connection *c, uint64_t request_id)
@@ -306,7 +298,7 @@ static void pipeline_on_bad_frame(void *owner, struct connection *c, const struc
 {
     struct pipeline *p = owner;
     if (c->id) log_info("net: bad frame from %s: %s", c->peer, why->text);
-    reply_error(p, c, h->kind, h->request_id, why);
+    answer_error(p, c, h->kind, h->request_id, why);
 }
 
 static void pipeline_on_close(void *owner, struct connection *c)

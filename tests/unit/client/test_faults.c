@@ -268,6 +268,42 @@ Test(faults, half_a_request_costs_the_connection)
     end();
 }
 
+/* Answers what it has not read to the end, and stops in the middle of that too. */
+static void answer_half_a_request(struct fake_daemon *d, int fd)
+{
+    static struct fake_request r;
+    static uint8_t frame[FRAME_MAX];
+    if (!fake_hello(d, fd)) return;
+    uint8_t bytes[4096];
+    for (size_t got = 0; got < sizeof bytes;) {
+        ssize_t n = recv(fd, bytes + got, sizeof bytes - got, 0);
+        if (n <= 0) return;
+        got += (size_t)n;
+    }
+    if (!frame_read(bytes, UINT64_MAX, &r.header)) return;
+    memcpy(r.message, bytes + FRAME_HEADER_BYTES, r.header.message_bytes);
+    size_t n = fake_answer(&r, frame, FRAME_MAX);
+    fake_write(fd, frame, n - 64);
+    while (!atomic_load(&d->stopping))
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
+
+/* The rest of the request must not be sent from arrays that are the caller's again. */
+Test(faults, half_an_answer_to_half_a_request)
+{
+    begin(answer_half_a_request, 50);
+    enum { N = 3000, D = 256 };
+    float *queries = calloc((size_t)N * D, 4);
+    ea_result r = {0};
+    cr_assert_eq(ea_knn(client, "rows", queries, N, D, 1, NULL, NULL, &r), EA_DEADLINE_EXCEEDED,
+                 "%s", ea_error_text(client));
+    free(queries);
+    cr_assert_eq(ea_fd(client), -1, "framing is lost with half a request out");
+    cr_assert_eq(ea_pump(client, 0), EA_OK);
+    atomic_store(&daemon_.stopping, true);
+    end();
+}
+
 /* ---- gone and back ---- */
 
 Test(faults, nobody_there)
