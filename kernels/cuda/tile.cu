@@ -86,6 +86,19 @@ __device__ __forceinline__ void tile_take(const float *queries, const float *row
     }
 }
 
+/* Starts the copies of the chunk at `ahead`, if there is one, and moves on. */
+template <class S>
+__device__ __forceinline__ void tile_copy_next(const struct tile_job &job, struct tile_place *ahead,
+                                               float *shared, float *side)
+{
+    if (ahead->tile < job.tiles) {
+        tile_copy_chunk<S>(job, *ahead, shared);
+        if (ahead->chunk == 0) tile_copy_side<S>(job, *ahead, side);
+    }
+    tile_copies_commit();
+    tile_advance(job, ahead);
+}
+
 template <class S, bool EUCLIDEAN, bool COMPENSATED>
 __global__ void __launch_bounds__(TILE_THREADS, S::BLOCKS) tile_kernel(const struct tile_job job)
 {
@@ -93,41 +106,32 @@ __global__ void __launch_bounds__(TILE_THREADS, S::BLOCKS) tile_kernel(const str
     const int PAIRS = S::MQ * S::MR;
     float *shared = (float *)shared_memory;
     float *side = shared + tile_side_at<S>(job.steps, job.chunks, job.resident);
-    const struct tile_copier my = tile_copier_of<S>();
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const bool copies = warp < TILE_COPY_WARPS;
     const float *my_queries = shared + warp % S::QW * S::MQ * 32 + lane;
     const float *my_rows = shared + tile_rows_at<S>(job.steps) + warp / S::QW * S::MR * 32 + lane;
     struct tile_place now = {blockIdx.x, 0, 0, 0, 0}, ahead = now;
-    float p[PAIRS], c[COMPENSATED ? PAIRS : 1];
-
-    while (now.tile < job.tiles) {
-        /* The first time round this starts TILE_AHEAD chunks, later one. The barrier says that
-         * every warp is done with the chunk whose slot is filled again. */
-        do {
-            if (ahead.stage == now.stage + TILE_AHEAD) {
-                tile_copies_wait();
-                __syncthreads();
-            }
-            if (ahead.tile < job.tiles) {
-                tile_copy_chunk<S>(job, my, ahead, shared);
-                if (ahead.chunk == 0) tile_copy_side<S>(job, ahead, side);
-            }
-            tile_copies_commit();
-            tile_advance(job, &ahead);
-        } while (ahead.stage - now.stage <= TILE_AHEAD); /* also where it wraps */
-
-        if (now.chunk == 0) {
+    for (int n = 0; copies && n < TILE_AHEAD; n++)
+        tile_copy_next<S>(job, &ahead, shared, side);
+    for (; now.tile < job.tiles; now.tile += gridDim.x) {
+        for (now.pass = 0; now.pass < job.passes; now.pass++) {
+            float p[PAIRS], c[COMPENSATED ? PAIRS : 1];
 #pragma unroll
             for (int i = 0; i < PAIRS; i++)
                 p[i] = c[COMPENSATED ? i : 0] = 0.0f;
-        }
-        uint32_t row_slot = job.resident ? now.chunk : now.stage % TILE_SLOTS;
-        tile_take<S::MQ, S::MR, EUCLIDEAN, COMPENSATED>(
-            my_queries + now.stage % TILE_SLOTS * (S::QUERIES * 32 * job.steps),
-            my_rows + row_slot * (S::ROWS * 32 * job.steps), tile_steps(job, now.chunk),
-            S::QUERIES * 32, S::ROWS * 32, p, c);
-
-        if (now.chunk + 1 == job.chunks) {
+            for (now.chunk = 0; now.chunk < job.chunks; now.chunk++) {
+                /* This chunk has arrived, and all are done with the one before it, whose slot is
+                 * filled again. */
+                if (copies) tile_copies_wait();
+                __syncthreads();
+                if (copies) tile_copy_next<S>(job, &ahead, shared, side);
+                uint32_t slot = now.stage % TILE_SLOTS, row_slot = job.resident ? now.chunk : slot;
+                tile_take<S::MQ, S::MR, EUCLIDEAN, COMPENSATED>(
+                    my_queries + slot * (S::QUERIES * 32 * job.steps),
+                    my_rows + row_slot * (S::ROWS * 32 * job.steps), tile_steps(job, now.chunk),
+                    S::QUERIES * 32, S::ROWS * 32, p, c);
+                now.stage++;
+            }
             tile_tree<PAIRS>(p);
             if (COMPENSATED) {
                 tile_tree<PAIRS>(c);
@@ -136,8 +140,8 @@ __global__ void __launch_bounds__(TILE_THREADS, S::BLOCKS) tile_kernel(const str
                     p[i] = canonical_corrected(p[i], c[i]);
             }
             tile_give<S>(job, now, side, p);
+            now.pass_seq++;
         }
-        tile_advance(job, &now);
     }
 }
 
@@ -154,20 +158,20 @@ template <class S> static size_t tile_shared_bytes(const struct tile_job *job)
            sizeof(float);
 }
 
-/* Rows that stay and chunks of two steps, as far as the device's shared memory allows. One step and
- * rows that do not stay fit every device. */
+/* Rows that stay and chunks of many steps, as far as the device's shared memory allows. One step
+ * and rows that do not stay fit every device. */
 template <class S> static size_t tile_fit(struct tile_job *job, size_t most)
 {
     bool stay = job->passes > 1 && S::BLOCKS == 1;
     size_t bytes = 0;
-    for (int attempt = stay ? 0 : 2; attempt < 4; attempt++) {
-        job->steps = attempt % 2 == 0 ? 2 : 1;
+    for (int attempt = stay ? 0 : 3; attempt < 6; attempt++) {
+        job->steps = 4u >> attempt % 3;
         job->chunks = (job->stride / 32 + job->steps - 1) / job->steps;
-        job->resident = attempt < 2;
+        job->resident = attempt < 3;
         bytes = tile_shared_bytes<S>(job);
         /* A chunk that stays must be out of use before its successor is copied. */
         bool sound = !job->resident || job->chunks > TILE_AHEAD;
-        if (sound && bytes <= most) break;
+        if (sound && bytes <= most / S::BLOCKS) break;
     }
     return bytes;
 }
@@ -197,7 +201,7 @@ static int tile_enqueue(struct tile_job *job, cudaStream_t stream)
 /* What a number of queries is best served by. */
 typedef tile_shape<16, 12, 2, 1> tile_many;
 typedef tile_shape<16, 12, 1, 1> tile_some;
-typedef tile_shape<8, 12, 1, 2> tile_few;
+typedef tile_shape<8, 8, 1, 2> tile_few;
 typedef tile_shape<8, 4, 2, 2> tile_many_compensated;
 typedef tile_shape<8, 4, 1, 2> tile_few_compensated;
 
@@ -231,6 +235,7 @@ uint64_t tile_wave_rows(uint32_t dimension, uint64_t query_count)
     if (device_attribute(cudaDevAttrMultiProcessorCount, &processors)) processors = 1;
     bool few = query_count <= TILE_FEW_MAX;
     uint64_t rows = query_count <= TILE_SOME_MAX ? (int)tile_some::ROWS : (int)tile_many::ROWS;
+    if (few) rows = (int)tile_few::ROWS;
     if (canonical_is_compensated(dimension))
         rows = few ? (int)tile_few_compensated::ROWS : (int)tile_many_compensated::ROWS;
     return rows *

@@ -3,7 +3,9 @@
  * A canonical sum has 32 partials, so a pair of query and row costs 32 registers of a warp, a
  * partial a thread: thread j owns partial j of MQ x MR pairs, and the sum over i is a matrix
  * product for each j. Every load from shared memory is one row's 128 bytes: no bank conflicts, one
- * load for MQ or MR multiplications. A block has 8 warps, QW of them side by side over the queries.
+ * load for MQ or MR multiplications. A block has 8 warps, QW of them side by
+ * side over the queries. Half of them, one a scheduler, also copy: while they do, the other half
+ * multiplies. (A warp for the copies alone would leave the others too few registers.)
  *
  * Rows and queries come in chunks of `steps` * 32 elements, TILE_AHEAD chunks ahead. Where a whole
  * tile of rows fits, it stays in shared memory for every pass of queries (`resident`): all 32
@@ -19,8 +21,10 @@
 #include "kernels/cuda/launch.cuh"
 
 enum {
-    TILE_THREADS = 256,
-    TILE_WARPS = TILE_THREADS / 32,
+    TILE_WARPS = 8,
+    TILE_THREADS = TILE_WARPS * 32,
+    TILE_COPY_WARPS = 4,
+    TILE_COPY_ROWS = TILE_COPY_WARPS * 32 / 8, /* at a time */
     TILE_AHEAD = 3,
     TILE_SLOTS = TILE_AHEAD + 1
 };
@@ -34,7 +38,7 @@ struct tile_job {
     uint64_t tiles;
     uint64_t passes;
     uint32_t stride;
-    uint32_t steps;  /* of 32 elements, in a chunk: 1 or 2 */
+    uint32_t steps;  /* of 32 elements, in a chunk */
     uint32_t chunks; /* in a row; the last may have fewer steps */
     bool resident;
     bool lower_is_better;
@@ -49,8 +53,7 @@ struct tile_place {
     uint32_t pass_seq; /* passes so far: the slot of their norms and bounds */
 };
 
-/* MQ x MR pairs a warp, QW of the warps over the queries: known to the compiler, because every
- * instruction between two chunks is one in which no warp multiplies. */
+/* MQ x MR pairs a warp, QW of the warps over the queries. */
 template <int MQ_, int MR_, int QW_, int BLOCKS_> struct tile_shape {
     enum {
         MQ = MQ_,
@@ -59,8 +62,7 @@ template <int MQ_, int MR_, int QW_, int BLOCKS_> struct tile_shape {
         BLOCKS = BLOCKS_, /* a multiprocessor */
         QUERIES = QW_ * MQ_,
         ROWS = TILE_WARPS / QW_ * MR_,
-        SIDE = 2 * QUERIES + ROWS, /* floats of a pass: query norms, bounds, row norms */
-        ROWS_A_COPY = TILE_THREADS / 16
+        SIDE = 2 * QUERIES + ROWS /* floats of a pass: query norms, bounds, row norms */
     };
 };
 
@@ -131,52 +133,41 @@ __device__ __forceinline__ uint32_t tile_steps(const struct tile_job &job, uint3
     return left < job.steps ? left : job.steps;
 }
 
-/* What a thread copies: the 16 bytes `piece` of every ROWS_A_COPY-th row, from `first` on. */
-struct tile_copier {
-    uint32_t first, piece;
-    uint32_t query_to, row_to; /* floats, in a chunk's slot */
-};
-
-template <class S> __device__ __forceinline__ struct tile_copier tile_copier_of(void)
+/* Copies 32 columns of COUNT rows from `first` on, eight threads a row. Row r's piece goes to slot
+ * r ^ (piece * SWAP). What lies past the end stays whatever it was: its scores are dropped. */
+template <int COUNT, int SWAP>
+__device__ __forceinline__ void tile_copy_step(float *to, const float *rows, uint64_t first,
+                                               uint64_t count, uint32_t stride)
 {
-    struct tile_copier my;
-    my.piece = threadIdx.x % 16;
-    my.first = threadIdx.x / 16;
-    uint32_t swap = my.piece % 8 * (S::MQ / 8), step = my.piece / 8, column = my.piece % 8 * 4;
-    my.query_to = (step * S::QUERIES + (my.first ^ swap)) * 32 + column;
-    my.row_to = (step * S::ROWS + my.first) * 32 + column;
-    return my;
+    const uint32_t row = threadIdx.x / 8, piece = threadIdx.x % 8;
+    const float *from = rows + (first + row) * stride + piece * 4;
+    const uint32_t left = count - first < COUNT ? (uint32_t)(count - first) : (uint32_t)COUNT;
+#pragma unroll
+    for (uint32_t n = 0; n < COUNT; n += TILE_COPY_ROWS) {
+        uint32_t slot = SWAP ? (n + row) ^ (piece * SWAP) : n + row;
+        if (n + row < left) tile_copy_16(to + slot * 32 + piece * 4, from + (uint64_t)n * stride);
+    }
 }
 
-/* Starts the copies of one chunk of queries and, if it is not there yet, of rows. What lies past
- * the end stays whatever it was: its scores are dropped. */
+/* Starts the copies of one chunk of queries and, if it is not there yet, of rows. */
 template <class S>
 __device__ __forceinline__ void tile_copy_chunk(const struct tile_job &job,
-                                                const struct tile_copier &my,
                                                 const struct tile_place &place, float *shared)
 {
-    if (my.piece >= tile_steps(job, place.chunk) * 8) return;
-    const uint32_t column = place.chunk * job.steps * 32 + my.piece * 4;
-    const uint32_t next = S::ROWS_A_COPY * job.stride;
-    uint64_t first = place.pass * S::QUERIES + my.first;
-    const float *from = job.queries + first * job.stride + column;
-    float *to = shared + place.stage % TILE_SLOTS * (S::QUERIES * 32 * job.steps) + my.query_to;
-#pragma unroll
-    for (uint32_t n = 0; n < S::QUERIES; n += S::ROWS_A_COPY) {
-        if (my.first + n < S::QUERIES && first + n < job.query_count)
-            tile_copy_16(to + n * 32, from);
-        from += next;
-    }
+    const uint32_t steps = tile_steps(job, place.chunk), column = place.chunk * job.steps * 32;
+    float *to = shared + place.stage % TILE_SLOTS * (S::QUERIES * 32 * job.steps);
+#pragma unroll 1
+    for (uint32_t step = 0; step < steps; step++)
+        tile_copy_step<S::QUERIES, S::MQ / 8>(to + step * S::QUERIES * 32,
+                                              job.queries + column + step * 32,
+                                              place.pass * S::QUERIES, job.query_count, job.stride);
     if (job.resident && place.pass != 0) return;
-    first = place.tile * S::ROWS + my.first;
-    from = job.rows + first * job.stride + column;
     uint32_t slot = job.resident ? place.chunk : place.stage % TILE_SLOTS;
-    to = shared + tile_rows_at<S>(job.steps) + slot * (S::ROWS * 32 * job.steps) + my.row_to;
-#pragma unroll
-    for (uint32_t n = 0; n < S::ROWS; n += S::ROWS_A_COPY) {
-        if (my.first + n < S::ROWS && first + n < job.span.count) tile_copy_16(to + n * 32, from);
-        from += next;
-    }
+    to = shared + tile_rows_at<S>(job.steps) + slot * (S::ROWS * 32 * job.steps);
+#pragma unroll 1
+    for (uint32_t step = 0; step < steps; step++)
+        tile_copy_step<S::ROWS, 0>(to + step * S::ROWS * 32, job.rows + column + step * 32,
+                                   place.tile * S::ROWS, job.span.count, job.stride);
 }
 
 /* With a pass's first chunk come the norms and bounds that its end needs. */
@@ -184,16 +175,18 @@ template <class S>
 __device__ __forceinline__ void tile_copy_side(const struct tile_job &job,
                                                const struct tile_place &place, float *side)
 {
-    uint32_t n = threadIdx.x;
     side += place.pass_seq % TILE_SLOTS * S::SIDE;
-    uint64_t query = place.pass * S::QUERIES + n, row = place.tile * S::ROWS + n;
-    if (n < S::QUERIES && query < job.query_count) {
+    for (uint32_t n = threadIdx.x; n < S::QUERIES; n += TILE_COPY_WARPS * 32) {
+        uint64_t query = place.pass * S::QUERIES + n;
+        if (query >= job.query_count) break;
         if (job.query_norms) tile_copy_4(side + n, job.query_norms + query);
         if (job.span.sink.lists)
             tile_copy_4(side + S::QUERIES + n, &job.span.sink.bounds[query].key);
     }
-    if (n < S::ROWS && row < job.span.count && job.query_norms)
-        tile_copy_4(side + 2 * S::QUERIES + n, job.norms + row);
+    for (uint32_t n = threadIdx.x; n < S::ROWS && job.query_norms; n += TILE_COPY_WARPS * 32) {
+        uint64_t row = place.tile * S::ROWS + n;
+        if (row < job.span.count) tile_copy_4(side + 2 * S::QUERIES + n, job.norms + row);
+    }
 }
 
 #endif
