@@ -16,7 +16,7 @@
 
 /* The wire's numbers. */
 enum metric {
-    METRIC_COSINE = 1,            /* dot / (norm norm), clamped to [-1, 1]; 0 for a zero vector */
+    METRIC_COSINE = 1, /* dot / (norm norm), clamped to [-1, 1]; 0 for a zero vector */
     METRIC_DOT = 2,
     METRIC_SQUARED_EUCLIDEAN = 3, /* lower is nearer */
 };
@@ -84,8 +84,8 @@ struct vector_kernels {
 
     /* sums[c] = for i rising: fma(weights[i], rows[i][c], sums[c]) from +0, columns first..first +
      * columns - 1 (written from sums[0]). No alignment asked of rows. */
-    void (*weighted_sum)(const float *const *rows, const float *weights, size_t count,
-                         size_t first, size_t columns, float *sums);
+    void (*weighted_sum)(const float *const *rows, const float *weights, size_t count, size_t first,
+                         size_t columns, float *sums);
 };
 
 extern const struct vector_kernels vectors_scalar;
