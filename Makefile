@@ -13,6 +13,7 @@
 #   tests/*/**/test_*.c   one Criterion executable each;  tests/**/run_*.sh  one test each
 #   tests/fuzz/fuzz_*.c   one fuzz target each, replayed over tests/fuzz/corpus/* by make test
 #   tests/bench/bench_*.c one program each
+#   kernels/cuda/*.cu     the GPU's arithmetic;  tests/gpu/gpu_*.c  one program each (gpu-bundle)
 
 MAKEFLAGS  += --no-builtin-rules
 .SUFFIXES:
@@ -64,6 +65,12 @@ ifeq ($(CUDA)$(NVCC),1)
 $(error CUDA=1, but there is no nvcc on PATH)
 endif
 CUDA_SRC   := $(if $(NVCC),$(wildcard kernels/cuda/*.cu))
+# Machine code for every architecture that nvcc lists, and PTX of the newest for later ones.
+CUDA_ARCH  ?= $(sort $(patsubst compute_%,%,$(filter compute_%,$(shell $(NVCC) --list-gpu-arch))))
+CUDA_PTX   ?= $(shell printf '%s\n' $(CUDA_ARCH) | sort -n | tail -1)
+NVCC_FLAGS  = -std=c++14 -O3 -fmad=false -Xcompiler=-fPIC,-ffp-contract=off -I. \
+              $(foreach n,$(CUDA_ARCH),-gencode=arch=compute_$n,code=sm_$n) \
+              -gencode=arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX)
 
 # Every translation unit: no contraction of a*b+c, no fast-math (DESIGN.md 5).
 ARITHMETIC := -ffp-contract=off -fno-fast-math
@@ -101,6 +108,7 @@ obj         = $(patsubst %.c,$(BUILD)/%.o,$(1))
 KERNEL_A   := $(BUILD)/libkernels.a
 DAEMON_A   := $(BUILD)/libdaemon.a
 PROTO_O    := $(PROTO_GEN).o
+CUDA_A     := $(if $(CUDA_SRC),$(BUILD)/libkernels_cuda.a)
 CLIENT_A   := $(BUILD)/libengram_accel.a
 CLIENT_SO  := $(BUILD)/libengram_accel.so.$(VERSION)
 CLI_A      := $(BUILD)/libcli.a
@@ -124,12 +132,13 @@ FUZZ_BIN   := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
 REPLAY_BIN := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/fuzz/replay_%,$(FUZZ_SRC))
 BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
 BENCH_BIN  := $(patsubst %.c,$(BUILD)/%,$(BENCH_SRC))
+GPU_BIN    := $(if $(CUDA_SRC),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/gpu/gpu_*.c)))
 MAN        := $(patsubst docs/%,$(BUILD)/man/%,$(wildcard docs/*.[1-8]))
 UNITS      := $(patsubst systemd/%.in,$(BUILD)/systemd/%,$(wildcard systemd/*.in))
 C_FILES    := $(shell find daemon kernels client tests docs -name '*.[ch]' 2>/dev/null | sort)
 
 .PHONY: all help clean deps test run-tests check unit-tests demo bench lint format install \
-        install-files uninstall fuzz run-fuzz coverage run-coverage gpu-bundle sample tests \
+        install-files uninstall fuzz run-fuzz coverage run-coverage cuda gpu-bundle sample tests \
         benches FORCE
 .SECONDARY:
 
@@ -189,6 +198,15 @@ $(KERNEL_A) $(DAEMON_A) $(CLI_A) $(CLIENT_A):
 	$(call say,AR,$@)
 	$(Q)$(AR) rcs $@ $^
 
+$(BUILD)/%.cu.o: %.cu $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh kernels/*.h)
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCC_FLAGS) -c $< -o $@
+
+$(CUDA_A): $(patsubst %,$(BUILD)/%.o,$(CUDA_SRC))
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
 $(DAEMON): $(BUILD)/daemon/main.o $(DAEMON_A) $(KERNEL_A) $(PROTO_O)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB)
@@ -218,6 +236,11 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(call obj,$(TEST_LIB)) $(DAEMON_A) $(KERNE
         $(CLIENT_A)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION)
+
+$(BUILD)/tests/gpu/%.o: ISA_FLAGS := $(if $(NVCC),-I$(dir $(realpath $(NVCC)))../include)
+$(BUILD)/tests/gpu/%: $(BUILD)/tests/gpu/%.o $(KERNEL_A) $(CUDA_A)
+	$(call say,LD,$@)
+	$(Q)$(NVCC) -cudart static -Xcompiler=-pthread -o $@ $< $(CUDA_A) $(KERNEL_A) -lm
 
 # A fuzz target by itself, and with a main that replays its corpus.
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(DAEMON_A) $(KERNEL_A) $(CLI_A) \
@@ -360,11 +383,14 @@ install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 uninstall:
 	rm -f $(addprefix $(TO)/,$(INSTALLED)) $(SETTINGS)/engram-accel.json.sample
 
+## cuda: build the CUDA kernels' library, where nvcc is (CUDA_ARCH="90": for one architecture)
+cuda: $(CUDA_A)
+
 ## gpu-bundle: what a GPU machine without our build tools needs to run tests and benches
 gpu-bundle:
 	@.ci/install-deps build test
-	$(SUBMAKE) tests benches
-	$(Q)tests/gpu/bundle $(BUILD) gpu-bundle $(TEST_BIN) $(BENCH_BIN)
+	$(SUBMAKE) tests benches $(GPU_BIN)
+	$(Q)tests/gpu/bundle $(BUILD) gpu-bundle $(TEST_BIN) $(BENCH_BIN) $(GPU_BIN)
 
 ## clean: remove everything that was built
 clean:

@@ -40,12 +40,6 @@
 #include <float.h>
 #include <math.h>
 
-#if defined(__CUDACC__)
-#define CANONICAL_INLINE static __host__ __device__ __forceinline__
-#else
-#define CANONICAL_INLINE static inline
-#endif
-
 CANONICAL_INLINE float canonical_add(float a, float b)
 {
 #if defined(__CUDA_ARCH__)

@@ -23,8 +23,14 @@ enum metric {
 
 enum { VECTOR_LANES = 32, VECTOR_COMPENSATED_ABOVE = 1024, VECTOR_DIMENSION_MAX = 16384 };
 
+#if defined(__CUDACC__)
+#define CANONICAL_INLINE static __host__ __device__ __forceinline__
+#else
+#define CANONICAL_INLINE static inline
+#endif
+
 /* Floats from one stored row to the next. */
-static inline size_t vector_stride(uint32_t dimension)
+CANONICAL_INLINE size_t vector_stride(uint32_t dimension)
 {
     return ((size_t)dimension + VECTOR_LANES - 1) / VECTOR_LANES * VECTOR_LANES;
 }

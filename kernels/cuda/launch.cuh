@@ -1,0 +1,61 @@
+/* launch: what the launchers share on the host side. Included by kernels/cuda/*.cu only.
+ * Errors: as vectors_cuda.h. */
+#ifndef ENGRAM_KERNELS_CUDA_LAUNCH_CUH
+#define ENGRAM_KERNELS_CUDA_LAUNCH_CUH
+
+#include "kernels/cuda/sums.cuh"
+#include "kernels/cuda/vectors_cuda.h"
+
+/* Rows first..first + count - 1 of a scan or a tile: scores are stored, or offered to the sink when
+ * its lists are not NULL. */
+struct score_span {
+    uint64_t first;
+    uint64_t count;
+    float *scores;
+    uint64_t scores_stride;
+    struct candidate_sink sink;
+};
+
+int scan_launch(enum metric metric, const struct cuda_queries *query, const struct cuda_rows *rows,
+                const struct score_span *span, cudaStream_t stream);
+int tile_launch(enum metric metric, const struct cuda_queries *queries,
+                const struct cuda_rows *rows, const struct score_span *span, cudaStream_t stream);
+
+/* Rows that keep every multiprocessor equally busy: a span of a multiple of them wastes nothing. */
+uint64_t tile_wave_rows(uint32_t dimension, uint64_t query_count);
+
+/* One round of the selection: what is kept of the k best so far and the new candidates. */
+struct select_round {
+    uint32_t k;
+    uint32_t sort; /* leave the best sorted (k <= SELECT_SORT_MAX), and write them out */
+    uint64_t list_stride;
+    struct topk_entry *lists;      /* in: list_stride candidates a query */
+    uint32_t *list_counts;         /* in; out: 0 */
+    const struct topk_entry *best; /* in: k a query */
+    const uint32_t *best_counts;
+    struct topk_entry *next; /* out: k a query */
+    uint32_t *next_counts;
+    struct topk_bound *bounds; /* out */
+    uint64_t *out_ids;
+    float *out_scores;
+};
+enum { SELECT_SORT_MAX = 2048 };
+/* Before the first round; `listed` candidates of each query will be put in place. */
+int select_init_launch(const float *threshold, bool lower_is_better, uint64_t query_count,
+                       const struct select_round *round, uint32_t *best_counts, uint32_t listed,
+                       cudaStream_t stream);
+int select_launch(const struct select_round *round, uint64_t query_count, cudaStream_t stream);
+/* Sorts what a round left unsorted in `next` and writes it out. */
+int select_sort_launch(const struct select_round *round, uint64_t query_count, cudaStream_t stream);
+
+static inline const float *span_rows(const struct cuda_rows *rows, const struct score_span *span)
+{
+    return rows->rows + span->first * vector_stride(rows->dimension);
+}
+
+static inline unsigned blocks_for(uint64_t count, unsigned a_block)
+{
+    return (unsigned)((count + a_block - 1) / a_block);
+}
+
+#endif

@@ -1,0 +1,163 @@
+/* sums: one canonical sum by a group of 8 or 32 neighbouring threads of a warp, and the sink that
+ * takes rows which may be among the best k. Device code only.
+ * A group of 8 gives each thread four neighbouring partials and loads 16 bytes at a time: most
+ * bytes in flight. A group of 32, a partial a thread, spreads a few rows over more warps. */
+#ifndef ENGRAM_KERNELS_CUDA_SUMS_CUH
+#define ENGRAM_KERNELS_CUDA_SUMS_CUH
+
+#include "kernels/canonical.h"
+#include "kernels/topk.h"
+
+#include <cuda_runtime.h>
+
+enum {
+    SUMS_THREADS = 256,
+    SUMS_BLOCKS = 4,        /* a multiprocessor: registers for the loads in flight */
+    SUMS_WIDE_BELOW = 16384 /* rows, where a warp a row is faster */
+};
+
+static const unsigned WARP = 0xffffffffu;
+
+/* The worst (key, id) that may still enter: entering means being no worse. */
+struct topk_bound {
+    uint64_t id;
+    uint32_t key;
+};
+
+/* Where a query's candidates go; lists is NULL when scores are stored instead. */
+struct candidate_sink {
+    struct topk_entry *lists; /* list_stride for each query; never overflows: one for each row */
+    uint32_t *counts;
+    const struct topk_bound *bounds;
+    uint64_t list_stride;
+    const uint64_t *ids;
+    uint64_t first_id;
+    const uint64_t *allowed;
+    bool in_place; /* the first span, without a bound: every row enters, row r at r */
+};
+
+template <bool EUCLIDEAN, bool COMPENSATED>
+__device__ __forceinline__ void sum_take(float *p, float *c, float x, float y)
+{
+    float d = EUCLIDEAN ? canonical_subtract(x, y) : 0.0f;
+    if (COMPENSATED)
+        canonical_take_compensated(p, c, EUCLIDEAN ? d : x, EUCLIDEAN ? d : y);
+    else
+        canonical_take(p, EUCLIDEAN ? d : x, EUCLIDEAN ? d : y);
+}
+
+template <bool EUCLIDEAN, bool COMPENSATED>
+__device__ __forceinline__ void sum_take_4(float4 *p, float4 *c, float4 x, float4 y)
+{
+    sum_take<EUCLIDEAN, COMPENSATED>(&p->x, &c->x, x.x, y.x);
+    sum_take<EUCLIDEAN, COMPENSATED>(&p->y, &c->y, x.y, y.y);
+    sum_take<EUCLIDEAN, COMPENSATED>(&p->z, &c->z, x.z, y.z);
+    sum_take<EUCLIDEAN, COMPENSATED>(&p->w, &c->w, x.w, y.w);
+}
+
+/* A thread adds its partner's partial: IEEE addition commutes, so both get the tree's bits. */
+__device__ __forceinline__ float sum_fold(float p, int partner)
+{
+    return canonical_add(p, __shfl_xor_sync(WARP, p, partner));
+}
+
+__device__ __forceinline__ float sum_tree_of_8(float4 p)
+{
+    for (int partner = 4; partner > 0; partner /= 2) { /* s = 16, 8, 4 */
+        p.x = sum_fold(p.x, partner);
+        p.y = sum_fold(p.y, partner);
+        p.z = sum_fold(p.z, partner);
+        p.w = sum_fold(p.w, partner);
+    }
+    return canonical_add(canonical_add(p.x, p.z), canonical_add(p.y, p.w));
+}
+
+__device__ __forceinline__ float sum_tree_of_32(float p)
+{
+    for (int partner = 16; partner > 0; partner /= 2)
+        p = sum_fold(p, partner);
+    return p;
+}
+
+template <bool EUCLIDEAN, bool COMPENSATED>
+__device__ __forceinline__ float sum_by_8(const float *x, const float *y, uint32_t stride,
+                                          unsigned lane)
+{
+    const int FLIGHT = 8; /* loads before the first use */
+    const float4 *xs = (const float4 *)x + lane, *ys = (const float4 *)y + lane;
+    float4 p = {0.0f, 0.0f, 0.0f, 0.0f}, c = {0.0f, 0.0f, 0.0f, 0.0f};
+    const uint32_t count = stride / 32, whole = count / FLIGHT * FLIGHT;
+    for (uint32_t i = 0; i < whole; i += FLIGHT) {
+        float4 b[FLIGHT];
+#pragma unroll
+        for (int n = 0; n < FLIGHT; n++)
+            b[n] = __ldg(&ys[(i + n) * 8]);
+#pragma unroll
+        for (int n = 0; n < FLIGHT; n++)
+            sum_take_4<EUCLIDEAN, COMPENSATED>(&p, &c, __ldg(&xs[(i + n) * 8]), b[n]);
+    }
+    for (uint32_t i = whole; i < count; i++)
+        sum_take_4<EUCLIDEAN, COMPENSATED>(&p, &c, __ldg(&xs[i * 8]), __ldg(&ys[i * 8]));
+    float sum = sum_tree_of_8(p);
+    return COMPENSATED ? canonical_corrected(sum, sum_tree_of_8(c)) : sum;
+}
+
+template <bool EUCLIDEAN, bool COMPENSATED>
+__device__ __forceinline__ float sum_by_32(const float *x, const float *y, uint32_t stride,
+                                           unsigned lane)
+{
+    const int FLIGHT = 12; /* loads before the first use */
+    float p = 0.0f, c = 0.0f;
+    const uint32_t count = stride / 32, whole = count / FLIGHT * FLIGHT;
+    for (uint32_t i = 0; i < whole; i += FLIGHT) {
+        float a[FLIGHT], b[FLIGHT];
+#pragma unroll
+        for (int n = 0; n < FLIGHT; n++) {
+            a[n] = __ldg(&x[(i + n) * 32 + lane]);
+            b[n] = __ldg(&y[(i + n) * 32 + lane]);
+        }
+#pragma unroll
+        for (int n = 0; n < FLIGHT; n++)
+            sum_take<EUCLIDEAN, COMPENSATED>(&p, &c, a[n], b[n]);
+    }
+    for (uint32_t i = whole; i < count; i++)
+        sum_take<EUCLIDEAN, COMPENSATED>(&p, &c, __ldg(&x[i * 32 + lane]),
+                                         __ldg(&y[i * 32 + lane]));
+    float sum = sum_tree_of_32(p);
+    return COMPENSATED ? canonical_corrected(sum, sum_tree_of_32(c)) : sum;
+}
+
+/* All threads of the warp come here; every thread of the group gets the sum. */
+template <int GROUP, bool EUCLIDEAN, bool COMPENSATED>
+__device__ __forceinline__ float sum_rows(const float *x, const float *y, uint32_t stride)
+{
+    unsigned lane = threadIdx.x % GROUP;
+    return GROUP == 8 ? sum_by_8<EUCLIDEAN, COMPENSATED>(x, y, stride, lane)
+                      : sum_by_32<EUCLIDEAN, COMPENSATED>(x, y, stride, lane);
+}
+
+__device__ __forceinline__ uint32_t sink_key(float score, bool lower_is_better)
+{
+    uint32_t bits = __float_as_uint(__fadd_rn(score, 0.0f)); /* -0 + +0 = +0 */
+    uint32_t rising = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+    return lower_is_better ? rising : ~rising;
+}
+
+/* bound_key is that of bounds[query], read by the caller early enough to be there. */
+__device__ __forceinline__ void sink_offer(const struct candidate_sink *sink, uint64_t query,
+                                           uint64_t row, float score, bool lower_is_better,
+                                           uint32_t bound_key)
+{
+    uint32_t key = sink_key(score, lower_is_better);
+    if (key > bound_key) return;
+    if (sink->allowed && !(sink->allowed[row / 64] >> row % 64 & 1)) return;
+    uint64_t id = sink->ids ? sink->ids[row] : sink->first_id + row;
+    if (key == bound_key && id > sink->bounds[query].id) return;
+    uint64_t at = sink->in_place ? row : atomicAdd(&sink->counts[query], 1u);
+    struct topk_entry *entry = &sink->lists[query * sink->list_stride + at];
+    entry->id = id;
+    entry->key = key;
+    entry->score = score;
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* vectors_cuda: the canonical vector operations on a device, bit for bit what kernels/canonical.h
+ * defines and the CPU variants compute.
+ * Owner:  the GPU process; every pointer is device memory of the current device.
+ * Thread: any that has the device current.
+ * Errors: each launcher only enqueues on `stream` and returns the launch's cudaError_t as an int (0
+ * is success): no allocation, no waiting. Inputs are validated before they come here.
+ *
+ * Everywhere: rows as in vectors.h: `stride` floats apart, stride = vector_stride(dimension), the
+ * pad is +0, base pointers 64-byte aligned; norms are read for METRIC_COSINE only. Counts are
+ * 64 bits wide; a count of 0 is a no-op. `stream` is a cudaStream_t. */
+#ifndef ENGRAM_KERNELS_VECTORS_CUDA_H
+#define ENGRAM_KERNELS_VECTORS_CUDA_H
+
+#include "kernels/topk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st;
+
+/* Contiguous rows on the device. */
+struct cuda_rows {
+    uint32_t dimension;
+    const float *rows;
+    const float *norms; /* count */
+    uint64_t count;
+};
+
+struct cuda_queries {
+    const float *rows;  /* padded like stored rows */
+    const float *norms; /* count */
+    uint64_t count;
+};
+
+/* norms[i] = correctly rounded sqrt(dot(row i, row i)), +inf where that is not finite. */
+int cuda_norms(const struct cuda_rows *rows, float *norms, struct CUstream_st *stream);
+
+/* The first query against every row: scores[i]. */
+int cuda_scan(enum metric metric, const struct cuda_queries *query, const struct cuda_rows *rows,
+              float *scores, struct CUstream_st *stream);
+
+/* The first query against listed rows: scores[i] is that of row positions[i]; count positions. */
+int cuda_gather(enum metric metric, const struct cuda_queries *query, const struct cuda_rows *rows,
+                const uint64_t *positions, uint64_t count, float *scores,
+                struct CUstream_st *stream);
+
+/* Every query against every row: scores[q * scores_stride + r]. */
+int cuda_tile(enum metric metric, const struct cuda_queries *queries, const struct cuda_rows *rows,
+              float *scores, uint64_t scores_stride, struct CUstream_st *stream);
+
+/* sums[c] = for i rising: fma(weights[i], row positions[i] [c], sums[c]) from +0, c < dimension;
+ * positions NULL: rows 0..count - 1. count = 0 writes +0. */
+int cuda_weighted_sum(const struct cuda_rows *rows, const uint64_t *positions, const float *weights,
+                      uint64_t count, float *sums, struct CUstream_st *stream);
+
+/* The k best rows of each query, ties by rising id: the set and order of kernels/topk.h. Distances
+ * stay on chip: only rows that may still be among the best k are written. */
+struct cuda_topk {
+    uint32_t k;          /* 1..TOPK_K_MAX */
+    const uint64_t *ids; /* of each row, all different; NULL: first_id + row */
+    uint64_t first_id;
+    const uint64_t *allowed; /* bit r says whether row r may enter; NULL: all may */
+    const float *threshold;  /* on the host: scores at least this (distances: at most); or NULL */
+    void *scratch;           /* 256-byte aligned */
+    uint64_t scratch_bytes;  /* at least cuda_topk_scratch_min */
+    /* Out: k places for each query, the first counts[q] of them written. */
+    uint64_t *out_ids;
+    float *out_scores;
+    uint32_t *out_counts;
+};
+int cuda_topk(enum metric metric, const struct cuda_queries *queries, const struct cuda_rows *rows,
+              const struct cuda_topk *topk, struct CUstream_st *stream);
+
+/* Scratch with which cuda_topk works at all, and with which it is at its best. Any size between
+ * does: less scratch means more, smaller passes. */
+uint64_t cuda_topk_scratch_min(uint64_t query_count, uint32_t k, uint64_t row_count);
+uint64_t cuda_topk_scratch_best(uint64_t query_count, uint32_t k, uint64_t row_count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

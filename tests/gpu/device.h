@@ -1,0 +1,62 @@
+/* device: what the GPU programs share: device memory, and CUDA errors that end the program.
+ * Owner:  included by tests/gpu/gpu_*.c; everything is static inline.
+ * Thread: one.
+ * Errors: printed, exit 2. */
+#ifndef ENGRAM_TESTS_GPU_DEVICE_H
+#define ENGRAM_TESTS_GPU_DEVICE_H
+
+#include "kernels/cuda/vectors_cuda.h"
+
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SKIPPED = 77 };
+
+static inline void device_check_at(int error, const char *what, int line)
+{
+    if (error == 0) return;
+    printf("FAIL line %d: %s: %s\n", line, what, cudaGetErrorString((cudaError_t)error));
+    exit(2);
+}
+#define DEVICE(call) device_check_at((int)(call), #call, __LINE__)
+
+/* Names the device, or says why there is none and ends the program. */
+static inline void device_open(void)
+{
+    int count = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess || count == 0) {
+        printf("SKIP: no CUDA device: %s\n", error ? cudaGetErrorString(error) : "none found");
+        exit(SKIPPED);
+    }
+    struct cudaDeviceProp properties;
+    DEVICE(cudaGetDeviceProperties(&properties, 0));
+    printf("device: %s, compute capability %d.%d, %d multiprocessors\n", properties.name,
+           properties.major, properties.minor, properties.multiProcessorCount);
+    fflush(stdout);
+}
+
+/* Filled with 0xff, so that a result nobody wrote is seen. */
+static inline void *device_allocate(size_t bytes)
+{
+    void *p = NULL;
+    DEVICE(cudaMalloc(&p, bytes ? bytes : 1));
+    DEVICE(cudaMemset(p, 0xff, bytes ? bytes : 1));
+    return p;
+}
+
+static inline void *device_copy_of(const void *host, size_t bytes)
+{
+    void *p = device_allocate(bytes);
+    DEVICE(cudaMemcpy(p, host, bytes, cudaMemcpyHostToDevice));
+    return p;
+}
+
+static inline void device_read(void *host, const void *device, size_t bytes)
+{
+    DEVICE(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
+}
+
+#endif

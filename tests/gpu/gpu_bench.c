@@ -1,0 +1,171 @@
+/* gpu_bench [FILE]: times the GPU kernels over 1,000,000 x 768 against the card's own copy rate.
+ * Device time by events, median of many; each line also goes to FILE as "name milliseconds" for
+ * torch_peer.py, which sets the same questions to torch. */
+#include "tests/gpu/device.h"
+#include "tests/kernels/samples.h"
+
+enum { ROWS = 1000000, DIMENSION = 768, QUERIES = 1024, RUNS_MAX = 101 };
+
+struct bench {
+    struct cuda_rows rows;
+    struct cuda_queries queries;
+    float *scores, *spare;
+    void *scratch;
+    uint64_t scratch_bytes;
+    uint64_t *out_ids;
+    float *out_scores;
+    uint32_t *out_counts;
+    cudaStream_t stream;
+    cudaEvent_t start, stop;
+    FILE *file;
+};
+
+struct question {
+    uint64_t rows, queries;
+    uint32_t k; /* 0: all scores */
+    enum metric metric;
+};
+
+static void ask(struct bench *b, const struct question *q)
+{
+    struct cuda_rows rows = b->rows;
+    struct cuda_queries queries = b->queries;
+    rows.count = q->rows;
+    queries.count = q->queries;
+    struct cuda_topk topk = {.k = q->k,
+                             .scratch = b->scratch,
+                             .scratch_bytes = b->scratch_bytes,
+                             .out_ids = b->out_ids,
+                             .out_scores = b->out_scores,
+                             .out_counts = b->out_counts};
+    if (q->rows == 0)
+        DEVICE(cudaMemcpyAsync(b->spare, b->rows.rows, (size_t)ROWS * DIMENSION * sizeof(float),
+                               cudaMemcpyDeviceToDevice, b->stream));
+    else if (q->k)
+        DEVICE(cuda_topk(q->metric, &queries, &rows, &topk, b->stream));
+    else if (q->queries == 1)
+        DEVICE(cuda_scan(q->metric, &queries, &rows, b->scores, b->stream));
+    else
+        DEVICE(cuda_tile(q->metric, &queries, &rows, b->scores, rows.count, b->stream));
+}
+
+static int by_value(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median milliseconds; prints p99 too. */
+static float measure(struct bench *b, const char *name, struct question q, int runs)
+{
+    float times[RUNS_MAX];
+    for (int n = 0; n < 3; n++)
+        ask(b, &q);
+    for (int n = 0; n < runs; n++) {
+        DEVICE(cudaEventRecord(b->start, b->stream));
+        ask(b, &q);
+        DEVICE(cudaEventRecord(b->stop, b->stream));
+        DEVICE(cudaEventSynchronize(b->stop));
+        DEVICE(cudaEventElapsedTime(&times[n], b->start, b->stop));
+    }
+    qsort(times, (size_t)runs, sizeof *times, by_value);
+    float median = times[runs / 2];
+    double product = 2.0 * (double)q.rows * (double)q.queries * b->rows.dimension;
+    printf("%-34s p50 %9.4f ms  p99 %9.4f ms  %6.2f TFLOP/s\n", name, median,
+           times[(runs - 1) * 99 / 100], product / median / 1e9);
+    fflush(stdout);
+    if (b->file) fprintf(b->file, "%s %.6f\n", name, median);
+    return median;
+}
+
+static float *random_rows(size_t count, uint64_t seed)
+{
+    size_t bytes = count * DIMENSION * sizeof(float), part = (size_t)64 << 20;
+    float *host = malloc(part);
+    if (!host) abort();
+    char *device = device_allocate(bytes);
+    for (size_t at = 0; at < bytes; at += part) {
+        size_t now = bytes - at < part ? bytes - at : part;
+        for (size_t i = 0; i < now / sizeof(float); i++)
+            host[i] = sample_uniform(&seed);
+        DEVICE(cudaMemcpy(device + at, host, now, cudaMemcpyHostToDevice));
+    }
+    free(host);
+    return (float *)device;
+}
+
+static void verdict(const char *what, double got, double target)
+{
+    printf("%-44s %6.3f  target %5.2f  %s\n", what, got, target, got >= target ? "ok" : "MISSED");
+}
+
+static void compensated(struct bench *b)
+{
+    /* The same bytes, read as 500,000 x 1,536. */
+    struct cuda_rows rows = b->rows;
+    struct cuda_queries queries = b->queries;
+    b->rows.dimension = 2 * DIMENSION;
+    measure(b, "scan_500000x1536", (struct question){ROWS / 2, 1, 0, METRIC_DOT}, 51);
+    measure(b, "knn_16_500000x1536", (struct question){ROWS / 2, 16, 10, METRIC_DOT}, 11);
+    measure(b, "knn_128_500000x1536", (struct question){ROWS / 2, 128, 10, METRIC_DOT}, 5);
+    b->rows = rows;
+    b->queries = queries;
+}
+
+int main(int argc, char **argv)
+{
+    device_open();
+    struct bench b = {.file = argc > 1 ? fopen(argv[1], "w") : NULL};
+    DEVICE(cudaStreamCreate(&b.stream));
+    DEVICE(cudaEventCreate(&b.start));
+    DEVICE(cudaEventCreate(&b.stop));
+    float *norms = device_allocate(ROWS * sizeof(float));
+    float *query_norms = device_allocate(QUERIES * sizeof(float));
+    b.rows = (struct cuda_rows){DIMENSION, random_rows(ROWS, 1), norms, ROWS};
+    b.queries = (struct cuda_queries){random_rows(QUERIES, 2), query_norms, QUERIES};
+    struct cuda_rows as_rows = {DIMENSION, b.queries.rows, NULL, QUERIES};
+    DEVICE(cuda_norms(&b.rows, norms, b.stream));
+    DEVICE(cuda_norms(&as_rows, query_norms, b.stream));
+    b.scores = device_allocate((size_t)ROWS * 128 * sizeof(float));
+    b.spare = device_allocate((size_t)ROWS * DIMENSION * sizeof(float));
+    for (uint64_t queries = 1; queries <= QUERIES; queries *= 2) {
+        uint64_t bytes = cuda_topk_scratch_best(queries, TOPK_K_MAX, ROWS);
+        if (bytes > b.scratch_bytes) b.scratch_bytes = bytes;
+    }
+    b.scratch = device_allocate(b.scratch_bytes);
+    b.out_ids = device_allocate((size_t)QUERIES * TOPK_K_MAX * sizeof *b.out_ids);
+    b.out_scores = device_allocate((size_t)QUERIES * TOPK_K_MAX * sizeof *b.out_scores);
+    b.out_counts = device_allocate(QUERIES * sizeof *b.out_counts);
+
+    const enum metric dot = METRIC_DOT;
+    float copy = measure(&b, "copy", (struct question){0, 1, 0, dot}, 51);
+    float scan = measure(&b, "scan", (struct question){ROWS, 1, 0, dot}, 101);
+    measure(&b, "scan_cosine", (struct question){ROWS, 1, 0, METRIC_COSINE}, 51);
+    measure(&b, "scan_euclidean", (struct question){ROWS, 1, 0, METRIC_SQUARED_EUCLIDEAN}, 51);
+    float knn = measure(&b, "knn_1", (struct question){ROWS, 1, 10, dot}, 101);
+    measure(&b, "knn_2", (struct question){ROWS, 2, 10, dot}, 51);
+    measure(&b, "knn_8", (struct question){ROWS, 8, 10, dot}, 51);
+    measure(&b, "knn_16", (struct question){ROWS, 16, 10, dot}, 51);
+    measure(&b, "knn_32", (struct question){ROWS, 32, 10, dot}, 31);
+    measure(&b, "knn_128", (struct question){ROWS, 128, 10, dot}, 31);
+    measure(&b, "knn_1024", (struct question){ROWS, 1024, 10, dot}, 11);
+    measure(&b, "knn_1024_cosine", (struct question){ROWS, 1024, 10, METRIC_COSINE}, 5);
+    measure(&b, "knn_1024_euclidean", (struct question){ROWS, 1024, 10, METRIC_SQUARED_EUCLIDEAN},
+            5);
+    measure(&b, "knn_1_k1000", (struct question){ROWS, 1, 1000, dot}, 31);
+    measure(&b, "knn_1_k16384", (struct question){ROWS, 1, 16384, dot}, 31);
+    measure(&b, "knn_128_k1000", (struct question){ROWS, 128, 1000, dot}, 11);
+    measure(&b, "knn_128_k16384", (struct question){ROWS, 128, 16384, dot}, 5);
+    measure(&b, "tile_128", (struct question){ROWS, 128, 0, dot}, 11);
+    measure(&b, "scan_1000_rows", (struct question){1000, 1, 0, dot}, 101);
+    measure(&b, "scan_10000_rows", (struct question){10000, 1, 0, dot}, 101);
+    measure(&b, "knn_1_100000_rows", (struct question){100000, 1, 10, dot}, 101);
+    compensated(&b);
+
+    double bytes = (double)ROWS * DIMENSION * sizeof(float) / 1e9;
+    printf("copy %.3f TB/s (read and written), scan %.3f TB/s\n", 2 * bytes / copy, bytes / scan);
+    verdict("scan against the copy rate", copy / 2 / scan, 0.95);
+    verdict("scan against knn k=10, 1 query", scan / knn, 1 / 1.1);
+    if (b.file) fclose(b.file);
+    return 0;
+}
