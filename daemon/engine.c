@@ -226,6 +226,7 @@ static enum status build_rooms(struct engine *e, struct failure *f)
     heap_reserve(p->heap, reserve < RESERVE_BYTES_MAX ? reserve : RESERVE_BYTES_MAX, RECEIVE_BYTES);
     st = store_create(p->heap, p->kernels, &p->store);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for the store");
+    store_limit_collections(p->store, e->config.collection_max);
     p->worker_count = e->config.worker_count ? e->config.worker_count : workers_usable_processors();
     p->done.wake = wake_loop;
     p->done.owner = e;

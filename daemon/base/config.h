@@ -29,6 +29,7 @@ struct config {
     uint32_t connection_max;           /* limits.connections: 2048; 1..65536 */
     uint32_t in_flight_max;            /* limits.requests_in_flight, per connection: 1024 */
     uint32_t job_max;                  /* limits.requests_total: 16384 */
+    uint32_t collection_max;           /* limits.collections, of one space: 1024 */
     uint64_t output_mib_max;           /* limits.output_mib, unread replies of one: 512 (live) */
     uint32_t handshake_ms_max;         /* limits.handshake_ms: 5000 (live) */
     uint32_t stall_ms_max;             /* limits.stall_ms: a half-sent frame or an unread reply may

@@ -66,6 +66,9 @@ const struct config_key config_keys[] = {
     {.name = "limits.requests_total", .type = CONFIG_NUMBER32, .offset = AT(job_max),
      .min = 1, .max = 1 << 20, .number = 16384, .help = "Requests at once; more are refused with a "
      "hint to retry."},
+    {.name = "limits.collections", .type = CONFIG_NUMBER32, .offset = AT(collection_max),
+     .min = 1, .max = 1 << 20, .number = 1024, .help = "Collections of one space; another is "
+     "refused until one is dropped."},
     {.name = "limits.output_mib", .type = CONFIG_NUMBER64, .live = true,
      .offset = AT(output_mib_max), .min = 1, .max = 65536, .number = 512,
      .help = "MiB of replies that a client may leave unread, besides the one on its way, before it "

@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@ struct store {
     struct entry *by_name;
     struct space *spaces;
     uint32_t number_last;
+    uint64_t collections_max; /* of one space */
 };
 
 enum status store_create(struct heap *heap, const struct vector_kernels *kernels,
@@ -25,8 +27,14 @@ enum status store_create(struct heap *heap, const struct vector_kernels *kernels
     if (!s) return STATUS_RESOURCE_EXHAUSTED;
     s->heap = heap;
     s->kernels = kernels;
+    s->collections_max = UINT64_MAX;
     *out = s;
     return STATUS_OK;
+}
+
+void store_limit_collections(struct store *s, uint64_t per_space)
+{
+    s->collections_max = per_space;
 }
 
 void store_destroy(struct store *s)
@@ -152,6 +160,11 @@ enum status store_collection_create(struct store *s, struct space *space, const 
     if (c)
         return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_COLLECTION_EXISTS,
                            "collection '%s' exists", name);
+    if (space->collection_count >= s->collections_max)
+        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_TOO_MANY_COLLECTIONS,
+                           "the space has %" PRIu64 " collections, its bound "
+                           "(limits.collections)",
+                           space->collection_count);
 
     st = collection_create(s->heap, s->kernels, space, name, dimension, (enum metric)metric, &c);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for a collection");

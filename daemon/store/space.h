@@ -36,6 +36,9 @@ static inline uint64_t space_row_count(const struct space *s)
 /* Both outlive the store. */
 enum status store_create(struct heap *heap, const struct vector_kernels *kernels,
                          struct store **out);
+/* At most this many collections in a space from now on; no bound at first. */
+void store_limit_collections(struct store *s, uint64_t per_space);
+
 /* Drops everything. No job may hold a collection. */
 void store_destroy(struct store *s);
 
@@ -52,7 +55,8 @@ void store_space_release(struct store *s, struct space *space);
 /* Collection names: 1-64 bytes of [A-Za-z0-9._-]. INVALID_ARGUMENT/BAD_NAME. */
 enum status collection_name_check(const char *name, struct failure *f);
 
-/* ALREADY_EXISTS, INVALID_ARGUMENT (name, dimension 1..16384, metric), RESOURCE_EXHAUSTED. */
+/* ALREADY_EXISTS, INVALID_ARGUMENT (name, dimension 1..16384, metric), RESOURCE_EXHAUSTED
+ * (MEMORY, TOO_MANY_COLLECTIONS). */
 enum status store_collection_create(struct store *s, struct space *space, const char *name,
                                     uint32_t dimension, uint32_t metric, struct failure *f,
                                     struct collection **out);

@@ -65,6 +65,7 @@ Test(config, defaults_are_the_documented_ones)
     cr_expect_eq(c.connection_max, 2048);
     cr_expect_eq(c.in_flight_max, 1024);
     cr_expect_eq(c.job_max, 16384);
+    cr_expect_eq(c.collection_max, 1024);
     cr_expect_eq(c.output_mib_max, 512);
     cr_expect_eq(c.handshake_ms_max, 5000);
     cr_expect_eq(c.stall_ms_max, 30000);
@@ -105,6 +106,7 @@ Test(config, every_key_is_read)
     want.connection_max = 65536;
     want.in_flight_max = 1;
     want.job_max = 7;
+    want.collection_max = 3;
     want.output_mib_max = 100;
     want.handshake_ms_max = 10;
     want.stall_ms_max = 11;
@@ -117,7 +119,8 @@ Test(config, every_key_is_read)
         "\"workers\": {\"count\": 2.56e2, \"pin\": false}, \"kernels\": \"scalar\",\t"
         "\"memory\": {\"max_mib\": 16777216, \"cache_mib\": 0},"
         "\"limits\": {\"request_body_mib\": 1024, \"reply_body_mib\": 4096, \"connections\": 65536,"
-        "\"requests_in_flight\": 1, \"requests_total\": 7, \"output_mib\": 100,"
+        "\"requests_in_flight\": 1, \"requests_total\": 7, \"collections\": 3, "
+        "\"output_mib\": 100,"
         "\"handshake_ms\": 10, \"stall_ms\": 11, \"drain_ms\": 0},"
         "\"auth\": {\"token_file\": \"/etc/token\"}, \"log\": {\"level\": \"debug\"}}";
     cr_assert_eq(read_text(text, &c, &f), STATUS_OK, "%s", f.text);

@@ -143,6 +143,30 @@ Test(space, lists_by_name)
     close_store(s);
 }
 
+Test(space, collections_have_a_bound)
+{
+    struct heap *h = NULL;
+    struct store *s = NULL;
+    struct space *a, *b;
+    struct collection *c, *last = NULL;
+    struct failure f = {0};
+    cr_assert_eq(heap_create(1 << 22, &h), STATUS_OK);
+    cr_assert_eq(store_create(h, vectors_variant(0), &s), STATUS_OK);
+    cr_assert_eq(store_space(s, "aaa", &a), STATUS_OK);
+    cr_assert_eq(store_space(s, "bbb", &b), STATUS_OK);
+    store_limit_collections(s, 2);
+    cr_assert_eq(store_collection_create(s, a, "one", 4, 1, &f, &c), STATUS_OK);
+    cr_assert_eq(store_collection_create(s, a, "two", 4, 1, &f, &last), STATUS_OK);
+    cr_assert_eq(store_collection_create(s, a, "three", 4, 1, &f, &c), STATUS_RESOURCE_EXHAUSTED);
+    cr_assert_eq(f.detail, DETAIL_TOO_MANY_COLLECTIONS);
+    cr_assert_eq(store_collection_create(s, b, "three", 4, 1, &f, &c), STATUS_OK, "another space");
+    store_collection_unlink(s, a, last);
+    collection_destroy(last);
+    cr_assert_eq(store_collection_create(s, a, "three", 4, 1, &f, &c), STATUS_OK, "room again");
+    store_destroy(s);
+    heap_destroy(h);
+}
+
 Test(space, every_failure_leaves_nothing_behind)
 {
     for (uint32_t nth = 1;; nth++) {
