@@ -100,6 +100,9 @@ KERNEL_SRC += $(wildcard kernels/cpu/*_neon.c)
 endif
 DAEMON_SRC := $(filter-out daemon/main.c,$(wildcard daemon/*.c)) \
               $(filter-out $(wildcard daemon/gpu/*.c),$(wildcard daemon/*/*.c))
+# The GPU process; device_cuda.c where there is nvcc, else device_none.c.
+GPU_SRC    := $(filter-out daemon/gpu/main.c $(if $(NVCC),daemon/gpu/device_none.c,\
+                daemon/gpu/device_cuda%.c),$(wildcard daemon/gpu/*.c))
 CLIENT_SRC := $(wildcard client/*.c)
 CLI_SRC    := $(wildcard client/cli/*.c)
 PROTO_GEN  := $(BUILD)/gen/proto/engram_accel.pb
@@ -108,6 +111,8 @@ obj         = $(patsubst %.c,$(BUILD)/%.o,$(1))
 KERNEL_A   := $(BUILD)/libkernels.a
 DAEMON_A   := $(BUILD)/libdaemon.a
 PROTO_O    := $(PROTO_GEN).o
+GPU_A      := $(BUILD)/libgpu.a
+GPU        := $(BUILD)/engram-accel-gpu
 CUDA_A     := $(if $(CUDA_SRC),$(BUILD)/libkernels_cuda.a)
 CLIENT_A   := $(BUILD)/libengram_accel.a
 CLIENT_SO  := $(BUILD)/libengram_accel.so.$(VERSION)
@@ -143,7 +148,7 @@ C_FILES    := $(shell find daemon kernels client tests docs -name '*.[ch]' 2>/de
 .SECONDARY:
 
 ## all: build the daemon, the command line tool and the client library (the default)
-all: $(DAEMON) $(CLI) $(CLIENT_A) $(CLIENT_SO) $(BUILD)/engram-accel.pc $(MAN) $(UNITS)
+all: $(DAEMON) $(GPU) $(CLI) $(CLIENT_A) $(CLIENT_SO) $(BUILD)/engram-accel.pc $(MAN) $(UNITS)
 
 ## help: list the targets
 help:
@@ -190,9 +195,10 @@ $(PROTO_O): $(PROTO_GEN).c $(PROTO_GEN).h $(BUILD)/flags
 
 $(KERNEL_A): $(call obj,$(KERNEL_SRC))
 $(DAEMON_A): $(call obj,$(DAEMON_SRC))
+$(GPU_A):    $(call obj,$(GPU_SRC))
 $(CLI_A):    $(call obj,$(filter-out client/cli/main.c,$(CLI_SRC)))
 $(CLIENT_A): $(call obj,$(CLIENT_SRC)) $(PROTO_O)
-$(KERNEL_A) $(DAEMON_A) $(CLI_A) $(CLIENT_A):
+$(KERNEL_A) $(DAEMON_A) $(GPU_A) $(CLI_A) $(CLIENT_A):
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(call say,AR,$@)
@@ -211,6 +217,14 @@ $(DAEMON): $(BUILD)/daemon/main.o $(DAEMON_A) $(KERNEL_A) $(PROTO_O)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB)
 
+# CUDA's runtime is linked statically and looks for the driver when it runs.
+CUDA_INCLUDE := $(if $(NVCC),-I$(dir $(realpath $(NVCC)))../include)
+$(BUILD)/daemon/gpu/device_cuda%.o: ISA_FLAGS := $(CUDA_INCLUDE)
+$(GPU): $(BUILD)/daemon/gpu/main.o $(GPU_A) $(DAEMON_A) $(CUDA_A) $(KERNEL_A)
+	$(call say,LD,$@)
+	$(Q)$(if $(NVCC),$(NVCC) -cudart static $(addprefix -Xcompiler=,$(SAN_FLAGS) $(COV_FLAGS)) \
+	    -Xcompiler=-pthread,$(CC) $(LDFLAGS)) -o $@ $^ -lm
+
 $(CLI): $(BUILD)/client/cli/main.o $(CLI_A) $(CLIENT_A)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CLIENT_LIB)
@@ -227,20 +241,21 @@ $(BUILD)/engram-accel.pc: client/engram-accel.pc.in $(BUILD)/paths
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
 
 # ---------------------------------------------------------------- tests and benches
-$(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(call obj,$(TEST_LIB)) $(DAEMON_A) $(KERNEL_A) \
-        $(CLI_A) $(CLIENT_A)
+$(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(call obj,$(TEST_LIB)) $(GPU_A) $(DAEMON_A) \
+        $(KERNEL_A) $(CLI_A) $(CLIENT_A)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION) $(BENCH_LIBS)
 
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(call obj,$(TEST_LIB)) $(DAEMON_A) $(KERNEL_A) $(CLI_A) \
-        $(CLIENT_A)
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(call obj,$(TEST_LIB)) $(GPU_A) $(DAEMON_A) $(KERNEL_A) \
+        $(CLI_A) $(CLIENT_A)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION)
 
-$(BUILD)/tests/gpu/%.o: ISA_FLAGS := $(if $(NVCC),-I$(dir $(realpath $(NVCC)))../include)
-$(BUILD)/tests/gpu/%: $(BUILD)/tests/gpu/%.o $(KERNEL_A) $(CUDA_A)
+$(BUILD)/tests/gpu/%.o: ISA_FLAGS := $(CUDA_INCLUDE)
+$(BUILD)/tests/gpu/%: $(BUILD)/tests/gpu/%.o $(GPU_A) $(DAEMON_A) $(KERNEL_A) $(CUDA_A)
 	$(call say,LD,$@)
-	$(Q)$(NVCC) -cudart static -Xcompiler=-pthread -o $@ $< $(CUDA_A) $(KERNEL_A) -lm
+	$(Q)$(NVCC) -cudart static -Xcompiler=-pthread -o $@ $< $(GPU_A) $(DAEMON_A) $(CUDA_A) \
+	    $(KERNEL_A) -lm
 
 # A fuzz target by itself, and with a main that replays its corpus.
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(DAEMON_A) $(KERNEL_A) $(CLI_A) \
@@ -353,7 +368,7 @@ $(BUILD)/systemd/%: systemd/%.in $(BUILD)/paths
 ## install: to PREFIX (/usr/local), under DESTDIR; settings to SYSCONFDIR (/etc)
 TO         := $(DESTDIR)$(PREFIX)
 SETTINGS   := $(DESTDIR)$(SYSCONFDIR)/engram-accel
-INSTALLED  := bin/engram-acceld bin/engram-accel include/engram_accel.h lib/libengram_accel.a \
+INSTALLED  := bin/engram-acceld bin/engram-accel-gpu bin/engram-accel include/engram_accel.h lib/libengram_accel.a \
               lib/libengram_accel.so lib/libengram_accel.so.$(SOVERSION) \
               lib/libengram_accel.so.$(VERSION) lib/pkgconfig/engram-accel.pc \
               lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
@@ -362,6 +377,7 @@ INSTALLED  := bin/engram-acceld bin/engram-accel include/engram_accel.h lib/libe
 install: all install-files
 install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 	install -D -m 755 $(DAEMON) $(TO)/bin/engram-acceld
+	install -D -m 755 $(GPU) $(TO)/bin/engram-accel-gpu
 	install -D -m 755 $(CLI) $(TO)/bin/engram-accel
 	install -D -m 644 client/engram_accel.h $(TO)/include/engram_accel.h
 	install -D -m 644 $(CLIENT_A) $(TO)/lib/libengram_accel.a

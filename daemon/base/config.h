@@ -36,6 +36,19 @@ struct config {
                                           stand still this long: 30000 (live) */
     uint32_t drain_ms_max;             /* limits.drain_ms, after SIGTERM: 10000 (live) */
     char token_file[CONFIG_TEXT_MAX];  /* auth.token_file: "" = no token asked */
+    char gpu_devices[CONFIG_TEXT_MAX]; /* gpu.devices: auto, none, or "0,1"; "sim": simulated */
+    char gpu_program[CONFIG_TEXT_MAX]; /* gpu.program: "" = engram-accel-gpu beside the daemon */
+    char gpu_memory[CONFIG_TEXT_MAX];  /* gpu.memory: device, managed */
+    uint32_t gpu_memory_percent;       /* gpu.memory_percent, of VRAM free at start: 75; 1..95 */
+    uint64_t gpu_memory_mib_max;       /* gpu.memory_mib: 0 = by gpu.memory_percent alone */
+    char gpu_force[CONFIG_TEXT_MAX];   /* gpu.force: none, cpu, gpu (live) */
+    uint64_t gpu_pairs_min;            /* gpu.min_pairs, queries times rows: 64 (live) */
+    uint32_t gpu_heartbeat_ms;         /* gpu.heartbeat_ms: 1000; 100..60000 */
+    uint32_t gpu_job_ms;               /* gpu.job_ms, plus what the work should take: 2000 */
+    uint32_t gpu_spin_us;              /* gpu.spin_us, before a side sleeps: 50; 0..1000 */
+    uint32_t gpu_copiers;              /* gpu.copiers: 0 = half of the processors, at most 8 */
+    uint32_t gpu_streams;              /* gpu.streams: 32; 1..128 */
+    char gpu_sim[CONFIG_TEXT_MAX];     /* gpu.sim: settings of a simulated device */
     char log_level[CONFIG_TEXT_MAX];   /* log.level: error, warning, info, debug (live) */
 };
 

@@ -87,6 +87,45 @@ const struct config_key config_keys[] = {
      .max = CONFIG_TEXT_MAX - 1, .text = "", .help = "File with the token (1 to 255 bytes) that "
      "every Hello must carry; empty for none."},
 
+    {.name = "gpu.devices", .type = CONFIG_TEXT, .offset = AT(gpu_devices),
+     .max = CONFIG_TEXT_MAX - 1, .text = "auto", .help = "GPUs to use: auto for all that the driver "
+     "shows, none, or their numbers (\"0,2\"). sim is a simulated one, for tests."},
+    {.name = "gpu.program", .type = CONFIG_TEXT, .offset = AT(gpu_program),
+     .max = CONFIG_TEXT_MAX - 1, .text = "", .help = "The GPU process's executable; empty for the "
+     "engram-accel-gpu beside this one."},
+    {.name = "gpu.memory", .type = CONFIG_CHOICE, .offset = AT(gpu_memory), .text = "device",
+     .choices = "device managed", .help = "Where replicas lie: in device memory, or in unified "
+     "memory that the driver moves (cards with concurrent access)."},
+    {.name = "gpu.memory_percent", .type = CONFIG_NUMBER32, .offset = AT(gpu_memory_percent),
+     .min = 1, .max = 95, .number = 75, .help = "Share of the VRAM free at start that replicas and "
+     "requests may take, in percent."},
+    {.name = "gpu.memory_mib", .type = CONFIG_NUMBER64, .offset = AT(gpu_memory_mib_max),
+     .max = 1 << 24, .number = 0, .help = "MiB of VRAM to take at most; 0 for gpu.memory_percent "
+     "alone."},
+    {.name = "gpu.force", .type = CONFIG_CHOICE, .live = true, .offset = AT(gpu_force),
+     .text = "none", .choices = "none cpu gpu", .help = "Run everything on the CPU, or everything "
+     "that can on the GPU, whatever is faster."},
+    {.name = "gpu.min_pairs", .type = CONFIG_NUMBER64, .live = true, .offset = AT(gpu_pairs_min),
+     .min = 1, .max = UINT64_C(1) << 40, .number = 512, .help = "Queries times rows below which a "
+     "request stays on the CPU."},
+    {.name = "gpu.heartbeat_ms", .type = CONFIG_NUMBER32, .offset = AT(gpu_heartbeat_ms),
+     .min = 100, .max = 60000, .number = 1000, .help = "Milliseconds without a sign of life after "
+     "which a GPU process is killed and started again."},
+    {.name = "gpu.job_ms", .type = CONFIG_NUMBER32, .offset = AT(gpu_job_ms), .min = 10,
+     .max = 3600000, .number = 2000, .help = "Milliseconds, beside what its size explains, that a "
+     "request may take on a GPU before its process is killed."},
+    {.name = "gpu.spin_us", .type = CONFIG_NUMBER32, .offset = AT(gpu_spin_us), .max = 10000,
+     .number = 50, .help = "Microseconds that daemon and GPU process watch for each other's news "
+     "before they sleep: processor time for latency."},
+    {.name = "gpu.copiers", .type = CONFIG_NUMBER32, .offset = AT(gpu_copiers), .max = 64,
+     .number = 0, .help = "Threads of a GPU process that move rows to pinned memory; 0 for half of "
+     "the processors, 8 at most."},
+    {.name = "gpu.streams", .type = CONFIG_NUMBER32, .offset = AT(gpu_streams), .min = 1,
+     .max = 128, .number = 32, .help = "Streams of a GPU process; spaces beyond that many share."},
+    {.name = "gpu.sim", .type = CONFIG_TEXT, .offset = AT(gpu_sim), .max = CONFIG_TEXT_MAX - 1,
+     .text = "", .help = "For tests: what the simulated device is like (\"vram_mib=64 "
+     "latency_us=5 fail=17:sticky\")."},
+
     {.name = "log.level", .type = CONFIG_CHOICE, .live = true, .offset = AT(log_level),
      .text = "info", .choices = "error warning info debug",
      .help = "Least important line that is still logged."},

@@ -15,6 +15,7 @@
 
 #include "daemon/base/status.h"
 #include "daemon/heap/heap.h"
+#include "daemon/heap/order.h"
 
 struct space;
 struct collection;
@@ -149,6 +150,20 @@ struct job_plan {
     uint64_t words[12];            /* the operation's own numbers */
 };
 
+/* How a job runs on the GPU process (exec/gpu.c): plan takes memory and shapes results, prepare
+ * does what grows with rows or ids (filters, ids to rows), the order goes out, and finish, if any,
+ * makes the result of what came back. Work that is long runs on a CPU worker. */
+struct job_gpu {
+    enum status (*prepare)(struct job *j); /* or NULL; may set job->failure, returning its code */
+    void (*finish)(struct job *j);         /* or NULL; after RESULT_OK */
+    bool prepare_is_long, finish_is_long;
+    bool unfit;      /* set by prepare: few rows are left, the CPU is the place for them */
+    bool never;      /* this job has failed there once: CPU only */
+    uint32_t device; /* which GPU process has it */
+    uint64_t limit_ns; /* absolute: past it the process counts as hung */
+    struct order order;
+};
+
 struct job {
     enum job_state state;
     enum operation operation;
@@ -182,6 +197,7 @@ struct job {
     uint32_t worker_count;
     uint64_t reply_bytes_max;
     struct job_plan plan;
+    struct job_gpu gpu;
     atomic_uint next_part;
     atomic_uint parts_left;
 

@@ -1,0 +1,112 @@
+/* order: what the front asks of a GPU process and what comes back: the slots of the two rings.
+ * Owner:  the ring that it lies in.
+ * Thread: the producer's, then the consumer's.
+ * Errors: in completion.result. Neither side trusts the other's numbers: the GPU process checks
+ *         that places lie inside the heap, the front that tokens are its own.
+ *
+ * Places are offsets into the heap, which both map; PLACE_NONE: absent. Orders of one space are
+ * done in the order they were given; those of different spaces at once. */
+#ifndef ENGRAM_HEAP_ORDER_H
+#define ENGRAM_HEAP_ORDER_H
+
+#include <stdint.h>
+
+#define PLACE_NONE UINT64_MAX
+
+enum order_kind {
+    ORDER_UPLOAD = 1, /* rows of a collection's replica; makes the replica if there is none */
+    ORDER_RUN = 2,    /* a request */
+    ORDER_FORGET = 3, /* the replica is given up: its collection is gone, or to be built anew */
+    ORDER_STOP = 4,   /* finish nothing more, exit */
+};
+
+/* Rows [first, first + count) of a replica are as lies at `rows`, padded, row-major (stride =
+ * vector_stride(dimension)); their ids at `ids`. The replica then has row_count rows (more than
+ * before: it grows; fewer: it shrinks) and this version. count may be 0. */
+struct order_upload {
+    uint32_t dimension;
+    uint32_t reserved;
+    uint64_t row_count;    /* of the replica, afterwards */
+    uint64_t first, count; /* rows in this order */
+    uint64_t rows;         /* place of count * stride floats; they stay as they are until done */
+    uint64_t ids;          /* place of count u64 */
+};
+
+enum run_operation {
+    RUN_KNN = 1,     /* k best rows of the replica for each query */
+    RUN_SCORES = 2,  /* every query against every row of the replica, or against listed rows */
+    RUN_LISTS = 3,   /* each query against its own list of rows of the replica */
+    RUN_AVERAGE = 4, /* weighted average of listed rows of the replica */
+    RUN_NORMS = 5,   /* norms of inline rows */
+};
+
+/* Queries and inline rows come unpadded and unchecked: a row that is not finite, or whose squared
+ * norm overflows, makes the result BAD_QUERY or BAD_ROW with the smallest such number. */
+struct order_run {
+    uint32_t operation; /* enum run_operation */
+    uint32_t metric;    /* enum metric */
+    uint32_t dimension;
+    uint32_t k;             /* KNN: 1..TOPK_K_MAX, columns of the result */
+    uint32_t has_threshold; /* KNN */
+    float threshold;
+    float total; /* AVERAGE: the sum of the weights */
+    uint32_t reserved;
+    uint64_t query_count;
+    uint64_t queries;    /* place of query_count * dimension floats */
+    uint64_t row_count;  /* of the replica, as the front knows it; NORMS, inline: of `rows` */
+    uint64_t rows;       /* place of inline rows, unpadded (SCORES, NORMS); else PLACE_NONE */
+    uint64_t positions;  /* place of u32 row numbers (SCORES, LISTS, AVERAGE); else PLACE_NONE */
+    uint64_t list_count; /* of positions */
+    uint64_t offsets;    /* LISTS: place of query_count + 1 u64 */
+    uint64_t weights;    /* AVERAGE: place of list_count floats */
+    uint64_t allowed;    /* KNN: place of a bitmap over rows, u64 words; or PLACE_NONE */
+    /* Where results go. KNN: ids and scores query_count * k, counts query_count u32; places past a
+     * query's count are id 2^64 - 1 and score 0x7fc00000. SCORES: query_count * (list_count or
+     * row_count) scores; ids, unless PLACE_NONE, those of all rows. LISTS: list_count scores.
+     * AVERAGE: dimension floats in scores. NORMS: row_count floats in scores. */
+    uint64_t out_ids, out_scores, out_counts;
+};
+
+struct order {
+    uint32_t kind;  /* enum order_kind */
+    uint32_t space; /* its number, >= 1 */
+    uint64_t token; /* comes back in the completion */
+    uint64_t replica; /* >= 1, never used for two collections; 0: none */
+    uint64_t version; /* UPLOAD: the replica's, afterwards. RUN: the one it needs */
+    union {
+        struct order_upload upload;
+        struct order_run run;
+    };
+};
+
+enum order_result {
+    RESULT_OK = 0,
+    RESULT_BAD_QUERY = 1,  /* number: which */
+    RESULT_BAD_ROW = 2,    /* number: which */
+    RESULT_NO_REPLICA = 3, /* there is none (evicted), or it has another version */
+    RESULT_NO_MEMORY = 4,  /* not enough VRAM, even after evicting what could be */
+    RESULT_ERROR = 5,      /* the device failed this order alone; others go on */
+    RESULT_REFUSED = 6,    /* the order makes no sense to this process */
+};
+
+enum completion_kind {
+    COMPLETION_DONE = 1,    /* of an order, by token; FORGET has one too */
+    COMPLETION_EVICTED = 2, /* the replica is gone, to make room; no order asked for it */
+};
+
+/* Times are of clock_now_ns, which both processes share. */
+struct completion {
+    uint32_t kind;
+    uint32_t result; /* enum order_result */
+    uint64_t token;
+    uint64_t replica;
+    uint64_t number;
+    uint64_t started_ns, finished_ns;
+    uint64_t copy_ns; /* of that, time when bytes moved between host and device; 0: not measured */
+    uint64_t reserved;
+};
+
+_Static_assert(sizeof(struct order) <= 256, "an order fits its slot");
+_Static_assert(sizeof(struct completion) == 64, "a completion fills its slot");
+
+#endif

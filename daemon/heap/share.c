@@ -1,0 +1,84 @@
+#include "daemon/heap/share.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/base/fault.h"
+
+enum status share_create(uint64_t heap_bytes, const char *version, int *fd_out, struct share **out)
+{
+    int fd = fault_here("share: memfd") ? -1
+                                        : memfd_create("engram-share", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) return STATUS_RESOURCE_EXHAUSTED;
+    struct share *s = MAP_FAILED;
+    if (!fault_here("share: size") && !ftruncate(fd, sizeof *s) &&
+        !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) &&
+        !fault_here("share: map"))
+        s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (s == MAP_FAILED) {
+        close(fd);
+        return STATUS_RESOURCE_EXHAUSTED;
+    }
+    s->magic = SHARE_MAGIC;
+    s->bytes = sizeof *s;
+    s->heap_bytes = heap_bytes;
+    snprintf(s->front_version, sizeof s->front_version, "%s", version);
+    *fd_out = fd;
+    *out = s;
+    return STATUS_OK;
+}
+
+enum status share_map(int fd, const char *version, struct share **out, struct failure *f)
+{
+    struct stat file;
+    if (fstat(fd, &file) || file.st_size < (off_t)(2 * sizeof(uint64_t)))
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
+                           "started by hand: engram-acceld starts this program");
+    size_t bytes = (size_t)file.st_size < sizeof(struct share) ? (size_t)file.st_size
+                                                               : sizeof(struct share);
+    struct share *s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (s == MAP_FAILED || s->magic != SHARE_MAGIC) {
+        if (s != MAP_FAILED) munmap(s, bytes);
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
+                           "started by hand: engram-acceld starts this program");
+    }
+    if (s->bytes != sizeof *s || (size_t)file.st_size != sizeof *s) {
+        munmap(s, bytes);
+        return failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_BAD_VERSION,
+                           "engram-accel-gpu %s and engram-acceld are not of one build: install "
+                           "both from the same one",
+                           version);
+    }
+    snprintf(s->gpu_version, sizeof s->gpu_version, "%s", version);
+    if (strncmp(s->front_version, version, sizeof s->front_version) != 0) {
+        failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_BAD_VERSION,
+                    "engram-accel-gpu is %s, engram-acceld %.*s: install both from one build",
+                    version, SHARE_TEXT - 1, s->front_version);
+        snprintf(s->why, sizeof s->why, "%s", f->text);
+        atomic_store(&s->state, SHARE_ABSENT);
+        munmap(s, bytes);
+        return f->code;
+    }
+    *out = s;
+    return STATUS_OK;
+}
+
+void share_unmap(struct share *s)
+{
+    if (s) munmap(s, sizeof *s);
+}
+
+void share_orders(struct share *s, int wake_fd, struct ring *out)
+{
+    ring_init(out, &s->order_lines, s->orders, sizeof s->orders[0], SHARE_ORDERS, wake_fd);
+}
+
+void share_completions(struct share *s, int wake_fd, struct ring *out)
+{
+    ring_init(out, &s->completion_lines, s->completions, sizeof s->completions[0],
+              SHARE_COMPLETIONS, wake_fd);
+}
