@@ -104,7 +104,8 @@ struct device_ops {
     uint64_t (*topk_scratch_min)(uint64_t query_count, uint32_t k, uint64_t row_count);
     uint64_t (*topk_scratch_best)(uint64_t query_count, uint32_t k, uint64_t row_count);
     /* Query q against rows positions[offsets[q] .. offsets[q + 1]); scores[i] is position i's.
-     * positions (u32, count of them) and offsets (u64, queries->count + 1) are device memory. */
+     * positions (u32, count of them) and offsets (u64, queries->count + 1) are device memory.
+     * offsets NULL: every query against all of them, scores[q * count + i]. */
     enum device_result (*gather_lists)(struct device *d, enum metric metric,
                                        const struct cuda_queries *queries,
                                        const struct cuda_rows *rows, const uint32_t *positions,

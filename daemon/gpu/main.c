@@ -1,8 +1,134 @@
 /* engram-accel-gpu: everything that is CUDA, in a process of its own that may be killed at any
- * instant. engram-acceld starts it; it is of no use by hand. */
-#include "daemon/gpu/device.h"
+ * instant. engram-acceld starts it and talks to it through memory that both map (heap/share.h); it
+ * is of no use by hand. */
+#include <argp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
-int main(void)
+#include "daemon/base/log.h"
+#include "daemon/gpu/server.h"
+
+/* Exit codes: the share says more. */
+enum { EXIT_ASKED = 0, EXIT_BROKEN = 1, EXIT_USAGE = 2, EXIT_ABSENT = 3 };
+
+/* The C library looks for it by name. */
+__attribute__((visibility("default"))) const char *argp_program_version =
+    "engram-accel-gpu " ENGRAM_VERSION "\n" ENGRAM_BUILD;
+
+enum {
+    OPTION_NUMBER = 256,
+    OPTION_DEVICE,
+    OPTION_SPIN,
+    OPTION_COPIERS,
+    OPTION_STREAMS,
+    OPTION_MEMORY,
+    OPTION_PERCENT,
+    OPTION_MIB,
+    OPTION_SIM,
+};
+
+static const struct argp_option options[] = {
+    {"number", OPTION_NUMBER, "N", 0, "This GPU's number in log lines", 0},
+    {"device", OPTION_DEVICE, "N", 0, "The driver's number of the GPU, or sim", 0},
+    {"spin-us", OPTION_SPIN, "N", 0, "See gpu.spin_us", 0},
+    {"copiers", OPTION_COPIERS, "N", 0, "See gpu.copiers", 0},
+    {"streams", OPTION_STREAMS, "N", 0, "See gpu.streams", 0},
+    {"memory", OPTION_MEMORY, "KIND", 0, "See gpu.memory", 0},
+    {"memory-percent", OPTION_PERCENT, "N", 0, "See gpu.memory_percent", 0},
+    {"memory-mib", OPTION_MIB, "N", 0, "See gpu.memory_mib", 0},
+    {"sim", OPTION_SIM, "TEXT", 0, "See gpu.sim", 0},
+    {0},
+};
+
+struct arguments {
+    uint32_t number;
+    const char *device, *sim;
+    struct server_options server;
+};
+
+static uint64_t number_of(struct argp_state *state, const char *text)
 {
-    return device_cuda ? 0 : 1;
+    char *end;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (!text[0] || *end) argp_error(state, "not a number: %s", text);
+    return number;
+}
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    struct arguments *a = state->input;
+    struct server_options *o = &a->server;
+    switch (key) {
+    case OPTION_NUMBER: a->number = (uint32_t)number_of(state, value); return 0;
+    case OPTION_DEVICE: a->device = value; return 0;
+    case OPTION_SPIN: o->spin_us = (uint32_t)number_of(state, value); return 0;
+    case OPTION_COPIERS: o->copiers = (uint32_t)number_of(state, value); return 0;
+    case OPTION_STREAMS: o->streams = (uint32_t)number_of(state, value); return 0;
+    case OPTION_MEMORY: o->device.managed = strcmp(value, "managed") == 0; return 0;
+    case OPTION_PERCENT: o->memory_percent = (uint32_t)number_of(state, value); return 0;
+    case OPTION_MIB: o->memory_bytes_max = number_of(state, value) << 20; return 0;
+    case OPTION_SIM: a->sim = value; return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp parser = {
+    options, parse, NULL, "The GPU process of engram-acceld, which starts it.", NULL, NULL, NULL};
+
+static uint32_t default_copiers(void)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN) / 2;
+    return processors < 1 ? 1 : processors > 8 ? 8 : (uint32_t)processors;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments a = {
+        .device = "0",
+        .sim = "",
+        .server = {.heap_fd = SHARE_HEAP_FD,
+                   .orders_fd = SHARE_ORDERS_FD,
+                   .completions_fd = SHARE_COMPLETIONS_FD,
+                   .lifeline_fd = SHARE_LIFELINE_FD,
+                   .spin_us = 50,
+                   .streams = 32,
+                   .memory_percent = 75},
+    };
+    argp_err_exit_status = EXIT_USAGE;
+    argp_parse(&parser, argc, argv, 0, NULL, &a);
+    /* The front's end is ours, also in the middle of a call that never returns. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_TIMERSLACK, 1000ul); /* ns: naps while the device works are short */
+    /* The front stops us; a terminal's or a service manager's signal to all is for the front. */
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+
+    struct failure f = {0};
+    struct server_options *o = &a.server;
+    if (share_map(SHARE_FD, ENGRAM_VERSION, &o->share, &f)) {
+        fprintf(stderr, "engram-accel-gpu: %s\n", f.text);
+        return EXIT_ABSENT;
+    }
+    bool simulated = strcmp(a.device, "sim") == 0;
+    o->ops = simulated ? &device_sim : device_cuda;
+    o->device.which = simulated ? a.sim : a.device;
+    if (!o->copiers) o->copiers = default_copiers();
+    if (!o->ops) {
+        snprintf(o->share->why, sizeof o->share->why,
+                 "this build has no CUDA (it was made without nvcc, or with CUDA=0)");
+        atomic_store(&o->share->state, SHARE_ABSENT);
+        return EXIT_ABSENT;
+    }
+    struct gpu *g = NULL;
+    if (server_open(o, &g, &f))
+        return atomic_load(&o->share->state) == SHARE_ABSENT ? EXIT_ABSENT : EXIT_BROKEN;
+    enum status st = server_run(g);
+    /* The system takes everything back faster and more surely than we could. */
+    _exit(st ? EXIT_BROKEN : EXIT_ASKED);
 }

@@ -22,10 +22,11 @@ enum order_kind {
 
 /* Rows [first, first + count) of a replica are as lies at `rows`, padded, row-major (stride =
  * vector_stride(dimension)); their ids at `ids`. The replica then has row_count rows (more than
- * before: it grows; fewer: it shrinks) and this version. count may be 0. */
+ * before: it grows; fewer: it shrinks) and this version (0: more is to come). count may be 0. */
 struct order_upload {
     uint32_t dimension;
-    uint32_t reserved;
+    uint32_t fresh;         /* 1: the first of a replica, whatever was there goes. 0: on top of the
+                               uploads before; NO_REPLICA if it is gone or one of them failed */
     uint64_t row_count;    /* of the replica, afterwards */
     uint64_t first, count; /* rows in this order */
     uint64_t rows;         /* place of count * stride floats; they stay as they are until done */

@@ -1,0 +1,187 @@
+#include "daemon/gpu/replica.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/gpu/inside.h"
+
+static uint32_t bucket_of(uint64_t id)
+{
+    return (uint32_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 52) % REPLICA_BUCKETS;
+}
+
+static uint64_t bytes_of(const struct replica *r)
+{
+    return r->row_range.bytes + r->norm_range.bytes + r->id_range.bytes;
+}
+
+/* ---- the list by last use ---- */
+
+static void list_remove(struct replicas *all, struct replica *r)
+{
+    if (r->older)
+        r->older->newer = r->newer;
+    else
+        all->oldest = r->newer;
+    if (r->newer)
+        r->newer->older = r->older;
+    else
+        all->newest = r->older;
+    r->older = r->newer = NULL;
+}
+
+static void list_append(struct replicas *all, struct replica *r)
+{
+    r->older = all->newest;
+    r->newer = NULL;
+    if (all->newest)
+        all->newest->newer = r;
+    else
+        all->oldest = r;
+    all->newest = r;
+}
+
+struct replica *replica_find(struct gpu *g, uint64_t id)
+{
+    struct replica *r = g->replicas.buckets[bucket_of(id)];
+    while (r && r->id != id)
+        r = r->hash_next;
+    return r;
+}
+
+struct replica *replica_make(struct gpu *g, uint64_t id, uint32_t space, uint32_t dimension)
+{
+    struct replicas *all = &g->replicas;
+    struct replica *r = fault_here("replica: make") ? NULL : calloc(1, sizeof *r);
+    if (!r) return NULL;
+    r->id = id;
+    r->space = space;
+    r->dimension = dimension;
+    r->hash_next = all->buckets[bucket_of(id)];
+    all->buckets[bucket_of(id)] = r;
+    list_append(all, r);
+    all->count++;
+    return r;
+}
+
+void replica_hold(struct gpu *g, struct replica *r)
+{
+    r->holders++;
+    list_remove(&g->replicas, r);
+    list_append(&g->replicas, r);
+}
+
+void replica_let_go(struct replica *r)
+{
+    assert(r->holders > 0);
+    r->holders--;
+}
+
+static void account(struct gpu *g, uint64_t before, const struct replica *r)
+{
+    g->replicas.bytes += bytes_of(r) - before;
+    atomic_store_explicit(&g->share->usage.replica_bytes, g->replicas.bytes, memory_order_relaxed);
+}
+
+static void release_ranges(struct gpu *g, struct replica *r)
+{
+    uint64_t before = bytes_of(r);
+    g->ops->range_release(g->device, &r->row_range);
+    g->ops->range_release(g->device, &r->norm_range);
+    g->ops->range_release(g->device, &r->id_range);
+    account(g, before, r);
+}
+
+void replica_drop(struct gpu *g, struct replica *r)
+{
+    assert(r->holders == 0);
+    struct replicas *all = &g->replicas;
+    release_ranges(g, r);
+    list_remove(all, r);
+    struct replica **at = &all->buckets[bucket_of(r->id)];
+    while (*at != r)
+        at = &(*at)->hash_next;
+    *at = r->hash_next;
+    all->count--;
+    free(r);
+}
+
+void replicas_finish(struct gpu *g)
+{
+    while (g->replicas.oldest) {
+        g->replicas.oldest->holders = 0;
+        replica_drop(g, g->replicas.oldest);
+    }
+}
+
+/* ---- room ---- */
+
+/* Drops the least recently used replica that is idle. False: there is none. */
+static bool evict_one(struct gpu *g, const struct replica *but)
+{
+    struct replicas *all = &g->replicas;
+    struct replica *r = all->oldest;
+    while (r && (r->holders || r == but || bytes_of(r) == 0))
+        r = r->newer;
+    if (!r || all->evicted_count == EVICTED_MAX) return false;
+    all->evicted[all->evicted_count++] = r->id;
+    atomic_fetch_add_explicit(&g->share->usage.evictions, 1, memory_order_relaxed);
+    replica_drop(g, r);
+    return true;
+}
+
+/* One range to at least `bytes`, evicting others as long as that may help. */
+static enum device_result fit_range(struct gpu *g, struct replica *r, struct device_range *range,
+                                    uint64_t bytes, device_stream stream)
+{
+    uint64_t before = range->bytes;
+    enum device_result result;
+    for (;;) {
+        uint64_t total = bytes_of(r);
+        result = DEVICE_OK;
+        if (!range->inside)
+            result = g->ops->range_reserve(g->device, g->replicas.range_bytes_max, range);
+        if (result == DEVICE_OK) result = g->ops->range_resize(g->device, range, bytes);
+        account(g, total, r);
+        if (result != DEVICE_NO_MEMORY || !evict_one(g, r)) break;
+    }
+    if (result != DEVICE_OK || range->bytes <= before) return result;
+    return g->ops->clear(g->device, range->base + before, range->bytes - before, stream);
+}
+
+static bool wants_less(const struct device_range *range, uint64_t bytes)
+{
+    return range->bytes / 2 > bytes && range->bytes > (UINT64_C(16) << 20);
+}
+
+enum device_result replica_fit(struct gpu *g, struct replica *r, uint64_t rows,
+                               device_stream stream, bool *wait)
+{
+    uint64_t row_bytes = rows * vector_stride(r->dimension) * sizeof(float);
+    uint64_t norm_bytes = rows * sizeof(float), id_bytes = rows * sizeof(uint64_t);
+    bool grows = row_bytes > r->row_range.bytes || norm_bytes > r->norm_range.bytes ||
+                 id_bytes > r->id_range.bytes;
+    bool shrinks = wants_less(&r->row_range, row_bytes);
+    if (!grows && !shrinks) return DEVICE_OK;
+    if (r->holders > 1 && (shrinks || g->ops->range_moves(g->device))) {
+        *wait = true;
+        return DEVICE_OK;
+    }
+    uint64_t wanted = row_bytes + norm_bytes + id_bytes;
+    if (wanted > g->replicas.bytes_max) return DEVICE_NO_MEMORY;
+    while (grows && g->replicas.bytes - bytes_of(r) + wanted > g->replicas.bytes_max)
+        if (!evict_one(g, r)) return DEVICE_NO_MEMORY;
+    enum device_result result = fit_range(g, r, &r->row_range, row_bytes, stream);
+    if (result == DEVICE_OK) result = fit_range(g, r, &r->norm_range, norm_bytes, stream);
+    if (result == DEVICE_OK) result = fit_range(g, r, &r->id_range, id_bytes, stream);
+    return result;
+}
+
+struct cuda_rows replica_rows(const struct replica *r)
+{
+    return (struct cuda_rows){.dimension = r->dimension,
+                              .rows = (const float *)r->row_range.base,
+                              .norms = (const float *)r->norm_range.base,
+                              .count = r->rows};
+}

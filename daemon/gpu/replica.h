@@ -1,0 +1,62 @@
+/* replica: collections' copies in VRAM: rows, norms and ids, each in a range that grows in place.
+ * Owner:  the GPU process.
+ * Thread: the device thread.
+ * Errors: replica_fit: DEVICE_NO_MEMORY when even evicting every idle one leaves too little.
+ *
+ * The budget bounds what is mapped. Least recently used replicas that no task holds make room, and
+ * the front is told. New memory is cleared before it is used: it may have been another space's. */
+#ifndef ENGRAM_GPU_REPLICA_H
+#define ENGRAM_GPU_REPLICA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/gpu/device.h"
+
+struct gpu;
+
+struct replica {
+    uint64_t id;
+    uint64_t version; /* 0: not complete */
+    bool torn;        /* an upload failed: only a fresh one helps */
+    uint32_t space, dimension;
+    uint64_t rows;
+    struct device_range row_range, norm_range, id_range;
+    uint32_t holders; /* tasks */
+    struct replica *hash_next;
+    struct replica *older, *newer; /* by last use */
+};
+
+enum { REPLICA_BUCKETS = 4096, EVICTED_MAX = 256 };
+
+struct replicas {
+    struct replica *buckets[REPLICA_BUCKETS];
+    struct replica *oldest, *newest;
+    uint64_t bytes, bytes_max, count;
+    uint64_t range_bytes_max; /* address space of one */
+    uint64_t evicted[EVICTED_MAX]; /* the front has yet to hear of them */
+    uint32_t evicted_count;
+};
+
+/* NULL: there is none. */
+struct replica *replica_find(struct gpu *g, uint64_t id);
+/* NULL: no memory. */
+struct replica *replica_make(struct gpu *g, uint64_t id, uint32_t space, uint32_t dimension);
+void replica_hold(struct gpu *g, struct replica *r); /* and it is the newest now */
+void replica_let_go(struct replica *r);
+
+/* VRAM for that many rows; what is new is cleared on the stream. *wait: it must move or shrink, and
+ * others use it; nothing was done. */
+enum device_result replica_fit(struct gpu *g, struct replica *r, uint64_t rows,
+                               device_stream stream, bool *wait);
+/* No task may hold it. */
+void replica_drop(struct gpu *g, struct replica *r);
+void replicas_finish(struct gpu *g);
+
+struct cuda_rows replica_rows(const struct replica *r);
+static inline const uint64_t *replica_ids(const struct replica *r)
+{
+    return (const uint64_t *)r->id_range.base;
+}
+
+#endif

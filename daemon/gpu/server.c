@@ -1,0 +1,256 @@
+#include "daemon/gpu/server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fault.h"
+#include "daemon/base/log.h"
+#include "daemon/gpu/inside.h"
+
+enum {
+    SLEEP_MS = 50,       /* at most: the heart beats between */
+    ORDERS_A_TURN = 32,  /* before tasks are looked at */
+    LOOK_NS = 10000000,  /* between looks at the lifeline, when busy */
+    NAP_NS = 20000,      /* while the device works and nothing has moved for a while */
+    PINNED_BYTES = 64 << 20,
+    SLAB_SHARE = 8,      /* of the budget, for requests */
+};
+#define SLAB_BYTES_MAX (UINT64_C(2) << 30)
+#define SLAB_BYTES_MIN (UINT64_C(1) << 20)
+
+/* ---- the turn ---- */
+
+static bool take_orders(struct gpu *g, bool *stop)
+{
+    for (int n = 0; n < ORDERS_A_TURN; n++) {
+        const struct order *o = ring_peek(&g->orders);
+        if (!o) return n > 0;
+        if (o->kind == ORDER_STOP) {
+            *stop = true;
+            return true;
+        }
+        if (!task_begin(g, o)) return n > 0;
+        ring_release(&g->orders);
+    }
+    return true;
+}
+
+static bool tell_evicted(struct gpu *g)
+{
+    struct replicas *all = &g->replicas;
+    bool told = false;
+    while (all->evicted_count) {
+        struct completion *c = ring_reserve(&g->completions);
+        if (!c) break;
+        *c = (struct completion){.kind = COMPLETION_EVICTED,
+                                 .replica = all->evicted[--all->evicted_count]};
+        ring_publish(&g->completions);
+        told = true;
+    }
+    return told;
+}
+
+static void show_usage(struct gpu *g)
+{
+    struct share_usage *u = &g->share->usage;
+    struct vram_pool_usage pool = vram_pool_usage(g->pool);
+    uint64_t free_bytes = 0, total = 0;
+    atomic_store_explicit(&u->request_bytes, pool.used_bytes, memory_order_relaxed);
+    atomic_store_explicit(&u->replicas, g->replicas.count, memory_order_relaxed);
+    if (gpu_ok(g, g->ops->memory(g->device, &free_bytes, &total)))
+        atomic_store_explicit(&u->free_bytes, free_bytes, memory_order_relaxed);
+}
+
+static bool front_is_gone(const struct gpu *g)
+{
+    struct pollfd fd = {.fd = g->lifeline_fd, .events = POLLIN};
+    return g->lifeline_fd >= 0 && poll(&fd, 1, 0) > 0;
+}
+
+/* Until an order, the front's end, or SLEEP_MS. */
+static void sleep_idle(struct gpu *g)
+{
+    struct pollfd fds[2] = {{.fd = g->orders.wake_fd, .events = POLLIN},
+                            {.fd = g->lifeline_fd, .events = POLLIN}};
+    if (!ring_sleep(&g->orders)) return;
+    poll(fds, g->lifeline_fd >= 0 ? 2 : 1, SLEEP_MS);
+    ring_wake(&g->orders);
+}
+
+static void nap(void)
+{
+    struct timespec time = {.tv_nsec = NAP_NS};
+    nanosleep(&time, NULL);
+}
+
+static bool turn(struct gpu *g, bool *stop)
+{
+    bool moved = take_orders(g, stop);
+    if (*stop) return true;
+    moved |= transfers_poll(g);
+    for (uint32_t i = 0; i < g->lane_count && !g->broken; i++)
+        if (g->lanes[i].head) moved |= lane_step(g, &g->lanes[i]);
+    moved |= tell_evicted(g);
+    if (ring_broken(&g->orders) || ring_broken(&g->completions)) *stop = true;
+    return moved;
+}
+
+enum status server_run(struct gpu *g)
+{
+    uint64_t moved_ns = clock_now_ns(), looked_ns = 0;
+    bool stop = false;
+    while (!stop && !g->broken) {
+        bool moved = turn(g, &stop);
+        uint64_t now_ns = clock_now_ns();
+        atomic_store_explicit(&g->share->heartbeat_ns, now_ns, memory_order_relaxed);
+        if (moved) moved_ns = now_ns;
+        if (now_ns - looked_ns > LOOK_NS) {
+            looked_ns = now_ns;
+            if (front_is_gone(g)) return STATUS_OK;
+            show_usage(g);
+        }
+        if (moved || now_ns - moved_ns < g->spin_ns) continue;
+        if (g->busy)
+            nap();
+        else
+            sleep_idle(g);
+    }
+    if (!g->broken) return STATUS_OK;
+    snprintf(g->share->why, sizeof g->share->why, "%s", g->ops->last_error(g->device));
+    atomic_store(&g->share->state, SHARE_BROKEN);
+    return STATUS_UNAVAILABLE;
+}
+
+/* ---- opening ---- */
+
+static enum status refuse(struct gpu *g, struct failure *f, enum share_state state,
+                          const char *what, const char *why)
+{
+    failure_set(f, STATUS_UNAVAILABLE, DETAIL_SYSTEM, "%s%s%s", what, why[0] ? ": " : "", why);
+    snprintf(g->share->why, sizeof g->share->why, "%s", f->text);
+    atomic_store(&g->share->state, state);
+    return f->code;
+}
+
+static enum status open_device(struct gpu *g, const struct server_options *o, struct failure *f)
+{
+    char why[SHARE_WHY] = "";
+    enum device_result result = o->ops->open(&o->device, &g->device, &g->share->device, why);
+    if (result == DEVICE_OK) return STATUS_OK;
+    return refuse(g, f, result == DEVICE_ABSENT ? SHARE_ABSENT : SHARE_BROKEN, why, "");
+}
+
+static uint64_t budget_of(const struct server_options *o, uint64_t free_bytes)
+{
+    uint64_t bytes = free_bytes / 100 * o->memory_percent;
+    if (o->memory_bytes_max && o->memory_bytes_max < bytes) bytes = o->memory_bytes_max;
+    return bytes;
+}
+
+/* VRAM and pinned memory for requests, and what is left for replicas. */
+static enum status take_memory(struct gpu *g, const struct server_options *o, struct failure *f)
+{
+    struct share_device *d = &g->share->device;
+    uint64_t free_bytes = 0, total = 0;
+    if (g->ops->memory(g->device, &free_bytes, &total))
+        return refuse(g, f, SHARE_BROKEN, "memory", g->ops->last_error(g->device));
+    uint64_t budget = budget_of(o, free_bytes), slab = budget / SLAB_SHARE;
+    if (slab > SLAB_BYTES_MAX) slab = SLAB_BYTES_MAX;
+    if (slab < SLAB_BYTES_MIN) slab = SLAB_BYTES_MIN;
+    slab = slab >> 20 << 20;
+    if (budget < 2 * slab)
+        return refuse(g, f, SHARE_ABSENT, "less than 2 MiB of VRAM may be used", "");
+    void *memory = NULL, *pinned = NULL;
+    if (g->ops->allocate(g->device, slab, &memory))
+        return refuse(g, f, SHARE_BROKEN, "VRAM for requests", g->ops->last_error(g->device));
+    g->slab = memory;
+    if (g->ops->host_allocate(g->device, PINNED_BYTES, &pinned))
+        return refuse(g, f, SHARE_BROKEN, "pinned memory", g->ops->last_error(g->device));
+    g->pinned = pinned;
+    if (vram_pool_create(slab, &g->pool) || vram_pool_create(PINNED_BYTES, &g->pinned_pool))
+        return refuse(g, f, SHARE_BROKEN, "no memory for the pools", "");
+    g->replicas.bytes_max = budget - slab;
+    g->replicas.range_bytes_max = d->memory_bytes;
+    d->budget_bytes = budget;
+    d->memory_free_bytes = free_bytes;
+    atomic_store(&g->share->usage.slab_bytes, slab);
+    atomic_store(&g->share->usage.pinned_bytes, (uint64_t)PINNED_BYTES);
+    return STATUS_OK;
+}
+
+static enum status map_heap(struct gpu *g, const struct server_options *o, struct failure *f)
+{
+    g->heap_bytes = g->share->heap_bytes;
+    void *heap = fault_here("server: heap")
+                     ? MAP_FAILED
+                     : mmap(NULL, g->heap_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                            o->heap_fd, 0);
+    if (heap == MAP_FAILED) return refuse(g, f, SHARE_BROKEN, "heap", strerror(errno));
+    g->heap = heap;
+    return STATUS_OK;
+}
+
+static enum status make_tasks(struct gpu *g, const struct server_options *o, struct failure *f)
+{
+    g->tasks = fault_here("server: tasks") ? NULL : calloc(TASKS, sizeof *g->tasks);
+    if (!g->tasks || copiers_create(o->copiers, &g->copiers))
+        return refuse(g, f, SHARE_BROKEN, "no memory for tasks, or no thread", "");
+    for (uint32_t i = TASKS; i-- > 0;) {
+        g->tasks[i].next = g->free_tasks;
+        g->free_tasks = &g->tasks[i];
+    }
+    return STATUS_OK;
+}
+
+enum status server_open(const struct server_options *o, struct gpu **out, struct failure *f)
+{
+    struct gpu *g = fault_here("server: allocate") ? NULL : calloc(1, sizeof *g);
+    if (!g) return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory");
+    g->ops = o->ops;
+    g->share = o->share;
+    g->kernels = vectors_choose("auto");
+    g->lane_count = o->streams < 1 ? 1 : o->streams > LANES_MAX ? LANES_MAX : o->streams;
+    g->spin_ns = o->spin_us * UINT64_C(1000);
+    g->lifeline_fd = o->lifeline_fd;
+    share_orders(g->share, o->orders_fd, &g->orders);
+    share_completions(g->share, o->completions_fd, &g->completions);
+    enum status st = map_heap(g, o, f);
+    if (!st) st = open_device(g, o, f);
+    if (!st) st = take_memory(g, o, f);
+    if (!st) st = make_tasks(g, o, f);
+    if (st) {
+        server_close(g);
+        return st;
+    }
+    atomic_store(&g->share->heartbeat_ns, clock_now_ns());
+    atomic_store(&g->share->state, SHARE_READY);
+    *out = g;
+    return STATUS_OK;
+}
+
+void server_close(struct gpu *g)
+{
+    if (!g) return;
+    copiers_destroy(g->copiers);
+    if (g->device) {
+        replicas_finish(g);
+        while (g->event_count)
+            g->ops->event_destroy(g->device, g->events[--g->event_count]);
+        for (uint32_t i = 0; i < g->lane_count; i++)
+            if (g->lanes[i].stream) g->ops->stream_destroy(g->device, g->lanes[i].stream);
+        if (g->pinned) g->ops->host_release(g->device, g->pinned);
+        if (g->slab) g->ops->release(g->device, g->slab);
+        g->ops->close(g->device);
+    }
+    vram_pool_destroy(g->pool);
+    vram_pool_destroy(g->pinned_pool);
+    if (g->heap) munmap(g->heap, g->heap_bytes);
+    free(g->tasks);
+    free(g);
+}

@@ -1,0 +1,308 @@
+/* task: an order's way through its lane: inside.h says which. */
+#include <assert.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/gpu/inside.h"
+
+device_event task_event(struct gpu *g)
+{
+    if (g->event_count) return g->events[--g->event_count];
+    device_event event = NULL;
+    return gpu_ok(g, g->ops->event_create(g->device, &event)) ? event : NULL;
+}
+
+static bool is_upload(const struct task *t)
+{
+    return t->order.kind == ORDER_UPLOAD;
+}
+
+/* ---- how busy the device is ---- */
+
+static void busy_add(uint32_t *count, uint64_t *since_ns, uint64_t now_ns)
+{
+    if ((*count)++ == 0) *since_ns = now_ns;
+}
+
+static void busy_remove(uint32_t *count, uint64_t since_ns, _Atomic uint64_t *total, uint64_t now_ns)
+{
+    if (--*count == 0) atomic_fetch_add_explicit(total, now_ns - since_ns, memory_order_relaxed);
+}
+
+static void task_on_device(struct gpu *g, struct task *t, bool on)
+{
+    if (t->counted == on) return;
+    t->counted = on;
+    uint64_t now_ns = clock_now_ns();
+    struct share_usage *u = &g->share->usage;
+    if (is_upload(t) && on)
+        busy_add(&g->uploading, &g->uploading_since_ns, now_ns);
+    else if (is_upload(t))
+        busy_remove(&g->uploading, g->uploading_since_ns, &u->upload_ns, now_ns);
+    else if (on)
+        busy_add(&g->running, &g->running_since_ns, now_ns);
+    else
+        busy_remove(&g->running, g->running_since_ns, &u->run_ns, now_ns);
+}
+
+/* ---- beginning ---- */
+
+static enum device_result open_lane(struct gpu *g, struct lane *lane)
+{
+    if (lane->stream) return DEVICE_OK;
+    enum device_result result = g->ops->stream_create(g->device, &lane->stream);
+    if (gpu_ok(g, result))
+        atomic_fetch_add_explicit(&g->share->usage.streams, 1, memory_order_relaxed);
+    return result;
+}
+
+bool task_begin(struct gpu *g, const struct order *order)
+{
+    struct task *t = g->free_tasks;
+    if (!t) return false;
+    g->free_tasks = t->next;
+    memset(t, 0, sizeof *t);
+    t->order = *order;
+    t->state = TASK_WAIT;
+    t->lane = &g->lanes[order->space % g->lane_count];
+    t->in.owner = t->out.owner = order->space;
+    t->out.out = true;
+    atomic_init(&t->in.bad_row, UINT64_MAX);
+    atomic_init(&t->out.bad_row, UINT64_MAX);
+    if (t->lane->tail)
+        t->lane->tail->next = t;
+    else
+        t->lane->head = t;
+    t->lane->tail = t;
+    g->busy++;
+    return true;
+}
+
+/* False: not now. */
+static bool start(struct gpu *g, struct task *t)
+{
+    if (!t->started_ns) t->started_ns = t->copying_since_ns = clock_now_ns();
+    if (open_lane(g, t->lane) != DEVICE_OK || (!t->event && !(t->event = task_event(g)))) {
+        task_end(g, t, RESULT_NO_MEMORY);
+        return true;
+    }
+    t->in.stream = t->out.stream = t->lane->stream;
+    bool moved = true;
+    switch (t->order.kind) {
+    case ORDER_UPLOAD: moved = upload_start(g, t); break;
+    case ORDER_RUN: moved = run_start(g, t); break;
+    case ORDER_FORGET: moved = forget_start(g, t); break;
+    default: task_end(g, t, RESULT_REFUSED);
+    }
+    if (moved && t->state == TASK_FILL) task_on_device(g, t, true);
+    return moved;
+}
+
+/* ---- ending ---- */
+
+/* The device and the copiers have nothing of t any more. */
+static void finish(struct gpu *g, struct task *t)
+{
+    transfer_abandon(g, &t->in);
+    transfer_abandon(g, &t->out);
+    vram_pool_give(g->pool, &t->block);
+    vram_pool_give(g->pinned_pool, &t->pinned);
+    if (t->event) g->events[g->event_count++] = t->event;
+    t->event = NULL;
+    if (t->replica) {
+        if (is_upload(t)) upload_finish(g, t);
+        /* What an upload before this request was to bring never came. */
+        if (!is_upload(t) && t->replica->torn && t->result == RESULT_OK)
+            t->result = RESULT_NO_REPLICA;
+        replica_let_go(t->replica);
+        t->replica = NULL;
+    }
+    task_on_device(g, t, false);
+    struct share_usage *u = &g->share->usage;
+    if (t->order.kind == ORDER_RUN) atomic_fetch_add_explicit(&u->runs, 1, memory_order_relaxed);
+    if (t->result == RESULT_ERROR) atomic_fetch_add_explicit(&u->errors, 1, memory_order_relaxed);
+    if (t->result == RESULT_NO_MEMORY)
+        atomic_fetch_add_explicit(&u->no_memory, 1, memory_order_relaxed);
+    t->finished_ns = clock_now_ns();
+    t->state = TASK_DONE;
+}
+
+static void record_abort(struct gpu *g, struct task *t)
+{
+    t->abort_recorded = gpu_ok(g, g->ops->event_record(g->device, t->event, t->lane->stream));
+    if (!t->abort_recorded && ++t->abort_tries == ABORT_TRIES_MAX) g->broken = true;
+}
+
+void task_end(struct gpu *g, struct task *t, enum order_result result)
+{
+    t->result = result;
+    if (is_upload(t) && t->replica) {
+        t->replica->torn = true;
+        t->replica->version = 0;
+    }
+    transfer_stop(&t->in);
+    transfer_stop(&t->out);
+    if (t->state == TASK_WAIT) {
+        finish(g, t);
+        return;
+    }
+    /* Kernels and copies may be under way: the block stays until they are through. */
+    t->state = TASK_ABORT;
+    record_abort(g, t);
+}
+
+static bool step_abort(struct gpu *g, struct task *t)
+{
+    if (!transfer_idle(&t->in) || !transfer_idle(&t->out)) return false;
+    if (!t->abort_recorded) {
+        record_abort(g, t);
+        return t->abort_recorded;
+    }
+    enum device_result result = g->ops->event_query(g->device, t->event);
+    if (result == DEVICE_BUSY) return false;
+    if (!gpu_ok(g, result)) {
+        if (++t->abort_tries == ABORT_TRIES_MAX) g->broken = true;
+        return false;
+    }
+    finish(g, t);
+    return true;
+}
+
+/* ---- between ---- */
+
+static void copying(struct task *t, bool now)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (now)
+        t->copying_since_ns = now_ns;
+    else
+        t->copy_ns += now_ns - t->copying_since_ns;
+}
+
+static void launch(struct gpu *g, struct task *t)
+{
+    copying(t, false);
+    enum device_result result = is_upload(t) ? upload_launch(g, t) : run_launch(g, t);
+    if (result == DEVICE_OK) result = g->ops->event_record(g->device, t->event, t->lane->stream);
+    t->state = TASK_RUN;
+    if (!gpu_ok(g, result))
+        task_end(g, t, result == DEVICE_NO_MEMORY ? RESULT_NO_MEMORY : RESULT_ERROR);
+}
+
+static bool step_fill(struct gpu *g, struct task *t)
+{
+    bool moved = transfer_step(g, &t->in);
+    uint64_t bad = atomic_load_explicit(&t->in.bad_row, memory_order_acquire);
+    if (t->in.failed) {
+        task_end(g, t, RESULT_ERROR);
+        return true;
+    }
+    if (!transfer_issued(&t->in)) return moved;
+    if (bad != UINT64_MAX) {
+        t->number = bad;
+        task_end(g, t, RESULT_BAD_QUERY);
+        return true;
+    }
+    launch(g, t);
+    return true;
+}
+
+static bool step_run(struct gpu *g, struct task *t, bool *stream_busy)
+{
+    enum device_result result = g->ops->event_query(g->device, t->event);
+    if (result == DEVICE_BUSY) {
+        *stream_busy = true;
+        return false;
+    }
+    if (!gpu_ok(g, result) || t->in.failed) {
+        task_end(g, t, RESULT_ERROR);
+        return true;
+    }
+    /* Pieces that were sent before are through as well, but not yet given back. */
+    if (is_upload(t)) {
+        if (!transfer_idle(&t->in)) return false;
+        finish(g, t);
+        return true;
+    }
+    copying(t, true);
+    run_drain(g, t);
+    t->state = TASK_DRAIN;
+    return true;
+}
+
+static bool step_drain(struct gpu *g, struct task *t)
+{
+    bool moved = transfer_step(g, &t->out);
+    if (t->out.failed || t->in.failed) {
+        task_end(g, t, RESULT_ERROR);
+        return true;
+    }
+    if (!transfer_issued(&t->out) || !transfer_idle(&t->in)) return moved;
+    t->out.move = t->out.move_count = 0;
+    if (run_next(g, t)) {
+        launch(g, t);
+    } else {
+        copying(t, false);
+        finish(g, t);
+    }
+    return true;
+}
+
+/* ---- the lane ---- */
+
+static bool tell(struct gpu *g, struct task *t)
+{
+    struct completion *c = ring_reserve(&g->completions);
+    if (!c) return false;
+    *c = (struct completion){.kind = COMPLETION_DONE,
+                             .result = t->result,
+                             .token = t->order.token,
+                             .replica = t->order.replica,
+                             .number = t->number,
+                             .started_ns = t->started_ns,
+                             .finished_ns = t->finished_ns,
+                             .copy_ns = t->copy_ns};
+    ring_publish(&g->completions);
+    return true;
+}
+
+static bool task_step(struct gpu *g, struct task *t, bool blocked, bool *stream_busy)
+{
+    switch (t->state) {
+    case TASK_WAIT: return !blocked && start(g, t);
+    case TASK_FILL: return step_fill(g, t);
+    case TASK_RUN: return !*stream_busy && step_run(g, t, stream_busy);
+    case TASK_DRAIN: return step_drain(g, t);
+    case TASK_ABORT: return step_abort(g, t);
+    case TASK_DONE: return false;
+    }
+    return false;
+}
+
+bool lane_step(struct gpu *g, struct lane *lane)
+{
+    bool moved = false, blocked = false, stream_busy = false;
+    uint32_t issued = 0;
+    struct task *before = NULL;
+    for (struct task *t = lane->head, *next; t && !g->broken; t = next) {
+        next = t->next;
+        while (task_step(g, t, blocked, &stream_busy) && !g->broken)
+            moved = true;
+        if (t->state == TASK_DONE && tell(g, t)) {
+            if (before)
+                before->next = next;
+            else
+                lane->head = next;
+            if (lane->tail == t) lane->tail = before;
+            t->next = g->free_tasks;
+            g->free_tasks = t;
+            g->busy--;
+            moved = true;
+            continue;
+        }
+        before = t;
+        if (t->state < TASK_RUN || ++issued == LANE_ISSUED_MAX) blocked = true;
+        if (t->state == TASK_WAIT) break;
+    }
+    return moved;
+}

@@ -1,0 +1,95 @@
+/* transfer: bytes between the heap and the device in pieces of pinned memory: copiers fill or empty
+ * some while others are on the bus.
+ * Owner:  a task; the pieces are the process's.
+ * Thread: the device thread; copiers run the parts.
+ * Errors: a refusal of the device sets transfer.failed; nothing more is started then. */
+#ifndef ENGRAM_GPU_TRANSFER_H
+#define ENGRAM_GPU_TRANSFER_H
+
+#include "daemon/gpu/copiers.h"
+#include "daemon/gpu/device.h"
+#include "daemon/gpu/vram_pool.h"
+
+struct gpu;
+
+enum { PIECES = 12, PIECE_BYTES = 4 << 20, PIECE_PART_BYTES = 512 << 10, SECTIONS_MAX = 4 };
+
+/* One tensor that moves. Rows: on the host unpadded, on the device padded, with their norms. */
+struct section {
+    char *host;
+    uint64_t at;    /* in the task's block of VRAM */
+    uint64_t bytes; /* on the device */
+    uint64_t rows;  /* 0: plain bytes */
+    uint32_t dimension;
+    uint64_t norms_at;
+};
+
+/* The same with its addresses: what a transfer moves. */
+struct move {
+    char *host;
+    char *device;
+    float *norms; /* on the device, or NULL */
+    uint64_t bytes, rows;
+    uint32_t dimension;
+};
+
+struct transfer {
+    struct move moves[SECTIONS_MAX];
+    uint32_t move_count;
+    uint32_t owner; /* the space */
+    bool out;
+    bool failed; /* the device refused a piece */
+    device_stream stream;
+    uint32_t move; /* next to start, and from where: bytes, or rows */
+    uint64_t at;
+    uint32_t busy;    /* pieces under way */
+    uint32_t filling; /* of these, not yet enqueued (in) */
+    uint32_t stuck;   /* of these, refused */
+    _Atomic uint64_t bad_row; /* the smallest one that is not finite; UINT64_MAX: none */
+};
+
+enum piece_state {
+    PIECE_FREE,
+    PIECE_FILLING,  /* by copiers */
+    PIECE_SENT,     /* on the bus to the device */
+    PIECE_FETCHING, /* on the bus to the host */
+    PIECE_EMPTYING, /* by copiers */
+    PIECE_STUCK,    /* the device refused it, but may have it yet */
+};
+
+struct piece {
+    enum piece_state state;
+    struct transfer *transfer;
+    struct vram_block block; /* of pinned memory */
+    char *pinned;
+    device_event event;
+    struct move part; /* what of a move this piece carries */
+    uint64_t first_row;
+    uint64_t norms_at; /* in the piece */
+    const struct vector_kernels *kernels;
+    struct copy_work work;
+};
+
+struct transfers {
+    struct piece pieces[PIECES];
+};
+
+/* Starts what can be started; true if anything was. */
+bool transfer_step(struct gpu *g, struct transfer *t);
+/* In: all is enqueued; pieces may still be on the bus. Out: all is in the heap. */
+bool transfer_issued(const struct transfer *t);
+/* No piece is under way, but for those that are stuck. */
+bool transfer_idle(const struct transfer *t);
+/* Starts nothing more. */
+void transfer_stop(struct transfer *t);
+/* The device has let go of the stream: gives back what is stuck. */
+void transfer_abandon(struct gpu *g, struct transfer *t);
+
+/* Moves pieces of all transfers on; true if any moved. */
+bool transfers_poll(struct gpu *g);
+
+/* Copies rows, padding them; norms of them; returns the first that is not finite, or count. */
+uint64_t transfer_pad(const struct vector_kernels *kernels, uint32_t dimension, const float *from,
+                      uint64_t count, float *to, float *norms);
+
+#endif

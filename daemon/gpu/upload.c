@@ -1,0 +1,111 @@
+/* upload: rows of a collection into its replica: they go straight to their place in the ranges; the
+ * device computes their norms. */
+#include "daemon/gpu/inside.h"
+
+/* The order's places, checked. */
+static bool moves_of(struct gpu *g, struct task *t)
+{
+    const struct order_upload *u = &t->order.upload;
+    uint64_t row_bytes = vector_stride(u->dimension) * sizeof(float);
+    if (u->dimension < 1 || u->dimension > VECTOR_DIMENSION_MAX || u->first > u->row_count ||
+        u->count > u->row_count - u->first || u->row_count > UINT64_C(1) << 32)
+        return false;
+    char *rows = gpu_heap(g, u->rows, u->count * row_bytes);
+    char *ids = gpu_heap(g, u->ids, u->count * sizeof(uint64_t));
+    if (u->count && (!rows || !ids)) return false;
+    t->in.moves[0] = (struct move){.host = rows, .bytes = u->count * row_bytes};
+    t->in.moves[1] = (struct move){.host = ids, .bytes = u->count * sizeof(uint64_t)};
+    t->in.move_count = 2;
+    return true;
+}
+
+/* The replica that the order is about, held; or the result that ends the task. */
+static enum order_result find(struct gpu *g, struct task *t, bool *wait)
+{
+    const struct order *o = &t->order;
+    struct replica *r = replica_find(g, o->replica);
+    if (r && (r->space != o->space || r->dimension != o->upload.dimension)) return RESULT_REFUSED;
+    if (!o->upload.fresh && (!r || r->torn)) return RESULT_NO_REPLICA;
+    if (r && o->upload.fresh && r->holders) {
+        *wait = true;
+        return RESULT_OK;
+    }
+    if (r && o->upload.fresh) replica_drop(g, r);
+    if (o->upload.fresh) r = replica_make(g, o->replica, o->space, o->upload.dimension);
+    if (!r) return RESULT_NO_MEMORY;
+    replica_hold(g, r);
+    t->replica = r;
+    return RESULT_OK;
+}
+
+bool upload_start(struct gpu *g, struct task *t)
+{
+    const struct order_upload *u = &t->order.upload;
+    bool wait = false;
+    if (!moves_of(g, t)) {
+        task_end(g, t, RESULT_REFUSED);
+        return true;
+    }
+    enum order_result found = find(g, t, &wait);
+    if (found) {
+        task_end(g, t, found);
+        return true;
+    }
+    if (wait) return false;
+    enum device_result result = replica_fit(g, t->replica, u->row_count, t->lane->stream, &wait);
+    if (wait) {
+        replica_let_go(t->replica);
+        t->replica = NULL;
+        return false;
+    }
+    struct replica *r = t->replica;
+    r->version = 0;
+    t->state = TASK_FILL; /* from here on the device may be at work for it */
+    if (!gpu_ok(g, result)) {
+        task_end(g, t, result == DEVICE_NO_MEMORY ? RESULT_NO_MEMORY : RESULT_ERROR);
+        return true;
+    }
+    t->in.moves[0].device =
+        r->row_range.base + u->first * vector_stride(u->dimension) * sizeof(float);
+    t->in.moves[1].device = r->id_range.base + u->first * sizeof(uint64_t);
+    return true;
+}
+
+enum device_result upload_launch(struct gpu *g, struct task *t)
+{
+    const struct order_upload *u = &t->order.upload;
+    struct replica *r = t->replica;
+    /* Requests behind this one on the stream find it done. */
+    r->rows = u->row_count;
+    r->version = r->torn ? 0 : t->order.version;
+    if (u->count == 0) return DEVICE_OK;
+    struct cuda_rows rows = {.dimension = r->dimension,
+                             .rows = (const float *)t->in.moves[0].device,
+                             .count = u->count};
+    return g->ops->norms(g->device, &rows, (float *)r->norm_range.base + u->first,
+                         t->lane->stream);
+}
+
+void upload_finish(struct gpu *g, struct task *t)
+{
+    if (t->result != RESULT_OK) return;
+    struct share_usage *usage = &g->share->usage;
+    atomic_fetch_add_explicit(&usage->uploads, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&usage->upload_bytes, t->in.moves[0].bytes + t->in.moves[1].bytes,
+                              memory_order_relaxed);
+}
+
+/* ---- the end of a replica ---- */
+
+bool forget_start(struct gpu *g, struct task *t)
+{
+    struct replica *r = replica_find(g, t->order.replica);
+    if (r && r->space != t->order.space) {
+        task_end(g, t, RESULT_REFUSED);
+        return true;
+    }
+    if (r && r->holders) return false;
+    if (r) replica_drop(g, r);
+    task_end(g, t, RESULT_OK);
+    return true;
+}
