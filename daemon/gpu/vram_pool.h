@@ -5,7 +5,8 @@
  * Errors: STATUS_RESOURCE_EXHAUSTED when no run fits; the pool is unchanged.
  *
  * A block remembers its last owner: vram_block.dirty_bytes says how much of it another owner may
- * have written, which the taker must clear before it can be read. */
+ * have written (of a fresh slab: all), which the taker must clear before it can be read. Once that
+ * is enqueued the taker sets it to 0: a block that comes back with some is dirty for everyone. */
 #ifndef ENGRAM_GPU_VRAM_POOL_H
 #define ENGRAM_GPU_VRAM_POOL_H
 
@@ -27,11 +28,12 @@ struct vram_pool_usage {
     uint64_t blocks;
 };
 
-/* slab_bytes: rounded down to 1 MiB, at least 1 MiB. Takes no memory later. */
+/* slab_bytes: rounded down to 1 MiB; RESOURCE_EXHAUSTED below that. Takes no memory later. */
 enum status vram_pool_create(uint64_t slab_bytes, struct vram_pool **out);
 void vram_pool_destroy(struct vram_pool *p);
 
-/* bytes >= 1; owner >= 1 names the space. Best fit; O(log n) or a short walk. */
+/* bytes >= 1; owner (>= 1, below UINT32_MAX) names the space. What owner had last is preferred, then
+ * the best fit; a short walk. */
 enum status vram_pool_take(struct vram_pool *p, uint64_t bytes, uint32_t owner,
                            struct vram_block *out);
 /* Gives a block back (work that used it is done) and zeroes *b; nothing for an empty one. */
