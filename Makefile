@@ -338,8 +338,9 @@ lint:
 	$(Q)clang-format --dry-run -Werror $(C_FILES)
 	$(Q)tests/house/run_arrows.sh
 	$(SUBMAKE) $(PROTO_GEN).h
-	$(Q).ci/tidy $(BUILD) $(JOBS) $(filter-out %_neon.c,$(filter daemon/%.c \
-	    kernels/%.c client/%.c,$(C_FILES)))
+	$(Q)CUDA_INCLUDE=$(CUDA_INCLUDE) .ci/tidy $(BUILD) $(JOBS) $(filter-out %_neon.c \
+	    $(if $(NVCC),,daemon/gpu/device_cuda%.c),$(filter daemon/%.c kernels/%.c client/%.c,\
+	    $(C_FILES)))
 
 ## format: lay the sources out as .clang-format says
 format:

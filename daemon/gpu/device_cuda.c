@@ -1,0 +1,286 @@
+/* device_cuda: the table of device.h over CUDA's runtime. */
+#include "daemon/gpu/device_cuda.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---------------------------------------------------------------- errors */
+
+/* Every error that is not plainly DEVICE_ERROR. By number where CUDA 11.0 had no name yet. */
+static const struct {
+    int error;
+    enum device_result result;
+} classes[] = {
+    {cudaSuccess, DEVICE_OK},
+    {cudaErrorNotReady, DEVICE_BUSY},
+
+    /* Nothing was done, and smaller or later requests may succeed. */
+    {cudaErrorMemoryAllocation, DEVICE_NO_MEMORY},
+    {cudaErrorMemoryValueTooLarge, DEVICE_NO_MEMORY},
+
+    /* A kernel went wrong: CUDA lets the context do nothing more. */
+    {cudaErrorIllegalAddress, DEVICE_STICKY},
+    {cudaErrorLaunchTimeout, DEVICE_STICKY},
+    {cudaErrorAssert, DEVICE_STICKY},
+    {cudaErrorHardwareStackError, DEVICE_STICKY},
+    {cudaErrorIllegalInstruction, DEVICE_STICKY},
+    {cudaErrorMisalignedAddress, DEVICE_STICKY},
+    {cudaErrorInvalidAddressSpace, DEVICE_STICKY},
+    {cudaErrorInvalidPc, DEVICE_STICKY},
+    {cudaErrorLaunchFailure, DEVICE_STICKY},
+    {721 /* cudaErrorTensorMemoryLeak */, DEVICE_STICKY},
+
+    /* The hardware went wrong: the process must end, and the next may find it sound again. */
+    {cudaErrorECCUncorrectable, DEVICE_STICKY},
+    {cudaErrorNvlinkUncorrectable, DEVICE_STICKY},
+    {226 /* cudaErrorContained */, DEVICE_STICKY},
+    {911 /* cudaErrorExternalDevice */, DEVICE_STICKY},
+
+    /* The context, the driver or the device is gone from under us. */
+    {cudaErrorInitializationError, DEVICE_STICKY},
+    {cudaErrorCudartUnloading, DEVICE_STICKY},
+    {cudaErrorDevicesUnavailable, DEVICE_STICKY},
+    {cudaErrorNoDevice, DEVICE_STICKY},
+    {cudaErrorInvalidDevice, DEVICE_STICKY},
+    {201 /* cudaErrorDeviceUninitialized, which CUDA 11 spelt otherwise */, DEVICE_STICKY},
+    {cudaErrorContextIsDestroyed, DEVICE_STICKY},
+    {cudaErrorStartupFailure, DEVICE_STICKY},
+    {805 /* cudaErrorMpsConnectionFailed */, DEVICE_STICKY},
+    {806 /* cudaErrorMpsRpcFailure */, DEVICE_STICKY},
+    {810 /* cudaErrorMpsClientTerminated */, DEVICE_STICKY},
+
+    /* Says nothing about what still works; a fresh process costs half a second. */
+    {cudaErrorUnknown, DEVICE_STICKY},
+};
+
+enum device_result device_cuda_class(int error)
+{
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (classes[i].error == error) return classes[i].result;
+    return DEVICE_ERROR;
+}
+
+enum device_result device_cuda_result(struct cuda_device *d, const char *what, int error)
+{
+    if (error == cudaSuccess) return DEVICE_OK;
+    (void)cudaGetLastError();
+    enum device_result result = device_cuda_class(error);
+    if (result == DEVICE_BUSY) return result;
+    if (!d->poisoned)
+        snprintf(d->last_error, sizeof d->last_error, "%s: %s", what,
+                 cudaGetErrorString((cudaError_t)error));
+    if (result == DEVICE_STICKY) d->poisoned = true;
+    return result;
+}
+
+static const char *cuda_last_error(const struct device *device)
+{
+    return ((const struct cuda_device *)device)->last_error;
+}
+
+/* ---------------------------------------------------------------- life */
+
+struct cuda_device *device_cuda_of(struct device *device)
+{
+    struct cuda_device *d = (struct cuda_device *)device;
+    assert(pthread_equal(d->thread, pthread_self()));
+    return d;
+}
+
+static void cuda_close(struct device *device)
+{
+    if (!device) return;
+    struct cuda_device *d = device_cuda_of(device);
+    if (d->stream) (void)cudaStreamDestroy(d->stream);
+    (void)cudaGetLastError();
+    free(d);
+}
+
+static enum device_result cuda_memory(struct device *device, uint64_t *free_bytes,
+                                      uint64_t *total_bytes)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    size_t unused = 0, total = 0;
+    if (d->poisoned) return DEVICE_STICKY;
+    enum device_result result =
+        device_cuda_result(d, "cudaMemGetInfo", cudaMemGetInfo(&unused, &total));
+    if (result) return result;
+    *free_bytes = unused;
+    *total_bytes = total;
+    return DEVICE_OK;
+}
+
+/* ---------------------------------------------------------------- streams and events */
+
+static enum device_result cuda_stream_create(struct device *device, device_stream *out)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    if (d->poisoned) return DEVICE_STICKY;
+    return device_cuda_result(d, "cudaStreamCreate",
+                              cudaStreamCreateWithFlags(out, cudaStreamNonBlocking));
+}
+
+static void cuda_stream_destroy(struct device *device, device_stream s)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    if (s) (void)device_cuda_result(d, "cudaStreamDestroy", cudaStreamDestroy(s));
+}
+
+static enum device_result cuda_event_create(struct device *device, device_event *out)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    cudaEvent_t event = NULL;
+    if (d->poisoned) return DEVICE_STICKY;
+    enum device_result result = device_cuda_result(
+        d, "cudaEventCreate", cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    if (!result) *out = (device_event)event;
+    return result;
+}
+
+static void cuda_event_destroy(struct device *device, device_event e)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    if (e) (void)device_cuda_result(d, "cudaEventDestroy", cudaEventDestroy((cudaEvent_t)e));
+}
+
+static enum device_result cuda_event_record(struct device *device, device_event e, device_stream s)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    if (d->poisoned) return DEVICE_STICKY;
+    return device_cuda_result(d, "cudaEventRecord", cudaEventRecord((cudaEvent_t)e, s));
+}
+
+static enum device_result cuda_event_query(struct device *device, device_event e)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    if (d->poisoned) return DEVICE_STICKY;
+    return device_cuda_result(d, "cudaEventQuery", cudaEventQuery((cudaEvent_t)e));
+}
+
+/* ---------------------------------------------------------------- enqueue */
+
+static enum device_result cuda_copy(struct device *device, void *to, const void *from,
+                                    uint64_t bytes, enum cudaMemcpyKind kind, device_stream s)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    if (d->poisoned) return DEVICE_STICKY;
+    if (bytes == 0) return DEVICE_OK;
+    return device_cuda_result(d, "cudaMemcpyAsync", cudaMemcpyAsync(to, from, bytes, kind, s));
+}
+
+static enum device_result cuda_copy_in(struct device *device, void *to, const void *pinned,
+                                       uint64_t bytes, device_stream s)
+{
+    return cuda_copy(device, to, pinned, bytes, cudaMemcpyHostToDevice, s);
+}
+
+static enum device_result cuda_copy_out(struct device *device, void *pinned, const void *from,
+                                        uint64_t bytes, device_stream s)
+{
+    return cuda_copy(device, pinned, from, bytes, cudaMemcpyDeviceToHost, s);
+}
+
+static enum device_result cuda_clear(struct device *device, void *address, uint64_t bytes,
+                                     device_stream s)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    if (d->poisoned) return DEVICE_STICKY;
+    if (bytes == 0) return DEVICE_OK;
+    return device_cuda_result(d, "cudaMemsetAsync", cudaMemsetAsync(address, 0, bytes, s));
+}
+
+static enum device_result run_norms(struct device *device, const struct cuda_rows *rows,
+                                    float *norms, device_stream s)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    if (d->poisoned) return DEVICE_STICKY;
+    return device_cuda_result(d, "cuda_norms", cuda_norms(rows, norms, s));
+}
+
+static enum device_result run_scan(struct device *device, enum metric metric,
+                                   const struct cuda_queries *query, const struct cuda_rows *rows,
+                                   float *scores, device_stream s)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    if (d->poisoned) return DEVICE_STICKY;
+    return device_cuda_result(d, "cuda_scan", cuda_scan(metric, query, rows, scores, s));
+}
+
+static enum device_result run_tile(struct device *device, enum metric metric,
+                                   const struct cuda_queries *queries, const struct cuda_rows *rows,
+                                   float *scores, uint64_t scores_stride, device_stream s)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    if (d->poisoned) return DEVICE_STICKY;
+    return device_cuda_result(d, "cuda_tile",
+                              cuda_tile(metric, queries, rows, scores, scores_stride, s));
+}
+
+static enum device_result run_topk(struct device *device, enum metric metric,
+                                   const struct cuda_queries *queries, const struct cuda_rows *rows,
+                                   const struct cuda_topk *topk, device_stream s)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    if (d->poisoned) return DEVICE_STICKY;
+    return device_cuda_result(d, "cuda_topk", cuda_topk(metric, queries, rows, topk, s));
+}
+
+/* To be merged: cuda_gather_lists(metric, queries, rows, positions, offsets, count, scores, s). */
+static enum device_result run_gather_lists(struct device *device, enum metric metric,
+                                           const struct cuda_queries *queries,
+                                           const struct cuda_rows *rows, const uint32_t *positions,
+                                           const uint64_t *offsets, uint64_t count, float *scores,
+                                           device_stream s)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    if (d->poisoned) return DEVICE_STICKY;
+    snprintf(d->last_error, sizeof d->last_error, "cuda_gather_lists: not built in");
+    return DEVICE_ERROR;
+}
+
+/* To be merged: cuda_weighted_average(rows, positions, weights, count, total, average, s). */
+static enum device_result run_average(struct device *device, const struct cuda_rows *rows,
+                                      const uint32_t *positions, const float *weights,
+                                      uint64_t count, float total, float *average, device_stream s)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    if (d->poisoned) return DEVICE_STICKY;
+    snprintf(d->last_error, sizeof d->last_error, "cuda_weighted_average: not built in");
+    return DEVICE_ERROR;
+}
+
+static const struct device_ops ops = {
+    .name = "cuda",
+    .open = device_cuda_open,
+    .close = cuda_close,
+    .last_error = cuda_last_error,
+    .memory = cuda_memory,
+    .allocate = device_cuda_allocate,
+    .release = device_cuda_release,
+    .host_allocate = device_cuda_host_allocate,
+    .host_release = device_cuda_host_release,
+    .range_reserve = device_cuda_range_reserve,
+    .range_resize = device_cuda_range_resize,
+    .range_moves = device_cuda_range_moves,
+    .range_release = device_cuda_range_release,
+    .stream_create = cuda_stream_create,
+    .stream_destroy = cuda_stream_destroy,
+    .event_create = cuda_event_create,
+    .event_destroy = cuda_event_destroy,
+    .event_record = cuda_event_record,
+    .event_query = cuda_event_query,
+    .copy_in = cuda_copy_in,
+    .copy_out = cuda_copy_out,
+    .clear = cuda_clear,
+    .norms = run_norms,
+    .scan = run_scan,
+    .tile = run_tile,
+    .topk = run_topk,
+    .topk_scratch_min = cuda_topk_scratch_min,
+    .topk_scratch_best = cuda_topk_scratch_best,
+    .gather_lists = run_gather_lists,
+    .average = run_average,
+};
+
+const struct device_ops *const device_cuda = &ops;

@@ -1,0 +1,67 @@
+/* device_cuda: what the files of the CUDA device share: device_cuda.c (the table, errors, streams,
+ * enqueueing), device_cuda_open.c (finding the device) and device_cuda_memory.c.
+ * Owner, thread, errors: as device.h. */
+#ifndef ENGRAM_GPU_DEVICE_CUDA_H
+#define ENGRAM_GPU_DEVICE_CUDA_H
+
+#include "daemon/gpu/device.h"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+
+/* What the runtime does not offer, asked of the driver when it runs: libcuda is not linked. */
+struct cuda_driver {
+    CUresult (*device_get)(CUdevice *, int);
+    CUresult (*device_attribute)(int *, CUdevice_attribute, CUdevice);
+    CUresult (*granularity)(size_t *, const CUmemAllocationProp *,
+                            CUmemAllocationGranularity_flags);
+    CUresult (*reserve)(CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long);
+    CUresult (*reserve_free)(CUdeviceptr, size_t);
+    CUresult (*create)(CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *,
+                       unsigned long long);
+    CUresult (*release)(CUmemGenericAllocationHandle);
+    CUresult (*map)(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long);
+    CUresult (*unmap)(CUdeviceptr, size_t);
+    CUresult (*set_access)(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t);
+};
+
+struct cuda_device {
+    struct device device;
+    pthread_t thread; /* which opened it: a current device belongs to a thread */
+    int ordinal;
+    bool managed;  /* allocate gives unified memory */
+    bool maps;     /* ranges grow in place: driver is complete */
+    bool poisoned; /* DEVICE_STICKY was returned */
+    uint64_t granularity;
+    uint64_t total_bytes;
+    struct cuda_driver driver;
+    cudaStream_t stream; /* for what allocate and ranges wait for */
+    char last_error[128];
+};
+
+/* Asserts the thread. */
+struct cuda_device *device_cuda_of(struct device *device);
+
+/* The class of what a CUDA call returned (a CUresult has the same numbers). Unless it is OK: notes
+ * it for last_error and clears the runtime's memory of it, which launches would report again. */
+enum device_result device_cuda_result(struct cuda_device *d, const char *what, int error);
+/* The class alone. */
+enum device_result device_cuda_class(int error);
+
+enum device_result device_cuda_open(const struct device_options *options, struct device **out,
+                                    struct share_device *info, char *why);
+
+/* device_cuda_memory.c: slots of the table. */
+enum device_result device_cuda_allocate(struct device *device, uint64_t bytes, void **out);
+void device_cuda_release(struct device *device, void *address);
+enum device_result device_cuda_host_allocate(struct device *device, uint64_t bytes, void **out);
+void device_cuda_host_release(struct device *device, void *address);
+enum device_result device_cuda_range_reserve(struct device *device, uint64_t bytes_max,
+                                             struct device_range *r);
+enum device_result device_cuda_range_resize(struct device *device, struct device_range *r,
+                                            uint64_t bytes);
+bool device_cuda_range_moves(const struct device *device);
+void device_cuda_range_release(struct device *device, struct device_range *r);
+
+#endif
