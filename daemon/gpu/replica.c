@@ -140,7 +140,7 @@ static enum device_result fit_range(struct gpu *g, struct replica *r, struct dev
     for (;;) {
         uint64_t total = bytes_of(r);
         result = DEVICE_OK;
-        if (!range->inside)
+        if (!range->bytes_max)
             result = g->ops->range_reserve(g->device, g->replicas.range_bytes_max, range);
         if (result == DEVICE_OK) result = g->ops->range_resize(g->device, range, bytes);
         account(g, total, r);
