@@ -157,9 +157,9 @@ struct job_gpu {
     enum status (*prepare)(struct job *j); /* or NULL; may set job->failure, returning its code */
     void (*finish)(struct job *j);         /* or NULL; after RESULT_OK */
     bool prepare_is_long, finish_is_long;
-    bool unfit;      /* set by prepare: few rows are left, the CPU is the place for them */
-    bool never;      /* this job has failed there once: CPU only */
-    uint32_t device; /* which GPU process has it */
+    bool unfit;        /* set by prepare: few rows are left, the CPU is the place for them */
+    bool never;        /* this job has failed there once: CPU only */
+    uint32_t device;   /* which GPU process has it */
     uint64_t limit_ns; /* absolute: past it the process counts as hung */
     struct order order;
 };

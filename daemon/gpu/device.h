@@ -35,15 +35,16 @@ typedef struct device_event_st *device_event;
 /* Memory that grows in place where the device can map it so (share_device.virtual_memory), else
  * by moving: `base` may change with each growth. */
 struct device_range {
-    char *base; /* NULL: nothing mapped */
-    uint64_t bytes; /* mapped, a multiple of the device's granularity */
+    char *base;         /* NULL: nothing mapped */
+    uint64_t bytes;     /* mapped, a multiple of the device's granularity */
     uint64_t bytes_max; /* address space set aside */
-    void *inside; /* the device's */
+    void *inside;       /* the device's */
 };
 
 struct device_options {
-    const char *which; /* "0": the n-th that the driver shows; sim: its settings, see device_sim.c */
-    bool managed;      /* unified memory with advise and prefetch in place of device memory */
+    const char
+        *which;   /* "0": the n-th that the driver shows; sim: its settings, see device_sim.c */
+    bool managed; /* unified memory with advise and prefetch in place of device memory */
 };
 
 struct device_ops {

@@ -68,9 +68,9 @@ struct order_run {
 };
 
 struct order {
-    uint32_t kind;  /* enum order_kind */
-    uint32_t space; /* its number, >= 1 */
-    uint64_t token; /* comes back in the completion */
+    uint32_t kind;    /* enum order_kind */
+    uint32_t space;   /* its number, >= 1 */
+    uint64_t token;   /* comes back in the completion */
     uint64_t replica; /* >= 1, never used for two collections; 0: none */
     uint64_t version; /* UPLOAD: the replica's, afterwards. RUN: the one it needs */
     union {

@@ -11,8 +11,9 @@
 
 enum status share_create(uint64_t heap_bytes, const char *version, int *fd_out, struct share **out)
 {
-    int fd = fault_here("share: memfd") ? -1
-                                        : memfd_create("engram-share", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = fault_here("share: memfd")
+                 ? -1
+                 : memfd_create("engram-share", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) return STATUS_RESOURCE_EXHAUSTED;
     struct share *s = MAP_FAILED;
     if (!fault_here("share: size") && !ftruncate(fd, sizeof *s) &&
@@ -38,8 +39,8 @@ enum status share_map(int fd, const char *version, struct share **out, struct fa
     if (fstat(fd, &file) || file.st_size < (off_t)(2 * sizeof(uint64_t)))
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
                            "started by hand: engram-acceld starts this program");
-    size_t bytes = (size_t)file.st_size < sizeof(struct share) ? (size_t)file.st_size
-                                                               : sizeof(struct share);
+    size_t bytes =
+        (size_t)file.st_size < sizeof(struct share) ? (size_t)file.st_size : sizeof(struct share);
     struct share *s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (s == MAP_FAILED || s->magic != SHARE_MAGIC) {
         if (s != MAP_FAILED) munmap(s, bytes);

@@ -68,13 +68,13 @@ struct share_usage {
 
 struct share {
     uint64_t magic;
-    uint64_t bytes;                  /* sizeof(struct share): both are built from one tree */
-    char front_version[SHARE_TEXT];  /* ENGRAM_VERSION */
-    char gpu_version[SHARE_TEXT];    /* written by the GPU process first of all */
-    uint64_t heap_bytes;             /* of the heap's file */
-    _Atomic uint32_t state;          /* enum share_state; the GPU process writes */
-    char why[SHARE_WHY];             /* for ABSENT and BROKEN; written before state */
-    _Atomic uint64_t heartbeat_ns;   /* clock_now_ns of its last turn, at least every 100 ms */
+    uint64_t bytes;                 /* sizeof(struct share): both are built from one tree */
+    char front_version[SHARE_TEXT]; /* ENGRAM_VERSION */
+    char gpu_version[SHARE_TEXT];   /* written by the GPU process first of all */
+    uint64_t heap_bytes;            /* of the heap's file */
+    _Atomic uint32_t state;         /* enum share_state; the GPU process writes */
+    char why[SHARE_WHY];            /* for ABSENT and BROKEN; written before state */
+    _Atomic uint64_t heartbeat_ns;  /* clock_now_ns of its last turn, at least every 100 ms */
     struct share_device device;
     struct share_usage usage;
     struct ring_lines order_lines, completion_lines;

@@ -12,15 +12,15 @@ enum force { FORCE_NONE, FORCE_CPU, FORCE_GPU };
 
 struct pick_input {
     enum force force;
-    bool gpu_absent;    /* none configured, or none that works here */
-    bool gpu_down;      /* there is one, but not now */
-    bool gpu_supports;  /* this operation, so shaped */
-    bool gpu_full;      /* it has as many jobs as it takes */
-    bool gave_up;       /* this job has been there and came back */
-    bool replica_ready; /* or the job needs none */
+    bool gpu_absent;      /* none configured, or none that works here */
+    bool gpu_down;        /* there is one, but not now */
+    bool gpu_supports;    /* this operation, so shaped */
+    bool gpu_full;        /* it has as many jobs as it takes */
+    bool gave_up;         /* this job has been there and came back */
+    bool replica_ready;   /* or the job needs none */
     bool replica_refused; /* there was no VRAM for it */
-    uint64_t pairs;     /* queries * rows */
-    uint64_t pairs_min; /* gpu.min_pairs */
+    uint64_t pairs;       /* queries * rows */
+    uint64_t pairs_min;   /* gpu.min_pairs */
 };
 
 struct pick {
