@@ -207,7 +207,7 @@ typedef struct ea_gpu_stats {
     uint64_t evictions;                        /* replicas that made room for others */
     uint64_t runs, run_ns;                     /* ns while any request was on the device */
     uint64_t errors, no_memory; /* requests and uploads that the device failed, had no room for */
-    uint64_t restarts, orders_in_flight, uptime_ns;
+    uint64_t restarts, jobs_in_flight, uptime_ns;
 } ea_gpu_stats;
 /* Requests that ran there, for that reason. */
 typedef struct ea_route_stats {

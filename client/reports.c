@@ -90,7 +90,7 @@ static void take_gpu_stats(const engram_accel_v1_GpuStats *m, ea_gpu_stats *out)
         .errors = m->errors,
         .no_memory = m->no_memory,
         .restarts = m->restarts,
-        .orders_in_flight = m->orders_in_flight,
+        .jobs_in_flight = m->jobs_in_flight,
         .uptime_ns = m->uptime_ns,
     };
 }

@@ -186,7 +186,7 @@ static engram_accel_v1_GpuStats gpu_stats_of(const struct wire_gpu_stats *g)
         .errors = g->errors,
         .no_memory = g->no_memory,
         .restarts = g->restarts,
-        .orders_in_flight = g->orders_in_flight,
+        .jobs_in_flight = g->jobs_in_flight,
         .uptime_ns = g->uptime_ns,
     };
 }

@@ -49,7 +49,7 @@ struct wire_gpu_stats {
     enum wire_gpu_state state;
     uint64_t replica_bytes, request_bytes, slab_bytes, free_bytes, budget_bytes, pinned_bytes;
     uint64_t replicas, streams, uploads, upload_bytes, upload_ns, evictions, runs, run_ns;
-    uint64_t errors, no_memory, restarts, orders_in_flight, uptime_ns;
+    uint64_t errors, no_memory, restarts, jobs_in_flight, uptime_ns;
 };
 struct wire_route {
     enum backend_id backend;
@@ -57,7 +57,8 @@ struct wire_route {
     uint64_t requests;
 };
 struct wire_info {
-    const char *server_version, *build, *cpu_features, *kernels, *gpu;
+    const char *server_version, *build, *cpu_features, *kernels;
+    char gpu[321]; /* one line */
     uint32_t workers, connections, process_id;
     uint64_t uptime_ns, memory_bytes_max, memory_bytes_used, instance;
     struct wire_limits limits;

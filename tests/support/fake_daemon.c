@@ -239,7 +239,7 @@ static const struct wire_stats fake_stats = {
     .operation_count = 2,
     .operations = {{OPERATION_KNN, 1, 0, 5, 1, 2, 3, 4}, {(enum operation)60, 1, 0, 5, 1, 2, 3, 4}},
     .gpu_count = 1,
-    .gpus = {{.state = WIRE_GPU_READY, .replicas = 3, .upload_bytes = 55, .orders_in_flight = 4}},
+    .gpus = {{.state = WIRE_GPU_READY, .replicas = 3, .upload_bytes = 55, .jobs_in_flight = 4}},
     .route_count = 4,
     .routes = {{BACKEND_CPU, REASON_BELOW_MIN_BATCH, 2},
                {BACKEND_CPU, REASON_GPU_DOWN, 1},

@@ -105,7 +105,7 @@ Test(client, daemon_calls)
     cr_assert_str_eq(stats.operations[1].name, "?");
     cr_assert_eq(stats.gpu_count, 1);
     cr_assert(stats.gpus[0].replicas == 3 && stats.gpus[0].upload_bytes == 55);
-    cr_assert_eq(stats.gpus[0].orders_in_flight, 4);
+    cr_assert_eq(stats.gpus[0].jobs_in_flight, 4);
     cr_assert_eq(stats.route_count, 4);
     cr_assert_str_eq(ea_reason_name(stats.routes[1].reason), "gpu_down");
     cr_assert(strlen(ea_reason_text(stats.routes[1].reason)) > 10);

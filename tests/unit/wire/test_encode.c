@@ -146,7 +146,6 @@ Test(encode, info_cuts_long_text)
     text[sizeof text - 1] = '\0';
     struct wire_info i = {.server_version = "0.1.0",
                           .build = text,
-                          .gpu = NULL,
                           .workers = 2,
                           .uptime_ns = 3,
                           .instance = 4,
@@ -221,7 +220,7 @@ Test(encode, stats_at_their_largest)
     cr_assert_eq(m.bytes_out, UINT64_MAX);
     cr_assert_eq(m.gpus_count, 16);
     cr_assert_eq((int)m.gpus[15].state, WIRE_GPU_READY);
-    cr_assert_eq(m.gpus[15].orders_in_flight, UINT64_MAX);
+    cr_assert_eq(m.gpus[15].jobs_in_flight, UINT64_MAX);
     cr_assert_eq(m.gpus[15].replica_bytes, UINT64_MAX);
     cr_assert_eq(m.routes_count, 48);
     cr_assert_eq((int)m.routes[47].backend, BACKEND_GPU);
