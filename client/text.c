@@ -46,7 +46,7 @@ const char *ea_reason_name(uint32_t reason)
 const char *ea_reason_text(uint32_t reason)
 {
     static const char *const texts[] = {
-        "",
+        "there was no choice to make",
         "it is done sooner there",
         "too little work for a GPU (gpu.min_pairs)",
         "no GPU is in use",
@@ -64,7 +64,7 @@ const char *ea_reason_text(uint32_t reason)
 
 const char *ea_gpu_state_name(ea_gpu_state state)
 {
-    static const char *const names[] = {"?", "absent", "starting", "ready", "down", "breaker open"};
+    static const char *const names[] = {"?", "absent", "starting", "ready", "down", "breaker"};
     return (unsigned)state < COUNT(names) ? names[state] : "?";
 }
 
