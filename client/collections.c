@@ -13,6 +13,8 @@ static void convert(const engram_accel_v1_CollectionInfo *m, ea_collection_info 
     out->version = m->version;
     out->row_bytes = m->row_bytes;
     out->index_bytes = m->index_bytes;
+    out->vram_bytes = m->vram_bytes;
+    out->vram_version = m->vram_version;
 }
 
 /* Sends a filled message whose reply is one collection, or nothing of interest. */

@@ -115,6 +115,7 @@ typedef struct ea_meta {
 } ea_meta;
 EA_API const char *ea_backend_name(ea_backend backend); /* "cpu" */
 EA_API const char *ea_reason_name(uint32_t reason);     /* "gpu_absent" */
+EA_API const char *ea_reason_text(uint32_t reason);     /* "no GPU is in use" */
 
 /* Result of a call that returns tensors. Zero it before first use; a call frees what it held. */
 typedef struct ea_result {
@@ -135,12 +136,46 @@ EA_API void ea_result_free(ea_result *r);
 
 EA_API ea_status ea_ping(ea_client *c);
 
+/* ea_info and ea_stats grow with the library, so they are of one build with it: a program that
+ * was compiled for another minor version is compiled anew (until 1.0, as everything here). */
+
+enum { EA_GPUS_MAX = 16, EA_ROUTES_MAX = 48, EA_BACKENDS = 4 };
+
+typedef enum ea_gpu_state {
+    EA_GPU_ABSENT = 1, /* for good: no device, no driver, too old, no program */
+    EA_GPU_STARTING = 2,
+    EA_GPU_READY = 3,
+    EA_GPU_DOWN = 4,   /* it failed and is started again */
+    EA_GPU_BREAKER = 5 /* it failed again and again: tried again now and then */
+} ea_gpu_state;
+EA_API const char *ea_gpu_state_name(ea_gpu_state state); /* "ready" */
+
+/* What the card is stays 0 or empty until its process has been ready once. */
+typedef struct ea_gpu_info {
+    uint32_t number; /* in the daemon's list: "gpu0" in its log */
+    ea_gpu_state state;
+    char why[257]; /* absent, down, breaker: one line */
+    char name[129];
+    char uuid[65];
+    uint32_t capability_major, capability_minor, multiprocessors;
+    uint32_t driver_version, runtime_version; /* CUDA's: 13000 is 13.0 */
+    uint64_t memory_bytes;
+    uint64_t memory_free_bytes; /* at its process's start; of these */
+    uint64_t budget_bytes;      /* may be taken by replicas and requests */
+    uint64_t restarts;          /* of its process */
+    uint64_t uptime_ns;         /* of its process, since it was ready; 0: it is not */
+    bool ecc;
+    bool managed, concurrent_managed; /* unified memory; that both sides use at once */
+    bool virtual_memory;              /* replicas grow in place */
+    bool simulated;
+} ea_gpu_info;
+
 typedef struct ea_info {
     char server_version[33];
     char build[129];
     char cpu_features[129];
     char kernels[17];
-    char gpu[193];
+    char gpu[321]; /* one line: "absent: why", or what serves */
     uint32_t workers;
     uint32_t connections;
     uint32_t process_id;
@@ -149,6 +184,8 @@ typedef struct ea_info {
     uint64_t instance;
     uint64_t message_bytes_max, body_bytes_max, reply_bytes_max;
     uint32_t dimension_max, k_max, in_flight_max;
+    uint32_t gpu_count;
+    ea_gpu_info gpus[EA_GPUS_MAX];
 } ea_info;
 EA_API ea_status ea_get_info(ea_client *c, ea_info *out);
 
@@ -156,6 +193,28 @@ typedef struct ea_operation_stats {
     const char *name; /* "knn" */
     uint64_t requests, errors, total_ns, p50_ns, p90_ns, p99_ns, max_ns;
 } ea_operation_stats;
+/* Of one GPU's process since its start. */
+typedef struct ea_gpu_stats {
+    uint32_t number;
+    ea_gpu_state state;
+    uint64_t replica_bytes;             /* VRAM that holds replicas */
+    uint64_t request_bytes, slab_bytes; /* VRAM in use by requests, of that set aside for them */
+    uint64_t free_bytes;                /* VRAM of the whole device that nobody uses */
+    uint64_t budget_bytes;
+    uint64_t pinned_bytes; /* host memory pinned for copies */
+    uint64_t replicas, streams;
+    uint64_t uploads, upload_bytes, upload_ns; /* ns while any upload was under way */
+    uint64_t evictions;                        /* replicas that made room for others */
+    uint64_t runs, run_ns;                     /* ns while any request was on the device */
+    uint64_t errors, no_memory; /* requests and uploads that the device failed, had no room for */
+    uint64_t restarts, jobs_in_flight, uptime_ns;
+} ea_gpu_stats;
+/* Requests that ran there, for that reason. */
+typedef struct ea_route_stats {
+    ea_backend backend;
+    uint32_t reason; /* ea_reason_name, ea_reason_text */
+    uint64_t requests;
+} ea_route_stats;
 typedef struct ea_stats {
     uint64_t connections_open, connections_total, connections_refused, connections_dropped;
     uint64_t requests_total, errors_total, cancelled_total, deadline_exceeded_total;
@@ -165,6 +224,10 @@ typedef struct ea_stats {
     uint64_t uptime_ns;
     uint32_t operation_count;
     ea_operation_stats operations[24];
+    uint32_t gpu_count, route_count;
+    ea_gpu_stats gpus[EA_GPUS_MAX];
+    ea_route_stats routes[EA_ROUTES_MAX];
+    uint64_t backend_requests[EA_BACKENDS]; /* routes summed, by ea_backend */
 } ea_stats;
 EA_API ea_status ea_get_stats(ea_client *c, ea_stats *out);
 
@@ -178,6 +241,8 @@ typedef struct ea_collection_info {
     uint32_t dimension;
     ea_metric metric;
     uint64_t rows, version, row_bytes, index_bytes;
+    uint64_t vram_bytes;   /* of its replicas on GPUs */
+    uint64_t vram_version; /* of the freshest replica; 0: there is none */
 } ea_collection_info;
 
 /* dimension 1..16384. ALREADY_EXISTS. out may be NULL. */

@@ -27,8 +27,7 @@ ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct not
     engram_accel_v1_Error m;
     ea_status st = decode(message, message_bytes, engram_accel_v1_Error_fields, &m, note);
     if (st) return st;
-    for (char *c = m.message; *c; c++) /* it may end on a terminal */
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    ea_text_plain(m.message);
     note->code = m.code >= 1 && m.code <= 16 ? (ea_status)m.code : EA_UNKNOWN;
     note->detail = m.detail;
     note->retryable = m.retryable;
@@ -245,27 +244,8 @@ static ea_status parse_info(struct request *r, const void *message, uint32_t byt
 {
     engram_accel_v1_InfoReply m;
     ea_status st = decode(message, bytes, engram_accel_v1_InfoReply_fields, &m, note);
-    if (st) return st;
-    ea_info *out = r->out;
-    COPY(out->server_version, m.server_version);
-    COPY(out->build, m.build);
-    COPY(out->cpu_features, m.cpu_features);
-    COPY(out->kernels, m.kernels);
-    COPY(out->gpu, m.gpu);
-    out->workers = m.workers;
-    out->connections = m.connections;
-    out->process_id = m.process_id;
-    out->uptime_ns = m.uptime_ns;
-    out->memory_bytes_max = m.memory_bytes_max;
-    out->memory_bytes_used = m.memory_bytes_used;
-    out->instance = m.instance;
-    out->message_bytes_max = m.limits.message_bytes_max;
-    out->body_bytes_max = m.limits.body_bytes_max;
-    out->reply_bytes_max = m.limits.reply_bytes_max;
-    out->dimension_max = m.limits.dimension_max;
-    out->k_max = m.limits.k_max;
-    out->in_flight_max = m.limits.in_flight_max;
-    return EA_OK;
+    if (!st) ea_report_info(&m, r->out);
+    return st;
 }
 
 static ea_status parse_stats(struct request *r, const void *message, uint32_t bytes,
@@ -273,42 +253,8 @@ static ea_status parse_stats(struct request *r, const void *message, uint32_t by
 {
     engram_accel_v1_StatsReply m;
     ea_status st = decode(message, bytes, engram_accel_v1_StatsReply_fields, &m, note);
-    if (st) return st;
-    ea_stats *out = r->out;
-    *out = (ea_stats){
-        .connections_open = m.connections_open,
-        .connections_total = m.connections_total,
-        .connections_refused = m.connections_refused,
-        .connections_dropped = m.connections_dropped,
-        .requests_total = m.requests_total,
-        .errors_total = m.errors_total,
-        .cancelled_total = m.cancelled_total,
-        .deadline_exceeded_total = m.deadline_exceeded_total,
-        .bytes_in = m.bytes_in,
-        .bytes_out = m.bytes_out,
-        .queue_depth = m.queue_depth,
-        .jobs_in_flight = m.jobs_in_flight,
-        .memory_bytes_used = m.memory_bytes_used,
-        .memory_bytes_peak = m.memory_bytes_peak,
-        .collections = m.collections,
-        .rows = m.rows,
-        .uptime_ns = m.uptime_ns,
-        .operation_count = m.operations_count,
-    };
-    for (uint32_t i = 0; i < out->operation_count; i++) {
-        const engram_accel_v1_OperationStats *o = &m.operations[i];
-        out->operations[i] = (ea_operation_stats){
-            .name = ea_operation_name((uint32_t)o->kind),
-            .requests = o->requests,
-            .errors = o->errors,
-            .total_ns = o->total_ns,
-            .p50_ns = o->p50_ns,
-            .p90_ns = o->p90_ns,
-            .p99_ns = o->p99_ns,
-            .max_ns = o->max_ns,
-        };
-    }
-    return EA_OK;
+    if (!st) ea_report_stats(&m, r->out);
+    return st;
 }
 
 /* Create and describe differ in the field that holds the collection. */

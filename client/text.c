@@ -43,6 +43,31 @@ const char *ea_reason_name(uint32_t reason)
     return reason < COUNT(names) ? names[reason] : "?";
 }
 
+const char *ea_reason_text(uint32_t reason)
+{
+    static const char *const texts[] = {
+        "there was no choice to make",
+        "it is done sooner there",
+        "too little work for a GPU (gpu.min_pairs)",
+        "no GPU is in use",
+        "the GPU's process is starting, restarting or given up",
+        "the GPU would take longer",
+        "the GPU has failed too often of late",
+        "no VRAM is left for it",
+        "the GPU has all the requests it takes",
+        "gpu.force says so",
+        "the GPU failed it; it ran again on the CPU",
+        "to learn how long it takes there",
+    };
+    return reason < COUNT(texts) ? texts[reason] : "?";
+}
+
+const char *ea_gpu_state_name(ea_gpu_state state)
+{
+    static const char *const names[] = {"?", "absent", "starting", "ready", "down", "breaker"};
+    return (unsigned)state < COUNT(names) ? names[state] : "?";
+}
+
 const char *ea_operation_name(uint32_t kind)
 {
     switch (kind) {

@@ -1,4 +1,5 @@
 #include "daemon/answers.h"
+#include "daemon/answers_gpu.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -117,7 +118,6 @@ static size_t answer_info(struct pipeline *p, const struct job *j, void *at)
         .build = ENGRAM_BUILD,
         .cpu_features = cpu_features,
         .kernels = p->kernels->name,
-        .gpu = "absent: this build has no GPU process",
         .workers = p->worker_count,
         .connections = p->net->counters.open,
         .process_id = (uint32_t)getpid(),
@@ -127,6 +127,7 @@ static size_t answer_info(struct pipeline *p, const struct job *j, void *at)
         .instance = p->instance,
         .limits = limits_of(p),
     };
+    answer_gpu_info(p, &info);
     return encode_info(j->key.request_id, &info, at);
 }
 
@@ -168,6 +169,7 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
             .max_ns = histogram_max(&o->latency),
         };
     }
+    answer_gpu_stats(p, &w);
     return encode_stats(j->key.request_id, &w, at);
 }
 
@@ -198,7 +200,7 @@ static size_t answer_describe(struct pipeline *p, struct job *j, void *at)
 {
     struct collection *c;
     if (store_collection_find(p->store, j->space, j->request.collection, &j->failure, &c)) return 0;
-    struct collection_info info = collection_info(c);
+    struct collection_info info = answer_gpu_collection(p, c);
     return encode_collection(j->operation, j->key.request_id, NULL, &info, at);
 }
 
@@ -210,7 +212,7 @@ static size_t answer_list(struct pipeline *p, const struct job *j, void *at)
     size_t count =
         store_collection_list(p->store, j->space, j->request.collection, found, 64, &more);
     for (size_t i = 0; i < count; i++)
-        infos[i] = collection_info(found[i]);
+        infos[i] = answer_gpu_collection(p, found[i]);
     return encode_collection_list(j->key.request_id, infos, count, more, at);
 }
 

@@ -21,6 +21,7 @@ struct pipeline {
     struct net *net;
     const struct vector_kernels *kernels;
     struct backend *cpu;
+    struct backend *gpu; /* exec/gpu.h; NULL: none */
     struct done done;
     uint32_t worker_count;
 

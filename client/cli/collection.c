@@ -53,13 +53,15 @@ static void json_collection(struct json *j, const ea_collection_info *c)
     json_u64(j, "version", c->version);
     json_u64(j, "row_bytes", c->row_bytes);
     json_u64(j, "index_bytes", c->index_bytes);
+    json_u64(j, "vram_bytes", c->vram_bytes);
+    json_u64(j, "vram_version", c->vram_version);
     json_end(j);
 }
 
 static void print_collections(struct cli *cli, const ea_collection_info *list, size_t count)
 {
-    static const char *const heads[] = {"name",     ">dim",     "metric",   ">rows",
-                                        ">vectors", ">ids etc", ">version", NULL};
+    static const char *const heads[] = {"name",     ">dim",  "metric",   ">rows", ">vectors",
+                                        ">ids etc", ">VRAM", ">version", NULL};
     struct text a;
     struct table *t = table_create(heads);
     for (size_t i = 0; i < count; i++) {
@@ -70,6 +72,8 @@ static void print_collections(struct cli *cli, const ea_collection_info *list, s
         table_cell(t, "%s", format_count(&a, c->rows));
         table_cell(t, "%s", format_bytes(&a, c->row_bytes));
         table_cell(t, "%s", format_bytes(&a, c->index_bytes));
+        table_cell(t, "%s%s", c->vram_version ? format_bytes(&a, c->vram_bytes) : "-",
+                   c->vram_version && c->vram_version != c->version ? " (older)" : "");
         table_cell(t, "%" PRIu64, c->version);
     }
     cli_table_print(t);
@@ -170,14 +174,14 @@ const struct command command_list = {"collection list",
                                      NULL,
                                      NULL,
                                      list_run};
-const struct command command_describe = {
-    "collection describe",
-    "one collection",
-    "NAME",
-    "Print a collection's dimension, metric, rows, memory and version.",
-    NULL,
-    name_parse,
-    describe_run};
+const struct command command_describe = {"collection describe",
+                                         "one collection",
+                                         "NAME",
+                                         "Print a collection's dimension, metric, rows, memory "
+                                         "(VRAM: of its replicas on GPUs) and version.",
+                                         NULL,
+                                         name_parse,
+                                         describe_run};
 const struct command command_drop = {
     "collection drop",
     "delete a collection and its rows",

@@ -55,6 +55,12 @@ bool gpu_gave_up(const struct job *j);
 /* The collection is going away: its VRAM returns. */
 void gpu_forget(struct backend *b, struct collection *c);
 
+/* What lies in VRAM of it, on all GPUs together, and the version of the freshest replica. */
+struct gpu_replica_info {
+    uint64_t bytes, version; /* 0, 0: none */
+};
+struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct collection *c);
+
 /* Lines for info, numbers for stats: the i-th GPU; NULL past the last. */
 const struct gpu_process *gpu_process_at(const struct backend *b, uint32_t i);
 

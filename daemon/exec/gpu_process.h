@@ -71,6 +71,8 @@ struct share *gpu_process_share(struct gpu_process *p);
 struct ring *gpu_process_orders(struct gpu_process *p);
 struct ring *gpu_process_completions(struct gpu_process *p);
 uint64_t gpu_process_restarts(const struct gpu_process *p);
+/* clock_now_ns when it became READY; 0: it is not. */
+uint64_t gpu_process_ready_ns(const struct gpu_process *p);
 /* "NVIDIA H200, compute capability 9.0, 139.8 GiB, ..." or "absent: no driver (...)", "down: ...,
  * next start in 3 s", "breaker open: ...": one line for info and the log. */
 void gpu_process_describe(const struct gpu_process *p, char *text, size_t bytes);

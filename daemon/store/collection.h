@@ -36,6 +36,8 @@ struct collection_info {
     uint64_t version;
     uint64_t row_bytes;   /* in segments, padded */
     uint64_t index_bytes; /* ids, norms, index */
+    uint64_t vram_bytes;  /* of its replicas; the pipeline asks the GPU backend, here 0 */
+    uint64_t vram_version;
 };
 
 struct space *collection_space(const struct collection *c);

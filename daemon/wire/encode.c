@@ -13,6 +13,8 @@
 /* The longest messages leave room for header and padding; nanopb knows their sizes. */
 _Static_assert(engram_accel_v1_CollectionListReply_size + FRAME_HEADER_BYTES + FRAME_ALIGN <=
                        ENCODE_BYTES_MAX &&
+                   engram_accel_v1_InfoReply_size + FRAME_HEADER_BYTES + FRAME_ALIGN <=
+                       ENCODE_BYTES_MAX &&
                    engram_accel_v1_StatsReply_size + FRAME_HEADER_BYTES + FRAME_ALIGN <=
                        ENCODE_BYTES_MAX,
                "ENCODE_BYTES_MAX holds every reply");
@@ -110,6 +112,32 @@ size_t encode_ping(uint64_t request_id, void *buffer)
     return FRAME_ALIGN;
 }
 
+static void fill_gpu(engram_accel_v1_GpuInfo *m, const struct wire_gpu *g)
+{
+    *m = (engram_accel_v1_GpuInfo){
+        .number = g->number,
+        .state = (engram_accel_v1_GpuState)g->state,
+        .capability_major = g->capability_major,
+        .capability_minor = g->capability_minor,
+        .multiprocessors = g->multiprocessors,
+        .memory_bytes = g->memory_bytes,
+        .memory_free_bytes = g->memory_free_bytes,
+        .budget_bytes = g->budget_bytes,
+        .ecc = g->ecc,
+        .managed = g->managed,
+        .concurrent_managed = g->concurrent_managed,
+        .virtual_memory = g->virtual_memory,
+        .simulated = g->simulated,
+        .driver_version = g->driver_version,
+        .runtime_version = g->runtime_version,
+        .restarts = g->restarts,
+        .uptime_ns = g->uptime_ns,
+    };
+    COPY_TEXT(m->why, g->why);
+    COPY_TEXT(m->name, g->name);
+    COPY_TEXT(m->uuid, g->uuid);
+}
+
 size_t encode_info(uint64_t request_id, const struct wire_info *info, void *buffer)
 {
     engram_accel_v1_InfoReply m = {
@@ -128,8 +156,55 @@ size_t encode_info(uint64_t request_id, const struct wire_info *info, void *buff
     COPY_TEXT(m.cpu_features, info->cpu_features);
     COPY_TEXT(m.kernels, info->kernels);
     COPY_TEXT(m.gpu, info->gpu);
+    while (m.gpus_count < info->gpu_count && m.gpus_count < COUNT(m.gpus)) {
+        fill_gpu(&m.gpus[m.gpus_count], &info->gpus[m.gpus_count]);
+        m.gpus_count++;
+    }
     struct frame_header h = {.kind = OPERATION_INFO, .request_id = request_id};
     return write_frame(h, engram_accel_v1_InfoReply_fields, &m, buffer);
+}
+
+static engram_accel_v1_GpuStats gpu_stats_of(const struct wire_gpu_stats *g)
+{
+    return (engram_accel_v1_GpuStats){
+        .number = g->number,
+        .state = (engram_accel_v1_GpuState)g->state,
+        .replica_bytes = g->replica_bytes,
+        .request_bytes = g->request_bytes,
+        .slab_bytes = g->slab_bytes,
+        .free_bytes = g->free_bytes,
+        .budget_bytes = g->budget_bytes,
+        .pinned_bytes = g->pinned_bytes,
+        .replicas = g->replicas,
+        .streams = g->streams,
+        .uploads = g->uploads,
+        .upload_bytes = g->upload_bytes,
+        .upload_ns = g->upload_ns,
+        .evictions = g->evictions,
+        .runs = g->runs,
+        .run_ns = g->run_ns,
+        .errors = g->errors,
+        .no_memory = g->no_memory,
+        .restarts = g->restarts,
+        .jobs_in_flight = g->jobs_in_flight,
+        .uptime_ns = g->uptime_ns,
+    };
+}
+
+static void fill_gpus_and_routes(engram_accel_v1_StatsReply *m, const struct wire_stats *s)
+{
+    while (m->gpus_count < s->gpu_count && m->gpus_count < COUNT(m->gpus)) {
+        m->gpus[m->gpus_count] = gpu_stats_of(&s->gpus[m->gpus_count]);
+        m->gpus_count++;
+    }
+    while (m->routes_count < s->route_count && m->routes_count < COUNT(m->routes)) {
+        const struct wire_route *r = &s->routes[m->routes_count];
+        m->routes[m->routes_count++] = (engram_accel_v1_RouteStats){
+            .backend = (engram_accel_v1_Backend)r->backend,
+            .reason = (engram_accel_v1_Reason)r->reason,
+            .requests = r->requests,
+        };
+    }
 }
 
 size_t encode_stats(uint64_t request_id, const struct wire_stats *s, void *buffer)
@@ -166,6 +241,7 @@ size_t encode_stats(uint64_t request_id, const struct wire_stats *s, void *buffe
             .max_ns = o->max_ns,
         };
     }
+    fill_gpus_and_routes(&m, s);
     struct frame_header h = {.kind = OPERATION_STATS, .request_id = request_id};
     return write_frame(h, engram_accel_v1_StatsReply_fields, &m, buffer);
 }
@@ -188,6 +264,8 @@ static void fill_collection(engram_accel_v1_CollectionInfo *m, const struct coll
         .version = info->version,
         .row_bytes = info->row_bytes,
         .index_bytes = info->index_bytes,
+        .vram_bytes = info->vram_bytes,
+        .vram_version = info->vram_version,
     };
     COPY_TEXT(m->name, info->name);
 }

@@ -69,10 +69,31 @@ def same_float(stored, printed):
     return stored == struct.unpack("f", struct.pack("f", printed))[0]
 
 
+def without_gpu(t):
+    """gpu.devices is none: info says so in one line, and stats why each request ran on the CPU."""
+    info = t.json("info")[0]
+    check(info["limits"], "info --json has limits")
+    check(info["gpu"].startswith("absent: ") and info["gpus"] == [], "info --json: %s" % info)
+    lines = [l for l in t.run("info").stdout.splitlines() if l.startswith("gpu ")]
+    check(len(lines) == 1 and lines[0].split(None, 1)[1].startswith("absent: "),
+          "info says why there is no GPU, in one line: %s" % lines)
+    t.run("knn", "v", "--query-id", "7", "-k", "3")
+    stats = t.json("stats")[0]
+    ran = sum(r["requests"] for r in stats["routes"])
+    check(stats["gpus"] == [] and stats["requests_by_backend"] == {"cpu": ran, "gpu": 0, "both": 0},
+          "stats --json: all %d requests ran on the CPU: %s" % (ran, stats))
+    check(("cpu", "gpu_absent") in [(r["backend"], r["reason"]) for r in stats["routes"]],
+          "stats --json: routes: %s" % stats["routes"])
+    shown = t.run("stats").stdout
+    check("gpu_absent" in shown and "no GPU is in use" in shown, "stats: " + shown)
+    about = t.json("collection", "describe", "v")[0]
+    check(about["vram_bytes"] == about["vram_version"] == 0, "describe --json: %s" % about)
+
+
 def answers(t):
     t.run("load", "v", "v.npy", "--create", "--metric", "cosine")
     check(t.json("ping")[0] is not None, "ping --json")
-    check(t.json("info")[0]["limits"], "info --json has limits")
+    without_gpu(t)
     check([c["name"] for c in t.json("collection", "list")[0]] == ["v"], "collection list")
     hits = t.json("knn", "v", "--queries", "v.npy", "-k", "5")
     check(len(hits) == ROWS and all(h["hits"][0]["id"] == h["query"] for h in hits),
@@ -183,7 +204,8 @@ def main():
         with open("v.npy", "rb") as f, open("cut.npy", "wb") as g:
             g.write(f.read()[:-7])
         daemon = subprocess.Popen([os.path.join(BUILD, "engram-acceld"), "--socket", "socket",
-                                   "--set", "log.level=error", "--set", "memory.max_mib=2048"])
+                                   "--set", "log.level=error", "--set", "memory.max_mib=2048",
+                                   "--set", "gpu.devices=none"])
         tool = Tool("socket")
         try:
             for _ in range(1000):

@@ -217,6 +217,36 @@ static size_t answer_list(uint64_t id, const char *after, void *head)
     return encode_collection_list(id, infos, count, first + (int)count < 150, head);
 }
 
+/* One GPU that works, with a name that would steer a terminal, and one that does not. */
+static const struct wire_info fake_info = {
+    .server_version = "fake",
+    .workers = 3,
+    .gpu = "absent: fake",
+    .gpu_count = 2,
+    .gpus = {{.state = WIRE_GPU_READY,
+              .name = "Fake\033[31m 1",
+              .uuid = "GPU-1",
+              .capability_major = 9,
+              .multiprocessors = 132,
+              .driver_version = 13000,
+              .memory_bytes = UINT64_C(1) << 37,
+              .restarts = 2,
+              .virtual_memory = true},
+             {.number = 1, .state = WIRE_GPU_ABSENT, .why = "absent: fake"}},
+};
+static const struct wire_stats fake_stats = {
+    .requests_total = 5,
+    .operation_count = 2,
+    .operations = {{OPERATION_KNN, 1, 0, 5, 1, 2, 3, 4}, {(enum operation)60, 1, 0, 5, 1, 2, 3, 4}},
+    .gpu_count = 1,
+    .gpus = {{.state = WIRE_GPU_READY, .replicas = 3, .upload_bytes = 55, .jobs_in_flight = 4}},
+    .route_count = 4,
+    .routes = {{BACKEND_CPU, REASON_BELOW_MIN_BATCH, 2},
+               {BACKEND_CPU, REASON_GPU_DOWN, 1},
+               {BACKEND_GPU, REASON_CHOSEN_FASTER, 9},
+               {(enum backend_id)70, (enum reason)71, 1}},
+};
+
 size_t fake_answer(const struct fake_request *r, uint8_t *frame, size_t size)
 {
     static _Thread_local struct job j;
@@ -224,16 +254,15 @@ size_t fake_answer(const struct fake_request *r, uint8_t *frame, size_t size)
     uint64_t id = j.key.request_id = r->header.request_id;
     enum status st = decode_request(&r->header, r->message, r->body, &j);
     if (st) return encode_error(r->header.kind, id, &j.failure, frame);
-    const struct collection_info info = {.name = "rows", .dimension = 4, .metric = METRIC_DOT};
-    const struct wire_info about = {.server_version = "fake", .workers = 3, .gpu = "absent: fake"};
-    const struct wire_stats stats = {.requests_total = 5,
-                                     .operation_count = 2,
-                                     .operations = {{OPERATION_KNN, 1, 0, 5, 1, 2, 3, 4},
-                                                    {(enum operation)60, 1, 0, 5, 1, 2, 3, 4}}};
+    const struct collection_info info = {.name = "rows",
+                                         .dimension = 4,
+                                         .metric = METRIC_DOT,
+                                         .vram_bytes = 4096,
+                                         .vram_version = 6};
     switch (j.operation) {
     case OPERATION_PING: return encode_ping(id, frame);
-    case OPERATION_INFO: return encode_info(id, &about, frame);
-    case OPERATION_STATS: return encode_stats(id, &stats, frame);
+    case OPERATION_INFO: return encode_info(id, &fake_info, frame);
+    case OPERATION_STATS: return encode_stats(id, &fake_stats, frame);
     case OPERATION_CANCEL: return encode_cancel(id, true, frame);
     case OPERATION_COLLECTION_CREATE:
     case OPERATION_COLLECTION_DESCRIBE: return encode_collection(j.operation, id, &j, &info, frame);

@@ -85,6 +85,17 @@ Test(client, daemon_calls)
     cr_assert_str_eq(info.server_version, "fake");
     cr_assert_str_eq(info.gpu, "absent: fake");
     cr_assert_eq(info.workers, 3);
+    cr_assert_eq(info.gpu_count, 2);
+    const ea_gpu_info *g = &info.gpus[0];
+    cr_assert_eq(g->state, EA_GPU_READY);
+    cr_assert_str_eq(g->name, "Fake?[31m 1");
+    cr_assert_str_eq(g->uuid, "GPU-1");
+    cr_assert(g->capability_major == 9 && g->multiprocessors == 132 && g->driver_version == 13000);
+    cr_assert(g->memory_bytes == UINT64_C(1) << 37 && g->restarts == 2 && g->virtual_memory);
+    cr_assert_eq(info.gpus[1].number, 1);
+    cr_assert_str_eq(ea_gpu_state_name(info.gpus[1].state), "absent");
+    cr_assert_str_eq(info.gpus[1].why, "absent: fake");
+    cr_assert_str_eq(ea_gpu_state_name((ea_gpu_state)99), "?");
     ea_stats stats;
     OK(ea_get_stats(client, &stats));
     cr_assert_eq(stats.requests_total, 5);
@@ -92,6 +103,15 @@ Test(client, daemon_calls)
     cr_assert_str_eq(stats.operations[0].name, "knn");
     cr_assert_eq(stats.operations[0].max_ns, 4);
     cr_assert_str_eq(stats.operations[1].name, "?");
+    cr_assert_eq(stats.gpu_count, 1);
+    cr_assert(stats.gpus[0].replicas == 3 && stats.gpus[0].upload_bytes == 55);
+    cr_assert_eq(stats.gpus[0].jobs_in_flight, 4);
+    cr_assert_eq(stats.route_count, 4);
+    cr_assert_str_eq(ea_reason_name(stats.routes[1].reason), "gpu_down");
+    cr_assert(strlen(ea_reason_text(stats.routes[1].reason)) > 10);
+    cr_assert_str_eq(ea_reason_text(stats.routes[3].reason), "?");
+    cr_assert_eq(stats.backend_requests[EA_BACKEND_CPU], 3);
+    cr_assert_eq(stats.backend_requests[EA_BACKEND_GPU], 9);
     cr_assert_eq(ea_get_stats(client, NULL), EA_INVALID_ARGUMENT);
 }
 
@@ -104,6 +124,7 @@ Test(client, collection_calls)
     OK(ea_collection_create(client, "rows", 4, EA_DOT, NULL));
     OK(ea_collection_describe(client, "rows", &info));
     cr_assert_eq(info.dimension, 4);
+    cr_assert(info.vram_bytes == 4096 && info.vram_version == 6);
     OK(ea_collection_drop(client, "rows"));
     ea_collection_info *list;
     size_t count;

@@ -146,7 +146,6 @@ Test(encode, info_cuts_long_text)
     text[sizeof text - 1] = '\0';
     struct wire_info i = {.server_version = "0.1.0",
                           .build = text,
-                          .gpu = NULL,
                           .workers = 2,
                           .uptime_ns = 3,
                           .instance = 4,
@@ -160,11 +159,56 @@ Test(encode, info_cuts_long_text)
     cr_assert_eq(m.process_id, 5);
 }
 
+Test(encode, gpus_of_info)
+{
+    static struct wire_info i; /* every text at its longest */
+    i = (struct wire_info){.server_version = "0.1.0", .gpu = "absent: why", .gpu_count = 16};
+    for (uint32_t n = 0; n < WIRE_GPUS_MAX; n++) {
+        struct wire_gpu *g = &i.gpus[n];
+        *g = (struct wire_gpu){.number = n,
+                               .state = WIRE_GPU_BREAKER,
+                               .capability_major = UINT32_MAX,
+                               .memory_bytes = UINT64_MAX,
+                               .budget_bytes = UINT64_MAX - 1,
+                               .uptime_ns = 7,
+                               .ecc = true,
+                               .virtual_memory = true};
+        memset(g->why, 'w', sizeof g->why - 1);
+        memset(g->name, 'n', sizeof g->name - 1);
+        memset(g->uuid, 'u', sizeof g->uuid - 1);
+    }
+    check_frame(encode_info(2, &i, fresh()), OPERATION_INFO, 1, 2);
+    static engram_accel_v1_InfoReply m;
+    read_message(engram_accel_v1_InfoReply_fields, &m);
+    cr_assert_eq(m.gpus_count, 16);
+    const engram_accel_v1_GpuInfo *g = &m.gpus[15];
+    cr_assert_eq(g->number, 15);
+    cr_assert_eq((int)g->state, WIRE_GPU_BREAKER);
+    cr_assert(strlen(g->why) == 256 && strlen(g->name) == 128 && strlen(g->uuid) == 64);
+    cr_assert_eq(g->capability_major, UINT32_MAX);
+    cr_assert(g->memory_bytes == UINT64_MAX && g->budget_bytes == UINT64_MAX - 1);
+    cr_assert(g->ecc && g->virtual_memory && !g->managed && !g->simulated);
+    cr_assert_eq(g->uptime_ns, 7);
+    i.gpu_count = 1000; /* more than there are */
+    check_frame(encode_info(2, &i, fresh()), OPERATION_INFO, 1, 2);
+    i.gpu_count = 0;
+    check_frame(encode_info(2, &i, fresh()), OPERATION_INFO, 1, 2);
+    read_message(engram_accel_v1_InfoReply_fields, &m);
+    cr_assert_eq(m.gpus_count, 0);
+    cr_assert_str_eq(m.gpu, "absent: why");
+}
+
 Test(encode, stats_at_their_largest)
 {
-    struct wire_stats s;
+    static struct wire_stats s;
     memset(&s, 0xff, sizeof s); /* every number at its longest */
     s.operation_count = 24;
+    s.gpu_count = WIRE_GPUS_MAX;
+    s.route_count = WIRE_ROUTES_MAX;
+    for (size_t i = 0; i < WIRE_GPUS_MAX; i++)
+        s.gpus[i].state = WIRE_GPU_READY;
+    for (size_t i = 0; i < WIRE_ROUTES_MAX; i++)
+        s.routes[i] = (struct wire_route){BACKEND_GPU, REASON_PROBE, UINT64_MAX - i};
     for (size_t i = 0; i < 24; i++)
         s.operations[i].operation = OPERATION_KNN;
     check_frame(encode_stats(3, &s, fresh()), OPERATION_STATS, 1, 3);
@@ -174,7 +218,15 @@ Test(encode, stats_at_their_largest)
     cr_assert_eq(m.operations[23].max_ns, UINT64_MAX);
     cr_assert_eq((int)m.operations[23].kind, OPERATION_KNN);
     cr_assert_eq(m.bytes_out, UINT64_MAX);
-    s.operation_count = 1000; /* more than there are */
+    cr_assert_eq(m.gpus_count, 16);
+    cr_assert_eq((int)m.gpus[15].state, WIRE_GPU_READY);
+    cr_assert_eq(m.gpus[15].jobs_in_flight, UINT64_MAX);
+    cr_assert_eq(m.gpus[15].replica_bytes, UINT64_MAX);
+    cr_assert_eq(m.routes_count, 48);
+    cr_assert_eq((int)m.routes[47].backend, BACKEND_GPU);
+    cr_assert_eq((int)m.routes[47].reason, REASON_PROBE);
+    cr_assert_eq(m.routes[47].requests, UINT64_MAX - 47);
+    s.operation_count = s.gpu_count = s.route_count = 1000; /* more than there are */
     check_frame(encode_stats(3, &s, fresh()), OPERATION_STATS, 1, 3);
 }
 
@@ -196,7 +248,9 @@ Test(encode, collections)
                                    .rows = 10,
                                    .version = 3,
                                    .row_bytes = 30720,
-                                   .index_bytes = 160};
+                                   .index_bytes = 160,
+                                   .vram_bytes = 40960,
+                                   .vram_version = 2};
     struct job j = job_of(OPERATION_COLLECTION_CREATE);
     check_frame(encode_collection(j.operation, 6, &j, &info, fresh()), 16, 1, 6);
     engram_accel_v1_CollectionCreateReply create;
@@ -209,6 +263,8 @@ Test(encode, collections)
     read_message(engram_accel_v1_CollectionDescribeReply_fields, &describe);
     cr_assert_eq(describe.collection.dimension, 768);
     cr_assert_eq(describe.collection.row_bytes, 30720);
+    cr_assert_eq(describe.collection.vram_bytes, 40960);
+    cr_assert_eq(describe.collection.vram_version, 2);
 
     struct collection_info many[65];
     for (size_t i = 0; i < 65; i++) {
