@@ -1,0 +1,449 @@
+/* device_sim: a GPU that is not there. Work is done when an event behind it is asked for and its
+ * time has come, stream by stream: whoever looks at results too early finds none, and whoever gives
+ * memory away too early sees it overwritten. What a real device would not survive ends the process
+ * with a line that says why. Settings: sim_settings.h. */
+#include "daemon/gpu/device.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/gpu/sim_memory.h"
+#include "daemon/gpu/sim_settings.h"
+#include "daemon/gpu/sim_stream.h"
+
+struct sim {
+    struct device device;
+    struct sim_settings settings;
+    struct sim_faults faults;
+    struct sim_memory memory;
+    struct sim_streams streams;
+    pthread_t thread;
+    char last_error[SHARE_WHY];
+};
+
+static struct sim *sim_of(struct device *d, const char *call)
+{
+    struct sim *s = (struct sim *)d;
+    if (!pthread_equal(s->thread, pthread_self()))
+        sim_misuse(call, "called by another thread than open was");
+    return s;
+}
+
+static const char *result_text(enum device_result result)
+{
+    return result == DEVICE_NO_MEMORY ? "out of memory"
+           : result == DEVICE_STICKY  ? "an illegal memory access was encountered"
+                                      : "unspecified failure";
+}
+
+/* Notes what failed; returns result. */
+static enum device_result failed(struct sim *s, const char *call, enum device_result result)
+{
+    snprintf(s->last_error, sizeof s->last_error, "%s: %s", call, result_text(result));
+    return result;
+}
+
+/* The door of every call that can fail. */
+static enum device_result enter(struct device *d, const char *call, bool can_lack_memory,
+                                struct sim **out)
+{
+    struct sim *s = sim_of(d, call);
+    enum device_result result = sim_faults_call(&s->faults, can_lack_memory);
+    if (result == DEVICE_ABSENT) result = DEVICE_ERROR;
+    *out = s;
+    return result ? failed(s, call, result) : DEVICE_OK;
+}
+
+/* ---- life ---- */
+
+static void destroy(struct sim *s)
+{
+    sim_streams_finish(&s->streams);
+    sim_bench_destroy(s->streams.bench);
+    sim_memory_finish(&s->memory);
+    sim_faults_finish(&s->faults);
+    free(s);
+}
+
+static void describe(const struct sim_settings *s, struct share_device *info)
+{
+    memset(info, 0, sizeof *info);
+    snprintf(info->name, sizeof info->name, "simulated GPU");
+    snprintf(info->uuid, sizeof info->uuid, "GPU-simulated");
+    info->multiprocessors = 1;
+    info->device_count = s->devices;
+    info->memory_bytes = info->memory_free_bytes = s->vram_bytes;
+    info->managed = info->concurrent_managed = s->managed;
+    info->virtual_memory = s->vmm;
+    info->simulated = 1;
+}
+
+/* The first call of all, and what it needs. */
+static enum device_result start(struct sim *s, char *why)
+{
+    if (!sim_faults_init(&s->faults, &s->settings, why)) return DEVICE_ABSENT;
+    enum device_result result = sim_faults_call(&s->faults, true);
+    if (result == DEVICE_ABSENT || s->settings.devices == 0) {
+        snprintf(why, SHARE_WHY, "simulated GPU: no device");
+        return DEVICE_ABSENT;
+    }
+    if (!result && !sim_memory_init(&s->memory, s->settings.vram_bytes, s->settings.granularity))
+        result = DEVICE_NO_MEMORY;
+    if (!result && !(s->streams.bench = sim_bench_create())) result = DEVICE_NO_MEMORY;
+    if (result) snprintf(why, SHARE_WHY, "simulated GPU: open: %s", result_text(result));
+    return result;
+}
+
+static enum device_result sim_open(const struct device_options *options, struct device **out,
+                                   struct share_device *info, char *why)
+{
+    struct sim_settings settings;
+    if (!sim_settings_parse(options->which, &settings, why)) return DEVICE_ABSENT;
+    struct sim *s = calloc(1, sizeof *s);
+    if (!s) {
+        snprintf(why, SHARE_WHY, "simulated GPU: open: %s", result_text(DEVICE_NO_MEMORY));
+        return DEVICE_NO_MEMORY;
+    }
+    s->device.ops = &device_sim;
+    s->settings = settings;
+    s->thread = pthread_self();
+    s->streams.memory = &s->memory;
+    enum device_result result = start(s, why);
+    if (result) {
+        destroy(s);
+        return result;
+    }
+    describe(&settings, info);
+    *out = &s->device;
+    return DEVICE_OK;
+}
+
+static void sim_close(struct device *d)
+{
+    if (!d) return;
+    struct sim *s = sim_of(d, "close");
+    const struct sim_memory *m = &s->memory;
+    const char *left = m->span_count        ? "device memory"
+                       : m->pinned_count    ? "pinned memory"
+                       : s->streams.streams ? "a stream"
+                       : s->streams.events  ? "an event"
+                                            : NULL;
+    if (s->settings.strict && left) sim_misuse("close", "%s has not been given back", left);
+    destroy(s);
+}
+
+static const char *sim_last_error(const struct device *d)
+{
+    return ((const struct sim *)d)->last_error;
+}
+
+/* ---- memory ---- */
+
+static enum device_result sim_memory(struct device *d, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    struct sim *s;
+    enum device_result result = enter(d, "memory", false, &s);
+    if (result) return result;
+    *free_bytes = s->memory.granules_free * s->memory.granularity;
+    *total_bytes = s->settings.vram_bytes;
+    return DEVICE_OK;
+}
+
+static enum device_result sim_allocate(struct device *d, uint64_t bytes, void **out)
+{
+    struct sim *s;
+    enum device_result result = enter(d, "allocate", true, &s);
+    if (result) return result;
+    struct sim_span *span = bytes ? sim_span_create(&s->memory, bytes) : NULL;
+    if (!span || !sim_span_resize(&s->memory, span, bytes)) {
+        sim_span_destroy(&s->memory, span);
+        return failed(s, "allocate", DEVICE_NO_MEMORY);
+    }
+    *out = span->base;
+    return DEVICE_OK;
+}
+
+static void sim_release(struct device *d, void *address)
+{
+    struct sim *s = sim_of(d, "release");
+    if (address) sim_span_destroy(&s->memory, sim_span_at(&s->memory, "release", address));
+}
+
+static enum device_result sim_host_allocate(struct device *d, uint64_t bytes, void **out)
+{
+    struct sim *s;
+    enum device_result result = enter(d, "host_allocate", true, &s);
+    if (result) return result;
+    void *address = sim_pinned_create(&s->memory, bytes);
+    if (!address) return failed(s, "host_allocate", DEVICE_NO_MEMORY);
+    *out = address;
+    return DEVICE_OK;
+}
+
+static void sim_host_release(struct device *d, void *address)
+{
+    struct sim *s = sim_of(d, "host_release");
+    if (address) sim_pinned_destroy(&s->memory, address);
+}
+
+/* Without virtual memory there are no addresses to set aside: `inside` stays NULL until the first
+ * resize. */
+static enum device_result sim_range_reserve(struct device *d, uint64_t bytes_max,
+                                            struct device_range *r)
+{
+    struct sim *s;
+    enum device_result result = enter(d, "range_reserve", true, &s);
+    if (result) return result;
+    struct sim_span *span = s->settings.vmm ? sim_span_create(&s->memory, bytes_max) : NULL;
+    if (s->settings.vmm && !span) return failed(s, "range_reserve", DEVICE_NO_MEMORY);
+    *r = (struct device_range){.bytes_max = bytes_max, .inside = span};
+    return DEVICE_OK;
+}
+
+/* Old and new lie beside each other while one is copied to the other. */
+static bool move_range(struct sim *s, struct device_range *r, uint64_t bytes)
+{
+    struct sim_span *old = r->inside, *fresh = NULL;
+    if (bytes) {
+        fresh = sim_span_create(&s->memory, bytes);
+        if (!fresh || !sim_span_resize(&s->memory, fresh, bytes)) {
+            sim_span_destroy(&s->memory, fresh);
+            return false;
+        }
+        uint64_t keep = r->bytes < bytes ? r->bytes : bytes;
+        if (old && keep) memcpy(fresh->base, old->base, keep);
+    }
+    sim_span_destroy(&s->memory, old);
+    r->inside = fresh;
+    return true;
+}
+
+static enum device_result sim_range_resize(struct device *d, struct device_range *r, uint64_t bytes)
+{
+    struct sim *s;
+    enum device_result result = enter(d, "range_resize", true, &s);
+    if (result) return result;
+    uint64_t piece = s->memory.granularity;
+    if (bytes > r->bytes_max) return failed(s, "range_resize", DEVICE_NO_MEMORY);
+    bytes = (bytes + piece - 1) / piece * piece;
+    bool done = bytes == r->bytes ? true
+                : s->settings.vmm ? sim_span_resize(&s->memory, r->inside, bytes)
+                                  : move_range(s, r, bytes);
+    if (!done) return failed(s, "range_resize", DEVICE_NO_MEMORY);
+    r->bytes = bytes;
+    r->base = bytes ? ((struct sim_span *)r->inside)->base : NULL;
+    return DEVICE_OK;
+}
+
+static bool sim_range_moves(const struct device *d)
+{
+    return !((const struct sim *)d)->settings.vmm;
+}
+
+static void sim_range_release(struct device *d, struct device_range *r)
+{
+    struct sim *s = sim_of(d, "range_release");
+    sim_span_destroy(&s->memory, r->inside);
+    *r = (struct device_range){0};
+}
+
+/* ---- streams and events ---- */
+
+static enum device_result sim_stream_new(struct device *d, device_stream *out)
+{
+    struct sim *s;
+    enum device_result result = enter(d, "stream_create", true, &s);
+    if (result) return result;
+    struct sim_stream *stream = sim_stream_create(&s->streams);
+    if (!stream) return failed(s, "stream_create", DEVICE_NO_MEMORY);
+    *out = (device_stream)stream;
+    return DEVICE_OK;
+}
+
+static void sim_stream_end(struct device *d, device_stream stream)
+{
+    struct sim *s = sim_of(d, "stream_destroy");
+    if (stream) sim_stream_destroy(&s->streams, (struct sim_stream *)stream);
+}
+
+static enum device_result sim_event_new(struct device *d, device_event *out)
+{
+    struct sim *s;
+    enum device_result result = enter(d, "event_create", true, &s);
+    if (result) return result;
+    struct sim_event *e = sim_event_create(&s->streams);
+    if (!e) return failed(s, "event_create", DEVICE_NO_MEMORY);
+    *out = (device_event)e;
+    return DEVICE_OK;
+}
+
+static void sim_event_end(struct device *d, device_event e)
+{
+    struct sim *s = sim_of(d, "event_destroy");
+    if (e) sim_event_destroy(&s->streams, (struct sim_event *)e);
+}
+
+static enum device_result sim_record(struct device *d, device_event e, device_stream stream)
+{
+    struct sim *s;
+    enum device_result result = enter(d, "event_record", false, &s);
+    if (result) return result;
+    sim_event_record((struct sim_event *)e, (struct sim_stream *)stream,
+                     clock_now_ns() + s->settings.latency_ns);
+    return DEVICE_OK;
+}
+
+/* Asking too early is not a call that can fail: how often that happens is up to the clock, and the
+ * same work is to have the same number of calls. */
+static enum device_result sim_query(struct device *d, device_event e)
+{
+    struct sim *s = sim_of(d, "event_query");
+    struct sim_event *event = (struct sim_event *)e;
+    if (!sim_event_due(event, clock_now_ns()) && !s->faults.sticky) return DEVICE_BUSY;
+    enum device_result result = enter(d, "event_query", false, &s);
+    if (!result) sim_event_finish(&s->streams, event);
+    return result;
+}
+
+/* ---- enqueue ---- */
+
+static enum device_result enqueue(struct device *d, device_stream stream, struct sim_work w)
+{
+    struct sim *s;
+    enum device_result result = enter(d, sim_work_name(&w), true, &s);
+    if (result) return result;
+    sim_stream_add(&s->streams, (struct sim_stream *)stream, &w);
+    return DEVICE_OK;
+}
+
+static enum device_result sim_copy_in(struct device *d, void *to, const void *pinned,
+                                      uint64_t bytes, device_stream s)
+{
+    return enqueue(
+        d, s, (struct sim_work){.kind = WORK_COPY_IN, .to = to, .from = pinned, .bytes = bytes});
+}
+
+static enum device_result sim_copy_out(struct device *d, void *pinned, const void *from,
+                                       uint64_t bytes, device_stream s)
+{
+    return enqueue(
+        d, s, (struct sim_work){.kind = WORK_COPY_OUT, .to = pinned, .from = from, .bytes = bytes});
+}
+
+static enum device_result sim_clear(struct device *d, void *address, uint64_t bytes,
+                                    device_stream s)
+{
+    return enqueue(d, s, (struct sim_work){.kind = WORK_CLEAR, .to = address, .bytes = bytes});
+}
+
+static enum device_result sim_norms(struct device *d, const struct cuda_rows *rows, float *norms,
+                                    device_stream s)
+{
+    return enqueue(d, s, (struct sim_work){.kind = WORK_NORMS, .rows = *rows, .out = norms});
+}
+
+static enum device_result sim_tile(struct device *d, enum metric metric,
+                                   const struct cuda_queries *queries, const struct cuda_rows *rows,
+                                   float *scores, uint64_t scores_stride, device_stream s)
+{
+    return enqueue(d, s,
+                   (struct sim_work){.kind = WORK_TILE,
+                                     .metric = metric,
+                                     .queries = *queries,
+                                     .rows = *rows,
+                                     .out = scores,
+                                     .scores_stride = scores_stride});
+}
+
+/* The first query alone. */
+static enum device_result sim_scan(struct device *d, enum metric metric,
+                                   const struct cuda_queries *query, const struct cuda_rows *rows,
+                                   float *scores, device_stream s)
+{
+    struct sim_work w = {.kind = WORK_SCAN,
+                         .metric = metric,
+                         .queries = {query->rows, query->norms, 1},
+                         .rows = *rows,
+                         .out = scores};
+    return enqueue(d, s, w);
+}
+
+static enum device_result sim_topk(struct device *d, enum metric metric,
+                                   const struct cuda_queries *queries, const struct cuda_rows *rows,
+                                   const struct cuda_topk *topk, device_stream s)
+{
+    struct sim_work w = {.kind = WORK_TOPK,
+                         .metric = metric,
+                         .queries = *queries,
+                         .rows = *rows,
+                         .topk = *topk,
+                         .threshold = topk->threshold ? *topk->threshold : 0.0f};
+    return enqueue(d, s, w);
+}
+
+static enum device_result sim_gather_lists(struct device *d, enum metric metric,
+                                           const struct cuda_queries *queries,
+                                           const struct cuda_rows *rows, const uint32_t *positions,
+                                           const uint64_t *offsets, uint64_t count, float *scores,
+                                           device_stream s)
+{
+    struct sim_work w = {.kind = WORK_GATHER_LISTS,
+                         .metric = metric,
+                         .queries = *queries,
+                         .rows = *rows,
+                         .positions = positions,
+                         .offsets = offsets,
+                         .count = count,
+                         .out = scores};
+    return enqueue(d, s, w);
+}
+
+static enum device_result sim_average(struct device *d, const struct cuda_rows *rows,
+                                      const uint32_t *positions, const float *weights,
+                                      uint64_t count, float total, float *average, device_stream s)
+{
+    struct sim_work w = {.kind = WORK_AVERAGE,
+                         .rows = *rows,
+                         .positions = positions,
+                         .weights = weights,
+                         .count = count,
+                         .total = total,
+                         .out = average};
+    return enqueue(d, s, w);
+}
+
+const struct device_ops device_sim = {
+    .name = "sim",
+    .open = sim_open,
+    .close = sim_close,
+    .last_error = sim_last_error,
+    .memory = sim_memory,
+    .allocate = sim_allocate,
+    .release = sim_release,
+    .host_allocate = sim_host_allocate,
+    .host_release = sim_host_release,
+    .range_reserve = sim_range_reserve,
+    .range_resize = sim_range_resize,
+    .range_moves = sim_range_moves,
+    .range_release = sim_range_release,
+    .stream_create = sim_stream_new,
+    .stream_destroy = sim_stream_end,
+    .event_create = sim_event_new,
+    .event_destroy = sim_event_end,
+    .event_record = sim_record,
+    .event_query = sim_query,
+    .copy_in = sim_copy_in,
+    .copy_out = sim_copy_out,
+    .clear = sim_clear,
+    .norms = sim_norms,
+    .scan = sim_scan,
+    .tile = sim_tile,
+    .topk = sim_topk,
+    .topk_scratch_min = sim_topk_scratch_min,
+    .topk_scratch_best = sim_topk_scratch_best,
+    .gather_lists = sim_gather_lists,
+    .average = sim_average,
+};

@@ -1,0 +1,176 @@
+#include "daemon/gpu/sim_settings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { WORD_MAX = 320 };
+
+static const char *const kind_names[] = {
+    [SIM_MEMORY] = "memory", [SIM_ERROR] = "error", [SIM_STICKY] = "sticky",
+    [SIM_ABSENT] = "absent", [SIM_SLOW] = "slow",   [SIM_HANG] = "hang",
+    [SIM_CRASH] = "crash",
+};
+
+/* Digits only, up to max; *end is what follows. */
+static bool number_read(const char *text, uint64_t min, uint64_t max, uint64_t *out,
+                        const char **end)
+{
+    uint64_t n = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        n = n * 10 + (uint64_t)(*at - '0');
+        if (n > max) return false;
+    }
+    if (at == text || n < min) return false;
+    *out = n;
+    *end = at;
+    return true;
+}
+
+static bool number_is(const char *text, uint64_t min, uint64_t max, uint64_t *out)
+{
+    const char *end;
+    return number_read(text, min, max, out, &end) && *end == '\0';
+}
+
+static bool parse_fail(const char *value, struct sim_settings *s)
+{
+    const char *at;
+    if (!number_read(value, 1, UINT32_MAX, &s->fail_from, &at)) return false;
+    s->fail_onward = *at == '+';
+    at += s->fail_onward;
+    if (*at++ != ':') return false;
+    for (int kind = SIM_MEMORY; kind <= SIM_CRASH; kind++)
+        if (strcmp(at, kind_names[kind]) == 0) s->fail_kind = (enum sim_kind)kind;
+    return s->fail_kind != SIM_NONE && strcmp(at, kind_names[s->fail_kind]) == 0;
+}
+
+static bool parse_path(const char *value, struct sim_settings *s)
+{
+    if (!*value || strlen(value) >= sizeof s->count_path) return false;
+    strcpy(s->count_path, value);
+    return true;
+}
+
+/* Whether there is such a key; *good: and its value is one. */
+static bool parse_word(const char *key, const char *value, struct sim_settings *s, bool *good)
+{
+    uint64_t n = 0;
+    if (strcmp(key, "vram_mib") == 0) {
+        *good = number_is(value, 1, 65536, &n);
+        s->vram_bytes = n << 20;
+    } else if (strcmp(key, "granularity_kib") == 0) {
+        *good = number_is(value, 4, 2048, &n) && (n & (n - 1)) == 0;
+        s->granularity = n << 10;
+    } else if (strcmp(key, "latency_us") == 0) {
+        *good = number_is(value, 0, 10000000, &n);
+        s->latency_ns = n * 1000;
+    } else if (strcmp(key, "devices") == 0) {
+        *good = number_is(value, 0, 1024, &n);
+        s->devices = (uint32_t)n;
+    } else if (strcmp(key, "vmm") == 0) {
+        *good = number_is(value, 0, 1, &n);
+        s->vmm = n;
+    } else if (strcmp(key, "managed") == 0) {
+        *good = number_is(value, 0, 1, &n);
+        s->managed = n;
+    } else if (strcmp(key, "strict") == 0) {
+        *good = number_is(value, 0, 1, &n);
+        s->strict = n;
+    } else if (strcmp(key, "count") == 0) {
+        *good = parse_path(value, s);
+    } else if (strcmp(key, "fail") == 0) {
+        *good = parse_fail(value, s);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+bool sim_settings_parse(const char *text, struct sim_settings *out, char why[SHARE_WHY])
+{
+    struct sim_settings s = {
+        .vram_bytes = UINT64_C(256) << 20,
+        .granularity = 64 << 10,
+        .latency_ns = 5000,
+        .devices = 1,
+        .vmm = true,
+        .managed = true,
+    };
+    for (const char *at = text ? text : "";;) {
+        at += strspn(at, " ");
+        size_t length = strcspn(at, " ");
+        if (length == 0) break;
+        char word[WORD_MAX];
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        at += length;
+        char *value = strchr(word, '=');
+        if (value) *value++ = '\0';
+        bool good = length < sizeof word;
+        bool known = value && parse_word(word, value, &s, &good);
+        if (known && good && length < sizeof word) continue;
+        snprintf(why, SHARE_WHY, "simulated GPU: %s '%.*s'",
+                 known ? "not a value that it takes:" : "no such setting:",
+                 (int)(length < 160 ? length : 160), at - length);
+        return false;
+    }
+    *out = s;
+    return true;
+}
+
+/* ---- faults ---- */
+
+bool sim_faults_init(struct sim_faults *f, const struct sim_settings *settings, char why[SHARE_WHY])
+{
+    *f = (struct sim_faults){.settings = settings};
+    f->calls = &f->own;
+    if (!settings->count_path[0]) return true;
+    void *map = MAP_FAILED;
+    int fd = open(settings->count_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0 && ftruncate(fd, sizeof *f->calls) == 0)
+        map = mmap(NULL, sizeof *f->calls, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int error = errno;
+    if (fd >= 0) close(fd);
+    if (map == MAP_FAILED) {
+        snprintf(why, SHARE_WHY, "simulated GPU: cannot count in %.128s: %s", settings->count_path,
+                 strerror(error));
+        return false;
+    }
+    f->calls = map;
+    return true;
+}
+
+void sim_faults_finish(struct sim_faults *f)
+{
+    if (f->calls && f->calls != &f->own) munmap(f->calls, sizeof *f->calls);
+    f->calls = NULL;
+}
+
+enum device_result sim_faults_call(struct sim_faults *f, bool can_lack_memory)
+{
+    const struct sim_settings *s = f->settings;
+    uint64_t call = __atomic_add_fetch(f->calls, 1, __ATOMIC_RELAXED);
+    bool here = s->fail_onward ? call >= s->fail_from : call == s->fail_from;
+    if (s->fail_kind != SIM_NONE && here) {
+        switch (s->fail_kind) {
+        case SIM_NONE: break;
+        case SIM_MEMORY: return can_lack_memory ? DEVICE_NO_MEMORY : DEVICE_ERROR;
+        case SIM_ERROR: return DEVICE_ERROR;
+        case SIM_ABSENT: return DEVICE_ABSENT;
+        case SIM_STICKY: f->sticky = true; break;
+        case SIM_SLOW: nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL); break;
+        case SIM_HANG:
+            for (;;)
+                pause();
+        case SIM_CRASH: raise(SIGKILL);
+        }
+    }
+    return f->sticky ? DEVICE_STICKY : DEVICE_OK;
+}

@@ -1,0 +1,77 @@
+/* sim_settings: what the simulated device is to be like: its settings string, and the faults that
+ * it makes.
+ * Owner:  device_sim.
+ * Thread: the device thread only.
+ * Errors: sim_settings_parse says what is wrong in `why`.
+ *
+ * Words of the form key=value, between spaces; all have defaults:
+ *   vram_mib=256         1..65536
+ *   granularity_kib=64   memory is mapped in pieces of this; a power of two, 4..2048
+ *   latency_us=5         from an event's record until it can be done; 0..10000000
+ *   vmm=1                0: ranges cannot grow in place, they move
+ *   managed=1            0: no unified memory
+ *   devices=1            that the driver shows; 0: there is none
+ *   strict=0             1: abort at close when something has not been given back
+ *   count=PATH           the calls made so far, u64, are kept in that file, and are counted on from
+ *                        what it says: a fault at call N then comes once, not in every process
+ *   fail=N:KIND          call N (of those that can fail, open included, from 1; an event_query that
+ *                        is too early does not count) fails; N+: and all after it. KIND:
+ *     memory   no memory; where the call cannot say so, as error
+ *     error    this call fails
+ *     sticky   this call and all later ones
+ *     absent   open: no device; elsewhere as error
+ *     slow     takes 300 ms, then does what it should
+ *     hang     never returns
+ *     crash    the process is killed */
+#ifndef ENGRAM_GPU_SIM_SETTINGS_H
+#define ENGRAM_GPU_SIM_SETTINGS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/gpu/device.h"
+
+enum sim_kind {
+    SIM_NONE,
+    SIM_MEMORY,
+    SIM_ERROR,
+    SIM_STICKY,
+    SIM_ABSENT,
+    SIM_SLOW,
+    SIM_HANG,
+    SIM_CRASH,
+};
+
+struct sim_settings {
+    uint64_t vram_bytes;
+    uint64_t granularity;
+    uint64_t latency_ns;
+    uint32_t devices;
+    bool vmm, managed, strict;
+    char count_path[256]; /* "": none */
+    uint64_t fail_from;
+    bool fail_onward;
+    enum sim_kind fail_kind;
+};
+
+/* text: NULL or "": all defaults. */
+bool sim_settings_parse(const char *text, struct sim_settings *out, char why[SHARE_WHY]);
+
+/* The calls made, and what becomes of the next. */
+struct sim_faults {
+    const struct sim_settings *settings;
+    uint64_t *calls; /* own, or mapped from the file */
+    uint64_t own;
+    bool sticky;
+};
+
+/* f stays where it is. False: the file cannot be used; why says it. */
+bool sim_faults_init(struct sim_faults *f, const struct sim_settings *settings,
+                     char why[SHARE_WHY]);
+void sim_faults_finish(struct sim_faults *f);
+/* Counts a call and makes its fault. OK: go on. can_lack_memory: the call can answer NO_MEMORY. */
+enum device_result sim_faults_call(struct sim_faults *f, bool can_lack_memory);
+
+#endif

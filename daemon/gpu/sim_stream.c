@@ -1,0 +1,127 @@
+#include "daemon/gpu/sim_stream.h"
+
+#include <stdlib.h>
+
+enum { QUEUE_MAX = 256 };
+#define STREAM_MARK UINT64_C(0x6d61657274736d69)
+#define EVENT_MARK  UINT64_C(0x746e657665736d69)
+
+struct sim_stream {
+    uint64_t mark;
+    uint64_t added, done; /* work, ever */
+    struct sim_stream *next;
+    struct sim_work queue[QUEUE_MAX];
+};
+
+struct sim_event {
+    uint64_t mark;
+    struct sim_stream *stream; /* NULL: nothing is left to do */
+    uint64_t after;            /* that much of the stream's work */
+    uint64_t ready_ns;
+    struct sim_event *next;
+};
+
+static void stream_check(const struct sim_stream *stream, const char *call)
+{
+    if (!stream || stream->mark != STREAM_MARK)
+        sim_misuse(call, "%p is not a stream", (const void *)stream);
+}
+
+static void event_check(const struct sim_event *e, const char *call)
+{
+    if (!e || e->mark != EVENT_MARK) sim_misuse(call, "%p is not an event", (const void *)e);
+}
+
+static void do_work(struct sim_streams *s, struct sim_stream *stream, uint64_t until)
+{
+    while (stream->done < until) {
+        const struct sim_work *w = &stream->queue[stream->done % QUEUE_MAX];
+        sim_work_check(w, s->memory);
+        sim_work_run(w, s->bench);
+        stream->done++;
+    }
+}
+
+void sim_streams_finish(struct sim_streams *s)
+{
+    while (s->events)
+        sim_event_destroy(s, s->events);
+    while (s->streams) {
+        s->streams->done = s->streams->added;
+        sim_stream_destroy(s, s->streams);
+    }
+}
+
+struct sim_stream *sim_stream_create(struct sim_streams *s)
+{
+    struct sim_stream *stream = calloc(1, sizeof *stream);
+    if (!stream) return NULL;
+    stream->mark = STREAM_MARK;
+    stream->next = s->streams;
+    s->streams = stream;
+    return stream;
+}
+
+void sim_stream_destroy(struct sim_streams *s, struct sim_stream *stream)
+{
+    stream_check(stream, "stream_destroy");
+    do_work(s, stream, stream->added);
+    for (struct sim_event *e = s->events; e; e = e->next)
+        if (e->stream == stream) e->stream = NULL;
+    struct sim_stream **at = &s->streams;
+    while (*at != stream)
+        at = &(*at)->next;
+    *at = stream->next;
+    stream->mark = 0;
+    free(stream);
+}
+
+void sim_stream_add(struct sim_streams *s, struct sim_stream *stream, const struct sim_work *w)
+{
+    stream_check(stream, sim_work_name(w));
+    sim_work_check(w, s->memory);
+    if (stream->added - stream->done == QUEUE_MAX) do_work(s, stream, stream->done + 1);
+    stream->queue[stream->added++ % QUEUE_MAX] = *w;
+}
+
+struct sim_event *sim_event_create(struct sim_streams *s)
+{
+    struct sim_event *e = calloc(1, sizeof *e);
+    if (!e) return NULL;
+    e->mark = EVENT_MARK;
+    e->next = s->events;
+    s->events = e;
+    return e;
+}
+
+void sim_event_destroy(struct sim_streams *s, struct sim_event *e)
+{
+    event_check(e, "event_destroy");
+    struct sim_event **at = &s->events;
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
+    e->mark = 0;
+    free(e);
+}
+
+void sim_event_record(struct sim_event *e, struct sim_stream *stream, uint64_t ready_ns)
+{
+    event_check(e, "event_record");
+    stream_check(stream, "event_record");
+    e->stream = stream;
+    e->after = stream->added;
+    e->ready_ns = ready_ns;
+}
+
+bool sim_event_due(const struct sim_event *e, uint64_t now_ns)
+{
+    event_check(e, "event_query");
+    return now_ns >= e->ready_ns;
+}
+
+void sim_event_finish(struct sim_streams *s, struct sim_event *e)
+{
+    if (e->stream) do_work(s, e->stream, e->after);
+    e->stream = NULL;
+}

@@ -1,0 +1,38 @@
+/* sim_stream: the simulated device's streams and events. Work waits in its stream's queue until an
+ * event behind it is asked for after its time, or the queue is full.
+ * Owner:  device_sim.
+ * Thread: the device thread only.
+ * Errors: NULL: no memory. A handle that is none ends the process: sim_misuse. */
+#ifndef ENGRAM_GPU_SIM_STREAM_H
+#define ENGRAM_GPU_SIM_STREAM_H
+
+#include "daemon/gpu/sim_work.h"
+
+struct sim_stream;
+struct sim_event;
+
+struct sim_streams {
+    const struct sim_memory *memory;
+    struct sim_bench *bench;
+    struct sim_stream *streams;
+    struct sim_event *events;
+};
+
+/* Drops what is under way. */
+void sim_streams_finish(struct sim_streams *s);
+
+struct sim_stream *sim_stream_create(struct sim_streams *s);
+/* Does what is left in it. */
+void sim_stream_destroy(struct sim_streams *s, struct sim_stream *stream);
+/* Checks the work now and again when it is done. */
+void sim_stream_add(struct sim_streams *s, struct sim_stream *stream, const struct sim_work *w);
+
+struct sim_event *sim_event_create(struct sim_streams *s);
+void sim_event_destroy(struct sim_streams *s, struct sim_event *e);
+void sim_event_record(struct sim_event *e, struct sim_stream *stream, uint64_t ready_ns);
+/* Whether its time has come, or it was never recorded. */
+bool sim_event_due(const struct sim_event *e, uint64_t now_ns);
+/* Does what lies before it. */
+void sim_event_finish(struct sim_streams *s, struct sim_event *e);
+
+#endif
