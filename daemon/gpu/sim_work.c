@@ -151,8 +151,8 @@ void sim_work_check(const struct sim_work *w, const struct sim_memory *m)
         check_topk(&c, w);
     } else if (w->kind == WORK_GATHER_LISTS) {
         check(&c, w->positions, w->count, sizeof *w->positions, 4);
-        check(&c, w->offsets, queries + 1, sizeof *w->offsets, 8);
-        check(&c, w->out, w->count, sizeof(float), 4);
+        if (w->offsets) check(&c, w->offsets, queries + 1, sizeof *w->offsets, 8);
+        check(&c, w->out, w->offsets ? w->count : queries * w->count, sizeof(float), 4);
     } else {
         uint64_t stride = w->kind == WORK_TILE ? w->scores_stride : rows;
         if (stride < rows) sim_misuse(c.call, "scores_stride is less than the rows");
@@ -235,26 +235,27 @@ static const float *row_at(const struct sim_work *w, uint32_t position)
 }
 
 static void gather(const struct sim_work *w, struct sim_bench *b, uint64_t q, uint64_t first,
-                   uint64_t count)
+                   uint64_t count, float *scores)
 {
     for (uint64_t i = 0; i < count; i++) {
         b->rows[i] = row_at(w, w->positions[first + i]);
         b->norms[i] = w->metric == METRIC_COSINE ? w->rows.norms[w->positions[first + i]] : 0.0f;
     }
     b->kernels->gather(w->metric, w->rows.dimension, query_at(w, q), query_norm(w, q), b->rows,
-                       b->norms, count, w->out + first);
+                       b->norms, count, scores);
 }
 
 static void run_gather_lists(const struct sim_work *w, struct sim_bench *b)
 {
     for (uint64_t q = 0; q < w->queries.count; q++) {
-        uint64_t first = w->offsets[q], end = w->offsets[q + 1];
+        uint64_t first = w->offsets ? w->offsets[q] : 0, end = w->offsets ? w->offsets[q + 1] : w->count;
+        float *scores = w->offsets ? w->out : w->out + q * w->count;
         if (first > end || end > w->count)
             sim_misuse(sim_work_name(w), "list %llu is positions %llu to %llu of %llu",
                        (unsigned long long)q, (unsigned long long)first, (unsigned long long)end,
                        (unsigned long long)w->count);
         for (uint64_t at = first; at < end; at += BATCH_ROWS)
-            gather(w, b, q, at, smaller(BATCH_ROWS, end - at));
+            gather(w, b, q, at, smaller(BATCH_ROWS, end - at), scores + at);
     }
 }
 

@@ -140,7 +140,7 @@ Test(server, moves_large_input_and_output_in_pieces)
 Test(server, names_the_first_bad_query_small_and_large)
 {
     struct gpu_peer p = {0};
-    peer_open(&p, "vram_mib=64", 4);
+    peer_open(&p, "vram_mib=256", 4);
     float *rows = peer_upload(&p, 1, 1, 1, 100, 50, 4);
     for (uint64_t queries = 10; queries <= 4000; queries += 3990) {
         struct question q = {.space = 1, .dimension = 100, .k = 2, .replica = 1, .version = 1,
@@ -153,7 +153,7 @@ Test(server, names_the_first_bad_query_small_and_large)
         at[(queries - 1) * 100 + 99] = 1.0f / 0.0f;
         at[(queries - 4) * 100] = 3e38f;
         struct completion c = peer_done(&p, peer_order(&p, o));
-        cr_assert_eq(c.result, RESULT_BAD_QUERY);
+        cr_assert_eq(c.result, RESULT_BAD_QUERY, "%u: result %u, number %llu", (unsigned)queries, c.result, (unsigned long long)c.number);
         cr_assert_eq(c.number, queries - 4);
     }
     free(rows);
