@@ -43,7 +43,7 @@ struct config {
     uint64_t gpu_memory_mib_max;       /* gpu.memory_mib: 0 = by gpu.memory_percent alone */
     char gpu_force[CONFIG_TEXT_MAX];   /* gpu.force: none, cpu, gpu (live) */
     uint64_t gpu_pairs_min;            /* gpu.min_pairs, queries times rows: 64 (live) */
-    uint32_t gpu_heartbeat_ms;         /* gpu.heartbeat_ms: 1000; 100..60000 */
+    uint32_t gpu_heartbeat_ms;         /* gpu.heartbeat_ms: 1000; 300..60000 */
     uint32_t gpu_job_ms;               /* gpu.job_ms, plus what the work should take: 2000 */
     uint32_t gpu_spin_us;              /* gpu.spin_us, before a side sleeps: 50; 0..1000 */
     uint32_t gpu_copiers;              /* gpu.copiers: 0 = half of the processors, at most 8 */

@@ -109,7 +109,7 @@ const struct config_key config_keys[] = {
      .min = 1, .max = UINT64_C(1) << 40, .number = 512, .help = "Queries times rows below which a "
      "request stays on the CPU."},
     {.name = "gpu.heartbeat_ms", .type = CONFIG_NUMBER32, .offset = AT(gpu_heartbeat_ms),
-     .min = 100, .max = 60000, .number = 1000, .help = "Milliseconds without a sign of life after "
+     .min = 300, .max = 60000, .number = 1000, .help = "Milliseconds without a sign of life after "
      "which a GPU process is killed and started again."},
     {.name = "gpu.job_ms", .type = CONFIG_NUMBER32, .offset = AT(gpu_job_ms), .min = 10,
      .max = 3600000, .number = 2000, .help = "Milliseconds, beside what its size explains, that a "

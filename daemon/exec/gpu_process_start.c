@@ -15,18 +15,17 @@
 
 enum {
     STDIO_COUNT = SHARE_LIFELINE_FD + 1,
-    LENT_COUNT = STDIO_COUNT - SHARE_FD,
     MADE_COUNT = 5, /* share, two eventfds, two ends of a pipe */
     ARGUMENT_COUNT = 10,
 };
 
-/* The child gets lent[i] as SHARE_FD + i, put there one after the other after the fork. Whatever
- * libuv itself has open at such a number is overwritten then, its road for exec's errors included:
- * so the originals, which the system puts at the lowest free numbers, stay where they are until
- * the spawn is over, and duplicates of them beyond those numbers are what is lent. */
+/* The child gets lent[i] as its descriptor i, for i from SHARE_FD on, put there one after the other
+ * after the fork. Whatever libuv itself has open at such a number is overwritten then, its road for
+ * exec's errors included: so the originals, which the system puts at the lowest free numbers, stay
+ * where they are until the spawn is over, and duplicates beyond those numbers are what is lent. */
 struct descriptors {
     int made[MADE_COUNT];
-    int lent[LENT_COUNT];
+    int lent[STDIO_COUNT];
     int lifeline; /* the write end, ours alone */
 };
 
@@ -39,7 +38,7 @@ static void close_all(const int *fds, int count)
 static void close_descriptors(struct descriptors *d)
 {
     close_all(d->made, MADE_COUNT);
-    close_all(d->lent, LENT_COUNT);
+    close_all(d->lent, STDIO_COUNT);
     close_all(&d->lifeline, 1);
 }
 
@@ -81,11 +80,11 @@ static int make_descriptors(const struct gpu_process *p, struct descriptors *d,
     enum { ORDERS = 1, COMPLETIONS, LIFELINE_READ, LIFELINE_WRITE };
     bool made = make_eventfd(&d->made[ORDERS]) && make_eventfd(&d->made[COMPLETIONS]) &&
                 make_pipe(&d->made[LIFELINE_READ]) == 0 &&
-                raise_descriptor(d->made[0], &d->lent[SHARE_FD - SHARE_FD]) &&
-                raise_descriptor(heap_fd(p->options.heap), &d->lent[SHARE_HEAP_FD - SHARE_FD]) &&
-                raise_descriptor(d->made[ORDERS], &d->lent[SHARE_ORDERS_FD - SHARE_FD]) &&
-                raise_descriptor(d->made[COMPLETIONS], &d->lent[SHARE_COMPLETIONS_FD - SHARE_FD]) &&
-                raise_descriptor(d->made[LIFELINE_READ], &d->lent[SHARE_LIFELINE_FD - SHARE_FD]) &&
+                raise_descriptor(d->made[0], &d->lent[SHARE_FD]) &&
+                raise_descriptor(heap_fd(p->options.heap), &d->lent[SHARE_HEAP_FD]) &&
+                raise_descriptor(d->made[ORDERS], &d->lent[SHARE_ORDERS_FD]) &&
+                raise_descriptor(d->made[COMPLETIONS], &d->lent[SHARE_COMPLETIONS_FD]) &&
+                raise_descriptor(d->made[LIFELINE_READ], &d->lent[SHARE_LIFELINE_FD]) &&
                 raise_descriptor(d->made[LIFELINE_WRITE], &d->lifeline);
     if (made) return 0;
     int rc = -errno;
@@ -160,8 +159,8 @@ static int spawn(struct gpu_life *l, struct gpu_process *p, const struct descrip
         {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
         {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
     };
-    for (int i = 0; i < LENT_COUNT; i++)
-        stdio[SHARE_FD + i] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = d->lent[i]};
+    for (int i = SHARE_FD; i < STDIO_COUNT; i++)
+        stdio[i] = (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = d->lent[i]};
     uv_process_options_t options = {.exit_cb = on_exit,
                                     .file = p->program,
                                     .args = arguments.list,
@@ -199,15 +198,15 @@ int gpu_life_start(struct gpu_process *p, uv_exit_cb on_exit, uv_poll_cb on_wake
         free(l);
         return rc;
     }
-    l->orders_fd = d.lent[SHARE_ORDERS_FD - SHARE_FD];
-    l->completions_fd = d.lent[SHARE_COMPLETIONS_FD - SHARE_FD];
+    l->orders_fd = d.lent[SHARE_ORDERS_FD];
+    l->completions_fd = d.lent[SHARE_COMPLETIONS_FD];
     l->lifeline_fd = d.lifeline;
     rc = watch(l, p->options.loop, on_wake);
     if (!rc) rc = spawn(l, p, &d, on_exit);
     close_all(d.made, MADE_COUNT);
-    close(d.lent[SHARE_FD - SHARE_FD]);
-    close(d.lent[SHARE_HEAP_FD - SHARE_FD]);
-    close(d.lent[SHARE_LIFELINE_FD - SHARE_FD]);
+    close(d.lent[SHARE_FD]);
+    close(d.lent[SHARE_HEAP_FD]);
+    close(d.lent[SHARE_LIFELINE_FD]);
     if (rc)
         gpu_life_end(l);
     else

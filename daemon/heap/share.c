@@ -1,6 +1,7 @@
 #include "daemon/heap/share.h"
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,36 +34,47 @@ enum status share_create(uint64_t heap_bytes, const char *version, int *fd_out, 
     return STATUS_OK;
 }
 
+/* The fields that every version has at the same place: up to `why`. */
+#define SHARE_FIXED_BYTES (offsetof(struct share, why) + sizeof((struct share *)0)->why)
+
+/* Says why to the front, which may be of another version, and to the caller. */
+static enum status refuse(struct share *s, size_t bytes, struct failure *f)
+{
+    snprintf(s->why, sizeof s->why, "%s", f->text);
+    atomic_store(&s->state, SHARE_ABSENT);
+    munmap(s, bytes);
+    return f->code;
+}
+
 enum status share_map(int fd, const char *version, struct share **out, struct failure *f)
 {
     struct stat file;
-    if (fstat(fd, &file) || file.st_size < (off_t)(2 * sizeof(uint64_t)))
-        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
-                           "started by hand: engram-acceld starts this program");
-    size_t bytes =
-        (size_t)file.st_size < sizeof(struct share) ? (size_t)file.st_size : sizeof(struct share);
-    struct share *s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct share *s = MAP_FAILED;
+    size_t bytes = 0;
+    if (!fstat(fd, &file) && file.st_size >= (off_t)SHARE_FIXED_BYTES) {
+        bytes = (size_t)file.st_size;
+        s = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
     if (s == MAP_FAILED || s->magic != SHARE_MAGIC) {
         if (s != MAP_FAILED) munmap(s, bytes);
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
                            "started by hand: engram-acceld starts this program");
     }
-    if (s->bytes != sizeof *s || (size_t)file.st_size != sizeof *s) {
-        munmap(s, bytes);
-        return failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_BAD_VERSION,
-                           "engram-accel-gpu %s and engram-acceld are not of one build: install "
-                           "both from the same one",
-                           version);
-    }
+    char theirs[SHARE_TEXT];
+    snprintf(theirs, sizeof theirs, "%.*s", SHARE_TEXT - 1, s->front_version);
     snprintf(s->gpu_version, sizeof s->gpu_version, "%s", version);
-    if (strncmp(s->front_version, version, sizeof s->front_version) != 0) {
+    if (strcmp(theirs, version) != 0) {
         failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_BAD_VERSION,
-                    "engram-accel-gpu is %s, engram-acceld %.*s: install both from one build",
-                    version, SHARE_TEXT - 1, s->front_version);
-        snprintf(s->why, sizeof s->why, "%s", f->text);
-        atomic_store(&s->state, SHARE_ABSENT);
-        munmap(s, bytes);
-        return f->code;
+                    "engram-accel-gpu is %s, engram-acceld %s: install both from one build",
+                    version, theirs);
+        return refuse(s, bytes, f);
+    }
+    if (s->bytes != sizeof *s || bytes != sizeof *s) {
+        failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_BAD_VERSION,
+                    "engram-accel-gpu and engram-acceld %s are not of one build: install both "
+                    "from the same one",
+                    version);
+        return refuse(s, bytes, f);
     }
     *out = s;
     return STATUS_OK;

@@ -56,7 +56,7 @@ static void load(ea_client *c, const char *name, uint64_t rows, const float *val
     check(ea_collection_create(c, name, DIMENSION, EA_COSINE, NULL), c, "create");
     for (uint64_t i = 0; i < rows; i += part) {
         uint64_t n = rows - i < part ? rows - i : part;
-        check(ea_upsert(c, name, ids + i, values + i * DIMENSION, n, DIMENSION, NULL), c,
+        check(ea_upsert(c, name, ids + i, values + i * DIMENSION, n, DIMENSION, NULL, NULL, NULL), c,
               "upsert");
     }
     free(ids);

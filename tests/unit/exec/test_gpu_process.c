@@ -1,9 +1,13 @@
-/* A GPU process's life: start, answers, kill, stop, and what is left of it. The process is a made-up
- * one: see tests/support/gpu_rig.h. */
+/* A GPU process's life: start, answers, kill, stop, and what is left of it. The process is made
+ * up: tests/support/gpu_rig.h. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
@@ -123,6 +127,78 @@ Test(gpu_process, fifty_rounds)
     cr_assert_eq(rig_descriptors(), before);
     cr_assert_eq(gpu_process_restarts(r.process), 50);
     rig_close(&r);
+}
+
+/* A front in a process of its own, so that it may shut descriptors and die. */
+static pid_t fork_front(void (*front)(int out), int *in)
+{
+    int ends[2];
+    cr_assert_eq(pipe(ends), 0);
+    pid_t pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0) {
+        front(ends[1]);
+        _exit(1);
+    }
+    close(ends[1]);
+    *in = ends[0];
+    return pid;
+}
+
+static void front_with_child(int out)
+{
+    static struct rig r;
+    rig_open(&r, "orphan");
+    rig_start(&r, rig_is_ready);
+    pid_t child = uv_process_get_pid(&r.process->life->process);
+    if (write(out, &child, sizeof child) == sizeof child) pause();
+}
+
+/* By the lifeline: this one did not ask the kernel to be told. */
+Test(gpu_process, front_dies)
+{
+    int in, status;
+    pid_t child;
+    cr_assert_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    pid_t front = fork_front(front_with_child, &in);
+    cr_assert_eq(read(in, &child, sizeof child), sizeof child);
+    close(in);
+    kill(front, SIGKILL);
+    uint64_t killed_ns = clock_now_ns();
+    cr_assert_eq(waitpid(front, &status, 0), front);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 7, "status %x", (unsigned)status);
+    cr_assert_lt(clock_now_ns() - killed_ns, UINT64_C(1000000000));
+}
+
+/* The numbers that the child gets are free here, so libuv's own pipe would lie there: nothing of
+ * ours may be taken for it. */
+static void front_with_low_numbers(int out)
+{
+    static struct rig r;
+    int result = dup2(out, 20);
+    for (int fd = SHARE_FD; fd <= SHARE_LIFELINE_FD; fd++)
+        dup2(STDERR_FILENO, fd);
+    rig_open(&r, "ready");
+    for (int fd = SHARE_FD; fd <= SHARE_LIFELINE_FD; fd++)
+        close(fd);
+    snprintf(r.config.gpu_program, sizeof r.config.gpu_program, "/nowhere/gpu");
+    gpu_process_start(r.process);
+    char first = 1;
+    bool right = gpu_process_state(r.process) == GPU_ABSENT &&
+                 pread(heap_fd(r.heap), &first, 1, 0) == 1 && first == 0;
+    if (write(result, &right, sizeof right) == sizeof right) _exit(0);
+}
+
+Test(gpu_process, low_numbers)
+{
+    int in, status;
+    bool right;
+    pid_t front = fork_front(front_with_low_numbers, &in);
+    cr_assert_eq(read(in, &right, sizeof right), sizeof right);
+    cr_assert(right, "a program that is not there was started, or the heap was written");
+    cr_assert_eq(waitpid(front, &status, 0), front);
+    close(in);
 }
 
 /* Each step of a start fails once: that is one failure in a row, and the next start does it. */
