@@ -1,0 +1,418 @@
+/* gpu_device [--poison]: the contract of daemon/gpu/device.h, held against each device that this
+ * build has. Exit 1: broken; 77: all that could be tried holds, but there is no CUDA device.
+ * --poison: what happens after a kernel has read where nothing is; nothing else. */
+#include "daemon/base/clock.h"
+#include "daemon/gpu/device.h"
+#include "kernels/topk.h"
+#include "tests/kernels/samples.h"
+
+#include <stdio.h>
+
+#define MIB    (UINT64_C(1) << 20)
+#define ABSURD (UINT64_C(1) << 60)
+
+enum { SKIPPED = 77, STREAMS = 4, CYCLES = 500 };
+
+/* Holds for the whole program: one device at a time. */
+static const struct device_ops *ops;
+static struct device *d;
+static struct share_device info;
+static device_stream stream;
+static device_event event;
+static int failures;
+
+static bool expect_at(bool holds, const char *what, int line)
+{
+    if (holds) return true;
+    printf("FAIL line %d: %s (%s)\n", line, what, d ? ops->last_error(d) : "");
+    fflush(stdout);
+    failures++;
+    return false;
+}
+#define EXPECT(condition) expect_at((condition), #condition, __LINE__)
+/* What all that follows needs. */
+#define MUST(call) (void)(expect_at((call) == DEVICE_OK, #call, __LINE__) || (exit(1), 0))
+
+/* ---------------------------------------------------------------- helpers */
+
+static enum device_result wait_for(device_event e)
+{
+    uint64_t limit = clock_now_ns() + UINT64_C(20000000000);
+    enum device_result result = DEVICE_BUSY;
+    while (result == DEVICE_BUSY && clock_now_ns() < limit)
+        result = ops->event_query(d, e);
+    return result;
+}
+
+static void wait(void)
+{
+    MUST(ops->event_record(d, event, stream));
+    MUST(wait_for(event));
+}
+
+static void *device_memory(uint64_t bytes)
+{
+    void *p = NULL;
+    MUST(ops->allocate(d, bytes, &p));
+    return p;
+}
+
+static void *pinned_memory(uint64_t bytes)
+{
+    void *p = NULL;
+    MUST(ops->host_allocate(d, bytes, &p));
+    return p;
+}
+
+static void write_device(void *to, const void *from, uint64_t bytes)
+{
+    void *pinned = pinned_memory(bytes);
+    memcpy(pinned, from, bytes);
+    MUST(ops->copy_in(d, to, pinned, bytes, stream));
+    wait();
+    ops->host_release(d, pinned);
+}
+
+static void *device_copy(const void *from, uint64_t bytes)
+{
+    void *p = device_memory(bytes);
+    write_device(p, from, bytes);
+    return p;
+}
+
+static void read_device(void *to, const void *from, uint64_t bytes)
+{
+    void *pinned = pinned_memory(bytes);
+    MUST(ops->copy_out(d, pinned, from, bytes, stream));
+    wait();
+    memcpy(to, pinned, bytes);
+    ops->host_release(d, pinned);
+}
+
+static uint64_t free_bytes(void)
+{
+    uint64_t unused = 0, total = 0;
+    MUST(ops->memory(d, &unused, &total));
+    EXPECT(unused <= total && total > 0);
+    return unused;
+}
+
+static void fill(char *bytes, uint64_t count, uint64_t seed)
+{
+    for (uint64_t i = 0; i + 8 <= count; i += 8) {
+        uint64_t word = sample_random(&seed);
+        memcpy(bytes + i, &word, 8);
+    }
+}
+
+/* A byte more or less goes there and back. */
+static void check_works(void)
+{
+    char sent[4096], got[4096];
+    fill(sent, sizeof sent, 5);
+    void *p = device_copy(sent, sizeof sent);
+    read_device(got, p, sizeof got);
+    EXPECT(memcmp(sent, got, sizeof sent) == 0);
+    ops->release(d, p);
+}
+
+static bool open_device(const struct device_ops *table, const char *which, bool managed)
+{
+    char why[SHARE_WHY] = "";
+    struct device_options options = {.which = which, .managed = managed};
+    ops = table, d = NULL;
+    memset(&info, 0, sizeof info);
+    uint64_t start = clock_now_ns();
+    enum device_result result = ops->open(&options, &d, &info, why);
+    double ms = (double)(clock_now_ns() - start) / 1e6;
+    if (result == DEVICE_ABSENT) {
+        printf("%s: SKIP: %s\n", ops->name, why);
+        EXPECT(why[0] && !d);
+        return false;
+    }
+    if (result) {
+        printf("FAIL %s: open: %d: %s\n", ops->name, (int)result, why);
+        exit(1);
+    }
+    printf(
+        "%s: %s, %s, capability %u.%u, %u multiprocessors, driver %u, runtime %u, %u devices, "
+        "%.1f of %.1f GiB free, ecc %u, managed %u of %u, virtual memory %u, opened in %.0f ms\n",
+        ops->name, info.name, info.uuid, info.capability_major, info.capability_minor,
+        info.multiprocessors, info.driver_version, info.runtime_version, info.device_count,
+        (double)info.memory_free_bytes / (double)(1024 * MIB),
+        (double)info.memory_bytes / (double)(1024 * MIB), info.ecc, info.managed,
+        info.concurrent_managed, info.virtual_memory, ms);
+    EXPECT(d->ops == ops && info.name[0] && info.device_count > 0);
+    EXPECT(info.memory_bytes > 0 && info.memory_free_bytes <= info.memory_bytes);
+    EXPECT(info.virtual_memory == !ops->range_moves(d));
+    EXPECT(!info.managed || managed);
+    MUST(ops->stream_create(d, &stream));
+    MUST(ops->event_create(d, &event));
+    fflush(stdout);
+    return true;
+}
+
+static void close_device(void)
+{
+    ops->event_destroy(d, event);
+    ops->stream_destroy(d, stream);
+    ops->close(d);
+    d = NULL;
+}
+
+/* ---------------------------------------------------------------- memory */
+
+static void check_blocks(void)
+{
+    check_works();
+    uint64_t before = free_bytes();
+    void *p = device_memory(64 * MIB);
+    uint64_t during = free_bytes();
+    EXPECT(before - during >= 64 * MIB && before - during < 80 * MIB);
+    ops->release(d, p);
+    EXPECT(free_bytes() == before);
+    ops->close(NULL);
+}
+
+static void check_absurd(void)
+{
+    const uint64_t sizes[] = {ABSURD, UINT64_MAX, UINT64_MAX - 4096, UINT64_C(1) << 46};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *p = &failures;
+        EXPECT(ops->allocate(d, sizes[i], &p) == DEVICE_NO_MEMORY && p == (void *)&failures);
+        EXPECT(strstr(ops->last_error(d), "memory"));
+        if (sizes[i] < ABSURD) continue;
+        EXPECT(ops->host_allocate(d, sizes[i], &p) == DEVICE_NO_MEMORY && p == (void *)&failures);
+        struct device_range r = {0};
+        EXPECT(ops->range_reserve(d, sizes[i], &r) == DEVICE_NO_MEMORY && !r.inside && !r.bytes);
+    }
+    check_works();
+    /* All of the memory and more. */
+    struct device_range r = {0};
+    MUST(ops->range_reserve(d, 2 * info.memory_bytes, &r));
+    MUST(ops->range_resize(d, &r, MIB));
+    struct device_range was = r;
+    uint64_t before = free_bytes();
+    EXPECT(ops->range_resize(d, &r, info.memory_bytes + 4 * MIB) == DEVICE_NO_MEMORY);
+    EXPECT(memcmp(&r, &was, sizeof r) == 0);
+    EXPECT(free_bytes() == before);
+    check_works();
+    ops->range_release(d, &r);
+}
+
+/* What r holds is the first `bytes` of expected. */
+static void expect_range(const struct device_range *r, const char *expected, uint64_t bytes)
+{
+    char *got = pinned_memory(bytes);
+    MUST(ops->copy_out(d, got, r->base, bytes, stream));
+    wait();
+    EXPECT(memcmp(got, expected, bytes) == 0);
+    ops->host_release(d, got);
+}
+
+static void check_range(void)
+{
+    const uint64_t sizes[] = {1, 5 * MIB, 20 * MIB, 64 * MIB};
+    char *expected = pinned_memory(72 * MIB), *base = NULL;
+    fill(expected, 72 * MIB, 9);
+    uint64_t before = free_bytes();
+    struct device_range r = {0};
+    MUST(ops->range_reserve(d, 70 * MIB, &r));
+    EXPECT(!r.base && r.bytes == 0 && r.bytes_max >= 70 * MIB);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        uint64_t held = r.bytes;
+        MUST(ops->range_resize(d, &r, sizes[i]));
+        EXPECT(r.bytes >= sizes[i] && r.bytes >= held && r.bytes <= 72 * MIB && r.base);
+        EXPECT(i == 0 || r.base == base || ops->range_moves(d));
+        base = r.base;
+        if (held) expect_range(&r, expected, held);
+        MUST(ops->copy_in(d, r.base + held, expected + held, r.bytes - held, stream));
+        wait();
+        expect_range(&r, expected, r.bytes);
+    }
+    struct device_range was = r;
+    EXPECT(ops->range_resize(d, &r, r.bytes_max + 1) == DEVICE_NO_MEMORY);
+    EXPECT(memcmp(&r, &was, sizeof r) == 0);
+
+    uint64_t full = free_bytes();
+    MUST(ops->range_resize(d, &r, 20 * MIB));
+    EXPECT(r.bytes >= 20 * MIB && r.bytes <= was.bytes);
+    EXPECT(r.bytes == 20 * MIB && free_bytes() - full == was.bytes - r.bytes);
+    EXPECT(r.base == base || ops->range_moves(d));
+    expect_range(&r, expected, 20 * MIB);
+    MUST(ops->range_resize(d, &r, 0));
+    EXPECT(!r.base == !r.bytes);
+    MUST(ops->range_resize(d, &r, MIB));
+    EXPECT(r.base == base || ops->range_moves(d));
+    MUST(ops->clear(d, r.base, MIB, stream));
+    wait();
+    memset(expected, 0, MIB);
+    expect_range(&r, expected, MIB);
+    ops->range_release(d, &r);
+    EXPECT(!r.base && !r.bytes && !r.bytes_max && !r.inside);
+    ops->host_release(d, expected);
+    uint64_t after = free_bytes();
+    if (after != before) printf("ranges: %lld bytes fewer are free\n", (long long)(before - after));
+    EXPECT(after + 2 * MIB > before); /* page tables may stay */
+}
+
+static void cycle(void)
+{
+    struct device_range r = {0};
+    device_stream s = NULL;
+    device_event e = NULL;
+    MUST(ops->range_reserve(d, 1024 * MIB, &r));
+    MUST(ops->range_resize(d, &r, 1));
+    MUST(ops->range_resize(d, &r, 3 * r.bytes));
+    MUST(ops->range_resize(d, &r, 24 * MIB));
+    ops->range_release(d, &r);
+    void *p = device_memory(MIB), *pinned = pinned_memory(65536);
+    MUST(ops->stream_create(d, &s));
+    MUST(ops->event_create(d, &e));
+    MUST(ops->copy_in(d, p, pinned, 65536, s));
+    MUST(ops->event_record(d, e, s));
+    MUST(wait_for(e));
+    ops->event_destroy(d, e);
+    ops->stream_destroy(d, s);
+    ops->host_release(d, pinned);
+    ops->release(d, p);
+}
+
+static void check_cycles(void)
+{
+    cycle();
+    uint64_t before = free_bytes(), start = clock_now_ns();
+    for (int i = 0; i < CYCLES; i++)
+        cycle();
+    uint64_t after = free_bytes();
+    printf("%s: %d cycles, %.2f ms each, %lld bytes fewer are free\n", ops->name, CYCLES,
+           (double)(clock_now_ns() - start) / 1e6 / CYCLES, (long long)(before - after));
+    EXPECT(after == before);
+}
+
+/* ---------------------------------------------------------------- streams */
+
+/* Four streams at once: in, a part cleared, out; each stream in its order. */
+static void check_streams(void)
+{
+    enum { BYTES = 8 << 20, HOLE = 4096, HOLE_AT = 12345 * 64 };
+    device_stream streams[STREAMS];
+    device_event before[STREAMS], after[STREAMS];
+    char *sent[STREAMS], *got[STREAMS], *memory[STREAMS];
+    for (int i = 0; i < STREAMS; i++) {
+        MUST(ops->stream_create(d, &streams[i]));
+        MUST(ops->event_create(d, &before[i]));
+        MUST(ops->event_create(d, &after[i]));
+        memory[i] = device_memory(BYTES);
+        sent[i] = pinned_memory(BYTES);
+        got[i] = pinned_memory(BYTES);
+        fill(sent[i], BYTES, 100 + (uint64_t)i);
+        memset(got[i], 0xee, BYTES);
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        MUST(ops->copy_in(d, memory[i], sent[i], BYTES, streams[i]));
+        MUST(ops->event_record(d, before[i], streams[i]));
+        MUST(ops->clear(d, memory[i] + HOLE_AT, HOLE, streams[i]));
+        MUST(ops->clear(d, memory[i], 0, streams[i]));
+        MUST(ops->copy_in(d, memory[i], sent[i], 0, streams[i]));
+        MUST(ops->copy_out(d, got[i], memory[i], BYTES, streams[i]));
+        MUST(ops->event_record(d, after[i], streams[i]));
+    }
+    for (int i = STREAMS - 1; i >= 0; i--) {
+        MUST(wait_for(after[i]));
+        EXPECT(ops->event_query(d, before[i]) == DEVICE_OK);
+        memset(sent[i] + HOLE_AT, 0, HOLE);
+        EXPECT(memcmp(sent[i], got[i], BYTES) == 0);
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        ops->release(d, memory[i]);
+        ops->host_release(d, sent[i]), ops->host_release(d, got[i]);
+        ops->event_destroy(d, before[i]), ops->event_destroy(d, after[i]);
+        ops->stream_destroy(d, streams[i]);
+    }
+}
+
+#include "tests/gpu/device_kernels.h"
+
+/* ---------------------------------------------------------------- all of it */
+
+static void check_all(void)
+{
+    check_blocks();
+    check_streams();
+    check_range();
+    check_kernels();
+    check_absurd();
+    check_cycles();
+    printf("%s%s: %d failed\n", ops->name, info.managed ? " (managed)" : "", failures);
+    fflush(stdout);
+}
+
+/* Ordinals that are not there. */
+static void check_refusals(void)
+{
+    const char *const which[] = {"99", "x", "-1", "", "0x", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+        char why[SHARE_WHY] = "";
+        struct device *none = NULL;
+        struct share_device unused;
+        struct device_options options = {.which = which[i]};
+        EXPECT(device_cuda->open(&options, &none, &unused, why) == DEVICE_ABSENT);
+        EXPECT(why[0] && !none && !strchr(why, '\n'));
+        printf("which \"%s\": %s\n", which[i], why);
+    }
+}
+
+static int poison(void)
+{
+    if (!open_device(device_cuda, "0", false)) return SKIPPED;
+    float *scores = device_memory(4096);
+    struct cuda_rows rows = {32, (const float *)UINT64_C(0x4000), scores, 1000};
+    struct cuda_queries query = {scores, scores, 1};
+    enum device_result result = ops->scan(d, METRIC_DOT, &query, &rows, scores, stream);
+    EXPECT(result == DEVICE_OK);
+    result = ops->event_record(d, event, stream);
+    if (!result) result = wait_for(event);
+    EXPECT(result == DEVICE_STICKY);
+    printf("poisoned: %s\n", ops->last_error(d));
+    EXPECT(strstr(ops->last_error(d), ": "));
+    uint64_t a = 0, b = 0;
+    void *p = NULL;
+    device_stream s = NULL;
+    device_event e = NULL;
+    struct device_range r = {0};
+    EXPECT(ops->event_query(d, event) == DEVICE_STICKY);
+    EXPECT(ops->memory(d, &a, &b) == DEVICE_STICKY);
+    EXPECT(ops->allocate(d, 4096, &p) == DEVICE_STICKY);
+    EXPECT(ops->host_allocate(d, 4096, &p) == DEVICE_STICKY);
+    EXPECT(ops->range_reserve(d, 4096, &r) == DEVICE_STICKY);
+    EXPECT(ops->stream_create(d, &s) == DEVICE_STICKY);
+    EXPECT(ops->event_create(d, &e) == DEVICE_STICKY);
+    EXPECT(ops->clear(d, scores, 4096, stream) == DEVICE_STICKY);
+    EXPECT(ops->scan(d, METRIC_DOT, &query, &rows, scores, stream) == DEVICE_STICKY);
+    ops->release(d, scores);
+    close_device();
+    char why[SHARE_WHY] = "";
+    struct device_options options = {.which = "0"};
+    result = device_cuda->open(&options, &d, &info, why);
+    printf("opened again in this process: %d: %s\n", (int)result, why);
+    EXPECT(result == DEVICE_STICKY && why[0]);
+    return failures != 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--poison") == 0) return poison();
+#if __has_include("daemon/gpu/device_sim.c")
+    const char *const simulated[] = {"vram_mib=1024 strict=1", "vram_mib=1024 vmm=0 strict=1"};
+    for (int i = 0; i < 2; i++)
+        if (open_device(&device_sim, simulated[i], false)) check_all(), close_device();
+#endif
+    if (!open_device(device_cuda, "0", false)) return failures ? 1 : SKIPPED;
+    check_refusals();
+    check_all();
+    close_device();
+    if (open_device(device_cuda, "0", true)) check_all(), close_device();
+    printf("device: %s\n", failures ? "FAIL" : "ok");
+    return failures != 0;
+}
