@@ -1,8 +1,11 @@
 /* device_kernels: the operations of a device table against the CPU's kernels, bit for bit, on a
- * little data. Part of gpu_device.c, whose helpers it uses; gpu_bits.c has the hard cases.
- * Owner, thread, errors: as gpu_device.c. */
+ * little data; gpu_bits.c has the hard cases.
+ * Owner, thread, errors: as device_scene.h. */
 #ifndef ENGRAM_TESTS_GPU_DEVICE_KERNELS_H
 #define ENGRAM_TESTS_GPU_DEVICE_KERNELS_H
+
+#include "kernels/topk.h"
+#include "tests/gpu/device_scene.h"
 
 enum { ROWS = 700, QUERIES = 5, BEST = 10 };
 
