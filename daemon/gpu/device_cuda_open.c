@@ -125,20 +125,20 @@ static enum device_result choose(const char *which, int *ordinal, int *count, ch
     return DEVICE_OK;
 }
 
-/* Makes the device current in this thread. Waits that this file and device_cuda_memory.c make spin:
- * they are short. */
+/* Makes the device current in this thread, with its context. Waits spin: those of open, of allocate
+ * and of ranges, which are short; nobody else waits. */
 static int start_context(int ordinal)
 {
 #if CUDART_VERSION >= 12000
     int error = cudaInitDevice(ordinal, cudaDeviceScheduleSpin, cudaInitDeviceFlagsAreValid);
-    return error ? error : (int)cudaSetDevice(ordinal);
+    if (!error || error == cudaErrorSetOnActiveProcess) error = cudaSetDevice(ordinal);
 #else
     int error = cudaSetDevice(ordinal);
-    if (error) return error;
-    error = cudaSetDeviceFlags(cudaDeviceScheduleSpin);
-    if (error == cudaErrorSetOnActiveProcess) error = cudaSuccess; /* opened before: set then */
-    return error ? error : (int)cudaFree(NULL);
+    if (!error) error = cudaSetDeviceFlags(cudaDeviceScheduleSpin);
+    /* Opened before in this process: the flags stand. */
+    if (!error || error == cudaErrorSetOnActiveProcess) error = cudaFree(NULL);
 #endif
+    return error;
 }
 
 /* ---------------------------------------------------------------- the driver's functions */
