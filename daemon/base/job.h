@@ -68,7 +68,6 @@ enum reason {
     REASON_FORCED = 9,
     REASON_FALLBACK_AFTER_ERROR = 10,
     REASON_PROBE = 11,
-    REASON_MAX = 12,
 };
 
 static inline size_t dtype_bytes(enum dtype d)
@@ -167,7 +166,7 @@ struct job_gpu {
     uint64_t pairs; /* of rows that it computes: what it should take */
 
     /* exec/gpu.c's own */
-    uint32_t phase, card, orders_out;
+    uint32_t phase, device, orders_out;
     enum order_result result;
     uint64_t number; /* of the bad query */
     uint64_t replica; /* as it was called when the order went out */

@@ -16,7 +16,7 @@ struct average {
     float total;
     uint64_t check_rows, check_parts; /* inline rows */
     uint64_t columns;                 /* a part */
-    uint64_t pointers; /* to rows; GPU: their numbers */
+    uint64_t pointers;                /* to rows; GPU: their numbers */
     uint64_t sums, buffers, buffer_bytes;
     _Atomic uint64_t bad_row;
 };
@@ -198,8 +198,7 @@ static enum status average_gpu_prepare(struct job *j)
         j->gpu.unfit = true; /* the CPU says which is unknown */
         return STATUS_OK;
     }
-    struct order_run *run =
-        operation_gpu_order(j, RUN_AVERAGE, collection_metric(j->collection));
+    struct order_run *run = operation_gpu_order(j, RUN_AVERAGE, collection_metric(j->collection));
     run->positions = operation_gpu_place(j, rows);
     run->list_count = w->rows.count;
     run->weights = operation_gpu_place(j, w->weights);

@@ -64,4 +64,5 @@ static enum status drop_plan(struct job *j)
 
 const struct operation_ops operation_upsert = {.operation = OPERATION_UPSERT, .plan = upsert_plan};
 const struct operation_ops operation_delete = {.operation = OPERATION_DELETE, .plan = delete_plan};
-const struct operation_ops operation_drop = {.operation = OPERATION_COLLECTION_DROP, .plan = drop_plan};
+const struct operation_ops operation_drop = {.operation = OPERATION_COLLECTION_DROP,
+                                             .plan = drop_plan};

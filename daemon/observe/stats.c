@@ -18,3 +18,11 @@ void stats_add(struct stats *s, enum operation operation, uint64_t total_ns, enu
     o->total_ns += total_ns;
     histogram_add(&o->latency, total_ns);
 }
+
+void stats_add_route(struct stats *s, enum backend_id backend, enum reason reason)
+{
+    if (backend == BACKEND_NONE || (unsigned)backend >= STATS_BACKENDS ||
+        (unsigned)reason >= STATS_REASONS)
+        return;
+    s->routes[backend][reason]++;
+}
