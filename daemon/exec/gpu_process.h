@@ -35,9 +35,11 @@ struct gpu_process;
 struct gpu_process_events {
     void *owner;
     void (*on_ready)(void *owner);
-    /* Completions that it still published have been taken (on_completions was called). */
+    /* Each process that was started ends with one, also one that was never ready; so does
+     * gpu_process_stop. Completions that it still published have been taken (on_completions was
+     * called). It may stop and destroy the gpu_process. */
     void (*on_gone)(void *owner);
-    /* The completion ring has something, or may have. */
+    /* The completion ring has something, or may have: also at each check, and once it is killed. */
     void (*on_completions)(void *owner);
 };
 
