@@ -14,6 +14,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
+#include "daemon/exec/gpu.h"
 #include "daemon/exec/workers.h"
 #include "daemon/pipeline.h"
 
@@ -57,6 +58,7 @@ static void close_handle(uv_handle_t *handle, void *unused)
 /* Closes connections and our handles; the loop ends when jobs in flight are back. */
 static void stop_now(struct engine *e)
 {
+    pipeline_drain(&e->pipeline);
     if (e->net_open) net_close(&e->net);
     if (e->pipeline.job_count == 0) uv_stop(&e->loop);
 }
@@ -151,17 +153,35 @@ static void on_done_wake(uv_async_t *async)
     pipeline_tick(&e->pipeline);
 }
 
-/* Before the loop sleeps: everything that this turn made ready goes out. */
-static void on_turn(uv_prepare_t *prepare)
+/* Everything that is ready goes out. Flushing may take up paused connections, and so queue
+ * requests. */
+static void turn(struct engine *e)
 {
-    struct engine *e = prepare->data;
-    /* Flushing may take up paused connections, and so queue requests. */
+    struct pipeline *p = &e->pipeline;
     uint32_t left;
     do {
-        pipeline_tick(&e->pipeline);
-        left = e->pipeline.queue.depth;
+        pipeline_tick(p);
+        left = p->queue.depth;
         net_flush(&e->net);
-    } while (e->pipeline.queue.depth > left);
+    } while (p->arrivals.depth || p->queue.depth > left);
+}
+
+/* Before the loop sleeps. While GPUs answer at once there may be no sleep: but after a few rounds
+ * sockets have their turn. */
+static void on_turn(uv_prepare_t *prepare)
+{
+    enum { ROUNDS_MAX = 8 };
+    struct engine *e = prepare->data;
+    struct pipeline *p = &e->pipeline;
+    if (!e->net_open) return;
+    uint32_t rounds = 0;
+    do
+        turn(e);
+    while (gpu_watch(p->gpu, uv_backend_fd(&e->loop)) && ++rounds < ROUNDS_MAX);
+    if (rounds == ROUNDS_MAX) {
+        turn(e);
+        uv_async_send(&e->done_wake);
+    }
     if (e->draining && e->net.counters.open == 0) atomic_store(&e->stop_request, STOP_NOW);
     if (atomic_load(&e->stop_request) == STOP_NOW) stop_now(e);
 }
@@ -170,6 +190,7 @@ static void on_housekeeping(uv_timer_t *timer)
 {
     struct engine *e = timer->data;
     pipeline_expire(&e->pipeline, clock_now_ns());
+    gpu_check(e->pipeline.gpu, clock_now_ns());
     if (++e->trim_countdown < TRIM_EVERY) return;
     e->trim_countdown = 0;
     bool idle =
@@ -237,7 +258,12 @@ static enum status build_rooms(struct engine *e, struct failure *f)
     p->net = &e->net;
     st = pipeline_init(p, &e->config);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "limits.requests_total: no memory");
-    return read_token(e, f);
+    st = read_token(e, f);
+    if (st) return st;
+    struct gpu_options gpu = {&e->loop, &e->config, p->heap, &p->done, p->cpu};
+    st = gpu_create(&gpu, &p->gpu);
+    if (st) return failure_set(f, st, DETAIL_MEMORY, "gpu.devices: no memory for the GPU backend");
+    return STATUS_OK;
 }
 
 static int open_handles(struct engine *e)
@@ -308,8 +334,11 @@ void engine_destroy(struct engine *e)
     if (!e) return;
     struct pipeline *p = &e->pipeline;
     if (e->net_open) net_close(&e->net);
+    if (p->gpu) gpu_stop(p->gpu);
     if (p->cpu) p->cpu->ops->destroy(p->cpu); /* drains: what is left comes back through done */
     if (e->handles_open) pipeline_abandon(p);
+    if (p->gpu) p->gpu->ops->destroy(p->gpu);
+    p->gpu = NULL;
     if (e->loop_open) {
         uv_walk(&e->loop, close_handle, NULL);
         uv_run(&e->loop, UV_RUN_DEFAULT);

@@ -131,7 +131,8 @@ static void log_start(const struct engine *e, const struct arguments *a, const s
     log_info("engram-acceld %s, pid %d, settings from %s", ENGRAM_VERSION, getpid(),
              a->config_path ? a->config_path : "defaults");
     log_info("cpu: %s; kernels: %s", cpu, vectors_choose(c->kernels)->name);
-    log_info("gpu: absent: this build has no GPU process; the CPU answers everything");
+    if (strcmp(c->gpu_devices, "none") == 0)
+        log_info("gpu: absent: gpu.devices is none; the CPU answers everything");
     if (c->socket_path[0]) log_info("listening on %s", c->socket_path);
     if (c->tcp_enabled) log_info("listening on %s port %u", c->tcp_host, engine_tcp_port(e));
 }

@@ -1,116 +1,22 @@
-/* Want of memory for the table of jobs refuses a request; it does not end the process. */
-#define HASH_NONFATAL_OOM    1
-#define uthash_malloc(bytes) pipeline_table_memory(bytes)
-
 #include "daemon/pipeline.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "daemon/answers.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
+#include "daemon/exec/gpu.h"
+#include "daemon/exec/operation.h"
+#include "daemon/jobs.h"
+#include "daemon/sched/pick.h"
 #include "daemon/sched/turnstile.h"
+#include "daemon/uploads.h"
 #include "daemon/wire/decode.h"
 #include "daemon/wire/encode.h"
 
 enum { RETRY_QUEUE_MS = 20, RETRY_MEMORY_MS = 100 }; /* hints to clients */
-
-static void *pipeline_table_memory(size_t bytes)
-{
-    return fault_here("pipeline: table") ? NULL : malloc(bytes);
-}
-
-/* ---------------------------------------------------------------- jobs */
-
-static const uint64_t legal_moves[] = {
-    [JOB_FREE] = 1 << JOB_RECEIVED,
-    [JOB_RECEIVED] = 1 << JOB_WAITING | 1 << JOB_QUEUED | 1 << JOB_DONE,
-    [JOB_WAITING] = 1 << JOB_QUEUED | 1 << JOB_DONE,
-    [JOB_QUEUED] = 1 << JOB_RUNNING | 1 << JOB_DONE,
-    [JOB_RUNNING] = 1 << JOB_DONE,
-    [JOB_DONE] = 1 << JOB_REPLYING | 1 << JOB_FREE,
-    [JOB_REPLYING] = 1 << JOB_FREE,
-};
-
-static void job_move(struct job *j, enum job_state to)
-{
-    assert(legal_moves[j->state] >> to & 1);
-    j->state = to;
-}
-
-/* NULL: all are in use, or there is no memory to find one more by its key. */
-static struct job *job_take(struct pipeline *p, struct connection *c, const struct frame *f)
-{
-    struct job *j = p->free_jobs;
-    if (j)
-        p->free_jobs = j->next;
-    else if (p->fresh_jobs <= p->config->job_max && !fault_here("pipeline: job"))
-        j = &p->jobs[p->fresh_jobs++];
-    else
-        return NULL;
-    memset(j, 0, sizeof *j);
-    j->key = (struct job_key){c->id, f->header->request_id};
-    HASH_ADD(hh, p->in_flight, key, sizeof j->key, j);
-    if (!j->hh.tbl) {
-        j->next = p->free_jobs;
-        p->free_jobs = j;
-        return NULL;
-    }
-    p->job_count++;
-    j->kind = f->header->kind;
-    j->space = c->space;
-    j->space->users++;
-    j->received_ns = clock_now_ns();
-    if (f->header->deadline_us) j->deadline_ns = j->received_ns + f->header->deadline_us * 1000ull;
-    j->body = f->body ? body_hold(f->hold) : NULL;
-    j->kernels = p->kernels;
-    j->heap = p->heap;
-    j->worker_count = p->worker_count;
-    j->reply_bytes_max = p->config->reply_mib_max << 20;
-    job_move(j, JOB_RECEIVED);
-
-    j->connection_next = c->jobs;
-    if (c->jobs) c->jobs->connection_previous = j;
-    c->jobs = j;
-    c->in_flight++;
-    c->in_flight_bytes += f->header->body_bytes;
-    j->body_bytes = f->header->body_bytes;
-    return j;
-}
-
-/* The connection no longer counts j. */
-static void job_detach(struct pipeline *p, struct connection *c, struct job *j)
-{
-    if (j->connection_previous)
-        j->connection_previous->connection_next = j->connection_next;
-    else
-        c->jobs = j->connection_next;
-    if (j->connection_next) j->connection_next->connection_previous = j->connection_previous;
-    j->connection_next = j->connection_previous = NULL;
-    c->in_flight--;
-    c->in_flight_bytes -= j->body_bytes;
-}
-
-static void job_give(struct pipeline *p, struct job *j)
-{
-    job_move(j, JOB_FREE);
-    struct connection *c = net_find(p->net, j->key.connection);
-    if (c) {
-        job_detach(p, c, j);
-        connection_wake(c);
-    }
-    HASH_DEL(p->in_flight, j);
-    body_drop(j->body);
-    heap_give(p->heap, &j->result.block);
-    store_space_release(p->store, j->space);
-    j->next = p->free_jobs;
-    p->free_jobs = j;
-    p->job_count--;
-}
 
 /* ---------------------------------------------------------------- replies */
 
@@ -165,28 +71,41 @@ static bool job_wanted(struct pipeline *p, struct job *j)
 
 /* ---------------------------------------------------------------- leaving early */
 
+static void pipeline_arrive(struct pipeline *p, struct job *j)
+{
+    job_move(j, JOB_QUEUED);
+    queue_push(&p->arrivals, j);
+}
+
 /* Those that a turnstile let pass. */
-static void pipeline_queue_all(struct pipeline *p, struct job *next)
+static void pipeline_arrive_all(struct pipeline *p, struct job *next)
 {
     while (next) {
         struct job *after = next->next;
-        job_move(next, JOB_QUEUED);
-        queue_push(&p->queue, next);
+        pipeline_arrive(p, next);
         next = after;
     }
 }
 
-/* j is through with its collection: those behind it may pass. */
-static void pipeline_leave(struct pipeline *p, struct job *j)
+void pipeline_enter(struct pipeline *p, struct job *j)
+{
+    if (turnstile_enter(collection_turnstile(j->collection), j))
+        pipeline_arrive(p, j);
+    else
+        job_move(j, JOB_WAITING);
+}
+
+void pipeline_leave(struct pipeline *p, struct job *j)
 {
     if (!j->holds_turnstile) return;
     struct job *next = turnstile_leave(collection_turnstile(j->collection), j);
     if (j->operation == OPERATION_COLLECTION_DROP) {
         assert(!next); /* it was unlinked first, so nobody is behind it */
+        if (p->gpu) gpu_forget(p->gpu, j->collection);
         collection_destroy(j->collection);
     }
     j->collection = NULL;
-    pipeline_queue_all(p, next);
+    pipeline_arrive_all(p, next);
 }
 
 /* Answers j at once if it has not started and nobody wants it any more. */
@@ -194,9 +113,9 @@ static void pipeline_withdraw(struct pipeline *p, struct job *j)
 {
     if ((j->state != JOB_WAITING && j->state != JOB_QUEUED) || job_wanted(p, j)) return;
     if (j->state == JOB_WAITING) {
-        pipeline_queue_all(p, turnstile_withdraw(collection_turnstile(j->collection), j));
+        pipeline_arrive_all(p, turnstile_withdraw(collection_turnstile(j->collection), j));
     } else {
-        queue_remove(&p->queue, j);
+        queue_remove(j->backend ? &p->queue : &p->arrivals, j);
         pipeline_leave(p, j);
     }
     pipeline_reply(p, j);
@@ -220,22 +139,18 @@ static bool operation_writes(enum operation operation)
 static enum status pipeline_admit(struct pipeline *p, struct job *j)
 {
     if (!j->request.collection[0] && !operation_needs_collection(j)) {
-        job_move(j, JOB_QUEUED);
-        queue_push(&p->queue, j);
+        pipeline_arrive(p, j);
         return STATUS_OK;
     }
     enum status st = store_collection_find(p->store, j->space, j->request.collection, &j->failure,
                                            &j->collection);
     if (st) return st;
     j->writer = operation_writes(j->operation);
-    if (j->operation == OPERATION_COLLECTION_DROP)
+    if (j->operation == OPERATION_COLLECTION_DROP) {
         store_collection_unlink(p->store, j->space, j->collection);
-    if (turnstile_enter(collection_turnstile(j->collection), j)) {
-        job_move(j, JOB_QUEUED);
-        queue_push(&p->queue, j);
-    } else {
-        job_move(j, JOB_WAITING);
+        uploads_cancel(p, j->collection);
     }
+    pipeline_enter(p, j);
     return STATUS_OK;
 }
 
@@ -331,9 +246,72 @@ struct net_events pipeline_net_events(struct pipeline *p)
 
 /* ---------------------------------------------------------------- running */
 
+/* What is known when a backend is picked. */
+static struct pick_input pipeline_look(const struct pipeline *p, const struct job *j)
+{
+    const char *force = p->config->gpu_force;
+    enum gpu_state state = p->gpu ? gpu_state(p->gpu) : GPU_ABSENT;
+    struct pick_input in = {
+        .force = *force == 'c'   ? FORCE_CPU
+                 : *force == 'g' ? FORCE_GPU
+                                 : FORCE_NONE,
+        .gave_up = j->gpu.gave_up,
+        .gpu_absent = state == GPU_ABSENT,
+        .gpu_down = state != GPU_READY,
+        .pairs_min = p->config->gpu_pairs_min,
+    };
+    if (in.gpu_absent) return in;
+    in.pairs = operation_gpu_pairs(j);
+    if (in.gpu_down || !in.pairs) return in;
+    in.gpu_full = gpu_in_flight(p->gpu) >= GPU_JOBS_MAX;
+    in.replica_ready = gpu_replica_ready(p->gpu, j->collection);
+    in.replica_refused = gpu_replica_refused(p->gpu, j->collection);
+    return in;
+}
+
+/* Gives j to the GPU or puts it in line for the CPU. */
+static void pipeline_route(struct pipeline *p, struct job *j)
+{
+    struct pick_input in = pipeline_look(p, j);
+    struct pick pick = pick_backend(&in);
+    if (pick.reason == REASON_PREDICTED_SLOWER) uploads_start(p, j->collection);
+    j->backend = pick.backend;
+    j->reason = pick.reason;
+    if (pick.backend == BACKEND_GPU) {
+        if (!p->gpu->ops->submit(p->gpu, j)) {
+            job_move(j, JOB_RUNNING);
+            return;
+        }
+        j->backend = BACKEND_CPU;
+        j->reason = j->gpu.gave_up;
+    }
+    queue_push(&p->queue, j);
+}
+
+/* The GPU let j down, or it was not for the GPU: the CPU's turn, before all that came later. */
+static void pipeline_fall_back(struct pipeline *p, struct job *j)
+{
+    j->backend = BACKEND_CPU;
+    j->reason = j->gpu.gave_up;
+    job_move(j, JOB_QUEUED);
+    queue_push_front(&p->queue, j);
+}
+
 static void pipeline_on_done(struct pipeline *p, struct job *j)
 {
-    p->running--;
+    if (j->backend == BACKEND_GPU) {
+        if (gpu_resume(p->gpu, j)) return;
+        if (j->operation == OPERATION_UPLOAD) {
+            uploads_done(p, j);
+            return;
+        }
+        if (gpu_gave_up(j)) {
+            pipeline_fall_back(p, j);
+            return;
+        }
+    } else {
+        p->running--;
+    }
     pipeline_leave(p, j);
     /* What was written stays written, so a writer tells how it ended; anything else may have
      * stopped in the middle. */
@@ -343,18 +321,17 @@ static void pipeline_on_done(struct pipeline *p, struct job *j)
     pipeline_reply(p, j);
 }
 
-/* Hands j to a backend. False: not now, there is no memory for it until others finish. */
+/* Hands j to the CPU. False: not now, there is no memory for it until others finish. */
 static bool pipeline_submit(struct pipeline *p, struct job *j)
 {
-    j->backend = BACKEND_CPU;
-    j->reason = REASON_GPU_ABSENT;
     enum status st = p->cpu->ops->submit(p->cpu, j);
     if (!st) {
         job_move(j, JOB_RUNNING);
         p->running++;
         return true;
     }
-    if (j->failure.detail == DETAIL_MEMORY && p->running > 0) {
+    bool others = p->running > 0 || (p->gpu && gpu_in_flight(p->gpu) > 0);
+    if (j->failure.detail == DETAIL_MEMORY && others) {
         memset(&j->failure, 0, sizeof j->failure);
         return false;
     }
@@ -363,18 +340,30 @@ static bool pipeline_submit(struct pipeline *p, struct job *j)
     return true;
 }
 
+static bool pipeline_still_wanted(struct pipeline *p, struct job *j)
+{
+    if (j->operation == OPERATION_COLLECTION_DROP || job_wanted(p, j)) return true;
+    pipeline_leave(p, j);
+    pipeline_reply(p, j);
+    return false;
+}
+
 void pipeline_tick(struct pipeline *p)
 {
+    if (p->gpu) gpu_poll(p->gpu);
     for (struct job *j = done_take(&p->done), *next; j; j = next) {
         next = j->next;
         pipeline_on_done(p, j);
     }
+    for (struct job *j; (j = queue_pop(&p->arrivals));) {
+        if (j->operation == OPERATION_UPLOAD)
+            uploads_submit(p, j);
+        else if (pipeline_still_wanted(p, j))
+            pipeline_route(p, j);
+    }
     while (p->running < p->running_max && p->queue.head) {
         struct job *j = queue_pop(&p->queue);
-        if (j->operation != OPERATION_COLLECTION_DROP && !job_wanted(p, j)) {
-            pipeline_leave(p, j);
-            pipeline_reply(p, j);
-        } else if (!pipeline_submit(p, j)) {
+        if (pipeline_still_wanted(p, j) && !pipeline_submit(p, j)) {
             queue_push_front(&p->queue, j);
             break;
         }
@@ -401,7 +390,11 @@ void pipeline_abandon(struct pipeline *p)
 {
     p->running_max = 0;
     pipeline_tick(p);
-    for (struct job *j; (j = queue_pop(&p->queue));) {
+    for (struct job *j; (j = queue_pop(&p->queue)) || (j = queue_pop(&p->arrivals));) {
+        if (j->operation == OPERATION_UPLOAD) {
+            uploads_submit(p, j);
+            continue;
+        }
         failure_set(&j->failure, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon stopped");
         pipeline_leave(p, j);
         pipeline_reply(p, j);
@@ -413,13 +406,8 @@ void pipeline_abandon(struct pipeline *p)
 enum status pipeline_init(struct pipeline *p, const struct config *config)
 {
     p->config = config;
-    p->jobs = fault_here("pipeline: jobs") ? NULL : calloc(config->job_max + 1, sizeof *p->jobs);
-    if (!p->jobs) return STATUS_RESOURCE_EXHAUSTED;
-    /* Connection ids start at generation 1, so key 0, 0 is nobody's. An entry that stays keeps
-     * uthash from freeing and taking its table again between requests. */
-    HASH_ADD(hh, p->in_flight, key, sizeof p->jobs[0].key, &p->jobs[0]);
-    if (!p->in_flight) return STATUS_RESOURCE_EXHAUSTED;
-    p->fresh_jobs = 1;
+    enum status st = jobs_init(p);
+    if (st) return st;
     p->running_max = 2 * p->worker_count + 2;
     p->started_ns = clock_now_ns();
     stats_init(&p->stats);
@@ -431,8 +419,5 @@ enum status pipeline_init(struct pipeline *p, const struct config *config)
 
 void pipeline_finish(struct pipeline *p)
 {
-    assert(p->job_count == 0);
-    if (p->jobs) HASH_CLEAR(hh, p->in_flight);
-    free(p->jobs);
-    p->jobs = NULL;
+    jobs_finish(p);
 }

@@ -14,6 +14,8 @@
 #include "daemon/sched/queue.h"
 #include "daemon/store/space.h"
 
+enum { UPLOADS_MAX = 2 }; /* of replicas, in the background, at once */
+
 struct pipeline {
     const struct config *config;
     struct heap *heap;
@@ -29,10 +31,12 @@ struct pipeline {
     struct job *free_jobs;
     uint32_t fresh_jobs;   /* jobs[fresh..] were never used */
     struct job *in_flight; /* uthash, by key */
-    struct queue queue;
-    uint32_t running; /* submitted and not yet done */
+    struct queue arrivals; /* past their turnstile; empty after each tick */
+    struct queue queue;    /* for the CPU */
+    uint32_t running;      /* submitted to the CPU and not yet done */
     uint32_t running_max;
     uint32_t job_count; /* taken */
+    struct job *uploads[UPLOADS_MAX];
 
     struct stats stats;
     uint64_t instance; /* random at each start */
@@ -51,6 +55,11 @@ struct net_events pipeline_net_events(struct pipeline *p);
 
 /* Once per turn of the loop: takes back finished jobs, hands out queued ones. */
 void pipeline_tick(struct pipeline *p);
+
+/* j stands in line for its collection, and for a backend when it may pass. */
+void pipeline_enter(struct pipeline *p, struct job *j);
+/* j is through with its collection: those behind it may pass. */
+void pipeline_leave(struct pipeline *p, struct job *j);
 
 /* Nobody wants j any more: answers it if it has not started, else stops it at the next look. May
  * close its connection, when there is no memory for the answer. */

@@ -42,6 +42,7 @@ enum operation {
     OPERATION_SCORE_CANDIDATES = 34,
     OPERATION_NORMS = 35,
     OPERATION_WEIGHTED_AVERAGE = 36,
+    OPERATION_UPLOAD = 63, /* the pipeline's own: a piece of a collection's replica */
     OPERATION_MAX = 64,
 };
 
@@ -150,18 +151,26 @@ struct job_plan {
     uint64_t words[12];            /* the operation's own numbers */
 };
 
-/* How a job runs on the GPU process (exec/gpu.c): plan takes memory and shapes results, prepare
+/* How a job runs on the GPU process (exec/gpu.c): gpu_plan takes memory and shapes results, prepare
  * does what grows with rows or ids (filters, ids to rows), the order goes out, and finish, if any,
- * makes the result of what came back. Work that is long runs on a CPU worker. */
+ * makes the result of what came back. Work that is long runs on a CPU worker. Plan and prepare
+ * refuse nothing: what is wrong or odd is unfit, and the CPU says why. */
 struct job_gpu {
-    enum status (*prepare)(struct job *j); /* or NULL; may set job->failure, returning its code */
+    enum status (*prepare)(struct job *j); /* or NULL; any failure counts as unfit */
+    void (*meanwhile)(struct job *j);      /* or NULL; on the loop, while the GPU works; short */
     void (*finish)(struct job *j);         /* or NULL; after RESULT_OK */
     bool prepare_is_long, finish_is_long;
-    bool unfit;        /* set by prepare: few rows are left, the CPU is the place for them */
-    bool never;        /* this job has failed there once: CPU only */
-    uint32_t device;   /* which GPU process has it */
-    uint64_t limit_ns; /* absolute: past it the process counts as hung */
+    bool unfit;          /* set by plan or prepare: this one is for the CPU */
+    enum reason gave_up; /* not NONE: it has been there, came back, and why; CPU only */
     struct order order;
+    uint64_t pairs; /* of rows that it computes: what it should take */
+
+    /* exec/gpu.c's own */
+    uint32_t phase, device, orders_out;
+    enum order_result result;
+    uint64_t number; /* of the bad query */
+    uint64_t replica; /* as it was called when the order went out */
+    struct heap_block staging;
 };
 
 struct job {
@@ -198,6 +207,7 @@ struct job {
     uint64_t reply_bytes_max;
     struct job_plan plan;
     struct job_gpu gpu;
+    void (*step)(struct job *j); /* workers_run */
     atomic_uint next_part;
     atomic_uint parts_left;
 

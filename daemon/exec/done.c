@@ -2,14 +2,25 @@
 
 #include <stddef.h>
 
-void done_push(struct done *d, struct job *j)
+/* True: the list was empty. */
+static bool push(struct done *d, struct job *j)
 {
     struct job *top = atomic_load_explicit(&d->top, memory_order_relaxed);
     do {
         j->next = top;
     } while (!atomic_compare_exchange_weak_explicit(&d->top, &top, j, memory_order_release,
                                                     memory_order_relaxed));
-    if (!top) d->wake(d->owner);
+    return !top;
+}
+
+void done_push(struct done *d, struct job *j)
+{
+    if (push(d, j)) d->wake(d->owner);
+}
+
+void done_add(struct done *d, struct job *j)
+{
+    push(d, j);
 }
 
 struct job *done_take(struct done *d)

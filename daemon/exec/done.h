@@ -16,6 +16,8 @@ struct done {
 };
 
 void done_push(struct done *d, struct job *j);
+/* The same from the loop, which takes before it sleeps: nobody is woken. */
+void done_add(struct done *d, struct job *j);
 /* All finished jobs, oldest first, linked by next; NULL when there are none. */
 struct job *done_take(struct done *d);
 

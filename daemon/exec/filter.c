@@ -36,15 +36,21 @@ static uint64_t bitmap_bytes(uint64_t rows)
     return pieces_of(rows, 64) * sizeof(uint64_t);
 }
 
-/* Rows that a list made from a bitmap can have. */
-static uint64_t list_rows_max(const struct job *j, bool want_list)
+static bool list_wins(const struct job *j, enum filter_want want, uint64_t allowed)
 {
-    uint64_t rows = collection_rows(j->collection), bytes = j->request.filter_bitmap.rows;
-    uint64_t most = bytes < rows / 8 ? bytes * 8 : rows;
-    return want_list || gathering_wins(j, most) ? most : rows - rows / 4;
+    return want == FILTER_LIST || (want == FILTER_EITHER && gathering_wins(j, allowed));
 }
 
-uint64_t filter_bytes(const struct job *j, bool want_list)
+/* Rows that a list made from a bitmap can have. */
+static uint64_t list_rows_max(const struct job *j, enum filter_want want)
+{
+    if (want == FILTER_BITMAP) return 0;
+    uint64_t rows = collection_rows(j->collection), bytes = j->request.filter_bitmap.rows;
+    uint64_t most = bytes < rows / 8 ? bytes * 8 : rows;
+    return list_wins(j, want, most) ? most : rows - rows / 4;
+}
+
+uint64_t filter_bytes(const struct job *j, enum filter_want want)
 {
     uint64_t bytes = 0, rows = collection_rows(j->collection);
     layout_add(&bytes, bitmap_bytes(rows));
@@ -53,7 +59,7 @@ uint64_t filter_bytes(const struct job *j, bool want_list)
         layout_add(&bytes, ids * sizeof(uint32_t));
         layout_add(&bytes, id_index_slots(ids) * sizeof(uint32_t));
     } else {
-        layout_add(&bytes, list_rows_max(j, want_list) * sizeof(uint32_t));
+        layout_add(&bytes, list_rows_max(j, want) * sizeof(uint32_t));
     }
     return bytes;
 }
@@ -63,7 +69,7 @@ static void set_bit(uint64_t *bitmap, uint64_t row)
     bitmap[row / 64] |= UINT64_C(1) << row % 64;
 }
 
-static struct filtered resolve_ids(const struct job *j, bool want_list, char *memory)
+static struct filtered resolve_ids(const struct job *j, enum filter_want want, char *memory)
 {
     const struct collection *c = j->collection;
     const uint64_t *ids = j->request.filter_ids.data;
@@ -85,7 +91,7 @@ static struct filtered resolve_ids(const struct job *j, bool want_list, char *me
             list[kept++] = found[i];
         }
     }
-    if (want_list || gathering_wins(j, kept)) return (struct filtered){.list = list, .count = kept};
+    if (list_wins(j, want, kept)) return (struct filtered){.list = list, .count = kept};
     memset(bitmap, 0, bitmap_bytes(rows));
     for (uint64_t i = 0; i < kept; i++)
         set_bit(bitmap, list[i]);
@@ -144,7 +150,7 @@ static uint64_t count_bits(const uint8_t *bytes, uint64_t count)
     return bits;
 }
 
-static struct filtered resolve_bitmap(const struct job *j, bool want_list, char *memory)
+static struct filtered resolve_bitmap(const struct job *j, enum filter_want want, char *memory)
 {
     uint64_t rows = collection_rows(j->collection), at = 0;
     uint64_t *bitmap = (uint64_t *)(memory + layout_add(&at, bitmap_bytes(rows)));
@@ -157,8 +163,7 @@ static struct filtered resolve_bitmap(const struct job *j, bool want_list, char 
     } else {
         kept = mark_by_rows(j, bitmap);
     }
-    if (!want_list && !gathering_wins(j, kept))
-        return (struct filtered){.bitmap = bitmap, .count = kept};
+    if (!list_wins(j, want, kept)) return (struct filtered){.bitmap = bitmap, .count = kept};
     uint64_t listed = 0;
     for (uint64_t word = 0; word < pieces_of(rows, 64); word++)
         for (uint64_t left = bitmap[word]; left; left &= left - 1)
@@ -166,8 +171,8 @@ static struct filtered resolve_bitmap(const struct job *j, bool want_list, char 
     return (struct filtered){.list = list, .count = kept};
 }
 
-struct filtered filter_resolve(const struct job *j, bool want_list, void *memory)
+struct filtered filter_resolve(const struct job *j, enum filter_want want, void *memory)
 {
-    if (is_present(&j->request.filter_ids)) return resolve_ids(j, want_list, memory);
-    return resolve_bitmap(j, want_list, memory);
+    if (is_present(&j->request.filter_ids)) return resolve_ids(j, want, memory);
+    return resolve_bitmap(j, want, memory);
 }

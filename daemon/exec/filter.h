@@ -14,15 +14,18 @@ struct filtered {
     uint64_t count;         /* allowed rows */
 };
 
+/* What the caller can use: a list; a bitmap; either, whichever suits the CPU's scan. A list from
+ * ids is in the order given, one from a bitmap in storage order. */
+enum filter_want { FILTER_LIST, FILTER_BITMAP, FILTER_EITHER };
+
 bool filter_is_given(const struct job *j);
 enum status filter_check(struct job *j);
 
 /* Scratch that filter_resolve wants: at most an eighth of a byte a row of the collection, and
  * 15 bytes a listed id or 4 a row that a bitmap can allow. */
-uint64_t filter_bytes(const struct job *j, bool want_list);
+uint64_t filter_bytes(const struct job *j, enum filter_want want);
 
-/* Unknown and repeated ids fall out. want_list: always a list, in the order given (ids) or in
- * storage order (bitmap). Otherwise a list only where gathering beats scanning everything. */
-struct filtered filter_resolve(const struct job *j, bool want_list, void *memory);
+/* Unknown and repeated ids fall out. */
+struct filtered filter_resolve(const struct job *j, enum filter_want want, void *memory);
 
 #endif

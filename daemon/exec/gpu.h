@@ -2,11 +2,11 @@
  * where and how fresh, turns jobs into orders, and takes completions back.
  * Owner:  the engine.
  * Thread: the loop.
- * Errors: submit: see backend.h. After that no fault of a GPU is an error: the job comes back
- *         through done with gpu.never set and state as if it had not been tried (gpu_gave_up).
+ * Errors: submit: UNAVAILABLE with gpu_gave_up: the job is the CPU's, as if it had not been tried.
+ *         After that no fault of a GPU is an error either: the job comes back through done so.
  *
  * A job that reads a collection holds its turnstile until it is done, so the rows that its uploads
- * read do not change meanwhile. */
+ * read do not change meanwhile: it comes back when the last order given for it is done. */
 #ifndef ENGRAM_EXEC_GPU_H
 #define ENGRAM_EXEC_GPU_H
 
@@ -16,7 +16,7 @@
 #include "daemon/exec/done.h"
 #include "daemon/exec/gpu_process.h"
 
-enum { GPU_MAX = 16 };
+enum { GPU_MAX = 16, GPU_JOBS_MAX = 256 };
 
 struct gpu_options {
     uv_loop_t *loop;
@@ -30,29 +30,41 @@ struct gpu_options {
  * backend is there and its state is GPU_ABSENT. */
 enum status gpu_create(const struct gpu_options *options, struct backend **out);
 
+/* Stops the processes and runs the loop until they are gone; then every job that was with them is
+ * in done or with a worker. Nothing is taken any more. destroy comes later, when the workers are
+ * gone too, and wants the loop to be run once more. */
+void gpu_stop(struct backend *b);
+
 /* The best state of any GPU. */
 enum gpu_state gpu_state(const struct backend *b);
 
-/* Whether the collection's replica is there and every row in it as new as the host's. */
+/* Whether the collection's replica is there and as new as the host's rows, or so nearly that a job
+ * brings it up to date on its way. For a holder of the turnstile, as are the next two. */
 bool gpu_replica_ready(const struct backend *b, const struct collection *c);
-
-/* Asks for the replica to be made or brought up to date when there is time: uploads run in pieces,
- * each under the collection's turnstile as a reader, through pipeline's own jobs. */
+/* There was no VRAM for it, lately. */
+bool gpu_replica_refused(const struct backend *b, const struct collection *c);
+/* An OPERATION_UPLOAD now would bring it closer to the host's rows. Such jobs upload a piece each
+ * and never fail; the pipeline sends them one after the other, each a reader of the collection. */
 bool gpu_wants_upload(const struct backend *b, const struct collection *c);
 
-/* Jobs that it has. */
+/* Jobs that it has, uploads not counted. */
 uint32_t gpu_in_flight(const struct backend *b);
 
-/* Takes completions; done jobs are in done afterwards. Called at each turn of the loop. */
+/* Takes completions; done jobs are in done afterwards, without its wake. */
 void gpu_poll(struct backend *b);
+/* Before the loop sleeps: while orders are out, watches for completions for up to gpu.spin_us, but
+ * no longer than loop_fd has nothing. True: some were taken. False: they will wake the loop. */
+bool gpu_watch(struct backend *b, int loop_fd);
 /* Every 100 ms: hung jobs, heartbeats, backoff. */
 void gpu_check(struct backend *b, uint64_t now_ns);
 
-/* A job came back from done: true when it is not finished but wants the CPU (it was unfit, or the
- * GPU let it down); its result and plan have been dropped. */
+/* A job of this backend came back from done. True: it goes on here and will come back again. */
+bool gpu_resume(struct backend *b, struct job *j);
+/* It is not finished but wants the CPU (it was unfit, or the GPU let it down): j->gpu.gave_up says
+ * why. Its result and plan have been dropped, its failure cleared. */
 bool gpu_gave_up(const struct job *j);
 
-/* The collection is going away: its VRAM returns. */
+/* The collection is going away, nobody holds it: its VRAM returns. */
 void gpu_forget(struct backend *b, struct collection *c);
 
 /* What lies in VRAM of it, on all GPUs together, and the version of the freshest replica. */

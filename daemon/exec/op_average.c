@@ -8,7 +8,7 @@
 #include "daemon/exec/operation_inside.h"
 #include "daemon/exec/rows.h"
 
-enum { CHECK_BYTES = 1 << 20, COLUMNS_MIN = 128, SPLIT_FROM = 1 << 16 };
+enum { CHECK_BYTES = 1 << 20, COLUMNS_MIN = 128, SPLIT_FROM = 1 << 16, GPU_SHORT_MAX = 512 };
 
 struct average {
     struct row_source rows;
@@ -16,7 +16,8 @@ struct average {
     float total;
     uint64_t check_rows, check_parts; /* inline rows */
     uint64_t columns;                 /* a part */
-    uint64_t pointers, sums, buffers, buffer_bytes;
+    uint64_t pointers;                /* to rows; GPU: their numbers */
+    uint64_t sums, buffers, buffer_bytes;
     _Atomic uint64_t bad_row;
 };
 
@@ -44,16 +45,23 @@ static enum status find_ids(struct job *j, struct average *w, const float **poin
     return STATUS_OK;
 }
 
-static enum status average_prepare(struct job *j)
+static enum status add_weights(struct job *j, struct average *w)
 {
-    struct average *w = average_of(j);
-    const float **pointers = scratch_at(j, w->pointers);
     for (uint64_t i = 0; i < w->rows.count; i++) {
         if (!isfinite(w->weights[i]))
             return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_NOT_FINITE,
                                "weight %" PRIu64 " is not a finite number", i);
         w->total += w->weights[i];
     }
+    return STATUS_OK;
+}
+
+static enum status average_prepare(struct job *j)
+{
+    struct average *w = average_of(j);
+    const float **pointers = scratch_at(j, w->pointers);
+    enum status st = add_weights(j, w);
+    if (st) return st;
     if (j->collection) return find_ids(j, w, pointers);
     for (uint64_t i = 0; i < w->rows.count; i++)
         pointers[i] = w->rows.inline_rows + i * w->rows.dimension;
@@ -134,15 +142,24 @@ static void cut(struct job *j, struct average *w)
     w->check_parts = j->collection ? 0 : pieces_of(w->rows.count, w->check_rows);
 }
 
-static enum status average_plan(struct job *j)
+static enum status begin(struct job *j, struct average *w)
 {
-    struct average w = {.rows.kernels = j->kernels,
-                        .rows.collection = j->collection,
-                        .rows.inline_rows = j->request.rows.data,
-                        .weights = j->request.weights.data};
-    enum status st = check(j, &w);
+    *w = (struct average){.rows.kernels = j->kernels,
+                          .rows.collection = j->collection,
+                          .rows.inline_rows = j->request.rows.data,
+                          .weights = j->request.weights.data};
+    enum status st = check(j, w);
     if (st) return st;
     operation_note_collection(j);
+    operation_shape(j, 0, DTYPE_FLOAT32, 1, w->rows.dimension);
+    return STATUS_OK;
+}
+
+static enum status average_plan(struct job *j)
+{
+    struct average w;
+    enum status st = begin(j, &w);
+    if (st) return st;
     cut(j, &w);
     atomic_init(&w.bad_row, NO_ROW);
 
@@ -152,7 +169,6 @@ static enum status average_plan(struct job *j)
     w.sums = layout_add(&bytes, w.rows.dimension * sizeof(float));
     w.buffer_bytes = rows_buffer_bytes(w.rows.dimension, true);
     w.buffers = layout_add(&bytes, w.check_parts ? j->worker_count * w.buffer_bytes : 0);
-    operation_shape(j, 0, DTYPE_FLOAT32, 1, w.rows.dimension);
     st = operation_take_result(j, 1);
     if (!st) st = operation_take_scratch(j, bytes);
     if (st) return operation_drop_all(j);
@@ -164,4 +180,53 @@ static enum status average_plan(struct job *j)
     return STATUS_OK;
 }
 
-const struct operation_ops operation_weighted_average = {OPERATION_WEIGHTED_AVERAGE, average_plan};
+/* ---- on the GPU process ---- */
+
+static uint64_t average_gpu_pairs(const struct job *j)
+{
+    return j->collection && is_present(&j->request.ids) ? j->request.ids.rows : 0;
+}
+
+static enum status average_gpu_prepare(struct job *j)
+{
+    struct average *w = average_of(j);
+    uint32_t *rows = scratch_at(j, w->pointers);
+    enum status st = add_weights(j, w);
+    if (st) return st;
+    if (collection_find_rows(j->collection, j->request.ids.data, w->rows.count, rows) <
+        w->rows.count) {
+        j->gpu.unfit = true; /* the CPU says which is unknown */
+        return STATUS_OK;
+    }
+    struct order_run *run = operation_gpu_order(j, RUN_AVERAGE, collection_metric(j->collection));
+    run->positions = operation_gpu_place(j, rows);
+    run->list_count = w->rows.count;
+    run->weights = operation_gpu_place(j, w->weights);
+    run->total = w->total;
+    run->out_scores = operation_gpu_place(j, j->result.tensors[0].data);
+    return STATUS_OK;
+}
+
+static enum status average_gpu_plan(struct job *j)
+{
+    struct average w;
+    enum status st = begin(j, &w);
+    if (st) return st;
+    uint64_t bytes = 0;
+    layout_add(&bytes, sizeof w);
+    w.pointers = layout_add(&bytes, w.rows.count * sizeof(uint32_t));
+    st = operation_take_result(j, 1);
+    if (!st) st = operation_take_scratch(j, bytes);
+    if (st) return operation_drop_all(j);
+    *average_of(j) = w;
+    j->gpu.prepare = average_gpu_prepare;
+    j->gpu.prepare_is_long = w.rows.count > GPU_SHORT_MAX;
+    return STATUS_OK;
+}
+
+const struct operation_ops operation_weighted_average = {
+    .operation = OPERATION_WEIGHTED_AVERAGE,
+    .plan = average_plan,
+    .gpu_plan = average_gpu_plan,
+    .gpu_pairs = average_gpu_pairs,
+};

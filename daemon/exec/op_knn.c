@@ -9,6 +9,8 @@
  * rows; otherwise per worker for one group of queries at a time. */
 #define KEPT_BYTES_MAX (UINT64_C(64) << 20)
 
+enum { GPU_ALLOWED_SHARE = 64 }; /* fewer allowed rows than one in so many are the CPU's */
+
 struct knn {
     struct grid grid;
     uint32_t k; /* k asked for, at most the allowed rows: columns of the result */
@@ -69,7 +71,7 @@ static enum status knn_prepare(struct job *j)
 {
     struct knn *w = knn_of(j);
     if (filter_is_given(j)) {
-        struct filtered f = filter_resolve(j, false, scratch_at(j, w->filter));
+        struct filtered f = filter_resolve(j, FILTER_EITHER, scratch_at(j, w->filter));
         w->allowed = f.bitmap;
         w->grid.rows.list = f.list;
         /* With a bitmap everything is scanned, but k is at most what is allowed. */
@@ -203,24 +205,30 @@ static void lay_out(struct job *j, struct knn *w, uint64_t *bytes)
     w->scores = layout_add(bytes, workers * w->score_bytes);
     w->position_bytes = (ROWS_BLOCK + 16) * sizeof(uint32_t);
     w->positions = layout_add(bytes, workers * w->position_bytes);
-    w->filter = layout_add(bytes, filter_is_given(j) ? filter_bytes(j, false) : 0);
+    w->filter = layout_add(bytes, filter_is_given(j) ? filter_bytes(j, FILTER_EITHER) : 0);
+}
+
+static enum status begin(struct job *j, struct knn *w)
+{
+    enum status st = check(j, w);
+    if (st) return st;
+    operation_note_collection(j);
+    w->k = j->request.k;
+    w->grid.metric = collection_metric(j->collection);
+    w->lower_is_better = metric_lower_is_better(w->grid.metric);
+    w->grid.rows.kernels = j->kernels;
+    w->grid.rows.collection = j->collection;
+    w->grid.rows.count = collection_rows(j->collection);
+    w->grid.queries = j->request.queries.data;
+    w->grid.query_count = j->request.queries.rows;
+    return STATUS_OK;
 }
 
 static enum status knn_plan(struct job *j)
 {
     struct knn w = {0};
-    enum status st = check(j, &w);
+    enum status st = begin(j, &w);
     if (st) return st;
-    operation_note_collection(j);
-    w.k = j->request.k;
-    w.grid.metric = collection_metric(j->collection);
-    w.lower_is_better = metric_lower_is_better(w.grid.metric);
-    w.grid.rows.kernels = j->kernels;
-    w.grid.rows.collection = j->collection;
-    w.grid.rows.count = collection_rows(j->collection);
-    w.grid.queries = j->request.queries.data;
-    w.grid.query_count = j->request.queries.rows;
-
     uint64_t bytes = 0;
     layout_add(&bytes, sizeof w);
     lay_out(j, &w, &bytes);
@@ -235,4 +243,68 @@ static enum status knn_plan(struct job *j)
     return STATUS_OK;
 }
 
-const struct operation_ops operation_knn = {OPERATION_KNN, knn_plan};
+/* ---- on the GPU process ---- */
+
+static uint64_t knn_gpu_pairs(const struct job *j)
+{
+    return j->request.queries.rows * collection_rows(j->collection);
+}
+
+static void gpu_order(struct job *j, const struct knn *w)
+{
+    struct order_run *run = operation_gpu_order(j, RUN_KNN, w->grid.metric);
+    run->k = w->k;
+    run->has_threshold = j->request.has_threshold;
+    run->threshold = j->request.threshold;
+    if (w->allowed) run->allowed = operation_gpu_place(j, w->allowed);
+    run->out_ids = operation_gpu_place(j, j->result.tensors[0].data);
+    run->out_scores = operation_gpu_place(j, j->result.tensors[1].data);
+    run->out_counts = operation_gpu_place(j, j->result.tensors[2].data);
+}
+
+/* The GPU scans every row; where few are allowed, the CPU's gathering is sooner done. */
+static enum status knn_gpu_prepare(struct job *j)
+{
+    struct knn *w = knn_of(j);
+    struct filtered f = filter_resolve(j, FILTER_BITMAP, scratch_at(j, w->filter));
+    if (f.count < collection_rows(j->collection) / GPU_ALLOWED_SHARE + 1) {
+        j->gpu.unfit = true;
+        return STATUS_OK;
+    }
+    w->allowed = f.bitmap;
+    w->grid.rows.count = f.count;
+    enum status st = take_result(j, w);
+    if (!st) gpu_order(j, w);
+    return st;
+}
+
+static enum status knn_gpu_plan(struct job *j)
+{
+    struct knn w = {0};
+    enum status st = begin(j, &w);
+    if (st) return st;
+    uint64_t bytes = 0;
+    layout_add(&bytes, sizeof w);
+    if (filter_is_given(j)) {
+        w.filter = layout_add(&bytes, filter_bytes(j, FILTER_BITMAP));
+        st = operation_take_scratch(j, bytes);
+    } else {
+        st = take_result(j, &w);
+    }
+    if (st) return operation_drop_all(j);
+    if (!filter_is_given(j)) {
+        gpu_order(j, &w);
+        return STATUS_OK;
+    }
+    *knn_of(j) = w;
+    j->gpu.prepare = knn_gpu_prepare;
+    j->gpu.prepare_is_long = true;
+    return STATUS_OK;
+}
+
+const struct operation_ops operation_knn = {
+    .operation = OPERATION_KNN,
+    .plan = knn_plan,
+    .gpu_plan = knn_gpu_plan,
+    .gpu_pairs = knn_gpu_pairs,
+};

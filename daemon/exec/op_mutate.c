@@ -62,6 +62,7 @@ static enum status drop_plan(struct job *j)
     return one_part(j, drop_part, operation_note_collection);
 }
 
-const struct operation_ops operation_upsert = {OPERATION_UPSERT, upsert_plan};
-const struct operation_ops operation_delete = {OPERATION_DELETE, delete_plan};
-const struct operation_ops operation_drop = {OPERATION_COLLECTION_DROP, drop_plan};
+const struct operation_ops operation_upsert = {.operation = OPERATION_UPSERT, .plan = upsert_plan};
+const struct operation_ops operation_delete = {.operation = OPERATION_DELETE, .plan = delete_plan};
+const struct operation_ops operation_drop = {.operation = OPERATION_COLLECTION_DROP,
+                                             .plan = drop_plan};

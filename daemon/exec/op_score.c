@@ -3,7 +3,7 @@
 #include "daemon/exec/grid.h"
 #include "kernels/topk.h"
 
-enum { PART_BYTES = 512 << 10, PART_ROWS_MIN = 32, FIND_BATCH = 64 };
+enum { PART_BYTES = 512 << 10, PART_ROWS_MIN = 32, FIND_BATCH = 64, GPU_SHORT_MAX = 512 };
 
 struct score {
     struct row_source rows;
@@ -17,6 +17,7 @@ struct score {
     uint64_t scores;                                 /* with k: all of them */
     uint64_t ids;                                    /* with k, inline: positions */
     uint64_t entries, positions;
+    uint64_t rows_at; /* GPU: of each candidate, its row */
     _Atomic uint64_t bad_query, bad_candidate;
 };
 
@@ -55,18 +56,25 @@ static enum status bad_offsets(struct job *j, uint64_t at)
 }
 
 /* Only a walk over all lists tells whether they are sound, and how long the longest is. */
-static enum status score_prepare(struct job *j)
+static enum status walk_lists(struct job *j, struct score *w, uint64_t *longest)
 {
-    struct score *w = score_of(j);
-    uint64_t longest = 0, n = w->query_count;
+    uint64_t n = w->query_count;
+    *longest = 0;
     if (w->offsets[0] != 0) return bad_offsets(j, 0);
     for (uint64_t q = 0; q < n; q++) {
         if (w->offsets[q + 1] < w->offsets[q]) return bad_offsets(j, q + 1);
         uint64_t length = w->offsets[q + 1] - w->offsets[q];
-        if (length > longest) longest = length;
+        if (length > *longest) *longest = length;
     }
-    if (w->offsets[n] != w->rows.count) return bad_offsets(j, n);
-    return take_result(j, w, longest);
+    return w->offsets[n] == w->rows.count ? STATUS_OK : bad_offsets(j, n);
+}
+
+static enum status score_prepare(struct job *j)
+{
+    struct score *w = score_of(j);
+    uint64_t longest;
+    enum status st = walk_lists(j, w, &longest);
+    return st ? st : take_result(j, w, longest);
 }
 
 /* Candidates [first, end), all of one query. */
@@ -189,6 +197,15 @@ static void choose(struct job *j, struct score *w, uint64_t query)
     }
 }
 
+static void choose_all(struct job *j)
+{
+    struct score *w = score_of(j);
+    if (!w->columns && w->query_count)
+        memset(j->result.tensors[2].data, 0, w->query_count * sizeof(uint32_t));
+    for (uint64_t q = 0; w->columns && q < w->query_count && !is_cancelled(j); q++)
+        choose(j, w, q);
+}
+
 static void score_finish(struct job *j)
 {
     struct score *w = score_of(j);
@@ -198,13 +215,10 @@ static void score_finish(struct job *j)
         return;
     }
     if (!w->k) return;
-    if (!w->columns && w->query_count)
-        memset(j->result.tensors[2].data, 0, w->query_count * sizeof(uint32_t));
     uint64_t *positions = scratch_at(j, w->ids);
     for (uint64_t i = 0; !by_id(j) && i < w->rows.count; i++)
         positions[i] = i;
-    for (uint64_t q = 0; w->columns && q < w->query_count && !is_cancelled(j); q++)
-        choose(j, w, q);
+    choose_all(j);
 }
 
 static enum status check(struct job *j, struct score *w)
@@ -230,9 +244,20 @@ static enum status check(struct job *j, struct score *w)
     return st;
 }
 
+static void lay_out_choice(struct job *j, struct score *w, uint64_t *bytes)
+{
+    uint64_t n = w->rows.count;
+    uint32_t k = (uint32_t)smaller(w->k, n);
+    if (!w->k) return;
+    w->scores = layout_add(bytes, n * sizeof(float));
+    w->ids = layout_add(bytes, by_id(j) ? 0 : n * sizeof(uint64_t));
+    w->entries = layout_add(bytes, k ? topk_bytes(k) : 0);
+    w->positions = layout_add(bytes, (ROWS_BLOCK + 16) * sizeof(uint32_t));
+}
+
 static uint64_t lay_out(struct job *j, struct score *w)
 {
-    uint64_t bytes = 0, n = w->rows.count, workers = j->worker_count;
+    uint64_t bytes = 0, workers = j->worker_count;
     bool copies = rows_want_copies(&w->rows, 1, true);
     layout_add(&bytes, sizeof *w);
     struct query_form form = {j->kernels, w->rows.dimension, false};
@@ -240,29 +265,39 @@ static uint64_t lay_out(struct job *j, struct score *w)
     w->sets = layout_add(&bytes, workers * w->set_bytes);
     w->buffer_bytes = rows_buffer_bytes(w->rows.dimension, copies);
     w->buffers = layout_add(&bytes, workers * w->buffer_bytes);
-    if (w->k) {
-        uint32_t k = (uint32_t)smaller(w->k, n);
-        w->scores = layout_add(&bytes, n * sizeof(float));
-        w->ids = layout_add(&bytes, by_id(j) ? 0 : n * sizeof(uint64_t));
-        w->entries = layout_add(&bytes, k ? topk_bytes(k) : 0);
-        w->positions = layout_add(&bytes, (ROWS_BLOCK + 16) * sizeof(uint32_t));
-    }
+    lay_out_choice(j, w, &bytes);
     return bytes;
+}
+
+static enum status begin(struct job *j, struct score *w)
+{
+    const struct job_request *r = &j->request;
+    enum status st = check(j, w);
+    if (st) return st;
+    operation_note_collection(j);
+    w->rows.kernels = j->kernels;
+    w->rows.collection = j->collection;
+    w->rows.inline_rows = by_id(j) ? NULL : r->rows.data;
+    w->rows.count = by_id(j) ? r->ids.rows : r->rows.rows;
+    w->query_count = r->queries.rows;
+    w->k = r->k;
+    return STATUS_OK;
+}
+
+/* Into scratch, which has been taken. */
+static void keep(struct job *j, const struct score *w)
+{
+    struct score *kept = score_of(j);
+    *kept = *w;
+    kept->whole[1] = w->rows.count;
+    kept->offsets = is_present(&j->request.offsets) ? j->request.offsets.data : kept->whole;
 }
 
 static enum status score_plan(struct job *j)
 {
-    const struct job_request *r = &j->request;
     struct score w = {0};
-    enum status st = check(j, &w);
+    enum status st = begin(j, &w);
     if (st) return st;
-    operation_note_collection(j);
-    w.rows.kernels = j->kernels;
-    w.rows.collection = j->collection;
-    w.rows.inline_rows = by_id(j) ? NULL : r->rows.data;
-    w.rows.count = by_id(j) ? r->ids.rows : r->rows.rows;
-    w.query_count = r->queries.rows;
-    w.k = r->k;
     w.part_rows = PART_BYTES / (vector_stride(w.rows.dimension) * sizeof(float));
     if (w.part_rows < PART_ROWS_MIN) w.part_rows = PART_ROWS_MIN;
     atomic_init(&w.bad_query, NO_ROW);
@@ -270,10 +305,7 @@ static enum status score_plan(struct job *j)
 
     st = operation_take_scratch(j, lay_out(j, &w));
     if (st) return operation_drop_all(j);
-    struct score *kept = score_of(j);
-    *kept = w;
-    kept->whole[1] = w.rows.count;
-    kept->offsets = is_present(&r->offsets) ? r->offsets.data : kept->whole;
+    keep(j, &w);
     j->plan.prepare = score_prepare;
     j->plan.run_part = score_part;
     j->plan.finish = score_finish;
@@ -281,4 +313,57 @@ static enum status score_plan(struct job *j)
     return STATUS_OK;
 }
 
-const struct operation_ops operation_score_candidates = {OPERATION_SCORE_CANDIDATES, score_plan};
+/* ---- on the GPU process ---- */
+
+static uint64_t score_gpu_pairs(const struct job *j)
+{
+    return j->collection && by_id(j) && j->request.queries.rows ? j->request.ids.rows : 0;
+}
+
+static enum status score_gpu_prepare(struct job *j)
+{
+    struct score *w = score_of(j);
+    uint64_t longest;
+    enum status st = walk_lists(j, w, &longest);
+    if (st) return st;
+    uint32_t *rows = scratch_at(j, w->rows_at);
+    if (collection_find_rows(j->collection, j->request.ids.data, w->rows.count, rows) <
+        w->rows.count) {
+        j->gpu.unfit = true; /* the CPU says which is unknown, unless a query is wrong too */
+        return STATUS_OK;
+    }
+    st = take_result(j, w, longest);
+    if (st) return st;
+    struct order_run *run = operation_gpu_order(j, RUN_LISTS, w->metric);
+    run->positions = operation_gpu_place(j, rows);
+    run->list_count = w->rows.count;
+    run->offsets = operation_gpu_place(j, w->offsets);
+    run->out_scores = operation_gpu_place(j, scores_of(j, w));
+    return STATUS_OK;
+}
+
+static enum status score_gpu_plan(struct job *j)
+{
+    struct score w = {0};
+    enum status st = begin(j, &w);
+    if (st) return st;
+    uint64_t bytes = 0;
+    layout_add(&bytes, sizeof w);
+    lay_out_choice(j, &w, &bytes);
+    w.rows_at = layout_add(&bytes, w.rows.count * sizeof(uint32_t));
+    st = operation_take_scratch(j, bytes);
+    if (st) return operation_drop_all(j);
+    keep(j, &w);
+    j->gpu.prepare = score_gpu_prepare;
+    j->gpu.prepare_is_long = w.rows.count > GPU_SHORT_MAX;
+    j->gpu.finish = w.k ? choose_all : NULL;
+    j->gpu.finish_is_long = w.rows.count > GPU_SHORT_MAX;
+    return STATUS_OK;
+}
+
+const struct operation_ops operation_score_candidates = {
+    .operation = OPERATION_SCORE_CANDIDATES,
+    .plan = score_plan,
+    .gpu_plan = score_gpu_plan,
+    .gpu_pairs = score_gpu_pairs,
+};

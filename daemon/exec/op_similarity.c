@@ -4,6 +4,8 @@
 #include "daemon/exec/grid.h"
 #include "daemon/exec/matches.h"
 
+enum { GPU_COPIED_IDS_MAX = 8192 };
+
 struct similarity {
     struct grid grid;
     struct matches matches; /* with a threshold */
@@ -37,7 +39,7 @@ static enum status similarity_prepare(struct job *j)
 {
     struct similarity *w = similarity_of(j);
     if (filter_is_given(j)) {
-        struct filtered f = filter_resolve(j, true, scratch_at(j, w->filter));
+        struct filtered f = filter_resolve(j, FILTER_LIST, scratch_at(j, w->filter));
         w->grid.rows.list = f.list;
         w->grid.rows.count = f.count;
         grid_recut(&w->grid);
@@ -124,25 +126,32 @@ static enum status check(struct job *j, struct similarity *w)
     return st;
 }
 
+static enum status begin(struct job *j, struct similarity *w)
+{
+    const struct job_request *r = &j->request;
+    enum status st = check(j, w);
+    if (st) return st;
+    operation_note_collection(j);
+    w->grid.rows.kernels = j->kernels;
+    w->grid.rows.collection = j->collection;
+    w->grid.rows.inline_rows = is_inline(j) ? r->rows.data : NULL;
+    w->grid.rows.count = is_inline(j) ? r->rows.rows : collection_rows(j->collection);
+    w->grid.queries = r->queries.data;
+    w->grid.query_count = r->queries.rows;
+    return STATUS_OK;
+}
+
 static enum status similarity_plan(struct job *j)
 {
     const struct job_request *r = &j->request;
     struct similarity w = {0};
-    enum status st = check(j, &w);
+    enum status st = begin(j, &w);
     if (st) return st;
-    operation_note_collection(j);
-    w.grid.rows.kernels = j->kernels;
-    w.grid.rows.collection = j->collection;
-    w.grid.rows.inline_rows = is_inline(j) ? r->rows.data : NULL;
-    w.grid.rows.count = is_inline(j) ? r->rows.rows : collection_rows(j->collection);
-    w.grid.queries = r->queries.data;
-    w.grid.query_count = r->queries.rows;
-
     uint64_t bytes = 0;
     layout_add(&bytes, sizeof w);
     grid_cut(&w.grid, j->worker_count, false, filter_is_given(j));
     grid_layout(&w.grid, j->worker_count, &bytes);
-    if (filter_is_given(j)) w.filter = layout_add(&bytes, filter_bytes(j, true));
+    if (filter_is_given(j)) w.filter = layout_add(&bytes, filter_bytes(j, FILTER_LIST));
     if (r->has_threshold) {
         matches_layout(&w.matches, j, w.grid.query_count, &bytes);
         w.score_bytes = w.grid.group_queries * ROWS_BLOCK * sizeof(float);
@@ -163,4 +172,79 @@ static enum status similarity_plan(struct job *j)
     return STATUS_OK;
 }
 
-const struct operation_ops operation_similarity = {OPERATION_SIMILARITY, similarity_plan};
+/* ---- on the GPU process ---- */
+
+static uint64_t similarity_gpu_pairs(const struct job *j)
+{
+    if (is_inline(j) || j->request.has_threshold) return 0;
+    return j->request.queries.rows * collection_rows(j->collection);
+}
+
+static struct order_run *gpu_order(struct job *j, const struct similarity *w)
+{
+    struct order_run *run = operation_gpu_order(j, RUN_SCORES, w->grid.metric);
+    run->out_scores = operation_gpu_place(j, j->result.tensors[1].data);
+    return run;
+}
+
+/* Few ids are copied sooner than they come over the bus. */
+static void gpu_copy_ids(struct job *j)
+{
+    const uint64_t *ids;
+    collection_block(j->collection, 0, 0, &ids);
+    memcpy(j->result.tensors[0].data, ids, j->result.tensors[0].rows * sizeof *ids);
+}
+
+static enum status similarity_gpu_prepare(struct job *j)
+{
+    struct similarity *w = similarity_of(j);
+    struct filtered f = filter_resolve(j, FILTER_LIST, scratch_at(j, w->filter));
+    if (!f.count) {
+        j->gpu.unfit = true;
+        return STATUS_OK;
+    }
+    w->grid.rows.list = f.list;
+    w->grid.rows.count = f.count;
+    enum status st = take_result(j, w);
+    if (st) return st;
+    write_columns(j, w);
+    struct order_run *run = gpu_order(j, w);
+    run->positions = operation_gpu_place(j, f.list);
+    run->list_count = f.count;
+    return STATUS_OK;
+}
+
+static enum status similarity_gpu_plan(struct job *j)
+{
+    struct similarity w = {0};
+    enum status st = begin(j, &w);
+    if (st) return st;
+    uint64_t bytes = 0;
+    layout_add(&bytes, sizeof w);
+    if (filter_is_given(j)) {
+        w.filter = layout_add(&bytes, filter_bytes(j, FILTER_LIST));
+        st = operation_take_scratch(j, bytes);
+    } else {
+        st = take_result(j, &w);
+    }
+    if (st) return operation_drop_all(j);
+    if (filter_is_given(j)) {
+        *similarity_of(j) = w;
+        j->gpu.prepare = similarity_gpu_prepare;
+        j->gpu.prepare_is_long = true;
+        return STATUS_OK;
+    }
+    struct order_run *run = gpu_order(j, &w);
+    if (w.grid.rows.count <= GPU_COPIED_IDS_MAX)
+        j->gpu.meanwhile = gpu_copy_ids;
+    else
+        run->out_ids = operation_gpu_place(j, j->result.tensors[0].data);
+    return STATUS_OK;
+}
+
+const struct operation_ops operation_similarity = {
+    .operation = OPERATION_SIMILARITY,
+    .plan = similarity_plan,
+    .gpu_plan = similarity_gpu_plan,
+    .gpu_pairs = similarity_gpu_pairs,
+};

@@ -22,6 +22,12 @@ const struct operation_ops *operation_find(enum operation operation)
     return NULL;
 }
 
+uint64_t operation_gpu_pairs(const struct job *j)
+{
+    const struct operation_ops *ops = operation_find(j->operation);
+    return ops && ops->gpu_pairs ? ops->gpu_pairs(j) : 0;
+}
+
 /* ---- memory ---- */
 
 static uint32_t owner_of(const struct job *j)
@@ -175,4 +181,38 @@ void operation_pad(uint32_t dimension, const float *from, size_t count, float *t
         memcpy(to, from, dimension * sizeof *to);
         memset(to + dimension, 0, pad * sizeof *to);
     }
+}
+
+/* ---- for the GPU process ---- */
+
+uint64_t operation_gpu_place(struct job *j, const void *p)
+{
+    uint64_t place = heap_place(j->heap, p);
+    if (place == PLACE_NONE) j->gpu.unfit = true;
+    return place;
+}
+
+struct order_run *operation_gpu_order(struct job *j, enum run_operation operation,
+                                      enum metric metric)
+{
+    struct order *o = &j->gpu.order;
+    const struct tensor *queries = &j->request.queries;
+    *o = (struct order){.kind = ORDER_RUN, .space = owner_of(j)};
+    o->run = (struct order_run){
+        .operation = operation,
+        .metric = metric,
+        .dimension = collection_dimension(j->collection),
+        .query_count = is_present(queries) ? queries->rows : 0,
+        .queries = is_present(queries) ? operation_gpu_place(j, queries->data) : PLACE_NONE,
+        .row_count = collection_rows(j->collection),
+        .rows = PLACE_NONE,
+        .positions = PLACE_NONE,
+        .offsets = PLACE_NONE,
+        .weights = PLACE_NONE,
+        .allowed = PLACE_NONE,
+        .out_ids = PLACE_NONE,
+        .out_scores = PLACE_NONE,
+        .out_counts = PLACE_NONE,
+    };
+    return &o->run;
 }

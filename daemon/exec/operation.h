@@ -5,7 +5,10 @@
  *         scratch or a reply past its bound; the job is unchanged but for its failure.
  *
  * A plan must not do work that grows with rows: it takes memory and sets numbers. When it
- * fails, scratch and result block have been given back. */
+ * fails, scratch and result block have been given back.
+ *
+ * gpu_plan is under the same rule and fills job->gpu; see base/job.h. It may run again for a job
+ * that the CPU then plans anew, so it leaves the request alone. */
 #ifndef ENGRAM_EXEC_OPERATION_H
 #define ENGRAM_EXEC_OPERATION_H
 
@@ -14,7 +17,14 @@
 struct operation_ops {
     enum operation operation;
     enum status (*plan)(struct job *j);
+    /* For the GPU process; both NULL: it cannot do this operation. */
+    enum status (*gpu_plan)(struct job *j);
+    /* How many pairs of rows j asks for; 0: so shaped, it is for the CPU. */
+    uint64_t (*gpu_pairs)(const struct job *j);
 };
+
+/* 0: the GPU process cannot do it. */
+uint64_t operation_gpu_pairs(const struct job *j);
 
 /* NULL: the loop answers it by itself. */
 const struct operation_ops *operation_find(enum operation operation);

@@ -71,6 +71,12 @@ enum status operation_drop_all(struct job *j);
 enum status operation_check_dimension(struct job *j, const struct tensor *t, const char *what,
                                       uint32_t *dimension);
 
+/* What a GPU process finds at a place of this process; what lies outside the heap makes j unfit. */
+uint64_t operation_gpu_place(struct job *j, const void *p);
+/* Zeroes j->gpu.order and fills what every request has. */
+struct order_run *operation_gpu_order(struct job *j, enum run_operation operation,
+                                      enum metric metric);
+
 /* The metric asked for, else the collection's. INVALID_ARGUMENT/BAD_METRIC. */
 enum status operation_check_metric(struct job *j, enum metric *metric);
 

@@ -128,6 +128,13 @@ static struct job_list *choose(struct workers *w, uint64_t now_ns)
 /* First touch of a job: its preparation, alone; then its parts are open to all. */
 static void begin_job(struct workers *w, struct job *j, uint32_t worker)
 {
+    if (j->step) {
+        void (*step)(struct job *) = j->step;
+        j->step = NULL;
+        step(j);
+        done_push(w->done, j);
+        return;
+    }
     j->started_ns = clock_now_ns();
     if (!job_dead(j) && j->plan.prepare) {
         enum status st = j->plan.prepare(j);
@@ -234,17 +241,26 @@ static struct cost workers_estimate(const struct backend *b, const struct job *j
     return (struct cost){0}; /* the scheduler's model will fill it; one backend needs no choice */
 }
 
-static enum status workers_submit(struct backend *b, struct job *j)
+static void stand_in_line(struct workers *w, struct job *j)
 {
-    struct workers *w = (struct workers *)b;
-    enum status st = operation_find(j->operation)->plan(j);
-    if (st) return st;
     atomic_store_explicit(&j->parts_left, 0, memory_order_relaxed);
     pthread_mutex_lock(&w->lock);
     list_append(&w->jobs, j);
     if (w->sleeping) pthread_cond_signal(&w->work);
     pthread_mutex_unlock(&w->lock);
-    return STATUS_OK;
+}
+
+static enum status workers_submit(struct backend *b, struct job *j)
+{
+    enum status st = operation_find(j->operation)->plan(j);
+    if (!st) stand_in_line((struct workers *)b, j);
+    return st;
+}
+
+void workers_run(struct backend *b, struct job *j, void (*step)(struct job *j))
+{
+    j->step = step;
+    stand_in_line((struct workers *)b, j);
 }
 
 static void workers_destroy(struct backend *b)

@@ -11,6 +11,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/heap/buddy.h"
+#include "daemon/heap/order.h"
 
 /* Blocks are powers of two of address space, but only the pages that were asked for are ever
  * touched, so only those count. The file is sparse and twice the bound, plus room for blocks much
@@ -387,4 +388,15 @@ struct heap_usage heap_usage(struct heap *h)
 int heap_fd(const struct heap *h)
 {
     return h->fd;
+}
+
+uint64_t heap_file_bytes(const struct heap *h)
+{
+    return h->reserved_bytes - MAP_ALIGN;
+}
+
+uint64_t heap_place(const struct heap *h, const void *p)
+{
+    uintptr_t offset = (uintptr_t)p - (uintptr_t)h->base;
+    return offset < heap_file_bytes(h) ? offset : PLACE_NONE;
 }

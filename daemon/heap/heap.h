@@ -67,6 +67,12 @@ void heap_populate(void *data, uint64_t bytes);
 
 struct heap_usage heap_usage(struct heap *h);
 
+/* Where p lies for another process: its offset, or PLACE_NONE (heap/order.h) outside the heap. */
+uint64_t heap_place(const struct heap *h, const void *p);
+
+/* Of the file behind it: no offset is as large. */
+uint64_t heap_file_bytes(const struct heap *h);
+
 /* The memfd, sealed against resizing; the heap keeps it. */
 int heap_fd(const struct heap *h);
 

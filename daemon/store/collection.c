@@ -34,6 +34,7 @@ enum status collection_create(struct heap *heap, const struct vector_kernels *ke
     /* As many rows as 4 MiB hold, rounded down to a power of two: 64 to 32,768 of them. */
     while ((row_bytes(c) << (c->segment_shift + 1)) <= SEGMENT_BYTES_MAX)
         c->segment_shift++;
+    dirty_init(&c->dirty, row_bytes(c));
     *out = c;
     return STATUS_OK;
 }
@@ -58,6 +59,7 @@ void collection_clear(struct collection *c)
     c->id_capacity = c->norm_capacity = 0;
     c->id_bound = 0;
     id_index_finish(&c->index);
+    dirty_forget(&c->dirty);
     atomic_store_explicit(&c->index_bytes, 0, memory_order_relaxed);
 }
 
@@ -253,6 +255,47 @@ uint64_t collection_find_rows(const struct collection *c, const uint64_t *ids, s
     return id_index_find_many(&c->index, c->ids, ids, count, rows);
 }
 
+/* ---- a copy elsewhere ---- */
+
+void *collection_replica(const struct collection *c)
+{
+    return c->replica;
+}
+
+void collection_set_replica(struct collection *c, void *replica)
+{
+    c->replica = replica;
+}
+
+bool collection_track(struct collection *c)
+{
+    return dirty_track(&c->dirty, rows_of(c));
+}
+
+bool collection_next_dirty(const struct collection *c, uint64_t from, uint64_t *first,
+                           uint64_t *count)
+{
+    if (!dirty_next(&c->dirty, from, rows_of(c), first, count)) return false;
+    uint64_t segment_end = ((*first >> c->segment_shift) + 1) << c->segment_shift;
+    if (*count > segment_end - *first) *count = segment_end - *first;
+    return true;
+}
+
+void collection_clean(struct collection *c, uint64_t first, uint64_t count)
+{
+    dirty_clean(&c->dirty, first, count);
+}
+
+void collection_soil(struct collection *c)
+{
+    dirty_forget(&c->dirty);
+}
+
+uint64_t collection_dirty_bytes(const struct collection *c)
+{
+    return dirty_rows(&c->dirty, rows_of(c)) * row_bytes(c);
+}
+
 /* ---- delete ---- */
 
 static void delete_row(struct collection *c, uint32_t row, uint32_t last)
@@ -263,6 +306,7 @@ static void delete_row(struct collection *c, uint32_t row, uint32_t last)
     memcpy(row_at(c, row), row_at(c, last), row_bytes(c));
     c->norms[row] = c->norms[last];
     c->ids[row] = c->ids[last];
+    dirty_mark(&c->dirty, row, 1);
 }
 
 void collection_delete(struct collection *c, const uint64_t *ids, uint64_t n, uint64_t *deleted,

@@ -67,6 +67,28 @@ uint32_t collection_find_row(const struct collection *c, uint64_t id);
 uint64_t collection_find_rows(const struct collection *c, const uint64_t *ids, size_t count,
                               uint32_t *rows);
 
+/* ---- a copy elsewhere ---- */
+
+/* Whatever keeps a copy of the rows hangs its own record here; NULL at first. The loop alone. */
+void *collection_replica(const struct collection *c);
+void collection_set_replica(struct collection *c, void *replica);
+
+/* Rows changed since they were last said to be clean; all, at first. These are the loop's, while a
+ * reader holds the turnstile. */
+
+/* From now on changes are told apart. False: no memory; every row counts as dirty. */
+bool collection_track(struct collection *c);
+/* The first run of dirty rows at or after `from` (0, or the end of another run), within one
+ * segment. False: there is none. */
+bool collection_next_dirty(const struct collection *c, uint64_t from, uint64_t *first,
+                           uint64_t *count);
+/* Such a run is clean now. */
+void collection_clean(struct collection *c, uint64_t first, uint64_t count);
+/* Every row is dirty, and changes are not told apart any more. */
+void collection_soil(struct collection *c);
+/* Of dirty rows, padded. */
+uint64_t collection_dirty_bytes(const struct collection *c);
+
 /* ---- writer ---- */
 
 struct upsert_counts {

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "daemon/store/collection.h"
+#include "daemon/store/dirty.h"
 #include "daemon/store/id_index.h"
 
 #define HASH_NONFATAL_OOM 1
@@ -39,6 +40,9 @@ struct collection {
     uint64_t id_capacity, norm_capacity;
     uint64_t id_bound; /* no id here is larger */
     struct id_index index;
+
+    struct dirty dirty; /* rows that the replica has not been told */
+    void *replica;
 
     UT_hash_handle hh; /* of the space's collections */
 };

@@ -212,11 +212,13 @@ static void publish(struct upsert *u)
             }
             copy_rows(c, u->rows + i * c->dimension, 1, row_at(c, row));
             c->norms[row] = u->norms[i];
+            dirty_mark(&c->dirty, row, 1);
         }
     }
     id_index_insert_many(&c->index, c->ids, (uint32_t)u->base, u->inserted);
     for (uint64_t i = 0; i < u->n; i++)
         if (u->ids[i] > c->id_bound) c->id_bound = u->ids[i];
+    dirty_mark(&c->dirty, u->base, u->inserted);
     collection_publish(c, u->base + u->inserted);
 }
 

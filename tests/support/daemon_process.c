@@ -63,9 +63,15 @@ static void spawn(struct daemon_process *d, const char *const *settings)
     build_path("engram-acceld", path, sizeof path);
     snprintf(socket_setting, sizeof socket_setting, "socket.path=%s", d->socket_path);
     const char *arguments[ARGUMENTS_MAX] = {
-        path, "--set", "memory.max_mib=1024", "--set", socket_setting,
+        path,
+        "--set",
+        "memory.max_mib=1024",
+        "--set",
+        "gpu.devices=none", /* unless asked for */
+        "--set",
+        socket_setting,
     };
-    int count = 5;
+    int count = 7;
     for (int i = 0; settings && settings[i] && count + 3 < ARGUMENTS_MAX; i++) {
         arguments[count++] = "--set";
         arguments[count++] = settings[i];

@@ -113,7 +113,7 @@ static enum status plan(struct job *j)
     return STATUS_OK;
 }
 
-static const struct operation_ops test_operation = {OPERATION_KNN, plan};
+static const struct operation_ops test_operation = {.operation = OPERATION_KNN, .plan = plan};
 
 const struct operation_ops *operation_find(enum operation operation)
 {

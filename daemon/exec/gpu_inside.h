@@ -1,0 +1,114 @@
+/* gpu_inside: what the GPU backend is made of, for gpu.c (jobs and life), gpu_orders.c (orders out,
+ * completions in) and gpu_replicas.c (what lies where, and how fresh).
+ * Owner:  exec/gpu.c.
+ * Thread: the loop.
+ * Errors: none that leave this room. */
+#ifndef ENGRAM_EXEC_GPU_INSIDE_H
+#define ENGRAM_EXEC_GPU_INSIDE_H
+
+#include "daemon/exec/gpu.h"
+#include "daemon/store/collection.h"
+
+/* ---- what there is ---- */
+
+/* A collection's copy on one GPU. number is what orders call this build of it: a build that was
+ * lost or is in doubt is condemned, and the next has another number, so that nothing that was
+ * ordered of the old one can be taken for the new. */
+struct replica {
+    struct collection *collection; /* NULL: gone; only the order to forget is missing */
+    uint32_t space;
+    struct card *card;
+    uint64_t number;   /* 0: there is no build */
+    bool condemned;    /* to be forgotten before the next build */
+    uint64_t version;  /* the collection's, once all that is out is done; 0: incomplete */
+    uint64_t bytes;    /* of VRAM, as planned */
+    enum reason lost;  /* why the last build was */
+    uint64_t retry_ns; /* no new build before */
+    struct replica *next, *previous;
+};
+
+/* An order that is out. */
+struct slot {
+    enum order_kind kind; /* 0: free */
+    uint32_t generation;
+    uint32_t next_free;
+    struct job *job;         /* NULL: FORGET */
+    struct replica *replica; /* of an UPLOAD */
+    uint64_t number;         /* of its build */
+    uint64_t limit_ns;       /* past it the process counts as hung */
+};
+
+/* One GPU. */
+struct card {
+    struct gpu *gpu;
+    struct gpu_process *process;
+    uint32_t number;
+    char which[32];
+    bool asleep; /* its completions ring the eventfd */
+    bool mad;    /* it said what makes no sense: nothing it says counts any more */
+    bool gone;   /* on_gone came, since the last start or at the stop */
+    struct slot *slots;
+    uint32_t free_slot, out;
+    uint64_t work_until_ns; /* when all that is out should be done, by a generous estimate */
+};
+
+struct gpu {
+    struct backend backend;
+    struct gpu_options options;
+    struct card cards[GPU_MAX];
+    uint32_t card_count;
+    bool all_devices, stopping;
+    uint32_t jobs;
+    struct replica *replicas;
+    uint32_t condemned; /* replicas that wait for room to say so */
+    uint64_t replica_last;
+};
+
+/* ---- gpu.c ---- */
+
+/* The last order for j came back. */
+void gpu_job_back(struct gpu *g, struct job *j);
+
+/* ---- gpu_orders.c ---- */
+
+bool card_init(struct card *card, struct gpu *g, uint32_t number, const char *which);
+void card_finish(struct card *card);
+bool card_is_ready(const struct card *card);
+/* Orders that can be given now. */
+uint32_t card_room(struct card *card);
+/* Gives an order; there must be room. j and r as in struct slot; ns: what it should take. */
+void card_order(struct card *card, const struct order *order, struct job *j, struct replica *r,
+                uint64_t ns);
+/* Takes completions of a process that is ready, or was until now. True: there were some. */
+bool card_take(struct card *card);
+/* The process is gone: all that was out comes back. */
+void card_lose(struct card *card);
+/* Kills the process if an order is past its limit. */
+void card_check(struct card *card, uint64_t now_ns);
+
+/* ---- gpu_replicas.c ---- */
+
+static inline struct replica *replica_of(const struct collection *c)
+{
+    return collection_replica(c);
+}
+
+/* Whether that build is still what the collection's replica is. */
+bool replica_is(const struct replica *r, uint64_t number);
+bool replica_is_current(const struct replica *r);
+
+/* Gives the orders that bring j's collection up to date, up to about bytes_max; leaves room for
+ * `spare` more. NONE: done (all of it only if replica_is_current now); else why not, and none was
+ * given. */
+enum reason replica_upload(struct gpu *g, struct job *j, uint64_t bytes_max, uint32_t spare);
+
+/* The build is lost or in doubt; nothing again before delay_ns have passed. */
+void replica_lose(struct gpu *g, struct replica *r, enum reason why, uint64_t delay_ns);
+void replica_evicted(struct gpu *g, struct card *card, uint64_t number);
+/* Every build on the card. */
+void replicas_lose_card(struct gpu *g, struct card *card);
+/* Says what could not be said before. */
+void replicas_flush(struct gpu *g);
+void replicas_finish(struct gpu *g);
+
+#endif

@@ -1,0 +1,170 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/config.h"
+#include "daemon/base/fault.h"
+#include "daemon/exec/gpu_inside.h"
+
+/* A token is a slot's number and how often the slot was used: one that is out is never another's,
+ * and one that is not out is nobody's. */
+enum { NO_SLOT = UINT32_MAX, TOKEN_SHIFT = 16 };
+_Static_assert(SHARE_ORDERS <= 1 << TOKEN_SHIFT, "a slot fits its token");
+
+/* After a build was lost: an upload that failed, a replica that made room for others. */
+#define FAILED_RETRY_NS UINT64_C(1000000000)
+
+bool card_init(struct card *card, struct gpu *g, uint32_t number, const char *which)
+{
+    *card = (struct card){.gpu = g, .number = number, .gone = true};
+    card->slots = fault_here("gpu: slots") ? NULL : calloc(SHARE_ORDERS, sizeof *card->slots);
+    if (!card->slots) return false;
+    strncpy(card->which, which, sizeof card->which - 1);
+    for (uint32_t i = 0; i < SHARE_ORDERS; i++)
+        card->slots[i].next_free = i + 1 < SHARE_ORDERS ? i + 1 : NO_SLOT;
+    return true;
+}
+
+void card_finish(struct card *card)
+{
+    free(card->slots);
+    card->slots = NULL;
+}
+
+bool card_is_ready(const struct card *card)
+{
+    return gpu_process_state(card->process) == GPU_READY;
+}
+
+/* ---------------------------------------------------------------- out */
+
+uint32_t card_room(struct card *card)
+{
+    if (!card_is_ready(card)) return 0;
+    uint32_t room = ring_room(gpu_process_orders(card->process)), free = SHARE_ORDERS - card->out;
+    return room < free ? room : free;
+}
+
+static uint64_t limit_of(struct card *card, uint64_t ns)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (card->work_until_ns < now_ns || !card->out) card->work_until_ns = now_ns;
+    card->work_until_ns += ns;
+    return card->work_until_ns + card->gpu->options.config->gpu_job_ms * UINT64_C(1000000);
+}
+
+void card_order(struct card *card, const struct order *order, struct job *j, struct replica *r,
+                uint64_t ns)
+{
+    struct ring *ring = gpu_process_orders(card->process);
+    struct order *at = ring_reserve(ring);
+    uint32_t number = card->free_slot;
+    struct slot *slot = &card->slots[number];
+    uint64_t limit_ns = limit_of(card, ns);
+    card->free_slot = slot->next_free;
+    card->out++;
+    slot->kind = (enum order_kind)order->kind;
+    slot->generation++;
+    slot->job = j;
+    slot->replica = r;
+    slot->number = order->replica;
+    slot->limit_ns = limit_ns;
+    *at = *order;
+    at->token = (uint64_t)slot->generation << TOKEN_SHIFT | number;
+    if (j) j->gpu.orders_out++;
+    ring_publish(ring);
+}
+
+/* ---------------------------------------------------------------- back */
+
+static struct slot *slot_of(struct card *card, uint64_t token)
+{
+    uint64_t number = token & ((UINT64_C(1) << TOKEN_SHIFT) - 1);
+    if (number >= SHARE_ORDERS) return NULL;
+    struct slot *slot = &card->slots[number];
+    return slot->kind && slot->generation == token >> TOKEN_SHIFT ? slot : NULL;
+}
+
+/* Times that another process says are believed only between ours. */
+static uint64_t between(uint64_t ns, uint64_t from_ns, uint64_t to_ns)
+{
+    return ns < from_ns ? from_ns : ns > to_ns ? to_ns : ns;
+}
+
+static void note_run(struct job *j, const struct completion *c)
+{
+    uint64_t now_ns = clock_now_ns();
+    j->gpu.result = (enum order_result)c->result;
+    j->gpu.number = c->number;
+    j->started_ns = between(c->started_ns, j->received_ns, now_ns);
+    j->finished_ns = between(c->finished_ns, j->started_ns, now_ns);
+    j->copy_ns = between(c->copy_ns, 0, j->finished_ns - j->started_ns);
+}
+
+static void slot_done(struct card *card, struct slot *slot, const struct completion *c)
+{
+    struct gpu *g = card->gpu;
+    struct slot was = *slot;
+    slot->kind = 0;
+    slot->job = NULL;
+    slot->replica = NULL;
+    slot->next_free = card->free_slot;
+    card->free_slot = (uint32_t)(slot - card->slots);
+    card->out--;
+    if (was.kind == ORDER_UPLOAD && c->result != RESULT_OK && replica_is(was.replica, was.number))
+        replica_lose(g, was.replica,
+                     c->result == RESULT_NO_MEMORY ? REASON_VRAM_PRESSURE
+                                                   : REASON_FALLBACK_AFTER_ERROR,
+                     FAILED_RETRY_NS);
+    if (was.kind == ORDER_RUN) note_run(was.job, c);
+    if (was.job && --was.job->gpu.orders_out == 0) gpu_job_back(g, was.job);
+}
+
+/* False: this process is mad. */
+static bool take_one(struct card *card, const struct completion *c)
+{
+    if (c->kind == COMPLETION_EVICTED) {
+        replica_evicted(card->gpu, card, c->replica);
+        return true;
+    }
+    struct slot *slot = slot_of(card, c->token);
+    if (c->kind != COMPLETION_DONE || !slot || c->result > RESULT_REFUSED) return false;
+    slot_done(card, slot, c);
+    return true;
+}
+
+bool card_take(struct card *card)
+{
+    if (card->mad) return false;
+    struct ring *ring = gpu_process_completions(card->process);
+    const struct completion *at;
+    bool came = false, sane = true;
+    while (sane && (at = ring_peek(ring))) {
+        struct completion c = *at; /* what is checked is what is used */
+        ring_release(ring);
+        sane = take_one(card, &c);
+        came = true;
+    }
+    card->mad = !sane || ring_broken(ring);
+    if (card->mad) gpu_process_kill(card->process, "it answered what nobody asked");
+    return came;
+}
+
+void card_lose(struct card *card)
+{
+    struct completion lost = {.kind = COMPLETION_DONE, .result = RESULT_ERROR};
+    card->asleep = false;
+    card->work_until_ns = 0;
+    replicas_lose_card(card->gpu, card);
+    for (uint32_t i = 0; card->out && i < SHARE_ORDERS; i++)
+        if (card->slots[i].kind) slot_done(card, &card->slots[i], &lost);
+}
+
+void card_check(struct card *card, uint64_t now_ns)
+{
+    for (uint32_t i = 0; card->out && i < SHARE_ORDERS; i++)
+        if (card->slots[i].kind && now_ns > card->slots[i].limit_ns) {
+            gpu_process_kill(card->process, "a request took longer than it can (gpu.job_ms)");
+            return;
+        }
+}

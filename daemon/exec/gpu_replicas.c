@@ -1,0 +1,318 @@
+#include <stdlib.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fault.h"
+#include "daemon/exec/gpu_inside.h"
+#include "daemon/store/space.h"
+
+/* So little a job uploads on its way; a card that is too small is asked again after TOO_LARGE_NS,
+ * and what was evicted comes back after EVICTED_NS at the soonest, so that two collections do not
+ * chase each other out. */
+#define ON_THE_WAY_BYTES (UINT64_C(4) << 20)
+#define TOO_LARGE_NS     UINT64_C(1000000000)
+#define EVICTED_NS       UINT64_C(500000000)
+
+/* ---------------------------------------------------------------- what there is */
+
+bool replica_is(const struct replica *r, uint64_t number)
+{
+    return r && number && r->number == number && !r->condemned;
+}
+
+static bool has_build(const struct replica *r)
+{
+    return r && r->number && !r->condemned;
+}
+
+bool replica_is_current(const struct replica *r)
+{
+    return has_build(r) && r->version && r->version == collection_version(r->collection);
+}
+
+bool gpu_replica_ready(const struct backend *b, const struct collection *c)
+{
+    const struct replica *r = replica_of(c);
+    if (!has_build(r) || !card_is_ready(r->card)) return false;
+    return replica_is_current(r) || collection_dirty_bytes(c) <= ON_THE_WAY_BYTES;
+}
+
+bool gpu_replica_refused(const struct backend *b, const struct collection *c)
+{
+    const struct replica *r = replica_of(c);
+    return r && !has_build(r) && r->lost == REASON_VRAM_PRESSURE && clock_now_ns() < r->retry_ns;
+}
+
+bool gpu_wants_upload(const struct backend *b, const struct collection *c)
+{
+    const struct gpu *g = (const struct gpu *)b;
+    const struct replica *r = replica_of(c);
+    if (g->stopping || gpu_state(b) != GPU_READY || !collection_rows(c)) return false;
+    if (!r) return true;
+    return has_build(r) ? !replica_is_current(r) : clock_now_ns() >= r->retry_ns;
+}
+
+struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct collection *c)
+{
+    const struct replica *r = replica_of(c);
+    if (!has_build(r)) return (struct gpu_replica_info){0};
+    return (struct gpu_replica_info){r->bytes, r->version};
+}
+
+/* ---------------------------------------------------------------- losing */
+
+static void list_remove(struct gpu *g, struct replica *r)
+{
+    if (r->previous)
+        r->previous->next = r->next;
+    else
+        g->replicas = r->next;
+    if (r->next) r->next->previous = r->previous;
+}
+
+static void drop_build(struct gpu *g, struct replica *r)
+{
+    if (r->condemned) g->condemned--;
+    r->condemned = false;
+    r->number = r->version = r->bytes = 0;
+    r->card = NULL;
+    if (r->collection) return;
+    list_remove(g, r);
+    free(r);
+}
+
+/* Tells the process to forget the condemned build. False: there is no room for that now. May free
+ * a replica whose collection is gone. */
+static bool flush(struct gpu *g, struct replica *r)
+{
+    if (card_is_ready(r->card)) {
+        if (!card_room(r->card)) return false;
+        struct order order = {.kind = ORDER_FORGET, .space = r->space, .replica = r->number};
+        card_order(r->card, &order, NULL, NULL, 0);
+    }
+    drop_build(g, r);
+    return true;
+}
+
+static void condemn(struct gpu *g, struct replica *r)
+{
+    if (!r->number || r->condemned) return;
+    r->condemned = true;
+    g->condemned++;
+    flush(g, r);
+}
+
+void replica_lose(struct gpu *g, struct replica *r, enum reason why, uint64_t delay_ns)
+{
+    r->lost = why;
+    r->retry_ns = clock_now_ns() + delay_ns;
+    condemn(g, r);
+}
+
+void replica_evicted(struct gpu *g, struct card *card, uint64_t number)
+{
+    for (struct replica *r = g->replicas; r; r = r->next)
+        if (r->card == card && replica_is(r, number)) {
+            replica_lose(g, r, REASON_VRAM_PRESSURE, EVICTED_NS);
+            return;
+        }
+}
+
+void replicas_lose_card(struct gpu *g, struct card *card)
+{
+    for (struct replica *r = g->replicas, *next; r; r = next) {
+        next = r->next;
+        if (r->card != card) continue;
+        r->lost = REASON_FALLBACK_AFTER_ERROR;
+        r->retry_ns = 0;
+        drop_build(g, r);
+    }
+}
+
+void replicas_flush(struct gpu *g)
+{
+    for (struct replica *r = g->replicas, *next; r && g->condemned; r = next) {
+        next = r->next;
+        if (r->condemned) flush(g, r);
+    }
+}
+
+void gpu_forget(struct backend *b, struct collection *c)
+{
+    struct gpu *g = (struct gpu *)b;
+    struct replica *r = replica_of(c);
+    if (!r) return;
+    collection_set_replica(c, NULL);
+    r->collection = NULL;
+    if (!r->number)
+        drop_build(g, r);
+    else
+        condemn(g, r);
+}
+
+void replicas_finish(struct gpu *g)
+{
+    while (g->replicas) {
+        struct replica *r = g->replicas;
+        g->replicas = r->next;
+        if (r->collection) collection_set_replica(r->collection, NULL);
+        free(r);
+    }
+}
+
+/* ---------------------------------------------------------------- building */
+
+static uint64_t vram_bytes(const struct collection *c)
+{
+    uint64_t row_bytes = vector_stride(collection_dimension(c)) * sizeof(float);
+    return collection_rows(c) * (row_bytes + sizeof(uint64_t) + sizeof(float));
+}
+
+static uint64_t planned_bytes(const struct gpu *g, const struct card *card)
+{
+    uint64_t bytes = 0;
+    for (const struct replica *r = g->replicas; r; r = r->next)
+        if (r->card == card) bytes += r->bytes;
+    return bytes;
+}
+
+/* The one with most room, if the collection fits there at all: others' replicas may make way. */
+static struct card *choose_card(struct gpu *g, uint64_t bytes)
+{
+    struct card *best = NULL;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < g->card_count; i++) {
+        struct card *card = &g->cards[i];
+        if (!card_is_ready(card)) continue;
+        uint64_t budget = gpu_process_share(card->process)->device.budget_bytes;
+        uint64_t planned = planned_bytes(g, card);
+        uint64_t left = planned < budget ? budget - planned : 0;
+        if (bytes > budget || (best && left <= most)) continue;
+        best = card;
+        most = left;
+    }
+    return best;
+}
+
+static struct replica *replica_take(struct gpu *g, struct collection *c)
+{
+    struct replica *r = replica_of(c);
+    if (r) return r;
+    r = fault_here("gpu: replica") ? NULL : calloc(1, sizeof *r);
+    if (!r) return NULL;
+    r->collection = c;
+    r->space = collection_space(c)->number;
+    r->next = g->replicas;
+    if (r->next) r->next->previous = r;
+    g->replicas = r;
+    collection_set_replica(c, r);
+    return r;
+}
+
+/* Makes a build that has nothing yet. NONE, or why not. */
+static enum reason begin_build(struct gpu *g, struct replica *r)
+{
+    if (r->condemned && !flush(g, r)) return REASON_QUEUE_FULL;
+    if (r->number) return REASON_NONE;
+    if (clock_now_ns() < r->retry_ns) return r->lost;
+    if (gpu_state(&g->backend) != GPU_READY) return REASON_GPU_DOWN;
+    struct card *card = choose_card(g, vram_bytes(r->collection));
+    if (!card) {
+        replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
+        return REASON_VRAM_PRESSURE;
+    }
+    r->card = card;
+    r->number = ++g->replica_last;
+    r->version = 0;
+    collection_soil(r->collection);
+    return REASON_NONE;
+}
+
+/* What one call gives: how many orders and rows. */
+struct piece {
+    uint32_t orders;
+    uint64_t rows;
+    bool last; /* nothing is left then */
+};
+
+static struct piece measure(const struct collection *c, uint64_t bytes_max, uint32_t orders_max)
+{
+    struct piece p = {.last = true};
+    uint64_t row_bytes = vector_stride(collection_dimension(c)) * sizeof(float), first, count;
+    for (uint64_t from = 0; collection_next_dirty(c, from, &first, &count); from = first + count) {
+        if (p.orders && (p.orders == orders_max || (p.rows + count) * row_bytes > bytes_max)) {
+            p.last = false;
+            break;
+        }
+        p.orders++;
+        p.rows += count;
+    }
+    return p;
+}
+
+static void order_rows(struct gpu *g, struct job *j, struct replica *r, struct order_upload up,
+                       uint64_t version)
+{
+    struct order order = {
+        .kind = ORDER_UPLOAD,
+        .space = r->space,
+        .replica = r->number,
+        .version = version,
+        .upload = up,
+    };
+    /* 1 GB/s, and a millisecond for its memory. */
+    uint64_t ns = up.count * vector_stride(up.dimension) * sizeof(float) + 1000000;
+    card_order(r->card, &order, j, r, ns);
+}
+
+/* Ids lie in this process's own memory: those of the whole piece travel in one block. */
+static void give_piece(struct gpu *g, struct job *j, struct replica *r, const struct piece *p)
+{
+    struct collection *c = r->collection;
+    uint64_t *staging = j->gpu.staging.data, first, count, from = 0;
+    struct order_upload up = {
+        .dimension = collection_dimension(c),
+        .row_count = collection_rows(c),
+        .rows = PLACE_NONE,
+        .ids = PLACE_NONE,
+    };
+    uint64_t version = p->last ? collection_version(c) : 0;
+    r->version = version;
+    r->bytes = vram_bytes(c);
+    if (!p->orders) order_rows(g, j, r, up, version);
+    for (uint32_t i = 0; i < p->orders; i++, from = first + count) {
+        if (!collection_next_dirty(c, from, &first, &count)) return;
+        const uint64_t *ids;
+        struct row_block block = collection_block(c, first, (size_t)count, &ids);
+        for (uint64_t k = 0; k < count; k++)
+            staging[k] = ids[k];
+        up.first = first;
+        up.count = count;
+        up.rows = heap_place(g->options.heap, block.rows);
+        up.ids = heap_place(g->options.heap, staging);
+        staging += count;
+        collection_clean(c, first, count);
+        order_rows(g, j, r, up, i + 1 < p->orders ? 0 : version);
+    }
+}
+
+enum reason replica_upload(struct gpu *g, struct job *j, uint64_t bytes_max, uint32_t spare)
+{
+    struct collection *c = j->collection;
+    struct replica *r = replica_take(g, c);
+    if (!r || !collection_rows(c)) return REASON_QUEUE_FULL;
+    enum reason why = begin_build(g, r);
+    if (why) return why;
+    j->gpu.replica = r->number;
+    j->gpu.device = r->card->number;
+    if (!card_is_ready(r->card)) return REASON_GPU_DOWN;
+    uint32_t room = card_room(r->card);
+    if (room < spare + 1) return REASON_QUEUE_FULL;
+    if (replica_is_current(r)) return REASON_NONE;
+    if (!collection_track(c)) return REASON_QUEUE_FULL;
+    struct piece p = measure(c, bytes_max, room - spare);
+    if (!p.last && bytes_max == UINT64_MAX) return REASON_QUEUE_FULL;
+    if (p.rows && heap_take(g->options.heap, p.rows * sizeof(uint64_t), r->space, &j->gpu.staging))
+        return REASON_QUEUE_FULL;
+    give_piece(g, j, r, &p);
+    return REASON_NONE;
+}
