@@ -143,6 +143,18 @@ __device__ __forceinline__ uint32_t sink_key(float score, bool lower_is_better)
     return lower_is_better ? rising : ~rising;
 }
 
+__device__ __forceinline__ bool entry_before(const struct topk_entry &a, const struct topk_entry &b)
+{
+    return a.key != b.key ? a.key < b.key : a.id < b.id;
+}
+
+/* Worse than any: no score has that key. */
+__device__ __forceinline__ struct topk_entry entry_worst(void)
+{
+    struct topk_entry worst = {~0ull, ~0u, 0.0f};
+    return worst;
+}
+
 /* bound_key is that of bounds[query], read by the caller early enough to be there. */
 __device__ __forceinline__ void sink_offer(const struct candidate_sink *sink, uint64_t query,
                                            uint64_t row, float score, bool lower_is_better,
