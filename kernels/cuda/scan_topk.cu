@@ -2,11 +2,11 @@
  * shared memory, every block leaves the best of its warps in scratch, and the last block to finish
  * leaves the best of the blocks.
  *
- * Which block is last is not counted, because nobody has zeroed a counter: each block writes this
- * launch's mark, a number that memory does not hold by chance, into a place of its own and then
- * looks at all places. Store, fence, look: of any two blocks one sees the other's mark, so one
- * block at least sees all. If two do, both write the same results. Marks are undone at the end, so
- * that a launch replayed from a graph finds none. */
+ * The blocks count themselves on a ticket in scratch that nobody has zeroed: its upper bits must
+ * be this launch's mark, a number that memory does not hold by chance. Each block, before it scans,
+ * exchanges a ticket without the mark for one that counts 0; the first to do so wins, and to the
+ * others it has the mark then. The last block undoes the mark, so that a launch replayed from a
+ * graph starts again. */
 #include "kernels/cuda/launch.cuh"
 
 #include <unistd.h>
@@ -19,7 +19,8 @@ enum {
     SCAN_TOPK_FEW = 16, /* k for which fewer buckets do */
     SCAN_TOPK_FEW_BUCKETS = 64,
     SCAN_TOPK_BLOCKS = 384, /* at most; two for each multiprocessor of any card so far */
-    SCAN_TOPK_ALIGN = 256
+    SCAN_TOPK_ALIGN = 256, /* bytes from the ticket to the lists */
+    SCAN_TOPK_COUNT_BITS = 10
 };
 
 struct scan_topk_job {
@@ -31,8 +32,8 @@ struct scan_topk_job {
     uint64_t first_id;
     const uint64_t *allowed;
     uint64_t count;
-    uint64_t mark;
-    uint64_t *marks;          /* one for each block */
+    unsigned long long mark; /* the count's bits are 0 */
+    unsigned long long *ticket;
     struct topk_entry *lists; /* `kept` for each block */
     uint64_t *out_ids;
     float *out_scores;
@@ -55,6 +56,7 @@ struct best_shared {
     struct topk_entry best[SCAN_TOPK_K_MAX]; /* out: sorted; entry_worst past the last */
     struct topk_entry bound;
     uint32_t taken;
+    bool is_last;
 };
 
 /* `count` lists of `length` entries, in shared memory or not; entry_worst where there is none. */
@@ -64,19 +66,35 @@ struct best_source {
     uint32_t length;
 };
 
-/* Calls take(entry) for this thread's share. A list's best entries come first, so each list begins
- * at another thread: else a few threads would have all the good ones. */
-template <typename Take>
-__device__ __forceinline__ void best_each(const struct best_source &from, Take take)
+/* Neighbouring threads read a list, a place each; this is how many. */
+__device__ __forceinline__ uint32_t best_width(const struct best_source &from)
 {
     uint32_t width = 1;
     while (width < from.length)
         width *= 2;
+    return width;
+}
+
+/* Calls take(entry) for this thread's share: a place of every `groups`-th list. The best of a list
+ * come first, so the place changes: else a few threads would have all the good ones. */
+template <typename Take>
+__device__ __forceinline__ void best_each(const struct best_source &from, uint32_t width, Take take)
+{
+    const int FLIGHT = 4; /* loads before the first use */
     const uint32_t skew = width * 5 / 8 | 1, groups = blockDim.x / width;
-#pragma unroll 4
-    for (uint32_t list = threadIdx.x / width; list < from.count; list += groups) {
-        uint32_t place = (threadIdx.x + list * skew) & (width - 1);
-        take(place < from.length ? from.lists[list * from.length + place] : entry_worst());
+    uint32_t place = threadIdx.x;
+    for (uint32_t list = threadIdx.x / width; list < from.count; list += FLIGHT * groups) {
+        struct topk_entry entries[FLIGHT];
+#pragma unroll
+        for (int n = 0; n < FLIGHT; n++, place += skew) {
+            uint32_t at = place & (width - 1), its = list + n * groups;
+            entries[n] = entry_worst();
+            if (at < from.length && its < from.count)
+                entries[n] = from.lists[its * from.length + at];
+        }
+#pragma unroll
+        for (int n = 0; n < FLIGHT; n++)
+            take(entries[n]);
     }
 }
 
@@ -88,20 +106,18 @@ __device__ __forceinline__ void keep_better(struct topk_entry *mine, uint32_t ke
     }
 }
 
-/* A bound that lets at least the k best pass and few others: the k-th best of the best of each of
- * many buckets. entry_worst where fewer buckets have anything. */
-__device__ __forceinline__ void best_bound(const struct best_source &from, uint32_t k,
+/* Leaves a bound that lets at least the k best pass and few others: the k-th best of the best of
+ * each of many buckets; entry_worst where fewer have anything. own: this thread's best. */
+__device__ __forceinline__ void best_bound(struct topk_entry own, uint32_t k,
                                            struct best_shared *shared)
 {
-    struct topk_entry mine = entry_worst();
-    best_each(from, [&](struct topk_entry e) { keep_better(&mine, e.key, e.id); });
     const uint32_t buckets = k <= SCAN_TOPK_FEW ? SCAN_TOPK_FEW_BUCKETS : SCAN_TOPK_BUCKETS;
     const uint32_t sharing = blockDim.x / buckets; /* neighbouring threads: 1..16 */
     for (uint32_t partner = sharing / 2; partner > 0; partner /= 2) {
-        uint64_t id = __shfl_xor_sync(WARP, mine.id, partner);
-        keep_better(&mine, __shfl_xor_sync(WARP, mine.key, partner), id);
+        uint64_t id = __shfl_xor_sync(WARP, own.id, partner);
+        keep_better(&own, __shfl_xor_sync(WARP, own.key, partner), id);
     }
-    if (threadIdx.x % sharing == 0) shared->minima[threadIdx.x / sharing] = mine;
+    if (threadIdx.x % sharing == 0) shared->minima[threadIdx.x / sharing] = own;
     if (threadIdx.x < k) shared->best[threadIdx.x] = entry_worst();
     if (threadIdx.x == 0) {
         shared->bound = entry_worst();
@@ -109,11 +125,12 @@ __device__ __forceinline__ void best_bound(const struct best_source &from, uint3
     }
     __syncthreads();
     uint32_t before = 0;
+#pragma unroll 8
     for (uint32_t i = threadIdx.x % sharing; i < buckets; i += sharing)
-        before += entry_before(shared->minima[i], mine);
+        before += entry_before(shared->minima[i], own);
     for (uint32_t partner = sharing / 2; partner > 0; partner /= 2)
         before += __shfl_xor_sync(WARP, before, partner);
-    if (threadIdx.x % sharing == 0 && before == k - 1 && mine.key != ~0u) shared->bound = mine;
+    if (threadIdx.x % sharing == 0 && before == k - 1 && own.key != ~0u) shared->bound = own;
     __syncthreads();
 }
 
@@ -121,9 +138,10 @@ __device__ __forceinline__ void best_bound(const struct best_source &from, uint3
 __device__ __noinline__ void best_one_by_one(const struct best_source from, uint32_t k,
                                              struct best_shared *shared)
 {
+    const uint32_t width = best_width(from);
     for (uint32_t n = 0; n < k; n++) {
         struct topk_entry mine = entry_worst(), last = n > 0 ? shared->best[n - 1] : mine;
-        best_each(from, [&](struct topk_entry e) {
+        best_each(from, width, [&](struct topk_entry e) {
             if (n > 0 && !entry_before(last, e)) return;
             if (entry_before(e, mine)) mine = e;
         });
@@ -146,13 +164,20 @@ __device__ __noinline__ void best_one_by_one(const struct best_source from, uint
 __device__ __noinline__ void best_of(const struct best_source from, uint32_t k,
                                      struct best_shared *shared)
 {
-    best_bound(from, k, shared);
-    struct topk_entry bound = shared->bound;
-    best_each(from, [&](struct topk_entry e) {
-        if (e.key == ~0u || entry_before(bound, e)) return;
-        uint32_t at = atomicAdd(&shared->taken, 1u);
-        if (at < SCAN_TOPK_SURVIVORS) shared->survivors[at] = e;
+    const uint32_t width = best_width(from);
+    struct topk_entry own = entry_worst();
+    best_each(from, width, [&](struct topk_entry e) {
+        if (entry_before(e, own)) own = e;
     });
+    best_bound(own, k, shared);
+    struct topk_entry bound = shared->bound;
+    if (own.key != ~0u && !entry_before(bound, own)) {
+        best_each(from, width, [&](struct topk_entry e) {
+            if (e.key == ~0u || entry_before(bound, e)) return;
+            uint32_t at = atomicAdd(&shared->taken, 1u);
+            if (at < SCAN_TOPK_SURVIVORS) shared->survivors[at] = e;
+        });
+    }
     __syncthreads();
     uint32_t taken = shared->taken;
     if (taken > SCAN_TOPK_SURVIVORS) {
@@ -161,6 +186,7 @@ __device__ __noinline__ void best_of(const struct best_source from, uint32_t k,
         for (uint32_t i = threadIdx.x; i < taken; i += blockDim.x) {
             struct topk_entry entry = shared->survivors[i];
             uint32_t place = 0;
+#pragma unroll 8
             for (uint32_t j = 0; j < taken; j++)
                 place += entry_before(shared->survivors[j], entry);
             if (place < k) shared->best[place] = entry;
@@ -226,27 +252,36 @@ __device__ __forceinline__ void scan_into(const struct scan_topk_job &job, struc
     }
 }
 
-/* Leaves the block's best in scratch and says whether all blocks have; for all threads alike. */
-__device__ __forceinline__ bool block_leave(const struct scan_topk_job &job,
-                                            const struct best_shared *shared)
+/* The thread that counts for its block. */
+__device__ __forceinline__ bool is_clerk(void)
 {
-    if (threadIdx.x < job.kept) {
+    return threadIdx.x == blockDim.x - 1;
+}
+
+__device__ __forceinline__ void ticket_prepare(const struct scan_topk_job &job)
+{
+    const unsigned long long count = (1u << SCAN_TOPK_COUNT_BITS) - 1;
+    unsigned long long found = *(volatile unsigned long long *)job.ticket;
+    if ((found & ~count) != job.mark) atomicCAS(job.ticket, found, job.mark);
+}
+
+/* Leaves the block's best in scratch and says, to all threads, whether all blocks have. */
+__device__ __forceinline__ bool block_leave(const struct scan_topk_job &job,
+                                            struct best_shared *shared)
+{
+    if (threadIdx.x < job.kept)
         job.lists[(uint64_t)blockIdx.x * job.kept + threadIdx.x] = shared->best[threadIdx.x];
-        __threadfence();
+    __syncthreads();
+    if (is_clerk()) {
+        __threadfence(); /* the block's entries before its count */
+        shared->is_last = atomicAdd(job.ticket, 1ull) == (job.mark | (gridDim.x - 1));
+        if (shared->is_last) {
+            __threadfence(); /* the counts before the others' entries */
+            *job.ticket = ~job.mark;
+        }
     }
     __syncthreads();
-    volatile uint64_t *marks = job.marks;
-    if (threadIdx.x == 0) {
-        __threadfence();
-        marks[blockIdx.x] = job.mark;
-        __threadfence();
-    }
-    __syncthreads();
-    bool seen = true;
-    for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x)
-        seen = seen && marks[i] == job.mark;
-    __threadfence();
-    return __syncthreads_and(seen) != 0;
+    return shared->is_last;
 }
 
 template <int GROUP, bool EUCLIDEAN, bool COMPENSATED>
@@ -259,6 +294,7 @@ __global__ void __launch_bounds__(SCAN_TOPK_THREADS, 1)
     struct topk_entry *list = warp_lists + threadIdx.x / 32 * job.k;
     for (uint32_t place = lane; place < job.k; place += 32)
         list[place] = entry_worst();
+    if (is_clerk()) ticket_prepare(job);
     __syncwarp();
     scan_into<GROUP, EUCLIDEAN, COMPENSATED>(job, list);
     __syncthreads();
@@ -267,8 +303,6 @@ __global__ void __launch_bounds__(SCAN_TOPK_THREADS, 1)
     best_of(from, job.kept, &shared);
     if (!block_leave(job, &shared)) return;
 
-    for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x)
-        job.marks[i] = ~job.mark;
     from.lists = job.lists;
     from.count = gridDim.x;
     from.length = job.kept;
@@ -305,15 +339,9 @@ static uint64_t fresh_mark(void)
     return z ^ z >> 31;
 }
 
-static uint64_t round_up(uint64_t value, uint64_t to)
-{
-    return (value + to - 1) / to * to;
-}
-
 uint64_t scan_topk_scratch(uint32_t k)
 {
-    return round_up(SCAN_TOPK_BLOCKS * sizeof(uint64_t), SCAN_TOPK_ALIGN) +
-           SCAN_TOPK_BLOCKS * k * sizeof(struct topk_entry);
+    return SCAN_TOPK_ALIGN + (uint64_t)SCAN_TOPK_BLOCKS * k * sizeof(struct topk_entry);
 }
 
 /* Small blocks spread a few rows over all multiprocessors; large ones leave fewer lists. */
@@ -353,17 +381,11 @@ static int scan_topk_enqueue(enum metric metric, const struct cuda_queries *quer
                              const struct cuda_rows *rows, const struct cuda_topk *topk,
                              struct scan_topk_shape shape, cudaStream_t stream)
 {
-    /* With less scratch, fewer blocks. */
-    const uint64_t marks_bytes = round_up(SCAN_TOPK_BLOCKS * sizeof(uint64_t), SCAN_TOPK_ALIGN);
-    const uint64_t a_block = sizeof(uint64_t) + topk->k * sizeof(struct topk_entry);
-    uint64_t lists_at = marks_bytes, blocks = shape.blocks;
+    uint64_t left = topk->scratch_bytes, blocks = shape.blocks;
+    left = left > SCAN_TOPK_ALIGN ? left - SCAN_TOPK_ALIGN : 0;
+    left /= topk->k * sizeof(struct topk_entry);
     if (blocks > SCAN_TOPK_BLOCKS) blocks = SCAN_TOPK_BLOCKS;
-    if (topk->scratch_bytes < marks_bytes + blocks * topk->k * sizeof(struct topk_entry)) {
-        uint64_t left = topk->scratch_bytes > SCAN_TOPK_ALIGN
-                            ? topk->scratch_bytes - SCAN_TOPK_ALIGN : 0;
-        if (left / a_block < blocks) blocks = left / a_block;
-        lists_at = round_up(blocks * sizeof(uint64_t), SCAN_TOPK_ALIGN);
-    }
+    if (blocks > left) blocks = left; /* with less scratch, fewer */
     if (blocks == 0) return cudaErrorInvalidValue;
     shape.blocks = (unsigned)blocks;
 
@@ -376,9 +398,9 @@ static int scan_topk_enqueue(enum metric metric, const struct cuda_queries *quer
     job.first_id = topk->first_id;
     job.allowed = topk->allowed;
     job.count = rows->count;
-    job.mark = fresh_mark();
-    job.marks = (uint64_t *)topk->scratch;
-    job.lists = (struct topk_entry *)((char *)topk->scratch + lists_at);
+    job.mark = fresh_mark() << SCAN_TOPK_COUNT_BITS;
+    job.ticket = (unsigned long long *)topk->scratch;
+    job.lists = (struct topk_entry *)((char *)topk->scratch + SCAN_TOPK_ALIGN);
     job.out_ids = topk->out_ids;
     job.out_scores = topk->out_scores;
     job.out_count = topk->out_counts;
