@@ -14,10 +14,11 @@
 enum {
     SCAN_TOPK_THREADS = 1024,      /* a block, at most */
     SCAN_TOPK_LISTS_BYTES = 32768, /* of shared memory: the warps' lists */
-    SCAN_TOPK_SURVIVORS = 512,
-    SCAN_TOPK_BUCKETS = 256,
+    SCAN_TOPK_SURVIVORS = 512, /* a multiple of 4 */
+    SCAN_TOPK_BUCKETS = 256, /* and the least threads of a block */
+    SCAN_TOPK_BUCKET_BITS = 8,
     SCAN_TOPK_FEW = 16, /* k for which fewer buckets do */
-    SCAN_TOPK_FEW_BUCKETS = 64,
+    SCAN_TOPK_FEW_BUCKET_BITS = 6,
     SCAN_TOPK_BLOCKS = 384, /* at most; two for each multiprocessor of any card so far */
     SCAN_TOPK_ALIGN = 256, /* bytes from the ticket to the lists */
     SCAN_TOPK_COUNT_BITS = 10
@@ -50,12 +51,13 @@ struct scan_topk_shape {
     unsigned group, threads, blocks;
 };
 
-struct best_shared {
+struct __align__(16) best_shared {
     struct topk_entry minima[SCAN_TOPK_BUCKETS];
     struct topk_entry survivors[SCAN_TOPK_SURVIVORS];
     struct topk_entry best[SCAN_TOPK_K_MAX]; /* out: sorted; entry_worst past the last */
     struct topk_entry bound;
     uint32_t taken;
+    uint32_t next_tile;
     bool is_last;
 };
 
@@ -66,31 +68,45 @@ struct best_source {
     uint32_t length;
 };
 
-/* Neighbouring threads read a list, a place each; this is how many. */
-__device__ __forceinline__ uint32_t best_width(const struct best_source &from)
+/* In one load: the type itself asks for no more than 8-byte alignment. */
+__device__ __forceinline__ struct topk_entry entry_read(const struct topk_entry *at)
 {
-    uint32_t width = 1;
-    while (width < from.length)
-        width *= 2;
-    return width;
+    uint4 words = *(const uint4 *)at;
+    struct topk_entry entry;
+    entry.id = words.x | (uint64_t)words.y << 32;
+    entry.key = words.z;
+    entry.score = __uint_as_float(words.w);
+    return entry;
 }
 
-/* Calls take(entry) for this thread's share: a place of every `groups`-th list. The best of a list
- * come first, so the place changes: else a few threads would have all the good ones. */
+__device__ __forceinline__ void entry_write(struct topk_entry *at, const struct topk_entry &entry)
+{
+    *(uint4 *)at = make_uint4((uint32_t)entry.id, (uint32_t)(entry.id >> 32), entry.key,
+                              __float_as_uint(entry.score));
+}
+
+__device__ __forceinline__ uint32_t bits_below(uint32_t value)
+{
+    return 32 - __clz(value - 1); /* the least b with 2^b >= value >= 1 */
+}
+
+/* Calls take(entry) for this thread's share: neighbouring threads read a list, a place each. The
+ * best of a list come first, so the place changes: else a few threads had all the good ones. */
 template <typename Take>
-__device__ __forceinline__ void best_each(const struct best_source &from, uint32_t width, Take take)
+__device__ __forceinline__ void best_each(const struct best_source &from, Take take)
 {
     const int FLIGHT = 4; /* loads before the first use */
-    const uint32_t skew = width * 5 / 8 | 1, groups = blockDim.x / width;
+    const uint32_t bits = bits_below(from.length), width = 1u << bits;
+    const uint32_t skew = (width * 5 / 8) | 1, groups = blockDim.x >> bits;
     uint32_t place = threadIdx.x;
-    for (uint32_t list = threadIdx.x / width; list < from.count; list += FLIGHT * groups) {
+    for (uint32_t list = threadIdx.x >> bits; list < from.count; list += FLIGHT * groups) {
         struct topk_entry entries[FLIGHT];
 #pragma unroll
         for (int n = 0; n < FLIGHT; n++, place += skew) {
             uint32_t at = place & (width - 1), its = list + n * groups;
             entries[n] = entry_worst();
             if (at < from.length && its < from.count)
-                entries[n] = from.lists[its * from.length + at];
+                entries[n] = entry_read(&from.lists[its * from.length + at]);
         }
 #pragma unroll
         for (int n = 0; n < FLIGHT; n++)
@@ -111,37 +127,40 @@ __device__ __forceinline__ void keep_better(struct topk_entry *mine, uint32_t ke
 __device__ __forceinline__ void best_bound(struct topk_entry own, uint32_t k,
                                            struct best_shared *shared)
 {
-    const uint32_t buckets = k <= SCAN_TOPK_FEW ? SCAN_TOPK_FEW_BUCKETS : SCAN_TOPK_BUCKETS;
-    const uint32_t sharing = blockDim.x / buckets; /* neighbouring threads: 1..16 */
+    const uint32_t bits = k <= SCAN_TOPK_FEW ? SCAN_TOPK_FEW_BUCKET_BITS : SCAN_TOPK_BUCKET_BITS;
+    const uint32_t sharing_bits = bits_below(blockDim.x) - bits;
+    const uint32_t sharing = 1u << sharing_bits; /* neighbouring threads: 1..16 */
+    const bool speaks = (threadIdx.x & (sharing - 1)) == 0;
     for (uint32_t partner = sharing / 2; partner > 0; partner /= 2) {
         uint64_t id = __shfl_xor_sync(WARP, own.id, partner);
         keep_better(&own, __shfl_xor_sync(WARP, own.key, partner), id);
     }
-    if (threadIdx.x % sharing == 0) shared->minima[threadIdx.x / sharing] = own;
+    if (speaks) entry_write(&shared->minima[threadIdx.x >> sharing_bits], own);
     if (threadIdx.x < k) shared->best[threadIdx.x] = entry_worst();
     if (threadIdx.x == 0) {
         shared->bound = entry_worst();
         shared->taken = 0;
     }
     __syncthreads();
-    uint32_t before = 0;
-#pragma unroll 8
-    for (uint32_t i = threadIdx.x % sharing; i < buckets; i += sharing)
-        before += entry_before(shared->minima[i], own);
+    uint32_t before = 0, i = threadIdx.x & (sharing - 1);
+    for (uint32_t left = 1u << (bits - sharing_bits); left > 0; left -= 4) { /* 4, 8, .. 256 */
+#pragma unroll
+        for (int n = 0; n < 4; n++, i += sharing)
+            before += entry_before(entry_read(&shared->minima[i]), own);
+    }
     for (uint32_t partner = sharing / 2; partner > 0; partner /= 2)
         before += __shfl_xor_sync(WARP, before, partner);
-    if (threadIdx.x % sharing == 0 && before == k - 1 && own.key != ~0u) shared->bound = own;
+    if (speaks && before == k - 1 && own.key != ~0u) shared->bound = own;
     __syncthreads();
 }
 
 /* One after the other: for lists in an order that lets too many pass the bound. */
-__device__ __noinline__ void best_one_by_one(const struct best_source from, uint32_t k,
-                                             struct best_shared *shared)
+__device__ __forceinline__ void best_one_by_one(const struct best_source &from, uint32_t k,
+                                                struct best_shared *shared)
 {
-    const uint32_t width = best_width(from);
     for (uint32_t n = 0; n < k; n++) {
         struct topk_entry mine = entry_worst(), last = n > 0 ? shared->best[n - 1] : mine;
-        best_each(from, width, [&](struct topk_entry e) {
+        best_each(from, [&](struct topk_entry e) {
             if (n > 0 && !entry_before(last, e)) return;
             if (entry_before(e, mine)) mine = e;
         });
@@ -152,6 +171,7 @@ __device__ __noinline__ void best_one_by_one(const struct best_source from, uint
         }
         if (threadIdx.x % 32 == 0) shared->minima[threadIdx.x / 32] = least;
         __syncthreads();
+#pragma unroll 1
         for (uint32_t i = 0; i < blockDim.x / 32; i++)
             keep_better(&least, shared->minima[i].key, shared->minima[i].id);
         if (least.key == ~0u) return; /* for all threads alike */
@@ -161,21 +181,20 @@ __device__ __noinline__ void best_one_by_one(const struct best_source from, uint
 }
 
 /* The k best of the lists, sorted, into shared->best. All threads of the block. */
-__device__ __noinline__ void best_of(const struct best_source from, uint32_t k,
-                                     struct best_shared *shared)
+__device__ __forceinline__ void best_of(const struct best_source &from, uint32_t k,
+                                        struct best_shared *shared)
 {
-    const uint32_t width = best_width(from);
     struct topk_entry own = entry_worst();
-    best_each(from, width, [&](struct topk_entry e) {
+    best_each(from, [&](struct topk_entry e) {
         if (entry_before(e, own)) own = e;
     });
     best_bound(own, k, shared);
-    struct topk_entry bound = shared->bound;
+    struct topk_entry bound = entry_read(&shared->bound);
     if (own.key != ~0u && !entry_before(bound, own)) {
-        best_each(from, width, [&](struct topk_entry e) {
+        best_each(from, [&](struct topk_entry e) {
             if (e.key == ~0u || entry_before(bound, e)) return;
             uint32_t at = atomicAdd(&shared->taken, 1u);
-            if (at < SCAN_TOPK_SURVIVORS) shared->survivors[at] = e;
+            if (at < SCAN_TOPK_SURVIVORS) entry_write(&shared->survivors[at], e);
         });
     }
     __syncthreads();
@@ -184,12 +203,15 @@ __device__ __noinline__ void best_of(const struct best_source from, uint32_t k,
         best_one_by_one(from, k, shared);
     } else {
         for (uint32_t i = threadIdx.x; i < taken; i += blockDim.x) {
-            struct topk_entry entry = shared->survivors[i];
+            struct topk_entry entry = entry_read(&shared->survivors[i]);
             uint32_t place = 0;
-#pragma unroll 8
-            for (uint32_t j = 0; j < taken; j++)
-                place += entry_before(shared->survivors[j], entry);
-            if (place < k) shared->best[place] = entry;
+            for (uint32_t j = 0; j < taken; j += 4) {
+#pragma unroll
+                for (int n = 0; n < 4; n++)
+                    place += (j + n < taken) &
+                             entry_before(entry_read(&shared->survivors[j + n]), entry);
+            }
+            if (place < k) entry_write(&shared->best[place], entry);
         }
     }
     __syncthreads();
@@ -203,27 +225,33 @@ __device__ __forceinline__ void list_insert(struct topk_entry *list, uint32_t k,
     for (uint32_t first = end;; first -= 32) { /* from the end, which moves first */
         uint32_t place = first + lane;
         struct topk_entry held = entry_worst();
-        if (place < k) held = list[place];
+        if (place < k) held = entry_read(&list[place]);
         bool after = place < k && entry_before(entry, held);
         unsigned moved = __ballot_sync(WARP, after);
         __syncwarp(); /* all have read */
-        if (after && place + 1 < k) list[place + 1] = held;
+        if (after && place + 1 < k) entry_write(&list[place + 1], held);
         /* The first that moves leaves its place; so may the last of the 32 before, next. */
-        if (moved != 0 && lane == (unsigned)__ffs(moved) - 1) list[place] = entry;
+        if (moved != 0 && lane == (unsigned)__ffs(moved) - 1) entry_write(&list[place], entry);
         __syncwarp();
         if (first == 0 || (moved & 1) == 0) return;
     }
 }
 
-/* The block's rows: leaves the warp's best in `list`. */
+/* The block's rows, as its warps come for them: leaves the warp's best in `list`. */
 template <int GROUP, bool EUCLIDEAN, bool COMPENSATED>
-__device__ __forceinline__ void scan_into(const struct scan_topk_job &job, struct topk_entry *list)
+__device__ __forceinline__ void scan_into(const struct scan_topk_job &job, struct topk_entry *list,
+                                          uint32_t *next_tile)
 {
-    const unsigned lane = threadIdx.x % 32, warps = blockDim.x / 32, rows = 32 / GROUP;
-    const uint64_t step = (uint64_t)gridDim.x * warps * rows;
+    const unsigned lane = threadIdx.x % 32, rows = 32 / GROUP;
+    const uint32_t warps = blockDim.x / 32, bits = bits_below(warps);
     uint32_t bound_key = job.limit_key;
-    uint64_t first = ((uint64_t)blockIdx.x * warps + threadIdx.x / 32) * rows;
-    for (; first < job.count; first += step) {
+    for (uint32_t tile = threadIdx.x / 32;;) {
+        /* Tiles lie side by side, as many as the block has warps; then come the next block's. */
+        uint64_t side = (uint64_t)(tile >> bits) * gridDim.x + blockIdx.x;
+        uint64_t first = ((side << bits) + (tile & (warps - 1))) * rows;
+        if (first >= job.count) return;
+        if (lane == 0) tile = atomicAdd(next_tile, 1u);
+        tile = __shfl_sync(WARP, tile, 0);
         uint64_t row = first + lane / GROUP;
         bool open = lane % GROUP == 0 && row < job.count;
         if (row >= job.count) row = job.count - 1; /* a warp's shuffles need all its threads */
@@ -252,6 +280,16 @@ __device__ __forceinline__ void scan_into(const struct scan_topk_job &job, struc
     }
 }
 
+/* What this thread has seen written comes before what those see that see its later writes. */
+__device__ __forceinline__ void fence_device(void)
+{
+#if __CUDA_ARCH__ >= 700
+    asm volatile("fence.acq_rel.gpu;" ::: "memory"); /* __threadfence orders more, and waits longer */
+#else
+    __threadfence();
+#endif
+}
+
 /* The thread that counts for its block. */
 __device__ __forceinline__ bool is_clerk(void)
 {
@@ -270,13 +308,14 @@ __device__ __forceinline__ bool block_leave(const struct scan_topk_job &job,
                                             struct best_shared *shared)
 {
     if (threadIdx.x < job.kept)
-        job.lists[(uint64_t)blockIdx.x * job.kept + threadIdx.x] = shared->best[threadIdx.x];
+        entry_write(&job.lists[(uint64_t)blockIdx.x * job.kept + threadIdx.x],
+                    entry_read(&shared->best[threadIdx.x]));
     __syncthreads();
     if (is_clerk()) {
-        __threadfence(); /* the block's entries before its count */
+        fence_device(); /* the block's entries before its count */
         shared->is_last = atomicAdd(job.ticket, 1ull) == (job.mark | (gridDim.x - 1));
         if (shared->is_last) {
-            __threadfence(); /* the counts before the others' entries */
+            fence_device(); /* the counts before the others' entries */
             *job.ticket = ~job.mark;
         }
     }
@@ -288,25 +327,29 @@ template <int GROUP, bool EUCLIDEAN, bool COMPENSATED>
 __global__ void __launch_bounds__(SCAN_TOPK_THREADS, 1)
     scan_topk_kernel(const struct scan_topk_job job)
 {
-    extern __shared__ struct topk_entry warp_lists[];
+    extern __shared__ __align__(16) struct topk_entry warp_lists[];
     __shared__ struct best_shared shared;
-    const unsigned lane = threadIdx.x % 32;
     struct topk_entry *list = warp_lists + threadIdx.x / 32 * job.k;
-    for (uint32_t place = lane; place < job.k; place += 32)
-        list[place] = entry_worst();
+    for (uint32_t place = threadIdx.x % 32; place < job.k; place += 32)
+        entry_write(&list[place], entry_worst());
     if (is_clerk()) ticket_prepare(job);
-    __syncwarp();
-    scan_into<GROUP, EUCLIDEAN, COMPENSATED>(job, list);
+    if (threadIdx.x == 0) shared.next_tile = blockDim.x / 32; /* after each warp's first */
+    __syncthreads();
+    scan_into<GROUP, EUCLIDEAN, COMPENSATED>(job, list, &shared.next_tile);
     __syncthreads();
 
     struct best_source from = {warp_lists, blockDim.x / 32, job.k};
-    best_of(from, job.kept, &shared);
-    if (!block_leave(job, &shared)) return;
-
-    from.lists = job.lists;
-    from.count = gridDim.x;
-    from.length = job.kept;
-    best_of(from, job.k, &shared);
+    uint32_t k = job.kept;
+#pragma unroll 1 /* the second time its instructions are in the cache */
+    for (bool first = true;; first = false) {
+        best_of(from, k, &shared);
+        if (!first) break;
+        if (!block_leave(job, &shared)) return;
+        from.lists = job.lists;
+        from.count = gridDim.x;
+        from.length = job.kept;
+        k = job.k;
+    }
     if (threadIdx.x >= job.k) return;
     struct topk_entry entry = shared.best[threadIdx.x];
     uint32_t found = threadIdx.x + 1;

@@ -150,7 +150,8 @@ __device__ __forceinline__ uint32_t sink_key(float score, bool lower_is_better)
 
 __device__ __forceinline__ bool entry_before(const struct topk_entry &a, const struct topk_entry &b)
 {
-    return a.key != b.key ? a.key < b.key : a.id < b.id;
+    bool tie = a.key == b.key; /* without a branch: both are read at once */
+    return (a.key < b.key) | (tie & (a.id < b.id));
 }
 
 /* Worse than any: no score has that key. */

@@ -1,6 +1,6 @@
 /* weighted_sum: a column a thread, because each column's sum runs in the rows' order. A block has
- * few columns, so that many multiprocessors share a long list; all its threads copy rows into
- * shared memory, several stages ahead of the threads that sum. */
+ * few columns, so that many multiprocessors share a long list; a warp sums while the others copy rows
+ * into shared memory, several stages ahead. */
 #include "kernels/cuda/launch.cuh"
 
 #include <cuda_pipeline_primitives.h>
@@ -10,10 +10,11 @@ enum {
     WEIGHTED_COPY = 4,     /* columns a copy: 16 bytes */
     WEIGHTED_ROWS = 128,   /* a stage */
     WEIGHTED_STAGES = 5,
-    WEIGHTED_THREADS = 256,
-    WEIGHTED_PASS = WEIGHTED_THREADS / (WEIGHTED_COLUMNS / WEIGHTED_COPY), /* rows copied at once */
+    WEIGHTED_COPIERS = 256, /* threads; and a warp that sums */
+    WEIGHTED_THREADS = WEIGHTED_COPIERS + 32,
+    WEIGHTED_PASS = WEIGHTED_COPIERS / (WEIGHTED_COLUMNS / WEIGHTED_COPY), /* rows copied at once */
     WEIGHTED_PASSES = WEIGHTED_ROWS / WEIGHTED_PASS,
-    WEIGHTED_READ = 16 /* values read before the first is added */
+    WEIGHTED_READ = 16 /* values read while as many are added */
 };
 
 struct weighted_job {
@@ -68,60 +69,94 @@ __device__ __forceinline__ void weighted_copy(const struct weighted_job &job, ui
                                 sizeof(float));
 }
 
+struct weighted_values {
+    float x[WEIGHTED_READ], w[WEIGHTED_READ];
+};
+
+__device__ __forceinline__ void weighted_read(const struct weighted_stage &stage, uint32_t first,
+                                              unsigned column, struct weighted_values *values)
+{
+#pragma unroll
+    for (int n = 0; n < WEIGHTED_READ; n++)
+        values->x[n] = stage.rows[first + n][column];
+#pragma unroll
+    for (int n = 0; n < WEIGHTED_READ; n += 4) {
+        float4 w = *(const float4 *)&stage.weights[first + n];
+        values->w[n] = w.x, values->w[n + 1] = w.y;
+        values->w[n + 2] = w.z, values->w[n + 3] = w.w;
+    }
+}
+
+__device__ __forceinline__ float weighted_add(const struct weighted_values &values, float sum)
+{
+#pragma unroll
+    for (int n = 0; n < WEIGHTED_READ; n++)
+        sum = fmaf(values.w[n], values.x[n], sum);
+    return sum;
+}
+
 __device__ __forceinline__ float weighted_take(const struct weighted_stage &stage, uint64_t rows,
                                                unsigned column, float sum)
 {
-    uint32_t i = 0;
-    if (rows >= WEIGHTED_ROWS) {
-#pragma unroll
-        for (; i < WEIGHTED_ROWS; i += WEIGHTED_READ) {
-            float x[WEIGHTED_READ], w[WEIGHTED_READ];
-#pragma unroll
-            for (int n = 0; n < WEIGHTED_READ; n++) {
-                x[n] = stage.rows[i + n][column];
-                w[n] = stage.weights[i + n];
-            }
-#pragma unroll
-            for (int n = 0; n < WEIGHTED_READ; n++)
-                sum = fmaf(w[n], x[n], sum);
-        }
+    if (rows < WEIGHTED_ROWS) {
+        for (uint32_t i = 0; i < rows; i++)
+            sum = fmaf(stage.weights[i], stage.rows[i][column], sum);
         return sum;
     }
-    for (; i < rows; i++)
-        sum = fmaf(stage.weights[i], stage.rows[i][column], sum);
+    struct weighted_values even, odd;
+    weighted_read(stage, 0, column, &even);
+#pragma unroll
+    for (uint32_t i = 0; i < WEIGHTED_ROWS; i += 2 * WEIGHTED_READ) {
+        weighted_read(stage, i + WEIGHTED_READ, column, &odd);
+        sum = weighted_add(even, sum);
+        if (i + 2 * WEIGHTED_READ < WEIGHTED_ROWS)
+            weighted_read(stage, i + 2 * WEIGHTED_READ, column, &even);
+        sum = weighted_add(odd, sum);
+    }
     return sum;
+}
+
+__device__ __forceinline__ uint32_t stage_after(uint32_t stage)
+{
+    return stage == WEIGHTED_STAGES - 1 ? 0 : stage + 1;
 }
 
 __global__ void __launch_bounds__(WEIGHTED_THREADS)
     weighted_sum_kernel(const struct weighted_job job)
 {
     __shared__ __align__(16) struct weighted_stage stages[WEIGHTED_STAGES];
-    struct weighted_next next;
+    const bool copies = threadIdx.x < WEIGHTED_COPIERS;
+    const unsigned place = threadIdx.x % WEIGHTED_COLUMNS; /* half of the warp sums for nothing */
+    struct weighted_next next = {};
     uint64_t copied = 0; /* rows, whole stages */
-    weighted_look(job, 0, &next);
-    for (int n = 0; n < WEIGHTED_STAGES - 1; n++, copied += WEIGHTED_ROWS) {
+    if (copies) weighted_look(job, 0, &next);
+    for (int n = 0; copies && n < WEIGHTED_STAGES - 1; n++) {
         weighted_copy(job, copied, next, &stages[n]);
-        weighted_look(job, copied + WEIGHTED_ROWS, &next);
-        __pipeline_commit();
-    }
-    float sum = 0.0f;
-    uint32_t stage = 0;
-    for (uint64_t first = 0; first < job.count; first += WEIGHTED_ROWS) {
-        __pipeline_wait_prior(WEIGHTED_STAGES - 2);
-        __syncthreads(); /* all have copied this stage, and summed the one before */
-        uint32_t free = stage == 0 ? WEIGHTED_STAGES - 1 : stage - 1;
-        weighted_copy(job, copied, next, &stages[free]);
         copied += WEIGHTED_ROWS;
         weighted_look(job, copied, &next);
         __pipeline_commit();
-        if (threadIdx.x < WEIGHTED_COLUMNS)
-            sum = weighted_take(stages[stage], job.count - first, threadIdx.x, sum);
-        stage = stage == WEIGHTED_STAGES - 1 ? 0 : stage + 1;
     }
-    uint32_t column = blockIdx.x * WEIGHTED_COLUMNS + threadIdx.x;
-    if (threadIdx.x >= WEIGHTED_COLUMNS || column >= job.dimension) return;
-    if (job.divide) sum = job.count == 0 || job.total == 0.0f ? 0.0f
-                                                              : canonical_divide(sum, job.total);
+    float sum = 0.0f;
+    uint32_t stage = 0, free = WEIGHTED_STAGES - 1;
+    for (uint64_t first = 0; first < job.count; first += WEIGHTED_ROWS) {
+        if (copies) __pipeline_wait_prior(WEIGHTED_STAGES - 2);
+        __syncthreads(); /* this stage is copied, the one before is summed */
+        if (copies) {
+            weighted_copy(job, copied, next, &stages[free]);
+            copied += WEIGHTED_ROWS;
+            weighted_look(job, copied, &next);
+            __pipeline_commit();
+        } else {
+            sum = weighted_take(stages[stage], job.count - first, place, sum);
+        }
+        stage = stage_after(stage);
+        free = stage_after(free);
+    }
+    uint32_t column = blockIdx.x * WEIGHTED_COLUMNS + place;
+    if (copies || threadIdx.x >= WEIGHTED_COPIERS + WEIGHTED_COLUMNS || column >= job.dimension)
+        return;
+    if (job.divide)
+        sum = job.count == 0 || job.total == 0.0f ? 0.0f : canonical_divide(sum, job.total);
     job.out[column] = sum;
 }
 
