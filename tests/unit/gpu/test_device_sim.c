@@ -254,6 +254,7 @@ Test(device_sim, has_ranges_that_grow)
         struct device_range before = range;
         cr_assert_eq(device_sim.range_resize(r.d, &range, 4 * MIB), DEVICE_NO_MEMORY);
         cr_assert_eq(device_sim.range_resize(r.d, &other, 2 * MIB + 1), DEVICE_NO_MEMORY);
+        cr_assert_eq(device_sim.range_resize(r.d, &range, UINT64_MAX - 5), DEVICE_NO_MEMORY);
         cr_assert_eq(memcmp(&before, &range, sizeof range), 0);
         expect_fill(&r, range.base + MIB - 65536, 2);
         cr_assert_eq(free_bytes(&r), 3 * MIB - 2 * 65536);

@@ -1,4 +1,4 @@
-/* The ring against its contract: order, bounds, nonsense from the other side, and no lost wake-up. */
+/* The ring against its contract: order, bounds, nonsense from the other side, no lost wake-up. */
 #include "daemon/heap/ring.h"
 
 #include <criterion/criterion.h>
