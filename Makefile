@@ -369,9 +369,10 @@ $(BUILD)/systemd/%: systemd/%.in $(BUILD)/paths
 ## install: to PREFIX (/usr/local), under DESTDIR; settings to SYSCONFDIR (/etc)
 TO         := $(DESTDIR)$(PREFIX)
 SETTINGS   := $(DESTDIR)$(SYSCONFDIR)/engram-accel
-INSTALLED  := bin/engram-acceld bin/engram-accel-gpu bin/engram-accel include/engram_accel.h lib/libengram_accel.a \
-              lib/libengram_accel.so lib/libengram_accel.so.$(SOVERSION) \
-              lib/libengram_accel.so.$(VERSION) lib/pkgconfig/engram-accel.pc \
+INSTALLED  := bin/engram-acceld bin/engram-accel-gpu bin/engram-accel \
+              include/engram_accel.h lib/libengram_accel.a lib/libengram_accel.so \
+              lib/libengram_accel.so.$(SOVERSION) lib/libengram_accel.so.$(VERSION) \
+              lib/pkgconfig/engram-accel.pc \
               lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
               lib/sysusers.d/engram-accel.conf lib/tmpfiles.d/engram-accel.conf \
               $(foreach page,$(notdir $(MAN)),share/man/man$(subst .,,$(suffix $(page)))/$(page))

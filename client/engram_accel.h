@@ -241,8 +241,8 @@ typedef struct ea_collection_info {
     uint32_t dimension;
     ea_metric metric;
     uint64_t rows, version, row_bytes, index_bytes;
-    uint64_t vram_bytes;   /* of its replicas on GPUs */
-    uint64_t vram_version; /* of the freshest replica; 0: there is none */
+    uint64_t vram_bytes;   /* of its replicas on GPUs; 0: there is none */
+    uint64_t vram_version; /* of the freshest replica; 0: none is whole yet */
 } ea_collection_info;
 
 /* dimension 1..16384. ALREADY_EXISTS. out may be NULL. */

@@ -9,7 +9,7 @@
 #include "daemon/store/collection.h"
 
 _Static_assert((int)GPU_MAX <= (int)WIRE_GPUS_MAX, "every GPU has a place in a reply");
-_Static_assert(STATS_BACKENDS *STATS_REASONS <= WIRE_ROUTES_MAX, "so has every route");
+_Static_assert(4 * (int)REASON_MAX <= (int)WIRE_ROUTES_MAX, "so has every route");
 
 static enum wire_gpu_state state_of(const struct gpu_process *g)
 {
@@ -148,8 +148,8 @@ static void count_jobs(const struct pipeline *p, struct wire_stats *stats)
 static void count_routes(const struct stats *s, struct wire_stats *stats)
 {
     stats->route_count = 0;
-    for (int b = 0; b < STATS_BACKENDS; b++)
-        for (int r = 0; r < STATS_REASONS; r++)
+    for (int b = BACKEND_CPU; b <= BACKEND_BOTH; b++)
+        for (int r = 0; r < REASON_MAX; r++)
             if (s->routes[b][r])
                 stats->routes[stats->route_count++] =
                     (struct wire_route){.backend = b, .reason = r, .requests = s->routes[b][r]};

@@ -25,7 +25,6 @@ static void pipeline_reply(struct pipeline *p, struct job *j)
 {
     job_move(j, JOB_DONE);
     stats_add(&p->stats, j->operation, clock_now_ns() - j->received_ns, j->failure.code);
-    if (j->started_ns) stats_add_route(&p->stats, j->backend, j->reason);
     struct connection *c = net_find(p->net, j->key.connection);
     if (!c) {
         job_give(p, j);

@@ -58,6 +58,13 @@ static void json_collection(struct json *j, const ea_collection_info *c)
     json_end(j);
 }
 
+/* What a replica that is not as new as the rows is. */
+static const char *replica_note(const ea_collection_info *c)
+{
+    if (!c->vram_bytes || c->vram_version == c->version) return "";
+    return c->vram_version ? " (older)" : " (loading)";
+}
+
 static void print_collections(struct cli *cli, const ea_collection_info *list, size_t count)
 {
     static const char *const heads[] = {"name",     ">dim",  "metric",   ">rows", ">vectors",
@@ -72,8 +79,8 @@ static void print_collections(struct cli *cli, const ea_collection_info *list, s
         table_cell(t, "%s", format_count(&a, c->rows));
         table_cell(t, "%s", format_bytes(&a, c->row_bytes));
         table_cell(t, "%s", format_bytes(&a, c->index_bytes));
-        table_cell(t, "%s%s", c->vram_version ? format_bytes(&a, c->vram_bytes) : "-",
-                   c->vram_version && c->vram_version != c->version ? " (older)" : "");
+        table_cell(t, "%s%s", c->vram_bytes ? format_bytes(&a, c->vram_bytes) : "-",
+                   replica_note(c));
         table_cell(t, "%" PRIu64, c->version);
     }
     cli_table_print(t);

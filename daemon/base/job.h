@@ -68,6 +68,7 @@ enum reason {
     REASON_FORCED = 9,
     REASON_FALLBACK_AFTER_ERROR = 10,
     REASON_PROBE = 11,
+    REASON_MAX = 12,
 };
 
 static inline size_t dtype_bytes(enum dtype d)

@@ -19,6 +19,7 @@ struct replica {
     uint32_t space;
     struct card *card;
     uint64_t number;   /* 0: there is no build */
+    bool begun;        /* an upload of this build was ordered: the others go on top of it */
     bool condemned;    /* to be forgotten before the next build */
     uint64_t version;  /* the collection's, once all that is out is done; 0: incomplete */
     uint64_t bytes;    /* of VRAM, as planned */

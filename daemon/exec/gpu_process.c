@@ -243,6 +243,7 @@ static void become_ready(struct gpu_process *p, uint64_t now_ns)
     p->share = s;
     p->life->share_kept = true;
     p->ready = true;
+    p->ready_ns = now_ns;
     p->state = GPU_READY;
     p->beat = atomic_load(&s->heartbeat_ns);
     p->beat_seen_ns = p->checked_ns = now_ns;
@@ -438,6 +439,11 @@ struct ring *gpu_process_orders(struct gpu_process *p)
 struct ring *gpu_process_completions(struct gpu_process *p)
 {
     return p->life && p->ready ? &p->completions : NULL;
+}
+
+uint64_t gpu_process_ready_ns(const struct gpu_process *p)
+{
+    return p->state == GPU_READY ? p->ready_ns : 0;
 }
 
 uint64_t gpu_process_restarts(const struct gpu_process *p)

@@ -40,7 +40,7 @@ struct gpu_process {
     bool lingering;    /* it was said that it is still there though killed */
     uint32_t failures; /* in a row */
     uint64_t starts;
-    uint64_t started_ns, killed_ns, next_start_ns;
+    uint64_t started_ns, ready_ns, killed_ns, next_start_ns;
     uint64_t beat;         /* the heartbeat when it was last seen to change ... */
     uint64_t beat_seen_ns; /* ... which was then */
     uint64_t checked_ns;

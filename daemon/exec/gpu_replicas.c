@@ -223,6 +223,7 @@ static enum reason begin_build(struct gpu *g, struct replica *r)
     r->card = card;
     r->number = ++g->replica_last;
     r->version = 0;
+    r->begun = false;
     collection_soil(r->collection);
     return REASON_NONE;
 }
@@ -259,6 +260,8 @@ static void order_rows(struct gpu *g, struct job *j, struct replica *r, struct o
         .version = version,
         .upload = up,
     };
+    order.upload.fresh = !r->begun;
+    r->begun = true;
     /* 1 GB/s, and a millisecond for its memory. */
     uint64_t ns = up.count * vector_stride(up.dimension) * sizeof(float) + 1000000;
     card_order(r->card, &order, j, r, ns);

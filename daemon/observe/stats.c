@@ -19,10 +19,7 @@ void stats_add(struct stats *s, enum operation operation, uint64_t total_ns, enu
     histogram_add(&o->latency, total_ns);
 }
 
-void stats_add_route(struct stats *s, enum backend_id backend, enum reason reason)
+void stats_route(struct stats *s, enum backend_id backend, enum reason reason)
 {
-    if (backend == BACKEND_NONE || (unsigned)backend >= STATS_BACKENDS ||
-        (unsigned)reason >= STATS_REASONS)
-        return;
-    s->routes[backend][reason]++;
+    s->routes[backend & 3][(unsigned)reason < REASON_MAX ? reason : REASON_NONE]++;
 }

@@ -14,20 +14,18 @@ struct operation_stats {
     struct histogram latency; /* frame complete to reply queued */
 };
 
-enum { STATS_BACKENDS = BACKEND_BOTH + 1, STATS_REASONS = REASON_PROBE + 1 };
-
 struct stats {
     uint64_t requests_total; /* frames, good or bad */
     uint64_t errors_total;   /* error replies */
     uint64_t cancelled_total, deadline_exceeded_total;
     struct operation_stats operations[OPERATION_MAX];
-    uint64_t routes[STATS_BACKENDS][STATS_REASONS]; /* requests that a backend ran */
+    uint64_t routes[4][REASON_MAX]; /* jobs that ran, by backend_id and reason */
 };
 
 void stats_init(struct stats *s);
 /* One answered request. */
 void stats_add(struct stats *s, enum operation operation, uint64_t total_ns, enum status code);
-/* It ran there, for that reason; BACKEND_NONE: it did not run. */
-void stats_add_route(struct stats *s, enum backend_id backend, enum reason reason);
+/* One job that a backend ran to its end. */
+void stats_route(struct stats *s, enum backend_id backend, enum reason reason);
 
 #endif

@@ -21,6 +21,14 @@ int scan_launch(enum metric metric, const struct cuda_queries *query, const stru
 int tile_launch(enum metric metric, const struct cuda_queries *queries,
                 const struct cuda_rows *rows, const struct score_span *span, cudaStream_t stream);
 
+/* One query, k <= SCAN_TOPK_K_MAX: the best in one launch, with any scratch that cuda_topk takes;
+ * with less than scan_topk_scratch on fewer multiprocessors. */
+enum { SCAN_TOPK_K_MAX = 128 };
+int scan_topk_launch(enum metric metric, const struct cuda_queries *query,
+                     const struct cuda_rows *rows, const struct cuda_topk *topk,
+                     cudaStream_t stream);
+uint64_t scan_topk_scratch(uint32_t k);
+
 /* Rows that keep every multiprocessor equally busy: a span of a multiple of them wastes nothing. */
 uint64_t tile_wave_rows(uint32_t dimension, uint64_t query_count);
 

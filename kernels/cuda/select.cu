@@ -19,17 +19,6 @@ struct select_prefix {
     uint32_t bytes;
 };
 
-__device__ __forceinline__ bool entry_before(const struct topk_entry &a, const struct topk_entry &b)
-{
-    return a.key != b.key ? a.key < b.key : a.id < b.id;
-}
-
-__device__ __forceinline__ struct topk_entry entry_worst(void)
-{
-    struct topk_entry worst = {~0ull, ~0u, 0.0f};
-    return worst;
-}
-
 /* Candidate i: what is kept comes first. */
 __device__ __forceinline__ struct topk_entry candidate(const struct select_round &round,
                                                        uint32_t kept, uint32_t i)

@@ -102,27 +102,32 @@ __device__ __forceinline__ float sum_by_8(const float *x, const float *y, uint32
     return COMPENSATED ? canonical_corrected(sum, sum_tree_of_8(c)) : sum;
 }
 
+/* As many steps as there are of FLIGHT at a time: that many loads before the first use. */
+template <int FLIGHT, bool EUCLIDEAN, bool COMPENSATED>
+__device__ __forceinline__ void sum_run_of_32(float *p, float *c, const float *x, const float *y,
+                                              uint32_t *step, uint32_t count)
+{
+    for (; *step + FLIGHT <= count; *step += FLIGHT) {
+        float b[FLIGHT];
+#pragma unroll
+        for (int n = 0; n < FLIGHT; n++)
+            b[n] = __ldg(&y[(*step + n) * 32]);
+#pragma unroll
+        for (int n = 0; n < FLIGHT; n++)
+            sum_take<EUCLIDEAN, COMPENSATED>(p, c, __ldg(&x[(*step + n) * 32]), b[n]);
+    }
+}
+
 template <bool EUCLIDEAN, bool COMPENSATED>
 __device__ __forceinline__ float sum_by_32(const float *x, const float *y, uint32_t stride,
                                            unsigned lane)
 {
-    const int FLIGHT = 12; /* loads before the first use */
     float p = 0.0f, c = 0.0f;
-    const uint32_t count = stride / 32, whole = count / FLIGHT * FLIGHT;
-    for (uint32_t i = 0; i < whole; i += FLIGHT) {
-        float a[FLIGHT], b[FLIGHT];
-#pragma unroll
-        for (int n = 0; n < FLIGHT; n++) {
-            a[n] = __ldg(&x[(i + n) * 32 + lane]);
-            b[n] = __ldg(&y[(i + n) * 32 + lane]);
-        }
-#pragma unroll
-        for (int n = 0; n < FLIGHT; n++)
-            sum_take<EUCLIDEAN, COMPENSATED>(&p, &c, a[n], b[n]);
-    }
-    for (uint32_t i = whole; i < count; i++)
-        sum_take<EUCLIDEAN, COMPENSATED>(&p, &c, __ldg(&x[i * 32 + lane]),
-                                         __ldg(&y[i * 32 + lane]));
+    uint32_t step = 0, count = stride / 32;
+    sum_run_of_32<24, EUCLIDEAN, COMPENSATED>(&p, &c, x + lane, y + lane, &step, count);
+    sum_run_of_32<12, EUCLIDEAN, COMPENSATED>(&p, &c, x + lane, y + lane, &step, count);
+    sum_run_of_32<4, EUCLIDEAN, COMPENSATED>(&p, &c, x + lane, y + lane, &step, count);
+    sum_run_of_32<1, EUCLIDEAN, COMPENSATED>(&p, &c, x + lane, y + lane, &step, count);
     float sum = sum_tree_of_32(p);
     return COMPENSATED ? canonical_corrected(sum, sum_tree_of_32(c)) : sum;
 }
@@ -141,6 +146,19 @@ __device__ __forceinline__ uint32_t sink_key(float score, bool lower_is_better)
     uint32_t bits = __float_as_uint(__fadd_rn(score, 0.0f)); /* -0 + +0 = +0 */
     uint32_t rising = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
     return lower_is_better ? rising : ~rising;
+}
+
+__device__ __forceinline__ bool entry_before(const struct topk_entry &a, const struct topk_entry &b)
+{
+    bool tie = a.key == b.key; /* without a branch: both are read at once */
+    return (a.key < b.key) | (tie & (a.id < b.id));
+}
+
+/* Worse than any: no score has that key. */
+__device__ __forceinline__ struct topk_entry entry_worst(void)
+{
+    struct topk_entry worst = {~0ull, ~0u, 0.0f};
+    return worst;
 }
 
 /* bound_key is that of bounds[query], read by the caller early enough to be there. */

@@ -71,7 +71,9 @@ extern "C" uint64_t cuda_topk_scratch_best(uint64_t query_count, uint32_t k, uin
 {
     uint64_t rows = query_count ? TOPK_LIST_ENTRIES / query_count : 0;
     if (rows < topk_first_rows(k)) rows = topk_first_rows(k);
-    return topk_scratch(query_count, k, least(row_count, rows));
+    uint64_t bytes = topk_scratch(query_count, k, least(row_count, rows));
+    bool is_scan = query_count == 1 && k <= SCAN_TOPK_K_MAX;
+    return is_scan && bytes < scan_topk_scratch(k) ? scan_topk_scratch(k) : bytes;
 }
 
 /* The span after rows_seen rows: as many as the lists hold, in whole waves where it is long. */
@@ -96,6 +98,8 @@ extern "C" int cuda_topk(enum metric metric, const struct cuda_queries *queries,
     char *scratch = (char *)topk->scratch;
     if (topk->k == 0 || topk->k > TOPK_K_MAX || (rows->count > 0 && at.list_rows == 0))
         return cudaErrorInvalidValue;
+    if (count == 1 && topk->k <= SCAN_TOPK_K_MAX)
+        return scan_topk_launch(metric, queries, rows, topk, stream);
 
     struct select_round round = {};
     round.k = topk->k;

@@ -45,6 +45,15 @@ int cuda_gather(enum metric metric, const struct cuda_queries *query, const stru
                 const uint64_t *positions, uint64_t count, float *scores,
                 struct CUstream_st *stream);
 
+/* Many gathers in one launch. Query q against its own list, rows positions[offsets[q]] ..
+ * positions[offsets[q + 1] - 1]: scores[i] is that of row positions[i]. offsets: queries->count + 1,
+ * from 0, never falling (a list may be empty), the last equal to count. positions: count, each
+ * below rows->count and the same row as often as wanted. */
+int cuda_gather_lists(enum metric metric, const struct cuda_queries *queries,
+                      const struct cuda_rows *rows, const uint32_t *positions,
+                      const uint64_t *offsets, uint64_t count, float *scores,
+                      struct CUstream_st *stream);
+
 /* Every query against every row: scores[q * scores_stride + r]. */
 int cuda_tile(enum metric metric, const struct cuda_queries *queries, const struct cuda_rows *rows,
               float *scores, uint64_t scores_stride, struct CUstream_st *stream);
@@ -54,8 +63,15 @@ int cuda_tile(enum metric metric, const struct cuda_queries *queries, const stru
 int cuda_weighted_sum(const struct cuda_rows *rows, const uint64_t *positions, const float *weights,
                       uint64_t count, float *sums, struct CUstream_st *stream);
 
+/* averages[c] = sums[c] / total, one IEEE division; +0 where count or total is 0. total: the sum of
+ * the weights as daemon/exec/op_average.c forms it. */
+int cuda_weighted_average(const struct cuda_rows *rows, const uint64_t *positions,
+                          const float *weights, uint64_t count, float total, float *averages,
+                          struct CUstream_st *stream);
+
 /* The k best rows of each query, ties by rising id: the set and order of kernels/topk.h. Distances
- * stay on chip: only rows that may still be among the best k are written. */
+ * stay on chip: only rows that may still be among the best k are written. One query with k <= 128
+ * takes one launch. Scratch may hold anything; calls that share it must not overlap. */
 struct cuda_topk {
     uint32_t k;          /* 1..TOPK_K_MAX */
     const uint64_t *ids; /* of each row, all different; NULL: first_id + row */

@@ -4,7 +4,7 @@
 #include "tests/gpu/device.h"
 #include "tests/kernels/samples.h"
 
-enum { ROWS = 1000000, DIMENSION = 768, QUERIES = 1024, RUNS_MAX = 101 };
+enum { ROWS = 1000000, DIMENSION = 768, QUERIES = 1024, RUNS_MAX = 101, LISTED = 1000 };
 
 struct bench {
     struct cuda_rows rows;
@@ -15,6 +15,10 @@ struct bench {
     uint64_t *out_ids;
     float *out_scores;
     uint32_t *out_counts;
+    uint32_t *positions;      /* QUERIES x LISTED, anywhere */
+    uint64_t *offsets;        /* LISTED for each query */
+    uint64_t *long_positions; /* the same as positions */
+    float *weights;
     cudaStream_t stream;
     cudaEvent_t start, stop;
     FILE *file;
@@ -24,6 +28,7 @@ struct question {
     uint64_t rows, queries;
     uint32_t k; /* 0: all scores */
     enum metric metric;
+    enum { WHOLE, LISTS, AVERAGE } what; /* LISTS: LISTED rows of each query */
 };
 
 static void ask(struct bench *b, const struct question *q)
@@ -38,7 +43,13 @@ static void ask(struct bench *b, const struct question *q)
                              .out_ids = b->out_ids,
                              .out_scores = b->out_scores,
                              .out_counts = b->out_counts};
-    if (q->rows == 0)
+    if (q->what == LISTS)
+        DEVICE(cuda_gather_lists(q->metric, &queries, &b->rows, b->positions, b->offsets,
+                                 q->queries * LISTED, b->scores, b->stream));
+    else if (q->what == AVERAGE)
+        DEVICE(cuda_weighted_average(&b->rows, b->long_positions, b->weights, q->rows, 3.0f,
+                                     b->scores, b->stream));
+    else if (q->rows == 0)
         DEVICE(cudaMemcpyAsync(b->spare, b->rows.rows, (size_t)ROWS * DIMENSION * sizeof(float),
                                cudaMemcpyDeviceToDevice, b->stream));
     else if (q->k)
@@ -99,15 +110,49 @@ static void verdict(const char *what, double got, double target)
     printf("%-44s %6.3f  target %5.2f  %s\n", what, got, target, got >= target ? "ok" : "MISSED");
 }
 
+static void lists_create(struct bench *b)
+{
+    const size_t count = (size_t)QUERIES * LISTED;
+    uint32_t *positions = malloc(count * sizeof *positions);
+    uint64_t *wide = malloc(count * sizeof *wide), offsets[QUERIES + 1], seed = 5;
+    if (!positions || !wide) abort();
+    for (size_t i = 0; i < count; i++)
+        wide[i] = positions[i] = (uint32_t)(sample_random(&seed) % ROWS);
+    for (size_t q = 0; q <= QUERIES; q++)
+        offsets[q] = q * LISTED;
+    b->positions = device_copy_of(positions, count * sizeof *positions);
+    b->long_positions = device_copy_of(wide, count * sizeof *wide);
+    b->offsets = device_copy_of(offsets, sizeof offsets);
+    b->weights = random_rows(count / DIMENSION + 1, 7);
+    free(positions), free(wide);
+}
+
+static void few_rows(struct bench *b)
+{
+    const enum metric dot = METRIC_DOT;
+    measure(b, "scan_1000_rows", (struct question){1000, 1, 0, dot, WHOLE}, 101);
+    measure(b, "scan_10000_rows", (struct question){10000, 1, 0, dot, WHOLE}, 101);
+    measure(b, "scan_100000_rows", (struct question){100000, 1, 0, dot, WHOLE}, 101);
+    measure(b, "knn_1_1000_rows", (struct question){1000, 1, 10, dot, WHOLE}, 101);
+    measure(b, "knn_1_10000_rows", (struct question){10000, 1, 10, dot, WHOLE}, 101);
+    measure(b, "knn_1_100000_rows", (struct question){100000, 1, 10, dot, WHOLE}, 101);
+    measure(b, "knn_1_100000_rows_k100", (struct question){100000, 1, 100, dot, WHOLE}, 101);
+    measure(b, "lists_16x1000", (struct question){LISTED, 16, 0, dot, LISTS}, 51);
+    measure(b, "lists_1024x1000", (struct question){LISTED, 1024, 0, dot, LISTS}, 31);
+    measure(b, "average_100", (struct question){100, 1, 0, dot, AVERAGE}, 51);
+    measure(b, "average_10000", (struct question){10000, 1, 0, dot, AVERAGE}, 51);
+    measure(b, "average_100000", (struct question){100000, 1, 0, dot, AVERAGE}, 51);
+}
+
 static void compensated(struct bench *b)
 {
     /* The same bytes, read as 500,000 x 1,536. */
     struct cuda_rows rows = b->rows;
     struct cuda_queries queries = b->queries;
     b->rows.dimension = 2 * DIMENSION;
-    measure(b, "scan_500000x1536", (struct question){ROWS / 2, 1, 0, METRIC_DOT}, 51);
-    measure(b, "knn_16_500000x1536", (struct question){ROWS / 2, 16, 10, METRIC_DOT}, 11);
-    measure(b, "knn_128_500000x1536", (struct question){ROWS / 2, 128, 10, METRIC_DOT}, 5);
+    measure(b, "scan_500000x1536", (struct question){ROWS / 2, 1, 0, METRIC_DOT, WHOLE}, 51);
+    measure(b, "knn_16_500000x1536", (struct question){ROWS / 2, 16, 10, METRIC_DOT, WHOLE}, 11);
+    measure(b, "knn_128_500000x1536", (struct question){ROWS / 2, 128, 10, METRIC_DOT, WHOLE}, 5);
     b->rows = rows;
     b->queries = queries;
 }
@@ -138,28 +183,28 @@ int main(int argc, char **argv)
     b.out_counts = device_allocate(QUERIES * sizeof *b.out_counts);
 
     const enum metric dot = METRIC_DOT;
-    float copy = measure(&b, "copy", (struct question){0, 1, 0, dot}, 51);
-    float scan = measure(&b, "scan", (struct question){ROWS, 1, 0, dot}, 101);
-    measure(&b, "scan_cosine", (struct question){ROWS, 1, 0, METRIC_COSINE}, 51);
-    measure(&b, "scan_euclidean", (struct question){ROWS, 1, 0, METRIC_SQUARED_EUCLIDEAN}, 51);
-    float knn = measure(&b, "knn_1", (struct question){ROWS, 1, 10, dot}, 101);
-    measure(&b, "knn_2", (struct question){ROWS, 2, 10, dot}, 51);
-    measure(&b, "knn_8", (struct question){ROWS, 8, 10, dot}, 51);
-    measure(&b, "knn_16", (struct question){ROWS, 16, 10, dot}, 51);
-    measure(&b, "knn_32", (struct question){ROWS, 32, 10, dot}, 31);
-    measure(&b, "knn_128", (struct question){ROWS, 128, 10, dot}, 31);
-    measure(&b, "knn_1024", (struct question){ROWS, 1024, 10, dot}, 11);
-    measure(&b, "knn_1024_cosine", (struct question){ROWS, 1024, 10, METRIC_COSINE}, 5);
-    measure(&b, "knn_1024_euclidean", (struct question){ROWS, 1024, 10, METRIC_SQUARED_EUCLIDEAN},
+    float copy = measure(&b, "copy", (struct question){0, 1, 0, dot, WHOLE}, 51);
+    float scan = measure(&b, "scan", (struct question){ROWS, 1, 0, dot, WHOLE}, 101);
+    measure(&b, "scan_cosine", (struct question){ROWS, 1, 0, METRIC_COSINE, WHOLE}, 51);
+    measure(&b, "scan_euclidean", (struct question){ROWS, 1, 0, METRIC_SQUARED_EUCLIDEAN, WHOLE}, 51);
+    float knn = measure(&b, "knn_1", (struct question){ROWS, 1, 10, dot, WHOLE}, 101);
+    measure(&b, "knn_2", (struct question){ROWS, 2, 10, dot, WHOLE}, 51);
+    measure(&b, "knn_8", (struct question){ROWS, 8, 10, dot, WHOLE}, 51);
+    measure(&b, "knn_16", (struct question){ROWS, 16, 10, dot, WHOLE}, 51);
+    measure(&b, "knn_32", (struct question){ROWS, 32, 10, dot, WHOLE}, 31);
+    measure(&b, "knn_128", (struct question){ROWS, 128, 10, dot, WHOLE}, 31);
+    measure(&b, "knn_1024", (struct question){ROWS, 1024, 10, dot, WHOLE}, 11);
+    measure(&b, "knn_1024_cosine", (struct question){ROWS, 1024, 10, METRIC_COSINE, WHOLE}, 5);
+    measure(&b, "knn_1024_euclidean", (struct question){ROWS, 1024, 10, METRIC_SQUARED_EUCLIDEAN, WHOLE},
             5);
-    measure(&b, "knn_1_k1000", (struct question){ROWS, 1, 1000, dot}, 31);
-    measure(&b, "knn_1_k16384", (struct question){ROWS, 1, 16384, dot}, 31);
-    measure(&b, "knn_128_k1000", (struct question){ROWS, 128, 1000, dot}, 11);
-    measure(&b, "knn_128_k16384", (struct question){ROWS, 128, 16384, dot}, 5);
-    measure(&b, "tile_128", (struct question){ROWS, 128, 0, dot}, 11);
-    measure(&b, "scan_1000_rows", (struct question){1000, 1, 0, dot}, 101);
-    measure(&b, "scan_10000_rows", (struct question){10000, 1, 0, dot}, 101);
-    measure(&b, "knn_1_100000_rows", (struct question){100000, 1, 10, dot}, 101);
+    measure(&b, "knn_1_k1000", (struct question){ROWS, 1, 1000, dot, WHOLE}, 31);
+    measure(&b, "knn_1_k16384", (struct question){ROWS, 1, 16384, dot, WHOLE}, 31);
+    measure(&b, "knn_128_k1000", (struct question){ROWS, 128, 1000, dot, WHOLE}, 11);
+    measure(&b, "knn_128_k16384", (struct question){ROWS, 128, 16384, dot, WHOLE}, 5);
+    measure(&b, "tile_128", (struct question){ROWS, 128, 0, dot, WHOLE}, 11);
+    measure(&b, "knn_1_k100", (struct question){ROWS, 1, 100, dot, WHOLE}, 51);
+    lists_create(&b);
+    few_rows(&b);
     compensated(&b);
 
     double bytes = (double)ROWS * DIMENSION * sizeof(float) / 1e9;

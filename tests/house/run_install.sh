@@ -24,7 +24,7 @@ run_make() {
 run_make install-files
 
 root=$work/root/usr/local
-for file in bin/engram-acceld bin/engram-accel include/engram_accel.h lib/libengram_accel.a \
+for file in bin/engram-acceld bin/engram-accel-gpu bin/engram-accel include/engram_accel.h lib/libengram_accel.a \
     lib/libengram_accel.so lib/libengram_accel.so.0 lib/pkgconfig/engram-accel.pc \
     lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
     lib/sysusers.d/engram-accel.conf lib/tmpfiles.d/engram-accel.conf \
@@ -36,6 +36,13 @@ settings=$work/root/etc/engram-accel/engram-accel.json
 grep -q '^ExecStart=/usr/local/bin/engram-acceld ' \
     "$root/lib/systemd/system/engram-acceld.service"
 grep -q 'limits.drain_ms' "$root/share/man/man8/engram-acceld.8"
+
+# Only the GPU process may know of CUDA; the daemon finds it beside itself.
+if ldd "$root/bin/engram-acceld" "$root/bin/engram-accel" | grep -iE 'cuda|nvidia|cublas|cufft'; then
+    echo "run_install: the daemon or the tool links CUDA"
+    exit 1
+fi
+[ -x "$root/bin/engram-accel-gpu" ] || { echo "run_install: engram-accel-gpu is no program"; exit 1; }
 
 # The library shows the client's names alone.
 if nm -D --defined-only "$root/lib/libengram_accel.so" | grep -vE ' ea_[a-z_]+$'; then

@@ -80,6 +80,7 @@ def without_gpu(t):
     t.run("knn", "v", "--query-id", "7", "-k", "3")
     stats = t.json("stats")[0]
     ran = sum(r["requests"] for r in stats["routes"])
+    check(0 < ran <= sum(o["requests"] for o in stats["operations"]), "each is counted once")
     check(stats["gpus"] == [] and stats["requests_by_backend"] == {"cpu": ran, "gpu": 0, "both": 0},
           "stats --json: all %d requests ran on the CPU: %s" % (ran, stats))
     check(("cpu", "gpu_absent") in [(r["backend"], r["reason"]) for r in stats["routes"]],
