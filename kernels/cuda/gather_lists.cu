@@ -36,11 +36,10 @@ __global__ void __launch_bounds__(SUMS_THREADS, SUMS_BLOCKS)
     uint64_t i = ((uint64_t)blockIdx.x * SUMS_THREADS + threadIdx.x) / GROUP;
     uint64_t at = i < job.count ? i : job.count - 1; /* a warp's shuffles need all its threads */
     uint64_t row = __ldg(&job.positions[at]), query = query_of(job, at);
-    float score = sum_rows<GROUP, EUCLIDEAN, COMPENSATED>(
-        job.queries + query * job.stride, job.rows + row * job.stride, job.stride);
+    float score = sum_rows<GROUP, EUCLIDEAN, COMPENSATED>(job.queries + query * job.stride,
+                                                          job.rows + row * job.stride, job.stride);
     if (i != at || threadIdx.x % GROUP != 0) return;
-    if (job.query_norms)
-        score = canonical_cosine(score, job.query_norms[query], job.norms[row]);
+    if (job.query_norms) score = canonical_cosine(score, job.query_norms[query], job.norms[row]);
     job.scores[i] = score;
 }
 
