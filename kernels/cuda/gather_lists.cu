@@ -38,11 +38,10 @@ __global__ void __launch_bounds__(SUMS_THREADS, SUMS_BLOCKS)
     uint64_t at = i < job.count ? i : job.count - 1; /* a warp's shuffles need all its threads */
     uint64_t query = job.offsets ? query_of(job, at) : at / job.length;
     uint64_t row = __ldg(&job.positions[job.offsets ? at : at % job.length]);
-    float score = sum_rows<GROUP, EUCLIDEAN, COMPENSATED>(
-        job.queries + query * job.stride, job.rows + row * job.stride, job.stride);
+    float score = sum_rows<GROUP, EUCLIDEAN, COMPENSATED>(job.queries + query * job.stride,
+                                                          job.rows + row * job.stride, job.stride);
     if (i != at || threadIdx.x % GROUP != 0) return;
-    if (job.query_norms)
-        score = canonical_cosine(score, job.query_norms[query], job.norms[row]);
+    if (job.query_norms) score = canonical_cosine(score, job.query_norms[query], job.norms[row]);
     job.scores[i] = score;
 }
 

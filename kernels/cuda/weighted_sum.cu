@@ -1,6 +1,6 @@
 /* weighted_sum: a column a thread, because each column's sum runs in the rows' order. A block has
- * few columns, so that many multiprocessors share a long list; a warp sums while the others copy rows
- * into shared memory, several stages ahead. */
+ * few columns, so that many multiprocessors share a long list; one warp sums while the others copy
+ * rows into shared memory, several stages ahead. */
 #include "kernels/cuda/launch.cuh"
 
 #include <cuda_pipeline_primitives.h>
@@ -43,7 +43,8 @@ __device__ __forceinline__ void weighted_look(const struct weighted_job &job, ui
 {
 #pragma unroll
     for (int pass = 0; pass < WEIGHTED_PASSES; pass++) {
-        uint64_t i = first + pass * WEIGHTED_PASS + threadIdx.x / (WEIGHTED_COLUMNS / WEIGHTED_COPY);
+        uint64_t i =
+            first + pass * WEIGHTED_PASS + threadIdx.x / (WEIGHTED_COLUMNS / WEIGHTED_COPY);
         next->row[pass] = i;
         if (job.positions && i < job.count)
             next->row[pass] = __ldg(&job.positions[i]);

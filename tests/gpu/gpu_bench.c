@@ -184,7 +184,8 @@ int main(int argc, char **argv)
     float copy = measure(&b, "copy", (struct question){0, 1, 0, dot, WHOLE}, 51);
     float scan = measure(&b, "scan", (struct question){ROWS, 1, 0, dot, WHOLE}, 101);
     measure(&b, "scan_cosine", (struct question){ROWS, 1, 0, METRIC_COSINE, WHOLE}, 51);
-    measure(&b, "scan_euclidean", (struct question){ROWS, 1, 0, METRIC_SQUARED_EUCLIDEAN, WHOLE}, 51);
+    measure(&b, "scan_euclidean", (struct question){ROWS, 1, 0, METRIC_SQUARED_EUCLIDEAN, WHOLE},
+            51);
     float knn = measure(&b, "knn_1", (struct question){ROWS, 1, 10, dot, WHOLE}, 101);
     measure(&b, "knn_2", (struct question){ROWS, 2, 10, dot, WHOLE}, 51);
     measure(&b, "knn_8", (struct question){ROWS, 8, 10, dot, WHOLE}, 51);
@@ -193,8 +194,8 @@ int main(int argc, char **argv)
     measure(&b, "knn_128", (struct question){ROWS, 128, 10, dot, WHOLE}, 31);
     measure(&b, "knn_1024", (struct question){ROWS, 1024, 10, dot, WHOLE}, 11);
     measure(&b, "knn_1024_cosine", (struct question){ROWS, 1024, 10, METRIC_COSINE, WHOLE}, 5);
-    measure(&b, "knn_1024_euclidean", (struct question){ROWS, 1024, 10, METRIC_SQUARED_EUCLIDEAN, WHOLE},
-            5);
+    measure(&b, "knn_1024_euclidean",
+            (struct question){ROWS, 1024, 10, METRIC_SQUARED_EUCLIDEAN, WHOLE}, 5);
     measure(&b, "knn_1_k1000", (struct question){ROWS, 1, 1000, dot, WHOLE}, 31);
     measure(&b, "knn_1_k16384", (struct question){ROWS, 1, 16384, dot, WHOLE}, 31);
     measure(&b, "knn_128_k1000", (struct question){ROWS, 128, 1000, dot, WHOLE}, 11);
