@@ -19,8 +19,8 @@ enum phase {
     PHASE_ENDED,   /* done, failed or given up */
 };
 
-/* An OPERATION_UPLOAD uploads so much: about a millisecond's worth, for which writers wait. */
-#define PIECE_BYTES (UINT64_C(64) << 20)
+/* An OPERATION_UPLOAD uploads so much: some milliseconds' worth, for which writers wait. */
+#define PIECE_BYTES (UINT64_C(256) << 20)
 
 /* ---------------------------------------------------------------- jobs: ways to end */
 

@@ -114,31 +114,38 @@ static void start_copiers(struct gpu *g, struct piece *p, enum piece_state state
 
 /* ---- starting pieces ---- */
 
-/* The next part of a transfer that fits a piece. */
-static void cut(struct transfer *t, struct piece *p)
+/* The next part of a transfer that fits a piece; the transfer has yet to step past it. */
+static void cut(const struct transfer *t, struct piece *p)
 {
     const struct move *m = &t->moves[t->move];
     p->part = *m;
-    p->first_row = 0;
+    p->first_row = t->at;
     p->norms_at = 0;
     if (m->rows) {
         uint64_t row_bytes = vector_stride(m->dimension) * sizeof(float);
         uint64_t rows = PIECE_BYTES / (row_bytes + sizeof(float)) - 1;
         if (rows > m->rows - t->at) rows = m->rows - t->at;
-        p->first_row = t->at;
         p->part.rows = rows;
         p->part.host += t->at * m->dimension * sizeof(float);
         p->part.device += t->at * row_bytes;
         p->part.norms += t->at;
         p->part.bytes = p->norms_at = rows * row_bytes;
-        t->at += rows;
     } else {
-        uint64_t bytes = m->bytes - t->at < PIECE_BYTES ? m->bytes - t->at : PIECE_BYTES;
         p->part.host += t->at;
         p->part.device += t->at;
-        p->part.bytes = bytes;
-        t->at += bytes;
+        p->part.bytes = m->bytes - t->at < PIECE_BYTES ? m->bytes - t->at : PIECE_BYTES;
     }
+}
+
+static uint64_t pinned_bytes(const struct piece *p)
+{
+    return p->part.bytes + p->part.rows * sizeof(float);
+}
+
+static void step_past(struct transfer *t, const struct piece *p)
+{
+    const struct move *m = &t->moves[t->move];
+    t->at += m->rows ? p->part.rows : p->part.bytes;
     if (t->at < (m->rows ? m->rows : m->bytes)) return;
     t->move++;
     t->at = 0;
@@ -146,21 +153,22 @@ static void cut(struct transfer *t, struct piece *p)
 
 static struct piece *take_piece(struct gpu *g, struct transfer *t)
 {
-    for (uint32_t i = 0; i < PIECES; i++) {
-        struct piece *p = &g->transfers.pieces[i];
-        if (p->state != PIECE_FREE) continue;
-        if (vram_pool_take(g->pinned_pool, PIECE_BYTES, t->owner, &p->block)) return NULL;
-        p->event = task_event(g);
-        if (!p->event) {
-            vram_pool_give(g->pinned_pool, &p->block);
-            return NULL;
-        }
-        p->pinned = g->pinned + p->block.offset;
-        p->transfer = t;
-        p->kernels = g->kernels;
-        return p;
+    struct piece *p = g->transfers.pieces;
+    while (p < g->transfers.pieces + PIECES && p->state != PIECE_FREE)
+        p++;
+    if (p == g->transfers.pieces + PIECES) return NULL;
+    cut(t, p);
+    if (vram_pool_take(g->pinned_pool, pinned_bytes(p), t->owner, &p->block)) return NULL;
+    p->event = task_event(g);
+    if (!p->event) {
+        vram_pool_give(g->pinned_pool, &p->block);
+        return NULL;
     }
-    return NULL;
+    p->pinned = g->pinned + p->block.offset;
+    p->transfer = t;
+    p->kernels = g->kernels;
+    step_past(t, p);
+    return p;
 }
 
 static void give_piece(struct gpu *g, struct piece *p)
@@ -176,7 +184,7 @@ static void give_piece(struct gpu *g, struct piece *p)
 /* Another space's bytes that this piece will not overwrite are gone before anything else. */
 static void clear_rest(struct piece *p)
 {
-    uint64_t used = p->part.bytes + (p->part.rows ? p->part.rows * sizeof(float) : 0);
+    uint64_t used = pinned_bytes(p);
     if (p->block.dirty_bytes > used)
         memset(p->pinned + used, 0, p->block.dirty_bytes - used);
     p->block.dirty_bytes = 0;
@@ -219,7 +227,6 @@ bool transfer_step(struct gpu *g, struct transfer *t)
         struct piece *p = take_piece(g, t);
         if (!p) break;
         moved = true;
-        cut(t, p);
         clear_rest(p);
         t->busy++;
         if (t->out) {
