@@ -72,6 +72,7 @@ struct gpu {
     struct ring orders, completions;
     char *heap;
     uint64_t heap_bytes;
+    int heap_fd;
     struct vram_pool *pool, *pinned_pool;
     char *slab, *pinned;
     struct copiers *copiers;

@@ -3,8 +3,11 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/gpu/inside.h"
+
+enum { DESCRIPTOR_BYTES = 64 << 10 }; /* less is not worth a system call */
 
 uint64_t transfer_pad(const struct vector_kernels *kernels, uint32_t dimension, const float *from,
                       uint64_t count, float *to, float *norms)
@@ -63,6 +66,27 @@ static void fill_rows(struct piece *p, uint32_t part)
     if (bad < end - first) note_bad(p->transfer, p->first_row + first + bad);
 }
 
+/* Through the descriptor: the system copies whole pages of the heap's file without mapping each
+ * into this process first, which costs more than the copy. What it does not take is copied by hand. */
+static void move_bytes(struct piece *p, uint64_t first, uint64_t bytes)
+{
+    bool in = p->state == PIECE_FILLING;
+    char *pinned = p->pinned + first, *host = p->part.host + first;
+    off_t at = (off_t)(p->place + first);
+    while (bytes >= DESCRIPTOR_BYTES) {
+        ssize_t n = in ? pread(p->heap_fd, pinned, bytes, at) : pwrite(p->heap_fd, pinned, bytes, at);
+        if (n <= 0) break;
+        pinned += n;
+        host += n;
+        at += n;
+        bytes -= (uint64_t)n;
+    }
+    if (in)
+        memcpy(pinned, host, bytes);
+    else
+        memcpy(host, pinned, bytes);
+}
+
 static void move_part(void *owner, uint32_t part)
 {
     struct piece *p = owner;
@@ -74,15 +98,14 @@ static void move_part(void *owner, uint32_t part)
     uint64_t end = part + 1 == p->work.parts
                        ? p->part.bytes
                        : part_of(p->part.bytes, part + 1, p->work.parts) & ~UINT64_C(63);
-    if (p->state == PIECE_FILLING)
-        memcpy(p->pinned + first, p->part.host + first, end - first);
-    else
-        memcpy(p->part.host + first, p->pinned + first, end - first);
+    move_bytes(p, first, end - first);
 }
 
 static void start_copiers(struct gpu *g, struct piece *p, enum piece_state state)
 {
     p->state = state;
+    p->heap_fd = g->heap_fd;
+    p->place = (uint64_t)(p->part.host - g->heap);
     uint64_t parts = p->part.bytes / PIECE_PART_BYTES;
     if (p->part.rows && parts > p->part.rows) parts = p->part.rows;
     p->work = (struct copy_work){.run = move_part, .owner = p, .parts = parts ? (uint32_t)parts : 1};

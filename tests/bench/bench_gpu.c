@@ -341,7 +341,10 @@ static error_t parse(int key, char *value, struct argp_state *state)
         options.cycles = 20;
         return 0;
     case 'p': options.pinned_gbs = atof(value); return 0;
-    case 's': options.simulated = true; return 0;
+    case 's':
+        options.simulated = true;
+        options.rows = 10000;
+        return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -374,8 +377,9 @@ int main(int argc, char **argv)
     argp_parse(&parser, argc, argv, 0, NULL, NULL);
     struct daemon_process d, cpu_daemon;
     daemon_start(&d, options.simulated
-                         ? (const char *const[]){"gpu.devices=sim", "gpu.sim=vram_mib=8192", NULL}
-                         : (const char *const[]){"gpu.devices=0", NULL});
+                         ? (const char *const[]){"gpu.devices=sim", "gpu.sim=vram_mib=8192",
+                                                       "memory.max_mib=16384", NULL}
+                         : (const char *const[]){"gpu.devices=0", "memory.max_mib=16384", NULL});
     ea_client *c = open_client(&d, NULL);
     if (!wait_ready(c)) {
         printf("SKIP: no GPU\n");
@@ -383,7 +387,7 @@ int main(int argc, char **argv)
         daemon_stop(&d);
         return NO_GPU;
     }
-    daemon_start(&cpu_daemon, (const char *const[]){"gpu.devices=none", NULL});
+    daemon_start(&cpu_daemon, (const char *const[]){"gpu.devices=none", "memory.max_mib=16384", NULL});
     ea_client *cpu = open_client(&cpu_daemon, NULL);
     float *rows = random_floats(options.rows * DIMENSION, 1);
     static const struct {

@@ -367,18 +367,19 @@ static void check_average(struct data *d, size_t count, bool listed, float total
 {
     size_t stride = vector_stride(d->dimension);
     const float **rows = host_allocate((count + 1) * sizeof *rows);
-    uint64_t *positions = host_allocate(count * sizeof *positions), seed = count + 5;
+    uint32_t *positions = host_allocate(count * sizeof *positions);
+    uint64_t seed = count + 5;
     float *weights = host_allocate(count * sizeof *weights);
     float *expected = host_allocate(stride * sizeof(float));
     float *got = host_allocate(stride * sizeof(float));
     for (size_t i = 0; i < count; i++) {
-        positions[i] = listed ? sample_random(&seed) % d->count : i;
+        positions[i] = (uint32_t)(listed ? sample_random(&seed) % d->count : i);
         rows[i] = d->rows + positions[i] * stride;
         weights[i] = sample_uniform(&seed);
     }
     memset(expected, 0, stride * sizeof(float));
     if (count) cpu()->weighted_sum(rows, weights, count, 0, d->dimension, expected);
-    uint64_t *device_positions = device_copy_of(positions, count * sizeof *positions);
+    uint32_t *device_positions = device_copy_of(positions, count * sizeof *positions);
     float *device_weights = device_copy_of(weights, count * sizeof *weights);
     float *out = device_allocate(stride * sizeof(float));
     DEVICE(cuda_weighted_sum(&d->device_rows, listed ? device_positions : NULL, device_weights,
