@@ -236,8 +236,10 @@ def with_gpu(t, daemon):
     ran = {r["backend"]: r["requests"] for r in t.json("stats")[0]["routes"]
            if r["reason"] == "forced"}
     check(ran == {"gpu": 1}, "forced to the GPU: %s" % ran)
+    until("its count of replicas",  # which it writes every 100 ms
+          lambda: t.json("stats")[0]["gpus"][0]["replicas"] == 1)
     work = t.json("stats")[0]["gpus"][0]
-    check(work["runs"] >= 1 and work["uploads"] >= 1 and work["replicas"] == 1 and
+    check(work["runs"] >= 1 and work["uploads"] >= 1 and
           work["upload_bytes"] >= ROWS * DIMENSION * 4, "stats of the GPU: %s" % work)
     c = t.json("collection", "describe", "v")[0]
     check(c["vram_bytes"] > c["row_bytes"] and c["vram_version"] == c["version"],
