@@ -169,7 +169,7 @@ struct job_gpu {
     /* exec/gpu.c's own */
     uint32_t phase, device, orders_out;
     enum order_result result;
-    uint64_t number; /* of the bad query */
+    uint64_t number;  /* of the bad query */
     uint64_t replica; /* as it was called when the order went out */
     struct heap_block staging;
 };
