@@ -324,7 +324,7 @@ static void gpu_destroy(struct backend *b)
         gpu_process_destroy(g->cards[i].process);
         card_finish(&g->cards[i]);
     }
-    replicas_finish(g);
+    gpu_replicas_finish(g);
     free(g);
 }
 
