@@ -143,6 +143,13 @@ __device__ __forceinline__ uint32_t sink_key(float score, bool lower_is_better)
     return lower_is_better ? rising : ~rising;
 }
 
+/* The score that has this key; NaN for a bound that lets everything pass. */
+__device__ __forceinline__ float sink_score(uint32_t key, bool lower_is_better)
+{
+    uint32_t rising = lower_is_better ? key : ~key;
+    return __uint_as_float(rising & 0x80000000u ? rising ^ 0x80000000u : ~rising);
+}
+
 /* bound_key is that of bounds[query], read by the caller early enough to be there. */
 __device__ __forceinline__ void sink_offer(const struct candidate_sink *sink, uint64_t query,
                                            uint64_t row, float score, bool lower_is_better,
