@@ -58,7 +58,7 @@ int select_sort_launch(const struct select_round *round, uint64_t query_count, c
 
 /* Where a screened span keeps what passes. */
 struct screen_room {
-    uint32_t *counts;     /* a query; above `most` it overflowed */
+    uint32_t *counts;     /* a query, 0 before the first span; above `most` it overflowed */
     uint32_t *redo_count; /* behind the counts */
     uint32_t *redo;       /* queries that overflowed; a place for each */
     uint32_t *passed;     /* `most` rows of the span for each query */

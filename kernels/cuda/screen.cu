@@ -2,8 +2,23 @@
  * on the tensor cores does not rule out (kernels/screen.h). Pairs that pass go into a list for each
  * query, are scored by `rescore`, and offered to the selection like any other. A list that
  * overflows, of data whose scores differ by less than the product's error, puts its query into the
- * redo list, and the whole span is scored exactly for it: no pair is ever dropped. */
+ * redo list, and the whole span is scored exactly for it, and every later span too: no pair is ever
+ * dropped. */
 #include "kernels/cuda/screen.cuh"
+
+/* Before a span, by one block: lists are empty, but of queries that overflowed before. */
+__global__ void __launch_bounds__(SUMS_THREADS)
+    screen_begin_kernel(const struct screen_room room, uint64_t query_count)
+{
+    if (threadIdx.x == 0) *room.redo_count = 0;
+    __syncthreads();
+    for (uint64_t query = threadIdx.x; query < query_count; query += SUMS_THREADS) {
+        if (room.counts[query] <= room.most)
+            room.counts[query] = 0;
+        else
+            room.redo[atomicAdd(room.redo_count, 1u)] = (uint32_t)query;
+    }
+}
 
 /* The lines and floors of a tile, one a thread. */
 template <class S>
@@ -61,8 +76,8 @@ __device__ __forceinline__ void screen_give(const struct screen_job &job, uint64
         uint32_t passes = 0;
 #pragma unroll
         for (int i = 0; i < S::WR / 4; i++) {
-            float worst = i % 2 ? fmaf(two.z, floor[i / 2], two.w)
-                                : fmaf(two.x, floor[i / 2], two.y);
+            float worst =
+                i % 2 ? fmaf(two.z, floor[i / 2], two.w) : fmaf(two.x, floor[i / 2], two.y);
             passes |= sums[i / 4][q][i % 4] < worst ? 0u : 1u << i;
         }
         for (; passes; passes &= passes - 1) {
@@ -91,43 +106,58 @@ __device__ __forceinline__ void screen_store(const struct screen_job &job, uint6
 }
 
 template <class S>
-__global__ void __launch_bounds__(S::THREADS, S::BLOCKS) 
+__global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     screen_kernel(const __grid_constant__ struct screen_job job)
 {
     extern __shared__ float4 shared_memory[];
     float *shared = (float *)shared_memory;
-    struct screen_line *lines = (struct screen_line *)(shared + S::SLOTS * S::SLOT);
-    float *floors = (float *)(lines + S::QUERIES);
     const uint32_t address = (uint32_t)__cvta_generic_to_shared(shared);
     const struct screen_fragments at = screen_fragments_of<S>();
     const struct screen_terms terms = screen_terms(&job.screen);
     struct screen_place now = {blockIdx.x, 0, 0}, ahead = now;
+    struct screen_step<S> steps[2];
+    uint32_t side = 0;
+    /* Nothing to do if all queries overflowed. (By a vote: the count may be rising.) */
+    if (!job.dots && __syncthreads_and(*job.room.redo_count >= job.query_count)) return;
     for (int n = 0; n < S::SLOTS - 1; n++)
         screen_copy_next<S>(job, &ahead, shared);
-    for (; now.tile < job.tiles; now.tile += gridDim.x) {
+    copies_wait<S::SLOTS - 2>();
+    __syncthreads();
+    screen_load_step<S>(at, address, 0, &steps[0]);
+    for (; now.tile < job.tiles; now.tile += gridDim.x, side ^= 1) {
+        struct screen_line *lines =
+            (struct screen_line *)(shared + S::SLOTS * S::SLOT + side * S::SIDE);
+        float *floors = (float *)(lines + S::QUERIES);
         float sums[S::WR / 16][S::WQ / 8][4] = {};
         for (now.chunk = 0; now.chunk < screen_chunks(job); now.chunk++) {
-            /* This chunk has arrived, and all are done with the one before it, whose slot is
-             * filled again. */
-            copies_wait<S::SLOTS - 2>();
-            __syncthreads();
-            screen_copy_next<S>(job, &ahead, shared);
-            if (now.chunk == 0 && !job.dots) screen_sides<S>(job, terms, now.tile, floors, lines);
-            screen_take<S>(at, address + now.stage % S::SLOTS * (S::SLOT * 4), sums);
+            uint32_t slot = address + now.stage % S::SLOTS * (S::SLOT * 4);
             now.stage++;
+#pragma unroll
+            for (uint32_t step = 0; step < 4; step++) {
+                if (step == 3) {
+                    /* The next chunk has arrived, and all have read this one, whose slot is
+                     * filled again. */
+                    copies_wait<S::SLOTS - 2>();
+                    __syncthreads();
+                    slot = address + now.stage % S::SLOTS * (S::SLOT * 4);
+                }
+                screen_load_step<S>(at, slot, (step + 1) % 4, &steps[(step + 1) % 2]);
+                if (step == 0) screen_copy_next<S>(job, &ahead, shared);
+                if (step == 0 && now.chunk == 0 && !job.dots)
+                    screen_sides<S>(job, terms, now.tile, floors, lines);
+                screen_take_step<S>(&steps[step % 2], sums);
+            }
         }
-        if (job.dots) {
+        if (job.dots)
             screen_store<S>(job, now.tile, sums);
-            continue;
-        }
-        __syncthreads(); /* floors and lines are there */
-        screen_give<S>(job, now.tile, floors, lines, sums);
+        else
+            screen_give<S>(job, now.tile, floors, lines, sums);
     }
 }
 
 struct rescore_job {
     const float *queries;
-    const float *query_norms; /* NULL unless the metric is cosine */
+    const float *query_norms;  /* NULL unless the metric is cosine */
     const float *rows, *norms; /* of the span */
     uint32_t stride;
     bool lower_is_better;
@@ -164,9 +194,10 @@ __global__ void __launch_bounds__(SUMS_THREADS, SUMS_BLOCKS)
     }
 }
 
-/* What a number of queries is best served by. */
-typedef screen_shape<64, 64, 2, 2, 3, 2> screen_many;
-typedef screen_shape<32, 32, 4, 1, 4, 2> screen_few;
+/* What a number of queries is best served by, and what fits a device of less shared memory. */
+typedef screen_shape<64, 64, 4, 2, 4, 1> screen_many;
+typedef screen_shape<32, 32, 8, 1, 3, 2> screen_few;
+typedef screen_shape<64, 64, 2, 2, 3, 2> screen_small;
 
 template <class S> static int screen_enqueue(struct screen_job *job, cudaStream_t stream)
 {
@@ -196,9 +227,9 @@ static int screen_product(enum metric metric, const struct cuda_queries *queries
     job->stride = (uint32_t)vector_stride(rows->dimension);
     job->lower_is_better = metric_lower_is_better(metric);
     job->screen = screen_of_tf32(metric, rows->dimension);
-    return queries->count <= screen_few::QUERIES || most < screen_many::SHARED
-               ? screen_enqueue<screen_few>(job, stream)
-               : screen_enqueue<screen_many>(job, stream);
+    if (most < screen_many::SHARED) return screen_enqueue<screen_small>(job, stream);
+    return queries->count <= screen_few::QUERIES ? screen_enqueue<screen_few>(job, stream)
+                                                 : screen_enqueue<screen_many>(job, stream);
 }
 
 bool screen_runs(void)
@@ -206,7 +237,7 @@ bool screen_runs(void)
     int major = 0, most = 0;
     return !device_attribute(cudaDevAttrComputeCapabilityMajor, &major) && major >= 8 &&
            !device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &most) &&
-           most >= screen_few::SHARED;
+           most >= screen_small::SHARED;
 }
 
 static int rescore_launch(enum metric metric, const struct cuda_queries *queries,
@@ -258,8 +289,8 @@ static int redo_launch(enum metric metric, const struct cuda_queries *queries,
         uint64_t left = span->count - done;
         part.first = span->first + done;
         part.count = left < round->list_stride ? left : round->list_stride;
-        error = tile_listed_launch(metric, queries, rows, &part, room->redo, room->redo_count,
-                                   stream);
+        error =
+            tile_listed_launch(metric, queries, rows, &part, room->redo, room->redo_count, stream);
         if (!error) error = select_launch(&idle, queries->count, stream);
     }
     return error;
@@ -278,8 +309,8 @@ int screen_launch(enum metric metric, const struct cuda_queries *queries,
     job.bounds = span->sink.bounds;
     job.allowed = span->sink.allowed;
     job.room = *room;
-    size_t bytes = (queries->count + 1) * sizeof(uint32_t); /* counts, redo_count */
-    int error = cudaMemsetAsync(room->counts, 0, bytes, stream);
+    screen_begin_kernel<<<1, SUMS_THREADS, 0, stream>>>(*room, queries->count);
+    int error = cudaGetLastError();
     if (!error) error = screen_product(metric, queries, rows, &job, stream);
     if (!error) error = redo_launch(metric, queries, rows, span, room, round, stream);
     if (!error) error = rescore_launch(metric, queries, rows, span, room, stream);

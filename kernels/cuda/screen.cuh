@@ -3,8 +3,10 @@
  *
  * A block has RW x QW warps, each with the pairs of WR rows and WQ queries in registers: fragments
  * of 16 x 8 pairs that mma.sync m16n8k8 adds 8 products to. Rows and queries come in chunks of 32
- * elements, SLOTS - 1 chunks ahead, also across tiles: a block goes over tiles by itself. A chunk
- * of a row is 128 bytes, 8 pieces; piece p of row r lies at p ^ (r & 7), so that ldmatrix, which
+ * elements, SLOTS - 1 chunks ahead, also across tiles: a block goes over tiles by itself. The
+ * fragments of a step are read while the one before it is multiplied, also across chunks; lines
+ * and floors lie in two places in turn, so that a warp may enter a tile while others still look at
+ * the last one's sums. What bounds it is reading from L2, hence the large tiles. A chunk of a row is 128 bytes, 8 pieces; piece p of row r lies at p ^ (r & 7), so that ldmatrix, which
  * takes one piece of each of 8 rows, meets no bank twice, and copies neither. */
 #ifndef ENGRAM_KERNELS_CUDA_SCREEN_CUH
 #define ENGRAM_KERNELS_CUDA_SCREEN_CUH
@@ -43,8 +45,8 @@ template <int WR_, int WQ_, int RW_, int QW_, int SLOTS_, int BLOCKS_> struct sc
         ROWS = RW_ * WR_,
         QUERIES = QW_ * WQ_,
         SLOT = (ROWS + QUERIES) * 32, /* floats */
-        SIDE = ROWS + 2 * QUERIES,    /* floats: floors, lines */
-        SHARED = (SLOTS * SLOT + SIDE) * 4
+        SIDE = ROWS + 2 * QUERIES,    /* floats: lines, floors */
+        SHARED = (SLOTS * SLOT + 2 * SIDE) * 4
     };
 };
 
@@ -118,9 +120,6 @@ __device__ __forceinline__ void screen_load(uint32_t at, uint32_t *fragments)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(fragments[0]), "=r"(fragments[1]), "=r"(fragments[2]), "=r"(fragments[3])
                  : "r"(at));
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        fragments[i] = screen_tf32(fragments[i]);
 #endif
 }
 
@@ -139,8 +138,8 @@ __device__ __forceinline__ void screen_multiply(float *sums, const uint32_t *row
 
 /* Where a warp's fragments begin, in bytes of a slot, and the swizzled piece of its lane. */
 struct screen_fragments {
-    uint32_t rows, queries;             /* the lane's row of each */
-    uint32_t row_piece, query_piece;    /* of the first 8 elements */
+    uint32_t rows, queries;          /* the lane's row of each */
+    uint32_t row_piece, query_piece; /* of the first 8 elements */
 };
 
 template <class S> __device__ __forceinline__ struct screen_fragments screen_fragments_of(void)
@@ -157,27 +156,40 @@ template <class S> __device__ __forceinline__ struct screen_fragments screen_fra
     return at;
 }
 
-/* One chunk into a warp's sums; slot: its address in shared memory. */
+/* A warp's fragments of 8 elements. */
+template <class S> struct screen_step {
+    uint32_t rows[S::WR / 16][4], queries[S::WQ / 16][4];
+};
+
+/* slot: its address in shared memory. */
 template <class S>
-__device__ __forceinline__ void screen_take(const struct screen_fragments &at, uint32_t slot,
-                                            float (*sums)[S::WQ / 8][4])
+__device__ __forceinline__ void screen_load_step(const struct screen_fragments &at, uint32_t slot,
+                                                 uint32_t step, struct screen_step<S> *to)
 {
 #pragma unroll
-    for (uint32_t step = 0; step < 4; step++) {
-        uint32_t rows[S::WR / 16][4], queries[S::WQ / 16][4];
+    for (int q = 0; q < S::WQ / 16; q++)
+        screen_load(slot + at.queries + (at.query_piece ^ step * 32) + q * 16 * 128,
+                    to->queries[q]);
 #pragma unroll
-        for (int q = 0; q < S::WQ / 16; q++)
-            screen_load(slot + at.queries + (at.query_piece ^ step * 32) + q * 16 * 128,
-                        queries[q]);
+    for (int r = 0; r < S::WR / 16; r++)
+        screen_load(slot + at.rows + (at.row_piece ^ step * 32) + r * 16 * 128, to->rows[r]);
+}
+
+template <class S>
+__device__ __forceinline__ void screen_take_step(struct screen_step<S> *step,
+                                                 float (*sums)[S::WQ / 8][4])
+{
 #pragma unroll
-        for (int r = 0; r < S::WR / 16; r++)
-            screen_load(slot + at.rows + (at.row_piece ^ step * 32) + r * 16 * 128, rows[r]);
+    for (int n = 0; n < S::WQ / 4; n++)
+        step->queries[n / 4][n % 4] = screen_tf32(step->queries[n / 4][n % 4]);
 #pragma unroll
-        for (int r = 0; r < S::WR / 16; r++)
+    for (int n = 0; n < S::WR / 4; n++)
+        step->rows[n / 4][n % 4] = screen_tf32(step->rows[n / 4][n % 4]);
 #pragma unroll
-            for (int q = 0; q < S::WQ / 8; q++)
-                screen_multiply(sums[r][q], rows[r], &queries[q / 2][q % 2 * 2]);
-    }
+    for (int r = 0; r < S::WR / 16; r++)
+#pragma unroll
+        for (int q = 0; q < S::WQ / 8; q++)
+            screen_multiply(sums[r][q], step->rows[r], &step->queries[q / 2][q % 2 * 2]);
 }
 
 #endif

@@ -55,8 +55,7 @@ __device__ __forceinline__ void tile_give(const struct tile_job &job,
             score = canonical_cosine(score, side[query_in], side[2 * S::QUERIES + row_in + i]);
         if (job.span.sink.lists)
             sink_offer(&job.span.sink, S::LISTED ? job.listed[query] : query,
-                       job.span.first + row + i, score, job.lower_is_better,
-                       bound_key);
+                       job.span.first + row + i, score, job.lower_is_better, bound_key);
         else
             job.span.scores[query * job.span.scores_stride + row + i] = score;
     }

@@ -158,8 +158,7 @@ __device__ __forceinline__ void tile_copy_side(const struct tile_job &job,
         if (query >= job.query_count) break;
         if (S::LISTED) query = job.listed[query];
         if (job.query_norms) copy_4(side + n, job.query_norms + query);
-        if (job.span.sink.lists)
-            copy_4(side + S::QUERIES + n, &job.span.sink.bounds[query].key);
+        if (job.span.sink.lists) copy_4(side + S::QUERIES + n, &job.span.sink.bounds[query].key);
     }
     for (uint32_t n = threadIdx.x; n < S::ROWS && job.query_norms; n += TILE_COPY_WARPS * 32) {
         uint64_t row = place.tile * S::ROWS + n;

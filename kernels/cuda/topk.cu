@@ -14,9 +14,10 @@ enum {
     TOPK_ALIGN = 256,
     /* The screen: from how many queries on it pays, for which k, over how many rows. */
     TOPK_SCREEN_QUERIES = 9,
-    TOPK_SCREEN_QUERIES_COMPENSATED = 4,
+    TOPK_SCREEN_QUERIES_COMPENSATED = 2,
     TOPK_SCREEN_K_MAX = 1024,
-    TOPK_SCREEN_ROWS = 16384,
+    TOPK_SCREEN_ROWS = 8192,
+    TOPK_SCREEN_PAIRS = 1 << 19,
     TOPK_PASSED_MAX = 16384, /* pairs a query and span */
     TOPK_PASSED_MIN = 1024,
     TOPK_PASSED_SHARE = 4 /* of the list is expected to fill */
@@ -106,7 +107,8 @@ static bool topk_screens(const struct cuda_queries *queries, const struct cuda_r
     uint64_t from = canonical_is_compensated(rows->dimension) ? TOPK_SCREEN_QUERIES_COMPENSATED
                                                               : TOPK_SCREEN_QUERIES;
     return at->pass_rows && queries->count >= from && rows->count >= TOPK_SCREEN_ROWS &&
-           rows->norms && queries->norms && screen_runs();
+           rows->count >= TOPK_SCREEN_PAIRS / queries->count && rows->norms && queries->norms &&
+           screen_runs();
 }
 
 static struct screen_room topk_room_of(const struct cuda_topk *topk, const struct topk_layout *at,
@@ -179,6 +181,8 @@ extern "C" int cuda_topk(enum metric metric, const struct cuda_queries *queries,
                                    span.sink.in_place ? (uint32_t)first : 0, stream);
     const struct screen_room room = topk_room_of(topk, &at, count);
     const bool screens = topk_screens(queries, rows, &at);
+    if (!error && screens)
+        error = cudaMemsetAsync(room.counts, 0, count * sizeof *room.counts, stream);
     int side = 0;
     uint64_t seen = 0;
     do {
@@ -191,7 +195,7 @@ extern "C" int cuda_topk(enum metric metric, const struct cuda_queries *queries,
         bool last = seen == rows->count;
         round.best = (struct topk_entry *)(scratch + at.best[side]);
         round.best_counts = (uint32_t *)(scratch + at.best_counts[side]);
-        error = screened ? screen_launch(metric, queries, rows, &span, &room, &round, stream)
+        error = screened     ? screen_launch(metric, queries, rows, &span, &room, &round, stream)
                 : count == 1 ? scan_launch(metric, queries, rows, &span, stream)
                              : tile_launch(metric, queries, rows, &span, stream);
         if (error) return error;

@@ -106,21 +106,21 @@ static float *random_rows(size_t count, uint64_t seed)
     return (float *)device;
 }
 
-/* 1,000 clusters; noise of 10 %. */
-static void clustered_rows(float *device, size_t count, uint64_t seed)
+/* Rows around `clusters` centers; noise is a share of them. */
+static void clustered_rows(float *device, size_t count, size_t clusters, float noise, uint64_t seed)
 {
-    enum { CLUSTERS = 1000, PART = 16384 };
-    float *centers = malloc((size_t)CLUSTERS * DIMENSION * sizeof(float));
+    enum { PART = 16384 };
+    float *centers = malloc(clusters * DIMENSION * sizeof(float));
     float *host = malloc((size_t)PART * DIMENSION * sizeof(float));
     if (!centers || !host) abort();
     uint64_t same = 3;
-    for (size_t i = 0; i < (size_t)CLUSTERS * DIMENSION; i++)
+    for (size_t i = 0; i < clusters * DIMENSION; i++)
         centers[i] = sample_uniform(&same);
     for (size_t at = 0; at < count; at += PART) {
         size_t rows = count - at < PART ? count - at : PART;
         for (size_t i = 0; i < rows * DIMENSION; i++)
-            host[i] = centers[(at * 7 + i / DIMENSION) % CLUSTERS * DIMENSION + i % DIMENSION] +
-                      0.1f * sample_uniform(&seed);
+            host[i] = centers[(at * 7 + i / DIMENSION) % clusters * DIMENSION + i % DIMENSION] +
+                      noise * sample_uniform(&seed);
         DEVICE(cudaMemcpy(device + at * DIMENSION, host, rows * DIMENSION * sizeof(float),
                           cudaMemcpyHostToDevice));
     }
@@ -128,18 +128,19 @@ static void clustered_rows(float *device, size_t count, uint64_t seed)
 }
 
 /* After all else: it puts other rows and queries in place of the first ones. */
-static void clustered(struct bench *b)
+static void clustered(struct bench *b, const char *how, size_t clusters, float noise)
 {
     struct cuda_rows as_rows = {DIMENSION, b->queries.rows, NULL, QUERIES};
-    clustered_rows((float *)b->rows.rows, ROWS, 1);
-    clustered_rows((float *)b->queries.rows, QUERIES, 2);
+    if (b->part && !strstr(how, b->part)) return;
+    clustered_rows((float *)b->rows.rows, ROWS, clusters, noise, 1);
+    clustered_rows((float *)b->queries.rows, QUERIES, clusters, noise, 2);
     DEVICE(cuda_norms(&b->rows, (float *)b->rows.norms, b->stream));
     DEVICE(cuda_norms(&as_rows, (float *)b->queries.norms, b->stream));
     for (int metric = METRIC_COSINE; metric <= METRIC_SQUARED_EUCLIDEAN; metric++) {
         static const char *const names[] = {"", "cosine", "dot", "euclidean"};
         char name[64];
         for (uint64_t queries = 128; queries <= QUERIES; queries *= 8) {
-            snprintf(name, sizeof name, "knn_%u_clustered_%s", (unsigned)queries, names[metric]);
+            snprintf(name, sizeof name, "knn_%u_%s_%s", (unsigned)queries, how, names[metric]);
             measure(b, name, (struct question){ROWS, queries, 10, (enum metric)metric}, 5);
         }
     }
@@ -161,6 +162,8 @@ static void compensated(struct bench *b)
     DEVICE(cuda_norms(&b->rows, (float *)rows.norms, b->stream));
     DEVICE(cuda_norms(&as_rows, (float *)queries.norms, b->stream));
     measure(b, "scan_500000x1536", (struct question){ROWS / 2, 1, 0, METRIC_DOT}, 51);
+    measure(b, "knn_2_500000x1536", (struct question){ROWS / 2, 2, 10, METRIC_DOT}, 11);
+    measure(b, "knn_4_500000x1536", (struct question){ROWS / 2, 4, 10, METRIC_DOT}, 11);
     measure(b, "knn_16_500000x1536", (struct question){ROWS / 2, 16, 10, METRIC_DOT}, 11);
     measure(b, "knn_128_500000x1536", (struct question){ROWS / 2, 128, 10, METRIC_DOT}, 5);
     b->rows = rows;
@@ -201,6 +204,7 @@ int main(int argc, char **argv)
     measure(&b, "scan_euclidean", (struct question){ROWS, 1, 0, METRIC_SQUARED_EUCLIDEAN}, 51);
     float knn = measure(&b, "knn_1", (struct question){ROWS, 1, 10, dot}, 101);
     measure(&b, "knn_2", (struct question){ROWS, 2, 10, dot}, 51);
+    measure(&b, "knn_4", (struct question){ROWS, 4, 10, dot}, 51);
     measure(&b, "knn_8", (struct question){ROWS, 8, 10, dot}, 51);
     measure(&b, "knn_16", (struct question){ROWS, 16, 10, dot}, 51);
     measure(&b, "knn_32", (struct question){ROWS, 32, 10, dot}, 31);
@@ -217,8 +221,13 @@ int main(int argc, char **argv)
     measure(&b, "scan_1000_rows", (struct question){1000, 1, 0, dot}, 101);
     measure(&b, "scan_10000_rows", (struct question){10000, 1, 0, dot}, 101);
     measure(&b, "knn_1_100000_rows", (struct question){100000, 1, 10, dot}, 101);
+    measure(&b, "knn_16_20000_rows", (struct question){20000, 16, 10, dot}, 101);
+    measure(&b, "knn_16_100000_rows", (struct question){100000, 16, 10, dot}, 101);
+    measure(&b, "knn_128_20000_rows", (struct question){20000, 128, 10, dot}, 101);
+    measure(&b, "knn_1024_20000_rows", (struct question){20000, 1024, 10, dot}, 51);
     compensated(&b);
-    clustered(&b);
+    clustered(&b, "clustered", 1000, 0.1f);
+    clustered(&b, "alike", 1, 0.001f); /* the screen cannot tell such rows apart */
 
     if (b.file) fclose(b.file);
     if (b.part) return 0;
