@@ -34,17 +34,17 @@
  * arithmetic, half away from 0: x' = x (1 + d), |d| <= 2^-11; what the hardware would do with the
  * other 13 bits does not matter, they are 0. Products of such numbers have 22 bits. NVIDIA does not
  * say how they are added up. Measured on V100, A100, H100 and others (Fasi, Higham, Mikaitis,
- * Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021; Khattak, Mikaitis, "Accurate models of
- * NVIDIA tensor cores", 2025): products are exact; some of them and the accumulator are shifted to
- * the largest one's exponent, what falls behind the 23rd fraction bit or a later one is cut off,
+ * Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021; Khattak, Mikaitis, "Accurate models
+ * of NVIDIA tensor cores", 2025): products are exact; some of them and the accumulator are shifted
+ * to the largest one's exponent, what falls behind the 23rd fraction bit or a later one is cut off,
  * the rest is added exactly and cut or rounded to float. ASSUMED here, of one step of 8 products in
  * groups of any size G, one group after another: each of the G + 1 addends of a group loses less
  * than 2^-23 of the largest, and the sum less than 2^-23 of itself; no addend nor sum exceeds A =
  * |accumulator| + sum of the step's |products|. That is at most (G + 2) (8 / G) 2^-23 A, 24 * 2^-23
- * for G = 1, 10 * 2^-23 for G = 8; taken is h = 32 * 2^-23 = 2^-18. (The H100 keeps 25 bits and
- * more; the worst that tests/gpu/gpu_screen.c makes an H200 lose is 7 % of H.) By induction over S / 8 steps
- * the sum errs by at most ((1 + h)^(S / 8) - 1) sum|x'_i t'_i|, and (1 + h)^s - 1 <= s h /
- * (1 - s h) =: H. Together, with d = 2^-11:
+ * for G = 1, 10 * 2^-23 for G = 8; taken is h = 32 * 2^-23 = 2^-18. By induction over s = S / 8
+ * steps the sum errs by at most ((1 + h)^s - 1) sum|x'_i t'_i|, and (1 + h)^s - 1 <= s h /
+ * (1 - s h) =: H. (The H100 keeps 25 bits and more; the worst that tests/gpu/gpu_screen.c makes an
+ * H200 lose is 7 % of H.) Together, with d = 2^-11:
  *     |dot - D| <= a sum|x_i t_i|,  a = (1 + d)^2 (1 + H) - 1 < 2^-6
  * Hardware may also take subnormal inputs, products or results for 0: inputs cost at most 2^-126
  * (1 + d) sum(|x_i| + |t_i|) <= 2^-126 (1 + d) sqrt(S) (|x| + |t|), the others 10 * 2^-126 a step:

@@ -6,8 +6,10 @@
  * elements, SLOTS - 1 chunks ahead, also across tiles: a block goes over tiles by itself. The
  * fragments of a step are read while the one before it is multiplied, also across chunks; lines
  * and floors lie in two places in turn, so that a warp may enter a tile while others still look at
- * the last one's sums. What bounds it is reading from L2, hence the large tiles. A chunk of a row is 128 bytes, 8 pieces; piece p of row r lies at p ^ (r & 7), so that ldmatrix, which
- * takes one piece of each of 8 rows, meets no bank twice, and copies neither. */
+ * the last one's sums. Tiles are large since all they take comes through L2.
+ *
+ * A chunk of a row is 128 bytes, 8 pieces; piece p of row r lies at p ^ (r & 7), so that ldmatrix,
+ * which takes one piece of each of 8 rows, meets no bank twice, and copies neither. */
 #ifndef ENGRAM_KERNELS_CUDA_SCREEN_CUH
 #define ENGRAM_KERNELS_CUDA_SCREEN_CUH
 

@@ -56,8 +56,9 @@ int cuda_weighted_sum(const struct cuda_rows *rows, const uint64_t *positions, c
                       uint64_t count, float *sums, struct CUstream_st *stream);
 
 /* The k best rows of each query, ties by rising id: the set and order of kernels/topk.h. Distances
- * stay on chip: only rows that may still be among the best k are written. Where it pays, rows that
- * certainly are not are told by a product on the tensor cores, and not scored (kernels/screen.h). */
+ * stay on chip: only rows that may still be among the best k are written. Where it pays, a product
+ * on the tensor cores tells which rows certainly are not, and they are not scored
+ * (kernels/screen.h). */
 struct cuda_topk {
     uint32_t k;          /* 1..TOPK_K_MAX */
     const uint64_t *ids; /* of each row, all different; NULL: first_id + row */

@@ -1,6 +1,6 @@
-/* gpu_bench [FILE [PART]]: times the GPU kernels over 1,000,000 x 768 against the card's own copy rate.
- * Device time by events, median of many; each line also goes to FILE as "name milliseconds" for
- * torch_peer.py, which sets the same questions to torch. PART: only what has this in its name. */
+/* gpu_bench [FILE [PART]]: times the GPU kernels over 1,000,000 x 768 against the card's own copy
+ * rate. Device time by events, median of many; each line also goes to FILE as "name milliseconds"
+ * for torch_peer.py, which sets the same questions to torch. PART: only what this is part of. */
 #include "tests/gpu/device.h"
 #include "tests/kernels/samples.h"
 

@@ -249,7 +249,7 @@ static uint64_t check_best(const struct scene *s, struct question q)
 
 static uint64_t check_kind(enum kind kind, uint32_t dimension, size_t rows, bool small)
 {
-    const size_t queries[] = {QUERIES, 16, 128};
+    const size_t queries[] = {QUERIES, small ? 64 : 16, 128};
     uint64_t differ = 0;
     struct scene s = scene_create(kind, dimension, rows, QUERIES);
     for (int metric = METRIC_COSINE; metric <= METRIC_SQUARED_EUCLIDEAN; metric++) {
@@ -257,7 +257,7 @@ static uint64_t check_kind(enum kind kind, uint32_t dimension, size_t rows, bool
         differ +=
             check_best(&s, (struct question){.queries = queries[metric % 3], .k = 10, .metric = m});
         differ += check_best(
-            &s, (struct question){.queries = 40, .k = 10, .metric = m, .little_scratch = true});
+            &s, (struct question){.queries = 48, .k = 10, .metric = m, .little_scratch = true});
         if (small) continue;
         differ +=
             check_best(&s, (struct question){.queries = 33, .k = 1000, .metric = m, .ids = true});
@@ -273,8 +273,9 @@ static uint64_t check_kind(enum kind kind, uint32_t dimension, size_t rows, bool
 int main(int argc, char **argv)
 {
     bool small = argc > 1 && strcmp(argv[1], "--small") == 0;
-    const uint32_t dimensions[] = {3, 32, 33, 96, 768, 1536, 16384};
-    const uint32_t best_dimensions[] = {96, 31, 768, 1100};
+    const uint32_t dimensions[] = {33, 3, 32, 96, 768, 1536, 16384};
+    const uint32_t best_dimensions[] = {33, 96, 768, 1100};
+    const size_t kind_step = small ? 3 : 1, rows = small ? 12000 : 50000;
     device_open();
     int major = 0;
     DEVICE(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
@@ -283,12 +284,12 @@ int main(int argc, char **argv)
         return SKIPPED;
     }
     uint64_t above = 0, differ = 0;
-    for (int kind = 0; kind < KINDS; kind++)
-        for (size_t d = 0; d < (small ? 3 : sizeof dimensions / 4); d++)
+    for (size_t kind = 0; kind < KINDS; kind += kind_step)
+        for (size_t d = 0; d < (small ? 2 : sizeof dimensions / sizeof *dimensions); d++)
             above += check_product((enum kind)kind, dimensions[d]);
-    for (int kind = 0; kind < KINDS; kind++)
-        for (size_t d = 0; d < (small ? 1 : sizeof best_dimensions / 4); d++)
-            differ += check_kind((enum kind)kind, best_dimensions[d], small ? 17000 : 50000, small);
+    for (size_t kind = 0; kind < KINDS; kind += kind_step)
+        for (size_t d = 0; d < (small ? 1 : sizeof best_dimensions / sizeof *best_dimensions); d++)
+            differ += check_kind((enum kind)kind, best_dimensions[d], rows, small);
     printf("screen: %llu products above the bound, %llu of the best differ: %s\n",
            (unsigned long long)above, (unsigned long long)differ, above || differ ? "FAIL" : "ok");
     return above || differ;
