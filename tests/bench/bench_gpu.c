@@ -412,7 +412,8 @@ int main(int argc, char **argv)
     }
     daemon_start(&cpu_daemon, (const char *const[]){"gpu.devices=none", "memory.max_mib=16384", NULL});
     ea_client *cpu = open_client(&cpu_daemon, NULL);
-    float *rows = random_floats(options.rows * DIMENSION, 1);
+    uint64_t most = options.rows > 100000 ? options.rows : 100000;
+    float *rows = random_floats(most * DIMENSION, 1);
     static const struct {
         const char *name;
         uint64_t rows;
