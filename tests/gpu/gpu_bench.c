@@ -151,7 +151,7 @@ static void clustered(struct bench *b, const char *how, size_t clusters, float n
         char name[64];
         for (uint64_t queries = 128; queries <= QUERIES; queries *= 8) {
             snprintf(name, sizeof name, "knn_%u_%s_%s", (unsigned)queries, how, names[metric]);
-            measure(b, name, (struct question){ROWS, queries, 10, (enum metric)metric}, 5);
+            measure(b, name, (struct question){ROWS, queries, 10, (enum metric)metric, WHOLE}, 5);
         }
     }
 }
