@@ -81,8 +81,8 @@ static const struct argp parser = {
 
 static uint32_t default_copiers(void)
 {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN) / 2;
-    return processors < 1 ? 1 : processors > 8 ? 8 : (uint32_t)processors;
+    long count = sysconf(_SC_NPROCESSORS_ONLN) * 3 / 4;
+    return count < 1 ? 1 : count > 12 ? 12 : (uint32_t)count;
 }
 
 int main(int argc, char **argv)

@@ -372,6 +372,10 @@ static error_t parse(int key, char *value, struct argp_state *state)
         options.cycles = 20;
         return 0;
     case 'k': options.kills = (unsigned)atoi(value); return 0;
+    case 'n':
+        options.samples = (unsigned)atoi(value);
+        if (options.samples < 1 || options.samples > SAMPLES_MAX) options.samples = SAMPLES_MAX;
+        return 0;
     case 'c': options.cycles = (unsigned)atoi(value); return 0;
     case 'S':
         if (options.setting_count + 1 < sizeof options.settings / sizeof *options.settings)
@@ -413,6 +417,7 @@ int main(int argc, char **argv)
         {"sim", 's', NULL, 0, "Over the simulated device", 0},
         {"set", 'S', "KEY=VALUE", 0, "A setting of the daemon", 0},
         {"kills", 'k', "N", 0, "Kill the GPU process N times (100)", 0},
+        {"samples", 'n', "N", 0, "Ask each small question N times (2000)", 0},
         {"cycles", 'c', "N", 0, "Create and drop N collections (500)", 0},
         {0}};
     static const struct argp parser = {known, parse, NULL, NULL, NULL, NULL, NULL};
