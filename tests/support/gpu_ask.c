@@ -6,6 +6,8 @@
 
 #include "tests/support/reference.h"
 
+enum { LOOKED_AT_MAX = 1000 }; /* scores of a query that are computed again */
+
 struct ask_rows ask_make(uint32_t space, uint64_t replica, uint64_t version, uint32_t dimension,
                          uint64_t count, uint64_t seed)
 {
@@ -193,8 +195,9 @@ static bool scores_right(struct gpu_peer *p, const struct order *o, const struct
     if (run->out_ids != PLACE_NONE &&
         memcmp(peer_at(p, run->out_ids), r->ids, r->count * sizeof *r->ids) != 0)
         return false;
+    uint64_t step = columns > LOOKED_AT_MAX ? columns / LOOKED_AT_MAX + 1 : 1;
     for (uint64_t q = 0; q < run->query_count; q++)
-        for (uint64_t c = 0; c < columns; c++)
+        for (uint64_t c = q % step; c < columns; c += step)
             if (!reference_same(scores[q * columns + c],
                                 score_of(p, o, r, q, listed ? positions[c] : c)))
                 return false;
