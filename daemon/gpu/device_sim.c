@@ -11,6 +11,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/gpu/sim_memory.h"
+#include "daemon/gpu/sim_probe.h"
 #include "daemon/gpu/sim_settings.h"
 #include "daemon/gpu/sim_stream.h"
 
@@ -21,6 +22,7 @@ struct sim {
     struct sim_memory memory;
     struct sim_streams streams;
     pthread_t thread;
+    const char *first_fault; /* the call that failed first, as the settings asked */
     char last_error[SHARE_WHY];
 };
 
@@ -54,6 +56,7 @@ static enum device_result enter(struct device *d, const char *call, bool can_lac
     enum device_result result = sim_faults_call(&s->faults, can_lack_memory);
     if (result == DEVICE_ABSENT) result = DEVICE_ERROR;
     *out = s;
+    if (result && !s->first_fault) s->first_fault = call;
     return result ? failed(s, call, result) : DEVICE_OK;
 }
 
@@ -414,6 +417,20 @@ static enum device_result sim_average(struct device *d, const struct cuda_rows *
                          .total = total,
                          .out = average};
     return enqueue(d, s, w);
+}
+
+/* ---- for tests ---- */
+
+const char *sim_probe_fault(struct device *d)
+{
+    return sim_of(d, "probe")->first_fault;
+}
+
+void sim_probe_watch(struct device *d, sim_watch watch, void *owner)
+{
+    struct sim *s = sim_of(d, "probe");
+    s->streams.watch = watch;
+    s->streams.watch_owner = owner;
 }
 
 const struct device_ops device_sim = {

@@ -131,19 +131,22 @@ static bool evict_one(struct gpu *g, const struct replica *but)
     return true;
 }
 
-/* One range to at least `bytes`, evicting others as long as that may help. */
+/* One range, of at most bytes_max ever, to at least `bytes`, evicting others as long as that may
+ * help. */
 static enum device_result fit_range(struct gpu *g, struct replica *r, struct device_range *range,
-                                    uint64_t bytes, device_stream stream)
+                                    uint64_t bytes, uint64_t bytes_max, device_stream stream)
 {
     uint64_t before = range->bytes;
     enum device_result result;
     for (;;) {
         uint64_t total = bytes_of(r);
         result = DEVICE_OK;
-        if (!range->bytes_max)
-            result = g->ops->range_reserve(g->device, g->replicas.range_bytes_max, range);
+        if (!range->bytes_max) result = g->ops->range_reserve(g->device, bytes_max, range);
         if (result == DEVICE_OK) result = g->ops->range_resize(g->device, range, bytes);
         account(g, total, r);
+        /* What moves in order to shrink needs memory first; it may as well stay. */
+        if (result == DEVICE_NO_MEMORY && bytes <= before && range->bytes == before)
+            return DEVICE_OK;
         if (result != DEVICE_NO_MEMORY || !evict_one(g, r)) break;
     }
     if (result != DEVICE_OK || range->bytes <= before) return result;
@@ -172,9 +175,14 @@ enum device_result replica_fit(struct gpu *g, struct replica *r, uint64_t rows,
     if (wanted > g->replicas.bytes_max) return DEVICE_NO_MEMORY;
     while (grows && g->replicas.bytes - bytes_of(r) + wanted > g->replicas.bytes_max)
         if (!evict_one(g, r)) return DEVICE_NO_MEMORY;
-    enum device_result result = fit_range(g, r, &r->row_range, row_bytes, stream);
-    if (result == DEVICE_OK) result = fit_range(g, r, &r->norm_range, norm_bytes, stream);
-    if (result == DEVICE_OK) result = fit_range(g, r, &r->id_range, id_bytes, stream);
+    /* Addresses are not endless: as many as the rows could need that fit the device. */
+    uint64_t bytes_max = g->replicas.range_bytes_max;
+    uint64_t rows_max = bytes_max / (vector_stride(r->dimension) * sizeof(float)) + 1;
+    enum device_result result = fit_range(g, r, &r->row_range, row_bytes, bytes_max, stream);
+    if (result == DEVICE_OK)
+        result = fit_range(g, r, &r->norm_range, norm_bytes, rows_max * sizeof(float), stream);
+    if (result == DEVICE_OK)
+        result = fit_range(g, r, &r->id_range, id_bytes, rows_max * sizeof(uint64_t), stream);
     return result;
 }
 

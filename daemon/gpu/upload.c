@@ -26,7 +26,7 @@ static enum order_result find(struct gpu *g, struct task *t, bool *wait)
     struct replica *r = replica_find(g, o->replica);
     if (r && (r->space != o->space || r->dimension != o->upload.dimension)) return RESULT_REFUSED;
     if (!o->upload.fresh && (!r || r->torn)) return RESULT_NO_REPLICA;
-    if (r && o->upload.fresh && r->holders) {
+    if (r && (o->upload.fresh ? r->holders : r->rereaders)) {
         *wait = true;
         return RESULT_OK;
     }
