@@ -219,7 +219,9 @@ $(DAEMON): $(BUILD)/daemon/main.o $(DAEMON_A) $(KERNEL_A) $(PROTO_O)
 
 # CUDA's runtime is linked statically and looks for the driver when it runs.
 CUDA_INCLUDE := $(if $(NVCC),-I$(dir $(realpath $(NVCC)))../include)
-$(BUILD)/daemon/gpu/device_cuda%.o: ISA_FLAGS := $(CUDA_INCLUDE)
+# (In a rule % stands for something: device_cuda%.o would leave device_cuda.o out.)
+$(BUILD)/daemon/gpu/device_cuda.o: ISA_FLAGS := $(CUDA_INCLUDE)
+$(BUILD)/daemon/gpu/device_cuda_%.o: ISA_FLAGS := $(CUDA_INCLUDE)
 $(GPU): $(BUILD)/daemon/gpu/main.o $(GPU_A) $(DAEMON_A) $(CUDA_A) $(KERNEL_A)
 	$(call say,LD,$@)
 	$(Q)$(if $(NVCC),$(NVCC) -cudart static $(addprefix -Xcompiler=,$(SAN_FLAGS) $(COV_FLAGS)) \

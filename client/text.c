@@ -51,7 +51,7 @@ const char *ea_reason_text(uint32_t reason)
         "too little work for a GPU (gpu.min_pairs)",
         "no GPU is in use",
         "the GPU's process is starting, restarting or given up",
-        "the GPU would take longer; often, its replica is not there yet",
+        "the GPU would take longer, or has no replica yet",
         "the GPU has failed too often of late",
         "no VRAM is left for it",
         "the GPU has all the requests it takes",

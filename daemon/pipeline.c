@@ -311,6 +311,7 @@ static void pipeline_on_done(struct pipeline *p, struct job *j)
     } else {
         p->running--;
     }
+    stats_route(&p->stats, j->backend, j->reason);
     pipeline_leave(p, j);
     /* What was written stays written, so a writer tells how it ended; anything else may have
      * stopped in the middle. */

@@ -19,6 +19,13 @@ const char *format_count(struct text *t, uint64_t n)
     return t->c;
 }
 
+const char *format_many(struct text *t, uint64_t n, const char *what)
+{
+    size_t used = strlen(format_count(t, n));
+    snprintf(t->c + used, sizeof t->c - used, " %s%s", what, n == 1 ? "" : "s");
+    return t->c;
+}
+
 /* Three significant digits, without a point at 100 and above. 999.6 would print as 1000: the
  * caller moves on to the next unit at 999.5. */
 static const char *three_digits(struct text *t, double value, const char *unit)

@@ -16,7 +16,8 @@ struct text {
 const char *format_count(struct text *t, uint64_t n);     /* "117,659" */
 const char *format_bytes(struct text *t, uint64_t bytes); /* "512 B", "1.5 KiB", "172 MiB" */
 const char *format_ns(struct text *t, uint64_t ns);       /* "850 ns", "12.3 µs", "4 min 05 s" */
-const char *format_score(struct text *t, float score);    /* "0.912345", "1.5e+08", "-" */
+const char *format_many(struct text *t, uint64_t n, const char *what); /* "1 row", "2 rows" */
+const char *format_score(struct text *t, float score); /* "0.912345", "1.5e+08", "-" */
 
 /* A whole number in decimal, all of the text, within [min, max]. */
 bool parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);

@@ -34,10 +34,9 @@ static bool gpu_print_state(const ea_gpu_info *g)
         printf("%s\n", g->why[0] ? g->why : ea_gpu_state_name(g->state));
         return false;
     }
-    printf("%s%s, %s", g->name, g->simulated ? " (simulated)" : "", ea_gpu_state_name(g->state));
+    printf("%s, %s", g->name, ea_gpu_state_name(g->state));
     if (g->uptime_ns) printf(", up %s", format_ns(&a, g->uptime_ns));
-    if (g->restarts)
-        printf(", %s restart%s", format_count(&a, g->restarts), g->restarts == 1 ? "" : "s");
+    if (g->restarts) printf(", %s", format_many(&a, g->restarts, "restart"));
     printf("\n");
     if (g->why[0]) printf("               %s\n", plain_why(g));
     return true;
@@ -47,15 +46,18 @@ static void gpu_print(const ea_gpu_info *g)
 {
     struct text a, b, c;
     if (!gpu_print_state(g)) return;
-    printf("               compute capability %u.%u, %u multiprocessors, %s\n", g->capability_major,
-           g->capability_minor, g->multiprocessors, g->ecc ? "ECC" : "no ECC");
+    if (!g->simulated)
+        printf("               compute capability %u.%u, %s, %s\n", g->capability_major,
+               g->capability_minor, format_many(&a, g->multiprocessors, "multiprocessor"),
+               g->ecc ? "ECC" : "no ECC");
     printf("               memory %s, free at start %s, of which we may take %s\n",
            format_bytes(&a, g->memory_bytes), format_bytes(&b, g->memory_free_bytes),
            format_bytes(&c, g->budget_bytes));
     printf("               replicas %s; %s\n",
            g->virtual_memory ? "grow in place" : "move when they grow", unified_memory(g));
-    printf("               CUDA driver %s, runtime %s%s%s\n", format_cuda(&a, g->driver_version),
-           format_cuda(&b, g->runtime_version), g->uuid[0] ? "; " : "", g->uuid);
+    if (!g->simulated)
+        printf("               CUDA driver %s, runtime %s; %s\n",
+               format_cuda(&a, g->driver_version), format_cuda(&b, g->runtime_version), g->uuid);
 }
 
 static void info_print(const ea_info *info)

@@ -20,20 +20,21 @@ static void gpu_print_work(const ea_gpu_stats *g)
     struct text a, b;
     printf("               VRAM %s of %s", format_bytes(&a, g->replica_bytes + g->slab_bytes),
            format_bytes(&b, g->budget_bytes));
-    printf(": %s replicas %s", format_count(&a, g->replicas), format_bytes(&b, g->replica_bytes));
+    printf(": %s %s", format_many(&a, g->replicas, "replica"), format_bytes(&b, g->replica_bytes));
     printf(", requests %s of %s\n", format_bytes(&a, g->request_bytes),
            format_bytes(&b, g->slab_bytes));
     printf("               %s free on the card; %s of host memory pinned\n",
            format_bytes(&a, g->free_bytes), format_bytes(&b, g->pinned_bytes));
-    printf("               %s uploads, %s", format_count(&a, g->uploads),
+    printf("               %s, %s", format_many(&a, g->uploads, "upload"),
            format_bytes(&b, g->upload_bytes));
     if (g->upload_ns) printf(" at %.1f GB/s", rate_of(g->upload_bytes, g->upload_ns));
-    printf("; %s evictions\n", format_count(&a, g->evictions));
-    printf("               %s requests on %s streams, busy %.1f %% of the time\n",
-           format_count(&a, g->runs), format_count(&b, g->streams),
-           share_of(g->run_ns, g->uptime_ns));
-    printf("               %s failed, %s without memory: the CPU answered them\n",
-           format_count(&a, g->errors), format_count(&b, g->no_memory));
+    printf("; %s\n", format_many(&a, g->evictions, "eviction"));
+    printf("               %s on %s", format_many(&a, g->runs, "request"),
+           format_many(&b, g->streams, "stream"));
+    printf(", busy %.1f %% of the time\n", share_of(g->run_ns, g->uptime_ns));
+    printf("               %s failed, %s without memory%s\n", format_count(&a, g->errors),
+           format_count(&b, g->no_memory),
+           g->errors || g->no_memory ? ": the CPU answered them" : "");
 }
 
 static void gpu_print(const ea_gpu_stats *g)
@@ -42,7 +43,7 @@ static void gpu_print(const ea_gpu_stats *g)
     printf("gpu %-10u %s", g->number, ea_gpu_state_name(g->state));
     if (g->uptime_ns) printf(", up %s", format_ns(&a, g->uptime_ns));
     printf(", %s in flight", format_count(&a, g->jobs_in_flight));
-    printf(", %s restart%s\n", format_count(&a, g->restarts), g->restarts == 1 ? "" : "s");
+    printf(", %s\n", format_many(&a, g->restarts, "restart"));
     if (g->state == EA_GPU_READY) gpu_print_work(g);
 }
 

@@ -19,8 +19,8 @@ enum phase {
     PHASE_ENDED,   /* done, failed or given up */
 };
 
-/* An OPERATION_UPLOAD uploads so much: about a millisecond's worth, for which writers wait. */
-#define PIECE_BYTES (UINT64_C(64) << 20)
+/* An OPERATION_UPLOAD uploads so much: some milliseconds' worth, for which writers wait. */
+#define PIECE_BYTES (UINT64_C(256) << 20)
 
 /* ---------------------------------------------------------------- jobs: ways to end */
 
@@ -324,7 +324,7 @@ static void gpu_destroy(struct backend *b)
         gpu_process_destroy(g->cards[i].process);
         card_finish(&g->cards[i]);
     }
-    replicas_finish(g);
+    gpu_replicas_finish(g);
     free(g);
 }
 

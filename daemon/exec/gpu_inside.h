@@ -110,6 +110,6 @@ void replica_evicted(struct gpu *g, struct card *card, uint64_t number);
 void replicas_lose_card(struct gpu *g, struct card *card);
 /* Says what could not be said before. */
 void replicas_flush(struct gpu *g);
-void replicas_finish(struct gpu *g);
+void gpu_replicas_finish(struct gpu *g);
 
 #endif

@@ -149,7 +149,7 @@ void gpu_forget(struct backend *b, struct collection *c)
         condemn(g, r);
 }
 
-void replicas_finish(struct gpu *g)
+void gpu_replicas_finish(struct gpu *g)
 {
     while (g->replicas) {
         struct replica *r = g->replicas;

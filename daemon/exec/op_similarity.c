@@ -4,7 +4,7 @@
 #include "daemon/exec/grid.h"
 #include "daemon/exec/matches.h"
 
-enum { GPU_COPIED_IDS_MAX = 8192 };
+enum { GPU_COPIED_IDS_MAX = 32768 };
 
 struct similarity {
     struct grid grid;

@@ -226,7 +226,6 @@ static enum device_result run_topk(struct device *device, enum metric metric,
     return device_cuda_result(d, "cuda_topk", cuda_topk(metric, queries, rows, topk, s));
 }
 
-/* To be merged: cuda_gather_lists(metric, queries, rows, positions, offsets, count, scores, s). */
 static enum device_result run_gather_lists(struct device *device, enum metric metric,
                                            const struct cuda_queries *queries,
                                            const struct cuda_rows *rows, const uint32_t *positions,
@@ -235,19 +234,20 @@ static enum device_result run_gather_lists(struct device *device, enum metric me
 {
     struct cuda_device *d = device_cuda_of(device);
     if (d->poisoned) return DEVICE_STICKY;
-    snprintf(d->last_error, sizeof d->last_error, "cuda_gather_lists: not built in");
-    return DEVICE_ERROR;
+    return device_cuda_result(
+        d, "cuda_gather_lists",
+        cuda_gather_lists(metric, queries, rows, positions, offsets, count, scores, s));
 }
 
-/* To be merged: cuda_weighted_average(rows, positions, weights, count, total, average, s). */
 static enum device_result run_average(struct device *device, const struct cuda_rows *rows,
                                       const uint32_t *positions, const float *weights,
                                       uint64_t count, float total, float *average, device_stream s)
 {
     struct cuda_device *d = device_cuda_of(device);
     if (d->poisoned) return DEVICE_STICKY;
-    snprintf(d->last_error, sizeof d->last_error, "cuda_weighted_average: not built in");
-    return DEVICE_ERROR;
+    return device_cuda_result(
+        d, "cuda_weighted_average",
+        cuda_weighted_average(rows, positions, weights, count, total, average, s));
 }
 
 static const struct device_ops ops = {

@@ -227,7 +227,8 @@ static enum device_result sim_range_resize(struct device *d, struct device_range
     enum device_result result = enter(d, "range_resize", true, &s);
     if (result) return result;
     uint64_t piece = s->memory.granularity;
-    if (bytes > r->bytes_max) return failed(s, "range_resize", DEVICE_NO_MEMORY);
+    if (bytes > r->bytes_max || bytes > s->settings.vram_bytes)
+        return failed(s, "range_resize", DEVICE_NO_MEMORY);
     bytes = (bytes + piece - 1) / piece * piece;
     bool done = bytes == r->bytes ? true
                 : s->settings.vmm ? sim_span_resize(&s->memory, r->inside, bytes)

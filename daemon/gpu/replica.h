@@ -21,6 +21,7 @@ struct replica {
     bool torn;        /* an upload failed: only a fresh one helps */
     uint32_t space, dimension;
     uint64_t rows;
+    uint64_t no_norm_first, no_norm_end; /* rows without norms yet: computed when it is complete */
     struct device_range row_range, norm_range, id_range;
     uint32_t holders; /* tasks */
     struct replica *hash_next;

@@ -17,7 +17,8 @@
  *   fail=N:KIND          call N (of those that can fail, open included, from 1; an event_query that
  *                        is too early does not count) fails; N+: and all after it. KIND:
  *     memory   no memory; where the call cannot say so, as error
- *     error    this call fails
+ *     error    this call fails and has done nothing: after an event_query the work that it asked
+ *              about is as much under way as before
  *     sticky   this call and all later ones
  *     absent   open: no device; elsewhere as error
  *     slow     takes 300 ms, then does what it should

@@ -189,7 +189,7 @@ static void launch(struct gpu *g, struct task *t)
         task_end(g, t, result == DEVICE_NO_MEMORY ? RESULT_NO_MEMORY : RESULT_ERROR);
 }
 
-static bool step_fill(struct gpu *g, struct task *t)
+static bool step_fill(struct gpu *g, struct task *t, bool blocked)
 {
     bool moved = transfer_step(g, &t->in);
     uint64_t bad = atomic_load_explicit(&t->in.bad_row, memory_order_acquire);
@@ -203,6 +203,7 @@ static bool step_fill(struct gpu *g, struct task *t)
         task_end(g, t, RESULT_BAD_QUERY);
         return true;
     }
+    if (blocked) return moved;
     launch(g, t);
     return true;
 }
@@ -266,11 +267,15 @@ static bool tell(struct gpu *g, struct task *t)
     return true;
 }
 
-static bool task_step(struct gpu *g, struct task *t, bool blocked, bool *stream_busy)
+/* blocked: some before t are not enqueued yet. Uploads on top of each other need not wait for that to
+ * be filled, only to be launched. */
+static bool task_step(struct gpu *g, struct task *t, bool blocked, bool after_uploads,
+                      bool *stream_busy)
 {
+    bool on_top = after_uploads && is_upload(t) && !t->order.upload.fresh;
     switch (t->state) {
-    case TASK_WAIT: return !blocked && start(g, t);
-    case TASK_FILL: return step_fill(g, t);
+    case TASK_WAIT: return (!blocked || on_top) && start(g, t);
+    case TASK_FILL: return step_fill(g, t, blocked);
     case TASK_RUN: return !*stream_busy && step_run(g, t, stream_busy);
     case TASK_DRAIN: return step_drain(g, t);
     case TASK_ABORT: return step_abort(g, t);
@@ -281,12 +286,12 @@ static bool task_step(struct gpu *g, struct task *t, bool blocked, bool *stream_
 
 bool lane_step(struct gpu *g, struct lane *lane)
 {
-    bool moved = false, blocked = false, stream_busy = false;
-    uint32_t issued = 0;
+    bool moved = false, blocked = false, after_uploads = true, stream_busy = false;
+    uint32_t begun = 0;
     struct task *before = NULL;
     for (struct task *t = lane->head, *next; t && !g->broken; t = next) {
         next = t->next;
-        while (task_step(g, t, blocked, &stream_busy) && !g->broken)
+        while (task_step(g, t, blocked, after_uploads, &stream_busy) && !g->broken)
             moved = true;
         if (t->state == TASK_DONE && tell(g, t)) {
             if (before)
@@ -301,8 +306,9 @@ bool lane_step(struct gpu *g, struct lane *lane)
             continue;
         }
         before = t;
-        if (t->state < TASK_RUN || ++issued == LANE_ISSUED_MAX) blocked = true;
-        if (t->state == TASK_WAIT) break;
+        if (t->state == TASK_WAIT || ++begun == LANE_BEGUN_MAX) break;
+        if (t->state == TASK_FILL) blocked = true;
+        after_uploads &= is_upload(t) || t->state == TASK_DONE;
     }
     return moved;
 }

@@ -3,8 +3,11 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/gpu/inside.h"
+
+enum { DESCRIPTOR_BYTES = 64 << 10 }; /* less is not worth a system call */
 
 uint64_t transfer_pad(const struct vector_kernels *kernels, uint32_t dimension, const float *from,
                       uint64_t count, float *to, float *norms)
@@ -63,6 +66,27 @@ static void fill_rows(struct piece *p, uint32_t part)
     if (bad < end - first) note_bad(p->transfer, p->first_row + first + bad);
 }
 
+/* Through the descriptor: the system copies whole pages of the heap's file without mapping each
+ * into this process first, which costs more than the copy. What it does not take is copied by hand. */
+static void move_bytes(struct piece *p, uint64_t first, uint64_t bytes)
+{
+    bool in = p->state == PIECE_FILLING;
+    char *pinned = p->pinned + first, *host = p->part.host + first;
+    off_t at = (off_t)(p->place + first);
+    while (bytes >= DESCRIPTOR_BYTES) {
+        ssize_t n = in ? pread(p->heap_fd, pinned, bytes, at) : pwrite(p->heap_fd, pinned, bytes, at);
+        if (n <= 0) break;
+        pinned += n;
+        host += n;
+        at += n;
+        bytes -= (uint64_t)n;
+    }
+    if (in)
+        memcpy(pinned, host, bytes);
+    else
+        memcpy(host, pinned, bytes);
+}
+
 static void move_part(void *owner, uint32_t part)
 {
     struct piece *p = owner;
@@ -74,15 +98,14 @@ static void move_part(void *owner, uint32_t part)
     uint64_t end = part + 1 == p->work.parts
                        ? p->part.bytes
                        : part_of(p->part.bytes, part + 1, p->work.parts) & ~UINT64_C(63);
-    if (p->state == PIECE_FILLING)
-        memcpy(p->pinned + first, p->part.host + first, end - first);
-    else
-        memcpy(p->part.host + first, p->pinned + first, end - first);
+    move_bytes(p, first, end - first);
 }
 
 static void start_copiers(struct gpu *g, struct piece *p, enum piece_state state)
 {
     p->state = state;
+    p->heap_fd = g->heap_fd;
+    p->place = (uint64_t)(p->part.host - g->heap);
     uint64_t parts = p->part.bytes / PIECE_PART_BYTES;
     if (p->part.rows && parts > p->part.rows) parts = p->part.rows;
     p->work = (struct copy_work){.run = move_part, .owner = p, .parts = parts ? (uint32_t)parts : 1};
@@ -91,31 +114,38 @@ static void start_copiers(struct gpu *g, struct piece *p, enum piece_state state
 
 /* ---- starting pieces ---- */
 
-/* The next part of a transfer that fits a piece. */
-static void cut(struct transfer *t, struct piece *p)
+/* The next part of a transfer that fits a piece; the transfer has yet to step past it. */
+static void cut(const struct transfer *t, struct piece *p)
 {
     const struct move *m = &t->moves[t->move];
     p->part = *m;
-    p->first_row = 0;
+    p->first_row = t->at;
     p->norms_at = 0;
     if (m->rows) {
         uint64_t row_bytes = vector_stride(m->dimension) * sizeof(float);
         uint64_t rows = PIECE_BYTES / (row_bytes + sizeof(float)) - 1;
         if (rows > m->rows - t->at) rows = m->rows - t->at;
-        p->first_row = t->at;
         p->part.rows = rows;
         p->part.host += t->at * m->dimension * sizeof(float);
         p->part.device += t->at * row_bytes;
         p->part.norms += t->at;
         p->part.bytes = p->norms_at = rows * row_bytes;
-        t->at += rows;
     } else {
-        uint64_t bytes = m->bytes - t->at < PIECE_BYTES ? m->bytes - t->at : PIECE_BYTES;
         p->part.host += t->at;
         p->part.device += t->at;
-        p->part.bytes = bytes;
-        t->at += bytes;
+        p->part.bytes = m->bytes - t->at < PIECE_BYTES ? m->bytes - t->at : PIECE_BYTES;
     }
+}
+
+static uint64_t pinned_bytes(const struct piece *p)
+{
+    return p->part.bytes + p->part.rows * sizeof(float);
+}
+
+static void step_past(struct transfer *t, const struct piece *p)
+{
+    const struct move *m = &t->moves[t->move];
+    t->at += m->rows ? p->part.rows : p->part.bytes;
     if (t->at < (m->rows ? m->rows : m->bytes)) return;
     t->move++;
     t->at = 0;
@@ -123,21 +153,22 @@ static void cut(struct transfer *t, struct piece *p)
 
 static struct piece *take_piece(struct gpu *g, struct transfer *t)
 {
-    for (uint32_t i = 0; i < PIECES; i++) {
-        struct piece *p = &g->transfers.pieces[i];
-        if (p->state != PIECE_FREE) continue;
-        if (vram_pool_take(g->pinned_pool, PIECE_BYTES, t->owner, &p->block)) return NULL;
-        p->event = task_event(g);
-        if (!p->event) {
-            vram_pool_give(g->pinned_pool, &p->block);
-            return NULL;
-        }
-        p->pinned = g->pinned + p->block.offset;
-        p->transfer = t;
-        p->kernels = g->kernels;
-        return p;
+    struct piece *p = g->transfers.pieces;
+    while (p < g->transfers.pieces + PIECES && p->state != PIECE_FREE)
+        p++;
+    if (p == g->transfers.pieces + PIECES) return NULL;
+    cut(t, p);
+    if (vram_pool_take(g->pinned_pool, pinned_bytes(p), t->owner, &p->block)) return NULL;
+    p->event = task_event(g);
+    if (!p->event) {
+        vram_pool_give(g->pinned_pool, &p->block);
+        return NULL;
     }
-    return NULL;
+    p->pinned = g->pinned + p->block.offset;
+    p->transfer = t;
+    p->kernels = g->kernels;
+    step_past(t, p);
+    return p;
 }
 
 static void give_piece(struct gpu *g, struct piece *p)
@@ -153,7 +184,7 @@ static void give_piece(struct gpu *g, struct piece *p)
 /* Another space's bytes that this piece will not overwrite are gone before anything else. */
 static void clear_rest(struct piece *p)
 {
-    uint64_t used = p->part.bytes + (p->part.rows ? p->part.rows * sizeof(float) : 0);
+    uint64_t used = pinned_bytes(p);
     if (p->block.dirty_bytes > used)
         memset(p->pinned + used, 0, p->block.dirty_bytes - used);
     p->block.dirty_bytes = 0;
@@ -196,7 +227,6 @@ bool transfer_step(struct gpu *g, struct transfer *t)
         struct piece *p = take_piece(g, t);
         if (!p) break;
         moved = true;
-        cut(t, p);
         clear_rest(p);
         t->busy++;
         if (t->out) {

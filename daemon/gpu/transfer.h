@@ -12,7 +12,7 @@
 
 struct gpu;
 
-enum { PIECES = 12, PIECE_BYTES = 4 << 20, PIECE_PART_BYTES = 512 << 10, SECTIONS_MAX = 4 };
+enum { PIECES = 48, PIECE_BYTES = 4 << 20, PIECE_PART_BYTES = 512 << 10, SECTIONS_MAX = 4 };
 
 /* One tensor that moves. Rows: on the host unpadded, on the device padded, with their norms. */
 struct section {
@@ -67,6 +67,8 @@ struct piece {
     uint64_t first_row;
     uint64_t norms_at; /* in the piece */
     const struct vector_kernels *kernels;
+    int heap_fd;
+    uint64_t place; /* of part.host in it */
     struct copy_work work;
 };
 

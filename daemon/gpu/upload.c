@@ -71,6 +71,19 @@ bool upload_start(struct gpu *g, struct task *t)
     return true;
 }
 
+/* Of all rows that came since the replica was last complete: one kernel for many uploads. */
+static enum device_result compute_norms(struct gpu *g, struct replica *r, device_stream stream)
+{
+    uint64_t first = r->no_norm_first;
+    uint64_t end = r->no_norm_end < r->rows ? r->no_norm_end : r->rows;
+    r->no_norm_first = r->no_norm_end = 0;
+    if (first >= end) return DEVICE_OK;
+    struct cuda_rows rows = replica_rows(r);
+    rows.rows += first * vector_stride(r->dimension);
+    rows.count = end - first;
+    return g->ops->norms(g->device, &rows, (float *)r->norm_range.base + first, stream);
+}
+
 enum device_result upload_launch(struct gpu *g, struct task *t)
 {
     const struct order_upload *u = &t->order.upload;
@@ -78,12 +91,12 @@ enum device_result upload_launch(struct gpu *g, struct task *t)
     /* Requests behind this one on the stream find it done. */
     r->rows = u->row_count;
     r->version = r->torn ? 0 : t->order.version;
-    if (u->count == 0) return DEVICE_OK;
-    struct cuda_rows rows = {.dimension = r->dimension,
-                             .rows = (const float *)t->in.moves[0].device,
-                             .count = u->count};
-    return g->ops->norms(g->device, &rows, (float *)r->norm_range.base + u->first,
-                         t->lane->stream);
+    if (u->count) {
+        bool none = r->no_norm_first == r->no_norm_end;
+        if (none || u->first < r->no_norm_first) r->no_norm_first = u->first;
+        if (none || u->first + u->count > r->no_norm_end) r->no_norm_end = u->first + u->count;
+    }
+    return r->version ? compute_norms(g, r, t->lane->stream) : DEVICE_OK;
 }
 
 void upload_finish(struct gpu *g, struct task *t)

@@ -32,8 +32,8 @@ struct vram_pool_usage {
 enum status vram_pool_create(uint64_t slab_bytes, struct vram_pool **out);
 void vram_pool_destroy(struct vram_pool *p);
 
-/* bytes >= 1; owner (>= 1, below UINT32_MAX) names the space. What owner had last is preferred, then
- * the best fit; a short walk. */
+/* bytes >= 1; owner (>= 1, below UINT32_MAX) names the space. What owner had last is preferred,
+ * then the best fit; a short walk. */
 enum status vram_pool_take(struct vram_pool *p, uint64_t bytes, uint32_t owner,
                            struct vram_block *out);
 /* Gives a block back (work that used it is done) and zeroes *b; nothing for an empty one. */

@@ -27,7 +27,9 @@ uint32_t ring_room(struct ring *r)
     r->seen = atomic_load_explicit(&r->lines->released, memory_order_acquire);
     uint64_t used = r->mine - r->seen;
     if (used > r->slot_count) r->broken = true;
-    return r->broken ? 0 : r->slot_count - (uint32_t)used;
+    if (!r->broken) return r->slot_count - (uint32_t)used;
+    r->seen = r->mine - r->slot_count; /* full, for good */
+    return 0;
 }
 
 void *ring_reserve(struct ring *r)

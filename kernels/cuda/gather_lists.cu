@@ -8,9 +8,10 @@ struct gather_lists_job {
     const float *rows;
     const float *norms;
     const uint32_t *positions;
-    const uint64_t *offsets; /* query_count + 1 */
+    const uint64_t *offsets; /* query_count + 1; NULL: every query has the whole list */
     uint64_t query_count;
-    uint64_t count;
+    uint64_t length; /* of the whole list */
+    uint64_t count;  /* of scores */
     float *scores;
     uint32_t stride;
 };
@@ -35,12 +36,12 @@ __global__ void __launch_bounds__(SUMS_THREADS, SUMS_BLOCKS)
 {
     uint64_t i = ((uint64_t)blockIdx.x * SUMS_THREADS + threadIdx.x) / GROUP;
     uint64_t at = i < job.count ? i : job.count - 1; /* a warp's shuffles need all its threads */
-    uint64_t row = __ldg(&job.positions[at]), query = query_of(job, at);
-    float score = sum_rows<GROUP, EUCLIDEAN, COMPENSATED>(
-        job.queries + query * job.stride, job.rows + row * job.stride, job.stride);
+    uint64_t query = job.offsets ? query_of(job, at) : at / job.length;
+    uint64_t row = __ldg(&job.positions[job.offsets ? at : at % job.length]);
+    float score = sum_rows<GROUP, EUCLIDEAN, COMPENSATED>(job.queries + query * job.stride,
+                                                          job.rows + row * job.stride, job.stride);
     if (i != at || threadIdx.x % GROUP != 0) return;
-    if (job.query_norms)
-        score = canonical_cosine(score, job.query_norms[query], job.norms[row]);
+    if (job.query_norms) score = canonical_cosine(score, job.query_norms[query], job.norms[row]);
     job.scores[i] = score;
 }
 
@@ -73,12 +74,13 @@ extern "C" int cuda_gather_lists(enum metric metric, const struct cuda_queries *
     job.positions = positions;
     job.offsets = offsets;
     job.query_count = queries->count;
-    job.count = count;
+    job.length = count;
+    job.count = offsets ? count : count * queries->count;
     job.scores = scores;
     job.stride = (uint32_t)vector_stride(rows->dimension);
     bool euclidean = metric_lower_is_better(metric);
     bool compensated = canonical_is_compensated(rows->dimension);
-    if (count < SUMS_WIDE_BELOW)
+    if (job.count < SUMS_WIDE_BELOW)
         gather_lists_choose<32>(&job, euclidean, compensated, stream);
     else
         gather_lists_choose<8>(&job, euclidean, compensated, stream);

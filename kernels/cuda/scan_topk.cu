@@ -14,15 +14,17 @@
 enum {
     SCAN_TOPK_THREADS = 1024,      /* a block, at most */
     SCAN_TOPK_LISTS_BYTES = 32768, /* of shared memory: the warps' lists */
-    SCAN_TOPK_SURVIVORS = 512, /* a multiple of 4 */
-    SCAN_TOPK_BUCKETS = 256, /* and the least threads of a block */
+    SCAN_TOPK_SURVIVORS = 512,     /* a multiple of 4 */
+    SCAN_TOPK_BUCKETS = 256,       /* and the least threads of a block */
     SCAN_TOPK_BUCKET_BITS = 8,
     SCAN_TOPK_FEW = 16, /* k for which fewer buckets do */
     SCAN_TOPK_FEW_BUCKET_BITS = 6,
     SCAN_TOPK_BLOCKS = 384, /* at most; two for each multiprocessor of any card so far */
-    SCAN_TOPK_ALIGN = 256, /* bytes from the ticket to the lists */
+    SCAN_TOPK_ALIGN = 256,  /* bytes from the ticket to the lists */
     SCAN_TOPK_COUNT_BITS = 10
 };
+
+static_assert(SCAN_TOPK_BLOCKS < 1 << SCAN_TOPK_COUNT_BITS, "the count would reach the mark");
 
 struct scan_topk_job {
     const float *query;
@@ -51,7 +53,8 @@ struct scan_topk_shape {
     unsigned group, threads, blocks;
 };
 
-struct __align__(16) best_shared {
+struct __align__(16) best_shared
+{
     struct topk_entry minima[SCAN_TOPK_BUCKETS];
     struct topk_entry survivors[SCAN_TOPK_SURVIVORS];
     struct topk_entry best[SCAN_TOPK_K_MAX]; /* out: sorted; entry_worst past the last */
@@ -284,7 +287,8 @@ __device__ __forceinline__ void scan_into(const struct scan_topk_job &job, struc
 __device__ __forceinline__ void fence_device(void)
 {
 #if __CUDA_ARCH__ >= 700
-    asm volatile("fence.acq_rel.gpu;" ::: "memory"); /* __threadfence orders more, and waits longer */
+    /* __threadfence orders more, and waits longer. */
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
 #else
     __threadfence();
 #endif
@@ -390,7 +394,8 @@ uint64_t scan_topk_scratch(uint32_t k)
 /* Small blocks spread a few rows over all multiprocessors; large ones leave fewer lists. */
 static struct scan_topk_shape scan_topk_shape_of(uint64_t count, uint32_t k, unsigned processors)
 {
-    struct scan_topk_shape shape = {count < SUMS_WIDE_BELOW ? 32u : 8u, SCAN_TOPK_THREADS, 0};
+    bool is_row_a_warp = count <= (uint64_t)processors * SCAN_TOPK_THREADS / 32;
+    struct scan_topk_shape shape = {is_row_a_warp ? 32u : 8u, SCAN_TOPK_THREADS, 0};
     while (shape.threads / 32 * k * sizeof(struct topk_entry) > SCAN_TOPK_LISTS_BYTES)
         shape.threads /= 2;
     unsigned most = SCAN_TOPK_THREADS / shape.threads * processors;
@@ -407,8 +412,7 @@ static void scan_topk_choose(const struct scan_topk_job *job, const struct scan_
 {
     size_t bytes = shape->threads / 32 * job->k * sizeof(struct topk_entry);
     if (job->lower_is_better && compensated)
-        scan_topk_kernel<GROUP, true, true>
-            <<<shape->blocks, shape->threads, bytes, stream>>>(*job);
+        scan_topk_kernel<GROUP, true, true><<<shape->blocks, shape->threads, bytes, stream>>>(*job);
     else if (job->lower_is_better)
         scan_topk_kernel<GROUP, true, false>
             <<<shape->blocks, shape->threads, bytes, stream>>>(*job);
@@ -469,8 +473,7 @@ int scan_topk_launch(enum metric metric, const struct cuda_queries *query,
 {
     int device = 0, processors = 1;
     cudaError_t error = cudaGetDevice(&device);
-    if (!error)
-        error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+    if (!error) error = cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
     if (error) return error;
     return scan_topk_enqueue(metric, query, rows, topk,
                              scan_topk_shape_of(rows->count, topk->k, (unsigned)processors),

@@ -48,7 +48,8 @@ int cuda_gather(enum metric metric, const struct cuda_queries *query, const stru
 /* Many gathers in one launch. Query q against its own list, rows positions[offsets[q]] ..
  * positions[offsets[q + 1] - 1]: scores[i] is that of row positions[i]. offsets: queries->count + 1,
  * from 0, never falling (a list may be empty), the last equal to count. positions: count, each
- * below rows->count and the same row as often as wanted. */
+ * below rows->count and the same row as often as wanted. offsets NULL: every query against all
+ * positions: scores[q * count + i]. */
 int cuda_gather_lists(enum metric metric, const struct cuda_queries *queries,
                       const struct cuda_rows *rows, const uint32_t *positions,
                       const uint64_t *offsets, uint64_t count, float *scores,
@@ -60,12 +61,12 @@ int cuda_tile(enum metric metric, const struct cuda_queries *queries, const stru
 
 /* sums[c] = for i rising: fma(weights[i], row positions[i] [c], sums[c]) from +0, c < dimension;
  * positions NULL: rows 0..count - 1. count = 0 writes +0. */
-int cuda_weighted_sum(const struct cuda_rows *rows, const uint64_t *positions, const float *weights,
+int cuda_weighted_sum(const struct cuda_rows *rows, const uint32_t *positions, const float *weights,
                       uint64_t count, float *sums, struct CUstream_st *stream);
 
 /* averages[c] = sums[c] / total, one IEEE division; +0 where count or total is 0. total: the sum of
  * the weights as daemon/exec/op_average.c forms it. */
-int cuda_weighted_average(const struct cuda_rows *rows, const uint64_t *positions,
+int cuda_weighted_average(const struct cuda_rows *rows, const uint32_t *positions,
                           const float *weights, uint64_t count, float total, float *averages,
                           struct CUstream_st *stream);
 

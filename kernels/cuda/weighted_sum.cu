@@ -1,6 +1,6 @@
 /* weighted_sum: a column a thread, because each column's sum runs in the rows' order. A block has
- * few columns, so that many multiprocessors share a long list; a warp sums while the others copy rows
- * into shared memory, several stages ahead. */
+ * few columns, so that many multiprocessors share a long list; one warp sums while the others copy
+ * rows into shared memory, several stages ahead. */
 #include "kernels/cuda/launch.cuh"
 
 #include <cuda_pipeline_primitives.h>
@@ -19,7 +19,7 @@ enum {
 
 struct weighted_job {
     const float *rows;
-    const uint64_t *positions; /* NULL: row i is the i-th */
+    const uint32_t *positions; /* NULL: row i is the i-th */
     const float *weights;
     uint64_t count;
     float *out;
@@ -43,10 +43,11 @@ __device__ __forceinline__ void weighted_look(const struct weighted_job &job, ui
 {
 #pragma unroll
     for (int pass = 0; pass < WEIGHTED_PASSES; pass++) {
-        uint64_t i = first + pass * WEIGHTED_PASS + threadIdx.x / (WEIGHTED_COLUMNS / WEIGHTED_COPY);
+        uint64_t i =
+            first + pass * WEIGHTED_PASS + threadIdx.x / (WEIGHTED_COLUMNS / WEIGHTED_COPY);
         next->row[pass] = i;
         if (job.positions && i < job.count)
-            next->row[pass] = __ldg((const unsigned long long *)&job.positions[i]);
+            next->row[pass] = __ldg(&job.positions[i]);
     }
 }
 
@@ -172,7 +173,7 @@ static int weighted_enqueue(struct weighted_job job, const struct cuda_rows *row
     return cudaGetLastError();
 }
 
-extern "C" int cuda_weighted_sum(const struct cuda_rows *rows, const uint64_t *positions,
+extern "C" int cuda_weighted_sum(const struct cuda_rows *rows, const uint32_t *positions,
                                  const float *weights, uint64_t count, float *sums,
                                  struct CUstream_st *stream)
 {
@@ -184,7 +185,7 @@ extern "C" int cuda_weighted_sum(const struct cuda_rows *rows, const uint64_t *p
     return weighted_enqueue(job, rows, stream);
 }
 
-extern "C" int cuda_weighted_average(const struct cuda_rows *rows, const uint64_t *positions,
+extern "C" int cuda_weighted_average(const struct cuda_rows *rows, const uint32_t *positions,
                                      const float *weights, uint64_t count, float total,
                                      float *averages, struct CUstream_st *stream)
 {

@@ -164,30 +164,49 @@ static void socket_latency(ea_client *c, ea_client *cpu)
 
 /* ---------------------------------------------------------------- uploads */
 
+/* From the request that makes the daemon want a replica to a complete one. */
+static double upload_s(ea_client *c, const char *collection, const float *query)
+{
+    uint64_t some[1024];
+    ea_collection_info info;
+    ea_result r = {0};
+    for (uint64_t i = 0; i < 1024; i++)
+        some[i] = i * 3 + 1;
+    double start = bench_now_s();
+    check(ea_score(c, collection, EA_COSINE, query, 1, DIMENSION, NULL, some, 1024, 0, &r), c,
+          "score");
+    do {
+        usleep(50);
+        check(ea_collection_describe(c, collection, &info), c, "describe");
+        if (bench_now_s() > start + 30) bench_fail("upload", "the GPU did not take it up");
+    } while (info.vram_version != info.version);
+    ea_result_free(&r);
+    return bench_now_s() - start;
+}
+
 static void upload_rate(ea_client *c)
 {
-    struct question q = {"large", 1, 10, NULL};
     float *query = random_floats(DIMENSION, 5);
-    ea_result r = {0};
     ea_stats before, after;
-    q.values = query;
     check(ea_get_stats(c, &before), c, "stats");
     if (!before.gpu_count) bench_fail("stats", "no GPU");
-    if (!until_gpu(c, &q, &r)) bench_fail("upload", "the GPU did not take it up");
+    double s = upload_s(c, "large", query);
+    usleep(100000);
     check(ea_get_stats(c, &after), c, "stats");
     double bytes = (double)(after.gpus[0].upload_bytes - before.gpus[0].upload_bytes);
     double ns = (double)(after.gpus[0].upload_ns - before.gpus[0].upload_ns);
     bench_header("first upload (peer: the pinned copy rate)");
     char ours[32], theirs[32];
-    snprintf(ours, sizeof ours, "%.1f GB/s", bytes / ns);
+    snprintf(ours, sizeof ours, "%.1f GB/s", bytes / s / 1e9);
     snprintf(theirs, sizeof theirs, "%.1f GB/s", options.pinned_gbs);
+    printf("    %.2f GB in %.1f ms, of which uploads were under way %.1f ms\n", bytes / 1e9, s * 1e3,
+           ns / 1e6);
     if (options.pinned_gbs > 0)
-        all_met &= bench_row("upload of the large collection", ours, theirs,
-                             bytes / ns / options.pinned_gbs, true, 0.8);
+        all_met &= bench_row("upload of the large collection, wall time", ours, theirs,
+                             bytes / s / 1e9 / options.pinned_gbs, true, 0.8);
     else
-        printf("    %s of %.2f GB (no --pinned to compare with)\n", ours, bytes / 1e9);
+        printf("    %s (no --pinned to compare with)\n", ours);
     free(query);
-    ea_result_free(&r);
 }
 
 /* ---------------------------------------------------------------- killed under load */
@@ -340,8 +359,13 @@ static error_t parse(int key, char *value, struct argp_state *state)
         options.kills = 5;
         options.cycles = 20;
         return 0;
+    case 'k': options.kills = (unsigned)atoi(value); return 0;
+    case 'c': options.cycles = (unsigned)atoi(value); return 0;
     case 'p': options.pinned_gbs = atof(value); return 0;
-    case 's': options.simulated = true; return 0;
+    case 's':
+        options.simulated = true;
+        options.rows = 10000;
+        return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -369,13 +393,16 @@ int main(int argc, char **argv)
         {"quick", 'q', NULL, 0, "A first look", 0},
         {"pinned", 'p', "GB/S", 0, "The pinned copy rate", 0},
         {"sim", 's', NULL, 0, "Over the simulated device", 0},
+        {"kills", 'k', "N", 0, "Kill the GPU process N times (100)", 0},
+        {"cycles", 'c', "N", 0, "Create and drop N collections (500)", 0},
         {0}};
     static const struct argp parser = {known, parse, NULL, NULL, NULL, NULL, NULL};
     argp_parse(&parser, argc, argv, 0, NULL, NULL);
     struct daemon_process d, cpu_daemon;
     daemon_start(&d, options.simulated
-                         ? (const char *const[]){"gpu.devices=sim", "gpu.sim=vram_mib=8192", NULL}
-                         : (const char *const[]){"gpu.devices=0", NULL});
+                         ? (const char *const[]){"gpu.devices=sim", "gpu.sim=vram_mib=8192",
+                                                       "memory.max_mib=16384", NULL}
+                         : (const char *const[]){"gpu.devices=0", "memory.max_mib=16384", NULL});
     ea_client *c = open_client(&d, NULL);
     if (!wait_ready(c)) {
         printf("SKIP: no GPU\n");
@@ -383,7 +410,7 @@ int main(int argc, char **argv)
         daemon_stop(&d);
         return NO_GPU;
     }
-    daemon_start(&cpu_daemon, (const char *const[]){"gpu.devices=none", NULL});
+    daemon_start(&cpu_daemon, (const char *const[]){"gpu.devices=none", "memory.max_mib=16384", NULL});
     ea_client *cpu = open_client(&cpu_daemon, NULL);
     float *rows = random_floats(options.rows * DIMENSION, 1);
     static const struct {
@@ -399,8 +426,8 @@ int main(int argc, char **argv)
     free(rows);
     upload_rate(c);
     socket_latency(c, cpu);
-    cycles(c);
-    kills(&d, c, cpu);
+    if (options.cycles) cycles(c);
+    if (options.kills) kills(&d, c, cpu);
     ea_close(c);
     ea_close(cpu);
     int code = daemon_stop(&d) | daemon_stop(&cpu_daemon);

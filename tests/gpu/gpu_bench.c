@@ -17,7 +17,6 @@ struct bench {
     uint32_t *out_counts;
     uint32_t *positions;      /* QUERIES x LISTED, anywhere */
     uint64_t *offsets;        /* LISTED for each query */
-    uint64_t *long_positions; /* the same as positions */
     float *weights;
     cudaStream_t stream;
     cudaEvent_t start, stop;
@@ -47,7 +46,7 @@ static void ask(struct bench *b, const struct question *q)
         DEVICE(cuda_gather_lists(q->metric, &queries, &b->rows, b->positions, b->offsets,
                                  q->queries * LISTED, b->scores, b->stream));
     else if (q->what == AVERAGE)
-        DEVICE(cuda_weighted_average(&b->rows, b->long_positions, b->weights, q->rows, 3.0f,
+        DEVICE(cuda_weighted_average(&b->rows, b->positions, b->weights, q->rows, 3.0f,
                                      b->scores, b->stream));
     else if (q->rows == 0)
         DEVICE(cudaMemcpyAsync(b->spare, b->rows.rows, (size_t)ROWS * DIMENSION * sizeof(float),
@@ -114,17 +113,16 @@ static void lists_create(struct bench *b)
 {
     const size_t count = (size_t)QUERIES * LISTED;
     uint32_t *positions = malloc(count * sizeof *positions);
-    uint64_t *wide = malloc(count * sizeof *wide), offsets[QUERIES + 1], seed = 5;
-    if (!positions || !wide) abort();
+    uint64_t offsets[QUERIES + 1], seed = 5;
+    if (!positions) abort();
     for (size_t i = 0; i < count; i++)
-        wide[i] = positions[i] = (uint32_t)(sample_random(&seed) % ROWS);
+        positions[i] = (uint32_t)(sample_random(&seed) % ROWS);
     for (size_t q = 0; q <= QUERIES; q++)
         offsets[q] = q * LISTED;
     b->positions = device_copy_of(positions, count * sizeof *positions);
-    b->long_positions = device_copy_of(wide, count * sizeof *wide);
     b->offsets = device_copy_of(offsets, sizeof offsets);
     b->weights = random_rows(count / DIMENSION + 1, 7);
-    free(positions), free(wide);
+    free(positions);
 }
 
 static void few_rows(struct bench *b)
@@ -186,7 +184,8 @@ int main(int argc, char **argv)
     float copy = measure(&b, "copy", (struct question){0, 1, 0, dot, WHOLE}, 51);
     float scan = measure(&b, "scan", (struct question){ROWS, 1, 0, dot, WHOLE}, 101);
     measure(&b, "scan_cosine", (struct question){ROWS, 1, 0, METRIC_COSINE, WHOLE}, 51);
-    measure(&b, "scan_euclidean", (struct question){ROWS, 1, 0, METRIC_SQUARED_EUCLIDEAN, WHOLE}, 51);
+    measure(&b, "scan_euclidean", (struct question){ROWS, 1, 0, METRIC_SQUARED_EUCLIDEAN, WHOLE},
+            51);
     float knn = measure(&b, "knn_1", (struct question){ROWS, 1, 10, dot, WHOLE}, 101);
     measure(&b, "knn_2", (struct question){ROWS, 2, 10, dot, WHOLE}, 51);
     measure(&b, "knn_8", (struct question){ROWS, 8, 10, dot, WHOLE}, 51);
@@ -195,8 +194,8 @@ int main(int argc, char **argv)
     measure(&b, "knn_128", (struct question){ROWS, 128, 10, dot, WHOLE}, 31);
     measure(&b, "knn_1024", (struct question){ROWS, 1024, 10, dot, WHOLE}, 11);
     measure(&b, "knn_1024_cosine", (struct question){ROWS, 1024, 10, METRIC_COSINE, WHOLE}, 5);
-    measure(&b, "knn_1024_euclidean", (struct question){ROWS, 1024, 10, METRIC_SQUARED_EUCLIDEAN, WHOLE},
-            5);
+    measure(&b, "knn_1024_euclidean",
+            (struct question){ROWS, 1024, 10, METRIC_SQUARED_EUCLIDEAN, WHOLE}, 5);
     measure(&b, "knn_1_k1000", (struct question){ROWS, 1, 1000, dot, WHOLE}, 31);
     measure(&b, "knn_1_k16384", (struct question){ROWS, 1, 16384, dot, WHOLE}, 31);
     measure(&b, "knn_128_k1000", (struct question){ROWS, 128, 1000, dot, WHOLE}, 11);

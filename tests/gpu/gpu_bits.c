@@ -167,15 +167,15 @@ static void check_weighted_sum(struct data *d)
     enum { COUNT = 100 };
     size_t stride = vector_stride(d->dimension), count = d->count < COUNT ? d->count : COUNT;
     const float *rows[COUNT];
-    uint64_t positions[COUNT];
+    uint32_t positions[COUNT];
     for (size_t i = 0; i < count; i++) {
-        positions[i] = i * 31 % d->count;
+        positions[i] = (uint32_t)(i * 31 % d->count);
         rows[i] = d->rows + positions[i] * stride;
     }
     float *expected = host_allocate(stride * sizeof(float));
     float *got = host_allocate(stride * sizeof(float));
     best_variant()->weighted_sum(rows, d->row_norms, count, 0, d->dimension, expected);
-    uint64_t *device_positions = device_copy_of(positions, count * sizeof *positions);
+    uint32_t *device_positions = device_copy_of(positions, count * sizeof *positions);
     float *sums = device_allocate(stride * sizeof(float));
     DEVICE(cuda_weighted_sum(&d->device_rows, device_positions, d->device_rows.norms, count, sums,
                              NULL));

@@ -1,6 +1,7 @@
 /* gpu_bits_scan [--small]: one query's k best in one launch, lists of many queries and weighted
  * averages, against the CPU's bits: rows in orders that are hard to select from, filters, any
- * scratch. Prints the number that differ; exit 1 unless that is 0. --small: for compute-sanitizer. */
+ * scratch. Prints the number that differ; exit 1 unless that is 0. --small is for
+ * compute-sanitizer. */
 #include "kernels/canonical.h"
 #include "tests/gpu/device.h"
 #include "tests/kernels/samples.h"
@@ -91,12 +92,12 @@ static struct data data_init(uint32_t dimension, size_t count, enum order order)
     d.scores = host_allocate(count * sizeof(float));
     cpu()->norms(dimension, d.rows, count, d.row_norms);
     cpu()->norms(dimension, d.queries, QUERIES, d.query_norms);
-    d.device_rows = (struct cuda_rows){
-        dimension, device_copy_of(d.rows, count * stride * sizeof(float)),
-        device_copy_of(d.row_norms, count * sizeof(float)), count};
-    d.device_queries = (struct cuda_queries){
-        device_copy_of(d.queries, QUERIES * stride * sizeof(float)),
-        device_copy_of(d.query_norms, QUERIES * sizeof(float)), QUERIES};
+    d.device_rows =
+        (struct cuda_rows){dimension, device_copy_of(d.rows, count * stride * sizeof(float)),
+                           device_copy_of(d.row_norms, count * sizeof(float)), count};
+    d.device_queries =
+        (struct cuda_queries){device_copy_of(d.queries, QUERIES * stride * sizeof(float)),
+                              device_copy_of(d.query_norms, QUERIES * sizeof(float)), QUERIES};
     return d;
 }
 
@@ -167,8 +168,7 @@ static void compare_best(const struct data *d, enum metric metric, uint32_t k,
     device_read(&got, device.out_counts, sizeof got);
     uint64_t differing = got != expected;
     for (uint32_t i = 0; i < expected; i++)
-        differing +=
-            ids[i] != best[i].id || memcmp(&scores[i], &best[i].score, sizeof(float)) != 0;
+        differing += ids[i] != best[i].id || memcmp(&scores[i], &best[i].score, sizeof(float)) != 0;
     topk_tally.compared += expected + 1;
     topk_tally.differing += differing;
     if (differing && topk_tally.differing < 10000)
@@ -268,11 +268,10 @@ static void check_topk(uint32_t dimension, size_t count, enum order order, bool 
         check_variant(&d, metric, (struct variant){.garbage = 0xff}, brief ? 4 : 1);
         check_variant(&d, metric, (struct variant){.ids = true, .least_scratch = true}, 5);
         for (int filter = FILTER_HALF; filter < FILTERS; filter++)
-            check_variant(&d, metric,
-                          (struct variant){.filter = (enum filter)filter,
-                                           .ids = filter & 1,
-                                           .garbage = 0x5a},
-                          brief ? 4 : 3);
+            check_variant(
+                &d, metric,
+                (struct variant){.filter = (enum filter)filter, .ids = filter & 1, .garbage = 0x5a},
+                brief ? 4 : 3);
         if (brief && m == METRIC_COSINE) continue;
         check_variant(&d, metric, (struct variant){.threshold = true, .garbage = 1}, 3);
         check_variant(&d, metric,
@@ -367,18 +366,19 @@ static void check_average(struct data *d, size_t count, bool listed, float total
 {
     size_t stride = vector_stride(d->dimension);
     const float **rows = host_allocate((count + 1) * sizeof *rows);
-    uint64_t *positions = host_allocate(count * sizeof *positions), seed = count + 5;
+    uint32_t *positions = host_allocate(count * sizeof *positions);
+    uint64_t seed = count + 5;
     float *weights = host_allocate(count * sizeof *weights);
     float *expected = host_allocate(stride * sizeof(float));
     float *got = host_allocate(stride * sizeof(float));
     for (size_t i = 0; i < count; i++) {
-        positions[i] = listed ? sample_random(&seed) % d->count : i;
+        positions[i] = (uint32_t)(listed ? sample_random(&seed) % d->count : i);
         rows[i] = d->rows + positions[i] * stride;
         weights[i] = sample_uniform(&seed);
     }
     memset(expected, 0, stride * sizeof(float));
     if (count) cpu()->weighted_sum(rows, weights, count, 0, d->dimension, expected);
-    uint64_t *device_positions = device_copy_of(positions, count * sizeof *positions);
+    uint32_t *device_positions = device_copy_of(positions, count * sizeof *positions);
     float *device_weights = device_copy_of(weights, count * sizeof *weights);
     float *out = device_allocate(stride * sizeof(float));
     DEVICE(cuda_weighted_sum(&d->device_rows, listed ? device_positions : NULL, device_weights,
@@ -388,8 +388,8 @@ static void check_average(struct data *d, size_t count, bool listed, float total
     for (size_t i = 0; i < d->dimension; i++)
         expected[i] = count == 0 || total == 0.0f ? 0.0f : expected[i] / total;
     DEVICE(cudaMemset(out, 0xff, stride * sizeof(float)));
-    DEVICE(cuda_weighted_average(&d->device_rows, listed ? device_positions : NULL,
-                                 device_weights, count, total, out, NULL));
+    DEVICE(cuda_weighted_average(&d->device_rows, listed ? device_positions : NULL, device_weights,
+                                 count, total, out, NULL));
     device_read(got, out, d->dimension * sizeof(float));
     compare_floats(&weighted_tally, "weighted average", d->dimension, expected, got, d->dimension);
     cudaFree(device_positions), cudaFree(device_weights), cudaFree(out);

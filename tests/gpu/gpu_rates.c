@@ -266,6 +266,7 @@ static void print_row(struct pipeline *p, unsigned threads)
 
 static void print_pipeline(const struct places *at)
 {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct pipeline *p = aligned_alloc(64, (sizeof *p + 63) / 64 * 64);
     if (!p) abort();
     memset(p, 0, sizeof *p);
@@ -279,6 +280,7 @@ static void print_pipeline(const struct places *at)
            "dev. past");
     const unsigned threads[] = {1, 2, 4, 6, 8, 12};
     for (size_t n = 0; n < sizeof threads / sizeof *threads; n++) {
+        if (n > 0 && threads[n] >= cores) break; /* all of them spin, and so do we */
         p->piece_bytes = 4 * MIB, p->slots = 4, p->part_bytes = 256 * KIB;
         print_row(p, threads[n]);
     }
@@ -290,7 +292,7 @@ static void print_pipeline(const struct places *at)
     for (size_t n = 0; n < sizeof shapes / sizeof *shapes; n++) {
         p->piece_bytes = shapes[n].piece, p->slots = shapes[n].slots;
         p->part_bytes = shapes[n].part;
-        print_row(p, 6);
+        print_row(p, cores > 6 ? 6 : 1);
     }
     for (int n = 0; n < SLOTS_MAX; n++)
         DEVICE(cudaEventDestroy(p->copied[n]));

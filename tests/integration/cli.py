@@ -192,6 +192,67 @@ def vanished(t, daemon):
     Tool("mute").run("--timeout", "0.3", "ping", code=5)
 
 
+def until(what, question, seconds=20):
+    end = time.monotonic() + seconds
+    while not question():
+        if time.monotonic() > end:
+            check(False, "waited %d s for %s" % (seconds, what))
+            return
+        time.sleep(0.05)
+
+
+def start_daemon(path, *settings):
+    words = [w for s in ("log.level=error", "memory.max_mib=2048") + settings for w in ("--set", s)]
+    daemon = subprocess.Popen([os.path.join(BUILD, "engram-acceld"), "--socket", path] + words)
+    until("the daemon's socket", lambda: os.path.exists(path))
+    return daemon
+
+
+def gpu_process(daemon):
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % number, "rb") as f:
+                words = f.read().split(b"\0")
+            with open("/proc/%s/stat" % number) as f:
+                parent = int(f.read().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+        if words[0].endswith(b"engram-accel-gpu") and parent == daemon.pid:
+            return int(number)
+    raise RuntimeError("no GPU process")
+
+
+def with_gpu(t, daemon):
+    """A simulated GPU: what info, stats and describe show of one that works, and of its restart."""
+    def gpu():
+        return t.json("info")[0]["gpus"][0]
+
+    until("the GPU", lambda: gpu()["state"] == "ready")
+    about = gpu()
+    check(about["simulated"] and about["why"] == "" and 0 < about["budget_bytes"] < 64 << 20,
+          "info --json: %s" % about)
+    t.run("load", "v", "v.npy", "--create", "--metric", "cosine")
+    hits = t.json("knn", "v", "--query-id", "7", "-k", "3")[0]["hits"]
+    ran = {r["backend"]: r["requests"] for r in t.json("stats")[0]["routes"]
+           if r["reason"] == "forced"}
+    check(ran == {"gpu": 1}, "forced to the GPU: %s" % ran)
+    until("its count of replicas",  # which it writes every 100 ms
+          lambda: t.json("stats")[0]["gpus"][0]["replicas"] == 1)
+    work = t.json("stats")[0]["gpus"][0]
+    check(work["runs"] >= 1 and work["uploads"] >= 1 and
+          work["upload_bytes"] >= ROWS * DIMENSION * 4, "stats of the GPU: %s" % work)
+    c = t.json("collection", "describe", "v")[0]
+    check(c["vram_bytes"] > c["row_bytes"] and c["vram_version"] == c["version"],
+          "describe --json: %s" % c)
+    shown = t.run("stats").stdout
+    check("1 replica " in shown and "busy" in shown and "forced" in shown, "stats: " + shown)
+    os.kill(gpu_process(daemon), signal.SIGKILL)
+    until("its restart", lambda: gpu()["restarts"] == 1 and gpu()["state"] == "ready")
+    check(t.json("knn", "v", "--query-id", "7", "-k", "3")[0]["hits"] == hits, "the same hits")
+    check(t.json("stats")[0]["errors_total"] == 0, "no client saw an error")
+    check("1 restart" in t.run("info").stdout, "info tells of the restart")
+
+
 def main():
     global BUILD
     BUILD = os.path.abspath(BUILD)
@@ -204,22 +265,20 @@ def main():
         write_npy("candidates.npy", "Q", "(5,)", [0, 1, 2, 3, 4])
         with open("v.npy", "rb") as f, open("cut.npy", "wb") as g:
             g.write(f.read()[:-7])
-        daemon = subprocess.Popen([os.path.join(BUILD, "engram-acceld"), "--socket", "socket",
-                                   "--set", "log.level=error", "--set", "memory.max_mib=2048",
-                                   "--set", "gpu.devices=none"])
+        daemon = start_daemon("socket", "gpu.devices=none")
+        simulated = start_daemon("simulated", "gpu.devices=sim", "gpu.sim=vram_mib=64",
+                                 "gpu.force=gpu")
         tool = Tool("socket")
         try:
-            for _ in range(1000):
-                if os.path.exists("socket"):
-                    break
-                time.sleep(0.01)
             answers(tool)
             refusals(tool)
             interrupts(tool)
+            with_gpu(Tool("simulated"), simulated)
             vanished(tool, daemon)
         finally:
-            daemon.kill()
-            daemon.wait()
+            for process in daemon, simulated:
+                process.kill()
+                process.wait()
             os.chdir("/")
     print("%d checks failed" % failures)
     return 1 if failures else 0

@@ -112,6 +112,19 @@ Test(config, every_key_is_read)
     want.stall_ms_max = 11;
     want.drain_ms_max = 0;
     strcpy(want.token_file, "/etc/token");
+    strcpy(memset(want.gpu_devices, 0, CONFIG_TEXT_MAX), "0,2");
+    strcpy(want.gpu_program, "/opt/gpu");
+    strcpy(memset(want.gpu_memory, 0, CONFIG_TEXT_MAX), "managed");
+    want.gpu_memory_percent = 95;
+    want.gpu_memory_mib_max = 1 << 24;
+    strcpy(memset(want.gpu_force, 0, CONFIG_TEXT_MAX), "cpu");
+    want.gpu_pairs_min = 1;
+    want.gpu_heartbeat_ms = 60000;
+    want.gpu_job_ms = 10;
+    want.gpu_spin_us = 0;
+    want.gpu_copiers = 64;
+    want.gpu_streams = 1;
+    strcpy(want.gpu_sim, "vram_mib=64");
     strcpy(memset(want.log_level, 0, CONFIG_TEXT_MAX), "debug");
     const char *text =
         "{\"socket\": {\"path\": \"/tmp/a b\", \"mode\": \"600\"},\n"
@@ -122,6 +135,10 @@ Test(config, every_key_is_read)
         "\"requests_in_flight\": 1, \"requests_total\": 7, \"collections\": 3, "
         "\"output_mib\": 100,"
         "\"handshake_ms\": 10, \"stall_ms\": 11, \"drain_ms\": 0},"
+        "\"gpu\": {\"devices\": \"0,2\", \"program\": \"/opt/gpu\", \"memory\": \"managed\","
+        "\"memory_percent\": 95, \"memory_mib\": 16777216, \"force\": \"cpu\", \"min_pairs\": 1,"
+        "\"heartbeat_ms\": 60000, \"job_ms\": 10, \"spin_us\": 0, \"copiers\": 64,"
+        "\"streams\": 1, \"sim\": \"vram_mib=64\"},"
         "\"auth\": {\"token_file\": \"/etc/token\"}, \"log\": {\"level\": \"debug\"}}";
     cr_assert_eq(read_text(text, &c, &f), STATUS_OK, "%s", f.text);
     cr_expect_eq(memcmp(&c, &want, sizeof c), 0);

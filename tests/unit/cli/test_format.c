@@ -18,6 +18,9 @@ Test(format, counts)
     cr_assert_str_eq(format_count(&t, 1000), "1,000");
     cr_assert_str_eq(format_count(&t, 117659), "117,659");
     cr_assert_str_eq(format_count(&t, UINT64_MAX), "18,446,744,073,709,551,615");
+    cr_assert_str_eq(format_many(&t, 0, "row"), "0 rows");
+    cr_assert_str_eq(format_many(&t, 1, "row"), "1 row");
+    cr_assert_str_eq(format_many(&t, 1234, "multiprocessor"), "1,234 multiprocessors");
 }
 
 Test(format, bytes)
