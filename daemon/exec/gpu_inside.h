@@ -22,6 +22,7 @@ struct replica {
     bool begun;        /* an upload of this build was ordered: the others go on top of it */
     bool condemned;    /* to be forgotten before the next build */
     uint64_t version;  /* the collection's, once all that is out is done; 0: incomplete */
+    uint32_t out;      /* uploads of this build that are not done yet */
     uint64_t bytes;    /* of VRAM, as planned */
     enum reason lost;  /* why the last build was */
     uint64_t retry_ns; /* no new build before */

@@ -72,6 +72,7 @@ void card_order(struct card *card, const struct order *order, struct job *j, str
     *at = *order;
     at->token = (uint64_t)slot->generation << TOKEN_SHIFT | number;
     if (j) j->gpu.orders_out++;
+    if (r) r->out++;
     ring_publish(ring);
 }
 
@@ -111,6 +112,7 @@ static void slot_done(struct card *card, struct slot *slot, const struct complet
     slot->next_free = card->free_slot;
     card->free_slot = (uint32_t)(slot - card->slots);
     card->out--;
+    if (was.kind == ORDER_UPLOAD && replica_is(was.replica, was.number)) was.replica->out--;
     if (was.kind == ORDER_UPLOAD && c->result != RESULT_OK && replica_is(was.replica, was.number))
         replica_lose(g, was.replica,
                      c->result == RESULT_NO_MEMORY ? REASON_VRAM_PRESSURE

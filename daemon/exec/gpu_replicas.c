@@ -55,7 +55,7 @@ struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct c
 {
     const struct replica *r = replica_of(c);
     if (!has_build(r)) return (struct gpu_replica_info){0};
-    return (struct gpu_replica_info){r->bytes, r->version};
+    return (struct gpu_replica_info){r->bytes, r->out ? 0 : r->version};
 }
 
 /* ---------------------------------------------------------------- losing */
@@ -223,6 +223,7 @@ static enum reason begin_build(struct gpu *g, struct replica *r)
     r->card = card;
     r->number = ++g->replica_last;
     r->version = 0;
+    r->out = 0;
     r->begun = false;
     collection_soil(r->collection);
     return REASON_NONE;

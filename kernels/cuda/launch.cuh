@@ -29,6 +29,12 @@ int scan_topk_launch(enum metric metric, const struct cuda_queries *query,
                      cudaStream_t stream);
 uint64_t scan_topk_scratch(uint32_t k);
 
+/* The same for the *listed_count queries that `listed` names, both on the device; queries->count is
+ * the most there can be. With none it costs an empty launch. */
+int tile_listed_launch(enum metric metric, const struct cuda_queries *queries,
+                       const struct cuda_rows *rows, const struct score_span *span,
+                       const uint32_t *listed, const uint32_t *listed_count, cudaStream_t stream);
+
 /* Rows that keep every multiprocessor equally busy: a span of a multiple of them wastes nothing. */
 uint64_t tile_wave_rows(uint32_t dimension, uint64_t query_count);
 
@@ -36,6 +42,8 @@ uint64_t tile_wave_rows(uint32_t dimension, uint64_t query_count);
 struct select_round {
     uint32_t k;
     uint32_t sort; /* leave the best sorted (k <= SELECT_SORT_MAX), and write them out */
+    uint32_t idle; /* leave queries without new candidates alone: next must be best, and k <=
+                      SELECT_SORT_MAX */
     uint64_t list_stride;
     struct topk_entry *lists;      /* in: list_stride candidates a query */
     uint32_t *list_counts;         /* in; out: 0 */
@@ -55,6 +63,34 @@ int select_init_launch(const float *threshold, bool lower_is_better, uint64_t qu
 int select_launch(const struct select_round *round, uint64_t query_count, cudaStream_t stream);
 /* Sorts what a round left unsorted in `next` and writes it out. */
 int select_sort_launch(const struct select_round *round, uint64_t query_count, cudaStream_t stream);
+
+/* Where a screened span keeps what passes. */
+struct screen_room {
+    uint32_t *counts;     /* a query, 0 before the first span; above `most` it overflowed */
+    uint32_t *redo_count; /* behind the counts */
+    uint32_t *redo;       /* queries that overflowed; a place for each */
+    uint32_t *passed;     /* `most` rows of the span for each query */
+    uint32_t most;        /* at most list_stride */
+    struct cuda_topk_work *work;
+};
+
+/* Whether the current device can screen at all. */
+bool screen_runs(void);
+
+/* Offers each query the canonical scores of all rows of the span (less than 2^32) that may be among
+ * its best: kernels/cuda/screen.cu. round: its `best` is brought up to date in place where a list
+ * overflows; k <= SELECT_SORT_MAX. Row and query norms are read for every metric. */
+int screen_launch(enum metric metric, const struct cuda_queries *queries,
+                  const struct cuda_rows *rows, const struct score_span *span,
+                  const struct screen_room *room, const struct select_round *round,
+                  cudaStream_t stream);
+
+static inline int device_attribute(enum cudaDeviceAttr attribute, int *value)
+{
+    int device = 0;
+    cudaError_t error = cudaGetDevice(&device);
+    return error ? error : cudaDeviceGetAttribute(value, attribute, device);
+}
 
 static inline const float *span_rows(const struct cuda_rows *rows, const struct score_span *span)
 {

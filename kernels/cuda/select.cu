@@ -146,6 +146,7 @@ __global__ void __launch_bounds__(SELECT_THREADS) select_kernel(const struct sel
     uint64_t query = blockIdx.x;
     uint32_t kept = round.best_counts[query];
     uint32_t total = kept + round.list_counts[query];
+    if (round.idle && total == kept) return;
     uint32_t count = total < round.k ? total : round.k;
     bool small = total <= SELECT_SORT_MAX;
     struct topk_entry *next = round.next + query * round.k;

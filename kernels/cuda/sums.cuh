@@ -148,6 +148,13 @@ __device__ __forceinline__ uint32_t sink_key(float score, bool lower_is_better)
     return lower_is_better ? rising : ~rising;
 }
 
+/* The score that has this key; NaN for a bound that lets everything pass. */
+__device__ __forceinline__ float sink_score(uint32_t key, bool lower_is_better)
+{
+    uint32_t rising = lower_is_better ? key : ~key;
+    return __uint_as_float(rising & 0x80000000u ? rising ^ 0x80000000u : ~rising);
+}
+
 __device__ __forceinline__ bool entry_before(const struct topk_entry &a, const struct topk_entry &b)
 {
     bool tie = a.key == b.key; /* without a branch: both are read at once */

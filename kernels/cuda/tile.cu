@@ -54,8 +54,8 @@ __device__ __forceinline__ void tile_give(const struct tile_job &job,
         if (job.query_norms)
             score = canonical_cosine(score, side[query_in], side[2 * S::QUERIES + row_in + i]);
         if (job.span.sink.lists)
-            sink_offer(&job.span.sink, query, job.span.first + row + i, score, job.lower_is_better,
-                       bound_key);
+            sink_offer(&job.span.sink, S::LISTED ? job.listed[query] : query,
+                       job.span.first + row + i, score, job.lower_is_better, bound_key);
         else
             job.span.scores[query * job.span.scores_stride + row + i] = score;
     }
@@ -95,13 +95,21 @@ __device__ __forceinline__ void tile_copy_next(const struct tile_job &job, struc
         tile_copy_chunk<S>(job, *ahead, shared);
         if (ahead->chunk == 0) tile_copy_side<S>(job, *ahead, side);
     }
-    tile_copies_commit();
+    copies_commit();
     tile_advance(job, ahead);
 }
 
 template <class S, bool EUCLIDEAN, bool COMPENSATED>
-__global__ void __launch_bounds__(TILE_THREADS, S::BLOCKS) tile_kernel(const struct tile_job job)
+__global__ void __launch_bounds__(TILE_THREADS, S::BLOCKS) tile_kernel(const struct tile_job asked)
 {
+    struct tile_job found;
+    if (S::LISTED) {
+        found = asked;
+        found.query_count = *asked.listed_count;
+        found.passes = (found.query_count + S::QUERIES - 1) / S::QUERIES;
+        if (found.passes == 0) return;
+    }
+    const struct tile_job &job = S::LISTED ? found : asked;
     extern __shared__ float4 shared_memory[];
     const int PAIRS = S::MQ * S::MR;
     float *shared = (float *)shared_memory;
@@ -122,7 +130,7 @@ __global__ void __launch_bounds__(TILE_THREADS, S::BLOCKS) tile_kernel(const str
             for (now.chunk = 0; now.chunk < job.chunks; now.chunk++) {
                 /* This chunk has arrived, and all are done with the one before it, whose slot is
                  * filled again. */
-                if (copies) tile_copies_wait();
+                if (copies) copies_wait<TILE_AHEAD - 1>();
                 __syncthreads();
                 if (copies) tile_copy_next<S>(job, &ahead, shared, side);
                 uint32_t slot = now.stage % TILE_SLOTS, row_slot = job.resident ? now.chunk : slot;
@@ -143,13 +151,6 @@ __global__ void __launch_bounds__(TILE_THREADS, S::BLOCKS) tile_kernel(const str
             now.pass_seq++;
         }
     }
-}
-
-static int device_attribute(enum cudaDeviceAttr attribute, int *value)
-{
-    int device = 0;
-    cudaError_t error = cudaGetDevice(&device);
-    return error ? error : cudaDeviceGetAttribute(value, attribute, device);
 }
 
 template <class S> static size_t tile_shared_bytes(const struct tile_job *job)
@@ -207,10 +208,9 @@ typedef tile_shape<8, 4, 1, 2> tile_few_compensated;
 
 enum { TILE_FEW_MAX = 8, TILE_SOME_MAX = 16 };
 
-int tile_launch(enum metric metric, const struct cuda_queries *queries,
-                const struct cuda_rows *rows, const struct score_span *span, cudaStream_t stream)
+static struct tile_job tile_job_of(enum metric metric, const struct cuda_queries *queries,
+                                   const struct cuda_rows *rows, const struct score_span *span)
 {
-    if (span->count == 0 || queries->count == 0) return cudaSuccess;
     struct tile_job job = {};
     job.queries = queries->rows;
     job.query_norms = metric == METRIC_COSINE ? queries->norms : NULL;
@@ -220,6 +220,14 @@ int tile_launch(enum metric metric, const struct cuda_queries *queries,
     job.stride = (uint32_t)vector_stride(rows->dimension);
     job.lower_is_better = metric_lower_is_better(metric);
     job.span = *span;
+    return job;
+}
+
+int tile_launch(enum metric metric, const struct cuda_queries *queries,
+                const struct cuda_rows *rows, const struct score_span *span, cudaStream_t stream)
+{
+    if (span->count == 0 || queries->count == 0) return cudaSuccess;
+    struct tile_job job = tile_job_of(metric, queries, rows, span);
     bool few = queries->count <= TILE_FEW_MAX;
     if (canonical_is_compensated(rows->dimension))
         return few ? tile_enqueue<tile_few_compensated, true>(&job, stream)
@@ -227,6 +235,19 @@ int tile_launch(enum metric metric, const struct cuda_queries *queries,
     if (few) return tile_enqueue<tile_few, false>(&job, stream);
     if (queries->count <= TILE_SOME_MAX) return tile_enqueue<tile_some, false>(&job, stream);
     return tile_enqueue<tile_many, false>(&job, stream);
+}
+
+int tile_listed_launch(enum metric metric, const struct cuda_queries *queries,
+                       const struct cuda_rows *rows, const struct score_span *span,
+                       const uint32_t *listed, const uint32_t *listed_count, cudaStream_t stream)
+{
+    if (span->count == 0 || queries->count == 0) return cudaSuccess;
+    struct tile_job job = tile_job_of(metric, queries, rows, span);
+    job.listed = listed;
+    job.listed_count = listed_count;
+    return canonical_is_compensated(rows->dimension)
+               ? tile_enqueue<tile_listed<tile_many_compensated>, true>(&job, stream)
+               : tile_enqueue<tile_listed<tile_many>, false>(&job, stream);
 }
 
 uint64_t tile_wave_rows(uint32_t dimension, uint64_t query_count)

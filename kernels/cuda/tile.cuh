@@ -18,6 +18,7 @@
 #ifndef ENGRAM_KERNELS_CUDA_TILE_CUH
 #define ENGRAM_KERNELS_CUDA_TILE_CUH
 
+#include "kernels/cuda/copies.cuh"
 #include "kernels/cuda/launch.cuh"
 
 enum {
@@ -43,6 +44,9 @@ struct tile_job {
     bool resident;
     bool lower_is_better;
     struct score_span span;
+    /* For a listed shape: which queries, and how many; query_count is the most there can be. */
+    const uint32_t *listed;
+    const uint32_t *listed_count;
 };
 
 /* Which chunk of which tile and pass. */
@@ -60,10 +64,15 @@ template <int MQ_, int MR_, int QW_, int BLOCKS_> struct tile_shape {
         MR = MR_,
         QW = QW_,
         BLOCKS = BLOCKS_, /* a multiprocessor */
+        LISTED = 0,       /* the queries that a list on the device names */
         QUERIES = QW_ * MQ_,
         ROWS = TILE_WARPS / QW_ * MR_,
         SIDE = 2 * QUERIES + ROWS /* floats of a pass: query norms, bounds, row norms */
     };
+};
+
+template <class S> struct tile_listed : S {
+    enum { LISTED = 1 };
 };
 
 /* Floats of shared memory before the row chunks, and before the norms and bounds. */
@@ -78,42 +87,6 @@ __host__ __device__ __forceinline__ uint32_t tile_side_at(uint32_t steps, uint32
 {
     uint32_t slots = resident ? chunks : (uint32_t)TILE_SLOTS;
     return tile_rows_at<S>(steps) + slots * (uint32_t)S::ROWS * 32 * steps;
-}
-
-/* Copies that do not wait, where the device has them (compute capability 8.0). */
-__device__ __forceinline__ void tile_copy_16(float *to, const float *from)
-{
-#if __CUDA_ARCH__ >= 800
-    unsigned address = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
-#else
-    *(float4 *)to = *(const float4 *)from;
-#endif
-}
-
-__device__ __forceinline__ void tile_copy_4(void *to, const void *from)
-{
-#if __CUDA_ARCH__ >= 800
-    unsigned address = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address), "l"(from) : "memory");
-#else
-    *(uint32_t *)to = *(const uint32_t *)from;
-#endif
-}
-
-__device__ __forceinline__ void tile_copies_commit(void)
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-/* All copies but those of the newest TILE_AHEAD - 1 chunks have arrived. */
-__device__ __forceinline__ void tile_copies_wait(void)
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(TILE_AHEAD - 1) : "memory");
-#endif
 }
 
 __device__ __forceinline__ void tile_advance(const struct tile_job &job, struct tile_place *place)
@@ -134,18 +107,22 @@ __device__ __forceinline__ uint32_t tile_steps(const struct tile_job &job, uint3
 }
 
 /* Copies 32 columns of COUNT rows from `first` on, eight threads a row. Row r's piece goes to slot
- * r ^ (piece * SWAP). What lies past the end stays whatever it was: its scores are dropped. */
-template <int COUNT, int SWAP>
+ * r ^ (piece * SWAP). What lies past the end stays whatever it was: its scores are dropped. LISTED:
+ * row r is the one that listed[r] names. */
+template <int COUNT, int SWAP, bool LISTED>
 __device__ __forceinline__ void tile_copy_step(float *to, const float *rows, uint64_t first,
-                                               uint64_t count, uint32_t stride)
+                                               uint64_t count, uint32_t stride,
+                                               const uint32_t *listed)
 {
     const uint32_t row = threadIdx.x / 8, piece = threadIdx.x % 8;
-    const float *from = rows + (first + row) * stride + piece * 4;
+    const float *from = rows + (LISTED ? 0 : first + row) * stride + piece * 4;
     const uint32_t left = count - first < COUNT ? (uint32_t)(count - first) : (uint32_t)COUNT;
 #pragma unroll
     for (uint32_t n = 0; n < COUNT; n += TILE_COPY_ROWS) {
         uint32_t slot = SWAP ? (n + row) ^ (piece * SWAP) : n + row;
-        if (n + row < left) tile_copy_16(to + slot * 32 + piece * 4, from + (uint64_t)n * stride);
+        if (n + row >= left) continue;
+        uint64_t at = LISTED ? listed[first + n + row] : n;
+        copy_16(to + slot * 32 + piece * 4, from + at * stride);
     }
 }
 
@@ -158,16 +135,16 @@ __device__ __forceinline__ void tile_copy_chunk(const struct tile_job &job,
     float *to = shared + place.stage % TILE_SLOTS * (S::QUERIES * 32 * job.steps);
 #pragma unroll 1
     for (uint32_t step = 0; step < steps; step++)
-        tile_copy_step<S::QUERIES, S::MQ / 8>(to + step * S::QUERIES * 32,
-                                              job.queries + column + step * 32,
-                                              place.pass * S::QUERIES, job.query_count, job.stride);
+        tile_copy_step<S::QUERIES, S::MQ / 8, S::LISTED>(
+            to + step * S::QUERIES * 32, job.queries + column + step * 32, place.pass * S::QUERIES,
+            job.query_count, job.stride, job.listed);
     if (job.resident && place.pass != 0) return;
     uint32_t slot = job.resident ? place.chunk : place.stage % TILE_SLOTS;
     to = shared + tile_rows_at<S>(job.steps) + slot * (S::ROWS * 32 * job.steps);
 #pragma unroll 1
     for (uint32_t step = 0; step < steps; step++)
-        tile_copy_step<S::ROWS, 0>(to + step * S::ROWS * 32, job.rows + column + step * 32,
-                                   place.tile * S::ROWS, job.span.count, job.stride);
+        tile_copy_step<S::ROWS, 0, false>(to + step * S::ROWS * 32, job.rows + column + step * 32,
+                                          place.tile * S::ROWS, job.span.count, job.stride, NULL);
 }
 
 /* With a pass's first chunk come the norms and bounds that its end needs. */
@@ -179,13 +156,13 @@ __device__ __forceinline__ void tile_copy_side(const struct tile_job &job,
     for (uint32_t n = threadIdx.x; n < S::QUERIES; n += TILE_COPY_WARPS * 32) {
         uint64_t query = place.pass * S::QUERIES + n;
         if (query >= job.query_count) break;
-        if (job.query_norms) tile_copy_4(side + n, job.query_norms + query);
-        if (job.span.sink.lists)
-            tile_copy_4(side + S::QUERIES + n, &job.span.sink.bounds[query].key);
+        if (S::LISTED) query = job.listed[query];
+        if (job.query_norms) copy_4(side + n, job.query_norms + query);
+        if (job.span.sink.lists) copy_4(side + S::QUERIES + n, &job.span.sink.bounds[query].key);
     }
     for (uint32_t n = threadIdx.x; n < S::ROWS && job.query_norms; n += TILE_COPY_WARPS * 32) {
         uint64_t row = place.tile * S::ROWS + n;
-        if (row < job.span.count) tile_copy_4(side + 2 * S::QUERIES + n, job.norms + row);
+        if (row < job.span.count) copy_4(side + 2 * S::QUERIES + n, job.norms + row);
     }
 }
 

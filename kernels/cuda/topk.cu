@@ -2,7 +2,8 @@
  * candidates; after each span a selection leaves the k best so far and their bound, which keeps
  * nearly all later rows from being written. The next span is a multiple of the last, so a span
  * yields about that multiple of k candidates. A list has room for every row of a span: it cannot
- * overflow, whatever the order of the rows. */
+ * overflow, whatever the order of the rows. Many queries are screened after the first span
+ * (screen.cu): their spans are longer than the lists, of which only few rows then take part. */
 #include "kernels/cuda/launch.cuh"
 
 enum {
@@ -10,19 +11,43 @@ enum {
     TOPK_FEW_ROWS = 512,    /* the same where few are asked for: sorted sooner */
     TOPK_FEW = 16,
     TOPK_LEAST_ROWS = 64, /* a span, with the least scratch */
-    TOPK_ALIGN = 256
+    TOPK_ALIGN = 256,
+    /* The screen: from how many queries on it pays, for which k, over how many rows. */
+    TOPK_SCREEN_QUERIES = 9,
+    TOPK_SCREEN_QUERIES_COMPENSATED = 2,
+    TOPK_SCREEN_K_MAX = 1024,
+    TOPK_SCREEN_ROWS = 8192,
+    TOPK_SCREEN_PAIRS = 1 << 19,
+    TOPK_PASSED_MAX = 16384, /* pairs a query and span */
+    TOPK_PASSED_MIN = 1024,
+    TOPK_PASSED_SHARE = 4 /* of the list is expected to fill */
 };
 
 static const uint64_t TOPK_LIST_ENTRIES = 1u << 26; /* 1 GiB of candidates is enough */
 
 struct topk_layout {
-    uint64_t bounds, list_counts, best_counts[2], best[2], lists; /* offsets */
-    uint64_t list_rows;                                           /* a query */
+    uint64_t bounds, list_counts, best_counts[2], best[2]; /* offsets */
+    uint64_t pass_counts, redo, passed, lists;
+    uint64_t list_rows, pass_rows; /* a query; pass_rows 0: no screen */
 };
 
 static uint64_t align_up(uint64_t bytes)
 {
     return (bytes + TOPK_ALIGN - 1) / TOPK_ALIGN * TOPK_ALIGN;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Of the bytes left for lists: a screen's list may not be longer than the list it feeds. */
+static uint64_t topk_pass_rows(uint64_t query_count, uint32_t k, uint64_t left)
+{
+    if (query_count < TOPK_SCREEN_QUERIES_COMPENSATED || k > TOPK_SCREEN_K_MAX) return 0;
+    uint64_t each = sizeof(struct topk_entry) + sizeof(uint32_t);
+    uint64_t rows = least(TOPK_PASSED_MAX, left / query_count / each);
+    return rows < TOPK_PASSED_MIN || rows < 8 * (uint64_t)k ? 0 : rows / 64 * 64;
 }
 
 /* Where things lie; what is left of scratch_bytes is lists. */
@@ -37,8 +62,12 @@ static struct topk_layout topk_layout_of(uint64_t query_count, uint32_t k, uint6
     at.best_counts[1] = at.best_counts[0] + counts;
     at.best[0] = at.best_counts[1] + counts;
     at.best[1] = at.best[0] + best;
-    at.lists = at.best[1] + best;
-    uint64_t left = scratch_bytes > at.lists ? scratch_bytes - at.lists : 0;
+    at.pass_counts = at.best[1] + best;
+    at.redo = at.pass_counts + align_up((query_count + 1) * sizeof(uint32_t));
+    at.passed = at.redo + counts;
+    at.pass_rows = topk_pass_rows(query_count, k, scratch_bytes - least(scratch_bytes, at.passed));
+    at.lists = at.passed + align_up(query_count * at.pass_rows * sizeof(uint32_t));
+    uint64_t left = scratch_bytes - least(scratch_bytes, at.lists);
     at.list_rows = left / sizeof(struct topk_entry) / (query_count ? query_count : 1);
     return at;
 }
@@ -47,11 +76,6 @@ static uint64_t topk_scratch(uint64_t query_count, uint32_t k, uint64_t list_row
 {
     return topk_layout_of(query_count, k, 0).lists +
            align_up(query_count * list_rows * sizeof(struct topk_entry));
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 static uint64_t topk_first_rows(uint32_t k)
@@ -71,9 +95,45 @@ extern "C" uint64_t cuda_topk_scratch_best(uint64_t query_count, uint32_t k, uin
 {
     uint64_t rows = query_count ? TOPK_LIST_ENTRIES / query_count : 0;
     if (rows < topk_first_rows(k)) rows = topk_first_rows(k);
-    uint64_t bytes = topk_scratch(query_count, k, least(row_count, rows));
+    uint64_t screen = row_count < TOPK_SCREEN_ROWS || k > TOPK_SCREEN_K_MAX ? 0 : TOPK_PASSED_MAX;
+    uint64_t bytes = topk_scratch(query_count, k, least(row_count, rows)) +
+                     align_up(query_count * least(screen, rows) * sizeof(uint32_t));
     bool is_scan = query_count == 1 && k <= SCAN_TOPK_K_MAX;
     return is_scan && bytes < scan_topk_scratch(k) ? scan_topk_scratch(k) : bytes;
+}
+
+/* Whether spans after the first are screened. */
+static bool topk_screens(const struct cuda_queries *queries, const struct cuda_rows *rows,
+                         const struct topk_layout *at)
+{
+    uint64_t from = canonical_is_compensated(rows->dimension) ? TOPK_SCREEN_QUERIES_COMPENSATED
+                                                              : TOPK_SCREEN_QUERIES;
+    return at->pass_rows && queries->count >= from && rows->count >= TOPK_SCREEN_ROWS &&
+           rows->count >= TOPK_SCREEN_PAIRS / queries->count && rows->norms && queries->norms &&
+           screen_runs();
+}
+
+static struct screen_room topk_room_of(const struct cuda_topk *topk, const struct topk_layout *at,
+                                       uint64_t query_count)
+{
+    char *scratch = (char *)topk->scratch;
+    struct screen_room room = {};
+    room.counts = (uint32_t *)(scratch + at->pass_counts);
+    room.redo_count = room.counts + query_count;
+    room.redo = (uint32_t *)(scratch + at->redo);
+    room.passed = (uint32_t *)(scratch + at->passed);
+    room.most = (uint32_t)at->pass_rows;
+    room.work = topk->work;
+    return room;
+}
+
+/* The screened span after rows_seen rows: the next ones may pass as often, if in no order, as
+ * fills a part of the lists. */
+static uint64_t topk_screened_rows(uint32_t k, uint64_t seen, uint64_t rows, uint64_t pass_rows)
+{
+    const uint64_t longest = 1u << 31; /* places are 32 bits wide */
+    uint64_t growth = least(16, pass_rows / TOPK_PASSED_SHARE / k);
+    return least(least(seen * growth, longest), rows - seen);
 }
 
 /* The span after rows_seen rows: as many as the lists hold, in whole waves where it is long. */
@@ -123,19 +183,26 @@ extern "C" int cuda_topk(enum metric metric, const struct cuda_queries *queries,
     int error = select_init_launch(topk->threshold, metric_lower_is_better(metric), count, &round,
                                    (uint32_t *)(scratch + at.best_counts[0]),
                                    span.sink.in_place ? (uint32_t)first : 0, stream);
+    const struct screen_room room = topk_room_of(topk, &at, count);
+    const bool screens = topk_screens(queries, rows, &at);
+    if (!error && screens)
+        error = cudaMemsetAsync(room.counts, 0, count * sizeof *room.counts, stream);
     int side = 0;
     uint64_t seen = 0;
     do {
         if (error) return error;
+        bool screened = screens && seen > 0;
         span.first = seen;
-        span.count = topk_span_rows(topk->k, seen, rows->count, at.list_rows, wave);
+        span.count = screened ? topk_screened_rows(topk->k, seen, rows->count, at.pass_rows)
+                              : topk_span_rows(topk->k, seen, rows->count, at.list_rows, wave);
         seen += span.count;
         bool last = seen == rows->count;
-        error = count == 1 ? scan_launch(metric, queries, rows, &span, stream)
-                           : tile_launch(metric, queries, rows, &span, stream);
-        if (error) return error;
         round.best = (struct topk_entry *)(scratch + at.best[side]);
         round.best_counts = (uint32_t *)(scratch + at.best_counts[side]);
+        error = screened     ? screen_launch(metric, queries, rows, &span, &room, &round, stream)
+                : count == 1 ? scan_launch(metric, queries, rows, &span, stream)
+                             : tile_launch(metric, queries, rows, &span, stream);
+        if (error) return error;
         side = !side;
         round.next = (struct topk_entry *)(scratch + at.best[side]);
         round.next_counts = last ? topk->out_counts : (uint32_t *)(scratch + at.best_counts[side]);

@@ -6,8 +6,9 @@
  * is success): no allocation, no waiting. Inputs are validated before they come here.
  *
  * Everywhere: rows as in vectors.h: `stride` floats apart, stride = vector_stride(dimension), the
- * pad is +0, base pointers 64-byte aligned; norms are read for METRIC_COSINE only. Counts are
- * 64 bits wide; a count of 0 is a no-op. `stream` is a cudaStream_t. */
+ * pad is +0, base pointers 64-byte aligned; norms, of rows and queries, are read for METRIC_COSINE,
+ * and by cuda_topk for every metric (without them it scores every row exactly). Counts are 64 bits
+ * wide; a count of 0 is a no-op. `stream` is a cudaStream_t. */
 #ifndef ENGRAM_KERNELS_VECTORS_CUDA_H
 #define ENGRAM_KERNELS_VECTORS_CUDA_H
 
@@ -72,7 +73,9 @@ int cuda_weighted_average(const struct cuda_rows *rows, const uint32_t *position
 
 /* The k best rows of each query, ties by rising id: the set and order of kernels/topk.h. Distances
  * stay on chip: only rows that may still be among the best k are written. One query with k <= 128
- * takes one launch. Scratch may hold anything; calls that share it must not overlap. */
+ * takes one launch. Where it pays, a product on the tensor cores tells which rows certainly are not,
+ * and they are not scored (kernels/screen.h). Scratch may hold anything; calls that share it must not
+ * overlap. */
 struct cuda_topk {
     uint32_t k;          /* 1..TOPK_K_MAX */
     const uint64_t *ids; /* of each row, all different; NULL: first_id + row */
@@ -85,6 +88,13 @@ struct cuda_topk {
     uint64_t *out_ids;
     float *out_scores;
     uint32_t *out_counts;
+    struct cuda_topk_work *work; /* NULL, or what is added to */
+};
+
+/* How well the screen worked: pairs that it let pass and that were scored exactly, and queries for
+ * which a span was scored exactly as a whole, since too many passed. */
+struct cuda_topk_work {
+    unsigned long long passed, redone;
 };
 int cuda_topk(enum metric metric, const struct cuda_queries *queries, const struct cuda_rows *rows,
               const struct cuda_topk *topk, struct CUstream_st *stream);
@@ -93,6 +103,11 @@ int cuda_topk(enum metric metric, const struct cuda_queries *queries, const stru
  * does: less scratch means more, smaller passes. */
 uint64_t cuda_topk_scratch_min(uint64_t query_count, uint32_t k, uint64_t row_count);
 uint64_t cuda_topk_scratch_best(uint64_t query_count, uint32_t k, uint64_t row_count);
+
+/* The screen's approximate dot products, for tests of its error bound: dots[q * dots_stride + r].
+ * Error: not supported, where the device has no TF32. */
+int cuda_screen_dots(const struct cuda_queries *queries, const struct cuda_rows *rows, float *dots,
+                     uint64_t dots_stride, struct CUstream_st *stream);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
-/* gpu_bench [FILE]: times the GPU kernels over 1,000,000 x 768 against the card's own copy rate.
- * Device time by events, median of many; each line also goes to FILE as "name milliseconds" for
- * torch_peer.py, which sets the same questions to torch. */
+/* gpu_bench [FILE [PART]]: times the GPU kernels over 1,000,000 x 768 against the card's own copy
+ * rate. Device time by events, median of many; each line also goes to FILE as "name milliseconds"
+ * for torch_peer.py, which sets the same questions to torch. PART: only what this is part of. */
 #include "tests/gpu/device.h"
 #include "tests/kernels/samples.h"
 
@@ -18,9 +18,11 @@ struct bench {
     uint32_t *positions;      /* QUERIES x LISTED, anywhere */
     uint64_t *offsets;        /* LISTED for each query */
     float *weights;
+    struct cuda_topk_work *work;
     cudaStream_t stream;
     cudaEvent_t start, stop;
     FILE *file;
+    const char *part;
 };
 
 struct question {
@@ -41,7 +43,8 @@ static void ask(struct bench *b, const struct question *q)
                              .scratch_bytes = b->scratch_bytes,
                              .out_ids = b->out_ids,
                              .out_scores = b->out_scores,
-                             .out_counts = b->out_counts};
+                             .out_counts = b->out_counts,
+                             .work = b->work};
     if (q->what == LISTS)
         DEVICE(cuda_gather_lists(q->metric, &queries, &b->rows, b->positions, b->offsets,
                                  q->queries * LISTED, b->scores, b->stream));
@@ -69,8 +72,13 @@ static int by_value(const void *a, const void *b)
 static float measure(struct bench *b, const char *name, struct question q, int runs)
 {
     float times[RUNS_MAX];
-    for (int n = 0; n < 3; n++)
+    if (b->part && !strstr(name, b->part)) return 0.0f;
+    struct cuda_topk_work work;
+    for (int n = 0; n < 3; n++) {
+        DEVICE(cudaMemsetAsync(b->work, 0, sizeof work, b->stream));
         ask(b, &q);
+    }
+    DEVICE(cudaMemcpy(&work, b->work, sizeof work, cudaMemcpyDeviceToHost));
     for (int n = 0; n < runs; n++) {
         DEVICE(cudaEventRecord(b->start, b->stream));
         ask(b, &q);
@@ -81,8 +89,12 @@ static float measure(struct bench *b, const char *name, struct question q, int r
     qsort(times, (size_t)runs, sizeof *times, by_value);
     float median = times[runs / 2];
     double product = 2.0 * (double)q.rows * (double)q.queries * b->rows.dimension;
-    printf("%-34s p50 %9.4f ms  p99 %9.4f ms  %6.2f TFLOP/s\n", name, median,
+    printf("%-34s p50 %9.4f ms  p99 %9.4f ms  %6.2f TFLOP/s", name, median,
            times[(runs - 1) * 99 / 100], product / median / 1e9);
+    if (work.passed || work.redone)
+        printf("  passed %.0f a query, redone %llu", (double)work.passed / (double)q.queries,
+               work.redone);
+    printf("\n");
     fflush(stdout);
     if (b->file) fprintf(b->file, "%s %.6f\n", name, median);
     return median;
@@ -102,6 +114,46 @@ static float *random_rows(size_t count, uint64_t seed)
     }
     free(host);
     return (float *)device;
+}
+
+/* Rows around `clusters` centers; noise is a share of them. */
+static void clustered_rows(float *device, size_t count, size_t clusters, float noise, uint64_t seed)
+{
+    enum { PART = 16384 };
+    float *centers = malloc(clusters * DIMENSION * sizeof(float));
+    float *host = malloc((size_t)PART * DIMENSION * sizeof(float));
+    if (!centers || !host) abort();
+    uint64_t same = 3;
+    for (size_t i = 0; i < clusters * DIMENSION; i++)
+        centers[i] = sample_uniform(&same);
+    for (size_t at = 0; at < count; at += PART) {
+        size_t rows = count - at < PART ? count - at : PART;
+        for (size_t i = 0; i < rows * DIMENSION; i++)
+            host[i] = centers[(at * 7 + i / DIMENSION) % clusters * DIMENSION + i % DIMENSION] +
+                      noise * sample_uniform(&seed);
+        DEVICE(cudaMemcpy(device + at * DIMENSION, host, rows * DIMENSION * sizeof(float),
+                          cudaMemcpyHostToDevice));
+    }
+    free(centers), free(host);
+}
+
+/* After all else: it puts other rows and queries in place of the first ones. */
+static void clustered(struct bench *b, const char *how, size_t clusters, float noise)
+{
+    struct cuda_rows as_rows = {DIMENSION, b->queries.rows, NULL, QUERIES};
+    if (b->part && !strstr(how, b->part)) return;
+    clustered_rows((float *)b->rows.rows, ROWS, clusters, noise, 1);
+    clustered_rows((float *)b->queries.rows, QUERIES, clusters, noise, 2);
+    DEVICE(cuda_norms(&b->rows, (float *)b->rows.norms, b->stream));
+    DEVICE(cuda_norms(&as_rows, (float *)b->queries.norms, b->stream));
+    for (int metric = METRIC_COSINE; metric <= METRIC_SQUARED_EUCLIDEAN; metric++) {
+        static const char *const names[] = {"", "cosine", "dot", "euclidean"};
+        char name[64];
+        for (uint64_t queries = 128; queries <= QUERIES; queries *= 8) {
+            snprintf(name, sizeof name, "knn_%u_%s_%s", (unsigned)queries, how, names[metric]);
+            measure(b, name, (struct question){ROWS, queries, 10, (enum metric)metric, WHOLE}, 5);
+        }
+    }
 }
 
 static void verdict(const char *what, double got, double target)
@@ -142,13 +194,19 @@ static void few_rows(struct bench *b)
     measure(b, "average_100000", (struct question){100000, 1, 0, dot, AVERAGE}, 51);
 }
 
+/* Late: the norms are then those of the same bytes, read as 500,000 x 1,536. */
 static void compensated(struct bench *b)
 {
-    /* The same bytes, read as 500,000 x 1,536. */
     struct cuda_rows rows = b->rows;
     struct cuda_queries queries = b->queries;
+    struct cuda_rows as_rows = {2 * DIMENSION, queries.rows, NULL, QUERIES / 2};
     b->rows.dimension = 2 * DIMENSION;
+    b->rows.count = ROWS / 2;
+    DEVICE(cuda_norms(&b->rows, (float *)rows.norms, b->stream));
+    DEVICE(cuda_norms(&as_rows, (float *)queries.norms, b->stream));
     measure(b, "scan_500000x1536", (struct question){ROWS / 2, 1, 0, METRIC_DOT, WHOLE}, 51);
+    measure(b, "knn_2_500000x1536", (struct question){ROWS / 2, 2, 10, METRIC_DOT, WHOLE}, 11);
+    measure(b, "knn_4_500000x1536", (struct question){ROWS / 2, 4, 10, METRIC_DOT, WHOLE}, 11);
     measure(b, "knn_16_500000x1536", (struct question){ROWS / 2, 16, 10, METRIC_DOT, WHOLE}, 11);
     measure(b, "knn_128_500000x1536", (struct question){ROWS / 2, 128, 10, METRIC_DOT, WHOLE}, 5);
     b->rows = rows;
@@ -158,7 +216,8 @@ static void compensated(struct bench *b)
 int main(int argc, char **argv)
 {
     device_open();
-    struct bench b = {.file = argc > 1 ? fopen(argv[1], "w") : NULL};
+    struct bench b = {.file = argc > 1 ? fopen(argv[1], "w") : NULL,
+                      .part = argc > 2 ? argv[2] : NULL};
     DEVICE(cudaStreamCreate(&b.stream));
     DEVICE(cudaEventCreate(&b.start));
     DEVICE(cudaEventCreate(&b.stop));
@@ -179,6 +238,7 @@ int main(int argc, char **argv)
     b.out_ids = device_allocate((size_t)QUERIES * TOPK_K_MAX * sizeof *b.out_ids);
     b.out_scores = device_allocate((size_t)QUERIES * TOPK_K_MAX * sizeof *b.out_scores);
     b.out_counts = device_allocate(QUERIES * sizeof *b.out_counts);
+    b.work = device_allocate(sizeof *b.work);
 
     const enum metric dot = METRIC_DOT;
     float copy = measure(&b, "copy", (struct question){0, 1, 0, dot, WHOLE}, 51);
@@ -188,6 +248,7 @@ int main(int argc, char **argv)
             51);
     float knn = measure(&b, "knn_1", (struct question){ROWS, 1, 10, dot, WHOLE}, 101);
     measure(&b, "knn_2", (struct question){ROWS, 2, 10, dot, WHOLE}, 51);
+    measure(&b, "knn_4", (struct question){ROWS, 4, 10, dot, WHOLE}, 51);
     measure(&b, "knn_8", (struct question){ROWS, 8, 10, dot, WHOLE}, 51);
     measure(&b, "knn_16", (struct question){ROWS, 16, 10, dot, WHOLE}, 51);
     measure(&b, "knn_32", (struct question){ROWS, 32, 10, dot, WHOLE}, 31);
@@ -204,12 +265,19 @@ int main(int argc, char **argv)
     measure(&b, "knn_1_k100", (struct question){ROWS, 1, 100, dot, WHOLE}, 51);
     lists_create(&b);
     few_rows(&b);
+    measure(&b, "knn_16_20000_rows", (struct question){20000, 16, 10, dot, WHOLE}, 101);
+    measure(&b, "knn_16_100000_rows", (struct question){100000, 16, 10, dot, WHOLE}, 101);
+    measure(&b, "knn_128_20000_rows", (struct question){20000, 128, 10, dot, WHOLE}, 101);
+    measure(&b, "knn_1024_20000_rows", (struct question){20000, 1024, 10, dot, WHOLE}, 51);
     compensated(&b);
+    clustered(&b, "clustered", 1000, 0.1f);
+    clustered(&b, "alike", 1, 0.001f); /* the screen cannot tell such rows apart */
 
+    if (b.file) fclose(b.file);
+    if (b.part) return 0;
     double bytes = (double)ROWS * DIMENSION * sizeof(float) / 1e9;
     printf("copy %.3f TB/s (read and written), scan %.3f TB/s\n", 2 * bytes / copy, bytes / scan);
     verdict("scan against the copy rate", copy / 2 / scan, 0.95);
     verdict("scan against knn k=10, 1 query", scan / knn, 1 / 1.1);
-    if (b.file) fclose(b.file);
     return 0;
 }

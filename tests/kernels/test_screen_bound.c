@@ -19,6 +19,8 @@ enum {
     HALF_UP,          /* squares just over half the smallest subnormal, rounded up */
     HALF_DOWN,        /* just under, rounded to 0 */
     DUPLICATE,        /* the uniform sample, a few elements one rounding away */
+    TF32_DOWN,        /* every element just below where TF32 rounds up */
+    TF32_UP,          /* just there */
     KINDS
 };
 
@@ -33,6 +35,8 @@ static void fill_row(int kind, uint32_t dimension, float *row, uint64_t *seed)
             row[i] = i % VECTOR_COMPENSATED_ABOVE < VECTOR_LANES ? 1.0f : 0x1.ffcp-13f;
         else if (kind == HALF_UP || kind == HALF_DOWN)
             row[i] = (kind == HALF_UP ? 1.01f : 0.98f) * 0x1p-75f;
+        else if (kind == TF32_DOWN || kind == TF32_UP)
+            row[i] = kind == TF32_DOWN ? 0x1.001ffep0f : 0x1.002p0f;
         else if (kind == DUPLICATE)
             row[i] = sample_uniform(&same) * (sample_random(seed) % 9 ? 1.0f : 1.0f + 0x1p-23f);
         else
@@ -82,6 +86,56 @@ static void sums_screen(struct sums *s, const struct vector_kernels *k)
     struct query_pack pack = {packed, NULL, KINDS};
     k->screen(s->dimension, &pack, (struct row_block){s->rows, NULL, ROWS}, s->dots, ROWS);
     samples_free(packed);
+}
+
+static float tf32(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = (bits + 0x1000u) & 0xffffe000u;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* What kernels/screen.h assumes of a tensor core, at its worst: `group` products and the sum so far
+ * meet with the fraction bits that the largest has in a float, the rest is cut off; what is
+ * subnormal is 0. */
+static float tf32_add(float sum, const long double *products, size_t group)
+{
+    long double most = fabsl((long double)sum), total = 0;
+    for (size_t i = 0; i < group; i++)
+        most = fmaxl(most, fabsl(products[i]));
+    if (most == 0) return 0;
+    int exponent;
+    frexpl(most, &exponent);
+    long double last = ldexpl(1, exponent - 24);
+    for (size_t i = 0; i < group; i++)
+        total += truncl(products[i] / last) * last;
+    total += truncl((long double)sum / last) * last;
+    if (fabsl(total) < 0x1p-126L) return 0;
+    frexpl(total, &exponent);
+    last = ldexpl(1, exponent - 24);
+    return (float)(truncl(total / last) * last);
+}
+
+static float tf32_dot(const float *x, const float *t, size_t stride, size_t group)
+{
+    float sum = 0;
+    for (size_t first = 0; first < stride; first += group) {
+        long double products[SCREEN_TF32_DEPTH];
+        for (size_t i = 0; i < group; i++)
+            products[i] = (long double)tf32(x[first + i]) * tf32(t[first + i]);
+        sum = tf32_add(sum, products, group);
+    }
+    return sum;
+}
+
+static void sums_screen_tf32(struct sums *s, size_t group)
+{
+    size_t stride = vector_stride(s->dimension);
+    for (size_t i = 0; i < KINDS * ROWS; i++)
+        s->dots[i] =
+            tf32_dot(s->queries + i / ROWS * stride, s->rows + i % ROWS * stride, stride, group);
 }
 
 static void sums_score(struct sums *s, enum metric metric)
@@ -173,14 +227,43 @@ Test(screen_bound, a_smaller_one_is_caught)
         sums_screen(&s, &vectors_scalar);
         struct screen screen = screen_of(cases[i].metric, cases[i].dimension);
         screen.epsilon *= cases[i].share;
+        screen.approximate *= cases[i].share;
         cr_assert_gt(violations(&screen, &s), 0, "case %zu", i);
         sums_destroy(&s);
     }
     struct sums s = sums_create(768);
     sums_screen(&s, &vectors_scalar);
     struct screen screen = screen_of(METRIC_SQUARED_EUCLIDEAN, 768);
-    screen.underflow = 0;
+    screen.underflow = screen.flushed = 0;
     cr_assert_gt(violations(&screen, &s), 0, "underflow");
+    sums_destroy(&s);
+}
+
+Test(screen_bound, tensor_cores_reject_no_row_that_reaches_it, .timeout = 300)
+{
+    for (size_t d = 0; d < sizeof dimensions / sizeof *dimensions; d++) {
+        struct sums s = sums_create(dimensions[d]);
+        for (size_t group = 1; group <= SCREEN_TF32_DEPTH; group *= SCREEN_TF32_DEPTH) {
+            sums_screen_tf32(&s, group);
+            for (size_t m = 0; m < 3; m++) {
+                struct screen screen = screen_of_tf32(metrics[m], dimensions[d]);
+                cr_assert_eq(violations(&screen, &s), 0, "dimension %u, metric %d, groups of %zu",
+                             dimensions[d], metrics[m], group);
+            }
+        }
+        sums_destroy(&s);
+    }
+}
+
+Test(screen_bound, a_smaller_one_of_tensor_cores_is_caught)
+{
+    struct sums s = sums_create(768);
+    sums_screen_tf32(&s, SCREEN_TF32_DEPTH);
+    for (size_t m = 0; m < 3; m++) {
+        struct screen screen = screen_of_tf32(metrics[m], 768);
+        screen.approximate *= 0.7;
+        cr_assert_gt(violations(&screen, &s), 0, "metric %d", metrics[m]);
+    }
     sums_destroy(&s);
 }
 
@@ -190,7 +273,7 @@ static void check_errors(const struct sums *s, const struct screen *screen, size
 {
     size_t stride = vector_stride(s->dimension);
     const float *x = s->queries + i / ROWS * stride, *t = s->rows + i % ROWS * stride;
-    long double e = screen->epsilon, u = screen->underflow;
+    long double e = screen->epsilon, u = screen->underflow, v = screen->flushed;
     long double dot = 0, size = 0, square = 0, far = 0, norm = s->row_norms[i % ROWS];
     for (size_t c = 0; c < stride; c++) {
         long double difference = (long double)x[c] - t[c];
@@ -201,7 +284,7 @@ static void check_errors(const struct sums *s, const struct screen *screen, size
     }
     cr_assert(fabsl(norm * norm - square) <= e * square + u);
     if (norm > SCREEN_NORM_MAX || s->query_norms[i / ROWS] > SCREEN_NORM_MAX) return;
-    cr_assert(fabsl(s->dots[i] - dot) <= e * size + u);
+    cr_assert(fabsl(s->dots[i] - dot) <= screen->approximate * size + v);
     cr_assert(fabsl(canonical_dot(s->dimension, x, t) - dot) <= e * size + u);
     cr_assert(fabsl(canonical_squared_euclidean(s->dimension, x, t) - far) <= e * far + u);
 }
@@ -213,6 +296,12 @@ Test(screen_bound, each_error_is_within_epsilon, .timeout = 300)
         struct screen screen = screen_of(METRIC_DOT, dimensions[d]);
         for (size_t v = 0; vectors_variant(v); v++) {
             sums_screen(&s, vectors_variant(v));
+            for (size_t i = 0; i < KINDS * ROWS; i++)
+                check_errors(&s, &screen, i);
+        }
+        screen = screen_of_tf32(METRIC_DOT, dimensions[d]);
+        for (size_t group = 1; group <= SCREEN_TF32_DEPTH; group *= SCREEN_TF32_DEPTH) {
+            sums_screen_tf32(&s, group);
             for (size_t i = 0; i < KINDS * ROWS; i++)
                 check_errors(&s, &screen, i);
         }
