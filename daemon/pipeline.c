@@ -348,26 +348,36 @@ static bool pipeline_still_wanted(struct pipeline *p, struct job *j)
     return false;
 }
 
+/* Those that may pass; the pipeline's own uploads wait until requests are on their way. */
+static void pipeline_route_all(struct pipeline *p, struct queue *uploads)
+{
+    for (struct job *j; (j = queue_pop(&p->arrivals));) {
+        if (j->operation == OPERATION_UPLOAD)
+            queue_push(uploads, j);
+        else if (pipeline_still_wanted(p, j))
+            pipeline_route(p, j);
+    }
+}
+
 void pipeline_tick(struct pipeline *p)
 {
+    struct queue uploads = {0};
     if (p->gpu) gpu_poll(p->gpu);
     for (struct job *j = done_take(&p->done), *next; j; j = next) {
         next = j->next;
         pipeline_on_done(p, j);
     }
-    for (struct job *j; (j = queue_pop(&p->arrivals));) {
-        if (j->operation == OPERATION_UPLOAD)
-            uploads_submit(p, j);
-        else if (pipeline_still_wanted(p, j))
-            pipeline_route(p, j);
-    }
+    pipeline_route_all(p, &uploads);
     while (p->running < p->running_max && p->queue.head) {
         struct job *j = queue_pop(&p->queue);
         if (pipeline_still_wanted(p, j) && !pipeline_submit(p, j)) {
             queue_push_front(&p->queue, j);
             break;
         }
+        pipeline_route_all(p, &uploads); /* who goes may let others pass */
     }
+    for (struct job *j; (j = queue_pop(&uploads));)
+        uploads_submit(p, j);
 }
 
 void pipeline_expire(struct pipeline *p, uint64_t now_ns)

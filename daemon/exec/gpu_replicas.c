@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
@@ -11,6 +12,9 @@
 #define ON_THE_WAY_BYTES (UINT64_C(4) << 20)
 #define TOO_LARGE_NS     UINT64_C(1000000000)
 #define EVICTED_NS       UINT64_C(500000000)
+
+/* Short rows count as long as this, for their ids are copied on the loop. */
+enum { ROW_BYTES_MIN = 1024 };
 
 /* ---------------------------------------------------------------- what there is */
 
@@ -240,6 +244,7 @@ static struct piece measure(const struct collection *c, uint64_t bytes_max, uint
 {
     struct piece p = {.last = true};
     uint64_t row_bytes = vector_stride(collection_dimension(c)) * sizeof(float), first, count;
+    if (row_bytes < ROW_BYTES_MIN) row_bytes = ROW_BYTES_MIN;
     for (uint64_t from = 0; collection_next_dirty(c, from, &first, &count); from = first + count) {
         if (p.orders && (p.orders == orders_max || (p.rows + count) * row_bytes > bytes_max)) {
             p.last = false;
@@ -287,8 +292,7 @@ static void give_piece(struct gpu *g, struct job *j, struct replica *r, const st
         if (!collection_next_dirty(c, from, &first, &count)) return;
         const uint64_t *ids;
         struct row_block block = collection_block(c, first, (size_t)count, &ids);
-        for (uint64_t k = 0; k < count; k++)
-            staging[k] = ids[k];
+        memcpy(staging, ids, count * sizeof *ids);
         up.first = first;
         up.count = count;
         up.rows = heap_place(g->options.heap, block.rows);
