@@ -23,7 +23,7 @@
 enum {
     TASKS = SHARE_ORDERS,
     LANES_MAX = 128,
-    LANE_BEGUN_MAX = 24,     /* tasks of a lane that have memory at once */
+    LANE_BEGUN_MAX = 12,     /* tasks of a lane that have memory at once */
     SMALL_BYTES = 256 << 10, /* input or output that travels as one copy */
     ABORT_TRIES_MAX = 16,
 };
@@ -72,7 +72,6 @@ struct gpu {
     struct ring orders, completions;
     char *heap;
     uint64_t heap_bytes;
-    int heap_fd;
     struct vram_pool *pool, *pinned_pool;
     char *slab, *pinned;
     struct copiers *copiers;

@@ -193,7 +193,6 @@ static enum status map_heap(struct gpu *g, const struct server_options *o, struc
                             o->heap_fd, 0);
     if (heap == MAP_FAILED) return refuse(g, f, SHARE_BROKEN, "heap", strerror(errno));
     g->heap = heap;
-    g->heap_fd = o->heap_fd;
     return STATUS_OK;
 }
 

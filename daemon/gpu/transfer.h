@@ -67,8 +67,6 @@ struct piece {
     uint64_t first_row;
     uint64_t norms_at; /* in the piece */
     const struct vector_kernels *kernels;
-    int heap_fd;
-    uint64_t place; /* of part.host in it */
     struct copy_work work;
 };
 

@@ -21,7 +21,10 @@ static struct {
     unsigned samples, kills, cycles;
     double pinned_gbs;
     bool simulated;
-} options = {1000000, 2000, 100, 500, 0, false};
+    const char *settings[8]; /* of the daemon */
+    unsigned setting_count;
+} options = {.rows = 1000000, .samples = 2000, .kills = 100, .cycles = 500,
+             .settings = {"gpu.devices=0", "memory.max_mib=16384"}, .setting_count = 2};
 
 static bool all_met = true;
 
@@ -370,10 +373,16 @@ static error_t parse(int key, char *value, struct argp_state *state)
         return 0;
     case 'k': options.kills = (unsigned)atoi(value); return 0;
     case 'c': options.cycles = (unsigned)atoi(value); return 0;
+    case 'S':
+        if (options.setting_count + 1 < sizeof options.settings / sizeof *options.settings)
+            options.settings[options.setting_count++] = value;
+        return 0;
     case 'p': options.pinned_gbs = atof(value); return 0;
     case 's':
         options.simulated = true;
         options.rows = 10000;
+        options.settings[0] = "gpu.devices=sim";
+        options.settings[options.setting_count++] = "gpu.sim=vram_mib=8192";
         return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -402,16 +411,14 @@ int main(int argc, char **argv)
         {"quick", 'q', NULL, 0, "A first look", 0},
         {"pinned", 'p', "GB/S", 0, "The pinned copy rate", 0},
         {"sim", 's', NULL, 0, "Over the simulated device", 0},
+        {"set", 'S', "KEY=VALUE", 0, "A setting of the daemon", 0},
         {"kills", 'k', "N", 0, "Kill the GPU process N times (100)", 0},
         {"cycles", 'c', "N", 0, "Create and drop N collections (500)", 0},
         {0}};
     static const struct argp parser = {known, parse, NULL, NULL, NULL, NULL, NULL};
     argp_parse(&parser, argc, argv, 0, NULL, NULL);
     struct daemon_process d, cpu_daemon;
-    daemon_start(&d, options.simulated
-                         ? (const char *const[]){"gpu.devices=sim", "gpu.sim=vram_mib=8192",
-                                                       "memory.max_mib=16384", NULL}
-                         : (const char *const[]){"gpu.devices=0", "memory.max_mib=16384", NULL});
+    daemon_start(&d, options.settings);
     ea_client *c = open_client(&d, NULL);
     if (!wait_ready(c)) {
         printf("SKIP: no GPU\n");
