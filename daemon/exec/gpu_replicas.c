@@ -229,6 +229,7 @@ static enum reason begin_build(struct gpu *g, struct replica *r)
     r->version = 0;
     r->out = 0;
     r->begun = false;
+    r->lost = REASON_NONE;
     collection_soil(r->collection);
     return REASON_NONE;
 }
