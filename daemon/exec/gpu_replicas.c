@@ -6,12 +6,9 @@
 #include "daemon/exec/gpu_inside.h"
 #include "daemon/store/space.h"
 
-/* So little a job uploads on its way; a card that is too small is asked again after TOO_LARGE_NS,
- * and what was evicted comes back after EVICTED_NS at the soonest, so that two collections do not
- * chase each other out. */
+/* So little a job uploads on its way; a card that is too small is asked again after a while. */
 #define ON_THE_WAY_BYTES (UINT64_C(4) << 20)
 #define TOO_LARGE_NS     UINT64_C(1000000000)
-#define EVICTED_NS       UINT64_C(500000000)
 
 /* Short rows count as long as this, for their ids are copied on the loop. */
 enum { ROW_BYTES_MIN = 1024 };
@@ -116,7 +113,7 @@ void replica_evicted(struct gpu *g, struct card *card, uint64_t number)
 {
     for (struct replica *r = g->replicas; r; r = r->next)
         if (r->card == card && replica_is(r, number)) {
-            replica_lose(g, r, REASON_VRAM_PRESSURE, EVICTED_NS);
+            replica_lose(g, r, REASON_VRAM_PRESSURE, REPLICA_RETRY_NS);
             return;
         }
 }
