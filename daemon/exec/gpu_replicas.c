@@ -76,13 +76,17 @@ static void drop_build(struct gpu *g, struct replica *r)
     r->condemned = false;
     r->number = r->version = r->bytes = 0;
     r->card = NULL;
-    if (r->collection) return;
+}
+
+/* Its collection is gone, and nothing is left to be said of it. */
+static void bury(struct gpu *g, struct replica *r)
+{
+    if (r->collection || r->number) return;
     list_remove(g, r);
     free(r);
 }
 
-/* Tells the process to forget the condemned build. False: there is no room for that now. May free
- * a replica whose collection is gone. */
+/* Tells the process to forget the condemned build. False: there is no room for that now. */
 static bool flush(struct gpu *g, struct replica *r)
 {
     if (card_is_ready(r->card)) {
@@ -126,6 +130,7 @@ void replicas_lose_card(struct gpu *g, struct card *card)
         r->lost = REASON_FALLBACK_AFTER_ERROR;
         r->retry_ns = 0;
         drop_build(g, r);
+        bury(g, r);
     }
 }
 
@@ -133,7 +138,7 @@ void replicas_flush(struct gpu *g)
 {
     for (struct replica *r = g->replicas, *next; r && g->condemned; r = next) {
         next = r->next;
-        if (r->condemned) flush(g, r);
+        if (r->condemned && flush(g, r)) bury(g, r);
     }
 }
 
@@ -144,10 +149,8 @@ void gpu_forget(struct backend *b, struct collection *c)
     if (!r) return;
     collection_set_replica(c, NULL);
     r->collection = NULL;
-    if (!r->number)
-        drop_build(g, r);
-    else
-        condemn(g, r);
+    condemn(g, r);
+    bury(g, r);
 }
 
 void gpu_replicas_finish(struct gpu *g)
