@@ -104,6 +104,8 @@ bool replica_is_current(const struct replica *r);
  * given. */
 enum reason replica_upload(struct gpu *g, struct job *j, uint64_t bytes_max, uint32_t spare);
 
+/* What was evicted comes back no sooner, so that two collections do not chase each other out. */
+#define REPLICA_RETRY_NS UINT64_C(500000000)
 /* The build is lost or in doubt; nothing again before delay_ns have passed. */
 void replica_lose(struct gpu *g, struct replica *r, enum reason why, uint64_t delay_ns);
 void replica_evicted(struct gpu *g, struct card *card, uint64_t number);
