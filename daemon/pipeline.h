@@ -14,7 +14,7 @@
 #include "daemon/sched/queue.h"
 #include "daemon/store/space.h"
 
-enum { UPLOADS_MAX = 2 }; /* of replicas, in the background, at once */
+enum { UPLOADS_MAX = 4 }; /* of replicas, in the background, at once */
 
 struct pipeline {
     const struct config *config;

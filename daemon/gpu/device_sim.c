@@ -71,7 +71,10 @@ static void destroy(struct sim *s)
     free(s);
 }
 
-static void describe(const struct sim_settings *s, struct share_device *info)
+/* No more addresses than a device has. */
+static const uint64_t ADDRESSED_BYTES = UINT64_C(1) << 47;
+
+static void describe(const struct sim_settings *s, bool managed, struct share_device *info)
 {
     memset(info, 0, sizeof *info);
     snprintf(info->name, sizeof info->name, "simulated GPU");
@@ -79,7 +82,8 @@ static void describe(const struct sim_settings *s, struct share_device *info)
     info->multiprocessors = 1;
     info->device_count = s->devices;
     info->memory_bytes = info->memory_free_bytes = s->vram_bytes;
-    info->managed = info->concurrent_managed = s->managed;
+    info->concurrent_managed = s->managed;
+    info->managed = s->managed && managed;
     info->virtual_memory = s->vmm;
     info->simulated = 1;
 }
@@ -119,7 +123,7 @@ static enum device_result sim_open(const struct device_options *options, struct 
         destroy(s);
         return result;
     }
-    describe(&settings, info);
+    describe(&settings, options->managed, info);
     *out = &s->device;
     return DEVICE_OK;
 }
@@ -200,6 +204,7 @@ static enum device_result sim_range_reserve(struct device *d, uint64_t bytes_max
     struct sim *s;
     enum device_result result = enter(d, "range_reserve", true, &s);
     if (result) return result;
+    if (bytes_max > ADDRESSED_BYTES) return failed(s, "range_reserve", DEVICE_NO_MEMORY);
     struct sim_span *span = s->settings.vmm ? sim_span_create(&s->memory, bytes_max) : NULL;
     if (s->settings.vmm && !span) return failed(s, "range_reserve", DEVICE_NO_MEMORY);
     *r = (struct device_range){.bytes_max = bytes_max, .inside = span};
