@@ -101,7 +101,7 @@ struct completion {
     uint32_t result; /* enum order_result */
     uint64_t token;
     uint64_t replica;
-    uint64_t number;
+    uint64_t number; /* BAD_QUERY, BAD_ROW: which; UPLOAD: bytes of VRAM that the replica holds */
     uint64_t started_ns, finished_ns;
     uint64_t copy_ns; /* of that, time when bytes moved between host and device; 0: not measured */
     uint64_t reserved;
