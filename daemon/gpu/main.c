@@ -94,7 +94,7 @@ int main(int argc, char **argv)
                    .orders_fd = SHARE_ORDERS_FD,
                    .completions_fd = SHARE_COMPLETIONS_FD,
                    .lifeline_fd = SHARE_LIFELINE_FD,
-                   .spin_us = 50,
+                   .spin_us = 150,
                    .streams = 32,
                    .memory_percent = 75},
     };
