@@ -40,10 +40,11 @@ static void open_scene(struct gpu_scene *s, const char *sim, bool real, const ch
              s->count_path[0] ? " count=" : "", s->count_path);
     snprintf(heartbeat, sizeof heartbeat, "gpu.heartbeat_ms=%d", scaled_ms(300));
     snprintf(job, sizeof job, "gpu.job_ms=%d", scaled_ms(250));
-    const char *all[48] = {devices,           simulated,           "gpu.force=gpu",
-                           "gpu.min_pairs=1", heartbeat,           job,
-                           "workers.count=2", "workers.pin=false", "memory.cache_mib=1"};
-    size_t count = 9;
+    const char *all[48] = {devices, simulated,         "gpu.min_pairs=1",   heartbeat,
+                           job,     "workers.count=2", "workers.pin=false", "memory.cache_mib=1"};
+    size_t count = 8;
+    bool has_file = settings && settings[0] && strncmp(settings[0], "--config", 8) == 0;
+    if (!has_file) all[count++] = "gpu.force=gpu"; /* over a file, it could not be changed */
     for (size_t i = 0; settings && settings[i] && count < 47; i++)
         all[count++] = settings[i];
     daemon_start(&s->daemon, all);

@@ -20,7 +20,8 @@ struct gpu_scene {
 };
 
 /* sim: settings of the simulated device (sim_settings.h), NULL: defaults, without faults. settings:
- * as for daemon_start; gpu.force=gpu, gpu.min_pairs=1 and short limits unless they say else. */
+ * as for daemon_start; gpu.force=gpu (not with a file, "--config=..." first), gpu.min_pairs=1 and
+ * short limits unless they say else. */
 void gpu_scene_open(struct gpu_scene *s, const char *sim, const char *const *settings);
 /* The same, and its calls are counted over all its processes, so that a fault comes once. */
 void gpu_scene_open_counting(struct gpu_scene *s, const char *sim, const char *const *settings);
