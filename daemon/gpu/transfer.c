@@ -160,8 +160,10 @@ static struct piece *take_piece(struct gpu *g, struct transfer *t)
     cut(t, p);
     if (vram_pool_take(g->pinned_pool, pinned_bytes(p), t->owner, &p->block)) return NULL;
     p->event = task_event(g);
-    if (!p->event) {
+    if (!p->event) { /* waiting for one would be waiting for ever */
         vram_pool_give(g->pinned_pool, &p->block);
+        t->failed = true;
+        transfer_stop(t);
         return NULL;
     }
     p->pinned = g->pinned + p->block.offset;
