@@ -30,6 +30,9 @@ struct gpu_options {
  * backend is there and its state is GPU_ABSENT. */
 enum status gpu_create(const struct gpu_options *options, struct backend **out);
 
+/* Asks the processes to end, and kills those that do not soon: what they have comes back through
+ * done. Nothing is taken any more. */
+void gpu_begin_stop(struct backend *b);
 /* Stops the processes and runs the loop until they are gone; then every job that was with them is
  * in done or with a worker. Nothing is taken any more. destroy comes later, when the workers are
  * gone too, and wants the loop to be run once more. */

@@ -78,7 +78,7 @@ static void spawn(struct daemon_process *d, const char *const *settings)
     };
     int count = 9;
     for (int i = 0; settings && settings[i] && count + 3 < ARGUMENTS_MAX; i++) {
-        arguments[count++] = "--set";
+        if (strncmp(settings[i], "--", 2) != 0) arguments[count++] = "--set";
         arguments[count++] = settings[i];
     }
     arguments[count] = NULL;
