@@ -72,11 +72,13 @@ static void spawn(struct daemon_process *d, const char *const *settings)
         "--set",
         gpu_setting,
         "--set",
-        gpu ? "gpu.force=gpu" : "gpu.force=none",
-        "--set",
         socket_setting,
     };
-    int count = 9;
+    int count = 7;
+    if (gpu) { /* else a file may say */
+        arguments[count++] = "--set";
+        arguments[count++] = "gpu.force=gpu";
+    }
     for (int i = 0; settings && settings[i] && count + 3 < ARGUMENTS_MAX; i++) {
         if (strncmp(settings[i], "--", 2) != 0) arguments[count++] = "--set";
         arguments[count++] = settings[i];
