@@ -73,6 +73,8 @@ void gpu_scene_close(struct gpu_scene *s)
     pid_t gpu = gpu_process_of(s->daemon.pid);
     ea_close(s->a);
     ea_close(s->b);
+    cr_assert(!daemon_logged(&s->daemon, "device_sim: "), "the device was misused");
+    cr_assert(!daemon_logged(&s->daemon, "Sanitizer: "));
     cr_assert_eq(daemon_stop(&s->daemon), 0, "the daemon's exit code");
     cr_assert(!gpu || !process_lives(gpu), "the GPU process %d outlives the daemon", (int)gpu);
     if (s->count_path[0]) unlink(s->count_path);
