@@ -314,6 +314,28 @@ Test(gpu_kills, during_an_upload, .timeout = 120)
     gpu_scene_close(&s);
 }
 
+/* A paused machine, container or terminal: who stood still is not taken for dead. */
+Test(gpu_kills, nobody_for_standing_still, .timeout = 60)
+{
+    struct gpu_scene s;
+    gpu_scene_open(&s, NULL, (const char *[]){"gpu.heartbeat_ms=400", NULL});
+    make_probe(s.a);
+    gpu_scene_await_answer(s.a, "probe", D, 5000);
+    pid_t gpu = wait_process(&s, 0);
+    for (int i = 0; i < 3; i++) {
+        if (i != 1) kill(s.daemon.pid, SIGSTOP); /* daemon, process, both */
+        if (i != 0) kill(gpu, SIGSTOP);
+        wait_ms(i == 1 ? 150 : 900);
+        kill(s.daemon.pid, SIGCONT); /* which looks before the other goes on */
+        wait_ms(i == 2 ? 100 : 0);
+        kill(gpu, SIGCONT);
+        wait_ms(100);
+        gpu_scene_await_answer(s.a, "probe", D, 5000);
+    }
+    if (scaled_ms(1) == 1) cr_assert_eq(gpu_scene_stats(s.a).restarts, 0);
+    gpu_scene_close(&s);
+}
+
 Test(gpu_kills, while_the_daemon_stops, .timeout = 120)
 {
     for (int i = 0; i < 12; i++) {

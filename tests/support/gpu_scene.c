@@ -38,8 +38,8 @@ static void open_scene(struct gpu_scene *s, const char *sim, bool real, const ch
     snprintf(devices, sizeof devices, "gpu.devices=%s", real ? getenv("ENGRAM_TEST_GPU") : "sim");
     snprintf(simulated, sizeof simulated, "gpu.sim=%s%s%s", sim ? sim : "",
              s->count_path[0] ? " count=" : "", s->count_path);
-    snprintf(heartbeat, sizeof heartbeat, "gpu.heartbeat_ms=%d", scaled_ms(300));
-    snprintf(job, sizeof job, "gpu.job_ms=%d", scaled_ms(250));
+    snprintf(heartbeat, sizeof heartbeat, "gpu.heartbeat_ms=%d", scaled_ms(real ? 1000 : 300));
+    snprintf(job, sizeof job, "gpu.job_ms=%d", scaled_ms(real ? 2000 : 250));
     const char *all[48] = {devices, simulated,         "gpu.min_pairs=1",   heartbeat,
                            job,     "workers.count=2", "workers.pin=false", "memory.cache_mib=1"};
     size_t count = 8;
