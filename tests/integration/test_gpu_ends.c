@@ -236,3 +236,28 @@ Test(gpu_ends, stopping_does_not_wait_for_ever, .timeout = 60)
         daemon_clean(&s.daemon);
     }
 }
+
+/* Nobody asked for an upload: it is given up. */
+Test(gpu_ends, stopping_does_not_wait_for_an_upload, .timeout = 60)
+{
+    for (int i = 0; i < 2; i++) {
+        struct gpu_scene s;
+        struct answers a = {0};
+        gpu_scene_open_counting(&s, "latency_us=10000000",
+                                (const char *[]){"gpu.force=none", "gpu.job_ms=60000", NULL});
+        make_rows(&s);
+        gpu_scene_await(&s, EA_GPU_READY, 3000);
+        ask(&s, &a, ASKED);
+        while (ea_pending(s.a))
+            cr_assert_eq(ea_pump(s.a, 1000), EA_OK);
+        cr_assert_eq(a.right, ASKED);
+        if (i) ea_close(s.a); /* with and without a client */
+        if (i) ea_close(s.b);
+        kill(s.daemon.pid, SIGTERM);
+        cr_assert_eq(wait_end(s.daemon.pid, 2000), 0);
+        if (!i) ea_close(s.a);
+        if (!i) ea_close(s.b);
+        unlink(s.count_path);
+        daemon_clean(&s.daemon);
+    }
+}

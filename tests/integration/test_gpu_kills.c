@@ -92,6 +92,7 @@ static void *be_busy(void *argument)
         ask_knn(b, c, &r);
         ask_similarity(b, c, &r);
     }
+    if (!b->failed && ea_collection_drop(c, "own")) note_failure(b, c, "drop");
     ea_result_free(&r);
     ea_close(c);
     return NULL;
@@ -164,12 +165,40 @@ static pid_t wait_process(const struct gpu_scene *s, pid_t but)
     }
 }
 
+struct holdings {
+    size_t descriptors;
+    uint64_t memory_used;
+};
+
+static struct holdings holdings_of(const struct gpu_scene *s)
+{
+    ea_stats stats;
+    cr_assert_eq(ea_get_stats(s->a, &stats), EA_OK);
+    return (struct holdings){process_descriptors(s->daemon.pid), stats.memory_bytes_used};
+}
+
+/* Waits for what is cached and lingers. */
+static void expect_no_more(const struct gpu_scene *s, struct holdings before)
+{
+    int64_t until = now_ms() + scaled_ms(5000);
+    struct holdings now = holdings_of(s);
+    while (now.descriptors > before.descriptors || now.memory_used > before.memory_used + 131072) {
+        cr_assert(now_ms() < until, "%zu descriptors, before %zu; %llu bytes, before %llu",
+                  now.descriptors, before.descriptors, (unsigned long long)now.memory_used,
+                  (unsigned long long)before.memory_used);
+        wait_ms(20);
+        now = holdings_of(s);
+    }
+}
+
 /* number: SIGKILL, or SIGSTOP, which the heartbeat finds out. */
 static void under_load(int number, unsigned times)
 {
     struct gpu_scene s;
     gpu_scene_open(&s, NULL, NULL);
     make_probe(s.a);
+    gpu_scene_await_answer(s.a, "probe", D, 5000);
+    struct holdings before = holdings_of(&s);
     struct load *l = load_start(&s);
     int64_t worst = 0;
     for (unsigned i = 0; i < times; i++) {
@@ -186,6 +215,9 @@ static void under_load(int number, unsigned times)
     ea_gpu_stats g = gpu_scene_stats(s.a);
     cr_assert_geq(g.restarts, times);
     fprintf(stderr, "worst: back after %lld ms\n", (long long)worst);
+    expect_no_more(&s, before);
+    cr_assert_eq(ea_collection_drop(s.a, "probe"), EA_OK);
+    gpu_scene_await_empty(&s, 2000);
     gpu_scene_close(&s);
 }
 
@@ -213,7 +245,7 @@ Test(gpu_kills, other_signals, .timeout = 60)
     wait_ms(50);
     gpu_scene_await_answer(s.a, "probe", D, 5000);
     cr_assert_eq(wait_process(&s, 0), pid);
-    kill(pid, SIGSEGV);
+    kill(pid, SIGUSR1);
     wait_process(&s, pid);
     gpu_scene_await_answer(s.a, "probe", D, 5000);
     gpu_scene_close(&s);
@@ -236,7 +268,7 @@ Test(gpu_kills, while_it_starts, .timeout = 60)
         ea_result_free(&r);
     }
     gpu_scene_await_answer(s.a, "probe", D, 5000);
-    cr_assert_eq(gpu_scene_stats(s.a).restarts, 4);
+    cr_assert_geq(gpu_scene_stats(s.a).restarts, 4);
     gpu_scene_close(&s);
 }
 
@@ -279,6 +311,28 @@ Test(gpu_kills, during_an_upload, .timeout = 120)
     free(ids);
     cr_assert_eq(ea_collection_drop(s.a, "wide"), EA_OK);
     gpu_scene_await_empty(&s, 2000);
+    gpu_scene_close(&s);
+}
+
+/* A paused machine, container or terminal: who stood still is not taken for dead. */
+Test(gpu_kills, nobody_for_standing_still, .timeout = 60)
+{
+    struct gpu_scene s;
+    gpu_scene_open(&s, NULL, (const char *[]){"gpu.heartbeat_ms=400", NULL});
+    make_probe(s.a);
+    gpu_scene_await_answer(s.a, "probe", D, 5000);
+    pid_t gpu = wait_process(&s, 0);
+    for (int i = 0; i < 3; i++) {
+        if (i != 1) kill(s.daemon.pid, SIGSTOP); /* daemon, process, both */
+        if (i != 0) kill(gpu, SIGSTOP);
+        wait_ms(i == 1 ? 150 : 900);
+        kill(s.daemon.pid, SIGCONT); /* which looks before the other goes on */
+        wait_ms(i == 2 ? 100 : 0);
+        kill(gpu, SIGCONT);
+        wait_ms(100);
+        gpu_scene_await_answer(s.a, "probe", D, 5000);
+    }
+    if (scaled_ms(1) == 1) cr_assert_eq(gpu_scene_stats(s.a).restarts, 0);
     gpu_scene_close(&s);
 }
 

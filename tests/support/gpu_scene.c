@@ -38,8 +38,8 @@ static void open_scene(struct gpu_scene *s, const char *sim, bool real, const ch
     snprintf(devices, sizeof devices, "gpu.devices=%s", real ? getenv("ENGRAM_TEST_GPU") : "sim");
     snprintf(simulated, sizeof simulated, "gpu.sim=%s%s%s", sim ? sim : "",
              s->count_path[0] ? " count=" : "", s->count_path);
-    snprintf(heartbeat, sizeof heartbeat, "gpu.heartbeat_ms=%d", scaled_ms(300));
-    snprintf(job, sizeof job, "gpu.job_ms=%d", scaled_ms(250));
+    snprintf(heartbeat, sizeof heartbeat, "gpu.heartbeat_ms=%d", scaled_ms(real ? 1000 : 300));
+    snprintf(job, sizeof job, "gpu.job_ms=%d", scaled_ms(real ? 2000 : 250));
     const char *all[48] = {devices, simulated,         "gpu.min_pairs=1",   heartbeat,
                            job,     "workers.count=2", "workers.pin=false", "memory.cache_mib=1"};
     size_t count = 8;
@@ -73,6 +73,8 @@ void gpu_scene_close(struct gpu_scene *s)
     pid_t gpu = gpu_process_of(s->daemon.pid);
     ea_close(s->a);
     ea_close(s->b);
+    cr_assert(!daemon_logged(&s->daemon, "device_sim: "), "the device was misused");
+    cr_assert(!daemon_logged(&s->daemon, "Sanitizer: "));
     cr_assert_eq(daemon_stop(&s->daemon), 0, "the daemon's exit code");
     cr_assert(!gpu || !process_lives(gpu), "the GPU process %d outlives the daemon", (int)gpu);
     if (s->count_path[0]) unlink(s->count_path);

@@ -16,7 +16,6 @@ struct gpu_scene {
     struct daemon_process daemon;
     ea_client *a, *b;    /* spaces "alpha" and "beta" */
     char count_path[64]; /* the simulated device counts its calls there; "": it does not */
-    size_t descriptors;
 };
 
 /* sim: settings of the simulated device (sim_settings.h), NULL: defaults, without faults. settings:
