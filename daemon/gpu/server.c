@@ -18,8 +18,8 @@ enum {
     ORDERS_A_TURN = 32, /* before tasks are looked at */
     LOOK_NS = 10000000, /* between looks at the lifeline, when busy */
     BUSY_SPINS = 8,
-    NAP_NS = 20000,     /* while the device works and nothing has moved for a while */
-    SLAB_SHARE = 8,     /* of the budget, for requests */
+    NAP_NS = 20000, /* while the device works and nothing has moved for a while */
+    SLAB_SHARE = 8, /* of the budget, for requests */
 };
 #define SLAB_BYTES_MAX (UINT64_C(2) << 30)
 #define SLAB_BYTES_MIN (UINT64_C(1) << 20)

@@ -66,13 +66,7 @@ static void spawn(struct daemon_process *d, const char *const *settings)
     const char *gpu = getenv("ENGRAM_TEST_GPU");
     snprintf(gpu_setting, sizeof gpu_setting, "gpu.devices=%s", gpu ? gpu : "none");
     const char *arguments[ARGUMENTS_MAX] = {
-        path,
-        "--set",
-        "memory.max_mib=1024",
-        "--set",
-        gpu_setting,
-        "--set",
-        socket_setting,
+        path, "--set", "memory.max_mib=1024", "--set", gpu_setting, "--set", socket_setting,
     };
     int count = 7;
     if (gpu) { /* else a file may say */
