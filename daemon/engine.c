@@ -55,13 +55,22 @@ static void close_handle(uv_handle_t *handle, void *unused)
     if (!uv_is_closing(handle)) uv_close(handle, NULL);
 }
 
-/* Closes connections and our handles; the loop ends when jobs in flight are back. */
+/* Those that GPUs have cannot be stopped, and nobody waits for them: engine_destroy ends them. */
+static uint32_t jobs_to_wait_for(const struct pipeline *p)
+{
+    uint32_t left = p->job_count - gpu_in_flight(p->gpu);
+    for (uint32_t i = 0; i < UPLOADS_MAX; i++)
+        if (p->uploads[i]) left--;
+    return left;
+}
+
+/* Closes connections; the loop ends when jobs in flight are back. */
 static void stop_now(struct engine *e)
 {
     pipeline_drain(&e->pipeline);
     if (e->net_open) net_close(&e->net);
     gpu_begin_stop(e->pipeline.gpu); /* which may have work for longer than anyone waits */
-    if (e->pipeline.job_count == 0) uv_stop(&e->loop);
+    if (jobs_to_wait_for(&e->pipeline) == 0) uv_stop(&e->loop);
 }
 
 static void on_drain_limit(uv_timer_t *timer)

@@ -287,16 +287,19 @@ static void pipeline_route(struct pipeline *p, struct job *j)
     queue_push(&p->queue, j);
 }
 
-/* The GPU let j down, or it was not for the GPU: the CPU's turn, before all that came later. */
-static void pipeline_fall_back(struct pipeline *p, struct job *j)
+/* The GPU let these down, or they were not for it: the CPU's turn, before all that came later. */
+static void pipeline_fall_back(struct pipeline *p, struct queue *fallen)
 {
-    j->backend = BACKEND_CPU;
-    j->reason = j->gpu.gave_up;
-    job_move(j, JOB_QUEUED);
-    queue_push_front(&p->queue, j);
+    for (struct job *j; (j = fallen->tail);) {
+        queue_remove(fallen, j);
+        j->backend = BACKEND_CPU;
+        j->reason = j->gpu.gave_up;
+        job_move(j, JOB_QUEUED);
+        queue_push_front(&p->queue, j);
+    }
 }
 
-static void pipeline_on_done(struct pipeline *p, struct job *j)
+static void pipeline_on_done(struct pipeline *p, struct job *j, struct queue *fallen)
 {
     if (j->backend == BACKEND_GPU) {
         if (gpu_resume(p->gpu, j)) return;
@@ -305,7 +308,7 @@ static void pipeline_on_done(struct pipeline *p, struct job *j)
             return;
         }
         if (gpu_gave_up(j)) {
-            pipeline_fall_back(p, j);
+            queue_push(fallen, j);
             return;
         }
     } else {
@@ -348,26 +351,37 @@ static bool pipeline_still_wanted(struct pipeline *p, struct job *j)
     return false;
 }
 
-void pipeline_tick(struct pipeline *p)
+/* Those that may pass; the pipeline's own uploads wait until requests are on their way. */
+static void pipeline_route_all(struct pipeline *p, struct queue *uploads)
 {
-    if (p->gpu) gpu_poll(p->gpu);
-    for (struct job *j = done_take(&p->done), *next; j; j = next) {
-        next = j->next;
-        pipeline_on_done(p, j);
-    }
     for (struct job *j; (j = queue_pop(&p->arrivals));) {
         if (j->operation == OPERATION_UPLOAD)
-            uploads_submit(p, j);
+            queue_push(uploads, j);
         else if (pipeline_still_wanted(p, j))
             pipeline_route(p, j);
     }
+}
+
+void pipeline_tick(struct pipeline *p)
+{
+    struct queue uploads = {0}, fallen = {0};
+    if (p->gpu) gpu_poll(p->gpu);
+    for (struct job *j = done_take(&p->done), *next; j; j = next) {
+        next = j->next;
+        pipeline_on_done(p, j, &fallen);
+    }
+    pipeline_fall_back(p, &fallen);
+    pipeline_route_all(p, &uploads);
     while (p->running < p->running_max && p->queue.head) {
         struct job *j = queue_pop(&p->queue);
         if (pipeline_still_wanted(p, j) && !pipeline_submit(p, j)) {
             queue_push_front(&p->queue, j);
             break;
         }
+        pipeline_route_all(p, &uploads); /* who goes may let others pass */
     }
+    for (struct job *j; (j = queue_pop(&uploads));)
+        uploads_submit(p, j);
 }
 
 void pipeline_expire(struct pipeline *p, uint64_t now_ns)

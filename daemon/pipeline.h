@@ -14,7 +14,7 @@
 #include "daemon/sched/queue.h"
 #include "daemon/store/space.h"
 
-enum { UPLOADS_MAX = 2 }; /* of replicas, in the background, at once */
+enum { UPLOADS_MAX = 4 }; /* of replicas, in the background, at once */
 
 struct pipeline {
     const struct config *config;
@@ -31,7 +31,7 @@ struct pipeline {
     struct job *free_jobs;
     uint32_t fresh_jobs;   /* jobs[fresh..] were never used */
     struct job *in_flight; /* uthash, by key */
-    struct queue arrivals; /* past their turnstile; empty after each tick */
+    struct queue arrivals; /* past their turnstile */
     struct queue queue;    /* for the CPU */
     uint32_t running;      /* submitted to the CPU and not yet done */
     uint32_t running_max;

@@ -11,17 +11,19 @@ static bool is_leaving(struct collection *c)
     return last && last->operation == OPERATION_COLLECTION_DROP;
 }
 
-/* Where to note another one, or NULL. */
+/* Where to note another one, or NULL. Two pieces of a collection follow each other without a gap. */
 static struct job **free_place(struct pipeline *p, const struct collection *c)
 {
+    enum { AT_ONCE = 2 };
     struct job **place = NULL;
+    uint32_t under_way = 0;
     for (uint32_t i = 0; i < UPLOADS_MAX; i++) {
         if (!p->uploads[i])
             place = &p->uploads[i];
         else if (p->uploads[i]->collection == c)
-            return NULL;
+            under_way++;
     }
-    return place;
+    return under_way < AT_ONCE ? place : NULL;
 }
 
 void uploads_start(struct pipeline *p, struct collection *c)
@@ -47,10 +49,12 @@ static void end(struct pipeline *p, struct job *j)
 
 void uploads_submit(struct pipeline *p, struct job *j)
 {
-    if (p->draining || atomic_load(&j->cancelled) || p->gpu->ops->submit(p->gpu, j))
+    if (p->draining || atomic_load(&j->cancelled) || p->gpu->ops->submit(p->gpu, j)) {
         end(p, j);
-    else
-        job_move(j, JOB_RUNNING);
+        return;
+    }
+    job_move(j, JOB_RUNNING);
+    uploads_start(p, j->collection);
 }
 
 void uploads_done(struct pipeline *p, struct job *j)

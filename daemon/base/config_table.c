@@ -115,11 +115,11 @@ const struct config_key config_keys[] = {
      .max = 3600000, .number = 2000, .help = "Milliseconds, beside what its size explains, that a "
      "request may take on a GPU before its process is killed."},
     {.name = "gpu.spin_us", .type = CONFIG_NUMBER32, .offset = AT(gpu_spin_us), .max = 10000,
-     .number = 50, .help = "Microseconds that daemon and GPU process watch for each other's news "
+     .number = 150, .help = "Microseconds that daemon and GPU process watch for each other's news "
      "before they sleep: processor time for latency."},
     {.name = "gpu.copiers", .type = CONFIG_NUMBER32, .offset = AT(gpu_copiers), .max = 64,
-     .number = 0, .help = "Threads of a GPU process that move rows to pinned memory; 0 for half of "
-     "the processors, 8 at most."},
+     .number = 0, .help = "Threads of a GPU process that move rows to pinned memory; 0 for three "
+     "quarters of the processors, 12 at most."},
     {.name = "gpu.streams", .type = CONFIG_NUMBER32, .offset = AT(gpu_streams), .min = 1,
      .max = 128, .number = 32, .help = "Streams of a GPU process; spaces beyond that many share."},
     {.name = "gpu.sim", .type = CONFIG_TEXT, .offset = AT(gpu_sim), .max = CONFIG_TEXT_MAX - 1,

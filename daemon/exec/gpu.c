@@ -160,7 +160,7 @@ static void take_result(struct gpu *g, struct job *j)
     struct card *card = &g->cards[j->gpu.device];
     bool sound = replica_is(r, j->gpu.replica);
     if (sound && j->gpu.result == RESULT_NO_REPLICA) {
-        replica_lose(g, r, REASON_FALLBACK_AFTER_ERROR, 0);
+        replica_lose(g, r, REASON_FALLBACK_AFTER_ERROR, REPLICA_RETRY_NS);
         sound = false;
     }
     if (j->gpu.result == RESULT_OK && sound) {

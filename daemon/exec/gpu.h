@@ -76,6 +76,9 @@ struct gpu_replica_info {
 };
 struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct collection *c);
 
+/* The same of all collections of a space. */
+uint64_t gpu_space_bytes(const struct backend *b, const struct space *s);
+
 /* Lines for info, numbers for stats: the i-th GPU; NULL past the last. */
 const struct gpu_process *gpu_process_at(const struct backend *b, uint32_t i);
 

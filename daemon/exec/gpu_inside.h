@@ -23,7 +23,7 @@ struct replica {
     bool condemned;    /* to be forgotten before the next build */
     uint64_t version;  /* the collection's, once all that is out is done; 0: incomplete */
     uint32_t out;      /* uploads of this build that are not done yet */
-    uint64_t bytes;    /* of VRAM, as planned */
+    uint64_t bytes;    /* of VRAM, as planned, then as its process says */
     enum reason lost;  /* why the last build was */
     uint64_t retry_ns; /* no new build before */
     struct replica *next, *previous;
@@ -104,6 +104,8 @@ bool replica_is_current(const struct replica *r);
  * given. */
 enum reason replica_upload(struct gpu *g, struct job *j, uint64_t bytes_max, uint32_t spare);
 
+/* What was evicted comes back no sooner, so that two collections do not chase each other out. */
+#define REPLICA_RETRY_NS UINT64_C(500000000)
 /* The build is lost or in doubt; nothing again before delay_ns have passed. */
 void replica_lose(struct gpu *g, struct replica *r, enum reason why, uint64_t delay_ns);
 void replica_evicted(struct gpu *g, struct card *card, uint64_t number);

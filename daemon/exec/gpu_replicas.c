@@ -1,16 +1,17 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/exec/gpu_inside.h"
 #include "daemon/store/space.h"
 
-/* So little a job uploads on its way; a card that is too small is asked again after TOO_LARGE_NS,
- * and what was evicted comes back after EVICTED_NS at the soonest, so that two collections do not
- * chase each other out. */
+/* So little a job uploads on its way; a card that is too small is asked again after a while. */
 #define ON_THE_WAY_BYTES (UINT64_C(4) << 20)
 #define TOO_LARGE_NS     UINT64_C(1000000000)
-#define EVICTED_NS       UINT64_C(500000000)
+
+/* Short rows count as long as this, for their ids are copied on the loop. */
+enum { ROW_BYTES_MIN = 1024 };
 
 /* ---------------------------------------------------------------- what there is */
 
@@ -58,6 +59,15 @@ struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct c
     return (struct gpu_replica_info){r->bytes, r->out ? 0 : r->version};
 }
 
+uint64_t gpu_space_bytes(const struct backend *b, const struct space *s)
+{
+    const struct gpu *g = (const struct gpu *)b;
+    uint64_t bytes = 0;
+    for (const struct replica *r = g->replicas; r; r = r->next)
+        if (r->space == s->number && r->number) bytes += r->bytes;
+    return bytes;
+}
+
 /* ---------------------------------------------------------------- losing */
 
 static void list_remove(struct gpu *g, struct replica *r)
@@ -75,13 +85,17 @@ static void drop_build(struct gpu *g, struct replica *r)
     r->condemned = false;
     r->number = r->version = r->bytes = 0;
     r->card = NULL;
-    if (r->collection) return;
+}
+
+/* Its collection is gone, and nothing is left to be said of it. */
+static void bury(struct gpu *g, struct replica *r)
+{
+    if (r->collection || r->number) return;
     list_remove(g, r);
     free(r);
 }
 
-/* Tells the process to forget the condemned build. False: there is no room for that now. May free
- * a replica whose collection is gone. */
+/* Tells the process to forget the condemned build. False: there is no room for that now. */
 static bool flush(struct gpu *g, struct replica *r)
 {
     if (card_is_ready(r->card)) {
@@ -112,7 +126,7 @@ void replica_evicted(struct gpu *g, struct card *card, uint64_t number)
 {
     for (struct replica *r = g->replicas; r; r = r->next)
         if (r->card == card && replica_is(r, number)) {
-            replica_lose(g, r, REASON_VRAM_PRESSURE, EVICTED_NS);
+            replica_lose(g, r, REASON_VRAM_PRESSURE, REPLICA_RETRY_NS);
             return;
         }
 }
@@ -125,6 +139,7 @@ void replicas_lose_card(struct gpu *g, struct card *card)
         r->lost = REASON_FALLBACK_AFTER_ERROR;
         r->retry_ns = 0;
         drop_build(g, r);
+        bury(g, r);
     }
 }
 
@@ -132,7 +147,7 @@ void replicas_flush(struct gpu *g)
 {
     for (struct replica *r = g->replicas, *next; r && g->condemned; r = next) {
         next = r->next;
-        if (r->condemned) flush(g, r);
+        if (r->condemned && flush(g, r)) bury(g, r);
     }
 }
 
@@ -143,10 +158,8 @@ void gpu_forget(struct backend *b, struct collection *c)
     if (!r) return;
     collection_set_replica(c, NULL);
     r->collection = NULL;
-    if (!r->number)
-        drop_build(g, r);
-    else
-        condemn(g, r);
+    condemn(g, r);
+    bury(g, r);
 }
 
 void gpu_replicas_finish(struct gpu *g)
@@ -225,6 +238,7 @@ static enum reason begin_build(struct gpu *g, struct replica *r)
     r->version = 0;
     r->out = 0;
     r->begun = false;
+    r->lost = REASON_NONE;
     collection_soil(r->collection);
     return REASON_NONE;
 }
@@ -240,6 +254,7 @@ static struct piece measure(const struct collection *c, uint64_t bytes_max, uint
 {
     struct piece p = {.last = true};
     uint64_t row_bytes = vector_stride(collection_dimension(c)) * sizeof(float), first, count;
+    if (row_bytes < ROW_BYTES_MIN) row_bytes = ROW_BYTES_MIN;
     for (uint64_t from = 0; collection_next_dirty(c, from, &first, &count); from = first + count) {
         if (p.orders && (p.orders == orders_max || (p.rows + count) * row_bytes > bytes_max)) {
             p.last = false;
@@ -287,8 +302,7 @@ static void give_piece(struct gpu *g, struct job *j, struct replica *r, const st
         if (!collection_next_dirty(c, from, &first, &count)) return;
         const uint64_t *ids;
         struct row_block block = collection_block(c, first, (size_t)count, &ids);
-        for (uint64_t k = 0; k < count; k++)
-            staging[k] = ids[k];
+        memcpy(staging, ids, count * sizeof *ids);
         up.first = first;
         up.count = count;
         up.rows = heap_place(g->options.heap, block.rows);

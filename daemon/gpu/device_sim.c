@@ -11,6 +11,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/gpu/sim_memory.h"
+#include "daemon/gpu/sim_probe.h"
 #include "daemon/gpu/sim_settings.h"
 #include "daemon/gpu/sim_stream.h"
 
@@ -21,6 +22,7 @@ struct sim {
     struct sim_memory memory;
     struct sim_streams streams;
     pthread_t thread;
+    const char *first_fault; /* the call that failed first, as the settings asked */
     char last_error[SHARE_WHY];
 };
 
@@ -54,6 +56,7 @@ static enum device_result enter(struct device *d, const char *call, bool can_lac
     enum device_result result = sim_faults_call(&s->faults, call, can_lack_memory);
     if (result == DEVICE_ABSENT) result = DEVICE_ERROR;
     *out = s;
+    if (result && !s->first_fault) s->first_fault = call;
     return result ? failed(s, call, result) : DEVICE_OK;
 }
 
@@ -68,7 +71,10 @@ static void destroy(struct sim *s)
     free(s);
 }
 
-static void describe(const struct sim_settings *s, struct share_device *info)
+/* No more addresses than a device has. */
+static const uint64_t ADDRESSED_BYTES = UINT64_C(1) << 47;
+
+static void describe(const struct sim_settings *s, bool managed, struct share_device *info)
 {
     memset(info, 0, sizeof *info);
     snprintf(info->name, sizeof info->name, "simulated GPU");
@@ -76,7 +82,8 @@ static void describe(const struct sim_settings *s, struct share_device *info)
     info->multiprocessors = 1;
     info->device_count = s->devices;
     info->memory_bytes = info->memory_free_bytes = s->vram_bytes;
-    info->managed = info->concurrent_managed = s->managed;
+    info->concurrent_managed = s->managed;
+    info->managed = s->managed && managed;
     info->virtual_memory = s->vmm;
     info->simulated = 1;
 }
@@ -116,7 +123,7 @@ static enum device_result sim_open(const struct device_options *options, struct 
         destroy(s);
         return result;
     }
-    describe(&settings, info);
+    describe(&settings, options->managed, info);
     *out = &s->device;
     return DEVICE_OK;
 }
@@ -197,6 +204,7 @@ static enum device_result sim_range_reserve(struct device *d, uint64_t bytes_max
     struct sim *s;
     enum device_result result = enter(d, "range_reserve", true, &s);
     if (result) return result;
+    if (bytes_max > ADDRESSED_BYTES) return failed(s, "range_reserve", DEVICE_NO_MEMORY);
     struct sim_span *span = s->settings.vmm ? sim_span_create(&s->memory, bytes_max) : NULL;
     if (s->settings.vmm && !span) return failed(s, "range_reserve", DEVICE_NO_MEMORY);
     *r = (struct device_range){.bytes_max = bytes_max, .inside = span};
@@ -414,6 +422,20 @@ static enum device_result sim_average(struct device *d, const struct cuda_rows *
                          .total = total,
                          .out = average};
     return enqueue(d, s, w);
+}
+
+/* ---- for tests ---- */
+
+const char *sim_probe_fault(struct device *d)
+{
+    return sim_of(d, "probe")->first_fault;
+}
+
+void sim_probe_watch(struct device *d, sim_watch watch, void *owner)
+{
+    struct sim *s = sim_of(d, "probe");
+    s->streams.watch = watch;
+    s->streams.watch_owner = owner;
 }
 
 const struct device_ops device_sim = {

@@ -23,8 +23,10 @@
 enum {
     TASKS = SHARE_ORDERS,
     LANES_MAX = 128,
-    LANE_BEGUN_MAX = 24,     /* tasks of a lane that have memory at once */
-    SMALL_BYTES = 256 << 10, /* input or output that travels as one copy */
+    LANE_BEGUN_MAX = 12,            /* tasks of a lane that have memory at once */
+    SMALL_BYTES = 256 << 10,        /* input or output that travels as one copy */
+    PINNED_BYTES = 32 << 20,        /* pinned memory for these */
+    PINNED_PIECES_BYTES = 48 << 20, /* and for pieces, which so never wait for each other */
     ABORT_TRIES_MAX = 16,
 };
 
@@ -34,8 +36,8 @@ enum task_state { TASK_WAIT, TASK_FILL, TASK_RUN, TASK_DRAIN, TASK_ABORT, TASK_D
 struct task_plan {
     struct section in[SECTIONS_MAX], out[SECTIONS_MAX];
     uint32_t in_count, out_count;
-    uint64_t in_bytes;                                /* from 0 on */
-    uint64_t out_at, out_bytes;                       /* those of one pass */
+    uint64_t in_bytes;          /* from 0 on */
+    uint64_t out_at, out_bytes; /* those of one pass */
     uint64_t scratch_at, scratch_bytes, scratch_least;
     uint64_t bytes;
 };
@@ -49,6 +51,7 @@ struct task {
     struct task_plan plan;
     uint64_t first_query, pass_queries; /* SCORES: those of this pass */
     bool ids_sent;                      /* SCORES: and with one of the passes, the ids */
+    bool rereads;                       /* what is on the device is not yet all it will read */
     struct vram_block block, pinned;
     struct transfer in, out;
     device_event event;
@@ -72,26 +75,27 @@ struct gpu {
     struct ring orders, completions;
     char *heap;
     uint64_t heap_bytes;
-    int heap_fd;
-    struct vram_pool *pool, *pinned_pool;
-    char *slab, *pinned;
+    struct vram_pool *pool, *pinned_pool, *piece_pool;
+    char *slab, *pinned, *pinned_pieces;
     struct copiers *copiers;
     struct transfers transfers;
     struct replicas replicas;
     const struct vector_kernels *kernels; /* of the CPU: checks and norms of queries */
     struct lane lanes[LANES_MAX];
     uint32_t lane_count;
+    uint32_t first_lane; /* of the next turn */
+    struct task *hungry; /* waits for memory, since hungry_ns; others do not overtake it for ever */
+    uint64_t hungry_ns;
     uint64_t spin_ns;
     int lifeline_fd;
     struct task *tasks, *free_tasks;
-    device_event events[TASKS + PIECES]; /* spare ones */
+    device_event events[TASKS]; /* spare ones */
     uint32_t event_count;
     uint32_t busy;    /* tasks taken */
     uint32_t running; /* those that are on the device */
     uint32_t uploading;
     uint64_t running_since_ns, uploading_since_ns;
     bool broken;
-    char why[SHARE_WHY];
 };
 
 /* True if ok; else notes a broken device. */
@@ -107,6 +111,13 @@ static inline void *gpu_heap(const struct gpu *g, uint64_t place, uint64_t bytes
     return place <= g->heap_bytes && bytes <= g->heap_bytes - place ? g->heap + place : NULL;
 }
 
+/* ---- server.c ---- */
+
+/* It lives: also in the middle of what takes long. */
+void gpu_beat(struct gpu *g);
+/* Evictions that the front has yet to hear of; true if any was told. */
+bool gpu_tell_evicted(struct gpu *g);
+
 /* ---- task.c: what all tasks do ---- */
 
 /* Takes an order: a task at the end of its lane. False: all tasks are taken. */
@@ -115,8 +126,8 @@ bool task_begin(struct gpu *g, const struct order *order);
 bool lane_step(struct gpu *g, struct lane *lane);
 /* Ends t: at once, or when the device has let go of it. */
 void task_end(struct gpu *g, struct task *t, enum order_result result);
-/* An event, the caller's until it is put back into g->events. NULL: the device has none left. */
-device_event task_event(struct gpu *g);
+/* Counts the time of what is still on the device as well. */
+void task_count_busy(struct gpu *g);
 
 /* ---- run.c and upload.c: what a kind of order does; false: it must wait ---- */
 

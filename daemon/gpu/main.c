@@ -82,8 +82,8 @@ static const struct argp parser = {
 
 static uint32_t default_copiers(void)
 {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN) / 2;
-    return processors < 1 ? 1 : processors > 8 ? 8 : (uint32_t)processors;
+    long count = sysconf(_SC_NPROCESSORS_ONLN) * 3 / 4;
+    return count < 1 ? 1 : count > 12 ? 12 : (uint32_t)count;
 }
 
 /* Before PR_SET_PDEATHSIG was there to see it. */
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
                    .orders_fd = SHARE_ORDERS_FD,
                    .completions_fd = SHARE_COMPLETIONS_FD,
                    .lifeline_fd = SHARE_LIFELINE_FD,
-                   .spin_us = 50,
+                   .spin_us = 150,
                    .streams = 32,
                    .memory_percent = 75},
     };

@@ -11,7 +11,7 @@ static uint32_t bucket_of(uint64_t id)
     return (uint32_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 52) % REPLICA_BUCKETS;
 }
 
-static uint64_t bytes_of(const struct replica *r)
+uint64_t replica_bytes(const struct replica *r)
 {
     return r->row_range.bytes + r->norm_range.bytes + r->id_range.bytes;
 }
@@ -80,13 +80,13 @@ void replica_let_go(struct replica *r)
 
 static void account(struct gpu *g, uint64_t before, const struct replica *r)
 {
-    g->replicas.bytes += bytes_of(r) - before;
+    g->replicas.bytes += replica_bytes(r) - before;
     atomic_store_explicit(&g->share->usage.replica_bytes, g->replicas.bytes, memory_order_relaxed);
 }
 
 static void release_ranges(struct gpu *g, struct replica *r)
 {
-    uint64_t before = bytes_of(r);
+    uint64_t before = replica_bytes(r);
     g->ops->range_release(g->device, &r->row_range);
     g->ops->range_release(g->device, &r->norm_range);
     g->ops->range_release(g->device, &r->id_range);
@@ -122,7 +122,7 @@ static bool evict_one(struct gpu *g, const struct replica *but)
 {
     struct replicas *all = &g->replicas;
     struct replica *r = all->oldest;
-    while (r && (r->holders || r == but || bytes_of(r) == 0))
+    while (r && (r->holders || r == but || replica_bytes(r) == 0))
         r = r->newer;
     if (!r || all->evicted_count == EVICTED_MAX) return false;
     all->evicted[all->evicted_count++] = r->id;
@@ -131,19 +131,22 @@ static bool evict_one(struct gpu *g, const struct replica *but)
     return true;
 }
 
-/* One range to at least `bytes`, evicting others as long as that may help. */
+/* One range, of at most bytes_max ever, to at least `bytes`, evicting others as long as that may
+ * help. */
 static enum device_result fit_range(struct gpu *g, struct replica *r, struct device_range *range,
-                                    uint64_t bytes, device_stream stream)
+                                    uint64_t bytes, uint64_t bytes_max, device_stream stream)
 {
     uint64_t before = range->bytes;
     enum device_result result;
     for (;;) {
-        uint64_t total = bytes_of(r);
+        uint64_t total = replica_bytes(r);
         result = DEVICE_OK;
-        if (!range->bytes_max)
-            result = g->ops->range_reserve(g->device, g->replicas.range_bytes_max, range);
+        if (!range->bytes_max) result = g->ops->range_reserve(g->device, bytes_max, range);
         if (result == DEVICE_OK) result = g->ops->range_resize(g->device, range, bytes);
         account(g, total, r);
+        /* What moves in order to shrink needs memory first; it may as well stay. */
+        if (result == DEVICE_NO_MEMORY && bytes <= before && range->bytes == before)
+            return DEVICE_OK;
         if (result != DEVICE_NO_MEMORY || !evict_one(g, r)) break;
     }
     if (result != DEVICE_OK || range->bytes <= before) return result;
@@ -170,11 +173,16 @@ enum device_result replica_fit(struct gpu *g, struct replica *r, uint64_t rows,
     }
     uint64_t wanted = row_bytes + norm_bytes + id_bytes;
     if (wanted > g->replicas.bytes_max) return DEVICE_NO_MEMORY;
-    while (grows && g->replicas.bytes - bytes_of(r) + wanted > g->replicas.bytes_max)
+    while (grows && g->replicas.bytes - replica_bytes(r) + wanted > g->replicas.bytes_max)
         if (!evict_one(g, r)) return DEVICE_NO_MEMORY;
-    enum device_result result = fit_range(g, r, &r->row_range, row_bytes, stream);
-    if (result == DEVICE_OK) result = fit_range(g, r, &r->norm_range, norm_bytes, stream);
-    if (result == DEVICE_OK) result = fit_range(g, r, &r->id_range, id_bytes, stream);
+    /* Addresses are not endless: as many as the rows could need that fit the device. */
+    uint64_t bytes_max = g->replicas.range_bytes_max;
+    uint64_t rows_max = bytes_max / (vector_stride(r->dimension) * sizeof(float)) + 1;
+    enum device_result result = fit_range(g, r, &r->row_range, row_bytes, bytes_max, stream);
+    if (result == DEVICE_OK)
+        result = fit_range(g, r, &r->norm_range, norm_bytes, rows_max * sizeof(float), stream);
+    if (result == DEVICE_OK)
+        result = fit_range(g, r, &r->id_range, id_bytes, rows_max * sizeof(uint64_t), stream);
     return result;
 }
 

@@ -23,7 +23,8 @@ struct replica {
     uint64_t rows;
     uint64_t no_norm_first, no_norm_end; /* rows without norms yet: computed when it is complete */
     struct device_range row_range, norm_range, id_range;
-    uint32_t holders; /* tasks */
+    uint32_t holders;   /* tasks */
+    uint32_t rereaders; /* of these, what will read it again: it must stay as it is until then */
     struct replica *hash_next;
     struct replica *older, *newer; /* by last use */
 };
@@ -34,7 +35,7 @@ struct replicas {
     struct replica *buckets[REPLICA_BUCKETS];
     struct replica *oldest, *newest;
     uint64_t bytes, bytes_max, count;
-    uint64_t range_bytes_max; /* address space of one */
+    uint64_t range_bytes_max;      /* address space of one */
     uint64_t evicted[EVICTED_MAX]; /* the front has yet to hear of them */
     uint32_t evicted_count;
 };
@@ -54,6 +55,8 @@ enum device_result replica_fit(struct gpu *g, struct replica *r, uint64_t rows,
 void replica_drop(struct gpu *g, struct replica *r);
 void replicas_finish(struct gpu *g);
 
+/* Of VRAM that it has mapped. */
+uint64_t replica_bytes(const struct replica *r);
 struct cuda_rows replica_rows(const struct replica *r);
 static inline const uint64_t *replica_ids(const struct replica *r)
 {

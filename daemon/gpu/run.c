@@ -1,9 +1,11 @@
 /* run: a request: what moves in, which kernels, what moves out. */
 #include <string.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/gpu/inside.h"
 
-enum { ALIGN = 256 };
+enum { ALIGN = 256, BEAT_QUERIES = 256 };
+#define PATIENCE_NS UINT64_C(5000000) /* how long one that waits for memory lets others pass */
 
 static uint64_t place(uint64_t *at, uint64_t bytes)
 {
@@ -22,19 +24,34 @@ static bool add_in(struct gpu *g, struct task_plan *p, uint64_t heap_place, uint
     return s->host || !bytes;
 }
 
+/* Row numbers, which must be below the replica's rows, or where lists begin and end. */
+static bool add_numbers(struct gpu *g, struct task_plan *p, uint64_t heap_place, uint64_t bytes,
+                        enum numbers numbers, uint64_t limit)
+{
+    if (!add_in(g, p, heap_place, bytes)) return false;
+    p->in[p->in_count - 1].numbers = numbers;
+    p->in[p->in_count - 1].limit = limit;
+    return true;
+}
+
+static bool add_positions(struct gpu *g, struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    return add_numbers(g, &t->plan, r->positions, r->list_count * sizeof(uint32_t),
+                       NUMBERS_POSITIONS, r->row_count);
+}
+
 /* The queries are always the first to come in. */
 static bool add_queries(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     struct task_plan *p = &t->plan;
     uint64_t bytes = r->query_count * vector_stride(r->dimension) * sizeof(float);
-    if (!gpu_heap(g, r->queries, r->query_count * r->dimension * sizeof(float)) && r->query_count)
-        return false;
+    char *host = gpu_heap(g, r->queries, r->query_count * r->dimension * sizeof(float));
+    if (!host && r->query_count) return false;
     struct section *s = &p->in[p->in_count++];
-    *s = (struct section){.host = g->heap + r->queries,
-                          .bytes = bytes,
-                          .rows = r->query_count,
-                          .dimension = r->dimension};
+    *s = (struct section){
+        .host = host, .bytes = bytes, .rows = r->query_count, .dimension = r->dimension};
     s->at = place(&p->in_bytes, bytes);
     s->norms_at = place(&p->in_bytes, r->query_count * sizeof(float));
     return true;
@@ -76,13 +93,12 @@ static bool plan_scores(struct gpu *g, struct task *t)
     uint64_t columns = columns_of(r), line = columns * sizeof(float);
     if (!gpu_heap(g, r->out_scores, r->query_count * line) || !add_queries(g, t)) return false;
     bool listed = r->positions != PLACE_NONE;
-    if (listed && !add_in(g, p, r->positions, columns * sizeof(uint32_t))) return false;
+    if (listed && !add_positions(g, t)) return false;
     uint64_t most = vram_pool_usage(g->pool).slab_bytes / 4;
     t->pass_queries = line ? most / line : r->query_count;
     if (t->pass_queries < 1) t->pass_queries = 1;
     if (t->pass_queries > r->query_count) t->pass_queries = r->query_count;
-    if (!listed && r->out_ids != PLACE_NONE &&
-        !gpu_heap(g, r->out_ids, columns * sizeof(uint64_t)))
+    if (!listed && r->out_ids != PLACE_NONE && !gpu_heap(g, r->out_ids, columns * sizeof(uint64_t)))
         return false;
     return add_out(g, p, r->out_scores, t->pass_queries * line);
 }
@@ -90,17 +106,16 @@ static bool plan_scores(struct gpu *g, struct task *t)
 static bool plan_lists(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    return add_queries(g, t) &&
-           add_in(g, &t->plan, r->positions, r->list_count * sizeof(uint32_t)) &&
-           add_in(g, &t->plan, r->offsets, (r->query_count + 1) * sizeof(uint64_t)) &&
+    return add_queries(g, t) && add_positions(g, t) &&
+           add_numbers(g, &t->plan, r->offsets, (r->query_count + 1) * sizeof(uint64_t),
+                       NUMBERS_OFFSETS, r->list_count) &&
            add_out(g, &t->plan, r->out_scores, r->list_count * sizeof(float));
 }
 
 static bool plan_average(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    return add_in(g, &t->plan, r->positions, r->list_count * sizeof(uint32_t)) &&
-           add_in(g, &t->plan, r->weights, r->list_count * sizeof(float)) &&
+    return add_positions(g, t) && add_in(g, &t->plan, r->weights, r->list_count * sizeof(float)) &&
            add_out(g, &t->plan, r->out_scores, r->dimension * sizeof(float));
 }
 
@@ -130,14 +145,22 @@ static bool make_plan(struct gpu *g, struct task *t)
 
 /* ---- starting ---- */
 
+/* Ids of all rows, where the front asked for them: they go out once. */
+static bool ids_are_next(const struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    return r->operation == RUN_SCORES && r->positions == PLACE_NONE && r->out_ids != PLACE_NONE &&
+           !t->ids_sent;
+}
+
 /* Device memory for all of it, with less scratch where there is less. */
 static enum status take_block(struct gpu *g, struct task *t)
 {
     struct task_plan *p = &t->plan;
     uint64_t largest = vram_pool_largest(g->pool);
     if (p->scratch_bytes > p->scratch_least && p->bytes + p->scratch_bytes > largest)
-        p->scratch_bytes = largest >= p->bytes + p->scratch_least ? largest - p->bytes
-                                                                   : p->scratch_least;
+        p->scratch_bytes =
+            largest >= p->bytes + p->scratch_least ? largest - p->bytes : p->scratch_least;
     uint64_t bytes = p->bytes + p->scratch_bytes;
     return vram_pool_take(g->pool, bytes ? bytes : 1, t->order.space, &t->block);
 }
@@ -152,41 +175,52 @@ static bool out_is_small(const struct task *t)
     return t->plan.out_bytes <= SMALL_BYTES;
 }
 
+/* Small requests must not take each gap before a large one that waits. */
+static bool may_take(const struct gpu *g, const struct task *t)
+{
+    return !g->hungry || g->hungry == t || clock_now_ns() - g->hungry_ns < PATIENCE_NS;
+}
+
 /* VRAM and pinned memory, all or nothing. *never: there will not be enough. */
 static bool take_memory(struct gpu *g, struct task *t, bool *never)
 {
-    uint64_t pinned = (in_is_small(t) ? t->plan.in_bytes : 0) +
-                      (out_is_small(t) ? t->plan.out_bytes : 0);
-    bool alone = vram_pool_usage(g->pool).blocks == 0;
+    uint64_t pinned =
+        (in_is_small(t) ? t->plan.in_bytes : 0) + (out_is_small(t) ? t->plan.out_bytes : 0);
+    struct vram_pool_usage pool = vram_pool_usage(g->pool);
+    *never = t->plan.bytes + t->plan.scratch_least > pool.slab_bytes;
+    if (*never || !may_take(g, t)) return false;
     if (take_block(g, t)) {
-        *never = alone;
+        *never = pool.blocks == 0;
         return false;
     }
     if (vram_pool_take(g->pinned_pool, pinned ? pinned : 1, t->order.space, &t->pinned)) {
         vram_pool_give(g->pool, &t->block);
-        return false; /* pieces come back */
+        return false; /* others' come back */
     }
     return true;
 }
 
-/* The whole input by this thread: it is small. False: a query is bad. */
-static bool fill_small(struct gpu *g, struct task *t)
+/* The whole input by this thread: it is small. */
+static enum order_result fill_small(struct gpu *g, struct task *t)
 {
     const struct task_plan *p = &t->plan;
     char *pinned = g->pinned + t->pinned.offset;
     for (uint32_t i = 0; i < p->in_count; i++) {
         const struct section *s = &p->in[i];
+        if (!s->bytes) continue;
         if (!s->dimension) {
             memcpy(pinned + s->at, s->host, s->bytes);
+            if (!transfer_sound(s->numbers, s->limit, pinned + s->at, s->bytes, 0))
+                return RESULT_REFUSED;
             continue;
         }
         uint64_t good = transfer_pad(g->kernels, s->dimension, (const float *)s->host, s->rows,
                                      (float *)(pinned + s->at), (float *)(pinned + s->norms_at));
         if (good == s->rows) continue;
         t->number = good;
-        return false;
+        return RESULT_BAD_QUERY;
     }
-    return true;
+    return RESULT_OK;
 }
 
 static void fill_large(struct gpu *g, struct task *t)
@@ -199,7 +233,9 @@ static void fill_large(struct gpu *g, struct task *t)
                                        .norms = (float *)(device + s->norms_at),
                                        .bytes = s->bytes,
                                        .rows = s->rows,
-                                       .dimension = s->dimension};
+                                       .dimension = s->dimension,
+                                       .numbers = s->numbers,
+                                       .limit = s->limit};
     }
     t->in.move_count = t->plan.in_count;
 }
@@ -223,17 +259,34 @@ static enum device_result clear_block(struct gpu *g, struct task *t)
     memset(pinned, 0, t->pinned.dirty_bytes);
     t->pinned.dirty_bytes = 0;
     if (!t->block.dirty_bytes) return DEVICE_OK;
-    enum device_result result = g->ops->clear(g->device, g->slab + t->block.offset,
-                                              t->block.dirty_bytes, t->lane->stream);
+    enum device_result result =
+        g->ops->clear(g->device, g->slab + t->block.offset, t->block.dirty_bytes, t->lane->stream);
     if (result == DEVICE_OK) t->block.dirty_bytes = 0;
     return result;
 }
 
-static enum order_result result_of(enum device_result result)
+static enum order_result result_of(struct gpu *g, enum device_result result)
 {
-    return result == DEVICE_OK          ? RESULT_OK
+    return gpu_ok(g, result)            ? RESULT_OK
            : result == DEVICE_NO_MEMORY ? RESULT_NO_MEMORY
                                         : RESULT_ERROR;
+}
+
+/* It has its memory. */
+static void begin(struct gpu *g, struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    if (g->hungry == t) g->hungry = NULL;
+    t->rereads =
+        r->operation == RUN_SCORES && (ids_are_next(t) || t->pass_queries < r->query_count);
+    t->replica->rereaders += t->rereads;
+    enum order_result filled = result_of(g, clear_block(g, t));
+    t->state = TASK_FILL;
+    if (!filled && in_is_small(t)) filled = fill_small(g, t);
+    if (filled)
+        task_end(g, t, filled);
+    else if (!in_is_small(t))
+        fill_large(g, t);
 }
 
 bool run_start(struct gpu *g, struct task *t)
@@ -244,6 +297,10 @@ bool run_start(struct gpu *g, struct task *t)
     if (!found && !take_memory(g, t, &never)) {
         replica_let_go(t->replica);
         t->replica = NULL;
+        if (!never && !g->hungry) {
+            g->hungry = t;
+            g->hungry_ns = clock_now_ns();
+        }
         if (!never) return false;
         found = RESULT_NO_MEMORY;
     }
@@ -251,15 +308,7 @@ bool run_start(struct gpu *g, struct task *t)
         task_end(g, t, found);
         return true;
     }
-    enum device_result result = clear_block(g, t);
-    t->state = TASK_FILL;
-    if (!gpu_ok(g, result)) {
-        task_end(g, t, result_of(result));
-    } else if (!in_is_small(t)) {
-        fill_large(g, t);
-    } else if (!fill_small(g, t)) {
-        task_end(g, t, RESULT_BAD_QUERY);
-    }
+    begin(g, t);
     return true;
 }
 
@@ -274,10 +323,10 @@ static struct cuda_queries queries_of(const struct gpu *g, const struct task *t,
                                       uint64_t count)
 {
     const struct section *s = &t->plan.in[0];
-    return (struct cuda_queries){
-        .rows = (const float *)device_at(g, t, s->at) + first * vector_stride(s->dimension),
-        .norms = (const float *)device_at(g, t, s->norms_at) + first,
-        .count = count};
+    return (struct cuda_queries){.rows = (const float *)device_at(g, t, s->at) +
+                                         first * vector_stride(s->dimension),
+                                 .norms = (const float *)device_at(g, t, s->norms_at) + first,
+                                 .count = count};
 }
 
 static enum device_result launch_knn(struct gpu *g, struct task *t)
@@ -315,8 +364,7 @@ static enum device_result launch_scores(struct gpu *g, struct task *t)
                                     r->list_count, scores, t->lane->stream);
     if (queries.count == 1)
         return g->ops->scan(g->device, r->metric, &queries, &rows, scores, t->lane->stream);
-    return g->ops->tile(g->device, r->metric, &queries, &rows, scores, rows.count,
-                        t->lane->stream);
+    return g->ops->tile(g->device, r->metric, &queries, &rows, scores, rows.count, t->lane->stream);
 }
 
 static enum device_result launch_lists(struct gpu *g, struct task *t)
@@ -379,23 +427,16 @@ static void fill_rest(struct gpu *g, const struct task *t)
 {
     const struct order_run *r = &t->order.run;
     static const uint32_t no_score = 0x7fc00000;
-    uint64_t *ids = (uint64_t *)(g->heap + r->out_ids);
-    char *scores = g->heap + r->out_scores;
-    const uint32_t *counts = (const uint32_t *)(g->heap + r->out_counts);
+    uint64_t *ids = (uint64_t *)t->plan.out[0].host;
+    char *scores = t->plan.out[1].host;
+    const uint32_t *counts = (const uint32_t *)t->plan.out[2].host;
     for (uint64_t q = 0; q < r->query_count; q++) {
+        if (q % BEAT_QUERIES == 0) gpu_beat(g);
         for (uint64_t i = counts[q]; i < r->k; i++) {
             ids[q * r->k + i] = UINT64_MAX;
             memcpy(scores + (q * r->k + i) * sizeof no_score, &no_score, sizeof no_score);
         }
     }
-}
-
-/* Ids of all rows, where the front asked for them: the last to go out. */
-static bool ids_are_next(struct task *t)
-{
-    const struct order_run *r = &t->order.run;
-    return r->operation == RUN_SCORES && r->positions == PLACE_NONE && r->out_ids != PLACE_NONE &&
-           !t->ids_sent;
 }
 
 void run_drain(struct gpu *g, struct task *t)
@@ -407,6 +448,7 @@ void run_drain(struct gpu *g, struct task *t)
     for (uint32_t i = 0; i < t->plan.out_count; i++) {
         const struct section *s = &t->plan.out[i];
         uint64_t now = r->operation == RUN_SCORES ? bytes : s->bytes;
+        if (now == 0) continue;
         if (out_is_small(t))
             memcpy(s->host + skip, small_out(g, t) + s->at, now);
         else
@@ -418,10 +460,9 @@ void run_drain(struct gpu *g, struct task *t)
     uint64_t id_bytes = r->row_count * sizeof(uint64_t);
     if (ids_are_next(t)) {
         t->ids_sent = true;
-        t->out.moves[t->out.move_count++] =
-            (struct move){.host = gpu_heap(g, r->out_ids, id_bytes),
-                          .device = (char *)replica_ids(t->replica),
-                          .bytes = id_bytes};
+        t->out.moves[t->out.move_count++] = (struct move){.host = gpu_heap(g, r->out_ids, id_bytes),
+                                                          .device = (char *)replica_ids(t->replica),
+                                                          .bytes = id_bytes};
     }
 }
 

@@ -14,12 +14,12 @@
 #include "daemon/gpu/inside.h"
 
 enum {
-    SLEEP_MS = 50,       /* at most: the heart beats between */
-    ORDERS_A_TURN = 32,  /* before tasks are looked at */
-    LOOK_NS = 10000000,  /* between looks at the lifeline, when busy */
-    NAP_NS = 20000,      /* while the device works and nothing has moved for a while */
-    PINNED_BYTES = 64 << 20,
-    SLAB_SHARE = 8,      /* of the budget, for requests */
+    SLEEP_MS = 50,      /* at most: the heart beats between */
+    ORDERS_A_TURN = 32, /* before tasks are looked at */
+    LOOK_NS = 10000000, /* between looks at the lifeline, when busy */
+    BUSY_SPINS = 8,
+    NAP_NS = 20000, /* while the device works and nothing has moved for a while */
+    SLAB_SHARE = 8, /* of the budget, for requests */
 };
 #define SLAB_BYTES_MAX (UINT64_C(2) << 30)
 #define SLAB_BYTES_MIN (UINT64_C(1) << 20)
@@ -41,7 +41,7 @@ static bool take_orders(struct gpu *g, bool *stop)
     return true;
 }
 
-static bool tell_evicted(struct gpu *g)
+bool gpu_tell_evicted(struct gpu *g)
 {
     struct replicas *all = &g->replicas;
     bool told = false;
@@ -56,8 +56,14 @@ static bool tell_evicted(struct gpu *g)
     return told;
 }
 
+void gpu_beat(struct gpu *g)
+{
+    atomic_store_explicit(&g->share->heartbeat_ns, clock_now_ns(), memory_order_relaxed);
+}
+
 static void show_usage(struct gpu *g)
 {
+    task_count_busy(g);
     struct share_usage *u = &g->share->usage;
     struct vram_pool_usage pool = vram_pool_usage(g->pool);
     uint64_t free_bytes = 0, total = 0;
@@ -94,9 +100,15 @@ static bool turn(struct gpu *g, bool *stop)
     bool moved = take_orders(g, stop);
     if (*stop) return true;
     moved |= transfers_poll(g);
-    for (uint32_t i = 0; i < g->lane_count && !g->broken; i++)
-        if (g->lanes[i].head) moved |= lane_step(g, &g->lanes[i]);
-    moved |= tell_evicted(g);
+    /* Pieces and memory that come back go to another lane first each time. */
+    g->first_lane = (g->first_lane + 1) % g->lane_count;
+    for (uint32_t i = 0; i < g->lane_count && !g->broken; i++) {
+        struct lane *lane = &g->lanes[(g->first_lane + i) % g->lane_count];
+        if (!lane->head || !lane_step(g, lane)) continue;
+        moved = true;
+        gpu_beat(g);
+    }
+    moved |= gpu_tell_evicted(g);
     if (ring_broken(&g->orders) || ring_broken(&g->completions)) *stop = true;
     return moved;
 }
@@ -115,7 +127,9 @@ enum status server_run(struct gpu *g)
             if (front_is_gone(g)) return STATUS_OK;
             show_usage(g);
         }
-        if (moved || now_ns - moved_ns < g->spin_ns) continue;
+        /* Naps last longer than most requests: while the device works, they come late. */
+        uint64_t spin_ns = g->running ? BUSY_SPINS * g->spin_ns : g->spin_ns;
+        if (moved || now_ns - moved_ns < spin_ns) continue;
         if (g->busy)
             nap();
         else
@@ -170,30 +184,30 @@ static enum status take_memory(struct gpu *g, const struct server_options *o, st
     if (g->ops->allocate(g->device, slab, &memory))
         return refuse(g, f, SHARE_BROKEN, "VRAM for requests", g->ops->last_error(g->device));
     g->slab = memory;
-    if (g->ops->host_allocate(g->device, PINNED_BYTES, &pinned))
+    if (g->ops->host_allocate(g->device, PINNED_BYTES + PINNED_PIECES_BYTES, &pinned))
         return refuse(g, f, SHARE_BROKEN, "pinned memory", g->ops->last_error(g->device));
     g->pinned = pinned;
-    if (vram_pool_create(slab, &g->pool) || vram_pool_create(PINNED_BYTES, &g->pinned_pool))
+    g->pinned_pieces = g->pinned + PINNED_BYTES;
+    if (vram_pool_create(slab, &g->pool) || vram_pool_create(PINNED_BYTES, &g->pinned_pool) ||
+        vram_pool_create(PINNED_PIECES_BYTES, &g->piece_pool))
         return refuse(g, f, SHARE_BROKEN, "no memory for the pools", "");
     g->replicas.bytes_max = budget - slab;
     g->replicas.range_bytes_max = d->memory_bytes;
     d->budget_bytes = budget;
     d->memory_free_bytes = free_bytes;
     atomic_store(&g->share->usage.slab_bytes, slab);
-    atomic_store(&g->share->usage.pinned_bytes, (uint64_t)PINNED_BYTES);
+    atomic_store(&g->share->usage.pinned_bytes, (uint64_t)PINNED_BYTES + PINNED_PIECES_BYTES);
     return STATUS_OK;
 }
 
 static enum status map_heap(struct gpu *g, const struct server_options *o, struct failure *f)
 {
     g->heap_bytes = g->share->heap_bytes;
-    void *heap = fault_here("server: heap")
-                     ? MAP_FAILED
-                     : mmap(NULL, g->heap_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                            o->heap_fd, 0);
+    void *heap = fault_here("server: heap") ? MAP_FAILED
+                                            : mmap(NULL, g->heap_bytes, PROT_READ | PROT_WRITE,
+                                                   MAP_SHARED | MAP_NORESERVE, o->heap_fd, 0);
     if (heap == MAP_FAILED) return refuse(g, f, SHARE_BROKEN, "heap", strerror(errno));
     g->heap = heap;
-    g->heap_fd = o->heap_fd;
     return STATUS_OK;
 }
 
@@ -212,7 +226,11 @@ static enum status make_tasks(struct gpu *g, const struct server_options *o, str
 enum status server_open(const struct server_options *o, struct gpu **out, struct failure *f)
 {
     struct gpu *g = fault_here("server: allocate") ? NULL : calloc(1, sizeof *g);
-    if (!g) return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory");
+    if (!g) {
+        snprintf(o->share->why, sizeof o->share->why, "no memory");
+        atomic_store(&o->share->state, SHARE_BROKEN);
+        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory");
+    }
     g->ops = o->ops;
     g->share = o->share;
     g->kernels = vectors_choose("auto");
@@ -235,22 +253,33 @@ enum status server_open(const struct server_options *o, struct gpu **out, struct
     return STATUS_OK;
 }
 
+/* Orders may be under way: nobody uses any memory more before it is given back. */
+static void stop_work(struct gpu *g)
+{
+    if (g->copiers) transfers_finish(g);
+    copiers_destroy(g->copiers);
+    if (!g->device) return;
+    for (uint32_t i = 0; i < g->lane_count; i++)
+        if (g->lanes[i].stream) g->ops->stream_destroy(g->device, g->lanes[i].stream);
+    for (uint32_t i = 0; g->tasks && i < TASKS; i++)
+        if (g->tasks[i].event) g->ops->event_destroy(g->device, g->tasks[i].event);
+    while (g->event_count)
+        g->ops->event_destroy(g->device, g->events[--g->event_count]);
+}
+
 void server_close(struct gpu *g)
 {
     if (!g) return;
-    copiers_destroy(g->copiers);
+    stop_work(g);
     if (g->device) {
         replicas_finish(g);
-        while (g->event_count)
-            g->ops->event_destroy(g->device, g->events[--g->event_count]);
-        for (uint32_t i = 0; i < g->lane_count; i++)
-            if (g->lanes[i].stream) g->ops->stream_destroy(g->device, g->lanes[i].stream);
         if (g->pinned) g->ops->host_release(g->device, g->pinned);
         if (g->slab) g->ops->release(g->device, g->slab);
         g->ops->close(g->device);
     }
     vram_pool_destroy(g->pool);
     vram_pool_destroy(g->pinned_pool);
+    vram_pool_destroy(g->piece_pool);
     if (g->heap) munmap(g->heap, g->heap_bytes);
     free(g->tasks);
     free(g);

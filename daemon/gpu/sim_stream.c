@@ -37,6 +37,7 @@ static void do_work(struct sim_streams *s, struct sim_stream *stream, uint64_t u
     while (stream->done < until) {
         const struct sim_work *w = &stream->queue[stream->done % QUEUE_MAX];
         sim_work_check(w, s->memory);
+        if (s->watch) s->watch(s->watch_owner, w);
         sim_work_run(w, s->bench);
         stream->done++;
     }

@@ -11,7 +11,11 @@
 struct sim_stream;
 struct sim_event;
 
+typedef void (*sim_watch)(void *owner, const struct sim_work *w);
+
 struct sim_streams {
+    sim_watch watch; /* before each piece of work; NULL: nobody */
+    void *watch_owner;
     const struct sim_memory *memory;
     struct sim_bench *bench;
     struct sim_stream *streams;

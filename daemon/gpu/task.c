@@ -5,7 +5,8 @@
 #include "daemon/base/clock.h"
 #include "daemon/gpu/inside.h"
 
-device_event task_event(struct gpu *g)
+/* An event, the task's until it is put back into g->events. NULL: the device has none left. */
+static device_event take_event(struct gpu *g)
 {
     if (g->event_count) return g->events[--g->event_count];
     device_event event = NULL;
@@ -24,9 +25,25 @@ static void busy_add(uint32_t *count, uint64_t *since_ns, uint64_t now_ns)
     if ((*count)++ == 0) *since_ns = now_ns;
 }
 
-static void busy_remove(uint32_t *count, uint64_t since_ns, _Atomic uint64_t *total, uint64_t now_ns)
+static void busy_remove(uint32_t *count, uint64_t since_ns, _Atomic uint64_t *total,
+                        uint64_t now_ns)
 {
     if (--*count == 0) atomic_fetch_add_explicit(total, now_ns - since_ns, memory_order_relaxed);
+}
+
+static void busy_count(uint32_t count, uint64_t *since_ns, _Atomic uint64_t *total, uint64_t now_ns)
+{
+    if (!count) return;
+    atomic_fetch_add_explicit(total, now_ns - *since_ns, memory_order_relaxed);
+    *since_ns = now_ns;
+}
+
+void task_count_busy(struct gpu *g)
+{
+    uint64_t now_ns = clock_now_ns();
+    struct share_usage *u = &g->share->usage;
+    busy_count(g->running, &g->running_since_ns, &u->run_ns, now_ns);
+    busy_count(g->uploading, &g->uploading_since_ns, &u->upload_ns, now_ns);
 }
 
 static void task_on_device(struct gpu *g, struct task *t, bool on)
@@ -81,8 +98,12 @@ bool task_begin(struct gpu *g, const struct order *order)
 /* False: not now. */
 static bool start(struct gpu *g, struct task *t)
 {
-    if (!t->started_ns) t->started_ns = t->copying_since_ns = clock_now_ns();
-    if (open_lane(g, t->lane) != DEVICE_OK || (!t->event && !(t->event = task_event(g)))) {
+    t->started_ns = t->copying_since_ns = clock_now_ns(); /* waiting is not working */
+    if (t->order.space < 1 || t->order.space == UINT32_MAX) {
+        task_end(g, t, RESULT_REFUSED);
+        return true;
+    }
+    if (open_lane(g, t->lane) != DEVICE_OK || (!t->event && !(t->event = take_event(g)))) {
         task_end(g, t, RESULT_NO_MEMORY);
         return true;
     }
@@ -109,11 +130,12 @@ static void finish(struct gpu *g, struct task *t)
     vram_pool_give(g->pinned_pool, &t->pinned);
     if (t->event) g->events[g->event_count++] = t->event;
     t->event = NULL;
+    if (g->hungry == t) g->hungry = NULL;
     if (t->replica) {
+        /* What an upload before this order was to bring never came. */
+        if (t->replica->torn && t->result == RESULT_OK) t->result = RESULT_NO_REPLICA;
         if (is_upload(t)) upload_finish(g, t);
-        /* What an upload before this request was to bring never came. */
-        if (!is_upload(t) && t->replica->torn && t->result == RESULT_OK)
-            t->result = RESULT_NO_REPLICA;
+        if (t->rereads) t->replica->rereaders--;
         replica_let_go(t->replica);
         t->replica = NULL;
     }
@@ -133,22 +155,29 @@ static void record_abort(struct gpu *g, struct task *t)
     if (!t->abort_recorded && ++t->abort_tries == ABORT_TRIES_MAX) g->broken = true;
 }
 
+/* What comes on top of an upload that failed would stand on nothing, or on what was there before,
+ * however early it failed. */
+static void tear(struct gpu *g, const struct task *t)
+{
+    struct replica *r = t->replica ? t->replica : replica_find(g, t->order.replica);
+    if (!r || r->space != t->order.space) return;
+    r->torn = true;
+    r->version = 0;
+}
+
 void task_end(struct gpu *g, struct task *t, enum order_result result)
 {
     t->result = result;
-    if (is_upload(t) && t->replica) {
-        t->replica->torn = true;
-        t->replica->version = 0;
-    }
+    if (is_upload(t)) tear(g, t);
     transfer_stop(&t->in);
     transfer_stop(&t->out);
     if (t->state == TASK_WAIT) {
         finish(g, t);
         return;
     }
-    /* Kernels and copies may be under way: the block stays until they are through. */
+    /* Kernels and copies may be under way, and pieces that are being filled will be: the block stays
+     * until they are through. */
     t->state = TASK_ABORT;
-    record_abort(g, t);
 }
 
 static bool step_abort(struct gpu *g, struct task *t)
@@ -198,6 +227,10 @@ static bool step_fill(struct gpu *g, struct task *t, bool blocked)
         return true;
     }
     if (!transfer_issued(&t->in)) return moved;
+    if (atomic_load_explicit(&t->in.unsound, memory_order_acquire)) {
+        task_end(g, t, RESULT_REFUSED);
+        return true;
+    }
     if (bad != UINT64_MAX) {
         t->number = bad;
         task_end(g, t, RESULT_BAD_QUERY);
@@ -253,7 +286,9 @@ static bool step_drain(struct gpu *g, struct task *t)
 
 static bool tell(struct gpu *g, struct task *t)
 {
-    struct completion *c = ring_reserve(&g->completions);
+    /* A replica that went and came back is told in that order. */
+    gpu_tell_evicted(g);
+    struct completion *c = g->replicas.evicted_count ? NULL : ring_reserve(&g->completions);
     if (!c) return false;
     *c = (struct completion){.kind = COMPLETION_DONE,
                              .result = t->result,
@@ -267,6 +302,23 @@ static bool tell(struct gpu *g, struct task *t)
     return true;
 }
 
+/* Rows that an upload before t is still filling in are not t's to write: which copy came last would
+ * be up to the copiers. */
+static bool is_apart(const struct task *t)
+{
+    const struct order_upload *u = &t->order.upload;
+    for (const struct task *s = t->lane->head; s != t; s = s->next) {
+        const struct order_upload *other = &s->order.upload;
+        if (s->state == TASK_FILL && is_upload(s) && s->order.replica == t->order.replica &&
+            u->first - other->first < other->count)
+            return false;
+        if (s->state == TASK_FILL && is_upload(s) && s->order.replica == t->order.replica &&
+            other->first - u->first < u->count)
+            return false;
+    }
+    return true;
+}
+
 /* blocked: some before t are not enqueued yet. Uploads on top of each other need not wait for that to
  * be filled, only to be launched. */
 static bool task_step(struct gpu *g, struct task *t, bool blocked, bool after_uploads,
@@ -274,7 +326,7 @@ static bool task_step(struct gpu *g, struct task *t, bool blocked, bool after_up
 {
     bool on_top = after_uploads && is_upload(t) && !t->order.upload.fresh;
     switch (t->state) {
-    case TASK_WAIT: return (!blocked || on_top) && start(g, t);
+    case TASK_WAIT: return (!blocked || (on_top && is_apart(t))) && start(g, t);
     case TASK_FILL: return step_fill(g, t, blocked);
     case TASK_RUN: return !*stream_busy && step_run(g, t, stream_busy);
     case TASK_DRAIN: return step_drain(g, t);

@@ -3,11 +3,8 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "daemon/gpu/inside.h"
-
-enum { DESCRIPTOR_BYTES = 64 << 10 }; /* less is not worth a system call */
 
 uint64_t transfer_pad(const struct vector_kernels *kernels, uint32_t dimension, const float *from,
                       uint64_t count, float *to, float *norms)
@@ -22,6 +19,33 @@ uint64_t transfer_pad(const struct vector_kernels *kernels, uint32_t dimension, 
     for (uint64_t i = 0; i < count; i++)
         if (!(norms[i] < INFINITY)) return i;
     return count;
+}
+
+static bool positions_sound(const uint32_t *position, uint64_t count, uint64_t limit)
+{
+    uint32_t largest = 0;
+    for (uint64_t i = 0; i < count; i++)
+        if (position[i] > largest) largest = position[i];
+    return count == 0 || largest < limit;
+}
+
+static bool offsets_sound(const uint64_t *offset, uint64_t count, uint64_t limit, uint64_t before)
+{
+    bool sound = true;
+    for (uint64_t i = 0; i < count; before = offset[i++])
+        sound &= offset[i] >= before && offset[i] <= limit;
+    return sound;
+}
+
+bool transfer_sound(enum numbers numbers, uint64_t limit, const void *at, uint64_t bytes,
+                    uint64_t before)
+{
+    switch (numbers) {
+    case NUMBERS_ANY: return true;
+    case NUMBERS_POSITIONS: return positions_sound(at, bytes / sizeof(uint32_t), limit);
+    case NUMBERS_OFFSETS: return offsets_sound(at, bytes / sizeof(uint64_t), limit, before);
+    }
+    return false;
 }
 
 bool transfer_issued(const struct transfer *t)
@@ -59,32 +83,32 @@ static void fill_rows(struct piece *p, uint32_t part)
     uint64_t first = part_of(m->rows, part, p->work.parts);
     uint64_t end = part_of(m->rows, part + 1, p->work.parts);
     size_t stride = vector_stride(m->dimension);
-    uint64_t bad = transfer_pad(p->kernels, m->dimension,
-                                (const float *)m->host + first * m->dimension, end - first,
-                                (float *)p->pinned + first * stride,
-                                (float *)(p->pinned + p->norms_at) + first);
-    if (bad < end - first) note_bad(p->transfer, p->first_row + first + bad);
+    uint64_t bad = transfer_pad(
+        p->kernels, m->dimension, (const float *)m->host + first * m->dimension, end - first,
+        (float *)p->pinned + first * stride, (float *)(p->pinned + p->norms_at) + first);
+    if (bad < end - first) note_bad(p->transfer, p->first + first + bad);
 }
 
-/* Through the descriptor: the system copies whole pages of the heap's file without mapping each
- * into this process first, which costs more than the copy. What it does not take is copied by hand. */
-static void move_bytes(struct piece *p, uint64_t first, uint64_t bytes)
+/* Plain copies, which fault the heap's pages in one by one, 512 KiB a thread: 99 us on an H200's
+ * host. MADV_POPULATE_READ first made that 360 us, pread through the heap's descriptor 223 us: many
+ * threads meet in the kernel's bookkeeping of pages. */
+static void move_bytes(const struct piece *p, uint64_t first, uint64_t bytes)
 {
-    bool in = p->state == PIECE_FILLING;
     char *pinned = p->pinned + first, *host = p->part.host + first;
-    off_t at = (off_t)(p->place + first);
-    while (bytes >= DESCRIPTOR_BYTES) {
-        ssize_t n = in ? pread(p->heap_fd, pinned, bytes, at) : pwrite(p->heap_fd, pinned, bytes, at);
-        if (n <= 0) break;
-        pinned += n;
-        host += n;
-        at += n;
-        bytes -= (uint64_t)n;
-    }
-    if (in)
+    if (p->state == PIECE_FILLING)
         memcpy(pinned, host, bytes);
     else
         memcpy(host, pinned, bytes);
+}
+
+/* What has come into pinned memory is what the kernels will see. */
+static void check_numbers(struct piece *p, uint64_t first, uint64_t bytes)
+{
+    uint64_t before = 0;
+    if (p->part.numbers == NUMBERS_OFFSETS && p->first + first > 0)
+        memcpy(&before, p->part.host + first - sizeof before, sizeof before);
+    if (!transfer_sound(p->part.numbers, p->part.limit, p->pinned + first, bytes, before))
+        atomic_store_explicit(&p->transfer->unsound, true, memory_order_relaxed);
 }
 
 static void move_part(void *owner, uint32_t part)
@@ -99,16 +123,16 @@ static void move_part(void *owner, uint32_t part)
                        ? p->part.bytes
                        : part_of(p->part.bytes, part + 1, p->work.parts) & ~UINT64_C(63);
     move_bytes(p, first, end - first);
+    if (p->part.numbers) check_numbers(p, first, end - first);
 }
 
 static void start_copiers(struct gpu *g, struct piece *p, enum piece_state state)
 {
     p->state = state;
-    p->heap_fd = g->heap_fd;
-    p->place = (uint64_t)(p->part.host - g->heap);
     uint64_t parts = p->part.bytes / PIECE_PART_BYTES;
     if (p->part.rows && parts > p->part.rows) parts = p->part.rows;
-    p->work = (struct copy_work){.run = move_part, .owner = p, .parts = parts ? (uint32_t)parts : 1};
+    p->work =
+        (struct copy_work){.run = move_part, .owner = p, .parts = parts ? (uint32_t)parts : 1};
     copiers_start(g->copiers, &p->work);
 }
 
@@ -119,7 +143,7 @@ static void cut(const struct transfer *t, struct piece *p)
 {
     const struct move *m = &t->moves[t->move];
     p->part = *m;
-    p->first_row = t->at;
+    p->first = t->at;
     p->norms_at = 0;
     if (m->rows) {
         uint64_t row_bytes = vector_stride(m->dimension) * sizeof(float);
@@ -157,16 +181,14 @@ static struct piece *take_piece(struct gpu *g, struct transfer *t)
     while (p < g->transfers.pieces + PIECES && p->state != PIECE_FREE)
         p++;
     if (p == g->transfers.pieces + PIECES) return NULL;
-    cut(t, p);
-    if (vram_pool_take(g->pinned_pool, pinned_bytes(p), t->owner, &p->block)) return NULL;
-    p->event = task_event(g);
-    if (!p->event) { /* waiting for one would be waiting for ever */
-        vram_pool_give(g->pinned_pool, &p->block);
+    if (!p->event && !gpu_ok(g, g->ops->event_create(g->device, &p->event))) {
         t->failed = true;
         transfer_stop(t);
         return NULL;
     }
-    p->pinned = g->pinned + p->block.offset;
+    cut(t, p);
+    if (vram_pool_take(g->piece_pool, pinned_bytes(p), t->owner, &p->block)) return NULL;
+    p->pinned = g->pinned_pieces + p->block.offset;
     p->transfer = t;
     p->kernels = g->kernels;
     step_past(t, p);
@@ -177,8 +199,7 @@ static void give_piece(struct gpu *g, struct piece *p)
 {
     struct transfer *t = p->transfer;
     t->busy--;
-    vram_pool_give(g->pinned_pool, &p->block);
-    g->events[g->event_count++] = p->event;
+    vram_pool_give(g->piece_pool, &p->block);
     p->state = PIECE_FREE;
     p->transfer = NULL;
 }
@@ -187,8 +208,7 @@ static void give_piece(struct gpu *g, struct piece *p)
 static void clear_rest(struct piece *p)
 {
     uint64_t used = pinned_bytes(p);
-    if (p->block.dirty_bytes > used)
-        memset(p->pinned + used, 0, p->block.dirty_bytes - used);
+    if (p->block.dirty_bytes > used) memset(p->pinned + used, 0, p->block.dirty_bytes - used);
     p->block.dirty_bytes = 0;
 }
 
@@ -196,6 +216,7 @@ static void clear_rest(struct piece *p)
 static void piece_failed(struct piece *p)
 {
     p->state = PIECE_STUCK;
+    p->block.dirty_bytes = p->block.bytes; /* who knows what has been written over */
     p->transfer->stuck++;
     p->transfer->failed = true;
     transfer_stop(p->transfer);
@@ -298,4 +319,14 @@ bool transfers_poll(struct gpu *g)
     for (uint32_t i = 0; i < PIECES; i++)
         moved |= poll_piece(g, &g->transfers.pieces[i]);
     return moved;
+}
+
+void transfers_finish(struct gpu *g)
+{
+    for (uint32_t i = 0; i < PIECES; i++) {
+        struct piece *p = &g->transfers.pieces[i];
+        if (p->state == PIECE_FILLING || p->state == PIECE_EMPTYING)
+            copiers_finish(g->copiers, &p->work);
+        if (p->event) g->ops->event_destroy(g->device, p->event);
+    }
 }

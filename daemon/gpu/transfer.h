@@ -14,6 +14,9 @@ struct gpu;
 
 enum { PIECES = 48, PIECE_BYTES = 4 << 20, PIECE_PART_BYTES = 512 << 10, SECTIONS_MAX = 4 };
 
+/* Numbers that kernels follow: u32 below a limit, or u64 that never fall, up to it. */
+enum numbers { NUMBERS_ANY, NUMBERS_POSITIONS, NUMBERS_OFFSETS };
+
 /* One tensor that moves. Rows: on the host unpadded, on the device padded, with their norms. */
 struct section {
     char *host;
@@ -22,6 +25,8 @@ struct section {
     uint64_t rows;  /* 0: plain bytes */
     uint32_t dimension;
     uint64_t norms_at;
+    enum numbers numbers;
+    uint64_t limit;
 };
 
 /* The same with its addresses: what a transfer moves. */
@@ -31,6 +36,8 @@ struct move {
     float *norms; /* on the device, or NULL */
     uint64_t bytes, rows;
     uint32_t dimension;
+    enum numbers numbers;
+    uint64_t limit;
 };
 
 struct transfer {
@@ -42,10 +49,11 @@ struct transfer {
     device_stream stream;
     uint32_t move; /* next to start, and from where: bytes, or rows */
     uint64_t at;
-    uint32_t busy;    /* pieces under way */
-    uint32_t filling; /* of these, not yet enqueued (in) */
-    uint32_t stuck;   /* of these, refused */
+    uint32_t busy;            /* pieces under way */
+    uint32_t filling;         /* of these, not yet enqueued (in) */
+    uint32_t stuck;           /* of these, refused */
     _Atomic uint64_t bad_row; /* the smallest one that is not finite; UINT64_MAX: none */
+    atomic_bool unsound;      /* numbers that are not as they must be */
 };
 
 enum piece_state {
@@ -62,19 +70,20 @@ struct piece {
     struct transfer *transfer;
     struct vram_block block; /* of pinned memory */
     char *pinned;
-    device_event event;
-    struct move part; /* what of a move this piece carries */
-    uint64_t first_row;
-    uint64_t norms_at; /* in the piece */
+    device_event event; /* its own, once it has been used */
+    struct move part;   /* what of a move this piece carries */
+    uint64_t first;     /* row, or byte, of the move */
+    uint64_t norms_at;  /* in the piece */
     const struct vector_kernels *kernels;
-    int heap_fd;
-    uint64_t place; /* of part.host in it */
     struct copy_work work;
 };
 
 struct transfers {
     struct piece pieces[PIECES];
 };
+
+/* Waits for the copiers and gives the events back; nothing may be started after it. */
+void transfers_finish(struct gpu *g);
 
 /* Starts what can be started; true if anything was. */
 bool transfer_step(struct gpu *g, struct transfer *t);
@@ -93,5 +102,9 @@ bool transfers_poll(struct gpu *g);
 /* Copies rows, padding them; norms of them; returns the first that is not finite, or count. */
 uint64_t transfer_pad(const struct vector_kernels *kernels, uint32_t dimension, const float *from,
                       uint64_t count, float *to, float *norms);
+
+/* Whether the numbers that begin at `at` are as they must be; offsets: after `before`. */
+bool transfer_sound(enum numbers numbers, uint64_t limit, const void *at, uint64_t bytes,
+                    uint64_t before);
 
 #endif

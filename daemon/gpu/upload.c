@@ -26,7 +26,7 @@ static enum order_result find(struct gpu *g, struct task *t, bool *wait)
     struct replica *r = replica_find(g, o->replica);
     if (r && (r->space != o->space || r->dimension != o->upload.dimension)) return RESULT_REFUSED;
     if (!o->upload.fresh && (!r || r->torn)) return RESULT_NO_REPLICA;
-    if (r && o->upload.fresh && r->holders) {
+    if (r && (o->upload.fresh ? r->holders : r->rereaders)) {
         *wait = true;
         return RESULT_OK;
     }
@@ -102,6 +102,7 @@ enum device_result upload_launch(struct gpu *g, struct task *t)
 void upload_finish(struct gpu *g, struct task *t)
 {
     if (t->result != RESULT_OK) return;
+    t->number = replica_bytes(t->replica);
     struct share_usage *usage = &g->share->usage;
     atomic_fetch_add_explicit(&usage->uploads, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&usage->upload_bytes, t->in.moves[0].bytes + t->in.moves[1].bytes,

@@ -59,19 +59,20 @@ static int try_connect(const char *path)
 
 static void spawn(struct daemon_process *d, const char *const *settings)
 {
-    char path[4200], socket_setting[128];
+    char path[4200], socket_setting[128], gpu_setting[128];
     build_path("engram-acceld", path, sizeof path);
     snprintf(socket_setting, sizeof socket_setting, "socket.path=%s", d->socket_path);
+    /* ENGRAM_TEST_GPU=sim runs what can be run on a simulated GPU. */
+    const char *gpu = getenv("ENGRAM_TEST_GPU");
+    snprintf(gpu_setting, sizeof gpu_setting, "gpu.devices=%s", gpu ? gpu : "none");
     const char *arguments[ARGUMENTS_MAX] = {
-        path,
-        "--set",
-        "memory.max_mib=1024",
-        "--set",
-        "gpu.devices=none", /* unless asked for */
-        "--set",
-        socket_setting,
+        path, "--set", "memory.max_mib=1024", "--set", gpu_setting, "--set", socket_setting,
     };
     int count = 7;
+    if (gpu) { /* else a file may say */
+        arguments[count++] = "--set";
+        arguments[count++] = "gpu.force=gpu";
+    }
     for (int i = 0; settings && settings[i] && count + 3 < ARGUMENTS_MAX; i++) {
         if (strncmp(settings[i], "--", 2) != 0) arguments[count++] = "--set";
         arguments[count++] = settings[i];

@@ -15,7 +15,7 @@
 static void *serve(void *argument)
 {
     struct gpu_peer *p = argument;
-    struct server_options options = {.ops = &device_sim,
+    struct server_options options = {.ops = p->ops ? p->ops : &device_sim,
                                      .device.which = p->sim,
                                      .share = p->share,
                                      .heap_fd = p->fds[1],
@@ -31,6 +31,7 @@ static void *serve(void *argument)
     struct failure f = {0};
     p->result = (int)server_open(&options, &g, &f);
     if (p->result) return NULL;
+    p->gpu = g;
     p->result = (int)server_run(g);
     server_close(g);
     return NULL;
@@ -39,10 +40,12 @@ static void *serve(void *argument)
 void peer_open(struct gpu_peer *p, const char *sim, uint32_t streams)
 {
     uint64_t memory_bytes_max = p->memory_bytes_max;
+    const struct device_ops *ops = p->ops;
     *p = (struct gpu_peer){.sim = sim,
                            .streams = streams,
                            .used = 4096,
                            .memory_bytes_max = memory_bytes_max,
+                           .ops = ops,
                            .result = -1};
     cr_assert_eq(share_create(PEER_HEAP_BYTES, ENGRAM_VERSION, &p->fds[0], &p->share), STATUS_OK);
     p->fds[1] = memfd_create("peer", MFD_CLOEXEC);
@@ -92,17 +95,26 @@ uint64_t peer_order(struct gpu_peer *p, struct order o)
     return o.token;
 }
 
-struct completion peer_completion(struct gpu_peer *p)
+bool peer_next(struct gpu_peer *p, struct completion *out)
 {
     uint64_t end_ns = clock_now_ns() + UINT64_C(20000000000);
     const struct completion *c;
     while (!(c = ring_peek(&p->completions))) {
+        bool ended = atomic_load(&p->share->state) != SHARE_READY;
+        if (ended && !ring_peek(&p->completions)) return false;
         cr_assert(clock_now_ns() < end_ns, "no completion came");
         usleep(20);
     }
-    struct completion copy = *c;
+    *out = *c;
     ring_release(&p->completions);
-    return copy;
+    return true;
+}
+
+struct completion peer_completion(struct gpu_peer *p)
+{
+    struct completion c = {0};
+    cr_assert(peer_next(p, &c), "the server has ended: %s", p->share->why);
+    return c;
 }
 
 struct completion peer_done(struct gpu_peer *p, uint64_t token)

@@ -22,8 +22,10 @@ struct gpu_peer {
     pthread_t thread;
     const char *sim;
     uint32_t streams;
-    uint64_t memory_bytes_max;
-    int result; /* of server_open, or of server_run */
+    uint64_t memory_bytes_max;    /* may be set before peer_open, as these may */
+    const struct device_ops *ops; /* NULL: device_sim */
+    struct gpu *gpu;              /* the server's thread's */
+    int result;                   /* of server_open, or of server_run */
     uint64_t token;
 };
 
@@ -43,6 +45,8 @@ static inline void *peer_at(struct gpu_peer *p, uint64_t place)
 uint64_t peer_order(struct gpu_peer *p, struct order o);
 /* The next completion; fails the test after 20 s without one. */
 struct completion peer_completion(struct gpu_peer *p);
+/* The same; false: the server has ended, and there is none. */
+bool peer_next(struct gpu_peer *p, struct completion *out);
 /* The next one that is about an order, which must be this one. */
 struct completion peer_done(struct gpu_peer *p, uint64_t token);
 

@@ -1,340 +1,314 @@
-/* A GPU process that fails: backoff, breaker, heartbeat, nonsense; what is said and logged. */
-#include <criterion/criterion.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+/* The GPU backend when something goes wrong: no job is lost, none fails, nothing is kept. */
+#include <poll.h>
 
-#include "daemon/base/clock.h"
-#include "daemon/exec/gpu_process_inside.h"
-#include "tests/support/gpu_rig.h"
+#include "tests/unit/exec/gpu_house.h"
 
-TestSuite(gpu_failures, .timeout = 120);
+/* ---------------------------------------------------------------- what goes wrong */
 
-/* ---------------------------------------------------------------- failures in a row */
-
-/* Without a turn of the loop: only the clock given counts. */
-static void expect_start_after(struct rig *r, uint64_t wait_ms)
-{
-    uint64_t wait_ns = wait_ms * 1000000, restarts = gpu_process_restarts(r->process);
-    gpu_process_check(r->process, r->gone_ns + wait_ns / 2);
-    cr_assert_eq(gpu_process_restarts(r->process), restarts, "sooner than after %u ms",
-                 (unsigned)wait_ms);
-    gpu_process_check(r->process, r->gone_ns + wait_ns + 1000000);
-    cr_assert_eq(gpu_process_restarts(r->process), restarts + 1, "not after %u ms",
-                 (unsigned)wait_ms);
-}
-
-static void fail_until_breaker(struct rig *r)
-{
-    static const uint64_t waits_ms[GPU_FAILURES_MAX] = {0, 0, 100, 200, 400, 800};
-    gpu_process_start(r->process);
-    for (r->gone_wanted = 1; r->gone_wanted <= GPU_FAILURES_MAX; r->gone_wanted++) {
-        if (waits_ms[r->gone_wanted - 1]) expect_start_after(r, waits_ms[r->gone_wanted - 1]);
-        cr_assert(rig_turn(r, rig_is_gone_enough, 20000));
-        cr_assert_eq(gpu_process_state(r->process),
-                     r->gone_wanted < GPU_FAILURES_MAX ? GPU_DOWN : GPU_BREAKER);
-    }
-}
-
-Test(gpu_failures, backoff_then_breaker)
-{
-    struct rig r;
-    rig_open(&r, "exit 3");
-    fail_until_breaker(&r);
-    rig_expect_text(&r,
-                    "breaker open: 6 failures in a row, the last: exited with code 3; next start "
-                    "in 59 s");
-    for (uint32_t i = 1; i <= 2; i++) { /* each try that fails opens it again */
-        expect_start_after(&r, 60000);
-        rig_expect_text(&r, "breaker half-open");
-        r.gone_wanted = GPU_FAILURES_MAX + i;
-        cr_assert(rig_turn(&r, rig_is_gone_enough, 20000));
-        cr_assert_eq(gpu_process_state(r.process), GPU_BREAKER);
-    }
-    rig_expect_text(&r, "breaker open: 8 failures in a row");
-    rig_close(&r);
-    cr_assert_eq(r.ready, 0);
-}
-
-Test(gpu_failures, breaker_closes_when_it_works)
-{
-    struct rig r;
-    rig_open(&r, "exit");
-    fail_until_breaker(&r);
-    rig_become("ready");
-    expect_start_after(&r, 60000);
-    cr_assert(rig_turn(&r, rig_is_ready, 20000));
-    gpu_process_worked(r.process);
-    r.gone_wanted = r.gone + 1;
-    gpu_process_kill(r.process, "a test asks for it");
-    cr_assert(rig_turn(&r, rig_is_gone_enough, 10000));
-    cr_assert_eq(gpu_process_state(r.process), GPU_DOWN, "the first failure in a row");
-    cr_assert(rig_turn(&r, rig_is_ready, 20000));
-    rig_close(&r);
-}
-
-static bool is_restarted(struct rig *r)
-{
-    return gpu_process_restarts(r->process) >= 2 * GPU_FAILURES_MAX;
-}
-
-/* Whoever answers in between is started again at once, however often. */
-Test(gpu_failures, answers_in_between)
-{
-    struct rig r;
-    rig_open(&r, "last words");
-    r.works = true;
-    uint64_t began_ns = clock_now_ns();
-    gpu_process_start(r.process);
-    for (uint32_t i = 0; i < 2 * GPU_FAILURES_MAX; i++) {
-        cr_assert(rig_turn(&r, rig_is_ready, 20000));
-        rig_give_order(&r, 3);
-        r.gone_wanted = i + 1;
-        cr_assert(rig_turn(&r, rig_is_gone_enough, 20000));
-        cr_assert_eq(gpu_process_state(r.process), GPU_DOWN);
-    }
-    cr_assert(rig_turn(&r, is_restarted, 10000));
-    cr_assert_lt(clock_now_ns() - began_ns, UINT64_C(30000000000));
-    rig_close(&r);
-}
-
-Test(gpu_failures, stop_during_backoff)
-{
-    struct rig r;
-    rig_open(&r, "exit");
-    fail_until_breaker(&r);
-    rig_close(&r);
-    rig_open(&r, "exit");
-    rig_close(&r); /* never started */
-}
-
-/* ---------------------------------------------------------------- watching */
-
-Test(gpu_failures, stopped_process_is_killed)
-{
-    struct rig r;
-    rig_open(&r, "stopped");
-    r.config.gpu_heartbeat_ms = 300;
-    rig_start(&r, rig_is_ready);
-    uint64_t ready_ns = clock_now_ns();
-    cr_assert(rig_turn(&r, rig_is_gone, 20000));
-    cr_assert_gt(clock_now_ns() - ready_ns, UINT64_C(300000000));
-    rig_expect_text(&r, "down: no sign of life for 3");
-    rig_close(&r);
-}
-
-Test(gpu_failures, heartbeat_by_the_clock)
-{
-    struct rig r;
-    rig_open(&r, "still");
-    rig_start(&r, rig_is_ready);
-    uint64_t now_ns = clock_now_ns();
-    for (int i = 0; i < 9; i++)
-        gpu_process_check(r.process, now_ns += 100000000);
-    cr_assert_eq(gpu_process_state(r.process), GPU_READY, "900 ms");
-    gpu_process_check(r.process, now_ns += UINT64_C(5000000000));
-    cr_assert_eq(gpu_process_state(r.process), GPU_READY, "we stood still, not it");
-    for (int i = 0; i < 10; i++)
-        gpu_process_check(r.process, now_ns += 100000000);
-    cr_assert_eq(gpu_process_state(r.process), GPU_READY, "1000 ms");
-    gpu_process_check(r.process, now_ns += 1000000);
-    cr_assert_eq(gpu_process_state(r.process), GPU_DOWN, "1001 ms");
-    rig_expect_text(&r, "no sign of life for 1001 ms");
-    rig_close(&r);
-}
-
-Test(gpu_failures, never_ready)
-{
-    struct rig r;
-    rig_open(&r, "hang");
-    gpu_process_start(r.process);
-    uint64_t now_ns = clock_now_ns();
-    gpu_process_check(r.process, now_ns + UINT64_C(29000000000));
-    cr_assert_eq(gpu_process_state(r.process), GPU_STARTING);
-    gpu_process_check(r.process, now_ns + UINT64_C(31000000000));
-    cr_assert_eq(gpu_process_state(r.process), GPU_DOWN);
-    rig_expect_text(&r, "not ready within 30 s");
-    cr_assert(rig_turn(&r, rig_is_gone, 10000));
-    rig_close(&r);
-}
-
-Test(gpu_failures, does_not_stop_when_asked)
-{
-    struct rig r;
-    rig_open(&r, "deaf");
-    rig_start(&r, rig_is_ready);
-    uint64_t began_ns = clock_now_ns();
-    rig_close(&r);
-    cr_assert_gt(clock_now_ns() - began_ns, UINT64_C(190000000));
-    rig_open(&r, "hang"); /* and one that is still starting */
-    gpu_process_start(r.process);
-    rig_close(&r);
-}
-
-/* ---------------------------------------------------------------- what it says of itself */
-
-static void expect_absent(const char *how, const char *words)
-{
-    struct rig r;
-    rig_open(&r, how);
-    rig_start(&r, rig_is_absent);
-    cr_assert_eq(r.gone, 1);
-    rig_expect_text(&r, words);
-    gpu_process_check(r.process, clock_now_ns() + UINT64_C(3600000000000));
-    cr_assert_eq(gpu_process_state(r.process), GPU_ABSENT, "for good");
-    rig_close(&r);
-    cr_assert_eq(r.ready, 0);
-}
-
-Test(gpu_failures, absent)
-{
-    expect_absent("absent", "absent: no driver (made up)");
-    expect_absent("absent, stays", "absent: no driver (made up)");
-    expect_absent("version", "absent: engram-accel-gpu is 9.9.9, engram-acceld " ENGRAM_VERSION);
-    expect_absent("other version",
-                  "absent: engram-accel-gpu is 8.8.8, engram-acceld " ENGRAM_VERSION);
-}
-
-static void expect_no_program(const char *program, const char *words)
-{
-    struct rig r;
-    rig_open(&r, "exit");
-    snprintf(r.config.gpu_program, sizeof r.config.gpu_program, "%s", program);
-    gpu_process_start(r.process);
-    cr_assert_eq(gpu_process_state(r.process), GPU_ABSENT);
-    rig_expect_text(&r, words);
-    rig_close(&r);
-}
-
-Test(gpu_failures, no_program)
-{
-    expect_no_program("/nowhere/gpu", "absent: /nowhere/gpu: No such file or directory");
-    expect_no_program("/etc/passwd", "absent: /etc/passwd: Permission denied");
-    expect_no_program("/etc/passwd/gpu", "absent: /etc/passwd/gpu: Not a directory");
-    expect_no_program("", "/tests/unit/exec/engram-accel-gpu: No such file or directory");
-}
-
-static void expect_failure(const char *how, const char *words)
-{
-    struct rig r;
-    rig_open(&r, how);
-    r.config.gpu_heartbeat_ms = 300;
-    rig_start(&r, rig_is_gone);
-    rig_become("ready");
-    rig_expect_text(&r, words);
-    if (r.ready == 1) cr_assert(rig_turn(&r, rig_is_ready, 20000), "it is started again");
-    rig_close(&r);
-}
-
-Test(gpu_failures, broken)
-{
-    expect_failure("broken", "down: the device failed: cudaErrorIllegalAddress?forged; next");
-    expect_failure("broken, stays",
-                   "down: the device failed: cudaErrorIllegalAddress?forged; next");
-    expect_failure("exit", "down: exited with code 0; next start in 0 ms");
-}
-
-Test(gpu_failures, mad)
-{
-    expect_failure("mad", "down: what it shares with us is nonsense");
-    expect_failure("mad zeros", "down: what it shares with us is nonsense");
-    expect_failure("mad ring", "down: a ring that it shares with us holds nonsense");
-}
-
-static bool has_checked(struct rig *r)
-{
-    return r->wakes >= 10;
-}
-
-Test(gpu_failures, deaf_and_loud)
-{
-    struct rig r;
-    rig_open(&r, "closes"); /* its eventfds: it still is there */
-    rig_start(&r, rig_is_ready);
-    cr_assert(rig_turn(&r, has_checked, 10000), "checks look into the ring by themselves");
-    cr_assert_eq(gpu_process_state(r.process), GPU_READY);
-    rig_close(&r);
-    rig_open(&r, "knocks");
-    rig_start(&r, rig_is_ready);
-    rig_close(&r);
-    rig_open(&r, "endless texts");
-    rig_start(&r, rig_is_ready);
-    rig_expect_text(&r, "???, compute capability 9.0");
-    rig_close(&r);
-}
-
-/* ---------------------------------------------------------------- words */
-
-Test(gpu_failures, times)
+Test(gpu_failures, every_other_result_is_for_the_cpu)
 {
     static const struct {
-        uint64_t ms;
-        const char *text;
-    } cases[] = {{0, "0 ms"},           {1999, "1999 ms"},     {2000, "2 s"},
-                 {59999, "59 s"},       {182000, "3 m 2 s"},   {3599999, "59 m 59 s"},
-                 {18060000, "5 h 1 m"}, {266400000, "3 d 2 h"}};
-    char text[GPU_TIME_BYTES];
+        enum order_result result;
+        enum reason why;
+    } cases[] = {
+        {RESULT_BAD_ROW, REASON_FALLBACK_AFTER_ERROR},
+        {RESULT_NO_MEMORY, REASON_VRAM_PRESSURE},
+        {RESULT_ERROR, REASON_FALLBACK_AFTER_ERROR},
+        {RESULT_REFUSED, REASON_FALLBACK_AFTER_ERROR},
+        {RESULT_NO_REPLICA, REASON_FALLBACK_AFTER_ERROR},
+    };
+    struct house h;
+    open_house(&h, "sim");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        gpu_describe_time(cases[i].ms * 1000000, text);
-        cr_assert_str_eq(text, cases[i].text);
+        upload(&h, processes[0]);
+        struct job *j = make_knn(&h);
+        submit(&h, j);
+        struct order o = expect_run(processes[0], RUN_KNN);
+        answer(processes[0], &o, cases[i].result, 0);
+        expect_gave_up(&h, j, cases[i].why);
+        cr_assert_eq(gpu_in_flight(h.gpu), 0);
+        cr_assert_eq(processes[0]->worked, 0);
+    }
+    cr_assert_not(gpu_replica_ready(h.gpu, h.collection), "NO_REPLICA: it is gone");
+    close_house(&h);
+}
+
+Test(gpu_failures, a_bad_query_is_refused_in_the_cpus_words)
+{
+    struct house h;
+    open_house(&h, "sim");
+    upload(&h, processes[0]);
+    h.queries[2 * DIMENSION + 5] = 1.0F / 0.0F;
+    struct job *j = make_knn(&h);
+    submit(&h, j);
+    struct order o = expect_run(processes[0], RUN_KNN);
+    answer(processes[0], &o, RESULT_BAD_QUERY, 2);
+    expect_back(&h, j);
+    cr_assert_not(gpu_gave_up(j));
+    cr_assert_eq(j->failure.code, STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(j->failure.detail, DETAIL_NOT_FINITE);
+    cr_assert_str_eq(j->failure.text, "query 2: column 5 is not a finite number");
+    drop_job(j);
+
+    j = make_knn(&h);
+    submit(&h, j);
+    o = expect_run(processes[0], RUN_KNN);
+    answer(processes[0], &o, RESULT_BAD_QUERY, QUERIES); /* there is no such query */
+    expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
+    close_house(&h);
+}
+
+Test(gpu_failures, a_process_that_dies_takes_nothing_along)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    uint64_t replica = upload(&h, p);
+    struct job *first = make_knn(&h), *second = make_knn(&h),
+               *third = make_job(&h, OPERATION_UPLOAD);
+    submit(&h, first);
+    upsert(&h, 0, ROWS);
+    submit(&h, second);
+    upsert(&h, 0, ROWS);
+    submit(&h, third);
+    struct order o = expect_run(p, RUN_KNN);
+    answer(p, &o, RESULT_OK, 0); /* its last word counts */
+    die(p);
+    expect_back(&h, first);
+    cr_assert_not(gpu_gave_up(first));
+    drop_job(first);
+    expect_gave_up(&h, second, REASON_FALLBACK_AFTER_ERROR);
+    expect_back(&h, third);
+    drop_job(third);
+    cr_assert_eq(gpu_state(h.gpu), GPU_DOWN);
+    cr_assert_not(gpu_replica_ready(h.gpu, h.collection));
+    struct job *j = make_knn(&h);
+    cr_assert_eq(h.gpu->ops->submit(h.gpu, j), STATUS_UNAVAILABLE, "nobody is there");
+    drop_job(j);
+    live(p);
+    cr_assert_neq(upload(&h, p), replica, "it returns when it is wanted");
+    close_house(&h);
+}
+
+Test(gpu_failures, an_answer_that_nobody_asked_for_is_madness)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    upload(&h, p);
+    struct job *j = make_knn(&h);
+    submit(&h, j);
+    struct order o = expect_run(p, RUN_KNN), strange = o;
+    strange.token ^= UINT64_C(1) << 40;
+    answer(p, &strange, RESULT_OK, 0);
+    answer(p, &o, RESULT_OK, 0); /* nothing after that is believed */
+    expect_none_back(&h);
+    cr_assert_neq(p->killed[0], 0);
+    die(p);
+    expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
+
+    live(p);
+    upload(&h, p);
+    j = make_knn(&h);
+    submit(&h, j);
+    o = expect_run(p, RUN_KNN);
+    answer(p, &o, RESULT_OK, 0);
+    answer(p, &o, RESULT_OK, 0); /* twice */
+    expect_back(&h, j);
+    cr_assert_not(gpu_gave_up(j));
+    cr_assert_neq(p->killed[0], 0);
+    drop_job(j);
+    die(p);
+    close_house(&h);
+}
+
+Test(gpu_failures, an_answer_from_an_evicted_replica_does_not_count)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    uint64_t replica = upload(&h, p);
+    struct job *j = make_knn(&h);
+    submit(&h, j);
+    struct order o = expect_run(p, RUN_KNN);
+    struct completion *c = ring_reserve(&p->peer_completions);
+    *c = (struct completion){.kind = COMPLETION_EVICTED, .replica = replica};
+    ring_publish(&p->peer_completions);
+    answer(p, &o, RESULT_OK, 0);
+    expect_gave_up(&h, j, REASON_VRAM_PRESSURE);
+    cr_assert(gpu_replica_refused(h.gpu, h.collection));
+    o = next_order(p);
+    cr_assert(o.kind == ORDER_FORGET && o.replica == replica);
+    close_house(&h);
+}
+
+Test(gpu_failures, a_cancelled_job_stays_until_its_orders_are_done)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    upload(&h, p);
+    struct job *j = make_knn(&h);
+    submit(&h, j);
+    atomic_store(&j->cancelled, true);
+    struct order o = expect_run(p, RUN_KNN);
+    expect_none_back(&h);
+    answer(p, &o, RESULT_OK, 0);
+    expect_back(&h, j);
+    cr_assert(!gpu_gave_up(j) && atomic_load(&j->skipped) && !j->result.block.data);
+    drop_job(j);
+    close_house(&h);
+}
+
+Test(gpu_failures, a_job_that_hangs_costs_the_process_its_life)
+{
+    struct house h;
+    open_house(&h, "sim");
+    h.config.gpu_job_ms = 50;
+    struct gpu_process *p = processes[0];
+    upload(&h, p);
+    struct job *j = make_knn(&h);
+    submit(&h, j);
+    gpu_check(h.gpu, clock_now_ns() + 20000000);
+    cr_assert_eq(p->killed[0], 0);
+    gpu_check(h.gpu, clock_now_ns() + 200000000);
+    cr_assert_neq(p->killed[0], 0);
+    die(p);
+    expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
+    close_house(&h);
+}
+
+Test(gpu_failures, more_than_it_takes_is_for_the_cpu)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    upload(&h, p);
+    struct job *jobs[GPU_JOBS_MAX];
+    for (int i = 0; i < GPU_JOBS_MAX; i++)
+        submit(&h, jobs[i] = make_knn(&h));
+    struct job *j = make_knn(&h);
+    cr_assert_eq(h.gpu->ops->submit(h.gpu, j), STATUS_UNAVAILABLE);
+    cr_assert_eq(j->gpu.gave_up, REASON_QUEUE_FULL);
+    drop_job(j);
+    for (struct order o; (o = next_order(p)).kind;)
+        answer(p, &o, RESULT_OK, 0);
+    for (int i = 0; i < GPU_JOBS_MAX; i++) {
+        expect_back(&h, jobs[i]);
+        drop_job(jobs[i]);
+    }
+    close_house(&h);
+}
+
+/* With jobs everywhere: with a worker, in the ring, and answered but not yet taken. */
+Test(gpu_failures, stopping_gives_everything_back)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    upload(&h, p);
+    h.ids[0] = 7;
+    struct job *jobs[6];
+    for (int i = 0; i < 6; i++) {
+        jobs[i] = make_knn(&h);
+        if (i % 2) jobs[i]->request.filter_ids = (struct tensor){DTYPE_UINT64, 1, 1, h.ids};
+        submit(&h, jobs[i]);
+    }
+    struct order o = next_order(p);
+    answer(p, &o, RESULT_OK, 0);
+    gpu_stop(h.gpu);
+    for (int i = 0; i < 6; i++) {
+        expect_back(&h, jobs[i]);
+        cr_assert(gpu_gave_up(jobs[i]));
+        drop_job(jobs[i]);
+    }
+    close_house(&h);
+}
+
+/* ---------------------------------------------------------------- sleeping */
+
+Test(gpu_failures, watching_ends_with_news_or_asleep)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    int fd = eventfd(0, EFD_NONBLOCK);
+    upload(&h, p);
+    cr_assert_not(gpu_watch(h.gpu, fd));
+    cr_assert_eq(atomic_load(&p->completions.lines->sleeping), 1);
+    struct job *j = make_knn(&h);
+    submit(&h, j);
+    struct order o = expect_run(p, RUN_KNN);
+    cr_assert_not(gpu_watch(h.gpu, fd), "nothing came");
+    answer(p, &o, RESULT_OK, 0);
+    struct pollfd woken = {.fd = p->completions_fd, .events = POLLIN};
+    cr_assert_eq(poll(&woken, 1, 0), 1, "asleep, it is woken");
+    cr_assert(gpu_watch(h.gpu, fd), "and there it is");
+    expect_back(&h, j);
+    drop_job(j);
+    h.config.gpu_spin_us = 10000000;
+    submit(&h, j = make_knn(&h));
+    o = expect_run(p, RUN_KNN);
+    eventfd_write(fd, 1);
+    uint64_t before_ns = clock_now_ns();
+    cr_assert_not(gpu_watch(h.gpu, fd), "the loop has work");
+    cr_assert_lt(clock_now_ns() - before_ns, UINT64_C(1000000000));
+    answer(p, &o, RESULT_OK, 0);
+    expect_back(&h, j);
+    drop_job(j);
+    close(fd);
+    close_house(&h);
+}
+
+Test(gpu_failures, every_want_of_memory)
+{
+    for (uint32_t nth = 1;; nth++) {
+        struct house h;
+        open_house(&h, "none");
+        struct gpu_options options = {&h.loop, &h.config, h.heap, &h.done, h.cpu};
+        strcpy(h.config.gpu_devices, "sim,sim");
+        struct backend *b = NULL;
+        fault_arm(nth);
+        enum status st = gpu_create(&options, &b);
+        bool fired = fault_fired() != NULL;
+        fault_arm(0);
+        cr_assert(st ? fired && st == STATUS_RESOURCE_EXHAUSTED && !b : b != NULL, "%u", nth);
+        if (b) b->ops->destroy(b);
+        close_house(&h);
+        if (!fired) return;
     }
 }
 
-Test(gpu_failures, short_places)
+Test(gpu_failures, want_of_memory_sends_a_job_to_the_cpu)
 {
-    struct share_device d = {.memory_bytes = 64 << 20, .managed = 1, .simulated = 1};
-    char text[200];
-    gpu_describe_device(&d, text, sizeof text);
-    cr_assert_str_eq(text, "a GPU without a name, compute capability 0.0, 64.0 MiB (0.0 MiB "
-                           "budget), ECC off, unified memory, simulated");
-    gpu_describe_device(&d, text, 6);
-    cr_assert_str_eq(text, "a GPU");
-    gpu_describe_device(&d, text, 0);
-    gpu_copy_text(text, 3, "abc", 3);
-    cr_assert_str_eq(text, "ab");
-    gpu_copy_text(text, sizeof text, "abc", 2);
-    cr_assert_str_eq(text, "ab");
-}
-
-static void expect_line(const char *log, const char *words)
-{
-    cr_assert(strstr(log, words), "'%s' is not in:\n%s", words, log);
-}
-
-Test(gpu_failures, every_event_has_a_line)
-{
-    static char log[65536];
-    int stderr_before = dup(STDERR_FILENO);
-    FILE *file = tmpfile();
-    cr_assert(file && dup2(fileno(file), STDERR_FILENO) >= 0);
-    struct rig r;
-    rig_open(&r, "exit 3");
-    fail_until_breaker(&r);
-    rig_become("ready");
-    expect_start_after(&r, 60000);
-    cr_assert(rig_turn(&r, rig_is_ready, 20000));
-    gpu_process_worked(r.process);
-    gpu_process_kill(r.process, "a test asks for it");
-    cr_assert(rig_turn(&r, is_restarted, 0) || rig_turn(&r, rig_is_ready, 20000));
-    rig_close(&r);
-    expect_absent("absent", "no driver");
-    dup2(stderr_before, STDERR_FILENO);
-    rewind(file);
-    log[fread(log, 1, sizeof log - 1, file)] = 0;
-    fclose(file);
-    close(stderr_before);
-    expect_line(log, "gpu0: exited with code 3 after ");
-    expect_line(log, "; restart 1 in 0 ms\n");
-    expect_line(log, "; restart 5 in 800 ms\n");
-    expect_line(log,
-                "gpu0: breaker open: 6 failures in a row, the last: exited with code 3; the CPU "
-                "answers everything\n");
-    expect_line(log, "gpu0: breaker half-open: trying one start\n");
-    expect_line(log, "gpu0: Made Up 9, compute capability 9.0");
-    expect_line(log, "; ready after ");
-    expect_line(log, "gpu0: breaker closed: it answers again\n");
-    expect_line(log, "gpu0: a test asks for it: killed\n");
-    expect_line(log, "gpu0: exited with signal 9 (Killed) after ");
-    expect_line(log, "gpu0: absent: no driver (made up); the CPU answers everything\n");
+    bool fired = true;
+    for (uint32_t nth = 1; fired; nth++) {
+        struct house h;
+        open_house(&h, "sim");
+        struct job *j = make_job(&h, OPERATION_UPLOAD);
+        fault_arm(nth);
+        enum status st = h.gpu->ops->submit(h.gpu, j);
+        fired = fault_fired() != NULL;
+        fault_arm(0);
+        cr_assert_eq(st, fired ? STATUS_UNAVAILABLE : STATUS_OK, "%u", nth);
+        if (st) drop_job(j);
+        if (st) upload(&h, processes[0]);
+        for (struct order o; (o = next_order(processes[0])).kind;)
+            answer(processes[0], &o, RESULT_OK, 0);
+        if (!st) expect_back(&h, j);
+        if (!st) drop_job(j);
+        j = make_knn(&h);
+        fault_arm(nth);
+        st = h.gpu->ops->submit(h.gpu, j);
+        fired |= fault_fired() != NULL;
+        bool hit = fault_fired() != NULL;
+        fault_arm(0);
+        cr_assert_eq(st, hit ? STATUS_UNAVAILABLE : STATUS_OK, "%u", nth);
+        cr_assert(!hit || j->gpu.gave_up == REASON_QUEUE_FULL);
+        for (struct order o; (o = next_order(processes[0])).kind;)
+            answer(processes[0], &o, RESULT_OK, 0);
+        if (!st) expect_back(&h, j);
+        drop_job(j);
+        close_house(&h);
+    }
 }

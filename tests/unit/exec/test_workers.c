@@ -465,3 +465,31 @@ Test(workers, cannot_start_and_says_so)
         }
     }
 }
+
+/* ---------------------------------------------------------------- a step by itself */
+
+static void step(struct job *j)
+{
+    j->request.limit++;
+}
+
+Test(workers, a_step_runs_once_and_changes_nothing_else)
+{
+    struct backend *b;
+    struct job jobs[8], *back[8];
+    memset(jobs, 0, sizeof jobs);
+    done = (struct done){.wake = ring};
+    cr_assert_eq(workers_create(2, false, &done, &b), STATUS_OK);
+    for (int i = 0; i < 8; i++) {
+        jobs[i].started_ns = 5;
+        atomic_store(&jobs[i].cancelled, i % 2); /* a step decides that for itself */
+        workers_run(b, &jobs[i], step);
+    }
+    await(back, 8);
+    b->ops->destroy(b);
+    for (int i = 0; i < 8; i++) {
+        cr_assert_eq(jobs[i].request.limit, 1);
+        cr_assert(jobs[i].started_ns == 5 && !jobs[i].finished_ns && !jobs[i].step);
+        cr_assert_not(atomic_load(&jobs[i].skipped));
+    }
+}

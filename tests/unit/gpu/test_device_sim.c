@@ -30,7 +30,7 @@ Test(device_sim, says_what_it_is)
     device_sim.close(d);
     options.which = NULL;
     cr_assert_eq(device_sim.open(&options, &d, &info, why), DEVICE_OK);
-    cr_assert(info.virtual_memory && info.managed && info.concurrent_managed);
+    cr_assert(info.virtual_memory && !info.managed && info.concurrent_managed);
     device_sim.close(d);
     device_sim.close(NULL);
 }

@@ -1,5 +1,6 @@
 /* The heap against its contract: bounds, zeroing between owners, sealing, threads, faults. */
 #include "daemon/heap/heap.h"
+#include "daemon/heap/order.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -347,5 +348,23 @@ Test(heap, keeps_a_reserve_for_small_blocks)
     c = take(h, 3 * MIB, 1); /* what small ones left in the cache makes room */
     heap_release(h, &a);
     heap_release(h, &c);
+    heap_destroy(h);
+}
+
+Test(heap, a_place_is_where_the_other_process_finds_it)
+{
+    struct heap *h;
+    struct heap_block b;
+    cr_assert_eq(heap_create(1 << 24, &h), STATUS_OK);
+    cr_assert_eq(heap_take(h, 100, 1, &b), STATUS_OK);
+    cr_assert_eq(heap_place(h, b.data), b.offset);
+    cr_assert_eq(heap_place(h, (char *)b.data + 99), b.offset + 99);
+    char *base = (char *)b.data - b.offset;
+    cr_assert_eq(heap_place(h, base + heap_file_bytes(h) - 1), heap_file_bytes(h) - 1);
+    cr_assert_eq(heap_place(h, base + heap_file_bytes(h)), PLACE_NONE);
+    cr_assert_eq(heap_place(h, base - 1), PLACE_NONE);
+    cr_assert_eq(heap_place(h, &h), PLACE_NONE);
+    cr_assert_eq(heap_place(h, NULL), PLACE_NONE);
+    heap_give(h, &b);
     heap_destroy(h);
 }

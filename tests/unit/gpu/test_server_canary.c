@@ -1,0 +1,219 @@
+/* No space finds another's bytes in memory that the GPU process gives it: every space's rows, ids and
+ * queries are a word of its own, and before each copy is done all the memory that belongs to it, in
+ * VRAM and pinned, is searched for the words of others. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/gpu/inside.h"
+#include "daemon/gpu/sim_probe.h"
+#include "tests/support/gpu_ask.h"
+
+#if defined(__SANITIZE_THREAD__)
+enum { SPACES = 2, CALLERS = 2 };
+#else
+enum { SPACES = 6, CALLERS = 40 };
+#endif
+#define WORD_OF(space) (UINT32_C(0x5a5a5a00) + (space))
+
+static struct device_ops watched;
+static struct gpu_peer *peer;
+static struct {
+    uint64_t words, vram, ranges, pinned, pieces; /* looked at; found in */
+} seen;
+
+/* ---- the probe, on the device thread ---- */
+
+__attribute__((no_sanitize("thread", "address"))) static uint64_t foreign(const void *at,
+                                                                          uint64_t bytes,
+                                                                          uint32_t space)
+{
+    const uint32_t *word = at;
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < bytes / sizeof *word; i++)
+        found += word[i] >> 8 == WORD_OF(0) >> 8 && word[i] != WORD_OF(space);
+    seen.words += bytes / sizeof *word;
+    return found;
+}
+
+static bool inside(const void *at, const char *base, uint64_t bytes)
+{
+    return base && (const char *)at >= base && (const char *)at < base + bytes;
+}
+
+static void look_at_tasks(struct gpu *g, const void *device, const void *pinned)
+{
+    for (uint32_t i = 0; i < TASKS; i++) {
+        const struct task *t = &g->tasks[i];
+        const char *block = g->slab + t->block.offset, *small = g->pinned + t->pinned.offset;
+        if (inside(device, block, t->block.bytes))
+            seen.vram += foreign(block, t->block.bytes, t->order.space);
+        if (inside(pinned, small, t->pinned.bytes))
+            seen.pinned += foreign(small, t->pinned.bytes, t->order.space);
+    }
+}
+
+static void look_at_ranges(struct gpu *g, const void *device)
+{
+    for (const struct replica *r = g->replicas.oldest; r; r = r->newer) {
+        const struct device_range *ranges[] = {&r->row_range, &r->norm_range, &r->id_range};
+        bool its = false;
+        for (int i = 0; i < 3; i++)
+            its |= inside(device, ranges[i]->base, ranges[i]->bytes);
+        for (int i = 0; i < 3 && its; i++)
+            seen.ranges += foreign(ranges[i]->base, ranges[i]->bytes, r->space);
+    }
+}
+
+/* What this copy will write over does not count. */
+static void look_at_pieces(struct gpu *g, const void *pinned, uint64_t written)
+{
+    for (uint32_t i = 0; i < PIECES; i++) {
+        const struct piece *p = &g->transfers.pieces[i];
+        if (p->state == PIECE_FREE || !inside(pinned, p->pinned, p->block.bytes)) continue;
+        uint64_t from = (uint64_t)((const char *)pinned - p->pinned) + written;
+        seen.pieces += foreign(p->pinned + from, p->block.bytes - from, p->transfer->owner);
+    }
+}
+
+static void watch(void *owner, const struct sim_work *w)
+{
+    struct gpu *g = peer->gpu;
+    if (!g || (w->kind != WORK_COPY_IN && w->kind != WORK_COPY_OUT)) return;
+    bool in = w->kind == WORK_COPY_IN;
+    look_at_tasks(g, in ? w->to : NULL, in ? w->from : w->to);
+    if (in) look_at_ranges(g, w->to);
+    look_at_pieces(g, in ? w->from : w->to, in ? 0 : w->bytes);
+}
+
+static enum device_result watched_open(const struct device_options *options, struct device **out,
+                                       struct share_device *info, char *why)
+{
+    enum device_result result = device_sim.open(options, out, info, why);
+    if (!result) sim_probe_watch(*out, watch, NULL);
+    return result;
+}
+
+static enum device_result no_clear(struct device *d, void *address, uint64_t bytes, device_stream s)
+{
+    return DEVICE_OK;
+}
+
+/* ---- the orders ---- */
+
+static void mark(void *at, uint64_t bytes, uint32_t space)
+{
+    for (uint64_t i = 0; i < bytes / sizeof(uint32_t); i++)
+        ((uint32_t *)at)[i] = WORD_OF(space);
+}
+
+static struct ask_rows marked_rows(uint32_t space, uint64_t replica, uint64_t count)
+{
+    struct ask_rows r = ask_make(space, replica, 1, 32, count, 1);
+    mark(r.plain, count * r.dimension * sizeof *r.plain, space);
+    for (uint64_t i = 0; i < count; i++)
+        r.ids[i] = (uint64_t)WORD_OF(space) << 32 | i;
+    return r;
+}
+
+static void send(struct order o)
+{
+    if (o.kind == ORDER_RUN && o.run.query_count)
+        mark(peer_at(peer, o.run.queries), o.run.query_count * o.run.dimension * 4, o.space);
+    uint64_t token = peer_order(peer, o);
+    struct completion c = peer_done(peer, token);
+    cr_assert(c.result == RESULT_OK || c.result == RESULT_NO_REPLICA ||
+                  c.result == RESULT_NO_MEMORY,
+              "result %u", c.result);
+}
+
+/* Everything that one space can have, in sizes of each class; then it is gone. */
+static void visit(uint32_t space, uint64_t round)
+{
+    static const uint64_t sizes[] = {100, 3000, 9000, 700};
+    uint64_t first = space * 100 + round * 10;
+    for (uint64_t i = 0; i < 4; i++) {
+        struct ask_rows r = marked_rows(space, first + i, sizes[(i + round) % 4]);
+        uint64_t count = r.count, half = count / 2;
+        r.count = half;
+        send(ask_upload(peer, &r, true, 0, half));
+        r.count = count; /* it grows, shrinks and grows again */
+        send(ask_upload(peer, &r, false, half, count - half));
+        r.count = half / 4;
+        send(ask_upload(peer, &r, false, 0, 1));
+        r.count = count;
+        send(ask_upload(peer, &r, false, 1, count - 1));
+        send(ask_knn(peer, &r, METRIC_DOT, 1, 3, 1));
+        send(ask_knn(peer, &r, METRIC_COSINE, 300, 100, 1));
+        send(ask_knn(peer, &r, METRIC_COSINE, 3000, 2, 1));
+        send(ask_scores(peer, &r, METRIC_DOT, 40, true, 1));
+        send(ask_listed(peer, &r, METRIC_DOT, 20, 9000, true, 1));
+        struct order average = ask_average(peer, &r, 1, 1); /* of one row: no rounding */
+        *(float *)peer_at(peer, average.run.weights) = average.run.total = 1.0f;
+        send(average);
+        peer->used = 4096;
+        ask_free(&r);
+    }
+    for (uint64_t i = 0; i < 4; i++)
+        send(ask_forget(&(struct ask_rows){.space = space, .replica = first + i}));
+}
+
+/* So many that none finds pinned memory that nobody has had. */
+static void call(uint32_t space)
+{
+    struct ask_rows r = marked_rows(space, space * 100, 100);
+    send(ask_upload(peer, &r, true, 0, 100));
+    send(ask_knn(peer, &r, METRIC_DOT, 1500, 1, 1));
+    send(ask_knn(peer, &r, METRIC_DOT, 900 + space, 1, 1));
+    send(ask_forget(&r));
+    peer->used = 4096;
+    ask_free(&r);
+}
+
+static void visits(const char *sim, uint64_t rounds, bool clears)
+{
+    static struct gpu_peer p;
+    memset(&seen, 0, sizeof seen);
+    memset(&p, 0, sizeof p);
+    watched = device_sim;
+    watched.open = watched_open;
+    if (!clears) watched.clear = no_clear;
+    peer = &p;
+    p.ops = &watched;
+    peer_open(&p, sim, 3);
+    for (uint64_t round = 0; round < rounds; round++)
+        for (uint32_t space = 1; space <= SPACES; space++)
+            visit(space, round);
+    for (uint32_t space = SPACES + 1; space <= SPACES + CALLERS; space++)
+        call(space);
+    peer_close(&p);
+    fprintf(stderr, "%s: %llu words, others' in blocks %llu, ranges %llu, pinned %llu + %llu\n",
+            sim, (unsigned long long)seen.words, (unsigned long long)seen.vram,
+            (unsigned long long)seen.ranges, (unsigned long long)seen.pinned,
+            (unsigned long long)seen.pieces);
+}
+
+Test(server_canary, no_space_sees_what_another_left, .timeout = 120)
+{
+    static const char *const sims[] = {"vram_mib=44 granularity_kib=16 latency_us=0",
+                                       "vram_mib=44 granularity_kib=16 latency_us=0 vmm=0"};
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    int count = 1;
+#else
+    int count = 2;
+#endif
+    for (int i = 0; i < count; i++) {
+        visits(sims[i], 1, true);
+        cr_assert(seen.words > 1000000);
+        cr_assert_eq(seen.vram + seen.ranges + seen.pinned + seen.pieces, 0);
+    }
+}
+
+/* The probe finds what is there to be found. */
+Test(server_canary, a_device_that_does_not_clear_is_found_out, .timeout = 120)
+{
+    visits("vram_mib=44 granularity_kib=16 latency_us=0", 1, false);
+    cr_assert(seen.vram > 0);
+    cr_assert(seen.ranges > 0);
+}
