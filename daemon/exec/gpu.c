@@ -437,6 +437,7 @@ bool gpu_watch(struct backend *b, int loop_fd)
 void gpu_check(struct backend *b, uint64_t now_ns)
 {
     struct gpu *g = (struct gpu *)b;
+    take_all(g); /* after a standstill of ours the answers may be there */
     for (uint32_t i = 0; i < g->card_count; i++) {
         card_check(&g->cards[i], now_ns);
         gpu_process_check(g->cards[i].process, now_ns);

@@ -52,6 +52,7 @@ struct card {
     struct slot *slots;
     uint32_t free_slot, out;
     uint64_t work_until_ns; /* when all that is out should be done, by a generous estimate */
+    uint64_t checked_ns;    /* the last card_check */
 };
 
 struct gpu {
@@ -85,7 +86,7 @@ void card_order(struct card *card, const struct order *order, struct job *j, str
 bool card_take(struct card *card);
 /* The process is gone: all that was out comes back. */
 void card_lose(struct card *card);
-/* Kills the process if an order is past its limit. */
+/* Kills the process if an order is past its limit. Completions should have been taken before. */
 void card_check(struct card *card, uint64_t now_ns);
 
 /* ---- gpu_replicas.c ---- */

@@ -178,6 +178,39 @@ Test(gpu_failures, a_job_that_hangs_costs_the_process_its_life)
     close_house(&h);
 }
 
+/* A paused machine, a stopped daemon: the process may have answered, or have had no time to. */
+Test(gpu_failures, a_standstill_of_ours_is_no_hang)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    upload(&h, p);
+    struct job *answered = make_knn(&h), *late = make_knn(&h);
+    uint64_t now_ns = clock_now_ns(), limit_ns = h.config.gpu_job_ms * UINT64_C(1000000);
+    gpu_check(h.gpu, now_ns);
+    submit(&h, answered);
+    struct order o = expect_run(p, RUN_KNN);
+    answer(p, &o, RESULT_OK, 0);
+    now_ns += limit_ns + UINT64_C(100000000);
+    gpu_check(h.gpu, now_ns);
+    cr_assert_str_eq(p->killed, "", "its answer has come");
+    expect_back(&h, answered);
+    drop_job(answered);
+
+    gpu_check(h.gpu, clock_now_ns());
+    submit(&h, late);
+    now_ns = clock_now_ns() + UINT64_C(3600000000000);
+    gpu_check(h.gpu, now_ns);
+    cr_assert_str_eq(p->killed, "", "nobody looked");
+    uint64_t end_ns = now_ns + limit_ns + UINT64_C(1000000000);
+    for (; now_ns < end_ns && !p->killed[0]; now_ns += UINT64_C(100000000))
+        gpu_check(h.gpu, now_ns);
+    cr_assert_neq(p->killed[0], 0, "and then it hangs indeed");
+    die(p);
+    expect_gave_up(&h, late, REASON_FALLBACK_AFTER_ERROR);
+    close_house(&h);
+}
+
 Test(gpu_failures, more_than_it_takes_is_for_the_cpu)
 {
     struct house h;
