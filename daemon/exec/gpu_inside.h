@@ -26,6 +26,7 @@ struct replica {
     uint64_t bytes;    /* of VRAM, as planned */
     enum reason lost;  /* why the last build was */
     uint64_t retry_ns; /* no new build before */
+    uint64_t wait_ns;  /* how long that was when it was last lost; 0: not yet, by this process */
     struct replica *next, *previous;
 };
 
@@ -105,9 +106,12 @@ bool replica_is_current(const struct replica *r);
  * given. */
 enum reason replica_upload(struct gpu *g, struct job *j, uint64_t bytes_max, uint32_t spare);
 
-/* What was evicted comes back no sooner, so that two collections do not chase each other out. */
-#define REPLICA_RETRY_NS UINT64_C(500000000)
-/* The build is lost or in doubt; nothing again before delay_ns have passed. */
+/* What was evicted comes back no sooner, so that two collections do not chase each other out; and
+ * each time later, if it does not last, for to upload a large one may take longer than that. */
+#define REPLICA_RETRY_NS     UINT64_C(500000000)
+#define REPLICA_RETRY_MAX_NS UINT64_C(8000000000)
+/* The build is lost or in doubt; nothing again before delay_ns have passed, or twice what it waited
+ * the last time, if that was not long ago. */
 void replica_lose(struct gpu *g, struct replica *r, enum reason why, uint64_t delay_ns);
 void replica_evicted(struct gpu *g, struct card *card, uint64_t number);
 /* Every build on the card. */

@@ -293,6 +293,30 @@ Test(gpu_failures, watching_ends_with_news_or_asleep)
     close_house(&h);
 }
 
+/* What is lost again soon after it came back waits longer each time. */
+Test(gpu_failures, rivals_do_not_chase_each_other_for_ever)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    uint64_t waits_ms[3];
+    for (int i = 0; i < 3; i++) {
+        struct completion gone = {.kind = COMPLETION_EVICTED, .replica = upload(&h, p)};
+        *(struct completion *)ring_reserve(&p->peer_completions) = gone;
+        ring_publish(&p->peer_completions);
+        take_back(&h);
+        for (struct order o; (o = next_order(p)).kind;)
+            answer(p, &o, RESULT_OK, 0);
+        uint64_t before_ns = clock_now_ns();
+        while (!gpu_wants_upload(h.gpu, h.collection))
+            usleep(5000);
+        waits_ms[i] = (clock_now_ns() - before_ns) / 1000000;
+    }
+    cr_assert(waits_ms[0] >= 450 && waits_ms[1] >= 950 && waits_ms[2] >= 1950, "%lu %lu %lu",
+              waits_ms[0], waits_ms[1], waits_ms[2]);
+    close_house(&h);
+}
+
 Test(gpu_failures, every_want_of_memory)
 {
     for (uint32_t nth = 1;; nth++) {
