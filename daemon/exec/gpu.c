@@ -418,8 +418,9 @@ bool gpu_watch(struct backend *b, int loop_fd)
     uint32_t out = 0;
     for (uint32_t i = 0; i < g->card_count; i++) {
         struct card *card = &g->cards[i];
+        if (!card_is_ready(card)) continue;
         out += card->out;
-        if (!card->asleep || !card->out || !card_is_ready(card)) continue;
+        if (!card->asleep || !card->out) continue;
         ring_wake(gpu_process_completions(card->process));
         card->asleep = false;
     }

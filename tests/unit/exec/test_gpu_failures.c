@@ -293,6 +293,27 @@ Test(gpu_failures, watching_ends_with_news_or_asleep)
     close_house(&h);
 }
 
+/* Killed and not gone yet: its orders are out, but no news will come of them soon. */
+Test(gpu_failures, nobody_watches_the_dead)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    int fd = eventfd(0, EFD_NONBLOCK);
+    upload(&h, p);
+    struct job *j = make_knn(&h);
+    submit(&h, j);
+    gpu_process_kill(p, "a test asks for it");
+    h.config.gpu_spin_us = 2000000;
+    uint64_t before_ns = clock_now_ns();
+    cr_assert_not(gpu_watch(h.gpu, fd));
+    cr_assert_lt(clock_now_ns() - before_ns, UINT64_C(1000000000));
+    die(p);
+    expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
+    close(fd);
+    close_house(&h);
+}
+
 /* What is lost again soon after it came back waits longer each time. */
 Test(gpu_failures, rivals_do_not_chase_each_other_for_ever)
 {
