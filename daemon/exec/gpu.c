@@ -84,7 +84,8 @@ static enum reason send_orders(struct gpu *g, struct job *j)
     bool forced = j->reason == REASON_FORCED;
     if (!forced && !gpu_replica_ready(&g->backend, j->collection)) {
         const struct replica *r = replica_of(j->collection);
-        return r && r->lost ? r->lost : REASON_PREDICTED_SLOWER;
+        if (r && r->lost) return r->lost;
+        return gpu_state(&g->backend) == GPU_READY ? REASON_PREDICTED_SLOWER : REASON_GPU_DOWN;
     }
     enum reason why = replica_upload(g, j, UINT64_MAX, 1);
     if (why) return why;

@@ -211,6 +211,24 @@ Test(gpu_failures, a_standstill_of_ours_is_no_hang)
     close_house(&h);
 }
 
+/* Killed while a worker prepared the request: it does not say that a replica is on its way. */
+Test(gpu_failures, a_process_that_went_meanwhile_is_down)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    upload(&h, p);
+    for (uint64_t i = 0; i < 1000; i++)
+        h.ids[i] = 7 + i * 6;
+    struct job *j = make_knn(&h);
+    j->request.filter_ids = (struct tensor){DTYPE_UINT64, 1000, 1, h.ids};
+    submit(&h, j);
+    gpu_process_kill(p, "a test asks for it");
+    expect_gave_up(&h, j, REASON_GPU_DOWN);
+    die(p);
+    close_house(&h);
+}
+
 Test(gpu_failures, more_than_it_takes_is_for_the_cpu)
 {
     struct house h;
