@@ -84,7 +84,8 @@ static enum reason send_orders(struct gpu *g, struct job *j)
     bool forced = j->reason == REASON_FORCED;
     if (!forced && !gpu_replica_ready(&g->backend, j->collection)) {
         const struct replica *r = replica_of(j->collection);
-        return r && r->lost ? r->lost : REASON_PREDICTED_SLOWER;
+        if (r && r->lost) return r->lost;
+        return gpu_state(&g->backend) == GPU_READY ? REASON_PREDICTED_SLOWER : REASON_GPU_DOWN;
     }
     enum reason why = replica_upload(g, j, UINT64_MAX, 1);
     if (why) return why;
@@ -424,8 +425,9 @@ bool gpu_watch(struct backend *b, int loop_fd)
     uint32_t out = 0;
     for (uint32_t i = 0; i < g->card_count; i++) {
         struct card *card = &g->cards[i];
+        if (!card_is_ready(card)) continue;
         out += card->out;
-        if (!card->asleep || !card->out || !card_is_ready(card)) continue;
+        if (!card->asleep || !card->out) continue;
         ring_wake(gpu_process_completions(card->process));
         card->asleep = false;
     }
@@ -443,6 +445,7 @@ bool gpu_watch(struct backend *b, int loop_fd)
 void gpu_check(struct backend *b, uint64_t now_ns)
 {
     struct gpu *g = (struct gpu *)b;
+    take_all(g); /* after a standstill of ours the answers may be there */
     for (uint32_t i = 0; i < g->card_count; i++) {
         card_check(&g->cards[i], now_ns);
         gpu_process_check(g->cards[i].process, now_ns);

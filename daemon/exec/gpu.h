@@ -58,7 +58,7 @@ void gpu_poll(struct backend *b);
 /* Before the loop sleeps: while orders are out, watches for completions for up to gpu.spin_us, but
  * no longer than loop_fd has nothing. True: some were taken. False: they will wake the loop. */
 bool gpu_watch(struct backend *b, int loop_fd);
-/* Every 100 ms: hung jobs, heartbeats, backoff. */
+/* Every 100 ms: hung jobs, heartbeats, backoff. Takes completions as gpu_poll does. */
 void gpu_check(struct backend *b, uint64_t now_ns);
 
 /* A job of this backend came back from done. True: it goes on here and will come back again. */

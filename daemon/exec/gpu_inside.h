@@ -26,6 +26,7 @@ struct replica {
     uint64_t bytes;    /* of VRAM, as planned, then as its process says */
     enum reason lost;  /* why the last build was */
     uint64_t retry_ns; /* no new build before */
+    uint64_t wait_ns;  /* how long that was when it was last lost; 0: not yet, by this process */
     struct replica *next, *previous;
 };
 
@@ -52,6 +53,7 @@ struct card {
     struct slot *slots;
     uint32_t free_slot, out;
     uint64_t work_until_ns; /* when all that is out should be done, by a generous estimate */
+    uint64_t checked_ns;    /* the last card_check */
 };
 
 struct gpu {
@@ -85,7 +87,7 @@ void card_order(struct card *card, const struct order *order, struct job *j, str
 bool card_take(struct card *card);
 /* The process is gone: all that was out comes back. */
 void card_lose(struct card *card);
-/* Kills the process if an order is past its limit. */
+/* Kills the process if an order is past its limit. Completions should have been taken before. */
 void card_check(struct card *card, uint64_t now_ns);
 
 /* ---- gpu_replicas.c ---- */
@@ -104,9 +106,12 @@ bool replica_is_current(const struct replica *r);
  * given. */
 enum reason replica_upload(struct gpu *g, struct job *j, uint64_t bytes_max, uint32_t spare);
 
-/* What was evicted comes back no sooner, so that two collections do not chase each other out. */
-#define REPLICA_RETRY_NS UINT64_C(500000000)
-/* The build is lost or in doubt; nothing again before delay_ns have passed. */
+/* What was evicted comes back no sooner, so that two collections do not chase each other out; and
+ * each time later, if it does not last, for to upload a large one may take longer than that. */
+#define REPLICA_RETRY_NS     UINT64_C(500000000)
+#define REPLICA_RETRY_MAX_NS UINT64_C(8000000000)
+/* The build is lost or in doubt; nothing again before delay_ns have passed, or twice what it waited
+ * the last time, if that was not long ago. */
 void replica_lose(struct gpu *g, struct replica *r, enum reason why, uint64_t delay_ns);
 void replica_evicted(struct gpu *g, struct card *card, uint64_t number);
 /* Every build on the card. */

@@ -165,8 +165,20 @@ void card_lose(struct card *card)
         if (card->slots[i].kind) slot_done(card, &card->slots[i], &lost);
 }
 
+/* While nobody checked, the process may have been standing still as we were: it gets that time. */
+static void forgive_standstill(struct card *card, uint64_t now_ns)
+{
+    uint64_t since_ns = card->checked_ns;
+    card->checked_ns = now_ns;
+    if (!since_ns || now_ns < since_ns || now_ns - since_ns <= GPU_CHECK_GAP_NS) return;
+    card->work_until_ns += now_ns - since_ns;
+    for (uint32_t i = 0; card->out && i < SHARE_ORDERS; i++)
+        card->slots[i].limit_ns += now_ns - since_ns;
+}
+
 void card_check(struct card *card, uint64_t now_ns)
 {
+    forgive_standstill(card, now_ns);
     for (uint32_t i = 0; card->out && i < SHARE_ORDERS; i++)
         if (card->slots[i].kind && now_ns > card->slots[i].limit_ns) {
             gpu_process_kill(card->process, "a request took longer than it can (gpu.job_ms)");

@@ -21,8 +21,6 @@ enum {
 #define BACKOFF_MIN_NS UINT64_C(100000000)
 #define BACKOFF_MAX_NS UINT64_C(30000000000)
 #define LINGER_NS      UINT64_C(5000000000) /* dead that long and not gone: worth a line */
-/* A gap between checks this long, or as long as the heartbeat's limit, is our own standstill. */
-#define CHECK_GAP_NS UINT64_C(250000000)
 
 static void on_timer(uv_timer_t *timer);
 static void on_exit_of(uv_process_t *process, int64_t code, int number);
@@ -305,7 +303,7 @@ static void check_heartbeat(struct gpu_process *p, uint64_t now_ns)
     uint64_t gap_ns = gpu_elapsed(now_ns, p->checked_ns);
     uint64_t beat = atomic_load(&p->life->share->heartbeat_ns);
     p->checked_ns = now_ns;
-    if (beat != p->beat || gap_ns > (limit_ns > CHECK_GAP_NS ? limit_ns : CHECK_GAP_NS)) {
+    if (beat != p->beat || gap_ns > (limit_ns > GPU_CHECK_GAP_NS ? limit_ns : GPU_CHECK_GAP_NS)) {
         p->beat = beat;
         p->beat_seen_ns = now_ns;
         return;

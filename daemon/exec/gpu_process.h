@@ -29,6 +29,8 @@ enum gpu_state {
 enum { GPU_FAILURES_MAX = 6 };
 #define GPU_BREAKER_NS  UINT64_C(60000000000)
 #define GPU_STARTING_NS UINT64_C(30000000000) /* until READY; then it counts as hung */
+/* A gap between checks this long is our own standstill (a paused machine), not the process's. */
+#define GPU_CHECK_GAP_NS UINT64_C(250000000)
 
 struct gpu_process;
 

@@ -115,10 +115,20 @@ static void condemn(struct gpu *g, struct replica *r)
     flush(g, r);
 }
 
+/* Lost again before it was back for twice as long as it had waited: that wait was too short. */
+static uint64_t wait_of(const struct replica *r, uint64_t delay_ns, uint64_t now_ns)
+{
+    uint64_t longer_ns = r->wait_ns * 2;
+    if (now_ns > r->retry_ns + longer_ns || longer_ns < delay_ns) return delay_ns;
+    return longer_ns < REPLICA_RETRY_MAX_NS ? longer_ns : REPLICA_RETRY_MAX_NS;
+}
+
 void replica_lose(struct gpu *g, struct replica *r, enum reason why, uint64_t delay_ns)
 {
+    uint64_t now_ns = clock_now_ns();
     r->lost = why;
-    r->retry_ns = clock_now_ns() + delay_ns;
+    r->wait_ns = wait_of(r, delay_ns, now_ns);
+    r->retry_ns = now_ns + r->wait_ns;
     condemn(g, r);
 }
 
@@ -137,7 +147,7 @@ void replicas_lose_card(struct gpu *g, struct card *card)
         next = r->next;
         if (r->card != card) continue;
         r->lost = REASON_FALLBACK_AFTER_ERROR;
-        r->retry_ns = 0;
+        r->retry_ns = r->wait_ns = 0;
         drop_build(g, r);
         bury(g, r);
     }

@@ -354,10 +354,12 @@ static enum status score_gpu_plan(struct job *j)
     st = operation_take_scratch(j, bytes);
     if (st) return operation_drop_all(j);
     keep(j, &w);
+    /* Lists are walked too, and most of them may be empty. */
+    bool is_long = w.rows.count > GPU_SHORT_MAX || w.query_count > GPU_SHORT_MAX;
     j->gpu.prepare = score_gpu_prepare;
-    j->gpu.prepare_is_long = w.rows.count > GPU_SHORT_MAX;
+    j->gpu.prepare_is_long = is_long;
     j->gpu.finish = w.k ? choose_all : NULL;
-    j->gpu.finish_is_long = w.rows.count > GPU_SHORT_MAX;
+    j->gpu.finish_is_long = is_long;
     return STATUS_OK;
 }
 

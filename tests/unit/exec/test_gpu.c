@@ -278,3 +278,41 @@ Test(gpu, orders_for_scores_lists_and_averages)
     drop_job(j);
     close_house(&h);
 }
+
+/* Few candidates, but many lists to walk: that is not for the loop. */
+Test(gpu, many_empty_lists_are_a_workers)
+{
+    enum { LISTS = 3000 };
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    upload(&h, p);
+    struct heap_block block;
+    cr_assert_eq(heap_take(h.heap, LISTS * DIMENSION * 4 + (LISTS + 1) * 8, 1, &block), STATUS_OK);
+    uint64_t *offsets = block.data;
+    float *queries = (float *)(offsets + LISTS + 1);
+    memset(offsets, 0, (LISTS + 1) * 8);
+    offsets[LISTS] = 1;
+    reference_fill(6, queries, LISTS * DIMENSION);
+    h.ids[0] = collection_id(h.collection, 11);
+    struct job *j = make_job(&h, OPERATION_SCORE_CANDIDATES);
+    j->request.queries = (struct tensor){DTYPE_FLOAT32, LISTS, DIMENSION, queries};
+    j->request.ids = (struct tensor){DTYPE_UINT64, 1, 1, h.ids};
+    j->request.offsets = (struct tensor){DTYPE_UINT64, LISTS + 1, 1, offsets};
+    j->request.k = 1;
+    submit(&h, j);
+    cr_assert(j->gpu.prepare_is_long && j->gpu.finish_is_long);
+    struct order o = {0};
+    for (int i = 0; i < 10000 && !o.kind; i++) {
+        struct job *done = done_take(&h.done);
+        if (done) cr_assert(gpu_resume(h.gpu, done));
+        if (done) o = expect_run(p, RUN_LISTS);
+        usleep(100);
+    }
+    answer(p, &o, RESULT_OK, 0);
+    expect_back(&h, j);
+    cr_assert_not(gpu_gave_up(j));
+    drop_job(j);
+    heap_give(h.heap, &block);
+    close_house(&h);
+}

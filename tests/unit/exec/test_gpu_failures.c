@@ -178,6 +178,57 @@ Test(gpu_failures, a_job_that_hangs_costs_the_process_its_life)
     close_house(&h);
 }
 
+/* A paused machine, a stopped daemon: the process may have answered, or have had no time to. */
+Test(gpu_failures, a_standstill_of_ours_is_no_hang)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    upload(&h, p);
+    struct job *answered = make_knn(&h), *late = make_knn(&h);
+    uint64_t now_ns = clock_now_ns(), limit_ns = h.config.gpu_job_ms * UINT64_C(1000000);
+    gpu_check(h.gpu, now_ns);
+    submit(&h, answered);
+    struct order o = expect_run(p, RUN_KNN);
+    answer(p, &o, RESULT_OK, 0);
+    now_ns += limit_ns + UINT64_C(100000000);
+    gpu_check(h.gpu, now_ns);
+    cr_assert_str_eq(p->killed, "", "its answer has come");
+    expect_back(&h, answered);
+    drop_job(answered);
+
+    gpu_check(h.gpu, clock_now_ns());
+    submit(&h, late);
+    now_ns = clock_now_ns() + UINT64_C(3600000000000);
+    gpu_check(h.gpu, now_ns);
+    cr_assert_str_eq(p->killed, "", "nobody looked");
+    uint64_t end_ns = now_ns + limit_ns + UINT64_C(1000000000);
+    for (; now_ns < end_ns && !p->killed[0]; now_ns += UINT64_C(100000000))
+        gpu_check(h.gpu, now_ns);
+    cr_assert_neq(p->killed[0], 0, "and then it hangs indeed");
+    die(p);
+    expect_gave_up(&h, late, REASON_FALLBACK_AFTER_ERROR);
+    close_house(&h);
+}
+
+/* Killed while a worker prepared the request: it does not say that a replica is on its way. */
+Test(gpu_failures, a_process_that_went_meanwhile_is_down)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    upload(&h, p);
+    for (uint64_t i = 0; i < 1000; i++)
+        h.ids[i] = 7 + i * 6;
+    struct job *j = make_knn(&h);
+    j->request.filter_ids = (struct tensor){DTYPE_UINT64, 1000, 1, h.ids};
+    submit(&h, j);
+    gpu_process_kill(p, "a test asks for it");
+    expect_gave_up(&h, j, REASON_GPU_DOWN);
+    die(p);
+    close_house(&h);
+}
+
 Test(gpu_failures, more_than_it_takes_is_for_the_cpu)
 {
     struct house h;
@@ -257,6 +308,51 @@ Test(gpu_failures, watching_ends_with_news_or_asleep)
     expect_back(&h, j);
     drop_job(j);
     close(fd);
+    close_house(&h);
+}
+
+/* Killed and not gone yet: its orders are out, but no news will come of them soon. */
+Test(gpu_failures, nobody_watches_the_dead)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    int fd = eventfd(0, EFD_NONBLOCK);
+    upload(&h, p);
+    struct job *j = make_knn(&h);
+    submit(&h, j);
+    gpu_process_kill(p, "a test asks for it");
+    h.config.gpu_spin_us = 2000000;
+    uint64_t before_ns = clock_now_ns();
+    cr_assert_not(gpu_watch(h.gpu, fd));
+    cr_assert_lt(clock_now_ns() - before_ns, UINT64_C(1000000000));
+    die(p);
+    expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
+    close(fd);
+    close_house(&h);
+}
+
+/* What is lost again soon after it came back waits longer each time. */
+Test(gpu_failures, rivals_do_not_chase_each_other_for_ever)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    uint64_t waits_ms[3];
+    for (int i = 0; i < 3; i++) {
+        struct completion gone = {.kind = COMPLETION_EVICTED, .replica = upload(&h, p)};
+        *(struct completion *)ring_reserve(&p->peer_completions) = gone;
+        ring_publish(&p->peer_completions);
+        take_back(&h);
+        for (struct order o; (o = next_order(p)).kind;)
+            answer(p, &o, RESULT_OK, 0);
+        uint64_t before_ns = clock_now_ns();
+        while (!gpu_wants_upload(h.gpu, h.collection))
+            usleep(5000);
+        waits_ms[i] = (clock_now_ns() - before_ns) / 1000000;
+    }
+    cr_assert(waits_ms[0] >= 450 && waits_ms[1] >= 950 && waits_ms[2] >= 1950, "%lu %lu %lu",
+              waits_ms[0], waits_ms[1], waits_ms[2]);
     close_house(&h);
 }
 
