@@ -242,12 +242,11 @@ static void check_graph(struct data *d, enum metric metric, int replays)
     struct cuda_topk topk = question(d, 100, &v, NULL);
     cudaStream_t stream;
     cudaGraph_t graph;
-    cudaGraphExec_t exec;
     DEVICE(cudaStreamCreate(&stream));
     DEVICE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     DEVICE(cuda_topk(metric, &query, &d->device_rows, &topk, stream));
     DEVICE(cudaStreamEndCapture(stream, &graph));
-    DEVICE(cudaGraphInstantiate(&exec, graph, 0));
+    cudaGraphExec_t exec = device_graph(graph);
     for (int n = 0; n < replays; n++) {
         DEVICE(cudaGraphLaunch(exec, stream));
         DEVICE(cudaStreamSynchronize(stream));
