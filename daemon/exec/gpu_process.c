@@ -20,7 +20,6 @@ enum {
 };
 #define BACKOFF_MIN_NS UINT64_C(100000000)
 #define BACKOFF_MAX_NS UINT64_C(30000000000)
-#define LINGER_NS      UINT64_C(5000000000) /* dead that long and not gone: worth a line */
 
 static void on_timer(uv_timer_t *timer);
 static void on_exit_of(uv_process_t *process, int64_t code, int number);
@@ -318,7 +317,7 @@ static void check_heartbeat(struct gpu_process *p, uint64_t now_ns)
 
 static void check_lingering(struct gpu_process *p, uint64_t now_ns)
 {
-    if (p->lingering || gpu_elapsed(now_ns, p->killed_ns) < LINGER_NS) return;
+    if (p->lingering || gpu_elapsed(now_ns, p->killed_ns) < GPU_LINGER_NS) return;
     p->lingering = true;
     log_error("gpu%u: process %d was killed 5 s ago and is still there; it is waited for",
               p->options.number, uv_process_get_pid(&p->life->process));
@@ -330,6 +329,7 @@ static void start_when_due(struct gpu_process *p, uint64_t now_ns)
     if (now_ns >= p->next_start_ns)
         start_life(p, now_ns);
     else
+    p->options.events.on_stuck(p->options.events.owner);
         set_timer(p, (p->next_start_ns - now_ns) / 1000000 + 1, 0);
 }
 

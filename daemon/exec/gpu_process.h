@@ -30,6 +30,7 @@ enum { GPU_FAILURES_MAX = 6 };
 #define GPU_BREAKER_NS  UINT64_C(60000000000)
 #define GPU_STARTING_NS UINT64_C(30000000000) /* until READY; then it counts as hung */
 /* A gap between checks this long is our own standstill (a paused machine), not the process's. */
+#define GPU_LINGER_NS   UINT64_C(5000000000)  /* from SIGKILL until it counts as stuck */
 #define GPU_CHECK_GAP_NS UINT64_C(250000000)
 
 struct gpu_process;
@@ -44,6 +45,10 @@ struct gpu_process_events {
     /* The completion ring has something, or may have: also at each check, and once it is killed. */
     void (*on_completions)(void *owner);
 };
+    /* It was killed GPU_LINGER_NS ago and is still there, in some call of its driver: it runs no
+     * code of its own any more, so what it was lent may be taken back, after the completions.
+     * on_gone comes if it ever goes. */
+    void (*on_stuck)(void *owner);
 
 struct gpu_process_options {
     uv_loop_t *loop;

@@ -90,6 +90,34 @@ Test(gpu_process, killed_while_starting)
     rig_close(&r);
 }
 
+/* Killed, and not gone: what was lent to it comes back after a while, on_gone when it is gone. */
+Test(gpu_process, stuck)
+{
+    struct rig r;
+    rig_open(&r, "ready");
+    rig_start(&r, rig_is_ready);
+    pid_t other = fork();
+    if (other == 0) {
+        pause();
+        _exit(0);
+    }
+    int *pid = &r.process->life->process.pid, own = *pid;
+    *pid = other; /* so SIGKILL misses it */
+    gpu_process_kill(r.process, "a test asks for it");
+    cr_assert_eq(waitpid(other, NULL, 0), other);
+    *pid = own;
+    gpu_process_check(r.process, clock_now_ns() + UINT64_C(4000000000));
+    cr_assert_eq(r.stuck, 0);
+    gpu_process_check(r.process, clock_now_ns() + UINT64_C(6000000000));
+    gpu_process_check(r.process, clock_now_ns() + UINT64_C(7000000000));
+    cr_assert(r.stuck == 1 && r.gone == 0);
+    rig_expect_text(&r, "its process is not gone yet");
+    kill(own, SIGKILL);
+    cr_assert(rig_turn(&r, rig_is_gone, 10000));
+    cr_assert(rig_turn(&r, rig_is_ready, 20000));
+    rig_close(&r);
+}
+
 /* What it published before its end comes before on_gone. */
 Test(gpu_process, last_words)
 {
