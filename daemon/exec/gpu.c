@@ -245,6 +245,11 @@ static void on_gone(void *owner)
     card->gone = true;
 }
 
+static void on_stuck(void *owner)
+{
+    card_lose(owner);
+}
+
 static void on_completions(void *owner)
 {
     struct card *card = owner;
@@ -263,7 +268,7 @@ static enum status add_card(struct gpu *g, const char *which)
         .config = g->options.config,
         .number = card->number,
         .which = card->which,
-        .events = {card, on_ready, on_gone, on_completions},
+        .events = {card, on_ready, on_gone, on_completions, on_stuck},
     };
     enum status st = gpu_process_create(&options, &card->process);
     if (st)

@@ -85,7 +85,7 @@ void card_order(struct card *card, const struct order *order, struct job *j, str
                 uint64_t ns);
 /* Takes completions of a process that is ready, or was until now. True: there were some. */
 bool card_take(struct card *card);
-/* The process is gone: all that was out comes back. */
+/* The process is gone, or as good as gone: all that was out comes back. */
 void card_lose(struct card *card);
 /* Kills the process if an order is past its limit. Completions should have been taken before. */
 void card_check(struct card *card, uint64_t now_ns);

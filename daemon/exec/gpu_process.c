@@ -20,7 +20,6 @@ enum {
 };
 #define BACKOFF_MIN_NS UINT64_C(100000000)
 #define BACKOFF_MAX_NS UINT64_C(30000000000)
-#define LINGER_NS      UINT64_C(5000000000) /* dead that long and not gone: worth a line */
 
 static void on_timer(uv_timer_t *timer);
 static void on_exit_of(uv_process_t *process, int64_t code, int number);
@@ -85,9 +84,16 @@ static void count_failure(struct gpu_process *p, const char *what, uint64_t now_
 
 /* ---------------------------------------------------------------- starting */
 
-/* Whether another try could not do better. */
-static bool is_final(int rc)
+/* It has been READY, in this life or an earlier one: what is missing now may come back. */
+static bool has_worked(const struct gpu_process *p)
 {
+    return p->share != NULL;
+}
+
+/* Whether another try could not do better. */
+static bool is_final(const struct gpu_process *p, int rc)
+{
+    if (has_worked(p)) return false;
     switch (-rc) {
     case ENOENT:
     case EACCES:
@@ -113,7 +119,7 @@ static void start_life(struct gpu_process *p, uint64_t now_ns)
         set_why(p, "%.200s: %s", p->program, strerror(-rc));
         char what[LOG_BYTES];
         snprintf(what, sizeof what, "cannot start %s", p->why);
-        if (is_final(rc))
+        if (is_final(p, rc))
             be_absent(p);
         else
             count_failure(p, what, now_ns);
@@ -161,7 +167,7 @@ static bool read_verdict(struct gpu_process *p)
     if (state != SHARE_ABSENT && state != SHARE_BROKEN) return false;
     gpu_copy_text(why, sizeof why, s->why, sizeof s->why);
     const char *said = why[0] ? why : "it does not say why";
-    p->given_up = state == SHARE_ABSENT && !p->ready;
+    p->given_up = state == SHARE_ABSENT && !has_worked(p);
     if (p->given_up) {
         set_why(p, "%s", said);
     } else {
@@ -318,10 +324,12 @@ static void check_heartbeat(struct gpu_process *p, uint64_t now_ns)
 
 static void check_lingering(struct gpu_process *p, uint64_t now_ns)
 {
-    if (p->lingering || gpu_elapsed(now_ns, p->killed_ns) < LINGER_NS) return;
+    if (p->lingering || gpu_elapsed(now_ns, p->killed_ns) < GPU_LINGER_NS) return;
     p->lingering = true;
-    log_error("gpu%u: process %d was killed 5 s ago and is still there; it is waited for",
+    log_error("gpu%u: process %d was killed 5 s ago and is still there; no other is started before "
+              "it is gone",
               p->options.number, uv_process_get_pid(&p->life->process));
+    p->options.events.on_stuck(p->options.events.owner);
 }
 
 static void start_when_due(struct gpu_process *p, uint64_t now_ns)

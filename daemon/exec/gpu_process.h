@@ -8,7 +8,8 @@
  * that nothing it was lent is touched any more; DOWN until the next start. The first restart is at
  * once; each further one without a request answered in between waits twice as long, 100 ms to 30 s.
  * After GPU_FAILURES_MAX such in a row the breaker opens: BREAKER, tried again every
- * GPU_BREAKER_NS. ABSENT is for good: no program, no device, no driver, another version. */
+ * GPU_BREAKER_NS. ABSENT is for good: another version, or, as long as it was never READY, no program,
+ * no device, no driver. */
 #ifndef ENGRAM_EXEC_GPU_PROCESS_H
 #define ENGRAM_EXEC_GPU_PROCESS_H
 
@@ -29,6 +30,7 @@ enum gpu_state {
 enum { GPU_FAILURES_MAX = 6 };
 #define GPU_BREAKER_NS  UINT64_C(60000000000)
 #define GPU_STARTING_NS UINT64_C(30000000000) /* until READY; then it counts as hung */
+#define GPU_LINGER_NS   UINT64_C(5000000000)  /* from SIGKILL until it counts as stuck */
 /* A gap between checks this long is our own standstill (a paused machine), not the process's. */
 #define GPU_CHECK_GAP_NS UINT64_C(250000000)
 
@@ -43,6 +45,10 @@ struct gpu_process_events {
     void (*on_gone)(void *owner);
     /* The completion ring has something, or may have: also at each check, and once it is killed. */
     void (*on_completions)(void *owner);
+    /* It was killed GPU_LINGER_NS ago and is still there, in some call of its driver: it runs no
+     * code of its own any more, so what it was lent may be taken back, after the completions.
+     * on_gone comes if it ever goes. */
+    void (*on_stuck)(void *owner);
 };
 
 struct gpu_process_options {

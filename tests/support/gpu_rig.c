@@ -179,6 +179,13 @@ static void on_completions(void *owner)
     } while (!ring_sleep(ring) && !ring_broken(ring));
 }
 
+static void on_stuck(void *owner)
+{
+    struct rig *r = owner;
+    r->stuck++;
+    cr_assert_neq(gpu_process_state(r->process), GPU_READY);
+}
+
 void rig_become(const char *how)
 {
     setenv("FAKE_GPU", how, 1);
@@ -199,7 +206,7 @@ void rig_open(struct rig *r, const char *how)
         .config = &r->config,
         .number = 0,
         .which = "sim",
-        .events = {r, on_ready, on_gone, on_completions},
+        .events = {r, on_ready, on_gone, on_completions, on_stuck},
     };
     cr_assert_eq(gpu_process_create(&options, &r->process), STATUS_OK);
 }

@@ -17,7 +17,7 @@ struct rig {
     struct heap *heap;
     struct config config;
     struct gpu_process *process;
-    uint32_t ready, gone, wakes;
+    uint32_t ready, gone, wakes, stuck;
     uint64_t taken, last_token;
     uint32_t gone_at_last_wake;
     uint64_t gone_ns;

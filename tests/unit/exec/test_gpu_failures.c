@@ -90,6 +90,25 @@ Test(gpu_failures, a_process_that_dies_takes_nothing_along)
     close_house(&h);
 }
 
+/* Nobody waits for what cannot be killed. */
+Test(gpu_failures, a_process_that_is_stuck_keeps_nobody)
+{
+    struct house h;
+    open_house(&h, "sim");
+    struct gpu_process *p = processes[0];
+    upload(&h, p);
+    struct job *j = make_knn(&h);
+    submit(&h, j);
+    gpu_process_kill(p, "a test asks for it");
+    p->options.events.on_stuck(p->options.events.owner);
+    expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
+    cr_assert_not(gpu_replica_ready(h.gpu, h.collection));
+    die(p);
+    live(p);
+    upload(&h, p);
+    close_house(&h);
+}
+
 Test(gpu_failures, an_answer_that_nobody_asked_for_is_madness)
 {
     struct house h;

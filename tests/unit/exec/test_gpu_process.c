@@ -90,6 +90,63 @@ Test(gpu_process, killed_while_starting)
     rig_close(&r);
 }
 
+/* What worked once is tried again, whatever a later start says: its memory may be full for a while, its
+ * program be replaced just now. */
+Test(gpu_process, absent_is_not_for_good_after_ready)
+{
+    struct rig r;
+    rig_open(&r, "ready");
+    rig_start(&r, rig_is_ready);
+    rig_become("absent");
+    r.gone_wanted = 2;
+    gpu_process_kill(r.process, "a test asks for it");
+    cr_assert(rig_turn(&r, rig_is_gone_enough, 20000));
+    cr_assert_eq(gpu_process_state(r.process), GPU_DOWN);
+    rig_expect_text(&r, "no driver (made up)");
+    rig_become("ready");
+    cr_assert(rig_turn(&r, rig_is_ready, 20000));
+
+    char program[CONFIG_TEXT_MAX];
+    strcpy(program, r.config.gpu_program);
+    strcpy(r.config.gpu_program, "/nonexistent");
+    gpu_process_kill(r.process, "and again");
+    r.gone_wanted = 3;
+    cr_assert(rig_turn(&r, rig_is_gone_enough, 20000));
+    rig_turn(&r, rig_is_ready, 300);
+    cr_assert_eq(gpu_process_state(r.process), GPU_DOWN);
+    strcpy(r.config.gpu_program, program);
+    cr_assert(rig_turn(&r, rig_is_ready, 20000));
+    rig_close(&r);
+}
+
+/* Killed, and not gone: what was lent to it comes back after a while, on_gone when it is gone. */
+Test(gpu_process, stuck)
+{
+    struct rig r;
+    rig_open(&r, "ready");
+    rig_start(&r, rig_is_ready);
+    pid_t other = fork();
+    if (other == 0) {
+        pause();
+        _exit(0);
+    }
+    int *pid = &r.process->life->process.pid, own = *pid;
+    *pid = other; /* so SIGKILL misses it */
+    gpu_process_kill(r.process, "a test asks for it");
+    cr_assert_eq(waitpid(other, NULL, 0), other);
+    *pid = own;
+    gpu_process_check(r.process, clock_now_ns() + UINT64_C(4000000000));
+    cr_assert_eq(r.stuck, 0);
+    gpu_process_check(r.process, clock_now_ns() + UINT64_C(6000000000));
+    gpu_process_check(r.process, clock_now_ns() + UINT64_C(7000000000));
+    cr_assert(r.stuck == 1 && r.gone == 0);
+    rig_expect_text(&r, "its process is not gone yet");
+    kill(own, SIGKILL);
+    cr_assert(rig_turn(&r, rig_is_gone, 10000));
+    cr_assert(rig_turn(&r, rig_is_ready, 20000));
+    rig_close(&r);
+}
+
 /* What it published before its end comes before on_gone. */
 Test(gpu_process, last_words)
 {
