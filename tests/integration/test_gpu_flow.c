@@ -94,10 +94,16 @@ static void wait_none_in_flight(const struct gpu_scene *s)
              stats.gpus[0].request_bytes);
 }
 
+static void needs_slow_device(void)
+{
+    if (gpu_scene_is_real()) cr_skip_test("SKIP: a real GPU is too fast to be interrupted");
+}
+
 /* ---------------------------------------------------------------- ending early */
 
 Test(gpu_flow, cancelled_on_the_gpu, .timeout = 60)
 {
+    needs_slow_device();
     enum { ASKED = 40 };
     struct gpu_scene s;
     struct answers a = {0};
@@ -117,6 +123,7 @@ Test(gpu_flow, cancelled_on_the_gpu, .timeout = 60)
 
 Test(gpu_flow, too_late_on_the_gpu, .timeout = 60)
 {
+    needs_slow_device();
     enum { ASKED = 30 };
     struct gpu_scene s;
     struct answers a = {0}, in_time = {0};
@@ -134,6 +141,7 @@ Test(gpu_flow, too_late_on_the_gpu, .timeout = 60)
 /* Its rows may be dropped and written meanwhile. */
 Test(gpu_flow, gone_while_the_gpu_works, .timeout = 60)
 {
+    needs_slow_device();
     struct gpu_scene s;
     open_scene(&s, "latency_us=60000", NULL);
     size_t descriptors = process_descriptors(s.daemon.pid);
@@ -167,6 +175,7 @@ Test(gpu_flow, gone_while_the_gpu_works, .timeout = 60)
 /* A drop waits for those before it, and nothing of the collection stays. */
 Test(gpu_flow, dropped_while_the_gpu_works, .timeout = 60)
 {
+    needs_slow_device();
     struct gpu_scene s;
     struct answers a = {0};
     open_scene(&s, "latency_us=50000", NULL);
@@ -223,5 +232,6 @@ Test(gpu_flow, thousands_at_once, .timeout = 60)
 
 Test(gpu_flow, thousands_on_a_slow_device, .timeout = 60)
 {
+    needs_slow_device();
     thousands("gpu.force=gpu", "latency_us=5000");
 }
