@@ -25,7 +25,7 @@ enum order_kind {
  * before: it grows; fewer: it shrinks) and this version (0: more is to come). count may be 0. */
 struct order_upload {
     uint32_t dimension;
-    uint32_t fresh;         /* 1: the first of a replica, whatever was there goes. 0: on top of the
+    uint32_t fresh;        /* 1: the first of a replica, whatever was there goes. 0: on top of the
                                uploads before; NO_REPLICA if it is gone or one of them failed */
     uint64_t row_count;    /* of the replica, afterwards */
     uint64_t first, count; /* rows in this order */
