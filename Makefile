@@ -232,10 +232,11 @@ $(DAEMON): $(BUILD)/daemon/main.o $(DAEMON_A) $(KERNEL_A) $(PROTO_O)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB)
 
 # CUDA's runtime is linked statically and looks for the driver when it runs.
-CUDA_INCLUDE := $(if $(NVCC),-I$(dir $(realpath $(NVCC)))../include)
+CUDA_INCLUDE := $(if $(NVCC),-isystem$(dir $(realpath $(NVCC)))../include)
 # (In a rule % stands for something: device_cuda%.o would leave device_cuda.o out.)
 $(BUILD)/daemon/gpu/device_cuda.o: ISA_FLAGS := $(CUDA_INCLUDE)
 $(BUILD)/daemon/gpu/device_cuda_%.o: ISA_FLAGS := $(CUDA_INCLUDE)
+$(call obj,$(wildcard daemon/gpu/device_cuda*.c tests/gpu/gpu_*.c)): $(BUILD)/nvcc
 $(GPU): $(BUILD)/daemon/gpu/main.o $(GPU_A) $(DAEMON_A) $(CUDA_A) $(KERNEL_A)
 	$(call say,LD,$@)
 	$(Q)$(if $(NVCC),$(NVCC) -cudart static -Wno-deprecated-gpu-targets \
