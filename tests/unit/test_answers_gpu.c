@@ -88,7 +88,7 @@ static void begin(uint32_t count)
 
 static struct share *new_share(int byte)
 {
-    struct share *s = malloc(sizeof *s);
+    struct share *s = aligned_alloc(_Alignof(struct share), sizeof *s);
     memset(s, byte, sizeof *s);
     return s;
 }
