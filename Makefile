@@ -80,7 +80,8 @@ endif
 CUDA_PTX   ?= $(shell printf '%s\n' $(CUDA_ARCH) | sort -n | tail -1)
 endif
 NVCC_FLAGS := -std=c++14 -O3 -fmad=false -Xcompiler=-fPIC,-ffp-contract=off -I. \
-              -Wno-deprecated-gpu-targets $(if $(WERROR),-Werror all-warnings) \
+              -Xfatbin=-compress-all -Wno-deprecated-gpu-targets \
+              $(if $(WERROR),-Werror all-warnings) \
               $(foreach n,$(CUDA_ARCH),-gencode=arch=compute_$n,code=sm_$n) \
               -gencode=arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX)
 

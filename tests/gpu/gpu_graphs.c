@@ -81,7 +81,7 @@ static struct nodes nodes_of(cudaGraph_t graph, const struct request *r)
             continue;
         }
         DEVICE(cudaGraphMemcpyNodeGetParams(all[n], &parms));
-        if (parms.dstPtr.ptr == r->device_in)
+        if (parms.kind == cudaMemcpyHostToDevice || parms.dstPtr.ptr == r->device_in)
             found.in = all[n], found.in_parms = parms;
         else
             found.out = all[n], found.out_parms = parms;

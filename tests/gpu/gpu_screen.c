@@ -281,10 +281,13 @@ static uint64_t check_tiny(void)
         size_t rows;
         struct question question;
     } cases[] = {
-        {RANDOM, 33, 16500, {32, 10, METRIC_COSINE, .ids = true}},
-        {RANDOM, 33, 10000, {64, 10, METRIC_SQUARED_EUCLIDEAN, .little_scratch = true}},
-        {EQUAL, 33, 10000, {64, 10, METRIC_DOT, .allowed = false}},
-        {RANDOM, 1100, 8200, {64, 10, METRIC_DOT, .allowed = true}},
+        {RANDOM, 33, 16500, {.queries = 32, .k = 10, .metric = METRIC_COSINE, .ids = true}},
+        {RANDOM,
+         33,
+         10000,
+         {.queries = 64, .k = 10, .metric = METRIC_SQUARED_EUCLIDEAN, .little_scratch = true}},
+        {EQUAL, 33, 10000, {.queries = 64, .k = 10, .metric = METRIC_DOT}},
+        {RANDOM, 1100, 8200, {.queries = 64, .k = 10, .metric = METRIC_DOT, .allowed = true}},
     };
     uint64_t bad = check_product(RANDOM, 33);
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
