@@ -2,6 +2,7 @@
 #
 #   SAN=address|undefined|thread   sanitizer build, in its own build directory
 #   CUDA=auto|0|1                  build the GPU process: if nvcc is there | never | always
+#   NVCC=/opt/cuda/bin/nvcc        which nvcc, of CUDA 11.0 or later; the one on PATH
 #   COVERAGE=1                     gcov build, in its own build directory
 #   FUZZ=1                         clang build with libFuzzer's instrumentation (make fuzz sets it)
 #   V=1                            show commands
@@ -60,15 +61,26 @@ COV_FLAGS  := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
 ifeq ($(filter $(CUDA),auto 0 1),)
 $(error CUDA must be auto, 0 or 1, not '$(CUDA)')
 endif
-NVCC       := $(if $(filter 0,$(CUDA)),,$(shell command -v nvcc))
-ifeq ($(CUDA)$(NVCC),1)
-$(error CUDA=1, but there is no nvcc on PATH)
+# An older nvcc may want an older compiler: NVCC_PREPEND_FLAGS="-ccbin g++-11", which it reads.
+NVCC_ASKED := $(NVCC)
+override NVCC := $(if $(filter 0,$(CUDA)),,$(shell command -v $(or $(NVCC_ASKED),nvcc)))
+ifeq ($(NVCC)$(filter 0,$(CUDA)),)
+ifneq ($(NVCC_ASKED)$(filter 1,$(CUDA)),)
+$(error there is no $(or $(NVCC_ASKED),nvcc on PATH))
+endif
 endif
 CUDA_SRC   := $(if $(NVCC),$(wildcard kernels/cuda/*.cu))
-# Machine code for every architecture that nvcc lists, and PTX of the newest for later ones.
-CUDA_ARCH  ?= $(sort $(patsubst compute_%,%,$(filter compute_%,$(shell $(NVCC) --list-gpu-arch))))
+# Machine code for every architecture that nvcc lists (11.0's, if it cannot list them), and PTX of
+# the newest for later ones.
+ifneq ($(NVCC),)
+ifeq ($(origin CUDA_ARCH),undefined)
+CUDA_ARCH  := $(or $(sort $(patsubst compute_%,%,$(filter compute_%,\
+              $(shell $(NVCC) --list-gpu-arch 2>/dev/null)))),35 37 50 52 53 60 61 62 70 72 75 80)
+endif
 CUDA_PTX   ?= $(shell printf '%s\n' $(CUDA_ARCH) | sort -n | tail -1)
-NVCC_FLAGS  = -std=c++14 -O3 -fmad=false -Xcompiler=-fPIC,-ffp-contract=off -I. \
+endif
+NVCC_FLAGS := -std=c++14 -O3 -fmad=false -Xcompiler=-fPIC,-ffp-contract=off -I. \
+              -Wno-deprecated-gpu-targets $(if $(WERROR),-Werror all-warnings) \
               $(foreach n,$(CUDA_ARCH),-gencode=arch=compute_$n,code=sm_$n) \
               -gencode=arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX)
 
@@ -167,6 +179,8 @@ stamp = @mkdir -p $(@D); echo '$(subst ','\'',$(1))' > $@.now; \
     cmp -s $@.now $@ && rm $@.now || mv $@.now $@
 $(BUILD)/flags: FORCE
 	$(call stamp,$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS))
+$(BUILD)/nvcc: FORCE
+	$(call stamp,$(NVCC) $(NVCC_FLAGS))
 $(BUILD)/paths: FORCE
 	$(call stamp,$(PREFIX) $(SYSCONFDIR) $(VERSION))
 
@@ -204,7 +218,7 @@ $(KERNEL_A) $(DAEMON_A) $(GPU_A) $(CLI_A) $(CLIENT_A):
 	$(call say,AR,$@)
 	$(Q)$(AR) rcs $@ $^
 
-$(BUILD)/%.cu.o: %.cu $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh kernels/*.h)
+$(BUILD)/%.cu.o: %.cu $(BUILD)/nvcc $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh kernels/*.h)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -c $< -o $@
@@ -218,13 +232,15 @@ $(DAEMON): $(BUILD)/daemon/main.o $(DAEMON_A) $(KERNEL_A) $(PROTO_O)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB)
 
 # CUDA's runtime is linked statically and looks for the driver when it runs.
-CUDA_INCLUDE := $(if $(NVCC),-I$(dir $(realpath $(NVCC)))../include)
+CUDA_INCLUDE := $(if $(NVCC),-isystem$(dir $(realpath $(NVCC)))../include)
 # (In a rule % stands for something: device_cuda%.o would leave device_cuda.o out.)
 $(BUILD)/daemon/gpu/device_cuda.o: ISA_FLAGS := $(CUDA_INCLUDE)
 $(BUILD)/daemon/gpu/device_cuda_%.o: ISA_FLAGS := $(CUDA_INCLUDE)
+$(call obj,$(wildcard daemon/gpu/device_cuda*.c tests/gpu/gpu_*.c)): $(BUILD)/nvcc
 $(GPU): $(BUILD)/daemon/gpu/main.o $(GPU_A) $(DAEMON_A) $(CUDA_A) $(KERNEL_A)
 	$(call say,LD,$@)
-	$(Q)$(if $(NVCC),$(NVCC) -cudart static $(addprefix -Xcompiler=,$(SAN_FLAGS) $(COV_FLAGS)) \
+	$(Q)$(if $(NVCC),$(NVCC) -cudart static -Wno-deprecated-gpu-targets \
+	    $(addprefix -Xcompiler=,$(SAN_FLAGS) $(COV_FLAGS)) \
 	    -Xcompiler=-pthread,$(CC) $(LDFLAGS)) -o $@ $^ -lm
 
 $(CLI): $(BUILD)/client/cli/main.o $(CLI_A) $(CLIENT_A)
@@ -256,8 +272,8 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(call obj,$(TEST_LIB)) $(GPU_A) $(DAEMON_A
 $(BUILD)/tests/gpu/%.o: ISA_FLAGS := $(CUDA_INCLUDE)
 $(BUILD)/tests/gpu/%: $(BUILD)/tests/gpu/%.o $(GPU_A) $(DAEMON_A) $(KERNEL_A) $(CUDA_A)
 	$(call say,LD,$@)
-	$(Q)$(NVCC) -cudart static -Xcompiler=-pthread -o $@ $< $(GPU_A) $(DAEMON_A) $(CUDA_A) \
-	    $(KERNEL_A) -lm
+	$(Q)$(NVCC) -cudart static -Wno-deprecated-gpu-targets -Xcompiler=-pthread -o $@ $< \
+	    $(GPU_A) $(DAEMON_A) $(CUDA_A) $(KERNEL_A) -lm
 
 # A fuzz target by itself, and with a main that replays its corpus.
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(DAEMON_A) $(KERNEL_A) $(CLI_A) \

@@ -221,6 +221,7 @@ typedef struct ea_stats {
     uint64_t bytes_in, bytes_out, queue_depth, jobs_in_flight;
     uint64_t memory_bytes_used, memory_bytes_peak;
     uint64_t collections, rows; /* of this space */
+    uint64_t vram_bytes;        /* of this space's replicas on GPUs */
     uint64_t uptime_ns;
     uint32_t operation_count;
     ea_operation_stats operations[24];

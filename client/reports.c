@@ -128,6 +128,7 @@ void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out)
         .memory_bytes_peak = m->memory_bytes_peak,
         .collections = m->collections,
         .rows = m->rows,
+        .vram_bytes = m->vram_bytes,
         .uptime_ns = m->uptime_ns,
         .operation_count = m->operations_count,
         .gpu_count = m->gpus_count,

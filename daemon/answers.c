@@ -6,6 +6,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/exec/gpu.h"
 #include "daemon/store/collection.h"
 #include "daemon/wire/decode.h"
 #include "daemon/wire/encode.h"
@@ -154,6 +155,7 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
         .collections = j->space->collection_count,
         .rows = space_row_count(j->space),
         .uptime_ns = clock_now_ns() - p->started_ns,
+        .vram_bytes = p->gpu ? gpu_space_bytes(p->gpu, j->space) : 0,
     };
     for (int i = 0; i < OPERATION_MAX && w.operation_count < 24; i++) {
         const struct operation_stats *o = &s->operations[i];

@@ -70,6 +70,7 @@ static void stop_now(struct engine *e)
 {
     pipeline_drain(&e->pipeline);
     if (e->net_open) net_close(&e->net);
+    gpu_begin_stop(e->pipeline.gpu); /* which may have work for longer than anyone waits */
     if (e->running && jobs_to_wait_for(&e->pipeline) == 0) uv_stop(&e->loop);
 }
 

@@ -111,8 +111,10 @@ static void stats_print(const ea_stats *s)
            format_bytes(&b, s->bytes_out));
     printf("memory         %s, at most %s\n", format_bytes(&a, s->memory_bytes_used),
            format_bytes(&b, s->memory_bytes_peak));
-    printf("this space     %s collections, %s rows\n", format_count(&a, s->collections),
+    printf("this space     %s collections, %s rows", format_count(&a, s->collections),
            format_count(&b, s->rows));
+    if (s->vram_bytes) printf(", %s of VRAM", format_bytes(&a, s->vram_bytes));
+    putchar('\n');
 
     for (uint32_t i = 0; i < s->gpu_count; i++)
         gpu_print(&s->gpus[i]);
@@ -186,6 +188,7 @@ static void stats_print_json(const ea_stats *s)
     json_u64(&j, "memory_bytes_peak", s->memory_bytes_peak);
     json_u64(&j, "collections", s->collections);
     json_u64(&j, "rows", s->rows);
+    json_u64(&j, "vram_bytes", s->vram_bytes);
     json_array(&j, "operations");
     for (uint32_t i = 0; i < s->operation_count; i++) {
         const ea_operation_stats *o = &s->operations[i];

@@ -115,7 +115,7 @@ const struct config_key config_keys[] = {
      .max = 3600000, .number = 2000, .help = "Milliseconds, beside what its size explains, that a "
      "request may take on a GPU before its process is killed."},
     {.name = "gpu.spin_us", .type = CONFIG_NUMBER32, .offset = AT(gpu_spin_us), .max = 10000,
-     .number = 50, .help = "Microseconds that daemon and GPU process watch for each other's news "
+     .number = 150, .help = "Microseconds that daemon and GPU process watch for each other's news "
      "before they sleep: processor time for latency."},
     {.name = "gpu.copiers", .type = CONFIG_NUMBER32, .offset = AT(gpu_copiers), .max = 64,
      .number = 0, .help = "Threads of a GPU process that move rows to pinned memory; 0 for three "

@@ -310,15 +310,21 @@ static struct cost gpu_estimate(const struct backend *b, const struct job *j)
     return (struct cost){0}; /* the scheduler's model will fill it */
 }
 
-void gpu_stop(struct backend *b)
+void gpu_begin_stop(struct backend *b)
 {
     struct gpu *g = (struct gpu *)b;
-    if (!g || g->stopping) return;
+    if (g->stopping) return;
     g->stopping = true;
     for (uint32_t i = 0; i < g->card_count; i++) {
         g->cards[i].gone = false;
         gpu_process_stop(g->cards[i].process);
     }
+}
+
+void gpu_stop(struct backend *b)
+{
+    struct gpu *g = (struct gpu *)b;
+    gpu_begin_stop(b);
     for (uint32_t i = 0; i < g->card_count; i++)
         while (!g->cards[i].gone)
             uv_run(g->options.loop, UV_RUN_ONCE);

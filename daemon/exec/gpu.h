@@ -30,6 +30,9 @@ struct gpu_options {
  * backend is there and its state is GPU_ABSENT. */
 enum status gpu_create(const struct gpu_options *options, struct backend **out);
 
+/* Asks the processes to end, and kills those that do not soon: what they have comes back through
+ * done. Nothing is taken any more. */
+void gpu_begin_stop(struct backend *b);
 /* Stops the processes and runs the loop until they are gone; then every job that was with them is
  * in done or with a worker. Nothing is taken any more. destroy comes later, when the workers are
  * gone too, and wants the loop to be run once more. */
@@ -72,6 +75,9 @@ struct gpu_replica_info {
     uint64_t bytes, version; /* 0, 0: none */
 };
 struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct collection *c);
+
+/* The same of all collections of a space. */
+uint64_t gpu_space_bytes(const struct backend *b, const struct space *s);
 
 /* Lines for info, numbers for stats: the i-th GPU; NULL past the last. */
 const struct gpu_process *gpu_process_at(const struct backend *b, uint32_t i);

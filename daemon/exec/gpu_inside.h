@@ -23,7 +23,7 @@ struct replica {
     bool condemned;    /* to be forgotten before the next build */
     uint64_t version;  /* the collection's, once all that is out is done; 0: incomplete */
     uint32_t out;      /* uploads of this build that are not done yet */
-    uint64_t bytes;    /* of VRAM, as planned */
+    uint64_t bytes;    /* of VRAM, as planned, then as its process says */
     enum reason lost;  /* why the last build was */
     uint64_t retry_ns; /* no new build before */
     uint64_t wait_ns;  /* how long that was when it was last lost; 0: not yet, by this process */

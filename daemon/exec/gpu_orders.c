@@ -112,7 +112,10 @@ static void slot_done(struct card *card, struct slot *slot, const struct complet
     slot->next_free = card->free_slot;
     card->free_slot = (uint32_t)(slot - card->slots);
     card->out--;
-    if (was.kind == ORDER_UPLOAD && replica_is(was.replica, was.number)) was.replica->out--;
+    if (was.kind == ORDER_UPLOAD && replica_is(was.replica, was.number)) {
+        was.replica->out--;
+        if (c->result == RESULT_OK) was.replica->bytes = c->number;
+    }
     if (was.kind == ORDER_UPLOAD && c->result != RESULT_OK && replica_is(was.replica, was.number))
         replica_lose(g, was.replica,
                      c->result == RESULT_NO_MEMORY ? REASON_VRAM_PRESSURE

@@ -59,6 +59,15 @@ struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct c
     return (struct gpu_replica_info){r->bytes, r->out ? 0 : r->version};
 }
 
+uint64_t gpu_space_bytes(const struct backend *b, const struct space *s)
+{
+    const struct gpu *g = (const struct gpu *)b;
+    uint64_t bytes = 0;
+    for (const struct replica *r = g->replicas; r; r = r->next)
+        if (r->space == s->number && r->number) bytes += r->bytes;
+    return bytes;
+}
+
 /* ---------------------------------------------------------------- losing */
 
 static void list_remove(struct gpu *g, struct replica *r)

@@ -5,6 +5,9 @@
 #include "daemon/exec/matches.h"
 
 enum { GPU_COPIED_IDS_MAX = 32768 };
+/* With a threshold all scores come back from the GPU, and the matches are found here: 4 bytes a pair
+ * over the bus, where the CPU would read a row. */
+#define GPU_SCORES_BYTES_MAX (UINT64_C(256) << 20)
 
 struct similarity {
     struct grid grid;
@@ -176,14 +179,18 @@ static enum status similarity_plan(struct job *j)
 
 static uint64_t similarity_gpu_pairs(const struct job *j)
 {
-    if (is_inline(j) || j->request.has_threshold) return 0;
-    return j->request.queries.rows * collection_rows(j->collection);
+    if (is_inline(j)) return 0;
+    uint64_t pairs = j->request.queries.rows * collection_rows(j->collection);
+    bool large = j->request.has_threshold && pairs > GPU_SCORES_BYTES_MAX / sizeof(float);
+    return large ? 0 : pairs;
 }
 
 static struct order_run *gpu_order(struct job *j, const struct similarity *w)
 {
     struct order_run *run = operation_gpu_order(j, RUN_SCORES, w->grid.metric);
-    run->out_scores = operation_gpu_place(j, j->result.tensors[1].data);
+    bool matching = j->request.has_threshold;
+    run->out_scores =
+        operation_gpu_place(j, matching ? scratch_at(j, w->scores) : j->result.tensors[1].data);
     return run;
 }
 
@@ -205,36 +212,93 @@ static enum status similarity_gpu_prepare(struct job *j)
     }
     w->grid.rows.list = f.list;
     w->grid.rows.count = f.count;
-    enum status st = take_result(j, w);
-    if (st) return st;
-    write_columns(j, w);
+    if (!j->request.has_threshold) {
+        enum status st = take_result(j, w);
+        if (st) return st;
+        write_columns(j, w);
+    }
     struct order_run *run = gpu_order(j, w);
     run->positions = operation_gpu_place(j, f.list);
     run->list_count = f.count;
     return STATUS_OK;
 }
 
+/* The rows' ids, a block's at a time. */
+static size_t gpu_ids(struct job *j, const struct similarity *w, uint64_t row, uint64_t *copies,
+                      const uint64_t **ids)
+{
+    size_t n = (size_t)smaller(ROWS_BLOCK, w->grid.rows.count - row);
+    collection_block(j->collection, 0, 0, ids);
+    *ids += row;
+    if (!w->grid.rows.list) return n;
+    for (size_t i = 0; i < n; i++)
+        copies[i] = collection_id(j->collection, w->grid.rows.list[row + i]);
+    *ids = copies;
+    return n;
+}
+
+/* Those of all scores that reach the threshold. */
+static void similarity_gpu_finish(struct job *j)
+{
+    struct similarity *w = similarity_of(j);
+    bool lower = metric_lower_is_better(w->grid.metric);
+    const float *scores = scratch_at(j, w->scores);
+    uint32_t *positions = scratch_at(j, w->positions);
+    for (uint64_t row = 0; row < w->grid.rows.count && matches_welcome(&w->matches);) {
+        uint64_t copies[ROWS_BLOCK];
+        const uint64_t *ids;
+        size_t n = gpu_ids(j, w, row, copies, &ids);
+        for (uint64_t q = 0; q < w->grid.query_count && !is_cancelled(j); q++) {
+            const float *line = scores + q * w->grid.rows.count + row;
+            size_t count = j->kernels->pass(line, n, j->request.threshold, lower, positions);
+            matches_add(&w->matches, j, 0, q, ids, line, positions, count);
+        }
+        row += n;
+    }
+    matches_finish(&w->matches, j, lower);
+    if (j->failure.code || is_cancelled(j)) operation_drop_result(j);
+}
+
+/* Scratch for a filter's list, and, with a threshold, for scores and matches. */
+static enum status gpu_take_scratch(struct job *j, struct similarity *w)
+{
+    const struct job_request *r = &j->request;
+    uint64_t bytes = 0;
+    layout_add(&bytes, sizeof *w);
+    if (filter_is_given(j)) w->filter = layout_add(&bytes, filter_bytes(j, FILTER_LIST));
+    if (r->has_threshold) {
+        uint64_t pairs = w->grid.query_count * w->grid.rows.count;
+        matches_layout(&w->matches, j, w->grid.query_count, &bytes);
+        w->positions = layout_add(&bytes, (ROWS_BLOCK + 16) * sizeof(uint32_t));
+        w->scores = layout_add(&bytes, pairs * sizeof(float));
+    }
+    enum status st = operation_take_scratch(j, bytes);
+    if (st) return st;
+    *similarity_of(j) = *w;
+    if (r->has_threshold) matches_prepare(&similarity_of(j)->matches, j);
+    return STATUS_OK;
+}
+
 static enum status similarity_gpu_plan(struct job *j)
 {
     struct similarity w = {0};
+    bool filtered = filter_is_given(j), matching = j->request.has_threshold;
     enum status st = begin(j, &w);
     if (st) return st;
-    uint64_t bytes = 0;
-    layout_add(&bytes, sizeof w);
-    if (filter_is_given(j)) {
-        w.filter = layout_add(&bytes, filter_bytes(j, FILTER_LIST));
-        st = operation_take_scratch(j, bytes);
-    } else {
-        st = take_result(j, &w);
-    }
+    if (filtered || matching) st = gpu_take_scratch(j, &w);
+    if (!st && !filtered && !matching) st = take_result(j, &w);
     if (st) return operation_drop_all(j);
-    if (filter_is_given(j)) {
-        *similarity_of(j) = w;
+    if (matching) {
+        j->gpu.finish = similarity_gpu_finish;
+        j->gpu.finish_is_long = true;
+    }
+    if (filtered) {
         j->gpu.prepare = similarity_gpu_prepare;
         j->gpu.prepare_is_long = true;
         return STATUS_OK;
     }
     struct order_run *run = gpu_order(j, &w);
+    if (matching) return STATUS_OK;
     if (w.grid.rows.count <= GPU_COPIED_IDS_MAX)
         j->gpu.meanwhile = gpu_copy_ids;
     else

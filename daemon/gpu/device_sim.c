@@ -53,7 +53,7 @@ static enum device_result enter(struct device *d, const char *call, bool can_lac
                                 struct sim **out)
 {
     struct sim *s = sim_of(d, call);
-    enum device_result result = sim_faults_call(&s->faults, can_lack_memory);
+    enum device_result result = sim_faults_call(&s->faults, call, can_lack_memory);
     if (result == DEVICE_ABSENT) result = DEVICE_ERROR;
     *out = s;
     if (result && !s->first_fault) s->first_fault = call;
@@ -92,7 +92,7 @@ static void describe(const struct sim_settings *s, bool managed, struct share_de
 static enum device_result start(struct sim *s, char *why)
 {
     if (!sim_faults_init(&s->faults, &s->settings, why)) return DEVICE_ABSENT;
-    enum device_result result = sim_faults_call(&s->faults, true);
+    enum device_result result = sim_faults_call(&s->faults, "open", true);
     if (result == DEVICE_ABSENT || s->settings.devices == 0) {
         snprintf(why, SHARE_WHY, "simulated GPU: no device");
         return DEVICE_ABSENT;

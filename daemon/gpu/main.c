@@ -2,6 +2,7 @@
  * instant. engram-acceld starts it and talks to it through memory that both map (heap/share.h); it
  * is of no use by hand. */
 #include <argp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +86,13 @@ static uint32_t default_copiers(void)
     return count < 1 ? 1 : count > 12 ? 12 : (uint32_t)count;
 }
 
+/* Before PR_SET_PDEATHSIG was there to see it. */
+static bool front_is_gone(void)
+{
+    struct pollfd fd = {.fd = SHARE_LIFELINE_FD, .events = POLLIN};
+    return poll(&fd, 1, 0) > 0 && (fd.revents & POLLHUP);
+}
+
 int main(int argc, char **argv)
 {
     struct arguments a = {
@@ -94,7 +102,7 @@ int main(int argc, char **argv)
                    .orders_fd = SHARE_ORDERS_FD,
                    .completions_fd = SHARE_COMPLETIONS_FD,
                    .lifeline_fd = SHARE_LIFELINE_FD,
-                   .spin_us = 50,
+                   .spin_us = 150,
                    .streams = 32,
                    .memory_percent = 75},
     };
@@ -102,6 +110,7 @@ int main(int argc, char **argv)
     argp_parse(&parser, argc, argv, 0, NULL, &a);
     /* The front's end is ours, also in the middle of a call that never returns. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (front_is_gone()) return EXIT_ASKED;
     prctl(PR_SET_TIMERSLACK, 1000ul); /* ns: naps while the device works are short */
     /* The front stops us; a terminal's or a service manager's signal to all is for the front. */
     signal(SIGINT, SIG_IGN);

@@ -55,6 +55,8 @@ enum device_result replica_fit(struct gpu *g, struct replica *r, uint64_t rows,
 void replica_drop(struct gpu *g, struct replica *r);
 void replicas_finish(struct gpu *g);
 
+/* Of VRAM that it has mapped. */
+uint64_t replica_bytes(const struct replica *r);
 struct cuda_rows replica_rows(const struct replica *r);
 static inline const uint64_t *replica_ids(const struct replica *r)
 {

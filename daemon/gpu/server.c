@@ -17,8 +17,9 @@ enum {
     SLEEP_MS = 50,      /* at most: the heart beats between */
     ORDERS_A_TURN = 32, /* before tasks are looked at */
     LOOK_NS = 10000000, /* between looks at the lifeline, when busy */
-    NAP_NS = 20000,     /* while the device works and nothing has moved for a while */
-    SLAB_SHARE = 8,     /* of the budget, for requests */
+    BUSY_SPINS = 8,
+    NAP_NS = 20000, /* while the device works and nothing has moved for a while */
+    SLAB_SHARE = 8, /* of the budget, for requests */
 };
 #define SLAB_BYTES_MAX (UINT64_C(2) << 30)
 #define SLAB_BYTES_MIN (UINT64_C(1) << 20)
@@ -126,7 +127,9 @@ enum status server_run(struct gpu *g)
             if (front_is_gone(g)) return STATUS_OK;
             show_usage(g);
         }
-        if (moved || now_ns - moved_ns < g->spin_ns) continue;
+        /* Naps last longer than most requests: while the device works, they come late. */
+        uint64_t spin_ns = g->running ? BUSY_SPINS * g->spin_ns : g->spin_ns;
+        if (moved || now_ns - moved_ns < spin_ns) continue;
         if (g->busy)
             nap();
         else

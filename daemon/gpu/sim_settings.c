@@ -40,6 +40,7 @@ static bool number_is(const char *text, uint64_t min, uint64_t max, uint64_t *ou
     return number_read(text, min, max, out, &end) && *end == '\0';
 }
 
+/* N[+]:KIND[@CALL] */
 static bool parse_fail(const char *value, struct sim_settings *s)
 {
     const char *at;
@@ -47,9 +48,15 @@ static bool parse_fail(const char *value, struct sim_settings *s)
     s->fail_onward = *at == '+';
     at += s->fail_onward;
     if (*at++ != ':') return false;
+    size_t length = strcspn(at, "@");
+    const char *call = at[length] ? at + length + 1 : "";
+    if (strlen(call) >= sizeof s->fail_call || (at[length] && !*call)) return false;
+    strcpy(s->fail_call, call);
+    s->fail_kind = SIM_NONE;
     for (int kind = SIM_MEMORY; kind <= SIM_CRASH; kind++)
-        if (strcmp(at, kind_names[kind]) == 0) s->fail_kind = (enum sim_kind)kind;
-    return s->fail_kind != SIM_NONE && strcmp(at, kind_names[s->fail_kind]) == 0;
+        if (strlen(kind_names[kind]) == length && strncmp(at, kind_names[kind], length) == 0)
+            s->fail_kind = (enum sim_kind)kind;
+    return s->fail_kind != SIM_NONE;
 }
 
 static bool parse_path(const char *value, struct sim_settings *s)
@@ -153,9 +160,12 @@ void sim_faults_finish(struct sim_faults *f)
     f->calls = NULL;
 }
 
-enum device_result sim_faults_call(struct sim_faults *f, bool can_lack_memory)
+enum device_result sim_faults_call(struct sim_faults *f, const char *call_name,
+                                   bool can_lack_memory)
 {
     const struct sim_settings *s = f->settings;
+    if (s->fail_call[0] && strcmp(s->fail_call, call_name) != 0)
+        return f->sticky ? DEVICE_STICKY : DEVICE_OK;
     uint64_t call = __atomic_add_fetch(f->calls, 1, __ATOMIC_RELAXED);
     bool here = s->fail_onward ? call >= s->fail_from : call == s->fail_from;
     if (s->fail_kind != SIM_NONE && here) {

@@ -14,8 +14,9 @@
  *   strict=0             1: abort at close when something has not been given back
  *   count=PATH           the calls made so far, u64, are kept in that file, and are counted on from
  *                        what it says: a fault at call N then comes once, not in every process
- *   fail=N:KIND          call N (of those that can fail, open included, from 1; an event_query that
- *                        is too early does not count) fails; N+: and all after it. KIND:
+ *   fail=N:KIND[@CALL]   call N (of those that can fail, open included, from 1; an event_query that
+ *                        is too early does not count) fails; N+: and all after it. With @CALL, as in
+ *                        fail=2:hang@topk, calls of that name alone are counted. KIND:
  *     memory   no memory; where the call cannot say so, as error
  *     error    this call fails and has done nothing: after an event_query the work that it asked
  *              about is as much under way as before
@@ -55,6 +56,7 @@ struct sim_settings {
     uint64_t fail_from;
     bool fail_onward;
     enum sim_kind fail_kind;
+    char fail_call[32]; /* "": any */
 };
 
 /* text: NULL or "": all defaults. */
@@ -72,7 +74,8 @@ struct sim_faults {
 bool sim_faults_init(struct sim_faults *f, const struct sim_settings *settings,
                      char why[SHARE_WHY]);
 void sim_faults_finish(struct sim_faults *f);
-/* Counts a call and makes its fault. OK: go on. can_lack_memory: the call can answer NO_MEMORY. */
-enum device_result sim_faults_call(struct sim_faults *f, bool can_lack_memory);
+/* Counts a call, by its name in device.h, and makes its fault. OK: go on. can_lack_memory: the call
+ * can answer NO_MEMORY. */
+enum device_result sim_faults_call(struct sim_faults *f, const char *call, bool can_lack_memory);
 
 #endif

@@ -248,7 +248,8 @@ static void gather(const struct sim_work *w, struct sim_bench *b, uint64_t q, ui
 static void run_gather_lists(const struct sim_work *w, struct sim_bench *b)
 {
     for (uint64_t q = 0; q < w->queries.count; q++) {
-        uint64_t first = w->offsets ? w->offsets[q] : 0, end = w->offsets ? w->offsets[q + 1] : w->count;
+        uint64_t first = w->offsets ? w->offsets[q] : 0,
+                 end = w->offsets ? w->offsets[q + 1] : w->count;
         float *scores = w->offsets ? w->out : w->out + q * w->count;
         if (first > end || end > w->count)
             sim_misuse(sim_work_name(w), "list %llu is positions %llu to %llu of %llu",

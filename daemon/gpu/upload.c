@@ -102,6 +102,7 @@ enum device_result upload_launch(struct gpu *g, struct task *t)
 void upload_finish(struct gpu *g, struct task *t)
 {
     if (t->result != RESULT_OK) return;
+    t->number = replica_bytes(t->replica);
     struct share_usage *usage = &g->share->usage;
     atomic_fetch_add_explicit(&usage->uploads, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&usage->upload_bytes, t->in.moves[0].bytes + t->in.moves[1].bytes,

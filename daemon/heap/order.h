@@ -25,7 +25,7 @@ enum order_kind {
  * before: it grows; fewer: it shrinks) and this version (0: more is to come). count may be 0. */
 struct order_upload {
     uint32_t dimension;
-    uint32_t fresh;         /* 1: the first of a replica, whatever was there goes. 0: on top of the
+    uint32_t fresh;        /* 1: the first of a replica, whatever was there goes. 0: on top of the
                                uploads before; NO_REPLICA if it is gone or one of them failed */
     uint64_t row_count;    /* of the replica, afterwards */
     uint64_t first, count; /* rows in this order */
@@ -101,7 +101,7 @@ struct completion {
     uint32_t result; /* enum order_result */
     uint64_t token;
     uint64_t replica;
-    uint64_t number;
+    uint64_t number; /* BAD_QUERY, BAD_ROW: which; UPLOAD: bytes of VRAM that the replica holds */
     uint64_t started_ns, finished_ns;
     uint64_t copy_ns; /* of that, time when bytes moved between host and device; 0: not measured */
     uint64_t reserved;

@@ -227,6 +227,7 @@ size_t encode_stats(uint64_t request_id, const struct wire_stats *s, void *buffe
         .collections = s->collections,
         .rows = s->rows,
         .uptime_ns = s->uptime_ns,
+        .vram_bytes = s->vram_bytes,
     };
     while (m.operations_count < s->operation_count && m.operations_count < COUNT(m.operations)) {
         const struct wire_operation_stats *o = &s->operations[m.operations_count];

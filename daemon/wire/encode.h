@@ -73,7 +73,7 @@ struct wire_stats {
     uint64_t connections_open, connections_total, connections_refused, connections_dropped;
     uint64_t requests_total, errors_total, cancelled_total, deadline_exceeded_total;
     uint64_t bytes_in, bytes_out, queue_depth, jobs_in_flight;
-    uint64_t memory_bytes_used, memory_bytes_peak, collections, rows, uptime_ns;
+    uint64_t memory_bytes_used, memory_bytes_peak, collections, rows, uptime_ns, vram_bytes;
     uint32_t operation_count;
     struct wire_operation_stats operations[24];
     uint32_t gpu_count, route_count;

@@ -107,7 +107,7 @@ __device__ __forceinline__ void screen_store(const struct screen_job &job, uint6
 
 template <class S>
 __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
-    screen_kernel(const __grid_constant__ struct screen_job job)
+    screen_kernel(const SCREEN_IN_PLACE struct screen_job job)
 {
     extern __shared__ float4 shared_memory[];
     float *shared = (float *)shared_memory;

@@ -17,6 +17,13 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/screen.h"
 
+/* A kernel's parameter whose address may be taken without a copy of it. */
+#if CUDART_VERSION >= 11070 && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+#define SCREEN_IN_PLACE __grid_constant__
+#else
+#define SCREEN_IN_PLACE
+#endif
+
 struct screen_job {
     const float *queries, *query_norms;
     const float *rows, *norms; /* of the span */

@@ -77,6 +77,18 @@ __device__ __forceinline__ int compare(const struct topk_entry &entry,
     return id == prefix.id ? 0 : id < prefix.id ? -1 : 1;
 }
 
+/* Many share a bin: one addition for all of a warp that do. */
+__device__ __forceinline__ void bin_count(uint32_t *bins, uint32_t bin)
+{
+#if __CUDA_ARCH__ >= 700
+    unsigned same = __match_any_sync(__activemask(), bin);
+    if ((threadIdx.x & 31) == (unsigned)__ffs(same) - 1)
+        atomicAdd(&bins[bin], (uint32_t)__popc(same));
+#else
+    atomicAdd(&bins[bin], 1u);
+#endif
+}
+
 /* One byte more of the prefix: counts the candidates that share it by their next byte and finds the
  * bin that holds the rank-th. */
 __device__ void narrow(struct select_shared *shared, const struct select_round &round,
@@ -87,11 +99,7 @@ __device__ void narrow(struct select_shared *shared, const struct select_round &
     for (uint32_t i = threadIdx.x; i < total; i += SELECT_THREADS) {
         struct topk_entry entry = candidate(round, kept, i);
         if (compare(entry, *prefix) != 0) continue;
-        /* Many share a bin: one addition for all of a warp that do. */
-        uint32_t bin = byte_of(entry, prefix->bytes);
-        unsigned same = __match_any_sync(__activemask(), bin);
-        if ((threadIdx.x & 31) == (unsigned)__ffs(same) - 1)
-            atomicAdd(&shared->bins[bin], (uint32_t)__popc(same));
+        bin_count(shared->bins, byte_of(entry, prefix->bytes));
     }
     __syncthreads();
     if (threadIdx.x == 0) {

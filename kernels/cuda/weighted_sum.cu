@@ -46,8 +46,7 @@ __device__ __forceinline__ void weighted_look(const struct weighted_job &job, ui
         uint64_t i =
             first + pass * WEIGHTED_PASS + threadIdx.x / (WEIGHTED_COLUMNS / WEIGHTED_COPY);
         next->row[pass] = i;
-        if (job.positions && i < job.count)
-            next->row[pass] = __ldg(&job.positions[i]);
+        if (job.positions && i < job.count) next->row[pass] = __ldg(&job.positions[i]);
     }
 }
 

@@ -23,8 +23,12 @@ static struct {
     bool simulated;
     const char *settings[8]; /* of the daemon */
     unsigned setting_count;
-} options = {.rows = 1000000, .samples = 2000, .kills = 100, .cycles = 500,
-             .settings = {"gpu.devices=0", "memory.max_mib=16384"}, .setting_count = 2};
+} options = {.rows = 1000000,
+             .samples = 2000,
+             .kills = 100,
+             .cycles = 500,
+             .settings = {"gpu.devices=0", "memory.max_mib=16384"},
+             .setting_count = 2};
 
 static bool all_met = true;
 
@@ -59,8 +63,8 @@ static void load(ea_client *c, const char *name, uint64_t rows, const float *val
     check(ea_collection_create(c, name, DIMENSION, EA_COSINE, NULL), c, "create");
     for (uint64_t i = 0; i < rows; i += part) {
         uint64_t n = rows - i < part ? rows - i : part;
-        check(ea_upsert(c, name, ids + i, values + i * DIMENSION, n, DIMENSION, NULL, NULL, NULL), c,
-              "upsert");
+        check(ea_upsert(c, name, ids + i, values + i * DIMENSION, n, DIMENSION, NULL, NULL, NULL),
+              c, "upsert");
     }
     free(ids);
 }
@@ -119,10 +123,11 @@ static double latency(ea_client *c, ea_client *cpu, const struct question *q, un
         queue_ns += r.meta.queue_ns;
     }
     double p50 = bench_percentile(times, samples, 50), p99 = bench_percentile(times, samples, 99);
-    printf("    %s, %llu queries, k %u: p50 %.1f us, p99 %.1f us; queued %.1f us, ran %.1f us; %u not "
-           "on the GPU; same bits as the CPU\n",
-           q->collection, (unsigned long long)q->queries, q->k, p50, p99,
-           (double)queue_ns / samples / 1e3, (double)run_ns / samples / 1e3, elsewhere);
+    printf(
+        "    %s, %llu queries, k %u: p50 %.1f us, p99 %.1f us; queued %.1f us, ran %.1f us; %u not "
+        "on the GPU; same bits as the CPU\n",
+        q->collection, (unsigned long long)q->queries, q->k, p50, p99,
+        (double)queue_ns / samples / 1e3, (double)run_ns / samples / 1e3, elsewhere);
     fflush(stdout);
     ea_result_free(&r);
     ea_result_free(&expected);
@@ -150,15 +155,16 @@ static void socket_latency(ea_client *c, ea_client *cpu)
     printf("    ping: p50 %.1f us\n", bench_percentile(pings, options.samples, 50));
     double a = latency(c, cpu, &(struct question){"thousand", 1, 0, queries}, options.samples);
     double b = latency(c, cpu, &(struct question){"ten_thousand", 1, 0, queries}, options.samples);
-    double k = latency(c, cpu, &(struct question){"hundred_thousand", 1, 10, queries},
-                       options.samples);
+    double k =
+        latency(c, cpu, &(struct question){"hundred_thousand", 1, 10, queries}, options.samples);
     unsigned few = options.samples / 20 + 3;
     double one = latency(c, cpu, &(struct question){"large", 1, 10, queries}, few);
     double some = latency(c, cpu, &(struct question){"large", 16, 10, queries}, few);
     double many = latency(c, cpu, &(struct question){"large", 128, 10, queries}, few);
-    double most = options.simulated ? 0
-                                    : latency(c, cpu, &(struct question){"large", 1024, 10, queries},
-                                              few / 4 + 3);
+    double most =
+        options.simulated
+            ? 0
+            : latency(c, cpu, &(struct question){"large", 1024, 10, queries}, few / 4 + 3);
     latency_row("all scores, 1 query x 1,000 rows", a, 60);
     latency_row("all scores, 1 query x 10,000 rows", b, 90);
     latency_row("kNN k=10, 1 query, 100,000 rows", k, 150);
@@ -211,8 +217,8 @@ static void upload_rate(ea_client *c)
     char ours[32], theirs[32];
     snprintf(ours, sizeof ours, "%.1f GB/s", bytes / s / 1e9);
     snprintf(theirs, sizeof theirs, "%.1f GB/s", options.pinned_gbs);
-    printf("    %.2f GB in %.1f ms, of which uploads were under way %.1f ms\n", bytes / 1e9, s * 1e3,
-           ns / 1e6);
+    printf("    %.2f GB in %.1f ms, of which uploads were under way %.1f ms\n", bytes / 1e9,
+           s * 1e3, ns / 1e6);
     if (options.pinned_gbs > 0)
         all_met &= bench_row("upload of the large collection, wall time", ours, theirs,
                              bytes / s / 1e9 / options.pinned_gbs, true, 0.8);
@@ -283,10 +289,10 @@ static void kills(const struct daemon_process *d, ea_client *c, ea_client *cpu)
     static const char *const names[] = {"thousand", "ten_thousand"};
     for (int i = 0; i < CLIENTS; i++) {
         float *queries = random_floats(8 * DIMENSION, 1000 + (uint64_t)i);
-        busy[i] = (struct busy){.daemon = d,
-                                .question = {names[i % 2], 1 + (uint64_t)i % 3 * 3,
-                                             i % 4 < 2 ? 10 : 0, queries},
-                                .stop = &stop};
+        busy[i] = (struct busy){
+            .daemon = d,
+            .question = {names[i % 2], 1 + (uint64_t)i % 3 * 3, i % 4 < 2 ? 10 : 0, queries},
+            .stop = &stop};
         check(ask(cpu, &busy[i].question, &busy[i].expected), cpu, "the CPU's answer");
         if (pthread_create(&threads[i], NULL, be_busy, &busy[i])) bench_fail("thread", "refused");
     }
@@ -317,7 +323,8 @@ static void kills(const struct daemon_process *d, ea_client *c, ea_client *cpu)
         on_gpu += busy[i].on_gpu;
     }
     bench_header("kill -9 of the GPU process under 8 busy clients");
-    printf("    %u kills; %llu answers (%llu from the GPU): %llu failed, %llu wrong; GPU answering again "
+    printf("    %u kills; %llu answers (%llu from the GPU): %llu failed, %llu wrong; GPU answering "
+           "again "
            "after p50 %.0f ms, worst %.0f ms, %u later than 1 s  %s\n",
            options.kills, (unsigned long long)asked, (unsigned long long)on_gpu,
            (unsigned long long)failed, (unsigned long long)wrong,
@@ -431,7 +438,8 @@ int main(int argc, char **argv)
         daemon_stop(&d);
         return NO_GPU;
     }
-    daemon_start(&cpu_daemon, (const char *const[]){"gpu.devices=none", "memory.max_mib=16384", NULL});
+    daemon_start(&cpu_daemon,
+                 (const char *const[]){"gpu.devices=none", "memory.max_mib=16384", NULL});
     ea_client *cpu = open_client(&cpu_daemon, NULL);
     uint64_t most = options.rows > 100000 ? options.rows : 100000;
     float *rows = random_floats(most * DIMENSION, 1);

@@ -54,6 +54,18 @@ static inline void *device_copy_of(const void *host, size_t bytes)
     return p;
 }
 
+/* What was captured, ready to be launched. CUDA 12 gave the function other parameters. */
+static inline cudaGraphExec_t device_graph(cudaGraph_t graph)
+{
+    cudaGraphExec_t exec = NULL;
+#if CUDART_VERSION >= 12000
+    DEVICE(cudaGraphInstantiate(&exec, graph, 0));
+#else
+    DEVICE(cudaGraphInstantiate(&exec, graph, NULL, NULL, 0));
+#endif
+    return exec;
+}
+
 static inline void device_read(void *host, const void *device, size_t bytes)
 {
     DEVICE(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));

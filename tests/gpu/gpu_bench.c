@@ -15,8 +15,8 @@ struct bench {
     uint64_t *out_ids;
     float *out_scores;
     uint32_t *out_counts;
-    uint32_t *positions;      /* QUERIES x LISTED, anywhere */
-    uint64_t *offsets;        /* LISTED for each query */
+    uint32_t *positions; /* QUERIES x LISTED, anywhere */
+    uint64_t *offsets;   /* LISTED for each query */
     float *weights;
     struct cuda_topk_work *work;
     cudaStream_t stream;
@@ -49,8 +49,8 @@ static void ask(struct bench *b, const struct question *q)
         DEVICE(cuda_gather_lists(q->metric, &queries, &b->rows, b->positions, b->offsets,
                                  q->queries * LISTED, b->scores, b->stream));
     else if (q->what == AVERAGE)
-        DEVICE(cuda_weighted_average(&b->rows, b->positions, b->weights, q->rows, 3.0f,
-                                     b->scores, b->stream));
+        DEVICE(cuda_weighted_average(&b->rows, b->positions, b->weights, q->rows, 3.0f, b->scores,
+                                     b->stream));
     else if (q->rows == 0)
         DEVICE(cudaMemcpyAsync(b->spare, b->rows.rows, (size_t)ROWS * DIMENSION * sizeof(float),
                                cudaMemcpyDeviceToDevice, b->stream));

@@ -1,10 +1,12 @@
-/* gpu_bits [--small]: the GPU's scores, norms, weighted sums and k best against the CPU's, bit for
- * bit. Prints the number that differ; exit 1 unless that is 0. --small is for compute-sanitizer. */
+/* gpu_bits [--small|--tiny]: the GPU's scores, norms, weighted sums and k best against the CPU's, bit
+ * for bit. Prints the number that differ; exit 1 unless that is 0. --small is for compute-sanitizer;
+ * --tiny for its racecheck, which slows shared memory a thousandfold: every kernel, few launches. */
 #include "kernels/canonical.h"
 #include "tests/gpu/device.h"
 #include "tests/kernels/samples.h"
 
 enum { QUERIES = 40, SCALAR_QUERIES = 2, K_COUNT = 4 };
+enum size { WHOLE, SMALL, TINY };
 
 static const uint32_t dimensions[] = {1, 3, 31, 32, 33, 96, 384, 768, 1000, 1024, 1025, 1536, 4096};
 static const uint32_t small_dimensions[] = {33, 384, 1025};
@@ -139,7 +141,7 @@ static void check_gather(struct data *d, enum metric metric, float *device, floa
     free(positions), free(expected);
 }
 
-static void check_scores(struct data *d, enum metric metric)
+static void check_scores(struct data *d, enum metric metric, enum size size)
 {
     size_t all = QUERIES * d->count;
     float *device = device_allocate(all * sizeof(float)), *got = host_allocate(all * sizeof(float));
@@ -149,6 +151,7 @@ static void check_scores(struct data *d, enum metric metric)
     compare(&scalar, "scalar", d, metric, d->reference, got, SCALAR_QUERIES * d->count);
     scores_tally.differing += scalar.differing;
     for (size_t q = 0; q < sizeof tile_queries / sizeof *tile_queries; q++) {
+        if (size == TINY && tile_queries[q] % 8 != 0) continue; /* a shape once */
         struct cuda_queries queries = d->device_queries;
         queries.count = tile_queries[q];
         DEVICE(cudaMemset(device, 0xff, all * sizeof(float)));
@@ -295,6 +298,18 @@ static void check_all_topk(struct data *d, enum metric metric, bool small)
     }
 }
 
+/* Few launches: a span and several, sorted and narrowed, one run of the k best and more. d: 3,000
+ * rows, each better than the last. */
+static void check_tiny_topk(struct data *d, enum metric metric)
+{
+    check_topk(d, metric, 10, 1, (struct variant){.ids = true});
+    check_topk(d, metric, 10, 3, (struct variant){.ids = true});
+    check_topk(d, metric, 10, 12, (struct variant){.allowed = true});
+    check_topk(d, metric, 1000, 1, (struct variant){.threshold = true});
+    check_topk(d, metric, 1000, 3, (struct variant){.ids = false});
+    check_topk(d, metric, 2100, 3, (struct variant){.ids = true});
+}
+
 /* Every row is one of seven: ties everywhere. Or each is better than the last. */
 static float *odd_rows(uint32_t dimension, size_t count, bool rising)
 {
@@ -322,13 +337,19 @@ static float *ordinary_queries(uint32_t dimension)
     return queries;
 }
 
-static void check_odd(uint32_t dimension, size_t count, bool rising, bool small)
+static void check_odd(uint32_t dimension, size_t count, bool rising, enum size size)
 {
     struct data d = data_init(dimension, count, odd_rows(dimension, count, rising),
                               ordinary_queries(dimension));
     for (int metric = METRIC_COSINE; metric <= METRIC_SQUARED_EUCLIDEAN; metric++) {
         reference(&d, (enum metric)metric, best_variant(), QUERIES, d.reference);
-        check_all_topk(&d, (enum metric)metric, small);
+        if (size == TINY && rising)
+            check_tiny_topk(&d, (enum metric)metric);
+        else if (size == TINY)
+            check_topk(&d, (enum metric)metric, 10, 3,
+                       (struct variant){true, true, true, .least_scratch = true});
+        else
+            check_all_topk(&d, (enum metric)metric, size == SMALL);
     }
     data_finish(&d);
 }
@@ -365,33 +386,59 @@ static void report(const char *what, const struct tally *tally)
            (unsigned long long)tally->differing);
 }
 
+static void check_dimension(uint32_t dimension, size_t rows, uint64_t seed, enum size size)
+{
+    struct data d = data_init(dimension, rows, samples_create(dimension, rows, seed, 1 + seed),
+                              samples_create(dimension, QUERIES, seed + 4, 100 + seed));
+    for (int metric = METRIC_COSINE; metric <= METRIC_SQUARED_EUCLIDEAN; metric++) {
+        check_scores(&d, (enum metric)metric, size);
+        if (size == WHOLE && seed % 4 == 1)
+            check_topk(&d, (enum metric)metric, 10, QUERIES, (struct variant){.ids = true});
+    }
+    check_weighted_sum(&d);
+    data_finish(&d);
+    printf("dimension %u: scores %llu, differ %llu\n", dimension,
+           (unsigned long long)scores_tally.compared, (unsigned long long)scores_tally.differing);
+    fflush(stdout);
+}
+
+static void check_whole(void)
+{
+    for (size_t n = 0; n < sizeof dimensions / sizeof *dimensions; n++)
+        check_dimension(dimensions[n], 20011, n, WHOLE);
+    check_odd(33, 30000, false, WHOLE);
+    check_odd(3, 60000, true, WHOLE);
+    check_odd(1100, 20000, false, SMALL);
+    check_far();
+}
+
+static void check_small(void)
+{
+    for (size_t n = 0; n < sizeof small_dimensions / sizeof *small_dimensions; n++)
+        check_dimension(small_dimensions[n], 500, n, SMALL);
+    check_odd(33, 2300, false, SMALL);
+    check_odd(3, 900, true, SMALL);
+}
+
+static void check_tiny(void)
+{
+    check_dimension(33, 16500, 0, TINY); /* 8 threads a row, several tiles a block */
+    check_dimension(1025, 200, 1, TINY);
+    check_odd(33, 500, false, TINY);
+    check_odd(3, 3000, true, TINY);
+}
+
 int main(int argc, char **argv)
 {
-    bool small = argc > 1 && strcmp(argv[1], "--small") == 0;
+    const char *asked = argc > 1 ? argv[1] : "";
     device_open();
     printf("cpu: %s\n", best_variant()->name);
-    const uint32_t *list = small ? small_dimensions : dimensions;
-    size_t count = small ? sizeof small_dimensions / 4 : sizeof dimensions / 4;
-    size_t rows = small ? 500 : 20011;
-    for (size_t n = 0; n < count; n++) {
-        struct data d = data_init(list[n], rows, samples_create(list[n], rows, n, 1 + n),
-                                  samples_create(list[n], QUERIES, n + 4, 100 + n));
-        for (int metric = METRIC_COSINE; metric <= METRIC_SQUARED_EUCLIDEAN; metric++) {
-            check_scores(&d, (enum metric)metric);
-            if (!small && n % 4 == 1)
-                check_topk(&d, (enum metric)metric, 10, QUERIES, (struct variant){.ids = true});
-        }
-        check_weighted_sum(&d);
-        data_finish(&d);
-        printf("dimension %u: scores %llu, differ %llu\n", list[n],
-               (unsigned long long)scores_tally.compared,
-               (unsigned long long)scores_tally.differing);
-        fflush(stdout);
-    }
-    check_odd(33, small ? 2300 : 30000, false, small);
-    check_odd(3, small ? 900 : 60000, true, small);
-    if (!small) check_odd(1100, 20000, false, true);
-    if (!small) check_far();
+    if (strcmp(asked, "--tiny") == 0)
+        check_tiny();
+    else if (strcmp(asked, "--small") == 0)
+        check_small();
+    else
+        check_whole();
     report("norms", &norms_tally);
     report("scores", &scores_tally);
     report("weighted sums", &weighted_tally);

@@ -1,7 +1,7 @@
-/* gpu_bits_scan [--small]: one query's k best in one launch, lists of many queries and weighted
+/* gpu_bits_scan [--small|--tiny]: one query's k best in one launch, lists of many queries and weighted
  * averages, against the CPU's bits: rows in orders that are hard to select from, filters, any
  * scratch. Prints the number that differ; exit 1 unless that is 0. --small is for
- * compute-sanitizer. */
+ * compute-sanitizer, --tiny for its racecheck: every kernel, few launches. */
 #include "kernels/canonical.h"
 #include "tests/gpu/device.h"
 #include "tests/kernels/samples.h"
@@ -232,7 +232,7 @@ static void check_variant(struct data *d, enum metric metric, struct variant v, 
 }
 
 /* A launch replayed from a graph finds its own marks undone. */
-static void check_graph(struct data *d, enum metric metric)
+static void check_graph(struct data *d, enum metric metric, int replays)
 {
     const struct variant v = {.garbage = 0xa5};
     struct topk_entry *best = NULL;
@@ -242,13 +242,12 @@ static void check_graph(struct data *d, enum metric metric)
     struct cuda_topk topk = question(d, 100, &v, NULL);
     cudaStream_t stream;
     cudaGraph_t graph;
-    cudaGraphExec_t exec;
     DEVICE(cudaStreamCreate(&stream));
     DEVICE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     DEVICE(cuda_topk(metric, &query, &d->device_rows, &topk, stream));
     DEVICE(cudaStreamEndCapture(stream, &graph));
-    DEVICE(cudaGraphInstantiate(&exec, graph, 0));
-    for (int n = 0; n < 20; n++) {
+    cudaGraphExec_t exec = device_graph(graph);
+    for (int n = 0; n < replays; n++) {
         DEVICE(cudaGraphLaunch(exec, stream));
         DEVICE(cudaStreamSynchronize(stream));
         compare_best(d, metric, 100, best, count, "graph");
@@ -276,7 +275,23 @@ static void check_topk(uint32_t dimension, size_t count, enum order order, bool 
         check_variant(&d, metric, (struct variant){.threshold = true, .garbage = 1}, 3);
         check_variant(&d, metric,
                       (struct variant){.filter = FILTER_HALF, .ids = true, .threshold = true}, 4);
-        if (count) check_graph(&d, metric);
+        if (count) check_graph(&d, metric, 20);
+    }
+    data_finish(&d);
+}
+
+/* Distances and products are the two kernels; k of one warp's list, and the longest. */
+static void check_tiny_topk(uint32_t dimension, size_t count, enum order order)
+{
+    struct data d = data_init(dimension, count, order);
+    for (int m = METRIC_DOT; m <= METRIC_SQUARED_EUCLIDEAN; m++) {
+        enum metric metric = (enum metric)m;
+        struct variant runs = {.filter = FILTER_RUNS, .ids = true, .garbage = 0x5a};
+        reference(&d, metric, 0, d.scores);
+        check_variant(&d, metric, (struct variant){.garbage = 0xff}, 8);
+        check_variant(&d, metric, (struct variant){.threshold = true, .least_scratch = true}, 12);
+        check_variant(&d, metric, runs, 12);
+        check_graph(&d, metric, 2);
     }
     data_finish(&d);
 }
@@ -412,6 +427,27 @@ static void check_all_averages(bool small)
     }
 }
 
+/* ------------------------------------------------------------------ all of it */
+
+static void check_tiny(void)
+{
+    const uint32_t dimensions[] = {33, 1025};
+    for (size_t n = 0; n < 2; n++) {
+        struct data d = data_init(dimensions[n], 1000, ORDER_SAMPLES);
+        for (int m = METRIC_DOT; m <= METRIC_SQUARED_EUCLIDEAN; m++) {
+            check_lists(&d, (enum metric)m, 100, 5);
+            check_lists(&d, (enum metric)m, 2000, 1);
+        }
+        check_average(&d, 0, false, 3.7f);
+        check_average(&d, 127, true, 3.7f);
+        check_average(&d, 1000, false, -0x1p-130f);
+        data_finish(&d);
+    }
+    check_tiny_topk(33, 1000, ORDER_TIES);
+    check_tiny_topk(33, 9000, ORDER_RISING);
+    check_tiny_topk(1025, 400, ORDER_RISING);
+}
+
 static bool report(const char *what, const struct tally *tally)
 {
     printf("%-18s %12llu compared %8llu differ\n", what, (unsigned long long)tally->compared,
@@ -422,7 +458,8 @@ static bool report(const char *what, const struct tally *tally)
 int main(int argc, char **argv)
 {
     enum { ROWS_MAX = 300007 };
-    bool small = argc > 1 && strcmp(argv[1], "--small") == 0;
+    const char *asked = argc > 1 ? argv[1] : "";
+    bool tiny = strcmp(asked, "--tiny") == 0, small = strcmp(asked, "--small") == 0;
     int processors = 0;
     device_open();
     DEVICE(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
@@ -437,9 +474,13 @@ int main(int argc, char **argv)
     device.out_ids = device_allocate(256 * sizeof(uint64_t));
     device.out_scores = device_allocate(256 * sizeof(float));
     device.out_counts = device_allocate(sizeof(uint32_t));
-    check_all_averages(small);
-    check_all_lists(small);
-    check_all_topk(small);
+    if (tiny) {
+        check_tiny();
+    } else {
+        check_all_averages(small);
+        check_all_lists(small);
+        check_all_topk(small);
+    }
     bool bad = report("weighted", &weighted_tally);
     bad |= report("lists", &lists_tally);
     bad |= report("k best, 1 query", &topk_tally);

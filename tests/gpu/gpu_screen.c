@@ -1,6 +1,7 @@
-/* gpu_screen [--small]: the tensor cores' screen. Its product is within the bound that
+/* gpu_screen [--small|--tiny]: the tensor cores' screen. Its product is within the bound that
  * kernels/screen.h assumes; and the k best found with it are those found without it, bit for bit,
- * on rows that make it easy, hard or useless. Exit 1 unless both hold. */
+ * on rows that make it easy, hard or useless. Exit 1 unless both hold. --small is for
+ * compute-sanitizer, --tiny for its racecheck: every kernel, few launches. */
 #include "kernels/screen.h"
 #include "tests/gpu/device.h"
 #include "tests/kernels/samples.h"
@@ -270,6 +271,33 @@ static uint64_t check_kind(enum kind kind, uint32_t dimension, size_t rows, bool
     return differ;
 }
 
+/* The products, both shapes of the screen with more than one screened span, lists that overflow,
+ * and rows of more than 1,024 dimensions. */
+static uint64_t check_tiny(void)
+{
+    const struct {
+        enum kind kind;
+        uint32_t dimension;
+        size_t rows;
+        struct question question;
+    } cases[] = {
+        {RANDOM, 33, 16500, {32, 10, METRIC_COSINE, .ids = true}},
+        {RANDOM, 33, 10000, {64, 10, METRIC_SQUARED_EUCLIDEAN, .little_scratch = true}},
+        {EQUAL, 33, 10000, {64, 10, METRIC_DOT, .allowed = false}},
+        {RANDOM, 1100, 8200, {64, 10, METRIC_DOT, .allowed = true}},
+    };
+    uint64_t bad = check_product(RANDOM, 33);
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        struct scene s = scene_create(cases[n].kind, cases[n].dimension, cases[n].rows,
+                                      cases[n].question.queries);
+        bad += check_best(&s, cases[n].question);
+        scene_destroy(&s);
+    }
+    printf("screen: %llu differ or above the bound: %s\n", (unsigned long long)bad,
+           bad ? "FAIL" : "ok");
+    return bad;
+}
+
 int main(int argc, char **argv)
 {
     bool small = argc > 1 && strcmp(argv[1], "--small") == 0;
@@ -283,6 +311,7 @@ int main(int argc, char **argv)
         printf("SKIP: no TF32 before compute capability 8.0\n");
         return SKIPPED;
     }
+    if (argc > 1 && strcmp(argv[1], "--tiny") == 0) return check_tiny() != 0;
     uint64_t above = 0, differ = 0;
     for (size_t kind = 0; kind < KINDS; kind += kind_step)
         for (size_t d = 0; d < (small ? 2 : sizeof dimensions / sizeof *dimensions); d++)

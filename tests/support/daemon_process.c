@@ -66,19 +66,15 @@ static void spawn(struct daemon_process *d, const char *const *settings)
     const char *gpu = getenv("ENGRAM_TEST_GPU");
     snprintf(gpu_setting, sizeof gpu_setting, "gpu.devices=%s", gpu ? gpu : "none");
     const char *arguments[ARGUMENTS_MAX] = {
-        path,
-        "--set",
-        "memory.max_mib=1024",
-        "--set",
-        gpu_setting,
-        "--set",
-        gpu ? "gpu.force=gpu" : "gpu.force=none",
-        "--set",
-        socket_setting,
+        path, "--set", "memory.max_mib=1024", "--set", gpu_setting, "--set", socket_setting,
     };
-    int count = 9;
-    for (int i = 0; settings && settings[i] && count + 3 < ARGUMENTS_MAX; i++) {
+    int count = 7;
+    if (gpu) { /* else a file may say */
         arguments[count++] = "--set";
+        arguments[count++] = "gpu.force=gpu";
+    }
+    for (int i = 0; settings && settings[i] && count + 3 < ARGUMENTS_MAX; i++) {
+        if (strncmp(settings[i], "--", 2) != 0) arguments[count++] = "--set";
         arguments[count++] = settings[i];
     }
     arguments[count] = NULL;

@@ -19,7 +19,8 @@ struct daemon_process {
     char log_path[96]; /* its stderr */
 };
 
-/* settings: "key=value" texts, NULL at the end (may be NULL). Returns once it serves. */
+/* settings: "key=value" texts, or whole options ("--config=..."), NULL at the end (may be NULL).
+ * Returns once it serves. */
 void daemon_start(struct daemon_process *d, const char *const *settings);
 /* SIGTERM, then waits. Returns the exit code; 128 + n when signal n ended it. Removes the folder. */
 int daemon_stop(struct daemon_process *d);

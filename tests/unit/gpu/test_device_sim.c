@@ -56,6 +56,10 @@ Test(device_sim, takes_no_settings_that_it_does_not_know)
                  {"fail=3:odd", "odd"},
                  {"fail=3-:error", "fail=3-"},
                  {"fail=+:error", "fail=+"},
+                 {"fail=3:error@", "fail=3"},
+                 {"fail=3:@topk", "fail=3"},
+                 {"fail=3:errors@topk", "fail=3"},
+                 {"fail=3:error@a_name_that_no_call_of_any_device_has", "fail=3"},
                  {"count=", "count="},
                  {"count=/nowhere/at/all", "/nowhere/at/all"},
                  {"devices=0", "no device"}};

@@ -59,12 +59,15 @@ static enum order_result ask_knn(struct gpu_peer *p, const struct question *q)
         ids[i] = i * 7 + 3;
     struct reference_rows all = {q->dimension, (int)q->metric, q->rows, q->plain, ids};
     for (uint64_t i = 0; i < q->queries; i++) {
-        size_t n = reference_knn(&all, queries + i * q->dimension, q->k, NULL, NULL, expected, scores);
+        size_t n =
+            reference_knn(&all, queries + i * q->dimension, q->k, NULL, NULL, expected, scores);
         cr_assert_eq(((uint32_t *)peer_at(p, o.run.out_counts))[i], n);
         cr_assert_eq(memcmp((uint64_t *)peer_at(p, o.run.out_ids) + i * q->k, expected,
-                            n * sizeof *expected), 0);
-        cr_assert_eq(memcmp((float *)peer_at(p, o.run.out_scores) + i * q->k, scores,
-                            n * sizeof *scores), 0);
+                            n * sizeof *expected),
+                     0);
+        cr_assert_eq(
+            memcmp((float *)peer_at(p, o.run.out_scores) + i * q->k, scores, n * sizeof *scores),
+            0);
     }
     free(ids);
     free(expected);
@@ -99,8 +102,13 @@ Test(server, answers_knn_and_scores_of_every_shape)
     struct gpu_peer p = {0};
     peer_open(&p, "vram_mib=64", 4);
     for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++) {
-        struct question q = {.space = 1, .dimension = dimensions[i], .k = 10, .replica = 1 + i,
-                             .version = 5, .rows = 333, .queries = 1};
+        struct question q = {.space = 1,
+                             .dimension = dimensions[i],
+                             .k = 10,
+                             .replica = 1 + i,
+                             .version = 5,
+                             .rows = 333,
+                             .queries = 1};
         float *rows = peer_upload(&p, 1, q.replica, 5, q.dimension, q.rows, i);
         q.plain = rows;
         for (q.metric = METRIC_COSINE; q.metric <= METRIC_SQUARED_EUCLIDEAN; q.metric++) {
@@ -120,8 +128,14 @@ Test(server, moves_large_input_and_output_in_pieces)
     struct gpu_peer p = {0};
     peer_open(&p, "vram_mib=256", 4);
     /* 12 MiB of rows, 2 MiB of queries, 24 MiB of scores: more than one pass of the pool. */
-    struct question q = {.space = 3, .dimension = 96, .k = 2, .replica = 9, .version = 1,
-                         .rows = 30000, .queries = 3, .metric = METRIC_DOT};
+    struct question q = {.space = 3,
+                         .dimension = 96,
+                         .k = 2,
+                         .replica = 9,
+                         .version = 1,
+                         .rows = 30000,
+                         .queries = 3,
+                         .metric = METRIC_DOT};
     float *rows = peer_upload(&p, 3, 9, 1, q.dimension, q.rows, 4);
     q.plain = rows;
     cr_assert_eq(ask_scores(&p, &q), RESULT_OK);
@@ -129,9 +143,15 @@ Test(server, moves_large_input_and_output_in_pieces)
     cr_assert_eq(ask_scores(&p, &q), RESULT_OK);
     q.queries = 900;
     q.rows = 30000;
-    cr_assert_eq(ask_knn(&p, &(struct question){.space = 3, .dimension = 96, .k = 2, .replica = 9,
-                                                .version = 1, .rows = 30000, .queries = 40,
-                                                .metric = METRIC_DOT, .plain = rows}),
+    cr_assert_eq(ask_knn(&p, &(struct question){.space = 3,
+                                                .dimension = 96,
+                                                .k = 2,
+                                                .replica = 9,
+                                                .version = 1,
+                                                .rows = 30000,
+                                                .queries = 40,
+                                                .metric = METRIC_DOT,
+                                                .plain = rows}),
                  RESULT_OK);
     free(rows);
     peer_close(&p);
@@ -143,8 +163,14 @@ Test(server, names_the_first_bad_query_small_and_large)
     peer_open(&p, "vram_mib=256", 4);
     float *rows = peer_upload(&p, 1, 1, 1, 100, 50, 4);
     for (uint64_t queries = 10; queries <= 4000; queries += 3990) {
-        struct question q = {.space = 1, .dimension = 100, .k = 2, .replica = 1, .version = 1,
-                             .rows = 50, .queries = queries, .metric = METRIC_DOT};
+        struct question q = {.space = 1,
+                             .dimension = 100,
+                             .k = 2,
+                             .replica = 1,
+                             .version = 1,
+                             .rows = 50,
+                             .queries = queries,
+                             .metric = METRIC_DOT};
         float *at;
         struct order o = run_order(&p, &q, RUN_KNN, &at);
         o.run.out_ids = peer_take(&p, queries * 2 * 8);
@@ -153,7 +179,8 @@ Test(server, names_the_first_bad_query_small_and_large)
         at[(queries - 1) * 100 + 99] = 1.0f / 0.0f;
         at[(queries - 4) * 100] = 3e38f;
         struct completion c = peer_done(&p, peer_order(&p, o));
-        cr_assert_eq(c.result, RESULT_BAD_QUERY, "%u: result %u, number %llu", (unsigned)queries, c.result, (unsigned long long)c.number);
+        cr_assert_eq(c.result, RESULT_BAD_QUERY, "%u: result %u, number %llu", (unsigned)queries,
+                     c.result, (unsigned long long)c.number);
         cr_assert_eq(c.number, queries - 4);
     }
     free(rows);
@@ -165,8 +192,15 @@ Test(server, refuses_what_makes_no_sense)
     struct gpu_peer p = {0};
     peer_open(&p, "vram_mib=64", 4);
     float *rows = peer_upload(&p, 1, 1, 7, 32, 50, 4), *at;
-    struct question q = {.space = 1, .dimension = 32, .k = 2, .replica = 1, .version = 7,
-                         .rows = 50, .queries = 1, .metric = METRIC_DOT, .plain = rows};
+    struct question q = {.space = 1,
+                         .dimension = 32,
+                         .k = 2,
+                         .replica = 1,
+                         .version = 7,
+                         .rows = 50,
+                         .queries = 1,
+                         .metric = METRIC_DOT,
+                         .plain = rows};
     struct order sound = run_order(&p, &q, RUN_KNN, &at);
     sound.run.out_ids = peer_take(&p, 16);
     sound.run.out_scores = peer_take(&p, 8);
@@ -208,12 +242,19 @@ Test(server, forgets_and_gives_every_byte_back)
     struct share_usage *u = &p.share->usage;
     for (uint64_t replica = 1; replica <= 20; replica++) {
         float *rows = peer_upload(&p, 1, replica, 1, 32, 1000, replica);
-        struct question q = {.space = 1, .dimension = 32, .k = 3, .replica = replica, .version = 1,
-                             .rows = 1000, .queries = 2, .metric = METRIC_COSINE, .plain = rows};
+        struct question q = {.space = 1,
+                             .dimension = 32,
+                             .k = 3,
+                             .replica = replica,
+                             .version = 1,
+                             .rows = 1000,
+                             .queries = 2,
+                             .metric = METRIC_COSINE,
+                             .plain = rows};
         cr_assert_eq(ask_knn(&p, &q), RESULT_OK);
         cr_assert(atomic_load(&u->replica_bytes) > 0);
-        uint64_t token = peer_order(&p, (struct order){.kind = ORDER_FORGET, .space = 1,
-                                                       .replica = replica});
+        uint64_t token =
+            peer_order(&p, (struct order){.kind = ORDER_FORGET, .space = 1, .replica = replica});
         cr_assert_eq(peer_done(&p, token).result, RESULT_OK);
         cr_assert_eq(atomic_load(&u->replica_bytes), 0);
         cr_assert_eq(ask_knn(&p, &q), RESULT_NO_REPLICA);
@@ -230,8 +271,15 @@ Test(server, evicts_the_least_recently_used_and_says_so)
     float *rows[6];
     for (uint64_t r = 0; r < 3; r++) /* 1.25 MiB each, and some */
         rows[r] = peer_upload(&p, 1 + (uint32_t)r, 1 + r, 1, 32, 10000, r);
-    struct question q = {.space = 1, .dimension = 32, .k = 3, .replica = 1, .version = 1,
-                         .rows = 10000, .queries = 1, .metric = METRIC_DOT, .plain = rows[0]};
+    struct question q = {.space = 1,
+                         .dimension = 32,
+                         .k = 3,
+                         .replica = 1,
+                         .version = 1,
+                         .rows = 10000,
+                         .queries = 1,
+                         .metric = METRIC_DOT,
+                         .plain = rows[0]};
     cr_assert_eq(ask_knn(&p, &q), RESULT_OK); /* 2 is the oldest now */
     rows[3] = peer_upload(&p, 4, 4, 1, 32, 10000, 3);
     cr_assert_eq(ask_knn(&p, &q), RESULT_OK);
@@ -241,9 +289,16 @@ Test(server, evicts_the_least_recently_used_and_says_so)
     cr_assert_eq(atomic_load(&p.share->usage.evictions), 1);
     /* Larger than all of the VRAM. */
     uint64_t place = peer_take(&p, 60000 * 128), ids = peer_take(&p, 60000 * 8);
-    struct order o = {.kind = ORDER_UPLOAD, .space = 5, .replica = 5, .version = 1,
-                      .upload = {.dimension = 32, .fresh = 1, .row_count = 60000, .count = 60000,
-                                 .rows = place, .ids = ids}};
+    struct order o = {.kind = ORDER_UPLOAD,
+                      .space = 5,
+                      .replica = 5,
+                      .version = 1,
+                      .upload = {.dimension = 32,
+                                 .fresh = 1,
+                                 .row_count = 60000,
+                                 .count = 60000,
+                                 .rows = place,
+                                 .ids = ids}};
     cr_assert_eq(peer_done(&p, peer_order(&p, o)).result, RESULT_NO_MEMORY);
     for (int r = 0; r < 4; r++)
         free(rows[r]);
@@ -265,11 +320,17 @@ Test(server, grows_by_uploads_that_follow_each_other)
         for (uint64_t r = 0; r < ROWS; r++)
             ((uint64_t *)peer_at(&p, ids))[r] = r * 7 + 3;
         for (uint64_t first = 0; first < ROWS; first += STEP) {
-            struct order o = {.kind = ORDER_UPLOAD, .space = 1, .replica = 1,
+            struct order o = {.kind = ORDER_UPLOAD,
+                              .space = 1,
+                              .replica = 1,
                               .version = first + STEP == ROWS ? 3 : 0,
-                              .upload = {.dimension = 32, .fresh = first == 0,
-                                         .row_count = first + STEP, .first = first, .count = STEP,
-                                         .rows = rows + first * 128, .ids = ids + first * 8}};
+                              .upload = {.dimension = 32,
+                                         .fresh = first == 0,
+                                         .row_count = first + STEP,
+                                         .first = first,
+                                         .count = STEP,
+                                         .rows = rows + first * 128,
+                                         .ids = ids + first * 8}};
             last = peer_order(&p, o);
         }
         struct completion c;
@@ -277,11 +338,21 @@ Test(server, grows_by_uploads_that_follow_each_other)
             c = peer_completion(&p);
             cr_assert_eq(c.result, RESULT_OK);
         } while (c.token != last);
-        struct question q = {.space = 1, .dimension = 32, .k = 5, .replica = 1, .version = 3,
-                             .rows = ROWS, .queries = 3, .metric = METRIC_COSINE, .plain = plain};
+        struct question q = {.space = 1,
+                             .dimension = 32,
+                             .k = 5,
+                             .replica = 1,
+                             .version = 3,
+                             .rows = ROWS,
+                             .queries = 3,
+                             .metric = METRIC_COSINE,
+                             .plain = plain};
         cr_assert_eq(ask_knn(&p, &q), RESULT_OK);
         /* A tail that is cut off. */
-        struct order o = {.kind = ORDER_UPLOAD, .space = 1, .replica = 1, .version = 4,
+        struct order o = {.kind = ORDER_UPLOAD,
+                          .space = 1,
+                          .replica = 1,
+                          .version = 4,
                           .upload = {.dimension = 32, .row_count = 100}};
         cr_assert_eq(peer_done(&p, peer_order(&p, o)).result, RESULT_OK);
         q.rows = 100;
@@ -301,8 +372,13 @@ Test(server, scores_lists_and_averages_by_position)
     peer_open(&p, "vram_mib=64", 4);
     enum { ROWS = 500, D = 40, LISTED = 90 };
     float *rows = peer_upload(&p, 1, 1, 1, D, ROWS, 2), *queries;
-    struct question q = {.space = 1, .dimension = D, .replica = 1, .version = 1, .rows = ROWS,
-                         .queries = 3, .metric = METRIC_SQUARED_EUCLIDEAN};
+    struct question q = {.space = 1,
+                         .dimension = D,
+                         .replica = 1,
+                         .version = 1,
+                         .rows = ROWS,
+                         .queries = 3,
+                         .metric = METRIC_SQUARED_EUCLIDEAN};
     struct order o = run_order(&p, &q, RUN_LISTS, &queries);
     o.run.list_count = LISTED;
     o.run.positions = peer_take(&p, LISTED * 4);
@@ -324,9 +400,9 @@ Test(server, scores_lists_and_averages_by_position)
     cr_assert_eq(peer_done(&p, peer_order(&p, o)).result, RESULT_OK);
     scores = peer_at(&p, o.run.out_scores);
     for (uint32_t i = 0; i < 3 * LISTED; i++)
-        cr_assert(reference_same(scores[i], reference_score(REFERENCE_EUCLIDEAN, D,
-                                                            queries + i / LISTED * D,
-                                                            rows + positions[i % LISTED] * D)));
+        cr_assert(reference_same(scores[i],
+                                 reference_score(REFERENCE_EUCLIDEAN, D, queries + i / LISTED * D,
+                                                 rows + positions[i % LISTED] * D)));
     o.run.operation = RUN_AVERAGE;
     o.run.query_count = 0;
     o.run.weights = peer_take(&p, LISTED * 4);
@@ -340,7 +416,8 @@ Test(server, scores_lists_and_averages_by_position)
     }
     cr_assert_eq(peer_done(&p, peer_order(&p, o)).result, RESULT_OK);
     for (uint32_t c = 0; c < D; c++)
-        cr_assert(reference_same(((float *)peer_at(&p, o.run.out_scores))[c], sums[c] / o.run.total));
+        cr_assert(
+            reference_same(((float *)peer_at(&p, o.run.out_scores))[c], sums[c] / o.run.total));
     free(rows);
     peer_close(&p);
 }

@@ -10,7 +10,11 @@
 #include "daemon/gpu/sim_probe.h"
 #include "tests/support/gpu_ask.h"
 
-enum { SPACES = 6 };
+#if defined(__SANITIZE_THREAD__)
+enum { SPACES = 2, CALLERS = 2 };
+#else
+enum { SPACES = 6, CALLERS = 40 };
+#endif
 #define WORD_OF(space) (UINT32_C(0x5a5a5a00) + (space))
 
 static struct device_ops watched;
@@ -21,7 +25,9 @@ static struct {
 
 /* ---- the probe, on the device thread ---- */
 
-static uint64_t foreign(const void *at, uint64_t bytes, uint32_t space)
+__attribute__((no_sanitize("thread", "address"))) static uint64_t foreign(const void *at,
+                                                                          uint64_t bytes,
+                                                                          uint32_t space)
 {
     const uint32_t *word = at;
     uint64_t found = 0;
@@ -153,6 +159,18 @@ static void visit(uint32_t space, uint64_t round)
         send(ask_forget(&(struct ask_rows){.space = space, .replica = first + i}));
 }
 
+/* So many that none finds pinned memory that nobody has had. */
+static void call(uint32_t space)
+{
+    struct ask_rows r = marked_rows(space, space * 100, 100);
+    send(ask_upload(peer, &r, true, 0, 100));
+    send(ask_knn(peer, &r, METRIC_DOT, 1500, 1, 1));
+    send(ask_knn(peer, &r, METRIC_DOT, 900 + space, 1, 1));
+    send(ask_forget(&r));
+    peer->used = 4096;
+    ask_free(&r);
+}
+
 static void visits(const char *sim, uint64_t rounds, bool clears)
 {
     static struct gpu_peer p;
@@ -167,6 +185,8 @@ static void visits(const char *sim, uint64_t rounds, bool clears)
     for (uint64_t round = 0; round < rounds; round++)
         for (uint32_t space = 1; space <= SPACES; space++)
             visit(space, round);
+    for (uint32_t space = SPACES + 1; space <= SPACES + CALLERS; space++)
+        call(space);
     peer_close(&p);
     fprintf(stderr, "%s: %llu words, others' in blocks %llu, ranges %llu, pinned %llu + %llu\n",
             sim, (unsigned long long)seen.words, (unsigned long long)seen.vram,
@@ -178,7 +198,12 @@ Test(server_canary, no_space_sees_what_another_left, .timeout = 120)
 {
     static const char *const sims[] = {"vram_mib=44 granularity_kib=16 latency_us=0",
                                        "vram_mib=44 granularity_kib=16 latency_us=0 vmm=0"};
-    for (int i = 0; i < 2; i++) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    int count = 1;
+#else
+    int count = 2;
+#endif
+    for (int i = 0; i < count; i++) {
         visits(sims[i], 1, true);
         cr_assert(seen.words > 1000000);
         cr_assert_eq(seen.vram + seen.ranges + seen.pinned + seen.pieces, 0);

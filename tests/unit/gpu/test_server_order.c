@@ -171,7 +171,7 @@ Test(server_order, many_results_at_once_do_not_lock_each_other_out, .timeout = 6
 {
     enum { SPACES = 16, EACH = 16, QUERIES = 400, K = 60 };
     struct gpu_peer p = {0};
-    peer_open(&p, "vram_mib=1536 granularity_kib=64 latency_us=2000", SPACES);
+    peer_open(&p, "vram_mib=1536 granularity_kib=64 latency_us=400000", SPACES);
     struct ask_rows r[SPACES];
     static struct order orders[SPACES * EACH];
     for (uint32_t s = 0; s < SPACES; s++) {

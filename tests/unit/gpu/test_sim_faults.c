@@ -237,6 +237,15 @@ Test(sim_faults, come_at_their_call)
     cr_assert_eq(fails_at("fail=1:sticky", 1), DEVICE_STICKY);
 }
 
+Test(sim_faults, come_at_calls_of_a_name)
+{
+    cr_assert_eq(fails_at("fail=3:error@memory", 3), DEVICE_OK);
+    cr_assert_eq(fails_at("fail=3:error@memory", 4), DEVICE_ERROR, "open is another");
+    cr_assert_eq(fails_at("fail=1:error@topk", 9), DEVICE_OK);
+    cr_assert_eq(fails_at("fail=1:absent@open", 1), DEVICE_ABSENT);
+    cr_assert_eq(fails_at("fail=2+:sticky@memory", 3), DEVICE_STICKY);
+}
+
 Test(sim_faults, pass_or_stay)
 {
     struct device *d = NULL;
