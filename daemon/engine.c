@@ -32,6 +32,7 @@ struct engine {
     char config_path[4096];
     uv_loop_t loop;
     bool loop_open;
+    bool running; /* engine_run; destroying runs the loop too, and nobody is to stop that */
     struct net net;
     struct pipeline pipeline;
     bool net_open, listening;
@@ -70,7 +71,7 @@ static void stop_now(struct engine *e)
     pipeline_drain(&e->pipeline);
     if (e->net_open) net_close(&e->net);
     gpu_begin_stop(e->pipeline.gpu); /* which may have work for longer than anyone waits */
-    if (jobs_to_wait_for(&e->pipeline) == 0) uv_stop(&e->loop);
+    if (e->running && jobs_to_wait_for(&e->pipeline) == 0) uv_stop(&e->loop);
 }
 
 static void on_drain_limit(uv_timer_t *timer)
@@ -336,7 +337,9 @@ enum status engine_create(const struct engine_options *options, struct engine **
 void engine_run(struct engine *e)
 {
     if (e->options.notify) e->options.notify("READY=1");
+    e->running = true;
     uv_run(&e->loop, UV_RUN_DEFAULT);
+    e->running = false;
 }
 
 void engine_destroy(struct engine *e)

@@ -1,4 +1,4 @@
-/* backend: what runs jobs. One small const table each; cpu today, the GPU process next.
+/* backend: what runs jobs. One small const table each: the CPU's workers, the GPU processes.
  * Owner:  the pipeline.
  * Thread: the loop calls; done jobs come back through exec/done.h from any thread.
  * Errors: submit says why it did not take the job, which then is still the caller's. */
@@ -19,7 +19,7 @@ struct backend_ops {
     bool (*supports)(const struct backend *b, const struct job *j);
     struct cost (*estimate)(const struct backend *b, const struct job *j);
     /* OK: the backend borrows j and reports it done exactly once, later, never from inside this
-     * call. Otherwise j is still the caller's and j->failure says why. */
+     * call. Otherwise j is still the caller's and j->failure (gpu: gpu_gave_up) says why. */
     enum status (*submit)(struct backend *b, struct job *j);
     void (*destroy)(struct backend *b); /* drains first */
 };

@@ -245,9 +245,12 @@ static void on_gone(void *owner)
     card->gone = true;
 }
 
+/* Stopping does not wait for it. */
 static void on_stuck(void *owner)
 {
-    card_lose(owner);
+    struct card *card = owner;
+    card_lose(card);
+    if (card->gpu->stopping) card->gone = true;
 }
 
 static void on_completions(void *owner)

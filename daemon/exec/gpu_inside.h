@@ -49,7 +49,7 @@ struct card {
     char which[32];
     bool asleep; /* its completions ring the eventfd */
     bool mad;    /* it said what makes no sense: nothing it says counts any more */
-    bool gone;   /* on_gone came, since the last start or at the stop */
+    bool gone;   /* on_gone came, since the last start or at the stop; or on_stuck at the stop */
     struct slot *slots;
     uint32_t free_slot, out;
     uint64_t work_until_ns; /* when all that is out should be done, by a generous estimate */

@@ -403,6 +403,7 @@ void gpu_process_stop(struct gpu_process *p)
         p->options.events.on_gone(p->options.events.owner);
         return;
     }
+    if (p->lingering) p->options.events.on_stuck(p->options.events.owner);
     if (p->killed) return;
     struct order *order = ring_reserve(&p->orders);
     if (order) {
@@ -420,7 +421,11 @@ static void on_timer_closed(uv_handle_t *handle)
 void gpu_process_destroy(struct gpu_process *p)
 {
     if (!p) return;
-    assert(!p->life);
+    assert(!p->life || p->lingering);
+    if (p->life) { /* nobody will reap it */
+        p->life->share_kept = p->life->share == p->share;
+        gpu_life_end(p->life);
+    }
     share_unmap(p->share);
     uv_close((uv_handle_t *)&p->timer, on_timer_closed);
 }

@@ -47,7 +47,7 @@ struct gpu_process_events {
     void (*on_completions)(void *owner);
     /* It was killed GPU_LINGER_NS ago and is still there, in some call of its driver: it runs no
      * code of its own any more, so what it was lent may be taken back, after the completions.
-     * on_gone comes if it ever goes. */
+     * on_gone comes if it ever goes. Told again by gpu_process_stop. */
     void (*on_stuck)(void *owner);
 };
 
@@ -70,9 +70,10 @@ void gpu_process_check(struct gpu_process *p, uint64_t now_ns);
 /* A request was answered: earlier failures are forgotten. */
 void gpu_process_worked(struct gpu_process *p);
 /* No more restarts; asks it to exit (ORDER_STOP) and kills it if it does not within 200 ms.
- * on_gone comes when it is gone, at once if it was not running. */
+ * on_gone comes when it is gone, at once if it was not running; on_stuck if it will not go. */
 void gpu_process_stop(struct gpu_process *p);
-/* After on_gone of gpu_process_stop, or before start. Closes uv handles: run the loop once more. */
+/* After on_gone or on_stuck of gpu_process_stop, or before start. Closes uv handles: run the loop once
+ * more. */
 void gpu_process_destroy(struct gpu_process *p);
 
 enum gpu_state gpu_process_state(const struct gpu_process *p);

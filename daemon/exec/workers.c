@@ -238,7 +238,7 @@ static bool workers_supports(const struct backend *b, const struct job *j)
 
 static struct cost workers_estimate(const struct backend *b, const struct job *j)
 {
-    return (struct cost){0}; /* the scheduler's model will fill it; one backend needs no choice */
+    return (struct cost){0}; /* the scheduler's model will fill it */
 }
 
 static void stand_in_line(struct workers *w, struct job *j)

@@ -1,4 +1,4 @@
-/* heap: the one shared memory: a sealed memfd that CPU workers map and the GPU process will map.
+/* heap: the one shared memory: a sealed memfd that CPU workers and GPU processes map.
  * Request bodies, results, scratch and collections live here; references between processes are
  * offsets, never pointers.
  * Owner:  main creates it; everyone takes and gives blocks.

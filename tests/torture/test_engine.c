@@ -12,8 +12,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/job.h"
 #include "daemon/base/log.h"
@@ -287,6 +289,31 @@ static void drop_leftovers(const struct house *h)
     sample_find("drop", &drop);
     step(h, &fd, bytes, sample_frame(&drop, 9, bytes), &ignored);
     close(fd);
+}
+
+/* The process is as deaf as a program that knows nothing of us; it is killed after 200 ms. */
+Test(torture, waiting_for_a_gpu_process_sleeps)
+{
+    struct house h;
+    house_prepare(&h);
+    char program[sizeof h.place.directory + 8];
+    snprintf(program, sizeof program, "%s/deaf", h.place.directory);
+    FILE *f = fopen(program, "w");
+    cr_assert(f && fputs("#!/bin/sh\nexec sleep 100\n", f) >= 0 && fclose(f) == 0);
+    cr_assert_eq(chmod(program, 0700), 0);
+    strcpy(h.options.config.gpu_devices, "sim");
+    strcpy(h.options.config.gpu_program, program);
+    house_open(&h);
+    engine_stop(h.engine, false);
+    pthread_join(h.thread, NULL);
+    uint64_t start_ns = clock_now_ns();
+    clock_t used = clock();
+    engine_destroy(h.engine);
+    used = clock() - used;
+    cr_assert_gt(clock_now_ns() - start_ns, UINT64_C(150000000));
+    cr_assert_lt((double)used / CLOCKS_PER_SEC, 0.1);
+    unlink(program);
+    daemon_clean(&h.place);
 }
 
 Test(torture, every_site_of_a_request, .timeout = 120)

@@ -34,6 +34,7 @@ struct gpu_process {
     struct ring peer_orders, peer_completions; /* as the process would */
     char killed[160];
     uint32_t worked;
+    bool stuck; /* it does not go when it is stopped */
 };
 
 static struct gpu_process *processes[GPU_MAX];
@@ -100,7 +101,10 @@ void gpu_process_worked(struct gpu_process *p)
 void gpu_process_stop(struct gpu_process *p)
 {
     p->state = GPU_DOWN;
-    p->options.events.on_gone(p->options.events.owner);
+    if (p->stuck)
+        p->options.events.on_stuck(p->options.events.owner);
+    else
+        p->options.events.on_gone(p->options.events.owner);
 }
 
 void gpu_process_destroy(struct gpu_process *p)

@@ -106,6 +106,10 @@ Test(gpu_failures, a_process_that_is_stuck_keeps_nobody)
     die(p);
     live(p);
     upload(&h, p);
+    submit(&h, j = make_knn(&h));
+    p->stuck = true;
+    gpu_stop(h.gpu);
+    expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
     close_house(&h);
 }
 

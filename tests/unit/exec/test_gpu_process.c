@@ -119,22 +119,29 @@ Test(gpu_process, absent_is_not_for_good_after_ready)
     rig_close(&r);
 }
 
+/* gpu_process_kill, whose SIGKILL misses. Returns the process's number. */
+static int kill_another(struct rig *r)
+{
+    pid_t other = fork();
+    if (other == 0) {
+        pause();
+        _exit(0);
+    }
+    int *pid = &r->process->life->process.pid, own = *pid;
+    *pid = other;
+    gpu_process_kill(r->process, "a test asks for it");
+    cr_assert_eq(waitpid(other, NULL, 0), other);
+    *pid = own;
+    return own;
+}
+
 /* Killed, and not gone: what was lent to it comes back after a while, on_gone when it is gone. */
 Test(gpu_process, stuck)
 {
     struct rig r;
     rig_open(&r, "ready");
     rig_start(&r, rig_is_ready);
-    pid_t other = fork();
-    if (other == 0) {
-        pause();
-        _exit(0);
-    }
-    int *pid = &r.process->life->process.pid, own = *pid;
-    *pid = other; /* so SIGKILL misses it */
-    gpu_process_kill(r.process, "a test asks for it");
-    cr_assert_eq(waitpid(other, NULL, 0), other);
-    *pid = own;
+    int own = kill_another(&r);
     gpu_process_check(r.process, clock_now_ns() + UINT64_C(4000000000));
     cr_assert_eq(r.stuck, 0);
     gpu_process_check(r.process, clock_now_ns() + UINT64_C(6000000000));
@@ -145,6 +152,29 @@ Test(gpu_process, stuck)
     cr_assert(rig_turn(&r, rig_is_gone, 10000));
     cr_assert(rig_turn(&r, rig_is_ready, 20000));
     rig_close(&r);
+}
+
+/* A stop does not wait for it either, before it is known or after. */
+Test(gpu_process, stuck_at_the_end)
+{
+    for (int known = 0; known < 2; known++) {
+        struct rig r;
+        rig_open(&r, "ready");
+        rig_start(&r, rig_is_ready);
+        int own = kill_another(&r);
+        if (known) gpu_process_check(r.process, clock_now_ns() + UINT64_C(6000000000));
+        cr_assert_eq(r.stuck, (unsigned)known);
+        gpu_process_stop(r.process);
+        if (!known) gpu_process_check(r.process, clock_now_ns() + UINT64_C(6000000000));
+        cr_assert_eq(r.stuck, (unsigned)known + 1);
+        gpu_process_destroy(r.process);
+        uv_run(&r.loop, UV_RUN_DEFAULT);
+        cr_assert_eq(uv_loop_close(&r.loop), 0);
+        heap_destroy(r.heap);
+        kill(own, SIGKILL);
+        cr_assert_eq(waitpid(own, NULL, 0), own);
+        cr_assert_eq(r.gone, 0);
+    }
 }
 
 /* What it published before its end comes before on_gone. */
