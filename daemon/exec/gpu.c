@@ -106,6 +106,7 @@ static void prepare_step(struct job *j)
 static void finish_step(struct job *j)
 {
     j->gpu.finish(j);
+    heap_give(j->heap, &j->plan.scratch); /* its pages may go back to the system: not on the loop */
     j->finished_ns = clock_now_ns();
 }
 
