@@ -15,7 +15,7 @@
 
 enum {
     READY_POLL_MS = 5,
-    STOP_PATIENCE_MS = 200,
+    STOP_PATIENCE_MS = 600,
     LOG_BYTES = 512,
 };
 #define BACKOFF_MIN_NS UINT64_C(100000000)
@@ -364,7 +364,7 @@ static void on_timer(uv_timer_t *timer)
     if (!p->life) {
         start_when_due(p, now_ns);
     } else if (p->stopping) {
-        gpu_process_kill(p, "did not stop within 200 ms");
+        gpu_process_kill(p, "did not stop within 600 ms");
     } else if (!p->killed) {
         look(p, now_ns);
         if (p->life && !p->killed && !p->ready) check_starting(p, now_ns);

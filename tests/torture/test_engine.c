@@ -291,7 +291,7 @@ static void drop_leftovers(const struct house *h)
     close(fd);
 }
 
-/* The process is as deaf as a program that knows nothing of us; it is killed after 200 ms. */
+/* The process is as deaf as a program that knows nothing of us; it is killed after 600 ms. */
 Test(torture, waiting_for_a_gpu_process_sleeps)
 {
     struct house h;
