@@ -69,8 +69,8 @@ void gpu_process_kill(struct gpu_process *p, const char *why);
 void gpu_process_check(struct gpu_process *p, uint64_t now_ns);
 /* A request was answered: earlier failures are forgotten. */
 void gpu_process_worked(struct gpu_process *p);
-/* No more restarts; asks it to exit (ORDER_STOP) and kills it if it does not within 600 ms (a context takes 100 to 300 to let go).
- * on_gone comes when it is gone, at once if it was not running; on_stuck if it will not go. */
+/* No more restarts; asks it to exit (ORDER_STOP) and kills it if it does not within 600 ms (to let go
+ * of a context takes up to 300). on_gone comes when it is gone, at once if it was not running; on_stuck if it will not go. */
 void gpu_process_stop(struct gpu_process *p);
 /* After on_gone or on_stuck of gpu_process_stop, or before start. Closes uv handles: run the loop once
  * more. */
