@@ -206,7 +206,9 @@ static struct card *choose_card(struct gpu *g, uint64_t bytes)
     for (uint32_t i = 0; i < g->card_count; i++) {
         struct card *card = &g->cards[i];
         if (!card_is_ready(card)) continue;
-        uint64_t budget = gpu_process_share(card->process)->device.budget_bytes;
+        struct share *share = gpu_process_share(card->process);
+        uint64_t budget = share->device.budget_bytes, slab = atomic_load(&share->usage.slab_bytes);
+        budget = budget > slab ? budget - slab : 0;
         uint64_t planned = planned_bytes(g, card);
         uint64_t left = planned < budget ? budget - planned : 0;
         if (bytes > budget || (best && left <= most)) continue;

@@ -178,8 +178,11 @@ static enum status take_memory(struct gpu *g, const struct server_options *o, st
     if (slab > SLAB_BYTES_MAX) slab = SLAB_BYTES_MAX;
     if (slab < SLAB_BYTES_MIN) slab = SLAB_BYTES_MIN;
     slab = slab >> 20 << 20;
+    /* Others may give VRAM back; a setting stays. */
+    bool for_good = o->memory_bytes_max && o->memory_bytes_max < 2 * slab;
     if (budget < 2 * slab)
-        return refuse(g, f, SHARE_ABSENT, "less than 2 MiB of VRAM may be used", "");
+        return refuse(g, f, for_good ? SHARE_ABSENT : SHARE_BROKEN,
+                      "less than 2 MiB of VRAM may be used", for_good ? "gpu.memory_mib" : "");
     void *memory = NULL, *pinned = NULL;
     if (g->ops->allocate(g->device, slab, &memory))
         return refuse(g, f, SHARE_BROKEN, "VRAM for requests", g->ops->last_error(g->device));

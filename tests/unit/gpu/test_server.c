@@ -421,3 +421,17 @@ Test(server, scores_lists_and_averages_by_position)
     free(rows);
     peer_close(&p);
 }
+
+Test(server, comes_back_where_others_took_the_vram_but_not_where_a_setting_did)
+{
+    struct gpu_peer p = {0};
+    peer_open(&p, "vram_mib=2", 4);
+    cr_assert_eq(atomic_load(&p.share->state), SHARE_BROKEN, "others may give VRAM back");
+    cr_assert(strstr(p.share->why, "less than 2 MiB"), "%s", p.share->why);
+    peer_close(&p);
+    p = (struct gpu_peer){.memory_bytes_max = 1 << 20};
+    peer_open(&p, "vram_mib=64", 4);
+    cr_assert_eq(atomic_load(&p.share->state), SHARE_ABSENT, "a setting stays");
+    cr_assert(strstr(p.share->why, "gpu.memory_mib"), "%s", p.share->why);
+    peer_close(&p);
+}
