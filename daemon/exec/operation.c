@@ -198,21 +198,11 @@ struct order_run *operation_gpu_order(struct job *j, enum run_operation operatio
     struct order *o = &j->gpu.order;
     const struct tensor *queries = &j->request.queries;
     *o = (struct order){.kind = ORDER_RUN, .space = owner_of(j)};
-    o->run = (struct order_run){
-        .operation = operation,
-        .metric = metric,
-        .dimension = collection_dimension(j->collection),
-        .query_count = is_present(queries) ? queries->rows : 0,
-        .queries = is_present(queries) ? operation_gpu_place(j, queries->data) : PLACE_NONE,
-        .row_count = collection_rows(j->collection),
-        .rows = PLACE_NONE,
-        .positions = PLACE_NONE,
-        .offsets = PLACE_NONE,
-        .weights = PLACE_NONE,
-        .allowed = PLACE_NONE,
-        .out_ids = PLACE_NONE,
-        .out_scores = PLACE_NONE,
-        .out_counts = PLACE_NONE,
-    };
+    o->run = order_run_of(operation);
+    o->run.metric = metric;
+    o->run.dimension = collection_dimension(j->collection);
+    o->run.query_count = is_present(queries) ? queries->rows : 0;
+    o->run.queries = is_present(queries) ? operation_gpu_place(j, queries->data) : PLACE_NONE;
+    o->run.row_count = collection_rows(j->collection);
     return &o->run;
 }

@@ -38,11 +38,10 @@ enum run_operation {
     RUN_SCORES = 2,  /* every query against every row of the replica, or against listed rows */
     RUN_LISTS = 3,   /* each query against its own list of rows of the replica */
     RUN_AVERAGE = 4, /* weighted average of listed rows of the replica */
-    RUN_NORMS = 5,   /* norms of inline rows */
 };
 
-/* Queries and inline rows come unpadded and unchecked: a row that is not finite, or whose squared
- * norm overflows, makes the result BAD_QUERY or BAD_ROW with the smallest such number. */
+/* Queries come unpadded and unchecked: one that is not finite, or whose squared norm overflows,
+ * makes the result BAD_QUERY with the smallest such number. */
 struct order_run {
     uint32_t operation; /* enum run_operation */
     uint32_t metric;    /* enum metric */
@@ -54,8 +53,7 @@ struct order_run {
     uint32_t reserved;
     uint64_t query_count;
     uint64_t queries;    /* place of query_count * dimension floats */
-    uint64_t row_count;  /* of the replica, as the front knows it; NORMS, inline: of `rows` */
-    uint64_t rows;       /* place of inline rows, unpadded (SCORES, NORMS); else PLACE_NONE */
+    uint64_t row_count;  /* of the replica, as the front knows it */
     uint64_t positions;  /* place of u32 row numbers (SCORES, LISTS, AVERAGE); else PLACE_NONE */
     uint64_t list_count; /* of positions */
     uint64_t offsets;    /* LISTS: place of query_count + 1 u64 */
@@ -64,9 +62,22 @@ struct order_run {
     /* Where results go. KNN: ids and scores query_count * k, counts query_count u32; places past a
      * query's count are id 2^64 - 1 and score 0x7fc00000. SCORES: query_count * (list_count or
      * row_count) scores; ids, unless PLACE_NONE, those of all rows. LISTS: list_count scores.
-     * AVERAGE: dimension floats in scores. NORMS: row_count floats in scores. */
+     * AVERAGE: dimension floats in scores. */
     uint64_t out_ids, out_scores, out_counts;
 };
+
+/* One without any place. */
+static inline struct order_run order_run_of(enum run_operation operation)
+{
+    return (struct order_run){.operation = operation,
+                              .positions = PLACE_NONE,
+                              .offsets = PLACE_NONE,
+                              .weights = PLACE_NONE,
+                              .allowed = PLACE_NONE,
+                              .out_ids = PLACE_NONE,
+                              .out_scores = PLACE_NONE,
+                              .out_counts = PLACE_NONE};
+}
 
 struct order {
     uint32_t kind;    /* enum order_kind */
@@ -83,11 +94,10 @@ struct order {
 enum order_result {
     RESULT_OK = 0,
     RESULT_BAD_QUERY = 1,  /* number: which */
-    RESULT_BAD_ROW = 2,    /* number: which */
-    RESULT_NO_REPLICA = 3, /* there is none (evicted), or it has another version */
-    RESULT_NO_MEMORY = 4,  /* not enough VRAM, even after evicting what could be */
-    RESULT_ERROR = 5,      /* the device failed this order alone; others go on */
-    RESULT_REFUSED = 6,    /* the order makes no sense to this process */
+    RESULT_NO_REPLICA = 2, /* there is none (evicted), or it has another version */
+    RESULT_NO_MEMORY = 3,  /* not enough VRAM, even after evicting what could be */
+    RESULT_ERROR = 4,      /* the device failed this order alone; others go on */
+    RESULT_REFUSED = 5,    /* the order makes no sense to this process */
 };
 
 enum completion_kind {
@@ -101,7 +111,7 @@ struct completion {
     uint32_t result; /* enum order_result */
     uint64_t token;
     uint64_t replica;
-    uint64_t number; /* BAD_QUERY, BAD_ROW: which; UPLOAD: bytes of VRAM that the replica holds */
+    uint64_t number; /* BAD_QUERY: which; UPLOAD: bytes of VRAM that the replica holds */
     uint64_t started_ns, finished_ns;
     uint64_t copy_ns; /* of that, time when bytes moved between host and device; 0: not measured */
     uint64_t reserved;

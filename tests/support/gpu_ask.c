@@ -76,24 +76,17 @@ static struct order request(struct gpu_peer *p, const struct ask_rows *r, uint32
 {
     uint64_t place = peer_take(p, queries * r->dimension * sizeof(float));
     reference_fill(seed, peer_at(p, place), queries * r->dimension);
-    return (struct order){.kind = ORDER_RUN,
-                          .space = r->space,
-                          .replica = r->replica,
-                          .version = r->version,
-                          .run = {.operation = operation,
-                                  .metric = metric,
-                                  .dimension = r->dimension,
-                                  .query_count = queries,
-                                  .queries = place,
-                                  .row_count = r->count,
-                                  .rows = PLACE_NONE,
-                                  .positions = PLACE_NONE,
-                                  .offsets = PLACE_NONE,
-                                  .weights = PLACE_NONE,
-                                  .allowed = PLACE_NONE,
-                                  .out_ids = PLACE_NONE,
-                                  .out_scores = PLACE_NONE,
-                                  .out_counts = PLACE_NONE}};
+    struct order o = {.kind = ORDER_RUN,
+                      .space = r->space,
+                      .replica = r->replica,
+                      .version = r->version,
+                      .run = order_run_of((enum run_operation)operation)};
+    o.run.metric = metric;
+    o.run.dimension = r->dimension;
+    o.run.query_count = queries;
+    o.run.queries = place;
+    o.run.row_count = r->count;
+    return o;
 }
 
 struct order ask_knn(struct gpu_peer *p, const struct ask_rows *r, enum metric metric,

@@ -11,7 +11,6 @@ Test(gpu_failures, every_other_result_is_for_the_cpu)
         enum order_result result;
         enum reason why;
     } cases[] = {
-        {RESULT_BAD_ROW, REASON_FALLBACK_AFTER_ERROR},
         {RESULT_NO_MEMORY, REASON_VRAM_PRESSURE},
         {RESULT_ERROR, REASON_FALLBACK_AFTER_ERROR},
         {RESULT_REFUSED, REASON_FALLBACK_AFTER_ERROR},

@@ -21,25 +21,18 @@ static struct order run_order(struct gpu_peer *p, const struct question *q, uint
     uint64_t bytes = q->queries * q->dimension * sizeof(float), place = peer_take(p, bytes);
     *queries = peer_at(p, place);
     reference_fill(q->replica + 77, *queries, q->queries * q->dimension);
-    return (struct order){.kind = ORDER_RUN,
-                          .space = q->space,
-                          .replica = q->replica,
-                          .version = q->version,
-                          .run = {.operation = operation,
-                                  .metric = q->metric,
-                                  .dimension = q->dimension,
-                                  .k = q->k,
-                                  .query_count = q->queries,
-                                  .queries = place,
-                                  .row_count = q->rows,
-                                  .rows = PLACE_NONE,
-                                  .positions = PLACE_NONE,
-                                  .offsets = PLACE_NONE,
-                                  .weights = PLACE_NONE,
-                                  .allowed = PLACE_NONE,
-                                  .out_ids = PLACE_NONE,
-                                  .out_scores = PLACE_NONE,
-                                  .out_counts = PLACE_NONE}};
+    struct order o = {.kind = ORDER_RUN,
+                      .space = q->space,
+                      .replica = q->replica,
+                      .version = q->version,
+                      .run = order_run_of((enum run_operation)operation)};
+    o.run.metric = q->metric;
+    o.run.dimension = q->dimension;
+    o.run.k = q->k;
+    o.run.query_count = q->queries;
+    o.run.queries = place;
+    o.run.row_count = q->rows;
+    return o;
 }
 
 /* kNN, compared with the reference, every bit. Returns the result. */
