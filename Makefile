@@ -427,7 +427,8 @@ cuda: $(CUDA_A)
 gpu-bundle:
 	@.ci/install-deps build test
 	$(SUBMAKE) tests benches $(GPU_BIN)
-	$(Q)tests/gpu/bundle $(BUILD) gpu-bundle $(TEST_BIN) $(BENCH_BIN) $(GPU_BIN)
+	$(Q)tests/gpu/bundle $(BUILD) gpu-bundle $(BENCH_BIN) $(GPU_BIN) \
+	    $(filter $(BUILD)/tests/integration/% $(BUILD)/tests/kernels/%,$(TEST_BIN))
 
 ## clean: remove everything that was built
 clean:
