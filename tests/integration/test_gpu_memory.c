@@ -75,7 +75,8 @@ Test(gpu_memory, however_little_there_is, .timeout = 120)
             char sim[80];
             snprintf(sim, sizeof sim, "strict=1 vram_mib=%d %s", mib, kinds[kind]);
             gpu_scene_open_counting(&s, sim, (const char *[]){PATIENT, NULL});
-            gpu_scene_await(&s, mib == 2 ? EA_GPU_ABSENT : EA_GPU_READY, 5000);
+            /* 2 MiB are too few to use any: it is tried again, for others may give VRAM back. */
+            if (mib > 2) gpu_scene_await(&s, EA_GPU_READY, 5000);
             got.count = 0;
             script_run(s.a, s.b, &got);
             script_end(s.a, s.b, &got);
@@ -83,7 +84,7 @@ Test(gpu_memory, however_little_there_is, .timeout = 120)
             if (mib > 2) gpu_scene_await_empty(&s, 2000);
             if (mib > 2) cr_assert_gt(transcript_on_gpu(&got), 0, "%s", sim);
             cr_assert(!daemon_logged(&s.daemon, "device_sim: "), "%s", sim);
-            cr_assert_eq(gpu_scene_stats(s.a).restarts, 0, "%s", sim);
+            if (mib > 2) cr_assert_eq(gpu_scene_stats(s.a).restarts, 0, "%s", sim);
             gpu_scene_close(&s);
         }
 }

@@ -69,7 +69,10 @@ static void spawn(struct daemon_process *d, const char *const *settings)
         path, "--set", "memory.max_mib=1024", "--set", gpu_setting, "--set", socket_setting,
     };
     int count = 7;
-    if (gpu) { /* else a file may say */
+    bool has_file = false; /* which may say, and change it */
+    for (int i = 0; settings && settings[i]; i++)
+        has_file |= strncmp(settings[i], "--config", 8) == 0;
+    if (gpu && !has_file) {
         arguments[count++] = "--set";
         arguments[count++] = "gpu.force=gpu";
     }
