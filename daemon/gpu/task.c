@@ -309,11 +309,8 @@ static bool is_apart(const struct task *t)
     const struct order_upload *u = &t->order.upload;
     for (const struct task *s = t->lane->head; s != t; s = s->next) {
         const struct order_upload *other = &s->order.upload;
-        if (s->state == TASK_FILL && is_upload(s) && s->order.replica == t->order.replica &&
-            u->first - other->first < other->count)
-            return false;
-        if (s->state == TASK_FILL && is_upload(s) && s->order.replica == t->order.replica &&
-            other->first - u->first < u->count)
+        bool fills = s->state == TASK_FILL && is_upload(s) && s->order.replica == t->order.replica;
+        if (fills && (u->first - other->first < other->count || other->first - u->first < u->count))
             return false;
     }
     return true;
