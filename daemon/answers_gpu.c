@@ -34,23 +34,14 @@ static uint64_t uptime_of(const struct gpu_process *g)
     return ready_ns && now_ns > ready_ns ? now_ns - ready_ns : 0;
 }
 
-/* What the other process wrote: at most bytes of it, without what would upset a terminal. */
-static void copy_plain(char *to, size_t to_bytes, const char *from, size_t from_bytes)
-{
-    size_t n = 0;
-    for (; n + 1 < to_bytes && n < from_bytes && from[n]; n++)
-        to[n] = from[n] >= 0x20 && from[n] < 0x7f ? from[n] : '?';
-    to[n] = '\0';
-}
-
 /* ---------------------------------------------------------------- info */
 
 static void describe_device(const struct share *share, struct wire_gpu *out)
 {
     struct share_device d; /* a copy, so that it stays as it was checked */
     memcpy(&d, &share->device, sizeof d);
-    copy_plain(out->name, sizeof out->name, d.name, sizeof d.name);
-    copy_plain(out->uuid, sizeof out->uuid, d.uuid, sizeof d.uuid);
+    share_copy_text(out->name, sizeof out->name, d.name, sizeof d.name);
+    share_copy_text(out->uuid, sizeof out->uuid, d.uuid, sizeof d.uuid);
     out->capability_major = d.capability_major;
     out->capability_minor = d.capability_minor;
     out->multiprocessors = d.multiprocessors;

@@ -118,6 +118,12 @@ const struct vector_kernels *vectors_choose(const char *name);
 /* The i-th variant this machine can run, slowest first (0 is scalar); NULL past the last. */
 const struct vector_kernels *vectors_variant(size_t i);
 
+/* Copies unpadded rows to rows padded with zeros. */
+void vectors_pad(uint32_t dimension, const float *from, size_t count, float *to);
+
+/* First i with a norm that is not finite, or count. */
+size_t vectors_find_bad(const float *norms, size_t count);
+
 /* "x86-64: sse2 avx2 fma avx512f ...": what the probe saw. text holds size bytes. */
 void vectors_describe_cpu(char *text, size_t size);
 

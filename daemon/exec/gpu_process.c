@@ -165,7 +165,7 @@ static bool read_verdict(struct gpu_process *p)
     char why[SHARE_WHY];
     uint32_t state = atomic_load(&s->state);
     if (state != SHARE_ABSENT && state != SHARE_BROKEN) return false;
-    gpu_copy_text(why, sizeof why, s->why, sizeof s->why);
+    share_copy_text(why, sizeof why, s->why, sizeof s->why);
     const char *said = why[0] ? why : "it does not say why";
     p->given_up = state == SHARE_ABSENT && !has_worked(p);
     if (p->given_up) {
@@ -223,7 +223,7 @@ static bool is_same_version(struct gpu_process *p)
 {
     char version[SHARE_TEXT];
     const char *theirs = p->life->share->gpu_version;
-    gpu_copy_text(version, sizeof version, theirs, SHARE_TEXT);
+    share_copy_text(version, sizeof version, theirs, SHARE_TEXT);
     if (strcmp(version, ENGRAM_VERSION) == 0) return true;
     set_why(p, "engram-accel-gpu is %s, engram-acceld %s: install both from one build", version,
             ENGRAM_VERSION);
@@ -241,8 +241,8 @@ static void become_ready(struct gpu_process *p, uint64_t now_ns)
     char took[GPU_TIME_BYTES], text[LOG_BYTES];
     uv_timer_stop(&p->timer);
     p->device = s->device;
-    gpu_copy_text(p->device.name, sizeof p->device.name, s->device.name, sizeof s->device.name);
-    gpu_copy_text(p->device.uuid, sizeof p->device.uuid, s->device.uuid, sizeof s->device.uuid);
+    share_copy_text(p->device.name, sizeof p->device.name, s->device.name, sizeof s->device.name);
+    share_copy_text(p->device.uuid, sizeof p->device.uuid, s->device.uuid, sizeof s->device.uuid);
     share_unmap(p->share);
     p->share = s;
     p->life->share_kept = true;

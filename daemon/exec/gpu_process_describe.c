@@ -7,14 +7,6 @@
 #include "daemon/base/clock.h"
 #include "daemon/exec/gpu_process_inside.h"
 
-void gpu_copy_text(char *to, size_t bytes, const char *from, size_t from_bytes)
-{
-    size_t n = 0;
-    for (; n + 1 < bytes && n < from_bytes && from[n]; n++)
-        to[n] = from[n] >= 0x20 && from[n] < 0x7f ? from[n] : '?';
-    to[n] = 0;
-}
-
 void gpu_describe_time(uint64_t ns, char text[GPU_TIME_BYTES])
 {
     uint64_t s = ns / 1000000000;

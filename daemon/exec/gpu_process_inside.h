@@ -56,9 +56,6 @@ void gpu_life_end(struct gpu_life *l);
 void gpu_describe_device(const struct share_device *d, char *text, size_t bytes);
 /* "312 ms", "3 s", "3 m 2 s", "5 h 1 m", "3 d 2 h". */
 void gpu_describe_time(uint64_t ns, char text[GPU_TIME_BYTES]);
-/* A text that the other process wrote: at most from_bytes of it, terminated, printable ASCII. */
-void gpu_copy_text(char *to, size_t bytes, const char *from, size_t from_bytes);
-
 /* now - since; 0 when that lies ahead. */
 static inline uint64_t gpu_elapsed(uint64_t now_ns, uint64_t since_ns)
 {

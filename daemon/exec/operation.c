@@ -162,27 +162,6 @@ enum status operation_refuse_row(struct job *j, const char *what, uint64_t index
                        "%s %" PRIu64 ": its squared norm overflows float32", what, index);
 }
 
-size_t operation_find_bad(const float *norms, size_t count)
-{
-    unsigned bad = 0;
-    for (size_t i = 0; i < count; i++)
-        bad |= !(norms[i] < INFINITY);
-    if (!bad) return count;
-    size_t i = 0;
-    while (norms[i] < INFINITY)
-        i++;
-    return i;
-}
-
-void operation_pad(uint32_t dimension, const float *from, size_t count, float *to)
-{
-    size_t stride = vector_stride(dimension), pad = stride - dimension;
-    for (size_t i = 0; i < count; i++, from += dimension, to += stride) {
-        memcpy(to, from, dimension * sizeof *to);
-        memset(to + dimension, 0, pad * sizeof *to);
-    }
-}
-
 /* ---- for the GPU process ---- */
 
 uint64_t operation_gpu_place(struct job *j, const void *p)

@@ -85,10 +85,4 @@ enum status operation_check_metric(struct job *j, enum metric *metric);
 enum status operation_refuse_row(struct job *j, const char *what, uint64_t index, const float *row,
                                  uint32_t dimension);
 
-/* First i with a norm that is not finite, or count. */
-size_t operation_find_bad(const float *norms, size_t count);
-
-/* Copies unpadded rows to rows padded with zeros. */
-void operation_pad(uint32_t dimension, const float *from, size_t count, float *to);
-
 #endif

@@ -39,11 +39,11 @@ size_t queries_build(const struct query_form *form, const float *rows, size_t co
     if (padded_bytes(dimension, count)) {
         float *padded = (float *)at;
         at += padded_bytes(dimension, count);
-        operation_pad(dimension, rows, count, padded);
+        vectors_pad(dimension, rows, count, padded);
         rows = padded;
     }
     kernels->norms(dimension, rows, count, norms);
-    size_t bad = operation_find_bad(norms, count);
+    size_t bad = vectors_find_bad(norms, count);
     if (bad < count) return bad;
     struct query_pack pack = {.packed = at, .norms = norms, .count = count};
     struct query_pack screen = pack;

@@ -58,11 +58,11 @@ struct row_block rows_inline(const struct row_source *s, uint64_t first, size_t 
 {
     const float *rows = s->inline_rows + first * s->dimension;
     if (s->dimension % VECTOR_LANES) {
-        operation_pad(s->dimension, rows, n, buffer->copies);
+        vectors_pad(s->dimension, rows, n, buffer->copies);
         rows = buffer->copies;
     }
     s->kernels->norms(s->dimension, rows, n, buffer->norms);
-    size_t wrong = operation_find_bad(buffer->norms, n);
+    size_t wrong = vectors_find_bad(buffer->norms, n);
     if (wrong < n) *bad = first + wrong;
     return (struct row_block){.rows = rows, .norms = buffer->norms, .count = n};
 }

@@ -1,7 +1,6 @@
 #include "daemon/gpu/transfer.h"
 
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
 #include "daemon/gpu/inside.h"
@@ -9,16 +8,9 @@
 uint64_t transfer_pad(const struct vector_kernels *kernels, uint32_t dimension, const float *from,
                       uint64_t count, float *to, float *norms)
 {
-    size_t stride = vector_stride(dimension), pad = stride - dimension;
-    float *at = to;
-    for (uint64_t i = 0; i < count; i++, from += dimension, at += stride) {
-        memcpy(at, from, dimension * sizeof *at);
-        memset(at + dimension, 0, pad * sizeof *at);
-    }
+    vectors_pad(dimension, from, (size_t)count, to);
     kernels->norms(dimension, to, (size_t)count, norms);
-    for (uint64_t i = 0; i < count; i++)
-        if (!(norms[i] < INFINITY)) return i;
-    return count;
+    return vectors_find_bad(norms, (size_t)count);
 }
 
 static bool positions_sound(const uint32_t *position, uint64_t count, uint64_t limit)

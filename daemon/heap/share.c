@@ -85,6 +85,14 @@ void share_unmap(struct share *s)
     if (s) munmap(s, sizeof *s);
 }
 
+void share_copy_text(char *to, size_t bytes, const char *from, size_t from_bytes)
+{
+    size_t n = 0;
+    for (; n + 1 < bytes && n < from_bytes && from[n]; n++)
+        to[n] = from[n] >= 0x20 && from[n] < 0x7f ? from[n] : '?';
+    to[n] = 0;
+}
+
 void share_orders(struct share *s, int wake_fd, struct ring *out)
 {
     ring_init(out, &s->order_lines, s->orders, sizeof s->orders[0], SHARE_ORDERS, wake_fd);

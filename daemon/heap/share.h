@@ -11,6 +11,7 @@
 #define ENGRAM_HEAP_SHARE_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/base/status.h"
@@ -88,6 +89,9 @@ enum status share_create(uint64_t heap_bytes, const char *version, int *fd, stru
 /* The GPU process's view of a descriptor that it was given. f says why not. */
 enum status share_map(int fd, const char *version, struct share **out, struct failure *f);
 void share_unmap(struct share *s);
+
+/* A text that the other process wrote: at most from_bytes of it, terminated, printable ASCII. */
+void share_copy_text(char *to, size_t bytes, const char *from, size_t from_bytes);
 
 /* The ring of orders or completions as one side sees it. */
 void share_orders(struct share *s, int wake_fd, struct ring *out);

@@ -118,32 +118,6 @@ static enum status refuse_row(const struct upsert *u, uint64_t i, struct failure
                        u->ids[i]);
 }
 
-/* First i with a norm that is not finite, or count. */
-static size_t find_bad(const float *norms, size_t count)
-{
-    unsigned bad = 0;
-    for (size_t i = 0; i < count; i++)
-        bad |= !(norms[i] < INFINITY);
-    if (!bad) return count;
-    size_t i = 0;
-    while (norms[i] < INFINITY)
-        i++;
-    return i;
-}
-
-static void copy_rows(const struct collection *c, const float *from, size_t count, float *to)
-{
-    size_t pad = c->stride - c->dimension;
-    if (!pad) {
-        memcpy(to, from, count * c->dimension * sizeof *to);
-        return;
-    }
-    for (size_t i = 0; i < count; i++, from += c->dimension, to += c->stride) {
-        memcpy(to, from, c->dimension * sizeof *to);
-        memset(to + c->dimension, 0, pad * sizeof *to);
-    }
-}
-
 /* Request rows [first, first + count) to the tail at `row`; all within one segment. */
 static enum status stage_new(struct upsert *u, uint64_t first, size_t count, uint64_t row,
                              struct failure *f)
@@ -152,9 +126,9 @@ static enum status stage_new(struct upsert *u, uint64_t first, size_t count, uin
     float *to = row_at(c, row);
     size_t bytes = count * c->stride * sizeof *to;
     if (bytes >= POPULATE_BYTES_MIN) heap_populate(to, bytes);
-    copy_rows(c, u->rows + first * c->dimension, count, to);
+    vectors_pad(c->dimension, u->rows + first * c->dimension, count, to);
     c->kernels->norms(c->dimension, to, count, c->norms + row);
-    size_t bad = find_bad(c->norms + row, count);
+    size_t bad = vectors_find_bad(c->norms + row, count);
     return bad == count ? STATUS_OK : refuse_row(u, first + bad, f);
 }
 
@@ -164,11 +138,11 @@ static enum status stage_replaced(struct upsert *u, uint64_t first, size_t count
     struct collection *c = u->c;
     const float *rows = u->rows + first * c->dimension;
     if (u->padded) {
-        copy_rows(c, rows, count, u->padded);
+        vectors_pad(c->dimension, rows, count, u->padded);
         rows = u->padded;
     }
     c->kernels->norms(c->dimension, rows, count, u->norms + first);
-    size_t bad = find_bad(u->norms + first, count);
+    size_t bad = vectors_find_bad(u->norms + first, count);
     return bad == count ? STATUS_OK : refuse_row(u, first + bad, f);
 }
 
@@ -210,7 +184,7 @@ static void publish(struct upsert *u)
                 c->ids[tail++] = u->ids[i];
                 continue;
             }
-            copy_rows(c, u->rows + i * c->dimension, 1, row_at(c, row));
+            vectors_pad(c->dimension, u->rows + i * c->dimension, 1, row_at(c, row));
             c->norms[row] = u->norms[i];
             dirty_mark(&c->dirty, row, 1);
         }
