@@ -49,6 +49,19 @@ struct config {
     uint32_t gpu_copiers;              /* gpu.copiers: 0 = 3/4 of the processors, at most 12 */
     uint32_t gpu_streams;              /* gpu.streams: 32; 1..128 */
     char gpu_sim[CONFIG_TEXT_MAX];     /* gpu.sim: settings of a simulated device */
+    uint64_t gpu_candidates_min;       /* gpu.min_candidates: 1024 (live) */
+    uint32_t speedup_percent;          /* sched.speedup_percent: 150; 100..1000 (live) */
+    uint32_t success_percent;          /* sched.success_percent: 95; 0..100 (live) */
+    uint32_t probe_percent;            /* sched.probe_percent: 2; 0..20 (live) */
+    uint32_t window_us;                /* sched.window_us: 1000; 10..1000000 (live) */
+    uint32_t quantum_us;               /* sched.quantum_us: 500; 1..1000000 (live) */
+    uint32_t age_ms;                   /* sched.age_ms: 1000; 1..3600000 (live) */
+    bool split;                        /* sched.split: true (live) */
+    bool calibrate;                    /* sched.calibrate: true */
+    char model_file[CONFIG_TEXT_MAX];  /* sched.model_file: "" = $STATE_DIRECTORY/model.json */
+    uint32_t batch_wait_us;            /* batch.wait_us: 500; 0..1000000 (live) */
+    uint32_t batch_queries;            /* batch.queries: 256; 1..1024 (live) */
+    uint32_t batch_requests;           /* batch.requests: 256; 1..256 (live) */
     char log_level[CONFIG_TEXT_MAX];   /* log.level: error, warning, info, debug (live) */
 };
 

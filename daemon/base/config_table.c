@@ -108,6 +108,9 @@ const struct config_key config_keys[] = {
     {.name = "gpu.min_pairs", .type = CONFIG_NUMBER64, .live = true, .offset = AT(gpu_pairs_min),
      .min = 1, .max = UINT64_C(1) << 40, .number = 512, .help = "Queries times rows below which a "
      "request stays on the CPU."},
+    {.name = "gpu.min_candidates", .type = CONFIG_NUMBER64, .live = true,
+     .offset = AT(gpu_candidates_min), .min = 1, .max = UINT64_C(1) << 40, .number = 1024,
+     .help = "Listed rows (candidates, rows to average) below which a request stays on the CPU."},
     {.name = "gpu.heartbeat_ms", .type = CONFIG_NUMBER32, .offset = AT(gpu_heartbeat_ms),
      .min = 300, .max = 60000, .number = 1000, .help = "Milliseconds without a sign of life after "
      "which a GPU process is killed and started again."},
@@ -125,6 +128,42 @@ const struct config_key config_keys[] = {
     {.name = "gpu.sim", .type = CONFIG_TEXT, .offset = AT(gpu_sim), .max = CONFIG_TEXT_MAX - 1,
      .text = "", .help = "For tests: what the simulated device is like (\"vram_mib=64 "
      "latency_us=5 fail=17:sticky\")."},
+
+    {.name = "sched.speedup_percent", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(speedup_percent), .min = 100, .max = 1000, .number = 150, .help = "How much faster "
+     "a GPU must look while predictions are guesses, in percent of its time; it sinks to 100 as they "
+     "prove right."},
+    {.name = "sched.success_percent", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(success_percent), .max = 100, .number = 95, .help = "Share of an operation's last 64 "
+     "runs on GPUs that must have gone well; below it the CPU has them, but for probes."},
+    {.name = "sched.probe_percent", .type = CONFIG_NUMBER32, .live = true, .offset = AT(probe_percent),
+     .max = 20, .number = 2, .help = "Share of the time that may go to trying the backend that was not "
+     "chosen; 0 for none."},
+    {.name = "sched.window_us", .type = CONFIG_NUMBER32, .live = true, .offset = AT(window_us),
+     .min = 10, .max = 1000000, .number = 1000, .help = "Microseconds of work, as predicted, that a "
+     "backend has at once; the rest waits where it is shared out between spaces."},
+    {.name = "sched.quantum_us", .type = CONFIG_NUMBER32, .live = true, .offset = AT(quantum_us),
+     .min = 1, .max = 1000000, .number = 500, .help = "Microseconds of work that a space of weight 1 "
+     "gets each round."},
+    {.name = "sched.age_ms", .type = CONFIG_NUMBER32, .live = true, .offset = AT(age_ms), .min = 1,
+     .max = 3600000, .number = 1000, .help = "Milliseconds after which a space that was not served is "
+     "served next, whatever its share."},
+    {.name = "sched.split", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(split), .number = true,
+     .help = "Run one request on CPU and GPU together where that ends it sooner."},
+    {.name = "sched.calibrate", .type = CONFIG_BOOLEAN, .offset = AT(calibrate), .number = true,
+     .help = "Measure the backends at start, while idle, unless sched.model_file knows this machine."},
+    {.name = "sched.model_file", .type = CONFIG_TEXT, .offset = AT(model_file),
+     .max = CONFIG_TEXT_MAX - 1, .text = "", .help = "Where what was measured is kept over restarts; "
+     "empty for model.json in systemd's state directory, or nowhere without one."},
+
+    {.name = "batch.wait_us", .type = CONFIG_NUMBER32, .live = true, .offset = AT(batch_wait_us),
+     .max = 1000000, .number = 500, .help = "Microseconds that a request may wait for others to run as "
+     "one with it, and only while its backend is busy."},
+    {.name = "batch.queries", .type = CONFIG_NUMBER32, .live = true, .offset = AT(batch_queries),
+     .min = 1, .max = 1024, .number = 256, .help = "Queries of requests that run as one; 1 for no "
+     "batching."},
+    {.name = "batch.requests", .type = CONFIG_NUMBER32, .live = true, .offset = AT(batch_requests),
+     .min = 1, .max = 256, .number = 256, .help = "Requests that run as one."},
 
     {.name = "log.level", .type = CONFIG_CHOICE, .live = true, .offset = AT(log_level),
      .text = "info", .choices = "error warning info debug",

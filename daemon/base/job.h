@@ -14,6 +14,7 @@
 #include <uthash.h>
 
 #include "daemon/base/status.h"
+#include "daemon/base/ticket.h"
 #include "daemon/heap/heap.h"
 #include "daemon/heap/order.h"
 
@@ -42,7 +43,8 @@ enum operation {
     OPERATION_SCORE_CANDIDATES = 34,
     OPERATION_NORMS = 35,
     OPERATION_WEIGHTED_AVERAGE = 36,
-    OPERATION_UPLOAD = 63, /* the pipeline's own: a piece of a collection's replica */
+    OPERATION_KNN_BATCH = 62, /* the pipeline's own: several kNN requests as one */
+    OPERATION_UPLOAD = 63,    /* the pipeline's own: a piece of a collection's replica */
     OPERATION_MAX = 64,
 };
 
@@ -211,6 +213,19 @@ struct job {
     void (*step)(struct job *j); /* workers_run */
     atomic_uint next_part;
     atomic_uint parts_left;
+
+    struct ticket ticket; /* its place in the scheduler */
+
+    /* Several as one: the carrier (OPERATION_KNN_BATCH) runs, holding no turnstile, for its members
+     * hold it; each member's result, or failure of its own, is in the member when the carrier is
+     * done. One as several: each part runs a range of the whole's queries and writes its lines of
+     * the whole's result. */
+    struct job *carrier; /* of a member */
+    struct job *members; /* of a carrier, oldest first, linked by member_next */
+    struct job *member_next;
+    struct job *whole;   /* of a part */
+    uint64_t part_first; /* of a part: its first query in the whole */
+    uint32_t parts_out;  /* of a whole: parts that are not done */
 
     struct job *next, *previous; /* of the one list it is in */
     struct job *connection_next, *connection_previous;

@@ -50,6 +50,22 @@ bool gpu_replica_refused(const struct backend *b, const struct collection *c);
  * and never fail; the pipeline sends them one after the other, each a reader of the collection. */
 bool gpu_wants_upload(const struct backend *b, const struct collection *c);
 
+/* The GPU that has c's replica, or would get it (one that is ready, if any is). */
+uint32_t gpu_card_of(const struct backend *b, const struct collection *c);
+/* Bytes of rows that a job on c has to have uploaded first. */
+uint64_t gpu_upload_bytes(const struct backend *b, const struct collection *c);
+
+/* How much a GPU can take now. */
+struct gpu_room {
+    bool ready;
+    uint32_t jobs;      /* more jobs, uploads not counted */
+    uint64_t bytes;     /* VRAM for requests that is free, as last told */
+    uint64_t bytes_all; /* of this much */
+    bool low;           /* less than a fifth of it, or others have taken the card's memory */
+};
+struct gpu_room gpu_room_of(const struct backend *b, uint32_t card);
+uint32_t gpu_card_count(const struct backend *b);
+
 /* Jobs that it has, uploads not counted. */
 uint32_t gpu_in_flight(const struct backend *b);
 

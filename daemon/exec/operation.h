@@ -26,6 +26,14 @@ struct operation_ops {
 /* 0: the GPU process cannot do it. */
 uint64_t operation_gpu_pairs(const struct job *j);
 
+/* What j asks for, in numbers. For a holder of its collection's turnstile. */
+struct work operation_work(const struct job *j);
+
+/* Whether several j may run as one (exec/batch.h): then j->collection is the key. */
+bool operation_batches(const struct job *j);
+/* Whether j may be cut into ranges of its queries, run on different backends. */
+bool operation_splits(const struct job *j);
+
 /* NULL: the loop answers it by itself. */
 const struct operation_ops *operation_find(enum operation operation);
 

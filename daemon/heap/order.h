@@ -49,8 +49,8 @@ struct order_run {
     uint32_t k;             /* KNN: 1..TOPK_K_MAX, columns of the result */
     uint32_t has_threshold; /* KNN */
     float threshold;
-    float total; /* AVERAGE: the sum of the weights */
-    uint32_t reserved;
+    float total;            /* AVERAGE: the sum of the weights */
+    uint32_t segment_count; /* KNN: 0, or several requests as one */
     uint64_t query_count;
     uint64_t queries;    /* place of query_count * dimension floats */
     uint64_t row_count;  /* of the replica, as the front knows it */
@@ -64,7 +64,22 @@ struct order_run {
      * row_count) scores; ids, unless PLACE_NONE, those of all rows. LISTS: list_count scores.
      * AVERAGE: dimension floats in scores. */
     uint64_t out_ids, out_scores, out_counts;
+    uint64_t segments; /* place of segment_count struct order_segment */
 };
+
+/* One of the requests of a batch. The order's query_count is the sum of theirs, its k the largest;
+ * its queries, allowed, threshold and out_* are unused; BAD_QUERY counts through all of them. */
+struct order_segment {
+    uint64_t query_count;
+    uint64_t queries;
+    uint64_t allowed; /* bitmap over rows, or PLACE_NONE */
+    uint32_t k;       /* columns of its result */
+    uint32_t has_threshold;
+    float threshold;
+    uint32_t reserved;
+    uint64_t out_ids, out_scores, out_counts;
+};
+enum { ORDER_SEGMENTS_MAX = 256, ORDER_SEGMENT_QUERIES_MAX = 1024 };
 
 /* One without any place. */
 static inline struct order_run order_run_of(enum run_operation operation)
@@ -76,7 +91,8 @@ static inline struct order_run order_run_of(enum run_operation operation)
                               .allowed = PLACE_NONE,
                               .out_ids = PLACE_NONE,
                               .out_scores = PLACE_NONE,
-                              .out_counts = PLACE_NONE};
+                              .out_counts = PLACE_NONE,
+                              .segments = PLACE_NONE};
 }
 
 struct order {

@@ -64,6 +64,8 @@ struct share_usage {
     _Atomic uint64_t runs, run_ns; /* ns while any request was on the device */
     _Atomic uint64_t errors;       /* orders that ended with RESULT_ERROR */
     _Atomic uint64_t no_memory;    /* orders that ended with RESULT_NO_MEMORY */
+    _Atomic uint64_t shrunk;       /* runs that had less scratch than they would have liked */
+    _Atomic uint64_t split;        /* runs done in passes because they did not fit at once */
     _Atomic uint64_t pinned_bytes; /* host memory pinned for copies */
 };
 

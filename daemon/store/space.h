@@ -17,6 +17,7 @@ enum { SPACE_NAME_MAX = 64, COLLECTION_NAME_MAX = 64 };
 
 struct collection;
 struct store;
+struct tenant;
 
 struct space {
     char name[SPACE_NAME_MAX + 1];
@@ -24,6 +25,7 @@ struct space {
     uint32_t users;  /* connections and jobs that point here */
     uint64_t collection_count;
     uint64_t row_count;             /* writers on any thread: read it with space_row_count */
+    struct tenant *tenant;          /* sched/tenant.h: the pipeline makes and ends it; or NULL */
     struct collection *collections; /* uthash, by name; store_ functions only */
     struct space *hh_next;          /* the store's list */
 };

@@ -1,0 +1,34 @@
+/* probes: now and then a job takes the road that was not chosen, so that the model learns what it
+ * would find there: a bounded share of the jobs and of the time, and sooner after a surprise.
+ * Owner:  the scheduler.
+ * Thread: the loop. Time is what jobs took: nothing here knows the clock.
+ * Errors: none. */
+#ifndef ENGRAM_SCHED_PROBES_H
+#define ENGRAM_SCHED_PROBES_H
+
+#include "daemon/sched/cost.h"
+
+struct probes {
+    double share; /* of the time that may go to probes: 0.02; 0: none, ever */
+    struct probe_line {
+        uint64_t decided;            /* open decisions so far */
+        uint64_t next_at;            /* not before decided is this */
+        uint64_t interval;           /* then so many later; doubles while nothing surprises */
+        double saved_ns;             /* what may be spent */
+        uint32_t surprises;          /* in a row */
+        uint64_t probes, surprising; /* counted */
+    } lines[2][COST_OPERATIONS];     /* by the road that is probed: [0] CPU, [1] GPU */
+};
+
+void probes_init(struct probes *p, double share);
+
+/* An open decision for one backend, predicted to take chosen_ns where the other takes other_ns.
+ * True: send it there instead. */
+bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uint64_t chosen_ns,
+                uint64_t other_ns);
+
+/* What a probe, or any run on the road less taken, took against its prediction. */
+void probes_saw(struct probes *p, enum backend_id b, uint32_t operation, uint64_t predicted_ns,
+                uint64_t seen_ns);
+
+#endif
