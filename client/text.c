@@ -76,6 +76,7 @@ const char *ea_operation_name(uint32_t kind)
     case engram_accel_v1_Kind_KIND_INFO: return "info";
     case engram_accel_v1_Kind_KIND_STATS: return "stats";
     case engram_accel_v1_Kind_KIND_CANCEL: return "cancel";
+    case engram_accel_v1_Kind_KIND_EXPLAIN: return "explain";
     case engram_accel_v1_Kind_KIND_COLLECTION_CREATE: return "collection_create";
     case engram_accel_v1_Kind_KIND_COLLECTION_DROP: return "collection_drop";
     case engram_accel_v1_Kind_KIND_COLLECTION_LIST: return "collection_list";
