@@ -25,7 +25,7 @@ struct section {
 
 static const struct section sections[] = {
     {"mix", sched_mix, true},      {"cold", sched_cold, true},    {"slow", sched_slow, true},
-    {"batch", sched_batch, false}, {"alone", sched_alone, false},
+    {"batch", sched_batch, false}, {"alone", sched_alone, false}, {"decide", sched_decide, false},
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
@@ -94,8 +94,8 @@ int main(int argc, char **argv)
     static const struct argp_option known[] = {
         {"quick", 'q', NULL, 0, "Fewer rows and requests, for a first look", 0},
         {"sim", 's', NULL, 0, "Over the simulated device", 0},
-        {"only", 'o', "NAME", 0, "This section: mix, cold, slow, batch, alone (may be repeated)",
-         0},
+        {"only", 'o', "NAME", 0,
+         "This section: mix, cold, slow, batch, alone, decide (may be repeated)", 0},
         {"rows-max", 'r', "N", 0,
          "Rows of the largest collection (1000000; less with --quick, --sim "
          "and on the CPU alone)",

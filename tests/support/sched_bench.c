@@ -8,7 +8,7 @@
 
 #include "tests/bench/bench.h"
 
-enum { LOAD_PART = 16384, SWITCH_S = 10, REPLICA_S = 30, READY_S = 20 };
+enum { LOAD_PART = 16384, SWITCH_S = 10, REPLICA_S = 30, READY_S = 20, CALIBRATED_S = 10 };
 
 void sched_check(ea_status st, ea_client *c, const char *what)
 {
@@ -86,6 +86,21 @@ bool sched_daemon_gpu_ready(const struct sched_daemon *d)
         usleep(5000);
     }
     return false;
+}
+
+void sched_daemon_calibrated(const struct sched_daemon *d)
+{
+    static ea_stats stats;
+    double start = bench_now_s();
+    do {
+        sched_check(ea_get_stats(d->client, &stats), d->client, "stats");
+        if (stats.scheduler.calibrated) {
+            printf("  calibrated %.1f s after we asked first\n", bench_now_s() - start);
+            return;
+        }
+        usleep(10000);
+    } while (bench_now_s() < start + CALIBRATED_S);
+    printf("  NOT calibrated after %d s\n", CALIBRATED_S);
 }
 
 void sched_daemon_start(struct sched_daemon *d, const struct sched_bench *b, uint64_t rows,

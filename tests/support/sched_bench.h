@@ -54,6 +54,8 @@ ea_client *sched_daemon_client(const struct sched_daemon *d);
 /* Returns once they are in force. */
 void sched_daemon_set(struct sched_daemon *d, struct sched_live live);
 void sched_daemon_force(struct sched_daemon *d, const char *force);
+/* Waits until it has measured its backends; says so if that takes too long. */
+void sched_daemon_calibrated(const struct sched_daemon *d);
 /* Whether its first GPU becomes ready. */
 bool sched_daemon_gpu_ready(const struct sched_daemon *d);
 
@@ -84,5 +86,6 @@ void sched_cold(struct sched_bench *b);
 void sched_slow(struct sched_bench *b);
 void sched_batch(struct sched_bench *b);
 void sched_alone(struct sched_bench *b);
+void sched_decide(struct sched_bench *b);
 
 #endif

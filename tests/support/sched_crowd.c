@@ -1,4 +1,5 @@
 /* sched_crowd: what batching brings to many connections, and costs one that is alone. */
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +17,8 @@ enum {
     BATCH_QUERIES = 256,
     BATCH_S = 90,
     ALONE_S = 60,
+    ALONE_US = 1,
+    DECIDE_S = 30,
 };
 
 /* ---------------------------------------------------------------- many connections */
@@ -36,7 +39,7 @@ struct crowd {
     unsigned threads;
     double from_s, until_s; /* what is answered in between counts */
     double *latencies_us;
-    _Atomic uint64_t answers, wrong, on_gpu;
+    _Atomic uint64_t answers, wrong, on_gpu, together; /* together: batches of all, summed */
     ea_result expected;
 };
 
@@ -57,6 +60,7 @@ static void on_answer(ea_client *c, uint64_t id, ea_status status, ea_result *r,
         uint64_t n = atomic_fetch_add(&w->answers, 1);
         if (n < LATENCIES_MAX) w->latencies_us[n] = (now - a->sent_s) * 1e6;
         atomic_fetch_add(&w->on_gpu, r->meta.backend != EA_BACKEND_CPU);
+        atomic_fetch_add(&w->together, r->meta.batch ? r->meta.batch : 1);
     }
     if (now < w->until_s && !status) ask(a);
 }
@@ -101,7 +105,7 @@ static double crowd_run(struct crowd *w, const char *what, double warm_s, double
 {
     struct share shares[THREADS_MAX];
     pthread_t threads[THREADS_MAX];
-    w->answers = w->on_gpu = 0;
+    w->answers = w->on_gpu = w->together = 0;
     w->from_s = bench_now_s() + warm_s;
     w->until_s = w->from_s + seconds;
     for (unsigned i = 0; i < w->threads; i++) {
@@ -113,10 +117,11 @@ static double crowd_run(struct crowd *w, const char *what, double warm_s, double
         pthread_join(threads[i], NULL);
     uint64_t n = w->answers, kept = n < LATENCIES_MAX ? n : LATENCIES_MAX;
     if (!n) bench_fail(what, "no answer in time");
-    printf("    %-24s %9.0f/s, p50 %9.0f us, p99 %9.0f us, %llu answers, %.0f %% by the GPU\n",
+    printf("    %-24s %9.0f/s, p50 %9.0f us, p99 %9.0f us, %llu answers, %.0f %% by the GPU, "
+           "%.1f ran as one\n",
            what, (double)n / seconds, bench_percentile(w->latencies_us, kept, 50),
            bench_percentile(w->latencies_us, kept, 99), (unsigned long long)n,
-           100.0 * (double)w->on_gpu / (double)n);
+           100.0 * (double)w->on_gpu / (double)n, (double)w->together / (double)n);
     fflush(stdout);
     return (double)n / seconds;
 }
@@ -177,6 +182,7 @@ void sched_batch(struct sched_bench *b)
                 BATCH_S);
     sched_daemon_start(&d, b, rows, NULL);
     float *queries = sched_random_floats(CONNECTIONS * b->dimension, 21);
+    sched_daemon_calibrated(&d);
     sched_load(&d, rows);
     printf("  %llu rows x %u, every answer compared with the CPU's\n", (unsigned long long)rows,
            b->dimension);
@@ -217,9 +223,9 @@ static double p50_us(const struct sched_daemon *d, const char *name, const float
 
 static void alone_over(struct sched_bench *b, struct sched_daemon *d, uint64_t rows)
 {
-    enum { ROUNDS_MAX = 25 };
+    enum { ROUNDS_MAX = 60 };
     double on[ROUNDS_MAX], off[ROUNDS_MAX], apart[ROUNDS_MAX];
-    unsigned rounds = b->quick ? 9 : ROUNDS_MAX, samples = b->quick ? 300 : 1000, on_gpu = 0;
+    unsigned rounds = b->quick ? 15 : ROUNDS_MAX, samples = 300, on_gpu = 0;
     char name[SCHED_ROWS_NAME], what[64];
     float *query = sched_random_floats(d->dimension, 31);
     sched_name(rows, name);
@@ -234,13 +240,17 @@ static void alone_over(struct sched_bench *b, struct sched_daemon *d, uint64_t r
         apart[i] = on[i] - off[i];
     }
     double middle = bench_percentile(apart, rounds, 50);
-    printf("    %llu rows: p50 with batching %.2f us, without %.2f us; apart in %u rounds: "
-           "%.2f to %.2f us; %.0f %% by the GPU\n",
+    /* Of a median: 1.25 times a mean's, whose spread is a quartile range / 1.35. */
+    double noise = (bench_percentile(apart, rounds, 75) - bench_percentile(apart, rounds, 25)) /
+                   1.35 * 1.25 / sqrt(rounds);
+    printf("    %llu rows: p50 with batching %.2f us, without %.2f us, %u rounds in turn; the "
+           "difference is known to %.2f us%s; %.0f %% by the GPU\n",
            (unsigned long long)rows, bench_percentile(on, rounds, 50),
-           bench_percentile(off, rounds, 50), rounds, apart[0], apart[rounds - 1],
+           bench_percentile(off, rounds, 50), rounds, noise,
+           noise > ALONE_US ? " (too noisy to tell)" : "",
            100.0 * on_gpu / (2.0 * rounds * samples));
     snprintf(what, sizeof what, "batching adds to one alone, %llu rows", (unsigned long long)rows);
-    sched_verdict(b, what, middle, "us", false, 1);
+    sched_verdict(b, what, middle, "us", false, ALONE_US);
     free(query);
 }
 
@@ -251,6 +261,7 @@ void sched_alone(struct sched_bench *b)
     sched_title("alone", "one connection, one query at a time, kNN k=10: batching on and off",
                 ALONE_S);
     sched_daemon_start(&d, b, 11000, NULL);
+    sched_daemon_calibrated(&d);
     for (int i = 0; i < 2; i++) {
         sched_load(&d, rows[i]);
         if (b->has_gpu && !sched_warm_replica(&d, rows[i]))
@@ -258,4 +269,46 @@ void sched_alone(struct sched_bench *b)
         alone_over(b, &d, rows[i]);
     }
     sched_daemon_stop(&d);
+}
+
+/* ---------------------------------------------------------------- deciding */
+
+void sched_decide(struct sched_bench *b)
+{
+    static const uint64_t rows[] = {1000, 10000};
+    static ea_stats stats;
+    struct sched_daemon d;
+    double request_us[2];
+    unsigned samples = b->quick ? 1000 : 5000, on_gpu = 0;
+    sched_title("decide", "what deciding takes, and of what: one query at a time, kNN k=10",
+                DECIDE_S);
+    sched_daemon_start(&d, b, 11000, NULL);
+    sched_daemon_calibrated(&d);
+    float *query = sched_random_floats(d.dimension, 41);
+    for (int i = 0; i < 2; i++) {
+        char name[SCHED_ROWS_NAME];
+        sched_name(rows[i], name);
+        sched_load(&d, rows[i]);
+        if (b->has_gpu && !sched_warm_replica(&d, rows[i]))
+            bench_fail("decide", "a replica is missing");
+        request_us[i] = p50_us(&d, name, query, samples, &on_gpu);
+    }
+    sched_check(ea_get_stats(d.client, &stats), d.client, "stats");
+    const ea_scheduler_stats *s = &stats.scheduler;
+    double p99_us = (double)s->decide_p99_ns / 1e3;
+    printf("    %llu decisions: p50 %.2f us, p99 %.2f us, longest %.1f us; requests p50 %.1f and "
+           "%.1f us\n",
+           (unsigned long long)s->decisions, (double)s->decide_p50_ns / 1e3, p99_us,
+           (double)s->decide_max_ns / 1e3, request_us[0], request_us[1]);
+    if (s->decisions) {
+        sched_verdict(b, "deciding, p99", p99_us, "us", false, 1);
+        sched_verdict(b, "p99 of deciding / p50 of 1,000 rows", 100 * p99_us / request_us[0], "%",
+                      false, 1);
+        sched_verdict(b, "p99 of deciding / p50 of 10,000 rows", 100 * p99_us / request_us[1], "%",
+                      false, 1);
+    } else {
+        printf("    SKIP: the daemon counts no decisions\n");
+    }
+    sched_daemon_stop(&d);
+    free(query);
 }

@@ -55,18 +55,20 @@ static void worst_print(const struct worst *w, const struct mix *m)
 {
     if (!w->count) return;
     printf("  the worst of those that went the slower way (times in us):\n"
-           "    %5s %-10s %8s %7s %4s %6s %10s %10s %10s %9s %9s  %s\n",
+           "    %5s %-10s %8s %7s %4s %6s %9s %9s %9s %9s %9s %9s %9s  %s\n",
            "no", "operation", "rows", "queries", "k", "listed", "cpu", "gpu", "took", "queued",
-           "ran", "where, why");
+           "ran", "predicted", "other", "where, why");
     for (unsigned n = 0; n < w->count; n++) {
         unsigned i = w->index[n];
         const struct mix_request *q = &m->requests[i];
         const ea_meta *meta = &m->decided[i].meta;
-        printf("    %5u %-10s %8llu %7u %4u %6u %10.1f %10.1f %10.1f %9.1f %9.1f  %s, %s\n", i,
-               operation_names[q->operation], (unsigned long long)q->rows, q->queries,
-               q->operation == MIX_SIMILARITY ? 0 : q->k, q->listed, m->cpu[i].us, m->gpu[i].us,
-               m->decided[i].us, (double)meta->queue_ns / 1e3, (double)meta->run_ns / 1e3,
-               ea_backend_name(meta->backend), ea_reason_name(meta->reason));
+        printf(
+            "    %5u %-10s %8llu %7u %4u %6u %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f  %s, %s\n",
+            i, operation_names[q->operation], (unsigned long long)q->rows, q->queries,
+            q->operation == MIX_SIMILARITY ? 0 : q->k, q->listed, m->cpu[i].us, m->gpu[i].us,
+            m->decided[i].us, (double)meta->queue_ns / 1e3, (double)meta->run_ns / 1e3,
+            (double)meta->predicted_ns / 1e3, (double)meta->other_ns / 1e3,
+            ea_backend_name(meta->backend), ea_reason_name(meta->reason));
     }
 }
 
@@ -156,6 +158,7 @@ void sched_mix(struct sched_bench *b)
                 MIX_S);
     prepare(b);
     sched_daemon_start(&d, b, mix_rows(&shared), NULL);
+    sched_daemon_calibrated(&d);
     mix_load(&shared, &d);
     for (unsigned i = 0; i < shared.set_count; i++)
         if (!sched_warm_replica(&d, shared.sets[i])) bench_fail("mix", "a replica is missing");

@@ -261,6 +261,7 @@ void sched_slow(struct sched_bench *b)
     /* The simulated device computes with one thread and the best kernels: the CPU must be worse. */
     const char *const settings[] = {sim, "workers.count=1", "kernels=scalar", NULL};
     sched_daemon_start(&d, b, 100000, b->simulated ? settings : NULL);
+    sched_daemon_calibrated(&d);
     float *queries = sched_random_floats(8ull * b->dimension, 11);
     pool = queries;
     for (unsigned i = 0; i < count; i += 2) {
