@@ -115,7 +115,7 @@ static void take_over(struct cost_line *l, const struct fit *f, double spread)
         }
         /* 0 would stay 0 for ever: a thousandth of the built-in figure can still grow. */
         l->coefficients[i] *= f->scale[i] > 1e-3 ? f->scale[i] : 1e-3;
-        l->doubt[i] = (float)(1 / (1 / l->doubt[i] + told / (noise * noise)));
+        l->doubt[i] = (float)(1 / (1 / l->doubt[i] + told / (3 * noise * noise)));
     }
     cost_clear(l, noise);
 }
