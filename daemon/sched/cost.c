@@ -6,8 +6,8 @@
 
 /* Variances of natural logarithms. */
 static const double DOUBT_FRESH = 0.4;    /* a built-in coefficient: wrong by a factor of 2 or so */
-static const double DOUBT_LEAST = 0.0005; /* one that was seen ever so often */
-static const double DOUBT_CELL = 0.04;    /* what no affine form gets right, cells begin with */
+static const double DOUBT_GROWS = 1e-5; /* with each run: nothing stays as it was */
+static const double DOUBT_CELL = 0.02;    /* what no affine form gets right, cells begin with */
 static const double NOISE = 0.08 * 0.08;  /* from run to run */
 static const double DRIFT_SLOW = 0.1;    /* of NOISE: what the drift takes of it at least */
 static const double DRIFT_SHARE = 0.6;    /* of a surprise, the most that it takes at once */
@@ -54,8 +54,9 @@ void cost_clear(struct cost_line *l, double spread)
 static void line_start(struct cost_line *l, const double coefficients[COST_FEATURES])
 {
     memcpy(l->coefficients, coefficients, sizeof l->coefficients);
+    memset(l->doubt, 0, sizeof l->doubt);
     for (uint32_t i = 0; i < COST_FEATURES; i++)
-        l->doubt[i] = (float)DOUBT_FRESH;
+        l->doubt[i][i] = (float)DOUBT_FRESH;
     cost_clear(l, SPREAD_FRESH);
 }
 
@@ -113,27 +114,48 @@ static uint32_t width_of(const struct work *w)
 /* What a line says of some work, and how sure each part of it is. */
 struct view {
     uint32_t octave, width;
-    double shares[COST_FEATURES]; /* of the affine part */
+    double along[COST_FEATURES]; /* how far coefficients go with a surprise */
     double affine;                /* ns */
     double bias;                  /* of the cell */
     double coefficients_variance, cell_variance;
 };
 
+double cost_doubt_along(const struct cost_line *l, const double shares[COST_FEATURES],
+                        double along[COST_FEATURES])
+{
+    double variance = 0;
+    for (uint32_t i = 0; i < COST_FEATURES; i++) {
+        along[i] = 0;
+        for (uint32_t j = 0; j < COST_FEATURES; j++)
+            along[i] += shares[j] * l->doubt[i][j];
+        variance += shares[i] * along[i];
+    }
+    return variance;
+}
+
+void cost_doubt_less(struct cost_line *l, const double along[COST_FEATURES], double all)
+{
+    for (uint32_t i = 0; i < COST_FEATURES; i++) {
+        for (uint32_t j = 0; j < COST_FEATURES; j++)
+            l->doubt[i][j] -= (float)(along[i] * along[j] / all);
+        l->doubt[i][i] += (float)DOUBT_GROWS;
+    }
+}
+
 static void view_of(const struct cost_line *l, const struct work *w, struct view *v)
 {
     double features[COST_FEATURES];
     cost_features(w, features);
+    double shares[COST_FEATURES];
     v->affine = 0;
     for (uint32_t i = 0; i < COST_FEATURES; i++) {
-        v->shares[i] = l->coefficients[i] * features[i];
-        v->affine += v->shares[i];
+        shares[i] = l->coefficients[i] * features[i];
+        v->affine += shares[i];
     }
     if (v->affine < 1) v->affine = 1;
-    v->coefficients_variance = 0;
-    for (uint32_t i = 0; i < COST_FEATURES; i++) {
-        v->shares[i] /= v->affine;
-        v->coefficients_variance += v->shares[i] * v->shares[i] * l->doubt[i];
-    }
+    for (uint32_t i = 0; i < COST_FEATURES; i++)
+        shares[i] /= v->affine;
+    v->coefficients_variance = cost_doubt_along(l, shares, v->along);
     v->octave = octave_of(w);
     v->width = width_of(w);
     const struct cost_cell *cell = &l->cells[v->octave][v->width];
@@ -184,17 +206,14 @@ static void line_learn(struct cost_line *l, const struct view *v, double surpris
     drift = between(0, drift, others * DRIFT_SHARE / (1 - DRIFT_SHARE));
     double all = others + drift;
 
-    for (uint32_t i = 0; i < COST_FEATURES; i++) {
-        double gain = l->doubt[i] * v->shares[i] / all;
-        l->coefficients[i] *= exp(between(-1, gain * surprise, 1));
-        double left = l->doubt[i] * (1 - gain * v->shares[i]);
-        l->doubt[i] = (float)(left < DOUBT_LEAST ? DOUBT_LEAST : left);
-    }
+    for (uint32_t i = 0; i < COST_FEATURES; i++)
+        l->coefficients[i] *= exp(between(-1, v->along[i] * surprise / all, 1));
+    cost_doubt_less(l, v->along, all);
     for (int off = -CELL_REACH; off <= CELL_REACH; off++) {
         uint32_t octave = v->octave + (uint32_t)off; /* below 0 it wraps round, out of bounds */
         if (octave >= COST_SIZES) continue;
         struct cost_cell *cell = &l->cells[octave][v->width];
-        double alike = exp2(-abs(off)), variance = DOUBT_CELL / (1 + cell->weight);
+        double alike = exp2(-0.7 * abs(off)), variance = DOUBT_CELL / (1 + cell->weight);
         double gain = alike * sqrt(v->cell_variance * variance) / all;
         cell->bias = (float)between(-BOUND, cell->bias + surprise * gain, BOUND);
         cell->weight += (float)(alike * alike * NOISE / noise);

@@ -51,7 +51,7 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
      * long over: less hangs on it. Not for ever: there may be none. */
     uint64_t octave = octave_bit(chosen_ns);
     if (l->tried & octave) due_at += l->interval;
-    if (costs > (double)chosen_ns) due_at += l->interval;
+    if (costs > 0.5 * (double)chosen_ns) due_at += l->interval;
     if (l->decided < due_at || costs > l->saved_ns) return false;
 
     l->tried = l->tried & octave ? octave : l->tried | octave;

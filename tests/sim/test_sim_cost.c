@@ -270,12 +270,6 @@ static uint64_t mix(uint64_t seed, bool calibrated, struct tally *after)
         struct work w = random_work(&chance);
         struct told t = serve(s, &m, &w);
         if (i >= WARM) count(after, &t);
-        if (getenv("TIES")) printf("tie %f %u %u\n", log(true_ns(&m,1,&w)/true_ns(&m,2,&w)), w.operation, w.pairs<64);
-        if (getenv("SHOW") && i >= WARM && t.ran != t.faster) {
-            struct prediction pc = cost_predict(&s->model, BACKEND_CPU, &w), pg = cost_predict(&s->model, BACKEND_GPU, &w);
-            printf("%u op %u rows %lu q %lu: ran %d reason %d true cpu %.1f gpu %.1f  pred %.1f %.1f conf %.2f %.2f\n", i, w.operation,w.rows,w.queries,t.ran,t.reason,
-                true_ns(&m,1,&w)/1e3,true_ns(&m,2,&w)/1e3,pc.ns/1e3,pg.ns/1e3,pc.confidence,pg.confidence);
-        }
     }
     uint64_t trace = s->trace;
     free(s);
@@ -311,4 +305,66 @@ Test(sim_cost, a_cold_model_finds_the_faster_backend)
 Test(sim_cost, a_calibrated_model_finds_the_faster_backend)
 {
     mix_of_all(true);
+}
+
+/* How many requests after a change until, of the next 50, at least 45 go right. */
+enum { PHASE = 1000, LOOK = 50, LOOK_RIGHT = 45 };
+
+static uint32_t settled_after(const bool right[PHASE])
+{
+    uint32_t good = 0;
+    for (uint32_t i = 0; i < PHASE; i++) {
+        good += right[i];
+        if (i >= LOOK) good -= right[i - LOOK];
+        if (i + 1 >= LOOK && good >= LOOK_RIGHT) return i + 1 - LOOK;
+    }
+    return PHASE;
+}
+
+/* One backend is as it should be, then 10 x slower, then as before. */
+static void slow_and_back(uint64_t seed, uint32_t b, uint32_t settled[3])
+{
+    struct machine m = {.chance = seed, .noise = 0.08, .slow = {1, 1}};
+    uint64_t chance = seed ^ 0x510e;
+    struct mind *s = malloc(sizeof *s);
+    mind_init(s);
+    calibrate(s, &m);
+    for (uint32_t phase = 0; phase < 3; phase++) {
+        bool right[PHASE];
+        m.slow[b] = phase == 1 ? 10 : 1;
+        for (uint32_t i = 0; i < PHASE; i++) {
+            struct work w = random_work(&chance);
+            struct told t = serve(s, &m, &w);
+            right[i] = t.ran == t.faster || t.reason == REASON_PROBE;
+        }
+        settled[phase] = settled_after(right);
+    }
+    free(s);
+}
+
+static void slow_of_all(uint32_t b)
+{
+    uint32_t worst[3] = {0};
+    uint64_t alone = one_seed();
+    for (uint64_t seed = alone ? alone : 1; seed <= (alone ? alone : SEEDS); seed++) {
+        uint32_t settled[3];
+        slow_and_back(seed, b, settled);
+        for (uint32_t i = 0; i < 3; i++)
+            worst[i] = worst[i] > settled[i] ? worst[i] : settled[i];
+        printf("slow %s seed %lu: right again after %u requests, back after %u\n", b ? "GPU" : "CPU",
+               (unsigned long)seed, settled[1], settled[2]);
+        cr_expect_leq(settled[1], 50, "seed %lu", (unsigned long)seed);
+        cr_expect_leq(settled[2], 400, "seed %lu", (unsigned long)seed);
+    }
+    printf("slow %s: at worst after %u, back after %u\n", b ? "GPU" : "CPU", worst[1], worst[2]);
+}
+
+Test(sim_cost, a_gpu_ten_times_slower_is_left_then_found_again)
+{
+    slow_of_all(1);
+}
+
+Test(sim_cost, a_cpu_ten_times_slower_is_left_then_found_again)
+{
+    slow_of_all(0);
 }
