@@ -9,8 +9,6 @@
  * rows; otherwise per worker for one group of queries at a time. */
 #define KEPT_BYTES_MAX (UINT64_C(64) << 20)
 
-enum { GPU_ALLOWED_SHARE = 64 }; /* fewer allowed rows than one in so many are the CPU's */
-
 struct knn {
     struct grid grid;
     uint32_t k; /* k asked for, at most the allowed rows: columns of the result */
@@ -247,7 +245,8 @@ static enum status knn_plan(struct job *j)
 
 static uint64_t knn_gpu_pairs(const struct job *j)
 {
-    return j->request.queries.rows * collection_rows(j->collection);
+    bool scant = filter_is_given(j) && filter_is_scant(j, filter_allows(j));
+    return scant ? 0 : j->request.queries.rows * collection_rows(j->collection);
 }
 
 static void gpu_order(struct job *j, const struct knn *w)
@@ -262,12 +261,11 @@ static void gpu_order(struct job *j, const struct knn *w)
     run->out_counts = operation_gpu_place(j, j->result.tensors[2].data);
 }
 
-/* The GPU scans every row; where few are allowed, the CPU's gathering is sooner done. */
 static enum status knn_gpu_prepare(struct job *j)
 {
     struct knn *w = knn_of(j);
     struct filtered f = filter_resolve(j, FILTER_BITMAP, scratch_at(j, w->filter));
-    if (f.count < collection_rows(j->collection) / GPU_ALLOWED_SHARE + 1) {
+    if (filter_is_scant(j, f.count)) {
         j->gpu.unfit = true;
         return STATUS_OK;
     }
