@@ -7,15 +7,11 @@
 const struct operation_ops *operation_find(enum operation operation)
 {
     static const struct operation_ops *const all[] = {
-        &operation_knn,
-        &operation_similarity,
-        &operation_score_candidates,
-        &operation_norms,
-        &operation_weighted_average,
-        &operation_upsert,
-        &operation_delete,
-        &operation_fetch,
-        &operation_drop,
+        &operation_knn,        &operation_knn_batch,
+        &operation_similarity, &operation_score_candidates,
+        &operation_norms,      &operation_weighted_average,
+        &operation_upsert,     &operation_delete,
+        &operation_fetch,      &operation_drop,
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]->operation == operation) return all[i];

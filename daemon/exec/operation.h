@@ -44,8 +44,8 @@ enum status operation_take_result(struct job *j, uint32_t count);
 /* Takes scratch (64-byte aligned, contents undefined). RESOURCE_EXHAUSTED/MEMORY. */
 enum status operation_take_scratch(struct job *j, uint64_t bytes);
 
-extern const struct operation_ops operation_knn, operation_similarity, operation_score_candidates,
-    operation_norms, operation_weighted_average, operation_upsert, operation_delete,
-    operation_fetch, operation_drop;
+extern const struct operation_ops operation_knn, operation_knn_batch, operation_similarity,
+    operation_score_candidates, operation_norms, operation_weighted_average, operation_upsert,
+    operation_delete, operation_fetch, operation_drop;
 
 #endif
