@@ -341,7 +341,9 @@ enum reason replica_upload(struct gpu *g, struct job *j, uint64_t bytes_max, uin
     if (!collection_track(c)) return REASON_QUEUE_FULL;
     struct piece p = measure(c, bytes_max, room - spare);
     if (!p.last && bytes_max == UINT64_MAX) return REASON_QUEUE_FULL;
-    if (p.rows && heap_take(g->options.heap, p.rows * sizeof(uint64_t), r->space, &j->gpu.staging))
+    /* For the daemon's own ends, and soon given back: a space at its quota has its replicas too. */
+    uint64_t staging = p.rows * sizeof(uint64_t);
+    if (staging && heap_take_past_quota(g->options.heap, staging, r->space, &j->gpu.staging))
         return REASON_QUEUE_FULL;
     give_piece(g, j, r, &p);
     return REASON_NONE;
