@@ -235,13 +235,18 @@ static bool release_something(struct heap *h)
 
 enum quota { QUOTA_BINDS, QUOTA_ONLY_COUNTS };
 
+/* What stays leaves this share of a quota to requests, so that a full space still answers. */
+enum { REQUESTS_SHARE = 16 };
+
 /* Before anything is taken, so that two threads cannot both take the last of it. */
-static enum status charge(struct heap *h, uint32_t owner, uint64_t bytes, enum quota quota)
+static enum status charge(struct heap *h, uint32_t owner, uint64_t bytes, bool stays,
+                          enum quota quota)
 {
     if (!owner) return STATUS_OK;
     struct account *a = account_make(&h->accounts, owner);
     if (!a) return STATUS_RESOURCE_EXHAUSTED;
-    bool fits = a->bytes_used <= a->bytes_max && bytes <= a->bytes_max - a->bytes_used;
+    uint64_t bound = a->bytes_max - (stays ? a->bytes_max / REQUESTS_SHARE : 0);
+    bool fits = a->bytes_used <= bound && bytes <= bound - a->bytes_used;
     if (a->bytes_max && !fits && quota == QUOTA_BINDS) return STATUS_PERMISSION_DENIED;
     a->bytes_used += bytes;
     return STATUS_OK;
@@ -316,7 +321,7 @@ static enum status take(struct heap *h, uint64_t bytes, uint32_t owner, bool fre
 
     uint64_t clear_bytes = 0;
     pthread_mutex_lock(&h->lock);
-    enum status st = charge(h, owner, bytes, quota);
+    enum status st = charge(h, owner, bytes, fresh, quota);
     uint32_t unit = st ? NONE : take_unit(h, bytes, owner, fresh, &clear_bytes);
     uint64_t usable = unit == NONE ? 0 : h->records[unit].bytes;
     if (!st && unit == NONE) {

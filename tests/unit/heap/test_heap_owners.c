@@ -81,6 +81,19 @@ Test(heap_owners, a_quota_refuses_its_owner_alone)
     heap_destroy(h);
 }
 
+Test(heap_owners, what_stays_leaves_something_to_requests)
+{
+    struct heap *h = make(64 * MIB);
+    struct heap_block rows = {0}, none = {0};
+    cr_assert_eq(heap_quota(h, 1, 16 * MIB), STATUS_OK);
+    cr_assert_eq(heap_take_fresh(h, 15 * MIB + 1, 1, &none), STATUS_PERMISSION_DENIED);
+    cr_assert_eq(heap_take_fresh(h, 15 * MIB, 1, &rows), STATUS_OK);
+    struct heap_block b = take(h, MIB, 1);
+    heap_give(h, &rows);
+    heap_give(h, &b);
+    heap_destroy(h);
+}
+
 Test(heap_owners, a_quota_may_change_and_end)
 {
     struct heap *h = make(64 * MIB);
