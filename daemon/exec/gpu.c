@@ -134,6 +134,11 @@ static enum status submit_upload(struct gpu *g, struct job *j)
     return STATUS_OK;
 }
 
+static bool no_memory_now(const struct job *j)
+{
+    return j->failure.detail == DETAIL_MEMORY || j->failure.detail == DETAIL_QUOTA;
+}
+
 static enum status gpu_submit(struct backend *b, struct job *j)
 {
     struct gpu *g = (struct gpu *)b;
@@ -142,8 +147,7 @@ static enum status gpu_submit(struct backend *b, struct job *j)
     j->gpu.pairs = operation_gpu_pairs(j);
     if (g->jobs >= GPU_JOBS_MAX) return refused(j, REASON_QUEUE_FULL);
     if (!j->gpu.pairs || operation_find(j->operation)->gpu_plan(j))
-        return refused(j, j->failure.detail == DETAIL_MEMORY ? REASON_QUEUE_FULL
-                                                             : REASON_CHOSEN_FASTER);
+        return refused(j, no_memory_now(j) ? REASON_QUEUE_FULL : REASON_CHOSEN_FASTER);
     if (j->gpu.prepare && j->gpu.prepare_is_long) {
         j->gpu.phase = PHASE_PREPARE;
         workers_run(g->options.cpu, j, prepare_step);

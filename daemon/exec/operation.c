@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "daemon/store/space.h"
 
@@ -34,10 +35,11 @@ static uint32_t owner_of(const struct job *j)
 
 static enum status take(struct job *j, uint64_t bytes, const char *what, struct heap_block *out)
 {
-    if (!heap_take(j->heap, bytes, owner_of(j), out)) return STATUS_OK;
-    failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
-                "no memory for %" PRIu64 " bytes of %s: the daemon's memory bound is reached",
-                bytes, what);
+    char all[64];
+    enum status st = heap_take(j->heap, bytes, owner_of(j), out);
+    if (!st) return STATUS_OK;
+    snprintf(all, sizeof all, "%" PRIu64 " bytes of %s", bytes, what);
+    heap_refuse(j->heap, st, owner_of(j), all, &j->failure);
     j->failure.retry_after_ms = 100;
     return j->failure.code;
 }
