@@ -339,7 +339,7 @@ static enum device_result launch_knn(struct gpu *g, struct task *t)
     struct cuda_topk topk = {
         .k = r->k,
         .ids = replica_ids(t->replica),
-        .allowed = p->in_count > 1 ? (const uint64_t *)device_at(g, t, p->in[1].at) : NULL,
+        .filter.allowed = p->in_count > 1 ? (const uint64_t *)device_at(g, t, p->in[1].at) : NULL,
         .threshold = r->has_threshold ? &r->threshold : NULL,
         .scratch = device_at(g, t, p->scratch_at),
         .scratch_bytes = p->scratch_bytes,
