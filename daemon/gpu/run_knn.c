@@ -36,7 +36,7 @@ static bool add_segment(const struct gpu *g, const struct order_run *r, struct k
                         uint32_t i, uint64_t first)
 {
     const struct order_segment *s = &b->segments[i];
-    if (s->query_count > r->query_count - first || s->k < 1 || s->k > r->k ||
+    if (s->query_count > r->query_count - first || s->k < 1 ||
         (s->has_threshold && isnan(s->threshold)))
         return false;
     uint64_t n = s->query_count, end = first + n, row = r->dimension * sizeof(float);

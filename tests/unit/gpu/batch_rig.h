@@ -52,11 +52,23 @@ static inline struct order_run *batch_add(struct gpu_peer *p, struct batch *b, u
     return &o->run;
 }
 
+enum { GUARD = 64, GUARD_BYTE = 0xcd };
+
+/* Room for a result, and some that nobody may write to. */
 static inline uint64_t batch_result(struct gpu_peer *p, uint64_t bytes)
 {
-    uint64_t place = peer_take(p, bytes);
-    memset(peer_at(p, place), 0xcd, bytes);
+    uint64_t place = peer_take(p, bytes + GUARD);
+    memset(peer_at(p, place), GUARD_BYTE, bytes + GUARD);
     return place;
+}
+
+/* The bytes that it should be, and the guard untouched. */
+static inline bool batch_same(struct gpu_peer *p, uint64_t place, uint64_t expected, uint64_t bytes)
+{
+    unsigned char guard[GUARD];
+    memset(guard, GUARD_BYTE, sizeof guard);
+    return memcmp(peer_at(p, place), peer_at(p, expected), bytes) == 0 &&
+           memcmp((char *)peer_at(p, place) + bytes, guard, sizeof guard) == 0;
 }
 
 static inline struct order_segment *batch_segment(struct gpu_peer *p, const struct batch *b,
@@ -106,9 +118,9 @@ static inline bool batch_equal(struct gpu_peer *p, const struct batch *b)
         const struct order_run *one = &b->alone[i].run;
         const struct order_segment *s = batch_segment(p, b, i);
         uint64_t n = one->query_count;
-        if (memcmp(peer_at(p, s->out_counts), peer_at(p, one->out_counts), n * 4) != 0 ||
-            memcmp(peer_at(p, s->out_ids), peer_at(p, one->out_ids), n * one->k * 8) != 0 ||
-            memcmp(peer_at(p, s->out_scores), peer_at(p, one->out_scores), n * one->k * 4) != 0)
+        if (!batch_same(p, s->out_counts, one->out_counts, n * sizeof(uint32_t)) ||
+            !batch_same(p, s->out_ids, one->out_ids, n * one->k * sizeof(uint64_t)) ||
+            !batch_same(p, s->out_scores, one->out_scores, n * one->k * sizeof(float)))
             return false;
     }
     return true;

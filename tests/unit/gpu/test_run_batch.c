@@ -97,7 +97,7 @@ Test(run_batch, moves_large_batches_in_pieces, .timeout = 120)
                  {1100, 256, 4, 7},
                  {20, 20, 50, 600},
                  {40, 1, 1024, 1},
-                 {40, 3, 1, 10000}};
+                 {8, 60, 1, 10001}};
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         struct gpu_peer p = {0};
         peer_open(&p, "vram_mib=1024 strict=1", 4);
