@@ -225,13 +225,16 @@ static void alone_over(struct sched_bench *b, struct sched_daemon *d, uint64_t r
 {
     enum { ROUNDS_MAX = 60 };
     double on[ROUNDS_MAX], off[ROUNDS_MAX], apart[ROUNDS_MAX];
-    unsigned rounds = b->quick ? 15 : ROUNDS_MAX, samples = 300, on_gpu = 0;
+    unsigned samples = 300, on_gpu = 0;
     char name[SCHED_ROWS_NAME], what[64];
     float *query = sched_random_floats(d->dimension, 31);
     sched_name(rows, name);
     p50_us(d, name, query, samples, &on_gpu);
     on_gpu = 0;
-    for (unsigned i = 0; i < rounds; i++) {
+    double end = bench_now_s() + (b->quick ? ALONE_S / 20.0 : ALONE_S / 3.0);
+    unsigned rounds = 0;
+    while (rounds < ROUNDS_MAX && bench_now_s() < end) {
+        unsigned i = rounds++;
         for (unsigned half = 0; half < 2; half++) {
             bool batching = (i + half) % 2; /* who comes first changes from round to round */
             sched_daemon_set(d, (struct sched_live){"none", batching ? BATCH_QUERIES : 1});

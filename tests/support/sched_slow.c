@@ -17,6 +17,7 @@ enum {
     AHEAD = 100,       /* the next ones, of which 95 % must go there */
     HOGS_MAX = 1024,
     FACTOR = 10,
+    SIM_FACTOR = 4, /* of the simulated device while nothing is slow */
     SLOW_S = 60,
     HOG_S = 40, /* they end by themselves */
     K = 10,
@@ -203,7 +204,7 @@ struct trial {
 static bool slow_down(const struct sched_bench *b, const struct trial *t, struct hogs *h)
 {
     if (t->slow_file)
-        write_factor(t->slow_file, FACTOR);
+        write_factor(t->slow_file, FACTOR * SIM_FACTOR);
     else if (t->fast == EA_BACKEND_GPU)
         return crowd_gpu(h, b->hogs);
     else
@@ -229,7 +230,7 @@ static void run_trial(struct sched_bench *b, struct sched_daemon *d, const struc
     } else {
         printf("  SKIP: no tests/gpu/gpu_hog in this build, or no memory for it\n");
     }
-    if (t->slow_file) write_factor(t->slow_file, 1);
+    if (t->slow_file) write_factor(t->slow_file, SIM_FACTOR);
     hogs_stop(&hogs);
     stream(b, d, q, t->fast, count, &p);
     settle_line(b, t->back, &p, count);
@@ -256,9 +257,10 @@ void sched_slow(struct sched_bench *b)
     int fd = mkstemp(slow_file);
     if (fd < 0) bench_fail("mkstemp", strerror(errno));
     close(fd);
-    write_factor(slow_file, 1);
+    write_factor(slow_file, SIM_FACTOR);
     snprintf(sim, sizeof sim, "gpu.sim=vram_mib=4096 slow_file=%s", slow_file);
-    /* The simulated device computes with one thread and the best kernels: the CPU must be worse. */
+    /* The simulated device computes with one thread and the best kernels: the CPU must be worse, by
+     * about half of the way (in logarithms) to FACTOR. */
     const char *const settings[] = {sim, "workers.count=1", "kernels=scalar", NULL};
     sched_daemon_start(&d, b, 100000, b->simulated ? settings : NULL);
     sched_daemon_calibrated(&d);
