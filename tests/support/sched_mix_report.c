@@ -163,6 +163,7 @@ void sched_mix(struct sched_bench *b)
     for (unsigned i = 0; i < shared.set_count; i++)
         if (!sched_warm_replica(&d, shared.sets[i])) bench_fail("mix", "a replica is missing");
     mix_decide(&shared, &d);
+    sched_print_scheduler(&d);
     measure_once(&d);
     mix_report(b, &shared, 0);
     sched_daemon_stop(&d);
@@ -178,6 +179,7 @@ void sched_cold(struct sched_bench *b)
                        (const char *const[]){"sched.calibrate=false", NULL});
     mix_load(&shared, &d);
     mix_decide(&shared, &d);
+    sched_print_scheduler(&d);
     measure_once(&d);
     if (shared.count > COLD_FIRST)
         mix_report(b, &shared, COLD_FIRST);

@@ -18,8 +18,11 @@ enum {
     HOGS_MAX = 1024,
     FACTOR = 10,
     SIM_FACTOR = 4, /* of the simulated device while nothing is slow */
-    SLOW_S = 60,
-    HOG_S = 40, /* they end by themselves */
+    GPU_HOGS_MAX = 64,
+    PHASE_S = 12,
+    SLOW_S = 120,
+    HOG_S = 60, /* they end by themselves */
+    RUNS = 15,
     K = 10,
 };
 
@@ -46,13 +49,13 @@ static double ask(const struct sched_daemon *d, const struct question *q, ea_res
 
 static double forced(struct sched_daemon *d, struct question *q)
 {
-    double times[7];
+    double times[RUNS];
     ea_result r = {0};
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < RUNS; i++)
         times[i] = ask(d, q, &r);
     q->digest = sched_digest(&r);
     ea_result_free(&r);
-    return bench_percentile(times, 7, 50);
+    return bench_percentile(times, RUNS, 50);
 }
 
 static void measure(struct sched_daemon *d, struct question *all, unsigned count)
@@ -80,44 +83,63 @@ static const struct question *nearest(const struct question *all, unsigned count
 /* ---------------------------------------------------------------- the stream */
 
 struct phase {
-    bool there[STREAM_MAX]; /* on the backend that is asked about */
-    double p50_us;
+    unsigned count;
+    bool there[STREAM_MAX];        /* on the backend that is asked about */
+    double there_us, elsewhere_us; /* p50; 0: none */
 };
+
+static double middle(double *times, unsigned count)
+{
+    return count ? bench_percentile(times, count, 50) : 0;
+}
 
 static void stream(struct sched_bench *b, struct sched_daemon *d, const struct question *q,
                    ea_backend where, unsigned count, struct phase *out)
 {
-    static double times[STREAM_MAX];
+    static double there[STREAM_MAX], elsewhere[STREAM_MAX];
+    unsigned there_count = 0, elsewhere_count = 0;
+    double end = bench_now_s() + PHASE_S;
     ea_result r = {0};
-    for (unsigned i = 0; i < count; i++) {
-        times[i] = ask(d, q, &r);
-        out->there[i] = r.meta.backend == where;
+    out->count = 0;
+    while (out->count < count && bench_now_s() < end) {
+        double us = ask(d, q, &r);
+        bool is_there = r.meta.backend == where;
+        out->there[out->count++] = is_there;
+        if (is_there)
+            there[there_count++] = us;
+        else
+            elsewhere[elsewhere_count++] = us;
         b->wrong += sched_digest(&r) != q->digest;
     }
     ea_result_free(&r);
-    out->p50_us = bench_percentile(times, count, 50);
+    out->there_us = middle(there, there_count);
+    out->elsewhere_us = middle(elsewhere, elsewhere_count);
 }
 
-/* The first request from which on 95 % of the next AHEAD are there; count: never. */
-static unsigned settled(const struct phase *p, unsigned count)
+/* The first request from which on 95 % of the next AHEAD are there; p->count: never. */
+static unsigned settled(const struct phase *p)
 {
-    for (unsigned first = 0; first + AHEAD <= count; first++) {
+    for (unsigned first = 0; first + AHEAD <= p->count; first++) {
         unsigned there = 0;
         for (unsigned i = first; i < first + AHEAD; i++)
             there += p->there[i];
         if (there * 100 >= AHEAD * 95) return first;
     }
-    return count;
+    return p->count;
 }
 
-static void settle_line(struct sched_bench *b, const char *what, const struct phase *p,
-                        unsigned count)
+/* there: the name of the backend that is asked about. */
+static void phase_print(const struct phase *p, const char *when, ea_backend there)
 {
-    unsigned at = settled(p, count);
-    printf("  %s: p50 %.0f us", what, p->p50_us);
-    if (at == count) printf(", not within these %u", count);
-    printf("\n");
-    sched_verdict(b, what, at, "requests", false, 50);
+    ea_backend elsewhere = there == EA_BACKEND_GPU ? EA_BACKEND_CPU : EA_BACKEND_GPU;
+    unsigned at = settled(p);
+    printf("    %s: p50 %.0f us on the %s, %.0f us on the %s (0: none there); ", when, p->there_us,
+           ea_backend_name(there), p->elsewhere_us, ea_backend_name(elsewhere));
+    if (at < p->count)
+        printf("on the %s from request %u on\n", ea_backend_name(there), at);
+    else
+        printf("not on the %s for good within %u\n", ea_backend_name(there), p->count);
+    fflush(stdout);
 }
 
 /* ---------------------------------------------------------------- hogs */
@@ -127,8 +149,9 @@ struct hogs {
     unsigned count;
 };
 
-/* Runs program with arguments until it says a line; or, without one, burns processor time. */
-static bool hog_start(struct hogs *h, char *const *arguments)
+/* Runs a program, or, without arguments, burns processor time. Says a byte on what is returned once
+ * it is at it; closes it without a byte when it cannot. */
+static int hog_start(struct hogs *h, char *const *arguments)
 {
     int said[2];
     if (h->count == HOGS_MAX || pipe2(said, O_CLOEXEC)) bench_fail("hog", strerror(errno));
@@ -147,10 +170,15 @@ static bool hog_start(struct hogs *h, char *const *arguments)
             ;
     }
     close(said[1]);
-    char first;
-    bool up = read(said[0], &first, 1) == 1;
-    close(said[0]);
     h->pids[h->count++] = pid;
+    return said[0];
+}
+
+static bool hog_await(int said)
+{
+    char first;
+    bool up = read(said, &first, 1) == 1;
+    close(said);
     return up;
 }
 
@@ -163,23 +191,28 @@ static void hogs_stop(struct hogs *h)
     h->count = 0;
 }
 
+/* All at once: a card that is busy starts processes slowly. */
 static bool crowd_gpu(struct hogs *h, unsigned count)
 {
-    char path[4200], seconds[16];
+    int said[GPU_HOGS_MAX];
+    char path[4200], seconds[16], busy[] = "busy";
+    bool all = true;
     build_path("tests/gpu/gpu_hog", path, sizeof path);
     snprintf(seconds, sizeof seconds, "%d", HOG_S);
-    char busy[] = "busy";
     char *const arguments[] = {path, busy, seconds, NULL};
+    if (count > GPU_HOGS_MAX) count = GPU_HOGS_MAX;
     for (unsigned i = 0; i < count; i++)
-        if (!hog_start(h, arguments)) return false;
-    return true;
+        said[i] = hog_start(h, arguments);
+    for (unsigned i = 0; i < count; i++)
+        all &= hog_await(said[i]);
+    return all;
 }
 
 static void crowd_cpu(struct hogs *h)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     for (long i = 0; i < processors * (FACTOR - 1) && h->count < HOGS_MAX; i++)
-        hog_start(h, NULL);
+        hog_await(hog_start(h, NULL));
 }
 
 /* ---------------------------------------------------------------- sections */
@@ -222,24 +255,25 @@ static void run_trial(struct sched_bench *b, struct sched_daemon *d, const struc
     printf("  kNN k=%d, %u queries, %llu rows: CPU %.0f us, GPU %.0f us\n", K, q->queries,
            (unsigned long long)q->rows, q->cpu_us, q->gpu_us);
     stream(b, d, q, t->fast, count / 2, &p);
-    printf("  before: p50 %.0f us, at home from request %u on\n", p.p50_us, settled(&p, count / 2));
-    fflush(stdout);
+    phase_print(&p, "before", t->fast);
     if (slow_down(b, t, &hogs)) {
         stream(b, d, q, other, count / 2, &p);
-        settle_line(b, t->away, &p, count / 2);
+        phase_print(&p, "slow", other);
+        sched_verdict(b, t->away, settled(&p), "requests", false, 50);
     } else {
-        printf("  SKIP: no tests/gpu/gpu_hog in this build, or no memory for it\n");
+        printf("    SKIP: no tests/gpu/gpu_hog in this build, or no memory for it\n");
     }
     if (t->slow_file) write_factor(t->slow_file, SIM_FACTOR);
     hogs_stop(&hogs);
     stream(b, d, q, t->fast, count, &p);
-    settle_line(b, t->back, &p, count);
+    phase_print(&p, "after", t->fast);
+    sched_verdict(b, t->back, settled(&p), "requests", false, 50);
 }
 
 /* Rows and queries of which some are a few times faster on one backend, on any machine. */
 static unsigned questions(struct question *out, bool simulated)
 {
-    static const uint64_t rows[] = {500, 1000, 2000, 4000, 8000, 16000, 32000};
+    static const uint64_t rows[] = {600, 1000, 2000, 4000, 8000, 16000, 32000};
     unsigned count = 0;
     for (unsigned i = 0; i < (simulated ? 4 : sizeof rows / sizeof *rows); i++)
         for (uint32_t q = 1; q <= 8; q *= 8)
@@ -282,6 +316,7 @@ void sched_slow(struct sched_bench *b)
                             "CPU free again: until 95 % return", NULL};
         run_trial(b, &d, &cpu);
     }
+    sched_print_scheduler(&d);
     sched_daemon_stop(&d);
     unlink(slow_file);
     free(queries);
