@@ -123,7 +123,11 @@ void sched_daemon_start(struct sched_daemon *d, const struct sched_bench *b, uin
     const char *all[2 * SCHED_SETTINGS_MAX + 8] = {config, memory};
     unsigned count = 2;
     all[count++] = b->simulated ? "gpu.devices=sim" : "gpu.devices=0";
-    if (b->simulated) all[count++] = sim;
+    if (b->simulated) { /* it computes on this machine's processors: what takes long is no hang */
+        all[count++] = sim;
+        all[count++] = "gpu.job_ms=60000";
+        all[count++] = "gpu.heartbeat_ms=10000";
+    }
     for (unsigned i = 0; settings && settings[i] && i < SCHED_SETTINGS_MAX; i++)
         all[count++] = settings[i];
     for (unsigned i = 0; i < b->setting_count; i++)

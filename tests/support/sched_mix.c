@@ -165,7 +165,7 @@ static struct mix_time median(struct mix *m, ea_client *c, const struct mix_requ
 void mix_measure(struct mix *m, struct sched_daemon *d, unsigned seconds_max)
 {
     double start = bench_now_s();
-    unsigned done = 0, not_there = 0;
+    unsigned done = 0, not_there = 0, why = 0;
     for (; done < m->count && bench_now_s() < start + seconds_max; done += BLOCK) {
         unsigned end = done + BLOCK < m->count ? done + BLOCK : m->count;
         sched_daemon_force(d, "cpu");
@@ -176,6 +176,7 @@ void mix_measure(struct mix *m, struct sched_daemon *d, unsigned seconds_max)
             m->gpu[i] = median(m, d->client, &m->requests[i]);
             if (m->gpu[i].meta.backend != EA_BACKEND_GPU) {
                 m->gpu[i].us = 0;
+                why = m->gpu[i].meta.reason;
                 not_there++;
             }
         }
@@ -183,8 +184,9 @@ void mix_measure(struct mix *m, struct sched_daemon *d, unsigned seconds_max)
         fflush(stdout);
     }
     sched_daemon_force(d, "none");
-    printf(
-        "  measured %u of %u on both in %.0f s; forced to the GPU, %u of them did not run there\n",
-        done < m->count ? done : m->count, m->count, bench_now_s() - start, not_there);
+    printf("  measured %u of %u on both in %.0f s; forced to the GPU, %u of them did not run there "
+           "(last: %s)\n",
+           done < m->count ? done : m->count, m->count, bench_now_s() - start, not_there,
+           ea_reason_name(why));
     fflush(stdout);
 }
