@@ -324,6 +324,7 @@ typedef struct ea_decision {
     bool filtered;
 } ea_decision;
 typedef struct ea_explanation {
+    char gpu[321];   /* one line: "absent: why", or what serves */
     bool calibrated; /* measured on this machine, now or in an earlier run; else built-in figures */
     uint32_t workers;
     double upload_byte_ns, upload_ns; /* to bring a replica up to date */
