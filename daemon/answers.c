@@ -7,6 +7,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/exec/gpu.h"
+#include "daemon/quotas.h"
 #include "daemon/store/collection.h"
 #include "daemon/wire/decode.h"
 #include "daemon/wire/encode.h"
@@ -67,6 +68,12 @@ static enum status greet(struct pipeline *p, struct connection *c, const struct 
     if (st) return st;
     st = store_space(p->store, name, &c->space);
     if (st) return failure_set(why, st, DETAIL_MEMORY, "no memory for another space");
+    st = quotas_admit_connection(p, c->space, why);
+    if (st) {
+        store_space_release(p->store, c->space);
+        c->space = NULL;
+        return st;
+    }
     c->owner = c->space->number;
     c->greeted = true;
     log_debug("net: hello from %s (%s), space %s", hello.client_name, c->peer, name);
@@ -96,6 +103,7 @@ void answer_hello(struct pipeline *p, struct connection *c, const struct frame *
 void answer_goodbye(struct pipeline *p, struct connection *c)
 {
     if (!c->space) return;
+    quotas_release_connection(c->space);
     store_space_release(p->store, c->space);
     c->space = NULL;
 }

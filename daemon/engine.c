@@ -17,6 +17,7 @@
 #include "daemon/exec/gpu.h"
 #include "daemon/exec/workers.h"
 #include "daemon/pipeline.h"
+#include "daemon/quotas.h"
 
 enum { HOUSEKEEPING_MS = 100, TRIM_EVERY = 10 };
 
@@ -131,6 +132,7 @@ static void reload(struct engine *e)
     }
     uint32_t changed = config_apply_live(&e->config, &fresh, &ignored);
     log_set_level_name(e->config.log_level);
+    quotas_refresh(&e->pipeline);
     log_info("SIGHUP: %s: %u live settings changed%s", e->config_path, changed,
              ignored ? "; others differ and want a restart" : "");
 }
@@ -259,6 +261,7 @@ static enum status build_rooms(struct engine *e, struct failure *f)
     st = store_create(p->heap, p->kernels, &p->store);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for the store");
     store_limit_collections(p->store, e->config.collection_max);
+    quotas_init(p);
     p->worker_count = e->config.worker_count ? e->config.worker_count : workers_usable_processors();
     p->done.wake = wake_loop;
     p->done.owner = e;

@@ -167,6 +167,7 @@ struct job_gpu {
     bool prepare_is_long, finish_is_long;
     bool unfit;          /* set by plan or prepare: this one is for the CPU */
     enum reason gave_up; /* not NONE: it has been there, came back, and why; CPU only */
+    bool again;          /* of a carrier: one member was refused, the others were not run */
     struct order order;
     uint64_t pairs; /* of rows that it computes: what it should take */
 

@@ -1,7 +1,9 @@
 /* cost: how long a request takes on each backend, alone. One model per operation and backend:
  * affine in the work's features (DESIGN.md 7), fitted by calibration, times what has been seen since
- * of work of that size and width, times a drift that follows fast. It also keeps how often each
- * backend ended an operation well, lately.
+ * of work of that size and width, times a drift that follows fast. Each of the three has a variance,
+ * and a surprise is shared out by them: built-in figures give way first, fitted ones hardly, known
+ * cells little, and what many sizes have in common is left for the drift. It also keeps how often
+ * each backend ended an operation well, lately.
  * Owner:  the scheduler.
  * Thread: the loop. Nothing here knows the time.
  * Errors: none; numbers that make no sense are not learnt. */
@@ -16,8 +18,9 @@ enum {
     COST_SIZES = 48,   /* cells: of pairs * stride, an octave each */
     COST_WIDTHS = 6,   /* and of queries: 1, 2-3, 4-8, 9-31, 32-127, 128 and more */
     COST_WINDOW = 64,  /* outcomes that count for the success rate */
-    COST_OUTCOMES_MIN = 20, /* fewer say nothing */
-    COST_OPERATIONS = 8,    /* kinds of work that have models of their own */
+    COST_OUTCOMES_MIN = 20,  /* fewer say nothing */
+    COST_OUTCOMES_ANEW = 16, /* so many that went well in a row: what was before is forgotten */
+    COST_OPERATIONS = 8,     /* kinds of work that have models of their own */
 };
 
 struct cost_cell {
@@ -28,7 +31,9 @@ struct cost_cell {
 /* One operation on one backend. */
 struct cost_line {
     double coefficients[COST_FEATURES]; /* ns per unit, >= 0 */
+    float doubt[COST_FEATURES][COST_FEATURES]; /* covariance of their natural logarithms */
     float drift;                        /* natural logarithm: lately seen / predicted */
+    float lean;                         /* mean ln(seen / predicted), fading fast */
     float spread;                       /* mean |ln(seen / predicted)|, fading */
     float overlap;     /* of its time alone, how much it holds a busy backend up: (0, 1] */
     uint64_t seen;     /* observations */
@@ -69,7 +74,11 @@ void cost_observe_upload(struct cost_model *m, uint64_t bytes, uint64_t ns);
 
 /* A run ended well, or the backend let it down (not: its client cancelled, or asked nonsense). */
 void cost_outcome(struct cost_model *m, enum backend_id b, uint32_t operation, bool well);
-/* 0..1, of the last COST_WINDOW; 1 while there are fewer than COST_OUTCOMES_MIN. */
+/* 0..1: the highest rate that the last COST_WINDOW outcomes leave plausible (Wilson's bound, two
+ * sigma), so that a backend just as good as required is not barred for chance; 1 while there are
+ * fewer than COST_OUTCOMES_MIN. Only probes reach a backend that fails, and must not take a whole
+ * window to see that it fails no more: after COST_OUTCOMES_ANEW that went well the rest does not
+ * count. */
 double cost_success_rate(const struct cost_model *m, enum backend_id b, uint32_t operation);
 
 /* Least squares of relative errors, coefficients >= 0, over runs alone; replaces a line's

@@ -12,10 +12,12 @@ struct probes {
     double share; /* of the time that may go to probes: 0.02; 0: none, ever */
     struct probe_line {
         uint64_t decided;            /* open decisions so far */
-        uint64_t next_at;            /* not before decided is this */
+        uint64_t last_at, next_at;   /* decided at the last probe; not before decided is this */
         uint64_t interval;           /* then so many later; doubles while nothing surprises */
+        uint64_t tried;              /* octaves of chosen_ns, a bit each: others' turn first */
         double saved_ns;             /* what may be spent */
         uint32_t surprises;          /* in a row */
+        bool answered;               /* the last probe was seen again */
         uint64_t probes, surprising; /* counted */
     } lines[2][COST_OPERATIONS];     /* by the road that is probed: [0] CPU, [1] GPU */
 };

@@ -1,0 +1,306 @@
+#include "daemon/sched/cost_inside.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Variances of natural logarithms. */
+static const double DOUBT_FRESH = 0.4;    /* a built-in coefficient: wrong by a factor of 2 or so */
+static const double DOUBT_GROWS = 1e-5; /* with each run: nothing stays as it was */
+static const double DOUBT_CELL = 0.02;    /* what no affine form gets right, cells begin with */
+static const double NOISE = 0.08 * 0.08;  /* from run to run */
+static const double DRIFT_SLOW = 0.1;    /* of NOISE: what the drift takes of it at least */
+static const double DRIFT_SHARE = 0.6;    /* of a surprise, the most that it takes at once */
+static const double CELL_WEIGHT_MAX = 40; /* so that a cell never is too old to learn */
+enum { CELL_REACH = 3 };                  /* octaves either way learn too, half as much each */
+static const double BOUND = 9.2;          /* ln 10,000: no bias or drift goes further */
+static const double SPREAD_FRESH = 0.3;
+static const double SURE = 0.2; /* variance of a prediction that is worth half */
+
+uint32_t cost_line_of(uint32_t operation)
+{
+    switch (operation) {
+    case OPERATION_KNN:
+    case OPERATION_KNN_BATCH: return 0;
+    case OPERATION_SIMILARITY: return 1;
+    case OPERATION_SCORE_CANDIDATES: return 2;
+    case OPERATION_WEIGHTED_AVERAGE: return 3;
+    default: return 4;
+    }
+}
+
+struct cost_line *cost_line_at(struct cost_model *m, enum backend_id b, uint32_t operation)
+{
+    return &m->lines[b == BACKEND_GPU][cost_line_of(operation)];
+}
+
+static const struct cost_line *line_of(const struct cost_model *m, enum backend_id b,
+                                       uint32_t operation)
+{
+    return &m->lines[b == BACKEND_GPU][cost_line_of(operation)];
+}
+
+void cost_clear(struct cost_line *l, double spread)
+{
+    l->drift = l->lean = 0;
+    l->spread = (float)spread;
+    l->overlap = 1;
+    l->seen = 0;
+    memset(l->cells, 0, sizeof l->cells);
+}
+
+/* ---------------------------------------------------------------- built-in figures */
+
+static void line_start(struct cost_line *l, const double coefficients[COST_FEATURES])
+{
+    memcpy(l->coefficients, coefficients, sizeof l->coefficients);
+    memset(l->doubt, 0, sizeof l->doubt);
+    for (uint32_t i = 0; i < COST_FEATURES; i++)
+        l->doubt[i][i] = (float)DOUBT_FRESH;
+    cost_clear(l, SPREAD_FRESH);
+}
+
+void cost_init(struct cost_model *m, uint32_t workers)
+{
+    memset(m, 0, sizeof *m);
+    m->workers = workers ? workers : 1;
+    m->upload_ns = 50e3;
+    m->upload_ns_per_byte = 1 / 40.0;
+
+    /* A core reads 10 bytes a ns, a dozen all that memory gives; 100 flops a ns each where rows are
+     * used again. A GPU: 4 TB/s, 20 TFLOP/s exact, three times that where it may screen. */
+    double n = m->workers, readers = n < 12 ? n : 12;
+    for (uint32_t i = 0; i < COST_OPERATIONS; i++) {
+        bool screened = i == cost_line_of(OPERATION_KNN);
+        const double cpu[COST_FEATURES] = {25e3,    1 / (10 * readers), 2 / (100 * n),
+                                           500 / n, 1 / 10.0,           0.3 / n};
+        const double gpu[COST_FEATURES] = {35e3, 1 / 4e3,  screened ? 2 / 60e3 : 2 / 20e3,
+                                           20,   1 / 40.0, 1e-4};
+        line_start(&m->lines[0][i], cpu);
+        line_start(&m->lines[1][i], gpu);
+    }
+}
+
+/* ---------------------------------------------------------------- where work stands */
+
+void cost_features(const struct work *w, double features[COST_FEATURES])
+{
+    double row_bytes = (double)w->stride * sizeof(float);
+    features[0] = 1;
+    features[1] = (double)w->rows * row_bytes;
+    features[2] = (double)w->pairs * w->stride;
+    features[3] = (double)w->queries;
+    features[4] = (double)w->bytes_in + (double)w->bytes_out;
+    features[5] = (double)w->pairs;
+}
+
+static uint32_t octave_of(const struct work *w)
+{
+    double size =
+        w->pairs ? (double)w->pairs * w->stride : (double)w->bytes_in + (double)w->bytes_out;
+    int exponent = size >= 1 ? ilogb(size) : 0;
+    return exponent < COST_SIZES ? (uint32_t)exponent : COST_SIZES - 1;
+}
+
+static uint32_t width_of(const struct work *w)
+{
+    static const uint64_t from[COST_WIDTHS] = {0, 2, 4, 9, 32, 128};
+    uint32_t width = 0;
+    while (width + 1 < COST_WIDTHS && w->queries >= from[width + 1])
+        width++;
+    return width;
+}
+
+/* What a line says of some work, and how sure each part of it is. */
+struct view {
+    uint32_t octave, width;
+    double along[COST_FEATURES]; /* how far coefficients go with a surprise */
+    double affine;                /* ns */
+    double bias;                  /* of the cell */
+    double coefficients_variance, cell_variance;
+};
+
+double cost_doubt_along(const struct cost_line *l, const double shares[COST_FEATURES],
+                        double along[COST_FEATURES])
+{
+    double variance = 0;
+    for (uint32_t i = 0; i < COST_FEATURES; i++) {
+        along[i] = 0;
+        for (uint32_t j = 0; j < COST_FEATURES; j++)
+            along[i] += shares[j] * l->doubt[i][j];
+        variance += shares[i] * along[i];
+    }
+    return variance;
+}
+
+void cost_doubt_less(struct cost_line *l, const double along[COST_FEATURES], double all)
+{
+    for (uint32_t i = 0; i < COST_FEATURES; i++) {
+        for (uint32_t j = 0; j < COST_FEATURES; j++)
+            l->doubt[i][j] -= (float)(along[i] * along[j] / all);
+        l->doubt[i][i] += (float)DOUBT_GROWS;
+    }
+}
+
+static void view_of(const struct cost_line *l, const struct work *w, struct view *v)
+{
+    double features[COST_FEATURES];
+    cost_features(w, features);
+    double shares[COST_FEATURES];
+    v->affine = 0;
+    for (uint32_t i = 0; i < COST_FEATURES; i++) {
+        shares[i] = l->coefficients[i] * features[i];
+        v->affine += shares[i];
+    }
+    if (v->affine < 1) v->affine = 1;
+    for (uint32_t i = 0; i < COST_FEATURES; i++)
+        shares[i] /= v->affine;
+    v->coefficients_variance = cost_doubt_along(l, shares, v->along);
+    v->octave = octave_of(w);
+    v->width = width_of(w);
+    const struct cost_cell *cell = &l->cells[v->octave][v->width];
+    v->bias = cell->bias;
+    v->cell_variance = DOUBT_CELL / (1 + cell->weight);
+}
+
+static double view_ns(const struct cost_line *l, const struct view *v)
+{
+    double ns = v->affine * (double)expf((float)v->bias + l->drift);
+    return ns < 1 ? 1 : ns > 1e18 ? 1e18 : ns;
+}
+
+struct prediction cost_predict(const struct cost_model *m, enum backend_id b, const struct work *w)
+{
+    const struct cost_line *l = line_of(m, b, w->operation);
+    struct view v;
+    view_of(l, w, &v);
+    double ns = view_ns(l, &v), busy = ns * l->overlap;
+    double doubt = (v.coefficients_variance + v.cell_variance + l->spread * l->spread) / SURE;
+    return (struct prediction){
+        .ns = (uint64_t)ns,
+        .busy_ns = busy < 1 ? 1 : (uint64_t)busy,
+        .confidence = (float)(1 / (1 + doubt * doubt)),
+    };
+}
+
+uint64_t cost_upload_ns(const struct cost_model *m, uint64_t bytes)
+{
+    return bytes ? (uint64_t)(m->upload_ns + (double)bytes * m->upload_ns_per_byte) : 0;
+}
+
+/* ---------------------------------------------------------------- learning */
+
+static double between(double low, double x, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+/* Shares a surprise out by who was least sure (a Kalman step that keeps variances only). */
+static void line_learn(struct cost_line *l, const struct view *v, double surprise, double noise)
+{
+    double lean = fabs((double)l->lean) - l->spread;
+    if (lean < 0) lean = 0;
+    double others = v->coefficients_variance + v->cell_variance + noise;
+    double drift = lean * lean > DRIFT_SLOW * NOISE ? lean * lean : DRIFT_SLOW * NOISE;
+    /* Several surprises one way: it is the backend, and soon; but never on one run's word. */
+    drift = between(0, drift, others * DRIFT_SHARE / (1 - DRIFT_SHARE));
+    double all = others + drift;
+
+    for (uint32_t i = 0; i < COST_FEATURES; i++)
+        l->coefficients[i] *= exp(between(-1, v->along[i] * surprise / all, 1));
+    cost_doubt_less(l, v->along, all);
+    for (int off = -CELL_REACH; off <= CELL_REACH; off++) {
+        uint32_t octave = v->octave + (uint32_t)off; /* below 0 it wraps round, out of bounds */
+        if (octave >= COST_SIZES) continue;
+        struct cost_cell *cell = &l->cells[octave][v->width];
+        double alike = exp2(-0.7 * abs(off)), variance = DOUBT_CELL / (1 + cell->weight);
+        double gain = alike * sqrt(v->cell_variance * variance) / all;
+        cell->bias = (float)between(-BOUND, cell->bias + surprise * gain, BOUND);
+        cell->weight += (float)(alike * alike * NOISE / noise);
+        if (cell->weight > CELL_WEIGHT_MAX) cell->weight = (float)CELL_WEIGHT_MAX;
+    }
+    l->drift = (float)between(-BOUND, l->drift + surprise * drift / all, BOUND);
+}
+
+void cost_observe(struct cost_model *m, enum backend_id b, const struct work *w, uint64_t low_ns,
+                  uint64_t high_ns)
+{
+    if (!high_ns || low_ns > high_ns) return;
+    struct cost_line *l = cost_line_at(m, b, w->operation);
+    struct view v;
+    view_of(l, w, &v);
+    double predicted = view_ns(l, &v);
+    double low = low_ns ? (double)low_ns : 1, high = (double)high_ns;
+    bool alone = low_ns == high_ns;
+    l->seen++;
+    if (!alone) /* what it held up, of what it would have taken */
+        l->overlap += 0.05F * ((float)between(0.02, low / predicted, 1) - l->overlap);
+
+    double surprise = log(between(low, predicted, high) / predicted);
+    if (!alone && surprise == 0) return; /* it may well be so */
+    /* One run far off is an accident; when more follow, spread and lean have grown. */
+    double limit = 3 * (double)l->spread + 0.15;
+    line_learn(l, &v, between(-limit, surprise, limit), alone ? NOISE : 4 * NOISE);
+    float bounded = (float)between(-2.5, surprise, 2.5);
+    l->spread += 0.1F * (fabsf(bounded) - l->spread);
+    l->lean += 0.3F * (bounded - l->lean);
+}
+
+void cost_observe_upload(struct cost_model *m, uint64_t bytes, uint64_t ns)
+{
+    if (!bytes || !ns) return;
+    /* Both figures, by the part that each has in the prediction. */
+    double per_byte = (double)bytes * m->upload_ns_per_byte, fixed = m->upload_ns;
+    double predicted = fixed + per_byte;
+    double surprise = between(-1, log((double)ns / predicted), 1);
+    m->upload_ns *= exp(0.2 * surprise * fixed / predicted);
+    m->upload_ns_per_byte *= exp(0.2 * surprise * per_byte / predicted);
+}
+
+/* ---------------------------------------------------------------- how runs end */
+
+void cost_outcome(struct cost_model *m, enum backend_id b, uint32_t operation, bool well)
+{
+    struct cost_line *l = cost_line_at(m, b, operation);
+    l->outcomes = l->outcomes << 1 | well;
+    if (l->outcome_count < COST_WINDOW) l->outcome_count++;
+    const uint64_t anew = (UINT64_C(1) << COST_OUTCOMES_ANEW) - 1;
+    if ((l->outcomes & anew) == anew) l->outcome_count = COST_OUTCOMES_ANEW;
+}
+
+double cost_success_rate(const struct cost_model *m, enum backend_id b, uint32_t operation)
+{
+    const struct cost_line *l = line_of(m, b, operation);
+    if (l->outcome_count < COST_OUTCOMES_MIN) return 1;
+    uint64_t counted = l->outcomes << (COST_WINDOW - l->outcome_count);
+    double n = l->outcome_count, rate = __builtin_popcountll(counted) / n;
+    double wide = 2 * sqrt(rate * (1 - rate) / n + 1 / (n * n));
+    double high = (rate + 2 / n + wide) / (1 + 4 / n);
+    return high < 1 ? high : 1;
+}
+
+/* ---------------------------------------------------------------- where the GPU begins to win */
+
+static bool gpu_is_faster(const struct cost_model *m, const struct work *like, uint64_t rows)
+{
+    struct work w = *like;
+    double times = (double)rows / (double)(like->rows ? like->rows : 1);
+    w.rows = rows;
+    w.pairs = like->rows ? (uint64_t)((double)like->pairs * times) : rows * like->queries;
+    if (!w.k) w.bytes_out = (uint64_t)((double)like->bytes_out * times);
+    if (w.listed) w.bytes_in = (uint64_t)((double)like->bytes_in * times);
+    return cost_predict(m, BACKEND_GPU, &w).ns < cost_predict(m, BACKEND_CPU, &w).ns;
+}
+
+uint64_t cost_crossover_rows(const struct cost_model *m, const struct work *like, uint64_t rows_max)
+{
+    uint64_t from = 0;
+    if (!rows_max) return 0;
+    /* From above: what matters is from where on it stays so. */
+    for (int quarter = (int)floor(4 * log2((double)rows_max)); quarter >= 0; quarter--) {
+        uint64_t rows = (uint64_t)exp2(quarter / 4.0);
+        if (!gpu_is_faster(m, like, rows)) break;
+        from = rows;
+    }
+    return from;
+}

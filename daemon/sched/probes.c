@@ -1,0 +1,90 @@
+#include "daemon/sched/probes.h"
+
+enum {
+    INTERVAL_MIN = 16,
+    INTERVAL_MAX = 256,
+    INTERVAL_GAIN = 8,
+    CONFIRMED = 3, /* surprises in a row: no haste any more */
+};
+
+void probes_init(struct probes *p, double share)
+{
+    *p = (struct probes){.share = share};
+    for (uint32_t b = 0; b < 2; b++)
+        for (uint32_t i = 0; i < COST_OPERATIONS; i++) {
+            p->lines[b][i].interval = INTERVAL_MIN;
+            p->lines[b][i].answered = true;
+            p->lines[b][i].next_at = INTERVAL_MIN;
+        }
+}
+
+static struct probe_line *line_of(struct probes *p, enum backend_id b, uint32_t operation)
+{
+    return &p->lines[b == BACKEND_GPU][cost_line_of(operation)];
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t octave_bit(uint64_t ns)
+{
+    return UINT64_C(1) << (63 - __builtin_clzll(ns | 1));
+}
+
+bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uint64_t chosen_ns,
+                uint64_t other_ns)
+{
+    if (p->share <= 0) return false;
+    struct probe_line *l = line_of(p, other, operation);
+    l->decided++;
+    l->saved_ns += (double)chosen_ns * p->share;
+
+    /* What should even gain time is held back for want of confidence or of success, and either
+     * comes by trying: sooner once the last one came back. */
+    bool gains = other_ns <= chosen_ns;
+    double costs = gains ? 0 : (double)(other_ns - chosen_ns);
+    uint64_t gain_at = l->last_at + (l->answered ? INTERVAL_GAIN : INTERVAL_MIN);
+    uint64_t due_at = gains ? least(l->next_at, gain_at) : l->next_at;
+    /* Sizes that had their turn let others go first, and so does work that the other road would take
+     * long over: less hangs on it. Not for ever: there may be none. */
+    uint64_t octave = octave_bit(chosen_ns);
+    if (l->tried & octave) due_at += l->interval;
+    if (costs > 0.5 * (double)chosen_ns) due_at += l->interval;
+    if (l->decided < due_at || costs > l->saved_ns) return false;
+
+    l->tried = l->tried & octave ? octave : l->tried | octave;
+    l->saved_ns -= costs;
+    l->last_at = l->decided;
+    l->next_at = l->decided + l->interval;
+    l->interval = least(l->interval * 2, INTERVAL_MAX);
+    l->answered = false;
+    l->probes++;
+    return true;
+}
+
+void probes_saw(struct probes *p, enum backend_id b, uint32_t operation, uint64_t predicted_ns,
+                uint64_t seen_ns)
+{
+    if (!predicted_ns || !seen_ns) return;
+    struct probe_line *l = line_of(p, b, operation);
+    bool probe = !l->answered;
+    l->answered = true;
+    double ratio = (double)seen_ns / (double)predicted_ns;
+    if (ratio < 1.5 && ratio > 1 / 1.5) {
+        l->surprises = 0;
+        return;
+    }
+    l->surprising++;
+    l->surprises++;
+    if (l->surprises > CONFIRMED || (l->surprises < 2 && !probe)) return;
+    /* One surprise of a probe: again, to be sure. Several: the road is not what it was; it is looked
+     * at until the model has followed, then soon and ever less often, for it may become again what
+     * it was. */
+    uint64_t later = l->surprises < CONFIRMED ? 1 : INTERVAL_MIN;
+    l->next_at = least(l->next_at, l->decided + later);
+    if (l->surprises < 2) return;
+    l->interval = INTERVAL_MIN;
+    l->tried = 0;
+}
