@@ -193,6 +193,7 @@ struct job {
     atomic_bool cancelled; /* client cancelled or vanished, or time is up: no more parts run */
     atomic_bool skipped;   /* a part was not run because of that: there is no result */
     bool deadline_passed;
+    bool trial; /* calibration's (calibrate.h): nobody waits for its answer */
 
     uint64_t body_bytes;
     struct body *body; /* holds the wire body's memory (net/body.h); NULL: no body */
