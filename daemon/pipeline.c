@@ -7,6 +7,7 @@
 #include "daemon/answers.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/calibrate.h"
 #include "daemon/exec/gpu.h"
 #include "daemon/exec/operation.h"
 #include "daemon/jobs.h"
@@ -301,8 +302,12 @@ static void pipeline_fall_back(struct pipeline *p, struct queue *fallen)
 
 static void pipeline_on_done(struct pipeline *p, struct job *j, struct queue *fallen)
 {
+    if (j->backend == BACKEND_GPU && gpu_resume(p->gpu, j)) return;
+    if (j->trial) {
+        calibrate_done(p->calibrate, j);
+        return;
+    }
     if (j->backend == BACKEND_GPU) {
-        if (gpu_resume(p->gpu, j)) return;
         if (j->operation == OPERATION_UPLOAD) {
             uploads_done(p, j);
             return;
@@ -340,6 +345,17 @@ static bool pipeline_submit(struct pipeline *p, struct job *j)
     }
     pipeline_leave(p, j);
     pipeline_reply(p, j);
+    return true;
+}
+
+bool pipeline_trial(struct pipeline *p, struct job *j, enum backend_id backend)
+{
+    struct backend *b = backend == BACKEND_GPU ? p->gpu : p->cpu;
+    j->backend = backend;
+    j->reason = REASON_FORCED;
+    job_move(j, JOB_QUEUED);
+    if (p->draining || b->ops->submit(b, j)) return false;
+    job_move(j, JOB_RUNNING);
     return true;
 }
 
@@ -424,6 +440,7 @@ enum status pipeline_init(struct pipeline *p, const struct config *config)
     if (st) return st;
     p->running_max = 2 * p->worker_count + 2;
     p->started_ns = clock_now_ns();
+    cost_init(&p->scheduler.model, p->worker_count);
     stats_init(&p->stats);
     if (getrandom(&p->instance, sizeof p->instance, 0) != sizeof p->instance)
         p->instance = clock_now_ns();

@@ -12,9 +12,12 @@
 #include "daemon/net/connection.h"
 #include "daemon/observe/stats.h"
 #include "daemon/sched/queue.h"
+#include "daemon/sched/scheduler.h"
 #include "daemon/store/space.h"
 
 enum { UPLOADS_MAX = 4 }; /* of replicas, in the background, at once */
+
+struct calibrate;
 
 struct pipeline {
     const struct config *config;
@@ -31,12 +34,14 @@ struct pipeline {
     struct job *free_jobs;
     uint32_t fresh_jobs;   /* jobs[fresh..] were never used */
     struct job *in_flight; /* uthash, by key */
+    struct scheduler scheduler;
     struct queue arrivals; /* past their turnstile */
     struct queue queue;    /* for the CPU */
     uint32_t running;      /* submitted to the CPU and not yet done */
     uint32_t running_max;
     uint32_t job_count; /* taken */
     struct job *uploads[UPLOADS_MAX];
+    struct calibrate *calibrate; /* calibrate.h; the engine's */
 
     struct stats stats;
     uint64_t instance; /* random at each start */
@@ -60,6 +65,11 @@ void pipeline_tick(struct pipeline *p);
 void pipeline_enter(struct pipeline *p, struct job *j);
 /* j is through with its collection: those behind it may pass. */
 void pipeline_leave(struct pipeline *p, struct job *j);
+
+/* j, a trial that stands in no line, runs there at once, past the scheduler; it comes back through
+ * calibrate_done. False: it would not take it, and j, JOB_QUEUED, is still the caller's; j->failure
+ * or j->gpu.gave_up says why. */
+bool pipeline_trial(struct pipeline *p, struct job *j, enum backend_id backend);
 
 /* Nobody wants j any more: answers it if it has not started, else stops it at the next look. May
  * close its connection, when there is no memory for the answer. */
