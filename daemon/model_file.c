@@ -317,6 +317,9 @@ static enum status replace(const char *path, const char *text, struct failure *f
 {
     /* One name, so that whoever is killed in the middle leaves no more than one behind. */
     char beside[PATH_MAX];
+    struct stat sb;
+    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* a device, say, stays */
+        return refuse(f, "it", "not a regular file");
     if (snprintf(beside, sizeof beside, "%s.new", path) >= (int)sizeof beside)
         return from_system(f, "cannot write it", ENAMETOOLONG);
     unlink(beside);

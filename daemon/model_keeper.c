@@ -45,7 +45,7 @@ static void read_processor(char *out, size_t size)
 {
     char line[512];
     snprintf(out, size, "unknown processor");
-    FILE *in = fault_here("model: cpuinfo") ? NULL : fopen("/proc/cpuinfo", "re");
+    FILE *in = fopen("/proc/cpuinfo", "re");
     while (in && fgets(line, sizeof line, in)) {
         if (strncmp(line, "model name", 10) != 0 && strncmp(line, "CPU part", 8) != 0) continue;
         const char *value = strchr(line, ':');

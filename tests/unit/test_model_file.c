@@ -204,6 +204,8 @@ Test(model_file, reads_only_files_of_a_sensible_size)
     cr_assert(strstr(f.text, "regular"));
     cr_assert_eq(mkfifo(path, 0600), 0); /* without a writer: must not wait for one */
     cr_assert_eq(model_file_read(path, &read_back, &f), STATUS_INVALID_ARGUMENT);
+    make_model(&made); /* nor is it replaced: it might be a device */
+    cr_assert_eq(model_file_write(path, &made, &f), STATUS_INVALID_ARGUMENT);
     unlink(path);
     int fd = open(path, O_WRONLY | O_CREAT, 0600);
     cr_assert(fd >= 0 && ftruncate(fd, MODEL_BYTES_MAX + 1) == 0);
