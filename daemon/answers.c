@@ -8,6 +8,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/calibrate.h"
 #include "daemon/exec/gpu.h"
 #include "daemon/quotas.h"
 #include "daemon/store/collection.h"
@@ -159,7 +160,7 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
         .bytes_in = net->bytes_in,
         .bytes_out = net->bytes_out,
         .queue_depth = p->in_line,
-        .jobs_in_flight = p->job_count,
+        .jobs_in_flight = p->job_count - calibrate_jobs(p->calibrate),
         .memory_bytes_used = memory.bytes_used,
         .memory_bytes_peak = memory.bytes_peak,
         .collections = j->space->collection_count,

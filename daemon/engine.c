@@ -15,8 +15,10 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
+#include "daemon/calibrate.h"
 #include "daemon/exec/gpu.h"
 #include "daemon/exec/workers.h"
+#include "daemon/model_keeper.h"
 #include "daemon/pipeline.h"
 #include "daemon/quotas.h"
 
@@ -37,6 +39,7 @@ struct engine {
     bool running; /* engine_run; destroying runs the loop too, and nobody is to stop that */
     struct net net;
     struct pipeline pipeline;
+    struct model_keeper *keeper;
     bool net_open, listening;
 
     uv_async_t done_wake, stop_wake;
@@ -74,6 +77,7 @@ static uint32_t jobs_to_wait_for(const struct pipeline *p)
 static void stop_now(struct engine *e)
 {
     pipeline_drain(&e->pipeline);
+    calibrate_stop(e->pipeline.calibrate);
     if (e->net_open) net_close(&e->net);
     gpu_begin_stop(e->pipeline.gpu); /* which may have work for longer than anyone waits */
     if (e->running && jobs_to_wait_for(&e->pipeline) == 0) uv_stop(&e->loop);
@@ -92,8 +96,9 @@ static void start_drain(struct engine *e)
 {
     if (e->draining) return;
     e->draining = true;
-    log_info("stopping: finishing %u requests of %u connections", e->pipeline.job_count,
-             e->net.counters.open);
+    calibrate_stop(e->pipeline.calibrate);
+    log_info("stopping: finishing %u requests of %u connections",
+             e->pipeline.job_count - calibrate_jobs(e->pipeline.calibrate), e->net.counters.open);
     if (e->options.notify) e->options.notify("STOPPING=1");
     pipeline_drain(&e->pipeline);
     net_drain(&e->net);
@@ -228,6 +233,8 @@ static void on_housekeeping(uv_timer_t *timer)
     struct engine *e = timer->data;
     pipeline_expire(&e->pipeline, clock_now_ns());
     gpu_check(e->pipeline.gpu, clock_now_ns());
+    model_keeper_check(e->keeper, clock_now_ns());
+    calibrate_check(e->pipeline.calibrate, clock_now_ns());
     if (++e->trim_countdown < TRIM_EVERY) return;
     e->trim_countdown = 0;
     bool idle =
@@ -268,6 +275,18 @@ static uint64_t memory_bytes(const struct config *c)
     return uv_get_total_memory() / 4 * 3;
 }
 
+/* What is known of the backends' speed, and how more of it is found out. */
+static enum status build_model(struct engine *e, struct failure *f)
+{
+    struct pipeline *p = &e->pipeline;
+    struct cost_model *model = &p->scheduler.model;
+    struct model_keeper_options options = {&e->loop, p, model, e->config.model_file};
+    enum status st = model_keeper_create(&options, &e->keeper);
+    if (!st) st = calibrate_create(p, model, e->keeper, &p->calibrate);
+    if (st) return failure_set(f, st, DETAIL_MEMORY, "sched.calibrate: no memory");
+    return STATUS_OK;
+}
+
 static enum status build_rooms(struct engine *e, struct failure *f)
 {
     struct pipeline *p = &e->pipeline;
@@ -301,7 +320,7 @@ static enum status build_rooms(struct engine *e, struct failure *f)
     struct gpu_options gpu = {&e->loop, &e->config, p->heap, &p->done, p->cpu};
     st = gpu_create(&gpu, &p->gpu);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "gpu.devices: no memory for the GPU backend");
-    return STATUS_OK;
+    return build_model(e, f);
 }
 
 static int open_handles(struct engine *e)
@@ -382,9 +401,11 @@ void engine_destroy(struct engine *e)
     if (!e) return;
     struct pipeline *p = &e->pipeline;
     if (e->net_open) net_close(&e->net);
+    if (p->calibrate) calibrate_stop(p->calibrate);
     if (p->gpu) gpu_stop(p->gpu);
     if (p->cpu) p->cpu->ops->destroy(p->cpu); /* drains: what is left comes back through done */
     if (e->handles_open) pipeline_abandon(p);
+    calibrate_destroy(p->calibrate);
     if (p->gpu) p->gpu->ops->destroy(p->gpu);
     p->gpu = NULL;
     if (e->loop_open) {
@@ -395,6 +416,7 @@ void engine_destroy(struct engine *e)
         (void)rc;
     }
     if (e->wake_fd > 0) close(e->wake_fd);
+    model_keeper_destroy(e->keeper);
     if (e->net_open) net_finish(&e->net);
     pipeline_finish(p);
     store_destroy(p->store);
