@@ -289,7 +289,7 @@ typedef struct ea_backend_cost {
     float drift;                /* factor: lately seen / predicted */
     float spread;               /* how far predictions are off, typically: 0.1 is 10 % */
     float confidence;           /* 0..1, of 1 query against 100,000 rows of 768 numbers */
-    uint32_t success_permille;  /* of the last runs; 1000 while there are too few to tell */
+    uint32_t success_permille;  /* of the last runs, at best, as far as they can tell */
     uint32_t outcomes;          /* runs that count for it */
     uint64_t seen;              /* runs that it learnt from */
     uint64_t probes, surprises; /* requests that went there to learn; much off the prediction */
@@ -324,6 +324,7 @@ typedef struct ea_decision {
     bool filtered;
 } ea_decision;
 typedef struct ea_explanation {
+    char gpu[321];   /* one line: "absent: why", or what serves */
     bool calibrated; /* measured on this machine, now or in an earlier run; else built-in figures */
     uint32_t workers;
     double upload_byte_ns, upload_ns; /* to bring a replica up to date */

@@ -279,6 +279,8 @@ void ea_report_explain(const engram_accel_v1_ExplainReply *m, ea_explanation *ou
         .operation_count = m->operations_count,
         .decision_count = m->decisions_count,
     };
+    COPY(out->gpu, m->gpu);
+    ea_text_plain(out->gpu);
     for (uint32_t i = 0; i < out->operation_count; i++)
         take_cost(&m->operations[i], &out->operations[i]);
     for (uint32_t i = 0; i < out->decision_count; i++)

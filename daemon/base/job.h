@@ -195,6 +195,7 @@ struct job {
     atomic_bool cancelled; /* client cancelled or vanished, or time is up: no more parts run */
     atomic_bool skipped;   /* a part was not run because of that: there is no result */
     bool deadline_passed;
+    bool trial; /* calibration's (calibrate.h): nobody waits for its answer */
 
     uint64_t body_bytes;
     struct body *body; /* holds the wire body's memory (net/body.h); NULL: no body */
@@ -204,6 +205,7 @@ struct job {
 
     enum backend_id backend;
     enum reason reason;
+    uint32_t batch; /* requests that ran as one with it, itself included; 0: alone */
     uint64_t deadline_ns; /* absolute, 0: none */
     uint64_t received_ns, started_ns, finished_ns, copy_ns;
 
@@ -218,7 +220,8 @@ struct job {
     atomic_uint parts_left;
 
     struct ticket ticket; /* its place in the scheduler */
-    uint32_t batch;       /* requests that ran as one with it, itself included; 0: alone */
+    bool in_line;         /* there, waiting to be dispatched */
+    bool alone;           /* it is not to run with others any more: together they failed */
 
     /* Several as one: the carrier (OPERATION_KNN_BATCH) runs, holding no turnstile, for its members
      * hold it; each member's result, or failure of its own, is in the member when the carrier is

@@ -316,6 +316,7 @@ size_t encode_explain(uint64_t request_id, const struct wire_explain *e, void *b
     m.has_settings = true;
     m.settings = settings_of(&e->settings);
     m.decisions_total = e->decisions_total;
+    COPY_TEXT(m.gpu, e->gpu);
     m.operations_count = m.decisions_count = 0;
     while (m.operations_count < e->cost_count && m.operations_count < COUNT(m.operations)) {
         fill_cost(&m.operations[m.operations_count], &e->costs[m.operations_count]);

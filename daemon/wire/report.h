@@ -132,6 +132,7 @@ struct wire_explain {
     double upload_byte_ns, upload_ns;
     struct wire_scheduler_settings settings;
     uint64_t decisions_total;
+    char gpu[321]; /* one line */
     struct wire_operation_cost costs[WIRE_COSTS_MAX];
     struct wire_decision decisions[WIRE_DECISIONS_MAX]; /* the newest first */
 };

@@ -254,6 +254,7 @@ static const struct wire_stats fake_stats = {
 static const struct wire_explain fake_explain = {
     .calibrated = true,
     .workers = 3,
+    .gpu = "Fake\033[31m 1",
     .settings = {.force = BACKEND_GPU, .pairs_min = 64, .batch_wait_ns = 500000},
     .cost_count = 2,
     .costs = {{.operation = OPERATION_KNN,

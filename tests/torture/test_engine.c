@@ -45,6 +45,7 @@ static void house_prepare(struct house *h)
     c->worker_pin = false;
     c->connection_max = 32;
     c->job_max = 64;
+    c->calibrate = false;
     strcpy(c->gpu_devices, "none");
     h->options.inherited_fd = -1;
     log_set_level_name("error");
@@ -146,7 +147,7 @@ static const char *const script[] = {
     "knn",     "fetch",        "similarity", "similarity_inline",
     "score",   "score_inline", "norms",      "info",
     "average", "average_ids",  "stats",      "fetch_range",
-    "delete",  "cancel",       "drop",
+    "explain", "delete",       "cancel",     "drop",
 };
 
 /* True: answered; the reply or error is noted. */

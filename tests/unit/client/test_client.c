@@ -124,6 +124,7 @@ Test(client, explain)
 {
     ea_explanation e;
     OK(ea_explain(client, 64, &e));
+    cr_assert_str_eq(e.gpu, "Fake?[31m 1");
     cr_assert(e.calibrated && e.workers == 3 && e.force == EA_BACKEND_GPU);
     cr_assert(e.pairs_min == 64 && e.batch_wait_ns == 500000 && e.decisions_total == 9);
     cr_assert_eq(e.operation_count, 2);

@@ -183,6 +183,8 @@ Test(encode_reports, explain_at_its_largest)
     memset(&explain, 0xff, sizeof explain); /* every number at its longest */
     explain.calibrated = explain.settings.split = true;
     explain.settings.force = BACKEND_GPU;
+    memset(explain.gpu, 'g', sizeof explain.gpu - 1);
+    explain.gpu[sizeof explain.gpu - 1] = 0;
     explain.cost_count = explain.decision_count = 1000; /* more than there are */
     for (size_t i = 0; i < WIRE_COSTS_MAX; i++) {
         explain.costs[i].operation = OPERATION_SCORE_CANDIDATES;
@@ -205,6 +207,7 @@ Test(encode_reports, explain_at_its_largest)
     cr_assert_eq(m.decisions_count, WIRE_DECISIONS_MAX);
     cr_assert_eq(m.decisions[63].took_ns, UINT64_MAX - 63);
     cr_assert(m.calibrated && m.settings.split);
+    cr_assert_eq(strlen(m.gpu), 320);
 }
 
 Test(encode_reports, explain_keeps_each_number_in_its_place)
