@@ -21,7 +21,6 @@
 
 enum { RETRY_QUEUE_MS = 20, RETRY_MEMORY_MS = 100 }; /* hints to clients */
 
-
 /* ---------------------------------------------------------------- replies */
 
 /* The last move: answers the client, if it is still there, and lets the job go. */

@@ -205,7 +205,7 @@ struct job {
 
     enum backend_id backend;
     enum reason reason;
-    uint32_t batch; /* requests that ran as one with it, itself included; 0: alone */
+    uint32_t batch;       /* requests that ran as one with it, itself included; 0: alone */
     uint64_t deadline_ns; /* absolute, 0: none */
     uint64_t received_ns, started_ns, finished_ns, copy_ns;
 

@@ -55,7 +55,7 @@ ea_client *sched_daemon_client(const struct sched_daemon *d);
 void sched_daemon_set(struct sched_daemon *d, struct sched_live live);
 void sched_daemon_force(struct sched_daemon *d, const char *force);
 /* Waits until it has measured its backends; says so if that takes too long. */
-void sched_daemon_calibrated(const struct sched_daemon *d);
+void sched_daemon_calibrated(const struct sched_daemon *d, const struct sched_bench *b);
 /* Whether its first GPU becomes ready. */
 bool sched_daemon_gpu_ready(const struct sched_daemon *d);
 

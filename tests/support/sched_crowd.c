@@ -182,7 +182,7 @@ void sched_batch(struct sched_bench *b)
                 BATCH_S);
     sched_daemon_start(&d, b, rows, NULL);
     float *queries = sched_random_floats(CONNECTIONS * b->dimension, 21);
-    sched_daemon_calibrated(&d);
+    sched_daemon_calibrated(&d, b);
     sched_load(&d, rows);
     printf("  %llu rows x %u, every answer compared with the CPU's\n", (unsigned long long)rows,
            b->dimension);
@@ -264,7 +264,7 @@ void sched_alone(struct sched_bench *b)
     sched_title("alone", "one connection, one query at a time, kNN k=10: batching on and off",
                 ALONE_S);
     sched_daemon_start(&d, b, 11000, NULL);
-    sched_daemon_calibrated(&d);
+    sched_daemon_calibrated(&d, b);
     for (int i = 0; i < 2; i++) {
         sched_load(&d, rows[i]);
         if (b->has_gpu && !sched_warm_replica(&d, rows[i]))
@@ -285,7 +285,7 @@ void sched_decide(struct sched_bench *b)
     sched_title("decide", "what deciding takes, and of what: one query at a time, kNN k=10",
                 DECIDE_S);
     sched_daemon_start(&d, b, 11000, NULL);
-    sched_daemon_calibrated(&d);
+    sched_daemon_calibrated(&d, b);
     float *query = sched_random_floats(d.dimension, 41);
     for (int i = 0; i < 2; i++) {
         char name[SCHED_ROWS_NAME];
