@@ -25,7 +25,7 @@ void scheduler_init(struct scheduler *s, const struct scheduler_settings *settin
 void scheduler_set_server(struct scheduler *s, uint32_t server, bool usable, uint32_t slots_max,
                           uint64_t room_bytes)
 {
-    assert(server < SERVERS_MAX && (usable || server != SERVER_CPU));
+    assert(server < SERVERS_MAX);
     struct server *sv = &s->servers[server];
     sv->usable = usable;
     sv->slots_max = slots_max;
