@@ -2,8 +2,6 @@
 
 #include "daemon/sched/line.h"
 
-enum { ROOM_PERCENT = 80 };
-
 void batch_merge(struct work *w, const struct work *more)
 {
     if (more->k > w->k) w->k = more->k;
@@ -32,8 +30,7 @@ static bool fits(const struct scheduler *s, uint32_t server, const struct work *
         batch_result_bytes(w) > s->settings.batch_bytes_max)
         return false;
     uint64_t room = s->servers[server].room_bytes;
-    if (server == SERVER_CPU || !room || batch_room_bytes(w) <= room / 100 * ROOM_PERCENT)
-        return true;
+    if (server == SERVER_CPU || !room || batch_room_bytes(w) <= room / 5 * 4) return true;
     *shrunk = true;
     return false;
 }

@@ -7,8 +7,8 @@
 
 #include "tests/support/sim_world.h"
 
-#define US UINT64_C(1000)
-#define MS UINT64_C(1000000)
+#define US     UINT64_C(1000)
+#define MS     UINT64_C(1000000)
 #define SECOND UINT64_C(1000000000)
 
 /* One CPU and gpus GPUs whose costs the model knows; the daemon's own settings. */
@@ -22,19 +22,20 @@ static struct sim_settings settings_of(uint32_t tenants, uint32_t clients, uint3
         .truth = {{.fixed = 5e3, .per_row = 0, .per_pair = 1},
                   {.fixed = 30e3, .per_row = 0.1, .per_pair = 0.02}},
         .noise = 0.2,
-        .scheduler = {
-            .speedup_min = 1.5,
-            .success_min = 0.95,
-            .pairs_min = 64,
-            .candidates_min = 1024,
-            .window_ns = MS,
-            .quantum_ns = 500 * US,
-            .age_ns = SECOND,
-            .batch_wait_ns = 500 * US,
-            .batch_queries_max = 256,
-            .batch_requests_max = 256,
-            .batch_bytes_max = 64 << 20,
-        },
+        .scheduler =
+            {
+                .speedup_min = 1.5,
+                .success_min = 0.95,
+                .pairs_min = 64,
+                .candidates_min = 1024,
+                .window_ns = MS,
+                .quantum_ns = 500 * US,
+                .age_ns = SECOND,
+                .batch_wait_ns = 500 * US,
+                .batch_queries_max = 256,
+                .batch_requests_max = 256,
+                .batch_bytes_max = 64 << 20,
+            },
     };
 }
 

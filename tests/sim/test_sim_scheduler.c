@@ -24,7 +24,7 @@ static uint64_t number_from(const char *name, uint64_t otherwise)
 static struct sim_settings settings_of(uint64_t seed, struct sim_world *dice)
 {
     dice->random = seed * 2 + 1;
-#define ONE_OF(...)                                                                                \
+#define ONE_OF(...) \
     ((const uint64_t[]){__VA_ARGS__}[sim_random(dice, sizeof(uint64_t[]){__VA_ARGS__} / 8)])
 #define SOMETIMES(probability) (sim_chance(dice, 0.5) ? (probability) : 0)
     struct sim_settings settings = {
@@ -114,8 +114,7 @@ static uint64_t story(uint64_t seed, FILE *trace, struct totals *totals)
         totals->dispatches += w->dispatches;
         totals->put_backs += w->put_backs;
         totals->gave_up += w->gave_up;
-        if (w->waited_most_ns > totals->waited_most_ns)
-            totals->waited_most_ns = w->waited_most_ns;
+        if (w->waited_most_ns > totals->waited_most_ns) totals->waited_most_ns = w->waited_most_ns;
     }
     sim_close(w);
     return hash;

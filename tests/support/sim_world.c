@@ -273,8 +273,9 @@ static void end(struct sim_world *w, struct sim_job *first)
             end_request(w, j, "cancelled");
         } else if (again) {
             w->gave_up++;
-            enqueue(w, j, first->end == END_LET_DOWN ? REASON_FALLBACK_AFTER_ERROR
-                                                     : REASON_VRAM_PRESSURE);
+            enqueue(w, j,
+                    first->end == END_LET_DOWN ? REASON_FALLBACK_AFTER_ERROR
+                                               : REASON_VRAM_PRESSURE);
         } else {
             end_request(w, j, "done");
         }

@@ -113,9 +113,9 @@ bool sim_chance(struct sim_world *w, double probability);
 uint64_t sim_latency_ns(struct sim_client *c, double q);
 
 /* Checks; all of them end the program with the seed when something is wrong. */
-#define SIM_CHECK(w, what, ...)                                                                    \
-    do {                                                                                           \
-        if (!(what)) sim_fail((w), #what, __VA_ARGS__);                                            \
+#define SIM_CHECK(w, what, ...)                         \
+    do {                                                \
+        if (!(what)) sim_fail((w), #what, __VA_ARGS__); \
     } while (0)
 void sim_fail(const struct sim_world *w, const char *what, const char *format, ...)
     __attribute__((format(printf, 3, 4), noreturn));
