@@ -1,4 +1,4 @@
-/* test-run: timeout=300
+/* test-run: timeout=1800
  * The scheduler in random worlds, one per seed: whatever clients, servers and memory do, nothing is
  * lost or done twice, sums are right, nobody waits for ever, nobody idles beside work, and the same
  * seed is the same story. ENGRAM_SEED=n: that world alone, with its trace. ENGRAM_TEST_LONG=1:

@@ -191,6 +191,41 @@ Test(batch, a_line_that_runs_as_one_is_not_long)
     sched_scene_close(&c);
 }
 
+/* Taken from another's line: with those that may leave it as well. */
+Test(batch, a_batch_changes_servers_as_one)
+{
+    struct sched_scene c = sched_scene_open(true);
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){0, 1000, 1});
+    sched_scene_costs(c.s, BACKEND_GPU, (struct scene_cost){500e3, 0, 1});
+    scheduler_set_server(c.s, SERVER_CPU, true, 2, 0);
+    scheduler_set_server(c.s, SERVER_GPU, false, 2, 0);
+    struct ticket *t[9];
+    for (int i = 0; i < 9; i++)
+        t[i] = send(&c, 0, i < 2 ? NULL : &key_a, 1);
+    while (sched_scene_next(&c))
+        continue;
+    scheduler_set_server(c.s, SERVER_GPU, true, 2, 0);
+    for (int i = 4; i < 9; i++) /* as if it had been there when they came */
+        t[i]->other = SERVER_GPU;
+    for (int i = 0; i < 9; i++)
+        t[i]->gpu_ns = 501 * US;
+    struct dispatch d;
+    cr_assert(scheduler_next(c.s, c.now_ns, &d));
+    cr_assert_eq(d.first, t[8]); /* which would have waited longest */
+    cr_assert_eq(d.server, SERVER_GPU);
+    cr_assert_eq(d.count, 5);
+    for (int i = 4; i < 9; i++)
+        cr_assert(t[i]->server == SERVER_GPU && t[i]->reason == REASON_CHOSEN_FASTER);
+    cr_assert_eq(t[2]->server, SERVER_CPU);
+    cr_assert_eq(c.s->counters.steals, 1);
+    cr_assert_eq(t[8]->charge_ns, 505 * US);
+    cr_assert_null(sched_scene_next(&c));
+    c.now_ns += MS;
+    sched_scene_finish(&c, t[8]);
+    drain(&c);
+    sched_scene_close(&c);
+}
+
 /* However far its look goes: it ends. */
 Test(batch, the_look_is_bounded)
 {
