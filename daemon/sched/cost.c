@@ -1,19 +1,21 @@
 #include "daemon/sched/cost_inside.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Variances of natural logarithms. */
 static const double DOUBT_FRESH = 0.4;    /* a built-in coefficient: wrong by a factor of 2 or so */
-static const double DOUBT_LEAST = 0.0005; /* one that was seen ever so often */
-static const double DOUBT_CELL = 0.06;    /* what no affine form gets right, cells begin with */
+static const double DOUBT_GROWS = 1e-5; /* with each run: nothing stays as it was */
+static const double DOUBT_CELL = 0.02;    /* what no affine form gets right, cells begin with */
 static const double NOISE = 0.08 * 0.08;  /* from run to run */
-static const double DRIFT_SLOW = 0.25;    /* of NOISE: what the drift takes of it at least */
+static const double DRIFT_SLOW = 0.1;    /* of NOISE: what the drift takes of it at least */
 static const double DRIFT_SHARE = 0.6;    /* of a surprise, the most that it takes at once */
 static const double CELL_WEIGHT_MAX = 40; /* so that a cell never is too old to learn */
+enum { CELL_REACH = 3 };                  /* octaves either way learn too, half as much each */
 static const double BOUND = 9.2;          /* ln 10,000: no bias or drift goes further */
 static const double SPREAD_FRESH = 0.3;
-static const double SURE = 0.06; /* variance of a prediction that is worth half */
+static const double SURE = 0.2; /* variance of a prediction that is worth half */
 
 uint32_t cost_line_of(uint32_t operation)
 {
@@ -52,8 +54,9 @@ void cost_clear(struct cost_line *l, double spread)
 static void line_start(struct cost_line *l, const double coefficients[COST_FEATURES])
 {
     memcpy(l->coefficients, coefficients, sizeof l->coefficients);
+    memset(l->doubt, 0, sizeof l->doubt);
     for (uint32_t i = 0; i < COST_FEATURES; i++)
-        l->doubt[i] = (float)DOUBT_FRESH;
+        l->doubt[i][i] = (float)DOUBT_FRESH;
     cost_clear(l, SPREAD_FRESH);
 }
 
@@ -111,47 +114,53 @@ static uint32_t width_of(const struct work *w)
 /* What a line says of some work, and how sure each part of it is. */
 struct view {
     uint32_t octave, width;
-    double shares[COST_FEATURES]; /* of the affine part */
+    double along[COST_FEATURES]; /* how far coefficients go with a surprise */
     double affine;                /* ns */
-    double bias;                  /* of the cell, or what its neighbours let expect */
+    double bias;                  /* of the cell */
     double coefficients_variance, cell_variance;
 };
 
-/* A cell counts for as much as it has seen; for the rest, its neighbours in size. */
-static double bias_at(const struct cost_line *l, uint32_t octave, uint32_t width)
+double cost_doubt_along(const struct cost_line *l, const double shares[COST_FEATURES],
+                        double along[COST_FEATURES])
 {
-    const struct cost_cell *own = &l->cells[octave][width];
-    double near = 0, near_weight = 1;
-    for (int side = -1; side <= 1; side += 2) {
-        uint32_t at = octave + (uint32_t)side; /* -1 wraps round and is out of bounds */
-        if (at >= COST_SIZES) continue;
-        const struct cost_cell *c = &l->cells[at][width];
-        near += (double)c->weight * c->bias;
-        near_weight += c->weight;
+    double variance = 0;
+    for (uint32_t i = 0; i < COST_FEATURES; i++) {
+        along[i] = 0;
+        for (uint32_t j = 0; j < COST_FEATURES; j++)
+            along[i] += shares[j] * l->doubt[i][j];
+        variance += shares[i] * along[i];
     }
-    double alone = own->weight / (1.0 + own->weight);
-    return alone * own->bias + (1 - alone) * near / near_weight;
+    return variance;
+}
+
+void cost_doubt_less(struct cost_line *l, const double along[COST_FEATURES], double all)
+{
+    for (uint32_t i = 0; i < COST_FEATURES; i++) {
+        for (uint32_t j = 0; j < COST_FEATURES; j++)
+            l->doubt[i][j] -= (float)(along[i] * along[j] / all);
+        l->doubt[i][i] += (float)DOUBT_GROWS;
+    }
 }
 
 static void view_of(const struct cost_line *l, const struct work *w, struct view *v)
 {
     double features[COST_FEATURES];
     cost_features(w, features);
+    double shares[COST_FEATURES];
     v->affine = 0;
     for (uint32_t i = 0; i < COST_FEATURES; i++) {
-        v->shares[i] = l->coefficients[i] * features[i];
-        v->affine += v->shares[i];
+        shares[i] = l->coefficients[i] * features[i];
+        v->affine += shares[i];
     }
     if (v->affine < 1) v->affine = 1;
-    v->coefficients_variance = 0;
-    for (uint32_t i = 0; i < COST_FEATURES; i++) {
-        v->shares[i] /= v->affine;
-        v->coefficients_variance += v->shares[i] * v->shares[i] * l->doubt[i];
-    }
+    for (uint32_t i = 0; i < COST_FEATURES; i++)
+        shares[i] /= v->affine;
+    v->coefficients_variance = cost_doubt_along(l, shares, v->along);
     v->octave = octave_of(w);
     v->width = width_of(w);
-    v->bias = bias_at(l, v->octave, v->width);
-    v->cell_variance = DOUBT_CELL / (1 + l->cells[v->octave][v->width].weight);
+    const struct cost_cell *cell = &l->cells[v->octave][v->width];
+    v->bias = cell->bias;
+    v->cell_variance = DOUBT_CELL / (1 + cell->weight);
 }
 
 static double view_ns(const struct cost_line *l, const struct view *v)
@@ -189,24 +198,27 @@ static double between(double low, double x, double high)
 /* Shares a surprise out by who was least sure (a Kalman step that keeps variances only). */
 static void line_learn(struct cost_line *l, const struct view *v, double surprise, double noise)
 {
-    struct cost_cell *cell = &l->cells[v->octave][v->width];
-    double lean = (double)l->lean;
+    double lean = fabs((double)l->lean) - l->spread;
+    if (lean < 0) lean = 0;
     double others = v->coefficients_variance + v->cell_variance + noise;
     double drift = lean * lean > DRIFT_SLOW * NOISE ? lean * lean : DRIFT_SLOW * NOISE;
     /* Several surprises one way: it is the backend, and soon; but never on one run's word. */
     drift = between(0, drift, others * DRIFT_SHARE / (1 - DRIFT_SHARE));
     double all = others + drift;
 
-    for (uint32_t i = 0; i < COST_FEATURES; i++) {
-        double gain = l->doubt[i] * v->shares[i] / all;
-        l->coefficients[i] *= exp(between(-1, gain * surprise, 1));
-        double left = l->doubt[i] * (1 - gain * v->shares[i]);
-        l->doubt[i] = (float)(left < DOUBT_LEAST ? DOUBT_LEAST : left);
+    for (uint32_t i = 0; i < COST_FEATURES; i++)
+        l->coefficients[i] *= exp(between(-1, v->along[i] * surprise / all, 1));
+    cost_doubt_less(l, v->along, all);
+    for (int off = -CELL_REACH; off <= CELL_REACH; off++) {
+        uint32_t octave = v->octave + (uint32_t)off; /* below 0 it wraps round, out of bounds */
+        if (octave >= COST_SIZES) continue;
+        struct cost_cell *cell = &l->cells[octave][v->width];
+        double alike = exp2(-0.7 * abs(off)), variance = DOUBT_CELL / (1 + cell->weight);
+        double gain = alike * sqrt(v->cell_variance * variance) / all;
+        cell->bias = (float)between(-BOUND, cell->bias + surprise * gain, BOUND);
+        cell->weight += (float)(alike * alike * NOISE / noise);
+        if (cell->weight > CELL_WEIGHT_MAX) cell->weight = (float)CELL_WEIGHT_MAX;
     }
-    double bias = cell->bias + surprise * v->cell_variance / all;
-    cell->bias = (float)between(-BOUND, bias, BOUND);
-    cell->weight += (float)(NOISE / noise);
-    if (cell->weight > CELL_WEIGHT_MAX) cell->weight = (float)CELL_WEIGHT_MAX;
     l->drift = (float)between(-BOUND, l->drift + surprise * drift / all, BOUND);
 }
 

@@ -31,7 +31,7 @@ struct cost_cell {
 /* One operation on one backend. */
 struct cost_line {
     double coefficients[COST_FEATURES]; /* ns per unit, >= 0 */
-    float doubt[COST_FEATURES];         /* variances of their natural logarithms */
+    float doubt[COST_FEATURES][COST_FEATURES]; /* covariance of their natural logarithms */
     float drift;                        /* natural logarithm: lately seen / predicted */
     float lean;                         /* mean ln(seen / predicted), fading fast */
     float spread;                       /* mean |ln(seen / predicted)|, fading */

@@ -16,6 +16,7 @@ enum {
 static const double PULL = 0.01;
 enum { ROUNDS = 3 };
 static const double NOISE_LEAST = 0.08;
+static const double MISFIT = 10; /* what affine forms miss is not independent from run to run */
 
 struct fit {
     double part[SAMPLES_MAX][COST_FEATURES]; /* of the time seen: with the coefficients before */
@@ -107,15 +108,16 @@ static double fit_robustly(struct fit *f)
 static void take_over(struct cost_line *l, const struct fit *f, double spread)
 {
     double noise = spread > NOISE_LEAST ? spread : NOISE_LEAST;
-    for (uint32_t i = 0; i < COST_FEATURES; i++) {
-        double told = 0; /* by how much samples hang on it */
-        for (uint32_t s = 0; s < f->count; s++) {
-            double share = f->part[s][i] * f->scale[i] / (1 + miss_of(f, s));
-            if (!f->out[s]) told += share * share;
-        }
-        /* 0 would stay 0 for ever: a thousandth of the built-in figure can still grow. */
+    /* 0 would stay 0 for ever: a thousandth of the built-in figure can still grow. */
+    for (uint32_t i = 0; i < COST_FEATURES; i++)
         l->coefficients[i] *= f->scale[i] > 1e-3 ? f->scale[i] : 1e-3;
-        l->doubt[i] = (float)(1 / (1 / l->doubt[i] + told / (noise * noise)));
+    for (uint32_t s = 0; s < f->count; s++) {
+        double shares[COST_FEATURES], along[COST_FEATURES];
+        if (f->out[s]) continue;
+        for (uint32_t i = 0; i < COST_FEATURES; i++)
+            shares[i] = f->part[s][i] * f->scale[i] / (1 + miss_of(f, s));
+        double variance = cost_doubt_along(l, shares, along);
+        cost_doubt_less(l, along, variance + MISFIT * noise * noise);
     }
     cost_clear(l, noise);
 }

@@ -13,6 +13,7 @@ void probes_init(struct probes *p, double share)
     for (uint32_t b = 0; b < 2; b++)
         for (uint32_t i = 0; i < COST_OPERATIONS; i++) {
             p->lines[b][i].interval = INTERVAL_MIN;
+            p->lines[b][i].answered = true;
             p->lines[b][i].next_at = INTERVAL_MIN;
         }
 }
@@ -27,13 +28,9 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Whether it is the turn of work that takes so long. Sizes that had theirs let others go first, but
- * not for ever: there may be none. */
-static bool is_turn(const struct probe_line *l, uint64_t chosen_ns, uint64_t due_at)
+static uint64_t octave_bit(uint64_t ns)
 {
-    if (l->decided < due_at) return false;
-    bool tried = l->tried >> (63 - __builtin_clzll(chosen_ns | 1)) & 1;
-    return !tried || l->decided >= due_at + l->interval;
+    return UINT64_C(1) << (63 - __builtin_clzll(ns | 1));
 }
 
 bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uint64_t chosen_ns,
@@ -50,9 +47,13 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
     double costs = gains ? 0 : (double)(other_ns - chosen_ns);
     uint64_t gain_at = l->last_at + (l->answered ? INTERVAL_GAIN : INTERVAL_MIN);
     uint64_t due_at = gains ? least(l->next_at, gain_at) : l->next_at;
-    if (costs > l->saved_ns || !is_turn(l, chosen_ns, due_at)) return false;
+    /* Sizes that had their turn let others go first, and so does work that the other road would take
+     * long over: less hangs on it. Not for ever: there may be none. */
+    uint64_t octave = octave_bit(chosen_ns);
+    if (l->tried & octave) due_at += l->interval;
+    if (costs > 0.5 * (double)chosen_ns) due_at += l->interval;
+    if (l->decided < due_at || costs > l->saved_ns) return false;
 
-    uint64_t octave = UINT64_C(1) << (63 - __builtin_clzll(chosen_ns | 1));
     l->tried = l->tried & octave ? octave : l->tried | octave;
     l->saved_ns -= costs;
     l->last_at = l->decided;
@@ -68,18 +69,22 @@ void probes_saw(struct probes *p, enum backend_id b, uint32_t operation, uint64_
 {
     if (!predicted_ns || !seen_ns) return;
     struct probe_line *l = line_of(p, b, operation);
+    bool probe = !l->answered;
     l->answered = true;
     double ratio = (double)seen_ns / (double)predicted_ns;
     if (ratio < 1.5 && ratio > 1 / 1.5) {
         l->surprises = 0;
         return;
     }
-    /* The road is not what it was: it is looked at until the model has followed; then soon and ever
-     * less often, for it may become again what it was. */
     l->surprising++;
     l->surprises++;
+    if (l->surprises > CONFIRMED || (l->surprises < 2 && !probe)) return;
+    /* One surprise of a probe: again, to be sure. Several: the road is not what it was; it is looked
+     * at until the model has followed, then soon and ever less often, for it may become again what
+     * it was. */
+    uint64_t later = l->surprises < CONFIRMED ? 1 : INTERVAL_MIN;
+    l->next_at = least(l->next_at, l->decided + later);
+    if (l->surprises < 2) return;
     l->interval = INTERVAL_MIN;
-    l->next_at =
-        least(l->next_at, l->decided + (l->surprises < CONFIRMED ? 1 : (uint64_t)INTERVAL_MIN));
     l->tried = 0;
 }
