@@ -1,6 +1,6 @@
-/* sched_bench: what bench_sched's sections stand on: a daemon whose live settings change under way,
+/* sched_bench: what bench_routing's sections stand on: a daemon whose live settings change under way,
  * collections of random rows, lines that say target and verdict; and the sections.
- * Owner:  bench_sched.
+ * Owner:  bench_routing.
  * Thread: one, unless it says else.
  * Errors: a step that fails ends the program with a message, exit 1. */
 #ifndef ENGRAM_TESTS_SCHED_BENCH_H
@@ -14,7 +14,7 @@
 
 enum { SCHED_SETTINGS_MAX = 16, SCHED_ROWS_NAME = 24 };
 
-/* One run of bench_sched: what was asked for, and how it went. */
+/* One run of bench_routing: what was asked for, and how it went. */
 struct sched_bench {
     bool simulated, quick;
     bool has_gpu;      /* one became ready when we looked */
