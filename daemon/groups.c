@@ -32,8 +32,6 @@ struct job *groups_next_member(struct pipeline *p, struct job *carrier, const st
         m->backend = carrier->backend;
         m->reason = carrier->reason;
         m->batch = first->members;
-        m->ticket.cpu_ns = first->cpu_ns;
-        m->ticket.gpu_ns = first->gpu_ns;
         /* What failed together, and not by one's fault, is not tried together again; alone it may
          * wait for memory. */
         bool starved = *end == BATCH_DONE && m->failure.detail == DETAIL_MEMORY;

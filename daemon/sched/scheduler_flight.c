@@ -177,6 +177,10 @@ static void note(struct scheduler *s, const struct ticket *first, bool well, uin
         .ended_ns = ended_ns,
         .well = well,
     };
+    if (first->members > 1) { /* the ticket's own are of its request alone */
+        d.cpu_ns = cost_predict(&s->model, BACKEND_CPU, &first->whole).ns;
+        if (d.gpu_ns) d.gpu_ns = cost_predict(&s->model, BACKEND_GPU, &first->whole).ns;
+    }
     decisions_add(&s->decisions, &d);
 }
 
@@ -200,6 +204,8 @@ void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_
     land(s, first);
     fair_correct(sv, line_of(first), first->charge_ns, seen.held_ns, s->settings.quantum_ns);
     if (run && run->ended_ns > sv->finished_ns) sv->finished_ns = run->ended_ns;
+    if (how != END_REFUSED) /* as it was predicted */
+        note(s, first, how == END_WELL, run ? run->ended_ns : 0);
     if (how == END_WELL) {
         learn(s, first, seen);
         count_use(first, seen.held_ns);
@@ -207,6 +213,5 @@ void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_
         cost_outcome(&s->model, forecast_backend(first->server), first->whole.operation, false);
         first->tenant->busy_ns[first->server != SERVER_CPU] += seen.held_ns;
     }
-    if (how != END_REFUSED) note(s, first, how == END_WELL, run ? run->ended_ns : 0);
     first->members = 0;
 }
