@@ -255,7 +255,8 @@ static void start_trial(struct calibrate *c)
         f->samples[f->at].work = operation_work(j);
         f->requests = c->pipeline->stats.requests_total;
         f->submitted_ns = clock_now_ns();
-        if (pipeline_trial(c->pipeline, j, c->half == HALF_GPU ? BACKEND_GPU : BACKEND_CPU)) return;
+        if (!pipeline_trial(c->pipeline, j, c->half == HALF_GPU ? BACKEND_GPU : BACKEND_CPU))
+            return;
         bool unfit = is_unfit(j);
         give_job(c);
         if (!unfit) {
@@ -299,6 +300,16 @@ static void end_trial(struct calibrate *c, uint64_t took_ns)
 
 /* ---------------------------------------------------------------- the field */
 
+/* On a worker; the pipeline counts what the CPU has. */
+static void run_step(struct calibrate *c, struct job *j, void (*step)(struct job *j))
+{
+    job_move(j, JOB_QUEUED);
+    job_move(j, JOB_RUNNING);
+    j->backend = BACKEND_CPU;
+    c->pipeline->running++;
+    workers_run(c->pipeline->cpu, j, step);
+}
+
 /* The next rows, or the next ground's; when all are there: the trials. */
 static void fill(struct calibrate *c)
 {
@@ -318,9 +329,7 @@ static void fill(struct calibrate *c)
     struct job *j = take_job(c, f->ground);
     if (!j) return;
     trial_set_fill(j, f->filled, count, f->memory.data);
-    job_move(j, JOB_QUEUED);
-    job_move(j, JOB_RUNNING);
-    workers_run(c->pipeline->cpu, j, trial_fill);
+    run_step(c, j, trial_fill);
     f->filled += count;
 }
 
@@ -333,9 +342,7 @@ static void clear_next(struct calibrate *c)
         return;
     }
     f->ground++;
-    job_move(j, JOB_QUEUED);
-    job_move(j, JOB_RUNNING);
-    workers_run(c->pipeline->cpu, j, trial_clear);
+    run_step(c, j, trial_clear);
 }
 
 static void go_on(struct calibrate *c)

@@ -304,6 +304,7 @@ static void pipeline_on_done(struct pipeline *p, struct job *j, struct queue *fa
 {
     if (j->backend == BACKEND_GPU && gpu_resume(p->gpu, j)) return;
     if (j->trial) {
+        p->running -= j->backend == BACKEND_CPU;
         calibrate_done(p->calibrate, j);
         return;
     }
@@ -348,15 +349,18 @@ static bool pipeline_submit(struct pipeline *p, struct job *j)
     return true;
 }
 
-bool pipeline_trial(struct pipeline *p, struct job *j, enum backend_id backend)
+enum status pipeline_trial(struct pipeline *p, struct job *j, enum backend_id backend)
 {
-    struct backend *b = backend == BACKEND_GPU ? p->gpu : p->cpu;
+    struct backend *b = backend == BACKEND_CPU ? p->cpu : p->gpu;
+    j->trial = true;
     j->backend = backend;
     j->reason = REASON_FORCED;
-    job_move(j, JOB_QUEUED);
-    if (p->draining || b->ops->submit(b, j)) return false;
+    if (j->state == JOB_RECEIVED) job_move(j, JOB_QUEUED);
+    enum status st = b ? b->ops->submit(b, j) : STATUS_UNAVAILABLE;
+    if (st) return st;
     job_move(j, JOB_RUNNING);
-    return true;
+    p->running += backend == BACKEND_CPU;
+    return STATUS_OK;
 }
 
 static bool pipeline_still_wanted(struct pipeline *p, struct job *j)

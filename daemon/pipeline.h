@@ -66,10 +66,9 @@ void pipeline_enter(struct pipeline *p, struct job *j);
 /* j is through with its collection: those behind it may pass. */
 void pipeline_leave(struct pipeline *p, struct job *j);
 
-/* j, a trial that stands in no line, runs there at once, past the scheduler; it comes back through
- * calibrate_done. False: it would not take it, and j, JOB_QUEUED, is still the caller's; j->failure
- * or j->gpu.gave_up says why. */
-bool pipeline_trial(struct pipeline *p, struct job *j, enum backend_id backend);
+/* Runs an own job, whose collection is held, on that backend at once, past the scheduler: OK, and it
+ * comes back through calibrate_done. Otherwise it is still the caller's. */
+enum status pipeline_trial(struct pipeline *p, struct job *j, enum backend_id backend);
 
 /* Nobody wants j any more: answers it if it has not started, else stops it at the next look. May
  * close its connection, when there is no memory for the answer. */
