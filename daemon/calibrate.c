@@ -15,11 +15,12 @@
 #include "daemon/store/collection.h"
 
 enum {
-    PASSES = 3, /* of which the fastest counts */
+    PASSES = 3, /* of which the fastest counts; the last only if there is time for it */
     ATTEMPTS_MAX = 3,
     MEMORY_SHARE = 4, /* of what is free, one part of so many at most */
 };
-#define PASSES_NS    UINT64_C(150000000)   /* no further pass is begun after that */
+#define PASSES_NS    UINT64_C(150000000)   /* no third pass after that */
+#define LONG_NS      UINT64_C(4000000)     /* a trial this long is its own average: once will do */
 #define LONGEST_NS   UINT64_C(1000000000)  /* and no trial after that: a machine this slow */
 #define GIVE_UP_NS   UINT64_C(30000000000) /* of waiting for clients to pause */
 #define RESULT_BYTES (UINT64_C(8) << 20)   /* results and scratch of the largest trial, about */
@@ -231,11 +232,21 @@ static bool is_quiet(const struct calibrate *c, uint64_t requests)
            c->pipeline->stats.requests_total == requests;
 }
 
-static void next_trial(struct field *f)
+static void next_trial(struct calibrate *c)
 {
-    if (++f->at < TRIAL_SHAPES) return;
-    f->at = 0;
-    f->pass++;
+    struct field *f = c->field;
+    do {
+        if (++f->at < TRIAL_SHAPES) continue;
+        f->at = 0;
+        f->pass++;
+    } while (f->pass && f->pass < PASSES && f->samples[f->at].ns > LONG_NS &&
+             !has_upload(c, f->at));
+}
+
+static bool is_enough(const struct field *f)
+{
+    return f->pass == PASSES || f->spent_ns > LONGEST_NS ||
+           (f->pass == PASSES - 1 && f->spent_ns > PASSES_NS);
 }
 
 /* j's backend does well, but j is not for it: too large for the card, or of no form there. */
@@ -247,7 +258,7 @@ static bool is_unfit(const struct job *j)
 static void start_trial(struct calibrate *c)
 {
     struct field *f = c->field;
-    while (f->pass < PASSES && f->spent_ns < LONGEST_NS && !(f->pass && f->spent_ns > PASSES_NS)) {
+    while (!is_enough(f)) {
         const struct trial *t = &trials[f->at];
         struct job *j = take_job(c, t->ground);
         if (!j) return; /* all are in use: at a later check */
@@ -263,7 +274,7 @@ static void start_trial(struct calibrate *c)
             let_down(c);
             return;
         }
-        next_trial(f);
+        next_trial(c);
     }
     end_half(c);
 }
@@ -279,7 +290,7 @@ static void end_trial(struct calibrate *c, uint64_t took_ns)
     f->runs++;
     f->spent_ns += took_ns;
     if (unfit) {
-        next_trial(f);
+        next_trial(c);
         go_on(c);
         return;
     }
@@ -294,7 +305,7 @@ static void end_trial(struct calibrate *c, uint64_t took_ns)
         f->first_ns[ground] = took_ns;
         f->first_at[ground] = f->at;
     }
-    next_trial(f);
+    next_trial(c);
     go_on(c);
 }
 
