@@ -157,7 +157,7 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
         .deadline_exceeded_total = s->deadline_exceeded_total,
         .bytes_in = net->bytes_in,
         .bytes_out = net->bytes_out,
-        .queue_depth = p->queue.depth,
+        .queue_depth = p->in_line,
         .jobs_in_flight = p->job_count - calibrate_jobs(p->calibrate),
         .memory_bytes_used = memory.bytes_used,
         .memory_bytes_peak = memory.bytes_peak,

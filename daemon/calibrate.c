@@ -266,8 +266,7 @@ static void start_trial(struct calibrate *c)
         f->samples[f->at].work = operation_work(j);
         f->requests = c->pipeline->stats.requests_total;
         f->submitted_ns = clock_now_ns();
-        if (!pipeline_trial(c->pipeline, j, c->half == HALF_GPU ? BACKEND_GPU : BACKEND_CPU))
-            return;
+        if (pipeline_trial(c->pipeline, j, c->half == HALF_GPU ? BACKEND_GPU : BACKEND_CPU)) return;
         bool unfit = is_unfit(j);
         give_job(c);
         if (!unfit) {
@@ -311,13 +310,10 @@ static void end_trial(struct calibrate *c, uint64_t took_ns)
 
 /* ---------------------------------------------------------------- the field */
 
-/* On a worker; the pipeline counts what the CPU has. */
 static void run_step(struct calibrate *c, struct job *j, void (*step)(struct job *j))
 {
     job_move(j, JOB_QUEUED);
     job_move(j, JOB_RUNNING);
-    j->backend = BACKEND_CPU;
-    c->pipeline->running++;
     workers_run(c->pipeline->cpu, j, step);
 }
 

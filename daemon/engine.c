@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -43,6 +44,9 @@ struct engine {
 
     uv_async_t done_wake, stop_wake;
     uv_prepare_t turn;
+    uv_poll_t wake; /* of wake_fd: libuv's own timers tick in milliseconds */
+    int wake_fd;    /* a timerfd, set to wake_ns; 0: not open */
+    uint64_t wake_ns;
     uv_timer_t housekeeping, drain_limit;
     uv_signal_t signals[3];
     bool handles_open, signals_open;
@@ -136,6 +140,7 @@ static void reload(struct engine *e)
         return;
     }
     uint32_t changed = config_apply_live(&e->config, &fresh, &ignored);
+    pipeline_configure(&e->pipeline);
     log_set_level_name(e->config.log_level);
     quotas_refresh(&e->pipeline);
     log_info("SIGHUP: %s: %u live settings changed%s", e->config_path, changed,
@@ -176,12 +181,30 @@ static void on_done_wake(uv_async_t *async)
 static void turn(struct engine *e)
 {
     struct pipeline *p = &e->pipeline;
-    uint32_t left;
     do {
         pipeline_tick(p);
-        left = p->queue.depth;
         net_flush(&e->net);
-    } while (p->arrivals.depth || p->queue.depth > left);
+    } while (p->arrivals.depth);
+}
+
+static void on_wake(uv_poll_t *poll, int status, int events)
+{
+    struct engine *e = poll->data;
+    uint64_t times;
+    if (read(e->wake_fd, &times, sizeof times) < 0 && errno != EAGAIN)
+        log_warning("timer: %s", strerror(errno));
+    e->wake_ns = 0; /* on_turn follows */
+}
+
+/* The scheduler wants to be asked again then. */
+static void set_wake(struct engine *e)
+{
+    uint64_t ns = pipeline_wake_ns(&e->pipeline);
+    if (ns == UINT64_MAX) ns = 0;
+    if (ns == e->wake_ns) return;
+    struct itimerspec at = {.it_value = {.tv_sec = (time_t)(ns / 1000000000),
+                                         .tv_nsec = (long)(ns % 1000000000)}};
+    if (!timerfd_settime(e->wake_fd, TFD_TIMER_ABSTIME, &at, NULL)) e->wake_ns = ns;
 }
 
 /* Before the loop sleeps. While GPUs answer at once there may be no sleep: but after a few rounds
@@ -200,6 +223,7 @@ static void on_turn(uv_prepare_t *prepare)
         turn(e);
         uv_async_send(&e->done_wake);
     }
+    set_wake(e);
     if (e->draining && e->net.counters.open == 0) atomic_store(&e->stop_request, STOP_NOW);
     if (atomic_load(&e->stop_request) == STOP_NOW) stop_now(e);
 }
@@ -306,6 +330,13 @@ static int open_handles(struct engine *e)
     if (!rc) rc = uv_async_init(loop, &e->done_wake, on_done_wake);
     if (!rc) rc = uv_async_init(loop, &e->stop_wake, on_stop_wake);
     if (rc) return rc;
+    e->wake_fd = fault_here("engine: timer")
+                     ? -1
+                     : timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (e->wake_fd < 0) return UV_ENOMEM;
+    rc = uv_poll_init(loop, &e->wake, e->wake_fd);
+    if (rc) return rc;
+    e->wake.data = e;
     uv_prepare_init(loop, &e->turn);
     uv_timer_init(loop, &e->housekeeping);
     uv_timer_init(loop, &e->drain_limit);
@@ -313,6 +344,7 @@ static int open_handles(struct engine *e)
     e->housekeeping.data = e->drain_limit.data = e;
     e->handles_open = true;
     uv_prepare_start(&e->turn, on_turn);
+    uv_poll_start(&e->wake, UV_READABLE, on_wake);
     uv_timer_start(&e->housekeeping, on_housekeeping, HOUSEKEEPING_MS, HOUSEKEEPING_MS);
     if (!e->options.handle_signals) return 0;
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
@@ -383,6 +415,7 @@ void engine_destroy(struct engine *e)
         assert(rc == 0);
         (void)rc;
     }
+    if (e->wake_fd > 0) close(e->wake_fd);
     model_keeper_destroy(e->keeper);
     if (e->net_open) net_finish(&e->net);
     pipeline_finish(p);

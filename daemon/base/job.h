@@ -203,6 +203,7 @@ struct job {
 
     enum backend_id backend;
     enum reason reason;
+    uint32_t batch; /* requests that ran as one with it, itself included; 0: alone */
     uint64_t deadline_ns; /* absolute, 0: none */
     uint64_t received_ns, started_ns, finished_ns, copy_ns;
 
@@ -217,6 +218,8 @@ struct job {
     atomic_uint parts_left;
 
     struct ticket ticket; /* its place in the scheduler */
+    bool in_line;         /* there, waiting to be dispatched */
+    bool alone;           /* it is not to run with others any more: together they failed */
 
     /* Several as one: the carrier (OPERATION_KNN_BATCH) runs, holding no turnstile, for its members
      * hold it; each member's result, or failure of its own, is in the member when the carrier is

@@ -201,12 +201,12 @@ static uint64_t planned_bytes(const struct gpu *g, const struct card *card)
 }
 
 /* The one with most room, if the collection fits there at all: others' replicas may make way. */
-static struct card *choose_card(struct gpu *g, uint64_t bytes)
+static const struct card *choose_card(const struct gpu *g, uint64_t bytes)
 {
-    struct card *best = NULL;
+    const struct card *best = NULL;
     uint64_t most = 0;
     for (uint32_t i = 0; i < g->card_count; i++) {
-        struct card *card = &g->cards[i];
+        const struct card *card = &g->cards[i];
         if (!card_is_ready(card)) continue;
         struct share *share = gpu_process_share(card->process);
         uint64_t budget = share->device.budget_bytes, slab = atomic_load(&share->usage.slab_bytes);
@@ -218,6 +218,22 @@ static struct card *choose_card(struct gpu *g, uint64_t bytes)
         most = left;
     }
     return best;
+}
+
+uint32_t gpu_card_of(const struct backend *b, const struct collection *c)
+{
+    const struct replica *r = replica_of(c);
+    if (has_build(r)) return r->card->number;
+    const struct card *card = choose_card((const struct gpu *)b, vram_bytes(c));
+    return card ? card->number : 0;
+}
+
+uint64_t gpu_upload_bytes(const struct backend *b, const struct collection *c)
+{
+    const struct replica *r = replica_of(c);
+    if (replica_is_current(r)) return 0;
+    if (has_build(r)) return collection_dirty_bytes(c);
+    return collection_rows(c) * vector_stride(collection_dimension(c)) * sizeof(float);
 }
 
 /* ---------------------------------------------------------------- a space's quota */
@@ -302,12 +318,12 @@ static enum reason begin_build(struct gpu *g, struct replica *r)
         replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
         return REASON_VRAM_PRESSURE;
     }
-    struct card *card = choose_card(g, vram_bytes(r->collection));
+    const struct card *card = choose_card(g, vram_bytes(r->collection));
     if (!card) {
         replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
         return REASON_VRAM_PRESSURE;
     }
-    r->card = card;
+    r->card = &g->cards[card->number];
     r->number = ++g->replica_last;
     r->version = 0;
     r->out = 0;

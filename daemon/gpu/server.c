@@ -199,6 +199,7 @@ static enum status take_memory(struct gpu *g, const struct server_options *o, st
     d->budget_bytes = budget;
     d->memory_free_bytes = free_bytes;
     atomic_store(&g->share->usage.slab_bytes, slab);
+    atomic_store(&g->share->usage.free_bytes, free_bytes > slab ? free_bytes - slab : 0);
     atomic_store(&g->share->usage.pinned_bytes, (uint64_t)PINNED_BYTES + PINNED_PIECES_BYTES);
     return STATUS_OK;
 }
