@@ -40,6 +40,7 @@ struct field {
     struct space *space;
     struct collection *collections[GROUNDS];
     struct heap_block memory;
+    uint32_t shift;  /* of the grounds' rows */
     uint64_t filled; /* rows of the ground that is being filled or cleared */
     uint32_t ground;
 
@@ -262,7 +263,11 @@ static void start_trial(struct calibrate *c)
         const struct trial *t = &trials[f->at];
         struct job *j = take_job(c, t->ground);
         if (!j) return; /* all are in use: at a later check */
-        trial_request(t, f->memory.data, j);
+        if (!trial_request(t, f->shift, f->memory.data, j)) {
+            give_job(c);
+            next_trial(c);
+            continue;
+        }
         f->samples[f->at].work = operation_work(j);
         f->requests = c->pipeline->stats.requests_total;
         f->submitted_ns = clock_now_ns();
@@ -321,7 +326,7 @@ static void run_step(struct calibrate *c, struct job *j, void (*step)(struct job
 static void fill(struct calibrate *c)
 {
     struct field *f = c->field;
-    while (f->ground < GROUNDS && f->filled == grounds[f->ground].rows) {
+    while (f->ground < GROUNDS && f->filled == ground_rows(f->ground, f->shift)) {
         f->ground++;
         f->filled = 0;
     }
@@ -331,7 +336,7 @@ static void fill(struct calibrate *c)
         go_on(c);
         return;
     }
-    uint64_t left = grounds[f->ground].rows - f->filled;
+    uint64_t left = ground_rows(f->ground, f->shift) - f->filled;
     uint64_t count = left < CHUNK_ROWS ? left : CHUNK_ROWS;
     struct job *j = take_job(c, f->ground);
     if (!j) return;
@@ -363,11 +368,11 @@ static void go_on(struct calibrate *c)
 }
 
 /* Rows, ids, norms, index and what the largest trial wants beside them. */
-static uint64_t field_bytes(void)
+static uint64_t field_bytes(uint32_t shift)
 {
-    uint64_t bytes = RESULT_BYTES + trial_memory_bytes();
+    uint64_t bytes = (RESULT_BYTES >> shift) + trial_memory_bytes();
     for (uint32_t i = 0; i < GROUNDS; i++)
-        bytes += (uint64_t)grounds[i].rows * (grounds[i].dimension * sizeof(float) + 64);
+        bytes += (uint64_t)ground_rows(i, shift) * (grounds[i].dimension * sizeof(float) + 64);
     return bytes;
 }
 
@@ -376,10 +381,14 @@ static enum status make_field(struct calibrate *c)
     struct pipeline *p = c->pipeline;
     struct heap_usage memory = heap_usage(p->heap);
     uint64_t left = memory.bytes_max - memory.bytes_used;
-    if (field_bytes() > left / MEMORY_SHARE) return STATUS_RESOURCE_EXHAUSTED;
+    uint32_t shift = 0;
+    while (shift < SHIFT_MAX && field_bytes(shift) > left / MEMORY_SHARE)
+        shift += SHIFT_STEP;
+    if (field_bytes(shift) > left / MEMORY_SHARE) return STATUS_RESOURCE_EXHAUSTED;
     struct field *f = fault_here("calibrate: field") ? NULL : calloc(1, sizeof *f);
     if (!f) return STATUS_RESOURCE_EXHAUSTED;
     c->field = f;
+    f->shift = shift;
     enum status st = store_space(p->store, space_name, &f->space);
     if (!st) st = heap_take(p->heap, trial_memory_bytes(), f->space->number, &f->memory);
     for (uint32_t i = 0; !st && i < GROUNDS; i++) {
