@@ -98,10 +98,7 @@ static struct ticket *steal(struct scheduler *s, uint32_t server, uint64_t now_n
     }
     if (!best) return NULL;
     line_remove(s, best);
-    best->other = best->server;
-    best->server = server;
-    best->reason = REASON_CHOSEN_FASTER;
-    fair_grant(sv, line_of(best));
+    fair_grant(sv, &best->tenant->flows[server]);
     s->counters.steals++;
     return best;
 }
@@ -124,21 +121,19 @@ static uint64_t split_of(const struct scheduler *s, const struct ticket *t)
     return forecast_split(s, t);
 }
 
-static void dispatch(struct scheduler *s, struct ticket *first, uint64_t now_ns,
+static void dispatch(struct scheduler *s, struct ticket *first, uint32_t server, uint64_t now_ns,
                      struct dispatch *out)
 {
     struct work whole;
-    uint32_t count = batch_form(s, first, &whole);
-    *out = (struct dispatch){.first = first,
-                             .count = count,
-                             .server = first->server,
-                             .reason = (enum reason)first->reason};
+    uint32_t count = batch_form(s, first, server, &whole);
+    *out = (struct dispatch){
+        .first = first, .count = count, .server = server, .reason = (enum reason)first->reason};
     out->split_queries = count == 1 ? split_of(s, first) : 0;
     if (!out->split_queries) {
         scheduler_start(s, first, count, &whole, now_ns);
         return;
     }
-    if (first->server == SERVER_CPU) out->server = first->other;
+    if (server == SERVER_CPU) out->server = first->other;
     first->dispatched_ns = now_ns;
     s->counters.splits++;
 }
@@ -147,12 +142,13 @@ bool scheduler_next(struct scheduler *s, uint64_t now_ns, struct dispatch *out)
 {
     s->wake_ns = UINT64_MAX;
     struct ticket *t = NULL;
+    uint32_t server = 0;
     for (uint32_t i = 0; i < s->server_count && !t; i++)
-        t = choose(s, &s->servers[i], now_ns);
+        t = choose(s, &s->servers[server = i], now_ns);
     for (uint32_t i = 0; i < s->server_count && !t; i++)
-        t = steal(s, i, now_ns);
+        t = steal(s, server = i, now_ns);
     if (!t) return false;
-    dispatch(s, t, now_ns, out);
+    dispatch(s, t, server, now_ns, out);
     return true;
 }
 
