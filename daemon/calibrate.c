@@ -19,11 +19,10 @@ enum {
     ATTEMPTS_MAX = 3,
     MEMORY_SHARE = 4, /* of what is free, one part of so many at most */
 };
-#define PASSES_NS    UINT64_C(150000000)   /* no third pass after that */
-#define LONG_NS      UINT64_C(4000000)     /* a trial this long is its own average: once will do */
-#define LONGEST_NS   UINT64_C(1000000000)  /* and no trial after that: a machine this slow */
-#define GIVE_UP_NS   UINT64_C(30000000000) /* of waiting for clients to pause */
-#define RESULT_BYTES (UINT64_C(8) << 20)   /* results and scratch of the largest trial, about */
+#define PASSES_NS  UINT64_C(150000000)   /* no third pass after that */
+#define LONG_NS    UINT64_C(4000000)     /* a trial this long is its own average: once will do */
+#define LONGEST_NS UINT64_C(1000000000)  /* and no trial after that: a machine this slow */
+#define GIVE_UP_NS UINT64_C(30000000000) /* of waiting for clients to pause */
 
 /* A name that no client can ask for (space_name_parse). */
 static const char space_name[] = ".calibration";
@@ -194,9 +193,19 @@ static void begin_half(struct calibrate *c, enum half half)
     memset(f->samples, 0, sizeof f->samples);
 }
 
+static bool is_anything_measured(const struct field *f)
+{
+    for (uint32_t i = 0; i < TRIAL_SHAPES; i++)
+        if (f->samples[i].ns) return true;
+    return false;
+}
+
 static void end_half(struct calibrate *c)
 {
-    learn(c);
+    if (is_anything_measured(c->field))
+        learn(c);
+    else
+        resign(c, c->half, "there is no room for it");
     if (c->half == HALF_CPU && is_wanted(c, HALF_GPU)) {
         c->begun_ns = clock_now_ns();
         begin_half(c, HALF_GPU);
@@ -211,7 +220,8 @@ static struct job *take_job(struct calibrate *c, uint32_t ground)
     struct job *j = job_take_own(c->pipeline, c->field->space, OPERATION_NONE);
     if (!j) return NULL;
     j->trial = true;
-    j->reply_bytes_max = RESULT_BYTES; /* nobody reads it: limits.reply_body_mib is for others */
+    j->reply_bytes_max =
+        TRIAL_RESULT_BYTES; /* nobody reads it: limits.reply_body_mib is for others */
     j->collection = c->field->collections[ground];
     c->job = j;
     return j;
@@ -367,24 +377,15 @@ static void go_on(struct calibrate *c)
     }
 }
 
-/* Rows, ids, norms, index and what the largest trial wants beside them. */
-static uint64_t field_bytes(uint32_t shift)
-{
-    uint64_t bytes = (RESULT_BYTES >> shift) + trial_memory_bytes();
-    for (uint32_t i = 0; i < GROUNDS; i++)
-        bytes += (uint64_t)ground_rows(i, shift) * (grounds[i].dimension * sizeof(float) + 64);
-    return bytes;
-}
-
 static enum status make_field(struct calibrate *c)
 {
     struct pipeline *p = c->pipeline;
     struct heap_usage memory = heap_usage(p->heap);
     uint64_t left = memory.bytes_max - memory.bytes_used;
     uint32_t shift = 0;
-    while (shift < SHIFT_MAX && field_bytes(shift) > left / MEMORY_SHARE)
+    while (shift < SHIFT_MAX && trial_field_bytes(shift) > left / MEMORY_SHARE)
         shift += SHIFT_STEP;
-    if (field_bytes(shift) > left / MEMORY_SHARE) return STATUS_RESOURCE_EXHAUSTED;
+    if (trial_field_bytes(shift) > left / MEMORY_SHARE) return STATUS_RESOURCE_EXHAUSTED;
     struct field *f = fault_here("calibrate: field") ? NULL : calloc(1, sizeof *f);
     if (!f) return STATUS_RESOURCE_EXHAUSTED;
     c->field = f;
@@ -428,7 +429,10 @@ void calibrate_check(struct calibrate *c, uint64_t now_ns)
         return;
     }
     for (enum half half = HALF_CPU; half < HALVES && c->phase == PHASE_REST; half++) {
-        if (!is_wanted(c, half)) continue;
+        if (!is_wanted(c, half)) {
+            c->wanted_ns[half] = 0;
+            continue;
+        }
         if (!c->wanted_ns[half]) c->wanted_ns[half] = now_ns;
         if (quiet) {
             begin(c, half);

@@ -59,6 +59,15 @@ uint64_t trial_memory_bytes(void)
     return RANDOM_BYTES + IDS_BYTES + WEIGHTS_BYTES + OFFSETS_BYTES;
 }
 
+/* Rows, ids, norms, index and what the largest trial wants beside them. */
+uint64_t trial_field_bytes(uint32_t shift)
+{
+    uint64_t bytes = (TRIAL_RESULT_BYTES >> shift) + trial_memory_bytes();
+    for (uint32_t i = 0; i < GROUNDS; i++)
+        bytes += (uint64_t)ground_rows(i, shift) * (grounds[i].dimension * sizeof(float) + 64);
+    return bytes;
+}
+
 static struct tensor tensor_of(enum dtype dtype, uint64_t rows, uint64_t columns, void *data)
 {
     return (struct tensor){.dtype = dtype, .rows = rows, .columns = columns, .data = data};

@@ -334,7 +334,7 @@ static int write_all(int fd, const char *text, size_t bytes)
     return fault_here("model: sync") ? EIO : fsync(fd) ? errno : 0;
 }
 
-/* After a crash of the machine the name is to lead to the new file; if not, the old one is as good. */
+/* After a crash of the machine the name is to lead to the new file; if not, the old one will do. */
 static void sync_folder(const char *path)
 {
     char folder[PATH_MAX];

@@ -1,5 +1,5 @@
-/* fuzz_model: no file makes the reader of saved models crash, leak, change what it refuses, or take a
- * number that the scheduler could not work with; what it took, it writes and takes again. */
+/* fuzz_model: no file makes the reader of saved models crash, leak, change what it refuses, or take
+ * a number that the scheduler could not work with; what it took, it writes and takes again. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
