@@ -19,10 +19,11 @@ enum {
     ATTEMPTS_MAX = 3,
     MEMORY_SHARE = 4, /* of what is free, one part of so many at most */
 };
-#define PASSES_NS  UINT64_C(150000000)   /* no third pass after that */
-#define LONG_NS    UINT64_C(4000000)     /* a trial this long is its own average: once will do */
-#define LONGEST_NS UINT64_C(1000000000)  /* and no trial after that: a machine this slow */
-#define GIVE_UP_NS UINT64_C(30000000000) /* of waiting for clients to pause */
+#define PASSES_NS   UINT64_C(150000000)   /* no third pass after that */
+#define LONG_NS     UINT64_C(4000000)     /* a trial this long is its own average: once will do */
+#define TOO_LONG_NS UINT64_C(30000000)    /* a trial that would take so is left out */
+#define LONGEST_NS  UINT64_C(1000000000)  /* and no trial after that: a machine this slow */
+#define GIVE_UP_NS  UINT64_C(30000000000) /* of waiting for clients to pause */
 
 /* A name that no client can ask for (space_name_parse). */
 static const char space_name[] = ".calibration";
@@ -132,7 +133,8 @@ static bool has_upload(const struct calibrate *c, uint32_t trial)
            f->samples[trial].ns == f->first_ns[ground];
 }
 
-static void learn_operation(struct calibrate *c, enum operation operation)
+/* From how many trials. */
+static uint32_t learn_operation(struct calibrate *c, enum operation operation)
 {
     const struct field *f = c->field;
     struct cost_sample samples[TRIAL_SHAPES];
@@ -142,6 +144,7 @@ static void learn_operation(struct calibrate *c, enum operation operation)
             samples[count++] = f->samples[i];
     enum backend_id b = c->half == HALF_GPU ? BACKEND_GPU : BACKEND_CPU;
     cost_fit(c->model, b, operation, samples, count);
+    return count;
 }
 
 /* What the first trial on a ground took longer than it did later was the upload; of the very first
@@ -151,9 +154,9 @@ static void learn_uploads(struct calibrate *c)
     const struct field *f = c->field;
     for (uint32_t i = 1; i < GROUNDS; i++) {
         uint64_t again_ns = f->samples[f->first_at[i]].ns;
-        const struct collection_info info = collection_info(f->collections[i]);
-        if (f->first_ns[i] <= again_ns) continue;
-        cost_observe_upload(c->model, info.row_bytes, f->first_ns[i] - again_ns);
+        uint64_t bytes = collection_info(f->collections[i]).row_bytes;
+        if (f->first_ns[i] > again_ns)
+            cost_observe_upload(c->model, bytes, f->first_ns[i] - again_ns);
     }
 }
 
@@ -162,8 +165,13 @@ static void learn(struct calibrate *c)
     static const enum operation measured[] = {OPERATION_KNN, OPERATION_SIMILARITY,
                                               OPERATION_SCORE_CANDIDATES,
                                               OPERATION_WEIGHTED_AVERAGE};
+    uint32_t count = 0;
     for (uint32_t i = 0; i < sizeof measured / sizeof *measured; i++)
-        learn_operation(c, measured[i]);
+        count += learn_operation(c, measured[i]);
+    if (!count) {
+        resign(c, c->half, "there is no room for it");
+        return;
+    }
     if (c->half == HALF_GPU) learn_uploads(c);
     model_keeper_set_calibrated(c->keeper, c->half);
     log_info("calibrated %s in %" PRIu64 " ms: %" PRIu64 " runs of %" PRIu64 " us together",
@@ -193,19 +201,9 @@ static void begin_half(struct calibrate *c, enum half half)
     memset(f->samples, 0, sizeof f->samples);
 }
 
-static bool is_anything_measured(const struct field *f)
-{
-    for (uint32_t i = 0; i < TRIAL_SHAPES; i++)
-        if (f->samples[i].ns) return true;
-    return false;
-}
-
 static void end_half(struct calibrate *c)
 {
-    if (is_anything_measured(c->field))
-        learn(c);
-    else
-        resign(c, c->half, "there is no room for it");
+    learn(c);
     if (c->half == HALF_CPU && is_wanted(c, HALF_GPU)) {
         c->begun_ns = clock_now_ns();
         begin_half(c, HALF_GPU);
@@ -260,6 +258,18 @@ static bool is_enough(const struct field *f)
            (f->pass == PASSES - 1 && f->spent_ns > PASSES_NS);
 }
 
+/* By the last one of its kind before it, on the same ground: 0: nothing is known. */
+static uint64_t expected_ns(const struct calibrate *c, uint32_t trial)
+{
+    const struct field *f = c->field;
+    for (uint32_t i = trial; i-- > 0 && trials[i].operation == trials[trial].operation;) {
+        const struct cost_sample *s = &f->samples[i];
+        if (trials[i].ground == trials[trial].ground && s->ns && !has_upload(c, i))
+            return s->ns * f->samples[trial].work.pairs / (s->work.pairs + 1);
+    }
+    return 0;
+}
+
 /* j's backend does well, but j is not for it: too large for the card, or of no form there. */
 static bool is_unfit(const struct job *j)
 {
@@ -273,12 +283,13 @@ static void start_trial(struct calibrate *c)
         const struct trial *t = &trials[f->at];
         struct job *j = take_job(c, t->ground);
         if (!j) return; /* all are in use: at a later check */
-        if (!trial_request(t, f->shift, f->memory.data, j)) {
+        bool fits = trial_request(t, f->shift, f->memory.data, j);
+        if (fits) f->samples[f->at].work = operation_work(j);
+        if (!fits || expected_ns(c, f->at) > TOO_LONG_NS) {
             give_job(c);
             next_trial(c);
             continue;
         }
-        f->samples[f->at].work = operation_work(j);
         f->requests = c->pipeline->stats.requests_total;
         f->submitted_ns = clock_now_ns();
         if (pipeline_trial(c->pipeline, j, c->half == HALF_GPU ? BACKEND_GPU : BACKEND_CPU)) return;
@@ -303,19 +314,14 @@ static void end_trial(struct calibrate *c, uint64_t took_ns)
     give_job(c);
     f->runs++;
     f->spent_ns += took_ns;
-    if (unfit) {
-        next_trial(c);
-        go_on(c);
-        return;
-    }
-    if (failed) {
+    if (failed && !unfit) {
         let_down(c);
         return;
     }
     if (!alone) return; /* it says nothing, and clients go first: the same again when they pause */
     struct cost_sample *s = &f->samples[f->at];
-    if (!s->ns || took_ns < s->ns) s->ns = took_ns;
-    if (!f->first_ns[ground]) {
+    if (!failed && (!s->ns || took_ns < s->ns)) s->ns = took_ns;
+    if (!failed && !f->first_ns[ground]) {
         f->first_ns[ground] = took_ns;
         f->first_at[ground] = f->at;
     }
@@ -434,17 +440,16 @@ void calibrate_check(struct calibrate *c, uint64_t now_ns)
             continue;
         }
         if (!c->wanted_ns[half]) c->wanted_ns[half] = now_ns;
-        if (quiet) {
+        if (quiet)
             begin(c, half);
-        } else if (now_ns - c->wanted_ns[half] > GIVE_UP_NS) {
+        else if (now_ns - c->wanted_ns[half] > GIVE_UP_NS)
             resign(c, half, "clients leave no pause");
-        }
     }
 }
 
 void calibrate_done(struct calibrate *c, struct job *j)
 {
-    uint64_t took_ns = clock_now_ns() - (c->field ? c->field->submitted_ns : 0);
+    uint64_t took_ns = clock_now_ns() - c->field->submitted_ns;
     bool filled_badly = c->phase == PHASE_FILL && j->failure.code;
     if (c->stopped) {
         give_job(c);
