@@ -21,7 +21,6 @@
 
 enum { RETRY_QUEUE_MS = 20, RETRY_MEMORY_MS = 100 }; /* hints to clients */
 
-
 /* ---------------------------------------------------------------- replies */
 
 /* The last move: answers the client, if it is still there, and lets the job go. */
@@ -362,7 +361,9 @@ static void pipeline_back(struct pipeline *p, struct job *j, enum scheduler_end 
 {
     struct ticket *first = ticket_of(j);
     bool gave_up = j->backend == BACKEND_GPU && gpu_gave_up(j);
-    scheduler_finish(&p->scheduler, first, how, j->started_ns, j->finished_ns);
+    struct scheduler_run run = {.started_ns = j->started_ns, .ended_ns = j->finished_ns};
+    if (j->backend == BACKEND_CPU) run.busy_ns = atomic_load(&j->worked_ns) / p->worker_count;
+    scheduler_finish(&p->scheduler, first, how, run.ended_ns ? &run : NULL);
     if (j->operation == OPERATION_KNN_BATCH)
         pipeline_carrier_done(p, j, first);
     else if (gave_up)
@@ -486,7 +487,7 @@ static bool pipeline_start_split(struct pipeline *p, const struct dispatch *d)
 /* No job is free to carry them: each by itself. */
 static void pipeline_start_each(struct pipeline *p, const struct dispatch *d)
 {
-    scheduler_finish(&p->scheduler, d->first, END_REFUSED, 0, 0);
+    scheduler_finish(&p->scheduler, d->first, END_REFUSED, NULL);
     for (struct ticket *t = d->first, *next; t; t = next) {
         next = t->next;
         t->next = NULL;

@@ -6,10 +6,10 @@
 
 /* Variances of natural logarithms. */
 static const double DOUBT_FRESH = 0.4;    /* a built-in coefficient: wrong by a factor of 2 or so */
-static const double DOUBT_GROWS = 1e-5; /* with each run: nothing stays as it was */
+static const double DOUBT_GROWS = 1e-5;   /* with each run: nothing stays as it was */
 static const double DOUBT_CELL = 0.02;    /* what no affine form gets right, cells begin with */
 static const double NOISE = 0.08 * 0.08;  /* from run to run */
-static const double DRIFT_SLOW = 0.1;    /* of NOISE: what the drift takes of it at least */
+static const double DRIFT_SLOW = 0.1;     /* of NOISE: what the drift takes of it at least */
 static const double DRIFT_SHARE = 0.6;    /* of a surprise, the most that it takes at once */
 static const double CELL_WEIGHT_MAX = 40; /* so that a cell never is too old to learn */
 enum { CELL_REACH = 3 };                  /* octaves either way learn too, half as much each */
@@ -115,8 +115,8 @@ static uint32_t width_of(const struct work *w)
 struct view {
     uint32_t octave, width;
     double along[COST_FEATURES]; /* how far coefficients go with a surprise */
-    double affine;                /* ns */
-    double bias;                  /* of the cell */
+    double affine;               /* ns */
+    double bias;                 /* of the cell */
     double coefficients_variance, cell_variance;
 };
 

@@ -30,11 +30,11 @@ struct cost_cell {
 
 /* One operation on one backend. */
 struct cost_line {
-    double coefficients[COST_FEATURES]; /* ns per unit, >= 0 */
+    double coefficients[COST_FEATURES];        /* ns per unit, >= 0 */
     float doubt[COST_FEATURES][COST_FEATURES]; /* covariance of their natural logarithms */
-    float drift;                        /* natural logarithm: lately seen / predicted */
-    float lean;                         /* mean ln(seen / predicted), fading fast */
-    float spread;                       /* mean |ln(seen / predicted)|, fading */
+    float drift;                               /* natural logarithm: lately seen / predicted */
+    float lean;                                /* mean ln(seen / predicted), fading fast */
+    float spread;                              /* mean |ln(seen / predicted)|, fading */
     float overlap;     /* of its time alone, how much it holds a busy backend up: (0, 1] */
     uint64_t seen;     /* observations */
     uint64_t outcomes; /* the last COST_WINDOW, newest in bit 0; 1: went well */
