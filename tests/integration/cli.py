@@ -260,7 +260,8 @@ def until(what, question, seconds=20):
 
 
 def start_daemon(path, *settings):
-    words = [w for s in ("log.level=error", "memory.max_mib=2048") + settings for w in ("--set", s)]
+    always = ("log.level=error", "memory.max_mib=2048", "sched.calibrate=false")
+    words = [w for s in always + settings for w in ("--set", s)]
     daemon = subprocess.Popen([os.path.join(BUILD, "engram-acceld"), "--socket", path] + words)
     until("the daemon's socket", lambda: os.path.exists(path))
     return daemon
