@@ -216,6 +216,7 @@ struct job {
     struct job_plan plan;
     struct job_gpu gpu;
     void (*step)(struct job *j); /* workers_run */
+    atomic_ullong worked_ns;     /* of all workers together */
     atomic_uint next_part;
     atomic_uint parts_left;
 

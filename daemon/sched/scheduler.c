@@ -111,6 +111,7 @@ bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situa
     };
     t->members = 0;
     predict(s, t, now_known, gpu, &in, now_ns);
+    if (s->settings.floors_only) in.cpu.ns = in.gpu.ns = 0;
     struct pick p = pick_backend(&in);
     if (p.open) probe(s, t, &in, &p);
     bool on_gpu = p.backend == BACKEND_GPU;
