@@ -205,7 +205,7 @@ struct job {
 
     enum backend_id backend;
     enum reason reason;
-    uint32_t batch; /* requests that ran as one with it, itself included; 0: alone */
+    uint32_t batch;       /* requests that ran as one with it, itself included; 0: alone */
     uint64_t deadline_ns; /* absolute, 0: none */
     uint64_t received_ns, started_ns, finished_ns, copy_ns;
 
@@ -216,6 +216,7 @@ struct job {
     struct job_plan plan;
     struct job_gpu gpu;
     void (*step)(struct job *j); /* workers_run */
+    atomic_ullong worked_ns;     /* of all workers together */
     atomic_uint next_part;
     atomic_uint parts_left;
 

@@ -2,8 +2,6 @@
 
 #include "daemon/sched/line.h"
 
-enum { ROOM_PERCENT = 80 };
-
 void batch_merge(struct work *w, const struct work *more)
 {
     if (more->k > w->k) w->k = more->k;
@@ -32,29 +30,37 @@ static bool fits(const struct scheduler *s, uint32_t server, const struct work *
         batch_result_bytes(w) > s->settings.batch_bytes_max)
         return false;
     uint64_t room = s->servers[server].room_bytes;
-    if (server == SERVER_CPU || !room || batch_room_bytes(w) <= room / 100 * ROOM_PERCENT)
-        return true;
+    if (server == SERVER_CPU || !room || batch_room_bytes(w) <= room / 5 * 4) return true;
     *shrunk = true;
     return false;
 }
 
-uint32_t batch_form(struct scheduler *s, struct ticket *first, struct work *whole)
+/* t, in no line, is `server`'s now, which took it from another's line if it was not before. */
+static void hand_over(struct ticket *t, uint32_t server)
 {
+    if (t->server == server) return;
+    t->other = t->server;
+    t->server = server;
+    t->reason = REASON_CHOSEN_FASTER;
+}
+
+uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, struct work *whole)
+{
+    uint32_t count = 1, from = first->server;
+    bool shrunk = false;
     *whole = first->work;
     first->next = first->previous = NULL;
-    if (!first->batch_key) return 1;
-    bool shrunk = false;
-    uint32_t count = 1;
-    struct ticket *last = first, *t = mates_first(&s->waiting, first), *after;
+    struct ticket *last = first, *after;
+    struct ticket *t = first->batch_key ? mates_first(&s->waiting, first) : NULL;
     for (uint32_t look = 0; t && look < BATCH_LOOK; look++, t = after) {
         if (count >= s->settings.batch_requests_max ||
             whole->queries >= s->settings.batch_queries_max)
             break;
         after = t->mate_next;
-        if (!mates_are(t, first)) continue;
+        if (!mates_are(t, first) || (server != from && t->other != server)) continue;
         struct work with = *whole;
         batch_merge(&with, &t->work);
-        if (!fits(s, first->server, &with, &shrunk)) continue;
+        if (!fits(s, server, &with, &shrunk)) continue;
         line_remove(s, t);
         *whole = with;
         last->next = t;
@@ -62,6 +68,8 @@ uint32_t batch_form(struct scheduler *s, struct ticket *first, struct work *whol
         last = t;
         count++;
     }
+    for (t = first; t; t = t->next)
+        hand_over(t, server);
     s->counters.shrunk_batches += shrunk;
     return count;
 }

@@ -16,10 +16,10 @@ void batch_merge(struct work *w, const struct work *more);
 uint64_t batch_result_bytes(const struct work *w);
 uint64_t batch_room_bytes(const struct work *w);
 
-/* Takes from their line those that run as one with first, which is in none any more, and links them
- * to it by next and previous, in their order. Returns how many there are with it; *whole is what
- * they ask for together. */
-uint32_t batch_form(struct scheduler *s, struct ticket *first, struct work *whole);
+/* Takes from the line that first, which is in none any more, stood in those that run as one with it
+ * on `server`, and links them to it by next and previous, in their order. All are that server's
+ * then. Returns how many there are with first; *whole is what they ask for together. */
+uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, struct work *whole);
 
 /* Whether t, in line, waits for company until *until_ns: as many of its key are in flight there as
  * keep the server busy meanwhile. */

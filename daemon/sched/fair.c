@@ -13,7 +13,8 @@ static uint32_t weight_of(const struct flow *f)
 static int64_t deficit_after(const struct server *sv, const struct flow *f, int64_t most_ns)
 {
     if (f->deficit_ns >= most_ns) return most_ns;
-    uint64_t lacks = (uint64_t)(most_ns - f->deficit_ns), rounds = sv->granted_ns - f->granted_ns;
+    uint64_t lacks = (uint64_t)most_ns - (uint64_t)f->deficit_ns;
+    uint64_t rounds = sv->granted_ns - f->granted_ns;
     if (rounds > lacks / weight_of(f)) return most_ns;
     return f->deficit_ns + (int64_t)(rounds * weight_of(f));
 }

@@ -25,7 +25,7 @@ void scheduler_init(struct scheduler *s, const struct scheduler_settings *settin
 void scheduler_set_server(struct scheduler *s, uint32_t server, bool usable, uint32_t slots_max,
                           uint64_t room_bytes)
 {
-    assert(server < SERVERS_MAX && (usable || server != SERVER_CPU));
+    assert(server < SERVERS_MAX);
     struct server *sv = &s->servers[server];
     sv->usable = usable;
     sv->slots_max = slots_max;
@@ -111,6 +111,7 @@ bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situa
     };
     t->members = 0;
     predict(s, t, now_known, gpu, &in, now_ns);
+    if (s->settings.floors_only) in.cpu.ns = in.gpu.ns = 0;
     struct pick p = pick_backend(&in);
     if (p.open) probe(s, t, &in, &p);
     bool on_gpu = p.backend == BACKEND_GPU;
@@ -142,7 +143,7 @@ enum status scheduler_admit(struct scheduler *s, struct tenant *t, struct failur
     if (!t->quotas.queue_max || t->queued < t->quotas.queue_max) return STATUS_OK;
     t->refused_queue++;
     enum status st = failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,
-                                 "the space has %u requests in line (quotas.queue)", t->queued);
+                                 "the space has %u requests in line, as many as it may", t->queued);
     uint64_t ms = scheduler_drain_ns(s, t) / 1000000 + 1;
     if (f) f->retry_after_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
     return st;

@@ -12,9 +12,9 @@ _Static_assert(REPLY_FITS(engram_accel_v1_CollectionListReply_size, ENCODE_BYTES
                "ENCODE_BYTES_MAX holds every reply");
 _Static_assert(REPLY_FITS(engram_accel_v1_FetchReply_size, ENCODE_RESULT_BYTES_MAX) &&
                    REPLY_FITS(engram_accel_v1_SimilarityReply_size, ENCODE_RESULT_BYTES_MAX) &&
-                   REPLY_FITS(engram_accel_v1_KnnReply_size, ENCODE_RESULT_BYTES_MAX) &&
                    REPLY_FITS(engram_accel_v1_UpsertReply_size, ENCODE_RESULT_BYTES_MAX),
                "ENCODE_RESULT_BYTES_MAX holds every result");
+_Static_assert(REPLY_FITS(engram_accel_v1_KnnReply_size, ENCODE_RESULT_BYTES_MAX), "kNN's, too");
 
 size_t encode_frame(struct frame_header h, const pb_msgdesc_t *fields, const void *message,
                     void *buffer)

@@ -1,134 +1,97 @@
-/* bench_sched: where requests go, how fast that follows what changes, what batching brings and
- * costs. Each line has a figure, its unit, its target, their ratio and PASS or miss. What needs a
- * GPU is left out where there is none; --sim runs it over the simulated device, whose times mean
- * little. Exit 1 for wrong answers and errors alone, 77 when there was nothing to measure. */
-#include <argp.h>
-#include <stdlib.h>
+/* bench_sched: what a decision costs the loop: into line, out of it, and learning from the end, with
+ * so many tenants that all have something in line. */
 #include <string.h>
 
+#include "daemon/base/clock.h"
 #include "tests/bench/bench.h"
-#include "tests/support/sched_bench.h"
+#include "tests/support/sched_scene.h"
 
-enum {
-    NOTHING = 77,
-    CPU_ROWS = 100000,
-    SIM_ROWS = 10000,
-    QUICK_ROWS = 31623,
-    QUICK_REQUESTS = 400
+enum { DEPTH = 32, MEASURED = 1000000 };
+
+static const char keys[SCENE_TENANTS];
+
+/* Runs as many as were measured through; *next_ns and *finish_ns of a dispatch. */
+struct times {
+    double *decide, *finish; /* ns; decide: enqueue and next of one request */
+    size_t decided, finished;
 };
 
-struct section {
-    const char *name;
-    void (*run)(struct sched_bench *b);
-    bool needs_gpu;
-};
-
-static const struct section sections[] = {
-    {"mix", sched_mix, true},      {"cold", sched_cold, true},    {"slow", sched_slow, true},
-    {"batch", sched_batch, false}, {"alone", sched_alone, false}, {"decide", sched_decide, false},
-};
-enum { SECTIONS = sizeof sections / sizeof *sections };
-
-static struct sched_bench bench = {.dimension = 768, .hogs = 9};
-static const char *only[SECTIONS];
-static unsigned only_count;
-
-static void choose(const char *name, struct argp_state *state)
+static void enqueue(struct sched_scene *c, struct ticket *t, bool batches)
 {
-    for (unsigned i = 0; i < SECTIONS; i++)
-        if (strcmp(sections[i].name, name) == 0 && only_count < SECTIONS) {
-            only[only_count++] = sections[i].name;
-            return;
+    uint32_t tenant = (uint32_t)(t - c->tickets) % SCENE_TENANTS;
+    t->batch_key = batches ? &keys[tenant] : NULL;
+    t->arrived_ns = c->now_ns;
+    sched_scene_enqueue(c, t);
+}
+
+static void run(uint32_t tenants, bool batches, struct times *times)
+{
+    struct sched_scene c = sched_scene_open(true);
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){2e3, 0, 1});
+    sched_scene_costs(c.s, BACKEND_GPU, (struct scene_cost){30e3, 50, 0.01});
+    c.s->probes.share = 0.02;
+    struct ticket *idle[SCENE_TICKETS], *flying[64];
+    uint32_t idle_count = 0, flying_count = 0;
+    for (uint32_t i = 0; i < tenants * DEPTH; i++)
+        enqueue(&c, sched_scene_ticket(&c, i % tenants, 1 + i * 7 % 100), batches);
+    double clock = (double)clock_now_ns();
+    for (int i = 0; i < 1000; i++)
+        clock_now_ns();
+    clock = ((double)clock_now_ns() - clock) / 1001;
+    while (times->decided < MEASURED) {
+        c.now_ns += 3000;
+        if (idle_count) {
+            struct ticket *t = idle[--idle_count];
+            double from = (double)clock_now_ns();
+            enqueue(&c, t, batches);
+            struct ticket *first = sched_scene_next(&c);
+            times->decide[times->decided++] = (double)clock_now_ns() - from - clock;
+            if (first) flying[flying_count++] = first;
+        } else {
+            struct ticket *first = sched_scene_next(&c);
+            if (first) flying[flying_count++] = first;
         }
-    argp_error(state, "--only: no section %s", name);
-}
-
-static bool chosen(const struct section *s)
-{
-    for (unsigned i = 0; i < only_count; i++)
-        if (strcmp(only[i], s->name) == 0) return true;
-    return only_count == 0;
-}
-
-static uint64_t number(const char *value, uint64_t min, uint64_t max, struct argp_state *state)
-{
-    char *end;
-    unsigned long long n = strtoull(value, &end, 10);
-    if (*end || n < min || n > max) argp_error(state, "%s: not a number that fits here", value);
-    return n;
-}
-
-static error_t parse(int key, char *value, struct argp_state *state)
-{
-    switch (key) {
-    case 'q': bench.quick = true; return 0;
-    case 's': bench.simulated = true; return 0;
-    case 'o': choose(value, state); return 0;
-    case 'r': bench.rows_max = number(value, 1, 10000000, state); return 0;
-    case 'd': bench.dimension = (uint32_t)number(value, 1, 4096, state); return 0;
-    case 'n': bench.requests = (unsigned)number(value, 1, 100000, state); return 0;
-    case 'h': bench.hogs = (unsigned)number(value, 1, 64, state); return 0;
-    case 'S':
-        if (bench.setting_count == SCHED_SETTINGS_MAX) argp_error(state, "too many --set");
-        bench.settings[bench.setting_count++] = value;
-        return 0;
-    default: return ARGP_ERR_UNKNOWN;
+        if (flying_count < 12 && idle_count) continue;
+        if (!flying_count) continue;
+        struct ticket *first = flying[0];
+        memmove(flying, flying + 1, --flying_count * sizeof *flying);
+        double from = (double)clock_now_ns();
+        sched_scene_finish(&c, first);
+        if (times->finished < MEASURED)
+            times->finish[times->finished++] = (double)clock_now_ns() - from - clock;
+        for (struct ticket *t = first; t; t = t->next)
+            idle[idle_count++] = t;
     }
-}
-
-static bool look_for_gpu(void)
-{
-    struct sched_daemon d;
-    sched_daemon_start(&d, &bench, 0, NULL);
-    bool ready = sched_daemon_gpu_ready(&d);
-    static ea_info info;
-    sched_check(ea_get_info(d.client, &info), d.client, "info");
-    printf("gpu: %s\ncpu: %u workers, %s\n", info.gpu, info.workers, info.kernels);
-    fflush(stdout);
-    sched_daemon_stop(&d);
-    return ready;
+    free(c.tickets);
+    free(c.s);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct argp_option known[] = {
-        {"quick", 'q', NULL, 0, "Fewer rows and requests, for a first look", 0},
-        {"sim", 's', NULL, 0, "Over the simulated device", 0},
-        {"only", 'o', "NAME", 0,
-         "This section: mix, cold, slow, batch, alone, decide (may be repeated)", 0},
-        {"rows-max", 'r', "N", 0,
-         "Rows of the largest collection (1000000; less with --quick, --sim "
-         "and on the CPU alone)",
-         0},
-        {"dimension", 'd', "N", 0, "Of all vectors (768)", 0},
-        {"requests", 'n', "N", 0, "Requests of the mix (2000)", 0},
-        {"hogs", 'h', "N", 0, "Processes that crowd a real card in `slow` (9)", 0},
-        {"set", 'S', "KEY=VALUE", 0, "A setting of every daemon", 0},
-        {0}};
-    static const struct argp parser = {known, parse, NULL, NULL, NULL, NULL, NULL};
-    unsetenv("STATE_DIRECTORY"); /* no model is to be found there */
-    argp_parse(&parser, argc, argv, 0, NULL, NULL);
-    bench.has_gpu = look_for_gpu();
-    if (!bench.requests) bench.requests = bench.quick ? QUICK_REQUESTS : 2000;
-    if (!bench.rows_max)
-        bench.rows_max = bench.simulated ? SIM_ROWS
-                         : bench.quick   ? QUICK_ROWS
-                         : bench.has_gpu ? 1000000
-                                         : CPU_ROWS;
-    unsigned ran = 0;
-    double start = bench_now_s();
-    for (unsigned i = 0; i < SECTIONS; i++) {
-        if (!chosen(&sections[i])) continue;
-        if (sections[i].needs_gpu && !bench.has_gpu) {
-            printf("\n%s: SKIP: no GPU\n", sections[i].name);
-            continue;
+    struct times times = {.decide = malloc(MEASURED * sizeof(double)),
+                          .finish = malloc(MEASURED * sizeof(double))};
+    if (!times.decide || !times.finish) bench_fail("sched", "no memory");
+    printf("\nthe scheduler, ns a request (enqueue and next; finish of a dispatch)\n");
+    bool met = true;
+    for (uint32_t tenants = 1; tenants <= SCENE_TENANTS; tenants *= 2) {
+        if (tenants != 1 && tenants < 16) continue;
+        for (int batches = 0; batches < 2; batches++) {
+            times.decided = times.finished = 0;
+            run(tenants, batches, &times);
+            double p50 = bench_percentile(times.decide, times.decided, 50);
+            double p99 = bench_percentile(times.decide, times.decided, 99);
+            printf(
+                "  %2u tenants, %-10s decide p50 %5.0f p99 %5.0f   finish p50 %5.0f p99 %5.0f%s\n",
+                tenants, batches ? "batches" : "no batches", p50, p99,
+                bench_percentile(times.finish, times.finished, 50),
+                bench_percentile(times.finish, times.finished, 99),
+                tenants != 16 ? ""
+                : p99 <= 1000 ? "   <= 1000 ok"
+                              : "   <= 1000 MISSED");
+            met &= tenants != 16 || p99 <= 1000;
         }
-        double began = bench_now_s();
-        sections[i].run(&bench);
-        printf("  (%s took %.0f s)\n", sections[i].name, bench_now_s() - began);
-        ran++;
     }
-    printf("\n%u targets met, %u missed; %u wrong answers; %.0f s\n", bench.met, bench.missed,
-           bench.wrong, bench_now_s() - start);
-    return bench.wrong ? 1 : ran ? 0 : NOTHING;
+    free(times.decide);
+    free(times.finish);
+    return met ? 0 : 1;
 }

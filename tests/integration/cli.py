@@ -174,6 +174,12 @@ def answers(t):
     bench = t.json("bench", "--seconds", "0.3", "--rows", "500", "--dim", "16")[0]
     check(bench["errors"] == 0 and bench["requests"] > 0, "bench")
     check(len(t.json("collection", "list")[0]) == 1, "bench drops its collection")
+    bench = t.json("bench", "--seconds", "0.5", "--connections", "32", "--collection", "v")[0]
+    shared = t.json("stats")[0]["space"]["cpu"]
+    check(1 < bench["daemon"]["batch_max"] <= 32 and shared["batches"] > 0 and
+          shared["batched_requests"] >= 2 * shared["batches"],
+          "32 at once share runs, and replies say so: %s %s" % (bench["daemon"], shared))
+    check(bench["daemon"]["predicted_ns"] > 0, "predictions: %s" % bench["daemon"])
 
 
 def refusals(t):
@@ -254,7 +260,8 @@ def until(what, question, seconds=20):
 
 
 def start_daemon(path, *settings):
-    words = [w for s in ("log.level=error", "memory.max_mib=2048") + settings for w in ("--set", s)]
+    always = ("log.level=error", "memory.max_mib=2048", "sched.calibrate=false")
+    words = [w for s in always + settings for w in ("--set", s)]
     daemon = subprocess.Popen([os.path.join(BUILD, "engram-acceld"), "--socket", path] + words)
     until("the daemon's socket", lambda: os.path.exists(path))
     return daemon

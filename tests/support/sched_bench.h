@@ -1,6 +1,6 @@
-/* sched_bench: what bench_sched's sections stand on: a daemon whose live settings change under way,
+/* sched_bench: what bench_routing's sections stand on: a daemon whose live settings change under way,
  * collections of random rows, lines that say target and verdict; and the sections.
- * Owner:  bench_sched.
+ * Owner:  bench_routing.
  * Thread: one, unless it says else.
  * Errors: a step that fails ends the program with a message, exit 1. */
 #ifndef ENGRAM_TESTS_SCHED_BENCH_H
@@ -14,7 +14,7 @@
 
 enum { SCHED_SETTINGS_MAX = 16, SCHED_ROWS_NAME = 24 };
 
-/* One run of bench_sched: what was asked for, and how it went. */
+/* One run of bench_routing: what was asked for, and how it went. */
 struct sched_bench {
     bool simulated, quick;
     bool has_gpu;      /* one became ready when we looked */
@@ -55,7 +55,7 @@ ea_client *sched_daemon_client(const struct sched_daemon *d);
 void sched_daemon_set(struct sched_daemon *d, struct sched_live live);
 void sched_daemon_force(struct sched_daemon *d, const char *force);
 /* Waits until it has measured its backends; says so if that takes too long. */
-void sched_daemon_calibrated(const struct sched_daemon *d);
+void sched_daemon_calibrated(const struct sched_daemon *d, const struct sched_bench *b);
 /* Whether its first GPU becomes ready. */
 bool sched_daemon_gpu_ready(const struct sched_daemon *d);
 

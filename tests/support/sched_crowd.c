@@ -182,7 +182,7 @@ void sched_batch(struct sched_bench *b)
                 BATCH_S);
     sched_daemon_start(&d, b, rows, NULL);
     float *queries = sched_random_floats(CONNECTIONS * b->dimension, 21);
-    sched_daemon_calibrated(&d);
+    sched_daemon_calibrated(&d, b);
     sched_load(&d, rows);
     printf("  %llu rows x %u, every answer compared with the CPU's\n", (unsigned long long)rows,
            b->dimension);
@@ -195,6 +195,7 @@ void sched_batch(struct sched_bench *b)
     double ratio = compare(b, &w, &d, "cpu");
     printf("  batched / alone on the CPU: %.2f x\n", ratio);
     b->wrong += (unsigned)atomic_load(&w.wrong);
+    sched_print_scheduler(&d);
     crowd_close(&w);
     sched_daemon_stop(&d);
     free(queries);
@@ -221,7 +222,9 @@ static double p50_us(const struct sched_daemon *d, const char *name, const float
     return p50;
 }
 
-static void alone_over(struct sched_bench *b, struct sched_daemon *d, uint64_t rows)
+/* Forced to one backend: two that take turns would hide what batching adds. */
+static void alone_over(struct sched_bench *b, struct sched_daemon *d, uint64_t rows,
+                       const char *force)
 {
     enum { ROUNDS_MAX = 60 };
     double on[ROUNDS_MAX], off[ROUNDS_MAX], apart[ROUNDS_MAX];
@@ -231,13 +234,13 @@ static void alone_over(struct sched_bench *b, struct sched_daemon *d, uint64_t r
     sched_name(rows, name);
     p50_us(d, name, query, samples, &on_gpu);
     on_gpu = 0;
-    double end = bench_now_s() + (b->quick ? ALONE_S / 20.0 : ALONE_S / 3.0);
+    double end = bench_now_s() + (b->quick ? ALONE_S / 20.0 : ALONE_S / 5.0);
     unsigned rounds = 0;
     while (rounds < ROUNDS_MAX && bench_now_s() < end) {
         unsigned i = rounds++;
         for (unsigned half = 0; half < 2; half++) {
             bool batching = (i + half) % 2; /* who comes first changes from round to round */
-            sched_daemon_set(d, (struct sched_live){"none", batching ? BATCH_QUERIES : 1});
+            sched_daemon_set(d, (struct sched_live){force, batching ? BATCH_QUERIES : 1});
             *(batching ? &on[i] : &off[i]) = p50_us(d, name, query, samples, &on_gpu);
         }
         apart[i] = on[i] - off[i];
@@ -246,13 +249,14 @@ static void alone_over(struct sched_bench *b, struct sched_daemon *d, uint64_t r
     /* Of a median: 1.25 times a mean's, whose spread is a quartile range / 1.35. */
     double noise = (bench_percentile(apart, rounds, 75) - bench_percentile(apart, rounds, 25)) /
                    1.35 * 1.25 / sqrt(rounds);
-    printf("    %llu rows: p50 with batching %.2f us, without %.2f us, %u rounds in turn; the "
-           "difference is known to %.2f us%s; %.0f %% by the GPU\n",
-           (unsigned long long)rows, bench_percentile(on, rounds, 50),
+    printf("    %llu rows, force %s: p50 with batching %.2f us, without %.2f us, %u rounds in "
+           "turn; the difference is known to %.2f us%s; %.0f %% by the GPU\n",
+           (unsigned long long)rows, force, bench_percentile(on, rounds, 50),
            bench_percentile(off, rounds, 50), rounds, noise,
            noise > ALONE_US ? " (too noisy to tell)" : "",
            100.0 * on_gpu / (2.0 * rounds * samples));
-    snprintf(what, sizeof what, "batching adds to one alone, %llu rows", (unsigned long long)rows);
+    snprintf(what, sizeof what, "batching adds to one alone, %llu rows, %s",
+             (unsigned long long)rows, force);
     sched_verdict(b, what, middle, "us", false, ALONE_US);
     free(query);
 }
@@ -264,12 +268,13 @@ void sched_alone(struct sched_bench *b)
     sched_title("alone", "one connection, one query at a time, kNN k=10: batching on and off",
                 ALONE_S);
     sched_daemon_start(&d, b, 11000, NULL);
-    sched_daemon_calibrated(&d);
+    sched_daemon_calibrated(&d, b);
     for (int i = 0; i < 2; i++) {
         sched_load(&d, rows[i]);
         if (b->has_gpu && !sched_warm_replica(&d, rows[i]))
             bench_fail("alone", "a replica is missing");
-        alone_over(b, &d, rows[i]);
+        alone_over(b, &d, rows[i], "cpu");
+        if (b->has_gpu) alone_over(b, &d, rows[i], "gpu");
     }
     sched_daemon_stop(&d);
 }
@@ -285,7 +290,7 @@ void sched_decide(struct sched_bench *b)
     sched_title("decide", "what deciding takes, and of what: one query at a time, kNN k=10",
                 DECIDE_S);
     sched_daemon_start(&d, b, 11000, NULL);
-    sched_daemon_calibrated(&d);
+    sched_daemon_calibrated(&d, b);
     float *query = sched_random_floats(d.dimension, 41);
     for (int i = 0; i < 2; i++) {
         char name[SCHED_ROWS_NAME];

@@ -146,14 +146,14 @@ void mix_decide(struct mix *m, struct sched_daemon *d)
     }
 }
 
-/* The median of up to REPEATS_MAX: at least 3 of what takes less than 100 ms, more while all of
- * them take less than 20. */
+/* The median of up to REPEATS_MAX: 3 of what takes less than 500 ms, more while all of them together
+ * take less than 20. */
 static struct mix_time median(struct mix *m, ea_client *c, const struct mix_request *q)
 {
     double times[REPEATS_MAX], sum = 0;
     struct mix_time t = {0};
     unsigned n = 0;
-    while (n < REPEATS_MAX && (n < 1 || sum < 20e3 || (n < 3 && sum / n < 100e3))) {
+    while (n < REPEATS_MAX && (n < 1 || sum < 20e3 || (n < 3 && sum / n < 500e3))) {
         t = ask(m, c, q);
         times[n++] = t.us;
         sum += t.us;

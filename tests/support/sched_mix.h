@@ -1,6 +1,6 @@
 /* sched_mix: 2,000 requests from a fixed seed, one at a time: what the daemon decides for each, how
  * long it takes, and how long it takes forced to either backend.
- * Owner:  bench_sched's sections mix and cold, which share what was measured forced.
+ * Owner:  bench_routing's sections mix and cold, which share what was measured forced.
  * Thread: one.
  * Errors: a request that fails ends the program; answers that differ are counted. */
 #ifndef ENGRAM_TESTS_SCHED_MIX_H

@@ -158,7 +158,7 @@ void sched_mix(struct sched_bench *b)
                 MIX_S);
     prepare(b);
     sched_daemon_start(&d, b, mix_rows(&shared), NULL);
-    sched_daemon_calibrated(&d);
+    sched_daemon_calibrated(&d, b);
     mix_load(&shared, &d);
     for (unsigned i = 0; i < shared.set_count; i++)
         if (!sched_warm_replica(&d, shared.sets[i])) bench_fail("mix", "a replica is missing");

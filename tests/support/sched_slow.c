@@ -297,7 +297,7 @@ void sched_slow(struct sched_bench *b)
      * about half of the way (in logarithms) to FACTOR. */
     const char *const settings[] = {sim, "workers.count=1", "kernels=scalar", NULL};
     sched_daemon_start(&d, b, 100000, b->simulated ? settings : NULL);
-    sched_daemon_calibrated(&d);
+    sched_daemon_calibrated(&d, b);
     float *queries = sched_random_floats(8ull * b->dimension, 11);
     pool = queries;
     for (unsigned i = 0; i < count; i += 2) {
