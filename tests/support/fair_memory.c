@@ -58,6 +58,6 @@ struct memory_trend memory_watch_trend(const struct memory_watch *m, enum memory
     double slope = spread > 0 ? (n * sum_xy - sum_x * sum_y) / spread : 0;
     struct memory_trend t = {.name = names[kind], .mib_per_minute = slope * 60};
     if (n > 0) t.mean_mib = sum_y / n;
-    if (t.mean_mib > 0) t.growth_percent = fmax(0, 100 * slope * (end - from) / t.mean_mib);
+    t.growth_mib = fmax(0, slope * (end - from));
     return t;
 }

@@ -23,7 +23,8 @@ enum {
     SIMILARITY_ROWS = 10000,
     RATE = 10000,
     BUSY_PERCENT = 70,
-    GROWTH_PERCENT = 2,
+    GROWTH_PERCENT = 2, /* or: */
+    GROWTH_MIB = 16,
 };
 
 struct soak {
@@ -62,16 +63,12 @@ static struct crowd_question mixed_question(const struct soak *s, const struct f
                           b->run.dimension, k, listed, rows);
 }
 
-static void open_space(struct soak *s, const struct fair_bench *b, unsigned space)
+static void join_space(struct soak *s, const struct fair_bench *b, ea_client *c, unsigned space)
 {
     char name[SCHED_ROWS_NAME];
-    ea_client *c = fair_client(&s->daemon, space);
     struct crowd_question *q = calloc(MIXED + SINGLE, sizeof *q);
     if (!q) bench_fail("questions", "no memory");
-    for (unsigned i = 0; i < SIZES; i++) {
-        sched_name(s->rows[i], name);
-        fair_load(c, name, s->rows[i], b->run.dimension, space * SIZES + i);
-    }
+    sched_name(s->rows[SIZES - 1], name);
     for (unsigned i = 0; i < MIXED; i++)
         q[i] = mixed_question(s, b, space, i);
     for (unsigned i = 0; i < SINGLE; i++) {
@@ -91,9 +88,17 @@ static void soak_open(struct soak *s, const struct fair_bench *b)
     for (unsigned i = 0; i < SIZES; i++)
         all += s->rows[i] * SPACES;
     fair_daemon_start(&s->daemon, b, all, NULL);
-    double start = bench_now_s();
+    ea_client *clients[SPACES];
+    struct fair_rows each[SIZES];
+    for (unsigned i = 0; i < SIZES; i++) {
+        each[i].rows = s->rows[i];
+        sched_name(s->rows[i], each[i].name);
+    }
     for (unsigned i = 0; i < SPACES; i++)
-        open_space(s, b, i);
+        clients[i] = fair_client(&s->daemon, i);
+    fair_load(clients, SPACES, each, SIZES, b->run.dimension);
+    for (unsigned i = 0; i < SPACES; i++)
+        join_space(s, b, clients[i], i);
     double loaded = bench_now_s();
     sched_daemon_force(&s->daemon, "cpu");
     crowd_learn(&s->crowd);
@@ -101,11 +106,7 @@ static void soak_open(struct soak *s, const struct fair_bench *b)
         s->changers[i] =
             changer_create(fair_client(&s->daemon, i), &s->crowd, b->pool, b->run.dimension);
     sched_daemon_force(&s->daemon, "none");
-    printf("  %u spaces of %llu, %llu and %llu rows x %u loaded in %.1f s, their answers known "
-           "after %.1f s more\n",
-           SPACES, (unsigned long long)s->rows[0], (unsigned long long)s->rows[1],
-           (unsigned long long)s->rows[2], b->run.dimension, loaded - start,
-           bench_now_s() - loaded);
+    printf("  their answers known after %.1f s\n", bench_now_s() - loaded);
     fflush(stdout);
 }
 
@@ -194,10 +195,11 @@ void fair_soak(struct fair_bench *b)
                       BUSY_PERCENT);
     for (unsigned i = 0; i < (b->run.has_gpu ? MEMORY_KINDS : MEMORY_GPU_PROCESS); i++) {
         struct memory_trend t = memory_watch_trend(&m, i);
-        if (!t.mean_mib) continue;
-        snprintf(what, sizeof what, "%s, %.0f MiB, %+.2f MiB/min: growth", t.name, t.mean_mib,
+        double bound = fmax(GROWTH_MIB, t.mean_mib * GROWTH_PERCENT / 100);
+        if (t.mean_mib <= 0) continue;
+        snprintf(what, sizeof what, "%s: %.0f MiB, %+.2f MiB/min: growth", t.name, t.mean_mib,
                  t.mib_per_minute);
-        sched_verdict(&b->run, what, t.growth_percent, "%", false, GROWTH_PERCENT);
+        sched_verdict(&b->run, what, t.growth_mib, "MiB", false, bound);
     }
     crowd_settle(&b->run, &s.crowd);
     soak_close(&s);
