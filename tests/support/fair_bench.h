@@ -13,6 +13,7 @@ enum { FAIR_SPACES = 16, FAIR_POOL_ROWS = 4096 };
 struct fair_bench {
     struct sched_bench run; /* its rows_max: of each collection */
     unsigned seconds;       /* of soak, and of vram where less; 0: each its own */
+    uint32_t batch_queries; /* of every fourth request in soak's batch phases, else 1 */
     const float *pool;      /* FAIR_POOL_ROWS random queries */
 };
 

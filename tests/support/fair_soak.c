@@ -14,7 +14,7 @@ enum {
     CHANGERS = 4, /* connections that change rows; with the askers, 16 */
     SIZES = 3,
     MIXED = 60,  /* questions of each space */
-    SINGLE = 64, /* one query over the largest collection, for batches */
+    SINGLE = 64, /* over the largest collection, most of one query: for batches */
     MIXED_DEPTH = 48,
     SINGLE_DEPTH = 192,
     SOAK_S = 600,
@@ -25,6 +25,7 @@ enum {
     BUSY_PERCENT = 70,
     GROWTH_PERCENT = 2, /* or: */
     GROWTH_MIB = 16,
+    GROWTH_REST_MIB = 4,
 };
 
 struct soak {
@@ -73,7 +74,8 @@ static void join_space(struct soak *s, const struct fair_bench *b, ea_client *c,
         q[i] = mixed_question(s, b, space, i);
     for (unsigned i = 0; i < SINGLE; i++) {
         const float *from = b->pool + (uint64_t)(space * 200 + i * 3) * b->run.dimension;
-        q[MIXED + i] = crowd_question(CROWD_KNN, name, from, 1, b->run.dimension, 10, 0, 0);
+        uint32_t queries = i % 4 == 3 ? b->batch_queries : 1;
+        q[MIXED + i] = crowd_question(CROWD_KNN, name, from, queries, b->run.dimension, 10, 0, 0);
     }
     s->questions[space] = q;
     struct crowd_asker *a = crowd_join(&s->crowd, c, q, MIXED + SINGLE);
@@ -128,6 +130,13 @@ static uint64_t gpu_run_ns(const struct soak *s)
     return stats.gpu_count ? stats.gpus[0].run_ns : 0;
 }
 
+static double heap_mib(const struct soak *s)
+{
+    static ea_stats stats;
+    sched_check(ea_get_stats(s->daemon.client, &stats), s->daemon.client, "stats");
+    return (double)stats.memory_bytes_used / 1048576;
+}
+
 /* Every second, what memory is in use is noted. */
 static void phase(struct soak *s, struct memory_watch *m, unsigned mode, double seconds)
 {
@@ -149,10 +158,11 @@ static void phase(struct soak *s, struct memory_watch *m, unsigned mode, double 
         answers += changer_answers(s->changers[i]);
     answers -= changes;
     printf("    %-6s %5.1f s: %8.0f/s, %3.0f %% with the GPU, %5.1f ran as one, GPU %3.0f %% busy, "
-           "daemon %llu MiB, GPU's %llu MiB; %llu wrong, %llu failed\n",
+           "MiB: heap %llu, daemon %llu, GPU's %llu; %llu wrong, %llu failed\n",
            mode ? "batch" : "mixed", took, (double)answers / took,
            answers ? 100 * on_gpu / (double)answers : 0, answers ? together / (double)answers : 0,
-           100 * busy / took, (unsigned long long)memory_watch_now(m, MEMORY_DAEMON) >> 20,
+           100 * busy / took, (unsigned long long)memory_watch_now(m, MEMORY_HEAP) >> 20,
+           (unsigned long long)memory_watch_now(m, MEMORY_DAEMON) >> 20,
            (unsigned long long)memory_watch_now(m, MEMORY_GPU_PROCESS) >> 20,
            (unsigned long long)s->crowd.wrong, (unsigned long long)s->crowd.failed);
     fflush(stdout);
@@ -174,6 +184,7 @@ void fair_soak(struct fair_bench *b)
     sched_title("soak", what, seconds + 60);
     soak_open(&s, b);
     memory_watch_init(&m, &s.daemon);
+    double at_rest_mib = heap_mib(&s);
     crowd_start(&s.crowd);
     for (unsigned i = 0; i < CHANGERS; i++)
         changer_start(s.changers[i]);
@@ -201,6 +212,8 @@ void fair_soak(struct fair_bench *b)
                  t.mib_per_minute);
         sched_verdict(&b->run, what, t.growth_mib, "MiB", false, bound);
     }
+    sched_verdict(&b->run, "heap used at rest: growth", fmax(0, heap_mib(&s) - at_rest_mib), "MiB",
+                  false, GROWTH_REST_MIB);
     crowd_settle(&b->run, &s.crowd);
     soak_close(&s);
 }
