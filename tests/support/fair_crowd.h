@@ -65,8 +65,8 @@ struct crowd {
     _Atomic uint64_t wrong, failed;             /* ever */
 };
 
-/* queries x dimension at `from`, which stays the caller's. listed 0: not CROWD_SCORE; else random
- * ids below rows. */
+/* queries x dimension at `from`, which stays the caller's. listed: random ids below rows for each
+ * query, with CROWD_SCORE; else 0. */
 struct crowd_question crowd_question(enum crowd_operation operation, const char *collection,
                                      const float *from, uint32_t queries, uint32_t dimension,
                                      uint32_t k, uint32_t listed, uint64_t rows);
@@ -74,7 +74,7 @@ void crowd_questions_free(struct crowd_question *questions, unsigned count);
 /* Asked alone, and waited for. Returns the digest of the answer; *meta may be NULL. */
 uint64_t crowd_ask(ea_client *c, const struct crowd_question *q, ea_meta *meta);
 
-/* Zeroed before. The client is the asker's alone while the crowd runs, and the caller's to close. */
+/* *w: zeroed before. The client is the asker's alone while the crowd runs, the caller's to close. */
 struct crowd_asker *crowd_join(struct crowd *w, ea_client *c, struct crowd_question *questions,
                                unsigned count);
 /* Asks every question once and keeps the digests: the daemon is forced to the CPU meanwhile. */

@@ -19,7 +19,10 @@ enum {
     SETTLE_US = 1000000, /* before anything counts */
     FAIR_S = 70,
     WEIGHTED = 3,
-    WEIGHTED_DEPTH = 64,
+    WEIGHTED_DEPTH = 128,
+    WEIGHTED_SIZES = 4,
+    BATCH_QUERIES = 256,  /* that run as one, by default */
+    BATCH_US_MAX = 20000, /* of one run, so that there are many */
     WEIGHTED_QUERIES = 16,
     WEIGHTS_S = 40,
 };
@@ -32,15 +35,18 @@ struct spaces {
     unsigned count;
 };
 
-static void open_spaces(struct spaces *s, const struct fair_bench *b, unsigned count, uint64_t rows,
+static void open_spaces(struct spaces *s, const struct fair_bench *b, unsigned count,
+                        const struct fair_rows *each, unsigned each_count,
                         const char *const *settings)
 {
+    uint64_t rows = 0;
     *s = (struct spaces){.count = count};
-    fair_daemon_start(&s->daemon, b, count * rows, settings);
+    for (unsigned i = 0; i < each_count; i++)
+        rows += each[i].rows * count;
+    fair_daemon_start(&s->daemon, b, rows, settings);
     for (unsigned i = 0; i < count; i++)
         s->stats[i] = fair_client(&s->daemon, i);
-    struct fair_rows each = {"rows", rows};
-    fair_load(s->stats, count, &each, 1, b->run.dimension);
+    fair_load(s->stats, count, each, each_count, b->run.dimension);
 }
 
 static void close_spaces(struct spaces *s)
@@ -50,16 +56,16 @@ static void close_spaces(struct spaces *s)
     sched_daemon_stop(&s->daemon);
 }
 
-static void join_space(struct spaces *s, const struct fair_bench *b, unsigned space,
-                       uint32_t queries, unsigned depth)
+static void join_space(struct spaces *s, const struct fair_bench *b, const char *collection,
+                       unsigned space, uint32_t queries, unsigned depth)
 {
     struct crowd_question *q = calloc(QUESTIONS, sizeof *q);
     if (!q) bench_fail("questions", "no memory");
     uint32_t dimension = b->run.dimension;
     for (unsigned i = 0; i < QUESTIONS; i++) {
         uint64_t first = (space * 131u + i * 17u) % (FAIR_POOL_ROWS - queries);
-        q[i] = crowd_question(CROWD_KNN, "rows", b->pool + first * dimension, queries, dimension, K,
-                              0, 0);
+        q[i] = crowd_question(CROWD_KNN, collection, b->pool + first * dimension, queries,
+                              dimension, K, 0, 0);
     }
     s->questions[space] = q;
     struct crowd_asker *a = crowd_join(&s->crowd, fair_client(&s->daemon, space), q, QUESTIONS);
@@ -89,25 +95,42 @@ static void prepare(struct spaces *s, const char *backend)
     fflush(stdout);
 }
 
+/* What a request keeps its backend for, of space 0; p50. */
+static double run_us(struct spaces *s, const struct fair_bench *b, const char *collection,
+                     uint32_t queries)
+{
+    double times[5];
+    ea_meta meta;
+    struct crowd_question q =
+        crowd_question(CROWD_KNN, collection, b->pool, queries, b->run.dimension, K, 0, 0);
+    for (unsigned i = 0; i < 5; i++) {
+        crowd_ask(s->stats[0], &q, &meta);
+        times[i] = (double)meta.run_ns / 1e3;
+    }
+    return bench_percentile(times, 5, 50);
+}
+
+/* From here on all goes there; space 0 has its replica, if it needs one. */
+static void force(struct spaces *s, const struct fair_bench *b, const char *backend,
+                  const char *collection)
+{
+    sched_daemon_force(&s->daemon, backend);
+    struct crowd_question q =
+        crowd_question(CROWD_KNN, collection, b->pool, 64, b->run.dimension, K, 0, 0);
+    if (strcmp(backend, "gpu") == 0 && !fair_warm(s->stats[0], &q))
+        bench_fail(collection, "a replica is missing");
+}
+
 /* So many that one request keeps the backend for ENOUGH_US. */
 static uint32_t enough_queries(struct spaces *s, const struct fair_bench *b)
 {
     uint32_t queries = 1;
-    for (;; queries *= 2) {
-        double times[5];
-        ea_meta meta;
-        struct crowd_question q =
-            crowd_question(CROWD_KNN, "rows", b->pool, queries, b->run.dimension, K, 0, 0);
-        for (unsigned i = 0; i < 5; i++) {
-            crowd_ask(s->stats[0], &q, &meta);
-            times[i] = (double)meta.run_ns / 1e3;
-        }
-        double us = bench_percentile(times, 5, 50);
-        if (us < ENOUGH_US && queries < QUERIES_MAX) continue;
-        printf("    %u queries each (%.0f us on the %s), the greedy one %u\n", queries, us,
-               ea_backend_name(meta.backend), queries * GREEDY_FOR);
-        return queries;
-    }
+    double us = run_us(s, b, "rows", queries);
+    while (us < ENOUGH_US && queries < QUERIES_MAX)
+        us = run_us(s, b, "rows", queries *= 2);
+    printf("    %u queries each, which take %.0f us; the greedy one has %u\n", queries, us,
+           queries * GREEDY_FOR);
+    return queries;
 }
 
 /* What each space had so far. */
@@ -135,16 +158,11 @@ static void fair_on(struct fair_bench *b, struct spaces *s, const char *backend)
     double seconds = b->run.quick ? 3 : 8;
     char what[64];
     printf("  on the %s:\n", backend);
-    sched_daemon_force(&s->daemon, backend);
-    if (strcmp(backend, "gpu") == 0) {
-        struct crowd_question q =
-            crowd_question(CROWD_KNN, "rows", b->pool, 1, b->run.dimension, K, 0, 0);
-        if (!fair_warm(s->stats[0], &q)) bench_fail("fair", "a replica is missing");
-    }
+    force(s, b, backend, "rows");
     uint32_t queries = enough_queries(s, b);
     for (unsigned i = 0; i < MODEST; i++)
-        join_space(s, b, i, queries, MODEST_DEPTH);
-    join_space(s, b, MODEST, queries * GREEDY_FOR, 0);
+        join_space(s, b, "rows", i, queries, MODEST_DEPTH);
+    join_space(s, b, "rows", MODEST, queries * GREEDY_FOR, 0);
     s->crowd.askers[MODEST].habits[1].depth = MODEST_DEPTH * GREEDY;
     prepare(s, backend);
 
@@ -193,7 +211,8 @@ void fair_fair(struct fair_bench *b)
                 "16 equal spaces, one connection each, kNN k=10; one has 100 x as many in flight, "
                 "of 10 x the queries",
                 FAIR_S);
-    open_spaces(&s, b, FAIR_SPACES, b->run.rows_max, NULL);
+    struct fair_rows each = {"rows", b->run.rows_max};
+    open_spaces(&s, b, FAIR_SPACES, &each, 1, NULL);
     fair_on(b, &s, "cpu");
     if (b->run.has_gpu) fair_on(b, &s, "gpu");
     sched_print_scheduler(&s.daemon);
@@ -202,15 +221,23 @@ void fair_fair(struct fair_bench *b)
 
 /* ---------------------------------------------------------------- weights */
 
-static void weights_on(struct fair_bench *b, struct spaces *s, const char *backend)
+/* Over the largest collections with which there are enough batches to share. */
+static void weights_on(struct fair_bench *b, struct spaces *s, const struct fair_rows *each,
+                       const char *backend)
 {
     static const double due[WEIGHTED] = {1 / 7.0, 2 / 7.0, 4 / 7.0};
     uint64_t before[WEIGHTED], after[WEIGHTED];
     double seconds = b->run.quick ? 3 : 6, total = 0;
-    printf("  on the %s:\n", backend);
-    sched_daemon_force(&s->daemon, backend);
+    const char *name = NULL;
+    double us = 0;
+    for (unsigned i = 0; i < WEIGHTED_SIZES && (!name || us > BATCH_US_MAX); i++) {
+        name = each[i].name;
+        force(s, b, backend, name);
+        us = run_us(s, b, name, BATCH_QUERIES);
+    }
+    printf("  on the %s, collection %s: a batch takes %.0f us\n", backend, name, us);
     for (unsigned i = 0; i < WEIGHTED; i++)
-        join_space(s, b, i, WEIGHTED_QUERIES, WEIGHTED_DEPTH);
+        join_space(s, b, name, i, WEIGHTED_QUERIES, WEIGHTED_DEPTH);
     prepare(s, backend);
     crowd_start(&s->crowd);
     usleep(SETTLE_US);
@@ -222,6 +249,7 @@ static void weights_on(struct fair_bench *b, struct spaces *s, const char *backe
     crowd_stop(&s->crowd);
     for (unsigned i = 0; i < WEIGHTED; i++)
         total += (double)(after[i] - before[i]);
+    if (total <= 0) bench_fail("weights", "nobody had any device time");
     printf("    %.0f answers/s, %.1f ran as one\n", (double)answers / seconds, together);
     for (unsigned i = 0; i < WEIGHTED; i++) {
         double share = (double)(after[i] - before[i]) / total;
@@ -239,11 +267,18 @@ void fair_weights(struct fair_bench *b)
     static struct spaces s;
     static const char *const settings[] = {"spaces.space0.weight=1", "spaces.space1.weight=2",
                                            "spaces.space2.weight=4", NULL};
-    sched_title("weights", "three spaces of weights 1 : 2 : 4, each with 64 requests of 16 queries",
+    sched_title("weights",
+                "three spaces of weights 1 : 2 : 4, each with 128 requests of 16 queries",
                 WEIGHTS_S);
-    open_spaces(&s, b, WEIGHTED, b->run.rows_max, settings);
-    weights_on(b, &s, "cpu");
-    if (b->run.has_gpu) weights_on(b, &s, "gpu");
+    struct fair_rows each[WEIGHTED_SIZES] = {{"", b->run.rows_max * 3},
+                                             {"", b->run.rows_max / 2},
+                                             {"", b->run.rows_max / 10},
+                                             {"", b->run.rows_max / 50}};
+    for (unsigned i = 0; i < WEIGHTED_SIZES; i++)
+        sched_name(each[i].rows, each[i].name);
+    open_spaces(&s, b, WEIGHTED, each, WEIGHTED_SIZES, settings);
+    weights_on(b, &s, each, "cpu");
+    if (b->run.has_gpu) weights_on(b, &s, each, "gpu");
     sched_print_scheduler(&s.daemon);
     close_spaces(&s);
 }
