@@ -16,8 +16,11 @@ struct probes {
         uint64_t interval;           /* then so many later; doubles while nothing surprises */
         uint64_t tried;              /* octaves of chosen_ns, a bit each: others' turn first */
         double saved_ns;             /* what may be spent */
-        uint32_t surprises;          /* in a row */
+        double staked_ns;            /* what the last probe was to cost */
+        uint32_t surprises;          /* in a row, all one way */
+        bool slower;                 /* that way */
         bool answered;               /* the last probe was seen again */
+        bool lost;                   /* it became slower, and may become again what it was */
         uint64_t probes, surprising; /* counted */
     } lines[2][COST_OPERATIONS];     /* by the road that is probed: [0] CPU, [1] GPU */
 };
