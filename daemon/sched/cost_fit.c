@@ -111,13 +111,14 @@ static void take_over(struct cost_line *l, const struct fit *f, double spread)
     /* 0 would stay 0 for ever: a thousandth of the built-in figure can still grow. */
     for (uint32_t i = 0; i < COST_FEATURES; i++)
         l->coefficients[i] *= f->scale[i] > 1e-3 ? f->scale[i] : 1e-3;
+    cost_doubt_all(l);
     for (uint32_t s = 0; s < f->count; s++) {
         double shares[COST_FEATURES], along[COST_FEATURES];
         if (f->out[s]) continue;
         for (uint32_t i = 0; i < COST_FEATURES; i++)
             shares[i] = f->part[s][i] * f->scale[i] / (1 + miss_of(f, s));
-        double variance = cost_doubt_along(l, shares, along);
-        cost_doubt_less(l, along, variance + MISFIT * noise * noise);
+        cost_doubt_along(l, shares, along);
+        cost_doubt_less(l, along, cost_doubt(l, shares) + MISFIT * noise * noise);
     }
     cost_clear(l, noise);
 }

@@ -48,24 +48,28 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
     l->saved_ns += (double)chosen_ns * p->share;
 
     /* What should even gain time is held back for want of confidence or of success, and either
-     * comes by trying: sooner once the last one came back. */
+     * comes by trying: soon again while probes come back. */
     bool gains = other_ns <= chosen_ns;
     double costs = gains ? 0 : (double)(other_ns - chosen_ns);
-    uint64_t gain_at = l->last_at + (l->answered ? INTERVAL_GAIN : INTERVAL_MIN);
-    uint64_t due_at = gains ? least(l->next_at, gain_at) : l->next_at;
+    uint64_t due_at = l->next_at, octave = octave_bit(chosen_ns);
+    if (gains)
+        due_at = l->last_at + (l->answered ? INTERVAL_GAIN : least(l->interval, INTERVAL_LOST));
     /* Sizes that had their turn let others go first, and so does work that the other road would take
      * long over: less hangs on it. Not for ever: there may be none. */
-    uint64_t octave = octave_bit(chosen_ns);
-    if (!l->surprises && l->tried & octave) due_at += l->interval;
-    if (!l->surprises && costs > 0.5 * (double)chosen_ns) due_at += l->interval;
+    else if (!l->surprises)
+        due_at += (l->tried & octave ? l->interval : 0) +
+                  (costs > 0.5 * (double)chosen_ns ? l->interval : 0);
     if (l->decided < due_at || costs > l->saved_ns) return false;
 
+    if (gains && l->answered)
+        l->interval = INTERVAL_MIN;
+    else
+        l->interval = least(l->interval * 2, l->lost ? INTERVAL_LOST : INTERVAL_MAX);
+    l->next_at = l->decided + l->interval;
     l->tried = l->tried & octave ? octave : l->tried | octave;
     l->saved_ns -= costs;
     l->staked_ns = costs;
     l->last_at = l->decided;
-    l->next_at = l->decided + l->interval;
-    l->interval = least(l->interval * 2, l->lost ? INTERVAL_LOST : INTERVAL_MAX);
     l->answered = false;
     l->probes++;
     return true;

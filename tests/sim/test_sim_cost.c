@@ -216,7 +216,7 @@ static void mind_init(struct mind *s)
 static void calibrate(struct mind *s, struct machine *m)
 {
     static const uint64_t shapes[SAMPLES][2] = {
-        {64, 1},      {1000, 1},   {10000, 1},   {100000, 1},  {1000, 16},  {10000, 16},
+        {64, 1},      {1000, 1},  {10000, 1},  {100000, 1},  {1000, 16},  {10000, 16},
         {100000, 16}, {256, 128}, {4000, 128}, {32000, 128}, {2000, 512}, {16000, 512},
     };
     for (uint32_t o = 0; o < OPERATIONS; o++)
@@ -274,6 +274,16 @@ static uint64_t mix(uint64_t seed, bool calibrated, struct tally *after)
     uint64_t trace = s->trace;
     free(s);
     return trace;
+}
+
+Test(sim_cost, one_seed_is_one_story)
+{
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct tally first = {0}, again = {0}, other = {0};
+        uint64_t trace = mix(seed, true, &first);
+        cr_assert_eq(mix(seed, true, &again), trace);
+        cr_assert_neq(mix(seed + 100, true, &other), trace);
+    }
 }
 
 static void mix_of_all(bool calibrated)
@@ -351,8 +361,8 @@ static void slow_of_all(uint32_t b)
         slow_and_back(seed, b, settled);
         for (uint32_t i = 0; i < 3; i++)
             worst[i] = worst[i] > settled[i] ? worst[i] : settled[i];
-        printf("slow %s seed %lu: right again after %u requests, back after %u\n", b ? "GPU" : "CPU",
-               (unsigned long)seed, settled[1], settled[2]);
+        printf("slow %s seed %lu: right again after %u requests, back after %u\n",
+               b ? "GPU" : "CPU", (unsigned long)seed, settled[1], settled[2]);
         cr_expect_leq(settled[1], 50, "seed %lu", (unsigned long)seed);
         cr_expect_leq(settled[2], 400, "seed %lu", (unsigned long)seed);
     }
@@ -367,4 +377,53 @@ Test(sim_cost, a_gpu_ten_times_slower_is_left_then_found_again)
 Test(sim_cost, a_cpu_ten_times_slower_is_left_then_found_again)
 {
     slow_of_all(0);
+}
+
+/* ---------------------------------------------------------------- failures */
+
+/* Of the requests that the GPU does sooner, in percent: how many it got. */
+static double gpu_got(struct mind *s, struct machine *m, uint64_t *chance, uint32_t requests)
+{
+    uint32_t meant = 0, got = 0;
+    for (uint32_t i = 0; i < requests; i++) {
+        struct work w = random_work(chance);
+        struct told t = serve(s, m, &w);
+        meant += t.faster == BACKEND_GPU;
+        got += t.faster == BACKEND_GPU && t.ran == BACKEND_GPU;
+    }
+    return 100.0 * got / meant;
+}
+
+Test(sim_cost, failures_bar_the_gpu_while_they_last)
+{
+    uint64_t alone = one_seed();
+    for (uint64_t seed = alone ? alone : 1; seed <= (alone ? alone : SEEDS); seed++) {
+        struct machine m = {.chance = seed, .noise = 0.08, .slow = {1, 1}, .gpu_failing = 1};
+        uint64_t chance = seed ^ 0xfa11;
+        struct mind *s = malloc(sizeof *s);
+        mind_init(s);
+        calibrate(s, &m);
+        gpu_got(s, &m, &chance, 15); /* the first ones fail, as when a driver warms up */
+        m.gpu_failing = 0;
+        gpu_got(s, &m, &chance, 100);
+        double early = gpu_got(s, &m, &chance, 300);
+        m.gpu_failing = 0.05;
+        double few = gpu_got(s, &m, &chance, 2000);
+        m.gpu_failing = 0.5;
+        gpu_got(s, &m, &chance, 300); /* to find out */
+        double many = gpu_got(s, &m, &chance, 1000);
+        m.gpu_failing = 0;
+        uint32_t back = 0;
+        for (double got = 0; got < 90 && back < 2000; back += 50)
+            got = gpu_got(s, &m, &chance, 50);
+        printf(
+            "failing seed %lu: the GPU got %.1f %% of what is for it after early failures, %.1f %% "
+            "at 5 %% failing, %.1f %% at 50 %%, 90 %% again after %u requests\n",
+            (unsigned long)seed, early, few, many, back);
+        cr_expect_geq(early, 90, "seed %lu", (unsigned long)seed);
+        cr_expect_geq(few, 90, "seed %lu", (unsigned long)seed);
+        cr_expect_leq(many, 15, "seed %lu", (unsigned long)seed);
+        cr_expect_leq(back, 1000, "seed %lu", (unsigned long)seed);
+        free(s);
+    }
 }
