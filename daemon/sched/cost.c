@@ -6,7 +6,6 @@
 
 /* Variances of natural logarithms. */
 static const double DOUBT_FRESH = 0.4;    /* a built-in coefficient: wrong by a factor of 2 or so */
-static const double DOUBT_GROWS = 1e-5;   /* with each run: nothing stays as it was */
 static const double DOUBT_CELL = 0.02;    /* what no affine form gets right, cells begin with */
 static const double NOISE = 0.08 * 0.08;  /* from run to run */
 static const double DRIFT_SLOW = 0.1;     /* of NOISE: what the drift takes of it at least */
@@ -142,13 +141,13 @@ double cost_doubt(const struct cost_line *l, const double shares[COST_FEATURES])
     return variance > 0 ? variance : 0;
 }
 
+/* It never grows again: in what is not seen it would become a mere guess, and coefficients would
+ * wander. What changes later is the cells' and the drift's. */
 void cost_doubt_less(struct cost_line *l, const double along[COST_FEATURES], double all)
 {
-    for (uint32_t i = 0; i < COST_FEATURES; i++) {
+    for (uint32_t i = 0; i < COST_FEATURES; i++)
         for (uint32_t j = 0; j < COST_FEATURES; j++)
             l->doubt[i][j] -= (float)(along[i] * along[j] / all);
-        if (l->doubt[i][i] < DOUBT_FRESH) l->doubt[i][i] += (float)DOUBT_GROWS;
-    }
 }
 
 void cost_doubt_along(const struct cost_line *l, const double shares[COST_FEATURES],

@@ -14,7 +14,7 @@ enum {
  * as this part of a sample, settles the rest. What it found first is the figure of the next round,
  * so that a machine far from the built-in ones is not pulled there. */
 static const double PULL = 0.01;
-enum { ROUNDS = 3 };
+enum { ROUNDS = 6 };
 static const double NOISE_LEAST = 0.08;
 static const double MISFIT = 10; /* what affine forms miss is not independent from run to run */
 

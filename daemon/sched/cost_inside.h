@@ -19,7 +19,6 @@ void cost_doubt_along(const struct cost_line *l, const double shares[COST_FEATUR
                       double along[COST_FEATURES]);
 /* A prediction was told right; all: its variance, of coefficients and all else. */
 void cost_doubt_less(struct cost_line *l, const double along[COST_FEATURES], double all);
-
 /* Coefficients are as doubtful as built-in ones. */
 void cost_doubt_all(struct cost_line *l);
 
