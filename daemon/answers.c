@@ -6,7 +6,9 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/calibrate.h"
 #include "daemon/exec/gpu.h"
+#include "daemon/quotas.h"
 #include "daemon/store/collection.h"
 #include "daemon/wire/decode.h"
 #include "daemon/wire/encode.h"
@@ -67,6 +69,12 @@ static enum status greet(struct pipeline *p, struct connection *c, const struct 
     if (st) return st;
     st = store_space(p->store, name, &c->space);
     if (st) return failure_set(why, st, DETAIL_MEMORY, "no memory for another space");
+    st = quotas_admit_connection(p, c->space, why);
+    if (st) {
+        store_space_release(p->store, c->space);
+        c->space = NULL;
+        return st;
+    }
     c->owner = c->space->number;
     c->greeted = true;
     log_debug("net: hello from %s (%s), space %s", hello.client_name, c->peer, name);
@@ -96,6 +104,7 @@ void answer_hello(struct pipeline *p, struct connection *c, const struct frame *
 void answer_goodbye(struct pipeline *p, struct connection *c)
 {
     if (!c->space) return;
+    quotas_release_connection(c->space);
     store_space_release(p->store, c->space);
     c->space = NULL;
 }
@@ -148,8 +157,8 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
         .deadline_exceeded_total = s->deadline_exceeded_total,
         .bytes_in = net->bytes_in,
         .bytes_out = net->bytes_out,
-        .queue_depth = p->queue.depth,
-        .jobs_in_flight = p->job_count,
+        .queue_depth = p->in_line,
+        .jobs_in_flight = p->job_count - calibrate_jobs(p->calibrate),
         .memory_bytes_used = memory.bytes_used,
         .memory_bytes_peak = memory.bytes_peak,
         .collections = j->space->collection_count,

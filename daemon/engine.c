@@ -8,15 +8,19 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
+#include "daemon/calibrate.h"
 #include "daemon/exec/gpu.h"
 #include "daemon/exec/workers.h"
+#include "daemon/model_keeper.h"
 #include "daemon/pipeline.h"
+#include "daemon/quotas.h"
 
 enum { HOUSEKEEPING_MS = 100, TRIM_EVERY = 10 };
 
@@ -35,10 +39,14 @@ struct engine {
     bool running; /* engine_run; destroying runs the loop too, and nobody is to stop that */
     struct net net;
     struct pipeline pipeline;
+    struct model_keeper *keeper;
     bool net_open, listening;
 
     uv_async_t done_wake, stop_wake;
     uv_prepare_t turn;
+    uv_poll_t wake; /* of wake_fd: libuv's own timers tick in milliseconds */
+    int wake_fd;    /* a timerfd, set to wake_ns; 0: not open */
+    uint64_t wake_ns;
     uv_timer_t housekeeping, drain_limit;
     uv_signal_t signals[3];
     bool handles_open, signals_open;
@@ -69,6 +77,7 @@ static uint32_t jobs_to_wait_for(const struct pipeline *p)
 static void stop_now(struct engine *e)
 {
     pipeline_drain(&e->pipeline);
+    calibrate_stop(e->pipeline.calibrate);
     if (e->net_open) net_close(&e->net);
     gpu_begin_stop(e->pipeline.gpu); /* which may have work for longer than anyone waits */
     if (e->running && jobs_to_wait_for(&e->pipeline) == 0) uv_stop(&e->loop);
@@ -87,8 +96,9 @@ static void start_drain(struct engine *e)
 {
     if (e->draining) return;
     e->draining = true;
-    log_info("stopping: finishing %u requests of %u connections", e->pipeline.job_count,
-             e->net.counters.open);
+    calibrate_stop(e->pipeline.calibrate);
+    log_info("stopping: finishing %u requests of %u connections",
+             e->pipeline.job_count - calibrate_jobs(e->pipeline.calibrate), e->net.counters.open);
     if (e->options.notify) e->options.notify("STOPPING=1");
     pipeline_drain(&e->pipeline);
     net_drain(&e->net);
@@ -130,7 +140,9 @@ static void reload(struct engine *e)
         return;
     }
     uint32_t changed = config_apply_live(&e->config, &fresh, &ignored);
+    pipeline_configure(&e->pipeline);
     log_set_level_name(e->config.log_level);
+    quotas_refresh(&e->pipeline);
     log_info("SIGHUP: %s: %u live settings changed%s", e->config_path, changed,
              ignored ? "; others differ and want a restart" : "");
 }
@@ -169,12 +181,30 @@ static void on_done_wake(uv_async_t *async)
 static void turn(struct engine *e)
 {
     struct pipeline *p = &e->pipeline;
-    uint32_t left;
     do {
         pipeline_tick(p);
-        left = p->queue.depth;
         net_flush(&e->net);
-    } while (p->arrivals.depth || p->queue.depth > left);
+    } while (p->arrivals.depth);
+}
+
+static void on_wake(uv_poll_t *poll, int status, int events)
+{
+    struct engine *e = poll->data;
+    uint64_t times;
+    if (read(e->wake_fd, &times, sizeof times) < 0 && errno != EAGAIN)
+        log_warning("timer: %s", strerror(errno));
+    e->wake_ns = 0; /* on_turn follows */
+}
+
+/* The scheduler wants to be asked again then. */
+static void set_wake(struct engine *e)
+{
+    uint64_t ns = pipeline_wake_ns(&e->pipeline);
+    if (ns == UINT64_MAX) ns = 0;
+    if (ns == e->wake_ns) return;
+    struct itimerspec at = {.it_value = {.tv_sec = (time_t)(ns / 1000000000),
+                                         .tv_nsec = (long)(ns % 1000000000)}};
+    if (!timerfd_settime(e->wake_fd, TFD_TIMER_ABSTIME, &at, NULL)) e->wake_ns = ns;
 }
 
 /* Before the loop sleeps. While GPUs answer at once there may be no sleep: but after a few rounds
@@ -193,6 +223,7 @@ static void on_turn(uv_prepare_t *prepare)
         turn(e);
         uv_async_send(&e->done_wake);
     }
+    set_wake(e);
     if (e->draining && e->net.counters.open == 0) atomic_store(&e->stop_request, STOP_NOW);
     if (atomic_load(&e->stop_request) == STOP_NOW) stop_now(e);
 }
@@ -202,6 +233,8 @@ static void on_housekeeping(uv_timer_t *timer)
     struct engine *e = timer->data;
     pipeline_expire(&e->pipeline, clock_now_ns());
     gpu_check(e->pipeline.gpu, clock_now_ns());
+    model_keeper_check(e->keeper, clock_now_ns());
+    calibrate_check(e->pipeline.calibrate, clock_now_ns());
     if (++e->trim_countdown < TRIM_EVERY) return;
     e->trim_countdown = 0;
     bool idle =
@@ -242,6 +275,18 @@ static uint64_t memory_bytes(const struct config *c)
     return uv_get_total_memory() / 4 * 3;
 }
 
+/* What is known of the backends' speed, and how more of it is found out. */
+static enum status build_model(struct engine *e, struct failure *f)
+{
+    struct pipeline *p = &e->pipeline;
+    struct cost_model *model = &p->scheduler.model;
+    struct model_keeper_options options = {&e->loop, p, model, e->config.model_file};
+    enum status st = model_keeper_create(&options, &e->keeper);
+    if (!st) st = calibrate_create(p, model, e->keeper, &p->calibrate);
+    if (st) return failure_set(f, st, DETAIL_MEMORY, "sched.calibrate: no memory");
+    return STATUS_OK;
+}
+
 static enum status build_rooms(struct engine *e, struct failure *f)
 {
     struct pipeline *p = &e->pipeline;
@@ -259,6 +304,7 @@ static enum status build_rooms(struct engine *e, struct failure *f)
     st = store_create(p->heap, p->kernels, &p->store);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for the store");
     store_limit_collections(p->store, e->config.collection_max);
+    quotas_init(p);
     p->worker_count = e->config.worker_count ? e->config.worker_count : workers_usable_processors();
     p->done.wake = wake_loop;
     p->done.owner = e;
@@ -274,7 +320,7 @@ static enum status build_rooms(struct engine *e, struct failure *f)
     struct gpu_options gpu = {&e->loop, &e->config, p->heap, &p->done, p->cpu};
     st = gpu_create(&gpu, &p->gpu);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "gpu.devices: no memory for the GPU backend");
-    return STATUS_OK;
+    return build_model(e, f);
 }
 
 static int open_handles(struct engine *e)
@@ -284,6 +330,13 @@ static int open_handles(struct engine *e)
     if (!rc) rc = uv_async_init(loop, &e->done_wake, on_done_wake);
     if (!rc) rc = uv_async_init(loop, &e->stop_wake, on_stop_wake);
     if (rc) return rc;
+    e->wake_fd = fault_here("engine: timer")
+                     ? -1
+                     : timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (e->wake_fd < 0) return UV_ENOMEM;
+    rc = uv_poll_init(loop, &e->wake, e->wake_fd);
+    if (rc) return rc;
+    e->wake.data = e;
     uv_prepare_init(loop, &e->turn);
     uv_timer_init(loop, &e->housekeeping);
     uv_timer_init(loop, &e->drain_limit);
@@ -291,6 +344,7 @@ static int open_handles(struct engine *e)
     e->housekeeping.data = e->drain_limit.data = e;
     e->handles_open = true;
     uv_prepare_start(&e->turn, on_turn);
+    uv_poll_start(&e->wake, UV_READABLE, on_wake);
     uv_timer_start(&e->housekeeping, on_housekeeping, HOUSEKEEPING_MS, HOUSEKEEPING_MS);
     if (!e->options.handle_signals) return 0;
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
@@ -347,9 +401,11 @@ void engine_destroy(struct engine *e)
     if (!e) return;
     struct pipeline *p = &e->pipeline;
     if (e->net_open) net_close(&e->net);
+    if (p->calibrate) calibrate_stop(p->calibrate);
     if (p->gpu) gpu_stop(p->gpu);
     if (p->cpu) p->cpu->ops->destroy(p->cpu); /* drains: what is left comes back through done */
     if (e->handles_open) pipeline_abandon(p);
+    calibrate_destroy(p->calibrate);
     if (p->gpu) p->gpu->ops->destroy(p->gpu);
     p->gpu = NULL;
     if (e->loop_open) {
@@ -359,6 +415,8 @@ void engine_destroy(struct engine *e)
         assert(rc == 0);
         (void)rc;
     }
+    if (e->wake_fd > 0) close(e->wake_fd);
+    model_keeper_destroy(e->keeper);
     if (e->net_open) net_finish(&e->net);
     pipeline_finish(p);
     store_destroy(p->store);

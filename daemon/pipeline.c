@@ -8,20 +8,24 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/exec/gpu.h"
+#include "daemon/calibrate.h"
 #include "daemon/exec/operation.h"
+#include "daemon/groups.h"
 #include "daemon/jobs.h"
-#include "daemon/sched/pick.h"
+#include "daemon/pipeline_inside.h"
 #include "daemon/sched/turnstile.h"
+#include "daemon/schedule.h"
 #include "daemon/uploads.h"
 #include "daemon/wire/decode.h"
 #include "daemon/wire/encode.h"
 
 enum { RETRY_QUEUE_MS = 20, RETRY_MEMORY_MS = 100 }; /* hints to clients */
 
+
 /* ---------------------------------------------------------------- replies */
 
 /* The last move: answers the client, if it is still there, and lets the job go. */
-static void pipeline_reply(struct pipeline *p, struct job *j)
+void pipeline_reply(struct pipeline *p, struct job *j)
 {
     job_move(j, JOB_DONE);
     stats_add(&p->stats, j->operation, clock_now_ns() - j->received_ns, j->failure.code);
@@ -107,6 +111,13 @@ void pipeline_leave(struct pipeline *p, struct job *j)
     pipeline_arrive_all(p, next);
 }
 
+/* It has left the scheduler's lines. */
+void pipeline_out_of_line(struct pipeline *p, struct job *j)
+{
+    j->in_line = false;
+    p->in_line--;
+}
+
 /* Answers j at once if it has not started and nobody wants it any more. */
 static void pipeline_withdraw(struct pipeline *p, struct job *j)
 {
@@ -114,7 +125,12 @@ static void pipeline_withdraw(struct pipeline *p, struct job *j)
     if (j->state == JOB_WAITING) {
         pipeline_arrive_all(p, turnstile_withdraw(collection_turnstile(j->collection), j));
     } else {
-        queue_remove(j->backend ? &p->queue : &p->arrivals, j);
+        if (j->in_line) {
+            scheduler_withdraw(&p->scheduler, &j->ticket);
+            pipeline_out_of_line(p, j);
+        } else {
+            queue_remove(&p->arrivals, j);
+        }
         pipeline_leave(p, j);
     }
     pipeline_reply(p, j);
@@ -123,6 +139,7 @@ static void pipeline_withdraw(struct pipeline *p, struct job *j)
 void pipeline_cancel(struct pipeline *p, struct job *j)
 {
     atomic_store(&j->cancelled, true);
+    groups_cancel(j);
     pipeline_withdraw(p, j);
 }
 
@@ -204,6 +221,7 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
         return;
     }
     if (!st && !job_wanted(p, j)) st = j->failure.code;
+    if (!st) st = scheduler_admit(&p->scheduler, j->space->tenant, &j->failure);
     if (!st) st = pipeline_admit(p, j);
     if (st) pipeline_reply(p, j);
 }
@@ -243,76 +261,69 @@ struct net_events pipeline_net_events(struct pipeline *p)
     };
 }
 
-/* ---------------------------------------------------------------- running */
+/* ---------------------------------------------------------------- into line */
 
-/* What is known when a backend is picked. */
-static struct pick_input pipeline_look(const struct pipeline *p, const struct job *j)
+/* The scheduler has it. */
+static void pipeline_line_up(struct pipeline *p, struct job *j)
 {
-    const char *force = p->config->gpu_force;
-    enum gpu_state state = p->gpu ? gpu_state(p->gpu) : GPU_ABSENT;
-    struct pick_input in = {
-        .force = *force == 'c'   ? FORCE_CPU
-                 : *force == 'g' ? FORCE_GPU
-                                 : FORCE_NONE,
-        .gave_up = j->gpu.gave_up,
-        .gpu_absent = state == GPU_ABSENT,
-        .gpu_down = state != GPU_READY,
-        .pairs_min = p->config->gpu_pairs_min,
-    };
-    if (in.gpu_absent) return in;
-    in.pairs = operation_gpu_pairs(j);
-    if (in.gpu_down || !in.pairs) return in;
-    in.gpu_full = gpu_in_flight(p->gpu) >= GPU_JOBS_MAX;
-    in.replica_ready = gpu_replica_ready(p->gpu, j->collection);
-    in.replica_refused = gpu_replica_refused(p->gpu, j->collection);
-    return in;
+    uint64_t now_ns = clock_now_ns();
+    struct ticket *t = &j->ticket;
+    t->tenant = j->space->tenant;
+    t->work = operation_work(j);
+    t->batch_key = !j->alone && !j->whole && operation_batches(j) ? j->collection : NULL;
+    t->arrived_ns = j->received_ns;
+    t->deadline_ns = j->deadline_ns;
+    struct situation now_known = schedule_look(p, j);
+    bool wants_replica = scheduler_enqueue(&p->scheduler, t, &now_known, now_ns);
+    j->in_line = true;
+    p->in_line++;
+    stats_decided(&p->stats, clock_now_ns() - now_ns);
+    if (wants_replica) uploads_start(p, j->collection);
 }
 
-/* Gives j to the GPU or puts it in line for the CPU. */
-static void pipeline_route(struct pipeline *p, struct job *j)
+static bool pipeline_still_wanted(struct pipeline *p, struct job *j)
 {
-    struct pick_input in = pipeline_look(p, j);
-    struct pick pick = pick_backend(&in);
-    if (pick.reason == REASON_PREDICTED_SLOWER) uploads_start(p, j->collection);
-    j->backend = pick.backend;
-    j->reason = pick.reason;
-    if (pick.backend == BACKEND_GPU) {
-        if (!p->gpu->ops->submit(p->gpu, j)) {
-            job_move(j, JOB_RUNNING);
-            return;
-        }
-        j->backend = BACKEND_CPU;
-        j->reason = j->gpu.gave_up;
-    }
-    queue_push(&p->queue, j);
+    if (j->operation == OPERATION_COLLECTION_DROP || j->whole || job_wanted(p, j)) return true;
+    pipeline_leave(p, j);
+    pipeline_reply(p, j);
+    return false;
 }
 
-/* The GPU let these down, or they were not for it: the CPU's turn, before all that came later. */
-static void pipeline_fall_back(struct pipeline *p, struct queue *fallen)
+/* Those that may pass; the pipeline's own uploads wait until requests are on their way. */
+static void pipeline_line_up_all(struct pipeline *p, struct queue *uploads)
 {
-    for (struct job *j; (j = fallen->tail);) {
-        queue_remove(fallen, j);
-        j->backend = BACKEND_CPU;
-        j->reason = j->gpu.gave_up;
-        job_move(j, JOB_QUEUED);
-        queue_push_front(&p->queue, j);
+    for (struct job *j; (j = queue_pop(&p->arrivals));) {
+        if (j->operation == OPERATION_UPLOAD)
+            queue_push(uploads, j);
+        else if (pipeline_still_wanted(p, j))
+            pipeline_line_up(p, j);
     }
 }
 
-static void pipeline_on_done(struct pipeline *p, struct job *j, struct queue *fallen)
+/* ---------------------------------------------------------------- to a backend and back */
+
+/* The ticket that stands for j while a backend has it. */
+static struct ticket *ticket_of(struct job *j)
 {
-    if (j->backend == BACKEND_GPU) {
-        if (gpu_resume(p->gpu, j)) return;
-        if (j->operation == OPERATION_UPLOAD) {
-            uploads_done(p, j);
-            return;
-        }
-        if (gpu_gave_up(j)) {
-            queue_push(fallen, j);
-            return;
-        }
-    } else {
-        p->running--;
+    return j->operation == OPERATION_KNN_BATCH ? &j->members->ticket : &j->ticket;
+}
+
+/* j, which a backend had or refused, is to be run anew: by the CPU if a GPU let it down. */
+static void pipeline_again(struct pipeline *p, struct job *j)
+{
+    j->backend = BACKEND_NONE;
+    j->started_ns = j->finished_ns = j->copy_ns = 0;
+    job_move(j, JOB_QUEUED);
+    pipeline_line_up(p, j);
+}
+
+/* A backend ran j to its end. */
+void pipeline_complete(struct pipeline *p, struct job *j)
+{
+    if (j->whole) {
+        struct job *whole = j->whole;
+        if (groups_part_done(p, j)) pipeline_complete(p, whole);
+        return;
     }
     stats_route(&p->stats, j->backend, j->reason);
     pipeline_leave(p, j);
@@ -324,114 +335,226 @@ static void pipeline_on_done(struct pipeline *p, struct job *j, struct queue *fa
     pipeline_reply(p, j);
 }
 
-/* Hands j to the CPU. False: not now, there is no memory for it until others finish. */
-static bool pipeline_submit(struct pipeline *p, struct job *j)
+/* The carrier is through, or was not taken: its members are done, or run anew. */
+static void pipeline_carrier_done(struct pipeline *p, struct job *carrier,
+                                  const struct ticket *first)
 {
-    enum status st = p->cpu->ops->submit(p->cpu, j);
-    if (!st) {
-        job_move(j, JOB_RUNNING);
-        p->running++;
-        return true;
-    }
-    bool others = p->running > 0 || (p->gpu && gpu_in_flight(p->gpu) > 0);
-    if (j->failure.detail == DETAIL_MEMORY && others) {
-        memset(&j->failure, 0, sizeof j->failure);
-        return false;
-    }
-    pipeline_leave(p, j);
-    pipeline_reply(p, j);
-    return true;
+    struct ticket stood = *first;
+    enum batch_end end;
+    for (struct job *m; (m = groups_next_member(p, carrier, &stood, &end));)
+        if (end == BATCH_DONE)
+            pipeline_complete(p, m);
+        else
+            pipeline_again(p, m);
 }
 
-static bool pipeline_still_wanted(struct pipeline *p, struct job *j)
+static enum scheduler_end end_of(const struct job *j)
 {
-    if (j->operation == OPERATION_COLLECTION_DROP || job_wanted(p, j)) return true;
-    pipeline_leave(p, j);
-    pipeline_reply(p, j);
+    bool let_down = j->backend == BACKEND_GPU && (j->gpu.gave_up == REASON_FALLBACK_AFTER_ERROR ||
+                                                  j->gpu.gave_up == REASON_GPU_DOWN);
+    if (let_down) return END_LET_DOWN;
+    bool cut = j->failure.code || j->gpu.again || atomic_load(&j->cancelled) || !j->started_ns;
+    return cut || (j->backend == BACKEND_GPU && j->gpu.gave_up) ? END_REFUSED : END_WELL;
+}
+
+/* j is out of its backend's hands. */
+static void pipeline_back(struct pipeline *p, struct job *j, enum scheduler_end how)
+{
+    struct ticket *first = ticket_of(j);
+    bool gave_up = j->backend == BACKEND_GPU && gpu_gave_up(j);
+    scheduler_finish(&p->scheduler, first, how, j->started_ns, j->finished_ns);
+    if (j->operation == OPERATION_KNN_BATCH)
+        pipeline_carrier_done(p, j, first);
+    else if (gave_up)
+        pipeline_again(p, j);
+    else
+        pipeline_complete(p, j);
+}
+
+static void pipeline_on_done(struct pipeline *p, struct job *j)
+{
+    if (j->backend == BACKEND_GPU && gpu_resume(p->gpu, j)) return;
+    if (j->trial) {
+        calibrate_done(p->calibrate, j);
+        return;
+    }
+    if (j->operation == OPERATION_UPLOAD) {
+        uploads_done(p, j);
+        return;
+    }
+    p->running -= j->backend == BACKEND_CPU;
+    pipeline_back(p, j, end_of(j));
+}
+
+static void pipeline_mark_running(struct job *j)
+{
+    job_move(j, JOB_RUNNING);
+    for (struct job *m = j->operation == OPERATION_KNN_BATCH ? j->members : NULL; m;
+         m = m->member_next)
+        job_move(m, JOB_RUNNING);
+}
+
+/* Nobody has memory for j now. False: others will give some back, so it waits. */
+static bool pipeline_without_memory(struct pipeline *p, struct job *j)
+{
+    bool others = p->running > 0 || (p->gpu && gpu_in_flight(p->gpu) > 0);
+    if (j->failure.detail != DETAIL_MEMORY || !others) return true;
+    memset(&j->failure, 0, sizeof j->failure);
     return false;
 }
 
-/* Those that may pass; the pipeline's own uploads wait until requests are on their way. */
-static void pipeline_route_all(struct pipeline *p, struct queue *uploads)
+/* j, which no backend took, waits again where it waited. */
+static void pipeline_put_back(struct pipeline *p, struct job *j)
 {
-    for (struct job *j; (j = queue_pop(&p->arrivals));) {
-        if (j->operation == OPERATION_UPLOAD)
-            queue_push(uploads, j);
-        else if (pipeline_still_wanted(p, j))
-            pipeline_route(p, j);
+    struct ticket *first = ticket_of(j);
+    enum batch_end end;
+    while (j->operation == OPERATION_KNN_BATCH && groups_next_member(p, j, first, &end))
+        ;
+    for (struct ticket *t = first; t; t = t->next) {
+        job_of(t)->in_line = true;
+        p->in_line++;
+    }
+    scheduler_put_back(&p->scheduler, first);
+}
+
+/* The scheduler gave `first` to the CPU or a GPU; j is it, or its carrier. False: not now, there is
+ * no memory for it until others finish. */
+static bool pipeline_submit(struct pipeline *p, struct job *j, uint32_t server, enum reason reason)
+{
+    j->backend = server == SERVER_CPU ? BACKEND_CPU : BACKEND_GPU;
+    j->reason = j->backend == BACKEND_CPU && j->gpu.gave_up ? j->gpu.gave_up : reason;
+    struct backend *b = j->backend == BACKEND_CPU ? p->cpu : p->gpu;
+    if (!b->ops->submit(b, j)) {
+        pipeline_mark_running(j);
+        p->running += j->backend == BACKEND_CPU;
+        return true;
+    }
+    if (j->backend == BACKEND_CPU && !pipeline_without_memory(p, j)) {
+        pipeline_put_back(p, j);
+        return false;
+    }
+    pipeline_mark_running(j);
+    pipeline_back(p, j, END_REFUSED);
+    return true;
+}
+
+/* True: everyone in d still has a reader and time. Otherwise those who have not are answered, and
+ * the others are back in line. */
+static bool pipeline_all_wanted(struct pipeline *p, const struct dispatch *d)
+{
+    bool all = true;
+    for (struct ticket *t = d->first; t && all; t = t->next) {
+        struct job *j = job_of(t);
+        all = j->operation == OPERATION_COLLECTION_DROP || j->whole || job_wanted(p, j);
+    }
+    if (all) return true;
+    struct job *unwanted = NULL;
+    for (struct ticket *t = d->first; t; t = t->next) {
+        struct job *j = job_of(t);
+        if (j->whole || job_wanted(p, j)) continue;
+        j->member_next = unwanted;
+        unwanted = j;
+    }
+    scheduler_put_back(&p->scheduler, d->first);
+    for (struct job *j = unwanted, *next; j; j = next) {
+        next = j->member_next;
+        j->member_next = NULL;
+        scheduler_withdraw(&p->scheduler, &j->ticket);
+        pipeline_out_of_line(p, j);
+        pipeline_leave(p, j);
+        pipeline_reply(p, j);
+    }
+    return false;
+}
+
+/* One request on two backends. False: it runs on one. */
+static bool pipeline_start_split(struct pipeline *p, const struct dispatch *d)
+{
+    struct job *whole = job_of(d->first), *parts[2];
+    if (!groups_split(p, whole, d->split_queries, parts)) return false;
+    job_move(whole, JOB_RUNNING);
+    whole->reason = REASON_CHOSEN_FASTER;
+    uint32_t servers[2] = {d->server, SERVER_CPU};
+    for (int i = 0; i < 2; i++)
+        scheduler_place(&p->scheduler, &parts[i]->ticket, servers[i], REASON_CHOSEN_FASTER,
+                        clock_now_ns());
+    for (int i = 0; i < 2; i++)
+        pipeline_submit(p, parts[i], servers[i], REASON_CHOSEN_FASTER);
+    return true;
+}
+
+/* No job is free to carry them: each by itself. */
+static void pipeline_start_each(struct pipeline *p, const struct dispatch *d)
+{
+    scheduler_finish(&p->scheduler, d->first, END_REFUSED, 0, 0);
+    for (struct ticket *t = d->first, *next; t; t = next) {
+        next = t->next;
+        t->next = NULL;
+        struct job *j = job_of(t);
+        j->alone = true;
+        pipeline_line_up(p, j);
+    }
+}
+
+/* What the scheduler says is to start. False: there is no memory for it now. */
+static bool pipeline_start(struct pipeline *p, const struct dispatch *d)
+{
+    if (!pipeline_all_wanted(p, d)) return true;
+    for (struct ticket *t = d->first; t; t = t->next)
+        pipeline_out_of_line(p, job_of(t));
+    struct job *j = job_of(d->first);
+    if (d->split_queries) {
+        if (pipeline_start_split(p, d)) return true;
+        scheduler_place(&p->scheduler, d->first, d->server, d->reason, clock_now_ns());
+    }
+    if (d->count > 1) j = groups_carrier(p, d->first);
+    if (j) return pipeline_submit(p, j, d->server, d->reason);
+    pipeline_start_each(p, d);
+    return true;
+}
+
+/* Those whose backend is gone look for another. */
+static void pipeline_look_at_servers(struct pipeline *p)
+{
+    schedule_look_at_servers(p);
+    if (!p->scheduler.servers[SERVER_CPU].usable) return;
+    for (struct ticket *t; (t = scheduler_evacuate(&p->scheduler));) {
+        pipeline_out_of_line(p, job_of(t));
+        pipeline_line_up(p, job_of(t));
     }
 }
 
 void pipeline_tick(struct pipeline *p)
 {
-    struct queue uploads = {0}, fallen = {0};
+    struct queue uploads = {0};
+    struct dispatch d;
     if (p->gpu) gpu_poll(p->gpu);
     for (struct job *j = done_take(&p->done), *next; j; j = next) {
         next = j->next;
-        pipeline_on_done(p, j, &fallen);
+        pipeline_on_done(p, j);
     }
-    pipeline_fall_back(p, &fallen);
-    pipeline_route_all(p, &uploads);
-    while (p->running < p->running_max && p->queue.head) {
-        struct job *j = queue_pop(&p->queue);
-        if (pipeline_still_wanted(p, j) && !pipeline_submit(p, j)) {
-            queue_push_front(&p->queue, j);
-            break;
-        }
-        pipeline_route_all(p, &uploads); /* who goes may let others pass */
+    pipeline_look_at_servers(p);
+    pipeline_line_up_all(p, &uploads);
+    while (scheduler_next(&p->scheduler, clock_now_ns(), &d)) {
+        if (!pipeline_start(p, &d)) break;
+        pipeline_line_up_all(p, &uploads); /* who goes may let others pass */
     }
     for (struct job *j; (j = queue_pop(&uploads));)
         uploads_submit(p, j);
 }
 
-void pipeline_expire(struct pipeline *p, uint64_t now_ns)
+uint64_t pipeline_wake_ns(const struct pipeline *p)
 {
-    for (uint32_t i = 1; i < p->fresh_jobs; i++) {
-        struct job *j = &p->jobs[i];
-        if (j->state == JOB_FREE || !j->deadline_ns || now_ns < j->deadline_ns) continue;
-        if (j->operation == OPERATION_COLLECTION_DROP) continue;
-        j->deadline_passed = true;
-        pipeline_cancel(p, j);
-    }
+    return scheduler_wake_ns(&p->scheduler);
 }
 
-void pipeline_drain(struct pipeline *p)
+bool pipeline_trial(struct pipeline *p, struct job *j, enum backend_id backend)
 {
-    p->draining = true;
-}
-
-void pipeline_abandon(struct pipeline *p)
-{
-    p->running_max = 0;
-    pipeline_tick(p);
-    for (struct job *j; (j = queue_pop(&p->queue)) || (j = queue_pop(&p->arrivals));) {
-        if (j->operation == OPERATION_UPLOAD) {
-            uploads_submit(p, j);
-            continue;
-        }
-        failure_set(&j->failure, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon stopped");
-        pipeline_leave(p, j);
-        pipeline_reply(p, j);
-    }
-}
-
-/* ---------------------------------------------------------------- life */
-
-enum status pipeline_init(struct pipeline *p, const struct config *config)
-{
-    p->config = config;
-    enum status st = jobs_init(p);
-    if (st) return st;
-    p->running_max = 2 * p->worker_count + 2;
-    p->started_ns = clock_now_ns();
-    stats_init(&p->stats);
-    if (getrandom(&p->instance, sizeof p->instance, 0) != sizeof p->instance)
-        p->instance = clock_now_ns();
-    if (!p->instance) p->instance = 1;
-    return STATUS_OK;
-}
-
-void pipeline_finish(struct pipeline *p)
-{
-    jobs_finish(p);
+    struct backend *b = backend == BACKEND_GPU ? p->gpu : p->cpu;
+    j->backend = backend;
+    j->reason = REASON_FORCED;
+    job_move(j, JOB_QUEUED);
+    if (p->draining || b->ops->submit(b, j)) return false;
+    job_move(j, JOB_RUNNING);
+    return true;
 }

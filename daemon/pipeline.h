@@ -1,4 +1,4 @@
-/* pipeline: the story of a request, in one place: frame -> job -> turnstile -> queue -> backend ->
+/* pipeline: the story of a request, in one place: frame -> job -> turnstile -> scheduler -> backend ->
  * reply. Stages never call each other; this calls each in order.
  * Owner:  the engine.
  * Thread: the loop.
@@ -12,7 +12,10 @@
 #include "daemon/net/connection.h"
 #include "daemon/observe/stats.h"
 #include "daemon/sched/queue.h"
+#include "daemon/sched/scheduler.h"
 #include "daemon/store/space.h"
+
+struct calibrate;
 
 enum { UPLOADS_MAX = 4 }; /* of replicas, in the background, at once */
 
@@ -32,11 +35,12 @@ struct pipeline {
     uint32_t fresh_jobs;   /* jobs[fresh..] were never used */
     struct job *in_flight; /* uthash, by key */
     struct queue arrivals; /* past their turnstile */
-    struct queue queue;    /* for the CPU */
-    uint32_t running;      /* submitted to the CPU and not yet done */
-    uint32_t running_max;
+    struct scheduler scheduler;
+    uint32_t in_line;   /* jobs that wait in the scheduler */
+    uint32_t running;   /* submitted to the CPU and not yet done */
     uint32_t job_count; /* taken */
     struct job *uploads[UPLOADS_MAX];
+    struct calibrate *calibrate; /* daemon/calibrate.h; NULL: none */
 
     struct stats stats;
     uint64_t instance; /* random at each start */
@@ -61,9 +65,20 @@ void pipeline_enter(struct pipeline *p, struct job *j);
 /* j is through with its collection: those behind it may pass. */
 void pipeline_leave(struct pipeline *p, struct job *j);
 
+/* j, a trial that stands in no line, runs there at once, past the scheduler; it comes back through
+ * calibrate_done. False: it would not take it, and j, JOB_QUEUED, is still the caller's; j->failure
+ * or j->gpu.gave_up says why. */
+bool pipeline_trial(struct pipeline *p, struct job *j, enum backend_id backend);
+
 /* Nobody wants j any more: answers it if it has not started, else stops it at the next look. May
  * close its connection, when there is no memory for the answer. */
 void pipeline_cancel(struct pipeline *p, struct job *j);
+
+/* The settings have changed, or are there for the first time. */
+void pipeline_configure(struct pipeline *p);
+
+/* When pipeline_tick wants to be called though nothing happened; UINT64_MAX: it does not. */
+uint64_t pipeline_wake_ns(const struct pipeline *p);
 
 /* Every now and then: answers or stops jobs whose time is up. */
 void pipeline_expire(struct pipeline *p, uint64_t now_ns);

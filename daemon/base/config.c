@@ -1,6 +1,5 @@
 #include "daemon/base/config.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -8,26 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/base/config_table.h"
+#include "daemon/base/config_inside.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/json_scan.h"
 
 enum {
     FILE_BYTES_MAX = 1 << 20,
-    DEPTH_MAX = 8,         /* the table needs 2 */
+    DEPTH_MAX = 8,         /* the table needs 3 */
     SHOWN_NAME_BYTES = 80, /* of a file's name, so that the reason still fits in a failure */
-    SHOWN_TEXT_BYTES = 40, /* of a wrong value */
 };
-
-/* Where a value came from, for messages: "FILE: KEY: reason". */
-struct origin {
-    const char *prefix; /* "FILE: " or "" */
-    struct failure *failure;
-};
-
-#define refuse(origin, key, format, ...)                                                     \
-    failure_set((origin)->failure, STATUS_INVALID_ARGUMENT, DETAIL_NONE, "%s%.60s: " format, \
-                (origin)->prefix, (key), ##__VA_ARGS__)
 
 static void *field_of(const struct config *c, const struct config_key *k)
 {
@@ -93,7 +81,7 @@ static enum status store_text(struct config *c, const struct config_key *k, cons
 
 /* ---------------------------------------------------------------- JSON */
 
-static const char *json_type(const cJSON *v)
+const char *config_json_type(const cJSON *v)
 {
     if (cJSON_IsBool(v)) return "a boolean";
     if (cJSON_IsNumber(v)) return "a number";
@@ -116,24 +104,26 @@ static enum status read_number(struct config *c, const struct config_key *k, con
     return store_number(c, k, (uint64_t)value, o);
 }
 
-static enum status read_value(struct config *c, const struct config_key *k, const cJSON *v,
+enum status config_store_json(struct config *c, const struct config_key *k, const cJSON *v,
                               const struct origin *o)
 {
     switch (k->type) {
     case CONFIG_NUMBER32:
     case CONFIG_NUMBER64:
         if (cJSON_IsNumber(v)) return read_number(c, k, v, o);
-        return refuse(o, k->name, "%s, a whole number wanted", json_type(v));
+        return refuse(o, k->name, "%s, a whole number wanted", config_json_type(v));
     case CONFIG_BOOLEAN:
-        if (!cJSON_IsBool(v)) return refuse(o, k->name, "%s, true or false wanted", json_type(v));
+        if (!cJSON_IsBool(v))
+            return refuse(o, k->name, "%s, true or false wanted", config_json_type(v));
         *(bool *)field_of(c, k) = cJSON_IsTrue(v);
         return STATUS_OK;
     case CONFIG_MODE:
         if (cJSON_IsString(v)) return store_mode(c, k, v->valuestring, o);
-        return refuse(o, k->name, "%s, octal digits in quotes wanted: \"0660\"", json_type(v));
+        return refuse(o, k->name, "%s, octal digits in quotes wanted: \"0660\"",
+                      config_json_type(v));
     default:
         if (cJSON_IsString(v)) return store_text(c, k, v->valuestring, o);
-        return refuse(o, k->name, "%s, a text wanted", json_type(v));
+        return refuse(o, k->name, "%s, a text wanted", config_json_type(v));
     }
 }
 
@@ -147,7 +137,13 @@ static bool is_section(const char *name)
     return false;
 }
 
-static bool stands_before(const cJSON *first, const cJSON *v)
+/* Of a shape of its own: any names, the same settings in each. */
+static bool is_spaces(const char *name)
+{
+    return strcmp(name, "spaces") == 0;
+}
+
+bool config_stands_before(const cJSON *first, const cJSON *v)
 {
     for (; first != v; first = first->next)
         if (strcmp(first->string, v->string) == 0) return true;
@@ -157,20 +153,30 @@ static bool stands_before(const cJSON *first, const cJSON *v)
 /* The keys of one object: the root (section "") or a section. Objects are as short as the table,
  * or end at the first key outside it, so that looking back for a repeated one stays cheap. */
 static enum status read_object(struct config *c, const char *section, const cJSON *object,
+                               const struct origin *o);
+
+static enum status read_section(struct config *c, const cJSON *section, const struct origin *o)
+{
+    if (!cJSON_IsObject(section))
+        return refuse(o, section->string, "%s, an object of settings wanted",
+                      config_json_type(section));
+    if (is_spaces(section->string)) return config_spaces_read(c, section, o);
+    return read_object(c, section->string, section, o);
+}
+
+static enum status read_object(struct config *c, const char *section, const cJSON *object,
                                const struct origin *o)
 {
     for (const cJSON *v = object->child; v; v = v->next) {
-        char name[128];
+        char name[SETTING_NAME_BYTES];
         snprintf(name, sizeof name, "%s%s%s", section, *section ? "." : "", v->string);
-        bool opens_section = !*section && is_section(v->string);
+        bool opens_section = !*section && (is_section(v->string) || is_spaces(v->string));
         const struct config_key *k = config_key_find(name);
         /* A dotted name in the root is no key: {"socket.path": ...} is a slip. */
         if (!opens_section && (!k || strchr(v->string, '.')))
             return refuse(o, name, "unknown setting");
-        if (stands_before(object->child, v)) return refuse(o, name, "given twice");
-        if (opens_section && !cJSON_IsObject(v))
-            return refuse(o, name, "%s, an object of settings wanted", json_type(v));
-        enum status st = opens_section ? read_object(c, v->string, v, o) : read_value(c, k, v, o);
+        if (config_stands_before(object->child, v)) return refuse(o, name, "given twice");
+        enum status st = opens_section ? read_section(c, v, o) : config_store_json(c, k, v, o);
         if (st) return st;
     }
     return STATUS_OK;
@@ -204,7 +210,7 @@ static enum status parse_text(struct config *c, const char *text, size_t bytes, 
         st = read_object(c, "", root, &o);
     else
         st = failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_NONE,
-                         "%s%s, an object of settings wanted", prefix, json_type(root));
+                         "%s%s, an object of settings wanted", prefix, config_json_type(root));
     cJSON_Delete(root);
     if (!st && !c->socket_path[0] && !c->tcp_enabled)
         st = refuse(&o, "socket.path", "empty while tcp.enabled is false: nothing to listen on");
@@ -290,11 +296,27 @@ static enum status set_number(struct config *c, const struct config_key *k, cons
     return store_number(c, k, digits <= 19 ? strtoull(text, NULL, 10) : UINT64_MAX, o);
 }
 
+enum status config_store_text(struct config *c, const struct config_key *k, const char *text,
+                              const struct origin *o)
+{
+    switch (k->type) {
+    case CONFIG_NUMBER32:
+    case CONFIG_NUMBER64: return set_number(c, k, text, o);
+    case CONFIG_BOOLEAN:
+        if (!is_choice("true false", text))
+            return refuse(o, k->name, "'%.*s' is not true or false", SHOWN_TEXT_BYTES, text);
+        *(bool *)field_of(c, k) = text[0] == 't';
+        return STATUS_OK;
+    case CONFIG_MODE: return store_mode(c, k, text, o);
+    default: return store_text(c, k, text, o);
+    }
+}
+
 enum status config_set(struct config *c, const char *assignment, struct failure *f)
 {
     const struct origin o = {.prefix = "command line: ", .failure = f};
     const char *equals = strchr(assignment, '=');
-    char name[128];
+    char name[SETTING_NAME_BYTES];
     size_t bytes = equals ? (size_t)(equals - assignment) : 0;
     if (!bytes)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_NONE,
@@ -302,18 +324,10 @@ enum status config_set(struct config *c, const char *assignment, struct failure 
     snprintf(name, sizeof name, "%.*s", bytes < 100 ? (int)bytes : 100, assignment);
     const struct config_key *k = config_key_find(name);
     const char *text = equals + 1;
+    if (strncmp(name, "spaces.", strlen("spaces.")) == 0)
+        return config_spaces_set(c, name, text, &o);
     if (!k) return refuse(&o, name, "unknown setting");
-    switch (k->type) {
-    case CONFIG_NUMBER32:
-    case CONFIG_NUMBER64: return set_number(c, k, text, &o);
-    case CONFIG_BOOLEAN:
-        if (!is_choice("true false", text))
-            return refuse(&o, k->name, "'%.*s' is not true or false", SHOWN_TEXT_BYTES, text);
-        *(bool *)field_of(c, k) = text[0] == 't';
-        return STATUS_OK;
-    case CONFIG_MODE: return store_mode(c, k, text, &o);
-    default: return store_text(c, k, text, &o);
-    }
+    return config_store_text(c, k, text, &o);
 }
 
 /* ---------------------------------------------------------------- defaults and live keys */
@@ -358,6 +372,12 @@ uint32_t config_apply_live(struct config *c, const struct config *from, uint32_t
         } else {
             others++;
         }
+    }
+    if (c->space_count != from->space_count ||
+        memcmp(c->spaces, from->spaces, sizeof c->spaces) != 0) {
+        c->space_count = from->space_count;
+        memcpy(c->spaces, from->spaces, sizeof c->spaces);
+        changed++;
     }
     if (ignored) *ignored = others;
     return changed;

@@ -11,7 +11,23 @@
 
 #include "daemon/base/status.h"
 
-enum { CONFIG_TEXT_MAX = 256 };
+enum { CONFIG_TEXT_MAX = 256, CONFIG_SPACES_MAX = 256, CONFIG_SPACE_NAME_MAX = 64 };
+
+/* What a space may take. 0: no bound, where the range has it. */
+struct space_quotas {
+    uint64_t host_mib;    /* quotas.host_mib: 0; ..2^30 */
+    uint64_t vram_mib;    /* quotas.vram_mib: 0; ..2^24 */
+    uint32_t queue;       /* quotas.queue: 4096; 1..2^20 */
+    uint32_t connections; /* quotas.connections: 0; ..65536 */
+    uint32_t weight;      /* quotas.weight: 1; 1..1000 */
+    uint32_t unused;      /* 0: no hidden padding, so that configs compare */
+};
+
+/* "spaces": {"alpha": {"weight": 4}}. A quota of all ones is not given: the default's. */
+struct space_override {
+    char name[CONFIG_SPACE_NAME_MAX + 8];
+    struct space_quotas quotas;
+};
 
 struct config {
     char socket_path[CONFIG_TEXT_MAX]; /* socket.path: at most 107 bytes; "": no Unix socket */
@@ -62,7 +78,10 @@ struct config {
     uint32_t batch_wait_us;            /* batch.wait_us: 500; 0..1000000 (live) */
     uint32_t batch_queries;            /* batch.queries: 256; 1..1024 (live) */
     uint32_t batch_requests;           /* batch.requests: 256; 1..256 (live) */
+    struct space_quotas quotas;        /* quotas.*: of every space (live) */
     char log_level[CONFIG_TEXT_MAX];   /* log.level: error, warning, info, debug (live) */
+    uint32_t space_count;
+    struct space_override spaces[CONFIG_SPACES_MAX]; /* spaces (live) */
 };
 
 /* Every default. */
@@ -80,7 +99,11 @@ enum status config_read_text(struct config *c, const char *text, size_t bytes, c
 /* One "key=value" from the command line, over *c. */
 enum status config_set(struct config *c, const char *assignment, struct failure *f);
 
-/* Copies the live keys of `from` to *c; returns how many changed. *ignored (may be NULL): how many
+/* What the space of this name may take: its own, else the default. */
+struct space_quotas config_quotas(const struct config *c, const char *space_name);
+
+/* Copies the live keys of `from` to *c; returns how many changed (the spaces
+ * count as one). *ignored (may be NULL): how many
  * others differ and want a restart. */
 uint32_t config_apply_live(struct config *c, const struct config *from, uint32_t *ignored);
 

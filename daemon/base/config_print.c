@@ -7,6 +7,11 @@
 
 enum { HELP_COLUMN = 4, LINE_BYTES = 96 };
 
+static const char spaces_help[] =
+    "What single spaces are given instead of quotas.*: by name, any of host_mib, vram_mib, queue, "
+    "connections and weight: {\"alpha\": {\"weight\": 4, \"host_mib\": 512}}. On the command line "
+    "spaces.alpha.weight=4.";
+
 /* As the file has it. Defaults hold nothing that JSON would want escaped. */
 static void print_default(FILE *out, const struct config_key *k)
 {
@@ -39,9 +44,9 @@ void config_print_sample(FILE *out)
         fprintf(out, "%s\"%s\": ", indent, section ? k->name + section + 1 : k->name);
         print_default(out, k);
         if (closes) fputs("\n    }", out);
-        fputs(last ? "\n" : ",\n", out);
+        fputs(",\n", out);
     }
-    fputs("}\n", out);
+    fputs("    \"spaces\": {}\n}\n", out);
 }
 
 /* "0 to 256", "true or false", "one of ...". */
@@ -89,6 +94,8 @@ void config_print_help(FILE *out)
         fputs(k->live ? "; may change live, by SIGHUP)\n" : ")\n", out);
         print_wrapped(out, k->help);
     }
+    fprintf(out, "\nspaces = {}  (at most %d; may change live, by SIGHUP)\n", CONFIG_SPACES_MAX);
+    print_wrapped(out, spaces_help);
 }
 
 /* A hyphen in troff is typography; \- is the character that one can type. */
@@ -119,4 +126,7 @@ void config_print_man(FILE *out)
         print_troff(out, k->help);
         fputc('\n', out);
     }
+    fprintf(out, ".TP\n.B spaces\nDefault {}, at most %d; may change live.\n", CONFIG_SPACES_MAX);
+    print_troff(out, spaces_help);
+    fputc('\n', out);
 }

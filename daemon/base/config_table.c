@@ -165,6 +165,22 @@ const struct config_key config_keys[] = {
     {.name = "batch.requests", .type = CONFIG_NUMBER32, .live = true, .offset = AT(batch_requests),
      .min = 1, .max = 256, .number = 256, .help = "Requests that run as one."},
 
+    {.name = "quotas.host_mib", .type = CONFIG_NUMBER64, .live = true,
+     .offset = AT(quotas.host_mib), .max = 1 << 30, .number = 0, .help = "MiB of memory that a "
+     "space's collections, requests and results may take; 0 for no bound but memory.max_mib."},
+    {.name = "quotas.vram_mib", .type = CONFIG_NUMBER64, .live = true,
+     .offset = AT(quotas.vram_mib), .max = 1 << 24, .number = 0, .help = "MiB of VRAM that the "
+     "copies of a space's collections may take; past it the CPU serves. 0 for no bound."},
+    {.name = "quotas.queue", .type = CONFIG_NUMBER32, .live = true, .offset = AT(quotas.queue),
+     .min = 1, .max = 1 << 20, .number = 4096, .help = "Requests of a space in line; more are "
+     "refused with a hint to retry."},
+    {.name = "quotas.connections", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(quotas.connections), .max = 65536, .number = 0, .help = "Connections of a space "
+     "at once; 0 for no bound but limits.connections."},
+    {.name = "quotas.weight", .type = CONFIG_NUMBER32, .live = true, .offset = AT(quotas.weight),
+     .min = 1, .max = 1000, .number = 1, .help = "A space's share of the CPU and of each GPU, "
+     "against the weights of others that want them at the same time."},
+
     {.name = "log.level", .type = CONFIG_CHOICE, .live = true, .offset = AT(log_level),
      .text = "info", .choices = "error warning info debug",
      .help = "Least important line that is still logged."},

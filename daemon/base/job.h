@@ -165,6 +165,7 @@ struct job_gpu {
     bool prepare_is_long, finish_is_long;
     bool unfit;          /* set by plan or prepare: this one is for the CPU */
     enum reason gave_up; /* not NONE: it has been there, came back, and why; CPU only */
+    bool again;          /* of a carrier: one member was refused, the others were not run */
     struct order order;
     uint64_t pairs; /* of rows that it computes: what it should take */
 
@@ -192,6 +193,7 @@ struct job {
     atomic_bool cancelled; /* client cancelled or vanished, or time is up: no more parts run */
     atomic_bool skipped;   /* a part was not run because of that: there is no result */
     bool deadline_passed;
+    bool trial; /* calibration's (calibrate.h): nobody waits for its answer */
 
     uint64_t body_bytes;
     struct body *body; /* holds the wire body's memory (net/body.h); NULL: no body */
@@ -201,6 +203,7 @@ struct job {
 
     enum backend_id backend;
     enum reason reason;
+    uint32_t batch; /* requests that ran as one with it, itself included; 0: alone */
     uint64_t deadline_ns; /* absolute, 0: none */
     uint64_t received_ns, started_ns, finished_ns, copy_ns;
 
@@ -215,6 +218,8 @@ struct job {
     atomic_uint parts_left;
 
     struct ticket ticket; /* its place in the scheduler */
+    bool in_line;         /* there, waiting to be dispatched */
+    bool alone;           /* it is not to run with others any more: together they failed */
 
     /* Several as one: the carrier (OPERATION_KNN_BATCH) runs, holding no turnstile, for its members
      * hold it; each member's result, or failure of its own, is in the member when the carrier is

@@ -82,6 +82,7 @@ const char *detail_name(enum detail detail)
         [DETAIL_BAD_FLAGS] = "bad_flags",
         [DETAIL_SYSTEM] = "system",
         [DETAIL_TOO_MANY_COLLECTIONS] = "too_many_collections",
+        [DETAIL_QUOTA] = "quota",
     };
     return (unsigned)detail < sizeof names / sizeof *names ? names[detail] : "?";
 }

@@ -66,6 +66,7 @@ enum detail {
     DETAIL_BAD_FLAGS = 34,
     DETAIL_SYSTEM = 35, /* a system call failed; the text says which */
     DETAIL_TOO_MANY_COLLECTIONS = 36,
+    DETAIL_QUOTA = 37, /* the space's quota is reached; the text says which */
 };
 
 /* What went wrong, in words a caller can act on. Text never names another space. */

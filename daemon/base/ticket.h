@@ -39,13 +39,18 @@ struct ticket {
     /* The scheduler's. */
     uint32_t server;
     uint32_t reason;         /* enum reason; of the server */
+    uint32_t other;          /* a server that could have it as well; SERVERS_MAX: none */
     uint64_t cpu_ns, gpu_ns; /* predicted, alone on each, uploads included; 0: not asked */
+    uint64_t upload_ns;      /* of gpu_ns, to bring the replica up to date */
     uint64_t wait_ns;        /* predicted, for the work ahead, when it was decided */
     uint64_t charge_ns;      /* what it stands for in its flow, or in flight: predicted */
-    uint64_t dispatched_ns;  /* 0: it waits */
-    uint32_t members;        /* in flight: tickets that run as one with it, itself included */
-    struct work whole;       /* in flight: of all of them together */
-    struct ticket *next, *previous; /* of its flow; of a dispatch: the other members */
+    uint64_t window_ns;      /* in flight: of charge_ns, what counts towards the window */
+    uint64_t dispatched_ns;
+    uint32_t members;  /* tickets that run as one with it, itself included; 0: not in flight */
+    struct work whole; /* in flight: of all of them together */
+    struct ticket *next, *previous;           /* of its flow; of a dispatch: the other members */
+    struct ticket *mate_next, *mate_previous; /* sched/mates.h */
+    struct ticket *flight_next, *flight_previous; /* of its server's dispatches, oldest first */
 };
 
 #endif

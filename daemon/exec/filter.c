@@ -5,6 +5,7 @@
 
 /* Looking an id up costs about as much as testing LOOKUP_ROWS ids against a bitmap. */
 enum { LOOKUP_ROWS = 16, BATCH = 64, LONG_ROW_BYTES = 1024 };
+enum { SCANT_SHARE = 64 };
 
 /* Gathering reads allowed rows at their own places, scanning reads everything in order. Measured on
  * one core: rows of 3 KiB were gathered faster up to about 85 in 100, rows of 128 bytes to 25. */
@@ -18,6 +19,23 @@ static bool gathering_wins(const struct job *j, uint64_t allowed)
 bool filter_is_given(const struct job *j)
 {
     return is_present(&j->request.filter_ids) || is_present(&j->request.filter_bitmap);
+}
+
+uint64_t filter_allows(const struct job *j)
+{
+    const struct tensor *bitmap = &j->request.filter_bitmap;
+    if (is_present(&j->request.filter_ids)) return j->request.filter_ids.rows;
+    return bitmap->rows < UINT64_MAX / 8 ? bitmap->rows * 8 : UINT64_MAX;
+}
+
+bool filter_gathers(const struct job *j)
+{
+    return filter_is_given(j) && gathering_wins(j, filter_allows(j));
+}
+
+bool filter_is_scant(const struct job *j, uint64_t allowed)
+{
+    return allowed < collection_rows(j->collection) / SCANT_SHARE + 1;
 }
 
 enum status filter_check(struct job *j)

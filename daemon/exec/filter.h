@@ -21,6 +21,14 @@ enum filter_want { FILTER_LIST, FILTER_BITMAP, FILTER_EITHER };
 bool filter_is_given(const struct job *j);
 enum status filter_check(struct job *j);
 
+/* How many ids it can allow at most, by its shape alone. */
+uint64_t filter_allows(const struct job *j);
+/* So few rows of the collection that a GPU, which scans them all, would take longer than the CPU
+ * gathering these. */
+bool filter_is_scant(const struct job *j, uint64_t allowed);
+/* It can allow no more than the CPU would gather. False without a filter. */
+bool filter_gathers(const struct job *j);
+
 /* Scratch that filter_resolve wants: at most an eighth of a byte a row of the collection, and
  * 15 bytes a listed id or 4 a row that a bitmap can allow. */
 uint64_t filter_bytes(const struct job *j, enum filter_want want);

@@ -7,6 +7,7 @@
 #include "daemon/base/config.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
+#include "daemon/exec/batch.h"
 #include "daemon/exec/gpu_inside.h"
 #include "daemon/exec/operation_inside.h"
 #include "daemon/exec/workers.h"
@@ -34,6 +35,7 @@ static void end(struct job *j)
 static void give_up(struct job *j, enum reason why)
 {
     operation_drop_all(j);
+    batch_drop_results(j);
     end(j);
     memset(&j->failure, 0, sizeof j->failure);
     j->started_ns = j->finished_ns = j->copy_ns = 0;
@@ -43,18 +45,25 @@ static void give_up(struct job *j, enum reason why)
 static void end_cancelled(struct job *j)
 {
     operation_drop_result(j);
+    batch_drop_results(j);
     atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
     j->finished_ns = clock_now_ns();
     if (!j->started_ns) j->started_ns = j->finished_ns;
     end(j);
 }
 
+/* Of a carrier it is one member's, and nobody knows of the others': they are run again. */
 static void refuse_query(struct job *j)
 {
-    const struct tensor *q = &j->request.queries;
+    uint64_t number = j->gpu.number;
+    struct job *whose = j->members ? batch_find_query(j, number, &number) : j;
+    const struct tensor *q = &whose->request.queries;
     uint32_t d = (uint32_t)q->columns;
-    operation_refuse_row(j, "query", j->gpu.number, (const float *)q->data + j->gpu.number * d, d);
+    operation_refuse_row(whose, "query", whose->part_first + number,
+                         (const float *)q->data + number * d, d);
     operation_drop_result(j);
+    batch_drop_results(j);
+    j->gpu.again = whose != j;
     end(j);
 }
 
@@ -71,7 +80,8 @@ static uint64_t estimate_ns(const struct job *j)
     const struct order_run *run = &j->gpu.order.run;
     double stride = (double)vector_stride(run->dimension), rows = (double)run->row_count;
     double pairs = (double)j->gpu.pairs;
-    double moved = (double)j->body_bytes + (double)j->result.body_bytes + rows * stride * 4;
+    double moved = (double)(j->body_bytes + j->result.body_bytes + batch_bytes(j));
+    moved += rows * stride * 4;
     double ns = pairs * stride * 2 / 500 + moved + (double)run->list_count * 4;
     return ns < 3.6e12 ? (uint64_t)ns : UINT64_C(3600000000000);
 }
@@ -124,6 +134,11 @@ static enum status submit_upload(struct gpu *g, struct job *j)
     return STATUS_OK;
 }
 
+static bool no_memory_now(const struct job *j)
+{
+    return j->failure.detail == DETAIL_MEMORY || j->failure.detail == DETAIL_QUOTA;
+}
+
 static enum status gpu_submit(struct backend *b, struct job *j)
 {
     struct gpu *g = (struct gpu *)b;
@@ -132,8 +147,7 @@ static enum status gpu_submit(struct backend *b, struct job *j)
     j->gpu.pairs = operation_gpu_pairs(j);
     if (g->jobs >= GPU_JOBS_MAX) return refused(j, REASON_QUEUE_FULL);
     if (!j->gpu.pairs || operation_find(j->operation)->gpu_plan(j))
-        return refused(j, j->failure.detail == DETAIL_MEMORY ? REASON_QUEUE_FULL
-                                                             : REASON_CHOSEN_FASTER);
+        return refused(j, no_memory_now(j) ? REASON_QUEUE_FULL : REASON_CHOSEN_FASTER);
     if (j->gpu.prepare && j->gpu.prepare_is_long) {
         j->gpu.phase = PHASE_PREPARE;
         workers_run(g->options.cpu, j, prepare_step);
@@ -178,7 +192,7 @@ static void take_result(struct gpu *g, struct job *j)
             end(j);
         }
     } else if (j->gpu.result == RESULT_BAD_QUERY && sound &&
-               j->gpu.number < j->request.queries.rows) {
+               j->gpu.number < j->gpu.order.run.query_count) {
         refuse_query(j);
     } else {
         give_up(j, failure_of(j));

@@ -58,7 +58,7 @@ uint64_t gpu_upload_bytes(const struct backend *b, const struct collection *c);
 /* How much a GPU can take now. */
 struct gpu_room {
     bool ready;
-    uint32_t jobs;      /* more jobs, uploads not counted */
+    uint32_t jobs;      /* more jobs, uploads not counted; all GPUs share one bound */
     uint64_t bytes;     /* VRAM for requests that is free, as last told */
     uint64_t bytes_all; /* of this much */
     bool low;           /* less than a fifth of it, or others have taken the card's memory */

@@ -24,6 +24,7 @@ struct replica {
     uint64_t version;  /* the collection's, once all that is out is done; 0: incomplete */
     uint32_t out;      /* uploads of this build that are not done yet */
     uint64_t bytes;    /* of VRAM, as planned, then as its process says */
+    uint64_t used;     /* the larger, the later it was last used */
     enum reason lost;  /* why the last build was */
     uint64_t retry_ns; /* no new build before */
     uint64_t wait_ns;  /* how long that was when it was last lost; 0: not yet, by this process */
@@ -65,7 +66,7 @@ struct gpu {
     uint32_t jobs;
     struct replica *replicas;
     uint32_t condemned; /* replicas that wait for room to say so */
-    uint64_t replica_last;
+    uint64_t replica_last, used_last;
 };
 
 /* ---- gpu.c ---- */

@@ -11,6 +11,10 @@
 enum { NO_SLOT = UINT32_MAX, TOKEN_SHIFT = 16 };
 _Static_assert(SHARE_ORDERS <= 1 << TOKEN_SHIFT, "a slot fits its token");
 
+/* Less than one in LOW_SHARE is little. What the driver takes for itself is no more than one in
+ * UNEXPLAINED_SHARE of what was free at the start. */
+enum { LOW_SHARE = 5, UNEXPLAINED_SHARE = 20 };
+
 /* After a build was lost: an upload that failed, a replica that made room for others. */
 #define FAILED_RETRY_NS UINT64_C(1000000000)
 
@@ -43,6 +47,35 @@ uint32_t card_room(struct card *card)
     if (!card_is_ready(card)) return 0;
     uint32_t room = ring_room(gpu_process_orders(card->process)), free = SHARE_ORDERS - card->out;
     return room < free ? room : free;
+}
+
+uint32_t gpu_card_count(const struct backend *b)
+{
+    return ((const struct gpu *)b)->card_count;
+}
+
+/* Little is free, and less than our own share of the card explains. */
+static bool others_took_memory(const struct share *s)
+{
+    uint64_t start = s->device.memory_free_bytes, now = atomic_load(&s->usage.free_bytes);
+    uint64_t ours = atomic_load(&s->usage.replica_bytes) + atomic_load(&s->usage.slab_bytes);
+    uint64_t unused = start > ours ? start - ours : 0;
+    return now < start / LOW_SHARE && now + start / UNEXPLAINED_SHARE < unused;
+}
+
+struct gpu_room gpu_room_of(const struct backend *b, uint32_t number)
+{
+    const struct gpu *g = (const struct gpu *)b;
+    struct gpu_room room = {0};
+    if (number >= g->card_count || g->stopping || !card_is_ready(&g->cards[number])) return room;
+    const struct share *s = gpu_process_share(g->cards[number].process);
+    uint64_t used = atomic_load(&s->usage.request_bytes);
+    room.ready = true;
+    room.jobs = g->jobs < GPU_JOBS_MAX ? GPU_JOBS_MAX - g->jobs : 0;
+    room.bytes_all = atomic_load(&s->usage.slab_bytes);
+    room.bytes = used < room.bytes_all ? room.bytes_all - used : 0;
+    room.low = room.bytes < room.bytes_all / LOW_SHARE || others_took_memory(s);
+    return room;
 }
 
 static uint64_t limit_of(struct card *card, uint64_t ns)

@@ -9,6 +9,8 @@
 /* So little a job uploads on its way; a card that is too small is asked again after a while. */
 #define ON_THE_WAY_BYTES (UINT64_C(4) << 20)
 #define TOO_LARGE_NS     UINT64_C(1000000000)
+/* VRAM is mapped in such pieces, by every driver so far. */
+#define MAPPED_BYTES (UINT64_C(2) << 20)
 
 /* Short rows count as long as this, for their ids are copied on the loop. */
 enum { ROW_BYTES_MIN = 1024 };
@@ -199,12 +201,12 @@ static uint64_t planned_bytes(const struct gpu *g, const struct card *card)
 }
 
 /* The one with most room, if the collection fits there at all: others' replicas may make way. */
-static struct card *choose_card(struct gpu *g, uint64_t bytes)
+static const struct card *choose_card(const struct gpu *g, uint64_t bytes)
 {
-    struct card *best = NULL;
+    const struct card *best = NULL;
     uint64_t most = 0;
     for (uint32_t i = 0; i < g->card_count; i++) {
-        struct card *card = &g->cards[i];
+        const struct card *card = &g->cards[i];
         if (!card_is_ready(card)) continue;
         struct share *share = gpu_process_share(card->process);
         uint64_t budget = share->device.budget_bytes, slab = atomic_load(&share->usage.slab_bytes);
@@ -217,6 +219,78 @@ static struct card *choose_card(struct gpu *g, uint64_t bytes)
     }
     return best;
 }
+
+uint32_t gpu_card_of(const struct backend *b, const struct collection *c)
+{
+    const struct replica *r = replica_of(c);
+    if (has_build(r)) return r->card->number;
+    const struct card *card = choose_card((const struct gpu *)b, vram_bytes(c));
+    return card ? card->number : 0;
+}
+
+uint64_t gpu_upload_bytes(const struct backend *b, const struct collection *c)
+{
+    const struct replica *r = replica_of(c);
+    if (replica_is_current(r)) return 0;
+    if (has_build(r)) return collection_dirty_bytes(c);
+    return collection_rows(c) * vector_stride(collection_dimension(c)) * sizeof(float);
+}
+
+/* ---------------------------------------------------------------- a space's quota */
+
+static uint64_t mapped(uint64_t bytes)
+{
+    return (bytes + MAPPED_BYTES - 1) / MAPPED_BYTES * MAPPED_BYTES;
+}
+
+/* What the collection's rows, norms and ids take, each mapped for itself. */
+static uint64_t bytes_wanted(const struct collection *c)
+{
+    uint64_t rows = collection_rows(c);
+    return mapped(rows * vector_stride(collection_dimension(c)) * sizeof(float)) +
+           mapped(rows * sizeof(float)) + mapped(rows * sizeof(uint64_t));
+}
+
+/* What r has, or will have once all that was ordered is done. */
+static uint64_t bytes_held(const struct replica *r)
+{
+    uint64_t wanted = r->number && r->collection ? bytes_wanted(r->collection) : 0;
+    return r->bytes > wanted ? r->bytes : wanted;
+}
+
+static uint64_t held_by_others(const struct gpu *g, const struct replica *but)
+{
+    uint64_t bytes = 0;
+    for (const struct replica *r = g->replicas; r; r = r->next)
+        if (r->space == but->space && r != but) bytes += bytes_held(r);
+    return bytes;
+}
+
+/* Another one of its space, used least recently; NULL: none that is there. */
+static struct replica *oldest_other(const struct gpu *g, const struct replica *but)
+{
+    struct replica *oldest = NULL;
+    for (struct replica *r = g->replicas; r; r = r->next)
+        if (r->space == but->space && r != but && has_build(r) && r->collection &&
+            (!oldest || r->used < oldest->used))
+            oldest = r;
+    return oldest;
+}
+
+/* Whether r fits in what its space may have; if need be others of the space make way. */
+static bool keep_quota(struct gpu *g, const struct replica *r)
+{
+    uint64_t max = collection_space(r->collection)->vram_bytes_max;
+    if (!max) return true;
+    uint64_t wanted = bytes_wanted(r->collection);
+    if (wanted > max) return false;
+    struct replica *other;
+    while (held_by_others(g, r) > max - wanted && (other = oldest_other(g, r)))
+        replica_lose(g, other, REASON_VRAM_PRESSURE, REPLICA_RETRY_NS);
+    return held_by_others(g, r) <= max - wanted;
+}
+
+/* ---------------------------------------------------------------- building, on a card */
 
 static struct replica *replica_take(struct gpu *g, struct collection *c)
 {
@@ -240,12 +314,16 @@ static enum reason begin_build(struct gpu *g, struct replica *r)
     if (r->number) return REASON_NONE;
     if (clock_now_ns() < r->retry_ns) return r->lost;
     if (gpu_state(&g->backend) != GPU_READY) return REASON_GPU_DOWN;
-    struct card *card = choose_card(g, vram_bytes(r->collection));
+    if (!keep_quota(g, r)) {
+        replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
+        return REASON_VRAM_PRESSURE;
+    }
+    const struct card *card = choose_card(g, vram_bytes(r->collection));
     if (!card) {
         replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
         return REASON_VRAM_PRESSURE;
     }
-    r->card = card;
+    r->card = &g->cards[card->number];
     r->number = ++g->replica_last;
     r->version = 0;
     r->out = 0;
@@ -332,16 +410,23 @@ enum reason replica_upload(struct gpu *g, struct job *j, uint64_t bytes_max, uin
     if (!r || !collection_rows(c)) return REASON_QUEUE_FULL;
     enum reason why = begin_build(g, r);
     if (why) return why;
+    r->used = ++g->used_last;
     j->gpu.replica = r->number;
     j->gpu.device = r->card->number;
     if (!card_is_ready(r->card)) return REASON_GPU_DOWN;
     uint32_t room = card_room(r->card);
     if (room < spare + 1) return REASON_QUEUE_FULL;
     if (replica_is_current(r)) return REASON_NONE;
+    if (!keep_quota(g, r)) { /* it grew, or the quota sank */
+        replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
+        return REASON_VRAM_PRESSURE;
+    }
     if (!collection_track(c)) return REASON_QUEUE_FULL;
     struct piece p = measure(c, bytes_max, room - spare);
     if (!p.last && bytes_max == UINT64_MAX) return REASON_QUEUE_FULL;
-    if (p.rows && heap_take(g->options.heap, p.rows * sizeof(uint64_t), r->space, &j->gpu.staging))
+    /* For the daemon's own ends, and soon given back: a space at its quota has its replicas too. */
+    uint64_t staging = p.rows * sizeof(uint64_t);
+    if (staging && heap_take_past_quota(g->options.heap, staging, r->space, &j->gpu.staging))
         return REASON_QUEUE_FULL;
     give_piece(g, j, r, &p);
     return REASON_NONE;

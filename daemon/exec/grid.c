@@ -1,6 +1,6 @@
 #include "daemon/exec/grid.h"
 
-enum { GROUP_BYTES = 512 << 10, GROUP_QUERIES_MIN = 4, GROUP_QUERIES_MAX = 128 };
+enum { GROUP_BYTES = 512 << 10, GROUP_QUERIES_MIN = 4 };
 enum { RANGE_BYTES = 1 << 20, RANGE_ROWS_MIN = 16, PARTS_MAX_LOG2 = 31 };
 
 void grid_cut(struct grid *g, uint32_t worker_count, bool alone, bool listed)
@@ -9,7 +9,7 @@ void grid_cut(struct grid *g, uint32_t worker_count, bool alone, bool listed)
     size_t row_bytes = vector_stride(g->rows.dimension) * sizeof(float);
     uint64_t group = GROUP_BYTES / row_bytes;
     if (group < GROUP_QUERIES_MIN) group = GROUP_QUERIES_MIN;
-    if (group > GROUP_QUERIES_MAX) group = GROUP_QUERIES_MAX;
+    if (group > GRID_GROUP_MAX) group = GRID_GROUP_MAX;
     if (!g->group_queries || g->group_queries > group) g->group_queries = group;
     if (g->group_queries > g->query_count) g->group_queries = g->query_count;
     g->groups = g->query_count ? pieces_of(g->query_count, g->group_queries) : 0;
@@ -31,6 +31,13 @@ void grid_recut(struct grid *g)
         g->range_rows *= 2;
         g->ranges = pieces_of(g->rows.count, g->range_rows);
     }
+}
+
+void grid_keep(struct grid *g, uint64_t query_count)
+{
+    g->query_count = query_count;
+    g->groups = query_count ? pieces_of(query_count, g->group_queries) : 0;
+    grid_recut(g);
 }
 
 uint64_t grid_parts(const struct grid *g)
@@ -139,7 +146,8 @@ enum status grid_refuse(struct grid *g, struct job *j)
     uint64_t query = atomic_load(&g->bad_query), row = atomic_load(&g->bad_row);
     uint32_t dimension = g->rows.dimension;
     if (query != NO_ROW)
-        return operation_refuse_row(j, "query", query, g->queries + query * dimension, dimension);
+        return operation_refuse_row(j, "query", j->part_first + query,
+                                    g->queries + query * dimension, dimension);
     if (row != NO_ROW)
         return operation_refuse_row(j, "row", row, g->rows.inline_rows + row * dimension,
                                     dimension);

@@ -11,6 +11,8 @@
 #include "daemon/exec/operation_inside.h"
 #include "daemon/exec/rows.h"
 
+enum { GRID_GROUP_MAX = 128 }; /* queries in a group */
+
 struct grid {
     struct row_source rows;
     enum metric metric;
@@ -41,6 +43,8 @@ struct grid_part {
  * count may still shrink (a filter): then grid_recut before the parts run. */
 void grid_cut(struct grid *g, uint32_t worker_count, bool alone, bool listed);
 void grid_recut(struct grid *g);
+/* Only the first so many of the queries remain; the same, before the parts run. */
+void grid_keep(struct grid *g, uint64_t query_count);
 uint64_t grid_parts(const struct grid *g);
 
 /* Adds what the grid needs to a layout. */

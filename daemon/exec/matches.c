@@ -1,5 +1,7 @@
 #include "daemon/exec/matches.h"
 
+#include <stdio.h>
+
 #include "daemon/store/space.h"
 #include "kernels/topk.h"
 
@@ -34,22 +36,31 @@ void matches_prepare(struct matches *m, struct job *j)
 {
     memset(scratch_at(j, m->lists), 0, j->worker_count * sizeof(struct match_list));
     atomic_init(&m->count, 0);
-    atomic_init(&m->no_memory, false);
+    atomic_init(&m->refused, STATUS_OK);
 }
 
 bool matches_welcome(const struct matches *m)
 {
-    return !atomic_load_explicit(&m->no_memory, memory_order_relaxed) &&
+    return !atomic_load_explicit(&m->refused, memory_order_relaxed) &&
            atomic_load_explicit(&m->count, memory_order_relaxed) <= m->count_max;
 }
 
-static struct chunk *chunk_with_room(struct job *j, struct match_list *list)
+static uint32_t owner_of(const struct job *j)
+{
+    return j->space ? j->space->number : 0;
+}
+
+static struct chunk *chunk_with_room(struct matches *m, struct job *j, struct match_list *list)
 {
     struct chunk *c = list->last.data;
     if (c && c->count < c->capacity) return c;
     uint64_t bytes = c ? CHUNK_BYTES : FIRST_CHUNK_BYTES;
     struct heap_block block;
-    if (heap_take(j->heap, bytes, j->space ? j->space->number : 0, &block)) return NULL;
+    enum status st = heap_take(j->heap, bytes, owner_of(j), &block);
+    if (st) {
+        atomic_store(&m->refused, st);
+        return NULL;
+    }
     c = block.data;
     c->before = list->last;
     c->count = 0;
@@ -66,11 +77,8 @@ void matches_add(struct matches *m, struct job *j, uint32_t worker, uint64_t que
         return;
     struct match_list *list = list_of(m, j, worker);
     for (size_t i = 0; i < count; i++) {
-        struct chunk *c = chunk_with_room(j, list);
-        if (!c) {
-            atomic_store(&m->no_memory, true);
-            return;
-        }
+        struct chunk *c = chunk_with_room(m, j, list);
+        if (!c) return;
         uint32_t at = positions[i];
         c->entries[c->count++] = (struct topk_entry){ids[at], (uint32_t)query, scores[at]};
     }
@@ -118,6 +126,13 @@ static void scatter(struct matches *m, struct job *j, uint64_t *starts, bool low
             }
 }
 
+/* Others of the space, or of all, finish. */
+static void refuse(struct job *j, enum status st, const char *what)
+{
+    heap_refuse(j->heap, st, owner_of(j), what, &j->failure);
+    j->failure.retry_after_ms = 100;
+}
+
 static void fill(struct matches *m, struct job *j, uint64_t total, bool lower_is_better)
 {
     uint64_t *starts = scratch_at(j, m->starts);
@@ -132,9 +147,11 @@ static void fill(struct matches *m, struct job *j, uint64_t total, bool lower_is
 
     struct heap_block block;
     uint64_t bytes = total * sizeof(struct topk_entry);
-    if (heap_take(j->heap, bytes, j->space ? j->space->number : 0, &block)) {
-        failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
-                    "no memory to sort %" PRIu64 " matches", total);
+    enum status st = heap_take(j->heap, bytes, owner_of(j), &block);
+    if (st) {
+        char what[48];
+        snprintf(what, sizeof what, "sorting %" PRIu64 " matches", total);
+        refuse(j, st, what);
         return;
     }
     struct topk_entry *sorted = block.data;
@@ -155,9 +172,8 @@ void matches_finish(struct matches *m, struct job *j, bool lower_is_better)
     if (!j->failure.code && atomic_load(&m->count) > m->count_max)
         failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_REPLY_TOO_LARGE,
                     "more matches than a reply of %" PRIu64 " bytes holds", j->reply_bytes_max);
-    if (!j->failure.code && atomic_load(&m->no_memory))
-        failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
-                    "no memory for the matches: the daemon's memory bound is reached");
+    if (!j->failure.code && atomic_load(&m->refused))
+        refuse(j, atomic_load(&m->refused), "the matches");
     if (!j->failure.code && !is_cancelled(j)) {
         uint64_t total = count_by_query(m, j, scratch_at(j, m->starts));
         fill(m, j, total, lower_is_better);

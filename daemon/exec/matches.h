@@ -11,8 +11,8 @@
 struct matches {
     uint64_t count_max;
     _Atomic uint64_t count;
-    _Atomic bool no_memory;
-    uint64_t lists; /* scratch offset: one match_list a worker */
+    _Atomic enum status refused; /* memory; OK: not */
+    uint64_t lists;              /* scratch offset: one match_list a worker */
     uint64_t starts;
     uint64_t query_count;
 };

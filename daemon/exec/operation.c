@@ -1,21 +1,19 @@
 #include "daemon/exec/operation_inside.h"
 
+#include <assert.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "daemon/store/space.h"
 
 const struct operation_ops *operation_find(enum operation operation)
 {
     static const struct operation_ops *const all[] = {
-        &operation_knn,
-        &operation_similarity,
-        &operation_score_candidates,
-        &operation_norms,
-        &operation_weighted_average,
-        &operation_upsert,
-        &operation_delete,
-        &operation_fetch,
-        &operation_drop,
+        &operation_knn,        &operation_knn_batch,
+        &operation_similarity, &operation_score_candidates,
+        &operation_norms,      &operation_weighted_average,
+        &operation_upsert,     &operation_delete,
+        &operation_fetch,      &operation_drop,
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]->operation == operation) return all[i];
@@ -37,10 +35,11 @@ static uint32_t owner_of(const struct job *j)
 
 static enum status take(struct job *j, uint64_t bytes, const char *what, struct heap_block *out)
 {
-    if (!heap_take(j->heap, bytes, owner_of(j), out)) return STATUS_OK;
-    failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
-                "no memory for %" PRIu64 " bytes of %s: the daemon's memory bound is reached",
-                bytes, what);
+    char all[64];
+    enum status st = heap_take(j->heap, bytes, owner_of(j), out);
+    if (!st) return STATUS_OK;
+    snprintf(all, sizeof all, "%" PRIu64 " bytes of %s", bytes, what);
+    heap_refuse(j->heap, st, owner_of(j), all, &j->failure);
     j->failure.retry_after_ms = 100;
     return j->failure.code;
 }
@@ -58,8 +57,36 @@ static bool tensor_size(const struct tensor *t, uint64_t *bytes)
            *bytes <= UINT64_MAX / 16;
 }
 
+/* A part's lines lie in the whole's block, which the first part to be planned takes. Each tensor
+ * has a line for every query. */
+static enum status take_lines(struct job *j, uint32_t count)
+{
+    struct job *whole = j->whole;
+    if (!whole->result.block.data) {
+        for (uint32_t i = 0; i < count; i++) {
+            whole->result.tensors[i] = j->result.tensors[i];
+            whole->result.tensors[i].rows = whole->request.queries.rows;
+        }
+        operation_note_collection(whole);
+        if (operation_take_result(whole, count)) {
+            j->failure = whole->failure;
+            memset(&whole->failure, 0, sizeof whole->failure);
+            operation_drop_result(whole);
+            return j->failure.code;
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct tensor *t = &j->result.tensors[i], *all = &whole->result.tensors[i];
+        uint64_t line_bytes = t->columns * dtype_bytes(t->dtype);
+        assert(t->dtype == all->dtype && t->columns == all->columns);
+        t->data = (char *)all->data + j->part_first * line_bytes;
+    }
+    return STATUS_OK;
+}
+
 enum status operation_take_result(struct job *j, uint32_t count)
 {
+    if (j->whole) return take_lines(j, count);
     struct job_result *r = &j->result;
     uint64_t body = 0;
     for (uint32_t i = 0; i < count; i++) {

@@ -38,14 +38,15 @@ bool operation_splits(const struct job *j);
 const struct operation_ops *operation_find(enum operation operation);
 
 /* Takes a result block for count tensors whose dtype, rows and columns are set, sets data and
- * body_bytes, and zeroes the gaps between them. RESOURCE_EXHAUSTED: REPLY_TOO_LARGE, MEMORY. */
+ * body_bytes, and zeroes the gaps between them. A part (exec/parts.h) gets its lines of the whole's
+ * block instead. RESOURCE_EXHAUSTED: REPLY_TOO_LARGE, MEMORY. */
 enum status operation_take_result(struct job *j, uint32_t count);
 
 /* Takes scratch (64-byte aligned, contents undefined). RESOURCE_EXHAUSTED/MEMORY. */
 enum status operation_take_scratch(struct job *j, uint64_t bytes);
 
-extern const struct operation_ops operation_knn, operation_similarity, operation_score_candidates,
-    operation_norms, operation_weighted_average, operation_upsert, operation_delete,
-    operation_fetch, operation_drop;
+extern const struct operation_ops operation_knn, operation_knn_batch, operation_similarity,
+    operation_score_candidates, operation_norms, operation_weighted_average, operation_upsert,
+    operation_delete, operation_fetch, operation_drop;
 
 #endif

@@ -30,4 +30,9 @@ size_t queries_bytes(const struct query_form *form, size_t count);
 size_t queries_build(const struct query_form *form, const float *rows, size_t count, void *memory,
                      struct query_set *out);
 
+/* The same check alone, with memory of queries_check_bytes, a multiple of 64. */
+size_t queries_check_bytes(uint32_t dimension, size_t count);
+size_t queries_find_bad(const struct vector_kernels *kernels, uint32_t dimension, const float *rows,
+                        size_t count, void *memory);
+
 #endif

@@ -41,7 +41,7 @@ static void offer_exact(const struct screening *s, struct screening_state *state
                      ROWS_BLOCK);
     for (size_t q = 0; q < b->queries->count; q++) {
         topk_offer(&b->tops[q], s->kernels, b->scores + q * ROWS_BLOCK, b->ids, b->rows.count,
-                   b->allowed, b->first_row, state->positions);
+                   b->allowed[q], b->first_row, state->positions);
         topk_tighten(&b->tops[q]);
     }
 }
@@ -51,9 +51,10 @@ static void offer_passed(const struct screening *s, struct screening_state *stat
                          const struct screening_block *b, size_t query, size_t passed)
 {
     size_t stride = vector_stride(s->dimension), count = 0;
+    const uint64_t *allowed = b->allowed[query];
     for (size_t i = 0; i < passed; i++) {
         size_t at = state->positions[i], row = b->first_row + at;
-        if (b->allowed && !(b->allowed[row / 64] >> row % 64 & 1)) continue;
+        if (allowed && !(allowed[row / 64] >> row % 64 & 1)) continue;
         state->rows[count] = b->rows.rows + at * stride;
         state->norms[count] = b->rows.norms[at];
         state->ids[count++] = b->ids[at];

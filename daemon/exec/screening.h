@@ -34,7 +34,8 @@ struct screening_block {
     struct topk *tops;
     struct row_block rows; /* at most ROWS_BLOCK */
     const uint64_t *ids;
-    const uint64_t *allowed; /* NULL, or a bitmap: bit first_row + i for row i */
+    /* By query: NULL, or a bitmap, bit first_row + i for row i. */
+    const uint64_t *const *allowed;
     uint64_t first_row;
     float *scores; /* scratch: queries x ROWS_BLOCK */
 };

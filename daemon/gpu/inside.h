@@ -38,7 +38,7 @@ struct task_plan {
     uint32_t in_count, out_count;
     uint64_t in_bytes;          /* from 0 on */
     uint64_t out_at, out_bytes; /* those of one pass */
-    uint64_t scratch_at, scratch_bytes, scratch_least;
+    uint64_t scratch_at, scratch_bytes, scratch_best, scratch_least;
     uint64_t bytes;
 };
 
@@ -49,6 +49,7 @@ struct task {
     struct lane *lane;
     struct replica *replica; /* held, or NULL */
     struct task_plan plan;
+    struct knn_batch *batch;            /* run.h; NULL: one request, or not read yet */
     uint64_t first_query, pass_queries; /* SCORES: those of this pass */
     bool ids_sent;                      /* SCORES: and with one of the passes, the ids */
     bool rereads;                       /* what is on the device is not yet all it will read */

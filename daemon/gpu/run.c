@@ -2,146 +2,9 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/gpu/inside.h"
+#include "daemon/gpu/run.h"
 
-enum { ALIGN = 256, BEAT_QUERIES = 256 };
 #define PATIENCE_NS UINT64_C(5000000) /* how long one that waits for memory lets others pass */
-
-static uint64_t place(uint64_t *at, uint64_t bytes)
-{
-    uint64_t from = *at;
-    *at = from + (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    return from;
-}
-
-/* ---- the plan ---- */
-
-static bool add_in(struct gpu *g, struct task_plan *p, uint64_t heap_place, uint64_t bytes)
-{
-    struct section *s = &p->in[p->in_count++];
-    *s = (struct section){.host = gpu_heap(g, heap_place, bytes), .bytes = bytes};
-    s->at = place(&p->in_bytes, bytes);
-    return s->host || !bytes;
-}
-
-/* Row numbers, which must be below the replica's rows, or where lists begin and end. */
-static bool add_numbers(struct gpu *g, struct task_plan *p, uint64_t heap_place, uint64_t bytes,
-                        enum numbers numbers, uint64_t limit)
-{
-    if (!add_in(g, p, heap_place, bytes)) return false;
-    p->in[p->in_count - 1].numbers = numbers;
-    p->in[p->in_count - 1].limit = limit;
-    return true;
-}
-
-static bool add_positions(struct gpu *g, struct task *t)
-{
-    const struct order_run *r = &t->order.run;
-    return add_numbers(g, &t->plan, r->positions, r->list_count * sizeof(uint32_t),
-                       NUMBERS_POSITIONS, r->row_count);
-}
-
-/* The queries are always the first to come in. */
-static bool add_queries(struct gpu *g, struct task *t)
-{
-    const struct order_run *r = &t->order.run;
-    struct task_plan *p = &t->plan;
-    uint64_t bytes = r->query_count * vector_stride(r->dimension) * sizeof(float);
-    char *host = gpu_heap(g, r->queries, r->query_count * r->dimension * sizeof(float));
-    if (!host && r->query_count) return false;
-    struct section *s = &p->in[p->in_count++];
-    *s = (struct section){
-        .host = host, .bytes = bytes, .rows = r->query_count, .dimension = r->dimension};
-    s->at = place(&p->in_bytes, bytes);
-    s->norms_at = place(&p->in_bytes, r->query_count * sizeof(float));
-    return true;
-}
-
-static bool add_out(struct gpu *g, struct task_plan *p, uint64_t heap_place, uint64_t bytes)
-{
-    struct section *s = &p->out[p->out_count++];
-    *s = (struct section){.host = gpu_heap(g, heap_place, bytes), .bytes = bytes};
-    s->at = place(&p->out_bytes, bytes);
-    return s->host || !bytes;
-}
-
-static uint64_t columns_of(const struct order_run *r)
-{
-    return r->positions != PLACE_NONE ? r->list_count : r->row_count;
-}
-
-static bool plan_knn(struct gpu *g, struct task *t)
-{
-    const struct order_run *r = &t->order.run;
-    struct task_plan *p = &t->plan;
-    if (r->k < 1 || r->k > TOPK_K_MAX || !add_queries(g, t)) return false;
-    uint64_t words = (r->row_count + 63) / 64, n = r->query_count * r->k;
-    if (r->allowed != PLACE_NONE && !add_in(g, p, r->allowed, words * sizeof(uint64_t)))
-        return false;
-    p->scratch_bytes = g->ops->topk_scratch_best(r->query_count, r->k, r->row_count);
-    p->scratch_least = g->ops->topk_scratch_min(r->query_count, r->k, r->row_count);
-    return add_out(g, p, r->out_ids, n * sizeof(uint64_t)) &&
-           add_out(g, p, r->out_scores, n * sizeof(float)) &&
-           add_out(g, p, r->out_counts, r->query_count * sizeof(uint32_t));
-}
-
-/* The scores of as many queries as fit a quarter of the pool make a pass. */
-static bool plan_scores(struct gpu *g, struct task *t)
-{
-    const struct order_run *r = &t->order.run;
-    struct task_plan *p = &t->plan;
-    uint64_t columns = columns_of(r), line = columns * sizeof(float);
-    if (!gpu_heap(g, r->out_scores, r->query_count * line) || !add_queries(g, t)) return false;
-    bool listed = r->positions != PLACE_NONE;
-    if (listed && !add_positions(g, t)) return false;
-    uint64_t most = vram_pool_usage(g->pool).slab_bytes / 4;
-    t->pass_queries = line ? most / line : r->query_count;
-    if (t->pass_queries < 1) t->pass_queries = 1;
-    if (t->pass_queries > r->query_count) t->pass_queries = r->query_count;
-    if (!listed && r->out_ids != PLACE_NONE && !gpu_heap(g, r->out_ids, columns * sizeof(uint64_t)))
-        return false;
-    return add_out(g, p, r->out_scores, t->pass_queries * line);
-}
-
-static bool plan_lists(struct gpu *g, struct task *t)
-{
-    const struct order_run *r = &t->order.run;
-    return add_queries(g, t) && add_positions(g, t) &&
-           add_numbers(g, &t->plan, r->offsets, (r->query_count + 1) * sizeof(uint64_t),
-                       NUMBERS_OFFSETS, r->list_count) &&
-           add_out(g, &t->plan, r->out_scores, r->list_count * sizeof(float));
-}
-
-static bool plan_average(struct gpu *g, struct task *t)
-{
-    const struct order_run *r = &t->order.run;
-    return add_positions(g, t) && add_in(g, &t->plan, r->weights, r->list_count * sizeof(float)) &&
-           add_out(g, &t->plan, r->out_scores, r->dimension * sizeof(float));
-}
-
-static bool make_plan(struct gpu *g, struct task *t)
-{
-    const struct order_run *r = &t->order.run;
-    struct task_plan *p = &t->plan;
-    uint64_t most = UINT64_C(1) << 40; /* of anything: products below cannot overflow */
-    if (r->dimension < 1 || r->dimension > VECTOR_DIMENSION_MAX || r->query_count > most >> 16 ||
-        r->row_count > UINT64_C(1) << 32 || r->list_count > most || r->metric < METRIC_COSINE ||
-        r->metric > METRIC_SQUARED_EUCLIDEAN)
-        return false;
-    memset(p, 0, sizeof *p);
-    bool sound = false;
-    switch (r->operation) {
-    case RUN_KNN: sound = plan_knn(g, t); break;
-    case RUN_SCORES: sound = plan_scores(g, t); break;
-    case RUN_LISTS: sound = plan_lists(g, t); break;
-    case RUN_AVERAGE: sound = plan_average(g, t); break;
-    default: break;
-    }
-    p->out_at = p->bytes = p->in_bytes;
-    place(&p->bytes, p->out_bytes);
-    p->scratch_at = p->bytes;
-    return sound;
-}
 
 /* ---- starting ---- */
 
@@ -158,6 +21,7 @@ static enum status take_block(struct gpu *g, struct task *t)
 {
     struct task_plan *p = &t->plan;
     uint64_t largest = vram_pool_largest(g->pool);
+    p->scratch_bytes = p->scratch_best;
     if (p->scratch_bytes > p->scratch_least && p->bytes + p->scratch_bytes > largest)
         p->scratch_bytes =
             largest >= p->bytes + p->scratch_least ? largest - p->bytes : p->scratch_least;
@@ -209,13 +73,13 @@ static enum order_result fill_small(struct gpu *g, struct task *t)
         const struct section *s = &p->in[i];
         if (!s->bytes) continue;
         if (!s->dimension) {
-            memcpy(pinned + s->at, s->host, s->bytes);
+            transfer_bytes(s, 0, s->bytes, pinned + s->at, false);
             if (!transfer_sound(s->numbers, s->limit, pinned + s->at, s->bytes, 0))
                 return RESULT_REFUSED;
             continue;
         }
-        uint64_t good = transfer_pad(g->kernels, s->dimension, (const float *)s->host, s->rows,
-                                     (float *)(pinned + s->at), (float *)(pinned + s->norms_at));
+        uint64_t good = transfer_rows(g->kernels, s, 0, s->rows, (float *)(pinned + s->at),
+                                      (float *)(pinned + s->norms_at));
         if (good == s->rows) continue;
         t->number = good;
         return RESULT_BAD_QUERY;
@@ -228,14 +92,8 @@ static void fill_large(struct gpu *g, struct task *t)
     char *device = g->slab + t->block.offset;
     for (uint32_t i = 0; i < t->plan.in_count; i++) {
         const struct section *s = &t->plan.in[i];
-        t->in.moves[i] = (struct move){.host = s->host,
-                                       .device = device + s->at,
-                                       .norms = (float *)(device + s->norms_at),
-                                       .bytes = s->bytes,
-                                       .rows = s->rows,
-                                       .dimension = s->dimension,
-                                       .numbers = s->numbers,
-                                       .limit = s->limit};
+        t->in.moves[i] = (struct move){
+            .from = *s, .device = device + s->at, .norms = (float *)(device + s->norms_at)};
     }
     t->in.move_count = t->plan.in_count;
 }
@@ -272,6 +130,17 @@ static enum order_result result_of(struct gpu *g, enum device_result result)
                                         : RESULT_ERROR;
 }
 
+/* It does with less than it would have liked. */
+static void count_less(struct gpu *g, const struct task *t)
+{
+    struct share_usage *u = &g->share->usage;
+    const struct order_run *r = &t->order.run;
+    if (t->plan.scratch_bytes < t->plan.scratch_best)
+        atomic_fetch_add_explicit(&u->shrunk, 1, memory_order_relaxed);
+    if (r->operation == RUN_SCORES && t->pass_queries < r->query_count)
+        atomic_fetch_add_explicit(&u->split, 1, memory_order_relaxed);
+}
+
 /* It has its memory. */
 static void begin(struct gpu *g, struct task *t)
 {
@@ -280,6 +149,7 @@ static void begin(struct gpu *g, struct task *t)
     t->rereads =
         r->operation == RUN_SCORES && (ids_are_next(t) || t->pass_queries < r->query_count);
     t->replica->rereaders += t->rereads;
+    count_less(g, t);
     enum order_result filled = result_of(g, clear_block(g, t));
     t->state = TASK_FILL;
     if (!filled && in_is_small(t)) filled = fill_small(g, t);
@@ -293,7 +163,7 @@ bool run_start(struct gpu *g, struct task *t)
 {
     enum order_result found = find_replica(g, t);
     bool never = false;
-    if (!found && !make_plan(g, t)) found = RESULT_REFUSED;
+    if (!found) found = run_plan(g, t);
     if (!found && !take_memory(g, t, &never)) {
         replica_let_go(t->replica);
         t->replica = NULL;
@@ -314,53 +184,27 @@ bool run_start(struct gpu *g, struct task *t)
 
 /* ---- launching ---- */
 
-static char *device_at(const struct gpu *g, const struct task *t, uint64_t at)
-{
-    return g->slab + t->block.offset + at;
-}
-
-static struct cuda_queries queries_of(const struct gpu *g, const struct task *t, uint64_t first,
-                                      uint64_t count)
+struct cuda_queries run_queries(const struct gpu *g, const struct task *t, uint64_t first,
+                                uint64_t count)
 {
     const struct section *s = &t->plan.in[0];
-    return (struct cuda_queries){.rows = (const float *)device_at(g, t, s->at) +
+    return (struct cuda_queries){.rows = (const float *)run_device_at(g, t, s->at) +
                                          first * vector_stride(s->dimension),
-                                 .norms = (const float *)device_at(g, t, s->norms_at) + first,
+                                 .norms = (const float *)run_device_at(g, t, s->norms_at) + first,
                                  .count = count};
-}
-
-static enum device_result launch_knn(struct gpu *g, struct task *t)
-{
-    const struct order_run *r = &t->order.run;
-    const struct task_plan *p = &t->plan;
-    struct cuda_queries queries = queries_of(g, t, 0, r->query_count);
-    struct cuda_rows rows = replica_rows(t->replica);
-    char *out = device_at(g, t, p->out_at);
-    struct cuda_topk topk = {
-        .k = r->k,
-        .ids = replica_ids(t->replica),
-        .allowed = p->in_count > 1 ? (const uint64_t *)device_at(g, t, p->in[1].at) : NULL,
-        .threshold = r->has_threshold ? &r->threshold : NULL,
-        .scratch = device_at(g, t, p->scratch_at),
-        .scratch_bytes = p->scratch_bytes,
-        .out_ids = (uint64_t *)(out + p->out[0].at),
-        .out_scores = (float *)(out + p->out[1].at),
-        .out_counts = (uint32_t *)(out + p->out[2].at),
-    };
-    return g->ops->topk(g->device, r->metric, &queries, &rows, &topk, t->lane->stream);
 }
 
 static enum device_result launch_scores(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    float *scores = (float *)device_at(g, t, t->plan.out_at);
+    float *scores = (float *)run_device_at(g, t, t->plan.out_at);
     uint64_t left = r->query_count - t->first_query;
     if (t->pass_queries > left) t->pass_queries = left;
-    struct cuda_queries queries = queries_of(g, t, t->first_query, t->pass_queries);
+    struct cuda_queries queries = run_queries(g, t, t->first_query, t->pass_queries);
     struct cuda_rows rows = replica_rows(t->replica);
     if (r->positions != PLACE_NONE)
         return g->ops->gather_lists(g->device, r->metric, &queries, &rows,
-                                    (const uint32_t *)device_at(g, t, t->plan.in[1].at), NULL,
+                                    (const uint32_t *)run_device_at(g, t, t->plan.in[1].at), NULL,
                                     r->list_count, scores, t->lane->stream);
     if (queries.count == 1)
         return g->ops->scan(g->device, r->metric, &queries, &rows, scores, t->lane->stream);
@@ -371,12 +215,12 @@ static enum device_result launch_lists(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     const struct task_plan *p = &t->plan;
-    struct cuda_queries queries = queries_of(g, t, 0, r->query_count);
+    struct cuda_queries queries = run_queries(g, t, 0, r->query_count);
     struct cuda_rows rows = replica_rows(t->replica);
     return g->ops->gather_lists(g->device, r->metric, &queries, &rows,
-                                (const uint32_t *)device_at(g, t, p->in[1].at),
-                                (const uint64_t *)device_at(g, t, p->in[2].at), r->list_count,
-                                (float *)device_at(g, t, p->out_at), t->lane->stream);
+                                (const uint32_t *)run_device_at(g, t, p->in[1].at),
+                                (const uint64_t *)run_device_at(g, t, p->in[2].at), r->list_count,
+                                (float *)run_device_at(g, t, p->out_at), t->lane->stream);
 }
 
 static enum device_result launch_average(struct gpu *g, struct task *t)
@@ -384,15 +228,15 @@ static enum device_result launch_average(struct gpu *g, struct task *t)
     const struct order_run *r = &t->order.run;
     const struct task_plan *p = &t->plan;
     struct cuda_rows rows = replica_rows(t->replica);
-    return g->ops->average(g->device, &rows, (const uint32_t *)device_at(g, t, p->in[0].at),
-                           (const float *)device_at(g, t, p->in[1].at), r->list_count, r->total,
-                           (float *)device_at(g, t, p->out_at), t->lane->stream);
+    return g->ops->average(g->device, &rows, (const uint32_t *)run_device_at(g, t, p->in[0].at),
+                           (const float *)run_device_at(g, t, p->in[1].at), r->list_count, r->total,
+                           (float *)run_device_at(g, t, p->out_at), t->lane->stream);
 }
 
 static enum device_result launch_kernels(struct gpu *g, struct task *t)
 {
     switch (t->order.run.operation) {
-    case RUN_KNN: return launch_knn(g, t);
+    case RUN_KNN: return knn_launch(g, t);
     case RUN_SCORES: return launch_scores(g, t);
     case RUN_LISTS: return launch_lists(g, t);
     default: return launch_average(g, t);
@@ -411,65 +255,51 @@ enum device_result run_launch(struct gpu *g, struct task *t)
     enum device_result result = DEVICE_OK;
     bool first = t->first_query == 0;
     if (first && in_is_small(t) && p->in_bytes)
-        result = g->ops->copy_in(g->device, device_at(g, t, 0), g->pinned + t->pinned.offset,
+        result = g->ops->copy_in(g->device, run_device_at(g, t, 0), g->pinned + t->pinned.offset,
                                  p->in_bytes, t->lane->stream);
     if (result == DEVICE_OK) result = launch_kernels(g, t);
     if (result == DEVICE_OK && out_is_small(t) && p->out_bytes)
-        result = g->ops->copy_out(g->device, small_out(g, t), device_at(g, t, p->out_at),
+        result = g->ops->copy_out(g->device, small_out(g, t), run_device_at(g, t, p->out_at),
                                   p->out_bytes, t->lane->stream);
     return result;
 }
 
 /* ---- the way back ---- */
 
-/* Past each query's count: no id, no score. */
-static void fill_rest(struct gpu *g, const struct task *t)
+static void add_move(struct task *t, const struct section *to, char *device)
 {
-    const struct order_run *r = &t->order.run;
-    static const uint32_t no_score = 0x7fc00000;
-    uint64_t *ids = (uint64_t *)t->plan.out[0].host;
-    char *scores = t->plan.out[1].host;
-    const uint32_t *counts = (const uint32_t *)t->plan.out[2].host;
-    for (uint64_t q = 0; q < r->query_count; q++) {
-        if (q % BEAT_QUERIES == 0) gpu_beat(g);
-        for (uint64_t i = counts[q]; i < r->k; i++) {
-            ids[q * r->k + i] = UINT64_MAX;
-            memcpy(scores + (q * r->k + i) * sizeof no_score, &no_score, sizeof no_score);
-        }
-    }
+    t->out.moves[t->out.move_count++] = (struct move){.from = *to, .device = device};
 }
 
 void run_drain(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    uint64_t line = columns_of(r) * sizeof(float);
+    uint64_t line = run_columns(r) * sizeof(float);
     uint64_t skip = r->operation == RUN_SCORES ? t->first_query * line : 0;
     uint64_t bytes = r->operation == RUN_SCORES ? t->pass_queries * line : 0;
     for (uint32_t i = 0; i < t->plan.out_count; i++) {
         const struct section *s = &t->plan.out[i];
         uint64_t now = r->operation == RUN_SCORES ? bytes : s->bytes;
         if (now == 0) continue;
+        struct section part = {
+            .host = s->host ? s->host + skip : NULL, .scatter = s->scatter, .bytes = now};
         if (out_is_small(t))
-            memcpy(s->host + skip, small_out(g, t) + s->at, now);
+            transfer_bytes(&part, 0, now, small_out(g, t) + s->at, true);
         else
-            t->out.moves[t->out.move_count++] =
-                (struct move){.host = s->host + skip,
-                              .device = device_at(g, t, t->plan.out_at + s->at),
-                              .bytes = now};
+            add_move(t, &part, run_device_at(g, t, t->plan.out_at + s->at));
     }
     uint64_t id_bytes = r->row_count * sizeof(uint64_t);
     if (ids_are_next(t)) {
         t->ids_sent = true;
-        t->out.moves[t->out.move_count++] = (struct move){.host = gpu_heap(g, r->out_ids, id_bytes),
-                                                          .device = (char *)replica_ids(t->replica),
-                                                          .bytes = id_bytes};
+        struct section ids = {.host = gpu_heap(g, r->out_ids, id_bytes), .bytes = id_bytes};
+        add_move(t, &ids, (char *)replica_ids(t->replica));
     }
 }
 
 bool run_next(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    if (r->operation == RUN_KNN) fill_rest(g, t);
+    if (r->operation == RUN_KNN) knn_finish(g, t);
     if (r->operation != RUN_SCORES) return false;
     t->first_query += t->pass_queries;
     return t->first_query < r->query_count;

@@ -199,6 +199,7 @@ static enum status take_memory(struct gpu *g, const struct server_options *o, st
     d->budget_bytes = budget;
     d->memory_free_bytes = free_bytes;
     atomic_store(&g->share->usage.slab_bytes, slab);
+    atomic_store(&g->share->usage.free_bytes, free_bytes > slab ? free_bytes - slab : 0);
     atomic_store(&g->share->usage.pinned_bytes, (uint64_t)PINNED_BYTES + PINNED_PIECES_BYTES);
     return STATUS_OK;
 }
@@ -280,6 +281,8 @@ void server_close(struct gpu *g)
         if (g->slab) g->ops->release(g->device, g->slab);
         g->ops->close(g->device);
     }
+    for (uint32_t i = 0; g->tasks && i < TASKS; i++)
+        free(g->tasks[i].batch);
     vram_pool_destroy(g->pool);
     vram_pool_destroy(g->pinned_pool);
     vram_pool_destroy(g->piece_pool);

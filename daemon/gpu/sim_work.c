@@ -101,6 +101,17 @@ static void check_rows(const struct checker *c, const struct sim_work *w, const 
     if (w->metric == METRIC_COSINE) check(c, norms, count, sizeof(float), sizeof(float));
 }
 
+static void check_filter(const struct checker *c, const struct sim_work *w)
+{
+    const struct cuda_filter *f = &w->topk.filter;
+    uint64_t words = (w->rows.count + 63) / 64;
+    if (!f->allowed) return;
+    check(c, f->allowed, words, sizeof *f->allowed, 8);
+    if (!f->of) return;
+    check(c, f->of, w->queries.count, sizeof *f->of, 4);
+    if (f->words < words) sim_misuse(c->call, "bitmaps overlap");
+}
+
 static void check_topk(const struct checker *c, const struct sim_work *w)
 {
     const struct cuda_topk *t = &w->topk;
@@ -112,7 +123,7 @@ static void check_topk(const struct checker *c, const struct sim_work *w)
                    (unsigned long long)t->scratch_bytes, (unsigned long long)least);
     check(c, t->scratch, t->scratch_bytes, 1, 256);
     if (t->ids) check(c, t->ids, rows, sizeof *t->ids, 8);
-    if (t->allowed) check(c, t->allowed, (rows + 63) / 64, sizeof *t->allowed, 8);
+    check_filter(c, w);
     check(c, t->out_ids, queries * t->k, sizeof *t->out_ids, 8);
     check(c, t->out_scores, queries * t->k, sizeof *t->out_scores, 4);
     check(c, t->out_counts, queries, sizeof *t->out_counts, 4);
@@ -205,12 +216,20 @@ static void spoil_scratch(const struct cuda_topk *t)
     memset((char *)t->scratch + t->scratch_bytes - bytes, 0xdb, bytes);
 }
 
+/* NULL: every row may enter. */
+static const uint64_t *allowed_of(const struct cuda_filter *f, uint64_t q)
+{
+    if (!f->allowed || !f->of) return f->allowed;
+    return f->of[q] == CUDA_FILTER_NONE ? NULL : f->allowed + f->of[q] * f->words;
+}
+
 static void run_topk(const struct sim_work *w, struct sim_bench *b)
 {
     const struct cuda_topk *t = &w->topk;
     if (w->queries.count) spoil_scratch(t);
     for (uint64_t q = 0; q < w->queries.count; q++) {
         struct topk best;
+        const uint64_t *allowed = allowed_of(&t->filter, q);
         topk_init(&best, b->entries, t->k, metric_lower_is_better(w->metric),
                   t->threshold ? &w->threshold : NULL);
         for (uint64_t first = 0; first < w->rows.count; first += BATCH_ROWS) {
@@ -219,8 +238,7 @@ static void run_topk(const struct sim_work *w, struct sim_bench *b)
                 b->ids[i] = t->ids ? t->ids[first + i] : t->first_id + first + i;
             b->kernels->scan(w->metric, w->rows.dimension, query_at(w, q), query_norm(w, q),
                              block_at(w, first, count), b->scores);
-            topk_offer(&best, b->kernels, b->scores, b->ids, count, t->allowed, first,
-                       b->positions);
+            topk_offer(&best, b->kernels, b->scores, b->ids, count, allowed, first, b->positions);
         }
         t->out_counts[q] = topk_finish(&best, t->out_ids + q * t->k, t->out_scores + q * t->k);
     }

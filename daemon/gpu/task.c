@@ -1,5 +1,6 @@
 /* task: an order's way through its lane: inside.h says which. */
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/clock.h"
@@ -128,6 +129,8 @@ static void finish(struct gpu *g, struct task *t)
     transfer_abandon(g, &t->out);
     vram_pool_give(g->pool, &t->block);
     vram_pool_give(g->pinned_pool, &t->pinned);
+    free(t->batch);
+    t->batch = NULL;
     if (t->event) g->events[g->event_count++] = t->event;
     t->event = NULL;
     if (g->hungry == t) g->hungry = NULL;

@@ -5,13 +5,68 @@
 
 #include "daemon/gpu/inside.h"
 
-uint64_t transfer_pad(const struct vector_kernels *kernels, uint32_t dimension, const float *from,
-                      uint64_t count, float *to, float *norms)
+/* ---- where a tensor lies ---- */
+
+/* The part that has the line: p or a later one; *first: its first line. */
+static const struct scatter_part *part_from(const struct scatter *s, const struct scatter_part *p,
+                                            uint64_t line, uint64_t *first)
 {
-    vectors_pad(dimension, from, (size_t)count, to);
-    kernels->norms(dimension, to, (size_t)count, norms);
-    return vectors_find_bad(norms, (size_t)count);
+    while (p->end <= line)
+        p++;
+    *first = p == s->parts ? 0 : p[-1].end;
+    return p;
 }
+
+uint64_t transfer_rows(const struct vector_kernels *kernels, const struct section *s,
+                       uint64_t first, uint64_t count, float *to, float *norms)
+{
+    const struct scatter_part whole = {.host = s->host, .end = UINT64_MAX};
+    const struct scatter all = {.parts = &whole}, *scatter = s->scatter ? s->scatter : &all;
+    const struct scatter_part *p = scatter->parts;
+    size_t stride = vector_stride(s->dimension);
+    uint64_t bad = count;
+    for (uint64_t row = 0, now, begin; row < count; row += now) {
+        uint64_t line = first + row;
+        p = part_from(scatter, p, line, &begin);
+        now = p->end - line < count - row ? p->end - line : count - row;
+        const float *from = (const float *)p->host + (line - begin) * s->dimension;
+        vectors_pad(s->dimension, from, (size_t)now, to + row * stride);
+        kernels->norms(s->dimension, to + row * stride, (size_t)now, norms + row);
+        uint64_t good = vectors_find_bad(norms + row, (size_t)now);
+        if (good < now && bad == count) bad = row + good;
+    }
+    return bad;
+}
+
+static void copy(char *host, char *pinned, uint64_t bytes, bool out)
+{
+    if (out)
+        memcpy(host, pinned, bytes);
+    else
+        memcpy(pinned, host, bytes);
+}
+
+/* Of whole tensors plain copies, which fault the heap's pages in one by one, 512 KiB a thread: 99 us
+ * on an H200's host. MADV_POPULATE_READ first made that 360 us, pread through the heap's descriptor
+ * 223 us: many threads meet in the kernel's bookkeeping of pages. */
+void transfer_bytes(const struct section *s, uint64_t first, uint64_t bytes, char *pinned, bool out)
+{
+    if (!s->scatter) {
+        copy(s->host + first, pinned, bytes, out);
+        return;
+    }
+    const struct scatter_part *p = s->scatter->parts;
+    uint64_t line = first / s->scatter->line, skip = first % s->scatter->line;
+    for (uint64_t done = 0, now, begin; done < bytes; done += now, line++, skip = 0) {
+        p = part_from(s->scatter, p, line, &begin);
+        now = s->scatter->line - skip < bytes - done ? s->scatter->line - skip : bytes - done;
+        uint64_t there = skip < p->bytes ? p->bytes - skip : 0;
+        if (there > now) there = now;
+        copy(p->host + (line - begin) * p->bytes + skip, pinned + done, there, out);
+    }
+}
+
+/* ---- numbers ---- */
 
 static bool positions_sound(const uint32_t *position, uint64_t count, uint64_t limit)
 {
@@ -71,58 +126,47 @@ static uint64_t part_of(uint64_t count, uint32_t part, uint32_t parts)
 
 static void fill_rows(struct piece *p, uint32_t part)
 {
-    struct move *m = &p->part;
-    uint64_t first = part_of(m->rows, part, p->work.parts);
-    uint64_t end = part_of(m->rows, part + 1, p->work.parts);
-    size_t stride = vector_stride(m->dimension);
-    uint64_t bad = transfer_pad(
-        p->kernels, m->dimension, (const float *)m->host + first * m->dimension, end - first,
-        (float *)p->pinned + first * stride, (float *)(p->pinned + p->norms_at) + first);
+    uint64_t first = part_of(p->rows, part, p->work.parts);
+    uint64_t end = part_of(p->rows, part + 1, p->work.parts);
+    size_t stride = vector_stride(p->move.from.dimension);
+    uint64_t bad = transfer_rows(p->kernels, &p->move.from, p->first + first, end - first,
+                                 (float *)p->pinned + first * stride,
+                                 (float *)(p->pinned + p->norms_at) + first);
     if (bad < end - first) note_bad(p->transfer, p->first + first + bad);
-}
-
-/* Plain copies, which fault the heap's pages in one by one, 512 KiB a thread: 99 us on an H200's
- * host. MADV_POPULATE_READ first made that 360 us, pread through the heap's descriptor 223 us: many
- * threads meet in the kernel's bookkeeping of pages. */
-static void move_bytes(const struct piece *p, uint64_t first, uint64_t bytes)
-{
-    char *pinned = p->pinned + first, *host = p->part.host + first;
-    if (p->state == PIECE_FILLING)
-        memcpy(pinned, host, bytes);
-    else
-        memcpy(host, pinned, bytes);
 }
 
 /* What has come into pinned memory is what the kernels will see. */
 static void check_numbers(struct piece *p, uint64_t first, uint64_t bytes)
 {
+    const struct section *s = &p->move.from;
     uint64_t before = 0;
-    if (p->part.numbers == NUMBERS_OFFSETS && p->first + first > 0)
-        memcpy(&before, p->part.host + first - sizeof before, sizeof before);
-    if (!transfer_sound(p->part.numbers, p->part.limit, p->pinned + first, bytes, before))
+    if (s->numbers == NUMBERS_OFFSETS && p->first + first > 0)
+        memcpy(&before, s->host + p->first + first - sizeof before, sizeof before);
+    if (!transfer_sound(s->numbers, s->limit, p->pinned + first, bytes, before))
         atomic_store_explicit(&p->transfer->unsound, true, memory_order_relaxed);
 }
 
 static void move_part(void *owner, uint32_t part)
 {
     struct piece *p = owner;
-    if (p->part.rows) {
+    if (p->rows) {
         fill_rows(p, part);
         return;
     }
-    uint64_t first = part_of(p->part.bytes, part, p->work.parts) & ~UINT64_C(63);
+    uint64_t first = part_of(p->bytes, part, p->work.parts) & ~UINT64_C(63);
     uint64_t end = part + 1 == p->work.parts
-                       ? p->part.bytes
-                       : part_of(p->part.bytes, part + 1, p->work.parts) & ~UINT64_C(63);
-    move_bytes(p, first, end - first);
-    if (p->part.numbers) check_numbers(p, first, end - first);
+                       ? p->bytes
+                       : part_of(p->bytes, part + 1, p->work.parts) & ~UINT64_C(63);
+    transfer_bytes(&p->move.from, p->first + first, end - first, p->pinned + first,
+                   p->state == PIECE_EMPTYING);
+    if (p->move.from.numbers) check_numbers(p, first, end - first);
 }
 
 static void start_copiers(struct gpu *g, struct piece *p, enum piece_state state)
 {
     p->state = state;
-    uint64_t parts = p->part.bytes / PIECE_PART_BYTES;
-    if (p->part.rows && parts > p->part.rows) parts = p->part.rows;
+    uint64_t parts = p->bytes / PIECE_PART_BYTES;
+    if (p->rows && parts > p->rows) parts = p->rows;
     p->work =
         (struct copy_work){.run = move_part, .owner = p, .parts = parts ? (uint32_t)parts : 1};
     copiers_start(g->copiers, &p->work);
@@ -133,36 +177,33 @@ static void start_copiers(struct gpu *g, struct piece *p, enum piece_state state
 /* The next part of a transfer that fits a piece; the transfer has yet to step past it. */
 static void cut(const struct transfer *t, struct piece *p)
 {
-    const struct move *m = &t->moves[t->move];
-    p->part = *m;
+    const struct section *s = &t->moves[t->move].from;
+    p->move = t->moves[t->move];
     p->first = t->at;
-    p->norms_at = 0;
-    if (m->rows) {
-        uint64_t row_bytes = vector_stride(m->dimension) * sizeof(float);
+    p->rows = p->norms_at = 0;
+    if (s->rows) {
+        uint64_t row_bytes = vector_stride(s->dimension) * sizeof(float);
         uint64_t rows = PIECE_BYTES / (row_bytes + sizeof(float)) - 1;
-        if (rows > m->rows - t->at) rows = m->rows - t->at;
-        p->part.rows = rows;
-        p->part.host += t->at * m->dimension * sizeof(float);
-        p->part.device += t->at * row_bytes;
-        p->part.norms += t->at;
-        p->part.bytes = p->norms_at = rows * row_bytes;
+        p->rows = rows < s->rows - t->at ? rows : s->rows - t->at;
+        p->move.device += t->at * row_bytes;
+        p->move.norms += t->at;
+        p->bytes = p->norms_at = p->rows * row_bytes;
     } else {
-        p->part.host += t->at;
-        p->part.device += t->at;
-        p->part.bytes = m->bytes - t->at < PIECE_BYTES ? m->bytes - t->at : PIECE_BYTES;
+        p->move.device += t->at;
+        p->bytes = s->bytes - t->at < PIECE_BYTES ? s->bytes - t->at : PIECE_BYTES;
     }
 }
 
 static uint64_t pinned_bytes(const struct piece *p)
 {
-    return p->part.bytes + p->part.rows * sizeof(float);
+    return p->bytes + p->rows * sizeof(float);
 }
 
 static void step_past(struct transfer *t, const struct piece *p)
 {
-    const struct move *m = &t->moves[t->move];
-    t->at += m->rows ? p->part.rows : p->part.bytes;
-    if (t->at < (m->rows ? m->rows : m->bytes)) return;
+    const struct section *s = &p->move.from;
+    t->at += s->rows ? p->rows : p->bytes;
+    if (t->at < (s->rows ? s->rows : s->bytes)) return;
     t->move++;
     t->at = 0;
 }
@@ -226,7 +267,7 @@ static enum device_result fetch(struct gpu *g, struct piece *p)
 {
     struct transfer *t = p->transfer;
     enum device_result result =
-        g->ops->copy_out(g->device, p->pinned, p->part.device, p->part.bytes, t->stream);
+        g->ops->copy_out(g->device, p->pinned, p->move.device, p->bytes, t->stream);
     if (result == DEVICE_OK) result = g->ops->event_record(g->device, p->event, t->stream);
     return result;
 }
@@ -235,7 +276,7 @@ bool transfer_step(struct gpu *g, struct transfer *t)
 {
     bool moved = false;
     while (t->move < t->move_count) {
-        if (t->moves[t->move].bytes == 0) {
+        if (t->moves[t->move].from.bytes == 0) {
             t->move++;
             continue;
         }
@@ -261,10 +302,10 @@ static enum device_result send(struct gpu *g, struct piece *p)
 {
     struct transfer *t = p->transfer;
     enum device_result result =
-        g->ops->copy_in(g->device, p->part.device, p->pinned, p->part.bytes, t->stream);
-    if (result == DEVICE_OK && p->part.rows)
-        result = g->ops->copy_in(g->device, p->part.norms, p->pinned + p->norms_at,
-                                 p->part.rows * sizeof(float), t->stream);
+        g->ops->copy_in(g->device, p->move.device, p->pinned, p->bytes, t->stream);
+    if (result == DEVICE_OK && p->rows)
+        result = g->ops->copy_in(g->device, p->move.norms, p->pinned + p->norms_at,
+                                 p->rows * sizeof(float), t->stream);
     if (result == DEVICE_OK) result = g->ops->event_record(g->device, p->event, t->stream);
     return result;
 }

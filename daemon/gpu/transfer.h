@@ -17,12 +17,26 @@ enum { PIECES = 48, PIECE_BYTES = 4 << 20, PIECE_PART_BYTES = 512 << 10, SECTION
 /* Numbers that kernels follow: u32 below a limit, or u64 that never fall, up to it. */
 enum numbers { NUMBERS_ANY, NUMBERS_POSITIONS, NUMBERS_OFFSETS };
 
+/* Lines of a tensor that lie in one place of the heap. */
+struct scatter_part {
+    char *host;
+    uint64_t end;   /* lines up to here are in this part, or in one before */
+    uint64_t bytes; /* of a line there; what a line has more on the device does not come out */
+};
+
+/* A tensor that lies in several places of the heap, line after line. */
+struct scatter {
+    const struct scatter_part *parts;
+    uint64_t line; /* bytes on the device; unused for rows */
+};
+
 /* One tensor that moves. Rows: on the host unpadded, on the device padded, with their norms. */
 struct section {
     char *host;
-    uint64_t at;    /* in the task's block of VRAM */
-    uint64_t bytes; /* on the device */
-    uint64_t rows;  /* 0: plain bytes */
+    const struct scatter *scatter; /* NULL: it lies at host, in one */
+    uint64_t at;                   /* in the task's block of VRAM */
+    uint64_t bytes;                /* on the device */
+    uint64_t rows;                 /* 0: plain bytes */
     uint32_t dimension;
     uint64_t norms_at;
     enum numbers numbers;
@@ -31,13 +45,9 @@ struct section {
 
 /* The same with its addresses: what a transfer moves. */
 struct move {
-    char *host;
+    struct section from; /* or to */
     char *device;
     float *norms; /* on the device, or NULL */
-    uint64_t bytes, rows;
-    uint32_t dimension;
-    enum numbers numbers;
-    uint64_t limit;
 };
 
 struct transfer {
@@ -71,9 +81,11 @@ struct piece {
     struct vram_block block; /* of pinned memory */
     char *pinned;
     device_event event; /* its own, once it has been used */
-    struct move part;   /* what of a move this piece carries */
-    uint64_t first;     /* row, or byte, of the move */
-    uint64_t norms_at;  /* in the piece */
+    struct move move;   /* what this piece carries a part of; its addresses are the part's */
+    uint64_t first;     /* row, or byte, of what moves */
+    uint64_t rows;      /* 0: plain bytes */
+    uint64_t bytes;
+    uint64_t norms_at; /* in the piece */
     const struct vector_kernels *kernels;
     struct copy_work work;
 };
@@ -99,9 +111,13 @@ void transfer_abandon(struct gpu *g, struct transfer *t);
 /* Moves pieces of all transfers on; true if any moved. */
 bool transfers_poll(struct gpu *g);
 
-/* Copies rows, padding them; norms of them; returns the first that is not finite, or count. */
-uint64_t transfer_pad(const struct vector_kernels *kernels, uint32_t dimension, const float *from,
-                      uint64_t count, float *to, float *norms);
+/* Rows first .. first + count of a tensor, by whoever has the pinned memory: copies and pads them,
+ * and computes their norms; returns which of these is the first that is not finite, or count. */
+uint64_t transfer_rows(const struct vector_kernels *kernels, const struct section *s,
+                       uint64_t first, uint64_t count, float *to, float *norms);
+/* Bytes [first, first + bytes) of a tensor that does not consist of rows. */
+void transfer_bytes(const struct section *s, uint64_t first, uint64_t bytes, char *pinned,
+                    bool out);
 
 /* Whether the numbers that begin at `at` are as they must be; offsets: after `before`. */
 bool transfer_sound(enum numbers numbers, uint64_t limit, const void *at, uint64_t bytes,

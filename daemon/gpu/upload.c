@@ -13,8 +13,8 @@ static bool moves_of(struct gpu *g, struct task *t)
     char *rows = gpu_heap(g, u->rows, u->count * row_bytes);
     char *ids = gpu_heap(g, u->ids, u->count * sizeof(uint64_t));
     if (u->count && (!rows || !ids)) return false;
-    t->in.moves[0] = (struct move){.host = rows, .bytes = u->count * row_bytes};
-    t->in.moves[1] = (struct move){.host = ids, .bytes = u->count * sizeof(uint64_t)};
+    t->in.moves[0] = (struct move){.from = {.host = rows, .bytes = u->count * row_bytes}};
+    t->in.moves[1] = (struct move){.from = {.host = ids, .bytes = u->count * sizeof(uint64_t)}};
     t->in.move_count = 2;
     return true;
 }
@@ -105,7 +105,8 @@ void upload_finish(struct gpu *g, struct task *t)
     t->number = replica_bytes(t->replica);
     struct share_usage *usage = &g->share->usage;
     atomic_fetch_add_explicit(&usage->uploads, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&usage->upload_bytes, t->in.moves[0].bytes + t->in.moves[1].bytes,
+    atomic_fetch_add_explicit(&usage->upload_bytes,
+                              t->in.moves[0].from.bytes + t->in.moves[1].from.bytes,
                               memory_order_relaxed);
 }
 

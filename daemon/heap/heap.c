@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/heap/accounts.h"
 #include "daemon/heap/buddy.h"
 #include "daemon/heap/order.h"
 
@@ -26,7 +28,8 @@ enum { PAGE = 4096, CACHE_SEARCH_MAX = 32 };
 
 /* One for each unit, used at the first unit of a block. */
 struct record {
-    uint64_t bytes; /* pages that may have been touched, handed out or cached */
+    uint64_t bytes;   /* pages that may have been touched, handed out or cached */
+    uint64_t charged; /* to the owner, while handed out: a cached block may be larger than asked */
     uint32_t owner;
     uint32_t order;
     uint32_t class_next, class_previous; /* cached blocks of one order, newest first */
@@ -44,6 +47,7 @@ struct heap {
     pthread_mutex_t lock; /* of everything below */
     pthread_cond_t released;
     struct buddy buddy;
+    struct accounts accounts;
     struct heap_usage usage;
     uint64_t cache_bytes_max;
     uint64_t reserve_bytes, small_bytes_max; /* heap_reserve */
@@ -128,6 +132,7 @@ void heap_destroy(struct heap *h)
     if (!h) return;
     if (h->records) munmap(h->records, h->record_bytes);
     buddy_finish(&h->buddy);
+    accounts_finish(&h->accounts);
     if (h->reserved) munmap(h->reserved, h->reserved_bytes);
     if (h->fd >= 0) close(h->fd);
     pthread_cond_destroy(&h->released);
@@ -226,6 +231,36 @@ static bool release_something(struct heap *h)
     return true;
 }
 
+/* ---- owners; under the lock ---- */
+
+enum quota { QUOTA_BINDS, QUOTA_ONLY_COUNTS };
+
+/* What stays leaves this share of a quota to requests, so that a full space still answers. */
+enum { REQUESTS_SHARE = 16 };
+
+/* Before anything is taken, so that two threads cannot both take the last of it. */
+static enum status charge(struct heap *h, uint32_t owner, uint64_t bytes, bool stays,
+                          enum quota quota)
+{
+    if (!owner) return STATUS_OK;
+    struct account *a = account_make(&h->accounts, owner);
+    if (!a) return STATUS_RESOURCE_EXHAUSTED;
+    uint64_t bound = a->bytes_max - (stays ? a->bytes_max / REQUESTS_SHARE : 0);
+    bool fits = a->bytes_used <= bound && bytes <= bound - a->bytes_used;
+    if (a->bytes_max && !fits && quota == QUOTA_BINDS) return STATUS_PERMISSION_DENIED;
+    a->bytes_used += bytes;
+    return STATUS_OK;
+}
+
+static void discharge(struct heap *h, uint32_t owner, uint64_t bytes)
+{
+    if (!owner) return;
+    struct account *a = account_find(&h->accounts, owner);
+    assert(a && a->bytes_used >= bytes);
+    a->bytes_used -= bytes;
+    account_settle(&h->accounts, a);
+}
+
 /* ---- taking and giving ---- */
 
 static uint32_t order_of(uint64_t bytes)
@@ -270,14 +305,15 @@ static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, bool f
             return NONE;
         }
     }
-    h->records[unit] = (struct record){.bytes = total, .owner = owner, .order = order};
+    h->records[unit] =
+        (struct record){.bytes = total, .charged = bytes, .owner = owner, .order = order};
     u->blocks++;
     if (u->bytes_used > u->bytes_peak) u->bytes_peak = u->bytes_used;
     return unit;
 }
 
 static enum status take(struct heap *h, uint64_t bytes, uint32_t owner, bool fresh,
-                        struct heap_block *out)
+                        enum quota quota, struct heap_block *out)
 {
     if (bytes == 0 || bytes > h->usage.bytes_max / PAGE * PAGE) return STATUS_RESOURCE_EXHAUSTED;
     if (fault_here("heap: take")) return STATUS_RESOURCE_EXHAUSTED;
@@ -285,10 +321,15 @@ static enum status take(struct heap *h, uint64_t bytes, uint32_t owner, bool fre
 
     uint64_t clear_bytes = 0;
     pthread_mutex_lock(&h->lock);
-    uint32_t unit = take_unit(h, bytes, owner, fresh, &clear_bytes);
+    enum status st = charge(h, owner, bytes, fresh, quota);
+    uint32_t unit = st ? NONE : take_unit(h, bytes, owner, fresh, &clear_bytes);
     uint64_t usable = unit == NONE ? 0 : h->records[unit].bytes;
+    if (!st && unit == NONE) {
+        discharge(h, owner, bytes);
+        st = STATUS_RESOURCE_EXHAUSTED;
+    }
     pthread_mutex_unlock(&h->lock);
-    if (unit == NONE) return STATUS_RESOURCE_EXHAUSTED;
+    if (st) return st;
 
     uint64_t offset = (uint64_t)unit * HEAP_UNIT;
     memset(h->base + offset, 0, clear_bytes);
@@ -298,12 +339,18 @@ static enum status take(struct heap *h, uint64_t bytes, uint32_t owner, bool fre
 
 enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out)
 {
-    return take(h, bytes, owner, false, out);
+    return take(h, bytes, owner, false, QUOTA_BINDS, out);
+}
+
+enum status heap_take_past_quota(struct heap *h, uint64_t bytes, uint32_t owner,
+                                 struct heap_block *out)
+{
+    return take(h, bytes, owner, false, QUOTA_ONLY_COUNTS, out);
 }
 
 enum status heap_take_fresh(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out)
 {
-    return take(h, bytes, owner, true, out);
+    return take(h, bytes, owner, true, QUOTA_BINDS, out);
 }
 
 static uint32_t unit_of(struct heap *h, struct heap_block *b)
@@ -313,6 +360,7 @@ static uint32_t unit_of(struct heap *h, struct heap_block *b)
     assert(h->records[unit].bytes == b->bytes);
     h->usage.bytes_used -= h->records[unit].bytes;
     h->usage.blocks--;
+    discharge(h, h->records[unit].owner, h->records[unit].charged);
     *b = (struct heap_block){0};
     return unit;
 }
@@ -383,6 +431,45 @@ struct heap_usage heap_usage(struct heap *h)
     struct heap_usage usage = h->usage;
     pthread_mutex_unlock(&h->lock);
     return usage;
+}
+
+enum status heap_quota(struct heap *h, uint32_t owner, uint64_t bytes_max)
+{
+    pthread_mutex_lock(&h->lock);
+    struct account *a =
+        bytes_max ? account_make(&h->accounts, owner) : account_find(&h->accounts, owner);
+    if (a) {
+        a->bytes_max = bytes_max;
+        account_settle(&h->accounts, a);
+    }
+    pthread_mutex_unlock(&h->lock);
+    return a || !bytes_max ? STATUS_OK : STATUS_RESOURCE_EXHAUSTED;
+}
+
+static struct account account_of(struct heap *h, uint32_t owner)
+{
+    pthread_mutex_lock(&h->lock);
+    const struct account *found = owner ? account_find(&h->accounts, owner) : NULL;
+    struct account a = found ? *found : (struct account){0};
+    pthread_mutex_unlock(&h->lock);
+    return a;
+}
+
+uint64_t heap_owner_bytes(struct heap *h, uint32_t owner)
+{
+    return account_of(h, owner).bytes_used;
+}
+
+enum status heap_refuse(struct heap *h, enum status st, uint32_t owner, const char *what,
+                        struct failure *f)
+{
+    if (st != STATUS_PERMISSION_DENIED)
+        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
+                           "no memory for %s: the daemon's memory bound is reached", what);
+    return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUOTA,
+                       "no memory for %s: the space's quota of %" PRIu64
+                       " bytes (quotas.host_mib) is reached",
+                       what, account_of(h, owner).bytes_max);
 }
 
 int heap_fd(const struct heap *h)

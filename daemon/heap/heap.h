@@ -3,8 +3,9 @@
  * offsets, never pointers.
  * Owner:  main creates it; everyone takes and gives blocks.
  * Thread: any; one short lock inside, never held across a system call.
- * Errors: STATUS_RESOURCE_EXHAUSTED when the bound on bytes is reached or no run fits; the heap
- *         is unchanged.
+ * Errors: STATUS_RESOURCE_EXHAUSTED when the bound on bytes is reached or no run fits,
+ *         STATUS_PERMISSION_DENIED when it is the owner's quota (heap_refuse says it to clients);
+ *         the heap is unchanged.
  *
  * Bytes handed to an owner never show another owner's: a block that last belonged to another owner
  * comes back zeroed, or as fresh zero pages; so does every block for owner 0. */
@@ -45,6 +46,22 @@ enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct hea
 /* The same from untouched zero pages, never from what was given back: for what will stay, so that
  * the blocks that requests pass on to each other keep their pages. */
 enum status heap_take_fresh(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out);
+
+/* The same as heap_take, but no quota refuses it, though it counts: for what a client needs to be
+ * heard at all, so that it can drop something. */
+enum status heap_take_past_quota(struct heap *h, uint64_t bytes, uint32_t owner,
+                                 struct heap_block *out);
+
+/* At most so many bytes for an owner (not 0) at once, as asked for in whole pages; 0: no bound, as
+ * at first. heap_take_fresh leaves a sixteenth of it to others. What it has already stays. RESOURCE_EXHAUSTED: no memory to note it. */
+enum status heap_quota(struct heap *h, uint32_t owner, uint64_t bytes_max);
+/* What an owner (not 0) has, counted likewise. */
+uint64_t heap_owner_bytes(struct heap *h, uint32_t owner);
+
+/* Why a take for an owner failed (st), for the client: RESOURCE_EXHAUSTED with DETAIL_QUOTA or
+ * DETAIL_MEMORY. what: "the new rows". */
+enum status heap_refuse(struct heap *h, enum status st, uint32_t owner, const char *what,
+                        struct failure *f);
 
 /* Gives a block back and clears *b; nothing for an empty one. It may be kept for its owner's next
  * take; heap_release instead returns its pages to the system at once. */

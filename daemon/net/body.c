@@ -1,6 +1,7 @@
 #include "daemon/net/body.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"
@@ -20,7 +21,8 @@ void body_pool_finish(struct body_pool *p)
     }
 }
 
-enum status body_take(struct body_pool *p, uint64_t bytes, uint32_t owner, struct body **out)
+static enum status take(struct body_pool *p, uint64_t bytes, uint32_t owner, bool past_quota,
+                        struct body **out)
 {
     struct body *b = p->free;
     if (b) {
@@ -30,7 +32,8 @@ enum status body_take(struct body_pool *p, uint64_t bytes, uint32_t owner, struc
         if (!b) return STATUS_RESOURCE_EXHAUSTED;
     }
     *b = (struct body){.holds = 1, .pool = p};
-    enum status st = heap_take(p->heap, bytes, owner, &b->block);
+    enum status st = past_quota ? heap_take_past_quota(p->heap, bytes, owner, &b->block)
+                                : heap_take(p->heap, bytes, owner, &b->block);
     if (st) {
         b->next = p->free;
         p->free = b;
@@ -39,6 +42,17 @@ enum status body_take(struct body_pool *p, uint64_t bytes, uint32_t owner, struc
     p->live++;
     *out = b;
     return STATUS_OK;
+}
+
+enum status body_take(struct body_pool *p, uint64_t bytes, uint32_t owner, struct body **out)
+{
+    return take(p, bytes, owner, false, out);
+}
+
+enum status body_take_past_quota(struct body_pool *p, uint64_t bytes, uint32_t owner,
+                                 struct body **out)
+{
+    return take(p, bytes, owner, true, out);
 }
 
 void body_drop(struct body *b)

@@ -2,7 +2,7 @@
  * large body. Jobs hold it while they read from it, so nothing is copied.
  * Owner:  net's pool; whoever holds a count.
  * Thread: the loop.
- * Errors: STATUS_RESOURCE_EXHAUSTED from the heap. */
+ * Errors: as heap_take's. */
 #ifndef ENGRAM_NET_BODY_H
 #define ENGRAM_NET_BODY_H
 
@@ -27,6 +27,9 @@ void body_pool_finish(struct body_pool *p);
 
 /* A body of at least bytes, held once. */
 enum status body_take(struct body_pool *p, uint64_t bytes, uint32_t owner, struct body **out);
+/* The same, whatever the owner's quota: for a client that could not be heard otherwise. */
+enum status body_take_past_quota(struct body_pool *p, uint64_t bytes, uint32_t owner,
+                                 struct body **out);
 static inline struct body *body_hold(struct body *b)
 {
     if (b) b->holds++;

@@ -1,6 +1,7 @@
 /* receive: socket bytes -> frames. Small frames are used where they were read; a large body is
  * read straight into a block of its own. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "daemon/base/fault.h"
@@ -44,8 +45,12 @@ static enum status receive_room(struct connection *c)
     if (b && b->holds == 1) {
         memmove(b->block.data, (char *)b->block.data + c->begin, kept);
     } else {
+        /* Its first buffer a connection always gets: whoever is at the quota must be able to drop
+         * something. The next one waits for the requests that still hold this one. */
         struct body *fresh;
-        enum status st = body_take(&c->net->bodies, RECEIVE_BYTES, c->owner, &fresh);
+        struct body_pool *pool = &c->net->bodies;
+        enum status st = b ? body_take(pool, RECEIVE_BYTES, c->owner, &fresh)
+                           : body_take_past_quota(pool, RECEIVE_BYTES, c->owner, &fresh);
         if (st) return st;
         if (kept) memcpy(fresh->block.data, (char *)b->block.data + c->begin, kept);
         body_drop(b);
@@ -94,8 +99,10 @@ static void begin_direct(struct connection *c)
     enum status st = body_take(&c->net->bodies, c->header.body_bytes, c->owner, &c->direct);
     if (st) {
         struct failure f;
-        failure_set(&f, st, DETAIL_MEMORY, "no memory for a body of %llu bytes",
-                    (unsigned long long)c->header.body_bytes);
+        char what[48];
+        snprintf(what, sizeof what, "a body of %llu bytes",
+                 (unsigned long long)c->header.body_bytes);
+        heap_refuse(c->net->bodies.heap, st, c->owner, what, &f);
         f.retry_after_ms = 100;
         c->discard = c->header.body_bytes - have;
         c->begin = c->end;

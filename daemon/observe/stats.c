@@ -19,6 +19,11 @@ void stats_add(struct stats *s, enum operation operation, uint64_t total_ns, enu
     histogram_add(&o->latency, total_ns);
 }
 
+void stats_decided(struct stats *s, uint64_t ns)
+{
+    histogram_add(&s->decide, ns);
+}
+
 void stats_route(struct stats *s, enum backend_id backend, enum reason reason)
 {
     s->routes[backend & 3][(unsigned)reason < REASON_MAX ? reason : REASON_NONE]++;

@@ -20,6 +20,7 @@ struct stats {
     uint64_t cancelled_total, deadline_exceeded_total;
     struct operation_stats operations[OPERATION_MAX];
     uint64_t routes[4][REASON_MAX]; /* jobs that ran, by backend_id and reason */
+    struct histogram decide;        /* picking a backend for one */
 };
 
 void stats_init(struct stats *s);
@@ -27,5 +28,8 @@ void stats_init(struct stats *s);
 void stats_add(struct stats *s, enum operation operation, uint64_t total_ns, enum status code);
 /* One job that a backend ran to its end. */
 void stats_route(struct stats *s, enum backend_id backend, enum reason reason);
+
+/* How long a decision took. */
+void stats_decided(struct stats *s, uint64_t ns);
 
 #endif

@@ -17,6 +17,7 @@
 #include "daemon/base/status.h"
 #include "daemon/sched/cost.h"
 #include "daemon/sched/decisions.h"
+#include "daemon/sched/mates.h"
 #include "daemon/sched/pick.h"
 #include "daemon/sched/probes.h"
 #include "daemon/sched/tenant.h"
@@ -38,11 +39,16 @@ struct server {
     uint64_t room_bytes;  /* of VRAM for requests: a batch takes at most 80 % of it; 0: no matter */
     uint32_t in_flight;   /* dispatches */
     uint64_t charged_ns;  /* predicted, of what is in flight */
+    uint64_t window_ns;   /* of that, what counts towards the window */
     uint64_t queued_ns;   /* predicted, of what waits */
     uint64_t finished_ns; /* when a run there last ended */
     uint64_t started_ns;  /* since when what is in flight now has had it */
     struct flow *turn;    /* round of flows that have something: whose turn it is; NULL: none */
     uint32_t flow_count;
+    uint64_t weights;    /* of the flows in the round */
+    uint64_t granted_ns; /* to each unit of weight, ever: rounds that were played (fair.h) */
+    struct ticket *oldest, *newest; /* dispatches in flight */
+    struct ticket *alone;           /* in flight with no other beside it, ever; or NULL */
 };
 
 struct scheduler_counters {
@@ -58,6 +64,8 @@ struct scheduler {
     struct server servers[SERVERS_MAX];
     uint32_t server_count;
     struct scheduler_counters counters;
+    struct mates waiting, running; /* batchable tickets in line; dispatches in flight */
+    uint64_t wake_ns;
 };
 
 /* What is known, beside the ticket itself, when its backend is picked. */
@@ -70,8 +78,8 @@ struct situation {
 
 void scheduler_init(struct scheduler *s, const struct scheduler_settings *settings,
                     uint32_t workers);
-/* A GPU came or went, has room for so many dispatches and so many bytes (0: no matter). Tickets in line for one that is not usable
- * any more are handed back by scheduler_evacuate. */
+/* A GPU came or went, has room for so many dispatches and so many bytes (0: no matter). Tickets in
+ * line for one that is not usable any more are handed back by scheduler_evacuate. */
 void scheduler_set_server(struct scheduler *s, uint32_t server, bool usable, uint32_t slots_max,
                           uint64_t room_bytes);
 /* One that waits for a server that is not usable, taken out of line; NULL: none. */
@@ -110,13 +118,15 @@ void scheduler_place(struct scheduler *s, struct ticket *t, uint32_t server, enu
  * of its line, as if it had not. */
 void scheduler_put_back(struct scheduler *s, struct ticket *first);
 
-/* A dispatch ended. LET_DOWN: the backend's fault (counts against its success rate); REFUSED: it was
- * not taken or not run to its end, and nothing can be learnt of it. started_ns, ended_ns: when it ran. */
+/* A dispatch ended. LET_DOWN: the backend's fault (counts against its success rate); REFUSED: it
+ * was not taken or not run to its end, and nothing can be learnt of it. started_ns, ended_ns: when
+ * it ran; both 0: not at all. The members stay linked by next. */
 enum scheduler_end { END_WELL, END_LET_DOWN, END_REFUSED };
 void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_end how,
                       uint64_t started_ns, uint64_t ended_ns);
 
-/* When to call scheduler_next again though nothing ended or came; UINT64_MAX: no need. */
+/* When to call scheduler_next again though nothing ended or came; UINT64_MAX: no need. As of the
+ * last scheduler_next, which was false. */
 uint64_t scheduler_wake_ns(const struct scheduler *s);
 
 /* Predicted, until half of what the tenant has in line is done, at its share. */

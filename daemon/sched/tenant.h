@@ -21,10 +21,13 @@ struct quotas {
 struct flow {
     struct ticket *head, *tail;
     uint32_t depth;
-    uint32_t in_flight; /* dispatches, a batch is one */
-    int64_t deficit_ns; /* may be negative: it had more than its turn */
-    uint64_t served_ns; /* when it was last served, or came from nothing */
-    uint64_t queued_ns; /* charges of all that wait */
+    uint32_t in_flight;   /* dispatches, a batch is one */
+    int64_t deficit_ns;   /* may be negative: it had more than its turn */
+    uint64_t granted_ns;  /* the server's, up to which the deficit counts (fair.h) */
+    uint32_t weight;      /* in the round: as it counts in the server's weights */
+    struct ticket *ready; /* within scheduler_next: what it could start now */
+    uint64_t served_ns;   /* when it was last served, or came from nothing */
+    uint64_t queued_ns;   /* charges of all that wait */
     struct flow *next,
         *previous; /* the server's round of flows that have something; NULL: not in */
     struct tenant *tenant;

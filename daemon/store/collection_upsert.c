@@ -97,9 +97,8 @@ static enum status look(struct upsert *u, struct failure *f)
                            "the collection has %" PRIu64 " rows; %" PRIu64
                            " more are past the limit of %" PRIu32,
                            u->base, u->inserted, COLLECTION_NO_ROW);
-    if (collection_reserve(c, u->base + u->inserted))
-        return no_memory(f, "the new rows: the daemon's memory bound is reached");
-    return STATUS_OK;
+    st = collection_reserve(c, u->base + u->inserted);
+    return st ? heap_refuse(c->heap, st, c->space->number, "the new rows", f) : STATUS_OK;
 }
 
 /* ---- stage ---- */

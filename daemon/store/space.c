@@ -18,7 +18,11 @@ struct store {
     struct space *spaces;
     uint32_t number_last;
     uint64_t collections_max; /* of one space */
+    void (*forget)(void *owner, struct space *space);
+    void *forget_owner;
 };
+
+static void forget_nothing(void *owner, struct space *space) {}
 
 enum status store_create(struct heap *heap, const struct vector_kernels *kernels,
                          struct store **out)
@@ -28,6 +32,7 @@ enum status store_create(struct heap *heap, const struct vector_kernels *kernels
     s->heap = heap;
     s->kernels = kernels;
     s->collections_max = UINT64_MAX;
+    s->forget = forget_nothing;
     *out = s;
     return STATUS_OK;
 }
@@ -50,6 +55,7 @@ void store_destroy(struct store *s)
             collection_destroy(c);
             c = after;
         }
+        s->forget(s->forget_owner, space);
         free(space);
         space = next;
     }
@@ -138,7 +144,19 @@ void store_space_release(struct store *s, struct space *space)
     while (*at != space)
         at = &(*at)->hh_next;
     *at = space->hh_next;
+    s->forget(s->forget_owner, space);
     free(e);
+}
+
+struct space *store_space_next(const struct store *s, const struct space *after)
+{
+    return after ? after->hh_next : s->spaces;
+}
+
+void store_on_forget(struct store *s, void (*forget)(void *owner, struct space *space), void *owner)
+{
+    s->forget = forget;
+    s->forget_owner = owner;
 }
 
 /* ---- collections ---- */

@@ -24,8 +24,9 @@ struct space {
     uint32_t number; /* >= 1, never reused: the heap's owner */
     uint32_t users;  /* connections and jobs that point here */
     uint64_t collection_count;
-    uint64_t row_count;             /* writers on any thread: read it with space_row_count */
-    struct tenant *tenant;          /* sched/tenant.h: the pipeline makes and ends it; or NULL */
+    uint64_t row_count;      /* writers on any thread: read it with space_row_count */
+    uint64_t vram_bytes_max; /* of its replicas together; 0: no bound. The pipeline sets it */
+    struct tenant *tenant;   /* sched/tenant.h: the pipeline makes and ends it; or NULL */
     struct collection *collections; /* uthash, by name; store_ functions only */
     struct space *hh_next;          /* the store's list */
 };
@@ -53,6 +54,13 @@ enum status store_space(struct store *s, const char *name, struct space **out);
 
 /* One user fewer; the last one out of a space without collections makes it forgotten. */
 void store_space_release(struct store *s, struct space *space);
+
+/* The first space (after: NULL), or the one after it; NULL past the last. No order. */
+struct space *store_space_next(const struct store *s, const struct space *after);
+
+/* Called with each space that is forgotten from now on, by store_destroy too, while it is whole. */
+void store_on_forget(struct store *s, void (*forget)(void *owner, struct space *space),
+                     void *owner);
 
 /* Collection names: 1-64 bytes of [A-Za-z0-9._-]. INVALID_ARGUMENT/BAD_NAME. */
 enum status collection_name_check(const char *name, struct failure *f);

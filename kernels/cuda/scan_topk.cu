@@ -33,7 +33,7 @@ struct scan_topk_job {
     const float *norms;
     const uint64_t *ids;
     uint64_t first_id;
-    const uint64_t *allowed;
+    struct cuda_filter filter;
     uint64_t count;
     unsigned long long mark; /* the count's bits are 0 */
     unsigned long long *ticket;
@@ -258,8 +258,8 @@ __device__ __forceinline__ void scan_into(const struct scan_topk_job &job, struc
         uint64_t row = first + lane / GROUP;
         bool open = lane % GROUP == 0 && row < job.count;
         if (row >= job.count) row = job.count - 1; /* a warp's shuffles need all its threads */
-        if (job.allowed) {
-            open = open && (job.allowed[row / 64] >> row % 64 & 1);
+        if (job.filter.allowed) {
+            open = open && filter_passes(job.filter, 0, row);
             if (!__any_sync(WARP, open)) continue;
         }
         float norm = job.query_norm ? __ldg(&job.norms[row]) : 0.0f;
@@ -443,7 +443,7 @@ static int scan_topk_enqueue(enum metric metric, const struct cuda_queries *quer
     job.norms = rows->norms;
     job.ids = topk->ids;
     job.first_id = topk->first_id;
-    job.allowed = topk->allowed;
+    job.filter = topk->filter;
     job.count = rows->count;
     job.mark = fresh_mark() << SCAN_TOPK_COUNT_BITS;
     job.ticket = (unsigned long long *)topk->scratch;

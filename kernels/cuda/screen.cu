@@ -47,7 +47,7 @@ __device__ __noinline__ void screen_pass(const struct screen_job &job, uint64_t 
 {
     if (query >= job.query_count || row >= job.row_count) return;
     uint64_t at = job.first + row;
-    if (job.allowed && !(job.allowed[at / 64] >> at % 64 & 1)) return;
+    if (job.filter.allowed && !filter_passes(job.filter, query, at)) return;
     uint32_t place = atomicAdd(&job.room.counts[query], 1u);
     if (place < job.room.most)
         job.room.passed[query * job.room.most + place] = (uint32_t)row;
@@ -307,7 +307,7 @@ int screen_launch(enum metric metric, const struct cuda_queries *queries,
     job.row_count = span->count;
     job.first = span->first;
     job.bounds = span->sink.bounds;
-    job.allowed = span->sink.allowed;
+    job.filter = span->sink.filter;
     job.room = *room;
     screen_begin_kernel<<<1, SUMS_THREADS, 0, stream>>>(*room, queries->count);
     int error = cudaGetLastError();

@@ -36,7 +36,7 @@ struct screen_job {
     bool lower_is_better;
     struct screen screen;
     const struct topk_bound *bounds;
-    const uint64_t *allowed;
+    struct cuda_filter filter;
     struct screen_room room;
     float *dots; /* not NULL: the products are stored, and that is all */
     uint64_t dots_stride;

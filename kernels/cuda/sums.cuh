@@ -6,7 +6,7 @@
 #define ENGRAM_KERNELS_CUDA_SUMS_CUH
 
 #include "kernels/canonical.h"
-#include "kernels/topk.h"
+#include "kernels/cuda/vectors_cuda.h"
 
 #include <cuda_runtime.h>
 
@@ -32,7 +32,7 @@ struct candidate_sink {
     uint64_t list_stride;
     const uint64_t *ids;
     uint64_t first_id;
-    const uint64_t *allowed;
+    struct cuda_filter filter;
     bool in_place; /* the first span, without a bound: every row enters, row r at r */
 };
 
@@ -168,6 +168,19 @@ __device__ __forceinline__ struct topk_entry entry_worst(void)
     return worst;
 }
 
+/* filter.allowed is not NULL. */
+__device__ __forceinline__ bool filter_passes(const struct cuda_filter &filter, uint64_t query,
+                                              uint64_t row)
+{
+    const uint64_t *allowed = filter.allowed;
+    if (filter.of) {
+        uint32_t number = filter.of[query];
+        if (number == CUDA_FILTER_NONE) return true;
+        allowed += number * filter.words;
+    }
+    return allowed[row / 64] >> row % 64 & 1;
+}
+
 /* bound_key is that of bounds[query], read by the caller early enough to be there. */
 __device__ __forceinline__ void sink_offer(const struct candidate_sink *sink, uint64_t query,
                                            uint64_t row, float score, bool lower_is_better,
@@ -175,7 +188,7 @@ __device__ __forceinline__ void sink_offer(const struct candidate_sink *sink, ui
 {
     uint32_t key = sink_key(score, lower_is_better);
     if (key > bound_key) return;
-    if (sink->allowed && !(sink->allowed[row / 64] >> row % 64 & 1)) return;
+    if (sink->filter.allowed && !filter_passes(sink->filter, query, row)) return;
     uint64_t id = sink->ids ? sink->ids[row] : sink->first_id + row;
     if (key == bound_key && id > sink->bounds[query].id) return;
     uint64_t at = sink->in_place ? row : atomicAdd(&sink->counts[query], 1u);

@@ -176,10 +176,10 @@ extern "C" int cuda_topk(enum metric metric, const struct cuda_queries *queries,
     span.sink.list_stride = at.list_rows;
     span.sink.ids = topk->ids;
     span.sink.first_id = topk->first_id;
-    span.sink.allowed = topk->allowed;
+    span.sink.filter = topk->filter;
     /* Without a bound every row of the first span is a candidate, and its place is known. */
     uint64_t first = topk_span_rows(topk->k, 0, rows->count, at.list_rows, wave);
-    span.sink.in_place = !topk->threshold && !topk->allowed;
+    span.sink.in_place = !topk->threshold && !topk->filter.allowed;
     int error = select_init_launch(topk->threshold, metric_lower_is_better(metric), count, &round,
                                    (uint32_t *)(scratch + at.best_counts[0]),
                                    span.sink.in_place ? (uint32_t)first : 0, stream);

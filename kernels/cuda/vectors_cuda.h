@@ -71,6 +71,15 @@ int cuda_weighted_average(const struct cuda_rows *rows, const uint32_t *position
                           const float *weights, uint64_t count, float total, float *averages,
                           struct CUstream_st *stream);
 
+/* Which rows may enter: bit r of a bitmap says whether row r may. */
+struct cuda_filter {
+    const uint64_t *allowed; /* bitmaps, one after the other; NULL: every row may enter */
+    const uint32_t *of;      /* whose: query q has bitmap of[q], or CUDA_FILTER_NONE; NULL: all
+                                queries have the first */
+    uint64_t words;          /* of a bitmap; read where `of` is */
+};
+#define CUDA_FILTER_NONE UINT32_MAX
+
 /* The k best rows of each query, ties by rising id: the set and order of kernels/topk.h. Distances
  * stay on chip: only rows that may still be among the best k are written. One query with k <= 128
  * takes one launch. Where it pays, a product on the tensor cores tells which rows certainly are not,
@@ -80,7 +89,7 @@ struct cuda_topk {
     uint32_t k;          /* 1..TOPK_K_MAX */
     const uint64_t *ids; /* of each row, all different; NULL: first_id + row */
     uint64_t first_id;
-    const uint64_t *allowed; /* bit r says whether row r may enter; NULL: all may */
+    struct cuda_filter filter;
     const float *threshold;  /* on the host: scores at least this (distances: at most); or NULL */
     void *scratch;           /* 256-byte aligned */
     uint64_t scratch_bytes;  /* at least cuda_topk_scratch_min */

@@ -19,6 +19,7 @@ struct bench {
     uint64_t *offsets;   /* LISTED for each query */
     float *weights;
     struct cuda_topk_work *work;
+    struct cuda_filter filter; /* FILTERED */
     cudaStream_t stream;
     cudaEvent_t start, stop;
     FILE *file;
@@ -29,7 +30,8 @@ struct question {
     uint64_t rows, queries;
     uint32_t k; /* 0: all scores */
     enum metric metric;
-    enum { WHOLE, LISTS, AVERAGE } what; /* LISTS: LISTED rows of each query */
+    /* LISTS: LISTED rows of each query; FILTERED: every other query may have half of the rows */
+    enum { WHOLE, LISTS, AVERAGE, FILTERED } what;
 };
 
 static void ask(struct bench *b, const struct question *q)
@@ -45,6 +47,7 @@ static void ask(struct bench *b, const struct question *q)
                              .out_scores = b->out_scores,
                              .out_counts = b->out_counts,
                              .work = b->work};
+    if (q->what == FILTERED) topk.filter = b->filter;
     if (q->what == LISTS)
         DEVICE(cuda_gather_lists(q->metric, &queries, &b->rows, b->positions, b->offsets,
                                  q->queries * LISTED, b->scores, b->stream));
@@ -177,6 +180,38 @@ static void lists_create(struct bench *b)
     free(positions);
 }
 
+static void filter_create(struct bench *b)
+{
+    const size_t words = (ROWS + 63) / 64;
+    uint64_t *allowed = malloc(words * sizeof *allowed), seed = 6;
+    uint32_t of[QUERIES];
+    if (!allowed) abort();
+    for (size_t w = 0; w < words; w++)
+        allowed[w] = sample_random(&seed);
+    for (size_t q = 0; q < QUERIES; q++)
+        of[q] = q % 2 ? CUDA_FILTER_NONE : 0;
+    b->filter = (struct cuda_filter){device_copy_of(allowed, words * sizeof *allowed),
+                                     device_copy_of(of, sizeof of), words};
+    free(allowed);
+}
+
+/* Requests of a query each that run as one: what they take of the time that one takes, and that as
+ * many would take one after the other. one: knn_1. */
+static void batches(struct bench *b, float one)
+{
+    filter_create(b);
+    for (uint64_t queries = 2; queries <= 64; queries *= 2) {
+        char name[64];
+        snprintf(name, sizeof name, "knn_%u", (unsigned)queries);
+        float all = measure(b, name, (struct question){ROWS, queries, 10, METRIC_DOT, WHOLE}, 51);
+        strcat(name, "_filtered");
+        measure(b, name, (struct question){ROWS, queries, 10, METRIC_DOT, FILTERED}, 51);
+        if (b->part) continue;
+        printf("  %2u queries: %.3f x one, %.3f x one by one\n", (unsigned)queries, all / one,
+               all / one / (float)queries);
+    }
+}
+
 static void few_rows(struct bench *b)
 {
     const enum metric dot = METRIC_DOT;
@@ -247,11 +282,7 @@ int main(int argc, char **argv)
     measure(&b, "scan_euclidean", (struct question){ROWS, 1, 0, METRIC_SQUARED_EUCLIDEAN, WHOLE},
             51);
     float knn = measure(&b, "knn_1", (struct question){ROWS, 1, 10, dot, WHOLE}, 101);
-    measure(&b, "knn_2", (struct question){ROWS, 2, 10, dot, WHOLE}, 51);
-    measure(&b, "knn_4", (struct question){ROWS, 4, 10, dot, WHOLE}, 51);
-    measure(&b, "knn_8", (struct question){ROWS, 8, 10, dot, WHOLE}, 51);
-    measure(&b, "knn_16", (struct question){ROWS, 16, 10, dot, WHOLE}, 51);
-    measure(&b, "knn_32", (struct question){ROWS, 32, 10, dot, WHOLE}, 31);
+    batches(&b, knn);
     measure(&b, "knn_128", (struct question){ROWS, 128, 10, dot, WHOLE}, 31);
     measure(&b, "knn_1024", (struct question){ROWS, 1024, 10, dot, WHOLE}, 11);
     measure(&b, "knn_1024_cosine", (struct question){ROWS, 1024, 10, METRIC_COSINE, WHOLE}, 5);

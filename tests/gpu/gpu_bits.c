@@ -191,6 +191,7 @@ static void check_weighted_sum(struct data *d)
 /* What a top-k request may have beside k. */
 struct variant {
     bool ids, allowed, threshold, least_scratch;
+    bool own; /* with allowed: each query has its own bitmap, or none */
 };
 
 struct best {
@@ -203,6 +204,27 @@ static uint64_t id_of(bool given, uint64_t row)
     return given ? (row * 0x9e3779b97f4a7c15u ^ row >> 7) | 1u << 20 : 1000 + row;
 }
 
+enum { FILTERS = 3 };
+
+/* Query q's bitmap. Queries next to each other have others, and some have none. */
+static uint32_t filter_of(size_t query)
+{
+    return query % 5 == 3 ? CUDA_FILTER_NONE : (uint32_t)((query + 2) % FILTERS);
+}
+
+static size_t filter_words(const struct data *d)
+{
+    return d->count / 64 + 2;
+}
+
+static bool may_enter(const struct data *d, const struct variant *v, const uint64_t *allowed,
+                      size_t query, size_t row)
+{
+    if (!v->allowed || (v->own && filter_of(query) == CUDA_FILTER_NONE)) return true;
+    if (v->own) allowed += filter_of(query) * filter_words(d);
+    return allowed[row / 64] >> row % 64 & 1;
+}
+
 static struct best best_of(const struct data *d, enum metric metric, size_t query,
                            const struct variant *v, const uint64_t *ids, const uint64_t *allowed,
                            float threshold)
@@ -211,7 +233,7 @@ static struct best best_of(const struct data *d, enum metric metric, size_t quer
     bool lower = metric_lower_is_better(metric);
     for (size_t r = 0; r < d->count; r++) {
         float score = d->reference[query * d->count + r];
-        if (v->allowed && !(allowed[r / 64] >> r % 64 & 1)) continue;
+        if (!may_enter(d, v, allowed, query, r)) continue;
         if (v->threshold && (lower ? score > threshold : score < threshold)) continue;
         best.sorted[best.count++] =
             (struct topk_entry){v->ids ? ids[r] : 1000 + r, topk_key(score, lower), score};
@@ -241,8 +263,11 @@ static void check_topk(struct data *d, enum metric metric, uint32_t k, size_t qu
                        struct variant v)
 {
     uint64_t *ids = host_allocate(d->count * sizeof *ids);
-    size_t words = d->count / 64 + 1;
+    size_t words = FILTERS * filter_words(d);
     uint64_t *allowed = host_allocate(words * sizeof *allowed), state = 7;
+    uint32_t of[QUERIES];
+    for (size_t q = 0; q < QUERIES; q++)
+        of[q] = filter_of(q);
     for (size_t r = 0; r < d->count; r++)
         ids[r] = id_of(true, r);
     for (size_t w = 0; w < words; w++)
@@ -256,7 +281,9 @@ static void check_topk(struct data *d, enum metric metric, uint32_t k, size_t qu
         .k = k,
         .ids = v.ids ? device_copy_of(ids, d->count * sizeof *ids) : NULL,
         .first_id = 1000,
-        .allowed = v.allowed ? device_copy_of(allowed, words * sizeof *allowed) : NULL,
+        .filter = {.allowed = v.allowed ? device_copy_of(allowed, words * sizeof *allowed) : NULL,
+                   .of = v.own ? device_copy_of(of, sizeof of) : NULL,
+                   .words = filter_words(d)},
         .threshold = v.threshold ? &threshold : NULL,
         .scratch = device_allocate(scratch_bytes),
         .scratch_bytes = scratch_bytes,
@@ -277,8 +304,9 @@ static void check_topk(struct data *d, enum metric metric, uint32_t k, size_t qu
                      queries);
         free(best.sorted);
     }
-    cudaFree((void *)topk.ids), cudaFree((void *)topk.allowed), cudaFree(topk.scratch);
-    cudaFree(topk.out_ids), cudaFree(topk.out_scores), cudaFree(topk.out_counts);
+    cudaFree((void *)topk.ids), cudaFree((void *)topk.filter.allowed), cudaFree(topk.scratch);
+    cudaFree((void *)topk.filter.of), cudaFree(topk.out_ids), cudaFree(topk.out_scores),
+        cudaFree(topk.out_counts);
     free(ids), free(allowed), free(got_ids), free(got_scores), free(got_counts);
 }
 
@@ -292,7 +320,10 @@ static void check_all_topk(struct data *d, enum metric metric, bool small)
             check_topk(d, metric, ks[k], queries[q], (struct variant){.ids = !(k % 2)});
             check_topk(d, metric, ks[k], queries[q], (struct variant){.threshold = true});
             check_topk(d, metric, ks[k], queries[q], (struct variant){.allowed = true});
+            check_topk(d, metric, ks[k], queries[q],
+                       (struct variant){.allowed = true, .own = true});
         }
+        check_topk(d, metric, 10, queries[q], (struct variant){.allowed = true, .own = true});
         check_topk(d, metric, 10, queries[q],
                    (struct variant){true, true, true, .least_scratch = true});
     }
@@ -305,6 +336,7 @@ static void check_tiny_topk(struct data *d, enum metric metric)
     check_topk(d, metric, 10, 1, (struct variant){.ids = true});
     check_topk(d, metric, 10, 3, (struct variant){.ids = true});
     check_topk(d, metric, 10, 12, (struct variant){.allowed = true});
+    check_topk(d, metric, 10, 12, (struct variant){.allowed = true, .own = true});
     check_topk(d, metric, 1000, 1, (struct variant){.threshold = true});
     check_topk(d, metric, 1000, 3, (struct variant){.ids = false});
     check_topk(d, metric, 2100, 3, (struct variant){.ids = true});

@@ -187,7 +187,7 @@ static struct cuda_topk question(const struct data *d, uint32_t k, const struct 
         .k = k,
         .ids = v->ids ? device.ids : NULL,
         .first_id = 1000,
-        .allowed = v->filter ? device.allowed : NULL,
+        .filter.allowed = v->filter ? device.allowed : NULL,
         .threshold = v->threshold ? threshold : NULL,
         .scratch = device.scratch,
         .scratch_bytes = v->least_scratch ? cuda_topk_scratch_min(1, k, d->count)

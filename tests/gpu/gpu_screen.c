@@ -226,7 +226,7 @@ static uint64_t check_best(const struct scene *s, struct question q)
         .k = q.k,
         .ids = q.ids ? device_copy_of(ids, rows * 8) : NULL,
         .first_id = 1000,
-        .allowed = q.allowed ? device_copy_of(allowed, words * 8) : NULL,
+        .filter.allowed = q.allowed ? device_copy_of(allowed, words * 8) : NULL,
         .threshold = q.threshold ? &threshold : NULL,
     };
     uint64_t least = cuda_topk_scratch_min(q.queries, q.k, rows);
@@ -243,7 +243,7 @@ static uint64_t check_best(const struct scene *s, struct question q)
            got.work.redone, differ ? "  FAIL: differs" : "");
     fflush(stdout);
     answer_free(&exact), answer_free(&got);
-    cudaFree((void *)topk.ids), cudaFree((void *)topk.allowed);
+    cudaFree((void *)topk.ids), cudaFree((void *)topk.filter.allowed);
     free(ids), free(allowed);
     return differ;
 }

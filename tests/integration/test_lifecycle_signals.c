@@ -35,7 +35,7 @@ enum { D = 512, ROWS = 20000, QUERIES = 200, ASKED = 8 };
 
 static const char *const patient[] = {"workers.count=1", "limits.drain_ms=60000", NULL};
 
-struct work {
+struct turn_work {
     float *rows;
     uint64_t *ids;
     int answered;
@@ -44,12 +44,12 @@ struct work {
 
 static void note(ea_client *c, uint64_t request_id, ea_status status, ea_result *result, void *user)
 {
-    struct work *w = user;
+    struct turn_work *w = user;
     w->statuses[w->answered++] = status;
 }
 
 /* A tenth of a second or more of work in flight on a connection. */
-static void start_work(struct work *w, ea_client *c)
+static void start_work(struct turn_work *w, ea_client *c)
 {
     memset(w, 0, sizeof *w);
     w->rows = malloc((size_t)ROWS * D * 4);
@@ -70,7 +70,7 @@ static void start_work(struct work *w, ea_client *c)
     }
 }
 
-static void finish_work(struct work *w, ea_client *c)
+static void finish_work(struct turn_work *w, ea_client *c)
 {
     while (ea_pending(c) && ea_pump(c, -1) == EA_OK) {
     }
@@ -81,7 +81,7 @@ static void finish_work(struct work *w, ea_client *c)
 static void expect_drain(int signal_number)
 {
     struct scene s;
-    struct work w;
+    struct turn_work w;
     scene_open(&s, patient);
     ea_client *c = scene_client(&s, "worker");
     start_work(&w, c);
@@ -113,7 +113,7 @@ Test(lifecycle_signals, int_does_the_same)
 Test(lifecycle_signals, while_draining_new_work_is_refused)
 {
     struct scene s;
-    struct work w;
+    struct turn_work w;
     scene_open(&s, patient);
     ea_client *c = scene_client(&s, "worker");
     start_work(&w, c);
@@ -121,7 +121,7 @@ Test(lifecycle_signals, while_draining_new_work_is_refused)
     int64_t until = now_ms() + scaled_ms(3000);
     while (access(s.daemon.socket_path, F_OK) == 0) /* it has seen the signal */
         cr_assert(now_ms() < until);
-    struct work late = {0};
+    struct turn_work late = {0};
     cr_assert_eq(ea_ping_send(c, note, &late, NULL), EA_OK);
     finish_work(&w, c);
     cr_assert_eq(late.answered, 1);
@@ -136,7 +136,7 @@ Test(lifecycle_signals, while_draining_new_work_is_refused)
 Test(lifecycle_signals, a_second_term_stops_at_once)
 {
     struct scene s;
-    struct work w;
+    struct turn_work w;
     scene_open(&s, patient);
     ea_client *c = scene_client(&s, "worker");
     start_work(&w, c);
@@ -163,7 +163,7 @@ Test(lifecycle_signals, a_deaf_client_does_not_hold_up_the_end)
     struct scene s;
     scene_open(&s, (const char *[]){"limits.drain_ms=500", NULL});
     ea_client *c = scene_client(&s, "hostile");
-    struct work w;
+    struct turn_work w;
     start_work(&w, c);
     finish_work(&w, c);
     struct sample fetch;

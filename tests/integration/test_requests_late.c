@@ -18,12 +18,12 @@ static uint64_t query_count(void)
     return QUERIES / (uint64_t)scaled_ms(1);
 }
 
-struct work {
+struct late_work {
     float *rows, *queries;
     uint64_t *ids;
 };
 
-static void work_make(struct work *w, ea_client *c)
+static void work_make(struct late_work *w, ea_client *c)
 {
     w->rows = malloc((size_t)ROWS * DIMENSION * 4);
     w->queries = malloc((size_t)QUERIES * DIMENSION * 4);
@@ -36,7 +36,7 @@ static void work_make(struct work *w, ea_client *c)
     cr_assert_eq(ea_upsert(c, "work", w->ids, w->rows, ROWS, DIMENSION, NULL, NULL, NULL), EA_OK);
 }
 
-static void work_free(struct work *w, ea_client *c)
+static void work_free(struct late_work *w, ea_client *c)
 {
     cr_assert_eq(ea_collection_drop(c, "work"), EA_OK, "%s", ea_error_text(c));
     free(w->rows);
@@ -62,7 +62,7 @@ static void note(ea_client *c, uint64_t request_id, ea_status status, ea_result 
     *result = (ea_result){0};
 }
 
-static uint64_t ask(ea_client *c, const struct work *w, struct ending *e)
+static uint64_t ask(ea_client *c, const struct late_work *w, struct ending *e)
 {
     uint64_t id = 0;
     cr_assert_eq(ea_knn_send(c, "work", w->queries, query_count(), DIMENSION, K, NULL, NULL, 0,
@@ -94,7 +94,7 @@ Test(requests_late, a_cancel_leaves_the_whole_answer_or_none)
     struct scene s;
     scene_open(&s, (const char *[]){"workers.count=1", NULL}); /* then few and long parts */
     ea_client *c = scene_client(&s, "asker");
-    struct work w;
+    struct late_work w;
     work_make(&w, c);
     struct ending whole = {0};
     int64_t start = now_ms();
@@ -140,7 +140,7 @@ Test(requests_late, a_deadline_is_told_while_the_workers_are_busy)
     scene_open(&s, (const char *[]){"workers.count=1", NULL});
     scene_make_rows(&s);
     ea_client *c = scene_client(&s, "hostile"), *observer = scene_client(&s, "observer");
-    struct work w;
+    struct late_work w;
     work_make(&w, c);
     static struct ending ahead[AHEAD], upsert;
     for (int i = 0; i < AHEAD; i++)
@@ -182,7 +182,7 @@ Test(requests_late, what_has_not_started_is_let_go_at_once)
     struct scene s;
     scene_open(&s, (const char *[]){"workers.count=1", NULL});
     ea_client *c = scene_client(&s, "asker"), *observer = scene_client(&s, "observer");
-    struct work w;
+    struct late_work w;
     work_make(&w, c);
     static struct ending ahead[AHEAD], late;
     for (int i = 0; i < AHEAD; i++)

@@ -154,19 +154,33 @@ static float score_of(struct gpu_peer *p, const struct order *o, const struct as
                            r->plain + row * r->dimension);
 }
 
+/* By row, what a request's bitmap says; NULL: it has none. */
+static bool *allowed_of(struct gpu_peer *p, const struct order_run *run)
+{
+    if (run->allowed == PLACE_NONE) return NULL;
+    const uint64_t *words = peer_at(p, run->allowed);
+    bool *allowed = malloc(run->row_count * sizeof *allowed + 1);
+    cr_assert(allowed);
+    for (uint64_t r = 0; r < run->row_count; r++)
+        allowed[r] = words[r / 64] >> r % 64 & 1;
+    return allowed;
+}
+
 static bool knn_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *r)
 {
     const struct order_run *run = &o->run;
     struct reference_rows all = {r->dimension, (int)run->metric, r->count, r->plain, r->ids};
     uint64_t *ids = malloc(run->k * sizeof *ids);
     float *scores = malloc(run->k * sizeof *scores);
+    bool *allowed = allowed_of(p, run);
     static const uint32_t no_score = 0x7fc00000;
     bool right = true;
     for (uint64_t q = 0; q < run->query_count && right; q++) {
         const float *query = (const float *)peer_at(p, run->queries) + q * r->dimension;
         const uint64_t *out_ids = (const uint64_t *)peer_at(p, run->out_ids) + q * run->k;
         const float *out_scores = (const float *)peer_at(p, run->out_scores) + q * run->k;
-        size_t n = reference_knn(&all, query, run->k, NULL, NULL, ids, scores);
+        uint64_t n = reference_knn(&all, query, run->k, allowed,
+                                   run->has_threshold ? &run->threshold : NULL, ids, scores);
         right = ((const uint32_t *)peer_at(p, run->out_counts))[q] == n &&
                 memcmp(out_ids, ids, n * sizeof *ids) == 0 &&
                 memcmp(out_scores, scores, n * sizeof *scores) == 0;
@@ -175,6 +189,7 @@ static bool knn_right(struct gpu_peer *p, const struct order *o, const struct as
     }
     free(ids);
     free(scores);
+    free(allowed);
     return right;
 }
 

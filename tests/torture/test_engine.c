@@ -45,6 +45,7 @@ static void house_prepare(struct house *h)
     c->worker_pin = false;
     c->connection_max = 32;
     c->job_max = 64;
+    c->calibrate = false;
     strcpy(c->gpu_devices, "none");
     h->options.inherited_fd = -1;
     log_set_level_name("error");

@@ -72,6 +72,12 @@ Test(config, defaults_are_the_documented_ones)
     cr_expect_eq(c.drain_ms_max, 10000);
     cr_expect_str_eq(c.token_file, "");
     cr_expect_str_eq(c.log_level, "info");
+    cr_expect_eq(c.quotas.host_mib, 0);
+    cr_expect_eq(c.quotas.vram_mib, 0);
+    cr_expect_eq(c.quotas.queue, 4096);
+    cr_expect_eq(c.quotas.connections, 0);
+    cr_expect_eq(c.quotas.weight, 1);
+    cr_expect_eq(c.space_count, 0);
 }
 
 Test(config, every_default_is_within_its_own_bounds)
@@ -119,12 +125,26 @@ Test(config, every_key_is_read)
     want.gpu_memory_mib_max = 1 << 24;
     strcpy(memset(want.gpu_force, 0, CONFIG_TEXT_MAX), "cpu");
     want.gpu_pairs_min = 1;
+    want.gpu_candidates_min = 2;
     want.gpu_heartbeat_ms = 60000;
     want.gpu_job_ms = 10;
     want.gpu_spin_us = 0;
     want.gpu_copiers = 64;
     want.gpu_streams = 1;
     strcpy(want.gpu_sim, "vram_mib=64");
+    want.speedup_percent = 100;
+    want.success_percent = 0;
+    want.probe_percent = 20;
+    want.window_us = 10;
+    want.quantum_us = 1;
+    want.age_ms = 3600000;
+    want.split = false;
+    want.calibrate = false;
+    strcpy(want.model_file, "/var/model");
+    want.batch_wait_us = 0;
+    want.batch_queries = 1024;
+    want.batch_requests = 1;
+    want.quotas = (struct space_quotas){1 << 30, 1 << 24, 1 << 20, 65536, 1000, 0};
     strcpy(memset(want.log_level, 0, CONFIG_TEXT_MAX), "debug");
     const char *text =
         "{\"socket\": {\"path\": \"/tmp/a b\", \"mode\": \"600\"},\n"
@@ -138,7 +158,13 @@ Test(config, every_key_is_read)
         "\"gpu\": {\"devices\": \"0,2\", \"program\": \"/opt/gpu\", \"memory\": \"managed\","
         "\"memory_percent\": 95, \"memory_mib\": 16777216, \"force\": \"cpu\", \"min_pairs\": 1,"
         "\"heartbeat_ms\": 60000, \"job_ms\": 10, \"spin_us\": 0, \"copiers\": 64,"
-        "\"streams\": 1, \"sim\": \"vram_mib=64\"},"
+        "\"min_candidates\": 2, \"streams\": 1, \"sim\": \"vram_mib=64\"},"
+        "\"sched\": {\"speedup_percent\": 100, \"success_percent\": 0, \"probe_percent\": 20,"
+        "\"window_us\": 10, \"quantum_us\": 1, \"age_ms\": 3600000, \"split\": false,"
+        "\"calibrate\": false, \"model_file\": \"/var/model\"},"
+        "\"batch\": {\"wait_us\": 0, \"queries\": 1024, \"requests\": 1},"
+        "\"quotas\": {\"host_mib\": 1073741824, \"vram_mib\": 16777216, \"queue\": 1048576,"
+        "\"connections\": 65536, \"weight\": 1000},"
         "\"auth\": {\"token_file\": \"/etc/token\"}, \"log\": {\"level\": \"debug\"}}";
     cr_assert_eq(read_text(text, &c, &f), STATUS_OK, "%s", f.text);
     cr_expect_eq(memcmp(&c, &want, sizeof c), 0);

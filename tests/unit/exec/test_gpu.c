@@ -205,6 +205,14 @@ Test(gpu, a_filter_is_a_bitmap_or_not_for_the_gpu)
 
     j = make_knn(&h);
     j->request.filter_ids = (struct tensor){DTYPE_UINT64, 5, 1, h.ids};
+    cr_assert_eq(h.gpu->ops->submit(h.gpu, j), STATUS_UNAVAILABLE, "its shape says it");
+    cr_assert_eq(j->gpu.gave_up, REASON_CHOSEN_FASTER);
+    drop_job(j);
+
+    memset(h.ids, 0, 1000);
+    ((uint8_t *)h.ids)[3] = 1; /* one id */
+    j = make_knn(&h);
+    j->request.filter_bitmap = (struct tensor){DTYPE_UINT8, 1000, 1, h.ids};
     submit(&h, j);
     expect_gave_up(&h, j, REASON_CHOSEN_FASTER);
     close_house(&h);

@@ -284,7 +284,7 @@ Test(gpu_failures, stopping_gives_everything_back)
     struct job *jobs[6];
     for (int i = 0; i < 6; i++) {
         jobs[i] = make_knn(&h);
-        if (i % 2) jobs[i]->request.filter_ids = (struct tensor){DTYPE_UINT64, 1, 1, h.ids};
+        if (i % 2) jobs[i]->request.filter_bitmap = (struct tensor){DTYPE_UINT8, 8000, 1, h.ids};
         submit(&h, jobs[i]);
     }
     struct order o = next_order(p);

@@ -115,7 +115,19 @@ static void check_lists(struct scene *s, enum metric metric)
 struct variety {
     uint32_t k;
     bool ids, allowed, threshold;
+    bool own; /* each query has its own bitmap, but for one that has none */
 };
+
+/* Of the bitmaps that lie with a gap between: query q has the one that this says. */
+static const uint32_t filter_of[QUERIES] = {2, 0, CUDA_FILTER_NONE, 1, 0};
+enum { FILTERS = 3 };
+
+static const uint64_t *allowed_of(const struct variety *v, const uint64_t *allowed, uint64_t words,
+                                  uint64_t q)
+{
+    if (!v->allowed || (v->own && filter_of[q] == CUDA_FILTER_NONE)) return NULL;
+    return v->own ? allowed + filter_of[q] * words : allowed;
+}
 
 /* The same by kernels/topk.h over all scores at once. */
 static uint32_t expect_topk(const struct scene *s, enum metric metric, const struct variety *v,
@@ -136,19 +148,21 @@ static uint32_t expect_topk(const struct scene *s, enum metric metric, const str
 static void check_topk(struct scene *s, enum metric metric, struct variety v)
 {
     struct rig *r = &s->rig;
-    uint64_t *ids = malloc(s->rows * 8), words = (s->rows + 63) / 64, seed = 9;
-    uint64_t *allowed = malloc(words * 8);
+    uint64_t *ids = malloc(s->rows * 8), words = (s->rows + 63) / 64 + GAP, seed = 9;
+    uint64_t *allowed = malloc(FILTERS * words * 8);
     float threshold = s->expected[s->rows / 2];
     for (uint64_t i = 0; i < s->rows; i++)
         ids[i] = v.ids ? (i * 7919) % s->rows << 33 | 5 : 1000 + i;
-    for (uint64_t i = 0; i < words; i++)
+    for (uint64_t i = 0; i < FILTERS * words; i++)
         allowed[i] = sample_random(&seed);
     uint64_t places = (uint64_t)QUERIES * v.k;
     struct cuda_topk t = {
         .k = v.k,
         .ids = v.ids ? rig_upload(r, ids, s->rows * 8) : NULL,
         .first_id = 1000,
-        .allowed = v.allowed ? rig_upload(r, allowed, words * 8) : NULL,
+        .filter = {.allowed = v.allowed ? rig_upload(r, allowed, FILTERS * words * 8) : NULL,
+                   .of = v.own ? rig_upload(r, filter_of, sizeof filter_of) : NULL,
+                   .words = words},
         .threshold = v.threshold ? &threshold : NULL,
         .scratch_bytes = device_sim.topk_scratch_min(QUERIES, v.k, s->rows),
         .out_ids = rig_allocate(r, places * 8),
@@ -167,15 +181,16 @@ static void check_topk(struct scene *s, enum metric metric, struct variety v)
     rig_download(r, got, t.out_scores, places * 4);
     rig_download(r, counts, t.out_counts, sizeof counts);
     for (uint64_t q = 0; q < QUERIES; q++) {
-        uint32_t count = expect_topk(s, metric, &v, q, ids, v.allowed ? allowed : NULL,
+        uint32_t count = expect_topk(s, metric, &v, q, ids, allowed_of(&v, allowed, words, q),
                                      v.threshold ? &read_at_once : NULL, best_ids, best);
         cr_assert_eq(counts[q], count);
         cr_assert(same_bits(got + q * v.k, best, count));
         cr_assert_eq(memcmp(got_ids + q * v.k, best_ids, count * 8), 0);
     }
-    device_sim.release(r->d, (void *)t.ids), device_sim.release(r->d, (void *)t.allowed);
-    device_sim.release(r->d, t.scratch), device_sim.release(r->d, t.out_ids);
-    device_sim.release(r->d, t.out_scores), device_sim.release(r->d, t.out_counts);
+    device_sim.release(r->d, (void *)t.ids), device_sim.release(r->d, (void *)t.filter.allowed);
+    device_sim.release(r->d, (void *)t.filter.of), device_sim.release(r->d, t.scratch);
+    device_sim.release(r->d, t.out_ids), device_sim.release(r->d, t.out_scores);
+    device_sim.release(r->d, t.out_counts);
     free(ids), free(allowed), free(got_ids), free(best_ids), free(got), free(best);
 }
 
@@ -193,6 +208,7 @@ Test(sim_kernels, equal_the_reference)
             check_topk(&s, metrics[m], (struct variety){.k = 10});
             check_topk(&s, metrics[m], (struct variety){.k = 1, .ids = true, .threshold = true});
             check_topk(&s, metrics[m], (struct variety){.k = 4000, .ids = true, .allowed = true});
+            check_topk(&s, metrics[m], (struct variety){.k = 40, .allowed = true, .own = true});
         }
         scene_finish(&s);
     }

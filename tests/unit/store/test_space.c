@@ -47,6 +47,44 @@ Test(space, parses_names)
     }
 }
 
+struct forgotten {
+    unsigned count;
+    char last[SPACE_NAME_MAX + 1];
+};
+
+static void note_forgotten(void *owner, struct space *space)
+{
+    struct forgotten *f = owner;
+    f->count++;
+    strcpy(f->last, space->name);
+}
+
+Test(space, are_walked_and_say_when_they_are_forgotten)
+{
+    struct store *s = open_store();
+    struct forgotten f = {0};
+    struct space *a, *b;
+    struct collection *c;
+    cr_assert_null(store_space_next(s, NULL));
+    store_on_forget(s, note_forgotten, &f);
+    cr_assert_eq(store_space(s, "aaa", &a), STATUS_OK);
+    cr_assert_eq(store_space(s, "bbb", &b), STATUS_OK);
+    unsigned seen = 0;
+    for (struct space *at = NULL; (at = store_space_next(s, at));)
+        seen |= at == a ? 1 : at == b ? 2 : 4;
+    cr_assert_eq(seen, 3);
+    cr_assert_eq(store_collection_create(s, b, "c", 8, METRIC_DOT, NULL, &c), STATUS_OK);
+    store_space_release(s, b);
+    cr_assert_eq(f.count, 0, "it has a collection");
+    store_space_release(s, a);
+    cr_assert_eq(f.count, 1);
+    cr_assert_str_eq(f.last, "aaa");
+    cr_assert_eq(store_space_next(s, NULL), b);
+    close_store(s);
+    cr_assert_eq(f.count, 2);
+    cr_assert_str_eq(f.last, "bbb");
+}
+
 Test(space, finds_or_makes_spaces)
 {
     struct store *s = open_store();

@@ -1,0 +1,46 @@
+/* calibrate_shapes: what calibration measures: which requests, on which collections.
+ * Owner:  calibrate.
+ * Thread: the loop; calibrate_fill and calibrate_clear run on workers.
+ * Errors: calibrate_fill: in the job's failure. */
+#ifndef ENGRAM_CALIBRATE_SHAPES_H
+#define ENGRAM_CALIBRATE_SHAPES_H
+
+#include "daemon/base/job.h"
+
+enum {
+    GROUNDS = 4,             /* collections */
+    GROUND_DIMENSION = 256,  /* the widest */
+    GROUND_ROWS_MAX = 16384, /* the longest; rows are powers of 2 */
+    CHUNK_ROWS = 1024,       /* that one step of a worker makes: about 2 ms */
+    TRIAL_QUERIES_MAX = 64,
+    TRIAL_SHAPES = 48,
+};
+
+struct ground {
+    uint32_t dimension;
+    uint32_t rows;
+};
+extern const struct ground grounds[GROUNDS];
+
+/* k 10, all scores, lists, an average. */
+struct trial {
+    enum operation operation;
+    uint32_t ground;
+    uint32_t queries; /* 0: an average */
+    uint32_t listed;  /* rows in each list */
+};
+extern const struct trial trials[TRIAL_SHAPES];
+
+/* Of one block, which begins with random numbers. */
+uint64_t trial_memory_bytes(void);
+/* Makes j's request in the block, one at a time. */
+void trial_request(const struct trial *t, void *memory, struct job *j);
+
+/* A step of a worker: adds rows [first, first + count) to j->collection, count <= CHUNK_ROWS, made in
+ * memory. */
+void trial_set_fill(struct job *j, uint64_t first, uint64_t count, void *memory);
+void trial_fill(struct job *j);
+/* A step of a worker: the slow part of a drop. */
+void trial_clear(struct job *j);
+
+#endif

@@ -1,0 +1,126 @@
+/* operation_work: what a request asks for, in numbers that the scheduler predicts its time from, and
+ * whether it may run together with others or in parts. Looks at shapes alone, never at rows or ids:
+ * it runs on the loop for every request. */
+#include "daemon/exec/filter.h"
+#include "daemon/exec/operation_inside.h"
+#include "kernels/topk.h"
+
+enum {
+    BATCH_QUERIES_MAX = 256,
+    BATCH_RESULT_BYTES_MAX = 256 << 10,
+    SPLIT_QUERIES_MIN = 64,
+    BEST_BYTES = 12, /* an id and its score */
+};
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX / 16 : product;
+}
+
+static uint64_t rows_of(const struct job *j)
+{
+    return j->collection ? collection_rows(j->collection) : j->request.rows.rows;
+}
+
+static uint32_t dimension_of(const struct job *j)
+{
+    const struct job_request *r = &j->request;
+    if (j->collection) return collection_dimension(j->collection);
+    return (uint32_t)smaller(is_present(&r->rows) ? r->rows.columns : r->queries.columns,
+                             VECTOR_DIMENSION_MAX);
+}
+
+/* Of the best k of so many. */
+static uint64_t best_bytes(const struct job *j, uint64_t rows)
+{
+    uint64_t columns = smaller(smaller(j->request.k, TOPK_K_MAX), rows);
+    return times(j->request.queries.rows, columns * BEST_BYTES + sizeof(uint32_t));
+}
+
+static void add_knn(const struct job *j, struct work *w)
+{
+    w->queries = j->request.queries.rows;
+    w->rows = rows_of(j);
+    w->listed = filter_is_given(j) && filter_is_scant(j, filter_allows(j));
+    if (w->listed) w->rows = smaller(w->rows, filter_allows(j));
+    w->k = j->request.k;
+    w->pairs = times(w->queries, w->rows);
+    w->bytes_out = best_bytes(j, w->rows);
+}
+
+/* With a threshold nobody knows how many scores there will be. */
+static void add_similarity(const struct job *j, struct work *w)
+{
+    w->queries = j->request.queries.rows;
+    w->rows = rows_of(j);
+    if (w->filtered) w->rows = smaller(w->rows, filter_allows(j));
+    w->pairs = times(w->queries, w->rows);
+    if (j->request.has_threshold) return;
+    w->bytes_out = times(w->pairs, sizeof(float));
+    if (j->collection) w->bytes_out += w->rows * sizeof(uint64_t);
+}
+
+static void add_lists(const struct job *j, struct work *w)
+{
+    const struct job_request *r = &j->request;
+    w->listed = true;
+    w->queries = r->queries.rows;
+    w->rows = w->pairs = is_present(&r->ids) ? r->ids.rows : r->rows.rows;
+    w->k = r->k;
+    w->bytes_out = r->k ? best_bytes(j, w->rows) : times(w->pairs, sizeof(float));
+}
+
+static void add_average(const struct job *j, struct work *w)
+{
+    const struct job_request *r = &j->request;
+    w->listed = true;
+    w->queries = 1;
+    w->rows = w->pairs = is_present(&r->ids) ? r->ids.rows : r->rows.rows;
+    w->bytes_out = dimension_of(j) * sizeof(float);
+}
+
+static uint64_t fetched_bytes(const struct job *j)
+{
+    const struct job_request *r = &j->request;
+    uint64_t rows = collection_rows(j->collection);
+    uint64_t count =
+        is_present(&r->ids) ? r->ids.rows : smaller(r->limit, rows - smaller(r->offset, rows));
+    return times(count, sizeof(uint64_t) + 1 + dimension_of(j) * sizeof(float));
+}
+
+struct work operation_work(const struct job *j)
+{
+    struct work w = {
+        .operation = j->operation,
+        .stride = (uint32_t)vector_stride(dimension_of(j)),
+        .filtered = filter_is_given(j),
+        .bytes_in = j->body_bytes,
+    };
+    switch (j->operation) {
+    case OPERATION_KNN: add_knn(j, &w); break;
+    case OPERATION_SIMILARITY: add_similarity(j, &w); break;
+    case OPERATION_SCORE_CANDIDATES: add_lists(j, &w); break;
+    case OPERATION_WEIGHTED_AVERAGE: add_average(j, &w); break;
+    case OPERATION_NORMS: w.bytes_out = times(j->request.rows.rows, sizeof(float)); break;
+    case OPERATION_FETCH: w.bytes_out = fetched_bytes(j); break;
+    default: break;
+    }
+    w.gpu_able = operation_gpu_pairs(j) != 0;
+    return w;
+}
+
+/* Gathering few rows for one is sooner done than scanning all for many. */
+bool operation_batches(const struct job *j)
+{
+    uint64_t queries = j->request.queries.rows;
+    return j->operation == OPERATION_KNN && j->collection && !j->whole && queries >= 1 &&
+           queries <= BATCH_QUERIES_MAX && !filter_gathers(j) &&
+           best_bytes(j, rows_of(j)) <= BATCH_RESULT_BYTES_MAX;
+}
+
+bool operation_splits(const struct job *j)
+{
+    return j->operation == OPERATION_KNN && j->collection && !j->whole && !filter_is_given(j) &&
+           j->request.queries.rows >= SPLIT_QUERIES_MIN;
+}

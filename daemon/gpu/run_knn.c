@@ -1,0 +1,247 @@
+/* run_knn: the k best rows, of one request or of several that run as one: batches. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/gpu/run.h"
+
+enum { BEAT_QUERIES = 256 };
+
+/* ---- a batch, out of the heap ---- */
+
+/* Numbers of that size in the heap. */
+static char *numbers_at(const struct gpu *g, uint64_t place, uint64_t count, uint64_t size)
+{
+    return place % size ? NULL : gpu_heap(g, place, count * size);
+}
+
+static bool add_filter(const struct gpu *g, const struct order_run *r, struct knn_batch *b,
+                       const struct order_segment *s, uint32_t *number)
+{
+    uint64_t bytes = (r->row_count + 63) / 64 * sizeof(uint64_t);
+    *number = CUDA_FILTER_NONE;
+    if (s->allowed == PLACE_NONE) return true;
+    char *host = gpu_heap(g, s->allowed, bytes);
+    if (!host) return false;
+    *number = b->filter_count;
+    b->filter_parts[b->filter_count] =
+        (struct scatter_part){.host = host, .end = b->filter_count + 1, .bytes = bytes};
+    b->filter_count++;
+    return true;
+}
+
+/* The i-th, whose first query is the batch's first-th. */
+static bool add_segment(const struct gpu *g, const struct order_run *r, struct knn_batch *b,
+                        uint32_t i, uint64_t first)
+{
+    const struct order_segment *s = &b->segments[i];
+    if (s->query_count > r->query_count - first || s->k < 1 ||
+        (s->has_threshold && isnan(s->threshold)))
+        return false;
+    uint64_t n = s->query_count, end = first + n, row = r->dimension * sizeof(float);
+    char *queries = numbers_at(g, s->queries, n * r->dimension, sizeof(float));
+    char *ids = numbers_at(g, s->out_ids, n * s->k, sizeof(uint64_t));
+    char *scores = numbers_at(g, s->out_scores, n * s->k, sizeof(float));
+    char *counts = numbers_at(g, s->out_counts, n, sizeof(uint32_t));
+    uint32_t number;
+    if (!queries || !ids || !scores || !counts || !add_filter(g, r, b, s, &number)) return false;
+    b->query_parts[i] = (struct scatter_part){queries, end, row};
+    b->id_parts[i] = (struct scatter_part){ids, end, s->k * sizeof(uint64_t)};
+    b->score_parts[i] = (struct scatter_part){scores, end, s->k * sizeof(float)};
+    b->count_parts[i] = (struct scatter_part){counts, end, sizeof(uint32_t)};
+    for (uint64_t q = first; q < end; q++)
+        b->filter_of[q] = number;
+    return true;
+}
+
+static bool add_segments(const struct gpu *g, const struct order_run *r, struct knn_batch *b)
+{
+    uint64_t first = 0;
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < b->count; i++) {
+        if (!add_segment(g, r, b, i, first)) return false;
+        first += b->segments[i].query_count;
+        if (b->segments[i].k > k) k = b->segments[i].k;
+    }
+    b->queries = (struct scatter){b->query_parts, r->dimension * sizeof(float)};
+    b->filters = (struct scatter){b->filter_parts, b->filter_parts[0].bytes};
+    b->ids = (struct scatter){b->id_parts, k * sizeof(uint64_t)};
+    b->scores = (struct scatter){b->score_parts, k * sizeof(float)};
+    b->counts = (struct scatter){b->count_parts, sizeof(uint32_t)};
+    return first == r->query_count && k == r->k;
+}
+
+/* Copied before it is looked at: the other process may write there at any time. */
+static enum order_result read_batch(struct gpu *g, struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    uint64_t bytes = (uint64_t)r->segment_count * sizeof(struct order_segment);
+    const void *segments = gpu_heap(g, r->segments, bytes);
+    if (!segments || r->segment_count > ORDER_SEGMENTS_MAX ||
+        r->query_count > ORDER_SEGMENT_QUERIES_MAX)
+        return RESULT_REFUSED;
+    struct knn_batch *b = fault_here("run_knn: batch") ? NULL : malloc(sizeof *b);
+    if (!b) return RESULT_NO_MEMORY;
+    t->batch = b;
+    b->count = r->segment_count;
+    b->filter_count = 0;
+    b->filter_parts[0] = (struct scatter_part){0};
+    memcpy(b->segments, segments, bytes);
+    return add_segments(g, r, b) ? RESULT_OK : RESULT_REFUSED;
+}
+
+/* ---- the plan ---- */
+
+static void plan_scratch(struct gpu *g, struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    t->plan.scratch_best = g->ops->topk_scratch_best(r->query_count, r->k, r->row_count);
+    t->plan.scratch_least = g->ops->topk_scratch_min(r->query_count, r->k, r->row_count);
+}
+
+static bool plan_one(struct gpu *g, struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    struct task_plan *p = &t->plan;
+    uint64_t words = (r->row_count + 63) / 64, n = r->query_count * r->k;
+    return plan_queries(g, t) &&
+           (r->allowed == PLACE_NONE || plan_in_at(g, p, r->allowed, words * sizeof(uint64_t))) &&
+           plan_out_at(g, p, r->out_ids, n * sizeof(uint64_t)) &&
+           plan_out_at(g, p, r->out_scores, n * sizeof(float)) &&
+           plan_out_at(g, p, r->out_counts, r->query_count * sizeof(uint32_t));
+}
+
+static void plan_batch(struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    struct knn_batch *b = t->batch;
+    struct task_plan *p = &t->plan;
+    uint64_t row = vector_stride(r->dimension) * sizeof(float), n = r->query_count * r->k;
+    plan_in(p, (struct section){.scatter = &b->queries,
+                                .bytes = r->query_count * row,
+                                .rows = r->query_count,
+                                .dimension = r->dimension});
+    if (b->filter_count) {
+        plan_in(p, (struct section){.scatter = &b->filters,
+                                    .bytes = b->filter_count * b->filters.line});
+        plan_in(p, (struct section){.host = (char *)b->filter_of,
+                                    .bytes = r->query_count * sizeof *b->filter_of});
+    }
+    plan_out(p, (struct section){.scatter = &b->ids, .bytes = n * sizeof(uint64_t)});
+    plan_out(p, (struct section){.scatter = &b->scores, .bytes = n * sizeof(float)});
+    plan_out(p,
+             (struct section){.scatter = &b->counts, .bytes = r->query_count * sizeof(uint32_t)});
+}
+
+enum order_result knn_plan(struct gpu *g, struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    if (r->k < 1 || r->k > TOPK_K_MAX) return RESULT_REFUSED;
+    enum order_result result = RESULT_OK;
+    if (!r->segment_count)
+        result = plan_one(g, t) ? RESULT_OK : RESULT_REFUSED;
+    else if (!t->batch)
+        result = read_batch(g, t);
+    if (result) return result;
+    if (t->batch) plan_batch(t);
+    plan_scratch(g, t);
+    return RESULT_OK;
+}
+
+/* ---- launching ---- */
+
+static struct cuda_filter filter_of(const struct gpu *g, const struct task *t)
+{
+    const struct task_plan *p = &t->plan;
+    if (p->in_count == 1) return (struct cuda_filter){0};
+    struct cuda_filter f = {.allowed = (const uint64_t *)run_device_at(g, t, p->in[1].at)};
+    if (!t->batch) return f;
+    f.of = (const uint32_t *)run_device_at(g, t, p->in[2].at);
+    f.words = t->batch->filters.line / sizeof(uint64_t);
+    return f;
+}
+
+enum device_result knn_launch(struct gpu *g, struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    const struct task_plan *p = &t->plan;
+    struct cuda_queries queries = run_queries(g, t, 0, r->query_count);
+    struct cuda_rows rows = replica_rows(t->replica);
+    char *out = run_device_at(g, t, p->out_at);
+    struct cuda_topk topk = {
+        .k = r->k,
+        .ids = replica_ids(t->replica),
+        .filter = filter_of(g, t),
+        .threshold = r->has_threshold && !t->batch ? &r->threshold : NULL,
+        .scratch = run_device_at(g, t, p->scratch_at),
+        .scratch_bytes = p->scratch_bytes,
+        .out_ids = (uint64_t *)(out + p->out[0].at),
+        .out_scores = (float *)(out + p->out[1].at),
+        .out_counts = (uint32_t *)(out + p->out[2].at),
+    };
+    return g->ops->topk(g->device, r->metric, &queries, &rows, &topk, t->lane->stream);
+}
+
+/* ---- the way back ---- */
+
+/* A line of k places: past its count no id, no score. */
+static void fill_rest(uint64_t *ids, float *scores, uint32_t count, uint32_t k)
+{
+    static const uint32_t no_score = 0x7fc00000;
+    for (uint32_t i = count; i < k; i++) {
+        ids[i] = UINT64_MAX;
+        memcpy(&scores[i], &no_score, sizeof no_score);
+    }
+}
+
+static void finish_one(struct gpu *g, const struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    uint64_t *ids = (uint64_t *)t->plan.out[0].host;
+    float *scores = (float *)t->plan.out[1].host;
+    const uint32_t *counts = (const uint32_t *)t->plan.out[2].host;
+    for (uint64_t q = 0; q < r->query_count; q++) {
+        if (q % BEAT_QUERIES == 0) gpu_beat(g);
+        fill_rest(ids + q * r->k, scores + q * r->k, counts[q], r->k);
+    }
+}
+
+/* How many of the count best, which are in order, reach the threshold. */
+static uint32_t cut_at(const struct order_segment *s, bool lower_is_better, const float *scores,
+                       uint32_t count)
+{
+    uint32_t worst = topk_key(s->threshold, lower_is_better);
+    while (count > 0 && topk_key(scores[count - 1], lower_is_better) > worst)
+        count--;
+    return count;
+}
+
+/* The device's count is of the batch's k, and regardless of thresholds. */
+static void finish_segment(struct gpu *g, const struct task *t, uint32_t i)
+{
+    const struct knn_batch *b = t->batch;
+    const struct order_segment *s = &b->segments[i];
+    bool lower_is_better = metric_lower_is_better(t->order.run.metric);
+    uint64_t *ids = (uint64_t *)b->id_parts[i].host;
+    float *scores = (float *)b->score_parts[i].host;
+    uint32_t *counts = (uint32_t *)b->count_parts[i].host;
+    for (uint64_t q = 0; q < s->query_count; q++, ids += s->k, scores += s->k) {
+        uint32_t count = counts[q];
+        if (count > s->k) count = s->k;
+        if (s->has_threshold) count = cut_at(s, lower_is_better, scores, count);
+        counts[q] = count;
+        fill_rest(ids, scores, count, s->k);
+    }
+    gpu_beat(g);
+}
+
+void knn_finish(struct gpu *g, struct task *t)
+{
+    if (!t->batch) {
+        finish_one(g, t);
+        return;
+    }
+    for (uint32_t i = 0; i < t->batch->count; i++)
+        finish_segment(g, t, i);
+}

@@ -1,0 +1,31 @@
+/* accounts: bytes by owner, and each owner's quota. Only owners that have something stand here.
+ * Owner:  the heap.
+ * Thread: one at a time (the heap's lock).
+ * Errors: account_make: NULL, no memory; nothing changes then. */
+#ifndef ENGRAM_HEAP_ACCOUNTS_H
+#define ENGRAM_HEAP_ACCOUNTS_H
+
+#include <stdint.h>
+
+struct account {
+    uint32_t owner; /* 0: an empty place */
+    uint64_t bytes_used;
+    uint64_t bytes_max; /* 0: no bound */
+};
+
+/* Open addressing, at most half full. All zero: empty, and valid. */
+struct accounts {
+    struct account *table;
+    uint64_t places, count; /* places: a power of two, or 0 */
+};
+
+void accounts_finish(struct accounts *a);
+
+/* Both are good until the next account_make or account_settle. owner: not 0. O(1). */
+struct account *account_find(const struct accounts *a, uint32_t owner);
+struct account *account_make(struct accounts *a, uint32_t owner);
+
+/* Forgets an account that has neither bytes nor a bound. */
+void account_settle(struct accounts *a, struct account *account);
+
+#endif

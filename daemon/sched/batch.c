@@ -1,0 +1,95 @@
+#include "daemon/sched/batch.h"
+
+#include "daemon/sched/line.h"
+
+void batch_merge(struct work *w, const struct work *more)
+{
+    if (more->k > w->k) w->k = more->k;
+    w->filtered |= more->filtered;
+    w->gpu_able &= more->gpu_able;
+    w->queries += more->queries;
+    w->pairs += more->pairs;
+    w->bytes_in += more->bytes_in;
+    w->bytes_out += more->bytes_out;
+}
+
+uint64_t batch_result_bytes(const struct work *w)
+{
+    return w->queries * w->k * 12 + w->queries * 4;
+}
+
+uint64_t batch_room_bytes(const struct work *w)
+{
+    return w->queries * (w->stride * 4ull + w->k * 16ull);
+}
+
+/* Whether so much may run as one; *shrunk: it is too much for the server's memory alone. */
+static bool fits(const struct scheduler *s, uint32_t server, const struct work *w, bool *shrunk)
+{
+    if (w->queries > s->settings.batch_queries_max ||
+        batch_result_bytes(w) > s->settings.batch_bytes_max)
+        return false;
+    uint64_t room = s->servers[server].room_bytes;
+    if (server == SERVER_CPU || !room || batch_room_bytes(w) <= room / 5 * 4) return true;
+    *shrunk = true;
+    return false;
+}
+
+/* t, in no line, is `server`'s now, which took it from another's line if it was not before. */
+static void hand_over(struct ticket *t, uint32_t server)
+{
+    if (t->server == server) return;
+    t->other = t->server;
+    t->server = server;
+    t->reason = REASON_CHOSEN_FASTER;
+}
+
+uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, struct work *whole)
+{
+    uint32_t count = 1, from = first->server;
+    bool shrunk = false;
+    *whole = first->work;
+    first->next = first->previous = NULL;
+    struct ticket *last = first, *after;
+    struct ticket *t = first->batch_key ? mates_first(&s->waiting, first) : NULL;
+    for (uint32_t look = 0; t && look < BATCH_LOOK; look++, t = after) {
+        if (count >= s->settings.batch_requests_max ||
+            whole->queries >= s->settings.batch_queries_max)
+            break;
+        after = t->mate_next;
+        if (!mates_are(t, first) || (server != from && t->other != server)) continue;
+        struct work with = *whole;
+        batch_merge(&with, &t->work);
+        if (!fits(s, server, &with, &shrunk)) continue;
+        line_remove(s, t);
+        *whole = with;
+        last->next = t;
+        t->previous = last;
+        last = t;
+        count++;
+    }
+    for (t = first; t; t = t->next)
+        hand_over(t, server);
+    s->counters.shrunk_batches += shrunk;
+    return count;
+}
+
+/* Dispatches in flight of t's key, on its server; it stops counting at BATCH_COMPANY. */
+static uint32_t company(const struct scheduler *s, const struct ticket *t)
+{
+    uint32_t count = 0, look = 0;
+    const struct ticket *r = mates_first(&s->running, t);
+    for (; r && count < BATCH_COMPANY && look < BATCH_LOOK; r = r->mate_next, look++)
+        count += mates_are(r, t);
+    return count;
+}
+
+bool batch_held(const struct scheduler *s, const struct ticket *t, uint64_t now_ns,
+                uint64_t *until_ns)
+{
+    if (!t->batch_key || s->servers[t->server].in_flight < BATCH_COMPANY) return false;
+    uint64_t until = t->arrived_ns + s->settings.batch_wait_ns;
+    if (until <= now_ns || company(s, t) < BATCH_COMPANY) return false;
+    *until_ns = until;
+    return true;
+}

@@ -1,0 +1,180 @@
+#include "daemon/sched/fair.h"
+
+#include <assert.h>
+
+enum { TOOK_TIMES_MAX = 16 };
+
+static uint32_t weight_of(const struct flow *f)
+{
+    return f->tenant->quotas.weight ? f->tenant->quotas.weight : 1;
+}
+
+/* What f has after the rounds since it was last looked at; never more than most_ns. */
+static int64_t deficit_after(const struct server *sv, const struct flow *f, int64_t most_ns)
+{
+    if (f->deficit_ns >= most_ns) return most_ns;
+    uint64_t lacks = (uint64_t)most_ns - (uint64_t)f->deficit_ns;
+    uint64_t rounds = sv->granted_ns - f->granted_ns;
+    if (rounds > lacks / weight_of(f)) return most_ns;
+    return f->deficit_ns + (int64_t)(rounds * weight_of(f));
+}
+
+static void settle(const struct server *sv, struct flow *f, int64_t most_ns)
+{
+    f->deficit_ns = deficit_after(sv, f, most_ns);
+    f->granted_ns = sv->granted_ns;
+}
+
+int64_t fair_deficit_ns(const struct server *sv, const struct flow *f)
+{
+    return f->next ? deficit_after(sv, f, INT64_MAX) : deficit_after(sv, f, 0);
+}
+
+/* A server with nothing to do would have granted anyone anything. */
+static void grant_idle(struct server *sv, uint64_t now_ns)
+{
+    if (!sv->in_flight && !sv->flow_count && now_ns > sv->finished_ns)
+        sv->granted_ns += now_ns - sv->finished_ns;
+}
+
+void fair_join(struct server *sv, struct flow *f, uint64_t now_ns)
+{
+    assert(!f->next);
+    grant_idle(sv, now_ns);
+    settle(sv, f, 0);
+    f->served_ns = now_ns;
+    f->weight = weight_of(f);
+    f->ready = NULL;
+    sv->weights += f->weight;
+    sv->flow_count++;
+    if (!sv->turn) {
+        f->next = f->previous = f;
+        sv->turn = f;
+        return;
+    }
+    f->next = sv->turn;
+    f->previous = sv->turn->previous;
+    f->previous->next = f;
+    f->next->previous = f;
+}
+
+void fair_leave(struct server *sv, struct flow *f)
+{
+    assert(f->next);
+    settle(sv, f, 0);
+    sv->weights -= f->weight;
+    sv->flow_count--;
+    if (sv->turn == f) sv->turn = f->next == f ? NULL : f->next;
+    f->next->previous = f->previous;
+    f->previous->next = f->next;
+    f->next = f->previous = NULL;
+}
+
+/* The first from `from` on that is ready and may be served. */
+static struct flow *first_allowed(const struct server *sv, struct flow *from)
+{
+    struct flow *f = from;
+    for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
+        if (f->ready && f->deficit_ns >= 0) return f;
+    }
+    return NULL;
+}
+
+/* Brings every flow up to date. Returns the one that was longest not served, age_ns at least. */
+static struct flow *settle_all(struct server *sv, const struct scheduler_settings *settings,
+                               uint64_t now_ns)
+{
+    struct flow *f = sv->turn, *oldest = NULL;
+    for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
+        settle(sv, f, (int64_t)settings->quantum_ns);
+        if (f->weight != weight_of(f)) { /* it was set anew */
+            sv->weights += weight_of(f);
+            sv->weights -= f->weight;
+            f->weight = weight_of(f);
+        }
+        if (!f->ready || now_ns < f->served_ns || now_ns - f->served_ns < settings->age_ns)
+            continue;
+        if (!oldest || f->served_ns < oldest->served_ns) oldest = f;
+    }
+    return oldest;
+}
+
+/* Rounds until the first of those that are ready is out of debt. False: none is ready. */
+static bool grant_rounds(struct server *sv, uint64_t quantum_ns)
+{
+    uint64_t least = UINT64_MAX;
+    uint32_t heaviest = 1;
+    struct flow *f = sv->turn;
+    for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
+        if (f->weight > heaviest) heaviest = f->weight;
+        if (!f->ready) continue;
+        uint64_t lacks = ((uint64_t)-f->deficit_ns + f->weight - 1) / f->weight;
+        if (lacks < least) least = lacks;
+    }
+    if (least == UINT64_MAX) return false;
+    uint64_t round = quantum_ns > heaviest ? quantum_ns / heaviest : 1;
+    sv->granted_ns += (least + round - 1) / round * round;
+    return true;
+}
+
+struct flow *fair_choose(struct server *sv, const struct scheduler_settings *settings,
+                         uint64_t now_ns, bool *aged)
+{
+    *aged = false;
+    if (!sv->turn) return NULL;
+    struct flow *oldest = settle_all(sv, settings, now_ns);
+    if (oldest) {
+        *aged = true;
+        return oldest;
+    }
+    struct flow *chosen = first_allowed(sv, sv->turn);
+    if (!chosen && grant_rounds(sv, settings->quantum_ns)) {
+        settle_all(sv, settings, now_ns);
+        chosen = first_allowed(sv, sv->turn->next);
+        assert(chosen);
+    }
+    if (chosen) sv->turn = chosen;
+    return chosen;
+}
+
+struct flow *fair_choose_now(struct server *sv, const struct scheduler_settings *settings)
+{
+    if (!sv->turn) return NULL;
+    settle_all(sv, settings, 0);
+    return first_allowed(sv, sv->turn);
+}
+
+void fair_charge(struct server *sv, struct flow *f, uint64_t charge_ns, uint64_t age_ns,
+                 uint64_t now_ns)
+{
+    f->served_ns = now_ns;
+    if (!f->next) settle(sv, f, 0);
+    uint64_t most = charge_ns > age_ns ? charge_ns : age_ns;
+    f->deficit_ns -= (int64_t)charge_ns;
+    if (f->deficit_ns < -(int64_t)most) f->deficit_ns = -(int64_t)most;
+}
+
+void fair_correct(struct server *sv, struct flow *f, uint64_t charge_ns, uint64_t took_ns,
+                  uint64_t quantum_ns)
+{
+    uint64_t most = charge_ns * TOOK_TIMES_MAX + quantum_ns;
+    if (took_ns > most) took_ns = most;
+    if (!f->next) settle(sv, f, 0);
+    f->deficit_ns += (int64_t)charge_ns - (int64_t)took_ns;
+    if (!f->next && f->deficit_ns > 0) f->deficit_ns = 0;
+}
+
+void fair_grant(struct server *sv, const struct flow *f)
+{
+    int64_t deficit = fair_deficit_ns(sv, f);
+    if (deficit < 0) sv->granted_ns += ((uint64_t)-deficit + weight_of(f) - 1) / weight_of(f);
+}
+
+uint64_t fair_ahead_ns(const struct server *sv, const struct flow *f, uint64_t own_ns,
+                       uint64_t charge_ns)
+{
+    uint64_t others = sv->queued_ns - f->queued_ns;
+    uint64_t weights = sv->weights - (f->next ? f->weight : 0);
+    double share = (double)(own_ns + charge_ns) * (double)weights / weight_of(f);
+    return own_ns + (share < (double)others ? (uint64_t)share : others);
+}

@@ -1,0 +1,100 @@
+#include "daemon/sched/forecast.h"
+
+#include "daemon/sched/batch.h"
+#include "daemon/sched/fair.h"
+
+enum {
+    MATE_LOOK = 8,       /* tickets of a chain, for one with the same key */
+    ADDED_PART_MIN = 64, /* one more costs this part of what it costs alone, at least */
+    SPLIT_QUERIES = 4,   /* both parts are multiples of it: what kernels take at once */
+    SPLIT_GAIN_PERCENT = 115,
+    SPLIT_STEPS = 2,
+};
+
+struct prediction forecast_work(const struct scheduler *s, uint32_t server, const struct work *w)
+{
+    return cost_predict(&s->model, forecast_backend(server), w);
+}
+
+/* How long what is in flight has had the server, but no more than its oldest is charged for: that
+ * one alone may be late. */
+static uint64_t elapsed_ns(const struct server *sv, uint64_t most_ns, uint64_t now_ns)
+{
+    uint64_t since = sv->started_ns > sv->finished_ns ? sv->started_ns : sv->finished_ns;
+    uint64_t elapsed = now_ns > since ? now_ns - since : 0;
+    return elapsed < most_ns ? elapsed : most_ns;
+}
+
+uint64_t forecast_backlog_ns(const struct server *sv, uint64_t now_ns)
+{
+    if (!sv->oldest) return 0;
+    return sv->charged_ns - elapsed_ns(sv, sv->oldest->charge_ns, now_ns);
+}
+
+uint64_t forecast_window_ns(const struct server *sv, uint64_t now_ns)
+{
+    if (!sv->oldest) return 0;
+    return sv->window_ns - elapsed_ns(sv, sv->oldest->window_ns, now_ns);
+}
+
+uint64_t forecast_wait_ns(const struct scheduler *s, const struct ticket *t, uint32_t server,
+                          uint64_t own_ns, uint64_t charge_ns, uint64_t now_ns)
+{
+    const struct server *sv = &s->servers[server];
+    return forecast_backlog_ns(sv, now_ns) +
+           fair_ahead_ns(sv, &t->tenant->flows[server], own_ns, charge_ns);
+}
+
+uint64_t forecast_added_ns(const struct scheduler *s, const struct ticket *t, uint64_t busy_ns)
+{
+    if (!t->batch_key) return busy_ns;
+    const struct ticket *mate = mates_last(&s->waiting, t);
+    for (uint32_t i = 0; mate && !mates_are(mate, t); i++, mate = mate->mate_previous) {
+        if (i == MATE_LOOK) return busy_ns;
+    }
+    if (!mate || mate->work.queries + t->work.queries > s->settings.batch_queries_max)
+        return busy_ns;
+    struct work both = mate->work;
+    batch_merge(&both, &t->work);
+    uint64_t without = forecast_work(s, t->server, &mate->work).busy_ns;
+    uint64_t with = forecast_work(s, t->server, &both).busy_ns;
+    uint64_t added = with > without ? with - without : 0;
+    if (added < busy_ns / ADDED_PART_MIN) added = busy_ns / ADDED_PART_MIN;
+    return added < busy_ns ? added : busy_ns;
+}
+
+/* The first of w's queries, or the rest. */
+static struct work part_of(const struct work *w, uint64_t queries)
+{
+    struct work part = *w;
+    part.queries = queries;
+    part.pairs = w->pairs / w->queries * queries;
+    part.bytes_in = w->bytes_in / w->queries * queries;
+    part.bytes_out = w->bytes_out / w->queries * queries;
+    return part;
+}
+
+uint64_t forecast_split(const struct scheduler *s, const struct ticket *t)
+{
+    const struct work *w = &t->work;
+    double cpu_ns = (double)t->cpu_ns, gpu_ns = (double)t->gpu_ns;
+    double alone = cpu_ns < gpu_ns ? cpu_ns : gpu_ns, best = alone;
+    double cpu_rate = 1 / cpu_ns, gpu_rate = 1 / gpu_ns; /* per whole */
+    uint64_t chosen = 0;
+    for (int step = 0; step < SPLIT_STEPS; step++) {
+        double part = gpu_rate / (gpu_rate + cpu_rate);
+        uint64_t queries = (uint64_t)(part * (double)w->queries) / SPLIT_QUERIES * SPLIT_QUERIES;
+        if (!queries || queries >= w->queries) break;
+        struct work first = part_of(w, queries), rest = part_of(w, w->queries - queries);
+        double on_gpu = (double)(forecast_work(s, SERVER_GPU, &first).ns + t->upload_ns);
+        double on_cpu = (double)forecast_work(s, SERVER_CPU, &rest).ns;
+        double took = on_gpu > on_cpu ? on_gpu : on_cpu;
+        if (took < best) {
+            best = took;
+            chosen = queries;
+        }
+        gpu_rate = (double)first.queries / on_gpu;
+        cpu_rate = (double)rest.queries / on_cpu;
+    }
+    return alone * 100 > best * SPLIT_GAIN_PERCENT ? chosen : 0;
+}

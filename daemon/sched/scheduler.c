@@ -1,0 +1,166 @@
+#include "daemon/sched/scheduler.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "daemon/sched/fair.h"
+#include "daemon/sched/forecast.h"
+#include "daemon/sched/line.h"
+
+#define PROBE_SHARE 0.02 /* until the pipeline says, like CPU_SLOTS */
+
+enum { CPU_SLOTS = 16 };
+
+void scheduler_init(struct scheduler *s, const struct scheduler_settings *settings,
+                    uint32_t workers)
+{
+    memset(s, 0, sizeof *s);
+    s->settings = *settings;
+    s->wake_ns = UINT64_MAX;
+    cost_init(&s->model, workers);
+    probes_init(&s->probes, PROBE_SHARE);
+    scheduler_set_server(s, SERVER_CPU, true, CPU_SLOTS, 0);
+}
+
+void scheduler_set_server(struct scheduler *s, uint32_t server, bool usable, uint32_t slots_max,
+                          uint64_t room_bytes)
+{
+    assert(server < SERVERS_MAX);
+    struct server *sv = &s->servers[server];
+    sv->usable = usable;
+    sv->slots_max = slots_max;
+    sv->room_bytes = room_bytes;
+    if (server >= s->server_count) s->server_count = server + 1;
+}
+
+struct ticket *scheduler_evacuate(struct scheduler *s)
+{
+    for (uint32_t i = 0; i < s->server_count; i++) {
+        struct server *sv = &s->servers[i];
+        if (sv->usable || !sv->turn) continue;
+        struct ticket *t = sv->turn->head;
+        line_remove(s, t);
+        return t;
+    }
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- the way in */
+
+static uint64_t floor_of(const struct scheduler *s, const struct work *w)
+{
+    bool by_candidates = w->listed || w->operation == OPERATION_WEIGHTED_AVERAGE;
+    return by_candidates ? s->settings.candidates_min : s->settings.pairs_min;
+}
+
+/* What t would cost and wait for on both sides; also kept in t. */
+static void predict(const struct scheduler *s, struct ticket *t, const struct situation *known,
+                    uint32_t gpu, struct pick_input *in, uint64_t now_ns)
+{
+    const struct work *w = &t->work;
+    const struct flow *flows = t->tenant->flows;
+    in->cpu = forecast_work(s, SERVER_CPU, w);
+    /* What the GPU gave up had its turn before: it goes to the head of the line. */
+    uint64_t own_ns = known->gave_up ? 0 : flows[SERVER_CPU].queued_ns;
+    in->cpu_wait_ns = forecast_wait_ns(s, t, SERVER_CPU, own_ns, in->cpu.busy_ns, now_ns);
+    t->cpu_ns = in->cpu.ns;
+    t->gpu_ns = t->upload_ns = 0;
+    if (gpu == SERVER_CPU || !w->gpu_able) return;
+    in->gpu = forecast_work(s, gpu, w);
+    in->upload_ns = known->dirty_bytes ? cost_upload_ns(&s->model, known->dirty_bytes) : 0;
+    in->gpu_wait_ns = forecast_wait_ns(s, t, gpu, flows[gpu].queued_ns, in->gpu.busy_ns, now_ns);
+    in->success_rate = cost_success_rate(&s->model, BACKEND_GPU, w->operation);
+    t->upload_ns = in->upload_ns;
+    t->gpu_ns = in->gpu.ns + in->upload_ns;
+}
+
+/* The road that was not chosen, if it is time to look at it. */
+static void probe(struct scheduler *s, const struct ticket *t, const struct pick_input *in,
+                  struct pick *p)
+{
+    uint64_t cpu_ns = t->cpu_ns + in->cpu_wait_ns, gpu_ns = t->gpu_ns + in->gpu_wait_ns;
+    bool on_gpu = p->backend == BACKEND_GPU;
+    enum backend_id other = on_gpu ? BACKEND_CPU : BACKEND_GPU;
+    if (!probes_due(&s->probes, other, t->work.operation, on_gpu ? gpu_ns : cpu_ns,
+                    on_gpu ? cpu_ns : gpu_ns))
+        return;
+    p->backend = other;
+    p->reason = REASON_PROBE;
+    s->counters.probes++;
+}
+
+bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situation *now_known,
+                       uint64_t now_ns)
+{
+    uint32_t gpu = now_known->server;
+    if (gpu >= s->server_count || !s->servers[gpu].usable) gpu = SERVER_CPU; /* there is none */
+    struct pick_input in = {
+        .force = s->settings.force,
+        .gave_up = now_known->gave_up,
+        .gpu_absent = now_known->gpu_absent,
+        .gpu_down = now_known->gpu_down || gpu == SERVER_CPU,
+        .gpu_full = now_known->gpu_full,
+        .replica_ready = now_known->replica_ready,
+        .replica_refused = now_known->replica_refused,
+        .vram_low = now_known->vram_low,
+        .pairs = t->work.gpu_able ? t->work.pairs : 0,
+        .pairs_min = floor_of(s, &t->work),
+        .speedup_min = s->settings.speedup_min,
+        .success_rate = 1,
+        .success_min = s->settings.success_min,
+    };
+    t->members = 0;
+    predict(s, t, now_known, gpu, &in, now_ns);
+    struct pick p = pick_backend(&in);
+    if (p.open) probe(s, t, &in, &p);
+    bool on_gpu = p.backend == BACKEND_GPU;
+    t->server = on_gpu ? gpu : SERVER_CPU;
+    t->other = SERVERS_MAX;
+    if (p.open && (p.reason == REASON_CHOSEN_FASTER || p.reason == REASON_PREDICTED_SLOWER))
+        t->other = on_gpu ? SERVER_CPU : gpu;
+    t->reason = p.reason;
+    t->wait_ns = on_gpu ? in.gpu_wait_ns : in.cpu_wait_ns;
+    t->charge_ns = forecast_added_ns(s, t, on_gpu ? in.gpu.busy_ns : in.cpu.busy_ns);
+    if (on_gpu) t->charge_ns += t->upload_ns;
+    s->counters.decisions++;
+    if (now_known->gave_up)
+        line_push_front(s, t, now_ns);
+    else
+        line_push(s, t, now_ns);
+    return p.wants_replica;
+}
+
+void scheduler_withdraw(struct scheduler *s, struct ticket *t)
+{
+    line_remove(s, t);
+}
+
+/* ---------------------------------------------------------------- bounds */
+
+enum status scheduler_admit(struct scheduler *s, struct tenant *t, struct failure *f)
+{
+    if (!t->quotas.queue_max || t->queued < t->quotas.queue_max) return STATUS_OK;
+    t->refused_queue++;
+    enum status st = failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,
+                                 "the space has %u requests in line, as many as it may", t->queued);
+    uint64_t ms = scheduler_drain_ns(s, t) / 1000000 + 1;
+    if (f) f->retry_after_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+    return st;
+}
+
+uint64_t scheduler_drain_ns(const struct scheduler *s, const struct tenant *t)
+{
+    double half_ns = 0, rate = 0; /* of all its lines; rate: of a server's time, its share */
+    uint64_t ahead_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < s->server_count; i++) {
+        const struct server *sv = &s->servers[i];
+        const struct flow *f = &t->flows[i];
+        if (!f->depth) continue;
+        half_ns += (double)f->queued_ns / 2;
+        /* Others take their share only as long as they have something. */
+        uint64_t until_ns = fair_ahead_ns(sv, f, f->queued_ns / 2, 0);
+        rate += until_ns ? (double)(f->queued_ns / 2) / (double)until_ns : 1;
+        if (sv->charged_ns < ahead_ns) ahead_ns = sv->charged_ns;
+    }
+    return rate > 0 ? ahead_ns + (uint64_t)(half_ns / rate) : 0;
+}

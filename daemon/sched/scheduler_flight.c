@@ -1,0 +1,206 @@
+#include "daemon/sched/scheduler_inside.h"
+
+#include <assert.h>
+
+#include "daemon/sched/fair.h"
+#include "daemon/sched/forecast.h"
+#include "daemon/sched/line.h"
+
+/* A long job on the CPU fills half of the window: its parts end one by one, and the next one's
+ * start where they leave workers free. */
+static uint64_t window_part_ns(const struct scheduler *s, uint32_t server, uint64_t charge_ns)
+{
+    uint64_t half = s->settings.window_ns / 2;
+    return server == SERVER_CPU && charge_ns > half ? half : charge_ns;
+}
+
+static void flight_add(struct server *sv, struct ticket *t)
+{
+    t->flight_next = NULL;
+    t->flight_previous = sv->newest;
+    if (sv->newest)
+        sv->newest->flight_next = t;
+    else
+        sv->oldest = t;
+    sv->newest = t;
+}
+
+static void flight_remove(struct server *sv, struct ticket *t)
+{
+    if (t->flight_previous)
+        t->flight_previous->flight_next = t->flight_next;
+    else
+        sv->oldest = t->flight_next;
+    if (t->flight_next)
+        t->flight_next->flight_previous = t->flight_previous;
+    else
+        sv->newest = t->flight_previous;
+    t->flight_next = t->flight_previous = NULL;
+}
+
+void scheduler_start(struct scheduler *s, struct ticket *first, uint32_t members,
+                     const struct work *whole, uint64_t now_ns)
+{
+    struct server *sv = &s->servers[first->server];
+    first->members = members;
+    first->whole = *whole;
+    first->dispatched_ns = now_ns;
+    first->charge_ns = forecast_work(s, first->server, whole).busy_ns;
+    if (first->server != SERVER_CPU) first->charge_ns += first->upload_ns;
+    first->window_ns = window_part_ns(s, first->server, first->charge_ns);
+    if (!sv->in_flight) sv->started_ns = now_ns;
+    sv->alone = sv->in_flight ? NULL : first;
+    sv->in_flight++;
+    sv->charged_ns += first->charge_ns;
+    sv->window_ns += first->window_ns;
+    flight_add(sv, first);
+    mates_add(&s->running, first);
+    line_of(first)->in_flight++;
+    fair_charge(sv, line_of(first), first->charge_ns, s->settings.age_ns, now_ns);
+    if (members > 1) {
+        s->counters.batches++;
+        s->counters.batched_requests += members;
+    }
+}
+
+void scheduler_place(struct scheduler *s, struct ticket *t, uint32_t server, enum reason reason,
+                     uint64_t now_ns)
+{
+    assert(server < s->server_count);
+    t->server = server;
+    t->other = SERVERS_MAX;
+    t->reason = reason;
+    t->next = t->previous = NULL;
+    t->wait_ns = forecast_backlog_ns(&s->servers[server], now_ns);
+    t->cpu_ns = forecast_work(s, SERVER_CPU, &t->work).ns;
+    t->gpu_ns = t->work.gpu_able ? forecast_work(s, SERVER_GPU, &t->work).ns + t->upload_ns : 0;
+    scheduler_start(s, t, 1, &t->work, now_ns);
+}
+
+/* first is in flight no more. */
+static void land(struct scheduler *s, struct ticket *first)
+{
+    struct server *sv = &s->servers[first->server];
+    assert(first->members && sv->in_flight && line_of(first)->in_flight);
+    if (sv->alone == first) sv->alone = NULL;
+    sv->in_flight--;
+    sv->charged_ns -= first->charge_ns;
+    sv->window_ns -= first->window_ns;
+    flight_remove(sv, first);
+    mates_remove(&s->running, first);
+    line_of(first)->in_flight--;
+}
+
+void scheduler_put_back(struct scheduler *s, struct ticket *first)
+{
+    struct flow *f = line_of(first);
+    uint64_t now_ns = first->dispatched_ns, arrived_ns = first->arrived_ns;
+    if (first->members) { /* not so one that was to be split */
+        land(s, first);
+        fair_correct(&s->servers[first->server], f, first->charge_ns, 0, s->settings.quantum_ns);
+        if (first->members > 1) {
+            s->counters.batches--;
+            s->counters.batched_requests -= first->members;
+        }
+    }
+    first->charge_ns = forecast_work(s, first->server, &first->work).busy_ns;
+    if (first->server != SERVER_CPU) first->charge_ns += first->upload_ns;
+    first->members = 0;
+    struct ticket *t = first;
+    while (t->next)
+        t = t->next;
+    for (struct ticket *before; t; t = before) {
+        before = t->previous;
+        line_push_front(s, t, now_ns);
+    }
+    if (arrived_ns < f->served_ns) f->served_ns = arrived_ns; /* it was not served after all */
+}
+
+/* ---------------------------------------------------------------- what came of it */
+
+/* What a run took, between two bounds: sharing a server hides the rest (cost.h). */
+struct seen {
+    uint64_t low_ns, high_ns;
+};
+
+static struct seen seen_of(const struct server *sv, const struct ticket *first, bool alone,
+                           uint64_t started_ns, uint64_t ended_ns)
+{
+    uint64_t from = started_ns > sv->finished_ns ? started_ns : sv->finished_ns;
+    struct seen seen = {
+        .low_ns = ended_ns > from ? ended_ns - from : 0,
+        .high_ns = ended_ns > first->dispatched_ns ? ended_ns - first->dispatched_ns : 0,
+    };
+    if (alone || seen.low_ns > seen.high_ns) seen.low_ns = seen.high_ns;
+    return seen;
+}
+
+static void learn(struct scheduler *s, const struct ticket *first, struct seen seen)
+{
+    enum backend_id b = forecast_backend(first->server);
+    const struct work *w = &first->whole;
+    cost_outcome(&s->model, b, w->operation, true);
+    if (first->server != SERVER_CPU && first->upload_ns) {
+        /* The upload's time is not the work's. Where it is most of it, little is seen beside. */
+        if (first->upload_ns > seen.low_ns / 2) return;
+        seen.low_ns -= first->upload_ns;
+        seen.high_ns -= first->upload_ns;
+    }
+    uint64_t predicted = cost_predict(&s->model, b, w).ns;
+    cost_observe(&s->model, b, w, seen.low_ns, seen.high_ns);
+    if (first->reason != REASON_PROBE) return;
+    uint64_t took = predicted;
+    if (took < seen.low_ns) took = seen.low_ns;
+    if (took > seen.high_ns) took = seen.high_ns;
+    probes_saw(&s->probes, b, w->operation, predicted, took);
+}
+
+static void note(struct scheduler *s, const struct ticket *first, bool well, uint64_t ended_ns)
+{
+    struct decision d = {
+        .space = first->tenant->space,
+        .server = first->server,
+        .reason = (enum reason)first->reason,
+        .members = first->members,
+        .work = first->whole,
+        .cpu_ns = first->cpu_ns,
+        .gpu_ns = first->gpu_ns,
+        .wait_ns = first->wait_ns,
+        .took_ns = ended_ns > first->dispatched_ns ? ended_ns - first->dispatched_ns : 0,
+        .ended_ns = ended_ns,
+        .well = well,
+    };
+    decisions_add(&s->decisions, &d);
+}
+
+static void count_use(const struct ticket *first, uint64_t busy_ns)
+{
+    struct tenant *t = first->tenant;
+    uint32_t b = first->server != SERVER_CPU;
+    t->busy_ns[b] += busy_ns;
+    t->requests[b] += first->members;
+    if (first->members == 1) return;
+    t->batches[b]++;
+    t->batched_requests[b] += first->members;
+}
+
+void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_end how,
+                      uint64_t started_ns, uint64_t ended_ns)
+{
+    struct server *sv = &s->servers[first->server];
+    bool alone = sv->alone == first, ran = ended_ns;
+    struct seen seen = {0};
+    if (ran) seen = seen_of(sv, first, alone, started_ns, ended_ns);
+    land(s, first);
+    fair_correct(sv, line_of(first), first->charge_ns, seen.low_ns, s->settings.quantum_ns);
+    if (ended_ns > sv->finished_ns) sv->finished_ns = ended_ns;
+    if (how == END_WELL) {
+        learn(s, first, seen);
+        count_use(first, seen.low_ns);
+    } else if (how == END_LET_DOWN) {
+        cost_outcome(&s->model, forecast_backend(first->server), first->whole.operation, false);
+        first->tenant->busy_ns[first->server != SERVER_CPU] += seen.low_ns;
+    }
+    if (how != END_REFUSED) note(s, first, how == END_WELL, ended_ns);
+    first->members = 0;
+}

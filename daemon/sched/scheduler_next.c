@@ -1,0 +1,158 @@
+#include "daemon/sched/scheduler_inside.h"
+
+#include "daemon/sched/batch.h"
+#include "daemon/sched/fair.h"
+#include "daemon/sched/forecast.h"
+#include "daemon/sched/line.h"
+
+enum {
+    IN_FLIGHT_MIN = 2, /* that many always: one runs, one is ready */
+    SHORT_PART = 4,    /* short: at most that part of the window */
+    HELD_LOOK = 32,    /* tickets of a line, for one that does not wait for company */
+    STEAL_LOOK = 8,    /* the same, for one that another server may have */
+    STEAL_PERCENT = 110,
+    SPLIT_QUERIES_MIN = 64,
+};
+
+enum room { ROOM_NONE, ROOM_SHORT, ROOM_ANY };
+
+static enum room room_of(const struct scheduler *s, const struct server *sv, uint64_t now_ns)
+{
+    if (!sv->usable || sv->in_flight >= sv->slots_max) return ROOM_NONE;
+    if (sv->in_flight < IN_FLIGHT_MIN) return ROOM_ANY;
+    return forecast_window_ns(sv, now_ns) < s->settings.window_ns ? ROOM_ANY : ROOM_SHORT;
+}
+
+/* The first of a flow that does not wait for company, if it may have such room. */
+static struct ticket *ready_of(struct scheduler *s, const struct flow *f, enum room room,
+                               uint64_t now_ns)
+{
+    struct ticket *t = f->head;
+    uint64_t until_ns;
+    for (uint32_t look = 0; t && batch_held(s, t, now_ns, &until_ns); t = t->next) {
+        if (until_ns < s->wake_ns) s->wake_ns = until_ns;
+        if (++look == HELD_LOOK) return NULL;
+    }
+    if (room == ROOM_ANY || !t) return t;
+    bool is_short = t->charge_ns <= s->settings.window_ns / SHORT_PART;
+    return is_short && !f->in_flight ? t : NULL;
+}
+
+/* What a server takes next from its own lines; NULL: nothing. */
+static struct ticket *choose(struct scheduler *s, struct server *sv, uint64_t now_ns)
+{
+    enum room room = room_of(s, sv, now_ns);
+    if (room == ROOM_NONE || !sv->turn) return NULL;
+    struct flow *f = sv->turn;
+    for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next)
+        f->ready = ready_of(s, f, room, now_ns);
+    bool aged = false;
+    f = room == ROOM_ANY ? fair_choose(sv, &s->settings, now_ns, &aged)
+                         : fair_choose_now(sv, &s->settings);
+    if (!f) return NULL;
+    s->counters.aged += aged;
+    s->counters.passes += room == ROOM_SHORT;
+    struct ticket *t = f->ready;
+    line_remove(s, t);
+    return t;
+}
+
+/* ---------------------------------------------------------------- from others' lines */
+
+/* Of a flow's tickets, the last that `server`, which is idle, may have, if it would be done there
+ * sooner: it is the one that would wait longest where it stands. */
+static struct ticket *worth_taking(const struct scheduler *s, const struct flow *f, uint32_t server,
+                                   uint64_t now_ns)
+{
+    uint64_t own_ns = f->queued_ns;
+    struct ticket *t = f->tail;
+    for (uint32_t look = 0; t && look < STEAL_LOOK; look++, t = t->previous) {
+        own_ns -= t->charge_ns;
+        if (t->other != server) continue;
+        uint64_t there = t->server == SERVER_CPU ? t->cpu_ns : t->gpu_ns;
+        uint64_t here = server == SERVER_CPU ? t->cpu_ns : t->gpu_ns;
+        there += forecast_wait_ns(s, t, t->server, own_ns, t->charge_ns, now_ns);
+        return (double)here * STEAL_PERCENT < (double)there * 100 ? t : NULL;
+    }
+    return NULL;
+}
+
+/* For a server that has nothing at all: what others have in line and it would have done sooner; of
+ * the tenant that has had least of it. */
+static struct ticket *steal(struct scheduler *s, uint32_t server, uint64_t now_ns)
+{
+    struct server *sv = &s->servers[server];
+    if (sv->in_flight || sv->flow_count || room_of(s, sv, now_ns) == ROOM_NONE) return NULL;
+    struct ticket *best = NULL;
+    int64_t most = 0;
+    for (uint32_t i = 0; i < s->server_count; i++) {
+        struct flow *f = s->servers[i].turn;
+        for (uint32_t n = 0; n < s->servers[i].flow_count; n++, f = f->next) {
+            struct ticket *t = worth_taking(s, f, server, now_ns);
+            if (!t) continue;
+            int64_t deficit = fair_deficit_ns(sv, &t->tenant->flows[server]);
+            if (best && deficit <= most) continue;
+            best = t;
+            most = deficit;
+        }
+    }
+    if (!best) return NULL;
+    line_remove(s, best);
+    fair_grant(sv, &best->tenant->flows[server]);
+    s->counters.steals++;
+    return best;
+}
+
+/* ---------------------------------------------------------------- one dispatch */
+
+static bool idle(const struct server *sv)
+{
+    return sv->usable && sv->slots_max && !sv->in_flight && !sv->flow_count;
+}
+
+/* How many of t's queries to run on the GPU when both have nothing else; 0: it stays whole. */
+static uint64_t split_of(const struct scheduler *s, const struct ticket *t)
+{
+    const struct work *w = &t->work;
+    if (!s->settings.split || s->settings.force || t->other >= SERVERS_MAX || !w->gpu_able ||
+        w->operation != OPERATION_KNN || w->filtered || w->queries < SPLIT_QUERIES_MIN)
+        return 0;
+    if (s->servers[t->server].in_flight || !idle(&s->servers[t->other])) return 0;
+    return forecast_split(s, t);
+}
+
+static void dispatch(struct scheduler *s, struct ticket *first, uint32_t server, uint64_t now_ns,
+                     struct dispatch *out)
+{
+    struct work whole;
+    uint32_t count = batch_form(s, first, server, &whole);
+    *out = (struct dispatch){
+        .first = first, .count = count, .server = server, .reason = (enum reason)first->reason};
+    out->split_queries = count == 1 ? split_of(s, first) : 0;
+    if (!out->split_queries) {
+        scheduler_start(s, first, count, &whole, now_ns);
+        return;
+    }
+    if (server == SERVER_CPU) out->server = first->other;
+    first->dispatched_ns = now_ns;
+    s->counters.splits++;
+}
+
+bool scheduler_next(struct scheduler *s, uint64_t now_ns, struct dispatch *out)
+{
+    s->wake_ns = UINT64_MAX;
+    struct ticket *t = NULL;
+    uint32_t server = 0;
+    for (uint32_t i = 0; i < s->server_count && !t; i++)
+        t = choose(s, &s->servers[server = i], now_ns);
+    for (uint32_t i = 0; i < s->server_count && !t; i++)
+        t = steal(s, server = i, now_ns);
+    if (!t) return false;
+    dispatch(s, t, server, now_ns, out);
+    return true;
+}
+
+uint64_t scheduler_wake_ns(const struct scheduler *s)
+{
+    return s->wake_ns;
+}

@@ -1,0 +1,262 @@
+/* Batches: who runs as one, up to which bounds, and when one waits for company. */
+#include "daemon/sched/batch.h"
+
+#include <criterion/criterion.h>
+
+#include "tests/support/sched_scene.h"
+
+static const char key_a, key_b;
+
+/* The CPU alone: a scan of 1,000 us that queries share, 1 us for each. */
+static struct sched_scene scene(void)
+{
+    struct sched_scene c = sched_scene_open(false);
+    c.now_ns = MS;
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){0, 1000, 1});
+    return c;
+}
+
+static struct ticket *send(struct sched_scene *c, uint32_t tenant, const void *key,
+                           uint64_t queries)
+{
+    struct ticket *t = sched_scene_ticket(c, tenant, queries);
+    t->batch_key = key;
+    sched_scene_enqueue(c, t);
+    return t;
+}
+
+static void drain(struct sched_scene *c)
+{
+    struct server *sv = &c->s->servers[SERVER_CPU];
+    do {
+        while (sched_scene_next(c))
+            continue;
+        c->now_ns += MS;
+        while (sv->oldest)
+            sched_scene_finish(c, sv->oldest);
+    } while (sv->flow_count);
+    cr_assert(sched_scene_is_clean(c));
+}
+
+Test(batch, tickets_of_one_key_run_as_one_in_their_order)
+{
+    struct sched_scene c = scene();
+    struct ticket *a0 = send(&c, 0, &key_a, 1), *b0 = send(&c, 0, &key_b, 1);
+    struct ticket *a1 = send(&c, 0, &key_a, 2), *other = send(&c, 1, &key_a, 1);
+    struct ticket *plain = send(&c, 0, NULL, 1), *a2 = sched_scene_ticket(&c, 0, 4);
+    a2->batch_key = &key_a;
+    a2->work.k = 70;
+    a2->work.filtered = true;
+    sched_scene_enqueue(&c, a2);
+
+    struct dispatch d;
+    cr_assert(scheduler_next(c.s, c.now_ns, &d));
+    cr_assert_eq(d.first, a0);
+    cr_assert_eq(d.count, 3);
+    cr_assert(a0->next == a1 && a1->next == a2 && !a2->next);
+    cr_assert(a2->previous == a1 && a1->previous == a0 && !a0->previous);
+    cr_assert(a0->whole.queries == 7 && a0->whole.k == 70 && a0->whole.filtered);
+    cr_assert_eq(a0->whole.pairs, 7000);
+    cr_assert_eq(a0->charge_ns, 1007 * US);
+    cr_assert_eq(a0->members, 3);
+    cr_assert_eq(c.tenants[0]->queued, 2);
+    cr_assert_eq(c.s->counters.batches, 1);
+    cr_assert_eq(c.s->counters.batched_requests, 3);
+    cr_assert_eq(sched_scene_next(&c), other); /* of another tenant: by itself */
+    cr_assert_eq(other->members, 1);
+    (void)b0;
+    (void)plain;
+    drain(&c);
+    cr_assert_eq(c.tenants[0]->requests[0], 5);
+    cr_assert_eq(c.tenants[0]->batches[0], 1);
+    cr_assert_eq(c.tenants[0]->batched_requests[0], 3);
+    sched_scene_close(&c);
+}
+
+static uint32_t count_of_next(struct sched_scene *c)
+{
+    struct dispatch d;
+    cr_assert(scheduler_next(c->s, c->now_ns, &d));
+    return d.count;
+}
+
+Test(batch, bounds_hold)
+{
+    struct sched_scene c = scene();
+    c.s->settings.batch_requests_max = 3;
+    for (int i = 0; i < 5; i++)
+        send(&c, 0, &key_a, 1);
+    cr_assert_eq(count_of_next(&c), 3);
+    drain(&c);
+
+    c.s->settings.batch_requests_max = 256;
+    c.s->settings.batch_queries_max = 10;
+    send(&c, 0, &key_a, 8);
+    send(&c, 0, &key_a, 3); /* too many */
+    send(&c, 0, &key_a, 2);
+    cr_assert_eq(count_of_next(&c), 2);
+    drain(&c);
+
+    c.s->settings.batch_queries_max = 256;
+    c.s->settings.batch_bytes_max = 3 * (10 * 12 + 4);
+    for (int i = 0; i < 4; i++)
+        send(&c, 0, &key_a, 1);
+    cr_assert_eq(count_of_next(&c), 3);
+    cr_assert_eq(c.s->counters.shrunk_batches, 0);
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+Test(batch, a_card_bounds_its_batches_by_its_memory)
+{
+    struct sched_scene c = sched_scene_open(true);
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){1e9, 0, 0});
+    sched_scene_costs(c.s, BACKEND_GPU, (struct scene_cost){0, 1000, 1});
+    uint64_t each = 32 * 4 + 10 * 16; /* a query of 32 floats; 10 best of 16 bytes */
+    scheduler_set_server(c.s, SERVER_GPU, true, 16, 5 * each); /* 80 %: 4 of them */
+    for (int i = 0; i < 6; i++)
+        cr_assert_eq(send(&c, 0, &key_a, 1)->server, SERVER_GPU);
+    cr_assert_eq(count_of_next(&c), 4);
+    cr_assert_eq(c.s->counters.shrunk_batches, 1);
+    cr_assert_eq(count_of_next(&c), 2);
+    cr_assert_eq(c.s->counters.shrunk_batches, 1);
+
+    send(&c, 0, &key_a, 100); /* alone it is too much as well: that is not for us to say */
+    struct ticket *next = c.s->servers[SERVER_GPU].turn->head;
+    sched_scene_finish(&c, c.s->servers[SERVER_GPU].oldest);
+    cr_assert_eq(sched_scene_next(&c), next);
+}
+
+Test(batch, one_waits_for_company_but_not_long_and_not_alone)
+{
+    struct sched_scene c = scene();
+    struct ticket *a[4];
+    for (int i = 0; i < 2; i++) {
+        a[i] = send(&c, 0, &key_a, 1); /* at once: nobody keeps the server busy */
+        cr_assert_eq(sched_scene_next(&c), a[i]);
+    }
+    c.s->settings.window_ns = 100 * MS; /* room is not what it waits for */
+    a[2] = send(&c, 0, &key_a, 1);
+    cr_assert_null(sched_scene_next(&c));
+    cr_assert_eq(scheduler_wake_ns(c.s), c.now_ns + 500 * US);
+    struct ticket *b = send(&c, 0, &key_b, 1), *other = send(&c, 1, &key_a, 1);
+    cr_assert_eq(sched_scene_next(&c), other); /* others may, */
+    cr_assert_eq(sched_scene_next(&c), b);     /* behind it as well */
+    cr_assert_null(sched_scene_next(&c));
+    cr_assert_eq(scheduler_wake_ns(c.s), c.now_ns + 500 * US);
+
+    c.now_ns += 100 * US;
+    a[3] = send(&c, 0, &key_a, 1);
+    cr_assert_null(sched_scene_next(&c));
+    c.now_ns += 400 * US - 1;
+    cr_assert_null(sched_scene_next(&c));
+    c.now_ns++;
+    cr_assert_eq(sched_scene_next(&c), a[2]);
+    cr_assert_eq(a[2]->members, 2);
+    cr_assert_null(sched_scene_next(&c));
+    cr_assert_eq(scheduler_wake_ns(c.s), UINT64_MAX);
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+Test(batch, it_goes_as_soon_as_its_company_ends)
+{
+    struct sched_scene c = scene();
+    c.s->settings.window_ns = 100 * MS;
+    struct ticket *first = send(&c, 0, &key_a, 1);
+    cr_assert_eq(sched_scene_next(&c), first);
+    send(&c, 0, &key_a, 1);
+    cr_assert(sched_scene_next(&c));
+    struct ticket *held = send(&c, 0, &key_a, 1);
+    cr_assert_null(sched_scene_next(&c));
+    c.now_ns += 10 * US;
+    sched_scene_finish(&c, first);
+    cr_assert_eq(sched_scene_next(&c), held);
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+/* Who joins others in line makes it longer by what it adds, not by a whole scan. */
+Test(batch, a_line_that_runs_as_one_is_not_long)
+{
+    struct sched_scene c = scene();
+    for (int i = 0; i < 50; i++)
+        send(&c, 0, &key_a, 1);
+    uint64_t queued = c.s->servers[SERVER_CPU].queued_ns;
+    cr_assert(queued >= 1001 * US && queued <= 2000 * US, "%llu us",
+              (unsigned long long)(queued / US));
+    struct ticket *t = send(&c, 0, NULL, 1);
+    cr_assert_eq(t->charge_ns, 1001 * US);
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+/* Taken from another's line: with those that may leave it as well. */
+Test(batch, a_batch_changes_servers_as_one)
+{
+    struct sched_scene c = sched_scene_open(true);
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){0, 1000, 1});
+    sched_scene_costs(c.s, BACKEND_GPU, (struct scene_cost){500e3, 0, 1});
+    scheduler_set_server(c.s, SERVER_CPU, true, 2, 0);
+    scheduler_set_server(c.s, SERVER_GPU, false, 2, 0);
+    struct ticket *t[9];
+    for (int i = 0; i < 9; i++)
+        t[i] = send(&c, 0, i < 2 ? NULL : &key_a, 1);
+    while (sched_scene_next(&c))
+        continue;
+    scheduler_set_server(c.s, SERVER_GPU, true, 2, 0);
+    for (int i = 4; i < 9; i++) /* as if it had been there when they came */
+        t[i]->other = SERVER_GPU;
+    for (int i = 0; i < 9; i++)
+        t[i]->gpu_ns = 501 * US;
+    struct dispatch d;
+    cr_assert(scheduler_next(c.s, c.now_ns, &d));
+    cr_assert_eq(d.first, t[8]); /* which would have waited longest */
+    cr_assert_eq(d.server, SERVER_GPU);
+    cr_assert_eq(d.count, 5);
+    for (int i = 4; i < 9; i++)
+        cr_assert(t[i]->server == SERVER_GPU && t[i]->reason == REASON_CHOSEN_FASTER);
+    cr_assert_eq(t[2]->server, SERVER_CPU);
+    cr_assert_eq(c.s->counters.steals, 1);
+    cr_assert_eq(t[8]->charge_ns, 505 * US);
+    cr_assert_null(sched_scene_next(&c));
+    c.now_ns += MS;
+    sched_scene_finish(&c, t[8]);
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+/* However far its look goes: it ends. */
+Test(batch, the_look_is_bounded)
+{
+    struct sched_scene c = scene();
+    c.s->settings.batch_queries_max = c.s->settings.batch_requests_max = UINT64_MAX;
+    for (int i = 0; i < SCENE_TICKETS; i++)
+        send(&c, 0, &key_a, 1);
+    cr_assert_eq(count_of_next(&c), BATCH_LOOK + 1);
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+Test(batch, all_of_it_goes_back_where_it_was)
+{
+    struct sched_scene c = scene();
+    struct ticket *b = send(&c, 0, &key_b, 1);
+    struct ticket *a[3];
+    for (int i = 0; i < 3; i++)
+        a[i] = send(&c, 0, &key_a, 1);
+    cr_assert_eq(sched_scene_next(&c), b);
+    int64_t deficit = c.tenants[0]->flows[0].deficit_ns;
+    cr_assert_eq(sched_scene_next(&c), a[0]);
+    cr_assert_eq(a[0]->members, 3);
+    scheduler_put_back(c.s, a[0]);
+    cr_assert_eq(c.s->counters.batches, 0);
+    cr_assert_eq(c.s->servers[0].in_flight, 1);
+    cr_assert_leq(c.tenants[0]->flows[0].deficit_ns, deficit > 0 ? deficit : 0);
+    const struct flow *f = &c.tenants[0]->flows[0];
+    cr_assert(f->head == a[0] && a[0]->next == a[1] && a[1]->next == a[2] && f->tail == a[2]);
+    cr_assert_eq(sched_scene_next(&c), a[0]);
+    cr_assert_eq(a[0]->members, 3);
+    drain(&c);
+    sched_scene_close(&c);
+}

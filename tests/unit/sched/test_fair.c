@@ -1,0 +1,223 @@
+/* Deficit round-robin by itself: one server, flows that always have something ready. */
+#include "daemon/sched/fair.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { FLOWS = 16 };
+
+#define US UINT64_C(1000)
+#define MS UINT64_C(1000000)
+
+static struct server server;
+static struct tenant tenants[FLOWS];
+static struct ticket tickets[FLOWS];
+static struct scheduler_settings settings = {.quantum_ns = 500 * US, .age_ns = 1000 * MS};
+
+static struct flow *flow(uint32_t i)
+{
+    tenants[i].flows[0].tenant = &tenants[i];
+    return &tenants[i].flows[0];
+}
+
+static void join(uint32_t i, uint32_t weight, uint64_t now_ns)
+{
+    tenants[i].quotas.weight = weight;
+    fair_join(&server, flow(i), now_ns);
+    flow(i)->ready = &tickets[i];
+}
+
+/* Which is served next, with that much. */
+static uint32_t serve(uint64_t charge_ns, uint64_t now_ns)
+{
+    bool aged;
+    struct flow *f = fair_choose(&server, &settings, now_ns, &aged);
+    cr_assert(f && f->ready);
+    fair_charge(&server, f, charge_ns, settings.age_ns, now_ns);
+    return (uint32_t)(f->tenant - tenants);
+}
+
+Test(fair, nobody_there_is_nobody_served)
+{
+    bool aged;
+    cr_assert_null(fair_choose(&server, &settings, 1, &aged));
+    cr_assert_null(fair_choose_now(&server, &settings));
+    join(0, 1, 1);
+    flow(0)->ready = NULL; /* it waits for company */
+    cr_assert_null(fair_choose(&server, &settings, 2, &aged));
+    cr_assert_null(fair_choose_now(&server, &settings));
+    fair_leave(&server, flow(0));
+    cr_assert(!server.turn && !server.flow_count && !server.weights);
+}
+
+/* Whatever their sizes, time is shared by weight. */
+Test(fair, time_is_shared_by_weight)
+{
+    uint64_t got[FLOWS] = {0}, sum = 0, weights = 0, now = 0;
+    for (uint32_t i = 0; i < FLOWS; i++) {
+        join(i, 1 + i % 4, 0);
+        weights += 1 + i % 4;
+    }
+    settings.age_ns = UINT64_MAX / 4;
+    for (int n = 0; n < 200000; n++) {
+        bool aged;
+        struct flow *f = fair_choose(&server, &settings, now, &aged);
+        uint64_t i = (uint64_t)(f->tenant - tenants), took = (1 + i * i) * 10 * US;
+        fair_charge(&server, f, took, settings.age_ns, now);
+        got[i] += took;
+        sum += took;
+        now += took;
+    }
+    for (uint32_t i = 0; i < FLOWS; i++) {
+        double fair = (double)sum * (1 + i % 4) / (double)weights;
+        cr_assert_lt(fabs((double)got[i] / fair - 1), 0.01, "flow %u: %.3f", i,
+                     (double)got[i] / fair);
+    }
+}
+
+/* A flow in debt of a million quanta costs one step, not a million visits. */
+Test(fair, empty_rounds_are_jumped_over)
+{
+    join(0, 1, 0);
+    join(1, 1000, 0);
+    settings.quantum_ns = 1;
+    settings.age_ns = UINT64_MAX / 4;
+    for (uint64_t n = 0; n < 1000; n++)
+        serve(1000000 * MS, n);
+    cr_assert(server.granted_ns > 0);
+}
+
+Test(fair, one_flow_goes_on_until_its_quantum_is_used)
+{
+    join(0, 1, 0);
+    join(1, 1, 0);
+    uint32_t first = serve(500 * US, 0), second = serve(500 * US, 0);
+    cr_assert_neq(first, second);
+    uint32_t changes = 0, last = serve(50 * US, 0);
+    for (int n = 0; n < 100; n++) {
+        uint32_t now = serve(50 * US, 0);
+        changes += now != last;
+        last = now;
+    }
+    cr_assert(changes >= 8 && changes <= 11, "%u", changes); /* ten or eleven of 50 us in a turn */
+}
+
+/* Who asks for one thing at a time leaves the round each time: that forgives nothing. */
+Test(fair, leaving_forgives_no_debt)
+{
+    uint64_t got[2] = {0};
+    settings.age_ns = UINT64_MAX / 4;
+    server.in_flight = 1; /* never idle */
+    join(0, 1, 0);
+    for (int n = 0; n < 10000; n++) {
+        join(1, 1, 0);
+        bool aged;
+        struct flow *f = fair_choose(&server, &settings, 0, &aged);
+        uint64_t took = f == flow(1) ? 5 * MS : 1 * MS;
+        fair_charge(&server, f, took, settings.age_ns, 0);
+        got[f == flow(1)] += took;
+        fair_leave(&server, flow(1));
+    }
+    cr_assert_lt(fabs((double)got[1] / (double)got[0] - 1), 0.01, "%.3f",
+                 (double)got[1] / (double)got[0]);
+}
+
+Test(fair, a_server_that_idles_forgives_and_saves_nothing)
+{
+    join(0, 1, 0);
+    serve(800 * MS, 0);
+    fair_leave(&server, flow(0));
+    server.finished_ns = 1;
+    cr_assert_eq(fair_deficit_ns(&server, flow(0)), -800 * (int64_t)MS);
+    join(1, 1, 400 * MS + 1); /* idle for half of that */
+    cr_assert_eq(fair_deficit_ns(&server, flow(0)), -400 * (int64_t)MS);
+    fair_leave(&server, flow(1));
+    join(1, 1, 100000 * MS);
+    cr_assert_eq(fair_deficit_ns(&server, flow(0)), 0);
+    cr_assert_eq(fair_deficit_ns(&server, flow(1)), 0);
+}
+
+Test(fair, who_was_not_served_for_long_goes_first)
+{
+    join(0, 1, 0);
+    join(1, 1000, 0);
+    settings.age_ns = 10 * MS;
+    serve(5 * MS, 0);
+    uint64_t now = 0, longest = 0, last = 0;
+    for (int n = 0; n < 1000; n++, now += MS) {
+        bool aged;
+        struct flow *f = fair_choose(&server, &settings, now, &aged);
+        cr_assert_eq(aged, now - f->served_ns >= settings.age_ns);
+        fair_charge(&server, f, MS, settings.age_ns, now);
+        if (f != flow(0)) continue;
+        if (now - last > longest) longest = now - last;
+        last = now;
+    }
+    cr_assert(longest >= 9 * MS && longest <= 11 * MS, "%llu", (unsigned long long)longest);
+}
+
+Test(fair, what_it_took_is_what_counts)
+{
+    join(0, 1, 0);
+    serve(10 * MS, 0);
+    fair_correct(&server, flow(0), 10 * MS, 4 * MS, settings.quantum_ns);
+    cr_assert_eq(fair_deficit_ns(&server, flow(0)), -4 * (int64_t)MS);
+    fair_correct(&server, flow(0), MS, 1000 * MS, settings.quantum_ns); /* a hang, within bounds */
+    cr_assert_geq(fair_deficit_ns(&server, flow(0)), -21 * (int64_t)MS);
+    fair_leave(&server, flow(0));
+    fair_correct(&server, flow(0), 100 * MS, 0, settings.quantum_ns);
+    cr_assert_eq(fair_deficit_ns(&server, flow(0)), 0); /* nothing to save */
+}
+
+/* Aging serves who is in debt beyond age_ns: that debt would only grow. */
+Test(fair, debts_end_at_the_age)
+{
+    join(0, 1, 0);
+    settings.age_ns = 10 * MS;
+    for (int n = 0; n < 10; n++)
+        fair_charge(&server, flow(0), 5 * MS, settings.age_ns, 0);
+    cr_assert_eq(fair_deficit_ns(&server, flow(0)), -10 * (int64_t)MS);
+    fair_charge(&server, flow(0), 70 * MS, settings.age_ns, 0);
+    cr_assert_eq(fair_deficit_ns(&server, flow(0)), -70 * (int64_t)MS);
+}
+
+Test(fair, only_who_owes_nothing_passes)
+{
+    join(0, 1, 0);
+    join(1, 1, 0);
+    cr_assert_eq(fair_choose_now(&server, &settings), flow(0));
+    fair_charge(&server, flow(0), MS, settings.age_ns, 0);
+    cr_assert_eq(fair_choose_now(&server, &settings), flow(1));
+    fair_charge(&server, flow(1), MS, settings.age_ns, 0);
+    cr_assert_null(fair_choose_now(&server, &settings));
+    fair_grant(&server, flow(1));
+    cr_assert_eq(fair_deficit_ns(&server, flow(1)), 0);
+    cr_assert(fair_choose_now(&server, &settings));
+}
+
+Test(fair, what_is_ahead_is_by_shares)
+{
+    join(0, 1, 0);
+    join(1, 3, 0);
+    flow(0)->queued_ns = 10 * MS;
+    flow(1)->queued_ns = 90 * MS;
+    server.queued_ns = 100 * MS;
+    cr_assert_eq(fair_ahead_ns(&server, flow(0), 10 * MS, 2 * MS), 10 * MS + 3 * 12 * MS);
+    cr_assert_eq(fair_ahead_ns(&server, flow(0), 10 * MS, 100 * MS), 100 * MS); /* all there is */
+    tenants[2].quotas.weight = 1;
+    cr_assert_eq(fair_ahead_ns(&server, flow(2), 0, 1 * MS), 4 * MS); /* not in the round yet */
+}
+
+Test(fair, a_weight_set_anew_counts_at_once)
+{
+    join(0, 1, 0);
+    join(1, 1, 0);
+    settings.age_ns = UINT64_MAX / 4;
+    tenants[1].quotas.weight = 3;
+    uint32_t got[2] = {0};
+    for (int n = 0; n < 4000; n++)
+        got[serve(MS, 0)]++;
+    cr_assert_eq(server.weights, 4);
+    cr_assert(got[1] > 2950 && got[1] < 3050, "%u", got[1]);
+}

@@ -1,0 +1,371 @@
+/* The scheduler: lines, windows, stealing, splitting, putting back, and what it learns. */
+#include <criterion/criterion.h>
+
+#include "tests/support/sched_scene.h"
+
+/* The CPU takes 1 us a query, the GPU so much and no less than fixed_ns. */
+static struct sched_scene scene(bool gpu, double gpu_fixed_ns, double gpu_query_ns)
+{
+    struct sched_scene c = sched_scene_open(gpu);
+    c.now_ns = MS;
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){0, 0, 1});
+    sched_scene_costs(c.s, BACKEND_GPU, (struct scene_cost){gpu_fixed_ns, 0, gpu_query_ns / 1000});
+    return c;
+}
+
+/* Runs everything that there is. */
+static void drain(struct sched_scene *c)
+{
+    bool more = true;
+    while (more) {
+        while (sched_scene_next(c))
+            continue;
+        c->now_ns += 10 * MS;
+        more = false;
+        for (uint32_t i = 0; i < c->s->server_count; i++) {
+            more |= c->s->servers[i].usable && c->s->servers[i].flow_count;
+            while (c->s->servers[i].oldest)
+                sched_scene_finish(c, c->s->servers[i].oldest);
+        }
+    }
+    cr_assert(sched_scene_is_clean(c));
+}
+
+Test(scheduler, sends_work_where_it_ends_first)
+{
+    struct sched_scene c = scene(true, 50e3, 10);
+    struct ticket *small = sched_scene_send(&c, 0, 8), *large = sched_scene_send(&c, 0, 1000);
+    cr_assert_eq(small->server, SERVER_CPU);
+    cr_assert_eq(small->reason, REASON_PREDICTED_SLOWER);
+    cr_assert_eq(small->cpu_ns, 8 * US);
+    cr_assert_eq(large->server, SERVER_GPU);
+    cr_assert_eq(large->reason, REASON_CHOSEN_FASTER);
+    cr_assert_eq(large->charge_ns, 60 * US);
+    cr_assert_eq(c.tenants[0]->queued, 2);
+    cr_assert_eq(sched_scene_next(&c), small);
+    cr_assert_eq(sched_scene_next(&c), large);
+    cr_assert_null(sched_scene_next(&c));
+    cr_assert_eq(c.s->servers[SERVER_GPU].charged_ns, 60 * US);
+    c.now_ns += 60 * US;
+    sched_scene_finish(&c, small);
+    sched_scene_finish(&c, large);
+    cr_assert(sched_scene_is_clean(&c));
+    cr_assert_eq(c.tenants[0]->requests[0], 1);
+    cr_assert_eq(c.tenants[0]->busy_ns[1], 60 * US);
+    cr_assert_eq(c.s->decisions.count, 2);
+    cr_assert_eq(c.s->decisions.kept[1].took_ns, 60 * US);
+    sched_scene_close(&c);
+}
+
+Test(scheduler, a_line_that_is_long_sends_work_elsewhere)
+{
+    struct sched_scene c = scene(true, 50e3, 10);
+    uint32_t on_cpu = 0;
+    for (int i = 0; i < 100; i++) /* 51 us on the GPU, 100 on the CPU */
+        on_cpu += sched_scene_send(&c, 0, 100)->server == SERVER_CPU;
+    cr_assert(on_cpu > 25 && on_cpu < 45, "%u", on_cpu); /* about 51 : 100 */
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+Test(scheduler, what_the_gpu_gave_up_goes_first)
+{
+    struct sched_scene c = scene(true, 50e3, 10);
+    sched_scene_send(&c, 0, 4);
+    sched_scene_send(&c, 0, 4);
+    struct ticket *back = sched_scene_ticket(&c, 0, 1000);
+    scheduler_enqueue(c.s, back,
+                      &(struct situation){.gave_up = REASON_FALLBACK_AFTER_ERROR,
+                                          .server = SERVER_GPU,
+                                          .replica_ready = true},
+                      c.now_ns);
+    cr_assert_eq(back->server, SERVER_CPU);
+    cr_assert_eq(back->reason, REASON_FALLBACK_AFTER_ERROR);
+    cr_assert_eq(back->wait_ns, 0); /* nothing in flight, nobody before it */
+    cr_assert_eq(sched_scene_next(&c), back);
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+/* ---------------------------------------------------------------- the window */
+
+Test(scheduler, two_long_jobs_are_there_and_no_more)
+{
+    struct sched_scene c = scene(false, 0, 0);
+    struct ticket *t[4];
+    for (uint32_t i = 0; i < 4; i++)
+        t[i] = sched_scene_send(&c, 0, 5000); /* 5 ms; half of the window each */
+    cr_assert_eq(sched_scene_next(&c), t[0]);
+    cr_assert_eq(sched_scene_next(&c), t[1]);
+    cr_assert_null(sched_scene_next(&c));
+    cr_assert_eq(c.s->servers[0].window_ns, MS);
+    c.now_ns += 5 * MS;
+    sched_scene_finish(&c, t[0]);
+    cr_assert_eq(sched_scene_next(&c), t[2]);
+    cr_assert_null(sched_scene_next(&c));
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+Test(scheduler, short_jobs_fill_the_window_or_all_slots)
+{
+    struct sched_scene c = scene(false, 0, 0);
+    for (uint32_t i = 0; i < 40; i++)
+        sched_scene_send(&c, 0, 100); /* 0.1 ms */
+    uint32_t started = 0;
+    while (sched_scene_next(&c))
+        started++;
+    cr_assert_eq(started, 10);
+    scheduler_set_server(c.s, SERVER_CPU, true, 3, 0);
+    c.now_ns += 300 * US;
+    for (uint32_t i = 0; i < 10; i++)
+        sched_scene_finish(&c, c.s->servers[0].oldest);
+    for (started = 0; sched_scene_next(&c);)
+        started++;
+    cr_assert_eq(started, 3);
+    scheduler_set_server(c.s, SERVER_CPU, true, 16, 0);
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+Test(scheduler, a_short_job_of_somebody_else_passes)
+{
+    struct sched_scene c = scene(false, 0, 0);
+    for (uint32_t i = 0; i < 4; i++)
+        sched_scene_send(&c, 0, 5000);
+    while (sched_scene_next(&c))
+        continue;
+    sched_scene_send(&c, 0, 100); /* not of who has something there */
+    cr_assert_null(sched_scene_next(&c));
+    sched_scene_send(&c, 1, 251); /* not what is not short */
+    cr_assert_null(sched_scene_next(&c));
+    struct ticket *brief = sched_scene_send(&c, 2, 250);
+    sched_scene_send(&c, 2, 250);
+    cr_assert_eq(sched_scene_next(&c), brief);
+    cr_assert_null(sched_scene_next(&c)); /* one at a time */
+    cr_assert_eq(c.s->counters.passes, 1);
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+/* ---------------------------------------------------------------- one server for the other */
+
+Test(scheduler, who_has_nothing_to_do_takes_what_it_ends_sooner)
+{
+    struct sched_scene c = scene(true, 50e3, 10);
+    struct ticket *t[8];
+    scheduler_set_server(c.s, SERVER_GPU, true, 16, 0);
+    for (uint32_t i = 0; i < 8; i++) { /* the GPU takes 60 us; the CPU 1,000 */
+        t[i] = sched_scene_send(&c, 0, 1000);
+        cr_assert_eq(t[i]->server, SERVER_GPU);
+        cr_assert_eq(t[i]->other, SERVER_CPU);
+    }
+    cr_assert_eq(sched_scene_next(&c), t[0]);
+    c.s->settings.window_ns = 1; /* the rest stays in line */
+    cr_assert_eq(sched_scene_next(&c), t[1]);
+    cr_assert_null(sched_scene_next(&c));         /* on the CPU it would end later */
+    c.s->model.lines[1][0].coefficients[0] = 1e6; /* each takes a millisecond more */
+    for (uint32_t i = 2; i < 8; i++)
+        t[i]->gpu_ns += MS;
+    cr_assert_eq(sched_scene_next(&c), t[7]);
+    cr_assert_eq(t[7]->server, SERVER_CPU);
+    cr_assert_eq(t[7]->reason, REASON_CHOSEN_FASTER);
+    cr_assert_eq(c.s->counters.steals, 1);
+    cr_assert_null(sched_scene_next(&c));
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+Test(scheduler, what_is_forced_or_was_refused_stays_in_its_line)
+{
+    struct sched_scene c = scene(true, 5e6, 10);
+    for (uint32_t i = 0; i < 8; i++) {
+        c.s->settings.force = i & 1 ? FORCE_GPU : FORCE_NONE;
+        struct ticket *t = sched_scene_ticket(&c, 0, 1000);
+        scheduler_enqueue(
+            c.s, t,
+            &(struct situation){.server = SERVER_GPU, .replica_ready = i & 1, .dirty_bytes = 1000},
+            c.now_ns);
+        cr_assert_eq(t->server, i & 1 ? SERVER_GPU : SERVER_CPU);
+        cr_assert_eq(t->other, SERVERS_MAX);
+    }
+    drain(&c);
+    cr_assert_eq(c.s->counters.steals, 0);
+    sched_scene_close(&c);
+}
+
+static struct ticket *wide(struct sched_scene *c)
+{
+    struct ticket *t = sched_scene_ticket(c, 0, 300);
+    sched_scene_enqueue(c, t);
+    return t;
+}
+
+Test(scheduler, a_wide_request_runs_on_both)
+{
+    struct sched_scene c = scene(true, 0, 500); /* the GPU twice as fast: 150 us against 300 */
+    c.s->settings.split = true;
+    struct ticket *t = wide(&c), parts[2] = {0};
+    struct dispatch d;
+    cr_assert(scheduler_next(c.s, c.now_ns, &d));
+    cr_assert_eq(d.first, t);
+    cr_assert_eq(d.server, SERVER_GPU);
+    cr_assert_eq(d.split_queries, 200);
+    cr_assert_eq(t->members, 0);
+    cr_assert(sched_scene_is_clean(&c));
+    for (uint32_t i = 0; i < 2; i++) {
+        parts[i].tenant = t->tenant;
+        parts[i].work = t->work;
+        parts[i].work.queries = i ? 100 : 200;
+        parts[i].work.pairs = parts[i].work.queries * 1000;
+        scheduler_place(c.s, &parts[i], i ? SERVER_CPU : SERVER_GPU, d.reason, c.now_ns);
+        cr_assert_eq(parts[i].charge_ns, 100 * US);
+    }
+    cr_assert(!scheduler_next(c.s, c.now_ns, &d));
+    c.now_ns += 100 * US;
+    sched_scene_finish(&c, &parts[0]);
+    sched_scene_finish(&c, &parts[1]);
+    cr_assert(sched_scene_is_clean(&c));
+
+    t = wide(&c); /* the caller cannot: it runs whole, or goes back */
+    cr_assert(scheduler_next(c.s, c.now_ns, &d) && d.split_queries);
+    scheduler_put_back(c.s, t);
+    cr_assert_eq(t->tenant->queued, 1);
+    cr_assert(scheduler_next(c.s, c.now_ns, &d) && d.split_queries);
+    scheduler_place(c.s, t, t->server, d.reason, c.now_ns);
+    cr_assert_eq(t->charge_ns, 150 * US);
+    drain(&c);
+    cr_assert_eq(c.s->counters.splits, 3);
+    sched_scene_close(&c);
+}
+
+Test(scheduler, what_gains_little_or_disturbs_stays_whole)
+{
+    struct sched_scene c = scene(true, 0, 50); /* 20 times as fast: 5 % to gain */
+    c.s->settings.split = true;
+    wide(&c);
+    struct dispatch d;
+    cr_assert(scheduler_next(c.s, c.now_ns, &d));
+    cr_assert_eq(d.split_queries, 0);
+    drain(&c);
+    sched_scene_costs(c.s, BACKEND_GPU, (struct scene_cost){0, 0, 0.5});
+    struct ticket *filtered = sched_scene_ticket(&c, 0, 300);
+    filtered->work.filtered = true;
+    sched_scene_enqueue(&c, filtered);
+    cr_assert(scheduler_next(c.s, c.now_ns, &d));
+    cr_assert_eq(d.split_queries, 0);
+    wide(&c); /* the GPU is not idle now */
+    cr_assert(scheduler_next(c.s, c.now_ns, &d));
+    cr_assert_eq(d.split_queries, 0);
+    drain(&c);
+    c.s->settings.split = false;
+    wide(&c);
+    cr_assert(scheduler_next(c.s, c.now_ns, &d));
+    cr_assert_eq(d.split_queries, 0);
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+/* ---------------------------------------------------------------- servers come and go */
+
+Test(scheduler, who_waits_for_a_server_that_left_is_handed_back)
+{
+    struct sched_scene c = scene(true, 0, 10);
+    struct ticket *t[4];
+    for (uint32_t i = 0; i < 4; i++)
+        t[i] = sched_scene_send(&c, i / 2, 1000);
+    cr_assert_eq(sched_scene_next(&c), t[0]);
+    cr_assert_null(scheduler_evacuate(c.s));
+    scheduler_set_server(c.s, SERVER_GPU, false, 0, 0);
+    cr_assert_null(sched_scene_next(&c));
+    uint32_t handed = 0;
+    for (struct ticket *back; (back = scheduler_evacuate(c.s)); handed++) {
+        sched_scene_enqueue(&c, back); /* the caller still believes in it */
+        cr_assert_eq(back->server, SERVER_CPU);
+        cr_assert_eq(back->reason, REASON_GPU_DOWN);
+    }
+    cr_assert_eq(handed, 3);
+    c.now_ns += MS;
+    scheduler_finish(c.s, t[0], END_LET_DOWN, c.now_ns - 10, c.now_ns);
+    cr_assert_eq(c.s->model.lines[1][0].outcomes & 1, 0);
+    cr_assert_eq(c.s->model.lines[1][0].outcome_count, 1);
+    cr_assert(!c.s->decisions.kept[0].well);
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+Test(scheduler, what_was_refused_teaches_nothing)
+{
+    struct sched_scene c = scene(true, 0, 10);
+    struct ticket *t = sched_scene_send(&c, 0, 1000);
+    cr_assert_eq(sched_scene_next(&c), t);
+    struct cost_line before = c.s->model.lines[1][0];
+    scheduler_finish(c.s, t, END_REFUSED, 0, 0);
+    cr_assert_arr_eq(&before, &c.s->model.lines[1][0], sizeof before);
+    cr_assert_eq(c.s->decisions.count, 0);
+    cr_assert_eq(c.tenants[0]->requests[1], 0);
+    cr_assert_eq(c.tenants[0]->flows[1].deficit_ns, 0); /* and costs nothing */
+    cr_assert(sched_scene_is_clean(&c));
+    sched_scene_close(&c);
+}
+
+/* Alone: from submission to end. Sharing: between what it held up and that. */
+Test(scheduler, what_a_run_took_is_learnt)
+{
+    struct sched_scene c = scene(false, 0, 0);
+    struct ticket *a = sched_scene_send(&c, 0, 1000);
+    cr_assert_eq(sched_scene_next(&c), a);
+    c.now_ns += 2 * MS;
+    scheduler_finish(c.s, a, END_WELL, c.now_ns - MS, c.now_ns);
+    cr_assert_eq(c.tenants[0]->busy_ns[0], 2 * MS);
+    cr_assert_gt(c.s->model.lines[0][0].drift, 0);
+    a = sched_scene_send(&c, 1, 1000);
+    struct ticket *b = sched_scene_send(&c, 2, 1000);
+    cr_assert_eq(sched_scene_next(&c), a);
+    cr_assert_eq(sched_scene_next(&c), b);
+    uint64_t from = c.now_ns;
+    scheduler_finish(c.s, a, END_WELL, from, from + MS);
+    scheduler_finish(c.s, b, END_WELL, from, from + 3 * MS);
+    cr_assert_eq(c.tenants[2]->busy_ns[0], 2 * MS); /* from a's end to its own */
+    cr_assert_lt(c.s->model.lines[0][0].overlap, 1.001);
+    cr_assert(sched_scene_is_clean(&c));
+    sched_scene_close(&c);
+}
+
+/* ---------------------------------------------------------------- bounds and hints */
+
+Test(scheduler, a_full_line_says_when_to_come_back)
+{
+    struct sched_scene c = scene(false, 0, 0);
+    c.tenants[0]->quotas.queue_max = 100;
+    struct failure f = {0};
+    for (uint32_t i = 0; i < 100; i++) {
+        cr_assert_eq(scheduler_admit(c.s, c.tenants[0], &f), STATUS_OK);
+        sched_scene_send(&c, 0, 10000); /* 10 ms each */
+    }
+    cr_assert_eq(scheduler_admit(c.s, c.tenants[0], &f), STATUS_RESOURCE_EXHAUSTED);
+    cr_assert_eq(f.detail, DETAIL_QUEUE_FULL);
+    cr_assert_eq(f.retry_after_ms, 501);
+    cr_assert_eq(c.tenants[0]->refused_queue, 1);
+    cr_assert_eq(scheduler_admit(c.s, c.tenants[1], &f), STATUS_OK);
+    for (uint32_t i = 0; i < 100; i++)
+        sched_scene_send(&c, 1, 10000); /* another takes its half of the time */
+    cr_assert_eq(scheduler_admit(c.s, c.tenants[0], &f), STATUS_RESOURCE_EXHAUSTED);
+    cr_assert_eq(f.retry_after_ms, 1001);
+    cr_assert_eq(scheduler_drain_ns(c.s, c.tenants[2]), 0);
+    drain(&c);
+    sched_scene_close(&c);
+}
+
+Test(scheduler, who_leaves_the_line_leaves_nothing)
+{
+    struct sched_scene c = scene(true, 50e3, 10);
+    struct ticket *t[6];
+    for (uint32_t i = 0; i < 6; i++)
+        t[i] = sched_scene_send(&c, i % 3, i & 1 ? 8 : 1000);
+    for (uint32_t i = 0; i < 6; i++)
+        scheduler_withdraw(c.s, t[(i * 5 + 2) % 6]);
+    cr_assert(sched_scene_is_clean(&c));
+    cr_assert_null(sched_scene_next(&c));
+    sched_scene_close(&c);
+}
