@@ -10,9 +10,9 @@ enum {
     OUTLIERS = 2, /* left out at most */
 };
 
-/* Samples bind coefficients where they can tell them apart; a pull to the built-in figure, as strong
- * as this part of a sample, settles the rest. What it found first is the figure of the next round,
- * so that a machine far from the built-in ones is not pulled there. */
+/* Samples bind coefficients where they can tell them apart; a pull to the built-in figure, as
+ * strong as this part of a sample, settles the rest. What it found first is the figure of the next
+ * round, so that a machine far from the built-in ones is not pulled there. */
 static const double PULL = 0.01;
 enum { ROUNDS = 6 };
 static const double NOISE_LEAST = 0.08;

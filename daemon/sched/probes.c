@@ -54,8 +54,8 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
     uint64_t due_at = l->next_at, octave = octave_bit(chosen_ns);
     if (gains)
         due_at = l->last_at + (l->answered ? INTERVAL_GAIN : least(l->interval, INTERVAL_LOST));
-    /* Sizes that had their turn let others go first, and so does work that the other road would take
-     * long over: less hangs on it. Not for ever: there may be none. */
+    /* Sizes that had their turn let others go first, and so does work that the other road would
+     * take long over: less hangs on it. Not for ever: there may be none. */
     else if (!l->surprises)
         due_at += (l->tried & octave ? l->interval : 0) +
                   (costs > 0.5 * (double)chosen_ns ? l->interval : 0);
@@ -89,14 +89,16 @@ static void road_changed(struct probe_line lines[COST_OPERATIONS], bool slower)
 }
 
 void probes_saw(struct probes *p, enum backend_id b, uint32_t operation, uint64_t predicted_ns,
-                uint64_t seen_ns)
+                uint64_t seen_ns, bool probe)
 {
     if (!predicted_ns || !seen_ns) return;
     struct probe_line *l = line_of(p, b, operation);
-    bool probe = !l->answered;
-    l->answered = true;
-    if (probe && seen_ns < predicted_ns) /* it cost less than was set aside */
-        l->saved_ns += fmin((double)(predicted_ns - seen_ns), l->staked_ns);
+    l->answered |= probe;
+    if (probe && seen_ns < predicted_ns) { /* it cost less than was set aside */
+        double back = fmin((double)(predicted_ns - seen_ns), l->staked_ns);
+        l->saved_ns += back;
+        l->staked_ns -= back;
+    }
     double ratio = (double)seen_ns / (double)predicted_ns;
     if (ratio < SURPRISE && ratio > 1 / SURPRISE) {
         l->surprises = 0;

@@ -1,6 +1,6 @@
-/* The learning half of the scheduler on a simulated machine: one CPU of 16 workers and one GPU whose
- * true times are not affine in anything, with noise, one request after the other. From a printed
- * seed: ENGRAM_SEED=N runs that one alone. */
+/* The learning half of the scheduler on a simulated machine: one CPU of 16 workers and one GPU
+ * whose true times are not affine in anything, with noise, one request after the other. From a
+ * printed seed: ENGRAM_SEED=N runs that one alone. */
 #include "daemon/sched/pick.h"
 #include "daemon/sched/probes.h"
 
@@ -159,12 +159,13 @@ static void trace_add(struct mind *s, uint64_t value)
         s->trace = (s->trace ^ (value >> 8 * i & 0xff)) * UINT64_C(0x100000001b3);
 }
 
-static void learn(struct mind *s, struct machine *m, enum backend_id b, const struct work *w)
+static void learn(struct mind *s, struct machine *m, enum backend_id b, const struct work *w,
+                  bool probe)
 {
     uint64_t ns = run_ns(m, b, w), predicted = cost_predict(&s->model, b, w).ns;
     cost_observe(&s->model, b, w, ns, ns);
     cost_outcome(&s->model, b, w->operation, true);
-    probes_saw(&s->probes, b, w->operation, predicted, ns);
+    probes_saw(&s->probes, b, w->operation, predicted, ns, probe);
     trace_add(s, ns);
 }
 
@@ -198,9 +199,9 @@ static struct told serve(struct mind *s, struct machine *m, const struct work *w
     if (t.ran == BACKEND_GPU && random_part(&m->chance) < m->gpu_failing) {
         cost_outcome(&s->model, BACKEND_GPU, w->operation, false);
         t.true_ns += cpu;
-        learn(s, m, BACKEND_CPU, w);
+        learn(s, m, BACKEND_CPU, w, false);
     } else {
-        learn(s, m, t.ran, w);
+        learn(s, m, t.ran, w, t.reason == REASON_PROBE);
     }
     return t;
 }

@@ -464,7 +464,7 @@ Test(cost, the_crossover_is_where_the_gpu_begins_to_win)
 
 /* ---------------------------------------------------------------- speed */
 
-/* A decision has 1 us for two of these and more; the best of several, for machines that are busy. */
+/* A decision has 1 us for two of these and more; the best of several, for busy machines. */
 Test(cost, predicting_is_cheap)
 {
     struct cost_model *m = make_model(16);

@@ -1,5 +1,5 @@
-/* pick_backend: without predictions over every input there is, against rules said another way, one at
- * a time; with them, what decides and by how much. */
+/* pick_backend: without predictions over every input there is, against rules said another way, one
+ * at a time; with them, what decides and by how much. */
 #include "daemon/sched/pick.h"
 
 #include <criterion/criterion.h>
