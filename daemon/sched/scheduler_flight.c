@@ -155,11 +155,10 @@ static void learn(struct scheduler *s, const struct ticket *first, struct seen s
     }
     uint64_t predicted = cost_predict(&s->model, b, w).ns;
     cost_observe(&s->model, b, w, seen.low_ns, seen.high_ns);
-    if (first->reason != REASON_PROBE) return;
     uint64_t took = predicted;
     if (took < seen.low_ns) took = seen.low_ns;
     if (took > seen.high_ns) took = seen.high_ns;
-    probes_saw(&s->probes, b, w->operation, predicted, took);
+    probes_saw(&s->probes, b, w->operation, predicted, took, first->reason == REASON_PROBE);
 }
 
 static void note(struct scheduler *s, const struct ticket *first, bool well, uint64_t ended_ns)
