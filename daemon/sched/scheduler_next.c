@@ -8,7 +8,7 @@
 enum {
     IN_FLIGHT_MIN = 2, /* that many always: one runs, one is ready */
     SHORT_PART = 4,    /* short: at most that part of the window */
-    HELD_LOOK = 32,    /* tickets of a line, for one that does not wait for company */
+    HELD_LOOK = 16,    /* tickets of a line, for one that does not wait for company */
     STEAL_LOOK = 8,    /* the same, for one that another server may have */
     STEAL_PERCENT = 110,
     SPLIT_QUERIES_MIN = 64,
@@ -28,9 +28,14 @@ static struct ticket *ready_of(struct scheduler *s, const struct flow *f, enum r
                                uint64_t now_ns)
 {
     struct ticket *t = f->head;
+    const void *held = NULL; /* others of its key came later: they wait longer */
     uint64_t until_ns;
-    for (uint32_t look = 0; t && batch_held(s, t, now_ns, &until_ns); t = t->next) {
-        if (until_ns < s->wake_ns) s->wake_ns = until_ns;
+    for (uint32_t look = 0; t; t = t->next) {
+        if (!held || t->batch_key != held) {
+            if (!batch_held(s, t, now_ns, &until_ns)) break;
+            held = t->batch_key;
+            if (until_ns < s->wake_ns) s->wake_ns = until_ns;
+        }
         if (++look == HELD_LOOK) return NULL;
     }
     if (room == ROOM_ANY || !t) return t;
