@@ -120,7 +120,7 @@ void scheduler_put_back(struct scheduler *s, struct ticket *first);
 
 /* A dispatch ended. LET_DOWN: the backend's fault (counts against its success rate); REFUSED: it
  * was not taken or not run to its end, and nothing can be learnt of it. started_ns, ended_ns: when
- * it ran; both 0: not at all. The members stay linked by next. */
+ * it ran; both 0: not at all. What stands in first, its members and their links stay. */
 enum scheduler_end { END_WELL, END_LET_DOWN, END_REFUSED };
 void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_end how,
                       uint64_t started_ns, uint64_t ended_ns);

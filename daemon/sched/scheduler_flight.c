@@ -202,5 +202,4 @@ void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_
         first->tenant->busy_ns[first->server != SERVER_CPU] += seen.low_ns;
     }
     if (how != END_REFUSED) note(s, first, how == END_WELL, ended_ns);
-    first->members = 0;
 }

@@ -222,6 +222,8 @@ Test(batch, a_batch_changes_servers_as_one)
     cr_assert_null(sched_scene_next(&c));
     c.now_ns += MS;
     sched_scene_finish(&c, t[8]);
+    cr_assert_eq(t[8]->members, 5); /* for its members' replies */
+    cr_assert(t[8]->next);
     drain(&c);
     sched_scene_close(&c);
 }
