@@ -121,7 +121,7 @@ void scheduler_put_back(struct scheduler *s, struct ticket *first);
 
 /* A dispatch ended. LET_DOWN: the backend's fault (counts against its success rate); REFUSED: it
  * was not taken or not run to its end, and nothing can be learnt of it. run: when it ran; NULL: not
- * at all. The members stay linked by next. */
+ * at all. What stands in first, its members and their links stay. */
 enum scheduler_end { END_WELL, END_LET_DOWN, END_REFUSED };
 struct scheduler_run {
     uint64_t started_ns, ended_ns;
