@@ -216,7 +216,7 @@ static void mind_init(struct mind *s)
 static void calibrate(struct mind *s, struct machine *m)
 {
     static const uint64_t shapes[SAMPLES][2] = {
-        {64, 1},      {1000, 1},   {10000, 1},   {100000, 1},  {1000, 16},  {10000, 16},
+        {64, 1},      {1000, 1},  {10000, 1},  {100000, 1},  {1000, 16},  {10000, 16},
         {100000, 16}, {256, 128}, {4000, 128}, {32000, 128}, {2000, 512}, {16000, 512},
     };
     for (uint32_t o = 0; o < OPERATIONS; o++)
@@ -351,8 +351,8 @@ static void slow_of_all(uint32_t b)
         slow_and_back(seed, b, settled);
         for (uint32_t i = 0; i < 3; i++)
             worst[i] = worst[i] > settled[i] ? worst[i] : settled[i];
-        printf("slow %s seed %lu: right again after %u requests, back after %u\n", b ? "GPU" : "CPU",
-               (unsigned long)seed, settled[1], settled[2]);
+        printf("slow %s seed %lu: right again after %u requests, back after %u\n",
+               b ? "GPU" : "CPU", (unsigned long)seed, settled[1], settled[2]);
         cr_expect_leq(settled[1], 50, "seed %lu", (unsigned long)seed);
         cr_expect_leq(settled[2], 400, "seed %lu", (unsigned long)seed);
     }
