@@ -74,16 +74,18 @@ static void predict(const struct scheduler *s, struct ticket *t, const struct si
     t->gpu_ns = in->gpu.ns + in->upload_ns;
 }
 
-/* The road that was not chosen, if it is time to look at it. */
+/* The road that was not chosen, if it is time to look at it. Of waits only the difference counts:
+ * they are the time of those ahead. */
 static void probe(struct scheduler *s, const struct ticket *t, const struct pick_input *in,
                   struct pick *p)
 {
     uint64_t cpu_ns = t->cpu_ns + in->cpu_wait_ns, gpu_ns = t->gpu_ns + in->gpu_wait_ns;
     bool on_gpu = p->backend == BACKEND_GPU;
     enum backend_id other = on_gpu ? BACKEND_CPU : BACKEND_GPU;
-    if (!probes_due(&s->probes, other, t->work.operation, on_gpu ? gpu_ns : cpu_ns,
-                    on_gpu ? cpu_ns : gpu_ns))
-        return;
+    uint64_t run_ns = on_gpu ? t->gpu_ns : t->cpu_ns;
+    uint64_t chosen_ns = on_gpu ? gpu_ns : cpu_ns, other_ns = on_gpu ? cpu_ns : gpu_ns;
+    uint64_t extra_ns = other_ns > chosen_ns ? other_ns - chosen_ns : 0;
+    if (!probes_due(&s->probes, other, t->work.operation, run_ns, run_ns + extra_ns)) return;
     p->backend = other;
     p->reason = REASON_PROBE;
     s->counters.probes++;
@@ -111,6 +113,7 @@ bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situa
     };
     t->members = 0;
     predict(s, t, now_known, gpu, &in, now_ns);
+    if (s->settings.floors_only) in.cpu.ns = in.gpu.ns = 0;
     struct pick p = pick_backend(&in);
     if (p.open) probe(s, t, &in, &p);
     bool on_gpu = p.backend == BACKEND_GPU;

@@ -96,7 +96,8 @@ struct ticket *sched_scene_next(struct sched_scene *c)
 void sched_scene_finish(struct sched_scene *c, struct ticket *first)
 {
     uint64_t took = first->charge_ns < c->now_ns ? first->charge_ns : c->now_ns;
-    scheduler_finish(c->s, first, END_WELL, c->now_ns - took, c->now_ns);
+    struct scheduler_run run = {.started_ns = c->now_ns - took, .ended_ns = c->now_ns};
+    scheduler_finish(c->s, first, END_WELL, &run);
 }
 
 void sched_scene_drain(struct sched_scene *c)

@@ -268,7 +268,8 @@ Test(scheduler, who_waits_for_a_server_that_left_is_handed_back)
     }
     cr_assert_eq(handed, 3);
     c.now_ns += MS;
-    scheduler_finish(c.s, t[0], END_LET_DOWN, c.now_ns - 10, c.now_ns);
+    scheduler_finish(c.s, t[0], END_LET_DOWN,
+                     &(struct scheduler_run){.started_ns = c.now_ns - 10, .ended_ns = c.now_ns});
     cr_assert_eq(c.s->model.lines[1][0].outcomes & 1, 0);
     cr_assert_eq(c.s->model.lines[1][0].outcome_count, 1);
     cr_assert(!c.s->decisions.kept[0].well);
@@ -282,7 +283,7 @@ Test(scheduler, what_was_refused_teaches_nothing)
     struct ticket *t = sched_scene_send(&c, 0, 1000);
     cr_assert_eq(sched_scene_next(&c), t);
     struct cost_line before = c.s->model.lines[1][0];
-    scheduler_finish(c.s, t, END_REFUSED, 0, 0);
+    scheduler_finish(c.s, t, END_REFUSED, NULL);
     cr_assert_arr_eq(&before, &c.s->model.lines[1][0], sizeof before);
     cr_assert_eq(c.s->decisions.count, 0);
     cr_assert_eq(c.tenants[0]->requests[1], 0);
@@ -298,7 +299,8 @@ Test(scheduler, what_a_run_took_is_learnt)
     struct ticket *a = sched_scene_send(&c, 0, 1000);
     cr_assert_eq(sched_scene_next(&c), a);
     c.now_ns += 2 * MS;
-    scheduler_finish(c.s, a, END_WELL, c.now_ns - MS, c.now_ns);
+    scheduler_finish(c.s, a, END_WELL,
+                     &(struct scheduler_run){.started_ns = c.now_ns - MS, .ended_ns = c.now_ns});
     cr_assert_eq(c.tenants[0]->busy_ns[0], 2 * MS);
     cr_assert_gt(c.s->model.lines[0][0].drift, 0);
     a = sched_scene_send(&c, 1, 1000);
@@ -306,8 +308,10 @@ Test(scheduler, what_a_run_took_is_learnt)
     cr_assert_eq(sched_scene_next(&c), a);
     cr_assert_eq(sched_scene_next(&c), b);
     uint64_t from = c.now_ns;
-    scheduler_finish(c.s, a, END_WELL, from, from + MS);
-    scheduler_finish(c.s, b, END_WELL, from, from + 3 * MS);
+    scheduler_finish(c.s, a, END_WELL,
+                     &(struct scheduler_run){.started_ns = from, .ended_ns = from + MS});
+    scheduler_finish(c.s, b, END_WELL,
+                     &(struct scheduler_run){.started_ns = from, .ended_ns = from + 3 * MS});
     cr_assert_eq(c.tenants[2]->busy_ns[0], 2 * MS); /* from a's end to its own */
     cr_assert_lt(c.s->model.lines[0][0].overlap, 1.001);
     cr_assert(sched_scene_is_clean(&c));
