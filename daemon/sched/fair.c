@@ -99,21 +99,18 @@ static struct flow *settle_all(struct server *sv, const struct scheduler_setting
     return oldest;
 }
 
-/* Rounds until the first of those that are ready is out of debt. False: none is ready. */
-static bool grant_rounds(struct server *sv, uint64_t quantum_ns)
+/* As many rounds as the first of those that are ready lacks. False: none is ready. */
+static bool grant_rounds(struct server *sv)
 {
     uint64_t least = UINT64_MAX;
-    uint32_t heaviest = 1;
     struct flow *f = sv->turn;
     for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
-        if (f->weight > heaviest) heaviest = f->weight;
         if (!f->ready) continue;
         uint64_t lacks = ((uint64_t)-f->deficit_ns + f->weight - 1) / f->weight;
         if (lacks < least) least = lacks;
     }
     if (least == UINT64_MAX) return false;
-    uint64_t round = quantum_ns > heaviest ? quantum_ns / heaviest : 1;
-    sv->granted_ns += (least + round - 1) / round * round;
+    sv->granted_ns += least;
     return true;
 }
 
@@ -128,7 +125,7 @@ struct flow *fair_choose(struct server *sv, const struct scheduler_settings *set
         return oldest;
     }
     struct flow *chosen = first_allowed(sv, sv->turn);
-    if (!chosen && grant_rounds(sv, settings->quantum_ns)) {
+    if (!chosen && grant_rounds(sv)) {
         settle_all(sv, settings, now_ns);
         chosen = first_allowed(sv, sv->turn->next);
         assert(chosen);
