@@ -9,7 +9,7 @@ enum {
     IN_FLIGHT_MIN = 2, /* that many always: one runs, one is ready */
     SHORT_PART = 4,    /* short: at most that part of the window */
     PASSING_MAX = 2,   /* short ones of a flow past a full window at once */
-    HELD_LOOK = 32,    /* tickets of a line, for one that fits and does not wait for company */
+    HELD_LOOK = 16,    /* tickets of a line, for one that fits and does not wait for company */
     STEAL_LOOK = 8,    /* the same, for one that another server may have */
     STEAL_PERCENT = 110,
     SPLIT_QUERIES_MIN = 64,
@@ -36,10 +36,12 @@ static struct ticket *ready_of(struct scheduler *s, const struct flow *f, enum r
 {
     if (room == ROOM_SHORT && f->passing >= PASSING_MAX) return NULL;
     struct ticket *t = f->head;
+    const void *held = NULL; /* others of its key came later: they wait longer */
     for (uint32_t look = 0; t && look < HELD_LOOK; look++, t = t->next) {
         uint64_t until_ns;
-        if (!fits_room(s, t, room)) continue;
+        if (!fits_room(s, t, room) || (held && t->batch_key == held)) continue;
         if (!batch_held(s, t, now_ns, &until_ns)) return t;
+        held = t->batch_key;
         if (until_ns < s->wake_ns) s->wake_ns = until_ns;
     }
     return NULL;
