@@ -5,7 +5,7 @@
  *   transport.c bytes out (many requests a sendmsg), bytes in (many replies a read), loss
  *   request.c   a request: head, tensors, where it stands
  *   replies.c   a reply's message -> result, as strict as the daemon is with requests
- *   reports.c   what Info and Stats say -> the caller's structs
+ *   reports.c   what Info, Stats and Explain say -> the caller's structs
  *   drive.c     waiting, deadlines, callbacks, cancel; blocking calls are made of these
  *   daemon.c collections.c questions.c upsert.c async.c   the public calls
  *
@@ -240,6 +240,7 @@ ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct not
 void ea_text_plain(char *text);
 void ea_report_info(const engram_accel_v1_InfoReply *m, ea_info *out);
 void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out);
+void ea_report_explain(const engram_accel_v1_ExplainReply *m, ea_explanation *out);
 
 /* ---- drive.c ---- */
 

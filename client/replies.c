@@ -118,6 +118,10 @@ static void take_meta(struct request *r, bool present, const engram_accel_v1_Met
         .run_ns = m->run_ns,
         .copy_ns = m->copy_ns,
         .version = m->version,
+        .predicted_ns = m->predicted_ns,
+        .other_ns = m->other_ns,
+        .wait_ns = m->wait_ns,
+        .batch = m->batch,
     };
 }
 
@@ -257,6 +261,15 @@ static ea_status parse_stats(struct request *r, const void *message, uint32_t by
     return st;
 }
 
+static ea_status parse_explain(struct request *r, const void *message, uint32_t bytes,
+                               struct note *note)
+{
+    engram_accel_v1_ExplainReply m;
+    ea_status st = decode(message, bytes, engram_accel_v1_ExplainReply_fields, &m, note);
+    if (!st) ea_report_explain(&m, r->out);
+    return st;
+}
+
 /* Create and describe differ in the field that holds the collection. */
 static ea_status parse_collection(struct request *r, const void *message, uint32_t bytes,
                                   struct note *note)
@@ -315,6 +328,7 @@ static ea_status parse_bare(struct request *r, const void *message, uint32_t byt
         return decode(message, bytes, engram_accel_v1_HelloReply_fields, r->out, note);
     case engram_accel_v1_Kind_KIND_INFO: return parse_info(r, message, bytes, note);
     case engram_accel_v1_Kind_KIND_STATS: return parse_stats(r, message, bytes, note);
+    case engram_accel_v1_Kind_KIND_EXPLAIN: return parse_explain(r, message, bytes, note);
     case engram_accel_v1_Kind_KIND_COLLECTION_CREATE:
     case engram_accel_v1_Kind_KIND_COLLECTION_DESCRIBE:
         return parse_collection(r, message, bytes, note);

@@ -1,4 +1,4 @@
-/* reports: what Info and Stats say -> the caller's structs. nanopb has bounded counts and texts;
+/* reports: what Info, Stats and Explain say -> the caller's structs. nanopb has bounded counts and texts;
  * numbers are passed on as they are. */
 #include "client/client.h"
 
@@ -92,6 +92,8 @@ static void take_gpu_stats(const engram_accel_v1_GpuStats *m, ea_gpu_stats *out)
         .restarts = m->restarts,
         .jobs_in_flight = m->jobs_in_flight,
         .uptime_ns = m->uptime_ns,
+        .shrunk = m->shrunk,
+        .split = m->split,
     };
 }
 
@@ -106,6 +108,57 @@ static void take_operation(const engram_accel_v1_OperationStats *m, ea_operation
         .p90_ns = m->p90_ns,
         .p99_ns = m->p99_ns,
         .max_ns = m->max_ns,
+    };
+}
+
+static void take_space(const engram_accel_v1_SpaceStats *m, ea_space_stats *out)
+{
+    *out = (ea_space_stats){
+        .host_bytes = m->host_bytes,
+        .host_bytes_max = m->host_bytes_max,
+        .vram_bytes_max = m->vram_bytes_max,
+        .queue_depth = m->queue_depth,
+        .queue_max = m->queue_max,
+        .connections = m->connections,
+        .connections_max = m->connections_max,
+        .refused_queue = m->refused_queue,
+        .refused_connections = m->refused_connections,
+        .weight = m->weight,
+    };
+    for (uint32_t i = 0; i < m->backends_count; i++) {
+        const engram_accel_v1_BackendUse *u = &m->backends[i];
+        if ((unsigned)u->backend < EA_BACKENDS)
+            out->use[u->backend] =
+                (ea_backend_use){u->requests, u->busy_ns, u->batches, u->batched_requests};
+    }
+}
+
+static void take_scheduler(const engram_accel_v1_StatsReply *m, ea_stats *out)
+{
+    const engram_accel_v1_SchedulerStats *s = &m->scheduler;
+    const engram_accel_v1_Pressure *p = &m->pressure;
+    out->scheduler = (ea_scheduler_stats){
+        .decisions = s->decisions,
+        .decide_p50_ns = s->decide_p50_ns,
+        .decide_p99_ns = s->decide_p99_ns,
+        .decide_max_ns = s->decide_max_ns,
+        .batches = s->batches,
+        .batched_requests = s->batched_requests,
+        .splits = s->splits,
+        .steals = s->steals,
+        .probes = s->probes,
+        .aged = s->aged,
+        .passes = s->passes,
+        .gpu_success_permille = s->gpu_success_permille,
+        .calibrated = s->calibrated,
+    };
+    out->pressure = (ea_pressure){
+        .shrunk_batches = p->shrunk_batches,
+        .shrunk_runs = p->shrunk_runs,
+        .split_runs = p->split_runs,
+        .evictions = p->evictions,
+        .cpu = p->cpu,
+        .low = p->low,
     };
 }
 
@@ -143,4 +196,93 @@ void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out)
         out->routes[i] = (ea_route_stats){(ea_backend)r->backend, (uint32_t)r->reason, r->requests};
         if ((unsigned)r->backend < EA_BACKENDS) out->backend_requests[r->backend] += r->requests;
     }
+    take_space(&m->space, &out->space);
+    take_scheduler(m, out);
+}
+
+/* ---- explain ---- */
+
+static void take_cost(const engram_accel_v1_OperationCost *m, ea_operation_cost *out)
+{
+    *out = (ea_operation_cost){.name = ea_operation_name((uint32_t)m->kind),
+                               .crossover_count = m->crossovers_count};
+    for (uint32_t i = 0; i < m->backends_count; i++) {
+        const engram_accel_v1_BackendCost *b = &m->backends[i];
+        if ((unsigned)b->backend >= EA_BACKENDS) continue;
+        out->costs[b->backend] = (ea_backend_cost){
+            .fixed_ns = b->fixed_ns,
+            .row_byte_ns = b->row_byte_ns,
+            .product_ns = b->product_ns,
+            .query_ns = b->query_ns,
+            .moved_byte_ns = b->moved_byte_ns,
+            .pair_ns = b->pair_ns,
+            .drift = b->drift,
+            .spread = b->spread,
+            .confidence = b->confidence,
+            .success_permille = b->success_permille,
+            .outcomes = b->outcomes,
+            .seen = b->seen,
+            .probes = b->probes,
+            .surprises = b->surprises,
+        };
+    }
+    for (uint32_t i = 0; i < out->crossover_count; i++) {
+        const engram_accel_v1_Crossover *x = &m->crossovers[i];
+        out->crossovers[i] = (ea_crossover){x->queries, x->rows, x->cpu_ns, x->gpu_ns};
+    }
+}
+
+static void take_decision(const engram_accel_v1_Decision *m, ea_decision *out)
+{
+    *out = (ea_decision){
+        .name = ea_operation_name((uint32_t)m->kind),
+        .backend = m->server ? EA_BACKEND_GPU : EA_BACKEND_CPU,
+        .gpu = m->server ? m->server - 1 : 0,
+        .reason = (uint32_t)m->reason,
+        .dimension = m->dimension,
+        .k = m->k,
+        .members = m->members,
+        .queries = m->queries,
+        .rows = m->rows,
+        .ago_ns = m->ago_ns,
+        .cpu_ns = m->cpu_ns,
+        .gpu_ns = m->gpu_ns,
+        .wait_ns = m->wait_ns,
+        .took_ns = m->took_ns,
+        .well = m->well,
+        .filtered = m->filtered,
+    };
+}
+
+void ea_report_explain(const engram_accel_v1_ExplainReply *m, ea_explanation *out)
+{
+    const engram_accel_v1_SchedulerSettings *s = &m->settings;
+    *out = (ea_explanation){
+        .calibrated = m->calibrated,
+        .workers = m->workers,
+        .upload_byte_ns = m->upload_byte_ns,
+        .upload_ns = m->upload_ns,
+        .force = (ea_backend)s->force,
+        .pairs_min = s->pairs_min,
+        .candidates_min = s->candidates_min,
+        .speedup_percent = s->speedup_percent,
+        .success_percent = s->success_percent,
+        .probe_percent = s->probe_percent,
+        .window_ns = s->window_ns,
+        .quantum_ns = s->quantum_ns,
+        .age_ns = s->age_ns,
+        .batch_wait_ns = s->batch_wait_ns,
+        .batch_queries_max = s->batch_queries_max,
+        .batch_requests_max = s->batch_requests_max,
+        .split = s->split,
+        .decisions_total = m->decisions_total,
+        .operation_count = m->operations_count,
+        .decision_count = m->decisions_count,
+    };
+    COPY(out->gpu, m->gpu);
+    ea_text_plain(out->gpu);
+    for (uint32_t i = 0; i < out->operation_count; i++)
+        take_cost(&m->operations[i], &out->operations[i]);
+    for (uint32_t i = 0; i < out->decision_count; i++)
+        take_decision(&m->decisions[i], &out->decisions[i]);
 }

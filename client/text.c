@@ -48,12 +48,12 @@ const char *ea_reason_text(uint32_t reason)
     static const char *const texts[] = {
         "there was no choice to make",
         "it is done sooner there",
-        "too little work for a GPU (gpu.min_pairs)",
+        "too little work for a GPU (gpu.min_pairs, gpu.min_candidates)",
         "no GPU is in use",
         "the GPU's process is starting, restarting or given up",
         "the GPU would take longer, or has no replica yet",
         "the GPU has failed too often of late",
-        "no VRAM is left for it",
+        "too little VRAM is left",
         "the GPU has all the requests it takes",
         "gpu.force says so",
         "the GPU failed it; it ran again on the CPU",
@@ -76,6 +76,7 @@ const char *ea_operation_name(uint32_t kind)
     case engram_accel_v1_Kind_KIND_INFO: return "info";
     case engram_accel_v1_Kind_KIND_STATS: return "stats";
     case engram_accel_v1_Kind_KIND_CANCEL: return "cancel";
+    case engram_accel_v1_Kind_KIND_EXPLAIN: return "explain";
     case engram_accel_v1_Kind_KIND_COLLECTION_CREATE: return "collection_create";
     case engram_accel_v1_Kind_KIND_COLLECTION_DROP: return "collection_drop";
     case engram_accel_v1_Kind_KIND_COLLECTION_LIST: return "collection_list";

@@ -1,5 +1,7 @@
 #include "daemon/answers.h"
+#include "daemon/answers_explain.h"
 #include "daemon/answers_gpu.h"
+#include "daemon/answers_sched.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -116,7 +118,7 @@ void answer_ping(struct pipeline *p, struct connection *c, const struct frame *f
     p->stats.operations[OPERATION_PING].requests++;
 }
 
-/* ---------------------------------------------------------------- info, stats, cancel */
+/* ---------------------------------------------------------------- info, stats, explain, cancel */
 
 static size_t answer_info(struct pipeline *p, const struct job *j, void *at)
 {
@@ -181,7 +183,18 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
         };
     }
     answer_gpu_stats(p, &w);
+    answer_sched_stats(p, j->space, &w);
     return encode_stats(j->key.request_id, &w, at);
+}
+
+static size_t answer_why(const struct pipeline *p, const struct job *j, void *at)
+{
+    struct wire_explain w;
+    struct wire_info info;
+    answer_explain(&p->scheduler, j->space->number, j->request.last, clock_now_ns(), &w);
+    answer_gpu_info(p, &info);
+    memcpy(w.gpu, info.gpu, sizeof w.gpu);
+    return encode_explain(j->key.request_id, &w, at);
 }
 
 /* *target: the job to cancel, or NULL. */
@@ -227,13 +240,24 @@ static size_t answer_list(struct pipeline *p, const struct job *j, void *at)
     return encode_collection_list(j->key.request_id, infos, count, more, at);
 }
 
+static bool loop_answers(enum operation operation)
+{
+    switch (operation) {
+    case OPERATION_PING:
+    case OPERATION_INFO:
+    case OPERATION_STATS:
+    case OPERATION_EXPLAIN:
+    case OPERATION_CANCEL:
+    case OPERATION_COLLECTION_CREATE:
+    case OPERATION_COLLECTION_LIST:
+    case OPERATION_COLLECTION_DESCRIBE: return true;
+    default: return false;
+    }
+}
+
 bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
 {
-    if (j->operation != OPERATION_PING && j->operation != OPERATION_INFO &&
-        j->operation != OPERATION_STATS && j->operation != OPERATION_CANCEL &&
-        j->operation != OPERATION_COLLECTION_CREATE && j->operation != OPERATION_COLLECTION_LIST &&
-        j->operation != OPERATION_COLLECTION_DESCRIBE)
-        return false;
+    if (!loop_answers(j->operation)) return false;
     void *at = connection_reserve(c, ENCODE_BYTES_MAX);
     if (!at) return true;
     size_t bytes = 0;
@@ -242,6 +266,7 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     case OPERATION_PING: bytes = encode_ping(j->key.request_id, at); break;
     case OPERATION_INFO: bytes = answer_info(p, j, at); break;
     case OPERATION_STATS: bytes = answer_stats(p, j, at); break;
+    case OPERATION_EXPLAIN: bytes = answer_why(p, j, at); break;
     case OPERATION_CANCEL: bytes = answer_cancel(p, j, at, &target); break;
     case OPERATION_COLLECTION_CREATE: bytes = answer_create(p, j, at); break;
     case OPERATION_COLLECTION_LIST: bytes = answer_list(p, j, at); break;

@@ -1,4 +1,4 @@
-/* answers: the requests that the loop answers by itself: hello, ping, info, stats, cancel, and the
+/* answers: the requests that the loop answers by itself: hello, ping, info, stats, explain, cancel, and the
  * collection's create, list and describe.
  * Owner:  the pipeline.
  * Thread: the loop.

@@ -112,6 +112,8 @@ static void count_usage(const struct share *share, struct wire_gpu_stats *out)
     out->free_bytes = atomic_load(&u->free_bytes);
     out->budget_bytes = share->device.budget_bytes;
     out->pinned_bytes = atomic_load(&u->pinned_bytes);
+    out->shrunk = atomic_load(&u->shrunk);
+    out->split = atomic_load(&u->split);
     out->replicas = atomic_load(&u->replicas);
     out->streams = atomic_load(&u->streams);
     out->uploads = atomic_load(&u->uploads);

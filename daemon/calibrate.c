@@ -15,14 +15,15 @@
 #include "daemon/store/collection.h"
 
 enum {
-    PASSES = 3, /* of which the fastest counts */
+    PASSES = 3, /* of which the fastest counts; the last only if there is time for it */
     ATTEMPTS_MAX = 3,
     MEMORY_SHARE = 4, /* of what is free, one part of so many at most */
 };
-#define PASSES_NS    UINT64_C(150000000)   /* no further pass is begun after that */
-#define LONGEST_NS   UINT64_C(1000000000)  /* and no trial after that: a machine this slow */
-#define GIVE_UP_NS   UINT64_C(30000000000) /* of waiting for clients to pause */
-#define RESULT_BYTES (UINT64_C(8) << 20)   /* results and scratch of the largest trial, about */
+#define PASSES_NS   UINT64_C(150000000)   /* no third pass after that */
+#define LONG_NS     UINT64_C(4000000)     /* a trial this long is its own average: once will do */
+#define TOO_LONG_NS UINT64_C(30000000)    /* a trial that would take so is left out */
+#define LONGEST_NS  UINT64_C(1000000000)  /* and no trial after that: a machine this slow */
+#define GIVE_UP_NS  UINT64_C(30000000000) /* of waiting for clients to pause */
 
 /* A name that no client can ask for (space_name_parse). */
 static const char space_name[] = ".calibration";
@@ -39,6 +40,7 @@ struct field {
     struct space *space;
     struct collection *collections[GROUNDS];
     struct heap_block memory;
+    uint32_t shift;  /* of the grounds' rows */
     uint64_t filled; /* rows of the ground that is being filled or cleared */
     uint32_t ground;
 
@@ -131,7 +133,8 @@ static bool has_upload(const struct calibrate *c, uint32_t trial)
            f->samples[trial].ns == f->first_ns[ground];
 }
 
-static void learn_operation(struct calibrate *c, enum operation operation)
+/* From how many trials. */
+static uint32_t learn_operation(struct calibrate *c, enum operation operation)
 {
     const struct field *f = c->field;
     struct cost_sample samples[TRIAL_SHAPES];
@@ -141,6 +144,7 @@ static void learn_operation(struct calibrate *c, enum operation operation)
             samples[count++] = f->samples[i];
     enum backend_id b = c->half == HALF_GPU ? BACKEND_GPU : BACKEND_CPU;
     cost_fit(c->model, b, operation, samples, count);
+    return count;
 }
 
 /* What the first trial on a ground took longer than it did later was the upload; of the very first
@@ -150,9 +154,9 @@ static void learn_uploads(struct calibrate *c)
     const struct field *f = c->field;
     for (uint32_t i = 1; i < GROUNDS; i++) {
         uint64_t again_ns = f->samples[f->first_at[i]].ns;
-        const struct collection_info info = collection_info(f->collections[i]);
-        if (f->first_ns[i] <= again_ns) continue;
-        cost_observe_upload(c->model, info.row_bytes, f->first_ns[i] - again_ns);
+        uint64_t bytes = collection_info(f->collections[i]).row_bytes;
+        if (f->first_ns[i] > again_ns)
+            cost_observe_upload(c->model, bytes, f->first_ns[i] - again_ns);
     }
 }
 
@@ -161,8 +165,13 @@ static void learn(struct calibrate *c)
     static const enum operation measured[] = {OPERATION_KNN, OPERATION_SIMILARITY,
                                               OPERATION_SCORE_CANDIDATES,
                                               OPERATION_WEIGHTED_AVERAGE};
+    uint32_t count = 0;
     for (uint32_t i = 0; i < sizeof measured / sizeof *measured; i++)
-        learn_operation(c, measured[i]);
+        count += learn_operation(c, measured[i]);
+    if (!count) {
+        resign(c, c->half, "there is no room for it");
+        return;
+    }
     if (c->half == HALF_GPU) learn_uploads(c);
     model_keeper_set_calibrated(c->keeper, c->half);
     log_info("calibrated %s in %" PRIu64 " ms: %" PRIu64 " runs of %" PRIu64 " us together",
@@ -209,7 +218,8 @@ static struct job *take_job(struct calibrate *c, uint32_t ground)
     struct job *j = job_take_own(c->pipeline, c->field->space, OPERATION_NONE);
     if (!j) return NULL;
     j->trial = true;
-    j->reply_bytes_max = RESULT_BYTES; /* nobody reads it: limits.reply_body_mib is for others */
+    j->reply_bytes_max =
+        TRIAL_RESULT_BYTES; /* nobody reads it: limits.reply_body_mib is for others */
     j->collection = c->field->collections[ground];
     c->job = j;
     return j;
@@ -231,11 +241,33 @@ static bool is_quiet(const struct calibrate *c, uint64_t requests)
            c->pipeline->stats.requests_total == requests;
 }
 
-static void next_trial(struct field *f)
+static void next_trial(struct calibrate *c)
 {
-    if (++f->at < TRIAL_SHAPES) return;
-    f->at = 0;
-    f->pass++;
+    struct field *f = c->field;
+    do {
+        if (++f->at < TRIAL_SHAPES) continue;
+        f->at = 0;
+        f->pass++;
+    } while (f->pass && f->pass < PASSES && f->samples[f->at].ns > LONG_NS &&
+             !has_upload(c, f->at));
+}
+
+static bool is_enough(const struct field *f)
+{
+    return f->pass == PASSES || f->spent_ns > LONGEST_NS ||
+           (f->pass == PASSES - 1 && f->spent_ns > PASSES_NS);
+}
+
+/* By the last one of its kind before it, on the same ground: 0: nothing is known. */
+static uint64_t expected_ns(const struct calibrate *c, uint32_t trial)
+{
+    const struct field *f = c->field;
+    for (uint32_t i = trial; i-- > 0 && trials[i].operation == trials[trial].operation;) {
+        const struct cost_sample *s = &f->samples[i];
+        if (trials[i].ground == trials[trial].ground && s->ns && !has_upload(c, i))
+            return s->ns * f->samples[trial].work.pairs / (s->work.pairs + 1);
+    }
+    return 0;
 }
 
 /* j's backend does well, but j is not for it: too large for the card, or of no form there. */
@@ -247,12 +279,17 @@ static bool is_unfit(const struct job *j)
 static void start_trial(struct calibrate *c)
 {
     struct field *f = c->field;
-    while (f->pass < PASSES && f->spent_ns < LONGEST_NS && !(f->pass && f->spent_ns > PASSES_NS)) {
+    while (!is_enough(f)) {
         const struct trial *t = &trials[f->at];
         struct job *j = take_job(c, t->ground);
         if (!j) return; /* all are in use: at a later check */
-        trial_request(t, f->memory.data, j);
-        f->samples[f->at].work = operation_work(j);
+        bool fits = trial_request(t, f->shift, f->memory.data, j);
+        if (fits) f->samples[f->at].work = operation_work(j);
+        if (!fits || expected_ns(c, f->at) > TOO_LONG_NS) {
+            give_job(c);
+            next_trial(c);
+            continue;
+        }
         f->requests = c->pipeline->stats.requests_total;
         f->submitted_ns = clock_now_ns();
         if (pipeline_trial(c->pipeline, j, c->half == HALF_GPU ? BACKEND_GPU : BACKEND_CPU)) return;
@@ -262,7 +299,7 @@ static void start_trial(struct calibrate *c)
             let_down(c);
             return;
         }
-        next_trial(f);
+        next_trial(c);
     }
     end_half(c);
 }
@@ -277,33 +314,35 @@ static void end_trial(struct calibrate *c, uint64_t took_ns)
     give_job(c);
     f->runs++;
     f->spent_ns += took_ns;
-    if (unfit) {
-        next_trial(f);
-        go_on(c);
-        return;
-    }
-    if (failed) {
+    if (failed && !unfit) {
         let_down(c);
         return;
     }
     if (!alone) return; /* it says nothing, and clients go first: the same again when they pause */
     struct cost_sample *s = &f->samples[f->at];
-    if (!s->ns || took_ns < s->ns) s->ns = took_ns;
-    if (!f->first_ns[ground]) {
+    if (!failed && (!s->ns || took_ns < s->ns)) s->ns = took_ns;
+    if (!failed && !f->first_ns[ground]) {
         f->first_ns[ground] = took_ns;
         f->first_at[ground] = f->at;
     }
-    next_trial(f);
+    next_trial(c);
     go_on(c);
 }
 
 /* ---------------------------------------------------------------- the field */
 
+static void run_step(struct calibrate *c, struct job *j, void (*step)(struct job *j))
+{
+    job_move(j, JOB_QUEUED);
+    job_move(j, JOB_RUNNING);
+    workers_run(c->pipeline->cpu, j, step);
+}
+
 /* The next rows, or the next ground's; when all are there: the trials. */
 static void fill(struct calibrate *c)
 {
     struct field *f = c->field;
-    while (f->ground < GROUNDS && f->filled == grounds[f->ground].rows) {
+    while (f->ground < GROUNDS && f->filled == ground_rows(f->ground, f->shift)) {
         f->ground++;
         f->filled = 0;
     }
@@ -313,14 +352,12 @@ static void fill(struct calibrate *c)
         go_on(c);
         return;
     }
-    uint64_t left = grounds[f->ground].rows - f->filled;
+    uint64_t left = ground_rows(f->ground, f->shift) - f->filled;
     uint64_t count = left < CHUNK_ROWS ? left : CHUNK_ROWS;
     struct job *j = take_job(c, f->ground);
     if (!j) return;
     trial_set_fill(j, f->filled, count, f->memory.data);
-    job_move(j, JOB_QUEUED);
-    job_move(j, JOB_RUNNING);
-    workers_run(c->pipeline->cpu, j, trial_fill);
+    run_step(c, j, trial_fill);
     f->filled += count;
 }
 
@@ -333,9 +370,7 @@ static void clear_next(struct calibrate *c)
         return;
     }
     f->ground++;
-    job_move(j, JOB_QUEUED);
-    job_move(j, JOB_RUNNING);
-    workers_run(c->pipeline->cpu, j, trial_clear);
+    run_step(c, j, trial_clear);
 }
 
 static void go_on(struct calibrate *c)
@@ -348,24 +383,19 @@ static void go_on(struct calibrate *c)
     }
 }
 
-/* Rows, ids, norms, index and what the largest trial wants beside them. */
-static uint64_t field_bytes(void)
-{
-    uint64_t bytes = RESULT_BYTES + trial_memory_bytes();
-    for (uint32_t i = 0; i < GROUNDS; i++)
-        bytes += (uint64_t)grounds[i].rows * (grounds[i].dimension * sizeof(float) + 64);
-    return bytes;
-}
-
 static enum status make_field(struct calibrate *c)
 {
     struct pipeline *p = c->pipeline;
     struct heap_usage memory = heap_usage(p->heap);
     uint64_t left = memory.bytes_max - memory.bytes_used;
-    if (field_bytes() > left / MEMORY_SHARE) return STATUS_RESOURCE_EXHAUSTED;
+    uint32_t shift = 0;
+    while (shift < SHIFT_MAX && trial_field_bytes(shift) > left / MEMORY_SHARE)
+        shift += SHIFT_STEP;
+    if (trial_field_bytes(shift) > left / MEMORY_SHARE) return STATUS_RESOURCE_EXHAUSTED;
     struct field *f = fault_here("calibrate: field") ? NULL : calloc(1, sizeof *f);
     if (!f) return STATUS_RESOURCE_EXHAUSTED;
     c->field = f;
+    f->shift = shift;
     enum status st = store_space(p->store, space_name, &f->space);
     if (!st) st = heap_take(p->heap, trial_memory_bytes(), f->space->number, &f->memory);
     for (uint32_t i = 0; !st && i < GROUNDS; i++) {
@@ -405,19 +435,21 @@ void calibrate_check(struct calibrate *c, uint64_t now_ns)
         return;
     }
     for (enum half half = HALF_CPU; half < HALVES && c->phase == PHASE_REST; half++) {
-        if (!is_wanted(c, half)) continue;
-        if (!c->wanted_ns[half]) c->wanted_ns[half] = now_ns;
-        if (quiet) {
-            begin(c, half);
-        } else if (now_ns - c->wanted_ns[half] > GIVE_UP_NS) {
-            resign(c, half, "clients leave no pause");
+        if (!is_wanted(c, half)) {
+            c->wanted_ns[half] = 0;
+            continue;
         }
+        if (!c->wanted_ns[half]) c->wanted_ns[half] = now_ns;
+        if (quiet)
+            begin(c, half);
+        else if (now_ns - c->wanted_ns[half] > GIVE_UP_NS)
+            resign(c, half, "clients leave no pause");
     }
 }
 
 void calibrate_done(struct calibrate *c, struct job *j)
 {
-    uint64_t took_ns = clock_now_ns() - (c->field ? c->field->submitted_ns : 0);
+    uint64_t took_ns = clock_now_ns() - c->field->submitted_ns;
     bool filled_badly = c->phase == PHASE_FILL && j->failure.code;
     if (c->stopped) {
         give_job(c);

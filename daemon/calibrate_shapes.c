@@ -5,6 +5,12 @@
 /* Two widths, so that what a pair costs and what its floats cost can be told apart. */
 const struct ground grounds[GROUNDS] = {{256, 64}, {256, 1024}, {32, 8192}, {256, 16384}};
 
+uint32_t ground_rows(uint32_t ground, uint32_t shift)
+{
+    uint32_t rows = grounds[ground].rows;
+    return rows > CHUNK_ROWS ? rows >> shift : rows;
+}
+
 /* The first on each ground also uploads it; the first of all wakes the device's code. */
 #define SCANS(operation)                                                                          \
     {operation, 0, 1, 0}, {operation, 0, 8, 0}, {operation, 0, 64, 0}, {operation, 1, 1, 0},      \
@@ -53,6 +59,15 @@ uint64_t trial_memory_bytes(void)
     return RANDOM_BYTES + IDS_BYTES + WEIGHTS_BYTES + OFFSETS_BYTES;
 }
 
+/* Rows, ids, norms, index and what the largest trial wants beside them. */
+uint64_t trial_field_bytes(uint32_t shift)
+{
+    uint64_t bytes = (TRIAL_RESULT_BYTES >> shift) + trial_memory_bytes();
+    for (uint32_t i = 0; i < GROUNDS; i++)
+        bytes += (uint64_t)ground_rows(i, shift) * (grounds[i].dimension * sizeof(float) + 64);
+    return bytes;
+}
+
 static struct tensor tensor_of(enum dtype dtype, uint64_t rows, uint64_t columns, void *data)
 {
     return (struct tensor){.dtype = dtype, .rows = rows, .columns = columns, .data = data};
@@ -67,7 +82,7 @@ static void scatter_ids(uint64_t count, uint64_t rows, uint64_t *ids)
         ids[i] = i * 40503 & (rows - 1);
 }
 
-void trial_request(const struct trial *t, void *memory, struct job *j)
+bool trial_request(const struct trial *t, uint32_t shift, void *memory, struct job *j)
 {
     struct job_request *r = &j->request;
     uint32_t dimension = grounds[t->ground].dimension;
@@ -76,23 +91,25 @@ void trial_request(const struct trial *t, void *memory, struct job *j)
     uint64_t *ids = (uint64_t *)at;
     float *weights = (float *)(at + IDS_BYTES);
     uint64_t *offsets = (uint64_t *)(at + IDS_BYTES + WEIGHTS_BYTES);
+    if (listed > ground_rows(t->ground, shift)) return false;
     j->operation = t->operation;
     /* Not from the block's start, where the last rows that were made still are. */
     float *queries = (float *)memory + 96;
     if (t->queries) r->queries = tensor_of(DTYPE_FLOAT32, t->queries, dimension, queries);
     if (t->operation == OPERATION_KNN) r->k = 10;
-    if (!listed) return;
-    scatter_ids(listed, grounds[t->ground].rows, ids);
+    if (!listed) return true;
+    scatter_ids(listed, ground_rows(t->ground, shift), ids);
     r->ids = tensor_of(DTYPE_UINT64, listed, 1, ids);
     if (t->operation == OPERATION_WEIGHTED_AVERAGE) {
         for (uint64_t i = 0; i < listed; i++)
             weights[i] = 1;
         r->weights = tensor_of(DTYPE_FLOAT32, listed, 1, weights);
-        return;
+        return true;
     }
     for (uint64_t i = 0; i <= lists; i++)
         offsets[i] = i * t->listed;
     r->offsets = tensor_of(DTYPE_UINT64, lists + 1, 1, offsets);
+    return true;
 }
 
 /* ---------------------------------------------------------------- rows */

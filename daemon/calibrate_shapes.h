@@ -21,6 +21,9 @@ struct ground {
     uint32_t rows;
 };
 extern const struct ground grounds[GROUNDS];
+/* Where memory is scarce the longer ones have a 2^shift-th of their rows. */
+enum { SHIFT_STEP = 2, SHIFT_MAX = 4 };
+uint32_t ground_rows(uint32_t ground, uint32_t shift);
 
 /* k 10, all scores, lists, an average. */
 struct trial {
@@ -31,13 +34,18 @@ struct trial {
 };
 extern const struct trial trials[TRIAL_SHAPES];
 
+/* Results and scratch of the largest, about. */
+#define TRIAL_RESULT_BYTES (UINT64_C(8) << 20)
+
 /* Of one block, which begins with random numbers. */
 uint64_t trial_memory_bytes(void);
-/* Makes j's request in the block, one at a time. */
-void trial_request(const struct trial *t, void *memory, struct job *j);
+/* Of all of it together, about. */
+uint64_t trial_field_bytes(uint32_t shift);
+/* Makes j's request in the block, one at a time. False: there are fewer rows than it lists. */
+bool trial_request(const struct trial *t, uint32_t shift, void *memory, struct job *j);
 
-/* A step of a worker: adds rows [first, first + count) to j->collection, count <= CHUNK_ROWS, made in
- * memory. */
+/* A step of a worker: adds rows [first, first + count) to j->collection, count <= CHUNK_ROWS, made
+ * in memory. */
 void trial_set_fill(struct job *j, uint64_t first, uint64_t count, void *memory);
 void trial_fill(struct job *j);
 /* A step of a worker: the slow part of a drop. */

@@ -202,8 +202,8 @@ static void set_wake(struct engine *e)
     uint64_t ns = pipeline_wake_ns(&e->pipeline);
     if (ns == UINT64_MAX) ns = 0;
     if (ns == e->wake_ns) return;
-    struct itimerspec at = {.it_value = {.tv_sec = (time_t)(ns / 1000000000),
-                                         .tv_nsec = (long)(ns % 1000000000)}};
+    struct itimerspec at = {
+        .it_value = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)}};
     if (!timerfd_settime(e->wake_fd, TFD_TIMER_ABSTIME, &at, NULL)) e->wake_ns = ns;
 }
 

@@ -1,6 +1,7 @@
 #include "daemon/groups.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "daemon/exec/operation.h"
 #include "daemon/exec/parts.h"
@@ -31,10 +32,14 @@ struct job *groups_next_member(struct pipeline *p, struct job *carrier, const st
         m->backend = carrier->backend;
         m->reason = carrier->reason;
         m->batch = first->members;
-        m->ticket.cpu_ns = first->cpu_ns;
-        m->ticket.gpu_ns = first->gpu_ns;
-        /* What failed together, and not by one's fault, is not tried together again. */
-        m->alone |= carrier->failure.code != STATUS_OK;
+        /* What failed together, and not by one's fault, is not tried together again; alone it may
+         * wait for memory. */
+        bool starved = *end == BATCH_DONE && m->failure.detail == DETAIL_MEMORY;
+        m->alone |= starved || carrier->failure.code != STATUS_OK;
+        if (starved) {
+            memset(&m->failure, 0, sizeof m->failure);
+            *end = BATCH_AGAIN;
+        }
         return m;
     }
     carrier->collection = NULL;

@@ -53,16 +53,51 @@ static enum status read_float(const cJSON *v, const char *what, double min, doub
     return st;
 }
 
-static enum status read_features(const cJSON *list, const char *what, double min, double max,
-                                 double out[COST_FEATURES], struct failure *f)
+static enum status read_list(const cJSON *list, const char *what, int count, double min, double max,
+                             double *out, struct failure *f)
 {
-    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != COST_FEATURES)
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != count)
         return refuse(f, what, "one for each feature is wanted");
     enum status st = STATUS_OK;
     uint32_t i = 0;
     for (const cJSON *v = list->child; !st && v; v = v->next)
         st = read_number(v, what, min, max, &out[i++], f);
     return st;
+}
+
+/* Whether it can be a covariance: Cholesky's decomposition goes through. */
+static bool is_covariance(double m[COST_FEATURES][COST_FEATURES])
+{
+    double root[COST_FEATURES][COST_FEATURES] = {0};
+    for (int i = 0; i < COST_FEATURES; i++)
+        for (int j = 0; j <= i; j++) {
+            double left = m[i][j] + (i == j ? DOUBT_MIN : 0);
+            for (int k = 0; k < j; k++)
+                left -= root[i][k] * root[j][k];
+            if (i == j && !(left > 0)) return false;
+            root[i][j] = i == j ? sqrt(left) : left / root[j][j];
+        }
+    return true;
+}
+
+static enum status read_doubt(const cJSON *list, struct cost_line *line, struct failure *f)
+{
+    double m[COST_FEATURES][COST_FEATURES] = {0};
+    enum status st =
+        read_list(list, "doubt", COST_FEATURES * COST_FEATURES, -DOUBT_MAX, DOUBT_MAX, &m[0][0], f);
+    if (st) return st;
+    for (int i = 0; i < COST_FEATURES; i++) {
+        if (m[i][i] < 0) return refuse(f, "doubt", "a variance is negative");
+        m[i][i] = fmax(m[i][i], DOUBT_MIN);
+        for (int j = 0; j < i; j++)
+            m[i][j] = m[j][i] = (m[i][j] + m[j][i]) / 2;
+    }
+    bool whole = is_covariance(m); /* else each for itself */
+    for (int i = 0; i < COST_FEATURES * COST_FEATURES; i++) {
+        int row = i / COST_FEATURES, column = i % COST_FEATURES;
+        line->doubt[row][column] = whole || row == column ? (float)m[row][column] : 0;
+    }
+    return STATUS_OK;
 }
 
 /* [size, width, bias, weight] */
@@ -94,11 +129,11 @@ static const cJSON *member(const cJSON *object, const char *name)
 
 static enum status read_line(const cJSON *v, struct cost_line *line, struct failure *f)
 {
-    double seen = 0, doubt[COST_FEATURES] = {0};
+    double seen = 0;
     if (!cJSON_IsObject(v)) return refuse(f, "lines", "objects are wanted");
-    enum status st = read_features(member(v, "coefficients"), "coefficients", 0, COEFFICIENT_MAX,
-                                   line->coefficients, f);
-    if (!st) st = read_features(member(v, "doubt"), "doubt", DOUBT_MIN, DOUBT_MAX, doubt, f);
+    enum status st = read_list(member(v, "coefficients"), "coefficients", COST_FEATURES, 0,
+                               COEFFICIENT_MAX, line->coefficients, f);
+    if (!st) st = read_doubt(member(v, "doubt"), line, f);
     if (!st) st = read_float(member(v, "lean"), "lean", -LOG_MAX, LOG_MAX, &line->lean, f);
     if (!st) st = read_float(member(v, "drift"), "drift", -LOG_MAX, LOG_MAX, &line->drift, f);
     if (!st) st = read_float(member(v, "spread"), "spread", 0, LOG_MAX, &line->spread, f);
@@ -106,8 +141,6 @@ static enum status read_line(const cJSON *v, struct cost_line *line, struct fail
     if (!st) st = read_number(member(v, "seen"), "seen", 0, SEEN_MAX, &seen, f);
     if (st) return st;
     line->seen = (uint64_t)seen;
-    for (uint32_t i = 0; i < COST_FEATURES; i++)
-        line->doubt[i][i] = (float)doubt[i];
     const cJSON *cells = member(v, "cells");
     if (!cJSON_IsArray(cells)) return refuse(f, "cells", "a list is wanted");
     for (const cJSON *cell = cells->child; !st && cell; cell = cell->next)
@@ -252,13 +285,11 @@ static bool add_line(cJSON *to, const struct cost_line *line)
 {
     cJSON *o = cJSON_CreateObject();
     if (!cJSON_AddItemToArray(to, o)) return false;
-    /* How doubts hang together is learnt anew. */
-    float doubt[COST_FEATURES];
-    for (uint32_t i = 0; i < COST_FEATURES; i++)
-        doubt[i] = line->doubt[i][i];
     return cJSON_AddItemToObject(o, "coefficients",
                                  cJSON_CreateDoubleArray(line->coefficients, COST_FEATURES)) &&
-           cJSON_AddItemToObject(o, "doubt", cJSON_CreateFloatArray(doubt, COST_FEATURES)) &&
+           cJSON_AddItemToObject(
+               o, "doubt",
+               cJSON_CreateFloatArray(&line->doubt[0][0], COST_FEATURES * COST_FEATURES)) &&
            cJSON_AddNumberToObject(o, "lean", line->lean) &&
            cJSON_AddNumberToObject(o, "drift", line->drift) &&
            cJSON_AddNumberToObject(o, "spread", line->spread) &&
@@ -303,7 +334,7 @@ static int write_all(int fd, const char *text, size_t bytes)
     return fault_here("model: sync") ? EIO : fsync(fd) ? errno : 0;
 }
 
-/* After a crash of the machine the name is to lead to the new file; if not, the old one is as good. */
+/* After a crash of the machine the name is to lead to the new file; if not, the old one will do. */
 static void sync_folder(const char *path)
 {
     char folder[PATH_MAX];

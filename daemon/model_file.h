@@ -2,8 +2,8 @@
  * a whole. It has two halves, the CPU's and the GPUs', each with the machine that it was learnt on.
  * Owner:  the keeper (model_keeper.h).
  * Thread: any; no state.
- * Errors: reading: INVALID_ARGUMENT and why, *out is unchanged; NOT_FOUND: there is no file. Writing:
- *         the file that was there stays. Texts name no path. */
+ * Errors: reading: INVALID_ARGUMENT and why, *out is unchanged; NOT_FOUND: there is no file.
+ *         Writing: the file that was there stays. Texts name no path. */
 #ifndef ENGRAM_MODEL_FILE_H
 #define ENGRAM_MODEL_FILE_H
 

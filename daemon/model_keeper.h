@@ -3,8 +3,8 @@
  * something was learnt, and at the end.
  * Owner:  the engine.
  * Thread: the loop; the writing runs on libuv's own threads, for a disk may take its time.
- * Errors: model_keeper_create: RESOURCE_EXHAUSTED. Whatever is wrong with the file is one line in the
- *         log, and the daemon goes on without it. */
+ * Errors: model_keeper_create: RESOURCE_EXHAUSTED. Whatever is wrong with the file is one line in
+ *         the log, and the daemon goes on without it. */
 #ifndef ENGRAM_MODEL_KEEPER_H
 #define ENGRAM_MODEL_KEEPER_H
 

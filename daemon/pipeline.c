@@ -21,7 +21,6 @@
 
 enum { RETRY_QUEUE_MS = 20, RETRY_MEMORY_MS = 100 }; /* hints to clients */
 
-
 /* ---------------------------------------------------------------- replies */
 
 /* The last move: answers the client, if it is still there, and lets the job go. */
@@ -339,9 +338,8 @@ void pipeline_complete(struct pipeline *p, struct job *j)
 static void pipeline_carrier_done(struct pipeline *p, struct job *carrier,
                                   const struct ticket *first)
 {
-    struct ticket stood = *first;
     enum batch_end end;
-    for (struct job *m; (m = groups_next_member(p, carrier, &stood, &end));)
+    for (struct job *m; (m = groups_next_member(p, carrier, first, &end));)
         if (end == BATCH_DONE)
             pipeline_complete(p, m);
         else
@@ -360,11 +358,13 @@ static enum scheduler_end end_of(const struct job *j)
 /* j is out of its backend's hands. */
 static void pipeline_back(struct pipeline *p, struct job *j, enum scheduler_end how)
 {
-    struct ticket *first = ticket_of(j);
+    struct ticket *first = ticket_of(j), stood = *first; /* members go, and finish forgets them */
     bool gave_up = j->backend == BACKEND_GPU && gpu_gave_up(j);
-    scheduler_finish(&p->scheduler, first, how, j->started_ns, j->finished_ns);
+    struct scheduler_run run = {.started_ns = j->started_ns, .ended_ns = j->finished_ns};
+    if (j->backend == BACKEND_CPU) run.busy_ns = atomic_load(&j->worked_ns) / p->worker_count;
+    scheduler_finish(&p->scheduler, first, how, run.ended_ns ? &run : NULL);
     if (j->operation == OPERATION_KNN_BATCH)
-        pipeline_carrier_done(p, j, first);
+        pipeline_carrier_done(p, j, &stood);
     else if (gave_up)
         pipeline_again(p, j);
     else
@@ -486,7 +486,7 @@ static bool pipeline_start_split(struct pipeline *p, const struct dispatch *d)
 /* No job is free to carry them: each by itself. */
 static void pipeline_start_each(struct pipeline *p, const struct dispatch *d)
 {
-    scheduler_finish(&p->scheduler, d->first, END_REFUSED, 0, 0);
+    scheduler_finish(&p->scheduler, d->first, END_REFUSED, NULL);
     for (struct ticket *t = d->first, *next; t; t = next) {
         next = t->next;
         t->next = NULL;

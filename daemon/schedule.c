@@ -24,6 +24,7 @@ void pipeline_configure(struct pipeline *p)
         .batch_requests_max = c->batch_requests,
         .batch_bytes_max = BATCH_RESULT_BYTES_MAX,
         .split = c->split,
+        .floors_only = !c->predict,
     };
     p->scheduler.probes.share = c->probe_percent / 100.0;
 }

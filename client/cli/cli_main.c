@@ -9,9 +9,10 @@
 #include <string.h>
 
 const struct command *const cli_commands[] = {
-    &command_ping,     &command_info,  &command_stats,  &command_create, &command_list,
-    &command_describe, &command_drop,  &command_load,   &command_knn,    &command_similarity,
-    &command_score,    &command_fetch, &command_delete, &command_bench,  NULL,
+    &command_ping,   &command_info,   &command_stats,      &command_explain,
+    &command_create, &command_list,   &command_describe,   &command_drop,
+    &command_load,   &command_knn,    &command_similarity, &command_score,
+    &command_fetch,  &command_delete, &command_bench,      NULL,
 };
 
 enum { OPTION_SOCKET = 0x400, OPTION_TCP, OPTION_SPACE, OPTION_JSON, OPTION_TIMEOUT };

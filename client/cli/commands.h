@@ -7,7 +7,7 @@
 
 #include "client/cli/cli.h"
 
-extern const struct command command_ping, command_info, command_stats;
+extern const struct command command_ping, command_info, command_stats, command_explain;
 extern const struct command command_create, command_list, command_describe, command_drop;
 extern const struct command command_load;
 extern const struct command command_knn, command_similarity, command_score;

@@ -81,6 +81,47 @@ const char *format_score(struct text *t, float score)
     return t->c;
 }
 
+const char *format_ratio(struct text *t, double ratio)
+{
+    if (isfinite(ratio) && ratio > 0 && ratio < 1e6)
+        snprintf(t->c, sizeof t->c, "%.*f", ratio < 9.995 ? 2 : ratio < 99.95 ? 1 : 0, ratio);
+    else if (ratio >= 1e6 && isfinite(ratio))
+        snprintf(t->c, sizeof t->c, "%.1e", ratio);
+    else
+        snprintf(t->c, sizeof t->c, "-");
+    return t->c;
+}
+
+const char *format_fine_ns(struct text *t, double ns)
+{
+    if (!isfinite(ns) || ns <= 0)
+        snprintf(t->c, sizeof t->c, "-");
+    else if (ns < 0.0995)
+        snprintf(t->c, sizeof t->c, "%.2g ns", ns);
+    else if (ns < 999.5)
+        three_digits(t, ns, "ns");
+    else
+        format_ns(t, ns < 1e18 ? (uint64_t)(ns + 0.5) : (uint64_t)1e18);
+    return t->c;
+}
+
+const char *format_rate(struct text *t, double ns_each, const char *unit)
+{
+    static const char prefixes[] = " kMGTP";
+    double each_second = 1e9 / ns_each;
+    if (!(ns_each > 0) || !isfinite(each_second) || each_second >= 999.5e15) {
+        snprintf(t->c, sizeof t->c, "-");
+        return t->c;
+    }
+    unsigned prefix = 0;
+    for (; each_second >= 999.5; prefix++)
+        each_second /= 1000;
+    three_digits(t, each_second, "");
+    size_t used = strlen(t->c);
+    snprintf(t->c + used, sizeof t->c - used, "%.*s%s", prefix > 0, &prefixes[prefix], unit);
+    return t->c;
+}
+
 bool parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
     uint64_t value = 0;

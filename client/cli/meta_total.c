@@ -8,6 +8,12 @@ void meta_total_add(struct meta_total *t, const ea_meta *meta)
     t->queue_ns += meta->queue_ns;
     t->run_ns += meta->run_ns;
     t->copy_ns += meta->copy_ns;
+    t->predicted_ns += meta->predicted_ns;
+    t->other_ns += meta->other_ns;
+    t->wait_ns += meta->wait_ns;
+    t->predicted += meta->predicted_ns != 0;
+    t->compared += meta->other_ns != 0;
+    if (meta->batch > t->batch_max) t->batch_max = meta->batch;
     unsigned i = 0;
     while (i < t->road_count &&
            (t->roads[i].backend != meta->backend || t->roads[i].reason != meta->reason))
@@ -16,6 +22,18 @@ void meta_total_add(struct meta_total *t, const ea_meta *meta)
     if (i == t->road_count)
         t->roads[t->road_count++] = (struct meta_road){meta->backend, meta->reason, 0};
     t->roads[i].requests++;
+}
+
+static void print_scheduling(const struct meta_total *t)
+{
+    struct text a;
+    bool predicted = t->predicted == t->requests, batched = t->batch_max > 1;
+    if (batched)
+        fprintf(stderr, "; batch %s%s", t->requests > 1 ? "up to " : "",
+                format_count(&a, t->batch_max));
+    if (!predicted) return;
+    fprintf(stderr, "%s predicted %s", batched ? "," : ";", format_ns(&a, t->predicted_ns));
+    if (t->compared == t->requests) fprintf(stderr, ", other %s", format_ns(&a, t->other_ns));
 }
 
 void meta_total_print(const struct meta_total *t, uint64_t n, const char *things)
@@ -32,6 +50,7 @@ void meta_total_print(const struct meta_total *t, uint64_t n, const char *things
     }
     fprintf(stderr, "; queued %s, ran %s", format_ns(&a, t->queue_ns), format_ns(&b, t->run_ns));
     if (t->copy_ns) fprintf(stderr, ", %s of it copying", format_ns(&a, t->copy_ns));
+    print_scheduling(t);
     fputc('\n', stderr);
 }
 
@@ -43,6 +62,10 @@ void meta_json(const ea_meta *meta, struct json *j)
     json_u64(j, "run_ns", meta->run_ns);
     json_u64(j, "copy_ns", meta->copy_ns);
     json_u64(j, "version", meta->version);
+    json_u64(j, "predicted_ns", meta->predicted_ns);
+    json_u64(j, "other_ns", meta->other_ns);
+    json_u64(j, "wait_ns", meta->wait_ns);
+    json_u64(j, "batch", meta->batch);
 }
 
 void meta_total_json(const struct meta_total *t, struct json *j)
@@ -51,6 +74,10 @@ void meta_total_json(const struct meta_total *t, struct json *j)
     json_u64(j, "queue_ns", t->queue_ns);
     json_u64(j, "run_ns", t->run_ns);
     json_u64(j, "copy_ns", t->copy_ns);
+    json_u64(j, "predicted_ns", t->predicted_ns);
+    json_u64(j, "other_ns", t->other_ns);
+    json_u64(j, "wait_ns", t->wait_ns);
+    json_u64(j, "batch_max", t->batch_max);
     json_array(j, "backends");
     for (unsigned i = 0; i < t->road_count; i++) {
         json_object(j, NULL);

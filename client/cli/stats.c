@@ -2,7 +2,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/format.h"
 
-#include <inttypes.h>
+#include <string.h>
 
 static double share_of(uint64_t part, uint64_t whole)
 {
@@ -93,6 +93,73 @@ static void operations_print(const ea_stats *s)
     table_destroy(t);
 }
 
+/* "3 of 4,096", or "3" where there is no bound. */
+static const char *bounded(struct text *t, uint64_t n, uint64_t most)
+{
+    struct text a;
+    format_count(t, n);
+    size_t used = strlen(t->c);
+    if (most) snprintf(t->c + used, sizeof t->c - used, " of %.26s", format_count(&a, most));
+    return t->c;
+}
+
+static void space_print(const ea_space_stats *s)
+{
+    struct text a, b;
+    printf("               memory %s", format_bytes(&a, s->host_bytes));
+    if (s->host_bytes_max) printf(" of %s", format_bytes(&a, s->host_bytes_max));
+    if (s->vram_bytes_max) printf("; VRAM at most %s", format_bytes(&a, s->vram_bytes_max));
+    printf("; %s in line", bounded(&a, s->queue_depth, s->queue_max));
+    printf("; connections %s; weight %u\n", bounded(&a, s->connections, s->connections_max),
+           s->weight);
+    for (ea_backend on = EA_BACKEND_CPU; on <= EA_BACKEND_GPU; on++) {
+        const ea_backend_use *u = &s->use[on];
+        if (!u->requests) continue;
+        printf("               %s busy %s with %s", ea_backend_name(on), format_ns(&a, u->busy_ns),
+               format_many(&b, u->requests, "request"));
+        if (u->batches)
+            printf(", of which %s shared %s", format_count(&a, u->batched_requests),
+                   format_many(&b, u->batches, "run"));
+        putchar('\n');
+    }
+    if (s->refused_queue || s->refused_connections)
+        printf("               refused %s (quotas.queue), %s (quotas.connections)\n",
+               format_many(&a, s->refused_queue, "request"),
+               format_many(&b, s->refused_connections, "connection"));
+}
+
+static void scheduler_print(const ea_scheduler_stats *s)
+{
+    struct text a, b;
+    printf("scheduler      %s", format_many(&a, s->decisions, "decision"));
+    if (s->decide_max_ns) {
+        printf(" taking %s (p50)", format_ns(&a, s->decide_p50_ns));
+        printf(", %s (p99), %s at most", format_ns(&a, s->decide_p99_ns),
+               format_ns(&b, s->decide_max_ns));
+    }
+    printf("\n               predicting %s; GPU runs end well: %.1f %%\n",
+           s->calibrated ? "from measurements of this machine" : "from built-in figures",
+           s->gpu_success_permille / 10.0);
+    printf("               %s shared %s", format_many(&a, s->batched_requests, "request"),
+           format_many(&b, s->batches, "run"));
+    printf("; %s split over both, %s taken over\n", format_count(&a, s->splits),
+           format_count(&b, s->steals));
+    printf("               %s, %s went past long ones", format_many(&a, s->probes, "probe"),
+           format_count(&b, s->passes));
+    printf(", %s first by age\n", format_count(&a, s->aged));
+}
+
+static void pressure_print(const ea_pressure *p)
+{
+    struct text a, b;
+    printf("pressure       VRAM is %s; made smaller: batches %s", p->low ? "short" : "not short",
+           format_count(&a, p->shrunk_batches));
+    printf(", runs %s; in passes: %s\n", format_count(&a, p->shrunk_runs),
+           format_count(&b, p->split_runs));
+    printf("               %s, %s on the CPU for it\n", format_many(&a, p->evictions, "eviction"),
+           format_many(&b, p->cpu, "request"));
+}
+
 static void stats_print(const ea_stats *s)
 {
     struct text a, b;
@@ -115,7 +182,9 @@ static void stats_print(const ea_stats *s)
            format_count(&b, s->rows));
     if (s->vram_bytes) printf(", %s of VRAM", format_bytes(&a, s->vram_bytes));
     putchar('\n');
-
+    space_print(&s->space);
+    scheduler_print(&s->scheduler);
+    pressure_print(&s->pressure);
     for (uint32_t i = 0; i < s->gpu_count; i++)
         gpu_print(&s->gpus[i]);
     operations_print(s);
@@ -146,6 +215,8 @@ static void gpu_print_json(struct json *j, const ea_gpu_stats *g)
     json_u64(j, "run_ns", g->run_ns);
     json_u64(j, "errors", g->errors);
     json_u64(j, "no_memory", g->no_memory);
+    json_u64(j, "shrunk", g->shrunk);
+    json_u64(j, "split", g->split);
     json_end(j);
 }
 
@@ -163,6 +234,59 @@ static void routes_print_json(struct json *j, const ea_stats *s)
         json_u64(j, "requests", s->routes[i].requests);
         json_end(j);
     }
+    json_end(j);
+}
+
+static void space_print_json(struct json *j, const ea_space_stats *s)
+{
+    json_object(j, "space");
+    json_u64(j, "host_bytes", s->host_bytes);
+    json_u64(j, "host_bytes_max", s->host_bytes_max);
+    json_u64(j, "vram_bytes_max", s->vram_bytes_max);
+    json_u64(j, "queue_depth", s->queue_depth);
+    json_u64(j, "queue_max", s->queue_max);
+    json_u64(j, "connections", s->connections);
+    json_u64(j, "connections_max", s->connections_max);
+    json_u64(j, "weight", s->weight);
+    json_u64(j, "refused_queue", s->refused_queue);
+    json_u64(j, "refused_connections", s->refused_connections);
+    for (ea_backend b = EA_BACKEND_CPU; b <= EA_BACKEND_GPU; b++) {
+        json_object(j, ea_backend_name(b));
+        json_u64(j, "requests", s->use[b].requests);
+        json_u64(j, "busy_ns", s->use[b].busy_ns);
+        json_u64(j, "batches", s->use[b].batches);
+        json_u64(j, "batched_requests", s->use[b].batched_requests);
+        json_end(j);
+    }
+    json_end(j);
+}
+
+static void scheduler_print_json(struct json *j, const ea_stats *stats)
+{
+    const ea_scheduler_stats *s = &stats->scheduler;
+    const ea_pressure *p = &stats->pressure;
+    json_object(j, "scheduler");
+    json_bool(j, "calibrated", s->calibrated);
+    json_u64(j, "decisions", s->decisions);
+    json_u64(j, "decide_p50_ns", s->decide_p50_ns);
+    json_u64(j, "decide_p99_ns", s->decide_p99_ns);
+    json_u64(j, "decide_max_ns", s->decide_max_ns);
+    json_u64(j, "batches", s->batches);
+    json_u64(j, "batched_requests", s->batched_requests);
+    json_u64(j, "splits", s->splits);
+    json_u64(j, "steals", s->steals);
+    json_u64(j, "probes", s->probes);
+    json_u64(j, "aged", s->aged);
+    json_u64(j, "passes", s->passes);
+    json_double(j, "gpu_success", s->gpu_success_permille / 1000.0);
+    json_end(j);
+    json_object(j, "pressure");
+    json_bool(j, "low", p->low);
+    json_u64(j, "shrunk_batches", p->shrunk_batches);
+    json_u64(j, "shrunk_runs", p->shrunk_runs);
+    json_u64(j, "split_runs", p->split_runs);
+    json_u64(j, "evictions", p->evictions);
+    json_u64(j, "cpu", p->cpu);
     json_end(j);
 }
 
@@ -209,6 +333,8 @@ static void stats_print_json(const ea_stats *s)
         gpu_print_json(&j, &s->gpus[i]);
     json_end(&j);
     routes_print_json(&j, s);
+    space_print_json(&j, &s->space);
+    scheduler_print_json(&j, s);
     json_end(&j);
 }
 

@@ -72,6 +72,7 @@ struct config {
     uint32_t window_us;                /* sched.window_us: 1000; 10..1000000 (live) */
     uint32_t quantum_us;               /* sched.quantum_us: 500; 1..1000000 (live) */
     uint32_t age_ms;                   /* sched.age_ms: 1000; 1..3600000 (live) */
+    bool predict;                      /* sched.predict: true (live) */
     bool split;                        /* sched.split: true (live) */
     bool calibrate;                    /* sched.calibrate: true */
     char model_file[CONFIG_TEXT_MAX];  /* sched.model_file: "" = $STATE_DIRECTORY/model.json */

@@ -148,6 +148,9 @@ const struct config_key config_keys[] = {
     {.name = "sched.age_ms", .type = CONFIG_NUMBER32, .live = true, .offset = AT(age_ms), .min = 1,
      .max = 3600000, .number = 1000, .help = "Milliseconds after which a space that was not served is "
      "served next, whatever its share."},
+    {.name = "sched.predict", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(predict),
+     .number = true, .help = "Send each request where it is predicted to end first; false: all "
+     "that reach the floors (gpu.min_pairs, gpu.min_candidates) to a GPU."},
     {.name = "sched.split", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(split), .number = true,
      .help = "Run one request on CPU and GPU together where that ends it sooner."},
     {.name = "sched.calibrate", .type = CONFIG_BOOLEAN, .offset = AT(calibrate), .number = true,

@@ -31,6 +31,7 @@ enum operation {
     OPERATION_INFO = 3,
     OPERATION_STATS = 4,
     OPERATION_CANCEL = 5,
+    OPERATION_EXPLAIN = 6,
     OPERATION_COLLECTION_CREATE = 16,
     OPERATION_COLLECTION_DROP = 17,
     OPERATION_COLLECTION_LIST = 18,
@@ -105,6 +106,7 @@ struct job_request {
     uint64_t filter_bitmap_first;
     uint64_t offset, limit; /* fetch by position */
     uint64_t cancel_request_id;
+    uint32_t last; /* explain: decisions wanted */
     uint32_t k;
     uint32_t dimension; /* create */
     uint32_t metric;    /* create; of inline rows; 0: the collection's */
@@ -203,7 +205,7 @@ struct job {
 
     enum backend_id backend;
     enum reason reason;
-    uint32_t batch; /* requests that ran as one with it, itself included; 0: alone */
+    uint32_t batch;       /* requests that ran as one with it, itself included; 0: alone */
     uint64_t deadline_ns; /* absolute, 0: none */
     uint64_t received_ns, started_ns, finished_ns, copy_ns;
 
@@ -214,6 +216,7 @@ struct job {
     struct job_plan plan;
     struct job_gpu gpu;
     void (*step)(struct job *j); /* workers_run */
+    atomic_ullong worked_ns;     /* of all workers together */
     atomic_uint next_part;
     atomic_uint parts_left;
 

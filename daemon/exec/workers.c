@@ -86,12 +86,20 @@ static void end_job(struct workers *w, struct job *j)
     done_push(w->done, j);
 }
 
+/* Before j may end. */
+static void count_work(struct job *j, uint64_t since_ns)
+{
+    atomic_fetch_add_explicit(&j->worked_ns, clock_now_ns() - since_ns, memory_order_relaxed);
+}
+
 static void run_part(struct workers *w, struct job *j, uint32_t part, uint32_t worker)
 {
+    uint64_t since_ns = clock_now_ns();
     if (job_dead(j))
         atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
     else
         j->plan.run_part(j, part, worker);
+    count_work(j, since_ns);
     if (atomic_fetch_sub_explicit(&j->parts_left, 1, memory_order_acq_rel) == 1) end_job(w, j);
 }
 
@@ -136,11 +144,13 @@ static void begin_job(struct workers *w, struct job *j, uint32_t worker)
         return;
     }
     j->started_ns = clock_now_ns();
+    atomic_store_explicit(&j->worked_ns, 0, memory_order_relaxed);
     if (!job_dead(j) && j->plan.prepare) {
         enum status st = j->plan.prepare(j);
         assert(!st || j->failure.code == st);
         (void)st;
     }
+    count_work(j, j->started_ns);
     uint32_t parts = job_dead(j) ? 0 : j->plan.parts;
     if (parts == 0) {
         atomic_store_explicit(&j->skipped, true, memory_order_relaxed);

@@ -118,6 +118,7 @@ static enum device_result sim_open(const struct device_options *options, struct 
     s->settings = settings;
     s->thread = pthread_self();
     s->streams.memory = &s->memory;
+    s->streams.pace.settings = &s->settings;
     enum device_result result = start(s, why);
     if (result) {
         destroy(s);
@@ -312,9 +313,11 @@ static enum device_result sim_query(struct device *d, device_event e)
     struct sim *s = sim_of(d, "event_query");
     struct sim_event *event = (struct sim_event *)e;
     if (!sim_event_due(event, clock_now_ns()) && !s->faults.sticky) return DEVICE_BUSY;
-    enum device_result result = enter(d, "event_query", false, &s);
-    if (!result) sim_event_finish(&s->streams, event);
-    return result;
+    /* It has been let in before, and was told to wait. */
+    bool goes_on = sim_event_is_late(event) && !s->faults.sticky;
+    enum device_result result = goes_on ? DEVICE_OK : enter(d, "event_query", false, &s);
+    if (result) return result;
+    return sim_event_finish(&s->streams, event) ? DEVICE_OK : DEVICE_BUSY;
 }
 
 /* ---- enqueue ---- */

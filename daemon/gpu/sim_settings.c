@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WORD_MAX = 320 };
+enum { WORD_MAX = 320, SLOW_MAX = 100000, LOOK_NS = 10000000 };
 
 static const char *const kind_names[] = {
     [SIM_MEMORY] = "memory", [SIM_ERROR] = "error", [SIM_STICKY] = "sticky",
@@ -59,10 +59,10 @@ static bool parse_fail(const char *value, struct sim_settings *s)
     return s->fail_kind != SIM_NONE;
 }
 
-static bool parse_path(const char *value, struct sim_settings *s)
+static bool parse_path(const char *value, char path[256])
 {
-    if (!*value || strlen(value) >= sizeof s->count_path) return false;
-    strcpy(s->count_path, value);
+    if (!*value || strlen(value) >= 256) return false;
+    strcpy(path, value);
     return true;
 }
 
@@ -92,7 +92,12 @@ static bool parse_word(const char *key, const char *value, struct sim_settings *
         *good = number_is(value, 0, 1, &n);
         s->strict = n;
     } else if (strcmp(key, "count") == 0) {
-        *good = parse_path(value, s);
+        *good = parse_path(value, s->count_path);
+    } else if (strcmp(key, "slow") == 0) {
+        *good = number_is(value, 1, SLOW_MAX, &n);
+        s->slow = (uint32_t)n;
+    } else if (strcmp(key, "slow_file") == 0) {
+        *good = parse_path(value, s->slow_path);
     } else if (strcmp(key, "fail") == 0) {
         *good = parse_fail(value, s);
     } else {
@@ -107,6 +112,7 @@ bool sim_settings_parse(const char *text, struct sim_settings *out, char why[SHA
         .vram_bytes = UINT64_C(256) << 20,
         .granularity = 64 << 10,
         .latency_ns = 5000,
+        .slow = 1,
         .devices = 1,
         .vmm = true,
         .managed = true,
@@ -130,6 +136,31 @@ bool sim_settings_parse(const char *text, struct sim_settings *out, char why[SHA
     }
     *out = s;
     return true;
+}
+
+/* ---- pace ---- */
+
+/* The number that the file begins with; false: there is none. */
+static bool file_number(const char *path, uint64_t *out)
+{
+    char text[32] = "";
+    const char *end;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t bytes = read(fd, text, sizeof text - 1);
+    close(fd);
+    return bytes > 0 && number_read(text, 1, SLOW_MAX, out, &end);
+}
+
+uint32_t sim_pace_factor(struct sim_pace *p, uint64_t now_ns)
+{
+    const struct sim_settings *s = p->settings;
+    if (!s->slow_path[0]) return s->slow;
+    if (p->read_ns && now_ns - p->read_ns < LOOK_NS) return p->factor;
+    uint64_t number = s->slow;
+    p->read_ns = now_ns;
+    p->factor = file_number(s->slow_path, &number) ? (uint32_t)number : s->slow;
+    return p->factor;
 }
 
 /* ---- faults ---- */

@@ -8,6 +8,11 @@
  *   vram_mib=256         1..65536
  *   granularity_kib=64   memory is mapped in pieces of this; a power of two, 4..2048
  *   latency_us=5         from an event's record until it can be done; 0..10000000
+ *   slow=1               kernels take so many times as long as they do on this machine's CPU, one
+ *                        after the other whatever their streams; 1..100000. The device thread does
+ *                        not wait: events behind them are done that much later
+ *   slow_file=PATH       while there is such a file that begins with a number (1..100000), that one
+ *                        in place of slow; looked at no more than every 10 ms
  *   vmm=1                0: ranges cannot grow in place, they move
  *   managed=1            0: no unified memory
  *   devices=1            that the driver shows; 0: there is none
@@ -50,6 +55,8 @@ struct sim_settings {
     uint64_t vram_bytes;
     uint64_t granularity;
     uint64_t latency_ns;
+    uint32_t slow;
+    char slow_path[256]; /* "": none */
     uint32_t devices;
     bool vmm, managed, strict;
     char count_path[256]; /* "": none */
@@ -61,6 +68,14 @@ struct sim_settings {
 
 /* text: NULL or "": all defaults. */
 bool sim_settings_parse(const char *text, struct sim_settings *out, char why[SHARE_WHY]);
+
+/* How slow it is now. */
+struct sim_pace {
+    const struct sim_settings *settings;
+    uint64_t read_ns; /* when the file was last looked at */
+    uint32_t factor;
+};
+uint32_t sim_pace_factor(struct sim_pace *p, uint64_t now_ns);
 
 /* The calls made, and what becomes of the next. */
 struct sim_faults {

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "daemon/base/clock.h"
+
 enum { QUEUE_MAX = 256 };
 #define STREAM_MARK UINT64_C(0x6d61657274736d69)
 #define EVENT_MARK  UINT64_C(0x746e657665736d69)
@@ -9,6 +11,7 @@ enum { QUEUE_MAX = 256 };
 struct sim_stream {
     uint64_t mark;
     uint64_t added, done; /* work, ever */
+    uint64_t free_ns;     /* when a slow device is through with it */
     struct sim_stream *next;
     struct sim_work queue[QUEUE_MAX];
 };
@@ -18,6 +21,7 @@ struct sim_event {
     struct sim_stream *stream; /* NULL: nothing is left to do */
     uint64_t after;            /* that much of the stream's work */
     uint64_t ready_ns;
+    bool late; /* its work is done, but the device is slow: ready_ns says when it has been */
     struct sim_event *next;
 };
 
@@ -32,13 +36,27 @@ static void event_check(const struct sim_event *e, const char *call)
     if (!e || e->mark != EVENT_MARK) sim_misuse(call, "%p is not an event", (const void *)e);
 }
 
+/* One kernel after the other, as on a device that one of them fills. */
+static void linger(struct sim_streams *s, struct sim_stream *stream, const struct sim_work *w,
+                   uint64_t began_ns)
+{
+    uint64_t now_ns = clock_now_ns();
+    uint32_t factor = sim_pace_factor(&s->pace, now_ns);
+    if (factor == 1 || w->kind < WORK_NORMS) return;
+    if (s->free_ns < now_ns) s->free_ns = now_ns;
+    s->free_ns += (now_ns - began_ns) * (factor - 1);
+    stream->free_ns = s->free_ns;
+}
+
 static void do_work(struct sim_streams *s, struct sim_stream *stream, uint64_t until)
 {
     while (stream->done < until) {
         const struct sim_work *w = &stream->queue[stream->done % QUEUE_MAX];
         sim_work_check(w, s->memory);
         if (s->watch) s->watch(s->watch_owner, w);
+        uint64_t began_ns = clock_now_ns();
         sim_work_run(w, s->bench);
+        linger(s, stream, w, began_ns);
         stream->done++;
     }
 }
@@ -113,6 +131,7 @@ void sim_event_record(struct sim_event *e, struct sim_stream *stream, uint64_t r
     e->stream = stream;
     e->after = stream->added;
     e->ready_ns = ready_ns;
+    e->late = false;
 }
 
 bool sim_event_due(const struct sim_event *e, uint64_t now_ns)
@@ -121,8 +140,19 @@ bool sim_event_due(const struct sim_event *e, uint64_t now_ns)
     return now_ns >= e->ready_ns;
 }
 
-void sim_event_finish(struct sim_streams *s, struct sim_event *e)
+bool sim_event_finish(struct sim_streams *s, struct sim_event *e)
 {
-    if (e->stream) do_work(s, e->stream, e->after);
+    struct sim_stream *stream = e->stream;
     e->stream = NULL;
+    e->late = false;
+    if (!stream) return true;
+    do_work(s, stream, e->after);
+    e->late = stream->free_ns > clock_now_ns();
+    if (e->late) e->ready_ns = stream->free_ns;
+    return !e->late;
+}
+
+bool sim_event_is_late(const struct sim_event *e)
+{
+    return e->late;
 }

@@ -6,6 +6,7 @@
 #ifndef ENGRAM_GPU_SIM_STREAM_H
 #define ENGRAM_GPU_SIM_STREAM_H
 
+#include "daemon/gpu/sim_settings.h"
 #include "daemon/gpu/sim_work.h"
 
 struct sim_stream;
@@ -18,6 +19,8 @@ struct sim_streams {
     void *watch_owner;
     const struct sim_memory *memory;
     struct sim_bench *bench;
+    struct sim_pace pace;
+    uint64_t free_ns; /* when a slow device is through with the kernels so far */
     struct sim_stream *streams;
     struct sim_event *events;
 };
@@ -36,7 +39,9 @@ void sim_event_destroy(struct sim_streams *s, struct sim_event *e);
 void sim_event_record(struct sim_event *e, struct sim_stream *stream, uint64_t ready_ns);
 /* Whether its time has come, or it was never recorded. */
 bool sim_event_due(const struct sim_event *e, uint64_t now_ns);
-/* Does what lies before it. */
-void sim_event_finish(struct sim_streams *s, struct sim_event *e);
+/* Does what lies before it. False: the device is slow, and it is done later: ask again. */
+bool sim_event_finish(struct sim_streams *s, struct sim_event *e);
+/* It has said so. */
+bool sim_event_is_late(const struct sim_event *e);
 
 #endif

@@ -312,13 +312,13 @@ static bool gpu_is_faster(const struct cost_model *m, const struct work *like, u
 
 uint64_t cost_crossover_rows(const struct cost_model *m, const struct work *like, uint64_t rows_max)
 {
-    uint64_t from = 0;
     if (!rows_max) return 0;
-    /* From above: what matters is from where on it stays so. */
-    for (int quarter = (int)floor(4 * log2((double)rows_max)); quarter >= 0; quarter--) {
-        uint64_t rows = (uint64_t)exp2(quarter / 4.0);
-        if (!gpu_is_faster(m, like, rows)) break;
-        from = rows;
-    }
-    return from;
+    int top = (int)floor(4 * log2((double)rows_max)), from = -1; /* quarters of an octave */
+    /* From above: what matters is from where on it stays so. By octaves, then closer. */
+    for (int step = 4; step >= 1; step -= 3)
+        for (int at = from < 0 ? top : from - step; at >= 0; at -= step) {
+            if (!gpu_is_faster(m, like, (uint64_t)exp2(at / 4.0))) break;
+            from = at;
+        }
+    return from < 0 ? 0 : (uint64_t)exp2(from / 4.0);
 }

@@ -16,7 +16,7 @@ struct decision {
     enum reason reason;
     uint32_t members;                 /* requests that ran as one */
     struct work work;                 /* of all of them */
-    uint64_t cpu_ns, gpu_ns, wait_ns; /* predicted */
+    uint64_t cpu_ns, gpu_ns, wait_ns; /* predicted, of all of them; 0: not asked */
     uint64_t took_ns;                 /* submission to end */
     uint64_t ended_ns;                /* clock_now_ns */
     bool well;

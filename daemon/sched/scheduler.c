@@ -113,6 +113,7 @@ bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situa
     };
     t->members = 0;
     predict(s, t, now_known, gpu, &in, now_ns);
+    if (s->settings.floors_only) in.cpu.ns = in.gpu.ns = 0;
     struct pick p = pick_backend(&in);
     if (p.open) probe(s, t, &in, &p);
     bool on_gpu = p.backend == BACKEND_GPU;
@@ -152,17 +153,18 @@ enum status scheduler_admit(struct scheduler *s, struct tenant *t, struct failur
 
 uint64_t scheduler_drain_ns(const struct scheduler *s, const struct tenant *t)
 {
-    double half_ns = 0, rate = 0; /* of all its lines; rate: of a server's time, its share */
+    double halves_ns = 0, rate = 0; /* of all its lines; rate: of a server's time, its share */
     uint64_t ahead_ns = UINT64_MAX;
     for (uint32_t i = 0; i < s->server_count; i++) {
         const struct server *sv = &s->servers[i];
         const struct flow *f = &t->flows[i];
         if (!f->depth) continue;
-        half_ns += (double)f->queued_ns / 2;
+        uint64_t half_ns = f->queued_ns / 2;
         /* Others take their share only as long as they have something. */
-        uint64_t until_ns = fair_ahead_ns(sv, f, f->queued_ns / 2, 0);
-        rate += until_ns ? (double)(f->queued_ns / 2) / (double)until_ns : 1;
+        uint64_t until_ns = fair_ahead_ns(sv, f, half_ns, 0);
+        halves_ns += (double)half_ns;
+        rate += until_ns ? (double)half_ns / (double)until_ns : 1;
         if (sv->charged_ns < ahead_ns) ahead_ns = sv->charged_ns;
     }
-    return rate > 0 ? ahead_ns + (uint64_t)(half_ns / rate) : 0;
+    return rate > 0 ? ahead_ns + (uint64_t)(halves_ns / rate) : 0;
 }

@@ -7,8 +7,8 @@
  * Errors: scheduler_admit; nothing else fails, and nothing allocates.
  *
  * What a backend has at once is bounded in predicted time (window_ns), so that fairness does not
- * end where its own line begins; but never so that it runs dry. A short job of a tenant that has
- * nothing there passes a window that long jobs fill. Batchable tickets wait for company while two
+ * end where its own line begins; but never so that it runs dry. Short jobs, a few of each tenant at
+ * a time, pass a window that long jobs fill, and longer ones of their own tenant. Batchable tickets wait for company while two
  * dispatches of their key are in flight on their server, and at most batch_wait_ns; never while the
  * server has nothing to do. */
 #ifndef ENGRAM_SCHED_SCHEDULER_H
@@ -30,7 +30,8 @@ struct scheduler_settings {
     uint64_t window_ns, quantum_ns, age_ns;
     uint64_t batch_wait_ns;
     uint64_t batch_queries_max, batch_requests_max, batch_bytes_max; /* bytes: of results */
-    bool split; /* may use both backends for one request */
+    bool split;       /* may use both backends for one request */
+    bool floors_only; /* no predictions decide: what reaches the floors is the GPU's */
 };
 
 struct server {
@@ -119,11 +120,16 @@ void scheduler_place(struct scheduler *s, struct ticket *t, uint32_t server, enu
 void scheduler_put_back(struct scheduler *s, struct ticket *first);
 
 /* A dispatch ended. LET_DOWN: the backend's fault (counts against its success rate); REFUSED: it
- * was not taken or not run to its end, and nothing can be learnt of it. started_ns, ended_ns: when
- * it ran; both 0: not at all. The members stay linked by next. */
+ * was not taken or not run to its end, and nothing can be learnt of it. run: when it ran; NULL: not
+ * at all. What stands in first, its members and their links stay. */
 enum scheduler_end { END_WELL, END_LET_DOWN, END_REFUSED };
+struct scheduler_run {
+    uint64_t started_ns, ended_ns;
+    uint64_t busy_ns; /* of the whole server, that it had to itself in effect: on the CPU the time
+                         of all workers over their number. 0: not known */
+};
 void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_end how,
-                      uint64_t started_ns, uint64_t ended_ns);
+                      const struct scheduler_run *run);
 
 /* When to call scheduler_next again though nothing ended or came; UINT64_MAX: no need. As of the
  * last scheduler_next, which was false. */

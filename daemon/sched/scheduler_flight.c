@@ -83,6 +83,8 @@ static void land(struct scheduler *s, struct ticket *first)
     struct server *sv = &s->servers[first->server];
     assert(first->members && sv->in_flight && line_of(first)->in_flight);
     if (sv->alone == first) sv->alone = NULL;
+    line_of(first)->passing -= first->passes;
+    first->passes = false;
     sv->in_flight--;
     sv->charged_ns -= first->charge_ns;
     sv->window_ns -= first->window_ns;
@@ -118,20 +120,25 @@ void scheduler_put_back(struct scheduler *s, struct ticket *first)
 
 /* ---------------------------------------------------------------- what came of it */
 
-/* What a run took, between two bounds: sharing a server hides the rest (cost.h). */
+/* What a run took, between two bounds (cost.h), and what of it others had to do without. */
 struct seen {
     uint64_t low_ns, high_ns;
+    uint64_t held_ns;
 };
 
-static struct seen seen_of(const struct server *sv, const struct ticket *first, bool alone,
-                           uint64_t started_ns, uint64_t ended_ns)
+/* The CPU's workers say how long they were at it. A GPU is held by its oldest run, until that ends;
+ * one that overtook others ran beside them, and its time says nothing of what it takes alone. */
+static struct seen seen_of(const struct server *sv, const struct ticket *first,
+                           const struct scheduler_run *run)
 {
-    uint64_t from = started_ns > sv->finished_ns ? started_ns : sv->finished_ns;
+    uint64_t from = run->started_ns > sv->finished_ns ? run->started_ns : sv->finished_ns;
+    uint64_t behind_ns = run->ended_ns > from ? run->ended_ns - from : 0;
     struct seen seen = {
-        .low_ns = ended_ns > from ? ended_ns - from : 0,
-        .high_ns = ended_ns > first->dispatched_ns ? ended_ns - first->dispatched_ns : 0,
+        .high_ns = run->ended_ns > first->dispatched_ns ? run->ended_ns - first->dispatched_ns : 0,
+        .held_ns = run->busy_ns ? run->busy_ns : behind_ns,
     };
-    if (alone || seen.low_ns > seen.high_ns) seen.low_ns = seen.high_ns;
+    seen.low_ns = run->busy_ns || sv->oldest == first ? seen.held_ns : 0;
+    if (sv->alone == first || seen.low_ns > seen.high_ns) seen.low_ns = seen.high_ns;
     return seen;
 }
 
@@ -146,12 +153,14 @@ static void learn(struct scheduler *s, const struct ticket *first, struct seen s
         seen.low_ns -= first->upload_ns;
         seen.high_ns -= first->upload_ns;
     }
-    uint64_t predicted = cost_predict(&s->model, b, w).ns;
+    uint64_t predicted = cost_predict(&s->model, b, w).ns, took = predicted;
     cost_observe(&s->model, b, w, seen.low_ns, seen.high_ns);
-    uint64_t took = predicted;
     if (took < seen.low_ns) took = seen.low_ns;
     if (took > seen.high_ns) took = seen.high_ns;
-    probes_saw(&s->probes, b, w->operation, predicted, took, first->reason == REASON_PROBE);
+    /* Between the bounds, a run that was not alone says nothing; but a probe wants its answer. */
+    bool probe = first->reason == REASON_PROBE;
+    bool says = took != predicted || seen.low_ns == seen.high_ns || probe;
+    if (w->gpu_able && says) probes_saw(&s->probes, b, w->operation, predicted, took, probe);
 }
 
 static void note(struct scheduler *s, const struct ticket *first, bool well, uint64_t ended_ns)
@@ -169,6 +178,10 @@ static void note(struct scheduler *s, const struct ticket *first, bool well, uin
         .ended_ns = ended_ns,
         .well = well,
     };
+    if (first->members > 1) { /* the ticket's own are of its request alone */
+        d.cpu_ns = cost_predict(&s->model, BACKEND_CPU, &first->whole).ns;
+        if (d.gpu_ns) d.gpu_ns = cost_predict(&s->model, BACKEND_GPU, &first->whole).ns;
+    }
     decisions_add(&s->decisions, &d);
 }
 
@@ -184,22 +197,21 @@ static void count_use(const struct ticket *first, uint64_t busy_ns)
 }
 
 void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_end how,
-                      uint64_t started_ns, uint64_t ended_ns)
+                      const struct scheduler_run *run)
 {
     struct server *sv = &s->servers[first->server];
-    bool alone = sv->alone == first, ran = ended_ns;
     struct seen seen = {0};
-    if (ran) seen = seen_of(sv, first, alone, started_ns, ended_ns);
+    if (run) seen = seen_of(sv, first, run);
     land(s, first);
-    fair_correct(sv, line_of(first), first->charge_ns, seen.low_ns, s->settings.quantum_ns);
-    if (ended_ns > sv->finished_ns) sv->finished_ns = ended_ns;
+    fair_correct(sv, line_of(first), first->charge_ns, seen.held_ns, s->settings.quantum_ns);
+    if (run && run->ended_ns > sv->finished_ns) sv->finished_ns = run->ended_ns;
+    if (how != END_REFUSED) /* as it was predicted */
+        note(s, first, how == END_WELL, run ? run->ended_ns : 0);
     if (how == END_WELL) {
         learn(s, first, seen);
-        count_use(first, seen.low_ns);
+        count_use(first, seen.held_ns);
     } else if (how == END_LET_DOWN) {
         cost_outcome(&s->model, forecast_backend(first->server), first->whole.operation, false);
-        first->tenant->busy_ns[first->server != SERVER_CPU] += seen.low_ns;
+        first->tenant->busy_ns[first->server != SERVER_CPU] += seen.held_ns;
     }
-    if (how != END_REFUSED) note(s, first, how == END_WELL, ended_ns);
-    first->members = 0;
 }

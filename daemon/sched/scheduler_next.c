@@ -8,7 +8,8 @@
 enum {
     IN_FLIGHT_MIN = 2, /* that many always: one runs, one is ready */
     SHORT_PART = 4,    /* short: at most that part of the window */
-    HELD_LOOK = 32,    /* tickets of a line, for one that does not wait for company */
+    PASSING_MAX = 2,   /* short ones of a flow past a full window at once */
+    HELD_LOOK = 16,    /* tickets of a line, for one that fits and does not wait for company */
     STEAL_LOOK = 8,    /* the same, for one that another server may have */
     STEAL_PERCENT = 110,
     SPLIT_QUERIES_MIN = 64,
@@ -23,19 +24,27 @@ static enum room room_of(const struct scheduler *s, const struct server *sv, uin
     return forecast_window_ns(sv, now_ns) < s->settings.window_ns ? ROOM_ANY : ROOM_SHORT;
 }
 
-/* The first of a flow that does not wait for company, if it may have such room. */
+/* Whether t may be started in such room. */
+static bool fits_room(const struct scheduler *s, const struct ticket *t, enum room room)
+{
+    return room == ROOM_ANY || t->charge_ns <= s->settings.window_ns / SHORT_PART;
+}
+
+/* The first of a flow that fits such room and does not wait for company. */
 static struct ticket *ready_of(struct scheduler *s, const struct flow *f, enum room room,
                                uint64_t now_ns)
 {
+    if (room == ROOM_SHORT && f->passing >= PASSING_MAX) return NULL;
     struct ticket *t = f->head;
-    uint64_t until_ns;
-    for (uint32_t look = 0; t && batch_held(s, t, now_ns, &until_ns); t = t->next) {
+    const void *held = NULL; /* others of its key came later: they wait longer */
+    for (uint32_t look = 0; t && look < HELD_LOOK; look++, t = t->next) {
+        uint64_t until_ns;
+        if (!fits_room(s, t, room) || (held && t->batch_key == held)) continue;
+        if (!batch_held(s, t, now_ns, &until_ns)) return t;
+        held = t->batch_key;
         if (until_ns < s->wake_ns) s->wake_ns = until_ns;
-        if (++look == HELD_LOOK) return NULL;
     }
-    if (room == ROOM_ANY || !t) return t;
-    bool is_short = t->charge_ns <= s->settings.window_ns / SHORT_PART;
-    return is_short && !f->in_flight ? t : NULL;
+    return NULL;
 }
 
 /* What a server takes next from its own lines; NULL: nothing. */
@@ -53,6 +62,8 @@ static struct ticket *choose(struct scheduler *s, struct server *sv, uint64_t no
     s->counters.aged += aged;
     s->counters.passes += room == ROOM_SHORT;
     struct ticket *t = f->ready;
+    t->passes = room == ROOM_SHORT;
+    f->passing += t->passes;
     line_remove(s, t);
     return t;
 }

@@ -10,7 +10,7 @@
 #include "daemon/wire/body.h"
 #include "daemon/wire/text.h"
 
-enum { K_MAX = 16384 };
+enum { K_MAX = 16384, LAST_MAX = 64 };
 
 /* What every request decoder needs. */
 struct request {
@@ -183,6 +183,19 @@ static enum status decode_cancel(const struct request *r)
                                     engram_accel_v1_CancelRequest_fields, &m, r->f);
     if (st) return st;
     r->out->cancel_request_id = m.request_id;
+    return place(r, NULL, 0);
+}
+
+static enum status decode_explain(const struct request *r)
+{
+    engram_accel_v1_ExplainRequest m;
+    enum status st = decode_message(r->message, r->message_bytes,
+                                    engram_accel_v1_ExplainRequest_fields, &m, r->f);
+    if (st) return st;
+    if (m.last > LAST_MAX)
+        return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_K,
+                           "last: %" PRIu32 ", 0 to %d wanted", m.last, LAST_MAX);
+    r->out->last = m.last;
     return place(r, NULL, 0);
 }
 
@@ -423,6 +436,7 @@ enum status decode_request(const struct frame_header *header, const void *messag
     case OPERATION_INFO: return decode_empty(&r, engram_accel_v1_InfoRequest_fields);
     case OPERATION_STATS: return decode_empty(&r, engram_accel_v1_StatsRequest_fields);
     case OPERATION_CANCEL: return decode_cancel(&r);
+    case OPERATION_EXPLAIN: return decode_explain(&r);
     case OPERATION_COLLECTION_CREATE: return decode_create(&r);
     case OPERATION_COLLECTION_DROP: return decode_drop(&r);
     case OPERATION_COLLECTION_LIST: return decode_list(&r);

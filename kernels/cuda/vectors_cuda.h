@@ -90,9 +90,9 @@ struct cuda_topk {
     const uint64_t *ids; /* of each row, all different; NULL: first_id + row */
     uint64_t first_id;
     struct cuda_filter filter;
-    const float *threshold;  /* on the host: scores at least this (distances: at most); or NULL */
-    void *scratch;           /* 256-byte aligned */
-    uint64_t scratch_bytes;  /* at least cuda_topk_scratch_min */
+    const float *threshold; /* on the host: scores at least this (distances: at most); or NULL */
+    void *scratch;          /* 256-byte aligned */
+    uint64_t scratch_bytes; /* at least cuda_topk_scratch_min */
     /* Out: k places for each query, the first counts[q] of them written. */
     uint64_t *out_ids;
     float *out_scores;

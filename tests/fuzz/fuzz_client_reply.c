@@ -34,6 +34,7 @@ static const struct {
     {35, {.rows = 5}},
     {36, {.dimension = 4}},
     {36, {.dimension = 0}},
+    {6, {0}},
 };
 enum { REPLY_REQUESTS = sizeof kinds / sizeof *kinds };
 
@@ -77,6 +78,7 @@ static void submit_all(ea_client *c)
     static union {
         ea_info info;
         ea_stats stats;
+        ea_explanation explanation;
         engram_accel_v1_CollectionListReply list;
         engram_accel_v1_CollectionInfo collection;
         ea_upsert_counts upsert;

@@ -1,5 +1,5 @@
-/* fuzz_model: no file makes the reader of saved models crash, leak, change what it refuses, or take a
- * number that the scheduler could not work with; what it took, it writes and takes again. */
+/* fuzz_model: no file makes the reader of saved models crash, leak, change what it refuses, or take
+ * a number that the scheduler could not work with; what it took, it writes and takes again. */
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,9 @@ static void check_line(const struct cost_line *line)
 {
     for (int i = 0; i < COST_FEATURES; i++) {
         if (!(line->coefficients[i] >= 0) || !isfinite(line->coefficients[i])) abort();
-        if (!(line->doubt[i] > 0) || !isfinite(line->doubt[i])) abort();
+        if (!(line->doubt[i][i] > 0)) abort();
+        for (int j = 0; j < COST_FEATURES; j++)
+            if (!isfinite(line->doubt[i][j])) abort();
     }
     if (!isfinite(line->drift) || !isfinite(line->lean) || !(line->spread >= 0)) abort();
     if (!(line->overlap > 0 && line->overlap <= 1) || !isfinite(line->spread)) abort();

@@ -91,10 +91,61 @@ def without_gpu(t):
     check(about["vram_bytes"] == about["vram_version"] == 0, "describe --json: %s" % about)
 
 
+def decided(t):
+    """The newest decision is about the request before it, and only this space sees it."""
+    knn = t.json("knn", "v", "--query-id", "7", "-k", "3")[0]
+    told = t.json("explain", "--last", "3")[0]
+    last = [d for d in told["decisions"] if d["operation"] == "knn"][0]
+    check(len(told["decisions"]) == 3, "explain --last 3: %s" % told["decisions"])
+    check(last["queries"] == 1 and last["rows"] == ROWS and last["k"] == 3 and last["well"] and
+          last["dimension"] == DIMENSION, "explain tells of the request before it: %s" % last)
+    check((last["backend"], last["reason"]) == (knn["backend"], knn["reason"]),
+          "explain and the reply agree: %s, %s" % (last, knn))
+    check(last["batch"] == 1 and knn["batch"] in (0, 1), "alone: %s, %s" % (last, knn))
+    check(last[last["backend"] + "_ns"] == knn["predicted_ns"] > 0,
+          "what was predicted: %s, %s" % (last, knn))
+    check(last["took_ns"] > 0 and last["ratio"] > 0, "and what it took: %s" % last)
+    check(t.json("explain", "--last", "0")[0]["decisions"] == [], "explain --last 0")
+    check(t.json("--space", "stranger", "explain")[0]["decisions"] == [], "another space's are hid")
+    return told
+
+
+def explains(t):
+    told = decided(t)
+    names = [o["name"] for o in told["operations"]]
+    check(names == ["knn", "similarity", "score_candidates", "weighted_average"], names)
+    for o in told["operations"]:
+        check(all(o[b][c] >= 0 for b in ("cpu", "gpu") for c in
+                  ("fixed_ns", "row_byte_ns", "product_ns", "query_ns", "score_ns",
+                   "moved_byte_ns")), "costs are not negative: %s" % o)
+        check(all(0 <= o[b]["confidence"] <= 1 and 0 <= o[b]["success"] <= 1 and
+                  o[b]["drift"] > 0 for b in ("cpu", "gpu")), "sure, success, drift: %s" % o)
+    knn = told["operations"][0]
+    check([x["queries"] for x in knn["crossovers"]] == [1, 8, 64, 512], knn["crossovers"])
+    check(knn["cpu"]["seen"] > 0, "it has learnt from the CPU's runs: %s" % knn)
+    check(told["gpu"].startswith("absent: ") and told["settings"]["force"] == "none", told["gpu"])
+    check(told["settings"]["pairs_min"] > 0 and told["settings"]["batch_wait_ns"] > 0 and
+          told["settings"]["speedup_percent"] == 150, "settings: %s" % told["settings"])
+    shown = t.run("explain").stdout
+    check(all(word in shown for word in ("costs", "learnt", "GPU faster", "queries x rows x dim",
+                                         "gpu_absent", "1 x 3,000 x 64", "give or take")), shown)
+    check("queries x rows" not in t.run("explain", "-n", "0").stdout, "-n 0 shows no decisions")
+    stats = t.json("stats")[0]
+    check(stats["scheduler"]["decisions"] >= 2 and stats["space"]["connections"] == 1 and
+          stats["space"]["weight"] == 1 and stats["space"]["host_bytes"] > 0 and
+          stats["space"]["cpu"]["requests"] > 0 and stats["space"]["gpu"]["requests"] == 0,
+          "stats of the scheduler: %s %s" % (stats["scheduler"], stats["space"]))
+    check(stats["pressure"] == {"low": False, "shrunk_batches": 0, "shrunk_runs": 0,
+                                "split_runs": 0, "evictions": 0, "cpu": 0}, stats["pressure"])
+    ran = t.run("knn", "v", "--query-id", "7").stderr
+    check("; predicted " in ran and "other" not in ran, "there was no choice: " + ran)
+
+
 def answers(t):
     t.run("load", "v", "v.npy", "--create", "--metric", "cosine")
     check(t.json("ping")[0] is not None, "ping --json")
     without_gpu(t)
+    explains(t)
     check([c["name"] for c in t.json("collection", "list")[0]] == ["v"], "collection list")
     hits = t.json("knn", "v", "--queries", "v.npy", "-k", "5")
     check(len(hits) == ROWS and all(h["hits"][0]["id"] == h["query"] for h in hits),
@@ -123,11 +174,18 @@ def answers(t):
     bench = t.json("bench", "--seconds", "0.3", "--rows", "500", "--dim", "16")[0]
     check(bench["errors"] == 0 and bench["requests"] > 0, "bench")
     check(len(t.json("collection", "list")[0]) == 1, "bench drops its collection")
+    bench = t.json("bench", "--seconds", "0.5", "--connections", "32", "--collection", "v")[0]
+    shared = t.json("stats")[0]["space"]["cpu"]
+    check(1 < bench["daemon"]["batch_max"] <= 32 and shared["batches"] > 0 and
+          shared["batched_requests"] >= 2 * shared["batches"],
+          "32 at once share runs, and replies say so: %s %s" % (bench["daemon"], shared))
+    check(bench["daemon"]["predicted_ns"] > 0, "predictions: %s" % bench["daemon"])
 
 
 def refusals(t):
     for words, code in [
             (["bogus"], 2), (["knn"], 2), (["knn", "v"], 2), (["fetch", "v", "x"], 2),
+            (["explain", "--last", "65"], 2), (["explain", "v"], 2), (["explian"], 2),
             (["--timeout", "0", "ping"], 2), (["--tcp", "h:1", "--socket", "x", "ping"], 2),
             (["collection", "create", "ab", "--dim", "3", "--metric", "l3"], 2),
             (["collection", "create", "a b", "--dim", "3", "--metric", "l2"], 1),
@@ -202,7 +260,8 @@ def until(what, question, seconds=20):
 
 
 def start_daemon(path, *settings):
-    words = [w for s in ("log.level=error", "memory.max_mib=2048") + settings for w in ("--set", s)]
+    always = ("log.level=error", "memory.max_mib=2048", "sched.calibrate=false")
+    words = [w for s in always + settings for w in ("--set", s)]
     daemon = subprocess.Popen([os.path.join(BUILD, "engram-acceld"), "--socket", path] + words)
     until("the daemon's socket", lambda: os.path.exists(path))
     return daemon
@@ -245,6 +304,13 @@ def with_gpu(t, daemon):
     check(c["vram_bytes"] > c["row_bytes"] and c["vram_version"] == c["version"],
           "describe --json: %s" % c)
     shown = t.run("stats").stdout
+    last = [d for d in t.json("explain")[0]["decisions"] if d["reason"] == "forced"][0]
+    check(last["backend"] == "gpu" and last["gpu"] == 0 and last["gpu_ns"] > 0,
+          "explain: %s" % last)
+    check("gpu0" in t.run("explain").stdout, "explain names the GPU")
+    check("forced         to the gpu (gpu.force)" in t.run("explain").stdout, "explain: forced")
+    use = t.json("stats")[0]["space"]["gpu"]
+    check(use["requests"] >= 1 and use["busy_ns"] > 0, "this space's use of the GPU: %s" % use)
     check("1 replica " in shown and "busy" in shown and "forced" in shown, "stats: " + shown)
     os.kill(gpu_process(daemon), signal.SIGKILL)
     until("its restart", lambda: gpu()["restarts"] == 1 and gpu()["state"] == "ready")

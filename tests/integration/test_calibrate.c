@@ -232,9 +232,27 @@ Test(calibrate, outlives_the_gpu_process)
     expect_sound_file();
 }
 
+Test(calibrate, little_memory_is_enough)
+{
+    daemon_start(&d, (const char *[]){"sched.calibrate=true", "memory.max_mib=32", NULL});
+    await_line("calibrated the CPU in", 10000);
+    expect_served();
+    cr_assert_eq(daemon_stop(&d), 0);
+}
+
+/* The longest collection has no room there. */
+Test(calibrate, a_small_card_is_measured_with_what_fits)
+{
+    daemon_start(&d, (const char *[]){"sched.calibrate=true", "gpu.devices=sim", file_setting,
+                                      "gpu.sim=vram_mib=16", NULL});
+    await_line("calibrated the GPUs in", 20000);
+    expect_served();
+    cr_assert_eq(daemon_stop(&d), 0);
+}
+
 Test(calibrate, too_little_memory_is_one_line)
 {
-    daemon_start(&d, (const char *[]){"sched.calibrate=true", "memory.max_mib=64", NULL});
+    daemon_start(&d, (const char *[]){"sched.calibrate=true", "memory.max_mib=8", NULL});
     await_line("not enough memory", 5000);
     wait_ms(500);
     cr_assert_eq(lines_with("calibration of", "not enough memory"), 1);

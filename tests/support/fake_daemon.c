@@ -245,6 +245,33 @@ static const struct wire_stats fake_stats = {
                {BACKEND_CPU, REASON_GPU_DOWN, 1},
                {BACKEND_GPU, REASON_CHOSEN_FASTER, 9},
                {(enum backend_id)70, (enum reason)71, 1}},
+    .space = {.host_bytes = 11, .weight = 2, .use = {{.requests = 3}, {.requests = 9}}},
+    .scheduler = {.decisions = 12, .aged = 1, .gpu_success_permille = 1000},
+    .pressure = {.evictions = 4, .low = true},
+};
+
+/* What a daemon could send: names that nobody knows among what is right. */
+static const struct wire_explain fake_explain = {
+    .calibrated = true,
+    .workers = 3,
+    .gpu = "Fake\033[31m 1",
+    .settings = {.force = BACKEND_GPU, .pairs_min = 64, .batch_wait_ns = 500000},
+    .cost_count = 2,
+    .costs = {{.operation = OPERATION_KNN,
+               .backends = {{.fixed_ns = 2000}, {.fixed_ns = 25000, .drift = 1.25F}},
+               .crossover_count = 2,
+               .crossovers = {{1, 1000, 40000, 30000}, {8, 0, 50, 60}}},
+              {.operation = (enum operation)60}},
+    .decision_count = 2,
+    .decisions = {{.work = {.operation = OPERATION_KNN, .stride = 32, .queries = 4, .rows = 5},
+                   .server = SERVER_GPU + 2,
+                   .members = 3,
+                   .reason = REASON_PROBE,
+                   .gpu_ns = 70,
+                   .took_ns = 77,
+                   .well = true},
+                  {.work = {.operation = 60}, .reason = (enum reason)71}},
+    .decisions_total = 9,
 };
 
 size_t fake_answer(const struct fake_request *r, uint8_t *frame, size_t size)
@@ -263,6 +290,7 @@ size_t fake_answer(const struct fake_request *r, uint8_t *frame, size_t size)
     case OPERATION_PING: return encode_ping(id, frame);
     case OPERATION_INFO: return encode_info(id, &fake_info, frame);
     case OPERATION_STATS: return encode_stats(id, &fake_stats, frame);
+    case OPERATION_EXPLAIN: return encode_explain(id, &fake_explain, frame);
     case OPERATION_CANCEL: return encode_cancel(id, true, frame);
     case OPERATION_COLLECTION_CREATE:
     case OPERATION_COLLECTION_DESCRIBE: return encode_collection(j.operation, id, &j, &info, frame);

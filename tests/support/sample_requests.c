@@ -71,6 +71,12 @@ static void make_cancel(struct sample *s)
     s->message.cancel.request_id = 77;
 }
 
+static void make_explain(struct sample *s)
+{
+    begin(s, OPERATION_EXPLAIN, engram_accel_v1_ExplainRequest_fields);
+    s->message.explain.last = 20;
+}
+
 static void make_create(struct sample *s)
 {
     begin(s, OPERATION_COLLECTION_CREATE, engram_accel_v1_CollectionCreateRequest_fields);
@@ -222,6 +228,7 @@ static const struct {
     {"info", make_info},
     {"stats", make_stats},
     {"cancel", make_cancel},
+    {"explain", make_explain},
     {"create", make_create},
     {"drop", make_drop},
     {"list", make_list},

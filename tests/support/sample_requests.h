@@ -23,6 +23,7 @@ struct sample {
         engram_accel_v1_InfoRequest info;
         engram_accel_v1_StatsRequest stats;
         engram_accel_v1_CancelRequest cancel;
+        engram_accel_v1_ExplainRequest explain;
         engram_accel_v1_CollectionCreateRequest create;
         engram_accel_v1_CollectionDropRequest drop;
         engram_accel_v1_CollectionListRequest list;

@@ -96,7 +96,26 @@ struct ticket *sched_scene_next(struct sched_scene *c)
 void sched_scene_finish(struct sched_scene *c, struct ticket *first)
 {
     uint64_t took = first->charge_ns < c->now_ns ? first->charge_ns : c->now_ns;
-    scheduler_finish(c->s, first, END_WELL, c->now_ns - took, c->now_ns);
+    struct scheduler_run run = {.started_ns = c->now_ns - took, .ended_ns = c->now_ns};
+    scheduler_finish(c->s, first, END_WELL, &run);
+}
+
+void sched_scene_drain(struct sched_scene *c)
+{
+    bool more = true;
+    while (more) {
+        while (sched_scene_next(c))
+            continue;
+        c->now_ns += 10 * MS;
+        more = false;
+        for (uint32_t i = 0; i < c->s->server_count; i++) {
+            struct server *sv = &c->s->servers[i];
+            more |= sv->usable && sv->flow_count;
+            while (sv->oldest)
+                sched_scene_finish(c, sv->oldest);
+        }
+    }
+    cr_assert(sched_scene_is_clean(c));
 }
 
 bool sched_scene_is_clean(const struct sched_scene *c)

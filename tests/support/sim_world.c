@@ -262,7 +262,8 @@ static void end(struct sim_world *w, struct sim_job *first)
     enum scheduler_end how = first->end;
     struct ticket *t = &first->ticket, *after;
     if (how == END_WELL && first->cancelled && t->members == 1) how = END_REFUSED;
-    scheduler_finish(&w->scheduler, t, how, first->started_ns, first->ended_ns);
+    struct scheduler_run run = {.started_ns = first->started_ns, .ended_ns = first->ended_ns};
+    scheduler_finish(&w->scheduler, t, how, run.ended_ns ? &run : NULL);
     trace(w, "end", number_of(w, first), how, t->server);
     bool again = first->end != END_WELL;
     for (; t; t = after) {

@@ -147,7 +147,7 @@ static const char *const script[] = {
     "knn",     "fetch",        "similarity", "similarity_inline",
     "score",   "score_inline", "norms",      "info",
     "average", "average_ids",  "stats",      "fetch_range",
-    "delete",  "cancel",       "drop",
+    "explain", "delete",       "cancel",     "drop",
 };
 
 /* True: answered; the reply or error is noted. */

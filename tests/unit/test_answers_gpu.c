@@ -122,6 +122,8 @@ Test(answers_gpu, absent_starting_ready)
     s->device.budget_bytes = 75;
     s->device.ecc = 2; /* any number but 0 */
     atomic_store(&s->usage.replica_bytes, 50);
+    atomic_store(&s->usage.shrunk, 51);
+    atomic_store(&s->usage.split, 52);
     processes[0].state = GPU_READY;
     processes[0].text = "Card, and so on";
     processes[0].ready_ns = clock_now_ns() - 1000;
@@ -138,6 +140,7 @@ Test(answers_gpu, absent_starting_ready)
     cr_assert(info.gpus[0].uptime_ns >= 1000 && info.gpus[0].restarts == 4);
     cr_assert_eq(stats.gpus[0].replica_bytes, 50);
     cr_assert_eq(stats.gpus[0].budget_bytes, 75);
+    cr_assert(stats.gpus[0].shrunk == 51 && stats.gpus[0].split == 52);
     cr_assert_eq(stats.gpus[0].jobs_in_flight, 9);
     cr_assert_eq(stats.route_count, 2);
     cr_assert_eq(stats.routes[1].backend, BACKEND_GPU);

@@ -45,7 +45,9 @@ static void make_model(struct model_file *m)
             struct cost_line *line = &half->lines[i];
             for (int n = 0; n < COST_FEATURES; n++) {
                 line->coefficients[n] = next = next * 1.07 + 0.013;
-                line->doubt[n] = (float)(0.3 + 0.01 * n);
+                line->doubt[n][n] = (float)(0.3 + 0.01 * n);
+                line->doubt[n][(n + 1) % COST_FEATURES] = -0.02F;
+                line->doubt[(n + 1) % COST_FEATURES][n] = -0.02F;
             }
             line->drift = -0.37F;
             line->lean = 0.011F;
@@ -185,13 +187,15 @@ Test(model_file, cuts_what_is_beyond_belief)
     line->drift = 1e30F;
     line->coefficients[0] = 1e200;
     line->overlap = 7;
-    line->doubt[0] = 0;
+    line->doubt[0][0] = 0;
+    line->doubt[2][3] = line->doubt[3][2] = 100; /* more than its variances */
     line->cells[0][0] = (struct cost_cell){-1e30F, 1e30F};
     char *text = model_file_print(&made);
     cr_assert_eq(parse(text, &f), STATUS_OK, "%s", f.text);
     const struct cost_line *got = &read_back.halves[HALF_CPU].lines[0];
     cr_assert(got->drift <= 20 && got->coefficients[0] <= 1e12 && got->overlap == 1);
-    cr_assert(got->doubt[0] > 0 && got->cells[0][0].bias >= -20 && got->cells[0][0].weight <= 1e6F);
+    cr_assert(got->doubt[0][0] > 0 && got->doubt[2][3] == 0 && got->doubt[2][2] > 0.3F);
+    cr_assert(got->cells[0][0].bias >= -20 && got->cells[0][0].weight <= 1e6F);
     free(text);
 }
 

@@ -175,3 +175,39 @@ Test(progress, line_fits_the_terminal)
     progress_line(line, sizeof line, 0, 0, 4, 0, 80);
     cr_assert(strstr(line, "100 %"));
 }
+
+Test(format, ratios)
+{
+    cr_assert_str_eq(format_ratio(&t, 1.048), "1.05");
+    cr_assert_str_eq(format_ratio(&t, 9.996), "10.0");
+    cr_assert_str_eq(format_ratio(&t, 1234.4), "1234");
+    cr_assert_str_eq(format_ratio(&t, 0), "-");
+    cr_assert_str_eq(format_ratio(&t, (double)NAN), "-");
+    cr_assert_str_eq(format_ratio(&t, (double)INFINITY), "-");
+    cr_assert_str_eq(format_ratio(&t, 2e300), "2.0e+300");
+}
+
+Test(format, fine_nanoseconds)
+{
+    cr_assert_str_eq(format_fine_ns(&t, 0.0001), "0.0001 ns");
+    cr_assert_str_eq(format_fine_ns(&t, 0.15), "0.15 ns");
+    cr_assert_str_eq(format_fine_ns(&t, 250), "250 ns");
+    cr_assert_str_eq(format_fine_ns(&t, 999.7), "1.00 µs");
+    cr_assert_str_eq(format_fine_ns(&t, 25e3), "25.0 µs");
+    cr_assert_str_eq(format_fine_ns(&t, 0), "-");
+    cr_assert_str_eq(format_fine_ns(&t, -1), "-");
+    cr_assert_str_eq(format_fine_ns(&t, (double)NAN), "-");
+    cr_assert_str_eq(format_fine_ns(&t, 1e300), "11574 d 01 h");
+}
+
+Test(format, rates)
+{
+    cr_assert_str_eq(format_rate(&t, 0.025, "B/s"), "40.0 GB/s");
+    cr_assert_str_eq(format_rate(&t, 0.00025, "B/s"), "4.00 TB/s");
+    cr_assert_str_eq(format_rate(&t, 1.00001, "/s"), "1.00 G/s");
+    cr_assert_str_eq(format_rate(&t, 2e9, "/s"), "0.50 /s");
+    cr_assert_str_eq(format_rate(&t, 2e5, "B/s"), "5.00 kB/s");
+    cr_assert_str_eq(format_rate(&t, 0, "B/s"), "-");
+    cr_assert_str_eq(format_rate(&t, 1e-300, "B/s"), "-");
+    cr_assert_str_eq(format_rate(&t, (double)NAN, "B/s"), "-");
+}

@@ -112,7 +112,40 @@ Test(client, daemon_calls)
     cr_assert_str_eq(ea_reason_text(stats.routes[3].reason), "?");
     cr_assert_eq(stats.backend_requests[EA_BACKEND_CPU], 3);
     cr_assert_eq(stats.backend_requests[EA_BACKEND_GPU], 9);
+    cr_assert(stats.space.host_bytes == 11 && stats.space.weight == 2);
+    cr_assert_eq(stats.space.use[EA_BACKEND_CPU].requests, 3);
+    cr_assert_eq(stats.space.use[EA_BACKEND_GPU].requests, 9);
+    cr_assert(stats.scheduler.decisions == 12 && stats.scheduler.aged == 1);
+    cr_assert(stats.pressure.evictions == 4 && stats.pressure.low);
     cr_assert_eq(ea_get_stats(client, NULL), EA_INVALID_ARGUMENT);
+}
+
+Test(client, explain)
+{
+    ea_explanation e;
+    OK(ea_explain(client, 64, &e));
+    cr_assert_str_eq(e.gpu, "Fake?[31m 1");
+    cr_assert(e.calibrated && e.workers == 3 && e.force == EA_BACKEND_GPU);
+    cr_assert(e.pairs_min == 64 && e.batch_wait_ns == 500000 && e.decisions_total == 9);
+    cr_assert_eq(e.operation_count, 2);
+    cr_assert_str_eq(e.operations[0].name, "knn");
+    cr_assert_str_eq(e.operations[1].name, "?");
+    cr_assert_float_eq(e.operations[0].costs[EA_BACKEND_CPU].fixed_ns, 2000, 0);
+    cr_assert_float_eq(e.operations[0].costs[EA_BACKEND_GPU].fixed_ns, 25000, 0);
+    cr_assert_float_eq(e.operations[0].costs[EA_BACKEND_GPU].drift, 1.25F, 0);
+    cr_assert_eq(e.operations[0].crossover_count, 2);
+    cr_assert(e.operations[0].crossovers[0].rows == 1000 && !e.operations[0].crossovers[1].rows);
+    cr_assert_eq(e.decision_count, 2);
+    const ea_decision *d = &e.decisions[0];
+    cr_assert(d->backend == EA_BACKEND_GPU && d->gpu == 2 && d->members == 3 && d->well);
+    cr_assert_str_eq(ea_reason_name(d->reason), "probe");
+    cr_assert(d->rows == 5 && d->queries == 4 && d->gpu_ns == 70 && d->took_ns == 77);
+    cr_assert(e.decisions[1].backend == EA_BACKEND_CPU && !e.decisions[1].well);
+    cr_assert_str_eq(e.decisions[1].name, "?");
+    cr_assert_eq(ea_explain(client, 65, &e), EA_INVALID_ARGUMENT);
+    cr_assert(strstr(ea_error_text(client), "0 to 64"));
+    cr_assert_eq(ea_explain(client, 1, NULL), EA_INVALID_ARGUMENT);
+    cr_assert_eq(ea_explain(NULL, 1, &e), EA_INVALID_ARGUMENT);
 }
 
 Test(client, collection_calls)

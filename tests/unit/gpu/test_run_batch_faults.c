@@ -130,7 +130,7 @@ static void *meddle(void *argument)
     return NULL;
 }
 
-Test(run_batch_faults, uses_what_it_has_checked, .timeout = 60)
+Test(run_batch_faults, uses_what_it_has_checked, .timeout = 120)
 {
     struct gpu_peer p = {0};
     peer_open(&p, "vram_mib=64 strict=1 latency_us=0", 4);

@@ -96,6 +96,10 @@ Test(decode, fields_reach_the_job)
     cr_assert_eq(decode(&s), STATUS_OK);
     cr_assert_eq(job.request.cancel_request_id, 77);
 
+    sample_find("explain", &s);
+    cr_assert_eq(decode(&s), STATUS_OK);
+    cr_assert_eq(job.request.last, 20);
+
     sample_find("create", &s);
     cr_assert_eq(decode(&s), STATUS_OK);
     cr_assert_eq(job.request.dimension, 4);
@@ -137,7 +141,7 @@ Test(decode, unknown_kinds)
     sample_find("ping", &s);
     for (unsigned kind = 0; kind < 256; kind++) {
         bool known =
-            kind >= 1 && (kind <= 5 || (kind >= 16 && kind <= 22) || (kind >= 32 && kind <= 36));
+            kind >= 1 && (kind <= 6 || (kind >= 16 && kind <= 22) || (kind >= 32 && kind <= 36));
         if (known) continue;
         s.kind = (uint8_t)kind;
         cr_assert_eq(decode(&s), STATUS_UNIMPLEMENTED);
@@ -309,6 +313,11 @@ Test(decode, k_and_threshold)
     sample_find("score", &s);
     s.message.score.k = 16385;
     refused(&s, DETAIL_BAD_K, "k: 16385");
+    sample_find("explain", &s);
+    s.message.explain.last = 64;
+    cr_assert_eq(decode(&s), STATUS_OK);
+    s.message.explain.last = 65;
+    refused(&s, DETAIL_BAD_K, "last: 65, 0 to 64");
 }
 
 Test(decode, filters)

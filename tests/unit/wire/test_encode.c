@@ -1,50 +1,4 @@
-#include "daemon/wire/encode.h"
-
-#include <string.h>
-
-#include <criterion/criterion.h>
-#include <pb_decode.h>
-
-#include "proto/engram_accel.pb.h"
-
-static _Alignas(64) uint8_t buffer[ENCODE_BYTES_MAX + 64];
-static struct wire_header {
-    uint32_t magic;
-    uint8_t version, kind;
-    uint16_t flags;
-    uint64_t request_id;
-    uint32_t message_bytes, deadline_us;
-    uint64_t body_bytes;
-} header;
-
-/* The buffer starts as garbage, so that what a reply leaves unwritten shows. */
-static void *fresh(void)
-{
-    memset(buffer, 0xcc, sizeof buffer);
-    return buffer;
-}
-
-static void check_frame(size_t bytes, int kind, uint16_t flags, uint64_t id)
-{
-    memcpy(&header, buffer, sizeof header);
-    cr_assert_eq(header.magic, FRAME_MAGIC);
-    cr_assert_eq(header.version, FRAME_VERSION);
-    cr_assert_eq(header.kind, kind);
-    cr_assert_eq(header.flags, flags);
-    cr_assert_eq(header.request_id, id);
-    cr_assert_eq(header.deadline_us, 0);
-    cr_assert_eq(bytes % 64, 0);
-    cr_assert_eq(bytes, frame_align(32 + header.message_bytes));
-    for (size_t i = 32 + header.message_bytes; i < bytes; i++)
-        cr_assert_eq(buffer[i], 0, "padding at %zu", i);
-    cr_assert_eq(buffer[bytes], 0xcc, "nothing past the end");
-}
-
-static void read_message(const pb_msgdesc_t *fields, void *out)
-{
-    pb_istream_t in = pb_istream_from_buffer(buffer + 32, header.message_bytes);
-    cr_assert(pb_decode(&in, fields, out), "%s", PB_GET_ERROR(&in));
-}
+#include "tests/unit/wire/reply.h"
 
 static struct job job_of(enum operation operation)
 {
@@ -59,6 +13,10 @@ static struct job job_of(enum operation operation)
     j.finished_ns = 3500;
     j.copy_ns = 7;
     j.result.version = 12;
+    j.ticket.cpu_ns = 20;
+    j.ticket.gpu_ns = 21;
+    j.ticket.wait_ns = 22;
+    j.batch = 3;
     return j;
 }
 
@@ -71,6 +29,8 @@ static void check_meta(bool present, const engram_accel_v1_Meta *m)
     cr_assert_eq(m->run_ns, 2000);
     cr_assert_eq(m->copy_ns, 7);
     cr_assert_eq(m->version, 12);
+    cr_assert(m->predicted_ns == 20 && m->other_ns == 21 && m->wait_ns == 22);
+    cr_assert_eq(m->batch, 3);
 }
 
 static void check_tensor(bool present, const engram_accel_v1_Tensor *t, int dtype, uint64_t rows,
@@ -115,119 +75,20 @@ Test(encode, ping_is_one_line)
     cr_assert_eq(header.message_bytes, 0);
 }
 
-Test(encode, hello)
+Test(encode, predictions_follow_the_backend)
 {
-    struct wire_hello h = {.version = 1,
-                           .features = 6,
-                           .instance = 99,
-                           .server_version = "0.1.0",
-                           .space = "default",
-                           .limits = {1, 2, 3, 4, 5}};
-    check_frame(encode_hello(1, &h, fresh()), OPERATION_HELLO, 1, 1);
-    engram_accel_v1_HelloReply m;
-    read_message(engram_accel_v1_HelloReply_fields, &m);
-    cr_assert_eq(m.version, 1);
-    cr_assert_eq(m.features, 6);
-    cr_assert_eq(m.instance, 99);
-    cr_assert_str_eq(m.server_version, "0.1.0");
-    cr_assert_str_eq(m.space, "default");
-    cr_assert_eq(m.limits.message_bytes_max, 65536);
-    cr_assert_eq(m.limits.body_bytes_max, 1);
-    cr_assert_eq(m.limits.reply_bytes_max, 2);
-    cr_assert_eq(m.limits.dimension_max, 3);
-    cr_assert_eq(m.limits.k_max, 4);
-    cr_assert_eq(m.limits.in_flight_max, 5);
-}
-
-Test(encode, info_cuts_long_text)
-{
-    char text[400];
-    memset(text, 'y', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
-    struct wire_info i = {.server_version = "0.1.0",
-                          .build = text,
-                          .workers = 2,
-                          .uptime_ns = 3,
-                          .instance = 4,
-                          .process_id = 5};
-    check_frame(encode_info(2, &i, fresh()), OPERATION_INFO, 1, 2);
-    engram_accel_v1_InfoReply m;
-    read_message(engram_accel_v1_InfoReply_fields, &m);
-    cr_assert_eq(strlen(m.build), 128);
-    cr_assert_str_eq(m.gpu, "");
-    cr_assert_eq(m.workers, 2);
-    cr_assert_eq(m.process_id, 5);
-}
-
-Test(encode, gpus_of_info)
-{
-    static struct wire_info i; /* every text at its longest */
-    i = (struct wire_info){.server_version = "0.1.0", .gpu = "absent: why", .gpu_count = 16};
-    for (uint32_t n = 0; n < WIRE_GPUS_MAX; n++) {
-        struct wire_gpu *g = &i.gpus[n];
-        *g = (struct wire_gpu){.number = n,
-                               .state = WIRE_GPU_BREAKER,
-                               .capability_major = UINT32_MAX,
-                               .memory_bytes = UINT64_MAX,
-                               .budget_bytes = UINT64_MAX - 1,
-                               .uptime_ns = 7,
-                               .ecc = true,
-                               .virtual_memory = true};
-        memset(g->why, 'w', sizeof g->why - 1);
-        memset(g->name, 'n', sizeof g->name - 1);
-        memset(g->uuid, 'u', sizeof g->uuid - 1);
-    }
-    check_frame(encode_info(2, &i, fresh()), OPERATION_INFO, 1, 2);
-    static engram_accel_v1_InfoReply m;
-    read_message(engram_accel_v1_InfoReply_fields, &m);
-    cr_assert_eq(m.gpus_count, 16);
-    const engram_accel_v1_GpuInfo *g = &m.gpus[15];
-    cr_assert_eq(g->number, 15);
-    cr_assert_eq((int)g->state, WIRE_GPU_BREAKER);
-    cr_assert(strlen(g->why) == 256 && strlen(g->name) == 128 && strlen(g->uuid) == 64);
-    cr_assert_eq(g->capability_major, UINT32_MAX);
-    cr_assert(g->memory_bytes == UINT64_MAX && g->budget_bytes == UINT64_MAX - 1);
-    cr_assert(g->ecc && g->virtual_memory && !g->managed && !g->simulated);
-    cr_assert_eq(g->uptime_ns, 7);
-    i.gpu_count = 1000; /* more than there are */
-    check_frame(encode_info(2, &i, fresh()), OPERATION_INFO, 1, 2);
-    i.gpu_count = 0;
-    check_frame(encode_info(2, &i, fresh()), OPERATION_INFO, 1, 2);
-    read_message(engram_accel_v1_InfoReply_fields, &m);
-    cr_assert_eq(m.gpus_count, 0);
-    cr_assert_str_eq(m.gpu, "absent: why");
-}
-
-Test(encode, stats_at_their_largest)
-{
-    static struct wire_stats s;
-    memset(&s, 0xff, sizeof s); /* every number at its longest */
-    s.operation_count = 24;
-    s.gpu_count = WIRE_GPUS_MAX;
-    s.route_count = WIRE_ROUTES_MAX;
-    for (size_t i = 0; i < WIRE_GPUS_MAX; i++)
-        s.gpus[i].state = WIRE_GPU_READY;
-    for (size_t i = 0; i < WIRE_ROUTES_MAX; i++)
-        s.routes[i] = (struct wire_route){BACKEND_GPU, REASON_PROBE, UINT64_MAX - i};
-    for (size_t i = 0; i < 24; i++)
-        s.operations[i].operation = OPERATION_KNN;
-    check_frame(encode_stats(3, &s, fresh()), OPERATION_STATS, 1, 3);
-    static engram_accel_v1_StatsReply m;
-    read_message(engram_accel_v1_StatsReply_fields, &m);
-    cr_assert_eq(m.operations_count, 24);
-    cr_assert_eq(m.operations[23].max_ns, UINT64_MAX);
-    cr_assert_eq((int)m.operations[23].kind, OPERATION_KNN);
-    cr_assert_eq(m.bytes_out, UINT64_MAX);
-    cr_assert_eq(m.gpus_count, 16);
-    cr_assert_eq((int)m.gpus[15].state, WIRE_GPU_READY);
-    cr_assert_eq(m.gpus[15].jobs_in_flight, UINT64_MAX);
-    cr_assert_eq(m.gpus[15].replica_bytes, UINT64_MAX);
-    cr_assert_eq(m.routes_count, 48);
-    cr_assert_eq((int)m.routes[47].backend, BACKEND_GPU);
-    cr_assert_eq((int)m.routes[47].reason, REASON_PROBE);
-    cr_assert_eq(m.routes[47].requests, UINT64_MAX - 47);
-    s.operation_count = s.gpu_count = s.route_count = 1000; /* more than there are */
-    check_frame(encode_stats(3, &s, fresh()), OPERATION_STATS, 1, 3);
+    struct job j = job_of(OPERATION_UPSERT);
+    engram_accel_v1_UpsertReply m;
+    j.backend = BACKEND_GPU;
+    encode_result(&j, fresh());
+    memcpy(&header, buffer, sizeof header);
+    read_message(engram_accel_v1_UpsertReply_fields, &m);
+    cr_assert(m.meta.predicted_ns == 21 && m.meta.other_ns == 20 && m.meta.wait_ns == 22);
+    j.backend = BACKEND_BOTH;
+    encode_result(&j, fresh());
+    memcpy(&header, buffer, sizeof header);
+    read_message(engram_accel_v1_UpsertReply_fields, &m);
+    cr_assert(m.meta.predicted_ns == 21 && m.meta.other_ns == 20);
 }
 
 Test(encode, cancel)

@@ -1,0 +1,25 @@
+/* encode_inside: what the files that encode replies share.
+ * Owner:  wire. Thread: the loop. Errors: none. */
+#ifndef ENGRAM_WIRE_ENCODE_INSIDE_H
+#define ENGRAM_WIRE_ENCODE_INSIDE_H
+
+#include <stdio.h>
+
+#include <pb.h>
+
+#include "daemon/wire/encode.h"
+#include "proto/engram_accel.pb.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* Text that does not fit is cut: none of it is meant to be parsed. */
+#define COPY_TEXT(array, text) snprintf((array), sizeof(array), "%s", (text) ? (text) : "")
+
+/* Whether a reply fits, with header and padding. */
+#define REPLY_FITS(size, bytes_max) ((size) + FRAME_HEADER_BYTES + FRAME_ALIGN <= (bytes_max))
+
+/* Header, message and padding into the caller's ENCODE_BYTES_MAX. */
+size_t encode_frame(struct frame_header h, const pb_msgdesc_t *fields, const void *message,
+                    void *buffer);
+
+#endif

@@ -1,0 +1,140 @@
+/* report: what Info, Stats and Explain say, before it is encoded.
+ * Owner:  whoever answers fills one in; encode.h turns it into a reply.
+ * Thread: the loop.
+ * Errors: none. A count past its array's length is cut. */
+#ifndef ENGRAM_WIRE_REPORT_H
+#define ENGRAM_WIRE_REPORT_H
+
+#include "daemon/base/job.h"
+
+enum { WIRE_GPUS_MAX = 16, WIRE_ROUTES_MAX = 48 };
+enum { WIRE_COSTS_MAX = 8, WIRE_CROSSOVERS_MAX = 4, WIRE_DECISIONS_MAX = 64 };
+
+struct wire_limits {
+    uint64_t body_bytes_max, reply_bytes_max;
+    uint32_t dimension_max, k_max, in_flight_max;
+};
+struct wire_hello {
+    uint32_t version;
+    uint64_t features, instance;
+    const char *server_version, *space;
+    struct wire_limits limits;
+};
+/* The wire's numbers. */
+enum wire_gpu_state {
+    WIRE_GPU_ABSENT = 1,
+    WIRE_GPU_STARTING = 2,
+    WIRE_GPU_READY = 3,
+    WIRE_GPU_DOWN = 4,
+    WIRE_GPU_BREAKER = 5,
+};
+struct wire_gpu {
+    uint32_t number;
+    enum wire_gpu_state state;
+    char why[257], name[129], uuid[65];
+    uint32_t capability_major, capability_minor, multiprocessors;
+    uint32_t driver_version, runtime_version;
+    uint64_t memory_bytes, memory_free_bytes, budget_bytes, restarts, uptime_ns;
+    bool ecc, managed, concurrent_managed, virtual_memory, simulated;
+};
+struct wire_gpu_stats {
+    uint32_t number;
+    enum wire_gpu_state state;
+    uint64_t replica_bytes, request_bytes, slab_bytes, free_bytes, budget_bytes, pinned_bytes;
+    uint64_t replicas, streams, uploads, upload_bytes, upload_ns, evictions, runs, run_ns;
+    uint64_t errors, no_memory, restarts, jobs_in_flight, uptime_ns, shrunk, split;
+};
+struct wire_route {
+    enum backend_id backend;
+    enum reason reason;
+    uint64_t requests;
+};
+struct wire_info {
+    const char *server_version, *build, *cpu_features, *kernels;
+    char gpu[321]; /* one line */
+    uint32_t workers, connections, process_id;
+    uint64_t uptime_ns, memory_bytes_max, memory_bytes_used, instance;
+    struct wire_limits limits;
+    uint32_t gpu_count;
+    struct wire_gpu gpus[WIRE_GPUS_MAX];
+};
+struct wire_operation_stats {
+    enum operation operation;
+    uint64_t requests, errors, total_ns, p50_ns, p90_ns, p99_ns, max_ns;
+};
+struct wire_backend_use {
+    uint64_t requests, busy_ns, batches, batched_requests;
+};
+struct wire_space_stats {
+    uint64_t host_bytes, host_bytes_max, vram_bytes_max, queue_depth, queue_max;
+    uint64_t connections, connections_max, refused_queue, refused_connections;
+    uint32_t weight;
+    struct wire_backend_use use[2]; /* CPU, GPU */
+};
+struct wire_scheduler_stats {
+    uint64_t decisions, decide_p50_ns, decide_p99_ns, decide_max_ns;
+    uint64_t batches, batched_requests, splits, steals, probes, aged, passes;
+    uint32_t gpu_success_permille;
+    bool calibrated;
+};
+struct wire_pressure {
+    uint64_t shrunk_batches, shrunk_runs, split_runs, evictions, cpu;
+    bool low;
+};
+struct wire_stats {
+    uint64_t connections_open, connections_total, connections_refused, connections_dropped;
+    uint64_t requests_total, errors_total, cancelled_total, deadline_exceeded_total;
+    uint64_t bytes_in, bytes_out, queue_depth, jobs_in_flight;
+    uint64_t memory_bytes_used, memory_bytes_peak, collections, rows, uptime_ns, vram_bytes;
+    uint32_t operation_count;
+    struct wire_operation_stats operations[24];
+    uint32_t gpu_count, route_count;
+    struct wire_gpu_stats gpus[WIRE_GPUS_MAX];
+    struct wire_route routes[WIRE_ROUTES_MAX];
+    struct wire_space_stats space;
+    struct wire_scheduler_stats scheduler;
+    struct wire_pressure pressure;
+};
+
+struct wire_backend_cost {
+    double fixed_ns, row_byte_ns, product_ns, query_ns, moved_byte_ns, pair_ns;
+    float drift, spread, confidence;
+    uint32_t success_permille, outcomes;
+    uint64_t seen, probes, surprises;
+};
+struct wire_crossover {
+    uint32_t queries;
+    uint64_t rows, cpu_ns, gpu_ns; /* rows 0: never */
+};
+struct wire_operation_cost {
+    enum operation operation;
+    struct wire_backend_cost backends[2]; /* CPU, GPU */
+    uint32_t crossover_count;
+    struct wire_crossover crossovers[WIRE_CROSSOVERS_MAX];
+};
+struct wire_decision {
+    struct work work;
+    uint32_t server, members;
+    enum reason reason;
+    uint64_t ago_ns, cpu_ns, gpu_ns, wait_ns, took_ns;
+    bool well;
+};
+struct wire_scheduler_settings {
+    enum backend_id force;
+    uint64_t pairs_min, candidates_min, window_ns, quantum_ns, age_ns;
+    uint64_t batch_wait_ns, batch_queries_max, batch_requests_max;
+    uint32_t speedup_percent, success_percent, probe_percent;
+    bool split;
+};
+struct wire_explain {
+    bool calibrated;
+    uint32_t workers, cost_count, decision_count;
+    double upload_byte_ns, upload_ns;
+    struct wire_scheduler_settings settings;
+    uint64_t decisions_total;
+    char gpu[321]; /* one line */
+    struct wire_operation_cost costs[WIRE_COSTS_MAX];
+    struct wire_decision decisions[WIRE_DECISIONS_MAX]; /* the newest first */
+};
+
+#endif

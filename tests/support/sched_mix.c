@@ -1,0 +1,192 @@
+#include "tests/support/sched_mix.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "tests/bench/bench.h"
+
+enum {
+    QUERIES_MAX = 1024,
+    K_MAX = 100,
+    POOL_ROWS = 2048,
+    CANDIDATES = 1 << 20, /* of one request at most: 8 MiB */
+    LIST_MAX = 10000,
+    SCORES = 1 << 24, /* of one reply at most: 64 MiB */
+    BLOCK = 100,      /* requests on one backend, then on the other, so that both see one weather */
+    REPEATS_MAX = 9,
+};
+
+static uint64_t log_uniform(uint64_t *seed, uint64_t max)
+{
+    double unit = (double)(bench_random(seed) >> 11) * 0x1p-53;
+    uint64_t n = (uint64_t)exp(unit * log((double)max + 1));
+    return n < 1 ? 1 : n > max ? max : n;
+}
+
+static uint32_t at_most(uint32_t n, uint64_t max)
+{
+    return n < max ? n : max ? (uint32_t)max : 1;
+}
+
+static struct mix_request draw(const struct mix *m, uint64_t *seed)
+{
+    struct mix_request q = {
+        .operation = (enum mix_operation)(bench_random(seed) % MIX_OPERATIONS),
+        .rows = m->sets[bench_random(seed) % m->set_count],
+        .queries = (uint32_t)log_uniform(seed, QUERIES_MAX),
+        .k = 1 + (uint32_t)(bench_random(seed) % K_MAX),
+        .first = (uint32_t)(bench_random(seed) % (POOL_ROWS - QUERIES_MAX)),
+    };
+    uint64_t listed = log_uniform(seed, q.rows < LIST_MAX ? q.rows : LIST_MAX);
+    if (q.operation == MIX_SIMILARITY) q.queries = at_most(q.queries, SCORES / q.rows);
+    if (q.operation != MIX_SCORE) return q;
+    q.listed = (uint32_t)listed;
+    q.queries = at_most(q.queries, CANDIDATES / listed);
+    if (bench_random(seed) % 2) q.k = 0; /* all scores */
+    return q;
+}
+
+void mix_init(struct mix *m, const struct sched_bench *b, uint64_t seed)
+{
+    *m = (struct mix){.count = b->requests, .dimension = b->dimension};
+    for (int step = 0; m->set_count < MIX_SETS_MAX; step++) { /* 1, 3, 10, 32, 100 ... */
+        uint64_t rows = (uint64_t)(pow(10, step / 2.0) + 0.5);
+        if (rows > b->rows_max) break;
+        m->sets[m->set_count++] = rows;
+    }
+    m->requests = calloc(m->count, sizeof *m->requests);
+    m->decided = calloc(m->count, sizeof *m->decided);
+    m->cpu = calloc(m->count, sizeof *m->cpu);
+    m->gpu = calloc(m->count, sizeof *m->gpu);
+    m->pool = sched_random_floats((uint64_t)POOL_ROWS * m->dimension, seed + 1);
+    m->random = malloc(2 * CANDIDATES * sizeof *m->random);
+    m->candidates = malloc(CANDIDATES * sizeof *m->candidates);
+    m->offsets = malloc((QUERIES_MAX + 1) * sizeof *m->offsets);
+    if (!m->requests || !m->decided || !m->cpu || !m->gpu || !m->random || !m->candidates ||
+        !m->offsets)
+        bench_fail("mix", "no memory");
+    for (unsigned i = 0; i < 2 * CANDIDATES; i++)
+        m->random[i] = bench_random(&seed);
+    for (unsigned i = 0; i < m->count; i++)
+        m->requests[i] = draw(m, &seed);
+}
+
+void mix_finish(struct mix *m)
+{
+    free(m->requests);
+    free(m->decided);
+    free(m->cpu);
+    free(m->gpu);
+    free(m->pool);
+    free(m->random);
+    free(m->candidates);
+    free(m->offsets);
+}
+
+uint64_t mix_rows(const struct mix *m)
+{
+    uint64_t rows = 0;
+    for (unsigned i = 0; i < m->set_count; i++)
+        rows += m->sets[i];
+    return rows;
+}
+
+void mix_load(const struct mix *m, const struct sched_daemon *d)
+{
+    double start = bench_now_s();
+    for (unsigned i = 0; i < m->set_count; i++)
+        sched_load(d, m->sets[i]);
+    printf("  %u collections of 1 to %llu rows x %u loaded in %.1f s\n", m->set_count,
+           (unsigned long long)m->sets[m->set_count - 1], m->dimension, bench_now_s() - start);
+    fflush(stdout);
+}
+
+/* ---------------------------------------------------------------- asking */
+
+static struct mix_time ask(struct mix *m, ea_client *c, const struct mix_request *q)
+{
+    char name[SCHED_ROWS_NAME];
+    const float *queries = m->pool + (uint64_t)q->first * m->dimension;
+    uint64_t listed = (uint64_t)q->listed * q->queries;
+    ea_result r = {0};
+    ea_status st = EA_OK;
+    sched_name(q->rows, name);
+    for (uint64_t i = 0; i < listed; i++)
+        m->candidates[i] = m->random[i + q->first] % q->rows;
+    for (uint32_t i = 0; i <= q->queries; i++)
+        m->offsets[i] = (uint64_t)i * q->listed;
+    double start = bench_now_s();
+    switch (q->operation) {
+    case MIX_KNN:
+        st = ea_knn(c, name, queries, q->queries, m->dimension, q->k, NULL, NULL, &r);
+        break;
+    case MIX_SIMILARITY:
+        st = ea_similarity(c, name, queries, q->queries, m->dimension, NULL, NULL, &r);
+        break;
+    case MIX_SCORE:
+        st = ea_score(c, name, 0, queries, q->queries, m->dimension, m->offsets, m->candidates,
+                      listed, q->k, &r);
+        break;
+    }
+    double us = (bench_now_s() - start) * 1e6;
+    sched_check(st, c, "a request of the mix");
+    struct mix_time t = {us, r.meta, sched_digest(&r)};
+    ea_result_free(&r);
+    return t;
+}
+
+void mix_decide(struct mix *m, struct sched_daemon *d)
+{
+    for (unsigned i = 0; i < m->count; i++) {
+        m->decided[i] = ask(m, d->client, &m->requests[i]);
+        if ((i + 1) % 500 == 0) {
+            printf("  decided %u of %u\n", i + 1, m->count);
+            fflush(stdout);
+        }
+    }
+}
+
+/* The median of up to REPEATS_MAX: 3 of what takes less than 500 ms, more while all of them together
+ * take less than 20. */
+static struct mix_time median(struct mix *m, ea_client *c, const struct mix_request *q)
+{
+    double times[REPEATS_MAX], sum = 0;
+    struct mix_time t = {0};
+    unsigned n = 0;
+    while (n < REPEATS_MAX && (n < 1 || sum < 20e3 || (n < 3 && sum / n < 500e3))) {
+        t = ask(m, c, q);
+        times[n++] = t.us;
+        sum += t.us;
+    }
+    t.us = bench_percentile(times, n, 50);
+    return t;
+}
+
+void mix_measure(struct mix *m, struct sched_daemon *d, unsigned seconds_max)
+{
+    double start = bench_now_s();
+    unsigned done = 0, not_there = 0, why = 0;
+    for (; done < m->count && bench_now_s() < start + seconds_max; done += BLOCK) {
+        unsigned end = done + BLOCK < m->count ? done + BLOCK : m->count;
+        sched_daemon_force(d, "cpu");
+        for (unsigned i = done; i < end; i++)
+            m->cpu[i] = median(m, d->client, &m->requests[i]);
+        sched_daemon_force(d, "gpu");
+        for (unsigned i = done; i < end; i++) {
+            m->gpu[i] = median(m, d->client, &m->requests[i]);
+            if (m->gpu[i].meta.backend != EA_BACKEND_GPU) {
+                m->gpu[i].us = 0;
+                why = m->gpu[i].meta.reason;
+                not_there++;
+            }
+        }
+        if (end % 500 == 0) printf("  measured %u of %u on both\n", end, m->count);
+        fflush(stdout);
+    }
+    sched_daemon_force(d, "none");
+    printf("  measured %u of %u on both in %.0f s; forced to the GPU, %u of them did not run there "
+           "(last: %s)\n",
+           done < m->count ? done : m->count, m->count, bench_now_s() - start, not_there,
+           ea_reason_name(why));
+    fflush(stdout);
+}
