@@ -10,7 +10,8 @@
  * end where its own line begins; but never so that it runs dry. Short jobs, a few of each tenant at
  * a time, pass a window that long jobs fill, and longer ones of their own tenant. Batchable tickets wait for company while two
  * dispatches of their key are in flight on their server, and at most batch_wait_ns; never while the
- * server has nothing to do. */
+ * server has nothing to do. A batch takes no longer than the window, or than two of its first, while
+ * other tenants use the server. */
 #ifndef ENGRAM_SCHED_SCHEDULER_H
 #define ENGRAM_SCHED_SCHEDULER_H
 
@@ -27,7 +28,8 @@ struct scheduler_settings {
     double speedup_min, success_min; /* pick.h */
     uint64_t pairs_min;              /* floor, similarity and kNN */
     uint64_t candidates_min;         /* floor, lists and averages */
-    uint64_t window_ns, quantum_ns, age_ns;
+    uint64_t window_ns, age_ns;
+    uint64_t quantum_ns; /* the most that a flow saves while it waits for company (fair.h) */
     uint64_t batch_wait_ns;
     uint64_t batch_queries_max, batch_requests_max, batch_bytes_max; /* bytes: of results */
     bool split;       /* may use both backends for one request */

@@ -94,6 +94,35 @@ Test(batch, bounds_hold)
     sched_scene_close(&c);
 }
 
+/* 100 us and 100 us for each query: nine of them are a window. */
+Test(batch, it_is_no_longer_than_a_window_while_others_use_the_server)
+{
+    struct sched_scene c = sched_scene_open(false);
+    c.now_ns = MS;
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){100e3, 0, 100});
+    for (int i = 0; i < 20; i++)
+        send(&c, 0, &key_a, 1);
+    struct ticket *other = send(&c, 1, NULL, 1);
+    cr_assert_eq(count_of_next(&c), 9); /* it waits */
+    cr_assert_eq(sched_scene_next(&c), other);
+    c.now_ns += MS;
+    sched_scene_finish(&c, c.s->servers[0].oldest);
+    cr_assert_eq(count_of_next(&c), 9); /* it runs */
+    sched_scene_drain(&c);
+    for (int i = 0; i < 20; i++)
+        send(&c, 0, &key_a, 1);
+    cr_assert_eq(count_of_next(&c), 20); /* nobody is there */
+    sched_scene_drain(&c);
+
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){5.5e6, 0, 1000});
+    for (int i = 0; i < 20; i++)
+        send(&c, 2, &key_a, 1);
+    send(&c, 3, NULL, 1);
+    cr_assert_eq(count_of_next(&c), 7); /* twice what one takes, which is more */
+    sched_scene_drain(&c);
+    sched_scene_close(&c);
+}
+
 Test(batch, a_card_bounds_its_batches_by_its_memory)
 {
     struct sched_scene c = sched_scene_open(true);
