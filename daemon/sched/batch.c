@@ -72,7 +72,9 @@ uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, 
     *whole = first->work;
     first->next = first->previous = NULL;
     struct ticket *last = first, *after;
-    struct ticket *t = first->batch_key ? mates_first(&s->waiting, first) : NULL;
+    /* Who passes for being short stays short. */
+    bool may_grow = first->batch_key && !first->passes;
+    struct ticket *t = may_grow ? mates_first(&s->waiting, first) : NULL;
     uint64_t most = t ? queries_max(s, first, server) : 0;
     for (uint32_t look = 0; t && look < BATCH_LOOK; look++, t = after) {
         if (count >= s->settings.batch_requests_max || whole->queries >= most) break;

@@ -93,7 +93,7 @@ static double fit_robustly(struct fit *f)
         descend(f);
         uint32_t next = 0;
         double next_off = 0, without = spread_of(f, &next, &next_off);
-        if (without > spread * 0.6) { /* no accident: the form does not bend so */
+        if (without > spread * 0.85) { /* no accident: the form does not bend so */
             f->out[worst] = false;
             descend(f);
             break;

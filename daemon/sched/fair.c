@@ -99,6 +99,12 @@ static struct flow *settle_all(struct server *sv, const struct scheduler_setting
     return oldest;
 }
 
+/* Rounds until f is out of debt, beside those that were played. */
+static uint64_t lacks_rounds(const struct flow *f)
+{
+    return f->deficit_ns >= 0 ? 0 : ((uint64_t)-f->deficit_ns + f->weight - 1) / f->weight;
+}
+
 /* As many rounds as the first of those that are ready lacks. False: none is ready. */
 static bool grant_rounds(struct server *sv)
 {
@@ -106,8 +112,7 @@ static bool grant_rounds(struct server *sv)
     struct flow *f = sv->turn;
     for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
         if (!f->ready) continue;
-        uint64_t lacks = ((uint64_t)-f->deficit_ns + f->weight - 1) / f->weight;
-        if (lacks < least) least = lacks;
+        if (lacks_rounds(f) < least) least = lacks_rounds(f);
     }
     if (least == UINT64_MAX) return false;
     sv->granted_ns += least;
@@ -132,12 +137,6 @@ struct flow *fair_choose(struct server *sv, const struct scheduler_settings *set
     }
     if (chosen) sv->turn = chosen;
     return chosen;
-}
-
-/* Rounds until f is out of debt, beside those that were played. */
-static uint64_t lacks_rounds(const struct flow *f)
-{
-    return f->deficit_ns >= 0 ? 0 : ((uint64_t)-f->deficit_ns + f->weight - 1) / f->weight;
 }
 
 struct flow *fair_choose_now(struct server *sv, const struct scheduler_settings *settings)

@@ -194,7 +194,7 @@ Test(fair, debts_end_at_the_age)
     cr_assert_eq(fair_deficit_ns(&server, flow(0)), -70 * (int64_t)MS);
 }
 
-Test(fair, only_who_owes_nothing_passes)
+Test(fair, who_is_further_behind_does_not_let_pass)
 {
     join(0, 1, 0);
     join(1, 1, 0);
@@ -202,10 +202,13 @@ Test(fair, only_who_owes_nothing_passes)
     fair_charge(&server, flow(0), MS, settings.age_ns, 0);
     cr_assert_eq(fair_choose_now(&server, &settings), flow(1));
     fair_charge(&server, flow(1), MS, settings.age_ns, 0);
+    fair_charge(&server, flow(0), MS, settings.age_ns, 0);
+    flow(1)->ready = NULL; /* what it has is too long: but it is further behind */
     cr_assert_null(fair_choose_now(&server, &settings));
-    fair_grant(&server, flow(1));
-    cr_assert_eq(fair_deficit_ns(&server, flow(1)), 0);
-    cr_assert(fair_choose_now(&server, &settings));
+    fair_charge(&server, flow(1), 2 * MS, settings.age_ns, 0);
+    cr_assert_eq(fair_choose_now(&server, &settings), flow(0));
+    cr_assert_eq(fair_deficit_ns(&server, flow(0)), 0);
+    cr_assert_eq(fair_deficit_ns(&server, flow(1)), -(int64_t)MS);
 }
 
 Test(fair, what_is_ahead_is_by_shares)

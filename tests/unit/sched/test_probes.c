@@ -92,6 +92,19 @@ Test(probes, cheap_ones_go_first_and_dear_ones_wait_until_they_are_paid)
     cr_assert_leq(dear, 99000000 / 20000 + 40);
 }
 
+/* Even when both are paid for: less hangs on what the other road would take long over. */
+Test(probes, near_ties_have_their_turn_before_the_dear)
+{
+    probes_init(&p, 0.02);
+    cr_assert(!due(1000000000, 1001000000)); /* this pays for all that follow */
+    uint32_t dear = 0;
+    for (uint32_t i = 1; i < 16; i++)
+        dear += due(1000000, 1900000);
+    cr_assert_eq(dear, 0);
+    cr_assert(!due(1000000, 1900000), "due, but not its turn");
+    cr_assert(due(1000000, 1100000));
+}
+
 Test(probes, what_a_probe_did_not_cost_is_given_back)
 {
     probes_init(&p, 0.02);
@@ -135,6 +148,17 @@ Test(probes, a_surprise_is_looked_at_again_at_once)
     cr_assert_geq(again, 3);
     saw(1001000, 1000000); /* the model has followed */
     cr_assert_geq(until_due(1000000, 1001000), 16);
+}
+
+/* However often it was slower before: the first sign that it is back counts. */
+Test(probes, a_surprise_the_other_way_is_a_new_one)
+{
+    probes_init(&p, 0.02);
+    for (uint32_t i = 0; i < 20; i++)
+        saw_chosen(1000000, 3000000);
+    cr_assert_gt(until_due(1000000, 1100000), 0);
+    saw(1100000, 300000);
+    cr_assert_eq(until_due(1000000, 1100000), 1);
 }
 
 Test(probes, an_accident_of_a_chosen_run_changes_nothing)

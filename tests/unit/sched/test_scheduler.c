@@ -110,7 +110,7 @@ Test(scheduler, short_jobs_fill_the_window_or_all_slots)
     sched_scene_close(&c);
 }
 
-Test(scheduler, a_short_job_of_somebody_else_passes)
+Test(scheduler, a_short_job_passes)
 {
     struct sched_scene c = scene(false, 0, 0);
     for (uint32_t i = 0; i < 4; i++)
@@ -121,9 +121,10 @@ Test(scheduler, a_short_job_of_somebody_else_passes)
     cr_assert_null(sched_scene_next(&c));
     sched_scene_send(&c, 1, 251); /* not what is not short */
     cr_assert_null(sched_scene_next(&c));
-    struct ticket *brief = sched_scene_send(&c, 2, 250);
-    sched_scene_send(&c, 2, 250);
-    cr_assert_eq(sched_scene_next(&c), brief);
+    struct ticket *brief[3];
+    for (int i = 0; i < 3; i++)
+        brief[i] = sched_scene_send(&c, 2, 250);
+    cr_assert_eq(sched_scene_next(&c), brief[0]);
     cr_assert_null(sched_scene_next(&c)); /* one at a time */
     cr_assert_eq(c.s->counters.passes, 1);
     sched_scene_drain(&c);
@@ -301,7 +302,7 @@ Test(scheduler, what_a_run_took_is_learnt)
     c.now_ns += 2 * MS;
     scheduler_finish(c.s, a, END_WELL,
                      &(struct scheduler_run){.started_ns = c.now_ns - MS, .ended_ns = c.now_ns});
-    cr_assert_eq(c.tenants[0]->busy_ns[0], 2 * MS);
+    cr_assert_eq(c.tenants[0]->busy_ns[0], MS);
     cr_assert_gt(c.s->model.lines[0][0].drift, 0);
     a = sched_scene_send(&c, 1, 1000);
     struct ticket *b = sched_scene_send(&c, 2, 1000);
