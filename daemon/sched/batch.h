@@ -8,6 +8,7 @@
 #include "daemon/sched/scheduler.h"
 
 enum { BATCH_LOOK = 1024, BATCH_COMPANY = 2 };
+enum { SHORT_PART = 4 }; /* short enough to pass a full window: at most that part of it */
 
 /* What both ask for together: k the larger, filtered if either is. */
 void batch_merge(struct work *w, const struct work *more);
@@ -20,6 +21,9 @@ uint64_t batch_room_bytes(const struct work *w);
  * on `server`, and links them to it by next and previous, in their order. All are that server's
  * then. Returns how many there are with first; *whole is what they ask for together. */
 uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, struct work *whole);
+
+/* Dispatches in flight of t's key, on its server; counted no further than BATCH_COMPANY. */
+uint32_t batch_company(const struct scheduler *s, const struct ticket *t);
 
 /* Whether t, in line, waits for company until *until_ns: as many of its key are in flight there as
  * keep the server busy meanwhile. */

@@ -7,7 +7,6 @@
 
 enum {
     IN_FLIGHT_MIN = 2, /* that many always: one runs, one is ready */
-    SHORT_PART = 4,    /* short: at most that part of the window */
     PASSING_MAX = 2,   /* short ones of a flow past a full window at once */
     HELD_LOOK = 16,    /* tickets of a line, for one that fits and does not wait for company */
     STEAL_LOOK = 8,    /* the same, for one that another server may have */
@@ -24,10 +23,13 @@ static enum room room_of(const struct scheduler *s, const struct server *sv, uin
     return forecast_window_ns(sv, now_ns) < s->settings.window_ns ? ROOM_ANY : ROOM_SHORT;
 }
 
-/* Whether t may be started in such room. */
+/* Whether t may be started in such room: by what it takes alone, for its charge may be what it adds
+ * to others of its key. Those go together, sooner or later: only the first of them passes. */
 static bool fits_room(const struct scheduler *s, const struct ticket *t, enum room room)
 {
-    return room == ROOM_ANY || t->charge_ns <= s->settings.window_ns / SHORT_PART;
+    uint64_t alone_ns = t->server == SERVER_CPU ? t->cpu_ns : t->gpu_ns;
+    if (room == ROOM_ANY) return true;
+    return alone_ns <= s->settings.window_ns / SHORT_PART && !(t->batch_key && batch_company(s, t));
 }
 
 /* The first of a flow that fits such room and does not wait for company. */
