@@ -35,15 +35,14 @@ static bool fits(const struct scheduler *s, uint32_t server, const struct work *
 }
 
 /* How many queries first may grow to. While others use the server, a batch takes no longer than the
- * window, or than two of its kind: more company would be at their expense. What passes a full window
- * stays short. */
+ * window, or than two of its kind: more company would be at their expense. */
 static uint64_t queries_max(const struct scheduler *s, const struct ticket *first, uint32_t server)
 {
     const struct server *sv = &s->servers[server];
     uint64_t most = s->settings.batch_queries_max, alone = first->work.queries;
     const struct flow *own = &first->tenant->flows[server];
     bool others = sv->flow_count > (own->next != NULL) || sv->in_flight > own->in_flight;
-    if ((!others && !first->passes) || alone >= most || !alone) return most;
+    if (!others || alone >= most || !alone) return most;
     struct work full = first->work;
     full.queries = most;
     full.pairs = full.pairs / alone * most;
@@ -52,8 +51,6 @@ static uint64_t queries_max(const struct scheduler *s, const struct ticket *firs
     uint64_t one_ns = forecast_work(s, server, &first->work).busy_ns;
     uint64_t full_ns = forecast_work(s, server, &full).busy_ns, limit_ns = 2 * one_ns;
     if (limit_ns < s->settings.window_ns) limit_ns = s->settings.window_ns;
-    if (first->passes) limit_ns = s->settings.window_ns / SHORT_PART;
-    if (limit_ns <= one_ns) return alone;
     if (full_ns <= limit_ns) return most;
     double part = (double)(limit_ns - one_ns) / (double)(full_ns - one_ns);
     return alone + (uint64_t)(part * (double)(most - alone));

@@ -8,7 +8,6 @@
 #include "daemon/sched/scheduler.h"
 
 enum { BATCH_LOOK = 1024, BATCH_COMPANY = 2 };
-enum { SHORT_PART = 4 }; /* short enough to pass a full window: at most that part of it */
 
 /* What both ask for together: k the larger, filtered if either is. */
 void batch_merge(struct work *w, const struct work *more);

@@ -7,6 +7,7 @@
 
 enum {
     IN_FLIGHT_MIN = 2, /* that many always: one runs, one is ready */
+    SHORT_PART = 4,    /* short: alone it takes at most that part of the window */
     PASSING_MAX = 2,   /* short ones of a flow past a full window at once */
     HELD_LOOK = 16,    /* tickets of a line, for one that fits and does not wait for company */
     STEAL_LOOK = 8,    /* the same, for one that another server may have */
