@@ -46,7 +46,6 @@ struct ticket {
     uint64_t charge_ns;      /* what it stands for in its flow, or in flight: predicted */
     uint64_t window_ns;      /* in flight: of charge_ns, what counts towards the window */
     uint64_t dispatched_ns;
-    bool is_long;      /* in flight: shorter ones may pass it */
     bool passes;       /* in flight, past a full window */
     uint32_t members;  /* tickets that run, or ran, as one with it, itself included; 0: in line */
     struct work whole; /* in flight: of all of them together */

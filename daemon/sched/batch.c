@@ -72,9 +72,7 @@ uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, 
     *whole = first->work;
     first->next = first->previous = NULL;
     struct ticket *last = first, *after;
-    /* Who passes for being short stays short. */
-    bool may_grow = first->batch_key && !first->passes;
-    struct ticket *t = may_grow ? mates_first(&s->waiting, first) : NULL;
+    struct ticket *t = first->batch_key ? mates_first(&s->waiting, first) : NULL;
     uint64_t most = t ? queries_max(s, first, server) : 0;
     for (uint32_t look = 0; t && look < BATCH_LOOK; look++, t = after) {
         if (count >= s->settings.batch_requests_max || whole->queries >= most) break;
@@ -96,8 +94,7 @@ uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, 
     return count;
 }
 
-/* Dispatches in flight of t's key, on its server; it stops counting at BATCH_COMPANY. */
-static uint32_t company(const struct scheduler *s, const struct ticket *t)
+uint32_t batch_company(const struct scheduler *s, const struct ticket *t)
 {
     uint32_t count = 0, look = 0;
     const struct ticket *r = mates_first(&s->running, t);
@@ -111,7 +108,7 @@ bool batch_held(const struct scheduler *s, const struct ticket *t, uint64_t now_
 {
     if (!t->batch_key || s->servers[t->server].in_flight < BATCH_COMPANY) return false;
     uint64_t until = t->arrived_ns + s->settings.batch_wait_ns;
-    if (until <= now_ns || company(s, t) < BATCH_COMPANY) return false;
+    if (until <= now_ns || batch_company(s, t) < BATCH_COMPANY) return false;
     *until_ns = until;
     return true;
 }

@@ -99,12 +99,6 @@ static struct flow *settle_all(struct server *sv, const struct scheduler_setting
     return oldest;
 }
 
-/* Rounds until f is out of debt, beside those that were played. */
-static uint64_t lacks_rounds(const struct flow *f)
-{
-    return f->deficit_ns >= 0 ? 0 : ((uint64_t)-f->deficit_ns + f->weight - 1) / f->weight;
-}
-
 /* As many rounds as the first of those that are ready lacks. False: none is ready. */
 static bool grant_rounds(struct server *sv)
 {
@@ -112,7 +106,8 @@ static bool grant_rounds(struct server *sv)
     struct flow *f = sv->turn;
     for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
         if (!f->ready) continue;
-        if (lacks_rounds(f) < least) least = lacks_rounds(f);
+        uint64_t lacks = ((uint64_t)-f->deficit_ns + f->weight - 1) / f->weight;
+        if (lacks < least) least = lacks;
     }
     if (least == UINT64_MAX) return false;
     sv->granted_ns += least;
@@ -139,24 +134,42 @@ struct flow *fair_choose(struct server *sv, const struct scheduler_settings *set
     return chosen;
 }
 
+/* Rounds until f, in the round or not, is out of debt. */
+static uint64_t lacks_rounds(const struct server *sv, const struct flow *f)
+{
+    int64_t deficit = fair_deficit_ns(sv, f);
+    return deficit >= 0 ? 0 : ((uint64_t)-deficit + weight_of(f) - 1) / weight_of(f);
+}
+
+/* Whether somebody else who uses the server, in line or in flight, is less in debt than that. */
+static bool others_lack_less(const struct server *sv, const struct flow *chosen, uint64_t rounds)
+{
+    const struct flow *f = sv->turn;
+    for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
+        if (f != chosen && lacks_rounds(sv, f) < rounds) return true;
+    }
+    for (const struct ticket *t = sv->oldest; t; t = t->flight_next) {
+        f = &t->tenant->flows[t->server];
+        if (f != chosen && !f->next && lacks_rounds(sv, f) < rounds) return true;
+    }
+    return false;
+}
+
 struct flow *fair_choose_now(struct server *sv, const struct scheduler_settings *settings)
 {
     if (!sv->turn) return NULL;
     settle_all(sv, settings, 0);
     struct flow *chosen = first_allowed(sv, sv->turn);
     if (chosen) return chosen;
-    uint64_t least = UINT64_MAX, others = UINT64_MAX;
+    uint64_t least = UINT64_MAX;
     struct flow *f = sv->turn;
     for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
-        uint64_t lacks = lacks_rounds(f);
-        if (!f->ready && lacks < others) others = lacks;
-        if (!f->ready || lacks >= least) continue;
-        least = lacks;
+        if (!f->ready || lacks_rounds(sv, f) >= least) continue;
+        least = lacks_rounds(sv, f);
         chosen = f;
     }
-    if (!chosen || least > others) return NULL;
+    if (!chosen || others_lack_less(sv, chosen, least)) return NULL;
     sv->granted_ns += least;
-    settle(sv, chosen, (int64_t)settings->quantum_ns);
     return chosen;
 }
 

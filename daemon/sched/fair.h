@@ -22,8 +22,8 @@ void fair_leave(struct server *sv, struct flow *f);
  * served for age_ns. NULL: none is ready. */
 struct flow *fair_choose(struct server *sv, const struct scheduler_settings *settings,
                          uint64_t now_ns, bool *aged);
-/* The same, but nobody who is not ready may be further ahead of his share: it is not for him to
- * wait. */
+/* The same for who would pass others: only who owes no more than anyone else that uses the server,
+ * in line or in flight. */
 struct flow *fair_choose_now(struct server *sv, const struct scheduler_settings *settings);
 
 /* f, in the round or not, got work of that length. Debts older than age_ns are forgiven: aging

@@ -7,12 +7,11 @@
  * Errors: scheduler_admit; nothing else fails, and nothing allocates.
  *
  * What a backend has at once is bounded in predicted time (window_ns), so that fairness does not
- * end where its own line begins; but never so that it runs dry. Where long jobs fill the window,
- * short ones of tenants that have nothing there pass, unless another tenant that waits is further
- * behind its share. Batchable tickets wait for company while two dispatches of their key are in
- * flight on their server, and at most batch_wait_ns; never while the server has nothing to do. A
- * batch takes no longer than the window, or than two of its first, while other tenants use the
- * server. */
+ * end where its own line begins; but never so that it runs dry. Short jobs, a few of each tenant at
+ * a time, pass a window that long jobs fill, and longer ones of their own tenant. Batchable tickets wait for company while two
+ * dispatches of their key are in flight on their server, and at most batch_wait_ns; never while the
+ * server has nothing to do. A batch takes no longer than the window, or than two of its first, while
+ * other tenants use the server. */
 #ifndef ENGRAM_SCHED_SCHEDULER_H
 #define ENGRAM_SCHED_SCHEDULER_H
 
@@ -42,7 +41,6 @@ struct server {
     uint32_t slots_max;   /* dispatches at once; from the backend */
     uint64_t room_bytes;  /* of VRAM for requests: a batch takes at most 80 % of it; 0: no matter */
     uint32_t in_flight;   /* dispatches */
-    uint32_t long_ones;   /* of these, such as shorter ones may pass */
     uint64_t charged_ns;  /* predicted, of what is in flight */
     uint64_t window_ns;   /* of that, what counts towards the window */
     uint64_t queued_ns;   /* predicted, of what waits */

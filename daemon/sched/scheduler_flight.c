@@ -51,8 +51,6 @@ void scheduler_start(struct scheduler *s, struct ticket *first, uint32_t members
     if (!sv->in_flight) sv->started_ns = now_ns;
     sv->alone = sv->in_flight ? NULL : first;
     sv->in_flight++;
-    first->is_long = !scheduler_is_short(s, first);
-    sv->long_ones += first->is_long;
     sv->charged_ns += first->charge_ns;
     sv->window_ns += first->window_ns;
     flight_add(sv, first);
@@ -85,9 +83,9 @@ static void land(struct scheduler *s, struct ticket *first)
     struct server *sv = &s->servers[first->server];
     assert(first->members && sv->in_flight && line_of(first)->in_flight);
     if (sv->alone == first) sv->alone = NULL;
+    line_of(first)->passing -= first->passes;
     first->passes = false;
     sv->in_flight--;
-    sv->long_ones -= first->is_long;
     sv->charged_ns -= first->charge_ns;
     sv->window_ns -= first->window_ns;
     flight_remove(sv, first);

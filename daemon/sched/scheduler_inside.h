@@ -11,11 +11,4 @@
 void scheduler_start(struct scheduler *s, struct ticket *first, uint32_t members,
                      const struct work *whole, uint64_t now_ns);
 
-/* As short as may pass a window that is full. */
-static inline bool scheduler_is_short(const struct scheduler *s, const struct ticket *t)
-{
-    enum { PART = 4 };
-    return t->charge_ns <= s->settings.window_ns / PART;
-}
-
 #endif

@@ -22,6 +22,7 @@ struct flow {
     struct ticket *head, *tail;
     uint32_t depth;
     uint32_t in_flight;   /* dispatches, a batch is one */
+    uint32_t passing;     /* of these, short ones that passed a full window */
     int64_t deficit_ns;   /* may be negative: it had more than its turn */
     uint64_t granted_ns;  /* the server's, up to which the deficit counts (fair.h) */
     uint32_t weight;      /* in the round: as it counts in the server's weights */

@@ -194,21 +194,35 @@ Test(fair, debts_end_at_the_age)
     cr_assert_eq(fair_deficit_ns(&server, flow(0)), -70 * (int64_t)MS);
 }
 
-Test(fair, who_is_further_behind_does_not_let_pass)
+Test(fair, who_owes_least_of_all_there_passes)
 {
     join(0, 1, 0);
     join(1, 1, 0);
     cr_assert_eq(fair_choose_now(&server, &settings), flow(0));
     fair_charge(&server, flow(0), MS, settings.age_ns, 0);
     cr_assert_eq(fair_choose_now(&server, &settings), flow(1));
-    fair_charge(&server, flow(1), MS, settings.age_ns, 0);
-    fair_charge(&server, flow(0), MS, settings.age_ns, 0);
-    flow(1)->ready = NULL; /* what it has is too long: but it is further behind */
-    cr_assert_null(fair_choose_now(&server, &settings));
     fair_charge(&server, flow(1), 2 * MS, settings.age_ns, 0);
-    cr_assert_eq(fair_choose_now(&server, &settings), flow(0));
+    flow(0)->ready = NULL; /* too long to pass, but it would be its turn */
+    cr_assert_null(fair_choose_now(&server, &settings));
+    fair_leave(&server, flow(0));
+    server.oldest = &tickets[0]; /* and so it would with all it has in flight */
+    tickets[0].tenant = &tenants[0];
+    cr_assert_null(fair_choose_now(&server, &settings));
+    fair_charge(&server, flow(0), 5 * MS, settings.age_ns, 0);
+    cr_assert_eq(fair_choose_now(&server, &settings), flow(1));
+    cr_assert_eq(fair_deficit_ns(&server, flow(1)), 0);
+    cr_assert_eq(fair_deficit_ns(&server, flow(0)), -4 * (int64_t)MS);
+}
+
+Test(fair, rounds_are_granted_until_one_is_out_of_debt)
+{
+    join(0, 3, 0);
+    fair_charge(&server, flow(0), MS, settings.age_ns, 0);
+    fair_grant(&server, flow(0));
+    cr_assert(fair_deficit_ns(&server, flow(0)) >= 0);
+    cr_assert(fair_deficit_ns(&server, flow(0)) < 3);
+    fair_leave(&server, flow(0));
     cr_assert_eq(fair_deficit_ns(&server, flow(0)), 0);
-    cr_assert_eq(fair_deficit_ns(&server, flow(1)), -(int64_t)MS);
 }
 
 Test(fair, what_is_ahead_is_by_shares)
