@@ -22,7 +22,7 @@ static const struct section sections[] = {
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
-static struct fair_bench bench = {.run = {.dimension = 768}};
+static struct fair_bench bench = {.run = {.dimension = 768}, .batch_queries = 16};
 static const char *only[SECTIONS];
 static unsigned only_count;
 
@@ -61,6 +61,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case 't': bench.seconds = (unsigned)number(value, 2, 86400, state); return 0;
     case 'r': b->rows_max = number(value, 100, 1000000, state); return 0;
     case 'd': b->dimension = (uint32_t)number(value, 1, 4096, state); return 0;
+    case 'b': bench.batch_queries = (uint32_t)number(value, 1, 1024, state); return 0;
     case 'S':
         if (b->setting_count == SCHED_SETTINGS_MAX) argp_error(state, "too many --set");
         b->settings[b->setting_count++] = value;
@@ -94,6 +95,8 @@ int main(int argc, char **argv)
         {"rows-max", 'r', "N", 0,
          "Rows of a large collection (100000; less with --quick, --sim and on the CPU alone)", 0},
         {"dimension", 'd', "N", 0, "Of all vectors (768)", 0},
+        {"batch-queries", 'b', "N", 0,
+         "Of every fourth request in soak's batch phases; the others have one (16)", 0},
         {"set", 'S', "KEY=VALUE", 0, "A setting of every daemon", 0},
         {0}};
     static const struct argp parser = {known, parse, NULL, NULL, NULL, NULL, NULL};

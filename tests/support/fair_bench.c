@@ -5,7 +5,7 @@
 
 #include "tests/bench/bench.h"
 
-enum { LOAD_PART = 16384, REPLICA_S = 30, CALIBRATED_S = 10, SETTINGS = 14 };
+enum { LOAD_PART = 16384, LOAD_THREADS = 6, REPLICA_S = 30, CALIBRATED_S = 10, SETTINGS = 14 };
 
 void fair_daemon_start(struct sched_daemon *d, const struct fair_bench *b, uint64_t rows,
                        const char *const *settings)
@@ -36,24 +36,68 @@ ea_client *fair_client(const struct sched_daemon *d, unsigned space)
     return c;
 }
 
-void fair_load(ea_client *c, const char *name, uint64_t rows, uint32_t dimension, uint64_t seed)
+/* ---------------------------------------------------------------- rows */
+
+struct loading {
+    ea_client *const *clients;
+    unsigned count;
+    const struct fair_rows *each;
+    unsigned each_count;
+    uint32_t dimension;
+    _Atomic unsigned next;
+};
+
+static void load_one(ea_client *c, const struct fair_rows *r, uint32_t dimension, uint64_t seed)
 {
-    uint64_t part = rows < LOAD_PART ? rows : LOAD_PART, state = seed * 0x9e3779b9ull + 1;
+    uint64_t part = r->rows < LOAD_PART ? r->rows : LOAD_PART;
     float *values = malloc(part * dimension * sizeof *values);
     uint64_t *ids = malloc(part * sizeof *ids);
     if (!values || !ids) bench_fail("rows", "no memory");
-    sched_check(ea_collection_create(c, name, dimension, EA_COSINE, NULL), c, "create");
-    for (uint64_t first = 0; first < rows; first += part) {
-        uint64_t n = rows - first < part ? rows - first : part;
+    sched_check(ea_collection_create(c, r->name, dimension, EA_COSINE, NULL), c, "create");
+    for (uint64_t first = 0; first < r->rows; first += part) {
+        uint64_t n = r->rows - first < part ? r->rows - first : part;
         for (uint64_t i = 0; i < n; i++)
             ids[i] = first + i;
         for (uint64_t i = 0; i < n * dimension; i++)
-            values[i] = bench_random_float(&state);
-        sched_check(ea_upsert(c, name, ids, values, n, dimension, NULL, NULL, NULL), c, "upsert");
+            values[i] = bench_random_float(&seed);
+        sched_check(ea_upsert(c, r->name, ids, values, n, dimension, NULL, NULL, NULL), c,
+                    "upsert");
     }
     free(values);
     free(ids);
 }
+
+static void *load_some(void *argument)
+{
+    struct loading *l = argument;
+    unsigned i;
+    while ((i = atomic_fetch_add(&l->next, 1)) < l->count)
+        for (unsigned j = 0; j < l->each_count; j++)
+            load_one(l->clients[i], &l->each[j], l->dimension, (i * 64ull + j) << 40);
+    return NULL;
+}
+
+void fair_load(ea_client *const *clients, unsigned count, const struct fair_rows *each,
+               unsigned each_count, uint32_t dimension)
+{
+    struct loading l = {clients, count, each, each_count, dimension, 0};
+    pthread_t threads[LOAD_THREADS];
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned running = processors >= 2 * LOAD_THREADS ? LOAD_THREADS : 1;
+    double start = bench_now_s();
+    if (running > count) running = count;
+    for (unsigned i = 0; i < running; i++)
+        if (pthread_create(&threads[i], NULL, load_some, &l)) bench_fail("thread", "refused");
+    for (unsigned i = 0; i < running; i++)
+        pthread_join(threads[i], NULL);
+    for (unsigned j = 0; count > 1 && j < each_count; j++)
+        printf("  %u spaces of %llu rows x %u\n", count, (unsigned long long)each[j].rows,
+               dimension);
+    if (count > 1) printf("  loaded in %.1f s\n", bench_now_s() - start);
+    fflush(stdout);
+}
+
+/* ---------------------------------------------------------------- the daemon's figures */
 
 bool fair_warm(ea_client *c, const struct crowd_question *q)
 {

@@ -13,6 +13,7 @@ enum { FAIR_SPACES = 16, FAIR_POOL_ROWS = 4096 };
 struct fair_bench {
     struct sched_bench run; /* its rows_max: of each collection */
     unsigned seconds;       /* of soak, and of vram where less; 0: each its own */
+    uint32_t batch_queries; /* of every fourth request in soak's batch phases, else 1 */
     const float *pool;      /* FAIR_POOL_ROWS random queries */
 };
 
@@ -21,8 +22,14 @@ void fair_daemon_start(struct sched_daemon *d, const struct fair_bench *b, uint6
                        const char *const *settings);
 /* A connection for space number `space`: "space0", "space1" ... */
 ea_client *fair_client(const struct sched_daemon *d, unsigned space);
-/* A collection of random rows with ids 0, 1, ...; no two seeds have the same. */
-void fair_load(ea_client *c, const char *name, uint64_t rows, uint32_t dimension, uint64_t seed);
+struct fair_rows {
+    char name[SCHED_ROWS_NAME];
+    uint64_t rows;
+};
+/* These collections for each client's space, of random rows with ids 0, 1, ..., each its own; says
+ * how long that took. By several threads, a client at a time. */
+void fair_load(ea_client *const *clients, unsigned count, const struct fair_rows *each,
+               unsigned each_count, uint32_t dimension);
 /* With the daemon forced to the GPU: until it answers this. False: not within 30 s. */
 bool fair_warm(ea_client *c, const struct crowd_question *q);
 /* What the space had of both backends, ns. */

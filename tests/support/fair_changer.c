@@ -124,7 +124,8 @@ struct changer *changer_create(ea_client *c, struct crowd *w, const float *pool,
         for (uint64_t i = 0; i < (uint64_t)CHANGED * dimension; i++)
             h->rows[s][i] += pool[i % (QUERIES * (uint64_t)dimension)];
     }
-    fair_load(c, "changed", BASE_ROWS, dimension, SEED);
+    struct fair_rows base = {"changed", BASE_ROWS};
+    fair_load(&c, 1, &base, 1, dimension);
     for (enum state s = WITHOUT; s < STATES; s++) {
         if (s != WITHOUT) change(h, s);
         if (!ask(h, &h->knn_digests[s], &h->average_digests[s]))

@@ -137,7 +137,7 @@ static void on_answer(ea_client *c, uint64_t id, ea_status status, ea_result *r,
                               memory_order_relaxed);
     if (r->meta.backend != EA_BACKEND_CPU)
         atomic_fetch_add_explicit(&w->on_gpu, 1, memory_order_relaxed);
-    histogram_add(&a->took[atomic_load_explicit(&w->mode, memory_order_relaxed)], took);
+    histogram_add(&a->took[s->mode], took);
 }
 
 static void send_question(struct crowd_asker *a, struct crowd_question *q)
@@ -148,6 +148,7 @@ static void send_question(struct crowd_asker *a, struct crowd_question *q)
     a->free = s->next_free;
     s->question = q;
     s->sent_ns = now_ns();
+    s->mode = atomic_load_explicit(&a->crowd->mode, memory_order_relaxed);
     switch (q->operation) {
     case CROWD_KNN:
         st = ea_knn_send(c, q->collection, q->from, q->queries, q->dimension, q->k, NULL, NULL, 0,

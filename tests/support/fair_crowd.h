@@ -37,6 +37,7 @@ struct crowd_slot {
     struct crowd_asker *asker;
     struct crowd_question *question;
     uint64_t sent_ns;
+    unsigned mode; /* then */
     struct crowd_slot *next_free;
 };
 
@@ -50,7 +51,7 @@ struct crowd_asker {
     unsigned in_flight, next_to_learn;
     uint64_t seed;
     struct crowd_slot slots[CROWD_DEPTH], *free;
-    struct histogram took[CROWD_HABITS]; /* ns, of what was counted, by mode at its end */
+    struct histogram took[CROWD_HABITS]; /* ns, of what was counted, by mode when sent */
 };
 
 struct crowd {

@@ -20,6 +20,20 @@ void memory_watch_init(struct memory_watch *m, const struct sched_daemon *d)
     fclose(f);
 }
 
+/* Without the daemon's heap, of which it sees more and more. 0: it has ended. */
+static uint64_t private_bytes(pid_t pid)
+{
+    char path[64], line[256];
+    unsigned long long kib = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    FILE *f = fopen(path, "r");
+    if (!f) return 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "RssAnon: %llu kB", &kib) == 1) break;
+    fclose(f);
+    return kib << 10;
+}
+
 void memory_watch_look(struct memory_watch *m)
 {
     static ea_stats stats;
@@ -29,7 +43,7 @@ void memory_watch_look(struct memory_watch *m)
     *l = (struct memory_look){.at_s = bench_now_s() - m->start_s};
     l->bytes[MEMORY_DAEMON] = process_resident_kib(m->daemon->process.pid) << 10;
     l->bytes[MEMORY_HEAP] = stats.memory_bytes_used;
-    if (m->gpu) l->bytes[MEMORY_GPU_PROCESS] = process_resident_kib(m->gpu) << 10;
+    if (m->gpu) l->bytes[MEMORY_GPU_PROCESS] = private_bytes(m->gpu);
     for (unsigned i = 0; i < stats.gpu_count; i++)
         l->bytes[MEMORY_VRAM] += stats.gpus[i].replica_bytes + stats.gpus[i].slab_bytes;
 }
@@ -42,7 +56,7 @@ uint64_t memory_watch_now(const struct memory_watch *m, enum memory_kind kind)
 struct memory_trend memory_watch_trend(const struct memory_watch *m, enum memory_kind kind)
 {
     static const char *const names[MEMORY_KINDS] = {"daemon resident", "heap used",
-                                                    "GPU process resident", "VRAM taken"};
+                                                    "GPU process, not shared", "VRAM taken"};
     double end = m->count ? m->looks[m->count - 1].at_s : 0, from = end / SKIPPED_PART;
     double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
     for (unsigned i = 0; i < m->count; i++) {
@@ -58,6 +72,6 @@ struct memory_trend memory_watch_trend(const struct memory_watch *m, enum memory
     double slope = spread > 0 ? (n * sum_xy - sum_x * sum_y) / spread : 0;
     struct memory_trend t = {.name = names[kind], .mib_per_minute = slope * 60};
     if (n > 0) t.mean_mib = sum_y / n;
-    if (t.mean_mib > 0) t.growth_percent = fmax(0, 100 * slope * (end - from) / t.mean_mib);
+    t.growth_mib = fmax(0, slope * (end - from));
     return t;
 }

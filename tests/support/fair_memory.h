@@ -1,5 +1,5 @@
 /* fair_memory: what memory a daemon and its GPU process take over time, and whether it grows.
- * Owner:  the caller; bounded: older looks are thinned out.
+ * Owner:  the caller; looks past MEMORY_LOOKS are not taken.
  * Thread: one.
  * Errors: a step that fails ends the program. */
 #ifndef ENGRAM_TESTS_FAIR_MEMORY_H
@@ -28,7 +28,7 @@ struct memory_watch {
 struct memory_trend {
     const char *name;
     double mean_mib, mib_per_minute;
-    double growth_percent; /* over that time, of the mean; at least 0 */
+    double growth_mib; /* over that time; at least 0 */
 };
 
 void memory_watch_init(struct memory_watch *m, const struct sched_daemon *d);

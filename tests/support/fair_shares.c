@@ -2,6 +2,7 @@
  * more, and spaces of different weights. */
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/bench/bench.h"
 #include "tests/support/fair_bench.h"
@@ -15,6 +16,7 @@ enum {
     QUERIES_MAX = 64,
     ENOUGH_US = 400, /* of a modest request: with fewer it could not use its turns */
     K = 10,
+    SETTLE_US = 1000000, /* before anything counts */
     FAIR_S = 70,
     WEIGHTED = 3,
     WEIGHTED_DEPTH = 64,
@@ -35,14 +37,10 @@ static void open_spaces(struct spaces *s, const struct fair_bench *b, unsigned c
 {
     *s = (struct spaces){.count = count};
     fair_daemon_start(&s->daemon, b, count * rows, settings);
-    double start = bench_now_s();
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < count; i++)
         s->stats[i] = fair_client(&s->daemon, i);
-        fair_load(s->stats[i], "rows", rows, b->run.dimension, i);
-    }
-    printf("  %u spaces of %llu rows x %u loaded in %.1f s\n", count, (unsigned long long)rows,
-           b->run.dimension, bench_now_s() - start);
-    fflush(stdout);
+    struct fair_rows each = {"rows", rows};
+    fair_load(s->stats, count, &each, 1, b->run.dimension);
 }
 
 static void close_spaces(struct spaces *s)
@@ -112,7 +110,7 @@ static uint32_t enough_queries(struct spaces *s, const struct fair_bench *b)
     }
 }
 
-/* What each space had since before[] was taken; false when nobody had anything. */
+/* What each space had so far. */
 static void busy_of(struct spaces *s, uint64_t *out)
 {
     for (unsigned i = 0; i < s->count; i++)
@@ -151,13 +149,11 @@ static void fair_on(struct fair_bench *b, struct spaces *s, const char *backend)
     prepare(s, backend);
 
     crowd_start(&s->crowd);
-    crowd_count(&s->crowd, 1);
-    for (unsigned i = 0; i < MODEST; i++)
-        memset(&s->crowd.askers[i].took[0], 0, sizeof s->crowd.askers[i].took[0]);
+    usleep(SETTLE_US);
     crowd_count(&s->crowd, seconds);
     uint64_t alone = s->crowd.answers;
     atomic_store(&s->crowd.mode, 1);
-    crowd_count(&s->crowd, 1);
+    usleep(SETTLE_US);
     busy_of(s, before);
     crowd_count(&s->crowd, seconds);
     busy_of(s, after);
@@ -217,7 +213,7 @@ static void weights_on(struct fair_bench *b, struct spaces *s, const char *backe
         join_space(s, b, i, WEIGHTED_QUERIES, WEIGHTED_DEPTH);
     prepare(s, backend);
     crowd_start(&s->crowd);
-    crowd_count(&s->crowd, 1);
+    usleep(SETTLE_US);
     busy_of(s, before);
     crowd_count(&s->crowd, seconds);
     busy_of(s, after);

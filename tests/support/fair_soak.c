@@ -14,7 +14,7 @@ enum {
     CHANGERS = 4, /* connections that change rows; with the askers, 16 */
     SIZES = 3,
     MIXED = 60,  /* questions of each space */
-    SINGLE = 64, /* one query over the largest collection, for batches */
+    SINGLE = 64, /* over the largest collection, most of one query: for batches */
     MIXED_DEPTH = 48,
     SINGLE_DEPTH = 192,
     SOAK_S = 600,
@@ -23,7 +23,9 @@ enum {
     SIMILARITY_ROWS = 10000,
     RATE = 10000,
     BUSY_PERCENT = 70,
-    GROWTH_PERCENT = 2,
+    GROWTH_PERCENT = 2, /* or: */
+    GROWTH_MIB = 16,
+    GROWTH_REST_MIB = 4,
 };
 
 struct soak {
@@ -62,21 +64,18 @@ static struct crowd_question mixed_question(const struct soak *s, const struct f
                           b->run.dimension, k, listed, rows);
 }
 
-static void open_space(struct soak *s, const struct fair_bench *b, unsigned space)
+static void join_space(struct soak *s, const struct fair_bench *b, ea_client *c, unsigned space)
 {
     char name[SCHED_ROWS_NAME];
-    ea_client *c = fair_client(&s->daemon, space);
     struct crowd_question *q = calloc(MIXED + SINGLE, sizeof *q);
     if (!q) bench_fail("questions", "no memory");
-    for (unsigned i = 0; i < SIZES; i++) {
-        sched_name(s->rows[i], name);
-        fair_load(c, name, s->rows[i], b->run.dimension, space * SIZES + i);
-    }
+    sched_name(s->rows[SIZES - 1], name);
     for (unsigned i = 0; i < MIXED; i++)
         q[i] = mixed_question(s, b, space, i);
     for (unsigned i = 0; i < SINGLE; i++) {
         const float *from = b->pool + (uint64_t)(space * 200 + i * 3) * b->run.dimension;
-        q[MIXED + i] = crowd_question(CROWD_KNN, name, from, 1, b->run.dimension, 10, 0, 0);
+        uint32_t queries = i % 4 == 3 ? b->batch_queries : 1;
+        q[MIXED + i] = crowd_question(CROWD_KNN, name, from, queries, b->run.dimension, 10, 0, 0);
     }
     s->questions[space] = q;
     struct crowd_asker *a = crowd_join(&s->crowd, c, q, MIXED + SINGLE);
@@ -91,9 +90,17 @@ static void soak_open(struct soak *s, const struct fair_bench *b)
     for (unsigned i = 0; i < SIZES; i++)
         all += s->rows[i] * SPACES;
     fair_daemon_start(&s->daemon, b, all, NULL);
-    double start = bench_now_s();
+    ea_client *clients[SPACES];
+    struct fair_rows each[SIZES];
+    for (unsigned i = 0; i < SIZES; i++) {
+        each[i].rows = s->rows[i];
+        sched_name(s->rows[i], each[i].name);
+    }
     for (unsigned i = 0; i < SPACES; i++)
-        open_space(s, b, i);
+        clients[i] = fair_client(&s->daemon, i);
+    fair_load(clients, SPACES, each, SIZES, b->run.dimension);
+    for (unsigned i = 0; i < SPACES; i++)
+        join_space(s, b, clients[i], i);
     double loaded = bench_now_s();
     sched_daemon_force(&s->daemon, "cpu");
     crowd_learn(&s->crowd);
@@ -101,11 +108,7 @@ static void soak_open(struct soak *s, const struct fair_bench *b)
         s->changers[i] =
             changer_create(fair_client(&s->daemon, i), &s->crowd, b->pool, b->run.dimension);
     sched_daemon_force(&s->daemon, "none");
-    printf("  %u spaces of %llu, %llu and %llu rows x %u loaded in %.1f s, their answers known "
-           "after %.1f s more\n",
-           SPACES, (unsigned long long)s->rows[0], (unsigned long long)s->rows[1],
-           (unsigned long long)s->rows[2], b->run.dimension, loaded - start,
-           bench_now_s() - loaded);
+    printf("  their answers known after %.1f s\n", bench_now_s() - loaded);
     fflush(stdout);
 }
 
@@ -125,6 +128,13 @@ static uint64_t gpu_run_ns(const struct soak *s)
     static ea_stats stats;
     sched_check(ea_get_stats(s->daemon.client, &stats), s->daemon.client, "stats");
     return stats.gpu_count ? stats.gpus[0].run_ns : 0;
+}
+
+static double heap_mib(const struct soak *s)
+{
+    static ea_stats stats;
+    sched_check(ea_get_stats(s->daemon.client, &stats), s->daemon.client, "stats");
+    return (double)stats.memory_bytes_used / 1048576;
 }
 
 /* Every second, what memory is in use is noted. */
@@ -148,10 +158,11 @@ static void phase(struct soak *s, struct memory_watch *m, unsigned mode, double 
         answers += changer_answers(s->changers[i]);
     answers -= changes;
     printf("    %-6s %5.1f s: %8.0f/s, %3.0f %% with the GPU, %5.1f ran as one, GPU %3.0f %% busy, "
-           "daemon %llu MiB, GPU's %llu MiB; %llu wrong, %llu failed\n",
+           "MiB: heap %llu, daemon %llu, GPU's %llu; %llu wrong, %llu failed\n",
            mode ? "batch" : "mixed", took, (double)answers / took,
            answers ? 100 * on_gpu / (double)answers : 0, answers ? together / (double)answers : 0,
-           100 * busy / took, (unsigned long long)memory_watch_now(m, MEMORY_DAEMON) >> 20,
+           100 * busy / took, (unsigned long long)memory_watch_now(m, MEMORY_HEAP) >> 20,
+           (unsigned long long)memory_watch_now(m, MEMORY_DAEMON) >> 20,
            (unsigned long long)memory_watch_now(m, MEMORY_GPU_PROCESS) >> 20,
            (unsigned long long)s->crowd.wrong, (unsigned long long)s->crowd.failed);
     fflush(stdout);
@@ -173,6 +184,7 @@ void fair_soak(struct fair_bench *b)
     sched_title("soak", what, seconds + 60);
     soak_open(&s, b);
     memory_watch_init(&m, &s.daemon);
+    double at_rest_mib = heap_mib(&s);
     crowd_start(&s.crowd);
     for (unsigned i = 0; i < CHANGERS; i++)
         changer_start(s.changers[i]);
@@ -194,11 +206,14 @@ void fair_soak(struct fair_bench *b)
                       BUSY_PERCENT);
     for (unsigned i = 0; i < (b->run.has_gpu ? MEMORY_KINDS : MEMORY_GPU_PROCESS); i++) {
         struct memory_trend t = memory_watch_trend(&m, i);
-        if (!t.mean_mib) continue;
-        snprintf(what, sizeof what, "%s, %.0f MiB, %+.2f MiB/min: growth", t.name, t.mean_mib,
+        double bound = fmax(GROWTH_MIB, t.mean_mib * GROWTH_PERCENT / 100);
+        if (t.mean_mib <= 0) continue;
+        snprintf(what, sizeof what, "%s: %.0f MiB, %+.2f MiB/min: growth", t.name, t.mean_mib,
                  t.mib_per_minute);
-        sched_verdict(&b->run, what, t.growth_percent, "%", false, GROWTH_PERCENT);
+        sched_verdict(&b->run, what, t.growth_mib, "MiB", false, bound);
     }
+    sched_verdict(&b->run, "heap used at rest: growth", fmax(0, heap_mib(&s) - at_rest_mib), "MiB",
+                  false, GROWTH_REST_MIB);
     crowd_settle(&b->run, &s.crowd);
     soak_close(&s);
 }

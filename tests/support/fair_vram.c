@@ -61,21 +61,21 @@ static void scene_open(struct scene *s, const struct fair_bench *b, unsigned cou
 {
     *s = (struct scene){.count = count};
     fair_daemon_start(&s->daemon, b, count * rows, settings);
-    double start = bench_now_s();
+    ea_client *clients[SPACES];
+    for (unsigned i = 0; i < count; i++)
+        clients[i] = fair_client(&s->daemon, i);
+    struct fair_rows each = {"rows", rows};
+    fair_load(clients, count, &each, 1, b->run.dimension);
     for (unsigned i = 0; i < count; i++) {
-        ea_client *c = fair_client(&s->daemon, i);
-        fair_load(c, "rows", rows, b->run.dimension, i);
         s->questions[i] = make_questions(b, "rows", rows, i);
-        struct crowd_asker *a = crowd_join(&s->crowd, c, s->questions[i], QUESTIONS);
+        struct crowd_asker *a = crowd_join(&s->crowd, clients[i], s->questions[i], QUESTIONS);
         a->habits[0] = (struct crowd_habit){0, QUESTIONS, DEPTH};
         a->habits[1] = a->habits[2] = a->habits[0];
     }
     double loaded = bench_now_s();
     sched_daemon_force(&s->daemon, "cpu");
     crowd_learn(&s->crowd);
-    printf(
-        "  %u spaces of %llu rows x %u loaded in %.1f s, their answers known after %.1f s more\n",
-        count, (unsigned long long)rows, b->run.dimension, loaded - start, bench_now_s() - loaded);
+    printf("  their answers known after %.1f s\n", bench_now_s() - loaded);
     fflush(stdout);
 }
 
@@ -198,7 +198,8 @@ void fair_larger(struct fair_bench *b)
     if (!fair_needs_gpu(b)) return;
     fair_daemon_start(&d, b, rows, settings);
     ea_client *c = fair_client(&d, 0);
-    fair_load(c, "rows", rows, b->run.dimension, 0);
+    struct fair_rows one = {"rows", rows};
+    fair_load(&c, 1, &one, 1, b->run.dimension);
     struct crowd_question *q = make_questions(b, "rows", rows, 0);
     sched_daemon_force(&d, "cpu");
     for (unsigned i = 0; i < QUESTIONS; i++)
@@ -210,8 +211,8 @@ void fair_larger(struct fair_bench *b)
         right += crowd_ask(c, &q[i], &meta) == expected[i];
         bool on_both = meta.backend == EA_BACKEND_BOTH;
         bool pressed = strcmp(ea_reason_name(meta.reason), "vram_pressure") == 0;
-        /* A list can be scored on the GPU without a replica; a few scores not even be considered. */
-        named += on_both || pressed || q[i].operation != CROWD_KNN;
+        /* Left alone, the daemon may find the CPU faster anyway; a list needs no replica. */
+        named += on_both || pressed || n % 2 == 0 || q[i].operation != CROWD_KNN;
         asked++;
         if (!on_both && !pressed)
             printf("    force %s, operation %d, %u queries: %s, %s\n", forces[n % 2],
@@ -220,7 +221,7 @@ void fair_larger(struct fair_bench *b)
     }
     fair_print_pressure(c);
     sched_verdict(&b->run, "right answers", right, "", true, asked);
-    sched_verdict(&b->run, "kNN on both, or on the CPU for vram_pressure", named, "", true, asked);
+    sched_verdict(&b->run, "forced kNN on both, or for vram_pressure", named, "", true, asked);
     b->run.wrong += asked - right;
     ea_close(c);
     crowd_questions_free(q, QUESTIONS);
