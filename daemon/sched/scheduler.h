@@ -7,11 +7,11 @@
  * Errors: scheduler_admit; nothing else fails, and nothing allocates.
  *
  * What a backend has at once is bounded in predicted time (window_ns), so that fairness does not
- * end where its own line begins; but never so that it runs dry. Short jobs, a few of each tenant at
- * a time, pass a window that long jobs fill, and longer ones of their own tenant. Batchable tickets wait for company while two
- * dispatches of their key are in flight on their server, and at most batch_wait_ns; never while the
- * server has nothing to do. A batch takes no longer than the window, or than two of its first, while
- * other tenants use the server. */
+ * end where its own line begins; but never so that it runs dry. Jobs that are short alone, a few of
+ * each tenant at a time, pass a full window, if their tenant owes no more than any other that uses
+ * the server. Batchable tickets wait for company while two dispatches of their key are in flight on
+ * their server, and at most batch_wait_ns; never while the server has nothing to do. A batch takes
+ * no longer than the window, or than two of its first, while other tenants use the server. */
 #ifndef ENGRAM_SCHED_SCHEDULER_H
 #define ENGRAM_SCHED_SCHEDULER_H
 
