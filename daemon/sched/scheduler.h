@@ -28,7 +28,8 @@ struct scheduler_settings {
     double speedup_min, success_min; /* pick.h */
     uint64_t pairs_min;              /* floor, similarity and kNN */
     uint64_t candidates_min;         /* floor, lists and averages */
-    uint64_t window_ns, age_ns;
+    uint64_t window_ns;              /* 0: no bound */
+    uint64_t age_ns;
     uint64_t quantum_ns; /* the most that a flow saves while it waits for company (fair.h) */
     uint64_t batch_wait_ns;
     uint64_t batch_queries_max, batch_requests_max, batch_bytes_max; /* bytes: of results */

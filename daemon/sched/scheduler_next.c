@@ -20,7 +20,7 @@ enum room { ROOM_NONE, ROOM_SHORT, ROOM_ANY };
 static enum room room_of(const struct scheduler *s, const struct server *sv, uint64_t now_ns)
 {
     if (!sv->usable || sv->in_flight >= sv->slots_max) return ROOM_NONE;
-    if (sv->in_flight < IN_FLIGHT_MIN) return ROOM_ANY;
+    if (sv->in_flight < IN_FLIGHT_MIN || !s->settings.window_ns) return ROOM_ANY;
     return forecast_window_ns(sv, now_ns) < s->settings.window_ns ? ROOM_ANY : ROOM_SHORT;
 }
 
