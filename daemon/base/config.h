@@ -69,7 +69,7 @@ struct config {
     uint32_t speedup_percent;          /* sched.speedup_percent: 150; 100..1000 (live) */
     uint32_t success_percent;          /* sched.success_percent: 95; 0..100 (live) */
     uint32_t probe_percent;            /* sched.probe_percent: 2; 0..20 (live) */
-    uint32_t window_us;                /* sched.window_us: 1000; 10..1000000 (live) */
+    uint32_t window_us;                /* sched.window_us: 1000; 0..60000000 (live) */
     uint32_t quantum_us;               /* sched.quantum_us: 500; 1..1000000 (live) */
     uint32_t age_ms;                   /* sched.age_ms: 1000; 1..3600000 (live) */
     bool predict;                      /* sched.predict: true (live) */

@@ -140,11 +140,11 @@ const struct config_key config_keys[] = {
      .max = 20, .number = 2, .help = "Share of the time that may go to trying the backend that was not "
      "chosen; 0 for none."},
     {.name = "sched.window_us", .type = CONFIG_NUMBER32, .live = true, .offset = AT(window_us),
-     .min = 10, .max = 1000000, .number = 1000, .help = "Microseconds of work, as predicted, that a "
-     "backend has at once; the rest waits where it is shared out between spaces."},
+     .max = 60000000, .number = 1000, .help = "Microseconds of work, as predicted, that a "
+     "backend has at once; the rest waits where it is shared out between spaces; 0 for no bound."},
     {.name = "sched.quantum_us", .type = CONFIG_NUMBER32, .live = true, .offset = AT(quantum_us),
-     .min = 1, .max = 1000000, .number = 500, .help = "Microseconds of work that a space of weight 1 "
-     "gets each round."},
+     .min = 1, .max = 1000000, .number = 500, .help = "Microseconds of work that a space may "
+     "save up while its requests wait for company."},
     {.name = "sched.age_ms", .type = CONFIG_NUMBER32, .live = true, .offset = AT(age_ms), .min = 1,
      .max = 3600000, .number = 1000, .help = "Milliseconds after which a space that was not served is "
      "served next, whatever its share."},

@@ -47,7 +47,7 @@ struct ticket {
     uint64_t window_ns;      /* in flight: of charge_ns, what counts towards the window */
     uint64_t dispatched_ns;
     bool passes;       /* in flight, past a full window */
-    uint32_t members;  /* tickets that run as one with it, itself included; 0: not in flight */
+    uint32_t members;  /* tickets that run, or ran, as one with it, itself included; 0: in line */
     struct work whole; /* in flight: of all of them together */
     struct ticket *next, *previous;           /* of its flow; of a dispatch: the other members */
     struct ticket *mate_next, *mate_previous; /* sched/mates.h */

@@ -1,5 +1,6 @@
 #include "daemon/sched/batch.h"
 
+#include "daemon/sched/forecast.h"
 #include "daemon/sched/line.h"
 
 void batch_merge(struct work *w, const struct work *more)
@@ -26,13 +27,33 @@ uint64_t batch_room_bytes(const struct work *w)
 /* Whether so much may run as one; *shrunk: it is too much for the server's memory alone. */
 static bool fits(const struct scheduler *s, uint32_t server, const struct work *w, bool *shrunk)
 {
-    if (w->queries > s->settings.batch_queries_max ||
-        batch_result_bytes(w) > s->settings.batch_bytes_max)
-        return false;
+    if (batch_result_bytes(w) > s->settings.batch_bytes_max) return false;
     uint64_t room = s->servers[server].room_bytes;
     if (server == SERVER_CPU || !room || batch_room_bytes(w) <= room / 5 * 4) return true;
     *shrunk = true;
     return false;
+}
+
+/* How many queries first may grow to. While others use the server, a batch takes no longer than the
+ * window, or than two of its kind: more company would be at their expense. */
+static uint64_t queries_max(const struct scheduler *s, const struct ticket *first, uint32_t server)
+{
+    const struct server *sv = &s->servers[server];
+    uint64_t most = s->settings.batch_queries_max, alone = first->work.queries;
+    const struct flow *own = &first->tenant->flows[server];
+    bool others = sv->flow_count > (own->next != NULL) || sv->in_flight > own->in_flight;
+    if (!others || alone >= most || !alone) return most;
+    struct work full = first->work;
+    full.queries = most;
+    full.pairs = full.pairs / alone * most;
+    full.bytes_in = full.bytes_in / alone * most;
+    full.bytes_out = full.bytes_out / alone * most;
+    uint64_t one_ns = forecast_work(s, server, &first->work).busy_ns;
+    uint64_t full_ns = forecast_work(s, server, &full).busy_ns, limit_ns = 2 * one_ns;
+    if (limit_ns < s->settings.window_ns) limit_ns = s->settings.window_ns;
+    if (full_ns <= limit_ns) return most;
+    double part = (double)(limit_ns - one_ns) / (double)(full_ns - one_ns);
+    return alone + (uint64_t)(part * (double)(most - alone));
 }
 
 /* t, in no line, is `server`'s now, which took it from another's line if it was not before. */
@@ -52,15 +73,14 @@ uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, 
     first->next = first->previous = NULL;
     struct ticket *last = first, *after;
     struct ticket *t = first->batch_key ? mates_first(&s->waiting, first) : NULL;
+    uint64_t most = t ? queries_max(s, first, server) : 0;
     for (uint32_t look = 0; t && look < BATCH_LOOK; look++, t = after) {
-        if (count >= s->settings.batch_requests_max ||
-            whole->queries >= s->settings.batch_queries_max)
-            break;
+        if (count >= s->settings.batch_requests_max || whole->queries >= most) break;
         after = t->mate_next;
         if (!mates_are(t, first) || (server != from && t->other != server)) continue;
         struct work with = *whole;
         batch_merge(&with, &t->work);
-        if (!fits(s, server, &with, &shrunk)) continue;
+        if (with.queries > most || !fits(s, server, &with, &shrunk)) continue;
         line_remove(s, t);
         *whole = with;
         last->next = t;
@@ -74,8 +94,7 @@ uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, 
     return count;
 }
 
-/* Dispatches in flight of t's key, on its server; it stops counting at BATCH_COMPANY. */
-static uint32_t company(const struct scheduler *s, const struct ticket *t)
+uint32_t batch_company(const struct scheduler *s, const struct ticket *t)
 {
     uint32_t count = 0, look = 0;
     const struct ticket *r = mates_first(&s->running, t);
@@ -89,7 +108,7 @@ bool batch_held(const struct scheduler *s, const struct ticket *t, uint64_t now_
 {
     if (!t->batch_key || s->servers[t->server].in_flight < BATCH_COMPANY) return false;
     uint64_t until = t->arrived_ns + s->settings.batch_wait_ns;
-    if (until <= now_ns || company(s, t) < BATCH_COMPANY) return false;
+    if (until <= now_ns || batch_company(s, t) < BATCH_COMPANY) return false;
     *until_ns = until;
     return true;
 }

@@ -21,6 +21,9 @@ uint64_t batch_room_bytes(const struct work *w);
  * then. Returns how many there are with first; *whole is what they ask for together. */
 uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, struct work *whole);
 
+/* Dispatches in flight of t's key, on its server; counted no further than BATCH_COMPANY. */
+uint32_t batch_company(const struct scheduler *s, const struct ticket *t);
+
 /* Whether t, in line, waits for company until *until_ns: as many of its key are in flight there as
  * keep the server busy meanwhile. */
 bool batch_held(const struct scheduler *s, const struct ticket *t, uint64_t now_ns,

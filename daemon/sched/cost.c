@@ -6,14 +6,15 @@
 
 /* Variances of natural logarithms. */
 static const double DOUBT_FRESH = 0.4;    /* a built-in coefficient: wrong by a factor of 2 or so */
-static const double DOUBT_GROWS = 1e-5;   /* with each run: nothing stays as it was */
 static const double DOUBT_CELL = 0.02;    /* what no affine form gets right, cells begin with */
 static const double NOISE = 0.08 * 0.08;  /* from run to run */
 static const double DRIFT_SLOW = 0.1;     /* of NOISE: what the drift takes of it at least */
 static const double DRIFT_SHARE = 0.6;    /* of a surprise, the most that it takes at once */
 static const double CELL_WEIGHT_MAX = 40; /* so that a cell never is too old to learn */
-enum { CELL_REACH = 3 };                  /* octaves either way learn too, half as much each */
-static const double BOUND = 9.2;          /* ln 10,000: no bias or drift goes further */
+/* How much a cell is like those so many octaves away: correlation, 2^-0.7 an octave. */
+enum { CELL_REACH = 3 };
+static const double CELL_ALIKE[CELL_REACH + 1] = {1, 0.616, 0.379, 0.233};
+static const double BOUND = 9.2; /* ln 10,000: no bias or drift goes further */
 static const double SPREAD_FRESH = 0.3;
 static const double SURE = 0.2; /* variance of a prediction that is worth half */
 
@@ -49,14 +50,19 @@ void cost_clear(struct cost_line *l, double spread)
     memset(l->cells, 0, sizeof l->cells);
 }
 
+void cost_doubt_all(struct cost_line *l)
+{
+    memset(l->doubt, 0, sizeof l->doubt);
+    for (uint32_t i = 0; i < COST_FEATURES; i++)
+        l->doubt[i][i] = (float)DOUBT_FRESH;
+}
+
 /* ---------------------------------------------------------------- built-in figures */
 
 static void line_start(struct cost_line *l, const double coefficients[COST_FEATURES])
 {
     memcpy(l->coefficients, coefficients, sizeof l->coefficients);
-    memset(l->doubt, 0, sizeof l->doubt);
-    for (uint32_t i = 0; i < COST_FEATURES; i++)
-        l->doubt[i][i] = (float)DOUBT_FRESH;
+    cost_doubt_all(l);
     cost_clear(l, SPREAD_FRESH);
 }
 
@@ -98,8 +104,11 @@ static uint32_t octave_of(const struct work *w)
 {
     double size =
         w->pairs ? (double)w->pairs * w->stride : (double)w->bytes_in + (double)w->bytes_out;
-    int exponent = size >= 1 ? ilogb(size) : 0;
-    return exponent < COST_SIZES ? (uint32_t)exponent : COST_SIZES - 1;
+    if (size < 1) return 0;
+    uint64_t bits;
+    memcpy(&bits, &size, sizeof bits);
+    uint32_t exponent = (uint32_t)(bits >> 52) - 1023; /* a double's own */
+    return exponent < COST_SIZES ? exponent : COST_SIZES - 1;
 }
 
 static uint32_t width_of(const struct work *w)
@@ -114,48 +123,55 @@ static uint32_t width_of(const struct work *w)
 /* What a line says of some work, and how sure each part of it is. */
 struct view {
     uint32_t octave, width;
-    double along[COST_FEATURES]; /* how far coefficients go with a surprise */
-    double affine;               /* ns */
-    double bias;                 /* of the cell */
+    double shares[COST_FEATURES]; /* of the affine part */
+    double affine;                /* ns */
+    double bias;                  /* of the cell */
     double coefficients_variance, cell_variance;
 };
 
-double cost_doubt_along(const struct cost_line *l, const double shares[COST_FEATURES],
-                        double along[COST_FEATURES])
+double cost_doubt(const struct cost_line *l, const double shares[COST_FEATURES])
 {
     double variance = 0;
+    for (uint32_t i = 0; i < COST_FEATURES; i++) { /* symmetric: half of it, twice */
+        double along = 0.5 * l->doubt[i][i] * shares[i];
+        for (uint32_t j = 0; j < i; j++)
+            along += l->doubt[i][j] * shares[j];
+        variance += 2 * along * shares[i];
+    }
+    return variance > 0 ? variance : 0;
+}
+
+/* It never grows again: in what is not seen it would become a mere guess, and coefficients would
+ * wander. What changes later is the cells' and the drift's. */
+void cost_doubt_less(struct cost_line *l, const double along[COST_FEATURES], double all)
+{
+    for (uint32_t i = 0; i < COST_FEATURES; i++)
+        for (uint32_t j = 0; j < COST_FEATURES; j++)
+            l->doubt[i][j] -= (float)(along[i] * along[j] / all);
+}
+
+void cost_doubt_along(const struct cost_line *l, const double shares[COST_FEATURES],
+                      double along[COST_FEATURES])
+{
     for (uint32_t i = 0; i < COST_FEATURES; i++) {
         along[i] = 0;
         for (uint32_t j = 0; j < COST_FEATURES; j++)
-            along[i] += shares[j] * l->doubt[i][j];
-        variance += shares[i] * along[i];
-    }
-    return variance;
-}
-
-void cost_doubt_less(struct cost_line *l, const double along[COST_FEATURES], double all)
-{
-    for (uint32_t i = 0; i < COST_FEATURES; i++) {
-        for (uint32_t j = 0; j < COST_FEATURES; j++)
-            l->doubt[i][j] -= (float)(along[i] * along[j] / all);
-        l->doubt[i][i] += (float)DOUBT_GROWS;
+            along[i] += l->doubt[i][j] * shares[j];
     }
 }
 
 static void view_of(const struct cost_line *l, const struct work *w, struct view *v)
 {
-    double features[COST_FEATURES];
+    double features[COST_FEATURES], sum = 0;
     cost_features(w, features);
-    double shares[COST_FEATURES];
-    v->affine = 0;
     for (uint32_t i = 0; i < COST_FEATURES; i++) {
-        shares[i] = l->coefficients[i] * features[i];
-        v->affine += shares[i];
+        v->shares[i] = l->coefficients[i] * features[i];
+        sum += v->shares[i];
     }
-    if (v->affine < 1) v->affine = 1;
+    v->affine = sum < 1 ? 1 : sum;
     for (uint32_t i = 0; i < COST_FEATURES; i++)
-        shares[i] /= v->affine;
-    v->coefficients_variance = cost_doubt_along(l, shares, v->along);
+        v->shares[i] *= 1 / v->affine;
+    v->coefficients_variance = cost_doubt(l, v->shares);
     v->octave = octave_of(w);
     v->width = width_of(w);
     const struct cost_cell *cell = &l->cells[v->octave][v->width];
@@ -195,7 +211,7 @@ static double between(double low, double x, double high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* Shares a surprise out by who was least sure (a Kalman step that keeps variances only). */
+/* Shares a surprise out by who was least sure (a Kalman step). */
 static void line_learn(struct cost_line *l, const struct view *v, double surprise, double noise)
 {
     double lean = fabs((double)l->lean) - l->spread;
@@ -206,14 +222,16 @@ static void line_learn(struct cost_line *l, const struct view *v, double surpris
     drift = between(0, drift, others * DRIFT_SHARE / (1 - DRIFT_SHARE));
     double all = others + drift;
 
+    double along[COST_FEATURES];
+    cost_doubt_along(l, v->shares, along);
     for (uint32_t i = 0; i < COST_FEATURES; i++)
-        l->coefficients[i] *= exp(between(-1, v->along[i] * surprise / all, 1));
-    cost_doubt_less(l, v->along, all);
+        l->coefficients[i] *= (double)expf((float)between(-1, along[i] * surprise / all, 1));
+    cost_doubt_less(l, along, all);
     for (int off = -CELL_REACH; off <= CELL_REACH; off++) {
         uint32_t octave = v->octave + (uint32_t)off; /* below 0 it wraps round, out of bounds */
         if (octave >= COST_SIZES) continue;
         struct cost_cell *cell = &l->cells[octave][v->width];
-        double alike = exp2(-0.7 * abs(off)), variance = DOUBT_CELL / (1 + cell->weight);
+        double alike = CELL_ALIKE[abs(off)], variance = DOUBT_CELL / (1 + cell->weight);
         double gain = alike * sqrt(v->cell_variance * variance) / all;
         cell->bias = (float)between(-BOUND, cell->bias + surprise * gain, BOUND);
         cell->weight += (float)(alike * alike * NOISE / noise);
@@ -274,8 +292,8 @@ double cost_success_rate(const struct cost_model *m, enum backend_id b, uint32_t
     if (l->outcome_count < COST_OUTCOMES_MIN) return 1;
     uint64_t counted = l->outcomes << (COST_WINDOW - l->outcome_count);
     double n = l->outcome_count, rate = __builtin_popcountll(counted) / n;
-    double wide = 2 * sqrt(rate * (1 - rate) / n + 1 / (n * n));
-    double high = (rate + 2 / n + wide) / (1 + 4 / n);
+    double wide = 3 * sqrt(rate * (1 - rate) / n + 9 / (4 * n * n));
+    double high = (rate + 9 / (2 * n) + wide) / (1 + 9 / n);
     return high < 1 ? high : 1;
 }
 

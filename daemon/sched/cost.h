@@ -1,9 +1,9 @@
 /* cost: how long a request takes on each backend, alone. One model per operation and backend:
- * affine in the work's features (DESIGN.md 7), fitted by calibration, times what has been seen since
- * of work of that size and width, times a drift that follows fast. Each of the three has a variance,
- * and a surprise is shared out by them: built-in figures give way first, fitted ones hardly, known
- * cells little, and what many sizes have in common is left for the drift. It also keeps how often
- * each backend ended an operation well, lately.
+ * affine in the work's features (DESIGN.md 7), fitted by calibration, times what has been seen
+ * since of work of that size and width, times a drift that follows fast. Each of the three has a
+ * variance, and a surprise is shared out by them: built-in figures give way first, fitted ones
+ * hardly, known cells little, and what many sizes have in common is left for the drift. It also
+ * keeps how often each backend ended an operation well, lately.
  * Owner:  the scheduler.
  * Thread: the loop. Nothing here knows the time.
  * Errors: none; numbers that make no sense are not learnt. */
@@ -74,7 +74,7 @@ void cost_observe_upload(struct cost_model *m, uint64_t bytes, uint64_t ns);
 
 /* A run ended well, or the backend let it down (not: its client cancelled, or asked nonsense). */
 void cost_outcome(struct cost_model *m, enum backend_id b, uint32_t operation, bool well);
-/* 0..1: the highest rate that the last COST_WINDOW outcomes leave plausible (Wilson's bound, two
+/* 0..1: the highest rate that the last COST_WINDOW outcomes leave plausible (Wilson's bound, three
  * sigma), so that a backend just as good as required is not barred for chance; 1 while there are
  * fewer than COST_OUTCOMES_MIN. Only probes reach a backend that fails, and must not take a whole
  * window to see that it fails no more: after COST_OUTCOMES_ANEW that went well the rest does not

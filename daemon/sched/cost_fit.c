@@ -10,11 +10,11 @@ enum {
     OUTLIERS = 2, /* left out at most */
 };
 
-/* Samples bind coefficients where they can tell them apart; a pull to the built-in figure, as strong
- * as this part of a sample, settles the rest. What it found first is the figure of the next round,
- * so that a machine far from the built-in ones is not pulled there. */
+/* Samples bind coefficients where they can tell them apart; a pull to the built-in figure, as
+ * strong as this part of a sample, settles the rest. What it found first is the figure of the next
+ * round, so that a machine far from the built-in ones is not pulled there. */
 static const double PULL = 0.01;
-enum { ROUNDS = 3 };
+enum { ROUNDS = 6 };
 static const double NOISE_LEAST = 0.08;
 static const double MISFIT = 10; /* what affine forms miss is not independent from run to run */
 
@@ -93,7 +93,7 @@ static double fit_robustly(struct fit *f)
         descend(f);
         uint32_t next = 0;
         double next_off = 0, without = spread_of(f, &next, &next_off);
-        if (without > spread * 0.6) { /* no accident: the form does not bend so */
+        if (without > spread * 0.85) { /* no accident: the form does not bend so */
             f->out[worst] = false;
             descend(f);
             break;
@@ -111,13 +111,14 @@ static void take_over(struct cost_line *l, const struct fit *f, double spread)
     /* 0 would stay 0 for ever: a thousandth of the built-in figure can still grow. */
     for (uint32_t i = 0; i < COST_FEATURES; i++)
         l->coefficients[i] *= f->scale[i] > 1e-3 ? f->scale[i] : 1e-3;
+    cost_doubt_all(l);
     for (uint32_t s = 0; s < f->count; s++) {
         double shares[COST_FEATURES], along[COST_FEATURES];
         if (f->out[s]) continue;
         for (uint32_t i = 0; i < COST_FEATURES; i++)
             shares[i] = f->part[s][i] * f->scale[i] / (1 + miss_of(f, s));
-        double variance = cost_doubt_along(l, shares, along);
-        cost_doubt_less(l, along, variance + MISFIT * noise * noise);
+        cost_doubt_along(l, shares, along);
+        cost_doubt_less(l, along, cost_doubt(l, shares) + MISFIT * noise * noise);
     }
     cost_clear(l, noise);
 }

@@ -99,21 +99,18 @@ static struct flow *settle_all(struct server *sv, const struct scheduler_setting
     return oldest;
 }
 
-/* Rounds until the first of those that are ready is out of debt. False: none is ready. */
-static bool grant_rounds(struct server *sv, uint64_t quantum_ns)
+/* As many rounds as the first of those that are ready lacks. False: none is ready. */
+static bool grant_rounds(struct server *sv)
 {
     uint64_t least = UINT64_MAX;
-    uint32_t heaviest = 1;
     struct flow *f = sv->turn;
     for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
-        if (f->weight > heaviest) heaviest = f->weight;
         if (!f->ready) continue;
         uint64_t lacks = ((uint64_t)-f->deficit_ns + f->weight - 1) / f->weight;
         if (lacks < least) least = lacks;
     }
     if (least == UINT64_MAX) return false;
-    uint64_t round = quantum_ns > heaviest ? quantum_ns / heaviest : 1;
-    sv->granted_ns += (least + round - 1) / round * round;
+    sv->granted_ns += least;
     return true;
 }
 
@@ -128,7 +125,7 @@ struct flow *fair_choose(struct server *sv, const struct scheduler_settings *set
         return oldest;
     }
     struct flow *chosen = first_allowed(sv, sv->turn);
-    if (!chosen && grant_rounds(sv, settings->quantum_ns)) {
+    if (!chosen && grant_rounds(sv)) {
         settle_all(sv, settings, now_ns);
         chosen = first_allowed(sv, sv->turn->next);
         assert(chosen);
@@ -137,11 +134,43 @@ struct flow *fair_choose(struct server *sv, const struct scheduler_settings *set
     return chosen;
 }
 
+/* Rounds until f, in the round or not, is out of debt. */
+static uint64_t lacks_rounds(const struct server *sv, const struct flow *f)
+{
+    int64_t deficit = fair_deficit_ns(sv, f);
+    return deficit >= 0 ? 0 : ((uint64_t)-deficit + weight_of(f) - 1) / weight_of(f);
+}
+
+/* Whether somebody else who uses the server, in line or in flight, is less in debt than that. */
+static bool others_lack_less(const struct server *sv, const struct flow *chosen, uint64_t rounds)
+{
+    const struct flow *f = sv->turn;
+    for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
+        if (f != chosen && lacks_rounds(sv, f) < rounds) return true;
+    }
+    for (const struct ticket *t = sv->oldest; t; t = t->flight_next) {
+        f = &t->tenant->flows[t->server];
+        if (f != chosen && !f->next && lacks_rounds(sv, f) < rounds) return true;
+    }
+    return false;
+}
+
 struct flow *fair_choose_now(struct server *sv, const struct scheduler_settings *settings)
 {
     if (!sv->turn) return NULL;
     settle_all(sv, settings, 0);
-    return first_allowed(sv, sv->turn);
+    struct flow *chosen = first_allowed(sv, sv->turn);
+    if (chosen) return chosen;
+    uint64_t least = UINT64_MAX;
+    struct flow *f = sv->turn;
+    for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
+        if (!f->ready || lacks_rounds(sv, f) >= least) continue;
+        least = lacks_rounds(sv, f);
+        chosen = f;
+    }
+    if (!chosen || others_lack_less(sv, chosen, least)) return NULL;
+    sv->granted_ns += least;
+    return chosen;
 }
 
 void fair_charge(struct server *sv, struct flow *f, uint64_t charge_ns, uint64_t age_ns,

@@ -1,8 +1,9 @@
 /* fair: weighted deficit round-robin between the flows of one server, in predicted nanoseconds.
  * A flow whose deficit is not negative may be served; what is served is taken from it, though that
  * leaves less than nothing; when nobody may, all are granted as many rounds as the next one lacks,
- * in one step of arithmetic. A round grants every flow its weight's part of the quantum, the
- * heaviest all of it.
+ * in one step of arithmetic. A round is a nanosecond for each unit of weight: larger ones would be
+ * lost on who has less in line than his turn is worth, and won by who always has something. What
+ * waits for company saves what it is granted, up to the quantum.
  * Owner:  the server.
  * Thread: the loop.
  * Errors: none. */
@@ -21,7 +22,8 @@ void fair_leave(struct server *sv, struct flow *f);
  * served for age_ns. NULL: none is ready. */
 struct flow *fair_choose(struct server *sv, const struct scheduler_settings *settings,
                          uint64_t now_ns, bool *aged);
-/* The same, but of those that may be served without another round. */
+/* The same for who would pass others: only who owes no more than anyone else that uses the server,
+ * in line or in flight. */
 struct flow *fair_choose_now(struct server *sv, const struct scheduler_settings *settings);
 
 /* f, in the round or not, got work of that length. Debts older than age_ns are forgiven: aging

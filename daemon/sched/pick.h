@@ -37,7 +37,11 @@ struct pick {
     bool wants_replica; /* CPU, but with a replica the GPU would have been faster */
 };
 
-/* Forced to the GPU, a job waits there for its replica, however much there is to upload. */
+/* The GPU has it when gpu_wait + upload + gpu.ns * required <= cpu_wait + cpu.ns, where required
+ * is 1 + (speedup_min - 1) * (1 - the lesser confidence): of the run alone, since waits and uploads
+ * are known better and are no merit of the GPU. Without a replica uploads do not count: one serves
+ * many.
+ * Forced to the GPU, a job waits there for its replica, however much there is to upload. */
 struct pick pick_backend(const struct pick_input *in);
 
 #endif

@@ -1,11 +1,17 @@
 #include "daemon/sched/probes.h"
 
+#include <math.h>
+
 enum {
     INTERVAL_MIN = 16,
     INTERVAL_MAX = 256,
     INTERVAL_GAIN = 8,
-    CONFIRMED = 3, /* surprises in a row: no haste any more */
+    INTERVAL_LOST = 64, /* at most, for a road that became slower */
+    CONFIRMED = 3,      /* surprises in a row: it is so */
+    HASTE = 5,          /* more than that will not teach the model either */
 };
+
+static const double SURPRISE = 2; /* times what was predicted, or its inverse */
 
 void probes_init(struct probes *p, double share)
 {
@@ -42,49 +48,68 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
     l->saved_ns += (double)chosen_ns * p->share;
 
     /* What should even gain time is held back for want of confidence or of success, and either
-     * comes by trying: sooner once the last one came back. */
+     * comes by trying: soon again while probes come back. */
     bool gains = other_ns <= chosen_ns;
     double costs = gains ? 0 : (double)(other_ns - chosen_ns);
-    uint64_t gain_at = l->last_at + (l->answered ? INTERVAL_GAIN : INTERVAL_MIN);
-    uint64_t due_at = gains ? least(l->next_at, gain_at) : l->next_at;
-    /* Sizes that had their turn let others go first, and so does work that the other road would take
-     * long over: less hangs on it. Not for ever: there may be none. */
-    uint64_t octave = octave_bit(chosen_ns);
-    if (l->tried & octave) due_at += l->interval;
-    if (costs > 0.5 * (double)chosen_ns) due_at += l->interval;
+    uint64_t due_at = l->next_at, octave = octave_bit(chosen_ns);
+    if (gains)
+        due_at = l->last_at + (l->answered ? INTERVAL_GAIN : least(l->interval, INTERVAL_LOST));
+    /* Sizes that had their turn let others go first, and so does work that the other road would
+     * take long over: less hangs on it. Not for ever: there may be none. */
+    else if (!l->surprises)
+        due_at += (l->tried & octave ? l->interval : 0) +
+                  (costs > 0.5 * (double)chosen_ns ? l->interval : 0);
     if (l->decided < due_at || costs > l->saved_ns) return false;
 
+    if (gains && l->answered)
+        l->interval = INTERVAL_MIN;
+    else
+        l->interval = least(l->interval * 2, l->lost ? INTERVAL_LOST : INTERVAL_MAX);
+    l->next_at = l->decided + l->interval;
     l->tried = l->tried & octave ? octave : l->tried | octave;
     l->saved_ns -= costs;
+    l->staked_ns = costs;
     l->last_at = l->decided;
-    l->next_at = l->decided + l->interval;
-    l->interval = least(l->interval * 2, INTERVAL_MAX);
     l->answered = false;
     l->probes++;
     return true;
 }
 
+/* The backend is not what it was, for other operations neither, it seems: each has a look soon, and
+ * if that does not surprise, ever less often. */
+static void road_changed(struct probe_line lines[COST_OPERATIONS], bool slower)
+{
+    for (uint32_t i = 0; i < COST_OPERATIONS; i++) {
+        struct probe_line *l = &lines[i];
+        l->lost = slower;
+        l->interval = INTERVAL_MIN;
+        l->next_at = least(l->next_at, l->decided + (slower ? INTERVAL_MIN : 1));
+        l->tried = 0;
+    }
+}
+
 void probes_saw(struct probes *p, enum backend_id b, uint32_t operation, uint64_t predicted_ns,
-                uint64_t seen_ns)
+                uint64_t seen_ns, bool probe)
 {
     if (!predicted_ns || !seen_ns) return;
     struct probe_line *l = line_of(p, b, operation);
-    bool probe = !l->answered;
-    l->answered = true;
+    l->answered |= probe;
+    if (probe && seen_ns < predicted_ns) { /* it cost less than was set aside */
+        double back = fmin((double)(predicted_ns - seen_ns), l->staked_ns);
+        l->saved_ns += back;
+        l->staked_ns -= back;
+    }
     double ratio = (double)seen_ns / (double)predicted_ns;
-    if (ratio < 1.5 && ratio > 1 / 1.5) {
+    if (ratio < SURPRISE && ratio > 1 / SURPRISE) {
         l->surprises = 0;
         return;
     }
+    bool slower = ratio > 1;
+    if (l->surprises && slower != l->slower) l->surprises = 0;
+    l->slower = slower;
     l->surprising++;
     l->surprises++;
-    if (l->surprises > CONFIRMED || (l->surprises < 2 && !probe)) return;
-    /* One surprise of a probe: again, to be sure. Several: the road is not what it was; it is looked
-     * at until the model has followed, then soon and ever less often, for it may become again what
-     * it was. */
-    uint64_t later = l->surprises < CONFIRMED ? 1 : INTERVAL_MIN;
-    l->next_at = least(l->next_at, l->decided + later);
-    if (l->surprises < 2) return;
-    l->interval = INTERVAL_MIN;
-    l->tried = 0;
+    if (l->surprises > HASTE || (l->surprises < 2 && !probe)) return;
+    l->next_at = least(l->next_at, l->decided + 1);
+    if (l->surprises == CONFIRMED) road_changed(p->lines[b == BACKEND_GPU], slower);
 }

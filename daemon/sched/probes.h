@@ -16,8 +16,11 @@ struct probes {
         uint64_t interval;           /* then so many later; doubles while nothing surprises */
         uint64_t tried;              /* octaves of chosen_ns, a bit each: others' turn first */
         double saved_ns;             /* what may be spent */
-        uint32_t surprises;          /* in a row */
+        double staked_ns;            /* what the last probe was to cost */
+        uint32_t surprises;          /* in a row, all one way */
+        bool slower;                 /* that way */
         bool answered;               /* the last probe was seen again */
+        bool lost;                   /* it became slower, and may become again what it was */
         uint64_t probes, surprising; /* counted */
     } lines[2][COST_OPERATIONS];     /* by the road that is probed: [0] CPU, [1] GPU */
 };
@@ -25,12 +28,15 @@ struct probes {
 void probes_init(struct probes *p, double share);
 
 /* An open decision for one backend, predicted to take chosen_ns where the other takes other_ns.
- * True: send it there instead. */
+ * True: send it there instead. One in sixteen at most, ever fewer while nothing surprises; what it
+ * is to cost must have been saved. What should gain time (a backend barred for its failures, or not
+ * yet trusted) is tried one time in eight while probes come back. */
 bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uint64_t chosen_ns,
                 uint64_t other_ns);
 
-/* What a probe, or any run on the road less taken, took against its prediction. */
+/* What a run took against its prediction: of probes, and of runs on the road that was chosen, so
+ * that one that has become slow is looked at again soon. Not of runs that failed. */
 void probes_saw(struct probes *p, enum backend_id b, uint32_t operation, uint64_t predicted_ns,
-                uint64_t seen_ns);
+                uint64_t seen_ns, bool probe);
 
 #endif

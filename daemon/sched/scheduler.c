@@ -74,16 +74,18 @@ static void predict(const struct scheduler *s, struct ticket *t, const struct si
     t->gpu_ns = in->gpu.ns + in->upload_ns;
 }
 
-/* The road that was not chosen, if it is time to look at it. */
+/* The road that was not chosen, if it is time to look at it. Of waits only the difference counts:
+ * they are the time of those ahead. */
 static void probe(struct scheduler *s, const struct ticket *t, const struct pick_input *in,
                   struct pick *p)
 {
     uint64_t cpu_ns = t->cpu_ns + in->cpu_wait_ns, gpu_ns = t->gpu_ns + in->gpu_wait_ns;
     bool on_gpu = p->backend == BACKEND_GPU;
     enum backend_id other = on_gpu ? BACKEND_CPU : BACKEND_GPU;
-    if (!probes_due(&s->probes, other, t->work.operation, on_gpu ? gpu_ns : cpu_ns,
-                    on_gpu ? cpu_ns : gpu_ns))
-        return;
+    uint64_t run_ns = on_gpu ? t->gpu_ns : t->cpu_ns;
+    uint64_t chosen_ns = on_gpu ? gpu_ns : cpu_ns, other_ns = on_gpu ? cpu_ns : gpu_ns;
+    uint64_t extra_ns = other_ns > chosen_ns ? other_ns - chosen_ns : 0;
+    if (!probes_due(&s->probes, other, t->work.operation, run_ns, run_ns + extra_ns)) return;
     p->backend = other;
     p->reason = REASON_PROBE;
     s->counters.probes++;
@@ -151,17 +153,18 @@ enum status scheduler_admit(struct scheduler *s, struct tenant *t, struct failur
 
 uint64_t scheduler_drain_ns(const struct scheduler *s, const struct tenant *t)
 {
-    double half_ns = 0, rate = 0; /* of all its lines; rate: of a server's time, its share */
+    double halves_ns = 0, rate = 0; /* of all its lines; rate: of a server's time, its share */
     uint64_t ahead_ns = UINT64_MAX;
     for (uint32_t i = 0; i < s->server_count; i++) {
         const struct server *sv = &s->servers[i];
         const struct flow *f = &t->flows[i];
         if (!f->depth) continue;
-        half_ns += (double)f->queued_ns / 2;
+        uint64_t half_ns = f->queued_ns / 2;
         /* Others take their share only as long as they have something. */
-        uint64_t until_ns = fair_ahead_ns(sv, f, f->queued_ns / 2, 0);
-        rate += until_ns ? (double)(f->queued_ns / 2) / (double)until_ns : 1;
+        uint64_t until_ns = fair_ahead_ns(sv, f, half_ns, 0);
+        halves_ns += (double)half_ns;
+        rate += until_ns ? (double)half_ns / (double)until_ns : 1;
         if (sv->charged_ns < ahead_ns) ahead_ns = sv->charged_ns;
     }
-    return rate > 0 ? ahead_ns + (uint64_t)(half_ns / rate) : 0;
+    return rate > 0 ? ahead_ns + (uint64_t)(halves_ns / rate) : 0;
 }

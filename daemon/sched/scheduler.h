@@ -7,10 +7,11 @@
  * Errors: scheduler_admit; nothing else fails, and nothing allocates.
  *
  * What a backend has at once is bounded in predicted time (window_ns), so that fairness does not
- * end where its own line begins; but never so that it runs dry. Short jobs, a few of each tenant at
- * a time, pass a window that long jobs fill, and longer ones of their own tenant. Batchable tickets wait for company while two
- * dispatches of their key are in flight on their server, and at most batch_wait_ns; never while the
- * server has nothing to do. */
+ * end where its own line begins; but never so that it runs dry. Jobs that are short alone, a few of
+ * each tenant at a time, pass a full window, if their tenant owes no more than any other that uses
+ * the server. Batchable tickets wait for company while two dispatches of their key are in flight on
+ * their server, and at most batch_wait_ns; never while the server has nothing to do. A batch takes
+ * no longer than the window, or than two of its first, while other tenants use the server. */
 #ifndef ENGRAM_SCHED_SCHEDULER_H
 #define ENGRAM_SCHED_SCHEDULER_H
 
@@ -27,7 +28,9 @@ struct scheduler_settings {
     double speedup_min, success_min; /* pick.h */
     uint64_t pairs_min;              /* floor, similarity and kNN */
     uint64_t candidates_min;         /* floor, lists and averages */
-    uint64_t window_ns, quantum_ns, age_ns;
+    uint64_t window_ns;              /* 0: no bound */
+    uint64_t age_ns;
+    uint64_t quantum_ns; /* the most that a flow saves while it waits for company (fair.h) */
     uint64_t batch_wait_ns;
     uint64_t batch_queries_max, batch_requests_max, batch_bytes_max; /* bytes: of results */
     bool split;       /* may use both backends for one request */
@@ -121,7 +124,7 @@ void scheduler_put_back(struct scheduler *s, struct ticket *first);
 
 /* A dispatch ended. LET_DOWN: the backend's fault (counts against its success rate); REFUSED: it
  * was not taken or not run to its end, and nothing can be learnt of it. run: when it ran; NULL: not
- * at all. The members stay linked by next. */
+ * at all. What stands in first, its members and their links stay. */
 enum scheduler_end { END_WELL, END_LET_DOWN, END_REFUSED };
 struct scheduler_run {
     uint64_t started_ns, ended_ns;

@@ -153,13 +153,14 @@ static void learn(struct scheduler *s, const struct ticket *first, struct seen s
         seen.low_ns -= first->upload_ns;
         seen.high_ns -= first->upload_ns;
     }
-    uint64_t predicted = cost_predict(&s->model, b, w).ns;
+    uint64_t predicted = cost_predict(&s->model, b, w).ns, took = predicted;
     cost_observe(&s->model, b, w, seen.low_ns, seen.high_ns);
-    if (first->reason != REASON_PROBE) return;
-    uint64_t took = predicted;
     if (took < seen.low_ns) took = seen.low_ns;
     if (took > seen.high_ns) took = seen.high_ns;
-    probes_saw(&s->probes, b, w->operation, predicted, took);
+    /* Between the bounds, a run that was not alone says nothing; but a probe wants its answer. */
+    bool probe = first->reason == REASON_PROBE;
+    bool says = took != predicted || seen.low_ns == seen.high_ns || probe;
+    if (w->gpu_able && says) probes_saw(&s->probes, b, w->operation, predicted, took, probe);
 }
 
 static void note(struct scheduler *s, const struct ticket *first, bool well, uint64_t ended_ns)
@@ -213,5 +214,4 @@ void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_
         cost_outcome(&s->model, forecast_backend(first->server), first->whole.operation, false);
         first->tenant->busy_ns[first->server != SERVER_CPU] += seen.held_ns;
     }
-    first->members = 0;
 }

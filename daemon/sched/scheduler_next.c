@@ -7,9 +7,9 @@
 
 enum {
     IN_FLIGHT_MIN = 2, /* that many always: one runs, one is ready */
-    SHORT_PART = 4,    /* short: at most that part of the window */
+    SHORT_PART = 4,    /* short: alone it takes at most that part of the window */
     PASSING_MAX = 2,   /* short ones of a flow past a full window at once */
-    HELD_LOOK = 32,    /* tickets of a line, for one that fits and does not wait for company */
+    HELD_LOOK = 16,    /* tickets of a line, for one that fits and does not wait for company */
     STEAL_LOOK = 8,    /* the same, for one that another server may have */
     STEAL_PERCENT = 110,
     SPLIT_QUERIES_MIN = 64,
@@ -20,14 +20,17 @@ enum room { ROOM_NONE, ROOM_SHORT, ROOM_ANY };
 static enum room room_of(const struct scheduler *s, const struct server *sv, uint64_t now_ns)
 {
     if (!sv->usable || sv->in_flight >= sv->slots_max) return ROOM_NONE;
-    if (sv->in_flight < IN_FLIGHT_MIN) return ROOM_ANY;
+    if (sv->in_flight < IN_FLIGHT_MIN || !s->settings.window_ns) return ROOM_ANY;
     return forecast_window_ns(sv, now_ns) < s->settings.window_ns ? ROOM_ANY : ROOM_SHORT;
 }
 
-/* Whether t may be started in such room. */
+/* Whether t may be started in such room: by what it takes alone, for its charge may be what it adds
+ * to others of its key. Those go together, sooner or later: only the first of them passes. */
 static bool fits_room(const struct scheduler *s, const struct ticket *t, enum room room)
 {
-    return room == ROOM_ANY || t->charge_ns <= s->settings.window_ns / SHORT_PART;
+    uint64_t alone_ns = t->server == SERVER_CPU ? t->cpu_ns : t->gpu_ns;
+    if (room == ROOM_ANY) return true;
+    return alone_ns <= s->settings.window_ns / SHORT_PART && !(t->batch_key && batch_company(s, t));
 }
 
 /* The first of a flow that fits such room and does not wait for company. */
@@ -36,10 +39,12 @@ static struct ticket *ready_of(struct scheduler *s, const struct flow *f, enum r
 {
     if (room == ROOM_SHORT && f->passing >= PASSING_MAX) return NULL;
     struct ticket *t = f->head;
+    const void *held = NULL; /* others of its key came later: they wait longer */
     for (uint32_t look = 0; t && look < HELD_LOOK; look++, t = t->next) {
         uint64_t until_ns;
-        if (!fits_room(s, t, room)) continue;
+        if (!fits_room(s, t, room) || (held && t->batch_key == held)) continue;
         if (!batch_held(s, t, now_ns, &until_ns)) return t;
+        held = t->batch_key;
         if (until_ns < s->wake_ns) s->wake_ns = until_ns;
     }
     return NULL;

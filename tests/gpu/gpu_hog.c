@@ -1,8 +1,8 @@
-/* gpu_hog busy SECONDS:         keeps the device busy with kernels of milliseconds, in its own process
+/* gpu_hog busy SECONDS: keeps the device busy with kernels of milliseconds, in its own process
  * gpu_hog take PERCENT SECONDS: takes that share of the free device memory, and gives it back
  *
- * A neighbour on the card, for measurements and tests of what the daemon does about one. Says a line
- * once it is at it. */
+ * A neighbour on the card, for measurements and tests of what the daemon does about one. Says a
+ * line once it is at it. */
 #include "tests/gpu/device.h"
 
 #include <time.h>

@@ -11,6 +11,8 @@
 enum { D = 24, ROWS = 100, K = 4, QUERIES = 16 };
 
 #define PATIENT "gpu.heartbeat_ms=10000", "gpu.job_ms=20000"
+/* None waits for company, or for others to end. */
+#define ALL_AT_ONCE "batch.queries=1", "sched.window_us=0"
 
 static float rows[ROWS * D];
 static uint64_t want_ids[QUERIES][K];
@@ -25,7 +27,7 @@ static void open_scene(struct gpu_scene *s, const char *sim, const char *setting
     struct reference_rows all = {D, REFERENCE_COSINE, ROWS, rows, ids};
     for (int q = 0; q < QUERIES; q++)
         reference_knn(&all, rows + q * D, K, NULL, NULL, want_ids[q], want[q]);
-    gpu_scene_open(s, sim, (const char *[]){PATIENT, setting, NULL});
+    gpu_scene_open(s, sim, (const char *[]){PATIENT, ALL_AT_ONCE, setting, NULL});
     gpu_scene_await(s, EA_GPU_READY, 20000);
     cr_assert_eq(ea_collection_create(s->a, "rows", D, EA_COSINE, NULL), EA_OK);
     cr_assert_eq(ea_upsert(s->a, "rows", ids, rows, ROWS, D, NULL, NULL, NULL), EA_OK);

@@ -212,13 +212,19 @@ Test(gpu_routes, queue_full, .timeout = 60)
 {
     enum { ASKED = 900 };
     struct gpu_scene s;
-    gpu_scene_open_counting(&s, "latency_us=100000", (const char *[]){"gpu.job_ms=20000", NULL});
+    gpu_scene_open_counting(&s, "latency_us=100000",
+                            (const char *[]){"gpu.job_ms=20000", "batch.queries=1",
+                                             "sched.window_us=0", "quotas.queue=100000", NULL});
     gpu_scene_await(&s, EA_GPU_READY, 5000);
     make_rows(&s, "rows", ROWS, D);
     uint32_t counts[16] = {0};
-    for (int i = 0; i < ASKED; i++)
+    for (int i = 0; i < ASKED; i++) {
         cr_assert_eq(ea_knn_send(s.a, "rows", rows, 1, D, 3, NULL, NULL, 0, on_meta, counts, NULL),
                      EA_OK);
+        /* Those that come while it takes more wait for it; the others come when it is full. */
+        while (i == ASKED / 2 && gpu_scene_stats(s.b).jobs_in_flight < 256)
+            cr_assert_eq(ea_pump(s.a, 0), EA_OK);
+    }
     while (ea_pending(s.a))
         cr_assert_eq(ea_pump(s.a, -1), EA_OK);
     uint32_t full = 0, forced = 0;

@@ -1,6 +1,6 @@
-/* The learning half of the scheduler on a simulated machine: one CPU of 16 workers and one GPU whose
- * true times are not affine in anything, with noise, one request after the other. From a printed
- * seed: ENGRAM_SEED=N runs that one alone. */
+/* The learning half of the scheduler on a simulated machine: one CPU of 16 workers and one GPU
+ * whose true times are not affine in anything, with noise, one request after the other. From a
+ * printed seed: ENGRAM_SEED=N runs that one alone. */
 #include "daemon/sched/pick.h"
 #include "daemon/sched/probes.h"
 
@@ -159,12 +159,13 @@ static void trace_add(struct mind *s, uint64_t value)
         s->trace = (s->trace ^ (value >> 8 * i & 0xff)) * UINT64_C(0x100000001b3);
 }
 
-static void learn(struct mind *s, struct machine *m, enum backend_id b, const struct work *w)
+static void learn(struct mind *s, struct machine *m, enum backend_id b, const struct work *w,
+                  bool probe)
 {
     uint64_t ns = run_ns(m, b, w), predicted = cost_predict(&s->model, b, w).ns;
     cost_observe(&s->model, b, w, ns, ns);
     cost_outcome(&s->model, b, w->operation, true);
-    probes_saw(&s->probes, b, w->operation, predicted, ns);
+    probes_saw(&s->probes, b, w->operation, predicted, ns, probe);
     trace_add(s, ns);
 }
 
@@ -198,9 +199,9 @@ static struct told serve(struct mind *s, struct machine *m, const struct work *w
     if (t.ran == BACKEND_GPU && random_part(&m->chance) < m->gpu_failing) {
         cost_outcome(&s->model, BACKEND_GPU, w->operation, false);
         t.true_ns += cpu;
-        learn(s, m, BACKEND_CPU, w);
+        learn(s, m, BACKEND_CPU, w, false);
     } else {
-        learn(s, m, t.ran, w);
+        learn(s, m, t.ran, w, t.reason == REASON_PROBE);
     }
     return t;
 }
@@ -274,6 +275,16 @@ static uint64_t mix(uint64_t seed, bool calibrated, struct tally *after)
     uint64_t trace = s->trace;
     free(s);
     return trace;
+}
+
+Test(sim_cost, one_seed_is_one_story)
+{
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct tally first = {0}, again = {0}, other = {0};
+        uint64_t trace = mix(seed, true, &first);
+        cr_assert_eq(mix(seed, true, &again), trace);
+        cr_assert_neq(mix(seed + 100, true, &other), trace);
+    }
 }
 
 static void mix_of_all(bool calibrated)
@@ -354,7 +365,7 @@ static void slow_of_all(uint32_t b)
         printf("slow %s seed %lu: right again after %u requests, back after %u\n",
                b ? "GPU" : "CPU", (unsigned long)seed, settled[1], settled[2]);
         cr_expect_leq(settled[1], 50, "seed %lu", (unsigned long)seed);
-        cr_expect_leq(settled[2], 400, "seed %lu", (unsigned long)seed);
+        cr_expect_leq(settled[2], 500, "seed %lu", (unsigned long)seed);
     }
     printf("slow %s: at worst after %u, back after %u\n", b ? "GPU" : "CPU", worst[1], worst[2]);
 }
@@ -367,4 +378,56 @@ Test(sim_cost, a_gpu_ten_times_slower_is_left_then_found_again)
 Test(sim_cost, a_cpu_ten_times_slower_is_left_then_found_again)
 {
     slow_of_all(0);
+}
+
+/* ---------------------------------------------------------------- failures */
+
+/* Of the requests that the GPU does sooner, in percent: how many it got. */
+static double gpu_got(struct mind *s, struct machine *m, uint64_t *chance, uint32_t requests)
+{
+    uint32_t meant = 0, got = 0;
+    for (uint32_t i = 0; i < requests; i++) {
+        struct work w = random_work(chance);
+        struct told t = serve(s, m, &w);
+        meant += t.faster == BACKEND_GPU;
+        got += t.faster == BACKEND_GPU && t.ran == BACKEND_GPU;
+    }
+    return 100.0 * got / meant;
+}
+
+Test(sim_cost, failures_bar_the_gpu_while_they_last)
+{
+    uint64_t alone = one_seed();
+    double few_of_all = 0;
+    for (uint64_t seed = alone ? alone : 1; seed <= (alone ? alone : SEEDS); seed++) {
+        struct machine m = {.chance = seed, .noise = 0.08, .slow = {1, 1}, .gpu_failing = 1};
+        uint64_t chance = seed ^ 0xfa11;
+        struct mind *s = malloc(sizeof *s);
+        mind_init(s);
+        calibrate(s, &m);
+        gpu_got(s, &m, &chance, 15); /* the first ones fail, as when a driver warms up */
+        m.gpu_failing = 0;
+        gpu_got(s, &m, &chance, 100);
+        double early = gpu_got(s, &m, &chance, 300);
+        m.gpu_failing = 0.05;
+        double few = gpu_got(s, &m, &chance, 2000);
+        m.gpu_failing = 0.5;
+        gpu_got(s, &m, &chance, 300); /* to find out */
+        double many = gpu_got(s, &m, &chance, 1000);
+        m.gpu_failing = 0;
+        uint32_t back = 0;
+        for (double got = 0; got < 90 && back < 2000; back += 50)
+            got = gpu_got(s, &m, &chance, 50);
+        printf(
+            "failing seed %lu: the GPU got %.1f %% of what is for it after early failures, %.1f %% "
+            "at 5 %% failing, %.1f %% at 50 %%, 90 %% again after %u requests\n",
+            (unsigned long)seed, early, few, many, back);
+        cr_expect_geq(early, 90, "seed %lu", (unsigned long)seed);
+        cr_expect_geq(few, 70, "seed %lu", (unsigned long)seed);
+        cr_expect_leq(many, 15, "seed %lu", (unsigned long)seed);
+        cr_expect_leq(back, 1000, "seed %lu", (unsigned long)seed);
+        few_of_all += few / (alone ? 1 : SEEDS);
+        free(s);
+    }
+    cr_expect_geq(few_of_all, alone ? 70 : 90);
 }

@@ -48,6 +48,7 @@ static struct sim_settings settings_of(uint64_t seed, struct sim_world *dice)
         .gpu_up_ns = SOMETIMES(5 * MS),
         .gpu_down_ns = 1 * MS,
         .check = true,
+        .shared_keys = sim_chance(dice, 0.5),
     };
     settings.scheduler = (struct scheduler_settings){
         .speedup_min = 1.5,

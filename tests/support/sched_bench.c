@@ -115,8 +115,9 @@ void sched_daemon_start(struct sched_daemon *d, const struct sched_bench *b, uin
     snprintf(memory, sizeof memory, "memory.max_mib=%llu", (unsigned long long)mib);
     snprintf(sim, sizeof sim, "gpu.sim=vram_mib=%llu",
              (unsigned long long)(mib * 2 < 65536 ? mib * 2 : 65536));
-    const char *all[2 * SCHED_SETTINGS_MAX + 8] = {config, memory, "sched.calibrate=true"};
-    unsigned count = 3;
+    const char *all[2 * SCHED_SETTINGS_MAX + 8] = {config, memory, "sched.calibrate=true",
+                                                   "sched.predict=true"};
+    unsigned count = 4;
     all[count++] = b->simulated ? "gpu.devices=sim" : "gpu.devices=0";
     if (b->simulated) { /* it computes on this machine's processors: what takes long is no hang */
         all[count++] = sim;

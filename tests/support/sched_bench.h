@@ -1,5 +1,5 @@
-/* sched_bench: what bench_routing's sections stand on: a daemon whose live settings change under way,
- * collections of random rows, lines that say target and verdict; and the sections.
+/* sched_bench: what bench_routing's sections stand on: a daemon whose live settings change under
+ * way, collections of random rows, lines that say target and verdict; and the sections.
  * Owner:  bench_routing.
  * Thread: one, unless it says else.
  * Errors: a step that fails ends the program with a message, exit 1. */
@@ -45,8 +45,8 @@ struct sched_daemon {
     uint32_t dimension;
 };
 
-/* rows: what its memory must hold. settings: NULL-ended, over the run's own; may be NULL. With a GPU
- * in the run, it is ready when this returns. */
+/* rows: what its memory must hold. settings: NULL-ended, may be NULL; the run's own go over them.
+ * With a GPU in the run, it is ready when this returns. */
 void sched_daemon_start(struct sched_daemon *d, const struct sched_bench *b, uint64_t rows,
                         const char *const *settings);
 void sched_daemon_stop(struct sched_daemon *d);

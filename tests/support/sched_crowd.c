@@ -116,7 +116,7 @@ static double crowd_run(struct crowd *w, const char *what, double warm_s, double
     for (unsigned i = 0; i < w->threads; i++)
         pthread_join(threads[i], NULL);
     uint64_t n = w->answers, kept = n < LATENCIES_MAX ? n : LATENCIES_MAX;
-    if (!n) bench_fail(what, "no answer in time");
+    if (!n) bench_fail(what, w->wrong ? "wrong answers alone" : "no answer in time");
     printf("    %-24s %9.0f/s, p50 %9.0f us, p99 %9.0f us, %llu answers, %.0f %% by the GPU, "
            "%.1f ran as one\n",
            what, (double)n / seconds, bench_percentile(w->latencies_us, kept, 50),

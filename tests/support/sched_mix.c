@@ -146,8 +146,8 @@ void mix_decide(struct mix *m, struct sched_daemon *d)
     }
 }
 
-/* The median of up to REPEATS_MAX: 3 of what takes less than 500 ms, more while all of them together
- * take less than 20. */
+/* The median of up to REPEATS_MAX: 3 of what takes less than 500 ms, more while all of them
+ * together take less than 20. */
 static struct mix_time median(struct mix *m, ea_client *c, const struct mix_request *q)
 {
     double times[REPEATS_MAX], sum = 0;

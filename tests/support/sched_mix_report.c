@@ -4,7 +4,7 @@
 #include "tests/bench/bench.h"
 #include "tests/support/sched_mix.h"
 
-enum { WORST = 10, NOISE_PERCENT = 3 };
+enum { WORST = 10, NOISE_PERCENT = 3, REASONS = 32 };
 
 static const char *const operation_names[MIX_OPERATIONS] = {"knn", "similarity", "score"};
 
@@ -77,6 +77,8 @@ static void worst_print(const struct worst *w, const struct mix *m)
 struct tally {
     unsigned judged, right, nearly, probes, both, wrong_answers;
     unsigned cells[MIX_OPERATIONS][2][2]; /* operation, GPU is faster, right */
+    unsigned wrong_by_reason[REASONS];
+    double lost_by_reason_us[REASONS]; /* by medians */
     double took_us, chosen_us, best_us;
 };
 
@@ -91,6 +93,10 @@ static void tally_add(struct tally *t, const struct mix *m, unsigned i, const st
     t->both += d->meta.backend == EA_BACKEND_BOTH;
     t->wrong_answers += d->digest != m->cpu[i].digest || d->digest != m->gpu[i].digest;
     t->cells[m->requests[i].operation][gpu_faster][j->nearly]++;
+    if (!j->nearly && d->meta.reason < REASONS) {
+        t->wrong_by_reason[d->meta.reason]++;
+        t->lost_by_reason_us[d->meta.reason] += j->chosen_us - j->best_us;
+    }
     t->took_us += d->us;
     t->chosen_us += j->chosen_us;
     t->best_us += j->best_us;
@@ -107,6 +113,11 @@ static void tally_print(const struct tally *t)
            "%.1f ms, the best of each %.1f ms\n",
            t->probes, 100.0 * t->probes / t->judged, t->both, t->wrong_answers, t->took_us / 1e3,
            t->best_us / 1e3);
+    for (uint32_t reason = 0; reason < REASONS; reason++)
+        if (t->wrong_by_reason[reason])
+            printf("    the slower way for %s: %u, %.1f ms longer together\n",
+                   ea_reason_name(reason), t->wrong_by_reason[reason],
+                   t->lost_by_reason_us[reason] / 1e3);
 }
 
 void mix_report(struct sched_bench *b, const struct mix *m, unsigned first)

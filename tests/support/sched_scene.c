@@ -100,6 +100,24 @@ void sched_scene_finish(struct sched_scene *c, struct ticket *first)
     scheduler_finish(c->s, first, END_WELL, &run);
 }
 
+void sched_scene_drain(struct sched_scene *c)
+{
+    bool more = true;
+    while (more) {
+        while (sched_scene_next(c))
+            continue;
+        c->now_ns += 10 * MS;
+        more = false;
+        for (uint32_t i = 0; i < c->s->server_count; i++) {
+            struct server *sv = &c->s->servers[i];
+            more |= sv->usable && sv->flow_count;
+            while (sv->oldest)
+                sched_scene_finish(c, sv->oldest);
+        }
+    }
+    cr_assert(sched_scene_is_clean(c));
+}
+
 bool sched_scene_is_clean(const struct sched_scene *c)
 {
     for (uint32_t i = 0; i < c->s->server_count; i++) {

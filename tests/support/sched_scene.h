@@ -38,6 +38,8 @@ struct ticket *sched_scene_next(struct sched_scene *c);
 /* It ends now, after just what it was charged for, or as much as there was. */
 void sched_scene_finish(struct sched_scene *c, struct ticket *first);
 
+/* Runs everything that there is; it leaves nothing behind. */
+void sched_scene_drain(struct sched_scene *c);
 /* Nothing is in line or in flight and every sum is back at zero. */
 bool sched_scene_is_clean(const struct sched_scene *c);
 

@@ -35,14 +35,14 @@ void sim_check_joined(struct sim_world *w, struct sim_job *j, bool was_empty)
 }
 
 /* A flow with something in line is served at least every age_ns, and then as long as it takes to
- * serve the others that aged as well: what is in flight, one short dispatch that passes for each
+ * serve the others that aged as well: what is in flight, two short dispatches that pass for each
  * tenant, one dispatch for each. Longest: of all runs so far. */
 static void check_wait(struct sim_world *w, const struct sim_job *first)
 {
     uint32_t tenant = first->ticket.tenant->space - 1, server = first->line;
     const struct scheduler_settings *settings = &w->scheduler.settings;
     uint64_t waited_ns = w->now_ns - w->since_ns[tenant][server];
-    uint64_t runs = w->scheduler.servers[server].slots_max + 2ull * w->settings.tenants;
+    uint64_t runs = w->scheduler.servers[server].slots_max + 3ull * w->settings.tenants;
     uint64_t bound_ns = settings->age_ns + settings->batch_wait_ns +
                         runs * (w->longest_ns + (uint64_t)w->settings.scramble);
     if (!w->disturbed[tenant][server]) {

@@ -182,7 +182,7 @@ static void send(struct sim_world *w, uint32_t client)
     uint32_t key = c->random_key ? (uint32_t)sim_random(w, SIM_KEYS + 1) : c->key;
     struct ticket *t = &j->ticket;
     t->tenant = w->tenants[c->tenant];
-    t->batch_key = key < SIM_KEYS ? &w->keys[key] : NULL;
+    t->batch_key = key < SIM_KEYS ? &w->keys[w->settings.shared_keys ? 0 : c->tenant][key] : NULL;
     t->arrived_ns = w->now_ns;
     t->work = (struct work){
         .operation = OPERATION_KNN,

@@ -45,6 +45,7 @@ struct sim_settings {
     double put_back, let_down, give_back, no_split, cancel, deadline, filter, no_replica;
     uint64_t gpu_up_ns, gpu_down_ns; /* about how long each lasts; 0: it never goes down */
     bool check;                      /* every rule, on the way */
+    bool shared_keys;                /* all tenants have the same keys: nobody may mix them */
     FILE *trace;                     /* or NULL */
     struct scheduler_settings scheduler;
 };
@@ -73,7 +74,7 @@ struct sim_world {
     struct sim_settings settings;
     struct scheduler scheduler;
     struct tenant *tenants[SIM_TENANTS_MAX];
-    char keys[SIM_KEYS]; /* their addresses are the keys, of all tenants: none may mix them */
+    char keys[SIM_TENANTS_MAX][SIM_KEYS]; /* their addresses are the keys */
     struct sim_client clients[SIM_CLIENTS_MAX];
     struct sim_job *jobs;
     uint32_t job_count, jobs_used;

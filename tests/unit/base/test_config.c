@@ -138,6 +138,7 @@ Test(config, every_key_is_read)
     want.window_us = 10;
     want.quantum_us = 1;
     want.age_ms = 3600000;
+    want.predict = false;
     want.split = false;
     want.calibrate = false;
     strcpy(want.model_file, "/var/model");
@@ -160,7 +161,7 @@ Test(config, every_key_is_read)
         "\"heartbeat_ms\": 60000, \"job_ms\": 10, \"spin_us\": 0, \"copiers\": 64,"
         "\"min_candidates\": 2, \"streams\": 1, \"sim\": \"vram_mib=64\"},"
         "\"sched\": {\"speedup_percent\": 100, \"success_percent\": 0, \"probe_percent\": 20,"
-        "\"window_us\": 10, \"quantum_us\": 1, \"age_ms\": 3600000, \"split\": false,"
+        "\"window_us\": 10, \"quantum_us\": 1, \"age_ms\": 3600000, \"predict\": false, \"split\": false,"
         "\"calibrate\": false, \"model_file\": \"/var/model\"},"
         "\"batch\": {\"wait_us\": 0, \"queries\": 1024, \"requests\": 1},"
         "\"quotas\": {\"host_mib\": 1073741824, \"vram_mib\": 16777216, \"queue\": 1048576,"

@@ -25,19 +25,6 @@ static struct ticket *send(struct sched_scene *c, uint32_t tenant, const void *k
     return t;
 }
 
-static void drain(struct sched_scene *c)
-{
-    struct server *sv = &c->s->servers[SERVER_CPU];
-    do {
-        while (sched_scene_next(c))
-            continue;
-        c->now_ns += MS;
-        while (sv->oldest)
-            sched_scene_finish(c, sv->oldest);
-    } while (sv->flow_count);
-    cr_assert(sched_scene_is_clean(c));
-}
-
 Test(batch, tickets_of_one_key_run_as_one_in_their_order)
 {
     struct sched_scene c = scene();
@@ -66,7 +53,7 @@ Test(batch, tickets_of_one_key_run_as_one_in_their_order)
     cr_assert_eq(other->members, 1);
     (void)b0;
     (void)plain;
-    drain(&c);
+    sched_scene_drain(&c);
     cr_assert_eq(c.tenants[0]->requests[0], 5);
     cr_assert_eq(c.tenants[0]->batches[0], 1);
     cr_assert_eq(c.tenants[0]->batched_requests[0], 3);
@@ -87,7 +74,7 @@ Test(batch, bounds_hold)
     for (int i = 0; i < 5; i++)
         send(&c, 0, &key_a, 1);
     cr_assert_eq(count_of_next(&c), 3);
-    drain(&c);
+    sched_scene_drain(&c);
 
     c.s->settings.batch_requests_max = 256;
     c.s->settings.batch_queries_max = 10;
@@ -95,7 +82,7 @@ Test(batch, bounds_hold)
     send(&c, 0, &key_a, 3); /* too many */
     send(&c, 0, &key_a, 2);
     cr_assert_eq(count_of_next(&c), 2);
-    drain(&c);
+    sched_scene_drain(&c);
 
     c.s->settings.batch_queries_max = 256;
     c.s->settings.batch_bytes_max = 3 * (10 * 12 + 4);
@@ -103,7 +90,36 @@ Test(batch, bounds_hold)
         send(&c, 0, &key_a, 1);
     cr_assert_eq(count_of_next(&c), 3);
     cr_assert_eq(c.s->counters.shrunk_batches, 0);
-    drain(&c);
+    sched_scene_drain(&c);
+    sched_scene_close(&c);
+}
+
+/* 100 us and 100 us for each query: nine of them are a window. */
+Test(batch, it_is_no_longer_than_a_window_while_others_use_the_server)
+{
+    struct sched_scene c = sched_scene_open(false);
+    c.now_ns = MS;
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){100e3, 0, 100});
+    for (int i = 0; i < 20; i++)
+        send(&c, 0, &key_a, 1);
+    struct ticket *other = send(&c, 1, NULL, 1);
+    cr_assert_eq(count_of_next(&c), 9); /* it waits */
+    cr_assert_eq(sched_scene_next(&c), other);
+    c.now_ns += MS;
+    sched_scene_finish(&c, c.s->servers[0].oldest);
+    cr_assert_eq(count_of_next(&c), 9); /* it runs */
+    sched_scene_drain(&c);
+    for (int i = 0; i < 20; i++)
+        send(&c, 0, &key_a, 1);
+    cr_assert_eq(count_of_next(&c), 20); /* nobody is there */
+    sched_scene_drain(&c);
+
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){5.5e6, 0, 1000});
+    for (int i = 0; i < 20; i++)
+        send(&c, 2, &key_a, 1);
+    send(&c, 3, NULL, 1);
+    cr_assert_eq(count_of_next(&c), 7); /* twice what one takes, which is more */
+    sched_scene_drain(&c);
     sched_scene_close(&c);
 }
 
@@ -125,6 +141,8 @@ Test(batch, a_card_bounds_its_batches_by_its_memory)
     struct ticket *next = c.s->servers[SERVER_GPU].turn->head;
     sched_scene_finish(&c, c.s->servers[SERVER_GPU].oldest);
     cr_assert_eq(sched_scene_next(&c), next);
+    sched_scene_drain(&c);
+    sched_scene_close(&c);
 }
 
 Test(batch, one_waits_for_company_but_not_long_and_not_alone)
@@ -155,7 +173,7 @@ Test(batch, one_waits_for_company_but_not_long_and_not_alone)
     cr_assert_eq(a[2]->members, 2);
     cr_assert_null(sched_scene_next(&c));
     cr_assert_eq(scheduler_wake_ns(c.s), UINT64_MAX);
-    drain(&c);
+    sched_scene_drain(&c);
     sched_scene_close(&c);
 }
 
@@ -172,7 +190,7 @@ Test(batch, it_goes_as_soon_as_its_company_ends)
     c.now_ns += 10 * US;
     sched_scene_finish(&c, first);
     cr_assert_eq(sched_scene_next(&c), held);
-    drain(&c);
+    sched_scene_drain(&c);
     sched_scene_close(&c);
 }
 
@@ -187,7 +205,7 @@ Test(batch, a_line_that_runs_as_one_is_not_long)
               (unsigned long long)(queued / US));
     struct ticket *t = send(&c, 0, NULL, 1);
     cr_assert_eq(t->charge_ns, 1001 * US);
-    drain(&c);
+    sched_scene_drain(&c);
     sched_scene_close(&c);
 }
 
@@ -222,7 +240,9 @@ Test(batch, a_batch_changes_servers_as_one)
     cr_assert_null(sched_scene_next(&c));
     c.now_ns += MS;
     sched_scene_finish(&c, t[8]);
-    drain(&c);
+    cr_assert_eq(t[8]->members, 5); /* for its members' replies */
+    cr_assert(t[8]->next);
+    sched_scene_drain(&c);
     sched_scene_close(&c);
 }
 
@@ -234,7 +254,7 @@ Test(batch, the_look_is_bounded)
     for (int i = 0; i < SCENE_TICKETS; i++)
         send(&c, 0, &key_a, 1);
     cr_assert_eq(count_of_next(&c), BATCH_LOOK + 1);
-    drain(&c);
+    sched_scene_drain(&c);
     sched_scene_close(&c);
 }
 
@@ -257,6 +277,6 @@ Test(batch, all_of_it_goes_back_where_it_was)
     cr_assert(f->head == a[0] && a[0]->next == a[1] && a[1]->next == a[2] && f->tail == a[2]);
     cr_assert_eq(sched_scene_next(&c), a[0]);
     cr_assert_eq(a[0]->members, 3);
-    drain(&c);
+    sched_scene_drain(&c);
     sched_scene_close(&c);
 }

@@ -1,4 +1,5 @@
-/* pick_backend over every input there is: against rules said another way, one at a time. */
+/* pick_backend: without predictions over every input there is, against rules said another way, one
+ * at a time; with them, what decides and by how much. */
 #include "daemon/sched/pick.h"
 
 #include <criterion/criterion.h>
@@ -97,4 +98,133 @@ Test(pick, what_will_last_is_said_first)
     in.gpu_down = false;
     in.replica_refused = true;
     cr_assert_eq(pick_backend(&in).reason, REASON_BELOW_MIN_BATCH);
+}
+
+/* ---------------------------------------------------------------- with predictions */
+
+/* A request that both could have, the GPU twice as fast. */
+static struct pick_input both(void)
+{
+    return (struct pick_input){
+        .replica_ready = true,
+        .pairs = 1000,
+        .pairs_min = 64,
+        .cpu = {.ns = 200000, .busy_ns = 200000, .confidence = 1},
+        .gpu = {.ns = 100000, .busy_ns = 100000, .confidence = 1},
+        .speedup_min = 1.5,
+        .success_rate = 1,
+        .success_min = 0.95,
+    };
+}
+
+static void expect(const struct pick_input *in, enum backend_id backend, enum reason reason,
+                   bool open)
+{
+    struct pick p = pick_backend(in);
+    cr_expect(p.backend == backend && p.reason == reason && p.open == open,
+              "backend %d, reason %d, %s", p.backend, p.reason, p.open ? "open" : "not open");
+}
+
+Test(pick, the_faster_has_it_and_the_other_may_be_probed)
+{
+    struct pick_input in = both();
+    expect(&in, BACKEND_GPU, REASON_CHOSEN_FASTER, true);
+    in.cpu.ns = 99999;
+    expect(&in, BACKEND_CPU, REASON_PREDICTED_SLOWER, true);
+    in.cpu.ns = 100000;
+    expect(&in, BACKEND_GPU, REASON_CHOSEN_FASTER, true);
+    in.cpu.ns = 0;
+    expect(&in, BACKEND_GPU, REASON_CHOSEN_FASTER, false);
+}
+
+Test(pick, waits_and_uploads_count)
+{
+    struct pick_input in = both();
+    in.gpu_wait_ns = 100001;
+    expect(&in, BACKEND_CPU, REASON_PREDICTED_SLOWER, true);
+    in.cpu_wait_ns = 1;
+    expect(&in, BACKEND_GPU, REASON_CHOSEN_FASTER, true);
+    in.upload_ns = 1;
+    expect(&in, BACKEND_CPU, REASON_PREDICTED_SLOWER, true);
+    in.cpu_wait_ns = UINT64_MAX;
+    expect(&in, BACKEND_GPU, REASON_CHOSEN_FASTER, true);
+    in.gpu_wait_ns = in.upload_ns = in.gpu.ns = UINT64_MAX;
+    expect(&in, BACKEND_CPU, REASON_PREDICTED_SLOWER, true);
+}
+
+Test(pick, a_guess_must_promise_more)
+{
+    struct pick_input in = both();
+    in.gpu.confidence = 0;
+    in.cpu.ns = 149999;
+    expect(&in, BACKEND_CPU, REASON_PREDICTED_SLOWER, true);
+    in.cpu.ns = 150000;
+    expect(&in, BACKEND_GPU, REASON_CHOSEN_FASTER, true);
+    in.gpu.confidence = 1;
+    in.cpu.confidence = 0.5;
+    in.cpu.ns = 124999;
+    expect(&in, BACKEND_CPU, REASON_PREDICTED_SLOWER, true);
+    in.cpu.ns = 125000;
+    expect(&in, BACKEND_GPU, REASON_CHOSEN_FASTER, true);
+    /* Of the run alone: a long line at the CPU weighs as what it is. */
+    in.gpu.confidence = 0;
+    in.cpu_wait_ns = 1000000;
+    in.gpu_wait_ns = 900000;
+    in.cpu.ns = 50000;
+    expect(&in, BACKEND_GPU, REASON_CHOSEN_FASTER, true);
+    in.speedup_min = 0; /* not set */
+    in.cpu_wait_ns = in.gpu_wait_ns = 0;
+    in.cpu.ns = 100000;
+    expect(&in, BACKEND_GPU, REASON_CHOSEN_FASTER, true);
+}
+
+Test(pick, floors_come_before_predictions)
+{
+    struct pick_input in = both();
+    in.pairs = 63;
+    expect(&in, BACKEND_CPU, REASON_BELOW_MIN_BATCH, false);
+    in = both();
+    in.vram_low = true;
+    expect(&in, BACKEND_CPU, REASON_VRAM_PRESSURE, false);
+    in = both();
+    in.gpu_full = true;
+    expect(&in, BACKEND_CPU, REASON_QUEUE_FULL, false);
+    in = both();
+    in.success_rate = 0.94;
+    expect(&in, BACKEND_CPU, REASON_LOW_SUCCESS_RATE, true);
+    in.gpu_full = true;
+    expect(&in, BACKEND_CPU, REASON_LOW_SUCCESS_RATE, false);
+}
+
+Test(pick, a_replica_is_wanted_where_it_would_help)
+{
+    struct pick_input in = both();
+    in.replica_ready = false;
+    in.upload_ns = UINT64_C(1) << 40; /* once, for many */
+    cr_assert(pick_backend(&in).wants_replica);
+    expect(&in, BACKEND_CPU, REASON_PREDICTED_SLOWER, false);
+    in.success_rate = 0.5; /* or no probe could ever find that it works again */
+    cr_assert(pick_backend(&in).wants_replica);
+    expect(&in, BACKEND_CPU, REASON_LOW_SUCCESS_RATE, false);
+    in.success_rate = 1;
+    in.cpu.ns = 50000;
+    cr_assert(!pick_backend(&in).wants_replica);
+    in.cpu.ns = in.gpu.ns = 0;
+    cr_assert(pick_backend(&in).wants_replica);
+    in.replica_refused = true;
+    cr_assert(!pick_backend(&in).wants_replica);
+    cr_assert(!pick_backend(&(struct pick_input){.gpu_absent = true}).wants_replica);
+}
+
+Test(pick, force_asks_nobody)
+{
+    struct pick_input in = both();
+    in.force = FORCE_CPU;
+    expect(&in, BACKEND_CPU, REASON_FORCED, false);
+    in.force = FORCE_GPU;
+    in.cpu.ns = in.pairs = 1;
+    in.replica_ready = false;
+    in.vram_low = true;
+    in.success_rate = 0;
+    expect(&in, BACKEND_GPU, REASON_FORCED, false);
 }
