@@ -74,7 +74,7 @@ void crowd_questions_free(struct crowd_question *questions, unsigned count);
 /* Asked alone, and waited for. Returns the digest of the answer; *meta may be NULL. */
 uint64_t crowd_ask(ea_client *c, const struct crowd_question *q, ea_meta *meta);
 
-/* *w: zeroed before. The client is the asker's alone while the crowd runs, the caller's to close. */
+/* *w: zeroed before. The client is the asker's while the crowd runs, the caller's to close. */
 struct crowd_asker *crowd_join(struct crowd *w, ea_client *c, struct crowd_question *questions,
                                unsigned count);
 /* Asks every question once and keeps the digests: the daemon is forced to the CPU meanwhile. */
