@@ -83,9 +83,10 @@ static void worst_print(const struct worst *w, const struct mix *m)
         bool large = is_large(m, i);
         printf(
             "    %5u%c %-10s %8llu %7u %4u %6u %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f  %s, %s\n",
-            i, large ? '*' : ' ', operation_names[q->operation], (unsigned long long)q->rows, q->queries,
-            q->operation == MIX_SIMILARITY ? 0 : q->k, q->listed, time_us(&m->cpu[i], large),
-            time_us(&m->gpu[i], large), time_us(&m->decided[i], large), (double)meta->queue_ns / 1e3, (double)meta->run_ns / 1e3,
+            i, large ? '*' : ' ', operation_names[q->operation], (unsigned long long)q->rows,
+            q->queries, q->operation == MIX_SIMILARITY ? 0 : q->k, q->listed,
+            time_us(&m->cpu[i], large), time_us(&m->gpu[i], large), time_us(&m->decided[i], large),
+            (double)meta->queue_ns / 1e3, (double)meta->run_ns / 1e3,
             (double)meta->predicted_ns / 1e3, (double)meta->other_ns / 1e3,
             ea_backend_name(meta->backend), ea_reason_name(meta->reason));
     }
@@ -154,9 +155,10 @@ void mix_report(struct sched_bench *b, const struct mix *m, unsigned first)
     }
     if (!t.judged) bench_fail("mix", "nothing was measured");
     b->wrong += t.wrong_answers;
-    printf("  requests %u to %u, %u judged: %u with replies of more than %d MiB by the daemon's own "
-           "time (queued + running), the others by the client's\n",
-           first, m->count - 1, t.judged, t.large, LARGE_BYTES >> 20);
+    printf(
+        "  requests %u to %u, %u judged: %u with replies of more than %d MiB by the daemon's own "
+        "time (queued + running), the others by the client's\n",
+        first, m->count - 1, t.judged, t.large, LARGE_BYTES >> 20);
     tally_print(&t);
     sched_verdict(b, "went the faster way, within 3 % of equal", 100.0 * t.nearly / t.judged, "%",
                   true, 95);
@@ -164,10 +166,11 @@ void mix_report(struct sched_bench *b, const struct mix *m, unsigned first)
     sched_verdict(b, "time as decided / best of each", t.took_us / t.best_us, "x", false, 1.05);
     sched_verdict(b, "medians of what was chosen / best of each", t.chosen_us / t.best_us, "x",
                   false, 1.05);
-    printf("  all of them by the client's time: %.3f %% within 3 %% of equal, %.3f %% strictly, time "
-           "as decided / best %.3f x, medians / best %.3f x\n",
-           100.0 * wall.nearly / wall.judged, 100.0 * wall.right / wall.judged,
-           wall.took_us / wall.best_us, wall.chosen_us / wall.best_us);
+    printf(
+        "  all of them by the client's time: %.3f %% within 3 %% of equal, %.3f %% strictly, time "
+        "as decided / best %.3f x, medians / best %.3f x\n",
+        100.0 * wall.nearly / wall.judged, 100.0 * wall.right / wall.judged,
+        wall.took_us / wall.best_us, wall.chosen_us / wall.best_us);
     worst_print(&worst, m);
     fflush(stdout);
 }
