@@ -29,10 +29,11 @@ struct stream_question {
 void stream_pool(const float *values);
 
 void stream_print(const struct stream_question *q);
-/* Forced to that backend: the median of a few in us; 0: it did not run there. */
+/* Forced to that backend: the median of a few, fewer of what takes long, in us; 0: it did not run there. */
 double stream_forced(struct sched_daemon *d, struct stream_question *q, ea_backend where);
-/* cpu_us, gpu_us and the digest of all of them. */
-void stream_measure(struct sched_daemon *d, struct stream_question *all, unsigned count);
+/* cpu_us, gpu_us and the digest of all of them; of those that come after end_s, of none. */
+void stream_measure(struct sched_daemon *d, struct stream_question *all, unsigned count,
+                    double end_s);
 
 struct stream {
     unsigned count;
@@ -43,7 +44,8 @@ struct stream {
 /* Up to count of them, as the daemon decides, for at most `seconds`. */
 void stream_run(struct sched_bench *b, struct sched_daemon *d, const struct stream_question *q,
                 ea_backend where, unsigned count, double seconds, struct stream *out);
-/* The first request from which on 95 % of the next STREAM_AHEAD are there; s->count: none is. */
+/* The first request from which on 95 % of the next STREAM_AHEAD are there; STREAM_MAX:
+ * none is, as far as it went. */
 unsigned stream_settled(const struct stream *s);
 /* One line; where: the backend that was asked about. */
 void stream_report(const struct stream *s, const char *when, ea_backend where);
