@@ -138,7 +138,7 @@ struct trial {
     struct stream_question question;
     ea_backend fast;         /* where it belongs while nothing is slow */
     const char *away, *back; /* NULL: for information, without targets */
-    unsigned hogs_min;       /* where the search begins */
+    unsigned hogs_first;     /* where the search begins; 0: at the fewest */
 };
 
 static const struct sched_hogs *hogs_of(const struct scene *s, const struct trial *t)
@@ -160,18 +160,23 @@ struct crowding {
     double slow_us, other_us; /* forced, while they run */
 };
 
+/* Hogs of a card: 1, 2, 3, 6, 9 ...; of the processors: one each, two each ... */
+static unsigned more(const struct trial *t, unsigned hogs)
+{
+    if (t->fast == EA_BACKEND_CPU) return hogs + (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+    return hogs + (hogs < GPU_STEP ? 1 : GPU_STEP);
+}
+
 /* More and more hogs until it is FACTOR times slower, or there are no more. They pause then. */
 static struct crowding search(struct scene *s, struct trial *t)
 {
     struct stream_question *q = &t->question;
     struct crowding c = {.hogs = 0};
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned count = hogs_of(s, t)->count;
-    unsigned step = t->fast == EA_BACKEND_GPU ? GPU_STEP : (unsigned)processors;
     ea_backend other = t->fast == EA_BACKEND_GPU ? EA_BACKEND_CPU : EA_BACKEND_GPU;
     double alone_us = stream_forced(&s->daemon, q, t->fast);
     do {
-        unsigned next = c.hogs || t->hogs_min < step ? c.hogs + step : t->hogs_min;
+        unsigned next = c.hogs || !t->hogs_first ? more(t, c.hogs) : t->hogs_first;
         c.hogs = count && next > count ? count : next;
         crowd(s, t, c.hogs);
         c.slow_us = stream_forced(&s->daemon, q, t->fast);
@@ -200,7 +205,7 @@ static void run_trial(struct scene *s, struct trial *t)
     ea_backend other = t->fast == EA_BACKEND_GPU ? EA_BACKEND_CPU : EA_BACKEND_GPU;
     stream_print(q);
     struct crowding c = search(s, t);
-    t->hogs_min = c.hogs;
+    t->hogs_first = c.hogs;
     sched_daemon_force(d, ea_backend_name(t->fast));
     stream_run(s->bench, d, q, t->fast, RECOVER, left_s(s), &p);
     sched_daemon_force(d, "none");
@@ -210,14 +215,15 @@ static void run_trial(struct scene *s, struct trial *t)
     stream_run(s->bench, d, q, other, SLOW, left_s(s), &p);
     crowd(s, t, 0);
     stream_report(&p, "slow", other);
-    if (t->away && c.slow_us > c.other_us)
+    bool judged = t->away && c.slow_us > c.other_us;
+    if (judged)
         sched_verdict(s->bench, t->away, stream_settled(&p), "requests", false, TARGET);
     else if (t->away)
-        printf("    no target: even so it is not slower there than on the %s\n",
+        printf("    no targets: even so it is not slower there than on the %s\n",
                ea_backend_name(other));
     stream_run(s->bench, d, q, t->fast, AFTER, left_s(s), &p);
     stream_report(&p, "after", t->fast);
-    if (t->back) sched_verdict(s->bench, t->back, stream_settled(&p), "requests", false, TARGET);
+    if (judged) sched_verdict(s->bench, t->back, stream_settled(&p), "requests", false, TARGET);
 }
 
 static void gpu_trials(struct scene *s)
