@@ -13,8 +13,8 @@
 enum {
     FACTOR = 10,
     SIM_FACTOR = 4, /* of the simulated device while nothing is slow */
-    LONG_US = 3000, /* a card is shared in slices of about 2 ms: what is shorter waits 100 times
-                            as long as it takes for its first one */
+    LONG_US = 3000, /* slices of a card or a processor are 2 to 3 ms: what is shorter waits many
+                       times what it takes for its first one, or fits into one and never waits */
     GPU_STEP = 3,   /* hogs */
     RECOVER = 30,   /* forced to the fast backend, so that the search for FACTOR is forgotten */
     BEFORE = 100,
@@ -67,10 +67,11 @@ static void draw(struct scene *s)
             add(s, STREAM_KNN, short_ones[i], q, b->dimension);
     s->short_count = s->count - s->long_count;
     if (b->simulated) return;
-    /* Few bytes of arithmetic to a request, or rows that the card must fetch first. */
-    for (uint64_t rows = 1024; rows <= 16384; rows *= 4)
-        for (uint32_t q = 1; q <= 8; q *= 8)
-            add(s, STREAM_KNN, rows, q, 32);
+    /* For the CPU: little arithmetic for what must cross the bus, or rows sent along, all of which
+     * must. */
+    for (uint64_t rows = 1024; rows <= 262144; rows *= 16)
+        for (uint32_t q = 1; q <= STREAM_QUERIES_MAX; q *= 8)
+            add(s, q == 1 ? STREAM_KNN : STREAM_SIMILARITY, rows, q, 32);
     for (uint64_t rows = 512; rows <= STREAM_ROWS_MAX; rows *= 4)
         for (uint32_t q = 1; q <= 4; q *= 4)
             add(s, STREAM_INLINE, rows, q, b->dimension);
@@ -93,33 +94,31 @@ static void load(struct scene *s)
     }
 }
 
-/* 0: as wanted, some three times faster on `fast`, where it takes min_us at least. */
+/* 0: as wanted, some three times faster on `fast`, where it takes min_us at least. Infinite: not
+ * clearly faster there. */
 static double misfit(const struct stream_question *q, ea_backend fast, double min_us)
 {
     double here = fast == EA_BACKEND_GPU ? q->gpu_us : q->cpu_us;
     double other = fast == EA_BACKEND_GPU ? q->cpu_us : q->gpu_us;
-    if (!(here > 0) || !(other > 0)) return INFINITY;
+    if (!(here > 0) || !(other > 1.3 * here)) return INFINITY;
     return fabs(log(other / here / sqrt(FACTOR))) + (here < min_us ? 2 * log(min_us / here) : 0);
 }
 
+/* NULL: says so; nothing that was measured is clearly faster there. */
 static const struct stream_question *pick(const struct stream_question *all, unsigned count,
                                           ea_backend fast, double min_us)
 {
-    const struct stream_question *best = all;
-    for (unsigned i = 1; i < count; i++)
-        if (misfit(&all[i], fast, min_us) < misfit(best, fast, min_us)) best = &all[i];
+    const struct stream_question *best = NULL;
+    double least = INFINITY;
+    for (unsigned i = 0; i < count; i++) {
+        double m = misfit(&all[i], fast, min_us);
+        if (m < least) best = &all[i];
+        if (m < least) least = m;
+    }
+    if (!best)
+        printf("  SKIP: nothing that we had time to ask is clearly faster on the %s\n",
+               ea_backend_name(fast));
     return best;
-}
-
-/* False: says so; nothing that was measured is faster there. */
-static bool fits(const struct stream_question *q, ea_backend fast)
-{
-    bool measured = q->cpu_us > 0 && q->gpu_us > 0;
-    if (measured && (q->cpu_us < q->gpu_us) == (fast == EA_BACKEND_CPU)) return true;
-    stream_print(q);
-    printf("    SKIP: nothing that we had time to ask is faster on this %s\n",
-           ea_backend_name(fast));
-    return false;
 }
 
 /* ---------------------------------------------------------------- slower and faster */
@@ -215,7 +214,10 @@ static void run_trial(struct scene *s, struct trial *t)
     stream_run(s->bench, d, q, other, SLOW, left_s(s), &p);
     crowd(s, t, 0);
     stream_report(&p, "slow", other);
-    bool judged = t->away && c.slow_us > c.other_us;
+    /* A crowd may leave gaps: what was asked forced waited, the stream did not. */
+    bool slower = c.slow_us > c.other_us &&
+                  (!(p.there_us > 0) || !(p.elsewhere_us > 0) || p.elsewhere_us > p.there_us);
+    bool judged = t->away && slower;
     if (judged)
         sched_verdict(s->bench, t->away, stream_settled(&p), "requests", false, TARGET);
     else if (t->away)
@@ -234,28 +236,34 @@ static void gpu_trials(struct scene *s)
         return;
     }
     const struct stream_question *shorts = s->all + s->long_count;
-    struct trial t = {.question = s->long_count
-                                      ? *pick(s->all, s->long_count, EA_BACKEND_GPU, LONG_US)
-                                      : *pick(shorts, s->short_count, EA_BACKEND_GPU, 0),
-                      .fast = EA_BACKEND_GPU,
+    const struct stream_question *long_one =
+        s->long_count ? pick(s->all, s->long_count, EA_BACKEND_GPU, LONG_US)
+                      : pick(shorts, s->short_count, EA_BACKEND_GPU, 0);
+    struct trial t = {.fast = EA_BACKEND_GPU,
                       .away = "GPU slower: requests until 95 % go to the CPU",
                       .back = "GPU itself again: until 95 % return"};
-    if (fits(&t.question, t.fast)) run_trial(s, &t);
+    if (long_one) {
+        t.question = *long_one;
+        run_trial(s, &t);
+    }
     if (!s->long_count) return;
     printf("  for information, without targets: a request much shorter than a slice of the card\n");
-    t.question = *pick(shorts, s->short_count, EA_BACKEND_GPU, 0);
+    const struct stream_question *short_one = pick(shorts, s->short_count, EA_BACKEND_GPU, 0);
+    if (!short_one) return;
+    t.question = *short_one;
     t.away = t.back = NULL;
-    if (fits(&t.question, t.fast)) run_trial(s, &t);
+    run_trial(s, &t);
 }
 
 static void cpu_trial(struct scene *s)
 {
-    struct trial t = {
-        .question = *pick(s->all + s->long_count, s->count - s->long_count, EA_BACKEND_CPU, 0),
-        .fast = EA_BACKEND_CPU,
-        .away = "CPU crowded: requests until 95 % go to the GPU",
-        .back = "CPU free again: until 95 % return"};
-    if (!fits(&t.question, t.fast)) return;
+    const struct stream_question *q =
+        pick(s->all + s->long_count, s->count - s->long_count, EA_BACKEND_CPU, LONG_US);
+    if (!q) return;
+    struct trial t = {.question = *q,
+                      .fast = EA_BACKEND_CPU,
+                      .away = "CPU crowded: requests until 95 % go to the GPU",
+                      .back = "CPU free again: until 95 % return"};
     sched_hogs_start_cpu(&s->cpu_hogs, HOGS_MAX);
     run_trial(s, &t);
 }

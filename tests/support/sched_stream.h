@@ -8,7 +8,7 @@
 
 #include "tests/support/sched_bench.h"
 
-enum { STREAM_MAX = 1000, STREAM_AHEAD = 20, STREAM_ROWS_MAX = 8192, STREAM_QUERIES_MAX = 64 };
+enum { STREAM_MAX = 1000, STREAM_AHEAD = 20, STREAM_ROWS_MAX = 32768, STREAM_QUERIES_MAX = 64 };
 
 enum stream_operation {
     STREAM_KNN,
