@@ -23,7 +23,8 @@ enum {
     TARGET = 50,
     PHASE_S = 8,
     SLOW_S = 100,
-    MEASURE_S = 40, /* of it, until what is not measured is not asked */
+    MEASURE_S = 40,           /* of it, until what is not measured is not asked */
+    INLINE_FLOATS = 15 << 20, /* of a request at most: the daemon takes 64 MiB */
     QUESTIONS_MAX = 48,
 };
 
@@ -72,7 +73,8 @@ static void draw(struct scene *s)
     for (uint64_t rows = 1024; rows <= 262144; rows *= 16)
         for (uint32_t q = 1; q <= STREAM_QUERIES_MAX; q *= 8)
             add(s, q == 1 ? STREAM_KNN : STREAM_SIMILARITY, rows, q, 32);
-    for (uint64_t rows = 512; rows <= STREAM_ROWS_MAX; rows *= 4)
+    for (uint64_t rows = 256; rows <= STREAM_ROWS_MAX && rows * b->dimension <= INLINE_FLOATS;
+         rows *= 4)
         for (uint32_t q = 1; q <= 4; q *= 4)
             add(s, STREAM_INLINE, rows, q, b->dimension);
 }

@@ -8,7 +8,7 @@
 
 #include "tests/support/sched_bench.h"
 
-enum { STREAM_MAX = 1000, STREAM_AHEAD = 20, STREAM_ROWS_MAX = 32768, STREAM_QUERIES_MAX = 64 };
+enum { STREAM_MAX = 1000, STREAM_AHEAD = 20, STREAM_ROWS_MAX = 16384, STREAM_QUERIES_MAX = 64 };
 
 enum stream_operation {
     STREAM_KNN,
@@ -29,7 +29,8 @@ struct stream_question {
 void stream_pool(const float *values);
 
 void stream_print(const struct stream_question *q);
-/* Forced to that backend: the median of a few, fewer of what takes long, in us; 0: it did not run there. */
+/* Forced to that backend: the median of a few, in us, of fewer where they take long; 0: it did not
+ * run there. */
 double stream_forced(struct sched_daemon *d, struct stream_question *q, ea_backend where);
 /* cpu_us, gpu_us and the digest of all of them; of those that come after end_s, of none. */
 void stream_measure(struct sched_daemon *d, struct stream_question *all, unsigned count,
