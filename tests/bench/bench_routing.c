@@ -29,7 +29,7 @@ static const struct section sections[] = {
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
-static struct sched_bench bench = {.dimension = 768, .hogs = 9};
+static struct sched_bench bench = {.dimension = 768, .hogs = 12};
 static const char *only[SECTIONS];
 static unsigned only_count;
 
@@ -67,7 +67,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case 'r': bench.rows_max = number(value, 1, 10000000, state); return 0;
     case 'd': bench.dimension = (uint32_t)number(value, 1, 4096, state); return 0;
     case 'n': bench.requests = (unsigned)number(value, 1, 100000, state); return 0;
-    case 'h': bench.hogs = (unsigned)number(value, 1, 64, state); return 0;
+    case 'h': bench.hogs = (unsigned)number(value, 1, 160, state); return 0;
     case 'S':
         if (bench.setting_count == SCHED_SETTINGS_MAX) argp_error(state, "too many --set");
         bench.settings[bench.setting_count++] = value;
@@ -102,7 +102,7 @@ int main(int argc, char **argv)
          0},
         {"dimension", 'd', "N", 0, "Of all vectors (768)", 0},
         {"requests", 'n', "N", 0, "Requests of the mix (2000)", 0},
-        {"hogs", 'h', "N", 0, "Processes that crowd a real card in `slow` (9)", 0},
+        {"hogs", 'h', "N", 0, "Processes that crowd a real card in `slow`, at most (12)", 0},
         {"set", 'S', "KEY=VALUE", 0, "A setting of every daemon", 0},
         {0}};
     static const struct argp parser = {known, parse, NULL, NULL, NULL, NULL, NULL};
