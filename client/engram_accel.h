@@ -286,6 +286,7 @@ typedef struct ea_backend_cost {
     double query_ns;
     double moved_byte_ns;       /* of request or reply */
     double pair_ns;             /* a score */
+    double handed_ns;           /* once, for what is not so brief that it runs where received */
     float drift;                /* factor: lately seen / predicted */
     float spread;               /* how far predictions are off, typically: 0.1 is 10 % */
     float confidence;           /* 0..1, of 1 query against 100,000 rows of 768 numbers */

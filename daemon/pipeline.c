@@ -10,6 +10,7 @@
 #include "daemon/exec/gpu.h"
 #include "daemon/calibrate.h"
 #include "daemon/exec/operation.h"
+#include "daemon/exec/workers.h"
 #include "daemon/groups.h"
 #include "daemon/jobs.h"
 #include "daemon/pipeline_inside.h"
@@ -417,14 +418,28 @@ static void pipeline_put_back(struct pipeline *p, struct job *j)
     scheduler_put_back(&p->scheduler, first);
 }
 
+/* Whether j is sooner run here than handed over: nobody else waits for the CPU. */
+static bool pipeline_is_brief(const struct pipeline *p, const struct job *j)
+{
+    const struct server *cpu = &p->scheduler.servers[SERVER_CPU];
+    return j->backend == BACKEND_CPU && p->config->worker_inline && !p->running &&
+           cpu->in_flight == 1 && !cpu->flow_count && j->operation != OPERATION_KNN_BATCH &&
+           !j->whole && work_is_brief(&j->ticket.work);
+}
+
 /* The scheduler gave `first` to the CPU or a GPU; j is it, or its carrier. False: not now, there is
  * no memory for it until others finish. */
 static bool pipeline_submit(struct pipeline *p, struct job *j, uint32_t server, enum reason reason)
 {
     j->backend = server == SERVER_CPU ? BACKEND_CPU : BACKEND_GPU;
     j->reason = j->backend == BACKEND_CPU && j->gpu.gave_up ? j->gpu.gave_up : reason;
+    if (pipeline_is_brief(p, j) && !workers_run_now(j)) {
+        pipeline_mark_running(j);
+        pipeline_back(p, j, end_of(j));
+        return true;
+    }
     struct backend *b = j->backend == BACKEND_CPU ? p->cpu : p->gpu;
-    if (!b->ops->submit(b, j)) {
+    if (!j->failure.code && !b->ops->submit(b, j)) {
         pipeline_mark_running(j);
         p->running += j->backend == BACKEND_CPU;
         return true;
@@ -529,10 +544,12 @@ void pipeline_tick(struct pipeline *p)
     struct queue uploads = {0};
     struct dispatch d;
     if (p->gpu) gpu_poll(p->gpu);
-    for (struct job *j = done_take(&p->done), *next; j; j = next) {
-        next = j->next;
-        pipeline_on_done(p, j);
-    }
+    /* Again, for a trial that follows another may be done at once. */
+    for (struct job *j, *next; (j = done_take(&p->done));)
+        for (; j; j = next) {
+            next = j->next;
+            pipeline_on_done(p, j);
+        }
     pipeline_look_at_servers(p);
     pipeline_line_up_all(p, &uploads);
     while (scheduler_next(&p->scheduler, clock_now_ns(), &d)) {
@@ -554,7 +571,10 @@ bool pipeline_trial(struct pipeline *p, struct job *j, enum backend_id backend)
     j->backend = backend;
     j->reason = REASON_FORCED;
     job_move(j, JOB_QUEUED);
-    if (p->draining || b->ops->submit(b, j)) return false;
+    struct work w = operation_work(j);
+    bool now = backend == BACKEND_CPU && p->config->worker_inline && work_is_brief(&w);
+    if (p->draining || (now ? workers_run_now(j) : b->ops->submit(b, j))) return false;
     job_move(j, JOB_RUNNING);
+    if (now) done_add(&p->done, j);
     return true;
 }

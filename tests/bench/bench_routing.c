@@ -64,6 +64,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case 'q': bench.quick = true; return 0;
     case 's': bench.simulated = true; return 0;
     case 'o': choose(value, state); return 0;
+    case 'D': bench.dump = value; return 0;
     case 'r': bench.rows_max = number(value, 1, 10000000, state); return 0;
     case 'd': bench.dimension = (uint32_t)number(value, 1, 4096, state); return 0;
     case 'n': bench.requests = (unsigned)number(value, 1, 100000, state); return 0;
@@ -94,6 +95,7 @@ int main(int argc, char **argv)
     static const struct argp_option known[] = {
         {"quick", 'q', NULL, 0, "Fewer rows and requests, for a first look", 0},
         {"sim", 's', NULL, 0, "Over the simulated device", 0},
+        {"dump", 'D', "FILE", 0, "Every request of mix or cold, a line each", 0},
         {"only", 'o', "NAME", 0,
          "This section: mix, cold, slow, batch, alone, decide (may be repeated)", 0},
         {"rows-max", 'r', "N", 0,

@@ -24,6 +24,7 @@ struct sched_bench {
     unsigned hogs;                            /* processes that crowd a real card */
     const char *settings[SCHED_SETTINGS_MAX]; /* of every daemon, "key=value" */
     unsigned setting_count;
+    const char *dump; /* a file for every request of the mix, a line each; or NULL */
 
     unsigned met, missed;
     unsigned wrong; /* answers that differ, requests that failed */

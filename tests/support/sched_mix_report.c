@@ -3,6 +3,8 @@
  * socket's, which is the same wherever it ran, varies by more than the backends differ, and which
  * no scheduler influences. Those are judged by the daemon's own time, queued and running. The same
  * shares by the client's time alone are printed too. */
+#include <errno.h>
+#include <string.h>
 #include <string.h>
 
 #include "tests/bench/bench.h"
@@ -142,6 +144,27 @@ static void tally_print(const struct tally *t)
                    t->lost_by_reason_us[reason] / 1e3);
 }
 
+/* For whoever wants to fit a model of his own. */
+static void dump(const char *path, const struct mix *m)
+{
+    FILE *out = fopen(path, "w");
+    if (!out) bench_fail("--dump", strerror(errno));
+    fprintf(out, "operation rows queries k listed cpu_us cpu_ran_us gpu_us gpu_ran_us took_us ran_us "
+                 "predicted_us other_us backend reason\n");
+    for (unsigned i = 0; i < m->count; i++) {
+        const struct mix_request *r = &m->requests[i];
+        const ea_meta *d = &m->decided[i].meta;
+        fprintf(out, "%d %llu %u %u %u %.1f %.1f %.1f %.1f %.1f %.1f %.1f %.1f %d %s\n",
+                (int)r->operation, (unsigned long long)r->rows, r->queries, r->k, r->listed,
+                m->cpu[i].us, (double)(m->cpu[i].meta.queue_ns + m->cpu[i].meta.run_ns) / 1e3,
+                m->gpu[i].us, (double)(m->gpu[i].meta.queue_ns + m->gpu[i].meta.run_ns) / 1e3,
+                m->decided[i].us, (double)(d->queue_ns + d->run_ns) / 1e3,
+                (double)d->predicted_ns / 1e3, (double)d->other_ns / 1e3, (int)d->backend,
+                ea_reason_name(d->reason));
+    }
+    fclose(out);
+}
+
 void mix_report(struct sched_bench *b, const struct mix *m, unsigned first)
 {
     struct tally t = {0}, wall = {0};
@@ -154,6 +177,7 @@ void mix_report(struct sched_bench *b, const struct mix *m, unsigned first)
         if (!j.nearly) worst_offer(&worst, i, j.chosen_us - j.best_us);
     }
     if (!t.judged) bench_fail("mix", "nothing was measured");
+    if (b->dump) dump(b->dump, m);
     b->wrong += t.wrong_answers;
     printf(
         "  requests %u to %u, %u judged: %u with replies of more than %d MiB by the daemon's own "
