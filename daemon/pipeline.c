@@ -518,6 +518,7 @@ static bool pipeline_start(struct pipeline *p, const struct dispatch *d)
     for (struct ticket *t = d->first; t; t = t->next)
         pipeline_out_of_line(p, job_of(t));
     struct job *j = job_of(d->first);
+    j->batch = 0; /* of several that ran, or were to run, as one, it may be left */
     if (d->split_queries) {
         if (pipeline_start_split(p, d)) return true;
         scheduler_place(&p->scheduler, d->first, d->server, d->reason, clock_now_ns());

@@ -1,0 +1,253 @@
+/* Batches some of whose members are not wanted any more: cancelled, too late, their client gone;
+ * before they run and while they do. Those get their errors, the others their answers. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <string.h>
+
+#include "tests/support/asks.h"
+#include "tests/support/gpu_scene.h"
+
+enum { TOGETHER = 4, K = 5 };
+
+/* A backend that has two batches of four at a time, and takes a while for them: the GPU because its
+ * device answers late, the CPU because there is much to do for its one worker. */
+struct place {
+    struct gpu_scene scene;
+    struct set set;
+    bool gpu;
+    uint64_t queries, memory_used;
+    size_t descriptors;
+    ea_client *one; /* of space alpha */
+};
+
+static ea_stats stats_of(ea_client *c)
+{
+    ea_stats stats;
+    cr_assert_eq(ea_get_stats(c, &stats), EA_OK, "%s", ea_error_text(c));
+    return stats;
+}
+
+static void place_open(struct place *p, bool gpu)
+{
+    p->gpu = gpu;
+    p->queries = gpu ? 2 : 48;
+    gpu_scene_open(&p->scene, "latency_us=15000",
+                   (const char *[]){gpu ? "gpu.force=gpu" : "gpu.force=cpu", "workers.count=1",
+                                    "sched.window_us=1", "batch.requests=4", NULL});
+    if (gpu) gpu_scene_await(&p->scene, EA_GPU_READY, 5000);
+    asks_set(&p->set, gpu ? 40 : 256, REFERENCE_DOT, gpu ? 1500 : 20000);
+    set_send(&p->set, p->scene.a);
+    if (gpu) gpu_scene_await_answer(p->scene.a, p->set.name, p->set.all.dimension, 5000);
+    asks_connect(&p->scene.daemon, "alpha", &p->one, 1);
+    p->memory_used = stats_of(p->scene.b).memory_bytes_used;
+    p->descriptors = process_descriptors(p->scene.daemon.pid);
+}
+
+/* Nothing stays behind of what was not wanted. */
+static void place_close(struct place *p)
+{
+    int64_t until = now_ms() + scaled_ms(5000);
+    for (;;) {
+        ea_stats now = stats_of(p->scene.b);
+        size_t descriptors = process_descriptors(p->scene.daemon.pid);
+        if (now.jobs_in_flight == 1 && now.memory_bytes_used <= p->memory_used + 131072 &&
+            descriptors <= p->descriptors)
+            break;
+        cr_assert(now_ms() < until, "%llu jobs; %llu bytes, before %llu; %zu descriptors",
+                  (unsigned long long)now.jobs_in_flight, (unsigned long long)now.memory_bytes_used,
+                  (unsigned long long)p->memory_used, descriptors);
+        wait_ms(10);
+    }
+    ea_close(p->one);
+    cr_assert_eq(ea_collection_drop(p->scene.a, p->set.name), EA_OK);
+    if (p->gpu) gpu_scene_await_empty(&p->scene, 2000);
+    gpu_scene_close(&p->scene);
+    set_free(&p->set);
+}
+
+static struct asks *make(struct place *p, size_t count)
+{
+    struct asks *a = asks_make_plain(&p->set, count, p->queries, K);
+    asks_alone(a, p->scene.a, p->gpu ? 8 : SIZE_MAX);
+    return a;
+}
+
+static uint64_t ran(struct place *p)
+{
+    ea_stats stats = stats_of(p->scene.b);
+    return stats.backend_requests[EA_BACKEND_CPU] + stats.backend_requests[EA_BACKEND_GPU];
+}
+
+/* ask was told that, and all others have their answers. */
+static void expect_but(const struct asks *a, size_t ask, ea_status status)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        const struct ask *q = &a->list[i];
+        cr_assert_eq(q->times, 1, "%zu: %u times", i, q->times);
+        cr_assert_eq(q->status, i == ask ? status : EA_OK, "%zu: %s", i, q->text);
+        cr_assert(i == ask || q->right, "%zu differs", i);
+        cr_assert(i == ask || q->meta.batch == TOGETHER, "%zu: %u", i, q->meta.batch);
+    }
+}
+
+/* ---------------------------------------------------------------- in a batch that runs */
+
+static void one_leaves(bool gpu)
+{
+    struct place p;
+    place_open(&p, gpu);
+    struct asks *a = make(&p, TOGETHER);
+    for (size_t i = 0; i < TOGETHER; i++) {
+        asks_again(a);
+        uint64_t before = ran(&p);
+        asks_send_at_once(a, &p.scene.daemon, &p.one, 1);
+        asks_pump(&p.one, 1, 5);
+        cr_assert_eq(ea_cancel(p.one, a->list[i].id), EA_OK);
+        asks_collect(&p.one, 1);
+        expect_but(a, i, EA_CANCELLED);
+        cr_assert_eq(ran(&p), before + TOGETHER);
+    }
+    for (size_t i = 0; i < TOGETHER; i++) {
+        asks_again(a);
+        uint64_t before = ran(&p);
+        a->list[i].timeout_ms = 5;
+        asks_send_at_once(a, &p.scene.daemon, &p.one, 1);
+        asks_collect(&p.one, 1);
+        a->list[i].timeout_ms = 0;
+        expect_but(a, i, EA_DEADLINE_EXCEEDED);
+        cr_assert_eq(ran(&p), before + TOGETHER);
+    }
+    asks_again(a);
+    asks_send_at_once(a, &p.scene.daemon, &p.one, 1);
+    asks_pump(&p.one, 1, 5);
+    for (size_t i = 0; i < TOGETHER; i++)
+        cr_assert_eq(ea_cancel(p.one, a->list[i].id), EA_OK);
+    asks_collect(&p.one, 1);
+    cr_assert_eq(asks_with(a, EA_CANCELLED), TOGETHER, "all of them");
+    asks_free(a);
+    place_close(&p);
+}
+
+Test(sched_endings, one_leaves_a_batch_on_the_cpu, .timeout = 120)
+{
+    one_leaves(false);
+}
+
+Test(sched_endings, one_leaves_a_batch_on_the_gpu, .timeout = 120)
+{
+    one_leaves(true);
+}
+
+/* ---------------------------------------------------------------- in line */
+
+enum { LINE = 48 };
+
+/* The requests and what cancels half of them come together. */
+static void cancelled_in_line(struct place *p, struct asks *a)
+{
+    asks_again(a);
+    uint64_t before = ran(p);
+    kill(p->scene.daemon.pid, SIGSTOP);
+    asks_send(a, &p->one, 1);
+    for (size_t i = 1; i < LINE; i += 2)
+        cr_assert_eq(ea_cancel(p->one, a->list[i].id), EA_OK);
+    ea_pump(p->one, 0);
+    kill(p->scene.daemon.pid, SIGCONT);
+    asks_collect(&p->one, 1);
+    for (size_t i = 0; i < LINE; i++) {
+        const struct ask *q = &a->list[i];
+        cr_assert(q->right || (i % 2 && q->status == EA_CANCELLED), "%zu: %s", i, q->text);
+    }
+    size_t cancelled = asks_with(a, EA_CANCELLED);
+    cr_assert_gt(cancelled, LINE / 4, "%zu", cancelled);
+    cr_assert_leq(ran(p), before + LINE - cancelled + 2 * TOGETHER);
+}
+
+/* Half of them have less time than the line takes: those are told when it is up, and do not run. */
+static void too_late_in_line(struct place *p, struct asks *a)
+{
+    asks_again(a);
+    uint64_t before = ran(p);
+    for (size_t i = 1; i < LINE; i += 2)
+        a->list[i].timeout_ms = 10;
+    int64_t start = now_ms();
+    asks_send_at_once(a, &p->scene.daemon, &p->one, 1);
+    asks_collect(&p->one, 1);
+    int64_t took = now_ms() - start;
+    for (size_t i = 0; i < LINE; i++) {
+        const struct ask *q = &a->list[i];
+        cr_assert_eq(q->times, 1);
+        cr_assert(q->right || (i % 2 && q->status == EA_DEADLINE_EXCEEDED), "%zu: %s", i, q->text);
+    }
+    size_t late = asks_with(a, EA_DEADLINE_EXCEEDED);
+    cr_assert_gt(late, LINE / 4, "%zu in %lld ms", late, (long long)took);
+    cr_assert_leq(ran(p), before + LINE - late + 2 * TOGETHER, "what is too late does not run");
+    for (size_t i = 1; i < LINE; i += 2)
+        a->list[i].timeout_ms = 0;
+}
+
+static void half_leave_the_line(bool gpu)
+{
+    struct place p;
+    place_open(&p, gpu);
+    struct asks *a = make(&p, LINE);
+    cancelled_in_line(&p, a);
+    too_late_in_line(&p, a);
+    asks_free(a);
+    place_close(&p);
+}
+
+Test(sched_endings, half_leave_the_line_on_the_cpu, .timeout = 120)
+{
+    half_leave_the_line(false);
+}
+
+Test(sched_endings, half_leave_the_line_on_the_gpu, .timeout = 120)
+{
+    half_leave_the_line(true);
+}
+
+/* ---------------------------------------------------------------- at any moment */
+
+/* One client goes away, another cancels what it asked, at moments that move through the run. */
+static void at_any_moment(bool gpu)
+{
+    enum { CLIENTS = 6, ROUNDS = 12 };
+    struct place p;
+    ea_client *clients[CLIENTS];
+    place_open(&p, gpu);
+    struct asks *a = make(&p, CLIENTS * TOGETHER);
+    asks_connect(&p.scene.daemon, "alpha", clients, CLIENTS);
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t gone = (size_t)round % CLIENTS, sorry = (gone + 3) % CLIENTS;
+        asks_again(a);
+        asks_send_at_once(a, &p.scene.daemon, clients, CLIENTS);
+        asks_pump(clients, CLIENTS, 4 * round);
+        for (size_t i = sorry; i < a->count; i += CLIENTS)
+            if (!a->list[i].times) cr_assert_eq(ea_cancel(clients[sorry], a->list[i].id), EA_OK);
+        ea_close(clients[gone]);
+        clients[gone] = NULL;
+        asks_collect(clients, CLIENTS);
+        for (size_t i = 0; i < a->count; i++) {
+            const struct ask *q = &a->list[i];
+            bool may_go = i % CLIENTS == gone || i % CLIENTS == sorry;
+            cr_assert_eq(q->times, 1);
+            cr_assert(q->right || (may_go && q->status == EA_CANCELLED), "%d, %zu: %s", round, i,
+                      q->text);
+        }
+        asks_connect(&p.scene.daemon, "alpha", &clients[gone], 1);
+    }
+    asks_disconnect(clients, CLIENTS);
+    asks_free(a);
+    place_close(&p);
+}
+
+Test(sched_endings, some_leave_at_any_moment_on_the_cpu, .timeout = 120)
+{
+    at_any_moment(false);
+}
+
+Test(sched_endings, some_leave_at_any_moment_on_the_gpu, .timeout = 120)
+{
+    at_any_moment(true);
+}
