@@ -453,31 +453,26 @@ static bool pipeline_submit(struct pipeline *p, struct job *j, uint32_t server, 
     return true;
 }
 
-/* True: everyone in d still has a reader and time. Otherwise those who have not are answered, and
- * the others are back in line. */
+/* True: everyone in d still has a reader and time. Otherwise all are back in line, but for those
+ * who have not: they have arrived anew, and are answered as others there that nobody wants. Not
+ * here: an answer may close its connection, and then all its requests leave where they wait. */
 static bool pipeline_all_wanted(struct pipeline *p, const struct dispatch *d)
 {
-    bool all = true;
-    for (struct ticket *t = d->first; t && all; t = t->next) {
-        struct job *j = job_of(t);
-        all = j->operation == OPERATION_COLLECTION_DROP || j->whole || job_wanted(p, j);
-    }
-    if (all) return true;
     struct job *unwanted = NULL;
     for (struct ticket *t = d->first; t; t = t->next) {
         struct job *j = job_of(t);
-        if (j->whole || job_wanted(p, j)) continue;
+        if (j->operation == OPERATION_COLLECTION_DROP || j->whole || job_wanted(p, j)) continue;
         j->member_next = unwanted;
         unwanted = j;
     }
+    if (!unwanted) return true;
     scheduler_put_back(&p->scheduler, d->first);
     for (struct job *j = unwanted, *next; j; j = next) {
         next = j->member_next;
         j->member_next = NULL;
         scheduler_withdraw(&p->scheduler, &j->ticket);
         pipeline_out_of_line(p, j);
-        pipeline_leave(p, j);
-        pipeline_reply(p, j);
+        queue_push(&p->arrivals, j);
     }
     return false;
 }
@@ -518,6 +513,7 @@ static bool pipeline_start(struct pipeline *p, const struct dispatch *d)
     for (struct ticket *t = d->first; t; t = t->next)
         pipeline_out_of_line(p, job_of(t));
     struct job *j = job_of(d->first);
+    if (d->count == 1) j->batch = 0; /* it may have been in one before */
     if (d->split_queries) {
         if (pipeline_start_split(p, d)) return true;
         scheduler_place(&p->scheduler, d->first, d->server, d->reason, clock_now_ns());
