@@ -24,9 +24,25 @@ enum { RETRY_QUEUE_MS = 20, RETRY_MEMORY_MS = 100 }; /* hints to clients */
 
 /* ---------------------------------------------------------------- replies */
 
+/* It is on its way to the scheduler's lines: for its collection it may wait long, and many may come
+ * in one read. */
+static void pipeline_comes(struct job *j)
+{
+    j->coming = true;
+    j->space->tenant->coming++;
+}
+
+/* It is there, or will not be. */
+static void pipeline_came(struct job *j)
+{
+    if (j->coming) j->space->tenant->coming--;
+    j->coming = false;
+}
+
 /* The last move: answers the client, if it is still there, and lets the job go. */
 void pipeline_reply(struct pipeline *p, struct job *j)
 {
+    pipeline_came(j);
     job_move(j, JOB_DONE);
     stats_add(&p->stats, j->operation, clock_now_ns() - j->received_ns, j->failure.code);
     struct connection *c = net_find(p->net, j->key.connection);
@@ -223,7 +239,10 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
     if (!st && !job_wanted(p, j)) st = j->failure.code;
     if (!st) st = scheduler_admit(&p->scheduler, j->space->tenant, &j->failure);
     if (!st) st = pipeline_admit(p, j);
-    if (st) pipeline_reply(p, j);
+    if (st)
+        pipeline_reply(p, j);
+    else
+        pipeline_comes(j);
 }
 
 static void pipeline_on_bad_frame(void *owner, struct connection *c, const struct frame_header *h,
@@ -268,6 +287,7 @@ static void pipeline_line_up(struct pipeline *p, struct job *j)
 {
     uint64_t now_ns = clock_now_ns();
     struct ticket *t = &j->ticket;
+    pipeline_came(j);
     t->tenant = j->space->tenant;
     t->work = operation_work(j);
     t->batch_key = !j->alone && !j->whole && operation_batches(j) ? j->collection : NULL;

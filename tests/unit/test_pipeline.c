@@ -12,6 +12,8 @@
 #include "daemon/jobs.h"
 #include "daemon/pipeline_inside.h"
 #include "daemon/quotas.h"
+#include "daemon/sched/turnstile.h"
+#include "tests/support/sample_requests.h"
 
 enum { D = 16, SUBMITTED_MAX = 16 };
 
@@ -169,4 +171,47 @@ Test(pipeline, bad_company_is_left_after_the_second_time)
     cr_assert_eq(submitted_count, 1);
     cr_assert_eq(submitted[0], good);
     cr_assert_eq(good->batch, 0, "it runs alone, and its reply says so");
+}
+
+/* ---------------------------------------------------------------- quotas.queue */
+
+static void send_knn(uint64_t request_id)
+{
+    char message[SAMPLE_BYTES_MAX];
+    struct sample s;
+    sample_find("knn_plain", &s);
+    struct frame_header header = {
+        .kind = OPERATION_KNN,
+        .request_id = request_id,
+        .message_bytes = sample_message(&s, message, sizeof message),
+        .body_bytes = s.body_bytes,
+    };
+    struct frame frame = {.header = &header, .message = message, .body = s.body};
+    net.events.on_frame(net.events.owner, client, &frame);
+}
+
+/* In front of a collection that is being written, or all in one read: one space could have all the
+ * jobs there are. */
+Test(pipeline, requests_that_wait_for_their_collection_count_as_well)
+{
+    space->tenant->quotas.queue_max = 4;
+    struct job *writer = ask(1);
+    turnstile_leave(collection_turnstile(rows), writer);
+    writer->writer = true;
+    cr_assert(turnstile_enter(collection_turnstile(rows), writer));
+    for (uint64_t id = 2; id < 12; id++)
+        send_knn(id);
+    cr_assert_eq(p.job_count, 5, "%u", p.job_count);
+    cr_assert_eq(space->tenant->refused_queue, 6);
+    pipeline_tick(&p);
+    cr_assert_eq(submitted[0], writer);
+    done_add(&p.done, writer);
+    pipeline_tick(&p);
+    cr_assert_eq(submitted_count, 2, "the others run as one");
+    for (uint64_t id = 20; id < 25; id++)
+        send_knn(id);
+    cr_assert_eq(space->tenant->refused_queue, 7, "as many as before, all in one read");
+    connection_close(client);
+    cr_assert_eq(p.arrivals.depth, 0);
+    cr_assert_eq(space->tenant->coming, 0);
 }
