@@ -40,6 +40,7 @@ struct pipeline {
     uint32_t running;   /* submitted to the CPU and not yet done */
     uint32_t job_count; /* taken */
     struct job *uploads[UPLOADS_MAX];
+    struct collection *upload_next; /* it found no place there; NULL: none */
     struct calibrate *calibrate; /* daemon/calibrate.h; NULL: none */
 
     struct stats stats;
