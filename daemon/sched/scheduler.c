@@ -49,6 +49,8 @@ struct ticket *scheduler_evacuate(struct scheduler *s)
 
 static uint64_t floor_of(const struct scheduler *s, const struct work *w)
 {
+    /* Few candidates each for many queries are no little work. */
+    if (w->listed && w->queries >= s->settings.candidates_min) return 0;
     bool by_candidates = w->listed || w->operation == OPERATION_WEIGHTED_AVERAGE;
     return by_candidates ? s->settings.candidates_min : s->settings.pairs_min;
 }

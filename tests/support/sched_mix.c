@@ -12,8 +12,9 @@ enum {
     CANDIDATES = 1 << 20, /* of one request at most: 8 MiB */
     LIST_MAX = 10000,
     SCORES = 1 << 24, /* of one reply at most: 64 MiB */
-    BLOCK = 100,      /* requests on one backend, then on the other, so that both see one weather */
-    REPEATS_MAX = 9,
+    BLOCK = 50,       /* requests on one backend before it is the other's turn */
+    ROUNDS = 3,
+    LONG_US = 500000, /* what takes longer runs once */
 };
 
 static uint64_t log_uniform(uint64_t *seed, uint64_t max)
@@ -130,7 +131,13 @@ static struct mix_time ask(struct mix *m, ea_client *c, const struct mix_request
     }
     double us = (bench_now_s() - start) * 1e6;
     sched_check(st, c, "a request of the mix");
-    struct mix_time t = {us, r.meta, sched_digest(&r)};
+    struct mix_time t = {
+        .us = us,
+        .daemon_us = (double)(r.meta.queue_ns + r.meta.run_ns) / 1e3,
+        .bytes = r.rows * r.columns * (sizeof *r.scores + (r.counts ? sizeof *r.ids : 0)),
+        .meta = r.meta,
+        .digest = sched_digest(&r),
+    };
     ea_result_free(&r);
     return t;
 }
@@ -146,47 +153,95 @@ void mix_decide(struct mix *m, struct sched_daemon *d)
     }
 }
 
-/* The median of up to REPEATS_MAX: 3 of what takes less than 500 ms, more while all of them
- * together take less than 20. */
-static struct mix_time median(struct mix *m, ea_client *c, const struct mix_request *q)
+/* ---------------------------------------------------------------- both backends */
+
+/* What one request took, round by round. */
+struct series {
+    double us[ROUNDS], daemon_us[ROUNDS];
+    unsigned count, elsewhere; /* elsewhere: times that it ran on neither alone */
+};
+
+struct block {
+    unsigned indexes[BLOCK]; /* of requests; in another order in each pass */
+    unsigned count;
+    struct series cpu[BLOCK], gpu[BLOCK]; /* by place in the block as it was drawn */
+    unsigned places[BLOCK];
+};
+
+static void shuffle(unsigned *values, unsigned count, uint64_t *seed)
 {
-    double times[REPEATS_MAX], sum = 0;
-    struct mix_time t = {0};
-    unsigned n = 0;
-    while (n < REPEATS_MAX && (n < 1 || sum < 20e3 || (n < 3 && sum / n < 500e3))) {
-        t = ask(m, c, q);
-        times[n++] = t.us;
-        sum += t.us;
+    for (unsigned i = count; i > 1; i--) {
+        unsigned j = (unsigned)(bench_random(seed) % i), kept = values[i - 1];
+        values[i - 1] = values[j];
+        values[j] = kept;
     }
-    t.us = bench_percentile(times, n, 50);
-    return t;
 }
 
+/* Once over the block on one backend; out: m->cpu or m->gpu. */
+static void pass(struct mix *m, struct sched_daemon *d, struct block *k, ea_backend where,
+                 uint64_t *seed)
+{
+    struct series *all = where == EA_BACKEND_GPU ? k->gpu : k->cpu;
+    struct mix_time *out = where == EA_BACKEND_GPU ? m->gpu : m->cpu;
+    sched_daemon_force(d, ea_backend_name(where));
+    shuffle(k->places, k->count, seed);
+    for (unsigned n = 0; n < k->count; n++) {
+        unsigned place = k->places[n], i = k->indexes[place];
+        struct series *s = &all[place];
+        if (s->count && s->us[0] > LONG_US) continue;
+        struct mix_time t = ask(m, d->client, &m->requests[i]);
+        s->us[s->count] = t.us;
+        s->daemon_us[s->count++] = t.daemon_us;
+        s->elsewhere += t.meta.backend != where;
+        out[i] = t;
+    }
+}
+
+static bool settle(struct series *s, struct mix_time *out)
+{
+    out->us = s->elsewhere ? 0 : bench_percentile(s->us, s->count, 50);
+    out->daemon_us = s->elsewhere ? 0 : bench_percentile(s->daemon_us, s->count, 50);
+    return !s->elsewhere;
+}
+
+/* Backends take turns, and neighbours change from turn to turn: a backend that is asked the same
+ * again and again finds its threads awake and its caches full, which it does not when the daemon
+ * decides. To change sides for each request would take a signal and a pause each time, and no
+ * request would find anything awake. */
 void mix_measure(struct mix *m, struct sched_daemon *d, unsigned seconds_max)
 {
+    static struct block k;
     double start = bench_now_s();
     unsigned done = 0, not_there = 0, why = 0;
-    for (; done < m->count && bench_now_s() < start + seconds_max; done += BLOCK) {
-        unsigned end = done + BLOCK < m->count ? done + BLOCK : m->count;
-        sched_daemon_force(d, "cpu");
-        for (unsigned i = done; i < end; i++)
-            m->cpu[i] = median(m, d->client, &m->requests[i]);
-        sched_daemon_force(d, "gpu");
-        for (unsigned i = done; i < end; i++) {
-            m->gpu[i] = median(m, d->client, &m->requests[i]);
-            if (m->gpu[i].meta.backend != EA_BACKEND_GPU) {
-                m->gpu[i].us = 0;
-                why = m->gpu[i].meta.reason;
-                not_there++;
-            }
+    uint64_t seed = m->count;
+    unsigned *order = malloc(m->count * sizeof *order);
+    if (!order) bench_fail("mix", "no memory");
+    for (unsigned i = 0; i < m->count; i++)
+        order[i] = i;
+    shuffle(order, m->count, &seed);
+    for (; done < m->count && bench_now_s() < start + seconds_max; done += k.count) {
+        k = (struct block){.count = m->count - done < BLOCK ? m->count - done : BLOCK};
+        for (unsigned n = 0; n < k.count; n++) {
+            k.indexes[n] = order[done + n];
+            k.places[n] = n;
         }
-        if (end % 500 == 0) printf("  measured %u of %u on both\n", end, m->count);
+        for (int round = 0; round < ROUNDS; round++) {
+            pass(m, d, &k, EA_BACKEND_CPU, &seed);
+            pass(m, d, &k, EA_BACKEND_GPU, &seed);
+        }
+        for (unsigned n = 0; n < k.count; n++) {
+            settle(&k.cpu[n], &m->cpu[k.indexes[n]]);
+            if (settle(&k.gpu[n], &m->gpu[k.indexes[n]])) continue;
+            why = m->gpu[k.indexes[n]].meta.reason;
+            not_there++;
+        }
+        if ((done + k.count) % 500 == 0) printf("  measured %u of %u\n", done + k.count, m->count);
         fflush(stdout);
     }
+    free(order);
     sched_daemon_force(d, "none");
-    printf("  measured %u of %u on both in %.0f s; forced to the GPU, %u of them did not run there "
-           "(last: %s)\n",
-           done < m->count ? done : m->count, m->count, bench_now_s() - start, not_there,
-           ea_reason_name(why));
+    printf("  measured %u of %u on both in turn, %d times, %d at a time, in %.0f s; forced to the "
+           "GPU, %u of them did not run there (last: %s)\n",
+           done, m->count, ROUNDS, BLOCK, bench_now_s() - start, not_there, ea_reason_name(why));
     fflush(stdout);
 }
