@@ -32,8 +32,8 @@ struct job *groups_next_member(struct pipeline *p, struct job *carrier, const st
         m->backend = carrier->backend;
         m->reason = carrier->reason;
         /* What failed together, and not by one's fault, is not tried together again; what was not
-         * run for one's fault is, once: there may be more of that kind, and more on their way. Alone
-         * it may wait for memory. */
+         * run for one's fault is, once: there may be more of that kind, and more may come. Alone it
+         * may wait for memory. */
         bool starved = *end == BATCH_DONE && m->failure.detail == DETAIL_MEMORY;
         bool again = *end == BATCH_AGAIN && m->batch;
         m->alone |= starved || again || carrier->failure.code != STATUS_OK;

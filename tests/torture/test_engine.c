@@ -293,7 +293,7 @@ static void drop_leftovers(const struct house *h)
 }
 
 /* The process is as deaf as a program that knows nothing of us; it is killed after 600 ms. */
-/* A GPU process that neither answers nor stops before it is killed. Its program is to be unlinked. */
+/* A GPU process that neither answers nor stops before it is killed; unlink its program after it. */
 static void use_deaf_gpu(struct house *h)
 {
     struct config *c = &h->options.config;
