@@ -24,9 +24,25 @@ enum { RETRY_QUEUE_MS = 20, RETRY_MEMORY_MS = 100 }; /* hints to clients */
 
 /* ---------------------------------------------------------------- replies */
 
+/* It is on its way to the scheduler's lines: for its collection it may wait long, and many may come
+ * in one read. */
+static void pipeline_comes(struct job *j)
+{
+    j->coming = true;
+    j->space->tenant->coming++;
+}
+
+/* It is there, or will not be. */
+static void pipeline_came(struct job *j)
+{
+    if (j->coming) j->space->tenant->coming--;
+    j->coming = false;
+}
+
 /* The last move: answers the client, if it is still there, and lets the job go. */
 void pipeline_reply(struct pipeline *p, struct job *j)
 {
+    pipeline_came(j);
     job_move(j, JOB_DONE);
     stats_add(&p->stats, j->operation, clock_now_ns() - j->received_ns, j->failure.code);
     struct connection *c = net_find(p->net, j->key.connection);
@@ -223,7 +239,10 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
     if (!st && !job_wanted(p, j)) st = j->failure.code;
     if (!st) st = scheduler_admit(&p->scheduler, j->space->tenant, &j->failure);
     if (!st) st = pipeline_admit(p, j);
-    if (st) pipeline_reply(p, j);
+    if (st)
+        pipeline_reply(p, j);
+    else
+        pipeline_comes(j);
 }
 
 static void pipeline_on_bad_frame(void *owner, struct connection *c, const struct frame_header *h,
@@ -268,6 +287,7 @@ static void pipeline_line_up(struct pipeline *p, struct job *j)
 {
     uint64_t now_ns = clock_now_ns();
     struct ticket *t = &j->ticket;
+    pipeline_came(j);
     t->tenant = j->space->tenant;
     t->work = operation_work(j);
     t->batch_key = !j->alone && !j->whole && operation_batches(j) ? j->collection : NULL;
@@ -453,31 +473,26 @@ static bool pipeline_submit(struct pipeline *p, struct job *j, uint32_t server, 
     return true;
 }
 
-/* True: everyone in d still has a reader and time. Otherwise those who have not are answered, and
- * the others are back in line. */
+/* True: everyone in d still has a reader and time. Otherwise all are back in line, but for those
+ * who have not: they have arrived anew, and are answered as others there that nobody wants. Not
+ * here: an answer may close its connection, and then all its requests leave where they wait. */
 static bool pipeline_all_wanted(struct pipeline *p, const struct dispatch *d)
 {
-    bool all = true;
-    for (struct ticket *t = d->first; t && all; t = t->next) {
-        struct job *j = job_of(t);
-        all = j->operation == OPERATION_COLLECTION_DROP || j->whole || job_wanted(p, j);
-    }
-    if (all) return true;
     struct job *unwanted = NULL;
     for (struct ticket *t = d->first; t; t = t->next) {
         struct job *j = job_of(t);
-        if (j->whole || job_wanted(p, j)) continue;
+        if (j->operation == OPERATION_COLLECTION_DROP || j->whole || job_wanted(p, j)) continue;
         j->member_next = unwanted;
         unwanted = j;
     }
+    if (!unwanted) return true;
     scheduler_put_back(&p->scheduler, d->first);
     for (struct job *j = unwanted, *next; j; j = next) {
         next = j->member_next;
         j->member_next = NULL;
         scheduler_withdraw(&p->scheduler, &j->ticket);
         pipeline_out_of_line(p, j);
-        pipeline_leave(p, j);
-        pipeline_reply(p, j);
+        queue_push(&p->arrivals, j);
     }
     return false;
 }

@@ -221,6 +221,7 @@ struct job {
     atomic_uint parts_left;
 
     struct ticket ticket; /* its place in the scheduler */
+    bool coming;          /* will be, and counts as such for its tenant */
     bool in_line;         /* there, waiting to be dispatched */
     bool alone;           /* it is not to run with others any more: together they failed */
 
