@@ -44,7 +44,8 @@ void pipeline_reply(struct pipeline *p, struct job *j)
 {
     pipeline_came(j);
     job_move(j, JOB_DONE);
-    stats_add(&p->stats, j->operation, clock_now_ns() - j->received_ns, j->failure.code);
+    j->answered_ns = clock_now_ns();
+    stats_add(&p->stats, j->operation, j->answered_ns - j->received_ns, j->failure.code);
     struct connection *c = net_find(p->net, j->key.connection);
     if (!c) {
         job_give(p, j);
@@ -381,7 +382,8 @@ static void pipeline_back(struct pipeline *p, struct job *j, enum scheduler_end 
 {
     struct ticket *first = ticket_of(j), stood = *first; /* members go, and finish forgets them */
     bool gave_up = j->backend == BACKEND_GPU && gpu_gave_up(j);
-    struct scheduler_run run = {.started_ns = j->started_ns, .ended_ns = j->finished_ns};
+    struct scheduler_run run = {
+        .started_ns = j->started_ns, .ended_ns = j->finished_ns, .back_ns = clock_now_ns()};
     if (j->backend == BACKEND_CPU) run.busy_ns = atomic_load(&j->worked_ns) / p->worker_count;
     scheduler_finish(&p->scheduler, first, how, run.ended_ns ? &run : NULL);
     if (j->operation == OPERATION_KNN_BATCH)

@@ -128,6 +128,7 @@ void scheduler_put_back(struct scheduler *s, struct ticket *first);
 enum scheduler_end { END_WELL, END_LET_DOWN, END_REFUSED };
 struct scheduler_run {
     uint64_t started_ns, ended_ns;
+    uint64_t back_ns; /* when its end was noticed; 0: at once */
     uint64_t busy_ns; /* of the whole server, that it had to itself in effect: on the CPU the time
                          of all workers over their number. 0: not known */
 };

@@ -1,5 +1,6 @@
 #include "tests/support/sched_mix.h"
 
+#include <unistd.h>
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +13,6 @@ enum {
     CANDIDATES = 1 << 20, /* of one request at most: 8 MiB */
     LIST_MAX = 10000,
     SCORES = 1 << 24, /* of one reply at most: 64 MiB */
-    BLOCK = 50,       /* requests on one backend before it is the other's turn */
     ROUNDS = 3,
     LONG_US = 500000, /* what takes longer runs once */
 };
@@ -133,7 +133,7 @@ static struct mix_time ask(struct mix *m, ea_client *c, const struct mix_request
     sched_check(st, c, "a request of the mix");
     struct mix_time t = {
         .us = us,
-        .daemon_us = (double)(r.meta.queue_ns + r.meta.run_ns) / 1e3,
+        .daemon_us = (double)r.meta.total_ns / 1e3,
         .bytes = r.rows * r.columns * (sizeof *r.scores + (r.counts ? sizeof *r.ids : 0)),
         .meta = r.meta,
         .digest = sched_digest(&r),
@@ -142,10 +142,27 @@ static struct mix_time ask(struct mix *m, ea_client *c, const struct mix_request
     return t;
 }
 
+/* The daemon has time to read its file, and everything in it to fall asleep: so it is before each
+ * request of every pass, whoever is to answer it. */
+static struct mix_time ask_forced(struct mix *m, struct sched_daemon *d, unsigned i,
+                                  const char *force)
+{
+    enum { TRIES = 3, PAUSE_US = 1500 };
+    struct mix_time t = {0};
+    bool gpu = strcmp(force, "gpu") == 0, free = strcmp(force, "none") == 0;
+    for (int n = 0; n < TRIES; n++) {
+        sched_daemon_tell(d, force);
+        usleep(PAUSE_US);
+        t = ask(m, d->client, &m->requests[i]);
+        if (free || t.meta.backend == (gpu ? EA_BACKEND_GPU : EA_BACKEND_CPU)) break;
+    }
+    return t;
+}
+
 void mix_decide(struct mix *m, struct sched_daemon *d)
 {
     for (unsigned i = 0; i < m->count; i++) {
-        m->decided[i] = ask(m, d->client, &m->requests[i]);
+        m->decided[i] = ask_forced(m, d, i, "none");
         if ((i + 1) % 500 == 0) {
             printf("  decided %u of %u\n", i + 1, m->count);
             fflush(stdout);
@@ -161,13 +178,6 @@ struct series {
     unsigned count, elsewhere; /* elsewhere: times that it ran on neither alone */
 };
 
-struct block {
-    unsigned indexes[BLOCK]; /* of requests; in another order in each pass */
-    unsigned count;
-    struct series cpu[BLOCK], gpu[BLOCK]; /* by place in the block as it was drawn */
-    unsigned places[BLOCK];
-};
-
 static void shuffle(unsigned *values, unsigned count, uint64_t *seed)
 {
     for (unsigned i = count; i > 1; i--) {
@@ -177,40 +187,36 @@ static void shuffle(unsigned *values, unsigned count, uint64_t *seed)
     }
 }
 
-/* Once over the block on one backend; out: m->cpu or m->gpu. */
-static void pass(struct mix *m, struct sched_daemon *d, struct block *k, ea_backend where,
-                 uint64_t *seed)
+static void measure(struct mix *m, struct sched_daemon *d, unsigned i, ea_backend where,
+                    struct series *s)
 {
-    struct series *all = where == EA_BACKEND_GPU ? k->gpu : k->cpu;
-    struct mix_time *out = where == EA_BACKEND_GPU ? m->gpu : m->cpu;
-    sched_daemon_force(d, ea_backend_name(where));
-    shuffle(k->places, k->count, seed);
-    for (unsigned n = 0; n < k->count; n++) {
-        unsigned place = k->places[n], i = k->indexes[place];
-        struct series *s = &all[place];
-        if (s->count && s->us[0] > LONG_US) continue;
-        struct mix_time t = ask(m, d->client, &m->requests[i]);
-        s->us[s->count] = t.us;
-        s->daemon_us[s->count++] = t.daemon_us;
-        s->elsewhere += t.meta.backend != where;
-        out[i] = t;
-    }
+    if (s->count && s->us[0] > LONG_US) return;
+    struct mix_time t = ask_forced(m, d, i, ea_backend_name(where));
+    s->us[s->count] = t.us;
+    s->daemon_us[s->count++] = t.daemon_us;
+    s->elsewhere += t.meta.backend != where;
+    *(where == EA_BACKEND_GPU ? &m->gpu[i] : &m->cpu[i]) = t;
 }
 
-static bool settle(struct series *s, struct mix_time *out)
+static bool settle(const struct series *s, struct mix_time *out)
 {
-    out->us = s->elsewhere ? 0 : bench_percentile(s->us, s->count, 50);
-    out->daemon_us = s->elsewhere ? 0 : bench_percentile(s->daemon_us, s->count, 50);
+    double us[ROUNDS], daemon_us[ROUNDS];
+    memcpy(us, s->us, sizeof us);
+    memcpy(daemon_us, s->daemon_us, sizeof daemon_us);
+    out->us = s->elsewhere ? 0 : bench_percentile(us, s->count, 50);
+    out->daemon_us = s->elsewhere ? 0 : bench_percentile(daemon_us, s->count, 50);
+    out->least_us = out->most_us = s->daemon_us[0];
+    for (unsigned n = 1; n < s->count; n++) {
+        if (s->daemon_us[n] < out->least_us) out->least_us = s->daemon_us[n];
+        if (s->daemon_us[n] > out->most_us) out->most_us = s->daemon_us[n];
+    }
     return !s->elsewhere;
 }
 
-/* Backends take turns, and neighbours change from turn to turn: a backend that is asked the same
- * again and again finds its threads awake and its caches full, which it does not when the daemon
- * decides. To change sides for each request would take a signal and a pause each time, and no
- * request would find anything awake. */
+/* Both in turn for each request, each time after the same pause: what was asked over and over finds
+ * threads awake and caches full, which it does not when the daemon decides. */
 void mix_measure(struct mix *m, struct sched_daemon *d, unsigned seconds_max)
 {
-    static struct block k;
     double start = bench_now_s();
     unsigned done = 0, not_there = 0, why = 0;
     uint64_t seed = m->count;
@@ -219,29 +225,26 @@ void mix_measure(struct mix *m, struct sched_daemon *d, unsigned seconds_max)
     for (unsigned i = 0; i < m->count; i++)
         order[i] = i;
     shuffle(order, m->count, &seed);
-    for (; done < m->count && bench_now_s() < start + seconds_max; done += k.count) {
-        k = (struct block){.count = m->count - done < BLOCK ? m->count - done : BLOCK};
-        for (unsigned n = 0; n < k.count; n++) {
-            k.indexes[n] = order[done + n];
-            k.places[n] = n;
-        }
+    for (; done < m->count && bench_now_s() < start + seconds_max; done++) {
+        struct series cpu = {0}, gpu = {0};
+        unsigned i = order[done];
         for (int round = 0; round < ROUNDS; round++) {
-            pass(m, d, &k, EA_BACKEND_CPU, &seed);
-            pass(m, d, &k, EA_BACKEND_GPU, &seed);
+            measure(m, d, i, EA_BACKEND_CPU, &cpu);
+            measure(m, d, i, EA_BACKEND_GPU, &gpu);
         }
-        for (unsigned n = 0; n < k.count; n++) {
-            settle(&k.cpu[n], &m->cpu[k.indexes[n]]);
-            if (settle(&k.gpu[n], &m->gpu[k.indexes[n]])) continue;
-            why = m->gpu[k.indexes[n]].meta.reason;
+        settle(&cpu, &m->cpu[i]);
+        if (!settle(&gpu, &m->gpu[i])) {
+            why = m->gpu[i].meta.reason;
             not_there++;
         }
-        if ((done + k.count) % 500 == 0) printf("  measured %u of %u\n", done + k.count, m->count);
+        if ((done + 1) % 500 == 0) printf("  measured %u of %u\n", done + 1, m->count);
         fflush(stdout);
     }
     free(order);
     sched_daemon_force(d, "none");
-    printf("  measured %u of %u on both in turn, %d times, %d at a time, in %.0f s; forced to the "
-           "GPU, %u of them did not run there (last: %s)\n",
-           done, m->count, ROUNDS, BLOCK, bench_now_s() - start, not_there, ea_reason_name(why));
+    printf(
+        "  measured %u of %u on both in turn, %d times, in %.0f s; forced to the GPU, %u of them "
+        "did not run there (last: %s)\n",
+        done, m->count, ROUNDS, bench_now_s() - start, not_there, ea_reason_name(why));
     fflush(stdout);
 }

@@ -20,9 +20,10 @@ struct mix_request {
 };
 
 struct mix_time {
-    double us;        /* the client's; 0: not measured */
-    double daemon_us; /* of it queued and running */
-    uint64_t bytes;   /* of the reply */
+    double us;                /* the client's; 0: not measured */
+    double daemon_us;         /* of it, from the whole request to its reply */
+    double least_us, most_us; /* the daemon's, of the rounds of a forced one */
+    uint64_t bytes;           /* of the reply */
     ea_meta meta;
     uint64_t digest;
 };
