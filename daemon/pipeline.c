@@ -77,6 +77,12 @@ static void pipeline_arrive(struct pipeline *p, struct job *j)
 {
     job_move(j, JOB_QUEUED);
     queue_push(&p->arrivals, j);
+    if (j->operation != OPERATION_UPLOAD) j->space->tenant->arriving++;
+}
+
+void pipeline_arrived(struct job *j)
+{
+    if (j->operation != OPERATION_UPLOAD) j->space->tenant->arriving--;
 }
 
 /* Those that a turnstile let pass. */
@@ -129,6 +135,7 @@ static void pipeline_withdraw(struct pipeline *p, struct job *j)
             pipeline_out_of_line(p, j);
         } else {
             queue_remove(&p->arrivals, j);
+            pipeline_arrived(j);
         }
         pipeline_leave(p, j);
     }
@@ -292,6 +299,7 @@ static bool pipeline_still_wanted(struct pipeline *p, struct job *j)
 static void pipeline_line_up_all(struct pipeline *p, struct queue *uploads)
 {
     for (struct job *j; (j = queue_pop(&p->arrivals));) {
+        pipeline_arrived(j);
         if (j->operation == OPERATION_UPLOAD)
             queue_push(uploads, j);
         else if (pipeline_still_wanted(p, j))

@@ -142,10 +142,11 @@ void scheduler_withdraw(struct scheduler *s, struct ticket *t)
 
 enum status scheduler_admit(struct scheduler *s, struct tenant *t, struct failure *f)
 {
-    if (!t->quotas.queue_max || t->queued < t->quotas.queue_max) return STATUS_OK;
+    uint32_t queued = t->queued + t->arriving;
+    if (!t->quotas.queue_max || queued < t->quotas.queue_max) return STATUS_OK;
     t->refused_queue++;
     enum status st = failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,
-                                 "the space has %u requests in line, as many as it may", t->queued);
+                                 "the space has %u requests in line, as many as it may", queued);
     uint64_t ms = scheduler_drain_ns(s, t) / 1000000 + 1;
     if (f) f->retry_after_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
     return st;

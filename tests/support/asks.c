@@ -201,10 +201,13 @@ static void take(ea_client *c, uint64_t request_id, ea_status status, ea_result 
     q->times++;
     q->status = status;
     q->right = !status && !q->want_status && same(result, &q->want);
-    if (status)
-        snprintf(q->text, sizeof q->text, "%s", ea_error_text(c));
-    else
+    if (!status) {
         q->meta = result->meta;
+        return;
+    }
+    snprintf(q->text, sizeof q->text, "%s", ea_error_text(c));
+    q->detail = ea_error_detail(c);
+    q->retry_after_ms = ea_error_retry_after_ms(c);
 }
 
 void asks_send(struct asks *a, ea_client *const *clients, size_t count)
