@@ -68,7 +68,7 @@ static void place_close(struct place *p)
 static struct asks *make(struct place *p, size_t count)
 {
     struct asks *a = asks_make_plain(&p->set, count, p->queries, K);
-    asks_alone(a, p->scene.a, p->gpu ? 8 : SIZE_MAX);
+    asks_alone(a, p->scene.a, p->gpu ? 8 : 0);
     return a;
 }
 

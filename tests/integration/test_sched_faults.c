@@ -98,7 +98,7 @@ static const char *const kinds[] = {"memory", "error", "sticky", "crash", "hang"
 
 enum { CALLS = sizeof calls / sizeof *calls, KINDS = sizeof kinds / sizeof *kinds, AT_ONCE = 4 };
 
-/* What all get alone: from a daemon without a GPU. */
+/* What all get alone: in a scene where nothing fails. */
 static void learn_alone(struct trial *t, struct asks *from)
 {
     for (size_t i = 0; i < ASKS; i++) {

@@ -82,7 +82,7 @@ struct asks *asks_make_plain(const struct set *t, size_t count, uint64_t queries
     struct asks *a = make(t, count);
     for (size_t i = 0; i < count; i++)
         a->list[i] = (struct ask){
-            .queries = t->queries + i % (POOL - queries + 1) * t->all.dimension,
+            .queries = t->queries + i % (t->query_count - queries + 1) * t->all.dimension,
             .query_count = queries,
             .k = k,
         };
@@ -169,7 +169,7 @@ void asks_alone(struct asks *a, ea_client *c, size_t step)
             continue;
         }
         cr_assert_leq(q->want.meta.batch, 1);
-        if (i % step == 0) expect_reference(t, q);
+        if (step && i % step == 0) expect_reference(t, q);
     }
 }
 
@@ -201,10 +201,13 @@ static void take(ea_client *c, uint64_t request_id, ea_status status, ea_result 
     q->times++;
     q->status = status;
     q->right = !status && !q->want_status && same(result, &q->want);
-    if (status)
-        snprintf(q->text, sizeof q->text, "%s", ea_error_text(c));
-    else
+    if (!status) {
         q->meta = result->meta;
+        return;
+    }
+    snprintf(q->text, sizeof q->text, "%s", ea_error_text(c));
+    q->detail = ea_error_detail(c);
+    q->retry_after_ms = ea_error_retry_after_ms(c);
 }
 
 void asks_send(struct asks *a, ea_client *const *clients, size_t count)

@@ -29,6 +29,7 @@ struct ask {
     uint64_t id;
     unsigned times; /* answered */
     ea_status status;
+    uint32_t detail, retry_after_ms; /* of an error */
     bool right; /* OK, and every bit is as wanted */
     ea_meta meta;
     char text[ASK_TEXT];
@@ -50,7 +51,8 @@ struct asks *asks_make_plain(const struct set *t, size_t count, uint64_t queries
 void asks_spoil(struct asks *a, size_t i, uint64_t number);
 void asks_free(struct asks *a);
 
-/* Asks one after the other, and compares what comes with the reference, for every `step`th. */
+/* Asks one after the other, and compares what comes with the reference, for every `step`th (0: for
+ * none). */
 void asks_alone(struct asks *a, ea_client *c, size_t step);
 /* Forgets what was answered. */
 void asks_again(struct asks *a);
