@@ -39,7 +39,6 @@ static void pipeline_came(struct job *j)
     j->coming = false;
 }
 
-/* The last move: answers the client, if it is still there, and lets the job go. */
 void pipeline_reply(struct pipeline *p, struct job *j)
 {
     pipeline_came(j);
@@ -72,8 +71,7 @@ void pipeline_reply(struct pipeline *p, struct job *j)
     connection_send_body(c, j, j->result.block.data, j->result.body_bytes);
 }
 
-/* Whether j still has a reader and time; if not, j->failure says so. */
-static bool job_wanted(struct pipeline *p, struct job *j)
+bool pipeline_wanted(struct pipeline *p, struct job *j)
 {
     if (j->failure.code) return false;
     if (j->deadline_passed || (j->deadline_ns && clock_now_ns() >= j->deadline_ns)) {
@@ -91,7 +89,7 @@ static bool job_wanted(struct pipeline *p, struct job *j)
 
 /* ---------------------------------------------------------------- leaving early */
 
-static void pipeline_arrive(struct pipeline *p, struct job *j)
+void pipeline_arrive(struct pipeline *p, struct job *j)
 {
     job_move(j, JOB_QUEUED);
     queue_push(&p->arrivals, j);
@@ -128,7 +126,6 @@ void pipeline_leave(struct pipeline *p, struct job *j)
     pipeline_arrive_all(p, next);
 }
 
-/* It has left the scheduler's lines. */
 void pipeline_out_of_line(struct pipeline *p, struct job *j)
 {
     j->in_line = false;
@@ -138,7 +135,7 @@ void pipeline_out_of_line(struct pipeline *p, struct job *j)
 /* Answers j at once if it has not started and nobody wants it any more. */
 static void pipeline_withdraw(struct pipeline *p, struct job *j)
 {
-    if ((j->state != JOB_WAITING && j->state != JOB_QUEUED) || job_wanted(p, j)) return;
+    if ((j->state != JOB_WAITING && j->state != JOB_QUEUED) || pipeline_wanted(p, j)) return;
     if (j->state == JOB_WAITING) {
         pipeline_arrive_all(p, turnstile_withdraw(collection_turnstile(j->collection), j));
     } else {
@@ -237,7 +234,7 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
         job_give(p, j);
         return;
     }
-    if (!st && !job_wanted(p, j)) st = j->failure.code;
+    if (!st && !pipeline_wanted(p, j)) st = j->failure.code;
     if (!st) st = scheduler_admit(&p->scheduler, j->space->tenant, &j->failure);
     if (!st) st = pipeline_admit(p, j);
     if (st)
@@ -283,8 +280,7 @@ struct net_events pipeline_net_events(struct pipeline *p)
 
 /* ---------------------------------------------------------------- into line */
 
-/* The scheduler has it. */
-static void pipeline_line_up(struct pipeline *p, struct job *j)
+void pipeline_line_up(struct pipeline *p, struct job *j)
 {
     uint64_t now_ns = clock_now_ns();
     struct ticket *t = &j->ticket;
@@ -304,7 +300,7 @@ static void pipeline_line_up(struct pipeline *p, struct job *j)
 
 static bool pipeline_still_wanted(struct pipeline *p, struct job *j)
 {
-    if (j->operation == OPERATION_COLLECTION_DROP || j->whole || job_wanted(p, j)) return true;
+    if (j->operation == OPERATION_COLLECTION_DROP || j->whole || pipeline_wanted(p, j)) return true;
     pipeline_leave(p, j);
     pipeline_reply(p, j);
     return false;
@@ -323,12 +319,6 @@ static void pipeline_line_up_all(struct pipeline *p, struct queue *uploads)
 
 /* ---------------------------------------------------------------- to a backend and back */
 
-/* The ticket that stands for j while a backend has it. */
-static struct ticket *ticket_of(struct job *j)
-{
-    return j->operation == OPERATION_KNN_BATCH ? &j->members->ticket : &j->ticket;
-}
-
 /* j, which a backend had or refused, is to be run anew: by the CPU if a GPU let it down. */
 static void pipeline_again(struct pipeline *p, struct job *j)
 {
@@ -338,7 +328,6 @@ static void pipeline_again(struct pipeline *p, struct job *j)
     pipeline_line_up(p, j);
 }
 
-/* A backend ran j to its end. */
 void pipeline_complete(struct pipeline *p, struct job *j)
 {
     if (j->whole) {
@@ -352,7 +341,7 @@ void pipeline_complete(struct pipeline *p, struct job *j)
      * stopped in the middle. */
     bool late = !j->writer && j->deadline_ns && j->finished_ns >= j->deadline_ns;
     bool stopped = atomic_load(j->writer ? &j->skipped : &j->cancelled);
-    if (!j->failure.code && (late || stopped)) job_wanted(p, j);
+    if (!j->failure.code && (late || stopped)) pipeline_wanted(p, j);
     pipeline_reply(p, j);
 }
 
@@ -377,10 +366,11 @@ static enum scheduler_end end_of(const struct job *j)
     return cut || (j->backend == BACKEND_GPU && j->gpu.gave_up) ? END_REFUSED : END_WELL;
 }
 
-/* j is out of its backend's hands. */
-static void pipeline_back(struct pipeline *p, struct job *j, enum scheduler_end how)
+void pipeline_back(struct pipeline *p, struct job *j, bool refused)
 {
-    struct ticket *first = ticket_of(j), stood = *first; /* members go, and finish forgets them */
+    enum scheduler_end how = refused ? END_REFUSED : end_of(j);
+    struct ticket *first = pipeline_ticket(j),
+                  stood = *first; /* members go, and finish forgets them */
     bool gave_up = j->backend == BACKEND_GPU && gpu_gave_up(j);
     struct scheduler_run run = {
         .started_ns = j->started_ns, .ended_ns = j->finished_ns, .back_ns = clock_now_ns()};
@@ -406,144 +396,7 @@ static void pipeline_on_done(struct pipeline *p, struct job *j)
         return;
     }
     p->running -= j->backend == BACKEND_CPU;
-    pipeline_back(p, j, end_of(j));
-}
-
-static void pipeline_mark_running(struct job *j)
-{
-    job_move(j, JOB_RUNNING);
-    for (struct job *m = j->operation == OPERATION_KNN_BATCH ? j->members : NULL; m;
-         m = m->member_next)
-        job_move(m, JOB_RUNNING);
-}
-
-/* Nobody has memory for j now. False: others will give some back, so it waits. */
-static bool pipeline_without_memory(struct pipeline *p, struct job *j)
-{
-    bool others = p->running > 0 || (p->gpu && gpu_in_flight(p->gpu) > 0);
-    if (j->failure.detail != DETAIL_MEMORY || !others) return true;
-    memset(&j->failure, 0, sizeof j->failure);
-    return false;
-}
-
-/* j, which no backend took, waits again where it waited. */
-static void pipeline_put_back(struct pipeline *p, struct job *j)
-{
-    struct ticket *first = ticket_of(j);
-    enum batch_end end;
-    while (j->operation == OPERATION_KNN_BATCH && groups_next_member(p, j, first, &end))
-        ;
-    for (struct ticket *t = first; t; t = t->next) {
-        job_of(t)->in_line = true;
-        p->in_line++;
-    }
-    scheduler_put_back(&p->scheduler, first);
-}
-
-/* Whether j is sooner run here than handed over: nobody else waits for the CPU. */
-static bool pipeline_is_brief(const struct pipeline *p, const struct job *j)
-{
-    const struct server *cpu = &p->scheduler.servers[SERVER_CPU];
-    return j->backend == BACKEND_CPU && p->config->worker_inline && !p->running &&
-           cpu->in_flight == 1 && !cpu->flow_count && j->operation != OPERATION_KNN_BATCH &&
-           !j->whole && work_is_brief(&j->ticket.work);
-}
-
-/* The scheduler gave `first` to the CPU or a GPU; j is it, or its carrier. False: not now, there is
- * no memory for it until others finish. */
-static bool pipeline_submit(struct pipeline *p, struct job *j, uint32_t server, enum reason reason)
-{
-    j->backend = server == SERVER_CPU ? BACKEND_CPU : BACKEND_GPU;
-    j->reason = j->backend == BACKEND_CPU && j->gpu.gave_up ? j->gpu.gave_up : reason;
-    if (pipeline_is_brief(p, j) && !workers_run_now(j)) {
-        pipeline_mark_running(j);
-        pipeline_back(p, j, end_of(j));
-        return true;
-    }
-    struct backend *b = j->backend == BACKEND_CPU ? p->cpu : p->gpu;
-    if (!j->failure.code && !b->ops->submit(b, j)) {
-        pipeline_mark_running(j);
-        p->running += j->backend == BACKEND_CPU;
-        return true;
-    }
-    if (j->backend == BACKEND_CPU && !pipeline_without_memory(p, j)) {
-        pipeline_put_back(p, j);
-        return false;
-    }
-    pipeline_mark_running(j);
-    pipeline_back(p, j, END_REFUSED);
-    return true;
-}
-
-/* True: everyone in d still has a reader and time. Otherwise all are back in line, but for those
- * who have not: they have arrived anew, and are answered as others there that nobody wants. Not
- * here: an answer may close its connection, and then all its requests leave where they wait. */
-static bool pipeline_all_wanted(struct pipeline *p, const struct dispatch *d)
-{
-    struct job *unwanted = NULL;
-    for (struct ticket *t = d->first; t; t = t->next) {
-        struct job *j = job_of(t);
-        if (j->operation == OPERATION_COLLECTION_DROP || j->whole || job_wanted(p, j)) continue;
-        j->member_next = unwanted;
-        unwanted = j;
-    }
-    if (!unwanted) return true;
-    scheduler_put_back(&p->scheduler, d->first);
-    for (struct job *j = unwanted, *next; j; j = next) {
-        next = j->member_next;
-        j->member_next = NULL;
-        scheduler_withdraw(&p->scheduler, &j->ticket);
-        pipeline_out_of_line(p, j);
-        queue_push(&p->arrivals, j);
-    }
-    return false;
-}
-
-/* One request on two backends. False: it runs on one. */
-static bool pipeline_start_split(struct pipeline *p, const struct dispatch *d)
-{
-    struct job *whole = job_of(d->first), *parts[2];
-    if (!groups_split(p, whole, d->split_queries, parts)) return false;
-    job_move(whole, JOB_RUNNING);
-    whole->reason = REASON_CHOSEN_FASTER;
-    uint32_t servers[2] = {d->server, SERVER_CPU};
-    for (int i = 0; i < 2; i++)
-        scheduler_place(&p->scheduler, &parts[i]->ticket, servers[i], REASON_CHOSEN_FASTER,
-                        clock_now_ns());
-    for (int i = 0; i < 2; i++)
-        pipeline_submit(p, parts[i], servers[i], REASON_CHOSEN_FASTER);
-    return true;
-}
-
-/* No job is free to carry them: each by itself. */
-static void pipeline_start_each(struct pipeline *p, const struct dispatch *d)
-{
-    scheduler_finish(&p->scheduler, d->first, END_REFUSED, NULL);
-    for (struct ticket *t = d->first, *next; t; t = next) {
-        next = t->next;
-        t->next = NULL;
-        struct job *j = job_of(t);
-        j->alone = true;
-        pipeline_line_up(p, j);
-    }
-}
-
-/* What the scheduler says is to start. False: there is no memory for it now. */
-static bool pipeline_start(struct pipeline *p, const struct dispatch *d)
-{
-    if (!pipeline_all_wanted(p, d)) return true;
-    for (struct ticket *t = d->first; t; t = t->next)
-        pipeline_out_of_line(p, job_of(t));
-    struct job *j = job_of(d->first);
-    j->batch = 0; /* of several that ran, or were to run, as one, it may be left */
-    if (d->split_queries) {
-        if (pipeline_start_split(p, d)) return true;
-        scheduler_place(&p->scheduler, d->first, d->server, d->reason, clock_now_ns());
-    }
-    if (d->count > 1) j = groups_carrier(p, d->first);
-    if (j) return pipeline_submit(p, j, d->server, d->reason);
-    pipeline_start_each(p, d);
-    return true;
+    pipeline_back(p, j, false);
 }
 
 /* Those whose backend is gone look for another. */
