@@ -192,7 +192,9 @@ struct prediction cost_predict(const struct cost_model *m, enum backend_id b, co
     struct view v;
     view_of(l, w, &v);
     double ns = view_ns(l, &v), busy = ns * l->overlap;
-    double doubt = (v.coefficients_variance + v.cell_variance + l->spread * l->spread) / SURE;
+    /* Runs that differ from each other are no doubt about their mean, once there were enough. */
+    double noise = (double)l->spread * l->spread / (1 + l->cells[v.octave][v.width].weight);
+    double doubt = (v.coefficients_variance + v.cell_variance + noise) / SURE;
     return (struct prediction){
         .ns = (uint64_t)ns,
         .busy_ns = busy < 1 ? 1 : (uint64_t)busy,

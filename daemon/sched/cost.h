@@ -54,7 +54,7 @@ struct cost_model {
 struct prediction {
     uint64_t ns;      /* from submission to the end, alone on an idle backend; >= 1 */
     uint64_t busy_ns; /* of that, what others wait for when the backend is busy */
-    float confidence; /* 0: a guess .. 1: seen often, always nearly so */
+    float confidence; /* 0: a guess .. 1: seen often enough to know the mean */
 };
 
 /* Built-in figures for that many workers. */

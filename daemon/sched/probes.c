@@ -11,7 +11,7 @@ enum {
     HASTE = 5,          /* more than that will not teach the model either */
 };
 
-static const double SURPRISE = 2; /* times what was predicted, or its inverse */
+static const double SURPRISE = 3; /* times what was predicted, or its inverse */
 
 void probes_init(struct probes *p, double share)
 {
