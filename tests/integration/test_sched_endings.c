@@ -30,7 +30,7 @@ static ea_stats stats_of(ea_client *c)
 static void place_open(struct place *p, bool gpu)
 {
     p->gpu = gpu;
-    p->queries = gpu ? 2 : 48;
+    p->queries = gpu ? 2 : 48 / (uint64_t)scaled_ms(1);
     gpu_scene_open(&p->scene, "latency_us=15000",
                    (const char *[]){gpu ? "gpu.force=gpu" : "gpu.force=cpu", "workers.count=1",
                                     "sched.window_us=1", "batch.requests=4", NULL});
@@ -110,7 +110,7 @@ static void one_leaves(bool gpu)
     for (size_t i = 0; i < TOGETHER; i++) {
         asks_again(a);
         uint64_t before = ran(&p);
-        a->list[i].timeout_ms = 5;
+        a->list[i].timeout_ms = 8;
         asks_send_at_once(a, &p.scene.daemon, &p.one, 1);
         asks_collect(&p.one, 1);
         a->list[i].timeout_ms = 0;
@@ -169,7 +169,7 @@ static void too_late_in_line(struct place *p, struct asks *a)
     asks_again(a);
     uint64_t before = ran(p);
     for (size_t i = 1; i < LINE; i += 2)
-        a->list[i].timeout_ms = 10;
+        a->list[i].timeout_ms = (uint32_t)scaled_ms(20);
     int64_t start = now_ms();
     asks_send_at_once(a, &p->scene.daemon, &p->one, 1);
     asks_collect(&p->one, 1);
