@@ -2,6 +2,7 @@
  * before they run and while they do. Those get their errors, the others their answers. */
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/asks.h"
@@ -31,7 +32,9 @@ static void place_open(struct place *p, bool gpu)
 {
     p->gpu = gpu;
     p->queries = gpu ? 2 : 48 / (uint64_t)scaled_ms(1);
-    gpu_scene_open(&p->scene, "latency_us=15000",
+    char late[32];
+    snprintf(late, sizeof late, "latency_us=%d", scaled_ms(15000));
+    gpu_scene_open(&p->scene, late,
                    (const char *[]){gpu ? "gpu.force=gpu" : "gpu.force=cpu", "workers.count=1",
                                     "sched.window_us=1", "batch.requests=4", NULL});
     if (gpu) gpu_scene_await(&p->scene, EA_GPU_READY, 5000);

@@ -176,7 +176,7 @@ static bool cancelled(struct split *s, int i)
     uint64_t before = splits(s);
     asks_again(s->asks);
     asks_send(s->asks, &s->one, 1);
-    asks_pump(&s->one, 1, SENT_MS + i);
+    asks_pump(&s->one, 1, scaled_ms(SENT_MS + i));
     if (!q->times) cr_assert_eq(ea_cancel(s->one, q->id), EA_OK);
     asks_collect(&s->one, 1);
     cr_assert(q->times == 1 && (q->right || q->status == EA_CANCELLED), "%s", q->text);
@@ -188,7 +188,7 @@ static bool left(struct split *s, int i)
     uint64_t before = splits(s);
     asks_again(s->asks);
     asks_send(s->asks, &s->one, 1);
-    asks_pump(&s->one, 1, SENT_MS + i);
+    asks_pump(&s->one, 1, scaled_ms(SENT_MS + i));
     ea_close(s->one);
     cr_assert_eq(s->asks->list[0].times, 1);
     asks_connect(&s->scene.daemon, "alpha", &s->one, 1);
@@ -211,7 +211,7 @@ static bool befallen(struct split *s, int number, bool impatient)
     asks_again(s->asks);
     q->timeout_ms = impatient ? (uint32_t)scaled_ms(100) : 0;
     asks_send(s->asks, &s->one, 1);
-    asks_pump(&s->one, 1, SENT_MS);
+    asks_pump(&s->one, 1, scaled_ms(SENT_MS));
     bool both = splits(s) > before;
     if (both) kill(gpu_process_of(s->scene.daemon.pid), number);
     asks_collect(&s->one, 1);
