@@ -117,6 +117,7 @@ typedef struct ea_meta {
     uint64_t other_ns;     /* on the other backend; 0: there was no choice */
     uint64_t wait_ns;      /* for the work ahead of it */
     uint32_t batch;        /* requests that ran as one with it, itself included; 0, 1: alone */
+    uint64_t total_ns;     /* at the daemon, from the whole request to its reply */
 } ea_meta;
 EA_API const char *ea_backend_name(ea_backend backend); /* "cpu" */
 EA_API const char *ea_reason_name(uint32_t reason);     /* "gpu_absent" */
@@ -286,6 +287,7 @@ typedef struct ea_backend_cost {
     double query_ns;
     double moved_byte_ns;       /* of request or reply */
     double pair_ns;             /* a score */
+    double handed_ns;           /* once, for what is not so brief that it runs where received */
     float drift;                /* factor: lately seen / predicted */
     float spread;               /* how far predictions are off, typically: 0.1 is 10 % */
     float confidence;           /* 0..1, of 1 query against 100,000 rows of 768 numbers */

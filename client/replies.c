@@ -122,6 +122,7 @@ static void take_meta(struct request *r, bool present, const engram_accel_v1_Met
         .other_ns = m->other_ns,
         .wait_ns = m->wait_ns,
         .batch = m->batch,
+        .total_ns = m->total_ns,
     };
 }
 

@@ -216,6 +216,7 @@ static void take_cost(const engram_accel_v1_OperationCost *m, ea_operation_cost 
             .query_ns = b->query_ns,
             .moved_byte_ns = b->moved_byte_ns,
             .pair_ns = b->pair_ns,
+            .handed_ns = b->handed_ns,
             .drift = b->drift,
             .spread = b->spread,
             .confidence = b->confidence,

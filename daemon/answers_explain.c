@@ -66,6 +66,7 @@ static void tell_backend(const struct scheduler *s, enum backend_id b, enum oper
         .query_ns = l->coefficients[3],
         .moved_byte_ns = l->coefficients[4],
         .pair_ns = l->coefficients[5],
+        .handed_ns = l->coefficients[6],
         .drift = expf(l->drift),
         .spread = l->spread,
         .confidence = cost_predict(&s->model, b, &typical).confidence,

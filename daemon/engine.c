@@ -233,6 +233,7 @@ static void on_housekeeping(uv_timer_t *timer)
     struct engine *e = timer->data;
     pipeline_expire(&e->pipeline, clock_now_ns());
     gpu_check(e->pipeline.gpu, clock_now_ns());
+    if (!e->net_open) return; /* half-built, it waits for GPUs to go */
     model_keeper_check(e->keeper, clock_now_ns());
     calibrate_check(e->pipeline.calibrate, clock_now_ns());
     if (++e->trim_countdown < TRIM_EVERY) return;

@@ -31,11 +31,13 @@ struct job *groups_next_member(struct pipeline *p, struct job *carrier, const st
     if (m) {
         m->backend = carrier->backend;
         m->reason = carrier->reason;
-        m->batch = first->members;
-        /* What failed together, and not by one's fault, is not tried together again; alone it may
-         * wait for memory. */
+        /* What failed together, and not by one's fault, is not tried together again; what was not
+         * run for one's fault is, once: there may be more of that kind, and more may come. Alone it
+         * may wait for memory. */
         bool starved = *end == BATCH_DONE && m->failure.detail == DETAIL_MEMORY;
-        m->alone |= starved || carrier->failure.code != STATUS_OK;
+        bool again = *end == BATCH_AGAIN && m->batch;
+        m->alone |= starved || again || carrier->failure.code != STATUS_OK;
+        m->batch = first->members;
         if (starved) {
             memset(&m->failure, 0, sizeof m->failure);
             *end = BATCH_AGAIN;

@@ -10,6 +10,7 @@
 #include "daemon/exec/gpu.h"
 #include "daemon/calibrate.h"
 #include "daemon/exec/operation.h"
+#include "daemon/exec/workers.h"
 #include "daemon/groups.h"
 #include "daemon/jobs.h"
 #include "daemon/pipeline_inside.h"
@@ -23,11 +24,28 @@ enum { RETRY_QUEUE_MS = 20, RETRY_MEMORY_MS = 100 }; /* hints to clients */
 
 /* ---------------------------------------------------------------- replies */
 
+/* It is on its way to the scheduler's lines: for its collection it may wait long, and many may come
+ * in one read. */
+static void pipeline_comes(struct job *j)
+{
+    j->coming = true;
+    j->space->tenant->coming++;
+}
+
+/* It is there, or will not be. */
+static void pipeline_came(struct job *j)
+{
+    if (j->coming) j->space->tenant->coming--;
+    j->coming = false;
+}
+
 /* The last move: answers the client, if it is still there, and lets the job go. */
 void pipeline_reply(struct pipeline *p, struct job *j)
 {
+    pipeline_came(j);
     job_move(j, JOB_DONE);
-    stats_add(&p->stats, j->operation, clock_now_ns() - j->received_ns, j->failure.code);
+    j->answered_ns = clock_now_ns();
+    stats_add(&p->stats, j->operation, j->answered_ns - j->received_ns, j->failure.code);
     struct connection *c = net_find(p->net, j->key.connection);
     if (!c) {
         job_give(p, j);
@@ -77,12 +95,6 @@ static void pipeline_arrive(struct pipeline *p, struct job *j)
 {
     job_move(j, JOB_QUEUED);
     queue_push(&p->arrivals, j);
-    if (j->operation != OPERATION_UPLOAD) j->space->tenant->arriving++;
-}
-
-void pipeline_arrived(struct job *j)
-{
-    if (j->operation != OPERATION_UPLOAD) j->space->tenant->arriving--;
 }
 
 /* Those that a turnstile let pass. */
@@ -135,7 +147,6 @@ static void pipeline_withdraw(struct pipeline *p, struct job *j)
             pipeline_out_of_line(p, j);
         } else {
             queue_remove(&p->arrivals, j);
-            pipeline_arrived(j);
         }
         pipeline_leave(p, j);
     }
@@ -229,7 +240,10 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
     if (!st && !job_wanted(p, j)) st = j->failure.code;
     if (!st) st = scheduler_admit(&p->scheduler, j->space->tenant, &j->failure);
     if (!st) st = pipeline_admit(p, j);
-    if (st) pipeline_reply(p, j);
+    if (st)
+        pipeline_reply(p, j);
+    else
+        pipeline_comes(j);
 }
 
 static void pipeline_on_bad_frame(void *owner, struct connection *c, const struct frame_header *h,
@@ -274,6 +288,7 @@ static void pipeline_line_up(struct pipeline *p, struct job *j)
 {
     uint64_t now_ns = clock_now_ns();
     struct ticket *t = &j->ticket;
+    pipeline_came(j);
     t->tenant = j->space->tenant;
     t->work = operation_work(j);
     t->batch_key = !j->alone && !j->whole && operation_batches(j) ? j->collection : NULL;
@@ -299,7 +314,6 @@ static bool pipeline_still_wanted(struct pipeline *p, struct job *j)
 static void pipeline_line_up_all(struct pipeline *p, struct queue *uploads)
 {
     for (struct job *j; (j = queue_pop(&p->arrivals));) {
-        pipeline_arrived(j);
         if (j->operation == OPERATION_UPLOAD)
             queue_push(uploads, j);
         else if (pipeline_still_wanted(p, j))
@@ -368,7 +382,8 @@ static void pipeline_back(struct pipeline *p, struct job *j, enum scheduler_end 
 {
     struct ticket *first = ticket_of(j), stood = *first; /* members go, and finish forgets them */
     bool gave_up = j->backend == BACKEND_GPU && gpu_gave_up(j);
-    struct scheduler_run run = {.started_ns = j->started_ns, .ended_ns = j->finished_ns};
+    struct scheduler_run run = {
+        .started_ns = j->started_ns, .ended_ns = j->finished_ns, .back_ns = clock_now_ns()};
     if (j->backend == BACKEND_CPU) run.busy_ns = atomic_load(&j->worked_ns) / p->worker_count;
     scheduler_finish(&p->scheduler, first, how, run.ended_ns ? &run : NULL);
     if (j->operation == OPERATION_KNN_BATCH)
@@ -425,14 +440,28 @@ static void pipeline_put_back(struct pipeline *p, struct job *j)
     scheduler_put_back(&p->scheduler, first);
 }
 
+/* Whether j is sooner run here than handed over: nobody else waits for the CPU. */
+static bool pipeline_is_brief(const struct pipeline *p, const struct job *j)
+{
+    const struct server *cpu = &p->scheduler.servers[SERVER_CPU];
+    return j->backend == BACKEND_CPU && p->config->worker_inline && !p->running &&
+           cpu->in_flight == 1 && !cpu->flow_count && j->operation != OPERATION_KNN_BATCH &&
+           !j->whole && work_is_brief(&j->ticket.work);
+}
+
 /* The scheduler gave `first` to the CPU or a GPU; j is it, or its carrier. False: not now, there is
  * no memory for it until others finish. */
 static bool pipeline_submit(struct pipeline *p, struct job *j, uint32_t server, enum reason reason)
 {
     j->backend = server == SERVER_CPU ? BACKEND_CPU : BACKEND_GPU;
     j->reason = j->backend == BACKEND_CPU && j->gpu.gave_up ? j->gpu.gave_up : reason;
+    if (pipeline_is_brief(p, j) && !workers_run_now(j)) {
+        pipeline_mark_running(j);
+        pipeline_back(p, j, end_of(j));
+        return true;
+    }
     struct backend *b = j->backend == BACKEND_CPU ? p->cpu : p->gpu;
-    if (!b->ops->submit(b, j)) {
+    if (!j->failure.code && !b->ops->submit(b, j)) {
         pipeline_mark_running(j);
         p->running += j->backend == BACKEND_CPU;
         return true;
@@ -446,31 +475,26 @@ static bool pipeline_submit(struct pipeline *p, struct job *j, uint32_t server, 
     return true;
 }
 
-/* True: everyone in d still has a reader and time. Otherwise those who have not are answered, and
- * the others are back in line. */
+/* True: everyone in d still has a reader and time. Otherwise all are back in line, but for those
+ * who have not: they have arrived anew, and are answered as others there that nobody wants. Not
+ * here: an answer may close its connection, and then all its requests leave where they wait. */
 static bool pipeline_all_wanted(struct pipeline *p, const struct dispatch *d)
 {
-    bool all = true;
-    for (struct ticket *t = d->first; t && all; t = t->next) {
-        struct job *j = job_of(t);
-        all = j->operation == OPERATION_COLLECTION_DROP || j->whole || job_wanted(p, j);
-    }
-    if (all) return true;
     struct job *unwanted = NULL;
     for (struct ticket *t = d->first; t; t = t->next) {
         struct job *j = job_of(t);
-        if (j->whole || job_wanted(p, j)) continue;
+        if (j->operation == OPERATION_COLLECTION_DROP || j->whole || job_wanted(p, j)) continue;
         j->member_next = unwanted;
         unwanted = j;
     }
+    if (!unwanted) return true;
     scheduler_put_back(&p->scheduler, d->first);
     for (struct job *j = unwanted, *next; j; j = next) {
         next = j->member_next;
         j->member_next = NULL;
         scheduler_withdraw(&p->scheduler, &j->ticket);
         pipeline_out_of_line(p, j);
-        pipeline_leave(p, j);
-        pipeline_reply(p, j);
+        queue_push(&p->arrivals, j);
     }
     return false;
 }
@@ -538,10 +562,12 @@ void pipeline_tick(struct pipeline *p)
     struct queue uploads = {0};
     struct dispatch d;
     if (p->gpu) gpu_poll(p->gpu);
-    for (struct job *j = done_take(&p->done), *next; j; j = next) {
-        next = j->next;
-        pipeline_on_done(p, j);
-    }
+    /* Again, for a trial that follows another may be done at once. */
+    for (struct job *j, *next; (j = done_take(&p->done));)
+        for (; j; j = next) {
+            next = j->next;
+            pipeline_on_done(p, j);
+        }
     pipeline_look_at_servers(p);
     pipeline_line_up_all(p, &uploads);
     while (scheduler_next(&p->scheduler, clock_now_ns(), &d)) {
@@ -563,7 +589,10 @@ bool pipeline_trial(struct pipeline *p, struct job *j, enum backend_id backend)
     j->backend = backend;
     j->reason = REASON_FORCED;
     job_move(j, JOB_QUEUED);
-    if (p->draining || b->ops->submit(b, j)) return false;
+    struct work w = operation_work(j);
+    bool now = backend == BACKEND_CPU && p->config->worker_inline && work_is_brief(&w);
+    if (p->draining || (now ? workers_run_now(j) : b->ops->submit(b, j))) return false;
     job_move(j, JOB_RUNNING);
+    if (now) done_add(&p->done, j);
     return true;
 }

@@ -40,7 +40,8 @@ struct pipeline {
     uint32_t running;   /* submitted to the CPU and not yet done */
     uint32_t job_count; /* taken */
     struct job *uploads[UPLOADS_MAX];
-    struct calibrate *calibrate; /* daemon/calibrate.h; NULL: none */
+    struct collection *upload_next; /* it found no place there; NULL: none */
+    struct calibrate *calibrate;    /* daemon/calibrate.h; NULL: none */
 
     struct stats stats;
     uint64_t instance; /* random at each start */

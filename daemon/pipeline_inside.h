@@ -10,8 +10,6 @@
 
 /* The last move: answers the client, if it is still there, and lets the job go. */
 void pipeline_reply(struct pipeline *p, struct job *j);
-/* It is among the arrivals no more. */
-void pipeline_arrived(struct job *j);
 /* It has left the scheduler's lines. */
 void pipeline_out_of_line(struct pipeline *p, struct job *j);
 /* A backend ran j to its end. */

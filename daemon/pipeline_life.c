@@ -27,10 +27,7 @@ void pipeline_drain(struct pipeline *p)
 static struct job *pipeline_any_waiting(struct pipeline *p)
 {
     struct job *j = queue_pop(&p->arrivals);
-    if (j) {
-        pipeline_arrived(j);
-        return j;
-    }
+    if (j) return j;
     struct ticket *t = scheduler_evacuate(&p->scheduler);
     if (!t) return NULL;
     pipeline_out_of_line(p, job_of(t));

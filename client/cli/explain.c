@@ -71,8 +71,8 @@ static void model_print(const ea_explanation *e)
 
 static void costs_print(const ea_explanation *e)
 {
-    static const char *const heads[] = {"costs",  "on",     ">fixed", ">rows read", ">products",
-                                        ">query", ">score", ">moved", NULL};
+    static const char *const heads[] = {"costs",     "on",     ">fixed", ">handed", ">rows read",
+                                        ">products", ">query", ">score", ">moved",  NULL};
     struct text t;
     struct table *table = table_create(heads);
     for (uint32_t i = 0; i < e->operation_count; i++)
@@ -81,6 +81,7 @@ static void costs_print(const ea_explanation *e)
             table_cell(table, "%s", b == EA_BACKEND_CPU ? e->operations[i].name : "");
             table_cell(table, "%s", ea_backend_name(b));
             table_cell(table, "%s", format_fine_ns(&t, c->fixed_ns));
+            table_cell(table, "%s", format_fine_ns(&t, c->handed_ns));
             table_cell(table, "%s", format_rate(&t, c->row_byte_ns, "B/s"));
             table_cell(table, "%s", format_rate(&t, c->product_ns, "/s"));
             table_cell(table, "%s", format_fine_ns(&t, c->query_ns));
@@ -191,6 +192,7 @@ static void cost_json(struct json *j, const char *key, const ea_backend_cost *c)
 {
     json_object(j, key);
     json_double(j, "fixed_ns", c->fixed_ns);
+    json_double(j, "handed_ns", c->handed_ns);
     json_double(j, "row_byte_ns", c->row_byte_ns);
     json_double(j, "product_ns", c->product_ns);
     json_double(j, "query_ns", c->query_ns);

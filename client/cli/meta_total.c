@@ -66,6 +66,7 @@ void meta_json(const ea_meta *meta, struct json *j)
     json_u64(j, "other_ns", meta->other_ns);
     json_u64(j, "wait_ns", meta->wait_ns);
     json_u64(j, "batch", meta->batch);
+    json_u64(j, "total_ns", meta->total_ns);
 }
 
 void meta_total_json(const struct meta_total *t, struct json *j)

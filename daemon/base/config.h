@@ -37,6 +37,7 @@ struct config {
     uint32_t tcp_port;                 /* tcp.port: 0..65535; 0 lets the system choose */
     uint32_t worker_count;             /* workers.count: 0 = one per usable core, ..256 */
     bool worker_pin;                   /* workers.pin: true */
+    bool worker_inline;                /* workers.inline: true (live) */
     char kernels[CONFIG_TEXT_MAX];     /* kernels: auto, scalar, avx2, avx512, neon */
     uint64_t memory_mib_max;           /* memory.max_mib: 0 = three quarters of RAM */
     uint64_t cache_mib_max;            /* memory.cache_mib: given-back blocks kept; 64 (live) */
@@ -65,7 +66,7 @@ struct config {
     uint32_t gpu_copiers;              /* gpu.copiers: 0 = 3/4 of the processors, at most 12 */
     uint32_t gpu_streams;              /* gpu.streams: 32; 1..128 */
     char gpu_sim[CONFIG_TEXT_MAX];     /* gpu.sim: settings of a simulated device */
-    uint64_t gpu_candidates_min;       /* gpu.min_candidates: 1024 (live) */
+    uint64_t gpu_candidates_min;       /* gpu.min_candidates: 64 (live) */
     uint32_t speedup_percent;          /* sched.speedup_percent: 150; 100..1000 (live) */
     uint32_t success_percent;          /* sched.success_percent: 95; 0..100 (live) */
     uint32_t probe_percent;            /* sched.probe_percent: 2; 0..20 (live) */

@@ -40,6 +40,9 @@ const struct config_key config_keys[] = {
      .number = 0, .help = "Threads that compute; 0 for one per processor that may be used."},
     {.name = "workers.pin", .type = CONFIG_BOOLEAN, .offset = AT(worker_pin), .number = true,
      .help = "Keep each worker on one processor."},
+    {.name = "workers.inline", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(worker_inline),
+     .number = true, .help = "Run a request that takes microseconds where it is received while no "
+     "worker has anything to do; false: hand all to workers."},
 
     {.name = "kernels", .type = CONFIG_CHOICE, .offset = AT(kernels), .text = "auto",
      .choices = "auto scalar avx2 avx512 neon", .help = "Instruction set of the arithmetic; auto "
@@ -106,10 +109,10 @@ const struct config_key config_keys[] = {
      .text = "none", .choices = "none cpu gpu", .help = "Run everything on the CPU, or everything "
      "that can on the GPU, whatever is faster."},
     {.name = "gpu.min_pairs", .type = CONFIG_NUMBER64, .live = true, .offset = AT(gpu_pairs_min),
-     .min = 1, .max = UINT64_C(1) << 40, .number = 512, .help = "Queries times rows below which a "
+     .min = 1, .max = UINT64_C(1) << 40, .number = 64, .help = "Queries times rows below which a "
      "request stays on the CPU."},
     {.name = "gpu.min_candidates", .type = CONFIG_NUMBER64, .live = true,
-     .offset = AT(gpu_candidates_min), .min = 1, .max = UINT64_C(1) << 40, .number = 1024,
+     .offset = AT(gpu_candidates_min), .min = 1, .max = UINT64_C(1) << 40, .number = 64,
      .help = "Listed rows (candidates, rows to average) below which a request stays on the CPU."},
     {.name = "gpu.heartbeat_ms", .type = CONFIG_NUMBER32, .offset = AT(gpu_heartbeat_ms),
      .min = 300, .max = 60000, .number = 1000, .help = "Milliseconds without a sign of life after "

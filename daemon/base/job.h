@@ -207,7 +207,7 @@ struct job {
     enum reason reason;
     uint32_t batch;       /* requests that ran as one with it, itself included; 0: alone */
     uint64_t deadline_ns; /* absolute, 0: none */
-    uint64_t received_ns, started_ns, finished_ns, copy_ns;
+    uint64_t received_ns, started_ns, finished_ns, answered_ns, copy_ns;
 
     const struct vector_kernels *kernels;
     struct heap *heap;
@@ -221,6 +221,7 @@ struct job {
     atomic_uint parts_left;
 
     struct ticket ticket; /* its place in the scheduler */
+    bool coming;          /* will be, and counts as such for its tenant */
     bool in_line;         /* there, waiting to be dispatched */
     bool alone;           /* it is not to run with others any more: together they failed */
 

@@ -28,6 +28,14 @@ struct work {
     uint64_t bytes_out; /* reply body, as far as it is known */
 };
 
+/* So little of it that to wake a worker, and to be woken when it is done, takes longer: at most half
+ * a MiB to read, and no filter to resolve. */
+static inline bool work_is_brief(const struct work *w)
+{
+    return w->pairs && !w->filtered && w->pairs * w->stride <= 1u << 17 &&
+           w->bytes_in + w->bytes_out <= 1u << 16;
+}
+
 struct ticket {
     /* Set by the pipeline. */
     struct tenant *tenant;
@@ -51,6 +59,7 @@ struct ticket {
     struct work whole; /* in flight: of all of them together */
     struct ticket *next, *previous;           /* of its flow; of a dispatch: the other members */
     struct ticket *mate_next, *mate_previous; /* sched/mates.h */
+    struct ticket *group_next, *group_previous, *group_last; /* of the first of a group of mates */
     struct ticket *flight_next, *flight_previous; /* of its server's dispatches, oldest first */
 };
 

@@ -53,6 +53,7 @@ struct card {
     bool gone;   /* on_gone came, since the last start or at the stop; or on_stuck at the stop */
     struct slot *slots;
     uint32_t free_slot, out;
+    uint64_t planned_bytes; /* of all its replicas: asked for each request that has none */
     uint64_t work_until_ns; /* when all that is out should be done, by a generous estimate */
     uint64_t checked_ns;    /* the last card_check */
 };
@@ -101,6 +102,9 @@ static inline struct replica *replica_of(const struct collection *c)
 /* Whether that build is still what the collection's replica is. */
 bool replica_is(const struct replica *r, uint64_t number);
 bool replica_is_current(const struct replica *r);
+
+/* r, which has a build, holds so much, or will. */
+void replica_set_bytes(struct replica *r, uint64_t bytes);
 
 /* Gives the orders that bring j's collection up to date, up to about bytes_max; leaves room for
  * `spare` more. NONE: done (all of it only if replica_is_current now); else why not, and none was

@@ -147,7 +147,7 @@ static void slot_done(struct card *card, struct slot *slot, const struct complet
     card->out--;
     if (was.kind == ORDER_UPLOAD && replica_is(was.replica, was.number)) {
         was.replica->out--;
-        if (c->result == RESULT_OK) was.replica->bytes = c->number;
+        if (c->result == RESULT_OK) replica_set_bytes(was.replica, c->number);
     }
     if (was.kind == ORDER_UPLOAD && c->result != RESULT_OK && replica_is(was.replica, was.number))
         replica_lose(g, was.replica,

@@ -81,11 +81,18 @@ static void list_remove(struct gpu *g, struct replica *r)
     if (r->next) r->next->previous = r->previous;
 }
 
+void replica_set_bytes(struct replica *r, uint64_t bytes)
+{
+    r->card->planned_bytes += bytes - r->bytes;
+    r->bytes = bytes;
+}
+
 static void drop_build(struct gpu *g, struct replica *r)
 {
+    replica_set_bytes(r, 0);
     if (r->condemned) g->condemned--;
     r->condemned = false;
-    r->number = r->version = r->bytes = 0;
+    r->number = r->version = 0;
     r->card = NULL;
 }
 
@@ -192,14 +199,6 @@ static uint64_t vram_bytes(const struct collection *c)
     return collection_rows(c) * (row_bytes + sizeof(uint64_t) + sizeof(float));
 }
 
-static uint64_t planned_bytes(const struct gpu *g, const struct card *card)
-{
-    uint64_t bytes = 0;
-    for (const struct replica *r = g->replicas; r; r = r->next)
-        if (r->card == card) bytes += r->bytes;
-    return bytes;
-}
-
 /* The one with most room, if the collection fits there at all: others' replicas may make way. */
 static const struct card *choose_card(const struct gpu *g, uint64_t bytes)
 {
@@ -211,8 +210,7 @@ static const struct card *choose_card(const struct gpu *g, uint64_t bytes)
         struct share *share = gpu_process_share(card->process);
         uint64_t budget = share->device.budget_bytes, slab = atomic_load(&share->usage.slab_bytes);
         budget = budget > slab ? budget - slab : 0;
-        uint64_t planned = planned_bytes(g, card);
-        uint64_t left = planned < budget ? budget - planned : 0;
+        uint64_t left = card->planned_bytes < budget ? budget - card->planned_bytes : 0;
         if (bytes > budget || (best && left <= most)) continue;
         best = card;
         most = left;
@@ -386,7 +384,7 @@ static void give_piece(struct gpu *g, struct job *j, struct replica *r, const st
     };
     uint64_t version = p->last ? collection_version(c) : 0;
     r->version = version;
-    r->bytes = vram_bytes(c);
+    replica_set_bytes(r, vram_bytes(c));
     if (!p->orders) order_rows(g, j, r, up, version);
     for (uint32_t i = 0; i < p->orders; i++, from = first + count) {
         if (!collection_next_dirty(c, from, &first, &count)) return;

@@ -78,21 +78,26 @@ static bool job_dead(struct job *j)
     return j->failure.code || atomic_load_explicit(&j->cancelled, memory_order_relaxed);
 }
 
-static void end_job(struct workers *w, struct job *j)
-{
-    if (j->plan.finish) j->plan.finish(j);
-    heap_give(j->heap, &j->plan.scratch);
-    j->finished_ns = clock_now_ns();
-    done_push(w->done, j);
-}
-
 /* Before j may end. */
 static void count_work(struct job *j, uint64_t since_ns)
 {
     atomic_fetch_add_explicit(&j->worked_ns, clock_now_ns() - since_ns, memory_order_relaxed);
 }
 
-static void run_part(struct workers *w, struct job *j, uint32_t part, uint32_t worker)
+static void finish_job(struct job *j)
+{
+    if (j->plan.finish) j->plan.finish(j);
+    heap_give(j->heap, &j->plan.scratch);
+    j->finished_ns = clock_now_ns();
+}
+
+static void end_job(struct workers *w, struct job *j)
+{
+    finish_job(j);
+    done_push(w->done, j);
+}
+
+static void try_part(struct job *j, uint32_t part, uint32_t worker)
 {
     uint64_t since_ns = clock_now_ns();
     if (job_dead(j))
@@ -100,6 +105,11 @@ static void run_part(struct workers *w, struct job *j, uint32_t part, uint32_t w
     else
         j->plan.run_part(j, part, worker);
     count_work(j, since_ns);
+}
+
+static void run_part(struct workers *w, struct job *j, uint32_t part, uint32_t worker)
+{
+    try_part(j, part, worker);
     if (atomic_fetch_sub_explicit(&j->parts_left, 1, memory_order_acq_rel) == 1) end_job(w, j);
 }
 
@@ -133,7 +143,23 @@ static struct job_list *choose(struct workers *w, uint64_t now_ns)
     return w->jobs.spent_ns <= w->long_jobs.spent_ns ? &w->jobs : &w->long_jobs;
 }
 
-/* First touch of a job: its preparation, alone; then its parts are open to all. */
+/* First touch of a job: its preparation, alone. Returns how many parts there are to run. */
+static uint32_t prepare_job(struct job *j)
+{
+    j->started_ns = clock_now_ns();
+    atomic_store_explicit(&j->worked_ns, 0, memory_order_relaxed);
+    if (!job_dead(j) && j->plan.prepare) {
+        enum status st = j->plan.prepare(j);
+        assert(!st || j->failure.code == st);
+        (void)st;
+    }
+    count_work(j, j->started_ns);
+    if (!job_dead(j)) return j->plan.parts;
+    atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
+    return 0;
+}
+
+/* A worker takes up a job that nobody has begun; then its parts are open to all. */
 static void begin_job(struct workers *w, struct job *j, uint32_t worker)
 {
     if (j->step) {
@@ -143,17 +169,8 @@ static void begin_job(struct workers *w, struct job *j, uint32_t worker)
         done_push(w->done, j);
         return;
     }
-    j->started_ns = clock_now_ns();
-    atomic_store_explicit(&j->worked_ns, 0, memory_order_relaxed);
-    if (!job_dead(j) && j->plan.prepare) {
-        enum status st = j->plan.prepare(j);
-        assert(!st || j->failure.code == st);
-        (void)st;
-    }
-    count_work(j, j->started_ns);
-    uint32_t parts = job_dead(j) ? 0 : j->plan.parts;
+    uint32_t parts = prepare_job(j);
     if (parts == 0) {
-        atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
         end_job(w, j);
         return;
     }
@@ -265,6 +282,17 @@ static enum status workers_submit(struct backend *b, struct job *j)
     enum status st = operation_find(j->operation)->plan(j);
     if (!st) stand_in_line((struct workers *)b, j);
     return st;
+}
+
+enum status workers_run_now(struct job *j)
+{
+    enum status st = operation_find(j->operation)->plan(j);
+    if (st) return st;
+    uint32_t parts = prepare_job(j);
+    for (uint32_t part = 0; part < parts; part++)
+        try_part(j, part, 0);
+    finish_job(j);
+    return STATUS_OK;
 }
 
 void workers_run(struct backend *b, struct job *j, void (*step)(struct job *j))

@@ -16,6 +16,10 @@ enum { WORKERS_MAX = 256 };
 /* count >= 1; pin: worker i stays on the i-th processor this process may use. */
 enum status workers_create(uint32_t count, bool pin, struct done *done, struct backend **out);
 
+/* Runs j, which nobody has, here and now: it is done when this returns OK, and is not in done. For
+ * what is sooner run than handed over. Otherwise as submit. */
+enum status workers_run_now(struct job *j);
+
 /* Runs step(j) on a worker, in line with the jobs that were submitted; j then comes back through
  * done as they do. Nothing else of j is looked at or changed. */
 void workers_run(struct backend *b, struct job *j, void (*step)(struct job *j));

@@ -77,7 +77,7 @@ uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, 
     for (uint32_t look = 0; t && look < BATCH_LOOK; look++, t = after) {
         if (count >= s->settings.batch_requests_max || whole->queries >= most) break;
         after = t->mate_next;
-        if (!mates_are(t, first) || (server != from && t->other != server)) continue;
+        if (server != from && t->other != server) continue;
         struct work with = *whole;
         batch_merge(&with, &t->work);
         if (with.queries > most || !fits(s, server, &with, &shrunk)) continue;
@@ -99,7 +99,7 @@ uint32_t batch_company(const struct scheduler *s, const struct ticket *t)
     uint32_t count = 0, look = 0;
     const struct ticket *r = mates_first(&s->running, t);
     for (; r && count < BATCH_COMPANY && look < BATCH_LOOK; r = r->mate_next, look++)
-        count += mates_are(r, t);
+        count++;
     return count;
 }
 

@@ -78,10 +78,10 @@ void cost_init(struct cost_model *m, uint32_t workers)
     double n = m->workers, readers = n < 12 ? n : 12;
     for (uint32_t i = 0; i < COST_OPERATIONS; i++) {
         bool screened = i == cost_line_of(OPERATION_KNN);
-        const double cpu[COST_FEATURES] = {25e3,    1 / (10 * readers), 2 / (100 * n),
-                                           500 / n, 1 / 10.0,           0.3 / n};
-        const double gpu[COST_FEATURES] = {35e3, 1 / 4e3,  screened ? 2 / 60e3 : 2 / 20e3,
-                                           20,   1 / 40.0, 1e-4};
+        const double cpu[COST_FEATURES] = {
+            3e3, 1 / (10 * readers), 2 / (100 * n), 500 / n, 1 / 10.0, 0.3 / n, 25e3};
+        const double gpu[COST_FEATURES] = {
+            35e3, 1 / 4e3, screened ? 2 / 60e3 : 2 / 20e3, 20, 1 / 40.0, 1e-4, 0};
         line_start(&m->lines[0][i], cpu);
         line_start(&m->lines[1][i], gpu);
     }
@@ -98,6 +98,7 @@ void cost_features(const struct work *w, double features[COST_FEATURES])
     features[3] = (double)w->queries;
     features[4] = (double)w->bytes_in + (double)w->bytes_out;
     features[5] = (double)w->pairs;
+    features[6] = work_is_brief(w) ? 0 : 1;
 }
 
 static uint32_t octave_of(const struct work *w)

@@ -14,10 +14,12 @@
 #include "daemon/base/ticket.h"
 
 enum {
-    COST_FEATURES = 6, /* 1, bytes of rows read once, pairs * stride, queries, bytes moved, pairs */
-    COST_SIZES = 48,   /* cells: of pairs * stride, an octave each */
-    COST_WIDTHS = 6,   /* and of queries: 1, 2-3, 4-8, 9-31, 32-127, 128 and more */
-    COST_WINDOW = 64,  /* outcomes that count for the success rate */
+    /* 1, bytes of rows read once, pairs * stride, queries, bytes moved, pairs, and 1 for what is
+     * handed to workers since it is not brief (base/ticket.h) */
+    COST_FEATURES = 7,
+    COST_SIZES = 48,         /* cells: of pairs * stride, an octave each */
+    COST_WIDTHS = 6,         /* and of queries: 1, 2-3, 4-8, 9-31, 32-127, 128 and more */
+    COST_WINDOW = 64,        /* outcomes that count for the success rate */
     COST_OUTCOMES_MIN = 20,  /* fewer say nothing */
     COST_OUTCOMES_ANEW = 16, /* so many that went well in a row: what was before is forgotten */
     COST_OPERATIONS = 8,     /* kinds of work that have models of their own */

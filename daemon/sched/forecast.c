@@ -4,7 +4,6 @@
 #include "daemon/sched/fair.h"
 
 enum {
-    MATE_LOOK = 8,       /* tickets of a chain, for one with the same key */
     ADDED_PART_MIN = 64, /* one more costs this part of what it costs alone, at least */
     SPLIT_QUERIES = 4,   /* both parts are multiples of it: what kernels take at once */
     SPLIT_GAIN_PERCENT = 115,
@@ -49,9 +48,6 @@ uint64_t forecast_added_ns(const struct scheduler *s, const struct ticket *t, ui
 {
     if (!t->batch_key) return busy_ns;
     const struct ticket *mate = mates_last(&s->waiting, t);
-    for (uint32_t i = 0; mate && !mates_are(mate, t); i++, mate = mate->mate_previous) {
-        if (i == MATE_LOOK) return busy_ns;
-    }
     if (!mate || mate->work.queries + t->work.queries > s->settings.batch_queries_max)
         return busy_ns;
     struct work both = mate->work;

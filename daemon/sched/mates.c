@@ -13,53 +13,85 @@ static uint32_t chain_of(const struct ticket *t)
 
 _Static_assert(MATES_CHAINS == 1 << (64 - 54), "chain_of gives its upper bits");
 
+/* The first of t's group. */
+static struct ticket *group_of(const struct mates *m, const struct ticket *t)
+{
+    struct ticket *first = m->chains[chain_of(t)];
+    while (first && !mates_are(first, t))
+        first = first->group_next;
+    return first;
+}
+
+/* `first` stands for its group, in place of `before` (NULL: there was none). */
+static void group_set(struct mates *m, struct ticket *first, const struct ticket *before)
+{
+    struct ticket **head = &m->chains[chain_of(first)];
+    first->group_next = before ? before->group_next : *head;
+    first->group_previous = before ? before->group_previous : NULL;
+    first->group_last = before ? before->group_last : first;
+    if (first->group_next) first->group_next->group_previous = first;
+    if (first->group_previous)
+        first->group_previous->group_next = first;
+    else
+        *head = first;
+}
+
+static void group_end(struct mates *m, const struct ticket *first)
+{
+    if (first->group_next) first->group_next->group_previous = first->group_previous;
+    if (first->group_previous)
+        first->group_previous->group_next = first->group_next;
+    else
+        m->chains[chain_of(first)] = first->group_next;
+}
+
 void mates_add(struct mates *m, struct ticket *t)
 {
     if (!t->batch_key) return;
-    struct mates_chain *c = &m->chains[chain_of(t)];
-    t->mate_next = NULL;
-    t->mate_previous = c->tail;
-    if (c->tail)
-        c->tail->mate_next = t;
-    else
-        c->head = t;
-    c->tail = t;
+    struct ticket *first = group_of(m, t);
+    t->mate_next = t->mate_previous = NULL;
+    if (!first) {
+        group_set(m, t, NULL);
+        return;
+    }
+    t->mate_previous = first->group_last;
+    first->group_last->mate_next = t;
+    first->group_last = t;
 }
 
 void mates_add_front(struct mates *m, struct ticket *t)
 {
     if (!t->batch_key) return;
-    struct mates_chain *c = &m->chains[chain_of(t)];
+    struct ticket *first = group_of(m, t);
     t->mate_previous = NULL;
-    t->mate_next = c->head;
-    if (c->head)
-        c->head->mate_previous = t;
-    else
-        c->tail = t;
-    c->head = t;
+    t->mate_next = first;
+    group_set(m, t, first);
+    if (first) first->mate_previous = t;
 }
 
 void mates_remove(struct mates *m, struct ticket *t)
 {
     if (!t->batch_key) return;
-    struct mates_chain *c = &m->chains[chain_of(t)];
-    if (t->mate_previous)
-        t->mate_previous->mate_next = t->mate_next;
-    else
-        c->head = t->mate_next;
-    if (t->mate_next)
-        t->mate_next->mate_previous = t->mate_previous;
-    else
-        c->tail = t->mate_previous;
+    struct ticket *next = t->mate_next, *previous = t->mate_previous;
+    if (next) next->mate_previous = previous;
+    if (previous) {
+        previous->mate_next = next;
+        if (!next) group_of(m, t)->group_last = previous;
+    } else if (next) {
+        group_set(m, next, t);
+    } else {
+        group_end(m, t);
+    }
     t->mate_next = t->mate_previous = NULL;
 }
 
 struct ticket *mates_first(const struct mates *m, const struct ticket *t)
 {
-    return m->chains[chain_of(t)].head;
+    return group_of(m, t);
 }
 
 struct ticket *mates_last(const struct mates *m, const struct ticket *t)
 {
-    return m->chains[chain_of(t)].tail;
+    struct ticket *first = group_of(m, t);
+    return first ? first->group_last : NULL;
 }

@@ -10,10 +10,9 @@
 
 enum { MATES_CHAINS = 1024 };
 
+/* Chains of groups, each group by its first ticket. */
 struct mates {
-    struct mates_chain {
-        struct ticket *head, *tail;
-    } chains[MATES_CHAINS];
+    struct ticket *chains[MATES_CHAINS];
 };
 
 /* A ticket without a key is in no chain: nothing happens. */
@@ -21,7 +20,7 @@ void mates_add(struct mates *m, struct ticket *t);
 void mates_add_front(struct mates *m, struct ticket *t);
 void mates_remove(struct mates *m, struct ticket *t);
 
-/* Of t's chain: the first, or the last, which may have other keys as well. */
+/* Of those that are t's mates, linked by mate_next: the first, or the last; NULL: none. */
 struct ticket *mates_first(const struct mates *m, const struct ticket *t);
 struct ticket *mates_last(const struct mates *m, const struct ticket *t);
 

@@ -49,6 +49,8 @@ struct ticket *scheduler_evacuate(struct scheduler *s)
 
 static uint64_t floor_of(const struct scheduler *s, const struct work *w)
 {
+    /* Few candidates each for many queries are no little work. */
+    if (w->listed && w->queries >= s->settings.candidates_min) return 0;
     bool by_candidates = w->listed || w->operation == OPERATION_WEIGHTED_AVERAGE;
     return by_candidates ? s->settings.candidates_min : s->settings.pairs_min;
 }
@@ -142,11 +144,11 @@ void scheduler_withdraw(struct scheduler *s, struct ticket *t)
 
 enum status scheduler_admit(struct scheduler *s, struct tenant *t, struct failure *f)
 {
-    uint32_t queued = t->queued + t->arriving;
-    if (!t->quotas.queue_max || queued < t->quotas.queue_max) return STATUS_OK;
+    uint32_t waiting = t->queued + t->coming;
+    if (!t->quotas.queue_max || waiting < t->quotas.queue_max) return STATUS_OK;
     t->refused_queue++;
     enum status st = failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,
-                                 "the space has %u requests in line, as many as it may", queued);
+                                 "the space has %u requests in line, as many as it may", waiting);
     uint64_t ms = scheduler_drain_ns(s, t) / 1000000 + 1;
     if (f) f->retry_after_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
     return st;

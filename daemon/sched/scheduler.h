@@ -89,8 +89,8 @@ void scheduler_set_server(struct scheduler *s, uint32_t server, bool usable, uin
 /* One that waits for a server that is not usable, taken out of line; NULL: none. */
 struct ticket *scheduler_evacuate(struct scheduler *s);
 
-/* RESOURCE_EXHAUSTED/QUEUE_FULL when the tenant has quotas.queue_max in line: retry_after_ms is
- * when, by prediction, half of that will be gone. */
+/* RESOURCE_EXHAUSTED/QUEUE_FULL when the tenant has quotas.queue_max in line or coming:
+ * retry_after_ms is when, by prediction, half of what is in line will be gone. */
 enum status scheduler_admit(struct scheduler *s, struct tenant *t, struct failure *f);
 
 /* Picks a server for t and puts it in line there. Returns whether a replica should be made
@@ -128,6 +128,7 @@ void scheduler_put_back(struct scheduler *s, struct ticket *first);
 enum scheduler_end { END_WELL, END_LET_DOWN, END_REFUSED };
 struct scheduler_run {
     uint64_t started_ns, ended_ns;
+    uint64_t back_ns; /* when its end was noticed; 0: at once */
     uint64_t busy_ns; /* of the whole server, that it had to itself in effect: on the CPU the time
                          of all workers over their number. 0: not known */
 };

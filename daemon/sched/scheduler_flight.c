@@ -133,8 +133,9 @@ static struct seen seen_of(const struct server *sv, const struct ticket *first,
 {
     uint64_t from = run->started_ns > sv->finished_ns ? run->started_ns : sv->finished_ns;
     uint64_t behind_ns = run->ended_ns > from ? run->ended_ns - from : 0;
+    uint64_t back_ns = run->back_ns ? run->back_ns : run->ended_ns;
     struct seen seen = {
-        .high_ns = run->ended_ns > first->dispatched_ns ? run->ended_ns - first->dispatched_ns : 0,
+        .high_ns = back_ns > first->dispatched_ns ? back_ns - first->dispatched_ns : 0,
         .held_ns = run->busy_ns ? run->busy_ns : behind_ns,
     };
     seen.low_ns = run->busy_ns || sv->oldest == first ? seen.held_ns : 0;

@@ -13,6 +13,7 @@ enum {
     STEAL_LOOK = 8,    /* the same, for one that another server may have */
     STEAL_PERCENT = 110,
     SPLIT_QUERIES_MIN = 64,
+    SPLIT_NS_MIN = 4000000, /* what takes less is not worth waiting for two */
 };
 
 enum room { ROOM_NONE, ROOM_SHORT, ROOM_ANY };
@@ -129,7 +130,8 @@ static uint64_t split_of(const struct scheduler *s, const struct ticket *t)
 {
     const struct work *w = &t->work;
     if (!s->settings.split || s->settings.force || t->other >= SERVERS_MAX || !w->gpu_able ||
-        w->operation != OPERATION_KNN || w->filtered || w->queries < SPLIT_QUERIES_MIN)
+        w->operation != OPERATION_KNN || w->filtered || w->queries < SPLIT_QUERIES_MIN ||
+        t->cpu_ns < SPLIT_NS_MIN || t->gpu_ns < SPLIT_NS_MIN)
         return 0;
     if (s->servers[t->server].in_flight || !idle(&s->servers[t->other])) return 0;
     return forecast_split(s, t);

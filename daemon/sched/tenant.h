@@ -39,7 +39,7 @@ struct tenant {
     struct quotas quotas;
     struct flow flows[SERVERS_MAX];
     uint32_t queued;      /* tickets in all flows */
-    uint32_t arriving;    /* about to be: the pipeline counts; they come in bursts */
+    uint32_t coming;      /* requests that will be, once they may pass; the pipeline counts */
     uint32_t connections; /* the pipeline counts */
     /* Used, by backend: [0] CPU, [1] GPU. ns: what it held the backend up. */
     uint64_t busy_ns[2], requests[2], batches[2], batched_requests[2];

@@ -47,6 +47,7 @@ static engram_accel_v1_Meta meta_of(const struct job *j)
     m.other_ns = on_cpu ? j->ticket.gpu_ns : j->ticket.cpu_ns;
     m.wait_ns = j->ticket.wait_ns;
     m.batch = j->batch;
+    if (j->answered_ns > j->received_ns) m.total_ns = j->answered_ns - j->received_ns;
     return m;
 }
 

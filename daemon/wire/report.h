@@ -97,7 +97,7 @@ struct wire_stats {
 };
 
 struct wire_backend_cost {
-    double fixed_ns, row_byte_ns, product_ns, query_ns, moved_byte_ns, pair_ns;
+    double fixed_ns, row_byte_ns, product_ns, query_ns, moved_byte_ns, pair_ns, handed_ns;
     float drift, spread, confidence;
     uint32_t success_permille, outcomes;
     uint64_t seen, probes, surprises;

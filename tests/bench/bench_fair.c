@@ -9,7 +9,7 @@
 #include "tests/bench/bench.h"
 #include "tests/support/fair_bench.h"
 
-enum { GPU_ROWS = 100000, CPU_ROWS = 20000, SIM_ROWS = 4000, QUICK = 5 };
+enum { GPU_ROWS = 300000, CPU_ROWS = 20000, SIM_ROWS = 4000, QUICK = 5 };
 
 struct section {
     const char *name;

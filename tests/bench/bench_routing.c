@@ -29,7 +29,7 @@ static const struct section sections[] = {
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
-static struct sched_bench bench = {.dimension = 768, .hogs = 9};
+static struct sched_bench bench = {.dimension = 768, .hogs = 12};
 static const char *only[SECTIONS];
 static unsigned only_count;
 
@@ -64,10 +64,11 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case 'q': bench.quick = true; return 0;
     case 's': bench.simulated = true; return 0;
     case 'o': choose(value, state); return 0;
+    case 'D': bench.dump = value; return 0;
     case 'r': bench.rows_max = number(value, 1, 10000000, state); return 0;
     case 'd': bench.dimension = (uint32_t)number(value, 1, 4096, state); return 0;
     case 'n': bench.requests = (unsigned)number(value, 1, 100000, state); return 0;
-    case 'h': bench.hogs = (unsigned)number(value, 1, 64, state); return 0;
+    case 'h': bench.hogs = (unsigned)number(value, 1, 160, state); return 0;
     case 'S':
         if (bench.setting_count == SCHED_SETTINGS_MAX) argp_error(state, "too many --set");
         bench.settings[bench.setting_count++] = value;
@@ -94,6 +95,7 @@ int main(int argc, char **argv)
     static const struct argp_option known[] = {
         {"quick", 'q', NULL, 0, "Fewer rows and requests, for a first look", 0},
         {"sim", 's', NULL, 0, "Over the simulated device", 0},
+        {"dump", 'D', "FILE", 0, "Every request of mix or cold, a line each", 0},
         {"only", 'o', "NAME", 0,
          "This section: mix, cold, slow, batch, alone, decide (may be repeated)", 0},
         {"rows-max", 'r', "N", 0,
@@ -102,7 +104,7 @@ int main(int argc, char **argv)
          0},
         {"dimension", 'd', "N", 0, "Of all vectors (768)", 0},
         {"requests", 'n', "N", 0, "Requests of the mix (2000)", 0},
-        {"hogs", 'h', "N", 0, "Processes that crowd a real card in `slow` (9)", 0},
+        {"hogs", 'h', "N", 0, "Processes that crowd a real card in `slow`, at most (12)", 0},
         {"set", 'S', "KEY=VALUE", 0, "A setting of every daemon", 0},
         {0}};
     static const struct argp parser = {known, parse, NULL, NULL, NULL, NULL, NULL};

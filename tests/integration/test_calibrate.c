@@ -299,12 +299,12 @@ Test(calibrate, a_bad_file_is_one_line)
     write_file(text, bytes);
     expect_ignored("foreign", "3 workers");
     *machine = '2';
-    char *format = strstr(text, "\"format\":1");
+    char *format = strstr(text, "\"format\":2");
     cr_assert_not_null(format);
     format[9] = '7';
     write_file(text, bytes);
     expect_ignored("another format", "format");
-    format[9] = '1';
+    format[9] = '2';
     memset(text + bytes, ' ', sizeof text - bytes);
     write_file(text, sizeof text);
     expect_ignored("large", "1 MiB");

@@ -65,7 +65,8 @@ static double most(double a, double b)
 static double cpu_true_ns(const struct work *w)
 {
     double bytes = (double)w->rows * w->stride * 4, flops = 2.0 * (double)w->pairs * w->stride;
-    double parts = most(1, least(16, floor((double)w->pairs * w->stride * 4 / 262144)));
+    bool brief = work_is_brief(w); /* run where it was received: nobody is woken */
+    double parts = brief ? 1 : most(1, least(16, floor((double)w->pairs * w->stride * 4 / 262144)));
     double rate = bytes / parts < 1e6 ? 40 * parts
                   : bytes < 32e6      ? 20 * parts
                                       : least(11 * parts, 150);
@@ -76,8 +77,8 @@ static double cpu_true_ns(const struct work *w)
     double moved = (double)(w->bytes_in + w->bytes_out) / least(8 * parts, 20);
     double chosen = w->k ? (double)w->queries * (300 + (double)w->k * 12) * most(1, parts / 8) : 0;
     double found = w->listed ? (double)w->rows * 6 / parts : 0;
-    return 14e3 + 1.7e3 * parts + most(memory, compute) + 0.25 * least(memory, compute) + moved +
-           chosen / least(parts, 8) + found;
+    return (brief ? 3e3 : 20e3 + 1.7e3 * parts) + most(memory, compute) +
+           0.25 * least(memory, compute) + moved + chosen / least(parts, 8) + found;
 }
 
 /* A floor for the way there and back and for each kernel; a scan at 4.3 TB/s that small ones do not

@@ -13,7 +13,7 @@ enum {
     GREEDY = 100,    /* times as many in flight */
     GREEDY_FOR = 10, /* times the queries */
     QUESTIONS = 8,
-    QUERIES_MAX = 64,
+    QUERIES_MAX = 8,
     ENOUGH_US = 400, /* of a modest request: with fewer it could not use its turns */
     K = 10,
     SETTLE_US = 1000000, /* before anything counts */

@@ -54,6 +54,13 @@ void sched_daemon_set(struct sched_daemon *d, struct sched_live live)
     }
 }
 
+void sched_daemon_tell(struct sched_daemon *d, const char *force)
+{
+    d->live.force = force;
+    write_config(d);
+    kill(d->process.pid, SIGHUP);
+}
+
 void sched_daemon_force(struct sched_daemon *d, const char *force)
 {
     struct sched_live live = d->live;
@@ -215,14 +222,14 @@ uint64_t sched_digest(const ea_result *r)
     return d;
 }
 
-double sched_print_scheduler(const struct sched_daemon *d)
+struct sched_deciding sched_print_scheduler(const struct sched_daemon *d)
 {
     static ea_stats stats;
     sched_check(ea_get_stats(d->client, &stats), d->client, "stats");
     const ea_scheduler_stats *s = &stats.scheduler;
     if (!s->decisions) {
         printf("  the daemon counts no decisions\n");
-        return 0;
+        return (struct sched_deciding){0};
     }
     printf(
         "  %llu decisions of p50 %.2f us, p99 %.2f us, at most %.1f us; %llu batches of %llu, %llu "
@@ -232,7 +239,7 @@ double sched_print_scheduler(const struct sched_daemon *d)
         (unsigned long long)s->batches, (unsigned long long)s->batched_requests,
         (unsigned long long)s->splits, (unsigned long long)s->steals, (unsigned long long)s->probes,
         (unsigned long long)s->aged);
-    return (double)s->decide_p99_ns / 1e3;
+    return (struct sched_deciding){(double)s->decide_p50_ns / 1e3, (double)s->decide_p99_ns / 1e3};
 }
 
 void sched_title(const char *name, const char *what, unsigned seconds_max)

@@ -24,6 +24,7 @@ struct sched_bench {
     unsigned hogs;                            /* processes that crowd a real card */
     const char *settings[SCHED_SETTINGS_MAX]; /* of every daemon, "key=value" */
     unsigned setting_count;
+    const char *dump; /* a file for every request of the mix, a line each; or NULL */
 
     unsigned met, missed;
     unsigned wrong; /* answers that differ, requests that failed */
@@ -53,6 +54,7 @@ void sched_daemon_stop(struct sched_daemon *d);
 ea_client *sched_daemon_client(const struct sched_daemon *d);
 /* Returns once they are in force. */
 void sched_daemon_set(struct sched_daemon *d, struct sched_live live);
+void sched_daemon_tell(struct sched_daemon *d, const char *force); /* without waiting for it */
 void sched_daemon_force(struct sched_daemon *d, const char *force);
 /* Waits until it has measured its backends; says so if that takes too long. */
 void sched_daemon_calibrated(const struct sched_daemon *d, const struct sched_bench *b);
@@ -73,8 +75,12 @@ void sched_check(ea_status st, ea_client *c, const char *what);
 float *sched_random_floats(uint64_t count, uint64_t seed);
 /* Over scores, ids and counts. */
 uint64_t sched_digest(const ea_result *r);
-/* What the daemon's scheduler counted. Returns what its deciding took, p99; 0: nothing decided. */
-double sched_print_scheduler(const struct sched_daemon *d);
+/* What deciding took; zeros: nothing was decided. */
+struct sched_deciding {
+    double p50_us, p99_us;
+};
+/* What the daemon's scheduler counted. */
+struct sched_deciding sched_print_scheduler(const struct sched_daemon *d);
 /* What a section does, and for how long at most. */
 void sched_title(const char *name, const char *what, unsigned seconds_max);
 /* One line: what, the figures, the ratio to the target, PASS or miss, which is counted. */

@@ -1,5 +1,6 @@
 #include "tests/support/sched_mix.h"
 
+#include <unistd.h>
 #include <math.h>
 #include <string.h>
 
@@ -12,8 +13,8 @@ enum {
     CANDIDATES = 1 << 20, /* of one request at most: 8 MiB */
     LIST_MAX = 10000,
     SCORES = 1 << 24, /* of one reply at most: 64 MiB */
-    BLOCK = 100,      /* requests on one backend, then on the other, so that both see one weather */
-    REPEATS_MAX = 9,
+    ROUNDS = 3,
+    LONG_US = 500000, /* what takes longer runs once */
 };
 
 static uint64_t log_uniform(uint64_t *seed, uint64_t max)
@@ -130,15 +131,38 @@ static struct mix_time ask(struct mix *m, ea_client *c, const struct mix_request
     }
     double us = (bench_now_s() - start) * 1e6;
     sched_check(st, c, "a request of the mix");
-    struct mix_time t = {us, r.meta, sched_digest(&r)};
+    struct mix_time t = {
+        .us = us,
+        .daemon_us = (double)r.meta.total_ns / 1e3,
+        .bytes = r.rows * r.columns * (sizeof *r.scores + (r.counts ? sizeof *r.ids : 0)),
+        .meta = r.meta,
+        .digest = sched_digest(&r),
+    };
     ea_result_free(&r);
+    return t;
+}
+
+/* The daemon has time to read its file, and everything in it to fall asleep: so it is before each
+ * request of every pass, whoever is to answer it. */
+static struct mix_time ask_forced(struct mix *m, struct sched_daemon *d, unsigned i,
+                                  const char *force)
+{
+    enum { TRIES = 3, PAUSE_US = 1500 };
+    struct mix_time t = {0};
+    bool gpu = strcmp(force, "gpu") == 0, free = strcmp(force, "none") == 0;
+    for (int n = 0; n < TRIES; n++) {
+        sched_daemon_tell(d, force);
+        usleep(PAUSE_US);
+        t = ask(m, d->client, &m->requests[i]);
+        if (free || t.meta.backend == (gpu ? EA_BACKEND_GPU : EA_BACKEND_CPU)) break;
+    }
     return t;
 }
 
 void mix_decide(struct mix *m, struct sched_daemon *d)
 {
     for (unsigned i = 0; i < m->count; i++) {
-        m->decided[i] = ask(m, d->client, &m->requests[i]);
+        m->decided[i] = ask_forced(m, d, i, "none");
         if ((i + 1) % 500 == 0) {
             printf("  decided %u of %u\n", i + 1, m->count);
             fflush(stdout);
@@ -146,47 +170,81 @@ void mix_decide(struct mix *m, struct sched_daemon *d)
     }
 }
 
-/* The median of up to REPEATS_MAX: 3 of what takes less than 500 ms, more while all of them
- * together take less than 20. */
-static struct mix_time median(struct mix *m, ea_client *c, const struct mix_request *q)
+/* ---------------------------------------------------------------- both backends */
+
+/* What one request took, round by round. */
+struct series {
+    double us[ROUNDS], daemon_us[ROUNDS];
+    unsigned count, elsewhere; /* elsewhere: times that it ran on neither alone */
+};
+
+static void shuffle(unsigned *values, unsigned count, uint64_t *seed)
 {
-    double times[REPEATS_MAX], sum = 0;
-    struct mix_time t = {0};
-    unsigned n = 0;
-    while (n < REPEATS_MAX && (n < 1 || sum < 20e3 || (n < 3 && sum / n < 500e3))) {
-        t = ask(m, c, q);
-        times[n++] = t.us;
-        sum += t.us;
+    for (unsigned i = count; i > 1; i--) {
+        unsigned j = (unsigned)(bench_random(seed) % i), kept = values[i - 1];
+        values[i - 1] = values[j];
+        values[j] = kept;
     }
-    t.us = bench_percentile(times, n, 50);
-    return t;
 }
 
+static void measure(struct mix *m, struct sched_daemon *d, unsigned i, ea_backend where,
+                    struct series *s)
+{
+    if (s->count && s->us[0] > LONG_US) return;
+    struct mix_time t = ask_forced(m, d, i, ea_backend_name(where));
+    s->us[s->count] = t.us;
+    s->daemon_us[s->count++] = t.daemon_us;
+    s->elsewhere += t.meta.backend != where;
+    *(where == EA_BACKEND_GPU ? &m->gpu[i] : &m->cpu[i]) = t;
+}
+
+static bool settle(const struct series *s, struct mix_time *out)
+{
+    double us[ROUNDS], daemon_us[ROUNDS];
+    memcpy(us, s->us, sizeof us);
+    memcpy(daemon_us, s->daemon_us, sizeof daemon_us);
+    out->us = s->elsewhere ? 0 : bench_percentile(us, s->count, 50);
+    out->daemon_us = s->elsewhere ? 0 : bench_percentile(daemon_us, s->count, 50);
+    out->least_us = out->most_us = s->daemon_us[0];
+    for (unsigned n = 1; n < s->count; n++) {
+        if (s->daemon_us[n] < out->least_us) out->least_us = s->daemon_us[n];
+        if (s->daemon_us[n] > out->most_us) out->most_us = s->daemon_us[n];
+    }
+    return !s->elsewhere;
+}
+
+/* Both in turn for each request, each time after the same pause: what was asked over and over finds
+ * threads awake and caches full, which it does not when the daemon decides. */
 void mix_measure(struct mix *m, struct sched_daemon *d, unsigned seconds_max)
 {
     double start = bench_now_s();
     unsigned done = 0, not_there = 0, why = 0;
-    for (; done < m->count && bench_now_s() < start + seconds_max; done += BLOCK) {
-        unsigned end = done + BLOCK < m->count ? done + BLOCK : m->count;
-        sched_daemon_force(d, "cpu");
-        for (unsigned i = done; i < end; i++)
-            m->cpu[i] = median(m, d->client, &m->requests[i]);
-        sched_daemon_force(d, "gpu");
-        for (unsigned i = done; i < end; i++) {
-            m->gpu[i] = median(m, d->client, &m->requests[i]);
-            if (m->gpu[i].meta.backend != EA_BACKEND_GPU) {
-                m->gpu[i].us = 0;
-                why = m->gpu[i].meta.reason;
-                not_there++;
-            }
+    uint64_t seed = m->count;
+    unsigned *order = malloc(m->count * sizeof *order);
+    if (!order) bench_fail("mix", "no memory");
+    for (unsigned i = 0; i < m->count; i++)
+        order[i] = i;
+    shuffle(order, m->count, &seed);
+    for (; done < m->count && bench_now_s() < start + seconds_max; done++) {
+        struct series cpu = {0}, gpu = {0};
+        unsigned i = order[done];
+        for (int round = 0; round < ROUNDS; round++) {
+            measure(m, d, i, EA_BACKEND_CPU, &cpu);
+            measure(m, d, i, EA_BACKEND_GPU, &gpu);
         }
-        if (end % 500 == 0) printf("  measured %u of %u on both\n", end, m->count);
+        settle(&cpu, &m->cpu[i]);
+        if (!settle(&gpu, &m->gpu[i])) {
+            why = m->gpu[i].meta.reason;
+            not_there++;
+        }
+        if ((done + 1) % 500 == 0) printf("  measured %u of %u\n", done + 1, m->count);
         fflush(stdout);
     }
+    free(order);
     sched_daemon_force(d, "none");
-    printf("  measured %u of %u on both in %.0f s; forced to the GPU, %u of them did not run there "
-           "(last: %s)\n",
-           done < m->count ? done : m->count, m->count, bench_now_s() - start, not_there,
-           ea_reason_name(why));
+    printf(
+        "  measured %u of %u on both in turn, %d times, in %.0f s; forced to the GPU, %u of them "
+        "did not run there (last: %s)\n",
+        done, m->count, ROUNDS, bench_now_s() - start, not_there, ea_reason_name(why));
     fflush(stdout);
 }

@@ -20,7 +20,10 @@ struct mix_request {
 };
 
 struct mix_time {
-    double us; /* the client's; 0: not measured */
+    double us;                /* the client's; 0: not measured */
+    double daemon_us;         /* of it, from the whole request to its reply */
+    double least_us, most_us; /* the daemon's, of the rounds of a forced one */
+    uint64_t bytes;           /* of the reply */
     ea_meta meta;
     uint64_t digest;
 };
@@ -45,7 +48,8 @@ uint64_t mix_rows(const struct mix *m);
 
 /* One pass as the daemon decides: m->decided. */
 void mix_decide(struct mix *m, struct sched_daemon *d);
-/* Every request on both backends, medians: m->cpu, m->gpu; stops after seconds_max. */
+/* Every request on both backends in turn, medians of 3: m->cpu, m->gpu; what is not measured after
+ * seconds_max stays 0. */
 void mix_measure(struct mix *m, struct sched_daemon *d, unsigned seconds_max);
 
 /* Shares and sums over the requests from `first` on, with their targets; and the worst ones. */

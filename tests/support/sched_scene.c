@@ -127,7 +127,7 @@ bool sched_scene_is_clean(const struct sched_scene *c)
             return false;
     }
     for (uint32_t i = 0; i < MATES_CHAINS; i++) {
-        if (c->s->waiting.chains[i].head || c->s->running.chains[i].head) return false;
+        if (c->s->waiting.chains[i] || c->s->running.chains[i]) return false;
     }
     for (uint32_t i = 0; i < SCENE_TENANTS; i++) {
         if (c->tenants[i]->queued) return false;

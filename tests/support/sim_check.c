@@ -219,6 +219,6 @@ void sim_check_end(struct sim_world *w)
                   "server %u is not empty", i);
     }
     for (uint32_t i = 0; i < MATES_CHAINS; i++)
-        SIM_CHECK(w, !w->scheduler.waiting.chains[i].head && !w->scheduler.running.chains[i].head,
+        SIM_CHECK(w, !w->scheduler.waiting.chains[i] && !w->scheduler.running.chains[i],
                   "somebody is still looked for");
 }

@@ -293,17 +293,22 @@ static void drop_leftovers(const struct house *h)
 }
 
 /* The process is as deaf as a program that knows nothing of us; it is killed after 600 ms. */
+/* A GPU process that neither answers nor stops before it is killed; unlink its program after it. */
+static void use_deaf_gpu(struct house *h)
+{
+    struct config *c = &h->options.config;
+    snprintf(c->gpu_program, sizeof c->gpu_program, "%s/deaf", h->place.directory);
+    FILE *f = fopen(c->gpu_program, "w");
+    cr_assert(f && fputs("#!/bin/sh\nexec sleep 100\n", f) >= 0 && fclose(f) == 0);
+    cr_assert_eq(chmod(c->gpu_program, 0700), 0);
+    strcpy(c->gpu_devices, "sim");
+}
+
 Test(torture, waiting_for_a_gpu_process_sleeps)
 {
     struct house h;
     house_prepare(&h);
-    char program[sizeof h.place.directory + 8];
-    snprintf(program, sizeof program, "%s/deaf", h.place.directory);
-    FILE *f = fopen(program, "w");
-    cr_assert(f && fputs("#!/bin/sh\nexec sleep 100\n", f) >= 0 && fclose(f) == 0);
-    cr_assert_eq(chmod(program, 0700), 0);
-    strcpy(h.options.config.gpu_devices, "sim");
-    strcpy(h.options.config.gpu_program, program);
+    use_deaf_gpu(&h);
     house_open(&h);
     engine_stop(h.engine, false);
     pthread_join(h.thread, NULL);
@@ -313,7 +318,31 @@ Test(torture, waiting_for_a_gpu_process_sleeps)
     used = clock() - used;
     cr_assert_gt(clock_now_ns() - start_ns, UINT64_C(150000000));
     cr_assert_lt((double)used / CLOCKS_PER_SEC, 0.1);
-    unlink(program);
+    unlink(h.options.config.gpu_program);
+    daemon_clean(&h.place);
+}
+
+/* What comes after the GPUs cannot be built, and they take their time to go. */
+Test(torture, half_built_it_waits_for_a_gpu_process)
+{
+    struct house h;
+    house_prepare(&h);
+    use_deaf_gpu(&h);
+    const char *const wanted[] = {"model: keeper", "calibrate: allocate"};
+    uint32_t nth = 1, found = 0;
+    for (; found < 2 && nth < SITES_MAX; nth++) {
+        struct engine *e = NULL;
+        struct failure f = {0};
+        fault_arm(nth);
+        enum status st = engine_create(&h.options, &e, &f);
+        const char *site = fault_fired();
+        fault_arm(0);
+        if (!site) break;
+        found += strcmp(site, wanted[found]) == 0;
+        if (!st) engine_destroy(e);
+    }
+    cr_assert_eq(found, 2, "after site %u", nth);
+    unlink(h.options.config.gpu_program);
     daemon_clean(&h.place);
 }
 

@@ -74,7 +74,7 @@ Test(answers_explain, what_a_line_has_learnt)
     const struct wire_operation_cost *o = cost_of(OPERATION_SIMILARITY);
     const struct wire_backend_cost *b = &o->backends[1];
     cr_assert(b->fixed_ns == 1 && b->row_byte_ns == 2 && b->product_ns == 3 && b->query_ns == 4);
-    cr_assert(b->moved_byte_ns == 5 && b->pair_ns == 6);
+    cr_assert(b->moved_byte_ns == 5 && b->pair_ns == 6 && b->handed_ns == 7);
     cr_assert_float_eq(b->drift, 1.5F, 1e-6F);
     cr_assert(b->spread == 0.25F && b->seen == 70 && b->outcomes == 40);
     double rate = cost_success_rate(&scheduler.model, BACKEND_GPU, OPERATION_SIMILARITY);

@@ -104,6 +104,7 @@ Test(config, every_key_is_read)
     want.tcp_port = 65535;
     want.worker_count = 256;
     want.worker_pin = false;
+    want.worker_inline = false;
     strcpy(want.kernels, "scalar");
     want.memory_mib_max = 16777216;
     want.cache_mib_max = 0;
@@ -150,7 +151,8 @@ Test(config, every_key_is_read)
     const char *text =
         "{\"socket\": {\"path\": \"/tmp/a b\", \"mode\": \"600\"},\n"
         "\"tcp\": {\"enabled\": true, \"host\": \"::1\", \"port\": 65535},\r\n"
-        "\"workers\": {\"count\": 2.56e2, \"pin\": false}, \"kernels\": \"scalar\",\t"
+        "\"workers\": {\"count\": 2.56e2, \"pin\": false, \"inline\": false}, \"kernels\": "
+        "\"scalar\",\t"
         "\"memory\": {\"max_mib\": 16777216, \"cache_mib\": 0},"
         "\"limits\": {\"request_body_mib\": 1024, \"reply_body_mib\": 4096, \"connections\": 65536,"
         "\"requests_in_flight\": 1, \"requests_total\": 7, \"collections\": 3, "
@@ -161,7 +163,8 @@ Test(config, every_key_is_read)
         "\"heartbeat_ms\": 60000, \"job_ms\": 10, \"spin_us\": 0, \"copiers\": 64,"
         "\"min_candidates\": 2, \"streams\": 1, \"sim\": \"vram_mib=64\"},"
         "\"sched\": {\"speedup_percent\": 100, \"success_percent\": 0, \"probe_percent\": 20,"
-        "\"window_us\": 10, \"quantum_us\": 1, \"age_ms\": 3600000, \"predict\": false, \"split\": false,"
+        "\"window_us\": 10, \"quantum_us\": 1, \"age_ms\": 3600000, \"predict\": false, \"split\": "
+        "false,"
         "\"calibrate\": false, \"model_file\": \"/var/model\"},"
         "\"batch\": {\"wait_us\": 0, \"queries\": 1024, \"requests\": 1},"
         "\"quotas\": {\"host_mib\": 1073741824, \"vram_mib\": 16777216, \"queue\": 1048576,"

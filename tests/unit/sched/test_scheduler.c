@@ -182,21 +182,21 @@ Test(scheduler, what_is_forced_or_was_refused_stays_in_its_line)
 
 static struct ticket *wide(struct sched_scene *c)
 {
-    struct ticket *t = sched_scene_ticket(c, 0, 300);
+    struct ticket *t = sched_scene_ticket(c, 0, 30000);
     sched_scene_enqueue(c, t);
     return t;
 }
 
 Test(scheduler, a_wide_request_runs_on_both)
 {
-    struct sched_scene c = scene(true, 0, 500); /* the GPU twice as fast: 150 us against 300 */
+    struct sched_scene c = scene(true, 0, 500); /* the GPU twice as fast: 15 ms against 30 */
     c.s->settings.split = true;
     struct ticket *t = wide(&c), parts[2] = {0};
     struct dispatch d;
     cr_assert(scheduler_next(c.s, c.now_ns, &d));
     cr_assert_eq(d.first, t);
     cr_assert_eq(d.server, SERVER_GPU);
-    cr_assert_eq(d.split_queries, 200);
+    cr_assert_eq(d.split_queries, 20000);
     cr_assert_eq(t->members, 0);
     cr_assert(sched_scene_is_clean(&c));
     for (uint32_t i = 0; i < 2; i++) {
@@ -219,7 +219,7 @@ Test(scheduler, a_wide_request_runs_on_both)
     cr_assert_eq(t->tenant->queued, 1);
     cr_assert(scheduler_next(c.s, c.now_ns, &d) && d.split_queries);
     scheduler_place(c.s, t, t->server, d.reason, c.now_ns);
-    cr_assert_eq(t->charge_ns, 150 * US);
+    cr_assert_eq(t->charge_ns, 15 * MS);
     sched_scene_drain(&c);
     cr_assert_eq(c.s->counters.splits, 3);
     sched_scene_close(&c);

@@ -222,7 +222,7 @@ Test(encode_reports, explain_keeps_each_number_in_its_place)
         .decision_count = 1,
         .settings = {BACKEND_CPU, 1, 2, 3, 4, 5, 6, 7, 8, 150, 95, 2, true},
         .costs = {{.operation = OPERATION_SIMILARITY,
-                   .backends = {[1] = {1, 2, 3, 4, 5, 6, 1.5F, 0.25F, 0.5F, 990, 64, 7, 8, 9}},
+                   .backends = {[1] = {1, 2, 3, 4, 5, 6, 10, 1.5F, 0.25F, 0.5F, 990, 64, 7, 8, 9}},
                    .crossover_count = 1,
                    .crossovers = {{8, 100, 200, 300}}}},
         .decisions = {{.work = {.operation = OPERATION_KNN,
@@ -257,6 +257,7 @@ Test(encode_reports, explain_keeps_each_number_in_its_place)
     const engram_accel_v1_BackendCost *b = &o->backends[1];
     cr_assert((int)b->backend == BACKEND_GPU && b->fixed_ns == 1 && b->row_byte_ns == 2);
     cr_assert(b->product_ns == 3 && b->query_ns == 4 && b->moved_byte_ns == 5 && b->pair_ns == 6);
+    cr_assert(b->handed_ns == 10);
     cr_assert(b->drift == 1.5F && b->spread == 0.25F && b->confidence == 0.5F);
     cr_assert(b->success_permille == 990 && b->outcomes == 64 && b->seen == 7);
     cr_assert(b->probes == 8 && b->surprises == 9);
