@@ -30,7 +30,7 @@ struct ask {
     unsigned times; /* answered */
     ea_status status;
     uint32_t detail, retry_after_ms; /* of an error */
-    bool right; /* OK, and every bit is as wanted */
+    bool right;                      /* OK, and every bit is as wanted */
     ea_meta meta;
     char text[ASK_TEXT];
 };
