@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/base/status.h"
 #include "tests/support/asks.h"
@@ -74,6 +75,41 @@ Test(sched_bounds, a_full_line_is_told_so_and_others_are_not, .timeout = 120)
     asks_free(a);
     asks_free(b);
     set_free(&t);
+    scene_close(&s);
+}
+
+static uint64_t ran_on_the_cpu(ea_client *c)
+{
+    ea_stats stats;
+    cr_assert_eq(ea_get_stats(c, &stats), EA_OK);
+    return stats.backend_requests[EA_BACKEND_CPU];
+}
+
+Test(sched_bounds, who_has_no_time_does_not_run, .timeout = 60)
+{
+    struct scene s;
+    struct sample knn;
+    scene_open(&s, NULL);
+    scene_make_rows(&s);
+    ea_client *observer = scene_client(&s, "observer");
+    int fd = scene_connect(&s);
+    uint64_t before = ran_on_the_cpu(observer);
+    sample_find("knn", &knn);
+    for (uint64_t id = 1; id <= 50; id++) {
+        uint8_t bytes[SAMPLE_BYTES_MAX];
+        uint32_t deadline_us = 1;
+        size_t count = sample_frame(&knn, id, bytes);
+        memcpy(bytes + 20, &deadline_us, 4);
+        cr_assert(raw_send(fd, bytes, count));
+        expect_error(fd, id, STATUS_DEADLINE_EXCEEDED, DETAIL_DEADLINE, "deadline");
+    }
+    uint64_t ran = ran_on_the_cpu(observer) - before;
+    cr_assert_lt(ran, 5, "%llu of 50 ran", (unsigned long long)ran); /* 1 us may be enough */
+    close(fd);
+    ea_client *c = scene_client(&s, "hostile");
+    cr_assert_eq(ea_collection_drop(c, "rows"), EA_OK);
+    ea_close(c);
+    ea_close(observer);
     scene_close(&s);
 }
 

@@ -2,6 +2,7 @@
  * before they run and while they do. Those get their errors, the others their answers. */
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/support/asks.h"
@@ -30,8 +31,10 @@ static ea_stats stats_of(ea_client *c)
 static void place_open(struct place *p, bool gpu)
 {
     p->gpu = gpu;
-    p->queries = gpu ? 2 : 48;
-    gpu_scene_open(&p->scene, "latency_us=15000",
+    p->queries = gpu ? 2 : 48 / (uint64_t)scaled_ms(1);
+    char late[32];
+    snprintf(late, sizeof late, "latency_us=%d", scaled_ms(15000));
+    gpu_scene_open(&p->scene, late,
                    (const char *[]){gpu ? "gpu.force=gpu" : "gpu.force=cpu", "workers.count=1",
                                     "sched.window_us=1", "batch.requests=4", NULL});
     if (gpu) gpu_scene_await(&p->scene, EA_GPU_READY, 5000);
@@ -110,7 +113,7 @@ static void one_leaves(bool gpu)
     for (size_t i = 0; i < TOGETHER; i++) {
         asks_again(a);
         uint64_t before = ran(&p);
-        a->list[i].timeout_ms = 5;
+        a->list[i].timeout_ms = 8;
         asks_send_at_once(a, &p.scene.daemon, &p.one, 1);
         asks_collect(&p.one, 1);
         a->list[i].timeout_ms = 0;
@@ -169,7 +172,7 @@ static void too_late_in_line(struct place *p, struct asks *a)
     asks_again(a);
     uint64_t before = ran(p);
     for (size_t i = 1; i < LINE; i += 2)
-        a->list[i].timeout_ms = 10;
+        a->list[i].timeout_ms = (uint32_t)scaled_ms(20);
     int64_t start = now_ms();
     asks_send_at_once(a, &p->scene.daemon, &p->one, 1);
     asks_collect(&p->one, 1);

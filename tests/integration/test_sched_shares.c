@@ -1,0 +1,186 @@
+/* Who gets how much of a busy CPU, and whether waiting for company ever costs who is alone. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "tests/support/asks.h"
+
+/* ---------------------------------------------------------------- shares */
+
+enum { CLIENTS = 4, PENDING = 8, D = 128, ROWS = 4000 };
+
+/* Clients of one space that always have something to ask. */
+struct crowd {
+    const char *space;
+    const struct set *set;
+    ea_client *clients[CLIENTS];
+    uint64_t answered;
+    bool over;
+};
+
+static void ask_on(ea_client *c, struct crowd *crowd);
+
+static void note(ea_client *c, uint64_t request_id, ea_status status, ea_result *result, void *user)
+{
+    struct crowd *crowd = user;
+    if (crowd->over) return;
+    cr_assert_eq(status, EA_OK, "%s", ea_error_text(c));
+    crowd->answered++;
+    ask_on(c, crowd);
+}
+
+static void ask_on(ea_client *c, struct crowd *crowd)
+{
+    cr_assert_eq(ea_knn_send(c, crowd->set->name, crowd->set->queries, 8, D, 5, NULL, NULL, 0, note,
+                             crowd, NULL),
+                 EA_OK, "%s", ea_error_text(c));
+}
+
+static void crowd_open(struct crowd *crowd, struct daemon_process *d, const char *space,
+                       const struct set *set)
+{
+    *crowd = (struct crowd){.space = space, .set = set};
+    asks_connect(d, space, crowd->clients, CLIENTS);
+    set_send(set, crowd->clients[0]);
+}
+
+static void crowd_close(struct crowd *crowd)
+{
+    crowd->over = true;
+    asks_disconnect(crowd->clients, CLIENTS);
+}
+
+static uint64_t busy_ns(ea_client *c)
+{
+    ea_stats stats;
+    cr_assert_eq(ea_get_stats(c, &stats), EA_OK);
+    return stats.space.use[EA_BACKEND_CPU].busy_ns;
+}
+
+static void both_pump(struct crowd *one, struct crowd *three, int for_ms)
+{
+    ea_client *all[2 * CLIENTS];
+    for (int i = 0; i < CLIENTS; i++) {
+        all[i] = one->clients[i];
+        all[CLIENTS + i] = three->clients[i];
+    }
+    asks_pump(all, (size_t)2 * CLIENTS, for_ms);
+}
+
+Test(sched_shares, weights_are_what_they_get, .timeout = 60)
+{
+    struct scene s;
+    struct set t;
+    struct crowd one, three;
+    scene_open(&s, (const char *[]){"spaces.three.weight=3", "batch.requests=1", NULL});
+    ea_client *of_one = scene_client(&s, "one"), *of_three = scene_client(&s, "three");
+    asks_set(&t, D, REFERENCE_DOT, ROWS);
+    crowd_open(&one, &s.daemon, "one", &t);
+    crowd_open(&three, &s.daemon, "three", &t);
+    for (int i = 0; i < CLIENTS * PENDING; i++) {
+        ask_on(one.clients[i % CLIENTS], &one);
+        ask_on(three.clients[i % CLIENTS], &three);
+    }
+    both_pump(&one, &three, scaled_ms(100));
+    uint64_t one_ns = busy_ns(of_one), three_ns = busy_ns(of_three);
+    both_pump(&one, &three, scaled_ms(1200));
+    one_ns = busy_ns(of_one) - one_ns;
+    three_ns = busy_ns(of_three) - three_ns;
+    double share = (double)three_ns / (double)(one_ns + three_ns);
+    fprintf(stderr, "weight 3 of 4 has %.3f; %llu and %llu answers\n", share,
+            (unsigned long long)one.answered, (unsigned long long)three.answered);
+    cr_assert(share > 0.75 * 0.75 && share < 0.75 * 1.25, "%.3f", share);
+    crowd_close(&one);
+    crowd_close(&three);
+    cr_assert_eq(ea_collection_drop(of_one, t.name), EA_OK);
+    cr_assert_eq(ea_collection_drop(of_three, t.name), EA_OK);
+    ea_close(of_one);
+    ea_close(of_three);
+    set_free(&t);
+    scene_close(&s);
+}
+
+/* ---------------------------------------------------------------- company */
+
+static int by_size(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of what one connection waits, in us. */
+static int64_t alone_us(const char *wait)
+{
+    enum { TIMES = 300 };
+    struct scene s;
+    struct set t;
+    int64_t took[TIMES];
+    scene_open(&s, (const char *[]){wait, NULL});
+    ea_client *c = scene_client(&s, "one");
+    asks_set(&t, 64, REFERENCE_DOT, 1000);
+    set_send(&t, c);
+    for (int i = 0; i < TIMES; i++) {
+        ea_result r = {0};
+        struct timespec from, to;
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        cr_assert_eq(ea_knn(c, t.name, t.queries, 1, 64, 5, NULL, NULL, &r), EA_OK);
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        took[i] = (to.tv_sec - from.tv_sec) * 1000000 + (to.tv_nsec - from.tv_nsec) / 1000;
+        ea_result_free(&r);
+    }
+    qsort(took, TIMES, sizeof *took, by_size);
+    cr_assert_eq(ea_collection_drop(c, t.name), EA_OK);
+    ea_close(c);
+    set_free(&t);
+    scene_close(&s);
+    return took[TIMES / 2];
+}
+
+Test(sched_shares, who_is_alone_waits_for_nobody, .timeout = 60)
+{
+    int64_t without = alone_us("batch.wait_us=0"), with = alone_us("batch.wait_us=1000000");
+    fprintf(stderr, "alone: %lld us, waiting for company %lld us\n", (long long)without,
+            (long long)with);
+    cr_assert_lt(with, 2 * without + 300 * scaled_ms(1));
+}
+
+/* Two long ones of the same collection keep the CPU busy, so that those that come then are held, for
+ * company: but no longer than that. */
+Test(sched_shares, company_is_waited_for_so_long, .timeout = 60)
+{
+    enum { HELD_MS = 150, ASKS = 12 };
+    struct scene s;
+    struct set t;
+    ea_client *clients[ASKS];
+    scene_open(&s, (const char *[]){"batch.wait_us=150000", "workers.count=1", NULL});
+    ea_client *c = scene_client(&s, "one");
+    asks_set(&t, 256, REFERENCE_DOT, 20000);
+    set_send(&t, c);
+    struct asks *a = asks_make_plain(&t, ASKS, 2, 5), *busy = asks_make_plain(&t, 2, 64, 5);
+    asks_alone(a, c, 0);
+    asks_alone(busy, c, 0);
+    asks_connect(&s.daemon, "one", clients, ASKS);
+    asks_send(busy, clients, 2);
+    wait_ms(2);
+    asks_send(a, clients, ASKS);
+    asks_collect(clients, ASKS);
+    asks_expect(a, "held");
+    asks_expect(busy, "busy");
+    uint64_t longest = 0;
+    for (size_t i = 0; i < ASKS; i++) {
+        uint64_t ns = a->list[i].meta.queue_ns;
+        if (ns > longest) longest = ns;
+    }
+    fprintf(stderr, "held %llu us at most, %zu with others\n", (unsigned long long)longest / 1000,
+            asks_batched(a));
+    cr_assert_gt(asks_batched(a), ASKS / 2);
+    cr_assert_lt(longest, (uint64_t)scaled_ms(2 * HELD_MS) * 1000000);
+    asks_disconnect(clients, ASKS);
+    cr_assert_eq(ea_collection_drop(c, t.name), EA_OK);
+    ea_close(c);
+    asks_free(a);
+    asks_free(busy);
+    set_free(&t);
+    scene_close(&s);
+}
