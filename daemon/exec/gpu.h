@@ -59,7 +59,7 @@ uint64_t gpu_upload_bytes(const struct backend *b, const struct collection *c);
 struct gpu_room {
     bool ready;
     uint32_t jobs;      /* more jobs, uploads not counted; all GPUs share one bound */
-    uint64_t bytes;     /* VRAM for requests that is free, as last told */
+    uint64_t bytes;     /* VRAM for requests that is free or could be, as last told */
     uint64_t bytes_all; /* of this much */
     bool low;           /* less than a fifth of it, or others have taken the card's memory */
 };

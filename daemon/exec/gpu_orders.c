@@ -69,7 +69,10 @@ struct gpu_room gpu_room_of(const struct backend *b, uint32_t number)
     struct gpu_room room = {0};
     if (number >= g->card_count || g->stopping || !card_is_ready(&g->cards[number])) return room;
     const struct share *s = gpu_process_share(g->cards[number].process);
+    /* The two are not of one moment. */
     uint64_t used = atomic_load(&s->usage.request_bytes);
+    uint64_t spare = atomic_load(&s->usage.spare_bytes);
+    used -= spare < used ? spare : used;
     room.ready = true;
     room.jobs = g->jobs < GPU_JOBS_MAX ? GPU_JOBS_MAX - g->jobs : 0;
     room.bytes_all = atomic_load(&s->usage.slab_bytes);

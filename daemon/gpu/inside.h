@@ -54,6 +54,7 @@ struct task {
     bool ids_sent;                      /* SCORES: and with one of the passes, the ids */
     bool rereads;                       /* what is on the device is not yet all it will read */
     struct vram_block block, pinned;
+    uint64_t spare_bytes; /* of block: scratch that is not needed, only liked */
     struct transfer in, out;
     device_event event;
     enum order_result result;
@@ -84,7 +85,8 @@ struct gpu {
     const struct vector_kernels *kernels; /* of the CPU: checks and norms of queries */
     struct lane lanes[LANES_MAX];
     uint32_t lane_count;
-    uint32_t first_lane; /* of the next turn */
+    uint32_t first_lane;  /* of the next turn */
+    uint64_t spare_bytes; /* of all tasks */
     struct task *hungry; /* waits for memory, since hungry_ns; others do not overtake it for ever */
     uint64_t hungry_ns;
     uint64_t spin_ns;

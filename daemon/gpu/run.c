@@ -61,6 +61,8 @@ static bool take_memory(struct gpu *g, struct task *t, bool *never)
         vram_pool_give(g->pool, &t->block);
         return false; /* others' come back */
     }
+    t->spare_bytes = t->plan.scratch_bytes - t->plan.scratch_least;
+    g->spare_bytes += t->spare_bytes;
     return true;
 }
 

@@ -68,6 +68,7 @@ static void show_usage(struct gpu *g)
     struct vram_pool_usage pool = vram_pool_usage(g->pool);
     uint64_t free_bytes = 0, total = 0;
     atomic_store_explicit(&u->request_bytes, pool.used_bytes, memory_order_relaxed);
+    atomic_store_explicit(&u->spare_bytes, g->spare_bytes, memory_order_relaxed);
     atomic_store_explicit(&u->replicas, g->replicas.count, memory_order_relaxed);
     if (gpu_ok(g, g->ops->memory(g->device, &free_bytes, &total)))
         atomic_store_explicit(&u->free_bytes, free_bytes, memory_order_relaxed);

@@ -128,6 +128,8 @@ static void finish(struct gpu *g, struct task *t)
     transfer_abandon(g, &t->in);
     transfer_abandon(g, &t->out);
     vram_pool_give(g->pool, &t->block);
+    g->spare_bytes -= t->spare_bytes;
+    t->spare_bytes = 0;
     vram_pool_give(g->pinned_pool, &t->pinned);
     free(t->batch);
     t->batch = NULL;

@@ -55,7 +55,8 @@ struct share_device {
 /* Counters since this process's start; the GPU process writes, the front reads when it likes. */
 struct share_usage {
     _Atomic uint64_t replica_bytes; /* VRAM mapped for replicas */
-    _Atomic uint64_t request_bytes; /* VRAM handed out to requests */
+    _Atomic uint64_t request_bytes; /* VRAM handed out to requests, */
+    _Atomic uint64_t spare_bytes;   /* of this, scratch that they would do with less of */
     _Atomic uint64_t slab_bytes;    /* VRAM set aside for requests */
     _Atomic uint64_t free_bytes;    /* of the device, when last asked */
     _Atomic uint64_t replicas, streams;

@@ -93,6 +93,17 @@ static void probe(struct scheduler *s, const struct ticket *t, const struct pick
     s->counters.probes++;
 }
 
+/* Without a replica no run could correct a model that wrongly has the GPU slower: now and then one
+ * is made on a probe's account, of the time that it would take to upload it. */
+static bool may_want_replica(struct scheduler *s, const struct ticket *t,
+                             const struct pick_input *in, const struct pick *p)
+{
+    if (p->reason != REASON_PREDICTED_SLOWER || in->replica_ready || p->wants_replica) return false;
+    uint64_t other_ns = t->cpu_ns + in->upload_ns;
+    return in->gpu.ns &&
+           probes_due(&s->probes, BACKEND_GPU, t->work.operation, t->cpu_ns, other_ns);
+}
+
 bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situation *now_known,
                        uint64_t now_ns)
 {
@@ -118,6 +129,7 @@ bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situa
     if (s->settings.floors_only) in.cpu.ns = in.gpu.ns = 0;
     struct pick p = pick_backend(&in);
     if (p.open) probe(s, t, &in, &p);
+    if (may_want_replica(s, t, &in, &p)) p.wants_replica = true;
     bool on_gpu = p.backend == BACKEND_GPU;
     t->server = on_gpu ? gpu : SERVER_CPU;
     t->other = SERVERS_MAX;
