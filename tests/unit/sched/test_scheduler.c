@@ -39,6 +39,24 @@ Test(scheduler, sends_work_where_it_ends_first)
     sched_scene_close(&c);
 }
 
+/* Nothing would ever show that the model is wrong, if nothing ever ran there. */
+Test(scheduler, a_replica_is_wanted_at_times_though_the_gpu_looks_slower)
+{
+    struct sched_scene c = scene(true, 0, 5000); /* five times slower, it says */
+    probes_init(&c.s->probes, 0.02);
+    const struct situation none = {.server = SERVER_GPU, .dirty_bytes = 4096};
+    uint32_t wanted = 0;
+    for (int i = 0; i < 2000; i++) {
+        struct ticket *t = sched_scene_ticket(&c, 0, 2000);
+        wanted += scheduler_enqueue(c.s, t, &none, c.now_ns);
+        cr_assert_eq(t->reason, REASON_PREDICTED_SLOWER);
+        scheduler_withdraw(c.s, t);
+        c.taken--;
+    }
+    cr_assert(wanted >= 1 && wanted < 100, "%u", wanted);
+    sched_scene_close(&c);
+}
+
 Test(scheduler, a_line_that_is_long_sends_work_elsewhere)
 {
     struct sched_scene c = scene(true, 50e3, 10);
