@@ -161,7 +161,7 @@ void cost_doubt_along(const struct cost_line *l, const double shares[COST_FEATUR
     }
 }
 
-static void view_of(const struct cost_line *l, const struct work *w, struct view *v)
+static void view_time(const struct cost_line *l, const struct work *w, struct view *v)
 {
     double features[COST_FEATURES], sum = 0;
     cost_features(w, features);
@@ -170,14 +170,23 @@ static void view_of(const struct cost_line *l, const struct work *w, struct view
         sum += v->shares[i];
     }
     v->affine = sum < 1 ? 1 : sum;
+    v->octave = octave_of(w);
+    v->width = width_of(w);
+    v->bias = l->cells[v->octave][v->width].bias;
+}
+
+static void view_doubt(const struct cost_line *l, struct view *v)
+{
     for (uint32_t i = 0; i < COST_FEATURES; i++)
         v->shares[i] *= 1 / v->affine;
     v->coefficients_variance = cost_doubt(l, v->shares);
-    v->octave = octave_of(w);
-    v->width = width_of(w);
-    const struct cost_cell *cell = &l->cells[v->octave][v->width];
-    v->bias = cell->bias;
-    v->cell_variance = DOUBT_CELL / (1 + cell->weight);
+    v->cell_variance = DOUBT_CELL / (1 + l->cells[v->octave][v->width].weight);
+}
+
+static void view_of(const struct cost_line *l, const struct work *w, struct view *v)
+{
+    view_time(l, w, v);
+    view_doubt(l, v);
 }
 
 static double view_ns(const struct cost_line *l, const struct view *v)
@@ -186,20 +195,31 @@ static double view_ns(const struct cost_line *l, const struct view *v)
     return ns < 1 ? 1 : ns > 1e18 ? 1e18 : ns;
 }
 
+static struct prediction time_of(const struct cost_line *l, const struct view *v)
+{
+    double ns = view_ns(l, v), busy = ns * l->overlap;
+    return (struct prediction){.ns = (uint64_t)ns, .busy_ns = busy < 1 ? 1 : (uint64_t)busy};
+}
+
+struct prediction cost_time(const struct cost_model *m, enum backend_id b, const struct work *w)
+{
+    const struct cost_line *l = line_of(m, b, w->operation);
+    struct view v;
+    view_time(l, w, &v);
+    return time_of(l, &v);
+}
+
 struct prediction cost_predict(const struct cost_model *m, enum backend_id b, const struct work *w)
 {
     const struct cost_line *l = line_of(m, b, w->operation);
     struct view v;
     view_of(l, w, &v);
-    double ns = view_ns(l, &v), busy = ns * l->overlap;
+    struct prediction p = time_of(l, &v);
     /* Runs that differ from each other are no doubt about their mean, once there were enough. */
     double noise = (double)l->spread * l->spread / (1 + l->cells[v.octave][v.width].weight);
     double doubt = (v.coefficients_variance + v.cell_variance + noise) / SURE;
-    return (struct prediction){
-        .ns = (uint64_t)ns,
-        .busy_ns = busy < 1 ? 1 : (uint64_t)busy,
-        .confidence = (float)(1 / (1 + doubt * doubt)),
-    };
+    p.confidence = (float)(1 / (1 + doubt * doubt));
+    return p;
 }
 
 uint64_t cost_upload_ns(const struct cost_model *m, uint64_t bytes)

@@ -64,6 +64,8 @@ void cost_init(struct cost_model *m, uint32_t workers);
 uint32_t cost_line_of(uint32_t operation);
 
 struct prediction cost_predict(const struct cost_model *m, enum backend_id b, const struct work *w);
+/* The same but for confidence, which takes longer than the rest. */
+struct prediction cost_time(const struct cost_model *m, enum backend_id b, const struct work *w);
 /* Bytes of rows to a device, before the work can start there. */
 uint64_t cost_upload_ns(const struct cost_model *m, uint64_t bytes);
 

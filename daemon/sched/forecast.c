@@ -12,7 +12,7 @@ enum {
 
 struct prediction forecast_work(const struct scheduler *s, uint32_t server, const struct work *w)
 {
-    return cost_predict(&s->model, forecast_backend(server), w);
+    return cost_time(&s->model, forecast_backend(server), w);
 }
 
 /* How long what is in flight has had the server, but no more than its oldest is charged for: that

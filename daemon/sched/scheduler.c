@@ -55,6 +55,17 @@ static uint64_t floor_of(const struct scheduler *s, const struct work *w)
     return by_candidates ? s->settings.candidates_min : s->settings.pairs_min;
 }
 
+/* How sure the predictions are is asked only where it decides: where the GPU ends it sooner, but not
+ * by as much as is required of a guess. */
+static void predict_surely(const struct scheduler *s, const struct work *w, struct pick_input *in)
+{
+    double cpu = (double)(in->cpu_wait_ns + in->cpu.ns), run = (double)in->gpu.ns;
+    double before = (double)(in->gpu_wait_ns + (in->replica_ready ? in->upload_ns : 0));
+    if (before + run > cpu || before + run * s->settings.speedup_min <= cpu) return;
+    in->cpu.confidence = cost_predict(&s->model, BACKEND_CPU, w).confidence;
+    in->gpu.confidence = cost_predict(&s->model, BACKEND_GPU, w).confidence;
+}
+
 /* What t would cost and wait for on both sides; also kept in t. */
 static void predict(const struct scheduler *s, struct ticket *t, const struct situation *known,
                     uint32_t gpu, struct pick_input *in, uint64_t now_ns)
@@ -74,6 +85,7 @@ static void predict(const struct scheduler *s, struct ticket *t, const struct si
     in->success_rate = cost_success_rate(&s->model, BACKEND_GPU, w->operation);
     t->upload_ns = in->upload_ns;
     t->gpu_ns = in->gpu.ns + in->upload_ns;
+    predict_surely(s, w, in);
 }
 
 /* The road that was not chosen, if it is time to look at it. Of waits only the difference counts:

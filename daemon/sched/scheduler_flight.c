@@ -154,7 +154,7 @@ static void learn(struct scheduler *s, const struct ticket *first, struct seen s
         seen.low_ns -= first->upload_ns;
         seen.high_ns -= first->upload_ns;
     }
-    uint64_t predicted = cost_predict(&s->model, b, w).ns, took = predicted;
+    uint64_t predicted = cost_time(&s->model, b, w).ns, took = predicted;
     cost_observe(&s->model, b, w, seen.low_ns, seen.high_ns);
     if (took < seen.low_ns) took = seen.low_ns;
     if (took > seen.high_ns) took = seen.high_ns;
@@ -180,8 +180,8 @@ static void note(struct scheduler *s, const struct ticket *first, bool well, uin
         .well = well,
     };
     if (first->members > 1) { /* the ticket's own are of its request alone */
-        d.cpu_ns = cost_predict(&s->model, BACKEND_CPU, &first->whole).ns;
-        if (d.gpu_ns) d.gpu_ns = cost_predict(&s->model, BACKEND_GPU, &first->whole).ns;
+        d.cpu_ns = cost_time(&s->model, BACKEND_CPU, &first->whole).ns;
+        if (d.gpu_ns) d.gpu_ns = cost_time(&s->model, BACKEND_GPU, &first->whole).ns;
     }
     decisions_add(&s->decisions, &d);
 }
