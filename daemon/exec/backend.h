@@ -1,4 +1,5 @@
-/* backend: what runs jobs. One small const table each: the CPU's workers, the GPU processes.
+/* backend: what runs jobs. One small const table each: the CPU's workers, the GPU processes. What
+ * each can do stands in a job's work (exec/operation.h), and what it takes in sched/cost.h.
  * Owner:  the pipeline.
  * Thread: the loop calls; done jobs come back through exec/done.h from any thread.
  * Errors: submit says why it did not take the job, which then is still the caller's. */
@@ -9,15 +10,8 @@
 
 struct backend;
 
-struct cost {
-    uint64_t run_ns;   /* predicted, once it starts */
-    uint64_t queue_ns; /* predicted wait before it starts */
-};
-
 struct backend_ops {
     const char *name;
-    bool (*supports)(const struct backend *b, const struct job *j);
-    struct cost (*estimate)(const struct backend *b, const struct job *j);
     /* OK: the backend borrows j and reports it done exactly once, later, never from inside this
      * call. Otherwise j is still the caller's and j->failure (gpu: gpu_gave_up) says why. */
     enum status (*submit)(struct backend *b, struct job *j);

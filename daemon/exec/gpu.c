@@ -315,16 +315,6 @@ static enum status add_cards(struct gpu *g, const char *list)
 
 /* ---------------------------------------------------------------- life */
 
-static bool gpu_supports(const struct backend *b, const struct job *j)
-{
-    return operation_gpu_pairs(j) != 0;
-}
-
-static struct cost gpu_estimate(const struct backend *b, const struct job *j)
-{
-    return (struct cost){0}; /* the scheduler's model will fill it */
-}
-
 void gpu_begin_stop(struct backend *b)
 {
     struct gpu *g = (struct gpu *)b;
@@ -360,8 +350,6 @@ static void gpu_destroy(struct backend *b)
 
 static const struct backend_ops gpu_ops = {
     .name = "gpu",
-    .supports = gpu_supports,
-    .estimate = gpu_estimate,
     .submit = gpu_submit,
     .destroy = gpu_destroy,
 };

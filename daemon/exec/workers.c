@@ -258,16 +258,6 @@ static int nth_processor(uint32_t nth)
     return -1;
 }
 
-static bool workers_supports(const struct backend *b, const struct job *j)
-{
-    return operation_find(j->operation) != NULL;
-}
-
-static struct cost workers_estimate(const struct backend *b, const struct job *j)
-{
-    return (struct cost){0}; /* the scheduler's model will fill it */
-}
-
 static void stand_in_line(struct workers *w, struct job *j)
 {
     atomic_store_explicit(&j->parts_left, 0, memory_order_relaxed);
@@ -318,8 +308,6 @@ static void workers_destroy(struct backend *b)
 
 static const struct backend_ops workers_ops = {
     .name = "cpu",
-    .supports = workers_supports,
-    .estimate = workers_estimate,
     .submit = workers_submit,
     .destroy = workers_destroy,
 };
