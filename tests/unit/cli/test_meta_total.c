@@ -15,7 +15,8 @@ static const ea_meta batched = {.backend = EA_BACKEND_GPU,
                                 .predicted_ns = 43000,
                                 .other_ns = 120000,
                                 .wait_ns = 5000,
-                                .batch = 12};
+                                .batch = 12,
+                                .total_ns = 60000};
 static const ea_meta alone = {
     .backend = EA_BACKEND_CPU, .reason = 3, .queue_ns = 1000, .run_ns = 9000, .predicted_ns = 8000};
 static const ea_meta unasked = {.backend = EA_BACKEND_CPU, .reason = 1, .run_ns = 500};
@@ -82,7 +83,7 @@ Test(meta_total, json)
         printed,
         "[{\"backend\":\"gpu\",\"reason\":\"chosen_faster\",\"queue_ns\":12000,\"run_ns\":41000,"
         "\"copy_ns\":0,\"version\":7,\"predicted_ns\":43000,\"other_ns\":120000,\"wait_ns\":5000,"
-        "\"batch\":12},"
+        "\"batch\":12,\"total_ns\":60000},"
         "{\"requests\":2,\"queue_ns\":13000,\"run_ns\":50000,\"copy_ns\":0,\"predicted_ns\":51000,"
         "\"other_ns\":120000,\"wait_ns\":5000,\"batch_max\":12,\"backends\":["
         "{\"backend\":\"gpu\",\"reason\":\"chosen_faster\",\"requests\":1},"
