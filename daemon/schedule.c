@@ -1,8 +1,7 @@
 #include "daemon/schedule.h"
 
+#include "daemon/exec/batch.h"
 #include "daemon/exec/gpu.h"
-
-#define BATCH_RESULT_BYTES_MAX (UINT64_C(256) << 10) /* which the GPU process sends as one copy */
 
 void pipeline_configure(struct pipeline *p)
 {

@@ -15,6 +15,9 @@
 
 #include "daemon/base/job.h"
 
+/* Of results of one batch, and of one member: what the GPU process sends back as one copy. */
+enum { BATCH_RESULT_BYTES_MAX = 256 << 10 };
+
 /* The next member; last: the one before it, or NULL. */
 void batch_add(struct job *carrier, struct job *last, struct job *m);
 

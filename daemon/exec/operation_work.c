@@ -1,13 +1,13 @@
 /* operation_work: what a request asks for, in numbers that the scheduler predicts its time from, and
  * whether it may run together with others or in parts. Looks at shapes alone, never at rows or ids:
  * it runs on the loop for every request. */
+#include "daemon/exec/batch.h"
 #include "daemon/exec/filter.h"
 #include "daemon/exec/operation_inside.h"
 #include "kernels/topk.h"
 
 enum {
     BATCH_QUERIES_MAX = 256,
-    BATCH_RESULT_BYTES_MAX = 256 << 10,
     SPLIT_QUERIES_MIN = 64,
     BEST_BYTES = 12, /* an id and its score */
 };

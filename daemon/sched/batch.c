@@ -96,9 +96,9 @@ uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, 
 
 uint32_t batch_company(const struct scheduler *s, const struct ticket *t)
 {
-    uint32_t count = 0, look = 0;
+    uint32_t count = 0;
     const struct ticket *r = mates_first(&s->running, t);
-    for (; r && count < BATCH_COMPANY && look < BATCH_LOOK; r = r->mate_next, look++)
+    for (; r && count < BATCH_COMPANY; r = r->mate_next)
         count++;
     return count;
 }

@@ -1,4 +1,4 @@
-/* queue: jobs that may run, first come, first served.
+/* queue: jobs on their way to the scheduler, first come, first served.
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: none; the pipeline's job pool bounds it. */
