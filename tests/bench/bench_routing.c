@@ -8,6 +8,7 @@
 
 #include "tests/bench/bench.h"
 #include "tests/support/sched_bench.h"
+#include "tests/support/sched_mix_pass.h"
 
 enum {
     NOTHING = 77,
@@ -29,7 +30,7 @@ static const struct section sections[] = {
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
-static struct sched_bench bench = {.dimension = 768, .hogs = 12};
+static struct sched_bench bench = {.dimension = 768, .hogs = 12, .rounds = 5};
 static const char *only[SECTIONS];
 static unsigned only_count;
 
@@ -68,6 +69,8 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case 'r': bench.rows_max = number(value, 1, 10000000, state); return 0;
     case 'd': bench.dimension = (uint32_t)number(value, 1, 4096, state); return 0;
     case 'n': bench.requests = (unsigned)number(value, 1, 100000, state); return 0;
+    case 'R': bench.rounds = (unsigned)number(value, 1, MIX_ROUNDS_MAX, state); return 0;
+    case 'p': bench.pause_us = (unsigned)number(value, 0, 1000000, state); return 0;
     case 'h': bench.hogs = (unsigned)number(value, 1, 160, state); return 0;
     case 'S':
         if (bench.setting_count == SCHED_SETTINGS_MAX) argp_error(state, "too many --set");
@@ -95,7 +98,7 @@ int main(int argc, char **argv)
     static const struct argp_option known[] = {
         {"quick", 'q', NULL, 0, "Fewer rows and requests, for a first look", 0},
         {"sim", 's', NULL, 0, "Over the simulated device", 0},
-        {"dump", 'D', "FILE", 0, "Every request of mix or cold, a line each", 0},
+        {"dump", 'D', "FILE", 0, "Every request of mix and cold, a line each", 0},
         {"only", 'o', "NAME", 0,
          "This section: mix, cold, slow, batch, alone, decide (may be repeated)", 0},
         {"rows-max", 'r', "N", 0,
@@ -104,6 +107,8 @@ int main(int argc, char **argv)
          0},
         {"dimension", 'd', "N", 0, "Of all vectors (768)", 0},
         {"requests", 'n', "N", 0, "Requests of the mix (2000)", 0},
+        {"rounds", 'R', "N", 0, "Passes of the mix forced to each backend, at most 15 (5)", 0},
+        {"pause-us", 'p', "N", 0, "Before each request of the mix (0)", 0},
         {"hogs", 'h', "N", 0, "Processes that crowd a real card in `slow`, at most (12)", 0},
         {"set", 'S', "KEY=VALUE", 0, "A setting of every daemon", 0},
         {0}};

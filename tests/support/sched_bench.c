@@ -54,13 +54,6 @@ void sched_daemon_set(struct sched_daemon *d, struct sched_live live)
     }
 }
 
-void sched_daemon_tell(struct sched_daemon *d, const char *force)
-{
-    d->live.force = force;
-    write_config(d);
-    kill(d->process.pid, SIGHUP);
-}
-
 void sched_daemon_force(struct sched_daemon *d, const char *force)
 {
     struct sched_live live = d->live;

@@ -21,6 +21,8 @@ struct sched_bench {
     uint64_t rows_max; /* of the largest collection */
     uint32_t dimension;
     unsigned requests;                        /* of the mix */
+    unsigned rounds;                          /* of it, forced to each backend */
+    unsigned pause_us;                        /* before each of its requests */
     unsigned hogs;                            /* processes that crowd a real card */
     const char *settings[SCHED_SETTINGS_MAX]; /* of every daemon, "key=value" */
     unsigned setting_count;
@@ -54,7 +56,6 @@ void sched_daemon_stop(struct sched_daemon *d);
 ea_client *sched_daemon_client(const struct sched_daemon *d);
 /* Returns once they are in force. */
 void sched_daemon_set(struct sched_daemon *d, struct sched_live live);
-void sched_daemon_tell(struct sched_daemon *d, const char *force); /* without waiting for it */
 void sched_daemon_force(struct sched_daemon *d, const char *force);
 /* Waits until it has measured its backends; says so if that takes too long. */
 void sched_daemon_calibrated(const struct sched_daemon *d, const struct sched_bench *b);

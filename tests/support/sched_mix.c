@@ -1,6 +1,5 @@
 #include "tests/support/sched_mix.h"
 
-#include <unistd.h>
 #include <math.h>
 #include <string.h>
 
@@ -13,8 +12,6 @@ enum {
     CANDIDATES = 1 << 20, /* of one request at most: 8 MiB */
     LIST_MAX = 10000,
     SCORES = 1 << 24, /* of one reply at most: 64 MiB */
-    ROUNDS = 3,
-    LONG_US = 500000, /* what takes longer runs once */
 };
 
 static uint64_t log_uniform(uint64_t *seed, uint64_t max)
@@ -56,32 +53,15 @@ void mix_init(struct mix *m, const struct sched_bench *b, uint64_t seed)
         m->sets[m->set_count++] = rows;
     }
     m->requests = calloc(m->count, sizeof *m->requests);
-    m->decided = calloc(m->count, sizeof *m->decided);
-    m->cpu = calloc(m->count, sizeof *m->cpu);
-    m->gpu = calloc(m->count, sizeof *m->gpu);
     m->pool = sched_random_floats((uint64_t)POOL_ROWS * m->dimension, seed + 1);
     m->random = malloc(2 * CANDIDATES * sizeof *m->random);
     m->candidates = malloc(CANDIDATES * sizeof *m->candidates);
     m->offsets = malloc((QUERIES_MAX + 1) * sizeof *m->offsets);
-    if (!m->requests || !m->decided || !m->cpu || !m->gpu || !m->random || !m->candidates ||
-        !m->offsets)
-        bench_fail("mix", "no memory");
+    if (!m->requests || !m->random || !m->candidates || !m->offsets) bench_fail("mix", "no memory");
     for (unsigned i = 0; i < 2 * CANDIDATES; i++)
         m->random[i] = bench_random(&seed);
     for (unsigned i = 0; i < m->count; i++)
         m->requests[i] = draw(m, &seed);
-}
-
-void mix_finish(struct mix *m)
-{
-    free(m->requests);
-    free(m->decided);
-    free(m->cpu);
-    free(m->gpu);
-    free(m->pool);
-    free(m->random);
-    free(m->candidates);
-    free(m->offsets);
 }
 
 uint64_t mix_rows(const struct mix *m)
@@ -102,20 +82,47 @@ void mix_load(const struct mix *m, const struct sched_daemon *d)
     fflush(stdout);
 }
 
+void mix_warm(const struct mix *m, struct sched_daemon *d)
+{
+    for (unsigned i = 0; i < m->set_count; i++)
+        if (!sched_warm_replica(d, m->sets[i])) bench_fail("mix", "a replica is missing");
+}
+
 /* ---------------------------------------------------------------- asking */
 
-static struct mix_time ask(struct mix *m, ea_client *c, const struct mix_request *q)
+const char *mix_operation_name(enum mix_operation o)
 {
+    static const char *const names[MIX_OPERATIONS] = {"knn", "similarity", "score"};
+    return names[o];
+}
+
+/* Candidates and where each query's begin. */
+static void fill_lists(struct mix *m, const struct mix_request *q)
+{
+    uint64_t listed = (uint64_t)q->listed * q->queries;
+    for (uint64_t i = 0; i < listed; i++)
+        m->candidates[i] = m->random[i + q->first] % q->rows;
+    for (uint32_t i = 0; i <= q->queries; i++)
+        m->offsets[i] = (uint64_t)i * q->listed;
+}
+
+static void compare(struct mix *m, struct mix_request *q, uint64_t digest)
+{
+    if (!q->answered) q->digest = digest;
+    q->answered = true;
+    m->other_bits += q->digest != digest;
+}
+
+struct mix_answer mix_ask(struct mix *m, ea_client *c, unsigned i)
+{
+    struct mix_request *q = &m->requests[i];
     char name[SCHED_ROWS_NAME];
     const float *queries = m->pool + (uint64_t)q->first * m->dimension;
     uint64_t listed = (uint64_t)q->listed * q->queries;
     ea_result r = {0};
     ea_status st = EA_OK;
     sched_name(q->rows, name);
-    for (uint64_t i = 0; i < listed; i++)
-        m->candidates[i] = m->random[i + q->first] % q->rows;
-    for (uint32_t i = 0; i <= q->queries; i++)
-        m->offsets[i] = (uint64_t)i * q->listed;
+    fill_lists(m, q);
     double start = bench_now_s();
     switch (q->operation) {
     case MIX_KNN:
@@ -131,120 +138,11 @@ static struct mix_time ask(struct mix *m, ea_client *c, const struct mix_request
     }
     double us = (bench_now_s() - start) * 1e6;
     sched_check(st, c, "a request of the mix");
-    struct mix_time t = {
-        .us = us,
-        .daemon_us = (double)r.meta.total_ns / 1e3,
-        .bytes = r.rows * r.columns * (sizeof *r.scores + (r.counts ? sizeof *r.ids : 0)),
+    struct mix_answer a = {
+        .time = {us, (double)r.meta.total_ns / 1e3, (double)r.meta.run_ns / 1e3},
         .meta = r.meta,
-        .digest = sched_digest(&r),
     };
+    compare(m, q, sched_digest(&r));
     ea_result_free(&r);
-    return t;
-}
-
-/* The daemon has time to read its file, and everything in it to fall asleep: so it is before each
- * request of every pass, whoever is to answer it. */
-static struct mix_time ask_forced(struct mix *m, struct sched_daemon *d, unsigned i,
-                                  const char *force)
-{
-    enum { TRIES = 3, PAUSE_US = 1500 };
-    struct mix_time t = {0};
-    bool gpu = strcmp(force, "gpu") == 0, free = strcmp(force, "none") == 0;
-    for (int n = 0; n < TRIES; n++) {
-        sched_daemon_tell(d, force);
-        usleep(PAUSE_US);
-        t = ask(m, d->client, &m->requests[i]);
-        if (free || t.meta.backend == (gpu ? EA_BACKEND_GPU : EA_BACKEND_CPU)) break;
-    }
-    return t;
-}
-
-void mix_decide(struct mix *m, struct sched_daemon *d)
-{
-    for (unsigned i = 0; i < m->count; i++) {
-        m->decided[i] = ask_forced(m, d, i, "none");
-        if ((i + 1) % 500 == 0) {
-            printf("  decided %u of %u\n", i + 1, m->count);
-            fflush(stdout);
-        }
-    }
-}
-
-/* ---------------------------------------------------------------- both backends */
-
-/* What one request took, round by round. */
-struct series {
-    double us[ROUNDS], daemon_us[ROUNDS];
-    unsigned count, elsewhere; /* elsewhere: times that it ran on neither alone */
-};
-
-static void shuffle(unsigned *values, unsigned count, uint64_t *seed)
-{
-    for (unsigned i = count; i > 1; i--) {
-        unsigned j = (unsigned)(bench_random(seed) % i), kept = values[i - 1];
-        values[i - 1] = values[j];
-        values[j] = kept;
-    }
-}
-
-static void measure(struct mix *m, struct sched_daemon *d, unsigned i, ea_backend where,
-                    struct series *s)
-{
-    if (s->count && s->us[0] > LONG_US) return;
-    struct mix_time t = ask_forced(m, d, i, ea_backend_name(where));
-    s->us[s->count] = t.us;
-    s->daemon_us[s->count++] = t.daemon_us;
-    s->elsewhere += t.meta.backend != where;
-    *(where == EA_BACKEND_GPU ? &m->gpu[i] : &m->cpu[i]) = t;
-}
-
-static bool settle(const struct series *s, struct mix_time *out)
-{
-    double us[ROUNDS], daemon_us[ROUNDS];
-    memcpy(us, s->us, sizeof us);
-    memcpy(daemon_us, s->daemon_us, sizeof daemon_us);
-    out->us = s->elsewhere ? 0 : bench_percentile(us, s->count, 50);
-    out->daemon_us = s->elsewhere ? 0 : bench_percentile(daemon_us, s->count, 50);
-    out->least_us = out->most_us = s->daemon_us[0];
-    for (unsigned n = 1; n < s->count; n++) {
-        if (s->daemon_us[n] < out->least_us) out->least_us = s->daemon_us[n];
-        if (s->daemon_us[n] > out->most_us) out->most_us = s->daemon_us[n];
-    }
-    return !s->elsewhere;
-}
-
-/* Both in turn for each request, each time after the same pause: what was asked over and over finds
- * threads awake and caches full, which it does not when the daemon decides. */
-void mix_measure(struct mix *m, struct sched_daemon *d, unsigned seconds_max)
-{
-    double start = bench_now_s();
-    unsigned done = 0, not_there = 0, why = 0;
-    uint64_t seed = m->count;
-    unsigned *order = malloc(m->count * sizeof *order);
-    if (!order) bench_fail("mix", "no memory");
-    for (unsigned i = 0; i < m->count; i++)
-        order[i] = i;
-    shuffle(order, m->count, &seed);
-    for (; done < m->count && bench_now_s() < start + seconds_max; done++) {
-        struct series cpu = {0}, gpu = {0};
-        unsigned i = order[done];
-        for (int round = 0; round < ROUNDS; round++) {
-            measure(m, d, i, EA_BACKEND_CPU, &cpu);
-            measure(m, d, i, EA_BACKEND_GPU, &gpu);
-        }
-        settle(&cpu, &m->cpu[i]);
-        if (!settle(&gpu, &m->gpu[i])) {
-            why = m->gpu[i].meta.reason;
-            not_there++;
-        }
-        if ((done + 1) % 500 == 0) printf("  measured %u of %u\n", done + 1, m->count);
-        fflush(stdout);
-    }
-    free(order);
-    sched_daemon_force(d, "none");
-    printf(
-        "  measured %u of %u on both in turn, %d times, in %.0f s; forced to the GPU, %u of them "
-        "did not run there (last: %s)\n",
-        done, m->count, ROUNDS, bench_now_s() - start, not_there, ea_reason_name(why));
-    fflush(stdout);
+    return a;
 }

@@ -1,254 +1,242 @@
-/* sched_mix_report: what the daemon decided, against what would have been best. Judged by the time
- * from the whole request to its reply being queued (Meta.total_ns): what is before and after is the
- * socket's and the client's, the same wherever it ran. Runs of one request differ by more than its
- * backends do, near the crossover: beside the medians it counts where one backend was faster in
- * every round, so that there is no doubt. The same shares by the client's time are printed too. */
-#include <errno.h>
+#include "tests/support/sched_mix_report.h"
+
+#include <stdio.h>
 #include <string.h>
 
-#include "tests/bench/bench.h"
-#include "tests/support/sched_mix.h"
-
-enum { WORST = 10, NOISE_PERCENT = 3, REASONS = 32 };
-
-static const char *const operation_names[MIX_OPERATIONS] = {"knn", "similarity", "score"};
-
-enum measure { BY_RULE, BY_WALL };
-
-struct judged {
-    double best_us, chosen_us, took_us; /* best, chosen: medians; chosen: of the daemon's choice */
-    bool right, nearly;                 /* nearly: or within the noise */
-    bool clearly_wrong;                 /* the other one was faster in every round */
-};
-
-static double time_us(const struct mix_time *t, bool daemons)
-{
-    return daemons ? t->daemon_us : t->us;
-}
-
-static struct judged judge(const struct mix *m, unsigned i, enum measure by)
-{
-    bool daemons = by == BY_RULE;
-    double cpu = time_us(&m->cpu[i], daemons), gpu = time_us(&m->gpu[i], daemons);
-    struct judged j = {.best_us = gpu > 0 && gpu < cpu ? gpu : cpu,
-                       .took_us = time_us(&m->decided[i], daemons)};
-    const struct mix_time *c = &m->cpu[i], *g = &m->gpu[i];
-    switch (m->decided[i].meta.backend) {
-    case EA_BACKEND_GPU:
-        j.chosen_us = gpu;
-        j.clearly_wrong = gpu > 0 && g->least_us > c->most_us;
-        break;
-    case EA_BACKEND_CPU:
-        j.chosen_us = cpu;
-        j.clearly_wrong = gpu > 0 && c->least_us > g->most_us;
-        break;
-    default: j.chosen_us = j.took_us; break; /* both at once: no pass has its median */
-    }
-    if (!(j.chosen_us > 0)) j.chosen_us = j.took_us;
-    j.right = j.chosen_us <= j.best_us;
-    j.nearly = j.chosen_us <= j.best_us * (1 + NOISE_PERCENT / 100.0);
-    return j;
-}
+enum { WORST = 10, REASONS = 32, MARGINS = 4 };
 
 /* ---------------------------------------------------------------- the worst */
 
 struct worst {
-    unsigned index[WORST];
+    unsigned index[WORST], pass[WORST];
     double lost_us[WORST];
     unsigned count;
 };
 
-static void worst_offer(struct worst *w, unsigned index, double lost_us)
+static void worst_offer(struct worst *w, unsigned index, unsigned pass, double lost_us)
 {
     unsigned at = w->count < WORST ? w->count++ : WORST;
     while (at > 0 && w->lost_us[at - 1] < lost_us) {
         if (at < WORST) {
             w->lost_us[at] = w->lost_us[at - 1];
             w->index[at] = w->index[at - 1];
+            w->pass[at] = w->pass[at - 1];
         }
         at--;
     }
     if (at == WORST) return;
     w->lost_us[at] = lost_us;
     w->index[at] = index;
+    w->pass[at] = pass;
 }
 
-static void worst_print(const struct worst *w, const struct mix *m)
+static void worst_print(const struct worst *w, const struct mix_runs *r)
 {
     if (!w->count) return;
-    printf("  the worst of those that went the slower way (times in us):\n"
-           "    %5s  %-10s %8s %7s %4s %6s %9s %9s %9s %9s %9s %9s %9s  %s\n",
+    printf("  the worst of those that went the slower way, the first such pass of each (times in "
+           "us):\n    %5s  %-10s %8s %7s %4s %6s %9s %9s %9s %9s %9s %9s %9s  %s\n",
            "no", "operation", "rows", "queries", "k", "listed", "cpu", "gpu", "took", "queued",
            "ran", "predicted", "other", "where, why");
     for (unsigned n = 0; n < w->count; n++) {
         unsigned i = w->index[n];
-        const struct mix_request *q = &m->requests[i];
-        const ea_meta *meta = &m->decided[i].meta;
+        const struct mix_request *q = &r->mix->requests[i];
+        const struct mix_answer *a = &r->decided[w->pass[n]][i];
         printf(
             "    %5u  %-10s %8llu %7u %4u %6u %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f  %s, %s\n",
-            i, operation_names[q->operation], (unsigned long long)q->rows, q->queries,
-            q->operation == MIX_SIMILARITY ? 0 : q->k, q->listed, m->cpu[i].daemon_us,
-            m->gpu[i].daemon_us, m->decided[i].daemon_us, (double)meta->queue_ns / 1e3,
-            (double)meta->run_ns / 1e3, (double)meta->predicted_ns / 1e3,
-            (double)meta->other_ns / 1e3, ea_backend_name(meta->backend),
-            ea_reason_name(meta->reason));
+            i, mix_operation_name(q->operation), (unsigned long long)q->rows, q->queries,
+            q->operation == MIX_SIMILARITY ? 0 : q->k, q->listed,
+            mix_median_us(&r->cpu[i], MIX_BY_DAEMON, 0, 1),
+            mix_median_us(&r->gpu[i], MIX_BY_DAEMON, 0, 1), a->time.daemon_us,
+            (double)a->meta.queue_ns / 1e3, a->time.ran_us, (double)a->meta.predicted_ns / 1e3,
+            (double)a->meta.other_ns / 1e3, ea_backend_name(a->meta.backend),
+            ea_reason_name(a->meta.reason));
     }
+}
+
+/* ---------------------------------------------------------------- by how much */
+
+/* Of those decided against the faster by more than MIX_NOISE_PERCENT. */
+struct margins {
+    unsigned count[REASONS][MARGINS];
+    double lost_us[REASONS][MARGINS];
+};
+
+static void margins_add(struct margins *m, uint32_t reason, const struct mix_judged *j)
+{
+    static const double bounds[MARGINS - 1] = {1.1, 1.3, 2};
+    unsigned at = 0;
+    while (at < MARGINS - 1 && j->chosen_us > j->best_us * bounds[at])
+        at++;
+    if (reason >= REASONS) return;
+    m->count[reason][at]++;
+    m->lost_us[reason][at] += j->chosen_us - j->best_us;
+}
+
+static void margins_row(const char *name, const unsigned *count, const double *lost_us)
+{
+    unsigned all = 0;
+    double all_us = 0;
+    printf("    %-20s", name);
+    for (unsigned n = 0; n < MARGINS; n++) {
+        printf(" %6u %9.2f ms", count[n], lost_us[n] / 1e3);
+        all += count[n];
+        all_us += lost_us[n];
+    }
+    printf(" %6u %9.2f ms\n", all, all_us / 1e3);
+}
+
+static void margins_print(const struct margins *m)
+{
+    unsigned count[MARGINS] = {0};
+    double lost_us[MARGINS] = {0};
+    printf("  decided against the faster, and the time lost by it, by how much longer that is:\n"
+           "    %-20s %19s %19s %19s %19s %19s\n",
+           "reason", "3 to 10 %", "10 to 30 %", "30 to 100 %", "more than twice", "all");
+    for (uint32_t reason = 0; reason < REASONS; reason++) {
+        unsigned any = 0;
+        for (unsigned n = 0; n < MARGINS; n++) {
+            any += m->count[reason][n];
+            count[n] += m->count[reason][n];
+            lost_us[n] += m->lost_us[reason][n];
+        }
+        if (any) margins_row(ea_reason_name(reason), m->count[reason], m->lost_us[reason]);
+    }
+    margins_row("all", count, lost_us);
 }
 
 /* ---------------------------------------------------------------- all of them */
 
 struct tally {
-    unsigned judged, right, nearly, clearly_wrong, probes, both, wrong_answers;
-    unsigned cells[MIX_OPERATIONS][2][2]; /* operation, GPU is faster, right */
-    unsigned wrong_by_reason[REASONS];
-    double lost_by_reason_us[REASONS]; /* by medians */
-    double took_us, chosen_us, best_us;
+    unsigned judged, right, nearly, clearly_wrong, probes, both;
+    unsigned cells[MIX_OPERATIONS][2][2]; /* operation, GPU is faster, nearly right */
+    struct margins margins;
+    double chosen_us, chosen_best_us; /* of every decision */
+    double took_us, took_best_us;     /* of every request */
 };
 
-static void tally_add(struct tally *t, const struct mix *m, unsigned i, const struct judged *j)
+static void tally_decision(struct tally *t, const struct mix_runs *r, unsigned i, unsigned p,
+                           const struct mix_judged *j)
 {
-    const struct mix_time *d = &m->decided[i];
-    double gpu_us = m->gpu[i].daemon_us;
-    bool gpu_faster = gpu_us > 0 && gpu_us < m->cpu[i].daemon_us;
+    const ea_meta *meta = &r->decided[p][i].meta;
     t->judged++;
     t->right += j->right;
     t->nearly += j->nearly;
     t->clearly_wrong += j->clearly_wrong;
-    t->probes += strcmp(ea_reason_name(d->meta.reason), "probe") == 0;
-    t->both += d->meta.backend == EA_BACKEND_BOTH;
-    t->wrong_answers += d->digest != m->cpu[i].digest || d->digest != m->gpu[i].digest;
-    t->cells[m->requests[i].operation][gpu_faster][j->nearly]++;
-    if (!j->nearly && d->meta.reason < REASONS) {
-        t->wrong_by_reason[d->meta.reason]++;
-        t->lost_by_reason_us[d->meta.reason] += j->chosen_us - j->best_us;
-    }
-    t->took_us += j->took_us;
+    t->probes += strcmp(ea_reason_name(meta->reason), "probe") == 0;
+    t->both += meta->backend == EA_BACKEND_BOTH;
+    t->cells[r->mix->requests[i].operation][j->gpu_is_faster][j->nearly]++;
+    if (!j->nearly) margins_add(&t->margins, meta->reason, j);
     t->chosen_us += j->chosen_us;
-    t->best_us += j->best_us;
+    t->chosen_best_us += j->best_us;
 }
 
-static void tally_print(const struct tally *t)
+static bool was_decided(const struct mix_runs *r, unsigned i, unsigned p)
+{
+    return r->decided[p][i].time.us > 0;
+}
+
+static struct tally tally_all(const struct mix_runs *r, unsigned first, enum mix_clock by,
+                              struct worst *worst)
+{
+    struct tally t = {0};
+    for (unsigned i = first; i < r->mix->count; i++) {
+        bool offered = !worst, decided = false;
+        double best_us = 0;
+        if (!mix_is_measured(r, i)) continue;
+        for (unsigned p = r->warm; p < r->passes; p++) {
+            if (!was_decided(r, i, p)) continue;
+            struct mix_judged j = mix_judge(r, i, p, by);
+            tally_decision(&t, r, i, p, &j);
+            if (!j.nearly && !offered) worst_offer(worst, i, p, j.chosen_us - j.best_us);
+            offered = offered || !j.nearly;
+            decided = true;
+            best_us = j.best_us;
+        }
+        if (!decided) continue;
+        t.took_us += mix_decided_us(r, i, by, 0);
+        t.took_best_us += best_us;
+    }
+    return t;
+}
+
+static void print_passes(const struct mix_runs *r, unsigned first)
+{
+    for (unsigned p = 0; p < r->passes; p++) {
+        unsigned judged = 0, right = 0, nearly = 0;
+        double took_us = 0, best_us = 0;
+        for (unsigned i = first; i < r->mix->count; i++) {
+            if (!mix_is_measured(r, i) || !was_decided(r, i, p)) continue;
+            struct mix_judged j = mix_judge(r, i, p, MIX_BY_DAEMON);
+            judged++;
+            right += j.right;
+            nearly += j.nearly;
+            took_us += r->decided[p][i].time.daemon_us;
+            best_us += j.best_us;
+        }
+        if (!judged) continue;
+        printf("    pass %u%s: %.2f %% the faster way within %d %%, %.2f %% strictly; single runs "
+               "%.1f ms, / best of each %.3f x\n",
+               p + 1, p < r->warm ? " (first touches, not judged)" : "", 100.0 * nearly / judged,
+               MIX_NOISE_PERCENT, 100.0 * right / judged, took_us / 1e3, took_us / best_us);
+    }
+}
+
+static void print_left_out(const struct mix_runs *r, unsigned first)
+{
+    unsigned unmeasured = 0, undecided = 0;
+    for (unsigned i = first; i < r->mix->count; i++) {
+        unmeasured += !mix_is_measured(r, i);
+        for (unsigned p = r->warm; p < r->passes; p++)
+            undecided += !was_decided(r, i, p);
+    }
+    printf("    left out for want of time: %u requests not measured on both backends, %u decisions "
+           "not made\n",
+           unmeasured, undecided);
+}
+
+static void tally_print(const struct tally *t, const struct mix_runs *r)
 {
     for (int o = 0; o < MIX_OPERATIONS; o++)
         printf(
             "    %-10s CPU faster: %4u went right, %3u wrong; GPU faster: %4u right, %3u wrong\n",
-            operation_names[o], t->cells[o][0][1], t->cells[o][0][0], t->cells[o][1][1],
-            t->cells[o][1][0]);
-    printf("    %u probes (%.2f %%), %u on both at once, %u answers with other bits; as decided "
-           "%.1f ms, the best of each %.1f ms\n",
-           t->probes, 100.0 * t->probes / t->judged, t->both, t->wrong_answers, t->took_us / 1e3,
-           t->best_us / 1e3);
-    for (uint32_t reason = 0; reason < REASONS; reason++)
-        if (t->wrong_by_reason[reason])
-            printf("    the slower way for %s: %u, %.1f ms longer together\n",
-                   ea_reason_name(reason), t->wrong_by_reason[reason],
-                   t->lost_by_reason_us[reason] / 1e3);
+            mix_operation_name((enum mix_operation)o), t->cells[o][0][1], t->cells[o][0][0],
+            t->cells[o][1][1], t->cells[o][1][0]);
+    printf("    %u probes (%.2f %%), %u on both at once, %u answers of all passes with other bits; "
+           "as decided %.1f ms, the best of each %.1f ms\n",
+           t->probes, 100.0 * t->probes / t->judged, t->both, r->mix->other_bits, t->took_us / 1e3,
+           t->took_best_us / 1e3);
 }
 
-/* For whoever wants to fit a model of his own. */
-static void dump(const char *path, const struct mix *m)
+void mix_report(struct sched_bench *b, const struct mix_runs *r, unsigned first)
 {
-    FILE *out = fopen(path, "w");
-    if (!out) bench_fail("--dump", strerror(errno));
-    fprintf(out,
-            "operation rows queries k listed cpu_us cpu_ran_us gpu_us gpu_ran_us took_us ran_us "
-            "predicted_us other_us backend reason\n");
-    for (unsigned i = 0; i < m->count; i++) {
-        const struct mix_request *r = &m->requests[i];
-        const ea_meta *d = &m->decided[i].meta;
-        fprintf(out, "%d %llu %u %u %u %.1f %.1f %.1f %.1f %.1f %.1f %.1f %.1f %d %s\n",
-                (int)r->operation, (unsigned long long)r->rows, r->queries, r->k, r->listed,
-                m->cpu[i].us, m->cpu[i].daemon_us, m->gpu[i].us, m->gpu[i].daemon_us,
-                m->decided[i].us, m->decided[i].daemon_us, (double)d->predicted_ns / 1e3,
-                (double)d->other_ns / 1e3, (int)d->backend, ea_reason_name(d->reason));
-    }
-    fclose(out);
-}
-
-void mix_report(struct sched_bench *b, const struct mix *m, unsigned first)
-{
-    struct tally t = {0}, wall = {0};
     struct worst worst = {.count = 0};
-    for (unsigned i = first; i < m->count; i++) {
-        if (!(m->cpu[i].us > 0)) continue; /* there was no time left for it */
-        struct judged j = judge(m, i, BY_RULE), by_wall = judge(m, i, BY_WALL);
-        tally_add(&t, m, i, &j);
-        tally_add(&wall, m, i, &by_wall);
-        if (!j.nearly) worst_offer(&worst, i, j.chosen_us - j.best_us);
+    struct tally t = tally_all(r, first, MIX_BY_DAEMON, &worst);
+    struct tally wall = tally_all(r, first, MIX_BY_CLIENT, NULL);
+    if (!t.judged) {
+        printf("  nothing was both decided and measured: nothing to judge\n");
+        return;
     }
-    if (!t.judged) bench_fail("mix", "nothing was measured");
-    if (b->dump) dump(b->dump, m);
-    b->wrong += t.wrong_answers;
-    printf("  requests %u to %u, %u judged by the daemon's time\n", first, m->count - 1, t.judged);
-    tally_print(&t);
+    printf("  requests %u to %u, %u decisions of %u passes judged by the daemon's time\n", first,
+           r->mix->count - 1, t.judged, r->passes - r->warm);
+    print_left_out(r, first);
+    print_passes(r, first);
+    tally_print(&t, r);
     sched_verdict(b, "went the faster way, where all rounds agree",
                   100.0 * (t.judged - t.clearly_wrong) / t.judged, "%", true, 95);
     sched_verdict(b, "went the faster way, within 3 % of equal", 100.0 * t.nearly / t.judged, "%",
                   true, 95);
     sched_verdict(b, "went the faster way, strictly", 100.0 * t.right / t.judged, "%", true, 95);
-    sched_verdict(b, "time as decided / best of each", t.took_us / t.best_us, "x", false, 1.05);
-    sched_verdict(b, "medians of what was chosen / best of each", t.chosen_us / t.best_us, "x",
-                  false, 1.05);
+    sched_verdict(b, "time as decided / best of each", t.took_us / t.took_best_us, "x", false,
+                  1.05);
+    sched_verdict(b, "medians of what was chosen / best of each", t.chosen_us / t.chosen_best_us,
+                  "x", false, 1.05);
     printf(
         "  all of them by the client's time: %.3f %% within 3 %% of equal, %.3f %% strictly, time "
         "as decided / best %.3f x, medians / best %.3f x\n",
         100.0 * wall.nearly / wall.judged, 100.0 * wall.right / wall.judged,
-        wall.took_us / wall.best_us, wall.chosen_us / wall.best_us);
-    worst_print(&worst, m);
+        wall.took_us / wall.took_best_us, wall.chosen_us / wall.chosen_best_us);
+    mix_print_noise(r, first);
+    margins_print(&t.margins);
+    worst_print(&worst, r);
     fflush(stdout);
-}
-
-/* ---------------------------------------------------------------- sections */
-
-enum { MIX_SEED = 20260401, COLD_FIRST = 200, FORCED_S = 150, MIX_S = 240, COLD_S = 90 };
-
-static struct mix shared; /* cold asks the same again; what was measured forced holds for both */
-static bool shared_measured;
-
-static void prepare(const struct sched_bench *b)
-{
-    if (!shared.requests) mix_init(&shared, b, MIX_SEED);
-}
-
-static void measure_once(struct sched_daemon *d)
-{
-    if (!shared_measured) mix_measure(&shared, d, FORCED_S);
-    shared_measured = true;
-}
-
-void sched_mix(struct sched_bench *b)
-{
-    struct sched_daemon d;
-    sched_title("mix", "requests one at a time: where they went, and where they had better gone",
-                MIX_S);
-    prepare(b);
-    sched_daemon_start(&d, b, mix_rows(&shared), NULL);
-    sched_daemon_calibrated(&d, b);
-    mix_load(&shared, &d);
-    for (unsigned i = 0; i < shared.set_count; i++)
-        if (!sched_warm_replica(&d, shared.sets[i])) bench_fail("mix", "a replica is missing");
-    mix_decide(&shared, &d);
-    sched_print_scheduler(&d);
-    measure_once(&d);
-    mix_report(b, &shared, 0);
-    sched_daemon_stop(&d);
-}
-
-void sched_cold(struct sched_bench *b)
-{
-    struct sched_daemon d;
-    sched_title("cold", "the same without calibration, model or replicas; its first 200 not judged",
-                shared_measured ? COLD_S : MIX_S);
-    prepare(b);
-    sched_daemon_start(&d, b, mix_rows(&shared),
-                       (const char *const[]){"sched.calibrate=false", NULL});
-    mix_load(&shared, &d);
-    mix_decide(&shared, &d);
-    sched_print_scheduler(&d);
-    measure_once(&d);
-    if (shared.count > COLD_FIRST)
-        mix_report(b, &shared, COLD_FIRST);
-    else
-        printf("  too few requests to judge after the first %d\n", COLD_FIRST);
-    sched_daemon_stop(&d);
 }
