@@ -140,11 +140,19 @@ enum job_state {
 
 struct job;
 
+/* What a step of a job leaves to all workers: each part is run once, at once with others and in any
+ * order, unless the job has failed or was cancelled meanwhile. When all have ended, whoever ended
+ * last goes on with job->step. */
+struct job_parts {
+    void (*run)(struct job *j, uint32_t part, uint32_t worker);
+    uint32_t count;
+};
+
 /* How a job runs on CPU workers. In this order:
  *   prepare   once, alone; may set job->failure (returning its code) and may set parts
  *   run_part  for each part, at once on any thread in any order, each claimed once, writing
  *             disjoint places; skipped when job->failure is set or the job was cancelled
- *   finish    always, once, by whoever ended last, also after a failure
+ *   finish    always, once, by whoever ended last, also after a failure; may leave job->parts
  * Only prepare and finish set job->failure; a part notes a failure in its own place. prepare and
  * finish may be NULL. */
 struct job_plan {
@@ -158,14 +166,15 @@ struct job_plan {
 
 /* How a job runs on the GPU process (exec/gpu.c): gpu_plan takes memory and shapes results, prepare
  * does what grows with rows or ids (filters, ids to rows), the order goes out, and finish, if any,
- * makes the result of what came back. Work that is long runs on a CPU worker. Plan and prepare
- * refuse nothing: what is wrong or odd is unfit, and the CPU says why. */
+ * makes the result of what came back. Work that is long runs on CPU workers: prepare and finish may
+ * leave job->parts, and prepare a step to follow them. Plan and prepare refuse nothing: what is
+ * wrong or odd is unfit, and the CPU says why. */
 struct job_gpu {
     enum status (*prepare)(struct job *j); /* or NULL; any failure counts as unfit */
     void (*meanwhile)(struct job *j);      /* or NULL; on the loop, while the GPU works; short */
     void (*finish)(struct job *j);         /* or NULL; after RESULT_OK */
     bool prepare_is_long, finish_is_long;
-    bool unfit;          /* set by plan or prepare: this one is for the CPU */
+    bool unfit;          /* set by plan or a step of prepare: this one is for the CPU */
     enum reason gave_up; /* not NONE: it has been there, came back, and why; CPU only */
     bool again;          /* of a carrier: one member was refused, the others were not run */
     struct order order;
@@ -215,7 +224,9 @@ struct job {
     uint64_t reply_bytes_max;
     struct job_plan plan;
     struct job_gpu gpu;
-    void (*step)(struct job *j); /* workers_run */
+    void (*step)(struct job *j); /* the next (exec/workers.h) */
+    struct job_parts parts;      /* to be run before it */
+    uint64_t begun_ns;           /* when workers took it up, last */
     atomic_ullong worked_ns;     /* of all workers together */
     atomic_uint next_part;
     atomic_uint parts_left;

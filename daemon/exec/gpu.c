@@ -14,9 +14,9 @@
 
 enum phase {
     PHASE_NONE,
-    PHASE_PREPARE, /* with a worker */
+    PHASE_PREPARE, /* with workers */
     PHASE_ORDER,   /* its orders are out */
-    PHASE_FINISH,  /* with a worker */
+    PHASE_FINISH,  /* with workers */
     PHASE_ENDED,   /* done, failed or given up */
 };
 
@@ -113,11 +113,16 @@ static void prepare_step(struct job *j)
     if (j->gpu.prepare(j)) j->gpu.unfit = true;
 }
 
-static void finish_step(struct job *j)
+static void end_step(struct job *j)
 {
-    j->gpu.finish(j);
     heap_give(j->heap, &j->plan.scratch); /* its pages may go back to the system: not on the loop */
     j->finished_ns = clock_now_ns();
+}
+
+static void finish_step(struct job *j)
+{
+    j->step = end_step;
+    j->gpu.finish(j);
 }
 
 static enum status refused(struct job *j, enum reason why)
@@ -152,7 +157,7 @@ static enum status gpu_submit(struct backend *b, struct job *j)
         j->gpu.phase = PHASE_PREPARE;
         workers_run(g->options.cpu, j, prepare_step);
     } else {
-        if (j->gpu.prepare) prepare_step(j);
+        if (j->gpu.prepare) workers_run_here(j, prepare_step);
         enum reason why = send_orders(g, j);
         if (why) return refused(j, why);
     }
@@ -188,7 +193,7 @@ static void take_result(struct gpu *g, struct job *j)
             workers_run(g->options.cpu, j, finish_step);
             return;
         } else {
-            finish_step(j);
+            workers_run_here(j, finish_step);
             end(j);
         }
     } else if (j->gpu.result == RESULT_BAD_QUERY && sound &&

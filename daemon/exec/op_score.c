@@ -1,9 +1,11 @@
 /* op_score: each query against its own list of candidates, by id or inline. Parts are ranges of
- * candidates, whatever lists they belong to. */
+ * candidates, whatever lists they belong to; choosing the k best, the lists that begin there. */
 #include "daemon/exec/grid.h"
 #include "kernels/topk.h"
 
 enum { PART_BYTES = 512 << 10, PART_ROWS_MIN = 32, FIND_BATCH = 64, GPU_SHORT_MAX = 512 };
+/* Candidates in a part: some 0.2 ms where the index is large; some 0.1 ms. */
+enum { FIND_PART = 4 << 10, CHOICE_PART = 32 << 10 };
 
 struct score {
     struct row_source rows;
@@ -16,8 +18,10 @@ struct score {
     uint64_t buffers, buffer_bytes, sets, set_bytes; /* one each a worker */
     uint64_t scores;                                 /* with k: all of them */
     uint64_t ids;                                    /* with k, inline: positions */
-    uint64_t entries, positions;
-    uint64_t rows_at; /* GPU: of each candidate, its row */
+    uint64_t entries, positions;                     /* with k: in a choice */
+    uint64_t choices, choice_bytes;                  /* one each worker, if it has parts */
+    uint64_t rows_at;                                /* GPU: of each candidate, its row */
+    uint64_t longest;                                /* list */
     _Atomic uint64_t bad_query, bad_candidate;
 };
 
@@ -36,13 +40,13 @@ static float *scores_of(struct job *j, struct score *w)
     return w->k ? scratch_at(j, w->scores) : j->result.tensors[1].data;
 }
 
-static enum status take_result(struct job *j, struct score *w, uint64_t longest)
+static enum status take_result(struct job *j, struct score *w)
 {
     if (!w->k) {
         operation_shape(j, 1, DTYPE_FLOAT32, w->rows.count, 1);
         return operation_take_result(j, 2);
     }
-    w->columns = (uint32_t)smaller(w->k, longest);
+    w->columns = (uint32_t)smaller(w->k, w->longest);
     operation_shape(j, 0, DTYPE_UINT64, w->query_count, w->columns);
     operation_shape(j, 1, DTYPE_FLOAT32, w->query_count, w->columns);
     operation_shape(j, 2, DTYPE_UINT32, w->query_count, 1);
@@ -56,15 +60,14 @@ static enum status bad_offsets(struct job *j, uint64_t at)
 }
 
 /* Only a walk over all lists tells whether they are sound, and how long the longest is. */
-static enum status walk_lists(struct job *j, struct score *w, uint64_t *longest)
+static enum status walk_lists(struct job *j, struct score *w)
 {
     uint64_t n = w->query_count;
-    *longest = 0;
     if (w->offsets[0] != 0) return bad_offsets(j, 0);
     for (uint64_t q = 0; q < n; q++) {
         if (w->offsets[q + 1] < w->offsets[q]) return bad_offsets(j, q + 1);
         uint64_t length = w->offsets[q + 1] - w->offsets[q];
-        if (length > *longest) *longest = length;
+        if (length > w->longest) w->longest = length;
     }
     return w->offsets[n] == w->rows.count ? STATUS_OK : bad_offsets(j, n);
 }
@@ -72,9 +75,8 @@ static enum status walk_lists(struct job *j, struct score *w, uint64_t *longest)
 static enum status score_prepare(struct job *j)
 {
     struct score *w = score_of(j);
-    uint64_t longest;
-    enum status st = walk_lists(j, w, &longest);
-    return st ? st : take_result(j, w, longest);
+    enum status st = walk_lists(j, w);
+    return st ? st : take_result(j, w);
 }
 
 /* Candidates [first, end), all of one query. */
@@ -139,6 +141,9 @@ static void score_part(struct job *j, uint32_t part, uint32_t worker)
         rows_buffer_at(d, rows_want_copies(&w->rows, 1, true),
                        scratch_at(j, w->buffers + worker * w->buffer_bytes));
     float *scores = scores_of(j, w);
+    uint64_t *positions = w->k && !by_id(j) ? scratch_at(j, w->ids) : NULL;
+    for (uint64_t i = begin; positions && i < end; i++)
+        positions[i] = i;
 
     /* Queries are checked here, those with an empty list in the part where it lies. */
     for (uint64_t q = first_query(w, begin); q < w->query_count; q++) {
@@ -175,7 +180,7 @@ static enum status refuse(struct job *j, struct score *w)
 }
 
 /* The k best of one list. */
-static void choose(struct job *j, struct score *w, uint64_t query)
+static void choose(struct job *j, struct score *w, uint64_t query, char *choice)
 {
     static const uint32_t no_score = 0x7fc00000;
     uint64_t first = w->offsets[query], count = w->offsets[query + 1] - first;
@@ -183,10 +188,10 @@ static void choose(struct job *j, struct score *w, uint64_t query)
         by_id(j) ? (const uint64_t *)j->request.ids.data + first : scratch_at(j, w->ids);
     const float *scores = (const float *)scratch_at(j, w->scores) + first;
     struct topk top;
-    topk_init(&top, scratch_at(j, w->entries), w->columns, metric_lower_is_better(w->metric), NULL);
+    topk_init(&top, choice + w->entries, w->columns, metric_lower_is_better(w->metric), NULL);
     for (uint64_t i = 0; i < count; i += ROWS_BLOCK)
         topk_offer(&top, j->kernels, scores + i, ids + i, (size_t)smaller(ROWS_BLOCK, count - i),
-                   NULL, 0, scratch_at(j, w->positions));
+                   NULL, 0, (uint32_t *)(choice + w->positions));
     uint64_t *ids_out = (uint64_t *)j->result.tensors[0].data + query * w->columns;
     float *scores_out = (float *)j->result.tensors[1].data + query * w->columns;
     uint32_t kept = topk_finish(&top, ids_out, scores_out);
@@ -197,13 +202,26 @@ static void choose(struct job *j, struct score *w, uint64_t query)
     }
 }
 
+/* Of the lists that begin in a range of candidates, or, in the last part, behind them all. */
+static void choose_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    struct score *w = score_of(j);
+    uint64_t begin = (uint64_t)part * CHOICE_PART, end = begin + CHOICE_PART;
+    if (end >= w->rows.count) end = UINT64_MAX;
+    uint64_t q = begin ? first_query(w, begin) + 1 : 0;
+    for (; q < w->query_count && w->offsets[q] < end && !is_cancelled(j); q++)
+        choose(j, w, q, scratch_at(j, w->choices + worker * w->choice_bytes));
+}
+
 static void choose_all(struct job *j)
 {
     struct score *w = score_of(j);
     if (!w->columns && w->query_count)
         memset(j->result.tensors[2].data, 0, w->query_count * sizeof(uint32_t));
-    for (uint64_t q = 0; w->columns && q < w->query_count && !is_cancelled(j); q++)
-        choose(j, w, q);
+    else if (w->columns && w->rows.count > CHOICE_PART)
+        j->parts = (struct job_parts){choose_part, (uint32_t)pieces_of(w->rows.count, CHOICE_PART)};
+    else if (w->columns)
+        choose_part(j, 0, 0);
 }
 
 static void score_finish(struct job *j)
@@ -214,11 +232,7 @@ static void score_finish(struct job *j)
         operation_drop_result(j);
         return;
     }
-    if (!w->k) return;
-    uint64_t *positions = scratch_at(j, w->ids);
-    for (uint64_t i = 0; !by_id(j) && i < w->rows.count; i++)
-        positions[i] = i;
-    choose_all(j);
+    if (w->k) choose_all(j);
 }
 
 static enum status check(struct job *j, struct score *w)
@@ -251,8 +265,9 @@ static void lay_out_choice(struct job *j, struct score *w, uint64_t *bytes)
     if (!w->k) return;
     w->scores = layout_add(bytes, n * sizeof(float));
     w->ids = layout_add(bytes, by_id(j) ? 0 : n * sizeof(uint64_t));
-    w->entries = layout_add(bytes, k ? topk_bytes(k) : 0);
-    w->positions = layout_add(bytes, (ROWS_BLOCK + 16) * sizeof(uint32_t));
+    w->entries = layout_add(&w->choice_bytes, k ? topk_bytes(k) : 0);
+    w->positions = layout_add(&w->choice_bytes, (ROWS_BLOCK + 16) * sizeof(uint32_t));
+    w->choices = layout_add(bytes, (n > CHOICE_PART ? j->worker_count : 1) * w->choice_bytes);
 }
 
 static uint64_t lay_out(struct job *j, struct score *w)
@@ -281,6 +296,8 @@ static enum status begin(struct job *j, struct score *w)
     w->rows.count = by_id(j) ? r->ids.rows : r->rows.rows;
     w->query_count = r->queries.rows;
     w->k = r->k;
+    atomic_init(&w->bad_query, NO_ROW);
+    atomic_init(&w->bad_candidate, NO_ROW);
     return STATUS_OK;
 }
 
@@ -300,8 +317,6 @@ static enum status score_plan(struct job *j)
     if (st) return st;
     w.part_rows = PART_BYTES / (vector_stride(w.rows.dimension) * sizeof(float));
     if (w.part_rows < PART_ROWS_MIN) w.part_rows = PART_ROWS_MIN;
-    atomic_init(&w.bad_query, NO_ROW);
-    atomic_init(&w.bad_candidate, NO_ROW);
 
     st = operation_take_scratch(j, lay_out(j, &w));
     if (st) return operation_drop_all(j);
@@ -320,25 +335,43 @@ static uint64_t score_gpu_pairs(const struct job *j)
     return j->collection && by_id(j) && j->request.queries.rows ? j->request.ids.rows : 0;
 }
 
-static enum status score_gpu_prepare(struct job *j)
+static void find_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    (void)worker;
+    struct score *w = score_of(j);
+    uint64_t first = (uint64_t)part * FIND_PART;
+    size_t n = (size_t)smaller(FIND_PART, w->rows.count - first);
+    if (atomic_load_explicit(&w->bad_candidate, memory_order_relaxed) != NO_ROW) return;
+    const uint64_t *ids = (const uint64_t *)j->request.ids.data + first;
+    uint32_t *rows = (uint32_t *)scratch_at(j, w->rows_at) + first;
+    if (collection_find_rows(j->collection, ids, n, rows) < n)
+        note_smallest(&w->bad_candidate, first);
+}
+
+/* All rows are found, or one is not, or it was cancelled meanwhile. */
+static void score_gpu_order(struct job *j)
 {
     struct score *w = score_of(j);
-    uint64_t longest;
-    enum status st = walk_lists(j, w, &longest);
-    if (st) return st;
-    uint32_t *rows = scratch_at(j, w->rows_at);
-    if (collection_find_rows(j->collection, j->request.ids.data, w->rows.count, rows) <
-        w->rows.count) {
-        j->gpu.unfit = true; /* the CPU says which is unknown, unless a query is wrong too */
-        return STATUS_OK;
+    if (is_cancelled(j)) return;
+    /* The CPU says which is unknown, unless a query is wrong too. */
+    if (atomic_load(&w->bad_candidate) != NO_ROW || take_result(j, w)) {
+        j->gpu.unfit = true;
+        return;
     }
-    st = take_result(j, w, longest);
-    if (st) return st;
     struct order_run *run = operation_gpu_order(j, RUN_LISTS, w->metric);
-    run->positions = operation_gpu_place(j, rows);
+    run->positions = operation_gpu_place(j, scratch_at(j, w->rows_at));
     run->list_count = w->rows.count;
     run->offsets = operation_gpu_place(j, w->offsets);
     run->out_scores = operation_gpu_place(j, scores_of(j, w));
+}
+
+static enum status score_gpu_prepare(struct job *j)
+{
+    struct score *w = score_of(j);
+    enum status st = walk_lists(j, w);
+    if (st) return st;
+    j->parts = (struct job_parts){find_part, (uint32_t)pieces_of(w->rows.count, FIND_PART)};
+    j->step = score_gpu_order;
     return STATUS_OK;
 }
 

@@ -84,33 +84,14 @@ static void count_work(struct job *j, uint64_t since_ns)
     atomic_fetch_add_explicit(&j->worked_ns, clock_now_ns() - since_ns, memory_order_relaxed);
 }
 
-static void finish_job(struct job *j)
-{
-    if (j->plan.finish) j->plan.finish(j);
-    heap_give(j->heap, &j->plan.scratch);
-    j->finished_ns = clock_now_ns();
-}
-
-static void end_job(struct workers *w, struct job *j)
-{
-    finish_job(j);
-    done_push(w->done, j);
-}
-
 static void try_part(struct job *j, uint32_t part, uint32_t worker)
 {
     uint64_t since_ns = clock_now_ns();
     if (job_dead(j))
         atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
     else
-        j->plan.run_part(j, part, worker);
+        j->parts.run(j, part, worker);
     count_work(j, since_ns);
-}
-
-static void run_part(struct workers *w, struct job *j, uint32_t part, uint32_t worker)
-{
-    try_part(j, part, worker);
-    if (atomic_fetch_sub_explicit(&j->parts_left, 1, memory_order_acq_rel) == 1) end_job(w, j);
 }
 
 /* Claims the next part of j, which heads the list, under the lock. */
@@ -118,7 +99,7 @@ static uint32_t claim(struct job_list *l, struct job *j)
 {
     uint32_t part = atomic_load_explicit(&j->next_part, memory_order_relaxed);
     atomic_store_explicit(&j->next_part, part + 1, memory_order_relaxed);
-    if (part + 1 == j->plan.parts) list_remove(l, j);
+    if (part + 1 == j->parts.count) list_remove(l, j);
     return part;
 }
 
@@ -132,7 +113,7 @@ static bool has_begun(struct job *j)
 static struct job_list *choose(struct workers *w, uint64_t now_ns)
 {
     struct job *j = w->jobs.head;
-    if (j && has_begun(j) && now_ns > j->started_ns + SHORT_NS) {
+    if (j && has_begun(j) && now_ns > j->begun_ns + SHORT_NS) {
         list_remove(&w->jobs, j);
         list_append(&w->long_jobs, j);
     }
@@ -143,48 +124,48 @@ static struct job_list *choose(struct workers *w, uint64_t now_ns)
     return w->jobs.spent_ns <= w->long_jobs.spent_ns ? &w->jobs : &w->long_jobs;
 }
 
-/* First touch of a job: its preparation, alone. Returns how many parts there are to run. */
-static uint32_t prepare_job(struct job *j)
+/* Runs the steps of j until one leaves parts. False: none did, and j is done. */
+static bool run_steps(struct job *j)
 {
-    j->started_ns = clock_now_ns();
-    atomic_store_explicit(&j->worked_ns, 0, memory_order_relaxed);
-    if (!job_dead(j) && j->plan.prepare) {
-        enum status st = j->plan.prepare(j);
-        assert(!st || j->failure.code == st);
-        (void)st;
-    }
-    count_work(j, j->started_ns);
-    if (!job_dead(j)) return j->plan.parts;
-    atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
-    return 0;
-}
-
-/* A worker takes up a job that nobody has begun; then its parts are open to all. */
-static void begin_job(struct workers *w, struct job *j, uint32_t worker)
-{
-    if (j->step) {
+    j->parts.count = 0;
+    while (j->step && !j->parts.count) {
         void (*step)(struct job *) = j->step;
         j->step = NULL;
         step(j);
+    }
+    return j->parts.count != 0;
+}
+
+/* On to the next parts of j, which nobody else has. True: all but the first are open to all, that
+ * is the caller's. */
+static bool advance(struct workers *w, struct job *j)
+{
+    if (!run_steps(j)) {
         done_push(w->done, j);
-        return;
+        return false;
     }
-    uint32_t parts = prepare_job(j);
-    if (parts == 0) {
-        end_job(w, j);
-        return;
-    }
+    uint32_t parts = j->parts.count;
     atomic_store_explicit(&j->parts_left, parts, memory_order_relaxed);
     atomic_store_explicit(&j->next_part, 1, memory_order_relaxed);
-    if (parts > 1) {
-        pthread_mutex_lock(&w->lock);
-        list_prepend(&w->jobs, j);
-        uint32_t wanted = parts - 1 < w->sleeping ? parts - 1 : w->sleeping;
-        for (uint32_t i = 0; i < wanted; i++)
-            pthread_cond_signal(&w->work);
-        pthread_mutex_unlock(&w->lock);
+    if (parts == 1) return true;
+    pthread_mutex_lock(&w->lock);
+    list_prepend(&w->jobs, j);
+    uint32_t wanted = parts - 1 < w->sleeping ? parts - 1 : w->sleeping;
+    for (uint32_t i = 0; i < wanted; i++)
+        pthread_cond_signal(&w->work);
+    pthread_mutex_unlock(&w->lock);
+    return true;
+}
+
+/* Whoever ends the last part goes on with the job. */
+static void run_part(struct workers *w, struct job *j, uint32_t part, uint32_t worker)
+{
+    for (;;) {
+        try_part(j, part, worker);
+        if (atomic_fetch_sub_explicit(&j->parts_left, 1, memory_order_acq_rel) > 1) return;
+        if (!advance(w, j)) return;
+        part = 0;
     }
-    run_part(w, j, 0, worker);
 }
 
 static void work(struct workers *w, uint32_t worker)
@@ -209,10 +190,8 @@ static void work(struct workers *w, uint32_t worker)
         else
             part = claim(list, j);
         pthread_mutex_unlock(&w->lock);
-        if (fresh)
-            begin_job(w, j, worker);
-        else
-            run_part(w, j, part, worker);
+        if (fresh) j->begun_ns = now_ns;
+        if (!fresh || advance(w, j)) run_part(w, j, part, worker);
         uint64_t then_ns = now_ns;
         now_ns = clock_now_ns();
         pthread_mutex_lock(&w->lock);
@@ -220,6 +199,39 @@ static void work(struct workers *w, uint32_t worker)
     }
     pthread_mutex_unlock(&w->lock);
 }
+
+/* ---------------------------------------------------------------- a job's plan, as steps */
+
+static void end_plan(struct job *j)
+{
+    heap_give(j->heap, &j->plan.scratch);
+    j->finished_ns = clock_now_ns();
+}
+
+static void finish_plan(struct job *j)
+{
+    j->step = end_plan;
+    if (j->plan.finish) j->plan.finish(j);
+}
+
+static void begin_plan(struct job *j)
+{
+    j->step = finish_plan;
+    j->started_ns = clock_now_ns();
+    atomic_store_explicit(&j->worked_ns, 0, memory_order_relaxed);
+    if (!job_dead(j) && j->plan.prepare) {
+        enum status st = j->plan.prepare(j);
+        assert(!st || j->failure.code == st);
+        (void)st;
+    }
+    count_work(j, j->started_ns);
+    if (job_dead(j))
+        atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
+    else
+        j->parts = (struct job_parts){j->plan.run_part, j->plan.parts};
+}
+
+/* ---------------------------------------------------------------- threads */
 
 static void *worker_main(void *argument)
 {
@@ -258,8 +270,12 @@ static int nth_processor(uint32_t nth)
     return -1;
 }
 
-static void stand_in_line(struct workers *w, struct job *j)
+/* ---------------------------------------------------------------- the backend */
+
+void workers_run(struct backend *b, struct job *j, void (*step)(struct job *j))
 {
+    struct workers *w = (struct workers *)b;
+    j->step = step;
     atomic_store_explicit(&j->parts_left, 0, memory_order_relaxed);
     pthread_mutex_lock(&w->lock);
     list_append(&w->jobs, j);
@@ -270,25 +286,23 @@ static void stand_in_line(struct workers *w, struct job *j)
 static enum status workers_submit(struct backend *b, struct job *j)
 {
     enum status st = operation_find(j->operation)->plan(j);
-    if (!st) stand_in_line((struct workers *)b, j);
+    if (!st) workers_run(b, j, begin_plan);
     return st;
+}
+
+void workers_run_here(struct job *j, void (*step)(struct job *j))
+{
+    j->step = step;
+    while (run_steps(j))
+        for (uint32_t part = 0; part < j->parts.count; part++)
+            try_part(j, part, 0);
 }
 
 enum status workers_run_now(struct job *j)
 {
     enum status st = operation_find(j->operation)->plan(j);
-    if (st) return st;
-    uint32_t parts = prepare_job(j);
-    for (uint32_t part = 0; part < parts; part++)
-        try_part(j, part, 0);
-    finish_job(j);
-    return STATUS_OK;
-}
-
-void workers_run(struct backend *b, struct job *j, void (*step)(struct job *j))
-{
-    j->step = step;
-    stand_in_line((struct workers *)b, j);
+    if (!st) workers_run_here(j, begin_plan);
+    return st;
 }
 
 static void workers_destroy(struct backend *b)

@@ -19,15 +19,15 @@ static void *work(void *arg)
     struct job *j = r->job;
     for (;;) {
         uint32_t next = atomic_fetch_add(&j->next_part, 1);
-        if (next >= j->plan.parts) return NULL;
+        if (next >= j->parts.count) return NULL;
         if (!j->failure.code && !atomic_load(&j->cancelled))
-            j->plan.run_part(j, r->order[next], r->worker);
+            j->parts.run(j, r->order[next], r->worker);
     }
 }
 
 static void run_parts(struct job *j, unsigned seed)
 {
-    uint32_t parts = j->plan.parts, *order = malloc(parts * sizeof *order);
+    uint32_t parts = j->parts.count, *order = malloc(parts * sizeof *order);
     for (uint32_t i = 0; i < parts; i++)
         order[i] = i;
     for (uint32_t i = parts; i > 1; i--) {
@@ -60,8 +60,11 @@ enum status run_job(struct job *j, unsigned seed)
         st = j->plan.prepare(j);
         assert(st == j->failure.code);
     }
+    j->parts = (struct job_parts){j->plan.run_part, j->plan.parts};
     if (!st) run_parts(j, seed);
+    j->parts.count = 0;
     if (j->plan.finish) j->plan.finish(j);
+    if (j->parts.count) run_parts(j, seed);
     heap_give(j->heap, &j->plan.scratch);
     assert(!j->failure.code || !j->result.block.data);
     return j->failure.code;

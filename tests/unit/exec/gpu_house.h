@@ -2,7 +2,7 @@
  * every function of exec/gpu_process.h, so the real ones are not linked. What a GPU process would
  * read from its ring is read by next_order, and answered, or not, as a test likes.
  * Owner:  one test program each.
- * Thread: one, beside the house's worker.
+ * Thread: one, beside the house's workers.
  * Errors: fail the test. */
 #ifndef ENGRAM_TESTS_GPU_HOUSE_H
 #define ENGRAM_TESTS_GPU_HOUSE_H
@@ -153,7 +153,7 @@ void gpu_process_describe(const struct gpu_process *p, char *text, size_t bytes)
 
 /* ---------------------------------------------------------------- a house around the backend */
 
-enum { DIMENSION = 40, STRIDE = 64, ROWS = 3000, QUERIES = 3, BACK_MAX = 512 };
+enum { DIMENSION = 40, STRIDE = 64, ROWS = 3000, QUERIES = 3, BACK_MAX = 512, WORKERS = 2 };
 
 struct house {
     uv_loop_t loop;
@@ -203,7 +203,7 @@ static inline void open_house(struct house *h, const char *devices)
                                          &h->collection),
                  STATUS_OK);
     upsert(h, 0, ROWS);
-    cr_assert_eq(workers_create(1, false, &h->done, &h->cpu), STATUS_OK);
+    cr_assert_eq(workers_create(WORKERS, false, &h->done, &h->cpu), STATUS_OK);
     struct gpu_options options = {&h->loop, &h->config, h->heap, &h->done, h->cpu};
     cr_assert_eq(gpu_create(&options, &h->gpu), STATUS_OK);
     cr_assert_eq(heap_take(h->heap, 1 << 20, 1, &h->body), STATUS_OK);
@@ -234,7 +234,7 @@ static inline struct job *make_job(struct house *h, enum operation operation)
     j->collection = h->collection;
     j->heap = h->heap;
     j->kernels = vectors_choose("auto");
-    j->worker_count = 1;
+    j->worker_count = WORKERS;
     j->reply_bytes_max = UINT64_C(1) << 27;
     j->received_ns = clock_now_ns();
     j->backend = BACKEND_GPU;

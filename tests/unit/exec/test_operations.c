@@ -218,6 +218,8 @@ Test(score, equals_the_reference)
                 score_case((struct score_case){dimensions[d], ks[k], 40, 60, in_line});
                 score_case((struct score_case){dimensions[d], ks[k], 0, 60, in_line});
             }
+    for (int in_line = 0; in_line < 2; in_line++) /* so many that the choice has parts */
+        score_case((struct score_case){3, 10, 400, 500, in_line});
 }
 
 Test(score, says_what_is_wrong)
