@@ -20,6 +20,8 @@
 
 struct space;
 struct collection;
+struct graph;
+struct resident;
 struct vector_kernels;
 struct body;
 
@@ -44,6 +46,17 @@ enum operation {
     OPERATION_SCORE_CANDIDATES = 34,
     OPERATION_NORMS = 35,
     OPERATION_WEIGHTED_AVERAGE = 36,
+    OPERATION_SPREAD = 37,
+    OPERATION_GRAPH_CREATE = 48,
+    OPERATION_GRAPH_DROP = 49,
+    OPERATION_GRAPH_LIST = 50,
+    OPERATION_GRAPH_DESCRIBE = 51,
+    OPERATION_GRAPH_ADD_EDGES = 52,
+    OPERATION_GRAPH_ADD_CSR = 53,
+    OPERATION_GRAPH_REMOVE_EDGES = 54,
+    OPERATION_GRAPH_SET_NODES = 55,
+    OPERATION_GRAPH_REMOVE_NODES = 56,
+    OPERATION_GRAPH_FETCH_NODES = 57,
     OPERATION_KNN_BATCH = 62, /* the pipeline's own: several kNN requests as one */
     OPERATION_UPLOAD = 63,    /* the pipeline's own: a piece of a collection's replica */
     OPERATION_MAX = 64,
@@ -56,6 +69,13 @@ enum dtype {
     DTYPE_UINT64 = 2,
     DTYPE_UINT32 = 3,
     DTYPE_UINT8 = 4,
+};
+enum spread_decay {
+    DECAY_EXPONENTIAL = 1, /* e^(-p d) */
+    DECAY_POWER = 2,       /* (d + 1)^-p */
+    DECAY_LINEAR = 3,      /* max(0, 1 - p d) */
+    DECAY_TABLE = 4,       /* the caller's */
+    DECAY_CONSTANT = 5,    /* 1 */
 };
 enum backend_id { BACKEND_NONE = 0, BACKEND_CPU = 1, BACKEND_GPU = 2, BACKEND_BOTH = 3 };
 enum reason {
@@ -94,13 +114,30 @@ struct tensor {
 
 /* Decoded and shape-checked by wire/decode: dtypes are right, columns agree with each other,
  * tensors lie inside the body. Against the collection it is checked when that is looked up. */
+/* A spread's parameters: docs/spreading.md. Seeds are request.ids and .weights (absent: 1 each), sets
+ * by .offsets; a decay table is in .table, a node set in the filter, the best k in .k (0: all). */
+struct job_spread {
+    uint32_t mode, fan; /* enum spread_mode, spread_fan */
+    uint32_t decay;     /* enum spread_decay */
+    float decay_parameter;
+    uint32_t hops;
+    float thresholds[3];
+    bool ignore_kinds, last_hop, paths;
+    uint64_t touched_max; /* 0: no bound */
+    uint64_t time_max_us; /* 0: none */
+};
+
 struct job_request {
-    char collection[65]; /* "" where the request names none */
+    char collection[65]; /* or graph; "" where the request names none */
     struct tensor ids;   /* upsert, delete, fetch, score, weighted average */
     struct tensor rows;  /* upsert; inline rows of similarity, score, norms, average */
     struct tensor queries;
     struct tensor offsets; /* score; absent: one list of everything */
-    struct tensor weights;
+    struct tensor weights; /* of an average, of edges, of seeds */
+    struct tensor targets; /* of edges: their sources are ids; of a CSR matrix: its columns, and ids
+                              are those of its rows */
+    struct tensor kinds, factors; /* of nodes */
+    struct tensor table;          /* spread: f(1) .. f(hops) */
     struct tensor filter_ids;
     struct tensor filter_bitmap;
     uint64_t filter_bitmap_first;
@@ -112,19 +149,23 @@ struct job_request {
     uint32_t metric;    /* create; of inline rows; 0: the collection's */
     float threshold;
     bool has_threshold;
+    bool replace; /* edges: those that were there between the same nodes go */
+    bool edges;   /* fetch nodes: with their out-edges */
+    struct job_spread spread;
 };
 
 /* What the workers leave for wire/encode. Tensors point into `block`, in wire order, each on a
  * 64-byte boundary; bytes between and inside are all written. */
-enum { JOB_TENSORS_MAX = 4 };
+enum { JOB_TENSORS_MAX = 12 };
 struct job_result {
     struct heap_block block;
     uint64_t body_bytes; /* a multiple of 64 */
     struct tensor tensors[JOB_TENSORS_MAX];
     /* counts by operation: upsert inserted, replaced; delete deleted, missing; fetch missing;
-     * drop rows */
-    uint64_t counts[2];
-    uint64_t rows;    /* in the collection afterwards */
+     * drop rows (a graph's: nodes, edges); changes of a graph: struct graph_counts' five */
+    uint64_t counts[5];
+    uint64_t rows;    /* in the collection (edges in the graph) afterwards */
+    uint64_t nodes;   /* in the graph afterwards */
     uint64_t version; /* of the collection read or written */
 };
 
@@ -199,6 +240,7 @@ struct job {
     UT_hash_handle hh; /* the pipeline's table of jobs in flight, by key */
     struct space *space;
     struct collection *collection; /* held through its turnstile, or NULL */
+    struct graph *graph;           /* the same; a job has one of the two at most */
     bool holds_turnstile;
     bool writer;
     atomic_bool cancelled; /* client cancelled or vanished, or time is up: no more parts run */

@@ -67,6 +67,16 @@ enum detail {
     DETAIL_SYSTEM = 35, /* a system call failed; the text says which */
     DETAIL_TOO_MANY_COLLECTIONS = 36,
     DETAIL_QUOTA = 37, /* the space's quota is reached; the text says which */
+    DETAIL_UNKNOWN_GRAPH = 38,
+    DETAIL_GRAPH_EXISTS = 39,
+    DETAIL_BAD_WEIGHT = 40, /* of an edge: not finite */
+    DETAIL_BAD_NODE = 41,   /* an id, kind or factor that no node can have */
+    DETAIL_UNKNOWN_NODE = 42,
+    DETAIL_TOO_MANY_NODES = 43,
+    DETAIL_BAD_MODE = 44,
+    DETAIL_BAD_HOPS = 45,
+    DETAIL_BAD_DECAY = 46,
+    DETAIL_BAD_SEED = 47, /* a seed's activation, or a seed outside the node set */
 };
 
 /* What went wrong, in words a caller can act on. Text never names another space. */

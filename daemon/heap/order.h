@@ -18,6 +18,8 @@ enum order_kind {
     ORDER_RUN = 2,    /* a request */
     ORDER_FORGET = 3, /* the replica is given up: its collection is gone, or to be built anew */
     ORDER_STOP = 4,   /* finish nothing more, exit */
+    ORDER_UPLOAD_PART = 5, /* bytes of a graph's replica; makes the replica if there is none */
+    ORDER_SPREAD = 6,      /* a spread over a graph's replica */
 };
 
 /* Rows [first, first + count) of a replica are as lies at `rows`, padded, row-major (stride =
@@ -31,6 +33,48 @@ struct order_upload {
     uint64_t first, count; /* rows in this order */
     uint64_t rows;         /* place of count * stride floats; they stay as they are until done */
     uint64_t ids;          /* place of count u64 */
+};
+
+/* Bytes [first, first + count) of one array (enum graph_part) of a graph's replica are as lie at
+ * `bytes`. The arrays then are so long, whatever they were (they grow, or shrink), and the replica has
+ * this version (0: more is to come). count may be 0. fresh: as in order_upload. */
+enum { ORDER_PARTS_MAX = 8 };
+struct order_upload_part {
+    uint32_t part;
+    uint32_t fresh;
+    uint64_t first, count;
+    uint64_t bytes; /* place */
+    uint64_t part_bytes[ORDER_PARTS_MAX];
+};
+
+/* kernels/spread.h's struct spread_question for each of set_count seed sets. A set's records lie at
+ * out_records + set * record_room, the first count of them written, in no order; the rest of that room
+ * holds anything. */
+struct order_spread {
+    uint32_t mode, fan, flags, hops; /* enum spread_mode, spread_fan; ORDER_SPREAD_... */
+    uint32_t nodes;                  /* of the replica, as the front knows it */
+    uint32_t set_count;
+    uint64_t edges;
+    double grid_high, grid_low;
+    float thresholds[3];
+    uint32_t reserved;
+    uint64_t seeds; /* place of seed_count struct spread_seed: of all sets, one after the other */
+    uint64_t seed_count;
+    uint64_t set_offsets; /* place of set_count + 1 u64: where each set's seeds begin */
+    uint64_t decay;       /* place of hops + 1 floats */
+    uint64_t allowed;     /* place of a bitmap over nodes, u64 words; or PLACE_NONE */
+    uint64_t touched_max;
+    uint64_t deadline_ns; /* of clock_now_ns; 0: none */
+    uint64_t record_room; /* records for each set: >= min(nodes, touched_max) */
+    uint64_t out_records; /* place of set_count * record_room struct spread_record */
+    uint64_t out_sets;    /* place of set_count struct order_spread_set */
+};
+enum { ORDER_SPREAD_IGNORE_KINDS = 1, ORDER_SPREAD_LAST_HOP = 2, ORDER_SPREAD_PATHS = 4 };
+struct order_spread_set {
+    uint64_t record_count;
+    uint64_t cycles;
+    uint32_t hops_done;
+    uint32_t truncated;
 };
 
 enum run_operation {
@@ -104,6 +148,8 @@ struct order {
     union {
         struct order_upload upload;
         struct order_run run;
+        struct order_upload_part part;
+        struct order_spread spread;
     };
 };
 
