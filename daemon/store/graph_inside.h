@@ -77,6 +77,8 @@ enum status graph_create(struct heap *heap, struct space *space, const char *nam
 enum status graph_part_reserve(struct graph *g, enum graph_part part, uint64_t count,
                                uint64_t keep);
 void graph_part_replace(struct graph *g, enum graph_part part, struct heap_block block);
+/* After a failure: gives back what parts do not need by far, as far as there is memory. */
+void graph_fit(struct graph *g);
 /* Everything but the name; without a new version. */
 void graph_empty(struct graph *g);
 /* After a change: what the loop reads, and a new version. */
