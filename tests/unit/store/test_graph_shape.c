@@ -245,6 +245,34 @@ Test(graph_shape, the_grid_follows_weights_and_factors)
     struct graph_counts counts;
     cr_assert_eq(graph_set_nodes(h.graph, s, NULL, &factor, 1, &counts, NULL), STATUS_OK);
     cr_assert(graph_view(h.graph).grid.high == spread_grid_of(128, 3, 1).high);
+    /* What replaces all of it is measured anew. */
+    w[0] = 0.25f;
+    add(h.graph, &e, true);
+    cr_assert(graph_view(h.graph).grid.high == spread_grid_of(-2, 3, 1).high);
+    close_house(&h);
+}
+
+/* Between layouts it is kept roughly. */
+Test(graph_shape, the_order_follows_degrees)
+{
+    enum { NODES = 2000 };
+    struct house h = open_house(64 * MIB);
+    struct edges e = draw(40000, NODES, 4);
+    add(h.graph, &e, false);
+    for (uint64_t round = 1; round <= 20; round++) { /* the last become the first */
+        for (uint64_t i = 0; i < NODES; i++) {
+            e.sources[i] = i;
+            e.targets[i] = NODES - 1 - i % (100 * round);
+        }
+        e.n = NODES;
+        add(h.graph, &e, false);
+    }
+    struct spread_graph v = graph_view(h.graph);
+    uint64_t falls = 0;
+    for (uint32_t i = 1; i < v.nodes; i++)
+        falls += v.in[v.order[i]].count <= v.in[v.order[i - 1]].count;
+    cr_assert(falls * 100 >= v.nodes * 90, "%lu of %u", falls, v.nodes);
+    drop(&e);
     close_house(&h);
 }
 
@@ -365,6 +393,44 @@ Test(graph_shape, a_small_change_soils_little)
                  resident_bytes(graph_resident(h.graph)));
     shadow_finish(&shadow);
     drop(&e);
+    close_house(&h);
+}
+
+/* A hub's list moves, over many pages, until half of the array is holes and every list moves; few
+ * of the lists themselves change. */
+Test(graph_shape, a_hub_moves_and_is_told)
+{
+    enum { NODES = 20000, STEP = 3000, ROUNDS = 30 };
+    static uint64_t s[NODES], t[NODES];
+    static float w[NODES];
+    struct house h = open_house(256 * MIB);
+    struct graph_shadow shadow = {0};
+    for (uint64_t i = 0; i < NODES; i++) {
+        s[i] = i;
+        t[i] = (i + 1) % NODES;
+        w[i] = (float)i;
+    }
+    struct edges e = {s, t, NODES, w};
+    add(h.graph, &e, false);
+    shadow_follow(&shadow, h.graph, 0);
+    uint64_t used = 0, rewritten = 0;
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        for (uint64_t i = 0; i < STEP; i++) {
+            s[i] = 77;
+            t[i] = 99 + round % 2;
+            w[i] = (float)(round * STEP + i);
+        }
+        e.n = STEP;
+        add(h.graph, &e, false);
+        uint64_t now = graph_part_bytes(h.graph, GRAPH_OUT_EDGES);
+        rewritten += now < used;
+        used = now;
+        shadow_follow(&shadow, h.graph, 200000);
+    }
+    cr_assert(rewritten >= 1);
+    cr_assert_eq(graph_info(h.graph).out_count_max, ROUNDS * STEP + 1);
+    cr_assert_eq(graph_edges(h.graph), NODES + ROUNDS * STEP);
+    shadow_finish(&shadow);
     close_house(&h);
 }
 
