@@ -168,9 +168,9 @@ uint64_t list_drop_run(struct graph *g, enum graph_side_of side, struct half_run
 uint64_t list_drop_nobody(struct graph *g, enum graph_side_of side, uint32_t node);
 /* The list is empty and has no room. */
 void list_drop(struct graph *g, enum graph_side_of side, uint32_t node);
-/* Lists one after the other, without holes, in that order (NULL: by number), in a new block. False:
- * there is no memory, and nothing changed. */
-bool side_rewrite(struct graph *g, enum graph_side_of side, const uint32_t *order);
+/* Lists one after the other, without holes, in that order (NULL: by number), in a new block; tight:
+ * without room for more. False: there is no memory, and nothing changed. */
+bool side_rewrite(struct graph *g, enum graph_side_of side, const uint32_t *order, bool tight);
 /* Whether that is worth it. */
 bool side_is_loose(const struct graph *g, enum graph_side_of side);
 
