@@ -142,9 +142,13 @@ void run_drain(struct gpu *g, struct task *t);
 /* All of the pass is in the heap: true if another one is to be launched. */
 bool run_next(struct gpu *g, struct task *t);
 
+/* Of rows and of parts alike. */
 bool upload_start(struct gpu *g, struct task *t);
 enum device_result upload_launch(struct gpu *g, struct task *t);
 void upload_finish(struct gpu *g, struct task *t);
+bool upload_is_fresh(const struct order *o);
+/* Two uploads to one replica write the same places, or may. */
+bool upload_overlaps(const struct order *a, const struct order *b);
 
 bool forget_start(struct gpu *g, struct task *t);
 

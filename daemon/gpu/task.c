@@ -16,7 +16,7 @@ static device_event take_event(struct gpu *g)
 
 static bool is_upload(const struct task *t)
 {
-    return t->order.kind == ORDER_UPLOAD;
+    return t->order.kind == ORDER_UPLOAD || t->order.kind == ORDER_UPLOAD_PART;
 }
 
 /* ---- how busy the device is ---- */
@@ -85,6 +85,8 @@ bool task_begin(struct gpu *g, const struct order *order)
     t->lane = &g->lanes[order->space % g->lane_count];
     t->in.owner = t->out.owner = order->space;
     t->out.out = true;
+    t->in.moves = t->in.few;
+    t->out.moves = t->out.few;
     atomic_init(&t->in.bad_row, UINT64_MAX);
     atomic_init(&t->out.bad_row, UINT64_MAX);
     if (t->lane->tail)
@@ -111,7 +113,8 @@ static bool start(struct gpu *g, struct task *t)
     t->in.stream = t->out.stream = t->lane->stream;
     bool moved = true;
     switch (t->order.kind) {
-    case ORDER_UPLOAD: moved = upload_start(g, t); break;
+    case ORDER_UPLOAD:
+    case ORDER_UPLOAD_PART: moved = upload_start(g, t); break;
     case ORDER_RUN: moved = run_start(g, t); break;
     case ORDER_FORGET: moved = forget_start(g, t); break;
     default: task_end(g, t, RESULT_REFUSED);
@@ -307,16 +310,13 @@ static bool tell(struct gpu *g, struct task *t)
     return true;
 }
 
-/* Rows that an upload before t is still filling in are not t's to write: which copy came last would
- * be up to the copiers. */
+/* What an upload before t is still filling in is not t's to write: which copy came last would be up
+ * to the copiers. */
 static bool is_apart(const struct task *t)
 {
-    const struct order_upload *u = &t->order.upload;
     for (const struct task *s = t->lane->head; s != t; s = s->next) {
-        const struct order_upload *other = &s->order.upload;
         bool fills = s->state == TASK_FILL && is_upload(s) && s->order.replica == t->order.replica;
-        if (fills && (u->first - other->first < other->count || other->first - u->first < u->count))
-            return false;
+        if (fills && upload_overlaps(&t->order, &s->order)) return false;
     }
     return true;
 }
@@ -326,7 +326,7 @@ static bool is_apart(const struct task *t)
 static bool task_step(struct gpu *g, struct task *t, bool blocked, bool after_uploads,
                       bool *stream_busy)
 {
-    bool on_top = after_uploads && is_upload(t) && !t->order.upload.fresh;
+    bool on_top = after_uploads && is_upload(t) && !upload_is_fresh(&t->order);
     switch (t->state) {
     case TASK_WAIT: return (!blocked || (on_top && is_apart(t))) && start(g, t);
     case TASK_FILL: return step_fill(g, t, blocked);

@@ -57,12 +57,11 @@ static void look_at_tasks(struct gpu *g, const void *device, const void *pinned)
 static void look_at_ranges(struct gpu *g, const void *device)
 {
     for (const struct replica *r = g->replicas.oldest; r; r = r->newer) {
-        const struct device_range *ranges[] = {&r->row_range, &r->norm_range, &r->id_range};
         bool its = false;
-        for (int i = 0; i < 3; i++)
-            its |= inside(device, ranges[i]->base, ranges[i]->bytes);
-        for (int i = 0; i < 3 && its; i++)
-            seen.ranges += foreign(ranges[i]->base, ranges[i]->bytes, r->space);
+        for (int i = 0; i < RANGES_MAX; i++)
+            its |= inside(device, r->ranges[i].base, r->ranges[i].bytes);
+        for (int i = 0; i < RANGES_MAX && its; i++)
+            seen.ranges += foreign(r->ranges[i].base, r->ranges[i].bytes, r->space);
     }
 }
 
