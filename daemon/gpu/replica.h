@@ -26,7 +26,7 @@ struct replica {
     uint32_t space;
     uint32_t dimension; /* of its rows; 0: it is a graph's */
     uint64_t rows;
-    uint64_t no_norm_first, no_norm_end; /* rows without norms yet: computed when it is complete */
+    uint64_t no_norm_first, no_norm_end;  /* rows without norms yet: computed when it is complete */
     uint64_t part_bytes[ORDER_PARTS_MAX]; /* of a graph */
     struct device_range ranges[RANGES_MAX];
     uint32_t holders;   /* tasks */

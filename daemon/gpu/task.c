@@ -19,6 +19,11 @@ static bool is_upload(const struct task *t)
     return t->order.kind == ORDER_UPLOAD || t->order.kind == ORDER_UPLOAD_PART;
 }
 
+static bool is_request(const struct task *t)
+{
+    return t->order.kind == ORDER_RUN || t->order.kind == ORDER_SPREAD;
+}
+
 /* ---- how busy the device is ---- */
 
 static void busy_add(uint32_t *count, uint64_t *since_ns, uint64_t now_ns)
@@ -115,7 +120,8 @@ static bool start(struct gpu *g, struct task *t)
     switch (t->order.kind) {
     case ORDER_UPLOAD:
     case ORDER_UPLOAD_PART: moved = upload_start(g, t); break;
-    case ORDER_RUN: moved = run_start(g, t); break;
+    case ORDER_RUN:
+    case ORDER_SPREAD: moved = run_start(g, t); break;
     case ORDER_FORGET: moved = forget_start(g, t); break;
     default: task_end(g, t, RESULT_REFUSED);
     }
@@ -135,7 +141,9 @@ static void finish(struct gpu *g, struct task *t)
     t->spare_bytes = 0;
     vram_pool_give(g->pinned_pool, &t->pinned);
     free(t->batch);
+    free(t->moves);
     t->batch = NULL;
+    t->moves = NULL;
     if (t->event) g->events[g->event_count++] = t->event;
     t->event = NULL;
     if (g->hungry == t) g->hungry = NULL;
@@ -149,7 +157,7 @@ static void finish(struct gpu *g, struct task *t)
     }
     task_on_device(g, t, false);
     struct share_usage *u = &g->share->usage;
-    if (t->order.kind == ORDER_RUN) atomic_fetch_add_explicit(&u->runs, 1, memory_order_relaxed);
+    if (is_request(t)) atomic_fetch_add_explicit(&u->runs, 1, memory_order_relaxed);
     if (t->result == RESULT_ERROR) atomic_fetch_add_explicit(&u->errors, 1, memory_order_relaxed);
     if (t->result == RESULT_NO_MEMORY)
         atomic_fetch_add_explicit(&u->no_memory, 1, memory_order_relaxed);
@@ -267,8 +275,9 @@ static bool step_run(struct gpu *g, struct task *t, bool *stream_busy)
         return true;
     }
     copying(t, true);
-    run_drain(g, t);
     t->state = TASK_DRAIN;
+    enum order_result drained = run_drain(g, t);
+    if (drained) task_end(g, t, drained);
     return true;
 }
 

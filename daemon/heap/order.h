@@ -79,6 +79,7 @@ struct order_spread {
     uint64_t out_records; /* place of set_count * record_room struct spread_record */
     uint64_t out_sets;    /* place of set_count struct order_spread_set */
 };
+enum { ORDER_SPREAD_SETS_MAX = 4096 };
 enum { ORDER_SPREAD_IGNORE_KINDS = 1, ORDER_SPREAD_LAST_HOP = 2, ORDER_SPREAD_PATHS = 4 };
 struct order_spread_set {
     uint64_t record_count;
