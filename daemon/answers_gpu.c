@@ -171,11 +171,11 @@ void answer_gpu_stats(const struct pipeline *p, struct wire_stats *stats)
 
 /* ---------------------------------------------------------------- collections */
 
-struct collection_info answer_gpu_collection(const struct pipeline *p, const struct collection *c)
+struct collection_info answer_gpu_collection(const struct pipeline *p, struct collection *c)
 {
     struct collection_info info = collection_info(c);
     if (!p->gpu) return info;
-    struct gpu_replica_info replica = gpu_replica_info(p->gpu, c);
+    struct gpu_replica_info replica = gpu_replica_info(p->gpu, collection_resident(c));
     info.vram_bytes = replica.bytes;
     info.vram_version = replica.version;
     return info;

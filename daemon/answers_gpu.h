@@ -15,6 +15,6 @@ void answer_gpu_info(const struct pipeline *p, struct wire_info *info);
 /* stats->gpus, routes and their counts. */
 void answer_gpu_stats(const struct pipeline *p, struct wire_stats *stats);
 /* collection_info with the VRAM of its replicas. */
-struct collection_info answer_gpu_collection(const struct pipeline *p, const struct collection *c);
+struct collection_info answer_gpu_collection(const struct pipeline *p, struct collection *c);
 
 #endif

@@ -119,7 +119,7 @@ void pipeline_leave(struct pipeline *p, struct job *j)
     struct job *next = turnstile_leave(collection_turnstile(j->collection), j);
     if (j->operation == OPERATION_COLLECTION_DROP) {
         assert(!next); /* it was unlinked first, so nobody is behind it */
-        if (p->gpu) gpu_forget(p->gpu, j->collection);
+        if (p->gpu) gpu_forget(p->gpu, collection_resident(j->collection));
         collection_destroy(j->collection);
     }
     j->collection = NULL;
@@ -178,7 +178,7 @@ static enum status pipeline_admit(struct pipeline *p, struct job *j)
     j->writer = operation_writes(j->operation);
     if (j->operation == OPERATION_COLLECTION_DROP) {
         store_collection_unlink(p->store, j->space, j->collection);
-        uploads_cancel(p, j->collection);
+        uploads_cancel(p, collection_resident(j->collection));
     }
     pipeline_enter(p, j);
     return STATUS_OK;
@@ -295,7 +295,7 @@ void pipeline_line_up(struct pipeline *p, struct job *j)
     j->in_line = true;
     p->in_line++;
     stats_decided(&p->stats, clock_now_ns() - now_ns);
-    if (wants_replica) uploads_start(p, j->collection);
+    if (wants_replica) uploads_start(p, job_resident(j));
 }
 
 static bool pipeline_still_wanted(struct pipeline *p, struct job *j)
