@@ -41,7 +41,7 @@ struct pipeline {
     uint32_t job_count; /* taken */
     struct job *uploads[UPLOADS_MAX];
     struct resident *upload_next; /* it found no place there; NULL: none */
-    struct calibrate *calibrate;    /* daemon/calibrate.h; NULL: none */
+    struct calibrate *calibrate;  /* daemon/calibrate.h; NULL: none */
 
     struct stats stats;
     uint64_t instance; /* random at each start */

@@ -3,14 +3,14 @@
 #include "daemon/exec/gpu.h"
 #include "daemon/exec/operation.h"
 #include "daemon/jobs.h"
+#include "daemon/pipeline_inside.h"
 #include "daemon/sched/turnstile.h"
 
-/* A drop stands last in line, for its collection is no longer found. */
+/* A drop stands last in line, for what it drops is no longer found. */
 static bool is_leaving(const struct resident *of)
 {
     const struct job *last = of->turnstile.waiting_tail;
-    return last && (last->operation == OPERATION_COLLECTION_DROP ||
-                    last->operation == OPERATION_GRAPH_DROP);
+    return last && job_drops(last);
 }
 
 /* Where to note another one, or NULL. Two pieces of one replica follow each other without a gap.

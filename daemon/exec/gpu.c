@@ -155,6 +155,13 @@ static bool no_memory_now(const struct job *j)
     return j->failure.detail == DETAIL_MEMORY || j->failure.detail == DETAIL_QUOTA;
 }
 
+static bool never_fits(const struct gpu *g, const struct job *j)
+{
+    if (!j->gpu.vram_bytes) return false;
+    struct gpu_room room = gpu_room_of(&g->backend, gpu_card_of(&g->backend, job_resident(j)));
+    return room.ready && j->gpu.vram_bytes > room.bytes_all;
+}
+
 static enum status gpu_submit(struct backend *b, struct job *j)
 {
     struct gpu *g = (struct gpu *)b;
@@ -164,6 +171,7 @@ static enum status gpu_submit(struct backend *b, struct job *j)
     if (g->jobs >= GPU_JOBS_MAX) return refused(j, REASON_QUEUE_FULL);
     if (!j->gpu.pairs || operation_find(j->operation)->gpu_plan(j))
         return refused(j, no_memory_now(j) ? REASON_QUEUE_FULL : REASON_CHOSEN_FASTER);
+    if (never_fits(g, j)) return refused(j, REASON_VRAM_PRESSURE);
     if (j->gpu.prepare && j->gpu.prepare_is_long) {
         j->gpu.phase = PHASE_PREPARE;
         workers_run(g->options.cpu, j, prepare_step);
@@ -177,6 +185,15 @@ static enum status gpu_submit(struct backend *b, struct job *j)
 }
 
 /* ---------------------------------------------------------------- jobs: the way back */
+
+/* Or not: what came makes no sense, or there was no memory to make an answer of it. */
+static void finished(struct job *j)
+{
+    if (j->gpu.unfit)
+        give_up(j, REASON_FALLBACK_AFTER_ERROR);
+    else
+        end(j);
+}
 
 static enum reason failure_of(const struct job *j)
 {
@@ -205,7 +222,7 @@ static void take_result(struct gpu *g, struct job *j)
             return;
         } else {
             workers_run_here(j, finish_step);
-            end(j);
+            finished(j);
         }
     } else if (j->gpu.result == RESULT_BAD_QUERY && sound && j->gpu.order.kind == ORDER_RUN &&
                j->gpu.number < j->gpu.order.run.query_count) {
@@ -242,7 +259,7 @@ bool gpu_resume(struct backend *b, struct job *j)
             give_up(j, why);
         }
     }
-    if (j->gpu.phase == PHASE_FINISH) end(j);
+    if (j->gpu.phase == PHASE_FINISH) finished(j);
     if (j->operation != OPERATION_UPLOAD) g->jobs--;
     return false;
 }
