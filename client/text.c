@@ -48,7 +48,7 @@ const char *ea_reason_text(uint32_t reason)
     static const char *const texts[] = {
         "there was no choice to make",
         "it is done sooner there",
-        "too little work for a GPU (gpu.min_pairs, gpu.min_candidates)",
+        "too little work for a GPU (gpu.min_pairs, gpu.min_candidates, gpu.min_nodes)",
         "no GPU is in use",
         "the GPU's process is starting, restarting or given up",
         "the GPU would take longer, or has no replica yet",

@@ -119,10 +119,8 @@ void pipeline_leave(struct pipeline *p, struct job *j)
     if (!j->holds_turnstile) return;
     struct job *next = turnstile_leave(&job_resident(j)->turnstile, j);
     assert(!next || !job_drops(j)); /* it was unlinked first, so nobody is behind it */
-    if (j->operation == OPERATION_COLLECTION_DROP) {
-        if (p->gpu) gpu_forget(p->gpu, j->collection);
-        collection_destroy(j->collection);
-    }
+    if (job_drops(j) && p->gpu) gpu_forget(p->gpu, job_resident(j));
+    if (j->operation == OPERATION_COLLECTION_DROP) collection_destroy(j->collection);
     if (j->operation == OPERATION_GRAPH_DROP) graph_destroy(j->graph);
     j->collection = NULL;
     j->graph = NULL;
@@ -189,12 +187,11 @@ static enum status pipeline_find(struct pipeline *p, struct job *j, enum needs n
 /* Nobody finds it from now on. */
 static void pipeline_unlink(struct pipeline *p, struct job *j)
 {
-    if (j->graph) {
+    if (j->graph)
         store_graph_unlink(p->store, j->space, j->graph);
-    } else {
+    else
         store_collection_unlink(p->store, j->space, j->collection);
-        uploads_cancel(p, j->collection);
-    }
+    uploads_cancel(p, job_resident(j));
 }
 
 /* Looks up what the request names, and stands in line for it. */
@@ -324,7 +321,7 @@ void pipeline_line_up(struct pipeline *p, struct job *j)
     j->in_line = true;
     p->in_line++;
     stats_decided(&p->stats, clock_now_ns() - now_ns);
-    if (wants_replica) uploads_start(p, j->collection);
+    if (wants_replica) uploads_start(p, job_resident(j));
 }
 
 static bool pipeline_still_wanted(struct pipeline *p, struct job *j)

@@ -7,7 +7,6 @@
 #define ENGRAM_PIPELINE_INSIDE_H
 
 #include "daemon/pipeline.h"
-#include "daemon/store/resident.h"
 
 /* The last move: answers the client, if it is still there, and lets the job go. */
 void pipeline_reply(struct pipeline *p, struct job *j);
@@ -28,13 +27,7 @@ void pipeline_back(struct pipeline *p, struct job *j, bool refused);
 /* A backend ran j to its end. */
 void pipeline_complete(struct pipeline *p, struct job *j);
 
-/* What j stands in line for, or NULL: a collection and a graph both begin with their resident. */
-static inline struct resident *job_resident(const struct job *j)
-{
-    return j->collection ? (struct resident *)j->collection : (struct resident *)j->graph;
-}
-
-/* Then it goes to the end, whoever still wants it. */
+/* What j is about goes: then j goes on to its end, whoever still wants it. */
 static inline bool job_drops(const struct job *j)
 {
     return j->operation == OPERATION_COLLECTION_DROP || j->operation == OPERATION_GRAPH_DROP;

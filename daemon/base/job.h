@@ -216,11 +216,12 @@ struct job_gpu {
     void (*meanwhile)(struct job *j);      /* or NULL; on the loop, while the GPU works; short */
     void (*finish)(struct job *j);         /* or NULL; after RESULT_OK */
     bool prepare_is_long, finish_is_long;
-    bool unfit;          /* set by plan or a step of prepare: this one is for the CPU */
+    bool unfit;          /* set by plan or a step of prepare or finish: this one is for the CPU */
     enum reason gave_up; /* not NONE: it has been there, came back, and why; CPU only */
     bool again;          /* of a carrier: one member was refused, the others were not run */
     struct order order;
-    uint64_t pairs; /* of rows that it computes: what it should take */
+    uint64_t pairs;      /* of rows that it computes: what it should take */
+    uint64_t vram_bytes; /* that it takes there at least, so that what never fits is known; or 0 */
 
     /* exec/gpu.c's own */
     uint32_t phase, device, orders_out;

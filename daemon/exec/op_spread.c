@@ -8,7 +8,7 @@ enum { WRITE_PART = 16 << 10 };
 
 /* ---- on every backend ---- */
 
-enum status spread_begin(struct job *j)
+enum status spread_begin(struct job *j, uint64_t more)
 {
     struct spread_job w = {0};
     uint64_t bytes = 0;
@@ -20,6 +20,7 @@ enum status spread_begin(struct job *j)
     spread_ask_layout(j, &w.ask, &bytes);
     uint64_t sets = layout_add(&bytes, w.ask.set_count * sizeof *w.sets);
     uint64_t arenas = layout_add(&bytes, 2 * j->worker_count * sizeof *w.keep);
+    uint64_t own = layout_add(&bytes, more);
     enum status st = operation_take_scratch(j, bytes);
     if (st) return operation_drop_all(j);
     operation_note_graph(j);
@@ -27,6 +28,7 @@ enum status spread_begin(struct job *j)
     w.sets = scratch_at(j, sets);
     w.keep = scratch_at(j, arenas);
     w.work = w.keep + j->worker_count;
+    w.more = scratch_at(j, own);
     *spread_of(j) = w;
     return STATUS_OK;
 }
@@ -250,7 +252,7 @@ static enum status spread_cpu_prepare(struct job *j)
 
 static enum status spread_plan(struct job *j)
 {
-    enum status st = spread_begin(j);
+    enum status st = spread_begin(j, 0);
     if (st) return st;
     j->plan.prepare = spread_cpu_prepare;
     j->plan.run_part = set_part;
@@ -259,4 +261,9 @@ static enum status spread_plan(struct job *j)
     return STATUS_OK;
 }
 
-const struct operation_ops operation_spread = {.operation = OPERATION_SPREAD, .plan = spread_plan};
+const struct operation_ops operation_spread = {
+    .operation = OPERATION_SPREAD,
+    .plan = spread_plan,
+    .gpu_plan = spread_gpu_plan,
+    .gpu_pairs = spread_gpu_pairs,
+};

@@ -18,6 +18,7 @@ struct spread_job {
     struct spread_ask ask;
     struct spread_set *sets;
     struct arena *keep, *work;    /* one each a worker */
+    void *more;                   /* the backend's own */
     void (*after)(struct job *j); /* the step that follows when the reply stands */
     bool prepared;                /* what follows is there */
     bool again;                   /* sets that found no memory are run once more */
@@ -35,8 +36,8 @@ static inline struct spread_job *spread_of(const struct job *j)
     return j->plan.scratch.data;
 }
 
-/* Scratch, with everything laid out. */
-enum status spread_begin(struct job *j);
+/* Scratch, with everything laid out, and `more` bytes for the backend. */
+enum status spread_begin(struct job *j, uint64_t more);
 /* What is asked. */
 enum status spread_prepare(struct job *j);
 
@@ -45,5 +46,10 @@ enum status spread_prepare(struct job *j);
 void spread_reply(struct job *j);
 /* Memory goes; of what failed or was cancelled, the result too. On with w->after. */
 void spread_end(struct job *j);
+
+/* ---- op_spread_gpu.c ---- */
+
+uint64_t spread_gpu_pairs(const struct job *j);
+enum status spread_gpu_plan(struct job *j);
 
 #endif

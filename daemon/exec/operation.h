@@ -23,6 +23,12 @@ struct operation_ops {
     uint64_t (*gpu_pairs)(const struct job *j);
 };
 
+/* What j stands in line for: a collection and a graph both begin with their resident; NULL: neither. */
+static inline struct resident *job_resident(const struct job *j)
+{
+    return j->collection ? (struct resident *)j->collection : (struct resident *)j->graph;
+}
+
 /* 0: the GPU process cannot do it. */
 uint64_t operation_gpu_pairs(const struct job *j);
 
