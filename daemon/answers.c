@@ -168,7 +168,7 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
         .uptime_ns = clock_now_ns() - p->started_ns,
         .vram_bytes = p->gpu ? gpu_space_bytes(p->gpu, j->space) : 0,
     };
-    for (int i = 0; i < OPERATION_MAX && w.operation_count < 24; i++) {
+    for (int i = 0; i < OPERATION_MAX && w.operation_count < WIRE_OPERATIONS_MAX; i++) {
         const struct operation_stats *o = &s->operations[i];
         if (!o->requests) continue;
         w.operations[w.operation_count++] = (struct wire_operation_stats){

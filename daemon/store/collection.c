@@ -24,8 +24,7 @@ enum status collection_create(struct heap *heap, const struct vector_kernels *ke
 {
     struct collection *c = fault_here("store: collection") ? NULL : calloc(1, sizeof *c);
     if (!c) return STATUS_RESOURCE_EXHAUSTED;
-    strncpy(c->name, name, COLLECTION_NAME_MAX);
-    c->space = space;
+    resident_init(&c->resident, RESIDENT_COLLECTION, space, name);
     c->heap = heap;
     c->kernels = kernels;
     c->dimension = dimension;
@@ -87,7 +86,7 @@ static enum status reserve_first(struct collection *c, uint64_t rows)
     uint64_t want = first_segment_bytes(c, rows);
     if (c->segment_count && c->segments[0].bytes >= want) return STATUS_OK;
     struct heap_block block;
-    enum status st = heap_take_fresh(c->heap, want, c->space->number, &block);
+    enum status st = heap_take_fresh(c->heap, want, c->resident.space->number, &block);
     if (st) return st;
     if (c->segment_count) {
         memcpy(block.data, c->segments[0].data, rows_of(c) * row_bytes(c));
@@ -116,7 +115,8 @@ static enum status reserve_segments(struct collection *c, uint64_t rows)
     }
     while (c->segment_count < want) {
         struct heap_block block;
-        enum status st = heap_take_fresh(c->heap, segment_bytes(c), c->space->number, &block);
+        enum status st =
+            heap_take_fresh(c->heap, segment_bytes(c), c->resident.space->number, &block);
         if (st) return st;
         c->segments[c->segment_count++] = block;
     }
@@ -172,21 +172,26 @@ void collection_fit(struct collection *c)
 
 /* ---- readers ---- */
 
+struct resident *collection_resident(struct collection *c)
+{
+    return &c->resident;
+}
+
 struct space *collection_space(const struct collection *c)
 {
-    return c->space;
+    return c->resident.space;
 }
 
 struct turnstile *collection_turnstile(struct collection *c)
 {
-    return &c->turnstile;
+    return &c->resident.turnstile;
 }
 
 struct collection_info collection_info(const struct collection *c)
 {
     uint64_t rows = rows_of(c);
     return (struct collection_info){
-        .name = c->name,
+        .name = c->resident.name,
         .dimension = c->dimension,
         .metric = c->metric,
         .rows = rows,
@@ -213,7 +218,7 @@ uint64_t collection_rows(const struct collection *c)
 
 uint64_t collection_version(const struct collection *c)
 {
-    return atomic_load_explicit(&c->version, memory_order_relaxed);
+    return resident_version(&c->resident);
 }
 
 size_t collection_segment_rows(const struct collection *c)
@@ -259,12 +264,12 @@ uint64_t collection_find_rows(const struct collection *c, const uint64_t *ids, s
 
 void *collection_replica(const struct collection *c)
 {
-    return c->replica;
+    return c->resident.replica;
 }
 
 void collection_set_replica(struct collection *c, void *replica)
 {
-    c->replica = replica;
+    c->resident.replica = replica;
 }
 
 bool collection_track(struct collection *c)

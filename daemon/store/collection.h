@@ -13,20 +13,14 @@
 #include <stdint.h>
 
 #include "daemon/base/status.h"
+#include "daemon/store/resident.h"
 #include "daemon/store/space.h"
 #include "kernels/vectors.h"
 
 enum { COLLECTION_ROWS_MAX_LOG2 = 32 }; /* row numbers are u32; UINT32_MAX means none */
 #define COLLECTION_NO_ROW UINT32_MAX
 
-struct job;
-
-/* Jobs pass in arrival order; readers together, a writer alone. The pipeline runs it. */
-struct turnstile {
-    uint32_t readers;
-    bool writer;
-    struct job *waiting_head, *waiting_tail;
-};
+struct collection;
 
 struct collection_info {
     const char *name;
@@ -40,6 +34,8 @@ struct collection_info {
     uint64_t vram_version;
 };
 
+/* What it has in common with a graph, and the thin ways there. */
+struct resident *collection_resident(struct collection *c);
 struct space *collection_space(const struct collection *c);
 struct turnstile *collection_turnstile(struct collection *c);
 struct collection_info collection_info(const struct collection *c);

@@ -15,11 +15,9 @@
 #include <uthash.h>
 
 struct collection {
-    char name[COLLECTION_NAME_MAX + 1];
-    struct space *space;
+    struct resident resident; /* first: a resident of this kind is its collection */
     struct heap *heap;
     const struct vector_kernels *kernels;
-    struct turnstile turnstile;
     uint32_t dimension;
     enum metric metric;
     size_t stride;          /* floats from row to row */
@@ -27,7 +25,6 @@ struct collection {
 
     /* The loop may read these while a writer works. */
     _Atomic uint64_t rows;
-    _Atomic uint64_t version;
     _Atomic uint64_t index_bytes;
 
     /* Segment i holds rows [i << shift, (i + 1) << shift). While there is only the first, its
@@ -42,7 +39,6 @@ struct collection {
     struct id_index index;
 
     struct dirty dirty; /* rows that the replica has not been told */
-    void *replica;
 
     UT_hash_handle hh; /* of the space's collections */
 };
@@ -72,9 +68,9 @@ static inline float *row_at(const struct collection *c, uint64_t row)
 static inline void collection_publish(struct collection *c, uint64_t rows)
 {
     uint64_t before = rows_of(c);
-    __atomic_add_fetch(&c->space->row_count, rows - before, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&c->resident.space->row_count, rows - before, __ATOMIC_RELAXED);
     atomic_store_explicit(&c->rows, rows, memory_order_relaxed);
-    atomic_fetch_add_explicit(&c->version, 1, memory_order_relaxed);
+    resident_change(&c->resident);
 }
 
 #endif

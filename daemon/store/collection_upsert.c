@@ -98,7 +98,7 @@ static enum status look(struct upsert *u, struct failure *f)
                            " more are past the limit of %" PRIu32,
                            u->base, u->inserted, COLLECTION_NO_ROW);
     st = collection_reserve(c, u->base + u->inserted);
-    return st ? heap_refuse(c->heap, st, c->space->number, "the new rows", f) : STATUS_OK;
+    return st ? heap_refuse(c->heap, st, c->resident.space->number, "the new rows", f) : STATUS_OK;
 }
 
 /* ---- stage ---- */

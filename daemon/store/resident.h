@@ -7,6 +7,7 @@
 #define ENGRAM_STORE_RESIDENT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/store/space.h"
@@ -28,13 +29,22 @@ struct resident {
     struct space *space;
     struct turnstile turnstile;
     void *replica; /* whatever keeps a copy of it hangs its own record here; NULL at first */
-    _Atomic uint64_t
-        version; /* rises with every change; the loop may read it while a writer works */
+    /* Rises with every change; the loop may read it while a writer works. */
+    _Atomic uint64_t version;
 };
 
 static inline uint64_t resident_version(const struct resident *r)
 {
     return atomic_load_explicit(&r->version, memory_order_relaxed);
+}
+
+/* Of memory that is all zero. */
+void resident_init(struct resident *r, enum resident_kind kind, struct space *space,
+                   const char *name);
+/* By the writer, after each change. */
+static inline void resident_change(struct resident *r)
+{
+    atomic_fetch_add_explicit(&r->version, 1, memory_order_relaxed);
 }
 
 /* For a copy elsewhere, of either kind; these are the loop's, while a reader holds the turnstile. A

@@ -186,7 +186,7 @@ enum status store_collection_create(struct store *s, struct space *space, const 
 
     st = collection_create(s->heap, s->kernels, space, name, dimension, (enum metric)metric, &c);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for a collection");
-    if (!fault_here("store: collection name")) HASH_ADD_STR(space->collections, name, c);
+    if (!fault_here("store: collection name")) HASH_ADD_STR(space->collections, resident.name, c);
     if (!c->hh.tbl) {
         collection_destroy(c);
         return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
@@ -224,9 +224,9 @@ size_t store_collection_list(struct store *s, struct space *space, const char *a
     size_t count = 0;
     *more = false;
     for (struct collection *c = space->collections; c; c = c->hh.next) {
-        if (strcmp(c->name, after) <= 0) continue;
+        if (strcmp(c->resident.name, after) <= 0) continue;
         size_t at = count;
-        while (at && strcmp(out[at - 1]->name, c->name) > 0)
+        while (at && strcmp(out[at - 1]->resident.name, c->resident.name) > 0)
             at--;
         if (count == max) *more = true;
         if (at == max) continue;
