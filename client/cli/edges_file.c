@@ -238,6 +238,20 @@ static bool columns_read(struct edges_file *file, uint64_t *sources, uint64_t *t
 
 /* ---- all of them ---- */
 
+static char comment_of(enum edges_format format)
+{
+    return format == EDGES_MATRIX ? '%' : '#';
+}
+
+bool edges_file_open_stream(struct edges_file *file, FILE *stream, const char *name,
+                            enum edges_format format, uint64_t first_id)
+{
+    *file = (struct edges_file){.format = format, .first_id = first_id};
+    if (!fields_open_stream(&file->fields, stream, name, comment_of(format)))
+        return pass_on(file, file->fields.error);
+    return format == EDGES_TEXT || matrix_open(file);
+}
+
 bool edges_file_open(struct edges_file *file, const char *const *paths, unsigned count,
                      enum edges_format format, uint64_t first_id)
 {
@@ -251,7 +265,7 @@ bool edges_file_open(struct edges_file *file, const char *const *paths, unsigned
     if (count > (file->format == EDGES_NPY ? 3 : 1))
         return fail(file, "%s: a file too many", paths[count - 1]);
     if (file->format == EDGES_NPY) return npy_open(file, paths, count);
-    if (!fields_open(&file->fields, paths[0], file->format == EDGES_MATRIX ? '%' : '#'))
+    if (!fields_open(&file->fields, paths[0], comment_of(file->format)))
         return pass_on(file, file->fields.error);
     return file->format == EDGES_TEXT || matrix_open(file);
 }

@@ -37,6 +37,9 @@ struct edges_file {
 /* paths: one file, or the columns of .npy. EDGES_AUTO: by the first one's ending. */
 bool edges_file_open(struct edges_file *file, const char *const *paths, unsigned count,
                      enum edges_format format, uint64_t first_id);
+/* Text or a matrix from a stream, which it takes, also when it fails. */
+bool edges_file_open_stream(struct edges_file *file, FILE *stream, const char *name,
+                            enum edges_format format, uint64_t first_id);
 /* Up to max further edges; *got = 0 only at the end. */
 bool edges_file_read(struct edges_file *file, uint64_t *sources, uint64_t *targets, float *weights,
                      uint64_t max, uint64_t *got);

@@ -17,6 +17,9 @@ bool fields_fail(struct fields *f, const char *format, ...)
     va_start(args, format);
     vsnprintf(f->error + n, sizeof f->error - (size_t)n, format, args);
     va_end(args);
+    /* What a line holds must not be able to steer the terminal. */
+    for (char *c = f->error; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
     return false;
 }
 

@@ -115,6 +115,8 @@ Test(edges_file, text_refused)
     BAD("a.tsv", "1 2 nan\r\n", "a.tsv: line 1: weight 'nan' is not a finite number");
     BAD("a.tsv", "1 2 1e39\n", "a.tsv: line 1: weight '1e39' is not a finite number");
     BAD("a.tsv", "1 2\n1\0 2\n", "a.tsv: line 2: has a byte 0: this is not text");
+    BAD("a.tsv", "1 \x1b[2J\n",
+        "a.tsv: line 1: target '?[2J' is not a whole number from 0 to 2^64 - 2");
     BAD("a.csv", "1,2\n",
         "a.csv: unknown kind of file; .tsv, .txt, .mtx and .npy are read (or say --format)");
     const char *none = "none.tsv", *here = ".tsv";
