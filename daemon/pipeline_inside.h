@@ -7,6 +7,7 @@
 #define ENGRAM_PIPELINE_INSIDE_H
 
 #include "daemon/pipeline.h"
+#include "daemon/store/resident.h"
 
 /* The last move: answers the client, if it is still there, and lets the job go. */
 void pipeline_reply(struct pipeline *p, struct job *j);
@@ -26,6 +27,18 @@ bool pipeline_start(struct pipeline *p, const struct dispatch *d);
 void pipeline_back(struct pipeline *p, struct job *j, bool refused);
 /* A backend ran j to its end. */
 void pipeline_complete(struct pipeline *p, struct job *j);
+
+/* What j stands in line for, or NULL: a collection and a graph both begin with their resident. */
+static inline struct resident *job_resident(const struct job *j)
+{
+    return j->collection ? (struct resident *)j->collection : (struct resident *)j->graph;
+}
+
+/* Then it goes to the end, whoever still wants it. */
+static inline bool job_drops(const struct job *j)
+{
+    return j->operation == OPERATION_COLLECTION_DROP || j->operation == OPERATION_GRAPH_DROP;
+}
 
 /* The ticket that stands for j while a backend has it. */
 static inline struct ticket *pipeline_ticket(struct job *j)

@@ -57,8 +57,9 @@ enum operation {
     OPERATION_GRAPH_SET_NODES = 55,
     OPERATION_GRAPH_REMOVE_NODES = 56,
     OPERATION_GRAPH_FETCH_NODES = 57,
-    OPERATION_KNN_BATCH = 62, /* the pipeline's own: several kNN requests as one */
-    OPERATION_UPLOAD = 63,    /* the pipeline's own: a piece of a collection's replica */
+    OPERATION_SPREAD_ENGRAM = 61, /* the scheduler's own: a spread in mode engram, as work */
+    OPERATION_KNN_BATCH = 62,     /* the pipeline's own: several kNN requests as one */
+    OPERATION_UPLOAD = 63,        /* the pipeline's own: a piece of a collection's replica */
     OPERATION_MAX = 64,
 };
 

@@ -47,6 +47,8 @@ enum status operation_take_scratch(struct job *j, uint64_t bytes);
 
 extern const struct operation_ops operation_knn, operation_knn_batch, operation_similarity,
     operation_score_candidates, operation_norms, operation_weighted_average, operation_upsert,
-    operation_delete, operation_fetch, operation_drop;
+    operation_delete, operation_fetch, operation_drop, operation_spread, operation_graph_add_edges,
+    operation_graph_add_csr, operation_graph_remove_edges, operation_graph_set_nodes,
+    operation_graph_remove_nodes, operation_graph_fetch_nodes, operation_graph_drop;
 
 #endif

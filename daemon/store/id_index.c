@@ -145,8 +145,10 @@ void id_index_insert_many(struct id_index *x, const uint64_t *ids, uint32_t firs
             homes[i] = home(x, ids[first + done + i]);
             __builtin_prefetch(&x->slots[homes[i]], 1);
         }
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n; i++) {
+            if (x->sparse && ids[first + done + i] == UINT64_MAX) continue;
             insert_at(x, homes[i], first + (uint32_t)(done + i));
+        }
     }
 }
 

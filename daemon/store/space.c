@@ -4,23 +4,8 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/store/collection_inside.h"
-
-/* What the outside sees as a space, and its place among the names. */
-struct entry {
-    struct space space; /* first: a space is its entry */
-    UT_hash_handle hh;
-};
-
-struct store {
-    struct heap *heap;
-    const struct vector_kernels *kernels;
-    struct entry *by_name;
-    struct space *spaces;
-    uint32_t number_last;
-    uint64_t collections_max; /* of one space */
-    void (*forget)(void *owner, struct space *space);
-    void *forget_owner;
-};
+#include "daemon/store/graph_inside.h"
+#include "daemon/store/space_inside.h"
 
 static void forget_nothing(void *owner, struct space *space) {}
 
@@ -54,6 +39,13 @@ void store_destroy(struct store *s)
             struct collection *after = c->hh.next;
             collection_destroy(c);
             c = after;
+        }
+        struct graph *g = space->graphs;
+        HASH_CLEAR(hh, space->graphs);
+        while (g) {
+            struct graph *after = g->hh.next;
+            graph_destroy(g);
+            g = after;
         }
         s->forget(s->forget_owner, space);
         free(space);
@@ -137,7 +129,7 @@ enum status store_space(struct store *s, const char *name, struct space **out)
 
 void store_space_release(struct store *s, struct space *space)
 {
-    if (--space->users || space->collection_count) return;
+    if (--space->users || space_resident_count(space)) return;
     struct entry *e = (struct entry *)space;
     HASH_DEL(s->by_name, e);
     struct space **at = &s->spaces;
@@ -161,6 +153,16 @@ void store_on_forget(struct store *s, void (*forget)(void *owner, struct space *
 
 /* ---- collections ---- */
 
+enum status store_check_room(const struct store *s, const struct space *space, struct failure *f)
+{
+    uint64_t count = space_resident_count(space);
+    if (count < s->collections_max) return STATUS_OK;
+    return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_TOO_MANY_COLLECTIONS,
+                       "the space has %" PRIu64 " collections and graphs, its bound "
+                       "(limits.collections)",
+                       count);
+}
+
 enum status store_collection_create(struct store *s, struct space *space, const char *name,
                                     uint32_t dimension, uint32_t metric, struct failure *f,
                                     struct collection **out)
@@ -178,11 +180,8 @@ enum status store_collection_create(struct store *s, struct space *space, const 
     if (c)
         return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_COLLECTION_EXISTS,
                            "collection '%s' exists", name);
-    if (space->collection_count >= s->collections_max)
-        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_TOO_MANY_COLLECTIONS,
-                           "the space has %" PRIu64 " collections, its bound "
-                           "(limits.collections)",
-                           space->collection_count);
+    st = store_check_room(s, space, f);
+    if (st) return st;
 
     st = collection_create(s->heap, s->kernels, space, name, dimension, (enum metric)metric, &c);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for a collection");

@@ -1,4 +1,4 @@
-/* space: a tenant: its name, number and collections. The host truth.
+/* space: a tenant: its name, number, collections and graphs. The host truth.
  * Owner:  the store, which the pipeline owns.
  * Thread: the loop, except what collection.h says of a collection's rows.
  * Errors: as each function says. */
@@ -16,6 +16,7 @@
 enum { SPACE_NAME_MAX = 64, COLLECTION_NAME_MAX = 64 };
 
 struct collection;
+struct graph;
 struct store;
 struct tenant;
 
@@ -23,11 +24,12 @@ struct space {
     char name[SPACE_NAME_MAX + 1];
     uint32_t number; /* >= 1, never reused: the heap's owner */
     uint32_t users;  /* connections and jobs that point here */
-    uint64_t collection_count;
+    uint64_t collection_count, graph_count;
     uint64_t row_count;      /* writers on any thread: read it with space_row_count */
     uint64_t vram_bytes_max; /* of its replicas together; 0: no bound. The pipeline sets it */
     struct tenant *tenant;   /* sched/tenant.h: the pipeline makes and ends it; or NULL */
     struct collection *collections; /* uthash, by name; store_ functions only */
+    struct graph *graphs;           /* the same */
     struct space *hh_next;          /* the store's list */
 };
 
@@ -39,7 +41,7 @@ static inline uint64_t space_row_count(const struct space *s)
 /* Both outlive the store. */
 enum status store_create(struct heap *heap, const struct vector_kernels *kernels,
                          struct store **out);
-/* At most this many collections in a space from now on; no bound at first. */
+/* At most this many collections and graphs in a space from now on; no bound at first. */
 void store_limit_collections(struct store *s, uint64_t per_space);
 
 /* Drops everything. No job may hold a collection. */
@@ -52,7 +54,7 @@ enum status space_name_parse(const char *text, char *name_out, struct failure *f
 /* Finds or makes, and counts one user more. RESOURCE_EXHAUSTED. */
 enum status store_space(struct store *s, const char *name, struct space **out);
 
-/* One user fewer; the last one out of a space without collections makes it forgotten. */
+/* One user fewer; the last one out of a space without collections and graphs makes it forgotten. */
 void store_space_release(struct store *s, struct space *space);
 
 /* The first space (after: NULL), or the one after it; NULL past the last. No order. */

@@ -1,0 +1,235 @@
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+#include "daemon/store/graph_inside.h"
+
+enum {
+    NEAR = 16, /* edges ahead of which a place is asked for, and further ahead its list */
+    FAR = 48,
+    POPULATE_BYTES_MIN = 64 << 10,
+    DIGIT_BITS = 11,
+    DIGITS = 1 << DIGIT_BITS
+};
+
+/* ---- order ---- */
+
+/* Numbers by falling degree, those of one degree by number: a radix sort of ~degree, as many digits
+ * as the largest has. */
+static void order_by_degree(const uint32_t *degrees, uint32_t n, uint32_t *order, uint32_t *spare)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < n; i++)
+        most = degrees[i] > most ? degrees[i] : most;
+    int rounds = 1;
+    while (rounds * DIGIT_BITS < 32 && most >> (rounds * DIGIT_BITS))
+        rounds++;
+    uint32_t *from = rounds % 2 ? spare : order;
+    for (uint32_t i = 0; i < n; i++)
+        from[i] = i;
+    for (int round = 0; round < rounds; round++) {
+        uint32_t places[DIGITS] = {0}, sum = 0, *to = from == order ? spare : order;
+        int shift = round * DIGIT_BITS;
+        for (uint32_t i = 0; i < n; i++)
+            places[(most - degrees[i]) >> shift & (DIGITS - 1)]++;
+        for (uint32_t value = 0; value < DIGITS; value++) {
+            uint32_t count = places[value];
+            places[value] = sum;
+            sum += count;
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            if (i + NEAR < n) __builtin_prefetch(&degrees[from[i + NEAR]]);
+            to[places[(most - degrees[from[i]]) >> shift & (DIGITS - 1)]++] = from[i];
+        }
+        from = to;
+    }
+}
+
+static bool write_order(struct graph *g)
+{
+    uint32_t n = g->numbers;
+    struct heap_block block;
+    if (graph_scratch(g, (uint64_t)n * 2 * sizeof(uint32_t), &block)) return false;
+    uint32_t *degrees = block.data;
+    const struct spread_list *in = lists_of(g, SIDE_IN);
+    for (uint32_t i = 0; i < n; i++)
+        degrees[i] = in[i].count;
+    order_by_degree(degrees, n, g->parts[GRAPH_ORDER].data, degrees + n);
+    graph_mark(g, GRAPH_ORDER, 0, n);
+    g->order_changes = 0;
+    heap_give(g->heap, &block);
+    return true;
+}
+
+/* ---- measures ---- */
+
+static int exponent_of_bits(uint32_t bits, int of_none)
+{
+    float magnitude;
+    memcpy(&magnitude, &bits, sizeof magnitude);
+    return bits ? graph_exponent(magnitude) : of_none;
+}
+
+/* What only grew until now, as it is. */
+static void measure(struct graph *g)
+{
+    for (int side = 0; side < SIDES; side++) {
+        const struct spread_list *lists = lists_of(g, side);
+        g->sides[side].count_max = 0;
+        for (uint32_t i = 0; i < g->numbers; i++)
+            if (lists[i].count > g->sides[side].count_max)
+                g->sides[side].count_max = lists[i].count;
+    }
+    const struct spread_list *out = lists_of(g, SIDE_OUT);
+    const struct spread_edge *edges = edges_of(g, SIDE_OUT);
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < g->numbers; i++) {
+        for (uint32_t e = 0; e < out[i].count; e++) {
+            uint32_t bits;
+            memcpy(&bits, &edges[out[i].first + e].weight, sizeof bits);
+            bits &= INT32_MAX;
+            most = bits > most ? bits : most;
+        }
+    }
+    g->weight_exponent = exponent_of_bits(most, INT_MIN);
+    const float *factors = g->parts[GRAPH_FACTORS].data;
+    float factor = 1;
+    for (uint32_t i = 0; factors && i < g->numbers; i++)
+        factor = factors[i] > factor ? factors[i] : factor;
+    g->factor_exponent = graph_exponent(factor);
+}
+
+void graph_lay_out(struct graph *g)
+{
+    write_order(g);
+    side_rewrite(g, SIDE_OUT, NULL);
+    side_rewrite(g, SIDE_IN, g->parts[GRAPH_ORDER].data);
+    measure(g);
+}
+
+void graph_tidy(struct graph *g)
+{
+    if (g->order_changes * 4 > g->numbers) write_order(g);
+    if (side_is_loose(g, SIDE_OUT)) side_rewrite(g, SIDE_OUT, NULL);
+    if (side_is_loose(g, SIDE_IN)) side_rewrite(g, SIDE_IN, g->parts[GRAPH_ORDER].data);
+}
+
+/* ---- a layout with new edges ---- */
+
+struct build {
+    struct graph *g;
+    uint64_t n;
+    uint32_t numbers;          /* with made nodes */
+    struct heap_block scratch; /* degrees, and the spare */
+    uint32_t *degrees[SIDES];  /* as they will be */
+    uint32_t *spare;           /* numbers of them */
+    struct heap_block edges[SIDES];
+};
+
+static enum status count_side(struct build *b, enum graph_side_of side, const uint32_t *nodes,
+                              struct failure *f)
+{
+    const struct spread_list *lists = lists_of(b->g, side);
+    uint32_t *degrees = b->degrees[side];
+    for (uint32_t i = 0; i < b->g->numbers; i++)
+        degrees[i] = lists[i].count;
+    memset(degrees + b->g->numbers, 0, (b->numbers - b->g->numbers) * sizeof *degrees);
+    for (uint64_t i = 0; i < b->n; i++) {
+        if (i + NEAR < b->n) __builtin_prefetch(&degrees[nodes[i + NEAR]], 1);
+        degrees[nodes[i]]++;
+    }
+    uint64_t places = 0;
+    for (uint32_t i = 0; i < b->numbers; i++) {
+        if (degrees[i] > GRAPH_DEGREE_MAX)
+            return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_TOO_MANY_NODES,
+                               "node %" PRIu64 " would have %" PRIu32 " edges, more than %d",
+                               ids_of(b->g)[i], degrees[i], GRAPH_DEGREE_MAX);
+        places += (degrees[i] + 1) & ~UINT32_C(1);
+    }
+    if (!places) return STATUS_OK;
+    enum status st = heap_take_fresh(b->g->heap, places * sizeof(struct spread_edge),
+                                     b->g->resident.space->number, &b->edges[side]);
+    return st ? graph_refuse(b->g, st, "the new edges", f) : STATUS_OK;
+}
+
+/* Every list at its new place, with what it had. */
+static void place_side(struct build *b, enum graph_side_of side, const uint32_t *order)
+{
+    struct graph *g = b->g;
+    struct spread_list *lists = lists_of(g, side);
+    const struct spread_edge *from = edges_of(g, side);
+    struct spread_edge *to = b->edges[side].data;
+    if (b->edges[side].bytes >= POPULATE_BYTES_MIN) heap_populate(to, b->edges[side].bytes);
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < g->numbers; i++) {
+        if (order && i + NEAR < g->numbers) __builtin_prefetch(&lists[order[i + NEAR]], 1);
+        uint32_t node = order ? order[i] : i;
+        struct spread_list *list = &lists[node];
+        uint32_t room = (b->degrees[side][node] + 1) & ~UINT32_C(1);
+        if (list->count) memcpy(to + at, from + list->first, list->count * sizeof *to);
+        *list = (struct spread_list){.first = room ? at : 0, .count = list->count, .room = room};
+        at += room;
+    }
+    graph_part_replace(g, GRAPH_OUT_EDGES + side, b->edges[side]);
+    b->edges[side] = (struct heap_block){0};
+    g->sides[side].used = at;
+    g->sides[side].holes = 0;
+    graph_mark(g, GRAPH_OUT + side, 0, g->numbers);
+    graph_mark(g, GRAPH_OUT_EDGES + side, 0, at);
+}
+
+static void fill_side(struct graph *g, enum graph_side_of side, const uint32_t *nodes,
+                      const uint32_t *others, const float *weights, uint64_t n)
+{
+    struct spread_list *lists = lists_of(g, side);
+    struct spread_edge *edges = edges_of(g, side);
+    for (uint64_t i = 0; i < n; i++) {
+        if (i + FAR < n) {
+            __builtin_prefetch(&lists[nodes[i + FAR]], 1);
+            const struct spread_list *soon = &lists[nodes[i + NEAR]];
+            __builtin_prefetch(&edges[soon->first + soon->count], 1);
+        }
+        struct spread_list *list = &lists[nodes[i]];
+        edges[list->first + list->count++] = (struct spread_edge){others[i], weights[i]};
+    }
+}
+
+static enum status build_reserve(struct build *b, const uint32_t *sources, const uint32_t *targets,
+                                 uint32_t made, struct failure *f)
+{
+    uint64_t bytes = (uint64_t)b->numbers * 3 * sizeof(uint32_t);
+    enum status st = graph_scratch(b->g, bytes, &b->scratch);
+    if (st) return graph_refuse(b->g, st, "laying out the edges", f);
+    uint32_t *words = b->scratch.data;
+    b->degrees[SIDE_OUT] = words;
+    b->degrees[SIDE_IN] = words + b->numbers;
+    b->spare = words + (uint64_t)b->numbers * 2;
+    st = count_side(b, SIDE_OUT, sources, f);
+    if (!st) st = count_side(b, SIDE_IN, targets, f);
+    if (!st) st = graph_reserve_nodes(b->g, made, f);
+    return st;
+}
+
+enum status graph_build(struct graph *g, const uint32_t *sources, const uint32_t *targets,
+                        const float *weights, uint64_t n, uint32_t made, struct failure *f)
+{
+    struct build b = {.g = g, .n = n, .numbers = graph_numbers_with(g, made)};
+    enum status st = build_reserve(&b, sources, targets, made, f);
+    if (!st) {
+        graph_keep_nodes(g, made);
+        uint32_t *order = g->parts[GRAPH_ORDER].data;
+        order_by_degree(b.degrees[SIDE_IN], g->numbers, order, b.spare);
+        graph_mark(g, GRAPH_ORDER, 0, g->numbers);
+        g->order_changes = 0;
+        place_side(&b, SIDE_OUT, NULL);
+        fill_side(g, SIDE_OUT, sources, targets, weights, n);
+        place_side(&b, SIDE_IN, order);
+        fill_side(g, SIDE_IN, targets, sources, weights, n);
+        g->edge_count += n;
+        measure(g);
+    }
+    for (int side = 0; side < SIDES; side++)
+        heap_release(g->heap, &b.edges[side]);
+    heap_give(g->heap, &b.scratch);
+    return st;
+}

@@ -1,0 +1,80 @@
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/store/graph_inside.h"
+#include "daemon/store/space_inside.h"
+
+static enum status name_check(const char *name, struct failure *f)
+{
+    if (collection_name_check(name, NULL) == STATUS_OK) return STATUS_OK;
+    return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_NAME,
+                       "a graph name has 1 to 64 bytes of [A-Za-z0-9._-]");
+}
+
+enum status store_graph_create(struct store *s, struct space *space, const char *name,
+                               struct failure *f, struct graph **out)
+{
+    enum status st = name_check(name, f);
+    if (st) return st;
+    struct graph *g = NULL;
+    HASH_FIND_STR(space->graphs, name, g);
+    if (g)
+        return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_GRAPH_EXISTS, "graph '%s' exists",
+                           name);
+    st = store_check_room(s, space, f);
+    if (st) return st;
+
+    st = graph_create(s->heap, space, name, &g);
+    if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for a graph");
+    if (!fault_here("store: graph name")) HASH_ADD_STR(space->graphs, resident.name, g);
+    if (!g->hh.tbl) {
+        graph_destroy(g);
+        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
+                           "no memory for a graph's name");
+    }
+    space->graph_count++;
+    *out = g;
+    return STATUS_OK;
+}
+
+enum status store_graph_find(struct store *s, struct space *space, const char *name,
+                             struct failure *f, struct graph **out)
+{
+    enum status st = name_check(name, f);
+    if (st) return st;
+    struct graph *g = NULL;
+    HASH_FIND_STR(space->graphs, name, g);
+    if (!g)
+        return failure_set(f, STATUS_NOT_FOUND, DETAIL_UNKNOWN_GRAPH, "there is no graph '%s'",
+                           name);
+    *out = g;
+    return STATUS_OK;
+}
+
+void store_graph_unlink(struct store *s, struct space *space, struct graph *g)
+{
+    HASH_DEL(space->graphs, g);
+    space->graph_count--;
+}
+
+size_t store_graph_list(struct store *s, struct space *space, const char *after, struct graph **out,
+                        size_t max, bool *more)
+{
+    /* The max smallest names past `after`, kept sorted while walking them all. */
+    size_t count = 0;
+    *more = false;
+    for (struct graph *g = space->graphs; g; g = g->hh.next) {
+        const char *name = g->resident.name;
+        if (strcmp(name, after) <= 0) continue;
+        size_t at = count;
+        while (at && strcmp(out[at - 1]->resident.name, name) > 0)
+            at--;
+        if (count == max) *more = true;
+        if (at == max) continue;
+        size_t tail = (count < max ? count : max - 1) - at;
+        memmove(&out[at + 1], &out[at], tail * sizeof *out);
+        out[at] = g;
+        if (count < max) count++;
+    }
+    return count;
+}

@@ -1,0 +1,100 @@
+#include <stdlib.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/store/graph_inside.h"
+
+/* Workspaces are for some more nodes than there are, so that a growing graph does not outgrow them at
+ * once; pages that no run touches are not there. */
+enum { KEPT_MAX = 4, NODES_MIN = 1024 };
+
+static uint32_t nodes_for(uint32_t numbers)
+{
+    uint64_t nodes = (uint64_t)numbers + numbers / 8;
+    return nodes < NODES_MIN ? NODES_MIN : (uint32_t)nodes;
+}
+
+static void count_bytes(struct graph *g)
+{
+    uint64_t bytes = 0;
+    for (const struct graph_work *w = g->work; w; w = w->next)
+        bytes += w->block.bytes;
+    atomic_store_explicit(&g->work_bytes, bytes, memory_order_relaxed);
+}
+
+/* One that is kept and large enough. */
+static struct graph_work *find_kept(struct graph *g)
+{
+    for (struct graph_work *w = g->work; w; w = w->next)
+        if (!w->out && w->nodes >= g->numbers) return w;
+    return NULL;
+}
+
+static enum status make(struct graph *g, struct graph_work **out)
+{
+    struct graph_work *w = fault_here("store: workspace") ? NULL : calloc(1, sizeof *w);
+    if (!w) return STATUS_RESOURCE_EXHAUSTED;
+    w->nodes = nodes_for(g->numbers);
+    enum status st = heap_take_fresh(g->heap, spread_workspace_bytes(w->nodes),
+                                     g->resident.space->number, &w->block);
+    if (st) {
+        free(w);
+        return st;
+    }
+    *out = w;
+    return STATUS_OK;
+}
+
+enum status graph_take_workspace(struct graph *g, struct spread_workspace *out)
+{
+    pthread_mutex_lock(&g->work_lock);
+    struct graph_work *w = find_kept(g);
+    if (w) w->out = true;
+    pthread_mutex_unlock(&g->work_lock);
+    if (!w) {
+        enum status st = make(g, &w);
+        if (st) return st;
+        w->out = true;
+        pthread_mutex_lock(&g->work_lock);
+        w->next = g->work;
+        g->work = w;
+        count_bytes(g);
+        pthread_mutex_unlock(&g->work_lock);
+    }
+    *out = (struct spread_workspace){.memory = w->block.data, .nodes = w->nodes};
+    return STATUS_OK;
+}
+
+/* Takes what is not worth keeping out of the list: those outgrown, and past KEPT_MAX the others. */
+static struct graph_work *sort_out(struct graph *g)
+{
+    struct graph_work *dropped = NULL;
+    uint32_t kept = 0;
+    for (struct graph_work **at = &g->work; *at;) {
+        struct graph_work *w = *at;
+        if (w->out || (w->nodes >= g->numbers && kept++ < KEPT_MAX)) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        w->next = dropped;
+        dropped = w;
+    }
+    return dropped;
+}
+
+void graph_give_workspace(struct graph *g, struct spread_workspace *given)
+{
+    pthread_mutex_lock(&g->work_lock);
+    for (struct graph_work *w = g->work; w; w = w->next)
+        if (w->block.data == given->memory) w->out = false;
+    struct graph_work *dropped = sort_out(g);
+    count_bytes(g);
+    pthread_mutex_unlock(&g->work_lock);
+    while (dropped) {
+        struct graph_work *w = dropped;
+        dropped = w->next;
+        heap_release(g->heap, &w->block);
+        free(w);
+    }
+    *given = (struct spread_workspace){0};
+}

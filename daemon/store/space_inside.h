@@ -1,0 +1,39 @@
+/* space_inside: what the store is made of, for the files of this room only.
+ * Owner:  the store.
+ * Thread: the loop.
+ * Errors: as each function says. */
+#ifndef ENGRAM_STORE_SPACE_INSIDE_H
+#define ENGRAM_STORE_SPACE_INSIDE_H
+
+#include "daemon/store/space.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/* What the outside sees as a space, and its place among the names. */
+struct entry {
+    struct space space; /* first: a space is its entry */
+    UT_hash_handle hh;
+};
+
+struct store {
+    struct heap *heap;
+    const struct vector_kernels *kernels;
+    struct entry *by_name;
+    struct space *spaces;
+    uint32_t number_last;
+    uint64_t collections_max; /* of one space, graphs among them */
+    void (*forget)(void *owner, struct space *space);
+    void *forget_owner;
+};
+
+/* Collections and graphs. */
+static inline uint64_t space_resident_count(const struct space *s)
+{
+    return s->collection_count + s->graph_count;
+}
+
+/* Whether the space may have one more: RESOURCE_EXHAUSTED/TOO_MANY_COLLECTIONS. */
+enum status store_check_room(const struct store *s, const struct space *space, struct failure *f);
+
+#endif

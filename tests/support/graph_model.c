@@ -1,0 +1,294 @@
+#include "tests/support/graph_model.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the model ---- */
+
+static struct model_node *find_node(struct graph_model *m, uint64_t id)
+{
+    for (uint64_t i = 0; i < m->node_count; i++)
+        if (m->nodes[i].id == id) return &m->nodes[i];
+    return NULL;
+}
+
+static struct model_node *have_node(struct graph_model *m, uint64_t id, struct graph_counts *counts)
+{
+    struct model_node *node = find_node(m, id);
+    if (node) return node;
+    cr_assert(m->node_count < MODEL_NODES_MAX);
+    node = &m->nodes[m->node_count++];
+    *node = (struct model_node){.id = id, .kind = SPREAD_PLAIN, .factor = 1};
+    counts->nodes_added++;
+    return node;
+}
+
+static uint64_t drop_edges(struct graph_model *m, uint64_t source, uint64_t target)
+{
+    uint64_t kept = 0, before = m->edge_count;
+    for (uint64_t i = 0; i < before; i++)
+        if (m->edges[i].source != source || m->edges[i].target != target)
+            m->edges[kept++] = m->edges[i];
+    m->edge_count = kept;
+    return before - kept;
+}
+
+struct graph_counts model_add(struct graph_model *m, const uint64_t *sources,
+                              const uint64_t *targets, const float *weights, uint64_t n,
+                              bool replace)
+{
+    struct graph_counts counts = {.edges_added = n};
+    for (uint64_t i = 0; replace && i < n; i++)
+        counts.edges_removed += drop_edges(m, sources[i], targets[i]);
+    for (uint64_t i = 0; i < n; i++) {
+        have_node(m, sources[i], &counts);
+        have_node(m, targets[i], &counts);
+        cr_assert(m->edge_count < MODEL_EDGES_MAX);
+        m->edges[m->edge_count++] = (struct model_edge){sources[i], targets[i], weights[i]};
+    }
+    m->version += n > 0;
+    return counts;
+}
+
+struct graph_counts model_remove(struct graph_model *m, const uint64_t *sources,
+                                 const uint64_t *targets, uint64_t n)
+{
+    struct graph_counts counts = {0};
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t dropped = drop_edges(m, sources[i], targets[i]);
+        counts.edges_removed += dropped;
+        counts.missing += dropped == 0;
+    }
+    m->version += counts.edges_removed > 0;
+    return counts;
+}
+
+struct graph_counts model_set(struct graph_model *m, const uint64_t *ids, const uint8_t *kinds,
+                              const float *factors, uint64_t n)
+{
+    struct graph_counts counts = {0};
+    for (uint64_t i = 0; i < n; i++) {
+        struct model_node *node = have_node(m, ids[i], &counts);
+        if (kinds) node->kind = kinds[i];
+        if (factors) node->factor = factors[i];
+    }
+    m->version += n > 0;
+    return counts;
+}
+
+struct graph_counts model_remove_nodes(struct graph_model *m, const uint64_t *ids, uint64_t n)
+{
+    struct graph_counts counts = {0};
+    for (uint64_t i = 0; i < n; i++) {
+        struct model_node *node = find_node(m, ids[i]);
+        if (!node) {
+            counts.missing++;
+            continue;
+        }
+        *node = m->nodes[--m->node_count];
+        counts.nodes_removed++;
+        uint64_t kept = 0, before = m->edge_count;
+        for (uint64_t e = 0; e < before; e++)
+            if (m->edges[e].source != ids[i] && m->edges[e].target != ids[i])
+                m->edges[kept++] = m->edges[e];
+        m->edge_count = kept;
+        counts.edges_removed += before - kept;
+    }
+    m->version += counts.nodes_removed > 0;
+    return counts;
+}
+
+bool counts_equal(struct graph_counts a, struct graph_counts b)
+{
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+/* ---- against the model ---- */
+
+static int compare_edges(const void *a, const void *b)
+{
+    const struct model_edge *x = a, *y = b;
+    if (x->source != y->source) return x->source < y->source ? -1 : 1;
+    if (x->target != y->target) return x->target < y->target ? -1 : 1;
+    uint32_t p, q;
+    memcpy(&p, &x->weight, 4);
+    memcpy(&q, &y->weight, 4);
+    return p < q ? -1 : p > q;
+}
+
+/* Lists begin on even places, inside the array, and none reaches into another. */
+static void check_places(const struct spread_graph *v, const struct spread_list *lists,
+                         uint64_t places)
+{
+    char *taken = calloc(places + 1, 1);
+    for (uint32_t i = 0; i < v->nodes; i++) {
+        struct spread_list list = lists[i];
+        cr_assert(list.first % 2 == 0 && list.count <= list.room);
+        cr_assert(list.room == 0 || list.first + list.room <= places);
+        for (uint32_t e = 0; e < list.room; e++)
+            cr_assert(!taken[list.first + e]++);
+    }
+    free(taken);
+}
+
+static void check_edges(const struct graph_model *m, const struct model_edge *sorted,
+                        const struct spread_graph *v, bool in)
+{
+    const struct spread_list *lists = in ? v->in : v->out;
+    const struct spread_edge *edges = in ? v->in_edges : v->out_edges;
+    struct model_edge *found = malloc((m->edge_count + 1) * sizeof *found);
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < v->nodes; i++) {
+        for (uint32_t e = 0; e < lists[i].count; e++) {
+            const struct spread_edge *edge = &edges[lists[i].first + e];
+            cr_assert(edge->node < v->nodes);
+            uint64_t here = v->ids[i], there = v->ids[edge->node];
+            cr_assert(count < m->edge_count);
+            found[count++] =
+                (struct model_edge){in ? there : here, in ? here : there, edge->weight};
+        }
+    }
+    cr_assert_eq(count, m->edge_count);
+    qsort(found, count, sizeof *found, compare_edges);
+    for (uint64_t i = 0; i < count; i++)
+        cr_assert_eq(compare_edges(&found[i], &sorted[i]), 0);
+    free(found);
+}
+
+static void check_nodes(const struct graph_model *m, const struct graph *g,
+                        const struct spread_graph *v)
+{
+    uint64_t nobodies = 0, *ids = malloc((m->node_count + 1) * sizeof *ids);
+    uint32_t *numbers = malloc((m->node_count + 1) * sizeof *numbers);
+    for (uint32_t i = 0; i < v->nodes; i++) {
+        if (v->ids[i] != UINT64_MAX) {
+            cr_assert_eq(graph_find(g, v->ids[i]), i);
+            continue;
+        }
+        nobodies++;
+        cr_assert(v->in[i].count == 0 && v->out[i].count == 0);
+    }
+    cr_assert_eq(v->nodes - nobodies, m->node_count);
+    cr_assert_eq(graph_find(g, UINT64_MAX), SPREAD_NO_NODE);
+    uint64_t kinds[3] = {0};
+    for (uint64_t i = 0; i < m->node_count; i++) {
+        uint32_t number = graph_find(g, m->nodes[i].id);
+        cr_assert(number < v->nodes);
+        cr_assert_eq(v->kinds ? v->kinds[number] : SPREAD_PLAIN, m->nodes[i].kind);
+        cr_assert_eq(v->factors ? v->factors[number] : 1, m->nodes[i].factor);
+        kinds[m->nodes[i].kind]++;
+        ids[i] = m->nodes[i].id;
+    }
+    cr_assert_eq(graph_find_many(g, ids, m->node_count, numbers), m->node_count);
+    for (uint64_t i = 0; i < m->node_count; i++)
+        cr_assert_eq(v->ids[numbers[i]], ids[i]);
+    struct graph_info info = graph_info(g);
+    for (int kind = 0; kind < 3; kind++)
+        cr_assert_eq(info.kinds[kind], kinds[kind]);
+    free(ids);
+    free(numbers);
+}
+
+static void check_order(const struct spread_graph *v)
+{
+    char *seen = calloc(v->nodes + 1, 1);
+    for (uint32_t i = 0; i < v->nodes; i++)
+        cr_assert(v->order[i] < v->nodes && !seen[v->order[i]]++);
+    free(seen);
+}
+
+/* The grid is wide enough for what is there. */
+static void check_grid(const struct graph_model *m, const struct spread_graph *v, uint64_t in_most)
+{
+    float weight = 0, factor = 1;
+    for (uint64_t i = 0; i < m->edge_count; i++)
+        weight = fmaxf(weight, fabsf(m->edges[i].weight));
+    for (uint64_t i = 0; i < m->node_count; i++)
+        factor = fmaxf(factor, m->nodes[i].factor);
+    int weight_exponent = 0, factor_exponent = 0;
+    while (weight && ldexp(1, weight_exponent - 1) >= weight)
+        weight_exponent--;
+    while (ldexp(1, weight_exponent) < weight)
+        weight_exponent++;
+    while (ldexp(1, factor_exponent) < factor)
+        factor_exponent++;
+    if (weight == 0) return;
+    struct spread_grid least = spread_grid_of(weight_exponent, factor_exponent, in_most);
+    cr_assert(v->grid.high >= least.high && v->grid.low >= least.low);
+}
+
+void model_check(const struct graph_model *m, const struct graph *g)
+{
+    struct spread_graph v = graph_view(g);
+    struct graph_info info = graph_info(g);
+    cr_assert_eq(info.version, m->version);
+    cr_assert(info.nodes == m->node_count && graph_nodes(g) == m->node_count);
+    cr_assert(info.edges == m->edge_count && graph_edges(g) == m->edge_count);
+    cr_assert_eq(v.edges, m->edge_count);
+    struct model_edge *sorted = malloc((m->edge_count + 1) * sizeof *sorted);
+    memcpy(sorted, m->edges, m->edge_count * sizeof *sorted);
+    qsort(sorted, m->edge_count, sizeof *sorted, compare_edges);
+    check_edges(m, sorted, &v, false);
+    check_edges(m, sorted, &v, true);
+    free(sorted);
+    check_places(&v, v.out, graph_part_bytes(g, GRAPH_OUT_EDGES) / sizeof *v.out_edges);
+    check_places(&v, v.in, graph_part_bytes(g, GRAPH_IN_EDGES) / sizeof *v.in_edges);
+    uint64_t out_most = 0, in_most = 0;
+    for (uint32_t i = 0; i < v.nodes; i++) {
+        out_most = v.out[i].count > out_most ? v.out[i].count : out_most;
+        in_most = v.in[i].count > in_most ? v.in[i].count : in_most;
+    }
+    cr_assert(info.out_count_max >= out_most && info.in_count_max >= in_most);
+    check_nodes(m, g, &v);
+    check_order(&v);
+    check_grid(m, &v, in_most);
+}
+
+/* ---- the shadow ---- */
+
+static const void *part_data(const struct graph *g, enum graph_part part)
+{
+    struct spread_graph v = graph_view(g);
+    const void *data[GRAPH_PARTS] = {v.out, v.in,    v.out_edges, v.in_edges,
+                                     v.ids, v.order, v.kinds,     v.factors};
+    return data[part];
+}
+
+uint64_t shadow_follow(struct graph_shadow *s, struct graph *g, uint64_t bytes_max)
+{
+    struct resident *r = graph_resident(g);
+    cr_assert(resident_track(r));
+    uint64_t dirty = resident_dirty_bytes(r), told = 0, total = 0;
+    for (int part = 0; part < GRAPH_PARTS; part++) {
+        uint64_t bytes = graph_part_bytes(g, part);
+        char *larger = realloc(s->parts[part], bytes + 1);
+        /* What comes anew is wrong until told. */
+        if (bytes > s->bytes[part]) memset(larger + s->bytes[part], 0xa5, bytes - s->bytes[part]);
+        s->parts[part] = larger;
+        s->bytes[part] = bytes;
+        total += bytes;
+    }
+    cr_assert_eq(resident_bytes(r), total);
+    for (struct graph_run run; graph_next_dirty(g, bytes_max, &run);) {
+        cr_assert(run.bytes && run.first + run.bytes <= s->bytes[run.part]);
+        cr_assert(!bytes_max || run.bytes <= bytes_max);
+        cr_assert_eq(run.data, (const char *)part_data(g, run.part) + run.first);
+        memcpy(s->parts[run.part] + run.first, run.data, run.bytes);
+        graph_clean(g, &run);
+        told += run.bytes;
+    }
+    cr_assert_eq(told, dirty);
+    cr_assert_eq(resident_dirty_bytes(r), 0);
+    for (int part = 0; part < GRAPH_PARTS; part++)
+        if (s->bytes[part])
+            cr_assert_eq(memcmp(s->parts[part], part_data(g, part), s->bytes[part]), 0);
+    return told;
+}
+
+void shadow_finish(struct graph_shadow *s)
+{
+    for (int part = 0; part < GRAPH_PARTS; part++)
+        free(s->parts[part]);
+}

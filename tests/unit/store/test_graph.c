@@ -1,0 +1,198 @@
+/* Graphs against a naive model: thousands of random changes, and every failure in turn. */
+#include "daemon/store/graph.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "tests/support/graph_model.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+struct house {
+    struct heap *heap;
+    struct store *store;
+    struct space *space;
+};
+
+static struct house open_house(uint64_t bytes_max)
+{
+    struct house h = {0};
+    cr_assert_eq(heap_create(bytes_max, &h.heap), STATUS_OK);
+    cr_assert_eq(store_create(h.heap, vectors_variant(0), &h.store), STATUS_OK);
+    cr_assert_eq(store_space(h.store, "test", &h.space), STATUS_OK);
+    return h;
+}
+
+static void close_house(struct house *h)
+{
+    store_destroy(h->store);
+    cr_assert_eq(heap_usage(h->heap).blocks, 0);
+    heap_destroy(h->heap);
+}
+
+/* ---- random changes ---- */
+
+/* A batch of edges between nodes [0, range), some of them hubs. */
+enum { BATCH_MAX = 3000 };
+struct batch {
+    uint64_t sources[BATCH_MAX], targets[BATCH_MAX], n;
+    float weights[BATCH_MAX];
+};
+
+static uint64_t draw_node(uint64_t range, unsigned *seed)
+{
+    uint64_t node = (uint64_t)rand_r(seed) % range;
+    if (rand_r(seed) % 3 == 0) node %= 3;
+    return node * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static void draw_batch(struct batch *b, uint64_t n, uint64_t range, unsigned *seed)
+{
+    b->n = n;
+    for (uint64_t i = 0; i < n; i++) {
+        b->sources[i] = draw_node(range, seed);
+        b->targets[i] = draw_node(range, seed);
+        b->weights[i] = (float)(rand_r(seed) % 201 - 100) / 64.0f;
+        if (i && rand_r(seed) % 8 == 0) { /* the same pair again */
+            uint64_t j = (uint64_t)rand_r(seed) % i;
+            b->sources[i] = b->sources[j];
+            b->targets[i] = b->targets[j];
+        }
+    }
+}
+
+static void add_step(struct graph_model *m, struct graph *g, struct batch *b, unsigned *seed)
+{
+    bool replace = rand_r(seed) % 2;
+    struct graph_counts expected = model_add(m, b->sources, b->targets, b->weights, b->n, replace);
+    struct graph_counts counts = {.missing = 77};
+    cr_assert_eq(
+        graph_add_edges(g, b->sources, b->targets, b->weights, b->n, replace, &counts, NULL),
+        STATUS_OK);
+    cr_assert(counts_equal(counts, expected));
+}
+
+static void refused_step(struct graph *g, struct batch *b, unsigned *seed)
+{
+    struct graph_counts counts;
+    struct failure f = {0};
+    uint64_t i = (uint64_t)rand_r(seed) % b->n;
+    bool weight = rand_r(seed) % 2;
+    if (weight)
+        b->weights[i] = rand_r(seed) % 2 ? NAN : -INFINITY;
+    else
+        *(rand_r(seed) % 2 ? &b->sources[i] : &b->targets[i]) = UINT64_MAX;
+    cr_assert_eq(graph_add_edges(g, b->sources, b->targets, b->weights, b->n, false, &counts, &f),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(f.detail, weight ? DETAIL_BAD_WEIGHT : DETAIL_BAD_NODE);
+}
+
+static void remove_step(struct graph_model *m, struct graph *g, struct batch *b, unsigned *seed)
+{
+    for (uint64_t i = 0; i < b->n && m->edge_count; i++) {
+        if (rand_r(seed) % 2) continue;
+        const struct model_edge *edge = &m->edges[(uint64_t)rand_r(seed) % m->edge_count];
+        b->sources[i] = edge->source;
+        b->targets[i] = edge->target;
+    }
+    struct graph_counts expected = model_remove(m, b->sources, b->targets, b->n), counts;
+    graph_remove_edges(g, b->sources, b->targets, b->n, &counts);
+    cr_assert(counts_equal(counts, expected));
+}
+
+static void set_step(struct graph_model *m, struct graph *g, uint64_t range, unsigned *seed)
+{
+    uint64_t ids[64], n = 0;
+    uint8_t kinds[64];
+    float factors[64];
+    for (uint64_t i = 0, most = 1 + (uint64_t)rand_r(seed) % 64; i < most; i++) {
+        uint64_t id = draw_node(range, seed), before = 0;
+        while (before < n && ids[before] != id)
+            before++;
+        if (before < n) continue;
+        ids[n] = id;
+        kinds[n] = (uint8_t)(rand_r(seed) % 3);
+        factors[n++] = (float)(rand_r(seed) % 300) / 100;
+    }
+    struct graph_counts counts, expected;
+    struct failure f = {0};
+    if (rand_r(seed) % 4 == 0 && n > 1) { /* one twice: nothing happens */
+        ids[n - 1] = ids[0];
+        cr_assert_eq(graph_set_nodes(g, ids, kinds, factors, n, &counts, &f),
+                     STATUS_INVALID_ARGUMENT);
+        cr_assert_eq(f.detail, DETAIL_BAD_NODE);
+        return;
+    }
+    const uint8_t *some_kinds = rand_r(seed) % 2 ? kinds : NULL;
+    const float *some_factors = rand_r(seed) % 2 ? factors : NULL;
+    expected = model_set(m, ids, some_kinds, some_factors, n);
+    cr_assert_eq(graph_set_nodes(g, ids, some_kinds, some_factors, n, &counts, NULL), STATUS_OK);
+    cr_assert(counts_equal(counts, expected));
+}
+
+static void remove_nodes_step(struct graph_model *m, struct graph *g, struct batch *b,
+                              unsigned *seed)
+{
+    if (rand_r(seed) % 40 == 0) { /* all of them, one by one twice */
+        b->n = 0;
+        for (uint64_t i = 0; i < m->node_count && i < BATCH_MAX; i++)
+            b->sources[b->n++] = m->nodes[i].id;
+    }
+    struct graph_counts expected = model_remove_nodes(m, b->sources, b->n), counts;
+    graph_remove_nodes(g, b->sources, b->n, &counts);
+    cr_assert(counts_equal(counts, expected));
+}
+
+static void random_step(struct graph_model *m, struct graph *g, struct batch *b, uint64_t range,
+                        unsigned *seed)
+{
+    unsigned choice = (unsigned)rand_r(seed) % 16;
+    uint64_t most = choice == 0 ? BATCH_MAX : choice < 6 ? 4 : range;
+    if (most > BATCH_MAX) most = BATCH_MAX;
+    if (m->edge_count > 12000) most = 40;
+    draw_batch(b, 1 + (uint64_t)rand_r(seed) % most, range, seed);
+    switch (rand_r(seed) % 8) {
+    case 0: refused_step(g, b, seed); break;
+    case 1:
+    case 2: remove_step(m, g, b, seed); break;
+    case 3: set_step(m, g, range, seed); break;
+    case 4:
+        if (b->n > range / 4 + 1) b->n = range / 4 + 1;
+        remove_nodes_step(m, g, b, seed);
+        break;
+    default: add_step(m, g, b, seed);
+    }
+}
+
+Test(graph, agrees_with_a_naive_model, .timeout = 600)
+{
+    static struct graph_model m;
+    static struct batch b;
+    const uint64_t ranges[] = {2, 9, 60, 700, 3000};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        for (unsigned first = 1; first <= 4; first++) {
+            struct house h = open_house(256 * MIB);
+            struct graph *g = NULL;
+            cr_assert_eq(store_graph_create(h.store, h.space, "g", NULL, &g), STATUS_OK);
+            m = (struct graph_model){0};
+            struct graph_shadow shadow = {0};
+            unsigned seed = first * 1000 + (unsigned)ranges[i];
+            for (int step = 0; step < 400; step++) {
+                random_step(&m, g, &b, ranges[i], &seed);
+                if (step % 3 == 0 || m.edge_count < 200) {
+                    model_check(&m, g);
+                    uint64_t bounds[] = {0, 65536, 150000, 1 << 20};
+                    shadow_follow(&shadow, g, bounds[rand_r(&seed) % 4]);
+                }
+            }
+            model_check(&m, g);
+            shadow_follow(&shadow, g, 0);
+            shadow_finish(&shadow);
+            graph_clear(g);
+            cr_assert_eq(heap_usage(h.heap).blocks, 0);
+            close_house(&h);
+        }
+    }
+}
