@@ -113,7 +113,7 @@ void cue_print(const struct cue *cue, const char *graph)
     struct text a, b, c;
     meta_total_print(&cue->meta, cue->queries.total, cue->queries.total == 1 ? "query" : "queries");
     if (cue->unlike + cue->strangers == 0) return;
-    cli_error(0, "%s left out: %s not similar (scores of 0 or less), %s no nodes of %s",
+    cli_error(0, "%s left out: %s not similar (scores of 0 or less), %s not in %s",
               format_many(&a, cue->unlike + cue->strangers, "row"), format_count(&b, cue->unlike),
               format_count(&c, cue->strangers), graph);
 }

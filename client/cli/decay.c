@@ -50,7 +50,8 @@ bool decay_parse(const char *text, struct decay *out, char *error, size_t error_
                  text);
         return false;
     }
-    *out = (struct decay){.law = laws[i].law, .parameter = laws[i].otherwise};
+    *out = (struct decay){.law = laws[i].law};
+    if (laws[i].otherwise > 0) out->parameter = laws[i].otherwise;
     if (out->law == EA_DECAY_CONSTANT) {
         if (rest) snprintf(error, error_bytes, "'%.60s': constant takes no number", text);
         return !rest;

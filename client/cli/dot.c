@@ -36,10 +36,10 @@ static void write_text(FILE *out, const char *text, unsigned shown)
     }
 }
 
-/* White for 0 to a strong red for 1; the root shows differences among the weak. */
-static void write_node(FILE *out, const struct dot_node *n, const struct names *names)
+/* White for 0 to a strong red for `most`; the root shows differences among the weak. */
+static void write_node(FILE *out, const struct dot_node *n, float most, const struct names *names)
 {
-    double a = n->activation > 0 ? (double)fminf(n->activation, 1) : 0, strength = sqrt(a);
+    double strength = n->activation > 0 ? sqrt((double)n->activation / (double)most) : 0;
     const char *name = names ? names_find(names, n->id) : NULL;
     fprintf(out, "  \"%" PRIu64 "\" [label=\"", n->id);
     if (name)
@@ -69,36 +69,85 @@ bool dot_begin(struct dot *dot, const char *title, const struct dot_node *nodes,
     fputs("digraph \"", dot->out);
     write_text(dot->out, title, UINT32_MAX);
     fputs("\" {\n"
-          "  rankdir=LR; concentrate=true; bgcolor=\"white\";\n"
+          "  rankdir=LR; bgcolor=\"white\";\n"
           "  node [shape=ellipse, style=filled, color=\"#805050\", fontname=\"sans-serif\", "
           "margin=\"0.05,0.03\"];\n"
           "  edge [color=\"#8080a0\", arrowsize=0.6];\n",
           dot->out);
+    float most = 0;
+    for (uint64_t i = 0; i < count; i++)
+        most = fmaxf(most, nodes[i].activation);
     for (uint64_t i = 0; i < count; i++) {
-        write_node(dot->out, &nodes[i], names);
+        write_node(dot->out, &nodes[i], most, names);
         dot->nodes[i] = nodes[i];
     }
     if (count > 1) qsort(dot->nodes, count, sizeof *dot->nodes, by_id);
     return true;
 }
 
-void dot_edges(struct dot *dot, uint64_t source, const uint64_t *targets, const float *weights,
+bool dot_edges(struct dot *dot, uint64_t source, const uint64_t *targets, const float *weights,
                uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         struct dot_node wanted = {.id = targets[i]};
+        bool back = targets[i] < source;
         if (!bsearch(&wanted, dot->nodes, dot->count, sizeof wanted, by_id)) continue;
-        double weight = fabs((double)weights[i]);
-        fprintf(dot->out,
-                "  \"%" PRIu64 "\" -> \"%" PRIu64 "\" [penwidth=%.2f, tooltip=\"%.4g\"%s];\n",
-                source, targets[i], 0.4 + 1.6 * fmin(weight, 1), (double)weights[i],
-                weights[i] < 0 ? ", style=dashed" : "");
-        dot->edges++;
+        if (dot->edge_count == dot->edge_room) {
+            size_t room = dot->edge_room ? 2 * dot->edge_room : 256;
+            struct dot_edge *edges = reallocarray(dot->edges, room, sizeof *edges);
+            if (!edges) return false;
+            dot->edges = edges;
+            dot->edge_room = room;
+        }
+        dot->edges[dot->edge_count++] = (struct dot_edge){
+            back ? targets[i] : source, back ? source : targets[i], back, weights[i]};
+    }
+    return true;
+}
+
+static int by_ends(const void *a, const void *b)
+{
+    const struct dot_edge *x = a, *y = b;
+    if (x->low != y->low) return x->low < y->low ? -1 : 1;
+    if (x->high != y->high) return x->high < y->high ? -1 : 1;
+    if (x->back != y->back) return x->back - y->back;
+    return (x->weight < y->weight) - (x->weight > y->weight);
+}
+
+/* other: the one that leads back, or NULL. */
+static void write_edge(FILE *out, const struct dot_edge *e, const struct dot_edge *other)
+{
+    double weight = (double)e->weight, back = other ? (double)other->weight : 0;
+    fprintf(out, "  \"%" PRIu64 "\" -> \"%" PRIu64 "\" [penwidth=%.2f, tooltip=\"%.4g",
+            e->back ? e->high : e->low, e->back ? e->low : e->high,
+            0.4 + 1.6 * fmin(fmax(fabs(weight), fabs(back)), 1), weight);
+    if (other) fprintf(out, ", back %.4g", back);
+    fprintf(out, "\"%s%s];\n", other ? ", dir=both" : "",
+            weight < 0 || back < 0 ? ", style=dashed" : "");
+}
+
+/* Of edges between two nodes those to and those fro, which lie apart, are drawn in pairs. */
+static void write_edges(const struct dot *dot)
+{
+    const struct dot_edge *all = dot->edges, *end = all + dot->edge_count;
+    for (const struct dot_edge *to = all, *fro, *next; to < end; to = next) {
+        for (fro = to; fro < end && fro->low == to->low && fro->high == to->high && !fro->back;)
+            fro++;
+        const struct dot_edge *middle = fro;
+        for (next = fro; next < end && next->low == to->low && next->high == to->high;)
+            next++;
+        while (to < middle || fro < next) {
+            const struct dot_edge *e = to < middle ? to++ : NULL,
+                                  *other = fro < next ? fro++ : NULL;
+            write_edge(dot->out, e ? e : other, e ? other : NULL);
+        }
     }
 }
 
 bool dot_end(struct dot *dot)
 {
+    if (dot->edge_count > 1) qsort(dot->edges, dot->edge_count, sizeof *dot->edges, by_ends);
+    write_edges(dot);
     fputs("}\n", dot->out);
     bool good = fclose(dot->out) == 0;
     dot->out = NULL;
@@ -110,6 +159,7 @@ void dot_free(struct dot *dot)
     if (dot->out) fclose(dot->out);
     free(dot->text);
     free(dot->nodes);
+    free(dot->edges);
     *dot = (struct dot){0};
 }
 
@@ -120,8 +170,9 @@ static int draw_part(const ea_nodes *part, uint64_t first, void *user)
     struct dot *dot = user;
     for (uint64_t i = 0; i < part->count; i++) {
         uint64_t from = part->offsets[i];
-        dot_edges(dot, dot->nodes[first + i].id, part->targets + from, part->weights + from,
-                  part->offsets[i + 1] - from);
+        if (!dot_edges(dot, dot->nodes[first + i].id, part->targets + from, part->weights + from,
+                       part->offsets[i + 1] - from))
+            return cli_error(CLI_FILE, "--dot: out of memory");
     }
     return CLI_OK;
 }

@@ -98,8 +98,8 @@ static void draw(struct dot *dot, const struct names *names)
     const uint64_t targets[] = {1, 2, 7, UINT64_MAX - 1};
     const float weights[] = {0.5f, 1, -2, 1e-9f};
     cr_assert(dot_begin(dot, "a \"graph\"", nodes, 3, names));
-    dot_edges(dot, 7, targets, weights, 4);
-    dot_edges(dot, 1, targets, weights, 0);
+    cr_assert(dot_edges(dot, 7, targets, weights, 4));
+    cr_assert(dot_edges(dot, 1, targets, weights, 0));
     cr_assert(dot_end(dot));
 }
 
@@ -108,12 +108,32 @@ Test(dot, nodes_and_the_edges_among_them)
     struct dot dot;
     draw(&dot, NULL);
     struct reader r = read_picture(dot.text);
-    cr_assert(r.nodes == 3 && r.edges == 3 && dot.edges == 3, "%u, %u", r.nodes, r.edges);
+    cr_assert(r.nodes == 3 && r.edges == 3 && dot.edge_count == 3, "%u, %u", r.nodes, r.edges);
     cr_assert(strstr(dot.text, "digraph \"a \\\"graph\\\"\" {\n"));
     cr_assert(strstr(dot.text, "\"7\" [label=\"7\\n1\", fillcolor=\"#e05046\""));
     cr_assert(strstr(dot.text, "peripheries=2"), "seeds have a double line");
     cr_assert(strstr(dot.text, "\"7\" -> \"7\" [penwidth=2.00, tooltip=\"-2\", style=dashed];"));
     cr_assert_null(strstr(dot.text, "-> \"2\""), "2 is not in the picture");
+    dot_free(&dot);
+}
+
+Test(dot, to_and_fro_is_one_line)
+{
+    const uint64_t one[] = {7, 7, 1}, seven[] = {1, 1, 1};
+    const float of_one[] = {0.25f, -1, 1}, of_seven[] = {0.5f, 0.125f, 1};
+    struct dot dot;
+    cr_assert(dot_begin(&dot, "g", nodes, 2, NULL));
+    cr_assert(dot_edges(&dot, 7, seven, of_seven, 3) && dot_edges(&dot, 1, one, of_one, 3));
+    cr_assert(dot_end(&dot));
+    struct reader r = read_picture(dot.text);
+    cr_assert(r.nodes == 2 && r.edges == 4, "%u, %u", r.nodes, r.edges);
+    cr_assert(strstr(dot.text, "  \"1\" -> \"1\" [penwidth=2.00, tooltip=\"1\"];\n"
+                               "  \"1\" -> \"7\" [penwidth=2.00, tooltip=\"0.25, back 1\", "
+                               "dir=both];\n"
+                               "  \"1\" -> \"7\" [penwidth=2.00, tooltip=\"-1, back 0.5\", "
+                               "dir=both, style=dashed];\n"
+                               "  \"7\" -> \"1\" [penwidth=0.60, tooltip=\"0.125\"];\n"),
+              "%s", dot.text);
     dot_free(&dot);
 }
 

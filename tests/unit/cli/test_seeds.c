@@ -113,6 +113,7 @@ Test(decay, laws)
     cr_assert(decay_parse("constant", &d, error, sizeof error) && d.law == EA_DECAY_CONSTANT);
     cr_assert(decay_parse("table:0.9,0,2", &d, error, sizeof error));
     cr_assert(d.law == EA_DECAY_TABLE && d.count == 3 && d.table[0] == 0.9f && d.table[2] == 2);
+    cr_assert_eq(d.parameter, 0);
     char many[2 * DECAY_HOPS_MAX + 8] = "table:1";
     for (unsigned i = 1; i < DECAY_HOPS_MAX; i++)
         strcat(many, ",1");
