@@ -65,9 +65,9 @@ void graph_unmake_nodes(struct graph *g, uint32_t made)
         id_index_remove(&g->index, ids, node);
         ids[node] = GRAPH_NOBODY;
     }
-    if (!made) return;
     id_index_shrink(&g->index, ids, g->numbers);
     g->index.sparse = true;
+    graph_fit(g);
 }
 
 /* ---- keeping ---- */
