@@ -4,10 +4,12 @@
  *   connect.c   socket and Hello
  *   transport.c bytes out (many requests a sendmsg), bytes in (many replies a read), loss
  *   request.c   a request: head, tensors, where it stands
- *   replies.c   a reply's message -> result, as strict as the daemon is with requests
+ *   replies.c   a reply's message -> result, as strict as the daemon is with requests; those of
+ *               graphs and spreading: replies_graph.c; what both use: replies.h
  *   reports.c   what Info, Stats and Explain say -> the caller's structs
  *   drive.c     waiting, deadlines, callbacks, cancel; blocking calls are made of these
- *   daemon.c collections.c questions.c upsert.c async.c   the public calls
+ *   daemon.c collections.c questions.c upsert.c graphs.c graph_edges.c spread.c async.c
+ *               the public calls
  *
  * Owner:  the handle's user.
  * Thread: one at a time.
@@ -35,7 +37,7 @@ enum {
     EA_FLAG_ERROR = 2,
     EA_DIMENSION_MAX = 16384,
     EA_NAME_MAX = 64,
-    EA_TENSORS_MAX = 4,
+    EA_TENSORS_MAX = 6,      /* of a request */
     EA_HEAD_BYTES_MAX = 576, /* header and the longest request message (Hello), padded */
     EA_INPUT_BYTES = EA_MESSAGE_BYTES_MAX + 2 * EA_ALIGN, /* the longest reply head fits */
     EA_BUCKETS = 1024,
@@ -51,10 +53,14 @@ enum {
     EA_DETAIL_BODY_MISMATCH = 8,
     EA_DETAIL_BAD_NAME = 12,
     EA_DETAIL_BAD_METRIC = 17,
+    EA_DETAIL_BAD_OFFSETS = 23,
+    EA_DETAIL_BAD_FILTER = 24,
     EA_DETAIL_MEMORY = 25,
     EA_DETAIL_CANCELLED_BY_CLIENT = 30,
     EA_DETAIL_DEADLINE = 31,
     EA_DETAIL_SYSTEM = 35,
+    EA_DETAIL_BAD_HOPS = 45,
+    EA_DETAIL_BAD_DECAY = 46,
 };
 
 /* Why something failed. */
@@ -80,10 +86,12 @@ struct wire_head {
 
 /* What a reply must agree with. */
 struct expectation {
-    uint64_t queries, rows;
-    uint64_t columns_max; /* of hits: k; of similarity: the filter list's length, else no bound */
+    uint64_t queries, rows; /* of a spread: sets; of nodes: how many */
+    uint64_t columns_max; /* of hits: k; of similarity: the filter list's length, else no bound; of
+                               each set of a spread: k, else no bound */
     uint32_t dimension;   /* 0: not known */
     bool threshold, inline_rows, by_position, all_scores;
+    bool edges, paths;
 };
 
 enum owner {
@@ -110,7 +118,7 @@ struct request {
     int64_t deadline_ns; /* 0: none */
 
     struct expectation expect;
-    void *out; /* where a reply without tensors goes; NULL: nowhere */
+    void *out; /* where a reply without tensors, of nodes or of a spread goes; NULL: nowhere */
     struct note note;
     ea_result result;
     ea_callback callback;
@@ -209,7 +217,11 @@ ea_status ea_request_message(ea_client *c, struct request *r, const pb_msgdesc_t
 ea_status ea_request_tensor(ea_client *c, struct request *r, const char *name, bool *present,
                             engram_accel_v1_Tensor *wire, engram_accel_v1_Dtype dtype,
                             const void *data, uint64_t rows, uint64_t columns);
-ea_status ea_check_name(ea_client *c, const char *name, char *out);
+ea_status ea_check_name(ea_client *c, const char *field, const char *name, char *out);
+/* A filter that is given but empty allows nothing. *allowed: how many ids it can allow. */
+ea_status ea_request_filter(ea_client *c, struct request *r, const char *field,
+                            const ea_filter *filter, bool *has_filter, engram_accel_v1_Filter *m,
+                            uint64_t *allowed);
 ea_status ea_check_dimension(ea_client *c, uint32_t dimension);
 /* Queues it; connected already. RESOURCE_EXHAUSTED: larger than the daemon takes. */
 ea_status ea_submit(ea_client *c, struct request *r);
@@ -251,7 +263,17 @@ void ea_step(ea_client *c, int64_t until_ns);
 void ea_wait(ea_client *c, struct request *r);
 /* A whole blocking call, with its one repeat. Releases r. out may be NULL. */
 ea_status ea_call(ea_client *c, struct request *r, ea_result *out);
+/* The same until deadline_ns (0: none), and only with the daemon of that instance (0: whichever). */
+ea_status ea_call_until(ea_client *c, struct request *r, int64_t deadline_ns, uint64_t instance,
+                        ea_result *out);
 int64_t ea_deadline_after(uint32_t timeout_ms);
+
+/* ---- graph_edges.c ---- */
+
+/* Ends the building of a change to a graph (st says how it went so far), calls, and releases r. out
+ * may be NULL. */
+ea_status ea_change(ea_client *c, struct request *r, ea_status st, const pb_msgdesc_t *fields,
+                    const void *message, ea_graph_counts *out);
 
 /* ---- questions.c, upsert.c: requests for both the blocking and the asynchronous calls ---- */
 

@@ -42,7 +42,7 @@ ea_status ea_collection_create(ea_client *c, const char *name, uint32_t dimensio
     if (!c) return EA_INVALID_ARGUMENT;
     engram_accel_v1_CollectionCreateRequest m = {.dimension = dimension,
                                                  .metric = (engram_accel_v1_Metric)metric};
-    ea_status st = ea_check_name(c, name, m.name);
+    ea_status st = ea_check_name(c, "name", name, m.name);
     if (!st) st = ea_check_dimension(c, dimension);
     if (!st && (metric < EA_COSINE || metric > EA_SQUARED_EUCLIDEAN))
         st = ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_METRIC, "metric: %d, 1 to 3 wanted",
@@ -56,7 +56,7 @@ ea_status ea_collection_drop(ea_client *c, const char *name)
 {
     if (!c) return EA_INVALID_ARGUMENT;
     engram_accel_v1_CollectionDropRequest m = {0};
-    ea_status st = ea_check_name(c, name, m.name);
+    ea_status st = ea_check_name(c, "name", name, m.name);
     if (st) return st;
     return ask(c, engram_accel_v1_Kind_KIND_COLLECTION_DROP,
                engram_accel_v1_CollectionDropRequest_fields, &m, false, NULL);
@@ -66,7 +66,7 @@ ea_status ea_collection_describe(ea_client *c, const char *name, ea_collection_i
 {
     if (!c) return EA_INVALID_ARGUMENT;
     engram_accel_v1_CollectionDescribeRequest m = {0};
-    ea_status st = ea_check_name(c, name, m.name);
+    ea_status st = ea_check_name(c, "name", name, m.name);
     if (st) return st;
     return ask(c, engram_accel_v1_Kind_KIND_COLLECTION_DESCRIBE,
                engram_accel_v1_CollectionDescribeRequest_fields, &m, true, out);
@@ -146,7 +146,7 @@ ea_status ea_delete(ea_client *c, const char *collection, const uint64_t *ids, u
     engram_accel_v1_DeleteRequest m = {0};
     uint64_t counts[2];
     r->out = counts;
-    ea_status st = ea_check_name(c, collection, m.collection);
+    ea_status st = ea_check_name(c, "collection", collection, m.collection);
     if (!st)
         st = ea_request_tensor(c, r, "ids", &m.has_ids, &m.ids, engram_accel_v1_Dtype_DTYPE_UINT64,
                                ids, n, 1);
@@ -172,7 +172,7 @@ static ea_status fetch(ea_client *c, const char *collection, bool by_position, c
     if (!r) return EA_RESOURCE_EXHAUSTED;
     r->expect = (struct expectation){.rows = n, .by_position = by_position};
     engram_accel_v1_FetchRequest m = {.offset = offset, .limit = by_position ? n : 0};
-    ea_status st = ea_check_name(c, collection, m.collection);
+    ea_status st = ea_check_name(c, "collection", collection, m.collection);
     if (!st && !by_position)
         st = ea_request_tensor(c, r, "ids", &m.has_ids, &m.ids, engram_accel_v1_Dtype_DTYPE_UINT64,
                                ids, n, 1);

@@ -75,18 +75,23 @@ static void look_before(ea_client *c, const struct request *r)
     if (!r->repeatable && c->fd >= 0) ea_fill(c);
 }
 
-ea_status ea_call(ea_client *c, struct request *r, ea_result *out)
+ea_status ea_call_until(ea_client *c, struct request *r, int64_t deadline_ns, uint64_t instance,
+                        ea_result *out)
 {
-    r->deadline_ns = ea_deadline_after(c->timeout_ms);
+    r->deadline_ns = deadline_ns;
     ea_status st;
     for (bool repeated = false;; repeated = true) {
         look_before(c, r);
         st = ea_connect_until(c, r->deadline_ns);
+        if (!st && instance && c->instance != instance)
+            st = ea_fail(c, EA_UNAVAILABLE, 0,
+                         "the daemon was restarted in the middle: send everything again");
         if (!st) st = ea_submit(c, r);
         if (st) break;
         ea_wait(c, r);
         st = r->note.code;
         if (st) ea_fail_note(c, &r->note);
+        if (r->lost && r->begun && !r->repeatable) c->error.retryable = false; /* it may be done */
         if (!r->lost || !r->repeatable || repeated) break;
         ea_request_rewind(r);
     }
@@ -96,6 +101,11 @@ ea_status ea_call(ea_client *c, struct request *r, ea_result *out)
     }
     ea_request_release(c, r);
     return st;
+}
+
+ea_status ea_call(ea_client *c, struct request *r, ea_result *out)
+{
+    return ea_call_until(c, r, ea_deadline_after(c->timeout_ms), 0, out);
 }
 
 /* ---- callbacks ---- */

@@ -8,9 +8,11 @@
  * Errors: every call returns an ea_status, gRPC's canonical numbers; ea_error_text says more.
  *
  * Connecting is lazy and fails fast. When the daemon went away, the call in hand fails with
- * EA_UNAVAILABLE, unless it can be repeated (all but collection create and drop), in which case a
- * blocking call reconnects and repeats it once; the next call reconnects by itself. A restarted
- * daemon has another ea_instance and no collections: send them again.
+ * EA_UNAVAILABLE, unless it can be repeated, in which case a blocking call reconnects and repeats it
+ * once; the next call reconnects by itself. Never repeated are create and drop, of collections and
+ * graphs, and ea_graph_add_edges and ea_graph_add_csr without replace, which would add the edges
+ * twice: whether those in hand were added, ea_graph_describe tells (version, edges). A restarted
+ * daemon has another ea_instance, no collections and no graphs: send them again.
  *
  * Shapes: matrices are float32, row-major, rows one after the other without gaps. Little-endian
  * hosts only. The arithmetic is canonical (docs/arithmetic.md): the same bits on every path. */
@@ -536,9 +538,9 @@ typedef struct ea_spread_options {
      * deeper. */
     const float *threshold, *threshold_warm, *threshold_cold;
     ea_fan fan;
-    bool ignore_kinds; /* engram: no direction strengths */
-    bool last_hop;     /* linear: the activation after the last hop alone, not accumulated */
-    bool paths;
+    bool ignore_kinds;       /* engram: no direction strengths */
+    bool last_hop;           /* linear: the activation after the last hop alone, not accumulated */
+    bool paths;              /* not with last_hop */
     uint32_t k;              /* the best of each set; 0: all that were touched */
     uint64_t touched_max;    /* nodes of each set; 0: no bound */
     uint64_t time_max_us;    /* 0: no bound */

@@ -6,12 +6,9 @@
 
 #define F32 engram_accel_v1_Dtype_DTYPE_FLOAT32
 #define U64 engram_accel_v1_Dtype_DTYPE_UINT64
-#define U8  engram_accel_v1_Dtype_DTYPE_UINT8
 #define TENSOR(message, member, dtype, data, rows, columns)                                       \
     ea_request_tensor(c, r, #member, &(message).has_##member, &(message).member, (dtype), (data), \
                       (rows), (columns))
-
-enum { DETAIL_BAD_OFFSETS = 23, DETAIL_BAD_FILTER = 24 };
 
 /* Ends a builder: the request goes to *out, or back. */
 static ea_status built(ea_client *c, struct request *r, ea_status st, struct request **out)
@@ -24,24 +21,6 @@ static ea_status built(ea_client *c, struct request *r, ea_status st, struct req
     return EA_OK;
 }
 
-/* A filter that is given but empty allows nothing. *columns_max: how many rows it can allow. */
-static ea_status add_filter(ea_client *c, struct request *r, const ea_filter *filter,
-                            bool *has_filter, engram_accel_v1_Filter *m, uint64_t *columns_max)
-{
-    *columns_max = UINT64_MAX;
-    if (!filter) return EA_OK;
-    *has_filter = true;
-    if (!filter->bitmap) {
-        *columns_max = filter->id_count;
-        return TENSOR(*m, ids, U64, filter->ids, filter->id_count, 1);
-    }
-    if (filter->ids || filter->id_count)
-        return ea_fail(c, EA_INVALID_ARGUMENT, DETAIL_BAD_FILTER,
-                       "filter: ids and bitmap exclude each other");
-    m->bitmap_first = filter->bitmap_first;
-    return TENSOR(*m, bitmap, U8, filter->bitmap, filter->bitmap_bytes, 1);
-}
-
 ea_status ea_build_knn(ea_client *c, const char *collection, const float *queries, uint64_t q,
                        uint32_t dimension, uint32_t k, const ea_filter *filter,
                        const float *threshold, struct request **out)
@@ -51,10 +30,10 @@ ea_status ea_build_knn(ea_client *c, const char *collection, const float *querie
     engram_accel_v1_KnnRequest m = {.k = k, .has_threshold = threshold != NULL};
     if (threshold) m.threshold = *threshold;
     uint64_t allowed;
-    ea_status st = ea_check_name(c, collection, m.collection);
+    ea_status st = ea_check_name(c, "collection", collection, m.collection);
     if (!st) st = ea_check_dimension(c, dimension);
     if (!st) st = TENSOR(m, queries, F32, queries, q, dimension);
-    if (!st) st = add_filter(c, r, filter, &m.has_filter, &m.filter, &allowed);
+    if (!st) st = ea_request_filter(c, r, "filter", filter, &m.has_filter, &m.filter, &allowed);
     if (!st) st = ea_request_message(c, r, engram_accel_v1_KnnRequest_fields, &m);
     r->expect = (struct expectation){.queries = q, .columns_max = k};
     return built(c, r, st, out);
@@ -81,10 +60,10 @@ ea_status ea_build_similarity(ea_client *c, const char *collection, const float 
     engram_accel_v1_SimilarityRequest m = {.has_threshold = threshold != NULL};
     if (threshold) m.threshold = *threshold;
     uint64_t allowed;
-    ea_status st = ea_check_name(c, collection, m.collection);
+    ea_status st = ea_check_name(c, "collection", collection, m.collection);
     if (!st) st = ea_check_dimension(c, dimension);
     if (!st) st = TENSOR(m, queries, F32, queries, q, dimension);
-    if (!st) st = add_filter(c, r, filter, &m.has_filter, &m.filter, &allowed);
+    if (!st) st = ea_request_filter(c, r, "filter", filter, &m.has_filter, &m.filter, &allowed);
     if (!st) st = ea_request_message(c, r, engram_accel_v1_SimilarityRequest_fields, &m);
     if (!st)
         r->expect = (struct expectation){
@@ -141,7 +120,7 @@ static ea_status build_score(ea_client *c, engram_accel_v1_ScoreCandidatesReques
     if (!r) return EA_RESOURCE_EXHAUSTED;
     ea_status st = ea_check_dimension(c, dimension);
     if (!st && !offsets && q != 1 && (q || n))
-        st = ea_fail(c, EA_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
+        st = ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_OFFSETS,
                      "offsets: NULL for %" PRIu64 " queries", q);
     if (!st) st = TENSOR(*m, queries, F32, queries, q, dimension);
     if (!st && q == UINT64_MAX) st = EA_INVALID_ARGUMENT; /* no queries fit; q + 1 must not wrap */
@@ -160,7 +139,7 @@ ea_status ea_build_score(ea_client *c, const char *collection, ea_metric metric,
                          uint32_t k, struct request **out)
 {
     engram_accel_v1_ScoreCandidatesRequest m = {.metric = (engram_accel_v1_Metric)metric, .k = k};
-    ea_status st = ea_check_name(c, collection, m.collection);
+    ea_status st = ea_check_name(c, "collection", collection, m.collection);
     if (st) return st;
     return build_score(c, &m, queries, q, dimension, offsets, candidates, NULL, false, n, out);
 }
@@ -249,7 +228,7 @@ ea_status ea_weighted_average_ids(ea_client *c, const char *collection, const ui
     struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_WEIGHTED_AVERAGE);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_WeightedAverageRequest m = {0};
-    ea_status st = ea_check_name(c, collection, m.collection);
+    ea_status st = ea_check_name(c, "collection", collection, m.collection);
     if (!st) st = ea_check_dimension(c, dimension);
     if (!st) st = TENSOR(m, weights, F32, weights, n, 1);
     if (!st) st = TENSOR(m, ids, U64, ids, n, 1);

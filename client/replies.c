@@ -1,6 +1,6 @@
 /* replies: a reply's message -> result. Believes nothing: every shape must follow from the request
  * and together they must fill the body, so that nobody who walks a result leaves its memory. */
-#include "client/client.h"
+#include "client/replies.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,22 +10,22 @@
 
 #define COPY(to, from) memcpy((to), (from), sizeof(to) < sizeof(from) ? sizeof(to) : sizeof(from))
 
-static ea_status broken(struct note *note, const char *text)
+ea_status ea_reply_broken(struct note *note, const char *text)
 {
     return ea_note_set(note, EA_DATA_LOSS, EA_DETAIL_BAD_MESSAGE, "the daemon's reply: %s", text);
 }
 
-static ea_status decode(const void *message, uint32_t message_bytes, const pb_msgdesc_t *fields,
-                        void *out, struct note *note)
+ea_status ea_reply_decode(const void *message, uint32_t message_bytes, const pb_msgdesc_t *fields,
+                          void *out, struct note *note)
 {
     pb_istream_t in = pb_istream_from_buffer(message, message_bytes);
-    return pb_decode(&in, fields, out) ? EA_OK : broken(note, PB_GET_ERROR(&in));
+    return pb_decode(&in, fields, out) ? EA_OK : ea_reply_broken(note, PB_GET_ERROR(&in));
 }
 
 ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct note *note)
 {
     engram_accel_v1_Error m;
-    ea_status st = decode(message, message_bytes, engram_accel_v1_Error_fields, &m, note);
+    ea_status st = ea_reply_decode(message, message_bytes, engram_accel_v1_Error_fields, &m, note);
     if (st) return st;
     ea_text_plain(m.message);
     note->code = m.code >= 1 && m.code <= 16 ? (ea_status)m.code : EA_UNKNOWN;
@@ -38,17 +38,6 @@ ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct not
 
 /* ---- tensors ---- */
 
-/* Tensors of a reply, in body order, until their memory is there. */
-struct layout {
-    struct note *note;
-    uint64_t used;
-    uint32_t count;
-    struct {
-        uint64_t offset;
-        const void **pointer;
-    } places[EA_TENSORS_MAX];
-};
-
 static uint64_t dtype_bytes(engram_accel_v1_Dtype dtype)
 {
     return dtype == engram_accel_v1_Dtype_DTYPE_UINT64  ? 8
@@ -56,9 +45,9 @@ static uint64_t dtype_bytes(engram_accel_v1_Dtype dtype)
                                                         : 4;
 }
 
-static ea_status place(struct layout *l, const char *name, bool present,
-                       const engram_accel_v1_Tensor *t, engram_accel_v1_Dtype dtype,
-                       const void **pointer)
+ea_status ea_reply_place(struct layout *l, const char *name, bool present,
+                         const engram_accel_v1_Tensor *t, engram_accel_v1_Dtype dtype,
+                         const void **pointer)
 {
     if (!present) return EA_OK;
     if (t->dtype != dtype)
@@ -78,20 +67,14 @@ static ea_status place(struct layout *l, const char *name, bool present,
     return EA_OK;
 }
 
-static ea_status bad_shape(struct layout *l, const char *name, const engram_accel_v1_Tensor *t)
+ea_status ea_reply_misfit(struct layout *l, const char *name, const engram_accel_v1_Tensor *t)
 {
     return ea_note_set(l->note, EA_DATA_LOSS, EA_DETAIL_BAD_SHAPE,
                        "the daemon's reply: %s: %" PRIu64 " x %" PRIu64 " do not fit the request",
                        name, t->rows, t->columns);
 }
 
-static bool shaped(const engram_accel_v1_Tensor *t, uint64_t rows, uint64_t columns)
-{
-    return t->rows == rows && t->columns == columns;
-}
-
-/* Memory for a body that the tensors fill exactly; the pointers lead into it. */
-static ea_status take_memory(struct layout *l, struct request *r, uint64_t body_bytes)
+ea_status ea_reply_memory(struct layout *l, struct request *r, uint64_t body_bytes)
 {
     if (l->used != body_bytes)
         return ea_note_set(l->note, EA_DATA_LOSS, EA_DETAIL_BODY_MISMATCH,
@@ -108,7 +91,7 @@ static ea_status take_memory(struct layout *l, struct request *r, uint64_t body_
     return EA_OK;
 }
 
-static void take_meta(struct request *r, bool present, const engram_accel_v1_Meta *m)
+void ea_reply_meta(struct request *r, bool present, const engram_accel_v1_Meta *m)
 {
     if (!present) return;
     r->result.meta = (ea_meta){
@@ -126,16 +109,12 @@ static void take_meta(struct request *r, bool present, const engram_accel_v1_Met
     };
 }
 
-#define PLACE(layout, message, member, dtype, target)                            \
-    place((layout), #member, (message).has_##member, &(message).member, (dtype), \
-          (const void **)&(target))
-
 /* kNN and scored candidates: the two messages have the same fields. */
 static ea_status parse_hits(struct request *r, const void *message, uint32_t bytes,
                             uint64_t body_bytes, struct note *note)
 {
     engram_accel_v1_KnnReply m;
-    ea_status st = decode(message, bytes, engram_accel_v1_KnnReply_fields, &m, note);
+    ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_KnnReply_fields, &m, note);
     struct layout l = {.note = note};
     ea_result *out = &r->result;
     if (!st) st = PLACE(&l, m, ids, engram_accel_v1_Dtype_DTYPE_UINT64, out->ids);
@@ -145,29 +124,31 @@ static ea_status parse_hits(struct request *r, const void *message, uint32_t byt
     const struct expectation *e = &r->expect;
     if (e->all_scores) {
         if (!shaped(&m.scores, e->rows, m.has_scores || e->rows ? 1 : 0))
-            return bad_shape(&l, "scores", &m.scores);
-        if (m.has_ids && !shaped(&m.ids, e->rows, 1)) return bad_shape(&l, "ids", &m.ids);
-        if (m.has_counts) return bad_shape(&l, "counts", &m.counts);
+            return ea_reply_misfit(&l, "scores", &m.scores);
+        if (m.has_ids && !shaped(&m.ids, e->rows, 1)) return ea_reply_misfit(&l, "ids", &m.ids);
+        if (m.has_counts) return ea_reply_misfit(&l, "counts", &m.counts);
         out->rows = e->rows;
         out->columns = 1;
     } else {
         if (m.scores.rows != e->queries || m.scores.columns > e->columns_max)
-            return bad_shape(&l, "scores", &m.scores);
-        if (!shaped(&m.ids, m.scores.rows, m.scores.columns)) return bad_shape(&l, "ids", &m.ids);
+            return ea_reply_misfit(&l, "scores", &m.scores);
+        if (!shaped(&m.ids, m.scores.rows, m.scores.columns))
+            return ea_reply_misfit(&l, "ids", &m.ids);
         if (!shaped(&m.counts, e->queries, m.has_counts || e->queries ? 1 : 0))
-            return bad_shape(&l, "counts", &m.counts);
+            return ea_reply_misfit(&l, "counts", &m.counts);
         out->rows = e->queries;
         out->columns = m.scores.columns;
     }
-    take_meta(r, m.has_meta, &m.meta);
-    return take_memory(&l, r, body_bytes);
+    ea_reply_meta(r, m.has_meta, &m.meta);
+    return ea_reply_memory(&l, r, body_bytes);
 }
 
 static ea_status parse_similarity(struct request *r, const void *message, uint32_t bytes,
                                   uint64_t body_bytes, struct note *note)
 {
     engram_accel_v1_SimilarityReply m;
-    ea_status st = decode(message, bytes, engram_accel_v1_SimilarityReply_fields, &m, note);
+    ea_status st =
+        ea_reply_decode(message, bytes, engram_accel_v1_SimilarityReply_fields, &m, note);
     struct layout l = {.note = note};
     ea_result *out = &r->result;
     if (!st) st = PLACE(&l, m, ids, engram_accel_v1_Dtype_DTYPE_UINT64, out->ids);
@@ -176,29 +157,31 @@ static ea_status parse_similarity(struct request *r, const void *message, uint32
     if (st) return st;
     const struct expectation *e = &r->expect;
     if (e->threshold) {
-        if (!shaped(&m.offsets, e->queries + 1, 1)) return bad_shape(&l, "offsets", &m.offsets);
-        if (m.scores.rows && m.scores.columns != 1) return bad_shape(&l, "scores", &m.scores);
-        if (!shaped(&m.ids, m.scores.rows, m.scores.columns)) return bad_shape(&l, "ids", &m.ids);
+        if (!shaped(&m.offsets, e->queries + 1, 1))
+            return ea_reply_misfit(&l, "offsets", &m.offsets);
+        if (m.scores.rows && m.scores.columns != 1) return ea_reply_misfit(&l, "scores", &m.scores);
+        if (!shaped(&m.ids, m.scores.rows, m.scores.columns))
+            return ea_reply_misfit(&l, "ids", &m.ids);
         out->columns = m.scores.rows;
     } else {
-        if (m.has_offsets) return bad_shape(&l, "offsets", &m.offsets);
+        if (m.has_offsets) return ea_reply_misfit(&l, "offsets", &m.offsets);
         if (m.scores.rows != e->queries || m.scores.columns > e->columns_max ||
             (e->inline_rows && m.scores.columns != e->rows && (e->queries || m.scores.columns)))
-            return bad_shape(&l, "scores", &m.scores);
+            return ea_reply_misfit(&l, "scores", &m.scores);
         if (m.has_ids ? !shaped(&m.ids, m.scores.columns, 1) : !e->inline_rows && m.scores.columns)
-            return bad_shape(&l, "ids", &m.ids);
+            return ea_reply_misfit(&l, "ids", &m.ids);
         out->columns = m.scores.columns;
     }
     out->rows = e->queries;
-    take_meta(r, m.has_meta, &m.meta);
-    return take_memory(&l, r, body_bytes);
+    ea_reply_meta(r, m.has_meta, &m.meta);
+    return ea_reply_memory(&l, r, body_bytes);
 }
 
 static ea_status parse_fetch(struct request *r, const void *message, uint32_t bytes,
                              uint64_t body_bytes, struct note *note)
 {
     engram_accel_v1_FetchReply m;
-    ea_status st = decode(message, bytes, engram_accel_v1_FetchReply_fields, &m, note);
+    ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_FetchReply_fields, &m, note);
     struct layout l = {.note = note};
     ea_result *out = &r->result;
     if (!st) st = PLACE(&l, m, ids, engram_accel_v1_Dtype_DTYPE_UINT64, out->ids);
@@ -209,16 +192,16 @@ static ea_status parse_fetch(struct request *r, const void *message, uint32_t by
     uint64_t n = m.rows.rows;
     if ((e->by_position ? n > e->rows : n != e->rows) || (n && !m.rows.columns) ||
         m.rows.columns > EA_DIMENSION_MAX)
-        return bad_shape(&l, "rows", &m.rows);
+        return ea_reply_misfit(&l, "rows", &m.rows);
     if (m.has_ids || (n && e->by_position))
-        if (!shaped(&m.ids, n, 1)) return bad_shape(&l, "ids", &m.ids);
+        if (!shaped(&m.ids, n, 1)) return ea_reply_misfit(&l, "ids", &m.ids);
     if (m.has_found || (n && !e->by_position))
-        if (!shaped(&m.found, n, 1)) return bad_shape(&l, "found", &m.found);
+        if (!shaped(&m.found, n, 1)) return ea_reply_misfit(&l, "found", &m.found);
     out->rows = n;
     out->columns = m.rows.columns;
     out->missing = m.missing;
-    take_meta(r, m.has_meta, &m.meta);
-    return take_memory(&l, r, body_bytes);
+    ea_reply_meta(r, m.has_meta, &m.meta);
+    return ea_reply_memory(&l, r, body_bytes);
 }
 
 /* Norms and weighted average: one float tensor, the two messages have the same fields. */
@@ -226,7 +209,7 @@ static ea_status parse_floats(struct request *r, const void *message, uint32_t b
                               uint64_t body_bytes, struct note *note)
 {
     engram_accel_v1_NormsReply m;
-    ea_status st = decode(message, bytes, engram_accel_v1_NormsReply_fields, &m, note);
+    ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_NormsReply_fields, &m, note);
     struct layout l = {.note = note};
     if (!st) st = PLACE(&l, m, norms, engram_accel_v1_Dtype_DTYPE_FLOAT32, r->result.vectors);
     if (st) return st;
@@ -235,11 +218,11 @@ static ea_status parse_floats(struct request *r, const void *message, uint32_t b
     /* Averages of resident rows have the collection's dimension, which the call compares. */
     if (!columns && m.norms.columns <= EA_DIMENSION_MAX) columns = m.norms.columns;
     if (m.has_norms ? !shaped(&m.norms, rows, columns) : rows != 0)
-        return bad_shape(&l, norms ? "norms" : "average", &m.norms);
+        return ea_reply_misfit(&l, norms ? "norms" : "average", &m.norms);
     r->result.rows = rows;
     r->result.columns = columns;
-    take_meta(r, m.has_meta, &m.meta);
-    return take_memory(&l, r, body_bytes);
+    ea_reply_meta(r, m.has_meta, &m.meta);
+    return ea_reply_memory(&l, r, body_bytes);
 }
 
 /* ---- replies without tensors ---- */
@@ -248,7 +231,7 @@ static ea_status parse_info(struct request *r, const void *message, uint32_t byt
                             struct note *note)
 {
     engram_accel_v1_InfoReply m;
-    ea_status st = decode(message, bytes, engram_accel_v1_InfoReply_fields, &m, note);
+    ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_InfoReply_fields, &m, note);
     if (!st) ea_report_info(&m, r->out);
     return st;
 }
@@ -257,7 +240,7 @@ static ea_status parse_stats(struct request *r, const void *message, uint32_t by
                              struct note *note)
 {
     engram_accel_v1_StatsReply m;
-    ea_status st = decode(message, bytes, engram_accel_v1_StatsReply_fields, &m, note);
+    ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_StatsReply_fields, &m, note);
     if (!st) ea_report_stats(&m, r->out);
     return st;
 }
@@ -266,7 +249,7 @@ static ea_status parse_explain(struct request *r, const void *message, uint32_t 
                                struct note *note)
 {
     engram_accel_v1_ExplainReply m;
-    ea_status st = decode(message, bytes, engram_accel_v1_ExplainReply_fields, &m, note);
+    ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_ExplainReply_fields, &m, note);
     if (!st) ea_report_explain(&m, r->out);
     return st;
 }
@@ -278,13 +261,14 @@ static ea_status parse_collection(struct request *r, const void *message, uint32
     engram_accel_v1_CollectionCreateReply create = {0};
     engram_accel_v1_CollectionDescribeReply describe = {0};
     bool creates = r->kind == engram_accel_v1_Kind_KIND_COLLECTION_CREATE;
-    ea_status st = creates ? decode(message, bytes, engram_accel_v1_CollectionCreateReply_fields,
-                                    &create, note)
-                           : decode(message, bytes, engram_accel_v1_CollectionDescribeReply_fields,
-                                    &describe, note);
+    ea_status st =
+        creates ? ea_reply_decode(message, bytes, engram_accel_v1_CollectionCreateReply_fields,
+                                  &create, note)
+                : ea_reply_decode(message, bytes, engram_accel_v1_CollectionDescribeReply_fields,
+                                  &describe, note);
     if (st) return st;
     if (creates ? !create.has_collection : !describe.has_collection)
-        return broken(note, "names no collection");
+        return ea_reply_broken(note, "names no collection");
     if (r->out)
         *(engram_accel_v1_CollectionInfo *)r->out =
             creates ? create.collection : describe.collection;
@@ -296,9 +280,10 @@ static ea_status parse_write(struct request *r, const void *message, uint32_t by
 {
     if (r->kind == engram_accel_v1_Kind_KIND_UPSERT) {
         engram_accel_v1_UpsertReply m;
-        ea_status st = decode(message, bytes, engram_accel_v1_UpsertReply_fields, &m, note);
+        ea_status st =
+            ea_reply_decode(message, bytes, engram_accel_v1_UpsertReply_fields, &m, note);
         if (st) return st;
-        take_meta(r, m.has_meta, &m.meta);
+        ea_reply_meta(r, m.has_meta, &m.meta);
         r->result.rows = m.rows;
         if (r->out)
             *(ea_upsert_counts *)r->out =
@@ -306,7 +291,7 @@ static ea_status parse_write(struct request *r, const void *message, uint32_t by
         return EA_OK;
     }
     engram_accel_v1_DeleteReply m;
-    ea_status st = decode(message, bytes, engram_accel_v1_DeleteReply_fields, &m, note);
+    ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_DeleteReply_fields, &m, note);
     if (st) return st;
     uint64_t *counts = r->out;
     counts[0] = m.deleted;
@@ -323,10 +308,11 @@ static ea_status parse_bare(struct request *r, const void *message, uint32_t byt
     } m;
     switch (r->kind) {
     case engram_accel_v1_Kind_KIND_PING:
-        return bytes ? decode(message, bytes, engram_accel_v1_PingReply_fields, &m.ping, note)
+        return bytes ? ea_reply_decode(message, bytes, engram_accel_v1_PingReply_fields, &m.ping,
+                                       note)
                      : EA_OK;
     case engram_accel_v1_Kind_KIND_HELLO:
-        return decode(message, bytes, engram_accel_v1_HelloReply_fields, r->out, note);
+        return ea_reply_decode(message, bytes, engram_accel_v1_HelloReply_fields, r->out, note);
     case engram_accel_v1_Kind_KIND_INFO: return parse_info(r, message, bytes, note);
     case engram_accel_v1_Kind_KIND_STATS: return parse_stats(r, message, bytes, note);
     case engram_accel_v1_Kind_KIND_EXPLAIN: return parse_explain(r, message, bytes, note);
@@ -334,10 +320,14 @@ static ea_status parse_bare(struct request *r, const void *message, uint32_t byt
     case engram_accel_v1_Kind_KIND_COLLECTION_DESCRIBE:
         return parse_collection(r, message, bytes, note);
     case engram_accel_v1_Kind_KIND_COLLECTION_DROP:
-        return decode(message, bytes, engram_accel_v1_CollectionDropReply_fields, &m.drop, note);
+        return ea_reply_decode(message, bytes, engram_accel_v1_CollectionDropReply_fields, &m.drop,
+                               note);
     case engram_accel_v1_Kind_KIND_COLLECTION_LIST:
-        return decode(message, bytes, engram_accel_v1_CollectionListReply_fields, r->out, note);
-    default: return parse_write(r, message, bytes, note);
+        return ea_reply_decode(message, bytes, engram_accel_v1_CollectionListReply_fields, r->out,
+                               note);
+    case engram_accel_v1_Kind_KIND_UPSERT:
+    case engram_accel_v1_Kind_KIND_DELETE: return parse_write(r, message, bytes, note);
+    default: return ea_reply_parse_graph(r, message, bytes, note);
     }
 }
 
@@ -355,22 +345,29 @@ ea_status ea_reply_parse(struct request *r, const void *message, uint32_t messag
     case engram_accel_v1_Kind_KIND_NORMS:
     case engram_accel_v1_Kind_KIND_WEIGHTED_AVERAGE:
         return parse_floats(r, message, message_bytes, body_bytes, note);
+    case engram_accel_v1_Kind_KIND_SPREAD:
+    case engram_accel_v1_Kind_KIND_GRAPH_FETCH_NODES:
+        return ea_reply_parse_graph_tensors(r, message, message_bytes, body_bytes, note);
     default:
-        if (body_bytes) return broken(note, "a body where none belongs");
+        if (body_bytes) return ea_reply_broken(note, "a body where none belongs");
         return parse_bare(r, message, message_bytes, note);
     }
 }
 
 ea_status ea_reply_check(const struct request *r, struct note *note)
 {
+    if (r->kind == engram_accel_v1_Kind_KIND_SPREAD ||
+        r->kind == engram_accel_v1_Kind_KIND_GRAPH_FETCH_NODES)
+        return ea_reply_check_graph(r, note);
     const ea_result *out = &r->result;
     for (uint64_t i = 0; out->counts && i < out->rows; i++)
-        if (out->counts[i] > out->columns) return broken(note, "counts more hits than it holds");
+        if (out->counts[i] > out->columns)
+            return ea_reply_broken(note, "counts more hits than it holds");
     if (!out->offsets) return EA_OK;
     bool rising = out->offsets[0] == 0;
     for (uint64_t i = 0; rising && i < out->rows; i++)
         rising = out->offsets[i] <= out->offsets[i + 1];
     if (!rising || out->offsets[out->rows] != out->columns)
-        return broken(note, "offsets do not rise from 0 to the number of matches");
+        return ea_reply_broken(note, "offsets do not rise from 0 to the number of matches");
     return EA_OK;
 }

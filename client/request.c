@@ -9,6 +9,8 @@
 
 _Static_assert(EA_HEADER_BYTES + engram_accel_v1_HelloRequest_size + EA_ALIGN <= EA_HEAD_BYTES_MAX,
                "a head holds the longest request message");
+_Static_assert(EA_HEADER_BYTES + engram_accel_v1_SpreadRequest_size + EA_ALIGN <= EA_HEAD_BYTES_MAX,
+               "also a spread's");
 _Static_assert(sizeof(struct wire_head) == EA_HEADER_BYTES, "the header has no gaps");
 
 enum { FREE_MAX = 256 };
@@ -106,14 +108,14 @@ static bool is_cancel(const struct request *r)
 
 /* ---- filling ---- */
 
-ea_status ea_check_name(ea_client *c, const char *name, char *out)
+ea_status ea_check_name(ea_client *c, const char *field, const char *name, char *out)
 {
     if (!name)
-        return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_NAME, "collection: no name given");
+        return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_NAME, "%s: no name given", field);
     size_t bytes = strnlen(name, EA_NAME_MAX + 1);
     if (bytes > EA_NAME_MAX)
         return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_NAME,
-                       "collection: a name has at most %d bytes", EA_NAME_MAX);
+                       "%s: a name has at most %d bytes", field, EA_NAME_MAX);
     memcpy(out, name, bytes + 1);
     return EA_OK;
 }
@@ -169,6 +171,28 @@ ea_status ea_request_tensor(ea_client *c, struct request *r, const char *name, b
     add_piece(r, zeros, ea_align(bytes) - bytes);
     r->body_bytes += ea_align(bytes);
     return EA_OK;
+}
+
+ea_status ea_request_filter(ea_client *c, struct request *r, const char *field,
+                            const ea_filter *filter, bool *has_filter, engram_accel_v1_Filter *m,
+                            uint64_t *allowed)
+{
+    *allowed = UINT64_MAX;
+    if (!filter) return EA_OK;
+    *has_filter = true;
+    if (!filter->bitmap) {
+        *allowed = filter->id_count;
+        return ea_request_tensor(c, r, "ids", &m->has_ids, &m->ids,
+                                 engram_accel_v1_Dtype_DTYPE_UINT64, filter->ids, filter->id_count,
+                                 1);
+    }
+    if (filter->ids || filter->id_count)
+        return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_FILTER,
+                       "%s: ids and bitmap exclude each other", field);
+    m->bitmap_first = filter->bitmap_first;
+    return ea_request_tensor(c, r, "bitmap", &m->has_bitmap, &m->bitmap,
+                             engram_accel_v1_Dtype_DTYPE_UINT8, filter->bitmap,
+                             filter->bitmap_bytes, 1);
 }
 
 /* ---- submitting ---- */

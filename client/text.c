@@ -48,7 +48,7 @@ const char *ea_reason_text(uint32_t reason)
     static const char *const texts[] = {
         "there was no choice to make",
         "it is done sooner there",
-        "too little work for a GPU (gpu.min_pairs, gpu.min_candidates)",
+        "too little work for a GPU (gpu.min_pairs, gpu.min_candidates, gpu.min_nodes)",
         "no GPU is in use",
         "the GPU's process is starting, restarting or given up",
         "the GPU would take longer, or has no replica yet",
@@ -89,6 +89,18 @@ const char *ea_operation_name(uint32_t kind)
     case engram_accel_v1_Kind_KIND_SCORE_CANDIDATES: return "score_candidates";
     case engram_accel_v1_Kind_KIND_NORMS: return "norms";
     case engram_accel_v1_Kind_KIND_WEIGHTED_AVERAGE: return "weighted_average";
+    case engram_accel_v1_Kind_KIND_SPREAD: return "spread";
+    case engram_accel_v1_Kind_KIND_SPREAD_ENGRAM: return "spread_engram";
+    case engram_accel_v1_Kind_KIND_GRAPH_CREATE: return "graph_create";
+    case engram_accel_v1_Kind_KIND_GRAPH_DROP: return "graph_drop";
+    case engram_accel_v1_Kind_KIND_GRAPH_LIST: return "graph_list";
+    case engram_accel_v1_Kind_KIND_GRAPH_DESCRIBE: return "graph_describe";
+    case engram_accel_v1_Kind_KIND_GRAPH_ADD_EDGES: return "graph_add_edges";
+    case engram_accel_v1_Kind_KIND_GRAPH_ADD_CSR: return "graph_add_csr";
+    case engram_accel_v1_Kind_KIND_GRAPH_REMOVE_EDGES: return "graph_remove_edges";
+    case engram_accel_v1_Kind_KIND_GRAPH_SET_NODES: return "graph_set_nodes";
+    case engram_accel_v1_Kind_KIND_GRAPH_REMOVE_NODES: return "graph_remove_nodes";
+    case engram_accel_v1_Kind_KIND_GRAPH_FETCH_NODES: return "graph_fetch_nodes";
     default: return "?";
     }
 }

@@ -15,7 +15,7 @@ ea_status ea_build_upsert(ea_client *c, const char *collection, const uint64_t *
     struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_UPSERT);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_UpsertRequest m = {0};
-    ea_status st = ea_check_name(c, collection, m.collection);
+    ea_status st = ea_check_name(c, "collection", collection, m.collection);
     if (!st) st = ea_check_dimension(c, dimension);
     if (!st)
         st = ea_request_tensor(c, r, "ids", &m.has_ids, &m.ids, engram_accel_v1_Dtype_DTYPE_UINT64,
@@ -162,7 +162,7 @@ ea_status ea_upsert(ea_client *c, const char *collection, const uint64_t *ids, c
                        .dimension = dimension,
                        .deadline_ns = ea_deadline_after(c->timeout_ms)};
     char name[EA_NAME_MAX + 1];
-    ea_status st = ea_check_name(c, collection, name);
+    ea_status st = ea_check_name(c, "collection", collection, name);
     if (!st) st = ea_check_dimension(c, dimension);
     if (!st && n > UINT64_MAX / 8 / dimension)
         st = ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_SHAPE, "rows: too many");

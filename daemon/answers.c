@@ -1,6 +1,7 @@
 #include "daemon/answers.h"
 #include "daemon/answers_explain.h"
 #include "daemon/answers_gpu.h"
+#include "daemon/answers_graph.h"
 #include "daemon/answers_sched.h"
 
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "daemon/base/log.h"
 #include "daemon/calibrate.h"
 #include "daemon/exec/gpu.h"
+#include "daemon/pipeline_inside.h"
 #include "daemon/quotas.h"
 #include "daemon/store/collection.h"
 #include "daemon/wire/decode.h"
@@ -168,7 +170,7 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
         .uptime_ns = clock_now_ns() - p->started_ns,
         .vram_bytes = p->gpu ? gpu_space_bytes(p->gpu, j->space) : 0,
     };
-    for (int i = 0; i < OPERATION_MAX && w.operation_count < 24; i++) {
+    for (int i = 0; i < OPERATION_MAX && w.operation_count < WIRE_OPERATIONS_MAX; i++) {
         const struct operation_stats *o = &s->operations[i];
         if (!o->requests) continue;
         w.operations[w.operation_count++] = (struct wire_operation_stats){
@@ -202,8 +204,7 @@ static size_t answer_cancel(struct pipeline *p, const struct job *j, void *at, s
 {
     struct job_key key = {j->key.connection, j->request.cancel_request_id};
     HASH_FIND(hh, p->in_flight, &key, sizeof key, *target);
-    if (*target && (*target == j || (*target)->state == JOB_REPLYING ||
-                    (*target)->operation == OPERATION_COLLECTION_DROP))
+    if (*target && (*target == j || (*target)->state == JOB_REPLYING || job_drops(*target)))
         *target = NULL;
     return encode_cancel(j->key.request_id, *target != NULL, at);
 }
@@ -250,7 +251,10 @@ static bool loop_answers(enum operation operation)
     case OPERATION_CANCEL:
     case OPERATION_COLLECTION_CREATE:
     case OPERATION_COLLECTION_LIST:
-    case OPERATION_COLLECTION_DESCRIBE: return true;
+    case OPERATION_COLLECTION_DESCRIBE:
+    case OPERATION_GRAPH_CREATE:
+    case OPERATION_GRAPH_LIST:
+    case OPERATION_GRAPH_DESCRIBE: return true;
     default: return false;
     }
 }
@@ -271,6 +275,9 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     case OPERATION_COLLECTION_CREATE: bytes = answer_create(p, j, at); break;
     case OPERATION_COLLECTION_LIST: bytes = answer_list(p, j, at); break;
     case OPERATION_COLLECTION_DESCRIBE: bytes = answer_describe(p, j, at); break;
+    case OPERATION_GRAPH_CREATE: bytes = answer_graph_create(p, j, at); break;
+    case OPERATION_GRAPH_LIST: bytes = answer_graph_list(p, j, at); break;
+    case OPERATION_GRAPH_DESCRIBE: bytes = answer_graph_describe(p, j, at); break;
     default: break;
     }
     stats_add(&p->stats, j->operation, clock_now_ns() - j->received_ns, j->failure.code);
@@ -282,8 +289,21 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     return true;
 }
 
-bool operation_needs_collection(const struct job *j)
+enum needs operation_needs(enum operation operation)
 {
-    return j->operation != OPERATION_NORMS && j->operation != OPERATION_SIMILARITY &&
-           j->operation != OPERATION_SCORE_CANDIDATES && j->operation != OPERATION_WEIGHTED_AVERAGE;
+    switch (operation) {
+    case OPERATION_NORMS:
+    case OPERATION_SIMILARITY:
+    case OPERATION_SCORE_CANDIDATES:
+    case OPERATION_WEIGHTED_AVERAGE: return NEEDS_ROWS;
+    case OPERATION_SPREAD:
+    case OPERATION_GRAPH_DROP:
+    case OPERATION_GRAPH_ADD_EDGES:
+    case OPERATION_GRAPH_ADD_CSR:
+    case OPERATION_GRAPH_REMOVE_EDGES:
+    case OPERATION_GRAPH_SET_NODES:
+    case OPERATION_GRAPH_REMOVE_NODES:
+    case OPERATION_GRAPH_FETCH_NODES: return NEEDS_GRAPH;
+    default: return NEEDS_COLLECTION;
+    }
 }

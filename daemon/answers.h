@@ -1,5 +1,5 @@
-/* answers: the requests that the loop answers by itself: hello, ping, info, stats, explain, cancel, and the
- * collection's create, list and describe.
+/* answers: the requests that the loop answers by itself: hello, ping, info, stats, explain, cancel, and
+ * create, list and describe of collections and graphs.
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: sent to the client. */
@@ -22,7 +22,12 @@ void answer_ping(struct pipeline *p, struct connection *c, const struct frame *f
 /* True: j (decoded) was such a request and is answered. */
 bool answer_now(struct pipeline *p, struct connection *c, struct job *j);
 
-/* False: j brings its own rows, so it names no collection. */
-bool operation_needs_collection(const struct job *j);
+/* What a request that is not answered so must name. */
+enum needs {
+    NEEDS_COLLECTION,
+    NEEDS_ROWS, /* or a collection: without one it brings its own */
+    NEEDS_GRAPH,
+};
+enum needs operation_needs(enum operation operation);
 
 #endif

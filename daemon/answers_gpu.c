@@ -7,6 +7,7 @@
 #include "daemon/exec/gpu.h"
 #include "daemon/exec/gpu_process.h"
 #include "daemon/store/collection.h"
+#include "daemon/store/graph.h"
 
 _Static_assert((int)GPU_MAX <= (int)WIRE_GPUS_MAX, "every GPU has a place in a reply");
 _Static_assert(4 * (int)REASON_MAX <= (int)WIRE_ROUTES_MAX, "so has every route");
@@ -169,13 +170,23 @@ void answer_gpu_stats(const struct pipeline *p, struct wire_stats *stats)
     count_routes(&p->stats, stats);
 }
 
-/* ---------------------------------------------------------------- collections */
+/* ---------------------------------------------------------------- what lies there */
 
-struct collection_info answer_gpu_collection(const struct pipeline *p, const struct collection *c)
+struct collection_info answer_gpu_collection(const struct pipeline *p, struct collection *c)
 {
     struct collection_info info = collection_info(c);
     if (!p->gpu) return info;
-    struct gpu_replica_info replica = gpu_replica_info(p->gpu, c);
+    struct gpu_replica_info replica = gpu_replica_info(p->gpu, collection_resident(c));
+    info.vram_bytes = replica.bytes;
+    info.vram_version = replica.version;
+    return info;
+}
+
+struct graph_info answer_gpu_graph(const struct pipeline *p, struct graph *g)
+{
+    struct graph_info info = graph_info(g);
+    if (!p->gpu) return info;
+    struct gpu_replica_info replica = gpu_replica_info(p->gpu, graph_resident(g));
     info.vram_bytes = replica.bytes;
     info.vram_version = replica.version;
     return info;

@@ -80,7 +80,7 @@ static void free_field(struct calibrate *c)
     struct pipeline *p = c->pipeline;
     if (!f) return;
     for (uint32_t i = 0; i < GROUNDS; i++) {
-        if (f->collections[i] && p->gpu) gpu_forget(p->gpu, f->collections[i]);
+        if (f->collections[i] && p->gpu) gpu_forget(p->gpu, collection_resident(f->collections[i]));
         collection_destroy(f->collections[i]);
     }
     heap_release(p->heap, &f->memory);

@@ -16,6 +16,7 @@
 #include "daemon/pipeline_inside.h"
 #include "daemon/sched/turnstile.h"
 #include "daemon/schedule.h"
+#include "daemon/store/graph.h"
 #include "daemon/uploads.h"
 #include "daemon/wire/decode.h"
 #include "daemon/wire/encode.h"
@@ -107,7 +108,7 @@ static void pipeline_arrive_all(struct pipeline *p, struct job *next)
 
 void pipeline_enter(struct pipeline *p, struct job *j)
 {
-    if (turnstile_enter(collection_turnstile(j->collection), j))
+    if (turnstile_enter(&job_resident(j)->turnstile, j))
         pipeline_arrive(p, j);
     else
         job_move(j, JOB_WAITING);
@@ -116,13 +117,13 @@ void pipeline_enter(struct pipeline *p, struct job *j)
 void pipeline_leave(struct pipeline *p, struct job *j)
 {
     if (!j->holds_turnstile) return;
-    struct job *next = turnstile_leave(collection_turnstile(j->collection), j);
-    if (j->operation == OPERATION_COLLECTION_DROP) {
-        assert(!next); /* it was unlinked first, so nobody is behind it */
-        if (p->gpu) gpu_forget(p->gpu, j->collection);
-        collection_destroy(j->collection);
-    }
+    struct job *next = turnstile_leave(&job_resident(j)->turnstile, j);
+    assert(!next || !job_drops(j)); /* it was unlinked first, so nobody is behind it */
+    if (job_drops(j) && p->gpu) gpu_forget(p->gpu, job_resident(j));
+    if (j->operation == OPERATION_COLLECTION_DROP) collection_destroy(j->collection);
+    if (j->operation == OPERATION_GRAPH_DROP) graph_destroy(j->graph);
     j->collection = NULL;
+    j->graph = NULL;
     pipeline_arrive_all(p, next);
 }
 
@@ -137,7 +138,7 @@ static void pipeline_withdraw(struct pipeline *p, struct job *j)
 {
     if ((j->state != JOB_WAITING && j->state != JOB_QUEUED) || pipeline_wanted(p, j)) return;
     if (j->state == JOB_WAITING) {
-        pipeline_arrive_all(p, turnstile_withdraw(collection_turnstile(j->collection), j));
+        pipeline_arrive_all(p, turnstile_withdraw(&job_resident(j)->turnstile, j));
     } else {
         if (j->in_line) {
             scheduler_withdraw(&p->scheduler, &j->ticket);
@@ -161,25 +162,50 @@ void pipeline_cancel(struct pipeline *p, struct job *j)
 
 static bool operation_writes(enum operation operation)
 {
-    return operation == OPERATION_UPSERT || operation == OPERATION_DELETE ||
-           operation == OPERATION_COLLECTION_DROP;
+    switch (operation) {
+    case OPERATION_UPSERT:
+    case OPERATION_DELETE:
+    case OPERATION_COLLECTION_DROP:
+    case OPERATION_GRAPH_DROP:
+    case OPERATION_GRAPH_ADD_EDGES:
+    case OPERATION_GRAPH_ADD_CSR:
+    case OPERATION_GRAPH_REMOVE_EDGES:
+    case OPERATION_GRAPH_SET_NODES:
+    case OPERATION_GRAPH_REMOVE_NODES: return true;
+    default: return false;
+    }
+}
+
+static enum status pipeline_find(struct pipeline *p, struct job *j, enum needs needs)
+{
+    const char *name = j->request.collection;
+    if (needs == NEEDS_GRAPH)
+        return store_graph_find(p->store, j->space, name, &j->failure, &j->graph);
+    return store_collection_find(p->store, j->space, name, &j->failure, &j->collection);
+}
+
+/* Nobody finds it from now on. */
+static void pipeline_unlink(struct pipeline *p, struct job *j)
+{
+    if (j->graph)
+        store_graph_unlink(p->store, j->space, j->graph);
+    else
+        store_collection_unlink(p->store, j->space, j->collection);
+    uploads_cancel(p, job_resident(j));
 }
 
 /* Looks up what the request names, and stands in line for it. */
 static enum status pipeline_admit(struct pipeline *p, struct job *j)
 {
-    if (!j->request.collection[0] && !operation_needs_collection(j)) {
+    enum needs needs = operation_needs(j->operation);
+    if (!j->request.collection[0] && needs == NEEDS_ROWS) {
         pipeline_arrive(p, j);
         return STATUS_OK;
     }
-    enum status st = store_collection_find(p->store, j->space, j->request.collection, &j->failure,
-                                           &j->collection);
+    enum status st = pipeline_find(p, j, needs);
     if (st) return st;
     j->writer = operation_writes(j->operation);
-    if (j->operation == OPERATION_COLLECTION_DROP) {
-        store_collection_unlink(p->store, j->space, j->collection);
-        uploads_cancel(p, j->collection);
-    }
+    if (job_drops(j)) pipeline_unlink(p, j);
     pipeline_enter(p, j);
     return STATUS_OK;
 }
@@ -257,7 +283,7 @@ static void pipeline_on_close(void *owner, struct connection *c)
     while (c->jobs) {
         struct job *j = c->jobs;
         job_detach(p, c, j);
-        if (j->operation != OPERATION_COLLECTION_DROP) pipeline_cancel(p, j);
+        if (!job_drops(j)) pipeline_cancel(p, j);
     }
     answer_goodbye(p, c);
 }
@@ -295,12 +321,12 @@ void pipeline_line_up(struct pipeline *p, struct job *j)
     j->in_line = true;
     p->in_line++;
     stats_decided(&p->stats, clock_now_ns() - now_ns);
-    if (wants_replica) uploads_start(p, j->collection);
+    if (wants_replica) uploads_start(p, job_resident(j));
 }
 
 static bool pipeline_still_wanted(struct pipeline *p, struct job *j)
 {
-    if (j->operation == OPERATION_COLLECTION_DROP || j->whole || pipeline_wanted(p, j)) return true;
+    if (job_drops(j) || j->whole || pipeline_wanted(p, j)) return true;
     pipeline_leave(p, j);
     pipeline_reply(p, j);
     return false;

@@ -13,7 +13,7 @@
 #include "daemon/observe/stats.h"
 #include "daemon/sched/queue.h"
 #include "daemon/sched/scheduler.h"
-#include "daemon/store/space.h"
+#include "daemon/store/resident.h"
 
 struct calibrate;
 
@@ -40,8 +40,8 @@ struct pipeline {
     uint32_t running;   /* submitted to the CPU and not yet done */
     uint32_t job_count; /* taken */
     struct job *uploads[UPLOADS_MAX];
-    struct collection *upload_next; /* it found no place there; NULL: none */
-    struct calibrate *calibrate;    /* daemon/calibrate.h; NULL: none */
+    struct resident *upload_next; /* it found no place there; NULL: none */
+    struct calibrate *calibrate;  /* daemon/calibrate.h; NULL: none */
 
     struct stats stats;
     uint64_t instance; /* random at each start */

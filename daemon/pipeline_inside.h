@@ -27,6 +27,12 @@ void pipeline_back(struct pipeline *p, struct job *j, bool refused);
 /* A backend ran j to its end. */
 void pipeline_complete(struct pipeline *p, struct job *j);
 
+/* What j is about goes: then j goes on to its end, whoever still wants it. */
+static inline bool job_drops(const struct job *j)
+{
+    return j->operation == OPERATION_COLLECTION_DROP || j->operation == OPERATION_GRAPH_DROP;
+}
+
 /* The ticket that stands for j while a backend has it. */
 static inline struct ticket *pipeline_ticket(struct job *j)
 {

@@ -81,8 +81,7 @@ static bool pipeline_all_wanted(struct pipeline *p, const struct dispatch *d)
     struct job *unwanted = NULL;
     for (struct ticket *t = d->first; t; t = t->next) {
         struct job *j = job_of(t);
-        if (j->operation == OPERATION_COLLECTION_DROP || j->whole || pipeline_wanted(p, j))
-            continue;
+        if (job_drops(j) || j->whole || pipeline_wanted(p, j)) continue;
         j->member_next = unwanted;
         unwanted = j;
     }

@@ -2,6 +2,7 @@
 
 #include "daemon/exec/batch.h"
 #include "daemon/exec/gpu.h"
+#include "daemon/exec/operation.h"
 
 void pipeline_configure(struct pipeline *p)
 {
@@ -15,6 +16,7 @@ void pipeline_configure(struct pipeline *p)
         .success_min = c->success_percent / 100.0,
         .pairs_min = c->gpu_pairs_min,
         .candidates_min = c->gpu_candidates_min,
+        .nodes_min = c->gpu_nodes_min,
         .window_ns = c->window_us * UINT64_C(1000),
         .quantum_ns = c->quantum_us * UINT64_C(1000),
         .age_ns = c->age_ms * UINT64_C(1000000),
@@ -38,15 +40,16 @@ struct situation schedule_look(const struct pipeline *p, const struct job *j)
         .server = SERVER_GPU,
     };
     if (now_known.gpu_down || !j->ticket.work.gpu_able) return now_known;
-    uint32_t card = gpu_card_of(p->gpu, j->collection);
+    struct resident *of = job_resident(j);
+    uint32_t card = gpu_card_of(p->gpu, of);
     struct gpu_room room = gpu_room_of(p->gpu, card);
     now_known.server = SERVER_GPU + card;
     now_known.gpu_down = !room.ready;
     now_known.gpu_full = !room.jobs;
     now_known.vram_low = room.low;
-    now_known.replica_ready = gpu_replica_ready(p->gpu, j->collection);
-    now_known.replica_refused = gpu_replica_refused(p->gpu, j->collection);
-    now_known.dirty_bytes = gpu_upload_bytes(p->gpu, j->collection);
+    now_known.replica_ready = gpu_replica_ready(p->gpu, of);
+    now_known.replica_refused = gpu_replica_refused(p->gpu, of);
+    now_known.dirty_bytes = gpu_upload_bytes(p->gpu, of);
     return now_known;
 }
 

@@ -1,19 +1,21 @@
 #include "daemon/uploads.h"
 
 #include "daemon/exec/gpu.h"
+#include "daemon/exec/operation.h"
 #include "daemon/jobs.h"
+#include "daemon/pipeline_inside.h"
 #include "daemon/sched/turnstile.h"
 
-/* A drop stands last in line, for its collection is no longer found. */
-static bool is_leaving(struct collection *c)
+/* A drop stands last in line, for what it drops is no longer found. */
+static bool is_leaving(const struct resident *of)
 {
-    const struct job *last = collection_turnstile(c)->waiting_tail;
-    return last && last->operation == OPERATION_COLLECTION_DROP;
+    const struct job *last = of->turnstile.waiting_tail;
+    return last && job_drops(last);
 }
 
-/* Where to note another one, or NULL. Two pieces of a collection follow each other without a gap.
+/* Where to note another one, or NULL. Two pieces of one replica follow each other without a gap.
  * Who has none and finds no place is remembered. */
-static struct job **free_place(struct pipeline *p, struct collection *c)
+static struct job **free_place(struct pipeline *p, struct resident *of)
 {
     enum { AT_ONCE = 2 };
     struct job **place = NULL;
@@ -21,20 +23,23 @@ static struct job **free_place(struct pipeline *p, struct collection *c)
     for (uint32_t i = 0; i < UPLOADS_MAX; i++) {
         if (!p->uploads[i])
             place = &p->uploads[i];
-        else if (p->uploads[i]->collection == c)
+        else if (job_resident(p->uploads[i]) == of)
             under_way++;
     }
-    if (!place && !under_way && !p->upload_next) p->upload_next = c;
+    if (!place && !under_way && !p->upload_next) p->upload_next = of;
     return under_way < AT_ONCE ? place : NULL;
 }
 
-void uploads_start(struct pipeline *p, struct collection *c)
+void uploads_start(struct pipeline *p, struct resident *of)
 {
-    if (p->draining || is_leaving(c) || !gpu_wants_upload(p->gpu, c)) return;
-    struct job **place = free_place(p, c);
-    struct job *j = place ? job_take_own(p, collection_space(c), OPERATION_UPLOAD) : NULL;
+    if (p->draining || is_leaving(of) || !gpu_wants_upload(p->gpu, of)) return;
+    struct job **place = free_place(p, of);
+    struct job *j = place ? job_take_own(p, of->space, OPERATION_UPLOAD) : NULL;
     if (!j) return;
-    j->collection = c;
+    if (of->kind == RESIDENT_GRAPH)
+        j->graph = (struct graph *)of;
+    else
+        j->collection = (struct collection *)of;
     j->backend = BACKEND_GPU;
     *place = j;
     pipeline_enter(p, j);
@@ -56,31 +61,31 @@ void uploads_submit(struct pipeline *p, struct job *j)
         return;
     }
     job_move(j, JOB_RUNNING);
-    uploads_start(p, j->collection);
+    uploads_start(p, job_resident(j));
 }
 
 /* A place is free: whoever always has more would take it again before anyone could ask. */
 static void start_next(struct pipeline *p)
 {
-    struct collection *c = p->upload_next;
+    struct resident *of = p->upload_next;
     p->upload_next = NULL;
-    if (c) uploads_start(p, c);
+    if (of) uploads_start(p, of);
 }
 
 void uploads_done(struct pipeline *p, struct job *j)
 {
-    struct collection *c = j->collection;
-    bool last =
-        p->draining || atomic_load(&j->cancelled) || is_leaving(c) || !gpu_wants_upload(p->gpu, c);
+    struct resident *of = job_resident(j);
+    bool last = p->draining || atomic_load(&j->cancelled) || is_leaving(of) ||
+                !gpu_wants_upload(p->gpu, of);
     end(p, j);
     start_next(p);
-    if (!last) uploads_start(p, c);
+    if (!last) uploads_start(p, of);
 }
 
-void uploads_cancel(struct pipeline *p, const struct collection *c)
+void uploads_cancel(struct pipeline *p, const struct resident *of)
 {
-    if (p->upload_next == c) p->upload_next = NULL;
+    if (p->upload_next == of) p->upload_next = NULL;
     for (uint32_t i = 0; i < UPLOADS_MAX; i++)
-        if (p->uploads[i] && p->uploads[i]->collection == c)
+        if (p->uploads[i] && job_resident(p->uploads[i]) == of)
             atomic_store(&p->uploads[i]->cancelled, true);
 }

@@ -180,10 +180,12 @@ CANONICAL_INLINE float spread_weight(float weight, float direction, enum spread_
     return canonical_multiply(w, factor);
 }
 
-/* What a visit that gained `gain` contributes along an edge of that effective weight. */
+/* What a visit that gained `gain` contributes along an edge of that effective weight, which may have
+ * overflowed: 0 times infinity is 0. */
 CANONICAL_INLINE float spread_contribution(float gain, float effective_weight, float decay)
 {
-    return canonical_multiply(canonical_multiply(gain, effective_weight), decay);
+    float c = canonical_multiply(canonical_multiply(gain, effective_weight), decay);
+    return c == c ? c : 0.0f;
 }
 
 /* What a spread says of a node that it touched. Mode linear: confidence is the activation, visits

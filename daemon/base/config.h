@@ -67,6 +67,7 @@ struct config {
     uint32_t gpu_streams;              /* gpu.streams: 32; 1..128 */
     char gpu_sim[CONFIG_TEXT_MAX];     /* gpu.sim: settings of a simulated device */
     uint64_t gpu_candidates_min;       /* gpu.min_candidates: 64 (live) */
+    uint64_t gpu_nodes_min;            /* gpu.min_nodes: 512 (live) */
     uint32_t speedup_percent;          /* sched.speedup_percent: 150; 100..1000 (live) */
     uint32_t success_percent;          /* sched.success_percent: 95; 0..100 (live) */
     uint32_t probe_percent;            /* sched.probe_percent: 2; 0..20 (live) */

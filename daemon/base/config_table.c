@@ -114,6 +114,9 @@ const struct config_key config_keys[] = {
     {.name = "gpu.min_candidates", .type = CONFIG_NUMBER64, .live = true,
      .offset = AT(gpu_candidates_min), .min = 1, .max = UINT64_C(1) << 40, .number = 64,
      .help = "Listed rows (candidates, rows to average) below which a request stays on the CPU."},
+    {.name = "gpu.min_nodes", .type = CONFIG_NUMBER64, .live = true, .offset = AT(gpu_nodes_min),
+     .min = 1, .max = UINT64_C(1) << 40, .number = 512, .help = "Nodes that a spread is likely to "
+     "touch, of all its seed sets together, below which it stays on the CPU."},
     {.name = "gpu.heartbeat_ms", .type = CONFIG_NUMBER32, .offset = AT(gpu_heartbeat_ms),
      .min = 300, .max = 60000, .number = 1000, .help = "Milliseconds without a sign of life after "
      "which a GPU process is killed and started again."},
@@ -153,7 +156,7 @@ const struct config_key config_keys[] = {
      "served next, whatever its share."},
     {.name = "sched.predict", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(predict),
      .number = true, .help = "Send each request where it is predicted to end first; false: all "
-     "that reach the floors (gpu.min_pairs, gpu.min_candidates) to a GPU."},
+     "that reach the floors (gpu.min_pairs, gpu.min_candidates, gpu.min_nodes) to a GPU."},
     {.name = "sched.split", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(split), .number = true,
      .help = "Run one request on CPU and GPU together where that ends it sooner."},
     {.name = "sched.calibrate", .type = CONFIG_BOOLEAN, .offset = AT(calibrate), .number = true,

@@ -57,8 +57,9 @@ enum operation {
     OPERATION_GRAPH_SET_NODES = 55,
     OPERATION_GRAPH_REMOVE_NODES = 56,
     OPERATION_GRAPH_FETCH_NODES = 57,
-    OPERATION_KNN_BATCH = 62, /* the pipeline's own: several kNN requests as one */
-    OPERATION_UPLOAD = 63,    /* the pipeline's own: a piece of a collection's replica */
+    OPERATION_SPREAD_ENGRAM = 61, /* the scheduler's own: a spread in mode engram, as work */
+    OPERATION_KNN_BATCH = 62,     /* the pipeline's own: several kNN requests as one */
+    OPERATION_UPLOAD = 63,        /* the pipeline's own: a piece of a collection's replica */
     OPERATION_MAX = 64,
 };
 
@@ -215,11 +216,12 @@ struct job_gpu {
     void (*meanwhile)(struct job *j);      /* or NULL; on the loop, while the GPU works; short */
     void (*finish)(struct job *j);         /* or NULL; after RESULT_OK */
     bool prepare_is_long, finish_is_long;
-    bool unfit;          /* set by plan or a step of prepare: this one is for the CPU */
+    bool unfit;          /* set by plan or a step of prepare or finish: this one is for the CPU */
     enum reason gave_up; /* not NONE: it has been there, came back, and why; CPU only */
     bool again;          /* of a carrier: one member was refused, the others were not run */
     struct order order;
-    uint64_t pairs; /* of rows that it computes: what it should take */
+    uint64_t pairs;      /* of rows that it computes: what it should take */
+    uint64_t vram_bytes; /* that it takes there at least, so that what never fits is known; or 0 */
 
     /* exec/gpu.c's own */
     uint32_t phase, device, orders_out;

@@ -83,6 +83,16 @@ const char *detail_name(enum detail detail)
         [DETAIL_SYSTEM] = "system",
         [DETAIL_TOO_MANY_COLLECTIONS] = "too_many_collections",
         [DETAIL_QUOTA] = "quota",
+        [DETAIL_UNKNOWN_GRAPH] = "unknown_graph",
+        [DETAIL_GRAPH_EXISTS] = "graph_exists",
+        [DETAIL_BAD_WEIGHT] = "bad_weight",
+        [DETAIL_BAD_NODE] = "bad_node",
+        [DETAIL_UNKNOWN_NODE] = "unknown_node",
+        [DETAIL_TOO_MANY_NODES] = "too_many_nodes",
+        [DETAIL_BAD_MODE] = "bad_mode",
+        [DETAIL_BAD_HOPS] = "bad_hops",
+        [DETAIL_BAD_DECAY] = "bad_decay",
+        [DETAIL_BAD_SEED] = "bad_seed",
     };
     return (unsigned)detail < sizeof names / sizeof *names ? names[detail] : "?";
 }

@@ -21,18 +21,21 @@ struct work {
     bool listed;        /* rows are picked one by one, not scanned */
     bool filtered;      /* there is an id filter to resolve */
     bool gpu_able;      /* a GPU has a form of it */
+    bool unbounded;     /* numbers are likely ones: it may turn out to be much more */
     uint64_t queries;
-    uint64_t rows;      /* scanned for every query; listed: of all lists together */
-    uint64_t pairs;     /* scores to compute; 0: none (writes, fetches, norms): bytes tell */
+    uint64_t rows;      /* scanned for every query; listed: of all lists together; spread: nodes
+                           touched, likely, for every set (which are its queries) */
+    uint64_t pairs;     /* scores to compute, edges to walk; 0: none (writes, fetches, norms): bytes
+                           tell */
     uint64_t bytes_in;  /* request body */
     uint64_t bytes_out; /* reply body, as far as it is known */
 };
 
 /* So little of it that to wake a worker, and to be woken when it is done, takes longer: at most half
- * a MiB to read, and no filter to resolve. */
+ * a MiB to read, and no filter to resolve. What a spread may walk is bounded by exec. */
 static inline bool work_is_brief(const struct work *w)
 {
-    return w->pairs && !w->filtered && w->pairs * w->stride <= 1u << 17 &&
+    return w->pairs && !w->filtered && !w->unbounded && w->pairs * w->stride <= 1u << 17 &&
            w->bytes_in + w->bytes_out <= 1u << 16;
 }
 

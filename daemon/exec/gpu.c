@@ -74,15 +74,26 @@ bool gpu_gave_up(const struct job *j)
 
 /* ---------------------------------------------------------------- jobs: the way out */
 
-/* What the work should take at most: 0.5 TFLOP/s, 1 GB/s. */
-static uint64_t estimate_ns(const struct job *j)
+static double spread_ns(const struct job *j)
+{
+    const struct order_spread *s = &j->gpu.order.spread;
+    double levels = (double)s->set_count * (s->hops + 1);
+    return levels * ((double)s->edges * 20 + (double)s->nodes * 10);
+}
+
+static double run_ns(const struct job *j)
 {
     const struct order_run *run = &j->gpu.order.run;
     double stride = (double)vector_stride(run->dimension), rows = (double)run->row_count;
-    double pairs = (double)j->gpu.pairs;
-    double moved = (double)(j->body_bytes + j->result.body_bytes + batch_bytes(j));
-    moved += rows * stride * 4;
-    double ns = pairs * stride * 2 / 500 + moved + (double)run->list_count * 4;
+    return (double)j->gpu.pairs * stride * 2 / 500 + rows * stride * 4 +
+           (double)run->list_count * 4;
+}
+
+/* What the work should take at most: 0.5 TFLOP/s, 50 million edges a second, 1 GB/s. */
+static uint64_t estimate_ns(const struct job *j)
+{
+    double ns = (double)(j->body_bytes + j->result.body_bytes + batch_bytes(j));
+    ns += j->gpu.order.kind == ORDER_SPREAD ? spread_ns(j) : run_ns(j);
     return ns < 3.6e12 ? (uint64_t)ns : UINT64_C(3600000000000);
 }
 
@@ -92,15 +103,15 @@ static enum reason send_orders(struct gpu *g, struct job *j)
     if (j->gpu.unfit) return REASON_CHOSEN_FASTER;
     if (g->stopping) return REASON_GPU_DOWN;
     bool forced = j->reason == REASON_FORCED;
-    if (!forced && !gpu_replica_ready(&g->backend, j->collection)) {
-        const struct replica *r = replica_of(j->collection);
+    if (!forced && !gpu_replica_ready(&g->backend, job_resident(j))) {
+        const struct replica *r = replica_of(job_resident(j));
         if (r && r->lost) return r->lost;
         return gpu_state(&g->backend) == GPU_READY ? REASON_PREDICTED_SLOWER : REASON_GPU_DOWN;
     }
     enum reason why = replica_upload(g, j, UINT64_MAX, 1);
     if (why) return why;
     j->gpu.order.replica = j->gpu.replica;
-    j->gpu.order.version = collection_version(j->collection);
+    j->gpu.order.version = resident_version(job_resident(j));
     j->gpu.phase = PHASE_ORDER;
     card_order(&g->cards[j->gpu.device], &j->gpu.order, j, NULL, estimate_ns(j));
     if (j->gpu.meanwhile) j->gpu.meanwhile(j);
@@ -144,6 +155,13 @@ static bool no_memory_now(const struct job *j)
     return j->failure.detail == DETAIL_MEMORY || j->failure.detail == DETAIL_QUOTA;
 }
 
+static bool never_fits(const struct gpu *g, const struct job *j)
+{
+    if (!j->gpu.vram_bytes) return false;
+    struct gpu_room room = gpu_room_of(&g->backend, gpu_card_of(&g->backend, job_resident(j)));
+    return room.ready && j->gpu.vram_bytes > room.bytes_all;
+}
+
 static enum status gpu_submit(struct backend *b, struct job *j)
 {
     struct gpu *g = (struct gpu *)b;
@@ -153,6 +171,7 @@ static enum status gpu_submit(struct backend *b, struct job *j)
     if (g->jobs >= GPU_JOBS_MAX) return refused(j, REASON_QUEUE_FULL);
     if (!j->gpu.pairs || operation_find(j->operation)->gpu_plan(j))
         return refused(j, no_memory_now(j) ? REASON_QUEUE_FULL : REASON_CHOSEN_FASTER);
+    if (never_fits(g, j)) return refused(j, REASON_VRAM_PRESSURE);
     if (j->gpu.prepare && j->gpu.prepare_is_long) {
         j->gpu.phase = PHASE_PREPARE;
         workers_run(g->options.cpu, j, prepare_step);
@@ -167,9 +186,18 @@ static enum status gpu_submit(struct backend *b, struct job *j)
 
 /* ---------------------------------------------------------------- jobs: the way back */
 
+/* Or not: what came makes no sense, or there was no memory to make an answer of it. */
+static void finished(struct job *j)
+{
+    if (j->gpu.unfit)
+        give_up(j, REASON_FALLBACK_AFTER_ERROR);
+    else
+        end(j);
+}
+
 static enum reason failure_of(const struct job *j)
 {
-    const struct replica *r = replica_of(j->collection);
+    const struct replica *r = replica_of(job_resident(j));
     if (j->gpu.result == RESULT_NO_MEMORY) return REASON_VRAM_PRESSURE;
     if (!replica_is(r, j->gpu.replica) && r && r->lost) return r->lost;
     return REASON_FALLBACK_AFTER_ERROR;
@@ -177,7 +205,7 @@ static enum reason failure_of(const struct job *j)
 
 static void take_result(struct gpu *g, struct job *j)
 {
-    struct replica *r = replica_of(j->collection);
+    struct replica *r = replica_of(job_resident(j));
     struct card *card = &g->cards[j->gpu.device];
     bool sound = replica_is(r, j->gpu.replica);
     if (sound && j->gpu.result == RESULT_NO_REPLICA) {
@@ -194,9 +222,9 @@ static void take_result(struct gpu *g, struct job *j)
             return;
         } else {
             workers_run_here(j, finish_step);
-            end(j);
+            finished(j);
         }
-    } else if (j->gpu.result == RESULT_BAD_QUERY && sound &&
+    } else if (j->gpu.result == RESULT_BAD_QUERY && sound && j->gpu.order.kind == ORDER_RUN &&
                j->gpu.number < j->gpu.order.run.query_count) {
         refuse_query(j);
     } else {
@@ -231,7 +259,7 @@ bool gpu_resume(struct backend *b, struct job *j)
             give_up(j, why);
         }
     }
-    if (j->gpu.phase == PHASE_FINISH) end(j);
+    if (j->gpu.phase == PHASE_FINISH) finished(j);
     if (j->operation != OPERATION_UPLOAD) g->jobs--;
     return false;
 }

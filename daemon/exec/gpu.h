@@ -1,12 +1,12 @@
-/* gpu: the GPU backend: the road to the GPU processes. It knows which collections have a replica
- * where and how fresh, turns jobs into orders, and takes completions back.
+/* gpu: the GPU backend: the road to the GPU processes. It knows which collections and graphs have a
+ * replica where and how fresh, turns jobs into orders, and takes completions back.
  * Owner:  the engine.
  * Thread: the loop.
  * Errors: submit: UNAVAILABLE with gpu_gave_up: the job is the CPU's, as if it had not been tried.
  *         After that no fault of a GPU is an error either: the job comes back through done so.
  *
- * A job that reads a collection holds its turnstile until it is done, so the rows that its uploads
- * read do not change meanwhile: it comes back when the last order given for it is done. */
+ * A job that reads a resident holds its turnstile until it is done, so that what its uploads read does
+ * not change meanwhile: it comes back when the last order given for it is done. */
 #ifndef ENGRAM_EXEC_GPU_H
 #define ENGRAM_EXEC_GPU_H
 
@@ -15,6 +15,7 @@
 #include "daemon/exec/backend.h"
 #include "daemon/exec/done.h"
 #include "daemon/exec/gpu_process.h"
+#include "daemon/store/resident.h"
 
 enum { GPU_MAX = 16, GPU_JOBS_MAX = 256 };
 
@@ -41,19 +42,19 @@ void gpu_stop(struct backend *b);
 /* The best state of any GPU. */
 enum gpu_state gpu_state(const struct backend *b);
 
-/* Whether the collection's replica is there and as new as the host's rows, or so nearly that a job
- * brings it up to date on its way. For a holder of the turnstile, as are the next two. */
-bool gpu_replica_ready(const struct backend *b, const struct collection *c);
+/* Whether a replica is there and as new as the host's truth, or so nearly that a job brings it up to
+ * date on its way. For a holder of the turnstile, as are the next two. */
+bool gpu_replica_ready(const struct backend *b, const struct resident *of);
 /* There was no VRAM for it, lately. */
-bool gpu_replica_refused(const struct backend *b, const struct collection *c);
-/* An OPERATION_UPLOAD now would bring it closer to the host's rows. Such jobs upload a piece each
- * and never fail; the pipeline sends them one after the other, each a reader of the collection. */
-bool gpu_wants_upload(const struct backend *b, const struct collection *c);
+bool gpu_replica_refused(const struct backend *b, const struct resident *of);
+/* An OPERATION_UPLOAD now would bring it closer to the host's truth. Such jobs upload a piece each
+ * and never fail; the pipeline sends them one after the other, each a reader. */
+bool gpu_wants_upload(const struct backend *b, const struct resident *of);
 
-/* The GPU that has c's replica, or would get it (one that is ready, if any is). */
-uint32_t gpu_card_of(const struct backend *b, const struct collection *c);
-/* Bytes of rows that a job on c has to have uploaded first. */
-uint64_t gpu_upload_bytes(const struct backend *b, const struct collection *c);
+/* The GPU that has the replica, or would get it (one that is ready, if any is). */
+uint32_t gpu_card_of(const struct backend *b, const struct resident *of);
+/* Bytes that a job has to have uploaded first. */
+uint64_t gpu_upload_bytes(const struct backend *b, const struct resident *of);
 
 /* How much a GPU can take now. */
 struct gpu_room {
@@ -83,16 +84,16 @@ bool gpu_resume(struct backend *b, struct job *j);
  * why. Its result and plan have been dropped, its failure cleared. */
 bool gpu_gave_up(const struct job *j);
 
-/* The collection is going away, nobody holds it: its VRAM returns. */
-void gpu_forget(struct backend *b, struct collection *c);
+/* It is going away, nobody holds it: its VRAM returns. */
+void gpu_forget(struct backend *b, struct resident *of);
 
 /* What lies in VRAM of it, on all GPUs together, and the version of the freshest replica. */
 struct gpu_replica_info {
     uint64_t bytes, version; /* 0, 0: none */
 };
-struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct collection *c);
+struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct resident *of);
 
-/* The same of all collections of a space. */
+/* The same of all that a space has. */
 uint64_t gpu_space_bytes(const struct backend *b, const struct space *s);
 
 /* Lines for info, numbers for stats: the i-th GPU; NULL past the last. */

@@ -1,5 +1,6 @@
 /* gpu_inside: what the GPU backend is made of, for gpu.c (jobs and life), gpu_orders.c (orders out,
- * completions in) and gpu_replicas.c (what lies where, and how fresh).
+ * completions in), gpu_replicas.c (what lies where, and how fresh), gpu_build.c (where a replica goes,
+ * and piece by piece), gpu_build_rows.c and gpu_build_graph.c (the orders for that).
  * Owner:  exec/gpu.c.
  * Thread: the loop.
  * Errors: none that leave this room. */
@@ -7,21 +8,21 @@
 #define ENGRAM_EXEC_GPU_INSIDE_H
 
 #include "daemon/exec/gpu.h"
-#include "daemon/store/collection.h"
+#include "daemon/store/resident.h"
 
 /* ---- what there is ---- */
 
-/* A collection's copy on one GPU. number is what orders call this build of it: a build that was
+/* A collection's or graph's copy on one GPU. number is what orders call this build of it: a build that was
  * lost or is in doubt is condemned, and the next has another number, so that nothing that was
  * ordered of the old one can be taken for the new. */
 struct replica {
-    struct collection *collection; /* NULL: gone; only the order to forget is missing */
+    struct resident *resident; /* NULL: gone; only the order to forget is missing */
     uint32_t space;
     struct card *card;
     uint64_t number;   /* 0: there is no build */
     bool begun;        /* an upload of this build was ordered: the others go on top of it */
     bool condemned;    /* to be forgotten before the next build */
-    uint64_t version;  /* the collection's, once all that is out is done; 0: incomplete */
+    uint64_t version;  /* the resident's, once all that is out is done; 0: incomplete */
     uint32_t out;      /* uploads of this build that are not done yet */
     uint64_t bytes;    /* of VRAM, as planned, then as its process says */
     uint64_t used;     /* the larger, the later it was last used */
@@ -37,7 +38,7 @@ struct slot {
     uint32_t generation;
     uint32_t next_free;
     struct job *job;         /* NULL: FORGET */
-    struct replica *replica; /* of an UPLOAD */
+    struct replica *replica; /* of an UPLOAD or UPLOAD_PART */
     uint64_t number;         /* of its build */
     uint64_t limit_ns;       /* past it the process counts as hung */
 };
@@ -94,22 +95,28 @@ void card_check(struct card *card, uint64_t now_ns);
 
 /* ---- gpu_replicas.c ---- */
 
-static inline struct replica *replica_of(const struct collection *c)
+static inline struct replica *replica_of(const struct resident *of)
 {
-    return collection_replica(c);
+    return of->replica;
 }
 
-/* Whether that build is still what the collection's replica is. */
+/* Makes one that has no build; NULL: no memory. */
+struct replica *replica_take(struct gpu *g, struct resident *of);
+
+static inline bool replica_has_build(const struct replica *r)
+{
+    return r && r->number && !r->condemned;
+}
+
+/* Whether that build is still what the resident's replica is. */
 bool replica_is(const struct replica *r, uint64_t number);
 bool replica_is_current(const struct replica *r);
 
 /* r, which has a build, holds so much, or will. */
 void replica_set_bytes(struct replica *r, uint64_t bytes);
 
-/* Gives the orders that bring j's collection up to date, up to about bytes_max; leaves room for
- * `spare` more. NONE: done (all of it only if replica_is_current now); else why not, and none was
- * given. */
-enum reason replica_upload(struct gpu *g, struct job *j, uint64_t bytes_max, uint32_t spare);
+/* Tells the process to forget the condemned build. False: there is no room for that now. */
+bool replica_flush(struct gpu *g, struct replica *r);
 
 /* What was evicted comes back no sooner, so that two collections do not chase each other out; and
  * each time later, if it does not last, for to upload a large one may take longer than that. */
@@ -124,5 +131,33 @@ void replicas_lose_card(struct gpu *g, struct card *card);
 /* Says what could not be said before. */
 void replicas_flush(struct gpu *g);
 void gpu_replicas_finish(struct gpu *g);
+
+/* ---- gpu_build.c ---- */
+
+/* Gives the orders that bring up to date what j is about, up to about bytes_max; leaves room for
+ * `spare` more. NONE: done (all of it only if replica_is_current now); else why not, and none was
+ * given. */
+enum reason replica_upload(struct gpu *g, struct job *j, uint64_t bytes_max, uint32_t spare);
+/* One of them, of so many bytes: fills in whose it is. */
+void build_order(struct gpu *g, struct job *j, struct replica *r, struct order *o, uint64_t bytes);
+
+/* VRAM is mapped in pieces of 2 MiB, by every driver so far. */
+static inline uint64_t build_mapped(uint64_t bytes)
+{
+    enum { MAPPED_BYTES = 2 << 20 };
+    return (bytes + MAPPED_BYTES - 1) / MAPPED_BYTES * MAPPED_BYTES;
+}
+
+/* ---- gpu_build_rows.c and gpu_build_graph.c ---- */
+
+/* VRAM that a collection's rows, norms and ids take, or a graph's parts, each mapped for itself. */
+uint64_t build_rows_bytes(const struct resident *of);
+uint64_t build_graph_bytes(const struct resident *of);
+/* Up to about bytes_max and no more than orders_max orders. False: no memory, or all (UINT64_MAX) was
+ * asked for and has no room; nothing was given. */
+bool build_rows(struct gpu *g, struct job *j, struct replica *r, uint64_t bytes_max,
+                uint32_t orders_max);
+bool build_graph(struct gpu *g, struct job *j, struct replica *r, uint64_t bytes_max,
+                 uint32_t orders_max);
 
 #endif

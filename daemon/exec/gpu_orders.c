@@ -138,6 +138,20 @@ static void note_run(struct job *j, const struct completion *c)
     j->copy_ns = between(c->copy_ns, 0, j->finished_ns - j->started_ns);
 }
 
+static void note_upload(struct gpu *g, const struct slot *was, const struct completion *c)
+{
+    struct replica *r = was->replica;
+    if (!replica_is(r, was->number)) return;
+    r->out--;
+    if (c->result == RESULT_OK)
+        replica_set_bytes(r, c->number);
+    else
+        replica_lose(g, r,
+                     c->result == RESULT_NO_MEMORY ? REASON_VRAM_PRESSURE
+                                                   : REASON_FALLBACK_AFTER_ERROR,
+                     FAILED_RETRY_NS);
+}
+
 static void slot_done(struct card *card, struct slot *slot, const struct completion *c)
 {
     struct gpu *g = card->gpu;
@@ -148,16 +162,8 @@ static void slot_done(struct card *card, struct slot *slot, const struct complet
     slot->next_free = card->free_slot;
     card->free_slot = (uint32_t)(slot - card->slots);
     card->out--;
-    if (was.kind == ORDER_UPLOAD && replica_is(was.replica, was.number)) {
-        was.replica->out--;
-        if (c->result == RESULT_OK) replica_set_bytes(was.replica, c->number);
-    }
-    if (was.kind == ORDER_UPLOAD && c->result != RESULT_OK && replica_is(was.replica, was.number))
-        replica_lose(g, was.replica,
-                     c->result == RESULT_NO_MEMORY ? REASON_VRAM_PRESSURE
-                                                   : REASON_FALLBACK_AFTER_ERROR,
-                     FAILED_RETRY_NS);
-    if (was.kind == ORDER_RUN) note_run(was.job, c);
+    if (was.kind == ORDER_UPLOAD || was.kind == ORDER_UPLOAD_PART) note_upload(g, &was, c);
+    if (was.kind == ORDER_RUN || was.kind == ORDER_SPREAD) note_run(was.job, c);
     if (was.job && --was.job->gpu.orders_out == 0) gpu_job_back(g, was.job);
 }
 

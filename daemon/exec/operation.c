@@ -9,11 +9,24 @@
 const struct operation_ops *operation_find(enum operation operation)
 {
     static const struct operation_ops *const all[] = {
-        &operation_knn,        &operation_knn_batch,
-        &operation_similarity, &operation_score_candidates,
-        &operation_norms,      &operation_weighted_average,
-        &operation_upsert,     &operation_delete,
-        &operation_fetch,      &operation_drop,
+        &operation_knn,
+        &operation_knn_batch,
+        &operation_similarity,
+        &operation_score_candidates,
+        &operation_norms,
+        &operation_weighted_average,
+        &operation_upsert,
+        &operation_delete,
+        &operation_fetch,
+        &operation_drop,
+        &operation_spread,
+        &operation_graph_add_edges,
+        &operation_graph_add_csr,
+        &operation_graph_remove_edges,
+        &operation_graph_set_nodes,
+        &operation_graph_remove_nodes,
+        &operation_graph_fetch_nodes,
+        &operation_graph_drop,
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]->operation == operation) return all[i];
@@ -28,20 +41,25 @@ uint64_t operation_gpu_pairs(const struct job *j)
 
 /* ---- memory ---- */
 
-static uint32_t owner_of(const struct job *j)
+uint32_t operation_owner(const struct job *j)
 {
     return j->space ? j->space->number : 0;
+}
+
+enum status operation_refuse_memory(struct job *j, enum status st, const char *what)
+{
+    heap_refuse(j->heap, st, operation_owner(j), what, &j->failure);
+    j->failure.retry_after_ms = 100;
+    return j->failure.code;
 }
 
 static enum status take(struct job *j, uint64_t bytes, const char *what, struct heap_block *out)
 {
     char all[64];
-    enum status st = heap_take(j->heap, bytes, owner_of(j), out);
+    enum status st = heap_take(j->heap, bytes, operation_owner(j), out);
     if (!st) return STATUS_OK;
     snprintf(all, sizeof all, "%" PRIu64 " bytes of %s", bytes, what);
-    heap_refuse(j->heap, st, owner_of(j), all, &j->failure);
-    j->failure.retry_after_ms = 100;
-    return j->failure.code;
+    return operation_refuse_memory(j, st, all);
 }
 
 enum status operation_take_scratch(struct job *j, uint64_t bytes)
@@ -131,6 +149,13 @@ void operation_note_collection(struct job *j)
     j->result.rows = collection_rows(j->collection);
 }
 
+void operation_note_graph(struct job *j)
+{
+    j->result.version = resident_version(graph_resident(j->graph));
+    j->result.nodes = graph_nodes(j->graph);
+    j->result.rows = graph_edges(j->graph);
+}
+
 enum status operation_drop_result(struct job *j)
 {
     heap_give(j->heap, &j->result.block);
@@ -203,7 +228,7 @@ struct order_run *operation_gpu_order(struct job *j, enum run_operation operatio
 {
     struct order *o = &j->gpu.order;
     const struct tensor *queries = &j->request.queries;
-    *o = (struct order){.kind = ORDER_RUN, .space = owner_of(j)};
+    *o = (struct order){.kind = ORDER_RUN, .space = operation_owner(j)};
     o->run = order_run_of(operation);
     o->run.metric = metric;
     o->run.dimension = collection_dimension(j->collection);

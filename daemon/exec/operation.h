@@ -23,6 +23,12 @@ struct operation_ops {
     uint64_t (*gpu_pairs)(const struct job *j);
 };
 
+/* What j stands in line for: a collection and a graph both begin with their resident; NULL: neither. */
+static inline struct resident *job_resident(const struct job *j)
+{
+    return j->collection ? (struct resident *)j->collection : (struct resident *)j->graph;
+}
+
 /* 0: the GPU process cannot do it. */
 uint64_t operation_gpu_pairs(const struct job *j);
 
@@ -47,6 +53,8 @@ enum status operation_take_scratch(struct job *j, uint64_t bytes);
 
 extern const struct operation_ops operation_knn, operation_knn_batch, operation_similarity,
     operation_score_candidates, operation_norms, operation_weighted_average, operation_upsert,
-    operation_delete, operation_fetch, operation_drop;
+    operation_delete, operation_fetch, operation_drop, operation_spread, operation_graph_add_edges,
+    operation_graph_add_csr, operation_graph_remove_edges, operation_graph_set_nodes,
+    operation_graph_remove_nodes, operation_graph_fetch_nodes, operation_graph_drop;
 
 #endif

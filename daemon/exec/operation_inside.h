@@ -11,6 +11,7 @@
 
 #include "daemon/exec/operation.h"
 #include "daemon/store/collection.h"
+#include "daemon/store/graph.h"
 #include "kernels/vectors.h"
 
 /* Places in a scratch block that is taken once all of them are known. */
@@ -60,6 +61,14 @@ void operation_shape(struct job *j, uint32_t i, enum dtype dtype, uint64_t rows,
 
 /* Version and row count of the collection, for the reply. */
 void operation_note_collection(struct job *j);
+/* Version, nodes and edges of the graph. */
+void operation_note_graph(struct job *j);
+
+/* Whose memory j takes, for the heap. */
+uint32_t operation_owner(const struct job *j);
+/* The heap refused (st) what j needs beside scratch and result, and may have it later. Returns
+ * j->failure.code. */
+enum status operation_refuse_memory(struct job *j, enum status st, const char *what);
 
 /* Gives the result block back: a failed job has none. Returns j->failure.code. */
 enum status operation_drop_result(struct job *j);

@@ -10,6 +10,12 @@ enum {
     BATCH_QUERIES_MAX = 256,
     SPLIT_QUERIES_MIN = 64,
     BEST_BYTES = 12, /* an id and its score */
+    EDGE_FLOATS = 2,
+    NODE_BYTES = 14,  /* fetched, without its edges */
+    ENTRY_BYTES = 24, /* of a spread's reply */
+    /* Edges that a spread may walk where it is received: some 20 us. */
+    LINEAR_BRIEF = 4096,
+    ENGRAM_BRIEF = 1024,
 };
 
 static uint64_t times(uint64_t a, uint64_t b)
@@ -89,6 +95,51 @@ static uint64_t fetched_bytes(const struct job *j)
     return times(count, sizeof(uint64_t) + 1 + dimension_of(j) * sizeof(float));
 }
 
+static uint64_t known_nodes_bytes(const struct job *j)
+{
+    uint64_t nodes = graph_nodes(j->graph), bytes = times(j->request.ids.rows, NODE_BYTES);
+    if (!j->request.edges || !nodes) return bytes;
+    return bytes + times(times(j->request.ids.rows, graph_edges(j->graph) / nodes + 1), BEST_BYTES);
+}
+
+/* Edges that one set walks if each node has so many, and a hop meets no node twice. *touched: nodes
+ * that it reaches. */
+static double walked(const struct job *j, double seeds, double degree, double *touched)
+{
+    double nodes = (double)graph_nodes(j->graph), all = (double)graph_edges(j->graph);
+    double sum = 0, front = seeds < nodes ? seeds : nodes;
+    *touched = front;
+    for (uint32_t d = 0; d < j->request.spread.hops && front >= 1; d++) {
+        double edges = front * degree < all ? front * degree : all;
+        sum += edges;
+        front = edges < nodes ? edges : nodes;
+        *touched = *touched + front < nodes ? *touched + front : nodes;
+    }
+    return sum;
+}
+
+static void add_spread(const struct job *j, struct work *w)
+{
+    const struct job_request *r = &j->request;
+    bool engram = r->spread.mode == SPREAD_ENGRAM;
+    uint64_t sets = is_present(&r->offsets) ? r->offsets.rows - 1 : 1;
+    double seeds = (double)r->ids.rows, each = seeds / (double)sets, touched, most;
+    struct graph_info info = graph_info(j->graph);
+    double degree = info.nodes ? (double)info.edges / (double)info.nodes : 0;
+    double edges = (double)sets * walked(j, each, degree, &touched);
+    double bound = (double)sets * walked(j, each, (double)info.out_count_max, &most);
+    if (engram) w->operation = OPERATION_SPREAD_ENGRAM;
+    w->unbounded = seeds + bound > (engram ? ENGRAM_BRIEF : LINEAR_BRIEF);
+    w->stride = EDGE_FLOATS;
+    w->queries = sets;
+    w->k = r->k;
+    w->rows = (uint64_t)touched;
+    w->pairs = edges < 1e18 ? (uint64_t)edges + 1 : UINT64_MAX / 16;
+    uint64_t entries = r->k ? smaller(r->k, w->rows) : w->rows;
+    uint64_t path_bytes = r->spread.paths ? (smaller(r->spread.hops, 4) + 2) * sizeof(uint64_t) : 0;
+    w->bytes_out = times(times(sets, entries), ENTRY_BYTES + path_bytes);
+}
+
 struct work operation_work(const struct job *j)
 {
     struct work w = {
@@ -104,6 +155,8 @@ struct work operation_work(const struct job *j)
     case OPERATION_WEIGHTED_AVERAGE: add_average(j, &w); break;
     case OPERATION_NORMS: w.bytes_out = times(j->request.rows.rows, sizeof(float)); break;
     case OPERATION_FETCH: w.bytes_out = fetched_bytes(j); break;
+    case OPERATION_GRAPH_FETCH_NODES: w.bytes_out = known_nodes_bytes(j); break;
+    case OPERATION_SPREAD: add_spread(j, &w); break;
     default: break;
     }
     w.gpu_able = operation_gpu_pairs(j) != 0;

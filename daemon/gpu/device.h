@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "daemon/heap/share.h"
+#include "kernels/cuda/spread_cuda.h"
 #include "kernels/cuda/vectors_cuda.h"
 
 enum device_result {
@@ -90,7 +91,8 @@ struct device_ops {
                                    device_stream s);
     enum device_result (*clear)(struct device *d, void *address, uint64_t bytes, device_stream s);
 
-    /* The operations of kernels/cuda/vectors_cuda.h, with its shapes and rules. */
+    /* The operations of kernels/cuda/vectors_cuda.h and spread_cuda.h, with their shapes and
+     * rules. */
     enum device_result (*norms)(struct device *d, const struct cuda_rows *rows, float *norms,
                                 device_stream s);
     enum device_result (*scan)(struct device *d, enum metric metric,
@@ -117,6 +119,14 @@ struct device_ops {
     enum device_result (*average)(struct device *d, const struct cuda_rows *rows,
                                   const uint32_t *positions, const float *weights, uint64_t count,
                                   float total, float *average, device_stream s);
+
+    /* What `spread` points to on the host need not stay. */
+    enum device_result (*spread)(struct device *d, const struct cuda_spread *spread,
+                                 device_stream s);
+    uint64_t (*spread_scratch_min)(enum spread_mode mode, uint32_t nodes, uint64_t edges,
+                                   uint32_t set_count);
+    uint64_t (*spread_scratch_best)(enum spread_mode mode, uint32_t nodes, uint64_t edges,
+                                    uint32_t set_count);
 };
 
 struct device {

@@ -250,6 +250,14 @@ static enum device_result run_average(struct device *device, const struct cuda_r
         cuda_weighted_average(rows, positions, weights, count, total, average, s));
 }
 
+static enum device_result run_spread(struct device *device, const struct cuda_spread *spread,
+                                     device_stream s)
+{
+    struct cuda_device *d = device_cuda_of(device);
+    if (d->poisoned) return DEVICE_STICKY;
+    return device_cuda_result(d, "cuda_spread", cuda_spread(spread, s));
+}
+
 static const struct device_ops ops = {
     .name = "cuda",
     .open = device_cuda_open,
@@ -281,6 +289,9 @@ static const struct device_ops ops = {
     .topk_scratch_best = cuda_topk_scratch_best,
     .gather_lists = run_gather_lists,
     .average = run_average,
+    .spread = run_spread,
+    .spread_scratch_min = cuda_spread_scratch_min,
+    .spread_scratch_best = cuda_spread_scratch_best,
 };
 
 const struct device_ops *const device_cuda = &ops;

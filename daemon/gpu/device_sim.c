@@ -13,6 +13,7 @@
 #include "daemon/gpu/sim_memory.h"
 #include "daemon/gpu/sim_probe.h"
 #include "daemon/gpu/sim_settings.h"
+#include "daemon/gpu/sim_spread.h"
 #include "daemon/gpu/sim_stream.h"
 
 struct sim {
@@ -99,7 +100,7 @@ static enum device_result start(struct sim *s, char *why)
     }
     if (!result && !sim_memory_init(&s->memory, s->settings.vram_bytes, s->settings.granularity))
         result = DEVICE_NO_MEMORY;
-    if (!result && !(s->streams.bench = sim_bench_create())) result = DEVICE_NO_MEMORY;
+    if (!result && !(s->streams.bench = sim_bench_create(&s->memory))) result = DEVICE_NO_MEMORY;
     if (result) snprintf(why, SHARE_WHY, "simulated GPU: open: %s", result_text(result));
     return result;
 }
@@ -427,6 +428,12 @@ static enum device_result sim_average(struct device *d, const struct cuda_rows *
     return enqueue(d, s, w);
 }
 
+static enum device_result sim_spread(struct device *d, const struct cuda_spread *spread,
+                                     device_stream s)
+{
+    return enqueue(d, s, (struct sim_work){.kind = WORK_SPREAD, .spread = *spread});
+}
+
 /* ---- for tests ---- */
 
 const char *sim_probe_fault(struct device *d)
@@ -472,4 +479,7 @@ const struct device_ops device_sim = {
     .topk_scratch_best = sim_topk_scratch_best,
     .gather_lists = sim_gather_lists,
     .average = sim_average,
+    .spread = sim_spread,
+    .spread_scratch_min = sim_spread_scratch_min,
+    .spread_scratch_best = sim_spread_scratch_best,
 };

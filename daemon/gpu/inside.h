@@ -38,6 +38,7 @@ struct task_plan {
     uint32_t in_count, out_count;
     uint64_t in_bytes;          /* from 0 on */
     uint64_t out_at, out_bytes; /* those of one pass */
+    uint64_t out_small;         /* of these, from the first on, so many come back as one copy */
     uint64_t scratch_at, scratch_bytes, scratch_best, scratch_least;
     uint64_t bytes;
 };
@@ -50,6 +51,7 @@ struct task {
     struct replica *replica; /* held, or NULL */
     struct task_plan plan;
     struct knn_batch *batch;            /* run.h; NULL: one request, or not read yet */
+    struct move *moves;                 /* SPREAD: the sets' records, or NULL */
     uint64_t first_query, pass_queries; /* SCORES: those of this pass */
     bool ids_sent;                      /* SCORES: and with one of the passes, the ids */
     bool rereads;                       /* what is on the device is not yet all it will read */
@@ -137,14 +139,18 @@ void task_count_busy(struct gpu *g);
 bool run_start(struct gpu *g, struct task *t);
 /* Enqueues kernels, and the copy of a small result. */
 enum device_result run_launch(struct gpu *g, struct task *t);
-/* A pass is done: what is small goes to the heap, the rest becomes moves of t->out. */
-void run_drain(struct gpu *g, struct task *t);
+/* A pass is done: what is small goes to the heap, the rest becomes moves of t->out; or what ends t. */
+enum order_result run_drain(struct gpu *g, struct task *t);
 /* All of the pass is in the heap: true if another one is to be launched. */
 bool run_next(struct gpu *g, struct task *t);
 
+/* Of rows and of parts alike. */
 bool upload_start(struct gpu *g, struct task *t);
 enum device_result upload_launch(struct gpu *g, struct task *t);
 void upload_finish(struct gpu *g, struct task *t);
+bool upload_is_fresh(const struct order *o);
+/* Two uploads to one replica write the same places, or may. */
+bool upload_overlaps(const struct order *a, const struct order *b);
 
 bool forget_start(struct gpu *g, struct task *t);
 

@@ -13,7 +13,10 @@ static uint32_t bucket_of(uint64_t id)
 
 uint64_t replica_bytes(const struct replica *r)
 {
-    return r->row_range.bytes + r->norm_range.bytes + r->id_range.bytes;
+    uint64_t bytes = 0;
+    for (int i = 0; i < RANGES_MAX; i++)
+        bytes += r->ranges[i].bytes;
+    return bytes;
 }
 
 /* ---- the list by last use ---- */
@@ -87,9 +90,8 @@ static void account(struct gpu *g, uint64_t before, const struct replica *r)
 static void release_ranges(struct gpu *g, struct replica *r)
 {
     uint64_t before = replica_bytes(r);
-    g->ops->range_release(g->device, &r->row_range);
-    g->ops->range_release(g->device, &r->norm_range);
-    g->ops->range_release(g->device, &r->id_range);
+    for (int i = 0; i < RANGES_MAX; i++)
+        g->ops->range_release(g->device, &r->ranges[i]);
     account(g, before, r);
 }
 
@@ -160,38 +162,57 @@ static bool wants_less(const struct device_range *range, uint64_t bytes)
     return range->bytes / 2 > bytes && range->bytes > (UINT64_C(16) << 20);
 }
 
-enum device_result replica_fit(struct gpu *g, struct replica *r, uint64_t rows,
+static bool needs_more(const struct device_range *range, uint64_t bytes)
+{
+    return bytes > range->bytes;
+}
+
+/* Addresses are not endless: as many as the rows could need that fit the device. */
+struct replica_room replica_room_of_rows(const struct gpu *g, uint32_t dimension, uint64_t rows)
+{
+    uint64_t row_bytes = vector_stride(dimension) * sizeof(float);
+    uint64_t bytes_max = g->replicas.range_bytes_max, rows_max = bytes_max / row_bytes + 1;
+    return (struct replica_room){
+        .bytes = {[RANGE_ROWS] = rows * row_bytes,
+                  [RANGE_NORMS] = rows * sizeof(float),
+                  [RANGE_IDS] = rows * sizeof(uint64_t)},
+        .most = {[RANGE_ROWS] = bytes_max,
+                 [RANGE_NORMS] = rows_max * sizeof(float),
+                 [RANGE_IDS] = rows_max * sizeof(uint64_t)},
+    };
+}
+
+enum device_result replica_fit(struct gpu *g, struct replica *r, const struct replica_room *room,
                                device_stream stream, bool *wait)
 {
-    uint64_t row_bytes = rows * vector_stride(r->dimension) * sizeof(float);
-    uint64_t norm_bytes = rows * sizeof(float), id_bytes = rows * sizeof(uint64_t);
-    bool grows = row_bytes > r->row_range.bytes || norm_bytes > r->norm_range.bytes ||
-                 id_bytes > r->id_range.bytes;
-    bool shrinks = wants_less(&r->row_range, row_bytes);
+    bool grows = false, shrinks = false;
+    uint64_t wanted = 0;
+    for (int i = 0; i < RANGES_MAX; i++) {
+        grows |= needs_more(&r->ranges[i], room->bytes[i]);
+        shrinks |= wants_less(&r->ranges[i], room->bytes[i]);
+        wanted += room->bytes[i];
+    }
     if (!grows && !shrinks) return DEVICE_OK;
     if (r->holders > 1 && (shrinks || g->ops->range_moves(g->device))) {
         *wait = true;
         return DEVICE_OK;
     }
-    uint64_t wanted = row_bytes + norm_bytes + id_bytes;
     if (wanted > g->replicas.bytes_max) return DEVICE_NO_MEMORY;
     while (grows && g->replicas.bytes - replica_bytes(r) + wanted > g->replicas.bytes_max)
         if (!evict_one(g, r)) return DEVICE_NO_MEMORY;
-    /* Addresses are not endless: as many as the rows could need that fit the device. */
-    uint64_t bytes_max = g->replicas.range_bytes_max;
-    uint64_t rows_max = bytes_max / (vector_stride(r->dimension) * sizeof(float)) + 1;
-    enum device_result result = fit_range(g, r, &r->row_range, row_bytes, bytes_max, stream);
-    if (result == DEVICE_OK)
-        result = fit_range(g, r, &r->norm_range, norm_bytes, rows_max * sizeof(float), stream);
-    if (result == DEVICE_OK)
-        result = fit_range(g, r, &r->id_range, id_bytes, rows_max * sizeof(uint64_t), stream);
+    enum device_result result = DEVICE_OK;
+    for (int i = 0; i < RANGES_MAX && result == DEVICE_OK; i++) {
+        struct device_range *range = &r->ranges[i];
+        if (needs_more(range, room->bytes[i]) || wants_less(range, room->bytes[i]))
+            result = fit_range(g, r, range, room->bytes[i], room->most[i], stream);
+    }
     return result;
 }
 
 struct cuda_rows replica_rows(const struct replica *r)
 {
     return (struct cuda_rows){.dimension = r->dimension,
-                              .rows = (const float *)r->row_range.base,
-                              .norms = (const float *)r->norm_range.base,
+                              .rows = (const float *)r->ranges[RANGE_ROWS].base,
+                              .norms = (const float *)r->ranges[RANGE_NORMS].base,
                               .count = r->rows};
 }

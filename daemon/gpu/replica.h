@@ -1,4 +1,5 @@
-/* replica: collections' copies in VRAM: rows, norms and ids, each in a range that grows in place.
+/* replica: copies in VRAM: a collection's rows, norms and ids, or the parts of a graph, each in a range
+ * that grows in place.
  * Owner:  the GPU process.
  * Thread: the device thread.
  * Errors: replica_fit: DEVICE_NO_MEMORY when even evicting every idle one leaves too little.
@@ -15,14 +16,19 @@
 
 struct gpu;
 
+/* The ranges of rows; those of a graph are its parts. */
+enum { RANGE_ROWS, RANGE_NORMS, RANGE_IDS, RANGES_MAX = ORDER_PARTS_MAX };
+
 struct replica {
     uint64_t id;
     uint64_t version; /* 0: not complete */
     bool torn;        /* an upload failed: only a fresh one helps */
-    uint32_t space, dimension;
+    uint32_t space;
+    uint32_t dimension; /* of its rows; 0: it is a graph's */
     uint64_t rows;
-    uint64_t no_norm_first, no_norm_end; /* rows without norms yet: computed when it is complete */
-    struct device_range row_range, norm_range, id_range;
+    uint64_t no_norm_first, no_norm_end;  /* rows without norms yet: computed when it is complete */
+    uint64_t part_bytes[ORDER_PARTS_MAX]; /* of a graph */
+    struct device_range ranges[RANGES_MAX];
     uint32_t holders;   /* tasks */
     uint32_t rereaders; /* of these, what will read it again: it must stay as it is until then */
     struct replica *hash_next;
@@ -47,9 +53,14 @@ struct replica *replica_make(struct gpu *g, uint64_t id, uint32_t space, uint32_
 void replica_hold(struct gpu *g, struct replica *r); /* and it is the newest now */
 void replica_let_go(struct replica *r);
 
-/* VRAM for that many rows; what is new is cleared on the stream. *wait: it must move or shrink, and
- * others use it; nothing was done. */
-enum device_result replica_fit(struct gpu *g, struct replica *r, uint64_t rows,
+/* Bytes of each range, and how many there could ever be. */
+struct replica_room {
+    uint64_t bytes[RANGES_MAX], most[RANGES_MAX];
+};
+struct replica_room replica_room_of_rows(const struct gpu *g, uint32_t dimension, uint64_t rows);
+/* VRAM for that; what is new is cleared on the stream. *wait: it must move or shrink, and others use
+ * it; nothing was done. */
+enum device_result replica_fit(struct gpu *g, struct replica *r, const struct replica_room *room,
                                device_stream stream, bool *wait);
 /* No task may hold it. */
 void replica_drop(struct gpu *g, struct replica *r);
@@ -60,7 +71,7 @@ uint64_t replica_bytes(const struct replica *r);
 struct cuda_rows replica_rows(const struct replica *r);
 static inline const uint64_t *replica_ids(const struct replica *r)
 {
-    return (const uint64_t *)r->id_range.base;
+    return (const uint64_t *)r->ranges[RANGE_IDS].base;
 }
 
 #endif

@@ -8,12 +8,17 @@
 
 /* ---- starting ---- */
 
+/* In passes. */
+static bool is_scores(const struct task *t)
+{
+    return t->order.kind == ORDER_RUN && t->order.run.operation == RUN_SCORES;
+}
+
 /* Ids of all rows, where the front asked for them: they go out once. */
 static bool ids_are_next(const struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    return r->operation == RUN_SCORES && r->positions == PLACE_NONE && r->out_ids != PLACE_NONE &&
-           !t->ids_sent;
+    return is_scores(t) && r->positions == PLACE_NONE && r->out_ids != PLACE_NONE && !t->ids_sent;
 }
 
 /* Device memory for all of it, with less scratch where there is less. */
@@ -34,11 +39,6 @@ static bool in_is_small(const struct task *t)
     return t->plan.in_bytes <= SMALL_BYTES;
 }
 
-static bool out_is_small(const struct task *t)
-{
-    return t->plan.out_bytes <= SMALL_BYTES;
-}
-
 /* Small requests must not take each gap before a large one that waits. */
 static bool may_take(const struct gpu *g, const struct task *t)
 {
@@ -48,8 +48,7 @@ static bool may_take(const struct gpu *g, const struct task *t)
 /* VRAM and pinned memory, all or nothing. *never: there will not be enough. */
 static bool take_memory(struct gpu *g, struct task *t, bool *never)
 {
-    uint64_t pinned =
-        (in_is_small(t) ? t->plan.in_bytes : 0) + (out_is_small(t) ? t->plan.out_bytes : 0);
+    uint64_t pinned = (in_is_small(t) ? t->plan.in_bytes : 0) + t->plan.out_small;
     struct vram_pool_usage pool = vram_pool_usage(g->pool);
     *never = t->plan.bytes + t->plan.scratch_least > pool.slab_bytes;
     if (*never || !may_take(g, t)) return false;
@@ -100,13 +99,19 @@ static void fill_large(struct gpu *g, struct task *t)
     t->in.move_count = t->plan.in_count;
 }
 
+static bool speaks_of(const struct task *t, const struct replica *r)
+{
+    const struct order_run *run = &t->order.run;
+    if (t->order.kind == ORDER_SPREAD) return spread_fits(t, r);
+    return r->dimension == run->dimension && r->rows == run->row_count;
+}
+
 static enum order_result find_replica(struct gpu *g, struct task *t)
 {
     const struct order *o = &t->order;
     struct replica *r = replica_find(g, o->replica);
     if (!r || r->version != o->version || r->version == 0) return RESULT_NO_REPLICA;
-    if (r->space != o->space || r->dimension != o->run.dimension || r->rows != o->run.row_count)
-        return RESULT_REFUSED;
+    if (r->space != o->space || !speaks_of(t, r)) return RESULT_REFUSED;
     replica_hold(g, r);
     t->replica = r;
     return RESULT_OK;
@@ -136,20 +141,17 @@ static enum order_result result_of(struct gpu *g, enum device_result result)
 static void count_less(struct gpu *g, const struct task *t)
 {
     struct share_usage *u = &g->share->usage;
-    const struct order_run *r = &t->order.run;
     if (t->plan.scratch_bytes < t->plan.scratch_best)
         atomic_fetch_add_explicit(&u->shrunk, 1, memory_order_relaxed);
-    if (r->operation == RUN_SCORES && t->pass_queries < r->query_count)
+    if (is_scores(t) && t->pass_queries < t->order.run.query_count)
         atomic_fetch_add_explicit(&u->split, 1, memory_order_relaxed);
 }
 
 /* It has its memory. */
 static void begin(struct gpu *g, struct task *t)
 {
-    const struct order_run *r = &t->order.run;
     if (g->hungry == t) g->hungry = NULL;
-    t->rereads =
-        r->operation == RUN_SCORES && (ids_are_next(t) || t->pass_queries < r->query_count);
+    t->rereads = is_scores(t) && (ids_are_next(t) || t->pass_queries < t->order.run.query_count);
     t->replica->rereaders += t->rereads;
     count_less(g, t);
     enum order_result filled = result_of(g, clear_block(g, t));
@@ -237,6 +239,7 @@ static enum device_result launch_average(struct gpu *g, struct task *t)
 
 static enum device_result launch_kernels(struct gpu *g, struct task *t)
 {
+    if (t->order.kind == ORDER_SPREAD) return spread_launch(g, t);
     switch (t->order.run.operation) {
     case RUN_KNN: return knn_launch(g, t);
     case RUN_SCORES: return launch_scores(g, t);
@@ -260,9 +263,9 @@ enum device_result run_launch(struct gpu *g, struct task *t)
         result = g->ops->copy_in(g->device, run_device_at(g, t, 0), g->pinned + t->pinned.offset,
                                  p->in_bytes, t->lane->stream);
     if (result == DEVICE_OK) result = launch_kernels(g, t);
-    if (result == DEVICE_OK && out_is_small(t) && p->out_bytes)
+    if (result == DEVICE_OK && p->out_small)
         result = g->ops->copy_out(g->device, small_out(g, t), run_device_at(g, t, p->out_at),
-                                  p->out_bytes, t->lane->stream);
+                                  p->out_small, t->lane->stream);
     return result;
 }
 
@@ -273,19 +276,20 @@ static void add_move(struct task *t, const struct section *to, char *device)
     t->out.moves[t->out.move_count++] = (struct move){.from = *to, .device = device};
 }
 
-void run_drain(struct gpu *g, struct task *t)
+enum order_result run_drain(struct gpu *g, struct task *t)
 {
+    if (t->order.kind == ORDER_SPREAD) return spread_drain(g, t, small_out(g, t));
     const struct order_run *r = &t->order.run;
     uint64_t line = run_columns(r) * sizeof(float);
-    uint64_t skip = r->operation == RUN_SCORES ? t->first_query * line : 0;
-    uint64_t bytes = r->operation == RUN_SCORES ? t->pass_queries * line : 0;
+    uint64_t skip = is_scores(t) ? t->first_query * line : 0;
+    uint64_t bytes = is_scores(t) ? t->pass_queries * line : 0;
     for (uint32_t i = 0; i < t->plan.out_count; i++) {
         const struct section *s = &t->plan.out[i];
-        uint64_t now = r->operation == RUN_SCORES ? bytes : s->bytes;
+        uint64_t now = is_scores(t) ? bytes : s->bytes;
         if (now == 0) continue;
         struct section part = {
             .host = s->host ? s->host + skip : NULL, .scatter = s->scatter, .bytes = now};
-        if (out_is_small(t))
+        if (t->plan.out_small)
             transfer_bytes(&part, 0, now, small_out(g, t) + s->at, true);
         else
             add_move(t, &part, run_device_at(g, t, t->plan.out_at + s->at));
@@ -296,13 +300,14 @@ void run_drain(struct gpu *g, struct task *t)
         struct section ids = {.host = gpu_heap(g, r->out_ids, id_bytes), .bytes = id_bytes};
         add_move(t, &ids, (char *)replica_ids(t->replica));
     }
+    return RESULT_OK;
 }
 
 bool run_next(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    if (r->operation == RUN_KNN) knn_finish(g, t);
-    if (r->operation != RUN_SCORES) return false;
+    if (t->order.kind == ORDER_RUN && r->operation == RUN_KNN) knn_finish(g, t);
+    if (!is_scores(t)) return false;
     t->first_query += t->pass_queries;
     return t->first_query < r->query_count;
 }

@@ -1,5 +1,5 @@
-/* run: what the files about requests share: run.c (their way), run_plan.c (what they need) and
- * run_knn.c (the k best, of one request or of several as one).
+/* run: what the files about requests share: run.c (their way), run_plan.c (what they need), run_knn.c
+ * (the k best, of one request or of several as one) and run_spread.c (spreads over graphs).
  * Owner:  the task.
  * Thread: the device thread.
  * Errors: as each function says. */
@@ -32,6 +32,9 @@ void plan_out(struct task_plan *p, struct section s);
 /* The same, of bytes at a place of the heap; false: outside of it. */
 bool plan_in_at(struct gpu *g, struct task_plan *p, uint64_t place, uint64_t bytes);
 bool plan_out_at(struct gpu *g, struct task_plan *p, uint64_t place, uint64_t bytes);
+/* Numbers that kernels follow: see transfer.h. */
+bool plan_numbers(struct gpu *g, struct task_plan *p, uint64_t place, uint64_t bytes,
+                  enum numbers numbers, uint64_t limit);
 /* The run's queries, always the first to come in: in one place of the heap. */
 bool plan_queries(struct gpu *g, struct task *t);
 
@@ -55,5 +58,14 @@ enum order_result knn_plan(struct gpu *g, struct task *t);
 enum device_result knn_launch(struct gpu *g, struct task *t);
 /* What the device found is in the heap: the rest of each line, and for a batch, thresholds. */
 void knn_finish(struct gpu *g, struct task *t);
+
+/* ---- run_spread.c ---- */
+
+enum order_result spread_plan(struct gpu *g, struct task *t);
+/* Whether t's replica is the graph that the order speaks of. */
+bool spread_fits(const struct task *t, const struct replica *r);
+enum device_result spread_launch(struct gpu *g, struct task *t);
+/* out: the small part of what came back. */
+enum order_result spread_drain(struct gpu *g, struct task *t, const char *out);
 
 #endif

@@ -51,9 +51,8 @@ bool plan_queries(struct gpu *g, struct task *t)
     return host || !r->query_count;
 }
 
-/* Row numbers, which must be below the replica's rows, or where lists begin and end. */
-static bool add_numbers(struct gpu *g, struct task_plan *p, uint64_t heap_place, uint64_t bytes,
-                        enum numbers numbers, uint64_t limit)
+bool plan_numbers(struct gpu *g, struct task_plan *p, uint64_t heap_place, uint64_t bytes,
+                  enum numbers numbers, uint64_t limit)
 {
     if (!plan_in_at(g, p, heap_place, bytes)) return false;
     p->in[p->in_count - 1].numbers = numbers;
@@ -64,8 +63,8 @@ static bool add_numbers(struct gpu *g, struct task_plan *p, uint64_t heap_place,
 static bool add_positions(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    return add_numbers(g, &t->plan, r->positions, r->list_count * sizeof(uint32_t),
-                       NUMBERS_POSITIONS, r->row_count);
+    return plan_numbers(g, &t->plan, r->positions, r->list_count * sizeof(uint32_t),
+                        NUMBERS_POSITIONS, r->row_count);
 }
 
 uint64_t run_columns(const struct order_run *r)
@@ -95,8 +94,8 @@ static bool plan_lists(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     return plan_queries(g, t) && add_positions(g, t) &&
-           add_numbers(g, &t->plan, r->offsets, (r->query_count + 1) * sizeof(uint64_t),
-                       NUMBERS_OFFSETS, r->list_count) &&
+           plan_numbers(g, &t->plan, r->offsets, (r->query_count + 1) * sizeof(uint64_t),
+                        NUMBERS_OFFSETS, r->list_count) &&
            plan_out_at(g, &t->plan, r->out_scores, r->list_count * sizeof(float));
 }
 
@@ -113,24 +112,29 @@ static enum order_result sense_of(bool sound)
     return sound ? RESULT_OK : RESULT_REFUSED;
 }
 
-enum order_result run_plan(struct gpu *g, struct task *t)
+static enum order_result plan_rows(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    struct task_plan *p = &t->plan;
     uint64_t most = UINT64_C(1) << 40; /* of anything: products below cannot overflow */
     if (r->dimension < 1 || r->dimension > VECTOR_DIMENSION_MAX || r->query_count > most >> 16 ||
         r->row_count > UINT64_C(1) << 32 || r->list_count > most || r->metric < METRIC_COSINE ||
         r->metric > METRIC_SQUARED_EUCLIDEAN || (r->segment_count && r->operation != RUN_KNN))
         return RESULT_REFUSED;
-    memset(p, 0, sizeof *p);
-    enum order_result result = RESULT_REFUSED;
     switch (r->operation) {
-    case RUN_KNN: result = knn_plan(g, t); break;
-    case RUN_SCORES: result = sense_of(plan_scores(g, t)); break;
-    case RUN_LISTS: result = sense_of(plan_lists(g, t)); break;
-    case RUN_AVERAGE: result = sense_of(plan_average(g, t)); break;
-    default: break;
+    case RUN_KNN: return knn_plan(g, t);
+    case RUN_SCORES: return sense_of(plan_scores(g, t));
+    case RUN_LISTS: return sense_of(plan_lists(g, t));
+    case RUN_AVERAGE: return sense_of(plan_average(g, t));
+    default: return RESULT_REFUSED;
     }
+}
+
+enum order_result run_plan(struct gpu *g, struct task *t)
+{
+    struct task_plan *p = &t->plan;
+    memset(p, 0, sizeof *p);
+    enum order_result result = t->order.kind == ORDER_SPREAD ? spread_plan(g, t) : plan_rows(g, t);
+    if (p->out_bytes <= SMALL_BYTES) p->out_small = p->out_bytes;
     p->out_at = p->bytes = p->in_bytes;
     place(&p->bytes, p->out_bytes);
     p->scratch_at = p->bytes;

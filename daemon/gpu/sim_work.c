@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/gpu/sim_spread.h"
+
 enum {
     BATCH_ROWS = 2048,      /* of a top-k or a gather */
     SCRATCH_SPOILT = 65536, /* bytes of scratch that are overwritten, at most, at each end */
@@ -17,6 +19,8 @@ struct sim_bench {
     const float *rows[BATCH_ROWS];
     float norms[BATCH_ROWS];
     void *entries;
+    const struct sim_memory *memory;
+    struct sim_spread_room spread_room;
 };
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -31,16 +35,17 @@ const char *sim_work_name(const struct sim_work *w)
         [WORK_CLEAR] = "clear",     [WORK_NORMS] = "norms",
         [WORK_SCAN] = "scan",       [WORK_TILE] = "tile",
         [WORK_TOPK] = "topk",       [WORK_GATHER_LISTS] = "gather_lists",
-        [WORK_AVERAGE] = "average",
+        [WORK_AVERAGE] = "average", [WORK_SPREAD] = "spread",
     };
     return names[w->kind];
 }
 
-struct sim_bench *sim_bench_create(void)
+struct sim_bench *sim_bench_create(const struct sim_memory *m)
 {
     struct sim_bench *b = calloc(1, sizeof *b);
     if (!b) return NULL;
     b->kernels = vectors_choose("auto");
+    b->memory = m;
     b->entries = aligned_alloc(64, topk_bytes(TOPK_K_MAX));
     if (b->entries) return b;
     free(b);
@@ -50,6 +55,7 @@ struct sim_bench *sim_bench_create(void)
 void sim_bench_destroy(struct sim_bench *b)
 {
     if (!b) return;
+    sim_spread_room_finish(&b->spread_room);
     free(b->entries);
     free(b);
 }
@@ -133,7 +139,8 @@ void sim_work_check(const struct sim_work *w, const struct sim_memory *m)
 {
     struct checker c = {m, sim_work_name(w)};
     uint64_t queries = w->queries.count, rows = w->rows.count;
-    if (w->kind >= WORK_NORMS) check_rows(&c, w, w->rows.rows, w->rows.norms, rows);
+    if (w->kind >= WORK_NORMS && w->kind != WORK_SPREAD)
+        check_rows(&c, w, w->rows.rows, w->rows.norms, rows);
     switch (w->kind) {
     case WORK_COPY_IN:
         sim_pinned_check(m, c.call, w->from, w->bytes);
@@ -144,6 +151,7 @@ void sim_work_check(const struct sim_work *w, const struct sim_memory *m)
         sim_device_check(m, c.call, w->from, w->bytes);
         return;
     case WORK_CLEAR: sim_device_check(m, c.call, w->to, w->bytes); return;
+    case WORK_SPREAD: sim_spread_check(&w->spread, m); return;
     case WORK_NORMS: check(&c, w->out, rows, sizeof(float), 4); return;
     case WORK_AVERAGE:
         check(&c, w->positions, w->count, sizeof *w->positions, 4);
@@ -308,5 +316,6 @@ void sim_work_run(const struct sim_work *w, struct sim_bench *b)
     case WORK_TOPK: run_topk(w, b); break;
     case WORK_GATHER_LISTS: run_gather_lists(w, b); break;
     case WORK_AVERAGE: run_average(w); break;
+    case WORK_SPREAD: sim_spread_run(&w->spread, b->memory, &b->spread_room); break;
     }
 }

@@ -6,6 +6,7 @@
 #define ENGRAM_GPU_SIM_WORK_H
 
 #include "daemon/gpu/sim_memory.h"
+#include "kernels/cuda/spread_cuda.h"
 #include "kernels/cuda/vectors_cuda.h"
 
 enum sim_work_kind {
@@ -18,6 +19,7 @@ enum sim_work_kind {
     WORK_TOPK,
     WORK_GATHER_LISTS,
     WORK_AVERAGE,
+    WORK_SPREAD,
 };
 
 struct sim_work {
@@ -37,6 +39,7 @@ struct sim_work {
     const float *weights;
     uint64_t count; /* of positions */
     float total;
+    struct cuda_spread spread;
 };
 
 struct sim_bench;
@@ -46,7 +49,7 @@ const char *sim_work_name(const struct sim_work *w);
 void sim_work_check(const struct sim_work *w, const struct sim_memory *m);
 
 /* The host memory that work needs; NULL: none left. */
-struct sim_bench *sim_bench_create(void);
+struct sim_bench *sim_bench_create(const struct sim_memory *m);
 void sim_bench_destroy(struct sim_bench *b);
 void sim_work_run(const struct sim_work *w, struct sim_bench *b);
 

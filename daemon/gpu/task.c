@@ -16,7 +16,12 @@ static device_event take_event(struct gpu *g)
 
 static bool is_upload(const struct task *t)
 {
-    return t->order.kind == ORDER_UPLOAD;
+    return t->order.kind == ORDER_UPLOAD || t->order.kind == ORDER_UPLOAD_PART;
+}
+
+static bool is_request(const struct task *t)
+{
+    return t->order.kind == ORDER_RUN || t->order.kind == ORDER_SPREAD;
 }
 
 /* ---- how busy the device is ---- */
@@ -85,6 +90,8 @@ bool task_begin(struct gpu *g, const struct order *order)
     t->lane = &g->lanes[order->space % g->lane_count];
     t->in.owner = t->out.owner = order->space;
     t->out.out = true;
+    t->in.moves = t->in.few;
+    t->out.moves = t->out.few;
     atomic_init(&t->in.bad_row, UINT64_MAX);
     atomic_init(&t->out.bad_row, UINT64_MAX);
     if (t->lane->tail)
@@ -111,8 +118,10 @@ static bool start(struct gpu *g, struct task *t)
     t->in.stream = t->out.stream = t->lane->stream;
     bool moved = true;
     switch (t->order.kind) {
-    case ORDER_UPLOAD: moved = upload_start(g, t); break;
-    case ORDER_RUN: moved = run_start(g, t); break;
+    case ORDER_UPLOAD:
+    case ORDER_UPLOAD_PART: moved = upload_start(g, t); break;
+    case ORDER_RUN:
+    case ORDER_SPREAD: moved = run_start(g, t); break;
     case ORDER_FORGET: moved = forget_start(g, t); break;
     default: task_end(g, t, RESULT_REFUSED);
     }
@@ -132,7 +141,9 @@ static void finish(struct gpu *g, struct task *t)
     t->spare_bytes = 0;
     vram_pool_give(g->pinned_pool, &t->pinned);
     free(t->batch);
+    free(t->moves);
     t->batch = NULL;
+    t->moves = NULL;
     if (t->event) g->events[g->event_count++] = t->event;
     t->event = NULL;
     if (g->hungry == t) g->hungry = NULL;
@@ -146,7 +157,7 @@ static void finish(struct gpu *g, struct task *t)
     }
     task_on_device(g, t, false);
     struct share_usage *u = &g->share->usage;
-    if (t->order.kind == ORDER_RUN) atomic_fetch_add_explicit(&u->runs, 1, memory_order_relaxed);
+    if (is_request(t)) atomic_fetch_add_explicit(&u->runs, 1, memory_order_relaxed);
     if (t->result == RESULT_ERROR) atomic_fetch_add_explicit(&u->errors, 1, memory_order_relaxed);
     if (t->result == RESULT_NO_MEMORY)
         atomic_fetch_add_explicit(&u->no_memory, 1, memory_order_relaxed);
@@ -264,8 +275,9 @@ static bool step_run(struct gpu *g, struct task *t, bool *stream_busy)
         return true;
     }
     copying(t, true);
-    run_drain(g, t);
     t->state = TASK_DRAIN;
+    enum order_result drained = run_drain(g, t);
+    if (drained) task_end(g, t, drained);
     return true;
 }
 
@@ -307,16 +319,13 @@ static bool tell(struct gpu *g, struct task *t)
     return true;
 }
 
-/* Rows that an upload before t is still filling in are not t's to write: which copy came last would
- * be up to the copiers. */
+/* What an upload before t is still filling in is not t's to write: which copy came last would be up
+ * to the copiers. */
 static bool is_apart(const struct task *t)
 {
-    const struct order_upload *u = &t->order.upload;
     for (const struct task *s = t->lane->head; s != t; s = s->next) {
-        const struct order_upload *other = &s->order.upload;
         bool fills = s->state == TASK_FILL && is_upload(s) && s->order.replica == t->order.replica;
-        if (fills && (u->first - other->first < other->count || other->first - u->first < u->count))
-            return false;
+        if (fills && upload_overlaps(&t->order, &s->order)) return false;
     }
     return true;
 }
@@ -326,7 +335,7 @@ static bool is_apart(const struct task *t)
 static bool task_step(struct gpu *g, struct task *t, bool blocked, bool after_uploads,
                       bool *stream_busy)
 {
-    bool on_top = after_uploads && is_upload(t) && !t->order.upload.fresh;
+    bool on_top = after_uploads && is_upload(t) && !upload_is_fresh(&t->order);
     switch (t->state) {
     case TASK_WAIT: return (!blocked || (on_top && is_apart(t))) && start(g, t);
     case TASK_FILL: return step_fill(g, t, blocked);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/gpu/inside.h"
+#include "kernels/spread.h"
 
 /* ---- where a tensor lies ---- */
 
@@ -84,6 +85,23 @@ static bool offsets_sound(const uint64_t *offset, uint64_t count, uint64_t limit
     return sound;
 }
 
+static bool lists_sound(const struct spread_list *list, uint64_t count, uint64_t limit)
+{
+    bool sound = true;
+    for (uint64_t i = 0; i < count; i++)
+        sound &= list[i].first % 2 == 0 && list[i].first <= limit &&
+                 list[i].count <= limit - list[i].first;
+    return sound;
+}
+
+static bool seeds_sound(const struct spread_seed *seed, uint64_t count, uint64_t limit)
+{
+    bool sound = true;
+    for (uint64_t i = 0; i < count; i++)
+        sound &= seed[i].node < limit && seed[i].activation > 0.0f && seed[i].activation <= 1.0f;
+    return sound;
+}
+
 bool transfer_sound(enum numbers numbers, uint64_t limit, const void *at, uint64_t bytes,
                     uint64_t before)
 {
@@ -91,6 +109,8 @@ bool transfer_sound(enum numbers numbers, uint64_t limit, const void *at, uint64
     case NUMBERS_ANY: return true;
     case NUMBERS_POSITIONS: return positions_sound(at, bytes / sizeof(uint32_t), limit);
     case NUMBERS_OFFSETS: return offsets_sound(at, bytes / sizeof(uint64_t), limit, before);
+    case NUMBERS_LISTS: return lists_sound(at, bytes / sizeof(struct spread_list), limit);
+    case NUMBERS_SEEDS: return seeds_sound(at, bytes / sizeof(struct spread_seed), limit);
     }
     return false;
 }

@@ -14,8 +14,9 @@ struct gpu;
 
 enum { PIECES = 48, PIECE_BYTES = 4 << 20, PIECE_PART_BYTES = 512 << 10, SECTIONS_MAX = 4 };
 
-/* Numbers that kernels follow: u32 below a limit, or u64 that never fall, up to it. */
-enum numbers { NUMBERS_ANY, NUMBERS_POSITIONS, NUMBERS_OFFSETS };
+/* Numbers that kernels follow: u32 below a limit; u64 that never fall, up to it; struct spread_list
+ * whose edges lie below it; struct spread_seed whose nodes do. */
+enum numbers { NUMBERS_ANY, NUMBERS_POSITIONS, NUMBERS_OFFSETS, NUMBERS_LISTS, NUMBERS_SEEDS };
 
 /* Lines of a tensor that lie in one place of the heap. */
 struct scatter_part {
@@ -51,7 +52,8 @@ struct move {
 };
 
 struct transfer {
-    struct move moves[SECTIONS_MAX];
+    struct move *moves; /* `few`, or as many as its owner likes */
+    struct move few[SECTIONS_MAX];
     uint32_t move_count;
     uint32_t owner; /* the space */
     bool out;

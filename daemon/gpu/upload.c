@@ -1,9 +1,9 @@
-/* upload: rows of a collection into its replica: they go straight to their place in the ranges; the
- * device computes their norms. */
-#include "daemon/gpu/inside.h"
+#include "daemon/gpu/upload.h"
+
+#include <string.h>
 
 /* The order's places, checked. */
-static bool moves_of(struct gpu *g, struct task *t)
+static bool rows_read(struct gpu *g, struct task *t, struct upload *out)
 {
     const struct order_upload *u = &t->order.upload;
     uint64_t row_bytes = vector_stride(u->dimension) * sizeof(float);
@@ -16,59 +16,91 @@ static bool moves_of(struct gpu *g, struct task *t)
     t->in.moves[0] = (struct move){.from = {.host = rows, .bytes = u->count * row_bytes}};
     t->in.moves[1] = (struct move){.from = {.host = ids, .bytes = u->count * sizeof(uint64_t)}};
     t->in.move_count = 2;
+    *out = (struct upload){.dimension = u->dimension,
+                           .fresh = u->fresh,
+                           .room = replica_room_of_rows(g, u->dimension, u->row_count)};
     return true;
 }
 
+static void rows_place(struct task *t)
+{
+    const struct order_upload *u = &t->order.upload;
+    const struct replica *r = t->replica;
+    t->in.moves[0].device =
+        r->ranges[RANGE_ROWS].base + u->first * vector_stride(u->dimension) * sizeof(float);
+    t->in.moves[1].device = r->ranges[RANGE_IDS].base + u->first * sizeof(uint64_t);
+}
+
 /* The replica that the order is about, held; or the result that ends the task. */
-static enum order_result find(struct gpu *g, struct task *t, bool *wait)
+static enum order_result find(struct gpu *g, struct task *t, const struct upload *u, bool *wait)
 {
     const struct order *o = &t->order;
     struct replica *r = replica_find(g, o->replica);
-    if (r && (r->space != o->space || r->dimension != o->upload.dimension)) return RESULT_REFUSED;
-    if (!o->upload.fresh && (!r || r->torn)) return RESULT_NO_REPLICA;
-    if (r && (o->upload.fresh ? r->holders : r->rereaders)) {
+    if (r && (r->space != o->space || r->dimension != u->dimension)) return RESULT_REFUSED;
+    if (!u->fresh && (!r || r->torn)) return RESULT_NO_REPLICA;
+    if (r && (u->fresh ? r->holders : r->rereaders)) {
         *wait = true;
         return RESULT_OK;
     }
-    if (r && o->upload.fresh) replica_drop(g, r);
-    if (o->upload.fresh) r = replica_make(g, o->replica, o->space, o->upload.dimension);
+    if (r && u->fresh) replica_drop(g, r);
+    if (u->fresh) r = replica_make(g, o->replica, o->space, u->dimension);
     if (!r) return RESULT_NO_MEMORY;
     replica_hold(g, r);
     t->replica = r;
     return RESULT_OK;
 }
 
+static bool is_part(const struct task *t)
+{
+    return t->order.kind == ORDER_UPLOAD_PART;
+}
+
 bool upload_start(struct gpu *g, struct task *t)
 {
-    const struct order_upload *u = &t->order.upload;
+    struct upload u;
     bool wait = false;
-    if (!moves_of(g, t)) {
+    if (!(is_part(t) ? upload_part_read(g, t, &u) : rows_read(g, t, &u))) {
         task_end(g, t, RESULT_REFUSED);
         return true;
     }
-    enum order_result found = find(g, t, &wait);
+    enum order_result found = find(g, t, &u, &wait);
     if (found) {
         task_end(g, t, found);
         return true;
     }
     if (wait) return false;
-    enum device_result result = replica_fit(g, t->replica, u->row_count, t->lane->stream, &wait);
+    enum device_result result = replica_fit(g, t->replica, &u.room, t->lane->stream, &wait);
     if (wait) {
         replica_let_go(t->replica);
         t->replica = NULL;
         return false;
     }
-    struct replica *r = t->replica;
-    r->version = 0;
+    t->replica->version = 0;
     t->state = TASK_FILL; /* from here on the device may be at work for it */
     if (!gpu_ok(g, result)) {
         task_end(g, t, result == DEVICE_NO_MEMORY ? RESULT_NO_MEMORY : RESULT_ERROR);
         return true;
     }
-    t->in.moves[0].device =
-        r->row_range.base + u->first * vector_stride(u->dimension) * sizeof(float);
-    t->in.moves[1].device = r->id_range.base + u->first * sizeof(uint64_t);
+    if (is_part(t))
+        upload_part_place(t);
+    else
+        rows_place(t);
     return true;
+}
+
+bool upload_is_fresh(const struct order *o)
+{
+    return o->kind == ORDER_UPLOAD_PART ? o->part.fresh : o->upload.fresh;
+}
+
+bool upload_overlaps(const struct order *a, const struct order *b)
+{
+    if (a->kind != b->kind) return true; /* one of them will be refused */
+    if (a->kind == ORDER_UPLOAD_PART)
+        return a->part.part == b->part.part && (a->part.first - b->part.first < b->part.count ||
+                                                b->part.first - a->part.first < a->part.count);
+    return a->upload.first - b->upload.first < b->upload.count ||
+           b->upload.first - a->upload.first < a->upload.count;
 }
 
 /* Of all rows that came since the replica was last complete: one kernel for many uploads. */
@@ -81,16 +113,20 @@ static enum device_result compute_norms(struct gpu *g, struct replica *r, device
     struct cuda_rows rows = replica_rows(r);
     rows.rows += first * vector_stride(r->dimension);
     rows.count = end - first;
-    return g->ops->norms(g->device, &rows, (float *)r->norm_range.base + first, stream);
+    return g->ops->norms(g->device, &rows, (float *)r->ranges[RANGE_NORMS].base + first, stream);
 }
 
+/* Requests behind this one on the stream find it done. */
 enum device_result upload_launch(struct gpu *g, struct task *t)
 {
     const struct order_upload *u = &t->order.upload;
     struct replica *r = t->replica;
-    /* Requests behind this one on the stream find it done. */
-    r->rows = u->row_count;
     r->version = r->torn ? 0 : t->order.version;
+    if (is_part(t)) {
+        memcpy(r->part_bytes, t->order.part.part_bytes, sizeof r->part_bytes);
+        return DEVICE_OK;
+    }
+    r->rows = u->row_count;
     if (u->count) {
         bool none = r->no_norm_first == r->no_norm_end;
         if (none || u->first < r->no_norm_first) r->no_norm_first = u->first;
@@ -105,9 +141,9 @@ void upload_finish(struct gpu *g, struct task *t)
     t->number = replica_bytes(t->replica);
     struct share_usage *usage = &g->share->usage;
     atomic_fetch_add_explicit(&usage->uploads, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&usage->upload_bytes,
-                              t->in.moves[0].from.bytes + t->in.moves[1].from.bytes,
-                              memory_order_relaxed);
+    for (uint32_t i = 0; i < t->in.move_count; i++)
+        atomic_fetch_add_explicit(&usage->upload_bytes, t->in.moves[i].from.bytes,
+                                  memory_order_relaxed);
 }
 
 /* ---- the end of a replica ---- */

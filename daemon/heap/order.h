@@ -35,12 +35,22 @@ struct order_upload {
     uint64_t ids;          /* place of count u64 */
 };
 
-/* Bytes [first, first + count) of one array (enum graph_part) of a graph's replica are as lie at
+/* Bytes [first, first + count) of one array of a graph's replica are as lie at
  * `bytes`. The arrays then are so long, whatever they were (they grow, or shrink), and the replica has
  * this version (0: more is to come). count may be 0. fresh: as in order_upload. */
 enum { ORDER_PARTS_MAX = 8 };
+enum order_part { /* store/graph.h's enum graph_part */
+    PART_OUT,
+    PART_IN,
+    PART_OUT_EDGES,
+    PART_IN_EDGES,
+    PART_IDS,
+    PART_ORDER,
+    PART_KINDS,
+    PART_FACTORS
+};
 struct order_upload_part {
-    uint32_t part;
+    uint32_t part; /* enum order_part */
     uint32_t fresh;
     uint64_t first, count;
     uint64_t bytes; /* place */
@@ -69,6 +79,7 @@ struct order_spread {
     uint64_t out_records; /* place of set_count * record_room struct spread_record */
     uint64_t out_sets;    /* place of set_count struct order_spread_set */
 };
+enum { ORDER_SPREAD_SETS_MAX = 4096 };
 enum { ORDER_SPREAD_IGNORE_KINDS = 1, ORDER_SPREAD_LAST_HOP = 2, ORDER_SPREAD_PATHS = 4 };
 struct order_spread_set {
     uint64_t record_count;

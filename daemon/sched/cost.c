@@ -26,6 +26,8 @@ uint32_t cost_line_of(uint32_t operation)
     case OPERATION_SIMILARITY: return 1;
     case OPERATION_SCORE_CANDIDATES: return 2;
     case OPERATION_WEIGHTED_AVERAGE: return 3;
+    case OPERATION_SPREAD: return 5;
+    case OPERATION_SPREAD_ENGRAM: return 6;
     default: return 4;
     }
 }
@@ -66,6 +68,17 @@ static void line_start(struct cost_line *l, const double coefficients[COST_FEATU
     cost_clear(l, SPREAD_FRESH);
 }
 
+/* A core walks an edge in so many ns where few are walked at once; a GPU 10 a ns, but each hop takes
+ * it some us. A node's record is 24 bytes, and sorted. */
+static void spread_start(struct cost_model *m, enum operation operation, double edge_ns)
+{
+    double n = m->workers;
+    const double cpu[COST_FEATURES] = {5e3, 1, 0, 2e3 / n, 1 / 5.0, edge_ns / n, 25e3};
+    const double gpu[COST_FEATURES] = {100e3, 0.1, 0, 5e3, 1 / 40.0, edge_ns / 40, 0};
+    line_start(&m->lines[0][cost_line_of(operation)], cpu);
+    line_start(&m->lines[1][cost_line_of(operation)], gpu);
+}
+
 void cost_init(struct cost_model *m, uint32_t workers)
 {
     memset(m, 0, sizeof *m);
@@ -85,6 +98,8 @@ void cost_init(struct cost_model *m, uint32_t workers)
         line_start(&m->lines[0][i], cpu);
         line_start(&m->lines[1][i], gpu);
     }
+    spread_start(m, OPERATION_SPREAD, 4);
+    spread_start(m, OPERATION_SPREAD_ENGRAM, 20);
 }
 
 /* ---------------------------------------------------------------- where work stands */

@@ -12,16 +12,17 @@ enum force { FORCE_NONE, FORCE_CPU, FORCE_GPU };
 
 struct pick_input {
     enum force force;
-    enum reason gave_up;               /* not NONE: this job came back from the GPU, and why */
-    bool gpu_absent;                   /* none configured, or none that works here */
-    bool gpu_down;                     /* there is one, but not now */
-    bool gpu_full;                     /* it has as many jobs as it takes */
-    bool replica_ready;                /* or nearly, so that it is made so on the way */
-    bool replica_refused;              /* there was no VRAM for it */
-    bool vram_low;                     /* less than a fifth of the VRAM for requests is free */
-    uint64_t pairs;                    /* scores to compute on the GPU; 0: it cannot do it */
-    uint64_t pairs_min;                /* the floor for this operation */
-    struct prediction cpu, gpu;        /* alone; ns 0: not predicted, the floors alone decide */
+    enum reason gave_up;        /* not NONE: this job came back from the GPU, and why */
+    bool gpu_absent;            /* none configured, or none that works here */
+    bool gpu_down;              /* there is one, but not now */
+    bool gpu_full;              /* it has as many jobs as it takes */
+    bool replica_ready;         /* or nearly, so that it is made so on the way */
+    bool replica_refused;       /* there was no VRAM for it */
+    bool vram_low;              /* less than a fifth of the VRAM for requests is free */
+    uint64_t pairs;             /* scores to compute on the GPU, or nodes to touch; 0: it cannot
+                                          do it */
+    uint64_t pairs_min;         /* the floor for this operation */
+    struct prediction cpu, gpu; /* alone; ns 0: not predicted, the floors alone decide */
     uint64_t cpu_wait_ns, gpu_wait_ns; /* for the work ahead of it */
     uint64_t upload_ns;                /* to bring the replica up to date on its way */
     double speedup_min; /* required while the prediction is a mere guess: 1.5; it sinks

@@ -47,10 +47,24 @@ struct ticket *scheduler_evacuate(struct scheduler *s)
 
 /* ---------------------------------------------------------------- the way in */
 
+static bool is_spread(const struct work *w)
+{
+    return w->operation == OPERATION_SPREAD || w->operation == OPERATION_SPREAD_ENGRAM;
+}
+
+/* What is held against the floor: scores, or nodes that are likely to be touched. */
+static uint64_t counted(const struct work *w)
+{
+    if (!is_spread(w)) return w->pairs;
+    uint64_t nodes;
+    return __builtin_mul_overflow(w->rows, w->queries, &nodes) ? UINT64_MAX : nodes + 1;
+}
+
 static uint64_t floor_of(const struct scheduler *s, const struct work *w)
 {
     /* Few candidates each for many queries are no little work. */
     if (w->listed && w->queries >= s->settings.candidates_min) return 0;
+    if (is_spread(w)) return s->settings.nodes_min;
     bool by_candidates = w->listed || w->operation == OPERATION_WEIGHTED_AVERAGE;
     return by_candidates ? s->settings.candidates_min : s->settings.pairs_min;
 }
@@ -130,7 +144,7 @@ bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situa
         .replica_ready = now_known->replica_ready,
         .replica_refused = now_known->replica_refused,
         .vram_low = now_known->vram_low,
-        .pairs = t->work.gpu_able ? t->work.pairs : 0,
+        .pairs = t->work.gpu_able ? counted(&t->work) : 0,
         .pairs_min = floor_of(s, &t->work),
         .speedup_min = s->settings.speedup_min,
         .success_rate = 1,

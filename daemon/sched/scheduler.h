@@ -28,6 +28,7 @@ struct scheduler_settings {
     double speedup_min, success_min; /* pick.h */
     uint64_t pairs_min;              /* floor, similarity and kNN */
     uint64_t candidates_min;         /* floor, lists and averages */
+    uint64_t nodes_min;              /* floor, spreads */
     uint64_t window_ns;              /* 0: no bound */
     uint64_t age_ns;
     uint64_t quantum_ns; /* the most that a flow saves while it waits for company (fair.h) */

@@ -81,6 +81,8 @@ struct graph_run {
 bool graph_next_dirty(const struct graph *g, uint64_t bytes_max, struct graph_run *out);
 /* Such a run is clean now. */
 void graph_clean(struct graph *g, const struct graph_run *run);
+/* How many there are, however long. */
+uint64_t graph_dirty_runs(const struct graph *g);
 
 /* ---- writer ---- */
 

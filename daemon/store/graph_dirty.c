@@ -37,6 +37,17 @@ bool graph_next_dirty(const struct graph *g, uint64_t bytes_max, struct graph_ru
     return false;
 }
 
+uint64_t graph_dirty_runs(const struct graph *g)
+{
+    uint64_t runs = 0, first, bytes;
+    for (int part = 0; part < GRAPH_PARTS; part++)
+        for (uint64_t from = 0; dirty_next(
+                 &g->dirty[part], from, graph_part_bytes(g, (enum graph_part)part), &first, &bytes);
+             from = first + bytes)
+            runs++;
+    return runs;
+}
+
 void graph_clean(struct graph *g, const struct graph_run *run)
 {
     dirty_clean(&g->dirty[run->part], run->first, run->bytes);

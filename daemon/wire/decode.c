@@ -7,29 +7,12 @@
 #include <pb_decode.h>
 
 #include "daemon/store/space.h"
-#include "daemon/wire/body.h"
+#include "daemon/wire/decode_inside.h"
 #include "daemon/wire/text.h"
 
 enum { K_MAX = 16384, LAST_MAX = 64 };
 
-/* What every request decoder needs. */
-struct request {
-    const void *message;
-    uint32_t message_bytes;
-    void *body;
-    uint64_t body_bytes;
-    struct job_request *out;
-    struct failure *f;
-};
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-#define FIELD(message, label, member, is_required, type, is_matrix, target)                 \
-    {                                                                                       \
-        .name = (label), .present = (message).has_##member, .required = (is_required),      \
-        .dtype = (type), .matrix = (is_matrix), .wire = &(message).member, .out = &(target) \
-    }
-
-static enum status bad(struct failure *f, enum detail detail, const char *text)
+enum status decode_bad(struct failure *f, enum detail detail, const char *text)
 {
     return failure_set(f, STATUS_INVALID_ARGUMENT, detail, "%s", text);
 }
@@ -43,9 +26,8 @@ static enum status decode_message(const void *message, uint32_t message_bytes,
                        PB_GET_ERROR(&in));
 }
 
-/* A message whose field 1 is a collection's name (or the one to list after). */
-static enum status decode_named(const struct request *r, const char *label,
-                                const pb_msgdesc_t *fields, void *out)
+enum status decode_named(const struct request *r, const char *label, const pb_msgdesc_t *fields,
+                         void *out)
 {
     const struct text_rule rule = {label, 1, COLLECTION_NAME_MAX, DETAIL_BAD_NAME, false};
     enum status st = text_check(r->message, r->message_bytes, &rule, 1, r->f);
@@ -53,21 +35,20 @@ static enum status decode_named(const struct request *r, const char *label,
     return decode_message(r->message, r->message_bytes, fields, out, r->f);
 }
 
-static enum status place(const struct request *r, const struct body_field *fields, size_t count)
+enum status decode_place(const struct request *r, const struct body_field *fields, size_t count)
 {
     return body_place(fields, count, r->body, r->body_bytes, r->f);
 }
 
-static void take_name(const struct request *r, const char *name)
+void decode_take_name(const struct request *r, const char *name)
 {
     memcpy(r->out->collection, name, strlen(name) + 1); /* text_check has bounded it */
 }
 
 /* ---- what several requests have in common; tensors are placed ---- */
 
-static enum status check_same_rows(const struct request *r, const char *name,
-                                   const struct tensor *a, const char *other,
-                                   const struct tensor *b)
+enum status decode_same_rows(const struct request *r, const char *name, const struct tensor *a,
+                             const char *other, const struct tensor *b)
 {
     if (a->rows == b->rows) return STATUS_OK;
     return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SHAPE,
@@ -88,16 +69,17 @@ static enum status check_target(const struct request *r, bool inline_rows)
 {
     bool named = r->out->collection[0] != '\0';
     if (inline_rows && named)
-        return bad(r->f, DETAIL_BAD_SHAPE, "rows: inline rows and a collection exclude each other");
+        return decode_bad(r->f, DETAIL_BAD_SHAPE,
+                          "rows: inline rows and a collection exclude each other");
     if (!inline_rows && !named)
-        return bad(r->f, DETAIL_BAD_NAME, "collection: empty, and no inline rows either");
+        return decode_bad(r->f, DETAIL_BAD_NAME, "collection: empty, and no inline rows either");
     return STATUS_OK;
 }
 
 static enum status check_metric(const struct request *r, unsigned metric, bool required)
 {
     if (metric == 0 && required)
-        return bad(r->f, DETAIL_BAD_METRIC, "metric: missing; 1 cosine, 2 dot, 3 euclidean");
+        return decode_bad(r->f, DETAIL_BAD_METRIC, "metric: missing; 1 cosine, 2 dot, 3 euclidean");
     if (metric > METRIC_SQUARED_EUCLIDEAN)
         return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_METRIC,
                            "metric: %u, 1 to %d wanted", metric, METRIC_SQUARED_EUCLIDEAN);
@@ -108,21 +90,28 @@ static enum status check_metric(const struct request *r, unsigned metric, bool r
 static enum status take_threshold(const struct request *r, bool present, float threshold)
 {
     if (!present) return STATUS_OK;
-    if (isnan(threshold)) return bad(r->f, DETAIL_BAD_THRESHOLD, "threshold: not a number");
+    if (isnan(threshold)) return decode_bad(r->f, DETAIL_BAD_THRESHOLD, "threshold: not a number");
     r->out->has_threshold = true;
     r->out->threshold = threshold;
     return STATUS_OK;
 }
 
+enum status decode_filter(const struct request *r, const char *name)
+{
+    const struct job_request *q = r->out;
+    if (q->filter_ids.dtype == DTYPE_NONE || q->filter_bitmap.dtype == DTYPE_NONE) return STATUS_OK;
+    return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_FILTER,
+                       "%s: ids and bitmap exclude each other", name);
+}
+
 static enum status check_filter(const struct request *r, bool inline_rows)
 {
     const struct job_request *q = r->out;
-    bool list = q->filter_ids.dtype != DTYPE_NONE, bitmap = q->filter_bitmap.dtype != DTYPE_NONE;
-    if (list && bitmap)
-        return bad(r->f, DETAIL_BAD_FILTER, "filter: ids and bitmap exclude each other");
-    if (inline_rows && (list || bitmap))
-        return bad(r->f, DETAIL_BAD_FILTER, "filter: inline rows have no ids to filter by");
-    return STATUS_OK;
+    enum status st = decode_filter(r, "filter");
+    if (!st && inline_rows &&
+        (q->filter_ids.dtype != DTYPE_NONE || q->filter_bitmap.dtype != DTYPE_NONE))
+        st = decode_bad(r->f, DETAIL_BAD_FILTER, "filter: inline rows have no ids to filter by");
+    return st;
 }
 
 static enum status check_k(const struct request *r, uint32_t k, uint32_t least)
@@ -131,6 +120,26 @@ static enum status check_k(const struct request *r, uint32_t k, uint32_t least)
         return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_K,
                            "k: %" PRIu32 ", %" PRIu32 " to %d wanted", k, least, K_MAX);
     r->out->k = k;
+    return STATUS_OK;
+}
+
+enum status decode_rising(const struct request *r, const char *name, const struct tensor *t,
+                          uint64_t n, const char *what)
+{
+    const uint64_t *offsets = t->data;
+    uint64_t lists = t->rows - 1;
+    if (offsets[0] != 0)
+        return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
+                           "%s: the first is %" PRIu64 ", 0 wanted", name, offsets[0]);
+    for (uint64_t i = 0; i < lists; i++)
+        if (offsets[i + 1] < offsets[i])
+            return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
+                               "%s: number %" PRIu64 " goes back from %" PRIu64 " to %" PRIu64,
+                               name, i + 1, offsets[i], offsets[i + 1]);
+    if (offsets[lists] != n)
+        return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
+                           "%s: the last is %" PRIu64 ", %" PRIu64 " %s given", name,
+                           offsets[lists], n, what);
     return STATUS_OK;
 }
 
@@ -148,20 +157,7 @@ static enum status check_offsets(const struct request *r, uint64_t n)
         return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
                            "offsets: %" PRIu64 " for %" PRIu64 " queries, one more wanted", t->rows,
                            q);
-    const uint64_t *offsets = t->data;
-    if (offsets[0] != 0)
-        return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
-                           "offsets: the first is %" PRIu64 ", 0 wanted", offsets[0]);
-    for (uint64_t i = 0; i < q; i++)
-        if (offsets[i + 1] < offsets[i])
-            return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
-                               "offsets: number %" PRIu64 " goes back from %" PRIu64 " to %" PRIu64,
-                               i + 1, offsets[i], offsets[i + 1]);
-    if (offsets[q] != n)
-        return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
-                           "offsets: the last is %" PRIu64 ", %" PRIu64 " candidates given",
-                           offsets[q], n);
-    return STATUS_OK;
+    return decode_rising(r, "offsets", t, n, "candidates");
 }
 
 /* ---- one function per kind ---- */
@@ -173,7 +169,7 @@ static enum status decode_empty(const struct request *r, const pb_msgdesc_t *fie
         enum status st = decode_message(r->message, r->message_bytes, fields, &none, r->f);
         if (st) return st;
     }
-    return place(r, NULL, 0);
+    return decode_place(r, NULL, 0);
 }
 
 static enum status decode_cancel(const struct request *r)
@@ -183,7 +179,7 @@ static enum status decode_cancel(const struct request *r)
                                     engram_accel_v1_CancelRequest_fields, &m, r->f);
     if (st) return st;
     r->out->cancel_request_id = m.request_id;
-    return place(r, NULL, 0);
+    return decode_place(r, NULL, 0);
 }
 
 static enum status decode_explain(const struct request *r)
@@ -196,7 +192,7 @@ static enum status decode_explain(const struct request *r)
         return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_K,
                            "last: %" PRIu32 ", 0 to %d wanted", m.last, LAST_MAX);
     r->out->last = m.last;
-    return place(r, NULL, 0);
+    return decode_place(r, NULL, 0);
 }
 
 static enum status decode_create(const struct request *r)
@@ -204,11 +200,11 @@ static enum status decode_create(const struct request *r)
     engram_accel_v1_CollectionCreateRequest m;
     enum status st = decode_named(r, "name", engram_accel_v1_CollectionCreateRequest_fields, &m);
     if (st) return st;
-    take_name(r, m.name);
+    decode_take_name(r, m.name);
     r->out->dimension = m.dimension;
     st = check_metric(r, (unsigned)m.metric, true);
     if (st) return st;
-    return place(r, NULL, 0);
+    return decode_place(r, NULL, 0);
 }
 
 static enum status decode_drop(const struct request *r)
@@ -216,8 +212,8 @@ static enum status decode_drop(const struct request *r)
     engram_accel_v1_CollectionDropRequest m;
     enum status st = decode_named(r, "name", engram_accel_v1_CollectionDropRequest_fields, &m);
     if (st) return st;
-    take_name(r, m.name);
-    return place(r, NULL, 0);
+    decode_take_name(r, m.name);
+    return decode_place(r, NULL, 0);
 }
 
 static enum status decode_list(const struct request *r)
@@ -225,8 +221,8 @@ static enum status decode_list(const struct request *r)
     engram_accel_v1_CollectionListRequest m;
     enum status st = decode_named(r, "after", engram_accel_v1_CollectionListRequest_fields, &m);
     if (st) return st;
-    take_name(r, m.after);
-    return place(r, NULL, 0);
+    decode_take_name(r, m.after);
+    return decode_place(r, NULL, 0);
 }
 
 static enum status decode_describe(const struct request *r)
@@ -234,8 +230,8 @@ static enum status decode_describe(const struct request *r)
     engram_accel_v1_CollectionDescribeRequest m;
     enum status st = decode_named(r, "name", engram_accel_v1_CollectionDescribeRequest_fields, &m);
     if (st) return st;
-    take_name(r, m.name);
-    return place(r, NULL, 0);
+    decode_take_name(r, m.name);
+    return decode_place(r, NULL, 0);
 }
 
 static enum status decode_upsert(const struct request *r)
@@ -243,14 +239,14 @@ static enum status decode_upsert(const struct request *r)
     engram_accel_v1_UpsertRequest m;
     enum status st = decode_named(r, "collection", engram_accel_v1_UpsertRequest_fields, &m);
     if (st) return st;
-    take_name(r, m.collection);
+    decode_take_name(r, m.collection);
     const struct body_field fields[] = {
         FIELD(m, "ids", ids, true, DTYPE_UINT64, false, r->out->ids),
         FIELD(m, "rows", rows, true, DTYPE_FLOAT32, true, r->out->rows),
     };
-    st = place(r, fields, COUNT(fields));
+    st = decode_place(r, fields, COUNT(fields));
     if (st) return st;
-    return check_same_rows(r, "ids", &r->out->ids, "rows", &r->out->rows);
+    return decode_same_rows(r, "ids", &r->out->ids, "rows", &r->out->rows);
 }
 
 static enum status decode_delete(const struct request *r)
@@ -258,11 +254,11 @@ static enum status decode_delete(const struct request *r)
     engram_accel_v1_DeleteRequest m;
     enum status st = decode_named(r, "collection", engram_accel_v1_DeleteRequest_fields, &m);
     if (st) return st;
-    take_name(r, m.collection);
+    decode_take_name(r, m.collection);
     const struct body_field fields[] = {
         FIELD(m, "ids", ids, true, DTYPE_UINT64, false, r->out->ids),
     };
-    return place(r, fields, COUNT(fields));
+    return decode_place(r, fields, COUNT(fields));
 }
 
 static enum status decode_fetch(const struct request *r)
@@ -270,15 +266,16 @@ static enum status decode_fetch(const struct request *r)
     engram_accel_v1_FetchRequest m;
     enum status st = decode_named(r, "collection", engram_accel_v1_FetchRequest_fields, &m);
     if (st) return st;
-    take_name(r, m.collection);
+    decode_take_name(r, m.collection);
     r->out->offset = m.offset;
     r->out->limit = m.limit;
     const struct body_field fields[] = {
         FIELD(m, "ids", ids, false, DTYPE_UINT64, false, r->out->ids),
     };
-    st = place(r, fields, COUNT(fields));
+    st = decode_place(r, fields, COUNT(fields));
     if (!st && m.has_ids && (m.offset || m.limit))
-        st = bad(r->f, DETAIL_BAD_SHAPE, "ids: offset and limit are for a fetch without ids");
+        st =
+            decode_bad(r->f, DETAIL_BAD_SHAPE, "ids: offset and limit are for a fetch without ids");
     return st;
 }
 
@@ -287,7 +284,7 @@ static enum status decode_similarity(const struct request *r)
     engram_accel_v1_SimilarityRequest m;
     enum status st = decode_named(r, "collection", engram_accel_v1_SimilarityRequest_fields, &m);
     if (st) return st;
-    take_name(r, m.collection);
+    decode_take_name(r, m.collection);
     r->out->filter_bitmap_first = m.filter.bitmap_first;
     const struct body_field fields[] = {
         FIELD(m, "queries", queries, true, DTYPE_FLOAT32, true, r->out->queries),
@@ -295,14 +292,14 @@ static enum status decode_similarity(const struct request *r)
         FIELD(m.filter, "filter.bitmap", bitmap, false, DTYPE_UINT8, false, r->out->filter_bitmap),
         FIELD(m, "rows", rows, false, DTYPE_FLOAT32, true, r->out->rows),
     };
-    st = place(r, fields, COUNT(fields));
+    st = decode_place(r, fields, COUNT(fields));
     if (!st) st = check_target(r, m.has_rows);
     if (!st) st = check_filter(r, m.has_rows);
     if (!st) st = check_same_columns(r);
     if (!st) st = check_metric(r, (unsigned)m.metric, m.has_rows);
     if (!st && !m.has_rows && m.metric)
-        st =
-            bad(r->f, DETAIL_BAD_METRIC, "metric: only with inline rows; a collection has its own");
+        st = decode_bad(r->f, DETAIL_BAD_METRIC,
+                        "metric: only with inline rows; a collection has its own");
     if (!st) st = take_threshold(r, m.has_threshold, m.threshold);
     return st;
 }
@@ -312,14 +309,14 @@ static enum status decode_knn(const struct request *r)
     engram_accel_v1_KnnRequest m;
     enum status st = decode_named(r, "collection", engram_accel_v1_KnnRequest_fields, &m);
     if (st) return st;
-    take_name(r, m.collection);
+    decode_take_name(r, m.collection);
     r->out->filter_bitmap_first = m.filter.bitmap_first;
     const struct body_field fields[] = {
         FIELD(m, "queries", queries, true, DTYPE_FLOAT32, true, r->out->queries),
         FIELD(m.filter, "filter.ids", ids, false, DTYPE_UINT64, false, r->out->filter_ids),
         FIELD(m.filter, "filter.bitmap", bitmap, false, DTYPE_UINT8, false, r->out->filter_bitmap),
     };
-    st = place(r, fields, COUNT(fields));
+    st = decode_place(r, fields, COUNT(fields));
     if (!st) st = check_filter(r, false);
     if (!st) st = check_k(r, m.k, 1);
     if (!st) st = take_threshold(r, m.has_threshold, m.threshold);
@@ -332,18 +329,18 @@ static enum status decode_score(const struct request *r)
     enum status st =
         decode_named(r, "collection", engram_accel_v1_ScoreCandidatesRequest_fields, &m);
     if (st) return st;
-    take_name(r, m.collection);
+    decode_take_name(r, m.collection);
     const struct body_field fields[] = {
         FIELD(m, "queries", queries, true, DTYPE_FLOAT32, true, r->out->queries),
         FIELD(m, "offsets", offsets, false, DTYPE_UINT64, false, r->out->offsets),
         FIELD(m, "ids", ids, false, DTYPE_UINT64, false, r->out->ids),
         FIELD(m, "rows", rows, false, DTYPE_FLOAT32, true, r->out->rows),
     };
-    st = place(r, fields, COUNT(fields));
+    st = decode_place(r, fields, COUNT(fields));
     if (!st && m.has_ids == m.has_rows)
-        st = bad(r->f, DETAIL_BAD_SHAPE,
-                 m.has_ids ? "rows: ids and rows exclude each other"
-                           : "ids: missing, and no inline rows either");
+        st = decode_bad(r->f, DETAIL_BAD_SHAPE,
+                        m.has_ids ? "rows: ids and rows exclude each other"
+                                  : "ids: missing, and no inline rows either");
     if (!st) st = check_target(r, m.has_rows);
     if (!st) st = check_same_columns(r);
     if (!st) st = check_metric(r, (unsigned)m.metric, m.has_rows);
@@ -361,7 +358,7 @@ static enum status decode_norms(const struct request *r)
     const struct body_field fields[] = {
         FIELD(m, "rows", rows, true, DTYPE_FLOAT32, true, r->out->rows),
     };
-    return place(r, fields, COUNT(fields));
+    return decode_place(r, fields, COUNT(fields));
 }
 
 static enum status decode_average(const struct request *r)
@@ -370,21 +367,21 @@ static enum status decode_average(const struct request *r)
     enum status st =
         decode_named(r, "collection", engram_accel_v1_WeightedAverageRequest_fields, &m);
     if (st) return st;
-    take_name(r, m.collection);
+    decode_take_name(r, m.collection);
     const struct body_field fields[] = {
         FIELD(m, "weights", weights, true, DTYPE_FLOAT32, false, r->out->weights),
         FIELD(m, "rows", rows, false, DTYPE_FLOAT32, true, r->out->rows),
         FIELD(m, "ids", ids, false, DTYPE_UINT64, false, r->out->ids),
     };
-    st = place(r, fields, COUNT(fields));
+    st = decode_place(r, fields, COUNT(fields));
     if (!st && m.has_ids == m.has_rows)
-        st = bad(r->f, DETAIL_BAD_SHAPE,
-                 m.has_ids ? "rows: ids and rows exclude each other"
-                           : "ids: missing, and no inline rows either");
+        st = decode_bad(r->f, DETAIL_BAD_SHAPE,
+                        m.has_ids ? "rows: ids and rows exclude each other"
+                                  : "ids: missing, and no inline rows either");
     if (!st) st = check_target(r, m.has_rows);
     if (!st)
-        st = m.has_rows ? check_same_rows(r, "weights", &r->out->weights, "rows", &r->out->rows)
-                        : check_same_rows(r, "weights", &r->out->weights, "ids", &r->out->ids);
+        st = m.has_rows ? decode_same_rows(r, "weights", &r->out->weights, "rows", &r->out->rows)
+                        : decode_same_rows(r, "weights", &r->out->weights, "ids", &r->out->ids);
     return st;
 }
 
@@ -449,6 +446,17 @@ enum status decode_request(const struct frame_header *header, const void *messag
     case OPERATION_SCORE_CANDIDATES: return decode_score(&r);
     case OPERATION_NORMS: return decode_norms(&r);
     case OPERATION_WEIGHTED_AVERAGE: return decode_average(&r);
+    case OPERATION_SPREAD:
+    case OPERATION_GRAPH_CREATE:
+    case OPERATION_GRAPH_DROP:
+    case OPERATION_GRAPH_LIST:
+    case OPERATION_GRAPH_DESCRIBE:
+    case OPERATION_GRAPH_ADD_EDGES:
+    case OPERATION_GRAPH_ADD_CSR:
+    case OPERATION_GRAPH_REMOVE_EDGES:
+    case OPERATION_GRAPH_SET_NODES:
+    case OPERATION_GRAPH_REMOVE_NODES:
+    case OPERATION_GRAPH_FETCH_NODES: return decode_graph(&r, j->operation);
     case OPERATION_HELLO:
         return failure_set(r.f, STATUS_FAILED_PRECONDITION, DETAIL_HELLO_REQUIRED,
                            "hello: only as a connection's first frame");

@@ -2,7 +2,8 @@
  * Owner:  wire. Thread: the loop. Errors: INVALID_ARGUMENT naming the field: BAD_MESSAGE,
  * BAD_SHAPE, BODY_MISMATCH, BAD_NAME, BAD_K, BAD_METRIC, BAD_THRESHOLD, BAD_FILTER, BAD_OFFSETS,
  * UNKNOWN_KIND (UNIMPLEMENTED), HELLO_REQUIRED (FAILED_PRECONDITION: a second Hello); of Hello also
- * BAD_SPACE, BAD_VERSION. */
+ * BAD_SPACE, BAD_VERSION; of Spread also BAD_MODE, BAD_HOPS, BAD_DECAY, BAD_SEED. Of a graph's changes
+ * only shapes are checked: what weights, factors, kinds and a CSR matrix hold is for the store. */
 #ifndef ENGRAM_WIRE_DECODE_H
 #define ENGRAM_WIRE_DECODE_H
 

@@ -32,7 +32,7 @@ size_t encode_frame(struct frame_header h, const pb_msgdesc_t *fields, const voi
     return total;
 }
 
-static engram_accel_v1_Meta meta_of(const struct job *j)
+engram_accel_v1_Meta encode_meta(const struct job *j)
 {
     engram_accel_v1_Meta m = {
         .backend = (engram_accel_v1_Backend)j->backend,
@@ -119,7 +119,7 @@ size_t encode_collection(enum operation operation, uint64_t request_id, const st
         return encode_frame(h, engram_accel_v1_CollectionDescribeReply_fields, &m, buffer);
     }
     engram_accel_v1_CollectionCreateReply m = {.has_meta = j != NULL, .has_collection = true};
-    if (j) m.meta = meta_of(j);
+    if (j) m.meta = encode_meta(j);
     fill_collection(&m.collection, info);
     return encode_frame(h, engram_accel_v1_CollectionCreateReply_fields, &m, buffer);
 }
@@ -140,21 +140,10 @@ size_t encode_collection_list(uint64_t request_id, const struct collection_info 
 
 /* ---- results ---- */
 
-/* One tensor field of a reply. */
-struct slot {
-    bool *present;
-    engram_accel_v1_Tensor *wire;
-    enum dtype dtype;
-};
-#define SLOT(message, member, type)                        \
-    {                                                      \
-        &(message).has_##member, &(message).member, (type) \
-    }
-
 /* Gives the result's tensors to the reply's fields. Both stand in body order, and within one reply
  * neighbours differ in dtype; so a field that the result leaves out is found by its dtype, whether
  * its tensor is marked absent or was never counted. */
-static void fill_slots(const struct job *j, const struct slot *slots, size_t count)
+static void fill_slots(const struct job *j, const struct encode_slot *slots, size_t count)
 {
     size_t next = 0;
     for (size_t i = 0; i < JOB_TENSORS_MAX; i++) {
@@ -174,7 +163,7 @@ static size_t encode_writes(const struct job *j, struct frame_header h, void *bu
     const struct job_result *r = &j->result;
     if (j->operation == OPERATION_UPSERT) {
         engram_accel_v1_UpsertReply m = {.has_meta = true,
-                                         .meta = meta_of(j),
+                                         .meta = encode_meta(j),
                                          .inserted = r->counts[0],
                                          .replaced = r->counts[1],
                                          .rows = r->rows};
@@ -182,22 +171,22 @@ static size_t encode_writes(const struct job *j, struct frame_header h, void *bu
     }
     if (j->operation == OPERATION_DELETE) {
         engram_accel_v1_DeleteReply m = {.has_meta = true,
-                                         .meta = meta_of(j),
+                                         .meta = encode_meta(j),
                                          .deleted = r->counts[0],
                                          .missing = r->counts[1],
                                          .rows = r->rows};
         return encode_frame(h, engram_accel_v1_DeleteReply_fields, &m, buffer);
     }
     engram_accel_v1_CollectionDropReply m = {
-        .has_meta = true, .meta = meta_of(j), .rows = r->counts[0]};
+        .has_meta = true, .meta = encode_meta(j), .rows = r->counts[0]};
     return encode_frame(h, engram_accel_v1_CollectionDropReply_fields, &m, buffer);
 }
 
 static size_t encode_similarity(const struct job *j, struct frame_header h, void *buffer)
 {
-    engram_accel_v1_SimilarityReply m = {.has_meta = true, .meta = meta_of(j)};
-    const struct slot slots[] = {SLOT(m, ids, DTYPE_UINT64), SLOT(m, scores, DTYPE_FLOAT32),
-                                 SLOT(m, offsets, DTYPE_UINT64)};
+    engram_accel_v1_SimilarityReply m = {.has_meta = true, .meta = encode_meta(j)};
+    const struct encode_slot slots[] = {SLOT(m, ids, DTYPE_UINT64), SLOT(m, scores, DTYPE_FLOAT32),
+                                        SLOT(m, offsets, DTYPE_UINT64)};
     fill_slots(j, slots, COUNT(slots));
     return encode_frame(h, engram_accel_v1_SimilarityReply_fields, &m, buffer);
 }
@@ -205,15 +194,16 @@ static size_t encode_similarity(const struct job *j, struct frame_header h, void
 static size_t encode_hits(const struct job *j, struct frame_header h, void *buffer)
 {
     if (j->operation == OPERATION_SCORE_CANDIDATES) {
-        engram_accel_v1_ScoreCandidatesReply m = {.has_meta = true, .meta = meta_of(j)};
-        const struct slot slots[] = {SLOT(m, ids, DTYPE_UINT64), SLOT(m, scores, DTYPE_FLOAT32),
-                                     SLOT(m, counts, DTYPE_UINT32)};
+        engram_accel_v1_ScoreCandidatesReply m = {.has_meta = true, .meta = encode_meta(j)};
+        const struct encode_slot slots[] = {SLOT(m, ids, DTYPE_UINT64),
+                                            SLOT(m, scores, DTYPE_FLOAT32),
+                                            SLOT(m, counts, DTYPE_UINT32)};
         fill_slots(j, slots, COUNT(slots));
         return encode_frame(h, engram_accel_v1_ScoreCandidatesReply_fields, &m, buffer);
     }
-    engram_accel_v1_KnnReply m = {.has_meta = true, .meta = meta_of(j)};
-    const struct slot slots[] = {SLOT(m, ids, DTYPE_UINT64), SLOT(m, scores, DTYPE_FLOAT32),
-                                 SLOT(m, counts, DTYPE_UINT32)};
+    engram_accel_v1_KnnReply m = {.has_meta = true, .meta = encode_meta(j)};
+    const struct encode_slot slots[] = {SLOT(m, ids, DTYPE_UINT64), SLOT(m, scores, DTYPE_FLOAT32),
+                                        SLOT(m, counts, DTYPE_UINT32)};
     fill_slots(j, slots, COUNT(slots));
     return encode_frame(h, engram_accel_v1_KnnReply_fields, &m, buffer);
 }
@@ -221,21 +211,21 @@ static size_t encode_hits(const struct job *j, struct frame_header h, void *buff
 static size_t encode_vectors(const struct job *j, struct frame_header h, void *buffer)
 {
     if (j->operation == OPERATION_NORMS) {
-        engram_accel_v1_NormsReply m = {.has_meta = true, .meta = meta_of(j)};
-        const struct slot slots[] = {SLOT(m, norms, DTYPE_FLOAT32)};
+        engram_accel_v1_NormsReply m = {.has_meta = true, .meta = encode_meta(j)};
+        const struct encode_slot slots[] = {SLOT(m, norms, DTYPE_FLOAT32)};
         fill_slots(j, slots, COUNT(slots));
         return encode_frame(h, engram_accel_v1_NormsReply_fields, &m, buffer);
     }
     if (j->operation == OPERATION_WEIGHTED_AVERAGE) {
-        engram_accel_v1_WeightedAverageReply m = {.has_meta = true, .meta = meta_of(j)};
-        const struct slot slots[] = {SLOT(m, average, DTYPE_FLOAT32)};
+        engram_accel_v1_WeightedAverageReply m = {.has_meta = true, .meta = encode_meta(j)};
+        const struct encode_slot slots[] = {SLOT(m, average, DTYPE_FLOAT32)};
         fill_slots(j, slots, COUNT(slots));
         return encode_frame(h, engram_accel_v1_WeightedAverageReply_fields, &m, buffer);
     }
     engram_accel_v1_FetchReply m = {
-        .has_meta = true, .meta = meta_of(j), .missing = j->result.counts[0]};
-    const struct slot slots[] = {SLOT(m, ids, DTYPE_UINT64), SLOT(m, found, DTYPE_UINT8),
-                                 SLOT(m, rows, DTYPE_FLOAT32)};
+        .has_meta = true, .meta = encode_meta(j), .missing = j->result.counts[0]};
+    const struct encode_slot slots[] = {SLOT(m, ids, DTYPE_UINT64), SLOT(m, found, DTYPE_UINT8),
+                                        SLOT(m, rows, DTYPE_FLOAT32)};
     fill_slots(j, slots, COUNT(slots));
     return encode_frame(h, engram_accel_v1_FetchReply_fields, &m, buffer);
 }
@@ -252,6 +242,14 @@ size_t encode_result(const struct job *j, void *buffer)
     case OPERATION_NORMS:
     case OPERATION_WEIGHTED_AVERAGE:
     case OPERATION_FETCH: return encode_vectors(j, h, buffer);
+    case OPERATION_SPREAD:
+    case OPERATION_GRAPH_DROP:
+    case OPERATION_GRAPH_ADD_EDGES:
+    case OPERATION_GRAPH_ADD_CSR:
+    case OPERATION_GRAPH_REMOVE_EDGES:
+    case OPERATION_GRAPH_SET_NODES:
+    case OPERATION_GRAPH_REMOVE_NODES:
+    case OPERATION_GRAPH_FETCH_NODES: return encode_graph_result(j, h, buffer);
     default: return encode_writes(j, h, buffer);
     }
 }

@@ -6,6 +6,7 @@
 
 #include "daemon/base/job.h"
 #include "daemon/store/collection.h"
+#include "daemon/store/graph.h"
 #include "daemon/base/frame.h"
 #include "daemon/wire/report.h"
 
@@ -31,8 +32,14 @@ size_t encode_collection(enum operation operation, uint64_t request_id, const st
                          const struct collection_info *info, void *buffer);
 size_t encode_collection_list(uint64_t request_id, const struct collection_info *infos,
                               size_t count, bool more, void *buffer);
+/* The same of graphs. */
+size_t encode_graph(enum operation operation, uint64_t request_id, const struct job *j,
+                    const struct graph_info *info, void *buffer);
+size_t encode_graph_list(uint64_t request_id, const struct graph_info *infos, size_t count,
+                         bool more, void *buffer);
 /* Any job that a backend ran: drop, upsert, delete, fetch, similarity, knn, score, norms,
- * weighted average. The body (j->result.body_bytes from j->result.block) follows the message. */
+ * weighted average; of graphs drop, changes, fetch nodes, spread, whose tensors stand at the places
+ * of their fields, those left out as dtype NONE. The body (j->result.body_bytes from j->result.block) follows the message. */
 size_t encode_result(const struct job *j, void *buffer);
 
 #endif

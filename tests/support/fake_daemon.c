@@ -176,6 +176,58 @@ static void answer_fetch(struct job *j, uint8_t *body)
     add(j, body, 2, DTYPE_FLOAT32, n, 4);
 }
 
+/* One node of each set, which is its seed. */
+static void answer_spread(struct job *j, uint8_t *body)
+{
+    const struct job_request *q = &j->request;
+    uint64_t sets = q->offsets.dtype == DTYPE_NONE ? 1 : q->offsets.rows - 1, n = sets;
+    add(j, body, 0, DTYPE_UINT64, sets + 1, 1);
+    add(j, body, 1, DTYPE_UINT64, n, 1);
+    add(j, body, 2, DTYPE_FLOAT32, n, 1);
+    add(j, body, 3, DTYPE_FLOAT32, n, 1);
+    add(j, body, 4, DTYPE_UINT32, n, 1);
+    add(j, body, 5, DTYPE_UINT32, n, 1);
+    add(j, body, 6, DTYPE_UINT64, sets, 1);
+    add(j, body, 7, DTYPE_UINT64, sets, 1);
+    add(j, body, 8, DTYPE_UINT8, sets, 1);
+    add(j, body, 9, DTYPE_FLOAT32, sets, 3);
+    if (!q->spread.paths) return;
+    add(j, body, 10, DTYPE_UINT64, n + 1, 1);
+    add(j, body, 11, DTYPE_UINT64, n, 1);
+}
+
+/* Each with one edge. */
+static void answer_nodes(struct job *j, uint8_t *body)
+{
+    uint64_t n = j->request.ids.rows;
+    j->result.counts[0] = 2;
+    add(j, body, 0, DTYPE_UINT8, n, 1);
+    add(j, body, 1, DTYPE_UINT8, n, 1);
+    add(j, body, 2, DTYPE_FLOAT32, n, 1);
+    add(j, body, 3, DTYPE_UINT32, n, 1);
+    add(j, body, 4, DTYPE_UINT32, n, 1);
+    if (!j->request.edges) return;
+    add(j, body, 5, DTYPE_UINT64, n + 1, 1);
+    add(j, body, 6, DTYPE_UINT64, n, 1);
+    add(j, body, 7, DTYPE_FLOAT32, n, 1);
+}
+
+static void answer_change(struct job *j)
+{
+    uint64_t n = j->request.ids.rows;
+    switch (j->operation) {
+    case OPERATION_GRAPH_ADD_EDGES: j->result.counts[0] = n; break;
+    case OPERATION_GRAPH_ADD_CSR: j->result.counts[0] = j->request.targets.rows; break;
+    case OPERATION_GRAPH_REMOVE_EDGES: j->result.counts[1] = n; break;
+    case OPERATION_GRAPH_SET_NODES: j->result.counts[2] = n; break;
+    default: j->result.counts[3] = n; break;
+    }
+    j->result.counts[1] += j->request.replace;
+    j->result.counts[4] = 1;
+    j->result.rows = 70;
+    j->result.nodes = 30;
+}
+
 static void answer_tensors(struct job *j, uint8_t *body)
 {
     const struct job_request *q = &j->request;
@@ -198,23 +250,34 @@ static void answer_tensors(struct job *j, uint8_t *body)
         j->result.counts[0] = q->ids.rows;
         j->result.counts[1] = 1;
         break;
+    case OPERATION_SPREAD: answer_spread(j, body); break;
+    case OPERATION_GRAPH_FETCH_NODES: answer_nodes(j, body); break;
+    case OPERATION_GRAPH_ADD_EDGES:
+    case OPERATION_GRAPH_ADD_CSR:
+    case OPERATION_GRAPH_REMOVE_EDGES:
+    case OPERATION_GRAPH_SET_NODES:
+    case OPERATION_GRAPH_REMOVE_NODES: answer_change(j); break;
     default: break;
     }
 }
 
 /* 150 names in three pages. */
-static size_t answer_list(uint64_t id, const char *after, void *head)
+static size_t answer_list(uint64_t id, bool of_graphs, const char *after, void *head)
 {
     struct collection_info infos[64];
+    struct graph_info graphs[64];
     char names[64][16];
     size_t count = 0;
     int first = after[0] ? atoi(after + 1) + 1 : 0;
     while (count < 64 && first + (int)count < 150) {
         snprintf(names[count], sizeof names[count], "c%03d", first + (int)count);
         infos[count] = (struct collection_info){.name = names[count], .dimension = 4};
+        graphs[count] = (struct graph_info){.name = names[count], .nodes = count};
         count++;
     }
-    return encode_collection_list(id, infos, count, first + (int)count < 150, head);
+    bool more = first + (int)count < 150;
+    return of_graphs ? encode_graph_list(id, graphs, count, more, head)
+                     : encode_collection_list(id, infos, count, more, head);
 }
 
 /* One GPU that works, with a name that would steer a terminal, and one that does not. */
@@ -286,6 +349,18 @@ size_t fake_answer(const struct fake_request *r, uint8_t *frame, size_t size)
                                          .metric = METRIC_DOT,
                                          .vram_bytes = 4096,
                                          .vram_version = 6};
+    const struct graph_info graph = {.name = "links",
+                                     .nodes = 30,
+                                     .edges = 70,
+                                     .version = 5,
+                                     .edge_bytes = 1120,
+                                     .node_bytes = 1920,
+                                     .work_bytes = 9,
+                                     .out_count_max = 8,
+                                     .in_count_max = 6,
+                                     .kinds = {25, 3, 2},
+                                     .vram_bytes = 4096,
+                                     .vram_version = 4};
     switch (j.operation) {
     case OPERATION_PING: return encode_ping(id, frame);
     case OPERATION_INFO: return encode_info(id, &fake_info, frame);
@@ -294,7 +369,11 @@ size_t fake_answer(const struct fake_request *r, uint8_t *frame, size_t size)
     case OPERATION_CANCEL: return encode_cancel(id, true, frame);
     case OPERATION_COLLECTION_CREATE:
     case OPERATION_COLLECTION_DESCRIBE: return encode_collection(j.operation, id, &j, &info, frame);
-    case OPERATION_COLLECTION_LIST: return answer_list(id, j.request.collection, frame);
+    case OPERATION_GRAPH_CREATE:
+    case OPERATION_GRAPH_DESCRIBE: return encode_graph(j.operation, id, &j, &graph, frame);
+    case OPERATION_COLLECTION_LIST:
+    case OPERATION_GRAPH_LIST:
+        return answer_list(id, j.operation == OPERATION_GRAPH_LIST, j.request.collection, frame);
     default: break;
     }
     uint8_t *body = calloc(1, ANSWER_BYTES_MAX);

@@ -48,7 +48,7 @@ struct ea_gpu_stats gpu_scene_stats(ea_client *c);
 
 /* ---- the script ---- */
 
-enum { SCRIPT_STEPS_MAX = 64, SCRIPT_DIMENSION = 33 /* of "small" */ };
+enum { SCRIPT_STEPS_MAX = 96, SCRIPT_DIMENSION = 33 /* of "small" */ };
 
 struct script_step {
     const char *what;

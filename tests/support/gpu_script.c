@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/support/gpu_scene.h"
+#include "tests/support/gpu_web.h"
 #include "tests/support/reference.h"
 
 enum {
@@ -14,6 +15,22 @@ enum {
     WIDE_ROWS = 700,
     WIDE_QUERIES = 300, /* so that what moves in and out is cut into pieces */
 };
+
+/* A graph: what is asked of it before and after it changes. */
+static void note_spread(struct transcript *t, ea_client *c, uint64_t number)
+{
+    struct web_answer answer;
+    ea_status st = web_ask(c, "web", number, &answer);
+    cr_assert_lt(t->count, SCRIPT_STEPS_MAX);
+    struct script_step *s = &t->steps[t->count++];
+    *s = (struct script_step){.what = "spread",
+                              .status = st,
+                              .digest = answer.digest,
+                              .version = answer.version,
+                              .backend = answer.backend,
+                              .reason = answer.reason};
+    if (st) snprintf(s->error, sizeof s->error, "%s", ea_error_text(c));
+}
 
 static uint64_t add(uint64_t digest, const void *bytes, size_t count)
 {
@@ -143,6 +160,20 @@ static void ask_small(const struct asker *a, const uint64_t *ids)
     average(a, "average", ids + 11, 25);
 }
 
+static void spread_all(ea_client *c, struct transcript *t)
+{
+    note(t, c, "create graph", ea_graph_create(c, "web", NULL), NULL, 0);
+    note(t, c, "nodes", web_set_nodes(c, "web", 0, WEB_NODES), NULL, 0);
+    note(t, c, "edges", web_add_edges(c, "web", 1, 0, WEB_NODES), NULL, 0);
+    for (uint64_t i = 0; i < WEB_QUESTIONS; i++)
+        note_spread(t, c, i);
+    note(t, c, "edges on top", web_add_edges(c, "web", 2, 40, 10), NULL, 0);
+    note_spread(t, c, 1);
+    note(t, c, "edges grow", web_add_edges(c, "web", 3, WEB_NODES, 200), NULL, 0);
+    note_spread(t, c, 4);
+    note(t, c, "drop graph", ea_graph_drop(c, "web"), NULL, 0);
+}
+
 static void ids_make(uint64_t *ids, uint64_t count, uint64_t first)
 {
     for (uint64_t i = 0; i < count; i++)
@@ -180,6 +211,7 @@ void script_run(ea_client *a, ea_client *b, struct transcript *t)
     fill(&wide, "upsert, wide grows", 5, wide_ids, WIDE_ROWS);
     similarity(&wide, "similarity, wide grown", WIDE_QUERIES, NULL, NULL);
     knn(&wide, "knn, wide grown", 2, 40, NULL, NULL);
+    spread_all(b, t);
 }
 
 void script_end(ea_client *a, ea_client *b, struct transcript *t)

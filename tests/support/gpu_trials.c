@@ -10,7 +10,7 @@ static const char *const calls[] = {
     "open",         "memory",        "allocate",     "host_allocate", "range_reserve",
     "range_resize", "stream_create", "event_create", "event_record",  "event_query",
     "copy_in",      "copy_out",      "clear",        "norms",         "scan",
-    "tile",         "topk",          "gather_lists", "average",
+    "tile",         "topk",          "gather_lists", "average",       "spread",
 };
 enum { CALLS = sizeof calls / sizeof *calls, STARTING_CALLS = 4 };
 

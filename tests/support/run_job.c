@@ -40,12 +40,22 @@ static void run_parts(struct job *j, unsigned seed)
     atomic_store(&j->next_part, 0);
     for (uint32_t i = 0; i < j->worker_count; i++)
         runs[i] = (struct run){j, order, i};
-    for (uint32_t i = 1; i < j->worker_count; i++)
+    uint32_t helpers = j->worker_count < parts ? j->worker_count : parts;
+    for (uint32_t i = 1; i < helpers; i++)
         pthread_create(&threads[i], NULL, work, &runs[i]);
     work(&runs[0]);
-    for (uint32_t i = 1; i < j->worker_count; i++)
+    for (uint32_t i = 1; i < helpers; i++)
         pthread_join(threads[i], NULL);
     free(order);
+}
+
+/* And the parts that it leaves. */
+static void run_step(struct job *j, void (*step)(struct job *j), unsigned seed)
+{
+    j->parts.count = 0;
+    j->step = NULL;
+    if (step) step(j);
+    if (j->parts.count) run_parts(j, seed);
 }
 
 enum status run_job(struct job *j, unsigned seed)
@@ -62,9 +72,10 @@ enum status run_job(struct job *j, unsigned seed)
     }
     j->parts = (struct job_parts){j->plan.run_part, j->plan.parts};
     if (!st) run_parts(j, seed);
-    j->parts.count = 0;
-    if (j->plan.finish) j->plan.finish(j);
-    if (j->parts.count) run_parts(j, seed);
+    j->step = NULL;
+    run_step(j, j->plan.finish, seed);
+    while (j->step)
+        run_step(j, j->step, seed);
     heap_give(j->heap, &j->plan.scratch);
     assert(!j->failure.code || !j->result.block.data);
     return j->failure.code;

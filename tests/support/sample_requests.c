@@ -219,6 +219,122 @@ static void make_average_ids(struct sample *s)
     ADD(s->message.average, ids, DTYPE_UINT64, 3, 1);
 }
 
+/* ---- graphs ---- */
+
+static void make_graph_create(struct sample *s)
+{
+    begin(s, OPERATION_GRAPH_CREATE, engram_accel_v1_GraphCreateRequest_fields);
+    strcpy(s->message.graph_create.name, "links");
+}
+
+static void make_graph_drop(struct sample *s)
+{
+    begin(s, OPERATION_GRAPH_DROP, engram_accel_v1_GraphDropRequest_fields);
+    strcpy(s->message.graph_drop.name, "links");
+}
+
+static void make_graph_list(struct sample *s)
+{
+    begin(s, OPERATION_GRAPH_LIST, engram_accel_v1_GraphListRequest_fields);
+    strcpy(s->message.graph_list.after, "g");
+}
+
+static void make_graph_describe(struct sample *s)
+{
+    begin(s, OPERATION_GRAPH_DESCRIBE, engram_accel_v1_GraphDescribeRequest_fields);
+    strcpy(s->message.graph_describe.name, "links");
+}
+
+static void make_add_edges(struct sample *s)
+{
+    begin(s, OPERATION_GRAPH_ADD_EDGES, engram_accel_v1_GraphAddEdgesRequest_fields);
+    strcpy(s->message.add_edges.graph, "links");
+    s->message.add_edges.replace = true;
+    ADD(s->message.add_edges, sources, DTYPE_UINT64, 9, 1);
+    ADD(s->message.add_edges, targets, DTYPE_UINT64, 9, 1);
+    ADD(s->message.add_edges, weights, DTYPE_FLOAT32, 9, 1);
+}
+
+/* Two rows with ids, one and two edges. */
+static void make_add_csr(struct sample *s)
+{
+    begin(s, OPERATION_GRAPH_ADD_CSR, engram_accel_v1_GraphAddCsrRequest_fields);
+    strcpy(s->message.add_csr.graph, "links");
+    ADD(s->message.add_csr, ids, DTYPE_UINT64, 2, 1);
+    ADD(s->message.add_csr, offsets, DTYPE_UINT64, 3, 1);
+    memcpy(s->body + s->body_bytes - 64, (uint64_t[3]){0, 1, 3}, 24);
+    ADD(s->message.add_csr, columns, DTYPE_UINT64, 3, 1);
+    memset(s->body + s->body_bytes - 64, 0, 24);
+    ADD(s->message.add_csr, weights, DTYPE_FLOAT32, 3, 1);
+}
+
+static void make_remove_edges(struct sample *s)
+{
+    begin(s, OPERATION_GRAPH_REMOVE_EDGES, engram_accel_v1_GraphRemoveEdgesRequest_fields);
+    strcpy(s->message.remove_edges.graph, "links");
+    ADD(s->message.remove_edges, sources, DTYPE_UINT64, 3, 1);
+    ADD(s->message.remove_edges, targets, DTYPE_UINT64, 3, 1);
+}
+
+static void make_set_nodes(struct sample *s)
+{
+    begin(s, OPERATION_GRAPH_SET_NODES, engram_accel_v1_GraphSetNodesRequest_fields);
+    strcpy(s->message.set_nodes.graph, "links");
+    ADD(s->message.set_nodes, ids, DTYPE_UINT64, 5, 1);
+    ADD(s->message.set_nodes, kinds, DTYPE_UINT8, 5, 1);
+    memcpy(s->body + s->body_bytes - 64, "\0\1\2\1\0", 5);
+    ADD(s->message.set_nodes, factors, DTYPE_FLOAT32, 5, 1);
+}
+
+static void make_remove_nodes(struct sample *s)
+{
+    begin(s, OPERATION_GRAPH_REMOVE_NODES, engram_accel_v1_GraphRemoveNodesRequest_fields);
+    strcpy(s->message.remove_nodes.graph, "links");
+    ADD(s->message.remove_nodes, ids, DTYPE_UINT64, 4, 1);
+}
+
+static void make_fetch_nodes(struct sample *s)
+{
+    begin(s, OPERATION_GRAPH_FETCH_NODES, engram_accel_v1_GraphFetchNodesRequest_fields);
+    strcpy(s->message.fetch_nodes.graph, "links");
+    s->message.fetch_nodes.edges = true;
+    ADD(s->message.fetch_nodes, ids, DTYPE_UINT64, 4, 1);
+}
+
+/* Three sets, the second of them empty, and every tensor that there is. */
+static void make_spread(struct sample *s)
+{
+    begin(s, OPERATION_SPREAD, engram_accel_v1_SpreadRequest_fields);
+    engram_accel_v1_SpreadRequest *m = &s->message.spread;
+    strcpy(m->graph, "links");
+    m->mode = engram_accel_v1_SpreadMode_SPREAD_MODE_LINEAR;
+    m->hops = 3;
+    m->decay = engram_accel_v1_DecayLaw_DECAY_TABLE;
+    m->has_threshold = true;
+    m->threshold = 0.25F;
+    m->paths = true;
+    m->k = 7;
+    m->touched_max = 1000;
+    m->time_max_us = 5000;
+    ADD(*m, seed_offsets, DTYPE_UINT64, 4, 1);
+    memcpy(s->body + s->body_bytes - 64, (uint64_t[4]){0, 2, 2, 5}, 32);
+    ADD(*m, seeds, DTYPE_UINT64, 5, 1);
+    ADD(*m, activations, DTYPE_FLOAT32, 5, 1);
+    ADD(*m, decay_table, DTYPE_FLOAT32, 3, 1);
+    m->has_within = true;
+    m->within.bitmap_first = 8;
+    ADD(m->within, bitmap, DTYPE_UINT8, 70, 1);
+}
+
+/* The least that can be asked. */
+static void make_spread_plain(struct sample *s)
+{
+    begin(s, OPERATION_SPREAD, engram_accel_v1_SpreadRequest_fields);
+    strcpy(s->message.spread.graph, "links");
+    s->message.spread.mode = engram_accel_v1_SpreadMode_SPREAD_MODE_ENGRAM;
+    ADD(s->message.spread, seeds, DTYPE_UINT64, 2, 1);
+}
+
 static const struct {
     const char *name;
     void (*make)(struct sample *s);
@@ -246,6 +362,18 @@ static const struct {
     {"norms", make_norms},
     {"average", make_average},
     {"average_ids", make_average_ids},
+    {"spread", make_spread},
+    {"spread_plain", make_spread_plain},
+    {"graph_create", make_graph_create},
+    {"graph_drop", make_graph_drop},
+    {"graph_list", make_graph_list},
+    {"graph_describe", make_graph_describe},
+    {"add_edges", make_add_edges},
+    {"add_csr", make_add_csr},
+    {"remove_edges", make_remove_edges},
+    {"set_nodes", make_set_nodes},
+    {"remove_nodes", make_remove_nodes},
+    {"fetch_nodes", make_fetch_nodes},
 };
 
 size_t sample_count(void)

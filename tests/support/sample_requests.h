@@ -36,6 +36,17 @@ struct sample {
         engram_accel_v1_ScoreCandidatesRequest score;
         engram_accel_v1_NormsRequest norms;
         engram_accel_v1_WeightedAverageRequest average;
+        engram_accel_v1_SpreadRequest spread;
+        engram_accel_v1_GraphCreateRequest graph_create;
+        engram_accel_v1_GraphDropRequest graph_drop;
+        engram_accel_v1_GraphListRequest graph_list;
+        engram_accel_v1_GraphDescribeRequest graph_describe;
+        engram_accel_v1_GraphAddEdgesRequest add_edges;
+        engram_accel_v1_GraphAddCsrRequest add_csr;
+        engram_accel_v1_GraphRemoveEdgesRequest remove_edges;
+        engram_accel_v1_GraphSetNodesRequest set_nodes;
+        engram_accel_v1_GraphRemoveNodesRequest remove_nodes;
+        engram_accel_v1_GraphFetchNodesRequest fetch_nodes;
     } message;
     uint64_t body_bytes;
     _Alignas(64) uint8_t body[1024];

@@ -63,7 +63,7 @@ uint32_t gpu_in_flight(const struct backend *b)
     return in_flight;
 }
 
-struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct collection *c)
+struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct resident *of)
 {
     return (struct gpu_replica_info){4096, 3};
 }

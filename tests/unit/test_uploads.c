@@ -13,7 +13,7 @@ static struct config config;
 static struct space *spaces[2];
 static struct collection *rows[3]; /* two of the first space, one of the second */
 
-bool gpu_wants_upload(const struct backend *b, const struct collection *c)
+bool gpu_wants_upload(const struct backend *b, const struct resident *of)
 {
     return true;
 }
@@ -76,11 +76,11 @@ static void end_one_of(const struct collection *c)
 static void alpha_takes_all(void)
 {
     for (int i = 0; i < 2; i++)
-        uploads_start(&p, rows[i]);
+        uploads_start(&p, collection_resident(rows[i]));
     submit_all();
     submit_all();
     cr_assert(under_way(rows[0]) == 2 && under_way(rows[1]) == 2);
-    uploads_start(&p, rows[2]);
+    uploads_start(&p, collection_resident(rows[2]));
     cr_assert_eq(under_way(rows[2]), 0, "there is no place");
 }
 
@@ -98,7 +98,7 @@ Test(uploads, who_found_no_place_and_went_is_forgotten)
 {
     alpha_takes_all();
     store_collection_unlink(p.store, spaces[1], rows[2]);
-    uploads_cancel(&p, rows[2]);
+    uploads_cancel(&p, collection_resident(rows[2]));
     collection_destroy(rows[2]);
     end_one_of(rows[1]);
     cr_assert(under_way(rows[0]) == 2 && under_way(rows[1]) == 2);

@@ -127,6 +127,7 @@ Test(config, every_key_is_read)
     strcpy(memset(want.gpu_force, 0, CONFIG_TEXT_MAX), "cpu");
     want.gpu_pairs_min = 1;
     want.gpu_candidates_min = 2;
+    want.gpu_nodes_min = 3;
     want.gpu_heartbeat_ms = 60000;
     want.gpu_job_ms = 10;
     want.gpu_spin_us = 0;
@@ -161,7 +162,8 @@ Test(config, every_key_is_read)
         "\"gpu\": {\"devices\": \"0,2\", \"program\": \"/opt/gpu\", \"memory\": \"managed\","
         "\"memory_percent\": 95, \"memory_mib\": 16777216, \"force\": \"cpu\", \"min_pairs\": 1,"
         "\"heartbeat_ms\": 60000, \"job_ms\": 10, \"spin_us\": 0, \"copiers\": 64,"
-        "\"min_candidates\": 2, \"streams\": 1, \"sim\": \"vram_mib=64\"},"
+        "\"min_candidates\": 2, \"min_nodes\": 3, \"streams\": 1, \"sim\": "
+        "\"vram_mib=64\"},"
         "\"sched\": {\"speedup_percent\": 100, \"success_percent\": 0, \"probe_percent\": 20,"
         "\"window_us\": 10, \"quantum_us\": 1, \"age_ms\": 3600000, \"predict\": false, \"split\": "
         "false,"

@@ -353,7 +353,7 @@ static inline void check_upload(struct house *h, const struct order *o)
 static inline uint64_t upload(struct house *h, struct gpu_process *p)
 {
     uint64_t replica = 0;
-    while (gpu_wants_upload(h->gpu, h->collection)) {
+    while (gpu_wants_upload(h->gpu, collection_resident(h->collection))) {
         struct job *j = make_job(h, OPERATION_UPLOAD);
         submit(h, j);
         for (struct order o; (o = next_order(p)).kind;) {
@@ -367,7 +367,7 @@ static inline uint64_t upload(struct house *h, struct gpu_process *p)
         cr_assert_not(gpu_gave_up(j));
         drop_job(j);
     }
-    cr_assert(gpu_replica_ready(h->gpu, h->collection));
+    cr_assert(gpu_replica_ready(h->gpu, collection_resident(h->collection)));
     return replica;
 }
 

@@ -9,7 +9,7 @@ Test(gpu, none_is_absent)
     open_house(&h, "none");
     cr_assert_eq(gpu_state(h.gpu), GPU_ABSENT);
     cr_assert_null(gpu_process_at(h.gpu, 0));
-    cr_assert_not(gpu_wants_upload(h.gpu, h.collection));
+    cr_assert_not(gpu_wants_upload(h.gpu, collection_resident(h.collection)));
     cr_assert_not(gpu_watch(h.gpu, uv_backend_fd(&h.loop)));
     close_house(&h);
 }
@@ -35,7 +35,7 @@ Test(gpu, a_first_upload_and_what_follows)
     struct house h;
     open_house(&h, "sim");
     struct gpu_process *p = processes[0];
-    cr_assert_not(gpu_replica_ready(h.gpu, h.collection));
+    cr_assert_not(gpu_replica_ready(h.gpu, collection_resident(h.collection)));
     struct job *j = make_job(&h, OPERATION_UPLOAD);
     submit(&h, j);
     uint64_t rows = 0;
@@ -52,11 +52,11 @@ Test(gpu, a_first_upload_and_what_follows)
     cr_assert_eq(last.version, collection_version(h.collection), "the last one completes it");
     expect_back(&h, j);
     drop_job(j);
-    cr_assert_not(gpu_wants_upload(h.gpu, h.collection));
-    cr_assert_eq(gpu_replica_info(h.gpu, h.collection).version, last.version);
+    cr_assert_not(gpu_wants_upload(h.gpu, collection_resident(h.collection)));
+    cr_assert_eq(gpu_replica_info(h.gpu, collection_resident(h.collection)).version, last.version);
 
     upsert(&h, 100, 3); /* a block of rows, on the way of the next request */
-    cr_assert(gpu_replica_ready(h.gpu, h.collection));
+    cr_assert(gpu_replica_ready(h.gpu, collection_resident(h.collection)));
     j = make_knn(&h);
     submit(&h, j);
     o = next_order(p);
@@ -108,11 +108,11 @@ Test(gpu, a_failed_upload_is_forgotten_and_tried_again_later)
     cr_assert_eq(o.kind, ORDER_FORGET);
     cr_assert_eq(o.replica, replica);
     answer(p, &o, RESULT_OK, 0);
-    cr_assert_not(gpu_replica_ready(h.gpu, h.collection));
-    cr_assert(gpu_replica_refused(h.gpu, h.collection));
-    cr_assert_not(gpu_wants_upload(h.gpu, h.collection));
+    cr_assert_not(gpu_replica_ready(h.gpu, collection_resident(h.collection)));
+    cr_assert(gpu_replica_refused(h.gpu, collection_resident(h.collection)));
+    cr_assert_not(gpu_wants_upload(h.gpu, collection_resident(h.collection)));
     usleep(1100000);
-    cr_assert_not(gpu_replica_refused(h.gpu, h.collection));
+    cr_assert_not(gpu_replica_refused(h.gpu, collection_resident(h.collection)));
     cr_assert_neq(upload(&h, p), replica, "a new build has a new name");
     close_house(&h);
 }
@@ -125,7 +125,7 @@ Test(gpu, a_card_that_is_too_small_is_not_asked)
     struct job *j = make_job(&h, OPERATION_UPLOAD);
     cr_assert_eq(h.gpu->ops->submit(h.gpu, j), STATUS_UNAVAILABLE);
     cr_assert_eq(j->gpu.gave_up, REASON_VRAM_PRESSURE);
-    cr_assert(gpu_replica_refused(h.gpu, h.collection));
+    cr_assert(gpu_replica_refused(h.gpu, collection_resident(h.collection)));
     cr_assert_eq(next_order(processes[0]).kind, 0);
     drop_job(j);
     close_house(&h);
@@ -136,7 +136,7 @@ Test(gpu, forgetting_a_collection_says_so)
     struct house h;
     open_house(&h, "sim");
     uint64_t replica = upload(&h, processes[0]);
-    gpu_forget(h.gpu, h.collection);
+    gpu_forget(h.gpu, collection_resident(h.collection));
     struct order o = next_order(processes[0]);
     cr_assert_eq(o.kind, ORDER_FORGET);
     cr_assert_eq(o.replica, replica);

@@ -353,20 +353,20 @@ Test(gpu_batch, jobs_and_uploads_ahead)
 {
     struct house h;
     open_house(&h, "sim,sim");
-    uint64_t all = (uint64_t)ROWS * STRIDE * 4;
-    processes[0]->share->device.budget_bytes = 1000; /* too small for it */
-    cr_assert_eq(gpu_card_of(h.gpu, h.collection), 1);
-    cr_assert_eq(gpu_upload_bytes(h.gpu, h.collection), all);
+    uint64_t all = (uint64_t)ROWS * (STRIDE * 4 + 4 + 8); /* with norms and ids */
+    processes[0]->share->device.budget_bytes = 1000;      /* too small for it */
+    cr_assert_eq(gpu_card_of(h.gpu, collection_resident(h.collection)), 1);
+    cr_assert_eq(gpu_upload_bytes(h.gpu, collection_resident(h.collection)), all);
     upload(&h, processes[1]);
     processes[0]->share->device.budget_bytes = UINT64_C(1) << 40;
-    cr_assert_eq(gpu_card_of(h.gpu, h.collection), 1, "there it is");
-    cr_assert_eq(gpu_upload_bytes(h.gpu, h.collection), 0);
+    cr_assert_eq(gpu_card_of(h.gpu, collection_resident(h.collection)), 1, "there it is");
+    cr_assert_eq(gpu_upload_bytes(h.gpu, collection_resident(h.collection)), 0);
     upsert(&h, 100, 3);
-    uint64_t bytes = gpu_upload_bytes(h.gpu, h.collection);
+    uint64_t bytes = gpu_upload_bytes(h.gpu, collection_resident(h.collection));
     cr_assert(bytes >= 3 * STRIDE * 4 && bytes < all);
     struct job *j = make_knn(&h);
     submit(&h, j);
-    cr_assert_eq(gpu_upload_bytes(h.gpu, h.collection), 0, "on its way");
+    cr_assert_eq(gpu_upload_bytes(h.gpu, collection_resident(h.collection)), 0, "on its way");
     cr_assert_eq(gpu_room_of(h.gpu, 1).jobs, GPU_JOBS_MAX - 1);
     for (struct order o; (o = next_order(processes[1])).kind;)
         answer(processes[1], &o, RESULT_OK, 0);
@@ -375,7 +375,7 @@ Test(gpu_batch, jobs_and_uploads_ahead)
     cr_assert_eq(gpu_room_of(h.gpu, 0).jobs, GPU_JOBS_MAX);
     for (int i = 0; i < 2; i++)
         processes[i]->share->device.budget_bytes = 1000;
-    gpu_forget(h.gpu, h.collection);
-    cr_assert_eq(gpu_card_of(h.gpu, h.collection), 0, "nowhere");
+    gpu_forget(h.gpu, collection_resident(h.collection));
+    cr_assert_eq(gpu_card_of(h.gpu, collection_resident(h.collection)), 0, "nowhere");
     close_house(&h);
 }

@@ -28,7 +28,8 @@ Test(gpu_failures, every_other_result_is_for_the_cpu)
         cr_assert_eq(gpu_in_flight(h.gpu), 0);
         cr_assert_eq(processes[0]->worked, 0);
     }
-    cr_assert_not(gpu_replica_ready(h.gpu, h.collection), "NO_REPLICA: it is gone");
+    cr_assert_not(gpu_replica_ready(h.gpu, collection_resident(h.collection)),
+                  "NO_REPLICA: it is gone");
     close_house(&h);
 }
 
@@ -80,7 +81,7 @@ Test(gpu_failures, a_process_that_dies_takes_nothing_along)
     expect_back(&h, third);
     drop_job(third);
     cr_assert_eq(gpu_state(h.gpu), GPU_DOWN);
-    cr_assert_not(gpu_replica_ready(h.gpu, h.collection));
+    cr_assert_not(gpu_replica_ready(h.gpu, collection_resident(h.collection)));
     struct job *j = make_knn(&h);
     cr_assert_eq(h.gpu->ops->submit(h.gpu, j), STATUS_UNAVAILABLE, "nobody is there");
     drop_job(j);
@@ -101,7 +102,7 @@ Test(gpu_failures, a_process_that_is_stuck_keeps_nobody)
     gpu_process_kill(p, "a test asks for it");
     p->options.events.on_stuck(p->options.events.owner);
     expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
-    cr_assert_not(gpu_replica_ready(h.gpu, h.collection));
+    cr_assert_not(gpu_replica_ready(h.gpu, collection_resident(h.collection)));
     die(p);
     live(p);
     upload(&h, p);
@@ -158,7 +159,7 @@ Test(gpu_failures, an_answer_from_an_evicted_replica_does_not_count)
     ring_publish(&p->peer_completions);
     answer(p, &o, RESULT_OK, 0);
     expect_gave_up(&h, j, REASON_VRAM_PRESSURE);
-    cr_assert(gpu_replica_refused(h.gpu, h.collection));
+    cr_assert(gpu_replica_refused(h.gpu, collection_resident(h.collection)));
     o = next_order(p);
     cr_assert(o.kind == ORDER_FORGET && o.replica == replica);
     close_house(&h);
@@ -369,7 +370,7 @@ Test(gpu_failures, rivals_do_not_chase_each_other_for_ever)
         for (struct order o; (o = next_order(p)).kind;)
             answer(p, &o, RESULT_OK, 0);
         uint64_t before_ns = clock_now_ns();
-        while (!gpu_wants_upload(h.gpu, h.collection))
+        while (!gpu_wants_upload(h.gpu, collection_resident(h.collection)))
             usleep(5000);
         waits_ms[i] = (clock_now_ns() - before_ns) / 1000000;
     }

@@ -9,6 +9,7 @@
 #include "daemon/gpu/inside.h"
 #include "daemon/gpu/sim_probe.h"
 #include "tests/support/gpu_ask.h"
+#include "tests/support/gpu_graph.h"
 
 #if defined(__SANITIZE_THREAD__)
 enum { SPACES = 2, CALLERS = 2 };
@@ -57,12 +58,11 @@ static void look_at_tasks(struct gpu *g, const void *device, const void *pinned)
 static void look_at_ranges(struct gpu *g, const void *device)
 {
     for (const struct replica *r = g->replicas.oldest; r; r = r->newer) {
-        const struct device_range *ranges[] = {&r->row_range, &r->norm_range, &r->id_range};
         bool its = false;
-        for (int i = 0; i < 3; i++)
-            its |= inside(device, ranges[i]->base, ranges[i]->bytes);
-        for (int i = 0; i < 3 && its; i++)
-            seen.ranges += foreign(ranges[i]->base, ranges[i]->bytes, r->space);
+        for (int i = 0; i < RANGES_MAX; i++)
+            its |= inside(device, r->ranges[i].base, r->ranges[i].bytes);
+        for (int i = 0; i < RANGES_MAX && its; i++)
+            seen.ranges += foreign(r->ranges[i].base, r->ranges[i].bytes, r->space);
     }
 }
 
@@ -159,6 +159,47 @@ static void visit(uint32_t space, uint64_t round)
         send(ask_forget(&(struct ask_rows){.space = space, .replica = first + i}));
 }
 
+/* A graph whose ids and factors are the space's word, and whose edges weigh as much; it has fewer nodes
+ * then, and more. Its numbers are no words. */
+static struct gpu_graph marked_graph(uint32_t space, uint64_t replica, uint32_t nodes)
+{
+    struct gpu_graph g = graph_make(space, replica, 1, nodes, 2, false, 1);
+    for (int side = 0; side < 2; side++) {
+        struct spread_edge *edges = g.parts[PART_OUT_EDGES + side];
+        for (uint64_t i = 0; i < g.bytes[PART_OUT_EDGES + side] / sizeof *edges; i++)
+            mark(&edges[i].weight, sizeof edges[i].weight, space);
+    }
+    mark(g.parts[PART_IDS], g.bytes[PART_IDS], space);
+    mark(g.parts[PART_FACTORS], g.bytes[PART_FACTORS], space);
+    return g;
+}
+
+/* f(d) is the word too, so that what comes of it is none of another's. */
+static struct order marked_spread(const struct gpu_graph *g, struct spread_asked asked)
+{
+    struct order o = graph_ask(peer, g, asked);
+    mark(peer_at(peer, o.spread.decay), (asked.hops + UINT64_C(1)) * sizeof(float), g->space);
+    return o;
+}
+
+static void visit_graphs(uint32_t space, uint64_t round)
+{
+    static const uint32_t sizes[] = {3000, 900, 20000};
+    for (uint64_t i = 0; i < 3; i++) {
+        struct gpu_graph g = marked_graph(space, space * 100 + 50, sizes[(i + round) % 3]);
+        for (uint32_t part = 0; part < ORDER_PARTS_MAX; part++)
+            send(graph_upload(peer, &g, i == 0 && part == 0, part, 0, g.bytes[part],
+                              part + 1 == ORDER_PARTS_MAX));
+        send(marked_spread(&g, (struct spread_asked){.sets = 2, .seeds = 3, .hops = 2}));
+        send(marked_spread(&g, (struct spread_asked){.sets = 4, .seeds = 99, .hops = 30}));
+        send(
+            marked_spread(&g, (struct spread_asked){.mode = SPREAD_ENGRAM, .seeds = 9, .hops = 3}));
+        peer->used = 4096;
+        graph_free(&g);
+    }
+    send(graph_forget(&(struct gpu_graph){.space = space, .replica = space * 100 + 50}));
+}
+
 /* So many that none finds pinned memory that nobody has had. */
 static void call(uint32_t space)
 {
@@ -183,8 +224,10 @@ static void visits(const char *sim, uint64_t rounds, bool clears)
     p.ops = &watched;
     peer_open(&p, sim, 3);
     for (uint64_t round = 0; round < rounds; round++)
-        for (uint32_t space = 1; space <= SPACES; space++)
+        for (uint32_t space = 1; space <= SPACES; space++) {
             visit(space, round);
+            visit_graphs(space, round);
+        }
     for (uint32_t space = SPACES + 1; space <= SPACES + CALLERS; space++)
         call(space);
     peer_close(&p);

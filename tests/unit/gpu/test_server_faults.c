@@ -10,6 +10,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/gpu/sim_probe.h"
 #include "tests/support/gpu_ask.h"
+#include "tests/support/gpu_graph.h"
 #include "tests/support/reference.h"
 
 /* With sanitizers a part of the calls is enough: release builds do them all. */
@@ -38,7 +39,7 @@ static const char *const call_names[] = {
     "open",         "memory",        "allocate",     "host_allocate", "range_reserve",
     "range_resize", "stream_create", "event_create", "event_record",  "event_query",
     "copy_in",      "copy_out",      "clear",        "norms",         "scan",
-    "tile",         "topk",          "gather_lists", "average",
+    "tile",         "topk",          "gather_lists", "average",       "spread",
 };
 enum { CALL_NAMES = sizeof call_names / sizeof *call_names };
 
@@ -49,6 +50,7 @@ enum { ROWS_MAX = 8, ORDERS_MAX = 32 };
 struct step {
     struct order order;
     const struct ask_rows *rows; /* what a request is answered from */
+    const struct gpu_graph *graph;
     uint64_t token;
     uint32_t result;
 };
@@ -56,6 +58,7 @@ struct step {
 struct script {
     struct gpu_peer peer;
     struct ask_rows rows[ROWS_MAX];
+    struct gpu_graph graph;
     struct step steps[ORDERS_MAX];
     uint32_t count;
     bool ended;
@@ -69,12 +72,37 @@ static void make_rows(struct script *s)
     s->rows[2] = ask_make(2, 2, 1, 33, 200, 2);
     s->rows[3] = ask_make(3, 3, 1, 4, 8000, 3); /* 1 MiB: passes */
     s->rows[4] = ask_make(4, 4, 1, 4, 8000, 4); /* and no room for both */
+    s->graph = graph_make(5, 5, 1, 4000, 1, false, 5);
+}
+
+static void free_rows(struct script *s)
+{
+    for (uint32_t i = 0; i < ROWS_MAX; i++)
+        ask_free(&s->rows[i]);
+    graph_free(&s->graph);
 }
 
 static void add(struct script *s, struct order o, const struct ask_rows *rows)
 {
     cr_assert(s->count < ORDERS_MAX);
     s->steps[s->count++] = (struct step){.order = o, .rows = rows};
+}
+
+/* Records that come with the sets, and some that are too many for that. */
+static void add_graph(struct script *s)
+{
+    static const struct spread_asked asked[] = {
+        {.mode = SPREAD_ENGRAM, .seeds = 3, .sets = 2, .touched_max = 500, .seed = 1},
+        {.seeds = 200, .sets = 3, .seed = 2},
+    };
+    struct order orders[ORDER_PARTS_MAX];
+    uint32_t count = graph_upload_all(&s->peer, &s->graph, orders);
+    for (uint32_t i = 0; i < count; i++)
+        add(s, orders[i], NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        add(s, graph_ask(&s->peer, &s->graph, asked[i]), NULL);
+        s->steps[s->count - 1].graph = &s->graph;
+    }
 }
 
 static void write_script(struct script *s)
@@ -95,6 +123,18 @@ static void write_script(struct script *s)
     add(s, ask_listed(p, &r[1], METRIC_DOT, 1, 66000, false, 7), &r[1]);
     add(s, ask_upload(p, &r[4], true, 0, 8000), NULL);
     add(s, ask_knn(p, &r[4], METRIC_COSINE, 1, 3, 8), &r[4]);
+    add_graph(s);
+}
+
+static bool is_asked(const struct step *step)
+{
+    return step->rows || step->graph;
+}
+
+static bool is_right(struct script *s, const struct step *step)
+{
+    if (step->graph) return graph_right(&s->peer, &step->order, step->graph);
+    return !step->rows || ask_right(&s->peer, &step->order, step->rows);
 }
 
 static struct step *step_of(struct script *s, uint64_t token)
@@ -115,8 +155,7 @@ static bool collect(struct script *s, uint32_t sent)
         struct step *step = step_of(s, c.token);
         step->result = c.result;
         sent--;
-        if (c.result == RESULT_OK && step->rows)
-            cr_assert(ask_right(&s->peer, &step->order, step->rows), "wrong answer");
+        if (c.result == RESULT_OK) cr_assert(is_right(s, step), "wrong answer");
         cr_assert(c.result == RESULT_OK || c.result == RESULT_NO_REPLICA ||
                       c.result == RESULT_NO_MEMORY || c.result == RESULT_ERROR,
                   "result %u", c.result);
@@ -137,17 +176,23 @@ static bool ask_one(struct script *s, struct order o, uint32_t *result)
     return true;
 }
 
-/* The same request, with its collection sent afresh. The one fault may yet be to come. */
+/* The same request, with what it is about sent afresh. The one fault may yet be to come. */
 static bool ask_again(struct script *s, const struct step *step)
 {
-    struct order fresh = ask_upload(&s->peer, step->rows, true, 0, step->rows->count);
-    uint32_t result = RESULT_ERROR;
+    struct order fresh[ORDER_PARTS_MAX];
+    uint32_t result = RESULT_ERROR, count = 1;
+    if (step->graph)
+        count = graph_upload_all(&s->peer, step->graph, fresh);
+    else
+        fresh[0] = ask_upload(&s->peer, step->rows, true, 0, step->rows->count);
     for (int i = 0; i < 2 && result != RESULT_OK; i++) {
-        if (!ask_one(s, fresh, &result)) return false;
+        result = RESULT_OK;
+        for (uint32_t k = 0; k < count && result == RESULT_OK; k++)
+            if (!ask_one(s, fresh[k], &result)) return false;
         if (result == RESULT_OK && !ask_one(s, step->order, &result)) return false;
     }
     cr_assert_eq(result, RESULT_OK, "asked again: %u", result);
-    cr_assert(ask_right(&s->peer, &step->order, step->rows));
+    cr_assert(is_right(s, step));
     return true;
 }
 
@@ -158,18 +203,24 @@ static bool wait_for_zero(const _Atomic uint64_t *number)
     return atomic_load(number) == 0;
 }
 
+static bool forget(struct script *s, struct order o)
+{
+    uint32_t result = RESULT_ERROR;
+    for (int again = 0; again < 2 && result != RESULT_OK; again++)
+        if (!ask_one(s, o, &result)) return false;
+    cr_assert_eq(result, RESULT_OK);
+    return true;
+}
+
 static bool settle(struct script *s)
 {
     for (uint32_t i = 0; i < s->count; i++)
-        if (s->steps[i].rows && s->steps[i].result != RESULT_OK && !ask_again(s, &s->steps[i]))
+        if (is_asked(&s->steps[i]) && s->steps[i].result != RESULT_OK &&
+            !ask_again(s, &s->steps[i]))
             return false;
-    for (uint32_t i = 0; i < ROWS_MAX; i++) {
-        uint32_t result = RESULT_ERROR;
-        if (!s->rows[i].space) continue;
-        for (int again = 0; again < 2 && result != RESULT_OK; again++)
-            if (!ask_one(s, ask_forget(&s->rows[i]), &result)) return false;
-        cr_assert_eq(result, RESULT_OK);
-    }
+    for (uint32_t i = 0; i < ROWS_MAX; i++)
+        if (s->rows[i].space && !forget(s, ask_forget(&s->rows[i]))) return false;
+    if (!forget(s, graph_forget(&s->graph))) return false;
     cr_assert_eq(atomic_load(&s->peer.share->usage.replica_bytes), 0);
     cr_assert(wait_for_zero(&s->peer.share->usage.request_bytes));
     return true;
@@ -243,8 +294,7 @@ static void fail_each(const char *kind, bool may_end)
             (unsigned long long)((clock_now_ns() - start_ns) / 1000000));
     for (size_t i = 0; STRIDE == 1 && i < CALL_NAMES; i++)
         cr_expect(w.seen[i], "%s never failed as %s", call_names[i], kind);
-    for (uint32_t i = 0; i < ROWS_MAX; i++)
-        ask_free(&w.script.rows[i]);
+    free_rows(&w.script);
 }
 
 Test(server_faults, out_of_memory_at_every_call, .timeout = 120)
@@ -281,8 +331,7 @@ Test(server_faults, errors_without_end, .timeout = 120)
         if (lives) collect(&s, s.count);
         peer_close(&s.peer);
     }
-    for (uint32_t i = 0; i < ROWS_MAX; i++)
-        ask_free(&s.rows[i]);
+    free_rows(&s);
 }
 
 Test(server_faults, a_slow_call_is_only_slow, .timeout = 120)
@@ -298,6 +347,5 @@ Test(server_faults, a_slow_call_is_only_slow, .timeout = 120)
         for (uint32_t i = 0; i < s.count; i++)
             cr_assert_neq(s.steps[i].result, RESULT_ERROR); /* the rest is for want of memory */
     }
-    for (uint32_t i = 0; i < ROWS_MAX; i++)
-        ask_free(&s.rows[i]);
+    free_rows(&s);
 }

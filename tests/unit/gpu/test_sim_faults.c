@@ -121,6 +121,68 @@ static void lists_past_the_end(struct rig *r)
     rig_wait(r);
 }
 
+/* Over two nodes: one edge from the first, perhaps to `target`. */
+static struct cuda_spread spread_over(struct rig *r, struct spread_list list, uint32_t target)
+{
+    struct spread_list out[2] = {list}, in[2] = {{0}, {.count = 1, .room = 2}};
+    struct spread_edge there[2] = {{target, 1.0f}}, back[2] = {{0, 1.0f}};
+    uint64_t ids[2] = {7, 8}, offsets[2] = {0, 1};
+    uint32_t order[2] = {0, 1};
+    struct spread_seed seed = {0, 1.0f};
+    float decay[2] = {1.0f, 1.0f};
+    struct cuda_spread s = {.graph = {.nodes = 2,
+                                      .edges = 1,
+                                      .out = rig_upload(r, out, sizeof out),
+                                      .in = rig_upload(r, in, sizeof in),
+                                      .out_edges = rig_upload(r, there, sizeof there),
+                                      .in_edges = rig_upload(r, back, sizeof back),
+                                      .ids = rig_upload(r, ids, sizeof ids),
+                                      .order = rig_upload(r, order, sizeof order),
+                                      .grid = spread_grid_of(0, 0, 1)},
+                            .question = {.mode = SPREAD_LINEAR,
+                                         .hops = 1,
+                                         .decay = rig_upload(r, decay, sizeof decay),
+                                         .touched_max = 2,
+                                         .seeds = rig_upload(r, &seed, sizeof seed),
+                                         .seed_count = 1},
+                            .set_offsets = rig_upload(r, offsets, sizeof offsets),
+                            .set_count = 1,
+                            .record_room = 2,
+                            .out_records = rig_allocate(r, 2 * sizeof(struct spread_record)),
+                            .out_sets = rig_allocate(r, sizeof(struct cuda_spread_set)),
+                            .scratch_bytes = device_sim.spread_scratch_min(SPREAD_LINEAR, 2, 1, 1)};
+    s.scratch = rig_allocate(r, s.scratch_bytes);
+    return s;
+}
+
+static void spread_in_too_little(struct rig *r)
+{
+    struct cuda_spread s = spread_over(r, (struct spread_list){.count = 1}, 1);
+    s.scratch_bytes--;
+    device_sim.spread(r->d, &s, r->stream);
+}
+
+static void spread_without_room(struct rig *r)
+{
+    struct cuda_spread s = spread_over(r, (struct spread_list){.count = 1}, 1);
+    s.record_room = 1;
+    device_sim.spread(r->d, &s, r->stream);
+}
+
+static void spread_to_nobody(struct rig *r)
+{
+    struct cuda_spread s = spread_over(r, (struct spread_list){.count = 1}, 2);
+    device_sim.spread(r->d, &s, r->stream);
+    rig_wait(r);
+}
+
+static void spread_past_the_edges(struct rig *r)
+{
+    struct cuda_spread s = spread_over(r, (struct spread_list){.first = 1 << 20, .count = 1}, 1);
+    device_sim.spread(r->d, &s, r->stream);
+    rig_wait(r);
+}
+
 static void not_a_stream(struct rig *r)
 {
     uint64_t nothing[8] = {0};
@@ -163,6 +225,10 @@ static const struct misuse {
     {scratch_too_small, "bytes of scratch"},
     {no_such_row, "average: position 10 of 10 rows"},
     {lists_past_the_end, "gather_lists: list 0 is positions 0 to 2 of 1"},
+    {spread_in_too_little, "spread: "},
+    {spread_without_room, "spread: room for 1 records"},
+    {spread_to_nobody, "spread: an edge to node 2 of 2"},
+    {spread_past_the_edges, "spread: 8388616 bytes at "},
     {not_a_stream, "event_record: "},
     {from_another_thread, "memory: called by another thread"},
     {left_behind, "close: a stream has not been given back"},

@@ -10,12 +10,6 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-/* Until the engine is here, which has its own. */
-__attribute__((weak)) uint64_t spread_workspace_bytes(uint32_t nodes)
-{
-    return (uint64_t)nodes * 48 + 4096;
-}
-
 struct house {
     struct heap *heap;
     struct store *store;

@@ -1,0 +1,55 @@
+/* replies: what the files that read replies share.
+ * Owner:  the library. Thread: one at a time.
+ * Errors: DATA_LOSS, and the note says what the daemon got wrong. */
+#ifndef EA_REPLIES_H
+#define EA_REPLIES_H
+
+#include "client/client.h"
+
+enum { EA_REPLY_TENSORS_MAX = 12 };
+
+/* Tensors of a reply, in body order, until their memory is there. */
+struct layout {
+    struct note *note;
+    uint64_t used;
+    uint32_t count;
+    struct {
+        uint64_t offset;
+        const void **pointer;
+    } places[EA_REPLY_TENSORS_MAX];
+};
+
+ea_status ea_reply_broken(struct note *note, const char *text);
+ea_status ea_reply_decode(const void *message, uint32_t message_bytes, const pb_msgdesc_t *fields,
+                          void *out, struct note *note);
+/* The next tensor; *pointer will lead to it, and stays as it is where there is nothing. */
+ea_status ea_reply_place(struct layout *l, const char *name, bool present,
+                         const engram_accel_v1_Tensor *t, engram_accel_v1_Dtype dtype,
+                         const void **pointer);
+/* That a tensor is not what was asked for. */
+ea_status ea_reply_misfit(struct layout *l, const char *name, const engram_accel_v1_Tensor *t);
+/* Memory for a body that the tensors fill exactly; the pointers lead into it. */
+ea_status ea_reply_memory(struct layout *l, struct request *r, uint64_t body_bytes);
+void ea_reply_meta(struct request *r, bool present, const engram_accel_v1_Meta *m);
+
+static inline bool shaped(const engram_accel_v1_Tensor *t, uint64_t rows, uint64_t columns)
+{
+    return t->rows == rows && t->columns == columns;
+}
+
+#define PLACE(layout, message, member, dtype, target)                                     \
+    ea_reply_place((layout), #member, (message).has_##member, &(message).member, (dtype), \
+                   (const void **)&(target))
+
+/* ---- replies_graph.c ---- */
+
+/* What has no body: create, describe, list, drop, changes. */
+ea_status ea_reply_parse_graph(struct request *r, const void *message, uint32_t bytes,
+                               struct note *note);
+/* Nodes and spread: shapes and pointers go to *r->out, an ea_nodes or ea_spread_result, whose memory
+ * is r->result.memory. */
+ea_status ea_reply_parse_graph_tensors(struct request *r, const void *message, uint32_t bytes,
+                                       uint64_t body_bytes, struct note *note);
+ea_status ea_reply_check_graph(const struct request *r, struct note *note);
+
+#endif

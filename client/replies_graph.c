@@ -1,0 +1,216 @@
+/* replies_graph: replies about graphs, and of a spread, to results. */
+#include "client/replies.h"
+
+#include <string.h>
+
+#define F32 engram_accel_v1_Dtype_DTYPE_FLOAT32
+#define U64 engram_accel_v1_Dtype_DTYPE_UINT64
+#define U32 engram_accel_v1_Dtype_DTYPE_UINT32
+#define U8  engram_accel_v1_Dtype_DTYPE_UINT8
+
+/* Create and describe differ in the field that holds the graph. */
+static ea_status parse_info(struct request *r, const void *message, uint32_t bytes,
+                            struct note *note)
+{
+    engram_accel_v1_GraphCreateReply create = {0};
+    engram_accel_v1_GraphDescribeReply describe = {0};
+    bool creates = r->kind == engram_accel_v1_Kind_KIND_GRAPH_CREATE;
+    ea_status st = creates
+                       ? ea_reply_decode(message, bytes, engram_accel_v1_GraphCreateReply_fields,
+                                         &create, note)
+                       : ea_reply_decode(message, bytes, engram_accel_v1_GraphDescribeReply_fields,
+                                         &describe, note);
+    if (st) return st;
+    if (creates ? !create.has_graph : !describe.has_graph)
+        return ea_reply_broken(note, "names no graph");
+    if (r->out) *(engram_accel_v1_GraphInfo *)r->out = creates ? create.graph : describe.graph;
+    return EA_OK;
+}
+
+static ea_status parse_change(struct request *r, const void *message, uint32_t bytes,
+                              struct note *note)
+{
+    engram_accel_v1_GraphChangeReply m;
+    ea_status st =
+        ea_reply_decode(message, bytes, engram_accel_v1_GraphChangeReply_fields, &m, note);
+    if (st) return st;
+    ea_reply_meta(r, m.has_meta, &m.meta);
+    *(ea_graph_counts *)r->out = (ea_graph_counts){
+        .edges_added = m.edges_added,
+        .edges_removed = m.edges_removed,
+        .nodes_added = m.nodes_added,
+        .nodes_removed = m.nodes_removed,
+        .missing = m.missing,
+        .nodes = m.nodes,
+        .edges = m.edges,
+        .version = r->result.meta.version,
+    };
+    return EA_OK;
+}
+
+ea_status ea_reply_parse_graph(struct request *r, const void *message, uint32_t bytes,
+                               struct note *note)
+{
+    engram_accel_v1_GraphDropReply drop;
+    switch (r->kind) {
+    case engram_accel_v1_Kind_KIND_GRAPH_CREATE:
+    case engram_accel_v1_Kind_KIND_GRAPH_DESCRIBE: return parse_info(r, message, bytes, note);
+    case engram_accel_v1_Kind_KIND_GRAPH_DROP:
+        return ea_reply_decode(message, bytes, engram_accel_v1_GraphDropReply_fields, &drop, note);
+    case engram_accel_v1_Kind_KIND_GRAPH_LIST:
+        return ea_reply_decode(message, bytes, engram_accel_v1_GraphListReply_fields, r->out, note);
+    default: return parse_change(r, message, bytes, note);
+    }
+}
+
+/* ---- tensors ---- */
+
+/* A column of a table, or of nothing at all where the table is empty. */
+static bool column(bool present, const engram_accel_v1_Tensor *t, uint64_t rows)
+{
+    return present ? shaped(t, rows, 1) : rows == 0;
+}
+#define COLUMN(message, member, rows)                         \
+    column((message).has_##member, &(message).member, (rows)) \
+        ? EA_OK                                               \
+        : ea_reply_misfit(&l, #member, &(message).member)
+
+static ea_status parse_nodes(struct request *r, const void *message, uint32_t bytes,
+                             uint64_t body_bytes, struct note *note)
+{
+    engram_accel_v1_GraphFetchNodesReply m;
+    ea_status st =
+        ea_reply_decode(message, bytes, engram_accel_v1_GraphFetchNodesReply_fields, &m, note);
+    struct layout l = {.note = note};
+    ea_nodes *out = r->out;
+    *out = (ea_nodes){0};
+    if (!st) st = PLACE(&l, m, found, U8, out->found);
+    if (!st) st = PLACE(&l, m, kinds, U8, out->kinds);
+    if (!st) st = PLACE(&l, m, factors, F32, out->factors);
+    if (!st) st = PLACE(&l, m, out_counts, U32, out->out_counts);
+    if (!st) st = PLACE(&l, m, in_counts, U32, out->in_counts);
+    if (!st) st = PLACE(&l, m, offsets, U64, out->offsets);
+    if (!st) st = PLACE(&l, m, targets, U64, out->targets);
+    if (!st) st = PLACE(&l, m, weights, F32, out->weights);
+    uint64_t n = r->expect.rows;
+    if (!st) st = COLUMN(m, found, n);
+    if (!st) st = COLUMN(m, kinds, n);
+    if (!st) st = COLUMN(m, factors, n);
+    if (!st) st = COLUMN(m, out_counts, n);
+    if (!st) st = COLUMN(m, in_counts, n);
+    if (!st) st = COLUMN(m, offsets, r->expect.edges ? n + 1 : 0);
+    if (!st) st = COLUMN(m, targets, r->expect.edges ? m.targets.rows : 0);
+    if (!st) st = COLUMN(m, weights, m.targets.rows);
+    if (st) return st;
+    ea_reply_meta(r, m.has_meta, &m.meta);
+    out->meta = r->result.meta;
+    out->count = n;
+    out->missing = m.missing;
+    r->result.columns = m.targets.rows;
+    return ea_reply_memory(&l, r, body_bytes);
+}
+
+static ea_status place_entries(struct layout *l, const engram_accel_v1_SpreadReply *m,
+                               ea_spread_result *out)
+{
+    ea_status st = PLACE(l, *m, offsets, U64, out->offsets);
+    if (!st) st = PLACE(l, *m, ids, U64, out->ids);
+    if (!st) st = PLACE(l, *m, activations, F32, out->activations);
+    if (!st) st = PLACE(l, *m, confidences, F32, out->confidences);
+    if (!st) st = PLACE(l, *m, visits, U32, out->visits);
+    if (!st) st = PLACE(l, *m, depths, U32, out->depths);
+    if (!st) st = PLACE(l, *m, touched, U64, out->touched);
+    if (!st) st = PLACE(l, *m, cycles, U64, out->cycles);
+    if (!st) st = PLACE(l, *m, truncated, U8, out->truncated);
+    if (!st) st = PLACE(l, *m, tier_sums, F32, out->tier_sums);
+    if (!st) st = PLACE(l, *m, path_offsets, U64, out->path_offsets);
+    if (!st) st = PLACE(l, *m, path_ids, U64, out->path_ids);
+    return st;
+}
+
+static ea_status parse_spread(struct request *r, const void *message, uint32_t bytes,
+                              uint64_t body_bytes, struct note *note)
+{
+    engram_accel_v1_SpreadReply m;
+    ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_SpreadReply_fields, &m, note);
+    struct layout l = {.note = note};
+    ea_spread_result *out = r->out;
+    *out = (ea_spread_result){0};
+    if (!st) st = place_entries(&l, &m, out);
+    uint64_t sets = r->expect.queries, n = m.has_ids ? m.ids.rows : 0;
+    bool paths = r->expect.paths;
+    if (!st) st = COLUMN(m, offsets, sets + 1);
+    if (!st) st = COLUMN(m, ids, n);
+    if (!st) st = COLUMN(m, activations, n);
+    if (!st) st = COLUMN(m, confidences, n);
+    if (!st) st = COLUMN(m, visits, n);
+    if (!st) st = COLUMN(m, depths, n);
+    if (!st) st = COLUMN(m, touched, sets);
+    if (!st) st = COLUMN(m, cycles, sets);
+    if (!st) st = COLUMN(m, truncated, sets);
+    if (!st && !shaped(&m.tier_sums, sets, 3)) st = ea_reply_misfit(&l, "tier_sums", &m.tier_sums);
+    if (!st) st = COLUMN(m, path_offsets, paths ? n + 1 : 0);
+    if (!st) st = COLUMN(m, path_ids, paths ? m.path_ids.rows : 0);
+    if (st) return st;
+    ea_reply_meta(r, m.has_meta, &m.meta);
+    out->meta = r->result.meta;
+    out->sets = sets;
+    out->count = n;
+    r->result.columns = m.path_ids.rows;
+    return ea_reply_memory(&l, r, body_bytes);
+}
+
+ea_status ea_reply_parse_graph_tensors(struct request *r, const void *message, uint32_t bytes,
+                                       uint64_t body_bytes, struct note *note)
+{
+    return r->kind == engram_accel_v1_Kind_KIND_SPREAD
+               ? parse_spread(r, message, bytes, body_bytes, note)
+               : parse_nodes(r, message, bytes, body_bytes, note);
+}
+
+/* ---- numbers ---- */
+
+/* `lists` + 1 offsets from 0 to n, each list of at least and at most so many. */
+static bool rising(const uint64_t *offsets, uint64_t lists, uint64_t n, uint64_t least,
+                   uint64_t most)
+{
+    if (offsets[0] != 0) return false;
+    for (uint64_t i = 0; i < lists; i++)
+        if (offsets[i + 1] < offsets[i] || offsets[i + 1] - offsets[i] < least ||
+            offsets[i + 1] - offsets[i] > most)
+            return false;
+    return offsets[lists] == n;
+}
+
+static ea_status check_nodes(const struct request *r, struct note *note)
+{
+    const ea_nodes *out = r->out;
+    if (!out->offsets) return EA_OK;
+    if (!rising(out->offsets, out->count, r->result.columns, 0, UINT64_MAX))
+        return ea_reply_broken(note, "offsets do not rise from 0 to the number of edges");
+    for (uint64_t i = 0; i < out->count; i++)
+        if (out->out_counts[i] != out->offsets[i + 1] - out->offsets[i])
+            return ea_reply_broken(note, "counts other edges than it holds");
+    return EA_OK;
+}
+
+static ea_status check_spread(const struct request *r, struct note *note)
+{
+    const ea_spread_result *out = r->out;
+    if (!rising(out->offsets, out->sets, out->count, 0, r->expect.columns_max))
+        return ea_reply_broken(note,
+                               "offsets do not rise from 0 to the number of nodes, k at most");
+    if (!r->expect.paths) return EA_OK;
+    if (!rising(out->path_offsets, out->count, r->result.columns, 1, UINT64_MAX))
+        return ea_reply_broken(note, "path_offsets do not rise from 0 to the number of ids");
+    for (uint64_t i = 0; i < out->count; i++)
+        if (out->path_ids[out->path_offsets[i + 1] - 1] != out->ids[i])
+            return ea_reply_broken(note, "a path that ends at another node");
+    return EA_OK;
+}
+
+ea_status ea_reply_check_graph(const struct request *r, struct note *note)
+{
+    return r->kind == engram_accel_v1_Kind_KIND_SPREAD ? check_spread(r, note)
+                                                       : check_nodes(r, note);
+}

@@ -1,0 +1,196 @@
+/* run_spread: spreads over a graph: what came of each set travels first, then as many records as it
+ * has. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fault.h"
+#include "daemon/gpu/run.h"
+
+enum { IN_SEEDS, IN_OFFSETS, IN_DECAY, IN_ALLOWED };
+enum { OUT_SETS, OUT_RECORDS };
+#define NODES_MAX (UINT64_C(1) << 31)
+
+/* ---- the plan ---- */
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Products of these cannot overflow. */
+static bool makes_sense(const struct order_spread *s)
+{
+    return (s->mode == SPREAD_LINEAR || s->mode == SPREAD_ENGRAM) && s->fan <= SPREAD_FAN_DIVIDE &&
+           s->flags <= (ORDER_SPREAD_IGNORE_KINDS | ORDER_SPREAD_LAST_HOP | ORDER_SPREAD_PATHS) &&
+           s->hops >= 1 && s->hops <= SPREAD_HOPS_MAX && s->nodes >= 1 && s->nodes <= NODES_MAX &&
+           s->set_count >= 1 && s->set_count <= ORDER_SPREAD_SETS_MAX && s->touched_max >= 1 &&
+           s->seed_count <= UINT64_C(1) << 40 && s->record_room <= NODES_MAX &&
+           s->record_room >= smaller(s->nodes, s->touched_max);
+}
+
+bool spread_fits(const struct task *t, const struct replica *r)
+{
+    const struct order_spread *s = &t->order.spread;
+    uint64_t most = smaller(r->part_bytes[PART_OUT_EDGES], r->part_bytes[PART_IN_EDGES]);
+    return r->dimension == 0 &&
+           r->part_bytes[PART_OUT] == s->nodes * (uint64_t)sizeof(struct spread_list) &&
+           s->edges <= most / sizeof(struct spread_edge);
+}
+
+static bool plan_in_all(struct gpu *g, struct task *t)
+{
+    const struct order_spread *s = &t->order.spread;
+    struct task_plan *p = &t->plan;
+    uint64_t words = (s->nodes + UINT64_C(63)) / 64;
+    return plan_numbers(g, p, s->seeds, s->seed_count * sizeof(struct spread_seed), NUMBERS_SEEDS,
+                        s->nodes) &&
+           plan_numbers(g, p, s->set_offsets, (s->set_count + UINT64_C(1)) * sizeof(uint64_t),
+                        NUMBERS_OFFSETS, s->seed_count) &&
+           plan_in_at(g, p, s->decay, (s->hops + UINT64_C(1)) * sizeof(float)) &&
+           (s->allowed == PLACE_NONE || plan_in_at(g, p, s->allowed, words * sizeof(uint64_t)));
+}
+
+enum order_result spread_plan(struct gpu *g, struct task *t)
+{
+    const struct order_spread *s = &t->order.spread;
+    struct task_plan *p = &t->plan;
+    if (!makes_sense(s) || !plan_in_all(g, t)) return RESULT_REFUSED;
+    uint64_t sets = s->set_count, records = sets * s->record_room * sizeof(struct spread_record);
+    char *out_sets = gpu_heap(g, s->out_sets, sets * sizeof(struct order_spread_set));
+    if (!out_sets || s->out_sets % sizeof(uint64_t) || s->out_records % sizeof(uint32_t))
+        return RESULT_REFUSED;
+    plan_out(p, (struct section){.host = out_sets, .bytes = sets * sizeof(struct cuda_spread_set)});
+    p->out_small = p->out_bytes;
+    if (!plan_out_at(g, p, s->out_records, records)) return RESULT_REFUSED;
+    enum spread_mode mode = (enum spread_mode)s->mode;
+    p->scratch_least = g->ops->spread_scratch_min(mode, s->nodes, s->edges, s->set_count);
+    p->scratch_best = g->ops->spread_scratch_best(mode, s->nodes, s->edges, s->set_count);
+    return RESULT_OK;
+}
+
+/* ---- launching ---- */
+
+static struct spread_graph graph_of(const struct task *t)
+{
+    const struct order_spread *s = &t->order.spread;
+    const struct replica *r = t->replica;
+    const struct device_range *at = r->ranges;
+    return (struct spread_graph){
+        .nodes = s->nodes,
+        .edges = s->edges,
+        .out = (const struct spread_list *)at[PART_OUT].base,
+        .in = (const struct spread_list *)at[PART_IN].base,
+        .out_edges = (const struct spread_edge *)at[PART_OUT_EDGES].base,
+        .in_edges = (const struct spread_edge *)at[PART_IN_EDGES].base,
+        .ids = (const uint64_t *)at[PART_IDS].base,
+        .kinds = r->part_bytes[PART_KINDS] ? (const uint8_t *)at[PART_KINDS].base : NULL,
+        .factors = r->part_bytes[PART_FACTORS] ? (const float *)at[PART_FACTORS].base : NULL,
+        .order = (const uint32_t *)at[PART_ORDER].base,
+        .grid = {s->grid_high, s->grid_low},
+    };
+}
+
+static struct spread_question question_of(const struct gpu *g, const struct task *t)
+{
+    const struct order_spread *s = &t->order.spread;
+    const struct section *in = t->plan.in;
+    bool filtered = s->allowed != PLACE_NONE;
+    return (struct spread_question){
+        .mode = (enum spread_mode)s->mode,
+        .fan = (enum spread_fan)s->fan,
+        .ignore_kinds = s->flags & ORDER_SPREAD_IGNORE_KINDS,
+        .last_hop = s->flags & ORDER_SPREAD_LAST_HOP,
+        .paths = s->flags & ORDER_SPREAD_PATHS,
+        .hops = s->hops,
+        .decay = (const float *)run_device_at(g, t, in[IN_DECAY].at),
+        .thresholds = {s->thresholds[0], s->thresholds[1], s->thresholds[2]},
+        .allowed = filtered ? (const uint64_t *)run_device_at(g, t, in[IN_ALLOWED].at) : NULL,
+        .touched_max = s->touched_max,
+        .seeds = (const struct spread_seed *)run_device_at(g, t, in[IN_SEEDS].at),
+        .seed_count = s->seed_count,
+    };
+}
+
+/* What is left of it for the device; 0: as long as it likes. */
+static uint64_t time_left(uint64_t deadline_ns)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (!deadline_ns) return 0;
+    return deadline_ns > now_ns ? deadline_ns - now_ns : 1;
+}
+
+enum device_result spread_launch(struct gpu *g, struct task *t)
+{
+    const struct order_spread *s = &t->order.spread;
+    const struct task_plan *p = &t->plan;
+    char *out = run_device_at(g, t, p->out_at);
+    struct cuda_spread spread = {
+        .graph = graph_of(t),
+        .question = question_of(g, t),
+        .time_ns = time_left(s->deadline_ns),
+        .set_offsets = (const uint64_t *)run_device_at(g, t, p->in[IN_OFFSETS].at),
+        .set_count = s->set_count,
+        .record_room = s->record_room,
+        .out_records = (struct spread_record *)(out + p->out[OUT_RECORDS].at),
+        .out_sets = (struct cuda_spread_set *)(out + p->out[OUT_SETS].at),
+        .scratch = run_device_at(g, t, p->scratch_at),
+        .scratch_bytes = p->scratch_bytes,
+    };
+    return g->ops->spread(g->device, &spread, t->lane->stream);
+}
+
+/* ---- the way back ---- */
+
+static enum order_result give_sets(const struct task *t, const struct cuda_spread_set *sets)
+{
+    const struct order_spread *s = &t->order.spread;
+    struct order_spread_set *to = (struct order_spread_set *)t->plan.out[OUT_SETS].host;
+    for (uint32_t i = 0; i < s->set_count; i++) {
+        if (sets[i].no_memory) return RESULT_NO_MEMORY;
+        if (sets[i].record_count > s->record_room) return RESULT_ERROR;
+        to[i] = (struct order_spread_set){.record_count = sets[i].record_count,
+                                          .cycles = sets[i].cycles,
+                                          .hops_done = sets[i].hops_done,
+                                          .truncated = sets[i].truncated};
+    }
+    return RESULT_OK;
+}
+
+/* Where records are too many for the small copy, each set's are a move. */
+static enum order_result fetch_records(struct gpu *g, struct task *t,
+                                       const struct cuda_spread_set *sets)
+{
+    const struct order_spread *s = &t->order.spread;
+    const struct section *all = &t->plan.out[OUT_RECORDS];
+    char *device = run_device_at(g, t, t->plan.out_at + all->at);
+    uint64_t room = s->record_room * sizeof(struct spread_record);
+    t->moves = fault_here("run_spread: moves") ? NULL : calloc(s->set_count, sizeof *t->moves);
+    if (!t->moves) return RESULT_NO_MEMORY;
+    for (uint32_t i = 0; i < s->set_count; i++)
+        t->moves[i] = (struct move){
+            .from = {.host = all->host + i * room,
+                     .bytes = sets[i].record_count * sizeof(struct spread_record)},
+            .device = device + i * room,
+        };
+    t->out.moves = t->moves;
+    t->out.move_count = s->set_count;
+    return RESULT_OK;
+}
+
+enum order_result spread_drain(struct gpu *g, struct task *t, const char *out)
+{
+    const struct order_spread *s = &t->order.spread;
+    const struct task_plan *p = &t->plan;
+    const struct cuda_spread_set *sets =
+        (const struct cuda_spread_set *)(out + p->out[OUT_SETS].at);
+    const struct section *records = &p->out[OUT_RECORDS];
+    uint64_t room = s->record_room * sizeof(struct spread_record);
+    enum order_result result = give_sets(t, sets);
+    if (result) return result;
+    if (p->out_small < p->out_bytes) return fetch_records(g, t, sets);
+    for (uint32_t i = 0; i < s->set_count; i++)
+        memcpy(records->host + i * room, out + records->at + i * room,
+               sets[i].record_count * sizeof(struct spread_record));
+    return RESULT_OK;
+}

@@ -1,0 +1,212 @@
+#include "daemon/gpu/sim_spread.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+
+enum {
+    SCRATCH_SPOILT = 65536,  /* bytes of scratch that are overwritten, at most, at each end */
+    CONTRIBUTION_BYTES = 32, /* what the engine takes for one, about */
+    TAKEN_MAX = 4096,        /* pieces of its memory in one run */
+};
+
+static const char *const call = "spread";
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- scratch: about what the real one asks for ---- */
+
+uint64_t sim_spread_scratch_min(enum spread_mode mode, uint32_t nodes, uint64_t edges,
+                                uint32_t set_count)
+{
+    uint64_t contributions = mode == SPREAD_ENGRAM ? edges + nodes : 0;
+    return (nodes * UINT64_C(8) + contributions * CONTRIBUTION_BYTES + 65536) / 256 * 256;
+}
+
+uint64_t sim_spread_scratch_best(enum spread_mode mode, uint32_t nodes, uint64_t edges,
+                                 uint32_t set_count)
+{
+    return sim_spread_scratch_min(mode, nodes, edges, set_count) * smaller(set_count, 8) * 2;
+}
+
+/* ---- what it may touch ---- */
+
+static void check(const struct sim_memory *m, const void *address, uint64_t count, uint64_t size,
+                  uint64_t alignment)
+{
+    if (count == 0) return;
+    if (count > UINT64_MAX / size) sim_misuse(call, "%llu elements", (unsigned long long)count);
+    if ((uintptr_t)address % alignment)
+        sim_misuse(call, "%p is not aligned to %u bytes", address, (unsigned)alignment);
+    sim_device_check(m, call, address, count * size);
+}
+
+static void check_graph(const struct spread_graph *g, const struct sim_memory *m)
+{
+    if (g->nodes == 0) sim_misuse(call, "a graph without nodes");
+    check(m, g->out, g->nodes, sizeof *g->out, 16);
+    check(m, g->in, g->nodes, sizeof *g->in, 16);
+    check(m, g->ids, g->nodes, sizeof *g->ids, 8);
+    check(m, g->order, g->nodes, sizeof *g->order, 4);
+    if (g->kinds) check(m, g->kinds, g->nodes, 1, 1);
+    if (g->factors) check(m, g->factors, g->nodes, sizeof *g->factors, 4);
+}
+
+void sim_spread_check(const struct cuda_spread *s, const struct sim_memory *m)
+{
+    const struct spread_question *q = &s->question;
+    uint64_t sets = s->set_count;
+    check_graph(&s->graph, m);
+    if (q->mode != SPREAD_LINEAR && q->mode != SPREAD_ENGRAM)
+        sim_misuse(call, "mode %d", (int)q->mode);
+    if (q->hops < 1 || q->hops > SPREAD_HOPS_MAX) sim_misuse(call, "%u hops", q->hops);
+    if (q->touched_max < 1 || s->record_room < smaller(s->graph.nodes, q->touched_max))
+        sim_misuse(call, "room for %llu records", (unsigned long long)s->record_room);
+    uint64_t least = sim_spread_scratch_min(q->mode, s->graph.nodes, s->graph.edges, s->set_count);
+    if (s->scratch_bytes < least)
+        sim_misuse(call, "%llu bytes of scratch, %llu are needed",
+                   (unsigned long long)s->scratch_bytes, (unsigned long long)least);
+    check(m, s->scratch, s->scratch_bytes, 1, 256);
+    check(m, q->decay, q->hops + UINT64_C(1), sizeof *q->decay, 4);
+    check(m, q->seeds, q->seed_count, sizeof *q->seeds, 4);
+    if (q->allowed) check(m, q->allowed, (s->graph.nodes + UINT64_C(63)) / 64, 8, 8);
+    check(m, s->set_offsets, sets + 1, sizeof *s->set_offsets, 8);
+    check(m, s->out_records, sets * s->record_room, sizeof *s->out_records, 4);
+    check(m, s->out_sets, sets, sizeof *s->out_sets, 8);
+}
+
+/* Every list lies in device memory, and leads to nodes. */
+static void check_edges(const struct spread_graph *g, const struct spread_list *lists,
+                        const struct spread_edge *edges, const struct sim_memory *m)
+{
+    uint64_t end = 0, total = 0;
+    for (uint32_t n = 0; n < g->nodes; n++) {
+        if (lists[n].count && lists[n].first + lists[n].count > end)
+            end = lists[n].first + lists[n].count;
+        total += lists[n].count;
+    }
+    if (total != g->edges)
+        sim_misuse(call, "%llu edges, the lists have %llu", (unsigned long long)g->edges,
+                   (unsigned long long)total);
+    check(m, edges, end, sizeof *edges, 16);
+    for (uint32_t n = 0; n < g->nodes; n++)
+        for (uint32_t i = 0; i < lists[n].count; i++)
+            if (edges[lists[n].first + i].node >= g->nodes)
+                sim_misuse(call, "an edge to node %u of %u", edges[lists[n].first + i].node,
+                           g->nodes);
+}
+
+static void check_contents(const struct cuda_spread *s, const struct sim_memory *m)
+{
+    const struct spread_graph *g = &s->graph;
+    check_edges(g, g->out, g->out_edges, m);
+    check_edges(g, g->in, g->in_edges, m);
+    for (uint32_t i = 0; i < g->nodes; i++)
+        if (g->order[i] >= g->nodes) sim_misuse(call, "order has node %u", g->order[i]);
+    for (uint64_t i = 0; i < s->question.seed_count; i++)
+        if (s->question.seeds[i].node >= g->nodes)
+            sim_misuse(call, "seed %u of %u nodes", s->question.seeds[i].node, g->nodes);
+    for (uint32_t i = 0; i < s->set_count; i++)
+        if (s->set_offsets[i] > s->set_offsets[i + 1] ||
+            s->set_offsets[i + 1] > s->question.seed_count)
+            sim_misuse(call, "set %u has seeds %llu to %llu", i,
+                       (unsigned long long)s->set_offsets[i],
+                       (unsigned long long)s->set_offsets[i + 1]);
+}
+
+/* ---- doing it ---- */
+
+static void spoil(void *scratch, uint64_t all)
+{
+    uint64_t bytes = smaller(all, SCRATCH_SPOILT);
+    memset(scratch, 0xdb, bytes);
+    memset((char *)scratch + all - bytes, 0xdb, bytes);
+}
+
+/* What a run took, no more than its scratch would have held. */
+struct taken {
+    void *pieces[TAKEN_MAX];
+    uint32_t count;
+    uint64_t left;
+};
+
+static void *take(void *owner, uint64_t bytes)
+{
+    struct taken *t = owner;
+    if (bytes > t->left || t->count == TAKEN_MAX) return NULL;
+    void *piece = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!piece) return NULL;
+    t->left -= bytes;
+    return t->pieces[t->count++] = piece;
+}
+
+static bool make_room(struct sim_spread_room *room, uint32_t nodes)
+{
+    if (room->workspace.memory && room->workspace.nodes >= nodes) return true;
+    sim_spread_room_finish(room);
+    uint64_t bytes = (spread_workspace_bytes(nodes) + 63) / 64 * 64;
+    void *memory = aligned_alloc(64, bytes);
+    if (!memory) return false;
+    memset(memory, 0, bytes);
+    room->workspace = (struct spread_workspace){memory, nodes};
+    return true;
+}
+
+void sim_spread_room_finish(struct sim_spread_room *room)
+{
+    free(room->workspace.memory);
+    room->workspace = (struct spread_workspace){0};
+}
+
+static void run_set(const struct cuda_spread *s, uint32_t i, uint64_t deadline_ns,
+                    const struct spread_workspace *workspace)
+{
+    struct taken taken = {.left = s->scratch_bytes};
+    struct spread_question q = s->question;
+    uint64_t first = s->set_offsets[i];
+    q.seeds += first;
+    q.seed_count = s->set_offsets[i + 1] - first;
+    q.deadline_ns = deadline_ns;
+    struct spread_run run = {.graph = &s->graph,
+                             .question = &q,
+                             .kernels = &spread_scalar,
+                             .workspace = *workspace,
+                             .memory = {take, &taken},
+                             .now_ns = clock_now_ns,
+                             .alone = true};
+    spread_run_begin(&run);
+    spread_run_through(&run);
+    struct cuda_spread_set *out = &s->out_sets[i];
+    *out = (struct cuda_spread_set){.record_count = run.no_memory ? 0 : run.record_count,
+                                    .cycles = run.cycles,
+                                    .hops_done = run.hops_done,
+                                    .truncated = run.truncated,
+                                    .no_memory = run.no_memory};
+    if (out->record_count > s->record_room)
+        sim_misuse(call, "%llu records", (unsigned long long)out->record_count);
+    if (out->record_count)
+        memcpy(s->out_records + i * s->record_room, run.records,
+               out->record_count * sizeof *run.records);
+    spread_run_end(&run);
+    for (uint32_t p = 0; p < taken.count; p++)
+        free(taken.pieces[p]);
+}
+
+void sim_spread_run(const struct cuda_spread *s, const struct sim_memory *m,
+                    struct sim_spread_room *room)
+{
+    uint64_t deadline_ns = s->time_ns ? clock_now_ns() + s->time_ns : 0;
+    bool roomy = make_room(room, s->graph.nodes);
+    check_contents(s, m);
+    spoil(s->scratch, s->scratch_bytes);
+    for (uint32_t i = 0; i < s->set_count; i++) {
+        if (roomy)
+            run_set(s, i, deadline_ns, &room->workspace);
+        else
+            s->out_sets[i] = (struct cuda_spread_set){.no_memory = 1};
+    }
+}

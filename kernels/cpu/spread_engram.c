@@ -1,0 +1,273 @@
+/* spread_engram: the levels of mode engram. The contributions of a level are counted by target, laid
+ * side by side, sorted and visited one by one; what a node gains sends in the next level. A level of
+ * few edges is one part, else each of the three is a step of its own. */
+#include "kernels/cpu/spread_inside.h"
+#include "kernels/topk.h"
+
+#include <string.h>
+
+/* ---------------------------------------------------------------- contributions */
+
+static uint64_t contribution_of(float value, uint32_t source)
+{
+    return (uint64_t)topk_key(value, false) << 32 | source;
+}
+
+static float value_of(uint64_t contribution)
+{
+    uint32_t rising = ~(uint32_t)(contribution >> 32);
+    union {
+        uint32_t u;
+        float f;
+    } v = {rising & 0x80000000u ? rising & 0x7fffffffu : ~rising};
+    return v.f;
+}
+
+static uint32_t gains_of(const struct spread_front *f, uint32_t i)
+{
+    return isnan(f->gains[1][i]) ? 1 : isnan(f->gains[2][i]) ? 2 : 3;
+}
+
+/* Nodes that a thread found in a level, on their way to the list of all. */
+struct targets {
+    uint32_t nodes[SPREAD_CHUNK];
+    uint32_t count;
+};
+
+static void flush_targets(const struct spread_run *r, struct targets *t)
+{
+    struct spread_state *s = spread_state_of(r);
+    uint32_t first = spread_reserve(&s->target_count, t->count, r->alone);
+    memcpy(s->targets + first, t->nodes, t->count * sizeof *t->nodes);
+    t->count = 0;
+}
+
+static void count_target(const struct spread_run *r, struct targets *t, uint32_t node,
+                         uint32_t contributions)
+{
+    struct spread_place *place = &spread_state_of(r)->places[node];
+    if (spread_reserve(&place->count, contributions, r->alone) > 0) return;
+    t->nodes[t->count++] = node;
+    if (t->count == SPREAD_CHUNK) flush_targets(r, t);
+}
+
+static void count_seeds(const struct spread_run *r, struct targets *t)
+{
+    for (uint64_t i = 0; i < r->question->seed_count; i++)
+        count_target(r, t, r->question->seeds[i].node, 1);
+}
+
+static void count_part(struct spread_run *r, struct spread_range range)
+{
+    struct spread_state *s = spread_state_of(r);
+    const struct spread_front *senders = spread_senders(s);
+    struct targets found = {.count = 0};
+    if (s->depth == 0) count_seeds(r, &found);
+    for (uint32_t i = range.first; i < range.last; i++) {
+        struct spread_list list = r->graph->out[senders->nodes[i]];
+        const struct spread_edge *edges = r->graph->out_edges + list.first;
+        uint32_t gains = gains_of(senders, i);
+        for (uint32_t e = 0; e < list.count; e++)
+            if (spread_is_allowed(r->question, edges[e].node))
+                count_target(r, &found, edges[e].node, gains);
+    }
+    flush_targets(r, &found);
+}
+
+/* Where each target's contributions begin. */
+static void place_targets(struct spread_state *s)
+{
+    uint64_t first = 0;
+    uint32_t count = s->target_count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct spread_place *place = &s->places[s->targets[i]];
+        place->first = first;
+        first += atomic_load_explicit(&place->count, memory_order_relaxed);
+    }
+}
+
+static void put(const struct spread_run *r, uint32_t target, float value, uint32_t source)
+{
+    struct spread_state *s = spread_state_of(r);
+    struct spread_place *place = &s->places[target];
+    uint64_t at = place->first + spread_reserve(&place->filled, 1, r->alone);
+    s->contributions[at] = contribution_of(value, source);
+}
+
+static void scatter_node(const struct spread_run *r, const struct spread_front *senders, uint32_t i)
+{
+    const struct spread_graph *g = r->graph;
+    const struct spread_question *q = r->question;
+    uint32_t node = senders->nodes[i], depth = spread_state_of(r)->depth;
+    uint32_t gains = gains_of(senders, i), kind = g->kinds ? g->kinds[node] : SPREAD_PLAIN;
+    struct spread_list list = g->out[node];
+    const struct spread_edge *edges = g->out_edges + list.first;
+    for (uint32_t e = 0; e < list.count; e++) {
+        uint32_t target = edges[e].node;
+        if (!spread_is_allowed(q, target)) continue;
+        float direction =
+            g->kinds && !q->ignore_kinds ? spread_direction(kind, g->kinds[target]) : 1.0f;
+        float weight = spread_weight(edges[e].weight, direction, q->fan, kind, list.count,
+                                     spread_factor(g, node));
+        for (uint32_t k = 0; k < gains; k++)
+            put(r, target, spread_contribution(senders->gains[k][i], weight, q->decay[depth]),
+                node);
+    }
+}
+
+static void scatter_part(struct spread_run *r, struct spread_range range)
+{
+    struct spread_state *s = spread_state_of(r);
+    for (uint64_t i = 0; s->depth == 0 && i < r->question->seed_count; i++)
+        put(r, r->question->seeds[i].node, r->question->seeds[i].activation, SPREAD_NO_NODE);
+    for (uint32_t i = range.first; i < range.last; i++)
+        scatter_node(r, spread_senders(s), i);
+}
+
+/* ---------------------------------------------------------------- visits */
+
+/* The source of the first that counted; of equal ones, which come behind it, the lowest id. */
+static uint32_t parent_of(const struct spread_graph *g, const uint64_t *c, uint64_t count)
+{
+    uint32_t parent = spread_contribution_source(c[0]);
+    for (uint64_t i = 1; i < count && c[i] >> 32 == c[0] >> 32; i++) {
+        uint32_t source = spread_contribution_source(c[i]);
+        if (g->ids[source] < g->ids[parent]) parent = source;
+    }
+    return parent;
+}
+
+static void visit_all(const struct spread_run *r, struct spread_batch *b,
+                      struct spread_record *record, const uint64_t *c, uint64_t count)
+{
+    const struct spread_question *q = r->question;
+    uint32_t depth = spread_state_of(r)->depth, gains = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        float gain;
+        bool expands, first = record->visits == 0;
+        if (!spread_visit(record, value_of(c[i]), depth, q->hops, q->thresholds, &b->cycles, &gain,
+                          &expands))
+            continue;
+        b->touched = true;
+        if (first && q->paths && depth > 0) record->parent = parent_of(r->graph, c + i, count - i);
+        if (expands) b->gains[gains++][b->active] = gain;
+    }
+    if (gains == 0) return;
+    for (uint32_t k = gains; k < SPREAD_GAINS; k++)
+        b->gains[k][b->active] = NAN;
+    b->nodes[b->active++] = record->node;
+}
+
+static void fold_target(const struct spread_run *r, struct spread_batch *b, uint32_t node)
+{
+    struct spread_state *s = spread_state_of(r);
+    struct spread_place *place = &s->places[node];
+    uint64_t *c = s->contributions + place->first;
+    uint64_t count = atomic_load_explicit(&place->count, memory_order_relaxed);
+    spread_sort(c, count);
+    if (place->slot) {
+        visit_all(r, b, &s->records[place->slot - 1], c, count);
+    } else {
+        struct spread_record *fresh = &b->fresh[b->fresh_count];
+        *fresh = (struct spread_record){.node = node, .parent = SPREAD_NO_NODE};
+        visit_all(r, b, fresh, c, count);
+        if (fresh->visits) b->fresh_count++;
+    }
+    place->first = 0;
+    atomic_store_explicit(&place->count, 0, memory_order_relaxed);
+    atomic_store_explicit(&place->filled, 0, memory_order_relaxed);
+}
+
+static void fold_part(struct spread_run *r, struct spread_range range)
+{
+    struct spread_state *s = spread_state_of(r);
+    struct spread_batch b = {.fresh_count = 0};
+    for (uint32_t i = range.first; i < range.last; i++) {
+        fold_target(r, &b, s->targets[i]);
+        if ((i - range.first) % SPREAD_CHUNK == SPREAD_CHUNK - 1)
+            spread_batch_flush(r, &b, SPREAD_GAINS);
+    }
+    spread_batch_flush(r, &b, SPREAD_GAINS);
+}
+
+/* ---------------------------------------------------------------- steps */
+
+/* At most so many contributions. */
+static uint64_t contributions_most(const struct spread_run *r, struct spread_state *s)
+{
+    const struct spread_front *senders = spread_senders(s);
+    uint64_t most = s->depth == 0 ? r->question->seed_count : 0;
+    uint32_t count = senders->count;
+    for (uint32_t i = 0; i < count; i++)
+        most += (uint64_t)r->graph->out[senders->nodes[i]].count * gains_of(senders, i);
+    return most;
+}
+
+/* Memory taken is never given back before the run's end: at least twice as much as before. */
+static bool make_room(struct spread_run *r, struct spread_state *s, uint64_t contributions)
+{
+    if (!s->contributions) {
+        s->contributions = s->scratch;
+        s->contributions_room = SPREAD_SCRATCH;
+    }
+    s->scratch_soiled |= s->contributions == s->scratch;
+    if (contributions <= s->contributions_room) return true;
+    uint64_t room = 2 * s->contributions_room;
+    if (room < contributions) room = contributions;
+    uint64_t *memory = r->memory.take(r->memory.owner, room * sizeof *memory);
+    if (!memory) return false;
+    s->contributions = memory;
+    s->contributions_room = room;
+    return true;
+}
+
+static void forget_targets(struct spread_state *s)
+{
+    uint32_t count = s->target_count;
+    if (count > s->targets_max) s->targets_max = count;
+    s->target_count = 0;
+}
+
+static uint32_t parts_for(uint64_t work, uint32_t things)
+{
+    uint64_t parts = work / SPREAD_PART_EDGES + 1;
+    if (parts > SPREAD_PARTS_MAX) parts = SPREAD_PARTS_MAX;
+    if (parts > things) parts = things;
+    return parts ? (uint32_t)parts : 1;
+}
+
+uint32_t spread_engram_start(struct spread_run *r)
+{
+    struct spread_state *s = spread_state_of(r);
+    forget_targets(s);
+    uint64_t most = contributions_most(r, s);
+    if (!make_room(r, s, most)) return 0;
+    bool whole = r->alone || s->depth == 0 || most <= SPREAD_PART_EDGES;
+    s->step = whole ? SPREAD_STEP_LEVEL : SPREAD_STEP_COUNT;
+    s->work = most;
+    return whole ? 1 : parts_for(most, spread_senders(s)->count);
+}
+
+uint32_t spread_engram_onward(struct spread_run *r)
+{
+    struct spread_state *s = spread_state_of(r);
+    if (s->step == SPREAD_STEP_SCATTER) {
+        s->step = SPREAD_STEP_FOLD;
+        return parts_for(s->work, s->target_count);
+    }
+    place_targets(s);
+    s->step = SPREAD_STEP_SCATTER;
+    return parts_for(s->work, spread_senders(s)->count);
+}
+
+void spread_engram_part(struct spread_run *r, uint32_t part)
+{
+    struct spread_state *s = spread_state_of(r);
+    bool whole = s->step == SPREAD_STEP_LEVEL;
+    struct spread_range senders = spread_share(spread_senders(s)->count, part, s->parts);
+    if (whole || s->step == SPREAD_STEP_COUNT) count_part(r, senders);
+    if (whole) place_targets(s);
+    if (whole || s->step == SPREAD_STEP_SCATTER) scatter_part(r, senders);
+    if (whole || s->step == SPREAD_STEP_FOLD)
+        fold_part(r, spread_share(s->target_count, part, s->parts));
+}

@@ -1,0 +1,30 @@
+/* spread_pull: sums over in-lists, one node after the other: what every variant equals; and which
+ * goes with which. */
+#include "kernels/spread.h"
+
+#include <string.h>
+
+static void pull(const struct spread_graph *g, const uint32_t *order, size_t count,
+                 const float *sent, struct spread_sum *sums)
+{
+    struct spread_grid grid = g->grid;
+    for (size_t i = 0; i < count; i++) {
+        struct spread_list list = g->in[order[i]];
+        const struct spread_edge *edges = g->in_edges + list.first;
+        struct spread_sum sum = {0, 0};
+        for (uint32_t e = 0; e < list.count; e++)
+            spread_add(&sum, grid, sent[edges[e].node], edges[e].weight);
+        sums[i] = sum;
+    }
+}
+
+const struct spread_kernels spread_scalar = {"scalar", pull};
+
+const struct spread_kernels *spread_kernels_for(const char *variant)
+{
+#if defined(__x86_64__)
+    if (strcmp(variant, spread_avx2.name) == 0) return &spread_avx2;
+    if (strcmp(variant, spread_avx512.name) == 0) return &spread_avx512;
+#endif
+    return &spread_scalar;
+}

@@ -1,0 +1,253 @@
+/* spread_run: the steps of a spread: which comes next, when it ends, what it leaves. */
+#include "kernels/cpu/spread_inside.h"
+
+#include <string.h>
+
+/* ---------------------------------------------------------------- the workspace */
+
+enum { ALIGNMENT = 64, DENSE_SHARE = 16 /* more than this part of the nodes: clear them all */ };
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static void *take(char *memory, uint64_t *used, uint64_t bytes)
+{
+    void *at = memory ? memory + *used : NULL;
+    *used += aligned(bytes);
+    return at;
+}
+
+/* Lays s's arrays out behind it; memory NULL: only counts. Returns the bytes in all. */
+static uint64_t lay_out(struct spread_state *s, char *memory, uint64_t nodes)
+{
+    uint64_t used = aligned(sizeof *s);
+    s->starts = take(memory, &used, (SPREAD_PARTS_MAX + 1) * sizeof *s->starts);
+    s->scratch = take(memory, &used, SPREAD_SCRATCH * sizeof *s->scratch);
+    s->places = take(memory, &used, nodes * sizeof *s->places);
+    s->records = take(memory, &used, nodes * sizeof *s->records);
+    s->targets = take(memory, &used, nodes * sizeof *s->targets);
+    for (uint32_t f = 0; f < 2; f++) {
+        struct spread_front *front = &s->fronts[f];
+        front->nodes = take(memory, &used, nodes * sizeof *front->nodes);
+        for (uint32_t i = 0; i < SPREAD_GAINS; i++)
+            front->gains[i] = take(memory, &used, nodes * sizeof *front->gains[i]);
+        front->sent = front->gains[1];
+    }
+    return used;
+}
+
+uint64_t spread_workspace_bytes(uint32_t nodes)
+{
+    struct spread_state s;
+    return lay_out(&s, NULL, nodes);
+}
+
+static void clear_places(const struct spread_run *r, struct spread_state *s)
+{
+    uint32_t records = s->records_max, targets = s->target_count;
+    if (records > r->graph->nodes / DENSE_SHARE) {
+        memset(s->places, 0, r->graph->nodes * sizeof *s->places);
+        return;
+    }
+    for (uint32_t i = 0; i < records; i++)
+        memset(&s->places[s->records[i].node], 0, sizeof *s->places);
+    for (uint32_t i = 0; i < targets; i++)
+        memset(&s->places[s->targets[i]], 0, sizeof *s->places);
+}
+
+static void clear_front(const struct spread_run *r, struct spread_front *front)
+{
+    uint32_t count = front->count > front->count_max ? front->count : front->count_max;
+    if (front->sent_soiled) memset(front->sent, 0, r->graph->nodes * sizeof *front->sent);
+    memset(front->nodes, 0, count * sizeof *front->nodes);
+    for (uint32_t i = 0; i < SPREAD_GAINS; i++)
+        memset(front->gains[i], 0, count * sizeof *front->gains[i]);
+}
+
+void spread_run_end(struct spread_run *r)
+{
+    struct spread_state *s = spread_state_of(r);
+    uint32_t targets = s->target_count;
+    if (s->record_count > s->records_max) s->records_max = s->record_count;
+    if (targets < s->targets_max) targets = s->targets_max;
+    clear_places(r, s);
+    memset(s->records, 0, s->records_max * sizeof *s->records);
+    memset(s->targets, 0, targets * sizeof *s->targets);
+    for (uint32_t f = 0; f < 2; f++)
+        clear_front(r, &s->fronts[f]);
+    if (s->scratch_soiled) memset(s->scratch, 0, SPREAD_SCRATCH * sizeof *s->scratch);
+    if (s->pull_parts) memset(s->starts, 0, (s->pull_parts + 1) * sizeof *s->starts);
+    memset(s, 0, sizeof *s);
+}
+
+/* ---------------------------------------------------------------- what parts gather */
+
+static void flush_records(struct spread_run *r, struct spread_batch *b)
+{
+    struct spread_state *s = spread_state_of(r);
+    uint32_t first = spread_reserve(&s->record_count, b->fresh_count, r->alone);
+    for (uint32_t i = 0; i < b->fresh_count; i++) {
+        s->records[first + i] = b->fresh[i];
+        s->places[b->fresh[i].node].slot = first + i + 1;
+    }
+    b->fresh_count = 0;
+}
+
+static void flush_senders(struct spread_run *r, struct spread_batch *b, uint32_t gains)
+{
+    struct spread_front *front = spread_receivers(spread_state_of(r));
+    uint32_t first = spread_reserve(&front->count, b->active, r->alone);
+    memcpy(front->nodes + first, b->nodes, b->active * sizeof *b->nodes);
+    for (uint32_t i = 0; i < gains; i++)
+        memcpy(front->gains[i] + first, b->gains[i], b->active * sizeof *b->gains[i]);
+    b->active = 0;
+}
+
+void spread_batch_flush(struct spread_run *r, struct spread_batch *b, uint32_t gains)
+{
+    struct spread_state *s = spread_state_of(r);
+    if (b->fresh_count) flush_records(r, b);
+    if (b->active) flush_senders(r, b, gains);
+    if (b->cycles) atomic_fetch_add_explicit(&s->cycles, b->cycles, memory_order_relaxed);
+    if (b->touched) atomic_store_explicit(&s->active, true, memory_order_relaxed);
+    b->cycles = 0;
+    b->touched = false;
+}
+
+/* ---------------------------------------------------------------- between steps */
+
+static bool time_is_up(const struct spread_run *r)
+{
+    uint64_t deadline = r->question->deadline_ns;
+    return deadline && r->now_ns && r->now_ns() >= deadline;
+}
+
+static bool is_cancelled(const struct spread_run *r)
+{
+    return r->cancelled && atomic_load_explicit(r->cancelled, memory_order_relaxed);
+}
+
+/* Those that were active after the last hop alone; none if it ended earlier. */
+static void keep_last(struct spread_run *r, struct spread_state *s)
+{
+    uint32_t kept = 0, hops = r->question->hops;
+    for (uint32_t i = 0; i < s->record_count; i++) {
+        struct spread_record record = s->records[i];
+        struct spread_place *place = &s->places[record.node];
+        place->slot = 0;
+        if (record.reserved[0] != hops) continue;
+        s->records[kept++] = record;
+        place->slot = kept;
+    }
+    s->record_count = kept;
+}
+
+static uint32_t finish(struct spread_run *r)
+{
+    struct spread_state *s = spread_state_of(r);
+    s->step = SPREAD_STEP_ENDED;
+    if (s->record_count > s->records_max) s->records_max = s->record_count;
+    if (r->question->mode == SPREAD_LINEAR && r->question->last_hop) keep_last(r, s);
+    for (uint32_t i = 0; i < s->record_count; i++)
+        s->records[i].reserved[0] = 0;
+    r->records = s->records;
+    r->record_count = s->record_count;
+    r->cycles = s->cycles;
+    return 0;
+}
+
+/* The nodes first touched in this hop that touched_max has no room for go. */
+static bool trim(struct spread_run *r, struct spread_state *s)
+{
+    uint64_t most = r->question->touched_max;
+    uint32_t count = s->record_count, before = s->records_before;
+    if (count <= most) return false;
+    uint32_t keep = (uint32_t)(most - before);
+    spread_keep_lowest(s->records + before, count - before, keep, r->graph->ids);
+    for (uint32_t i = before + keep; i < count; i++)
+        s->places[s->records[i].node].slot = 0;
+    s->records_max = count;
+    s->record_count = before + keep;
+    return true;
+}
+
+/* The hop is done. True: the spread ends with it. */
+static bool close_hop(struct spread_run *r, struct spread_state *s)
+{
+    if (s->active) r->hops_done = s->depth;
+    s->active = false;
+    r->truncated = trim(r, s);
+    return r->truncated || s->depth == r->question->hops || spread_receivers(s)->count == 0;
+}
+
+static uint32_t start_hop(struct spread_run *r, struct spread_state *s)
+{
+    struct spread_front *receivers = spread_receivers(s);
+    if (receivers->count > receivers->count_max) receivers->count_max = receivers->count;
+    receivers->count = 0;
+    s->records_before = s->record_count;
+    if (r->question->mode == SPREAD_LINEAR) return spread_linear_start(r);
+    return spread_engram_start(r);
+}
+
+void spread_run_begin(struct spread_run *r)
+{
+    struct spread_state *s = spread_state_of(r);
+    lay_out(s, r->workspace.memory, r->workspace.nodes);
+    r->records = NULL;
+    r->record_count = r->cycles = 0;
+    r->hops_done = 0;
+    r->truncated = r->no_memory = false;
+}
+
+void spread_run_force(struct spread_run *r, enum spread_hop hop)
+{
+    spread_state_of(r)->hop = hop;
+}
+
+/* Parts of the step now; 0: there was no memory for it. */
+static uint32_t next_step(struct spread_run *r, struct spread_state *s)
+{
+    if (s->step == SPREAD_STEP_COUNT || s->step == SPREAD_STEP_SCATTER)
+        return spread_engram_onward(r);
+    if (s->step != SPREAD_STEP_NONE) s->depth++;
+    return start_hop(r, s);
+}
+
+/* Within a level nothing is final before its last step, so that it may be given up. */
+uint32_t spread_run_next(struct spread_run *r)
+{
+    struct spread_state *s = spread_state_of(r);
+    if (s->step == SPREAD_STEP_ENDED) return 0;
+    bool first = s->step == SPREAD_STEP_NONE;
+    bool within = s->step == SPREAD_STEP_COUNT || s->step == SPREAD_STEP_SCATTER;
+    if (is_cancelled(r)) return finish(r);
+    if (!first && !within && close_hop(r, s)) return finish(r);
+    if (!first && time_is_up(r)) {
+        r->truncated = true;
+        return finish(r);
+    }
+    s->parts = next_step(r, s);
+    if (s->parts == 0) {
+        r->no_memory = true;
+        return finish(r);
+    }
+    return s->parts;
+}
+
+void spread_run_part(struct spread_run *r, uint32_t part)
+{
+    switch (spread_state_of(r)->step) {
+    case SPREAD_STEP_SEEDS: spread_linear_seeds(r); break;
+    case SPREAD_STEP_PUSH: spread_linear_push(r); break;
+    case SPREAD_STEP_PULL: spread_linear_pull(r, part); break;
+    case SPREAD_STEP_COUNT:
+    case SPREAD_STEP_SCATTER:
+    case SPREAD_STEP_FOLD:
+    case SPREAD_STEP_LEVEL: spread_engram_part(r, part); break;
+    case SPREAD_STEP_NONE:
+    case SPREAD_STEP_ENDED: break;
+    }
+}

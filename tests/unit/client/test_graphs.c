@@ -1,0 +1,466 @@
+/* Graphs and spreading: every call against a daemon that behaves, and against one that goes away. */
+#include "client/engram_accel.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <criterion/criterion.h>
+
+#include "tests/support/fake_daemon.h"
+
+static struct fake_daemon daemon_;
+static ea_client *client;
+
+#define OK(call)  cr_assert_eq((call), EA_OK, "%s", ea_error_text(client))
+#define BAD(call) cr_assert_eq((call), EA_INVALID_ARGUMENT)
+
+static const uint64_t ids[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+static const uint64_t offsets[3] = {0, 2, 5};
+static const float weights[10] = {0.5F, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+static void begin(void (*script)(struct fake_daemon *d, int fd))
+{
+    fake_start(&daemon_, script);
+    ea_options o = {.socket_path = daemon_.path, .timeout_ms = 5000};
+    cr_assert_eq(ea_open(&o, &client), EA_OK);
+}
+
+static void end(void)
+{
+    ea_close(client);
+    fake_stop(&daemon_);
+    daemon_ = (struct fake_daemon){0};
+}
+
+TestSuite(graphs, .timeout = 60);
+
+Test(graphs, infos)
+{
+    begin(fake_serve);
+    ea_graph_info info;
+    OK(ea_graph_create(client, "links", &info));
+    cr_assert_str_eq(info.name, "links");
+    cr_assert(info.nodes == 30 && info.edges == 70 && info.version == 5);
+    OK(ea_graph_create(client, "links", NULL));
+    memset(&info, 0xee, sizeof info);
+    OK(ea_graph_describe(client, "links", &info));
+    cr_assert_str_eq(info.name, "links");
+    cr_assert(info.edge_bytes == 1120 && info.node_bytes == 1920 && info.work_bytes == 9);
+    cr_assert(info.out_count_max == 8 && info.in_count_max == 6);
+    cr_assert(info.episodes == 3 && info.concepts == 2);
+    cr_assert(info.vram_bytes == 4096 && info.vram_version == 4);
+    OK(ea_graph_drop(client, "links"));
+    ea_graph_info *list;
+    size_t count;
+    OK(ea_graph_list(client, &list, &count));
+    cr_assert_eq(count, 150);
+    cr_assert_str_eq(list[149].name, "c149");
+    cr_assert_eq(list[65].nodes, 1);
+    ea_graph_list_free(list);
+    end();
+}
+
+Test(graphs, changes)
+{
+    begin(fake_serve);
+    ea_graph_counts n = {0};
+    OK(ea_graph_add_edges(client, "links", ids, ids, weights, 10, false, NULL, NULL, &n));
+    cr_assert(n.edges_added == 10 && n.edges_removed == 0 && n.missing == 1);
+    cr_assert(n.nodes == 30 && n.edges == 70 && n.version == 7);
+    OK(ea_graph_add_edges(client, "links", ids, ids, weights, 10, true, NULL, NULL, &n));
+    cr_assert(n.edges_added == 10 && n.edges_removed == 1);
+    OK(ea_graph_add_edges(client, "links", NULL, NULL, NULL, 0, false, NULL, NULL, NULL));
+    OK(ea_graph_add_csr(client, "links", ids, 2, offsets, ids, weights, false, &n));
+    cr_assert(n.edges_added == 5 && n.edges_removed == 0);
+    OK(ea_graph_add_csr(client, "links", NULL, 2, offsets, ids, weights, true, &n));
+    cr_assert(n.edges_added == 5 && n.edges_removed == 1);
+    OK(ea_graph_add_csr(client, "links", NULL, 0, offsets, NULL, NULL, false, NULL));
+    OK(ea_graph_remove_edges(client, "links", ids, ids, 4, &n));
+    cr_assert_eq(n.edges_removed, 4);
+    OK(ea_graph_set_nodes(client, "links", ids, (const uint8_t *)"\0\1\2", weights, 3, &n));
+    cr_assert_eq(n.nodes_added, 3);
+    OK(ea_graph_set_nodes(client, "links", ids, NULL, NULL, 3, NULL));
+    OK(ea_graph_remove_nodes(client, "links", ids, 6, &n));
+    cr_assert_eq(n.nodes_removed, 6);
+    end();
+}
+
+Test(graphs, nodes)
+{
+    begin(fake_serve);
+    ea_nodes n = {0};
+    OK(ea_graph_fetch_nodes(client, "links", ids, 5, true, &n));
+    cr_assert(n.count == 5 && n.missing == 2 && n.meta.version == 7);
+    cr_assert(n.found[4] == 1 && n.kinds[4] == 1 && n.factors[4] == 0.5F);
+    cr_assert(n.out_counts[4] == 1 && n.in_counts[4] == 1);
+    cr_assert(n.offsets[5] == 5 && n.targets[4] == 4 && n.weights[4] == 0.5F);
+    OK(ea_graph_fetch_nodes(client, "links", ids, 3, false, &n)); /* frees what it held */
+    cr_assert(n.count == 3 && n.out_counts[2] == 1);
+    cr_assert(!n.offsets && !n.targets && !n.weights);
+    OK(ea_graph_fetch_nodes(client, "links", NULL, 0, true, &n));
+    cr_assert(n.count == 0 && n.offsets[0] == 0);
+    OK(ea_graph_fetch_nodes(client, "links", NULL, 0, false, &n));
+    cr_assert(n.count == 0 && !n.memory);
+    ea_nodes_free(&n);
+    ea_nodes_free(NULL);
+    end();
+}
+
+Test(graphs, spread)
+{
+    begin(fake_serve);
+    const float table[4] = {1, 0.5F, 0.25F, 0}, third = 0.3F;
+    const ea_filter list = {.ids = ids, .id_count = 2};
+    ea_spread_result r = {0};
+    ea_spread_options o = {.mode = EA_ENGRAM, .fan = EA_FAN_SQRT, .ignore_kinds = true};
+    OK(ea_spread(client, "links", &o, NULL, 1, ids, NULL, 3, &r));
+    cr_assert(r.sets == 1 && r.count == 1 && r.offsets[1] == 1 && r.ids[0] == 0);
+    cr_assert(r.activations[0] == 0.5F && r.confidences[0] == 0.5F && r.meta.version == 7);
+    cr_assert(r.visits[0] == 1 && r.depths[0] == 1 && r.truncated[0] == 1);
+    cr_assert(r.touched[0] == 0 && r.cycles[0] == 0 && r.tier_sums[2] == 0.5F);
+    cr_assert(!r.path_offsets && !r.path_ids);
+    o = (ea_spread_options){.mode = EA_LINEAR,
+                            .decay = EA_DECAY_TABLE,
+                            .decay_table = table,
+                            .threshold = &third,
+                            .threshold_warm = &third,
+                            .threshold_cold = &third,
+                            .paths = true,
+                            .k = 1,
+                            .touched_max = 9,
+                            .time_max_us = 9,
+                            .within = &list};
+    OK(ea_spread(client, "links", &o, offsets, 2, ids, weights, 5, &r));
+    cr_assert(r.sets == 2 && r.count == 2 && r.offsets[2] == 2);
+    cr_assert(r.path_offsets[2] == 2 && r.path_ids[1] == 1);
+    o.hops = 2; /* two of the table's values */
+    o.last_hop = true;
+    BAD(ea_spread(client, "links", &o, NULL, 0, NULL, NULL, 0, &r));
+    cr_assert(strstr(ea_error_text(client), "paths: not together with last_hop"));
+    o.paths = false;
+    OK(ea_spread(client, "links", &o, NULL, 0, NULL, NULL, 0, &r));
+    ea_spread_result_free(&r);
+    ea_spread_result_free(NULL);
+    end();
+}
+
+Test(graphs, refuses_what_it_can_see_is_wrong)
+{
+    begin(fake_serve);
+    char name[80];
+    memset(name, 'n', 79);
+    name[79] = '\0';
+    ea_graph_info *list;
+    ea_nodes nodes = {0};
+    ea_spread_result r = {0};
+    ea_spread_options o = {.mode = EA_LINEAR};
+    const uint64_t back[3] = {0, 5, 2}, late[3] = {1, 2, 3};
+    BAD(ea_graph_create(client, NULL, NULL));
+    BAD(ea_graph_create(client, name, NULL));
+    BAD(ea_graph_create(NULL, "links", NULL));
+    BAD(ea_graph_drop(client, NULL));
+    BAD(ea_graph_describe(client, name, NULL));
+    BAD(ea_graph_list(client, &list, NULL));
+    BAD(ea_graph_add_edges(client, NULL, ids, ids, weights, 1, false, NULL, NULL, NULL));
+    cr_assert(strstr(ea_error_text(client), "graph: no name given"));
+    BAD(ea_graph_add_edges(client, "links", ids, NULL, weights, 1, false, NULL, NULL, NULL));
+    BAD(ea_graph_add_edges(client, "links", ids, ids, weights, UINT64_MAX, false, NULL, NULL,
+                           NULL));
+    BAD(ea_graph_add_csr(client, "links", NULL, 2, NULL, ids, weights, false, NULL));
+    BAD(ea_graph_add_csr(client, "links", NULL, UINT64_MAX, offsets, ids, weights, false, NULL));
+    BAD(ea_graph_add_csr(client, "links", NULL, 2, back, ids, weights, false, NULL));
+    cr_assert(strstr(ea_error_text(client), "number 2 goes back from 5 to 2"));
+    BAD(ea_graph_add_csr(client, "links", NULL, 2, late, ids, weights, false, NULL));
+    BAD(ea_graph_add_csr(client, "links", NULL, 2, offsets, NULL, weights, false, NULL));
+    BAD(ea_graph_remove_edges(client, "links", ids, NULL, 3, NULL));
+    BAD(ea_graph_set_nodes(client, "links", NULL, NULL, NULL, 3, NULL));
+    BAD(ea_graph_remove_nodes(client, name, ids, 3, NULL));
+    BAD(ea_graph_fetch_nodes(client, "links", NULL, 3, false, &nodes));
+    BAD(ea_graph_fetch_nodes(client, "links", ids, 3, false, NULL));
+    BAD(ea_spread(client, "links", NULL, NULL, 1, ids, NULL, 3, &r));
+    BAD(ea_spread(client, "links", &o, NULL, 1, ids, NULL, 3, NULL));
+    BAD(ea_spread(client, "links", &o, NULL, 2, ids, NULL, 3, &r));
+    BAD(ea_spread(client, "links", &o, offsets, 0, ids, NULL, 5, &r));
+    BAD(ea_spread(client, "links", &o, offsets, UINT64_MAX, ids, NULL, 5, &r));
+    BAD(ea_spread(client, "links", &o, NULL, 1, NULL, NULL, 5, &r));
+    o.decay_table = weights;
+    BAD(ea_spread(client, "links", &o, NULL, 1, ids, NULL, 3, &r));
+    o.decay = EA_DECAY_TABLE, o.hops = 101;
+    BAD(ea_spread(client, "links", &o, NULL, 1, ids, NULL, 3, &r));
+    o.decay_table = NULL, o.hops = 3;
+    BAD(ea_spread(client, "links", &o, NULL, 1, ids, NULL, 3, &r));
+    const ea_filter both = {
+        .ids = ids, .id_count = 1, .bitmap = (const uint8_t *)"x", .bitmap_bytes = 1};
+    o = (ea_spread_options){.mode = EA_LINEAR, .within = &both};
+    BAD(ea_spread(client, "links", &o, NULL, 1, ids, NULL, 3, &r));
+    cr_assert(strstr(ea_error_text(client), "within: ids and bitmap"));
+    cr_assert_eq(atomic_load(&daemon_.connections), 0, "all of that before a word is said");
+    /* What only the daemon refuses comes back with its words, and the connection stays. */
+    o = (ea_spread_options){.mode = EA_LINEAR, .fan = EA_FAN_SQRT};
+    BAD(ea_spread(client, "links", &o, NULL, 1, ids, NULL, 3, &r));
+    cr_assert_eq(ea_error_detail(client), DETAIL_BAD_MODE);
+    cr_assert(strstr(ea_error_text(client), "fan: only in mode engram"));
+    cr_assert_null(r.memory);
+    OK(ea_ping(client));
+    cr_assert_eq(atomic_load(&daemon_.connections), 1);
+    end();
+}
+
+Test(graphs, unaligned_arrays)
+{
+    begin(fake_serve);
+    static char bytes[600];
+    uint64_t *odd_ids = (uint64_t *)(bytes + 1), *odd_offsets = (uint64_t *)(bytes + 101);
+    const float *odd_weights = (const float *)(bytes + 201);
+    memcpy(odd_ids, ids, sizeof ids);
+    memcpy(odd_offsets, offsets, sizeof offsets);
+    ea_graph_counts n;
+    OK(ea_graph_add_csr(client, "links", odd_ids, 2, odd_offsets, odd_ids, odd_weights, false, &n));
+    cr_assert_eq(n.edges_added, 5);
+    end();
+    daemon_.body_bytes_max = 256; /* three edges at once */
+    begin(fake_serve);
+    OK(ea_graph_add_edges(client, "links", odd_ids, odd_ids, odd_weights, 10, true, NULL, NULL,
+                          &n));
+    cr_assert(n.edges_added == 10 && n.edges_removed == 4);
+    end();
+}
+
+/* ---- gone and back ---- */
+
+/* The first connection is lost with its first request. */
+static void lose_first(struct fake_daemon *d, int fd)
+{
+    if (atomic_load(&d->connections) > 1) {
+        fake_serve(d, fd);
+        return;
+    }
+    struct fake_request *r = calloc(1, sizeof *r);
+    if (fake_hello(d, fd)) fake_read(fd, r);
+    free(r->body);
+    free(r);
+}
+
+static ea_graph_info info;
+static ea_graph_counts counts;
+static ea_nodes nodes;
+static ea_spread_result result;
+static ea_status call(int i)
+{
+    const ea_spread_options o = {.mode = EA_ENGRAM};
+    ea_graph_info *list = NULL;
+    size_t n;
+    ea_status st;
+    switch (i) {
+    case 0: return ea_graph_create(client, "links", &info);
+    case 1: return ea_graph_drop(client, "links");
+    case 2:
+        return ea_graph_add_edges(client, "links", ids, ids, weights, 9, false, NULL, NULL,
+                                  &counts);
+    case 3: return ea_graph_add_csr(client, "links", ids, 2, offsets, ids, weights, false, &counts);
+    case 4: return ea_graph_describe(client, "links", &info);
+    case 5:
+        st = ea_graph_list(client, &list, &n);
+        ea_graph_list_free(list);
+        return st;
+    case 6:
+        return ea_graph_add_edges(client, "links", ids, ids, weights, 9, true, NULL, NULL, &counts);
+    case 7: return ea_graph_add_csr(client, "links", ids, 2, offsets, ids, weights, true, &counts);
+    case 8: return ea_graph_remove_edges(client, "links", ids, ids, 9, &counts);
+    case 9: return ea_graph_set_nodes(client, "links", ids, NULL, weights, 9, &counts);
+    case 10: return ea_graph_remove_nodes(client, "links", ids, 9, &counts);
+    case 11: return ea_graph_fetch_nodes(client, "links", ids, 9, true, &nodes);
+    default: return ea_spread(client, "links", &o, NULL, 1, ids, weights, 9, &result);
+    }
+}
+
+Test(graphs, what_is_repeated_and_what_is_not)
+{
+    for (int i = 0; i <= 12; i++) {
+        begin(lose_first);
+        OK(ea_connect(client));
+        ea_status st = call(i);
+        if (i <= 3) {
+            cr_assert_eq(st, EA_UNAVAILABLE, "call %d: %s", i, ea_error_text(client));
+            cr_assert(!ea_error_retryable(client), "it may be done");
+            cr_assert_eq(ea_fd(client), -1);
+            cr_assert_eq(atomic_load(&daemon_.connections), 1);
+            OK(call(i)); /* if the caller says so */
+        } else {
+            cr_assert_eq(st, EA_OK, "call %d: %s", i, ea_error_text(client));
+        }
+        cr_assert_eq(atomic_load(&daemon_.connections), 2, "call %d", i);
+        ea_nodes_free(&nodes);
+        ea_spread_result_free(&result);
+        end();
+    }
+}
+
+/* ---- edges in parts ---- */
+
+enum { PARTS_MAX = 4096, EDGES = 2000, BOUND = 4096, PART_EDGES = (BOUND - 192) / 20 };
+
+static struct {
+    uint32_t parts, sizes[PARTS_MAX];
+    uint32_t part_of[EDGES]; /* of the pair whose source that is; parts count from 1 */
+    bool torn, early, replace;
+} seen;
+
+static void note_part(const struct job *j)
+{
+    const uint64_t *sources = j->request.ids.data;
+    seen.sizes[seen.parts++ % PARTS_MAX] = (uint32_t)j->request.ids.rows;
+    seen.replace = j->request.replace;
+    for (uint64_t i = 0; i < j->request.ids.rows; i++) {
+        uint32_t *part = &seen.part_of[sources[i] % EDGES];
+        seen.torn |= *part && *part != seen.parts;
+        *part = seen.parts;
+    }
+}
+
+/* Takes parts, and sees that none comes before the last is answered. argument 1: refuses the third.
+ * argument 2: goes away after the second, and is another daemon then; 3: and is the same. */
+static void take_parts(struct fake_daemon *d, int fd)
+{
+    static struct fake_request r;
+    static uint8_t frame[1 << 16];
+    static struct job j;
+    if (!fake_hello(d, fd)) return;
+    while (fake_read(fd, &r)) {
+        seen.early |= poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 2) > 0;
+        if (decode_request(&r.header, r.message, r.body, &j)) abort();
+        note_part(&j);
+        struct failure f;
+        failure_set(&f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_WEIGHT, "weights: number 5 is nan");
+        size_t n = d->argument == 1 && seen.parts == 3
+                       ? encode_error(r.header.kind, r.header.request_id, &f, frame)
+                       : fake_answer(&r, frame, sizeof frame);
+        if (!fake_write(fd, frame, n)) return;
+        if (d->argument >= 2 && seen.parts == 2) {
+            d->instance += d->argument == 2;
+            return;
+        }
+    }
+}
+
+static uint64_t sources[EDGES], targets[EDGES];
+static float edge_weights[EDGES];
+
+static void begin_parts(unsigned argument)
+{
+    memset(&seen, 0, sizeof seen);
+    daemon_.argument = argument;
+    daemon_.body_bytes_max = BOUND;
+    begin(take_parts);
+    for (uint64_t i = 0; i < EDGES; i++)
+        sources[i] = i;
+}
+
+static uint64_t progress_at;
+static bool note_progress(uint64_t done, uint64_t total, void *user)
+{
+    cr_assert(done > progress_at && done <= total);
+    progress_at = done;
+    return !user || done < *(uint64_t *)user;
+}
+
+#define ADD(replace, user, out)                                                           \
+    ea_graph_add_edges(client, "links", sources, targets, edge_weights, EDGES, (replace), \
+                       note_progress, (user), (out))
+
+Test(graphs, edges_in_parts)
+{
+    ea_graph_counts n;
+    begin_parts(0);
+    progress_at = 0;
+    OK(ADD(false, NULL, &n));
+    cr_assert_eq(seen.parts, (EDGES + PART_EDGES - 1) / PART_EDGES);
+    cr_assert_eq(seen.sizes[0], PART_EDGES);
+    cr_assert(!seen.early, "one after the other");
+    cr_assert(n.edges_added == EDGES && n.nodes == 30 && n.version == 7);
+    cr_assert_eq(n.missing, seen.parts);
+    cr_assert_eq(progress_at, EDGES);
+    for (size_t i = 0; i < EDGES; i++)
+        cr_assert(seen.part_of[i]);
+    end();
+
+    begin_parts(0);
+    progress_at = 0;
+    uint64_t enough = PART_EDGES + 1;
+    cr_assert_eq(ADD(false, &enough, &n), EA_CANCELLED);
+    cr_assert_eq(n.edges_added, 2 * PART_EDGES);
+    cr_assert_eq(seen.parts, 2);
+    end();
+}
+
+Test(graphs, duplicates_stay_together)
+{
+    for (uint64_t run = 2; run <= PART_EDGES; run += 1 + run / 4) {
+        ea_graph_counts n;
+        begin_parts(0);
+        progress_at = 0;
+        for (uint64_t i = 0; i < EDGES; i++)
+            sources[i] = i / run;
+        OK(ADD(true, NULL, &n));
+        cr_assert(seen.replace);
+        cr_assert(!seen.torn, "runs of %zu", (size_t)run);
+        cr_assert_eq(n.edges_added, EDGES);
+        end();
+        begin_parts(0); /* without replace they need not */
+        progress_at = 0;
+        for (uint64_t i = 0; i < EDGES; i++)
+            sources[i] = i / run;
+        OK(ADD(false, NULL, &n));
+        cr_assert_eq(seen.sizes[0], PART_EDGES);
+        end();
+    }
+    /* More duplicates than a request holds: those before them are there. */
+    ea_graph_counts n;
+    begin_parts(0);
+    progress_at = 0;
+    for (uint64_t i = 100; i < 100 + PART_EDGES + 20; i++)
+        sources[i] = 100;
+    cr_assert_eq(ADD(true, NULL, &n), EA_RESOURCE_EXHAUSTED);
+    cr_assert_eq(ea_error_detail(client), DETAIL_BODY_TOO_LARGE);
+    cr_assert_eq(n.edges_added, 100);
+    end();
+}
+
+Test(graphs, a_part_that_fails)
+{
+    ea_graph_counts n;
+    begin_parts(1);
+    progress_at = 0;
+    BAD(ADD(false, NULL, &n));
+    cr_assert_eq(ea_error_detail(client), DETAIL_BAD_WEIGHT);
+    cr_assert_eq(n.edges_added, 2 * PART_EDGES, "those before it are there");
+    cr_assert_eq(seen.parts, 3, "and none after it");
+    end();
+    for (int replace = 0; replace < 2; replace++) {
+        begin_parts(2);
+        progress_at = 0;
+        cr_assert_eq(ADD(replace, NULL, &n), EA_UNAVAILABLE);
+        /* Without replace the loss itself may be what is told: it depends on when it shows. */
+        cr_assert(strstr(ea_error_text(client), replace ? "restarted" : ""), "%s",
+                  ea_error_text(client));
+        cr_assert_eq(n.edges_added, 2 * PART_EDGES);
+        cr_assert_eq(seen.parts, 2, "another daemon gets none of it");
+        end();
+    }
+    begin_parts(3); /* with replace, the same daemon gets the lost part again */
+    progress_at = 0;
+    OK(ADD(true, NULL, &n));
+    cr_assert_eq(n.edges_added, EDGES);
+    end();
+}
+
+Test(graphs, a_bound_that_holds_nothing)
+{
+    daemon_.body_bytes_max = 64;
+    begin(fake_serve);
+    ea_graph_counts n;
+    cr_assert_eq(ADD(false, NULL, &n), EA_RESOURCE_EXHAUSTED);
+    cr_assert_eq(n.edges_added, 0);
+    end();
+}
