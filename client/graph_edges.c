@@ -2,6 +2,7 @@
 #include "client/client.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define F32 engram_accel_v1_Dtype_DTYPE_FLOAT32
 #define U64 engram_accel_v1_Dtype_DTYPE_UINT64
@@ -41,21 +42,27 @@ ea_status ea_graph_remove_edges(ea_client *c, const char *graph, const uint64_t 
     return ea_change(c, r, st, engram_accel_v1_GraphRemoveEdgesRequest_fields, &m, out);
 }
 
-/* How many columns and weights there are is what offsets say. */
+/* How many columns and weights there are is what offsets say. Nobody's arrays need be aligned. */
 static ea_status matrix_edges(ea_client *c, uint64_t rows, const uint64_t *offsets, uint64_t *n)
 {
     if (!offsets || rows >= INT64_MAX / 64)
         return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_OFFSETS,
                        "offsets: %s for %" PRIu64 " rows", offsets ? "too many" : "NULL", rows);
-    if (offsets[0] != 0)
+    uint64_t last;
+    memcpy(&last, offsets, sizeof last);
+    if (last)
         return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_OFFSETS,
-                       "offsets: the first is %" PRIu64 ", 0 wanted", offsets[0]);
-    for (uint64_t i = 0; i < rows; i++)
-        if (offsets[i + 1] < offsets[i])
+                       "offsets: the first is %" PRIu64 ", 0 wanted", last);
+    for (uint64_t i = 1; i <= rows; i++) {
+        uint64_t next;
+        memcpy(&next, offsets + i, sizeof next);
+        if (next < last)
             return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_OFFSETS,
-                           "offsets: number %" PRIu64 " goes back from %" PRIu64 " to %" PRIu64,
-                           i + 1, offsets[i], offsets[i + 1]);
-    *n = offsets[rows];
+                           "offsets: number %" PRIu64 " goes back from %" PRIu64 " to %" PRIu64, i,
+                           last, next);
+        last = next;
+    }
+    *n = last;
     return EA_OK;
 }
 
@@ -94,7 +101,8 @@ struct upload {
 
 static bool same_pair(const struct upload *u, uint64_t a, uint64_t b)
 {
-    return u->sources[a] == u->sources[b] && u->targets[a] == u->targets[b];
+    return memcmp(u->sources + a, u->sources + b, sizeof *u->sources) == 0 &&
+           memcmp(u->targets + a, u->targets + b, sizeof *u->targets) == 0;
 }
 
 /* Where the part that begins at u->done ends. What is replaced with a part would be replaced again

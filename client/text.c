@@ -90,6 +90,7 @@ const char *ea_operation_name(uint32_t kind)
     case engram_accel_v1_Kind_KIND_NORMS: return "norms";
     case engram_accel_v1_Kind_KIND_WEIGHTED_AVERAGE: return "weighted_average";
     case engram_accel_v1_Kind_KIND_SPREAD: return "spread";
+    case engram_accel_v1_Kind_KIND_SPREAD_ENGRAM: return "spread_engram";
     case engram_accel_v1_Kind_KIND_GRAPH_CREATE: return "graph_create";
     case engram_accel_v1_Kind_KIND_GRAPH_DROP: return "graph_drop";
     case engram_accel_v1_Kind_KIND_GRAPH_LIST: return "graph_list";

@@ -6,18 +6,44 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* What crossovers are told for; rows up to what a card of 192 GiB could hold. */
-enum { DIMENSION = 768, K = 10, TYPICAL_ROWS = 100000 };
+enum { DIMENSION = 768, K = 10, TYPICAL_ROWS = 100000, DEGREE = 8, SPREAD_ENTRY_BYTES = 24 };
 static const uint64_t rows_max = UINT64_C(1) << 26;
 static const uint32_t query_counts[WIRE_CROSSOVERS_MAX] = {1, 8, 64, 512};
 
-/* Those that both backends can do. */
-static const enum operation operations[] = {OPERATION_KNN, OPERATION_SIMILARITY,
-                                            OPERATION_SCORE_CANDIDATES, OPERATION_WEIGHTED_AVERAGE};
+/* Those with cost lines of their own. */
+static const enum operation operations[] = {OPERATION_KNN,
+                                            OPERATION_SIMILARITY,
+                                            OPERATION_SCORE_CANDIDATES,
+                                            OPERATION_WEIGHTED_AVERAGE,
+                                            OPERATION_SPREAD,
+                                            OPERATION_SPREAD_ENGRAM};
 _Static_assert(COUNT(operations) <= WIRE_COSTS_MAX, "each has a place in the reply");
+
+static bool is_spread(enum operation operation)
+{
+    return operation == OPERATION_SPREAD || operation == OPERATION_SPREAD_ENGRAM;
+}
+
+/* From so many seed sets, each of which reaches so many nodes. */
+static struct work spread_work(enum operation operation, uint64_t sets, uint64_t nodes)
+{
+    return (struct work){
+        .operation = operation,
+        .stride = 2,
+        .unbounded = true,
+        .k = K,
+        .queries = sets,
+        .rows = nodes,
+        .pairs = sets * nodes * DEGREE,
+        .bytes_in = sets * sizeof(uint64_t),
+        .bytes_out = sets * K * SPREAD_ENTRY_BYTES,
+    };
+}
 
 /* As exec's operation_work would say it of a plain request. */
 static struct work plain_work(enum operation operation, uint64_t queries, uint64_t rows)
 {
+    if (is_spread(operation)) return spread_work(operation, queries, rows);
     struct work w = {
         .operation = operation,
         .stride = DIMENSION,
@@ -99,6 +125,7 @@ static void tell_operation(const struct scheduler *s, enum operation operation,
     tell_backend(s, BACKEND_CPU, operation, &out->backends[0]);
     tell_backend(s, BACKEND_GPU, operation, &out->backends[1]);
     bool one_query = operation == OPERATION_WEIGHTED_AVERAGE;
+    if (is_spread(operation)) return; /* the CPU's alone */
     out->crossover_count = one_query ? 1 : COUNT(query_counts);
     for (uint32_t i = 0; i < out->crossover_count; i++)
         tell_crossover(&s->model, operation, query_counts[i], &out->crossovers[i]);
@@ -141,7 +168,6 @@ static void tell_decision(const struct decision *d, uint64_t now_ns, struct wire
         .well = d->well,
     };
     if (d->work.operation == OPERATION_KNN_BATCH) out->work.operation = OPERATION_KNN;
-    if (d->work.operation == OPERATION_SPREAD_ENGRAM) out->work.operation = OPERATION_SPREAD;
 }
 
 void answer_explain(const struct scheduler *s, uint32_t space, uint32_t last, uint64_t now_ns,

@@ -6,12 +6,18 @@ enum {
     INTERVAL_MIN = 16,
     INTERVAL_MAX = 256,
     INTERVAL_GAIN = 8,
-    INTERVAL_LOST = 64, /* at most, for a road that became slower */
-    CONFIRMED = 3,      /* surprises in a row: it is so */
-    HASTE = 5,          /* more than that will not teach the model either */
+    INTERVAL_BARRED = 64, /* at most, while what should gain does not come back */
+    INTERVAL_SLOWER = 20, /* of a road that became slower, at first */
+    INTERVAL_LOST = 24,   /* and at most */
+    HURRIED = 10,         /* its first probes then, for which */
+    HURRY = 10,           /* so many times as much is saved */
+    CONFIRMED = 3,        /* surprises in a row: it is so */
+    HASTE = 5,            /* more than that will not teach the model either */
 };
 
 static const double SURPRISE = 3; /* times what was predicted, or its inverse */
+static const double SLIDES = 1.3; /* times: so much slower in a row, */
+static const double SLID = 6;     /* and so much together: it is another road now */
 
 void probes_init(struct probes *p, double share)
 {
@@ -45,7 +51,7 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
     if (p->share <= 0) return false;
     struct probe_line *l = line_of(p, other, operation);
     l->decided++;
-    l->saved_ns += (double)chosen_ns * p->share;
+    l->saved_ns += (double)chosen_ns * p->share * (l->hurried ? HURRY : 1);
 
     /* What should even gain time is held back for want of confidence or of success, and either
      * comes by trying: soon again while probes come back. */
@@ -53,10 +59,10 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
     double costs = gains ? 0 : (double)(other_ns - chosen_ns);
     uint64_t due_at = l->next_at, octave = octave_bit(chosen_ns);
     if (gains)
-        due_at = l->last_at + (l->answered ? INTERVAL_GAIN : least(l->interval, INTERVAL_LOST));
+        due_at = l->last_at + (l->answered ? INTERVAL_GAIN : least(l->interval, INTERVAL_BARRED));
     /* Sizes that had their turn let others go first, and so does work that the other road would
      * take long over: less hangs on it. Not for ever: there may be none. */
-    else if (!l->surprises)
+    else if (!l->surprises && !l->hurried)
         due_at += (l->tried & octave ? l->interval : 0) +
                   (costs > 0.5 * (double)chosen_ns ? l->interval : 0);
     if (l->decided < due_at || costs > l->saved_ns) return false;
@@ -71,6 +77,7 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
     l->staked_ns = costs;
     l->last_at = l->decided;
     l->answered = false;
+    l->hurried -= l->hurried > 0;
     l->probes++;
     return true;
 }
@@ -82,10 +89,29 @@ static void road_changed(struct probe_line lines[COST_OPERATIONS], bool slower)
     for (uint32_t i = 0; i < COST_OPERATIONS; i++) {
         struct probe_line *l = &lines[i];
         l->lost = slower;
-        l->interval = INTERVAL_MIN;
-        l->next_at = least(l->next_at, l->decided + (slower ? INTERVAL_MIN : 1));
+        l->hurried = slower ? HURRIED : 0;
+        l->slid = 0;
+        l->interval = slower ? INTERVAL_SLOWER : INTERVAL_MIN;
+        l->next_at = least(l->next_at, l->decided + (slower ? INTERVAL_SLOWER : 1));
         l->tried = 0;
     }
+}
+
+/* A model that learns fast is surprised once: what counts is how far it slid in a row. */
+static void watch_slide(struct probe_line *l, double ratio)
+{
+    if (ratio < SLIDES) {
+        l->slid = 0;
+        return;
+    }
+    bool again = l->slid > 0;
+    l->slid += log(ratio);
+    if (!again || l->slid < log(SLID)) return;
+    l->lost = true;
+    l->hurried = HURRIED;
+    l->interval = INTERVAL_SLOWER;
+    l->next_at = least(l->next_at, l->decided + INTERVAL_SLOWER);
+    l->slid = 0;
 }
 
 void probes_saw(struct probes *p, enum backend_id b, uint32_t operation, uint64_t predicted_ns,
@@ -100,6 +126,7 @@ void probes_saw(struct probes *p, enum backend_id b, uint32_t operation, uint64_
         l->staked_ns -= back;
     }
     double ratio = (double)seen_ns / (double)predicted_ns;
+    watch_slide(l, ratio);
     if (ratio < SURPRISE && ratio > 1 / SURPRISE) {
         l->surprises = 0;
         return;

@@ -20,7 +20,9 @@ struct probes {
         uint32_t surprises;          /* in a row, all one way */
         bool slower;                 /* that way */
         bool answered;               /* the last probe was seen again */
-        bool lost;                   /* it became slower, and may become again what it was */
+        bool lost;                   /* it became slower, and may become again what it was: */
+        uint32_t hurried;            /* so many probes more are paid for sooner */
+        double slid;                 /* ln: how much slower than predicted, run after run */
         uint64_t probes, surprising; /* counted */
     } lines[2][COST_OPERATIONS];     /* by the road that is probed: [0] CPU, [1] GPU */
 };
@@ -29,7 +31,8 @@ void probes_init(struct probes *p, double share);
 
 /* An open decision for one backend, predicted to take chosen_ns where the other takes other_ns.
  * True: send it there instead. One in sixteen at most, ever fewer while nothing surprises; what it
- * is to cost must have been saved. What should gain time (a backend barred for its failures, or not
+ * is to cost must have been saved: out of the share, or, the first few times after the road became
+ * slower, out of ten times as much. What should gain time (a backend barred for its failures, or not
  * yet trusted) is tried one time in eight while probes come back. */
 bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uint64_t chosen_ns,
                 uint64_t other_ns);

@@ -7,7 +7,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/store/array.h"
 
-enum { RELEASE_BYTES_MIN = 1 << 20, POPULATE_BYTES_MIN = 64 << 10 };
+enum { RELEASE_BYTES_MIN = 1 << 20, POPULATE_BYTES_MIN = 64 << 10, FIT_FACTOR = 4 };
 
 const uint8_t graph_element_bytes[GRAPH_PARTS] = {
     [GRAPH_OUT] = sizeof(struct spread_list),
@@ -119,6 +119,23 @@ enum status graph_part_reserve(struct graph *g, enum graph_part part, uint64_t c
     if (kept) memcpy(larger.data, now->data, kept);
     graph_part_replace(g, part, larger);
     return STATUS_OK;
+}
+
+static void fit_part(struct graph *g, enum graph_part part)
+{
+    uint64_t bytes = graph_part_bytes(g, part);
+    struct heap_block smaller = {0};
+    if (g->parts[part].bytes <= bytes * FIT_FACTOR + HEAP_UNIT) return;
+    if (bytes && heap_take_fresh(g->heap, bytes, g->resident.space->number, &smaller)) return;
+    if (bytes) memcpy(smaller.data, g->parts[part].data, bytes);
+    graph_part_replace(g, part, smaller);
+}
+
+void graph_fit(struct graph *g)
+{
+    if (!g->numbers) graph_empty(g);
+    for (int part = 0; part < GRAPH_PARTS; part++)
+        fit_part(g, part);
 }
 
 enum status graph_scratch(struct graph *g, uint64_t bytes, struct heap_block *out)

@@ -102,16 +102,16 @@ static void measure(struct graph *g)
 void graph_lay_out(struct graph *g)
 {
     write_order(g);
-    side_rewrite(g, SIDE_OUT, NULL);
-    side_rewrite(g, SIDE_IN, g->parts[GRAPH_ORDER].data);
+    side_rewrite(g, SIDE_OUT, NULL, true);
+    side_rewrite(g, SIDE_IN, g->parts[GRAPH_ORDER].data, true);
     measure(g);
 }
 
 void graph_tidy(struct graph *g)
 {
     if (g->order_changes * 4 > g->numbers) write_order(g);
-    if (side_is_loose(g, SIDE_OUT)) side_rewrite(g, SIDE_OUT, NULL);
-    if (side_is_loose(g, SIDE_IN)) side_rewrite(g, SIDE_IN, g->parts[GRAPH_ORDER].data);
+    if (side_is_loose(g, SIDE_OUT)) side_rewrite(g, SIDE_OUT, NULL, false);
+    if (side_is_loose(g, SIDE_IN)) side_rewrite(g, SIDE_IN, g->parts[GRAPH_ORDER].data, false);
 }
 
 /* ---- a layout with new edges ---- */

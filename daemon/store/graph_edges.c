@@ -124,6 +124,7 @@ static enum status merge(struct batch *b, struct failure *f)
     m.halves[SIDE_IN] = halves + b->n;
     m.spare = halves + b->n * 2;
     st = merge_plan(b, &m, SIDE_OUT, f);
+    b->replace = b->gone; /* in-lists, which may be long, are looked through only if any goes */
     if (!st) st = merge_plan(b, &m, SIDE_IN, f);
     if (!st) st = graph_reserve_nodes(g, b->made, f);
     if (!st) {

@@ -77,6 +77,8 @@ enum status graph_create(struct heap *heap, struct space *space, const char *nam
 enum status graph_part_reserve(struct graph *g, enum graph_part part, uint64_t count,
                                uint64_t keep);
 void graph_part_replace(struct graph *g, enum graph_part part, struct heap_block block);
+/* After a failure: gives back what parts do not need by far, as far as there is memory. */
+void graph_fit(struct graph *g);
 /* Everything but the name; without a new version. */
 void graph_empty(struct graph *g);
 /* After a change: what the loop reads, and a new version. */
@@ -166,9 +168,9 @@ uint64_t list_drop_run(struct graph *g, enum graph_side_of side, struct half_run
 uint64_t list_drop_nobody(struct graph *g, enum graph_side_of side, uint32_t node);
 /* The list is empty and has no room. */
 void list_drop(struct graph *g, enum graph_side_of side, uint32_t node);
-/* Lists one after the other, without holes, in that order (NULL: by number), in a new block. False:
- * there is no memory, and nothing changed. */
-bool side_rewrite(struct graph *g, enum graph_side_of side, const uint32_t *order);
+/* Lists one after the other, without holes, in that order (NULL: by number), in a new block; tight:
+ * without room for more. False: there is no memory, and nothing changed. */
+bool side_rewrite(struct graph *g, enum graph_side_of side, const uint32_t *order, bool tight);
 /* Whether that is worth it. */
 bool side_is_loose(const struct graph *g, enum graph_side_of side);
 

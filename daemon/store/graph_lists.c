@@ -150,10 +150,12 @@ void list_drop(struct graph *g, enum graph_side_of side, uint32_t node)
 
 /* ---- the whole array ---- */
 
-/* What a list keeps of its room: none if it is empty, half as much again at most. */
-static uint32_t room_kept(const struct spread_list *list)
+/* What a list keeps of its room: none if it is empty, else half as much again at most; or, if it is to
+ * be tight, nothing but what makes it even. */
+static uint32_t room_kept(const struct spread_list *list, bool tight)
 {
-    uint64_t most = ((uint64_t)list->count + list->count / 2 + 1) & ~UINT64_C(1);
+    uint64_t more = tight ? 0 : list->count / 2;
+    uint64_t most = (list->count + more + 1) & ~UINT64_C(1);
     return most < list->room ? (uint32_t)most : list->room;
 }
 
@@ -163,24 +165,24 @@ bool side_is_loose(const struct graph *g, enum graph_side_of side)
     return s->used > LOOSE_FROM && (s->holes * 2 > s->used || s->used > g->edge_count * 4);
 }
 
-bool side_rewrite(struct graph *g, enum graph_side_of side, const uint32_t *order)
+bool side_rewrite(struct graph *g, enum graph_side_of side, const uint32_t *order, bool tight)
 {
     struct spread_list *lists = lists_of(g, side);
     const struct spread_edge *from = edges_of(g, side);
     uint64_t used = 0;
     for (uint32_t node = 0; node < g->numbers; node++)
-        used += room_kept(&lists[node]);
+        used += room_kept(&lists[node], tight);
 
     struct heap_block block = {0};
-    uint64_t bytes = (used + used / 8) * sizeof *from;
+    uint64_t bytes = (used + (tight ? 0 : used / 8)) * sizeof *from;
     if (used && heap_take_fresh(g->heap, bytes, g->resident.space->number, &block)) return false;
-    if (bytes >= POPULATE_BYTES_MIN) heap_populate(block.data, bytes);
+    if (bytes >= POPULATE_BYTES_MIN) heap_populate(block.data, used * sizeof *from);
     struct spread_edge *to = block.data;
     uint64_t at = 0;
     for (uint32_t i = 0; i < g->numbers; i++) {
         if (order && i + AHEAD < g->numbers) __builtin_prefetch(&lists[order[i + AHEAD]]);
         struct spread_list *list = &lists[order ? order[i] : i];
-        uint32_t room = room_kept(list);
+        uint32_t room = room_kept(list, tight);
         if (list->count) memcpy(to + at, from + list->first, list->count * sizeof *to);
         list->first = room ? at : 0;
         list->room = room;

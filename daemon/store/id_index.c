@@ -91,14 +91,19 @@ void id_index_finish(struct id_index *x)
     *x = (struct id_index){0};
 }
 
-uint32_t id_index_find(const struct id_index *x, const uint64_t *ids, uint64_t id)
+/* From the id's home on. */
+static uint32_t find_from(const struct id_index *x, const uint64_t *ids, uint64_t id, size_t slot)
 {
-    if (!x->slot_count) return ID_INDEX_NONE;
-    for (size_t slot = home(x, id); x->slots[slot]; slot = next_slot(x, slot)) {
+    for (; x->slots[slot]; slot = next_slot(x, slot)) {
         uint32_t row = x->slots[slot] - 1;
         if (ids[row] == id) return row;
     }
     return ID_INDEX_NONE;
+}
+
+uint32_t id_index_find(const struct id_index *x, const uint64_t *ids, uint64_t id)
+{
+    return x->slot_count ? find_from(x, ids, id, home(x, id)) : ID_INDEX_NONE;
 }
 
 uint64_t id_index_find_many(const struct id_index *x, const uint64_t *ids, const uint64_t *wanted,
@@ -116,7 +121,7 @@ uint64_t id_index_find_many(const struct id_index *x, const uint64_t *ids, const
         for (size_t i = 0; i < n && x->slot_count; i++)
             if (x->slots[homes[i]]) __builtin_prefetch(&ids[x->slots[homes[i]] - 1]);
         for (size_t i = 0; i < n; i++) {
-            uint32_t row = id_index_find(x, ids, some[i]);
+            uint32_t row = x->slot_count ? find_from(x, ids, some[i], homes[i]) : ID_INDEX_NONE;
             rows[first + i] = row;
             found += row != ID_INDEX_NONE;
         }

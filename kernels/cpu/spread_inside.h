@@ -75,7 +75,10 @@ struct spread_state {
     _Atomic(uint32_t) record_count;
     uint32_t records_before; /* this hop */
     uint32_t records_max;
-    uint32_t *targets; /* nodes that were pushed to, or have contributions, in this hop */
+    /* Nodes that were pushed to, or have contributions, in this hop. In hops that pull: by place in
+     * graph->order, the slots of nodes as far as known, 0: not yet. */
+    uint32_t *targets;
+    bool targets_are_nodes;
     _Atomic(uint32_t) target_count;
     uint32_t targets_max;
     _Atomic(uint64_t) cycles;

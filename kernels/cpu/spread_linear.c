@@ -4,22 +4,22 @@
 
 #include <string.h>
 
-/* Pulling all edges takes as long as pushing along this part of them, one thread each. */
-enum { PULL_SHARE = 8, NODE_EDGES = 2 /* a node costs as much as so many edges of its list */ };
+enum {
+    PULL_SHARE = 8, /* pulling all edges takes as long as pushing along this part of them */
+    MANY_SHARE = 4, /* this part of the nodes is enough to pull, whatever leaves them */
+    NODE_EDGES = 2  /* a node costs as much as so many edges of its list */
+};
 
 /* ---------------------------------------------------------------- what a hop brings a node */
 
-/* A node's sum into its record and what it sends; the sent value, 0: it is not active. fresh: made
- * in this hop, without a parent yet. */
+/* What a node received, if it is kept, into its record, and what it sends of it. slot: its place's.
+ * fresh: made in this hop, without a parent yet. */
 static float receive(const struct spread_run *r, struct spread_batch *b, uint32_t node,
-                     struct spread_sum sum, struct spread_record **fresh)
+                     uint32_t slot, float activation, struct spread_record **fresh)
 {
     struct spread_state *s = spread_state_of(r);
     const struct spread_question *q = r->question;
-    uint32_t slot = s->places[node].slot;
-    float activation = spread_received(sum, q->decay[s->depth]);
     *fresh = NULL;
-    if (!spread_kept(activation, q->thresholds[0])) return 0.0f;
     struct spread_record *record = slot ? &s->records[slot - 1] : &b->fresh[b->fresh_count++];
     if (!slot) {
         *record = (struct spread_record){.node = node,
@@ -112,8 +112,10 @@ void spread_linear_push(struct spread_run *r)
     struct spread_batch b = {.fresh_count = 0};
     for (uint32_t i = 0; i < count; i++) {
         struct spread_place *place = &s->places[s->targets[i]];
-        struct spread_record *fresh;
-        receive(r, &b, s->targets[i], place->sum, &fresh);
+        struct spread_record *fresh = NULL;
+        float activation = spread_received(place->sum, r->question->decay[s->depth]);
+        if (spread_kept(activation, r->question->thresholds[0]))
+            receive(r, &b, s->targets[i], place->slot, activation, &fresh);
         if (fresh && r->question->paths) fresh->parent = place->source - 1;
         place->sum = (struct spread_sum){0, 0};
         place->best = 0;
@@ -122,6 +124,7 @@ void spread_linear_push(struct spread_run *r)
     }
     spread_batch_flush(r, &b, 1);
     if (count > s->targets_max) s->targets_max = count;
+    s->targets_are_nodes = count > 0;
 }
 
 /* ---------------------------------------------------------------- pull */
@@ -160,22 +163,41 @@ static uint32_t choose_allowed(const struct spread_run *r, const uint32_t *order
     return kept;
 }
 
+/* The slots of nodes, from places far apart; known (0: not yet): what was found before. */
+static void find_slots(const struct spread_state *s, const uint32_t *nodes, uint32_t count,
+                       uint32_t *known, uint32_t *slots)
+{
+    enum { AHEAD = 16 };
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t later = i + AHEAD < count ? i + AHEAD : i;
+        if (!known || !known[later]) __builtin_prefetch(&s->places[nodes[later]].slot);
+        slots[i] = known && known[i] ? known[i] : s->places[nodes[i]].slot;
+        if (known) known[i] = slots[i];
+        if (slots[i]) __builtin_prefetch(&s->records[slots[i] - 1], 1);
+    }
+}
+
+/* Nodes of graph->order; known: of what is known of their slots, by place in it, or NULL. */
 static void pull_chunk(struct spread_run *r, struct spread_batch *b, const uint32_t *order,
-                       uint32_t count)
+                       uint32_t count, uint32_t *known)
 {
     struct spread_state *s = spread_state_of(r);
     const float *sent = spread_senders(s)->sent;
-    float *sends = spread_receivers(s)->sent;
+    float *sends = spread_receivers(s)->sent, decay = r->question->decay[s->depth];
     struct spread_sum sums[SPREAD_CHUNK];
-    uint32_t chosen[SPREAD_CHUNK];
+    uint32_t chosen[SPREAD_CHUNK], slots[SPREAD_CHUNK];
     if (r->question->allowed) {
         count = choose_allowed(r, order, count, sends, chosen);
         order = chosen;
+        known = NULL;
     }
     r->kernels->pull(r->graph, order, count, sent, sums);
+    find_slots(s, order, count, known, slots);
     for (uint32_t i = 0; i < count; i++) {
-        struct spread_record *fresh;
-        sends[order[i]] = receive(r, b, order[i], sums[i], &fresh);
+        struct spread_record *fresh = NULL;
+        float activation = spread_received(sums[i], decay);
+        bool kept = spread_kept(activation, r->question->thresholds[0]);
+        sends[order[i]] = kept ? receive(r, b, order[i], slots[i], activation, &fresh) : 0.0f;
         if (fresh && r->question->paths) fresh->parent = parent_of(r->graph, order[i], sent);
     }
     spread_batch_flush(r, b, 1);
@@ -186,7 +208,8 @@ void spread_linear_pull(struct spread_run *r, uint32_t part)
     struct spread_state *s = spread_state_of(r);
     struct spread_batch b = {.fresh_count = 0};
     for (uint32_t i = s->starts[part], last = s->starts[part + 1]; i < last; i += SPREAD_CHUNK)
-        pull_chunk(r, &b, r->graph->order + i, last - i < SPREAD_CHUNK ? last - i : SPREAD_CHUNK);
+        pull_chunk(r, &b, r->graph->order + i, last - i < SPREAD_CHUNK ? last - i : SPREAD_CHUNK,
+                   s->targets + i);
 }
 
 /* ---------------------------------------------------------------- which of both */
@@ -195,6 +218,7 @@ static bool many_leave(const struct spread_run *r, const struct spread_front *se
 {
     uint64_t most = r->graph->edges / PULL_SHARE, leave = 0;
     uint32_t count = senders->count;
+    if (count > r->graph->nodes / MANY_SHARE) return true;
     for (uint32_t i = 0; i < count && leave <= most; i++)
         leave += r->graph->out[senders->nodes[i]].count;
     return leave > most;
@@ -240,6 +264,9 @@ uint32_t spread_linear_start(struct spread_run *r)
     if (s->step != SPREAD_STEP_PULL) return 1;
     spread_out(r, senders);
     receivers->sent_soiled = true;
+    if (s->targets_are_nodes) memset(s->targets, 0, s->targets_max * sizeof *s->targets);
+    s->targets_are_nodes = false;
+    s->targets_max = r->graph->nodes;
     if (!s->pull_parts) cut_parts(r, s);
     return s->pull_parts;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "daemon/base/job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -35,6 +36,19 @@ static const struct {
     {36, {.dimension = 4}},
     {36, {.dimension = 0}},
     {6, {0}},
+    {37, {.queries = 2, .columns_max = UINT64_MAX}},
+    {37, {.queries = 2, .columns_max = 3, .paths = true}},
+    {48, {0}},
+    {49, {0}},
+    {50, {0}},
+    {51, {0}},
+    {52, {0}},
+    {53, {0}},
+    {54, {0}},
+    {55, {0}},
+    {56, {0}},
+    {57, {.rows = 3}},
+    {57, {.rows = 3, .edges = true}},
 };
 enum { REPLY_REQUESTS = sizeof kinds / sizeof *kinds };
 
@@ -50,6 +64,44 @@ static void read_bytes(const void *data, uint64_t bytes)
     sink = sum;
 }
 
+/* A column of n, each of so many bytes; and lists in another that these lead to. */
+static void read_lists(const uint64_t *offsets, uint64_t lists, const void *data, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < lists; i++)
+        if (offsets[i + 1] > offsets[i])
+            read_bytes((const char *)data + offsets[i] * bytes,
+                       (offsets[i + 1] - offsets[i]) * bytes);
+}
+
+static void walk_spread(const ea_spread_result *r)
+{
+    read_lists(r->offsets, r->sets, r->ids, 8);
+    read_lists(r->offsets, r->sets, r->activations, 4);
+    read_lists(r->offsets, r->sets, r->confidences, 4);
+    read_lists(r->offsets, r->sets, r->visits, 4);
+    read_lists(r->offsets, r->sets, r->depths, 4);
+    read_bytes(r->touched, r->sets * 8);
+    read_bytes(r->cycles, r->sets * 8);
+    read_bytes(r->truncated, r->sets);
+    read_bytes(r->tier_sums, r->sets * 12);
+    if (!r->path_offsets) return;
+    read_lists(r->path_offsets, r->count, r->path_ids, 8);
+    for (uint64_t i = 0; i < r->count; i++)
+        if (r->path_ids[r->path_offsets[i + 1] - 1] != r->ids[i]) abort();
+}
+
+static void walk_nodes(const ea_nodes *n)
+{
+    read_bytes(n->found, n->count);
+    read_bytes(n->kinds, n->count);
+    read_bytes(n->factors, n->count * 4);
+    read_bytes(n->out_counts, n->count * 4);
+    read_bytes(n->in_counts, n->count * 4);
+    if (!n->offsets) return;
+    read_lists(n->offsets, n->count, n->targets, 8);
+    read_lists(n->offsets, n->count, n->weights, 4);
+}
+
 static void walk(ea_client *c, uint64_t id, ea_status st, ea_result *r, void *user)
 {
     answered++;
@@ -57,6 +109,9 @@ static void walk(ea_client *c, uint64_t id, ea_status st, ea_result *r, void *us
         if (r->memory || !ea_error_text(c)) abort();
         return;
     }
+    if (kinds[id - 1].kind == OPERATION_SPREAD) walk_spread(user);
+    if (kinds[id - 1].kind == OPERATION_GRAPH_FETCH_NODES) walk_nodes(user);
+    if (kinds[id - 1].kind >= OPERATION_SPREAD) return;
     if (r->offsets) {
         read_bytes(r->offsets, (r->rows + 1) * 8);
         for (uint64_t i = 0; i < r->rows; i++)
@@ -75,7 +130,7 @@ static void walk(ea_client *c, uint64_t id, ea_status st, ea_result *r, void *us
 
 static void submit_all(ea_client *c)
 {
-    static union {
+    static union { /* of each its own: it is read when others have been answered */
         ea_info info;
         ea_stats stats;
         ea_explanation explanation;
@@ -83,14 +138,19 @@ static void submit_all(ea_client *c)
         engram_accel_v1_CollectionInfo collection;
         ea_upsert_counts upsert;
         uint64_t counts[2];
-    } out;
+        engram_accel_v1_GraphListReply graphs;
+        engram_accel_v1_GraphInfo graph;
+        ea_graph_counts changes;
+        ea_nodes nodes;
+        ea_spread_result spread;
+    } out[REPLY_REQUESTS];
     for (size_t i = 0; i < REPLY_REQUESTS; i++) {
         struct request *r = ea_request_take(c, kinds[i].kind);
         if (!r) abort();
         r->expect = kinds[i].expect;
         r->owner = OWNER_CALLBACK;
         r->callback = walk;
-        r->out = &out;
+        r->out = r->user = &out[i];
         if (ea_submit(c, r)) abort();
     }
 }

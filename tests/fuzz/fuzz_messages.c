@@ -1,5 +1,6 @@
 /* fuzz_messages: a request of any kind from anyone. Input: kind, message length (two bytes),
  * message, body (the rest, cut to a multiple of 64). Both lie in blocks of exactly their size. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,11 +18,29 @@ static uint64_t check_tensor(const struct tensor *t, const uint8_t *body, uint64
     return frame_align(bytes);
 }
 
+/* Numbers that whoever spreads goes by. */
+static void check_spread(const struct job_request *q)
+{
+    const struct job_spread *s = &q->spread;
+    if (s->mode < 1 || s->mode > 2 || s->fan > 2 || s->hops < 1 || s->hops > 100) abort();
+    if (s->decay < DECAY_EXPONENTIAL || s->decay > DECAY_CONSTANT) abort();
+    if (!(s->decay_parameter >= 0 && s->decay_parameter < INFINITY)) abort();
+    if ((s->decay == DECAY_TABLE) != (q->table.rows == s->hops)) abort();
+    for (size_t i = 0; i < 3; i++)
+        if (!(s->thresholds[i] >= 0 && s->thresholds[i] < INFINITY)) abort();
+    const float *a = q->weights.data;
+    if (q->weights.dtype && q->weights.rows != q->ids.rows) abort();
+    for (uint64_t i = 0; i < q->weights.rows; i++)
+        if (!(a[i] > 0 && a[i] < INFINITY)) abort();
+    if (q->offsets.dtype && (q->offsets.rows < 2 || q->offsets.rows > 65537)) abort();
+}
+
 static void check_accepted(const struct job *j, const uint8_t *body, uint64_t body_bytes)
 {
     const struct job_request *q = &j->request;
-    const struct tensor *tensors[] = {&q->ids,     &q->rows,       &q->queries,      &q->offsets,
-                                      &q->weights, &q->filter_ids, &q->filter_bitmap};
+    const struct tensor *tensors[] = {&q->ids,     &q->rows,       &q->queries,       &q->offsets,
+                                      &q->weights, &q->filter_ids, &q->filter_bitmap, &q->targets,
+                                      &q->kinds,   &q->factors,    &q->table};
     uint64_t filled = 0;
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
         filled += check_tensor(tensors[i], body, body_bytes);
@@ -29,10 +48,19 @@ static void check_accepted(const struct job *j, const uint8_t *body, uint64_t bo
     if (j->operation == OPERATION_UPSERT && q->ids.rows != q->rows.rows) abort();
     if (j->operation == OPERATION_KNN && (q->k < 1 || q->k > 16384)) abort();
     if (!memchr(q->collection, 0, sizeof q->collection)) abort();
+    if (j->operation == OPERATION_SPREAD) check_spread(q);
+    if (j->operation == OPERATION_GRAPH_ADD_CSR) { /* what offsets hold is not looked at here */
+        if (q->targets.rows != q->weights.rows || !q->offsets.rows) abort();
+        if (q->ids.dtype && q->ids.rows != q->offsets.rows - 1) abort();
+        return;
+    }
+    if (j->operation == OPERATION_GRAPH_ADD_EDGES || j->operation == OPERATION_GRAPH_REMOVE_EDGES)
+        if (q->ids.rows != q->targets.rows) abort();
     if (q->offsets.dtype == DTYPE_NONE) return;
     const uint64_t *offsets = q->offsets.data;
     uint64_t n = q->ids.rows + q->rows.rows; /* one of them is absent */
-    for (uint64_t i = 0; i < q->queries.rows; i++)
+    uint64_t lists = j->operation == OPERATION_SPREAD ? q->offsets.rows - 1 : q->queries.rows;
+    for (uint64_t i = 0; i < lists; i++)
         if (offsets[i] > offsets[i + 1] || offsets[i + 1] > n) abort();
 }
 

@@ -27,19 +27,19 @@ static double unit_of(uint64_t *state)
 
 /* ---------------------------------------------------------------- graphs */
 
-/* Lists by source, or by target; some room is left behind each. */
-static void make_lists(struct spread_sample *s, const struct spread_sample_edge *edges,
+/* Lists by source, or by target, laid out in that order; some room is left behind each. */
+static void fill_lists(struct spread_sample *s, const struct spread_sample_edge *edges,
                        uint64_t count, bool by_source)
 {
     uint32_t nodes = s->graph.nodes;
-    struct spread_list *lists = allocate(nodes, sizeof *lists);
+    struct spread_list *lists = by_source ? s->out : s->in;
     uint64_t used = 0;
-    for (uint64_t i = 0; i < count; i++)
-        lists[by_source ? edges[i].source : edges[i].target].room++;
-    for (uint32_t n = 0; n < nodes; n++) {
-        lists[n].first = used;
-        lists[n].room += lists[n].room % 2;
-        used += lists[n].room;
+    for (uint32_t i = 0; i < nodes; i++) {
+        struct spread_list *list = &lists[s->order[i]];
+        list->first = used;
+        list->room = list->count + list->count % 2;
+        list->count = 0;
+        used += list->room;
     }
     struct spread_edge *all = allocate(used, sizeof *all);
     for (uint64_t i = 0; i < count; i++) {
@@ -51,14 +51,26 @@ static void make_lists(struct spread_sample *s, const struct spread_sample_edge 
     for (uint32_t n = 0; n < nodes; n++)
         for (uint32_t e = lists[n].count; e < lists[n].room; e++)
             all[lists[n].first + e] = (struct spread_edge){SPREAD_NO_NODE, NAN};
-    *(by_source ? &s->out : &s->in) = lists;
     *(by_source ? &s->out_edges : &s->in_edges) = all;
+}
+
+static void count_lists(struct spread_sample *s, const struct spread_sample_edge *edges,
+                        uint64_t count)
+{
+    s->out = allocate(s->graph.nodes, sizeof *s->out);
+    s->in = allocate(s->graph.nodes, sizeof *s->in);
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t in = ++s->in[edges[i].target].count;
+        s->out[edges[i].source].count++;
+        if (in > s->in_count_max) s->in_count_max = in;
+    }
 }
 
 static void make_order(struct spread_sample *s)
 {
     uint32_t nodes = s->graph.nodes, degrees = s->in_count_max + 1;
     uint64_t *starts = allocate(degrees + 1, sizeof *starts), first = 0;
+    s->order = allocate(nodes, sizeof *s->order);
     for (uint32_t n = 0; n < nodes; n++)
         starts[s->in[n].count]++;
     for (uint32_t d = degrees; d-- > 0;) {
@@ -95,18 +107,17 @@ struct spread_sample spread_sample_of(uint32_t nodes, const struct spread_sample
                                       bool plain_ids)
 {
     struct spread_sample s = {.graph = {.nodes = nodes, .edges = count}};
-    make_lists(&s, edges, count, true);
-    make_lists(&s, edges, count, false);
+    count_lists(&s, edges, count);
+    make_order(&s);
+    fill_lists(&s, edges, count, true);
+    fill_lists(&s, edges, count, false);
     s.ids = allocate(nodes, sizeof *s.ids);
-    s.order = allocate(nodes, sizeof *s.order);
     for (uint32_t n = 0; n < nodes; n++) {
         uint64_t scrambled = (n + 1) * 0x9e3779b97f4a7c15u; /* odd: all different */
         s.ids[n] = plain_ids ? n : scrambled ^ scrambled >> 32;
-        if (s.in[n].count > s.in_count_max) s.in_count_max = s.in[n].count;
     }
     if (kinds) s.kinds = memcpy(allocate(nodes, 1), kinds, nodes);
     if (factors) s.factors = memcpy(allocate(nodes, sizeof *factors), factors, nodes * 4ul);
-    make_order(&s);
     s.graph.out = s.out, s.graph.in = s.in;
     s.graph.out_edges = s.out_edges, s.graph.in_edges = s.in_edges;
     s.graph.ids = s.ids, s.graph.order = s.order;

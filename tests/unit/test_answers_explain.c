@@ -90,7 +90,7 @@ Test(answers_explain, what_a_line_has_learnt)
 Test(answers_explain, crossovers)
 {
     answer_explain(&scheduler, 1, 0, 0, &out);
-    cr_assert_eq(out.cost_count, 4);
+    cr_assert_eq(out.cost_count, 6);
     const struct wire_operation_cost *o = cost_of(OPERATION_KNN);
     static const uint32_t queries[] = {1, 8, 64, 512};
     cr_assert_eq(o->crossover_count, 4);
@@ -102,6 +102,7 @@ Test(answers_explain, crossovers)
         if (i) cr_assert_leq(x->rows, o->crossovers[i - 1].rows);
     }
     cr_assert_eq(cost_of(OPERATION_WEIGHTED_AVERAGE)->crossover_count, 1);
+    cr_assert_eq(cost_of(OPERATION_SPREAD)->crossover_count, 0);
     cr_assert_eq(cost_of(OPERATION_SCORE_CANDIDATES)->crossover_count, 4);
 
     struct cost_line *l = &scheduler.model.lines[1][cost_line_of(OPERATION_KNN)];

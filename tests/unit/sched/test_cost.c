@@ -119,6 +119,8 @@ Test(cost, lines_are_apart)
     struct cost_model *m = make_model(16);
     cr_assert_eq(cost_line_of(OPERATION_KNN), cost_line_of(OPERATION_KNN_BATCH));
     cr_assert_eq(cost_line_of(OPERATION_UPSERT), cost_line_of(OPERATION_FETCH));
+    cr_assert_neq(cost_line_of(OPERATION_SPREAD), cost_line_of(OPERATION_SPREAD_ENGRAM));
+    cr_assert_neq(cost_line_of(OPERATION_SPREAD), cost_line_of(OPERATION_FETCH));
     for (uint32_t o = 0; o < OPERATION_MAX; o++)
         cr_assert_lt(cost_line_of(o), (uint32_t)COST_OPERATIONS);
     struct work w = knn(1000, 1), other = w;

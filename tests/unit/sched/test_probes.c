@@ -188,14 +188,14 @@ Test(probes, a_lost_road_is_looked_for_soon_then_ever_less_often)
         saw_chosen(1000000, 10000000);
     saw_chosen(9000000, 10000000);
     uint32_t first = until_due(1000000, 1400000), last = first;
-    cr_assert_leq(first, 16);
-    for (uint32_t i = 0; i < 6; i++) {
+    cr_assert_leq(first, 20);
+    for (uint32_t i = 0; i < 12; i++) {
         saw(1400000, 1400000);
         uint32_t gap = until_due(1000000, 1400000);
         cr_assert_geq(gap, last);
         last = gap;
     }
-    cr_assert(last >= 64 && last <= 128, "%u", last);
+    cr_assert(last >= 32 && last <= 50, "%u", last);
     /* It is back for one operation: the others have a look, too. */
     for (uint32_t i = 0; i < 3; i++) {
         saw(1400000, 100000);
@@ -204,6 +204,30 @@ Test(probes, a_lost_road_is_looked_for_soon_then_ever_less_often)
     for (uint32_t i = 1; i <= 2; i++)
         if (probes_due(&p, BACKEND_GPU, OPERATION_SIMILARITY, 1000000, 1000100)) return;
     cr_assert_fail("not looked at");
+}
+
+/* What a dear probe costs is saved sooner, the first few times after the road became slower: with
+ * 2 % it would take 350 decisions each. A model that learns fast is surprised once. */
+Test(probes, a_dear_road_that_was_lost_is_looked_for_all_the_same)
+{
+    probes_init(&p, 0.02);
+    saw_chosen(1000000, 10000000);
+    saw_chosen(4000000, 10000000);
+    for (uint32_t i = 0; i < 10; i++) {
+        cr_assert_leq(until_due(1000000, 8000000), 50);
+        saw(8000000, 8000000);
+    }
+    cr_assert_geq(until_due(1000000, 8000000), 200);
+}
+
+/* One slow run says nothing. */
+Test(probes, a_single_spike_hurries_nobody)
+{
+    probes_init(&p, 0.02);
+    saw_chosen(1000000, 10000000);
+    saw_chosen(1000000, 1000000);
+    saw_chosen(1000000, 10000000);
+    cr_assert_eq(p.lines[1][cost_line_of(KNN)].hurried, 0);
 }
 
 /* Held back for its failures though it should be faster: trying is free while it works. */

@@ -89,21 +89,21 @@ Test(encode_reports, stats_at_their_largest)
     static struct wire_stats s;
     memset(&s, 0xff, sizeof s); /* every number at its longest */
     s.scheduler.calibrated = s.pressure.low = true;
-    s.operation_count = 24;
+    s.operation_count = WIRE_OPERATIONS_MAX;
     s.gpu_count = WIRE_GPUS_MAX;
     s.route_count = WIRE_ROUTES_MAX;
     for (size_t i = 0; i < WIRE_GPUS_MAX; i++)
         s.gpus[i].state = WIRE_GPU_READY;
     for (size_t i = 0; i < WIRE_ROUTES_MAX; i++)
         s.routes[i] = (struct wire_route){BACKEND_GPU, REASON_PROBE, UINT64_MAX - i};
-    for (size_t i = 0; i < 24; i++)
+    for (size_t i = 0; i < WIRE_OPERATIONS_MAX; i++)
         s.operations[i].operation = OPERATION_KNN;
     check_frame(encode_stats(3, &s, fresh()), OPERATION_STATS, 1, 3);
     static engram_accel_v1_StatsReply m;
     read_message(engram_accel_v1_StatsReply_fields, &m);
-    cr_assert_eq(m.operations_count, 24);
-    cr_assert_eq(m.operations[23].max_ns, UINT64_MAX);
-    cr_assert_eq((int)m.operations[23].kind, OPERATION_KNN);
+    cr_assert_eq(m.operations_count, 40);
+    cr_assert_eq(m.operations[39].max_ns, UINT64_MAX);
+    cr_assert_eq((int)m.operations[39].kind, OPERATION_KNN);
     cr_assert_eq(m.bytes_out, UINT64_MAX);
     cr_assert_eq(m.gpus_count, 16);
     cr_assert_eq((int)m.gpus[15].state, WIRE_GPU_READY);

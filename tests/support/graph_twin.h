@@ -1,0 +1,52 @@
+/* graph_twin: a graph in a daemon and the same one here, so that what the daemon says of it can be
+ * compared bit for bit.
+ * Owner:  the test; twin_make and twin_drop pair.
+ * Thread: one.
+ * Errors: fail the test. */
+#ifndef ENGRAM_TESTS_GRAPH_TWIN_H
+#define ENGRAM_TESTS_GRAPH_TWIN_H
+
+#include "client/engram_accel.h"
+#include "tests/support/spread_expect.h"
+
+enum { TWIN_SEEDS_MAX = 600, TWIN_SETS_MAX = 64 };
+
+struct twin {
+    const char *name;
+    struct heap *heap;
+    struct store *store;
+    struct space *space;
+    struct graph *graph;
+    uint64_t *ids;
+    uint32_t nodes;
+    uint64_t seed; /* of twin_draw */
+};
+
+/* Nodes with random ids, kinds and factors, and no edges yet; here and there. */
+void twin_make(struct twin *t, ea_client *c, const char *name, uint32_t nodes, uint64_t seed);
+void twin_drop(struct twin *t, ea_client *c);
+uint32_t twin_draw(struct twin *t, uint32_t below);
+
+/* So many random ones, added, or taken away again: those of the same seed are the same. */
+void twin_add_edges(struct twin *t, ea_client *c, uint64_t count, uint64_t seed, bool replace);
+void twin_remove_edges(struct twin *t, ea_client *c, uint64_t count, uint64_t seed);
+void twin_remove_nodes(struct twin *t, ea_client *c, uint32_t count);
+
+/* A spread of it, with what it points to. */
+struct twin_question {
+    ea_spread_options options;
+    uint64_t sets, seed_count, within_count;
+    uint64_t offsets[TWIN_SETS_MAX + 1], seeds[TWIN_SEEDS_MAX], within[TWIN_SEEDS_MAX];
+    float activations[TWIN_SEEDS_MAX], table[100], thresholds[3];
+    ea_filter filter;
+    bool has_activations;
+};
+void twin_ask_randomly(struct twin *t, struct twin_question *q, ea_spread_mode mode);
+ea_status twin_spread(const struct twin *t, ea_client *c, const struct twin_question *q,
+                      ea_spread_result *out);
+/* Asks and compares. */
+void twin_expect(struct twin *t, ea_client *c, const struct twin_question *q);
+/* Every node with its edges. */
+void twin_expect_nodes(struct twin *t, ea_client *c);
+
+#endif
