@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/exec/operation.h"
-
 uint32_t spread_job_draw(struct spread_scene *b, uint32_t below)
 {
     b->seed = b->seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
@@ -135,7 +133,6 @@ struct job spread_job_of(struct spread_scene *b, const struct spread_case *c)
     if (c->activations) j.request.weights = floats(c->activations, c->seed_count);
     if (c->how.decay == DECAY_TABLE) j.request.table = floats(c->table, c->how.hops);
     if (c->within) j.request.filter_ids = spread_job_numbers(c->within, c->within_count);
-    j.ticket.work = operation_work(&j);
     return j;
 }
 

@@ -3,12 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/exec/operation.h"
 #include "tests/support/run_job.h"
 #include "tests/support/spread_job.h"
 
 static void expect_right(struct spread_scene *b, const struct spread_case *c)
 {
     struct job j = spread_job_of(b, c);
+    j.ticket.work = operation_work(&j);
     for (uint32_t workers = 1; workers <= 7; workers += 3) {
         run_job_reset(&j);
         j.worker_count = workers;
