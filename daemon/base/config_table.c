@@ -179,7 +179,8 @@ const struct config_key config_keys[] = {
      "space's collections, requests and results may take; 0 for no bound but memory.max_mib."},
     {.name = "quotas.vram_mib", .type = CONFIG_NUMBER64, .live = true,
      .offset = AT(quotas.vram_mib), .max = 1 << 24, .number = 0, .help = "MiB of VRAM that the "
-     "copies of a space's collections may take; past it the CPU serves. 0 for no bound."},
+     "copies of a space's collections and graphs may take; past it the CPU serves. 0 for no "
+     "bound."},
     {.name = "quotas.queue", .type = CONFIG_NUMBER32, .live = true, .offset = AT(quotas.queue),
      .min = 1, .max = 1 << 20, .number = 4096, .help = "Requests of a space in line; more are "
      "refused with a hint to retry."},

@@ -74,29 +74,6 @@ bool gpu_gave_up(const struct job *j)
 
 /* ---------------------------------------------------------------- jobs: the way out */
 
-static double spread_ns(const struct job *j)
-{
-    const struct order_spread *s = &j->gpu.order.spread;
-    double levels = (double)s->set_count * (s->hops + 1);
-    return levels * ((double)s->edges * 20 + (double)s->nodes * 10);
-}
-
-static double run_ns(const struct job *j)
-{
-    const struct order_run *run = &j->gpu.order.run;
-    double stride = (double)vector_stride(run->dimension), rows = (double)run->row_count;
-    return (double)j->gpu.pairs * stride * 2 / 500 + rows * stride * 4 +
-           (double)run->list_count * 4;
-}
-
-/* What the work should take at most: 0.5 TFLOP/s, 50 million edges a second, 1 GB/s. */
-static uint64_t estimate_ns(const struct job *j)
-{
-    double ns = (double)(j->body_bytes + j->result.body_bytes + batch_bytes(j));
-    ns += j->gpu.order.kind == ORDER_SPREAD ? spread_ns(j) : run_ns(j);
-    return ns < 3.6e12 ? (uint64_t)ns : UINT64_C(3600000000000);
-}
-
 /* Everything is prepared: the orders go out. NONE, or why not. */
 static enum reason send_orders(struct gpu *g, struct job *j)
 {
@@ -113,7 +90,7 @@ static enum reason send_orders(struct gpu *g, struct job *j)
     j->gpu.order.replica = j->gpu.replica;
     j->gpu.order.version = resident_version(job_resident(j));
     j->gpu.phase = PHASE_ORDER;
-    card_order(&g->cards[j->gpu.device], &j->gpu.order, j, NULL, estimate_ns(j));
+    card_order(&g->cards[j->gpu.device], &j->gpu.order, j, NULL, order_estimate_ns(j));
     if (j->gpu.meanwhile) j->gpu.meanwhile(j);
     return REASON_NONE;
 }

@@ -86,6 +86,8 @@ uint32_t card_room(struct card *card);
 /* Gives an order; there must be room. j and r as in struct slot; ns: what it should take. */
 void card_order(struct card *card, const struct order *order, struct job *j, struct replica *r,
                 uint64_t ns);
+/* What j's order should take at most. */
+uint64_t order_estimate_ns(const struct job *j);
 /* Takes completions of a process that is ready, or was until now. True: there were some. */
 bool card_take(struct card *card);
 /* The process is gone, or as good as gone: all that was out comes back. */

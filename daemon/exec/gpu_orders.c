@@ -4,7 +4,9 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/config.h"
 #include "daemon/base/fault.h"
+#include "daemon/exec/batch.h"
 #include "daemon/exec/gpu_inside.h"
+#include "kernels/vectors.h"
 
 /* A token is a slot's number and how often the slot was used: one that is out is never another's,
  * and one that is not out is nobody's. */
@@ -79,6 +81,29 @@ struct gpu_room gpu_room_of(const struct backend *b, uint32_t number)
     room.bytes = used < room.bytes_all ? room.bytes_all - used : 0;
     room.low = room.bytes < room.bytes_all / LOW_SHARE || others_took_memory(s);
     return room;
+}
+
+static double spread_ns(const struct job *j)
+{
+    const struct order_spread *s = &j->gpu.order.spread;
+    double levels = (double)s->set_count * (s->hops + 1);
+    return levels * ((double)s->edges * 20 + (double)s->nodes * 10);
+}
+
+static double run_ns(const struct job *j)
+{
+    const struct order_run *run = &j->gpu.order.run;
+    double stride = (double)vector_stride(run->dimension), rows = (double)run->row_count;
+    return (double)j->gpu.pairs * stride * 2 / 500 + rows * stride * 4 +
+           (double)run->list_count * 4;
+}
+
+/* 0.5 TFLOP/s, 50 million edges a second, 1 GB/s. */
+uint64_t order_estimate_ns(const struct job *j)
+{
+    double ns = (double)(j->body_bytes + j->result.body_bytes + batch_bytes(j));
+    ns += j->gpu.order.kind == ORDER_SPREAD ? spread_ns(j) : run_ns(j);
+    return ns < 3.6e12 ? (uint64_t)ns : UINT64_C(3600000000000);
 }
 
 static uint64_t limit_of(struct card *card, uint64_t ns)

@@ -40,14 +40,14 @@ struct order_upload {
  * this version (0: more is to come). count may be 0. fresh: as in order_upload. */
 enum { ORDER_PARTS_MAX = 8 };
 enum order_part { /* store/graph.h's enum graph_part */
-    PART_OUT,
-    PART_IN,
-    PART_OUT_EDGES,
-    PART_IN_EDGES,
-    PART_IDS,
-    PART_ORDER,
-    PART_KINDS,
-    PART_FACTORS
+                  PART_OUT,
+                  PART_IN,
+                  PART_OUT_EDGES,
+                  PART_IN_EDGES,
+                  PART_IDS,
+                  PART_ORDER,
+                  PART_KINDS,
+                  PART_FACTORS
 };
 struct order_upload_part {
     uint32_t part; /* enum order_part */

@@ -199,17 +199,12 @@ static uint64_t drop_from_neighbours(struct graph *g, enum graph_side_of side, c
     return dropped;
 }
 
-static void reset_node(struct graph *g, uint32_t node)
+static void drop_node(struct graph *g, uint32_t node)
 {
-    uint8_t *kinds = g->parts[GRAPH_KINDS].data;
-    float *factors = g->parts[GRAPH_FACTORS].data;
+    const uint8_t *kinds = g->parts[GRAPH_KINDS].data;
+    g->kinds[kinds ? kinds[node] : SPREAD_PLAIN]--;
     list_drop(g, SIDE_OUT, node);
     list_drop(g, SIDE_IN, node);
-    g->kinds[kinds ? kinds[node] : SPREAD_PLAIN]--;
-    if (kinds) kinds[node] = SPREAD_PLAIN;
-    if (factors) factors[node] = 1;
-    graph_mark(g, GRAPH_KINDS, node, 1);
-    graph_mark(g, GRAPH_FACTORS, node, 1);
 }
 
 void graph_remove_nodes(struct graph *g, const uint64_t *ids, uint64_t n, struct graph_counts *out)
@@ -227,7 +222,7 @@ void graph_remove_nodes(struct graph *g, const uint64_t *ids, uint64_t n, struct
     drop_from_neighbours(g, SIDE_OUT, gone, counts.nodes_removed);
     counts.edges_removed += drop_from_neighbours(g, SIDE_IN, gone, counts.nodes_removed);
     for (uint64_t i = 0; i < counts.nodes_removed; i++)
-        reset_node(g, gone[i]);
+        drop_node(g, gone[i]);
     g->edge_count -= counts.edges_removed;
     if (g->free_count == g->numbers) {
         graph_empty(g);

@@ -261,6 +261,7 @@ uint64_t shadow_follow(struct graph_shadow *s, struct graph *g, uint64_t bytes_m
     struct resident *r = graph_resident(g);
     cr_assert(resident_track(r));
     uint64_t dirty = resident_dirty_bytes(r), told = 0, total = 0;
+    uint64_t runs = graph_dirty_runs(g), given = 0;
     for (int part = 0; part < GRAPH_PARTS; part++) {
         uint64_t bytes = graph_part_bytes(g, part);
         char *larger = realloc(s->parts[part], bytes + 1);
@@ -278,7 +279,10 @@ uint64_t shadow_follow(struct graph_shadow *s, struct graph *g, uint64_t bytes_m
         memcpy(s->parts[run.part] + run.first, run.data, run.bytes);
         graph_clean(g, &run);
         told += run.bytes;
+        given++;
     }
+    cr_assert(bytes_max ? given >= runs : given == runs);
+    cr_assert_eq(graph_dirty_runs(g), 0);
     cr_assert_eq(told, dirty);
     cr_assert_eq(resident_dirty_bytes(r), 0);
     for (int part = 0; part < GRAPH_PARTS; part++)

@@ -12,6 +12,7 @@ struct sched_scene sched_scene_open(bool gpu)
         .success_min = 0.95,
         .pairs_min = 64,
         .candidates_min = 1024,
+        .nodes_min = 512,
         .window_ns = MS,
         .quantum_ns = 500 * US,
         .age_ns = 1000 * MS,

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/store/graph.h"
 
 static struct pipeline p;
 static struct net net;
@@ -102,4 +103,26 @@ Test(uploads, who_found_no_place_and_went_is_forgotten)
     collection_destroy(rows[2]);
     end_one_of(rows[1]);
     cr_assert(under_way(rows[0]) == 2 && under_way(rows[1]) == 2);
+}
+
+Test(uploads, graphs_have_their_turn_among_collections)
+{
+    struct graph *g;
+    cr_assert_eq(store_graph_create(p.store, spaces[1], "even", NULL, &g), STATUS_OK);
+    struct resident *of = graph_resident(g);
+    alpha_takes_all();
+    end_one_of(rows[0]);
+    uploads_start(&p, of);
+    end_one_of(rows[1]);
+    uint32_t there = 0;
+    for (uint32_t i = 0; i < UPLOADS_MAX; i++)
+        there += p.uploads[i] && p.uploads[i]->graph == g && !p.uploads[i]->collection;
+    cr_assert_eq(there, 1);
+    cr_assert_eq(of->turnstile.readers, 1);
+    uploads_cancel(&p, of);
+    for (uint32_t i = 0; i < UPLOADS_MAX; i++)
+        if (p.uploads[i])
+            cr_assert_eq(atomic_load(&p.uploads[i]->cancelled), p.uploads[i]->graph == g);
+    submit_all();
+    cr_assert_eq(of->turnstile.readers, 0, "what is cancelled ends");
 }

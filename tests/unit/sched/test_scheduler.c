@@ -39,6 +39,31 @@ Test(scheduler, sends_work_where_it_ends_first)
     sched_scene_close(&c);
 }
 
+/* Edges do not count: nodes that are likely to be touched, of all sets together. */
+Test(scheduler, spreads_have_a_floor_of_nodes)
+{
+    static const uint32_t operations[] = {OPERATION_SPREAD, OPERATION_SPREAD_ENGRAM};
+    static const struct {
+        uint64_t sets, nodes;
+        bool below;
+    } cases[] = {
+        {1, 510, true}, {1, 511, false}, {5, 100, true}, {6, 100, false}, {UINT64_MAX, 3, false}};
+    for (int o = 0; o < 2; o++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            struct sched_scene c = scene(true, 0, 0.001);
+            struct ticket *t = sched_scene_ticket(&c, 0, 1);
+            t->work.operation = operations[o];
+            t->work.queries = cases[i].sets;
+            t->work.rows = cases[i].nodes;
+            t->work.pairs = 1 << 30;
+            sched_scene_enqueue(&c, t);
+            cr_assert_eq(t->reason == REASON_BELOW_MIN_BATCH, cases[i].below, "case %zu", i);
+            cr_assert_eq(t->server, cases[i].below ? SERVER_CPU : SERVER_GPU);
+            scheduler_withdraw(c.s, t);
+            sched_scene_close(&c);
+        }
+}
+
 /* Nothing would ever show that the model is wrong, if nothing ever ran there. */
 Test(scheduler, a_replica_is_wanted_at_times_though_the_gpu_looks_slower)
 {

@@ -1,5 +1,5 @@
-/* Every failure of every change to a graph, in turn: it is as it was, to the byte, or as it should be;
- * and no change loses or keeps memory that it should not. */
+/* Every failure of every change to a graph, in turn: it is as it was, to the byte, or as it should
+ * be; and no change loses or keeps memory that it should not. */
 #include "daemon/store/graph.h"
 
 #include <criterion/criterion.h>
@@ -82,6 +82,15 @@ static enum status replace_some(struct scene *s)
 static enum status add_many(struct scene *s)
 {
     fill(&s->batch, 3000, 20, 900);
+    return add(s, false);
+}
+
+/* So many new nodes that the index has to grow, and to shrink if they do not stay. */
+static enum status add_wide(struct scene *s)
+{
+    fill(&s->batch, 2200, 5000, 4400);
+    for (uint64_t i = 0; i < s->batch.n; i++)
+        s->batch.targets[i] = 20000 + i;
     return add(s, false);
 }
 
@@ -228,9 +237,9 @@ static void try_one(void (*begin)(struct scene *), enum status (*change)(struct 
 Test(graph_faults, leave_it_as_it_was, .timeout = 300)
 {
     void (*const begins[])(struct scene *) = {begin_empty, begin_small, begin_worn};
-    enum status (*const changes[])(struct scene *) = {add_few,   add_some,     replace_some,
-                                                      add_many,  replace_many, add_matrix,
-                                                      set_nodes, remove_edges, remove_nodes};
+    enum status (*const changes[])(struct scene *) = {
+        add_few,      add_some,   replace_some, add_many,     add_wide,
+        replace_many, add_matrix, set_nodes,    remove_edges, remove_nodes};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         for (size_t k = 0; k < sizeof changes / sizeof *changes; k++)
             try_one(begins[i], changes[k]);

@@ -1,0 +1,423 @@
+/* Graphs on the GPU's road: their replicas page by page, and what a process answers to a spread, be it
+ * right or not. */
+#include "daemon/store/graph.h"
+#include "kernels/spread.h"
+#include "tests/unit/exec/gpu_house.h"
+
+enum { NODES = 5000, DEGREE = 3 };
+
+static struct graph *graph;
+
+static struct resident *it(void)
+{
+    return graph_resident(graph);
+}
+
+static void add_edges(uint64_t first, uint64_t count)
+{
+    uint64_t n = count * DEGREE, *sources = calloc(n, 8), *targets = calloc(n, 8);
+    float *weights = calloc(n, 4);
+    struct graph_counts counts;
+    struct failure f;
+    for (uint64_t i = 0; i < n; i++) {
+        sources[i] = 10 + first + i / DEGREE;
+        targets[i] = 10 + (first + i * 7919) % (first + count);
+        weights[i] = (float)(1 + i % 9) / 10.0f;
+    }
+    cr_assert_eq(graph_add_edges(graph, sources, targets, weights, n, false, &counts, &f),
+                 STATUS_OK);
+    free(sources), free(targets), free(weights);
+}
+
+static void open_with_graph(struct house *h)
+{
+    open_house(h, "0");
+    atomic_store(&processes[0]->share->usage.slab_bytes, 64 << 20);
+    cr_assert_eq(store_graph_create(h->store, h->space, "g", NULL, &graph), STATUS_OK);
+    add_edges(0, NODES);
+}
+
+static struct job *graph_job(struct house *h, enum operation operation)
+{
+    struct job *j = make_job(h, operation);
+    j->collection = NULL;
+    j->graph = graph;
+    return j;
+}
+
+/* ---- replicas ---- */
+
+static const void *part_data(enum graph_part part)
+{
+    struct spread_graph v = graph_view(graph);
+    const void *const data[GRAPH_PARTS] = {v.out, v.in,    v.out_edges, v.in_edges,
+                                           v.ids, v.order, v.kinds,     v.factors};
+    return data[part];
+}
+
+static void check_part(struct house *h, const struct order *o)
+{
+    const struct order_upload_part *p = &o->part;
+    cr_assert_eq(o->kind, ORDER_UPLOAD_PART, "%u", o->kind);
+    cr_assert_eq(o->space, h->space->number);
+    for (int part = 0; part < GRAPH_PARTS; part++)
+        cr_assert_eq(p->part_bytes[part], graph_part_bytes(graph, (enum graph_part)part));
+    cr_assert_leq(p->first + p->count, p->part_bytes[p->part]);
+    if (!p->count) return;
+    cr_assert_eq(memcmp(at(h, p->bytes),
+                        (const char *)part_data((enum graph_part)p->part) + p->first, p->count),
+                 0);
+}
+
+struct told {
+    uint64_t replica, bytes, orders, fresh, versions, jobs;
+};
+
+/* As the pipeline does, all pieces of it. */
+static struct told upload_graph(struct house *h, enum order_result result)
+{
+    struct told t = {0};
+    while (gpu_wants_upload(h->gpu, it())) {
+        struct job *j = graph_job(h, OPERATION_UPLOAD);
+        submit(h, j);
+        t.jobs++;
+        for (struct order o; (o = next_order(processes[0])).kind;) {
+            if (o.kind == ORDER_UPLOAD_PART) {
+                check_part(h, &o);
+                cr_assert(!t.replica || t.replica == o.replica);
+                t.replica = o.replica;
+                t.bytes += o.part.count;
+                t.orders++;
+                t.fresh += o.part.fresh;
+                t.versions += o.version != 0;
+                cr_assert(!o.version || o.version == resident_version(it()));
+            }
+            answer(processes[0], &o, result, result ? 0 : 12345);
+        }
+        expect_back(h, j);
+        drop_job(j);
+    }
+    return t;
+}
+
+Test(gpu_graph, goes_as_a_whole_and_then_page_by_page)
+{
+    struct house h;
+    open_with_graph(&h);
+    cr_assert(gpu_wants_upload(h.gpu, it()) && !gpu_replica_ready(h.gpu, it()));
+    cr_assert_eq(gpu_upload_bytes(h.gpu, it()), resident_bytes(it()));
+    struct told t = upload_graph(&h, RESULT_OK);
+    cr_assert_eq(t.bytes, resident_bytes(it()));
+    cr_assert(t.fresh == 1 && t.versions == 1 && t.jobs == 1);
+    cr_assert(gpu_replica_ready(h.gpu, it()));
+    cr_assert_eq(gpu_replica_info(h.gpu, it()).bytes, 12345, "as the process says");
+    cr_assert_eq(gpu_replica_info(h.gpu, it()).version, resident_version(it()));
+    cr_assert_eq(gpu_space_bytes(h.gpu, h.space), 12345);
+
+    uint64_t replica = t.replica;
+    for (uint64_t round = 0; round < 5; round++) {
+        add_edges(round * 900, 1);
+        uint64_t dirty = resident_dirty_bytes(it());
+        cr_assert(gpu_replica_ready(h.gpu, it()), "a job brings so little on its way");
+        cr_assert(dirty && dirty < resident_bytes(it()));
+        t = upload_graph(&h, RESULT_OK);
+        cr_assert_eq(t.bytes, dirty);
+        cr_assert(t.replica == replica && t.fresh == 0 && t.versions == 1);
+        cr_assert_eq(resident_dirty_bytes(it()), 0);
+    }
+    add_edges(NODES, 60000); /* it grows */
+    t = upload_graph(&h, RESULT_OK);
+    cr_assert(t.replica == replica && t.versions == 1);
+    close_house(&h);
+}
+
+Test(gpu_graph, a_part_that_fails_costs_the_replica)
+{
+    struct house h;
+    open_with_graph(&h);
+    struct told t = upload_graph(&h, RESULT_NO_MEMORY);
+    cr_assert_eq(t.jobs, 1);
+    cr_assert(gpu_replica_refused(h.gpu, it()) && !gpu_replica_ready(h.gpu, it()));
+    for (int i = 0; i < 300 && !gpu_wants_upload(h.gpu, it()); i++)
+        usleep(10000);
+    struct told again = upload_graph(&h, RESULT_OK);
+    cr_assert(again.replica > t.replica && again.fresh == 1, "under another number, anew");
+    cr_assert_eq(again.bytes, resident_bytes(it()));
+    gpu_forget(h.gpu, it());
+    struct order o = next_order(processes[0]);
+    cr_assert(o.kind == ORDER_FORGET && o.replica == again.replica);
+    answer(processes[0], &o, RESULT_OK, 0);
+    cr_assert_eq(gpu_space_bytes(h.gpu, h.space), 0);
+    close_house(&h);
+}
+
+/* Six parts of 2 MiB each, as they are mapped: there are no kinds and no factors. */
+Test(gpu_graph, counts_its_parts_against_the_quota)
+{
+    struct house h;
+    open_with_graph(&h);
+    h.space->vram_bytes_max = (UINT64_C(12) << 20) - 1;
+    struct job *j = graph_job(&h, OPERATION_UPLOAD);
+    cr_assert_eq(h.gpu->ops->submit(h.gpu, j), STATUS_UNAVAILABLE);
+    cr_assert_eq(j->gpu.gave_up, REASON_VRAM_PRESSURE);
+    drop_job(j);
+    cr_assert_eq(next_order(processes[0]).kind, 0);
+    h.space->vram_bytes_max++;
+    for (int i = 0; i < 300 && !gpu_wants_upload(h.gpu, it()); i++)
+        usleep(10000);
+    cr_assert_eq(upload_graph(&h, RESULT_OK).versions, 1);
+    close_house(&h);
+}
+
+/* ---- spreads ---- */
+
+static struct job *make_spread(struct house *h, enum spread_mode mode, uint64_t sets)
+{
+    struct job *j = graph_job(h, OPERATION_SPREAD);
+    uint64_t *seeds = h->ids, *offsets = h->ids + 1000;
+    for (uint64_t i = 0; i < sets * 2; i++)
+        seeds[i] = 10 + i * 97 % NODES;
+    for (uint64_t i = 0; i <= sets; i++)
+        offsets[i] = i * 2;
+    j->request.ids = (struct tensor){DTYPE_UINT64, sets * 2, 1, seeds};
+    j->request.offsets = (struct tensor){DTYPE_UINT64, sets + 1, 1, offsets};
+    j->request.spread = (struct job_spread){.mode = mode,
+                                            .decay = DECAY_CONSTANT,
+                                            .hops = 3,
+                                            .thresholds = {0.01f, 0.01f, 0.01f},
+                                            .paths = true};
+    return j;
+}
+
+static void *mutable_at(const struct house *h, uint64_t place)
+{
+    return (void *)at(h, place);
+}
+
+struct taken {
+    void *pieces[32];
+    uint32_t count;
+};
+
+static void *take(void *owner, uint64_t bytes)
+{
+    struct taken *t = owner;
+    return t->pieces[t->count++] = aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+/* What a process would do. */
+static void spread_set(struct house *h, const struct order_spread *s, uint32_t set)
+{
+    struct spread_graph g = graph_view(graph);
+    const uint64_t *offsets = at(h, s->set_offsets);
+    struct taken taken = {.count = 0};
+    struct spread_question q = {.mode = (enum spread_mode)s->mode,
+                                .hops = s->hops,
+                                .paths = s->flags & ORDER_SPREAD_PATHS,
+                                .decay = at(h, s->decay),
+                                .touched_max = s->touched_max,
+                                .seeds = (const struct spread_seed *)at(h, s->seeds) + offsets[set],
+                                .seed_count = offsets[set + 1] - offsets[set]};
+    memcpy(q.thresholds, s->thresholds, sizeof q.thresholds);
+    struct spread_run r = {.graph = &g,
+                           .question = &q,
+                           .kernels = &spread_scalar,
+                           .memory = {take, &taken},
+                           .alone = true};
+    cr_assert_eq(graph_take_workspace(graph, &r.workspace), STATUS_OK);
+    spread_run_begin(&r);
+    spread_run_through(&r);
+    struct order_spread_set *out = (struct order_spread_set *)mutable_at(h, s->out_sets) + set;
+    *out = (struct order_spread_set){r.record_count, r.cycles, r.hops_done, r.truncated};
+    memcpy((struct spread_record *)mutable_at(h, s->out_records) + set * s->record_room, r.records,
+           r.record_count * sizeof *r.records);
+    spread_run_end(&r);
+    graph_give_workspace(graph, &r.workspace);
+    for (uint32_t i = 0; i < taken.count; i++)
+        free(taken.pieces[i]);
+}
+
+static struct order expect_spread(struct house *h, const struct job *j)
+{
+    struct spread_graph g = graph_view(graph);
+    struct order o = next_order(processes[0]);
+    const struct order_spread *s = &o.spread;
+    cr_assert_eq(o.kind, ORDER_SPREAD, "%u", o.kind);
+    cr_assert(o.space == h->space->number && o.version == resident_version(it()));
+    cr_assert(s->nodes == g.nodes && s->edges == g.edges && s->record_room == g.nodes);
+    cr_assert(s->grid_high == g.grid.high && s->grid_low == g.grid.low);
+    cr_assert_eq(s->set_count, j->request.offsets.rows - 1);
+    return o;
+}
+
+/* The CPU's answer to the same. */
+static void run_on_cpu(struct house *h, struct job *j)
+{
+    j->backend = BACKEND_CPU;
+    cr_assert_eq(h->cpu->ops->submit(h->cpu, j), STATUS_OK);
+    for (int i = 0; i < 20000; i++) {
+        struct job *back = done_take(&h->done);
+        if (back) {
+            cr_assert_eq(back, j);
+            return;
+        }
+        usleep(100);
+    }
+    cr_assert_fail("the CPU never answered");
+}
+
+static void expect_equal(const struct job *a, const struct job *b)
+{
+    cr_assert(a->result.body_bytes && a->result.body_bytes == b->result.body_bytes);
+    cr_assert_eq(memcmp(a->result.block.data, b->result.block.data, a->result.body_bytes), 0);
+    cr_assert_eq(a->result.version, b->result.version);
+}
+
+Test(gpu_graph, the_reply_is_the_cpus)
+{
+    struct house h;
+    open_with_graph(&h);
+    upload_graph(&h, RESULT_OK);
+    for (int i = 0; i < 6; i++) {
+        enum spread_mode mode = i % 2 ? SPREAD_ENGRAM : SPREAD_LINEAR;
+        struct job *cpu = make_spread(&h, mode, 1 + i * 7), *j = make_spread(&h, mode, 1 + i * 7);
+        run_on_cpu(&h, cpu);
+        submit(&h, j);
+        struct order o = expect_spread(&h, j);
+        for (uint32_t set = 0; set < o.spread.set_count; set++)
+            spread_set(&h, &o.spread, set);
+        answer(processes[0], &o, RESULT_OK, 0);
+        expect_back(&h, j);
+        cr_assert(!gpu_gave_up(j) && !j->failure.code);
+        expect_equal(j, cpu);
+        drop_job(j), drop_job(cpu);
+    }
+    close_house(&h);
+}
+
+/* What changed goes before it, in the same job. */
+Test(gpu_graph, a_spread_brings_changes_on_its_way)
+{
+    struct house h;
+    open_with_graph(&h);
+    uint64_t replica = upload_graph(&h, RESULT_OK).replica, orders = 0;
+    add_edges(77, 1);
+    struct job *j = make_spread(&h, SPREAD_LINEAR, 1);
+    submit(&h, j);
+    struct order o;
+    for (; (o = next_order(processes[0])).kind == ORDER_UPLOAD_PART; orders++) {
+        check_part(&h, &o);
+        cr_assert(!o.part.fresh && o.replica == replica);
+        answer(processes[0], &o, RESULT_OK, 1);
+    }
+    cr_assert(orders > 0);
+    cr_assert(o.kind == ORDER_SPREAD && o.version == resident_version(it()));
+    spread_set(&h, &o.spread, 0);
+    answer(processes[0], &o, RESULT_OK, 0);
+    expect_back(&h, j);
+    cr_assert(!gpu_gave_up(j));
+    drop_job(j);
+    close_house(&h);
+}
+
+static void spoil_count(struct house *h, const struct order_spread *s)
+{
+    ((struct order_spread_set *)mutable_at(h, s->out_sets))->record_count = s->record_room + 1;
+}
+
+static void spoil_node(struct house *h, const struct order_spread *s)
+{
+    ((struct spread_record *)mutable_at(h, s->out_records))->node = s->nodes;
+}
+
+static void spoil_parent(struct house *h, const struct order_spread *s)
+{
+    ((struct spread_record *)mutable_at(h, s->out_records))->parent = UINT32_MAX - 1;
+}
+
+/* Mad numbers never lead anywhere: the CPU answers. */
+Test(gpu_graph, believes_no_number)
+{
+    static void (*const spoils[])(struct house * h, const struct order_spread *s) = {
+        spoil_count, spoil_node, spoil_parent};
+    struct house h;
+    open_with_graph(&h);
+    upload_graph(&h, RESULT_OK);
+    for (int i = 0; i < 3; i++) {
+        struct job *j = make_spread(&h, SPREAD_LINEAR, 3);
+        submit(&h, j);
+        struct order o = expect_spread(&h, j);
+        for (uint32_t set = 0; set < 3; set++)
+            spread_set(&h, &o.spread, set);
+        spoils[i](&h, &o.spread);
+        answer(processes[0], &o, RESULT_OK, 0);
+        expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
+    }
+    close_house(&h);
+}
+
+Test(gpu_graph, gives_up_and_lets_go)
+{
+    static const struct {
+        enum order_result result;
+        enum reason why;
+    } ends[] = {{RESULT_NO_MEMORY, REASON_VRAM_PRESSURE},
+                {RESULT_ERROR, REASON_FALLBACK_AFTER_ERROR},
+                {RESULT_REFUSED, REASON_FALLBACK_AFTER_ERROR},
+                {RESULT_BAD_QUERY, REASON_FALLBACK_AFTER_ERROR},
+                {RESULT_NO_REPLICA, REASON_FALLBACK_AFTER_ERROR}};
+    struct house h;
+    open_with_graph(&h);
+    upload_graph(&h, RESULT_OK);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct job *j = make_spread(&h, SPREAD_ENGRAM, 3);
+        submit(&h, j);
+        struct order o = expect_spread(&h, j);
+        answer(processes[0], &o, ends[i].result, 0);
+        expect_gave_up(&h, j, ends[i].why);
+    }
+    cr_assert_not(gpu_replica_ready(h.gpu, it()), "it was gone");
+    for (int i = 0; i < 300 && !gpu_wants_upload(h.gpu, it()); i++)
+        usleep(10000);
+    while (next_order(processes[0]).kind) /* FORGET */
+        continue;
+    upload_graph(&h, RESULT_OK);
+    struct job *j = make_spread(&h, SPREAD_LINEAR, 2);
+    submit(&h, j);
+    struct order o = expect_spread(&h, j);
+    atomic_store(&j->cancelled, true);
+    for (uint32_t set = 0; set < 2; set++)
+        spread_set(&h, &o.spread, set);
+    answer(processes[0], &o, RESULT_OK, 0);
+    expect_back(&h, j);
+    cr_assert(atomic_load(&j->skipped) && !j->result.block.data && !j->plan.scratch.data);
+    drop_job(j);
+    close_house(&h);
+}
+
+/* Unknown seeds, and what asks too much: the CPU says why. */
+Test(gpu_graph, what_is_odd_is_the_cpus)
+{
+    struct house h;
+    open_with_graph(&h);
+    upload_graph(&h, RESULT_OK);
+    struct job *j = make_spread(&h, SPREAD_LINEAR, 1);
+    h.ids[1] = 5;
+    cr_assert_eq(h.gpu->ops->submit(h.gpu, j), STATUS_UNAVAILABLE);
+    cr_assert(j->gpu.gave_up == REASON_CHOSEN_FASTER && !j->failure.code);
+    cr_assert_null(j->plan.scratch.data);
+    drop_job(j);
+    atomic_store(&processes[0]->share->usage.slab_bytes, NODES * sizeof(struct spread_record));
+    j = make_spread(&h, SPREAD_LINEAR, 1);
+    cr_assert_eq(h.gpu->ops->submit(h.gpu, j), STATUS_UNAVAILABLE);
+    cr_assert_eq(j->gpu.gave_up, REASON_VRAM_PRESSURE, "records for all nodes, and more");
+    drop_job(j);
+    j = make_spread(&h, SPREAD_LINEAR, 1);
+    j->request.spread.touched_max = 100;
+    submit(&h, j);
+    struct order o = next_order(processes[0]);
+    cr_assert(o.kind == ORDER_SPREAD && o.spread.record_room == 100);
+    answer(processes[0], &o, RESULT_ERROR, 0);
+    expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
+    close_house(&h);
+}
