@@ -421,3 +421,51 @@ Test(gpu_graph, what_is_odd_is_the_cpus)
     expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
     close_house(&h);
 }
+
+/* ---- every failure ---- */
+
+/* One spread, whatever comes; whether the GPU's records became its answer. */
+static bool spread_once(struct house *h, const struct job *right)
+{
+    struct job *j = make_spread(h, SPREAD_LINEAR, 3);
+    bool taken = h->gpu->ops->submit(h->gpu, j) == STATUS_OK, answered = false;
+    for (struct order o; taken && (o = next_order(processes[0])).kind;) {
+        for (uint32_t set = 0; o.kind == ORDER_SPREAD && set < 3; set++)
+            spread_set(h, &o.spread, set);
+        answer(processes[0], &o, RESULT_OK, 1);
+    }
+    if (taken) expect_back(h, j);
+    if (!gpu_gave_up(j) && !j->failure.code) {
+        expect_equal(j, right);
+        answered = true;
+    }
+    cr_assert(!j->failure.code || j->failure.code == STATUS_RESOURCE_EXHAUSTED);
+    cr_assert(answered || !j->result.block.data);
+    cr_assert_null(j->plan.scratch.data);
+    drop_job(j);
+    return answered;
+}
+
+/* Memory for the scratch, the arenas, the result: the CPU has it then, and nothing leaks. */
+Test(gpu_graph, every_failure_is_survived)
+{
+    struct house h;
+    open_with_graph(&h);
+    struct job *right = make_spread(&h, SPREAD_LINEAR, 3);
+    run_on_cpu(&h, right);
+    upload_graph(&h, RESULT_OK);
+    uint32_t sites = 0;
+    for (uint32_t nth = 1;; nth++) {
+        uint64_t blocks = heap_usage(h.heap).blocks;
+        fault_arm(nth);
+        bool answered = spread_once(&h, right), fired = fault_fired() != NULL;
+        fault_arm(0);
+        cr_assert_eq(heap_usage(h.heap).blocks, blocks, "site %u", nth);
+        cr_assert(answered || fired);
+        if (!fired) break;
+        sites++;
+    }
+    cr_assert_geq(sites, 3);
+    drop_job(right);
+    close_house(&h);
+}
