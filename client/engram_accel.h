@@ -538,9 +538,9 @@ typedef struct ea_spread_options {
      * deeper. */
     const float *threshold, *threshold_warm, *threshold_cold;
     ea_fan fan;
-    bool ignore_kinds; /* engram: no direction strengths */
-    bool last_hop;     /* linear: the activation after the last hop alone, not accumulated */
-    bool paths;
+    bool ignore_kinds;       /* engram: no direction strengths */
+    bool last_hop;           /* linear: the activation after the last hop alone, not accumulated */
+    bool paths;              /* not with last_hop */
     uint32_t k;              /* the best of each set; 0: all that were touched */
     uint64_t touched_max;    /* nodes of each set; 0: no bound */
     uint64_t time_max_us;    /* 0: no bound */

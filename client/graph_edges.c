@@ -11,7 +11,7 @@
                       (rows), 1)
 
 enum {
-    PART_BYTES = 16 << 20, /* what is added at once is laid out at once; and progress shows */
+    PART_BYTES = 64 << 20, /* the more at once, the less often all is laid out anew */
     EDGE_BYTES = 20,       /* in a body */
 };
 

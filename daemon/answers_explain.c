@@ -24,12 +24,13 @@ static bool is_spread(enum operation operation)
     return operation == OPERATION_SPREAD || operation == OPERATION_SPREAD_ENGRAM;
 }
 
-/* From so many seed sets, each of which reaches so many nodes. */
+/* From so many seed sets, each of which reaches so many nodes and walks their edges once. */
 static struct work spread_work(enum operation operation, uint64_t sets, uint64_t nodes)
 {
     return (struct work){
         .operation = operation,
         .stride = 2,
+        .gpu_able = true,
         .unbounded = true,
         .k = K,
         .queries = sets,
@@ -125,7 +126,6 @@ static void tell_operation(const struct scheduler *s, enum operation operation,
     tell_backend(s, BACKEND_CPU, operation, &out->backends[0]);
     tell_backend(s, BACKEND_GPU, operation, &out->backends[1]);
     bool one_query = operation == OPERATION_WEIGHTED_AVERAGE;
-    if (is_spread(operation)) return; /* the CPU's alone */
     out->crossover_count = one_query ? 1 : COUNT(query_counts);
     for (uint32_t i = 0; i < out->crossover_count; i++)
         tell_crossover(&s->model, operation, query_counts[i], &out->crossovers[i]);

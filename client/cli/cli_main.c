@@ -9,10 +9,31 @@
 #include <string.h>
 
 const struct command *const cli_commands[] = {
-    &command_ping,   &command_info,   &command_stats,      &command_explain,
-    &command_create, &command_list,   &command_describe,   &command_drop,
-    &command_load,   &command_knn,    &command_similarity, &command_score,
-    &command_fetch,  &command_delete, &command_bench,      NULL,
+    &command_ping,
+    &command_info,
+    &command_stats,
+    &command_explain,
+    &command_create,
+    &command_list,
+    &command_describe,
+    &command_drop,
+    &command_load,
+    &command_knn,
+    &command_similarity,
+    &command_score,
+    &command_fetch,
+    &command_delete,
+    &command_graph_create,
+    &command_graph_list,
+    &command_graph_describe,
+    &command_graph_drop,
+    &command_graph_load,
+    &command_graph_set,
+    &command_graph_show,
+    &command_graph_remove,
+    &command_spread,
+    &command_bench,
+    NULL,
 };
 
 enum { OPTION_SOCKET = 0x400, OPTION_TCP, OPTION_SPACE, OPTION_JSON, OPTION_TIMEOUT };
@@ -163,14 +184,15 @@ static void print_commands(FILE *out, const char *only)
 
 static int unknown_command(int argc, char **argv)
 {
-    if (strcmp(argv[0], "collection") == 0) {
+    bool graph = strcmp(argv[0], "graph") == 0;
+    if (graph || strcmp(argv[0], "collection") == 0) {
         bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0);
         FILE *out = help ? stdout : stderr;
         if (argc > 1 && !help)
-            cli_error(0, "unknown command 'collection %s'; the commands are", argv[1]);
+            cli_error(0, "unknown command '%s %s'; the commands are", argv[0], argv[1]);
         else if (!help)
-            cli_error(0, "collection: one of these is needed");
-        print_commands(out, "collection ");
+            cli_error(0, "%s: one of these is needed", argv[0]);
+        print_commands(out, graph ? "graph " : "collection ");
         return help ? CLI_OK : CLI_USAGE;
     }
     const char *meant = cli_did_you_mean(argv[0]);
@@ -210,7 +232,9 @@ static char *top_doc(void)
     size_t bytes = 0;
     FILE *out = open_memstream(&doc, &bytes);
     if (!out) return NULL;
-    fputs("Exact similarity and nearest neighbours, asked of engram-acceld.\n\nCommands:\n", out);
+    fputs("Exact similarity, nearest neighbours and spreading, asked of "
+          "engram-acceld.\n\nCommands:\n",
+          out);
     print_commands(out, NULL);
     fprintf(out,
             "\n'engram-accel COMMAND --help' says more.\n\vResults go to standard output, "

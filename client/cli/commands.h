@@ -12,6 +12,10 @@ extern const struct command command_create, command_list, command_describe, comm
 extern const struct command command_load;
 extern const struct command command_knn, command_similarity, command_score;
 extern const struct command command_fetch, command_delete; /* rows.c */
+extern const struct command command_graph_create, command_graph_list, command_graph_describe;
+extern const struct command command_graph_drop, command_graph_load;
+extern const struct command command_graph_set, command_graph_show, command_graph_remove;
+extern const struct command command_spread;
 extern const struct command command_bench;
 
 #endif

@@ -1,5 +1,7 @@
 #include "client/cli/json.h"
 
+#include "client/cli/utf8.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -8,22 +10,6 @@
 void json_init(struct json *j, FILE *out)
 {
     *j = (struct json){.out = out};
-}
-
-/* Bytes of the UTF-8 character at s, 0 if it is not one (RFC 3629: shortest form, no surrogate). */
-static unsigned utf8_length(const unsigned char *s)
-{
-    if (s[0] < 0x80) return 1;
-    unsigned length = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
-                      : (s[0] & 0xf0) == 0xe0        ? 3
-                      : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
-                                                     : 0;
-    for (unsigned i = 1; i < length; i++)
-        if ((s[i] & 0xc0) != 0x80) return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return length;
 }
 
 static void write_string(FILE *out, const char *text)

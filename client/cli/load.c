@@ -37,8 +37,8 @@ struct load {
 };
 
 static const struct argp_option load_options[] = {
-    {"ids", 'i', "FILE.npy", 0, "The rows' ids: uint64 or int64, one a row (default: 0, 1, 2 ...)",
-     0},
+    {"ids", 'i', "FILE.npy", 0,
+     "The rows' ids: 64 or 32 bit integers, one a row (default: 0, 1, 2 ...)", 0},
     {"create", 'c', NULL, 0, "Make the collection first; needs --metric", 0},
     {"metric", 'm', "METRIC", 0, "Of the new collection: cosine, dot or l2", 0},
     {0},

@@ -13,12 +13,12 @@ struct progress {
     bool shown; /* standard error is a terminal */
     bool drawn; /* a line is on the screen */
     uint64_t start_ns, drawn_ns;
-    uint64_t total, row_bytes;
+    uint64_t total, row_bytes; /* row_bytes 0: what is counted is bytes, not rows */
 };
 
-void progress_start(struct progress *p, uint64_t rows_total, uint64_t row_bytes, uint64_t now_ns);
+void progress_start(struct progress *p, uint64_t total, uint64_t row_bytes, uint64_t now_ns);
 /* Draws at most ten times a second. */
-void progress_show(struct progress *p, uint64_t rows_done, uint64_t now_ns);
+void progress_show(struct progress *p, uint64_t done, uint64_t now_ns);
 /* Wipes the line. */
 void progress_finish(struct progress *p);
 

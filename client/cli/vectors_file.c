@@ -27,13 +27,14 @@ static bool fail(struct vectors_file *file, const char *format, ...)
 
 const char *vectors_type_name(enum vectors_type type)
 {
-    static const char *const names[] = {"float16", "float32", "float64", "uint64", "int64"};
+    static const char *const names[] = {"float16", "float32", "float64", "uint64",
+                                        "int64",   "uint32",  "int32"};
     return names[type];
 }
 
 static size_t type_bytes(enum vectors_type type)
 {
-    static const uint8_t bytes[] = {2, 4, 8, 8, 8};
+    static const uint8_t bytes[] = {2, 4, 8, 8, 8, 4, 4};
     return bytes[type];
 }
 
@@ -82,18 +83,17 @@ static bool npy_type(struct vectors_file *file, const char *dtype, enum vectors_
     static const struct {
         const char *dtype;
         enum vectors_type type;
-    } known[] = {{"<f2", VECTORS_F16},
-                 {"<f4", VECTORS_F32},
-                 {"<f8", VECTORS_F64},
-                 {"<u8", VECTORS_U64},
-                 {"<i8", VECTORS_I64}};
+    } known[] = {{"<f2", VECTORS_F16}, {"<f4", VECTORS_F32}, {"<f8", VECTORS_F64},
+                 {"<u8", VECTORS_U64}, {"<i8", VECTORS_I64}, {"<u4", VECTORS_U32},
+                 {"<i4", VECTORS_I32}};
     bool want_ids = content == VECTORS_OF_IDS;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].dtype, dtype) == 0 && (known[i].type >= VECTORS_U64) == want_ids) {
             file->type = known[i].type;
             return true;
         }
-    const char *wanted = want_ids ? "uint64 or int64" : "float32, float64 or float16";
+    const char *wanted =
+        want_ids ? "uint64, int64, uint32 or int32" : "float32, float64 or float16";
     if (dtype[0] == '>')
         return fail(file, "%s: big-endian dtype '%s'; save it as little-endian %s", file->name,
                     dtype, wanted);
@@ -117,7 +117,7 @@ static bool npy_shape(struct vectors_file *file, const struct npy_header *header
         if (file->rows == 0) file->columns = 1; /* nothing backs a larger claim */
         return true;
     }
-    if (header->axes == 1) {
+    if (header->axes == 1 && content == VECTORS_OF_FLOATS) {
         file->rows = 1;
         file->columns = header->shape[0];
     }
@@ -291,18 +291,39 @@ bool vectors_file_read(struct vectors_file *file, float *out, uint64_t max, uint
     return true;
 }
 
+/* The first half of a row holds n 32 bit integers: from the last to the first, so that none is
+ * overwritten before it is read. */
+static void widen(uint64_t *row, uint64_t n, bool with_sign)
+{
+    const unsigned char *narrow = (const unsigned char *)row;
+    while (n-- > 0) {
+        uint32_t value = load_u32(narrow + 4 * n);
+        row[n] = with_sign ? (uint64_t)(int64_t)(int32_t)value : value;
+    }
+}
+
 bool vectors_file_read_ids(struct vectors_file *file, uint64_t *out, uint64_t max, uint64_t *got)
 {
     uint64_t left = file->rows - file->next_row, n = max < left ? max : left;
     for (uint64_t i = 0; i < n; i++, file->next_row++) {
         uint64_t *row = out + i * file->columns;
-        if (!read_exactly(file, row, 8 * file->columns)) return false;
-        if (file->type != VECTORS_I64) continue;
+        if (!read_exactly(file, row, type_bytes(file->type) * file->columns)) return false;
+        if (type_bytes(file->type) == 4) widen(row, file->columns, file->type == VECTORS_I32);
+        if (file->type != VECTORS_I64 && file->type != VECTORS_I32) continue;
         for (uint64_t j = 0; j < file->columns; j++)
             if (row[j] > INT64_MAX)
                 return fail(file, "%s: row %" PRIu64 ", column %" PRIu64 ": negative id %" PRId64,
                             file->name, file->next_row, j, (int64_t)row[j]);
     }
+    *got = n;
+    return true;
+}
+
+bool vectors_file_read_doubles(struct vectors_file *file, double *out, uint64_t max, uint64_t *got)
+{
+    uint64_t left = file->rows - file->next_row, n = max < left ? max : left;
+    for (uint64_t i = 0; i < n; i++, file->next_row++)
+        if (!read_exactly(file, out + i * file->columns, 8 * file->columns)) return false;
     *got = n;
     return true;
 }

@@ -15,10 +15,19 @@
 #define VECTORS_DIMENSION_MAX 16384u /* as the daemon's; a record that says more is a lie */
 
 enum vectors_format { VECTORS_NPY, VECTORS_FVECS, VECTORS_FBIN };
-enum vectors_type { VECTORS_F16, VECTORS_F32, VECTORS_F64, VECTORS_U64, VECTORS_I64 };
+enum vectors_type {
+    VECTORS_F16,
+    VECTORS_F32,
+    VECTORS_F64,
+    VECTORS_U64,
+    VECTORS_I64,
+    VECTORS_U32,
+    VECTORS_I32
+};
 enum vectors_content {
-    VECTORS_OF_FLOATS, /* a matrix; a 1-D array is one row */
-    VECTORS_OF_IDS     /* .npy of uint64 or int64; a 1-D array is one id a row */
+    VECTORS_OF_FLOATS,  /* a matrix; a 1-D array is one row */
+    VECTORS_OF_NUMBERS, /* a column: a 1-D array is one number a row */
+    VECTORS_OF_IDS      /* .npy of 64 or 32 bit integers; a 1-D array is one id a row */
 };
 
 struct vectors_file {
@@ -47,6 +56,8 @@ void vectors_file_close(struct vectors_file *file);
 /* Up to `max` further rows; *got = 0 only at the end. out has max x columns places. */
 bool vectors_file_read(struct vectors_file *file, float *out, uint64_t max, uint64_t *got);
 bool vectors_file_read_ids(struct vectors_file *file, uint64_t *out, uint64_t max, uint64_t *got);
+/* Of a float64 file opened as floats or numbers: unrounded, finite or not. */
+bool vectors_file_read_doubles(struct vectors_file *file, double *out, uint64_t max, uint64_t *got);
 
 const char *vectors_type_name(enum vectors_type type); /* "float32" */
 

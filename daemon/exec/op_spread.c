@@ -12,10 +12,6 @@ enum status spread_begin(struct job *j, uint64_t more)
 {
     struct spread_job w = {0};
     uint64_t bytes = 0;
-    /* Whence the last came is gone with those that are active no more. */
-    if (j->request.spread.last_hop && j->request.spread.paths)
-        return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_MODE,
-                           "paths: not together with last_hop");
     layout_add(&bytes, sizeof w);
     spread_ask_layout(j, &w.ask, &bytes);
     uint64_t sets = layout_add(&bytes, w.ask.set_count * sizeof *w.sets);

@@ -23,11 +23,11 @@ struct graph_info {
     const char *name;
     uint64_t nodes, edges;
     uint64_t version;
-    uint64_t edge_bytes; /* both orientations, room for more and holes included */
-    uint64_t node_bytes; /* lists, ids, kinds, factors, order, id index */
-    uint64_t work_bytes; /* workspaces that spreads keep for the next */
-    uint64_t out_count_max, in_count_max;
-    uint64_t kinds[3];   /* nodes of each enum spread_kind */
+    uint64_t edge_bytes;                  /* both orientations, room for more and holes included */
+    uint64_t node_bytes;                  /* lists, ids, kinds, factors, order, id index */
+    uint64_t work_bytes;                  /* workspaces that spreads keep for the next */
+    uint64_t out_count_max, in_count_max; /* since all was laid out anew, last: they only grow */
+    uint64_t kinds[3];                    /* nodes of each enum spread_kind */
     uint64_t vram_bytes; /* of its replicas; the pipeline asks the GPU backend, here 0 */
     uint64_t vram_version;
 };
@@ -76,7 +76,8 @@ struct graph_run {
     uint64_t first, bytes; /* in it */
     const void *data;      /* in the heap */
 };
-/* The first run of dirty pages, at most bytes_max long (0: no bound). False: there is none. */
+/* The first run of dirty pages, at most bytes_max long (in whole pages, one at least; 0: no bound).
+ * False: there is none. */
 bool graph_next_dirty(const struct graph *g, uint64_t bytes_max, struct graph_run *out);
 /* Such a run is clean now. */
 void graph_clean(struct graph *g, const struct graph_run *run);
@@ -103,7 +104,7 @@ enum status graph_add_edges(struct graph *g, const uint64_t *sources, const uint
  * lead to columns[offsets[i] .. offsets[i + 1]), which are positions in row_ids if that is given,
  * else ids. offsets: rows + 1, from 0, never falling, the last equal to n. Also INVALID_ARGUMENT:
  * BAD_OFFSETS, and BAD_NODE for a column that is none. Otherwise as graph_add_edges. Rows without
- * edges become nodes too. */
+ * edges become nodes too, and the version rises if there are any new ones, even if n is 0. */
 enum status graph_add_csr(struct graph *g, const uint64_t *row_ids, uint64_t rows,
                           const uint64_t *offsets, const uint64_t *columns, const float *weights,
                           uint64_t n, bool replace, struct graph_counts *out, struct failure *f);
@@ -122,7 +123,8 @@ enum status graph_set_nodes(struct graph *g, const uint64_t *ids, const uint8_t 
 /* With all their edges; unknown ids count as missing. Their numbers go to nodes to come. */
 void graph_remove_nodes(struct graph *g, const uint64_t *ids, uint64_t n, struct graph_counts *out);
 
-/* Everything goes and the memory back to the system: the slow part of a drop, on a worker. */
+/* Everything goes and the memory back to the system: the slow part of a drop, on a worker. The version
+ * rises if there was anything. */
 void graph_clear(struct graph *g);
 
 /* ---- lifetime: the loop ---- */

@@ -122,8 +122,8 @@ void graph_soil(struct graph *g);
 /* ---- graph_nodes.c: nodes come in three acts: made (found by their ids from then on, and nothing
  * else), and then either kept or unmade ---- */
 
-/* Numbers of n ids, none of them nobody's. Those that are not there are made: *made counts them, from
- * 0. A failure leaves those that were made before it. */
+/* Numbers of n ids, none of them nobody's. Those that are not there are made: *made counts them,
+ * from 0. A failure leaves those that were made before it. */
 enum status graph_make_nodes(struct graph *g, const uint64_t *ids, uint64_t n, uint32_t *numbers,
                              uint32_t *made, struct failure *f);
 /* How many numbers there are when they are kept, and memory for that. */
@@ -161,8 +161,8 @@ struct list_plan list_plan_run(const struct graph *g, enum graph_side_of side, s
                                bool replace);
 /* The same done. There is room. */
 void list_take_run(struct graph *g, enum graph_side_of side, struct half_run run, bool replace);
-/* Edges that lead where the run does go; the first half of each such pair gets weight 1. Returns how
- * many went. */
+/* Edges that lead where the run does go; the first half of each such pair gets weight 1. Returns
+ * how many went. */
 uint64_t list_drop_run(struct graph *g, enum graph_side_of side, struct half_run run);
 /* Edges that lead to a number that is nobody's go. Returns how many. */
 uint64_t list_drop_nobody(struct graph *g, enum graph_side_of side, uint32_t node);

@@ -150,8 +150,8 @@ void list_drop(struct graph *g, enum graph_side_of side, uint32_t node)
 
 /* ---- the whole array ---- */
 
-/* What a list keeps of its room: none if it is empty, else half as much again at most; or, if it is to
- * be tight, nothing but what makes it even. */
+/* What a list keeps of its room: none if it is empty, else half as much again at most; or, if it is
+ * to be tight, nothing but what makes it even. */
 static uint32_t room_kept(const struct spread_list *list, bool tight)
 {
     uint64_t more = tight ? 0 : list->count / 2;
@@ -183,7 +183,7 @@ bool side_rewrite(struct graph *g, enum graph_side_of side, const uint32_t *orde
         if (order && i + AHEAD < g->numbers) __builtin_prefetch(&lists[order[i + AHEAD]]);
         struct spread_list *list = &lists[order ? order[i] : i];
         uint32_t room = room_kept(list, tight);
-        if (list->count) memcpy(to + at, from + list->first, list->count * sizeof *to);
+        if (to && list->count) memcpy(to + at, from + list->first, list->count * sizeof *to);
         list->first = room ? at : 0;
         list->room = room;
         at += room;

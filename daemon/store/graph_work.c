@@ -3,9 +3,11 @@
 #include "daemon/base/fault.h"
 #include "daemon/store/graph_inside.h"
 
-/* Workspaces are for some more nodes than there are, so that a growing graph does not outgrow them at
- * once; pages that no run touches are not there. */
+/* Workspaces are for some more nodes than there are, so that a growing graph does not outgrow them
+ * at once; pages that no run touches are not there. */
 enum { KEPT_MAX = 4, NODES_MIN = 1024 };
+/* One is kept in any case. Pages that were not touched count too, for the heap and for quotas. */
+#define KEPT_BYTES_MAX (UINT64_C(256) << 20)
 
 static uint32_t nodes_for(uint32_t numbers)
 {
@@ -64,14 +66,17 @@ enum status graph_take_workspace(struct graph *g, struct spread_workspace *out)
     return STATUS_OK;
 }
 
-/* Takes what is not worth keeping out of the list: those outgrown, and past KEPT_MAX the others. */
+/* Takes what is not worth keeping out of the list: those outgrown, and past a bound the others. */
 static struct graph_work *sort_out(struct graph *g)
 {
     struct graph_work *dropped = NULL;
-    uint32_t kept = 0;
+    uint64_t kept = 0, bytes = 0;
     for (struct graph_work **at = &g->work; *at;) {
         struct graph_work *w = *at;
-        if (w->out || (w->nodes >= g->numbers && kept++ < KEPT_MAX)) {
+        bool fits = !kept || (kept < KEPT_MAX && bytes + w->block.bytes <= KEPT_BYTES_MAX);
+        if (w->out || (w->nodes >= g->numbers && fits)) {
+            kept += !w->out;
+            bytes += w->out ? 0 : w->block.bytes;
             at = &w->next;
             continue;
         }

@@ -28,8 +28,8 @@ size_t id_index_slots(uint64_t count);
 /* An index in the caller's memory (slot_count of id_index_slots, cleared here) that never grows. */
 void id_index_borrow(struct id_index *x, uint32_t *slots, size_t slot_count);
 
-/* Makes room for `future` rows that are somebody's; rows [0, present) are indexed already. Grows in place: no
- * second table beside the old one. */
+/* Makes room for `future` rows that are somebody's; rows [0, present) are indexed already. Grows in
+ * place: no second table beside the old one. */
 bool id_index_reserve(struct id_index *x, const uint64_t *ids, uint64_t present, uint64_t future);
 /* Gives slots back when rows [0, present) need far fewer. */
 void id_index_shrink(struct id_index *x, const uint64_t *ids, uint64_t present);

@@ -1,5 +1,5 @@
-/* resident: what a collection and a graph have in common: a name in a space, a turnstile, a version,
- * and perhaps a copy on a GPU.
+/* resident: what a collection and a graph have in common: a name in a space, a turnstile, a
+ * version, and perhaps a copy on a GPU.
  * Owner:  the collection or graph whose first member it is.
  * Thread: the loop; version is for anyone who holds the turnstile, or the loop.
  * Errors: none. */

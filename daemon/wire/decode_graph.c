@@ -177,6 +177,8 @@ static enum status check_mode(const struct request *r, const engram_accel_v1_Spr
         return decode_bad(r->f, DETAIL_BAD_MODE, "ignore_kinds: only in mode engram");
     if (mode == SPREAD_ENGRAM && m->last_hop)
         return decode_bad(r->f, DETAIL_BAD_MODE, "last_hop: only in mode linear");
+    if (m->last_hop && m->paths) /* whence a node was first touched says nothing of the last hop */
+        return decode_bad(r->f, DETAIL_BAD_MODE, "paths: not together with last_hop");
     s->mode = mode;
     s->fan = fan;
     s->ignore_kinds = m->ignore_kinds;

@@ -312,7 +312,7 @@ static void make_spread(struct sample *s)
     m->decay = engram_accel_v1_DecayLaw_DECAY_TABLE;
     m->has_threshold = true;
     m->threshold = 0.25F;
-    m->last_hop = m->paths = true;
+    m->paths = true;
     m->k = 7;
     m->touched_max = 1000;
     m->time_max_us = 5000;

@@ -102,7 +102,12 @@ Test(answers_explain, crossovers)
         if (i) cr_assert_leq(x->rows, o->crossovers[i - 1].rows);
     }
     cr_assert_eq(cost_of(OPERATION_WEIGHTED_AVERAGE)->crossover_count, 1);
-    cr_assert_eq(cost_of(OPERATION_SPREAD)->crossover_count, 0);
+    o = cost_of(OPERATION_SPREAD_ENGRAM);
+    cr_assert_eq(o->crossover_count, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        cr_assert_gt(o->crossovers[i].rows, 0);
+        cr_assert_lt(o->crossovers[i].gpu_ns, o->crossovers[i].cpu_ns);
+    }
     cr_assert_eq(cost_of(OPERATION_SCORE_CANDIDATES)->crossover_count, 4);
 
     struct cost_line *l = &scheduler.model.lines[1][cost_line_of(OPERATION_KNN)];

@@ -172,6 +172,9 @@ Test(progress, line_fits_the_terminal)
             progress_line(line, sizeof line, done, 1000000, 400, 1000000000 * done / 9, width);
             cr_assert(table_width(line) <= width, "%u: %s", width, line);
         }
+    progress_line(line, sizeof line, 5 << 20, 20 << 20, 0, 500000000, 80);
+    cr_assert_str_eq(
+        line, "[======>                  ]  25 %  5.00 MiB / 20.0 MiB  10.0 MiB/s  1.50 s left");
     progress_line(line, sizeof line, 0, 0, 4, 0, 80);
     cr_assert(strstr(line, "100 %"));
 }

@@ -340,7 +340,8 @@ Test(vectors_file, refuses_bad_arrays)
     f->n = 0;
     put_array(f, "<f4", "(1,)", "1234", 4);
     expect_open_error(f, VECTORS_NPY, VECTORS_OF_IDS,
-                      "f: dtype '<f4' does not fit; save it as little-endian uint64 or int64");
+                      "f: dtype '<f4' does not fit; save it as little-endian uint64, int64, "
+                      "uint32 or int32");
     f->n = 0;
     put_array(f, "<u8", "(1, 0)", NULL, 0);
     expect_open_error(f, VECTORS_NPY, VECTORS_OF_IDS, "f: rows of 0 ids");

@@ -126,7 +126,6 @@ Test(graphs, spread)
                             .threshold = &third,
                             .threshold_warm = &third,
                             .threshold_cold = &third,
-                            .last_hop = true,
                             .paths = true,
                             .k = 1,
                             .touched_max = 9,
@@ -136,6 +135,10 @@ Test(graphs, spread)
     cr_assert(r.sets == 2 && r.count == 2 && r.offsets[2] == 2);
     cr_assert(r.path_offsets[2] == 2 && r.path_ids[1] == 1);
     o.hops = 2; /* two of the table's values */
+    o.last_hop = true;
+    BAD(ea_spread(client, "links", &o, NULL, 0, NULL, NULL, 0, &r));
+    cr_assert(strstr(ea_error_text(client), "paths: not together with last_hop"));
+    o.paths = false;
     OK(ea_spread(client, "links", &o, NULL, 0, NULL, NULL, 0, &r));
     ea_spread_result_free(&r);
     ea_spread_result_free(NULL);

@@ -1,10 +1,10 @@
-/* Spreads as jobs, against the slow reference: both modes, many sets, every way to be bad or to find
- * no memory. */
+/* Spreads as jobs, against the slow reference: both modes, many sets, bad input, no memory. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/exec/operation.h"
 #include "daemon/store/graph.h"
 #include "tests/support/run_job.h"
@@ -341,11 +341,6 @@ Test(op_spread, names_what_is_wrong)
     memset(bits, 0xff, sizeof bits);
     j.request.filter_bitmap_first = 3;
     expect_refused(&j, STATUS_NOT_FOUND, DETAIL_UNKNOWN_NODE, "no node 3 (bit of the node set 0)");
-
-    ask(&a, SPREAD_LINEAR, 4);
-    a.c.how.paths = a.c.how.last_hop = true;
-    j = job_of(&b, &a.c);
-    expect_refused(&j, STATUS_INVALID_ARGUMENT, DETAIL_BAD_MODE, "last_hop");
     close_bench(&b);
 }
 
@@ -410,6 +405,48 @@ Test(op_spread, memory_that_is_short, .timeout = 120)
     close_bench(&b);
 }
 
+/* Each of them fails once: a refusal, or another way to the right answer, and nothing stays behind. */
+Test(op_spread, every_failure_in_turn, .timeout = 120)
+{
+    struct bench b = open_bench(500, 8000, false, 6);
+    struct asked a;
+    unsigned refused = 0, answered = 0;
+    for (int which = 0; which < 4; which++) {
+        ask(&a, which % 2 ? SPREAD_LINEAR : SPREAD_ENGRAM, 3);
+        a.c.how.paths = true;
+        a.c.seed_count = 6;
+        if (which / 2) a.c.offsets = NULL;
+        a.c.sets = 3;
+        for (uint64_t s = 0; s < 3; s++)
+            a.offsets[s + 1] = 2 * s + 2;
+        for (int i = 0; i < 6; i++)
+            a.seeds[i] = b.ids[i * 9];
+        struct job j = job_of(&b, &a.c);
+        for (uint32_t nth = 1;; nth++) {
+            j.worker_count = 1 + nth % 3;
+            fault_arm(nth);
+            enum status st = run_job(&j, nth);
+            bool fired = fault_fired() != NULL;
+            fault_arm(0);
+            if (st) {
+                cr_assert(fired && st == STATUS_RESOURCE_EXHAUSTED, "%s", j.failure.text);
+                cr_assert_eq(j.failure.detail, DETAIL_MEMORY);
+                refused++;
+            } else {
+                struct spread_reply r = reply_of(&j);
+                const char *wrong = spread_reply_wrong(b.graph, &a.c, &r);
+                cr_assert_null(wrong, "%s", wrong);
+                answered++;
+            }
+            run_job_reset(&j);
+            if (!fired) break;
+            cr_assert_lt(nth, 200);
+        }
+    }
+    cr_assert(refused >= 4 && answered > 4, "%u refused, %u answered", refused, answered);
+    close_bench(&b);
+}
+
 Test(op_spread, time_that_is_up_truncates)
 {
     struct bench b = open_bench(1000, 10000, false, 4);
@@ -459,32 +496,5 @@ Test(op_spread, cancelled_it_leaves_nothing)
         run_job_reset(&j);
         j.request.offsets = (struct tensor){0};
     }
-    close_bench(&b);
-}
-
-/* ---------------------------------------------------------------- what it asks for */
-
-Test(op_spread, work_is_likely_and_bounded)
-{
-    struct bench b = open_bench(1000, 8000, false, 4);
-    struct asked a;
-    ask(&a, SPREAD_LINEAR, 1);
-    a.c.offsets = NULL;
-    a.c.seed_count = 3;
-    struct job j = job_of(&b, &a.c);
-    struct work w = operation_work(&j);
-    cr_assert(w.operation == OPERATION_SPREAD && w.queries == 1 && w.stride == 2);
-    cr_assert(w.pairs >= 24 && w.pairs <= 26 && w.rows == 27);
-    cr_assert(w.gpu_able && work_is_brief(&w));
-    j.request.spread.hops = 100;
-    w = operation_work(&j);
-    cr_assert(!work_is_brief(&w) && w.rows == 1000 && w.pairs <= 800000);
-    j.request.spread.hops = 1;
-    j.request.spread.mode = SPREAD_ENGRAM;
-    w = operation_work(&j);
-    cr_assert_eq(w.operation, OPERATION_SPREAD_ENGRAM);
-    j.request.filter_ids = numbers(a.seeds, 1);
-    w = operation_work(&j);
-    cr_assert(w.filtered && !work_is_brief(&w));
     close_bench(&b);
 }

@@ -3,6 +3,7 @@
 
 #include "daemon/exec/operation.h"
 #include "daemon/store/collection.h"
+#include "daemon/store/graph.h"
 
 enum { DIMENSION = 40, STRIDE = 64, ROWS = 1000 };
 
@@ -178,5 +179,67 @@ Test(work, what_may_be_cut)
     j.request.filter_ids = (struct tensor){0};
     j.whole = &whole;
     cr_assert_not(operation_splits(&j));
+    close_room(&r);
+}
+
+/* Nodes with 8 edges each, so that what is likely and what is at most are the same. */
+static struct graph *make_graph(struct room *r, uint64_t nodes)
+{
+    struct graph *g;
+    struct graph_counts counts;
+    struct failure f;
+    uint64_t sources[8], targets[8];
+    float weights[8];
+    cr_assert_eq(store_graph_create(r->store, r->space, "g", NULL, &g), STATUS_OK);
+    for (uint64_t i = 0; i < nodes; i++) {
+        for (uint64_t e = 0; e < 8; e++) {
+            sources[e] = i;
+            targets[e] = (i + e + 1) % nodes;
+            weights[e] = 1;
+        }
+        cr_assert_eq(graph_add_edges(g, sources, targets, weights, 8, false, &counts, &f),
+                     STATUS_OK);
+    }
+    return g;
+}
+
+Test(work, of_spread)
+{
+    struct room r = open_room();
+    struct job j = {.operation = OPERATION_SPREAD, .space = r.space};
+    j.graph = make_graph(&r, 1000);
+    j.request.ids = numbers(3);
+    j.request.spread = (struct job_spread){.mode = SPREAD_LINEAR, .hops = 1};
+    struct work w = operation_work(&j);
+    cr_assert(w.operation == OPERATION_SPREAD && w.queries == 1 && w.stride == 2 && w.k == 0);
+    cr_assert(w.pairs == 25 && w.rows == 27 && w.bytes_out == 27 * 24);
+    cr_assert(work_is_brief(&w));
+    j.request.k = 10;
+    cr_assert_eq(operation_work(&j).bytes_out, 240);
+    j.request.spread.hops = 2;
+    cr_assert_eq(operation_work(&j).pairs, 24 + 24 * 8 + 1);
+    j.request.spread.hops = 100;
+    w = operation_work(&j);
+    cr_assert(!work_is_brief(&w) && w.rows == 1000 && w.pairs > 770000 && w.pairs <= 800000);
+
+    /* One that has many edges may be met: nobody knows. */
+    static uint64_t hub[5000], far[5000];
+    static float weights[5000];
+    struct graph_counts counts;
+    struct failure f;
+    for (uint64_t i = 0; i < 5000; i++)
+        far[i] = i;
+    cr_assert_eq(graph_add_edges(j.graph, hub, far, weights, 5000, false, &counts, &f), STATUS_OK);
+    j.request.spread.hops = 1;
+    w = operation_work(&j);
+    cr_assert(!work_is_brief(&w) && w.pairs < 100);
+
+    j.request.spread.mode = SPREAD_ENGRAM;
+    j.request.offsets = numbers(4);
+    w = operation_work(&j);
+    cr_assert(w.operation == OPERATION_SPREAD_ENGRAM && w.queries == 3 && w.rows < 27);
+    j.request.filter_ids = numbers(1);
+    w = operation_work(&j);
+    cr_assert(w.filtered && !work_is_brief(&w));
     close_room(&r);
 }

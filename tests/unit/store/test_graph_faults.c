@@ -1,5 +1,5 @@
-/* Every failure of every change to a graph, in turn: it is as it was, to the byte, or as it should be;
- * and no change loses or keeps memory that it should not. */
+/* Every failure of every change to a graph, in turn: it is as it was, to the byte, or as it should
+ * be; and no change loses or keeps memory that it should not. */
 #include "daemon/store/graph.h"
 
 #include <criterion/criterion.h>

@@ -1,82 +1,13 @@
-/* What a graph looks like after a load, and what it says and gives back: layouts, matrices, hubs,
- * memory, refusals, names. */
+/* What a graph looks like after a load, and what it refuses: layouts, matrices, hubs, names. */
 #include "daemon/store/graph.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "daemon/store/collection.h"
+#include "tests/support/graph_house.h"
 #include "tests/support/graph_model.h"
-
-#define MIB (UINT64_C(1) << 20)
-
-struct house {
-    struct heap *heap;
-    struct store *store;
-    struct space *space;
-    struct graph *graph;
-};
-
-static struct house open_house(uint64_t bytes_max)
-{
-    struct house h = {0};
-    cr_assert_eq(heap_create(bytes_max, &h.heap), STATUS_OK);
-    cr_assert_eq(store_create(h.heap, vectors_variant(0), &h.store), STATUS_OK);
-    cr_assert_eq(store_space(h.store, "test", &h.space), STATUS_OK);
-    cr_assert_eq(store_graph_create(h.store, h.space, "g", NULL, &h.graph), STATUS_OK);
-    return h;
-}
-
-static void close_house(struct house *h)
-{
-    store_destroy(h->store);
-    cr_assert_eq(heap_usage(h->heap).blocks, 0);
-    heap_destroy(h->heap);
-}
-
-static uint64_t file_bytes(struct heap *h)
-{
-    struct stat st;
-    cr_assert_eq(fstat(heap_fd(h), &st), 0);
-    return (uint64_t)st.st_blocks * 512;
-}
-
-struct edges {
-    uint64_t *sources, *targets, n;
-    float *weights;
-};
-
-/* Pseudo-random, a few targets far more often than the others. */
-static struct edges draw(uint64_t n, uint64_t nodes, unsigned seed)
-{
-    struct edges e = {malloc(n * 8), malloc(n * 8), n, malloc(n * 4)};
-    for (uint64_t i = 0; i < n; i++) {
-        double u = (double)rand_r(&seed) / RAND_MAX;
-        e.sources[i] = (uint64_t)rand_r(&seed) % nodes;
-        e.targets[i] = (uint64_t)((double)(nodes - 1) * u * u * u);
-        e.weights[i] = (float)(rand_r(&seed) % 1000) / 1024;
-    }
-    return e;
-}
-
-static void drop(struct edges *e)
-{
-    free(e->sources);
-    free(e->targets);
-    free(e->weights);
-}
-
-static struct graph_counts add(struct graph *g, const struct edges *e, bool replace)
-{
-    struct graph_counts counts;
-    cr_assert_eq(
-        graph_add_edges(g, e->sources, e->targets, e->weights, e->n, replace, &counts, NULL),
-        STATUS_OK);
-    return counts;
-}
 
 /* ---- layouts ---- */
 
@@ -109,20 +40,20 @@ Test(graph_shape, a_load_is_laid_out_by_in_degree)
     static struct graph_model m;
     struct house h = open_house(256 * MIB);
     /* From nothing; as much again; all of it replaced; with lists of more than 2,048. */
-    struct edges first = draw(20000, 3000, 1), second = draw(20000, 3000, 2);
-    add(h.graph, &first, false);
+    struct edges first = draw_edges(20000, 3000, 1), second = draw_edges(20000, 3000, 2);
+    add_edges(h.graph, &first, false);
     check_layout(h.graph);
-    add(h.graph, &second, false);
+    add_edges(h.graph, &second, false);
     check_layout(h.graph);
     m = (struct graph_model){.version = 2};
     model_add(&m, first.sources, first.targets, first.weights, first.n, false);
     model_add(&m, second.sources, second.targets, second.weights, second.n, false);
     m.version = 2;
     model_check(&m, h.graph);
-    struct edges all = draw(40000, 3000, 3);
+    struct edges all = draw_edges(40000, 3000, 3);
     memcpy(all.sources, first.sources, first.n * 8);
     memcpy(all.targets, first.targets, first.n * 8);
-    struct graph_counts counts = add(h.graph, &all, true);
+    struct graph_counts counts = add_edges(h.graph, &all, true);
     struct graph_counts expected =
         model_add(&m, all.sources, all.targets, all.weights, all.n, true);
     cr_assert(counts_equal(counts, expected));
@@ -130,9 +61,9 @@ Test(graph_shape, a_load_is_laid_out_by_in_degree)
     check_layout(h.graph);
     model_check(&m, h.graph);
     cr_assert(graph_info(h.graph).in_count_max > 2048);
-    drop(&first);
-    drop(&second);
-    drop(&all);
+    free_edges(&first);
+    free_edges(&second);
+    free_edges(&all);
     close_house(&h);
 }
 
@@ -195,7 +126,7 @@ Test(graph_shape, loops_and_copies_are_edges)
     uint64_t s[6] = {5, 5, 5, 5, 7, 7}, t[6] = {5, 5, 7, 7, 5, 7};
     float w[6] = {1, 1, -0.25f, 0, 3, 3};
     struct edges e = {s, t, 6, w};
-    add(h.graph, &e, false);
+    add_edges(h.graph, &e, false);
     struct spread_graph v = graph_view(h.graph);
     uint32_t five = graph_find(h.graph, 5), seven = graph_find(h.graph, 7);
     cr_assert_eq(v.edges, 6);
@@ -215,7 +146,7 @@ Test(graph_shape, loops_and_copies_are_edges)
     cr_assert_eq(graph_info(h.graph).version, 2);
     /* Two of a pair come in the place of two. */
     struct edges pair = {s + 2, t + 2, 2, w + 4};
-    counts = add(h.graph, &pair, true);
+    counts = add_edges(h.graph, &pair, true);
     cr_assert(counts.edges_removed == 2 && counts.edges_added == 2);
     cr_assert_eq(graph_edges(h.graph), 4);
     close_house(&h);
@@ -228,7 +159,7 @@ Test(graph_shape, the_grid_follows_weights_and_factors)
     uint64_t s[1] = {1}, t[1] = {2};
     float w[1] = {0};
     struct edges e = {s, t, 1, w};
-    add(h.graph, &e, false);
+    add_edges(h.graph, &e, false);
     cr_assert(graph_view(h.graph).grid.high == spread_grid_of(0, 0, 1).high);
     const struct {
         float weight;
@@ -238,7 +169,7 @@ Test(graph_shape, the_grid_follows_weights_and_factors)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         graph_clear(h.graph);
         w[0] = cases[i].weight;
-        add(h.graph, &e, false);
+        add_edges(h.graph, &e, false);
         cr_assert(graph_view(h.graph).grid.high == spread_grid_of(cases[i].exponent, 0, 1).high);
     }
     float factor = 5;
@@ -247,7 +178,7 @@ Test(graph_shape, the_grid_follows_weights_and_factors)
     cr_assert(graph_view(h.graph).grid.high == spread_grid_of(128, 3, 1).high);
     /* What replaces all of it is measured anew. */
     w[0] = 0.25f;
-    add(h.graph, &e, true);
+    add_edges(h.graph, &e, true);
     cr_assert(graph_view(h.graph).grid.high == spread_grid_of(-2, 3, 1).high);
     close_house(&h);
 }
@@ -257,180 +188,22 @@ Test(graph_shape, the_order_follows_degrees)
 {
     enum { NODES = 2000 };
     struct house h = open_house(64 * MIB);
-    struct edges e = draw(40000, NODES, 4);
-    add(h.graph, &e, false);
+    struct edges e = draw_edges(40000, NODES, 4);
+    add_edges(h.graph, &e, false);
     for (uint64_t round = 1; round <= 20; round++) { /* the last become the first */
         for (uint64_t i = 0; i < NODES; i++) {
             e.sources[i] = i;
             e.targets[i] = NODES - 1 - i % (100 * round);
         }
         e.n = NODES;
-        add(h.graph, &e, false);
+        add_edges(h.graph, &e, false);
     }
     struct spread_graph v = graph_view(h.graph);
     uint64_t falls = 0;
     for (uint32_t i = 1; i < v.nodes; i++)
         falls += v.in[v.order[i]].count <= v.in[v.order[i - 1]].count;
     cr_assert(falls * 100 >= v.nodes * 90, "%lu of %u", falls, v.nodes);
-    drop(&e);
-    close_house(&h);
-}
-
-/* ---- memory ---- */
-
-Test(graph_shape, a_load_takes_what_is_promised)
-{
-    struct house h = open_house(512 * MIB);
-    struct edges e = draw(1000000, 100000, 5);
-    add(h.graph, &e, false);
-    struct graph_info info = graph_info(h.graph);
-    cr_log_info("%.2f bytes an edge, %.2f a node", (double)info.edge_bytes / (double)info.edges,
-                (double)info.node_bytes / (double)info.nodes);
-    cr_assert(info.edge_bytes <= info.edges * 16 + info.nodes * 16 + 2 * HEAP_UNIT);
-    cr_assert(info.node_bytes <= info.nodes * 64 + 6 * HEAP_UNIT);
-    cr_assert(heap_usage(h.heap).bytes_used <= info.edge_bytes + info.node_bytes);
-    cr_assert(file_bytes(h.heap) <= info.edge_bytes + info.node_bytes + 64 * MIB);
-    drop(&e);
-    graph_clear(h.graph);
-    heap_trim(h.heap, 0);
-    cr_assert_eq(heap_usage(h.heap).blocks, 0);
-    cr_assert_eq(file_bytes(h.heap), 0);
-    cr_assert_eq(graph_info(h.graph).version, 2);
-    cr_assert(graph_nodes(h.graph) == 0 && graph_edges(h.graph) == 0);
-    graph_clear(h.graph);
-    cr_assert_eq(graph_info(h.graph).version, 2);
-    close_house(&h);
-}
-
-Test(graph_shape, holes_are_closed)
-{
-    static struct graph_model m;
-    m = (struct graph_model){0};
-    struct house h = open_house(64 * MIB);
-    struct graph_shadow shadow = {0};
-    /* Lists that grow by one edge again and again leave holes, never more than half. */
-    for (uint64_t round = 0; round < 60; round++) {
-        uint64_t s[200], t[200];
-        float w[200];
-        for (uint64_t i = 0; i < 200; i++) {
-            s[i] = i;
-            t[i] = (i + round) % 200;
-            w[i] = 1;
-        }
-        struct edges e = {s, t, 200, w};
-        add(h.graph, &e, false);
-        model_add(&m, s, t, w, 200, false);
-        struct spread_graph v = graph_view(h.graph);
-        uint64_t rooms = 0, used = graph_part_bytes(h.graph, GRAPH_IN_EDGES) / 8;
-        for (uint32_t i = 0; i < v.nodes; i++)
-            rooms += v.in[i].room;
-        cr_assert(used <= 512 || rooms * 2 >= used);
-        cr_assert(graph_info(h.graph).edge_bytes <= graph_edges(h.graph) * 64 + 2 * HEAP_UNIT);
-        shadow_follow(&shadow, h.graph, 0);
-    }
-    model_check(&m, h.graph);
-    /* Most edges go: so does their room. */
-    for (uint64_t round = 2; round < 60; round++) {
-        uint64_t s[200], t[200];
-        for (uint64_t i = 0; i < 200; i++) {
-            s[i] = i;
-            t[i] = (i + round) % 200;
-        }
-        struct graph_counts counts;
-        graph_remove_edges(h.graph, s, t, 200, &counts);
-        cr_assert_eq(counts.edges_removed, 200);
-        model_remove(&m, s, t, 200);
-        shadow_follow(&shadow, h.graph, 0);
-    }
-    model_check(&m, h.graph);
-    cr_assert(graph_part_bytes(h.graph, GRAPH_IN_EDGES) <= 4 * 400 * 8);
-    cr_assert(graph_part_bytes(h.graph, GRAPH_OUT_EDGES) <= 4 * 400 * 8);
-    shadow_finish(&shadow);
-    close_house(&h);
-}
-
-/* The last node that goes takes everything with it; numbers are used again until then. */
-Test(graph_shape, numbers_come_again)
-{
-    struct house h = open_house(64 * MIB);
-    struct graph_counts counts;
-    for (uint64_t round = 0; round < 1000; round++) {
-        uint64_t s[2] = {round, round + 1}, t[2] = {round + 1, round + 2};
-        float w[2] = {1, 1};
-        struct edges e = {s, t, 2, w};
-        add(h.graph, &e, true);
-        graph_remove_nodes(h.graph, &round, 1, &counts);
-        cr_assert_eq(counts.nodes_removed, 1);
-        cr_assert_eq(graph_nodes(h.graph), 2);
-        cr_assert(graph_view(h.graph).nodes <= 3);
-    }
-    uint64_t last[3] = {1000, 1001, 1000};
-    graph_remove_nodes(h.graph, last, 3, &counts);
-    cr_assert(counts.nodes_removed == 2 && counts.missing == 1 && counts.edges_removed == 1);
-    cr_assert_eq(heap_usage(h.heap).blocks, 0);
-    cr_assert_eq(graph_view(h.graph).nodes, 0);
-    close_house(&h);
-}
-
-/* One change of a large graph tells a copy little. */
-Test(graph_shape, a_small_change_soils_little)
-{
-    struct house h = open_house(256 * MIB);
-    struct edges e = draw(500000, 50000, 9);
-    add(h.graph, &e, false);
-    struct graph_shadow shadow = {0};
-    uint64_t all = shadow_follow(&shadow, h.graph, 1 << 20);
-    cr_assert_eq(all, resident_bytes(graph_resident(h.graph)));
-    e.n = 1;
-    struct graph_counts counts = add(h.graph, &e, true);
-    cr_assert(counts.edges_removed >= 1);
-    uint64_t told = shadow_follow(&shadow, h.graph, 0);
-    cr_assert(told && told <= 4 * GRAPH_PAGE_BYTES);
-    graph_remove_nodes(h.graph, e.sources, 1, &counts);
-    shadow_follow(&shadow, h.graph, 0);
-    resident_soil(graph_resident(h.graph));
-    cr_assert_eq(resident_dirty_bytes(graph_resident(h.graph)),
-                 resident_bytes(graph_resident(h.graph)));
-    shadow_finish(&shadow);
-    drop(&e);
-    close_house(&h);
-}
-
-/* A hub's list moves, over many pages, until half of the array is holes and every list moves; few
- * of the lists themselves change. */
-Test(graph_shape, a_hub_moves_and_is_told)
-{
-    enum { NODES = 20000, STEP = 3000, ROUNDS = 30 };
-    static uint64_t s[NODES], t[NODES];
-    static float w[NODES];
-    struct house h = open_house(256 * MIB);
-    struct graph_shadow shadow = {0};
-    for (uint64_t i = 0; i < NODES; i++) {
-        s[i] = i;
-        t[i] = (i + 1) % NODES;
-        w[i] = (float)i;
-    }
-    struct edges e = {s, t, NODES, w};
-    add(h.graph, &e, false);
-    shadow_follow(&shadow, h.graph, 0);
-    uint64_t used = 0, rewritten = 0;
-    for (uint64_t round = 0; round < ROUNDS; round++) {
-        for (uint64_t i = 0; i < STEP; i++) {
-            s[i] = 77;
-            t[i] = 99 + round % 2;
-            w[i] = (float)(round * STEP + i);
-        }
-        e.n = STEP;
-        add(h.graph, &e, false);
-        uint64_t now = graph_part_bytes(h.graph, GRAPH_OUT_EDGES);
-        rewritten += now < used;
-        used = now;
-        shadow_follow(&shadow, h.graph, 200000);
-    }
-    cr_assert(rewritten >= 1);
-    cr_assert_eq(graph_info(h.graph).out_count_max, ROUNDS * STEP + 1);
-    cr_assert_eq(graph_edges(h.graph), NODES + ROUNDS * STEP);
-    shadow_finish(&shadow);
+    free_edges(&e);
     close_house(&h);
 }
 

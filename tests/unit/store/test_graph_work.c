@@ -3,17 +3,12 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/fault.h"
 
 #define MIB (UINT64_C(1) << 20)
-
-/* Until the engine is here, which has its own. */
-__attribute__((weak)) uint64_t spread_workspace_bytes(uint32_t nodes)
-{
-    return (uint64_t)nodes * 48 + 4096;
-}
 
 struct house {
     struct heap *heap;
@@ -90,6 +85,33 @@ Test(graph_work, is_kept_and_given_up)
     graph_clear(h.graph);
     cr_assert_eq(graph_info(h.graph).work_bytes, 0);
     cr_assert_eq(heap_usage(h.heap).blocks, 0);
+    close_house(&h);
+}
+
+Test(graph_work, of_large_graphs_one_is_kept)
+{
+    enum { NODES = 3000000 };
+    struct house h = {0};
+    struct space *space;
+    cr_assert_eq(heap_create(UINT64_C(16) << 30, &h.heap), STATUS_OK);
+    cr_assert_eq(store_create(h.heap, vectors_variant(0), &h.store), STATUS_OK);
+    cr_assert_eq(store_space(h.store, "test", &space), STATUS_OK);
+    cr_assert_eq(store_graph_create(h.store, space, "g", NULL, &h.graph), STATUS_OK);
+    uint64_t *ids = malloc(NODES * sizeof *ids);
+    for (uint64_t i = 0; i < NODES; i++)
+        ids[i] = i;
+    struct graph_counts counts;
+    cr_assert_eq(graph_set_nodes(h.graph, ids, NULL, NULL, NODES, &counts, NULL), STATUS_OK);
+    free(ids);
+    uint64_t blocks = heap_usage(h.heap).blocks;
+    struct spread_workspace w[3];
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(graph_take_workspace(h.graph, &w[i]), STATUS_OK);
+    cr_assert(w[0].nodes >= NODES);
+    for (int i = 0; i < 3; i++)
+        graph_give_workspace(h.graph, &w[i]);
+    cr_assert_eq(heap_usage(h.heap).blocks, blocks + 1);
+    cr_assert(graph_info(h.graph).work_bytes >= spread_workspace_bytes(NODES));
     close_house(&h);
 }
 

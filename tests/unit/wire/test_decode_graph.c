@@ -153,7 +153,7 @@ Test(decode_graph, spread_reaches_the_job)
     sample_find("spread", &s);
     cr_assert_eq(decode(&s), STATUS_OK, "%s", job.failure.text);
     cr_assert(p->mode == 1 && p->hops == 3 && p->decay == DECAY_TABLE && p->fan == 0);
-    cr_assert(p->last_hop && p->paths && !p->ignore_kinds);
+    cr_assert(!p->last_hop && p->paths && !p->ignore_kinds);
     cr_assert(q->k == 7 && p->touched_max == 1000 && p->time_max_us == 5000);
     cr_assert_eq(p->thresholds[0], 0.25F);
     cr_assert(q->offsets.rows == 4 && q->ids.rows == 5 && q->weights.rows == 5);
@@ -189,6 +189,12 @@ Test(decode_graph, modes_and_what_belongs_to_them)
     sample_find("spread_plain", &s);
     s.message.spread.last_hop = true;
     refused(&s, DETAIL_BAD_MODE, "last_hop: only in mode linear");
+    sample_find("spread", &s);
+    s.message.spread.last_hop = true;
+    refused(&s, DETAIL_BAD_MODE, "paths: not together with last_hop");
+    s.message.spread.paths = false;
+    cr_assert_eq(decode(&s), STATUS_OK, "%s", job.failure.text);
+    cr_assert(job.request.spread.last_hop && !job.request.spread.paths);
     sample_find("spread", &s);
     s.message.spread.ignore_kinds = true;
     refused(&s, DETAIL_BAD_MODE, "ignore_kinds: only in mode engram");

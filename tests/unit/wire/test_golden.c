@@ -104,6 +104,36 @@ static size_t make_knn_reply(uint8_t *frame)
     return n + 192;
 }
 
+static size_t make_spread_reply(uint8_t *frame)
+{
+    static struct job j;
+    const struct tensor tensors[] = {
+        {DTYPE_UINT64, 2, 1, (uint64_t[]){0, 2}},    {DTYPE_UINT64, 2, 1, (uint64_t[]){1, 2}},
+        {DTYPE_FLOAT32, 2, 1, (float[]){1, 0.5F}},   {DTYPE_FLOAT32, 2, 1, (float[]){1, 0.5F}},
+        {DTYPE_UINT32, 2, 1, (uint32_t[]){1, 1}},    {DTYPE_UINT32, 2, 1, (uint32_t[]){0, 1}},
+        {DTYPE_UINT64, 1, 1, (uint64_t[]){2}},       {DTYPE_UINT64, 1, 1, (uint64_t[]){0}},
+        {DTYPE_UINT8, 1, 1, (uint8_t[]){0}},         {DTYPE_FLOAT32, 1, 3, (float[]){1, 0.5F, 0}},
+        {DTYPE_UINT64, 3, 1, (uint64_t[]){0, 1, 3}}, {DTYPE_UINT64, 3, 1, (uint64_t[]){1, 1, 2}},
+    };
+    memset(&j, 0, sizeof j);
+    j.operation = OPERATION_SPREAD;
+    j.key.request_id = 5;
+    j.backend = BACKEND_CPU;
+    j.reason = REASON_GPU_ABSENT;
+    j.received_ns = 1000;
+    j.started_ns = 3000;
+    j.finished_ns = 8000;
+    j.result.version = 12;
+    j.result.body_bytes = 12 * 64;
+    memcpy(j.result.tensors, tensors, sizeof tensors);
+    size_t n = encode_result(&j, frame);
+    memset(frame + n, 0, 12 * 64);
+    for (size_t i = 0; i < 12; i++)
+        memcpy(frame + n + i * 64, tensors[i].data,
+               tensors[i].rows * tensors[i].columns * dtype_bytes(tensors[i].dtype));
+    return n + 12 * 64;
+}
+
 Test(golden, encoder_writes_the_page)
 {
     static uint8_t frame[ENCODE_BYTES_MAX + BYTES_MAX];
@@ -118,18 +148,20 @@ Test(golden, encoder_writes_the_page)
     good &= same("ping-reply", frame, encode_ping(2, frame));
     good &= same("knn-reply", frame, make_knn_reply(frame));
     good &= same("error-reply", frame, encode_error(OPERATION_KNN, 4, &f, frame));
+    good &= same("spread-reply", frame, make_spread_reply(frame));
     cr_assert(good);
 }
 
 /* ---- what the client writes, and reads ---- */
 
-static struct dump sent[4];
+static struct dump sent[5];
 
 static void record_and_answer(struct fake_daemon *d, int fd)
 {
-    static const char *const answers[] = {"hello-reply", "ping-reply", "knn-reply", "error-reply"};
+    static const char *const answers[] = {"hello-reply", "ping-reply", "knn-reply", "error-reply",
+                                          "spread-reply"};
     static struct fake_request r;
-    for (size_t i = 0; i < 4 && fake_read(fd, &r); i++) {
+    for (size_t i = 0; i < 5 && fake_read(fd, &r); i++) {
         uint64_t at = frame_body_offset(&r.header);
         frame_write(&r.header, sent[i].bytes);
         memcpy(sent[i].bytes + FRAME_HEADER_BYTES, r.message, at - FRAME_HEADER_BYTES);
@@ -165,11 +197,25 @@ Test(golden, client_writes_and_reads_the_page, .timeout = 30)
     cr_assert_eq(r.meta.run_ns, 5000);
     cr_assert_eq(ea_knn(c, "rows", query, 1, 4, 2, NULL, NULL, &r), EA_NOT_FOUND);
     cr_assert_eq(ea_error_detail(c), DETAIL_UNKNOWN_COLLECTION);
+    const ea_spread_options how = {.mode = EA_LINEAR,
+                                   .hops = 1,
+                                   .decay = EA_DECAY_LINEAR,
+                                   .decay_parameter = 0.5F,
+                                   .paths = true,
+                                   .k = 2};
+    ea_spread_result s = {0};
+    cr_assert_eq(ea_spread(c, "links", &how, NULL, 1, (uint64_t[]){1}, NULL, 1, &s), EA_OK, "%s",
+                 ea_error_text(c));
+    cr_assert(s.sets == 1 && s.count == 2 && s.ids[1] == 2 && s.activations[1] == 0.5F);
+    cr_assert(s.depths[1] == 1 && s.touched[0] == 2 && s.tier_sums[1] == 0.5F);
+    cr_assert(s.path_offsets[2] == 3 && s.path_ids[1] == 1 && s.path_ids[2] == 2);
+    ea_spread_result_free(&s);
     ea_close(c);
     fake_stop(&d);
     bool good = same("hello-request", sent[0].bytes, sent[0].count);
     good &= same("ping-request", sent[1].bytes, sent[1].count);
     good &= same("knn-request", sent[2].bytes, sent[2].count);
+    good &= same("spread-request", sent[4].bytes, sent[4].count);
     cr_assert(good);
 }
 
@@ -194,6 +240,15 @@ Test(golden, decoder_reads_the_page)
     cr_assert_str_eq(j.request.collection, "rows");
     cr_assert_eq(j.request.k, 2);
     cr_assert_eq(((float *)j.request.queries.data)[0], 1.0F);
+    static struct dump spread;
+    spread = page("spread-request");
+    cr_assert_eq(frame_parse(spread.bytes, 4096, &h, &f), STATUS_OK);
+    cr_assert_eq(decode_request(&h, spread.bytes + 32, spread.bytes + frame_body_offset(&h), &j),
+                 STATUS_OK, "%s", j.failure.text);
+    cr_assert_str_eq(j.request.collection, "links");
+    cr_assert(j.request.spread.mode == 1 && j.request.spread.hops == 1 && j.request.k == 2);
+    cr_assert(j.request.spread.decay == DECAY_LINEAR && j.request.spread.decay_parameter == 0.5F);
+    cr_assert_eq(((uint64_t *)j.request.ids.data)[0], 1);
 }
 
 /* ---- the tables ---- */

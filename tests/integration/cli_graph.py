@@ -1,0 +1,310 @@
+"""cli_graph: engram-accel's graph commands and spread, against the real daemon.
+
+The graph is small enough to spread by hand: weights and decay are powers of two, so that every
+activation below is exact, or one rounding away from what stands here.
+"""
+import array
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import cli
+from cli import Tool, check, start_daemon, write_npy
+
+EDGES = "# source target weight\r\n1\t2\t0.5\r\n2 3 0.5\n\n1 3 0.25\n3 1   \n4 4 1\n3 5 -1\n"
+NAMES = '1\tone "quoted"\n2\ttwo\\\n3\tthrée\n5\tfive\n'
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8", newline="") as f:
+        f.write(text)
+
+
+def write_doubles(path, shape, values):
+    text = "{'descr': '<f8', 'fortran_order': False, 'shape': %s, }\n" % shape
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode())
+        f.write(array.array("d", values).tobytes())
+
+
+def edges_of(t, graph, *ids):
+    """[(source, target, weight)] of nodes, and checks that show counts what it lists."""
+    found = []
+    for node in t.json("graph", "show", graph, *(str(i) for i in ids)):
+        check(node["found"] and node["out_count"] == len(node["edges"]), "show: %s" % node)
+        found += [(node["id"], e["target"], e["weight"]) for e in node["edges"]]
+    return found
+
+
+def loads(t):
+    write("g.tsv", EDGES)
+    done = t.json("graph", "load", "g", "g.tsv", "--create")[0]
+    check((done["edges_read"], done["edges_added"], done["nodes_added"], done["edges"],
+           done["nodes"], done["complete"]) == (6, 6, 5, 6, 5, True), "load: %s" % done)
+    all_edges = edges_of(t, "g", 1, 2, 3, 4, 5)
+    check(all_edges == [(1, 2, .5), (1, 3, .25), (2, 3, .5), (3, 1, 1), (3, 5, -1), (4, 4, 1)],
+          "what was loaded: %s" % all_edges)
+    about = t.json("graph", "describe", "g")[0]
+    check((about["nodes"], about["edges"], about["out_count_max"], about["in_count_max"]) ==
+          (5, 6, 2, 2) and about["edge_bytes"] > 0, "describe: %s" % about)
+    shown = t.run("graph", "list").stdout.splitlines()
+    check(len(shown) == 2 and shown[1].startswith("g "), "list: %s" % shown)
+
+    write("m.mtx", "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 0.5\n3 3 2\n")
+    t.run("graph", "load", "m", "m.mtx", "--create")
+    check(edges_of(t, "m", 0, 1, 2) == [(0, 1, .5), (1, 0, .5), (2, 2, 2)], "symmetric .mtx")
+    t.run("graph", "load", "m", "m.mtx", "--first-id", "10")
+    check(edges_of(t, "m", 10, 11, 12) == [(10, 11, .5), (11, 10, .5), (12, 12, 2)], "--first-id")
+
+    write_doubles("triples.npy", "(2, 3)", [7, 8, .5, 2.0**53, 7, -1])
+    t.run("graph", "load", "n", "triples.npy", "--create")
+    check(edges_of(t, "n", 7, 2**53) == [(7, 8, .5), (2**53, 7, -1)], "an n x 3 array")
+    write_npy("s.npy", "Q", "(2,)", [2**64 - 2, 20])
+    write_npy("t.npy", "Q", "(2,)", [20, 21])
+    write_npy("w.npy", "f", "(2,)", [.25, 3])
+    t.run("graph", "load", "n", "s.npy", "t.npy", "w.npy")
+    t.run("graph", "load", "n", "s.npy", "t.npy")
+    check(edges_of(t, "n", 20, 2**64 - 2) ==
+          [(20, 21, 1), (20, 21, 3), (2**64 - 2, 20, .25), (2**64 - 2, 20, 1)], "columns, twice")
+    write("r.txt", "20 21 9\n20 21 8\n7 9\n")
+    done = t.json("graph", "load", "n", "r.txt", "--replace")[0]
+    check((done["edges_removed"], done["edges_added"]) == (2, 3), "--replace: %s" % done)
+    check(edges_of(t, "n", 7, 20) == [(7, 8, .5), (7, 9, 1), (20, 21, 8), (20, 21, 9)],
+          "--replace, and duplicates of one file stay")
+    p = subprocess.run(t.start + ["graph", "load", "n", "/dev/stdin", "--format", "tsv"],
+                       input="30 31\n", capture_output=True, text=True)
+    check(p.returncode == 0 and "1 edge loaded" in p.stdout, "a pipe: %s%s" % (p.stdout, p.stderr))
+
+
+def changes(t):
+    write("kinds.tsv", "1 concept 2\n2\tepisode\n5 - 0.5\n77 -\n")
+    done = t.json("graph", "set", "n", "kinds.tsv")[0]
+    check((done["nodes_set"], done["nodes_added"]) == (4, 4), "set: %s" % done)
+    nodes = t.json("graph", "show", "n", "1", "2", "5", "77", "88")
+    check([(n.get("kind"), n.get("factor")) for n in nodes] ==
+          [("concept", 2), ("episode", 1), ("plain", .5), ("plain", 1), (None, None)],
+          "kinds and factors: %s" % nodes)
+    about = t.json("graph", "describe", "n")[0]
+    check((about["episodes"], about["concepts"]) == (1, 1), "describe: %s" % about)
+    p = t.run("graph", "show", "n", "2", "88")
+    check("episode, factor 1, 0 edges out, 0 in" in p.stdout and "1 of 2 ids are not in n" in
+          p.stderr, "show: %s%s" % (p.stdout, p.stderr))
+    write("gone.tsv", "20 21\n20 22\n")
+    done = t.json("graph", "remove", "n", "--edges", "gone.tsv")[0]
+    check(done == {"nodes_removed": 0, "edges_removed": 2, "missing": 1}, "remove: %s" % done)
+    done = t.json("graph", "remove", "n", "7", "99")[0]
+    check(done == {"nodes_removed": 1, "edges_removed": 3, "missing": 1}, "remove: %s" % done)
+    t.run("graph", "drop", "n")
+    check([g["name"] for g in t.json("graph", "list")[0]] == ["g", "m"], "drop")
+
+
+def nodes_of(line, *keys):
+    return [tuple(n[k] for k in keys) for n in line["nodes"]]
+
+
+def spreads(t):
+    linear = ["spread", "g", "--mode", "linear", "--hops", "2", "--decay", "constant",
+              "--threshold", "0"]
+    a = t.json(*linear, "--seed", "1", "--paths")[0]
+    check(nodes_of(a, "id", "activation", "confidence", "visits", "depth") ==
+          [(1, 1, 1, 2, 0), (2, .5, .5, 1, 1), (3, .5, .5, 2, 1)], "linear: %s" % a)
+    check(nodes_of(a, "path") == [([1],), ([1, 2],), ([1, 3],)], "paths: %s" % a)
+    check((a["touched"], a["cycles"], a["truncated"], a["tiers"]) ==
+          (3, 0, False, {"hot": 1, "warm": 1, "cold": 0}), "linear: %s" % a)
+    check(a["backend"] == "cpu" and a["run_ns"] > 0 and a["seeds"] ==
+          [{"id": 1, "activation": 1}], "how it ran: %s" % a)
+    a = t.json(*linear, "--seed", "1", "--last-hop")[0]
+    check(nodes_of(a, "id", "activation") == [(1, .25), (3, .25)], "--last-hop: %s" % a)
+    a = t.json(*linear, "--seed", "1=0.5", "--seed", "4", "--top", "2")[0]
+    check(nodes_of(a, "id", "activation") == [(4, 1), (1, .625)] and a["touched"] == 4,
+          "two seeds, the best two: %s" % a)
+    a = t.json("spread", "g", "--mode", "linear", "--seed", "1", "--decay", "table:0.5,0.25")[0]
+    check(nodes_of(a, "id", "activation") == [(1, 1), (2, .25), (3, .15625)],
+          "a table of two hops: %s" % a)
+    write_npy("within.npy", "Q", "(2,)", [1, 2])
+    a = t.json(*linear, "--seed", "1", "--within", "within.npy")[0]
+    check(nodes_of(a, "id", "activation") == [(1, 1), (2, .5)], "--within: %s" % a)
+    a = t.json(*linear, "--seed", "1", "--touched-max", "2")[0]
+    check(a["truncated"] and nodes_of(a, "id") == [(1,), (2,)], "--touched-max: %s" % a)
+
+    write("seeds.tsv", "4 0.5 9\n1 1 3\n")
+    a = t.json(*linear, "--seeds", "seeds.tsv")
+    check([(x["set"], x["touched"]) for x in a] == [(3, 3), (9, 1)], "two sets: %s" % a)
+    a = t.json("spread", "g", "--seed", "1", "--hops", "2", "--decay", "constant")[0]
+    check(nodes_of(a, "id", "visits") == [(1, 2), (2, 1), (3, 2)] and a["cycles"] == 1 and
+          same_float(a["nodes"][0]["activation"], .93) and
+          same_float(a["nodes"][1]["confidence"], .95 * .5), "engram: %s" % a)
+
+
+def same_float(printed, wanted):
+    return struct.pack("f", printed) == struct.pack("f", wanted)
+
+
+def tables(t):
+    write("names.tsv", NAMES)
+    p = t.run("spread", "g", "--seed", "1", "--mode", "linear", "--threshold", "0", "--names",
+              "names.tsv", "-n", "2")
+    lines = p.stdout.splitlines()
+    check(lines[0].split() == ["rank", "id", "activation", "confidence", "visits", "depth",
+                               "name"], "heads: %s" % lines)
+    check(len(lines) == 4 and lines[1].endswith('one "quoted"') and
+          lines[3].startswith("3 nodes touched, 2 shown; activation of seeds 1, warm "),
+          "the table: %s" % lines)
+    check(p.stderr.startswith("1 spread in 1 request: cpu ("), "how it ran: " + p.stderr)
+    p = t.run("spread", "g", "--seeds", "seeds.tsv", "--paths", "--names", "names.tsv")
+    check("set 3\n" in p.stdout and "set 9\n" in p.stdout and 'one "quoted" > thrée' in p.stdout,
+          "sets and paths: " + p.stdout)
+
+
+def pictures(t):
+    p = t.run("spread", "g", "--seed", "1", "--names", "names.tsv", "--dot", "a.dot", "--mode",
+              "linear")
+    check(p.stdout.startswith("rank"), "the table comes too: " + p.stdout)
+    text = t.run("spread", "g", "--seed", "1", "--names", "names.tsv", "--dot", "-", "--mode",
+                 "linear").stdout
+    with open("a.dot", encoding="utf-8") as f:
+        check(f.read() == text, "the same on standard output")
+    check(not [f for f in os.listdir(".") if f.endswith(".tmp")], "nothing is left behind")
+    check(sorted(re.findall(r'^  "(\d)" \[', text, re.M)) == ["1", "2", "3"], "nodes: " + text)
+    check(re.findall(r'"(\d)" -> "(\d)" \[.*?(dir=both)?\]', text) ==
+          [("1", "2", ""), ("1", "3", "dir=both"), ("2", "3", "")], "edges among them: " + text)
+    check(r'label="one \"quoted\"\n1"' in text and r'label="two\\\n' in text, "labels: " + text)
+    if shutil.which("dot"):
+        p = subprocess.run(["dot", "-Tsvg", "a.dot"], capture_output=True, text=True)
+        check(p.returncode == 0 and not p.stderr and p.stdout.count("<ellipse") == 4 and
+              "one &quot;quoted&quot;" in p.stdout, "Graphviz: %s" % p.stderr)
+
+
+def cues(t):
+    write_npy("v.npy", "f", "(5, 2)", [1, 0, 1, .25, 1, .5, -1, 0, 1, 1])
+    write_npy("ids.npy", "Q", "(5,)", [1, 2, 99, 3, 4])
+    write_npy("q.npy", "f", "(2, 2)", [1, 0, -1, 0])
+    t.run("load", "v", "v.npy", "--ids", "ids.npy", "--create", "--metric", "cosine")
+    t.run("load", "far", "v.npy", "--ids", "ids.npy", "--create", "--metric", "l2")
+    hits = {h["id"]: h["score"] for h in t.json("knn", "v", "--query-id", "1", "-k", "5")[0]["hits"]}
+    a = t.json("spread", "g", "--cue", "v", "--query-id", "1", "-k", "5", "--mode", "linear")[0]
+    check([(s["id"], s["activation"]) for s in a["seeds"]] ==
+          [(i, hits[i]) for i in (1, 2, 4)], "seeds are kNN's scores: %s" % a)
+    check(a["cue"]["collection"] == "v" and a["cue"]["query_id"] == 1 and
+          a["cue"]["run_ns"] > 0 and a["run_ns"] > 0, "both times: %s" % a)
+    p = t.run("spread", "g", "--cue", "v", "--query", "q.npy", "-k", "5", "--mode", "linear")
+    check("query 0\n" in p.stdout and "query 1\n" in p.stdout, "a set for each query: " + p.stdout)
+    check("2 queries in 1 request" in p.stderr and "2 spreads in 1 request" in p.stderr and
+          "6 rows left out: 5 not similar (scores of 0 or less), 1 not in g" in p.stderr,
+          "what was left out: " + p.stderr)
+    p = t.run("spread", "g", "--cue", "far", "--query-id", "1", code=1)
+    check("--cue: far is compared by l2" in p.stderr, "l2: " + p.stderr)
+    p = t.run("spread", "m", "--cue", "v", "--query-id", "99", "-k", "1", code=1)
+    check("--cue: no row of v" in p.stderr, "no seed: " + p.stderr)
+
+
+def refusals(t):
+    write("bad.tsv", "1 2\n\n1 x 3\n")
+    write("twice.tsv", "1 plain\n1 concept\n")
+    write_npy("none.npy", "Q", "(0,)", [])
+    s = ["spread", "g", "--seed", "1"]
+    for words, code, said in [
+            (["graph"], 2, "graph: one of these is needed"),
+            (["graph", "craete", "g"], 2, "unknown command 'graph craete'"),
+            (["graph", "create"], 2, "NAME is needed"),
+            (["graph", "create", "g"], 1, "g: "), (["graph", "create", "a b"], 1, "a b: "),
+            (["graph", "drop", "none"], 1, "none: "), (["graph", "describe", "none"], 1, "none: "),
+            (["graph", "load", "none", "g.tsv"], 1, "--create makes it"),
+            (["graph", "load", "g", "g.tsv", "--create"], 1, "without --create"),
+            (["graph", "load", "g"], 2, "FILE are needed"),
+            (["graph", "load", "g", "bad.tsv"], 4, "bad.tsv: line 3: target 'x'"),
+            (["graph", "load", "g", "none.tsv"], 4, "none.tsv: cannot open"),
+            (["graph", "load", "g", "names.csv"], 4, "unknown kind of file"),
+            (["graph", "load", "g", "g.tsv", "--format", "csv"], 2, "--format: 'csv'"),
+            (["graph", "load", "g", "g.tsv", "w.npy"], 2, "w.npy: .npy files are the columns"),
+            (["graph", "set", "g", "twice.tsv"], 4, "line 2: id 1 stands in line 1 already"),
+            (["graph", "set", "g"], 2, "FILE are needed"), (["graph", "show", "g"], 2, "--ids"),
+            (["graph", "remove", "g"], 2, "--edges"), (["graph", "remove", "none", "1"], 1, "none"),
+            (["graph", "show", "g", "x"], 2, "id: 'x'"),
+            (["spread"], 2, "NAME is needed"), (["spread", "g"], 2, "--seed, --seeds or --cue"),
+            (["spread", "none", "--seed", "1"], 1, "none: "),
+            (["spread", "g", "--seed", "12345"], 1, "12345"),
+            (["spread", "g", "--seed", "1=0"], 2, "--seed: '1=0'"),
+            (s + ["--seeds", "seeds.tsv"], 2, "--seed, --seeds or --cue"),
+            (["spread", "g", "--seeds", "bad.tsv"], 4, "bad.tsv: line 3: activation 'x'"),
+            (s + ["--hops", "0"], 2, "--hops"), (s + ["--mode", "fast"], 2, "--mode: 'fast'"),
+            (s + ["--decay", "power"], 2, "--decay: 'power' needs a number"),
+            (s + ["--decay", "table:1,2", "--hops", "3"], 2, "--hops says 3"),
+            (s + ["--threshold", "1,2,3,4"], 2, "--threshold"), (s + ["--fan", "x"], 2, "--fan"),
+            (s + ["--threshold", "1,2", "--mode", "linear"], 2, "--threshold: linear has one"),
+            (s + ["--last-hop"], 2, "--last-hop needs --mode linear"),
+            (s + ["--no-kinds", "--mode", "linear"], 2, "--no-kinds need --mode engram"),
+            (s + ["--top", "-1"], 2, "--top"), (s + ["--touched-max", "0"], 2, "--touched-max"),
+            (s + ["--time-max-ms", "0"], 2, "--time-max-ms"), (s + ["-k", "3"], 2, "-k need --cue"),
+            (s + ["--within", "none.npy"], 4, "none.npy: allows no node"),
+            (["spread", "g", "--cue", "v"], 2, "--query or --query-id"),
+            (["spread", "g", "--cue", "zz", "--query-id", "1"], 1, "zz: "),
+            (s + ["--dot", "/dev/full"], 4, "/dev/full: cannot write"),
+            (s + ["--dot", "-", "--json"], 2, "--dot - and --json"),
+            (["spread", "g", "--seeds", "seeds.tsv", "--dot", "b.dot"], 2, "draws one set")]:
+        p = t.run(*words, code=code)
+        check(said in p.stderr and p.stderr.startswith("engram-accel"),
+              "%s says '%s': %s" % (" ".join(words), said, p.stderr))
+    check(t.json("graph", "describe", "g")[0]["edges"] == 6, "a bad line's file changed nothing")
+
+
+def interrupted(t):
+    with open("big.tsv", "w", encoding="ascii") as f:
+        for block in range(20):
+            f.write("".join("%d\t%d\t0.5\n" % (block * 100000 + i, i * 7919 % 999983)
+                            for i in range(100000)))
+    t.run("graph", "create", "big")
+    p = t.popen("graph", "load", "big", "big.tsv", "--json", stdout=subprocess.PIPE)
+    time.sleep(0.1)
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate()
+    edges = t.json("graph", "describe", "big")[0]["edges"]
+    if p.returncode == 130:
+        said = json.loads(out)
+        check(said["edges_added"] == edges and not said["complete"] and "interrupted" in err,
+              "Ctrl-C tells how many edges are in: %s, %d" % (said, edges))
+    else:
+        check(p.returncode == 0 and edges == 2000000, "load was faster than Ctrl-C: " + err)
+    t.run("graph", "drop", "big")
+    master, slave = pty.openpty()
+    p = subprocess.Popen(t.start + ["graph", "load", "big", "big.tsv", "--create"],
+                         stdout=subprocess.PIPE, stderr=slave, text=True)
+    os.close(slave)
+    shown = b""
+    try:
+        while part := os.read(master, 4096):
+            shown += part
+    except OSError:  # how a pty says that its other end is closed
+        pass
+    out = p.communicate()[0]
+    check(p.returncode == 0 and b" %  " in shown and b"MiB" in shown, "progress: %r" % shown[:80])
+    check("2,000,000 edges loaded" in out and "the graph has " in out, "load: " + out)
+
+
+def main():
+    cli.BUILD = os.path.abspath(cli.BUILD)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        daemon = start_daemon("socket", "gpu.devices=none")
+        tool = Tool("socket")
+        try:
+            for part in loads, changes, spreads, tables, pictures, cues, refusals, interrupted:
+                part(tool)
+        finally:
+            daemon.kill()
+            daemon.wait()
+            os.chdir("/")
+    print("%d checks failed" % cli.failures)
+    return 1 if cli.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
