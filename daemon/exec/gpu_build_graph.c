@@ -9,6 +9,9 @@ _Static_assert((int)GRAPH_IN_EDGES == PART_IN_EDGES, "parts are called alike");
 _Static_assert((int)GRAPH_IDS == PART_IDS && (int)GRAPH_ORDER == PART_ORDER, "so are these");
 _Static_assert((int)GRAPH_KINDS == PART_KINDS && (int)GRAPH_FACTORS == PART_FACTORS, "and these");
 
+/* With so many free the ring is as empty as one may hope. */
+enum { ROOMY_ORDERS = 64 };
+
 static struct graph *graph_of(const struct resident *of)
 {
     return (struct graph *)of;
@@ -39,12 +42,22 @@ static void order_run(struct gpu *g, struct job *j, struct replica *r, const str
     build_order(g, j, r, &order, run->bytes);
 }
 
+/* Changes that lie scattered are more runs than the ring ever has room for, and would never be told at
+ * once: then the parts as wholes are. */
+static bool has_room_for_all(struct graph *graph, uint32_t orders_max)
+{
+    if (graph_dirty_runs(graph) <= orders_max) return true;
+    if (orders_max < ROOMY_ORDERS) return false;
+    resident_soil(graph_resident(graph));
+    return resident_track(graph_resident(graph));
+}
+
 bool build_graph(struct gpu *g, struct job *j, struct replica *r, uint64_t bytes_max,
                  uint32_t orders_max)
 {
     struct graph *graph = graph_of(r->resident);
     bool all = bytes_max == UINT64_MAX;
-    if (all && graph_dirty_runs(graph) > orders_max) return false;
+    if (all && !has_room_for_all(graph, orders_max)) return false;
     struct graph_run run = {0}, next;
     uint64_t version = resident_version(r->resident), left = all ? 0 : bytes_max;
     bool more = graph_next_dirty(graph, left, &run), stop = false;

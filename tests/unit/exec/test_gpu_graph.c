@@ -1,5 +1,6 @@
 /* Graphs on the GPU's road: their replicas page by page, and what a process answers to a spread, be it
  * right or not. */
+#include "daemon/exec/gpu_inside.h"
 #include "daemon/store/graph.h"
 #include "kernels/spread.h"
 #include "tests/unit/exec/gpu_house.h"
@@ -320,6 +321,50 @@ Test(gpu_graph, a_spread_brings_changes_on_its_way)
     close_house(&h);
 }
 
+/* Leaves room for so many orders. */
+static void fill_ring(struct house *h, uint32_t room)
+{
+    struct card *card = &((struct gpu *)h->gpu)->cards[0];
+    const struct order o = {.kind = ORDER_FORGET, .space = 1, .replica = UINT64_MAX};
+    while (card_room(card) > room)
+        card_order(card, &o, NULL, NULL, 0);
+}
+
+/* Changes in more places than the ring has room for: told all the same, as a whole, unless the ring is
+ * merely busy. */
+Test(gpu_graph, scattered_changes_are_told_at_once)
+{
+    enum { WIDE = 500000, PAGE_NODES = GRAPH_PAGE_BYTES / sizeof(struct spread_list) };
+    struct house h;
+    open_with_graph(&h);
+    add_edges(NODES, WIDE);
+    upload_graph(&h, RESULT_OK);
+    for (uint64_t at = 0; at < WIDE; at += 2 * PAGE_NODES)
+        add_edges(at, 1);
+    uint64_t runs = graph_dirty_runs(graph), whole = resident_bytes(it());
+    cr_assert(runs > 65 && resident_dirty_bytes(it()) < whole, "%llu", (unsigned long long)runs);
+    for (uint32_t room = 30; room <= 66; room += 36) {
+        fill_ring(&h, room);
+        struct job *j = make_spread(&h, SPREAD_LINEAR, 1);
+        j->reason = REASON_FORCED;
+        uint64_t told = 0;
+        bool taken = h.gpu->ops->submit(h.gpu, j) == STATUS_OK;
+        cr_assert_eq(taken, room > 64);
+        cr_assert(taken || j->gpu.gave_up == REASON_QUEUE_FULL);
+        for (struct order o; (o = next_order(processes[0])).kind;) {
+            if (o.kind == ORDER_UPLOAD_PART) check_part(&h, &o);
+            told += o.kind == ORDER_UPLOAD_PART ? o.part.count : 0;
+            answer(processes[0], &o, o.kind == ORDER_SPREAD ? RESULT_ERROR : RESULT_OK, 1);
+        }
+        cr_assert_eq(told, taken ? whole : 0);
+        if (taken) expect_back(&h, j);
+        gpu_poll(h.gpu);
+        drop_job(j);
+    }
+    cr_assert_eq(resident_dirty_bytes(it()), 0);
+    close_house(&h);
+}
+
 static void spoil_count(struct house *h, const struct order_spread *s)
 {
     ((struct order_spread_set *)mutable_at(h, s->out_sets))->record_count = s->record_room + 1;
@@ -419,5 +464,53 @@ Test(gpu_graph, what_is_odd_is_the_cpus)
     cr_assert(o.kind == ORDER_SPREAD && o.spread.record_room == 100);
     answer(processes[0], &o, RESULT_ERROR, 0);
     expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
+    close_house(&h);
+}
+
+/* ---- every failure ---- */
+
+/* One spread, whatever comes; whether the GPU's records became its answer. */
+static bool spread_once(struct house *h, const struct job *right)
+{
+    struct job *j = make_spread(h, SPREAD_LINEAR, 3);
+    bool taken = h->gpu->ops->submit(h->gpu, j) == STATUS_OK, answered = false;
+    for (struct order o; taken && (o = next_order(processes[0])).kind;) {
+        for (uint32_t set = 0; o.kind == ORDER_SPREAD && set < 3; set++)
+            spread_set(h, &o.spread, set);
+        answer(processes[0], &o, RESULT_OK, 1);
+    }
+    if (taken) expect_back(h, j);
+    if (!gpu_gave_up(j) && !j->failure.code) {
+        expect_equal(j, right);
+        answered = true;
+    }
+    cr_assert(!j->failure.code || j->failure.code == STATUS_RESOURCE_EXHAUSTED);
+    cr_assert(answered || !j->result.block.data);
+    cr_assert_null(j->plan.scratch.data);
+    drop_job(j);
+    return answered;
+}
+
+/* Memory for the scratch, the arenas, the result: the CPU has it then, and nothing leaks. */
+Test(gpu_graph, every_failure_is_survived)
+{
+    struct house h;
+    open_with_graph(&h);
+    struct job *right = make_spread(&h, SPREAD_LINEAR, 3);
+    run_on_cpu(&h, right);
+    upload_graph(&h, RESULT_OK);
+    uint32_t sites = 0;
+    for (uint32_t nth = 1;; nth++) {
+        uint64_t blocks = heap_usage(h.heap).blocks;
+        fault_arm(nth);
+        bool answered = spread_once(&h, right), fired = fault_fired() != NULL;
+        fault_arm(0);
+        cr_assert_eq(heap_usage(h.heap).blocks, blocks, "site %u", nth);
+        cr_assert(answered || fired);
+        if (!fired) break;
+        sites++;
+    }
+    cr_assert_geq(sites, 3);
+    drop_job(right);
     close_house(&h);
 }
