@@ -12,7 +12,7 @@
 #define EDGE_BYTES  20u         /* in a request */
 #define BLOCK_EDGES (1u << 16)  /* read between two looks at the clock */
 #define FIRST_ROOM  (1u << 20)  /* edges */
-#define PART_BYTES  (16u << 20) /* of a request, unless the daemon allows less; as the library's */
+#define PART_BYTES  (64u << 20) /* of a request, unless the daemon allows less; as the library's */
 
 struct graph_load {
     struct cli *cli;

@@ -145,6 +145,8 @@ static void check_options(struct spread *o, struct argp_state *state)
         argp_error(state, "--query, --query-id and -k need --cue COLLECTION");
     if (!o->cue.k) o->cue.k = 10;
     if (s->mode == EA_ENGRAM && s->last_hop) argp_error(state, "--last-hop needs --mode linear");
+    if (s->last_hop && s->paths)
+        argp_error(state, "--paths tells of the first touch, --last-hop of the last; give one");
     if (s->mode == EA_LINEAR && (s->fan || s->ignore_kinds))
         argp_error(state, "--fan and --no-kinds need --mode engram");
     if (s->mode == EA_LINEAR && o->threshold_count > 1)

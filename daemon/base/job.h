@@ -173,7 +173,7 @@ struct job_result {
 enum job_state {
     JOB_FREE,
     JOB_RECEIVED, /* decoded or being decoded */
-    JOB_WAITING,  /* for its collection's turnstile */
+    JOB_WAITING,  /* for its resident's turnstile */
     JOB_QUEUED,   /* in the scheduler */
     JOB_RUNNING,  /* a backend has it */
     JOB_DONE,     /* back on the loop */

@@ -128,6 +128,15 @@ static void take_records(struct spread_job *w, const struct spread_run *r, uint6
         note_starved(w, s, refusal_of(work, keep));
 }
 
+/* To the end, or until it is cancelled. */
+static void run_alone(const struct job *j, struct spread_run *r)
+{
+    spread_run_begin(r);
+    for (uint32_t parts; (parts = spread_run_next(r));)
+        for (uint32_t part = 0; part < parts && !is_cancelled(j); part++)
+            spread_run_part(r, part);
+}
+
 static void run_set(struct job *j, uint64_t set, uint32_t worker)
 {
     struct spread_job *w = spread_of(j);
@@ -140,8 +149,7 @@ static void run_set(struct job *j, uint64_t set, uint32_t worker)
     }
     r.memory = (struct spread_memory){take_alone, &w->work[worker]};
     r.alone = true;
-    spread_run_begin(&r);
-    spread_run_through(&r);
+    run_alone(j, &r);
     if (!is_cancelled(j)) take_records(w, &r, set, true, worker);
     spread_run_end(&r);
     graph_give_workspace(j->graph, &r.workspace);

@@ -1,5 +1,5 @@
-/* turnstile: who may touch a collection's rows: many readers or one writer, in arrival order.
- * Owner:  the collection holds the struct (store/collection.h); the pipeline runs it.
+/* turnstile: who may touch what a resident holds: many readers or one writer, in arrival order.
+ * Owner:  the resident holds the struct (store/resident.h); the pipeline runs it.
  * Thread: the loop; nothing ever blocks.
  * Errors: none. */
 #ifndef ENGRAM_SCHED_TURNSTILE_H

@@ -4,11 +4,14 @@
 
 #include <string.h>
 
+enum { AHEAD = 16 /* lists fetched before they are read */ };
+
 static void pull(const struct spread_graph *g, const uint32_t *order, size_t count,
                  const float *sent, struct spread_sum *sums)
 {
     struct spread_grid grid = g->grid;
     for (size_t i = 0; i < count; i++) {
+        if (i + AHEAD < count) __builtin_prefetch(&g->in[order[i + AHEAD]]);
         struct spread_list list = g->in[order[i]];
         const struct spread_edge *edges = g->in_edges + list.first;
         struct spread_sum sum = {0, 0};

@@ -3,7 +3,7 @@
 
 #include <immintrin.h>
 
-enum { LANES = 4, LONG = 32 };
+enum { LANES = 4, LONG = 16, AHEAD = 32 /* lists fetched before they are read */ };
 
 struct lane_sums {
     __m256d high, low;
@@ -66,56 +66,80 @@ static struct spread_sum pull_long(const struct spread_edge *edges, uint32_t cou
     return sum;
 }
 
-static inline void turn(__m256i r[LANES])
+/* Four targets: where their lists begin, and how long they are. */
+struct lane_lists {
+    __m256i first, count;
+};
+
+static inline struct lane_lists lists_of(const struct spread_graph *graph, const uint32_t *order)
 {
-    __m256i a = _mm256_unpacklo_epi64(r[0], r[1]), b = _mm256_unpackhi_epi64(r[0], r[1]);
-    __m256i c = _mm256_unpacklo_epi64(r[2], r[3]), d = _mm256_unpackhi_epi64(r[2], r[3]);
-    r[0] = _mm256_permute2x128_si256(a, c, 0x20);
-    r[1] = _mm256_permute2x128_si256(b, d, 0x20);
-    r[2] = _mm256_permute2x128_si256(a, c, 0x31);
-    r[3] = _mm256_permute2x128_si256(b, d, 0x31);
+    __m128i lists[LANES];
+    for (uint32_t i = 0; i < LANES; i++)
+        lists[i] = _mm_loadu_si128((const __m128i *)&graph->in[order[i]]);
+    __m256i even = _mm256_setr_m128i(lists[0], lists[2]),
+            odd = _mm256_setr_m128i(lists[1], lists[3]);
+    struct lane_lists l = {
+        _mm256_unpacklo_epi64(even, odd),
+        _mm256_and_si256(_mm256_unpackhi_epi64(even, odd), _mm256_set1_epi64x(UINT32_MAX))};
+    return l;
 }
 
-static void pull_four(const struct spread_graph *graph, const struct spread_list lists[LANES],
-                      uint32_t longest, struct lane_grid g, const float *sent,
-                      struct spread_sum *sums)
+/* One edge of every list that has so many. */
+static inline __m256i pick(const struct spread_graph *graph, struct lane_lists l, uint32_t e)
+{
+    __m256i at = _mm256_set1_epi64x(e), mask = _mm256_cmpgt_epi64(l.count, at);
+    return _mm256_mask_i64gather_epi64(_mm256_setzero_si256(), (const long long *)graph->in_edges,
+                                       _mm256_add_epi64(l.first, at), mask, 8);
+}
+
+static inline void pull_four(const struct spread_graph *graph, struct lane_lists l,
+                             uint32_t longest, struct lane_grid g, const float *sent,
+                             struct spread_sum *sums)
 {
     struct lane_sums a = {_mm256_setzero_pd(), _mm256_setzero_pd()}, b = a;
-    for (uint32_t e = 0; e < longest; e += LANES) {
-        __m256i rows[LANES];
-        for (int i = 0; i < LANES; i++)
-            rows[i] = load(graph->in_edges + lists[i].first + e,
-                           lists[i].count > e ? lists[i].count - e : 0);
-        turn(rows);
-        add_edges(&a, &b, g, sent, rows[0], rows[1]);
-        if (e + 2 < longest) add_edges(&a, &b, g, sent, rows[2], rows[3]);
-    }
+    for (uint32_t e = 0; e < longest; e += 2)
+        add_edges(&a, &b, g, sent, pick(graph, l, e), pick(graph, l, e + 1));
     __m256d high = _mm256_add_pd(a.high, b.high), low = _mm256_add_pd(a.low, b.low);
     __m256d evens = _mm256_unpacklo_pd(high, low), odds = _mm256_unpackhi_pd(high, low);
     _mm256_storeu_pd(&sums[0].high, _mm256_permute2f128_pd(evens, odds, 0x20));
     _mm256_storeu_pd(&sums[2].high, _mm256_permute2f128_pd(evens, odds, 0x31));
 }
 
+static inline void pull_each(const struct spread_graph *graph, const uint32_t *order,
+                             struct lane_grid g, const float *sent, uint32_t lanes,
+                             struct spread_sum *sums)
+{
+    for (uint32_t i = 0; i < lanes; i++) {
+        struct spread_list list = graph->in[order[i]];
+        sums[i] = pull_long(graph->in_edges + list.first, list.count, g, sent);
+    }
+}
+
+static uint32_t longest_of(const struct spread_graph *graph, const uint32_t *order, uint32_t lanes)
+{
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < lanes; i++) {
+        uint32_t count = graph->in[order[i]].count;
+        longest = count > longest ? count : longest;
+    }
+    return longest;
+}
+
 static void pull(const struct spread_graph *graph, const uint32_t *order, size_t count,
                  const float *sent, struct spread_sum *sums)
 {
     struct lane_grid g = {_mm256_set1_pd(graph->grid.high), _mm256_set1_pd(graph->grid.low)};
+    for (size_t i = 0; i < count && i < AHEAD; i++)
+        __builtin_prefetch(&graph->in[order[i]]);
     for (size_t i = 0; i < count; i += LANES) {
-        struct spread_list lists[LANES] = {{0}};
-        struct spread_sum results[LANES];
-        uint32_t longest = 0, lanes = count - i < LANES ? (uint32_t)(count - i) : LANES;
-        for (uint32_t j = 0; j < lanes; j++) {
-            lists[j] = graph->in[order[i + j]];
-            if (lists[j].count > longest) longest = lists[j].count;
-        }
-        if (longest < LONG) {
-            pull_four(graph, lists, longest, g, sent, results);
-        } else {
-            for (uint32_t j = 0; j < lanes; j++)
-                results[j] = pull_long(graph->in_edges + lists[j].first, lists[j].count, g, sent);
-        }
-        for (uint32_t j = 0; j < lanes; j++)
-            sums[i + j] = results[j];
+        uint32_t lanes = count - i < LANES ? (uint32_t)(count - i) : LANES;
+        for (size_t k = i + AHEAD; k < i + AHEAD + LANES && k < count; k++)
+            __builtin_prefetch(&graph->in[order[k]]);
+        uint32_t longest = longest_of(graph, order + i, lanes);
+        if (longest >= LONG || lanes < LANES)
+            pull_each(graph, order + i, g, sent, lanes, sums + i);
+        else
+            pull_four(graph, lists_of(graph, order + i), longest, g, sent, sums + i);
     }
 }
 

@@ -1,11 +1,10 @@
 /* spread_pull_avx512: eight targets at a time, a lane each: neighbours in the order have lists of like
- * length. Blocks of eight edges of each are turned, so that a vector holds one edge of every target.
- * Long lists go one by one, with a lane for every eighth edge. */
+ * length. Long lists go one by one, with a lane for every eighth edge. */
 #include "kernels/spread.h"
 
 #include <immintrin.h>
 
-enum { LANES = 8, LONG = 64 };
+enum { LANES = 8, LONG = 16, AHEAD = 32 /* lists fetched before they are read */ };
 
 struct lane_sums {
     __m512d high, low;
@@ -61,66 +60,82 @@ static struct spread_sum pull_long(const struct spread_edge *edges, uint32_t cou
     return sum;
 }
 
-static inline void turn(__m512i r[LANES])
+/* Eight targets: where their lists begin, and how long they are. */
+struct lane_lists {
+    __m512i first, count;
+};
+
+static inline struct lane_lists lists_of(const struct spread_graph *graph, const uint32_t *order,
+                                         uint32_t lanes)
 {
-    __m512i a[LANES], b[LANES];
-    for (int i = 0; i < LANES; i += 2) {
-        a[i] = _mm512_unpacklo_epi64(r[i], r[i + 1]);
-        a[i + 1] = _mm512_unpackhi_epi64(r[i], r[i + 1]);
-    }
-    for (int i = 0; i < 2; i++) {
-        b[i] = _mm512_shuffle_i64x2(a[i], a[i + 2], 0x88);
-        b[i + 2] = _mm512_shuffle_i64x2(a[i], a[i + 2], 0xdd);
-        b[i + 4] = _mm512_shuffle_i64x2(a[i + 4], a[i + 6], 0x88);
-        b[i + 6] = _mm512_shuffle_i64x2(a[i + 4], a[i + 6], 0xdd);
-    }
-    for (int i = 0; i < 4; i++) {
-        r[i] = _mm512_shuffle_i64x2(b[i], b[i + 4], 0x88);
-        r[i + 4] = _mm512_shuffle_i64x2(b[i], b[i + 4], 0xdd);
-    }
+    __mmask8 mask = (__mmask8)((1u << lanes) - 1);
+    __m512i at = _mm512_slli_epi64(_mm512_cvtepu32_epi64(_mm256_maskz_loadu_epi32(mask, order)),
+                                   1); /* 16 bytes each */
+    const long long *lists = (const long long *)graph->in;
+    struct lane_lists l;
+    __m512i none = _mm512_setzero_si512();
+    l.first = _mm512_mask_i64gather_epi64(none, mask, at, lists, 8);
+    l.count = _mm512_and_si512(_mm512_mask_i64gather_epi64(none, mask, at, lists + 1, 8),
+                               _mm512_set1_epi64(UINT32_MAX));
+    return l;
 }
 
-static void pull_eight(const struct spread_graph *graph, const struct spread_list lists[LANES],
-                       uint32_t longest, struct lane_grid g, const float *sent,
-                       struct spread_sum *sums)
+/* One edge of every list that has so many. */
+static inline __m512i pick(const struct spread_graph *graph, struct lane_lists l, uint32_t e)
 {
-    struct lane_sums a = {_mm512_setzero_pd(), _mm512_setzero_pd()}, b = a;
-    for (uint32_t e = 0; e < longest; e += LANES) {
-        __m512i rows[LANES];
-        for (int i = 0; i < LANES; i++)
-            rows[i] = load(graph->in_edges + lists[i].first + e,
-                           lists[i].count > e ? lists[i].count - e : 0);
-        turn(rows);
-        for (uint32_t i = 0; i < LANES && e + i < longest; i += 2)
-            add_edges(&a, &b, g, sent, rows[i], rows[i + 1]);
-    }
+    __m512i at = _mm512_set1_epi64(e);
+    __mmask8 mask = _mm512_cmpgt_epi64_mask(l.count, at);
+    return _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), mask, _mm512_add_epi64(l.first, at),
+                                       (const long long *)graph->in_edges, 8);
+}
+
+static inline void write_sums(struct lane_sums a, struct lane_sums b, uint32_t lanes,
+                              struct spread_sum *sums)
+{
     __m512d high = _mm512_add_pd(a.high, b.high), low = _mm512_add_pd(a.low, b.low);
     const __m512i front = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
     const __m512i back = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
-    _mm512_storeu_pd(&sums[0].high, _mm512_permutex2var_pd(high, front, low));
-    _mm512_storeu_pd(&sums[4].high, _mm512_permutex2var_pd(high, back, low));
+    uint32_t mask = (1u << 2 * lanes) - 1;
+    _mm512_mask_storeu_pd(sums, (__mmask8)mask, _mm512_permutex2var_pd(high, front, low));
+    _mm512_mask_storeu_pd(sums + 4, (__mmask8)(mask >> 8), _mm512_permutex2var_pd(high, back, low));
+}
+
+static inline void pull_eight(const struct spread_graph *graph, struct lane_lists l,
+                              uint32_t longest, struct lane_grid g, const float *sent,
+                              uint32_t lanes, struct spread_sum *sums)
+{
+    struct lane_sums a = {_mm512_setzero_pd(), _mm512_setzero_pd()}, b = a;
+    for (uint32_t e = 0; e < longest; e += 2)
+        add_edges(&a, &b, g, sent, pick(graph, l, e), pick(graph, l, e + 1));
+    write_sums(a, b, lanes, sums);
+}
+
+static inline void pull_each(const struct spread_graph *graph, const uint32_t *order,
+                             struct lane_grid g, const float *sent, uint32_t lanes,
+                             struct spread_sum *sums)
+{
+    for (uint32_t i = 0; i < lanes; i++) {
+        struct spread_list list = graph->in[order[i]];
+        sums[i] = pull_long(graph->in_edges + list.first, list.count, g, sent);
+    }
 }
 
 static void pull(const struct spread_graph *graph, const uint32_t *order, size_t count,
                  const float *sent, struct spread_sum *sums)
 {
     struct lane_grid g = {_mm512_set1_pd(graph->grid.high), _mm512_set1_pd(graph->grid.low)};
+    for (size_t i = 0; i < count && i < AHEAD; i++)
+        __builtin_prefetch(&graph->in[order[i]]);
     for (size_t i = 0; i < count; i += LANES) {
-        struct spread_list lists[LANES] = {{0}};
-        struct spread_sum results[LANES];
-        uint32_t longest = 0, lanes = count - i < LANES ? (uint32_t)(count - i) : LANES;
-        for (uint32_t j = 0; j < lanes; j++) {
-            lists[j] = graph->in[order[i + j]];
-            if (lists[j].count > longest) longest = lists[j].count;
-        }
-        if (longest < LONG) {
-            pull_eight(graph, lists, longest, g, sent, results);
-        } else {
-            for (uint32_t j = 0; j < lanes; j++)
-                results[j] = pull_long(graph->in_edges + lists[j].first, lists[j].count, g, sent);
-        }
-        for (uint32_t j = 0; j < lanes; j++)
-            sums[i + j] = results[j];
+        uint32_t lanes = count - i < LANES ? (uint32_t)(count - i) : LANES;
+        for (size_t k = i + AHEAD; k < i + AHEAD + LANES && k < count; k++)
+            __builtin_prefetch(&graph->in[order[k]]);
+        struct lane_lists l = lists_of(graph, order + i, lanes);
+        uint32_t longest = (uint32_t)_mm512_reduce_max_epu64(l.count);
+        if (longest < LONG)
+            pull_eight(graph, l, longest, g, sent, lanes, sums + i);
+        else
+            pull_each(graph, order + i, g, sent, lanes, sums + i);
     }
 }
 

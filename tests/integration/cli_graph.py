@@ -241,6 +241,7 @@ def refusals(t):
             (s + ["--threshold", "1,2,3,4"], 2, "--threshold"), (s + ["--fan", "x"], 2, "--fan"),
             (s + ["--threshold", "1,2", "--mode", "linear"], 2, "--threshold: linear has one"),
             (s + ["--last-hop"], 2, "--last-hop needs --mode linear"),
+            (s + ["--last-hop", "--paths", "--mode", "linear"], 2, "give one"),
             (s + ["--no-kinds", "--mode", "linear"], 2, "--no-kinds need --mode engram"),
             (s + ["--top", "-1"], 2, "--top"), (s + ["--touched-max", "0"], 2, "--touched-max"),
             (s + ["--time-max-ms", "0"], 2, "--time-max-ms"), (s + ["-k", "3"], 2, "-k need --cue"),

@@ -27,7 +27,8 @@ static double unit_of(uint64_t *state)
 
 /* ---------------------------------------------------------------- graphs */
 
-/* Lists by source, or by target, laid out in that order; some room is left behind each. */
+/* Lists by source, in the order of numbers, or by target, in that of degrees; some room is left
+ * behind each. */
 static void fill_lists(struct spread_sample *s, const struct spread_sample_edge *edges,
                        uint64_t count, bool by_source)
 {
@@ -35,7 +36,7 @@ static void fill_lists(struct spread_sample *s, const struct spread_sample_edge 
     struct spread_list *lists = by_source ? s->out : s->in;
     uint64_t used = 0;
     for (uint32_t i = 0; i < nodes; i++) {
-        struct spread_list *list = &lists[s->order[i]];
+        struct spread_list *list = &lists[by_source ? i : s->order[i]];
         list->first = used;
         list->room = list->count + list->count % 2;
         list->count = 0;

@@ -1,0 +1,139 @@
+/* bench_graph: graphs and spreads as clients see them, through the socket: what one spread takes from
+ * few seeds, and from many sets at once; what edges take that are added in bulk and one at a time.
+ * The daemon is this build's, on this machine's processors, with built-in predictions.
+ *   bench_graph [--quick] */
+#include <string.h>
+
+#include "client/engram_accel.h"
+#include "tests/bench/bench.h"
+#include "tests/support/daemon_process.h"
+
+enum { DEGREE = 8, SEEDS = 3, REPEATS_MAX = 4000 };
+
+struct made {
+    ea_client *client;
+    char name[16];
+    uint32_t nodes;
+    uint64_t edges, *sources, *targets;
+    float *weights;
+    uint64_t random;
+};
+
+static void check(ea_status st, ea_client *c, const char *what)
+{
+    if (st) bench_fail(what, ea_error_text(c));
+}
+
+static void make_graph(struct made *m, ea_client *c, uint32_t nodes)
+{
+    *m = (struct made){.client = c, .nodes = nodes, .edges = (uint64_t)nodes * DEGREE};
+    m->sources = malloc(m->edges * sizeof *m->sources);
+    m->targets = malloc(m->edges * sizeof *m->targets);
+    m->weights = malloc(m->edges * sizeof *m->weights);
+    for (uint64_t i = 0; i < m->edges; i++) {
+        m->sources[i] = bench_random(&m->random) % nodes;
+        m->targets[i] = bench_random(&m->random) % nodes;
+        m->weights[i] = (float)(bench_random(&m->random) % 1000 + 1) / 1000.0f;
+    }
+    snprintf(m->name, sizeof m->name, "g%u", nodes);
+    check(ea_graph_create(c, m->name, NULL), c, "create");
+    double start_s = bench_now_s();
+    check(ea_graph_add_edges(c, m->name, m->sources, m->targets, m->weights, m->edges, false, NULL,
+                             NULL, NULL),
+          c, "add");
+    double took_s = bench_now_s() - start_s;
+    printf("\n%u nodes, %llu edges: added in %.3f s, %.2f million edges a second\n", nodes,
+           (unsigned long long)m->edges, took_s, (double)m->edges / took_s / 1e6);
+}
+
+static void drop_graph(struct made *m)
+{
+    check(ea_graph_drop(m->client, m->name), m->client, "drop");
+    free(m->sources);
+    free(m->targets);
+    free(m->weights);
+}
+
+/* Each from other seeds. */
+static void time_spreads(struct made *m, ea_spread_mode mode, uint32_t hops, uint64_t sets,
+                         unsigned repeats, double most_us)
+{
+    static double us[REPEATS_MAX];
+    uint64_t seeds[64 * SEEDS], offsets[64 + 1], entries = 0;
+    ea_spread_options options = {.mode = mode, .hops = hops};
+    ea_spread_result r = {0};
+    for (uint64_t s = 0; s <= sets; s++)
+        offsets[s] = s * SEEDS;
+    for (unsigned i = 0; i < repeats; i++) {
+        for (uint64_t s = 0; s < sets * SEEDS; s++)
+            seeds[s] = m->sources[bench_random(&m->random) % m->edges];
+        double start_s = bench_now_s();
+        check(ea_spread(m->client, m->name, &options, offsets, sets, seeds, NULL, sets * SEEDS, &r),
+              m->client, "spread");
+        us[i] = (bench_now_s() - start_s) * 1e6;
+        entries += r.count;
+    }
+    ea_spread_result_free(&r);
+    double p50 = bench_percentile(us, repeats, 50), p99 = bench_percentile(us, repeats, 99);
+    printf("  %-7s %4u %5llu %12.1f %12.1f %12.0f", mode == EA_LINEAR ? "linear" : "engram", hops,
+           (unsigned long long)sets, p50, p99, (double)entries / repeats);
+    if (most_us > 0) printf("   <= %.0f %s", most_us, p50 <= most_us ? "ok" : "MISSED");
+    putchar('\n');
+    fflush(stdout);
+}
+
+static void time_all(struct made *m, unsigned repeats, double most_us)
+{
+    printf("  %-7s %4s %5s %12s %12s %12s   %s\n", "mode", "hops", "sets", "p50 us", "p99 us",
+           "entries", "target");
+    for (ea_spread_mode mode = EA_LINEAR; mode <= EA_ENGRAM; mode++)
+        for (uint32_t hops = 1; hops <= 4; hops++)
+            for (uint64_t sets = 1; sets <= 64; sets *= 64)
+                time_spreads(m, mode, hops, sets, sets == 1 ? repeats : repeats / 20 + 2,
+                             hops == 1 && sets == 1 ? most_us : 0);
+}
+
+/* One edge a request, a spread after each. */
+static void time_updates(struct made *m, unsigned repeats)
+{
+    static double us[REPEATS_MAX];
+    ea_spread_options options = {.mode = EA_ENGRAM, .hops = 1};
+    ea_spread_result r = {0};
+    for (unsigned i = 0; i < repeats; i++) {
+        uint64_t at = bench_random(&m->random) % m->edges;
+        double start_s = bench_now_s();
+        check(ea_graph_add_edges(m->client, m->name, &m->sources[at], &m->targets[at],
+                                 &m->weights[at], 1, true, NULL, NULL, NULL),
+              m->client, "add one");
+        us[i] = (bench_now_s() - start_s) * 1e6;
+        check(ea_spread(m->client, m->name, &options, NULL, 1, &m->sources[at], NULL, 1, &r),
+              m->client, "spread");
+    }
+    ea_spread_result_free(&r);
+    double p50 = bench_percentile(us, repeats, 50), p99 = bench_percentile(us, repeats, 99);
+    printf("  an edge replaced: p50 %.1f us, p99 %.1f us\n", p50, p99);
+}
+
+int main(int argc, char **argv)
+{
+    bool quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
+    unsigned repeats = quick ? 400 : REPEATS_MAX;
+    struct daemon_process d;
+    ea_client *c;
+    daemon_start(&d, (const char *[]){"memory.max_mib=4096", "sched.predict=true", NULL});
+    check(ea_open(&(ea_options){.socket_path = d.socket_path}, &c), NULL, "open");
+    const struct {
+        uint32_t nodes;
+        double most_us;
+    } sizes[] = {{1000, 60}, {10000, 70}, {1000000, 200}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct made m;
+        make_graph(&m, c, sizes[i].nodes);
+        time_all(&m, repeats, sizes[i].most_us);
+        time_updates(&m, repeats);
+        drop_graph(&m);
+    }
+    ea_close(c);
+    daemon_stop(&d);
+    return 0;
+}
