@@ -345,7 +345,8 @@ bench:
 
 $(BENCH_VENV)/ready:
 	$(Q)$(PYTHON) -m venv --clear $(BENCH_VENV)
-	$(Q)$(BENCH_VENV)/bin/python -m pip install -q --disable-pip-version-check faiss-cpu numpy
+	$(Q)$(BENCH_VENV)/bin/python -m pip install -q --disable-pip-version-check faiss-cpu \
+	    numpy scipy
 	$(Q)touch $@
 
 ## demo: on real data, from nothing: install, build, load WordNet, ask, show

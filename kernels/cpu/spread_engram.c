@@ -61,7 +61,8 @@ static void count_part(struct spread_run *r, struct spread_range range)
 {
     struct spread_state *s = spread_state_of(r);
     const struct spread_front *senders = spread_senders(s);
-    struct targets found = {.count = 0};
+    struct targets found;
+    found.count = 0;
     if (s->depth == 0) count_seeds(r, &found);
     for (uint32_t i = range.first; i < range.last; i++) {
         struct spread_list list = r->graph->out[senders->nodes[i]];
@@ -181,7 +182,8 @@ static void fold_target(const struct spread_run *r, struct spread_batch *b, uint
 static void fold_part(struct spread_run *r, struct spread_range range)
 {
     struct spread_state *s = spread_state_of(r);
-    struct spread_batch b = {.fresh_count = 0};
+    struct spread_batch b;
+    spread_batch_open(&b);
     for (uint32_t i = range.first; i < range.last; i++) {
         fold_target(r, &b, s->targets[i]);
         if ((i - range.first) % SPREAD_CHUNK == SPREAD_CHUNK - 1)

@@ -51,16 +51,17 @@ struct spread_place {
     uint32_t slot;   /* 0: not touched; else its record's, + 1 */
 };
 
-/* The nodes that send in the next hop. */
+/* The nodes that send in the next hop; linear: those that send anything. */
 struct spread_front {
     uint32_t *nodes;
     float *gains
         [SPREAD_GAINS]; /* linear: the first is what is sent; engram: one to three, NaN: none */
     float *sent;        /* linear, for pulling: by node number, in the place of the second */
     _Atomic(uint32_t) count;
-    uint32_t count_max; /* since the run began */
-    bool sent_full;     /* sent holds all that is sent, and zeros */
-    bool sent_soiled;   /* it is not all zero */
+    uint32_t count_max; /* of nodes listed since the run began */
+    bool
+        sent_full; /* it was pulled: sent holds all that is sent, and zeros; nodes are not listed */
+    bool sent_soiled; /* it is not all zero */
 };
 
 struct spread_state {
@@ -135,6 +136,13 @@ struct spread_batch {
     uint64_t cycles;
     bool touched;
 };
+
+static inline void spread_batch_open(struct spread_batch *b)
+{
+    b->fresh_count = b->active = 0;
+    b->cycles = 0;
+    b->touched = false;
+}
 
 /* Into the shared arrays; the batch is empty again. gains: how many are written. */
 void spread_batch_flush(struct spread_run *r, struct spread_batch *b, uint32_t gains);

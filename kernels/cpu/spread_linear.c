@@ -5,54 +5,48 @@
 #include <string.h>
 
 enum {
-    PULL_SHARE = 8, /* pulling all edges takes as long as pushing along this part of them */
+    /* Pulling all edges takes as long as pushing along this part of them: measured on 400,000 edges
+     * (a third), 8 and 10 million (a fifth), one thread. Several share a pull, but not a push. */
+    ALONE_SHARE = 5,
+    PULL_SHARE = 12,
     MANY_SHARE = 4, /* this part of the nodes is enough to pull, whatever leaves them */
     NODE_EDGES = 2  /* a node costs as much as so many edges of its list */
 };
 
 /* ---------------------------------------------------------------- what a hop brings a node */
 
-/* What a node received, if it is kept, into its record, and what it sends of it. slot: its place's.
- * fresh: made in this hop, without a parent yet. */
-static float receive(const struct spread_run *r, struct spread_batch *b, uint32_t node,
-                     uint32_t slot, float activation, struct spread_record **fresh)
+/* A node is active after a hop of that depth. */
+static inline void touch(struct spread_record *record, float activation, uint32_t depth,
+                         bool last_hop)
 {
-    struct spread_state *s = spread_state_of(r);
-    const struct spread_question *q = r->question;
-    *fresh = NULL;
-    struct spread_record *record = slot ? &s->records[slot - 1] : &b->fresh[b->fresh_count++];
-    if (!slot) {
-        *record = (struct spread_record){.node = node,
-                                         .parent = SPREAD_NO_NODE,
-                                         .depth = (uint8_t)s->depth,
-                                         .tier = (uint8_t)spread_tier_of(s->depth)};
-        *fresh = record;
-    }
     record->visits++;
-    record->reserved[0] = (uint8_t)s->depth;
-    record->activation =
-        q->last_hop ? activation : spread_accumulated(record->activation, activation);
-    record->confidence = record->activation;
-    b->touched = true;
-    float sent = spread_sent(activation, spread_factor(r->graph, node));
-    if (sent > 0.0f && s->depth < q->hops) {
-        b->nodes[b->active] = node;
-        b->gains[0][b->active++] = sent;
-    }
-    return sent;
+    record->reserved[0] = (uint8_t)depth;
+    record->activation = last_hop ? activation : spread_accumulated(record->activation, activation);
+}
+
+/* The record of a node that was not touched before. */
+static struct spread_record *begin_record(struct spread_batch *b, uint32_t node, uint32_t parent,
+                                          uint32_t depth)
+{
+    struct spread_record *record = &b->fresh[b->fresh_count++];
+    *record = (struct spread_record){.node = node,
+                                     .parent = parent,
+                                     .depth = (uint8_t)depth,
+                                     .tier = (uint8_t)spread_tier_of(depth)};
+    return record;
 }
 
 /* Hop 0. */
 void spread_linear_seeds(struct spread_run *r)
 {
-    struct spread_batch b = {.fresh_count = 0};
+    struct spread_batch b;
+    spread_batch_open(&b);
     const struct spread_question *q = r->question;
     for (uint64_t i = 0; i < q->seed_count; i++) {
         struct spread_seed seed = q->seeds[i];
         b.fresh[b.fresh_count++] = (struct spread_record){.node = seed.node,
                                                           .parent = SPREAD_NO_NODE,
                                                           .activation = seed.activation,
-                                                          .confidence = seed.activation,
                                                           .visits = 1};
         b.touched = true;
         float sent = spread_sent(seed.activation, spread_factor(r->graph, seed.node));
@@ -109,14 +103,22 @@ void spread_linear_push(struct spread_run *r)
     uint32_t sending = senders->count, count = 0;
     for (uint32_t i = 0; i < sending; i++)
         count = push_node(r, s, senders->nodes[i], senders->gains[0][i], count);
-    struct spread_batch b = {.fresh_count = 0};
+    struct spread_batch b;
+    spread_batch_open(&b);
     for (uint32_t i = 0; i < count; i++) {
-        struct spread_place *place = &s->places[s->targets[i]];
-        struct spread_record *fresh = NULL;
+        uint32_t node = s->targets[i];
+        struct spread_place *place = &s->places[node];
         float activation = spread_received(place->sum, r->question->decay[s->depth]);
-        if (spread_kept(activation, r->question->thresholds[0]))
-            receive(r, &b, s->targets[i], place->slot, activation, &fresh);
-        if (fresh && r->question->paths) fresh->parent = place->source - 1;
+        if (spread_kept(activation, r->question->thresholds[0])) {
+            uint32_t parent = r->question->paths ? place->source - 1 : SPREAD_NO_NODE;
+            touch(place->slot ? &s->records[place->slot - 1]
+                              : begin_record(&b, node, parent, s->depth),
+                  activation, s->depth, r->question->last_hop);
+            b.touched = true;
+            b.nodes[b.active] = node;
+            b.gains[0][b.active] = spread_sent(activation, spread_factor(r->graph, node));
+            b.active += b.gains[0][b.active] > 0.0f;
+        }
         place->sum = (struct spread_sum){0, 0};
         place->best = 0;
         place->source = 0;
@@ -163,12 +165,15 @@ static uint32_t choose_allowed(const struct spread_run *r, const uint32_t *order
     return kept;
 }
 
-/* The slots of nodes, from places far apart; known (0: not yet): what was found before. */
-static void find_slots(const struct spread_state *s, const uint32_t *nodes, uint32_t count,
+/* The slots of nodes, from places far apart; known (0: not yet): what was found before. What will be
+ * written for the nodes is on its way then. */
+static void find_slots(struct spread_state *s, const uint32_t *nodes, uint32_t count,
                        uint32_t *known, uint32_t *slots)
 {
     enum { AHEAD = 16 };
+    const float *sends = spread_receivers(s)->sent;
     for (uint32_t i = 0; i < count; i++) {
+        __builtin_prefetch(&sends[nodes[i]], 1);
         uint32_t later = i + AHEAD < count ? i + AHEAD : i;
         if (!known || !known[later]) __builtin_prefetch(&s->places[nodes[later]].slot);
         slots[i] = known && known[i] ? known[i] : s->places[nodes[i]].slot;
@@ -177,48 +182,91 @@ static void find_slots(const struct spread_state *s, const uint32_t *nodes, uint
     }
 }
 
-/* Nodes of graph->order; known: of what is known of their slots, by place in it, or NULL. */
-static void pull_chunk(struct spread_run *r, struct spread_batch *b, const uint32_t *order,
-                       uint32_t count, uint32_t *known)
+/* The hop's activations into records; what is sent goes to sends. How many nodes send. */
+static uint32_t touch_all(const struct spread_run *r, struct spread_batch *b, const uint32_t *nodes,
+                          const uint32_t *slots, const float *activations, uint32_t count)
 {
     struct spread_state *s = spread_state_of(r);
-    const float *sent = spread_senders(s)->sent;
-    float *sends = spread_receivers(s)->sent, decay = r->question->decay[s->depth];
+    const struct spread_question *q = r->question;
+    const float *factors = r->graph->factors, *sent = spread_senders(s)->sent;
+    struct spread_record *records = s->records;
+    float *sends = spread_receivers(s)->sent, threshold = q->thresholds[0];
+    uint32_t active = 0, depth = s->depth;
+    bool last_hop = q->last_hop, touched = false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t node = nodes[i], slot = slots[i];
+        float activation = activations[i];
+        if (!spread_kept(activation, threshold)) {
+            sends[node] = 0.0f;
+            continue;
+        }
+        struct spread_record *record =
+            slot ? &records[slot - 1]
+                 : begin_record(b, node,
+                                q->paths ? parent_of(r->graph, node, sent) : SPREAD_NO_NODE, depth);
+        touch(record, activation, depth, last_hop);
+        touched = true;
+        if (factors) activation = spread_sent(activation, factors[node]);
+        sends[node] = activation;
+        active += activation > 0.0f;
+    }
+    b->touched |= touched;
+    return active;
+}
+
+/* Nodes of graph->order; known: of what is known of their slots, by place in it, or NULL. */
+static uint32_t pull_chunk(struct spread_run *r, struct spread_batch *b, const uint32_t *order,
+                           uint32_t count, uint32_t *known)
+{
+    struct spread_state *s = spread_state_of(r);
+    float decay = r->question->decay[s->depth], activations[SPREAD_CHUNK];
     struct spread_sum sums[SPREAD_CHUNK];
     uint32_t chosen[SPREAD_CHUNK], slots[SPREAD_CHUNK];
     if (r->question->allowed) {
-        count = choose_allowed(r, order, count, sends, chosen);
+        count = choose_allowed(r, order, count, spread_receivers(s)->sent, chosen);
         order = chosen;
         known = NULL;
     }
-    r->kernels->pull(r->graph, order, count, sent, sums);
+    r->kernels->pull(r->graph, order, count, spread_senders(s)->sent, sums);
     find_slots(s, order, count, known, slots);
-    for (uint32_t i = 0; i < count; i++) {
-        struct spread_record *fresh = NULL;
-        float activation = spread_received(sums[i], decay);
-        bool kept = spread_kept(activation, r->question->thresholds[0]);
-        sends[order[i]] = kept ? receive(r, b, order[i], slots[i], activation, &fresh) : 0.0f;
-        if (fresh && r->question->paths) fresh->parent = parent_of(r->graph, order[i], sent);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        activations[i] = spread_received(sums[i], decay);
+    uint32_t active = touch_all(r, b, order, slots, activations, count);
     spread_batch_flush(r, b, 1);
+    return active;
 }
 
+/* Which nodes send is seen from what they send; they are not listed. */
 void spread_linear_pull(struct spread_run *r, uint32_t part)
 {
     struct spread_state *s = spread_state_of(r);
-    struct spread_batch b = {.fresh_count = 0};
+    uint32_t active = 0;
+    struct spread_batch b;
+    spread_batch_open(&b);
     for (uint32_t i = s->starts[part], last = s->starts[part + 1]; i < last; i += SPREAD_CHUNK)
-        pull_chunk(r, &b, r->graph->order + i, last - i < SPREAD_CHUNK ? last - i : SPREAD_CHUNK,
-                   s->targets + i);
+        active += pull_chunk(r, &b, r->graph->order + i,
+                             last - i < SPREAD_CHUNK ? last - i : SPREAD_CHUNK, s->targets + i);
+    spread_reserve(&spread_receivers(s)->count, active, r->alone);
 }
 
 /* ---------------------------------------------------------------- which of both */
 
+/* After a pull the senders are not listed yet. */
+static void list_senders(const struct spread_run *r, struct spread_front *senders)
+{
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < r->graph->nodes; n++) {
+        if (senders->sent[n] == 0.0f) continue;
+        senders->nodes[count] = n;
+        senders->gains[0][count++] = senders->sent[n];
+    }
+    if (count > senders->count_max) senders->count_max = count;
+}
+
 static bool many_leave(const struct spread_run *r, const struct spread_front *senders)
 {
-    uint64_t most = r->graph->edges / PULL_SHARE, leave = 0;
+    uint64_t most = r->graph->edges / (r->alone ? ALONE_SHARE : PULL_SHARE), leave = 0;
     uint32_t count = senders->count;
-    if (count > r->graph->nodes / MANY_SHARE) return true;
     for (uint32_t i = 0; i < count && leave <= most; i++)
         leave += r->graph->out[senders->nodes[i]].count;
     return leave > most;
@@ -254,14 +302,25 @@ static void spread_out(const struct spread_run *r, struct spread_front *senders)
     senders->sent_soiled = true;
 }
 
+static bool pulls(const struct spread_run *r, struct spread_state *s)
+{
+    struct spread_front *senders = spread_senders(s);
+    if (s->depth == 0) return false;
+    if (s->hop == SPREAD_HOP_PULL) return true;
+    if (s->hop == SPREAD_HOP_CHOSEN && senders->count > r->graph->nodes / MANY_SHARE) return true;
+    if (senders->sent_full) list_senders(r, senders);
+    return s->hop == SPREAD_HOP_CHOSEN && many_leave(r, senders);
+}
+
 uint32_t spread_linear_start(struct spread_run *r)
 {
     struct spread_state *s = spread_state_of(r);
     struct spread_front *senders = spread_senders(s), *receivers = spread_receivers(s);
-    bool pull = s->hop == SPREAD_HOP_CHOSEN ? many_leave(r, senders) : s->hop == SPREAD_HOP_PULL;
-    s->step = s->depth == 0 ? SPREAD_STEP_SEEDS : pull ? SPREAD_STEP_PULL : SPREAD_STEP_PUSH;
-    receivers->sent_full = s->step == SPREAD_STEP_PULL;
-    if (s->step != SPREAD_STEP_PULL) return 1;
+    receivers->sent_full = pulls(r, s);
+    s->step = s->depth == 0          ? SPREAD_STEP_SEEDS
+              : receivers->sent_full ? SPREAD_STEP_PULL
+                                     : SPREAD_STEP_PUSH;
+    if (!receivers->sent_full) return 1;
     spread_out(r, senders);
     receivers->sent_soiled = true;
     if (s->targets_are_nodes) memset(s->targets, 0, s->targets_max * sizeof *s->targets);

@@ -59,7 +59,8 @@ static void clear_places(const struct spread_run *r, struct spread_state *s)
 
 static void clear_front(const struct spread_run *r, struct spread_front *front)
 {
-    uint32_t count = front->count > front->count_max ? front->count : front->count_max;
+    uint32_t count = front->sent_full ? 0 : front->count;
+    if (count < front->count_max) count = front->count_max;
     if (front->sent_soiled) memset(front->sent, 0, r->graph->nodes * sizeof *front->sent);
     memset(front->nodes, 0, count * sizeof *front->nodes);
     for (uint32_t i = 0; i < SPREAD_GAINS; i++)
@@ -144,14 +145,22 @@ static void keep_last(struct spread_run *r, struct spread_state *s)
     s->record_count = kept;
 }
 
+static void finish_linear(struct spread_run *r, struct spread_state *s)
+{
+    if (r->question->last_hop) keep_last(r, s);
+    uint32_t count = s->record_count;
+    for (uint32_t i = 0; i < count; i++) {
+        s->records[i].reserved[0] = 0;
+        s->records[i].confidence = s->records[i].activation;
+    }
+}
+
 static uint32_t finish(struct spread_run *r)
 {
     struct spread_state *s = spread_state_of(r);
     s->step = SPREAD_STEP_ENDED;
     if (s->record_count > s->records_max) s->records_max = s->record_count;
-    if (r->question->mode == SPREAD_LINEAR && r->question->last_hop) keep_last(r, s);
-    for (uint32_t i = 0; i < s->record_count; i++)
-        s->records[i].reserved[0] = 0;
+    if (r->question->mode == SPREAD_LINEAR) finish_linear(r, s);
     r->records = s->records;
     r->record_count = s->record_count;
     r->cycles = s->cycles;
@@ -185,7 +194,8 @@ static bool close_hop(struct spread_run *r, struct spread_state *s)
 static uint32_t start_hop(struct spread_run *r, struct spread_state *s)
 {
     struct spread_front *receivers = spread_receivers(s);
-    if (receivers->count > receivers->count_max) receivers->count_max = receivers->count;
+    if (!receivers->sent_full && receivers->count > receivers->count_max)
+        receivers->count_max = receivers->count;
     receivers->count = 0;
     s->records_before = s->record_count;
     if (r->question->mode == SPREAD_LINEAR) return spread_linear_start(r);

@@ -2,7 +2,8 @@
  * and made-up graphs: each kernel beside the scalar one, one thread and two, few nodes beside all.
  *   bench_spread [--quick]
  *   bench_spread --serve FOLDER GRAPH THREADS    for bench_spread_peers.py: writes the graph into
- *       FOLDER, then answers each line that it reads with the seconds of one hop over all nodes */
+ *       FOLDER, then answers each line that it reads, "hop" or "sums", with the seconds of that over
+ *       all nodes: of the clock, and of this thread */
 #include "kernels/vectors.h"
 #include "tests/bench/bench.h"
 #include "tests/support/spread_bench.h"
@@ -39,8 +40,8 @@ static void show_hops(struct spread_bench *s, bool quick)
     double edges = (double)s->sample.graph.edges;
     printf("\n%s: %u nodes, %.0f edges; a hop over all of them\n", s->name, s->sample.graph.nodes,
            edges);
-    printf("  %-10s %8s %12s %12s %12s %9s\n", "kernel", "threads", "sums", "whole hop", "ns an edge",
-           "x scalar");
+    printf("  %-10s %8s %12s %12s %12s %9s\n", "kernel", "threads", "sums", "whole hop",
+           "ns an edge", "x scalar");
     double scalar_s = 0;
     for (size_t v = 0; (variant = vectors_variant(v)); v++) {
         for (uint32_t threads = 1; threads <= 2; threads++) {
@@ -96,6 +97,13 @@ static void show_engram(struct spread_bench *s)
 
 /* ---------------------------------------------------------------- */
 
+static double thread_now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 static int serve(const char *folder, const char *name, uint32_t threads)
 {
     struct spread_bench s;
@@ -104,8 +112,11 @@ static int serve(const char *folder, const char *name, uint32_t threads)
     spread_bench_start(&s, spread_kernels_for(vectors_choose("auto")->name), threads);
     spread_bench_write(&s, folder);
     puts("ready");
-    for (fflush(stdout); fgets(line, sizeof line, stdin); fflush(stdout))
-        printf("%.9f\n", line[0] == 'p' ? spread_bench_pull(&s) : spread_bench_hop(&s));
+    for (fflush(stdout); fgets(line, sizeof line, stdin); fflush(stdout)) {
+        double start = thread_now_s();
+        double took = line[0] == 's' ? spread_bench_pull(&s) : spread_bench_hop(&s);
+        printf("%.9f %.9f\n", took, thread_now_s() - start);
+    }
     spread_bench_stop(&s);
     spread_bench_close(&s);
     return 0;

@@ -161,6 +161,8 @@ void spread_bench_write(const struct spread_bench *b, const char *folder)
 
 /* ---------------------------------------------------------------- hops over everything */
 
+enum { SEEDS_APART = 100, FIRST_HOPS = 10 };
+
 static void sums_part(struct spread_bench *b, uint32_t part)
 {
     const uint32_t *starts = spread_state_of(&b->run)->starts;
@@ -208,7 +210,7 @@ static void *no_more(void *owner, uint64_t bytes)
     return NULL;
 }
 
-/* Hop 0 and 1 of a new run. */
+/* The first hops of a new run, from a few nodes to all that can be reached. */
 static void begin(struct spread_bench *b)
 {
     b->run = (struct spread_run){.graph = &b->sample.graph,
@@ -219,7 +221,7 @@ static void begin(struct spread_bench *b)
                                  .alone = b->threads == 1};
     spread_run_begin(&b->run);
     spread_run_force(&b->run, SPREAD_HOP_PULL);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < FIRST_HOPS; i++)
         run_step(b, SPREAD_BENCH_HOP, spread_run_next(&b->run));
 }
 
@@ -228,22 +230,23 @@ void spread_bench_start(struct spread_bench *b, const struct spread_kernels *ker
 {
     uint32_t nodes = b->sample.graph.nodes;
     b->threads = threads;
+    b->question.seed_count = 0;
     b->run.kernels = kernels;
     b->seeds = allocate(nodes, sizeof *b->seeds);
     b->sent = allocate(nodes, sizeof *b->sent);
     b->sums = allocate(nodes, sizeof *b->sums);
     for (uint32_t n = 0; n < nodes; n++) {
         b->sent[n] = 0.5f + (float)(n % 100) / 200;
-        b->seeds[n] = (struct spread_seed){n, b->sent[n]};
+        if (n % SEEDS_APART == 0)
+            b->seeds[b->question.seed_count++] = (struct spread_seed){n, b->sent[n]};
     }
     for (uint32_t d = 0; d <= SPREAD_HOPS_MAX; d++)
-        b->decay[d] = 0.2f;
-    b->question = (struct spread_question){.mode = SPREAD_LINEAR,
-                                           .hops = SPREAD_HOPS_MAX,
-                                           .decay = b->decay,
-                                           .touched_max = UINT64_MAX,
-                                           .seeds = b->seeds,
-                                           .seed_count = nodes};
+        b->decay[d] = 0.9f;
+    b->question.mode = SPREAD_LINEAR;
+    b->question.hops = SPREAD_HOPS_MAX;
+    b->question.decay = b->decay;
+    b->question.touched_max = UINT64_MAX;
+    b->question.seeds = b->seeds;
     b->ticket = 0;
     if (threads > 1 && pthread_create(&b->helper, NULL, help, b))
         bench_fail("spread_bench", "no thread");

@@ -17,7 +17,7 @@ struct spread_bench {
     void *memory; /* a workspace */
     void *more;   /* what a run may take beside it */
     uint64_t more_bytes;
-    /* From start to stop: a run of which all nodes are active. */
+    /* From start to stop: a run that has reached all nodes that it can. */
     struct spread_run run;
     struct spread_question question;
     struct spread_seed *seeds;
