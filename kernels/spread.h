@@ -253,6 +253,8 @@ struct spread_question {
 
 /* ---------------------------------------------------------------- the CPU's engine */
 
+#if !defined(__cplusplus)
+
 /* What a set of CPU variants may do faster. */
 struct spread_kernels {
     const char *name;
@@ -320,4 +322,5 @@ static inline void spread_run_through(struct spread_run *r)
             spread_run_part(r, part);
 }
 
+#endif
 #endif

@@ -1,6 +1,7 @@
 /* spread_cuda: spreads over a graph on a device, bit for bit what kernels/spread.h and
  * docs/spreading.md define and the CPU's engine computes.
- * Owner:  the GPU process; every pointer is device memory of the current device, unless said.
+ * Owner:  the GPU process; every pointer is device memory of the current device, unless said. Edges are
+ *         read two at a time: the last 16 bytes that an array of edges begins are there whole.
  * Thread: any that has the device current.
  * Errors: cuda_spread only enqueues on `stream` and returns the launch's cudaError_t as an int (0 is
  * success): no allocation, no waiting. Inputs are validated before they come here. */

@@ -1,0 +1,224 @@
+/* spread_group: who works on a spread together: the whole grid of a cooperative launch, or a block
+ * by itself. The same code runs as either. Device code only.
+ * What all of a group decide upon they read from a tally after a sync: it is the same for all. */
+#ifndef ENGRAM_KERNELS_CUDA_SPREAD_GROUP_CUH
+#define ENGRAM_KERNELS_CUDA_SPREAD_GROUP_CUH
+
+#include "kernels/spread.h"
+
+/* Its headers want C++17 since CUDA 13, and work without. */
+#define CCCL_IGNORE_DEPRECATED_CPP_DIALECT
+#include <cooperative_groups.h>
+#include <cuda_runtime.h>
+
+enum {
+    SPREAD_THREADS = 512, /* a block */
+    SPREAD_WARPS = SPREAD_THREADS / 32,
+    SPREAD_BLOCKS = 2 /* a multiprocessor: 64 registers a thread */
+};
+
+static const unsigned SPREAD_ALL = 0xffffffffu;
+
+struct spread_block_group {
+    static const bool GRID = false;
+    __device__ static unsigned blocks()
+    {
+        return 1;
+    }
+    __device__ static unsigned block()
+    {
+        return 0;
+    }
+    __device__ static void sync()
+    {
+        __syncthreads();
+    }
+};
+
+struct spread_grid_group {
+    static const bool GRID = true;
+    __device__ static unsigned blocks()
+    {
+        return gridDim.x;
+    }
+    __device__ static unsigned block()
+    {
+        return blockIdx.x;
+    }
+    __device__ static void sync()
+    {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 600
+        if (gridDim.x > 1)
+            cooperative_groups::this_grid().sync();
+        else
+            __syncthreads();
+#else
+        __syncthreads(); /* launched with one block */
+#endif
+    }
+};
+
+__device__ __forceinline__ unsigned spread_lane(void)
+{
+    return threadIdx.x & 31;
+}
+
+template <class Group> __device__ __forceinline__ unsigned spread_warps(void)
+{
+    return SPREAD_WARPS * Group::blocks();
+}
+
+/* Neighbouring numbers are on different multiprocessors, so that little work has them all. */
+template <class Group> __device__ __forceinline__ unsigned spread_warp(void)
+{
+    return threadIdx.x / 32 * Group::blocks() + Group::block();
+}
+
+template <class Group> __device__ __forceinline__ unsigned spread_threads(void)
+{
+    return SPREAD_THREADS * Group::blocks();
+}
+
+template <class Group> __device__ __forceinline__ unsigned spread_thread(void)
+{
+    return spread_warp<Group>() * 32 + spread_lane();
+}
+
+template <class Group> __device__ __forceinline__ bool spread_is_first(void)
+{
+    return Group::block() == 0 && threadIdx.x == 0;
+}
+
+/* What a hop counts. A hop has one of three in turn: while it runs, the next hop's is set to zero,
+ * and the last one's may still be read. */
+struct spread_tally {
+    unsigned long long edges; /* that go out of what is active */
+    unsigned long long cycles;
+    unsigned long long contributions; /* that have a place */
+    unsigned long long listed_edges;
+    unsigned candidates; /* that something was pushed to, or that have contributions */
+    unsigned active, fresh, visited;
+    unsigned listed; /* a dense hop's active, made a list */
+    unsigned chunks; /* of long out-lists */
+    unsigned hubs, pieces;
+    unsigned bigs, longest;
+    unsigned records;
+    unsigned late;
+};
+
+struct spread_best {
+    double product;
+    uint64_t id;
+    uint32_t node;
+};
+
+struct spread_hub {
+    uint32_t node, first, pieces; /* numbers of its pieces: first, ... */
+    unsigned done;
+};
+
+/* A hop along in-edges (spread_pull.cuh). */
+struct pull_task {
+    const struct spread_list *in;
+    const struct spread_edge *edges;
+    const float *sent, *factors;
+    const uint64_t *allowed;
+    float *sends, *activation;
+    uint16_t *seen;
+    uint32_t *parents; /* NULL: not asked for */
+    struct spread_grid grid;
+    float decay, threshold;
+    uint32_t nodes, hop;
+    bool last_hop;
+    struct spread_hub *hubs;
+    uint32_t *pieces; /* of hubs: whose */
+    struct spread_sum *partials;
+    struct spread_tally *tally;
+};
+
+enum { SPREAD_RUN = 2048 }; /* contributions that a block sorts at once */
+
+struct spread_shared {
+    unsigned long long sums[4];
+    struct spread_tally tallies[3]; /* of a block's own sets */
+    unsigned places;
+    unsigned bases[4 * SPREAD_WARPS];
+    unsigned deferred[SPREAD_WARPS];
+    union {
+        unsigned long long words[SPREAD_WARPS][32 * sizeof(struct spread_record) / 8];
+        unsigned long long keys[SPREAD_RUN];
+        struct spread_best best[SPREAD_WARPS];
+        struct pull_task pull;
+    };
+};
+
+__device__ __forceinline__ unsigned long long spread_warp_sum(unsigned long long v)
+{
+    for (int o = 16; o > 0; o /= 2)
+        v += __shfl_xor_sync(SPREAD_ALL, v, o);
+    return v;
+}
+
+/* Adds what all threads of the block have to *to; shared->sums[which] is 0 before and afterwards. All
+ * threads call it, and sync before they read. */
+__device__ __forceinline__ void spread_count(struct spread_shared *shared, int which,
+                                             unsigned long long v)
+{
+    v = spread_warp_sum(v);
+    if (spread_lane() == 0 && v) atomicAdd(&shared->sums[which], v);
+}
+
+__device__ __forceinline__ unsigned long long spread_counted(struct spread_shared *shared,
+                                                             int which)
+{
+    unsigned long long v = shared->sums[which];
+    shared->sums[which] = 0;
+    return v;
+}
+
+/* Values of those that want go to the end of a list, one atomic for all of the (whole) warp. */
+__device__ __forceinline__ void spread_append(uint32_t *list, unsigned *count, uint32_t value,
+                                              bool wants)
+{
+    unsigned who = __ballot_sync(SPREAD_ALL, wants);
+    if (who == 0) return;
+    unsigned base = 0, leader = (unsigned)__ffs(who) - 1;
+    if (spread_lane() == leader) base = atomicAdd(count, (unsigned)__popc(who));
+    base = __shfl_sync(SPREAD_ALL, base, leader);
+    if (wants) list[base + __popc(who & ((1u << spread_lane()) - 1))] = value;
+}
+
+__device__ __forceinline__ void spread_atomic_add(double *to, double v)
+{
+    if (v == 0.0) return;
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 600
+    atomicAdd(to, v);
+#else
+    unsigned long long *bits = (unsigned long long *)to, seen = *bits, before;
+    do {
+        before = seen;
+        seen = atomicCAS(bits, before,
+                         (unsigned long long)__double_as_longlong(
+                             __dadd_rn(__longlong_as_double((long long)before), v)));
+    } while (seen != before);
+#endif
+}
+
+__device__ __forceinline__ uint64_t spread_now_ns(void)
+{
+    unsigned long long ns;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    return ns;
+}
+
+/* Each thread of the group sets its share of count words. bytes: a multiple of 4; to: aligned to 16. */
+template <class Group> __device__ void spread_clear(void *to, uint64_t bytes)
+{
+    uint4 zero = {0, 0, 0, 0};
+    uint64_t wide = bytes / 16, narrow = bytes % 16 / 4;
+    for (uint64_t i = spread_thread<Group>(); i < wide; i += spread_threads<Group>())
+        ((uint4 *)to)[i] = zero;
+    if (spread_thread<Group>() < narrow) ((unsigned *)to)[wide * 4 + spread_thread<Group>()] = 0;
+}
+
+#endif

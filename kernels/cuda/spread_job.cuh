@@ -1,0 +1,194 @@
+/* spread_job: what both modes' kernels are given, and what they do alike: sets in turn, the highest
+ * ids that give way, records on their way out.
+ * Scratch: three tallies, the grid's arrays over all nodes (spread_linear.cuh, spread_engram.cuh),
+ * then as many slots for blocks as there is room for. */
+#ifndef ENGRAM_KERNELS_CUDA_SPREAD_JOB_CUH
+#define ENGRAM_KERNELS_CUDA_SPREAD_JOB_CUH
+
+#include "kernels/cuda/spread_cuda.h"
+#include "kernels/cuda/spread_edges.cuh"
+#include "kernels/cuda/spread_places.cuh"
+
+enum {
+    SPREAD_ROOM_LEAST = 4096, /* places of a slot */
+    SPREAD_ROOM_MOST = 65536,
+    SPREAD_SLOTS_MOST = 512,      /* for which cuda_spread_scratch_best asks */
+    SPREAD_EDGES_OF_BLOCK = 1024, /* times set_count: what is left to a block in a hop */
+    SPREAD_BIN_BYTES = 8 * 256 * sizeof(unsigned)
+};
+
+/* Left for the grid, in cuda_spread_set's no_memory while the kernel runs. */
+static const uint32_t SPREAD_DEFERRED = 2;
+
+struct spread_base {
+    struct spread_graph graph;
+    struct spread_question question;
+    uint64_t time_ns;
+    const uint64_t *set_offsets;
+    uint32_t set_count;
+    uint64_t record_room;
+    struct spread_record *out_records;
+    struct cuda_spread_set *out_sets;
+    struct spread_tally *tallies; /* 3 */
+    char *slots;
+    uint64_t slot_bytes;
+    uint32_t slot_count, slot_room;
+    uint64_t slot_edges; /* what a block takes on in a hop */
+};
+
+/* Parts of a block of memory, one after the other. */
+struct spread_carver {
+    char *at;
+};
+
+template <class T>
+__host__ __device__ inline T *spread_carve(struct spread_carver *c, uint64_t count)
+{
+    T *part = (T *)c->at;
+    c->at += (count * sizeof(T) + 255) / 256 * 256;
+    return part;
+}
+
+__host__ __device__ inline struct spread_hash spread_carve_hash(struct spread_carver *c,
+                                                                uint32_t room)
+{
+    struct spread_hash hash;
+    hash.table = spread_carve<unsigned long long>(c, 2 * (uint64_t)room);
+    hash.nodes = spread_carve<uint32_t>(c, room);
+    hash.room = room;
+    return hash;
+}
+
+__device__ __forceinline__ bool spread_allows(const uint64_t *allowed, uint32_t node)
+{
+    return !allowed || (__ldg((const unsigned long long *)&allowed[node / 64]) >> (node & 63) & 1);
+}
+
+__device__ __forceinline__ float spread_factor_of(const struct spread_graph *g, uint32_t node)
+{
+    return g->factors ? __ldg(&g->factors[node]) : 1.0f;
+}
+
+/* The keep-th lowest id of count items, of which id(i, &id) says whether i is one and its id; keep >=
+ * 1, and there are as many. bins: SPREAD_BIN_BYTES. Ends with a sync. */
+template <class Group, class Id>
+__device__ uint64_t spread_lowest(unsigned *bins, uint64_t keep, uint32_t count, Id id)
+{
+    spread_clear<Group>(bins, SPREAD_BIN_BYTES);
+    Group::sync();
+    uint64_t prefix = 0;
+    for (int byte = 7; byte >= 0; byte--) {
+        unsigned *own = bins + byte * 256;
+        for (uint32_t i = spread_thread<Group>(); i < count; i += spread_threads<Group>()) {
+            uint64_t value;
+            if (!id(i, &value)) continue;
+            if (byte < 7 && (value ^ prefix) >> (8 * byte + 8) != 0) continue;
+            atomicAdd(&own[value >> 8 * byte & 255], 1u);
+        }
+        Group::sync();
+        uint32_t digit = 0;
+        while (digit < 255 && own[digit] < keep)
+            keep -= own[digit++];
+        prefix |= (uint64_t)digit << 8 * byte;
+    }
+    Group::sync();
+    return prefix;
+}
+
+static_assert(4 * SPREAD_WARPS == 64, "two a lane");
+/* 64 counts become the places where each begins, after what *counter has counted. */
+__device__ __forceinline__ void spread_give_places(unsigned *counts, unsigned *counter)
+{
+    const unsigned lane = spread_lane(), a = counts[2 * lane], b = counts[2 * lane + 1];
+    unsigned end = a + b, base = 0;
+    for (int o = 1; o < 32; o *= 2) {
+        const unsigned before = __shfl_up_sync(SPREAD_ALL, end, o);
+        if (lane >= (unsigned)o) end += before;
+    }
+    if (lane == 31 && end) base = atomicAdd(counter, end);
+    base = __shfl_sync(SPREAD_ALL, base, 31);
+    counts[2 * lane] = base + end - a - b;
+    counts[2 * lane + 1] = base + end - b;
+}
+
+/* Of count items those of which is(i) says so have a record, record(i). Ends without a sync. counter: 0
+ * before, then how many there are. */
+template <class Group, class Is, class Record>
+__device__ void spread_write_records(struct spread_shared *shared, struct spread_record *out,
+                                     unsigned *counter, uint32_t count, Is is, Record record)
+{
+    enum { DEEP = 4, TILE = DEEP * SPREAD_THREADS, WORDS = sizeof(struct spread_record) / 8 };
+    const unsigned lane = spread_lane(), warp = threadIdx.x / 32;
+    for (uint64_t tile = (uint64_t)Group::block() * TILE; tile < count;
+         tile += (uint64_t)Group::blocks() * TILE) {
+        bool has[DEEP];
+        unsigned who[DEEP];
+#pragma unroll
+        for (int d = 0; d < DEEP; d++) {
+            const uint64_t i = tile + d * SPREAD_THREADS + threadIdx.x;
+            has[d] = i < count && is((uint32_t)i);
+        }
+#pragma unroll
+        for (int d = 0; d < DEEP; d++) {
+            who[d] = __ballot_sync(SPREAD_ALL, has[d]);
+            if (lane == 0) shared->bases[d * SPREAD_WARPS + warp] = (unsigned)__popc(who[d]);
+        }
+        __syncthreads();
+        if (warp == 0) spread_give_places(shared->bases, counter);
+        __syncthreads();
+#pragma unroll
+        for (int d = 0; d < DEEP; d++) { /* through shared memory, so that it goes out in a row */
+            unsigned long long *words = shared->words[warp];
+            if (who[d] >> lane & 1) {
+                const struct spread_record r =
+                    record((uint32_t)(tile + d * SPREAD_THREADS + threadIdx.x));
+                const unsigned at = __popc(who[d] & ((1u << lane) - 1)) * WORDS;
+                words[at] = (unsigned long long)r.parent << 32 | r.node;
+                words[at + 1] = (unsigned long long)__float_as_uint(r.confidence) << 32 |
+                                __float_as_uint(r.activation);
+                words[at + 2] =
+                    (unsigned long long)((unsigned)r.tier << 8 | r.depth) << 32 | r.visits;
+            }
+            __syncwarp();
+            unsigned long long *to =
+                (unsigned long long *)(out + shared->bases[d * SPREAD_WARPS + warp]);
+            for (unsigned w = lane; w < __popc(who[d]) * WORDS; w += 32)
+                to[w] = words[w];
+            __syncwarp();
+        }
+        __syncthreads();
+    }
+}
+
+/* All sets: blocks with a slot take them in turn, and what is too much for a block the grid does. */
+template <class Mode, class Job>
+__device__ void spread_sets(const Job &job, struct spread_shared *shared, typename Mode::slot *slot)
+{
+    if (threadIdx.x < 4) shared->sums[threadIdx.x] = 0;
+    const uint64_t started_ns = spread_now_ns();
+    if (blockIdx.x < job.base.slot_count) {
+        struct spread_carver carver = {job.base.slots + blockIdx.x * job.base.slot_bytes};
+        if (threadIdx.x == 0)
+            *slot = Mode::carve(&carver, 0, job.base.slot_room, job.base.slot_room);
+        __syncthreads();
+        for (uint32_t set = blockIdx.x; set < job.base.set_count; set += job.base.slot_count)
+            Mode::run_block(job, shared, *slot, set, started_ns);
+    }
+    spread_grid_group::sync();
+    unsigned state = 0; /* what a mode knows of the grid's arrays */
+    for (uint32_t base = 0; base < job.base.set_count; base += SPREAD_THREADS) {
+        uint32_t set = base + threadIdx.x;
+        bool left = set < job.base.set_count &&
+                    *(volatile uint32_t *)&job.base.out_sets[set].no_memory == SPREAD_DEFERRED;
+        unsigned who = __ballot_sync(SPREAD_ALL, left);
+        __syncthreads();
+        if (spread_lane() == 0) shared->deferred[threadIdx.x / 32] = who;
+        __syncthreads();
+        for (uint32_t w = 0; w < SPREAD_WARPS; w++)
+            for (unsigned lefts = shared->deferred[w]; lefts; lefts &= lefts - 1)
+                Mode::run_grid(job, shared, base + w * 32 + (uint32_t)__ffs((int)lefts) - 1,
+                               started_ns, &state);
+    }
+}
+
+#endif

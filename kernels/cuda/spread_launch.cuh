@@ -1,0 +1,86 @@
+/* spread_launch: a kernel of either mode over the whole device. Host code.
+ * Blocks wait for each other, so all of them must be there: a cooperative launch, of as many as fit.
+ * A device that cannot do that has one block. */
+#ifndef ENGRAM_KERNELS_CUDA_SPREAD_LAUNCH_CUH
+#define ENGRAM_KERNELS_CUDA_SPREAD_LAUNCH_CUH
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/spread_job.cuh"
+
+int spread_linear_launch(const struct cuda_spread *s, cudaStream_t stream);
+int spread_engram_launch(const struct cuda_spread *s, cudaStream_t stream);
+uint64_t spread_linear_grid_bytes(uint32_t nodes, uint64_t edges);
+uint64_t spread_linear_slot_bytes(uint32_t room);
+/* contributions: those of a level that fit. */
+uint64_t spread_engram_grid_bytes(uint32_t nodes, uint64_t contributions);
+uint64_t spread_engram_slot_bytes(uint32_t room);
+static inline uint64_t spread_contributions_least(uint32_t nodes, uint64_t edges)
+{
+    const uint64_t most = edges > nodes ? edges : nodes;
+    return most < 1024 ? 1024 : most < UINT32_MAX ? most : UINT32_MAX;
+}
+
+/* Behind the tallies. */
+static const uint64_t SPREAD_HEAD_BYTES = 1024;
+static_assert(3 * sizeof(struct spread_tally) <= 1024, "tallies fit");
+
+/* Cuts what is left of the scratch into slots, large ones if that is enough for as many as there are
+ * sets or blocks. */
+static inline void spread_share_scratch(struct spread_base *b, char *at, uint64_t left,
+                                        uint32_t blocks, uint64_t (*slot_bytes)(uint32_t room))
+{
+    const uint32_t wanted = b->set_count < blocks ? b->set_count : blocks;
+    uint32_t room = SPREAD_ROOM_MOST;
+    while (room > SPREAD_ROOM_LEAST &&
+           (room / 2 >= b->graph.nodes || left / slot_bytes(room) < wanted))
+        room /= 2;
+    const uint64_t fit = left / slot_bytes(room);
+    b->slots = at;
+    b->slot_room = room;
+    b->slot_bytes = slot_bytes(room);
+    b->slot_count = fit < wanted ? (uint32_t)fit : wanted;
+    b->slot_edges = (uint64_t)SPREAD_EDGES_OF_BLOCK * b->set_count;
+}
+
+static inline struct spread_base spread_base_of(const struct cuda_spread *s)
+{
+    struct spread_base b = {};
+    b.graph = s->graph;
+    b.question = s->question;
+    b.time_ns = s->time_ns;
+    b.set_offsets = s->set_offsets;
+    b.set_count = s->set_count;
+    b.record_room = s->record_room;
+    b.out_records = s->out_records;
+    b.out_sets = s->out_sets;
+    b.tallies = (struct spread_tally *)s->scratch;
+    return b;
+}
+
+/* Blocks that are all there at once. */
+static inline int spread_blocks(const void *kernel, uint32_t *blocks, bool *together)
+{
+    int multiprocessors = 1, cooperative = 0, each = 0;
+    int error = device_attribute(cudaDevAttrMultiProcessorCount, &multiprocessors);
+    if (!error) error = device_attribute(cudaDevAttrCooperativeLaunch, &cooperative);
+    if (!error)
+        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, SPREAD_THREADS, 0);
+    if (error) return error;
+    *together = cooperative && each > 0;
+    *blocks =
+        *together ? (uint32_t)(multiprocessors * (each < SPREAD_BLOCKS ? each : SPREAD_BLOCKS)) : 1;
+    return cudaSuccess;
+}
+
+static inline int spread_enqueue(const void *kernel, void *job, uint32_t blocks, bool together,
+                                 cudaStream_t stream)
+{
+    void *parameters[] = {job};
+    int error =
+        together ? cudaLaunchCooperativeKernel(kernel, dim3(blocks), dim3(SPREAD_THREADS),
+                                               parameters, 0, stream)
+                 : cudaLaunchKernel(kernel, dim3(1), dim3(SPREAD_THREADS), parameters, 0, stream);
+    return error ? error : cudaGetLastError();
+}
+
+#endif

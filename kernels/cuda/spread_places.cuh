@@ -1,0 +1,101 @@
+/* spread_places: where what is known of a node lies. The grid keeps arrays over all nodes: a node's
+ * place is its number. A block has room for few: a hash table gives places to the nodes that it
+ * meets, in turn, so that nothing has a price but what is used. Device code only. */
+#ifndef ENGRAM_KERNELS_CUDA_SPREAD_PLACES_CUH
+#define ENGRAM_KERNELS_CUDA_SPREAD_PLACES_CUH
+
+#include "kernels/cuda/spread_group.cuh"
+
+/* table: 2 room entries, node + 1 in the upper half and the place in the lower; 0 is empty. */
+struct spread_hash {
+    unsigned long long *table;
+    uint32_t *nodes; /* room: of each place; SPREAD_NO_NODE: given up */
+    uint32_t room;   /* a power of two */
+};
+
+struct spread_dense_places {
+    __device__ static uint32_t take(uint32_t node)
+    {
+        return node;
+    }
+    __device__ static uint32_t find(uint32_t node)
+    {
+        return node;
+    }
+    __device__ static uint32_t node(uint32_t place)
+    {
+        return place;
+    }
+};
+
+struct spread_hash_places {
+    struct spread_hash hash;
+    unsigned *count; /* places given */
+    uint32_t capacity, shift;
+
+    __device__ uint32_t slot(uint32_t node) const
+    {
+        return node * 0x9e3779b1u >> shift;
+    }
+    __device__ uint32_t node(uint32_t place) const
+    {
+        return hash.nodes[place];
+    }
+
+    /* Any threads, at the same time, for nodes of less than half of the capacity. */
+    __device__ uint32_t take(uint32_t node)
+    {
+        const unsigned long long key = (unsigned long long)(node + 1) << 32;
+        uint32_t own = SPREAD_NO_NODE;
+        for (uint32_t at = slot(node);; at = (at + 1) & (capacity - 1)) {
+            unsigned long long there = *(volatile unsigned long long *)&hash.table[at];
+            if (there == 0) {
+                if (own == SPREAD_NO_NODE) {
+                    own = atomicAdd(count, 1u);
+                    hash.nodes[own] = node;
+                }
+                there = atomicCAS(&hash.table[at], 0ull, key | own);
+                if (there == 0) return own;
+            }
+            if (there >> 32 == key >> 32) {
+                if (own != SPREAD_NO_NODE) hash.nodes[own] = SPREAD_NO_NODE;
+                return (uint32_t)there;
+            }
+        }
+    }
+
+    /* SPREAD_NO_NODE: it has none. Not while others take. */
+    __device__ uint32_t find(uint32_t node) const
+    {
+        for (uint32_t at = slot(node);; at = (at + 1) & (capacity - 1)) {
+            unsigned long long there = hash.table[at];
+            if (there == 0) return SPREAD_NO_NODE;
+            if ((uint32_t)(there >> 32) == node + 1) return (uint32_t)there;
+        }
+    }
+
+    /* All threads of the block, with a sync before and after: room for so many places. */
+    __device__ void grow(uint32_t places)
+    {
+        if (capacity >= 2 * places && capacity > 0) return;
+        uint32_t bits = 8;
+        while (1u << bits < 2 * places)
+            bits++;
+        capacity = 1u << bits;
+        shift = 32 - bits;
+        spread_clear<spread_block_group>(hash.table, (uint64_t)capacity * sizeof *hash.table);
+        __syncthreads();
+        uint32_t given = *count;
+        for (uint32_t p = threadIdx.x; p < given; p += SPREAD_THREADS) {
+            uint32_t node = hash.nodes[p];
+            if (node == SPREAD_NO_NODE) continue;
+            unsigned long long entry = (unsigned long long)(node + 1) << 32 | p;
+            uint32_t at = slot(node);
+            while (atomicCAS(&hash.table[at], 0ull, entry) != 0)
+                at = (at + 1) & (capacity - 1);
+        }
+        __syncthreads();
+    }
+};
+
+#endif
