@@ -271,10 +271,12 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(call obj,$(TEST_LIB)) $(GPU_A) $(DAEMON_A
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION)
 
 $(BUILD)/tests/gpu/%.o: ISA_FLAGS := $(CUDA_INCLUDE)
-$(BUILD)/tests/gpu/%: $(BUILD)/tests/gpu/%.o $(GPU_A) $(DAEMON_A) $(KERNEL_A) $(CUDA_A)
+GPU_TEST_O := $(call obj,tests/support/spread_graphs.c tests/support/spread_reference.c)
+$(BUILD)/tests/gpu/%: $(BUILD)/tests/gpu/%.o $(GPU_TEST_O) $(GPU_A) $(DAEMON_A) $(KERNEL_A) \
+        $(CUDA_A)
 	$(call say,LD,$@)
 	$(Q)$(NVCC) -cudart static -Wno-deprecated-gpu-targets -Xcompiler=-pthread -o $@ $< \
-	    $(GPU_A) $(DAEMON_A) $(CUDA_A) $(KERNEL_A) -lm
+	    $(GPU_TEST_O) $(GPU_A) $(DAEMON_A) $(CUDA_A) $(KERNEL_A) -lm -ldl
 
 # A fuzz target by itself, and with a main that replays its corpus.
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(DAEMON_A) $(KERNEL_A) $(CLI_A) \
