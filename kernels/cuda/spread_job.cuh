@@ -13,7 +13,7 @@ enum {
     SPREAD_ROOM_LEAST = 4096, /* places of a slot */
     SPREAD_ROOM_MOST = 65536,
     SPREAD_SLOTS_MOST = 512,      /* for which cuda_spread_scratch_best asks */
-    SPREAD_EDGES_OF_BLOCK = 8192, /* times set_count: what is left to a block in a hop */
+    SPREAD_EDGES_OF_BLOCK = 1024, /* times set_count: what is left to a block in a hop */
     SPREAD_BIN_BYTES = 8 * 256 * sizeof(unsigned)
 };
 
@@ -121,11 +121,16 @@ __device__ void spread_write_records(struct spread_shared *shared, struct spread
     const unsigned lane = spread_lane(), warp = threadIdx.x / 32;
     for (uint64_t tile = (uint64_t)Group::block() * TILE; tile < count;
          tile += (uint64_t)Group::blocks() * TILE) {
+        bool has[DEEP];
         unsigned who[DEEP];
 #pragma unroll
         for (int d = 0; d < DEEP; d++) {
             const uint64_t i = tile + d * SPREAD_THREADS + threadIdx.x;
-            who[d] = __ballot_sync(SPREAD_ALL, i < count && is((uint32_t)i));
+            has[d] = i < count && is((uint32_t)i);
+        }
+#pragma unroll
+        for (int d = 0; d < DEEP; d++) {
+            who[d] = __ballot_sync(SPREAD_ALL, has[d]);
             if (lane == 0) shared->bases[d * SPREAD_WARPS + warp] = (unsigned)__popc(who[d]);
         }
         __syncthreads();

@@ -77,17 +77,23 @@ template <class Group, class Places> struct linear_run {
 
 /* ---------------------------------------------------------------- what hops do alike */
 
+/* What is known of a node before a hop. */
+struct linear_known {
+    uint32_t seen;
+    float activation;
+};
+
 /* A node is active after this hop. Whether that is the first time. */
 template <class Run>
-__device__ __forceinline__ bool linear_activate(Run *r, uint32_t place, float activation)
+__device__ __forceinline__ bool linear_activate(Run *r, uint32_t place, struct linear_known known,
+                                                float activation)
 {
     const struct linear_slot *s = r->slot;
-    uint32_t seen = s->seen[place];
-    bool fresh = seen == 0;
-    s->seen[place] = (uint16_t)(fresh ? r->hop << 8 | 1 : seen + 1);
+    const bool fresh = known.seen == 0;
+    s->seen[place] = (uint16_t)(fresh ? r->hop << 8 | 1 : known.seen + 1);
     s->activation[place] = fresh || r->base->question.last_hop
                                ? activation
-                               : spread_accumulated(s->activation[place], activation);
+                               : spread_accumulated(known.activation, activation);
     return fresh;
 }
 
@@ -217,7 +223,8 @@ __device__ void linear_push(struct linear_run<Group, Places> *r)
             place = r->places.take(e.node);
             linear_push_product(&s->sums[place], g->grid, from.amount, e.weight);
             unsigned *word = &s->marks[place / 32], bit = 1u << (place & 31);
-            first = !(*(volatile unsigned *)word & bit) && !(atomicOr(word, bit) & bit);
+            const bool known = Group::GRID && *(volatile unsigned *)word & bit;
+            first = !known && !(atomicOr(word, bit) & bit);
         }
         __syncwarp();
         spread_append(s->candidates, &t->candidates, place, first);
@@ -246,14 +253,16 @@ __device__ void linear_settle(struct linear_run<Group, Places> *r)
         uint32_t place = 0;
         if (i0 + spread_lane() < count) {
             place = s->candidates[i0 + spread_lane()];
+            /* All at once, though what is dropped needs no more than the sum. */
             const struct spread_sum sum = s->sums[place], none = {0.0, 0.0};
+            const struct linear_known known = {s->seen[place], s->activation[place]};
+            const uint32_t node = r->places.node(place);
             s->sums[place] = none;
             s->marks[place / 32] = 0; /* all of its bits are candidates */
             const float a = spread_received(sum, decay);
             kept = spread_kept(a, q->thresholds[0]);
             if (kept) {
-                const uint32_t node = r->places.node(place);
-                fresh = linear_activate(r, place, a);
+                fresh = linear_activate(r, place, known, a);
                 r->sent()[place] = spread_sent(a, spread_factor_of(g, node));
                 edges += spread_list_of(g->out, node).count;
                 if (fresh && q->paths) s->parents[place] = SPREAD_NO_NODE;
