@@ -57,6 +57,21 @@ static void count_seeds(const struct spread_run *r, struct targets *t)
         count_target(r, t, r->question->seeds[i].node, 1);
 }
 
+/* Has what lies far away on its way before it is read: the lists of nodes that come soon, and the
+ * places that the next one's edges lead to. */
+static void fetch_ahead(const struct spread_graph *g, const struct spread_place *places,
+                        const uint32_t *nodes, uint32_t now, uint32_t last)
+{
+    enum { FAR = 16, NEAR = 8, NEXT = 2, EDGES_MAX = 32 };
+    if (now + FAR < last) __builtin_prefetch(&g->out[nodes[now + FAR]]);
+    if (now + NEAR < last) __builtin_prefetch(&g->out_edges[g->out[nodes[now + NEAR]].first]);
+    if (now + NEXT >= last) return;
+    struct spread_list list = g->out[nodes[now + NEXT]];
+    uint32_t count = list.count < EDGES_MAX ? list.count : EDGES_MAX;
+    for (uint32_t e = 0; e < count; e++)
+        __builtin_prefetch(&places[g->out_edges[list.first + e].node], 1);
+}
+
 static void count_part(struct spread_run *r, struct spread_range range)
 {
     struct spread_state *s = spread_state_of(r);
@@ -65,6 +80,7 @@ static void count_part(struct spread_run *r, struct spread_range range)
     found.count = 0;
     if (s->depth == 0) count_seeds(r, &found);
     for (uint32_t i = range.first; i < range.last; i++) {
+        fetch_ahead(r->graph, s->places, senders->nodes, i, range.last);
         struct spread_list list = r->graph->out[senders->nodes[i]];
         const struct spread_edge *edges = r->graph->out_edges + list.first;
         uint32_t gains = gains_of(senders, i);
@@ -121,8 +137,11 @@ static void scatter_part(struct spread_run *r, struct spread_range range)
     struct spread_state *s = spread_state_of(r);
     for (uint64_t i = 0; s->depth == 0 && i < r->question->seed_count; i++)
         put(r, r->question->seeds[i].node, r->question->seeds[i].activation, SPREAD_NO_NODE);
-    for (uint32_t i = range.first; i < range.last; i++)
-        scatter_node(r, spread_senders(s), i);
+    const struct spread_front *senders = spread_senders(s);
+    for (uint32_t i = range.first; i < range.last; i++) {
+        fetch_ahead(r->graph, s->places, senders->nodes, i, range.last);
+        scatter_node(r, senders, i);
+    }
 }
 
 /* ---------------------------------------------------------------- visits */
@@ -179,12 +198,22 @@ static void fold_target(const struct spread_run *r, struct spread_batch *b, uint
     atomic_store_explicit(&place->filled, 0, memory_order_relaxed);
 }
 
+static void fetch_record(const struct spread_state *s, uint32_t node)
+{
+    const struct spread_place *place = &s->places[node];
+    if (place->slot) __builtin_prefetch(&s->records[place->slot - 1], 1);
+    __builtin_prefetch(&s->contributions[place->first], 1);
+}
+
 static void fold_part(struct spread_run *r, struct spread_range range)
 {
+    enum { FAR = 16, NEAR = 8 };
     struct spread_state *s = spread_state_of(r);
     struct spread_batch b;
     spread_batch_open(&b);
     for (uint32_t i = range.first; i < range.last; i++) {
+        if (i + FAR < range.last) __builtin_prefetch(&s->places[s->targets[i + FAR]], 1);
+        if (i + NEAR < range.last) fetch_record(s, s->targets[i + NEAR]);
         fold_target(r, &b, s->targets[i]);
         if ((i - range.first) % SPREAD_CHUNK == SPREAD_CHUNK - 1)
             spread_batch_flush(r, &b, SPREAD_GAINS);
