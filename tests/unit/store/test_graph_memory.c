@@ -161,3 +161,26 @@ Test(graph_shape, a_hub_moves_and_is_told)
     shadow_finish(&shadow);
     close_house(&h);
 }
+
+static uint64_t bytes_of_parts(const struct graph *g)
+{
+    uint64_t bytes = 0;
+    for (int part = 0; part < GRAPH_PARTS; part++)
+        bytes += graph_part_bytes(g, (enum graph_part)part);
+    return bytes;
+}
+
+Test(graph_shape, adding_nothing_moves_nothing)
+{
+    struct house h = open_house(64 * MIB);
+    uint64_t source = 1, target = 2;
+    struct edges e = {&source, &target, 1, &(float){1}}, none = {0};
+    struct graph_counts counts;
+    add_edges(h.graph, &e, false);
+    graph_remove_edges(h.graph, &source, &target, 1, &counts);
+    uint64_t bytes = bytes_of_parts(h.graph);
+    add_edges(h.graph, &none, false);
+    cr_assert_eq(bytes_of_parts(h.graph), bytes);
+    cr_assert_eq(resident_bytes(graph_resident(h.graph)), bytes);
+    close_house(&h);
+}
