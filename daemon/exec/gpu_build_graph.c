@@ -21,7 +21,7 @@ uint64_t build_graph_bytes(const struct resident *of)
 {
     uint64_t bytes = 0;
     for (int part = 0; part < GRAPH_PARTS; part++)
-        bytes += build_mapped(graph_part_bytes(graph_of(of), (enum graph_part)part));
+        bytes += build_mapped(graph_known_part_bytes(graph_of(of), (enum graph_part)part));
     return bytes;
 }
 

@@ -16,6 +16,7 @@ enum {
     /* Edges that a spread may walk where it is received: some 20 us, seldom 40. */
     LINEAR_BRIEF = 4096,
     ENGRAM_BRIEF = 2048,
+    SET_EDGES = 128, /* a set alone, without any, takes as long */
 };
 
 static uint64_t times(uint64_t a, uint64_t b)
@@ -123,13 +124,17 @@ static void add_spread(const struct job *j, struct work *w)
     const struct job_request *r = &j->request;
     bool engram = r->spread.mode == SPREAD_ENGRAM;
     uint64_t sets = is_present(&r->offsets) ? r->offsets.rows - 1 : 1;
-    double seeds = (double)r->ids.rows, each = seeds / (double)sets, touched, most;
+    /* No more of them than there are seeds walk anything; of all ways to share those, even shares
+     * walk most. */
+    double walking = (double)smaller(sets, r->ids.rows), seeds = (double)r->ids.rows;
+    double each = walking > 0 ? seeds / walking : 0, touched, most;
     struct graph_info info = graph_info(j->graph);
     double degree = info.nodes ? (double)info.edges / (double)info.nodes : 0;
-    double edges = (double)sets * walked(j, each, degree, &touched);
-    double bound = (double)sets * walked(j, each, (double)info.out_count_max, &most);
+    double edges = walking * walked(j, each, degree, &touched);
+    double bound = walking * walked(j, each, (double)info.out_count_max, &most);
     if (engram) w->operation = OPERATION_SPREAD_ENGRAM;
-    w->unbounded = seeds + bound > (engram ? ENGRAM_BRIEF : LINEAR_BRIEF);
+    bound += seeds + (double)(sets - 1) * SET_EDGES;
+    w->unbounded = bound > (engram ? ENGRAM_BRIEF : LINEAR_BRIEF);
     w->stride = EDGE_FLOATS;
     w->queries = sets;
     w->k = r->k;

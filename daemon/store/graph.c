@@ -180,6 +180,8 @@ void graph_publish(struct graph *g)
         know(&g->known.count_max[side], g->sides[side].count_max);
     for (int kind = 0; kind < 3; kind++)
         know(&g->known.kinds[kind], g->kinds[kind]);
+    for (int part = 0; part < GRAPH_PARTS; part++)
+        know(&g->known.part_bytes[part], graph_part_bytes(g, (enum graph_part)part));
     resident_change(&g->resident);
 }
 
@@ -196,6 +198,11 @@ uint64_t graph_nodes(const struct graph *g)
 uint64_t graph_edges(const struct graph *g)
 {
     return known(&g->known.edges);
+}
+
+uint64_t graph_known_part_bytes(const struct graph *g, enum graph_part part)
+{
+    return known(&g->known.part_bytes[part]);
 }
 
 struct graph_info graph_info(const struct graph *g)

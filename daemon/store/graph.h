@@ -67,6 +67,8 @@ enum graph_part {
     GRAPH_PARTS
 };
 uint64_t graph_part_bytes(const struct graph *g, enum graph_part part);
+/* As of the last change that was done: the loop may ask while a writer works. */
+uint64_t graph_known_part_bytes(const struct graph *g, enum graph_part part);
 
 /* Changes are told apart in pages of so many bytes of a part. These are the loop's, while a reader
  * holds the turnstile; resident_track, _soil and _dirty_bytes go with them. */

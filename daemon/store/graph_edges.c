@@ -150,7 +150,8 @@ static enum status batch_finish(struct batch *b, enum status st, struct graph_co
     struct graph *g = b->g;
     uint64_t before = g->edge_count;
     bool large = b->n >= before, afresh = large && !(b->replace && before);
-    if (!st)
+    bool nothing = !b->n && !b->made;
+    if (!st && !nothing)
         st = afresh ? graph_build(g, b->sources, b->targets, b->weights, b->n, b->made, f)
                     : merge(b, f);
     heap_give(g->heap, &b->block);
@@ -160,7 +161,7 @@ static enum status batch_finish(struct batch *b, enum status st, struct graph_co
     }
     *out = (struct graph_counts){
         .edges_added = b->n, .edges_removed = b->gone, .nodes_added = b->made};
-    if (!b->n && !b->made) return STATUS_OK;
+    if (nothing) return STATUS_OK;
     if (!afresh && large)
         graph_lay_out(g);
     else

@@ -58,6 +58,7 @@ struct graph {
     /* The loop may read these while a writer works: graph_publish. */
     struct {
         _Atomic uint64_t nodes, edges, edge_bytes, node_bytes, count_max[SIDES], kinds[3];
+        _Atomic uint64_t part_bytes[GRAPH_PARTS];
     } known;
 
     pthread_mutex_t work_lock; /* of the list; its bytes are for all */

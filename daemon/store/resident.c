@@ -34,7 +34,7 @@ static uint64_t graph_bytes(const struct graph *g)
 {
     uint64_t bytes = 0;
     for (int part = 0; part < GRAPH_PARTS; part++)
-        bytes += graph_part_bytes(g, part);
+        bytes += graph_known_part_bytes(g, (enum graph_part)part);
     return bytes;
 }
 

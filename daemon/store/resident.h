@@ -50,8 +50,9 @@ static inline void resident_change(struct resident *r)
 /* For a copy elsewhere, of either kind; these are the loop's, while a reader holds the turnstile. A
  * collection's and a graph's own functions do the work. */
 
-/* Bytes that a whole copy takes, and those that a copy which had it all would have to be told. */
+/* Bytes that a whole copy takes; the loop may ask while a writer works. */
 uint64_t resident_bytes(const struct resident *r);
+/* Those that a copy which had it all would have to be told. */
 uint64_t resident_dirty_bytes(const struct resident *r);
 /* From now on changes are told apart. False: no memory; all counts as dirty. */
 bool resident_track(struct resident *r);

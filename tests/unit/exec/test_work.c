@@ -243,3 +243,29 @@ Test(work, of_spread)
     cr_assert(w.filtered && !work_is_brief(&w));
     close_room(&r);
 }
+
+/* Sets without seeds walk nothing: what the others walk is not theirs to share. */
+Test(work, of_spreads_with_empty_sets)
+{
+    struct room r = open_room();
+    struct job j = {.operation = OPERATION_SPREAD, .space = r.space};
+    j.graph = make_graph(&r, 1000);
+    j.request.ids = numbers(1);
+    j.request.spread = (struct job_spread){.mode = SPREAD_LINEAR, .hops = 100};
+    uint64_t alone = operation_work(&j).pairs;
+    j.request.offsets = numbers(3);
+    struct work w = operation_work(&j);
+    cr_assert(!work_is_brief(&w) && w.queries == 2);
+    cr_assert_eq(w.pairs, alone);
+    j.request.ids = numbers(5);
+    j.request.offsets = numbers(8);
+    w = operation_work(&j);
+    cr_assert(!work_is_brief(&w) && w.pairs > 4 * alone);
+
+    /* Nor is a set for nothing. */
+    j.request.ids = numbers(0);
+    j.request.offsets = numbers(4001);
+    w = operation_work(&j);
+    cr_assert(!work_is_brief(&w));
+    close_room(&r);
+}

@@ -2,6 +2,7 @@
 #include "daemon/store/graph.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 
 #include "tests/support/graph_house.h"
 #include "tests/support/graph_model.h"
@@ -159,5 +160,52 @@ Test(graph_shape, a_hub_moves_and_is_told)
     cr_assert_eq(graph_info(h.graph).out_count_max, ROUNDS * STEP + 1);
     cr_assert_eq(graph_edges(h.graph), NODES + ROUNDS * STEP);
     shadow_finish(&shadow);
+    close_house(&h);
+}
+
+static uint64_t bytes_of_parts(const struct graph *g)
+{
+    uint64_t bytes = 0;
+    for (int part = 0; part < GRAPH_PARTS; part++)
+        bytes += graph_part_bytes(g, (enum graph_part)part);
+    return bytes;
+}
+
+Test(graph_shape, adding_nothing_moves_nothing)
+{
+    struct house h = open_house(64 * MIB);
+    uint64_t source = 1, target = 2;
+    struct edges e = {&source, &target, 1, &(float){1}}, none = {0};
+    struct graph_counts counts;
+    add_edges(h.graph, &e, false);
+    graph_remove_edges(h.graph, &source, &target, 1, &counts);
+    uint64_t bytes = bytes_of_parts(h.graph);
+    add_edges(h.graph, &none, false);
+    cr_assert_eq(bytes_of_parts(h.graph), bytes);
+    cr_assert_eq(resident_bytes(graph_resident(h.graph)), bytes);
+    close_house(&h);
+}
+
+static void *keep_adding(void *graph)
+{
+    for (uint64_t i = 0; i < 2000; i++) {
+        uint64_t source = i, target = i + 1;
+        struct edges e = {&source, &target, 1, &(float){1}};
+        add_edges(graph, &e, false);
+    }
+    return NULL;
+}
+
+/* The loop asks for the sizes of all graphs of a space, whoever writes to them. */
+Test(graph_shape, sizes_are_known_while_a_writer_works)
+{
+    struct house h = open_house(64 * MIB);
+    const struct resident *r = graph_resident(h.graph);
+    pthread_t writer;
+    cr_assert_eq(pthread_create(&writer, NULL, keep_adding, h.graph), 0);
+    while (resident_version(r) < 2000)
+        cr_assert(resident_bytes(r) <= MIB);
+    pthread_join(writer, NULL);
+    cr_assert_eq(resident_bytes(r), bytes_of_parts(h.graph));
     close_house(&h);
 }
