@@ -137,36 +137,47 @@ static void run_alone(const struct job *j, struct spread_run *r)
             spread_run_part(r, part);
 }
 
-static void run_set(struct job *j, uint64_t set, uint32_t worker)
+static void run_set(struct job *j, struct spread_workspace space, uint64_t set, uint32_t worker)
 {
     struct spread_job *w = spread_of(j);
     struct spread_question q = spread_ask_set(&w->ask, set);
     struct spread_run r = run_of(j, &q);
-    enum status st = graph_take_workspace(j->graph, &r.workspace);
-    if (st) {
-        note_starved(w, &w->sets[set], st);
-        return;
-    }
+    r.workspace = space;
     r.memory = (struct spread_memory){take_alone, &w->work[worker]};
     r.alone = true;
     run_alone(j, &r);
     if (!is_cancelled(j)) take_records(w, &r, set, true, worker);
     spread_run_end(&r);
-    graph_give_workspace(j->graph, &r.workspace);
     arena_clear(&w->work[worker]);
+}
+
+/* Sets [first, end), of all or of those that are undone, in one workspace. */
+static void run_sets(struct job *j, uint64_t first, uint64_t end, bool all, uint32_t worker)
+{
+    struct spread_job *w = spread_of(j);
+    struct spread_workspace space;
+    enum status st = graph_take_workspace(j->graph, &space);
+    for (uint64_t i = first; i < end && !is_cancelled(j); i++) {
+        if (!all && !w->sets[i].undone) continue;
+        if (st)
+            note_starved(w, &w->sets[i], st);
+        else
+            run_set(j, space, i, worker);
+    }
+    if (!st) graph_give_workspace(j->graph, &space);
 }
 
 static void set_part(struct job *j, uint32_t part, uint32_t worker)
 {
-    run_set(j, part, worker);
+    struct spread_job *w = spread_of(j);
+    uint64_t first = part * w->part_sets;
+    run_sets(j, first, smaller(first + w->part_sets, w->ask.set_count), true, worker);
 }
 
 /* Together they found no memory: one after the other may. */
 static void undone_part(struct job *j, uint32_t part, uint32_t worker)
 {
-    struct spread_job *w = spread_of(j);
-    for (uint64_t i = 0; i < w->ask.set_count && !is_cancelled(j); i++)
-        if (w->sets[i].undone) run_set(j, i, worker);
+    run_sets(j, 0, spread_of(j)->ask.set_count, false, worker);
 }
 
 static bool any_undone(const struct spread_job *w)
@@ -242,6 +253,17 @@ static void spread_finish(struct job *j)
     spread_step(j);
 }
 
+/* As many sets a part as make it worth waking a worker; where workspaces are so large that not all
+ * workers' are kept, as make it worth having a new one. */
+static uint64_t sets_of_part(const struct job *j, uint64_t sets)
+{
+    enum { PART_EDGES = 1 << 16, NEW_SPACE_EDGES = 1 << 20 };
+    bool kept = graph_workspaces_kept(j->graph) >= j->worker_count;
+    uint64_t edges = kept ? PART_EDGES : NEW_SPACE_EDGES;
+    uint64_t each = j->ticket.work.pairs / sets;
+    return each >= edges ? 1 : smaller(sets, edges / (each ? each : 1));
+}
+
 static enum status spread_cpu_prepare(struct job *j)
 {
     struct spread_job *w = spread_of(j);
@@ -250,7 +272,8 @@ static enum status spread_cpu_prepare(struct job *j)
     w->rounds = w->ask.set_count == 1 && j->worker_count > 1 && !work_is_brief(&j->ticket.work);
     if (w->rounds) return begin_rounds(j);
     j->plan.run_part = set_part;
-    j->plan.parts = (uint32_t)w->ask.set_count;
+    w->part_sets = sets_of_part(j, w->ask.set_count);
+    j->plan.parts = (uint32_t)pieces_of(w->ask.set_count, w->part_sets);
     return STATUS_OK;
 }
 

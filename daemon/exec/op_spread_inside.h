@@ -28,6 +28,7 @@ struct spread_job {
     bool rounds;
     struct spread_run run;
     uint32_t round_parts;
+    uint64_t part_sets;   /* sets of a part */
     pthread_mutex_t lock; /* of its work arena */
 };
 

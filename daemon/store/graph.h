@@ -52,6 +52,8 @@ uint64_t graph_find_many(const struct graph *g, const uint64_t *ids, size_t coun
 enum status graph_take_workspace(struct graph *g, struct spread_workspace *out);
 /* Clean again, and kept for the next, or given up if it no longer fits or enough are kept. */
 void graph_give_workspace(struct graph *g, struct spread_workspace *w);
+/* How many of them are kept at most, at the graph's present size; >= 1. */
+uint32_t graph_workspaces_kept(const struct graph *g);
 
 /* ---- a copy elsewhere: parts, each an array, byte for byte ---- */
 

@@ -5,7 +5,7 @@
 
 /* Workspaces are for some more nodes than there are, so that a growing graph does not outgrow them
  * at once; pages that no run touches are not there. */
-enum { KEPT_MAX = 4, NODES_MIN = 1024 };
+enum { KEPT_MAX = 16, NODES_MIN = 1024 };
 /* One is kept in any case. Pages that were not touched count too, for the heap and for quotas. */
 #define KEPT_BYTES_MAX (UINT64_C(256) << 20)
 
@@ -13,6 +13,12 @@ static uint32_t nodes_for(uint32_t numbers)
 {
     uint64_t nodes = (uint64_t)numbers + numbers / 8;
     return nodes < NODES_MIN ? NODES_MIN : (uint32_t)nodes;
+}
+
+uint32_t graph_workspaces_kept(const struct graph *g)
+{
+    uint64_t fit = KEPT_BYTES_MAX / spread_workspace_bytes(nodes_for(g->numbers));
+    return fit < 1 ? 1 : fit < KEPT_MAX ? (uint32_t)fit : KEPT_MAX;
 }
 
 static void count_bytes(struct graph *g)

@@ -54,29 +54,30 @@ Test(graph_work, is_kept_and_given_up)
     struct house h = open_house();
     grow(h.graph, 0, 10);
     uint64_t blocks = heap_usage(h.heap).blocks;
-    struct spread_workspace w[8], one;
-    for (int i = 0; i < 8; i++) {
+    struct spread_workspace w[20], one;
+    for (int i = 0; i < 20; i++) {
         cr_assert_eq(graph_take_workspace(h.graph, &w[i]), STATUS_OK);
         cr_assert(w[i].nodes >= 10);
         check_zero(&w[i]);
         for (int k = 0; k < i; k++)
             cr_assert_neq(w[i].memory, w[k].memory);
     }
-    cr_assert_eq(heap_usage(h.heap).blocks, blocks + 8);
-    cr_assert(graph_info(h.graph).work_bytes >= 8 * spread_workspace_bytes(10));
-    for (int i = 0; i < 8; i++)
+    cr_assert_eq(heap_usage(h.heap).blocks, blocks + 20);
+    cr_assert(graph_info(h.graph).work_bytes >= 20 * spread_workspace_bytes(10));
+    for (int i = 0; i < 20; i++)
         graph_give_workspace(h.graph, &w[i]);
-    cr_assert_eq(heap_usage(h.heap).blocks, blocks + 4);
+    cr_assert_eq(graph_workspaces_kept(h.graph), 16);
+    cr_assert_eq(heap_usage(h.heap).blocks, blocks + 16);
     uint64_t kept = graph_info(h.graph).work_bytes;
-    cr_assert(kept >= 4 * spread_workspace_bytes(10));
+    cr_assert(kept >= 16 * spread_workspace_bytes(10));
     cr_assert_eq(graph_take_workspace(h.graph, &one), STATUS_OK);
-    cr_assert_eq(heap_usage(h.heap).blocks, blocks + 4);
+    cr_assert_eq(heap_usage(h.heap).blocks, blocks + 16);
     graph_give_workspace(h.graph, &one);
     cr_assert_null(one.memory);
 
     /* Outgrown: a new one, and the others go. */
     grow(h.graph, 10, 3000);
-    blocks = heap_usage(h.heap).blocks - 4;
+    blocks = heap_usage(h.heap).blocks - 16;
     cr_assert_eq(graph_take_workspace(h.graph, &one), STATUS_OK);
     cr_assert(one.nodes >= 3000);
     graph_give_workspace(h.graph, &one);
