@@ -4,7 +4,7 @@
 
 #include "daemon/base/clock.h"
 
-enum { WRITE_PART = 16 << 10 };
+enum { WRITE_PART = 16 << 10, ENTRY_BYTES_MIN = 24 /* of a reply */ };
 
 /* ---- on every backend ---- */
 
@@ -79,6 +79,7 @@ void spread_reply(struct job *j)
 static void note_starved(struct spread_job *w, struct spread_set *s, enum status st)
 {
     s->undone = true;
+    s->kept = 0;
     atomic_store(&w->refused, (int)st);
 }
 
@@ -126,6 +127,14 @@ static void take_records(struct spread_job *w, const struct spread_run *r, uint6
     if (r->no_memory ||
         !spread_answer_set(&w->ask, r->records, r->record_count, copy, keep, work, s))
         note_starved(w, s, refusal_of(work, keep));
+    atomic_fetch_add_explicit(&w->entries, s->kept, memory_order_relaxed);
+}
+
+/* Whatever the other sets bring: then they need not run. */
+static bool is_too_large(const struct job *j)
+{
+    uint64_t entries = atomic_load_explicit(&spread_of(j)->entries, memory_order_relaxed);
+    return entries > j->reply_bytes_max / ENTRY_BYTES_MIN;
 }
 
 /* To the end, or until it is cancelled. */
@@ -140,6 +149,7 @@ static void run_alone(const struct job *j, struct spread_run *r)
 static void run_set(struct job *j, struct spread_workspace space, uint64_t set, uint32_t worker)
 {
     struct spread_job *w = spread_of(j);
+    if (is_too_large(j)) return;
     struct spread_question q = spread_ask_set(&w->ask, set);
     struct spread_run r = run_of(j, &q);
     r.workspace = space;
@@ -234,7 +244,7 @@ static void spread_step(struct job *j)
     if (j->failure.code || is_cancelled(j)) return;
     j->step = spread_step;
     if (w->rounds && next_round(j)) return;
-    if (!any_undone(w)) {
+    if (!any_undone(w) || is_too_large(j)) {
         spread_reply(j);
         return;
     }

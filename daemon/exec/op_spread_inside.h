@@ -23,6 +23,7 @@ struct spread_job {
     bool prepared;                /* what follows is there */
     bool again;                   /* sets that found no memory are run once more */
     _Atomic int refused;          /* enum status, why there was none */
+    _Atomic uint64_t entries;     /* of the reply, so far */
 
     /* Of one set, several workers at it: */
     bool rounds;

@@ -184,6 +184,19 @@ static float capped(float activation)
     return activation < 1.0f ? activation : 1.0f;
 }
 
+/* There may be millions: not where requests are received. */
+static enum status check_activations(struct job *j)
+{
+    const float *values = j->request.weights.data;
+    uint64_t count = is_present(&j->request.weights) ? j->request.weights.rows : 0;
+    for (uint64_t i = 0; i < count; i++)
+        if (!(values[i] > 0 && values[i] < INFINITY))
+            return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SEED,
+                               "activations: number %" PRIu64 " is %g, finite and above 0 wanted",
+                               i, (double)values[i]);
+    return STATUS_OK;
+}
+
 static enum status find_seeds(struct job *j, struct spread_ask *a)
 {
     const uint64_t *ids = j->request.ids.data;
@@ -253,7 +266,8 @@ enum status spread_ask_prepare(struct job *j, struct spread_ask *a)
         if (!j->deadline_ns || then_ns < j->deadline_ns) a->question.deadline_ns = then_ns;
     }
     fill_decay(j, a);
-    enum status st = fill_allowed(j, a);
+    enum status st = check_activations(j);
+    if (!st) st = fill_allowed(j, a);
     if (!st) st = find_seeds(j, a);
     if (!st) fill_sets(j, a);
     return st;

@@ -3,7 +3,8 @@
  * Owner:  the operation's scratch.
  * Thread: layout and place the loop; prepare one worker, alone.
  * Errors: spread_ask_prepare: NOT_FOUND/UNKNOWN_NODE for ids of seeds or node set that are no
- *         nodes, INVALID_ARGUMENT/BAD_SEED for a seed outside the node set. */
+ *         nodes, INVALID_ARGUMENT/BAD_SEED for a seed outside the node set, or whose activation is not
+ *         finite and above 0. */
 #ifndef ENGRAM_EXEC_SPREAD_ASK_H
 #define ENGRAM_EXEC_SPREAD_ASK_H
 

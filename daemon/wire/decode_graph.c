@@ -257,24 +257,6 @@ static enum status check_sets(const struct request *r)
     return decode_rising(r, "seed_offsets", t, r->out->ids.rows, "seeds");
 }
 
-static enum status check_activations(const struct request *r)
-{
-    const struct tensor *t = &r->out->weights;
-    if (t->dtype == DTYPE_NONE) return STATUS_OK;
-    enum status st = decode_same_rows(r, "activations", t, "seeds", &r->out->ids);
-    if (st) return st;
-    const float *values = t->data;
-    bool good = true;
-    for (uint64_t i = 0; i < t->rows; i++)
-        good &= values[i] > 0 && values[i] < INFINITY;
-    for (uint64_t i = 0; !good; i++)
-        if (!(values[i] > 0 && values[i] < INFINITY))
-            return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SEED,
-                               "activations: number %" PRIu64 " is %g, finite and above 0 wanted",
-                               i, (double)values[i]);
-    return STATUS_OK;
-}
-
 static enum status check_bounds(const struct request *r, const engram_accel_v1_SpreadRequest *m)
 {
     if (m->k > SPREAD_K_MAX)
@@ -317,7 +299,8 @@ static enum status decode_spread(const struct request *r)
     if (!st) st = check_bounds(r, &m);
     if (!st) st = decode_filter(r, "within");
     if (!st) st = check_sets(r);
-    if (!st) st = check_activations(r);
+    if (!st && m.has_activations)
+        st = decode_same_rows(r, "activations", &q->weights, "seeds", &q->ids);
     return st;
 }
 

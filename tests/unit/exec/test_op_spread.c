@@ -1,5 +1,7 @@
 /* Spreads as jobs, against the slow reference: both modes, many sets, bad input. */
 #include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,6 +134,34 @@ static void expect_refused(struct job *j, enum status code, enum detail detail, 
         cr_assert_leq(heap_usage(j->heap).blocks, blocks + 1, "but for a workspace kept");
         run_job_reset(j);
     }
+}
+
+Test(op_spread, activations_that_are_none)
+{
+    const float bad[] = {0, -0.0F, -1, NAN, INFINITY, -INFINITY};
+    struct spread_scene b = spread_job_open(100, 1000, false, 3);
+    struct spread_asked a;
+    for (int mode = SPREAD_LINEAR; mode <= SPREAD_ENGRAM; mode++) {
+        spread_job_ask(&a, (enum spread_mode)mode, 4);
+        a.c.offsets = NULL;
+        a.c.seed_count = 5;
+        a.c.activations = a.activations;
+        const float fine[5] = {1e-45F, 3e38F, 2, 1, 0.5F}; /* capped */
+        for (int i = 0; i < 5; i++)
+            a.seeds[i] = b.ids[i];
+        memcpy(a.activations, fine, sizeof fine);
+        expect_right(&b, &a.c);
+        for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+            for (int at = 0; at < 5; at++) {
+                memcpy(a.activations, fine, sizeof fine);
+                a.activations[at] = bad[i];
+                struct job j = spread_job_of(&b, &a.c);
+                char text[64];
+                snprintf(text, sizeof text, "activations: number %d is ", at);
+                expect_refused(&j, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SEED, text);
+            }
+    }
+    spread_job_close(&b);
 }
 
 Test(op_spread, names_what_is_wrong)

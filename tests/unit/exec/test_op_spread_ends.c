@@ -92,6 +92,33 @@ Test(op_spread_ends, every_failure_in_turn, .timeout = 120)
     spread_job_close(&b);
 }
 
+/* What cannot be told is not gathered to the end first. */
+Test(op_spread_ends, a_reply_that_is_too_large, .timeout = 60)
+{
+    struct spread_scene b = spread_job_open(20000, 400000, false, 4);
+    struct spread_asked a;
+    spread_job_ask(&a, SPREAD_LINEAR, 6);
+    a.c.how.decay = DECAY_CONSTANT;
+    a.c.how.thresholds[0] = 0;
+    a.c.sets = a.c.seed_count = SPREAD_JOB_SETS;
+    for (uint64_t s = 0; s < a.c.sets; s++) {
+        a.offsets[s + 1] = s + 1;
+        a.seeds[s] = b.ids[s];
+    }
+    struct job j = spread_job_of(&b, &a.c);
+    for (uint32_t paths = 0; paths < 2; paths++) {
+        j.request.spread.paths = paths;
+        j.reply_bytes_max = 1 << 20;
+        j.worker_count = 2;
+        uint64_t before = heap_usage(b.heap).bytes_used;
+        cr_assert_eq(run_job(&j, 1), STATUS_RESOURCE_EXHAUSTED);
+        cr_assert_eq(j.failure.detail, DETAIL_REPLY_TOO_LARGE, "%s", j.failure.text);
+        cr_assert_lt(heap_usage(b.heap).bytes_peak, before + (UINT64_C(16) << 20));
+        run_job_reset(&j);
+    }
+    spread_job_close(&b);
+}
+
 Test(op_spread_ends, time_that_is_up_truncates)
 {
     struct spread_scene b = spread_job_open(1000, 10000, false, 4);

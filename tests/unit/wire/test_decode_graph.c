@@ -370,18 +370,10 @@ Test(decode_graph, activations)
     sample_find("spread", &s);
     s.message.spread.activations.rows = 4;
     refused(&s, DETAIL_BAD_SHAPE, "activations: 4 rows, seeds have 5");
-    const float bad[] = {0, -0.0F, -1, NAN, INFINITY, -INFINITY};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        for (size_t at = 0; at < 5; at++) {
-            sample_find("spread", &s);
-            memcpy(s.body + 128 + at * 4, &bad[i], 4);
-            char text[64];
-            snprintf(text, sizeof text, "activations: number %zu is ", at);
-            refused(&s, DETAIL_BAD_SEED, text);
-        }
+    /* Their values exec looks at, on a worker. */
     sample_find("spread", &s);
-    const float large[5] = {1e-45F, 3e38F, 2, 1, 0.5F}; /* capped later */
-    memcpy(s.body + 128, large, sizeof large);
+    const float any[5] = {1e-45F, 3e38F, 2, NAN, -1};
+    memcpy(s.body + 128, any, sizeof any);
     cr_assert_eq(decode(&s), STATUS_OK, "%s", job.failure.text);
 }
 
