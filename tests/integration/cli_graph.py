@@ -162,6 +162,9 @@ def tables(t):
     p = t.run("spread", "g", "--seeds", "seeds.tsv", "--paths", "--names", "names.tsv")
     check("set 3\n" in p.stdout and "set 9\n" in p.stdout and 'one "quoted" > thrée' in p.stdout,
           "sets and paths: " + p.stdout)
+    write("steer.tsv", "1\tone\x1b[2J\x9b2J\n")
+    shown = t.run("graph", "show", "g", "1", "--names", "steer.tsv").stdout
+    check(shown.startswith("node 1: one?[2J??2J\nplain"), "a name that would steer: " + repr(shown))
 
 
 def pictures(t):
