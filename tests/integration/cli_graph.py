@@ -206,7 +206,7 @@ def cues(t):
     p = t.run("spread", "g", "--cue", "far", "--query-id", "1", code=1)
     check("--cue: far is compared by l2" in p.stderr, "l2: " + p.stderr)
     p = t.run("spread", "m", "--cue", "v", "--query-id", "99", "-k", "1", code=1)
-    check("--cue: no row of v" in p.stderr, "no seed: " + p.stderr)
+    check("rows of v nearest to query id 99 " in p.stderr, "no seed: " + p.stderr)
 
 
 def refusals(t):
