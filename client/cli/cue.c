@@ -85,11 +85,14 @@ static int check_sets(const struct cue *cue, const struct seeds *seeds, const ch
 {
     size_t at = 0;
     for (uint64_t set = 0; set < cue->queries.total; set++) {
-        if (at == seeds->count || seeds->list[at].set != set)
+        if (at == seeds->count || seeds->list[at].set != set) {
+            bool stored = !cue->queries_path;
             return cli_error(CLI_REFUSED,
-                             "--cue: no row of %s that is similar to query %" PRIu64
-                             " is a node of %s",
-                             cue->collection, set, graph);
+                             "--cue: none of the %" PRIu32 " rows of %s nearest to query %s%" PRIu64
+                             " is a node of %s and similar",
+                             cue->k, cue->collection, stored ? "id " : "",
+                             stored ? cue->query_ids.list[set] : set, graph);
+        }
         while (at < seeds->count && seeds->list[at].set == set)
             at++;
     }

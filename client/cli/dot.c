@@ -19,12 +19,12 @@ static void write_text(FILE *out, const char *text, unsigned shown)
 {
     const unsigned char *s = (const unsigned char *)text;
     for (unsigned n = 0; *s; n++) {
-        unsigned length = utf8_length(s);
+        unsigned length = utf8_shown(s);
         if (n == shown) {
             fputs("...", out);
             return;
         }
-        if (length == 0 || *s < 0x20 || *s == 0x7f) {
+        if (length == 0) {
             fputc('?', out);
             s++;
         } else if (*s == '"' || *s == '\\') {

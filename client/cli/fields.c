@@ -1,6 +1,7 @@
 #include "client/cli/fields.h"
 
 #include "client/cli/format.h"
+#include "client/cli/utf8.h"
 
 #include <errno.h>
 #include <float.h>
@@ -18,8 +19,7 @@ bool fields_fail(struct fields *f, const char *format, ...)
     vsnprintf(f->error + n, sizeof f->error - (size_t)n, format, args);
     va_end(args);
     /* What a line holds must not be able to steer the terminal. */
-    for (char *c = f->error; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    utf8_tame(f->error);
     return false;
 }
 

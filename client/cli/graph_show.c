@@ -5,6 +5,7 @@
 #include "client/cli/names.h"
 #include "client/cli/node_lines.h"
 #include "client/cli/nodes_fetch.h"
+#include "client/cli/utf8.h"
 
 #include <inttypes.h>
 
@@ -77,7 +78,9 @@ static void show_table(struct show *o, const ea_nodes *p, uint64_t i, uint64_t i
 {
     struct text a, b;
     const char *name = names_find(&o->names, id);
-    printf("%snode %" PRIu64 "%s%s\n", first ? "" : "\n", id, name ? ": " : "", name ? name : "");
+    printf("%snode %" PRIu64 "%s", first ? "" : "\n", id, name ? ": " : "");
+    utf8_put(stdout, name ? name : "");
+    putchar('\n');
     if (!p->found[i]) {
         printf("is not there\n");
         return;

@@ -1,6 +1,7 @@
 #include "client/cli/hits.h"
 
 #include "client/cli/format.h"
+#include "client/cli/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -32,8 +33,10 @@ static void print_table(struct hits *h, const uint64_t *ids, const float *scores
     const char *name;
     if (h->query_ids) {
         name = names_find(&h->names, h->query_ids[h->done]);
-        printf("%squery id %" PRIu64 "%s%s\n", h->done ? "\n" : "", h->query_ids[h->done],
-               name ? ": " : "", name ? name : "");
+        printf("%squery id %" PRIu64 "%s", h->done ? "\n" : "", h->query_ids[h->done],
+               name ? ": " : "");
+        utf8_put(stdout, name ? name : "");
+        putchar('\n');
     } else {
         printf("%squery %" PRIu64 "\n", h->done ? "\n" : "", h->done);
     }

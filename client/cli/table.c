@@ -1,5 +1,7 @@
 #include "client/cli/table.h"
 
+#include "client/cli/utf8.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +58,7 @@ void table_cell(struct table *t, const char *format, ...)
     if (vasprintf(&text, format, args) < 0) text = NULL;
     va_end(args);
     /* A name from a file must not be able to steer the terminal. */
-    for (char *c = text; c && *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    if (text) utf8_tame(text);
     if (text) t->cells[t->count++] = text;
 }
 

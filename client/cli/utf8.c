@@ -14,3 +14,30 @@ unsigned utf8_length(const unsigned char *s)
         return 0;
     return length;
 }
+
+unsigned utf8_shown(const unsigned char *s)
+{
+    if (s[0] < 0x20 || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0)) return 0;
+    return utf8_length(s);
+}
+
+void utf8_tame(char *text)
+{
+    while (*text) {
+        unsigned length = utf8_shown((const unsigned char *)text);
+        if (length == 0) *text = '?';
+        text += length ? length : 1;
+    }
+}
+
+void utf8_put(FILE *out, const char *text)
+{
+    while (*text) {
+        unsigned length = utf8_shown((const unsigned char *)text);
+        if (length)
+            fwrite(text, 1, length, out);
+        else
+            fputc('?', out);
+        text += length ? length : 1;
+    }
+}

@@ -162,6 +162,9 @@ def tables(t):
     p = t.run("spread", "g", "--seeds", "seeds.tsv", "--paths", "--names", "names.tsv")
     check("set 3\n" in p.stdout and "set 9\n" in p.stdout and 'one "quoted" > thrée' in p.stdout,
           "sets and paths: " + p.stdout)
+    write("steer.tsv", "1\tone\x1b[2J\x9b2J\n")
+    shown = t.run("graph", "show", "g", "1", "--names", "steer.tsv").stdout
+    check(shown.startswith("node 1: one?[2J??2J\nplain"), "a name that would steer: " + repr(shown))
 
 
 def pictures(t):
@@ -203,7 +206,7 @@ def cues(t):
     p = t.run("spread", "g", "--cue", "far", "--query-id", "1", code=1)
     check("--cue: far is compared by l2" in p.stderr, "l2: " + p.stderr)
     p = t.run("spread", "m", "--cue", "v", "--query-id", "99", "-k", "1", code=1)
-    check("--cue: no row of v" in p.stderr, "no seed: " + p.stderr)
+    check("rows of v nearest to query id 99 " in p.stderr, "no seed: " + p.stderr)
 
 
 def refusals(t):

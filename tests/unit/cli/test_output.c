@@ -96,12 +96,13 @@ Test(table, aligns)
     table_cell(t, "%d", 7);
     table_cell(t, "é");
     table_cell(t, "%d", 1234);
-    table_cell(t, "a\033[31mb");
+    table_cell(t, "a\033[31mb\xff\xc2\x9b"
+                  "1m\xc2\xa0");
     table_cell(t, "lost"); /* half a row is not printed */
     FILE *out = begin();
     table_print(t, out, 0);
     table_print(t, out, 1);
-    expect(out, "  id  name\n   7  é\n1234  a?[31mb\n\033[1mid  name\033[0m\n");
+    expect(out, "  id  name\n   7  é\n1234  a?[31mb???1m\xc2\xa0\n\033[1mid  name\033[0m\n");
     table_destroy(t);
     table_destroy(NULL);
     cr_assert_eq(table_width("µs"), 2);
