@@ -182,6 +182,9 @@ $(BUILD)/flags: FORCE
 	$(call stamp,$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS))
 $(BUILD)/nvcc: FORCE
 	$(call stamp,$(NVCC) $(NVCC_FLAGS))
+# With and without CUDA they differ, and none of them need be newer than what was built of the others.
+$(BUILD)/gpu-sources: FORCE
+	$(call stamp,$(GPU_SRC))
 $(BUILD)/paths: FORCE
 	$(call stamp,$(PREFIX) $(SYSCONFDIR) $(VERSION))
 
@@ -210,14 +213,14 @@ $(PROTO_O): $(PROTO_GEN).c $(PROTO_GEN).h $(BUILD)/flags
 
 $(KERNEL_A): $(call obj,$(KERNEL_SRC))
 $(DAEMON_A): $(call obj,$(DAEMON_SRC))
-$(GPU_A):    $(call obj,$(GPU_SRC))
+$(GPU_A):    $(call obj,$(GPU_SRC)) $(BUILD)/gpu-sources
 $(CLI_A):    $(call obj,$(filter-out client/cli/main.c,$(CLI_SRC)))
 $(CLIENT_A): $(call obj,$(CLIENT_SRC)) $(PROTO_O)
 $(KERNEL_A) $(DAEMON_A) $(GPU_A) $(CLI_A) $(CLIENT_A):
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(call say,AR,$@)
-	$(Q)$(AR) rcs $@ $^
+	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
 $(BUILD)/%.cu.o: %.cu $(BUILD)/nvcc $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh kernels/*.h)
 	@mkdir -p $(@D)
@@ -432,7 +435,9 @@ gpu-bundle:
 	@.ci/install-deps build test
 	$(SUBMAKE) tests benches $(GPU_BIN)
 	$(Q)tests/gpu/bundle $(BUILD) gpu-bundle $(BENCH_BIN) $(GPU_BIN) \
-	    $(filter $(BUILD)/tests/integration/% $(BUILD)/tests/kernels/%,$(TEST_BIN))
+	    $(filter $(BUILD)/tests/integration/test_gpu_% $(BUILD)/tests/integration/test_graph% \
+	    $(BUILD)/tests/integration/test_spread% $(BUILD)/tests/integration/test_requests% \
+	    $(BUILD)/tests/kernels/%,$(TEST_BIN))
 
 ## clean: remove everything that was built
 clean:
