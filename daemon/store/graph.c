@@ -30,6 +30,8 @@ static void set_empty(struct graph *g)
     g->edge_count = g->order_changes = 0;
     g->weight_exponent = INT_MIN;
     g->factor_exponent = 0;
+    g->weight_size = 0;
+    g->largest_count = 0;
     g->index.sparse = true;
 }
 

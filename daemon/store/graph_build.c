@@ -63,11 +63,43 @@ static bool write_order(struct graph *g)
 
 /* ---- measures ---- */
 
+void graph_count_weights(struct graph *g, const float *weights, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t size = graph_weight_size(weights[i]);
+        if (size > g->weight_size) {
+            g->weight_size = size;
+            g->largest_count = 0;
+        }
+        g->largest_count += size == g->weight_size;
+    }
+}
+
 static int exponent_of_bits(uint32_t bits, int of_none)
 {
     float magnitude;
     memcpy(&magnitude, &bits, sizeof magnitude);
     return bits ? graph_exponent(magnitude) : of_none;
+}
+
+static void measure_weights(struct graph *g)
+{
+    const struct spread_list *out = lists_of(g, SIDE_OUT);
+    const struct spread_edge *edges = edges_of(g, SIDE_OUT);
+    uint32_t most = 0;
+    g->weight_size = 0;
+    g->largest_count = 0;
+    for (uint32_t i = 0; i < g->numbers; i++) {
+        for (uint32_t e = 0; e < out[i].count; e++) {
+            float weight = edges[out[i].first + e].weight;
+            uint32_t bits;
+            memcpy(&bits, &weight, sizeof bits);
+            bits &= INT32_MAX;
+            most = bits > most ? bits : most;
+            graph_count_weights(g, &weight, 1);
+        }
+    }
+    g->weight_exponent = exponent_of_bits(most, INT_MIN);
 }
 
 /* What only grew until now, as it is. */
@@ -80,18 +112,7 @@ static void measure(struct graph *g)
             if (lists[i].count > g->sides[side].count_max)
                 g->sides[side].count_max = lists[i].count;
     }
-    const struct spread_list *out = lists_of(g, SIDE_OUT);
-    const struct spread_edge *edges = edges_of(g, SIDE_OUT);
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < g->numbers; i++) {
-        for (uint32_t e = 0; e < out[i].count; e++) {
-            uint32_t bits;
-            memcpy(&bits, &edges[out[i].first + e].weight, sizeof bits);
-            bits &= INT32_MAX;
-            most = bits > most ? bits : most;
-        }
-    }
-    g->weight_exponent = exponent_of_bits(most, INT_MIN);
+    measure_weights(g);
     const float *factors = g->parts[GRAPH_FACTORS].data;
     float factor = 1;
     for (uint32_t i = 0; factors && i < g->numbers; i++)
@@ -109,6 +130,7 @@ void graph_lay_out(struct graph *g)
 
 void graph_tidy(struct graph *g)
 {
+    if (g->weight_size && !g->largest_count) measure_weights(g);
     if (g->order_changes * 4 > g->numbers) write_order(g);
     if (side_is_loose(g, SIDE_OUT)) side_rewrite(g, SIDE_OUT, NULL, false);
     if (side_is_loose(g, SIDE_IN)) side_rewrite(g, SIDE_IN, g->parts[GRAPH_ORDER].data, false);

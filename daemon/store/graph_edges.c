@@ -136,6 +136,7 @@ static enum status merge(struct batch *b, struct failure *f)
         memcpy(&magnitude, &b->weight_bits, sizeof magnitude);
         int exponent = magnitude > 0 ? graph_exponent(magnitude) : g->weight_exponent;
         if (exponent > g->weight_exponent) g->weight_exponent = exponent;
+        graph_count_weights(g, b->weights, b->n);
     }
     heap_give(g->heap, &m.block);
     return st;

@@ -49,8 +49,11 @@ struct graph {
     uint64_t free_capacity, mark_words;
     uint32_t free_count;
 
-    /* No weight, no factor is larger than 2^that; they fall at a layout alone. */
+    /* No weight, no factor is larger than 2^that. The factors' falls at a layout alone; the weights'
+     * as soon as all of that size are gone: they are counted. */
     int weight_exponent, factor_exponent;
+    uint32_t weight_size; /* graph_weight_size of the largest */
+    uint64_t largest_count;
     uint64_t order_changes; /* of lengths of in-lists since the order was written */
     uint64_t kinds[3];
     uint64_t edge_count;
@@ -180,12 +183,30 @@ bool side_is_loose(const struct graph *g, enum graph_side_of side);
 /* n edges by numbers, and made nodes: all is laid out anew. All or nothing. */
 enum status graph_build(struct graph *g, const uint32_t *sources, const uint32_t *targets,
                         const float *weights, uint64_t n, uint32_t made, struct failure *f);
+/* Of edges that came. */
+void graph_count_weights(struct graph *g, const float *weights, uint64_t n);
 /* Order, lists and measures anew, as far as there is memory. */
 void graph_lay_out(struct graph *g);
 /* After a change: what became too loose is written anew, as far as there is memory. */
 void graph_tidy(struct graph *g);
 
 /* ---- small arithmetic ---- */
+
+/* One number for all magnitudes in (2^(e - 1), 2^e], rising; 0: of 0. */
+static inline uint32_t graph_weight_size(float weight)
+{
+    union {
+        float f;
+        uint32_t u;
+    } v = {weight};
+    return ((v.u & INT32_MAX) + 0x7fffff) >> 23;
+}
+
+/* Of an edge that goes. */
+static inline void graph_forget_weight(struct graph *g, float weight)
+{
+    g->largest_count -= graph_weight_size(weight) == g->weight_size;
+}
 
 /* The smallest e with magnitude <= 2^e. magnitude: finite, above 0. */
 int graph_exponent(float magnitude);

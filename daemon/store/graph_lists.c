@@ -67,6 +67,7 @@ static void move_list(struct graph *g, enum graph_side_of side, uint32_t node, u
 static void take_out(struct graph *g, enum graph_side_of side, struct spread_list *list, uint32_t i)
 {
     struct spread_edge *edges = edges_of(g, side) + list->first;
+    if (side == SIDE_OUT) graph_forget_weight(g, edges[i].weight);
     edges[i] = edges[--list->count];
     mark_edges(g, side, list->first + i, 1);
 }
@@ -142,6 +143,9 @@ uint64_t list_drop_nobody(struct graph *g, enum graph_side_of side, uint32_t nod
 void list_drop(struct graph *g, enum graph_side_of side, uint32_t node)
 {
     struct spread_list *list = &lists_of(g, side)[node];
+    const struct spread_edge *edges = edges_of(g, side);
+    for (uint32_t i = 0; side == SIDE_OUT && i < list->count; i++)
+        graph_forget_weight(g, edges[list->first + i].weight);
     g->order_changes += side == SIDE_IN && list->count;
     g->sides[side].holes += list->room;
     *list = (struct spread_list){0};

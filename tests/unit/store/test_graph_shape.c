@@ -340,3 +340,40 @@ Test(graph_shape, a_graph_keeps_its_space)
     cr_assert_eq(store_space_next(h.store, NULL), NULL);
     close_house(&h);
 }
+
+static void expect_grid(const struct graph *g, int weight_exponent)
+{
+    struct spread_grid is = graph_view(g).grid, want = spread_grid_of(weight_exponent, 0, 1);
+    cr_assert(is.high == want.high && is.low == want.low, "not 2^%d", weight_exponent);
+}
+
+/* A weight that was a mistake costs the others their precision no longer than it is there. */
+Test(graph_shape, what_is_gone_does_not_count)
+{
+    struct house h = open_house(64 * MIB);
+    uint64_t sources[] = {1, 2, 3, 4}, targets[] = {11, 12, 13, 14}, far[] = {21, 22};
+    float weights[] = {0.5f, 0.75f, 1, 0.25f}, huge[] = {3e38f, -3e38f}, small[] = {2, 2};
+    struct edges e = {sources, targets, 4, weights}, odd = {far, far, 2, huge};
+    struct graph_counts counts;
+    add_edges(h.graph, &e, false);
+    expect_grid(h.graph, 0);
+    for (int way = 0; way < 3; way++) {
+        odd.weights = huge;
+        add_edges(h.graph, &odd, false);
+        expect_grid(h.graph, 128);
+        graph_remove_edges(h.graph, far, far, 1, &counts);
+        expect_grid(h.graph, 128);
+        odd.weights = small;
+        if (way == 0) graph_remove_edges(h.graph, far, far, 2, &counts);
+        if (way == 1) graph_remove_nodes(h.graph, far, 2, &counts);
+        if (way == 2) add_edges(h.graph, &odd, true);
+        expect_grid(h.graph, way == 2);
+    }
+    graph_remove_edges(h.graph, far, far, 2, &counts);
+    expect_grid(h.graph, 0);
+    graph_remove_edges(h.graph, sources + 2, targets + 2, 1, &counts);
+    expect_grid(h.graph, 0);
+    graph_remove_edges(h.graph, sources, targets, 2, &counts);
+    expect_grid(h.graph, -2);
+    close_house(&h);
+}
