@@ -435,9 +435,10 @@ gpu-bundle:
 	@.ci/install-deps build test
 	$(SUBMAKE) tests benches $(GPU_BIN)
 	$(Q)tests/gpu/bundle $(BUILD) gpu-bundle $(BENCH_BIN) $(GPU_BIN) \
-	    $(filter $(BUILD)/tests/integration/test_gpu_% $(BUILD)/tests/integration/test_graph% \
+	    $(filter-out %_faults %_faults_late %_faults_onward %_programs %_walk,$(filter \
+	    $(BUILD)/tests/integration/test_gpu_% $(BUILD)/tests/integration/test_graph% \
 	    $(BUILD)/tests/integration/test_spread% $(BUILD)/tests/integration/test_requests% \
-	    $(BUILD)/tests/kernels/%,$(TEST_BIN))
+	    $(BUILD)/tests/kernels/%,$(TEST_BIN)))
 
 ## clean: remove everything that was built
 clean:

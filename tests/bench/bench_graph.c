@@ -1,6 +1,6 @@
 /* bench_graph: graphs and spreads as clients see them, through the socket: what one spread takes from
  * few seeds, and from many sets at once; what edges take that are added in bulk and one at a time.
- * The daemon is this build's, on this machine's processors, with built-in predictions.
+ * The daemon is this build's, with built-in predictions; ENGRAM_TEST_GPU=auto gives it a GPU.
  *   bench_graph [--quick] */
 #include <string.h>
 
@@ -124,7 +124,8 @@ int main(int argc, char **argv)
     unsigned repeats = quick ? 400 : REPEATS_MAX;
     struct daemon_process d;
     ea_client *c;
-    daemon_start(&d, (const char *[]){"memory.max_mib=4096", "sched.predict=true", NULL});
+    daemon_start(
+        &d, (const char *[]){"memory.max_mib=4096", "sched.predict=true", "gpu.force=none", NULL});
     check(ea_open(&(ea_options){.socket_path = d.socket_path}, &c), NULL, "open");
     const struct {
         uint32_t nodes;
