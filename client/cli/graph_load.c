@@ -142,6 +142,7 @@ static int send_all(struct graph_load *l)
 {
     ea_graph_counts did = {.nodes = l->sum.nodes, .edges = l->sum.edges};
     if (l->edges == 0) return CLI_OK;
+    if (interrupt_seen()) return CLI_INTERRUPTED; /* while they were sorted */
     ea_status status = ea_graph_add_edges(l->cli->client, l->name, l->sources, l->targets,
                                           l->weights, l->edges, l->replace, on_progress, l, &did);
     l->sum.edges_added += did.edges_added;
