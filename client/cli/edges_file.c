@@ -96,12 +96,11 @@ static bool matrix_entry(struct edges_file *file, bool *end)
     if (!fields_next(f)) return false;
     *end = f->count == 0;
     if (*end && file->entries_read < file->entries)
-        return fields_fail(f, "the file ends after %" PRIu64 " entries of %" PRIu64,
+        return fields_fail(f, "the file ends after entry %" PRIu64 " of %" PRIu64,
                            file->entries_read, file->entries);
     if (*end) return true;
     if (file->entries_read == file->entries)
-        return fields_fail(f, "more than the %" PRIu64 " entries that were promised",
-                           file->entries);
+        return fields_fail(f, "more entries than were promised: %" PRIu64, file->entries);
     if (f->count != needed)
         return fields_fail(f, "%u fields; expected a row, a column%s", f->count,
                            file->pattern ? "" : " and a number");

@@ -14,7 +14,9 @@
 bool fields_fail(struct fields *f, const char *format, ...)
 {
     va_list args;
-    int n = snprintf(f->error, sizeof f->error, "%.200s: line %" PRIu64 ": ", f->name, f->line);
+    int n = f->line ? snprintf(f->error, sizeof f->error, "%.200s: line %" PRIu64 ": ", f->name,
+                               f->line)
+                    : snprintf(f->error, sizeof f->error, "%.200s: ", f->name);
     va_start(args, format);
     vsnprintf(f->error + n, sizeof f->error - (size_t)n, format, args);
     va_end(args);

@@ -33,7 +33,7 @@ bool fields_open_stream(struct fields *f, FILE *stream, const char *name, char c
 bool fields_next(struct fields *f);
 /* The next line as it is, whatever it begins with: count is 0, also at the end. */
 bool fields_head(struct fields *f);
-/* "edges.tsv: line 7: ..." into error; false. */
+/* "edges.tsv: line 7: ..." into error; false. Without the line before the first, as when empty. */
 bool fields_fail(struct fields *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Field i as a node's id (2^64 - 1 is nobody's) or as a number within float32. */
 bool fields_id(struct fields *f, unsigned i, const char *what, uint64_t *out);

@@ -142,6 +142,7 @@ static int send_all(struct graph_load *l)
 {
     ea_graph_counts did = {.nodes = l->sum.nodes, .edges = l->sum.edges};
     if (l->edges == 0) return CLI_OK;
+    if (interrupt_seen()) return CLI_INTERRUPTED; /* while they were sorted */
     ea_status status = ea_graph_add_edges(l->cli->client, l->name, l->sources, l->targets,
                                           l->weights, l->edges, l->replace, on_progress, l, &did);
     l->sum.edges_added += did.edges_added;
@@ -296,7 +297,8 @@ const struct command command_graph_load = {
     "load files of edges into a graph",
     "NAME FILE...",
     "Load directed, weighted edges into a graph; nodes that are not there are made. A FILE is .tsv "
-    "or .txt (lines of SOURCE TARGET [WEIGHT]; '#' begins a comment), .mtx (MatrixMarket) or .npy: "
+    "or .txt (lines of SOURCE TARGET [WEIGHT]; a '#' first: a comment), .mtx (MatrixMarket) or "
+    ".npy: "
     "one n x 3 float64 array, or SOURCES.npy TARGETS.npy [WEIGHTS.npy].\v"
     "Without a weight an edge has 1. Two edges between the same nodes are two contributions: "
     "loading a file twice doubles them, unless --replace is given, which holds all edges in "

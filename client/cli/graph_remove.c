@@ -96,7 +96,7 @@ static int remove_all(struct removal *o, struct cli *cli)
         json_u64(&j, "missing", o->sum.missing);
         json_end(&j);
     } else {
-        printf("%s and %s removed, %s named were not there\n",
+        printf("%s and %s removed, %s of those named not there\n",
                format_many(&a, o->sum.nodes_removed, "node"),
                format_many(&b, o->sum.edges_removed, "edge"), format_count(&c, o->sum.missing));
     }

@@ -139,7 +139,7 @@ static void check_options(struct spread *o, struct argp_state *state)
     unsigned origins = (o->seeds.count > 0) + !!o->seeds_path + !!o->cue.collection;
     unsigned queries = !!o->cue.queries_path + (o->cue.query_ids.count > 0);
     if (!o->name) argp_error(state, "the graph's NAME is needed");
-    if (origins != 1) argp_error(state, "give --seed, --seeds or --cue");
+    if (origins != 1) argp_error(state, "give one of --seed, --seeds and --cue");
     if (o->cue.collection && queries != 1) argp_error(state, "--cue: give --query or --query-id");
     if (!o->cue.collection && (queries || o->cue.k))
         argp_error(state, "--query, --query-id and -k need --cue COLLECTION");

@@ -168,7 +168,7 @@ Test(edges_file, matrix_refused)
     BAD("a.mtx", BANNER "real\n", error);
     BAD("a.mtx", BANNER "real general more\n", error);
     BAD("a.mtx", "%%MatrixMarket vector coordinate real general\n", error);
-    snprintf(error, sizeof error, "a.mtx: line 0: %s", needed);
+    snprintf(error, sizeof error, "a.mtx: %s", needed);
     BAD("a.mtx", "", error);
     snprintf(error, sizeof error, "a.mtx: line 1: 'array' is not read; %s", needed);
     BAD("a.mtx", "%%MatrixMarket matrix array real general\n", error);
@@ -184,9 +184,9 @@ Test(edges_file, matrix_refused)
     BAD("a.mtx", BANNER "real symmetric\n2 3 1\n",
         "a.mtx: line 2: a symmetric matrix is square; this one is 2 x 3");
     BAD("a.mtx", BANNER "real general\n2 2 2\n1 1 1\n",
-        "a.mtx: line 3: the file ends after 1 entries of 2");
+        "a.mtx: line 3: the file ends after entry 1 of 2");
     BAD("a.mtx", BANNER "real general\n2 2 1\n1 1 1\n2 2 2\n",
-        "a.mtx: line 4: more than the 1 entries that were promised");
+        "a.mtx: line 4: more entries than were promised: 1");
     BAD("a.mtx", BANNER "real general\n2 2 1\n1 1\n",
         "a.mtx: line 3: 2 fields; expected a row, a column and a number");
     BAD("a.mtx", BANNER "pattern general\n2 2 1\n1 1 1\n",
