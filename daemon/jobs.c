@@ -56,6 +56,7 @@ static void job_begin(struct pipeline *p, struct job *j, struct space *space)
     j->heap = p->heap;
     j->worker_count = p->worker_count;
     j->reply_bytes_max = p->config->reply_mib_max << 20;
+    j->spread_us_max = p->config->spread_ms_max * UINT64_C(1000);
     job_move(j, JOB_RECEIVED);
 }
 

@@ -51,6 +51,7 @@ struct config {
     uint32_t handshake_ms_max;         /* limits.handshake_ms: 5000 (live) */
     uint32_t stall_ms_max;             /* limits.stall_ms: a half-sent frame or an unread reply may
                                           stand still this long: 30000 (live) */
+    uint32_t spread_ms_max;            /* limits.spread_ms: 60000; 0 = no bound (live) */
     uint32_t drain_ms_max;             /* limits.drain_ms, after SIGTERM: 10000 (live) */
     char token_file[CONFIG_TEXT_MAX];  /* auth.token_file: "" = no token asked */
     char gpu_devices[CONFIG_TEXT_MAX]; /* gpu.devices: auto, none, or "0,1"; "sim": simulated */

@@ -82,6 +82,9 @@ const struct config_key config_keys[] = {
     {.name = "limits.stall_ms", .type = CONFIG_NUMBER32, .live = true, .offset = AT(stall_ms_max),
      .min = 10, .max = 3600000, .number = 30000, .help = "Milliseconds (and a second per MiB) for "
      "a request to arrive once begun, and for a reply to be read on."},
+    {.name = "limits.spread_ms", .type = CONFIG_NUMBER32, .live = true, .offset = AT(spread_ms_max),
+     .max = 86400000, .number = 60000, .help = "Milliseconds that a spread may take: then it is "
+     "answered as far as it came, truncated. Changes to its graph wait as long. 0: no bound."},
     {.name = "limits.drain_ms", .type = CONFIG_NUMBER32, .live = true, .offset = AT(drain_ms_max),
      .max = 3600000, .number = 10000, .help = "Milliseconds that SIGTERM leaves to requests in "
      "flight."},

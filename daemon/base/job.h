@@ -266,6 +266,7 @@ struct job {
     struct heap *heap;
     uint32_t worker_count;
     uint64_t reply_bytes_max;
+    uint64_t spread_us_max; /* 0: no bound */
     struct job_plan plan;
     struct job_gpu gpu;
     void (*step)(struct job *j); /* the next (exec/workers.h) */

@@ -259,7 +259,8 @@ static void fill_sets(const struct job *j, struct spread_ask *a)
 enum status spread_ask_prepare(struct job *j, struct spread_ask *a)
 {
     const uint64_t forever_us = UINT64_C(1) << 50;
-    uint64_t time_max_us = j->request.spread.time_max_us;
+    uint64_t time_max_us = j->request.spread.time_max_us, most_us = j->spread_us_max;
+    if (most_us && (!time_max_us || time_max_us > most_us)) time_max_us = most_us;
     a->question.deadline_ns = j->deadline_ns;
     if (time_max_us && time_max_us < forever_us) {
         uint64_t then_ns = clock_now_ns() + time_max_us * 1000;

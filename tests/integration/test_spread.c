@@ -219,6 +219,30 @@ Test(spread, late_or_cancelled_it_ends, .timeout = 120)
     scene_close(&s);
 }
 
+/* Nobody asked for a bound, but there is one: changes to the graph do not wait for ever. */
+Test(spread, the_daemon_bounds_it, .timeout = 120)
+{
+    struct scene s;
+    struct twin t;
+    ea_spread_options o;
+    ea_spread_result r = {0};
+    static uint64_t seeds[LONG_SETS], offsets[LONG_SETS + 1];
+    scene_open(&s, (const char *[]){"limits.spread_ms=100", NULL});
+    ea_client *c = scene_client(&s, "asker");
+    twin_make(&t, c, "g", LONG_NODES, 3);
+    twin_add_edges(&t, c, LONG_EDGES, 1, false);
+    ask_long(&t, &o, seeds, offsets);
+    int64_t start = now_ms();
+    cr_assert_eq(ea_spread(c, "g", &o, offsets, LONG_SETS, seeds, NULL, LONG_SETS, &r), EA_OK, "%s",
+                 ea_error_text(c));
+    cr_assert_lt(now_ms() - start, scaled_ms(5000));
+    cr_assert_eq(r.truncated[LONG_SETS - 1], 1);
+    ea_spread_result_free(&r);
+    twin_drop(&t, c);
+    ea_close(c);
+    scene_close(&s);
+}
+
 /* The raw request, so that it can be cancelled and deserted. */
 static void send_long(int fd, const struct twin *t, uint64_t request_id)
 {
