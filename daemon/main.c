@@ -76,7 +76,7 @@ static const struct argp parser = {
     options,
     parse,
     NULL,
-    "Keeps vectors and graphs resident and answers similarity, kNN and spreading requests over a socket.\v"
+    "Keeps vectors and graphs resident; answers similarity, kNN and spreading over a socket.\v"
     "SIGTERM finishes accepted requests and stops; a second one stops at once. SIGHUP re-reads "
     "the live settings. Exit codes: 0 stopped as asked, 1 could not start, 2 wrong option or "
     "setting.",
