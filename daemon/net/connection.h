@@ -100,12 +100,16 @@ bool receive_stalled(const struct connection *c, uint64_t now_ns);
 /* Whether the connection may take another request now. */
 bool receive_allowed(const struct connection *c);
 
+/* net.c */
+/* Closes it, says why in the log, and counts it. */
+void connection_drop(struct connection *c, const char *why);
+
 /* output.c */
 void output_flush(struct connection *c);
 /* Whether the client has read nothing for limits.stall_ms while output waited. */
 bool output_stalled(struct connection *c, uint64_t now_ns);
 /* Whether more waits than limits.output_mib. The body that is next to go does not count: one reply
- * is bounded by its own limit, and legal. */
+ * is bounded by its own limit, and legal. Looked at now and then; twice as much ends it at once. */
 bool output_excessive(const struct connection *c);
 /* Gives an idle connection's page back. */
 void output_relax(struct connection *c);

@@ -9,7 +9,7 @@
 #include "daemon/net/connection.h"
 #include "daemon/net/listener.h"
 
-static void drop(struct connection *c, const char *why)
+void connection_drop(struct connection *c, const char *why)
 {
     log_info("net: closing a connection of %s: %s", c->peer, why);
     c->net->counters.dropped++;
@@ -23,13 +23,13 @@ static void watch(struct connection *c, uint64_t now_ns)
     if (c->finishing && now_ns - c->finishing_ns > (uint64_t)CONNECTION_LINGER_MS * 1000000) {
         connection_close(c);
     } else if (!c->greeted && now_ns - c->opened_ns > net_allowance_ns(cfg->handshake_ms_max)) {
-        drop(c, "no Hello in time (limits.handshake_ms)");
+        connection_drop(c, "no Hello in time (limits.handshake_ms)");
     } else if (receive_stalled(c, now_ns)) {
-        drop(c, "half a request and no more (limits.stall_ms)");
+        connection_drop(c, "half a request and no more (limits.stall_ms)");
     } else if (output_stalled(c, now_ns)) {
-        drop(c, "it does not read its replies (limits.stall_ms)");
+        connection_drop(c, "it does not read its replies (limits.stall_ms)");
     } else if (output_excessive(c)) {
-        drop(c, "too much unread output (limits.output_mib)");
+        connection_drop(c, "too much unread output (limits.output_mib)");
     } else if (c->net->draining && !c->in_flight && !c->output_head) {
         connection_close(c);
     } else {

@@ -110,6 +110,15 @@ void connection_commit(struct connection *c, size_t bytes)
     connection_wake(c);
 }
 
+/* What waits behind the body that is next to go. */
+static uint64_t output_excess(const struct connection *c)
+{
+    const struct span *s = c->output_head;
+    if (s && !s->job && s->next) s = s->next; /* its head */
+    uint64_t first = s && s->job ? s->bytes : 0;
+    return c->output_bytes - first;
+}
+
 void connection_send_body(struct connection *c, struct job *j, const void *data, uint64_t bytes)
 {
     struct span *s = c->closing ? NULL : span_take(c);
@@ -121,6 +130,9 @@ void connection_send_body(struct connection *c, struct job *j, const void *data,
     *s = (struct span){.data = data, .bytes = bytes, .job = j};
     span_append(c, s);
     connection_wake(c);
+    /* By the next sweep it could be many times the bound. */
+    if (!c->closing && output_excess(c) > c->net->config->output_mib_max << 21)
+        connection_drop(c, "too much unread output (limits.output_mib)");
 }
 
 static void span_end(struct connection *c, struct span *s)
@@ -241,10 +253,7 @@ bool output_stalled(struct connection *c, uint64_t now_ns)
 
 bool output_excessive(const struct connection *c)
 {
-    const struct span *s = c->output_head;
-    if (s && !s->job && s->next) s = s->next; /* its head */
-    uint64_t first = s && s->job ? s->bytes : 0;
-    return c->output_bytes - first > c->net->config->output_mib_max << 20;
+    return output_excess(c) > c->net->config->output_mib_max << 20;
 }
 
 void output_relax(struct connection *c)

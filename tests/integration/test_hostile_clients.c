@@ -244,7 +244,7 @@ Test(hostile_clients, one_that_never_reads)
         cr_assert(now_ms() < until, "a deaf client is never dropped");
         wait_ms(20);
     }
-    cr_assert(worst < loaded + 200 * 1024, "%zu KiB for one deaf client", worst - loaded);
+    cr_assert(worst < loaded + 128 * 1024, "%zu KiB for one deaf client", worst - loaded);
     expect_closed(fd, scaled_ms(1000));
     close(fd);
     drop_large(&s);
