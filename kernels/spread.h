@@ -60,8 +60,13 @@ struct spread_grid {
     double high, low;
 };
 
+/* Of spread_graph's order: in each window the numbers are a permutation of the window's own. */
+enum { SPREAD_WINDOW = 4096 };
+
 /* A graph as its readers see it. Nodes have numbers 0 .. nodes - 1; some may be nobody's (no edges,
- * and nobody asks for them). Every edge is in both orientations. */
+ * and nobody asks for them). Every edge is in both orientations. Low numbers are those of nodes with
+ * many out-edges, as far as known when the graph was laid out: what they send, which is read most
+ * often, lies together. */
 struct spread_graph {
     uint32_t nodes;
     uint64_t edges;
@@ -70,8 +75,9 @@ struct spread_graph {
     const uint64_t *ids;   /* nodes: of each, all different but for nobody's */
     const uint8_t *kinds;  /* nodes: enum spread_kind; NULL: all SPREAD_PLAIN */
     const float *factors;  /* nodes: what a node sends is multiplied by; NULL: all 1 */
-    const uint32_t *order; /* nodes: the numbers, roughly by falling in-degree: who works along it
-                               finds neighbours of like length. A hint; every number is in it once */
+    const uint32_t *order; /* nodes: every window of SPREAD_WINDOW numbers (the last may be shorter),
+                               roughly by falling in-degree within it: who works along it finds
+                               neighbours of like length, and stays among neighbouring numbers */
     struct spread_grid grid;
 };
 
