@@ -106,7 +106,8 @@ static void check_contents(const struct cuda_spread *s, const struct sim_memory 
     check_edges(g, g->out, g->out_edges, m);
     check_edges(g, g->in, g->in_edges, m);
     for (uint32_t i = 0; i < g->nodes; i++)
-        if (g->order[i] >= g->nodes) sim_misuse(call, "order has node %u", g->order[i]);
+        if (g->order[i] >= g->nodes || g->order[i] / SPREAD_WINDOW != i / SPREAD_WINDOW)
+            sim_misuse(call, "order has node %u in place %u", g->order[i], i);
     for (uint64_t i = 0; i < s->question.seed_count; i++)
         if (s->question.seeds[i].node >= g->nodes)
             sim_misuse(call, "seed %u of %u nodes", s->question.seeds[i].node, g->nodes);

@@ -41,7 +41,7 @@ uint64_t graph_edges(const struct graph *g);
 /* ---- readers ---- */
 
 struct spread_graph graph_view(const struct graph *g);
-/* Number of an id's node, or SPREAD_NO_NODE. */
+/* Number of an id's node, or SPREAD_NO_NODE. It holds until the next change. */
 uint32_t graph_find(const struct graph *g, uint64_t id);
 /* The same for many ids, hiding memory latency. Returns how many were found. */
 uint64_t graph_find_many(const struct graph *g, const uint64_t *ids, size_t count, uint32_t *nodes);
@@ -95,8 +95,8 @@ uint64_t graph_dirty_runs(const struct graph *g);
  * target go first, all of them. INVALID_ARGUMENT naming the edge: BAD_WEIGHT (not finite), BAD_NODE
  * (id 2^64 - 1); RESOURCE_EXHAUSTED: MEMORY, QUOTA, TOO_MANY_NODES (nodes, or edges at a node). All
  * or nothing; the version rises by one unless n is 0. Cost: about n, and what the lists that it
- * touches must move; when it brings as much as was there, all is laid out anew in the order of
- * in-degrees. */
+ * touches must move; when it brings as much as was there, all is laid out anew, and nodes get new
+ * numbers, in classes of falling out-degree (kernels/spread.h), as far as there is memory for that. */
 struct graph_counts {
     uint64_t edges_added, edges_removed, nodes_added, nodes_removed, missing;
 };

@@ -56,7 +56,8 @@ static void fill_nodes(struct gpu_graph *g, bool plain, uint64_t *seed)
     float *factors = g->parts[PART_FACTORS];
     for (uint32_t n = 0; n < g->nodes; n++) {
         ids[n] = (uint64_t)n * 7919 % g->nodes + 5;
-        order[n] = g->nodes - 1 - n;
+        uint32_t first = n / SPREAD_WINDOW * SPREAD_WINDOW, left = g->nodes - first;
+        order[n] = first + (left < SPREAD_WINDOW ? left : SPREAD_WINDOW) - 1 - (n - first);
         if (plain) continue;
         kinds[n] = (uint8_t)(random_of(seed) % 3);
         factors[n] = (float)(random_of(seed) % 1500) / 1000.0f;

@@ -191,11 +191,13 @@ static void check_nodes(const struct graph_model *m, const struct graph *g,
     free(numbers);
 }
 
-static void check_order(const struct spread_graph *v)
+void model_check_order(const struct spread_graph *v)
 {
     char *seen = calloc(v->nodes + 1, 1);
-    for (uint32_t i = 0; i < v->nodes; i++)
+    for (uint32_t i = 0; i < v->nodes; i++) {
+        cr_assert_eq(v->order[i] / SPREAD_WINDOW, i / SPREAD_WINDOW);
         cr_assert(v->order[i] < v->nodes && !seen[v->order[i]]++);
+    }
     free(seen);
 }
 
@@ -242,7 +244,7 @@ void model_check(const struct graph_model *m, const struct graph *g)
     }
     cr_assert(info.out_count_max >= out_most && info.in_count_max >= in_most);
     check_nodes(m, g, &v);
-    check_order(&v);
+    model_check_order(&v);
     check_grid(m, &v, in_most);
 }
 
