@@ -265,8 +265,9 @@ typedef struct ea_stats {
     uint64_t requests_total, errors_total, cancelled_total, deadline_exceeded_total;
     uint64_t bytes_in, bytes_out, queue_depth, jobs_in_flight;
     uint64_t memory_bytes_used, memory_bytes_peak;
-    uint64_t collections, rows; /* of this space */
-    uint64_t vram_bytes;        /* of this space's replicas on GPUs */
+    uint64_t collections, rows;                             /* of this space */
+    uint64_t graphs, graph_nodes, graph_edges, graph_bytes; /* the same, all of them together */
+    uint64_t vram_bytes;                                    /* of this space's replicas on GPUs */
     uint64_t uptime_ns;
     uint32_t operation_count;
     ea_operation_stats operations[40];
@@ -331,9 +332,9 @@ typedef struct ea_explanation {
     char gpu[321];   /* one line: "absent: why", or what serves */
     bool calibrated; /* measured on this machine, now or in an earlier run; else built-in figures */
     uint32_t workers;
-    double upload_byte_ns, upload_ns; /* to bring a replica up to date */
-    ea_backend force;                 /* none: the scheduler decides */
-    uint64_t pairs_min, candidates_min;
+    double upload_byte_ns, upload_ns;              /* to bring a replica up to date */
+    ea_backend force;                              /* none: the scheduler decides */
+    uint64_t pairs_min, candidates_min, nodes_min; /* floors; nodes: of spreads */
     uint32_t speedup_percent, success_percent, probe_percent;
     uint64_t window_ns, quantum_ns, age_ns;
     uint64_t batch_wait_ns, batch_queries_max, batch_requests_max;

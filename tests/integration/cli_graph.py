@@ -106,6 +106,26 @@ def changes(t):
     check([g["name"] for g in t.json("graph", "list")[0]] == ["g", "m"], "drop")
 
 
+def counted(t):
+    """stats counts the space's graphs, explain says from how many nodes on a GPU is asked."""
+    infos = t.json("graph", "list")[0]
+    want = {"graphs": len(infos), "graph_nodes": sum(g["nodes"] for g in infos),
+            "graph_edges": sum(g["edges"] for g in infos),
+            "graph_bytes": sum(g["edge_bytes"] + g["node_bytes"] + g["work_bytes"] for g in infos)}
+    stats = t.json("stats")[0]
+    check(len(infos) == 2 and {k: stats[k] for k in want} == want, "%s: %s" % (want, stats))
+    shown = t.run("stats").stdout
+    check("2 graphs: %d nodes, %d edges, " % (want["graph_nodes"], want["graph_edges"]) in shown,
+          "stats: " + shown)
+    t.start += ["--space", "elsewhere"]
+    check(t.json("stats")[0]["graphs"] == 0 and "graph" not in
+          t.run("stats").stdout.split("\noperation")[0], "graphs of another space")
+    del t.start[-2:]
+    check(t.json("explain")[0]["settings"]["nodes_min"] == 512, "explain --json: nodes_min")
+    shown = t.run("explain").stdout
+    check("64 candidates (others), 512 nodes (spreads)" in shown, "explain: " + shown)
+
+
 def nodes_of(line, *keys):
     return [tuple(n[k] for k in keys) for n in line["nodes"]]
 
@@ -300,7 +320,7 @@ def main():
         daemon = start_daemon("socket", "gpu.devices=none")
         tool = Tool("socket")
         try:
-            for part in loads, changes, spreads, tables, pictures, cues, refusals, interrupted:
+            for part in loads, changes, counted, spreads, tables, pictures, cues, refusals, interrupted:
                 part(tool)
         finally:
             daemon.kill()
