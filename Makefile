@@ -200,6 +200,7 @@ endif
 %_avx2.o:   ISA_FLAGS := -mavx2 -mfma -O3
 %_avx512.o: ISA_FLAGS := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -O3
 %_neon.o:   ISA_FLAGS := -O3
+$(BUILD)/daemon/gpu/numbers.o: ISA_FLAGS := -O3
 
 $(PROTO_GEN).c $(PROTO_GEN).h &: proto/engram_accel.proto proto/engram_accel.options
 	@mkdir -p $(BUILD)/gen

@@ -60,7 +60,8 @@ uint32_t graph_workspaces_kept(const struct graph *g);
 enum graph_part {
     GRAPH_OUT, /* struct spread_list, nodes */
     GRAPH_IN,
-    GRAPH_OUT_EDGES, /* struct spread_edge, up to the end of the last list */
+    GRAPH_OUT_EDGES, /* struct spread_edge, up to the end of the last list; places in no list have
+                      * the number of a node, too: what was there, or 0 */
     GRAPH_IN_EDGES,
     GRAPH_IDS,     /* u64, nodes */
     GRAPH_ORDER,   /* u32, nodes */
