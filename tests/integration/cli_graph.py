@@ -313,6 +313,41 @@ def interrupted(t):
     check("2,000,000 edges loaded" in out and "the graph has " in out, "load: " + out)
 
 
+def in_pieces(_):
+    """What the daemon refuses at once goes in smaller requests, by its limits or a space's quota."""
+    many = 300000
+    write_npy("many.s.npy", "Q", "(%d,)" % many, (i * 7919 % 5003 for i in range(many)))
+    write_npy("many.t.npy", "Q", "(%d,)" % many, (i * 104729 % 5009 for i in range(many)))
+    daemon = start_daemon("small", "gpu.devices=none", "quotas.host_mib=16")
+    t = Tool("small")
+    try:
+        t.run("graph", "load", "g", "many.s.npy", "many.t.npy", "--create")
+        before = t.json("graph", "describe", "g")[0]
+        # 6 MB to send, and more than twice that to sort in.
+        done = t.json("graph", "load", "g", "many.s.npy", "many.t.npy", "--replace")[0]
+        check((before["edges"], done["edges_removed"], done["edges_added"], done["edges"],
+               done["complete"]) == (many, many, many, many, True) and
+              done["version"] > before["version"] + 1, "replaced in pieces: %s" % done)
+        p = t.run("graph", "load", "g", "many.s.npy", "many.t.npy", code=1)
+        edges = t.json("graph", "describe", "g")[0]["edges"]
+        told = re.search(r"stopped: ([0-9,]+) of 300,000 edges that were read are in", p.stderr)
+        check(told and "quotas.host_mib" in p.stderr and "in 0 ms" not in p.stderr and
+              done["edges"] + int(told.group(1).replace(",", "")) == edges,
+              "what is too much for the quota: %s, %d edges" % (p.stderr, edges))
+    finally:
+        daemon.kill()
+        daemon.wait()
+    daemon = start_daemon("bounded", "gpu.devices=none", "limits.request_body_mib=1")
+    t = Tool("bounded")
+    try:
+        done = t.json("graph", "load", "g", "many.s.npy", "many.t.npy", "--create")[0]
+        check((done["edges_added"], done["complete"]) == (many, True) and done["version"] >= 6,
+              "requests of 1 MiB: %s" % done)
+    finally:
+        daemon.kill()
+        daemon.wait()
+
+
 def main():
     cli.BUILD = os.path.abspath(cli.BUILD)
     with tempfile.TemporaryDirectory() as folder:
@@ -320,7 +355,8 @@ def main():
         daemon = start_daemon("socket", "gpu.devices=none")
         tool = Tool("socket")
         try:
-            for part in loads, changes, counted, spreads, tables, pictures, cues, refusals, interrupted:
+            for part in loads, changes, counted, spreads, tables, pictures, cues, refusals, interrupted, \
+                    in_pieces:
                 part(tool)
         finally:
             daemon.kill()
