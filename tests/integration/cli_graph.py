@@ -233,6 +233,7 @@ def refusals(t):
     write("bad.tsv", "1 2\n\n1 x 3\n")
     write("twice.tsv", "1 plain\n1 concept\n")
     write_npy("none.npy", "Q", "(0,)", [])
+    write("sets.tsv", "".join("1 1 %d\n" % i for i in range(65537)))
     s = ["spread", "g", "--seed", "1"]
     for words, code, said in [
             (["graph"], 2, "graph: one of these is needed"),
@@ -273,7 +274,8 @@ def refusals(t):
             (["spread", "g", "--cue", "zz", "--query-id", "1"], 1, "zz: "),
             (s + ["--dot", "/dev/full"], 4, "/dev/full: cannot write"),
             (s + ["--dot", "-", "--json"], 2, "--dot - and --json"),
-            (["spread", "g", "--seeds", "seeds.tsv", "--dot", "b.dot"], 2, "draws one set")]:
+            (["spread", "g", "--seeds", "seeds.tsv", "--dot", "b.dot"], 2, "draws one set"),
+            (["spread", "g", "--seeds", "sets.tsv"], 2, "65537 sets of seeds; 65536 can be")]:
         p = t.run(*words, code=code)
         check(said in p.stderr and p.stderr.startswith("engram-accel"),
               "%s says '%s': %s" % (" ".join(words), said, p.stderr))
