@@ -611,6 +611,13 @@ EA_API ea_status ea_upsert_send(ea_client *c, const char *collection, const uint
                                 const float *rows, uint64_t n, uint32_t dimension,
                                 uint32_t timeout_ms, ea_callback callback, void *user,
                                 uint64_t *request_id);
+/* As ea_callback, of a spread. options are copied; what they point to must stay. */
+typedef void (*ea_spread_callback)(ea_client *c, uint64_t request_id, ea_status status,
+                                   ea_spread_result *result, void *user);
+EA_API ea_status ea_spread_send(ea_client *c, const char *graph, const ea_spread_options *options,
+                                const uint64_t *offsets, uint64_t sets, const uint64_t *seeds,
+                                const float *activations, uint64_t n, uint32_t timeout_ms,
+                                ea_spread_callback callback, void *user, uint64_t *request_id);
 /* Asks the daemon to drop a request of this handle. Its callback still runs, once, with
  * EA_CANCELLED or with the answer that was already on its way. */
 EA_API ea_status ea_cancel(ea_client *c, uint64_t request_id);
