@@ -278,7 +278,7 @@ int64_t ea_deadline_after(uint32_t timeout_ms);
 ea_status ea_change(ea_client *c, struct request *r, ea_status st, const pb_msgdesc_t *fields,
                     const void *message, ea_graph_counts *out);
 
-/* ---- questions.c, spread.c, upsert.c: requests for both the blocking and the asynchronous calls ---- */
+/* ---- questions.c, spread.c, upsert.c: requests for blocking and asynchronous calls ---- */
 
 ea_status ea_build_knn(ea_client *c, const char *collection, const float *queries, uint64_t q,
                        uint32_t dimension, uint32_t k, const ea_filter *filter,

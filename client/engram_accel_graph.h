@@ -1,5 +1,5 @@
-/* engram_accel_graph: graphs and spreading; engram_accel.h, which includes it, has the rest and says
- * who owns what, on which thread, and what errors mean. */
+/* engram_accel_graph: graphs and spreading; engram_accel.h, which includes it, has the rest and
+ * says who owns what, on which thread, and what errors mean. */
 #ifndef ENGRAM_ACCEL_GRAPH_H
 #define ENGRAM_ACCEL_GRAPH_H
 

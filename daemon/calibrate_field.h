@@ -1,9 +1,9 @@
-/* calibrate_field: the grounds that trials run on: made-up collections and graphs in a space that no
- * client can name, and the block that requests are made in.
+/* calibrate_field: the grounds that trials run on: made-up collections and graphs in a space that
+ * no client can name, and the block that requests are made in.
  * Owner:  calibrate.
  * Thread: the loop; rows and edges are made and cleared by workers, a piece at a time.
- * Errors: field_make: RESOURCE_EXHAUSTED, PERMISSION_DENIED (the heap's quota); what it made by then
- *         is field_finish's. */
+ * Errors: field_make: as heap_take and store_collection_create; what it made by then is
+ *         field_finish's. */
 #ifndef ENGRAM_CALIBRATE_FIELD_H
 #define ENGRAM_CALIBRATE_FIELD_H
 

@@ -24,8 +24,8 @@ uint32_t ground_rows(uint32_t ground, uint32_t shift)
         operation, 3, 64, 0, 0                                                       \
     }
 
-/* From a few edges to all of them; many sets of few seeds. The smallest come last: what those take is
- * no measure of what larger ones will. */
+/* From a few edges to all of them; many sets of few seeds. The smallest come last: what those take
+ * is no measure of what larger ones will. */
 #define SPREADS(operation)                                                                \
     {operation, 4, 1, 64, 2}, {operation, 4, 8, 1, 3}, {operation, 4, 64, 4, 3},          \
         {operation, 4, 16, 1, 1}, {operation, 4, 1, 1, 1}, {operation, 5, 1, 1, 3},       \
@@ -193,8 +193,8 @@ static void fill_rows(struct job *j, uint64_t first, uint64_t count, float *rows
     (void)collection_upsert(j->collection, ids, rows, count, &counts, &j->failure);
 }
 
-/* To anywhere, with weights of 1/2 up to 1. They are made where queries are not taken from: an id is
- * no number that a query should have. */
+/* To anywhere, with weights of 1/2 up to 1. They are made where queries are not taken from: an id
+ * is no number that a query should have. */
 static void fill_edges(struct job *j, uint64_t first, uint64_t count, void *memory)
 {
     uint64_t rows = j->plan.words[WORD_ROWS], degree = j->plan.words[WORD_DEGREE];

@@ -46,8 +46,8 @@ uint64_t trial_field_bytes(uint32_t shift);
 /* Makes j's request in the block, one at a time. False: there are fewer rows than it lists. */
 bool trial_request(const struct trial *t, uint32_t shift, void *memory, struct job *j);
 
-/* A step of a worker: adds rows [first, first + count) to j's collection, or the edges out of so many
- * nodes to its graph, which is that ground; count <= CHUNK_ROWS, made in memory. */
+/* A step of a worker: adds rows [first, first + count) to j's collection, or the edges out of so
+ * many nodes to its graph, which is that ground; count <= CHUNK_ROWS, made in memory. */
 void trial_set_fill(struct job *j, uint32_t ground, uint32_t shift, uint64_t first, uint64_t count,
                     void *memory);
 void trial_fill(struct job *j);

@@ -174,8 +174,8 @@ static uint64_t part_end(const struct graph_load *l)
     return end;
 }
 
-/* A request that found no memory changed nothing. A quota, or the daemon's bound, may have no room for
- * one that large beside what the graph is to become. */
+/* A request that found no memory changed nothing. A quota, or the daemon's bound, may have no room
+ * for one that large beside what the graph is to become. */
 static bool smaller_part(struct graph_load *l, ea_status status, uint64_t edges)
 {
     uint32_t detail = ea_error_detail(l->cli->client);
