@@ -24,13 +24,13 @@ uint32_t ground_rows(uint32_t ground, uint32_t shift)
         operation, 3, 64, 0, 0                                                       \
     }
 
-/* From a few edges to all of them; many sets of few seeds. The smallest come last: what those take
- * is no measure of what larger ones will. */
-#define SPREADS(operation)                                                                \
-    {operation, 4, 1, 64, 2}, {operation, 4, 8, 1, 3}, {operation, 4, 64, 4, 3},          \
-        {operation, 4, 16, 1, 1}, {operation, 4, 1, 1, 1}, {operation, 5, 1, 1, 3},       \
-        {operation, 5, 1, 64, 2}, {operation, 5, 1, 4096, 1}, {operation, 5, 1, 4096, 2}, \
-        {operation, 5, 1, 16384, 1}, {operation, 5, 8, 1, 3},                             \
+/* From a few edges to all of them; many sets, of few seeds and of one. The smallest come last: what
+ * those take is no measure of what larger ones will. */
+#define SPREADS(operation, seeds, hops)                                                   \
+    {operation, 4, 1, 64, 2}, {operation, 4, 8, 1, 3}, {operation, 4, 64, seeds, hops},   \
+        {operation, 4, 64, 1, 1}, {operation, 4, 16, 1, 1}, {operation, 4, 1, 1, 1},      \
+        {operation, 5, 1, 1, 3}, {operation, 5, 1, 64, 2}, {operation, 5, 1, 4096, 1},    \
+        {operation, 5, 1, 4096, 2}, {operation, 5, 1, 16384, 1}, {operation, 5, 8, 1, 3}, \
     {                                                                                     \
         operation, 5, 1, 1, 1                                                             \
     }
@@ -60,8 +60,8 @@ const struct trial trials[TRIAL_SHAPES] = {
     {OPERATION_WEIGHTED_AVERAGE, 3, 0, 1024, 0},
     {OPERATION_WEIGHTED_AVERAGE, 3, 0, 4096, 0},
     {OPERATION_WEIGHTED_AVERAGE, 3, 0, 16384, 0},
-    SPREADS(OPERATION_SPREAD),
-    SPREADS(OPERATION_SPREAD_ENGRAM),
+    SPREADS(OPERATION_SPREAD, 4, 3),
+    SPREADS(OPERATION_SPREAD_ENGRAM, 16, 2),
 };
 
 /* ---------------------------------------------------------------- memory */

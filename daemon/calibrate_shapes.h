@@ -13,7 +13,7 @@ enum {
     GROUND_ROWS_MAX = 16384, /* the longest; rows are powers of 2 */
     CHUNK_ROWS = 1024,       /* that one step of a worker makes: about 2 ms */
     TRIAL_QUERIES_MAX = 64,
-    TRIAL_SHAPES = 72,
+    TRIAL_SHAPES = 74,
 };
 
 struct ground {
