@@ -339,12 +339,16 @@ def in_pieces(_):
     finally:
         daemon.kill()
         daemon.wait()
-    daemon = start_daemon("bounded", "gpu.devices=none", "limits.request_body_mib=1")
+    daemon = start_daemon("bounded", "gpu.devices=none", "limits.request_body_mib=1",
+                          "limits.reply_body_mib=1")
     t = Tool("bounded")
     try:
         done = t.json("graph", "load", "g", "many.s.npy", "many.t.npy", "--create")[0]
         check((done["edges_added"], done["complete"]) == (many, True) and done["version"] >= 6,
               "requests of 1 MiB: %s" % done)
+        write("everyone.tsv", "".join("%d 1 %d\n" % (i, i % 50) for i in range(5000)))
+        p = t.run("spread", "g", "--seeds", "everyone.tsv", "--top", "0", code=1)
+        check("limits.reply_body_mib" in p.stderr, "a reply that is too large: " + p.stderr)
     finally:
         daemon.kill()
         daemon.wait()
