@@ -60,7 +60,8 @@ uint32_t graph_workspaces_kept(const struct graph *g);
 enum graph_part {
     GRAPH_OUT, /* struct spread_list, nodes */
     GRAPH_IN,
-    GRAPH_OUT_EDGES, /* struct spread_edge, up to the end of the last list */
+    GRAPH_OUT_EDGES, /* struct spread_edge, up to the end of the last list; places in no list have
+                      * the number of a node, too: what was there, or 0 */
     GRAPH_IN_EDGES,
     GRAPH_IDS,     /* u64, nodes */
     GRAPH_ORDER,   /* u32, nodes */
@@ -141,6 +142,11 @@ enum status store_graph_create(struct store *s, struct space *space, const char 
 enum status store_graph_find(struct store *s, struct space *space, const char *name,
                              struct failure *f, struct graph **out);
 void store_graph_unlink(struct store *s, struct space *space, struct graph *g);
+/* Of all graphs in the space; bytes: of edges, nodes and workspaces. */
+struct graph_totals {
+    uint64_t graphs, nodes, edges, bytes;
+};
+struct graph_totals store_graph_totals(const struct space *space);
 size_t store_graph_list(struct store *s, struct space *space, const char *after, struct graph **out,
                         size_t max, bool *more);
 /* After store_graph_unlink, or never linked. NULL is fine. */

@@ -1,6 +1,7 @@
 #include "tests/support/gpu_graph.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,16 @@ static void take_part(struct gpu_graph *g, int part, uint64_t bytes)
     g->bytes[part] = bytes;
     g->parts[part] = aligned_alloc(64, (bytes + 127) / 64 * 64);
     cr_assert_not_null(g->parts[part]);
-    memset(g->parts[part], 0xff, bytes); /* an edge that leads nowhere */
+    memset(g->parts[part], 0xff, bytes);
+}
+
+/* Where no list is, what spoils whatever adds it up. */
+static void take_edges(struct gpu_graph *g, int part, uint64_t places)
+{
+    take_part(g, part, places * sizeof(struct spread_edge));
+    struct spread_edge *edges = g->parts[part];
+    for (uint64_t i = 0; i < places; i++)
+        edges[i] = (struct spread_edge){0, NAN};
 }
 
 /* Lists one after the other, each with some room. Returns the places of all. */
@@ -85,7 +95,7 @@ struct gpu_graph graph_make(uint32_t space, uint64_t replica, uint64_t version, 
     for (int side = 0; side < 2; side++) {
         take_part(&g, PART_OUT + side, nodes * sizeof(struct spread_list));
         uint64_t places = place_lists(g.parts[PART_OUT + side], counts + side * nodes, nodes);
-        take_part(&g, PART_OUT_EDGES + side, places * sizeof(struct spread_edge));
+        take_edges(&g, PART_OUT_EDGES + side, places);
     }
     for (uint64_t i = 0; i < g.edges; i++) {
         float weight = weight_of(&seed);

@@ -258,6 +258,18 @@ static const void *part_data(const struct graph *g, enum graph_part part)
     return data[part];
 }
 
+/* Also where no list is: a GPU process refuses what leads nowhere. */
+static void expect_edges_to_nodes(const struct graph_shadow *s)
+{
+    uint64_t nodes = s->bytes[GRAPH_OUT] / sizeof(struct spread_list);
+    for (int part = GRAPH_OUT_EDGES; part <= GRAPH_IN_EDGES; part++) {
+        const struct spread_edge *edges = (const struct spread_edge *)s->parts[part];
+        for (uint64_t i = 0; i < s->bytes[part] / sizeof *edges; i++)
+            cr_assert(edges[i].node < nodes, "place %zu of %zu nodes leads to %u", (size_t)i,
+                      (size_t)nodes, edges[i].node);
+    }
+}
+
 uint64_t shadow_follow(struct graph_shadow *s, struct graph *g, uint64_t bytes_max)
 {
     struct resident *r = graph_resident(g);
@@ -290,6 +302,7 @@ uint64_t shadow_follow(struct graph_shadow *s, struct graph *g, uint64_t bytes_m
     for (int part = 0; part < GRAPH_PARTS; part++)
         if (s->bytes[part])
             cr_assert_eq(memcmp(s->parts[part], part_data(g, part), s->bytes[part]), 0);
+    expect_edges_to_nodes(s);
     return told;
 }
 

@@ -239,6 +239,34 @@ Test(server_spread, refuses_parts_that_make_no_sense)
     peer_close(&p);
 }
 
+/* Wherever it is, in a list or between them: of pieces that several copiers share, of many and few. */
+Test(server_spread, refuses_edges_that_lead_nowhere)
+{
+    struct gpu_peer p = {0};
+    peer_open(&p, "vram_mib=128 strict=1", 4);
+    struct gpu_graph g = graph_make(1, 1, 7, 20000, 40, false, 1);
+    upload(&p, &g);
+    for (uint32_t part = PART_OUT_EDGES; part <= PART_IN_EDGES; part++) {
+        uint64_t places = g.bytes[part] / sizeof(struct spread_edge);
+        const uint64_t at[] = {0, 1, 2047, 2048, 65535, places / 2, places - 2, places - 1};
+        const uint32_t nowhere[] = {20000, 20001, INT32_MAX, UINT32_MAX};
+        cr_assert_gt(g.bytes[part], 4 << 20, "one piece only");
+        for (uint32_t i = 0; i < sizeof at / sizeof *at; i++) {
+            struct order o = graph_upload(&p, &g, true, part, 0, g.bytes[part], 0);
+            struct spread_edge *edges = peer_at(&p, o.part.bytes);
+            edges[at[i]].node = nowhere[i % 4];
+            expect_refused(&p, o);
+            edges[at[i]].node = 19999;
+            cr_assert_eq(give(&p, o), RESULT_OK);
+        }
+    }
+    g.version = 8;
+    upload(&p, &g);
+    expect_right(&p, &g, asked[2]);
+    graph_free(&g);
+    peer_close(&p);
+}
+
 /* Rows are no graph, and a graph has no rows. */
 Test(server_spread, keeps_kinds_of_replicas_apart)
 {
