@@ -177,11 +177,15 @@ static void run_sets(struct job *j, uint64_t first, uint64_t end, bool all, uint
     if (!st) graph_give_workspace(j->graph, &space);
 }
 
+/* part_sets at a time, those that nobody has taken yet: one time, or on and on in one workspace. */
 static void set_part(struct job *j, uint32_t part, uint32_t worker)
 {
     struct spread_job *w = spread_of(j);
-    uint64_t first = part * w->part_sets;
-    run_sets(j, first, smaller(first + w->part_sets, w->ask.set_count), true, worker);
+    uint64_t sets = w->ask.set_count, first;
+    do {
+        first = atomic_fetch_add_explicit(&w->next_set, w->part_sets, memory_order_relaxed);
+        if (first < sets) run_sets(j, first, smaller(first + w->part_sets, sets), true, worker);
+    } while (w->lanes && first + w->part_sets < sets && !is_cancelled(j));
 }
 
 /* Together they found no memory: one after the other may. */
@@ -263,15 +267,21 @@ static void spread_finish(struct job *j)
     spread_step(j);
 }
 
-/* As many sets a part as make it worth waking a worker; where workspaces are so large that not all
- * workers' are kept, as make it worth having a new one. */
-static uint64_t sets_of_part(const struct job *j, uint64_t sets)
+/* As many sets a part as make it worth waking a worker: some 20 us. A set without any edge takes as
+ * long as SET_EDGES of them. Where workspaces are so large that not all workers' are kept, parts are
+ * as many as are kept, or as make it worth having new ones, and take sets as long as there are some. */
+static void plan_sets(struct job *j)
 {
-    enum { PART_EDGES = 1 << 16, NEW_SPACE_EDGES = 1 << 20 };
-    bool kept = graph_workspaces_kept(j->graph) >= j->worker_count;
-    uint64_t edges = kept ? PART_EDGES : NEW_SPACE_EDGES;
-    uint64_t each = j->ticket.work.pairs / sets;
-    return each >= edges ? 1 : smaller(sets, edges / (each ? each : 1));
+    enum { PART_EDGES = 1 << 10, SET_EDGES = 64, NEW_SPACE_EDGES = 1 << 20 };
+    struct spread_job *w = spread_of(j);
+    uint64_t sets = w->ask.set_count, pairs = j->ticket.work.pairs;
+    uint64_t each = pairs / sets + SET_EDGES, lanes = graph_workspaces_kept(j->graph);
+    w->part_sets = each >= PART_EDGES ? 1 : smaller(sets, PART_EDGES / each);
+    uint64_t parts = pieces_of(sets, w->part_sets);
+    if (lanes < pairs / NEW_SPACE_EDGES) lanes = pairs / NEW_SPACE_EDGES;
+    w->lanes = lanes < j->worker_count;
+    j->plan.run_part = set_part;
+    j->plan.parts = (uint32_t)(w->lanes ? smaller(lanes, parts) : parts);
 }
 
 static enum status spread_cpu_prepare(struct job *j)
@@ -281,9 +291,7 @@ static enum status spread_cpu_prepare(struct job *j)
     if (st) return st;
     w->rounds = w->ask.set_count == 1 && j->worker_count > 1 && !work_is_brief(&j->ticket.work);
     if (w->rounds) return begin_rounds(j);
-    j->plan.run_part = set_part;
-    w->part_sets = sets_of_part(j, w->ask.set_count);
-    j->plan.parts = (uint32_t)pieces_of(w->ask.set_count, w->part_sets);
+    plan_sets(j);
     return STATUS_OK;
 }
 

@@ -29,8 +29,12 @@ struct spread_job {
     bool rounds;
     struct spread_run run;
     uint32_t round_parts;
-    uint64_t part_sets;   /* sets of a part */
     pthread_mutex_t lock; /* of its work arena */
+
+    /* Of several: */
+    uint64_t part_sets; /* that a part takes at a time */
+    bool lanes;         /* and then some more */
+    _Atomic uint64_t next_set;
 };
 
 static inline struct spread_job *spread_of(const struct job *j)

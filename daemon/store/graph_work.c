@@ -5,9 +5,9 @@
 
 /* Workspaces are for some more nodes than there are, so that a growing graph does not outgrow them
  * at once; pages that no run touches are not there. */
-enum { KEPT_MAX = 16, NODES_MIN = 1024 };
+enum { KEPT_MAX = 64, NODES_MIN = 1024, HEAP_SHARE = 8 };
 /* One is kept in any case. Pages that were not touched count too, for the heap and for quotas. */
-#define KEPT_BYTES_MAX (UINT64_C(256) << 20)
+#define KEPT_BYTES_MIN (UINT64_C(256) << 20)
 
 static uint32_t nodes_for(uint32_t numbers)
 {
@@ -15,9 +15,16 @@ static uint32_t nodes_for(uint32_t numbers)
     return nodes < NODES_MIN ? NODES_MIN : (uint32_t)nodes;
 }
 
+/* So that each worker finds one whose pages are there. */
+static uint64_t kept_bytes_max(const struct graph *g)
+{
+    uint64_t share = heap_usage(g->heap).bytes_max / HEAP_SHARE;
+    return share > KEPT_BYTES_MIN ? share : KEPT_BYTES_MIN;
+}
+
 uint32_t graph_workspaces_kept(const struct graph *g)
 {
-    uint64_t fit = KEPT_BYTES_MAX / spread_workspace_bytes(nodes_for(g->numbers));
+    uint64_t fit = kept_bytes_max(g) / spread_workspace_bytes(nodes_for(g->numbers));
     return fit < 1 ? 1 : fit < KEPT_MAX ? (uint32_t)fit : KEPT_MAX;
 }
 
@@ -76,10 +83,10 @@ enum status graph_take_workspace(struct graph *g, struct spread_workspace *out)
 static struct graph_work *sort_out(struct graph *g)
 {
     struct graph_work *dropped = NULL;
-    uint64_t kept = 0, bytes = 0;
+    uint64_t kept = 0, bytes = 0, bytes_max = kept_bytes_max(g);
     for (struct graph_work **at = &g->work; *at;) {
         struct graph_work *w = *at;
-        bool fits = !kept || (kept < KEPT_MAX && bytes + w->block.bytes <= KEPT_BYTES_MAX);
+        bool fits = !kept || (kept < KEPT_MAX && bytes + w->block.bytes <= bytes_max);
         if (w->out || (w->nodes >= g->numbers && fits)) {
             kept += !w->out;
             bytes += w->out ? 0 : w->block.bytes;
