@@ -5,7 +5,7 @@
 #include "daemon/exec/op_spread_inside.h"
 
 enum {
-    SHORT_MAX = 512,      /* seeds that are looked up on the loop */
+    SHORT_MAX = 1024,     /* seeds that are looked up on the loop */
     ANSWER_PARTS = 64,    /* at most: there may be thousands of small sets */
     RECORDS_MAX = 2 << 20 /* of all sets together, 48 MiB; but any one set has room */
 };
