@@ -24,7 +24,8 @@ static uint32_t key_of(float activation)
 /* The least key past those that hold the k highest of them. */
 static uint32_t cut_of(const struct spread_record *records, uint64_t count, uint64_t k)
 {
-    uint64_t held[BUCKETS] = {0}, sum = 0;
+    uint32_t held[BUCKETS] = {0}; /* records are fewer than 2^32 */
+    uint64_t sum = 0;
     for (uint64_t i = 0; i < count; i++)
         held[key_of(records[i].activation) >> BUCKET_SHIFT]++;
     uint32_t bucket = 0;

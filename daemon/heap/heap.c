@@ -425,6 +425,11 @@ void heap_populate(void *data, uint64_t bytes)
 #endif
 }
 
+uint64_t heap_bytes_max(const struct heap *h)
+{
+    return h->usage.bytes_max; /* as it was created */
+}
+
 struct heap_usage heap_usage(struct heap *h)
 {
     pthread_mutex_lock(&h->lock);

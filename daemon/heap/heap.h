@@ -83,6 +83,8 @@ void heap_limit_cache(struct heap *h, uint64_t bytes_max);
 void heap_populate(void *data, uint64_t bytes);
 
 struct heap_usage heap_usage(struct heap *h);
+/* Its bytes_max alone, without the lock. */
+uint64_t heap_bytes_max(const struct heap *h);
 
 /* Where p lies for another process: its offset, or PLACE_NONE (heap/order.h) outside the heap. */
 uint64_t heap_place(const struct heap *h, const void *p);

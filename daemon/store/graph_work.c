@@ -18,7 +18,7 @@ static uint32_t nodes_for(uint32_t numbers)
 /* So that each worker finds one whose pages are there. */
 static uint64_t kept_bytes_max(const struct graph *g)
 {
-    uint64_t share = heap_usage(g->heap).bytes_max / HEAP_SHARE;
+    uint64_t share = heap_bytes_max(g->heap) / HEAP_SHARE;
     return share > KEPT_BYTES_MIN ? share : KEPT_BYTES_MIN;
 }
 
