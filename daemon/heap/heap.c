@@ -425,11 +425,6 @@ void heap_populate(void *data, uint64_t bytes)
 #endif
 }
 
-uint64_t heap_bytes_max(const struct heap *h)
-{
-    return h->usage.bytes_max; /* as it was created */
-}
-
 struct heap_usage heap_usage(struct heap *h)
 {
     pthread_mutex_lock(&h->lock);
@@ -463,6 +458,12 @@ static struct account account_of(struct heap *h, uint32_t owner)
 uint64_t heap_owner_bytes(struct heap *h, uint32_t owner)
 {
     return account_of(h, owner).bytes_used;
+}
+
+uint64_t heap_owner_bytes_max(struct heap *h, uint32_t owner)
+{
+    uint64_t quota = account_of(h, owner).bytes_max, all = h->usage.bytes_max;
+    return quota && quota < all ? quota : all;
 }
 
 enum status heap_refuse(struct heap *h, enum status st, uint32_t owner, const char *what,

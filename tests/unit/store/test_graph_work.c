@@ -91,8 +91,8 @@ Test(graph_work, is_kept_and_given_up)
     close_house(&h);
 }
 
-/* How many of three are there afterwards, in a heap of so many GiB. */
-static uint64_t kept_of_large(uint64_t gib)
+/* How many of three are there afterwards, in a heap of so many GiB, with such a quota, or without. */
+static uint64_t kept_of_large(uint64_t gib, uint64_t quota_gib)
 {
     enum { NODES = 3000000 };
     struct house h = {0};
@@ -107,6 +107,7 @@ static uint64_t kept_of_large(uint64_t gib)
     struct graph_counts counts;
     cr_assert_eq(graph_set_nodes(h.graph, ids, NULL, NULL, NODES, &counts, NULL), STATUS_OK);
     free(ids);
+    cr_assert_eq(heap_quota(h.heap, space->number, quota_gib << 30), STATUS_OK);
     uint64_t blocks = heap_usage(h.heap).blocks;
     struct spread_workspace w[3];
     for (int i = 0; i < 3; i++)
@@ -123,9 +124,11 @@ static uint64_t kept_of_large(uint64_t gib)
 
 Test(graph_work, of_large_graphs_an_eighth_of_the_memory_is_kept)
 {
-    cr_assert_eq(kept_of_large(2), 1);
-    cr_assert_eq(kept_of_large(6), 2);
-    cr_assert_eq(kept_of_large(16), 3);
+    cr_assert_eq(kept_of_large(2, 0), 1);
+    cr_assert_eq(kept_of_large(6, 0), 2);
+    cr_assert_eq(kept_of_large(16, 0), 3);
+    cr_assert_eq(kept_of_large(16, 6), 2);
+    cr_assert_eq(kept_of_large(16, 2), 1);
 }
 
 Test(graph_work, every_failure_is_told)
