@@ -150,8 +150,8 @@ static enum order_result give_sets(const struct task *t, const struct cuda_sprea
 {
     const struct order_spread *s = &t->order.spread;
     struct order_spread_set *to = (struct order_spread_set *)t->plan.out[OUT_SETS].host;
+    uint32_t left = 0;
     for (uint32_t i = 0; i < s->set_count; i++) {
-        if (sets[i].no_memory) return RESULT_NO_MEMORY;
         uint64_t first = sets[i].first_record, count = sets[i].record_count;
         if (first > s->record_room || count > s->record_room - first) return RESULT_ERROR;
         if (count && first + count > *records) *records = first + count;
@@ -160,9 +160,11 @@ static enum order_result give_sets(const struct task *t, const struct cuda_sprea
                                           .cycles = sets[i].cycles,
                                           .hops_done = sets[i].hops_done,
                                           .truncated = sets[i].truncated,
-                                          .no_room = sets[i].no_room};
+                                          .no_room = sets[i].no_room ? NO_ROOM_RECORDS : 0};
+        if (sets[i].no_memory) to[i] = (struct order_spread_set){.no_room = NO_ROOM_WORK};
+        left += to[i].no_room != 0;
     }
-    return RESULT_OK;
+    return left == s->set_count ? RESULT_NO_MEMORY : RESULT_OK;
 }
 
 enum order_result spread_drain(struct gpu *g, struct task *t, const char *out)

@@ -58,8 +58,9 @@ struct order_upload_part {
 };
 
 /* kernels/spread.h's struct spread_question for each of set_count seed sets. All records come in one
- * array, up to the end of the last set's: a set's from its first_record on, in no order. A set that the
- * others left no room says so and has none. What is no set's holds anything. */
+ * array, up to the end of the last set's: a set's from its first_record on, in no order. A set that found
+ * no room says so and has none; if none found any, that is RESULT_NO_MEMORY. What is no set's holds
+ * anything. */
 struct order_spread {
     uint32_t mode, fan, flags, hops; /* enum spread_mode, spread_fan; ORDER_SPREAD_... */
     uint32_t nodes;                  /* of the replica, as the front knows it */
@@ -81,12 +82,16 @@ struct order_spread {
 };
 enum { ORDER_SPREAD_SETS_MAX = 4096 };
 enum { ORDER_SPREAD_IGNORE_KINDS = 1, ORDER_SPREAD_LAST_HOP = 2, ORDER_SPREAD_PATHS = 4 };
+enum order_no_room {
+    NO_ROOM_RECORDS = 1, /* the others' left none for its own */
+    NO_ROOM_WORK = 2,    /* a level has more contributions than scratch */
+};
 struct order_spread_set {
     uint64_t first_record, record_count;
     uint64_t cycles;
     uint32_t hops_done;
     uint32_t truncated;
-    uint32_t no_room;
+    uint32_t no_room; /* enum order_no_room; 0: it found some */
     uint32_t reserved;
 };
 

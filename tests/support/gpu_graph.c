@@ -335,6 +335,7 @@ static bool set_right(struct gpu_peer *p, const struct order_spread *s, struct s
         (const struct order_spread_set *)peer_at(p, s->out_sets) + set;
     const struct spread_record *records =
         (struct spread_record *)peer_at(p, s->out_records) + got->first_record;
+    if (got->no_room == NO_ROOM_WORK) return !got->record_count;
     if (got->cycles != run->cycles || got->hops_done != run->hops_done ||
         got->truncated != run->truncated)
         return false;

@@ -318,6 +318,20 @@ Test(server_spread, says_when_a_level_finds_no_memory)
     o.spread.seed_count = ((uint64_t *)peer_at(&p, o.spread.set_offsets))[1] = 100000;
     cr_assert_eq(give(&p, o), RESULT_NO_MEMORY);
     cr_assert_eq(atomic_load(&p.share->usage.no_memory), 1);
+
+    /* Of several sets, that one alone has none. */
+    many.sets = 3;
+    o = graph_ask(&p, &g, many);
+    seeds = peer_at(&p, o.spread.seeds);
+    for (uint32_t i = 0; i < 100002; i++)
+        seeds[i] = (struct spread_seed){i % 100, 0.5f};
+    const uint64_t offsets[] = {0, 1, 100001, 100002};
+    memcpy(peer_at(&p, o.spread.set_offsets), offsets, sizeof offsets);
+    o.spread.seed_count = 100002;
+    cr_assert_eq(give(&p, o), RESULT_OK);
+    cr_assert(graph_right(&p, &o, &g));
+    const struct order_spread_set *sets = peer_at(&p, o.spread.out_sets);
+    cr_assert(!sets[0].no_room && sets[1].no_room == NO_ROOM_WORK && !sets[2].no_room);
     expect_right(&p, &g, asked[7]);
     /* And what never fits the memory for requests is told at once. */
     struct spread_asked vast = {.room = 700000, .seed = 1};
