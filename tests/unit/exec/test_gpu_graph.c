@@ -229,8 +229,12 @@ static void spread_set(struct house *h, const struct order_spread *s, uint32_t s
     spread_run_begin(&r);
     spread_run_through(&r);
     struct order_spread_set *out = (struct order_spread_set *)mutable_at(h, s->out_sets) + set;
-    *out = (struct order_spread_set){r.record_count, r.cycles, r.hops_done, r.truncated};
-    memcpy((struct spread_record *)mutable_at(h, s->out_records) + set * s->record_room, r.records,
+    *out = (struct order_spread_set){.first_record = set * (s->record_room / s->set_count),
+                                     .record_count = r.record_count,
+                                     .cycles = r.cycles,
+                                     .hops_done = r.hops_done,
+                                     .truncated = r.truncated};
+    memcpy((struct spread_record *)mutable_at(h, s->out_records) + out->first_record, r.records,
            r.record_count * sizeof *r.records);
     spread_run_end(&r);
     graph_give_workspace(graph, &r.workspace);
@@ -245,7 +249,8 @@ static struct order expect_spread(struct house *h, const struct job *j)
     const struct order_spread *s = &o.spread;
     cr_assert_eq(o.kind, ORDER_SPREAD, "%u", o.kind);
     cr_assert(o.space == h->space->number && o.version == resident_version(it()));
-    cr_assert(s->nodes == g.nodes && s->edges == g.edges && s->record_room == g.nodes);
+    cr_assert(s->nodes == g.nodes && s->edges == g.edges);
+    cr_assert_eq(s->record_room, (uint64_t)g.nodes * s->set_count);
     cr_assert(s->grid_high == g.grid.high && s->grid_low == g.grid.low);
     cr_assert_eq(s->set_count, j->request.offsets.rows - 1);
     return o;
@@ -287,6 +292,34 @@ Test(gpu_graph, the_reply_is_the_cpus)
         struct order o = expect_spread(&h, j);
         for (uint32_t set = 0; set < o.spread.set_count; set++)
             spread_set(&h, &o.spread, set);
+        answer(processes[0], &o, RESULT_OK, 0);
+        expect_back(&h, j);
+        cr_assert(!gpu_gave_up(j) && !j->failure.code);
+        expect_equal(j, cpu);
+        drop_job(j), drop_job(cpu);
+    }
+    close_house(&h);
+}
+
+/* Sets that found no room for their records are the CPU's, those alone. */
+Test(gpu_graph, sets_without_room_are_the_cpus)
+{
+    enum { SETS = 21 };
+    struct house h;
+    open_with_graph(&h);
+    upload_graph(&h, RESULT_OK);
+    for (int i = 0; i < 6; i++) {
+        enum spread_mode mode = i % 2 ? SPREAD_ENGRAM : SPREAD_LINEAR;
+        struct job *cpu = make_spread(&h, mode, SETS), *j = make_spread(&h, mode, SETS);
+        run_on_cpu(&h, cpu);
+        submit(&h, j);
+        struct order o = expect_spread(&h, j);
+        for (uint32_t set = 0; set < SETS; set++) {
+            spread_set(&h, &o.spread, set);
+            if (i < 4 && set % 5 != (uint32_t)i) continue;
+            struct order_spread_set *out = mutable_at(&h, o.spread.out_sets);
+            out[set] = (struct order_spread_set){.no_room = 1, .cycles = 99};
+        }
         answer(processes[0], &o, RESULT_OK, 0);
         expect_back(&h, j);
         cr_assert(!gpu_gave_up(j) && !j->failure.code);
@@ -370,6 +403,17 @@ static void spoil_count(struct house *h, const struct order_spread *s)
     ((struct order_spread_set *)mutable_at(h, s->out_sets))->record_count = s->record_room + 1;
 }
 
+static void spoil_first(struct house *h, const struct order_spread *s)
+{
+    ((struct order_spread_set *)mutable_at(h, s->out_sets))->first_record = s->record_room;
+}
+
+static void spoil_first_far(struct house *h, const struct order_spread *s)
+{
+    struct order_spread_set *set = mutable_at(h, s->out_sets);
+    set->first_record = UINT64_MAX - set->record_count + 1;
+}
+
 static void spoil_node(struct house *h, const struct order_spread *s)
 {
     ((struct spread_record *)mutable_at(h, s->out_records))->node = s->nodes;
@@ -384,11 +428,11 @@ static void spoil_parent(struct house *h, const struct order_spread *s)
 Test(gpu_graph, believes_no_number)
 {
     static void (*const spoils[])(struct house * h, const struct order_spread *s) = {
-        spoil_count, spoil_node, spoil_parent};
+        spoil_count, spoil_first, spoil_first_far, spoil_node, spoil_parent};
     struct house h;
     open_with_graph(&h);
     upload_graph(&h, RESULT_OK);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof spoils / sizeof *spoils; i++) {
         struct job *j = make_spread(&h, SPREAD_LINEAR, 3);
         submit(&h, j);
         struct order o = expect_spread(&h, j);
@@ -469,14 +513,16 @@ Test(gpu_graph, what_is_odd_is_the_cpus)
 
 /* ---- every failure ---- */
 
-/* One spread, whatever comes; whether the GPU's records became its answer. */
-static bool spread_once(struct house *h, const struct job *right)
+/* One spread, whatever comes; whether the GPU's records became its answer. room: for all of its sets. */
+static bool spread_once(struct house *h, const struct job *right, bool room)
 {
     struct job *j = make_spread(h, SPREAD_LINEAR, 3);
     bool taken = h->gpu->ops->submit(h->gpu, j) == STATUS_OK, answered = false;
     for (struct order o; taken && (o = next_order(processes[0])).kind;) {
         for (uint32_t set = 0; o.kind == ORDER_SPREAD && set < 3; set++)
             spread_set(h, &o.spread, set);
+        if (o.kind == ORDER_SPREAD && !room)
+            ((struct order_spread_set *)mutable_at(h, o.spread.out_sets))[1].no_room = 1;
         answer(processes[0], &o, RESULT_OK, 1);
     }
     if (taken) expect_back(h, j);
@@ -499,18 +545,19 @@ Test(gpu_graph, every_failure_is_survived)
     struct job *right = make_spread(&h, SPREAD_LINEAR, 3);
     run_on_cpu(&h, right);
     upload_graph(&h, RESULT_OK);
-    uint32_t sites = 0;
-    for (uint32_t nth = 1;; nth++) {
-        uint64_t blocks = heap_usage(h.heap).blocks;
-        fault_arm(nth);
-        bool answered = spread_once(&h, right), fired = fault_fired() != NULL;
-        fault_arm(0);
-        cr_assert_eq(heap_usage(h.heap).blocks, blocks, "site %u", nth);
-        cr_assert(answered || fired);
-        if (!fired) break;
-        sites++;
-    }
-    cr_assert_geq(sites, 3);
+    uint32_t sites[2] = {0};
+    for (int room = 0; room < 2; room++)
+        for (uint32_t nth = 1;; nth++) {
+            uint64_t blocks = heap_usage(h.heap).blocks;
+            fault_arm(nth);
+            bool answered = spread_once(&h, right, room), fired = fault_fired() != NULL;
+            fault_arm(0);
+            cr_assert_eq(heap_usage(h.heap).blocks, blocks, "site %u", nth);
+            cr_assert(answered || fired);
+            if (!fired) break;
+            sites[room]++;
+        }
+    cr_assert(sites[0] >= 3 && sites[1] >= 3, "%u, %u", sites[0], sites[1]);
     drop_job(right);
     close_house(&h);
 }
