@@ -319,12 +319,13 @@ Test(calibrate, a_bad_file_is_one_line)
     write_file(text, bytes);
     expect_ignored("foreign", "3 workers");
     *machine = '2';
-    char *format = strstr(text, "\"format\":3");
+    char *format = strstr(text, "\"format\":");
     cr_assert_not_null(format);
-    format[9] = '7';
+    char digit = format[9];
+    format[9] = '0';
     write_file(text, bytes);
     expect_ignored("another format", "format");
-    format[9] = '3';
+    format[9] = digit;
     memset(text + bytes, ' ', sizeof text - bytes);
     write_file(text, sizeof text);
     expect_ignored("large", "1 MiB");
