@@ -338,6 +338,44 @@ Test(graph_numbers, spreads_stay_as_they_were)
     close_house(&h);
 }
 
+/* Room and holes keep what was there; numbers fall, with all nodes gone, and so must those. */
+Test(graph_numbers, nothing_leads_to_a_number_that_was)
+{
+    enum { FEW = 50 };
+    struct edges all = draw(EDGES * 2, NODES, 11), few = draw(EDGES / 100, FEW, 12);
+    uint64_t *ids = calloc(NODES, sizeof *ids);
+    for (uint64_t i = 0; i < NODES; i++)
+        ids[i] = i * 7 + 1;
+    for (int clear = 0; clear < 2; clear++) {
+        struct house h = open_house(256 * MIB);
+        struct graph_shadow shadow = {0};
+        struct graph_counts counts;
+        add_slowly(h.graph, &all);
+        shadow_follow(&shadow, h.graph, 0);
+        add_edges(h.graph, &all, true);
+        check_numbered(h.graph);
+        shadow_follow(&shadow, h.graph, 0);
+        graph_remove_nodes(h.graph, ids, NODES - FEW, &counts);
+        shadow_follow(&shadow, h.graph, 0);
+        cr_assert_gt(graph_view(h.graph).nodes, SPREAD_WINDOW);
+        if (clear)
+            graph_clear(h.graph);
+        else
+            graph_remove_nodes(h.graph, ids, NODES, &counts);
+        cr_assert_eq(graph_view(h.graph).nodes, 0);
+        add_edges(h.graph, &few, false);
+        cr_assert_leq(graph_view(h.graph).nodes, FEW);
+        shadow_follow(&shadow, h.graph, 0);
+        add_slowly(h.graph, &few);
+        shadow_follow(&shadow, h.graph, 0);
+        shadow_finish(&shadow);
+        close_house(&h);
+    }
+    free(ids);
+    free_edges(&few);
+    free_edges(&all);
+}
+
 /* ---- no memory ---- */
 
 /* A load whose numbering fails is a load all the same, and the next one makes up for it; one whose
