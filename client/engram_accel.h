@@ -286,7 +286,7 @@ EA_API ea_status ea_get_stats(ea_client *c, ea_stats *out);
 typedef struct ea_backend_cost {
     double fixed_ns;
     double row_byte_ns; /* a byte of rows, once for all queries */
-    double product_ns;  /* queries x rows x dimension of them */
+    double product_ns;  /* queries x rows x dimension of them; of a spread nodes, of all its sets */
     double query_ns;
     double moved_byte_ns;       /* of request or reply */
     double pair_ns;             /* a score */
