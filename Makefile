@@ -200,6 +200,7 @@ endif
 %_avx2.o:   ISA_FLAGS := -mavx2 -mfma -O3
 %_avx512.o: ISA_FLAGS := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -O3
 %_neon.o:   ISA_FLAGS := -O3
+$(BUILD)/daemon/gpu/numbers.o: ISA_FLAGS := -O3
 
 $(PROTO_GEN).c $(PROTO_GEN).h &: proto/engram_accel.proto proto/engram_accel.options
 	@mkdir -p $(BUILD)/gen
@@ -396,7 +397,8 @@ $(BUILD)/systemd/%: systemd/%.in $(BUILD)/paths
 TO         := $(DESTDIR)$(PREFIX)
 SETTINGS   := $(DESTDIR)$(SYSCONFDIR)/engram-accel
 INSTALLED  := bin/engram-acceld bin/engram-accel-gpu bin/engram-accel \
-              include/engram_accel.h lib/libengram_accel.a lib/libengram_accel.so \
+              include/engram_accel.h include/engram_accel_graph.h \
+              lib/libengram_accel.a lib/libengram_accel.so \
               lib/libengram_accel.so.$(SOVERSION) lib/libengram_accel.so.$(VERSION) \
               lib/pkgconfig/engram-accel.pc \
               lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
@@ -407,7 +409,7 @@ install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 	install -D -m 755 $(DAEMON) $(TO)/bin/engram-acceld
 	install -D -m 755 $(GPU) $(TO)/bin/engram-accel-gpu
 	install -D -m 755 $(CLI) $(TO)/bin/engram-accel
-	install -D -m 644 client/engram_accel.h $(TO)/include/engram_accel.h
+	install -D -m 644 -t $(TO)/include client/engram_accel.h client/engram_accel_graph.h
 	install -D -m 644 $(CLIENT_A) $(TO)/lib/libengram_accel.a
 	install -D -m 755 $(CLIENT_SO) $(TO)/lib/libengram_accel.so.$(VERSION)
 	ln -sf libengram_accel.so.$(VERSION) $(TO)/lib/libengram_accel.so.$(SOVERSION)

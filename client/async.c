@@ -65,6 +65,20 @@ ea_status ea_score_send(ea_client *c, const char *collection, ea_metric metric,
     return st ? st : send_request(c, r, timeout_ms, callback, user, request_id);
 }
 
+ea_status ea_spread_send(ea_client *c, const char *graph, const ea_spread_options *options,
+                         const uint64_t *offsets, uint64_t sets, const uint64_t *seeds,
+                         const float *activations, uint64_t n, uint32_t timeout_ms,
+                         ea_spread_callback callback, void *user, uint64_t *request_id)
+{
+    if (!c) return EA_INVALID_ARGUMENT;
+    struct request *r;
+    ea_status st = ea_build_spread(c, graph, options, offsets, sets, seeds, activations, n, &r);
+    if (st) return st;
+    r->out = &r->spread;
+    r->spread_callback = callback;
+    return send_request(c, r, timeout_ms, NULL, user, request_id);
+}
+
 ea_status ea_upsert_send(ea_client *c, const char *collection, const uint64_t *ids,
                          const float *rows, uint64_t n, uint32_t dimension, uint32_t timeout_ms,
                          ea_callback callback, void *user, uint64_t *request_id)

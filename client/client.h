@@ -123,6 +123,9 @@ struct request {
     ea_result result;
     ea_callback callback;
     void *user;
+    /* Of a spread that is answered through a callback: its own, and where its reply goes. */
+    ea_spread_callback spread_callback;
+    ea_spread_result spread;
 
     /* Output: head, then tensors and zeros, straight from the caller's arrays. */
     struct iovec pieces[1 + 2 * EA_TENSORS_MAX];
@@ -275,7 +278,7 @@ int64_t ea_deadline_after(uint32_t timeout_ms);
 ea_status ea_change(ea_client *c, struct request *r, ea_status st, const pb_msgdesc_t *fields,
                     const void *message, ea_graph_counts *out);
 
-/* ---- questions.c, upsert.c: requests for both the blocking and the asynchronous calls ---- */
+/* ---- questions.c, spread.c, upsert.c: requests for blocking and asynchronous calls ---- */
 
 ea_status ea_build_knn(ea_client *c, const char *collection, const float *queries, uint64_t q,
                        uint32_t dimension, uint32_t k, const ea_filter *filter,
@@ -287,6 +290,10 @@ ea_status ea_build_score(ea_client *c, const char *collection, ea_metric metric,
                          const float *queries, uint64_t q, uint32_t dimension,
                          const uint64_t *offsets, const uint64_t *candidates, uint64_t n,
                          uint32_t k, struct request **out);
+/* Whoever sends it says in (*out)->out where an ea_spread_result goes. */
+ea_status ea_build_spread(ea_client *c, const char *graph, const ea_spread_options *options,
+                          const uint64_t *offsets, uint64_t sets, const uint64_t *seeds,
+                          const float *activations, uint64_t n, struct request **out);
 ea_status ea_build_upsert(ea_client *c, const char *collection, const uint64_t *ids,
                           const float *rows, uint64_t n, uint32_t dimension, struct request **out);
 

@@ -110,6 +110,15 @@ ea_status ea_call(ea_client *c, struct request *r, ea_result *out)
 
 /* ---- callbacks ---- */
 
+static void answer_spread(ea_client *c, struct request *r)
+{
+    if (r->note.code) r->spread = (ea_spread_result){0};
+    r->spread.memory = r->result.memory;
+    r->result = (ea_result){0};
+    r->spread_callback(c, r->id, r->note.code, &r->spread, r->user);
+    ea_spread_result_free(&r->spread);
+}
+
 static size_t run_callbacks(ea_client *c)
 {
     size_t count = 0;
@@ -123,6 +132,7 @@ static size_t run_callbacks(ea_client *c)
             c->done.last = NULL;
         c->callback_count--;
         if (r->note.code) ea_fail_note(c, &r->note);
+        if (r->spread_callback) answer_spread(c, r);
         if (r->callback) r->callback(c, r->id, r->note.code, &r->result, r->user);
         bool was_last = r == last;
         ea_request_release(c, r);

@@ -265,8 +265,9 @@ typedef struct ea_stats {
     uint64_t requests_total, errors_total, cancelled_total, deadline_exceeded_total;
     uint64_t bytes_in, bytes_out, queue_depth, jobs_in_flight;
     uint64_t memory_bytes_used, memory_bytes_peak;
-    uint64_t collections, rows; /* of this space */
-    uint64_t vram_bytes;        /* of this space's replicas on GPUs */
+    uint64_t collections, rows;                             /* of this space */
+    uint64_t graphs, graph_nodes, graph_edges, graph_bytes; /* the same, all of them together */
+    uint64_t vram_bytes;                                    /* of this space's replicas on GPUs */
     uint64_t uptime_ns;
     uint32_t operation_count;
     ea_operation_stats operations[40];
@@ -285,7 +286,7 @@ EA_API ea_status ea_get_stats(ea_client *c, ea_stats *out);
 typedef struct ea_backend_cost {
     double fixed_ns;
     double row_byte_ns; /* a byte of rows, once for all queries */
-    double product_ns;  /* queries x rows x dimension of them */
+    double product_ns;  /* queries x rows x dimension of them; of a spread nodes, of all its sets */
     double query_ns;
     double moved_byte_ns;       /* of request or reply */
     double pair_ns;             /* a score */
@@ -331,9 +332,9 @@ typedef struct ea_explanation {
     char gpu[321];   /* one line: "absent: why", or what serves */
     bool calibrated; /* measured on this machine, now or in an earlier run; else built-in figures */
     uint32_t workers;
-    double upload_byte_ns, upload_ns; /* to bring a replica up to date */
-    ea_backend force;                 /* none: the scheduler decides */
-    uint64_t pairs_min, candidates_min;
+    double upload_byte_ns, upload_ns;              /* to bring a replica up to date */
+    ea_backend force;                              /* none: the scheduler decides */
+    uint64_t pairs_min, candidates_min, nodes_min; /* floors; nodes: of spreads */
     uint32_t speedup_percent, success_percent, probe_percent;
     uint64_t window_ns, quantum_ns, age_ns;
     uint64_t batch_wait_ns, batch_queries_max, batch_requests_max;
@@ -442,136 +443,6 @@ EA_API ea_status ea_weighted_average_ids(ea_client *c, const char *collection, c
                                          const float *weights, uint64_t n, uint32_t dimension,
                                          float *average_out);
 
-/* ---- graphs: directed weighted edges over nodes with ids (EA_NO_ID is nobody's) ---- */
-
-typedef enum ea_node_kind { EA_PLAIN = 0, EA_EPISODE = 1, EA_CONCEPT = 2 } ea_node_kind;
-
-typedef struct ea_graph_info {
-    char name[65];
-    uint64_t nodes, edges, version;
-    uint64_t edge_bytes; /* both orientations, room for more included */
-    uint64_t node_bytes; /* lists, ids, kinds, factors, id index */
-    uint64_t work_bytes; /* that spreads keep for the next */
-    uint64_t out_count_max, in_count_max, episodes, concepts;
-    uint64_t vram_bytes;   /* of its replicas on GPUs; 0: there is none */
-    uint64_t vram_version; /* of the freshest replica; 0: none is whole yet */
-} ea_graph_info;
-
-/* Names of graphs are their own, apart from those of collections. out may be NULL. */
-EA_API ea_status ea_graph_create(ea_client *c, const char *name, ea_graph_info *out);
-EA_API ea_status ea_graph_drop(ea_client *c, const char *name);
-EA_API ea_status ea_graph_describe(ea_client *c, const char *name, ea_graph_info *out);
-/* All of the space's, by name. *out is freed with ea_graph_list_free. */
-EA_API ea_status ea_graph_list(ea_client *c, ea_graph_info **out, size_t *count);
-EA_API void ea_graph_list_free(ea_graph_info *list);
-
-/* What a change did; each request is all or nothing. */
-typedef struct ea_graph_counts {
-    uint64_t edges_added, edges_removed, nodes_added, nodes_removed;
-    uint64_t missing;      /* named, but not there */
-    uint64_t nodes, edges; /* in the graph, afterwards */
-    uint64_t version;
-} ea_graph_counts;
-
-/* n edges in any order; two between the same nodes are two contributions. Nodes that are not there
- * are made. replace: those that were there between the same nodes go first. Larger than one request:
- * sent as several, one after the other (with replace, duplicates of one pair must lie together); then
- * a failure leaves those before it applied, as *out (may be NULL) says. */
-EA_API ea_status ea_graph_add_edges(ea_client *c, const char *graph, const uint64_t *sources,
-                                    const uint64_t *targets, const float *weights, uint64_t n,
-                                    bool replace, ea_progress progress, void *user,
-                                    ea_graph_counts *out);
-/* As a matrix in CSR form, in one request: row i is node row_ids[i], columns are positions in row_ids;
- * row_ids NULL: row i is node i, columns are ids. offsets: rows + 1. */
-EA_API ea_status ea_graph_add_csr(ea_client *c, const char *graph, const uint64_t *row_ids,
-                                  uint64_t rows, const uint64_t *offsets, const uint64_t *columns,
-                                  const float *weights, bool replace, ea_graph_counts *out);
-/* Every edge between such nodes. */
-EA_API ea_status ea_graph_remove_edges(ea_client *c, const char *graph, const uint64_t *sources,
-                                       const uint64_t *targets, uint64_t n, ea_graph_counts *out);
-/* Makes nodes, or changes those that are there. kinds (ea_node_kind) or factors (0 to 65,536) NULL:
- * new ones are plain, with factor 1, the others keep theirs. */
-EA_API ea_status ea_graph_set_nodes(ea_client *c, const char *graph, const uint64_t *ids,
-                                    const uint8_t *kinds, const float *factors, uint64_t n,
-                                    ea_graph_counts *out);
-/* With all their edges. */
-EA_API ea_status ea_graph_remove_nodes(ea_client *c, const char *graph, const uint64_t *ids,
-                                       uint64_t n, ea_graph_counts *out);
-
-/* Zero before first use; a call frees what it held. */
-typedef struct ea_nodes {
-    ea_meta meta;
-    uint64_t count, missing;
-    const uint8_t *found, *kinds;
-    const float *factors;
-    const uint32_t *out_counts, *in_counts;
-    const uint64_t *offsets; /* count + 1: out-edges of node i; with edges */
-    const uint64_t *targets; /* by id, then by weight */
-    const float *weights;
-    void *memory;
-} ea_nodes;
-EA_API void ea_nodes_free(ea_nodes *n);
-EA_API ea_status ea_graph_fetch_nodes(ea_client *c, const char *graph, const uint64_t *ids,
-                                      uint64_t n, bool edges, ea_nodes *out);
-
-/* ---- spreading: docs/spreading.md has the rules ---- */
-
-typedef enum ea_spread_mode { EA_LINEAR = 1, EA_ENGRAM = 2 } ea_spread_mode;
-typedef enum ea_decay {
-    EA_DECAY_DEFAULT = 0,     /* exponential, 0.7 */
-    EA_DECAY_EXPONENTIAL = 1, /* e^(-p d) */
-    EA_DECAY_POWER = 2,       /* (d + 1)^-p */
-    EA_DECAY_LINEAR = 3,      /* max(0, 1 - p d) */
-    EA_DECAY_TABLE = 4,
-    EA_DECAY_CONSTANT = 5 /* 1 */
-} ea_decay;
-typedef enum ea_fan { EA_FAN_NONE = 0, EA_FAN_SQRT = 1, EA_FAN_DIVIDE = 2 } ea_fan;
-
-/* Zero every field you do not set, but for mode. */
-typedef struct ea_spread_options {
-    ea_spread_mode mode;
-    uint32_t hops; /* 1..100; 0: 4 */
-    ea_decay decay;
-    float decay_parameter;
-    const float *decay_table; /* hops: f(1), f(2) ... */
-    /* NULL: 0.01, 0.05 and 0.1. Linear: the first alone counts. Engram: of seeds, of depth 1 and 2,
-     * deeper. */
-    const float *threshold, *threshold_warm, *threshold_cold;
-    ea_fan fan;
-    bool ignore_kinds;       /* engram: no direction strengths */
-    bool last_hop;           /* linear: the activation after the last hop alone, not accumulated */
-    bool paths;              /* not with last_hop */
-    uint32_t k;              /* the best of each set; 0: all that were touched */
-    uint64_t touched_max;    /* nodes of each set; 0: no bound */
-    uint64_t time_max_us;    /* 0: no bound */
-    const ea_filter *within; /* nodes that may be touched; NULL: all */
-} ea_spread_options;
-
-/* Zero before first use; a call frees what it held. Of set i: [offsets[i], offsets[i + 1]), by
- * activation, the highest first, ties by rising id. */
-typedef struct ea_spread_result {
-    ea_meta meta;
-    uint64_t sets, count;
-    const uint64_t *offsets; /* sets + 1 */
-    const uint64_t *ids;     /* count, as the next four */
-    const float *activations, *confidences;
-    const uint32_t *visits, *depths;
-    const uint64_t *touched, *cycles; /* sets */
-    const uint8_t *truncated;         /* sets */
-    const float *tier_sums;           /* sets x 3: hot, warm, cold */
-    const uint64_t
-        *path_offsets;        /* count + 1; with paths: of entry j path_ids[path_offsets[j] .. */
-    const uint64_t *path_ids; /* path_offsets[j + 1]), from a seed to the node */
-    void *memory;
-} ea_spread_result;
-EA_API void ea_spread_result_free(ea_spread_result *r);
-
-/* From each of `sets` seed sets: seeds[offsets[i] .. offsets[i + 1]) by id with their activations (NULL:
- * all 1). offsets NULL: one set of n. An unknown id is NOT_FOUND. */
-EA_API ea_status ea_spread(ea_client *c, const char *graph, const ea_spread_options *options,
-                           const uint64_t *offsets, uint64_t sets, const uint64_t *seeds,
-                           const float *activations, uint64_t n, ea_spread_result *out);
-
 /* ---- asynchronous ----
  * A _send call copies nothing but the request's head: arrays must stay until the callback. Each
  * callback runs exactly once, from inside ea_pump or ea_close, with the result of the request (freed
@@ -617,5 +488,7 @@ EA_API ea_status ea_cancel(ea_client *c, uint64_t request_id);
 #ifdef __cplusplus
 }
 #endif
+
+#include "engram_accel_graph.h"
 
 #endif

@@ -56,10 +56,13 @@ static ea_status check(ea_client *c, const ea_spread_options *o, const uint64_t 
     return EA_OK;
 }
 
-static ea_status build(ea_client *c, struct request *r, const char *graph,
-                       const ea_spread_options *o, const uint64_t *offsets, uint64_t sets,
-                       const uint64_t *seeds, const float *activations, uint64_t n)
+ea_status ea_build_spread(ea_client *c, const char *graph, const ea_spread_options *o,
+                          const uint64_t *offsets, uint64_t sets, const uint64_t *seeds,
+                          const float *activations, uint64_t n, struct request **out)
 {
+    if (!o) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "options: NULL");
+    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_SPREAD);
+    if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_SpreadRequest m = message_of(o);
     uint64_t allowed;
     ea_status st = ea_check_name(c, "graph", graph, m.graph);
@@ -73,6 +76,10 @@ static ea_status build(ea_client *c, struct request *r, const char *graph,
     if (!st) st = ea_request_message(c, r, engram_accel_v1_SpreadRequest_fields, &m);
     r->expect = (struct expectation){
         .queries = offsets ? sets : 1, .columns_max = o->k ? o->k : UINT64_MAX, .paths = o->paths};
+    if (st)
+        ea_request_release(c, r);
+    else
+        *out = r;
     return st;
 }
 
@@ -88,19 +95,14 @@ ea_status ea_spread(ea_client *c, const char *graph, const ea_spread_options *op
                     const float *activations, uint64_t n, ea_spread_result *out)
 {
     if (!c) return EA_INVALID_ARGUMENT;
-    if (!out || !options)
-        return ea_fail(c, EA_INVALID_ARGUMENT, 0, "%s: NULL", out ? "options" : "out");
+    if (!out) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "out: NULL");
     ea_spread_result_free(out);
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_SPREAD);
-    if (!r) return EA_RESOURCE_EXHAUSTED;
+    struct request *r;
+    ea_status st = ea_build_spread(c, graph, options, offsets, sets, seeds, activations, n, &r);
+    if (st) return st;
     ea_spread_result spread;
-    r->out = &spread;
-    ea_status st = build(c, r, graph, options, offsets, sets, seeds, activations, n);
-    if (st) {
-        ea_request_release(c, r);
-        return st;
-    }
     ea_result result = {0};
+    r->out = &spread;
     st = ea_call(c, r, &result);
     if (st) return st;
     *out = spread;

@@ -14,6 +14,7 @@
 #include "daemon/pipeline_inside.h"
 #include "daemon/quotas.h"
 #include "daemon/store/collection.h"
+#include "daemon/store/graph.h"
 #include "daemon/wire/decode.h"
 #include "daemon/wire/encode.h"
 #include "kernels/topk.h"
@@ -150,6 +151,7 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
     const struct net_counters *net = &p->net->counters;
     const struct stats *s = &p->stats;
     struct heap_usage memory = heap_usage(p->heap);
+    struct graph_totals graphs = store_graph_totals(j->space);
     struct wire_stats w = {
         .connections_open = net->open,
         .connections_total = net->opened,
@@ -167,6 +169,10 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
         .memory_bytes_peak = memory.bytes_peak,
         .collections = j->space->collection_count,
         .rows = space_row_count(j->space),
+        .graphs = graphs.graphs,
+        .graph_nodes = graphs.nodes,
+        .graph_edges = graphs.edges,
+        .graph_bytes = graphs.bytes,
         .uptime_ns = clock_now_ns() - p->started_ns,
         .vram_bytes = p->gpu ? gpu_space_bytes(p->gpu, j->space) : 0,
     };

@@ -140,6 +140,7 @@ static struct wire_scheduler_settings settings_of(const struct scheduler *s)
                                           : BACKEND_NONE,
         .pairs_min = in->pairs_min,
         .candidates_min = in->candidates_min,
+        .nodes_min = in->nodes_min,
         .window_ns = in->window_ns,
         .quantum_ns = in->quantum_ns,
         .age_ns = in->age_ns,

@@ -1,36 +1,38 @@
-/* calibrate_shapes: what calibration measures: which requests, on which collections.
+/* calibrate_shapes: what calibration measures: which requests, on which collections and graphs.
  * Owner:  calibrate.
- * Thread: the loop; calibrate_fill and calibrate_clear run on workers.
- * Errors: calibrate_fill: in the job's failure. */
+ * Thread: the loop; trial_fill and trial_clear run on workers.
+ * Errors: trial_fill: in the job's failure. */
 #ifndef ENGRAM_CALIBRATE_SHAPES_H
 #define ENGRAM_CALIBRATE_SHAPES_H
 
 #include "daemon/base/job.h"
 
 enum {
-    GROUNDS = 4,             /* collections */
+    GROUNDS = 6,             /* collections, then graphs */
     GROUND_DIMENSION = 256,  /* the widest */
     GROUND_ROWS_MAX = 16384, /* the longest; rows are powers of 2 */
     CHUNK_ROWS = 1024,       /* that one step of a worker makes: about 2 ms */
     TRIAL_QUERIES_MAX = 64,
-    TRIAL_SHAPES = 48,
+    TRIAL_SHAPES = 74,
 };
 
 struct ground {
-    uint32_t dimension;
-    uint32_t rows;
+    uint32_t dimension; /* 0: a graph */
+    uint32_t rows;      /* or nodes */
+    uint32_t degree;    /* edges that lead out of each node */
 };
 extern const struct ground grounds[GROUNDS];
 /* Where memory is scarce the longer ones have a 2^shift-th of their rows. */
 enum { SHIFT_STEP = 2, SHIFT_MAX = 4 };
 uint32_t ground_rows(uint32_t ground, uint32_t shift);
 
-/* k 10, all scores, lists, an average. */
+/* k 10, all scores, lists, an average, spreads in both modes. */
 struct trial {
-    enum operation operation;
+    enum operation operation; /* as work has it: OPERATION_SPREAD_ENGRAM is one of its own */
     uint32_t ground;
-    uint32_t queries; /* 0: an average */
-    uint32_t listed;  /* rows in each list */
+    uint32_t queries; /* or seed sets; 0: an average */
+    uint32_t listed;  /* rows in each list, seeds in each set */
+    uint32_t hops;
 };
 extern const struct trial trials[TRIAL_SHAPES];
 
@@ -44,9 +46,10 @@ uint64_t trial_field_bytes(uint32_t shift);
 /* Makes j's request in the block, one at a time. False: there are fewer rows than it lists. */
 bool trial_request(const struct trial *t, uint32_t shift, void *memory, struct job *j);
 
-/* A step of a worker: adds rows [first, first + count) to j->collection, count <= CHUNK_ROWS, made
- * in memory. */
-void trial_set_fill(struct job *j, uint64_t first, uint64_t count, void *memory);
+/* A step of a worker: adds rows [first, first + count) to j's collection, or the edges out of so
+ * many nodes to its graph, which is that ground; count <= CHUNK_ROWS, made in memory. */
+void trial_set_fill(struct job *j, uint32_t ground, uint32_t shift, uint64_t first, uint64_t count,
+                    void *memory);
 void trial_fill(struct job *j);
 /* A step of a worker: the slow part of a drop. */
 void trial_clear(struct job *j);

@@ -13,7 +13,7 @@
 #include "daemon/sched/cost.h"
 
 enum {
-    MODEL_FORMAT = 2,
+    MODEL_FORMAT = 4,
     MODEL_BYTES_MAX = 1 << 20,
     MODEL_MACHINE_MAX = 2048,
 };

@@ -468,8 +468,8 @@ bool pipeline_trial(struct pipeline *p, struct job *j, enum backend_id backend)
     j->backend = backend;
     j->reason = REASON_FORCED;
     job_move(j, JOB_QUEUED);
-    struct work w = operation_work(j);
-    bool now = backend == BACKEND_CPU && p->config->worker_inline && work_is_brief(&w);
+    j->ticket.work = operation_work(j);
+    bool now = backend == BACKEND_CPU && p->config->worker_inline && work_is_brief(&j->ticket.work);
     if (p->draining || (now ? workers_run_now(j) : b->ops->submit(b, j))) return false;
     job_move(j, JOB_RUNNING);
     if (now) done_add(&p->done, j);

@@ -61,7 +61,7 @@ struct spread_grid {
 };
 
 /* Of spread_graph's order: in each window the numbers are a permutation of the window's own. */
-enum { SPREAD_WINDOW = 4096 };
+enum { SPREAD_WINDOW = 1024 };
 
 /* A graph as its readers see it. Nodes have numbers 0 .. nodes - 1; some may be nobody's (no edges,
  * and nobody asks for them). Every edge is in both orientations. Low numbers are those of nodes with

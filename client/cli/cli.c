@@ -55,7 +55,7 @@ int cli_failed(struct cli *cli, ea_status status, const char *what)
                         : " (is engram-acceld running? --socket PATH)";
     else if (code == CLI_TIMEOUT && cli->timeout_ms)
         hint = " (--timeout SECONDS allows more)";
-    else if (ea_error_retryable(cli->client))
+    else if (ea_error_retryable(cli->client) && ea_error_retry_after_ms(cli->client))
         snprintf(retry, sizeof retry, " (try again in %u ms)",
                  ea_error_retry_after_ms(cli->client));
     if (!*text) text = ea_status_name(status);

@@ -158,14 +158,30 @@ static bool lines_read(struct edges_file *file, uint64_t *sources, uint64_t *tar
 
 /* ---- .npy ---- */
 
+static bool no_triples(struct edges_file *file, const struct vectors_file *v)
+{
+    return fail(file,
+                "%s: %s of %" PRIu64 " x %" PRIu64 "; one .npy file must be n x 3 float64 "
+                "(source, target, weight); else give SOURCES.npy TARGETS.npy [WEIGHTS.npy]",
+                v->name, vectors_type_name(v->type), v->rows, v->columns);
+}
+
+/* An array of integers, as a list of edges often is, is no vectors; it is told what it should be. */
+static bool integers_open(struct edges_file *file, const char *path, const char *error)
+{
+    struct vectors_file v;
+    if (vectors_file_open(&v, path, VECTORS_OF_IDS))
+        no_triples(file, &v);
+    else
+        pass_on(file, error);
+    vectors_file_close(&v);
+    return false;
+}
+
 static bool triples_open(struct edges_file *file)
 {
     struct vectors_file *v = &file->columns[0];
-    if (v->type != VECTORS_F64 || v->axes != 2 || v->columns != 3)
-        return fail(file,
-                    "%s: %s of %" PRIu64 " x %" PRIu64 "; one .npy file must be n x 3 float64 "
-                    "(source, target, weight); else give SOURCES.npy TARGETS.npy [WEIGHTS.npy]",
-                    v->name, vectors_type_name(v->type), v->rows, v->columns);
+    if (v->type != VECTORS_F64 || v->axes != 2 || v->columns != 3) return no_triples(file, v);
     file->block = malloc(BLOCK_ROWS * 3 * sizeof *file->block);
     return file->block || fail(file, "%s: out of memory", v->name);
 }
@@ -176,7 +192,7 @@ static bool npy_open(struct edges_file *file, const char *const *paths, unsigned
         struct vectors_file *v = &file->columns[i];
         bool ids = count > 1 && i < 2;
         if (!vectors_file_open(v, paths[i], ids ? VECTORS_OF_IDS : VECTORS_OF_NUMBERS))
-            return pass_on(file, v->error);
+            return count == 1 ? integers_open(file, paths[i], v->error) : pass_on(file, v->error);
         if (count > 1 && v->columns != 1)
             return fail(file, "%s: %" PRIu64 " x %" PRIu64 "; one %s an edge is needed", v->name,
                         v->rows, v->columns, ids ? "id" : "weight");

@@ -54,8 +54,9 @@ static void model_print(const ea_explanation *e)
     printf("               replicas upload at %s, %s beside that\n",
            format_rate(&a, e->upload_byte_ns, "B/s"), format_fine_ns(&b, e->upload_ns));
     if (e->force) printf("forced         to the %s (gpu.force)\n", ea_backend_name(e->force));
-    printf("to the GPU     from %s on (similarity, knn), %s (others)\n",
-           format_many(&a, e->pairs_min, "pair"), format_many(&b, e->candidates_min, "candidate"));
+    printf("to the GPU     from %s on (similarity, knn), %s (others), %s (spreads)\n",
+           format_many(&a, e->pairs_min, "pair"), format_many(&b, e->candidates_min, "candidate"),
+           format_many(&c, e->nodes_min, "node"));
     printf("               if %s times as fast by a guess, faster when sure\n",
            format_ratio(&a, e->speedup_percent / 100.0));
     printf("               while %u %% of its runs end well\n", e->success_percent);
@@ -276,6 +277,7 @@ static void settings_json(struct json *j, const ea_explanation *e)
     json_string(j, "force", ea_backend_name(e->force));
     json_u64(j, "pairs_min", e->pairs_min);
     json_u64(j, "candidates_min", e->candidates_min);
+    json_u64(j, "nodes_min", e->nodes_min);
     json_u64(j, "speedup_percent", e->speedup_percent);
     json_u64(j, "success_percent", e->success_percent);
     json_u64(j, "probe_percent", e->probe_percent);

@@ -57,6 +57,16 @@ void fields_close(struct fields *f)
     f->name = NULL;
 }
 
+/* Some editors begin a file with it. */
+static size_t without_mark(char *text, size_t n)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    enum { MARK_BYTES = sizeof mark - 1 };
+    if (n < MARK_BYTES || memcmp(text, mark, MARK_BYTES) != 0) return n;
+    memmove(text, text + MARK_BYTES, n - MARK_BYTES);
+    return n - MARK_BYTES;
+}
+
 /* One line into text, without its end. A comment that does not fit is cut. *more: there was one. */
 static bool read_line(struct fields *f, bool *more)
 {
@@ -76,6 +86,7 @@ static bool read_line(struct fields *f, bool *more)
     *more = c == '\n' || n > 0;
     f->line += *more;
     if (n > 0 && f->text[n - 1] == '\r') n--;
+    if (f->line == 1) n = without_mark(f->text, n);
     f->text[n] = 0;
     if (f->text[0] != f->comment && strlen(f->text) != n)
         return fields_fail(f, "has a byte 0: this is not text");

@@ -13,6 +13,10 @@
 #define BLOCK_EDGES (1u << 16)  /* read between two looks at the clock */
 #define FIRST_ROOM  (1u << 20)  /* edges */
 #define PART_BYTES  (64u << 20) /* of a request, unless the daemon allows less; as the library's */
+#define PART_MIN    (1u << 13)  /* edges of one that is not made smaller */
+
+/* The daemon's numbers (proto/README.md): no memory now, or never in this space. */
+enum { DETAIL_MEMORY = 25, DETAIL_QUOTA = 37 };
 
 struct graph_load {
     struct cli *cli;
@@ -26,7 +30,10 @@ struct graph_load {
     struct progress progress;
     uint64_t *sources, *targets; /* read and not sent */
     float *weights;
-    uint64_t edges, room, part; /* part: edges of a request, replace: no bound */
+    uint64_t edges, room;
+    uint64_t part;                   /* edges of a request */
+    uint64_t sent;                   /* of those read, in this turn */
+    uint64_t bytes_read, bytes_sent; /* of the file */
     uint64_t read;
     ea_graph_counts sum;
 };
@@ -114,8 +121,14 @@ static int find_graph(struct graph_load *l)
     l->part =
         cli_fit(l->cli->info.body_bytes_max < PART_BYTES ? l->cli->info.body_bytes_max : PART_BYTES,
                 256, EDGE_BYTES, UINT64_MAX);
-    if (l->replace) l->part = UINT64_MAX;
     return CLI_OK;
+}
+
+static int out_of_memory(struct graph_load *l)
+{
+    progress_finish(&l->progress);
+    return cli_error(CLI_FILE, "out of memory for %" PRIu64 " edges%s", l->edges,
+                     l->replace ? " (--replace sorts them)" : "");
 }
 
 static bool make_room(struct graph_load *l)
@@ -133,18 +146,51 @@ static bool make_room(struct graph_load *l)
     return true;
 }
 
-static bool on_progress(uint64_t done, uint64_t total, void *user)
+/* Half of the way is to read, half to send: of what was read, so many edges were. */
+static void show_progress(struct graph_load *l, uint64_t sent)
 {
-    return !interrupt_seen();
+    double part = l->edges ? (double)sent / (double)l->edges : 0;
+    uint64_t way = (uint64_t)(part * (double)(l->bytes_read - l->bytes_sent));
+    uint64_t done = (l->bytes_read + l->bytes_sent + way) / 2;
+    if (l->progress.total && done <= l->progress.total)
+        progress_show(&l->progress, done, clock_ns());
 }
 
-static int send_all(struct graph_load *l)
+static bool same_pair(const struct graph_load *l, uint64_t a, uint64_t b)
 {
-    ea_graph_counts did = {.nodes = l->sum.nodes, .edges = l->sum.edges};
-    if (l->edges == 0) return CLI_OK;
-    if (interrupt_seen()) return CLI_INTERRUPTED; /* while they were sorted */
-    ea_status status = ea_graph_add_edges(l->cli->client, l->name, l->sources, l->targets,
-                                          l->weights, l->edges, l->replace, on_progress, l, &did);
+    return l->sources[a] == l->sources[b] && l->targets[a] == l->targets[b];
+}
+
+/* Of the next request: with replace, edges between the same nodes are not parted. */
+static uint64_t part_end(const struct graph_load *l)
+{
+    uint64_t end = l->edges - l->sent > l->part ? l->sent + l->part : l->edges, cut = end;
+    if (!l->replace || end == l->edges) return end;
+    while (cut > l->sent && same_pair(l, cut - 1, cut))
+        cut--;
+    if (cut > l->sent) return cut;
+    while (end < l->edges && same_pair(l, end - 1, end))
+        end++;
+    return end;
+}
+
+/* A request that found no memory changed nothing. A quota, or the daemon's bound, may have no room
+ * for one that large beside what the graph is to become. */
+static bool smaller_part(struct graph_load *l, ea_status status, uint64_t edges)
+{
+    uint32_t detail = ea_error_detail(l->cli->client);
+    bool no_room = detail == DETAIL_MEMORY || detail == DETAIL_QUOTA;
+    if (status != EA_RESOURCE_EXHAUSTED || !no_room || edges < 2 * PART_MIN) return false;
+    l->part = edges / 2;
+    return true;
+}
+
+static ea_status send_part(struct graph_load *l, uint64_t end)
+{
+    ea_graph_counts did = {0};
+    uint64_t at = l->sent;
+    ea_status status = ea_graph_add_edges(l->cli->client, l->name, l->sources + at, l->targets + at,
+                                          l->weights + at, end - at, l->replace, NULL, NULL, &did);
     l->sum.edges_added += did.edges_added;
     l->sum.edges_removed += did.edges_removed;
     l->sum.nodes_added += did.nodes_added;
@@ -153,9 +199,28 @@ static int send_all(struct graph_load *l)
         l->sum.edges = did.edges;
         l->sum.version = did.version;
     }
+    return status;
+}
+
+/* What was read, in one request or in several. */
+static int send_all(struct graph_load *l)
+{
+    int code = CLI_OK;
+    for (l->sent = 0; !code && l->sent < l->edges;) {
+        if (interrupt_seen()) return CLI_INTERRUPTED;
+        uint64_t end = part_end(l);
+        ea_status status = send_part(l, end);
+        if (!status) {
+            l->sent = end;
+            show_progress(l, l->sent);
+        } else if (!smaller_part(l, status, end - l->sent)) {
+            progress_finish(&l->progress);
+            code = cli_failed(l->cli, status, l->name);
+        }
+    }
     l->edges = 0;
-    if (status == EA_CANCELLED && interrupt_seen()) return CLI_INTERRUPTED;
-    return status ? cli_failed(l->cli, status, l->name) : CLI_OK;
+    l->bytes_sent = l->bytes_read;
+    return code;
 }
 
 struct edge {
@@ -174,9 +239,7 @@ static int by_nodes(const void *a, const void *b)
 static int sort_edges(struct graph_load *l)
 {
     struct edge *list = reallocarray(NULL, l->edges + 1, sizeof *list);
-    if (!list)
-        return cli_error(CLI_FILE, "out of memory for %" PRIu64 " edges (--replace sorts them)",
-                         l->edges);
+    if (!list) return out_of_memory(l);
     for (uint64_t i = 0; i < l->edges; i++)
         list[i] = (struct edge){l->sources[i], l->targets[i], l->weights[i]};
     qsort(list, l->edges, sizeof *list, by_nodes);
@@ -191,30 +254,36 @@ static int sort_edges(struct graph_load *l)
 
 static int read_block(struct graph_load *l, uint64_t *got)
 {
-    if (!make_room(l)) return cli_error(CLI_FILE, "out of memory for %" PRIu64 " edges", l->edges);
-    uint64_t left = l->part - l->edges, max = left < BLOCK_EDGES ? left : BLOCK_EDGES, bytes, size;
+    if (!make_room(l)) return out_of_memory(l);
+    uint64_t most = l->replace ? UINT64_MAX : l->part; /* they are sorted, all of them */
+    uint64_t left = most - l->edges, max = left < BLOCK_EDGES ? left : BLOCK_EDGES, size;
     if (!edges_file_read(&l->file, l->sources + l->edges, l->targets + l->edges,
-                         l->weights + l->edges, max, got))
+                         l->weights + l->edges, max, got)) {
+        progress_finish(&l->progress);
         return cli_error(CLI_FILE, "%s", l->file.error);
+    }
     l->edges += *got;
     l->read += *got;
-    edges_file_place(&l->file, &bytes, &size);
+    edges_file_place(&l->file, &l->bytes_read, &size);
     l->progress.total = size;
-    if (bytes <= size && size) progress_show(&l->progress, bytes, clock_ns());
+    show_progress(l, 0);
     return CLI_OK;
 }
 
-/* Of the files that are open. */
-static int transfer(struct graph_load *l)
+/* Of the files that are open; after the last ones what is left goes, too. */
+static int transfer(struct graph_load *l, bool last)
 {
     uint64_t got = 1;
     int code = CLI_OK;
+    l->bytes_read = l->bytes_sent = 0;
     progress_start(&l->progress, 0, 0, clock_ns());
     while (!code && got > 0) {
         if (interrupt_seen()) code = CLI_INTERRUPTED;
         if (!code) code = read_block(l, &got);
-        if (!code && l->edges >= l->part) code = send_all(l);
+        if (!code && l->edges >= l->part && !l->replace) code = send_all(l);
     }
+    if (!code && last && l->replace) code = sort_edges(l);
+    if (!code && last) code = send_all(l);
     progress_finish(&l->progress);
     return code;
 }
@@ -229,10 +298,9 @@ static int transfer_all(struct graph_load *l)
         } else {
             files = format_of(l, 0) == EDGES_NPY ? l->count : 1;
         }
-        if (!code) code = transfer(l);
+        if (!code) code = transfer(l, i + files == l->count);
     }
-    if (!code && l->replace) code = sort_edges(l);
-    return code ? code : send_all(l);
+    return code;
 }
 
 static void report(const struct graph_load *l, uint64_t ns, int code)

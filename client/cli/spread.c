@@ -10,7 +10,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define TOP_SHOWN 20u /* unless asked otherwise; JSON has all */
+#define TOP_SHOWN 20u    /* unless asked otherwise; JSON has all */
+#define SETS_MAX  65536u /* of one request */
 
 struct spread {
     const char *name, *seeds_path, *within_path, *names_path, *dot_path;
@@ -230,6 +231,9 @@ static int open_all(struct spread *o, struct cli *cli)
     if (!code) code = cli_info(cli);
     if (!code && o->cue.collection) code = cue_ask(&o->cue, cli, o->name, &o->seeds);
     if (!code && !seeds_arrange(&o->seeds)) code = cli_error(CLI_FILE, "%s", o->seeds.error);
+    if (!code && o->seeds.sets > SETS_MAX)
+        code = cli_error(CLI_USAGE, "%" PRIu64 " sets of seeds; %u can be asked at once",
+                         o->seeds.sets, SETS_MAX);
     if (!code && o->dot_path && o->seeds.sets > 1)
         code = cli_error(CLI_USAGE, "--dot: draws one set, here are %" PRIu64, o->seeds.sets);
     o->filter = (ea_filter){.ids = o->within.list, .id_count = o->within.count};

@@ -128,6 +128,15 @@ static void space_print(const ea_space_stats *s)
                format_many(&b, s->refused_connections, "connection"));
 }
 
+static void graphs_print(const ea_stats *s)
+{
+    struct text a, b;
+    if (!s->graphs) return;
+    printf("               %s: %s", format_many(&a, s->graphs, "graph"),
+           format_many(&b, s->graph_nodes, "node"));
+    printf(", %s, %s\n", format_many(&a, s->graph_edges, "edge"), format_bytes(&b, s->graph_bytes));
+}
+
 static void scheduler_print(const ea_scheduler_stats *s)
 {
     struct text a, b;
@@ -178,10 +187,11 @@ static void stats_print(const ea_stats *s)
            format_bytes(&b, s->bytes_out));
     printf("memory         %s, at most %s\n", format_bytes(&a, s->memory_bytes_used),
            format_bytes(&b, s->memory_bytes_peak));
-    printf("this space     %s collections, %s rows", format_count(&a, s->collections),
-           format_count(&b, s->rows));
+    printf("this space     %s, %s", format_many(&a, s->collections, "collection"),
+           format_many(&b, s->rows, "row"));
     if (s->vram_bytes) printf(", %s of VRAM", format_bytes(&a, s->vram_bytes));
     putchar('\n');
+    graphs_print(s);
     space_print(&s->space);
     scheduler_print(&s->scheduler);
     pressure_print(&s->pressure);
@@ -312,6 +322,10 @@ static void stats_print_json(const ea_stats *s)
     json_u64(&j, "memory_bytes_peak", s->memory_bytes_peak);
     json_u64(&j, "collections", s->collections);
     json_u64(&j, "rows", s->rows);
+    json_u64(&j, "graphs", s->graphs);
+    json_u64(&j, "graph_nodes", s->graph_nodes);
+    json_u64(&j, "graph_edges", s->graph_edges);
+    json_u64(&j, "graph_bytes", s->graph_bytes);
     json_u64(&j, "vram_bytes", s->vram_bytes);
     json_array(&j, "operations");
     for (uint32_t i = 0; i < s->operation_count; i++) {

@@ -177,11 +177,39 @@ static void run_sets(struct job *j, uint64_t first, uint64_t end, bool all, uint
     if (!st) graph_give_workspace(j->graph, &space);
 }
 
+/* part_sets at a time, those that nobody has taken yet: one time, or on and on in one workspace. */
 static void set_part(struct job *j, uint32_t part, uint32_t worker)
 {
     struct spread_job *w = spread_of(j);
-    uint64_t first = part * w->part_sets;
-    run_sets(j, first, smaller(first + w->part_sets, w->ask.set_count), true, worker);
+    uint64_t sets = w->ask.set_count, first;
+    do {
+        first = atomic_fetch_add_explicit(&w->next_set, w->part_sets, memory_order_relaxed);
+        if (first < sets)
+            run_sets(j, first, smaller(first + w->part_sets, sets), !w->undone_alone, worker);
+    } while (w->lanes && first + w->part_sets < sets && !is_cancelled(j));
+}
+
+/* As many sets a part as make it worth waking a worker: some 20 us. A set without any edge takes as
+ * long as SET_EDGES of them. Where workspaces are so large that not all workers' are kept, parts are
+ * as many as are kept, or as make it worth having new ones, and take sets as long as there are some. */
+static struct job_parts parts_of_sets(struct job *j)
+{
+    enum { PART_EDGES = 1 << 10, SET_EDGES = 64, NEW_SPACE_EDGES = 1 << 20 };
+    struct spread_job *w = spread_of(j);
+    uint64_t sets = w->ask.set_count, pairs = j->ticket.work.pairs;
+    uint64_t each = pairs / sets + SET_EDGES, lanes = graph_workspaces_kept(j->graph);
+    w->part_sets = each >= PART_EDGES ? 1 : smaller(sets, PART_EDGES / each);
+    uint64_t parts = pieces_of(sets, w->part_sets);
+    if (lanes < pairs / NEW_SPACE_EDGES) lanes = pairs / NEW_SPACE_EDGES;
+    w->lanes = lanes < j->worker_count;
+    return (struct job_parts){set_part, (uint32_t)(w->lanes ? smaller(lanes, parts) : parts)};
+}
+
+void spread_run_undone(struct job *j)
+{
+    struct spread_job *w = spread_of(j);
+    w->undone_alone = true;
+    j->parts = parts_of_sets(j);
 }
 
 /* Together they found no memory: one after the other may. */
@@ -190,7 +218,7 @@ static void undone_part(struct job *j, uint32_t part, uint32_t worker)
     run_sets(j, 0, spread_of(j)->ask.set_count, false, worker);
 }
 
-static bool any_undone(const struct spread_job *w)
+bool spread_any_undone(const struct spread_job *w)
 {
     for (uint64_t i = 0; i < w->ask.set_count; i++)
         if (w->sets[i].undone) return true;
@@ -244,7 +272,7 @@ static void spread_step(struct job *j)
     if (j->failure.code || is_cancelled(j)) return;
     j->step = spread_step;
     if (w->rounds && next_round(j)) return;
-    if (!any_undone(w) || is_too_large(j)) {
+    if (!spread_any_undone(w) || is_too_large(j)) {
         spread_reply(j);
         return;
     }
@@ -263,17 +291,6 @@ static void spread_finish(struct job *j)
     spread_step(j);
 }
 
-/* As many sets a part as make it worth waking a worker; where workspaces are so large that not all
- * workers' are kept, as make it worth having a new one. */
-static uint64_t sets_of_part(const struct job *j, uint64_t sets)
-{
-    enum { PART_EDGES = 1 << 16, NEW_SPACE_EDGES = 1 << 20 };
-    bool kept = graph_workspaces_kept(j->graph) >= j->worker_count;
-    uint64_t edges = kept ? PART_EDGES : NEW_SPACE_EDGES;
-    uint64_t each = j->ticket.work.pairs / sets;
-    return each >= edges ? 1 : smaller(sets, edges / (each ? each : 1));
-}
-
 static enum status spread_cpu_prepare(struct job *j)
 {
     struct spread_job *w = spread_of(j);
@@ -281,9 +298,9 @@ static enum status spread_cpu_prepare(struct job *j)
     if (st) return st;
     w->rounds = w->ask.set_count == 1 && j->worker_count > 1 && !work_is_brief(&j->ticket.work);
     if (w->rounds) return begin_rounds(j);
-    j->plan.run_part = set_part;
-    w->part_sets = sets_of_part(j, w->ask.set_count);
-    j->plan.parts = (uint32_t)pieces_of(w->ask.set_count, w->part_sets);
+    struct job_parts sets = parts_of_sets(j);
+    j->plan.run_part = sets.run;
+    j->plan.parts = sets.count;
     return STATUS_OK;
 }
 

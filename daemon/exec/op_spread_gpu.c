@@ -1,15 +1,21 @@
 /* op_spread_gpu: a spread on a GPU process: what is asked is prepared as for the CPU, and the reply is
- * made of the records that come back by the same code. */
+ * made of the records that come back by the same code. All sets' records share one room; sets that
+ * find none there are the CPU's. */
 #include "daemon/exec/filter.h"
 #include "daemon/exec/op_spread_inside.h"
 
-enum { SHORT_MAX = 512 }; /* seeds that are looked up on the loop */
+enum {
+    SHORT_MAX = 1024,     /* seeds that are looked up on the loop */
+    ANSWER_PARTS = 64,    /* at most: there may be thousands of small sets */
+    RECORDS_MAX = 2 << 20 /* of all sets together, 48 MiB; but any one set has room */
+};
 
 /* Where they lie in the job's scratch, which a GPU process writes into. */
 struct spread_gpu {
     struct order_spread_set *sets;
     struct spread_record *records;
-    uint64_t room; /* for each set */
+    uint64_t room;   /* of all sets */
+    atomic_bool mad; /* numbers came that lead nowhere, or there was no memory to follow them */
 };
 
 static struct spread_gpu *gpu_of(const struct job *j)
@@ -72,59 +78,79 @@ static enum status gpu_prepare(struct job *j)
 /* ---- the way back ---- */
 
 /* Another process wrote them: every number that is followed is looked at. */
-static bool is_sound(const struct spread_gpu *w, uint64_t set, uint32_t nodes)
+static bool is_sound(const struct spread_gpu *w, const struct order_spread_set *set, uint32_t nodes)
 {
-    const struct spread_record *r = w->records + set * w->room;
-    uint64_t count = w->sets[set].record_count;
-    if (count > w->room) return false;
+    uint64_t count = set->record_count;
+    if (set->first_record > w->room || count > w->room - set->first_record) return false;
+    const struct spread_record *r = w->records + set->first_record;
     bool sound = true;
     for (uint64_t i = 0; i < count; i++)
         sound &= r[i].node < nodes && (r[i].parent < nodes || r[i].parent == SPREAD_NO_NODE);
     return sound;
 }
 
-static void answer_part(struct job *j, uint32_t part, uint32_t worker)
+static void answer_set(struct job *j, uint64_t set, uint32_t worker)
 {
     struct spread_job *w = spread_of(j);
-    const struct spread_gpu *g = gpu_of(j);
-    struct spread_set *s = &w->sets[part];
-    s->cycles = g->sets[part].cycles;
-    s->truncated = g->sets[part].truncated != 0;
-    s->undone = !is_sound(g, part, w->ask.graph.nodes) ||
-                !spread_answer_set(&w->ask, g->records + part * g->room, g->sets[part].record_count,
-                                   false, &w->keep[worker], &w->work[worker], s);
+    struct spread_gpu *g = gpu_of(j);
+    const struct order_spread_set came = g->sets[set]; /* what is checked is what is used */
+    struct spread_set *s = &w->sets[set];
+    s->cycles = came.cycles;
+    s->truncated = came.truncated != 0;
+    s->undone = came.no_room != 0;
+    if (s->undone) return;
+    if (!is_sound(g, &came, w->ask.graph.nodes) ||
+        !spread_answer_set(&w->ask, g->records + came.first_record, came.record_count, false,
+                           &w->keep[worker], &w->work[worker], s))
+        atomic_store_explicit(&g->mad, true, memory_order_relaxed);
     arena_clear(&w->work[worker]);
 }
 
-/* What cannot be answered from that, the CPU answers. */
-static void answered(struct job *j)
+static void answer_part(struct job *j, uint32_t part, uint32_t worker)
 {
     const struct spread_job *w = spread_of(j);
-    for (uint64_t i = 0; i < w->ask.set_count; i++)
-        j->gpu.unfit |= w->sets[i].undone;
+    uint64_t first = part * w->part_sets, sets = w->ask.set_count;
+    for (uint64_t i = first; i < smaller(first + w->part_sets, sets); i++)
+        answer_set(j, i, worker);
+}
+
+/* What cannot be answered from that, the CPU answers: all of it. */
+static void answered(struct job *j)
+{
+    j->gpu.unfit |= spread_any_undone(spread_of(j)) || atomic_load(&gpu_of(j)->mad);
     if (j->gpu.unfit || is_cancelled(j))
         spread_end(j);
     else
         spread_reply(j);
 }
 
+/* Or it answers the sets that found no room. */
+static void read_all(struct job *j)
+{
+    j->step = answered;
+    if (spread_any_undone(spread_of(j)) && !atomic_load(&gpu_of(j)->mad)) spread_run_undone(j);
+}
+
 static void gpu_finish(struct job *j)
 {
     struct spread_job *w = spread_of(j);
     w->after = j->step;
-    j->step = answered;
-    j->parts = (struct job_parts){answer_part, (uint32_t)w->ask.set_count};
+    j->step = read_all;
+    w->part_sets = pieces_of(w->ask.set_count, ANSWER_PARTS);
+    j->parts = (struct job_parts){answer_part, (uint32_t)pieces_of(w->ask.set_count, w->part_sets)};
 }
 
 enum status spread_gpu_plan(struct job *j)
 {
     uint64_t sets = sets_of(j), nodes = graph_view(j->graph).nodes;
     uint64_t touched_max = j->request.spread.touched_max;
-    uint64_t room = touched_max && touched_max < nodes ? touched_max : nodes;
+    uint64_t each = touched_max && touched_max < nodes ? touched_max : nodes;
+    uint64_t most = each > RECORDS_MAX ? each : RECORDS_MAX;
+    uint64_t room = each > most / sets ? most : sets * each;
     uint64_t bytes = 0;
     layout_add(&bytes, sizeof(struct spread_gpu));
     uint64_t out_sets = layout_add(&bytes, sets * sizeof(struct order_spread_set));
-    uint64_t records = layout_add(&bytes, sets * room * sizeof(struct spread_record));
+    uint64_t records = layout_add(&bytes, room * sizeof(struct spread_record));
     enum status st = spread_begin(j, bytes);
     if (st) return st;
     j->gpu.vram_bytes = bytes;

@@ -29,8 +29,13 @@ struct spread_job {
     bool rounds;
     struct spread_run run;
     uint32_t round_parts;
-    uint64_t part_sets;   /* sets of a part */
     pthread_mutex_t lock; /* of its work arena */
+
+    /* Of several: */
+    uint64_t part_sets; /* that a part takes at a time */
+    bool lanes;         /* and then some more */
+    bool undone_alone;  /* of these, those that are undone */
+    _Atomic uint64_t next_set;
 };
 
 static inline struct spread_job *spread_of(const struct job *j)
@@ -46,6 +51,10 @@ enum status spread_prepare(struct job *j);
 /* All sets have their records: the reply is made, by all workers, and j goes on with the step that
  * stood in j->step when the backend's first step took over (w->after). */
 void spread_reply(struct job *j);
+/* Sets that are undone are run on the CPU, by all workers; then j->step. Those that find no memory, or
+ * make the reply too large, are undone still. */
+void spread_run_undone(struct job *j);
+bool spread_any_undone(const struct spread_job *w);
 /* Memory goes; of what failed or was cancelled, the result too. On with w->after. */
 void spread_end(struct job *j);
 

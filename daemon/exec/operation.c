@@ -117,7 +117,8 @@ enum status operation_take_result(struct job *j, uint32_t count)
     }
     if (body > j->reply_bytes_max)
         return failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_REPLY_TOO_LARGE,
-                           "the reply would be larger than the limit of %" PRIu64 " bytes",
+                           "the reply would be larger than the limit of %" PRIu64
+                           " bytes (limits.reply_body_mib)",
                            j->reply_bytes_max);
     r->body_bytes = body;
     if (body == 0) return STATUS_OK;

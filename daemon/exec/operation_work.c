@@ -1,9 +1,12 @@
 /* operation_work: what a request asks for, in numbers that the scheduler predicts its time from, and
  * whether it may run together with others or in parts. Looks at shapes alone, never at rows or ids:
  * it runs on the loop for every request. */
+#include <math.h>
+
 #include "daemon/exec/batch.h"
 #include "daemon/exec/filter.h"
 #include "daemon/exec/operation_inside.h"
+#include "daemon/exec/spread_ask.h"
 #include "kernels/topk.h"
 
 enum {
@@ -103,17 +106,46 @@ static uint64_t known_nodes_bytes(const struct job *j)
     return bytes + times(times(j->request.ids.rows, graph_edges(j->graph) / nodes + 1), BEST_BYTES);
 }
 
-/* Edges that one set walks if each node has so many, and a hop meets no node twice. *touched: nodes
- * that it reaches. */
-static double walked(const struct job *j, double seeds, double degree, double *touched)
+/* Of products of so many weights, each anywhere from 0 to 1, the share that is above `least`. */
+static double share_above(double least, uint32_t weights)
 {
-    double nodes = (double)graph_nodes(j->graph), all = (double)graph_edges(j->graph);
-    double sum = 0, front = seeds < nodes ? seeds : nodes;
+    if (least <= 0) return 1;
+    if (!(least < 1)) return 0;
+    double term = least, below = 0, steps = -log(least);
+    for (uint32_t k = 0; k < weights; k++) {
+        below += term;
+        term *= steps / (k + 1);
+    }
+    return below < 1 ? 1 - below : 0;
+}
+
+/* What is active after d hops from a whole seed, of the nodes that are reached, which have `each`
+ * contributions: as far as decay and threshold tell. fade: f(1) ... f(d). */
+static double share_active(const struct job_spread *s, uint32_t d, double fade, double each)
+{
+    bool engram = s->mode == SPREAD_ENGRAM;
+    double threshold = (double)s->thresholds[engram ? spread_tier_of(d) : 0];
+    return threshold > 0 ? share_above(threshold / (fade * each), d) : 1;
+}
+
+/* Edges that one set walks if each node has so many, and a hop meets no node twice. all: nothing fades
+ * or is dropped. *touched: nodes that it reaches. */
+static double walked(const struct job *j, double seeds, double degree, bool all, double *touched)
+{
+    const struct job_spread *s = &j->request.spread;
+    double nodes = (double)graph_nodes(j->graph), edges_max = (double)graph_edges(j->graph);
+    double sum = 0, front = seeds < nodes ? seeds : nodes, fade = 1, before = 1;
     *touched = front;
-    for (uint32_t d = 0; d < j->request.spread.hops && front >= 1; d++) {
-        double edges = front * degree < all ? front * degree : all;
+    for (uint32_t d = 1; d <= s->hops && front >= 1; d++) {
+        double edges = front * degree < edges_max ? front * degree : edges_max;
         sum += edges;
         front = edges < nodes ? edges : nodes;
+        if (!all && s->decay != DECAY_TABLE) {
+            fade *= spread_ask_decay(s, NULL, d);
+            double share = share_active(s, d, fade, edges > nodes ? edges / nodes : 1);
+            if (share < before) front *= share / before;
+            before = share;
+        }
         *touched = *touched + front < nodes ? *touched + front : nodes;
     }
     return sum;
@@ -130,8 +162,8 @@ static void add_spread(const struct job *j, struct work *w)
     double each = walking > 0 ? seeds / walking : 0, touched, most;
     struct graph_info info = graph_info(j->graph);
     double degree = info.nodes ? (double)info.edges / (double)info.nodes : 0;
-    double edges = walking * walked(j, each, degree, &touched);
-    double bound = walking * walked(j, each, (double)info.out_count_max, &most);
+    double edges = walking * walked(j, each, degree, false, &touched);
+    double bound = walking * walked(j, each, (double)info.out_count_max, true, &most);
     if (engram) w->operation = OPERATION_SPREAD_ENGRAM;
     bound += seeds + (double)(sets - 1) * SET_EDGES;
     w->unbounded = bound > (engram ? ENGRAM_BRIEF : LINEAR_BRIEF);

@@ -65,7 +65,7 @@ void spread_ask_place(const struct job *j, struct spread_ask *a)
 
 /* ---- f(d) ---- */
 
-static double decay_of(const struct job_spread *s, const float *table, uint32_t d)
+double spread_ask_decay(const struct job_spread *s, const float *table, uint32_t d)
 {
     double p = (double)s->decay_parameter, left;
     switch (s->decay) {
@@ -82,7 +82,7 @@ static void fill_decay(const struct job *j, struct spread_ask *a)
     const struct job_spread *s = &j->request.spread;
     a->decay[0] = 1;
     for (uint32_t d = 1; d <= s->hops; d++)
-        a->decay[d] = (float)decay_of(s, j->request.table.data, d);
+        a->decay[d] = (float)spread_ask_decay(s, j->request.table.data, d);
 }
 
 /* ---- the node set: ids -> a bitmap over nodes ---- */

@@ -34,6 +34,9 @@ void spread_ask_layout(const struct job *j, struct spread_ask *a, uint64_t *byte
 void spread_ask_place(const struct job *j, struct spread_ask *a);
 enum status spread_ask_prepare(struct job *j, struct spread_ask *a);
 
+/* f(d) before it is rounded. table: of DECAY_TABLE. */
+double spread_ask_decay(const struct job_spread *s, const float *table, uint32_t d);
+
 /* The question of one set. */
 static inline struct spread_question spread_ask_set(const struct spread_ask *a, uint64_t set)
 {

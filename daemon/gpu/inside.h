@@ -51,7 +51,6 @@ struct task {
     struct replica *replica; /* held, or NULL */
     struct task_plan plan;
     struct knn_batch *batch;            /* run.h; NULL: one request, or not read yet */
-    struct move *moves;                 /* SPREAD: the sets' records, or NULL */
     uint64_t first_query, pass_queries; /* SCORES: those of this pass */
     bool ids_sent;                      /* SCORES: and with one of the passes, the ids */
     bool rereads;                       /* what is on the device is not yet all it will read */

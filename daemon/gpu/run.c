@@ -75,7 +75,7 @@ static enum order_result fill_small(struct gpu *g, struct task *t)
         if (!s->bytes) continue;
         if (!s->dimension) {
             transfer_bytes(s, 0, s->bytes, pinned + s->at, false);
-            if (!transfer_sound(s->numbers, s->limit, pinned + s->at, s->bytes, 0))
+            if (!numbers_sound(s->numbers, s->limit, pinned + s->at, s->bytes, 0))
                 return RESULT_REFUSED;
             continue;
         }

@@ -1,15 +1,17 @@
-/* run_spread: spreads over a graph: what came of each set travels first, then as many records as it
- * has. */
-#include <stdlib.h>
+/* run_spread: spreads over a graph: what came of each set travels first, with as many records as are
+ * no trouble, then, if there are more, all of them. */
 #include <string.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/fault.h"
 #include "daemon/gpu/run.h"
 
 enum { IN_SEEDS, IN_OFFSETS, IN_DECAY, IN_ALLOWED };
 enum { OUT_SETS, OUT_RECORDS };
-#define NODES_MAX (UINT64_C(1) << 31)
+#define NODES_MAX   (UINT64_C(1) << 31)
+#define RECORDS_MAX (UINT64_C(1) << 40)
+
+/* Records that travel with the sets, whether they are there or not: some us. */
+enum { EARLY_BYTES = 64 << 10 };
 
 /* ---- the plan ---- */
 
@@ -25,7 +27,7 @@ static bool makes_sense(const struct order_spread *s)
            s->flags <= (ORDER_SPREAD_IGNORE_KINDS | ORDER_SPREAD_LAST_HOP | ORDER_SPREAD_PATHS) &&
            s->hops >= 1 && s->hops <= SPREAD_HOPS_MAX && s->nodes >= 1 && s->nodes <= NODES_MAX &&
            s->set_count >= 1 && s->set_count <= ORDER_SPREAD_SETS_MAX && s->touched_max >= 1 &&
-           s->seed_count <= UINT64_C(1) << 40 && s->record_room <= NODES_MAX &&
+           s->seed_count <= UINT64_C(1) << 40 && s->record_room <= RECORDS_MAX &&
            s->record_room >= smaller(s->nodes, s->touched_max);
 }
 
@@ -56,12 +58,12 @@ enum order_result spread_plan(struct gpu *g, struct task *t)
     const struct order_spread *s = &t->order.spread;
     struct task_plan *p = &t->plan;
     if (!makes_sense(s) || !plan_in_all(g, t)) return RESULT_REFUSED;
-    uint64_t sets = s->set_count, records = sets * s->record_room * sizeof(struct spread_record);
+    uint64_t sets = s->set_count, records = s->record_room * sizeof(struct spread_record);
     char *out_sets = gpu_heap(g, s->out_sets, sets * sizeof(struct order_spread_set));
     if (!out_sets || s->out_sets % sizeof(uint64_t) || s->out_records % sizeof(uint32_t))
         return RESULT_REFUSED;
     plan_out(p, (struct section){.host = out_sets, .bytes = sets * sizeof(struct cuda_spread_set)});
-    p->out_small = p->out_bytes;
+    p->out_small = p->out_bytes + smaller(records, EARLY_BYTES);
     if (!plan_out_at(g, p, s->out_records, records)) return RESULT_REFUSED;
     enum spread_mode mode = (enum spread_mode)s->mode;
     p->scratch_least = g->ops->spread_scratch_min(mode, s->nodes, s->edges, s->set_count);
@@ -142,55 +144,42 @@ enum device_result spread_launch(struct gpu *g, struct task *t)
 
 /* ---- the way back ---- */
 
-static enum order_result give_sets(const struct task *t, const struct cuda_spread_set *sets)
+/* *records: up to the end of the last. */
+static enum order_result give_sets(const struct task *t, const struct cuda_spread_set *sets,
+                                   uint64_t *records)
 {
     const struct order_spread *s = &t->order.spread;
     struct order_spread_set *to = (struct order_spread_set *)t->plan.out[OUT_SETS].host;
+    uint32_t left = 0;
     for (uint32_t i = 0; i < s->set_count; i++) {
-        if (sets[i].no_memory) return RESULT_NO_MEMORY;
-        if (sets[i].record_count > s->record_room) return RESULT_ERROR;
-        to[i] = (struct order_spread_set){.record_count = sets[i].record_count,
+        uint64_t first = sets[i].first_record, count = sets[i].record_count;
+        if (first > s->record_room || count > s->record_room - first) return RESULT_ERROR;
+        if (count && first + count > *records) *records = first + count;
+        to[i] = (struct order_spread_set){.first_record = first,
+                                          .record_count = count,
                                           .cycles = sets[i].cycles,
                                           .hops_done = sets[i].hops_done,
-                                          .truncated = sets[i].truncated};
+                                          .truncated = sets[i].truncated,
+                                          .no_room = sets[i].no_room ? NO_ROOM_RECORDS : 0};
+        if (sets[i].no_memory) to[i] = (struct order_spread_set){.no_room = NO_ROOM_WORK};
+        left += to[i].no_room != 0;
     }
-    return RESULT_OK;
-}
-
-/* Where records are too many for the small copy, each set's are a move. */
-static enum order_result fetch_records(struct gpu *g, struct task *t,
-                                       const struct cuda_spread_set *sets)
-{
-    const struct order_spread *s = &t->order.spread;
-    const struct section *all = &t->plan.out[OUT_RECORDS];
-    char *device = run_device_at(g, t, t->plan.out_at + all->at);
-    uint64_t room = s->record_room * sizeof(struct spread_record);
-    t->moves = fault_here("run_spread: moves") ? NULL : calloc(s->set_count, sizeof *t->moves);
-    if (!t->moves) return RESULT_NO_MEMORY;
-    for (uint32_t i = 0; i < s->set_count; i++)
-        t->moves[i] = (struct move){
-            .from = {.host = all->host + i * room,
-                     .bytes = sets[i].record_count * sizeof(struct spread_record)},
-            .device = device + i * room,
-        };
-    t->out.moves = t->moves;
-    t->out.move_count = s->set_count;
-    return RESULT_OK;
+    return left == s->set_count ? RESULT_NO_MEMORY : RESULT_OK;
 }
 
 enum order_result spread_drain(struct gpu *g, struct task *t, const char *out)
 {
-    const struct order_spread *s = &t->order.spread;
     const struct task_plan *p = &t->plan;
-    const struct cuda_spread_set *sets =
-        (const struct cuda_spread_set *)(out + p->out[OUT_SETS].at);
     const struct section *records = &p->out[OUT_RECORDS];
-    uint64_t room = s->record_room * sizeof(struct spread_record);
-    enum order_result result = give_sets(t, sets);
-    if (result) return result;
-    if (p->out_small < p->out_bytes) return fetch_records(g, t, sets);
-    for (uint32_t i = 0; i < s->set_count; i++)
-        memcpy(records->host + i * room, out + records->at + i * room,
-               sets[i].record_count * sizeof(struct spread_record));
+    uint64_t count = 0, early = p->out_small - records->at;
+    enum order_result result =
+        give_sets(t, (const struct cuda_spread_set *)(out + p->out[OUT_SETS].at), &count);
+    struct section all = {.host = records->host, .bytes = count * sizeof(struct spread_record)};
+    if (result || !count) return result;
+    if (all.bytes <= early)
+        memcpy(all.host, out + records->at, all.bytes);
+    else
+        t->out.moves[t->out.move_count++] =
+            (struct move){.from = all, .device = run_device_at(g, t, t->plan.out_at + records->at)};
     return RESULT_OK;
 }

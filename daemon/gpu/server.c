@@ -282,10 +282,8 @@ void server_close(struct gpu *g)
         if (g->slab) g->ops->release(g->device, g->slab);
         g->ops->close(g->device);
     }
-    for (uint32_t i = 0; g->tasks && i < TASKS; i++) {
+    for (uint32_t i = 0; g->tasks && i < TASKS; i++)
         free(g->tasks[i].batch);
-        free(g->tasks[i].moves);
-    }
     vram_pool_destroy(g->pool);
     vram_pool_destroy(g->pinned_pool);
     vram_pool_destroy(g->piece_pool);

@@ -75,7 +75,7 @@ void sim_spread_check(const struct cuda_spread *s, const struct sim_memory *m)
     check(m, q->seeds, q->seed_count, sizeof *q->seeds, 4);
     if (q->allowed) check(m, q->allowed, (s->graph.nodes + UINT64_C(63)) / 64, 8, 8);
     check(m, s->set_offsets, sets + 1, sizeof *s->set_offsets, 8);
-    check(m, s->out_records, sets * s->record_room, sizeof *s->out_records, 4);
+    check(m, s->out_records, s->record_room, sizeof *s->out_records, 4);
     check(m, s->out_sets, sets, sizeof *s->out_sets, 8);
 }
 
@@ -106,7 +106,8 @@ static void check_contents(const struct cuda_spread *s, const struct sim_memory 
     check_edges(g, g->out, g->out_edges, m);
     check_edges(g, g->in, g->in_edges, m);
     for (uint32_t i = 0; i < g->nodes; i++)
-        if (g->order[i] >= g->nodes) sim_misuse(call, "order has node %u", g->order[i]);
+        if (g->order[i] >= g->nodes || g->order[i] / SPREAD_WINDOW != i / SPREAD_WINDOW)
+            sim_misuse(call, "order has node %u in place %u", g->order[i], i);
     for (uint64_t i = 0; i < s->question.seed_count; i++)
         if (s->question.seeds[i].node >= g->nodes)
             sim_misuse(call, "seed %u of %u nodes", s->question.seeds[i].node, g->nodes);
@@ -162,8 +163,22 @@ void sim_spread_room_finish(struct sim_spread_room *room)
     room->workspace = (struct spread_workspace){0};
 }
 
+/* Where *given says, if there is room. */
+static void give_records(const struct cuda_spread *s, struct cuda_spread_set *out,
+                         const struct spread_run *run, uint64_t *given)
+{
+    if (run->no_memory) return;
+    out->no_room = run->record_count > s->record_room - *given;
+    if (out->no_room || run->record_count == 0) return;
+    out->first_record = *given;
+    out->record_count = run->record_count;
+    *given += run->record_count;
+    memcpy(s->out_records + out->first_record, run->records,
+           run->record_count * sizeof *run->records);
+}
+
 static void run_set(const struct cuda_spread *s, uint32_t i, uint64_t deadline_ns,
-                    const struct spread_workspace *workspace)
+                    const struct spread_workspace *workspace, uint64_t *given)
 {
     struct taken taken = {.left = s->scratch_bytes};
     struct spread_question q = s->question;
@@ -181,16 +196,11 @@ static void run_set(const struct cuda_spread *s, uint32_t i, uint64_t deadline_n
     spread_run_begin(&run);
     spread_run_through(&run);
     struct cuda_spread_set *out = &s->out_sets[i];
-    *out = (struct cuda_spread_set){.record_count = run.no_memory ? 0 : run.record_count,
-                                    .cycles = run.cycles,
+    *out = (struct cuda_spread_set){.cycles = run.cycles,
                                     .hops_done = run.hops_done,
                                     .truncated = run.truncated,
                                     .no_memory = run.no_memory};
-    if (out->record_count > s->record_room)
-        sim_misuse(call, "%llu records", (unsigned long long)out->record_count);
-    if (out->record_count)
-        memcpy(s->out_records + i * s->record_room, run.records,
-               out->record_count * sizeof *run.records);
+    give_records(s, out, &run, given);
     spread_run_end(&run);
     for (uint32_t p = 0; p < taken.count; p++)
         free(taken.pieces[p]);
@@ -203,9 +213,10 @@ void sim_spread_run(const struct cuda_spread *s, const struct sim_memory *m,
     bool roomy = make_room(room, s->graph.nodes);
     check_contents(s, m);
     spoil(s->scratch, s->scratch_bytes);
+    uint64_t given = 0;
     for (uint32_t i = 0; i < s->set_count; i++) {
         if (roomy)
-            run_set(s, i, deadline_ns, &room->workspace);
+            run_set(s, i, deadline_ns, &room->workspace, &given);
         else
             s->out_sets[i] = (struct cuda_spread_set){.no_memory = 1};
     }

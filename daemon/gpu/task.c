@@ -141,9 +141,7 @@ static void finish(struct gpu *g, struct task *t)
     t->spare_bytes = 0;
     vram_pool_give(g->pinned_pool, &t->pinned);
     free(t->batch);
-    free(t->moves);
     t->batch = NULL;
-    t->moves = NULL;
     if (t->event) g->events[g->event_count++] = t->event;
     t->event = NULL;
     if (g->hungry == t) g->hungry = NULL;

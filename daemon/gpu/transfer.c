@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "daemon/gpu/inside.h"
-#include "kernels/spread.h"
+
+/* Of numbers that are checked, so many at once: they are looked at while they lie in the cache. A
+ * multiple of every element, and of 64. */
+enum { CHECK_BYTES = 16 << 10 };
 
 /* ---- where a tensor lies ---- */
 
@@ -67,54 +70,6 @@ void transfer_bytes(const struct section *s, uint64_t first, uint64_t bytes, cha
     }
 }
 
-/* ---- numbers ---- */
-
-static bool positions_sound(const uint32_t *position, uint64_t count, uint64_t limit)
-{
-    uint32_t largest = 0;
-    for (uint64_t i = 0; i < count; i++)
-        if (position[i] > largest) largest = position[i];
-    return count == 0 || largest < limit;
-}
-
-static bool offsets_sound(const uint64_t *offset, uint64_t count, uint64_t limit, uint64_t before)
-{
-    bool sound = true;
-    for (uint64_t i = 0; i < count; before = offset[i++])
-        sound &= offset[i] >= before && offset[i] <= limit;
-    return sound;
-}
-
-static bool lists_sound(const struct spread_list *list, uint64_t count, uint64_t limit)
-{
-    bool sound = true;
-    for (uint64_t i = 0; i < count; i++)
-        sound &= list[i].first % 2 == 0 && list[i].first <= limit &&
-                 list[i].count <= limit - list[i].first;
-    return sound;
-}
-
-static bool seeds_sound(const struct spread_seed *seed, uint64_t count, uint64_t limit)
-{
-    bool sound = true;
-    for (uint64_t i = 0; i < count; i++)
-        sound &= seed[i].node < limit && seed[i].activation > 0.0f && seed[i].activation <= 1.0f;
-    return sound;
-}
-
-bool transfer_sound(enum numbers numbers, uint64_t limit, const void *at, uint64_t bytes,
-                    uint64_t before)
-{
-    switch (numbers) {
-    case NUMBERS_ANY: return true;
-    case NUMBERS_POSITIONS: return positions_sound(at, bytes / sizeof(uint32_t), limit);
-    case NUMBERS_OFFSETS: return offsets_sound(at, bytes / sizeof(uint64_t), limit, before);
-    case NUMBERS_LISTS: return lists_sound(at, bytes / sizeof(struct spread_list), limit);
-    case NUMBERS_SEEDS: return seeds_sound(at, bytes / sizeof(struct spread_seed), limit);
-    }
-    return false;
-}
-
 bool transfer_issued(const struct transfer *t)
 {
     return t->move == t->move_count && t->filling == 0 && (!t->out || t->busy == 0);
@@ -162,7 +117,7 @@ static void check_numbers(struct piece *p, uint64_t first, uint64_t bytes)
     uint64_t before = 0;
     if (s->numbers == NUMBERS_OFFSETS && p->first + first > 0)
         memcpy(&before, s->host + p->first + first - sizeof before, sizeof before);
-    if (!transfer_sound(s->numbers, s->limit, p->pinned + first, bytes, before))
+    if (!numbers_sound(s->numbers, s->limit, p->pinned + first, bytes, before))
         atomic_store_explicit(&p->transfer->unsound, true, memory_order_relaxed);
 }
 
@@ -177,9 +132,16 @@ static void move_part(void *owner, uint32_t part)
     uint64_t end = part + 1 == p->work.parts
                        ? p->bytes
                        : part_of(p->bytes, part + 1, p->work.parts) & ~UINT64_C(63);
-    transfer_bytes(&p->move.from, p->first + first, end - first, p->pinned + first,
-                   p->state == PIECE_EMPTYING);
-    if (p->move.from.numbers) check_numbers(p, first, end - first);
+    bool out = p->state == PIECE_EMPTYING;
+    if (!p->move.from.numbers) {
+        transfer_bytes(&p->move.from, p->first + first, end - first, p->pinned + first, out);
+        return;
+    }
+    for (uint64_t bytes; first < end; first += bytes) {
+        bytes = end - first < CHECK_BYTES ? end - first : CHECK_BYTES;
+        transfer_bytes(&p->move.from, p->first + first, bytes, p->pinned + first, out);
+        check_numbers(p, first, bytes);
+    }
 }
 
 static void start_copiers(struct gpu *g, struct piece *p, enum piece_state state)

@@ -8,15 +8,12 @@
 
 #include "daemon/gpu/copiers.h"
 #include "daemon/gpu/device.h"
+#include "daemon/gpu/numbers.h"
 #include "daemon/gpu/vram_pool.h"
 
 struct gpu;
 
 enum { PIECES = 48, PIECE_BYTES = 4 << 20, PIECE_PART_BYTES = 512 << 10, SECTIONS_MAX = 4 };
-
-/* Numbers that kernels follow: u32 below a limit; u64 that never fall, up to it; struct spread_list
- * whose edges lie below it; struct spread_seed whose nodes do. */
-enum numbers { NUMBERS_ANY, NUMBERS_POSITIONS, NUMBERS_OFFSETS, NUMBERS_LISTS, NUMBERS_SEEDS };
 
 /* Lines of a tensor that lie in one place of the heap. */
 struct scatter_part {
@@ -120,9 +117,5 @@ uint64_t transfer_rows(const struct vector_kernels *kernels, const struct sectio
 /* Bytes [first, first + bytes) of a tensor that does not consist of rows. */
 void transfer_bytes(const struct section *s, uint64_t first, uint64_t bytes, char *pinned,
                     bool out);
-
-/* Whether the numbers that begin at `at` are as they must be; offsets: after `before`. */
-bool transfer_sound(enum numbers numbers, uint64_t limit, const void *at, uint64_t bytes,
-                    uint64_t before);
 
 #endif

@@ -1,6 +1,6 @@
 /* upload_part: bytes of a graph's arrays. What kernels follow is looked at on its way: lists must lie in
- * the edges, the order's numbers below the nodes. Edges are not, for the places between lists hold
- * anything: one that leads nowhere would end this process, as would any other fault of a device. */
+ * the edges, numbers of the order and of edges' nodes below the nodes; of edges also those in the
+ * places between lists, which have 0 or what was there (store/graph.h). */
 #include "daemon/gpu/upload.h"
 #include "kernels/spread.h"
 
@@ -15,8 +15,12 @@ static const struct {
 } parts[ORDER_PARTS_MAX] = {
     [PART_OUT] = {.size = sizeof(struct spread_list), .numbers = NUMBERS_LISTS},
     [PART_IN] = {.size = sizeof(struct spread_list), .numbers = NUMBERS_LISTS},
-    [PART_OUT_EDGES] = {.size = sizeof(struct spread_edge), .of_edges = true},
-    [PART_IN_EDGES] = {.size = sizeof(struct spread_edge), .of_edges = true},
+    [PART_OUT_EDGES] = {.size = sizeof(struct spread_edge),
+                        .of_edges = true,
+                        .numbers = NUMBERS_EDGES},
+    [PART_IN_EDGES] = {.size = sizeof(struct spread_edge),
+                       .of_edges = true,
+                       .numbers = NUMBERS_EDGES},
     [PART_IDS] = {.size = sizeof(uint64_t)},
     [PART_ORDER] = {.size = sizeof(uint32_t), .numbers = NUMBERS_POSITIONS},
     [PART_KINDS] = {.size = sizeof(uint8_t), .optional = true},

@@ -460,6 +460,12 @@ uint64_t heap_owner_bytes(struct heap *h, uint32_t owner)
     return account_of(h, owner).bytes_used;
 }
 
+uint64_t heap_owner_bytes_max(struct heap *h, uint32_t owner)
+{
+    uint64_t quota = account_of(h, owner).bytes_max, all = h->usage.bytes_max;
+    return quota && quota < all ? quota : all;
+}
+
 enum status heap_refuse(struct heap *h, enum status st, uint32_t owner, const char *what,
                         struct failure *f)
 {

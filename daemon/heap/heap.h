@@ -57,6 +57,8 @@ enum status heap_take_past_quota(struct heap *h, uint64_t bytes, uint32_t owner,
 enum status heap_quota(struct heap *h, uint32_t owner, uint64_t bytes_max);
 /* What an owner (not 0) has, counted likewise. */
 uint64_t heap_owner_bytes(struct heap *h, uint32_t owner);
+/* The most that it may have: its quota, or the heap's bound. */
+uint64_t heap_owner_bytes_max(struct heap *h, uint32_t owner);
 
 /* Why a take for an owner failed (st), for the client: RESOURCE_EXHAUSTED with DETAIL_QUOTA or
  * DETAIL_MEMORY. what: "the new rows". */

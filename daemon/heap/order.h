@@ -57,9 +57,10 @@ struct order_upload_part {
     uint64_t part_bytes[ORDER_PARTS_MAX];
 };
 
-/* kernels/spread.h's struct spread_question for each of set_count seed sets. A set's records lie at
- * out_records + set * record_room, the first count of them written, in no order; the rest of that room
- * holds anything. */
+/* kernels/spread.h's struct spread_question for each of set_count seed sets. All records come in one
+ * array, up to the end of the last set's: a set's from its first_record on, in no order. A set that found
+ * no room says so and has none; if none found any, that is RESULT_NO_MEMORY. What is no set's holds
+ * anything. */
 struct order_spread {
     uint32_t mode, fan, flags, hops; /* enum spread_mode, spread_fan; ORDER_SPREAD_... */
     uint32_t nodes;                  /* of the replica, as the front knows it */
@@ -75,17 +76,23 @@ struct order_spread {
     uint64_t allowed;     /* place of a bitmap over nodes, u64 words; or PLACE_NONE */
     uint64_t touched_max;
     uint64_t deadline_ns; /* of clock_now_ns; 0: none */
-    uint64_t record_room; /* records for each set: >= min(nodes, touched_max) */
-    uint64_t out_records; /* place of set_count * record_room struct spread_record */
+    uint64_t record_room; /* of all sets together: >= min(nodes, touched_max) */
+    uint64_t out_records; /* place of record_room struct spread_record */
     uint64_t out_sets;    /* place of set_count struct order_spread_set */
 };
 enum { ORDER_SPREAD_SETS_MAX = 4096 };
 enum { ORDER_SPREAD_IGNORE_KINDS = 1, ORDER_SPREAD_LAST_HOP = 2, ORDER_SPREAD_PATHS = 4 };
+enum order_no_room {
+    NO_ROOM_RECORDS = 1, /* the others' left none for its own */
+    NO_ROOM_WORK = 2,    /* a level has more contributions than scratch */
+};
 struct order_spread_set {
-    uint64_t record_count;
+    uint64_t first_record, record_count;
     uint64_t cycles;
     uint32_t hops_done;
     uint32_t truncated;
+    uint32_t no_room; /* enum order_no_room; 0: it found some */
+    uint32_t reserved;
 };
 
 enum run_operation {

@@ -68,13 +68,14 @@ static void line_start(struct cost_line *l, const double coefficients[COST_FEATU
     cost_clear(l, SPREAD_FRESH);
 }
 
-/* A core walks an edge in so many ns where few are walked at once; a GPU 10 a ns, but each hop takes
- * it some us. A node's record is 24 bytes, and sorted. */
+/* A core walks an edge in so many ns, between few edges anywhere and all in a row; a GPU some edges a
+ * ns, but each hop takes it some us, and each set's records its way back. What a set touches is made
+ * an answer by one worker, on either. */
 static void spread_start(struct cost_model *m, enum operation operation, double edge_ns)
 {
     double n = m->workers;
-    const double cpu[COST_FEATURES] = {5e3, 1, 0, 2e3 / n, 1 / 5.0, edge_ns / n, 25e3};
-    const double gpu[COST_FEATURES] = {100e3, 0.1, 0, 5e3, 1 / 40.0, edge_ns / 40, 0};
+    const double cpu[COST_FEATURES] = {5e3, 1, 10 / n, 2e3 / n, 1 / 5.0, edge_ns / n, 25e3};
+    const double gpu[COST_FEATURES] = {110e3, 1, 1.2 + 6 / n, 300, 1 / 40.0, edge_ns / 60, 0};
     line_start(&m->lines[0][cost_line_of(operation)], cpu);
     line_start(&m->lines[1][cost_line_of(operation)], gpu);
 }
@@ -98,8 +99,8 @@ void cost_init(struct cost_model *m, uint32_t workers)
         line_start(&m->lines[0][i], cpu);
         line_start(&m->lines[1][i], gpu);
     }
-    spread_start(m, OPERATION_SPREAD, 4);
-    spread_start(m, OPERATION_SPREAD_ENGRAM, 20);
+    spread_start(m, OPERATION_SPREAD, 10);
+    spread_start(m, OPERATION_SPREAD_ENGRAM, 25);
 }
 
 /* ---------------------------------------------------------------- where work stands */
@@ -109,7 +110,9 @@ void cost_features(const struct work *w, double features[COST_FEATURES])
     double row_bytes = (double)w->stride * sizeof(float);
     features[0] = 1;
     features[1] = (double)w->rows * row_bytes;
-    features[2] = (double)w->pairs * w->stride;
+    features[2] = w->operation == OPERATION_SPREAD || w->operation == OPERATION_SPREAD_ENGRAM
+                      ? (double)w->rows * (double)w->queries
+                      : (double)w->pairs * w->stride;
     features[3] = (double)w->queries;
     features[4] = (double)w->bytes_in + (double)w->bytes_out;
     features[5] = (double)w->pairs;

@@ -14,8 +14,8 @@
 #include "daemon/base/ticket.h"
 
 enum {
-    /* 1, bytes of rows read once, pairs * stride, queries, bytes moved, pairs, and 1 for what is
-     * handed to workers since it is not brief (base/ticket.h) */
+    /* 1, bytes of rows read once, pairs * stride (of a spread: nodes that all its sets touch), queries,
+     * bytes moved, pairs, and 1 for what is handed to workers since it is not brief (base/ticket.h) */
     COST_FEATURES = 7,
     COST_SIZES = 48,         /* cells: of pairs * stride, an octave each */
     COST_WIDTHS = 6,         /* and of queries: 1, 2-3, 4-8, 9-31, 32-127, 128 and more */

@@ -143,7 +143,9 @@ void graph_fit(struct graph *g)
 enum status graph_scratch(struct graph *g, uint64_t bytes, struct heap_block *out)
 {
     *out = (struct heap_block){0};
-    return heap_take(g->heap, bytes ? bytes : 1, g->resident.space->number, out);
+    enum status st = heap_take(g->heap, bytes ? bytes : 1, g->resident.space->number, out);
+    if (!st && bytes >= POPULATE_BYTES_MIN) heap_populate(out->data, bytes);
+    return st;
 }
 
 enum status graph_refuse(struct graph *g, enum status st, const char *what, struct failure *f)

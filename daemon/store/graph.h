@@ -41,7 +41,7 @@ uint64_t graph_edges(const struct graph *g);
 /* ---- readers ---- */
 
 struct spread_graph graph_view(const struct graph *g);
-/* Number of an id's node, or SPREAD_NO_NODE. */
+/* Number of an id's node, or SPREAD_NO_NODE. It holds until the next change. */
 uint32_t graph_find(const struct graph *g, uint64_t id);
 /* The same for many ids, hiding memory latency. Returns how many were found. */
 uint64_t graph_find_many(const struct graph *g, const uint64_t *ids, size_t count, uint32_t *nodes);
@@ -60,7 +60,8 @@ uint32_t graph_workspaces_kept(const struct graph *g);
 enum graph_part {
     GRAPH_OUT, /* struct spread_list, nodes */
     GRAPH_IN,
-    GRAPH_OUT_EDGES, /* struct spread_edge, up to the end of the last list */
+    GRAPH_OUT_EDGES, /* struct spread_edge, up to the end of the last list; places in no list have
+                      * the number of a node, too: what was there, or 0 */
     GRAPH_IN_EDGES,
     GRAPH_IDS,     /* u64, nodes */
     GRAPH_ORDER,   /* u32, nodes */
@@ -95,8 +96,8 @@ uint64_t graph_dirty_runs(const struct graph *g);
  * target go first, all of them. INVALID_ARGUMENT naming the edge: BAD_WEIGHT (not finite), BAD_NODE
  * (id 2^64 - 1); RESOURCE_EXHAUSTED: MEMORY, QUOTA, TOO_MANY_NODES (nodes, or edges at a node). All
  * or nothing; the version rises by one unless n is 0. Cost: about n, and what the lists that it
- * touches must move; when it brings as much as was there, all is laid out anew in the order of
- * in-degrees. */
+ * touches must move; when it brings as much as was there, all is laid out anew, and nodes get new
+ * numbers, in classes of falling out-degree (kernels/spread.h), as far as there is memory for that. */
 struct graph_counts {
     uint64_t edges_added, edges_removed, nodes_added, nodes_removed, missing;
 };
@@ -141,6 +142,11 @@ enum status store_graph_create(struct store *s, struct space *space, const char 
 enum status store_graph_find(struct store *s, struct space *space, const char *name,
                              struct failure *f, struct graph **out);
 void store_graph_unlink(struct store *s, struct space *space, struct graph *g);
+/* Of all graphs in the space; bytes: of edges, nodes and workspaces. */
+struct graph_totals {
+    uint64_t graphs, nodes, edges, bytes;
+};
+struct graph_totals store_graph_totals(const struct space *space);
 size_t store_graph_list(struct store *s, struct space *space, const char *after, struct graph **out,
                         size_t max, bool *more);
 /* After store_graph_unlink, or never linked. NULL is fine. */

@@ -14,11 +14,11 @@ enum {
 
 /* ---- order ---- */
 
-/* Numbers by falling degree, those of one degree by number: a radix sort of ~degree, as many digits
- * as the largest has. */
-static void order_by_degree(const uint32_t *degrees, uint32_t n, uint32_t *order, uint32_t *spare)
+/* Numbers first .. first + n - 1 by falling degree (degrees: theirs), those of one degree by number: a
+ * radix sort of ~degree, as many digits as the largest has. */
+static void order_window(const uint32_t *degrees, uint32_t first, uint32_t n, uint32_t *order)
 {
-    uint32_t most = 0;
+    uint32_t most = 0, spare[SPREAD_WINDOW];
     for (uint32_t i = 0; i < n; i++)
         most = degrees[i] > most ? degrees[i] : most;
     int rounds = 1;
@@ -26,7 +26,7 @@ static void order_by_degree(const uint32_t *degrees, uint32_t n, uint32_t *order
         rounds++;
     uint32_t *from = rounds % 2 ? spare : order;
     for (uint32_t i = 0; i < n; i++)
-        from[i] = i;
+        from[i] = first + i;
     for (int round = 0; round < rounds; round++) {
         uint32_t places[DIGITS] = {0}, sum = 0, *to = from == order ? spare : order;
         int shift = round * DIGIT_BITS;
@@ -37,28 +37,25 @@ static void order_by_degree(const uint32_t *degrees, uint32_t n, uint32_t *order
             places[value] = sum;
             sum += count;
         }
-        for (uint32_t i = 0; i < n; i++) {
-            if (i + NEAR < n) __builtin_prefetch(&degrees[from[i + NEAR]]);
-            to[places[(most - degrees[from[i]]) >> shift & (DIGITS - 1)]++] = from[i];
-        }
+        for (uint32_t i = 0; i < n; i++)
+            to[places[(most - degrees[from[i] - first]) >> shift & (DIGITS - 1)]++] = from[i];
         from = to;
     }
 }
 
-static bool write_order(struct graph *g)
+/* degrees: those that count; NULL: as they are. */
+static void write_order(struct graph *g, const uint32_t *degrees)
 {
-    uint32_t n = g->numbers;
-    struct heap_block block;
-    if (graph_scratch(g, (uint64_t)n * 2 * sizeof(uint32_t), &block)) return false;
-    uint32_t *degrees = block.data;
     const struct spread_list *in = lists_of(g, SIDE_IN);
-    for (uint32_t i = 0; i < n; i++)
-        degrees[i] = in[i].count;
-    order_by_degree(degrees, n, g->parts[GRAPH_ORDER].data, degrees + n);
-    graph_mark(g, GRAPH_ORDER, 0, n);
+    uint32_t *order = g->parts[GRAPH_ORDER].data, counts[SPREAD_WINDOW], n;
+    for (uint32_t first = 0; first < g->numbers; first += n) {
+        n = g->numbers - first < SPREAD_WINDOW ? g->numbers - first : SPREAD_WINDOW;
+        for (uint32_t i = 0; i < n; i++)
+            counts[i] = degrees ? degrees[first + i] : in[first + i].count;
+        order_window(counts, first, n, order + first);
+    }
+    graph_mark(g, GRAPH_ORDER, 0, g->numbers);
     g->order_changes = 0;
-    heap_give(g->heap, &block);
-    return true;
 }
 
 /* ---- measures ---- */
@@ -122,7 +119,12 @@ static void measure(struct graph *g)
 
 void graph_lay_out(struct graph *g)
 {
-    write_order(g);
+    struct heap_block map;
+    if (graph_renumber(g, NULL, &map)) {
+        graph_renumber_edges(g, map.data);
+        heap_give(g->heap, &map);
+    }
+    write_order(g, NULL);
     side_rewrite(g, SIDE_OUT, NULL, true);
     side_rewrite(g, SIDE_IN, g->parts[GRAPH_ORDER].data, true);
     measure(g);
@@ -131,7 +133,7 @@ void graph_lay_out(struct graph *g)
 void graph_tidy(struct graph *g)
 {
     if (g->weight_size && !g->largest_count) measure_weights(g);
-    if (g->order_changes * 4 > g->numbers) write_order(g);
+    if (g->order_changes * 4 > g->numbers) write_order(g, NULL);
     if (side_is_loose(g, SIDE_OUT)) side_rewrite(g, SIDE_OUT, NULL, false);
     if (side_is_loose(g, SIDE_IN)) side_rewrite(g, SIDE_IN, g->parts[GRAPH_ORDER].data, false);
 }
@@ -142,9 +144,9 @@ struct build {
     struct graph *g;
     uint64_t n;
     uint32_t numbers;          /* with made nodes */
-    struct heap_block scratch; /* degrees, and the spare */
+    struct heap_block scratch; /* degrees */
     uint32_t *degrees[SIDES];  /* as they will be */
-    uint32_t *spare;           /* numbers of them */
+    struct heap_block map;     /* of numbers that were, or none: they stay */
     struct heap_block edges[SIDES];
 };
 
@@ -174,6 +176,13 @@ static enum status count_side(struct build *b, enum graph_side_of side, const ui
     return st ? graph_refuse(b->g, st, "the new edges", f) : STATUS_OK;
 }
 
+static void copy_edges(struct spread_edge *to, const struct spread_edge *from, uint32_t count,
+                       const uint32_t *map)
+{
+    for (uint32_t i = 0; i < count; i++)
+        to[i] = (struct spread_edge){map ? map[from[i].node] : from[i].node, from[i].weight};
+}
+
 /* Every list at its new place, with what it had. */
 static void place_side(struct build *b, enum graph_side_of side, const uint32_t *order)
 {
@@ -184,11 +193,12 @@ static void place_side(struct build *b, enum graph_side_of side, const uint32_t 
     if (b->edges[side].bytes >= POPULATE_BYTES_MIN) heap_populate(to, b->edges[side].bytes);
     uint64_t at = 0;
     for (uint32_t i = 0; i < g->numbers; i++) {
-        if (order && i + NEAR < g->numbers) __builtin_prefetch(&lists[order[i + NEAR]], 1);
+        if (i + NEAR < g->numbers)
+            __builtin_prefetch(&from[lists[order ? order[i + NEAR] : i + NEAR].first]);
         uint32_t node = order ? order[i] : i;
         struct spread_list *list = &lists[node];
         uint32_t room = (b->degrees[side][node] + 1) & ~UINT32_C(1);
-        if (list->count) memcpy(to + at, from + list->first, list->count * sizeof *to);
+        copy_edges(to + at, from + list->first, list->count, b->map.data);
         *list = (struct spread_list){.first = room ? at : 0, .count = list->count, .room = room};
         at += room;
     }
@@ -219,39 +229,47 @@ static void fill_side(struct graph *g, enum graph_side_of side, const uint32_t *
 static enum status build_reserve(struct build *b, const uint32_t *sources, const uint32_t *targets,
                                  uint32_t made, struct failure *f)
 {
-    uint64_t bytes = (uint64_t)b->numbers * 3 * sizeof(uint32_t);
+    uint64_t bytes = (uint64_t)b->numbers * SIDES * sizeof(uint32_t);
     enum status st = graph_scratch(b->g, bytes, &b->scratch);
     if (st) return graph_refuse(b->g, st, "laying out the edges", f);
     uint32_t *words = b->scratch.data;
     b->degrees[SIDE_OUT] = words;
     b->degrees[SIDE_IN] = words + b->numbers;
-    b->spare = words + (uint64_t)b->numbers * 2;
     st = count_side(b, SIDE_OUT, sources, f);
     if (!st) st = count_side(b, SIDE_IN, targets, f);
     if (!st) st = graph_reserve_nodes(b->g, made, f);
     return st;
 }
 
-enum status graph_build(struct graph *g, const uint32_t *sources, const uint32_t *targets,
-                        const float *weights, uint64_t n, uint32_t made, struct failure *f)
+static void renumber(struct build *b, uint32_t *sources, uint32_t *targets)
+{
+    if (!graph_renumber(b->g, b->degrees, &b->map)) return;
+    const uint32_t *map = b->map.data;
+    for (uint64_t i = 0; i < b->n; i++)
+        sources[i] = map[sources[i]];
+    for (uint64_t i = 0; i < b->n; i++)
+        targets[i] = map[targets[i]];
+}
+
+enum status graph_build(struct graph *g, uint32_t *sources, uint32_t *targets, const float *weights,
+                        uint64_t n, uint32_t made, struct failure *f)
 {
     struct build b = {.g = g, .n = n, .numbers = graph_numbers_with(g, made)};
     enum status st = build_reserve(&b, sources, targets, made, f);
     if (!st) {
         graph_keep_nodes(g, made);
-        uint32_t *order = g->parts[GRAPH_ORDER].data;
-        order_by_degree(b.degrees[SIDE_IN], g->numbers, order, b.spare);
-        graph_mark(g, GRAPH_ORDER, 0, g->numbers);
-        g->order_changes = 0;
+        renumber(&b, sources, targets);
+        write_order(g, b.degrees[SIDE_IN]);
         place_side(&b, SIDE_OUT, NULL);
         fill_side(g, SIDE_OUT, sources, targets, weights, n);
-        place_side(&b, SIDE_IN, order);
+        place_side(&b, SIDE_IN, g->parts[GRAPH_ORDER].data);
         fill_side(g, SIDE_IN, targets, sources, weights, n);
         g->edge_count += n;
         measure(g);
     }
     for (int side = 0; side < SIDES; side++)
         heap_release(g->heap, &b.edges[side]);
+    heap_give(g->heap, &b.map);
     heap_give(g->heap, &b.scratch);
     return st;
 }

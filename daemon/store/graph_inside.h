@@ -178,14 +178,27 @@ bool side_rewrite(struct graph *g, enum graph_side_of side, const uint32_t *orde
 /* Whether that is worth it. */
 bool side_is_loose(const struct graph *g, enum graph_side_of side);
 
+/* ---- graph_numbers.c ---- */
+
+/* Numbers nodes anew: those with more out-edges first, in classes (twice as many, the next one), in a
+ * class as they were; nobody's last. What nodes have goes with them, but for two things that are the
+ * caller's: edges, which still lead to the former numbers, and the order, which is one within
+ * windows still, but not by degrees. degrees, by number, say what counts, and go with the nodes, too;
+ * NULL: as it is. map: of each former number the one that it is now; to be given back. False: there
+ * is no memory for that, and all keep their numbers. */
+bool graph_renumber(struct graph *g, uint32_t *const degrees[SIDES], struct heap_block *map);
+/* Edges where they are. */
+void graph_renumber_edges(struct graph *g, const uint32_t *map);
+
 /* ---- graph_build.c ---- */
 
-/* n edges by numbers, and made nodes: all is laid out anew. All or nothing. */
-enum status graph_build(struct graph *g, const uint32_t *sources, const uint32_t *targets,
-                        const float *weights, uint64_t n, uint32_t made, struct failure *f);
+/* n edges by numbers, and made nodes: all is laid out and, as far as there is memory, numbered anew,
+ * sources and targets too. All or nothing. */
+enum status graph_build(struct graph *g, uint32_t *sources, uint32_t *targets, const float *weights,
+                        uint64_t n, uint32_t made, struct failure *f);
 /* Of edges that came. */
 void graph_count_weights(struct graph *g, const float *weights, uint64_t n);
-/* Order, lists and measures anew, as far as there is memory. */
+/* Numbers, order, lists and measures anew, as far as there is memory. */
 void graph_lay_out(struct graph *g);
 /* After a change: what became too loose is written anew, as far as there is memory. */
 void graph_tidy(struct graph *g);

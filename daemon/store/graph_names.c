@@ -57,6 +57,18 @@ void store_graph_unlink(struct store *s, struct space *space, struct graph *g)
     space->graph_count--;
 }
 
+struct graph_totals store_graph_totals(const struct space *space)
+{
+    struct graph_totals sum = {.graphs = space->graph_count};
+    for (const struct graph *g = space->graphs; g; g = g->hh.next) {
+        struct graph_info info = graph_info(g);
+        sum.nodes += info.nodes;
+        sum.edges += info.edges;
+        sum.bytes += info.edge_bytes + info.node_bytes + info.work_bytes;
+    }
+    return sum;
+}
+
 size_t store_graph_list(struct store *s, struct space *space, const char *after, struct graph **out,
                         size_t max, bool *more)
 {

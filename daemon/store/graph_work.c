@@ -5,9 +5,9 @@
 
 /* Workspaces are for some more nodes than there are, so that a growing graph does not outgrow them
  * at once; pages that no run touches are not there. */
-enum { KEPT_MAX = 16, NODES_MIN = 1024 };
+enum { KEPT_MAX = 64, NODES_MIN = 1024, HEAP_SHARE = 8 };
 /* One is kept in any case. Pages that were not touched count too, for the heap and for quotas. */
-#define KEPT_BYTES_MAX (UINT64_C(256) << 20)
+#define KEPT_BYTES_MIN (UINT64_C(256) << 20)
 
 static uint32_t nodes_for(uint32_t numbers)
 {
@@ -15,9 +15,23 @@ static uint32_t nodes_for(uint32_t numbers)
     return nodes < NODES_MIN ? NODES_MIN : (uint32_t)nodes;
 }
 
+/* A share of what its space may have, so that each worker finds one whose pages are there. */
+static uint64_t kept_bytes_max(const struct graph *g)
+{
+    uint64_t share = heap_owner_bytes_max(g->heap, g->resident.space->number) / HEAP_SHARE;
+    return share > KEPT_BYTES_MIN ? share : KEPT_BYTES_MIN;
+}
+
+static bool may_keep(const struct graph *g, uint64_t bytes)
+{
+    return bytes <= KEPT_BYTES_MIN || bytes <= kept_bytes_max(g);
+}
+
 uint32_t graph_workspaces_kept(const struct graph *g)
 {
-    uint64_t fit = KEPT_BYTES_MAX / spread_workspace_bytes(nodes_for(g->numbers));
+    uint64_t each = spread_workspace_bytes(nodes_for(g->numbers));
+    if (each * KEPT_MAX <= KEPT_BYTES_MIN) return KEPT_MAX;
+    uint64_t fit = kept_bytes_max(g) / each;
     return fit < 1 ? 1 : fit < KEPT_MAX ? (uint32_t)fit : KEPT_MAX;
 }
 
@@ -79,7 +93,7 @@ static struct graph_work *sort_out(struct graph *g)
     uint64_t kept = 0, bytes = 0;
     for (struct graph_work **at = &g->work; *at;) {
         struct graph_work *w = *at;
-        bool fits = !kept || (kept < KEPT_MAX && bytes + w->block.bytes <= KEPT_BYTES_MAX);
+        bool fits = !kept || (kept < KEPT_MAX && may_keep(g, bytes + w->block.bytes));
         if (w->out || (w->nodes >= g->numbers && fits)) {
             kept += !w->out;
             bytes += w->out ? 0 : w->block.bytes;

@@ -183,3 +183,9 @@ void id_index_move(struct id_index *x, const uint64_t *ids, uint32_t row, uint32
 {
     x->slots[slot_of(x, ids, row)] = to + 1;
 }
+
+void id_index_renumber(struct id_index *x, const uint32_t *map)
+{
+    for (size_t slot = 0; slot < x->slot_count; slot++)
+        if (x->slots[slot]) x->slots[slot] = map[x->slots[slot] - 1] + 1;
+}

@@ -46,5 +46,7 @@ void id_index_insert_many(struct id_index *x, const uint64_t *ids, uint32_t firs
 /* Both read ids as they were when the rows were inserted. */
 void id_index_remove(struct id_index *x, const uint64_t *ids, uint32_t row);
 void id_index_move(struct id_index *x, const uint64_t *ids, uint32_t row, uint32_t to);
+/* All rows at once: row r becomes map[r]; the ids may move before or after. */
+void id_index_renumber(struct id_index *x, const uint32_t *map);
 
 #endif

@@ -208,6 +208,10 @@ size_t encode_stats(uint64_t request_id, const struct wire_stats *s, void *buffe
         .rows = s->rows,
         .uptime_ns = s->uptime_ns,
         .vram_bytes = s->vram_bytes,
+        .graphs = s->graphs,
+        .graph_nodes = s->graph_nodes,
+        .graph_edges = s->graph_edges,
+        .graph_bytes = s->graph_bytes,
     };
     while (m.operations_count < s->operation_count && m.operations_count < COUNT(m.operations)) {
         const struct wire_operation_stats *o = &s->operations[m.operations_count];
@@ -294,6 +298,7 @@ static engram_accel_v1_SchedulerSettings settings_of(const struct wire_scheduler
         .force = (engram_accel_v1_Backend)s->force,
         .pairs_min = s->pairs_min,
         .candidates_min = s->candidates_min,
+        .nodes_min = s->nodes_min,
         .speedup_percent = s->speedup_percent,
         .success_percent = s->success_percent,
         .probe_percent = s->probe_percent,

@@ -86,6 +86,7 @@ struct wire_stats {
     uint64_t requests_total, errors_total, cancelled_total, deadline_exceeded_total;
     uint64_t bytes_in, bytes_out, queue_depth, jobs_in_flight;
     uint64_t memory_bytes_used, memory_bytes_peak, collections, rows, uptime_ns, vram_bytes;
+    uint64_t graphs, graph_nodes, graph_edges, graph_bytes;
     uint32_t operation_count;
     struct wire_operation_stats operations[WIRE_OPERATIONS_MAX];
     uint32_t gpu_count, route_count;
@@ -121,7 +122,7 @@ struct wire_decision {
 };
 struct wire_scheduler_settings {
     enum backend_id force;
-    uint64_t pairs_min, candidates_min, window_ns, quantum_ns, age_ns;
+    uint64_t pairs_min, candidates_min, nodes_min, window_ns, quantum_ns, age_ns;
     uint64_t batch_wait_ns, batch_queries_max, batch_requests_max;
     uint32_t speedup_percent, success_percent, probe_percent;
     bool split;

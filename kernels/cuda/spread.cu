@@ -35,6 +35,9 @@ extern "C" uint64_t cuda_spread_scratch_best(enum spread_mode mode, uint32_t nod
 extern "C" int cuda_spread(const struct cuda_spread *s, struct CUstream_st *stream)
 {
     if (s->set_count == 0) return cudaSuccess;
+    unsigned long long *given = spread_records_given(s);
+    const cudaError_t error = cudaMemsetAsync(given, 0, sizeof *given, stream);
+    if (error) return error;
     return s->question.mode == SPREAD_ENGRAM ? spread_engram_launch(s, stream)
                                              : spread_linear_launch(s, stream);
 }

@@ -18,11 +18,12 @@ struct CUstream_st;
 
 /* What came of a set. */
 struct cuda_spread_set {
-    uint64_t record_count, cycles;
+    uint64_t first_record, record_count; /* in out_records; no set has another's */
+    uint64_t cycles;
     uint32_t hops_done;
     uint32_t truncated;
     uint32_t no_memory; /* scratch did not do for it: there is no answer */
-    uint32_t reserved;
+    uint32_t no_room;   /* the others' records left none for its own: no records */
 };
 
 /* question: of the host, as for a set, but that decay, allowed and seeds are device memory and hold
@@ -34,8 +35,8 @@ struct cuda_spread {
     uint64_t time_ns;
     const uint64_t *set_offsets; /* set_count + 1 */
     uint32_t set_count;
-    uint64_t record_room;              /* records for each set: >= min(nodes, touched_max) */
-    struct spread_record *out_records; /* set i from i * record_room; in no order */
+    uint64_t record_room;              /* of all sets together: >= min(nodes, touched_max) */
+    struct spread_record *out_records; /* sets in no order, each from its first_record, in none */
     struct cuda_spread_set *out_sets;  /* set_count */
     void *scratch;                     /* 256-byte aligned; may hold anything */
     uint64_t scratch_bytes;            /* at least cuda_spread_scratch_min */

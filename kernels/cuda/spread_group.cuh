@@ -120,6 +120,7 @@ struct spread_hub {
 /* A hop along in-edges (spread_pull.cuh). */
 struct pull_task {
     const struct spread_list *in;
+    const uint32_t *order;
     const struct spread_edge *edges;
     const float *sent, *factors;
     const uint64_t *allowed;
@@ -136,6 +137,13 @@ struct pull_task {
     struct spread_tally *tally;
 };
 
+/* A window of such a hop. */
+struct pull_window {
+    float received[SPREAD_WINDOW]; /* by number in the window; NaN: that comes later */
+    uint16_t wide[SPREAD_WINDOW];  /* nodes, in the window, with lists for a whole warp */
+    unsigned wide_count;
+};
+
 enum { SPREAD_RUN = 2048 }; /* contributions that a block sorts at once */
 
 struct spread_shared {
@@ -148,7 +156,10 @@ struct spread_shared {
         unsigned long long words[SPREAD_WARPS][32 * sizeof(struct spread_record) / 8];
         unsigned long long keys[SPREAD_RUN];
         struct spread_best best[SPREAD_WARPS];
-        struct pull_task pull;
+        struct {
+            struct pull_task pull;
+            struct pull_window window;
+        };
     };
 };
 

@@ -1,6 +1,6 @@
 /* spread_job: what both modes' kernels are given, and what they do alike: sets in turn, the highest
  * ids that give way, records on their way out.
- * Scratch: three tallies, the grid's arrays over all nodes (spread_linear.cuh, spread_engram.cuh),
+ * Scratch: three tallies, how many records sets have room for, the grid's arrays over all nodes (spread_linear.cuh, spread_engram.cuh),
  * then as many slots for blocks as there is room for. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_JOB_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_JOB_CUH
@@ -20,6 +20,8 @@ enum {
 /* Left for the grid, in cuda_spread_set's no_memory while the kernel runs. */
 static const uint32_t SPREAD_DEFERRED = 2;
 
+static const uint64_t SPREAD_NO_ROOM = UINT64_MAX;
+
 struct spread_base {
     struct spread_graph graph;
     struct spread_question question;
@@ -30,6 +32,7 @@ struct spread_base {
     struct spread_record *out_records;
     struct cuda_spread_set *out_sets;
     struct spread_tally *tallies; /* 3 */
+    unsigned long long *records_given;
     char *slots;
     uint64_t slot_bytes;
     uint32_t slot_count, slot_room;
@@ -109,6 +112,25 @@ __device__ __forceinline__ void spread_give_places(unsigned *counts, unsigned *c
     base = __shfl_sync(SPREAD_ALL, base, 31);
     counts[2 * lane] = base + end - a - b;
     counts[2 * lane + 1] = base + end - b;
+}
+
+/* Where a set's records go, at most so many; SPREAD_NO_ROOM: others took what there was. All of the
+ * group call it, with a sync before the answer. */
+template <class Group>
+__device__ uint64_t spread_take_room(const struct spread_base *b, uint32_t set, uint64_t most)
+{
+    uint64_t *first = &b->out_sets[set].first_record;
+    if (spread_is_first<Group>()) {
+        unsigned long long given = *(volatile unsigned long long *)b->records_given, before;
+        do {
+            before = given;
+            if (most > b->record_room - before) break;
+            given = atomicCAS(b->records_given, before, before + most);
+        } while (given != before);
+        *(volatile uint64_t *)first = most <= b->record_room - before ? before : SPREAD_NO_ROOM;
+    }
+    Group::sync();
+    return *(volatile uint64_t *)first;
 }
 
 /* Of count items those of which is(i) says so have a record, record(i). Ends without a sync. counter: 0

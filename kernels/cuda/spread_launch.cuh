@@ -20,9 +20,13 @@ static inline uint64_t spread_contributions_least(uint32_t nodes, uint64_t edges
     return most < 1024 ? 1024 : most < UINT32_MAX ? most : UINT32_MAX;
 }
 
-/* Behind the tallies. */
-static const uint64_t SPREAD_HEAD_BYTES = 1024;
-static_assert(3 * sizeof(struct spread_tally) <= 1024, "tallies fit");
+/* The tallies, and behind them how many records sets have been given room for: 0 at first. */
+static const uint64_t SPREAD_HEAD_BYTES = 1024, SPREAD_GIVEN_AT = 768;
+static_assert(3 * sizeof(struct spread_tally) <= 768, "tallies fit");
+static inline unsigned long long *spread_records_given(const struct cuda_spread *s)
+{
+    return (unsigned long long *)((char *)s->scratch + SPREAD_GIVEN_AT);
+}
 
 /* Cuts what is left of the scratch into slots, large ones if that is enough for as many as there are
  * sets or blocks. */
@@ -54,6 +58,7 @@ static inline struct spread_base spread_base_of(const struct cuda_spread *s)
     b.out_records = s->out_records;
     b.out_sets = s->out_sets;
     b.tallies = (struct spread_tally *)s->scratch;
+    b.records_given = spread_records_given(s);
     return b;
 }
 

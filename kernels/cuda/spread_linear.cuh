@@ -429,6 +429,10 @@ __device__ void linear_finish(struct linear_run<Group, Places> *r)
     const uint32_t *list = q->last_hop ? s->lists[r->hop & 1] : s->touched;
     uint32_t count = !by_list ? r->base->graph.nodes : q->last_hop ? r->active : r->touched;
     if (q->last_hop && (r->hop != q->hops || r->active == 0)) count = 0;
+    const uint64_t touched = r->touched < q->touched_max ? r->touched : q->touched_max;
+    const uint64_t most = count == 0 ? 0 : q->last_hop ? r->active : touched;
+    const uint64_t first = spread_take_room<Group>(r->base, r->set, most);
+    const bool no_room = first == SPREAD_NO_ROOM;
     auto is = [&](uint32_t i) {
         const uint32_t place = by_list ? list[i] : i;
         return s->seen[place] != 0 && (!q->last_hop || by_list || s->activation[place] > 0.0f);
@@ -445,11 +449,12 @@ __device__ void linear_finish(struct linear_run<Group, Places> *r)
         return one;
     };
     unsigned *counter = &r->tallies[(r->hop + 1) % 3].records;
-    spread_write_records<Group>(r->shared, r->base->out_records + r->set * r->base->record_room,
-                                counter, count, is, record);
+    spread_write_records<Group>(r->shared, r->base->out_records + (no_room ? 0 : first), counter,
+                                no_room ? 0 : count, is, record);
     Group::sync();
     if (spread_is_first<Group>()) {
-        struct cuda_spread_set outcome = {*counter, 0, r->hops_done, r->truncated, 0, 0};
+        struct cuda_spread_set outcome = {no_room ? 0 : first, *counter, 0,      r->hops_done,
+                                          r->truncated,        0,        no_room};
         r->base->out_sets[r->set] = outcome;
     }
 }

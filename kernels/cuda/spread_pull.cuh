@@ -1,8 +1,10 @@
 /* spread_pull: a hop of mode linear along the in-edges of all nodes, by the grid. Device code only.
  * Bound by memory: edges are read once, in a row where the lists lie in a row; what the sources send
- * is gathered from the level-2 cache. A lane sums a short list, eight edges under way at a time; lists
- * of more than SPREAD_PULL_WIDE edges the whole warp sums; of more than SPREAD_PULL_PIECE, in pieces,
- * all warps, and the last one to finish adds the pieces up. */
+ * is gathered from the level-2 cache. A block has a window of the graph's order: a lane sums a short
+ * list, eight edges under way at a time, and its neighbours' are of like length; lists of more than
+ * SPREAD_PULL_WIDE edges a whole warp sums; of more than SPREAD_PULL_PIECE, in pieces, all warps, and the
+ * last one to finish adds the pieces up. What nodes received goes through shared memory, so that their
+ * states are read and written in a row. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_PULL_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_PULL_CUH
 
@@ -109,20 +111,24 @@ __device__ __forceinline__ struct spread_sum pull_wide(const struct spread_edge 
     return pull_warp_sum(sum);
 }
 
-/* A node's sum is known. */
-__device__ __forceinline__ void pull_settle(const struct pull_task *t, uint32_t node,
-                                            struct spread_sum sum, struct pull_counts *counts)
+__device__ __forceinline__ struct linear_known pull_known(const struct pull_task *t, uint32_t node)
 {
-    const uint32_t seen = t->seen[node]; /* both at once, though not all may be needed */
-    const float before = t->activation[node];
-    const float a = spread_received(sum, t->decay);
+    struct linear_known known = {__ldcg(t->seen + node), __ldcg(t->activation + node)};
+    return known;
+}
+
+/* What a node received is known. */
+__device__ __forceinline__ void pull_settle(const struct pull_task *t, uint32_t node,
+                                            struct linear_known known, float a,
+                                            struct pull_counts *counts)
+{
     const bool kept = spread_kept(a, t->threshold) && spread_allows(t->allowed, node);
     const float factor = t->factors ? __ldg(&t->factors[node]) : 1.0f;
     t->sends[node] = kept ? spread_sent(a, factor) : 0.0f;
     if (kept) {
-        const bool fresh = seen == 0;
-        t->seen[node] = (uint16_t)(fresh ? t->hop << 8 | 1 : seen + 1);
-        t->activation[node] = fresh || t->last_hop ? a : spread_accumulated(before, a);
+        const bool fresh = known.seen == 0;
+        t->seen[node] = (uint16_t)(fresh ? t->hop << 8 | 1 : known.seen + 1);
+        t->activation[node] = fresh || t->last_hop ? a : spread_accumulated(known.activation, a);
         if (fresh && t->parents) t->parents[node] = SPREAD_NO_NODE;
         counts->active++;
         counts->fresh += fresh;
@@ -131,50 +137,126 @@ __device__ __forceinline__ void pull_settle(const struct pull_task *t, uint32_t 
     }
 }
 
-/* A list that is too long for a warp: its pieces get numbers in a row. */
-__device__ __noinline__ void pull_queue(const struct pull_task *t, uint32_t node, uint32_t count)
+/* A list that is too long for a warp: its pieces get numbers in a row. The whole warp. */
+__device__ __forceinline__ void pull_queue(const struct pull_task *t, uint32_t node, uint32_t count)
 {
     const uint32_t pieces = (count + SPREAD_PULL_PIECE - 1) / SPREAD_PULL_PIECE;
-    const uint32_t at = atomicAdd(&t->tally->hubs, 1u);
-    const uint32_t first = atomicAdd(&t->tally->pieces, pieces);
-    struct spread_hub hub = {node, first, pieces, 0};
-    t->hubs[at] = hub;
-    for (uint32_t n = 0; n < pieces; n++)
+    uint32_t at = 0, first = 0;
+    if (spread_lane() == 0) {
+        at = atomicAdd(&t->tally->hubs, 1u);
+        first = atomicAdd(&t->tally->pieces, pieces);
+        struct spread_hub hub = {node, first, pieces, 0};
+        t->hubs[at] = hub;
+    }
+    at = __shfl_sync(SPREAD_ALL, at, 0);
+    first = __shfl_sync(SPREAD_ALL, first, 0);
+    for (uint32_t n = spread_lane(); n < pieces; n += 32)
         t->pieces[first + n] = at;
 }
 
-__device__ __forceinline__ struct pull_counts pull_rows(const struct pull_task *t)
+/* A window's lists, a lane each, in their order: neighbours are of like length. Those that are too long
+ * are left in window->wide. */
+__device__ __forceinline__ void pull_narrow_lists(const struct pull_task *t,
+                                                  struct pull_window *window, uint32_t first,
+                                                  uint32_t count)
 {
-    const unsigned lane = spread_lane();
-    const uint32_t nodes = t->nodes, step = spread_threads<spread_grid_group>();
-    const struct spread_edge *edges = t->edges;
-    const struct spread_grid grid = t->grid;
-    const float *sent = t->sent;
+    enum { EACH = SPREAD_WINDOW / SPREAD_THREADS };
+    uint32_t at[EACH]; /* in the window */
+    struct spread_list lists[EACH];
+#pragma unroll
+    for (int k = 0; k < EACH; k++) {
+        const uint32_t place = k * SPREAD_THREADS + threadIdx.x;
+        at[k] = place < count ? __ldg(t->order + first + place) - first : count;
+    }
+#pragma unroll
+    for (int k = 0; k < EACH; k++) {
+        struct spread_list none = {0, 0, 0};
+        lists[k] = at[k] < count ? spread_list_of(t->in, first + at[k]) : none;
+    }
+#pragma unroll
+    for (int k = 0; k < EACH; k++) {
+        const uint32_t edges = lists[k].count;
+        const bool wide = edges > SPREAD_PULL_WIDE;
+        const struct spread_sum sum =
+            pull_narrow(t->edges, t->grid, t->sent, lists[k].first, wide ? 0 : edges);
+        if (at[k] >= count) continue;
+        if (!wide)
+            window->received[at[k]] = spread_received(sum, t->decay);
+        else
+            window->wide[atomicAdd(&window->wide_count, 1u)] = (uint16_t)at[k];
+    }
+}
+
+/* One that a warp sums, or, if it is a hub's, queues. */
+__device__ __forceinline__ void pull_wide_list(const struct pull_task *t,
+                                               struct pull_window *window, uint32_t first,
+                                               uint32_t at)
+{
+    const struct spread_list list = spread_list_of(t->in, first + at);
+    float received = __int_as_float(INT32_MAX); /* later */
+    if (list.count > SPREAD_PULL_PIECE)
+        pull_queue(t, first + at, list.count);
+    else
+        received = spread_received(pull_wide(t->edges, t->grid, t->sent, list.first, list.count),
+                                   t->decay);
+    if (spread_lane() == 0) window->received[at] = received;
+}
+
+/* Blocks take windows in turn. With a sync before it. */
+__device__ __forceinline__ struct pull_counts pull_windows(struct spread_shared *shared)
+{
+    enum { EACH = SPREAD_WINDOW / SPREAD_THREADS };
+    const struct pull_task *t = &shared->pull;
+    struct pull_window *window = &shared->window;
     struct pull_counts counts = {0, 0};
-    uint32_t i0 = spread_warp<spread_grid_group>() * 32;
-    struct spread_list none = {0, 0, 0}, next = none;
-    if (i0 + lane < nodes) next = spread_list_of(t->in, i0 + lane);
-    for (; i0 < nodes; i0 += step) {
-        const struct spread_list list = next;
-        const uint32_t node = i0 + lane;
-        next = none;
-        if (node + (uint64_t)step < nodes) next = spread_list_of(t->in, node + step);
-        const bool hub = list.count > SPREAD_PULL_PIECE, wide = list.count > SPREAD_PULL_WIDE;
-        struct spread_sum sum = pull_narrow(edges, grid, sent, list.first, wide ? 0 : list.count);
-        for (unsigned who = __ballot_sync(SPREAD_ALL, wide && !hub); who; who &= who - 1) {
-            const int from = __ffs((int)who) - 1;
-            const uint64_t first = __shfl_sync(SPREAD_ALL, list.first, from);
-            const uint32_t count = __shfl_sync(SPREAD_ALL, list.count, from);
-            const struct spread_sum whole = pull_wide(edges, grid, sent, first, count);
-            if (lane == (unsigned)from) sum = whole;
+    for (uint64_t first = (uint64_t)blockIdx.x * SPREAD_WINDOW; first < t->nodes;
+         first += (uint64_t)gridDim.x * SPREAD_WINDOW) {
+        const uint32_t left = t->nodes - (uint32_t)first;
+        const uint32_t count = left < SPREAD_WINDOW ? left : (uint32_t)SPREAD_WINDOW;
+        if (threadIdx.x == 0) window->wide_count = 0;
+        __syncthreads();
+        pull_narrow_lists(t, window, (uint32_t)first, count);
+        struct linear_known known[EACH];
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            const uint32_t i = k * SPREAD_THREADS + threadIdx.x;
+            known[k] = pull_known(t, (uint32_t)first + (i < count ? i : 0));
         }
-        if (hub)
-            pull_queue(t, node, list.count);
-        else if (node < nodes)
-            pull_settle(t, node, sum, &counts);
-        __syncwarp();
+        __syncthreads();
+        for (uint32_t w = threadIdx.x / 32; w < window->wide_count; w += SPREAD_WARPS)
+            pull_wide_list(t, window, (uint32_t)first, window->wide[w]);
+        if (window->wide_count) __syncthreads();
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            const uint32_t i = k * SPREAD_THREADS + threadIdx.x;
+            const float a = i < count ? window->received[i] : 0.0f;
+            if (i < count && a == a) pull_settle(t, (uint32_t)first + i, known[k], a, &counts);
+        }
+        __syncthreads();
     }
     return counts;
+}
+
+/* What a lane has of the sums of a hub's pieces, several loads under way at a time. */
+__device__ __forceinline__ struct spread_sum pull_partials(const struct spread_sum *partials,
+                                                           uint32_t count)
+{
+    enum { DEEP = 8 };
+    struct spread_sum sum = {0.0, 0.0};
+    for (uint32_t n0 = spread_lane(); n0 < count; n0 += 32 * DEEP) {
+        double2 parts[DEEP];
+#pragma unroll
+        for (int k = 0; k < DEEP; k++) {
+            parts[k] = make_double2(0.0, 0.0);
+            if (n0 + 32 * k < count) parts[k] = __ldcg((const double2 *)partials + n0 + 32 * k);
+        }
+#pragma unroll
+        for (int k = 0; k < DEEP; k++) {
+            sum.high = __dadd_rn(sum.high, parts[k].x);
+            sum.low = __dadd_rn(sum.low, parts[k].y);
+        }
+    }
+    return sum;
 }
 
 __device__ __forceinline__ struct pull_counts pull_pieces(const struct pull_task *t,
@@ -198,14 +280,11 @@ __device__ __forceinline__ struct pull_counts pull_pieces(const struct pull_task
         done = __shfl_sync(SPREAD_ALL, done, 0);
         if (done < hub->pieces) continue;
         __threadfence();
-        sum.high = sum.low = 0.0;
-        for (uint32_t n = lane; n < hub->pieces; n += 32) {
-            const double2 part = __ldcg((const double2 *)&t->partials[hub->first + n]);
-            sum.high = __dadd_rn(sum.high, part.x);
-            sum.low = __dadd_rn(sum.low, part.y);
-        }
+        sum = pull_partials(t->partials + hub->first, hub->pieces);
         sum = pull_warp_sum(sum);
-        if (lane == 0) pull_settle(t, hub->node, sum, &counts);
+        if (lane == 0)
+            pull_settle(t, hub->node, pull_known(t, hub->node), spread_received(sum, t->decay),
+                        &counts);
     }
     return counts;
 }
@@ -218,6 +297,7 @@ __device__ __forceinline__ void pull_set_task(const pull_run *r)
     const struct linear_slot *s = r->slot;
     if (threadIdx.x != 0) return;
     t->in = g->in;
+    t->order = g->order;
     t->edges = g->in_edges;
     t->grid = g->grid;
     t->factors = g->factors;
@@ -244,7 +324,7 @@ __device__ void linear_hop_by_pull(pull_run *r)
     pull_set_task(r);
     __syncthreads();
     struct pull_counts counts = {0, 0};
-    if (r->base->graph.edges) counts = pull_rows(&r->shared->pull);
+    if (r->base->graph.edges) counts = pull_windows(r->shared);
     linear_end_hop(r, 0, counts.active, counts.fresh);
     const uint32_t pieces = r->tally()->pieces;
     if (pieces) {

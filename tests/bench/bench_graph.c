@@ -1,6 +1,7 @@
 /* bench_graph: graphs and spreads as clients see them, through the socket: what one spread takes from
- * few seeds, and from many sets at once; what edges take that are added in bulk and one at a time.
- * The daemon is this build's, with built-in predictions; ENGRAM_TEST_GPU=auto gives it a GPU.
+ * few seeds, and from many sets at once, and how many of the requests ran on a GPU; what edges take that
+ * are added in bulk and one at a time. The daemon is this build's, with built-in predictions and the
+ * default bound of memory; ENGRAM_TEST_GPU=auto gives it a GPU.
  *   bench_graph [--quick] */
 #include <string.h>
 
@@ -59,7 +60,7 @@ static double time_spreads(struct made *m, ea_spread_mode mode, uint32_t hops, u
                            unsigned repeats, double most_us, double one_us)
 {
     static double us[REPEATS_MAX];
-    uint64_t seeds[SETS * SEEDS], offsets[SETS + 1], entries = 0;
+    uint64_t seeds[SETS * SEEDS], offsets[SETS + 1], entries = 0, on_gpu = 0;
     ea_spread_options options = {.mode = mode, .hops = hops, .k = BEST};
     ea_spread_result r = {0};
     for (uint64_t s = 0; s <= sets; s++)
@@ -72,11 +73,13 @@ static double time_spreads(struct made *m, ea_spread_mode mode, uint32_t hops, u
               m->client, "spread");
         us[i] = (bench_now_s() - start_s) * 1e6;
         entries += r.count;
+        on_gpu += r.meta.backend == EA_BACKEND_GPU;
     }
     ea_spread_result_free(&r);
     double p50 = bench_percentile(us, repeats, 50), p99 = bench_percentile(us, repeats, 99);
-    printf("  %-7s %4u %5llu %12.1f %12.1f %12.0f", mode == EA_LINEAR ? "linear" : "engram", hops,
-           (unsigned long long)sets, p50, p99, (double)entries / repeats);
+    printf("  %-7s %4u %5llu %12.1f %12.1f %8.0f %6.1f", mode == EA_LINEAR ? "linear" : "engram",
+           hops, (unsigned long long)sets, p50, p99, (double)entries / repeats,
+           100 * (double)on_gpu / repeats);
     if (most_us > 0) printf("   <= %.0f %s", most_us, p50 <= most_us ? "ok" : "MISSED");
     if (sets > 1)
         printf("   %.1f x as many a second as one by one, >= 8 %s", sets * one_us / p50,
@@ -88,8 +91,8 @@ static double time_spreads(struct made *m, ea_spread_mode mode, uint32_t hops, u
 
 static void time_all(struct made *m, unsigned repeats, double most_us)
 {
-    printf("  %-7s %4s %5s %12s %12s %12s   %s\n", "mode", "hops", "sets", "p50 us", "p99 us",
-           "entries", "target");
+    printf("  %-7s %4s %5s %12s %12s %8s %6s   %s\n", "mode", "hops", "sets", "p50 us", "p99 us",
+           "entries", "GPU %", "target");
     for (ea_spread_mode mode = EA_LINEAR; mode <= EA_ENGRAM; mode++)
         for (uint32_t hops = 1; hops <= 4; hops++) {
             double one_us = time_spreads(m, mode, hops, 1, repeats, hops == 1 ? most_us : 0, 0);
@@ -125,7 +128,7 @@ int main(int argc, char **argv)
     struct daemon_process d;
     ea_client *c;
     daemon_start(
-        &d, (const char *[]){"memory.max_mib=4096", "sched.predict=true", "gpu.force=none", NULL});
+        &d, (const char *[]){"memory.max_mib=0", "sched.predict=true", "gpu.force=none", NULL});
     check(ea_open(&(ea_options){.socket_path = d.socket_path}, &c), NULL, "open");
     const struct {
         uint32_t nodes;

@@ -43,7 +43,8 @@ static inline void device_graph_free(const struct spread_graph *d)
     cudaFree((void *)d->kinds), cudaFree((void *)d->factors);
 }
 
-/* A call and all that it reads and writes. q: of the host; its seeds are those of all sets. */
+/* A call and all that it reads and writes, with room for all records that there can be. q: of the
+ * host; its seeds are those of all sets. */
 static inline struct cuda_spread device_spread_of(const struct spread_graph *device,
                                                   const struct spread_question *q,
                                                   const uint64_t *offsets, uint32_t sets,
@@ -58,8 +59,8 @@ static inline struct cuda_spread device_spread_of(const struct spread_graph *dev
         s.question.allowed =
             device_copy_of(q->allowed, ((size_t)device->nodes / 64 + 1) * sizeof *q->allowed);
     s.set_offsets = device_copy_of(offsets, (sets + 1) * sizeof *offsets);
-    s.record_room = room;
-    s.out_records = device_allocate(sets * room * sizeof *s.out_records);
+    s.record_room = sets * room;
+    s.out_records = device_allocate(s.record_room * sizeof *s.out_records);
     s.out_sets = device_allocate(sets * sizeof *s.out_sets);
     s.scratch = device_allocate(scratch_bytes);
     s.scratch_bytes = scratch_bytes;
@@ -73,16 +74,22 @@ static inline void device_spread_free(const struct cuda_spread *s)
     cudaFree(s->out_records), cudaFree(s->out_sets), cudaFree(s->scratch);
 }
 
-/* Of all sets, on the host, by rising node number; free the records of each. A count beyond the room
- * ends the program. */
+/* Of all sets, on the host, by rising node number; free the records of each. Records beyond the room,
+ * or two sets' in one place, end the program. */
 static inline void device_spread_answers(const struct cuda_spread *s, struct spread_answer *answers,
                                          struct cuda_spread_set *sets)
 {
     device_read(sets, s->out_sets, s->set_count * sizeof *sets);
+    unsigned char *whose = calloc(s->record_room + 1, 1);
+    if (!whose) abort();
     for (uint32_t i = 0; i < s->set_count; i++) {
-        const uint64_t count = sets[i].record_count;
-        if (count > s->record_room) {
-            printf("FAIL: set %u has %llu records, room for %llu\n", i, (unsigned long long)count,
+        const uint64_t first = sets[i].first_record, count = sets[i].record_count;
+        bool inside = first <= s->record_room && count <= s->record_room - first;
+        for (uint64_t at = first; inside && at < first + count; at++)
+            inside = !whose[at]++;
+        if (!inside) {
+            printf("FAIL: set %u has %llu records from %llu on, room for %llu\n", i,
+                   (unsigned long long)count, (unsigned long long)first,
                    (unsigned long long)s->record_room);
             exit(2);
         }
@@ -93,10 +100,10 @@ static inline void device_spread_answers(const struct cuda_spread *s, struct spr
                                             .truncated = sets[i].truncated};
         if (!answers[i].records) abort();
         if (count)
-            device_read(answers[i].records, s->out_records + i * s->record_room,
-                        count * sizeof *s->out_records);
+            device_read(answers[i].records, s->out_records + first, count * sizeof *s->out_records);
         spread_answer_sort(&answers[i]);
     }
+    free(whose);
 }
 
 #endif

@@ -116,7 +116,8 @@ static void check(struct tally *t, const struct call *c)
         if (sets[i].no_memory == 1 && c->least && q->mode == SPREAD_ENGRAM) {
             t->no_memory++;
         } else {
-            const uint64_t differ = records_differ(&got[i], &wanted) + sets[i].no_memory;
+            const uint64_t differ =
+                records_differ(&got[i], &wanted) + sets[i].no_memory + sets[i].no_room;
             t->records += wanted.count;
             t->differing += differ;
             if (differ) show(c, i, spread_answers_differ(&got[i], &wanted));
@@ -371,6 +372,84 @@ static void check_ends(void)
     tally_end(&t);
 }
 
+/* Too little room for all sets' records: each has all of its own, or none and says so, and that only
+ * where what is left is too little for it. */
+static void check_room_once(struct tally *t, const struct call *c, bool half)
+{
+    const struct spread_question *q = &c->question;
+    const uint64_t nodes = c->host->nodes;
+    struct spread_answer *wanted = calloc(c->sets, sizeof *wanted);
+    struct spread_answer *got = calloc(c->sets, sizeof *got);
+    struct cuda_spread_set *sets = calloc(c->sets, sizeof *sets);
+    if (!wanted || !got || !sets) abort();
+    uint64_t all = 0, given = 0;
+    for (uint32_t i = 0; i < c->sets; i++) {
+        wanted[i] = expected(c, i);
+        all += wanted[i].count;
+    }
+    struct cuda_spread s = device_spread_of(
+        c->device, q, c->offsets, c->sets,
+        cuda_spread_scratch_best(q->mode, c->host->nodes, c->host->edges, c->sets));
+    s.record_room = nodes < q->touched_max ? nodes : q->touched_max;
+    if (s.record_room < (half ? all / 2 : all)) s.record_room = half ? all / 2 : all;
+    DEVICE(cuda_spread(&s, NULL));
+    DEVICE(cudaDeviceSynchronize());
+    device_spread_answers(&s, got, sets);
+    for (uint32_t i = 0; i < c->sets; i++)
+        given += sets[i].record_count;
+    for (uint32_t i = 0; i < c->sets; i++) {
+        const bool none = sets[i].no_room && !got[i].count;
+        uint64_t differ = sets[i].no_memory;
+        differ +=
+            none ? wanted[i].count <= s.record_room - given : records_differ(&got[i], &wanted[i]);
+        t->sets++;
+        t->records += got[i].count;
+        t->differing += differ;
+        if (differ) show(c, i, "room for records");
+        spread_answer_free(&wanted[i]);
+        spread_answer_free(&got[i]);
+    }
+    expect(t, (given == all) == (s.record_room >= all), "all are there if, and only if, all fit");
+    device_spread_free(&s);
+    free(wanted), free(got), free(sets);
+}
+
+static void check_room(void)
+{
+    enum { NODES = 20000, SETS = 300, SEEDS = 5, GAP = NODES / SEEDS };
+    struct tally t;
+    tally_start(&t, "room for records");
+    struct spread_sample sample = large_sample(NODES, 6 * NODES, true, 2, 7);
+    const struct spread_graph device = device_graph_of(&sample.graph);
+    float decay[5] = {1, 0.9f, 0.8f, 0.7f, 0.6f};
+    uint64_t offsets[SETS + 1], random = 11;
+    struct spread_seed seeds[SETS * SEEDS];
+    for (uint32_t set = 0; set <= SETS; set++)
+        offsets[set] = set * SEEDS;
+    for (uint32_t i = 0; i < SETS * SEEDS; i++) /* rising in a set */
+        seeds[i] = (struct spread_seed){i % SEEDS * GAP + case_below(&random, GAP), 0.7f};
+    for (uint32_t n = 0; n < 12; n++) {
+        struct call c = {.host = &sample.graph,
+                         .device = &device,
+                         .question = {.mode = n % 2 ? SPREAD_ENGRAM : SPREAD_LINEAR,
+                                      .hops = 1 + n / 2 % 4,
+                                      .decay = decay,
+                                      .thresholds = {0.01f, 0.05f, 0.1f},
+                                      .paths = n % 3 == 0,
+                                      .last_hop = n == 4 || n == 10,
+                                      .touched_max = n == 6 || n == 7 ? 300 : UINT64_MAX,
+                                      .seeds = seeds},
+                         .offsets = offsets,
+                         .sets = SETS,
+                         .name = 9000 + n};
+        if (c.question.last_hop) c.question.paths = false;
+        check_room_once(&t, &c, n % 4 < 2);
+    }
+    device_graph_free(&device);
+    spread_sample_free(&sample);
+    tally_end(&t);
+}
+
 int main(int argc, char **argv)
 {
     enum size size = WHOLE;
@@ -392,6 +471,7 @@ int main(int argc, char **argv)
     check_cases("linear, middling", SPREAD_LINEAR, 5000, first, cases / 10);
     check_cases("engram, middling", SPREAD_ENGRAM, 5000, first, cases / 10);
     check_ends();
+    check_room();
     if (size == SMALL || size == TINY) {
         check_graph("uniform 2,000", large_sample(2000, 40000, false, 4, 1), size == TINY);
     } else {

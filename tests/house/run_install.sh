@@ -24,7 +24,8 @@ run_make() {
 run_make install-files
 
 root=$work/root/usr/local
-for file in bin/engram-acceld bin/engram-accel-gpu bin/engram-accel include/engram_accel.h lib/libengram_accel.a \
+for file in bin/engram-acceld bin/engram-accel-gpu bin/engram-accel include/engram_accel.h \
+    include/engram_accel_graph.h lib/libengram_accel.a \
     lib/libengram_accel.so lib/libengram_accel.so.0 lib/pkgconfig/engram-accel.pc \
     lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
     lib/sysusers.d/engram-accel.conf lib/tmpfiles.d/engram-accel.conf \
@@ -55,7 +56,7 @@ flags=$(pkg-config --cflags --libs engram-accel)
 # shellcheck disable=SC2086
 gcc -std=c11 -Wall -Wextra -Wpedantic -Werror docs/examples/knn.c $flags -o "$work/knn"
 echo '#include <engram_accel.h>
-int main() { ea_options o = {}; ea_client *c = nullptr; return ea_open(&o, &c); }' >"$work/x.cpp"
+int main() { ea_options o = {}; ea_client *c = nullptr; return ea_open(&o, &c) || ea_graph_create(c, "g", nullptr); }' >"$work/x.cpp"
 # shellcheck disable=SC2086
 g++ -std=c++11 -Wall -Wextra -Wpedantic -Werror "$work/x.cpp" $flags -o "$work/cpp"
 

@@ -106,6 +106,26 @@ def changes(t):
     check([g["name"] for g in t.json("graph", "list")[0]] == ["g", "m"], "drop")
 
 
+def counted(t):
+    """stats counts the space's graphs, explain says from how many nodes on a GPU is asked."""
+    infos = t.json("graph", "list")[0]
+    want = {"graphs": len(infos), "graph_nodes": sum(g["nodes"] for g in infos),
+            "graph_edges": sum(g["edges"] for g in infos),
+            "graph_bytes": sum(g["edge_bytes"] + g["node_bytes"] + g["work_bytes"] for g in infos)}
+    stats = t.json("stats")[0]
+    check(len(infos) == 2 and {k: stats[k] for k in want} == want, "%s: %s" % (want, stats))
+    shown = t.run("stats").stdout
+    check("2 graphs: %d nodes, %d edges, " % (want["graph_nodes"], want["graph_edges"]) in shown,
+          "stats: " + shown)
+    t.start += ["--space", "elsewhere"]
+    check(t.json("stats")[0]["graphs"] == 0 and "graph" not in
+          t.run("stats").stdout.split("\noperation")[0], "graphs of another space")
+    del t.start[-2:]
+    check(t.json("explain")[0]["settings"]["nodes_min"] == 512, "explain --json: nodes_min")
+    shown = t.run("explain").stdout
+    check("64 candidates (others), 512 nodes (spreads)" in shown, "explain: " + shown)
+
+
 def nodes_of(line, *keys):
     return [tuple(n[k] for k in keys) for n in line["nodes"]]
 
@@ -213,6 +233,7 @@ def refusals(t):
     write("bad.tsv", "1 2\n\n1 x 3\n")
     write("twice.tsv", "1 plain\n1 concept\n")
     write_npy("none.npy", "Q", "(0,)", [])
+    write("sets.tsv", "".join("1 1 %d\n" % i for i in range(65537)))
     s = ["spread", "g", "--seed", "1"]
     for words, code, said in [
             (["graph"], 2, "graph: one of these is needed"),
@@ -253,7 +274,8 @@ def refusals(t):
             (["spread", "g", "--cue", "zz", "--query-id", "1"], 1, "zz: "),
             (s + ["--dot", "/dev/full"], 4, "/dev/full: cannot write"),
             (s + ["--dot", "-", "--json"], 2, "--dot - and --json"),
-            (["spread", "g", "--seeds", "seeds.tsv", "--dot", "b.dot"], 2, "draws one set")]:
+            (["spread", "g", "--seeds", "seeds.tsv", "--dot", "b.dot"], 2, "draws one set"),
+            (["spread", "g", "--seeds", "sets.tsv"], 2, "65537 sets of seeds; 65536 can be")]:
         p = t.run(*words, code=code)
         check(said in p.stderr and p.stderr.startswith("engram-accel"),
               "%s says '%s': %s" % (" ".join(words), said, p.stderr))
@@ -293,6 +315,45 @@ def interrupted(t):
     check("2,000,000 edges loaded" in out and "the graph has " in out, "load: " + out)
 
 
+def in_pieces(_):
+    """What the daemon refuses at once goes in smaller requests, by its limits or a space's quota."""
+    many = 300000
+    write_npy("many.s.npy", "Q", "(%d,)" % many, (i * 7919 % 5003 for i in range(many)))
+    write_npy("many.t.npy", "Q", "(%d,)" % many, (i * 104729 % 5009 for i in range(many)))
+    daemon = start_daemon("small", "gpu.devices=none", "quotas.host_mib=16")
+    t = Tool("small")
+    try:
+        t.run("graph", "load", "g", "many.s.npy", "many.t.npy", "--create")
+        before = t.json("graph", "describe", "g")[0]
+        # 6 MB to send, and more than twice that to sort in.
+        done = t.json("graph", "load", "g", "many.s.npy", "many.t.npy", "--replace")[0]
+        check((before["edges"], done["edges_removed"], done["edges_added"], done["edges"],
+               done["complete"]) == (many, many, many, many, True) and
+              done["version"] > before["version"] + 1, "replaced in pieces: %s" % done)
+        p = t.run("graph", "load", "g", "many.s.npy", "many.t.npy", code=1)
+        edges = t.json("graph", "describe", "g")[0]["edges"]
+        told = re.search(r"stopped: ([0-9,]+) of 300,000 edges that were read are in", p.stderr)
+        check(told and "quotas.host_mib" in p.stderr and "in 0 ms" not in p.stderr and
+              done["edges"] + int(told.group(1).replace(",", "")) == edges,
+              "what is too much for the quota: %s, %d edges" % (p.stderr, edges))
+    finally:
+        daemon.kill()
+        daemon.wait()
+    daemon = start_daemon("bounded", "gpu.devices=none", "limits.request_body_mib=1",
+                          "limits.reply_body_mib=1")
+    t = Tool("bounded")
+    try:
+        done = t.json("graph", "load", "g", "many.s.npy", "many.t.npy", "--create")[0]
+        check((done["edges_added"], done["complete"]) == (many, True) and done["version"] >= 6,
+              "requests of 1 MiB: %s" % done)
+        write("everyone.tsv", "".join("%d 1 %d\n" % (i, i % 50) for i in range(5000)))
+        p = t.run("spread", "g", "--seeds", "everyone.tsv", "--top", "0", code=1)
+        check("limits.reply_body_mib" in p.stderr, "a reply that is too large: " + p.stderr)
+    finally:
+        daemon.kill()
+        daemon.wait()
+
+
 def main():
     cli.BUILD = os.path.abspath(cli.BUILD)
     with tempfile.TemporaryDirectory() as folder:
@@ -300,7 +361,8 @@ def main():
         daemon = start_daemon("socket", "gpu.devices=none")
         tool = Tool("socket")
         try:
-            for part in loads, changes, spreads, tables, pictures, cues, refusals, interrupted:
+            for part in loads, changes, counted, spreads, tables, pictures, cues, refusals, interrupted, \
+                    in_pieces:
                 part(tool)
         finally:
             daemon.kill()

@@ -97,6 +97,17 @@ static void expect_sound_file(void)
 
 /* ---------------------------------------------------------------- what it does */
 
+/* Its line is not the built-in one. */
+static void expect_measured(const struct model_half *half, enum half which, uint32_t operation)
+{
+    static struct cost_model built_in;
+    uint32_t line = cost_line_of(operation);
+    cost_init(&built_in, 2);
+    cr_assert_neq(half->lines[line].coefficients[0],
+                  built_in.lines[which == HALF_GPU][line].coefficients[0],
+                  "operation %u of half %d was not measured", operation, (int)which);
+}
+
 Test(calibrate, measures_both_and_remembers)
 {
     struct stat sb;
@@ -109,8 +120,15 @@ Test(calibrate, measures_both_and_remembers)
     cr_assert_eq(stat(path, &sb), 0);
     cr_assert_eq(sb.st_mode & 0777, 0600);
     cr_assert_eq(model_file_read(path, &m, &f), STATUS_OK, "%s", f.text);
-    for (int half = 0; half < HALVES; half++)
+    for (enum half half = HALF_CPU; half < HALVES; half++) {
         cr_assert(m.halves[half].known && m.halves[half].calibrated);
+        expect_measured(&m.halves[half], half, OPERATION_KNN);
+        expect_measured(&m.halves[half], half, OPERATION_SIMILARITY);
+        expect_measured(&m.halves[half], half, OPERATION_SCORE_CANDIDATES);
+        expect_measured(&m.halves[half], half, OPERATION_WEIGHTED_AVERAGE);
+        expect_measured(&m.halves[half], half, OPERATION_SPREAD);
+        expect_measured(&m.halves[half], half, OPERATION_SPREAD_ENGRAM);
+    }
     cr_assert(strstr(m.halves[HALF_CPU].machine, "2 workers"));
     cr_assert(strstr(m.halves[HALF_GPU].machine, "GPU-simulated"));
 
@@ -146,6 +164,7 @@ Test(calibrate, nobody_sees_it)
     start("sim", "true");
     ea_client *c = client_of("default");
     ea_collection_info info;
+    ea_graph_info graph;
     await_line("calibrated the GPUs in", 20000);
     int64_t until = now_ms() + scaled_ms(5000);
     do {
@@ -163,6 +182,7 @@ Test(calibrate, nobody_sees_it)
         cr_assert_eq(stats.backend_requests[i], 0);
     cr_assert_eq(stats.jobs_in_flight, 1); /* this one */
     cr_assert_eq(ea_collection_describe(c, "ground", &info), EA_NOT_FOUND);
+    cr_assert_eq(ea_graph_describe(c, "ground", &graph), EA_NOT_FOUND);
     ea_close(c);
 
     ea_options options = {.socket_path = d.socket_path, .space = ".calibration"};
@@ -299,12 +319,13 @@ Test(calibrate, a_bad_file_is_one_line)
     write_file(text, bytes);
     expect_ignored("foreign", "3 workers");
     *machine = '2';
-    char *format = strstr(text, "\"format\":2");
+    char *format = strstr(text, "\"format\":");
     cr_assert_not_null(format);
-    format[9] = '7';
+    char digit = format[9];
+    format[9] = '0';
     write_file(text, bytes);
     expect_ignored("another format", "format");
-    format[9] = '2';
+    format[9] = digit;
     memset(text + bytes, ' ', sizeof text - bytes);
     write_file(text, sizeof text);
     expect_ignored("large", "1 MiB");

@@ -151,6 +151,82 @@ Test(gpu_spread, graphs_make_way, .timeout = 120)
     gpu_scene_close(&plain);
 }
 
+/* ---------------------------------------------------------------- many sets */
+
+enum { SETS = 256, SEEDS = 3 };
+
+/* Set by set, what it answers alone. */
+static void expect_as_alone(ea_client *plain, const ea_spread_options *options,
+                            const uint64_t *seeds, const ea_spread_result *all)
+{
+    ea_spread_result one = {0};
+    cr_assert_eq(all->sets, SETS);
+    for (uint32_t set = 0; set < SETS; set++) {
+        cr_assert_eq(
+            ea_spread(plain, "g", options, NULL, 1, seeds + set * SEEDS, NULL, SEEDS, &one), EA_OK,
+            "%s", ea_error_text(plain));
+        uint64_t at = all->offsets[set], count = all->offsets[set + 1] - at;
+        cr_assert(count > 0 && count == one.count, "set %u: %u entries, alone %u", set,
+                  (unsigned)count, (unsigned)one.count);
+        cr_assert(!memcmp(all->ids + at, one.ids, count * sizeof *one.ids) &&
+                      !memcmp(all->activations + at, one.activations, count * sizeof(float)) &&
+                      !memcmp(all->confidences + at, one.confidences, count * sizeof(float)) &&
+                      !memcmp(all->visits + at, one.visits, count * sizeof *one.visits) &&
+                      !memcmp(all->depths + at, one.depths, count * sizeof *one.depths) &&
+                      !memcmp(all->tier_sums + 3 * set, one.tier_sums, 3 * sizeof(float)) &&
+                      all->touched[set] == one.touched[0] && all->cycles[set] == one.cycles[0] &&
+                      all->truncated[set] == one.truncated[0],
+                  "set %u", set);
+    }
+    ea_spread_result_free(&one);
+}
+
+static void ask_many(struct gpu_scene *s, struct gpu_scene *plain, uint64_t nodes,
+                     ea_spread_options options, bool too_much)
+{
+    uint64_t seeds[SETS * SEEDS], offsets[SETS + 1], touched = 0;
+    for (uint64_t i = 0; i <= SETS; i++)
+        offsets[i] = i * SEEDS;
+    for (uint64_t i = 0; i < SETS * SEEDS; i++)
+        seeds[i] = 7 + 3 * (i * 7919 % nodes);
+    ea_spread_result all = {0};
+    cr_assert_eq(ea_spread(s->a, "g", &options, offsets, SETS, seeds, NULL, SETS * SEEDS, &all),
+                 EA_OK, "%s", ea_error_text(s->a));
+    cr_assert_eq(all.meta.backend, EA_BACKEND_GPU, "%s", ea_reason_name(all.meta.reason));
+    for (uint32_t i = 0; i < SETS; i++)
+        touched += all.touched[i];
+    cr_assert((touched > 2 << 20) == too_much, "%llu touched", (unsigned long long)touched);
+    expect_as_alone(plain->a, &options, seeds, &all);
+    ea_spread_result_free(&all);
+}
+
+/* A large graph, of which each set touches little: room for their records is shared. In the end they
+ * touch more than that: some are the CPU's. */
+Test(gpu_spread, many_sets_are_each_as_alone, .timeout = 240)
+{
+    if (gpu_scene_is_real()) cr_skip_test("SKIP: for a real GPU, gpu_spread and bench_graph");
+    enum { NODES = 12000 };
+    static const float all_of_it = 0;
+    struct gpu_scene s, plain;
+    gpu_scene_open(&s, "vram_mib=1024",
+                   (const char *[]){"gpu.heartbeat_ms=5000", "gpu.job_ms=20000", NULL});
+    open_plain(&plain);
+    make(s.a, "g", 1, NODES);
+    make(plain.a, "g", 1, NODES);
+    await_gpu(s.a, "g");
+    for (uint32_t hops = 1; hops <= 4; hops++) {
+        ask_many(&s, &plain, NODES, (ea_spread_options){.mode = EA_LINEAR, .hops = hops, .k = 10},
+                 false);
+        ask_many(&s, &plain, NODES, (ea_spread_options){.mode = EA_ENGRAM, .hops = hops, .k = 10},
+                 false);
+    }
+    ask_many(&s, &plain, NODES,
+             (ea_spread_options){.mode = EA_LINEAR, .hops = 7, .k = 5, .threshold = &all_of_it},
+             true);
+    gpu_scene_close(&s);
+    gpu_scene_close(&plain);
+}
+
 /* Records for every node of every set at once: too many for the VRAM for requests. */
 Test(gpu_spread, what_never_fits_is_the_cpus, .timeout = 60)
 {

@@ -33,6 +33,69 @@ Test(spread, answers_are_the_reference, .timeout = 240)
     scene_close(&s);
 }
 
+/* ---- many in the pipe ---- */
+
+static void keep(ea_client *c, uint64_t id, ea_status st, ea_spread_result *r, void *user)
+{
+    cr_assert_eq(st, EA_OK, "%s", ea_error_text(c));
+    *(ea_spread_result *)user = *r;
+    *r = (ea_spread_result){0};
+}
+
+#define SAME(column, n) \
+    cr_assert_eq(memcmp(a->column, b->column, (n) * sizeof *a->column), 0, #column)
+
+static void expect_same(const ea_spread_result *a, const ea_spread_result *b)
+{
+    cr_assert(a->sets == b->sets && a->count == b->count);
+    SAME(offsets, a->sets + 1);
+    SAME(tier_sums, a->sets * 3);
+    SAME(touched, a->sets);
+    SAME(cycles, a->sets);
+    SAME(truncated, a->sets);
+    if (!a->count) return;
+    SAME(ids, a->count);
+    SAME(activations, a->count);
+    SAME(confidences, a->count);
+    SAME(visits, a->count);
+    SAME(depths, a->count);
+    cr_assert_eq(!a->path_ids, !b->path_ids);
+    if (a->path_ids) SAME(path_ids, a->path_offsets[a->count]);
+}
+
+Test(spread, many_at_once_are_those_one_by_one, .timeout = 120)
+{
+    enum { QUESTIONS = 60 };
+    struct scene s;
+    struct twin t;
+    scene_open(&s, NULL);
+    ea_client *c = scene_client(&s, "asker");
+    static struct twin_question asked[QUESTIONS];
+    static ea_spread_result results[QUESTIONS];
+    twin_make(&t, c, "g", 500, 11);
+    twin_add_edges(&t, c, 3000, 1, false);
+    for (int i = 0; i < QUESTIONS; i++) {
+        struct twin_question *q = &asked[i];
+        twin_ask_randomly(&t, q, i % 2 ? EA_LINEAR : EA_ENGRAM);
+        cr_assert_eq(ea_spread_send(c, "g", &q->options, q->offsets, q->sets, q->seeds,
+                                    q->has_activations ? q->activations : NULL, q->seed_count, 0,
+                                    keep, &results[i], NULL),
+                     EA_OK);
+    }
+    while (ea_pending(c))
+        cr_assert_eq(ea_pump(c, -1), EA_OK);
+    for (int i = 0; i < QUESTIONS; i++) {
+        ea_spread_result again = {0};
+        cr_assert_eq(twin_spread(&t, c, &asked[i], &again), EA_OK);
+        expect_same(&results[i], &again);
+        ea_spread_result_free(&again);
+        ea_spread_result_free(&results[i]);
+    }
+    twin_drop(&t, c);
+    ea_close(c);
+    scene_close(&s);
+}
+
 Test(spread, between_changes, .timeout = 240)
 {
     struct scene s;

@@ -299,6 +299,10 @@ static const struct wire_info fake_info = {
 };
 static const struct wire_stats fake_stats = {
     .requests_total = 5,
+    .graphs = 2,
+    .graph_nodes = 30,
+    .graph_edges = 40,
+    .graph_bytes = 5000,
     .operation_count = 2,
     .operations = {{OPERATION_KNN, 1, 0, 5, 1, 2, 3, 4}, {(enum operation)60, 1, 0, 5, 1, 2, 3, 4}},
     .gpu_count = 1,
@@ -318,7 +322,7 @@ static const struct wire_explain fake_explain = {
     .calibrated = true,
     .workers = 3,
     .gpu = "Fake\033[31m 1",
-    .settings = {.force = BACKEND_GPU, .pairs_min = 64, .batch_wait_ns = 500000},
+    .settings = {.force = BACKEND_GPU, .pairs_min = 64, .nodes_min = 512, .batch_wait_ns = 500000},
     .cost_count = 2,
     .costs = {{.operation = OPERATION_KNN,
                .backends = {{.fixed_ns = 2000}, {.fixed_ns = 25000, .drift = 1.25F}},

@@ -1,6 +1,7 @@
 #include "tests/support/gpu_graph.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,16 @@ static void take_part(struct gpu_graph *g, int part, uint64_t bytes)
     g->bytes[part] = bytes;
     g->parts[part] = aligned_alloc(64, (bytes + 127) / 64 * 64);
     cr_assert_not_null(g->parts[part]);
-    memset(g->parts[part], 0xff, bytes); /* an edge that leads nowhere */
+    memset(g->parts[part], 0xff, bytes);
+}
+
+/* Where no list is, what spoils whatever adds it up. */
+static void take_edges(struct gpu_graph *g, int part, uint64_t places)
+{
+    take_part(g, part, places * sizeof(struct spread_edge));
+    struct spread_edge *edges = g->parts[part];
+    for (uint64_t i = 0; i < places; i++)
+        edges[i] = (struct spread_edge){0, NAN};
 }
 
 /* Lists one after the other, each with some room. Returns the places of all. */
@@ -56,7 +66,8 @@ static void fill_nodes(struct gpu_graph *g, bool plain, uint64_t *seed)
     float *factors = g->parts[PART_FACTORS];
     for (uint32_t n = 0; n < g->nodes; n++) {
         ids[n] = (uint64_t)n * 7919 % g->nodes + 5;
-        order[n] = g->nodes - 1 - n;
+        uint32_t first = n / SPREAD_WINDOW * SPREAD_WINDOW, left = g->nodes - first;
+        order[n] = first + (left < SPREAD_WINDOW ? left : SPREAD_WINDOW) - 1 - (n - first);
         if (plain) continue;
         kinds[n] = (uint8_t)(random_of(seed) % 3);
         factors[n] = (float)(random_of(seed) % 1500) / 1000.0f;
@@ -84,7 +95,7 @@ struct gpu_graph graph_make(uint32_t space, uint64_t replica, uint64_t version, 
     for (int side = 0; side < 2; side++) {
         take_part(&g, PART_OUT + side, nodes * sizeof(struct spread_list));
         uint64_t places = place_lists(g.parts[PART_OUT + side], counts + side * nodes, nodes);
-        take_part(&g, PART_OUT_EDGES + side, places * sizeof(struct spread_edge));
+        take_edges(&g, PART_OUT_EDGES + side, places);
     }
     for (uint64_t i = 0; i < g.edges; i++) {
         float weight = weight_of(&seed);
@@ -236,10 +247,12 @@ struct order graph_ask(struct gpu_peer *p, const struct gpu_graph *g, struct spr
                                  .thresholds = {0.01f, 0.05f, 0.1f},
                                  .allowed = PLACE_NONE,
                                  .touched_max = asked.touched_max ? asked.touched_max : UINT64_MAX,
-                                 .record_room = g->nodes}};
+                                 .record_room = asked.room}};
     struct order_spread *s = &o.spread;
     if (asked.mode == SPREAD_LINEAR) s->thresholds[0] = asked.threshold;
-    if (asked.touched_max && asked.touched_max < g->nodes) s->record_room = asked.touched_max;
+    uint64_t each =
+        asked.touched_max && asked.touched_max < g->nodes ? asked.touched_max : g->nodes;
+    if (!asked.room) s->record_room = asked.sets * each;
     s->seeds = peer_take(p, (uint64_t)asked.sets * asked.seeds * sizeof(struct spread_seed));
     s->set_offsets = peer_take(p, (asked.sets + UINT64_C(1)) * sizeof(uint64_t));
     s->decay = peer_take(p, (asked.hops + UINT64_C(1)) * sizeof(float));
@@ -251,7 +264,7 @@ struct order graph_ask(struct gpu_peer *p, const struct gpu_graph *g, struct spr
             ((uint64_t *)peer_at(p, s->allowed))[i] = random_of(&random) | random_of(&random);
     }
     fill_seeds(p, g, s, &asked, asked.filtered ? peer_at(p, s->allowed) : NULL);
-    s->out_records = take_filled(p, s->set_count * s->record_room * sizeof(struct spread_record));
+    s->out_records = take_filled(p, s->record_room * sizeof(struct spread_record));
     s->out_sets = take_filled(p, s->set_count * sizeof(struct order_spread_set));
     return o;
 }
@@ -299,16 +312,46 @@ static struct spread_question question_of(struct gpu_peer *p, const struct order
     };
 }
 
-static bool set_right(struct gpu_peer *p, const struct order_spread *s, struct spread_run *run,
-                      uint32_t set)
+/* Each set's records in a place of their own, inside the room, and what lies behind them as it was.
+ * *count: of all of them. */
+static bool places_right(struct gpu_peer *p, const struct order_spread *s, uint64_t *count)
 {
     const struct order_spread_set *got = (const struct order_spread_set *)peer_at(p, s->out_sets);
-    struct spread_record *records =
-        (struct spread_record *)peer_at(p, s->out_records) + set * s->record_room;
-    got += set;
-    if (got->record_count != run->record_count || got->cycles != run->cycles ||
-        got->hops_done != run->hops_done || got->truncated != run->truncated)
+    const unsigned char *bytes = peer_at(p, s->out_records);
+    unsigned char *whose = calloc(s->record_room + 1, 1);
+    cr_assert_not_null(whose);
+    uint64_t end = 0;
+    bool right = true;
+    *count = 0;
+    for (uint32_t set = 0; set < s->set_count && right; set++) {
+        uint64_t first = got[set].first_record, many = got[set].record_count;
+        right = first <= s->record_room && many <= s->record_room - first;
+        for (uint64_t i = 0; i < many && right; i++)
+            right = !whose[first + i]++;
+        if (many && first + many > end) end = first + many;
+        *count += many;
+    }
+    for (uint64_t i = end * sizeof(struct spread_record);
+         i < s->record_room * sizeof(struct spread_record) && right; i++)
+        right = bytes[i] == 0xee;
+    free(whose);
+    return right;
+}
+
+/* given: records of all sets that found room. */
+static bool set_right(struct gpu_peer *p, const struct order_spread *s, struct spread_run *run,
+                      uint32_t set, uint64_t given)
+{
+    const struct order_spread_set *got =
+        (const struct order_spread_set *)peer_at(p, s->out_sets) + set;
+    const struct spread_record *records =
+        (struct spread_record *)peer_at(p, s->out_records) + got->first_record;
+    if (got->no_room == NO_ROOM_WORK) return !got->record_count;
+    if (got->cycles != run->cycles || got->hops_done != run->hops_done ||
+        got->truncated != run->truncated)
         return false;
+    if (got->no_room) return !got->record_count && run->record_count > s->record_room - given;
+    if (got->record_count != run->record_count) return false;
     uint64_t bytes = run->record_count * sizeof *records;
     struct spread_record *sorted = malloc(bytes + 1);
     cr_assert_not_null(sorted);
@@ -316,10 +359,6 @@ static bool set_right(struct gpu_peer *p, const struct order_spread *s, struct s
     qsort(sorted, run->record_count, sizeof *sorted, by_node);
     qsort(run->records, run->record_count, sizeof *sorted, by_node);
     bool right = memcmp(sorted, run->records, bytes) == 0;
-    /* What lies behind is as it was. */
-    const unsigned char *rest = (const unsigned char *)records + bytes;
-    for (uint64_t i = 0; i < s->record_room * sizeof *records - bytes && right; i++)
-        right = rest[i] == 0xee;
     free(sorted);
     return right;
 }
@@ -333,7 +372,8 @@ bool graph_right(struct gpu_peer *p, const struct order *o, const struct gpu_gra
     void *memory = aligned_alloc(64, bytes);
     cr_assert_not_null(memory);
     memset(memory, 0, bytes);
-    bool right = true;
+    uint64_t given;
+    bool right = places_right(p, s, &given);
     for (uint32_t set = 0; set < s->set_count && right; set++) {
         struct spread_question q = question_of(p, s, set);
         struct taken taken = {.count = 0};
@@ -346,7 +386,7 @@ bool graph_right(struct gpu_peer *p, const struct order *o, const struct gpu_gra
         spread_run_begin(&run);
         spread_run_through(&run);
         cr_assert(!run.no_memory);
-        right = set_right(p, s, &run, set);
+        right = set_right(p, s, &run, set, given);
         spread_run_end(&run);
         for (uint32_t i = 0; i < taken.count; i++)
             free(taken.pieces[i]);

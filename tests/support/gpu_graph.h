@@ -40,11 +40,13 @@ struct spread_asked {
     uint32_t hops, sets, seeds; /* seeds: of each set */
     uint32_t flags, fan;
     uint64_t touched_max; /* 0: no bound */
+    uint64_t room;        /* for records, of all sets; 0: for all that there can be */
     bool filtered;
     float threshold;
     uint64_t seed;
 };
 struct order graph_ask(struct gpu_peer *p, const struct gpu_graph *g, struct spread_asked asked);
+/* Of sets that found no room, that there was none. */
 bool graph_right(struct gpu_peer *p, const struct order *o, const struct gpu_graph *g);
 
 #endif

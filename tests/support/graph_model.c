@@ -191,11 +191,13 @@ static void check_nodes(const struct graph_model *m, const struct graph *g,
     free(numbers);
 }
 
-static void check_order(const struct spread_graph *v)
+void model_check_order(const struct spread_graph *v)
 {
     char *seen = calloc(v->nodes + 1, 1);
-    for (uint32_t i = 0; i < v->nodes; i++)
+    for (uint32_t i = 0; i < v->nodes; i++) {
+        cr_assert_eq(v->order[i] / SPREAD_WINDOW, i / SPREAD_WINDOW);
         cr_assert(v->order[i] < v->nodes && !seen[v->order[i]]++);
+    }
     free(seen);
 }
 
@@ -242,7 +244,7 @@ void model_check(const struct graph_model *m, const struct graph *g)
     }
     cr_assert(info.out_count_max >= out_most && info.in_count_max >= in_most);
     check_nodes(m, g, &v);
-    check_order(&v);
+    model_check_order(&v);
     check_grid(m, &v, in_most);
 }
 
@@ -254,6 +256,18 @@ static const void *part_data(const struct graph *g, enum graph_part part)
     const void *data[GRAPH_PARTS] = {v.out, v.in,    v.out_edges, v.in_edges,
                                      v.ids, v.order, v.kinds,     v.factors};
     return data[part];
+}
+
+/* Also where no list is: a GPU process refuses what leads nowhere. */
+static void expect_edges_to_nodes(const struct graph_shadow *s)
+{
+    uint64_t nodes = s->bytes[GRAPH_OUT] / sizeof(struct spread_list);
+    for (int part = GRAPH_OUT_EDGES; part <= GRAPH_IN_EDGES; part++) {
+        const struct spread_edge *edges = (const struct spread_edge *)s->parts[part];
+        for (uint64_t i = 0; i < s->bytes[part] / sizeof *edges; i++)
+            cr_assert(edges[i].node < nodes, "place %zu of %zu nodes leads to %u", (size_t)i,
+                      (size_t)nodes, edges[i].node);
+    }
 }
 
 uint64_t shadow_follow(struct graph_shadow *s, struct graph *g, uint64_t bytes_max)
@@ -288,6 +302,7 @@ uint64_t shadow_follow(struct graph_shadow *s, struct graph *g, uint64_t bytes_m
     for (int part = 0; part < GRAPH_PARTS; part++)
         if (s->bytes[part])
             cr_assert_eq(memcmp(s->parts[part], part_data(g, part), s->bytes[part]), 0);
+    expect_edges_to_nodes(s);
     return told;
 }
 

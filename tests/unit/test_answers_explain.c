@@ -34,6 +34,7 @@ Test(answers_explain, settings_in_force)
                                                      .success_min = 0.95,
                                                      .pairs_min = 64,
                                                      .candidates_min = 1024,
+                                                     .nodes_min = 512,
                                                      .window_ns = 1,
                                                      .quantum_ns = 2,
                                                      .age_ns = 3,
@@ -45,7 +46,7 @@ Test(answers_explain, settings_in_force)
     const struct wire_scheduler_settings *s = &out.settings;
     cr_assert(s->force == BACKEND_GPU && s->split);
     cr_assert(s->speedup_percent == 150 && s->success_percent == 95 && s->probe_percent == 2);
-    cr_assert(s->pairs_min == 64 && s->candidates_min == 1024);
+    cr_assert(s->pairs_min == 64 && s->candidates_min == 1024 && s->nodes_min == 512);
     cr_assert(s->window_ns == 1 && s->quantum_ns == 2 && s->age_ns == 3);
     cr_assert(s->batch_wait_ns == 4 && s->batch_queries_max == 5 && s->batch_requests_max == 6);
     cr_assert(out.workers == 4 && !out.calibrated);

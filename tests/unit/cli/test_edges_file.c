@@ -97,6 +97,33 @@ Test(edges_file, text)
          "1>1:2 1>1:2 0>18446744073709551614:1 ");
 }
 
+/* Some editors begin a file with it. */
+Test(edges_file, a_byte_order_mark)
+{
+    GOOD("a.tsv",
+         "\xef\xbb\xbf"
+         "1 2 0.5\n3 4\n",
+         "1>2:0.5 3>4:1 ");
+    GOOD("a.tsv",
+         "\xef\xbb\xbf"
+         "# note\n1 2\n",
+         "1>2:1 ");
+    GOOD("a.tsv",
+         "\xef\xbb\xbf"
+         "\r\n1 2\n",
+         "1>2:1 ");
+    GOOD("a.mtx",
+         "\xef\xbb\xbf"
+         "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n",
+         "0>1:1 ");
+    GOOD("a.tsv", "\xef\xbb\xbf", "");
+    BAD("a.tsv",
+        "1 2\n\xef\xbb\xbf"
+        "1 2\n",
+        "a.tsv: line 2: source '\xef\xbb\xbf"
+        "1' is not a whole number from 0 to 2^64 - 2");
+}
+
 Test(edges_file, text_refused)
 {
     BAD("a.tsv", "1 2\n# note\n\n3\n",
@@ -230,6 +257,17 @@ Test(edges_file, npy_triples)
     cr_assert_str_eq(
         file.error, "t.npy: float32 of 2 x 3; one .npy file must be n x 3 float64 (source, target, "
                     "weight); else give SOURCES.npy TARGETS.npy [WEIGHTS.npy]");
+    const int64_t integers[] = {1, 2, 1, 3, 4, 1};
+    write_npy(path, "<i8", "(2, 3)", integers, sizeof integers);
+    cr_assert_not(read_all(&path, 1, 0));
+    cr_assert_str_eq(file.error,
+                     "t.npy: int64 of 2 x 3; one .npy file must be n x 3 float64 (source, target, "
+                     "weight); else give SOURCES.npy TARGETS.npy [WEIGHTS.npy]");
+    write_npy(path, "<c8", "(2, 3)", integers, sizeof integers);
+    cr_assert_not(read_all(&path, 1, 0));
+    cr_assert_str_eq(
+        file.error,
+        "t.npy: dtype '<c8' does not fit; save it as little-endian float32, float64 or float16");
 }
 
 Test(edges_file, npy_columns)

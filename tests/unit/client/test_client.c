@@ -99,6 +99,8 @@ Test(client, daemon_calls)
     ea_stats stats;
     OK(ea_get_stats(client, &stats));
     cr_assert_eq(stats.requests_total, 5);
+    cr_assert(stats.graphs == 2 && stats.graph_nodes == 30);
+    cr_assert(stats.graph_edges == 40 && stats.graph_bytes == 5000);
     cr_assert_eq(stats.operation_count, 2);
     cr_assert_str_eq(stats.operations[0].name, "knn");
     cr_assert_eq(stats.operations[0].max_ns, 4);
@@ -126,6 +128,7 @@ Test(client, explain)
     OK(ea_explain(client, 64, &e));
     cr_assert_str_eq(e.gpu, "Fake?[31m 1");
     cr_assert(e.calibrated && e.workers == 3 && e.force == EA_BACKEND_GPU);
+    cr_assert_eq(e.nodes_min, 512);
     cr_assert(e.pairs_min == 64 && e.batch_wait_ns == 500000 && e.decisions_total == 9);
     cr_assert_eq(e.operation_count, 2);
     cr_assert_str_eq(e.operations[0].name, "knn");

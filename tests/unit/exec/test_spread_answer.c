@@ -168,6 +168,29 @@ Test(spread_answer, is_what_sorting_everything_gives)
             }
 }
 
+/* 1 and 2^-24 are half-way between two floats, and sixteen times 2^-54 is lost beside them, one by one,
+ * but not before them: the ids say which. */
+Test(spread_answer, sums_go_by_id_where_that_matters)
+{
+    enum { COUNT = 18 };
+    for (int small_first = 0; small_first < 2; small_first++) {
+        struct made m = make(COUNT, COUNT, 0, false, 1);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            float a = i == 0 ? 1.0f : i == 1 ? 0x1p-24f : 0x1p-54f;
+            m.ids[i] = small_first ? COUNT - i : i;
+            m.records[(i * 7 + 3) % COUNT] = (struct spread_record){
+                .node = i, .parent = SPREAD_NO_NODE, .activation = a, .visits = 1};
+        }
+        struct spread_set set = {0};
+        m.ask.question.paths = false;
+        m.ask.k = 3;
+        cr_assert(spread_answer_set(&m.ask, m.records, COUNT, true, &m.keep, &m.work, &set));
+        cr_assert_eq(set.tier_sums[SPREAD_HOT], small_first ? 1 + 0x1p-23f : 1.0f);
+        cr_assert(set.tier_sums[SPREAD_WARM] == 0 && set.tier_sums[SPREAD_COLD] == 0);
+        unmake(&m);
+    }
+}
+
 Test(spread_answer, of_many, .timeout = 60)
 {
     for (unsigned seed = 1; seed <= 3; seed++) {

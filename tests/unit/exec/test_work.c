@@ -244,6 +244,45 @@ Test(work, of_spread)
     close_room(&r);
 }
 
+/* Thresholds end it: from 3 seeds with the laws that are meant where none are named, about 200 of
+ * 1,000,000 nodes are touched, and 70 in mode engram, however many hops are asked for. */
+Test(work, of_spreads_that_fade)
+{
+    struct room r = open_room();
+    struct job j = {.operation = OPERATION_SPREAD, .space = r.space};
+    j.graph = make_graph(&r, 100000);
+    j.request.ids = numbers(3);
+    struct job_spread whole = {
+        .mode = SPREAD_LINEAR, .hops = 4, .decay = DECAY_EXPONENTIAL, .decay_parameter = 0.7f};
+    struct job_spread fading = whole;
+    memcpy(fading.thresholds, (float[]){0.01f, 0.05f, 0.1f}, sizeof fading.thresholds);
+    j.request.spread = whole;
+    uint64_t all = operation_work(&j).pairs;
+    cr_assert_eq(all, 24 + 24 * 8 + 24 * 64 + 24 * 512 + 1);
+    j.request.spread = fading;
+    struct work w = operation_work(&j);
+    cr_assert(w.rows > 130 && w.rows < 260 && w.pairs > 1000 && w.pairs < 2500, "%u, %u",
+              (unsigned)w.rows, (unsigned)w.pairs);
+    cr_assert(!work_is_brief(&w), "it may be more");
+    j.request.spread.mode = SPREAD_ENGRAM;
+    w = operation_work(&j);
+    cr_assert(w.rows > 50 && w.rows < 100 && w.pairs > 300 && w.pairs < 1000, "%u, %u",
+              (unsigned)w.rows, (unsigned)w.pairs);
+    j.request.spread.hops = 100;
+    cr_assert_eq(operation_work(&j).rows, w.rows);
+    j.request.spread.thresholds[1] = 1;
+    w = operation_work(&j);
+    cr_assert(w.rows == 3 && w.pairs == 25, "the first hop's edges are walked in vain");
+
+    j.request.spread = fading;
+    j.request.spread.decay = DECAY_TABLE;
+    cr_assert_eq(operation_work(&j).pairs, all, "what is in it is not looked at");
+    j.request.spread.decay = DECAY_LINEAR;
+    j.request.spread.decay_parameter = 1;
+    cr_assert_eq(operation_work(&j).rows, 3, "f(1) is 0");
+    close_room(&r);
+}
+
 /* Sets without seeds walk nothing: what the others walk is not theirs to share. */
 Test(work, of_spreads_with_empty_sets)
 {

@@ -79,6 +79,7 @@ static void reweigh(struct walk *w, uint32_t n)
 static void spread(struct walk *w, uint32_t n)
 {
     bool engram = pick(2);
+    uint32_t nodes = w->now[n].nodes;
     send(w, n,
          graph_ask(&w->peer, &w->now[n],
                    (struct spread_asked){.mode = engram ? SPREAD_ENGRAM : SPREAD_LINEAR,
@@ -88,6 +89,7 @@ static void spread(struct walk *w, uint32_t n)
                                          .fan = engram ? (uint32_t)pick(3) : 0,
                                          .flags = pick(2) ? ORDER_SPREAD_PATHS : 0,
                                          .touched_max = pick(3) ? 0 : 1 + pick(200),
+                                         .room = pick(3) ? 0 : nodes + pick(nodes * 3 + 1),
                                          .filtered = pick(4) == 0,
                                          .threshold = pick(2) ? 0.01f : 0.0f,
                                          .seed = pick(1000000)}));

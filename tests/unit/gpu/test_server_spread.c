@@ -80,7 +80,7 @@ Test(server_spread, equals_the_engine_in_every_shape)
     cr_assert_eq(p.result, 0);
 }
 
-/* 1.4 MiB a set: records come in pieces, and only those that there are. */
+/* Up to 1.4 MiB a set: records come in pieces, and only those that there are. */
 Test(server_spread, moves_large_results_in_pieces)
 {
     struct gpu_peer p = {0};
@@ -92,6 +92,39 @@ Test(server_spread, moves_large_results_in_pieces)
     expect_right(&p, &g, (struct spread_asked){.sets = 3, .seeds = 12000, .hops = 2, .seed = 3});
     expect_right(&p, &g,
                  (struct spread_asked){.mode = SPREAD_ENGRAM, .sets = 4, .seeds = 9, .seed = 4});
+    graph_free(&g);
+    peer_close(&p);
+}
+
+/* Room for fewer records than there are: sets find some or none, and say so; at any time the rest of the
+ * heap is as it was. */
+Test(server_spread, shares_what_room_there_is)
+{
+    enum { NODES = 2000, SETS = 40 };
+    struct gpu_peer p = {0};
+    peer_open(&p, "vram_mib=64 strict=1", 4);
+    struct gpu_graph g = graph_make(1, 1, 1, NODES, 5, false, 3);
+    upload(&p, &g);
+    uint32_t none = 0, some = 0;
+    for (uint32_t i = 0; i < 8; i++) {
+        struct spread_asked a = {.mode = i % 2 ? SPREAD_ENGRAM : SPREAD_LINEAR,
+                                 .hops = 2 + i % 3,
+                                 .sets = SETS,
+                                 .seeds = 1 + i,
+                                 .room = NODES + i * 500,
+                                 .flags = i == 5 ? ORDER_SPREAD_PATHS : 0,
+                                 .touched_max = i == 6 ? 150 : 0,
+                                 .seed = i};
+        struct order o = graph_ask(&p, &g, a);
+        cr_assert_eq(give(&p, o), RESULT_OK);
+        cr_assert(graph_right(&p, &o, &g), "%u", i);
+        const struct order_spread_set *sets = peer_at(&p, o.spread.out_sets);
+        for (uint32_t set = 0; set < SETS; set++) {
+            none += sets[set].no_room != 0;
+            some += sets[set].record_count > 0;
+        }
+    }
+    cr_assert(none > SETS && some > SETS, "%u without, %u with", none, some);
     graph_free(&g);
     peer_close(&p);
 }
@@ -169,7 +202,8 @@ Test(server_spread, refuses_spreads_that_make_no_sense)
     WRONG(seeds, PEER_HEAP_BYTES - 8), WRONG(set_offsets, PEER_HEAP_BYTES),
         WRONG(decay, PLACE_NONE);
     WRONG(allowed, PEER_HEAP_BYTES - 8), WRONG(touched_max, 0), WRONG(record_room, 99);
-    WRONG(record_room, UINT64_MAX), WRONG(out_records, PEER_HEAP_BYTES - 64);
+    WRONG(record_room, UINT64_MAX), WRONG(record_room, UINT64_C(1) << 40),
+        WRONG(out_records, PEER_HEAP_BYTES - 64);
     WRONG(out_records, 65), WRONG(out_sets, PEER_HEAP_BYTES - 8), WRONG(out_sets, 4097);
 #undef WRONG
     o = sound;
@@ -239,6 +273,34 @@ Test(server_spread, refuses_parts_that_make_no_sense)
     peer_close(&p);
 }
 
+/* Wherever it is, in a list or between them: of pieces that several copiers share, of many and few. */
+Test(server_spread, refuses_edges_that_lead_nowhere)
+{
+    struct gpu_peer p = {0};
+    peer_open(&p, "vram_mib=128 strict=1", 4);
+    struct gpu_graph g = graph_make(1, 1, 7, 20000, 40, false, 1);
+    upload(&p, &g);
+    for (uint32_t part = PART_OUT_EDGES; part <= PART_IN_EDGES; part++) {
+        uint64_t places = g.bytes[part] / sizeof(struct spread_edge);
+        const uint64_t at[] = {0, 1, 2047, 2048, 65535, places / 2, places - 2, places - 1};
+        const uint32_t nowhere[] = {20000, 20001, INT32_MAX, UINT32_MAX};
+        cr_assert_gt(g.bytes[part], 4 << 20, "one piece only");
+        for (uint32_t i = 0; i < sizeof at / sizeof *at; i++) {
+            struct order o = graph_upload(&p, &g, true, part, 0, g.bytes[part], 0);
+            struct spread_edge *edges = peer_at(&p, o.part.bytes);
+            edges[at[i]].node = nowhere[i % 4];
+            expect_refused(&p, o);
+            edges[at[i]].node = 19999;
+            cr_assert_eq(give(&p, o), RESULT_OK);
+        }
+    }
+    g.version = 8;
+    upload(&p, &g);
+    expect_right(&p, &g, asked[2]);
+    graph_free(&g);
+    peer_close(&p);
+}
+
 /* Rows are no graph, and a graph has no rows. */
 Test(server_spread, keeps_kinds_of_replicas_apart)
 {
@@ -284,11 +346,24 @@ Test(server_spread, says_when_a_level_finds_no_memory)
     o.spread.seed_count = ((uint64_t *)peer_at(&p, o.spread.set_offsets))[1] = 100000;
     cr_assert_eq(give(&p, o), RESULT_NO_MEMORY);
     cr_assert_eq(atomic_load(&p.share->usage.no_memory), 1);
+
+    /* Of several sets, that one alone has none. */
+    many.sets = 3;
+    o = graph_ask(&p, &g, many);
+    seeds = peer_at(&p, o.spread.seeds);
+    for (uint32_t i = 0; i < 100002; i++)
+        seeds[i] = (struct spread_seed){i % 100, 0.5f};
+    const uint64_t offsets[] = {0, 1, 100001, 100002};
+    memcpy(peer_at(&p, o.spread.set_offsets), offsets, sizeof offsets);
+    o.spread.seed_count = 100002;
+    cr_assert_eq(give(&p, o), RESULT_OK);
+    cr_assert(graph_right(&p, &o, &g));
+    const struct order_spread_set *sets = peer_at(&p, o.spread.out_sets);
+    cr_assert(!sets[0].no_room && sets[1].no_room == NO_ROOM_WORK && !sets[2].no_room);
     expect_right(&p, &g, asked[7]);
     /* And what never fits the memory for requests is told at once. */
-    o = graph_ask(&p, &g, asked[0]);
-    o.spread.record_room = 700000;
-    o.spread.out_records = peer_take(&p, 700000 * sizeof(struct spread_record));
+    struct spread_asked vast = {.room = 700000, .seed = 1};
+    o = graph_ask(&p, &g, vast);
     cr_assert_eq(give(&p, o), RESULT_NO_MEMORY);
     graph_free(&g);
     peer_close(&p);

@@ -102,7 +102,11 @@ Test(heap_owners, a_quota_may_change_and_end)
     cr_assert_eq(heap_quota(h, 1, MIB), STATUS_OK);
     cr_expect_eq(heap_take(h, 1, 1, &none), STATUS_PERMISSION_DENIED, "what is there stays");
     cr_assert_eq(heap_quota(h, 1, 3 * MIB + 4096), STATUS_OK);
+    cr_assert_eq(heap_owner_bytes_max(h, 1), 3 * MIB + 4096);
+    cr_assert_eq(heap_owner_bytes_max(h, 2), 64 * MIB, "another has none");
     struct heap_block b = take(h, 1, 1);
+    cr_assert_eq(heap_quota(h, 1, 100 * MIB), STATUS_OK);
+    cr_assert_eq(heap_owner_bytes_max(h, 1), 64 * MIB);
     cr_assert_eq(heap_quota(h, 1, 0), STATUS_OK);
     struct heap_block c = take(h, 20 * MIB, 1);
     heap_give(h, &a);

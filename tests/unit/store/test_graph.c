@@ -146,7 +146,7 @@ Test(graph, agrees_with_a_naive_model, .timeout = 600)
 {
     static struct graph_model m;
     static struct batch b;
-    const uint64_t ranges[] = {2, 9, 60, 700, 3000};
+    const uint64_t ranges[] = {2, 9, 60, 700, 3000, 6500};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
         for (unsigned first = 1; first <= 4; first++) {
             struct house h = open_house(256 * MIB);

@@ -58,6 +58,25 @@ Test(id_index, follows_inserts_moves_and_removals)
     }
 }
 
+Test(id_index, renumbers_all_rows_at_once)
+{
+    struct id_index x = {.sparse = true};
+    uint64_t ids[RANGE], moved[RANGE];
+    uint32_t map[RANGE], where[RANGE];
+    for (uint32_t row = 0; row < RANGE; row++) {
+        ids[row] = row % 5 ? row * UINT64_C(3) : UINT64_MAX;
+        map[row] = (row * 11 + 4) % RANGE;
+        moved[map[row]] = ids[row];
+        where[row] = row % 5 ? map[row] : ID_INDEX_NONE;
+    }
+    cr_assert(id_index_reserve(&x, ids, RANGE, RANGE));
+    id_index_renumber(&x, map);
+    check(&x, moved, where);
+    id_index_finish(&x);
+    id_index_renumber(&x, map); /* an empty one */
+    cr_assert_eq(id_index_find(&x, moved, 3), ID_INDEX_NONE);
+}
+
 Test(id_index, works_in_borrowed_memory)
 {
     uint32_t slots[256];

@@ -105,6 +105,7 @@ Test(encode_reports, stats_at_their_largest)
     cr_assert_eq(m.operations[39].max_ns, UINT64_MAX);
     cr_assert_eq((int)m.operations[39].kind, OPERATION_KNN);
     cr_assert_eq(m.bytes_out, UINT64_MAX);
+    cr_assert(m.graphs == UINT64_MAX && m.graph_bytes == UINT64_MAX);
     cr_assert_eq(m.gpus_count, 16);
     cr_assert_eq((int)m.gpus[15].state, WIRE_GPU_READY);
     cr_assert_eq(m.gpus[15].jobs_in_flight, UINT64_MAX);
@@ -220,7 +221,7 @@ Test(encode_reports, explain_keeps_each_number_in_its_place)
         .decisions_total = 5,
         .cost_count = 1,
         .decision_count = 1,
-        .settings = {BACKEND_CPU, 1, 2, 3, 4, 5, 6, 7, 8, 150, 95, 2, true},
+        .settings = {BACKEND_CPU, 1, 2, 9, 3, 4, 5, 6, 7, 8, 150, 95, 2, true},
         .costs = {{.operation = OPERATION_SIMILARITY,
                    .backends = {[1] = {1, 2, 3, 4, 5, 6, 10, 1.5F, 0.25F, 0.5F, 990, 64, 7, 8, 9}},
                    .crossover_count = 1,
@@ -248,6 +249,7 @@ Test(encode_reports, explain_keeps_each_number_in_its_place)
     cr_assert(m.decisions_total == 5 && m.operations_count == 1 && m.decisions_count == 1);
     const engram_accel_v1_SchedulerSettings *s = &m.settings;
     cr_assert(m.has_settings && (int)s->force == BACKEND_CPU && s->pairs_min == 1);
+    cr_assert_eq(s->nodes_min, 9);
     cr_assert(s->candidates_min == 2 && s->window_ns == 3 && s->quantum_ns == 4 && s->age_ns == 5);
     cr_assert(s->batch_wait_ns == 6 && s->batch_queries_max == 7 && s->batch_requests_max == 8);
     cr_assert(s->speedup_percent == 150 && s->success_percent == 95 && s->probe_percent == 2);

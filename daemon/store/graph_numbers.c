@@ -1,0 +1,103 @@
+#include "daemon/store/graph_inside.h"
+
+#include <string.h>
+
+/* Grouping by degree (Faldu, Diamond, Grot, "A Closer Look at Lightweight Graph Reordering", 2019):
+ * what is read often lies together, and in a class numbers keep the locality that they came with. A
+ * class: degrees of as many bits; the last but one has none, the last is nobody's. */
+enum { CLASSES = 34 };
+
+static uint32_t class_of(uint64_t id, uint32_t degree)
+{
+    if (id == GRAPH_NOBODY) return CLASSES - 1;
+    return degree ? (uint32_t)__builtin_clz(degree) : CLASSES - 2;
+}
+
+static void draw_map(const uint64_t *ids, const uint32_t *degrees, uint32_t n, uint32_t *map)
+{
+    uint32_t places[CLASSES] = {0}, sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        places[class_of(ids[i], degrees[i])]++;
+    for (uint32_t group = 0; group < CLASSES; group++) {
+        uint32_t count = places[group];
+        places[group] = sum;
+        sum += count;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        map[i] = places[class_of(ids[i], degrees[i])]++;
+}
+
+/* ---- moving ---- */
+
+struct move {
+    uint32_t n;
+    const uint32_t *map;
+    char *spare;
+};
+
+/* Reads run on, and there are no more places to write to than classes. */
+static inline __attribute__((always_inline)) void move_sized(const struct move *m, char *data,
+                                                             size_t size)
+{
+    for (uint32_t i = 0; i < m->n; i++)
+        memcpy(m->spare + m->map[i] * size, data + i * size, size);
+    memcpy(data, m->spare, m->n * size);
+}
+
+static void move(const struct move *m, void *data, size_t size)
+{
+    switch (size) {
+    case sizeof(struct spread_list): move_sized(m, data, sizeof(struct spread_list)); break;
+    case sizeof(uint64_t): move_sized(m, data, sizeof(uint64_t)); break;
+    case sizeof(uint32_t): move_sized(m, data, sizeof(uint32_t)); break;
+    default: move_sized(m, data, 1);
+    }
+}
+
+static void move_nodes(struct graph *g, const struct move *m)
+{
+    static const enum graph_part parts[] = {GRAPH_OUT, GRAPH_IN, GRAPH_IDS, GRAPH_KINDS,
+                                            GRAPH_FACTORS};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (!g->parts[parts[i]].data) continue;
+        move(m, g->parts[parts[i]].data, graph_element_bytes[parts[i]]);
+        graph_mark(g, parts[i], 0, m->n);
+    }
+    id_index_renumber(&g->index, m->map);
+    for (uint32_t i = 0; i < g->free_count; i++)
+        g->free_numbers[i] = m->n - 1 - i;
+}
+
+static const uint32_t *out_degrees(const struct graph *g, uint32_t *degrees)
+{
+    const struct spread_list *out = lists_of(g, SIDE_OUT);
+    for (uint32_t i = 0; i < g->numbers; i++)
+        degrees[i] = out[i].count;
+    return degrees;
+}
+
+bool graph_renumber(struct graph *g, uint32_t *const degrees[SIDES], struct heap_block *map)
+{
+    uint64_t n = g->numbers, spare_bytes = n * sizeof(struct spread_list);
+    if (graph_scratch(g, n * sizeof(uint32_t) + spare_bytes, map)) return false;
+    uint32_t *numbers = map->data;
+    void *spare = numbers + n;
+    draw_map(ids_of(g), degrees ? degrees[SIDE_OUT] : out_degrees(g, spare), g->numbers, numbers);
+    struct move m = {.n = g->numbers, .map = numbers, .spare = spare};
+    move_nodes(g, &m);
+    for (int side = 0; degrees && side < SIDES; side++)
+        move(&m, degrees[side], sizeof *degrees[side]);
+    return true;
+}
+
+void graph_renumber_edges(struct graph *g, const uint32_t *map)
+{
+    for (int side = 0; side < SIDES; side++) {
+        const struct spread_list *lists = lists_of(g, side);
+        struct spread_edge *edges = edges_of(g, side);
+        for (uint32_t i = 0; i < g->numbers; i++)
+            for (uint32_t e = 0; e < lists[i].count; e++)
+                edges[lists[i].first + e].node = map[edges[lists[i].first + e].node];
+        graph_mark(g, GRAPH_OUT_EDGES + side, 0, g->sides[side].used);
+    }
+}

@@ -1,0 +1,284 @@
+/* Spreads that are answered through a callback: kept, refused, late, cancelled, in any order and in
+ * pieces. */
+#include "client/engram_accel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <criterion/criterion.h>
+
+#include "tests/support/fake_daemon.h"
+
+enum { FRAME_MAX = 1 << 20 };
+
+static struct fake_daemon daemon_;
+static ea_client *client;
+
+#define OK(call)  cr_assert_eq((call), EA_OK, "%s", ea_error_text(client))
+#define BAD(call) cr_assert_eq((call), EA_INVALID_ARGUMENT)
+
+static const uint64_t ids[5] = {1, 2, 3, 4, 5};
+static const uint64_t offsets[3] = {0, 2, 5};
+static const float weights[5] = {0.5F, 1, 1, 1, 1};
+
+static void begin(void (*script)(struct fake_daemon *d, int fd), uint32_t timeout_ms)
+{
+    daemon_ = (struct fake_daemon){0};
+    fake_start(&daemon_, script);
+    ea_options o = {.socket_path = daemon_.path, .timeout_ms = timeout_ms};
+    cr_assert_eq(ea_open(&o, &client), EA_OK);
+}
+
+static void end(void)
+{
+    ea_close(client);
+    fake_stop(&daemon_);
+}
+
+/* What came of one. */
+struct answer {
+    unsigned calls;
+    uint64_t id;
+    ea_status status;
+    char text[256];
+    uint64_t sets, count;
+    bool keep;
+    ea_spread_result kept;
+};
+
+static uint64_t order[8];
+static unsigned callbacks;
+
+static void note(ea_client *c, uint64_t id, ea_status st, ea_spread_result *r, void *user)
+{
+    struct answer *a = user;
+    order[callbacks++ % 8] = id;
+    if (!a) return;
+    a->calls++;
+    a->id = id;
+    a->status = st;
+    a->sets = r->sets;
+    a->count = r->count;
+    if (st) {
+        snprintf(a->text, sizeof a->text, "%s", ea_error_text(c));
+        static const ea_spread_result none;
+        cr_assert_eq(memcmp(r, &none, sizeof none), 0, "a failure brings nothing");
+    }
+    if (!a->keep) return;
+    a->kept = *r;
+    *r = (ea_spread_result){0};
+}
+
+static void await_all(void)
+{
+    while (ea_pending(client))
+        (void)ea_pump(client, -1);
+}
+
+static ea_status send_two_sets(struct answer *a, const ea_spread_options *o, uint32_t timeout_ms,
+                               uint64_t *id)
+{
+    return ea_spread_send(client, "links", o, offsets, 2, ids, weights, 5, timeout_ms, note, a, id);
+}
+
+TestSuite(spread_async, .timeout = 60);
+
+Test(spread_async, is_answered_and_kept)
+{
+    struct answer a = {.keep = true}, b = {0};
+    uint64_t id = 0;
+    begin(fake_serve, 5000);
+    callbacks = 0;
+    ea_spread_options o = {.mode = EA_LINEAR, .paths = true, .k = 1};
+    OK(send_two_sets(&a, &o, 0, &id));
+    memset(&o, 0xff, sizeof o); /* it was copied */
+    o = (ea_spread_options){.mode = EA_ENGRAM};
+    OK(ea_spread_send(client, "links", &o, NULL, 1, ids, NULL, 3, 0, note, &b, NULL));
+    OK(ea_spread_send(client, "links", &o, NULL, 1, ids, NULL, 3, 0, NULL, NULL, NULL));
+    cr_assert_eq(ea_pending(client), 3);
+    OK(ea_ping(client)); /* a blocking call in between runs no callbacks */
+    cr_assert_eq(callbacks, 0);
+    await_all();
+    cr_assert(a.calls == 1 && b.calls == 1 && id != 0 && a.id == id);
+    const ea_spread_result *r = &a.kept;
+    cr_assert(r->sets == 2 && r->count == 2 && r->offsets[2] == 2 && r->meta.version == 7);
+    cr_assert(r->activations[0] == 0.5F && r->confidences[1] == 0.5F && r->tier_sums[5] == 0.5F);
+    cr_assert(r->path_offsets[2] == 2 && r->path_ids[1] == 1 && r->memory);
+    cr_assert(b.sets == 1 && b.count == 1);
+    ea_spread_result_free(&a.kept);
+    end();
+}
+
+Test(spread_async, is_refused_before_it_is_sent)
+{
+    struct answer a = {0};
+    begin(fake_serve, 5000);
+    ea_spread_options o = {.mode = EA_LINEAR};
+    BAD(ea_spread_send(NULL, "links", &o, NULL, 1, ids, NULL, 1, 0, note, &a, NULL));
+    BAD(ea_spread_send(client, "links", NULL, NULL, 1, ids, NULL, 1, 0, note, &a, NULL));
+    BAD(ea_spread_send(client, NULL, &o, NULL, 1, ids, NULL, 1, 0, note, &a, NULL));
+    BAD(ea_spread_send(client, "links", &o, NULL, 2, ids, NULL, 1, 0, note, &a, NULL));
+    BAD(ea_spread_send(client, "links", &o, NULL, 1, NULL, NULL, 1, 0, note, &a, NULL));
+    o.hops = 101;
+    BAD(send_two_sets(&a, &o, 0, NULL));
+    cr_assert(strstr(ea_error_text(client), "hops: 101"));
+    cr_assert_eq(ea_pending(client), 0);
+    cr_assert_eq(a.calls, 0);
+    /* What only the daemon refuses comes through the callback. */
+    o = (ea_spread_options){.mode = EA_LINEAR, .paths = true, .last_hop = true};
+    OK(send_two_sets(&a, &o, 0, NULL));
+    await_all();
+    cr_assert(a.calls == 1 && a.status == EA_INVALID_ARGUMENT);
+    cr_assert(strstr(a.text, "paths: not together with last_hop"), "%s", a.text);
+    end();
+}
+
+static void answer_backwards(struct fake_daemon *d, int fd)
+{
+    struct fake_request *r = calloc(3, sizeof *r);
+    uint8_t *frame = malloc(FRAME_MAX);
+    if (fake_hello(d, fd) && fake_read(fd, &r[0]) && fake_read(fd, &r[1]) && fake_read(fd, &r[2]))
+        for (int i = 2; i >= 0; i--)
+            fake_write(fd, frame, fake_answer(&r[i], frame, FRAME_MAX));
+    while (fake_read(fd, &r[0])) {
+    }
+    for (int i = 0; i < 3; i++)
+        free(r[i].body);
+    free(frame);
+    free(r);
+}
+
+Test(spread_async, replies_in_any_order)
+{
+    struct answer a[3] = {0};
+    uint64_t sent[3];
+    const ea_spread_options o = {.mode = EA_ENGRAM, .k = 1};
+    begin(answer_backwards, 5000);
+    callbacks = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        OK(ea_spread_send(client, "links", &o, offsets, i % 2 + 1, ids, weights, offsets[i % 2 + 1],
+                          0, note, &a[i], &sent[i]));
+    await_all();
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_assert(a[i].calls == 1 && a[i].status == EA_OK && a[i].id == sent[i]);
+        cr_assert_eq(a[i].sets, i % 2 + 1);
+        cr_assert_eq(order[i], sent[2 - i]);
+    }
+    end();
+}
+
+/* Every answer in two writes, cut one byte further each time. */
+static void answer_split(struct fake_daemon *d, int fd)
+{
+    struct fake_request *r = calloc(1, sizeof *r);
+    uint8_t *frame = malloc(FRAME_MAX);
+    size_t cut = 1;
+    if (fake_hello(d, fd))
+        while (fake_read(fd, r)) {
+            size_t n = fake_answer(r, frame, FRAME_MAX), first = cut++ % n;
+            if (!fake_write(fd, frame, first)) break;
+            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+            if (!fake_write(fd, frame + first, n - first)) break;
+        }
+    free(r->body);
+    free(frame);
+    free(r);
+}
+
+Test(spread_async, replies_cut_at_every_byte)
+{
+    const ea_spread_options o = {.mode = EA_ENGRAM, .paths = true};
+    begin(answer_split, 5000);
+    for (unsigned i = 0; i < 1200; i++) {
+        struct answer a = {.keep = true};
+        OK(send_two_sets(&a, &o, 0, NULL));
+        await_all();
+        cr_assert(a.calls == 1 && a.status == EA_OK, "%s", a.text);
+        cr_assert(a.kept.offsets[2] == 2 && a.kept.path_ids[1] == 1);
+        ea_spread_result_free(&a.kept);
+    }
+    end();
+}
+
+/* Answers when it has the next request. */
+static void answer_late(struct fake_daemon *d, int fd)
+{
+    struct fake_request *r = calloc(1, sizeof *r);
+    uint8_t *frame = malloc(FRAME_MAX);
+    size_t n = 0;
+    if (fake_hello(d, fd))
+        while (fake_read(fd, r)) {
+            if (r->header.kind == OPERATION_CANCEL) continue;
+            if (n && !fake_write(fd, frame, n)) break;
+            n = fake_answer(r, frame, FRAME_MAX);
+            if (r->header.kind != OPERATION_PING) continue;
+            if (!fake_write(fd, frame, n)) break;
+            n = 0;
+        }
+    free(r->body);
+    free(frame);
+    free(r);
+}
+
+Test(spread_async, out_of_time)
+{
+    const ea_spread_options o = {.mode = EA_LINEAR, .paths = true};
+    begin(answer_late, 5000);
+    for (unsigned i = 0; i < 20; i++) {
+        struct answer a = {0};
+        OK(send_two_sets(&a, &o, 5, NULL));
+        await_all();
+        cr_assert(a.calls == 1 && a.status == EA_DEADLINE_EXCEEDED, "%s", a.text);
+        OK(ea_ping(client)); /* behind the answer that nobody wants */
+    }
+    end();
+}
+
+Test(spread_async, cancelled_or_closed)
+{
+    struct answer a = {0}, b = {0};
+    uint64_t id;
+    const ea_spread_options o = {.mode = EA_LINEAR};
+    begin(answer_late, 5000);
+    OK(send_two_sets(&a, &o, 0, &id));
+    OK(ea_cancel(client, id)); /* still here */
+    await_all();
+    cr_assert(a.calls == 1 && a.status == EA_CANCELLED);
+    OK(send_two_sets(&b, &o, 0, &id));
+    OK(ea_pump(client, 0));
+    cr_assert_eq(b.calls, 0);
+    ea_close(client);
+    cr_assert(b.calls == 1 && b.status == EA_CANCELLED);
+    fake_stop(&daemon_);
+}
+
+/* Offsets that lead out of the answer. */
+static void answer_nonsense(struct fake_daemon *d, int fd)
+{
+    struct fake_request *r = calloc(1, sizeof *r);
+    uint8_t *frame = malloc(FRAME_MAX);
+    if (fake_hello(d, fd) && fake_read(fd, r)) {
+        size_t n = fake_answer(r, frame, FRAME_MAX);
+        struct frame_header h;
+        memcpy(&h, frame, sizeof h);
+        uint64_t wrong = UINT64_MAX / 2;
+        memcpy(frame + n - h.body_bytes + sizeof wrong, &wrong, sizeof wrong);
+        fake_write(fd, frame, n);
+    }
+    free(r->body);
+    free(frame);
+    free(r);
+}
+
+Test(spread_async, gives_nothing_of_a_lie)
+{
+    struct answer a = {0};
+    const ea_spread_options o = {.mode = EA_LINEAR};
+    begin(answer_nonsense, 5000);
+    OK(send_two_sets(&a, &o, 0, NULL));
+    await_all();
+    cr_assert(a.calls == 1 && a.status == EA_DATA_LOSS, "%u: %s", a.status, a.text);
+    end();
+}

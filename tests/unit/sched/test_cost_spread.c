@@ -1,0 +1,60 @@
+/* What spreads are predicted to take by a daemon that has seen none. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "daemon/sched/cost.h"
+
+static double predicted(const struct cost_model *m, enum backend_id b, const struct work *w)
+{
+    return (double)cost_predict(m, b, w).ns;
+}
+
+/* So many sets of so many nodes and edges each. */
+static struct work spread(enum operation operation, uint64_t sets, uint64_t nodes, uint64_t edges)
+{
+    return (struct work){.operation = operation,
+                         .stride = 2,
+                         .k = 10,
+                         .gpu_able = true,
+                         .unbounded = true,
+                         .queries = sets,
+                         .rows = nodes,
+                         .pairs = sets * edges,
+                         .bytes_in = sets * 32,
+                         .bytes_out = sets * 240};
+}
+
+/* Beside 16 workers: what takes them some 100 us is theirs, what takes them many ms the GPU's; many
+ * sets take much less than as many requests, wherever. */
+Test(cost_spread, spreads_go_where_they_are_done_sooner)
+{
+    struct cost_model *m = malloc(sizeof *m);
+    cr_assert(m);
+    cost_init(m, 16);
+    for (int engram = 0; engram < 2; engram++) {
+        enum operation operation = engram ? OPERATION_SPREAD_ENGRAM : OPERATION_SPREAD;
+        struct work little = spread(operation, 256, 27, 24);
+        struct work more = spread(operation, 4096, 2000, 16000);
+        struct work dense = spread(operation, 1, 1000000, 32000000);
+        double cpu = predicted(m, BACKEND_CPU, &little);
+        cr_assert(cpu * 1.5 < predicted(m, BACKEND_GPU, &little));
+        cr_assert(predicted(m, BACKEND_GPU, &more) * 1.5 < predicted(m, BACKEND_CPU, &more));
+        cr_assert(predicted(m, BACKEND_GPU, &dense) * 1.5 < predicted(m, BACKEND_CPU, &dense));
+        for (uint64_t nodes = 30; nodes <= 200; nodes += 170) {
+            struct work one = spread(operation, 1, nodes, nodes * 8);
+            struct work many = spread(operation, 256, nodes, nodes * 8);
+            for (int b = BACKEND_CPU; b <= BACKEND_GPU; b++)
+                cr_assert_gt(256 * predicted(m, (enum backend_id)b, &one),
+                             8 * predicted(m, (enum backend_id)b, &many), "%d: %u nodes", b,
+                             (unsigned)nodes);
+        }
+        for (uint64_t sets = 1; sets < 4096; sets *= 2)
+            for (int b = BACKEND_CPU; b <= BACKEND_GPU; b++) {
+                struct work few = spread(operation, sets, 200, 1500);
+                struct work twice = spread(operation, 2 * sets, 200, 1500);
+                cr_assert_gt(predicted(m, (enum backend_id)b, &twice),
+                             predicted(m, (enum backend_id)b, &few));
+            }
+    }
+    free(m);
+}
