@@ -146,23 +146,28 @@ static void pull_chunk(const struct spread_graph *graph, const uint32_t *order, 
         received[order[i]] = own[i];
 }
 
-/* What the chunk at the same place of the next window asks for; numbers stay in their windows. */
-static void fetch_window(const struct spread_graph *graph, uint32_t node, size_t place,
-                         float *received)
+/* Lists that the chunk at the same place of the next window asks for; numbers stay in their windows. */
+static void fetch_lists(const struct spread_graph *graph, uint32_t node, size_t place)
 {
     uint64_t first = (node / SPREAD_WINDOW + 1) * (uint64_t)SPREAD_WINDOW + place;
-    for (uint64_t n = first; n < first + CHUNK && n < graph->nodes; n += LINE_FLOATS) {
+    for (uint64_t n = first; n < first + CHUNK && n < graph->nodes; n += LINE_LISTS)
+        __builtin_prefetch(&graph->in[n]);
+}
+
+/* Where this window's results go. */
+static void fetch_results(const struct spread_graph *graph, uint32_t node, float *received)
+{
+    uint64_t first = node / SPREAD_WINDOW * (uint64_t)SPREAD_WINDOW;
+    for (uint64_t n = first; n < first + SPREAD_WINDOW && n < graph->nodes; n += LINE_FLOATS)
         __builtin_prefetch(received + n, 1);
-        for (uint64_t k = n; k < n + LINE_FLOATS && k < graph->nodes; k += LINE_LISTS)
-            __builtin_prefetch(&graph->in[k]);
-    }
 }
 
 static void pull(const struct spread_graph *graph, const uint32_t *order, size_t count,
                  const float *sent, float decay, float *received)
 {
+    if (count >= CHUNK) fetch_results(graph, order[0], received);
     for (size_t i = 0; i < count; i += CHUNK) {
-        fetch_window(graph, order[i], i, received);
+        fetch_lists(graph, order[i], i);
         pull_chunk(graph, order + i, count - i < CHUNK ? count - i : CHUNK, sent, decay, received);
     }
 }
