@@ -72,10 +72,11 @@ struct spread_graph {
     uint64_t edges;
     const struct spread_list *out, *in; /* nodes */
     const struct spread_edge *out_edges, *in_edges;
-    const uint64_t *ids;   /* nodes: of each, all different but for nobody's */
-    const uint8_t *kinds;  /* nodes: enum spread_kind; NULL: all SPREAD_PLAIN */
-    const float *factors;  /* nodes: what a node sends is multiplied by; NULL: all 1 */
-    const uint32_t *order; /* nodes: every window of SPREAD_WINDOW numbers (the last may be shorter),
+    const uint64_t *ids;  /* nodes: of each, all different but for nobody's */
+    const uint8_t *kinds; /* nodes: enum spread_kind; NULL: all SPREAD_PLAIN */
+    const float *factors; /* nodes: what a node sends is multiplied by; NULL: all 1 */
+    const uint32_t
+        *order; /* nodes: every window of SPREAD_WINDOW numbers (the last may be shorter),
                                roughly by falling in-degree within it: who works along it finds
                                neighbours of like length, and stays among neighbouring numbers */
     struct spread_grid grid;
@@ -261,12 +262,31 @@ struct spread_question {
 
 #if !defined(__cplusplus)
 
+/* Nodes by their numbers, in the middle of a hop of mode linear. */
+struct spread_settling {
+    float *sends;             /* in: what was received; out: what is sent next, 0: nothing */
+    float *activations;       /* accumulated; last_hop: after this hop alone, 0: not active */
+    uint8_t *visits, *depths; /* 0 visits: not touched */
+    const float *factors;     /* as in spread_graph */
+    float threshold;
+    uint32_t depth; /* of the hop */
+    bool last_hop;
+};
+
+/* Of some nodes, how many were active after the hop, for the first time, and send something. */
+struct spread_settled {
+    uint32_t active, fresh, sending;
+};
+
 /* What a set of CPU variants may do faster. */
 struct spread_kernels {
     const char *name;
-    /* sums[i] = that of node order[i], over its whole in-list; sent: by node number. */
+    /* received[n] = spread_received of the sum over n's whole in-list, for n = order[0 .. count);
+     * sent and received: by node number, two arrays. */
     void (*pull)(const struct spread_graph *g, const uint32_t *order, size_t count,
-                 const float *sent, struct spread_sum *sums);
+                 const float *sent, float decay, float *received);
+    /* What nodes first .. last - 1 received becomes their state. */
+    struct spread_settled (*settle)(const struct spread_settling *s, uint32_t first, uint32_t last);
 };
 extern const struct spread_kernels spread_scalar;
 #if defined(__x86_64__)
@@ -302,7 +322,7 @@ struct spread_run {
     uint64_t (*now_ns)(void);       /* or NULL: no deadline is kept */
     const _Atomic(bool) *cancelled; /* or NULL; looked at between steps */
     bool alone;                     /* one thread runs all parts: then there is no point in many */
-    /* out, when spread_run_next has given 0 */
+    /* out, when spread_run_next has given 0; cancelled: of no account */
     struct spread_record *records; /* in the workspace, until spread_run_end; in no order */
     uint64_t record_count;
     uint64_t cycles;

@@ -29,6 +29,7 @@ enum spread_step {
     SPREAD_STEP_SCATTER, /* contributions to their targets' places */
     SPREAD_STEP_FOLD,    /* visits */
     SPREAD_STEP_LEVEL,   /* all three in one part */
+    SPREAD_STEP_RECORDS, /* of a dense run */
     SPREAD_STEP_ENDED
 };
 
@@ -76,10 +77,7 @@ struct spread_state {
     _Atomic(uint32_t) record_count;
     uint32_t records_before; /* this hop */
     uint32_t records_max;
-    /* Nodes that were pushed to, or have contributions, in this hop. In hops that pull: by place in
-     * graph->order, the slots of nodes as far as known, 0: not yet. */
-    uint32_t *targets;
-    bool targets_are_nodes;
+    uint32_t *targets; /* nodes that were pushed to, or have contributions, in this hop */
     _Atomic(uint32_t) target_count;
     uint32_t targets_max;
     _Atomic(uint64_t) cycles;
@@ -89,7 +87,16 @@ struct spread_state {
     uint64_t contributions_room;
     uint64_t work; /* of the level: its contributions, about */
     bool scratch_soiled;
-    uint32_t *starts; /* of the parts of a pull, in graph->order; parts + 1 */
+    /* Mode linear, from the first hop that pulls to the end: what is known of nodes stands by their
+     * numbers, not in records, which are made of it at the end. */
+    bool dense;
+    float *activations;       /* as in spread_settling, and the next two */
+    uint8_t *visits, *depths; /* the arrays lie where mode engram has others */
+    uint32_t *parents;        /* with paths */
+    _Atomic(uint32_t) touched;
+    uint32_t touched_before;   /* this hop */
+    uint32_t *starts;          /* of the parts of a pull, in graph->order; parts + 1 */
+    _Atomic(uint32_t) *pulled; /* of a window's nodes in this hop, where parts share it */
     uint32_t pull_parts;
 };
 
@@ -157,6 +164,30 @@ static inline struct spread_range spread_share(uint32_t count, uint32_t part, ui
                                  (uint32_t)((uint64_t)count * (part + 1) / parts)};
 }
 
+#if defined(__x86_64__)
+struct spread_settled spread_settle_avx2(const struct spread_settling *s, uint32_t first,
+                                         uint32_t last);
+struct spread_settled spread_settle_avx512(const struct spread_settling *s, uint32_t first,
+                                           uint32_t last);
+#endif
+/* One node; what every variant equals. */
+static inline void spread_settle_one(const struct spread_settling *s, uint32_t n,
+                                     struct spread_settled *all)
+{
+    float received = s->sends[n], before = s->activations[n];
+    bool kept = spread_kept(received, s->threshold), fresh = kept && s->visits[n] == 0;
+    float sent = s->factors ? spread_sent(received, s->factors[n]) : received;
+    float after = s->last_hop ? 0.0f : before;
+    if (kept) after = s->last_hop ? received : spread_accumulated(before, received);
+    s->activations[n] = after;
+    s->sends[n] = kept ? sent : 0.0f;
+    s->visits[n] = (uint8_t)(s->visits[n] + kept);
+    s->depths[n] = fresh ? (uint8_t)s->depth : s->depths[n];
+    all->active += kept;
+    all->fresh += fresh;
+    all->sending += kept && sent > 0.0f;
+}
+
 /* For tests, after spread_run_begin. */
 void spread_run_force(struct spread_run *r, enum spread_hop hop);
 
@@ -164,7 +195,19 @@ void spread_run_force(struct spread_run *r, enum spread_hop hop);
 uint32_t spread_linear_start(struct spread_run *r);
 void spread_linear_seeds(struct spread_run *r);
 void spread_linear_push(struct spread_run *r);
-void spread_linear_pull(struct spread_run *r, uint32_t part);
+
+/* Mode linear where every node pulls. open: from here on the run is dense. start: parts of the hop;
+ * pull: one. touch: a node that was pushed to and is active. records: the parts in which they are made;
+ * record: one; finish: what gives way to touched_max goes. */
+void spread_dense_open(struct spread_run *r);
+uint32_t spread_dense_start(struct spread_run *r);
+void spread_dense_pull(struct spread_run *r, uint32_t part);
+void spread_dense_touch(struct spread_run *r, uint32_t node, float activation, uint32_t parent);
+uint32_t spread_dense_records(struct spread_run *r);
+void spread_dense_record(struct spread_run *r, uint32_t part);
+void spread_dense_finish(struct spread_run *r);
+/* Of the workspace. */
+void spread_dense_clear(const struct spread_run *r);
 
 /* Mode engram: the next level's first step, or the one after the last; parts, 0: no memory. */
 uint32_t spread_engram_start(struct spread_run *r);

@@ -1,13 +1,13 @@
-/* spread_pull: sums over in-lists, one node after the other: what every variant equals; and which
- * goes with which. */
-#include "kernels/spread.h"
+/* spread_pull: sums over in-lists, and what they make of nodes, one after the other: what every
+ * variant equals; and which goes with which. */
+#include "kernels/cpu/spread_inside.h"
 
 #include <string.h>
 
 enum { AHEAD = 16 /* lists fetched before they are read */ };
 
 static void pull(const struct spread_graph *g, const uint32_t *order, size_t count,
-                 const float *sent, struct spread_sum *sums)
+                 const float *sent, float decay, float *received)
 {
     struct spread_grid grid = g->grid;
     for (size_t i = 0; i < count; i++) {
@@ -17,11 +17,19 @@ static void pull(const struct spread_graph *g, const uint32_t *order, size_t cou
         struct spread_sum sum = {0, 0};
         for (uint32_t e = 0; e < list.count; e++)
             spread_add(&sum, grid, sent[edges[e].node], edges[e].weight);
-        sums[i] = sum;
+        received[order[i]] = spread_received(sum, decay);
     }
 }
 
-const struct spread_kernels spread_scalar = {"scalar", pull};
+static struct spread_settled settle(const struct spread_settling *s, uint32_t first, uint32_t last)
+{
+    struct spread_settled all = {0, 0, 0};
+    for (uint32_t n = first; n < last; n++)
+        spread_settle_one(s, n, &all);
+    return all;
+}
+
+const struct spread_kernels spread_scalar = {"scalar", pull, settle};
 
 const struct spread_kernels *spread_kernels_for(const char *variant)
 {

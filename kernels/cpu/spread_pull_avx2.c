@@ -1,5 +1,5 @@
 /* spread_pull_avx2: four targets at a time, a lane each; otherwise as spread_pull_avx512.c. */
-#include "kernels/spread.h"
+#include "kernels/cpu/spread_inside.h"
 
 #include <immintrin.h>
 
@@ -93,25 +93,25 @@ static inline __m256i pick(const struct spread_graph *graph, struct lane_lists l
 }
 
 static inline void pull_four(const struct spread_graph *graph, struct lane_lists l,
-                             uint32_t longest, struct lane_grid g, const float *sent,
-                             struct spread_sum *sums)
+                             uint32_t longest, struct lane_grid g, const float *sent, float decay,
+                             float received[LANES])
 {
     struct lane_sums a = {_mm256_setzero_pd(), _mm256_setzero_pd()}, b = a;
     for (uint32_t e = 0; e < longest; e += 2)
         add_edges(&a, &b, g, sent, pick(graph, l, e), pick(graph, l, e + 1));
     __m256d high = _mm256_add_pd(a.high, b.high), low = _mm256_add_pd(a.low, b.low);
-    __m256d evens = _mm256_unpacklo_pd(high, low), odds = _mm256_unpackhi_pd(high, low);
-    _mm256_storeu_pd(&sums[0].high, _mm256_permute2f128_pd(evens, odds, 0x20));
-    _mm256_storeu_pd(&sums[2].high, _mm256_permute2f128_pd(evens, odds, 0x31));
+    __m256d sums = _mm256_mul_pd(_mm256_add_pd(high, low), _mm256_set1_pd((double)decay));
+    _mm_storeu_ps(received, _mm_min_ps(_mm256_cvtpd_ps(sums), _mm_set1_ps(1.0f)));
 }
 
 static inline void pull_each(const struct spread_graph *graph, const uint32_t *order,
-                             struct lane_grid g, const float *sent, uint32_t lanes,
-                             struct spread_sum *sums)
+                             struct lane_grid g, const float *sent, uint32_t lanes, float decay,
+                             float received[LANES])
 {
     for (uint32_t i = 0; i < lanes; i++) {
         struct spread_list list = graph->in[order[i]];
-        sums[i] = pull_long(graph->in_edges + list.first, list.count, g, sent);
+        received[i] =
+            spread_received(pull_long(graph->in_edges + list.first, list.count, g, sent), decay);
     }
 }
 
@@ -126,9 +126,10 @@ static uint32_t longest_of(const struct spread_graph *graph, const uint32_t *ord
 }
 
 static void pull(const struct spread_graph *graph, const uint32_t *order, size_t count,
-                 const float *sent, struct spread_sum *sums)
+                 const float *sent, float decay, float *received)
 {
     struct lane_grid g = {_mm256_set1_pd(graph->grid.high), _mm256_set1_pd(graph->grid.low)};
+    float lanes_received[LANES];
     for (size_t i = 0; i < count && i < AHEAD; i++)
         __builtin_prefetch(&graph->in[order[i]]);
     for (size_t i = 0; i < count; i += LANES) {
@@ -137,10 +138,12 @@ static void pull(const struct spread_graph *graph, const uint32_t *order, size_t
             __builtin_prefetch(&graph->in[order[k]]);
         uint32_t longest = longest_of(graph, order + i, lanes);
         if (longest >= LONG || lanes < LANES)
-            pull_each(graph, order + i, g, sent, lanes, sums + i);
+            pull_each(graph, order + i, g, sent, lanes, decay, lanes_received);
         else
-            pull_four(graph, lists_of(graph, order + i), longest, g, sent, sums + i);
+            pull_four(graph, lists_of(graph, order + i), longest, g, sent, decay, lanes_received);
+        for (uint32_t k = 0; k < lanes; k++)
+            received[order[i + k]] = lanes_received[k];
     }
 }
 
-const struct spread_kernels spread_avx2 = {"avx2", pull};
+const struct spread_kernels spread_avx2 = {"avx2", pull, spread_settle_avx2};

@@ -1,10 +1,26 @@
-/* spread_pull_avx512: eight targets at a time, a lane each: neighbours in the order have lists of like
- * length. Long lists go one by one, with a lane for every eighth edge. */
-#include "kernels/spread.h"
+/* spread_pull_avx512: sixteen targets at a time, a lane each in two vectors: neighbours in the order
+ * have lists of like length, side by side in memory. Long lists go one by one, with a lane for every
+ * eighth edge. */
+#include "kernels/cpu/spread_inside.h"
 
 #include <immintrin.h>
 
-enum { LANES = 8, LONG = 16, AHEAD = 32 /* lists fetched before they are read */ };
+enum {
+    LANES = 8,
+    GROUP = 2 * LANES, /* targets at a time */
+    LONG = 32,
+    CHUNK = 512,     /* nodes whose lists are looked up at a time */
+    AHEAD = 4096,    /* bytes of edges fetched before they are read */
+    LINE = 64,       /* bytes */
+    LINE_LISTS = 4,  /* lists of a line */
+    LINE_FLOATS = 16 /* floats of a line */
+};
+
+/* Where lists of nodes begin, and how long they are. */
+struct lists {
+    uint64_t firsts[CHUNK];
+    uint32_t counts[CHUNK];
+};
 
 struct lane_sums {
     __m512d high, low;
@@ -24,7 +40,7 @@ static inline void add(struct lane_sums *s, struct lane_grid g, __m256 sent, __m
     s->low = _mm512_add_pd(s->low, _mm512_sub_pd(_mm512_add_pd(r, g.low), g.low));
 }
 
-/* Sixteen edges: eight for one sum, eight for another (or the same). */
+/* Sixteen edges: eight for one sum, eight for another. */
 static inline void add_edges(struct lane_sums *first, struct lane_sums *second, struct lane_grid g,
                              const float *sent, __m512i a, __m512i b)
 {
@@ -39,6 +55,12 @@ static inline void add_edges(struct lane_sums *first, struct lane_sums *second, 
     add(second, g, _mm512_extractf32x8_ps(x, 1), _mm512_extractf32x8_ps(weights, 1));
 }
 
+static inline void fetch_edges(const void *now)
+{
+    _mm_prefetch((const char *)now + AHEAD, _MM_HINT_T0);
+    _mm_prefetch((const char *)now + AHEAD + LINE, _MM_HINT_T0);
+}
+
 /* Up to eight edges; zeros behind them, which add nothing. */
 static inline __m512i load(const struct spread_edge *edges, uint32_t count)
 {
@@ -46,97 +68,108 @@ static inline __m512i load(const struct spread_edge *edges, uint32_t count)
     return _mm512_maskz_loadu_epi64(mask, edges);
 }
 
-static struct spread_sum pull_long(const struct spread_edge *edges, uint32_t count,
-                                   struct lane_grid g, const float *sent)
+static float pull_long(const struct spread_edge *edges, uint32_t count, struct lane_grid g,
+                       const float *sent, float decay)
 {
     struct lane_sums a = {_mm512_setzero_pd(), _mm512_setzero_pd()}, b = a;
     for (uint32_t e = 0; e < count; e += 2 * LANES) {
         uint32_t left = count - e;
+        fetch_edges(edges + e);
         add_edges(&a, &b, g, sent, load(edges + e, left),
                   load(edges + e + LANES, left > LANES ? left - LANES : 0));
     }
     struct spread_sum sum = {_mm512_reduce_add_pd(_mm512_add_pd(a.high, b.high)),
                              _mm512_reduce_add_pd(_mm512_add_pd(a.low, b.low))};
-    return sum;
+    return spread_received(sum, decay);
 }
 
-/* Eight targets: where their lists begin, and how long they are. */
-struct lane_lists {
-    __m512i first, count;
-};
-
-static inline struct lane_lists lists_of(const struct spread_graph *graph, const uint32_t *order,
-                                         uint32_t lanes)
+/* One edge of each of eight lists that has so many. */
+static inline __m512i pick(const struct spread_edge *edges, const uint64_t *firsts, __mmask8 mask)
 {
-    __mmask8 mask = (__mmask8)((1u << lanes) - 1);
-    __m512i at = _mm512_slli_epi64(_mm512_cvtepu32_epi64(_mm256_maskz_loadu_epi32(mask, order)),
-                                   1); /* 16 bytes each */
-    const long long *lists = (const long long *)graph->in;
-    struct lane_lists l;
-    __m512i none = _mm512_setzero_si512();
-    l.first = _mm512_mask_i64gather_epi64(none, mask, at, lists, 8);
-    l.count = _mm512_and_si512(_mm512_mask_i64gather_epi64(none, mask, at, lists + 1, 8),
-                               _mm512_set1_epi64(UINT32_MAX));
-    return l;
+    return _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), mask, _mm512_loadu_si512(firsts),
+                                       (const long long *)edges, 8);
 }
 
-/* One edge of every list that has so many. */
-static inline __m512i pick(const struct spread_graph *graph, struct lane_lists l, uint32_t e)
+/* spread_received, for eight. */
+static inline __m256 receive(struct lane_sums s, float decay)
 {
-    __m512i at = _mm512_set1_epi64(e);
-    __mmask8 mask = _mm512_cmpgt_epi64_mask(l.count, at);
-    return _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), mask, _mm512_add_epi64(l.first, at),
-                                       (const long long *)graph->in_edges, 8);
+    __m512d sums = _mm512_mul_pd(_mm512_add_pd(s.high, s.low), _mm512_set1_pd((double)decay));
+    return _mm256_min_ps(_mm512_cvtpd_ps(sums), _mm256_set1_ps(1.0f));
 }
 
-static inline void write_sums(struct lane_sums a, struct lane_sums b, uint32_t lanes,
-                              struct spread_sum *sums)
+static inline void pull_group(const struct spread_edge *edges, const struct lists *l, size_t i,
+                              uint32_t longest, struct lane_grid g, const float *sent, float decay,
+                              float *received)
 {
-    __m512d high = _mm512_add_pd(a.high, b.high), low = _mm512_add_pd(a.low, b.low);
-    const __m512i front = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
-    const __m512i back = _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15);
-    uint32_t mask = (1u << 2 * lanes) - 1;
-    _mm512_mask_storeu_pd(sums, (__mmask8)mask, _mm512_permutex2var_pd(high, front, low));
-    _mm512_mask_storeu_pd(sums + 4, (__mmask8)(mask >> 8), _mm512_permutex2var_pd(high, back, low));
-}
-
-static inline void pull_eight(const struct spread_graph *graph, struct lane_lists l,
-                              uint32_t longest, struct lane_grid g, const float *sent,
-                              uint32_t lanes, struct spread_sum *sums)
-{
+    __m512i counts = _mm512_loadu_si512(l->counts + i);
     struct lane_sums a = {_mm512_setzero_pd(), _mm512_setzero_pd()}, b = a;
-    for (uint32_t e = 0; e < longest; e += 2)
-        add_edges(&a, &b, g, sent, pick(graph, l, e), pick(graph, l, e + 1));
-    write_sums(a, b, lanes, sums);
+    for (uint32_t e = 0; e < longest; e++) {
+        __mmask16 mask = _mm512_cmpgt_epu32_mask(counts, _mm512_set1_epi32((int)e));
+        fetch_edges(edges + l->firsts[i] + (size_t)e * GROUP);
+        add_edges(&a, &b, g, sent, pick(edges + e, l->firsts + i, (__mmask8)mask),
+                  pick(edges + e, l->firsts + i + LANES, (__mmask8)(mask >> LANES)));
+    }
+    _mm256_storeu_ps(received, receive(a, decay));
+    _mm256_storeu_ps(received + LANES, receive(b, decay));
 }
 
-static inline void pull_each(const struct spread_graph *graph, const uint32_t *order,
-                             struct lane_grid g, const float *sent, uint32_t lanes,
-                             struct spread_sum *sums)
+/* Lists without edges behind the last. */
+static void look_up(const struct spread_graph *graph, const uint32_t *order, size_t count,
+                    struct lists *l)
 {
-    for (uint32_t i = 0; i < lanes; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct spread_list list = graph->in[order[i]];
-        sums[i] = pull_long(graph->in_edges + list.first, list.count, g, sent);
+        l->firsts[i] = list.first;
+        l->counts[i] = list.count;
     }
+    for (; count % GROUP; count++)
+        l->firsts[count] = l->counts[count] = 0;
+}
+
+static void pull_chunk(const struct spread_graph *graph, const uint32_t *order, size_t count,
+                       const float *sent, float decay, float *received)
+{
+    struct lane_grid g = {_mm512_set1_pd(graph->grid.high), _mm512_set1_pd(graph->grid.low)};
+    struct lists l;
+    float own[CHUNK];
+    look_up(graph, order, count, &l);
+    for (size_t i = 0; i < count; i += GROUP) {
+        uint32_t longest = _mm512_reduce_max_epu32(_mm512_loadu_si512(l.counts + i));
+        if (longest <= LONG) {
+            pull_group(graph->in_edges, &l, i, longest, g, sent, decay, own + i);
+            continue;
+        }
+        for (size_t k = i; k < i + GROUP; k++)
+            own[k] = pull_long(graph->in_edges + l.firsts[k], l.counts[k], g, sent, decay);
+    }
+    for (size_t i = 0; i < count; i++)
+        received[order[i]] = own[i];
+}
+
+/* Lists that the chunk at the same place of the next window asks for; numbers stay in their windows. */
+static void fetch_lists(const struct spread_graph *graph, uint32_t node, size_t place)
+{
+    uint64_t first = (node / SPREAD_WINDOW + 1) * (uint64_t)SPREAD_WINDOW + place;
+    for (uint64_t n = first; n < first + CHUNK && n < graph->nodes; n += LINE_LISTS)
+        __builtin_prefetch(&graph->in[n]);
+}
+
+/* Where this window's results go. */
+static void fetch_results(const struct spread_graph *graph, uint32_t node, float *received)
+{
+    uint64_t first = node / SPREAD_WINDOW * (uint64_t)SPREAD_WINDOW;
+    for (uint64_t n = first; n < first + SPREAD_WINDOW && n < graph->nodes; n += LINE_FLOATS)
+        __builtin_prefetch(received + n, 1);
 }
 
 static void pull(const struct spread_graph *graph, const uint32_t *order, size_t count,
-                 const float *sent, struct spread_sum *sums)
+                 const float *sent, float decay, float *received)
 {
-    struct lane_grid g = {_mm512_set1_pd(graph->grid.high), _mm512_set1_pd(graph->grid.low)};
-    for (size_t i = 0; i < count && i < AHEAD; i++)
-        __builtin_prefetch(&graph->in[order[i]]);
-    for (size_t i = 0; i < count; i += LANES) {
-        uint32_t lanes = count - i < LANES ? (uint32_t)(count - i) : LANES;
-        for (size_t k = i + AHEAD; k < i + AHEAD + LANES && k < count; k++)
-            __builtin_prefetch(&graph->in[order[k]]);
-        struct lane_lists l = lists_of(graph, order + i, lanes);
-        uint32_t longest = (uint32_t)_mm512_reduce_max_epu64(l.count);
-        if (longest < LONG)
-            pull_eight(graph, l, longest, g, sent, lanes, sums + i);
-        else
-            pull_each(graph, order + i, g, sent, lanes, sums + i);
+    if (count >= CHUNK) fetch_results(graph, order[0], received);
+    for (size_t i = 0; i < count; i += CHUNK) {
+        fetch_lists(graph, order[i], i);
+        pull_chunk(graph, order + i, count - i < CHUNK ? count - i : CHUNK, sent, decay, received);
     }
 }
 
-const struct spread_kernels spread_avx512 = {"avx512", pull};
+const struct spread_kernels spread_avx512 = {"avx512", pull, spread_settle_avx512};

@@ -35,6 +35,11 @@ static uint64_t lay_out(struct spread_state *s, char *memory, uint64_t nodes)
             front->gains[i] = take(memory, &used, nodes * sizeof *front->gains[i]);
         front->sent = front->gains[1];
     }
+    s->activations = s->fronts[0].gains[2];
+    s->parents = (uint32_t *)s->fronts[1].gains[2];
+    s->visits = take(memory, &used, nodes * sizeof *s->visits);
+    s->depths = take(memory, &used, nodes * sizeof *s->depths);
+    s->pulled = take(memory, &used, (nodes / SPREAD_WINDOW + 1) * sizeof *s->pulled);
     return used;
 }
 
@@ -73,7 +78,10 @@ void spread_run_end(struct spread_run *r)
     uint32_t targets = s->target_count;
     if (s->record_count > s->records_max) s->records_max = s->record_count;
     if (targets < s->targets_max) targets = s->targets_max;
-    clear_places(r, s);
+    if (s->dense)
+        spread_dense_clear(r); /* its places are clean */
+    else
+        clear_places(r, s);
     memset(s->records, 0, s->records_max * sizeof *s->records);
     memset(s->targets, 0, targets * sizeof *s->targets);
     for (uint32_t f = 0; f < 2; f++)
@@ -158,9 +166,12 @@ static void finish_linear(struct spread_run *r, struct spread_state *s)
 static uint32_t finish(struct spread_run *r)
 {
     struct spread_state *s = spread_state_of(r);
-    s->step = SPREAD_STEP_ENDED;
     if (s->record_count > s->records_max) s->records_max = s->record_count;
-    if (r->question->mode == SPREAD_LINEAR) finish_linear(r, s);
+    if (s->dense)
+        spread_dense_finish(r);
+    else if (r->question->mode == SPREAD_LINEAR)
+        finish_linear(r, s);
+    s->step = SPREAD_STEP_ENDED;
     r->records = s->records;
     r->record_count = s->record_count;
     r->cycles = s->cycles;
@@ -172,6 +183,7 @@ static bool trim(struct spread_run *r, struct spread_state *s)
 {
     uint64_t most = r->question->touched_max;
     uint32_t count = s->record_count, before = s->records_before;
+    if (s->dense) return s->touched > most; /* they go with the records */
     if (count <= most) return false;
     uint32_t keep = (uint32_t)(most - before);
     spread_keep_lowest(s->records + before, count - before, keep, r->graph->ids);
@@ -198,6 +210,7 @@ static uint32_t start_hop(struct spread_run *r, struct spread_state *s)
         receivers->count_max = receivers->count;
     receivers->count = 0;
     s->records_before = s->record_count;
+    s->touched_before = s->touched;
     if (r->question->mode == SPREAD_LINEAR) return spread_linear_start(r);
     return spread_engram_start(r);
 }
@@ -217,6 +230,14 @@ void spread_run_force(struct spread_run *r, enum spread_hop hop)
     spread_state_of(r)->hop = hop;
 }
 
+/* No hop comes any more. */
+static uint32_t conclude(struct spread_run *r, struct spread_state *s)
+{
+    if (!s->dense) return finish(r);
+    s->step = SPREAD_STEP_RECORDS;
+    return s->parts = spread_dense_records(r);
+}
+
 /* Parts of the step now; 0: there was no memory for it. */
 static uint32_t next_step(struct spread_run *r, struct spread_state *s)
 {
@@ -231,13 +252,14 @@ uint32_t spread_run_next(struct spread_run *r)
 {
     struct spread_state *s = spread_state_of(r);
     if (s->step == SPREAD_STEP_ENDED) return 0;
+    if (s->step == SPREAD_STEP_RECORDS) return finish(r);
     bool first = s->step == SPREAD_STEP_NONE;
     bool within = s->step == SPREAD_STEP_COUNT || s->step == SPREAD_STEP_SCATTER;
     if (is_cancelled(r)) return finish(r);
-    if (!first && !within && close_hop(r, s)) return finish(r);
+    if (!first && !within && close_hop(r, s)) return conclude(r, s);
     if (!first && time_is_up(r)) {
         r->truncated = true;
-        return finish(r);
+        return conclude(r, s);
     }
     s->parts = next_step(r, s);
     if (s->parts == 0) {
@@ -252,7 +274,8 @@ void spread_run_part(struct spread_run *r, uint32_t part)
     switch (spread_state_of(r)->step) {
     case SPREAD_STEP_SEEDS: spread_linear_seeds(r); break;
     case SPREAD_STEP_PUSH: spread_linear_push(r); break;
-    case SPREAD_STEP_PULL: spread_linear_pull(r, part); break;
+    case SPREAD_STEP_PULL: spread_dense_pull(r, part); break;
+    case SPREAD_STEP_RECORDS: spread_dense_record(r, part); break;
     case SPREAD_STEP_COUNT:
     case SPREAD_STEP_SCATTER:
     case SPREAD_STEP_FOLD:

@@ -18,8 +18,9 @@ static void assert_same(const struct spread_case *c, const struct spread_answer 
 {
     struct spread_ran ran = spread_sample_run(&c->sample.graph, &c->question, way);
     const char *differ = spread_answers_differ(&ran.answer, wanted);
-    cr_assert(!differ, "seed %llu, %s, hop %d, alone %d, threads %u: %s", (unsigned long long)seed,
-              way->kernels->name, way->hop, way->alone, way->threads, differ ? differ : "");
+    cr_assert(!differ, "seed %llu, %s, hop %d, changing %d: %llx, alone %d, threads %u: %s",
+              (unsigned long long)seed, way->kernels->name, way->hop, way->changing,
+              (unsigned long long)way->pulls, way->alone, way->threads, differ ? differ : "");
     cr_assert(ran.clean && !ran.no_memory, "seed %llu: the workspace is soiled",
               (unsigned long long)seed);
     spread_answer_free(&ran.answer);
@@ -71,6 +72,35 @@ Test(spread, linear_is_the_rule, .timeout = 120)
     }
     cr_assert(truncated > GRAPHS / 20 && deep > GRAPHS / 20, "%llu truncated, %llu deep",
               (unsigned long long)truncated, (unsigned long long)deep);
+}
+
+/* Hops that pull among hops that push, in any order: what is kept by number is kept for good. */
+Test(spread, linear_changes_its_ways, .timeout = 120)
+{
+    uint64_t both = 0, last = 0, within = 0, weighed = 0, truncated = 0;
+    for (uint64_t i = 0, seed = first_seed(); i < GRAPHS; i++, seed++) {
+        struct spread_case c;
+        uint64_t state = seed;
+        case_make(&c, SPREAD_LINEAR, NODES_MAX, seed);
+        struct spread_answer wanted = spread_reference(&c.sample.graph, &c.question);
+        for (uint64_t w = 0; w < 4; w++) {
+            struct spread_way way = way_of(i + w * 5, seed);
+            way.changing = true;
+            way.pulls = w == 0 ? 0x5555555555555554 : sample_random(&state);
+            assert_same(&c, &wanted, &way, seed);
+        }
+        both += wanted.hops_done > 3, truncated += wanted.truncated;
+        last += wanted.hops_done > 3 && c.question.last_hop;
+        within += wanted.hops_done > 3 && c.question.allowed;
+        weighed += wanted.hops_done > 3 && c.sample.graph.factors;
+        spread_answer_free(&wanted);
+        case_free(&c);
+    }
+    cr_assert(both > GRAPHS / 5 && last > GRAPHS / 30 && within > GRAPHS / 30 &&
+                  weighed > GRAPHS / 20 && truncated > GRAPHS / 20,
+              "%llu of several hops: %llu last, %llu within, %llu weighed; %llu truncated",
+              (unsigned long long)both, (unsigned long long)last, (unsigned long long)within,
+              (unsigned long long)weighed, (unsigned long long)truncated);
 }
 
 /* With weights of one size and a threshold, what the grid loses is far below float's own rounding. */

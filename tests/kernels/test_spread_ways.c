@@ -9,8 +9,9 @@ static void assert_equal(const struct spread_ran *ran, const struct spread_answe
                          const struct spread_way *way, const char *what)
 {
     const char *differ = spread_answers_differ(&ran->answer, wanted);
-    cr_assert(!differ, "%s, %s, hop %d, alone %d, threads %u: %s", what, way->kernels->name,
-              way->hop, way->alone, way->threads, differ ? differ : "");
+    cr_assert(!differ, "%s, %s, hop %d, changing %d, alone %d, threads %u: %s", what,
+              way->kernels->name, way->hop, way->changing, way->alone, way->threads,
+              differ ? differ : "");
     cr_assert(ran->clean && !ran->no_memory, "%s: the workspace is soiled", what);
 }
 
@@ -25,19 +26,27 @@ static void assert_ran(const struct spread_graph *g, const struct spread_questio
 
 /* ---------------------------------------------------------------- sums */
 
-/* In-lists of every length up to past where kernels change their ways, twice, and a few long ones. */
+/* In-lists of every length up to past where kernels change their ways, twice, and a few long ones;
+ * weights cancel but for a small rest, so that a bit lost anywhere in a sum shows in the rest. */
 static struct spread_sample lists_of_every_length(uint32_t law, uint64_t *seed)
 {
     enum { NODES = 300, LENGTHS = 140 };
-    struct spread_sample_edge *edges = calloc(NODES * NODES, sizeof *edges);
+    struct spread_sample_edge *edges = calloc(2 * NODES * NODES, sizeof *edges);
     uint64_t count = 0;
     for (uint32_t n = 0; n < NODES; n++) {
         uint32_t length = n < 2 * LENGTHS ? n % LENGTHS : 150 + case_below(seed, 400);
-        for (uint32_t e = 0; e < length && count < NODES * NODES; e++)
-            edges[count++] =
-                (struct spread_sample_edge){case_below(seed, NODES), n, case_weight(seed, law)};
+        if (length % 2)
+            edges[count++] = (struct spread_sample_edge){case_below(seed, NODES), n,
+                                                         case_weight(seed, law) * 0x1p-45f};
+        for (uint32_t e = 0; e < length / 2; e++) {
+            uint32_t source = case_below(seed, NODES);
+            float weight = case_weight(seed, law);
+            edges[count++] = (struct spread_sample_edge){source, n, weight};
+            edges[count++] = (struct spread_sample_edge){source, n, -weight};
+        }
     }
     struct spread_sample s = spread_sample_of(NODES, edges, count, NULL, NULL, true);
+    spread_sample_shuffle(&s, seed);
     free(edges);
     return s;
 }
@@ -49,22 +58,28 @@ Test(spread_ways, kernels_pull_the_same_sums)
     for (uint32_t round = 0; round < 60; round++) {
         struct spread_sample s = lists_of_every_length(round % 6, &seed);
         uint32_t nodes = s.graph.nodes, count = round < 30 ? nodes : 1 + case_below(&seed, nodes);
-        float *sent = calloc(nodes, sizeof *sent);
-        struct spread_sum *sums = calloc(nodes, sizeof *sums),
-                          *wanted = calloc(nodes, sizeof *sums);
+        float *sent = calloc(nodes, sizeof *sent), *received = calloc(nodes, sizeof *sent),
+              *wanted = calloc(nodes, sizeof *sent);
         for (uint32_t n = 0; n < nodes; n++)
             sent[n] = case_chance(&seed, 30) ? 0.0f : fabsf(sample_uniform(&seed));
         for (uint32_t n = nodes; round % 2 && n > 1; n--) {
             uint32_t other = case_below(&seed, n), kept = s.order[n - 1];
             s.order[n - 1] = s.order[other], s.order[other] = kept;
         }
-        spread_scalar.pull(&s.graph, s.order, count, sent, wanted);
-        for (size_t k = 1; k < case_variants(); k++) {
-            case_kernels(k)->pull(&s.graph, s.order, count, sent, sums);
-            cr_assert_eq(memcmp(sums, wanted, count * sizeof *sums), 0, "%s, round %u",
-                         case_kernels(k)->name, round);
+        for (size_t k = 0; k < case_variants(); k++) {
+            for (uint32_t n = 0; n < nodes; n++)
+                received[n] = -1.0f;
+            case_kernels(k)->pull(&s.graph, s.order, count, sent, 0.7f, k ? received : wanted);
+            if (k == 0) continue;
+            for (uint32_t i = 0; i < nodes; i++) {
+                uint32_t n = s.order[i];
+                float expected = i < count ? wanted[n] : -1.0f;
+                cr_assert_eq(memcmp(&received[n], &expected, sizeof expected), 0,
+                             "%s, round %u, node %u: %a, not %a", case_kernels(k)->name, round, n,
+                             (double)received[n], (double)expected);
+            }
         }
-        free(sent), free(sums), free(wanted);
+        free(sent), free(received), free(wanted);
         spread_sample_free(&s);
     }
 }
@@ -76,18 +91,24 @@ struct big {
     struct spread_question question;
     struct spread_seed seeds[3];
     float decay[6];
+    uint64_t *allowed;
 };
 
+/* weighed: with factors. */
 static void big_make(struct big *b, enum spread_mode mode, uint32_t nodes, uint64_t edge_count,
-                     double power)
+                     bool weighed)
 {
     uint64_t seed = nodes;
-    struct spread_sample_edge *edges = spread_power_edges(nodes, edge_count, power, &seed);
+    struct spread_sample_edge *edges = spread_power_edges(nodes, edge_count, 0.6, &seed);
     uint8_t *kinds = calloc(nodes, 1);
-    for (uint32_t n = 0; n < nodes; n++)
+    float *factors = calloc(nodes, sizeof *factors);
+    for (uint32_t n = 0; n < nodes; n++) {
         kinds[n] = (uint8_t)(n % 3);
+        factors[n] = n % 7 ? 0.5f + (float)(n % 5) : 0.0f;
+    }
     *b = (struct big){
-        .sample = spread_sample_of(nodes, edges, edge_count, kinds, NULL, false),
+        .sample =
+            spread_sample_of(nodes, edges, edge_count, kinds, weighed ? factors : NULL, false),
         .seeds = {{1, 1.0f}, {nodes / 2, 0.5f}, {nodes - 1, 0.7f}},
         .decay = {0, 0.9f, 0.8f, 0.7f, 0.6f, 0.5f},
         .question = {.mode = mode,
@@ -99,7 +120,13 @@ static void big_make(struct big *b, enum spread_mode mode, uint32_t nodes, uint6
     };
     b->question.seeds = b->seeds;
     b->question.decay = b->decay;
-    free(edges), free(kinds);
+    free(edges), free(kinds), free(factors);
+}
+
+static void big_free(struct big *b)
+{
+    spread_sample_free(&b->sample);
+    free(b->allowed);
 }
 
 static void assert_every_way(struct big *b, const char *what)
@@ -113,12 +140,14 @@ static void assert_every_way(struct big *b, const char *what)
     wanted = spread_sample_run(&b->sample.graph, &b->question, &first).answer;
     cr_assert(wanted.count > b->sample.graph.nodes / 10, "%s: %llu touched", what,
               (unsigned long long)wanted.count);
-    for (uint32_t i = 0; i < 24; i++) {
+    for (uint32_t i = 0; i < 32; i++) {
         bool alone = i % 4 == 3;
         struct spread_way way = {.kernels = case_kernels(i % case_variants()),
                                  .threads = alone ? 0 : i % 4 * 2,
                                  .alone = alone,
                                  .hop = (enum spread_hop)(i / 4 % 3),
+                                 .changing = i >= 24,
+                                 .pulls = UINT64_C(0x2c) >> i % 3,
                                  .seed = i};
         struct spread_ran ran = spread_sample_run(&b->sample.graph, &b->question, &way);
         assert_equal(&ran, &wanted, &way, what);
@@ -128,28 +157,49 @@ static void assert_every_way(struct big *b, const char *what)
     }
     cr_assert(most_parts > 10, "%s: only %llu parts", what, (unsigned long long)most_parts);
     spread_answer_free(&wanted);
-    spread_sample_free(&b->sample);
+    big_free(b);
 }
 
 Test(spread_ways, linear_in_parts, .timeout = 120)
 {
     struct big b;
-    big_make(&b, SPREAD_LINEAR, 30000, 300000, 0.6);
+    big_make(&b, SPREAD_LINEAR, 30000, 300000, false);
     assert_every_way(&b, "linear");
 }
 
 Test(spread_ways, linear_in_parts_to_the_last_hop, .timeout = 120)
 {
     struct big b;
-    big_make(&b, SPREAD_LINEAR, 30000, 300000, 0.6);
+    big_make(&b, SPREAD_LINEAR, 30000, 300000, false);
     b.question.last_hop = true;
     assert_every_way(&b, "last hop");
+}
+
+Test(spread_ways, linear_in_parts_with_factors, .timeout = 120)
+{
+    struct big b;
+    big_make(&b, SPREAD_LINEAR, 30000, 300000, true);
+    assert_every_way(&b, "factors");
+}
+
+Test(spread_ways, linear_in_parts_within_a_set, .timeout = 120)
+{
+    struct big b;
+    uint64_t seed = 12;
+    big_make(&b, SPREAD_LINEAR, 30000, 300000, false);
+    b.allowed = calloc(30000 / 64 + 1, sizeof *b.allowed);
+    for (uint32_t n = 0; n < 30000; n++)
+        if (case_chance(&seed, 60)) b.allowed[n / 64] |= 1ull << n % 64;
+    for (uint64_t i = 0; i < b.question.seed_count; i++)
+        b.allowed[b.seeds[i].node / 64] |= 1ull << b.seeds[i].node % 64;
+    b.question.allowed = b.allowed;
+    assert_every_way(&b, "within");
 }
 
 Test(spread_ways, engram_in_parts, .timeout = 120)
 {
     struct big b;
-    big_make(&b, SPREAD_ENGRAM, 30000, 300000, 0.6);
+    big_make(&b, SPREAD_ENGRAM, 30000, 300000, false);
     assert_every_way(&b, "engram");
 }
 
@@ -158,7 +208,7 @@ Test(spread_ways, bounds_in_parts, .timeout = 120)
 {
     for (int mode = SPREAD_LINEAR; mode <= SPREAD_ENGRAM; mode++) {
         struct big b;
-        big_make(&b, (enum spread_mode)mode, 30000, 300000, 0.6);
+        big_make(&b, (enum spread_mode)mode, 30000, 300000, false);
         b.question.touched_max = 25000;
         assert_every_way(&b, mode == SPREAD_LINEAR ? "bounded linear" : "bounded engram");
     }
@@ -246,15 +296,25 @@ Test(spread_ways, ends_anywhere)
 {
     for (int mode = SPREAD_LINEAR; mode <= SPREAD_ENGRAM; mode++) {
         struct big b;
-        big_make(&b, (enum spread_mode)mode, 30000, 300000, 0.6);
+        big_make(&b, (enum spread_mode)mode, 9000, 90000, true);
+        b.question.paths = true;
         for (uint64_t step = 1;; step++) {
-            struct spread_way way = {.kernels = &spread_scalar, .steps_max = step};
-            struct spread_ran ran = spread_sample_run(&b.sample.graph, &b.question, &way);
-            cr_assert(ran.clean, "step %llu", (unsigned long long)step);
-            spread_answer_free(&ran.answer);
-            if (ran.steps < step) break;
+            uint64_t ended = 0;
+            for (uint64_t pulls = 0; pulls < 32; pulls++) {
+                struct spread_way way = {.kernels = case_kernels(pulls % case_variants()),
+                                         .steps_max = step,
+                                         .changing = true,
+                                         .pulls = pulls << 1,
+                                         .seed = pulls};
+                struct spread_ran ran = spread_sample_run(&b.sample.graph, &b.question, &way);
+                cr_assert(ran.clean, "step %llu, pulls %llx", (unsigned long long)step,
+                          (unsigned long long)pulls);
+                ended += ran.steps < step;
+                spread_answer_free(&ran.answer);
+            }
+            if (ended == 32) break;
         }
-        spread_sample_free(&b.sample);
+        big_free(&b);
     }
 }
 
@@ -262,19 +322,50 @@ Test(spread_ways, cancelled_ends_it)
 {
     struct big b;
     _Atomic(bool) cancelled = true;
-    big_make(&b, SPREAD_ENGRAM, 3000, 30000, 0.6);
+    big_make(&b, SPREAD_ENGRAM, 3000, 30000, false);
     struct spread_way way = {.kernels = &spread_scalar, .cancelled = &cancelled};
     struct spread_ran ran = spread_sample_run(&b.sample.graph, &b.question, &way);
     cr_assert(ran.steps == 0 && ran.clean);
     spread_answer_free(&ran.answer);
-    spread_sample_free(&b.sample);
+    big_free(&b);
+}
+
+static _Atomic(bool) *cancel_now;
+static uint64_t cancel_in; /* so many looks at the clock */
+
+static uint64_t cancelling_clock(void)
+{
+    if (cancel_in-- == 0) atomic_store(cancel_now, true);
+    return 0;
+}
+
+/* Between any two steps of a run that pulls, pushes and pulls. */
+Test(spread_ways, cancelled_in_the_middle)
+{
+    struct big b;
+    big_make(&b, SPREAD_LINEAR, 9000, 90000, false);
+    b.question.deadline_ns = UINT64_MAX;
+    for (uint64_t looks = 0; looks < 4; looks++) {
+        _Atomic(bool) cancelled = false;
+        cancel_now = &cancelled, cancel_in = looks;
+        struct spread_way way = {.kernels = case_kernels(looks % case_variants()),
+                                 .changing = true,
+                                 .pulls = 0xa,
+                                 .now_ns = cancelling_clock,
+                                 .cancelled = &cancelled};
+        struct spread_ran ran = spread_sample_run(&b.sample.graph, &b.question, &way);
+        cr_assert(cancelled && ran.clean && ran.steps == looks + 2, "%llu looks: %llu steps",
+                  (unsigned long long)looks, (unsigned long long)ran.steps);
+        spread_answer_free(&ran.answer);
+    }
+    big_free(&b);
 }
 
 /* Whichever piece of memory is not there. */
 Test(spread_ways, no_memory_is_no_answer)
 {
     struct big b;
-    big_make(&b, SPREAD_ENGRAM, 30000, 300000, 0.6);
+    big_make(&b, SPREAD_ENGRAM, 30000, 300000, false);
     struct spread_way way = {.kernels = &spread_scalar};
     struct spread_ran whole = spread_sample_run(&b.sample.graph, &b.question, &way);
     cr_assert(!whole.no_memory && whole.taken_bytes > 0);
@@ -287,7 +378,7 @@ Test(spread_ways, no_memory_is_no_answer)
     way.memory_max = whole.taken_bytes;
     assert_ran(&b.sample.graph, &b.question, &way, &whole.answer, "just enough");
     spread_answer_free(&whole.answer);
-    spread_sample_free(&b.sample);
+    big_free(&b);
 }
 
 /* ---------------------------------------------------------------- small in large */

@@ -11,6 +11,14 @@ static void *allocate(uint64_t count, uint64_t size)
     return memset(memory, 0, count * size);
 }
 
+/* As a store lays it out, whatever its user's numbers are. */
+static void make_sample(struct spread_bench *b, uint32_t nodes, struct spread_sample_edge *edges,
+                        uint64_t count)
+{
+    b->numbers = spread_number_edges(nodes, edges, count);
+    b->sample = spread_sample_of(nodes, edges, count, NULL, NULL, false);
+}
+
 /* ---------------------------------------------------------------- WordNet */
 
 enum { PARTS = 4, SYNSETS_MAX = 200000, POINTERS_MAX = 1000000 };
@@ -92,7 +100,7 @@ static bool open_wordnet(struct spread_bench *b)
     }
     for (uint32_t part = 0; here && part < PARTS; part++)
         read_part(&w, part, true);
-    if (here) b->sample = spread_sample_of(nodes, w.edges, w.edge_count, NULL, NULL, false);
+    if (here) make_sample(b, nodes, w.edges, w.edge_count);
     for (uint32_t part = 0; part < PARTS; part++)
         free(w.ids[part]);
     free(w.edges);
@@ -110,10 +118,10 @@ bool spread_bench_open(struct spread_bench *b, const char *name)
     struct spread_sample_edge *edges = NULL;
     if (!strcmp(name, "uniform")) {
         edges = spread_uniform_edges(1000000, 8000000, &seed);
-        b->sample = spread_sample_of(1000000, edges, 8000000, NULL, NULL, false);
+        make_sample(b, 1000000, edges, 8000000);
     } else if (!strcmp(name, "power")) {
         edges = spread_power_edges(1000000, 10000000, 0.6, &seed);
-        b->sample = spread_sample_of(1000000, edges, 10000000, NULL, NULL, false);
+        make_sample(b, 1000000, edges, 10000000);
     } else {
         here = !strcmp(name, "wordnet") && open_wordnet(b);
     }
@@ -128,7 +136,7 @@ bool spread_bench_open(struct spread_bench *b, const char *name)
 void spread_bench_close(struct spread_bench *b)
 {
     spread_sample_free(&b->sample);
-    free(b->memory), free(b->more);
+    free(b->numbers), free(b->memory), free(b->more);
 }
 
 static void write_array(const char *folder, const char *name, const void *data, uint64_t bytes)
@@ -145,18 +153,22 @@ void spread_bench_write(const struct spread_bench *b, const char *folder)
     const struct spread_graph *g = &b->sample.graph;
     uint64_t *offsets = allocate(g->nodes + 1ul, sizeof *offsets), count = 0;
     uint32_t *columns = allocate(g->edges, sizeof *columns);
+    uint32_t *users = allocate(g->nodes, sizeof *users);
     float *weights = allocate(g->edges, sizeof *weights);
+    for (uint32_t n = 0; n < g->nodes; n++)
+        users[b->numbers[n]] = n;
     for (uint32_t n = 0; n < g->nodes; n++) {
-        for (uint32_t e = 0; e < g->in[n].count; e++, count++) {
-            columns[count] = g->in_edges[g->in[n].first + e].node;
-            weights[count] = g->in_edges[g->in[n].first + e].weight;
+        struct spread_list list = g->in[b->numbers[n]];
+        for (uint32_t e = 0; e < list.count; e++, count++) {
+            columns[count] = users[g->in_edges[list.first + e].node];
+            weights[count] = g->in_edges[list.first + e].weight;
         }
         offsets[n + 1] = count;
     }
     write_array(folder, "offsets", offsets, (g->nodes + 1ul) * sizeof *offsets);
     write_array(folder, "columns", columns, count * sizeof *columns);
     write_array(folder, "weights", weights, count * sizeof *weights);
-    free(offsets), free(columns), free(weights);
+    free(offsets), free(columns), free(users), free(weights);
 }
 
 /* ---------------------------------------------------------------- hops over everything */
@@ -167,7 +179,7 @@ static void sums_part(struct spread_bench *b, uint32_t part)
 {
     const uint32_t *starts = spread_state_of(&b->run)->starts;
     b->run.kernels->pull(&b->sample.graph, b->sample.order + starts[part],
-                         starts[part + 1] - starts[part], b->sent, b->sums + starts[part]);
+                         starts[part + 1] - starts[part], b->sent, b->decay[0], b->received);
 }
 
 static void share_parts(struct spread_bench *b)
@@ -234,7 +246,7 @@ void spread_bench_start(struct spread_bench *b, const struct spread_kernels *ker
     b->run.kernels = kernels;
     b->seeds = allocate(nodes, sizeof *b->seeds);
     b->sent = allocate(nodes, sizeof *b->sent);
-    b->sums = allocate(nodes, sizeof *b->sums);
+    b->received = allocate(nodes, sizeof *b->received);
     for (uint32_t n = 0; n < nodes; n++) {
         b->sent[n] = 0.5f + (float)(n % 100) / 200;
         if (n % SEEDS_APART == 0)
@@ -258,7 +270,7 @@ void spread_bench_stop(struct spread_bench *b)
     spread_run_end(&b->run);
     run_step(b, SPREAD_BENCH_STOP, 0);
     if (b->threads > 1) pthread_join(b->helper, NULL);
-    free(b->seeds), free(b->sent), free(b->sums);
+    free(b->seeds), free(b->sent), free(b->received);
 }
 
 double spread_bench_hop(struct spread_bench *b)

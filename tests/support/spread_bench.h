@@ -14,16 +14,16 @@ enum spread_bench_work { SPREAD_BENCH_HOP, SPREAD_BENCH_SUMS, SPREAD_BENCH_STOP 
 struct spread_bench {
     const char *name;
     struct spread_sample sample;
-    void *memory; /* a workspace */
-    void *more;   /* what a run may take beside it */
+    uint32_t *numbers; /* by the user's own: the sample's */
+    void *memory;      /* a workspace */
+    void *more;        /* what a run may take beside it */
     uint64_t more_bytes;
     /* From start to stop: a run that has reached all nodes that it can. */
     struct spread_run run;
     struct spread_question question;
     struct spread_seed *seeds;
     float decay[SPREAD_HOPS_MAX + 1];
-    float *sent;
-    struct spread_sum *sums;
+    float *sent, *received;
     uint32_t threads;
     pthread_t helper;
     enum spread_bench_work work;
@@ -44,7 +44,8 @@ void spread_bench_stop(struct spread_bench *b);
 /* Seconds of one hop over all nodes: all that it does; the sums alone. */
 double spread_bench_hop(struct spread_bench *b);
 double spread_bench_pull(struct spread_bench *b);
-/* Its in-lists as a CSR matrix, targets x sources: FOLDER/offsets (u64), columns (u32), weights. */
+/* Its in-lists as a CSR matrix, targets x sources, in the user's own numbers: FOLDER/offsets (u64),
+ * columns (u32), weights. */
 void spread_bench_write(const struct spread_bench *b, const char *folder);
 
 /* Seconds of a spread from the nth of some nodes that have edges, alone; and how many it touched. */

@@ -27,7 +27,7 @@ static double unit_of(uint64_t *state)
 
 /* ---------------------------------------------------------------- graphs */
 
-/* Lists by source, in the order of numbers, or by target, in that of degrees; some room is left
+/* Lists by source, in the order of numbers, or by target, in the graph's order; some room is left
  * behind each. */
 static void fill_lists(struct spread_sample *s, const struct spread_sample_edge *edges,
                        uint64_t count, bool by_source)
@@ -67,21 +67,26 @@ static void count_lists(struct spread_sample *s, const struct spread_sample_edge
     }
 }
 
+static const struct spread_list *order_lists;
+
+static int by_falling_count(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    uint32_t of_x = order_lists[x].count, of_y = order_lists[y].count;
+    return of_x != of_y ? (of_x < of_y) - (of_x > of_y) : (x > y) - (x < y);
+}
+
 static void make_order(struct spread_sample *s)
 {
-    uint32_t nodes = s->graph.nodes, degrees = s->in_count_max + 1;
-    uint64_t *starts = allocate(degrees + 1, sizeof *starts), first = 0;
+    uint32_t nodes = s->graph.nodes;
     s->order = allocate(nodes, sizeof *s->order);
     for (uint32_t n = 0; n < nodes; n++)
-        starts[s->in[n].count]++;
-    for (uint32_t d = degrees; d-- > 0;) {
-        uint64_t of_degree = starts[d];
-        starts[d] = first;
-        first += of_degree;
+        s->order[n] = n;
+    order_lists = s->in;
+    for (uint32_t first = 0; first < nodes; first += SPREAD_WINDOW) {
+        uint32_t count = nodes - first < SPREAD_WINDOW ? nodes - first : SPREAD_WINDOW;
+        qsort(s->order + first, count, sizeof *s->order, by_falling_count);
     }
-    for (uint32_t n = 0; n < nodes; n++)
-        s->order[starts[s->in[n].count]++] = n;
-    free(starts);
 }
 
 static int exponent_of(float value)
@@ -195,6 +200,35 @@ struct spread_sample_edge *spread_power_edges(uint32_t nodes, uint64_t count, do
     return edges;
 }
 
+static uint32_t class_of(uint32_t out_count)
+{
+    return out_count ? 32 - (uint32_t)__builtin_clz(out_count) : 0;
+}
+
+uint32_t *spread_number_edges(uint32_t nodes, struct spread_sample_edge *edges, uint64_t count)
+{
+    enum { CLASSES = 33 };
+    uint32_t *numbers = allocate(nodes, sizeof *numbers), firsts[CLASSES] = {0}, first = 0;
+    uint32_t *out_counts = allocate(nodes, sizeof *out_counts);
+    for (uint64_t i = 0; i < count; i++)
+        out_counts[edges[i].source]++;
+    for (uint32_t n = 0; n < nodes; n++)
+        firsts[class_of(out_counts[n])]++;
+    for (uint32_t c = CLASSES; c-- > 0;) {
+        uint32_t of_class = firsts[c];
+        firsts[c] = first;
+        first += of_class;
+    }
+    for (uint32_t n = 0; n < nodes; n++)
+        numbers[n] = firsts[class_of(out_counts[n])]++;
+    for (uint64_t i = 0; i < count; i++) {
+        edges[i].source = numbers[edges[i].source];
+        edges[i].target = numbers[edges[i].target];
+    }
+    free(out_counts);
+    return numbers;
+}
+
 /* ---------------------------------------------------------------- runs */
 
 enum { TAKEN_MAX = 64, THREADS_MAX = 8 };
@@ -255,6 +289,15 @@ static bool all_zero(const uint64_t *memory, uint64_t bytes)
     return true;
 }
 
+/* The next step's parts. */
+static uint32_t next_parts(struct spread_run *r, const struct spread_way *way, uint64_t steps)
+{
+    enum spread_hop hop = way->hop;
+    if (way->changing) hop = way->pulls >> steps % 64 & 1 ? SPREAD_HOP_PULL : SPREAD_HOP_PUSH;
+    spread_run_force(r, hop);
+    return spread_run_next(r);
+}
+
 struct spread_ran spread_sample_run(const struct spread_graph *g, const struct spread_question *q,
                                     const struct spread_way *way)
 {
@@ -273,8 +316,7 @@ struct spread_ran spread_sample_run(const struct spread_graph *g, const struct s
                            .cancelled = way->cancelled,
                            .alone = way->alone};
     spread_run_begin(&r);
-    spread_run_force(&r, way->hop);
-    for (uint32_t parts; (parts = spread_run_next(&r)); ran.parts += parts) {
+    for (uint32_t parts; (parts = next_parts(&r, way, ran.steps)); ran.parts += parts) {
         bool last = ++ran.steps == way->steps_max;
         if (way->threads)
             on_threads(&r, parts, way->threads);

@@ -39,12 +39,18 @@ struct spread_sample_edge *spread_uniform_edges(uint32_t nodes, uint64_t count, 
 struct spread_sample_edge *spread_power_edges(uint32_t nodes, uint64_t count, double power,
                                               uint64_t *seed);
 
+/* Numbers nodes as a graph's readers expect it, those of many out-edges first (as many bits of it, in
+ * the order that they had); edges go by the new numbers then. The new number of each; free it. */
+uint32_t *spread_number_edges(uint32_t nodes, struct spread_sample_edge *edges, uint64_t count);
+
 /* How the engine runs; the answer is the same for all. */
 struct spread_way {
     const struct spread_kernels *kernels;
     uint32_t threads; /* 0: all parts on this thread, in shuffled order; else so many */
     bool alone;       /* the run is told so; threads is 0 then */
     enum spread_hop hop;
+    bool changing; /* instead: hop d pulls where bit d % 64 of pulls is set, else pushes */
+    uint64_t pulls;
     uint64_t seed;       /* of the shuffle */
     uint64_t memory_max; /* 0: no bound on what the run may take; else it gets none beyond */
     uint64_t steps_max;  /* 0: to the end; else it is ended in that step, half of its parts run */
