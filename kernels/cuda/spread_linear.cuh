@@ -430,7 +430,8 @@ __device__ void linear_finish(struct linear_run<Group, Places> *r)
     uint32_t count = !by_list ? r->base->graph.nodes : q->last_hop ? r->active : r->touched;
     if (q->last_hop && (r->hop != q->hops || r->active == 0)) count = 0;
     const uint64_t touched = r->touched < q->touched_max ? r->touched : q->touched_max;
-    const uint64_t most = count == 0 ? 0 : q->last_hop ? r->active : touched;
+    const uint64_t active = r->active < touched ? r->active : touched; /* some were trimmed */
+    const uint64_t most = count == 0 ? 0 : q->last_hop ? active : touched;
     const uint64_t first = spread_take_room<Group>(r->base, r->set, most);
     const bool no_room = first == SPREAD_NO_ROOM;
     auto is = [&](uint32_t i) {
