@@ -315,7 +315,7 @@ Test(graph_numbers, spreads_stay_as_they_were)
     struct said before[WAYS], after[WAYS];
     uint64_t seeds[SEEDS];
     for (uint64_t i = 0; i < SEEDS; i++)
-        seeds[i] = (NODES - 1 - i * 500) * 7 + 1;
+        seeds[i] = (NODES - 1 - i * (NODES / SEEDS)) * 7 + 1;
     add_slowly(h.graph, &all);
     struct numbering numbers = remember(h.graph);
     ask_all(h.graph, seeds, before);
