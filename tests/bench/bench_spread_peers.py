@@ -123,9 +123,11 @@ class Scipy:
 
 class Ours:
     def __init__(self, build, folder, name, threads):
+        # numpy asks for huge pages for its arrays: the same for ours.
         self.process = subprocess.Popen(
             [os.path.join(build, "tests/bench/bench_spread"), "--serve", folder, name, str(threads)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"})
         self.here = self.process.stdout.readline().strip() == "ready"
 
     def ask(self, what, cpu):
