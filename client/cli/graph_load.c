@@ -175,14 +175,15 @@ static uint64_t part_end(const struct graph_load *l)
 }
 
 /* A request that found no memory changed nothing. A quota, or the daemon's bound, may have no room
- * for one that large beside what the graph is to become. */
-static bool smaller_part(struct graph_load *l, ea_status status, uint64_t edges)
+ * for one that large beside what the graph is to become. False: there is no smaller one. */
+static bool smaller_part(struct graph_load *l, ea_status status, uint64_t end)
 {
+    uint64_t edges = end - l->sent;
     uint32_t detail = ea_error_detail(l->cli->client);
     bool no_room = detail == DETAIL_MEMORY || detail == DETAIL_QUOTA;
     if (status != EA_RESOURCE_EXHAUSTED || !no_room || edges < 2 * PART_MIN) return false;
     l->part = edges / 2;
-    return true;
+    return part_end(l) < end;
 }
 
 static ea_status send_part(struct graph_load *l, uint64_t end)
@@ -213,7 +214,7 @@ static int send_all(struct graph_load *l)
         if (!status) {
             l->sent = end;
             show_progress(l, l->sent);
-        } else if (!smaller_part(l, status, end - l->sent)) {
+        } else if (!smaller_part(l, status, end)) {
             progress_finish(&l->progress);
             code = cli_failed(l->cli, status, l->name);
         }

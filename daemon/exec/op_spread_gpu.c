@@ -14,7 +14,8 @@ enum {
 struct spread_gpu {
     struct order_spread_set *sets;
     struct spread_record *records;
-    uint64_t room;   /* of all sets */
+    uint64_t room;          /* of all sets */
+    _Atomic uint64_t taken; /* of it, by those that were looked at */
     atomic_bool mad; /* numbers came that lead nowhere, or there was no memory to follow them */
 };
 
@@ -77,11 +78,16 @@ static enum status gpu_prepare(struct job *j)
 
 /* ---- the way back ---- */
 
-/* Another process wrote them: every number that is followed is looked at. */
-static bool is_sound(const struct spread_gpu *w, const struct order_spread_set *set, uint32_t nodes)
+/* Another process wrote them: every number that is followed is looked at, and how many there are: no
+ * set has more than there can be, nor all together more than they were given. */
+static bool is_sound(struct spread_gpu *w, const struct order_spread_set *set,
+                     const struct spread_question *q, uint32_t nodes)
 {
     uint64_t count = set->record_count;
     if (set->first_record > w->room || count > w->room - set->first_record) return false;
+    if (count > smaller(nodes, q->touched_max)) return false;
+    if (atomic_fetch_add_explicit(&w->taken, count, memory_order_relaxed) > w->room - count)
+        return false;
     const struct spread_record *r = w->records + set->first_record;
     bool sound = true;
     for (uint64_t i = 0; i < count; i++)
@@ -99,7 +105,7 @@ static void answer_set(struct job *j, uint64_t set, uint32_t worker)
     s->truncated = came.truncated != 0;
     s->undone = came.no_room != 0;
     if (s->undone) return;
-    if (!is_sound(g, &came, w->ask.graph.nodes) ||
+    if (!is_sound(g, &came, &w->ask.question, w->ask.graph.nodes) ||
         !spread_answer_set(&w->ask, g->records + came.first_record, came.record_count, false,
                            &w->keep[worker], &w->work[worker], s))
         atomic_store_explicit(&g->mad, true, memory_order_relaxed);

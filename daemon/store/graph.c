@@ -88,7 +88,7 @@ void graph_drop_work(struct graph *g)
         heap_release(g->heap, &w->block);
         free(w);
     }
-    atomic_store_explicit(&g->work_bytes, 0, memory_order_relaxed);
+    graph_count_work(g);
     pthread_mutex_unlock(&g->work_lock);
 }
 

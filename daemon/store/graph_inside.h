@@ -113,6 +113,8 @@ static inline void graph_mark(struct graph *g, enum graph_part part, uint64_t fi
     dirty_mark(&g->dirty[part], first * bytes, count * bytes);
 }
 
+/* What workspaces take is told, of the graph and of its space. With work_lock. */
+void graph_count_work(struct graph *g);
 /* Frees all that are kept; none may be out. */
 void graph_drop_work(struct graph *g);
 

@@ -15,11 +15,16 @@ static uint32_t nodes_for(uint32_t numbers)
     return nodes < NODES_MIN ? NODES_MIN : (uint32_t)nodes;
 }
 
-/* A share of what its space may have, so that each worker finds one whose pages are there. */
+/* What other graphs leave of a share of what the space may have, so that each worker finds one whose
+ * pages are there. */
 static uint64_t kept_bytes_max(const struct graph *g)
 {
-    uint64_t share = heap_owner_bytes_max(g->heap, g->resident.space->number) / HEAP_SHARE;
-    return share > KEPT_BYTES_MIN ? share : KEPT_BYTES_MIN;
+    const struct space *space = g->resident.space;
+    uint64_t share = heap_owner_bytes_max(g->heap, space->number) / HEAP_SHARE;
+    uint64_t own = atomic_load_explicit(&g->work_bytes, memory_order_relaxed);
+    uint64_t all = __atomic_load_n(&space->work_bytes, __ATOMIC_RELAXED);
+    uint64_t others = all > own ? all - own : 0;
+    return share > others + KEPT_BYTES_MIN ? share - others : KEPT_BYTES_MIN;
 }
 
 static bool may_keep(const struct graph *g, uint64_t bytes)
@@ -35,12 +40,13 @@ uint32_t graph_workspaces_kept(const struct graph *g)
     return fit < 1 ? 1 : fit < KEPT_MAX ? (uint32_t)fit : KEPT_MAX;
 }
 
-static void count_bytes(struct graph *g)
+void graph_count_work(struct graph *g)
 {
     uint64_t bytes = 0;
     for (const struct graph_work *w = g->work; w; w = w->next)
         bytes += w->block.bytes;
-    atomic_store_explicit(&g->work_bytes, bytes, memory_order_relaxed);
+    uint64_t before = atomic_exchange_explicit(&g->work_bytes, bytes, memory_order_relaxed);
+    __atomic_fetch_add(&g->resident.space->work_bytes, bytes - before, __ATOMIC_RELAXED);
 }
 
 /* One that is kept and large enough. */
@@ -79,7 +85,7 @@ enum status graph_take_workspace(struct graph *g, struct spread_workspace *out)
         pthread_mutex_lock(&g->work_lock);
         w->next = g->work;
         g->work = w;
-        count_bytes(g);
+        graph_count_work(g);
         pthread_mutex_unlock(&g->work_lock);
     }
     *out = (struct spread_workspace){.memory = w->block.data, .nodes = w->nodes};
@@ -113,7 +119,7 @@ void graph_give_workspace(struct graph *g, struct spread_workspace *given)
     for (struct graph_work *w = g->work; w; w = w->next)
         if (w->block.data == given->memory) w->out = false;
     struct graph_work *dropped = sort_out(g);
-    count_bytes(g);
+    graph_count_work(g);
     pthread_mutex_unlock(&g->work_lock);
     while (dropped) {
         struct graph_work *w = dropped;

@@ -26,6 +26,7 @@ struct space {
     uint32_t users;  /* connections and jobs that point here */
     uint64_t collection_count, graph_count;
     uint64_t row_count;      /* writers on any thread: read it with space_row_count */
+    uint64_t work_bytes;     /* of its graphs' workspaces; any thread, atomically */
     uint64_t vram_bytes_max; /* of its replicas together; 0: no bound. The pipeline sets it */
     struct tenant *tenant;   /* sched/tenant.h: the pipeline makes and ends it; or NULL */
     struct collection *collections; /* uthash, by name; store_ functions only */

@@ -336,6 +336,12 @@ def in_pieces(_):
         check(told and "quotas.host_mib" in p.stderr and "in 0 ms" not in p.stderr and
               done["edges"] + int(told.group(1).replace(",", "")) == edges,
               "what is too much for the quota: %s, %d edges" % (p.stderr, edges))
+        # Edges of one pair are replaced together: there is no smaller request to ask for.
+        write_npy("pair.npy", "Q", "(%d,)" % 700000, (1 for _ in range(700000)))
+        p = subprocess.run(t.start + ["graph", "load", "pair", "pair.npy", "pair.npy", "--create",
+                                      "--replace"], capture_output=True, text=True, timeout=60)
+        check(p.returncode == 1 and "stopped: 0 of 700,000 edges" in p.stderr,
+              "one pair past the quota: %s" % p.stderr)
     finally:
         daemon.kill()
         daemon.wait()

@@ -257,11 +257,19 @@ static void spoil_parent(struct house *h, const struct order_spread *s)
     ((struct spread_record *)mutable_at(h, s->out_records))->parent = UINT32_MAX - 1;
 }
 
+/* There is room for them, and each by itself is sound. */
+static void spoil_many(struct house *h, const struct order_spread *s)
+{
+    struct order_spread_set *set = mutable_at(h, s->out_sets);
+    *set = (struct order_spread_set){.record_count = s->nodes + 1};
+    memset(mutable_at(h, s->out_records), 0, set->record_count * sizeof(struct spread_record));
+}
+
 /* Mad numbers never lead anywhere: the CPU answers. */
 Test(gpu_spread, believes_no_number)
 {
     static void (*const spoils[])(struct house * h, const struct order_spread *s) = {
-        spoil_count, spoil_first, spoil_first_far, spoil_node, spoil_parent};
+        spoil_count, spoil_first, spoil_first_far, spoil_node, spoil_parent, spoil_many};
     struct house h;
     open_with_graph(&h);
     upload_graph(&h, RESULT_OK);
@@ -274,6 +282,35 @@ Test(gpu_spread, believes_no_number)
         spoils[i](&h, &o.spread);
         answer(processes[0], &o, RESULT_OK, 0);
         expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
+    }
+    close_house(&h);
+}
+
+/* Of sets that all claim the same records, those that fill the room are believed, no more. */
+Test(gpu_spread, believes_no_record_twice)
+{
+    enum { SETS = 450 };
+    struct house h;
+    open_with_graph(&h);
+    upload_graph(&h, RESULT_OK);
+    for (uint64_t least = 0; least < 2; least++) {
+        struct job *j = make_spread(&h, SPREAD_LINEAR, SETS);
+        j->request.k = 1;
+        submit(&h, j);
+        struct order o = next_order(processes[0]);
+        cr_assert_lt(o.spread.record_room, (uint64_t)NODES * SETS);
+        uint64_t each = o.spread.record_room / SETS + least;
+        memset(mutable_at(&h, o.spread.out_records), 0, each * sizeof(struct spread_record));
+        struct order_spread_set *sets = mutable_at(&h, o.spread.out_sets);
+        for (uint32_t set = 0; set < SETS; set++)
+            sets[set] = (struct order_spread_set){.record_count = each};
+        answer(processes[0], &o, RESULT_OK, 0);
+        if (least) {
+            expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
+        } else {
+            expect_back(&h, j);
+            drop_job(j);
+        }
     }
     close_house(&h);
 }
