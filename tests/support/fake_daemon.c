@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { ANSWER_BYTES_MAX = 1 << 20 };
@@ -401,5 +402,38 @@ void fake_serve(struct fake_daemon *d, int fd)
             if (!fake_write(fd, frame, fake_answer(r, frame, ANSWER_BYTES_MAX))) break;
     free(frame);
     free(r->body);
+    free(r);
+}
+
+void fake_serve_backwards(struct fake_daemon *d, int fd)
+{
+    struct fake_request *r = calloc(3, sizeof *r);
+    uint8_t *frame = malloc(ANSWER_BYTES_MAX);
+    if (fake_hello(d, fd) && fake_read(fd, &r[0]) && fake_read(fd, &r[1]) && fake_read(fd, &r[2]))
+        for (int i = 2; i >= 0; i--)
+            fake_write(fd, frame, fake_answer(&r[i], frame, ANSWER_BYTES_MAX));
+    while (fake_read(fd, &r[0])) {
+    }
+    for (int i = 0; i < 3; i++)
+        free(r[i].body);
+    free(frame);
+    free(r);
+}
+
+void fake_serve_split(struct fake_daemon *d, int fd)
+{
+    struct fake_request *r = calloc(1, sizeof *r);
+    uint8_t *frame = malloc(ANSWER_BYTES_MAX);
+    size_t cut = 1;
+    if (fake_hello(d, fd))
+        while (fake_read(fd, r)) {
+            size_t n = fake_answer(r, frame, ANSWER_BYTES_MAX);
+            size_t first = cut++ % n;
+            if (!fake_write(fd, frame, first)) break;
+            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+            if (!fake_write(fd, frame + first, n - first)) break;
+        }
+    free(r->body);
+    free(frame);
     free(r);
 }

@@ -50,5 +50,9 @@ bool fake_hello(struct fake_daemon *d, int fd);
 size_t fake_answer(const struct fake_request *r, uint8_t *frame, size_t size);
 /* Answers everything as it comes. */
 void fake_serve(struct fake_daemon *d, int fd);
+/* Answers three requests, the last one first, and nothing after that. */
+void fake_serve_backwards(struct fake_daemon *d, int fd);
+/* Writes every answer in two pieces, cut one byte further each time. */
+void fake_serve_split(struct fake_daemon *d, int fd);
 
 #endif

@@ -55,24 +55,9 @@ TestSuite(faults, .timeout = 120);
 
 /* ---- order and pieces ---- */
 
-static void answer_backwards(struct fake_daemon *d, int fd)
-{
-    struct fake_request *r = calloc(3, sizeof *r);
-    uint8_t *frame = malloc(FRAME_MAX);
-    if (fake_hello(d, fd) && fake_read(fd, &r[0]) && fake_read(fd, &r[1]) && fake_read(fd, &r[2]))
-        for (int i = 2; i >= 0; i--)
-            fake_write(fd, frame, fake_answer(&r[i], frame, FRAME_MAX));
-    while (fake_read(fd, &r[0])) {
-    }
-    for (int i = 0; i < 3; i++)
-        free(r[i].body);
-    free(frame);
-    free(r);
-}
-
 Test(faults, replies_in_any_order)
 {
-    begin(answer_backwards, 5000);
+    begin(fake_serve_backwards, 5000);
     uint64_t ids[3], order[3];
     callbacks = 0;
     for (int i = 0; i < 3; i++)
@@ -85,28 +70,9 @@ Test(faults, replies_in_any_order)
     end();
 }
 
-/* Every answer in two writes, cut one byte further each time. */
-static void answer_split(struct fake_daemon *d, int fd)
-{
-    struct fake_request *r = calloc(1, sizeof *r);
-    uint8_t *frame = malloc(FRAME_MAX);
-    size_t cut = 1;
-    if (fake_hello(d, fd))
-        while (fake_read(fd, r)) {
-            size_t n = fake_answer(r, frame, FRAME_MAX);
-            size_t first = cut++ % n;
-            if (!fake_write(fd, frame, first)) break;
-            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-            if (!fake_write(fd, frame + first, n - first)) break;
-        }
-    free(r->body);
-    free(frame);
-    free(r);
-}
-
 Test(faults, replies_cut_at_every_byte)
 {
-    begin(answer_split, 5000);
+    begin(fake_serve_split, 5000);
     ea_result r = {0};
     for (unsigned i = 0; i < 400; i++) {
         OK(ea_knn(client, "rows", matrix, 2, 4, 3, NULL, NULL, &r));

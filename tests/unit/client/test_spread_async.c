@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <criterion/criterion.h>
 
@@ -135,27 +134,12 @@ Test(spread_async, is_refused_before_it_is_sent)
     end();
 }
 
-static void answer_backwards(struct fake_daemon *d, int fd)
-{
-    struct fake_request *r = calloc(3, sizeof *r);
-    uint8_t *frame = malloc(FRAME_MAX);
-    if (fake_hello(d, fd) && fake_read(fd, &r[0]) && fake_read(fd, &r[1]) && fake_read(fd, &r[2]))
-        for (int i = 2; i >= 0; i--)
-            fake_write(fd, frame, fake_answer(&r[i], frame, FRAME_MAX));
-    while (fake_read(fd, &r[0])) {
-    }
-    for (int i = 0; i < 3; i++)
-        free(r[i].body);
-    free(frame);
-    free(r);
-}
-
 Test(spread_async, replies_in_any_order)
 {
     struct answer a[3] = {0};
     uint64_t sent[3];
     const ea_spread_options o = {.mode = EA_ENGRAM, .k = 1};
-    begin(answer_backwards, 5000);
+    begin(fake_serve_backwards, 5000);
     callbacks = 0;
     for (uint32_t i = 0; i < 3; i++)
         OK(ea_spread_send(client, "links", &o, offsets, i % 2 + 1, ids, weights, offsets[i % 2 + 1],
@@ -169,28 +153,10 @@ Test(spread_async, replies_in_any_order)
     end();
 }
 
-/* Every answer in two writes, cut one byte further each time. */
-static void answer_split(struct fake_daemon *d, int fd)
-{
-    struct fake_request *r = calloc(1, sizeof *r);
-    uint8_t *frame = malloc(FRAME_MAX);
-    size_t cut = 1;
-    if (fake_hello(d, fd))
-        while (fake_read(fd, r)) {
-            size_t n = fake_answer(r, frame, FRAME_MAX), first = cut++ % n;
-            if (!fake_write(fd, frame, first)) break;
-            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-            if (!fake_write(fd, frame + first, n - first)) break;
-        }
-    free(r->body);
-    free(frame);
-    free(r);
-}
-
 Test(spread_async, replies_cut_at_every_byte)
 {
     const ea_spread_options o = {.mode = EA_ENGRAM, .paths = true};
-    begin(answer_split, 5000);
+    begin(fake_serve_split, 5000);
     for (unsigned i = 0; i < 1200; i++) {
         struct answer a = {.keep = true};
         OK(send_two_sets(&a, &o, 0, NULL));

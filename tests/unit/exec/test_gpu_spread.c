@@ -112,53 +112,60 @@ static void expect_equal(const struct job *a, const struct job *b)
     cr_assert_eq(a->result.version, b->result.version);
 }
 
+/* So many sets, of which a GPU process answers those that found room, and the CPU the others: as if the
+ * CPU had answered all. */
+static void expect_the_cpus(struct house *h, enum spread_mode mode, uint32_t sets,
+                            bool (*has_room)(uint32_t set, int turn), int turn)
+{
+    struct job *cpu = make_spread(h, mode, sets), *j = make_spread(h, mode, sets);
+    run_on_cpu(h, cpu);
+    submit(h, j);
+    struct order o = expect_spread(h, j);
+    cr_assert_eq(o.spread.set_count, sets);
+    for (uint32_t set = 0; set < sets; set++) {
+        spread_set(h, &o.spread, set);
+        if (has_room(set, turn)) continue;
+        struct order_spread_set *out = mutable_at(h, o.spread.out_sets);
+        out[set] = (struct order_spread_set){.no_room = 1, .cycles = 99};
+    }
+    answer(processes[0], &o, RESULT_OK, 0);
+    expect_back(h, j);
+    cr_assert(!gpu_gave_up(j) && !j->failure.code);
+    expect_equal(j, cpu);
+    drop_job(j), drop_job(cpu);
+}
+
+static bool all_have_room(uint32_t set, int turn)
+{
+    (void)set, (void)turn;
+    return true;
+}
+
+/* In turns 0 to 3 a fifth has none, then nobody. */
+static bool most_have_room(uint32_t set, int turn)
+{
+    return turn < 4 && set % 5 != (uint32_t)turn;
+}
+
 Test(gpu_spread, the_reply_is_the_cpus)
 {
     struct house h;
     open_with_graph(&h);
     upload_graph(&h, RESULT_OK);
-    for (int i = 0; i < 6; i++) {
-        enum spread_mode mode = i % 2 ? SPREAD_ENGRAM : SPREAD_LINEAR;
-        struct job *cpu = make_spread(&h, mode, 1 + i * 7), *j = make_spread(&h, mode, 1 + i * 7);
-        run_on_cpu(&h, cpu);
-        submit(&h, j);
-        struct order o = expect_spread(&h, j);
-        for (uint32_t set = 0; set < o.spread.set_count; set++)
-            spread_set(&h, &o.spread, set);
-        answer(processes[0], &o, RESULT_OK, 0);
-        expect_back(&h, j);
-        cr_assert(!gpu_gave_up(j) && !j->failure.code);
-        expect_equal(j, cpu);
-        drop_job(j), drop_job(cpu);
-    }
+    for (int i = 0; i < 6; i++)
+        expect_the_cpus(&h, i % 2 ? SPREAD_ENGRAM : SPREAD_LINEAR, (uint32_t)(1 + i * 7),
+                        all_have_room, i);
     close_house(&h);
 }
 
-/* Sets that found no room for their records are the CPU's, those alone. */
 Test(gpu_spread, sets_without_room_are_the_cpus)
 {
     enum { SETS = 21 };
     struct house h;
     open_with_graph(&h);
     upload_graph(&h, RESULT_OK);
-    for (int i = 0; i < 6; i++) {
-        enum spread_mode mode = i % 2 ? SPREAD_ENGRAM : SPREAD_LINEAR;
-        struct job *cpu = make_spread(&h, mode, SETS), *j = make_spread(&h, mode, SETS);
-        run_on_cpu(&h, cpu);
-        submit(&h, j);
-        struct order o = expect_spread(&h, j);
-        for (uint32_t set = 0; set < SETS; set++) {
-            spread_set(&h, &o.spread, set);
-            if (i < 4 && set % 5 != (uint32_t)i) continue;
-            struct order_spread_set *out = mutable_at(&h, o.spread.out_sets);
-            out[set] = (struct order_spread_set){.no_room = 1, .cycles = 99};
-        }
-        answer(processes[0], &o, RESULT_OK, 0);
-        expect_back(&h, j);
-        cr_assert(!gpu_gave_up(j) && !j->failure.code);
-        expect_equal(j, cpu);
-        drop_job(j), drop_job(cpu);
-    }
+    for (int i = 0; i < 6; i++)
+        expect_the_cpus(&h, i % 2 ? SPREAD_ENGRAM : SPREAD_LINEAR, SETS, most_have_room, i);
     close_house(&h);
 }
 
