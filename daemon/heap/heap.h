@@ -53,7 +53,8 @@ enum status heap_take_past_quota(struct heap *h, uint64_t bytes, uint32_t owner,
                                  struct heap_block *out);
 
 /* At most so many bytes for an owner (not 0) at once, as asked for in whole pages; 0: no bound, as
- * at first. heap_take_fresh leaves a sixteenth of it to others. What it has already stays. RESOURCE_EXHAUSTED: no memory to note it. */
+ * at first. heap_take_fresh leaves a sixteenth of it to others. What it has already stays.
+ * RESOURCE_EXHAUSTED: no memory to note it. */
 enum status heap_quota(struct heap *h, uint32_t owner, uint64_t bytes_max);
 /* What an owner (not 0) has, counted likewise. */
 uint64_t heap_owner_bytes(struct heap *h, uint32_t owner);

@@ -119,16 +119,9 @@ static uint64_t engram_contributions(const struct cuda_spread *s)
 
 int spread_engram_launch(const struct cuda_spread *s, cudaStream_t stream)
 {
-    struct engram_job job = {};
-    uint32_t blocks = 0;
-    bool together = false;
-    const void *kernel = (const void *)spread_engram_kernel;
-    int error = spread_blocks(kernel, &blocks, &together);
-    if (error) return error;
-    job.base = spread_base_of(s);
-    struct spread_carver c = {(char *)s->scratch + SPREAD_HEAD_BYTES};
-    job.grid = engram_carve(&c, s->graph.nodes, 0, engram_contributions(s));
-    spread_share_scratch(&job.base, c.at, s->scratch_bytes - (uint64_t)(c.at - (char *)s->scratch),
-                         blocks, spread_engram_slot_bytes);
-    return spread_enqueue(kernel, &job, blocks, together, stream);
+    auto lay_out = [s](struct spread_carver *c) {
+        return engram_carve(c, s->graph.nodes, 0, engram_contributions(s));
+    };
+    return spread_launch<struct engram_job>(s, (const void *)spread_engram_kernel, lay_out,
+                                            spread_engram_slot_bytes, stream);
 }

@@ -458,22 +458,17 @@ template <class Group, class Places>
 __device__ void engram_finish(struct engram_run<Group, Places> *r)
 {
     const struct engram_slot *s = r->slot;
+    const uint32_t count = r->no_memory ? 0 : r->touched;
     const uint64_t most = r->base->question.touched_max;
-    const uint64_t touched = r->no_memory ? 0 : r->touched < most ? r->touched : most;
-    const uint64_t first = spread_take_room<Group>(r->base, r->set, touched);
-    const bool no_room = first == SPREAD_NO_ROOM;
+    struct cuda_spread_set outcome = {};
+    outcome.cycles = r->cycles;
+    outcome.hops_done = r->hops_done;
+    outcome.truncated = r->truncated;
+    outcome.no_memory = r->no_memory;
     auto is = [&](uint32_t i) { return s->records[s->touched[i]].visits != 0; };
     auto record = [&](uint32_t i) { return s->records[s->touched[i]]; };
-    unsigned *counter = &r->tallies[(r->level + 1) % 3].records;
-    spread_write_records<Group>(r->shared, r->base->out_records + (no_room ? 0 : first), counter,
-                                r->no_memory || no_room ? 0 : r->touched, is, record);
-    Group::sync();
-    if (spread_is_first<Group>()) {
-        struct cuda_spread_set outcome = {
-            no_room ? 0 : first, *counter,     r->cycles, r->hops_done,
-            r->truncated,        r->no_memory, no_room};
-        r->base->out_sets[r->set] = outcome;
-    }
+    spread_finish_set<Group>(r->base, r->shared, r->set, &r->tallies[(r->level + 1) % 3].records,
+                             count < most ? count : most, count, is, record, outcome);
 }
 
 /* ---------------------------------------------------------------- a run */

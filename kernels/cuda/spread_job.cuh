@@ -1,7 +1,7 @@
 /* spread_job: what both modes' kernels are given, and what they do alike: sets in turn, the highest
  * ids that give way, records on their way out.
- * Scratch: three tallies, how many records sets have room for, the grid's arrays over all nodes (spread_linear.cuh, spread_engram.cuh),
- * then as many slots for blocks as there is room for. */
+ * Scratch: three tallies, how many records sets have room for, the grid's arrays over all nodes
+ * (spread_linear.cuh, spread_engram.cuh), then as many slots for blocks as there is room for. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_JOB_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_JOB_CUH
 
@@ -180,6 +180,24 @@ __device__ void spread_write_records(struct spread_shared *shared, struct spread
         }
         __syncthreads();
     }
+}
+
+/* What came of a set: of count items those of which is(i) says so have a record, record(i), `most` of
+ * them at most; the rest stands in outcome. counter: as above. Ends without a sync. */
+template <class Group, class Is, class Record>
+__device__ void spread_finish_set(const struct spread_base *b, struct spread_shared *shared,
+                                  uint32_t set, unsigned *counter, uint64_t most, uint32_t count,
+                                  Is is, Record record, struct cuda_spread_set outcome)
+{
+    const uint64_t first = spread_take_room<Group>(b, set, most);
+    outcome.no_room = first == SPREAD_NO_ROOM;
+    outcome.first_record = outcome.no_room ? 0 : first;
+    spread_write_records<Group>(shared, b->out_records + outcome.first_record, counter,
+                                outcome.no_room ? 0 : count, is, record);
+    Group::sync();
+    if (!spread_is_first<Group>()) return;
+    outcome.record_count = *counter;
+    b->out_sets[set] = outcome;
 }
 
 /* All sets: blocks with a slot take them in turn, and what is too much for a block the grid does. */

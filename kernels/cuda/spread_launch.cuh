@@ -88,4 +88,22 @@ static inline int spread_enqueue(const void *kernel, void *job, uint32_t blocks,
     return error ? error : cudaGetLastError();
 }
 
+/* A mode's kernel. lay_out(&carver): the grid's arrays; slot_bytes: of a slot for so many places. */
+template <class Job, class LayOut>
+static inline int spread_launch(const struct cuda_spread *s, const void *kernel, LayOut lay_out,
+                                uint64_t (*slot_bytes)(uint32_t room), cudaStream_t stream)
+{
+    Job job = {};
+    uint32_t blocks = 0;
+    bool together = false;
+    int error = spread_blocks(kernel, &blocks, &together);
+    if (error) return error;
+    job.base = spread_base_of(s);
+    struct spread_carver c = {(char *)s->scratch + SPREAD_HEAD_BYTES};
+    job.grid = lay_out(&c);
+    spread_share_scratch(&job.base, c.at, s->scratch_bytes - (uint64_t)(c.at - (char *)s->scratch),
+                         blocks, slot_bytes);
+    return spread_enqueue(kernel, &job, blocks, together, stream);
+}
+
 #endif

@@ -139,16 +139,9 @@ uint64_t spread_linear_slot_bytes(uint32_t room)
 
 int spread_linear_launch(const struct cuda_spread *s, cudaStream_t stream)
 {
-    struct linear_job job = {};
-    uint32_t blocks = 0;
-    bool together = false;
-    const void *kernel = (const void *)spread_linear_kernel;
-    int error = spread_blocks(kernel, &blocks, &together);
-    if (error) return error;
-    job.base = spread_base_of(s);
-    struct spread_carver c = {(char *)s->scratch + SPREAD_HEAD_BYTES};
-    job.grid = linear_carve(&c, s->graph.nodes, 0, s->graph.edges);
-    spread_share_scratch(&job.base, c.at, s->scratch_bytes - (uint64_t)(c.at - (char *)s->scratch),
-                         blocks, spread_linear_slot_bytes);
-    return spread_enqueue(kernel, &job, blocks, together, stream);
+    auto lay_out = [s](struct spread_carver *c) {
+        return linear_carve(c, s->graph.nodes, 0, s->graph.edges);
+    };
+    return spread_launch<struct linear_job>(s, (const void *)spread_linear_kernel, lay_out,
+                                            spread_linear_slot_bytes, stream);
 }

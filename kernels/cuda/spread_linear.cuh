@@ -432,8 +432,9 @@ __device__ void linear_finish(struct linear_run<Group, Places> *r)
     const uint64_t touched = r->touched < q->touched_max ? r->touched : q->touched_max;
     const uint64_t active = r->active < touched ? r->active : touched; /* some were trimmed */
     const uint64_t most = count == 0 ? 0 : q->last_hop ? active : touched;
-    const uint64_t first = spread_take_room<Group>(r->base, r->set, most);
-    const bool no_room = first == SPREAD_NO_ROOM;
+    struct cuda_spread_set outcome = {};
+    outcome.hops_done = r->hops_done;
+    outcome.truncated = r->truncated;
     auto is = [&](uint32_t i) {
         const uint32_t place = by_list ? list[i] : i;
         return s->seen[place] != 0 && (!q->last_hop || by_list || s->activation[place] > 0.0f);
@@ -449,15 +450,8 @@ __device__ void linear_finish(struct linear_run<Group, Places> *r)
         one.tier = (uint8_t)spread_tier_of(depth);
         return one;
     };
-    unsigned *counter = &r->tallies[(r->hop + 1) % 3].records;
-    spread_write_records<Group>(r->shared, r->base->out_records + (no_room ? 0 : first), counter,
-                                no_room ? 0 : count, is, record);
-    Group::sync();
-    if (spread_is_first<Group>()) {
-        struct cuda_spread_set outcome = {no_room ? 0 : first, *counter, 0,      r->hops_done,
-                                          r->truncated,        0,        no_room};
-        r->base->out_sets[r->set] = outcome;
-    }
+    spread_finish_set<Group>(r->base, r->shared, r->set, &r->tallies[(r->hop + 1) % 3].records,
+                             most, count, is, record, outcome);
 }
 
 /* ---------------------------------------------------------------- a run */
