@@ -117,7 +117,7 @@ DAEMON_SRC := $(filter-out daemon/main.c,$(wildcard daemon/*.c)) \
 GPU_SRC    := $(filter-out daemon/gpu/main.c $(if $(NVCC),daemon/gpu/device_none.c,\
                 daemon/gpu/device_cuda%.c),$(wildcard daemon/gpu/*.c))
 CLIENT_SRC := $(wildcard client/*.c)
-CLI_SRC    := $(wildcard client/cli/*.c)
+CLI_SRC    := $(wildcard client/cli/*.c client/cli/*/*.c)
 PROTO_GEN  := $(BUILD)/gen/proto/engram_accel.pb
 
 obj         = $(patsubst %.c,$(BUILD)/%.o,$(1))

@@ -3,7 +3,7 @@
 
 enum { FLUSH_EVERY = 64 };
 
-static ea_status send_request(ea_client *c, struct request *r, uint32_t timeout_ms,
+static ea_status send_request(ea_client *c, struct client_request *r, uint32_t timeout_ms,
                               ea_callback callback, void *user, uint64_t *request_id)
 {
     r->owner = OWNER_CALLBACK;
@@ -26,7 +26,7 @@ static ea_status send_request(ea_client *c, struct request *r, uint32_t timeout_
 ea_status ea_ping_send(ea_client *c, ea_callback callback, void *user, uint64_t *request_id)
 {
     if (!c) return EA_INVALID_ARGUMENT;
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_PING);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_PING);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     return send_request(c, r, 0, callback, user, request_id);
 }
@@ -37,7 +37,7 @@ ea_status ea_knn_send(ea_client *c, const char *collection, const float *queries
                       uint64_t *request_id)
 {
     if (!c) return EA_INVALID_ARGUMENT;
-    struct request *r;
+    struct client_request *r;
     ea_status st = ea_build_knn(c, collection, queries, q, dimension, k, filter, threshold, &r);
     return st ? st : send_request(c, r, timeout_ms, callback, user, request_id);
 }
@@ -48,7 +48,7 @@ ea_status ea_similarity_send(ea_client *c, const char *collection, const float *
                              uint64_t *request_id)
 {
     if (!c) return EA_INVALID_ARGUMENT;
-    struct request *r;
+    struct client_request *r;
     ea_status st = ea_build_similarity(c, collection, queries, q, dimension, filter, threshold, &r);
     return st ? st : send_request(c, r, timeout_ms, callback, user, request_id);
 }
@@ -59,7 +59,7 @@ ea_status ea_score_send(ea_client *c, const char *collection, ea_metric metric,
                         uint32_t timeout_ms, ea_callback callback, void *user, uint64_t *request_id)
 {
     if (!c) return EA_INVALID_ARGUMENT;
-    struct request *r;
+    struct client_request *r;
     ea_status st =
         ea_build_score(c, collection, metric, queries, q, dimension, offsets, candidates, n, k, &r);
     return st ? st : send_request(c, r, timeout_ms, callback, user, request_id);
@@ -71,7 +71,7 @@ ea_status ea_spread_send(ea_client *c, const char *graph, const ea_spread_option
                          ea_spread_callback callback, void *user, uint64_t *request_id)
 {
     if (!c) return EA_INVALID_ARGUMENT;
-    struct request *r;
+    struct client_request *r;
     ea_status st = ea_build_spread(c, graph, options, offsets, sets, seeds, activations, n, &r);
     if (st) return st;
     r->out = &r->spread;
@@ -84,7 +84,7 @@ ea_status ea_upsert_send(ea_client *c, const char *collection, const uint64_t *i
                          ea_callback callback, void *user, uint64_t *request_id)
 {
     if (!c) return EA_INVALID_ARGUMENT;
-    struct request *r;
+    struct client_request *r;
     ea_status st = ea_build_upsert(c, collection, ids, rows, n, dimension, &r);
     return st ? st : send_request(c, r, timeout_ms, callback, user, request_id);
 }

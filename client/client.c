@@ -65,7 +65,7 @@ void ea_close(ea_client *c)
     ea_lose(c, &note, false);
     ea_pump(c, 0);
     while (c->free_list) {
-        struct request *r = c->free_list;
+        struct client_request *r = c->free_list;
         c->free_list = r->next;
         free(r);
     }

@@ -100,10 +100,10 @@ enum owner {
     OWNER_LIBRARY,  /* nobody waits: a cancel, or what a late reply belongs to */
 };
 
-struct request {
-    struct request *next, *previous; /* in pending, done or free */
-    struct request *bucket_next;
-    struct request *output_next;
+struct client_request {
+    struct client_request *next, *previous; /* in pending, done or free */
+    struct client_request *bucket_next;
+    struct client_request *output_next;
 
     uint64_t id;
     uint8_t kind;
@@ -136,7 +136,7 @@ struct request {
 };
 
 struct request_list {
-    struct request *first, *last;
+    struct client_request *first, *last;
 };
 
 struct limits {
@@ -163,14 +163,14 @@ struct ea_client {
     uint64_t next_id;
     struct request_list pending; /* without an answer, oldest first */
     struct request_list done;    /* waiting for their callbacks */
-    struct request *free_list;
+    struct client_request *free_list;
     size_t free_count, callback_count, abandoned_count;
     uint64_t in_flight;          /* begun, not answered, cancels not counted */
     int64_t nearest_deadline_ns; /* no pending request's is earlier; INT64_MAX: none */
-    struct request *buckets[EA_BUCKETS];
-    struct request *output_first, *output_last;
+    struct client_request *buckets[EA_BUCKETS];
+    struct client_request *output_first, *output_last;
 
-    struct request *reading; /* whose body comes in; NULL: none, or one to skip */
+    struct client_request *reading; /* whose body comes in; NULL: none, or one to skip */
     uint64_t body_read, body_left;
     uint32_t input_used;
     _Alignas(64) uint8_t input[EA_INPUT_BYTES];
@@ -211,41 +211,41 @@ void ea_lose(ea_client *c, const struct note *note, bool repeat);
 /* ---- request.c ---- */
 
 /* NULL: no memory (c->error is set). */
-struct request *ea_request_take(ea_client *c, uint8_t kind);
-void ea_request_release(ea_client *c, struct request *r);
+struct client_request *ea_request_take(ea_client *c, uint8_t kind);
+void ea_request_release(ea_client *c, struct client_request *r);
 /* Encodes the message (fields NULL: empty) into the head. */
-ea_status ea_request_message(ea_client *c, struct request *r, const pb_msgdesc_t *fields,
+ea_status ea_request_message(ea_client *c, struct client_request *r, const pb_msgdesc_t *fields,
                              const void *message);
 /* Describes a tensor and appends it to the body. INVALID_ARGUMENT: NULL data, too many bytes. */
-ea_status ea_request_tensor(ea_client *c, struct request *r, const char *name, bool *present,
+ea_status ea_request_tensor(ea_client *c, struct client_request *r, const char *name, bool *present,
                             engram_accel_v1_Tensor *wire, engram_accel_v1_Dtype dtype,
                             const void *data, uint64_t rows, uint64_t columns);
 ea_status ea_check_name(ea_client *c, const char *field, const char *name, char *out);
 /* A filter that is given but empty allows nothing. *allowed: how many ids it can allow. */
-ea_status ea_request_filter(ea_client *c, struct request *r, const char *field,
+ea_status ea_request_filter(ea_client *c, struct client_request *r, const char *field,
                             const ea_filter *filter, bool *has_filter, engram_accel_v1_Filter *m,
                             uint64_t *allowed);
 ea_status ea_check_dimension(ea_client *c, uint32_t dimension);
 /* Queues it; connected already. RESOURCE_EXHAUSTED: larger than the daemon takes. */
-ea_status ea_submit(ea_client *c, struct request *r);
+ea_status ea_submit(ea_client *c, struct client_request *r);
 /* Queues the frame that asks the daemon to drop a request. */
 void ea_submit_cancel(ea_client *c, uint64_t request_id);
 /* As it was before ea_submit. */
-void ea_request_rewind(struct request *r);
-struct request *ea_request_find(ea_client *c, uint64_t id);
+void ea_request_rewind(struct client_request *r);
+struct client_request *ea_request_find(ea_client *c, uint64_t id);
 /* Takes it out of the pending ones and hands it to whoever waits. */
-void ea_complete(ea_client *c, struct request *r);
+void ea_complete(ea_client *c, struct client_request *r);
 /* Gives up on a request whose note says why; its callback or call goes on at once. */
-void ea_abandon(ea_client *c, struct request *r);
+void ea_abandon(ea_client *c, struct client_request *r);
 
 /* ---- replies.c ---- */
 
 /* A reply's message. OK: r->result has its shape, its memory waits for body_bytes. DATA_LOSS: the
  * daemon does not keep to the protocol; RESOURCE_EXHAUSTED: no memory for the body. */
-ea_status ea_reply_parse(struct request *r, const void *message, uint32_t message_bytes,
+ea_status ea_reply_parse(struct client_request *r, const void *message, uint32_t message_bytes,
                          uint64_t body_bytes, struct note *note);
 /* Once the body is here: DATA_LOSS when numbers in it would lead a reader out of it. */
-ea_status ea_reply_check(const struct request *r, struct note *note);
+ea_status ea_reply_check(const struct client_request *r, struct note *note);
 /* An Error message. DATA_LOSS if it is none. */
 ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct note *note);
 
@@ -263,38 +263,39 @@ void ea_report_explain(const engram_accel_v1_ExplainReply *m, ea_explanation *ou
  * deadlines. */
 void ea_step(ea_client *c, int64_t until_ns);
 /* Steps until r is done; its deadline bounds it. */
-void ea_wait(ea_client *c, struct request *r);
+void ea_wait(ea_client *c, struct client_request *r);
 /* A whole blocking call, with its one repeat. Releases r. out may be NULL. */
-ea_status ea_call(ea_client *c, struct request *r, ea_result *out);
+ea_status ea_call(ea_client *c, struct client_request *r, ea_result *out);
 /* The same until deadline_ns (0: none), and only with the daemon of that instance (0: whichever). */
-ea_status ea_call_until(ea_client *c, struct request *r, int64_t deadline_ns, uint64_t instance,
-                        ea_result *out);
+ea_status ea_call_until(ea_client *c, struct client_request *r, int64_t deadline_ns,
+                        uint64_t instance, ea_result *out);
 int64_t ea_deadline_after(uint32_t timeout_ms);
 
 /* ---- graph_edges.c ---- */
 
 /* Ends the building of a change to a graph (st says how it went so far), calls, and releases r. out
  * may be NULL. */
-ea_status ea_change(ea_client *c, struct request *r, ea_status st, const pb_msgdesc_t *fields,
-                    const void *message, ea_graph_counts *out);
+ea_status ea_change(ea_client *c, struct client_request *r, ea_status st,
+                    const pb_msgdesc_t *fields, const void *message, ea_graph_counts *out);
 
 /* ---- questions.c, spread.c, upsert.c: requests for blocking and asynchronous calls ---- */
 
 ea_status ea_build_knn(ea_client *c, const char *collection, const float *queries, uint64_t q,
                        uint32_t dimension, uint32_t k, const ea_filter *filter,
-                       const float *threshold, struct request **out);
+                       const float *threshold, struct client_request **out);
 ea_status ea_build_similarity(ea_client *c, const char *collection, const float *queries,
                               uint64_t q, uint32_t dimension, const ea_filter *filter,
-                              const float *threshold, struct request **out);
+                              const float *threshold, struct client_request **out);
 ea_status ea_build_score(ea_client *c, const char *collection, ea_metric metric,
                          const float *queries, uint64_t q, uint32_t dimension,
                          const uint64_t *offsets, const uint64_t *candidates, uint64_t n,
-                         uint32_t k, struct request **out);
+                         uint32_t k, struct client_request **out);
 /* Whoever sends it says in (*out)->out where an ea_spread_result goes. */
 ea_status ea_build_spread(ea_client *c, const char *graph, const ea_spread_options *options,
                           const uint64_t *offsets, uint64_t sets, const uint64_t *seeds,
-                          const float *activations, uint64_t n, struct request **out);
+                          const float *activations, uint64_t n, struct client_request **out);
 ea_status ea_build_upsert(ea_client *c, const char *collection, const uint64_t *ids,
-                          const float *rows, uint64_t n, uint32_t dimension, struct request **out);
+                          const float *rows, uint64_t n, uint32_t dimension,
+                          struct client_request **out);
 
 #endif

@@ -21,7 +21,7 @@ static void convert(const engram_accel_v1_CollectionInfo *m, ea_collection_info 
 static ea_status ask(ea_client *c, uint8_t kind, const pb_msgdesc_t *fields, const void *message,
                      bool repeatable, ea_collection_info *out)
 {
-    struct request *r = ea_request_take(c, kind);
+    struct client_request *r = ea_request_take(c, kind);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_CollectionInfo info;
     r->repeatable = repeatable;
@@ -75,7 +75,7 @@ ea_status ea_collection_describe(ea_client *c, const char *name, ea_collection_i
 static ea_status list_page(ea_client *c, const char *after,
                            engram_accel_v1_CollectionListReply *page)
 {
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_COLLECTION_LIST);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_COLLECTION_LIST);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_CollectionListRequest m = {0};
     memcpy(m.after, after, strlen(after));
@@ -141,7 +141,7 @@ ea_status ea_delete(ea_client *c, const char *collection, const uint64_t *ids, u
                     uint64_t *deleted, uint64_t *missing)
 {
     if (!c) return EA_INVALID_ARGUMENT;
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_DELETE);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_DELETE);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_DeleteRequest m = {0};
     uint64_t counts[2];
@@ -168,7 +168,7 @@ static ea_status fetch(ea_client *c, const char *collection, bool by_position, c
     if (!c) return EA_INVALID_ARGUMENT;
     if (!out) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "out: NULL");
     ea_result_free(out);
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_FETCH);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_FETCH);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     r->expect = (struct expectation){.rows = n, .by_position = by_position};
     engram_accel_v1_FetchRequest m = {.offset = offset, .limit = by_position ? n : 0};

@@ -117,7 +117,7 @@ static ea_status accept_hello(ea_client *c, const engram_accel_v1_HelloReply *m)
 
 static ea_status say_hello(ea_client *c, int64_t until_ns)
 {
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_HELLO);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_HELLO);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_HelloRequest m = {
         .version_min = EA_PROTOCOL_VERSION,

@@ -4,7 +4,7 @@
 ea_status ea_ping(ea_client *c)
 {
     if (!c) return EA_INVALID_ARGUMENT;
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_PING);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_PING);
     return r ? ea_call(c, r, NULL) : EA_RESOURCE_EXHAUSTED;
 }
 
@@ -12,7 +12,7 @@ static ea_status ask(ea_client *c, uint8_t kind, void *out)
 {
     if (!c) return EA_INVALID_ARGUMENT;
     if (!out) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "out: NULL");
-    struct request *r = ea_request_take(c, kind);
+    struct client_request *r = ea_request_take(c, kind);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     r->out = out;
     return ea_call(c, r, NULL);
@@ -36,7 +36,7 @@ ea_status ea_explain(ea_client *c, uint32_t last, ea_explanation *out)
         return ea_fail(c, EA_INVALID_ARGUMENT, 0, "last: %u, 0 to %d wanted", last,
                        EA_DECISIONS_MAX);
     engram_accel_v1_ExplainRequest m = {.last = last};
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_EXPLAIN);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_EXPLAIN);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     r->out = out;
     ea_status st = ea_request_message(c, r, engram_accel_v1_ExplainRequest_fields, &m);

@@ -17,8 +17,8 @@ static void expire(ea_client *c)
     int64_t now_ns = ea_now_ns();
     if (now_ns < c->nearest_deadline_ns) return;
     c->nearest_deadline_ns = INT64_MAX;
-    struct request *next;
-    for (struct request *r = c->pending.first; r; r = next) {
+    struct client_request *next;
+    for (struct client_request *r = c->pending.first; r; r = next) {
         next = r->next;
         if (!r->deadline_ns) continue;
         if (r->deadline_ns > now_ns) {
@@ -62,7 +62,7 @@ void ea_step(ea_client *c, int64_t until_ns)
     if (c->nearest_deadline_ns != INT64_MAX) expire(c);
 }
 
-void ea_wait(ea_client *c, struct request *r)
+void ea_wait(ea_client *c, struct client_request *r)
 {
     while (!r->done)
         ea_step(c, INT64_MAX);
@@ -70,13 +70,13 @@ void ea_wait(ea_client *c, struct request *r)
 
 /* A connection that died while nobody looked shows now, not in the middle of what cannot be
  * repeated. */
-static void look_before(ea_client *c, const struct request *r)
+static void look_before(ea_client *c, const struct client_request *r)
 {
     if (!r->repeatable && c->fd >= 0) ea_fill(c);
 }
 
-ea_status ea_call_until(ea_client *c, struct request *r, int64_t deadline_ns, uint64_t instance,
-                        ea_result *out)
+ea_status ea_call_until(ea_client *c, struct client_request *r, int64_t deadline_ns,
+                        uint64_t instance, ea_result *out)
 {
     r->deadline_ns = deadline_ns;
     ea_status st;
@@ -103,14 +103,14 @@ ea_status ea_call_until(ea_client *c, struct request *r, int64_t deadline_ns, ui
     return st;
 }
 
-ea_status ea_call(ea_client *c, struct request *r, ea_result *out)
+ea_status ea_call(ea_client *c, struct client_request *r, ea_result *out)
 {
     return ea_call_until(c, r, ea_deadline_after(c->timeout_ms), 0, out);
 }
 
 /* ---- callbacks ---- */
 
-static void answer_spread(ea_client *c, struct request *r)
+static void answer_spread(ea_client *c, struct client_request *r)
 {
     if (r->note.code) r->spread = (ea_spread_result){0};
     r->spread.memory = r->result.memory;
@@ -122,9 +122,9 @@ static void answer_spread(ea_client *c, struct request *r)
 static size_t run_callbacks(ea_client *c)
 {
     size_t count = 0;
-    struct request *last = c->done.last; /* what callbacks add waits for its own turn */
+    struct client_request *last = c->done.last; /* what callbacks add waits for its own turn */
     while (c->done.first && last) {
-        struct request *r = c->done.first;
+        struct client_request *r = c->done.first;
         c->done.first = r->next;
         if (r->next)
             r->next->previous = NULL;
@@ -177,7 +177,7 @@ size_t ea_pending(const ea_client *c)
 ea_status ea_cancel(ea_client *c, uint64_t request_id)
 {
     if (!c) return EA_INVALID_ARGUMENT;
-    struct request *r = ea_request_find(c, request_id);
+    struct client_request *r = ea_request_find(c, request_id);
     if (!r || r->owner == OWNER_LIBRARY)
         return ea_fail(c, EA_NOT_FOUND, 0, "request %llu: unknown, or answered already",
                        (unsigned long long)request_id);

@@ -15,8 +15,8 @@ enum {
     EDGE_BYTES = 20,       /* in a body */
 };
 
-ea_status ea_change(ea_client *c, struct request *r, ea_status st, const pb_msgdesc_t *fields,
-                    const void *message, ea_graph_counts *out)
+ea_status ea_change(ea_client *c, struct client_request *r, ea_status st,
+                    const pb_msgdesc_t *fields, const void *message, ea_graph_counts *out)
 {
     ea_graph_counts counts = {0};
     r->out = &counts;
@@ -33,7 +33,7 @@ ea_status ea_graph_remove_edges(ea_client *c, const char *graph, const uint64_t 
                                 const uint64_t *targets, uint64_t n, ea_graph_counts *out)
 {
     if (!c) return EA_INVALID_ARGUMENT;
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_REMOVE_EDGES);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_REMOVE_EDGES);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_GraphRemoveEdgesRequest m = {0};
     ea_status st = ea_check_name(c, "graph", graph, m.graph);
@@ -71,7 +71,7 @@ ea_status ea_graph_add_csr(ea_client *c, const char *graph, const uint64_t *row_
                            bool replace, ea_graph_counts *out)
 {
     if (!c) return EA_INVALID_ARGUMENT;
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_ADD_CSR);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_ADD_CSR);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     r->repeatable = replace; /* the others would be there twice */
     engram_accel_v1_GraphAddCsrRequest m = {.replace = replace};
@@ -87,7 +87,7 @@ ea_status ea_graph_add_csr(ea_client *c, const char *graph, const uint64_t *row_
 
 /* ---- edges in parts ---- */
 
-struct upload {
+struct edges_upload {
     ea_client *c;
     const char *graph;
     const uint64_t *sources, *targets;
@@ -99,7 +99,7 @@ struct upload {
     ea_graph_counts sum;
 };
 
-static bool same_pair(const struct upload *u, uint64_t a, uint64_t b)
+static bool same_pair(const struct edges_upload *u, uint64_t a, uint64_t b)
 {
     return memcmp(u->sources + a, u->sources + b, sizeof *u->sources) == 0 &&
            memcmp(u->targets + a, u->targets + b, sizeof *u->targets) == 0;
@@ -107,7 +107,7 @@ static bool same_pair(const struct upload *u, uint64_t a, uint64_t b)
 
 /* Where the part that begins at u->done ends. What is replaced with a part would be replaced again
  * with the next, so duplicates of one pair are not parted. */
-static uint64_t part_end(const struct upload *u)
+static uint64_t part_end(const struct edges_upload *u)
 {
     uint64_t bytes = PART_BYTES, most = u->c->limits.body_bytes_max;
     if (most < bytes + 3 * EA_ALIGN) bytes = most > 3 * EA_ALIGN ? most - 3 * EA_ALIGN : 0;
@@ -123,11 +123,11 @@ static uint64_t part_end(const struct upload *u)
     return end;
 }
 
-static ea_status send_part(struct upload *u, uint64_t end)
+static ea_status send_part(struct edges_upload *u, uint64_t end)
 {
     ea_client *c = u->c;
     uint64_t at = u->done, n = end - at;
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_ADD_EDGES);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_ADD_EDGES);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     ea_graph_counts counts;
     r->out = &counts;
@@ -168,14 +168,14 @@ ea_status ea_graph_add_edges(ea_client *c, const char *graph, const uint64_t *so
                        "sources, targets or weights: NULL for %" PRIu64 " edges", n);
     if (n > INT64_MAX / 64)
         return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_SHAPE, "edges: too many");
-    struct upload u = {.c = c,
-                       .graph = graph,
-                       .sources = sources,
-                       .targets = targets,
-                       .weights = weights,
-                       .total = n,
-                       .replace = replace,
-                       .deadline_ns = ea_deadline_after(c->timeout_ms)};
+    struct edges_upload u = {.c = c,
+                             .graph = graph,
+                             .sources = sources,
+                             .targets = targets,
+                             .weights = weights,
+                             .total = n,
+                             .replace = replace,
+                             .deadline_ns = ea_deadline_after(c->timeout_ms)};
     char name[EA_NAME_MAX + 1];
     ea_status st = ea_check_name(c, "graph", graph, name);
     if (!st) st = ea_connect_until(c, u.deadline_ns); /* it says how large a part may be */

@@ -34,7 +34,7 @@ static void convert(const engram_accel_v1_GraphInfo *m, ea_graph_info *out)
 static ea_status ask(ea_client *c, uint8_t kind, const pb_msgdesc_t *fields, const void *message,
                      bool repeatable, ea_graph_info *out)
 {
-    struct request *r = ea_request_take(c, kind);
+    struct client_request *r = ea_request_take(c, kind);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_GraphInfo info;
     r->repeatable = repeatable;
@@ -81,7 +81,7 @@ ea_status ea_graph_describe(ea_client *c, const char *name, ea_graph_info *out)
 
 static ea_status list_page(ea_client *c, const char *after, engram_accel_v1_GraphListReply *page)
 {
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_LIST);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_LIST);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_GraphListRequest m = {0};
     memcpy(m.after, after, strlen(after));
@@ -149,7 +149,7 @@ ea_status ea_graph_set_nodes(ea_client *c, const char *graph, const uint64_t *id
                              ea_graph_counts *out)
 {
     if (!c) return EA_INVALID_ARGUMENT;
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_SET_NODES);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_SET_NODES);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_GraphSetNodesRequest m = {0};
     ea_status st = ea_check_name(c, "graph", graph, m.graph);
@@ -163,7 +163,7 @@ ea_status ea_graph_remove_nodes(ea_client *c, const char *graph, const uint64_t 
                                 ea_graph_counts *out)
 {
     if (!c) return EA_INVALID_ARGUMENT;
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_REMOVE_NODES);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_REMOVE_NODES);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_GraphRemoveNodesRequest m = {0};
     ea_status st = ea_check_name(c, "graph", graph, m.graph);
@@ -184,7 +184,7 @@ ea_status ea_graph_fetch_nodes(ea_client *c, const char *graph, const uint64_t *
     if (!c) return EA_INVALID_ARGUMENT;
     if (!out) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "out: NULL");
     ea_nodes_free(out);
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_FETCH_NODES);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_FETCH_NODES);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     ea_nodes nodes;
     r->out = &nodes;

@@ -11,7 +11,8 @@
                       (rows), (columns))
 
 /* Ends a builder: the request goes to *out, or back. */
-static ea_status built(ea_client *c, struct request *r, ea_status st, struct request **out)
+static ea_status built(ea_client *c, struct client_request *r, ea_status st,
+                       struct client_request **out)
 {
     if (st) {
         ea_request_release(c, r);
@@ -23,9 +24,9 @@ static ea_status built(ea_client *c, struct request *r, ea_status st, struct req
 
 ea_status ea_build_knn(ea_client *c, const char *collection, const float *queries, uint64_t q,
                        uint32_t dimension, uint32_t k, const ea_filter *filter,
-                       const float *threshold, struct request **out)
+                       const float *threshold, struct client_request **out)
 {
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_KNN);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_KNN);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_KnnRequest m = {.k = k, .has_threshold = threshold != NULL};
     if (threshold) m.threshold = *threshold;
@@ -46,16 +47,16 @@ ea_status ea_knn(ea_client *c, const char *collection, const float *queries, uin
     if (!c) return EA_INVALID_ARGUMENT;
     if (!out) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "out: NULL");
     ea_result_free(out);
-    struct request *r;
+    struct client_request *r;
     ea_status st = ea_build_knn(c, collection, queries, q, dimension, k, filter, threshold, &r);
     return st ? st : ea_call(c, r, out);
 }
 
 ea_status ea_build_similarity(ea_client *c, const char *collection, const float *queries,
                               uint64_t q, uint32_t dimension, const ea_filter *filter,
-                              const float *threshold, struct request **out)
+                              const float *threshold, struct client_request **out)
 {
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_SIMILARITY);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_SIMILARITY);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_SimilarityRequest m = {.has_threshold = threshold != NULL};
     if (threshold) m.threshold = *threshold;
@@ -78,7 +79,7 @@ ea_status ea_similarity(ea_client *c, const char *collection, const float *queri
     if (!c) return EA_INVALID_ARGUMENT;
     if (!out) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "out: NULL");
     ea_result_free(out);
-    struct request *r;
+    struct client_request *r;
     ea_status st = ea_build_similarity(c, collection, queries, q, dimension, filter, threshold, &r);
     return st ? st : ea_call(c, r, out);
 }
@@ -90,7 +91,7 @@ ea_status ea_similarity_inline(ea_client *c, ea_metric metric, const float *quer
     if (!c) return EA_INVALID_ARGUMENT;
     if (!out) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "out: NULL");
     ea_result_free(out);
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_SIMILARITY);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_SIMILARITY);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_SimilarityRequest m = {.metric = (engram_accel_v1_Metric)metric,
                                            .has_threshold = threshold != NULL};
@@ -114,9 +115,9 @@ ea_status ea_similarity_inline(ea_client *c, ea_metric metric, const float *quer
 static ea_status build_score(ea_client *c, engram_accel_v1_ScoreCandidatesRequest *m,
                              const float *queries, uint64_t q, uint32_t dimension,
                              const uint64_t *offsets, const uint64_t *candidates, const float *rows,
-                             bool inline_rows, uint64_t n, struct request **out)
+                             bool inline_rows, uint64_t n, struct client_request **out)
 {
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_SCORE_CANDIDATES);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_SCORE_CANDIDATES);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     ea_status st = ea_check_dimension(c, dimension);
     if (!st && !offsets && q != 1 && (q || n))
@@ -136,7 +137,7 @@ static ea_status build_score(ea_client *c, engram_accel_v1_ScoreCandidatesReques
 ea_status ea_build_score(ea_client *c, const char *collection, ea_metric metric,
                          const float *queries, uint64_t q, uint32_t dimension,
                          const uint64_t *offsets, const uint64_t *candidates, uint64_t n,
-                         uint32_t k, struct request **out)
+                         uint32_t k, struct client_request **out)
 {
     engram_accel_v1_ScoreCandidatesRequest m = {.metric = (engram_accel_v1_Metric)metric, .k = k};
     ea_status st = ea_check_name(c, "collection", collection, m.collection);
@@ -151,7 +152,7 @@ ea_status ea_score(ea_client *c, const char *collection, ea_metric metric, const
     if (!c) return EA_INVALID_ARGUMENT;
     if (!out) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "out: NULL");
     ea_result_free(out);
-    struct request *r;
+    struct client_request *r;
     ea_status st =
         ea_build_score(c, collection, metric, queries, q, dimension, offsets, candidates, n, k, &r);
     return st ? st : ea_call(c, r, out);
@@ -165,14 +166,14 @@ ea_status ea_score_inline(ea_client *c, ea_metric metric, const float *queries, 
     if (!out) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "out: NULL");
     ea_result_free(out);
     engram_accel_v1_ScoreCandidatesRequest m = {.metric = (engram_accel_v1_Metric)metric, .k = k};
-    struct request *r;
+    struct client_request *r;
     ea_status st = build_score(c, &m, queries, q, dimension, offsets, NULL, rows, true, n, &r);
     return st ? st : ea_call(c, r, out);
 }
 
 /* ---- norms and averages: their results go into the caller's memory ---- */
 
-static ea_status call_into(ea_client *c, struct request *r, uint64_t columns, float *out)
+static ea_status call_into(ea_client *c, struct client_request *r, uint64_t columns, float *out)
 {
     ea_result result = {0};
     ea_status st = ea_call(c, r, &result);
@@ -191,7 +192,7 @@ ea_status ea_norms(ea_client *c, const float *rows, uint64_t n, uint32_t dimensi
 {
     if (!c) return EA_INVALID_ARGUMENT;
     if (!norms_out && n) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "norms_out: NULL");
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_NORMS);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_NORMS);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_NormsRequest m = {0};
     ea_status st = ea_check_dimension(c, dimension);
@@ -207,7 +208,7 @@ ea_status ea_weighted_average(ea_client *c, const float *rows, const float *weig
 {
     if (!c) return EA_INVALID_ARGUMENT;
     if (!average_out) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "average_out: NULL");
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_WEIGHTED_AVERAGE);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_WEIGHTED_AVERAGE);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_WeightedAverageRequest m = {0};
     ea_status st = ea_check_dimension(c, dimension);
@@ -225,7 +226,7 @@ ea_status ea_weighted_average_ids(ea_client *c, const char *collection, const ui
 {
     if (!c) return EA_INVALID_ARGUMENT;
     if (!average_out) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "average_out: NULL");
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_WEIGHTED_AVERAGE);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_WEIGHTED_AVERAGE);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_WeightedAverageRequest m = {0};
     ea_status st = ea_check_name(c, "collection", collection, m.collection);

@@ -74,7 +74,7 @@ ea_status ea_reply_misfit(struct layout *l, const char *name, const engram_accel
                        name, t->rows, t->columns);
 }
 
-ea_status ea_reply_memory(struct layout *l, struct request *r, uint64_t body_bytes)
+ea_status ea_reply_memory(struct layout *l, struct client_request *r, uint64_t body_bytes)
 {
     if (l->used != body_bytes)
         return ea_note_set(l->note, EA_DATA_LOSS, EA_DETAIL_BODY_MISMATCH,
@@ -91,7 +91,7 @@ ea_status ea_reply_memory(struct layout *l, struct request *r, uint64_t body_byt
     return EA_OK;
 }
 
-void ea_reply_meta(struct request *r, bool present, const engram_accel_v1_Meta *m)
+void ea_reply_meta(struct client_request *r, bool present, const engram_accel_v1_Meta *m)
 {
     if (!present) return;
     r->result.meta = (ea_meta){
@@ -110,7 +110,7 @@ void ea_reply_meta(struct request *r, bool present, const engram_accel_v1_Meta *
 }
 
 /* kNN and scored candidates: the two messages have the same fields. */
-static ea_status parse_hits(struct request *r, const void *message, uint32_t bytes,
+static ea_status parse_hits(struct client_request *r, const void *message, uint32_t bytes,
                             uint64_t body_bytes, struct note *note)
 {
     engram_accel_v1_KnnReply m;
@@ -143,7 +143,7 @@ static ea_status parse_hits(struct request *r, const void *message, uint32_t byt
     return ea_reply_memory(&l, r, body_bytes);
 }
 
-static ea_status parse_similarity(struct request *r, const void *message, uint32_t bytes,
+static ea_status parse_similarity(struct client_request *r, const void *message, uint32_t bytes,
                                   uint64_t body_bytes, struct note *note)
 {
     engram_accel_v1_SimilarityReply m;
@@ -177,7 +177,7 @@ static ea_status parse_similarity(struct request *r, const void *message, uint32
     return ea_reply_memory(&l, r, body_bytes);
 }
 
-static ea_status parse_fetch(struct request *r, const void *message, uint32_t bytes,
+static ea_status parse_fetch(struct client_request *r, const void *message, uint32_t bytes,
                              uint64_t body_bytes, struct note *note)
 {
     engram_accel_v1_FetchReply m;
@@ -205,7 +205,7 @@ static ea_status parse_fetch(struct request *r, const void *message, uint32_t by
 }
 
 /* Norms and weighted average: one float tensor, the two messages have the same fields. */
-static ea_status parse_floats(struct request *r, const void *message, uint32_t bytes,
+static ea_status parse_floats(struct client_request *r, const void *message, uint32_t bytes,
                               uint64_t body_bytes, struct note *note)
 {
     engram_accel_v1_NormsReply m;
@@ -227,7 +227,7 @@ static ea_status parse_floats(struct request *r, const void *message, uint32_t b
 
 /* ---- replies without tensors ---- */
 
-static ea_status parse_info(struct request *r, const void *message, uint32_t bytes,
+static ea_status parse_info(struct client_request *r, const void *message, uint32_t bytes,
                             struct note *note)
 {
     engram_accel_v1_InfoReply m;
@@ -236,7 +236,7 @@ static ea_status parse_info(struct request *r, const void *message, uint32_t byt
     return st;
 }
 
-static ea_status parse_stats(struct request *r, const void *message, uint32_t bytes,
+static ea_status parse_stats(struct client_request *r, const void *message, uint32_t bytes,
                              struct note *note)
 {
     engram_accel_v1_StatsReply m;
@@ -245,7 +245,7 @@ static ea_status parse_stats(struct request *r, const void *message, uint32_t by
     return st;
 }
 
-static ea_status parse_explain(struct request *r, const void *message, uint32_t bytes,
+static ea_status parse_explain(struct client_request *r, const void *message, uint32_t bytes,
                                struct note *note)
 {
     engram_accel_v1_ExplainReply m;
@@ -255,7 +255,7 @@ static ea_status parse_explain(struct request *r, const void *message, uint32_t 
 }
 
 /* Create and describe differ in the field that holds the collection. */
-static ea_status parse_collection(struct request *r, const void *message, uint32_t bytes,
+static ea_status parse_collection(struct client_request *r, const void *message, uint32_t bytes,
                                   struct note *note)
 {
     engram_accel_v1_CollectionCreateReply create = {0};
@@ -275,7 +275,7 @@ static ea_status parse_collection(struct request *r, const void *message, uint32
     return EA_OK;
 }
 
-static ea_status parse_write(struct request *r, const void *message, uint32_t bytes,
+static ea_status parse_write(struct client_request *r, const void *message, uint32_t bytes,
                              struct note *note)
 {
     if (r->kind == engram_accel_v1_Kind_KIND_UPSERT) {
@@ -299,7 +299,7 @@ static ea_status parse_write(struct request *r, const void *message, uint32_t by
     return EA_OK;
 }
 
-static ea_status parse_bare(struct request *r, const void *message, uint32_t bytes,
+static ea_status parse_bare(struct client_request *r, const void *message, uint32_t bytes,
                             struct note *note)
 {
     union {
@@ -331,7 +331,7 @@ static ea_status parse_bare(struct request *r, const void *message, uint32_t byt
     }
 }
 
-ea_status ea_reply_parse(struct request *r, const void *message, uint32_t message_bytes,
+ea_status ea_reply_parse(struct client_request *r, const void *message, uint32_t message_bytes,
                          uint64_t body_bytes, struct note *note)
 {
     switch (r->kind) {
@@ -354,7 +354,7 @@ ea_status ea_reply_parse(struct request *r, const void *message, uint32_t messag
     }
 }
 
-ea_status ea_reply_check(const struct request *r, struct note *note)
+ea_status ea_reply_check(const struct client_request *r, struct note *note)
 {
     if (r->kind == engram_accel_v1_Kind_KIND_SPREAD ||
         r->kind == engram_accel_v1_Kind_KIND_GRAPH_FETCH_NODES)

@@ -29,8 +29,8 @@ ea_status ea_reply_place(struct layout *l, const char *name, bool present,
 /* That a tensor is not what was asked for. */
 ea_status ea_reply_misfit(struct layout *l, const char *name, const engram_accel_v1_Tensor *t);
 /* Memory for a body that the tensors fill exactly; the pointers lead into it. */
-ea_status ea_reply_memory(struct layout *l, struct request *r, uint64_t body_bytes);
-void ea_reply_meta(struct request *r, bool present, const engram_accel_v1_Meta *m);
+ea_status ea_reply_memory(struct layout *l, struct client_request *r, uint64_t body_bytes);
+void ea_reply_meta(struct client_request *r, bool present, const engram_accel_v1_Meta *m);
 
 static inline bool shaped(const engram_accel_v1_Tensor *t, uint64_t rows, uint64_t columns)
 {
@@ -44,12 +44,12 @@ static inline bool shaped(const engram_accel_v1_Tensor *t, uint64_t rows, uint64
 /* ---- replies_graph.c ---- */
 
 /* What has no body: create, describe, list, drop, changes. */
-ea_status ea_reply_parse_graph(struct request *r, const void *message, uint32_t bytes,
+ea_status ea_reply_parse_graph(struct client_request *r, const void *message, uint32_t bytes,
                                struct note *note);
 /* Nodes and spread: shapes and pointers go to *r->out, an ea_nodes or ea_spread_result, whose memory
  * is r->result.memory. */
-ea_status ea_reply_parse_graph_tensors(struct request *r, const void *message, uint32_t bytes,
-                                       uint64_t body_bytes, struct note *note);
-ea_status ea_reply_check_graph(const struct request *r, struct note *note);
+ea_status ea_reply_parse_graph_tensors(struct client_request *r, const void *message,
+                                       uint32_t bytes, uint64_t body_bytes, struct note *note);
+ea_status ea_reply_check_graph(const struct client_request *r, struct note *note);
 
 #endif

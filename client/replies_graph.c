@@ -9,7 +9,7 @@
 #define U8  engram_accel_v1_Dtype_DTYPE_UINT8
 
 /* Create and describe differ in the field that holds the graph. */
-static ea_status parse_info(struct request *r, const void *message, uint32_t bytes,
+static ea_status parse_info(struct client_request *r, const void *message, uint32_t bytes,
                             struct note *note)
 {
     engram_accel_v1_GraphCreateReply create = {0};
@@ -27,7 +27,7 @@ static ea_status parse_info(struct request *r, const void *message, uint32_t byt
     return EA_OK;
 }
 
-static ea_status parse_change(struct request *r, const void *message, uint32_t bytes,
+static ea_status parse_change(struct client_request *r, const void *message, uint32_t bytes,
                               struct note *note)
 {
     engram_accel_v1_GraphChangeReply m;
@@ -48,7 +48,7 @@ static ea_status parse_change(struct request *r, const void *message, uint32_t b
     return EA_OK;
 }
 
-ea_status ea_reply_parse_graph(struct request *r, const void *message, uint32_t bytes,
+ea_status ea_reply_parse_graph(struct client_request *r, const void *message, uint32_t bytes,
                                struct note *note)
 {
     engram_accel_v1_GraphDropReply drop;
@@ -75,7 +75,7 @@ static bool column(bool present, const engram_accel_v1_Tensor *t, uint64_t rows)
         ? EA_OK                                               \
         : ea_reply_misfit(&l, #member, &(message).member)
 
-static ea_status parse_nodes(struct request *r, const void *message, uint32_t bytes,
+static ea_status parse_nodes(struct client_request *r, const void *message, uint32_t bytes,
                              uint64_t body_bytes, struct note *note)
 {
     engram_accel_v1_GraphFetchNodesReply m;
@@ -128,7 +128,7 @@ static ea_status place_entries(struct layout *l, const engram_accel_v1_SpreadRep
     return st;
 }
 
-static ea_status parse_spread(struct request *r, const void *message, uint32_t bytes,
+static ea_status parse_spread(struct client_request *r, const void *message, uint32_t bytes,
                               uint64_t body_bytes, struct note *note)
 {
     engram_accel_v1_SpreadReply m;
@@ -160,8 +160,8 @@ static ea_status parse_spread(struct request *r, const void *message, uint32_t b
     return ea_reply_memory(&l, r, body_bytes);
 }
 
-ea_status ea_reply_parse_graph_tensors(struct request *r, const void *message, uint32_t bytes,
-                                       uint64_t body_bytes, struct note *note)
+ea_status ea_reply_parse_graph_tensors(struct client_request *r, const void *message,
+                                       uint32_t bytes, uint64_t body_bytes, struct note *note)
 {
     return r->kind == engram_accel_v1_Kind_KIND_SPREAD
                ? parse_spread(r, message, bytes, body_bytes, note)
@@ -182,7 +182,7 @@ static bool rising(const uint64_t *offsets, uint64_t lists, uint64_t n, uint64_t
     return offsets[lists] == n;
 }
 
-static ea_status check_nodes(const struct request *r, struct note *note)
+static ea_status check_nodes(const struct client_request *r, struct note *note)
 {
     const ea_nodes *out = r->out;
     if (!out->offsets) return EA_OK;
@@ -194,7 +194,7 @@ static ea_status check_nodes(const struct request *r, struct note *note)
     return EA_OK;
 }
 
-static ea_status check_spread(const struct request *r, struct note *note)
+static ea_status check_spread(const struct client_request *r, struct note *note)
 {
     const ea_spread_result *out = r->out;
     if (!rising(out->offsets, out->sets, out->count, 0, r->expect.columns_max))
@@ -209,7 +209,7 @@ static ea_status check_spread(const struct request *r, struct note *note)
     return EA_OK;
 }
 
-ea_status ea_reply_check_graph(const struct request *r, struct note *note)
+ea_status ea_reply_check_graph(const struct client_request *r, struct note *note)
 {
     return r->kind == engram_accel_v1_Kind_KIND_SPREAD ? check_spread(r, note)
                                                        : check_nodes(r, note);

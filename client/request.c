@@ -19,9 +19,9 @@ static const uint8_t zeros[EA_ALIGN];
 
 /* ---- pool and lists ---- */
 
-struct request *ea_request_take(ea_client *c, uint8_t kind)
+struct client_request *ea_request_take(ea_client *c, uint8_t kind)
 {
-    struct request *r = c->free_list;
+    struct client_request *r = c->free_list;
     if (r) {
         c->free_list = r->next;
         c->free_count--;
@@ -29,7 +29,7 @@ struct request *ea_request_take(ea_client *c, uint8_t kind)
         ea_fail(c, EA_RESOURCE_EXHAUSTED, EA_DETAIL_MEMORY, "no memory for a request");
         return NULL;
     }
-    memset(r, 0, offsetof(struct request, pieces));
+    memset(r, 0, offsetof(struct client_request, pieces));
     r->kind = kind;
     r->repeatable = true;
     r->piece_count = 1; /* the head */
@@ -40,7 +40,7 @@ struct request *ea_request_take(ea_client *c, uint8_t kind)
     return r;
 }
 
-void ea_request_release(ea_client *c, struct request *r)
+void ea_request_release(ea_client *c, struct client_request *r)
 {
     ea_result_free(&r->result);
     if (c->free_count >= FREE_MAX) {
@@ -52,7 +52,7 @@ void ea_request_release(ea_client *c, struct request *r)
     c->free_count++;
 }
 
-static void list_add(struct request_list *list, struct request *r)
+static void list_add(struct request_list *list, struct client_request *r)
 {
     r->next = NULL;
     r->previous = list->last;
@@ -63,7 +63,7 @@ static void list_add(struct request_list *list, struct request *r)
     list->last = r;
 }
 
-static void list_remove(struct request_list *list, struct request *r)
+static void list_remove(struct request_list *list, struct client_request *r)
 {
     if (r->previous)
         r->previous->next = r->next;
@@ -75,33 +75,33 @@ static void list_remove(struct request_list *list, struct request *r)
         list->last = r->previous;
 }
 
-struct request *ea_request_find(ea_client *c, uint64_t id)
+struct client_request *ea_request_find(ea_client *c, uint64_t id)
 {
-    struct request *r = c->buckets[id % EA_BUCKETS];
+    struct client_request *r = c->buckets[id % EA_BUCKETS];
     while (r && r->id != id)
         r = r->bucket_next;
     return r;
 }
 
-static void pending_add(ea_client *c, struct request *r)
+static void pending_add(ea_client *c, struct client_request *r)
 {
-    struct request **bucket = &c->buckets[r->id % EA_BUCKETS];
+    struct client_request **bucket = &c->buckets[r->id % EA_BUCKETS];
     r->bucket_next = *bucket;
     *bucket = r;
     list_add(&c->pending, r);
     if (r->owner == OWNER_CALLBACK) c->callback_count++;
 }
 
-static void pending_remove(ea_client *c, struct request *r)
+static void pending_remove(ea_client *c, struct client_request *r)
 {
-    struct request **at = &c->buckets[r->id % EA_BUCKETS];
+    struct client_request **at = &c->buckets[r->id % EA_BUCKETS];
     while (*at != r)
         at = &(*at)->bucket_next;
     *at = r->bucket_next;
     list_remove(&c->pending, r);
 }
 
-static bool is_cancel(const struct request *r)
+static bool is_cancel(const struct client_request *r)
 {
     return r->kind == engram_accel_v1_Kind_KIND_CANCEL;
 }
@@ -127,7 +127,7 @@ ea_status ea_check_dimension(ea_client *c, uint32_t dimension)
                    "dimension: %" PRIu32 ", 1 to %d wanted", dimension, EA_DIMENSION_MAX);
 }
 
-ea_status ea_request_message(ea_client *c, struct request *r, const pb_msgdesc_t *fields,
+ea_status ea_request_message(ea_client *c, struct client_request *r, const pb_msgdesc_t *fields,
                              const void *message)
 {
     if (!fields) return EA_OK;
@@ -148,12 +148,12 @@ static uint64_t element_bytes(engram_accel_v1_Dtype dtype)
     }
 }
 
-static void add_piece(struct request *r, const void *data, size_t bytes)
+static void add_piece(struct client_request *r, const void *data, size_t bytes)
 {
     if (bytes) r->pieces[r->piece_count++] = (struct iovec){(void *)data, bytes};
 }
 
-ea_status ea_request_tensor(ea_client *c, struct request *r, const char *name, bool *present,
+ea_status ea_request_tensor(ea_client *c, struct client_request *r, const char *name, bool *present,
                             engram_accel_v1_Tensor *wire, engram_accel_v1_Dtype dtype,
                             const void *data, uint64_t rows, uint64_t columns)
 {
@@ -173,7 +173,7 @@ ea_status ea_request_tensor(ea_client *c, struct request *r, const char *name, b
     return EA_OK;
 }
 
-ea_status ea_request_filter(ea_client *c, struct request *r, const char *field,
+ea_status ea_request_filter(ea_client *c, struct client_request *r, const char *field,
                             const ea_filter *filter, bool *has_filter, engram_accel_v1_Filter *m,
                             uint64_t *allowed)
 {
@@ -197,13 +197,13 @@ ea_status ea_request_filter(ea_client *c, struct request *r, const char *field,
 
 /* ---- submitting ---- */
 
-static void note_deadline(ea_client *c, const struct request *r)
+static void note_deadline(ea_client *c, const struct client_request *r)
 {
     if (r->deadline_ns && r->deadline_ns < c->nearest_deadline_ns)
         c->nearest_deadline_ns = r->deadline_ns;
 }
 
-static void prepare(ea_client *c, struct request *r)
+static void prepare(ea_client *c, struct client_request *r)
 {
     struct wire_head *h = (struct wire_head *)r->head;
     uint32_t message_bytes = h->message_bytes;
@@ -221,7 +221,7 @@ static void prepare(ea_client *c, struct request *r)
     r->pieces[0] = (struct iovec){r->head, ea_align(used)};
 }
 
-ea_status ea_submit(ea_client *c, struct request *r)
+ea_status ea_submit(ea_client *c, struct client_request *r)
 {
     if (r->body_bytes > c->limits.body_bytes_max)
         return ea_fail(c, EA_RESOURCE_EXHAUSTED, EA_DETAIL_BODY_TOO_LARGE,
@@ -242,14 +242,14 @@ ea_status ea_submit(ea_client *c, struct request *r)
 /* Ahead of all that is not begun: what it cancels may be what the rest waits for. */
 void ea_submit_cancel(ea_client *c, uint64_t request_id)
 {
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_CANCEL);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_CANCEL);
     if (!r) return; /* then the daemon works in vain */
     engram_accel_v1_CancelRequest m = {.request_id = request_id};
     ea_request_message(c, r, engram_accel_v1_CancelRequest_fields, &m);
     r->owner = OWNER_LIBRARY;
     prepare(c, r);
     pending_add(c, r);
-    struct request **at = &c->output_first;
+    struct client_request **at = &c->output_first;
     while (*at && ((*at)->begun || is_cancel(*at)))
         at = &(*at)->output_next;
     r->output_next = *at;
@@ -257,7 +257,7 @@ void ea_submit_cancel(ea_client *c, uint64_t request_id)
     if (!r->output_next) c->output_last = r;
 }
 
-void ea_request_rewind(struct request *r)
+void ea_request_rewind(struct client_request *r)
 {
     r->begun = r->sent = r->answered = r->done = r->lost = false;
     r->piece_at = 0;
@@ -266,9 +266,9 @@ void ea_request_rewind(struct request *r)
     ea_result_free(&r->result);
 }
 
-static void output_remove(ea_client *c, struct request *r)
+static void output_remove(ea_client *c, struct client_request *r)
 {
-    struct request *before = NULL, **at = &c->output_first;
+    struct client_request *before = NULL, **at = &c->output_first;
     while (*at && *at != r) {
         before = *at;
         at = &before->output_next;
@@ -280,7 +280,7 @@ static void output_remove(ea_client *c, struct request *r)
 
 /* ---- ending ---- */
 
-void ea_complete(ea_client *c, struct request *r)
+void ea_complete(ea_client *c, struct client_request *r)
 {
     pending_remove(c, r);
     if (r->begun && !is_cancel(r)) c->in_flight--;
@@ -299,7 +299,7 @@ void ea_complete(ea_client *c, struct request *r)
 static bool leave_placeholder(ea_client *c, uint8_t kind, uint64_t id)
 {
     if (c->abandoned_count >= EA_ABANDONED_MAX) return false;
-    struct request *late = ea_request_take(c, kind);
+    struct client_request *late = ea_request_take(c, kind);
     if (!late) return false;
     late->owner = OWNER_LIBRARY;
     late->id = id;
@@ -310,7 +310,7 @@ static bool leave_placeholder(ea_client *c, uint8_t kind, uint64_t id)
     return true;
 }
 
-void ea_abandon(ea_client *c, struct request *r)
+void ea_abandon(ea_client *c, struct client_request *r)
 {
     struct note note = r->note;
     if (!r->begun) {

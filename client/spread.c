@@ -58,10 +58,10 @@ static ea_status check(ea_client *c, const ea_spread_options *o, const uint64_t 
 
 ea_status ea_build_spread(ea_client *c, const char *graph, const ea_spread_options *o,
                           const uint64_t *offsets, uint64_t sets, const uint64_t *seeds,
-                          const float *activations, uint64_t n, struct request **out)
+                          const float *activations, uint64_t n, struct client_request **out)
 {
     if (!o) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "options: NULL");
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_SPREAD);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_SPREAD);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_SpreadRequest m = message_of(o);
     uint64_t allowed;
@@ -97,7 +97,7 @@ ea_status ea_spread(ea_client *c, const char *graph, const ea_spread_options *op
     if (!c) return EA_INVALID_ARGUMENT;
     if (!out) return ea_fail(c, EA_INVALID_ARGUMENT, 0, "out: NULL");
     ea_spread_result_free(out);
-    struct request *r;
+    struct client_request *r;
     ea_status st = ea_build_spread(c, graph, options, offsets, sets, seeds, activations, n, &r);
     if (st) return st;
     ea_spread_result spread;

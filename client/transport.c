@@ -26,7 +26,7 @@ void ea_lose(ea_client *c, const struct note *note, bool repeat)
     c->body_left = c->body_read = 0;
     c->input_used = 0;
     while (c->pending.first) {
-        struct request *r = c->pending.first;
+        struct client_request *r = c->pending.first;
         if (!r->answered) {
             r->note = why;
             r->lost = repeat;
@@ -55,7 +55,7 @@ static void lose_protocol(ea_client *c, const char *text)
 /* ---- out ---- */
 
 /* The deadline travels as what is left of it. Hello's is the library's own affair. */
-static void stamp_deadline(struct request *r, int64_t *now_ns)
+static void stamp_deadline(struct client_request *r, int64_t *now_ns)
 {
     if (!r->deadline_ns || r->kind == engram_accel_v1_Kind_KIND_HELLO) return;
     if (!*now_ns) *now_ns = ea_now_ns();
@@ -65,7 +65,7 @@ static void stamp_deadline(struct request *r, int64_t *now_ns)
                                                                    : (uint32_t)us;
 }
 
-static bool may_begin(const ea_client *c, const struct request *r, uint64_t in_flight)
+static bool may_begin(const ea_client *c, const struct client_request *r, uint64_t in_flight)
 {
     return r->begun || r->kind == engram_accel_v1_Kind_KIND_CANCEL || !c->limits.in_flight_max ||
            in_flight < c->limits.in_flight_max;
@@ -82,7 +82,7 @@ static size_t gather(ea_client *c, struct iovec *out)
     size_t count = 0;
     int64_t now_ns = 0;
     uint64_t in_flight = c->in_flight;
-    for (struct request *r = c->output_first; r; r = r->output_next) {
+    for (struct client_request *r = c->output_first; r; r = r->output_next) {
         if (count + r->piece_count > GATHER_MAX || !may_begin(c, r, in_flight)) break;
         if (!r->begun) {
             stamp_deadline(r, &now_ns);
@@ -102,7 +102,7 @@ static size_t gather(ea_client *c, struct iovec *out)
 static void consume(ea_client *c, size_t n)
 {
     while (n) {
-        struct request *r = c->output_first;
+        struct client_request *r = c->output_first;
         if (!r->begun) {
             r->begun = true;
             c->in_flight += r->kind != engram_accel_v1_Kind_KIND_CANCEL;
@@ -146,7 +146,7 @@ void ea_flush(ea_client *c)
 /* ---- in ---- */
 
 /* The reply is complete. */
-static void finish_reply(ea_client *c, struct request *r)
+static void finish_reply(ea_client *c, struct client_request *r)
 {
     if (!r->note.code && r->owner != OWNER_LIBRARY && ea_reply_check(r, &r->note) == EA_DATA_LOSS) {
         struct note note = r->note;
@@ -186,7 +186,7 @@ static void take_head(ea_client *c, const struct wire_head *h, const uint8_t *me
         refused(c, message, h->message_bytes);
         return;
     }
-    struct request *r = ea_request_find(c, h->request_id);
+    struct client_request *r = ea_request_find(c, h->request_id);
     if (!r || !r->begun || r->answered) {
         lose_protocol(c, "to a request that nobody made");
         return;
@@ -221,7 +221,7 @@ static uint32_t take_body(ea_client *c, const uint8_t *bytes, uint32_t count)
     c->body_read += n;
     c->body_left -= n;
     if (!c->body_left && c->reading) {
-        struct request *r = c->reading;
+        struct client_request *r = c->reading;
         c->reading = NULL;
         finish_reply(c, r);
     }
@@ -298,7 +298,7 @@ void ea_fill(ea_client *c)
         c->body_read += in_body;
         c->body_left -= in_body;
         if (into_body && !c->body_left) {
-            struct request *r = c->reading;
+            struct client_request *r = c->reading;
             c->reading = NULL;
             uint64_t losses = c->losses;
             finish_reply(c, r);

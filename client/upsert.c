@@ -10,9 +10,10 @@ enum {
 };
 
 ea_status ea_build_upsert(ea_client *c, const char *collection, const uint64_t *ids,
-                          const float *rows, uint64_t n, uint32_t dimension, struct request **out)
+                          const float *rows, uint64_t n, uint32_t dimension,
+                          struct client_request **out)
 {
-    struct request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_UPSERT);
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_UPSERT);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_UpsertRequest m = {0};
     ea_status st = ea_check_name(c, "collection", collection, m.collection);
@@ -33,14 +34,14 @@ ea_status ea_build_upsert(ea_client *c, const char *collection, const uint64_t *
 }
 
 /* One request of an upload. */
-struct chunk {
-    struct request *request; /* NULL: free */
+struct upsert_chunk {
+    struct client_request *request; /* NULL: free */
     uint64_t rows;
     bool repeated;
     ea_upsert_counts counts;
 };
 
-struct upload {
+struct upsert_upload {
     ea_client *c;
     const char *collection;
     const uint64_t *ids;
@@ -53,26 +54,26 @@ struct upload {
     bool accepted;       /* it has some */
     struct note failure; /* the first */
     ea_upsert_counts sum;
-    struct chunk chunks[CHUNKS_MAX];
+    struct upsert_chunk chunks[CHUNKS_MAX];
 };
 
-static void fail(struct upload *u, const struct note *note)
+static void fail(struct upsert_upload *u, const struct note *note)
 {
     if (!u->failure.code) u->failure = *note;
 }
 
-static bool accepted_some(const struct upload *u)
+static bool accepted_some(const struct upsert_upload *u)
 {
     bool some = u->accepted;
     for (size_t i = 0; i < CHUNKS_MAX; i++) {
-        const struct request *r = u->chunks[i].request;
+        const struct client_request *r = u->chunks[i].request;
         some |= r && r->done && !r->note.code;
     }
     return some;
 }
 
 /* Also after a reconnect. A daemon that was restarted in the middle lacks what it had accepted. */
-static ea_status connect(struct upload *u)
+static ea_status connect(struct upsert_upload *u)
 {
     ea_client *c = u->c;
     ea_status st = ea_connect_until(c, u->deadline_ns);
@@ -89,7 +90,7 @@ static ea_status connect(struct upload *u)
     return st;
 }
 
-static ea_status submit(struct upload *u, struct chunk *chunk)
+static ea_status submit(struct upsert_upload *u, struct upsert_chunk *chunk)
 {
     ea_status st = connect(u);
     if (!st) st = ea_submit(u->c, chunk->request);
@@ -97,10 +98,10 @@ static ea_status submit(struct upload *u, struct chunk *chunk)
 }
 
 /* Sends the next rows from a free place. */
-static void start_chunk(struct upload *u, struct chunk *chunk)
+static void start_chunk(struct upsert_upload *u, struct upsert_chunk *chunk)
 {
     uint64_t left = u->total - u->sent;
-    *chunk = (struct chunk){.rows = left < u->chunk_rows ? left : u->chunk_rows};
+    *chunk = (struct upsert_chunk){.rows = left < u->chunk_rows ? left : u->chunk_rows};
     ea_status st = ea_build_upsert(u->c, u->collection, u->ids ? u->ids + u->sent : NULL,
                                    u->rows ? u->rows + u->sent * u->dimension : NULL, chunk->rows,
                                    u->dimension, &chunk->request);
@@ -119,9 +120,10 @@ static void start_chunk(struct upload *u, struct chunk *chunk)
 }
 
 /* A chunk has ended: counts it, sends it once more, or notes its failure. */
-static void end_chunk(struct upload *u, struct chunk *chunk, ea_progress progress, void *user)
+static void end_chunk(struct upsert_upload *u, struct upsert_chunk *chunk, ea_progress progress,
+                      void *user)
 {
-    struct request *r = chunk->request;
+    struct client_request *r = chunk->request;
     if (r->lost && !chunk->repeated && !u->failure.code) {
         chunk->repeated = true;
         ea_request_rewind(r);
@@ -154,13 +156,13 @@ ea_status ea_upsert(ea_client *c, const char *collection, const uint64_t *ids, c
 {
     if (!c) return EA_INVALID_ARGUMENT;
     if (out) *out = (ea_upsert_counts){0};
-    struct upload u = {.c = c,
-                       .collection = collection,
-                       .ids = ids,
-                       .rows = rows,
-                       .total = n,
-                       .dimension = dimension,
-                       .deadline_ns = ea_deadline_after(c->timeout_ms)};
+    struct upsert_upload u = {.c = c,
+                              .collection = collection,
+                              .ids = ids,
+                              .rows = rows,
+                              .total = n,
+                              .dimension = dimension,
+                              .deadline_ns = ea_deadline_after(c->timeout_ms)};
     char name[EA_NAME_MAX + 1];
     ea_status st = ea_check_name(c, "collection", collection, name);
     if (!st) st = ea_check_dimension(c, dimension);
@@ -174,7 +176,7 @@ ea_status ea_upsert(ea_client *c, const char *collection, const uint64_t *ids, c
     for (;;) {
         size_t busy = 0;
         for (size_t i = 0; i < CHUNKS_MAX; i++) {
-            struct chunk *chunk = &u.chunks[i];
+            struct upsert_chunk *chunk = &u.chunks[i];
             if (chunk->request && chunk->request->done) end_chunk(&u, chunk, progress, user);
             if (!chunk->request && !u.failure.code && (u.sent < n || first)) {
                 first = false;

@@ -15,12 +15,12 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
-#include "daemon/calibrate.h"
-#include "daemon/exec/gpu.h"
+#include "daemon/learn/calibrate.h"
+#include "daemon/cards/cards.h"
 #include "daemon/exec/workers.h"
-#include "daemon/model_keeper.h"
-#include "daemon/pipeline.h"
-#include "daemon/quotas.h"
+#include "daemon/learn/model_keeper.h"
+#include "daemon/request/pipeline.h"
+#include "daemon/request/quotas.h"
 
 enum { HOUSEKEEPING_MS = 100, TRIM_EVERY = 10 };
 

@@ -38,7 +38,7 @@ static const struct argp_option options[] = {
     {0},
 };
 
-struct arguments {
+struct daemon_arguments {
     const char *config_path;
     const char *settings[64];
     unsigned setting_count;
@@ -46,7 +46,7 @@ struct arguments {
     bool check_only;
 };
 
-static void add_setting(struct argp_state *state, struct arguments *a, const char *setting)
+static void add_setting(struct argp_state *state, struct daemon_arguments *a, const char *setting)
 {
     if (a->setting_count == sizeof a->settings / sizeof *a->settings)
         argp_error(state, "too many settings");
@@ -55,7 +55,7 @@ static void add_setting(struct argp_state *state, struct arguments *a, const cha
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
-    struct arguments *a = state->input;
+    struct daemon_arguments *a = state->input;
     switch (key) {
     case 'c': a->config_path = value; return 0;
     case 's': add_setting(state, a, value); return 0;
@@ -85,7 +85,7 @@ static const struct argp parser = {
     NULL};
 
 /* File first, then the command line. What is wrong is on stderr. */
-static bool read_settings(struct arguments *a, struct config *c)
+static bool read_settings(struct daemon_arguments *a, struct config *c)
 {
     struct failure f = {0};
     config_defaults(c);
@@ -124,7 +124,8 @@ static void notify(const char *state)
     sd_notify(0, state);
 }
 
-static void log_start(const struct engine *e, const struct arguments *a, const struct config *c)
+static void log_start(const struct engine *e, const struct daemon_arguments *a,
+                      const struct config *c)
 {
     char cpu[129];
     vectors_describe_cpu(cpu, sizeof cpu);
@@ -139,7 +140,7 @@ static void log_start(const struct engine *e, const struct arguments *a, const s
 
 int main(int argc, char **argv)
 {
-    struct arguments a = {0};
+    struct daemon_arguments a = {0};
     struct engine_options engine_options = {.inherited_fd = -1, .handle_signals = true};
     argp_err_exit_status = EXIT_CONFIG;
     argp_parse(&parser, argc, argv, 0, NULL, &a);

@@ -1,6 +1,6 @@
 #include "client/cli/cli.h"
 
-#include "client/cli/format.h"
+#include "client/cli/text/format.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #ifndef ENGRAM_CLI_CLI_H
 #define ENGRAM_CLI_CLI_H
 
-#include "client/cli/json.h"
-#include "client/cli/table.h"
+#include "client/cli/text/json.h"
+#include "client/cli/text/table.h"
 #include "client/engram_accel.h"
 
 #include <argp.h>

@@ -1,7 +1,7 @@
 /* cli_main: from the command line to a command. */
 #include "client/cli/cli.h"
-#include "client/cli/commands.h"
-#include "client/cli/format.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/text/format.h"
 #include "client/cli/interrupt.h"
 
 #include <errno.h>

@@ -206,7 +206,7 @@ struct job_plan {
     uint64_t words[12];            /* the operation's own numbers */
 };
 
-/* How a job runs on the GPU process (exec/gpu.c): gpu_plan takes memory and shapes results, prepare
+/* How a job runs on the GPU process (cards/cards.c): gpu_plan takes memory and shapes results, prepare
  * does what grows with rows or ids (filters, ids to rows), the order goes out, and finish, if any,
  * makes the result of what came back. Work that is long runs on CPU workers: prepare and finish may
  * leave job->parts, and prepare a step to follow them. Plan and prepare refuse nothing: what is
@@ -223,7 +223,7 @@ struct job_gpu {
     uint64_t pairs;      /* of rows that it computes: what it should take */
     uint64_t vram_bytes; /* that it takes there at least, so that what never fits is known; or 0 */
 
-    /* exec/gpu.c's own */
+    /* cards/cards.c's own */
     uint32_t phase, device, orders_out;
     enum order_result result;
     uint64_t number;  /* of the bad query */

@@ -13,7 +13,7 @@ struct tenant;
 /* Servers, in the sense of queues: number 0 is the CPU with all its workers, 1 + i is GPU i. */
 enum { SERVER_CPU = 0, SERVER_GPU = 1, SERVERS_MAX = 17 };
 
-/* The features that predict a request's time. exec/operation.h fills it. */
+/* The features that predict a request's time. ops/operation.h fills it. */
 struct work {
     uint32_t operation; /* enum operation */
     uint32_t stride;    /* floats of a padded row */

@@ -1,5 +1,5 @@
 /* backend: what runs jobs. One small const table each: the CPU's workers, the GPU processes. What
- * each can do stands in a job's work (exec/operation.h), and what it takes in sched/cost.h.
+ * each can do stands in a job's work (ops/operation.h), and what it takes in sched/cost.h.
  * Owner:  the pipeline.
  * Thread: the loop calls; done jobs come back through exec/done.h from any thread.
  * Errors: submit says why it did not take the job, which then is still the caller's. */

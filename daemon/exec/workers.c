@@ -9,7 +9,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
-#include "daemon/exec/operation.h"
+#include "daemon/ops/operation.h"
 
 /* A job that has not ended this long after it began is a long one. */
 #define SHORT_NS UINT64_C(10000000)

@@ -45,7 +45,7 @@ static const struct argp_option options[] = {
     {0},
 };
 
-struct arguments {
+struct gpu_arguments {
     uint32_t number;
     const char *device, *sim;
     struct server_options server;
@@ -61,7 +61,7 @@ static uint64_t number_of(struct argp_state *state, const char *text)
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
-    struct arguments *a = state->input;
+    struct gpu_arguments *a = state->input;
     struct server_options *o = &a->server;
     switch (key) {
     case OPTION_NUMBER: a->number = (uint32_t)number_of(state, value); return 0;
@@ -95,7 +95,7 @@ static bool front_is_gone(void)
 
 int main(int argc, char **argv)
 {
-    struct arguments a = {
+    struct gpu_arguments a = {
         .device = "0",
         .sim = "",
         .server = {.heap_fd = SHARE_HEAP_FD,

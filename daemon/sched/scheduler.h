@@ -17,9 +17,9 @@
 
 #include "daemon/base/status.h"
 #include "daemon/sched/cost.h"
-#include "daemon/sched/decisions.h"
+#include "daemon/sched/history.h"
 #include "daemon/sched/mates.h"
-#include "daemon/sched/pick.h"
+#include "daemon/sched/choose_backend.h"
 #include "daemon/sched/probes.h"
 #include "daemon/sched/tenant.h"
 

@@ -71,7 +71,7 @@ static enum status batch_take(struct batch *b, uint64_t more, struct failure *f)
 
 struct merge {
     struct heap_block block;
-    struct half *halves[SIDES], *spare;
+    struct graph_half *halves[SIDES], *spare;
 };
 
 static enum status merge_plan(struct batch *b, struct merge *m, enum graph_side_of side,
@@ -80,9 +80,9 @@ static enum status merge_plan(struct batch *b, struct merge *m, enum graph_side_
     struct graph *g = b->g;
     const uint32_t *nodes = side == SIDE_OUT ? b->sources : b->targets;
     const uint32_t *others = side == SIDE_OUT ? b->targets : b->sources;
-    struct half *halves = m->halves[side];
+    struct graph_half *halves = m->halves[side];
     for (uint64_t i = 0; i < b->n; i++)
-        halves[i] = (struct half){nodes[i], others[i], b->weights[i]};
+        halves[i] = (struct graph_half){nodes[i], others[i], b->weights[i]};
     m->halves[side] = halves_sort(halves, m->spare, b->n, b->replace);
     if (m->halves[side] != halves) m->spare = halves;
 
@@ -104,7 +104,7 @@ static enum status merge_plan(struct batch *b, struct merge *m, enum graph_side_
     return st ? graph_refuse(g, st, "the new edges", f) : STATUS_OK;
 }
 
-static void merge_side(const struct batch *b, struct half *halves, enum graph_side_of side)
+static void merge_side(const struct batch *b, struct graph_half *halves, enum graph_side_of side)
 {
     struct half_run run;
     for (uint64_t i = 0; i < b->n; i += run.count) {
@@ -117,9 +117,9 @@ static enum status merge(struct batch *b, struct failure *f)
 {
     struct graph *g = b->g;
     struct merge m;
-    enum status st = graph_scratch(g, b->n * 3 * sizeof(struct half), &m.block);
+    enum status st = graph_scratch(g, b->n * 3 * sizeof(struct graph_half), &m.block);
     if (st) return graph_refuse(g, st, "sorting the new edges", f);
-    struct half *halves = m.block.data;
+    struct graph_half *halves = m.block.data;
     m.halves[SIDE_OUT] = halves;
     m.halves[SIDE_IN] = halves + b->n;
     m.spare = halves + b->n * 2;
@@ -267,7 +267,7 @@ enum status graph_add_csr(struct graph *g, const uint64_t *row_ids, uint64_t row
 
 /* Pairs of nodes that are there, as halves. */
 static uint64_t find_pairs(const struct graph *g, const uint64_t *sources, const uint64_t *targets,
-                           uint64_t n, struct half *halves)
+                           uint64_t n, struct graph_half *halves)
 {
     uint32_t nodes[BATCH], others[BATCH];
     uint64_t found = 0;
@@ -277,12 +277,12 @@ static uint64_t find_pairs(const struct graph *g, const uint64_t *sources, const
         graph_find_many(g, targets + first, count, others);
         for (uint64_t i = 0; i < count; i++)
             if (nodes[i] != ID_INDEX_NONE && others[i] != ID_INDEX_NONE)
-                halves[found++] = (struct half){nodes[i], others[i], 0};
+                halves[found++] = (struct graph_half){nodes[i], others[i], 0};
     }
     return found;
 }
 
-static uint64_t drop_halves(struct graph *g, enum graph_side_of side, struct half *halves,
+static uint64_t drop_halves(struct graph *g, enum graph_side_of side, struct graph_half *halves,
                             uint64_t n)
 {
     uint64_t dropped = 0;
@@ -295,16 +295,16 @@ static uint64_t drop_halves(struct graph *g, enum graph_side_of side, struct hal
 }
 
 static void remove_some(struct graph *g, const uint64_t *sources, const uint64_t *targets,
-                        uint64_t n, struct half *halves, struct half *spare,
+                        uint64_t n, struct graph_half *halves, struct graph_half *spare,
                         struct graph_counts *counts)
 {
     uint64_t pairs = find_pairs(g, sources, targets, n, halves), hits = 0;
-    struct half *sorted = halves_sort(halves, spare, pairs, true);
+    struct graph_half *sorted = halves_sort(halves, spare, pairs, true);
     if (sorted != halves) spare = halves;
     counts->edges_removed += drop_halves(g, SIDE_OUT, sorted, pairs);
     for (uint64_t i = 0; i < pairs; i++)
         if (sorted[i].weight > 0)
-            sorted[hits++] = (struct half){sorted[i].other, sorted[i].node, 0};
+            sorted[hits++] = (struct graph_half){sorted[i].other, sorted[i].node, 0};
     counts->missing += n - hits;
     sorted = halves_sort(sorted, spare, hits, true);
     drop_halves(g, SIDE_IN, sorted, hits);
@@ -314,7 +314,7 @@ void graph_remove_edges(struct graph *g, const uint64_t *sources, const uint64_t
                         uint64_t n, struct graph_counts *out)
 {
     /* All at once, or, where there is no memory for that, a few after a few. */
-    struct half few[2][FEW], *halves = few[0], *spare = few[1];
+    struct graph_half few[2][FEW], *halves = few[0], *spare = few[1];
     struct heap_block block = {0};
     uint64_t step = FEW;
     if (n > FEW && graph_scratch(g, n * 2 * sizeof *halves, &block) == STATUS_OK) {

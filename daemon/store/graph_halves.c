@@ -5,15 +5,15 @@
 /* A radix sort, byte by byte from the lowest; bytes that all keys share cost nothing. */
 enum { DIGITS = 8, VALUES = 256, FEW = 24 };
 
-static uint64_t key_of(const struct half *h)
+static uint64_t key_of(const struct graph_half *h)
 {
     return (uint64_t)h->node << 32 | h->other;
 }
 
-static void sort_few(struct half *halves, uint64_t n, uint64_t mask)
+static void sort_few(struct graph_half *halves, uint64_t n, uint64_t mask)
 {
     for (uint64_t i = 1; i < n; i++) {
-        struct half h = halves[i];
+        struct graph_half h = halves[i];
         uint64_t at = i;
         for (; at && (key_of(&halves[at - 1]) & mask) > (key_of(&h) & mask); at--)
             halves[at] = halves[at - 1];
@@ -21,7 +21,8 @@ static void sort_few(struct half *halves, uint64_t n, uint64_t mask)
     }
 }
 
-struct half *halves_sort(struct half *halves, struct half *spare, uint64_t n, bool by_other)
+struct graph_half *halves_sort(struct graph_half *halves, struct graph_half *spare, uint64_t n,
+                               bool by_other)
 {
     if (n <= FEW) {
         sort_few(halves, n, by_other ? UINT64_MAX : ~(uint64_t)UINT32_MAX);
@@ -44,14 +45,14 @@ struct half *halves_sort(struct half *halves, struct half *spare, uint64_t n, bo
         }
         for (uint64_t i = 0; i < n; i++)
             spare[places[key_of(&halves[i]) >> (8 * digit) & 0xff]++] = halves[i];
-        struct half *sorted = spare;
+        struct graph_half *sorted = spare;
         spare = halves;
         halves = sorted;
     }
     return halves;
 }
 
-struct half_run halves_run(struct half *halves, uint64_t n)
+struct half_run halves_run(struct graph_half *halves, uint64_t n)
 {
     uint64_t count = 0;
     while (count < n && halves[count].node == halves[0].node)
@@ -59,9 +60,9 @@ struct half_run halves_run(struct half *halves, uint64_t n)
     return (struct half_run){halves, count};
 }
 
-struct half *halves_find(struct half_run run, uint32_t other)
+struct graph_half *halves_find(struct half_run run, uint32_t other)
 {
-    struct half *first = run.halves;
+    struct graph_half *first = run.halves;
     uint64_t count = run.count;
     while (count > 1) {
         uint64_t middle = count / 2;

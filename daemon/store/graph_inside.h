@@ -140,21 +140,22 @@ void graph_unmake_nodes(struct graph *g, uint32_t made);
 
 /* ---- graph_halves.c: edges as one of their two nodes sees them ---- */
 
-struct half {
+struct graph_half {
     uint32_t node, other;
     float weight;
 };
 /* Of one node, in the array of all. */
 struct half_run {
-    struct half *halves;
+    struct graph_half *halves;
     uint64_t count;
 };
 /* By node, then, if asked, by other. Stable. Gives back which of the two arrays has them. */
-struct half *halves_sort(struct half *halves, struct half *spare, uint64_t n, bool by_other);
+struct graph_half *halves_sort(struct graph_half *halves, struct graph_half *spare, uint64_t n,
+                               bool by_other);
 /* The run that begins there; n: to the end of all. */
-struct half_run halves_run(struct half *halves, uint64_t n);
+struct half_run halves_run(struct graph_half *halves, uint64_t n);
 /* The first of a run (by other) that leads there, or NULL. */
-struct half *halves_find(struct half_run run, uint32_t other);
+struct graph_half *halves_find(struct half_run run, uint32_t other);
 
 /* ---- graph_lists.c ---- */
 

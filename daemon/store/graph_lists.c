@@ -78,7 +78,7 @@ uint64_t list_drop_run(struct graph *g, enum graph_side_of side, struct half_run
     struct spread_list *list = &lists_of(g, side)[node];
     uint32_t before = list->count;
     for (uint32_t i = 0; i < list->count;) {
-        struct half *half = halves_find(run, edges_at(g, side, node)[i].node);
+        struct graph_half *half = halves_find(run, edges_at(g, side, node)[i].node);
         if (!half) {
             i++;
             continue;

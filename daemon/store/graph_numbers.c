@@ -29,22 +29,22 @@ static void draw_map(const uint64_t *ids, const uint32_t *degrees, uint32_t n, u
 
 /* ---- moving ---- */
 
-struct move {
+struct number_move {
     uint32_t n;
     const uint32_t *map;
     char *spare;
 };
 
 /* Reads run on, and there are no more places to write to than classes. */
-static inline __attribute__((always_inline)) void move_sized(const struct move *m, char *data,
-                                                             size_t size)
+static inline __attribute__((always_inline)) void move_sized(const struct number_move *m,
+                                                             char *data, size_t size)
 {
     for (uint32_t i = 0; i < m->n; i++)
         memcpy(m->spare + m->map[i] * size, data + i * size, size);
     memcpy(data, m->spare, m->n * size);
 }
 
-static void move(const struct move *m, void *data, size_t size)
+static void move(const struct number_move *m, void *data, size_t size)
 {
     switch (size) {
     case sizeof(struct spread_list): move_sized(m, data, sizeof(struct spread_list)); break;
@@ -54,7 +54,7 @@ static void move(const struct move *m, void *data, size_t size)
     }
 }
 
-static void move_nodes(struct graph *g, const struct move *m)
+static void move_nodes(struct graph *g, const struct number_move *m)
 {
     static const enum graph_part parts[] = {GRAPH_OUT, GRAPH_IN, GRAPH_IDS, GRAPH_KINDS,
                                             GRAPH_FACTORS};
@@ -83,7 +83,7 @@ bool graph_renumber(struct graph *g, uint32_t *const degrees[SIDES], struct heap
     uint32_t *numbers = map->data;
     void *spare = numbers + n;
     draw_map(ids_of(g), degrees ? degrees[SIDE_OUT] : out_degrees(g, spare), g->numbers, numbers);
-    struct move m = {.n = g->numbers, .map = numbers, .spare = spare};
+    struct number_move m = {.n = g->numbers, .map = numbers, .spare = spare};
     move_nodes(g, &m);
     for (int side = 0; degrees && side < SIDES; side++)
         move(&m, degrees[side], sizeof *degrees[side]);

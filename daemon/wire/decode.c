@@ -26,8 +26,8 @@ static enum status decode_message(const void *message, uint32_t message_bytes,
                        PB_GET_ERROR(&in));
 }
 
-enum status decode_named(const struct request *r, const char *label, const pb_msgdesc_t *fields,
-                         void *out)
+enum status decode_named(const struct decode_request *r, const char *label,
+                         const pb_msgdesc_t *fields, void *out)
 {
     const struct text_rule rule = {label, 1, COLLECTION_NAME_MAX, DETAIL_BAD_NAME, false};
     enum status st = text_check(r->message, r->message_bytes, &rule, 1, r->f);
@@ -35,27 +35,28 @@ enum status decode_named(const struct request *r, const char *label, const pb_ms
     return decode_message(r->message, r->message_bytes, fields, out, r->f);
 }
 
-enum status decode_place(const struct request *r, const struct body_field *fields, size_t count)
+enum status decode_place(const struct decode_request *r, const struct body_field *fields,
+                         size_t count)
 {
     return body_place(fields, count, r->body, r->body_bytes, r->f);
 }
 
-void decode_take_name(const struct request *r, const char *name)
+void decode_take_name(const struct decode_request *r, const char *name)
 {
     memcpy(r->out->collection, name, strlen(name) + 1); /* text_check has bounded it */
 }
 
 /* ---- what several requests have in common; tensors are placed ---- */
 
-enum status decode_same_rows(const struct request *r, const char *name, const struct tensor *a,
-                             const char *other, const struct tensor *b)
+enum status decode_same_rows(const struct decode_request *r, const char *name,
+                             const struct tensor *a, const char *other, const struct tensor *b)
 {
     if (a->rows == b->rows) return STATUS_OK;
     return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SHAPE,
                        "%s: %" PRIu64 " rows, %s have %" PRIu64, name, a->rows, other, b->rows);
 }
 
-static enum status check_same_columns(const struct request *r)
+static enum status check_same_columns(const struct decode_request *r)
 {
     const struct job_request *q = r->out;
     if (q->rows.dtype == DTYPE_NONE || q->queries.columns == q->rows.columns) return STATUS_OK;
@@ -65,7 +66,7 @@ static enum status check_same_columns(const struct request *r)
 }
 
 /* Either a collection or inline rows. */
-static enum status check_target(const struct request *r, bool inline_rows)
+static enum status check_target(const struct decode_request *r, bool inline_rows)
 {
     bool named = r->out->collection[0] != '\0';
     if (inline_rows && named)
@@ -76,7 +77,7 @@ static enum status check_target(const struct request *r, bool inline_rows)
     return STATUS_OK;
 }
 
-static enum status check_metric(const struct request *r, unsigned metric, bool required)
+static enum status check_metric(const struct decode_request *r, unsigned metric, bool required)
 {
     if (metric == 0 && required)
         return decode_bad(r->f, DETAIL_BAD_METRIC, "metric: missing; 1 cosine, 2 dot, 3 euclidean");
@@ -87,7 +88,7 @@ static enum status check_metric(const struct request *r, unsigned metric, bool r
     return STATUS_OK;
 }
 
-static enum status take_threshold(const struct request *r, bool present, float threshold)
+static enum status take_threshold(const struct decode_request *r, bool present, float threshold)
 {
     if (!present) return STATUS_OK;
     if (isnan(threshold)) return decode_bad(r->f, DETAIL_BAD_THRESHOLD, "threshold: not a number");
@@ -96,7 +97,7 @@ static enum status take_threshold(const struct request *r, bool present, float t
     return STATUS_OK;
 }
 
-enum status decode_filter(const struct request *r, const char *name)
+enum status decode_filter(const struct decode_request *r, const char *name)
 {
     const struct job_request *q = r->out;
     if (q->filter_ids.dtype == DTYPE_NONE || q->filter_bitmap.dtype == DTYPE_NONE) return STATUS_OK;
@@ -104,7 +105,7 @@ enum status decode_filter(const struct request *r, const char *name)
                        "%s: ids and bitmap exclude each other", name);
 }
 
-static enum status check_filter(const struct request *r, bool inline_rows)
+static enum status check_filter(const struct decode_request *r, bool inline_rows)
 {
     const struct job_request *q = r->out;
     enum status st = decode_filter(r, "filter");
@@ -114,7 +115,7 @@ static enum status check_filter(const struct request *r, bool inline_rows)
     return st;
 }
 
-static enum status check_k(const struct request *r, uint32_t k, uint32_t least)
+static enum status check_k(const struct decode_request *r, uint32_t k, uint32_t least)
 {
     if (k < least || k > K_MAX)
         return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_K,
@@ -123,7 +124,7 @@ static enum status check_k(const struct request *r, uint32_t k, uint32_t least)
     return STATUS_OK;
 }
 
-enum status decode_rising(const struct request *r, const char *name, const struct tensor *t,
+enum status decode_rising(const struct decode_request *r, const char *name, const struct tensor *t,
                           uint64_t n, const char *what)
 {
     const uint64_t *offsets = t->data;
@@ -144,7 +145,7 @@ enum status decode_rising(const struct request *r, const char *name, const struc
 }
 
 /* Candidate lists: q + 1 rising offsets from 0 to n. */
-static enum status check_offsets(const struct request *r, uint64_t n)
+static enum status check_offsets(const struct decode_request *r, uint64_t n)
 {
     const struct tensor *t = &r->out->offsets;
     uint64_t q = r->out->queries.rows;
@@ -162,7 +163,7 @@ static enum status check_offsets(const struct request *r, uint64_t n)
 
 /* ---- one function per kind ---- */
 
-static enum status decode_empty(const struct request *r, const pb_msgdesc_t *fields)
+static enum status decode_empty(const struct decode_request *r, const pb_msgdesc_t *fields)
 {
     if (r->message_bytes) { /* unknown fields are legal: a newer client's */
         engram_accel_v1_PingRequest none;
@@ -172,7 +173,7 @@ static enum status decode_empty(const struct request *r, const pb_msgdesc_t *fie
     return decode_place(r, NULL, 0);
 }
 
-static enum status decode_cancel(const struct request *r)
+static enum status decode_cancel(const struct decode_request *r)
 {
     engram_accel_v1_CancelRequest m;
     enum status st = decode_message(r->message, r->message_bytes,
@@ -182,7 +183,7 @@ static enum status decode_cancel(const struct request *r)
     return decode_place(r, NULL, 0);
 }
 
-static enum status decode_explain(const struct request *r)
+static enum status decode_explain(const struct decode_request *r)
 {
     engram_accel_v1_ExplainRequest m;
     enum status st = decode_message(r->message, r->message_bytes,
@@ -195,7 +196,7 @@ static enum status decode_explain(const struct request *r)
     return decode_place(r, NULL, 0);
 }
 
-static enum status decode_create(const struct request *r)
+static enum status decode_create(const struct decode_request *r)
 {
     engram_accel_v1_CollectionCreateRequest m;
     enum status st = decode_named(r, "name", engram_accel_v1_CollectionCreateRequest_fields, &m);
@@ -207,7 +208,7 @@ static enum status decode_create(const struct request *r)
     return decode_place(r, NULL, 0);
 }
 
-static enum status decode_drop(const struct request *r)
+static enum status decode_drop(const struct decode_request *r)
 {
     engram_accel_v1_CollectionDropRequest m;
     enum status st = decode_named(r, "name", engram_accel_v1_CollectionDropRequest_fields, &m);
@@ -216,7 +217,7 @@ static enum status decode_drop(const struct request *r)
     return decode_place(r, NULL, 0);
 }
 
-static enum status decode_list(const struct request *r)
+static enum status decode_list(const struct decode_request *r)
 {
     engram_accel_v1_CollectionListRequest m;
     enum status st = decode_named(r, "after", engram_accel_v1_CollectionListRequest_fields, &m);
@@ -225,7 +226,7 @@ static enum status decode_list(const struct request *r)
     return decode_place(r, NULL, 0);
 }
 
-static enum status decode_describe(const struct request *r)
+static enum status decode_describe(const struct decode_request *r)
 {
     engram_accel_v1_CollectionDescribeRequest m;
     enum status st = decode_named(r, "name", engram_accel_v1_CollectionDescribeRequest_fields, &m);
@@ -234,7 +235,7 @@ static enum status decode_describe(const struct request *r)
     return decode_place(r, NULL, 0);
 }
 
-static enum status decode_upsert(const struct request *r)
+static enum status decode_upsert(const struct decode_request *r)
 {
     engram_accel_v1_UpsertRequest m;
     enum status st = decode_named(r, "collection", engram_accel_v1_UpsertRequest_fields, &m);
@@ -249,7 +250,7 @@ static enum status decode_upsert(const struct request *r)
     return decode_same_rows(r, "ids", &r->out->ids, "rows", &r->out->rows);
 }
 
-static enum status decode_delete(const struct request *r)
+static enum status decode_delete(const struct decode_request *r)
 {
     engram_accel_v1_DeleteRequest m;
     enum status st = decode_named(r, "collection", engram_accel_v1_DeleteRequest_fields, &m);
@@ -261,7 +262,7 @@ static enum status decode_delete(const struct request *r)
     return decode_place(r, fields, COUNT(fields));
 }
 
-static enum status decode_fetch(const struct request *r)
+static enum status decode_fetch(const struct decode_request *r)
 {
     engram_accel_v1_FetchRequest m;
     enum status st = decode_named(r, "collection", engram_accel_v1_FetchRequest_fields, &m);
@@ -279,7 +280,7 @@ static enum status decode_fetch(const struct request *r)
     return st;
 }
 
-static enum status decode_similarity(const struct request *r)
+static enum status decode_similarity(const struct decode_request *r)
 {
     engram_accel_v1_SimilarityRequest m;
     enum status st = decode_named(r, "collection", engram_accel_v1_SimilarityRequest_fields, &m);
@@ -304,7 +305,7 @@ static enum status decode_similarity(const struct request *r)
     return st;
 }
 
-static enum status decode_knn(const struct request *r)
+static enum status decode_knn(const struct decode_request *r)
 {
     engram_accel_v1_KnnRequest m;
     enum status st = decode_named(r, "collection", engram_accel_v1_KnnRequest_fields, &m);
@@ -323,7 +324,7 @@ static enum status decode_knn(const struct request *r)
     return st;
 }
 
-static enum status decode_score(const struct request *r)
+static enum status decode_score(const struct decode_request *r)
 {
     engram_accel_v1_ScoreCandidatesRequest m;
     enum status st =
@@ -349,7 +350,7 @@ static enum status decode_score(const struct request *r)
     return st;
 }
 
-static enum status decode_norms(const struct request *r)
+static enum status decode_norms(const struct decode_request *r)
 {
     engram_accel_v1_NormsRequest m;
     enum status st =
@@ -361,7 +362,7 @@ static enum status decode_norms(const struct request *r)
     return decode_place(r, fields, COUNT(fields));
 }
 
-static enum status decode_average(const struct request *r)
+static enum status decode_average(const struct decode_request *r)
 {
     engram_accel_v1_WeightedAverageRequest m;
     enum status st =
@@ -419,7 +420,7 @@ enum status decode_request(const struct frame_header *header, const void *messag
     memset(&j->request, 0, sizeof j->request);
     j->operation = OPERATION_NONE;
     j->failure = (struct failure){0};
-    const struct request r = {
+    const struct decode_request r = {
         .message = message,
         .message_bytes = header->message_bytes,
         .body = body,

@@ -13,7 +13,7 @@ static const float thresholds[SPREAD_TIERS] = {0.01F, 0.05F, 0.1F};
 
 /* ---- graphs ---- */
 
-static enum status decode_create(const struct request *r)
+static enum status decode_create(const struct decode_request *r)
 {
     engram_accel_v1_GraphCreateRequest m;
     enum status st = decode_named(r, "name", engram_accel_v1_GraphCreateRequest_fields, &m);
@@ -22,7 +22,7 @@ static enum status decode_create(const struct request *r)
     return decode_place(r, NULL, 0);
 }
 
-static enum status decode_drop(const struct request *r)
+static enum status decode_drop(const struct decode_request *r)
 {
     engram_accel_v1_GraphDropRequest m;
     enum status st = decode_named(r, "name", engram_accel_v1_GraphDropRequest_fields, &m);
@@ -31,7 +31,7 @@ static enum status decode_drop(const struct request *r)
     return decode_place(r, NULL, 0);
 }
 
-static enum status decode_list(const struct request *r)
+static enum status decode_list(const struct decode_request *r)
 {
     engram_accel_v1_GraphListRequest m;
     enum status st = decode_named(r, "after", engram_accel_v1_GraphListRequest_fields, &m);
@@ -40,7 +40,7 @@ static enum status decode_list(const struct request *r)
     return decode_place(r, NULL, 0);
 }
 
-static enum status decode_describe(const struct request *r)
+static enum status decode_describe(const struct decode_request *r)
 {
     engram_accel_v1_GraphDescribeRequest m;
     enum status st = decode_named(r, "name", engram_accel_v1_GraphDescribeRequest_fields, &m);
@@ -49,7 +49,7 @@ static enum status decode_describe(const struct request *r)
     return decode_place(r, NULL, 0);
 }
 
-static enum status decode_add_edges(const struct request *r)
+static enum status decode_add_edges(const struct decode_request *r)
 {
     engram_accel_v1_GraphAddEdgesRequest m;
     enum status st = decode_named(r, "graph", engram_accel_v1_GraphAddEdgesRequest_fields, &m);
@@ -69,7 +69,7 @@ static enum status decode_add_edges(const struct request *r)
 }
 
 /* How many rows the matrix has is what ids and offsets say. */
-static enum status check_matrix_rows(const struct request *r)
+static enum status check_matrix_rows(const struct decode_request *r)
 {
     const struct tensor *ids = &r->out->ids, *offsets = &r->out->offsets;
     if (offsets->rows == 0)
@@ -80,7 +80,7 @@ static enum status check_matrix_rows(const struct request *r)
                        ids->rows);
 }
 
-static enum status decode_add_csr(const struct request *r)
+static enum status decode_add_csr(const struct decode_request *r)
 {
     engram_accel_v1_GraphAddCsrRequest m;
     enum status st = decode_named(r, "graph", engram_accel_v1_GraphAddCsrRequest_fields, &m);
@@ -100,7 +100,7 @@ static enum status decode_add_csr(const struct request *r)
     return st;
 }
 
-static enum status decode_remove_edges(const struct request *r)
+static enum status decode_remove_edges(const struct decode_request *r)
 {
     engram_accel_v1_GraphRemoveEdgesRequest m;
     enum status st = decode_named(r, "graph", engram_accel_v1_GraphRemoveEdgesRequest_fields, &m);
@@ -116,7 +116,7 @@ static enum status decode_remove_edges(const struct request *r)
     return st;
 }
 
-static enum status decode_set_nodes(const struct request *r)
+static enum status decode_set_nodes(const struct decode_request *r)
 {
     engram_accel_v1_GraphSetNodesRequest m;
     enum status st = decode_named(r, "graph", engram_accel_v1_GraphSetNodesRequest_fields, &m);
@@ -134,7 +134,7 @@ static enum status decode_set_nodes(const struct request *r)
     return st;
 }
 
-static enum status decode_remove_nodes(const struct request *r)
+static enum status decode_remove_nodes(const struct decode_request *r)
 {
     engram_accel_v1_GraphRemoveNodesRequest m;
     enum status st = decode_named(r, "graph", engram_accel_v1_GraphRemoveNodesRequest_fields, &m);
@@ -146,7 +146,7 @@ static enum status decode_remove_nodes(const struct request *r)
     return decode_place(r, fields, COUNT(fields));
 }
 
-static enum status decode_fetch_nodes(const struct request *r)
+static enum status decode_fetch_nodes(const struct decode_request *r)
 {
     engram_accel_v1_GraphFetchNodesRequest m;
     enum status st = decode_named(r, "graph", engram_accel_v1_GraphFetchNodesRequest_fields, &m);
@@ -161,7 +161,8 @@ static enum status decode_fetch_nodes(const struct request *r)
 
 /* ---- spread ---- */
 
-static enum status check_mode(const struct request *r, const engram_accel_v1_SpreadRequest *m)
+static enum status check_mode(const struct decode_request *r,
+                              const engram_accel_v1_SpreadRequest *m)
 {
     struct job_spread *s = &r->out->spread;
     unsigned mode = (unsigned)m->mode, fan = (unsigned)m->fan;
@@ -186,7 +187,7 @@ static enum status check_mode(const struct request *r, const engram_accel_v1_Spr
     return STATUS_OK;
 }
 
-static enum status check_hops(const struct request *r, uint32_t hops)
+static enum status check_hops(const struct decode_request *r, uint32_t hops)
 {
     if (hops > SPREAD_HOPS_MAX)
         return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_HOPS,
@@ -197,7 +198,7 @@ static enum status check_hops(const struct request *r, uint32_t hops)
 }
 
 /* f(1) .. f(hops), which the caller has worked out. */
-static enum status check_table(const struct request *r)
+static enum status check_table(const struct decode_request *r)
 {
     const struct tensor *t = &r->out->table;
     uint32_t hops = r->out->spread.hops;
@@ -213,7 +214,8 @@ static enum status check_table(const struct request *r)
     return STATUS_OK;
 }
 
-static enum status check_decay(const struct request *r, const engram_accel_v1_SpreadRequest *m)
+static enum status check_decay(const struct decode_request *r,
+                               const engram_accel_v1_SpreadRequest *m)
 {
     struct job_spread *s = &r->out->spread;
     unsigned law = (unsigned)m->decay;
@@ -237,7 +239,7 @@ static enum status check_decay(const struct request *r, const engram_accel_v1_Sp
     return STATUS_OK;
 }
 
-static enum status check_threshold(const struct request *r, const char *name, bool present,
+static enum status check_threshold(const struct decode_request *r, const char *name, bool present,
                                    float value, enum spread_tier tier)
 {
     r->out->spread.thresholds[tier] = present ? value : thresholds[tier];
@@ -246,7 +248,7 @@ static enum status check_threshold(const struct request *r, const char *name, bo
                        "%s: %g, finite and at least 0 wanted", name, (double)value);
 }
 
-static enum status check_sets(const struct request *r)
+static enum status check_sets(const struct decode_request *r)
 {
     const struct tensor *t = &r->out->offsets;
     if (t->dtype == DTYPE_NONE) return STATUS_OK;
@@ -257,7 +259,8 @@ static enum status check_sets(const struct request *r)
     return decode_rising(r, "seed_offsets", t, r->out->ids.rows, "seeds");
 }
 
-static enum status check_bounds(const struct request *r, const engram_accel_v1_SpreadRequest *m)
+static enum status check_bounds(const struct decode_request *r,
+                                const engram_accel_v1_SpreadRequest *m)
 {
     if (m->k > SPREAD_K_MAX)
         return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_K,
@@ -269,7 +272,7 @@ static enum status check_bounds(const struct request *r, const engram_accel_v1_S
     return STATUS_OK;
 }
 
-static enum status decode_spread(const struct request *r)
+static enum status decode_spread(const struct decode_request *r)
 {
     engram_accel_v1_SpreadRequest m;
     enum status st = decode_named(r, "graph", engram_accel_v1_SpreadRequest_fields, &m);
@@ -304,7 +307,7 @@ static enum status decode_spread(const struct request *r)
     return st;
 }
 
-enum status decode_graph(const struct request *r, enum operation operation)
+enum status decode_graph(const struct decode_request *r, enum operation operation)
 {
     switch (operation) {
     case OPERATION_SPREAD: return decode_spread(r);

@@ -5,15 +5,16 @@
 
 enum { LANES = 4, LONG = 16, AHEAD = 32 /* lists fetched before they are read */ };
 
-struct lane_sums {
+struct lane_sums_avx2 {
     __m256d high, low;
 };
 
-struct lane_grid {
+struct lane_grid_avx2 {
     __m256d high, low;
 };
 
-static inline void add(struct lane_sums *s, struct lane_grid g, __m128 sent, __m128 weights)
+static inline void add(struct lane_sums_avx2 *s, struct lane_grid_avx2 g, __m128 sent,
+                       __m128 weights)
 {
     __m256d x = _mm256_cvtps_pd(sent), w = _mm256_cvtps_pd(weights);
     __m256d q = _mm256_sub_pd(_mm256_fmadd_pd(x, w, g.high), g.high);
@@ -23,8 +24,8 @@ static inline void add(struct lane_sums *s, struct lane_grid g, __m128 sent, __m
 }
 
 /* Eight edges: four for one sum, four for another (or the same). */
-static inline void add_edges(struct lane_sums *first, struct lane_sums *second, struct lane_grid g,
-                             const float *sent, __m256i a, __m256i b)
+static inline void add_edges(struct lane_sums_avx2 *first, struct lane_sums_avx2 *second,
+                             struct lane_grid_avx2 g, const float *sent, __m256i a, __m256i b)
 {
     __m256 low = _mm256_castsi256_ps(_mm256_permute2x128_si256(a, b, 0x20));
     __m256 high = _mm256_castsi256_ps(_mm256_permute2x128_si256(a, b, 0x31));
@@ -53,9 +54,9 @@ static double total(__m256d v)
 }
 
 static struct spread_sum pull_long(const struct spread_edge *edges, uint32_t count,
-                                   struct lane_grid g, const float *sent)
+                                   struct lane_grid_avx2 g, const float *sent)
 {
-    struct lane_sums a = {_mm256_setzero_pd(), _mm256_setzero_pd()}, b = a;
+    struct lane_sums_avx2 a = {_mm256_setzero_pd(), _mm256_setzero_pd()}, b = a;
     for (uint32_t e = 0; e < count; e += 2 * LANES) {
         uint32_t left = count - e;
         add_edges(&a, &b, g, sent, load(edges + e, left),
@@ -93,10 +94,10 @@ static inline __m256i pick(const struct spread_graph *graph, struct lane_lists l
 }
 
 static inline void pull_four(const struct spread_graph *graph, struct lane_lists l,
-                             uint32_t longest, struct lane_grid g, const float *sent, float decay,
-                             float received[LANES])
+                             uint32_t longest, struct lane_grid_avx2 g, const float *sent,
+                             float decay, float received[LANES])
 {
-    struct lane_sums a = {_mm256_setzero_pd(), _mm256_setzero_pd()}, b = a;
+    struct lane_sums_avx2 a = {_mm256_setzero_pd(), _mm256_setzero_pd()}, b = a;
     for (uint32_t e = 0; e < longest; e += 2)
         add_edges(&a, &b, g, sent, pick(graph, l, e), pick(graph, l, e + 1));
     __m256d high = _mm256_add_pd(a.high, b.high), low = _mm256_add_pd(a.low, b.low);
@@ -105,8 +106,8 @@ static inline void pull_four(const struct spread_graph *graph, struct lane_lists
 }
 
 static inline void pull_each(const struct spread_graph *graph, const uint32_t *order,
-                             struct lane_grid g, const float *sent, uint32_t lanes, float decay,
-                             float received[LANES])
+                             struct lane_grid_avx2 g, const float *sent, uint32_t lanes,
+                             float decay, float received[LANES])
 {
     for (uint32_t i = 0; i < lanes; i++) {
         struct spread_list list = graph->in[order[i]];
@@ -128,7 +129,7 @@ static uint32_t longest_of(const struct spread_graph *graph, const uint32_t *ord
 static void pull(const struct spread_graph *graph, const uint32_t *order, size_t count,
                  const float *sent, float decay, float *received)
 {
-    struct lane_grid g = {_mm256_set1_pd(graph->grid.high), _mm256_set1_pd(graph->grid.low)};
+    struct lane_grid_avx2 g = {_mm256_set1_pd(graph->grid.high), _mm256_set1_pd(graph->grid.low)};
     float lanes_received[LANES];
     for (size_t i = 0; i < count && i < AHEAD; i++)
         __builtin_prefetch(&graph->in[order[i]]);

@@ -22,16 +22,17 @@ struct lists {
     uint32_t counts[CHUNK];
 };
 
-struct lane_sums {
+struct lane_sums_avx512 {
     __m512d high, low;
 };
 
-struct lane_grid {
+struct lane_grid_avx512 {
     __m512d high, low;
 };
 
 /* spread_add, for eight. The first product needs no rounding of its own: it is exact. */
-static inline void add(struct lane_sums *s, struct lane_grid g, __m256 sent, __m256 weights)
+static inline void add(struct lane_sums_avx512 *s, struct lane_grid_avx512 g, __m256 sent,
+                       __m256 weights)
 {
     __m512d x = _mm512_cvtps_pd(sent), w = _mm512_cvtps_pd(weights);
     __m512d q = _mm512_sub_pd(_mm512_fmadd_pd(x, w, g.high), g.high);
@@ -41,8 +42,8 @@ static inline void add(struct lane_sums *s, struct lane_grid g, __m256 sent, __m
 }
 
 /* Sixteen edges: eight for one sum, eight for another. */
-static inline void add_edges(struct lane_sums *first, struct lane_sums *second, struct lane_grid g,
-                             const float *sent, __m512i a, __m512i b)
+static inline void add_edges(struct lane_sums_avx512 *first, struct lane_sums_avx512 *second,
+                             struct lane_grid_avx512 g, const float *sent, __m512i a, __m512i b)
 {
     const __m512i evens =
         _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -68,10 +69,10 @@ static inline __m512i load(const struct spread_edge *edges, uint32_t count)
     return _mm512_maskz_loadu_epi64(mask, edges);
 }
 
-static float pull_long(const struct spread_edge *edges, uint32_t count, struct lane_grid g,
+static float pull_long(const struct spread_edge *edges, uint32_t count, struct lane_grid_avx512 g,
                        const float *sent, float decay)
 {
-    struct lane_sums a = {_mm512_setzero_pd(), _mm512_setzero_pd()}, b = a;
+    struct lane_sums_avx512 a = {_mm512_setzero_pd(), _mm512_setzero_pd()}, b = a;
     for (uint32_t e = 0; e < count; e += 2 * LANES) {
         uint32_t left = count - e;
         fetch_edges(edges + e);
@@ -91,18 +92,18 @@ static inline __m512i pick(const struct spread_edge *edges, const uint64_t *firs
 }
 
 /* spread_received, for eight. */
-static inline __m256 receive(struct lane_sums s, float decay)
+static inline __m256 receive(struct lane_sums_avx512 s, float decay)
 {
     __m512d sums = _mm512_mul_pd(_mm512_add_pd(s.high, s.low), _mm512_set1_pd((double)decay));
     return _mm256_min_ps(_mm512_cvtpd_ps(sums), _mm256_set1_ps(1.0f));
 }
 
 static inline void pull_group(const struct spread_edge *edges, const struct lists *l, size_t i,
-                              uint32_t longest, struct lane_grid g, const float *sent, float decay,
-                              float *received)
+                              uint32_t longest, struct lane_grid_avx512 g, const float *sent,
+                              float decay, float *received)
 {
     __m512i counts = _mm512_loadu_si512(l->counts + i);
-    struct lane_sums a = {_mm512_setzero_pd(), _mm512_setzero_pd()}, b = a;
+    struct lane_sums_avx512 a = {_mm512_setzero_pd(), _mm512_setzero_pd()}, b = a;
     for (uint32_t e = 0; e < longest; e++) {
         __mmask16 mask = _mm512_cmpgt_epu32_mask(counts, _mm512_set1_epi32((int)e));
         fetch_edges(edges + l->firsts[i] + (size_t)e * GROUP);
@@ -129,7 +130,7 @@ static void look_up(const struct spread_graph *graph, const uint32_t *order, siz
 static void pull_chunk(const struct spread_graph *graph, const uint32_t *order, size_t count,
                        const float *sent, float decay, float *received)
 {
-    struct lane_grid g = {_mm512_set1_pd(graph->grid.high), _mm512_set1_pd(graph->grid.low)};
+    struct lane_grid_avx512 g = {_mm512_set1_pd(graph->grid.high), _mm512_set1_pd(graph->grid.low)};
     struct lists l;
     float own[CHUNK];
     look_up(graph, order, count, &l);

@@ -31,7 +31,7 @@ template <int PAIRS> __device__ __forceinline__ void tile_tree(float *v)
 
 /* Stores or offers what tile_tree left: one query and MQ MR / 32 neighbouring rows a thread. */
 template <class S>
-__device__ __forceinline__ void tile_give(const struct tile_job &job,
+__device__ __forceinline__ void tile_give(const struct cuda_tile_job &job,
                                           const struct tile_place &place, const float *side,
                                           const float *sums)
 {
@@ -88,7 +88,7 @@ __device__ __forceinline__ void tile_take(const float *queries, const float *row
 
 /* Starts the copies of the chunk at `ahead`, if there is one, and moves on. */
 template <class S>
-__device__ __forceinline__ void tile_copy_next(const struct tile_job &job, struct tile_place *ahead,
+__device__ __forceinline__ void tile_copy_next(const struct cuda_tile_job &job, struct tile_place *ahead,
                                                float *shared, float *side)
 {
     if (ahead->tile < job.tiles) {
@@ -100,16 +100,16 @@ __device__ __forceinline__ void tile_copy_next(const struct tile_job &job, struc
 }
 
 template <class S, bool EUCLIDEAN, bool COMPENSATED>
-__global__ void __launch_bounds__(TILE_THREADS, S::BLOCKS) tile_kernel(const struct tile_job asked)
+__global__ void __launch_bounds__(TILE_THREADS, S::BLOCKS) tile_kernel(const struct cuda_tile_job asked)
 {
-    struct tile_job found;
+    struct cuda_tile_job found;
     if (S::LISTED) {
         found = asked;
         found.query_count = *asked.listed_count;
         found.passes = (found.query_count + S::QUERIES - 1) / S::QUERIES;
         if (found.passes == 0) return;
     }
-    const struct tile_job &job = S::LISTED ? found : asked;
+    const struct cuda_tile_job &job = S::LISTED ? found : asked;
     extern __shared__ float4 shared_memory[];
     const int PAIRS = S::MQ * S::MR;
     float *shared = (float *)shared_memory;
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(TILE_THREADS, S::BLOCKS) tile_kernel(const str
     }
 }
 
-template <class S> static size_t tile_shared_bytes(const struct tile_job *job)
+template <class S> static size_t tile_shared_bytes(const struct cuda_tile_job *job)
 {
     return (tile_side_at<S>(job->steps, job->chunks, job->resident) + TILE_SLOTS * S::SIDE) *
            sizeof(float);
@@ -161,7 +161,7 @@ template <class S> static size_t tile_shared_bytes(const struct tile_job *job)
 
 /* Rows that stay and chunks of many steps, as far as the device's shared memory allows. One step
  * and rows that do not stay fit every device. */
-template <class S> static size_t tile_fit(struct tile_job *job, size_t most)
+template <class S> static size_t tile_fit(struct cuda_tile_job *job, size_t most)
 {
     bool stay = job->passes > 1 && S::BLOCKS == 1;
     size_t bytes = 0;
@@ -178,7 +178,7 @@ template <class S> static size_t tile_fit(struct tile_job *job, size_t most)
 }
 
 template <class S, bool COMPENSATED>
-static int tile_enqueue(struct tile_job *job, cudaStream_t stream)
+static int tile_enqueue(struct cuda_tile_job *job, cudaStream_t stream)
 {
     int processors = 0, most = 0;
     int error = device_attribute(cudaDevAttrMultiProcessorCount, &processors);
@@ -189,7 +189,7 @@ static int tile_enqueue(struct tile_job *job, cudaStream_t stream)
     size_t shared = tile_fit<S>(job, (size_t)most);
     uint64_t blocks = (uint64_t)processors * S::BLOCKS;
     if (blocks > job->tiles) blocks = job->tiles;
-    void (*kernel)(const struct tile_job) = job->lower_is_better
+    void (*kernel)(const struct cuda_tile_job) = job->lower_is_better
                                                 ? tile_kernel<S, true, COMPENSATED>
                                                 : tile_kernel<S, false, COMPENSATED>;
     error = cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -208,10 +208,10 @@ typedef tile_shape<8, 4, 1, 2> tile_few_compensated;
 
 enum { TILE_FEW_MAX = 8, TILE_SOME_MAX = 16 };
 
-static struct tile_job tile_job_of(enum metric metric, const struct cuda_queries *queries,
+static struct cuda_tile_job tile_job_of(enum metric metric, const struct cuda_queries *queries,
                                    const struct cuda_rows *rows, const struct score_span *span)
 {
-    struct tile_job job = {};
+    struct cuda_tile_job job = {};
     job.queries = queries->rows;
     job.query_norms = metric == METRIC_COSINE ? queries->norms : NULL;
     job.rows = span_rows(rows, span);
@@ -227,7 +227,7 @@ int tile_launch(enum metric metric, const struct cuda_queries *queries,
                 const struct cuda_rows *rows, const struct score_span *span, cudaStream_t stream)
 {
     if (span->count == 0 || queries->count == 0) return cudaSuccess;
-    struct tile_job job = tile_job_of(metric, queries, rows, span);
+    struct cuda_tile_job job = tile_job_of(metric, queries, rows, span);
     bool few = queries->count <= TILE_FEW_MAX;
     if (canonical_is_compensated(rows->dimension))
         return few ? tile_enqueue<tile_few_compensated, true>(&job, stream)
@@ -242,7 +242,7 @@ int tile_listed_launch(enum metric metric, const struct cuda_queries *queries,
                        const uint32_t *listed, const uint32_t *listed_count, cudaStream_t stream)
 {
     if (span->count == 0 || queries->count == 0) return cudaSuccess;
-    struct tile_job job = tile_job_of(metric, queries, rows, span);
+    struct cuda_tile_job job = tile_job_of(metric, queries, rows, span);
     job.listed = listed;
     job.listed_count = listed_count;
     return canonical_is_compensated(rows->dimension)

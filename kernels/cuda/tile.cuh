@@ -30,7 +30,7 @@ enum {
     TILE_SLOTS = TILE_AHEAD + 1
 };
 
-struct tile_job {
+struct cuda_tile_job {
     const float *queries;
     const float *query_norms; /* NULL unless the metric is cosine */
     const float *rows;
@@ -89,7 +89,7 @@ __host__ __device__ __forceinline__ uint32_t tile_side_at(uint32_t steps, uint32
     return tile_rows_at<S>(steps) + slots * (uint32_t)S::ROWS * 32 * steps;
 }
 
-__device__ __forceinline__ void tile_advance(const struct tile_job &job, struct tile_place *place)
+__device__ __forceinline__ void tile_advance(const struct cuda_tile_job &job, struct tile_place *place)
 {
     place->stage++;
     if (++place->chunk < job.chunks) return;
@@ -100,7 +100,7 @@ __device__ __forceinline__ void tile_advance(const struct tile_job &job, struct 
     place->tile += gridDim.x;
 }
 
-__device__ __forceinline__ uint32_t tile_steps(const struct tile_job &job, uint32_t chunk)
+__device__ __forceinline__ uint32_t tile_steps(const struct cuda_tile_job &job, uint32_t chunk)
 {
     uint32_t left = job.stride / 32 - chunk * job.steps;
     return left < job.steps ? left : job.steps;
@@ -128,7 +128,7 @@ __device__ __forceinline__ void tile_copy_step(float *to, const float *rows, uin
 
 /* Starts the copies of one chunk of queries and, if it is not there yet, of rows. */
 template <class S>
-__device__ __forceinline__ void tile_copy_chunk(const struct tile_job &job,
+__device__ __forceinline__ void tile_copy_chunk(const struct cuda_tile_job &job,
                                                 const struct tile_place &place, float *shared)
 {
     const uint32_t steps = tile_steps(job, place.chunk), column = place.chunk * job.steps * 32;
@@ -149,7 +149,7 @@ __device__ __forceinline__ void tile_copy_chunk(const struct tile_job &job,
 
 /* With a pass's first chunk come the norms and bounds that its end needs. */
 template <class S>
-__device__ __forceinline__ void tile_copy_side(const struct tile_job &job,
+__device__ __forceinline__ void tile_copy_side(const struct cuda_tile_job &job,
                                                const struct tile_place &place, float *side)
 {
     side += place.pass_seq % TILE_SLOTS * S::SIDE;

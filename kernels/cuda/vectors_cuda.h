@@ -66,7 +66,7 @@ int cuda_weighted_sum(const struct cuda_rows *rows, const uint32_t *positions, c
                       uint64_t count, float *sums, struct CUstream_st *stream);
 
 /* averages[c] = sums[c] / total, one IEEE division; +0 where count or total is 0. total: the sum of
- * the weights as daemon/exec/op_average.c forms it. */
+ * the weights as daemon/ops/average.c forms it. */
 int cuda_weighted_average(const struct cuda_rows *rows, const uint32_t *positions,
                           const float *weights, uint64_t count, float total, float *averages,
                           struct CUstream_st *stream);

@@ -2,7 +2,7 @@
  * through the operation alone (no socket): where it must win, and where it must not lose much. */
 #include <string.h>
 
-#include "daemon/exec/operation.h"
+#include "daemon/ops/operation.h"
 #include "daemon/store/collection.h"
 #include "tests/bench/bench.h"
 #include "tests/support/run_job.h"

@@ -145,7 +145,7 @@ static void submit_all(ea_client *c)
         ea_spread_result spread;
     } out[REPLY_REQUESTS];
     for (size_t i = 0; i < REPLY_REQUESTS; i++) {
-        struct request *r = ea_request_take(c, kinds[i].kind);
+        struct client_request *r = ea_request_take(c, kinds[i].kind);
         if (!r) abort();
         r->expect = kinds[i].expect;
         r->owner = OWNER_CALLBACK;

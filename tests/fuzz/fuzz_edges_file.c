@@ -1,6 +1,6 @@
 /* fuzz_edges_file: the readers of edges in text and MatrixMarket over any bytes.
  * The first byte picks the format; the rest is the file. */
-#include "client/cli/edges_file.h"
+#include "client/cli/files/edges_file.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* fuzz_vectors_file: the readers of .npy, .fvecs and .fbin over any bytes.
  * The first byte picks the format and whether ids or vectors are wanted; the rest is the file. */
-#include "client/cli/vectors_file.h"
+#include "client/cli/files/vectors_file.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,18 +4,20 @@
 # after a look at a made-up house in which every rule is broken once.
 set -eu
 
-# Rooms that a room may include, beside itself. pipeline = daemon/*.c but main.c.
+# Folders that a folder may include, beside itself. engine = daemon/*.c but main.c.
 allowed() {
+    below="base heap store kernels"
+    middle="$below net wire sched exec"
     case $1 in
     base) echo "" ;;
     heap) echo "base" ;;
     store) echo "base heap kernels" ;;
-    net | wire | sched) echo "base heap store kernels" ;;
-    exec) echo "base heap store kernels" ;;
-    observe) echo "base" ;;
+    net | wire | sched | exec) echo "$below" ;;
+    ops | cards) echo "$below exec" ;;
+    report | learn) echo "$middle ops cards" ;;
+    request) echo "$middle ops cards report learn" ;;
+    engine | main) echo "$middle ops cards report learn request engine" ;;
     gpu) echo "base heap kernels" ;;
-    pipeline) echo "base heap store kernels net wire sched exec observe" ;;
-    main) echo "base heap store kernels net wire sched exec observe pipeline" ;;
     client) echo "" ;; # it stands alone: a copy of it builds elsewhere
     *) echo "" ;;
     esac
@@ -23,12 +25,25 @@ allowed() {
 
 # job.h is read by every room and says where a request's bytes lie.
 exceptions="daemon/base/job.h:daemon/heap/heap.h daemon/base/job.h:daemon/heap/order.h"
+# Still to be opened.
+exceptions="$exceptions
+daemon/cards/build.c:daemon/ops/operation.h
+daemon/cards/cards.c:daemon/ops/operation_inside.h
+daemon/exec/batch.c:daemon/ops/operation_inside.h
+daemon/exec/parts.c:daemon/ops/operation_inside.h
+daemon/exec/workers.c:daemon/ops/operation.h
+daemon/learn/calibrate.c:daemon/request/jobs.h
+daemon/learn/calibrate.h:daemon/request/pipeline.h
+daemon/learn/calibrate_field.h:daemon/request/pipeline.h
+daemon/learn/model_keeper.h:daemon/request/pipeline.h
+daemon/report/cards_report.h:daemon/request/pipeline.h
+daemon/report/scheduler_report.h:daemon/request/pipeline.h"
 
 room_of() {
     case $1 in
     daemon/main.c) echo main ;;
     daemon/*/*) part=${1#daemon/}; echo "${part%%/*}" ;;
-    daemon/*) echo pipeline ;;
+    daemon/*) echo engine ;;
     kernels/*) echo kernels ;;
     client/*) echo client ;;
     *) echo other ;;
@@ -59,7 +74,7 @@ check() {
         from=$(room_of "$file")
         to=$(room_of "$target")
         [ "$from" != "$to" ] || continue
-        case " $exceptions " in *" $file:$target "*) continue ;; esac
+        case " $(echo $exceptions) " in *" $file:$target "*) continue ;; esac
         case " $(allowed "$from") " in
         *" $to "*) ;;
         *) echo "$file:$number: $from may not include $target ($to)"; wrong=1 ;;
@@ -78,7 +93,7 @@ try_rules() {
     echo '#include "daemon/wire/decode.h"' >"$house/daemon/net/sibling.c"
     echo '#include "daemon/base/job.h"' >"$house/kernels/cpu/upwards.c"
     echo '# include <cuda_runtime.h>' >"$house/daemon/wire/cuda.c"
-    echo '#include "daemon/pipeline.h"' >"$house/daemon/base/story.h"
+    echo '#include "daemon/request/pipeline.h"' >"$house/daemon/base/story.h"
     echo '#include "daemon/store/space.h"' >"$house/client/inside.c"
     echo '#include "daemon/base/status.h"' >"$house/daemon/wire/fine.c"
     found=$(cd "$house" && check) && { echo "run_arrows: the broken house passed"; exit 1; }

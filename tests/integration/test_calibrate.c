@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/model_file.h"
+#include "daemon/learn/model_file.h"
 #include "tests/support/gpu_scene.h"
 
 static struct daemon_process d;
@@ -98,7 +98,8 @@ static void expect_sound_file(void)
 /* ---------------------------------------------------------------- what it does */
 
 /* Its line is not the built-in one. */
-static void expect_measured(const struct model_half *half, enum half which, uint32_t operation)
+static void expect_measured(const struct model_half *half, enum calibrated_half which,
+                            uint32_t operation)
 {
     static struct cost_model built_in;
     uint32_t line = cost_line_of(operation);
@@ -120,7 +121,7 @@ Test(calibrate, measures_both_and_remembers)
     cr_assert_eq(stat(path, &sb), 0);
     cr_assert_eq(sb.st_mode & 0777, 0600);
     cr_assert_eq(model_file_read(path, &m, &f), STATUS_OK, "%s", f.text);
-    for (enum half half = HALF_CPU; half < HALVES; half++) {
+    for (enum calibrated_half half = HALF_CPU; half < HALVES; half++) {
         cr_assert(m.halves[half].known && m.halves[half].calibrated);
         expect_measured(&m.halves[half], half, OPERATION_KNN);
         expect_measured(&m.halves[half], half, OPERATION_SIMILARITY);

@@ -1,7 +1,7 @@
 /* The learning half of the scheduler on a simulated machine: one CPU of 16 workers and one GPU
  * whose true times are not affine in anything, with noise, one request after the other. From a
  * printed seed: ENGRAM_SEED=N runs that one alone. */
-#include "daemon/sched/pick.h"
+#include "daemon/sched/choose_backend.h"
 #include "daemon/sched/probes.h"
 
 #include <criterion/criterion.h>

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/exec/gpu_process.h"
+#include "daemon/cards/process.h"
 
 struct rig {
     uv_loop_t loop;

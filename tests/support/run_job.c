@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/exec/operation.h"
+#include "daemon/ops/operation.h"
 
 struct run {
     struct job *job;

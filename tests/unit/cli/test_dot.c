@@ -1,5 +1,5 @@
 /* The picture of a spread: valid in Graphviz's grammar, whatever nodes are called. */
-#include "client/cli/dot.h"
+#include "client/cli/text/dot.h"
 
 #include <criterion/criterion.h>
 #include <ctype.h>

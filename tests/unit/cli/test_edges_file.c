@@ -1,5 +1,5 @@
 /* Readers of edges: text, MatrixMarket and .npy, and an exact error for every way to be wrong. */
-#include "client/cli/edges_file.h"
+#include "client/cli/files/edges_file.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

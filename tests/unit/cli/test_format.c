@@ -1,8 +1,8 @@
 /* format, latency, progress: numbers for people, addresses, percentiles. */
-#include "client/cli/format.h"
-#include "client/cli/latency.h"
-#include "client/cli/progress.h"
-#include "client/cli/table.h"
+#include "client/cli/text/format.h"
+#include "client/cli/text/latency.h"
+#include "client/cli/text/progress.h"
+#include "client/cli/text/table.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

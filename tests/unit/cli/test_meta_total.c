@@ -1,5 +1,5 @@
 /* meta_total: the line that says how requests ran, and its JSON, byte for byte. */
-#include "client/cli/meta_total.h"
+#include "client/cli/text/meta_total.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* npy_write: what is written reads back, and nothing torn stays. */
-#include "client/cli/npy_write.h"
-#include "client/cli/vectors_file.h"
+#include "client/cli/files/npy_write.h"
+#include "client/cli/files/vectors_file.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* json, table, names: what is printed, byte for byte. */
-#include "client/cli/json.h"
-#include "client/cli/names.h"
-#include "client/cli/table.h"
+#include "client/cli/text/json.h"
+#include "client/cli/text/names.h"
+#include "client/cli/text/table.h"
 
 #include <criterion/criterion.h>
 #include <float.h>

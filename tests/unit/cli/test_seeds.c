@@ -1,7 +1,7 @@
 /* What spread and graph set read: seeds, decay laws, lines about nodes. */
-#include "client/cli/decay.h"
-#include "client/cli/node_lines.h"
-#include "client/cli/seeds.h"
+#include "client/cli/text/decay.h"
+#include "client/cli/files/node_lines.h"
+#include "client/cli/commands/seeds.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

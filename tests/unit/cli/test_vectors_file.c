@@ -1,6 +1,6 @@
 /* Readers of .npy, .fvecs and .fbin: every type, and an exact error for every way to be wrong. */
-#include "client/cli/convert.h"
-#include "client/cli/vectors_file.h"
+#include "client/cli/files/convert.h"
+#include "client/cli/files/vectors_file.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

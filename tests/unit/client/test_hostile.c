@@ -144,7 +144,7 @@ Test(hostile, hello, .timeout = 60)
 
 /* ---- messages, straight into the parser ---- */
 
-static struct request request;
+static struct client_request request;
 static struct note note;
 
 static ea_status parse(int kind, struct expectation e, const pb_msgdesc_t *fields, const void *m,
@@ -156,7 +156,7 @@ static ea_status parse(int kind, struct expectation e, const pb_msgdesc_t *field
     uint8_t *exact = malloc(out.bytes_written + 1);
     memcpy(exact, message, out.bytes_written);
     ea_result_free(&request.result);
-    request = (struct request){.kind = (uint8_t)kind, .expect = e};
+    request = (struct client_request){.kind = (uint8_t)kind, .expect = e};
     ea_status st = ea_reply_parse(&request, exact, (uint32_t)out.bytes_written, body_bytes, &note);
     free(exact);
     if (st == EA_OK && request.result.memory) memset(request.result.memory, 0, body_bytes);
@@ -337,14 +337,14 @@ Test(hostile, messages_that_do_not_decode)
     } out;
     for (unsigned kind = 1; kind <= 36; kind++) {
         if ((kind > 6 && kind < 16) || (kind > 22 && kind < 32)) continue;
-        struct request r = {.kind = (uint8_t)kind, .out = &out};
+        struct client_request r = {.kind = (uint8_t)kind, .out = &out};
         if (kind == OPERATION_CANCEL) continue; /* Cancel's are never parsed */
         cr_assert_eq(ea_reply_parse(&r, bad, 2, 0, &note), EA_DATA_LOSS, "kind %u", kind);
         if (kind <= 21)
             cr_assert_eq(ea_reply_parse(&r, bad, 0, 64, &note), EA_DATA_LOSS, "kind %u", kind);
         cr_assert_null(r.result.memory);
     }
-    struct request r = {.kind = 16, .out = &out};
+    struct client_request r = {.kind = 16, .out = &out};
     cr_assert_eq(ea_reply_parse(&r, bad, 0, 0, &note), EA_DATA_LOSS); /* names no collection */
     cr_assert_eq(ea_reply_error(bad, 2, &note), EA_DATA_LOSS);
 }

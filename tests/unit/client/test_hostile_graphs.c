@@ -16,7 +16,7 @@ const char *__asan_default_options(void)
     return "allocator_may_return_null=1";
 }
 
-static struct request request;
+static struct client_request request;
 static struct note note;
 
 /* The body is zeros. */
@@ -29,7 +29,7 @@ static ea_status parse(int kind, struct expectation e, const pb_msgdesc_t *field
     uint8_t *exact = malloc(stream.bytes_written + 1);
     memcpy(exact, message, stream.bytes_written);
     ea_result_free(&request.result);
-    request = (struct request){.kind = (uint8_t)kind, .expect = e, .out = out};
+    request = (struct client_request){.kind = (uint8_t)kind, .expect = e, .out = out};
     ea_status st =
         ea_reply_parse(&request, exact, (uint32_t)stream.bytes_written, body_bytes, &note);
     free(exact);
@@ -254,13 +254,13 @@ Test(hostile_graphs, messages_that_do_not_decode)
     } out;
     static const uint8_t kinds[] = {37, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57};
     for (size_t i = 0; i < sizeof kinds; i++) {
-        struct request r = {.kind = kinds[i], .out = &out};
+        struct client_request r = {.kind = kinds[i], .out = &out};
         cr_assert_eq(ea_reply_parse(&r, bad, 2, 0, &note), EA_DATA_LOSS, "kind %u", kinds[i]);
         cr_assert_eq(ea_reply_parse(&r, bad, 0, 64, &note), EA_DATA_LOSS, "kind %u", kinds[i]);
         cr_assert_null(r.result.memory);
     }
     for (uint8_t kind = 48; kind <= 51; kind += 3) {
-        struct request r = {.kind = kind, .out = &out};
+        struct client_request r = {.kind = kind, .out = &out};
         cr_assert_eq(ea_reply_parse(&r, bad, 0, 0, &note), EA_DATA_LOSS);
         cr_assert(strstr(note.text, "names no graph"));
     }

@@ -1,7 +1,7 @@
 /* A kNN request in two parts: the bytes, and the words for what is wrong, of the whole. */
 #include <math.h>
 
-#include "tests/unit/exec/gpu_house.h"
+#include "tests/unit/cards/gpu_house.h"
 #include "daemon/exec/parts.h"
 #include "tests/support/run_job.h"
 

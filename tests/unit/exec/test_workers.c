@@ -1,4 +1,4 @@
-/* The workers against exec/operation.h's contract, with plans of the test's own: this file defines
+/* The workers against ops/operation.h's contract, with plans of the test's own: this file defines
  * operation_find, so the daemon's operations are not linked. */
 #include "daemon/exec/workers.h"
 
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/exec/operation.h"
+#include "daemon/ops/operation.h"
 
 enum { PARTS_MAX = 64 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/exec/operation.h"
+#include "daemon/ops/operation.h"
 #include "daemon/exec/workers.h"
 
 enum { STAGES = 3, PARTS_MAX = 200 };

@@ -1,0 +1,217 @@
+#include "client/cli/commands/bench.h"
+
+#include "client/cli/interrupt.h"
+#include "client/cli/text/progress.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define DRAIN_NS UINT64_C(10000000000) /* for replies after the last send */
+#define NEVER_NS UINT64_MAX
+#define IDLE_NS  UINT64_C(100000000)
+
+struct bench_connection;
+
+/* A request that may be in flight. Free slots form a list. */
+struct bench_slot {
+    struct bench_connection *connection;
+    uint64_t intended_ns;
+    struct bench_slot *next_free;
+};
+
+struct bench_connection {
+    struct drive *drive;
+    ea_client *client;
+    struct bench_slot *slots, *free;
+};
+
+struct drive {
+    const struct bench_options *o;
+    const struct bench_data *d;
+    struct bench_result *out;
+    struct bench_connection *connections;
+    struct pollfd *polls;
+    uint64_t start_ns, end_ns;
+    uint64_t turn; /* the connection that sends next */
+    bool lost;
+};
+
+static void note_error(struct drive *v, ea_client *c, ea_status status)
+{
+    if (v->out->errors++ == 0)
+        snprintf(v->out->error, sizeof v->out->error, "%s", ea_error_text(c));
+    v->out->errors_of[status <= EA_UNAUTHENTICATED ? status : EA_UNKNOWN]++;
+    if (status == EA_UNAVAILABLE) v->lost = true;
+}
+
+static void on_reply(ea_client *c, uint64_t request_id, ea_status status, ea_result *result,
+                     void *user)
+{
+    struct bench_slot *s = user;
+    struct drive *v = s->connection->drive;
+    uint64_t now_ns = clock_ns();
+    s->next_free = s->connection->free;
+    s->connection->free = s;
+    if (status) {
+        note_error(v, c, status);
+        return;
+    }
+    v->out->done++;
+    v->out->elapsed_ns = now_ns - v->start_ns;
+    latency_add(&v->out->latency, now_ns - s->intended_ns);
+    if (v->o->operation != BENCH_PING) meta_total_add(&v->out->meta, &result->meta);
+}
+
+static ea_status send_request(struct drive *v, struct bench_slot *s)
+{
+    const struct bench_options *o = v->o;
+    const struct bench_data *d = v->d;
+    ea_client *c = s->connection->client;
+    uint64_t number = v->out->sent;
+    if (o->operation == BENCH_PING) return ea_ping_send(c, on_reply, s, NULL);
+
+    const float *queries = d->vectors + number * o->batch % d->count * d->dimension;
+    switch (o->operation) {
+    case BENCH_KNN:
+        return ea_knn_send(c, d->name, queries, o->batch, d->dimension, (uint32_t)o->k, NULL, NULL,
+                           0, on_reply, s, NULL);
+    case BENCH_SIMILARITY:
+        return ea_similarity_send(c, d->name, queries, o->batch, d->dimension, NULL, NULL, 0,
+                                  on_reply, s, NULL);
+    default: break;
+    }
+    uint64_t n = o->batch * o->candidates;
+    const uint64_t *ids = d->candidates + number * 997 % (d->candidate_count - n);
+    return ea_score_send(c, d->name, 0, queries, o->batch, d->dimension, d->offsets, ids, n,
+                         (uint32_t)o->k, 0, on_reply, s, NULL);
+}
+
+/* The next connection in turn that has a slot; NULL when all are taken. */
+static struct bench_slot *take_slot(struct drive *v)
+{
+    for (uint64_t tried = 0; tried < v->o->connections; tried++) {
+        struct bench_connection *c = &v->connections[v->turn++ % v->o->connections];
+        struct bench_slot *s = c->free;
+        if (!s) continue;
+        c->free = s->next_free;
+        return s;
+    }
+    return NULL;
+}
+
+static uint64_t intended_ns(const struct drive *v, uint64_t number)
+{
+    return v->start_ns + (uint64_t)((double)number / v->o->rate * 1e9);
+}
+
+/* Sends all that is due and finds a slot. With a rate, a request that waits for a slot keeps the
+ * time at which it should have been sent. Gives the time of the next one. */
+static uint64_t send_due(struct drive *v, uint64_t now_ns)
+{
+    bool paced = v->o->rate > 0;
+    while (!v->lost && now_ns < v->end_ns && !interrupt_seen()) {
+        uint64_t due_ns = paced ? intended_ns(v, v->out->sent) : now_ns;
+        if (due_ns > now_ns) return due_ns;
+        struct bench_slot *s = take_slot(v);
+        if (!s) return NEVER_NS; /* a reply will wake us */
+        s->intended_ns = paced ? due_ns : clock_ns();
+        ea_status status = send_request(v, s);
+        v->out->sent++;
+        if (status) {
+            s->next_free = s->connection->free;
+            s->connection->free = s;
+            note_error(v, s->connection->client, status);
+            if (!paced) break; /* a refusal must not spin */
+        }
+        if (!paced) now_ns = s->intended_ns;
+    }
+    return NEVER_NS;
+}
+
+static uint64_t pending(const struct drive *v)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < v->o->connections; i++)
+        sum += ea_pending(v->connections[i].client);
+    return sum;
+}
+
+/* Waits until `until_ns` at the latest, and moves bytes of whoever is ready. */
+static void wait_and_pump(struct drive *v, uint64_t until_ns)
+{
+    uint64_t now_ns = clock_ns(), wait_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    if (wait_ns > IDLE_NS) wait_ns = IDLE_NS;
+    struct timespec wait = {(time_t)(wait_ns / 1000000000), (long)(wait_ns % 1000000000)};
+    for (uint64_t i = 0; i < v->o->connections; i++)
+        v->polls[i] = (struct pollfd){.fd = ea_fd(v->connections[i].client),
+                                      .events = ea_events(v->connections[i].client)};
+    int ready = ppoll(v->polls, v->o->connections, &wait, NULL);
+    for (uint64_t i = 0; i < v->o->connections; i++) {
+        /* Also now and then without an event: deadlines pass, and a lost socket has none. */
+        if (ready > 0 && v->polls[i].fd >= 0 && !v->polls[i].revents) continue;
+        if (ea_pending(v->connections[i].client) == 0) continue;
+        if (ea_pump(v->connections[i].client, 0) == EA_UNAVAILABLE) v->lost = true;
+    }
+}
+
+static int open_connections(struct drive *v, const struct cli *cli)
+{
+    const struct bench_options *o = v->o;
+    v->connections = calloc(o->connections, sizeof *v->connections);
+    v->polls = calloc(o->connections, sizeof *v->polls);
+    if (!v->connections || !v->polls) return cli_error(CLI_REFUSED, "out of memory");
+    for (uint64_t i = 0; i < o->connections; i++) {
+        struct bench_connection *c = &v->connections[i];
+        c->drive = v;
+        c->slots = calloc(o->depth, sizeof *c->slots);
+        ea_status status = c->slots ? cli_open(cli, &c->client) : EA_RESOURCE_EXHAUSTED;
+        if (!c->client) return cli_error(CLI_REFUSED, "out of memory");
+        if (!status) status = ea_connect(c->client);
+        if (status)
+            return cli_error(cli_exit_of(status), "connection %llu of %llu: %s",
+                             (unsigned long long)i + 1, (unsigned long long)o->connections,
+                             ea_error_text(c->client));
+        for (uint64_t k = o->depth; k-- > 0;) {
+            c->slots[k] = (struct bench_slot){.connection = c, .next_free = c->free};
+            c->free = &c->slots[k];
+        }
+    }
+    return CLI_OK;
+}
+
+static void run(struct drive *v)
+{
+    v->start_ns = clock_ns();
+    v->end_ns = v->start_ns + (uint64_t)(v->o->seconds * 1e9);
+    uint64_t now_ns = v->start_ns;
+    while (now_ns < v->end_ns && !v->lost && !interrupt_seen()) {
+        uint64_t next_ns = send_due(v, now_ns);
+        wait_and_pump(v, next_ns < v->end_ns ? next_ns : v->end_ns);
+        now_ns = clock_ns();
+    }
+    uint64_t stop_ns = now_ns < v->end_ns ? now_ns : v->end_ns;
+    if (v->o->rate > 0)
+        while (intended_ns(v, v->out->sent + v->out->unsent) < stop_ns)
+            v->out->unsent++;
+    uint64_t drain_ns = clock_ns() + DRAIN_NS;
+    while (pending(v) && !v->lost && clock_ns() < drain_ns)
+        wait_and_pump(v, drain_ns);
+}
+
+int bench_drive(const struct cli *cli, const struct bench_options *o, const struct bench_data *d,
+                struct bench_result *out)
+{
+    struct drive v = {.o = o, .d = d, .out = out};
+    int code = open_connections(&v, cli);
+    if (!code) run(&v);
+    for (uint64_t i = 0; v.connections && i < o->connections; i++) {
+        ea_close(v.connections[i].client); /* what is unanswered counts as cancelled */
+        free(v.connections[i].slots);
+    }
+    free(v.connections);
+    free(v.polls);
+    if (!code && v.lost) code = cli_error(CLI_UNREACHABLE, "%s", out->error);
+    return code;
+}

@@ -1,0 +1,83 @@
+/* ping: a sign of life, once or many times. */
+#include "client/cli/commands/commands.h"
+#include "client/cli/text/format.h"
+#include "client/cli/text/latency.h"
+#include "client/cli/text/progress.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+struct ping_options {
+    uint64_t count;
+};
+
+static const struct argp_option ping_options[] = {
+    {"count", 'c', "N", 0, "Ping N times, one after the other (default: 1)", 0},
+    {0},
+};
+
+static error_t ping_parse(int key, char *text, struct argp_state *state)
+{
+    struct ping_options *o = state->input;
+    if (key != 'c') return ARGP_ERR_UNKNOWN;
+    o->count = cli_argument_u64(state, "--count", text, 1, 1000000000);
+    return 0;
+}
+
+static void ping_print(struct cli *cli, const struct latency *l)
+{
+    static const struct {
+        const char *name;
+        double fraction;
+    } lines[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}};
+    struct text t;
+    if (cli->json) {
+        struct json j;
+        json_init(&j, stdout);
+        json_object(&j, NULL);
+        json_u64(&j, "count", l->count);
+        json_u64(&j, "min_ns", l->min_ns);
+        json_u64(&j, "p50_ns", latency_percentile(l, 0.5));
+        json_u64(&j, "p90_ns", latency_percentile(l, 0.9));
+        json_u64(&j, "p99_ns", latency_percentile(l, 0.99));
+        json_u64(&j, "max_ns", l->max_ns);
+        json_end(&j);
+    } else if (l->count == 1) {
+        printf("reply in %s\n", format_ns(&t, l->max_ns));
+    } else {
+        printf("%" PRIu64 " replies: min %s", l->count, format_ns(&t, l->min_ns));
+        for (unsigned i = 0; i < 3; i++)
+            printf(", %s %s", lines[i].name,
+                   format_ns(&t, latency_percentile(l, lines[i].fraction)));
+        printf(", max %s\n", format_ns(&t, l->max_ns));
+    }
+}
+
+static int ping_run(struct cli *cli, const struct command *self, int argc, char **argv)
+{
+    struct ping_options o = {.count = 1};
+    cli_parse(cli, self, &o, argc, argv);
+    int code = cli_connect(cli);
+    if (code) return code;
+
+    struct latency *l = calloc(1, sizeof *l);
+    if (!l) return cli_error(CLI_REFUSED, "out of memory");
+    ea_status status = EA_OK;
+    for (uint64_t i = 0; i < o.count && !status; i++) {
+        uint64_t start_ns = clock_ns();
+        status = ea_ping(cli->client);
+        if (!status) latency_add(l, clock_ns() - start_ns);
+    }
+    if (status)
+        code = cli_failed(cli, status, "ping");
+    else
+        ping_print(cli, l);
+    free(l);
+    return code;
+}
+
+const struct command command_ping = {
+    "ping",       "ask the daemon for a sign of life",
+    "",           "Ask the daemon for a sign of life and print how long it took, connecting aside.",
+    ping_options, ping_parse,
+    ping_run};

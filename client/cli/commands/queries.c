@@ -1,0 +1,63 @@
+#include "client/cli/commands/queries.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+int queries_open_file(struct queries *q, const char *path)
+{
+    q->path = path;
+    if (!vectors_file_open(&q->file, path, VECTORS_OF_FLOATS))
+        return cli_error(CLI_FILE, "%s", q->file.error);
+    if (q->file.rows == 0) return cli_error(CLI_FILE, "%s: holds no query", path);
+    q->total = q->file.rows;
+    q->dimension = (uint32_t)q->file.columns;
+    return CLI_OK;
+}
+
+int queries_open_stored(struct queries *q, struct cli *cli, const char *collection,
+                        const uint64_t *ids, uint64_t n)
+{
+    ea_status status = ea_fetch(cli->client, collection, ids, n, &q->stored);
+    if (status) return cli_failed(cli, status, collection);
+    for (uint64_t i = 0; i < n; i++)
+        if (!q->stored.found[i])
+            return cli_error(CLI_REFUSED, "%s: has no id %" PRIu64 " to ask with", collection,
+                             ids[i]);
+    q->total = n;
+    q->dimension = (uint32_t)q->stored.columns;
+    return CLI_OK;
+}
+
+int queries_prepare(struct queries *q, const char *collection, uint32_t dimension, uint64_t rows)
+{
+    if (q->dimension != dimension)
+        return cli_error(CLI_REFUSED, "%s: the queries have dimension %u, %s has %u",
+                         q->path ? q->path : "--query-id", q->dimension, collection, dimension);
+    q->block_rows = rows < q->total ? rows : q->total;
+    if (!q->path) return CLI_OK;
+    q->block = malloc(q->block_rows * 4 * dimension);
+    return q->block ? CLI_OK : cli_error(CLI_FILE, "%s: out of memory", q->path);
+}
+
+int queries_next(struct queries *q, const float **rows, uint64_t *n)
+{
+    uint64_t left = q->total - q->next;
+    *n = left < q->block_rows ? left : q->block_rows;
+    if (q->path) {
+        if (!vectors_file_read(&q->file, q->block, q->block_rows, n))
+            return cli_error(CLI_FILE, "%s", q->file.error);
+        *rows = q->block;
+    } else {
+        *rows = q->stored.vectors + q->next * q->dimension;
+    }
+    q->next += *n;
+    return CLI_OK;
+}
+
+void queries_close(struct queries *q)
+{
+    vectors_file_close(&q->file);
+    ea_result_free(&q->stored);
+    free(q->block);
+    q->block = NULL;
+}

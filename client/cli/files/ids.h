@@ -1,0 +1,23 @@
+/* ids: a list of ids from the command line or from a .npy file, whole in memory.
+ * Owner:  the caller's struct; ids_free.
+ * Thread: one at a time.
+ * Errors: exit codes, as in cli.h. */
+#ifndef ENGRAM_CLI_FILES_IDS_H
+#define ENGRAM_CLI_FILES_IDS_H
+
+#include <argp.h>
+#include <stdint.h>
+
+struct ids {
+    uint64_t *list;
+    uint64_t count, room;
+};
+
+int ids_add(struct ids *ids, uint64_t id);
+/* For a parser: an id as text, or argp_error. */
+void ids_add_text(struct ids *ids, struct argp_state *state, const char *text);
+/* Appends all of a one-column file. */
+int ids_read(struct ids *ids, const char *path);
+void ids_free(struct ids *ids);
+
+#endif

@@ -1,0 +1,129 @@
+#include "client/cli/text/json.h"
+
+#include "client/cli/text/utf8.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+void json_init(struct json *j, FILE *out)
+{
+    *j = (struct json){.out = out};
+}
+
+static void write_string(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        unsigned length = utf8_length(s);
+        if (length == 0) {
+            fputs("\\ufffd", out);
+            s++;
+        } else if (*s == '"' || *s == '\\') {
+            fprintf(out, "\\%c", *s++);
+        } else if (*s < 0x20 || *s == 0x7f) {
+            fprintf(out, "\\u%04x", *s++);
+        } else {
+            fwrite(s, 1, length, out);
+            s += length;
+        }
+    }
+    fputc('"', out);
+}
+
+static void begin_value(struct json *j, const char *key)
+{
+    if (j->depth) {
+        bool *filled = &j->filled[j->depth - 1];
+        if (*filled) fputc(',', j->out);
+        *filled = true;
+        assert((key != NULL) == (j->closing[j->depth - 1] == '}'));
+    }
+    if (!key) return;
+    write_string(j->out, key);
+    fputc(':', j->out);
+}
+
+static void end_value(struct json *j)
+{
+    if (j->depth == 0) fputc('\n', j->out);
+}
+
+static void open_scope(struct json *j, const char *key, char opening, char closing)
+{
+    begin_value(j, key);
+    assert(j->depth < JSON_DEPTH_MAX);
+    fputc(opening, j->out);
+    j->filled[j->depth] = false;
+    j->closing[j->depth++] = closing;
+}
+
+void json_object(struct json *j, const char *key)
+{
+    open_scope(j, key, '{', '}');
+}
+
+void json_array(struct json *j, const char *key)
+{
+    open_scope(j, key, '[', ']');
+}
+
+void json_end(struct json *j)
+{
+    assert(j->depth > 0);
+    fputc(j->closing[--j->depth], j->out);
+    end_value(j);
+}
+
+void json_string(struct json *j, const char *key, const char *text)
+{
+    if (!text) {
+        json_null(j, key);
+        return;
+    }
+    begin_value(j, key);
+    write_string(j->out, text);
+    end_value(j);
+}
+
+void json_u64(struct json *j, const char *key, uint64_t value)
+{
+    begin_value(j, key);
+    fprintf(j->out, "%" PRIu64, value);
+    end_value(j);
+}
+
+void json_bool(struct json *j, const char *key, bool value)
+{
+    begin_value(j, key);
+    fputs(value ? "true" : "false", j->out);
+    end_value(j);
+}
+
+void json_null(struct json *j, const char *key)
+{
+    begin_value(j, key);
+    fputs("null", j->out);
+    end_value(j);
+}
+
+static void write_number(struct json *j, const char *key, double value, int digits)
+{
+    begin_value(j, key);
+    if (isfinite(value))
+        fprintf(j->out, "%.*g", digits, value);
+    else
+        fputs("null", j->out);
+    end_value(j);
+}
+
+void json_float(struct json *j, const char *key, float value)
+{
+    write_number(j, key, (double)value, 9);
+}
+
+void json_double(struct json *j, const char *key, double value)
+{
+    write_number(j, key, value, 17);
+}

@@ -1,0 +1,34 @@
+/* meta_total: how the requests of one command came about, summed.
+ * Owner:  the caller's struct; zeroed is empty.
+ * Thread: one at a time.
+ * Errors: none. */
+#ifndef ENGRAM_CLI_TEXT_META_TOTAL_H
+#define ENGRAM_CLI_TEXT_META_TOTAL_H
+
+#include "client/cli/text/json.h"
+#include "client/engram_accel.h"
+
+#define META_ROADS_MAX 16 /* distinct pairs of backend and reason that are told apart */
+
+struct meta_total {
+    uint64_t requests, queue_ns, run_ns, copy_ns;
+    uint64_t predicted_ns, other_ns, wait_ns;
+    uint64_t predicted, compared; /* requests with a prediction, and with another to choose from */
+    uint32_t batch_max;
+    struct meta_road {
+        ea_backend backend;
+        uint32_t reason;
+        uint64_t requests;
+    } roads[META_ROADS_MAX];
+    unsigned road_count;
+};
+
+void meta_total_add(struct meta_total *t, const ea_meta *meta);
+/* "3 queries in 1 request: gpu (chosen_faster); queued 12 µs, ran 41 µs; batch 12, predicted 43 µs,
+ * other 120 µs" on standard error. What not every request has is left out. */
+void meta_total_print(const struct meta_total *t, uint64_t n, const char *things);
+/* Members of the object that is open. */
+void meta_total_json(const struct meta_total *t, struct json *j);
+void meta_json(const ea_meta *meta, struct json *j);
+
+#endif

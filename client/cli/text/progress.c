@@ -1,0 +1,79 @@
+#include "client/cli/text/progress.h"
+
+#include "client/cli/text/format.h"
+#include "client/cli/text/table.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REDRAW_NS 100000000u
+
+uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void progress_start(struct progress *p, uint64_t total, uint64_t row_bytes, uint64_t now_ns)
+{
+    *p = (struct progress){.shown = isatty(STDERR_FILENO) == 1,
+                           .start_ns = now_ns,
+                           .drawn_ns = now_ns,
+                           .total = total,
+                           .row_bytes = row_bytes};
+}
+
+void progress_line(char *out, size_t out_bytes, uint64_t done, uint64_t total, uint64_t row_bytes,
+                   uint64_t elapsed_ns, unsigned width)
+{
+    struct text some, all, rate, left;
+    double seconds = (double)elapsed_ns / 1e9, part = total ? (double)done / (double)total : 1;
+    double a_second = seconds > 0 ? (double)done / seconds : 0;
+    char tail[160], bar[41];
+
+    int n = snprintf(tail, sizeof tail, " %3.0f %%  %s / %s%s", 100 * part,
+                     row_bytes ? format_count(&some, done) : format_bytes(&some, done),
+                     row_bytes ? format_count(&all, total) : format_bytes(&all, total),
+                     row_bytes ? " rows" : "");
+    if (a_second > 0)
+        snprintf(tail + n, sizeof tail - (size_t)n, "  %s/s  %s left",
+                 format_bytes(&rate, (uint64_t)(a_second * (double)(row_bytes ? row_bytes : 1))),
+                 format_ns(&left, (uint64_t)((double)(total - done) / a_second * 1e9)));
+
+    size_t used = table_width(tail) + 3;
+    size_t cells = width > used ? width - used : 0;
+    if (cells > sizeof bar - 1) cells = sizeof bar - 1;
+    size_t full = (size_t)(part * (double)cells);
+    memset(bar, '=', full);
+    memset(bar + full, ' ', cells - full);
+    if (full < cells && full > 0) bar[full] = '>';
+    bar[cells] = 0;
+    if (cells >= 4)
+        snprintf(out, out_bytes, "[%s]%s", bar, tail);
+    else
+        snprintf(out, out_bytes, "%.*s", (int)width, tail + 1);
+}
+
+void progress_show(struct progress *p, uint64_t done, uint64_t now_ns)
+{
+    if (!p->shown || now_ns - p->drawn_ns < REDRAW_NS) return;
+    struct winsize size = {0};
+    char line[256];
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20;
+    progress_line(line, sizeof line, done, p->total, p->row_bytes, now_ns - p->start_ns,
+                  known ? size.ws_col : 80);
+    fprintf(stderr, "\r%s\033[K", line);
+    fflush(stderr);
+    p->drawn = true;
+    p->drawn_ns = now_ns;
+}
+
+void progress_finish(struct progress *p)
+{
+    if (p->drawn) fputs("\r\033[K", stderr);
+    p->drawn = false;
+}

@@ -1,0 +1,23 @@
+/* table: aligned columns for people.
+ * Owner:  table_create to table_destroy.
+ * Thread: one at a time.
+ * Errors: NULL or a table that prints less when memory is out. */
+#ifndef ENGRAM_CLI_TEXT_TABLE_H
+#define ENGRAM_CLI_TEXT_TABLE_H
+
+#include <stdio.h>
+
+struct table;
+
+/* heads: up to 12 names, NULL ends them; one that begins with '>' is right-aligned. */
+struct table *table_create(const char *const *heads);
+void table_destroy(struct table *t);
+/* The next cell, from left to right, row by row. Control characters become '?'. */
+void table_cell(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Header and rows; bold header when `bold`. Forgets the rows, so that the table can be filled
+ * again. */
+void table_print(struct table *t, FILE *out, int bold);
+/* Columns a terminal would use: characters of UTF-8, not bytes. */
+size_t table_width(const char *text);
+
+#endif

@@ -1,0 +1,152 @@
+/* gpu_build: where a replica is to lie, whether its space may have it, and the next piece of it. */
+#include "daemon/base/clock.h"
+#include "daemon/cards/cards_inside.h"
+#include "daemon/ops/operation.h"
+#include "daemon/store/space.h"
+
+/* A card that is too small is asked again after a while. */
+#define TOO_LARGE_NS UINT64_C(1000000000)
+
+/* ---------------------------------------------------------------- where */
+
+/* The one with most room, if that many bytes fit there at all: others' replicas may make way. */
+static const struct card *choose_card(const struct cards *g, uint64_t bytes)
+{
+    const struct card *best = NULL;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < g->card_count; i++) {
+        const struct card *card = &g->cards[i];
+        if (!card_is_ready(card)) continue;
+        struct share *share = gpu_process_share(card->process);
+        uint64_t budget = share->device.budget_bytes, slab = atomic_load(&share->usage.slab_bytes);
+        budget = budget > slab ? budget - slab : 0;
+        uint64_t left = card->planned_bytes < budget ? budget - card->planned_bytes : 0;
+        if (bytes > budget || (best && left <= most)) continue;
+        best = card;
+        most = left;
+    }
+    return best;
+}
+
+uint32_t gpu_card_of(const struct backend *b, const struct resident *of)
+{
+    const struct card_replica *r = replica_of(of);
+    if (replica_has_build(r)) return r->card->number;
+    const struct card *card = choose_card((const struct cards *)b, resident_bytes(of));
+    return card ? card->number : 0;
+}
+
+uint64_t gpu_upload_bytes(const struct backend *b, const struct resident *of)
+{
+    const struct card_replica *r = replica_of(of);
+    if (replica_is_current(r)) return 0;
+    return replica_has_build(r) ? resident_dirty_bytes(of) : resident_bytes(of);
+}
+
+/* ---------------------------------------------------------------- a space's quota */
+
+static uint64_t bytes_wanted(const struct resident *of)
+{
+    return of->kind == RESIDENT_GRAPH ? build_graph_bytes(of) : build_rows_bytes(of);
+}
+
+/* What r has, or will have once all that was ordered is done. */
+static uint64_t bytes_held(const struct card_replica *r)
+{
+    uint64_t wanted = r->number && r->resident ? bytes_wanted(r->resident) : 0;
+    return r->bytes > wanted ? r->bytes : wanted;
+}
+
+static uint64_t held_by_others(const struct cards *g, const struct card_replica *but)
+{
+    uint64_t bytes = 0;
+    for (const struct card_replica *r = g->replicas; r; r = r->next)
+        if (r->space == but->space && r != but) bytes += bytes_held(r);
+    return bytes;
+}
+
+/* Another one of its space, used least recently; NULL: none that is there. */
+static struct card_replica *oldest_other(const struct cards *g, const struct card_replica *but)
+{
+    struct card_replica *oldest = NULL;
+    for (struct card_replica *r = g->replicas; r; r = r->next)
+        if (r->space == but->space && r != but && replica_has_build(r) && r->resident &&
+            (!oldest || r->used < oldest->used))
+            oldest = r;
+    return oldest;
+}
+
+/* Whether r fits in what its space may have; if need be others of the space make way. */
+static bool keep_quota(struct cards *g, const struct card_replica *r)
+{
+    uint64_t max = r->resident->space->vram_bytes_max;
+    if (!max) return true;
+    uint64_t wanted = bytes_wanted(r->resident);
+    if (wanted > max) return false;
+    struct card_replica *other;
+    while (held_by_others(g, r) > max - wanted && (other = oldest_other(g, r)))
+        replica_lose(g, other, REASON_VRAM_PRESSURE, REPLICA_RETRY_NS);
+    return held_by_others(g, r) <= max - wanted;
+}
+
+/* ---------------------------------------------------------------- building, on a card */
+
+/* Makes a build that has nothing yet. NONE, or why not. */
+static enum reason begin_build(struct cards *g, struct card_replica *r)
+{
+    if (r->condemned && !replica_flush(g, r)) return REASON_QUEUE_FULL;
+    if (r->number) return REASON_NONE;
+    if (clock_now_ns() < r->retry_ns) return r->lost;
+    if (gpu_state(&g->backend) != GPU_READY) return REASON_GPU_DOWN;
+    if (!keep_quota(g, r)) {
+        replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
+        return REASON_VRAM_PRESSURE;
+    }
+    const struct card *card = choose_card(g, resident_bytes(r->resident));
+    if (!card) {
+        replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
+        return REASON_VRAM_PRESSURE;
+    }
+    r->card = &g->cards[card->number];
+    r->number = ++g->replica_last;
+    r->version = 0;
+    r->out = 0;
+    r->begun = false;
+    r->lost = REASON_NONE;
+    resident_soil(r->resident);
+    return REASON_NONE;
+}
+
+void build_order(struct cards *g, struct job *j, struct card_replica *r, struct order *o,
+                 uint64_t bytes)
+{
+    o->space = r->space;
+    o->replica = r->number;
+    r->begun = true;
+    /* 1 GB/s, and a millisecond for its memory. */
+    card_order(r->card, o, j, r, bytes + 1000000);
+}
+
+enum reason replica_upload(struct cards *g, struct job *j, uint64_t bytes_max, uint32_t spare)
+{
+    struct resident *of = job_resident(j);
+    struct card_replica *r = replica_take(g, of);
+    if (!r || !resident_bytes(of)) return REASON_QUEUE_FULL;
+    enum reason why = begin_build(g, r);
+    if (why) return why;
+    r->used = ++g->used_last;
+    j->gpu.replica = r->number;
+    j->gpu.device = r->card->number;
+    if (!card_is_ready(r->card)) return REASON_GPU_DOWN;
+    uint32_t room = card_room(r->card);
+    if (room < spare + 1) return REASON_QUEUE_FULL;
+    if (replica_is_current(r)) return REASON_NONE;
+    if (!keep_quota(g, r)) { /* it grew, or the quota sank */
+        replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
+        return REASON_VRAM_PRESSURE;
+    }
+    if (!resident_track(of)) return REASON_QUEUE_FULL;
+    bool given = of->kind == RESIDENT_GRAPH ? build_graph(g, j, r, bytes_max, room - spare)
+                                            : build_rows(g, j, r, bytes_max, room - spare);
+    return given ? REASON_NONE : REASON_QUEUE_FULL;
+}

@@ -1,0 +1,102 @@
+/* gpu_build_rows: the orders that bring a collection's replica up to date. */
+#include <string.h>
+
+#include "daemon/cards/cards_inside.h"
+#include "daemon/store/collection.h"
+
+/* Short rows count as long as this, for their ids are copied on the loop. */
+enum { ROW_BYTES_MIN = 1024 };
+
+static struct collection *collection_of(const struct resident *of)
+{
+    return (struct collection *)of;
+}
+
+static uint64_t row_bytes(const struct collection *c)
+{
+    return vector_stride(collection_dimension(c)) * sizeof(float);
+}
+
+uint64_t build_rows_bytes(const struct resident *of)
+{
+    const struct collection *c = collection_of(of);
+    uint64_t rows = collection_rows(c);
+    return build_mapped(rows * row_bytes(c)) + build_mapped(rows * sizeof(float)) +
+           build_mapped(rows * sizeof(uint64_t));
+}
+
+/* What one call gives: how many orders and rows. */
+struct build_piece {
+    uint32_t orders;
+    uint64_t rows;
+    bool last; /* nothing is left then */
+};
+
+static struct build_piece measure(const struct collection *c, uint64_t bytes_max,
+                                  uint32_t orders_max)
+{
+    struct build_piece p = {.last = true};
+    uint64_t bytes = row_bytes(c), first, count;
+    if (bytes < ROW_BYTES_MIN) bytes = ROW_BYTES_MIN;
+    for (uint64_t from = 0; collection_next_dirty(c, from, &first, &count); from = first + count) {
+        if (p.orders && (p.orders == orders_max || (p.rows + count) * bytes > bytes_max)) {
+            p.last = false;
+            break;
+        }
+        p.orders++;
+        p.rows += count;
+    }
+    return p;
+}
+
+static void order_rows(struct cards *g, struct job *j, struct card_replica *r,
+                       struct order_upload up, uint64_t version)
+{
+    struct order order = {.kind = ORDER_UPLOAD, .version = version, .upload = up};
+    order.upload.fresh = !r->begun;
+    build_order(g, j, r, &order, up.count * vector_stride(up.dimension) * sizeof(float));
+}
+
+/* Ids lie in this process's own memory: those of the whole piece travel in one block. */
+static void give_piece(struct cards *g, struct job *j, struct card_replica *r,
+                       const struct build_piece *p)
+{
+    struct collection *c = collection_of(r->resident);
+    uint64_t *staging = j->gpu.staging.data, first, count, from = 0;
+    struct order_upload up = {
+        .dimension = collection_dimension(c),
+        .row_count = collection_rows(c),
+        .rows = PLACE_NONE,
+        .ids = PLACE_NONE,
+    };
+    uint64_t version = p->last ? collection_version(c) : 0;
+    r->version = version;
+    replica_set_bytes(r, resident_bytes(r->resident));
+    if (!p->orders) order_rows(g, j, r, up, version);
+    for (uint32_t i = 0; i < p->orders; i++, from = first + count) {
+        if (!collection_next_dirty(c, from, &first, &count)) return;
+        const uint64_t *ids;
+        struct row_block block = collection_block(c, first, (size_t)count, &ids);
+        memcpy(staging, ids, count * sizeof *ids);
+        up.first = first;
+        up.count = count;
+        up.rows = heap_place(g->options.heap, block.rows);
+        up.ids = heap_place(g->options.heap, staging);
+        staging += count;
+        collection_clean(c, first, count);
+        order_rows(g, j, r, up, i + 1 < p->orders ? 0 : version);
+    }
+}
+
+bool build_rows(struct cards *g, struct job *j, struct card_replica *r, uint64_t bytes_max,
+                uint32_t orders_max)
+{
+    struct build_piece p = measure(collection_of(r->resident), bytes_max, orders_max);
+    if (!p.last && bytes_max == UINT64_MAX) return false;
+    /* For the daemon's own ends, and soon given back: a space at its quota has its replicas too. */
+    uint64_t staging = p.rows * sizeof(uint64_t);
+    if (staging && heap_take_past_quota(g->options.heap, staging, r->space, &j->gpu.staging))
+        return false;
+    give_piece(g, j, r, &p);
+    return true;
+}

@@ -1,0 +1,480 @@
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/config.h"
+#include "daemon/base/fault.h"
+#include "daemon/base/log.h"
+#include "daemon/exec/batch.h"
+#include "daemon/cards/cards_inside.h"
+#include "daemon/ops/operation_inside.h"
+#include "daemon/exec/workers.h"
+
+enum card_phase {
+    PHASE_NONE,
+    PHASE_PREPARE, /* with workers */
+    PHASE_ORDER,   /* its orders are out */
+    PHASE_FINISH,  /* with workers */
+    PHASE_ENDED,   /* done, failed or given up */
+};
+
+/* An OPERATION_UPLOAD uploads so much: some milliseconds' worth, for which writers wait. */
+#define PIECE_BYTES (UINT64_C(256) << 20)
+
+/* ---------------------------------------------------------------- jobs: ways to end */
+
+static void end(struct job *j)
+{
+    heap_give(j->heap, &j->plan.scratch);
+    heap_give(j->heap, &j->gpu.staging);
+    j->gpu.phase = PHASE_ENDED;
+}
+
+static void give_up(struct job *j, enum reason why)
+{
+    operation_drop_all(j);
+    batch_drop_results(j);
+    end(j);
+    memset(&j->failure, 0, sizeof j->failure);
+    j->started_ns = j->finished_ns = j->copy_ns = 0;
+    j->gpu.gave_up = why;
+}
+
+static void end_cancelled(struct job *j)
+{
+    operation_drop_result(j);
+    batch_drop_results(j);
+    atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
+    j->finished_ns = clock_now_ns();
+    if (!j->started_ns) j->started_ns = j->finished_ns;
+    end(j);
+}
+
+/* Of a carrier it is one member's, and nobody knows of the others': they are run again. */
+static void refuse_query(struct job *j)
+{
+    uint64_t number = j->gpu.number;
+    struct job *whose = j->members ? batch_find_query(j, number, &number) : j;
+    const struct tensor *q = &whose->request.queries;
+    uint32_t d = (uint32_t)q->columns;
+    operation_refuse_row(whose, "query", whose->part_first + number,
+                         (const float *)q->data + number * d, d);
+    operation_drop_result(j);
+    batch_drop_results(j);
+    j->gpu.again = whose != j;
+    end(j);
+}
+
+bool gpu_gave_up(const struct job *j)
+{
+    return j->gpu.gave_up != REASON_NONE;
+}
+
+/* ---------------------------------------------------------------- jobs: the way out */
+
+/* Everything is prepared: the orders go out. NONE, or why not. */
+static enum reason send_orders(struct cards *g, struct job *j)
+{
+    if (j->gpu.unfit) return REASON_CHOSEN_FASTER;
+    if (g->stopping) return REASON_GPU_DOWN;
+    bool forced = j->reason == REASON_FORCED;
+    if (!forced && !gpu_replica_ready(&g->backend, job_resident(j))) {
+        const struct card_replica *r = replica_of(job_resident(j));
+        if (r && r->lost) return r->lost;
+        return gpu_state(&g->backend) == GPU_READY ? REASON_PREDICTED_SLOWER : REASON_GPU_DOWN;
+    }
+    enum reason why = replica_upload(g, j, UINT64_MAX, 1);
+    if (why) return why;
+    j->gpu.order.replica = j->gpu.replica;
+    j->gpu.order.version = resident_version(job_resident(j));
+    j->gpu.phase = PHASE_ORDER;
+    card_order(&g->cards[j->gpu.device], &j->gpu.order, j, NULL, order_estimate_ns(j));
+    if (j->gpu.meanwhile) j->gpu.meanwhile(j);
+    return REASON_NONE;
+}
+
+static void prepare_step(struct job *j)
+{
+    if (is_cancelled(j)) return;
+    if (j->gpu.prepare(j)) j->gpu.unfit = true;
+}
+
+static void end_step(struct job *j)
+{
+    heap_give(j->heap, &j->plan.scratch); /* its pages may go back to the system: not on the loop */
+    j->finished_ns = clock_now_ns();
+}
+
+static void finish_step(struct job *j)
+{
+    j->step = end_step;
+    j->gpu.finish(j);
+}
+
+static enum status refused(struct job *j, enum reason why)
+{
+    give_up(j, why);
+    return STATUS_UNAVAILABLE;
+}
+
+static enum status submit_upload(struct cards *g, struct job *j)
+{
+    enum reason why = g->stopping ? REASON_GPU_DOWN : replica_upload(g, j, PIECE_BYTES, 0);
+    if (why || !j->gpu.orders_out) return refused(j, why ? why : REASON_CHOSEN_FASTER);
+    j->gpu.phase = PHASE_ORDER;
+    return STATUS_OK;
+}
+
+static bool no_memory_now(const struct job *j)
+{
+    return j->failure.detail == DETAIL_MEMORY || j->failure.detail == DETAIL_QUOTA;
+}
+
+static bool never_fits(const struct cards *g, const struct job *j)
+{
+    if (!j->gpu.vram_bytes) return false;
+    struct gpu_room room = gpu_room_of(&g->backend, gpu_card_of(&g->backend, job_resident(j)));
+    return room.ready && j->gpu.vram_bytes > room.bytes_all;
+}
+
+static enum status gpu_submit(struct backend *b, struct job *j)
+{
+    struct cards *g = (struct cards *)b;
+    memset(&j->gpu, 0, sizeof j->gpu);
+    if (j->operation == OPERATION_UPLOAD) return submit_upload(g, j);
+    j->gpu.pairs = operation_gpu_pairs(j);
+    if (g->jobs >= GPU_JOBS_MAX) return refused(j, REASON_QUEUE_FULL);
+    if (!j->gpu.pairs || operation_find(j->operation)->gpu_plan(j))
+        return refused(j, no_memory_now(j) ? REASON_QUEUE_FULL : REASON_CHOSEN_FASTER);
+    if (never_fits(g, j)) return refused(j, REASON_VRAM_PRESSURE);
+    if (j->gpu.prepare && j->gpu.prepare_is_long) {
+        j->gpu.phase = PHASE_PREPARE;
+        workers_run(g->options.cpu, j, prepare_step);
+    } else {
+        if (j->gpu.prepare) workers_run_here(j, prepare_step);
+        enum reason why = send_orders(g, j);
+        if (why) return refused(j, why);
+    }
+    g->jobs++;
+    return STATUS_OK;
+}
+
+/* ---------------------------------------------------------------- jobs: the way back */
+
+/* Or not: what came makes no sense, or there was no memory to make an answer of it. */
+static void finished(struct job *j)
+{
+    if (j->gpu.unfit)
+        give_up(j, REASON_FALLBACK_AFTER_ERROR);
+    else
+        end(j);
+}
+
+static enum reason failure_of(const struct job *j)
+{
+    const struct card_replica *r = replica_of(job_resident(j));
+    if (j->gpu.result == RESULT_NO_MEMORY) return REASON_VRAM_PRESSURE;
+    if (!replica_is(r, j->gpu.replica) && r && r->lost) return r->lost;
+    return REASON_FALLBACK_AFTER_ERROR;
+}
+
+static void take_result(struct cards *g, struct job *j)
+{
+    struct card_replica *r = replica_of(job_resident(j));
+    struct card *card = &g->cards[j->gpu.device];
+    bool sound = replica_is(r, j->gpu.replica);
+    if (sound && j->gpu.result == RESULT_NO_REPLICA) {
+        replica_lose(g, r, REASON_FALLBACK_AFTER_ERROR, REPLICA_RETRY_NS);
+        sound = false;
+    }
+    if (j->gpu.result == RESULT_OK && sound) {
+        gpu_process_worked(card->process);
+        if (!j->gpu.finish || is_cancelled(j)) {
+            end(j);
+        } else if (j->gpu.finish_is_long) {
+            j->gpu.phase = PHASE_FINISH;
+            workers_run(g->options.cpu, j, finish_step);
+            return;
+        } else {
+            workers_run_here(j, finish_step);
+            finished(j);
+        }
+    } else if (j->gpu.result == RESULT_BAD_QUERY && sound && j->gpu.order.kind == ORDER_RUN &&
+               j->gpu.number < j->gpu.order.run.query_count) {
+        refuse_query(j);
+    } else {
+        give_up(j, failure_of(j));
+    }
+    done_add(g->options.done, j);
+}
+
+void gpu_job_back(struct cards *g, struct job *j)
+{
+    heap_give(j->heap, &j->gpu.staging);
+    if (j->operation == OPERATION_UPLOAD) {
+        end(j);
+        done_add(g->options.done, j);
+    } else if (is_cancelled(j)) {
+        end_cancelled(j);
+        done_add(g->options.done, j);
+    } else {
+        take_result(g, j);
+    }
+}
+
+bool gpu_resume(struct backend *b, struct job *j)
+{
+    struct cards *g = (struct cards *)b;
+    if (j->gpu.phase == PHASE_PREPARE) {
+        if (is_cancelled(j)) {
+            end_cancelled(j);
+        } else {
+            enum reason why = send_orders(g, j);
+            if (!why) return true;
+            give_up(j, why);
+        }
+    }
+    if (j->gpu.phase == PHASE_FINISH) finished(j);
+    if (j->operation != OPERATION_UPLOAD) g->jobs--;
+    return false;
+}
+
+/* ---------------------------------------------------------------- processes */
+
+static enum status add_card(struct cards *g, const char *which);
+
+static void on_ready(void *owner)
+{
+    struct card *card = owner;
+    struct cards *g = card->gpu;
+    card->asleep = card->mad = false;
+    if (!g->all_devices || card->number) return;
+    uint32_t count = gpu_process_share(card->process)->device.device_count;
+    while (g->card_count < count && g->card_count < GPU_MAX) {
+        char which[16];
+        snprintf(which, sizeof which, "%u", g->card_count);
+        if (add_card(g, which)) {
+            log_warning("gpu%s: no memory for its process", which);
+            return;
+        }
+        gpu_process_start(g->cards[g->card_count - 1].process);
+    }
+}
+
+static void on_gone(void *owner)
+{
+    struct card *card = owner;
+    card_lose(card);
+    card->gone = true;
+}
+
+/* Stopping does not wait for it. */
+static void on_stuck(void *owner)
+{
+    struct card *card = owner;
+    card_lose(card);
+    if (card->gpu->stopping) card->gone = true;
+}
+
+static void on_completions(void *owner)
+{
+    struct card *card = owner;
+    ring_wake(gpu_process_completions(card->process));
+    card->asleep = false;
+    card_take(card);
+}
+
+static enum status add_card(struct cards *g, const char *which)
+{
+    struct card *card = &g->cards[g->card_count];
+    if (!card_init(card, g, g->card_count, which)) return STATUS_RESOURCE_EXHAUSTED;
+    struct gpu_process_options options = {
+        .loop = g->options.loop,
+        .heap = g->options.heap,
+        .config = g->options.config,
+        .number = card->number,
+        .which = card->which,
+        .events = {card, on_ready, on_gone, on_completions, on_stuck},
+    };
+    enum status st = gpu_process_create(&options, &card->process);
+    if (st)
+        card_finish(card);
+    else
+        g->card_count++;
+    return st;
+}
+
+/* The devices of a list, "0, 2". */
+static enum status add_cards(struct cards *g, const char *list)
+{
+    enum status st = STATUS_OK;
+    while (!st && *list && g->card_count < GPU_MAX) {
+        char which[sizeof g->cards[0].which] = "";
+        list += strspn(list, ", \t");
+        size_t bytes = strcspn(list, ", \t");
+        if (bytes && bytes < sizeof which) {
+            memcpy(which, list, bytes);
+            st = add_card(g, which);
+        }
+        list += bytes;
+    }
+    return st;
+}
+
+/* ---------------------------------------------------------------- life */
+
+void gpu_begin_stop(struct backend *b)
+{
+    struct cards *g = (struct cards *)b;
+    if (g->stopping) return;
+    g->stopping = true;
+    for (uint32_t i = 0; i < g->card_count; i++) {
+        g->cards[i].gone = false;
+        gpu_process_stop(g->cards[i].process);
+    }
+}
+
+void gpu_stop(struct backend *b)
+{
+    struct cards *g = (struct cards *)b;
+    gpu_begin_stop(b);
+    for (uint32_t i = 0; i < g->card_count; i++)
+        while (!g->cards[i].gone)
+            uv_run(g->options.loop, UV_RUN_ONCE);
+}
+
+static void gpu_destroy(struct backend *b)
+{
+    struct cards *g = (struct cards *)b;
+    if (!g) return;
+    gpu_stop(b);
+    for (uint32_t i = 0; i < g->card_count; i++) {
+        gpu_process_destroy(g->cards[i].process);
+        card_finish(&g->cards[i]);
+    }
+    gpu_replicas_finish(g);
+    free(g);
+}
+
+static const struct backend_ops gpu_ops = {
+    .name = "gpu",
+    .submit = gpu_submit,
+    .destroy = gpu_destroy,
+};
+
+enum status gpu_create(const struct gpu_options *options, struct backend **out)
+{
+    struct cards *g = fault_here("gpu: allocate") ? NULL : calloc(1, sizeof *g);
+    if (!g) return STATUS_RESOURCE_EXHAUSTED;
+    g->backend.ops = &gpu_ops;
+    g->options = *options;
+    const char *devices = options->config->gpu_devices;
+    g->all_devices = strcmp(devices, "auto") == 0;
+    enum status st = STATUS_OK;
+    if (strcmp(devices, "none") != 0) st = add_cards(g, g->all_devices ? "0" : devices);
+    if (st) {
+        g->stopping = true; /* nothing was started */
+        gpu_destroy(&g->backend);
+        return st;
+    }
+    for (uint32_t i = 0; i < g->card_count; i++)
+        gpu_process_start(g->cards[i].process);
+    *out = &g->backend;
+    return STATUS_OK;
+}
+
+/* ---------------------------------------------------------------- turning */
+
+enum gpu_state gpu_state(const struct backend *b)
+{
+    static const int worth[] = {
+        [GPU_ABSENT] = 0, [GPU_BREAKER] = 1, [GPU_DOWN] = 2, [GPU_STARTING] = 3, [GPU_READY] = 4};
+    const struct cards *g = (const struct cards *)b;
+    enum gpu_state best = GPU_ABSENT;
+    for (uint32_t i = 0; i < g->card_count; i++) {
+        enum gpu_state state = gpu_process_state(g->cards[i].process);
+        if (worth[state] > worth[best]) best = state;
+    }
+    return best;
+}
+
+uint32_t gpu_in_flight(const struct backend *b)
+{
+    return ((const struct cards *)b)->jobs;
+}
+
+static bool take_all(struct cards *g)
+{
+    bool came = false;
+    for (uint32_t i = 0; i < g->card_count; i++)
+        if (card_is_ready(&g->cards[i])) came |= card_take(&g->cards[i]);
+    if (g->condemned) replicas_flush(g);
+    return came;
+}
+
+void gpu_poll(struct backend *b)
+{
+    take_all((struct cards *)b);
+}
+
+/* Nothing for the loop to do; looked at every 2 us or so, for a look is a system call. */
+static bool loop_is_idle(int loop_fd)
+{
+    struct pollfd look = {.fd = loop_fd, .events = POLLIN};
+    return poll(&look, 1, 0) == 0;
+}
+
+static bool spin(struct cards *g, int loop_fd)
+{
+    enum { LOOK_NS = 2000 };
+    uint64_t now_ns = clock_now_ns();
+    uint64_t until_ns = now_ns + g->options.config->gpu_spin_us * UINT64_C(1000);
+    for (uint64_t look_ns = now_ns; now_ns < until_ns; now_ns = clock_now_ns()) {
+        if (take_all(g)) return true;
+        if (now_ns < look_ns) continue;
+        if (!loop_is_idle(loop_fd)) return false;
+        look_ns = now_ns + LOOK_NS;
+    }
+    return false;
+}
+
+bool gpu_watch(struct backend *b, int loop_fd)
+{
+    struct cards *g = (struct cards *)b;
+    uint32_t out = 0;
+    for (uint32_t i = 0; i < g->card_count; i++) {
+        struct card *card = &g->cards[i];
+        if (!card_is_ready(card)) continue;
+        out += card->out;
+        if (!card->asleep || !card->out) continue;
+        ring_wake(gpu_process_completions(card->process));
+        card->asleep = false;
+    }
+    if (out && spin(g, loop_fd)) return true;
+    bool came = false;
+    for (uint32_t i = 0; i < g->card_count; i++) {
+        struct card *card = &g->cards[i];
+        if (card->asleep || !card_is_ready(card)) continue;
+        card->asleep = ring_sleep(gpu_process_completions(card->process));
+        if (!card->asleep) came |= card_take(card);
+    }
+    return came;
+}
+
+void gpu_check(struct backend *b, uint64_t now_ns)
+{
+    struct cards *g = (struct cards *)b;
+    take_all(g); /* after a standstill of ours the answers may be there */
+    for (uint32_t i = 0; i < g->card_count; i++) {
+        card_check(&g->cards[i], now_ns);
+        gpu_process_check(g->cards[i].process, now_ns);
+    }
+}
+
+const struct gpu_process *gpu_process_at(const struct backend *b, uint32_t i)
+{
+    const struct cards *g = (const struct cards *)b;
+    return i < g->card_count ? g->cards[i].process : NULL;
+}

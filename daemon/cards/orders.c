@@ -1,0 +1,254 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/config.h"
+#include "daemon/base/fault.h"
+#include "daemon/exec/batch.h"
+#include "daemon/cards/cards_inside.h"
+#include "kernels/vectors.h"
+
+/* A token is a slot's number and how often the slot was used: one that is out is never another's,
+ * and one that is not out is nobody's. */
+enum { NO_SLOT = UINT32_MAX, TOKEN_SHIFT = 16 };
+_Static_assert(SHARE_ORDERS <= 1 << TOKEN_SHIFT, "a slot fits its token");
+
+/* Less than one in LOW_SHARE is little. What the driver takes for itself is no more than one in
+ * UNEXPLAINED_SHARE of what was free at the start. */
+enum { LOW_SHARE = 5, UNEXPLAINED_SHARE = 20 };
+
+/* After a build was lost: an upload that failed, a replica that made room for others. */
+#define FAILED_RETRY_NS UINT64_C(1000000000)
+
+bool card_init(struct card *card, struct cards *g, uint32_t number, const char *which)
+{
+    *card = (struct card){.gpu = g, .number = number, .gone = true};
+    card->slots = fault_here("gpu: slots") ? NULL : calloc(SHARE_ORDERS, sizeof *card->slots);
+    if (!card->slots) return false;
+    strncpy(card->which, which, sizeof card->which - 1);
+    for (uint32_t i = 0; i < SHARE_ORDERS; i++)
+        card->slots[i].next_free = i + 1 < SHARE_ORDERS ? i + 1 : NO_SLOT;
+    return true;
+}
+
+void card_finish(struct card *card)
+{
+    free(card->slots);
+    card->slots = NULL;
+}
+
+bool card_is_ready(const struct card *card)
+{
+    return gpu_process_state(card->process) == GPU_READY;
+}
+
+/* ---------------------------------------------------------------- out */
+
+uint32_t card_room(struct card *card)
+{
+    if (!card_is_ready(card)) return 0;
+    uint32_t room = ring_room(gpu_process_orders(card->process)), free = SHARE_ORDERS - card->out;
+    return room < free ? room : free;
+}
+
+uint32_t gpu_card_count(const struct backend *b)
+{
+    return ((const struct cards *)b)->card_count;
+}
+
+/* Little is free, and less than our own share of the card explains. */
+static bool others_took_memory(const struct share *s)
+{
+    uint64_t start = s->device.memory_free_bytes, now = atomic_load(&s->usage.free_bytes);
+    uint64_t ours = atomic_load(&s->usage.replica_bytes) + atomic_load(&s->usage.slab_bytes);
+    uint64_t unused = start > ours ? start - ours : 0;
+    return now < start / LOW_SHARE && now + start / UNEXPLAINED_SHARE < unused;
+}
+
+struct gpu_room gpu_room_of(const struct backend *b, uint32_t number)
+{
+    const struct cards *g = (const struct cards *)b;
+    struct gpu_room room = {0};
+    if (number >= g->card_count || g->stopping || !card_is_ready(&g->cards[number])) return room;
+    const struct share *s = gpu_process_share(g->cards[number].process);
+    /* The two are not of one moment. */
+    uint64_t used = atomic_load(&s->usage.request_bytes);
+    uint64_t spare = atomic_load(&s->usage.spare_bytes);
+    used -= spare < used ? spare : used;
+    room.ready = true;
+    room.jobs = g->jobs < GPU_JOBS_MAX ? GPU_JOBS_MAX - g->jobs : 0;
+    room.bytes_all = atomic_load(&s->usage.slab_bytes);
+    room.bytes = used < room.bytes_all ? room.bytes_all - used : 0;
+    room.low = room.bytes < room.bytes_all / LOW_SHARE || others_took_memory(s);
+    return room;
+}
+
+static double spread_ns(const struct job *j)
+{
+    const struct order_spread *s = &j->gpu.order.spread;
+    double levels = (double)s->set_count * (s->hops + 1);
+    return levels * ((double)s->edges * 20 + (double)s->nodes * 10);
+}
+
+static double run_ns(const struct job *j)
+{
+    const struct order_run *run = &j->gpu.order.run;
+    double stride = (double)vector_stride(run->dimension), rows = (double)run->row_count;
+    return (double)j->gpu.pairs * stride * 2 / 500 + rows * stride * 4 +
+           (double)run->list_count * 4;
+}
+
+/* 0.5 TFLOP/s, 50 million edges a second, 1 GB/s. */
+uint64_t order_estimate_ns(const struct job *j)
+{
+    double ns = (double)(j->body_bytes + j->result.body_bytes + batch_bytes(j));
+    ns += j->gpu.order.kind == ORDER_SPREAD ? spread_ns(j) : run_ns(j);
+    return ns < 3.6e12 ? (uint64_t)ns : UINT64_C(3600000000000);
+}
+
+static uint64_t limit_of(struct card *card, uint64_t ns)
+{
+    uint64_t now_ns = clock_now_ns();
+    if (card->work_until_ns < now_ns || !card->out) card->work_until_ns = now_ns;
+    card->work_until_ns += ns;
+    return card->work_until_ns + card->gpu->options.config->gpu_job_ms * UINT64_C(1000000);
+}
+
+void card_order(struct card *card, const struct order *order, struct job *j, struct card_replica *r,
+                uint64_t ns)
+{
+    struct ring *ring = gpu_process_orders(card->process);
+    struct order *at = ring_reserve(ring);
+    uint32_t number = card->free_slot;
+    struct card_slot *slot = &card->slots[number];
+    uint64_t limit_ns = limit_of(card, ns);
+    card->free_slot = slot->next_free;
+    card->out++;
+    slot->kind = (enum order_kind)order->kind;
+    slot->generation++;
+    slot->job = j;
+    slot->replica = r;
+    slot->number = order->replica;
+    slot->limit_ns = limit_ns;
+    *at = *order;
+    at->token = (uint64_t)slot->generation << TOKEN_SHIFT | number;
+    if (j) j->gpu.orders_out++;
+    if (r) r->out++;
+    ring_publish(ring);
+}
+
+/* ---------------------------------------------------------------- back */
+
+static struct card_slot *slot_of(struct card *card, uint64_t token)
+{
+    uint64_t number = token & ((UINT64_C(1) << TOKEN_SHIFT) - 1);
+    if (number >= SHARE_ORDERS) return NULL;
+    struct card_slot *slot = &card->slots[number];
+    return slot->kind && slot->generation == token >> TOKEN_SHIFT ? slot : NULL;
+}
+
+/* Times that another process says are believed only between ours. */
+static uint64_t between(uint64_t ns, uint64_t from_ns, uint64_t to_ns)
+{
+    return ns < from_ns ? from_ns : ns > to_ns ? to_ns : ns;
+}
+
+static void note_run(struct job *j, const struct completion *c)
+{
+    uint64_t now_ns = clock_now_ns();
+    j->gpu.result = (enum order_result)c->result;
+    j->gpu.number = c->number;
+    j->started_ns = between(c->started_ns, j->received_ns, now_ns);
+    j->finished_ns = between(c->finished_ns, j->started_ns, now_ns);
+    j->copy_ns = between(c->copy_ns, 0, j->finished_ns - j->started_ns);
+}
+
+static void note_upload(struct cards *g, const struct card_slot *was, const struct completion *c)
+{
+    struct card_replica *r = was->replica;
+    if (!replica_is(r, was->number)) return;
+    r->out--;
+    if (c->result == RESULT_OK)
+        replica_set_bytes(r, c->number);
+    else
+        replica_lose(g, r,
+                     c->result == RESULT_NO_MEMORY ? REASON_VRAM_PRESSURE
+                                                   : REASON_FALLBACK_AFTER_ERROR,
+                     FAILED_RETRY_NS);
+}
+
+static void slot_done(struct card *card, struct card_slot *slot, const struct completion *c)
+{
+    struct cards *g = card->gpu;
+    struct card_slot was = *slot;
+    slot->kind = 0;
+    slot->job = NULL;
+    slot->replica = NULL;
+    slot->next_free = card->free_slot;
+    card->free_slot = (uint32_t)(slot - card->slots);
+    card->out--;
+    if (was.kind == ORDER_UPLOAD || was.kind == ORDER_UPLOAD_PART) note_upload(g, &was, c);
+    if (was.kind == ORDER_RUN || was.kind == ORDER_SPREAD) note_run(was.job, c);
+    if (was.job && --was.job->gpu.orders_out == 0) gpu_job_back(g, was.job);
+}
+
+/* False: this process is mad. */
+static bool take_one(struct card *card, const struct completion *c)
+{
+    if (c->kind == COMPLETION_EVICTED) {
+        replica_evicted(card->gpu, card, c->replica);
+        return true;
+    }
+    struct card_slot *slot = slot_of(card, c->token);
+    if (c->kind != COMPLETION_DONE || !slot || c->result > RESULT_REFUSED) return false;
+    slot_done(card, slot, c);
+    return true;
+}
+
+bool card_take(struct card *card)
+{
+    if (card->mad) return false;
+    struct ring *ring = gpu_process_completions(card->process);
+    const struct completion *at;
+    bool came = false, sane = true;
+    while (sane && (at = ring_peek(ring))) {
+        struct completion c = *at; /* what is checked is what is used */
+        ring_release(ring);
+        sane = take_one(card, &c);
+        came = true;
+    }
+    card->mad = !sane || ring_broken(ring);
+    if (card->mad) gpu_process_kill(card->process, "it answered what nobody asked");
+    return came;
+}
+
+void card_lose(struct card *card)
+{
+    struct completion lost = {.kind = COMPLETION_DONE, .result = RESULT_ERROR};
+    card->asleep = false;
+    card->work_until_ns = 0;
+    replicas_lose_card(card->gpu, card);
+    for (uint32_t i = 0; card->out && i < SHARE_ORDERS; i++)
+        if (card->slots[i].kind) slot_done(card, &card->slots[i], &lost);
+}
+
+/* While nobody checked, the process may have been standing still as we were: it gets that time. */
+static void forgive_standstill(struct card *card, uint64_t now_ns)
+{
+    uint64_t since_ns = card->checked_ns;
+    card->checked_ns = now_ns;
+    if (!since_ns || now_ns < since_ns || now_ns - since_ns <= GPU_CHECK_GAP_NS) return;
+    card->work_until_ns += now_ns - since_ns;
+    for (uint32_t i = 0; card->out && i < SHARE_ORDERS; i++)
+        card->slots[i].limit_ns += now_ns - since_ns;
+}
+
+void card_check(struct card *card, uint64_t now_ns)
+{
+    forgive_standstill(card, now_ns);
+    for (uint32_t i = 0; card->out && i < SHARE_ORDERS; i++)
+        if (card->slots[i].kind && now_ns > card->slots[i].limit_ns) {
+            gpu_process_kill(card->process, "a request took longer than it can (gpu.job_ms)");
+            return;
+        }
+}

@@ -1,0 +1,197 @@
+#include <stdlib.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fault.h"
+#include "daemon/cards/cards_inside.h"
+#include "daemon/store/space.h"
+
+/* So little a job uploads on its way. */
+#define ON_THE_WAY_BYTES (UINT64_C(4) << 20)
+
+/* ---------------------------------------------------------------- what there is */
+
+bool replica_is(const struct card_replica *r, uint64_t number)
+{
+    return r && number && r->number == number && !r->condemned;
+}
+
+bool replica_is_current(const struct card_replica *r)
+{
+    return replica_has_build(r) && r->version && r->version == resident_version(r->resident);
+}
+
+bool gpu_replica_ready(const struct backend *b, const struct resident *of)
+{
+    const struct card_replica *r = replica_of(of);
+    if (!replica_has_build(r) || !card_is_ready(r->card)) return false;
+    return replica_is_current(r) || resident_dirty_bytes(of) <= ON_THE_WAY_BYTES;
+}
+
+bool gpu_replica_refused(const struct backend *b, const struct resident *of)
+{
+    const struct card_replica *r = replica_of(of);
+    return r && !replica_has_build(r) && r->lost == REASON_VRAM_PRESSURE &&
+           clock_now_ns() < r->retry_ns;
+}
+
+bool gpu_wants_upload(const struct backend *b, const struct resident *of)
+{
+    const struct cards *g = (const struct cards *)b;
+    const struct card_replica *r = replica_of(of);
+    if (g->stopping || gpu_state(b) != GPU_READY || !resident_bytes(of)) return false;
+    if (!r) return true;
+    return replica_has_build(r) ? !replica_is_current(r) : clock_now_ns() >= r->retry_ns;
+}
+
+struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct resident *of)
+{
+    const struct card_replica *r = replica_of(of);
+    if (!replica_has_build(r)) return (struct gpu_replica_info){0};
+    return (struct gpu_replica_info){r->bytes, r->out ? 0 : r->version};
+}
+
+uint64_t gpu_space_bytes(const struct backend *b, const struct space *s)
+{
+    const struct cards *g = (const struct cards *)b;
+    uint64_t bytes = 0;
+    for (const struct card_replica *r = g->replicas; r; r = r->next)
+        if (r->space == s->number && r->number) bytes += r->bytes;
+    return bytes;
+}
+
+/* ---------------------------------------------------------------- losing */
+
+static void list_remove(struct cards *g, struct card_replica *r)
+{
+    if (r->previous)
+        r->previous->next = r->next;
+    else
+        g->replicas = r->next;
+    if (r->next) r->next->previous = r->previous;
+}
+
+void replica_set_bytes(struct card_replica *r, uint64_t bytes)
+{
+    r->card->planned_bytes += bytes - r->bytes;
+    r->bytes = bytes;
+}
+
+static void drop_build(struct cards *g, struct card_replica *r)
+{
+    replica_set_bytes(r, 0);
+    if (r->condemned) g->condemned--;
+    r->condemned = false;
+    r->number = r->version = 0;
+    r->card = NULL;
+}
+
+/* What it was of is gone, and nothing is left to be said of it. */
+static void bury(struct cards *g, struct card_replica *r)
+{
+    if (r->resident || r->number) return;
+    list_remove(g, r);
+    free(r);
+}
+
+bool replica_flush(struct cards *g, struct card_replica *r)
+{
+    if (card_is_ready(r->card)) {
+        if (!card_room(r->card)) return false;
+        struct order order = {.kind = ORDER_FORGET, .space = r->space, .replica = r->number};
+        card_order(r->card, &order, NULL, NULL, 0);
+    }
+    drop_build(g, r);
+    return true;
+}
+
+static void condemn(struct cards *g, struct card_replica *r)
+{
+    if (!r->number || r->condemned) return;
+    r->condemned = true;
+    g->condemned++;
+    replica_flush(g, r);
+}
+
+/* Lost again before it was back for twice as long as it had waited: that wait was too short. */
+static uint64_t wait_of(const struct card_replica *r, uint64_t delay_ns, uint64_t now_ns)
+{
+    uint64_t longer_ns = r->wait_ns * 2;
+    if (now_ns > r->retry_ns + longer_ns || longer_ns < delay_ns) return delay_ns;
+    return longer_ns < REPLICA_RETRY_MAX_NS ? longer_ns : REPLICA_RETRY_MAX_NS;
+}
+
+void replica_lose(struct cards *g, struct card_replica *r, enum reason why, uint64_t delay_ns)
+{
+    uint64_t now_ns = clock_now_ns();
+    r->lost = why;
+    r->wait_ns = wait_of(r, delay_ns, now_ns);
+    r->retry_ns = now_ns + r->wait_ns;
+    condemn(g, r);
+}
+
+void replica_evicted(struct cards *g, struct card *card, uint64_t number)
+{
+    for (struct card_replica *r = g->replicas; r; r = r->next)
+        if (r->card == card && replica_is(r, number)) {
+            replica_lose(g, r, REASON_VRAM_PRESSURE, REPLICA_RETRY_NS);
+            return;
+        }
+}
+
+void replicas_lose_card(struct cards *g, struct card *card)
+{
+    for (struct card_replica *r = g->replicas, *next; r; r = next) {
+        next = r->next;
+        if (r->card != card) continue;
+        r->lost = REASON_FALLBACK_AFTER_ERROR;
+        r->retry_ns = r->wait_ns = 0;
+        drop_build(g, r);
+        bury(g, r);
+    }
+}
+
+void replicas_flush(struct cards *g)
+{
+    for (struct card_replica *r = g->replicas, *next; r && g->condemned; r = next) {
+        next = r->next;
+        if (r->condemned && replica_flush(g, r)) bury(g, r);
+    }
+}
+
+void gpu_forget(struct backend *b, struct resident *of)
+{
+    struct cards *g = (struct cards *)b;
+    struct card_replica *r = replica_of(of);
+    if (!r) return;
+    of->replica = NULL;
+    r->resident = NULL;
+    condemn(g, r);
+    bury(g, r);
+}
+
+void gpu_replicas_finish(struct cards *g)
+{
+    while (g->replicas) {
+        struct card_replica *r = g->replicas;
+        g->replicas = r->next;
+        if (r->resident) r->resident->replica = NULL;
+        free(r);
+    }
+}
+
+/* ---------------------------------------------------------------- of one more */
+
+struct card_replica *replica_take(struct cards *g, struct resident *of)
+{
+    struct card_replica *r = replica_of(of);
+    if (r) return r;
+    r = fault_here("gpu: replica") ? NULL : calloc(1, sizeof *r);
+    if (!r) return NULL;
+    r->resident = of;
+    r->space = of->space->number;
+    r->next = g->replicas;
+    if (r->next) r->next->previous = r;
+    g->replicas = r;
+    of->replica = r;
+    return r;
+}

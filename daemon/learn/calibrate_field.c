@@ -1,0 +1,97 @@
+#include "daemon/learn/calibrate_field.h"
+
+#include <string.h>
+
+#include "daemon/cards/cards.h"
+#include "daemon/store/collection.h"
+#include "daemon/store/graph.h"
+
+/* A name that no client can ask for (space_name_parse). */
+static const char space_name[] = ".calibration";
+enum { MEMORY_SHARE = 4 /* of what is free, one part of so many at most */ };
+
+/* Nobody looks it up, and limits.collections may be one. */
+static enum status make_ground(struct pipeline *p, struct field *f, uint32_t ground)
+{
+    uint32_t dimension = grounds[ground].dimension;
+    struct collection *c = NULL;
+    struct graph *g = NULL;
+    enum status st = dimension ? store_collection_create(p->store, f->space, "ground", dimension,
+                                                         METRIC_COSINE, NULL, &c)
+                               : store_graph_create(p->store, f->space, "ground", NULL, &g);
+    if (st) return st;
+    if (c) {
+        store_collection_unlink(p->store, f->space, c);
+        f->grounds[ground] = collection_resident(c);
+    } else {
+        store_graph_unlink(p->store, f->space, g);
+        f->grounds[ground] = graph_resident(g);
+    }
+    return STATUS_OK;
+}
+
+static bool fits(uint64_t left, uint32_t shift)
+{
+    return trial_field_bytes(shift) <= left / MEMORY_SHARE;
+}
+
+enum status field_make(struct pipeline *p, struct field *f)
+{
+    struct heap_usage memory = heap_usage(p->heap);
+    uint64_t left = memory.bytes_max - memory.bytes_used;
+    memset(f, 0, sizeof *f);
+    while (f->shift < SHIFT_MAX && !fits(left, f->shift))
+        f->shift += SHIFT_STEP;
+    if (!fits(left, f->shift)) return STATUS_RESOURCE_EXHAUSTED;
+    enum status st = store_space(p->store, space_name, &f->space);
+    if (!st) st = heap_take(p->heap, trial_memory_bytes(), f->space->number, &f->memory);
+    for (uint32_t i = 0; !st && i < GROUNDS; i++)
+        st = make_ground(p, f, i);
+    return st;
+}
+
+void field_finish(struct pipeline *p, struct field *f)
+{
+    for (uint32_t i = 0; i < GROUNDS; i++) {
+        struct resident *of = f->grounds[i];
+        if (of && p->gpu) gpu_forget(p->gpu, of);
+        if (of && of->kind == RESIDENT_GRAPH)
+            graph_destroy((struct graph *)of);
+        else
+            collection_destroy((struct collection *)of);
+    }
+    heap_release(p->heap, &f->memory);
+    if (f->space) store_space_release(p->store, f->space);
+}
+
+void field_lend(const struct field *f, uint32_t ground, struct job *j)
+{
+    struct resident *of = f->grounds[ground];
+    if (of->kind == RESIDENT_GRAPH)
+        j->graph = (struct graph *)of;
+    else
+        j->collection = (struct collection *)of;
+}
+
+bool field_wants_rows(struct field *f)
+{
+    while (f->ground < GROUNDS && f->filled == ground_rows(f->ground, f->shift)) {
+        f->ground++;
+        f->filled = 0;
+    }
+    return f->ground < GROUNDS;
+}
+
+void field_next_rows(struct field *f, struct job *j)
+{
+    uint64_t left = ground_rows(f->ground, f->shift) - f->filled;
+    uint64_t count = left < CHUNK_ROWS ? left : CHUNK_ROWS;
+    trial_set_fill(j, f->ground, f->shift, f->filled, count, f->memory.data);
+    f->filled += count;
+}
+
+void field_bytes(const struct field *f, uint64_t bytes[GROUNDS])
+{
+    for (uint32_t i = 0; i < GROUNDS; i++)
+        bytes[i] = resident_bytes(f->grounds[i]);
+}

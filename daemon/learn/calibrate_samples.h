@@ -1,0 +1,33 @@
+/* calibrate_samples: what the trials of one half took, and what the model learns of it.
+ * Owner:  calibrate.
+ * Thread: the loop.
+ * Errors: none. */
+#ifndef ENGRAM_LEARN_CALIBRATE_SAMPLES_H
+#define ENGRAM_LEARN_CALIBRATE_SAMPLES_H
+
+#include "daemon/learn/calibrate_shapes.h"
+#include "daemon/learn/model_keeper.h"
+#include "daemon/sched/cost.h"
+
+struct samples {
+    enum calibrated_half half;
+    struct cost_sample of[TRIAL_SHAPES]; /* each at its fastest; ns 0: not measured */
+    uint64_t first_ns[GROUNDS];          /* of the first trial on each ground */
+    uint32_t first_at[GROUNDS];
+};
+
+void samples_begin(struct samples *s, enum calibrated_half half);
+/* Work that trial is; then perhaps a time that it took. */
+void samples_take_work(struct samples *s, uint32_t trial, const struct work *w);
+void samples_take(struct samples *s, uint32_t trial, uint64_t took_ns);
+
+/* The trial's time has an upload in it. */
+bool samples_have_upload(const struct samples *s, uint32_t trial);
+/* By the last one of its kind before it, on the same ground; 0: nothing is known. */
+uint64_t samples_expect_ns(const struct samples *s, uint32_t trial);
+
+/* Fits what was measured; bytes: of each ground's rows or arrays. Returns how many trials count. */
+uint32_t samples_learn(const struct samples *s, const uint64_t bytes[GROUNDS],
+                       struct cost_model *model);
+
+#endif

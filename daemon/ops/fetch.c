@@ -1,0 +1,94 @@
+/* op_fetch: rows back as they were given, by id or by position. */
+#include "daemon/ops/operation_inside.h"
+
+enum { PART_BYTES = 512 << 10, BATCH = 64 };
+
+struct fetch_plan {
+    uint64_t count, first; /* rows; by position: the first one */
+    uint64_t part_rows;
+    uint32_t dimension;
+    bool by_id;
+    _Atomic uint64_t missing;
+};
+
+static void fetch_ids(struct job *j, struct fetch_plan *w, uint64_t at, uint64_t end)
+{
+    const uint64_t *ids = j->request.ids.data;
+    uint64_t missing = 0;
+    size_t row_bytes = w->dimension * sizeof(float);
+    memcpy((uint64_t *)j->result.tensors[0].data + at, ids + at, (end - at) * sizeof *ids);
+    uint8_t *found = j->result.tensors[1].data;
+    char *out = j->result.tensors[2].data;
+    for (; at < end && !is_cancelled(j); at += BATCH) {
+        uint32_t rows[BATCH];
+        size_t n = (size_t)smaller(BATCH, end - at);
+        missing += n - collection_find_rows(j->collection, ids + at, n, rows);
+        for (size_t i = 0; i < n; i++) {
+            bool known = rows[i] != COLLECTION_NO_ROW;
+            found[at + i] = known;
+            if (known)
+                memcpy(out + (at + i) * row_bytes, collection_row(j->collection, rows[i]),
+                       row_bytes);
+            else
+                memset(out + (at + i) * row_bytes, 0, row_bytes);
+        }
+    }
+    atomic_fetch_add(&w->missing, missing);
+}
+
+static void fetch_positions(struct job *j, struct fetch_plan *w, uint64_t at, uint64_t end)
+{
+    uint64_t *ids = j->result.tensors[0].data;
+    char *out = j->result.tensors[2].data;
+    size_t row_bytes = w->dimension * sizeof(float);
+    memset((uint8_t *)j->result.tensors[1].data + at, 1, end - at);
+    for (; at < end && !is_cancelled(j); at++) {
+        uint32_t row = (uint32_t)(w->first + at);
+        ids[at] = collection_id(j->collection, row);
+        memcpy(out + at * row_bytes, collection_row(j->collection, row), row_bytes);
+    }
+}
+
+static void fetch_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    struct fetch_plan *w = j->plan.scratch.data;
+    uint64_t at = part * w->part_rows, end = smaller(at + w->part_rows, w->count);
+    if (at >= end) return;
+    if (w->by_id)
+        fetch_ids(j, w, at, end);
+    else
+        fetch_positions(j, w, at, end);
+}
+
+static void fetch_finish(struct job *j)
+{
+    struct fetch_plan *w = j->plan.scratch.data;
+    j->result.counts[0] = atomic_load(&w->missing);
+    if (j->failure.code || is_cancelled(j)) operation_drop_result(j);
+}
+
+static enum status fetch_plan(struct job *j)
+{
+    const struct job_request *r = &j->request;
+    uint64_t rows = collection_rows(j->collection);
+    struct fetch_plan w = {.by_id = is_present(&r->ids),
+                           .dimension = collection_dimension(j->collection)};
+    w.first = smaller(r->offset, rows);
+    w.count = w.by_id ? r->ids.rows : smaller(r->limit, rows - w.first);
+    w.part_rows = PART_BYTES / (w.dimension * sizeof(float));
+    atomic_init(&w.missing, 0);
+    operation_note_collection(j);
+    operation_shape(j, 0, DTYPE_UINT64, w.count, 1);
+    operation_shape(j, 1, DTYPE_UINT8, w.count, 1);
+    operation_shape(j, 2, DTYPE_FLOAT32, w.count, w.dimension);
+    enum status st = operation_take_result(j, 3);
+    if (!st) st = operation_take_scratch(j, sizeof w);
+    if (st) return operation_drop_all(j);
+    *(struct fetch_plan *)j->plan.scratch.data = w;
+    j->plan.run_part = fetch_part;
+    j->plan.finish = fetch_finish;
+    j->plan.parts = w.count ? (uint32_t)pieces_of(w.count, w.part_rows) : 1;
+    return STATUS_OK;
+}
+
+const struct operation_ops operation_fetch = {.operation = OPERATION_FETCH, .plan = fetch_plan};

@@ -1,0 +1,122 @@
+/* op_graph: changes of a graph. One writer holds it, so one part does it all; a job cancelled before
+ * it starts changes nothing. */
+#include "daemon/ops/operation_inside.h"
+
+static enum status one_part(struct job *j, void (*run)(struct job *, uint32_t, uint32_t))
+{
+    operation_note_graph(j);
+    j->plan.run_part = run;
+    j->plan.finish = operation_note_graph;
+    j->plan.parts = 1;
+    return STATUS_OK;
+}
+
+static void note_counts(struct job *j, const struct graph_counts *c)
+{
+    const uint64_t counts[] = {c->edges_added, c->edges_removed, c->nodes_added, c->nodes_removed,
+                               c->missing};
+    _Static_assert(sizeof counts == sizeof j->result.counts, "one for each");
+    memcpy(j->result.counts, counts, sizeof counts);
+}
+
+/* ---- edges ---- */
+
+static void add_edges_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    const struct job_request *r = &j->request;
+    struct graph_counts counts = {0};
+    graph_add_edges(j->graph, r->ids.data, r->targets.data, r->weights.data, r->ids.rows,
+                    r->replace, &counts, &j->failure);
+    note_counts(j, &counts);
+}
+
+static enum status add_edges_plan(struct job *j)
+{
+    return one_part(j, add_edges_part);
+}
+
+static void add_csr_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    const struct job_request *r = &j->request;
+    struct graph_counts counts = {0};
+    graph_add_csr(j->graph, is_present(&r->ids) ? r->ids.data : NULL, r->offsets.rows - 1,
+                  r->offsets.data, r->targets.data, r->weights.data, r->targets.rows, r->replace,
+                  &counts, &j->failure);
+    note_counts(j, &counts);
+}
+
+static enum status add_csr_plan(struct job *j)
+{
+    return one_part(j, add_csr_part);
+}
+
+static void remove_edges_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    const struct job_request *r = &j->request;
+    struct graph_counts counts = {0};
+    graph_remove_edges(j->graph, r->ids.data, r->targets.data, r->ids.rows, &counts);
+    note_counts(j, &counts);
+}
+
+static enum status remove_edges_plan(struct job *j)
+{
+    return one_part(j, remove_edges_part);
+}
+
+/* ---- nodes ---- */
+
+static void set_nodes_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    const struct job_request *r = &j->request;
+    struct graph_counts counts = {0};
+    graph_set_nodes(j->graph, r->ids.data, is_present(&r->kinds) ? r->kinds.data : NULL,
+                    is_present(&r->factors) ? r->factors.data : NULL, r->ids.rows, &counts,
+                    &j->failure);
+    note_counts(j, &counts);
+}
+
+static enum status set_nodes_plan(struct job *j)
+{
+    return one_part(j, set_nodes_part);
+}
+
+static void remove_nodes_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    const struct job_request *r = &j->request;
+    struct graph_counts counts = {0};
+    graph_remove_nodes(j->graph, r->ids.data, r->ids.rows, &counts);
+    note_counts(j, &counts);
+}
+
+static enum status remove_nodes_plan(struct job *j)
+{
+    return one_part(j, remove_nodes_part);
+}
+
+/* ---- drop ---- */
+
+/* The slow part: the pages. The pipeline destroys what is left of the graph. */
+static void drop_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    j->result.counts[0] = graph_nodes(j->graph);
+    j->result.counts[1] = graph_edges(j->graph);
+    graph_clear(j->graph);
+}
+
+static enum status drop_plan(struct job *j)
+{
+    return one_part(j, drop_part);
+}
+
+const struct operation_ops operation_graph_add_edges = {.operation = OPERATION_GRAPH_ADD_EDGES,
+                                                        .plan = add_edges_plan};
+const struct operation_ops operation_graph_add_csr = {.operation = OPERATION_GRAPH_ADD_CSR,
+                                                      .plan = add_csr_plan};
+const struct operation_ops operation_graph_remove_edges = {
+    .operation = OPERATION_GRAPH_REMOVE_EDGES, .plan = remove_edges_plan};
+const struct operation_ops operation_graph_set_nodes = {.operation = OPERATION_GRAPH_SET_NODES,
+                                                        .plan = set_nodes_plan};
+const struct operation_ops operation_graph_remove_nodes = {
+    .operation = OPERATION_GRAPH_REMOVE_NODES, .plan = remove_nodes_plan};
+const struct operation_ops operation_graph_drop = {.operation = OPERATION_GRAPH_DROP,
+                                                   .plan = drop_plan};

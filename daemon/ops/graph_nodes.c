@@ -1,0 +1,152 @@
+/* op_graph_nodes: what is known of nodes, in the order of their ids: kind, factor, degrees, and, if
+ * asked for, their out-edges by target's id, then by weight. */
+#include "daemon/ops/arena.h"
+#include "daemon/ops/operation_inside.h"
+#include "daemon/ops/radix.h"
+
+enum { PART_NODES = 1024 };
+
+struct nodes {
+    struct spread_graph graph;
+    uint64_t count;
+    uint32_t *numbers; /* SPREAD_NO_NODE: there is none of that id */
+    _Atomic bool starved;
+    _Atomic int refused; /* enum status, of the first that was starved */
+};
+
+static struct nodes *nodes_of(struct job *j)
+{
+    return j->plan.scratch.data;
+}
+
+/* ---- one node's edges ---- */
+
+/* Rises as the number does; -0 before +0. */
+static uint32_t weight_key(float weight)
+{
+    uint32_t bits;
+    memcpy(&bits, &weight, sizeof bits);
+    return bits >> 31 ? ~bits : bits | UINT32_C(1) << 31;
+}
+
+static bool write_edges(struct job *j, struct nodes *w, uint64_t at, struct arena *a)
+{
+    const struct spread_graph *g = &w->graph;
+    const struct spread_list *list = &g->out[w->numbers[at]];
+    const struct spread_edge *edges = g->out_edges + list->first;
+    uint64_t first = ((const uint64_t *)j->result.tensors[5].data)[at];
+    uint64_t *targets = (uint64_t *)j->result.tensors[6].data + first;
+    float *weights = (float *)j->result.tensors[7].data + first;
+    if (!list->count) return true;
+    struct radix_item *items = arena_take(a, list->count * sizeof *items);
+    struct radix_item *room = arena_take(a, list->count * sizeof *room);
+    if (!items || !room) return false;
+    for (uint32_t i = 0; i < list->count; i++)
+        items[i] = (struct radix_item){weight_key(edges[i].weight), i};
+    struct radix_item *sorted = radix_sort(items, room, list->count);
+    for (uint32_t i = 0; i < list->count; i++)
+        sorted[i].key = g->ids[edges[sorted[i].value].node];
+    sorted = radix_sort(sorted, sorted == items ? room : items, list->count);
+    for (uint32_t i = 0; i < list->count; i++) {
+        targets[i] = sorted[i].key;
+        weights[i] = edges[sorted[i].value].weight;
+    }
+    return true;
+}
+
+/* ---- parts ---- */
+
+static void write_node(struct job *j, struct nodes *w, uint64_t at)
+{
+    const struct spread_graph *g = &w->graph;
+    struct tensor *t = j->result.tensors;
+    uint32_t node = w->numbers[at];
+    bool known = node != SPREAD_NO_NODE;
+    ((uint8_t *)t[0].data)[at] = known;
+    ((uint8_t *)t[1].data)[at] = known && g->kinds ? g->kinds[node] : SPREAD_PLAIN;
+    ((float *)t[2].data)[at] = !known ? 0.0f : g->factors ? g->factors[node] : 1.0f;
+    ((uint32_t *)t[3].data)[at] = known ? g->out[node].count : 0;
+    ((uint32_t *)t[4].data)[at] = known ? g->in[node].count : 0;
+}
+
+static void nodes_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    struct nodes *w = nodes_of(j);
+    uint64_t at = (uint64_t)part * PART_NODES, end = smaller(at + PART_NODES, w->count);
+    struct arena a;
+    arena_init(&a, j->heap, operation_owner(j));
+    for (; at < end && !is_cancelled(j); at++) {
+        write_node(j, w, at);
+        if (!j->request.edges || w->numbers[at] == SPREAD_NO_NODE) continue;
+        if (!write_edges(j, w, at, &a)) {
+            atomic_store(&w->refused, (int)a.refused);
+            atomic_store(&w->starved, true);
+            break;
+        }
+        arena_clear(&a);
+    }
+    arena_finish(&a);
+}
+
+/* ---- before and after ---- */
+
+static enum status take_result(struct job *j, struct nodes *w, uint64_t edges)
+{
+    static const enum dtype dtypes[] = {DTYPE_UINT8, DTYPE_UINT8, DTYPE_FLOAT32, DTYPE_UINT32,
+                                        DTYPE_UINT32};
+    for (uint32_t i = 0; i < 5; i++)
+        operation_shape(j, i, dtypes[i], w->count, 1);
+    if (!j->request.edges) return operation_take_result(j, 5);
+    operation_shape(j, 5, DTYPE_UINT64, w->count + 1, 1);
+    operation_shape(j, 6, DTYPE_UINT64, edges, 1);
+    operation_shape(j, 7, DTYPE_FLOAT32, edges, 1);
+    return operation_take_result(j, 8);
+}
+
+static enum status nodes_prepare(struct job *j)
+{
+    struct nodes *w = nodes_of(j);
+    uint64_t found = graph_find_many(j->graph, j->request.ids.data, w->count, w->numbers);
+    uint64_t edges = 0;
+    for (uint64_t i = 0; i < w->count; i++)
+        if (w->numbers[i] != SPREAD_NO_NODE) edges += w->graph.out[w->numbers[i]].count;
+    j->result.counts[0] = w->count - found;
+    enum status st = take_result(j, w, edges);
+    if (st || !j->request.edges) return st;
+    uint64_t *offsets = j->result.tensors[5].data;
+    offsets[0] = 0;
+    for (uint64_t i = 0; i < w->count; i++) {
+        bool known = w->numbers[i] != SPREAD_NO_NODE;
+        offsets[i + 1] = offsets[i] + (known ? w->graph.out[w->numbers[i]].count : 0);
+    }
+    return STATUS_OK;
+}
+
+static void nodes_finish(struct job *j)
+{
+    struct nodes *w = nodes_of(j);
+    if (!j->failure.code && atomic_load(&w->starved))
+        operation_refuse_memory(j, (enum status)atomic_load(&w->refused), "memory to sort edges");
+    if (j->failure.code || is_cancelled(j)) operation_drop_result(j);
+}
+
+static enum status nodes_plan(struct job *j)
+{
+    uint64_t count = j->request.ids.rows, bytes = 0;
+    struct nodes w = {.graph = graph_view(j->graph), .count = count};
+    layout_add(&bytes, sizeof w);
+    uint64_t numbers = layout_add(&bytes, count * sizeof *w.numbers);
+    enum status st = operation_take_scratch(j, bytes);
+    if (st) return operation_drop_all(j);
+    w.numbers = scratch_at(j, numbers);
+    operation_note_graph(j);
+    *nodes_of(j) = w;
+    j->plan.prepare = nodes_prepare;
+    j->plan.run_part = nodes_part;
+    j->plan.finish = nodes_finish;
+    j->plan.parts = count ? (uint32_t)pieces_of(count, PART_NODES) : 1;
+    return STATUS_OK;
+}
+
+const struct operation_ops operation_graph_fetch_nodes = {.operation = OPERATION_GRAPH_FETCH_NODES,
+                                                          .plan = nodes_plan};

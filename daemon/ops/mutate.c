@@ -1,0 +1,68 @@
+/* op_mutate: upsert, delete and drop. One writer holds the collection, so one part does it all;
+ * a job cancelled before it starts changes nothing. */
+#include "daemon/ops/operation_inside.h"
+
+static enum status one_part(struct job *j, void (*run)(struct job *, uint32_t, uint32_t),
+                            void (*finish)(struct job *))
+{
+    operation_note_collection(j);
+    j->plan.run_part = run;
+    j->plan.finish = finish;
+    j->plan.parts = 1;
+    return STATUS_OK;
+}
+
+/* ---- upsert ---- */
+
+static void upsert_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    const struct job_request *r = &j->request;
+    struct upsert_counts counts = {0};
+    collection_upsert(j->collection, r->ids.data, r->rows.data, r->ids.rows, &counts, &j->failure);
+    j->result.counts[0] = counts.inserted;
+    j->result.counts[1] = counts.replaced;
+}
+
+static enum status upsert_plan(struct job *j)
+{
+    const struct job_request *r = &j->request;
+    uint32_t dimension;
+    enum status st = operation_check_dimension(j, &r->rows, "rows", &dimension);
+    if (st) return st;
+    if (r->ids.rows != r->rows.rows)
+        return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SHAPE,
+                           "%" PRIu64 " ids for %" PRIu64 " rows", r->ids.rows, r->rows.rows);
+    return one_part(j, upsert_part, operation_note_collection);
+}
+
+/* ---- delete ---- */
+
+static void delete_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    collection_delete(j->collection, j->request.ids.data, j->request.ids.rows, &j->result.counts[0],
+                      &j->result.counts[1]);
+}
+
+static enum status delete_plan(struct job *j)
+{
+    return one_part(j, delete_part, operation_note_collection);
+}
+
+/* ---- drop ---- */
+
+/* The slow part: the pages. The pipeline destroys what is left of the collection. */
+static void drop_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    j->result.counts[0] = collection_rows(j->collection);
+    collection_clear(j->collection);
+}
+
+static enum status drop_plan(struct job *j)
+{
+    return one_part(j, drop_part, operation_note_collection);
+}
+
+const struct operation_ops operation_upsert = {.operation = OPERATION_UPSERT, .plan = upsert_plan};
+const struct operation_ops operation_delete = {.operation = OPERATION_DELETE, .plan = delete_plan};
+const struct operation_ops operation_drop = {.operation = OPERATION_COLLECTION_DROP,
+                                             .plan = drop_plan};

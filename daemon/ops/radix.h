@@ -1,0 +1,18 @@
+/* radix: items sorted by a 64-bit key, stable, in time that grows with their number alone.
+ * Owner:  the caller's arrays.
+ * Thread: any.
+ * Errors: none. */
+#ifndef ENGRAM_OPS_RADIX_H
+#define ENGRAM_OPS_RADIX_H
+
+#include <stdint.h>
+
+struct radix_item {
+    uint64_t key;
+    uint32_t value;
+};
+
+/* Returns the one of both arrays, of count items each, in which they lie sorted. */
+struct radix_item *radix_sort(struct radix_item *items, struct radix_item *room, uint64_t count);
+
+#endif

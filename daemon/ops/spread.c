@@ -1,0 +1,323 @@
+/* op_spread: activation that spreads from seed sets. Several sets are parts, each run by one worker;
+ * of one set, the steps of its run are shared by all. */
+#include "daemon/ops/spread_inside.h"
+
+#include "daemon/base/clock.h"
+
+enum { WRITE_PART = 16 << 10, ENTRY_BYTES_MIN = 24 /* of a reply */ };
+
+/* ---- on every backend ---- */
+
+enum status spread_begin(struct job *j, uint64_t more)
+{
+    struct spread_job w = {0};
+    uint64_t bytes = 0;
+    layout_add(&bytes, sizeof w);
+    spread_ask_layout(j, &w.ask, &bytes);
+    uint64_t sets = layout_add(&bytes, w.ask.set_count * sizeof *w.sets);
+    uint64_t arenas = layout_add(&bytes, 2 * j->worker_count * sizeof *w.keep);
+    uint64_t own = layout_add(&bytes, more);
+    enum status st = operation_take_scratch(j, bytes);
+    if (st) return operation_drop_all(j);
+    operation_note_graph(j);
+    spread_ask_place(j, &w.ask);
+    w.sets = scratch_at(j, sets);
+    w.keep = scratch_at(j, arenas);
+    w.work = w.keep + j->worker_count;
+    w.more = scratch_at(j, own);
+    *spread_of(j) = w;
+    return STATUS_OK;
+}
+
+enum status spread_prepare(struct job *j)
+{
+    struct spread_job *w = spread_of(j);
+    enum status st = spread_ask_prepare(j, &w->ask);
+    if (st) return st;
+    memset(w->sets, 0, w->ask.set_count * sizeof *w->sets);
+    for (uint32_t i = 0; i < 2 * j->worker_count; i++)
+        arena_init(&w->keep[i], j->heap, operation_owner(j));
+    pthread_mutex_init(&w->lock, NULL);
+    w->prepared = true;
+    return STATUS_OK;
+}
+
+void spread_end(struct job *j)
+{
+    struct spread_job *w = spread_of(j);
+    if (w->run.workspace.memory) {
+        spread_run_end(&w->run);
+        graph_give_workspace(j->graph, &w->run.workspace);
+    }
+    for (uint32_t i = 0; w->prepared && i < 2 * j->worker_count; i++)
+        arena_finish(&w->keep[i]);
+    if (w->prepared) pthread_mutex_destroy(&w->lock);
+    w->prepared = false;
+    if (j->failure.code || is_cancelled(j)) operation_drop_result(j);
+    j->step = w->after;
+}
+
+static void write_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    struct spread_job *w = spread_of(j);
+    uint64_t first = (uint64_t)part * WRITE_PART;
+    spread_answer_write(j, &w->ask, w->sets, first,
+                        smaller(first + WRITE_PART, spread_answer_entries(j)));
+}
+
+void spread_reply(struct job *j)
+{
+    struct spread_job *w = spread_of(j);
+    j->step = spread_end;
+    if (spread_answer_place(j, &w->ask, w->sets)) return;
+    uint64_t parts = pieces_of(spread_answer_entries(j), WRITE_PART);
+    j->parts = (struct job_parts){write_part, (uint32_t)parts};
+}
+
+/* ---- memory ---- */
+
+static void note_starved(struct spread_job *w, struct spread_set *s, enum status st)
+{
+    s->undone = true;
+    s->kept = 0;
+    atomic_store(&w->refused, (int)st);
+}
+
+static enum status refusal_of(const struct arena *a, const struct arena *b)
+{
+    return a->refused ? a->refused : b->refused ? b->refused : STATUS_RESOURCE_EXHAUSTED;
+}
+
+static void *take_alone(void *owner, uint64_t bytes)
+{
+    return arena_take(owner, bytes);
+}
+
+static void *take_together(void *owner, uint64_t bytes)
+{
+    struct spread_job *w = owner;
+    pthread_mutex_lock(&w->lock);
+    void *memory = arena_take(w->work, bytes);
+    pthread_mutex_unlock(&w->lock);
+    return memory;
+}
+
+/* ---- a set ---- */
+
+static struct spread_run run_of(struct job *j, const struct spread_question *q)
+{
+    return (struct spread_run){
+        .graph = &spread_of(j)->ask.graph,
+        .question = q,
+        .kernels = spread_kernels_for(j->kernels->name),
+        .now_ns = clock_now_ns,
+        .cancelled = &j->cancelled,
+    };
+}
+
+/* Its records become its answer. copy: they go with the run. */
+static void take_records(struct spread_job *w, const struct spread_run *r, uint64_t set, bool copy,
+                         uint32_t worker)
+{
+    struct spread_set *s = &w->sets[set];
+    struct arena *keep = &w->keep[worker], *work = &w->work[worker];
+    s->undone = false;
+    s->cycles = r->cycles;
+    s->truncated = r->truncated;
+    if (r->no_memory ||
+        !spread_answer_set(&w->ask, r->records, r->record_count, copy, keep, work, s))
+        note_starved(w, s, refusal_of(work, keep));
+    atomic_fetch_add_explicit(&w->entries, s->kept, memory_order_relaxed);
+}
+
+/* Whatever the other sets bring: then they need not run. */
+static bool is_too_large(const struct job *j)
+{
+    uint64_t entries = atomic_load_explicit(&spread_of(j)->entries, memory_order_relaxed);
+    return entries > j->reply_bytes_max / ENTRY_BYTES_MIN;
+}
+
+/* To the end, or until it is cancelled. */
+static void run_alone(const struct job *j, struct spread_run *r)
+{
+    spread_run_begin(r);
+    for (uint32_t parts; (parts = spread_run_next(r));)
+        for (uint32_t part = 0; part < parts && !is_cancelled(j); part++)
+            spread_run_part(r, part);
+}
+
+static void run_set(struct job *j, struct spread_workspace space, uint64_t set, uint32_t worker)
+{
+    struct spread_job *w = spread_of(j);
+    if (is_too_large(j)) return;
+    struct spread_question q = spread_ask_set(&w->ask, set);
+    struct spread_run r = run_of(j, &q);
+    r.workspace = space;
+    r.memory = (struct spread_memory){take_alone, &w->work[worker]};
+    r.alone = true;
+    run_alone(j, &r);
+    if (!is_cancelled(j)) take_records(w, &r, set, true, worker);
+    spread_run_end(&r);
+    arena_clear(&w->work[worker]);
+}
+
+/* Sets [first, end), of all or of those that are undone, in one workspace. */
+static void run_sets(struct job *j, uint64_t first, uint64_t end, bool all, uint32_t worker)
+{
+    struct spread_job *w = spread_of(j);
+    struct spread_workspace space;
+    enum status st = graph_take_workspace(j->graph, &space);
+    for (uint64_t i = first; i < end && !is_cancelled(j); i++) {
+        if (!all && !w->sets[i].undone) continue;
+        if (st)
+            note_starved(w, &w->sets[i], st);
+        else
+            run_set(j, space, i, worker);
+    }
+    if (!st) graph_give_workspace(j->graph, &space);
+}
+
+/* part_sets at a time, those that nobody has taken yet: one time, or on and on in one workspace. */
+static void set_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    struct spread_job *w = spread_of(j);
+    uint64_t sets = w->ask.set_count, first;
+    do {
+        first = atomic_fetch_add_explicit(&w->next_set, w->part_sets, memory_order_relaxed);
+        if (first < sets)
+            run_sets(j, first, smaller(first + w->part_sets, sets), !w->undone_alone, worker);
+    } while (w->lanes && first + w->part_sets < sets && !is_cancelled(j));
+}
+
+/* As many sets a part as make it worth waking a worker: some 20 us. A set without any edge takes as
+ * long as SET_EDGES of them. Where workspaces are so large that not all workers' are kept, parts are
+ * as many as are kept, or as make it worth having new ones, and take sets as long as there are some. */
+static struct job_parts parts_of_sets(struct job *j)
+{
+    enum { PART_EDGES = 1 << 10, SET_EDGES = 64, NEW_SPACE_EDGES = 1 << 20 };
+    struct spread_job *w = spread_of(j);
+    uint64_t sets = w->ask.set_count, pairs = j->ticket.work.pairs;
+    uint64_t each = pairs / sets + SET_EDGES, lanes = graph_workspaces_kept(j->graph);
+    w->part_sets = each >= PART_EDGES ? 1 : smaller(sets, PART_EDGES / each);
+    uint64_t parts = pieces_of(sets, w->part_sets);
+    if (lanes < pairs / NEW_SPACE_EDGES) lanes = pairs / NEW_SPACE_EDGES;
+    w->lanes = lanes < j->worker_count;
+    return (struct job_parts){set_part, (uint32_t)(w->lanes ? smaller(lanes, parts) : parts)};
+}
+
+void spread_run_undone(struct job *j)
+{
+    struct spread_job *w = spread_of(j);
+    w->undone_alone = true;
+    j->parts = parts_of_sets(j);
+}
+
+/* Together they found no memory: one after the other may. */
+static void undone_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    run_sets(j, 0, spread_of(j)->ask.set_count, false, worker);
+}
+
+bool spread_any_undone(const struct spread_job *w)
+{
+    for (uint64_t i = 0; i < w->ask.set_count; i++)
+        if (w->sets[i].undone) return true;
+    return false;
+}
+
+/* ---- one set, by all workers ---- */
+
+static void round_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    struct spread_job *w = spread_of(j);
+    if (part < w->round_parts) spread_run_part(&w->run, part);
+}
+
+static enum status begin_rounds(struct job *j)
+{
+    struct spread_job *w = spread_of(j);
+    struct spread_workspace space;
+    enum status st = graph_take_workspace(j->graph, &space);
+    if (st) return operation_refuse_memory(j, st, "a spread's workspace");
+    w->ask.question = spread_ask_set(&w->ask, 0);
+    w->run = run_of(j, &w->ask.question);
+    w->run.workspace = space;
+    w->run.memory = (struct spread_memory){take_together, w};
+    spread_run_begin(&w->run);
+    w->round_parts = spread_run_next(&w->run);
+    j->plan.run_part = round_part;
+    j->plan.parts = w->round_parts ? w->round_parts : 1;
+    return STATUS_OK;
+}
+
+/* True: there is a round to run. */
+static bool next_round(struct job *j)
+{
+    struct spread_job *w = spread_of(j);
+    if (w->round_parts) w->round_parts = spread_run_next(&w->run);
+    if (w->round_parts)
+        j->parts = (struct job_parts){round_part, w->round_parts};
+    else
+        take_records(w, &w->run, 0, false, 0);
+    return w->round_parts != 0;
+}
+
+/* ---- on the CPU ---- */
+
+/* After parts. */
+static void spread_step(struct job *j)
+{
+    struct spread_job *w = spread_of(j);
+    j->step = spread_end;
+    if (j->failure.code || is_cancelled(j)) return;
+    j->step = spread_step;
+    if (w->rounds && next_round(j)) return;
+    if (!spread_any_undone(w) || is_too_large(j)) {
+        spread_reply(j);
+        return;
+    }
+    if (w->rounds || w->again) {
+        j->step = spread_end;
+        operation_refuse_memory(j, (enum status)atomic_load(&w->refused), "a spread");
+        return;
+    }
+    w->again = true;
+    j->parts = (struct job_parts){undone_part, 1};
+}
+
+static void spread_finish(struct job *j)
+{
+    spread_of(j)->after = j->step;
+    spread_step(j);
+}
+
+static enum status spread_cpu_prepare(struct job *j)
+{
+    struct spread_job *w = spread_of(j);
+    enum status st = spread_prepare(j);
+    if (st) return st;
+    w->rounds = w->ask.set_count == 1 && j->worker_count > 1 && !work_is_brief(&j->ticket.work);
+    if (w->rounds) return begin_rounds(j);
+    struct job_parts sets = parts_of_sets(j);
+    j->plan.run_part = sets.run;
+    j->plan.parts = sets.count;
+    return STATUS_OK;
+}
+
+static enum status spread_plan(struct job *j)
+{
+    enum status st = spread_begin(j, 0);
+    if (st) return st;
+    j->plan.prepare = spread_cpu_prepare;
+    j->plan.run_part = set_part;
+    j->plan.finish = spread_finish;
+    j->plan.parts = 1;
+    return STATUS_OK;
+}
+
+const struct operation_ops operation_spread = {
+    .operation = OPERATION_SPREAD,
+    .plan = spread_plan,
+    .gpu_plan = spread_gpu_plan,
+    .gpu_pairs = spread_gpu_pairs,
+};

@@ -1,0 +1,172 @@
+/* op_spread_gpu: a spread on a GPU process: what is asked is prepared as for the CPU, and the reply is
+ * made of the records that come back by the same code. All sets' records share one room; sets that
+ * find none there are the CPU's. */
+#include "daemon/ops/filter.h"
+#include "daemon/ops/spread_inside.h"
+
+enum {
+    SHORT_MAX = 1024,     /* seeds that are looked up on the loop */
+    ANSWER_PARTS = 64,    /* at most: there may be thousands of small sets */
+    RECORDS_MAX = 2 << 20 /* of all sets together, 48 MiB; but any one set has room */
+};
+
+/* Where they lie in the job's scratch, which a GPU process writes into. */
+struct spread_gpu {
+    struct order_spread_set *sets;
+    struct spread_record *records;
+    uint64_t room;          /* of all sets */
+    _Atomic uint64_t taken; /* of it, by those that were looked at */
+    atomic_bool mad; /* numbers came that lead nowhere, or there was no memory to follow them */
+};
+
+static struct spread_gpu *gpu_of(const struct job *j)
+{
+    return spread_of(j)->more;
+}
+
+static uint64_t sets_of(const struct job *j)
+{
+    const struct tensor *offsets = &j->request.offsets;
+    return is_present(offsets) ? offsets->rows - 1 : 1;
+}
+
+uint64_t spread_gpu_pairs(const struct job *j)
+{
+    return sets_of(j) <= ORDER_SPREAD_SETS_MAX ? graph_nodes(j->graph) : 0;
+}
+
+/* ---- the order ---- */
+
+static void gpu_order(struct job *j)
+{
+    const struct spread_ask *a = &spread_of(j)->ask;
+    const struct spread_question *q = &a->question;
+    const struct spread_gpu *w = gpu_of(j);
+    struct order *o = &j->gpu.order;
+    *o = (struct order){.kind = ORDER_SPREAD, .space = operation_owner(j)};
+    o->spread = (struct order_spread){
+        .mode = q->mode,
+        .fan = q->fan,
+        .flags = (q->ignore_kinds ? ORDER_SPREAD_IGNORE_KINDS : 0) |
+                 (q->last_hop ? ORDER_SPREAD_LAST_HOP : 0) | (q->paths ? ORDER_SPREAD_PATHS : 0),
+        .hops = q->hops,
+        .nodes = a->graph.nodes,
+        .set_count = (uint32_t)a->set_count,
+        .edges = a->graph.edges,
+        .grid_high = a->graph.grid.high,
+        .grid_low = a->graph.grid.low,
+        .thresholds = {q->thresholds[0], q->thresholds[1], q->thresholds[2]},
+        .seeds = operation_gpu_place(j, a->seeds),
+        .seed_count = a->set_offsets[a->set_count],
+        .set_offsets = operation_gpu_place(j, a->set_offsets),
+        .decay = operation_gpu_place(j, a->decay),
+        .allowed = a->allowed ? operation_gpu_place(j, a->allowed) : PLACE_NONE,
+        .touched_max = q->touched_max,
+        .deadline_ns = q->deadline_ns,
+        .record_room = w->room,
+        .out_records = operation_gpu_place(j, w->records),
+        .out_sets = operation_gpu_place(j, w->sets),
+    };
+}
+
+static enum status gpu_prepare(struct job *j)
+{
+    enum status st = spread_prepare(j);
+    if (!st) gpu_order(j);
+    return st;
+}
+
+/* ---- the way back ---- */
+
+/* Another process wrote them: every number that is followed is looked at, and how many there are: no
+ * set has more than there can be, nor all together more than they were given. */
+static bool is_sound(struct spread_gpu *w, const struct order_spread_set *set,
+                     const struct spread_question *q, uint32_t nodes)
+{
+    uint64_t count = set->record_count;
+    if (set->first_record > w->room || count > w->room - set->first_record) return false;
+    if (count > smaller(nodes, q->touched_max)) return false;
+    if (atomic_fetch_add_explicit(&w->taken, count, memory_order_relaxed) > w->room - count)
+        return false;
+    const struct spread_record *r = w->records + set->first_record;
+    bool sound = true;
+    for (uint64_t i = 0; i < count; i++)
+        sound &= r[i].node < nodes && (r[i].parent < nodes || r[i].parent == SPREAD_NO_NODE);
+    return sound;
+}
+
+static void answer_set(struct job *j, uint64_t set, uint32_t worker)
+{
+    struct spread_job *w = spread_of(j);
+    struct spread_gpu *g = gpu_of(j);
+    const struct order_spread_set came = g->sets[set]; /* what is checked is what is used */
+    struct spread_set *s = &w->sets[set];
+    s->cycles = came.cycles;
+    s->truncated = came.truncated != 0;
+    s->undone = came.no_room != 0;
+    if (s->undone) return;
+    if (!is_sound(g, &came, &w->ask.question, w->ask.graph.nodes) ||
+        !spread_answer_set(&w->ask, g->records + came.first_record, came.record_count, false,
+                           &w->keep[worker], &w->work[worker], s))
+        atomic_store_explicit(&g->mad, true, memory_order_relaxed);
+    arena_clear(&w->work[worker]);
+}
+
+static void answer_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    const struct spread_job *w = spread_of(j);
+    uint64_t first = part * w->part_sets, sets = w->ask.set_count;
+    for (uint64_t i = first; i < smaller(first + w->part_sets, sets); i++)
+        answer_set(j, i, worker);
+}
+
+/* What cannot be answered from that, the CPU answers: all of it. */
+static void answered(struct job *j)
+{
+    j->gpu.unfit |= spread_any_undone(spread_of(j)) || atomic_load(&gpu_of(j)->mad);
+    if (j->gpu.unfit || is_cancelled(j))
+        spread_end(j);
+    else
+        spread_reply(j);
+}
+
+/* Or it answers the sets that found no room. */
+static void read_all(struct job *j)
+{
+    j->step = answered;
+    if (spread_any_undone(spread_of(j)) && !atomic_load(&gpu_of(j)->mad)) spread_run_undone(j);
+}
+
+static void gpu_finish(struct job *j)
+{
+    struct spread_job *w = spread_of(j);
+    w->after = j->step;
+    j->step = read_all;
+    w->part_sets = pieces_of(w->ask.set_count, ANSWER_PARTS);
+    j->parts = (struct job_parts){answer_part, (uint32_t)pieces_of(w->ask.set_count, w->part_sets)};
+}
+
+enum status spread_gpu_plan(struct job *j)
+{
+    uint64_t sets = sets_of(j), nodes = graph_view(j->graph).nodes;
+    uint64_t touched_max = j->request.spread.touched_max;
+    uint64_t each = touched_max && touched_max < nodes ? touched_max : nodes;
+    uint64_t most = each > RECORDS_MAX ? each : RECORDS_MAX;
+    uint64_t room = each > most / sets ? most : sets * each;
+    uint64_t bytes = 0;
+    layout_add(&bytes, sizeof(struct spread_gpu));
+    uint64_t out_sets = layout_add(&bytes, sets * sizeof(struct order_spread_set));
+    uint64_t records = layout_add(&bytes, room * sizeof(struct spread_record));
+    enum status st = spread_begin(j, bytes);
+    if (st) return st;
+    j->gpu.vram_bytes = bytes;
+    struct spread_gpu *w = gpu_of(j);
+    *w = (struct spread_gpu){.sets = (void *)((char *)w + out_sets),
+                             .records = (void *)((char *)w + records),
+                             .room = room};
+    j->gpu.prepare = gpu_prepare;
+    j->gpu.finish = gpu_finish;
+    j->gpu.prepare_is_long = filter_is_given(j) || j->request.ids.rows > SHORT_MAX;
+    j->gpu.finish_is_long = true;
+    return STATUS_OK;
+}

@@ -1,0 +1,193 @@
+#include "daemon/report/explain.h"
+
+#include <math.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* What crossovers are told for; rows up to what a card of 192 GiB could hold. */
+enum { DIMENSION = 768, K = 10, TYPICAL_ROWS = 100000, DEGREE = 8, SPREAD_ENTRY_BYTES = 24 };
+static const uint64_t rows_max = UINT64_C(1) << 26;
+static const uint32_t query_counts[WIRE_CROSSOVERS_MAX] = {1, 8, 64, 512};
+
+/* Those with cost lines of their own. */
+static const enum operation operations[] = {OPERATION_KNN,
+                                            OPERATION_SIMILARITY,
+                                            OPERATION_SCORE_CANDIDATES,
+                                            OPERATION_WEIGHTED_AVERAGE,
+                                            OPERATION_SPREAD,
+                                            OPERATION_SPREAD_ENGRAM};
+_Static_assert(COUNT(operations) <= WIRE_COSTS_MAX, "each has a place in the reply");
+
+static bool is_spread(enum operation operation)
+{
+    return operation == OPERATION_SPREAD || operation == OPERATION_SPREAD_ENGRAM;
+}
+
+/* From so many seed sets, each of which reaches so many nodes and walks their edges once. */
+static struct work spread_work(enum operation operation, uint64_t sets, uint64_t nodes)
+{
+    return (struct work){
+        .operation = operation,
+        .stride = 2,
+        .gpu_able = true,
+        .unbounded = true,
+        .k = K,
+        .queries = sets,
+        .rows = nodes,
+        .pairs = sets * nodes * DEGREE,
+        .bytes_in = sets * sizeof(uint64_t),
+        .bytes_out = sets * K * SPREAD_ENTRY_BYTES,
+    };
+}
+
+/* As exec's operation_work would say it of a plain request. */
+static struct work plain_work(enum operation operation, uint64_t queries, uint64_t rows)
+{
+    if (is_spread(operation)) return spread_work(operation, queries, rows);
+    struct work w = {
+        .operation = operation,
+        .stride = DIMENSION,
+        .gpu_able = true,
+        .queries = queries,
+        .rows = rows,
+        .pairs = queries * rows,
+        .bytes_in = queries * DIMENSION * sizeof(float),
+    };
+    uint64_t best = queries * (K * (sizeof(uint64_t) + sizeof(float)) + sizeof(uint32_t));
+    switch (operation) {
+    case OPERATION_SIMILARITY:
+        w.bytes_out = w.pairs * sizeof(float) + rows * sizeof(uint64_t);
+        break;
+    case OPERATION_SCORE_CANDIDATES: /* lists of ids, all together that long */
+        w.k = K;
+        w.listed = true;
+        w.pairs = rows;
+        w.bytes_in += (queries + 1 + rows) * sizeof(uint64_t);
+        w.bytes_out = best;
+        break;
+    case OPERATION_WEIGHTED_AVERAGE: /* ids and weights in, one row out */
+        w.listed = true;
+        w.pairs = rows;
+        w.bytes_in = rows * (sizeof(uint64_t) + sizeof(float));
+        w.bytes_out = DIMENSION * sizeof(float);
+        break;
+    default:
+        w.k = K;
+        w.bytes_out = best;
+        break;
+    }
+    return w;
+}
+
+static void tell_backend(const struct scheduler *s, enum backend_id b, enum operation operation,
+                         struct wire_backend_cost *out)
+{
+    const struct cost_line *l = &s->model.lines[b == BACKEND_GPU][cost_line_of(operation)];
+    const struct probe_line *p = &s->probes.lines[b == BACKEND_GPU][cost_line_of(operation)];
+    struct work typical = plain_work(operation, 1, TYPICAL_ROWS);
+    *out = (struct wire_backend_cost){
+        .fixed_ns = l->coefficients[0],
+        .row_byte_ns = l->coefficients[1],
+        .product_ns = l->coefficients[2],
+        .query_ns = l->coefficients[3],
+        .moved_byte_ns = l->coefficients[4],
+        .pair_ns = l->coefficients[5],
+        .handed_ns = l->coefficients[6],
+        .drift = expf(l->drift),
+        .spread = l->spread,
+        .confidence = cost_predict(&s->model, b, &typical).confidence,
+        .success_permille = (uint32_t)(1000 * cost_success_rate(&s->model, b, operation) + 0.5),
+        .outcomes = l->outcome_count,
+        .seen = l->seen,
+        .probes = p->probes,
+        .surprises = p->surprising,
+    };
+}
+
+static void tell_crossover(const struct cost_model *m, enum operation operation, uint32_t queries,
+                           struct wire_crossover *out)
+{
+    struct work like = plain_work(operation, queries, TYPICAL_ROWS);
+    uint64_t rows = cost_crossover_rows(m, &like, rows_max);
+    struct work there = plain_work(operation, queries, rows ? rows : rows_max);
+    *out = (struct wire_crossover){
+        .queries = queries,
+        .rows = rows,
+        .cpu_ns = cost_predict(m, BACKEND_CPU, &there).ns,
+        .gpu_ns = cost_predict(m, BACKEND_GPU, &there).ns,
+    };
+}
+
+static void tell_operation(const struct scheduler *s, enum operation operation,
+                           struct wire_operation_cost *out)
+{
+    out->operation = operation;
+    tell_backend(s, BACKEND_CPU, operation, &out->backends[0]);
+    tell_backend(s, BACKEND_GPU, operation, &out->backends[1]);
+    bool one_query = operation == OPERATION_WEIGHTED_AVERAGE;
+    out->crossover_count = one_query ? 1 : COUNT(query_counts);
+    for (uint32_t i = 0; i < out->crossover_count; i++)
+        tell_crossover(&s->model, operation, query_counts[i], &out->crossovers[i]);
+}
+
+static struct wire_scheduler_settings settings_of(const struct scheduler *s)
+{
+    const struct scheduler_settings *in = &s->settings;
+    return (struct wire_scheduler_settings){
+        .force = in->force == FORCE_CPU   ? BACKEND_CPU
+                 : in->force == FORCE_GPU ? BACKEND_GPU
+                                          : BACKEND_NONE,
+        .pairs_min = in->pairs_min,
+        .candidates_min = in->candidates_min,
+        .nodes_min = in->nodes_min,
+        .window_ns = in->window_ns,
+        .quantum_ns = in->quantum_ns,
+        .age_ns = in->age_ns,
+        .batch_wait_ns = in->batch_wait_ns,
+        .batch_queries_max = in->batch_queries_max,
+        .batch_requests_max = in->batch_requests_max,
+        .speedup_percent = (uint32_t)(100 * in->speedup_min + 0.5),
+        .success_percent = (uint32_t)(100 * in->success_min + 0.5),
+        .probe_percent = (uint32_t)(100 * s->probes.share + 0.5),
+        .split = in->split,
+    };
+}
+
+static void tell_decision(const struct decision *d, uint64_t now_ns, struct wire_decision *out)
+{
+    *out = (struct wire_decision){
+        .work = d->work,
+        .server = d->server,
+        .members = d->members,
+        .reason = d->reason,
+        .ago_ns = now_ns > d->ended_ns ? now_ns - d->ended_ns : 0,
+        .cpu_ns = d->cpu_ns,
+        .gpu_ns = d->gpu_ns,
+        .wait_ns = d->wait_ns,
+        .took_ns = d->took_ns,
+        .well = d->well,
+    };
+    if (d->work.operation == OPERATION_KNN_BATCH) out->work.operation = OPERATION_KNN;
+}
+
+void answer_explain(const struct scheduler *s, uint32_t space, uint32_t last, uint64_t now_ns,
+                    struct wire_explain *out)
+{
+    memset(out, 0, sizeof *out);
+    out->calibrated = s->model.calibrated;
+    out->workers = s->model.workers;
+    out->upload_byte_ns = s->model.upload_ns_per_byte;
+    out->upload_ns = s->model.upload_ns;
+    out->settings = settings_of(s);
+    out->decisions_total = s->decisions.count;
+    out->cost_count = COUNT(operations);
+    for (size_t i = 0; i < COUNT(operations); i++)
+        tell_operation(s, operations[i], &out->costs[i]);
+
+    struct decision found[WIRE_DECISIONS_MAX];
+    out->decision_count = decisions_of(&s->decisions, space, found,
+                                       last < WIRE_DECISIONS_MAX ? last : WIRE_DECISIONS_MAX);
+    for (uint32_t i = 0; i < out->decision_count; i++)
+        tell_decision(&found[i], now_ns, &out->decisions[i]);
+}

@@ -1,0 +1,88 @@
+#include "daemon/report/scheduler_report.h"
+
+#include <string.h>
+
+#include "daemon/cards/cards.h"
+
+static void count_space(const struct pipeline *p, const struct space *space,
+                        struct wire_space_stats *out)
+{
+    const struct tenant *t = space->tenant;
+    memset(out, 0, sizeof *out);
+    out->host_bytes = heap_owner_bytes(p->heap, space->number);
+    if (!t) return;
+    out->host_bytes_max = t->quotas.host_bytes;
+    out->vram_bytes_max = t->quotas.vram_bytes;
+    out->queue_depth = t->queued;
+    out->queue_max = t->quotas.queue_max;
+    out->connections = t->connections;
+    out->connections_max = t->quotas.connections_max;
+    out->refused_queue = t->refused_queue;
+    out->refused_connections = t->refused_connections;
+    out->weight = t->quotas.weight;
+    for (int i = 0; i < 2; i++)
+        out->use[i] = (struct wire_backend_use){
+            .requests = t->requests[i],
+            .busy_ns = t->busy_ns[i],
+            .batches = t->batches[i],
+            .batched_requests = t->batched_requests[i],
+        };
+}
+
+/* Of the operation that fares worst on GPUs. */
+static double least_success(const struct cost_model *m)
+{
+    static const enum operation both[] = {OPERATION_KNN, OPERATION_SIMILARITY,
+                                          OPERATION_SCORE_CANDIDATES, OPERATION_WEIGHTED_AVERAGE};
+    double least = 1;
+    for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
+        double rate = cost_success_rate(m, BACKEND_GPU, both[i]);
+        if (rate < least) least = rate;
+    }
+    return least;
+}
+
+static void count_scheduler(const struct pipeline *p, struct wire_scheduler_stats *out)
+{
+    const struct scheduler_counters *c = &p->scheduler.counters;
+    const struct histogram *decide = &p->stats.decide;
+    *out = (struct wire_scheduler_stats){
+        .decisions = c->decisions,
+        .decide_p50_ns = histogram_percentile(decide, 50),
+        .decide_p99_ns = histogram_percentile(decide, 99),
+        .decide_max_ns = histogram_max(decide),
+        .batches = c->batches,
+        .batched_requests = c->batched_requests,
+        .splits = c->splits,
+        .steals = c->steals,
+        .probes = c->probes,
+        .aged = c->aged,
+        .passes = c->passes,
+        .gpu_success_permille = (uint32_t)(1000 * least_success(&p->scheduler.model) + 0.5),
+        .calibrated = p->scheduler.model.calibrated,
+    };
+}
+
+static void count_pressure(const struct pipeline *p, struct wire_stats *stats)
+{
+    struct wire_pressure *out = &stats->pressure;
+    *out = (struct wire_pressure){
+        .shrunk_batches = p->scheduler.counters.shrunk_batches,
+        .cpu = p->stats.routes[BACKEND_CPU][REASON_VRAM_PRESSURE],
+    };
+    for (uint32_t i = 0; i < stats->gpu_count; i++) {
+        out->shrunk_runs += stats->gpus[i].shrunk;
+        out->split_runs += stats->gpus[i].split;
+        out->evictions += stats->gpus[i].evictions;
+        struct gpu_room room = gpu_room_of(p->gpu, i);
+        out->low |= room.ready && room.low;
+    }
+}
+
+void answer_sched_stats(const struct pipeline *p, const struct space *space,
+                        struct wire_stats *stats)
+{
+    count_space(p, space, &stats->space);
+    count_scheduler(p, &stats->scheduler);
+    count_pressure(p, stats);
+}

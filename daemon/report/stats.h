@@ -1,0 +1,35 @@
+/* stats: what the loop counts: true cumulative counters and a latency histogram per operation.
+ * Owner:  the pipeline.
+ * Thread: the loop.
+ * Errors: none. */
+#ifndef ENGRAM_REPORT_STATS_H
+#define ENGRAM_REPORT_STATS_H
+
+#include "daemon/base/histogram.h"
+#include "daemon/base/job.h"
+#include "daemon/base/status.h"
+
+struct operation_stats {
+    uint64_t requests, errors, total_ns;
+    struct histogram latency; /* frame complete to reply queued */
+};
+
+struct stats {
+    uint64_t requests_total; /* frames, good or bad */
+    uint64_t errors_total;   /* error replies */
+    uint64_t cancelled_total, deadline_exceeded_total;
+    struct operation_stats operations[OPERATION_MAX];
+    uint64_t routes[4][REASON_MAX]; /* jobs that ran, by backend_id and reason */
+    struct histogram decide;        /* picking a backend for one */
+};
+
+void stats_init(struct stats *s);
+/* One answered request. */
+void stats_add(struct stats *s, enum operation operation, uint64_t total_ns, enum status code);
+/* One job that a backend ran to its end. */
+void stats_route(struct stats *s, enum backend_id backend, enum reason reason);
+
+/* How long a decision took. */
+void stats_decided(struct stats *s, uint64_t ns);
+
+#endif

@@ -1,0 +1,315 @@
+#include "daemon/request/answers.h"
+#include "daemon/report/explain.h"
+#include "daemon/report/cards_report.h"
+#include "daemon/request/answers_graph.h"
+#include "daemon/report/scheduler_report.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/log.h"
+#include "daemon/learn/calibrate.h"
+#include "daemon/cards/cards.h"
+#include "daemon/request/pipeline_inside.h"
+#include "daemon/request/quotas.h"
+#include "daemon/store/collection.h"
+#include "daemon/store/graph.h"
+#include "daemon/wire/decode.h"
+#include "daemon/wire/encode.h"
+#include "kernels/topk.h"
+
+static struct wire_limits limits_of(const struct pipeline *p)
+{
+    return (struct wire_limits){
+        .body_bytes_max = p->config->body_mib_max << 20,
+        .reply_bytes_max = p->config->reply_mib_max << 20,
+        .dimension_max = VECTOR_DIMENSION_MAX,
+        .k_max = TOPK_K_MAX,
+        .in_flight_max = p->config->in_flight_max,
+    };
+}
+
+void answer_error(struct pipeline *p, struct connection *c, uint8_t kind, uint64_t request_id,
+                  const struct failure *f)
+{
+    p->stats.errors_total++;
+    void *at = connection_reserve(c, ENCODE_ERROR_BYTES_MAX);
+    if (at) connection_commit(c, encode_error(kind, request_id, f, at));
+}
+
+/* ---------------------------------------------------------------- hello */
+
+/* Takes as long for a wrong token as for the right one. */
+static bool token_matches(const struct pipeline *p, const struct hello *hello)
+{
+    uint8_t differs = p->token_bytes != hello->token_bytes;
+    for (uint32_t i = 0; i < p->token_bytes; i++)
+        differs |= (uint8_t)(p->token[i] ^ hello->token[i]);
+    return !differs;
+}
+
+static enum status greet(struct pipeline *p, struct connection *c, const struct frame *f,
+                         struct failure *why)
+{
+    struct hello hello;
+    char name[SPACE_NAME_MAX + 1];
+    if (f->header->kind != OPERATION_HELLO)
+        return failure_set(why, STATUS_FAILED_PRECONDITION, DETAIL_HELLO_REQUIRED,
+                           "the first request must be Hello");
+    if (f->header->body_bytes)
+        return failure_set(why, STATUS_INVALID_ARGUMENT, DETAIL_BODY_MISMATCH,
+                           "Hello has no body, %llu bytes came",
+                           (unsigned long long)f->header->body_bytes);
+    enum status st = decode_hello(f->message, f->header->message_bytes, &hello, why);
+    if (st) return st;
+    if (hello.version_min > FRAME_VERSION || hello.version_max < FRAME_VERSION)
+        return failure_set(why, STATUS_FAILED_PRECONDITION, DETAIL_BAD_VERSION,
+                           "this daemon speaks version %d, the client %u to %u", FRAME_VERSION,
+                           hello.version_min, hello.version_max);
+    if (p->token_bytes && !token_matches(p, &hello))
+        return failure_set(why, STATUS_UNAUTHENTICATED, DETAIL_BAD_TOKEN,
+                           "the token is missing or wrong (auth.token_file)");
+    st = space_name_parse(hello.space, name, why);
+    if (st) return st;
+    st = store_space(p->store, name, &c->space);
+    if (st) return failure_set(why, st, DETAIL_MEMORY, "no memory for another space");
+    st = quotas_admit_connection(p, c->space, why);
+    if (st) {
+        store_space_release(p->store, c->space);
+        c->space = NULL;
+        return st;
+    }
+    c->owner = c->space->number;
+    c->greeted = true;
+    log_debug("net: hello from %s (%s), space %s", hello.client_name, c->peer, name);
+    return STATUS_OK;
+}
+
+void answer_hello(struct pipeline *p, struct connection *c, const struct frame *f)
+{
+    struct failure why = {0};
+    if (greet(p, c, f, &why)) {
+        log_info("net: refused %s: %s", c->peer, why.text);
+        answer_error(p, c, f->header->kind, f->header->request_id, &why);
+        connection_finish(c);
+        return;
+    }
+    struct wire_hello hello = {
+        .version = FRAME_VERSION,
+        .instance = p->instance,
+        .server_version = ENGRAM_VERSION,
+        .space = c->space->name,
+        .limits = limits_of(p),
+    };
+    void *at = connection_reserve(c, ENCODE_BYTES_MAX);
+    if (at) connection_commit(c, encode_hello(f->header->request_id, &hello, at));
+}
+
+void answer_goodbye(struct pipeline *p, struct connection *c)
+{
+    if (!c->space) return;
+    quotas_release_connection(c->space);
+    store_space_release(p->store, c->space);
+    c->space = NULL;
+}
+
+void answer_ping(struct pipeline *p, struct connection *c, const struct frame *f)
+{
+    void *at = connection_reserve(c, ENCODE_PING_BYTES);
+    if (at) connection_commit(c, encode_ping(f->header->request_id, at));
+    p->stats.operations[OPERATION_PING].requests++;
+}
+
+/* ---------------------------------------------------------------- info, stats, explain, cancel */
+
+static size_t answer_info(struct pipeline *p, const struct job *j, void *at)
+{
+    static char cpu_features[129];
+    if (!cpu_features[0]) vectors_describe_cpu(cpu_features, sizeof cpu_features);
+    struct heap_usage memory = heap_usage(p->heap);
+    struct wire_info info = {
+        .server_version = ENGRAM_VERSION,
+        .build = ENGRAM_BUILD,
+        .cpu_features = cpu_features,
+        .kernels = p->kernels->name,
+        .workers = p->worker_count,
+        .connections = p->net->counters.open,
+        .process_id = (uint32_t)getpid(),
+        .uptime_ns = clock_now_ns() - p->started_ns,
+        .memory_bytes_max = memory.bytes_max,
+        .memory_bytes_used = memory.bytes_used,
+        .instance = p->instance,
+        .limits = limits_of(p),
+    };
+    answer_gpu_info(p, &info);
+    return encode_info(j->key.request_id, &info, at);
+}
+
+static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
+{
+    const struct net_counters *net = &p->net->counters;
+    const struct stats *s = &p->stats;
+    struct heap_usage memory = heap_usage(p->heap);
+    struct graph_totals graphs = store_graph_totals(j->space);
+    struct wire_stats w = {
+        .connections_open = net->open,
+        .connections_total = net->opened,
+        .connections_refused = net->refused,
+        .connections_dropped = net->dropped,
+        .requests_total = s->requests_total,
+        .errors_total = s->errors_total,
+        .cancelled_total = s->cancelled_total,
+        .deadline_exceeded_total = s->deadline_exceeded_total,
+        .bytes_in = net->bytes_in,
+        .bytes_out = net->bytes_out,
+        .queue_depth = p->in_line,
+        .jobs_in_flight = p->job_count - calibrate_jobs(p->calibrate),
+        .memory_bytes_used = memory.bytes_used,
+        .memory_bytes_peak = memory.bytes_peak,
+        .collections = j->space->collection_count,
+        .rows = space_row_count(j->space),
+        .graphs = graphs.graphs,
+        .graph_nodes = graphs.nodes,
+        .graph_edges = graphs.edges,
+        .graph_bytes = graphs.bytes,
+        .uptime_ns = clock_now_ns() - p->started_ns,
+        .vram_bytes = p->gpu ? gpu_space_bytes(p->gpu, j->space) : 0,
+    };
+    for (int i = 0; i < OPERATION_MAX && w.operation_count < WIRE_OPERATIONS_MAX; i++) {
+        const struct operation_stats *o = &s->operations[i];
+        if (!o->requests) continue;
+        w.operations[w.operation_count++] = (struct wire_operation_stats){
+            .operation = i,
+            .requests = o->requests,
+            .errors = o->errors,
+            .total_ns = o->total_ns,
+            .p50_ns = histogram_percentile(&o->latency, 50),
+            .p90_ns = histogram_percentile(&o->latency, 90),
+            .p99_ns = histogram_percentile(&o->latency, 99),
+            .max_ns = histogram_max(&o->latency),
+        };
+    }
+    answer_gpu_stats(p, &w);
+    answer_sched_stats(p, j->space, &w);
+    return encode_stats(j->key.request_id, &w, at);
+}
+
+static size_t answer_why(const struct pipeline *p, const struct job *j, void *at)
+{
+    struct wire_explain w;
+    struct wire_info info;
+    answer_explain(&p->scheduler, j->space->number, j->request.last, clock_now_ns(), &w);
+    answer_gpu_info(p, &info);
+    memcpy(w.gpu, info.gpu, sizeof w.gpu);
+    return encode_explain(j->key.request_id, &w, at);
+}
+
+/* *target: the job to cancel, or NULL. */
+static size_t answer_cancel(struct pipeline *p, const struct job *j, void *at, struct job **target)
+{
+    struct job_key key = {j->key.connection, j->request.cancel_request_id};
+    HASH_FIND(hh, p->in_flight, &key, sizeof key, *target);
+    if (*target && (*target == j || (*target)->state == JOB_REPLYING || job_drops(*target)))
+        *target = NULL;
+    return encode_cancel(j->key.request_id, *target != NULL, at);
+}
+
+/* ---------------------------------------------------------------- collections */
+
+static size_t answer_create(struct pipeline *p, struct job *j, void *at)
+{
+    struct collection *c;
+    if (store_collection_create(p->store, j->space, j->request.collection, j->request.dimension,
+                                j->request.metric, &j->failure, &c))
+        return 0;
+    struct collection_info info = collection_info(c);
+    return encode_collection(j->operation, j->key.request_id, j, &info, at);
+}
+
+static size_t answer_describe(struct pipeline *p, struct job *j, void *at)
+{
+    struct collection *c;
+    if (store_collection_find(p->store, j->space, j->request.collection, &j->failure, &c)) return 0;
+    struct collection_info info = answer_gpu_collection(p, c);
+    return encode_collection(j->operation, j->key.request_id, NULL, &info, at);
+}
+
+static size_t answer_list(struct pipeline *p, const struct job *j, void *at)
+{
+    struct collection *found[64];
+    struct collection_info infos[64];
+    bool more;
+    size_t count =
+        store_collection_list(p->store, j->space, j->request.collection, found, 64, &more);
+    for (size_t i = 0; i < count; i++)
+        infos[i] = answer_gpu_collection(p, found[i]);
+    return encode_collection_list(j->key.request_id, infos, count, more, at);
+}
+
+static bool loop_answers(enum operation operation)
+{
+    switch (operation) {
+    case OPERATION_PING:
+    case OPERATION_INFO:
+    case OPERATION_STATS:
+    case OPERATION_EXPLAIN:
+    case OPERATION_CANCEL:
+    case OPERATION_COLLECTION_CREATE:
+    case OPERATION_COLLECTION_LIST:
+    case OPERATION_COLLECTION_DESCRIBE:
+    case OPERATION_GRAPH_CREATE:
+    case OPERATION_GRAPH_LIST:
+    case OPERATION_GRAPH_DESCRIBE: return true;
+    default: return false;
+    }
+}
+
+bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
+{
+    if (!loop_answers(j->operation)) return false;
+    void *at = connection_reserve(c, ENCODE_BYTES_MAX);
+    if (!at) return true;
+    size_t bytes = 0;
+    struct job *target = NULL;
+    switch (j->operation) {
+    case OPERATION_PING: bytes = encode_ping(j->key.request_id, at); break;
+    case OPERATION_INFO: bytes = answer_info(p, j, at); break;
+    case OPERATION_STATS: bytes = answer_stats(p, j, at); break;
+    case OPERATION_EXPLAIN: bytes = answer_why(p, j, at); break;
+    case OPERATION_CANCEL: bytes = answer_cancel(p, j, at, &target); break;
+    case OPERATION_COLLECTION_CREATE: bytes = answer_create(p, j, at); break;
+    case OPERATION_COLLECTION_LIST: bytes = answer_list(p, j, at); break;
+    case OPERATION_COLLECTION_DESCRIBE: bytes = answer_describe(p, j, at); break;
+    case OPERATION_GRAPH_CREATE: bytes = answer_graph_create(p, j, at); break;
+    case OPERATION_GRAPH_LIST: bytes = answer_graph_list(p, j, at); break;
+    case OPERATION_GRAPH_DESCRIBE: bytes = answer_graph_describe(p, j, at); break;
+    default: break;
+    }
+    stats_add(&p->stats, j->operation, clock_now_ns() - j->received_ns, j->failure.code);
+    if (bytes)
+        connection_commit(c, bytes);
+    else
+        answer_error(p, c, (uint8_t)j->operation, j->key.request_id, &j->failure);
+    if (target && !c->closing) pipeline_cancel(p, target); /* its answer follows ours */
+    return true;
+}
+
+enum needs operation_needs(enum operation operation)
+{
+    switch (operation) {
+    case OPERATION_NORMS:
+    case OPERATION_SIMILARITY:
+    case OPERATION_SCORE_CANDIDATES:
+    case OPERATION_WEIGHTED_AVERAGE: return NEEDS_ROWS;
+    case OPERATION_SPREAD:
+    case OPERATION_GRAPH_DROP:
+    case OPERATION_GRAPH_ADD_EDGES:
+    case OPERATION_GRAPH_ADD_CSR:
+    case OPERATION_GRAPH_REMOVE_EDGES:
+    case OPERATION_GRAPH_SET_NODES:
+    case OPERATION_GRAPH_REMOVE_NODES:
+    case OPERATION_GRAPH_FETCH_NODES: return NEEDS_GRAPH;
+    default: return NEEDS_COLLECTION;
+    }
+}

@@ -1,0 +1,33 @@
+/* answers: the requests that the loop answers by itself: hello, ping, info, stats, explain, cancel, and
+ * create, list and describe of collections and graphs.
+ * Owner:  the pipeline.
+ * Thread: the loop.
+ * Errors: sent to the client. */
+#ifndef ENGRAM_REQUEST_ANSWERS_H
+#define ENGRAM_REQUEST_ANSWERS_H
+
+#include "daemon/request/pipeline.h"
+
+/* An Error frame, counted. */
+void answer_error(struct pipeline *p, struct connection *c, uint8_t kind, uint64_t request_id,
+                  const struct failure *f);
+
+/* The first frame of a connection: sets its space, or refuses and closes. */
+void answer_hello(struct pipeline *p, struct connection *c, const struct frame *f);
+/* c is closing: its space has one user fewer. */
+void answer_goodbye(struct pipeline *p, struct connection *c);
+
+void answer_ping(struct pipeline *p, struct connection *c, const struct frame *f);
+
+/* True: j (decoded) was such a request and is answered. */
+bool answer_now(struct pipeline *p, struct connection *c, struct job *j);
+
+/* What a request that is not answered so must name. */
+enum needs {
+    NEEDS_COLLECTION,
+    NEEDS_ROWS, /* or a collection: without one it brings its own */
+    NEEDS_GRAPH,
+};
+enum needs operation_needs(enum operation operation);
+
+#endif

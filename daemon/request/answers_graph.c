@@ -1,0 +1,32 @@
+#include "daemon/request/answers_graph.h"
+
+#include "daemon/report/cards_report.h"
+#include "daemon/store/graph.h"
+#include "daemon/wire/encode.h"
+
+size_t answer_graph_create(struct pipeline *p, struct job *j, void *at)
+{
+    struct graph *g;
+    if (store_graph_create(p->store, j->space, j->request.collection, &j->failure, &g)) return 0;
+    struct graph_info info = graph_info(g);
+    return encode_graph(j->operation, j->key.request_id, j, &info, at);
+}
+
+size_t answer_graph_describe(struct pipeline *p, struct job *j, void *at)
+{
+    struct graph *g;
+    if (store_graph_find(p->store, j->space, j->request.collection, &j->failure, &g)) return 0;
+    struct graph_info info = answer_gpu_graph(p, g);
+    return encode_graph(j->operation, j->key.request_id, NULL, &info, at);
+}
+
+size_t answer_graph_list(struct pipeline *p, const struct job *j, void *at)
+{
+    struct graph *found[64];
+    struct graph_info infos[64];
+    bool more;
+    size_t count = store_graph_list(p->store, j->space, j->request.collection, found, 64, &more);
+    for (size_t i = 0; i < count; i++)
+        infos[i] = answer_gpu_graph(p, found[i]);
+    return encode_graph_list(j->key.request_id, infos, count, more, at);
+}

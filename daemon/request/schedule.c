@@ -1,0 +1,65 @@
+#include "daemon/request/schedule.h"
+
+#include "daemon/exec/batch.h"
+#include "daemon/cards/cards.h"
+#include "daemon/ops/operation.h"
+
+void pipeline_configure(struct pipeline *p)
+{
+    const struct config *c = p->config;
+    const char *force = c->gpu_force;
+    p->scheduler.settings = (struct scheduler_settings){
+        .force = *force == 'c'   ? FORCE_CPU
+                 : *force == 'g' ? FORCE_GPU
+                                 : FORCE_NONE,
+        .speedup_min = c->speedup_percent / 100.0,
+        .success_min = c->success_percent / 100.0,
+        .pairs_min = c->gpu_pairs_min,
+        .candidates_min = c->gpu_candidates_min,
+        .nodes_min = c->gpu_nodes_min,
+        .window_ns = c->window_us * UINT64_C(1000),
+        .quantum_ns = c->quantum_us * UINT64_C(1000),
+        .age_ns = c->age_ms * UINT64_C(1000000),
+        .batch_wait_ns = c->batch_wait_us * UINT64_C(1000),
+        .batch_queries_max = c->batch_queries,
+        .batch_requests_max = c->batch_requests,
+        .batch_bytes_max = BATCH_RESULT_BYTES_MAX,
+        .split = c->split,
+        .floors_only = !c->predict,
+    };
+    p->scheduler.probes.share = c->probe_percent / 100.0;
+}
+
+struct situation schedule_look(const struct pipeline *p, const struct job *j)
+{
+    enum gpu_state state = p->gpu ? gpu_state(p->gpu) : GPU_ABSENT;
+    struct situation now_known = {
+        .gave_up = j->gpu.gave_up,
+        .gpu_absent = state == GPU_ABSENT,
+        .gpu_down = state != GPU_READY,
+        .server = SERVER_GPU,
+    };
+    if (now_known.gpu_down || !j->ticket.work.gpu_able) return now_known;
+    struct resident *of = job_resident(j);
+    uint32_t card = gpu_card_of(p->gpu, of);
+    struct gpu_room room = gpu_room_of(p->gpu, card);
+    now_known.server = SERVER_GPU + card;
+    now_known.gpu_down = !room.ready;
+    now_known.gpu_full = !room.jobs;
+    now_known.vram_low = room.low;
+    now_known.replica_ready = gpu_replica_ready(p->gpu, of);
+    now_known.replica_refused = gpu_replica_refused(p->gpu, of);
+    now_known.dirty_bytes = gpu_upload_bytes(p->gpu, of);
+    return now_known;
+}
+
+void schedule_look_at_servers(struct pipeline *p)
+{
+    struct scheduler *s = &p->scheduler;
+    uint32_t cards = p->gpu ? gpu_card_count(p->gpu) : 0;
+    for (uint32_t i = 0; i < cards; i++) {
+        struct gpu_room room = gpu_room_of(p->gpu, i);
+        scheduler_set_server(s, SERVER_GPU + i, room.ready,
+                             s->servers[SERVER_GPU + i].in_flight + room.jobs, room.bytes);
+    }
+}

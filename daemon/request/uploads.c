@@ -1,0 +1,91 @@
+#include "daemon/request/uploads.h"
+
+#include "daemon/cards/cards.h"
+#include "daemon/ops/operation.h"
+#include "daemon/request/jobs.h"
+#include "daemon/request/pipeline_inside.h"
+#include "daemon/sched/turnstile.h"
+
+/* A drop stands last in line, for what it drops is no longer found. */
+static bool is_leaving(const struct resident *of)
+{
+    const struct job *last = of->turnstile.waiting_tail;
+    return last && job_drops(last);
+}
+
+/* Where to note another one, or NULL. Two pieces of one replica follow each other without a gap.
+ * Who has none and finds no place is remembered. */
+static struct job **free_place(struct pipeline *p, struct resident *of)
+{
+    enum { AT_ONCE = 2 };
+    struct job **place = NULL;
+    uint32_t under_way = 0;
+    for (uint32_t i = 0; i < UPLOADS_MAX; i++) {
+        if (!p->uploads[i])
+            place = &p->uploads[i];
+        else if (job_resident(p->uploads[i]) == of)
+            under_way++;
+    }
+    if (!place && !under_way && !p->upload_next) p->upload_next = of;
+    return under_way < AT_ONCE ? place : NULL;
+}
+
+void uploads_start(struct pipeline *p, struct resident *of)
+{
+    if (p->draining || is_leaving(of) || !gpu_wants_upload(p->gpu, of)) return;
+    struct job **place = free_place(p, of);
+    struct job *j = place ? job_take_own(p, of->space, OPERATION_UPLOAD) : NULL;
+    if (!j) return;
+    if (of->kind == RESIDENT_GRAPH)
+        j->graph = (struct graph *)of;
+    else
+        j->collection = (struct collection *)of;
+    j->backend = BACKEND_GPU;
+    *place = j;
+    pipeline_enter(p, j);
+}
+
+static void end(struct pipeline *p, struct job *j)
+{
+    for (uint32_t i = 0; i < UPLOADS_MAX; i++)
+        if (p->uploads[i] == j) p->uploads[i] = NULL;
+    pipeline_leave(p, j);
+    job_move(j, JOB_DONE);
+    job_give(p, j);
+}
+
+void uploads_submit(struct pipeline *p, struct job *j)
+{
+    if (p->draining || atomic_load(&j->cancelled) || p->gpu->ops->submit(p->gpu, j)) {
+        end(p, j);
+        return;
+    }
+    job_move(j, JOB_RUNNING);
+    uploads_start(p, job_resident(j));
+}
+
+/* A place is free: whoever always has more would take it again before anyone could ask. */
+static void start_next(struct pipeline *p)
+{
+    struct resident *of = p->upload_next;
+    p->upload_next = NULL;
+    if (of) uploads_start(p, of);
+}
+
+void uploads_done(struct pipeline *p, struct job *j)
+{
+    struct resident *of = job_resident(j);
+    bool last = p->draining || atomic_load(&j->cancelled) || is_leaving(of) ||
+                !gpu_wants_upload(p->gpu, of);
+    end(p, j);
+    start_next(p);
+    if (!last) uploads_start(p, of);
+}
+
+void uploads_cancel(struct pipeline *p, const struct resident *of)
+{
+    if (p->upload_next == of) p->upload_next = NULL;
+    for (uint32_t i = 0; i < UPLOADS_MAX; i++)
+        if (p->uploads[i] && job_resident(p->uploads[i]) == of)
+            atomic_store(&p->uploads[i]->cancelled, true);
+}

@@ -1,0 +1,217 @@
+/* The pipeline over a backend that the test plays and a connection of its making: what real ones
+ * hardly ever do, and never at the same moment. */
+#include "daemon/request/pipeline.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/exec/batch.h"
+#include "daemon/request/groups.h"
+#include "daemon/request/jobs.h"
+#include "daemon/request/pipeline_inside.h"
+#include "daemon/request/quotas.h"
+#include "daemon/sched/turnstile.h"
+#include "tests/support/sample_requests.h"
+
+enum { D = 16, SUBMITTED_MAX = 16 };
+
+static struct pipeline p;
+static struct net net;
+static struct config config;
+static uv_loop_t loop;
+static struct space *space;
+static struct collection *rows;
+static struct connection *client;
+static struct job *submitted[SUBMITTED_MAX];
+static uint32_t submitted_count;
+
+static enum status take_it(struct backend *b, struct job *j)
+{
+    submitted[submitted_count++] = j;
+    return STATUS_OK;
+}
+
+static const struct backend_ops played_ops = {.name = "played", .submit = take_it};
+static struct backend played = {&played_ops};
+
+static void nobody(void *owner) {}
+
+static struct connection *connect_client(void)
+{
+    struct connection *c = calloc(1, sizeof *c);
+    cr_assert_eq(uv_pipe_init(&loop, &c->uv.pipe, 0), 0);
+    c->uv.handle.data = c;
+    c->net = &net;
+    c->slot = net.free_slots[--net.free_count];
+    c->id = (uint64_t)net.generations[c->slot] << 32 | c->slot;
+    net.slots[c->slot] = c;
+    net.counters.open++;
+    c->greeted = true;
+    c->space = space;
+    c->owner = space->number;
+    struct failure f;
+    cr_assert_eq(quotas_admit_connection(&p, space, &f), STATUS_OK);
+    return c;
+}
+
+static void begin(void)
+{
+    config_defaults(&config);
+    p.kernels = vectors_choose("scalar");
+    p.worker_count = 2;
+    p.cpu = &played;
+    p.net = &net;
+    p.done.wake = nobody;
+    cr_assert_eq(heap_create(64 << 20, &p.heap), STATUS_OK);
+    cr_assert_eq(store_create(p.heap, p.kernels, &p.store), STATUS_OK);
+    store_limit_collections(p.store, 10);
+    quotas_init(&p);
+    cr_assert_eq(pipeline_init(&p, &config), STATUS_OK);
+    cr_assert_eq(uv_loop_init(&loop), 0);
+    struct net_events events = pipeline_net_events(&p);
+    cr_assert_eq(net_init(&net, &loop, p.heap, &config, &events), STATUS_OK);
+    cr_assert_eq(store_space(p.store, "alpha", &space), STATUS_OK);
+    cr_assert_eq(store_collection_create(p.store, space, "rows", D, METRIC_COSINE, NULL, &rows),
+                 STATUS_OK);
+    client = connect_client();
+}
+
+TestSuite(pipeline, .init = begin);
+
+/* One query; the collection is empty, which is the played backend's concern. */
+static struct job *ask(uint64_t request_id)
+{
+    static _Alignas(64) float query[D];
+    struct frame_header header = {.kind = OPERATION_KNN, .request_id = request_id};
+    struct frame frame = {.header = &header};
+    struct job *j = job_take(&p, client, &frame);
+    cr_assert(j);
+    j->operation = OPERATION_KNN;
+    j->collection = rows;
+    j->request.queries =
+        (struct tensor){.dtype = DTYPE_FLOAT32, .rows = 1, .columns = D, .data = query};
+    j->request.k = 3;
+    pipeline_enter(&p, j);
+    return j;
+}
+
+static void cpu_takes(bool now)
+{
+    scheduler_set_server(&p.scheduler, SERVER_CPU, now, 4, 0);
+}
+
+/* The first answer finds no memory, so that its connection closes, and with it goes the request
+ * that was to be answered next. */
+Test(pipeline, two_are_late_and_the_first_answer_closes_their_connection)
+{
+    cpu_takes(false);
+    struct job *late[] = {ask(1), ask(2), ask(3)};
+    pipeline_tick(&p);
+    cr_assert_eq(p.in_line, 3);
+    late[0]->deadline_ns = late[2]->deadline_ns = 1;
+    cpu_takes(true);
+    fault_arm(1);
+    pipeline_tick(&p);
+    cr_expect_str_eq(fault_fired(), "output: page");
+    fault_arm(0);
+    cr_assert(client->closing);
+    pipeline_tick(&p);
+    cr_assert_eq(p.in_line, 0);
+    cr_assert_eq(submitted_count, 0, "nobody wants any");
+    cr_assert_eq(p.job_count, 0);
+}
+
+/* Three in a batch: one of them was refused, and the others were not run. */
+static void refuse_one(struct job *carrier)
+{
+    cr_assert_eq(carrier->operation, OPERATION_KNN_BATCH);
+    struct job *bad = carrier->members;
+    failure_set(&bad->failure, STATUS_INVALID_ARGUMENT, DETAIL_NOT_FINITE, "bad");
+    carrier->backend = BACKEND_GPU;
+    carrier->gpu.again = true;
+}
+
+/* With bad company that keeps coming nobody would ever get through. */
+Test(pipeline, bad_company_is_left_after_the_second_time)
+{
+    cpu_takes(false);
+    ask(1), ask(2);
+    struct job *good = ask(3);
+    pipeline_tick(&p);
+    for (uint32_t round = 0; round < 2; round++) {
+        struct dispatch d;
+        enum batch_end end;
+        cpu_takes(true);
+        cr_assert(scheduler_next(&p.scheduler, UINT64_MAX / 2, &d));
+        cr_assert_eq(d.count, 3 - round);
+        for (struct ticket *t = d.first; t; t = t->next)
+            pipeline_out_of_line(&p, job_of(t));
+        struct job *carrier = groups_carrier(&p, d.first);
+        struct ticket stood = *d.first;
+        refuse_one(carrier);
+        scheduler_finish(&p.scheduler, d.first, END_REFUSED, NULL);
+        cpu_takes(false);
+        for (struct job *m; (m = groups_next_member(&p, carrier, &stood, &end));) {
+            if (end == BATCH_DONE) {
+                pipeline_complete(&p, m);
+                continue;
+            }
+            cr_assert_eq(m->alone, round == 1);
+            pipeline_leave(&p, m);
+            m->collection = rows;
+            m->state = JOB_RECEIVED;
+            pipeline_enter(&p, m);
+        }
+        pipeline_tick(&p);
+    }
+    cpu_takes(true);
+    pipeline_tick(&p);
+    cr_assert_eq(submitted_count, 1);
+    cr_assert_eq(submitted[0], good);
+    cr_assert_eq(good->batch, 0, "it runs alone, and its reply says so");
+}
+
+/* ---------------------------------------------------------------- quotas.queue */
+
+static void send_knn(uint64_t request_id)
+{
+    char message[SAMPLE_BYTES_MAX];
+    struct sample s;
+    sample_find("knn_plain", &s);
+    struct frame_header header = {
+        .kind = OPERATION_KNN,
+        .request_id = request_id,
+        .message_bytes = sample_message(&s, message, sizeof message),
+        .body_bytes = s.body_bytes,
+    };
+    struct frame frame = {.header = &header, .message = message, .body = s.body};
+    net.events.on_frame(net.events.owner, client, &frame);
+}
+
+/* In front of a collection that is being written, or all in one read: one space could have all the
+ * jobs there are. */
+Test(pipeline, requests_that_wait_for_their_collection_count_as_well)
+{
+    space->tenant->quotas.queue_max = 4;
+    struct job *writer = ask(1);
+    turnstile_leave(collection_turnstile(rows), writer);
+    writer->writer = true;
+    cr_assert(turnstile_enter(collection_turnstile(rows), writer));
+    for (uint64_t id = 2; id < 12; id++)
+        send_knn(id);
+    cr_assert_eq(p.job_count, 5, "%u", p.job_count);
+    cr_assert_eq(space->tenant->refused_queue, 6);
+    pipeline_tick(&p);
+    cr_assert_eq(submitted[0], writer);
+    done_add(&p.done, writer);
+    pipeline_tick(&p);
+    cr_assert_eq(submitted_count, 2, "the others run as one");
+    for (uint64_t id = 20; id < 25; id++)
+        send_knn(id);
+    cr_assert_eq(space->tenant->refused_queue, 7, "as many as before, all in one read");
+    connection_close(client);
+    cr_assert_eq(p.arrivals.depth, 0);
+    cr_assert_eq(space->tenant->coming, 0);
+}
