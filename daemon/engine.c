@@ -231,11 +231,12 @@ static void on_turn(uv_prepare_t *prepare)
 static void on_housekeeping(uv_timer_t *timer)
 {
     struct engine *e = timer->data;
-    pipeline_expire(&e->pipeline, clock_now_ns());
-    gpu_check(e->pipeline.gpu, clock_now_ns());
+    const struct clock *clock = e->pipeline.clock;
+    pipeline_expire(&e->pipeline, clock_read_ns(clock));
+    gpu_check(e->pipeline.gpu, clock_read_ns(clock));
     if (!e->net_open) return; /* half-built, it waits for GPUs to go */
-    model_keeper_check(e->keeper, clock_now_ns());
-    calibrate_check(e->pipeline.calibrate, clock_now_ns());
+    model_keeper_check(e->keeper, clock_read_ns(clock));
+    calibrate_check(e->pipeline.calibrate, clock_read_ns(clock));
     if (++e->trim_countdown < TRIM_EVERY) return;
     e->trim_countdown = 0;
     bool idle =
@@ -281,7 +282,8 @@ static enum status build_model(struct engine *e, struct failure *f)
 {
     struct pipeline *p = &e->pipeline;
     struct cost_model *model = &p->scheduler.model;
-    struct model_keeper_options options = {&e->loop, p, model, e->config.model_file};
+    struct model_keeper_options options = {&e->loop, p, model, e->config.model_file,
+                                           clock_read_ns(p->clock)};
     enum status st = model_keeper_create(&options, &e->keeper);
     if (!st) st = calibrate_create(p, model, e->keeper, &p->calibrate);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "sched.calibrate: no memory");
@@ -291,6 +293,7 @@ static enum status build_model(struct engine *e, struct failure *f)
 static enum status build_rooms(struct engine *e, struct failure *f)
 {
     struct pipeline *p = &e->pipeline;
+    p->clock = &clock_real;
     p->kernels = vectors_choose(e->config.kernels);
     if (!p->kernels)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,

@@ -114,8 +114,8 @@ static void learn(struct calibrate *c)
     }
     model_keeper_set_calibrated(c->keeper, c->half);
     log_info("calibrated %s in %" PRIu64 " ms: %" PRIu64 " runs of %" PRIu64 " us together",
-             half_titles[c->half], (clock_now_ns() - c->begun_ns) / 1000000, m->runs,
-             m->spent_ns / 1000);
+             half_titles[c->half], (clock_read_ns(c->pipeline->clock) - c->begun_ns) / 1000000,
+             m->runs, m->spent_ns / 1000);
 }
 
 /* ---------------------------------------------------------------- trials */
@@ -143,7 +143,7 @@ static void end_half(struct calibrate *c)
 {
     learn(c);
     if (c->half == HALF_CPU && is_wanted(c, HALF_GPU)) {
-        c->begun_ns = clock_now_ns();
+        c->begun_ns = clock_read_ns(c->pipeline->clock);
         begin_half(c, HALF_GPU);
         go_on(c);
     } else {
@@ -225,7 +225,7 @@ static void start_trial(struct calibrate *c)
             continue;
         }
         m->requests = c->pipeline->stats.requests_total;
-        m->submitted_ns = clock_now_ns();
+        m->submitted_ns = clock_read_ns(c->pipeline->clock);
         if (pipeline_trial(c->pipeline, j, c->half == HALF_GPU ? BACKEND_GPU : BACKEND_CPU)) return;
         bool unfit = is_unfit(j);
         give_job(c);
@@ -307,7 +307,7 @@ static void go_on(struct calibrate *c)
 static void begin(struct calibrate *c, enum calibrated_half half)
 {
     c->half = half;
-    c->begun_ns = clock_now_ns();
+    c->begun_ns = clock_read_ns(c->pipeline->clock);
     c->measuring = fault_here("calibrate: field") ? NULL : calloc(1, sizeof *c->measuring);
     if (!c->measuring || field_make(c->pipeline, &c->measuring->field)) {
         resign(c, half, "there is not enough memory (memory.max_mib)");
@@ -347,7 +347,7 @@ void calibrate_check(struct calibrate *c, uint64_t now_ns)
 
 void calibrate_done(struct calibrate *c, struct job *j)
 {
-    uint64_t took_ns = clock_now_ns() - c->measuring->submitted_ns;
+    uint64_t took_ns = clock_read_ns(c->pipeline->clock) - c->measuring->submitted_ns;
     bool filled_badly = c->phase == PHASE_FILL && j->failure.code;
     if (c->stopped) {
         give_job(c);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/cards/cards.h"
@@ -201,7 +200,7 @@ enum status model_keeper_create(const struct model_keeper_options *options,
     struct model_keeper *k = fault_here("model: keeper") ? NULL : calloc(1, sizeof *k);
     if (!k) return STATUS_RESOURCE_EXHAUSTED;
     k->options = *options;
-    k->saved_ns = clock_now_ns();
+    k->saved_ns = options->now_ns;
     choose_path(k, options->path);
     read_file(k);
     k->out = k->now;

@@ -20,6 +20,7 @@ struct model_keeper_options {
     const struct pipeline *pipeline; /* what machine this is */
     struct cost_model *model;        /* initialised */
     const char *path; /* sched.model_file; "": in systemd's state directory, if any */
+    uint64_t now_ns;
 };
 
 enum status model_keeper_create(const struct model_keeper_options *options,

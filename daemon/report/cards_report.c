@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/cards/cards.h"
 #include "daemon/cards/process.h"
 #include "daemon/store/collection.h"
@@ -29,9 +28,9 @@ static struct share *share_of(const struct gpu_process *g)
     return gpu_process_share((struct gpu_process *)g);
 }
 
-static uint64_t uptime_of(const struct gpu_process *g)
+static uint64_t uptime_of(const struct gpu_process *g, uint64_t now_ns)
 {
-    uint64_t ready_ns = gpu_process_ready_ns(g), now_ns = clock_now_ns();
+    uint64_t ready_ns = gpu_process_ready_ns(g);
     return ready_ns && now_ns > ready_ns ? now_ns - ready_ns : 0;
 }
 
@@ -58,13 +57,14 @@ static void describe_device(const struct share *share, struct wire_gpu *out)
     out->simulated = d.simulated != 0;
 }
 
-static void describe_gpu(const struct gpu_process *g, uint32_t number, struct wire_gpu *out)
+static void describe_gpu(const struct gpu_process *g, uint32_t number, uint64_t now_ns,
+                         struct wire_gpu *out)
 {
     *out = (struct wire_gpu){
         .number = number,
         .state = state_of(g),
         .restarts = gpu_process_restarts(g),
-        .uptime_ns = uptime_of(g),
+        .uptime_ns = uptime_of(g, now_ns),
     };
     if (out->state != WIRE_GPU_READY) gpu_process_describe(g, out->why, sizeof out->why);
     const struct share *share = share_of(g);
@@ -86,13 +86,13 @@ static void describe_all(const struct pipeline *p, struct wire_info *info)
                  line);
 }
 
-void answer_gpu_info(const struct pipeline *p, struct wire_info *info)
+void answer_gpu_info(const struct pipeline *p, uint64_t now_ns, struct wire_info *info)
 {
     const struct gpu_process *g;
     info->gpu_count = 0;
     while (p->gpu && info->gpu_count < WIRE_GPUS_MAX &&
            (g = gpu_process_at(p->gpu, info->gpu_count))) {
-        describe_gpu(g, info->gpu_count, &info->gpus[info->gpu_count]);
+        describe_gpu(g, info->gpu_count, now_ns, &info->gpus[info->gpu_count]);
         info->gpu_count++;
     }
     if (info->gpu_count)
@@ -149,7 +149,7 @@ static void count_routes(const struct stats *s, struct wire_stats *stats)
                     (struct wire_route){.backend = b, .reason = r, .requests = s->routes[b][r]};
 }
 
-void answer_gpu_stats(const struct pipeline *p, struct wire_stats *stats)
+void answer_gpu_stats(const struct pipeline *p, uint64_t now_ns, struct wire_stats *stats)
 {
     const struct gpu_process *g;
     stats->gpu_count = 0;
@@ -160,7 +160,7 @@ void answer_gpu_stats(const struct pipeline *p, struct wire_stats *stats)
             .number = stats->gpu_count++,
             .state = state_of(g),
             .restarts = gpu_process_restarts(g),
-            .uptime_ns = uptime_of(g),
+            .uptime_ns = uptime_of(g, now_ns),
         };
         /* A dead process's VRAM is the system's again: its last numbers would mislead. */
         const struct share *share = out->state == WIRE_GPU_READY ? share_of(g) : NULL;

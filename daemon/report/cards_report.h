@@ -12,9 +12,9 @@
 #include "daemon/wire/encode.h"
 
 /* info->gpu, gpus and gpu_count. */
-void answer_gpu_info(const struct pipeline *p, struct wire_info *info);
+void answer_gpu_info(const struct pipeline *p, uint64_t now_ns, struct wire_info *info);
 /* stats->gpus, routes and their counts. */
-void answer_gpu_stats(const struct pipeline *p, struct wire_stats *stats);
+void answer_gpu_stats(const struct pipeline *p, uint64_t now_ns, struct wire_stats *stats);
 /* collection_info and graph_info, with the VRAM of replicas. */
 struct collection_info answer_gpu_collection(const struct pipeline *p, struct collection *c);
 struct graph_info answer_gpu_graph(const struct pipeline *p, struct graph *g);

@@ -126,6 +126,7 @@ void answer_ping(struct pipeline *p, struct connection *c, const struct frame *f
 static size_t answer_info(struct pipeline *p, const struct job *j, void *at)
 {
     static char cpu_features[129];
+    uint64_t now_ns = clock_read_ns(p->clock);
     if (!cpu_features[0]) vectors_describe_cpu(cpu_features, sizeof cpu_features);
     struct heap_usage memory = heap_usage(p->heap);
     struct wire_info info = {
@@ -136,13 +137,13 @@ static size_t answer_info(struct pipeline *p, const struct job *j, void *at)
         .workers = p->worker_count,
         .connections = p->net->counters.open,
         .process_id = (uint32_t)getpid(),
-        .uptime_ns = clock_now_ns() - p->started_ns,
+        .uptime_ns = now_ns - p->started_ns,
         .memory_bytes_max = memory.bytes_max,
         .memory_bytes_used = memory.bytes_used,
         .instance = p->instance,
         .limits = limits_of(p),
     };
-    answer_gpu_info(p, &info);
+    answer_gpu_info(p, now_ns, &info);
     return encode_info(j->key.request_id, &info, at);
 }
 
@@ -150,6 +151,7 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
 {
     const struct net_counters *net = &p->net->counters;
     const struct stats *s = &p->stats;
+    uint64_t now_ns = clock_read_ns(p->clock);
     struct heap_usage memory = heap_usage(p->heap);
     struct graph_totals graphs = store_graph_totals(j->space);
     struct wire_stats w = {
@@ -173,7 +175,7 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
         .graph_nodes = graphs.nodes,
         .graph_edges = graphs.edges,
         .graph_bytes = graphs.bytes,
-        .uptime_ns = clock_now_ns() - p->started_ns,
+        .uptime_ns = now_ns - p->started_ns,
         .vram_bytes = p->gpu ? gpu_space_bytes(p->gpu, j->space) : 0,
     };
     for (int i = 0; i < OPERATION_MAX && w.operation_count < WIRE_OPERATIONS_MAX; i++) {
@@ -190,7 +192,7 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
             .max_ns = histogram_max(&o->latency),
         };
     }
-    answer_gpu_stats(p, &w);
+    answer_gpu_stats(p, now_ns, &w);
     answer_sched_stats(p, j->space, &w);
     return encode_stats(j->key.request_id, &w, at);
 }
@@ -199,8 +201,9 @@ static size_t answer_why(const struct pipeline *p, const struct job *j, void *at
 {
     struct wire_explain w;
     struct wire_info info;
-    answer_explain(&p->scheduler, j->space->number, j->request.last, clock_now_ns(), &w);
-    answer_gpu_info(p, &info);
+    uint64_t now_ns = clock_read_ns(p->clock);
+    answer_explain(&p->scheduler, j->space->number, j->request.last, now_ns, &w);
+    answer_gpu_info(p, now_ns, &info);
     memcpy(w.gpu, info.gpu, sizeof w.gpu);
     return encode_explain(j->key.request_id, &w, at);
 }
@@ -286,7 +289,7 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     case OPERATION_GRAPH_DESCRIBE: bytes = answer_graph_describe(p, j, at); break;
     default: break;
     }
-    stats_add(&p->stats, j->operation, clock_now_ns() - j->received_ns, j->failure.code);
+    stats_add(&p->stats, j->operation, clock_read_ns(p->clock) - j->received_ns, j->failure.code);
     if (bytes)
         connection_commit(c, bytes);
     else

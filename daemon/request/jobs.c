@@ -51,7 +51,7 @@ static void job_begin(struct pipeline *p, struct job *j, struct space *space)
     p->job_count++;
     j->space = space;
     j->space->users++;
-    j->received_ns = clock_now_ns();
+    j->received_ns = clock_read_ns(p->clock);
     j->kernels = p->kernels;
     j->heap = p->heap;
     j->worker_count = p->worker_count;

@@ -44,7 +44,7 @@ void pipeline_reply(struct pipeline *p, struct job *j)
 {
     pipeline_came(j);
     job_move(j, JOB_DONE);
-    j->answered_ns = clock_now_ns();
+    j->answered_ns = clock_read_ns(p->clock);
     stats_add(&p->stats, j->operation, j->answered_ns - j->received_ns, j->failure.code);
     struct connection *c = net_find(p->net, j->key.connection);
     if (!c) {
@@ -75,7 +75,7 @@ void pipeline_reply(struct pipeline *p, struct job *j)
 bool pipeline_wanted(struct pipeline *p, struct job *j)
 {
     if (j->failure.code) return false;
-    if (j->deadline_passed || (j->deadline_ns && clock_now_ns() >= j->deadline_ns)) {
+    if (j->deadline_passed || (j->deadline_ns && clock_read_ns(p->clock) >= j->deadline_ns)) {
         failure_set(&j->failure, STATUS_DEADLINE_EXCEEDED, DETAIL_DEADLINE,
                     "the request's deadline passed");
         return false;
@@ -308,7 +308,7 @@ struct net_events pipeline_net_events(struct pipeline *p)
 
 void pipeline_line_up(struct pipeline *p, struct job *j)
 {
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = clock_read_ns(p->clock);
     struct ticket *t = &j->ticket;
     pipeline_came(j);
     t->tenant = j->space->tenant;
@@ -320,7 +320,7 @@ void pipeline_line_up(struct pipeline *p, struct job *j)
     bool wants_replica = scheduler_enqueue(&p->scheduler, t, &now_known, now_ns);
     j->in_line = true;
     p->in_line++;
-    stats_decided(&p->stats, clock_now_ns() - now_ns);
+    stats_decided(&p->stats, clock_read_ns(p->clock) - now_ns);
     if (wants_replica) uploads_start(p, job_resident(j));
 }
 
@@ -398,8 +398,9 @@ void pipeline_back(struct pipeline *p, struct job *j, bool refused)
     struct ticket *first = pipeline_ticket(j),
                   stood = *first; /* members go, and finish forgets them */
     bool gave_up = j->backend == BACKEND_GPU && gpu_gave_up(j);
-    struct scheduler_run run = {
-        .started_ns = j->started_ns, .ended_ns = j->finished_ns, .back_ns = clock_now_ns()};
+    struct scheduler_run run = {.started_ns = j->started_ns,
+                                .ended_ns = j->finished_ns,
+                                .back_ns = clock_read_ns(p->clock)};
     if (j->backend == BACKEND_CPU) run.busy_ns = atomic_load(&j->worked_ns) / p->worker_count;
     scheduler_finish(&p->scheduler, first, how, run.ended_ns ? &run : NULL);
     if (j->operation == OPERATION_KNN_BATCH)
@@ -449,7 +450,7 @@ void pipeline_tick(struct pipeline *p)
         }
     pipeline_look_at_servers(p);
     pipeline_line_up_all(p, &uploads);
-    while (scheduler_next(&p->scheduler, clock_now_ns(), &d)) {
+    while (scheduler_next(&p->scheduler, clock_read_ns(p->clock), &d)) {
         if (!pipeline_start(p, &d)) break;
         pipeline_line_up_all(p, &uploads); /* who goes may let others pass */
     }

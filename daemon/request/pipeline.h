@@ -6,6 +6,7 @@
 #ifndef ENGRAM_REQUEST_PIPELINE_H
 #define ENGRAM_REQUEST_PIPELINE_H
 
+#include "daemon/base/clock.h"
 #include "daemon/base/config.h"
 #include "daemon/exec/backend.h"
 #include "daemon/exec/done.h"
@@ -21,6 +22,7 @@ enum { UPLOADS_MAX = 4 }; /* of replicas, in the background, at once */
 
 struct pipeline {
     const struct config *config;
+    const struct clock *clock; /* NULL: the real one; read nowhere else here */
     struct heap *heap;
     struct store *store;
     struct net *net;

@@ -62,10 +62,10 @@ enum status pipeline_init(struct pipeline *p, const struct config *config)
     scheduler_init(&p->scheduler, &none, p->worker_count);
     pipeline_configure(p);
     scheduler_set_server(&p->scheduler, SERVER_CPU, true, 2 * p->worker_count + 2, 0);
-    p->started_ns = clock_now_ns();
+    p->started_ns = clock_read_ns(p->clock);
     stats_init(&p->stats);
     if (getrandom(&p->instance, sizeof p->instance, 0) != sizeof p->instance)
-        p->instance = clock_now_ns();
+        p->instance = clock_read_ns(p->clock);
     if (!p->instance) p->instance = 1;
     return STATUS_OK;
 }

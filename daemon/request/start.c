@@ -107,7 +107,7 @@ static bool pipeline_start_split(struct pipeline *p, const struct dispatch *d)
     uint32_t servers[2] = {d->server, SERVER_CPU};
     for (int i = 0; i < 2; i++)
         scheduler_place(&p->scheduler, &parts[i]->ticket, servers[i], REASON_CHOSEN_FASTER,
-                        clock_now_ns());
+                        clock_read_ns(p->clock));
     for (int i = 0; i < 2; i++)
         pipeline_submit(p, parts[i], servers[i], REASON_CHOSEN_FASTER);
     return true;
@@ -135,7 +135,7 @@ bool pipeline_start(struct pipeline *p, const struct dispatch *d)
     j->batch = 0; /* of several that ran, or were to run, as one, it may be left */
     if (d->split_queries) {
         if (pipeline_start_split(p, d)) return true;
-        scheduler_place(&p->scheduler, d->first, d->server, d->reason, clock_now_ns());
+        scheduler_place(&p->scheduler, d->first, d->server, d->reason, clock_read_ns(p->clock));
     }
     if (d->count > 1) j = groups_carrier(p, d->first);
     if (j) return pipeline_submit(p, j, d->server, d->reason);

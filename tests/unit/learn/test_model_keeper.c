@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "kernels/vectors.h"
 
@@ -24,7 +23,7 @@ static uint64_t now_ns;
 
 static void open_keeper(const char *at)
 {
-    struct model_keeper_options options = {&loop, &pipeline, &model, at};
+    struct model_keeper_options options = {&loop, &pipeline, &model, at, now_ns};
     cr_assert_eq(model_keeper_create(&options, &keeper), STATUS_OK);
 }
 
@@ -40,7 +39,7 @@ static void prepare(void)
     pipeline.worker_count = 2;
     pipeline.kernels = vectors_choose("scalar");
     cost_init(&model, 2);
-    now_ns = clock_now_ns();
+    now_ns = MINUTES;
 }
 
 static void clean_up(void)
@@ -166,7 +165,7 @@ Test(model_keeper, nowhere_is_no_error)
     model_keeper_destroy(keeper);
     cr_assert_eq(lines_with("model"), 0);
     fault_arm(1);
-    struct model_keeper_options options = {&loop, &pipeline, &model, ""};
+    struct model_keeper_options options = {&loop, &pipeline, &model, "", now_ns};
     cr_assert_eq(model_keeper_create(&options, &keeper), STATUS_RESOURCE_EXHAUSTED);
     fault_arm(0);
 }

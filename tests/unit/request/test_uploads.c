@@ -5,7 +5,6 @@
 
 #include <criterion/criterion.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/store/graph.h"
 
 static struct pipeline p;
