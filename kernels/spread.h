@@ -319,7 +319,8 @@ struct spread_run {
     const struct spread_kernels *kernels;
     struct spread_workspace workspace;
     struct spread_memory memory;
-    uint64_t (*now_ns)(void);       /* or NULL: no deadline is kept */
+    uint64_t (*now_ns)(void *owner); /* or NULL: no deadline is kept */
+    void *now_owner;
     const _Atomic(bool) *cancelled; /* or NULL; looked at between steps */
     bool alone;                     /* one thread runs all parts: then there is no point in many */
     /* out, when spread_run_next has given 0; cancelled: of no account */

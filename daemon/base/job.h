@@ -13,6 +13,7 @@
 
 #include <uthash.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/status.h"
 #include "daemon/base/ticket.h"
 #include "daemon/heap/heap.h"
@@ -263,6 +264,7 @@ struct job {
     uint64_t received_ns, started_ns, finished_ns, answered_ns, copy_ns;
 
     const struct vector_kernels *kernels;
+    const struct clock *clock; /* of all its times; NULL: the real one */
     struct heap *heap;
     uint32_t worker_count;
     uint64_t reply_bytes_max;

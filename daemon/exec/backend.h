@@ -15,6 +15,8 @@ struct backend_ops {
     /* OK: the backend borrows j and reports it done exactly once, later, never from inside this
      * call. Otherwise j is still the caller's and j->failure (gpu: gpu_gave_up) says why. */
     enum status (*submit)(struct backend *b, struct job *j);
+    /* The CPU's alone: steps and parts of a job that is not submitted (workers_run). */
+    void (*run)(struct backend *b, struct job *j, void (*step)(struct job *j));
     void (*destroy)(struct backend *b); /* drains first */
 };
 

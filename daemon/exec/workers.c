@@ -9,6 +9,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
+#include "daemon/exec/steps.h"
 #include "daemon/ops/operation.h"
 
 /* A job that has not ended this long after it began is a long one. */
@@ -73,27 +74,6 @@ static void list_append(struct job_list *l, struct job *j)
     l->tail = j;
 }
 
-static bool job_dead(struct job *j)
-{
-    return j->failure.code || atomic_load_explicit(&j->cancelled, memory_order_relaxed);
-}
-
-/* Before j may end. */
-static void count_work(struct job *j, uint64_t since_ns)
-{
-    atomic_fetch_add_explicit(&j->worked_ns, clock_now_ns() - since_ns, memory_order_relaxed);
-}
-
-static void try_part(struct job *j, uint32_t part, uint32_t worker)
-{
-    uint64_t since_ns = clock_now_ns();
-    if (job_dead(j))
-        atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
-    else
-        j->parts.run(j, part, worker);
-    count_work(j, since_ns);
-}
-
 /* Claims the next part of j, which heads the list, under the lock. */
 static uint32_t claim(struct job_list *l, struct job *j)
 {
@@ -124,23 +104,11 @@ static struct job_list *choose(struct workers *w, uint64_t now_ns)
     return w->jobs.spent_ns <= w->long_jobs.spent_ns ? &w->jobs : &w->long_jobs;
 }
 
-/* Runs the steps of j until one leaves parts. False: none did, and j is done. */
-static bool run_steps(struct job *j)
-{
-    j->parts.count = 0;
-    while (j->step && !j->parts.count) {
-        void (*step)(struct job *) = j->step;
-        j->step = NULL;
-        step(j);
-    }
-    return j->parts.count != 0;
-}
-
 /* On to the next parts of j, which nobody else has. True: all but the first are open to all, that
  * is the caller's. */
 static bool advance(struct workers *w, struct job *j)
 {
-    if (!run_steps(j)) {
+    if (!steps_run(j)) {
         done_push(w->done, j);
         return false;
     }
@@ -161,7 +129,7 @@ static bool advance(struct workers *w, struct job *j)
 static void run_part(struct workers *w, struct job *j, uint32_t part, uint32_t worker)
 {
     for (;;) {
-        try_part(j, part, worker);
+        steps_try_part(j, part, worker);
         if (atomic_fetch_sub_explicit(&j->parts_left, 1, memory_order_acq_rel) > 1) return;
         if (!advance(w, j)) return;
         part = 0;
@@ -198,37 +166,6 @@ static void work(struct workers *w, uint32_t worker)
         list->spent_ns += now_ns - then_ns;
     }
     pthread_mutex_unlock(&w->lock);
-}
-
-/* ---------------------------------------------------------------- a job's plan, as steps */
-
-static void end_plan(struct job *j)
-{
-    heap_give(j->heap, &j->plan.scratch);
-    j->finished_ns = clock_now_ns();
-}
-
-static void finish_plan(struct job *j)
-{
-    j->step = end_plan;
-    if (j->plan.finish) j->plan.finish(j);
-}
-
-static void begin_plan(struct job *j)
-{
-    j->step = finish_plan;
-    j->started_ns = clock_now_ns();
-    atomic_store_explicit(&j->worked_ns, 0, memory_order_relaxed);
-    if (!job_dead(j) && j->plan.prepare) {
-        enum status st = j->plan.prepare(j);
-        assert(!st || j->failure.code == st);
-        (void)st;
-    }
-    count_work(j, j->started_ns);
-    if (job_dead(j))
-        atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
-    else
-        j->parts = (struct job_parts){j->plan.run_part, j->plan.parts};
 }
 
 /* ---------------------------------------------------------------- threads */
@@ -272,7 +209,7 @@ static int nth_processor(uint32_t nth)
 
 /* ---------------------------------------------------------------- the backend */
 
-void workers_run(struct backend *b, struct job *j, void (*step)(struct job *j))
+static void run_on_workers(struct backend *b, struct job *j, void (*step)(struct job *j))
 {
     struct workers *w = (struct workers *)b;
     j->step = step;
@@ -286,22 +223,22 @@ void workers_run(struct backend *b, struct job *j, void (*step)(struct job *j))
 static enum status workers_submit(struct backend *b, struct job *j)
 {
     enum status st = operation_find(j->operation)->plan(j);
-    if (!st) workers_run(b, j, begin_plan);
+    if (!st) run_on_workers(b, j, steps_begin_plan);
     return st;
 }
 
 void workers_run_here(struct job *j, void (*step)(struct job *j))
 {
     j->step = step;
-    while (run_steps(j))
+    while (steps_run(j))
         for (uint32_t part = 0; part < j->parts.count; part++)
-            try_part(j, part, 0);
+            steps_try_part(j, part, 0);
 }
 
 enum status workers_run_now(struct job *j)
 {
     enum status st = operation_find(j->operation)->plan(j);
-    if (!st) workers_run_here(j, begin_plan);
+    if (!st) workers_run_here(j, steps_begin_plan);
     return st;
 }
 
@@ -323,6 +260,7 @@ static void workers_destroy(struct backend *b)
 static const struct backend_ops workers_ops = {
     .name = "cpu",
     .submit = workers_submit,
+    .run = run_on_workers,
     .destroy = workers_destroy,
 };
 

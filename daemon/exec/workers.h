@@ -23,7 +23,10 @@ enum status workers_run_now(struct job *j);
 /* Runs step(j) on a worker, in line with the jobs that were submitted. Then, for as long as that
  * leaves any: the parts in j->parts, shared by all workers as those of jobs are, and the step in
  * j->step, alone. j then comes back through done as they do; nothing else of it is changed. */
-void workers_run(struct backend *b, struct job *j, void (*step)(struct job *j));
+static inline void workers_run(struct backend *b, struct job *j, void (*step)(struct job *j))
+{
+    b->ops->run(b, j, step);
+}
 /* The same here and now, as worker 0; j is not in done. */
 void workers_run_here(struct job *j, void (*step)(struct job *j));
 

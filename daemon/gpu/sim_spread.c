@@ -191,7 +191,7 @@ static void run_set(const struct cuda_spread *s, uint32_t i, uint64_t deadline_n
                              .kernels = &spread_scalar,
                              .workspace = *workspace,
                              .memory = {take, &taken},
-                             .now_ns = clock_now_ns,
+                             .now_ns = clock_real.now_ns,
                              .alone = true};
     spread_run_begin(&run);
     spread_run_through(&run);

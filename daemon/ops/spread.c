@@ -106,11 +106,13 @@ static void *take_together(void *owner, uint64_t bytes)
 
 static struct spread_run run_of(struct job *j, const struct spread_question *q)
 {
+    const struct clock *clock = j->clock ? j->clock : &clock_real;
     return (struct spread_run){
         .graph = &spread_of(j)->ask.graph,
         .question = q,
         .kernels = spread_kernels_for(j->kernels->name),
-        .now_ns = clock_now_ns,
+        .now_ns = clock->now_ns,
+        .now_owner = clock->owner,
         .cancelled = &j->cancelled,
     };
 }

@@ -263,7 +263,7 @@ enum status spread_ask_prepare(struct job *j, struct spread_ask *a)
     if (most_us && (!time_max_us || time_max_us > most_us)) time_max_us = most_us;
     a->question.deadline_ns = j->deadline_ns;
     if (time_max_us && time_max_us < forever_us) {
-        uint64_t then_ns = clock_now_ns() + time_max_us * 1000;
+        uint64_t then_ns = clock_read_ns(j->clock) + time_max_us * 1000;
         if (!j->deadline_ns || then_ns < j->deadline_ns) a->question.deadline_ns = then_ns;
     }
     fill_decay(j, a);

@@ -130,7 +130,7 @@ void spread_batch_flush(struct spread_run *r, struct spread_batch *b, uint32_t g
 static bool time_is_up(const struct spread_run *r)
 {
     uint64_t deadline = r->question->deadline_ns;
-    return deadline && r->now_ns && r->now_ns() >= deadline;
+    return deadline && r->now_ns && r->now_ns(r->now_owner) >= deadline;
 }
 
 static bool is_cancelled(const struct spread_run *r)

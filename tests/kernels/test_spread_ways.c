@@ -261,7 +261,7 @@ Test(spread_ways, a_hub_of_a_million, .timeout = 120)
 
 static uint64_t clock_now, clock_step;
 
-static uint64_t made_up_clock(void)
+static uint64_t made_up_clock(void *owner)
 {
     return clock_now += clock_step;
 }
@@ -333,7 +333,7 @@ Test(spread_ways, cancelled_ends_it)
 static _Atomic(bool) *cancel_now;
 static uint64_t cancel_in; /* so many looks at the clock */
 
-static uint64_t cancelling_clock(void)
+static uint64_t cancelling_clock(void *owner)
 {
     if (cancel_in-- == 0) atomic_store(cancel_now, true);
     return 0;

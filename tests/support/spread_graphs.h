@@ -54,7 +54,7 @@ struct spread_way {
     uint64_t seed;       /* of the shuffle */
     uint64_t memory_max; /* 0: no bound on what the run may take; else it gets none beyond */
     uint64_t steps_max;  /* 0: to the end; else it is ended in that step, half of its parts run */
-    uint64_t (*now_ns)(void);
+    uint64_t (*now_ns)(void *owner);
     const _Atomic(bool) *cancelled;
 };
 
