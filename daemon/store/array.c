@@ -33,7 +33,8 @@ void *array_resize(void *old, size_t old_bytes, size_t new_bytes)
     if (new_bytes > old_bytes && fault_here("store: array")) return NULL;
     if (old_bytes && mapped(old_bytes) && mapped(new_bytes)) {
         size_t old_pages = whole_pages(old_bytes), new_pages = whole_pages(new_bytes);
-        /* The rest of the last page may hold what was written there before it shrank. */
+        /* The rest of the last page may still hold what was written there before the array
+         * shrank. */
         if (new_bytes > old_bytes) memset((char *)old + old_bytes, 0, old_pages - old_bytes);
         if (old_pages == new_pages) return old;
         void *p = mremap(old, old_pages, new_pages, MREMAP_MAYMOVE);

@@ -30,7 +30,7 @@ enum status collection_create(struct heap *heap, const struct vector_kernels *ke
     c->dimension = dimension;
     c->metric = metric;
     c->stride = vector_stride(dimension);
-    /* As many rows as 4 MiB hold, rounded down to a power of two: 64 to 32,768 of them. */
+    /* A segment has as many rows as 4 MiB hold, rounded down to a power of two: 64 to 32,768. */
     while ((row_bytes(c) << (c->segment_shift + 1)) <= SEGMENT_BYTES_MAX)
         c->segment_shift++;
     dirty_init(&c->dirty, row_bytes(c));
@@ -72,7 +72,7 @@ void collection_destroy(struct collection *c)
 /* ---- room ---- */
 
 /* Bytes of the first segment while it is the only one: a power of two, so that a collection of a
- * few rows counts for little and growing moves each row a few times at most. */
+ * few rows takes little memory and growing moves each row a few times at most. */
 static uint64_t first_segment_bytes(const struct collection *c, uint64_t rows)
 {
     uint64_t bytes = HEAP_UNIT;
@@ -123,7 +123,7 @@ static enum status reserve_segments(struct collection *c, uint64_t rows)
     return STATUS_OK;
 }
 
-/* ids and norms; only places that are written take memory. */
+/* Resizes the arrays of ids and norms; only places that are written take memory. */
 static bool resize_columns(struct collection *c, uint64_t capacity)
 {
     uint64_t *ids = array_resize(c->ids, c->id_capacity * sizeof *ids, capacity * sizeof *ids);
@@ -161,7 +161,8 @@ void collection_fit(struct collection *c)
 {
     uint64_t rows = rows_of(c);
     size_t segments = (size_t)((rows + (UINT64_C(1) << c->segment_shift) - 1) >> c->segment_shift);
-    /* One spare, so that a row going in and out at the edge does not cost a segment each time. */
+    /* One spare segment stays, so that inserting and deleting a row at a segment's edge does not
+     * take and free a segment each time. */
     release_segments(c, rows ? segments + 1 : 0);
     if (rows == 0) c->id_bound = 0;
     if (rows * 4 < c->id_capacity && c->id_capacity > CAPACITY_MIN)

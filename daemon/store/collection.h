@@ -1,6 +1,7 @@
-/* collection: named float32 rows of one dimension and metric with u64 ids: the host truth.
- * Rows lie dense in segments of the heap, padded to 32 floats; norms and ids beside them; an open
- * addressing index leads from id to row. Delete moves the last row into the hole.
+/* collection: named float32 rows of one dimension and metric, with u64 ids. This copy in host
+ * memory is the authoritative one. Rows are stored densely in segments of the heap, padded to 32
+ * floats; norms and ids lie in arrays beside them; an open addressing index maps an id to its row.
+ * Deleting a row moves the last row into its place.
  * Owner:  its space.
  * Thread: the loop owns name, turnstile and lifetime. Rows belong to whoever holds the turnstile:
  *         many readers, or one writer (collection_upsert, _delete, _destroy), on any thread.
@@ -28,13 +29,13 @@ struct collection_info {
     enum metric metric;
     uint64_t rows;
     uint64_t version;
-    uint64_t row_bytes;   /* in segments, padded */
-    uint64_t index_bytes; /* ids, norms, index */
-    uint64_t vram_bytes;  /* of its replicas; the pipeline asks the GPU backend, here 0 */
+    uint64_t row_bytes;   /* of the segments, padding included */
+    uint64_t index_bytes; /* of the ids, norms and index */
+    uint64_t vram_bytes;  /* of its replicas; filled in by the pipeline, here 0 */
     uint64_t vram_version;
 };
 
-/* What it has in common with a graph, and the thin ways there. */
+/* The part that a collection and a graph have in common, and shortcuts to its members. */
 struct resident *collection_resident(struct collection *c);
 struct space *collection_space(const struct collection *c);
 struct turnstile *collection_turnstile(struct collection *c);
@@ -57,32 +58,32 @@ struct row_block collection_block(const struct collection *c, uint64_t first, si
 const float *collection_row(const struct collection *c, uint32_t row);
 float collection_norm(const struct collection *c, uint32_t row);
 uint64_t collection_id(const struct collection *c, uint32_t row);
-/* Row of an id, or COLLECTION_NO_ROW. */
+/* Returns the row of an id, or COLLECTION_NO_ROW. */
 uint32_t collection_find_row(const struct collection *c, uint64_t id);
-/* The same for many ids, hiding memory latency. Returns how many were found. */
+/* Finds the rows of many ids, hiding memory latency. Returns how many were found. */
 uint64_t collection_find_rows(const struct collection *c, const uint64_t *ids, size_t count,
                               uint32_t *rows);
 
 /* ---- a copy elsewhere ---- */
 
-/* Whatever keeps a copy of the rows hangs its own record here; NULL at first. The loop alone. */
+/* The record of whoever keeps a copy of the rows; NULL at first. The loop alone uses it. */
 void *collection_replica(const struct collection *c);
 void collection_set_replica(struct collection *c, void *replica);
 
-/* Rows changed since they were last said to be clean; all, at first. These are the loop's, while a
- * reader holds the turnstile. */
+/* Rows that changed since collection_clean was last called for them; at first, all rows. Only the
+ * loop calls these, while a reader holds the turnstile. */
 
-/* From now on changes are told apart. False: no memory; every row counts as dirty. */
+/* Starts to track which rows change. False: no memory; then every row counts as dirty. */
 bool collection_track(struct collection *c);
-/* The first run of dirty rows at or after `from` (0, or the end of another run), within one
- * segment. False: there is none. */
+/* Finds the first run of dirty rows at or after `from` (0, or the end of another run), within one
+ * segment. False: no row from there on is dirty. */
 bool collection_next_dirty(const struct collection *c, uint64_t from, uint64_t *first,
                            uint64_t *count);
-/* Such a run is clean now. */
+/* Marks a run that collection_next_dirty gave as clean. */
 void collection_clean(struct collection *c, uint64_t first, uint64_t count);
-/* Every row is dirty, and changes are not told apart any more. */
+/* Marks every row as dirty and stops tracking changes. */
 void collection_soil(struct collection *c);
-/* Of dirty rows, padded. */
+/* Bytes of the dirty rows, padding included. */
 uint64_t collection_dirty_bytes(const struct collection *c);
 
 /* ---- writer ---- */
@@ -91,24 +92,24 @@ struct upsert_counts {
     uint64_t inserted, replaced;
 };
 
-/* n rows of exactly `dimension` floats each (unpadded, row-major, 64-byte aligned base), n ids
- * (8-byte aligned). INVALID_ARGUMENT naming the row or id: NOT_FINITE, NORM_OVERFLOW,
- * DUPLICATE_ID; RESOURCE_EXHAUSTED: MEMORY, TOO_MANY_ROWS. All or nothing; the version rises by
- * one on success; n = 0 changes nothing. */
+/* Inserts or replaces n rows of exactly `dimension` floats each (unpadded, row-major, 64-byte
+ * aligned base) with n ids (8-byte aligned). INVALID_ARGUMENT naming the row or id: NOT_FINITE,
+ * NORM_OVERFLOW, DUPLICATE_ID; RESOURCE_EXHAUSTED: MEMORY, TOO_MANY_ROWS. All or nothing; the
+ * version rises by one on success; n = 0 changes nothing. */
 enum status collection_upsert(struct collection *c, const uint64_t *ids, const float *rows,
                               uint64_t n, struct upsert_counts *out, struct failure *f);
 
-/* Unknown and repeated ids count as missing. The version rises if anything was deleted. Memory of
- * emptied segments goes back to the system. */
+/* Deletes rows by id. Unknown and repeated ids count as missing. The version rises if a row was
+ * deleted. Memory of emptied segments goes back to the system. */
 void collection_delete(struct collection *c, const uint64_t *ids, uint64_t n, uint64_t *deleted,
                        uint64_t *missing);
 
-/* Deletes every row and gives the memory back to the system; what remains is small. Lets a worker
- * do the slow part of a drop before the loop destroys the collection. */
+/* Deletes every row and gives the memory back to the system; an empty collection is small. So a
+ * worker can do the slow part of a drop before the loop destroys the collection. */
 void collection_clear(struct collection *c);
 
-/* After store_collection_unlink, or on a collection never linked. Gives the memory back to the
- * system. NULL is fine. */
+/* Gives the memory back to the system. The collection was unlinked (store_collection_unlink) or
+ * never linked. NULL is fine. */
 void collection_destroy(struct collection *c);
 
 #endif

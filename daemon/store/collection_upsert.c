@@ -6,10 +6,11 @@
 #include "daemon/store/array.h"
 #include "daemon/store/collection_inside.h"
 
-/* An upsert in three acts: look (duplicates, which rows exist, room), stage (new rows go to the
- * tail, where nobody looks; every row is checked), publish (cannot fail). */
+/* An upsert has three steps. look: find duplicates and the rows that exist, and reserve memory.
+ * stage: write new rows behind the last row, where no reader looks, and check every row. publish:
+ * make the rows visible, which cannot fail. */
 
-/* A batch is copied and checked while it lies in the second-level cache. */
+/* A batch of this size is still in the second-level cache when it is checked after copying. */
 enum { BATCH_BYTES = 256 << 10, POPULATE_BYTES_MIN = 64 << 10 };
 
 struct upsert {
@@ -17,14 +18,15 @@ struct upsert {
     const uint64_t *ids;
     const float *rows;
     uint64_t n;
-    uint64_t base;     /* rows before */
-    uint64_t inserted; /* new among n */
+    uint64_t base;     /* rows before this upsert */
+    uint64_t inserted; /* how many of the n are new */
 
-    /* When some rows exist already: for each of n its row, and the norms of those replaced. */
+    /* If some rows exist already: the row of each of the n ids, and the norms of the replacing
+     * rows. */
     uint32_t *targets;
     float *norms;
-    float *padded; /* a batch of replaced rows, where a row is not a multiple of 32 */
-    size_t batch;  /* rows */
+    float *padded; /* a batch of replacing rows, if the dimension is not a multiple of 32 */
+    size_t batch;  /* rows in one batch */
 };
 
 static enum status no_memory(struct failure *f, const char *what)
@@ -117,7 +119,8 @@ static enum status refuse_row(const struct upsert *u, uint64_t i, struct failure
                        u->ids[i]);
 }
 
-/* Request rows [first, first + count) to the tail at `row`; all within one segment. */
+/* Copies request rows [first, first + count) behind the last row, from `row` on, and checks them;
+ * all lie within one segment. */
 static enum status stage_new(struct upsert *u, uint64_t first, size_t count, uint64_t row,
                              struct failure *f)
 {
@@ -131,7 +134,7 @@ static enum status stage_new(struct upsert *u, uint64_t first, size_t count, uin
     return bad == count ? STATUS_OK : refuse_row(u, first + bad, f);
 }
 
-/* Rows that will be replaced are only looked at. */
+/* Checks rows that replace others; publish() copies them, when nothing can fail any more. */
 static enum status stage_replaced(struct upsert *u, uint64_t first, size_t count, struct failure *f)
 {
     struct collection *c = u->c;
@@ -145,7 +148,7 @@ static enum status stage_replaced(struct upsert *u, uint64_t first, size_t count
     return bad == count ? STATUS_OK : refuse_row(u, first + bad, f);
 }
 
-/* Runs of new and of replaced rows, in batches. */
+/* Stages runs of new and of replacing rows, in batches. */
 static enum status stage(struct upsert *u, struct failure *f)
 {
     size_t segment_rows = collection_segment_rows(u->c);

@@ -39,7 +39,7 @@ bool dirty_track(struct dirty *d, uint64_t rows)
     return true;
 }
 
-/* Bits [bit, 64) of a word, at most `left` of them. */
+/* A mask of at most `left` bits of a word, from `bit` on. */
 static uint64_t mask_of(uint64_t bit, uint64_t left)
 {
     uint64_t mask = left < 64 ? (UINT64_C(1) << left) - 1 : UINT64_MAX;
@@ -58,7 +58,8 @@ void dirty_mark(struct dirty *d, uint64_t first, uint64_t count)
     }
 }
 
-/* The first block at or after `block` that is dirty, or is not; `end` if there is none before. */
+/* Finds the first block at or after `block` whose dirtiness equals `dirty`; `end` if no block
+ * before it does. */
 static uint64_t find(const struct dirty *d, uint64_t block, uint64_t end, bool dirty)
 {
     while (block < end) {

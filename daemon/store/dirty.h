@@ -1,10 +1,10 @@
-/* dirty: which rows changed since a copy of them was last told, by blocks of about 256 KiB.
- * Owner:  a collection.
- * Thread: dirty_mark whoever writes its rows; the rest the loop, while nobody does.
- * Errors: dirty_track: false when memory is out.
+/* dirty: which rows changed since they were last copied, by blocks of about 256 KiB.
+ * Owner:  a collection or graph.
+ * Thread: dirty_mark: whoever writes the rows; the rest: the loop, while nobody writes.
+ * Errors: dirty_track: false when memory runs out.
  *
- * Whatever the bitmap does not reach is dirty: without one everything is, and marking costs
- * nothing, so that collections that nobody copies pay nothing. Writers never take memory. */
+ * Rows beyond the end of the bitmap are dirty. Without a bitmap every row is, and marking costs
+ * nothing, so collections without a replica pay nothing. Writers never take memory. */
 #ifndef ENGRAM_STORE_DIRTY_H
 #define ENGRAM_STORE_DIRTY_H
 
@@ -19,22 +19,22 @@ struct dirty {
 };
 
 void dirty_init(struct dirty *d, size_t row_bytes);
-/* Everything is dirty; no memory is held any more. */
+/* Makes every row dirty and frees the bitmap. */
 void dirty_forget(struct dirty *d);
 
-/* Makes the bitmap reach `rows` rows. */
+/* Grows the bitmap so that it covers `rows` rows. */
 bool dirty_track(struct dirty *d, uint64_t rows);
 
 void dirty_mark(struct dirty *d, uint64_t first, uint64_t count);
 
-/* The first run of dirty rows below `rows` that begins at or after `from`, which is 0 or the end of
- * a run. False: there is none. */
+/* Finds the first run of dirty rows below `rows` that begins at or after `from`, which is 0 or the
+ * end of a run. False: no row from there on is dirty. */
 bool dirty_next(const struct dirty *d, uint64_t from, uint64_t rows, uint64_t *first,
                 uint64_t *count);
-/* A run of dirty_next, or what of it ends with a block, is clean now. */
+/* Marks a run that dirty_next gave as clean, or a beginning of it that ends with a block. */
 void dirty_clean(struct dirty *d, uint64_t first, uint64_t count);
 
-/* How many of `rows` rows are dirty. */
+/* Returns how many of the first `rows` rows are dirty. */
 uint64_t dirty_rows(const struct dirty *d, uint64_t rows);
 
 #endif

@@ -5,7 +5,7 @@
 #include "daemon/store/graph_inside.h"
 
 enum {
-    NEAR = 16, /* edges ahead of which a place is asked for, and further ahead its list */
+    NEAR = 16, /* how many edges ahead a prefetch is: of the place, and of the list */
     FAR = 48,
     POPULATE_BYTES_MIN = 64 << 10,
     DIGIT_BITS = 11,
@@ -14,8 +14,9 @@ enum {
 
 /* ---- order ---- */
 
-/* Numbers first .. first + n - 1 by falling degree (degrees: theirs), those of one degree by number: a
- * radix sort of ~degree, as many digits as the largest has. */
+/* Writes the numbers first .. first + n - 1 by falling degree, and by number within a degree;
+ * degrees are those of these nodes. A radix sort by ~degree, with as many digits as the largest
+ * degree has. */
 static void order_window(const uint32_t *degrees, uint32_t first, uint32_t n, uint32_t *order)
 {
     uint32_t most = 0, spare[SPREAD_WINDOW];
@@ -43,7 +44,7 @@ static void order_window(const uint32_t *degrees, uint32_t first, uint32_t n, ui
     }
 }
 
-/* degrees: those that count; NULL: as they are. */
+/* degrees: of all nodes; NULL: the present lengths of the in-lists. */
 static void write_order(struct graph *g, const uint32_t *degrees)
 {
     const struct spread_list *in = lists_of(g, SIDE_IN);
@@ -99,7 +100,7 @@ static void measure_weights(struct graph *g)
     g->weight_exponent = exponent_of_bits(most, INT_MIN);
 }
 
-/* What only grew until now, as it is. */
+/* Computes anew the bounds that only grew since the last layout. */
 static void measure(struct graph *g)
 {
     for (int side = 0; side < SIDES; side++) {
@@ -143,10 +144,10 @@ void graph_tidy(struct graph *g)
 struct build {
     struct graph *g;
     uint64_t n;
-    uint32_t numbers;          /* with made nodes */
-    struct heap_block scratch; /* degrees */
-    uint32_t *degrees[SIDES];  /* as they will be */
-    struct heap_block map;     /* of numbers that were, or none: they stay */
+    uint32_t numbers;          /* including the nodes made by this call */
+    struct heap_block scratch; /* memory of the two arrays of degrees */
+    uint32_t *degrees[SIDES];  /* after the new edges are in */
+    struct heap_block map;     /* from old numbers to new ones; empty if nodes keep their numbers */
     struct heap_block edges[SIDES];
 };
 
@@ -183,7 +184,7 @@ static void copy_edges(struct spread_edge *to, const struct spread_edge *from, u
         to[i] = (struct spread_edge){map ? map[from[i].node] : from[i].node, from[i].weight};
 }
 
-/* Every list at its new place, with what it had. */
+/* Copies each list with its present edges to its new place. */
 static void place_side(struct build *b, enum graph_side_of side, const uint32_t *order)
 {
     struct graph *g = b->g;

@@ -1,6 +1,6 @@
 #include "daemon/store/graph_inside.h"
 
-/* Every part has a bitmap of its own (dirty.h), whose rows are bytes and whose blocks are pages. */
+/* Each part has a bitmap of its own (dirty.h), in which a row is a byte and a block is a page. */
 enum { PAGE_SHIFT = 16 };
 _Static_assert(GRAPH_PAGE_BYTES == 1 << PAGE_SHIFT, "a block of the bitmap is a page");
 

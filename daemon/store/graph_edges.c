@@ -6,7 +6,7 @@
 
 enum { BATCH = 256, FEW = 256, REQUEST_EDGES_MAX = GRAPH_DEGREE_MAX };
 
-/* Edges to add, as they come; then by numbers. */
+/* Edges to add: first as given, then as pairs of node numbers. */
 struct batch {
     struct graph *g;
     uint64_t n;
@@ -15,8 +15,8 @@ struct batch {
     struct heap_block block;
     uint32_t *sources, *targets;
     uint32_t made;
-    uint32_t weight_bits; /* of the largest magnitude */
-    uint64_t gone;        /* edges that are replaced */
+    uint32_t weight_bits; /* the bits of the largest magnitude among the weights */
+    uint64_t gone;        /* how many edges are replaced */
 };
 
 /* ---- look ---- */
@@ -124,7 +124,8 @@ static enum status merge(struct batch *b, struct failure *f)
     m.halves[SIDE_IN] = halves + b->n;
     m.spare = halves + b->n * 2;
     st = merge_plan(b, &m, SIDE_OUT, f);
-    b->replace = b->gone; /* in-lists, which may be long, are looked through only if any goes */
+    /* in-lists can be long: they are searched only if an edge is replaced at all */
+    b->replace = b->gone;
     if (!st) st = merge_plan(b, &m, SIDE_IN, f);
     if (!st) st = graph_reserve_nodes(g, b->made, f);
     if (!st) {
@@ -144,7 +145,7 @@ static enum status merge(struct batch *b, struct failure *f)
 
 /* ---- add ---- */
 
-/* Numbers and made nodes are there; st: whether that went well. */
+/* Completes a call whose numbers and nodes are made. st: whether making them succeeded. */
 static enum status batch_finish(struct batch *b, enum status st, struct graph_counts *out,
                                 struct failure *f)
 {
@@ -219,7 +220,7 @@ static enum status check_columns(const uint64_t *columns, uint64_t n, uint64_t r
     return STATUS_OK;
 }
 
-/* Row i is node i. */
+/* Makes nodes 0 .. rows - 1, for a matrix without row ids. */
 static enum status make_rows(struct batch *b, uint64_t rows, uint32_t *numbers, struct failure *f)
 {
     uint64_t ids[BATCH];
@@ -265,7 +266,7 @@ enum status graph_add_csr(struct graph *g, const uint64_t *row_ids, uint64_t row
 
 /* ---- remove ---- */
 
-/* Pairs of nodes that are there, as halves. */
+/* Writes the pairs whose nodes both exist as halves. */
 static uint64_t find_pairs(const struct graph *g, const uint64_t *sources, const uint64_t *targets,
                            uint64_t n, struct graph_half *halves)
 {
@@ -313,7 +314,7 @@ static void remove_some(struct graph *g, const uint64_t *sources, const uint64_t
 void graph_remove_edges(struct graph *g, const uint64_t *sources, const uint64_t *targets,
                         uint64_t n, struct graph_counts *out)
 {
-    /* All at once, or, where there is no memory for that, a few after a few. */
+    /* All pairs at once, or, if there is no memory for that, FEW at a time. */
     struct graph_half few[2][FEW], *halves = few[0], *spare = few[1];
     struct heap_block block = {0};
     uint64_t step = FEW;

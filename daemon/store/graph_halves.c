@@ -2,7 +2,7 @@
 
 #include "daemon/store/graph_inside.h"
 
-/* A radix sort, byte by byte from the lowest; bytes that all keys share cost nothing. */
+/* A radix sort, byte by byte from the lowest; bytes that are equal in all keys are skipped. */
 enum { DIGITS = 8, VALUES = 256, FEW = 24 };
 
 static uint64_t key_of(const struct graph_half *h)

@@ -21,7 +21,7 @@ static void mark_edges(struct graph *g, enum graph_side_of side, uint64_t first,
 
 /* ---- a run of edges comes ---- */
 
-/* Room of a list that has to move: half as much again. */
+/* Places for a list that has to move: half as many again as it needs. */
 static uint32_t room_for(uint64_t count)
 {
     uint64_t room = count + count / 2;
@@ -40,7 +40,7 @@ struct list_plan list_plan_run(const struct graph *g, enum graph_side_of side, s
                                bool replace)
 {
     uint32_t node = run.halves[0].node;
-    struct spread_list list = {0}; /* of a node that was just made */
+    struct spread_list list = {0}; /* the empty list of a node that was just made */
     struct list_plan plan = {0};
     if (node < g->numbers) list = lists_of(g, side)[node];
     if (replace && list.count)
@@ -63,7 +63,7 @@ static void move_list(struct graph *g, enum graph_side_of side, uint32_t node, u
     mark_edges(g, side, list->first, room);
 }
 
-/* Takes edge i out of a list; the last comes in its place. */
+/* Removes edge i of a list; the last edge takes its place. */
 static void take_out(struct graph *g, enum graph_side_of side, struct spread_list *list, uint32_t i)
 {
     struct spread_edge *edges = edges_of(g, side) + list->first;
@@ -154,8 +154,8 @@ void list_drop(struct graph *g, enum graph_side_of side, uint32_t node)
 
 /* ---- the whole array ---- */
 
-/* What a list keeps of its room: none if it is empty, else half as much again at most; or, if it is
- * to be tight, nothing but what makes it even. */
+/* How many places a list keeps: none if it is empty, else at most half as many again as it needs;
+ * tight: as many as it needs, rounded up to an even number. */
 static uint32_t room_kept(const struct spread_list *list, bool tight)
 {
     uint64_t more = tight ? 0 : list->count / 2;

@@ -72,7 +72,7 @@ struct graph_totals store_graph_totals(const struct space *space)
 size_t store_graph_list(struct store *s, struct space *space, const char *after, struct graph **out,
                         size_t max, bool *more)
 {
-    /* The max smallest names past `after`, kept sorted while walking them all. */
+    /* Keeps the max smallest names past `after`, sorted, while walking all names. */
     size_t count = 0;
     *more = false;
     for (struct graph *g = space->graphs; g; g = g->hh.next) {

@@ -8,7 +8,7 @@ enum { BATCH = 256, SPARE_MIN = 64 };
 
 /* ---- making ---- */
 
-/* The number of the i-th node that is made: first those that are nobody's, then new ones. */
+/* The number of the i-th node that is made: free numbers are used first, then new ones. */
 static uint32_t made_number(const struct graph *g, uint32_t i)
 {
     if (i < g->free_count) return g->free_numbers[g->free_count - 1 - i];
@@ -48,7 +48,8 @@ enum status graph_make_nodes(struct graph *g, const uint64_t *ids, uint64_t n, u
         if (graph_find_many(g, ids + first, count, numbers + first) == count) continue;
         for (uint64_t i = first; i < first + count; i++) {
             if (numbers[i] != ID_INDEX_NONE) continue;
-            numbers[i] = graph_find(g, ids[i]); /* it may have been made in between */
+            /* an earlier id of this call may have made the node */
+            numbers[i] = graph_find(g, ids[i]);
             if (numbers[i] != ID_INDEX_NONE) continue;
             enum status st = make_node(g, ids[i], made, &numbers[i], f);
             if (st) return st;
@@ -151,7 +152,7 @@ static bool test_and_set(uint64_t *bitmap, uint32_t bit)
     return word & mask;
 }
 
-/* Ids are forgotten; numbers become nobody's, behind those that are already. */
+/* Removes the ids from the index and appends their numbers to the free ones. */
 static void forget(struct graph *g, const uint64_t *wanted, uint64_t n, struct graph_counts *out)
 {
     uint32_t numbers[BATCH];
@@ -174,8 +175,8 @@ static void forget(struct graph *g, const uint64_t *wanted, uint64_t n, struct g
     }
 }
 
-/* Edges of one side of nodes that go also stand in their neighbours' lists of the other side. Each
- * neighbour is looked through once. Returns how many edges went there. */
+/* An edge of a removed node also stands in the list of its neighbour, on the other side. Removes
+ * it there, searching each neighbour's list once. Returns how many edges were removed. */
 static uint64_t drop_from_neighbours(struct graph *g, enum graph_side_of side, const uint32_t *gone,
                                      uint64_t n)
 {

@@ -2,9 +2,10 @@
 
 #include <string.h>
 
-/* Grouping by degree (Faldu, Diamond, Grot, "A Closer Look at Lightweight Graph Reordering", 2019):
- * what is read often lies together, and in a class numbers keep the locality that they came with. A
- * class: degrees of as many bits; the last but one has none, the last is nobody's. */
+/* Grouping by degree (Faldu, Diamond, Grot, "A Closer Look at Lightweight Graph Reordering",
+ * 2019): nodes that are read often lie together, and within a class the numbers keep the locality
+ * that they came with. A class holds the degrees with the same number of bits; the last but one
+ * holds nodes without edges, the last one free numbers. */
 enum { CLASSES = 34 };
 
 static uint32_t class_of(uint64_t id, uint32_t degree)
@@ -35,7 +36,8 @@ struct number_move {
     char *spare;
 };
 
-/* Reads run on, and there are no more places to write to than classes. */
+/* Reads are sequential, and writes go to at most one place for each class, which suits the
+ * caches. */
 static inline __attribute__((always_inline)) void move_sized(const struct number_move *m,
                                                              char *data, size_t size)
 {

@@ -4,7 +4,7 @@
 
 #include "daemon/store/graph_inside.h"
 
-/* Kinds and factors of nodes. Their arrays are made when the first is not what all have. */
+/* Sets kinds and factors of nodes. Their arrays are made once a node differs from the default. */
 struct setting {
     struct graph *g;
     const uint64_t *ids;

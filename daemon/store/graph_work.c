@@ -3,10 +3,10 @@
 #include "daemon/base/fault.h"
 #include "daemon/store/graph_inside.h"
 
-/* Workspaces are for some more nodes than there are, so that a growing graph does not outgrow them
- * at once; pages that no run touches are not there. */
+/* A workspace is made for some more nodes than the graph has, so that a growing graph does not
+ * outgrow it at once; pages that no run touches take no memory. */
 enum { KEPT_MAX = 64, NODES_MIN = 1024, HEAP_SHARE = 8 };
-/* One is kept in any case. Pages that were not touched count too, for the heap and for quotas. */
+/* One workspace is always kept. Untouched pages count too, towards the heap and the quotas. */
 #define KEPT_BYTES_MIN (UINT64_C(256) << 20)
 
 static uint32_t nodes_for(uint32_t numbers)
@@ -15,8 +15,8 @@ static uint32_t nodes_for(uint32_t numbers)
     return nodes < NODES_MIN ? NODES_MIN : (uint32_t)nodes;
 }
 
-/* What other graphs leave of a share of what the space may have, so that each worker finds one whose
- * pages are there. */
+/* The bytes of workspaces that this graph may keep: a share of the space's quota, less what its
+ * other graphs keep. With several kept, each worker finds one whose pages are already there. */
 static uint64_t kept_bytes_max(const struct graph *g)
 {
     const struct space *space = g->resident.space;
@@ -49,7 +49,7 @@ void graph_count_work(struct graph *g)
     __atomic_fetch_add(&g->resident.space->work_bytes, bytes - before, __ATOMIC_RELAXED);
 }
 
-/* One that is kept and large enough. */
+/* Returns a kept workspace that is large enough, or NULL. */
 static struct graph_work *find_kept(struct graph *g)
 {
     for (struct graph_work *w = g->work; w; w = w->next)
@@ -92,7 +92,8 @@ enum status graph_take_workspace(struct graph *g, struct spread_workspace *out)
     return STATUS_OK;
 }
 
-/* Takes what is not worth keeping out of the list: those outgrown, and past a bound the others. */
+/* Removes workspaces from the list that are not worth keeping: those that the graph has outgrown,
+ * and those beyond the bound. */
 static struct graph_work *sort_out(struct graph *g)
 {
     struct graph_work *dropped = NULL;

@@ -62,7 +62,7 @@ bool id_index_reserve(struct id_index *x, const uint64_t *ids, uint64_t present,
     pthread_once(&seed_once, draw_seed);
     uint32_t *slots = array_resize(x->slots, x->slot_count * sizeof *slots, want * sizeof *slots);
     if (!slots) return false;
-    /* The new part is zero already; clearing it too would touch its pages for nothing. */
+    /* The added part is zero already; clearing it again would only touch its pages. */
     memset(slots, 0, x->slot_count * sizeof *slots);
     x->slots = slots;
     x->slot_count = want;
@@ -91,7 +91,7 @@ void id_index_finish(struct id_index *x)
     *x = (struct id_index){0};
 }
 
-/* From the id's home on. */
+/* Searches from slot `slot`, the id's first choice, on. */
 static uint32_t find_from(const struct id_index *x, const uint64_t *ids, uint64_t id, size_t slot)
 {
     for (; x->slots[slot]; slot = next_slot(x, slot)) {
@@ -168,7 +168,7 @@ static size_t slot_of(const struct id_index *x, const uint64_t *ids, uint32_t ro
 void id_index_remove(struct id_index *x, const uint64_t *ids, uint32_t row)
 {
     size_t hole = slot_of(x, ids, row);
-    /* Close the gap: an entry may move back into it unless its home lies after it. */
+    /* Closes the gap: an entry moves back into it unless its first choice lies after the gap. */
     for (size_t slot = next_slot(x, hole); x->slots[slot]; slot = next_slot(x, slot)) {
         size_t at = home(x, ids[x->slots[slot] - 1]);
         size_t mask = x->slot_count - 1;

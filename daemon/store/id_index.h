@@ -1,9 +1,9 @@
-/* id_index: id -> row, for rows whose ids lie in an array beside it: open addressing over u32
+/* id_index: id -> row, for rows whose ids lie in an array beside it. Open addressing over u32
  * slots, linear probing, at most three quarters full, and no tombstones: a removal closes the gap.
- * The array of ids is the truth and is passed to every call; the index can be rebuilt from it.
+ * The array of ids is authoritative and is passed to every call; the index can be rebuilt from it.
  * Owner:  the caller (a collection, or an operation for a set of ids).
  * Thread: one writer or many readers.
- * Errors: id_index_reserve alone can fail; the index then still answers as before.
+ * Errors: only id_index_reserve can fail; the index then still answers as before.
  *
  * The hash is XXH3 with a seed drawn at start, so that nobody can choose ids that collide. */
 #ifndef ENGRAM_STORE_ID_INDEX_H
@@ -18,35 +18,36 @@
 struct id_index {
     uint32_t *slots;   /* row + 1; 0: empty */
     size_t slot_count; /* a power of two, or 0 */
-    bool borrowed;     /* slots are the caller's memory */
-    bool sparse;       /* rows of id 2^64 - 1 are nobody's: they are not in it */
+    bool borrowed;     /* the slots are the caller's memory */
+    bool sparse;       /* rows with id 2^64 - 1 are free and not in the index */
 };
 
-/* Slots for count rows. */
+/* Returns how many slots an index of count rows needs. */
 size_t id_index_slots(uint64_t count);
 
-/* An index in the caller's memory (slot_count of id_index_slots, cleared here) that never grows. */
+/* Makes an index in memory of the caller (slot_count from id_index_slots, cleared here); it never
+ * grows. */
 void id_index_borrow(struct id_index *x, uint32_t *slots, size_t slot_count);
 
-/* Makes room for `future` rows that are somebody's; rows [0, present) are indexed already. Grows in
- * place: no second table beside the old one. */
+/* Makes room for `future` rows in use; rows [0, present) are indexed already. Grows in place,
+ * without a second table beside the old one. */
 bool id_index_reserve(struct id_index *x, const uint64_t *ids, uint64_t present, uint64_t future);
-/* Gives slots back when rows [0, present) need far fewer. */
+/* Gives slots back if rows [0, present) need far fewer. */
 void id_index_shrink(struct id_index *x, const uint64_t *ids, uint64_t present);
 void id_index_finish(struct id_index *x);
 
 uint32_t id_index_find(const struct id_index *x, const uint64_t *ids, uint64_t id);
-/* rows[i] of wanted[i]; returns how many were found. */
+/* Writes the row of wanted[i] to rows[i]; returns how many were found. */
 uint64_t id_index_find_many(const struct id_index *x, const uint64_t *ids, const uint64_t *wanted,
                             size_t count, uint32_t *rows);
 
-/* ids[row] must not be there yet, and room reserved. */
+/* ids[row] must not be indexed yet, and room for it must be reserved. */
 void id_index_insert(struct id_index *x, const uint64_t *ids, uint32_t row);
 void id_index_insert_many(struct id_index *x, const uint64_t *ids, uint32_t first, uint64_t count);
 /* Both read ids as they were when the rows were inserted. */
 void id_index_remove(struct id_index *x, const uint64_t *ids, uint32_t row);
 void id_index_move(struct id_index *x, const uint64_t *ids, uint32_t row, uint32_t to);
-/* All rows at once: row r becomes map[r]; the ids may move before or after. */
+/* Renumbers all rows at once: row r becomes map[r]; the ids may move before or after. */
 void id_index_renumber(struct id_index *x, const uint32_t *map);
 
 #endif

@@ -13,7 +13,7 @@ void resident_init(struct resident *r, enum resident_kind kind, struct space *sp
     strncpy(r->name, name, COLLECTION_NAME_MAX);
 }
 
-/* A resident is the first member of what it belongs to. */
+/* A resident is the first member of its collection or graph, so that it can be cast to it. */
 static struct collection *as_collection(const struct resident *r)
 {
     return r->kind == RESIDENT_COLLECTION ? (struct collection *)r : NULL;
@@ -27,7 +27,8 @@ static struct graph *as_graph(const struct resident *r)
 static uint64_t collection_bytes(const struct collection *c)
 {
     uint64_t row_bytes = vector_stride(collection_dimension(c)) * sizeof(float);
-    return collection_rows(c) * (row_bytes + sizeof(uint64_t) + sizeof(float)); /* id, norm */
+    /* its id and norm */
+    return collection_rows(c) * (row_bytes + sizeof(uint64_t) + sizeof(float));
 }
 
 static uint64_t graph_bytes(const struct graph *g)

@@ -106,7 +106,7 @@ enum status store_space(struct store *s, const char *name, struct space **out)
     struct entry *e = NULL;
     HASH_FIND_STR(s->by_name, name, e);
     if (!e) {
-        /* Numbers are never reused; past the last one only known spaces are served. */
+        /* Numbers are never reused; when they run out, only existing spaces are served. */
         if (s->number_last == UINT32_MAX || fault_here("store: space"))
             return STATUS_RESOURCE_EXHAUSTED;
         e = calloc(1, sizeof *e);
@@ -219,7 +219,7 @@ void store_collection_unlink(struct store *s, struct space *space, struct collec
 size_t store_collection_list(struct store *s, struct space *space, const char *after,
                              struct collection **out, size_t max, bool *more)
 {
-    /* The max smallest names past `after`, kept sorted while walking them all. */
+    /* Keeps the max smallest names past `after`, sorted, while walking all names. */
     size_t count = 0;
     *more = false;
     for (struct collection *c = space->collections; c; c = c->hh.next) {

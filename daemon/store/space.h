@@ -1,4 +1,5 @@
-/* space: a tenant: its name, number, collections and graphs. The host truth.
+/* space: a tenant: its name, number, collections and graphs. The copies of collections and graphs
+ * here, in host memory, are the authoritative ones.
  * Owner:  the store, which the pipeline owns.
  * Thread: the loop, except what collection.h says of a collection's rows.
  * Errors: as each function says. */
@@ -22,16 +23,16 @@ struct tenant;
 
 struct space {
     char name[SPACE_NAME_MAX + 1];
-    uint32_t number; /* >= 1, never reused: the heap's owner */
-    uint32_t users;  /* connections and jobs that point here */
+    uint32_t number; /* >= 1, never reused; the heap counts its blocks by this number */
+    uint32_t users;  /* how many connections and jobs point here */
     uint64_t collection_count, graph_count;
-    uint64_t row_count;      /* writers on any thread: read it with space_row_count */
-    uint64_t work_bytes;     /* of its graphs' workspaces; any thread, atomically */
-    uint64_t vram_bytes_max; /* of its replicas together; 0: no bound. The pipeline sets it */
-    struct tenant *tenant;   /* sched/tenant.h: the pipeline makes and ends it; or NULL */
-    struct collection *collections; /* uthash, by name; store_ functions only */
-    struct graph *graphs;           /* the same */
-    struct space *hh_next;          /* the store's list */
+    uint64_t row_count;      /* writers change it on any thread: space_row_count reads it */
+    uint64_t work_bytes;     /* of the workspaces of its graphs; atomic, any thread */
+    uint64_t vram_bytes_max; /* of all its replicas together; 0: unlimited. The pipeline sets it */
+    struct tenant *tenant;   /* NULL, or made and destroyed by the pipeline (sched/tenant.h) */
+    struct collection *collections; /* a uthash by name; only store_ functions use it */
+    struct graph *graphs;           /* likewise */
+    struct space *hh_next;          /* the next in the store's list */
 };
 
 static inline uint64_t space_row_count(const struct space *s)
@@ -39,29 +40,31 @@ static inline uint64_t space_row_count(const struct space *s)
     return __atomic_load_n(&s->row_count, __ATOMIC_RELAXED);
 }
 
-/* Both outlive the store. */
+/* heap and kernels must outlive the store. */
 enum status store_create(struct heap *heap, const struct vector_kernels *kernels,
                          struct store **out);
-/* At most this many collections and graphs in a space from now on; no bound at first. */
+/* Limits the collections and graphs of a space, from now on; at first there is no limit. */
 void store_limit_collections(struct store *s, uint64_t per_space);
 
-/* Drops everything. No job may hold a collection. */
+/* Destroys all spaces, collections and graphs. No job may hold a collection. */
 void store_destroy(struct store *s);
 
-/* Trims spaces and tabs, applies "default" for an empty name, checks the rule (3-64 bytes of
+/* Trims spaces and tabs, turns an empty name into "default" and checks the rule (3-64 bytes of
  * [a-z0-9_-]). INVALID_ARGUMENT/BAD_SPACE. name_out: SPACE_NAME_MAX + 1 bytes. */
 enum status space_name_parse(const char *text, char *name_out, struct failure *f);
 
-/* Finds or makes, and counts one user more. RESOURCE_EXHAUSTED. */
+/* Finds or makes a space and counts one more user. RESOURCE_EXHAUSTED. */
 enum status store_space(struct store *s, const char *name, struct space **out);
 
-/* One user fewer; the last one out of a space without collections and graphs makes it forgotten. */
+/* Counts one user less; a space without users, collections and graphs is forgotten. */
 void store_space_release(struct store *s, struct space *space);
 
-/* The first space (after: NULL), or the one after it; NULL past the last. No order. */
+/* Returns the first space (after: NULL), or the one behind `after`; NULL at the end. In no
+ * order. */
 struct space *store_space_next(const struct store *s, const struct space *after);
 
-/* Called with each space that is forgotten from now on, by store_destroy too, while it is whole. */
+/* Sets a function that is called with each space just before it is forgotten, by store_destroy
+ * too. */
 void store_on_forget(struct store *s, void (*forget)(void *owner, struct space *space),
                      void *owner);
 

@@ -1,4 +1,4 @@
-/* space_inside: what the store is made of, for the files of this room only.
+/* space_inside: the struct of the store, for the files of daemon/store only.
  * Owner:  the store.
  * Thread: the loop.
  * Errors: as each function says. */
@@ -10,9 +10,9 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* What the outside sees as a space, and its place among the names. */
+/* A space and its place in the table of names. */
 struct entry {
-    struct space space; /* first: a space is its entry */
+    struct space space; /* first, so that a space can be cast to its entry */
     UT_hash_handle hh;
 };
 
@@ -22,18 +22,19 @@ struct store {
     struct entry *by_name;
     struct space *spaces;
     uint32_t number_last;
-    uint64_t collections_max; /* of one space, graphs among them */
+    uint64_t collections_max; /* of one space, graphs included */
     void (*forget)(void *owner, struct space *space);
     void *forget_owner;
 };
 
-/* Collections and graphs. */
+/* How many collections and graphs the space has. */
 static inline uint64_t space_resident_count(const struct space *s)
 {
     return s->collection_count + s->graph_count;
 }
 
-/* Whether the space may have one more: RESOURCE_EXHAUSTED/TOO_MANY_COLLECTIONS. */
+/* Whether the space may have one more collection or graph:
+ * RESOURCE_EXHAUSTED/TOO_MANY_COLLECTIONS. */
 enum status store_check_room(const struct store *s, const struct space *space, struct failure *f);
 
 #endif
