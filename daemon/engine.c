@@ -380,7 +380,7 @@ enum status engine_create(const struct engine_options *options, struct engine **
     if (!st) {
         struct net_events events = pipeline_net_events(&e->pipeline);
         e->net_open = true;
-        st = net_init(&e->net, &e->loop, e->pipeline.heap, &e->config, &events);
+        st = net_init(&e->net, &e->loop, e->pipeline.clock, e->pipeline.heap, &e->config, &events);
         if (st) failure_set(f, st, DETAIL_MEMORY, "limits.connections: no memory for the tables");
     }
     if (!st) st = net_listen(&e->net, options->inherited_fd, f);

@@ -8,9 +8,8 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 
-static void on_closed(uv_handle_t *handle)
+void connection_closed(struct connection *c)
 {
-    struct connection *c = handle->data;
     struct net *n = c->net;
     if (c->id) {
         n->slots[c->slot] = NULL;
@@ -40,7 +39,7 @@ void connection_close(struct connection *c)
     output_release(c);
     receive_release(c);
     dirty_remove(c);
-    uv_close(&c->uv.handle, on_closed);
+    c->transport->close(c);
 }
 
 void connection_finish(struct connection *c)
@@ -97,6 +96,31 @@ static void refuse(struct connection *c)
     connection_close(c);
 }
 
+/* c gets a place, of which there is one, and is heard from now on. */
+static void connection_begin(struct connection *c)
+{
+    struct net *n = c->net;
+    c->slot = n->free_slots[--n->free_count];
+    c->id = (uint64_t)n->generations[c->slot] << 32 | c->slot;
+    n->slots[c->slot] = c;
+    n->counters.opened++;
+    n->counters.open++;
+    c->opened_ns = n->now_ns;
+    receive_start(c);
+}
+
+struct connection *connection_attach(struct net *n, const struct transport *t, void *carrier)
+{
+    struct connection *c = n->free_count ? calloc(1, sizeof *c) : NULL;
+    if (!c) return NULL;
+    c->net = n;
+    c->transport = t;
+    c->carrier = carrier;
+    snprintf(c->peer, sizeof c->peer, "a test");
+    connection_begin(c);
+    return c;
+}
+
 bool connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
 {
     struct connection *c = fault_here("connection: allocate") ? NULL : calloc(1, sizeof *c);
@@ -105,6 +129,7 @@ bool connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
         return false;
     }
     c->net = n;
+    c->transport = &transport_stream;
     int rc = fault_here("connection: handle") ? UV_ENOMEM
              : is_tcp                         ? uv_tcp_init(n->loop, &c->uv.tcp)
                                               : uv_pipe_init(n->loop, &c->uv.pipe, 0);
@@ -125,12 +150,6 @@ bool connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
         refuse(c);
         return true;
     }
-    c->slot = n->free_slots[--n->free_count];
-    c->id = (uint64_t)n->generations[c->slot] << 32 | c->slot;
-    n->slots[c->slot] = c;
-    n->counters.opened++;
-    n->counters.open++;
-    c->opened_ns = n->now_ns;
-    receive_start(c);
+    connection_begin(c);
     return true;
 }

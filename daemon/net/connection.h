@@ -6,6 +6,7 @@
 #define ENGRAM_NET_CONNECTION_H
 
 #include "daemon/net/net.h"
+#include "daemon/net/transport.h"
 
 struct output_page;
 struct span;
@@ -23,6 +24,8 @@ struct connection {
         uv_pipe_t pipe;
         uv_tcp_t tcp;
     } uv;
+    const struct transport *transport;
+    void *carrier; /* the transport's, where it is not the stream above */
     struct net *net;
     uint64_t id;
     uint32_t slot;
@@ -71,6 +74,10 @@ struct connection {
 /* Accepts from a listener. Refuses politely past the bound. False: no memory; the client still
  * waits, and nobody else is accepted until this is called again. */
 bool connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp);
+/* One that needs no listener: its bytes come by that transport. NULL: no memory, or no more places. */
+struct connection *connection_attach(struct net *n, const struct transport *t, void *carrier);
+/* The transport has let go of c: the last that is heard of it. */
+void connection_closed(struct connection *c);
 
 /* Room for bytes of reply; write there, then commit how many (a multiple of 64). NULL: out of
  * memory, and the connection is closing. */
@@ -90,6 +97,10 @@ void connection_close(struct connection *c);
 /* receive.c */
 void receive_start(struct connection *c);
 void receive_stop(struct connection *c);
+/* Where the transport is to put the next bytes; no bytes: there is no memory for them now. */
+uv_buf_t receive_buffer(struct connection *c);
+/* So many lie there; UV_ENOBUFS: they could not be put anywhere; negative: none come any more. */
+void receive_bytes(struct connection *c, ssize_t bytes);
 /* Parses what is buffered as far as allowed. */
 void receive_parse(struct connection *c);
 /* Gives an idle connection's buffer back. */
@@ -106,6 +117,8 @@ void connection_drop(struct connection *c, const char *why);
 
 /* output.c */
 void output_flush(struct connection *c);
+/* What the transport took to write later is written, or will not be. */
+void output_written(struct connection *c, bool well);
 /* Whether the client has read nothing for limits.stall_ms while output waited. */
 bool output_stalled(struct connection *c, uint64_t now_ns);
 /* Whether more waits than limits.output_mib. The body that is next to go does not count: one reply

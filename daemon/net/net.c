@@ -39,20 +39,24 @@ static void watch(struct connection *c, uint64_t now_ns)
     }
 }
 
-static void on_sweep(uv_timer_t *timer)
+void net_sweep(struct net *n)
 {
-    struct net *n = timer->data;
-    uint64_t now_ns = n->now_ns = clock_now_ns();
+    uint64_t now_ns = n->now_ns = clock_read_ns(n->clock);
     for (uint32_t i = 0; i < n->config->connection_max; i++)
         if (n->slots[i] && !n->slots[i]->closing) watch(n->slots[i], now_ns);
     for (struct listener *l = n->listeners; l; l = l->next)
         listener_retry(l);
 }
 
-enum status net_init(struct net *n, uv_loop_t *loop, struct heap *heap, const struct config *config,
-                     const struct net_events *events)
+static void on_sweep(uv_timer_t *timer)
 {
-    *n = (struct net){.loop = loop, .config = config, .events = *events};
+    net_sweep(timer->data);
+}
+
+enum status net_init(struct net *n, uv_loop_t *loop, const struct clock *clock, struct heap *heap,
+                     const struct config *config, const struct net_events *events)
+{
+    *n = (struct net){.loop = loop, .clock = clock, .config = config, .events = *events};
     body_pool_init(&n->bodies, heap);
     uint32_t max = config->connection_max;
     bool fail = fault_here("net: tables");
@@ -65,8 +69,9 @@ enum status net_init(struct net *n, uv_loop_t *loop, struct heap *heap, const st
         n->free_slots[i] = max - 1 - i;
     }
     n->free_count = max;
+    n->now_ns = clock_read_ns(clock);
+    if (!loop) return STATUS_OK;
     if (fault_here("net: timer") || uv_timer_init(loop, &n->sweep)) return STATUS_INTERNAL;
-    n->now_ns = clock_now_ns();
     n->sweep_open = true;
     n->sweep.data = n;
     uv_timer_start(&n->sweep, on_sweep, SWEEP_MS, SWEEP_MS);

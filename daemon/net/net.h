@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/config.h"
 #include "daemon/base/frame.h"
 #include "daemon/base/job.h"
@@ -48,7 +49,8 @@ struct output_page;
 struct span;
 
 struct net {
-    uv_loop_t *loop;
+    uv_loop_t *loop; /* NULL: nobody listens, and net_sweep is called by the owner */
+    const struct clock *clock;
     const struct config *config;
     struct net_events events;
     struct body_pool bodies;
@@ -80,9 +82,10 @@ static inline uint64_t net_allowance_ns(uint64_t limit_ms)
     return (limit_ms + SWEEP_MS) * 1000000;
 }
 
-/* config and events stay the caller's; config's live keys may change. */
-enum status net_init(struct net *n, uv_loop_t *loop, struct heap *heap, const struct config *config,
-                     const struct net_events *events);
+/* config and events stay the caller's; config's live keys may change. loop as in struct net; clock
+ * NULL: the real one. */
+enum status net_init(struct net *n, uv_loop_t *loop, const struct clock *clock, struct heap *heap,
+                     const struct config *config, const struct net_events *events);
 
 /* Opens what the config names, or takes descriptor inherited_fd (>= 0; systemd's) instead of
  * socket_path. A stale socket file is replaced; one that answers is not. */
@@ -90,6 +93,9 @@ enum status net_listen(struct net *n, int inherited_fd, struct failure *f);
 
 /* The TCP port in use, 0 for none. */
 uint16_t net_tcp_port(const struct net *n);
+
+/* Every SWEEP_MS: looks whose time is up. */
+void net_sweep(struct net *n);
 
 /* Writes what is queued, takes up paused connections again. Once per turn of the loop. */
 void net_flush(struct net *n);

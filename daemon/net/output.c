@@ -186,12 +186,11 @@ static unsigned output_gather(const struct connection *c, uv_buf_t bufs[GATHER_M
     return count;
 }
 
-static void on_write(uv_write_t *req, int status)
+void output_written(struct connection *c, bool well)
 {
-    struct connection *c = req->data;
     c->write_busy = false;
     if (c->closing) return;
-    if (status) {
+    if (!well) {
         connection_close(c);
         return;
     }
@@ -199,18 +198,12 @@ static void on_write(uv_write_t *req, int status)
     connection_wake(c);
 }
 
-static void on_shutdown(uv_shutdown_t *req, int status)
-{
-    struct connection *c = req->data;
-    if (status && status != UV_ECANCELED) connection_close(c);
-}
-
 void output_flush(struct connection *c)
 {
     uv_buf_t bufs[GATHER_MAX];
     while (c->output_head && !c->write_busy && !c->closing) {
         unsigned count = output_gather(c, bufs);
-        int n = count ? uv_try_write(&c->uv.stream, bufs, count) : 0;
+        int n = count ? c->transport->try_write(c, bufs, count) : 0;
         if (n >= 0) {
             output_consume(c, (uint64_t)n);
             if (n || !count) continue;
@@ -222,9 +215,7 @@ void output_flush(struct connection *c)
         c->write_bytes = 0;
         for (unsigned i = 0; i < count; i++)
             c->write_bytes += bufs[i].len;
-        c->write.data = c;
-        c->write_busy = !fault_here("output: write") &&
-                        uv_write(&c->write, &c->uv.stream, bufs, count, on_write) == 0;
+        c->write_busy = c->transport->write(c, bufs, count);
         if (!c->write_busy) {
             connection_close(c);
             return;
@@ -232,9 +223,7 @@ void output_flush(struct connection *c)
     }
     if (c->finishing && !c->output_head && !c->closing && !c->shutdown_sent) {
         c->shutdown_sent = true;
-        c->shutdown.data = c;
-        if (fault_here("output: shutdown") || uv_shutdown(&c->shutdown, &c->uv.stream, on_shutdown))
-            connection_close(c);
+        if (!c->transport->shutdown(c)) connection_close(c);
     }
 }
 
@@ -242,7 +231,7 @@ bool output_stalled(struct connection *c, uint64_t now_ns)
 {
     if (!c->output_head) return false;
     /* One write can be hundreds of MiB: what the system has taken of it so far counts too. */
-    size_t left = uv_stream_get_write_queue_size(&c->uv.stream);
+    size_t left = c->transport->unwritten(c);
     if (left != c->output_left) {
         c->output_left = left;
         c->output_progress_ns = now_ns;

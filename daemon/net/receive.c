@@ -61,22 +61,20 @@ static enum status receive_room(struct connection *c)
     return STATUS_OK;
 }
 
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+uv_buf_t receive_buffer(struct connection *c)
 {
-    struct connection *c = handle->data;
-    *buf = uv_buf_init(NULL, 0);
-    if (c->finishing) {
-        *buf = uv_buf_init((char *)c->net->scrap, sizeof c->net->scrap);
-    } else if (c->discard) {
+    if (c->finishing) return uv_buf_init((char *)c->net->scrap, sizeof c->net->scrap);
+    if (c->discard) {
         uint64_t room = sizeof c->net->scrap;
-        *buf = uv_buf_init((char *)c->net->scrap, c->discard < room ? c->discard : room);
-    } else if (c->direct) {
-        uint64_t left = c->header.body_bytes - c->direct_filled;
-        *buf = uv_buf_init((char *)c->direct->block.data + c->direct_filled,
-                           left < 1u << 30 ? left : 1u << 30);
-    } else if (receive_room(c) == STATUS_OK) {
-        *buf = uv_buf_init((char *)c->buffer->block.data + c->end, RECEIVE_BYTES - c->end);
+        return uv_buf_init((char *)c->net->scrap, c->discard < room ? c->discard : room);
     }
+    if (c->direct) {
+        uint64_t left = c->header.body_bytes - c->direct_filled;
+        return uv_buf_init((char *)c->direct->block.data + c->direct_filled,
+                           left < 1u << 30 ? left : 1u << 30);
+    }
+    if (receive_room(c)) return uv_buf_init(NULL, 0);
+    return uv_buf_init((char *)c->buffer->block.data + c->end, RECEIVE_BYTES - c->end);
 }
 
 static void deliver(struct connection *c, void *body, struct body *hold)
@@ -203,50 +201,48 @@ void receive_parse(struct connection *c)
         receive_start(c);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
+void receive_bytes(struct connection *c, ssize_t bytes)
 {
-    struct connection *c = stream->data;
-    if (nread == 0) return;
-    if (nread == UV_ENOBUFS) { /* no memory for a buffer: the sweep tries again */
+    if (bytes == 0) return;
+    if (bytes == UV_ENOBUFS) { /* no memory for a buffer: the sweep tries again */
         c->paused = true;
         receive_stop(c);
         return;
     }
-    if (nread < 0) {
+    if (bytes < 0) {
         connection_close(c);
         return;
     }
-    c->net->counters.bytes_in += (uint64_t)nread;
+    c->net->counters.bytes_in += (uint64_t)bytes;
     if (c->finishing) return;
     if (c->discard) {
-        c->discard -= (uint64_t)nread;
+        c->discard -= (uint64_t)bytes;
         if (!c->discard) c->frame_started_ns = 0;
         return;
     }
     if (c->direct) {
-        c->direct_filled += (uint64_t)nread;
+        c->direct_filled += (uint64_t)bytes;
         if (c->direct_filled < c->header.body_bytes) return;
         end_direct(c);
         if (c->closing) return;
         c->frame_started_ns = 0;
         return;
     }
-    c->end += (uint32_t)nread;
+    c->end += (uint32_t)bytes;
     receive_parse(c);
 }
 
 void receive_start(struct connection *c)
 {
     if (c->reading || c->closing) return;
-    c->reading =
-        !fault_here("receive: start") && uv_read_start(&c->uv.stream, on_alloc, on_read) == 0;
+    c->reading = c->transport->start_reading(c);
     if (!c->reading) connection_close(c);
 }
 
 void receive_stop(struct connection *c)
 {
     if (!c->reading) return;
-    uv_read_stop(&c->uv.stream);
+    c->transport->stop_reading(c);
     c->reading = false;
 }
 

@@ -53,6 +53,7 @@ static void job_begin(struct pipeline *p, struct job *j, struct space *space)
     j->space->users++;
     j->received_ns = clock_read_ns(p->clock);
     j->kernels = p->kernels;
+    j->clock = p->clock;
     j->heap = p->heap;
     j->worker_count = p->worker_count;
     j->reply_bytes_max = p->config->reply_mib_max << 20;
