@@ -13,13 +13,15 @@ void accounts_finish(struct accounts *a)
     *a = (struct accounts){0};
 }
 
-/* Numbers are given in a row, and spread by the golden ratio. */
+/* Owners are numbered consecutively; multiplying by the golden ratio spreads them over the
+ * table. */
 static uint64_t place_of(const struct accounts *a, uint32_t owner)
 {
     return (owner * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (a->places - 1);
 }
 
-/* Where it stands, or where it would. There is always an empty place. */
+/* Returns the place of the owner's account, or the empty place where it would go; one always
+ * exists. */
 static struct account *place(const struct accounts *a, uint32_t owner)
 {
     uint64_t i = place_of(a, owner);
@@ -63,7 +65,7 @@ void account_settle(struct accounts *a, struct account *account)
 {
     if (account->bytes_used || account->bytes_max) return;
     uint64_t mask = a->places - 1, hole = (uint64_t)(account - a->table);
-    /* Those behind that the hole would hide move up. */
+    /* Moves up the accounts behind the hole that a search could no longer reach. */
     for (uint64_t i = (hole + 1) & mask; a->table[i].owner; i = (i + 1) & mask) {
         uint64_t home = place_of(a, a->table[i].owner);
         if (((i - home) & mask) < ((i - hole) & mask)) continue;

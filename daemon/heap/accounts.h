@@ -1,4 +1,4 @@
-/* accounts: bytes by owner, and each owner's quota. Only owners that have something stand here.
+/* accounts: bytes by owner, and each owner's quota. Only owners with bytes or a quota are listed.
  * Owner:  the heap.
  * Thread: one at a time (the heap's lock).
  * Errors: account_make: NULL, no memory; nothing changes then. */
@@ -8,12 +8,12 @@
 #include <stdint.h>
 
 struct account {
-    uint32_t owner; /* 0: an empty place */
+    uint32_t owner; /* 0: this place is empty */
     uint64_t bytes_used;
-    uint64_t bytes_max; /* 0: no bound */
+    uint64_t bytes_max; /* 0: unlimited */
 };
 
-/* Open addressing, at most half full. All zero: empty, and valid. */
+/* A table with open addressing, at most half full. All zero bytes are a valid, empty table. */
 struct accounts {
     struct account *table;
     uint64_t places, count; /* places: a power of two, or 0 */
@@ -21,11 +21,11 @@ struct accounts {
 
 void accounts_finish(struct accounts *a);
 
-/* Both are good until the next account_make or account_settle. owner: not 0. O(1). */
+/* Pointers stay valid until the next account_make or account_settle. owner: not 0. O(1). */
 struct account *account_find(const struct accounts *a, uint32_t owner);
 struct account *account_make(struct accounts *a, uint32_t owner);
 
-/* Forgets an account that has neither bytes nor a bound. */
+/* Removes an account that has neither bytes nor a quota. */
 void account_settle(struct accounts *a, struct account *account);
 
 #endif

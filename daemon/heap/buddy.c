@@ -41,7 +41,7 @@ enum status buddy_init(struct buddy *b, uint32_t units)
     for (uint32_t order = 0; order < BUDDY_ORDERS; order++)
         b->free_runs[order] = BUDDY_NONE;
 
-    /* From the largest run down, each is aligned to its own length. */
+    /* Runs from the largest to the smallest, so that each is aligned to its own length. */
     uint32_t unit = 0;
     for (int order = BUDDY_ORDERS - 1; order >= 0; order--) {
         if (!(units & 1u << order)) continue;

@@ -16,20 +16,22 @@
 #include "daemon/heap/order.h"
 
 /* Blocks are powers of two of address space, but only the pages that were asked for are ever
- * touched, so only those count. The file is sparse and twice the bound, plus room for blocks much
- * smaller than a unit: rounding costs addresses, not memory. */
+ * touched, so only those count. The file is sparse and twice the bound, and has room for blocks
+ * much smaller than a unit: rounding up costs addresses, not memory. */
 enum { PAGE = 4096, CACHE_SEARCH_MAX = 32 };
 #define MAP_ALIGN      (UINT64_C(2) << 20)
 #define ROUNDING_BYTES (UINT64_C(256) << 20)
 #define CACHE_BYTES    (UINT64_C(64) << 20)
-/* Up to here clearing another owner's bytes by hand beats a hole and fresh page faults. */
+/* Up to this size, clearing the previous owner's bytes is cheaper than punching a hole and
+ * faulting fresh pages in. */
 #define CLEAR_BYTES_MAX (UINT64_C(1) << 20)
 #define NONE            BUDDY_NONE
 
-/* One for each unit, used at the first unit of a block. */
+/* One record for each unit; the one of a block's first unit is used. */
 struct record {
-    uint64_t bytes;   /* pages that may have been touched, handed out or cached */
-    uint64_t charged; /* to the owner, while handed out: a cached block may be larger than asked */
+    uint64_t bytes; /* pages that may have been touched, of a block in use or cached */
+    /* to the owner of a block in use; a cached block may be larger than what was asked for */
+    uint64_t charged;
     uint32_t owner;
     uint32_t order;
     uint32_t class_next, class_previous; /* cached blocks of one order, newest first */
@@ -44,14 +46,14 @@ struct heap {
     struct record *records;
     uint64_t record_bytes;
 
-    pthread_mutex_t lock; /* of everything below */
+    pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t released;
     struct buddy buddy;
     struct accounts accounts;
     struct heap_usage usage;
     uint64_t cache_bytes_max;
-    uint64_t reserve_bytes, small_bytes_max; /* heap_reserve */
-    uint64_t bytes_releasing;                /* holes being punched outside the lock */
+    uint64_t reserve_bytes, small_bytes_max; /* as heap_reserve was told */
+    uint64_t bytes_releasing; /* of blocks whose holes are being punched outside the lock */
     uint32_t class_head[BUDDY_ORDERS];
     uint32_t age_head, age_tail;
 };
@@ -73,7 +75,7 @@ static enum status heap_map(struct heap *h, uint64_t file_bytes)
         fcntl(h->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
         return STATUS_INTERNAL;
 
-    /* 2 MiB aligned, so that a kernel that has huge pages for shared memory can use them. */
+    /* 2 MiB aligned, so that a kernel with huge pages for shared memory can use them. */
     h->reserved_bytes = file_bytes + MAP_ALIGN;
     char *reserved = fault_here("heap: address space")
                          ? MAP_FAILED
@@ -177,8 +179,9 @@ static void cache_unlink(struct heap *h, uint32_t unit)
     h->usage.bytes_cached -= r->bytes;
 }
 
-/* A cached block for this owner, unlinked, or NONE. *clear: its bytes are another owner's, as all
- * of owner 0 may be: it stands for whoever has not said yet who it is. */
+/* Takes a block out of the cache for this owner, or returns NONE. *clear: the block's bytes may be
+ * another owner's. That is always so for owner 0, which stands for every client that has not said
+ * its space yet. */
 static uint32_t cache_take(struct heap *h, uint32_t order, uint32_t owner, bool *clear)
 {
     uint32_t unit = owner ? h->class_head[order] : NONE;
@@ -196,8 +199,8 @@ static uint32_t cache_take(struct heap *h, uint32_t order, uint32_t owner, bool 
     return unit;
 }
 
-/* Returns the pages of a block that is in no list, and then its addresses. Drops the lock while
- * the system works. */
+/* Returns the pages of a block that is in no list to the system, then frees its addresses. Drops
+ * the lock during the system call. */
 static void release_unit(struct heap *h, uint32_t unit)
 {
     struct record r = h->records[unit];
@@ -205,7 +208,7 @@ static void release_unit(struct heap *h, uint32_t unit)
     h->bytes_releasing += r.bytes;
     pthread_mutex_unlock(&h->lock);
     if (fallocate(h->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)r.bytes))
-        memset(h->base + offset, 0, r.bytes); /* whoever comes next must find zeros */
+        memset(h->base + offset, 0, r.bytes); /* the next owner must find zeros */
     pthread_mutex_lock(&h->lock);
     h->bytes_releasing -= r.bytes;
     buddy_give(&h->buddy, unit, r.order);
@@ -219,7 +222,8 @@ static void release_oldest(struct heap *h)
     release_unit(h, unit);
 }
 
-/* Frees something that is not in use, or waits for another thread that does. False: nothing. */
+/* Frees a cached block, or waits for another thread that is freeing one. False: there is
+ * neither. */
 static bool release_something(struct heap *h)
 {
     if (h->age_tail != NONE)
@@ -235,10 +239,11 @@ static bool release_something(struct heap *h)
 
 enum quota { QUOTA_BINDS, QUOTA_ONLY_COUNTS };
 
-/* What stays leaves this share of a quota to requests, so that a full space still answers. */
+/* Blocks that stay leave this share of a quota to requests, so that a full space still answers. */
 enum { REQUESTS_SHARE = 16 };
 
-/* Before anything is taken, so that two threads cannot both take the last of it. */
+/* Charges the bytes before a block is taken, so that two threads cannot both take the last
+ * bytes. */
 static enum status charge(struct heap *h, uint32_t owner, uint64_t bytes, bool stays,
                           enum quota quota)
 {
@@ -271,7 +276,7 @@ static uint32_t order_of(uint64_t bytes)
     return order;
 }
 
-/* The same under the lock: *clear_bytes of the block need clearing. */
+/* As take_block, under the lock. *clear_bytes: how many bytes of the block need clearing. */
 static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, bool fresh,
                           uint64_t *clear_bytes)
 {
@@ -287,7 +292,7 @@ static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, bool f
     while (total > bound || u->bytes_used + u->bytes_cached + h->bytes_releasing > bound - total) {
         if (release_something(h)) continue;
         if (unit != NONE) {
-            /* It may be the block itself that is too large. */
+            /* The cached block itself may be what does not fit under the bound. */
             release_unit(h, unit);
             unit = NONE;
             total = bytes;
@@ -296,7 +301,7 @@ static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, bool f
         }
         return NONE;
     }
-    /* Counted before the lock can be dropped again. */
+    /* The bytes are counted before the lock can be dropped again. */
     u->bytes_used += total;
     while (unit == NONE) {
         unit = buddy_take(&h->buddy, order);

@@ -28,7 +28,7 @@ uint32_t ring_room(struct ring *r)
     uint64_t used = r->mine - r->seen;
     if (used > r->slot_count) r->broken = true;
     if (!r->broken) return r->slot_count - (uint32_t)used;
-    r->seen = r->mine - r->slot_count; /* full, for good */
+    r->seen = r->mine - r->slot_count; /* full from now on */
     return 0;
 }
 
@@ -41,11 +41,12 @@ void *ring_reserve(struct ring *r)
 void ring_publish(struct ring *r)
 {
     r->mine++;
-    /* Sequentially consistent with ring_sleep: either it sees this slot, or we see it asleep. */
+    /* Sequentially consistent with ring_sleep: either the consumer sees this slot, or this side
+     * sees that the consumer sleeps. */
     atomic_store(&r->lines->published, r->mine);
     if (!atomic_load(&r->lines->sleeping)) return;
     uint64_t one = 1;
-    ssize_t n = write(r->wake_fd, &one, sizeof one); /* full means that it will wake anyway */
+    ssize_t n = write(r->wake_fd, &one, sizeof one); /* a full eventfd wakes the consumer anyway */
     (void)n;
 }
 

@@ -34,10 +34,10 @@ enum status share_create(uint64_t heap_bytes, const char *version, int *fd_out, 
     return STATUS_OK;
 }
 
-/* The fields that every version has at the same place: up to `why`. */
+/* The fields up to `why`, which have the same place in every version. */
 #define SHARE_FIXED_BYTES (offsetof(struct share, why) + sizeof((struct share *)0)->why)
 
-/* Says why to the front, which may be of another version, and to the caller. */
+/* Gives the reason to the caller and to the front, which may be of another version. */
 static enum status refuse(struct share *s, size_t bytes, struct failure *f)
 {
     snprintf(s->why, sizeof s->why, "%s", f->text);
