@@ -3,35 +3,43 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/cards/cards.h"
 #include "daemon/cards/process.h"
-#include "daemon/store/collection.h"
-#include "daemon/store/graph.h"
 
 _Static_assert((int)GPU_MAX <= (int)WIRE_GPUS_MAX, "every GPU has a place in a reply");
-_Static_assert(4 * (int)REASON_MAX <= (int)WIRE_ROUTES_MAX, "so has every route");
 
-static enum wire_gpu_state state_of(const struct gpu_process *g)
+static enum wire_gpu_state wire_state_of(enum gpu_state state)
 {
-    switch (gpu_process_state(g)) {
+    switch (state) {
+    case GPU_ABSENT: return WIRE_GPU_ABSENT;
     case GPU_STARTING: return WIRE_GPU_STARTING;
     case GPU_READY: return WIRE_GPU_READY;
     case GPU_DOWN: return WIRE_GPU_DOWN;
     case GPU_BREAKER: return WIRE_GPU_BREAKER;
-    default: return WIRE_GPU_ABSENT;
     }
+    return WIRE_GPU_ABSENT;
 }
 
-/* Its memory; only looked at, so a const process will do. NULL: it was never ready. */
-static struct share *share_of(const struct gpu_process *g)
+static uint64_t uptime_of(const struct card_seen *card, uint64_t now_ns)
 {
-    return gpu_process_share((struct gpu_process *)g);
+    return card->ready_ns && now_ns > card->ready_ns ? now_ns - card->ready_ns : 0;
 }
 
-static uint64_t uptime_of(const struct gpu_process *g, uint64_t now_ns)
+void cards_look(const struct backend *gpu, struct cards_seen *out)
 {
-    uint64_t ready_ns = gpu_process_ready_ns(g);
-    return ready_ns && now_ns > ready_ns ? now_ns - ready_ns : 0;
+    const struct gpu_process *g;
+    memset(out, 0, sizeof *out);
+    if (!gpu) return;
+    out->backend = true;
+    out->jobs = gpu_in_flight(gpu);
+    while (out->count < WIRE_GPUS_MAX && (g = gpu_process_at(gpu, out->count))) {
+        struct card_seen *card = &out->cards[out->count];
+        card->state = gpu_process_state(g);
+        card->share = gpu_process_share((struct gpu_process *)g); /* only looked at */
+        card->restarts = gpu_process_restarts(g);
+        card->ready_ns = gpu_process_ready_ns(g);
+        card->room = gpu_room_of(gpu, out->count++);
+        gpu_process_describe(g, card->text, sizeof card->text);
+    }
 }
 
 /* ---------------------------------------------------------------- info */
@@ -57,49 +65,42 @@ static void describe_device(const struct share *share, struct wire_gpu *out)
     out->simulated = d.simulated != 0;
 }
 
-static void describe_gpu(const struct gpu_process *g, uint32_t number, uint64_t now_ns,
-                         struct wire_gpu *out)
+static void describe_card(const struct card_seen *card, uint32_t number, uint64_t now_ns,
+                          struct wire_gpu *out)
 {
     *out = (struct wire_gpu){
         .number = number,
-        .state = state_of(g),
-        .restarts = gpu_process_restarts(g),
-        .uptime_ns = uptime_of(g, now_ns),
+        .state = wire_state_of(card->state),
+        .restarts = card->restarts,
+        .uptime_ns = uptime_of(card, now_ns),
     };
-    if (out->state != WIRE_GPU_READY) gpu_process_describe(g, out->why, sizeof out->why);
-    const struct share *share = share_of(g);
-    if (share) describe_device(share, out);
+    if (card->state != GPU_READY) memcpy(out->why, card->text, sizeof out->why);
+    if (card->share) describe_device(card->share, out);
 }
 
 /* The first that is ready speaks for all, else the first. */
-static void describe_all(const struct pipeline *p, struct wire_info *info)
+static void describe_all(const struct cards_seen *seen, struct wire_info *info)
 {
     uint32_t ready = 0, speaker = 0;
-    for (uint32_t i = 0; i < info->gpu_count; i++)
-        if (info->gpus[i].state == WIRE_GPU_READY && !ready++) speaker = i;
-    char line[sizeof info->gpus[0].why];
-    gpu_process_describe(gpu_process_at(p->gpu, speaker), line, sizeof line);
-    if (info->gpu_count == 1)
+    for (uint32_t i = 0; i < seen->count; i++)
+        if (seen->cards[i].state == GPU_READY && !ready++) speaker = i;
+    const char *line = seen->cards[speaker].text;
+    if (seen->count == 1)
         snprintf(info->gpu, sizeof info->gpu, "%s", line);
     else
-        snprintf(info->gpu, sizeof info->gpu, "%u of %u GPUs ready: %s", ready, info->gpu_count,
-                 line);
+        snprintf(info->gpu, sizeof info->gpu, "%u of %u GPUs ready: %s", ready, seen->count, line);
 }
 
-void answer_gpu_info(const struct pipeline *p, uint64_t now_ns, struct wire_info *info)
+void cards_report_info(const struct cards_seen *seen, uint64_t now_ns, struct wire_info *info)
 {
-    const struct gpu_process *g;
-    info->gpu_count = 0;
-    while (p->gpu && info->gpu_count < WIRE_GPUS_MAX &&
-           (g = gpu_process_at(p->gpu, info->gpu_count))) {
-        describe_gpu(g, info->gpu_count, now_ns, &info->gpus[info->gpu_count]);
-        info->gpu_count++;
-    }
+    info->gpu_count = seen->count;
+    for (uint32_t i = 0; i < seen->count; i++)
+        describe_card(&seen->cards[i], i, now_ns, &info->gpus[i]);
     if (info->gpu_count)
-        describe_all(p, info);
+        describe_all(seen, info);
     else
         snprintf(info->gpu, sizeof info->gpu, "absent: %s",
-                 p->gpu ? "gpu.devices is none" : "this daemon runs without GPUs");
+                 seen->backend ? "gpu.devices is none" : "this daemon runs without GPUs");
 }
 
 /* ---------------------------------------------------------------- stats */
@@ -128,65 +129,51 @@ static void count_usage(const struct share *share, struct wire_gpu_stats *out)
 }
 
 /* One GPU has all that the backend has; of several, each job knows its own. */
-static void count_jobs(const struct pipeline *p, struct wire_stats *stats)
+static void count_jobs(const struct cards_seen *seen, const struct job *in_flight,
+                       struct wire_stats *stats)
 {
-    uint32_t all = gpu_in_flight(p->gpu);
-    if (stats->gpu_count == 1) stats->gpus[0].jobs_in_flight = all;
-    if (stats->gpu_count < 2 || !all) return;
-    for (const struct job *j = p->in_flight; j; j = j->hh.next)
-        if (j->state == JOB_RUNNING && j->backend == BACKEND_GPU &&
-            j->gpu.device < stats->gpu_count)
+    if (seen->count == 1) stats->gpus[0].jobs_in_flight = seen->jobs;
+    if (seen->count < 2 || !seen->jobs) return;
+    for (const struct job *j = in_flight; j; j = j->hh.next)
+        if (j->state == JOB_RUNNING && j->backend == BACKEND_GPU && j->gpu.device < seen->count)
             stats->gpus[j->gpu.device].jobs_in_flight++;
 }
 
-static void count_routes(const struct stats *s, struct wire_stats *stats)
+void cards_report_stats(const struct cards_seen *seen, const struct job *in_flight, uint64_t now_ns,
+                        struct wire_stats *stats)
 {
-    stats->route_count = 0;
-    for (int b = BACKEND_CPU; b <= BACKEND_BOTH; b++)
-        for (int r = 0; r < REASON_MAX; r++)
-            if (s->routes[b][r])
-                stats->routes[stats->route_count++] =
-                    (struct wire_route){.backend = b, .reason = r, .requests = s->routes[b][r]};
-}
-
-void answer_gpu_stats(const struct pipeline *p, uint64_t now_ns, struct wire_stats *stats)
-{
-    const struct gpu_process *g;
-    stats->gpu_count = 0;
-    while (p->gpu && stats->gpu_count < WIRE_GPUS_MAX &&
-           (g = gpu_process_at(p->gpu, stats->gpu_count))) {
-        struct wire_gpu_stats *out = &stats->gpus[stats->gpu_count];
-        *out = (struct wire_gpu_stats){
-            .number = stats->gpu_count++,
-            .state = state_of(g),
-            .restarts = gpu_process_restarts(g),
-            .uptime_ns = uptime_of(g, now_ns),
+    stats->gpu_count = seen->count;
+    for (uint32_t i = 0; i < seen->count; i++) {
+        const struct card_seen *card = &seen->cards[i];
+        stats->gpus[i] = (struct wire_gpu_stats){
+            .number = i,
+            .state = wire_state_of(card->state),
+            .restarts = card->restarts,
+            .uptime_ns = uptime_of(card, now_ns),
         };
         /* A dead process's VRAM is the system's again: its last numbers would mislead. */
-        const struct share *share = out->state == WIRE_GPU_READY ? share_of(g) : NULL;
-        if (share) count_usage(share, out);
+        if (card->state == GPU_READY && card->share) count_usage(card->share, &stats->gpus[i]);
     }
-    if (stats->gpu_count) count_jobs(p, stats);
-    count_routes(&p->stats, stats);
+    count_jobs(seen, in_flight, stats);
 }
 
 /* ---------------------------------------------------------------- what lies there */
 
-struct collection_info answer_gpu_collection(const struct pipeline *p, struct collection *c)
+struct collection_info cards_report_collection(const struct backend *gpu, struct collection *c)
 {
     struct collection_info info = collection_info(c);
-    if (!p->gpu) return info;
-    struct gpu_replica_info replica = gpu_replica_info(p->gpu, collection_resident(c));
+    if (!gpu) return info;
+    struct gpu_replica_info replica = gpu_replica_info(gpu, collection_resident(c));
     info.vram_bytes = replica.bytes;
     info.vram_version = replica.version;
     return info;
 }
 
-struct graph_info answer_gpu_graph(const struct pipeline *p, struct graph *g)
+struct graph_info cards_report_graph(const struct backend *gpu, struct graph *g)
 {
     struct graph_info info = graph_info(g);
-    if (!p->gpu) return info;
-    struct gpu_replica_info replica = gpu_replica_info(p->gpu, graph_resident(g));
+    if (!gpu) return info;
+    struct gpu_replica_info replica = gpu_replica_info(gpu, graph_resident(g));
     info.vram_bytes = replica.bytes;
     info.vram_version = replica.version;
     return info;

@@ -1,22 +1,46 @@
-/* answers_gpu: what info, stats and describe say of GPUs: gathered from the GPU backend, its
- * processes and the memory shared with them, and from the counts of where requests ran.
- * Owner:  answers.c.
+/* cards_report: what info, stats and describe say of GPUs: of each card what its process and the
+ * memory shared with it show, and the replicas of a collection or graph.
+ * Owner:  whoever answers.
  * Thread: the loop.
  * Errors: none. A GPU process may write what it likes into the shared memory: texts are bounded
  *         and made plain, numbers are passed on for what they are worth. */
 #ifndef ENGRAM_REPORT_CARDS_REPORT_H
 #define ENGRAM_REPORT_CARDS_REPORT_H
 
-#include "daemon/request/pipeline.h"
+#include "daemon/cards/cards.h"
+#include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 #include "daemon/wire/encode.h"
 
+/* One card, as it is seen at this moment. */
+struct card_seen {
+    enum gpu_state state;
+    const struct share *share; /* NULL: it was never ready */
+    uint64_t restarts;
+    uint64_t ready_ns; /* when it became ready; 0: it is not */
+    struct gpu_room room;
+    char text[257]; /* gpu_process_describe */
+};
+
+/* All cards of the GPU backend. */
+struct cards_seen {
+    bool backend; /* there is one, though perhaps without any card */
+    uint32_t count;
+    uint32_t jobs; /* that it has, uploads not counted */
+    struct card_seen cards[WIRE_GPUS_MAX];
+};
+
+/* gpu NULL: this daemon runs without. */
+void cards_look(const struct backend *gpu, struct cards_seen *out);
+
 /* info->gpu, gpus and gpu_count. */
-void answer_gpu_info(const struct pipeline *p, uint64_t now_ns, struct wire_info *info);
-/* stats->gpus, routes and their counts. */
-void answer_gpu_stats(const struct pipeline *p, uint64_t now_ns, struct wire_stats *stats);
+void cards_report_info(const struct cards_seen *seen, uint64_t now_ns, struct wire_info *info);
+/* stats->gpus and gpu_count. in_flight: all jobs of clients, linked by hh. */
+void cards_report_stats(const struct cards_seen *seen, const struct job *in_flight, uint64_t now_ns,
+                        struct wire_stats *stats);
+
 /* collection_info and graph_info, with the VRAM of replicas. */
-struct collection_info answer_gpu_collection(const struct pipeline *p, struct collection *c);
-struct graph_info answer_gpu_graph(const struct pipeline *p, struct graph *g);
+struct collection_info cards_report_collection(const struct backend *gpu, struct collection *c);
+struct graph_info cards_report_graph(const struct backend *gpu, struct graph *g);
 
 #endif

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "daemon/report/cards_report.h"
+
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* What crossovers are told for; rows up to what a card of 192 GiB could hold. */
@@ -171,7 +173,7 @@ static void tell_decision(const struct decision *d, uint64_t now_ns, struct wire
     if (d->work.operation == OPERATION_KNN_BATCH) out->work.operation = OPERATION_KNN;
 }
 
-void answer_explain(const struct scheduler *s, uint32_t space, uint32_t last, uint64_t now_ns,
+void explain_report(const struct scheduler *s, uint32_t space, uint32_t last, uint64_t now_ns,
                     struct wire_explain *out)
 {
     memset(out, 0, sizeof *out);
@@ -190,4 +192,13 @@ void answer_explain(const struct scheduler *s, uint32_t space, uint32_t last, ui
                                        last < WIRE_DECISIONS_MAX ? last : WIRE_DECISIONS_MAX);
     for (uint32_t i = 0; i < out->decision_count; i++)
         tell_decision(&found[i], now_ns, &out->decisions[i]);
+}
+
+void explain_report_cards(const struct backend *gpu, struct wire_explain *out)
+{
+    struct cards_seen seen;
+    struct wire_info info;
+    cards_look(gpu, &seen);
+    cards_report_info(&seen, 0, &info);
+    memcpy(out->gpu, info.gpu, sizeof out->gpu);
 }

@@ -2,14 +2,12 @@
 
 #include <string.h>
 
-#include "daemon/cards/cards.h"
-
-static void count_space(const struct pipeline *p, const struct space *space,
-                        struct wire_space_stats *out)
+void scheduler_report_space(const struct space *space, uint64_t host_bytes,
+                            struct wire_space_stats *out)
 {
     const struct tenant *t = space->tenant;
     memset(out, 0, sizeof *out);
-    out->host_bytes = heap_owner_bytes(p->heap, space->number);
+    out->host_bytes = host_bytes;
     if (!t) return;
     out->host_bytes_max = t->quotas.host_bytes;
     out->vram_bytes_max = t->quotas.vram_bytes;
@@ -42,10 +40,11 @@ static double least_success(const struct cost_model *m)
     return least;
 }
 
-static void count_scheduler(const struct pipeline *p, struct wire_scheduler_stats *out)
+void scheduler_report_counters(const struct scheduler *s, const struct stats *counted,
+                               struct wire_scheduler_stats *out)
 {
-    const struct scheduler_counters *c = &p->scheduler.counters;
-    const struct histogram *decide = &p->stats.decide;
+    const struct scheduler_counters *c = &s->counters;
+    const struct histogram *decide = &counted->decide;
     *out = (struct wire_scheduler_stats){
         .decisions = c->decisions,
         .decide_p50_ns = histogram_percentile(decide, 50),
@@ -58,31 +57,23 @@ static void count_scheduler(const struct pipeline *p, struct wire_scheduler_stat
         .probes = c->probes,
         .aged = c->aged,
         .passes = c->passes,
-        .gpu_success_permille = (uint32_t)(1000 * least_success(&p->scheduler.model) + 0.5),
-        .calibrated = p->scheduler.model.calibrated,
+        .gpu_success_permille = (uint32_t)(1000 * least_success(&s->model) + 0.5),
+        .calibrated = s->model.calibrated,
     };
 }
 
-static void count_pressure(const struct pipeline *p, struct wire_stats *stats)
+void scheduler_report_pressure(const struct scheduler *s, const struct stats *counted,
+                               const struct cards_seen *seen, struct wire_stats *stats)
 {
     struct wire_pressure *out = &stats->pressure;
     *out = (struct wire_pressure){
-        .shrunk_batches = p->scheduler.counters.shrunk_batches,
-        .cpu = p->stats.routes[BACKEND_CPU][REASON_VRAM_PRESSURE],
+        .shrunk_batches = s->counters.shrunk_batches,
+        .cpu = counted->routes[BACKEND_CPU][REASON_VRAM_PRESSURE],
     };
     for (uint32_t i = 0; i < stats->gpu_count; i++) {
         out->shrunk_runs += stats->gpus[i].shrunk;
         out->split_runs += stats->gpus[i].split;
         out->evictions += stats->gpus[i].evictions;
-        struct gpu_room room = gpu_room_of(p->gpu, i);
-        out->low |= room.ready && room.low;
+        out->low |= seen->cards[i].room.ready && seen->cards[i].room.low;
     }
-}
-
-void answer_sched_stats(const struct pipeline *p, const struct space *space,
-                        struct wire_stats *stats)
-{
-    count_space(p, space, &stats->space);
-    count_scheduler(p, &stats->scheduler);
-    count_pressure(p, stats);
 }

@@ -1,16 +1,14 @@
 #include "daemon/request/answers.h"
-#include "daemon/report/explain.h"
-#include "daemon/report/cards_report.h"
-#include "daemon/request/answers_graph.h"
-#include "daemon/report/scheduler_report.h"
-
-#include <string.h>
-#include <unistd.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/learn/calibrate.h"
 #include "daemon/cards/cards.h"
+#include "daemon/report/cards_report.h"
+#include "daemon/report/explain.h"
+#include "daemon/report/info.h"
+#include "daemon/report/stats_report.h"
+#include "daemon/request/answers_graph.h"
 #include "daemon/request/pipeline_inside.h"
 #include "daemon/request/quotas.h"
 #include "daemon/store/collection.h"
@@ -123,89 +121,49 @@ void answer_ping(struct pipeline *p, struct connection *c, const struct frame *f
 
 /* ---------------------------------------------------------------- info, stats, explain, cancel */
 
-static size_t answer_info(struct pipeline *p, const struct job *j, void *at)
+static struct report_sources sources_of(const struct pipeline *p)
 {
-    static char cpu_features[129];
-    uint64_t now_ns = clock_read_ns(p->clock);
-    if (!cpu_features[0]) vectors_describe_cpu(cpu_features, sizeof cpu_features);
-    struct heap_usage memory = heap_usage(p->heap);
-    struct wire_info info = {
-        .server_version = ENGRAM_VERSION,
-        .build = ENGRAM_BUILD,
-        .cpu_features = cpu_features,
-        .kernels = p->kernels->name,
+    return (struct report_sources){
+        .heap = p->heap,
+        .kernels = p->kernels,
+        .net = &p->net->counters,
+        .scheduler = &p->scheduler,
+        .stats = &p->stats,
+        .gpu = p->gpu,
+        .in_flight = p->in_flight,
         .workers = p->worker_count,
-        .connections = p->net->counters.open,
-        .process_id = (uint32_t)getpid(),
-        .uptime_ns = now_ns - p->started_ns,
-        .memory_bytes_max = memory.bytes_max,
-        .memory_bytes_used = memory.bytes_used,
+        .queue_depth = p->in_line,
+        .jobs_in_flight = p->job_count - calibrate_jobs(p->calibrate),
         .instance = p->instance,
+        .started_ns = p->started_ns,
+        .now_ns = clock_read_ns(p->clock),
         .limits = limits_of(p),
     };
-    answer_gpu_info(p, now_ns, &info);
+}
+
+static size_t answer_info(struct pipeline *p, const struct job *j, void *at)
+{
+    struct report_sources sources = sources_of(p);
+    struct wire_info info;
+    info_report(&sources, &info);
     return encode_info(j->key.request_id, &info, at);
 }
 
 static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
 {
-    const struct net_counters *net = &p->net->counters;
-    const struct stats *s = &p->stats;
-    uint64_t now_ns = clock_read_ns(p->clock);
-    struct heap_usage memory = heap_usage(p->heap);
-    struct graph_totals graphs = store_graph_totals(j->space);
-    struct wire_stats w = {
-        .connections_open = net->open,
-        .connections_total = net->opened,
-        .connections_refused = net->refused,
-        .connections_dropped = net->dropped,
-        .requests_total = s->requests_total,
-        .errors_total = s->errors_total,
-        .cancelled_total = s->cancelled_total,
-        .deadline_exceeded_total = s->deadline_exceeded_total,
-        .bytes_in = net->bytes_in,
-        .bytes_out = net->bytes_out,
-        .queue_depth = p->in_line,
-        .jobs_in_flight = p->job_count - calibrate_jobs(p->calibrate),
-        .memory_bytes_used = memory.bytes_used,
-        .memory_bytes_peak = memory.bytes_peak,
-        .collections = j->space->collection_count,
-        .rows = space_row_count(j->space),
-        .graphs = graphs.graphs,
-        .graph_nodes = graphs.nodes,
-        .graph_edges = graphs.edges,
-        .graph_bytes = graphs.bytes,
-        .uptime_ns = now_ns - p->started_ns,
-        .vram_bytes = p->gpu ? gpu_space_bytes(p->gpu, j->space) : 0,
-    };
-    for (int i = 0; i < OPERATION_MAX && w.operation_count < WIRE_OPERATIONS_MAX; i++) {
-        const struct operation_stats *o = &s->operations[i];
-        if (!o->requests) continue;
-        w.operations[w.operation_count++] = (struct wire_operation_stats){
-            .operation = i,
-            .requests = o->requests,
-            .errors = o->errors,
-            .total_ns = o->total_ns,
-            .p50_ns = histogram_percentile(&o->latency, 50),
-            .p90_ns = histogram_percentile(&o->latency, 90),
-            .p99_ns = histogram_percentile(&o->latency, 99),
-            .max_ns = histogram_max(&o->latency),
-        };
-    }
-    answer_gpu_stats(p, now_ns, &w);
-    answer_sched_stats(p, j->space, &w);
-    return encode_stats(j->key.request_id, &w, at);
+    struct report_sources sources = sources_of(p);
+    struct wire_stats stats;
+    stats_report(&sources, j->space, &stats);
+    return encode_stats(j->key.request_id, &stats, at);
 }
 
-static size_t answer_why(const struct pipeline *p, const struct job *j, void *at)
+static size_t answer_explain(const struct pipeline *p, const struct job *j, void *at)
 {
-    struct wire_explain w;
-    struct wire_info info;
-    uint64_t now_ns = clock_read_ns(p->clock);
-    answer_explain(&p->scheduler, j->space->number, j->request.last, now_ns, &w);
-    answer_gpu_info(p, now_ns, &info);
-    memcpy(w.gpu, info.gpu, sizeof w.gpu);
-    return encode_explain(j->key.request_id, &w, at);
+    struct wire_explain explain;
+    explain_report(&p->scheduler, j->space->number, j->request.last, clock_read_ns(p->clock),
+                   &explain);
+    explain_report_cards(p->gpu, &explain);
+    return encode_explain(j->key.request_id, &explain, at);
 }
 
 /* *target: the job to cancel, or NULL. */
@@ -234,7 +192,7 @@ static size_t answer_describe(struct pipeline *p, struct job *j, void *at)
 {
     struct collection *c;
     if (store_collection_find(p->store, j->space, j->request.collection, &j->failure, &c)) return 0;
-    struct collection_info info = answer_gpu_collection(p, c);
+    struct collection_info info = cards_report_collection(p->gpu, c);
     return encode_collection(j->operation, j->key.request_id, NULL, &info, at);
 }
 
@@ -246,7 +204,7 @@ static size_t answer_list(struct pipeline *p, const struct job *j, void *at)
     size_t count =
         store_collection_list(p->store, j->space, j->request.collection, found, 64, &more);
     for (size_t i = 0; i < count; i++)
-        infos[i] = answer_gpu_collection(p, found[i]);
+        infos[i] = cards_report_collection(p->gpu, found[i]);
     return encode_collection_list(j->key.request_id, infos, count, more, at);
 }
 
@@ -279,7 +237,7 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     case OPERATION_PING: bytes = encode_ping(j->key.request_id, at); break;
     case OPERATION_INFO: bytes = answer_info(p, j, at); break;
     case OPERATION_STATS: bytes = answer_stats(p, j, at); break;
-    case OPERATION_EXPLAIN: bytes = answer_why(p, j, at); break;
+    case OPERATION_EXPLAIN: bytes = answer_explain(p, j, at); break;
     case OPERATION_CANCEL: bytes = answer_cancel(p, j, at, &target); break;
     case OPERATION_COLLECTION_CREATE: bytes = answer_create(p, j, at); break;
     case OPERATION_COLLECTION_LIST: bytes = answer_list(p, j, at); break;

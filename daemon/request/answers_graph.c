@@ -16,7 +16,7 @@ size_t answer_graph_describe(struct pipeline *p, struct job *j, void *at)
 {
     struct graph *g;
     if (store_graph_find(p->store, j->space, j->request.collection, &j->failure, &g)) return 0;
-    struct graph_info info = answer_gpu_graph(p, g);
+    struct graph_info info = cards_report_graph(p->gpu, g);
     return encode_graph(j->operation, j->key.request_id, NULL, &info, at);
 }
 
@@ -27,6 +27,6 @@ size_t answer_graph_list(struct pipeline *p, const struct job *j, void *at)
     bool more;
     size_t count = store_graph_list(p->store, j->space, j->request.collection, found, 64, &more);
     for (size_t i = 0; i < count; i++)
-        infos[i] = answer_gpu_graph(p, found[i]);
+        infos[i] = cards_report_graph(p->gpu, found[i]);
     return encode_graph_list(j->key.request_id, infos, count, more, at);
 }

@@ -35,9 +35,7 @@ daemon/exec/workers.c:daemon/ops/operation.h
 daemon/learn/calibrate.c:daemon/request/jobs.h
 daemon/learn/calibrate.h:daemon/request/pipeline.h
 daemon/learn/calibrate_field.h:daemon/request/pipeline.h
-daemon/learn/model_keeper.h:daemon/request/pipeline.h
-daemon/report/cards_report.h:daemon/request/pipeline.h
-daemon/report/scheduler_report.h:daemon/request/pipeline.h"
+daemon/learn/model_keeper.h:daemon/request/pipeline.h"
 
 room_of() {
     case $1 in

@@ -42,7 +42,7 @@ Test(answers_explain, settings_in_force)
                                                      .batch_queries_max = 5,
                                                      .batch_requests_max = 6,
                                                      .split = true};
-    answer_explain(&scheduler, 1, 10, 1000, &out);
+    explain_report(&scheduler, 1, 10, 1000, &out);
     const struct wire_scheduler_settings *s = &out.settings;
     cr_assert(s->force == BACKEND_GPU && s->split);
     cr_assert(s->speedup_percent == 150 && s->success_percent == 95 && s->probe_percent == 2);
@@ -54,7 +54,7 @@ Test(answers_explain, settings_in_force)
     cr_assert_eq(out.upload_byte_ns, scheduler.model.upload_ns_per_byte);
     scheduler.settings.force = FORCE_CPU;
     scheduler.model.calibrated = true;
-    answer_explain(&scheduler, 1, 10, 1000, &out);
+    explain_report(&scheduler, 1, 10, 1000, &out);
     cr_assert(out.settings.force == BACKEND_CPU && out.calibrated);
 }
 
@@ -71,7 +71,7 @@ Test(answers_explain, what_a_line_has_learnt)
         cost_outcome(&scheduler.model, BACKEND_GPU, OPERATION_SIMILARITY, i % 4 != 0);
     scheduler.probes.lines[1][at].probes = 8;
     scheduler.probes.lines[1][at].surprising = 3;
-    answer_explain(&scheduler, 1, 0, 0, &out);
+    explain_report(&scheduler, 1, 0, 0, &out);
     const struct wire_operation_cost *o = cost_of(OPERATION_SIMILARITY);
     const struct wire_backend_cost *b = &o->backends[1];
     cr_assert(b->fixed_ns == 1 && b->row_byte_ns == 2 && b->product_ns == 3 && b->query_ns == 4);
@@ -90,7 +90,7 @@ Test(answers_explain, what_a_line_has_learnt)
 /* With built-in figures more queries need fewer rows, and what is told agrees with predictions. */
 Test(answers_explain, crossovers)
 {
-    answer_explain(&scheduler, 1, 0, 0, &out);
+    explain_report(&scheduler, 1, 0, 0, &out);
     cr_assert_eq(out.cost_count, 6);
     const struct wire_operation_cost *o = cost_of(OPERATION_KNN);
     static const uint32_t queries[] = {1, 8, 64, 512};
@@ -114,7 +114,7 @@ Test(answers_explain, crossovers)
     struct cost_line *l = &scheduler.model.lines[1][cost_line_of(OPERATION_KNN)];
     for (uint32_t i = 0; i < COST_FEATURES; i++) /* a GPU that is slower at everything */
         l->coefficients[i] = 2 * scheduler.model.lines[0][0].coefficients[i];
-    answer_explain(&scheduler, 1, 0, 0, &out);
+    explain_report(&scheduler, 1, 0, 0, &out);
     o = cost_of(OPERATION_KNN);
     for (uint32_t i = 0; i < 4; i++) {
         cr_assert_eq(o->crossovers[i].rows, 0);
@@ -144,7 +144,7 @@ Test(answers_explain, decisions_of_one_space)
 {
     for (uint64_t i = 1; i <= 200; i++)
         decide(i % 2 ? 1 : 2, i);
-    answer_explain(&scheduler, 1, 5, 150, &out);
+    explain_report(&scheduler, 1, 5, 150, &out);
     cr_assert_eq(out.decisions_total, 200);
     cr_assert_eq(out.decision_count, 5);
     for (uint32_t i = 0; i < 5; i++)
@@ -155,12 +155,12 @@ Test(answers_explain, decisions_of_one_space)
     cr_assert(d->server == SERVER_GPU + 1 && d->reason == REASON_PROBE && d->members == 3);
     cr_assert(d->cpu_ns == 10 && d->gpu_ns == 11 && d->wait_ns == 12 && d->took_ns == 13);
     cr_assert(d->well);
-    answer_explain(&scheduler, 1, 5, 1199, &out);
+    explain_report(&scheduler, 1, 5, 1199, &out);
     cr_assert_eq(out.decisions[0].ago_ns, 1000);
-    answer_explain(&scheduler, 1, 1000, 150, &out);
+    explain_report(&scheduler, 1, 1000, 150, &out);
     cr_assert_eq(out.decision_count, WIRE_DECISIONS_MAX);
-    answer_explain(&scheduler, 1, 0, 150, &out);
+    explain_report(&scheduler, 1, 0, 150, &out);
     cr_assert_eq(out.decision_count, 0);
-    answer_explain(&scheduler, 3, 64, 150, &out);
+    explain_report(&scheduler, 3, 64, 150, &out);
     cr_assert_eq(out.decision_count, 0);
 }
