@@ -276,7 +276,7 @@ static uint32_t order_of(uint64_t bytes)
     return order;
 }
 
-/* As take_block, under the lock. *clear_bytes: how many bytes of the block need clearing. */
+/* The part of take() under the lock. *clear_bytes: how many bytes of the block need clearing. */
 static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, bool fresh,
                           uint64_t *clear_bytes)
 {

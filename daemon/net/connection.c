@@ -81,7 +81,8 @@ static void describe_tcp_peer(struct connection *c)
     uv_tcp_nodelay(&c->uv.tcp, 1);
 }
 
-/* The bound is reached: say so and close. The connection has no id: nobody can find it. */
+/* Answers that the limit of connections is reached, and closes. Without an id, nobody can find
+ * it. */
 static void refuse(struct connection *c)
 {
     c->net->counters.refused++;
@@ -96,7 +97,7 @@ static void refuse(struct connection *c)
     connection_close(c);
 }
 
-/* c gets a place, of which there is one, and is heard from now on. */
+/* Gives c a free slot, which exists, and starts reading from it. */
 static void connection_begin(struct connection *c)
 {
     struct net *n = c->net;

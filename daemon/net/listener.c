@@ -21,7 +21,7 @@ static void on_connection(uv_stream_t *stream, int status)
 
 void listener_retry(struct listener *l)
 {
-    /* libuv calls back no more until the client in hand is accepted. */
+    /* libuv does not call again until the client that waits is accepted. */
     if (l->waiting) l->waiting = !connection_accept(l->net, &l->uv.stream, l->is_tcp);
 }
 
@@ -64,7 +64,7 @@ static enum status listener_start(struct listener *l, const char *what, int rc, 
     return STATUS_OK;
 }
 
-/* Removes what a daemon that was killed left behind; leaves anything else alone. */
+/* Removes the socket file of a daemon that was killed; leaves anything else alone. */
 static enum status clear_stale(const char *path, struct failure *f)
 {
     struct stat st;
@@ -103,7 +103,8 @@ enum status listener_open_unix(struct net *n, const char *path, uint32_t mode, s
     enum status st = clear_stale(path, f);
     if (!st) st = listener_create(n, false, &l, f);
     if (st) return st;
-    /* Never wider than asked, not even between bind and chmod. */
+    /* The socket file never has wider permissions than asked for, not even between bind and
+     * chmod. */
     mode_t old = umask(0777);
     int rc = fault_here("listener: bind") ? UV_EACCES : uv_pipe_bind(&l->uv.pipe, path);
     umask(old);

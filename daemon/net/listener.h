@@ -1,7 +1,7 @@
 /* listener: a bound socket that accepts connections.
  * Owner:  net.
  * Thread: the loop.
- * Errors: with text: what is in the way, and what to do about it. */
+ * Errors: with a text that says what is wrong and what to do about it. */
 #ifndef ENGRAM_NET_LISTENER_H
 #define ENGRAM_NET_LISTENER_H
 
@@ -18,20 +18,21 @@ struct listener {
     struct listener *next;
     bool is_tcp;
     bool owns_path;
-    bool waiting; /* a client could not be accepted for want of memory */
+    bool waiting; /* a client could not be accepted for lack of memory */
     char path[108];
     uint64_t path_inode; /* so that only our own file is removed */
     uint16_t port;
 };
 
-/* A socket file at path with mode; ALREADY_EXISTS when something answers there. */
+/* Listens on a socket file at path with this mode; ALREADY_EXISTS if another process answers
+ * there. */
 enum status listener_open_unix(struct net *n, const char *path, uint32_t mode, struct failure *f);
-/* A listening Unix socket that systemd made. */
+/* Listens on a Unix socket that systemd made. */
 enum status listener_open_inherited(struct net *n, int fd, struct failure *f);
 enum status listener_open_tcp(struct net *n, const char *host, uint32_t port, struct failure *f);
-/* Accepts a client that was left waiting, if there is one. Every now and then. */
+/* Accepts the client that could not be accepted before, if any; the sweep calls it. */
 void listener_retry(struct listener *l);
-/* Stops accepting, removes the socket file. Freed by the loop. */
+/* Stops accepting and removes the socket file. The loop frees the listener. */
 void listener_close(struct listener *l);
 
 #endif

@@ -16,7 +16,7 @@ void connection_drop(struct connection *c, const char *why)
     connection_close(c);
 }
 
-/* What time does to one connection. */
+/* Drops a connection that is past one of its time limits; else frees what it does not need. */
 static void watch(struct connection *c, uint64_t now_ns)
 {
     const struct config *cfg = c->net->config;

@@ -1,5 +1,5 @@
 /* output: replies -> socket bytes. Heads are encoded into pages, bodies are written from where
- * they lie; one gathered write a turn for everything that is ready. */
+ * they lie; each turn of the loop makes one gathered write of everything that is ready. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 enum { PAGE_BYTES = 65536, GATHER_MAX = 64, FREE_PAGES_MAX = 16, WRITE_BYTES_MAX = 1 << 30 };
 
 struct output_page {
-    struct output_page *next; /* free list */
+    struct output_page *next; /* in the free list */
     uint32_t used;
     uint32_t unsent;
     unsigned char bytes[PAGE_BYTES] __attribute__((aligned(64)));
@@ -19,8 +19,8 @@ struct span {
     struct span *next;
     const unsigned char *data;
     uint64_t bytes;
-    struct output_page *page; /* or NULL: a body */
-    struct job *job;          /* told when this span is done; or NULL */
+    struct output_page *page; /* NULL: this span is a body */
+    struct job *job;          /* gets on_written when this span is done; or NULL */
 };
 
 static struct output_page *page_take(struct net *n)
@@ -39,7 +39,7 @@ static struct output_page *page_take(struct net *n)
     return p;
 }
 
-/* A burst of connections leaves only a few pages behind. */
+/* Keeps only a few free pages, however many connections there were at once. */
 static void page_give(struct net *n, struct output_page *p)
 {
     if (n->free_page_count >= FREE_PAGES_MAX) {
@@ -92,7 +92,7 @@ void connection_commit(struct connection *c, size_t bytes)
 {
     struct output_page *p = c->page;
     struct span *tail = c->output_tail;
-    /* A write in flight has taken its lengths: only a span behind it may still grow. */
+    /* The lengths of a write in flight are fixed: only a span behind it may still grow. */
     if (tail && tail->page == p && !tail->job && !c->write_busy) {
         tail->bytes += bytes;
         c->output_bytes += bytes;
@@ -110,11 +110,11 @@ void connection_commit(struct connection *c, size_t bytes)
     connection_wake(c);
 }
 
-/* What waits behind the body that is next to go. */
+/* Bytes that wait behind the body at the head of the queue. */
 static uint64_t output_excess(const struct connection *c)
 {
     const struct span *s = c->output_head;
-    if (s && !s->job && s->next) s = s->next; /* its head */
+    if (s && !s->job && s->next) s = s->next; /* the head of that body's reply */
     uint64_t first = s && s->job ? s->bytes : 0;
     return c->output_bytes - first;
 }
@@ -130,7 +130,7 @@ void connection_send_body(struct connection *c, struct job *j, const void *data,
     *s = (struct span){.data = data, .bytes = bytes, .job = j};
     span_append(c, s);
     connection_wake(c);
-    /* By the next sweep it could be many times the bound. */
+    /* Waiting for the next sweep, the output could grow to many times the limit. */
     if (!c->closing && output_excess(c) > c->net->config->output_mib_max << 21)
         connection_drop(c, "too much unread output (limits.output_mib)");
 }
@@ -155,7 +155,7 @@ static void page_sent(struct connection *c, struct output_page *p, uint32_t byte
         page_give(c->net, p);
 }
 
-/* bytes of the queue's front went to the system. */
+/* Removes `bytes` bytes, which the system has taken, from the front of the queue. */
 static void output_consume(struct connection *c, uint64_t bytes)
 {
     c->output_bytes -= bytes;
@@ -181,7 +181,7 @@ static unsigned output_gather(const struct connection *c, uv_buf_t bufs[GATHER_M
         if (s->bytes)
             bufs[count++] =
                 uv_buf_init((char *)s->data, whole ? (unsigned)s->bytes : WRITE_BYTES_MAX);
-        if (!whole) break; /* its rest comes before the next span */
+        if (!whole) break; /* the rest of this span is written before the next one */
     }
     return count;
 }
@@ -230,7 +230,7 @@ void output_flush(struct connection *c)
 bool output_stalled(struct connection *c, uint64_t now_ns)
 {
     if (!c->output_head) return false;
-    /* One write can be hundreds of MiB: what the system has taken of it so far counts too. */
+    /* One write can be hundreds of MiB: what the system has taken of it so far is progress, too. */
     size_t left = c->transport->unwritten(c);
     if (left != c->output_left) {
         c->output_left = left;

@@ -22,7 +22,7 @@ bool receive_allowed(const struct connection *c)
            c->in_flight_bytes <= cfg->body_mib_max << 20;
 }
 
-/* Bytes that must lie together from `begin` for the frame there to be looked at. */
+/* How many contiguous bytes, from `begin`, are needed to parse the frame there. */
 static uint64_t frame_need(const struct connection *c)
 {
     if (!c->has_header) return FRAME_HEADER_BYTES;
@@ -31,7 +31,8 @@ static uint64_t frame_need(const struct connection *c)
     return whole <= RECEIVE_BYTES ? whole : head;
 }
 
-/* Makes room to read on: a buffer, with `begin` low enough for the frame to fit. */
+/* Makes room to read more: takes a buffer if needed, with `begin` low enough for the frame to
+ * fit. */
 static enum status receive_room(struct connection *c)
 {
     struct body *b = c->buffer;
@@ -45,8 +46,9 @@ static enum status receive_room(struct connection *c)
     if (b && b->holds == 1) {
         memmove(b->block.data, (char *)b->block.data + c->begin, kept);
     } else {
-        /* Its first buffer a connection always gets: whoever is at the quota must be able to drop
-         * something. The next one waits for the requests that still hold this one. */
+        /* The first buffer of a connection ignores the quota: a client at its quota must still be
+         * able to send a request that drops something. A further buffer has to wait for the
+         * requests that hold this one. */
         struct body *fresh;
         struct body_pool *pool = &c->net->bodies;
         enum status st = b ? body_take(pool, RECEIVE_BYTES, c->owner, &fresh)
@@ -89,7 +91,8 @@ static void deliver(struct connection *c, void *body, struct body *hold)
     c->net->events.on_frame(c->net->events.owner, c, &f);
 }
 
-/* The large body that belongs to the frame at begin starts; what came with the head is moved. */
+/* Starts to receive the large body of the frame at `begin`; bytes of it that came with the head
+ * are moved there. */
 static void begin_direct(struct connection *c)
 {
     uint64_t head = frame_body_offset(&c->header);
@@ -122,7 +125,7 @@ static void end_direct(struct connection *c)
     body_drop(hold);
 }
 
-/* The bytes at `at` are no request's header, so nobody knows where the next one starts. */
+/* Refuses bytes that are no request's header: where the next frame begins is unknown then. */
 static void refuse_framing(struct connection *c, const void *at)
 {
     struct failure f = {0};
@@ -133,13 +136,13 @@ static void refuse_framing(struct connection *c, const void *at)
     connection_finish(c);
 }
 
-/* A cancel may pass the bound on requests in flight: those may be what it is about. */
+/* A cancel may exceed the limit of requests in flight: one of those may be what it cancels. */
 static bool is_cancel(const struct connection *c)
 {
     return c->header.kind == OPERATION_CANCEL && c->output_bytes < OUTPUT_HIGH_WATER;
 }
 
-/* Looks at the frame at begin. False: more bytes are needed, or no more may be taken. */
+/* Parses the frame at `begin`. False: it needs more bytes, or no further request may be taken. */
 static bool parse_one(struct connection *c)
 {
     uint32_t have = c->end - c->begin;
@@ -156,7 +159,7 @@ static bool parse_one(struct connection *c)
     uint64_t whole = head + c->header.body_bytes;
     if (whole > RECEIVE_BYTES) {
         if (have < head) return false;
-        if (!c->greeted) { /* nobody yet: a refusal, and no memory for its body */
+        if (!c->greeted) { /* before Hello a large body is refused, without memory for it */
             deliver(c, NULL, NULL);
             connection_finish(c);
             return false;
@@ -184,7 +187,8 @@ void receive_parse(struct connection *c)
     if (c->in_receive) return;
     struct body *hold = body_hold(c->buffer); /* a handler may close c */
     c->in_receive = true;
-    if (c->paused) c->frame_started_ns = 0; /* waiting was ours: the client's time starts anew */
+    /* the daemon paused it: the client's time starts anew */
+    if (c->paused) c->frame_started_ns = 0;
     c->paused = false;
     while (!c->finishing && !c->closing && !c->direct && !c->discard && c->buffer && parse_one(c)) {
     }

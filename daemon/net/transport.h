@@ -1,7 +1,8 @@
-/* transport: what carries a connection's bytes: a libuv stream (transport_stream), or what tests give.
+/* transport: how a connection's bytes are carried: by a libuv stream (transport_stream), or by a
+ * test.
  * Owner:  net; the table is const.
  * Thread: the loop.
- * Errors: as each slot says; a connection in trouble is closed by its caller. */
+ * Errors: as each slot says; the caller closes a connection that fails. */
 #ifndef ENGRAM_NET_TRANSPORT_H
 #define ENGRAM_NET_TRANSPORT_H
 
@@ -12,16 +13,19 @@
 struct connection;
 
 struct transport {
-    /* From now on bytes that come are put where receive_buffer says, and told by receive_bytes. */
+    /* From now on puts bytes that arrive where receive_buffer says and reports them to
+     * receive_bytes. */
     bool (*start_reading)(struct connection *c);
     void (*stop_reading)(struct connection *c);
-    /* How many bytes were taken at once; UV_EAGAIN: none now; or what is wrong, negative. */
+    /* Returns how many bytes were taken at once; UV_EAGAIN: none now; another negative value: an
+     * error. */
     int (*try_write)(struct connection *c, const uv_buf_t *bufs, unsigned count);
-    /* All of it, later: output_written follows, never from inside this call. False: it cannot. */
+    /* Writes all of it later; output_written follows, never from inside this call. False: it
+     * cannot. */
     bool (*write)(struct connection *c, const uv_buf_t *bufs, unsigned count);
-    /* Of such a write: bytes that nobody has taken yet. */
+    /* Returns the bytes of such a write that have not been taken yet. */
     size_t (*unwritten)(const struct connection *c);
-    /* Nothing more is written. False: it cannot be said. */
+    /* Tells the client that no more will be written. False: that is not possible. */
     bool (*shutdown)(struct connection *c);
     /* connection_closed follows, never from inside this call. */
     void (*close)(struct connection *c);
