@@ -1,5 +1,5 @@
-/* clock: the one source of time. Functions that decide take now_ns as a parameter; what reads the
- * time more than once is given a clock, so that tests/sim runs it on a virtual one.
+/* clock: the one source of time. Functions that decide take now_ns as a parameter; code that reads
+ * the time more than once is given a clock, so that tests/sim can run it on a virtual one.
  * Owner:  base. Thread: any; no state. Errors: none. */
 #ifndef ENGRAM_BASE_CLOCK_H
 #define ENGRAM_BASE_CLOCK_H
@@ -17,7 +17,7 @@ extern const struct clock clock_real;
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t clock_now_ns(void);
 
-/* Nanoseconds of that clock; NULL: the real one. */
+/* Returns the nanoseconds of that clock; NULL: the real one. */
 static inline uint64_t clock_read_ns(const struct clock *c)
 {
     return c ? c->now_ns(c->owner) : clock_now_ns();

@@ -1,5 +1,5 @@
-/* fault: sites that tests can make fail, one after the other (tests/torture).
- * A fallible step asks `if (fault_here("heap: take")) -> as if the call had failed`.
+/* fault: places that tests can make fail, one after the other (tests/torture). A fallible step
+ * asks `if (fault_here("heap: take"))` and then acts as if the call had failed.
  * Owner:  base. Unarmed it costs one load and one branch that is never taken.
  * Thread: any; arm and disarm while nothing else runs.
  * Errors: none. */
@@ -9,11 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Only the nth site reached from now on (1-based) fails; UINT32_MAX: only count. 0 disarms. */
+/* Makes the nth place that is reached from now on (1-based) fail; UINT32_MAX: only count; 0:
+ * disarm. */
 void fault_arm(uint32_t nth);
-/* Sites reached since arming; at least nth means that the fault fired. */
+/* Returns how many places were reached since arming; if at least nth, the fault has fired. */
 uint32_t fault_hits(void);
-/* Name of the site that fired, or NULL. */
+/* Returns the name of the place that failed, or NULL. */
 const char *fault_fired(void);
 
 extern bool fault_armed;

@@ -7,7 +7,7 @@
 #error "tensors and headers are used where they lie: little-endian hosts only"
 #endif
 
-/* The header as it lies on the wire; every field falls on its natural alignment. */
+/* The header as it lies on the wire; every field has its natural alignment. */
 struct wire_header {
     uint32_t magic;
     uint8_t version, kind;

@@ -46,14 +46,13 @@ static inline uint64_t frame_align(uint64_t n)
     return (n + FRAME_ALIGN - 1) & ~(uint64_t)(FRAME_ALIGN - 1);
 }
 
-/* Where the body starts, from the frame's start. */
+/* Returns where the body starts, from the frame's start. */
 static inline uint64_t frame_body_offset(const struct frame_header *h)
 {
     return frame_align(FRAME_HEADER_BYTES + (uint64_t)h->message_bytes);
 }
 
-/* The common case of frame_parse, inline: false when anything is out of the ordinary, and then
- * frame_parse says what. */
+/* Parses a header without anything unusual, inline. False: frame_parse has to say what is wrong. */
 static inline bool frame_read(const void *bytes, uint64_t body_bytes_max, struct frame_header *out)
 {
     uint64_t first, sizes;
@@ -70,15 +69,15 @@ static inline bool frame_read(const void *bytes, uint64_t body_bytes_max, struct
            out->body_bytes % FRAME_ALIGN == 0;
 }
 
-/* From FRAME_HEADER_BYTES bytes, any alignment. INVALID_ARGUMENT: BAD_MAGIC, BAD_VERSION,
+/* Parses FRAME_HEADER_BYTES bytes of any alignment. INVALID_ARGUMENT: BAD_MAGIC, BAD_VERSION,
  * BAD_FLAGS (a request with flags), BODY_MISMATCH (not a multiple of 64); RESOURCE_EXHAUSTED:
- * MESSAGE_TOO_LARGE, BODY_TOO_LARGE. After BAD_MAGIC or BAD_VERSION nothing in *out is set; after
- * the others request_id and kind are, so that the refusal can be addressed. */
+ * MESSAGE_TOO_LARGE, BODY_TOO_LARGE. After BAD_MAGIC or BAD_VERSION *out is not set; after the
+ * others request_id and kind are, so that the refusal can be addressed. */
 enum status frame_parse(const void *bytes, uint64_t body_bytes_max, struct frame_header *out,
                         struct failure *f);
 
-/* Writes FRAME_HEADER_BYTES bytes; whole words, so that nobody reads back wide what was just
- * written narrow. */
+/* Writes FRAME_HEADER_BYTES bytes, in whole words, so that a wide load that follows does not stall
+ * on several narrow stores. */
 static inline void frame_write(const struct frame_header *h, void *bytes)
 {
     uint64_t words[4] = {

@@ -2,7 +2,7 @@
 
 enum { STEPS = 1 << HISTOGRAM_STEP_LOG2 };
 
-/* Values below STEPS have a bucket each; above, each power of two has STEPS. */
+/* Values below STEPS have a bucket each; above, each power of two is divided into STEPS buckets. */
 static unsigned bucket_of(uint64_t value)
 {
     if (value < STEPS) return (unsigned)value;

@@ -20,8 +20,8 @@ struct histogram {
 };
 
 void histogram_add(struct histogram *h, uint64_t value);
-/* The value that percent (0..100) of all are at most, rounded up to its bucket's end; 0 when
- * empty. */
+/* Returns the bound below which percent (0..100) of all values lie, rounded up to the end of its
+ * bucket; 0 when empty. */
 uint64_t histogram_percentile(const struct histogram *h, double percent);
 static inline uint64_t histogram_max(const struct histogram *h)
 {

@@ -19,7 +19,7 @@ static bool is_digit(const struct scan *s, size_t at)
     return at < s->bytes && s->text[at] >= '0' && s->text[at] <= '9';
 }
 
-/* s->at is at the opening quote; leaves it after the closing one. */
+/* Skips a string: s->at is at the opening quote, afterwards behind the closing one. */
 static bool scan_string(struct scan *s)
 {
     size_t start = s->at++;
@@ -33,7 +33,7 @@ static bool scan_string(struct scan *s)
         if (ch != '\\') continue;
         if (s->bytes - s->at >= 6 && memcmp(s->text + s->at, "\\u0000", 6) == 0)
             return refuse(s, s->at, "zero character in a string");
-        s->at++; /* whatever is escaped ends nothing */
+        s->at++; /* an escaped quote does not end the string */
     }
     return refuse(s, start, "string without an end");
 }

@@ -12,7 +12,7 @@ enum { LINE_MAX_BYTES = 1024 };
 enum log_level log_level_now = LOG_LEVEL_INFO;
 
 static const char *const names[] = {"error", "warning", "info", "debug"};
-static const int priorities[] = {3, 4, 6, 7}; /* syslog's */
+static const int priorities[] = {3, 4, 6, 7}; /* syslog's numbers */
 
 bool log_set_level_name(const char *name)
 {
@@ -38,7 +38,8 @@ static size_t write_prefix(enum log_level level, char *line, size_t size)
                                 names[level]);
 }
 
-/* text -> line from n on, control characters as \xNN, the last place kept for the newline. */
+/* Appends text to line from n on, control characters as \xNN; the last byte is kept for the
+ * newline. */
 static size_t append_escaped(char *line, size_t n, size_t size, const char *text)
 {
     for (; *text && n + 5 < size; text++) {

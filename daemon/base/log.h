@@ -1,7 +1,6 @@
-/* log: one line per event on stderr, with a level.
- * Under a service manager that reads stderr into a journal (JOURNAL_STREAM) a line starts with the
- * syslog priority, "<6>"; otherwise with the time. Control characters in what is logged are escaped,
- * so that a client's text can never forge a line.
+/* log: one line for each event on stderr, with a level. Under a service manager that reads stderr
+ * into a journal (JOURNAL_STREAM) a line starts with the syslog priority, "<6>"; otherwise with
+ * the time. Control characters are escaped, so that a client's text cannot forge a line.
  * Owner:  base; the level is process-wide.
  * Thread: any; a line is one write.
  * Errors: none; a line that cannot be written is lost. */

@@ -1,5 +1,5 @@
 /* status: the one error enum, its stable sub-codes, and the text that goes with a failure.
- * Owner:  base; every room returns these.
+ * Owner:  base; every folder returns these.
  * Thread: any; no state.
  * Source: codes are gRPC's canonical ones. Both lists are wire format: append, never renumber. */
 #ifndef ENGRAM_BASE_STATUS_H
@@ -69,17 +69,17 @@ enum detail {
     DETAIL_QUOTA = 37, /* the space's quota is reached; the text says which */
     DETAIL_UNKNOWN_GRAPH = 38,
     DETAIL_GRAPH_EXISTS = 39,
-    DETAIL_BAD_WEIGHT = 40, /* of an edge: not finite */
+    DETAIL_BAD_WEIGHT = 40, /* an edge's weight is not finite */
     DETAIL_BAD_NODE = 41,   /* an id, kind or factor that no node can have */
     DETAIL_UNKNOWN_NODE = 42,
     DETAIL_TOO_MANY_NODES = 43,
     DETAIL_BAD_MODE = 44,
     DETAIL_BAD_HOPS = 45,
     DETAIL_BAD_DECAY = 46,
-    DETAIL_BAD_SEED = 47, /* a seed's activation, or a seed outside the node set */
+    DETAIL_BAD_SEED = 47, /* a seed's activation is bad, or a seed is outside the node set */
 };
 
-/* What went wrong, in words a caller can act on. Text never names another space. */
+/* What went wrong, in words that a caller can act on. The text never names another space. */
 struct failure {
     enum status code;
     enum detail detail;
@@ -87,7 +87,7 @@ struct failure {
     char text[224];
 };
 
-/* Fills f (f may be NULL) and returns code, so that a leaf can `return failure_set(...)`. */
+/* Fills f (may be NULL) and returns code, so that a caller can `return failure_set(...)`. */
 enum status failure_set(struct failure *f, enum status code, enum detail detail, const char *format,
                         ...) __attribute__((format(printf, 4, 5)));
 
@@ -95,9 +95,9 @@ enum status failure_set(struct failure *f, enum status code, enum detail detail,
 const char *status_name(enum status code);
 /* "bad_shape"; "?" for a number outside the list. */
 const char *detail_name(enum detail detail);
-/* Whether the same request may succeed later without a change to it. */
+/* True if the same request may succeed later without being changed. */
 bool status_retryable(enum status code);
-/* From a negative errno value as libuv gives it; OK for 0. */
+/* Translates a negative errno value as libuv gives it; OK for 0. */
 enum status status_from_errno(int negative_errno);
 
 #endif

@@ -1,4 +1,5 @@
-/* ticket: a job as the scheduler sees it: what it asks for in numbers, whose it is, where it stands.
+/* ticket: a job as the scheduler sees it: its work in numbers, its tenant, its place in the
+ * queues.
  * Owner:  the job that it lies in (base/job.h); tests/sim has tickets without jobs.
  * Thread: the loop.
  * Errors: none. */
@@ -10,29 +11,31 @@
 
 struct tenant;
 
-/* Servers, in the sense of queues: number 0 is the CPU with all its workers, 1 + i is GPU i. */
+/* A server, as in queueing theory: number 0 is the CPU with all its workers, 1 + i is GPU i. */
 enum { SERVER_CPU = 0, SERVER_GPU = 1, SERVERS_MAX = 17 };
 
-/* The features that predict a request's time. ops/operation.h fills it. */
+/* The features that predict a request's time; ops/operation.h fills them in. */
 struct work {
     uint32_t operation; /* enum operation */
     uint32_t stride;    /* floats of a padded row */
-    uint32_t k;         /* 0: all scores */
-    bool listed;        /* rows are picked one by one, not scanned */
-    bool filtered;      /* there is an id filter to resolve */
-    bool gpu_able;      /* a GPU has a form of it */
-    bool unbounded;     /* numbers are likely ones: it may turn out to be much more */
+    uint32_t k;         /* 0: every score is returned */
+    bool listed;        /* rows are given as lists, not scanned in order */
+    bool filtered;      /* an id filter has to be resolved */
+    bool gpu_able;      /* a GPU can run this operation */
+    bool unbounded;     /* the numbers are estimates, and the work may turn out to be much larger */
     uint64_t queries;
-    uint64_t rows;      /* scanned for every query; listed: of all lists together; spread: nodes
-                           touched, likely, for every set (which are its queries) */
-    uint64_t pairs;     /* scores to compute, edges to walk; 0: none (writes, fetches, norms): bytes
-                           tell */
+    /* rows scanned for each query; listed: length of all lists together; spread: nodes that each
+     * seed set (a query) is expected to touch */
+    uint64_t rows;
+    /* scores to compute or edges to follow; 0: none (writes, fetches, norms), and the bytes
+     * predict the time */
+    uint64_t pairs;
     uint64_t bytes_in;  /* request body */
-    uint64_t bytes_out; /* reply body, as far as it is known */
+    uint64_t bytes_out; /* reply body, as far as it can be known before */
 };
 
-/* So little of it that to wake a worker, and to be woken when it is done, takes longer: at most half
- * a MiB to read, and no filter to resolve. What a spread may walk is bounded by exec. */
+/* True if running it on the loop is cheaper than waking a worker: at most half a MiB to read, and
+ * no filter to resolve. What a spread may walk is limited by exec. */
 static inline bool work_is_brief(const struct work *w)
 {
     return w->pairs && !w->filtered && !w->unbounded && w->pairs * w->stride <= 1u << 17 &&
@@ -43,27 +46,30 @@ struct ticket {
     /* Set by the pipeline. */
     struct tenant *tenant;
     struct work work;
-    const void *batch_key; /* tickets with one key may run as one; NULL: alone */
+    const void *batch_key; /* tickets with the same key may run as one job; NULL: only alone */
     uint64_t arrived_ns;
     uint64_t deadline_ns; /* 0: none */
 
     /* The scheduler's. */
     uint32_t server;
-    uint32_t reason;         /* enum reason; of the server */
-    uint32_t other;          /* a server that could have it as well; SERVERS_MAX: none */
-    uint64_t cpu_ns, gpu_ns; /* predicted, alone on each, uploads included; 0: not asked */
-    uint64_t upload_ns;      /* of gpu_ns, to bring the replica up to date */
-    uint64_t wait_ns;        /* predicted, for the work ahead, when it was decided */
-    uint64_t charge_ns;      /* what it stands for in its flow, or in flight: predicted */
-    uint64_t window_ns;      /* in flight: of charge_ns, what counts towards the window */
+    uint32_t reason; /* enum reason: why this server */
+    uint32_t other;  /* another server that may take it, too; SERVERS_MAX: none */
+    /* predicted on each if it ran alone, with its uploads; 0: not predicted */
+    uint64_t cpu_ns, gpu_ns;
+    uint64_t upload_ns; /* the part of gpu_ns that brings the replica up to date */
+    uint64_t wait_ns;   /* predicted waiting time when the server was chosen */
+    uint64_t charge_ns; /* predicted time that its flow, or the server, is charged for it */
+    uint64_t window_ns; /* in flight: the part of charge_ns that counts towards the window */
     uint64_t dispatched_ns;
-    bool passes;       /* in flight, past a full window */
-    uint32_t members;  /* tickets that run, or ran, as one with it, itself included; 0: in line */
-    struct work whole; /* in flight: of all of them together */
-    struct ticket *next, *previous;           /* of its flow; of a dispatch: the other members */
+    bool passes;       /* in flight beyond a full window */
+    uint32_t members;  /* tickets that run as one job with it, itself included; 0: still queued */
+    struct work whole; /* in flight: the work of all members together */
+    struct ticket *next, *previous;           /* in its flow; in a dispatch: the other members */
     struct ticket *mate_next, *mate_previous; /* sched/mates.h */
-    struct ticket *group_next, *group_previous, *group_last; /* of the first of a group of mates */
-    struct ticket *flight_next, *flight_previous; /* of its server's dispatches, oldest first */
+    /* of the first ticket in a group of mates */
+    struct ticket *group_next, *group_previous, *group_last;
+    /* in its server's list of dispatches, oldest first */
+    struct ticket *flight_next, *flight_previous;
 };
 
 #endif
