@@ -24,7 +24,7 @@ uint64_t batch_room_bytes(const struct work *w)
     return w->queries * (w->stride * 4ull + w->k * 16ull);
 }
 
-/* Whether so much may run as one; *shrunk: it is too much for the server's memory alone. */
+/* True if work w may run as one job; *shrunk: it may not, only because of the server's memory. */
 static bool fits(const struct scheduler *s, uint32_t server, const struct work *w, bool *shrunk)
 {
     if (batch_result_bytes(w) > s->settings.batch_bytes_max) return false;
@@ -34,8 +34,9 @@ static bool fits(const struct scheduler *s, uint32_t server, const struct work *
     return false;
 }
 
-/* How many queries first may grow to. While others use the server, a batch takes no longer than the
- * window, or than two of its kind: more company would be at their expense. */
+/* How many queries a batch that begins with `first` may have. While other tenants use the server,
+ * a batch takes no longer than the window, or than twice `first` alone: a larger one would delay
+ * them. */
 static uint64_t queries_max(const struct scheduler *s, const struct ticket *first, uint32_t server)
 {
     const struct server *sv = &s->servers[server];
@@ -56,7 +57,8 @@ static uint64_t queries_max(const struct scheduler *s, const struct ticket *firs
     return alone + (uint64_t)(part * (double)(most - alone));
 }
 
-/* t, in no line, is `server`'s now, which took it from another's line if it was not before. */
+/* Moves t, which is in no queue, to `server`, which may have taken it from another server's
+ * queue. */
 static void hand_over(struct ticket *t, uint32_t server)
 {
     if (t->server == server) return;

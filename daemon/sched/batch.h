@@ -1,4 +1,4 @@
-/* batch: which tickets run as one, and when one that could waits for company.
+/* batch: which tickets run as one job, and when a ticket waits so that others can join it.
  * Owner:  the scheduler.
  * Thread: the loop.
  * Errors: none. */
@@ -9,23 +9,24 @@
 
 enum { BATCH_LOOK = 1024, BATCH_COMPANY = 2 };
 
-/* What both ask for together: k the larger, filtered if either is. */
+/* Adds `more` to w, as one job: k is the larger of both, filtered if either is. */
 void batch_merge(struct work *w, const struct work *more);
 
-/* Bytes of results, and of VRAM while it runs. */
+/* Bytes of the results, and of VRAM while the work runs. */
 uint64_t batch_result_bytes(const struct work *w);
 uint64_t batch_room_bytes(const struct work *w);
 
-/* Takes from the line that first, which is in none any more, stood in those that run as one with it
- * on `server`, and links them to it by next and previous, in their order. All are that server's
- * then. Returns how many there are with first; *whole is what they ask for together. */
+/* Takes the tickets that run as one with `first` on `server` out of the queue that `first` was in
+ * (it is in none any more) and links them to it by next and previous, in their order. All of them
+ * then belong to that server. Returns how many there are, with first; *whole: their work
+ * together. */
 uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, struct work *whole);
 
-/* Dispatches in flight of t's key, on its server; counted no further than BATCH_COMPANY. */
+/* How many dispatches with t's key are in flight on its server, counted up to BATCH_COMPANY. */
 uint32_t batch_company(const struct scheduler *s, const struct ticket *t);
 
-/* Whether t, in line, waits for company until *until_ns: as many of its key are in flight there as
- * keep the server busy meanwhile. */
+/* True if t, which is queued, should wait until *until_ns for others to join: enough dispatches
+ * with its key are in flight to keep the server busy until then. */
 bool batch_held(const struct scheduler *s, const struct ticket *t, uint64_t now_ns,
                 uint64_t *until_ns);
 

@@ -1,14 +1,15 @@
 #include "daemon/sched/choose_backend.h"
 
-/* What a prediction must promise while it may be wrong. */
+/* The speedup that a prediction must promise, given how uncertain it is. */
 static double required_speedup(const struct pick_input *in)
 {
     double sure = in->cpu.confidence < in->gpu.confidence ? in->cpu.confidence : in->gpu.confidence;
     return in->speedup_min > 1 ? 1 + (in->speedup_min - 1) * (1 - sure) : 1;
 }
 
-/* Whether the GPU should end it sooner, after so much uploading. Waits and uploads are sums of work
- * that has its own predictions: what is required concerns the run alone. */
+/* True if the GPU is expected to end sooner, with this much uploading. Waits and uploads are sums
+ * of work with predictions of its own: only the run itself has to be faster by the required
+ * factor. */
 static bool gpu_wins(const struct pick_input *in, uint64_t upload_ns)
 {
     if (!in->cpu.ns || !in->gpu.ns) return true; /* not predicted */
@@ -22,8 +23,7 @@ static struct pick to_cpu(enum reason why)
     return (struct pick){.backend = BACKEND_CPU, .reason = why};
 }
 
-/* Why not the GPU, whatever is predicted; NONE: it may have it. What cannot change soon comes
- * first. */
+/* A reason against the GPU whatever is predicted, or NONE. What lasts longest is checked first. */
 static enum reason refusal(const struct pick_input *in)
 {
     if (in->gave_up) return in->gave_up;
@@ -47,7 +47,7 @@ struct pick pick_backend(const struct pick_input *in)
 
     bool failing = in->success_rate < in->success_min;
     struct pick pick = to_cpu(failing ? REASON_LOW_SUCCESS_RATE : REASON_PREDICTED_SLOWER);
-    if (!in->replica_ready) { /* without one no probe can go there either */
+    if (!in->replica_ready) { /* without a replica, no probe can run there either */
         pick.wants_replica = gpu_wins(in, 0);
         return pick;
     }

@@ -9,7 +9,7 @@ static uint32_t weight_of(const struct flow *f)
     return f->tenant->quotas.weight ? f->tenant->quotas.weight : 1;
 }
 
-/* What f has after the rounds since it was last looked at; never more than most_ns. */
+/* Returns f's deficit after the rounds since it was last updated, at most most_ns. */
 static int64_t deficit_after(const struct server *sv, const struct flow *f, int64_t most_ns)
 {
     if (f->deficit_ns >= most_ns) return most_ns;
@@ -30,7 +30,7 @@ int64_t fair_deficit_ns(const struct server *sv, const struct flow *f)
     return f->next ? deficit_after(sv, f, INT64_MAX) : deficit_after(sv, f, 0);
 }
 
-/* A server with nothing to do would have granted anyone anything. */
+/* Grants rounds for the time in which the server was idle: it would have served anyone. */
 static void grant_idle(struct server *sv, uint64_t now_ns)
 {
     if (!sv->in_flight && !sv->flow_count && now_ns > sv->finished_ns)
@@ -70,7 +70,7 @@ void fair_leave(struct server *sv, struct flow *f)
     f->next = f->previous = NULL;
 }
 
-/* The first from `from` on that is ready and may be served. */
+/* Returns the first flow, from `from` on, that is ready and not in debt. */
 static struct flow *first_allowed(const struct server *sv, struct flow *from)
 {
     struct flow *f = from;
@@ -80,14 +80,15 @@ static struct flow *first_allowed(const struct server *sv, struct flow *from)
     return NULL;
 }
 
-/* Brings every flow up to date. Returns the one that was longest not served, age_ns at least. */
+/* Updates every flow. Returns the one that was not served for the longest time, if that is age_ns
+ * or more. */
 static struct flow *settle_all(struct server *sv, const struct scheduler_settings *settings,
                                uint64_t now_ns)
 {
     struct flow *f = sv->turn, *oldest = NULL;
     for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
         settle(sv, f, (int64_t)settings->quantum_ns);
-        if (f->weight != weight_of(f)) { /* it was set anew */
+        if (f->weight != weight_of(f)) { /* the weight was changed by the configuration */
             sv->weights += weight_of(f);
             sv->weights -= f->weight;
             f->weight = weight_of(f);
@@ -99,7 +100,7 @@ static struct flow *settle_all(struct server *sv, const struct scheduler_setting
     return oldest;
 }
 
-/* As many rounds as the first of those that are ready lacks. False: none is ready. */
+/* Grants as many rounds as the first of the ready flows needs. False: no flow is ready. */
 static bool grant_rounds(struct server *sv)
 {
     uint64_t least = UINT64_MAX;
@@ -134,14 +135,14 @@ struct flow *fair_choose(struct server *sv, const struct scheduler_settings *set
     return chosen;
 }
 
-/* Rounds until f, in the round or not, is out of debt. */
+/* How many rounds f, in the round-robin or not, needs to be out of debt. */
 static uint64_t lacks_rounds(const struct server *sv, const struct flow *f)
 {
     int64_t deficit = fair_deficit_ns(sv, f);
     return deficit >= 0 ? 0 : ((uint64_t)-deficit + weight_of(f) - 1) / weight_of(f);
 }
 
-/* Whether somebody else who uses the server, in line or in flight, is less in debt than that. */
+/* True if another flow that uses the server, queued or in flight, needs fewer rounds than that. */
 static bool others_lack_less(const struct server *sv, const struct flow *chosen, uint64_t rounds)
 {
     const struct flow *f = sv->turn;

@@ -4,8 +4,9 @@
 #include "daemon/sched/fair.h"
 
 enum {
-    ADDED_PART_MIN = 64, /* one more costs this part of what it costs alone, at least */
-    SPLIT_QUERIES = 4,   /* both parts are multiples of it: what kernels take at once */
+    ADDED_PART_MIN = 64, /* a joining ticket adds at least this part of what it takes alone */
+    /* both halves of a split are multiples of it: kernels take this many queries at once */
+    SPLIT_QUERIES = 4,
     SPLIT_GAIN_PERCENT = 115,
     SPLIT_STEPS = 2,
 };
@@ -15,8 +16,8 @@ struct prediction forecast_work(const struct scheduler *s, uint32_t server, cons
     return cost_time(&s->model, forecast_backend(server), w);
 }
 
-/* How long what is in flight has had the server, but no more than its oldest is charged for: that
- * one alone may be late. */
+/* How long the work in flight has had the server, but at most the charge of the oldest dispatch:
+ * only that one may be late. */
 static uint64_t elapsed_ns(const struct server *sv, uint64_t most_ns, uint64_t now_ns)
 {
     uint64_t since = sv->started_ns > sv->finished_ns ? sv->started_ns : sv->finished_ns;
@@ -59,7 +60,7 @@ uint64_t forecast_added_ns(const struct scheduler *s, const struct ticket *t, ui
     return added < busy_ns ? added : busy_ns;
 }
 
-/* The first of w's queries, or the rest. */
+/* The work of some of w's queries. */
 static struct work part_of(const struct work *w, uint64_t queries)
 {
     struct work part = *w;
@@ -75,7 +76,7 @@ uint64_t forecast_split(const struct scheduler *s, const struct ticket *t)
     const struct work *w = &t->work;
     double cpu_ns = (double)t->cpu_ns, gpu_ns = (double)t->gpu_ns;
     double alone = cpu_ns < gpu_ns ? cpu_ns : gpu_ns, best = alone;
-    double cpu_rate = 1 / cpu_ns, gpu_rate = 1 / gpu_ns; /* per whole */
+    double cpu_rate = 1 / cpu_ns, gpu_rate = 1 / gpu_ns; /* wholes per nanosecond */
     uint64_t chosen = 0;
     for (int step = 0; step < SPLIT_STEPS; step++) {
         double part = gpu_rate / (gpu_rate + cpu_rate);

@@ -1,4 +1,4 @@
-/* forecast: when a server would be done with what it has, and with more.
+/* forecast: when a server will be done with the work that it has, and with more.
  * Owner:  the scheduler.
  * Thread: the loop.
  * Errors: none. */
@@ -14,21 +14,21 @@ static inline enum backend_id forecast_backend(uint32_t server)
 
 struct prediction forecast_work(const struct scheduler *s, uint32_t server, const struct work *w);
 
-/* Of what is in flight, how much is still to do. */
+/* How much of the work in flight is still to be done. */
 uint64_t forecast_backlog_ns(const struct server *sv, uint64_t now_ns);
-/* The same, as it counts towards the window. */
+/* The same, as far as it counts towards the window. */
 uint64_t forecast_window_ns(const struct server *sv, uint64_t now_ns);
 
-/* Until a ticket could start that stands behind own_ns of its tenant's line there. */
+/* How long a ticket will wait that has own_ns of its tenant's queue before it. */
 uint64_t forecast_wait_ns(const struct scheduler *s, const struct ticket *t, uint32_t server,
                           uint64_t own_ns, uint64_t charge_ns, uint64_t now_ns);
 
-/* What one more makes its line longer by: where others in line can run as one with it, only what
- * it adds to them. busy_ns: alone. */
+/* By how much t makes its server's queue longer: if queued tickets can run as one with it, only by
+ * what it adds to them. busy_ns: what it takes alone. */
 uint64_t forecast_added_ns(const struct scheduler *s, const struct ticket *t, uint64_t busy_ns);
 
-/* How many of t's queries, from the first, to run on the GPU so that it and the CPU, both idle, end
- * together, where that is well ahead of either alone; 0: nowhere. */
+/* How many of t's queries, from the first, the GPU should run so that it and the CPU, both idle,
+ * end at the same time; 0 if that is not clearly sooner than either alone. */
 uint64_t forecast_split(const struct scheduler *s, const struct ticket *t);
 
 #endif

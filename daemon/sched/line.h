@@ -1,4 +1,5 @@
-/* line: the way into a tenant's flow for a server and out of it, with all counts that hang on it.
+/* line: adds tickets to a tenant's queue for a server and removes them, and keeps all counts that
+ * depend on that.
  * Owner:  the scheduler.
  * Thread: the loop.
  * Errors: none. */
@@ -7,10 +8,10 @@
 
 #include "daemon/sched/scheduler.h"
 
-/* t's server and charge_ns are set. */
+/* Appends t, whose server and charge_ns are set. */
 void line_push(struct scheduler *s, struct ticket *t, uint64_t now_ns);
 void line_push_front(struct scheduler *s, struct ticket *t, uint64_t now_ns);
-/* From wherever in its line it is. */
+/* Removes t, wherever in its queue it is. */
 void line_remove(struct scheduler *s, struct ticket *t);
 
 static inline struct flow *line_of(const struct ticket *t)

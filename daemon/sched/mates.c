@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* By key and server: a key is some tenant's own collection. */
+/* A hash of key and server; a key belongs to one tenant's collection. */
 static uint32_t chain_of(const struct ticket *t)
 {
     uint64_t mixed = (uint64_t)(uintptr_t)t->batch_key * 0x9E3779B97F4A7C15u;
@@ -13,7 +13,7 @@ static uint32_t chain_of(const struct ticket *t)
 
 _Static_assert(MATES_CHAINS == 1 << (64 - 54), "chain_of gives its upper bits");
 
-/* The first of t's group. */
+/* Returns the first ticket of t's group. */
 static struct ticket *group_of(const struct mates *m, const struct ticket *t)
 {
     struct ticket *first = m->chains[chain_of(t)];
@@ -22,7 +22,7 @@ static struct ticket *group_of(const struct mates *m, const struct ticket *t)
     return first;
 }
 
-/* `first` stands for its group, in place of `before` (NULL: there was none). */
+/* Makes `first` the first ticket of its group, in place of `before` (NULL: the group is new). */
 static void group_set(struct mates *m, struct ticket *first, const struct ticket *before)
 {
     struct ticket **head = &m->chains[chain_of(first)];

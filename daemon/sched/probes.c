@@ -6,18 +6,19 @@ enum {
     INTERVAL_MIN = 16,
     INTERVAL_MAX = 256,
     INTERVAL_GAIN = 8,
-    INTERVAL_BARRED = 64, /* at most, while what should gain does not come back */
-    INTERVAL_SLOWER = 20, /* of a road that became slower, at first */
-    INTERVAL_LOST = 24,   /* and at most */
-    HURRIED = 10,         /* its first probes then, for which */
-    HURRY = 10,           /* so many times as much is saved */
-    CONFIRMED = 3,        /* surprises in a row: it is so */
-    HASTE = 5,            /* more than that will not teach the model either */
+    INTERVAL_BARRED = 64, /* the longest, while probes that should gain time do not succeed */
+    INTERVAL_SLOWER = 20, /* the first, after a backend became slower */
+    INTERVAL_LOST = 24,   /* the longest, after that */
+    HURRIED = 10,         /* how many probes are paid for sooner then, */
+    HURRY = 10,           /* by saving so many times as much */
+    CONFIRMED = 3,        /* as many surprises in a row are believed */
+    HASTE = 5,            /* surprises beyond that do not teach the model either */
 };
 
-static const double SURPRISE = 3; /* times what was predicted, or its inverse */
-static const double SLIDES = 1.3; /* times: so much slower in a row, */
-static const double SLID = 6;     /* and so much together: it is another road now */
+/* a run that took this many times its prediction, or its inverse */
+static const double SURPRISE = 3;
+static const double SLIDES = 1.3; /* a run slower by this factor continues a slide, */
+static const double SLID = 6;     /* and a slide of this much means that the backend has changed */
 
 void probes_init(struct probes *p, double share)
 {
@@ -53,15 +54,16 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
     l->decided++;
     l->saved_ns += (double)chosen_ns * p->share * (l->hurried ? HURRY : 1);
 
-    /* What should even gain time is held back for want of confidence or of success, and either
-     * comes by trying: soon again while probes come back. */
+    /* A backend that should be faster was not chosen for lack of confidence or for its failures.
+     * Either changes by trying it, so it is probed often as long as probes succeed. */
     bool gains = other_ns <= chosen_ns;
     double costs = gains ? 0 : (double)(other_ns - chosen_ns);
     uint64_t due_at = l->next_at, octave = octave_bit(chosen_ns);
     if (gains)
         due_at = l->last_at + (l->answered ? INTERVAL_GAIN : least(l->interval, INTERVAL_BARRED));
-    /* Sizes that had their turn let others go first, and so does work that the other road would
-     * take long over: less hangs on it. Not for ever: there may be none. */
+    /* Sizes that were probed already wait for other sizes, and so does work that would take much
+     * longer on the other backend, since less depends on it. Only for a while: there may be no
+     * others. */
     else if (!l->surprises && !l->hurried)
         due_at += (l->tried & octave ? l->interval : 0) +
                   (costs > 0.5 * (double)chosen_ns ? l->interval : 0);
@@ -82,8 +84,8 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
     return true;
 }
 
-/* The backend is not what it was, for other operations neither, it seems: each has a look soon, and
- * if that does not surprise, ever less often. */
+/* The backend has changed, and probably for other operations, too: each is probed soon, and then
+ * less and less often as long as it does not surprise. */
 static void road_changed(struct probe_line lines[COST_OPERATIONS], bool slower)
 {
     for (uint32_t i = 0; i < COST_OPERATIONS; i++) {
@@ -97,7 +99,7 @@ static void road_changed(struct probe_line lines[COST_OPERATIONS], bool slower)
     }
 }
 
-/* A model that learns fast is surprised once: what counts is how far it slid in a row. */
+/* A model that learns fast is surprised only once, so the sum of a slide in a row is watched. */
 static void watch_slide(struct probe_line *l, double ratio)
 {
     if (ratio < SLIDES) {
@@ -120,7 +122,7 @@ void probes_saw(struct probes *p, enum backend_id b, uint32_t operation, uint64_
     if (!predicted_ns || !seen_ns) return;
     struct probe_line *l = line_of(p, b, operation);
     l->answered |= probe;
-    if (probe && seen_ns < predicted_ns) { /* it cost less than was set aside */
+    if (probe && seen_ns < predicted_ns) { /* the probe cost less than was set aside for it */
         double back = fmin((double)(predicted_ns - seen_ns), l->staked_ns);
         l->saved_ns += back;
         l->staked_ns -= back;

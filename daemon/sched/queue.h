@@ -1,7 +1,7 @@
-/* queue: jobs on their way to the scheduler, first come, first served.
+/* queue: jobs on their way to the scheduler, first in, first out.
  * Owner:  the pipeline.
  * Thread: the loop.
- * Errors: none; the pipeline's job pool bounds it. */
+ * Errors: none; the pipeline's pool of jobs bounds it. */
 #ifndef ENGRAM_SCHED_QUEUE_H
 #define ENGRAM_SCHED_QUEUE_H
 
@@ -13,11 +13,11 @@ struct queue {
 };
 
 void queue_push(struct queue *q, struct job *j);
-/* Back to where it was popped. */
+/* Puts j back in front. */
 void queue_push_front(struct queue *q, struct job *j);
-/* NULL when empty. */
+/* Returns NULL when empty. */
 struct job *queue_pop(struct queue *q);
-/* From wherever in q it is. */
+/* Removes j, wherever in q it is. */
 void queue_remove(struct queue *q, struct job *j);
 
 #endif

@@ -7,7 +7,7 @@
 #include "daemon/sched/forecast.h"
 #include "daemon/sched/line.h"
 
-#define PROBE_SHARE 0.02 /* until the pipeline says, like CPU_SLOTS */
+#define PROBE_SHARE 0.02 /* until the pipeline sets it, as CPU_SLOTS */
 
 enum { CPU_SLOTS = 16 };
 
@@ -52,7 +52,7 @@ static bool is_spread(const struct work *w)
     return w->operation == OPERATION_SPREAD || w->operation == OPERATION_SPREAD_ENGRAM;
 }
 
-/* What is held against the floor: scores, or nodes that are likely to be touched. */
+/* The size that is compared with the minimum for the GPU: scores, or nodes likely to be touched. */
 static uint64_t counted(const struct work *w)
 {
     if (!is_spread(w)) return w->pairs;
@@ -62,15 +62,15 @@ static uint64_t counted(const struct work *w)
 
 static uint64_t floor_of(const struct scheduler *s, const struct work *w)
 {
-    /* Few candidates each for many queries are no little work. */
+    /* Few candidates for each of many queries are enough work together. */
     if (w->listed && w->queries >= s->settings.candidates_min) return 0;
     if (is_spread(w)) return s->settings.nodes_min;
     bool by_candidates = w->listed || w->operation == OPERATION_WEIGHTED_AVERAGE;
     return by_candidates ? s->settings.candidates_min : s->settings.pairs_min;
 }
 
-/* How sure the predictions are is asked only where it decides: where the GPU ends it sooner, but not
- * by as much as is required of a guess. */
+/* Asks how certain the predictions are only where it matters: the GPU is predicted to end sooner,
+ * but by less than is required of a guess. */
 static void predict_surely(const struct scheduler *s, const struct work *w, struct pick_input *in)
 {
     double cpu = (double)(in->cpu_wait_ns + in->cpu.ns), run = (double)in->gpu.ns;
@@ -80,14 +80,14 @@ static void predict_surely(const struct scheduler *s, const struct work *w, stru
     in->gpu.confidence = cost_predict(&s->model, BACKEND_GPU, w).confidence;
 }
 
-/* What t would cost and wait for on both sides; also kept in t. */
+/* Predicts what t would take and wait on both backends, and stores that in t. */
 static void predict(const struct scheduler *s, struct ticket *t, const struct situation *known,
                     uint32_t gpu, struct pick_input *in, uint64_t now_ns)
 {
     const struct work *w = &t->work;
     const struct flow *flows = t->tenant->flows;
     in->cpu = forecast_work(s, SERVER_CPU, w);
-    /* What the GPU gave up had its turn before: it goes to the head of the line. */
+    /* A ticket that the GPU gave up has waited before: it goes to the front of its queue. */
     uint64_t own_ns = known->gave_up ? 0 : flows[SERVER_CPU].queued_ns;
     in->cpu_wait_ns = forecast_wait_ns(s, t, SERVER_CPU, own_ns, in->cpu.busy_ns, now_ns);
     t->cpu_ns = in->cpu.ns;
@@ -102,8 +102,8 @@ static void predict(const struct scheduler *s, struct ticket *t, const struct si
     predict_surely(s, w, in);
 }
 
-/* The road that was not chosen, if it is time to look at it. Of waits only the difference counts:
- * they are the time of those ahead. */
+/* Moves t to the backend that was not chosen, if a probe is due. Only the difference of the waits
+ * counts as its cost, since the waits themselves are the time of the tickets ahead. */
 static void probe(struct scheduler *s, const struct ticket *t, const struct pick_input *in,
                   struct pick *p)
 {
@@ -119,8 +119,8 @@ static void probe(struct scheduler *s, const struct ticket *t, const struct pick
     s->counters.probes++;
 }
 
-/* Without a replica no run could correct a model that wrongly has the GPU slower: now and then one
- * is made on a probe's account, of the time that it would take to upload it. */
+/* If the model wrongly predicts that the GPU is slower, no run can correct it while there is no
+ * replica. So now and then a replica is made as a probe, at the cost of its upload. */
 static bool may_want_replica(struct scheduler *s, const struct ticket *t,
                              const struct pick_input *in, const struct pick *p)
 {
@@ -134,7 +134,8 @@ bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situa
                        uint64_t now_ns)
 {
     uint32_t gpu = now_known->server;
-    if (gpu >= s->server_count || !s->servers[gpu].usable) gpu = SERVER_CPU; /* there is none */
+    /* there is no usable GPU */
+    if (gpu >= s->server_count || !s->servers[gpu].usable) gpu = SERVER_CPU;
     struct pick_input in = {
         .force = s->settings.force,
         .gave_up = now_known->gave_up,
@@ -194,14 +195,14 @@ enum status scheduler_admit(struct scheduler *s, struct tenant *t, struct failur
 
 uint64_t scheduler_drain_ns(const struct scheduler *s, const struct tenant *t)
 {
-    double halves_ns = 0, rate = 0; /* of all its lines; rate: of a server's time, its share */
+    double halves_ns = 0, rate = 0; /* over all its queues; rate: its share of a server's time */
     uint64_t ahead_ns = UINT64_MAX;
     for (uint32_t i = 0; i < s->server_count; i++) {
         const struct server *sv = &s->servers[i];
         const struct flow *f = &t->flows[i];
         if (!f->depth) continue;
         uint64_t half_ns = f->queued_ns / 2;
-        /* Others take their share only as long as they have something. */
+        /* Other tenants take their share only as long as they have work. */
         uint64_t until_ns = fair_ahead_ns(sv, f, half_ns, 0);
         halves_ns += (double)half_ns;
         rate += until_ns ? (double)half_ns / (double)until_ns : 1;

@@ -1,17 +1,18 @@
-/* scheduler: which jobs go where, and when. Jobs come with what they ask for; each is sent to the
- * backend where it should be done first, stands there in its tenant's line, and leaves when the
- * backend has room: by weighted deficit round-robin in predicted nanoseconds, together with others
- * that can run as one.
+/* scheduler: which jobs run where, and when. A job comes with features of its work. It is assigned
+ * to the backend where it is expected to end first, waits there in its tenant's queue, and is
+ * dispatched when the backend has room: by weighted deficit round-robin in predicted nanoseconds,
+ * together with others that can run as one.
  * Owner:  the pipeline.
  * Thread: the loop. Time is a parameter; the same calls give the same answers.
  * Errors: scheduler_admit; nothing else fails, and nothing allocates.
  *
- * What a backend has at once is bounded in predicted time (window_ns), so that fairness does not
- * end where its own line begins; but never so that it runs dry. Jobs that are short alone, a few of
- * each tenant at a time, pass a full window, if their tenant owes no more than any other that uses
- * the server. Batchable tickets wait for company while two dispatches of their key are in flight on
- * their server, and at most batch_wait_ns; never while the server has nothing to do. A batch takes
- * no longer than the window, or than two of its first, while other tenants use the server. */
+ * The work that a backend has at once is limited in predicted time (window_ns), because fairness
+ * ends where the backend's own queue begins; but a backend never runs dry. Jobs that are short
+ * alone may pass a full window, a few of each tenant at a time, if their tenant owes no more than
+ * any other that uses the server. A batchable ticket waits for others to join while two dispatches
+ * with its key are in flight on its server, and at most batch_wait_ns; never while the server is
+ * idle. While other tenants use the server, a batch takes no longer than the window, or than twice
+ * its first ticket. */
 #ifndef ENGRAM_SCHED_SCHEDULER_H
 #define ENGRAM_SCHED_SCHEDULER_H
 
@@ -25,40 +26,42 @@
 
 struct scheduler_settings {
     enum force force;
-    double speedup_min, success_min; /* pick.h */
-    uint64_t pairs_min;              /* floor, similarity and kNN */
-    uint64_t candidates_min;         /* floor, lists and averages */
-    uint64_t nodes_min;              /* floor, spreads */
-    uint64_t window_ns;              /* 0: no bound */
+    double speedup_min, success_min; /* see choose_backend.h */
+    uint64_t pairs_min;              /* the least for the GPU: similarity and kNN */
+    uint64_t candidates_min;         /* the least for the GPU: lists and averages */
+    uint64_t nodes_min;              /* the least for the GPU: spreads */
+    uint64_t window_ns;              /* 0: unlimited */
     uint64_t age_ns;
-    uint64_t quantum_ns; /* the most that a flow saves while it waits for company (fair.h) */
+    uint64_t quantum_ns; /* the most that a flow may save while it waits for others to join */
     uint64_t batch_wait_ns;
     uint64_t batch_queries_max, batch_requests_max, batch_bytes_max; /* bytes: of results */
-    bool split;       /* may use both backends for one request */
-    bool floors_only; /* no predictions decide: what reaches the floors is the GPU's */
+    bool split;       /* one request may run on both backends at once */
+    bool floors_only; /* predictions are ignored: the GPU has everything above the minimums */
 };
 
 struct server {
     bool usable;
-    uint32_t slots_max;   /* dispatches at once; from the backend */
-    uint64_t room_bytes;  /* of VRAM for requests: a batch takes at most 80 % of it; 0: no matter */
+    uint32_t slots_max; /* dispatches at once, as the backend allows */
+    /* of VRAM for requests, of which a batch takes at most 80 %; 0: unlimited */
+    uint64_t room_bytes;
     uint32_t in_flight;   /* dispatches */
-    uint64_t charged_ns;  /* predicted, of what is in flight */
-    uint64_t window_ns;   /* of that, what counts towards the window */
-    uint64_t queued_ns;   /* predicted, of what waits */
+    uint64_t charged_ns;  /* predicted time of all that is in flight */
+    uint64_t window_ns;   /* the part of it that counts towards the window */
+    uint64_t queued_ns;   /* predicted time of all that is queued */
     uint64_t finished_ns; /* when a run there last ended */
-    uint64_t started_ns;  /* since when what is in flight now has had it */
-    struct flow *turn;    /* round of flows that have something: whose turn it is; NULL: none */
+    uint64_t started_ns;  /* since when it has worked on what is in flight now */
+    /* the round-robin of flows with tickets: the next to be served; NULL: none */
+    struct flow *turn;
     uint32_t flow_count;
-    uint64_t weights;    /* of the flows in the round */
-    uint64_t granted_ns; /* to each unit of weight, ever: rounds that were played (fair.h) */
-    struct ticket *oldest, *newest; /* dispatches in flight */
-    struct ticket *alone;           /* in flight with no other beside it, ever; or NULL */
+    uint64_t weights;    /* sum over the flows in the round-robin */
+    uint64_t granted_ns; /* to each unit of weight since the start: the rounds (fair.h) */
+    struct ticket *oldest, *newest; /* of the dispatches in flight */
+    struct ticket *alone;           /* in flight, and never another beside it; or NULL */
 };
 
 struct scheduler_counters {
     uint64_t decisions, batches, batched_requests, shrunk_batches, splits, steals, probes, aged,
-        passes; /* passes: short jobs past a full window */
+        passes; /* passes: short jobs that passed a full window */
 };
 
 struct scheduler {
@@ -69,43 +72,43 @@ struct scheduler {
     struct server servers[SERVERS_MAX];
     uint32_t server_count;
     struct scheduler_counters counters;
-    struct mates waiting, running; /* batchable tickets in line; dispatches in flight */
+    struct mates waiting, running; /* batchable tickets in the queues; dispatches in flight */
     uint64_t wake_ns;
 };
 
-/* What is known, beside the ticket itself, when its backend is picked. */
+/* What is known beside the ticket itself when its backend is chosen. */
 struct situation {
     enum reason gave_up;
     bool gpu_absent, gpu_down, gpu_full, replica_ready, replica_refused, vram_low;
-    uint32_t server;      /* the GPU with its replica, or where that would be; >= SERVER_GPU */
-    uint64_t dirty_bytes; /* to upload on its way; of a replica that is not there: all of it */
+    uint32_t server; /* the GPU with the replica, or the one that would get it; >= SERVER_GPU */
+    uint64_t dirty_bytes; /* to upload before the run; without a replica, all of it */
 };
 
 void scheduler_init(struct scheduler *s, const struct scheduler_settings *settings,
                     uint32_t workers);
-/* A GPU came or went, has room for so many dispatches and so many bytes (0: no matter). Tickets in
- * line for one that is not usable any more are handed back by scheduler_evacuate. */
+/* Sets whether a GPU is usable, and how many dispatches and bytes it has room for (0: unlimited).
+ * scheduler_evacuate hands back the tickets queued for one that is not usable any more. */
 void scheduler_set_server(struct scheduler *s, uint32_t server, bool usable, uint32_t slots_max,
                           uint64_t room_bytes);
-/* One that waits for a server that is not usable, taken out of line; NULL: none. */
+/* Removes and returns a ticket that waits for a server which is not usable; NULL: none. */
 struct ticket *scheduler_evacuate(struct scheduler *s);
 
-/* RESOURCE_EXHAUSTED/QUEUE_FULL when the tenant has quotas.queue_max in line or coming:
- * retry_after_ms is when, by prediction, half of what is in line will be gone. */
+/* RESOURCE_EXHAUSTED/QUEUE_FULL when the tenant has quotas.queue_max tickets queued or coming;
+ * retry_after_ms is the predicted time until half of the queued ones are done. */
 enum status scheduler_admit(struct scheduler *s, struct tenant *t, struct failure *f);
 
-/* Picks a server for t and puts it in line there. Returns whether a replica should be made
- * (pick.h: wants_replica). */
+/* Chooses a server for t and queues it there. Returns whether a replica should be made (struct
+ * pick: wants_replica). */
 bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situation *now_known,
                        uint64_t now_ns);
-/* t, which waits, leaves its line. */
+/* Removes t, which waits, from its queue. */
 void scheduler_withdraw(struct scheduler *s, struct ticket *t);
 
-/* What to start now. first: oldest; the other members linked by next; first->whole, charge_ns and
- * members are set, and first stands for all of them until scheduler_finish. split_queries: not 0:
- * better as two, that many queries (from the first) on the GPU `server`, the rest on the CPU: the
- * caller makes two tickets and calls scheduler_place for both, or scheduler_place(first) if it
- * cannot; first itself is not in flight then. */
+/* What to start now. first is the oldest ticket, and next links the other members; first->whole,
+ * charge_ns and members are set, and first stands for all of them until scheduler_finish.
+ * split_queries, if not 0: it is better run as two, that many queries (from the first) on the GPU
+ * `server` and the rest on the CPU. The caller then makes two tickets and calls scheduler_place
+ * for both, or scheduler_place(first) if it cannot; first itself is not in flight then. */
 struct dispatch {
     struct ticket *first;
     uint32_t count;
@@ -113,34 +116,35 @@ struct dispatch {
     enum reason reason;
     uint64_t split_queries;
 };
-/* False: nothing now. */
+/* False: there is nothing to start now. */
 bool scheduler_next(struct scheduler *s, uint64_t now_ns, struct dispatch *out);
-/* t, which is in no line, counts as started on the server. */
+/* Counts t, which is in no queue, as started on the server. */
 void scheduler_place(struct scheduler *s, struct ticket *t, uint32_t server, enum reason reason,
                      uint64_t now_ns);
 
-/* Nothing can be taken now for want of memory: what scheduler_next handed out goes back to the head
- * of its line, as if it had not. */
+/* Puts what scheduler_next handed out back to the front of its queue, as if it had not: there is
+ * no memory to start anything now. */
 void scheduler_put_back(struct scheduler *s, struct ticket *first);
 
-/* A dispatch ended. LET_DOWN: the backend's fault (counts against its success rate); REFUSED: it
- * was not taken or not run to its end, and nothing can be learnt of it. run: when it ran; NULL: not
- * at all. What stands in first, its members and their links stay. */
+/* A dispatch ended. LET_DOWN: by the backend's fault, which lowers its success rate; REFUSED: it
+ * was not taken or not completed, and nothing can be learnt from it. run: when it ran; NULL: it
+ * did not. What is stored in first, its members and their links remains. */
 enum scheduler_end { END_WELL, END_LET_DOWN, END_REFUSED };
 struct scheduler_run {
     uint64_t started_ns, ended_ns;
     uint64_t back_ns; /* when its end was noticed; 0: at once */
-    uint64_t busy_ns; /* of the whole server, that it had to itself in effect: on the CPU the time
-                         of all workers over their number. 0: not known */
+    /* time of the whole server that it used: on the CPU the time of all workers, divided by their
+     * number. 0: not known */
+    uint64_t busy_ns;
 };
 void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_end how,
                       const struct scheduler_run *run);
 
-/* When to call scheduler_next again though nothing ended or came; UINT64_MAX: no need. As of the
- * last scheduler_next, which was false. */
+/* When to call scheduler_next again even if nothing ends or comes; UINT64_MAX: no need. Valid
+ * after a scheduler_next that returned false. */
 uint64_t scheduler_wake_ns(const struct scheduler *s);
 
-/* Predicted, until half of what the tenant has in line is done, at its share. */
+/* Predicts when half of what the tenant has queued will be done, at its share. */
 uint64_t scheduler_drain_ns(const struct scheduler *s, const struct tenant *t);
 
 #endif

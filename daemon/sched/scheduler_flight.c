@@ -6,8 +6,8 @@
 #include "daemon/sched/forecast.h"
 #include "daemon/sched/line.h"
 
-/* A long job on the CPU fills half of the window: its parts end one by one, and the next one's
- * start where they leave workers free. */
+/* A long job on the CPU counts as half of the window: its parts end one by one, and the parts of
+ * the next job start on the workers that become free. */
 static uint64_t window_part_ns(const struct scheduler *s, uint32_t server, uint64_t charge_ns)
 {
     uint64_t half = s->settings.window_ns / 2;
@@ -77,7 +77,7 @@ void scheduler_place(struct scheduler *s, struct ticket *t, uint32_t server, enu
     scheduler_start(s, t, 1, &t->work, now_ns);
 }
 
-/* first is in flight no more. */
+/* Removes first from what is in flight. */
 static void land(struct scheduler *s, struct ticket *first)
 {
     struct server *sv = &s->servers[first->server];
@@ -97,7 +97,7 @@ void scheduler_put_back(struct scheduler *s, struct ticket *first)
 {
     struct flow *f = line_of(first);
     uint64_t now_ns = first->dispatched_ns, arrived_ns = first->arrived_ns;
-    if (first->members) { /* not so one that was to be split */
+    if (first->members) { /* not so a ticket that was to be split */
         land(s, first);
         fair_correct(&s->servers[first->server], f, first->charge_ns, 0, s->settings.quantum_ns);
         if (first->members > 1) {
@@ -120,14 +120,15 @@ void scheduler_put_back(struct scheduler *s, struct ticket *first)
 
 /* ---------------------------------------------------------------- what came of it */
 
-/* What a run took, between two bounds (cost.h), and what of it others had to do without. */
+/* How long a run took, between two bounds (cost.h), and how long it kept the server from others. */
 struct seen {
     uint64_t low_ns, high_ns;
     uint64_t held_ns;
 };
 
-/* The CPU's workers say how long they were at it. A GPU is held by its oldest run, until that ends;
- * one that overtook others ran beside them, and its time says nothing of what it takes alone. */
+/* The CPU's workers report how long they worked. A GPU is held by its oldest run until that ends;
+ * a run that overtook others ran beside them, so that its time does not show what it takes
+ * alone. */
 static struct seen seen_of(const struct server *sv, const struct ticket *first,
                            const struct scheduler_run *run)
 {
@@ -149,7 +150,8 @@ static void learn(struct scheduler *s, const struct ticket *first, struct seen s
     const struct work *w = &first->whole;
     cost_outcome(&s->model, b, w->operation, true);
     if (first->server != SERVER_CPU && first->upload_ns) {
-        /* The upload's time is not the work's. Where it is most of it, little is seen beside. */
+        /* The time of the upload is not that of the work. If it is most of the time, little can be
+         * learnt. */
         if (first->upload_ns > seen.low_ns / 2) return;
         seen.low_ns -= first->upload_ns;
         seen.high_ns -= first->upload_ns;
@@ -158,7 +160,8 @@ static void learn(struct scheduler *s, const struct ticket *first, struct seen s
     cost_observe(&s->model, b, w, seen.low_ns, seen.high_ns);
     if (took < seen.low_ns) took = seen.low_ns;
     if (took > seen.high_ns) took = seen.high_ns;
-    /* Between the bounds, a run that was not alone says nothing; but a probe wants its answer. */
+    /* Between the bounds, a run that was not alone teaches nothing; but a probe needs its
+     * answer. */
     bool probe = first->reason == REASON_PROBE;
     bool says = took != predicted || seen.low_ns == seen.high_ns || probe;
     if (w->gpu_able && says) probes_saw(&s->probes, b, w->operation, predicted, took, probe);
@@ -179,7 +182,7 @@ static void note(struct scheduler *s, const struct ticket *first, bool well, uin
         .ended_ns = ended_ns,
         .well = well,
     };
-    if (first->members > 1) { /* the ticket's own are of its request alone */
+    if (first->members > 1) { /* the ticket's own numbers are of its request alone */
         d.cpu_ns = cost_time(&s->model, BACKEND_CPU, &first->whole).ns;
         if (d.gpu_ns) d.gpu_ns = cost_time(&s->model, BACKEND_GPU, &first->whole).ns;
     }
@@ -206,7 +209,7 @@ void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_
     land(s, first);
     fair_correct(sv, line_of(first), first->charge_ns, seen.held_ns, s->settings.quantum_ns);
     if (run && run->ended_ns > sv->finished_ns) sv->finished_ns = run->ended_ns;
-    if (how != END_REFUSED) /* as it was predicted */
+    if (how != END_REFUSED) /* as predicted */
         note(s, first, how == END_WELL, run ? run->ended_ns : 0);
     if (how == END_WELL) {
         learn(s, first, seen);

@@ -7,7 +7,8 @@
 
 #include "daemon/sched/scheduler.h"
 
-/* first, in no line, and its other members start on its server: they count as in flight. */
+/* Starts first, which is in no queue, and its other members on its server: counts them as in
+ * flight. */
 void scheduler_start(struct scheduler *s, struct ticket *first, uint32_t members,
                      const struct work *whole, uint64_t now_ns);
 

@@ -6,14 +6,15 @@
 #include "daemon/sched/line.h"
 
 enum {
-    IN_FLIGHT_MIN = 2, /* that many always: one runs, one is ready */
-    SHORT_PART = 4,    /* short: alone it takes at most that part of the window */
-    PASSING_MAX = 2,   /* short ones of a flow past a full window at once */
-    HELD_LOOK = 16,    /* tickets of a line, for one that fits and does not wait for company */
-    STEAL_LOOK = 8,    /* the same, for one that another server may have */
+    IN_FLIGHT_MIN = 2, /* as many may always be in flight: one runs, one is ready */
+    SHORT_PART = 4,    /* a job is short if it alone takes at most this part of the window */
+    PASSING_MAX = 2,   /* short jobs of a flow beyond a full window at once */
+    /* how many tickets of a queue are searched for one that fits and need not wait for others */
+    HELD_LOOK = 16,
+    STEAL_LOOK = 8, /* the same, for one that another server may take */
     STEAL_PERCENT = 110,
     SPLIT_QUERIES_MIN = 64,
-    SPLIT_NS_MIN = 4000000, /* what takes less is not worth waiting for two */
+    SPLIT_NS_MIN = 4000000, /* work that takes less is not worth the wait for two backends */
 };
 
 enum room { ROOM_NONE, ROOM_SHORT, ROOM_ANY };
@@ -25,8 +26,8 @@ static enum room room_of(const struct scheduler *s, const struct server *sv, uin
     return forecast_window_ns(sv, now_ns) < s->settings.window_ns ? ROOM_ANY : ROOM_SHORT;
 }
 
-/* Whether t may be started in such room: by what it takes alone, for its charge may be what it adds
- * to others of its key. Those go together, sooner or later: only the first of them passes. */
+/* True if t may start in this room, judged by what it takes alone: its charge may be only what it
+ * adds to others with its key. Those will run together, so only the first of them passes. */
 static bool fits_room(const struct scheduler *s, const struct ticket *t, enum room room)
 {
     uint64_t alone_ns = t->server == SERVER_CPU ? t->cpu_ns : t->gpu_ns;
@@ -34,13 +35,13 @@ static bool fits_room(const struct scheduler *s, const struct ticket *t, enum ro
     return alone_ns <= s->settings.window_ns / SHORT_PART && !(t->batch_key && batch_company(s, t));
 }
 
-/* The first of a flow that fits such room and does not wait for company. */
+/* The first ticket of a flow that fits this room and need not wait for others to join. */
 static struct ticket *ready_of(struct scheduler *s, const struct flow *f, enum room room,
                                uint64_t now_ns)
 {
     if (room == ROOM_SHORT && f->passing >= PASSING_MAX) return NULL;
     struct ticket *t = f->head;
-    const void *held = NULL; /* others of its key came later: they wait longer */
+    const void *held = NULL; /* others with this key came later and wait longer */
     for (uint32_t look = 0; t && look < HELD_LOOK; look++, t = t->next) {
         uint64_t until_ns;
         if (!fits_room(s, t, room) || (held && t->batch_key == held)) continue;
@@ -51,7 +52,7 @@ static struct ticket *ready_of(struct scheduler *s, const struct flow *f, enum r
     return NULL;
 }
 
-/* What a server takes next from its own lines; NULL: nothing. */
+/* The next ticket that a server takes from its own queues; NULL: none. */
 static struct ticket *choose(struct scheduler *s, struct server *sv, uint64_t now_ns)
 {
     enum room room = room_of(s, sv, now_ns);
@@ -74,8 +75,8 @@ static struct ticket *choose(struct scheduler *s, struct server *sv, uint64_t no
 
 /* ---------------------------------------------------------------- from others' lines */
 
-/* Of a flow's tickets, the last that `server`, which is idle, may have, if it would be done there
- * sooner: it is the one that would wait longest where it stands. */
+/* The last ticket of a flow that `server`, which is idle, may take and would end sooner: this is
+ * the one that would wait longest where it is. */
 static struct ticket *worth_taking(const struct scheduler *s, const struct flow *f, uint32_t server,
                                    uint64_t now_ns)
 {
@@ -92,8 +93,8 @@ static struct ticket *worth_taking(const struct scheduler *s, const struct flow 
     return NULL;
 }
 
-/* For a server that has nothing at all: what others have in line and it would have done sooner; of
- * the tenant that has had least of it. */
+/* For a server without any work: a queued ticket of another server that it would end sooner, of
+ * the tenant that was served least here. */
 static struct ticket *steal(struct scheduler *s, uint32_t server, uint64_t now_ns)
 {
     struct server *sv = &s->servers[server];
@@ -125,7 +126,7 @@ static bool idle(const struct server *sv)
     return sv->usable && sv->slots_max && !sv->in_flight && !sv->flow_count;
 }
 
-/* How many of t's queries to run on the GPU when both have nothing else; 0: it stays whole. */
+/* How many of t's queries the GPU should run if both backends are idle; 0: t is not split. */
 static uint64_t split_of(const struct scheduler *s, const struct ticket *t)
 {
     const struct work *w = &t->work;

@@ -45,7 +45,8 @@ static void waiting_remove(struct turnstile *t, struct job *j)
     j->next = j->previous = NULL;
 }
 
-/* Lets those at the head pass that may; linked by next. */
+/* Lets the jobs in front enter as far as they may: several readers, or one writer. Returns them,
+ * linked by next. */
 static struct job *let_pass(struct turnstile *t)
 {
     struct job *first = NULL, *last = NULL;

@@ -1,5 +1,5 @@
-/* turnstile: who may touch what a resident holds: many readers or one writer, in arrival order.
- * Owner:  the resident holds the struct (store/resident.h); the pipeline runs it.
+/* turnstile: who may use the contents of a resident: many readers or one writer, in arrival order.
+ * Owner:  the resident holds the struct (store/resident.h); the pipeline calls these.
  * Thread: the loop; nothing ever blocks.
  * Errors: none. */
 #ifndef ENGRAM_SCHED_TURNSTILE_H
@@ -8,17 +8,17 @@
 #include "daemon/base/job.h"
 #include "daemon/store/collection.h"
 
-/* True: j holds the turnstile (j->writer says how). False: it waits in line. */
+/* True: j holds the turnstile, as j->writer says. False: it waits in the queue. */
 bool turnstile_enter(struct turnstile *t, struct job *j);
 
-/* j, which holds it, leaves. The jobs that may pass now are returned, oldest first, linked by
- * next; they hold it. */
+/* Ends j's hold. Returns the jobs that may enter now, oldest first, linked by next; they hold
+ * it. */
 struct job *turnstile_leave(struct turnstile *t, struct job *j);
 
-/* j, which waits, waits no longer. Returned are those that stood behind it and may pass now. */
+/* Removes j, which waits. Returns the jobs behind it that may enter now. */
 struct job *turnstile_withdraw(struct turnstile *t, struct job *j);
 
-/* Nobody holds it and nobody waits. */
+/* True if no job holds it or waits. */
 bool turnstile_idle(const struct turnstile *t);
 
 #endif
