@@ -154,6 +154,14 @@ void copiers_destroy(struct copiers *c)
     free(c);
 }
 
+bool copiers_help(struct copiers *c)
+{
+    uint32_t part;
+    struct copy_work *w = c->count ? NULL : claim(c, &part);
+    if (w) run(w, part);
+    return w;
+}
+
 void copiers_start(struct copiers *c, struct copy_work *w)
 {
     assert(w->parts >= 1);

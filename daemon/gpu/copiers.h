@@ -24,6 +24,7 @@ struct copy_work {
     struct copy_work *after;
 };
 
+/* count 0: no threads; copiers_help does it all. */
 enum status copiers_create(uint32_t count, struct copiers **out);
 void copiers_destroy(struct copiers *c); /* NULL is fine; nothing may be under way */
 void copiers_start(struct copiers *c, struct copy_work *w); /* parts >= 1 */
@@ -32,6 +33,8 @@ static inline bool copy_work_done(struct copy_work *w)
 {
     return atomic_load_explicit(&w->left, memory_order_acquire) == 0;
 }
+/* Without threads of their own: runs the next part here. True: there was one. */
+bool copiers_help(struct copiers *c);
 /* Runs the parts that nobody has taken yet and waits for the others. */
 void copiers_finish(struct copiers *c, struct copy_work *w);
 

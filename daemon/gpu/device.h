@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/heap/share.h"
 #include "kernels/cuda/spread_cuda.h"
 #include "kernels/cuda/vectors_cuda.h"
@@ -44,7 +45,8 @@ struct device_range {
 
 struct device_options {
     const char
-        *which;   /* "0": the n-th that the driver shows; sim: its settings, see device_sim.c */
+        *which; /* "0": the n-th that the driver shows; sim: its settings, see device_sim.c */
+    const struct clock *clock; /* sim: NULL: the real one */
     bool managed; /* unified memory with advise and prefetch in place of device memory */
 };
 

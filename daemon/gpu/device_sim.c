@@ -100,7 +100,8 @@ static enum device_result start(struct sim *s, char *why)
     }
     if (!result && !sim_memory_init(&s->memory, s->settings.vram_bytes, s->settings.granularity))
         result = DEVICE_NO_MEMORY;
-    if (!result && !(s->streams.bench = sim_bench_create(&s->memory))) result = DEVICE_NO_MEMORY;
+    if (!result && !(s->streams.bench = sim_bench_create(&s->memory, s->streams.clock)))
+        result = DEVICE_NO_MEMORY;
     if (result) snprintf(why, SHARE_WHY, "simulated GPU: open: %s", result_text(result));
     return result;
 }
@@ -119,6 +120,7 @@ static enum device_result sim_open(const struct device_options *options, struct 
     s->settings = settings;
     s->thread = pthread_self();
     s->streams.memory = &s->memory;
+    s->streams.clock = options->clock;
     s->streams.pace.settings = &s->settings;
     enum device_result result = start(s, why);
     if (result) {
@@ -303,7 +305,7 @@ static enum device_result sim_record(struct device *d, device_event e, device_st
     enum device_result result = enter(d, "event_record", false, &s);
     if (result) return result;
     sim_event_record((struct sim_event *)e, (struct sim_stream *)stream,
-                     clock_now_ns() + s->settings.latency_ns);
+                     clock_read_ns(s->streams.clock) + s->settings.latency_ns);
     return DEVICE_OK;
 }
 
@@ -313,7 +315,8 @@ static enum device_result sim_query(struct device *d, device_event e)
 {
     struct sim *s = sim_of(d, "event_query");
     struct sim_event *event = (struct sim_event *)e;
-    if (!sim_event_due(event, clock_now_ns()) && !s->faults.sticky) return DEVICE_BUSY;
+    if (!sim_event_due(event, clock_read_ns(s->streams.clock)) && !s->faults.sticky)
+        return DEVICE_BUSY;
     /* It has been let in before, and was told to wait. */
     bool goes_on = sim_event_is_late(event) && !s->faults.sticky;
     enum device_result result = goes_on ? DEVICE_OK : enter(d, "event_query", false, &s);

@@ -81,6 +81,7 @@ struct gpu {
     struct vram_pool *pool, *pinned_pool, *piece_pool;
     char *slab, *pinned, *pinned_pieces;
     struct copiers *copiers;
+    const struct clock *clock; /* NULL: the real one */
     struct transfers transfers;
     struct replicas replicas;
     const struct vector_kernels *kernels; /* of the CPU: checks and norms of queries */
@@ -90,6 +91,7 @@ struct gpu {
     uint64_t spare_bytes; /* of all tasks */
     struct task *hungry; /* waits for memory, since hungry_ns; others do not overtake it for ever */
     uint64_t hungry_ns;
+    uint64_t looked_ns; /* when the lifeline and the usage were last looked at */
     uint64_t spin_ns;
     int lifeline_fd;
     struct task *tasks, *free_tasks;

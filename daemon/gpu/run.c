@@ -42,7 +42,7 @@ static bool in_is_small(const struct task *t)
 /* Small requests must not take each gap before a large one that waits. */
 static bool may_take(const struct gpu *g, const struct task *t)
 {
-    return !g->hungry || g->hungry == t || clock_now_ns() - g->hungry_ns < PATIENCE_NS;
+    return !g->hungry || g->hungry == t || clock_read_ns(g->clock) - g->hungry_ns < PATIENCE_NS;
 }
 
 /* VRAM and pinned memory, all or nothing. *never: there will not be enough. */
@@ -173,7 +173,7 @@ bool run_start(struct gpu *g, struct task *t)
         t->replica = NULL;
         if (!never && !g->hungry) {
             g->hungry = t;
-            g->hungry_ns = clock_now_ns();
+            g->hungry_ns = clock_read_ns(g->clock);
         }
         if (!never) return false;
         found = RESULT_NO_MEMORY;

@@ -115,9 +115,9 @@ static struct spread_question question_of(const struct gpu *g, const struct task
 }
 
 /* What is left of it for the device; 0: as long as it likes. */
-static uint64_t time_left(uint64_t deadline_ns)
+static uint64_t time_left(const struct gpu *g, uint64_t deadline_ns)
 {
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = clock_read_ns(g->clock);
     if (!deadline_ns) return 0;
     return deadline_ns > now_ns ? deadline_ns - now_ns : 1;
 }
@@ -130,7 +130,7 @@ enum device_result spread_launch(struct gpu *g, struct task *t)
     struct cuda_spread spread = {
         .graph = graph_of(t),
         .question = question_of(g, t),
-        .time_ns = time_left(s->deadline_ns),
+        .time_ns = time_left(g, s->deadline_ns),
         .set_offsets = (const uint64_t *)run_device_at(g, t, p->in[IN_OFFSETS].at),
         .set_count = s->set_count,
         .record_room = s->record_room,

@@ -58,7 +58,7 @@ bool gpu_tell_evicted(struct gpu *g)
 
 void gpu_beat(struct gpu *g)
 {
-    atomic_store_explicit(&g->share->heartbeat_ns, clock_now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&g->share->heartbeat_ns, clock_read_ns(g->clock), memory_order_relaxed);
 }
 
 static void show_usage(struct gpu *g)
@@ -96,10 +96,11 @@ static void nap(void)
     nanosleep(&time, NULL);
 }
 
-static bool turn(struct gpu *g, bool *stop)
+static bool move_all(struct gpu *g, bool *stop)
 {
     bool moved = take_orders(g, stop);
     if (*stop) return true;
+    moved |= copiers_help(g->copiers);
     moved |= transfers_poll(g);
     /* Pieces and memory that come back go to another lane first each time. */
     g->first_lane = (g->first_lane + 1) % g->lane_count;
@@ -114,32 +115,42 @@ static bool turn(struct gpu *g, bool *stop)
     return moved;
 }
 
+enum server_turn server_turn(struct gpu *g)
+{
+    bool stop = false, moved = move_all(g, &stop);
+    uint64_t now_ns = clock_read_ns(g->clock);
+    atomic_store_explicit(&g->share->heartbeat_ns, now_ns, memory_order_relaxed);
+    if (g->broken) {
+        snprintf(g->share->why, sizeof g->share->why, "%s", g->ops->last_error(g->device));
+        atomic_store(&g->share->state, SHARE_BROKEN);
+        return SERVER_BROKEN;
+    }
+    if (stop) return SERVER_STOPPED;
+    if (now_ns - g->looked_ns > LOOK_NS) {
+        g->looked_ns = now_ns;
+        if (front_is_gone(g)) return SERVER_STOPPED;
+        show_usage(g);
+    }
+    return moved ? SERVER_MOVED : g->busy ? SERVER_WAITS : SERVER_IDLE;
+}
+
 enum status server_run(struct gpu *g)
 {
-    uint64_t moved_ns = clock_now_ns(), looked_ns = 0;
-    bool stop = false;
-    while (!stop && !g->broken) {
-        bool moved = turn(g, &stop);
-        uint64_t now_ns = clock_now_ns();
-        atomic_store_explicit(&g->share->heartbeat_ns, now_ns, memory_order_relaxed);
-        if (moved) moved_ns = now_ns;
-        if (now_ns - looked_ns > LOOK_NS) {
-            looked_ns = now_ns;
-            if (front_is_gone(g)) return STATUS_OK;
-            show_usage(g);
-        }
+    uint64_t moved_ns = clock_read_ns(g->clock);
+    for (;;) {
+        enum server_turn turn = server_turn(g);
+        if (turn == SERVER_STOPPED) return STATUS_OK;
+        if (turn == SERVER_BROKEN) return STATUS_UNAVAILABLE;
+        uint64_t now_ns = clock_read_ns(g->clock);
+        if (turn == SERVER_MOVED) moved_ns = now_ns;
         /* Naps last longer than most requests: while the device works, they come late. */
         uint64_t spin_ns = g->running ? BUSY_SPINS * g->spin_ns : g->spin_ns;
-        if (moved || now_ns - moved_ns < spin_ns) continue;
-        if (g->busy)
+        if (now_ns - moved_ns < spin_ns) continue;
+        if (turn == SERVER_WAITS)
             nap();
-        else
+        else if (turn == SERVER_IDLE)
             sleep_idle(g);
     }
-    if (!g->broken) return STATUS_OK;
-    snprintf(g->share->why, sizeof g->share->why, "%s", g->ops->last_error(g->device));
-    atomic_store(&g->share->state, SHARE_BROKEN);
-    return STATUS_UNAVAILABLE;
 }
 
 /* ---- opening ---- */
@@ -156,7 +167,9 @@ static enum status refuse(struct gpu *g, struct failure *f, enum share_state sta
 static enum status open_device(struct gpu *g, const struct server_options *o, struct failure *f)
 {
     char why[SHARE_WHY] = "";
-    enum device_result result = o->ops->open(&o->device, &g->device, &g->share->device, why);
+    struct device_options device = o->device;
+    device.clock = o->clock;
+    enum device_result result = o->ops->open(&device, &g->device, &g->share->device, why);
     if (result == DEVICE_OK) return STATUS_OK;
     return refuse(g, f, result == DEVICE_ABSENT ? SHARE_ABSENT : SHARE_BROKEN, why, "");
 }
@@ -237,6 +250,7 @@ enum status server_open(const struct server_options *o, struct gpu **out, struct
         return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory");
     }
     g->ops = o->ops;
+    g->clock = o->clock;
     g->share = o->share;
     g->kernels = vectors_choose("auto");
     g->lane_count = o->streams < 1 ? 1 : o->streams > LANES_MAX ? LANES_MAX : o->streams;
@@ -252,7 +266,7 @@ enum status server_open(const struct server_options *o, struct gpu **out, struct
         server_close(g);
         return st;
     }
-    atomic_store(&g->share->heartbeat_ns, clock_now_ns());
+    atomic_store(&g->share->heartbeat_ns, clock_read_ns(g->clock));
     atomic_store(&g->share->state, SHARE_READY);
     *out = g;
     return STATUS_OK;

@@ -178,8 +178,9 @@ static void give_records(const struct cuda_spread *s, struct cuda_spread_set *ou
 }
 
 static void run_set(const struct cuda_spread *s, uint32_t i, uint64_t deadline_ns,
-                    const struct spread_workspace *workspace, uint64_t *given)
+                    const struct sim_spread_room *room, uint64_t *given)
 {
+    const struct clock *clock = room->clock ? room->clock : &clock_real;
     struct taken taken = {.left = s->scratch_bytes};
     struct spread_question q = s->question;
     uint64_t first = s->set_offsets[i];
@@ -189,9 +190,10 @@ static void run_set(const struct cuda_spread *s, uint32_t i, uint64_t deadline_n
     struct spread_run run = {.graph = &s->graph,
                              .question = &q,
                              .kernels = &spread_scalar,
-                             .workspace = *workspace,
+                             .workspace = room->workspace,
                              .memory = {take, &taken},
-                             .now_ns = clock_real.now_ns,
+                             .now_ns = clock->now_ns,
+                             .now_owner = clock->owner,
                              .alone = true};
     spread_run_begin(&run);
     spread_run_through(&run);
@@ -209,14 +211,14 @@ static void run_set(const struct cuda_spread *s, uint32_t i, uint64_t deadline_n
 void sim_spread_run(const struct cuda_spread *s, const struct sim_memory *m,
                     struct sim_spread_room *room)
 {
-    uint64_t deadline_ns = s->time_ns ? clock_now_ns() + s->time_ns : 0;
+    uint64_t deadline_ns = s->time_ns ? clock_read_ns(room->clock) + s->time_ns : 0;
     bool roomy = make_room(room, s->graph.nodes);
     check_contents(s, m);
     spoil(s->scratch, s->scratch_bytes);
     uint64_t given = 0;
     for (uint32_t i = 0; i < s->set_count; i++) {
         if (roomy)
-            run_set(s, i, deadline_ns, &room->workspace, &given);
+            run_set(s, i, deadline_ns, room, &given);
         else
             s->out_sets[i] = (struct cuda_spread_set){.no_memory = 1};
     }

@@ -5,6 +5,7 @@
 #ifndef ENGRAM_GPU_SIM_SPREAD_H
 #define ENGRAM_GPU_SIM_SPREAD_H
 
+#include "daemon/base/clock.h"
 #include "daemon/gpu/sim_memory.h"
 #include "kernels/cuda/spread_cuda.h"
 
@@ -12,6 +13,7 @@ void sim_spread_check(const struct cuda_spread *s, const struct sim_memory *m);
 
 /* The engine's room to work in, kept from spread to spread; zeroed: none yet. */
 struct sim_spread_room {
+    const struct clock *clock; /* NULL: the real one */
     struct spread_workspace workspace;
 };
 void sim_spread_room_finish(struct sim_spread_room *room);

@@ -40,7 +40,7 @@ static void event_check(const struct sim_event *e, const char *call)
 static void linger(struct sim_streams *s, struct sim_stream *stream, const struct sim_work *w,
                    uint64_t began_ns)
 {
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = clock_read_ns(s->clock);
     uint32_t factor = sim_pace_factor(&s->pace, now_ns);
     if (factor == 1 || w->kind < WORK_NORMS) return;
     if (s->free_ns < now_ns) s->free_ns = now_ns;
@@ -54,7 +54,7 @@ static void do_work(struct sim_streams *s, struct sim_stream *stream, uint64_t u
         const struct sim_work *w = &stream->queue[stream->done % QUEUE_MAX];
         sim_work_check(w, s->memory);
         if (s->watch) s->watch(s->watch_owner, w);
-        uint64_t began_ns = clock_now_ns();
+        uint64_t began_ns = clock_read_ns(s->clock);
         sim_work_run(w, s->bench);
         linger(s, stream, w, began_ns);
         stream->done++;
@@ -147,7 +147,7 @@ bool sim_event_finish(struct sim_streams *s, struct sim_event *e)
     e->late = false;
     if (!stream) return true;
     do_work(s, stream, e->after);
-    e->late = stream->free_ns > clock_now_ns();
+    e->late = stream->free_ns > clock_read_ns(s->clock);
     if (e->late) e->ready_ns = stream->free_ns;
     return !e->late;
 }

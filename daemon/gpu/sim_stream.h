@@ -6,6 +6,7 @@
 #ifndef ENGRAM_GPU_SIM_STREAM_H
 #define ENGRAM_GPU_SIM_STREAM_H
 
+#include "daemon/base/clock.h"
 #include "daemon/gpu/sim_settings.h"
 #include "daemon/gpu/sim_work.h"
 
@@ -17,6 +18,7 @@ typedef void (*sim_watch)(void *owner, const struct sim_work *w);
 struct sim_streams {
     sim_watch watch; /* before each piece of work; NULL: nobody */
     void *watch_owner;
+    const struct clock *clock; /* NULL: the real one */
     const struct sim_memory *memory;
     struct sim_bench *bench;
     struct sim_pace pace;

@@ -40,12 +40,13 @@ const char *sim_work_name(const struct sim_work *w)
     return names[w->kind];
 }
 
-struct sim_bench *sim_bench_create(const struct sim_memory *m)
+struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct clock *clock)
 {
     struct sim_bench *b = calloc(1, sizeof *b);
     if (!b) return NULL;
     b->kernels = vectors_choose("auto");
     b->memory = m;
+    b->spread_room.clock = clock;
     b->entries = aligned_alloc(64, topk_bytes(TOPK_K_MAX));
     if (b->entries) return b;
     free(b);

@@ -5,6 +5,7 @@
 #ifndef ENGRAM_GPU_SIM_WORK_H
 #define ENGRAM_GPU_SIM_WORK_H
 
+#include "daemon/base/clock.h"
 #include "daemon/gpu/sim_memory.h"
 #include "kernels/cuda/spread_cuda.h"
 #include "kernels/cuda/vectors_cuda.h"
@@ -49,7 +50,7 @@ const char *sim_work_name(const struct sim_work *w);
 void sim_work_check(const struct sim_work *w, const struct sim_memory *m);
 
 /* The host memory that work needs; NULL: none left. */
-struct sim_bench *sim_bench_create(const struct sim_memory *m);
+struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct clock *clock);
 void sim_bench_destroy(struct sim_bench *b);
 void sim_work_run(const struct sim_work *w, struct sim_bench *b);
 

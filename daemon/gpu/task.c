@@ -46,7 +46,7 @@ static void busy_count(uint32_t count, uint64_t *since_ns, _Atomic uint64_t *tot
 
 void task_count_busy(struct gpu *g)
 {
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = clock_read_ns(g->clock);
     struct share_usage *u = &g->share->usage;
     busy_count(g->running, &g->running_since_ns, &u->run_ns, now_ns);
     busy_count(g->uploading, &g->uploading_since_ns, &u->upload_ns, now_ns);
@@ -56,7 +56,7 @@ static void task_on_device(struct gpu *g, struct task *t, bool on)
 {
     if (t->counted == on) return;
     t->counted = on;
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = clock_read_ns(g->clock);
     struct share_usage *u = &g->share->usage;
     if (is_upload(t) && on)
         busy_add(&g->uploading, &g->uploading_since_ns, now_ns);
@@ -106,7 +106,7 @@ bool task_begin(struct gpu *g, const struct order *order)
 /* False: not now. */
 static bool start(struct gpu *g, struct task *t)
 {
-    t->started_ns = t->copying_since_ns = clock_now_ns(); /* waiting is not working */
+    t->started_ns = t->copying_since_ns = clock_read_ns(g->clock); /* waiting is not working */
     if (t->order.space < 1 || t->order.space == UINT32_MAX) {
         task_end(g, t, RESULT_REFUSED);
         return true;
@@ -159,7 +159,7 @@ static void finish(struct gpu *g, struct task *t)
     if (t->result == RESULT_ERROR) atomic_fetch_add_explicit(&u->errors, 1, memory_order_relaxed);
     if (t->result == RESULT_NO_MEMORY)
         atomic_fetch_add_explicit(&u->no_memory, 1, memory_order_relaxed);
-    t->finished_ns = clock_now_ns();
+    t->finished_ns = clock_read_ns(g->clock);
     t->state = TASK_DONE;
 }
 
@@ -213,9 +213,9 @@ static bool step_abort(struct gpu *g, struct task *t)
 
 /* ---- between ---- */
 
-static void copying(struct task *t, bool now)
+static void copying(const struct gpu *g, struct task *t, bool now)
 {
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = clock_read_ns(g->clock);
     if (now)
         t->copying_since_ns = now_ns;
     else
@@ -224,7 +224,7 @@ static void copying(struct task *t, bool now)
 
 static void launch(struct gpu *g, struct task *t)
 {
-    copying(t, false);
+    copying(g, t, false);
     enum device_result result = is_upload(t) ? upload_launch(g, t) : run_launch(g, t);
     if (result == DEVICE_OK) result = g->ops->event_record(g->device, t->event, t->lane->stream);
     t->state = TASK_RUN;
@@ -272,7 +272,7 @@ static bool step_run(struct gpu *g, struct task *t, bool *stream_busy)
         finish(g, t);
         return true;
     }
-    copying(t, true);
+    copying(g, t, true);
     t->state = TASK_DRAIN;
     enum order_result drained = run_drain(g, t);
     if (drained) task_end(g, t, drained);
@@ -291,7 +291,7 @@ static bool step_drain(struct gpu *g, struct task *t)
     if (run_next(g, t)) {
         launch(g, t);
     } else {
-        copying(t, false);
+        copying(g, t, false);
         finish(g, t);
     }
     return true;
