@@ -81,13 +81,13 @@ CANONICAL_INLINE bool canonical_is_compensated(uint32_t dimension)
     return dimension > VECTOR_COMPENSATED_ABOVE;
 }
 
-/* One plain partial takes one product. */
+/* Adds one product to a plain partial. */
 CANONICAL_INLINE void canonical_take(float *p, float x, float y)
 {
     *p = fmaf(x, y, *p);
 }
 
-/* One compensated partial takes one product. */
+/* Adds one product to a compensated partial. */
 CANONICAL_INLINE void canonical_take_compensated(float *p, float *c, float x, float y)
 {
     float product = canonical_multiply(x, y);
@@ -161,7 +161,7 @@ CANONICAL_INLINE float canonical_squared_euclidean(uint32_t dimension, const flo
                                                : canonical_sum_plain(true, stride, x, y);
 }
 
-/* The norm of a row whose dot with itself is square. */
+/* Returns the norm of a row whose dot product with itself is `square`. */
 CANONICAL_INLINE float canonical_norm(float square)
 {
 #if defined(__CUDA_ARCH__)

@@ -89,7 +89,7 @@ struct screen {
     double flushed;     /* V */
 };
 
-/* A row passes unless dot < scale * floor + offset. */
+/* A row is rejected if dot < scale * floor + offset. */
 struct screen_line {
     float scale, offset;
 };
@@ -112,7 +112,7 @@ static inline struct screen screen_of(enum metric metric, uint32_t dimension)
     return s;
 }
 
-/* For dots of the tensor cores. */
+/* As screen_of, for dot products of the tensor cores. */
 static inline struct screen screen_of_tf32(enum metric metric, uint32_t dimension)
 {
     struct screen s = screen_of(metric, dimension);
@@ -123,13 +123,13 @@ static inline struct screen screen_of_tf32(enum metric metric, uint32_t dimensio
     return s;
 }
 
-/* Less than value by 2 to 6 u of it. */
+/* Rounds to float, at least 2 u and at most 6 u of the value below it. */
 CANONICAL_INLINE float screen_below(double value)
 {
     return (float)(value - 4 * SCREEN_UNIT * fabs(value));
 }
 
-/* What all rows' floors have in common. */
+/* The terms of a floor that are the same for all rows. */
 struct screen_terms {
     enum metric metric;
     double far, near, root;
@@ -165,7 +165,7 @@ static inline void screen_floors(const struct screen *s, const float *norms, siz
         floors[i] = screen_floor(&terms, norms[i]);
 }
 
-/* bound: a score that a row must reach; it is finite or infinite, never NaN. */
+/* bound: the score that a row must reach; finite or infinite, never NaN. */
 CANONICAL_INLINE struct screen_line screen_line(const struct screen *s, float norm, float bound)
 {
     const struct screen_line pass_all = {0.0f, -INFINITY};

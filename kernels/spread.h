@@ -1,25 +1,27 @@
-/* spread: activation that spreads along the edges of a graph: the rule, the forms of its data, and the
- * CPU's engine. Source: shared memory of engram-core's rules, written out in docs/spreading.md.
- * Owner:  the caller; nothing here allocates but through spread_memory.
- * Thread: any, one run on one thread at a time, but for spread_run_part.
+/* spread: activation that spreads along the edges of a graph: the rule, the structs of its data,
+ * and the CPU's engine. Source: the rules of engram-core's shared memory, written out in
+ * docs/spreading.md.
+ * Owner:  the caller; all memory taken here comes from spread_memory.
+ * Thread: any; a run is used by one thread at a time, except spread_run_part.
  * Errors: none; inputs are validated before they come here.
  *
- * Included by C and by CUDA: what is marked CANONICAL_INLINE is the arithmetic that every path equals
- * bit for bit.
+ * Included by C and by CUDA: functions marked CANONICAL_INLINE are the arithmetic that every
+ * implementation equals bit for bit.
  *
- * Sums have no order. In mode linear a node receives S = sum of x(s) w(s, t) over its edges. Each
- * product is exact in binary64 (24 + 24 bits). It is cut in two on a grid that is one for the whole
- * graph, coarse and fine:
+ * Sums do not depend on their order. In mode linear a node receives S = sum of x(s) w(s, t) over
+ * its edges. Each product is exact in binary64 (24 + 24 bits). It is cut in two on a coarse and a
+ * fine grid, which are the same for the whole graph:
  *     q = (c + high) - high      a multiple of the coarse step
  *     r = c - q                  exact
  *     p = (r + low) - low        a multiple of the fine step
- * and q and p are added up apart. As many edges as there are cannot carry either sum past 53 bits of
- * its step, so that every addition is exact, in whatever order, on however many threads, with or
- * without the zeros of nodes that are not active, gathered by targets or scattered by sources, and
- * with atomics. (Demmel, Nguyen, "Fast reproducible floating-point summation", 2013, with bounds known
- * beforehand.) What is lost is what lies below the fine step: with edges of weight up to W and up to
- * 2^20 edges at a node, 2^-64 W of each product. Then S = q + p, one rounding, times f(d), another,
- * to binary32, the last.
+ * and all q and all p are added up separately. The grid is chosen so that even the largest number
+ * of edges cannot carry either sum past 53 bits of its step. So every addition is exact: in any
+ * order, on any number of threads, with or without the zeros of nodes that are not active,
+ * gathered by targets or scattered by sources, and with atomics. (Demmel, Nguyen, "Fast
+ * reproducible floating-point summation", 2013, with bounds known beforehand.) What lies below the
+ * fine step is lost: with edges of weight up to W and up to 2^20 edges at a node, 2^-64 W of each
+ * product. Then S = q + p, rounded once, is multiplied by f(d), rounded again, and converted to
+ * binary32, the last rounding.
  *
  * Mode engram has no sums: the contributions to a node are taken one by one, the largest first
  * (spread_visit). */
@@ -28,13 +30,13 @@
 
 #include "kernels/canonical.h"
 
-enum spread_mode { SPREAD_LINEAR = 1, SPREAD_ENGRAM = 2 }; /* the wire's numbers */
-enum spread_kind { SPREAD_PLAIN = 0, SPREAD_EPISODE = 1, SPREAD_CONCEPT = 2 }; /* the wire's */
+enum spread_mode { SPREAD_LINEAR = 1, SPREAD_ENGRAM = 2 }; /* as numbered on the wire */
+enum spread_kind { SPREAD_PLAIN = 0, SPREAD_EPISODE = 1, SPREAD_CONCEPT = 2 }; /* as on the wire */
 enum spread_fan {
     SPREAD_FAN_NONE = 0,
     SPREAD_FAN_SQRT = 1,
     SPREAD_FAN_DIVIDE = 2
-}; /* the wire's */
+}; /* as on the wire */
 enum spread_tier { SPREAD_HOT = 0, SPREAD_WARM = 1, SPREAD_COLD = 2, SPREAD_TIERS = 3 };
 
 enum { SPREAD_HOPS_MAX = 100 };
@@ -42,8 +44,8 @@ enum { SPREAD_HOPS_MAX = 100 };
 
 /* ---------------------------------------------------------------- the graph */
 
-/* Edges [first, first + count) of an array of edges belong to a node, in no order; the places up to
- * first + room are kept for more. first is a multiple of 2 (16 bytes). */
+/* The edges of a node are [first, first + count) of an edge array, in any order; the places up to
+ * first + room are reserved for more. first is a multiple of 2 (16 bytes). */
 struct spread_list {
     uint64_t first;
     uint32_t count, room;
@@ -55,36 +57,39 @@ struct spread_edge {
     float weight;
 };
 
-/* The constants of the two cuts; of a graph, from its largest weight, factor and in-degree. */
+/* The constants that cut a product; a graph's depend on its largest weight, factor and
+ * in-degree. */
 struct spread_grid {
     double high, low;
 };
 
-/* Of spread_graph's order: in each window the numbers are a permutation of the window's own. */
+/* Window of spread_graph.order: in each window the numbers are a permutation of the window's
+ * own. */
 enum { SPREAD_WINDOW = 1024 };
 
-/* A graph as its readers see it. Nodes have numbers 0 .. nodes - 1; some may be nobody's (no edges,
- * and nobody asks for them). Every edge is in both orientations. Low numbers are those of nodes with
- * many out-edges, as far as known when the graph was laid out: what they send, which is read most
- * often, lies together. */
+/* A graph as its readers see it. Nodes have numbers 0 .. nodes - 1; some numbers may be free (they
+ * have no edges, and no request reaches them). Every edge is stored in both orientations. When the
+ * graph was laid out, nodes with many out-edges got low numbers, so that the values they send,
+ * which are read most often, lie together. */
 struct spread_graph {
     uint32_t nodes;
     uint64_t edges;
-    const struct spread_list *out, *in; /* nodes */
+    const struct spread_list *out, *in; /* one a node */
     const struct spread_edge *out_edges, *in_edges;
-    const uint64_t *ids;  /* nodes: of each, all different but for nobody's */
-    const uint8_t *kinds; /* nodes: enum spread_kind; NULL: all SPREAD_PLAIN */
-    const float *factors; /* nodes: what a node sends is multiplied by; NULL: all 1 */
+    const uint64_t *ids;  /* one a node, all different except for free numbers */
+    const uint8_t *kinds; /* one a node: enum spread_kind; NULL: all SPREAD_PLAIN */
+    const float *factors; /* one a node: multiplies what the node sends; NULL: all 1 */
     const uint32_t
-        *order; /* nodes: every window of SPREAD_WINDOW numbers (the last may be shorter),
-                               roughly by falling in-degree within it: who works along it finds
-                               neighbours of like length, and stays among neighbouring numbers */
+        /* one a node: each window of SPREAD_WINDOW numbers (the last may be shorter), roughly by
+         * falling in-degree within it, so that consecutive lists have similar lengths and node
+         * numbers that are close */
+        *order;
     struct spread_grid grid;
 };
 
-/* The grid for weights of at most 2^weight_exponent and factors of at most 2^factor_exponent in
- * magnitude, with at most in_count_max edges at a node. Exponents from -149 to 128; activations are
- * at most 1. */
+/* Computes the grid for weights of at most 2^weight_exponent and factors of at most
+ * 2^factor_exponent in magnitude, with at most in_count_max edges at a node. Exponents from -149
+ * to 128; activations are at most 1. */
 CANONICAL_INLINE struct spread_grid spread_grid_of(int weight_exponent, int factor_exponent,
                                                    uint64_t in_count_max)
 {
@@ -94,12 +99,12 @@ CANONICAL_INLINE struct spread_grid spread_grid_of(int weight_exponent, int fact
     return g;
 }
 
-/* Both halves of a sum. */
+/* Both parts of a sum. */
 struct spread_sum {
     double high, low;
 };
 
-/* One exact product. */
+/* Adds one exact product to a sum. */
 CANONICAL_INLINE void spread_add(struct spread_sum *s, struct spread_grid g, float sent,
                                  float weight)
 {
@@ -118,7 +123,7 @@ CANONICAL_INLINE void spread_add(struct spread_sum *s, struct spread_grid g, flo
 #endif
 }
 
-/* What a node has after a hop, before the threshold: capped at 1. */
+/* Returns a node's activation after a hop, before the threshold; at most 1. */
 CANONICAL_INLINE float spread_received(struct spread_sum s, float decay)
 {
 #if defined(__CUDA_ARCH__)
@@ -129,19 +134,19 @@ CANONICAL_INLINE float spread_received(struct spread_sum s, float decay)
     return a < 1.0f ? a : 1.0f;
 }
 
-/* Nothing, and what is less than the threshold, is dropped. */
+/* True if a node is active: its activation is not 0 and reaches the threshold. */
 CANONICAL_INLINE bool spread_kept(float activation, float threshold)
 {
     return activation > 0.0f && activation >= threshold;
 }
 
-/* What a node with that activation sends along each of its edges. */
+/* Returns what a node with this activation sends along each of its edges. */
 CANONICAL_INLINE float spread_sent(float activation, float factor)
 {
     return canonical_multiply(activation, factor);
 }
 
-/* Activation accumulated over hops, in their order. */
+/* Adds the activation of a hop to the accumulated one; hops in their order. */
 CANONICAL_INLINE float spread_accumulated(float before, float activation)
 {
     float sum = canonical_add(before, activation);
@@ -160,7 +165,7 @@ CANONICAL_INLINE uint32_t spread_visits_max(enum spread_tier tier)
     return 2u + (uint32_t)tier;
 }
 
-/* Between kinds; 1 where one of them is plain. */
+/* Returns the factor for the direction between kinds; 1 if either is plain. */
 CANONICAL_INLINE float spread_direction(uint32_t from, uint32_t to)
 {
     if (from == SPREAD_EPISODE)
@@ -170,8 +175,8 @@ CANONICAL_INLINE float spread_direction(uint32_t from, uint32_t to)
     return 1.0f;
 }
 
-/* The weight that counts: ((w x direction) x fan) x factor. fan: a concept's is divided by its
- * out-degree or by the root of that, an episode's multiplied by 1.2. */
+/* Returns the effective weight: ((w x direction) x fan) x factor. fan: a concept's weight is
+ * divided by its out-degree or the square root of it, an episode's is multiplied by 1.2. */
 CANONICAL_INLINE float spread_weight(float weight, float direction, enum spread_fan fan,
                                      uint32_t source_kind, uint32_t out_count, float factor)
 {
@@ -187,28 +192,30 @@ CANONICAL_INLINE float spread_weight(float weight, float direction, enum spread_
     return canonical_multiply(w, factor);
 }
 
-/* What a visit that gained `gain` contributes along an edge of that effective weight, which may have
- * overflowed: 0 times infinity is 0. */
+/* Returns the contribution of a visit that gained `gain` along an edge of this effective weight,
+ * which may have overflowed to infinity: 0 times infinity counts as 0. */
 CANONICAL_INLINE float spread_contribution(float gain, float effective_weight, float decay)
 {
     float c = canonical_multiply(canonical_multiply(gain, effective_weight), decay);
     return c == c ? c : 0.0f;
 }
 
-/* What a spread says of a node that it touched. Mode linear: confidence is the activation, visits
- * the hops after which the node was active (hop 0: the seeds). */
+/* The result for a node that a spread touched. Mode linear: confidence is the activation, visits
+ * the number of hops after which the node was active (hop 0: the seeds). */
 struct spread_record {
     uint32_t node;
-    uint32_t parent; /* whence it was first touched; SPREAD_NO_NODE: a seed, or not asked for */
+    /* the node that first touched it; SPREAD_NO_NODE: it is a seed, or paths are not wanted */
+    uint32_t parent;
     float activation, confidence;
     uint32_t visits;
     uint8_t depth, tier; /* at first touch */
-    uint8_t reserved[2]; /* 0 */
+    uint8_t reserved[2]; /* always 0 */
 };
 
-/* One contribution to a node, of depth d; the contributions of a level to a node come from the
- * largest down. r: its record, visits 0 before the first. True: it counts, and *gain is what it
- * added; *expands: the children receive that. thresholds: by tier. cycles counts penalties. */
+/* Adds one contribution to a node at depth d; a level's contributions to a node come from the
+ * largest to the smallest. r: the node's record, with 0 visits before the first. True: it counts,
+ * *gain is what it added, and if *expands the children receive that. thresholds: by tier. cycles
+ * counts penalties. */
 CANONICAL_INLINE bool spread_visit(struct spread_record *r, float contribution, uint32_t depth,
                                    uint32_t hops, const float thresholds[SPREAD_TIERS],
                                    uint64_t *cycles, float *gain, bool *expands)
@@ -245,16 +252,16 @@ struct spread_seed {
 struct spread_question {
     enum spread_mode mode;
     enum spread_fan fan;
-    bool ignore_kinds;  /* every direction counts 1; the fan effect goes by kinds all the same */
-    bool last_hop;      /* linear: the activation after the last hop alone, not accumulated */
-    bool paths;         /* parents are wanted */
-    uint32_t hops;      /* 1 .. SPREAD_HOPS_MAX */
-    const float *decay; /* f(d) at decay[d], d = 1 .. hops; decay[0] is not read */
-    float thresholds[SPREAD_TIERS];  /* >= 0; linear: the first for all */
-    const uint64_t *allowed;         /* bitmap over nodes; NULL: all. Seeds are allowed */
-    uint64_t touched_max;            /* >= 1: see docs/spreading.md */
-    uint64_t deadline_ns;            /* of clock_now_ns; 0: none */
-    const struct spread_seed *seeds; /* of one set. linear: each node once, in rising node number */
+    bool ignore_kinds; /* every direction has factor 1; fan still depends on kinds */
+    bool last_hop; /* linear: return the activation after the last hop, not the accumulated one */
+    bool paths;    /* fill in the parents */
+    uint32_t hops; /* 1 .. SPREAD_HOPS_MAX */
+    const float *decay;             /* f(d) is decay[d], d = 1 .. hops; decay[0] is not read */
+    float thresholds[SPREAD_TIERS]; /* >= 0; mode linear uses the first for all nodes */
+    const uint64_t *allowed; /* a bitmap over nodes; NULL: all nodes. Seeds are always in it */
+    uint64_t touched_max;    /* >= 1: see docs/spreading.md */
+    uint64_t deadline_ns;    /* as clock_now_ns counts; 0: none */
+    const struct spread_seed *seeds; /* of one set; linear: each node once, by rising node number */
     uint64_t seed_count;
 };
 
@@ -262,86 +269,86 @@ struct spread_question {
 
 #if !defined(__cplusplus)
 
-/* Nodes by their numbers, in the middle of a hop of mode linear. */
+/* Arrays by node number in the middle of a hop of mode linear. */
 struct spread_settling {
-    float *sends;             /* in: what was received; out: what is sent next, 0: nothing */
-    float *activations;       /* accumulated; last_hop: after this hop alone, 0: not active */
-    uint8_t *visits, *depths; /* 0 visits: not touched */
+    float *sends;             /* in: what a node received; out: what it sends next, 0: nothing */
+    float *activations;       /* accumulated, or with last_hop: after this hop, 0: not active */
+    uint8_t *visits, *depths; /* 0 visits: the node is not touched */
     const float *factors;     /* as in spread_graph */
     float threshold;
     uint32_t depth; /* of the hop */
     bool last_hop;
 };
 
-/* Of some nodes, how many were active after the hop, for the first time, and send something. */
+/* Counts among some nodes: those active after the hop, those active for the first time, and those
+ * that send something. */
 struct spread_settled {
     uint32_t active, fresh, sending;
 };
 
-/* What a set of CPU variants may do faster. */
+/* The functions that a CPU variant may implement faster. */
 struct spread_kernels {
     const char *name;
-    /* received[n] = spread_received of the sum over n's whole in-list, for n = order[0 .. count);
-     * sent and received: by node number, two arrays. */
+    /* Sets received[n] = spread_received of the sum over n's whole in-list, for n = order[0 ..
+     * count). sent and received are two different arrays by node number. */
     void (*pull)(const struct spread_graph *g, const uint32_t *order, size_t count,
                  const float *sent, float decay, float *received);
-    /* What nodes first .. last - 1 received becomes their state. */
+    /* Turns what the nodes first .. last - 1 received into their new state. */
     struct spread_settled (*settle)(const struct spread_settling *s, uint32_t first, uint32_t last);
 };
 extern const struct spread_kernels spread_scalar;
 #if defined(__x86_64__)
 extern const struct spread_kernels spread_avx2, spread_avx512;
 #endif
-/* The one that goes with a variant of vectors.h (by its name); scalar where there is none. */
+/* Returns the functions that belong to a variant of vectors.h (by its name), or the scalar ones. */
 const struct spread_kernels *spread_kernels_for(const char *variant);
 
-/* Room to work in, for graphs of up to `nodes` nodes: spread_workspace_bytes of memory, 64-byte
- * aligned, all zero between runs (a run cleans up what it touched, not more), so that a sparse run
- * touches few of its pages. */
+/* Memory for a run over graphs of up to `nodes` nodes: spread_workspace_bytes, 64-byte aligned,
+ * all zero between runs. A run clears only what it touched, so that a sparse run uses few pages. */
 struct spread_workspace {
     void *memory;
     uint32_t nodes;
 };
 uint64_t spread_workspace_bytes(uint32_t nodes);
 
-/* Memory for what nobody knows the size of beforehand (mode engram's contributions). take: 64-byte
- * aligned, contents undefined, or NULL. All of it is given back by its owner after the run. */
+/* Memory whose size is not known beforehand (mode engram's contributions). take returns 64-byte
+ * aligned, uninitialised memory, or NULL. Its owner frees all of it after the run. */
 struct spread_memory {
     void *(*take)(void *owner, uint64_t bytes);
     void *owner;
 };
 
-/* A spread from one seed set, in steps: the caller asks for the next, runs its parts, on any threads,
- * in any order, all at once or one after the other, and asks again. */
+/* A spread from one seed set, in steps. The caller asks for the next step, runs its parts on any
+ * threads, in any order, and asks again. */
 struct spread_run {
     const struct spread_graph *graph;
     const struct spread_question *question;
     const struct spread_kernels *kernels;
     struct spread_workspace workspace;
     struct spread_memory memory;
-    uint64_t (*now_ns)(void *owner); /* or NULL: no deadline is kept */
+    uint64_t (*now_ns)(void *owner); /* NULL: deadline_ns is ignored */
     void *now_owner;
-    const _Atomic(bool) *cancelled; /* or NULL; looked at between steps */
-    bool alone;                     /* one thread runs all parts: then there is no point in many */
-    /* out, when spread_run_next has given 0; cancelled: of no account */
-    struct spread_record *records; /* in the workspace, until spread_run_end; in no order */
+    const _Atomic(bool) *cancelled; /* NULL: never; read between steps */
+    bool alone; /* one thread runs all parts, so a step should have few of them */
+    /* results, once spread_run_next has returned 0; undefined if cancelled */
+    struct spread_record *records; /* in the workspace until spread_run_end; in any order */
     uint64_t record_count;
     uint64_t cycles;
-    uint32_t hops_done;  /* the deepest that touched anything */
-    bool truncated;      /* the time or touched_max ended it */
-    bool no_memory;      /* memory.take gave NULL: there is no answer */
-    uint64_t inside[64]; /* the engine's own */
+    uint32_t hops_done;  /* the last hop that touched a node */
+    bool truncated;      /* the deadline or touched_max ended it */
+    bool no_memory;      /* memory.take returned NULL: there is no result */
+    uint64_t inside[64]; /* private to the engine */
 };
 
-/* The caller has set everything down to `alone`. */
+/* Begins a run; the caller has set all members down to `alone`. */
 void spread_run_begin(struct spread_run *r);
-/* Parts of the next step; 0: it has ended. */
+/* Prepares the next step and returns the number of its parts; 0: the run has ended. */
 uint32_t spread_run_next(struct spread_run *r);
 void spread_run_part(struct spread_run *r, uint32_t part);
-/* The workspace is clean again. Also before the end. */
+/* Clears the workspace again. May be called before the end of the run. */
 void spread_run_end(struct spread_run *r);
 
-/* Steps and parts one after the other, to the end. */
+/* Runs all steps and parts one after the other, to the end. */
 static inline void spread_run_through(struct spread_run *r)
 {
     for (uint32_t parts; (parts = spread_run_next(r));)

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The wire's numbers. */
+/* As numbered on the wire. */
 enum metric {
     METRIC_COSINE = 1, /* dot / (norm norm), clamped to [-1, 1]; 0 for a zero vector */
     METRIC_DOT = 2,
@@ -50,7 +50,7 @@ struct row_block {
 /* A few queries repacked for `tile`; layout is the variant's own. */
 struct query_pack {
     const void *packed;
-    const float *norms; /* count */
+    const float *norms; /* one a query */
     size_t count;
 };
 
@@ -77,28 +77,29 @@ struct vector_kernels {
     void (*tile)(enum metric metric, uint32_t dimension, const struct query_pack *queries,
                  struct row_block block, float *scores, size_t scores_stride);
 
-    /* Positions i in rising order with scores[i] >= bound (lower_is_better: <= bound); positions
-     * holds count + 16 places. Returns how many. */
+    /* Writes the positions i, rising, with scores[i] >= bound (lower_is_better: <= bound);
+     * positions holds count + 16 places. Returns how many. */
     size_t (*pass)(const float *scores, size_t count, float bound, bool lower_is_better,
                    uint32_t *positions);
 
     /* ---- the screen (kernels/screen.h): what is told cheaply; NULL: this table has none ---- */
 
-    /* As pack, for `screen`. Up to 1,024 dimensions it writes just what pack does. */
+    /* As pack_bytes and pack, for `screen`. Up to 1,024 dimensions the layout equals that of
+     * pack. */
     size_t (*screen_pack_bytes)(uint32_t dimension, size_t count);
     void (*screen_pack)(uint32_t dimension, const float *queries, size_t count, void *packed);
-    /* Plain dot products of any dimension: dots[q * dots_stride + r]. The order of summation is the
-     * variant's own: pieces of at most 1,024 elements, each in 16 or more partial sums of fused
-     * multiply-adds. Norms are not read. */
+    /* Plain dot products of any dimension: dots[q * dots_stride + r]. A variant may choose the
+     * order of summation: pieces of at most 1,024 elements, each in 16 or more partial sums of
+     * fused multiply-adds. Norms are not read. */
     void (*screen)(uint32_t dimension, const struct query_pack *queries, struct row_block block,
                    float *dots, size_t dots_stride);
-    /* Positions i in rising order but those with dots[i] < fma(scale, floors[i], offset); positions
-     * holds count + 16 places. Returns how many. */
+    /* Writes the positions i, rising, except those with dots[i] < fma(scale, floors[i], offset);
+     * positions holds count + 16 places. Returns how many. */
     size_t (*screen_pass)(const float *dots, const float *floors, size_t count, float scale,
                           float offset, uint32_t *positions);
 
-    /* sums[c] = for i rising: fma(weights[i], rows[i][c], sums[c]) from +0, columns first..first +
-     * columns - 1 (written from sums[0]). No alignment asked of rows. */
+    /* For each column c in first .. first + columns - 1, and i rising: fma(weights[i], rows[i][c],
+     * sum) from +0. The results are written from sums[0] on. Rows may have any alignment. */
     void (*weighted_sum)(const float *const *rows, const float *weights, size_t count, size_t first,
                          size_t columns, float *sums);
 };
@@ -111,20 +112,22 @@ extern const struct vector_kernels vectors_avx512;
 extern const struct vector_kernels vectors_neon;
 #endif
 
-/* The variant called name, or the best one for "auto"; NULL if there is none of that name, or
- * this machine (CPU or the system's saved register state) cannot run it. */
+/* Returns the variant with this name, or the best one for "auto"; NULL if no variant has the name,
+ * or this machine (CPU or the register state that the system saves) cannot run it. */
 const struct vector_kernels *vectors_choose(const char *name);
 
-/* The i-th variant this machine can run, slowest first (0 is scalar); NULL past the last. */
+/* Returns the i-th variant that this machine can run, slowest first (0 is scalar); NULL at the
+ * end. */
 const struct vector_kernels *vectors_variant(size_t i);
 
 /* Copies unpadded rows to rows padded with zeros. */
 void vectors_pad(uint32_t dimension, const float *from, size_t count, float *to);
 
-/* First i with a norm that is not finite, or count. */
+/* Returns the first i whose norm is not finite, or count. */
 size_t vectors_find_bad(const float *norms, size_t count);
 
-/* "x86-64: sse2 avx2 fma avx512f ...": what the probe saw. text holds size bytes. */
+/* Writes what the probe found, such as "x86-64: sse2 avx2 fma avx512f ...". text holds size
+ * bytes. */
 void vectors_describe_cpu(char *text, size_t size);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include <immintrin.h>
 
-/* The tree's steps 16 and 8: p0 to p3 hold partials 8 i to 8 i + 7. */
+/* Steps 16 and 8 of the tree: p0 to p3 hold partials 8 i to 8 i + 7. */
 static inline __m256 lanes_eights(__m256 p0, __m256 p1, __m256 p2, __m256 p3)
 {
     return _mm256_add_ps(_mm256_add_ps(p0, p2), _mm256_add_ps(p1, p3));
@@ -25,7 +25,7 @@ static inline __m128 lanes_fold(__m256 a, __m256 b, __m256 c, __m256 d)
                                  _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
     __m256 singles =
         _mm256_add_ps(_mm256_shuffle_ps(pairs, pairs, 0x88), _mm256_shuffle_ps(pairs, pairs, 0xdd));
-    /* a, c in the low half, b, d in the high one */
+    /* sums of a and c in the low half, of b and d in the high one */
     return _mm_unpacklo_ps(_mm256_castps256_ps128(singles), _mm256_extractf128_ps(singles, 1));
 }
 

@@ -3,15 +3,15 @@
  * Thread: any; no state.
  * Errors: none.
  *
- * IEEE addition is commutative, so a fold may put either operand first; what a fold adds to what is
- * fixed by the tree of canonical.h. */
+ * IEEE addition is commutative, so a fold may take its operands in either order; which operands
+ * are added is fixed by the tree of canonical.h. */
 #ifndef ENGRAM_KERNELS_CPU_LANES_AVX512_H
 #define ENGRAM_KERNELS_CPU_LANES_AVX512_H
 
 #include <immintrin.h>
 
-/* The tree's steps 8 and 4 of four vectors at once: quarter i of the result is what is left of
- * vector i. (Step 16 is the sum of the two registers of a partial.) */
+/* Steps 8 and 4 of the tree, for four vectors at once: quarter i of the result belongs to vector
+ * i. (Step 16 is the sum of the two registers of a partial.) */
 static inline __m512 lanes_quarters(__m512 a, __m512 b, __m512 c, __m512 d)
 {
     __m512 ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));

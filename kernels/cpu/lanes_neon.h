@@ -7,7 +7,7 @@
 
 #include <arm_neon.h>
 
-/* The tree's steps 16, 8 and 4: p[i] holds partials 4 i to 4 i + 3. */
+/* Steps 16, 8 and 4 of the tree: p[i] holds partials 4 i to 4 i + 3. */
 static inline float32x4_t lanes_fours(const float32x4_t p[8])
 {
     float32x4_t p0 = vaddq_f32(p[0], p[4]), p1 = vaddq_f32(p[1], p[5]);

@@ -1,11 +1,11 @@
-/* spread_dense: hops of mode linear in which every node pulls over its in-list. What is known of
- * nodes stands by their numbers then, so that it is read and written in passes along memory; records
- * are made at the end. */
+/* spread_dense: the hops of mode linear in which every node pulls over its in-list. The state of
+ * nodes is then kept in arrays by node number, so that it is read and written sequentially; the
+ * records are made from it at the end. */
 #include "kernels/cpu/spread_inside.h"
 
 #include <string.h>
 
-enum { NODE_EDGES = 2 /* a node costs as much as so many edges of its list */ };
+enum { NODE_EDGES = 2 /* a node costs as much as this many edges of its list */ };
 
 /* ---------------------------------------------------------------- from records, and to them */
 
@@ -28,7 +28,7 @@ void spread_dense_open(struct spread_run *r)
     s->dense = true;
 }
 
-/* last_hop: those that are active now, if it is the last. */
+/* last_hop: true if the node belongs to the result should this hop be the last. */
 static bool is_answer(const struct spread_run *r, const struct spread_state *s, uint32_t node)
 {
     if (!r->question->last_hop) return s->visits[node] > 0;
@@ -79,7 +79,8 @@ void spread_dense_record(struct spread_run *r, uint32_t part)
         record_window(r, w * SPREAD_WINDOW, window_end(r, w * SPREAD_WINDOW));
 }
 
-/* Those first touched in the last hop go behind the others; how many are before them. */
+/* Moves the nodes first touched in the last hop behind the others; returns how many others there
+ * are. */
 static uint32_t part_fresh(struct spread_state *s)
 {
     uint32_t before = 0, count = s->record_count;
@@ -137,7 +138,7 @@ static uint32_t parent_of(const struct spread_graph *g, uint32_t node, const flo
     return parent;
 }
 
-/* A node is fresh that was visited once, at this depth. */
+/* Sets the parents of fresh nodes: those visited once, at this depth. */
 static void find_parents(struct spread_run *r, uint32_t first, uint32_t last)
 {
     struct spread_state *s = spread_state_of(r);
@@ -147,7 +148,7 @@ static void find_parents(struct spread_run *r, uint32_t first, uint32_t last)
             s->parents[n] = parent_of(r->graph, n, sent);
 }
 
-/* What all nodes of a window received is there. */
+/* Updates the state of a window whose nodes have all received their sums. */
 static void settle_window(struct spread_run *r, uint32_t first)
 {
     struct spread_state *s = spread_state_of(r);
@@ -168,7 +169,7 @@ static void settle_window(struct spread_run *r, uint32_t first)
     spread_reserve(&spread_receivers(s)->count, all.sending, r->alone);
 }
 
-/* Nodes of graph->order that may not be touched receive nothing. */
+/* As a pull, but nodes of graph->order that may not be touched receive nothing. */
 static void pull_allowed(struct spread_run *r, const uint32_t *order, uint32_t count)
 {
     struct spread_state *s = spread_state_of(r);
@@ -187,7 +188,7 @@ static void pull_allowed(struct spread_run *r, const uint32_t *order, uint32_t c
     }
 }
 
-/* Places first .. last - 1 of graph->order, in one window. */
+/* Pulls for the places first .. last - 1 of graph->order, all in one window. */
 static void pull_places(struct spread_run *r, uint32_t first, uint32_t last)
 {
     struct spread_state *s = spread_state_of(r);
@@ -221,8 +222,8 @@ void spread_dense_pull(struct spread_run *r, uint32_t part)
 
 /* ---------------------------------------------------------------- between hops */
 
-/* Cuts graph->order into parts of like work. In a window it falls in degree, roughly, so that a few of
- * its nodes tell of those between them. */
+/* Cuts graph->order into parts of similar work. Degrees fall roughly within a window, so that a
+ * sample of its nodes predicts the work of the rest. */
 static void cut_parts(const struct spread_run *r, struct spread_state *s)
 {
     enum { STEP = 16 };
@@ -240,7 +241,7 @@ static void cut_parts(const struct spread_run *r, struct spread_state *s)
     if (s->starts[s->pull_parts] < g->nodes) s->starts[++s->pull_parts] = g->nodes;
 }
 
-/* What is sent, by node number. */
+/* Writes what each node sends into the array by node number. */
 static void spread_out(const struct spread_run *r, struct spread_front *senders)
 {
     if (senders->sent_full) return;

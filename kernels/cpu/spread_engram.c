@@ -1,6 +1,6 @@
-/* spread_engram: the levels of mode engram. The contributions of a level are counted by target, laid
- * side by side, sorted and visited one by one; what a node gains sends in the next level. A level of
- * few edges is one part, else each of the three is a step of its own. */
+/* spread_engram: the levels of mode engram. The contributions of a level are counted by target,
+ * placed next to each other, sorted and visited one by one; what a node gains is sent in the next
+ * level. A level with few edges is one part; otherwise each of the three is a step of its own. */
 #include "kernels/cpu/spread_inside.h"
 #include "kernels/topk.h"
 
@@ -28,7 +28,7 @@ static uint32_t gains_of(const struct spread_front *f, uint32_t i)
     return isnan(f->gains[1][i]) ? 1 : isnan(f->gains[2][i]) ? 2 : 3;
 }
 
-/* Nodes that a thread found in a level, on their way to the list of all. */
+/* Nodes that a thread found in a level and has not yet added to the common list. */
 struct targets {
     uint32_t nodes[SPREAD_CHUNK];
     uint32_t count;
@@ -57,8 +57,8 @@ static void count_seeds(const struct spread_run *r, struct targets *t)
         count_target(r, t, r->question->seeds[i].node, 1);
 }
 
-/* Has what lies far away on its way before it is read: the lists of nodes that come soon, and the
- * places that the next one's edges lead to. */
+/* Prefetches memory that is read soon: the lists of the next nodes, and the places that the edges
+ * of the very next node lead to. */
 static void fetch_ahead(const struct spread_graph *g, const struct spread_place *places,
                         const uint32_t *nodes, uint32_t now, uint32_t last)
 {
@@ -91,7 +91,7 @@ static void count_part(struct spread_run *r, struct spread_range range)
     flush_targets(r, &found);
 }
 
-/* Where each target's contributions begin. */
+/* Computes where the contributions of each target begin. */
 static void place_targets(struct spread_state *s)
 {
     uint64_t first = 0;
@@ -146,7 +146,8 @@ static void scatter_part(struct spread_run *r, struct spread_range range)
 
 /* ---------------------------------------------------------------- visits */
 
-/* The source of the first that counted; of equal ones, which come behind it, the lowest id. */
+/* Returns the source of the first contribution that counted; among equal ones, which follow it,
+ * the one with the lowest id. */
 static uint32_t parent_of(const struct spread_graph *g, const uint64_t *c, uint64_t count)
 {
     uint32_t parent = spread_contribution_source(c[0]);
@@ -223,7 +224,7 @@ static void fold_part(struct spread_run *r, struct spread_range range)
 
 /* ---------------------------------------------------------------- steps */
 
-/* At most so many contributions. */
+/* An upper bound of the level's contributions. */
 static uint64_t contributions_most(const struct spread_run *r, struct spread_state *s)
 {
     const struct spread_front *senders = spread_senders(s);
@@ -234,7 +235,7 @@ static uint64_t contributions_most(const struct spread_run *r, struct spread_sta
     return most;
 }
 
-/* Memory taken is never given back before the run's end: at least twice as much as before. */
+/* Memory is only freed at the end of the run, so each growth at least doubles it. */
 static bool make_room(struct spread_run *r, struct spread_state *s, uint64_t contributions)
 {
     if (!s->contributions) {

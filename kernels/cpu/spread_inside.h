@@ -1,8 +1,8 @@
 /* spread_inside: what the files of the CPU's spread engine share: its state and its arrays, all of
  * them in the workspace.
  * Owner:  a run; between runs every byte is zero.
- * Thread: as spread_run. In a part, a thread writes what belongs to the nodes of its part, and takes
- *         room for more in the shared arrays by atomic counts.
+ * Thread: as spread_run. In a part, a thread writes the state of the part's nodes, and reserves
+ *         places in shared arrays by atomic counts.
  * Errors: none. */
 #ifndef ENGRAM_KERNELS_CPU_SPREAD_INSIDE_H
 #define ENGRAM_KERNELS_CPU_SPREAD_INSIDE_H
@@ -12,12 +12,12 @@
 #include <stdatomic.h>
 
 enum {
-    SPREAD_CHUNK = 256,           /* nodes that a thread gathers before it takes room for them */
-    SPREAD_PARTS_MAX = 1024,      /* of a step */
-    SPREAD_PART_EDGES = 32 << 10, /* of a part, about */
-    SPREAD_ALONE_EDGES = 1 << 20, /* the same when one thread runs them all */
-    SPREAD_GAINS = 3,             /* a node expands at most so often in a run, thus in a level */
-    SPREAD_SCRATCH = 8192         /* contributions that need no memory of their own */
+    SPREAD_CHUNK = 256,      /* nodes that a thread collects before it reserves places for them */
+    SPREAD_PARTS_MAX = 1024, /* parts of a step */
+    SPREAD_PART_EDGES = 32 << 10, /* edges of a part, about */
+    SPREAD_ALONE_EDGES = 1 << 20, /* the same, if one thread runs all parts */
+    SPREAD_GAINS = 3,     /* a node expands at most this often in a run, and so in a level */
+    SPREAD_SCRATCH = 8192 /* contributions that fit into the workspace */
 };
 
 enum spread_step {
@@ -25,78 +25,83 @@ enum spread_step {
     SPREAD_STEP_SEEDS, /* hop 0 of mode linear */
     SPREAD_STEP_PUSH,
     SPREAD_STEP_PULL,
-    SPREAD_STEP_COUNT,   /* contributions of each target */
-    SPREAD_STEP_SCATTER, /* contributions to their targets' places */
-    SPREAD_STEP_FOLD,    /* visits */
-    SPREAD_STEP_LEVEL,   /* all three in one part */
-    SPREAD_STEP_RECORDS, /* of a dense run */
+    SPREAD_STEP_COUNT,   /* count the contributions of each target */
+    SPREAD_STEP_SCATTER, /* write contributions to their targets' places */
+    SPREAD_STEP_FOLD,    /* visit the targets */
+    SPREAD_STEP_LEVEL,   /* these three as one part */
+    SPREAD_STEP_RECORDS, /* make the records of a dense run */
     SPREAD_STEP_ENDED
 };
 
-/* How the next hops of mode linear go; the answer is the same. */
+/* How the next hops of mode linear run; the result is the same. */
 enum spread_hop { SPREAD_HOP_CHOSEN, SPREAD_HOP_PUSH, SPREAD_HOP_PULL };
 
-/* A node. */
+/* The state of a node. */
 struct spread_place {
     union {
         struct {
             struct spread_sum sum;
-            double best; /* of the products pushed to it, with paths */
+            double best; /* the best of the products pushed to it; with paths only */
         };
         struct {
-            uint64_t first; /* of its contributions */
+            uint64_t first; /* where its contributions begin */
             _Atomic(uint32_t) count, filled;
         };
     };
-    uint32_t source; /* 0: nothing was pushed to it in this hop; else the best product's, + 1 */
-    uint32_t slot;   /* 0: not touched; else its record's, + 1 */
+    /* 1 + the source of the best product; 0: nothing was pushed to it in this hop */
+    uint32_t source;
+    uint32_t slot; /* 1 + the number of its record; 0: not touched */
 };
 
-/* The nodes that send in the next hop; linear: those that send anything. */
+/* The nodes that send in the next hop; linear: only those that send something. */
 struct spread_front {
     uint32_t *nodes;
     float *gains
-        [SPREAD_GAINS]; /* linear: the first is what is sent; engram: one to three, NaN: none */
-    float *sent;        /* linear, for pulling: by node number, in the place of the second */
+        /* linear: the first is what it sends; engram: one to three gains, NaN: none */
+        [SPREAD_GAINS];
+    float *sent; /* linear, for pulling: by node number; uses the memory of the second */
     _Atomic(uint32_t) count;
-    uint32_t count_max; /* of nodes listed since the run began */
+    uint32_t count_max; /* of the nodes listed since the run began */
     bool
-        sent_full; /* it was pulled: sent holds all that is sent, and zeros; nodes are not listed */
-    bool sent_soiled; /* it is not all zero */
+        /* a pull wrote it: sent holds everything that is sent, and the nodes are not listed */
+        sent_full;
+    bool sent_soiled; /* sent is not all zero */
 };
 
 struct spread_state {
     enum spread_step step;
     enum spread_hop hop;
-    uint32_t depth; /* of the hop or level that the step belongs to */
+    uint32_t depth; /* the hop or level that the step belongs to */
     uint32_t parts;
     struct spread_front
-        fronts[2]; /* depth % 2: what that hop makes active; the other: what sends */
+        /* [depth % 2]: nodes that the hop makes active; the other one: nodes that send */
+        fronts[2];
     struct spread_place *places;
     struct spread_record *records;
     _Atomic(uint32_t) record_count;
-    uint32_t records_before; /* this hop */
+    uint32_t records_before; /* when this hop began */
     uint32_t records_max;
     uint32_t *targets; /* nodes that were pushed to, or have contributions, in this hop */
     _Atomic(uint32_t) target_count;
     uint32_t targets_max;
     _Atomic(uint64_t) cycles;
-    _Atomic(bool) active; /* the hop touched something */
-    uint64_t *scratch;    /* SPREAD_SCRATCH */
+    _Atomic(bool) active; /* the hop touched a node */
+    uint64_t *scratch;    /* of SPREAD_SCRATCH contributions */
     uint64_t *contributions;
     uint64_t contributions_room;
-    uint64_t work; /* of the level: its contributions, about */
+    uint64_t work; /* of the level: about how many contributions */
     bool scratch_soiled;
-    /* Mode linear, from the first hop that pulls to the end: what is known of nodes stands by their
-     * numbers, not in records, which are made of it at the end. */
+    /* Mode linear, from the first hop that pulls to the end: the state of nodes is kept in arrays
+     * by node number, not in records, which are made from it at the end. */
     bool dense;
-    float *activations;       /* as in spread_settling, and the next two */
-    uint8_t *visits, *depths; /* the arrays lie where mode engram has others */
-    uint32_t *parents;        /* with paths */
+    float *activations;       /* as in spread_settling, like the next two */
+    uint8_t *visits, *depths; /* they use memory that mode engram needs for other arrays */
+    uint32_t *parents;        /* with paths only */
     _Atomic(uint32_t) touched;
-    uint32_t touched_before;   /* this hop */
-    uint32_t *starts;          /* of the parts of a pull, in graph->order; parts + 1 */
-    _Atomic(uint32_t) *pulled; /* of a window's nodes in this hop, where parts share it */
+    uint32_t touched_before; /* when this hop began */
+    uint32_t *starts; /* where the parts of a pull begin in graph->order; parts + 1 of them */
+    /* how many nodes of a window are done in this hop, if parts share the window */
+    _Atomic(uint32_t) *pulled;
     uint32_t pull_parts;
 };
 
@@ -125,7 +130,7 @@ static inline float spread_factor(const struct spread_graph *g, uint32_t node)
     return g->factors ? g->factors[node] : 1.0f;
 }
 
-/* Adds to a shared count; alone, without the price of an atomic. */
+/* Adds to a shared count; alone: without the cost of an atomic. */
 static inline uint32_t spread_reserve(_Atomic(uint32_t) *count, uint32_t more, bool alone)
 {
     if (!alone) return atomic_fetch_add_explicit(count, more, memory_order_relaxed);
@@ -134,7 +139,7 @@ static inline uint32_t spread_reserve(_Atomic(uint32_t) *count, uint32_t more, b
     return before;
 }
 
-/* What a thread gathers of up to SPREAD_CHUNK nodes. */
+/* The up to SPREAD_CHUNK nodes that a thread collects. */
 struct spread_batch {
     struct spread_record fresh[SPREAD_CHUNK];
     uint32_t nodes[SPREAD_CHUNK];
@@ -151,10 +156,10 @@ static inline void spread_batch_open(struct spread_batch *b)
     b->touched = false;
 }
 
-/* Into the shared arrays; the batch is empty again. gains: how many are written. */
+/* Appends the batch to the shared arrays and empties it. gains: how many of each node to write. */
 void spread_batch_flush(struct spread_run *r, struct spread_batch *b, uint32_t gains);
 
-/* The part's share of count things. */
+/* Returns a part's share of count items. */
 struct spread_range {
     uint32_t first, last;
 };
@@ -170,7 +175,7 @@ struct spread_settled spread_settle_avx2(const struct spread_settling *s, uint32
 struct spread_settled spread_settle_avx512(const struct spread_settling *s, uint32_t first,
                                            uint32_t last);
 #endif
-/* One node; what every variant equals. */
+/* Updates the state of one node; every variant equals this. */
 static inline void spread_settle_one(const struct spread_settling *s, uint32_t n,
                                      struct spread_settled *all)
 {
@@ -188,17 +193,19 @@ static inline void spread_settle_one(const struct spread_settling *s, uint32_t n
     all->sending += kept && sent > 0.0f;
 }
 
-/* For tests, after spread_run_begin. */
+/* For tests, called after spread_run_begin. */
 void spread_run_force(struct spread_run *r, enum spread_hop hop);
 
-/* Mode linear: the next hop's step, its parts counted; and a part of each. */
+/* Mode linear: start prepares the next hop's step and returns how many parts it has; each of the
+ * others runs one part of a step. */
 uint32_t spread_linear_start(struct spread_run *r);
 void spread_linear_seeds(struct spread_run *r);
 void spread_linear_push(struct spread_run *r);
 
-/* Mode linear where every node pulls. open: from here on the run is dense. start: parts of the hop;
- * pull: one. touch: a node that was pushed to and is active. records: the parts in which they are made;
- * record: one; finish: what gives way to touched_max goes. */
+/* Mode linear where every node pulls. open: the run is dense from here on. start: returns the
+ * parts of the hop; pull: runs one. touch: notes a node that was pushed to and is active. records:
+ * returns the parts in which records are made; record: runs one; finish: removes the nodes beyond
+ * touched_max. */
 void spread_dense_open(struct spread_run *r);
 uint32_t spread_dense_start(struct spread_run *r);
 void spread_dense_pull(struct spread_run *r, uint32_t part);
@@ -206,23 +213,25 @@ void spread_dense_touch(struct spread_run *r, uint32_t node, float activation, u
 uint32_t spread_dense_records(struct spread_run *r);
 void spread_dense_record(struct spread_run *r, uint32_t part);
 void spread_dense_finish(struct spread_run *r);
-/* Of the workspace. */
+/* Clears the dense run's arrays in the workspace. */
 void spread_dense_clear(const struct spread_run *r);
 
-/* Mode engram: the next level's first step, or the one after the last; parts, 0: no memory. */
+/* Mode engram: prepares the first step of the next level, or the following step of this one;
+ * returns its parts, 0: no memory. */
 uint32_t spread_engram_start(struct spread_run *r);
 uint32_t spread_engram_onward(struct spread_run *r);
 void spread_engram_part(struct spread_run *r, uint32_t part);
 
-/* A contribution: the key that sorts the largest first, and whence. */
+/* A contribution: in the upper half a key that sorts the largest first, in the lower half the
+ * source. */
 static inline uint32_t spread_contribution_source(uint64_t contribution)
 {
     return (uint32_t)contribution;
 }
 
-/* Sorts in place by the upper halves; n log n or less whatever they are. */
+/* Sorts in place by the upper halves; at most n log n steps for any input. */
 void spread_sort(uint64_t *contributions, uint64_t count);
-/* Brings the `keep` records of lowest ids (all different) to the front. */
+/* Moves the `keep` records with the lowest ids (all different) to the front. */
 void spread_keep_lowest(struct spread_record *records, uint32_t count, uint32_t keep,
                         const uint64_t *ids);
 

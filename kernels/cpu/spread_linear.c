@@ -1,20 +1,22 @@
-/* spread_linear: the hops of mode linear. Where few edges leave the active nodes they are pushed along
- * those, else every node pulls over its in-list (spread_dense.c); both give the same sums. */
+/* spread_linear: the hops of mode linear. If few edges leave the active nodes, activation is
+ * pushed along them; otherwise every node pulls over its in-list (spread_dense.c). Both give the
+ * same sums. */
 #include "kernels/cpu/spread_inside.h"
 
 #include <string.h>
 
 enum {
-    /* Pulling all edges takes as long as pushing along this part of them: measured on 400,000 edges
-     * (a third), 8 and 10 million (a fifth), one thread. Several share a pull, but not a push. */
+    /* Pulling all edges takes as long as pushing along one in so many: measured on 400,000 edges
+     * (one in three), 8 and 10 million (one in five), one thread. Several threads speed up a pull,
+     * but not a push. */
     ALONE_SHARE = 5,
     PULL_SHARE = 12,
-    MANY_SHARE = 4 /* this part of the nodes is enough to pull, whatever leaves them */
+    MANY_SHARE = 4 /* if one in so many nodes is active, pull, however few edges leave them */
 };
 
 /* ---------------------------------------------------------------- what a hop brings a node */
 
-/* A node is active after a hop of that depth. */
+/* Notes that a node is active after a hop at this depth. */
 static inline void touch(struct spread_record *record, float activation, uint32_t depth,
                          bool last_hop)
 {
@@ -23,7 +25,7 @@ static inline void touch(struct spread_record *record, float activation, uint32_
     record->activation = last_hop ? activation : spread_accumulated(record->activation, activation);
 }
 
-/* The record of a node that was not touched before. */
+/* Begins the record of a node that was not touched before. */
 static struct spread_record *begin_record(struct spread_batch *b, uint32_t node, uint32_t parent,
                                           uint32_t depth)
 {
@@ -35,7 +37,7 @@ static struct spread_record *begin_record(struct spread_batch *b, uint32_t node,
     return record;
 }
 
-/* Hop 0. */
+/* Runs hop 0: the seeds. */
 void spread_linear_seeds(struct spread_run *r)
 {
     struct spread_batch b;
@@ -60,7 +62,7 @@ void spread_linear_seeds(struct spread_run *r)
 
 /* ---------------------------------------------------------------- push */
 
-/* The best of the products, ties to the lowest id. */
+/* Keeps the source of the best product; of equal ones, the lowest id. */
 static void offer_source(const struct spread_graph *g, struct spread_place *place, uint32_t source,
                          double product)
 {
@@ -71,7 +73,8 @@ static void offer_source(const struct spread_graph *g, struct spread_place *plac
     }
 }
 
-/* Along a node's edges; count: of the targets so far, and then. */
+/* Pushes along a node's edges; count: how many targets there are so far. Returns how many after
+ * it. */
 static uint32_t push_node(const struct spread_run *r, struct spread_state *s, uint32_t source,
                           float sent, uint32_t count)
 {
@@ -95,7 +98,7 @@ static uint32_t push_node(const struct spread_run *r, struct spread_state *s, ui
     return count;
 }
 
-/* A node that was pushed to and is active. */
+/* Makes a node active that was pushed to and reaches the threshold. */
 static void receive(struct spread_run *r, struct spread_batch *b, uint32_t node, float activation)
 {
     struct spread_state *s = spread_state_of(r);
@@ -139,7 +142,7 @@ void spread_linear_push(struct spread_run *r)
 
 /* ---------------------------------------------------------------- which of both */
 
-/* After a pull the senders are not listed yet. */
+/* Lists the nodes that send, after a pull, which does not list them. */
 static void list_senders(const struct spread_run *r, struct spread_front *senders)
 {
     uint32_t count = 0;

@@ -1,10 +1,10 @@
-/* spread_pull: sums over in-lists, and what they make of nodes, one after the other: what every
- * variant equals; and which goes with which. */
+/* spread_pull: sums over in-lists, and the state of nodes after them, one node at a time: the
+ * reference that every variant equals. Also the table of variants. */
 #include "kernels/cpu/spread_inside.h"
 
 #include <string.h>
 
-enum { AHEAD = 16 /* lists fetched before they are read */ };
+enum { AHEAD = 16 /* how many lists ahead is prefetched */ };
 
 static void pull(const struct spread_graph *g, const uint32_t *order, size_t count,
                  const float *sent, float decay, float *received)

@@ -1,9 +1,9 @@
-/* spread_pull_avx2: four targets at a time, a lane each; otherwise as spread_pull_avx512.c. */
+/* spread_pull_avx2: four targets at a time, one in each lane; otherwise as spread_pull_avx512.c. */
 #include "kernels/cpu/spread_inside.h"
 
 #include <immintrin.h>
 
-enum { LANES = 4, LONG = 16, AHEAD = 32 /* lists fetched before they are read */ };
+enum { LANES = 4, LONG = 16, AHEAD = 32 /* AHEAD: how many lists ahead is prefetched */ };
 
 struct lane_sums_avx2 {
     __m256d high, low;
@@ -23,13 +23,13 @@ static inline void add(struct lane_sums_avx2 *s, struct lane_grid_avx2 g, __m128
     s->low = _mm256_add_pd(s->low, _mm256_sub_pd(_mm256_add_pd(r, g.low), g.low));
 }
 
-/* Eight edges: four for one sum, four for another (or the same). */
+/* Adds eight edges: four to one sum, four to another (or the same). */
 static inline void add_edges(struct lane_sums_avx2 *first, struct lane_sums_avx2 *second,
                              struct lane_grid_avx2 g, const float *sent, __m256i a, __m256i b)
 {
     __m256 low = _mm256_castsi256_ps(_mm256_permute2x128_si256(a, b, 0x20));
     __m256 high = _mm256_castsi256_ps(_mm256_permute2x128_si256(a, b, 0x31));
-    /* Halves: a's edges 0 1 2 3, then b's. */
+    /* The low half: edges 0 1 2 3 of a; the high half: those of b. */
     __m256i nodes = _mm256_castps_si256(_mm256_shuffle_ps(low, high, 0x88));
     __m256 weights = _mm256_shuffle_ps(low, high, 0xdd);
     __m256 x = _mm256_i32gather_ps(sent, nodes, 4);
@@ -39,7 +39,7 @@ static inline void add_edges(struct lane_sums_avx2 *first, struct lane_sums_avx2
 
 static const int64_t masks[2 * LANES] = {-1, -1, -1, -1, 0, 0, 0, 0};
 
-/* Up to four edges; zeros behind them, which add nothing. */
+/* Loads up to four edges, and zeros behind them, which add nothing. */
 static inline __m256i load(const struct spread_edge *edges, uint32_t count)
 {
     uint32_t missing = count < LANES ? LANES - count : 0;
@@ -67,7 +67,7 @@ static struct spread_sum pull_long(const struct spread_edge *edges, uint32_t cou
     return sum;
 }
 
-/* Four targets: where their lists begin, and how long they are. */
+/* Where the lists of four targets begin, and how long they are. */
 struct lane_lists {
     __m256i first, count;
 };
@@ -85,7 +85,7 @@ static inline struct lane_lists lists_of(const struct spread_graph *graph, const
     return l;
 }
 
-/* One edge of every list that has so many. */
+/* Loads edge e of each list that is long enough. */
 static inline __m256i pick(const struct spread_graph *graph, struct lane_lists l, uint32_t e)
 {
     __m256i at = _mm256_set1_epi64x(e), mask = _mm256_cmpgt_epi64(l.count, at);

@@ -1,6 +1,6 @@
-/* spread_pull_avx512: sixteen targets at a time, a lane each in two vectors: neighbours in the order
- * have lists of like length, side by side in memory. Long lists go one by one, with a lane for every
- * eighth edge. */
+/* spread_pull_avx512: sixteen targets at a time, one in each lane of two vectors. Neighbours in
+ * the order have lists of similar length, next to each other in memory. Long lists are summed one
+ * by one, with every eighth edge in the same lane. */
 #include "kernels/cpu/spread_inside.h"
 
 #include <immintrin.h>
@@ -10,13 +10,13 @@ enum {
     GROUP = 2 * LANES, /* targets at a time */
     LONG = 32,
     CHUNK = 512,     /* nodes whose lists are looked up at a time */
-    AHEAD = 4096,    /* bytes of edges fetched before they are read */
-    LINE = 64,       /* bytes */
-    LINE_LISTS = 4,  /* lists of a line */
-    LINE_FLOATS = 16 /* floats of a line */
+    AHEAD = 4096,    /* how many bytes of edges ahead is prefetched */
+    LINE = 64,       /* bytes of a cache line */
+    LINE_LISTS = 4,  /* lists in a line */
+    LINE_FLOATS = 16 /* floats in a line */
 };
 
-/* Where lists of nodes begin, and how long they are. */
+/* Where the lists of nodes begin, and how long they are. */
 struct lists {
     uint64_t firsts[CHUNK];
     uint32_t counts[CHUNK];
@@ -30,7 +30,7 @@ struct lane_grid_avx512 {
     __m512d high, low;
 };
 
-/* spread_add, for eight. The first product needs no rounding of its own: it is exact. */
+/* spread_add for eight targets. The product needs no rounding step of its own: it is exact. */
 static inline void add(struct lane_sums_avx512 *s, struct lane_grid_avx512 g, __m256 sent,
                        __m256 weights)
 {
@@ -41,7 +41,7 @@ static inline void add(struct lane_sums_avx512 *s, struct lane_grid_avx512 g, __
     s->low = _mm512_add_pd(s->low, _mm512_sub_pd(_mm512_add_pd(r, g.low), g.low));
 }
 
-/* Sixteen edges: eight for one sum, eight for another. */
+/* Adds sixteen edges: eight to one sum, eight to another. */
 static inline void add_edges(struct lane_sums_avx512 *first, struct lane_sums_avx512 *second,
                              struct lane_grid_avx512 g, const float *sent, __m512i a, __m512i b)
 {
@@ -62,7 +62,7 @@ static inline void fetch_edges(const void *now)
     _mm_prefetch((const char *)now + AHEAD + LINE, _MM_HINT_T0);
 }
 
-/* Up to eight edges; zeros behind them, which add nothing. */
+/* Loads up to eight edges, and zeros behind them, which add nothing. */
 static inline __m512i load(const struct spread_edge *edges, uint32_t count)
 {
     __mmask8 mask = (__mmask8)(count < LANES ? (1u << count) - 1 : 0xff);
@@ -84,14 +84,14 @@ static float pull_long(const struct spread_edge *edges, uint32_t count, struct l
     return spread_received(sum, decay);
 }
 
-/* One edge of each of eight lists that has so many. */
+/* Loads one edge of each of eight lists that is long enough. */
 static inline __m512i pick(const struct spread_edge *edges, const uint64_t *firsts, __mmask8 mask)
 {
     return _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), mask, _mm512_loadu_si512(firsts),
                                        (const long long *)edges, 8);
 }
 
-/* spread_received, for eight. */
+/* spread_received for eight targets. */
 static inline __m256 receive(struct lane_sums_avx512 s, float decay)
 {
     __m512d sums = _mm512_mul_pd(_mm512_add_pd(s.high, s.low), _mm512_set1_pd((double)decay));
@@ -114,7 +114,7 @@ static inline void pull_group(const struct spread_edge *edges, const struct list
     _mm256_storeu_ps(received + LANES, receive(b, decay));
 }
 
-/* Lists without edges behind the last. */
+/* Looks up where lists begin; behind the last one, fills in empty lists. */
 static void look_up(const struct spread_graph *graph, const uint32_t *order, size_t count,
                     struct lists *l)
 {
@@ -147,7 +147,8 @@ static void pull_chunk(const struct spread_graph *graph, const uint32_t *order, 
         received[order[i]] = own[i];
 }
 
-/* Lists that the chunk at the same place of the next window asks for; numbers stay in their windows. */
+/* Prefetches the lists for the chunk at the same place of the next window; numbers stay within
+ * their windows. */
 static void fetch_lists(const struct spread_graph *graph, uint32_t node, size_t place)
 {
     uint64_t first = (node / SPREAD_WINDOW + 1) * (uint64_t)SPREAD_WINDOW + place;
@@ -155,7 +156,7 @@ static void fetch_lists(const struct spread_graph *graph, uint32_t node, size_t 
         __builtin_prefetch(&graph->in[n]);
 }
 
-/* Where this window's results go. */
+/* Prefetches the memory that this window's results are written to. */
 static void fetch_results(const struct spread_graph *graph, uint32_t node, float *received)
 {
     uint64_t first = node / SPREAD_WINDOW * (uint64_t)SPREAD_WINDOW;

@@ -1,11 +1,12 @@
-/* spread_run: the steps of a spread: which comes next, when it ends, what it leaves. */
+/* spread_run: the steps of a spread: which one is next, when the spread ends, and its result. */
 #include "kernels/cpu/spread_inside.h"
 
 #include <string.h>
 
 /* ---------------------------------------------------------------- the workspace */
 
-enum { ALIGNMENT = 64, DENSE_SHARE = 16 /* more than this part of the nodes: clear them all */ };
+/* above this part of the nodes, clearing all of them is cheaper */
+enum { ALIGNMENT = 64, DENSE_SHARE = 16 };
 
 static uint64_t aligned(uint64_t bytes)
 {
@@ -19,7 +20,7 @@ static void *take(char *memory, uint64_t *used, uint64_t bytes)
     return at;
 }
 
-/* Lays s's arrays out behind it; memory NULL: only counts. Returns the bytes in all. */
+/* Lays out s's arrays behind it; memory NULL: only computes the size. Returns the bytes of all. */
 static uint64_t lay_out(struct spread_state *s, char *memory, uint64_t nodes)
 {
     uint64_t used = aligned(sizeof *s);
@@ -79,7 +80,7 @@ void spread_run_end(struct spread_run *r)
     if (s->record_count > s->records_max) s->records_max = s->record_count;
     if (targets < s->targets_max) targets = s->targets_max;
     if (s->dense)
-        spread_dense_clear(r); /* its places are clean */
+        spread_dense_clear(r); /* the places of nodes are clear already */
     else
         clear_places(r, s);
     memset(s->records, 0, s->records_max * sizeof *s->records);
@@ -138,7 +139,7 @@ static bool is_cancelled(const struct spread_run *r)
     return r->cancelled && atomic_load_explicit(r->cancelled, memory_order_relaxed);
 }
 
-/* Those that were active after the last hop alone; none if it ended earlier. */
+/* Keeps only the nodes that were active after the last hop; none if the run ended earlier. */
 static void keep_last(struct spread_run *r, struct spread_state *s)
 {
     uint32_t kept = 0, hops = r->question->hops;
@@ -178,12 +179,12 @@ static uint32_t finish(struct spread_run *r)
     return 0;
 }
 
-/* The nodes first touched in this hop that touched_max has no room for go. */
+/* Drops the nodes first touched in this hop that exceed touched_max. */
 static bool trim(struct spread_run *r, struct spread_state *s)
 {
     uint64_t most = r->question->touched_max;
     uint32_t count = s->record_count, before = s->records_before;
-    if (s->dense) return s->touched > most; /* they go with the records */
+    if (s->dense) return s->touched > most; /* they are dropped when the records are made */
     if (count <= most) return false;
     uint32_t keep = (uint32_t)(most - before);
     spread_keep_lowest(s->records + before, count - before, keep, r->graph->ids);
@@ -194,7 +195,7 @@ static bool trim(struct spread_run *r, struct spread_state *s)
     return true;
 }
 
-/* The hop is done. True: the spread ends with it. */
+/* Ends the hop. True: the spread ends with it. */
 static bool close_hop(struct spread_run *r, struct spread_state *s)
 {
     if (s->active) r->hops_done = s->depth;
@@ -230,7 +231,7 @@ void spread_run_force(struct spread_run *r, enum spread_hop hop)
     spread_state_of(r)->hop = hop;
 }
 
-/* No hop comes any more. */
+/* Ends the run: there is no further hop. */
 static uint32_t conclude(struct spread_run *r, struct spread_state *s)
 {
     if (!s->dense) return finish(r);
@@ -238,7 +239,7 @@ static uint32_t conclude(struct spread_run *r, struct spread_state *s)
     return s->parts = spread_dense_records(r);
 }
 
-/* Parts of the step now; 0: there was no memory for it. */
+/* Returns the parts of the next step; 0: there was no memory for it. */
 static uint32_t next_step(struct spread_run *r, struct spread_state *s)
 {
     if (s->step == SPREAD_STEP_COUNT || s->step == SPREAD_STEP_SCATTER)
@@ -247,7 +248,8 @@ static uint32_t next_step(struct spread_run *r, struct spread_state *s)
     return start_hop(r, s);
 }
 
-/* Within a level nothing is final before its last step, so that it may be given up. */
+/* Results of a level become final in its last step only, so that a level can be abandoned
+ * before. */
 uint32_t spread_run_next(struct spread_run *r)
 {
     struct spread_state *s = spread_state_of(r);

@@ -5,7 +5,7 @@
 
 enum { LANES = 8 };
 
-/* Eight bytes, one a lane, and back. */
+/* Widens eight bytes to one in each lane, and narrows them back. */
 static inline __m256i widen(const uint8_t *bytes)
 {
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)bytes));
@@ -51,7 +51,8 @@ struct spread_settled spread_settle_avx2(const struct spread_settling *s, uint32
                                          uint32_t last)
 {
     struct spread_settled all = {0, 0, 0};
-    struct spread_settling own = *s; /* so that what is written is not taken for it */
+    /* a copy, which the compiler knows the stores below do not change */
+    struct spread_settling own = *s;
     for (; last - first >= LANES; first += LANES)
         settle_eight(&own, first, &all);
     for (; first < last; first++)

@@ -36,7 +36,8 @@ struct spread_settled spread_settle_avx512(const struct spread_settling *s, uint
                                            uint32_t last)
 {
     struct spread_settled all = {0, 0, 0};
-    struct spread_settling own = *s; /* so that what is written is not taken for it */
+    /* a copy, which the compiler knows the stores below do not change */
+    struct spread_settling own = *s;
     for (; last - first >= LANES; first += LANES)
         settle_sixteen(&own, first, &all);
     for (; first < last; first++)

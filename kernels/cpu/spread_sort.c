@@ -1,5 +1,5 @@
-/* spread_sort: orders what a spread needs ordered: the contributions to a node, the largest first,
- * and the lowest ids among the nodes that a bound cuts. Both by digits, so that no input is slow. */
+/* spread_sort: sorts the contributions to a node, the largest first, and selects the lowest ids
+ * among nodes beyond a bound. Both work by digits, so that no input makes them slow. */
 #include "kernels/cpu/spread_inside.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static void sort_small(uint64_t *c, uint64_t count)
     }
 }
 
-/* Each digit's run in its place; ends[d]: where that of digit d ends. */
+/* Moves the keys of each digit to its range; ends[d]: where the range of digit d ends. */
 static void distribute(uint64_t *c, uint64_t count, uint32_t shift, uint64_t ends[DIGITS])
 {
     uint64_t next[DIGITS] = {0}, first = 0;
@@ -47,7 +47,7 @@ static void distribute(uint64_t *c, uint64_t count, uint32_t shift, uint64_t end
     }
 }
 
-/* Above how many low bits all keys agree; 0: they are equal. */
+/* Returns above how many low bits all keys agree; 0: they are equal. */
 static uint32_t differing_bits(const uint64_t *c, uint64_t count)
 {
     uint32_t differ = 0, bits = 0;
@@ -80,7 +80,7 @@ void spread_sort(uint64_t *contributions, uint64_t count)
     sort_keys(contributions, count);
 }
 
-/* Those without the bit go first; how many they are. */
+/* Moves the records without the bit to the front; returns how many these are. */
 static uint32_t split(struct spread_record *records, uint32_t count, const uint64_t *ids,
                       uint64_t bit)
 {

@@ -1,12 +1,13 @@
-/* Sixteen registers hold 12 accumulators, so a tile is two threes of rows, each with four passes
- * over rows that are in the first cache: pass g sums partials 8 g to 8 g + 7 of 12 pairs. */
+/* Sixteen registers hold 12 accumulators, so a tile is two groups of three rows, each with four
+ * passes over rows that are in the first-level cache: pass g sums partials 8 g to 8 g + 7 of 12
+ * pairs. */
 #include "kernels/cpu/tile_avx2.h"
 #include "kernels/cpu/lanes_avx2.h"
 
 enum { PASSES = 4, PASS_LANES = 8, THREE = 3, PAIRS = TILE_QUERIES * THREE };
 
-/* A load that stays in a register: repeated as the memory operand of each multiply-add it would
- * make the load ports the limit. */
+/* Keeps a load in a register: if the compiler repeated it as the memory operand of each
+ * multiply-add, the load ports would be the limit. */
 static inline __m256 load_once(const float *from)
 {
     __m256 value = _mm256_load_ps(from);
@@ -46,7 +47,7 @@ WALK_INLINE void pass(bool euclidean, size_t stride, const float *packed, const 
     }
 }
 
-/* What is left after the tree's step 8 of 4 queries x 3 rows. */
+/* The sums of 4 queries x 3 rows after step 8 of the tree. */
 WALK_INLINE void three(bool euclidean, size_t stride, const float *packed,
                        const float *const rows[THREE], __m256 eights[PAIRS])
 {

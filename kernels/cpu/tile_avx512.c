@@ -1,12 +1,12 @@
 /* 24 accumulators, one zmm for each of 4 x 6 pairs: a pass sums lanes 0-15 of every 32, a second
- * one lanes 16-31, and low + high is the tree's step 16. A step is 24 fused multiply-adds to 10
- * loads. The shape 4 x 3 with both halves at once needs 14 loads and ran at 171 GFLOP/s against
- * 178-196, both on 512 dimensions in the first cache, of a peak of 240. */
+ * one lanes 16-31, and low + high is step 16 of the tree. A step does 24 fused multiply-adds with
+ * 10 loads. The shape 4 x 3 with both halves at once needs 14 loads and ran at 171 GFLOP/s against
+ * 178-196, both on 512 dimensions in the first-level cache, of a peak of 240. */
 #include "kernels/cpu/tile_avx512.h"
 #include "kernels/cpu/lanes_avx512.h"
 
-/* A load that stays in a register: gcc would otherwise repeat it as the memory operand of each
- * multiply-add, and the load ports become the limit. */
+/* Keeps a load in a register: gcc would otherwise repeat it as the memory operand of each
+ * multiply-add, and the load ports would be the limit. */
 static inline __m512 load_once(const float *from)
 {
     __m512 value = _mm512_load_ps(from);
@@ -21,7 +21,7 @@ WALK_INLINE __m512 take(bool euclidean, __m512 query, __m512 row, __m512 sum)
     return _mm512_fmadd_ps(d, d, sum);
 }
 
-/* sums[r][q] over 16 lanes of every 32, the first of them at packed and rows[r] + lane. */
+/* sums[r][q] over 16 lanes of every 32; the first of them is at packed and rows[r] + lane. */
 WALK_INLINE void clear(__m512 sums[TILE_ROWS][TILE_QUERIES])
 {
 #pragma GCC unroll 6
@@ -85,7 +85,7 @@ void tile_avx512(bool euclidean, size_t stride, const float *packed,
         tile(false, stride, packed, rows, sums);
 }
 
-/* The second pass goes on where the first one ended: one fold, and no sums kept aside. */
+/* The second pass continues the sums of the first: one fold, and no sums to be kept meanwhile. */
 void tile_avx512_screen(bool euclidean, size_t stride, const float *packed,
                         const float *const rows[TILE_ROWS], struct tile_sums *sums)
 {

@@ -9,7 +9,7 @@
 
 tile_sum tile_avx512;
 
-/* Dot products alone, summed in another order than canonical.h's: for the screen. */
+/* Dot products only, summed in another order than canonical.h's: for the screen. */
 tile_sum tile_avx512_screen;
 
 #endif

@@ -1,5 +1,6 @@
-/* 24 of the 32 registers are accumulators. A tile is two threes of rows, each with four passes over
- * rows that are in the first cache: pass g sums partials 8 g to 8 g + 7 of 12 pairs. */
+/* 24 of the 32 registers are accumulators. A tile is two groups of three rows, each with four
+ * passes over rows that are in the first-level cache: pass g sums partials 8 g to 8 g + 7 of 12
+ * pairs. */
 #include "kernels/cpu/tile_neon.h"
 #include "kernels/cpu/lanes_neon.h"
 
@@ -47,7 +48,7 @@ WALK_INLINE void pass(bool euclidean, size_t stride, const float *packed,
     }
 }
 
-/* What is left after the tree's step 4 of 4 queries x 3 rows. */
+/* The sums of 4 queries x 3 rows after step 4 of the tree. */
 WALK_INLINE void three(bool euclidean, size_t stride, const float *packed,
                        const float *const rows[THREE], float32x4_t fours[PAIRS])
 {

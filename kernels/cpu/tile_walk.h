@@ -6,13 +6,13 @@
  * Plain dimensions: the register tile is 4 queries x 6 rows. Queries are packed in groups of four,
  * as [half][step][query][16]: first lanes 0-15 of every 32 elements, then lanes 16-31, so that a
  * pass over half the lanes reads one stream of queries and six of rows. A slice of rows stays in
- * the first cache while every query group passes over it; the next slice is prefetched meanwhile,
- * a few lines a tile. Compensated dimensions do ten operations an element, so there the queries are
- * packed as plain rows and each passes over four rows.
+ * the first-level cache while every query group passes over it; the next slice is prefetched
+ * meanwhile, a few lines with each tile. Compensated dimensions do ten operations an element, so
+ * their queries are packed as plain rows, and each query passes over four rows at a time.
  *
- * The screen is the plain tile at any dimension: rows longer than TILE_PIECE are summed piece by
- * piece, so that a slice of a few rows still fits the first cache, and each piece of a query group
- * is packed by itself. */
+ * The screen uses the plain tile at any dimension: rows longer than TILE_PIECE are summed piece by
+ * piece, so that a slice of a few rows still fits the first-level cache, and each piece of a query
+ * group is packed by itself. */
 #ifndef ENGRAM_KERNELS_CPU_TILE_WALK_H
 #define ENGRAM_KERNELS_CPU_TILE_WALK_H
 
@@ -24,12 +24,12 @@ enum {
     TILE_QUERIES = 4,
     TILE_ROWS = 6,
     TILE_HALF = VECTOR_LANES / 2,
-    TILE_FIRST_CACHE = 45056, /* bytes to fill with a slice and two query groups */
+    TILE_FIRST_CACHE = 45056, /* bytes that a slice and two query groups may fill */
     TILE_LINE_FLOATS = 16,
     TILE_PIECE = VECTOR_COMPENSATED_ABOVE,
 };
 
-/* The 24 sums of a tile: rows 0-3 of each query, then rows 4-5 and two that mean nothing. */
+/* The 24 sums of a tile: rows 0-3 of each query, then rows 4-5 and two unused places. */
 struct tile_sums {
     _Alignas(64) float first[TILE_QUERIES][4];
     _Alignas(64) float last[TILE_QUERIES][4];
@@ -100,7 +100,7 @@ static inline void tile_pack(uint32_t dimension, const float *queries, size_t co
 struct tile_prefetch {
     const float *next;
     const float *end;
-    size_t lines; /* a tile */
+    size_t lines; /* prefetched with each tile */
 };
 
 static inline void tile_prefetch_some(struct tile_prefetch *p)
@@ -113,7 +113,7 @@ static inline void tile_prefetch_some(struct tile_prefetch *p)
 
 static inline void tile_write(const struct tile_sums *sums, size_t query, size_t count, float *to)
 {
-    if (count == TILE_ROWS) { /* sizes known to the compiler: two moves */
+    if (count == TILE_ROWS) { /* sizes known to the compiler: it makes two moves of it */
         memcpy(to, sums->first[query], 4 * sizeof(float));
         memcpy(to + 4, sums->last[query], (TILE_ROWS - 4) * sizeof(float));
         return;
@@ -133,7 +133,8 @@ struct tile_piece {
     size_t from, length;
 };
 
-/* One query group over one slice of rows, whose first is number first of the block. */
+/* Computes one query group against one slice of rows, whose first row is number `first` of the
+ * block. */
 static inline void tile_group(const struct tile_job *job, bool euclidean, size_t group,
                               struct tile_piece piece, const float *slice, size_t first,
                               size_t count, struct tile_prefetch *prefetch)
@@ -164,7 +165,7 @@ static inline void tile_group(const struct tile_job *job, bool euclidean, size_t
     }
 }
 
-/* Rows whose pieces fit the first cache beside two query groups' pieces. */
+/* Returns how many rows' pieces fit the first-level cache beside the pieces of two query groups. */
 static inline size_t tile_slice_rows(size_t piece)
 {
     size_t groups = 2 * TILE_QUERIES * piece * sizeof(float);

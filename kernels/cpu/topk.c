@@ -1,17 +1,17 @@
-/* topk: a buffer of at least twice k candidates. When it is full the best k are selected in linear
- * time and the k-th becomes the bound, so most rows fail one comparison and each one that does not
- * costs a constant, whatever k is. Only what is certainly outside the best k is dropped: the result
- * does not depend on the order of arrival. */
+/* topk: a buffer of at least twice k candidates. When it is full, the best k are selected in
+ * linear time and the k-th becomes the bound: most rows then fail one comparison, and a row that
+ * does not costs a constant time, whatever k is. Only rows that are certainly outside the best k
+ * are dropped, so the result does not depend on the order of arrival. */
 #include "kernels/topk.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-    TOPK_SLACK_MIN = 128,   /* candidates between two selections, for small k */
-    TOPK_TIGHTEN_MIN = 16,  /* candidates between two selections asked for, for small k */
-    TOPK_SMALL = 24,        /* ranges sorted by insertion */
-    TOPK_RANGES_MAX = 64,   /* pending ranges; the larger half waits, so log2(count) suffice */
+    TOPK_SLACK_MIN = 128,  /* candidates between two selections, for small k */
+    TOPK_TIGHTEN_MIN = 16, /* the least number of candidates between two tightenings */
+    TOPK_SMALL = 24,       /* ranges up to this length are sorted by insertion */
+    TOPK_RANGES_MAX = 64,  /* pending ranges; the larger one always waits, so log2(count) suffice */
     TOPK_ENTRIES_A_LINE = 4 /* 64 bytes */
 };
 
@@ -57,7 +57,7 @@ static void sift_down(struct topk_entry *heap, size_t root, size_t count)
     }
 }
 
-/* Where partitioning keeps going wrong: n log n whatever the input. */
+/* Sorts in n log n for any input; used where partitioning keeps going wrong. */
 static void sort_heap(struct topk_entry *entries, size_t count)
 {
     for (size_t root = count / 2; root-- > 0;)
@@ -78,8 +78,8 @@ static void choose_pivot(struct topk_entry *entries, size_t count)
     swap(a, b);
 }
 
-/* Splits around entries[0]: returns where it ends up; nothing before it sorts after it. Entries
- * equal to it stop both scans, so equal entries are shared out evenly. */
+/* Splits around entries[0] and returns where that ends up; nothing before it sorts after it.
+ * Entries equal to it stop both scans, so equal entries go to both sides evenly. */
 static size_t partition(struct topk_entry *entries, size_t count)
 {
     choose_pivot(entries, count);
@@ -99,7 +99,7 @@ static size_t partition(struct topk_entry *entries, size_t count)
     return high;
 }
 
-/* Partitions allowed before a heap sort takes over. */
+/* How many partitions may be tried before a heap sort takes over. */
 static unsigned patience_for(size_t count)
 {
     unsigned patience = 8;
@@ -135,7 +135,7 @@ void topk_sort(struct topk_entry *entries, size_t count)
     }
 }
 
-/* Puts the k best of count in front, the k-th of them last (1 <= k < count). */
+/* Moves the k best of count to the front, the k-th of them last (1 <= k < count). */
 static void select_best(struct topk_entry *entries, size_t count, size_t k)
 {
     unsigned patience = patience_for(count);

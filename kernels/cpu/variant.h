@@ -1,6 +1,7 @@
-/* variant: what every SIMD variant's table holds alike, around its own sum_form.
- * Owner:  included once by a variant, below its sum_form (the sums of one query and a group of rows,
- *         inlined here once for each form); everything is static.
+/* variant: the part of a variant's table that is the same for every SIMD variant, around its own
+ * sum_form.
+ * Owner:  included once by a variant, below its sum_form (the sums of one query and a group of
+ *         rows, inlined here once for each form); everything is static.
  * Thread: any; no state.
  * Errors: none. */
 #ifndef ENGRAM_KERNELS_CPU_VARIANT_H

@@ -38,7 +38,7 @@ WALK_INLINE __m256 eights(const __m256 part[PARTS])
     return lanes_eights(part[0], part[1], part[2], part[3]);
 }
 
-/* `together` rows of the group: as many as leave registers for their partials. */
+/* Sums `together` rows of the group: as many as leave enough registers for their partials. */
 WALK_INLINE void sum_rows(enum walk_form form, bool compensated, int together, size_t stride,
                           const float *query, const float *const *rows, const float *const *ahead,
                           __m256 *sums, __m256 *corrections)

@@ -34,7 +34,7 @@ WALK_INLINE void take_form(__m512 *p, __m512 *c, enum walk_form form, bool compe
     }
 }
 
-/* The tree over four partials. */
+/* Folds four partials by the tree. */
 WALK_INLINE __m128 fold(__m512 a, __m512 b, __m512 c, __m512 d)
 {
     __m512 quarters = lanes_quarters(a, b, c, d);

@@ -34,7 +34,7 @@ WALK_INLINE void take_form(float32x4_t *p, float32x4_t *c, enum walk_form form, 
     }
 }
 
-/* `together` rows of the group: as many as leave registers for their partials. */
+/* Sums `together` rows of the group: as many as leave enough registers for their partials. */
 WALK_INLINE void sum_rows(enum walk_form form, bool compensated, int together, size_t stride,
                           const float *query, const float *const *rows, const float *const *ahead,
                           float32x4_t *sums, float32x4_t *corrections)
@@ -66,7 +66,7 @@ WALK_INLINE void sum_rows(enum walk_form form, bool compensated, int together, s
 
 WALK_INLINE float32x4_t corrected(float32x4_t sum, float32x4_t correction)
 {
-    uint32x4_t finite = vcaleq_f32(correction, vdupq_n_f32(FLT_MAX)); /* of magnitudes */
+    uint32x4_t finite = vcaleq_f32(correction, vdupq_n_f32(FLT_MAX)); /* compares magnitudes */
     return vbslq_f32(finite, vaddq_f32(sum, correction), sum);
 }
 

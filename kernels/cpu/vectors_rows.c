@@ -1,4 +1,4 @@
-/* Plain work on rows, the same for every variant. */
+/* Operations on rows that are the same for every variant. */
 #include <math.h>
 #include <string.h>
 

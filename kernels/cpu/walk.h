@@ -1,4 +1,4 @@
-/* walk: how every CPU variant goes over its rows; the arithmetic is the variant's own.
+/* walk: how every CPU variant goes over its rows; the arithmetic belongs to the variant.
  * Owner:  included by one variant at a time and compiled with that variant's flags, so everything
  *         here is static inline.
  * Thread: any; no state.
@@ -8,13 +8,13 @@
 
 #include "kernels/canonical.h"
 
-/* For helpers whose form is a constant at the call, so that the loop has no branch on it. */
+/* For helpers whose form is a constant at the call, so that their loops do not branch on it. */
 #define WALK_INLINE static inline __attribute__((always_inline))
 
-/* Rows summed together, so that several streams of memory are in flight. */
+/* Rows that are summed together, so that several streams of memory are in flight. */
 enum { WALK_GROUP = 4 };
 
-/* How far ahead of the sum memory is asked for. */
+/* How far ahead of the sum rows are prefetched. */
 enum { WALK_AHEAD_BYTES = 8192 };
 
 struct row_group {
@@ -36,7 +36,7 @@ static inline enum walk_form walk_form_of(enum metric metric)
     return metric == METRIC_SQUARED_EUCLIDEAN ? WALK_EUCLIDEAN : WALK_DOT;
 }
 
-/* scores[i] becomes the cosine of the dot it holds. */
+/* Turns the dot product in scores[i] into the cosine. */
 static inline void walk_cosine(float query_norm, const float *norms, size_t count, float *scores)
 {
     for (size_t i = 0; i < count; i++)
@@ -54,7 +54,7 @@ static inline size_t walk_least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Past the end the last row stands in: it is warm, and its sum is not written. */
+/* Past the end the last row stands in: it is in the cache, and its sum is not written. */
 static inline void walk_contiguous(walk_sum *sum, enum walk_form form, uint32_t dimension,
                                    const float *query, const float *rows, size_t count, float *sums)
 {
