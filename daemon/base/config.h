@@ -59,7 +59,7 @@ struct config {
     char gpu_memory[CONFIG_TEXT_MAX];  /* gpu.memory: device, managed */
     uint32_t gpu_memory_percent;       /* gpu.memory_percent, of VRAM free at start: 75; 1..95 */
     uint64_t gpu_memory_mib_max;       /* gpu.memory_mib: 0 = by gpu.memory_percent alone */
-    char gpu_force[CONFIG_TEXT_MAX];   /* gpu.force: none, cpu, gpu (live) */
+    char gpu_force[CONFIG_TEXT_MAX];   /* gpu.force: none, cpu, gpu, both (live) */
     uint64_t gpu_pairs_min;            /* gpu.min_pairs, queries times rows: 64 (live) */
     uint32_t gpu_heartbeat_ms;         /* gpu.heartbeat_ms: 1000; 300..60000 */
     uint32_t gpu_job_ms;               /* gpu.job_ms, plus what the work should take: 2000 */

@@ -109,8 +109,9 @@ const struct config_key config_keys[] = {
      .max = 1 << 24, .number = 0, .help = "MiB of VRAM to take at most; 0 for gpu.memory_percent "
      "alone."},
     {.name = "gpu.force", .type = CONFIG_CHOICE, .live = true, .offset = AT(gpu_force),
-     .text = "none", .choices = "none cpu gpu", .help = "Run everything on the CPU, or everything "
-     "that can on the GPU, whatever is faster."},
+     .text = "none", .choices = "none cpu gpu both", .help = "Run everything on the CPU, or everything "
+     "that can on the GPU, whatever is faster; both: as gpu, and half of what can be split on the "
+     "CPU."},
     {.name = "gpu.min_pairs", .type = CONFIG_NUMBER64, .live = true, .offset = AT(gpu_pairs_min),
      .min = 1, .max = UINT64_C(1) << 40, .number = 64, .help = "Queries times rows below which a "
      "request stays on the CPU."},

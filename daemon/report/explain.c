@@ -137,7 +137,8 @@ static struct wire_scheduler_settings settings_of(const struct scheduler *s)
 {
     const struct scheduler_settings *in = &s->settings;
     return (struct wire_scheduler_settings){
-        .force = in->force == FORCE_CPU   ? BACKEND_CPU
+        .force = in->force_split          ? BACKEND_BOTH
+                 : in->force == FORCE_CPU ? BACKEND_CPU
                  : in->force == FORCE_GPU ? BACKEND_GPU
                                           : BACKEND_NONE,
         .pairs_min = in->pairs_min,

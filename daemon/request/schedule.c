@@ -10,8 +10,9 @@ void pipeline_configure(struct pipeline *p)
     const char *force = c->gpu_force;
     p->scheduler.settings = (struct scheduler_settings){
         .force = *force == 'c'   ? FORCE_CPU
-                 : *force == 'g' ? FORCE_GPU
-                                 : FORCE_NONE,
+                 : *force == 'n' ? FORCE_NONE
+                                 : FORCE_GPU,
+        .force_split = *force == 'b',
         .speedup_min = c->speedup_percent / 100.0,
         .success_min = c->success_percent / 100.0,
         .pairs_min = c->gpu_pairs_min,

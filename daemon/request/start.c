@@ -103,13 +103,14 @@ static bool pipeline_start_split(struct pipeline *p, const struct dispatch *d)
     struct job *whole = job_of(d->first), *parts[2];
     if (!groups_split(p, whole, d->split_queries, parts)) return false;
     job_move(whole, JOB_RUNNING);
-    whole->reason = REASON_CHOSEN_FASTER;
+    enum reason reason = d->reason == REASON_FORCED ? REASON_FORCED : REASON_CHOSEN_FASTER;
+    whole->reason = reason;
     uint32_t servers[2] = {d->server, SERVER_CPU};
     for (int i = 0; i < 2; i++)
-        scheduler_place(&p->scheduler, &parts[i]->ticket, servers[i], REASON_CHOSEN_FASTER,
+        scheduler_place(&p->scheduler, &parts[i]->ticket, servers[i], reason,
                         clock_read_ns(p->clock));
     for (int i = 0; i < 2; i++)
-        pipeline_submit(p, parts[i], servers[i], REASON_CHOSEN_FASTER);
+        pipeline_submit(p, parts[i], servers[i], reason);
     return true;
 }
 

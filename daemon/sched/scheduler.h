@@ -36,6 +36,7 @@ struct scheduler_settings {
     uint64_t batch_wait_ns;
     uint64_t batch_queries_max, batch_requests_max, batch_bytes_max; /* bytes: of results */
     bool split;       /* one request may run on both backends at once */
+    bool force_split; /* with FORCE_GPU: what can be split is, whatever is predicted */
     bool floors_only; /* predictions are ignored: the GPU has everything above the minimums */
 };
 

@@ -130,8 +130,11 @@ static bool idle(const struct server *sv)
 static uint64_t split_of(const struct scheduler *s, const struct ticket *t)
 {
     const struct work *w = &t->work;
-    if (!s->settings.split || s->settings.force || t->other >= SERVERS_MAX || !w->gpu_able ||
-        w->operation != OPERATION_KNN || w->filtered || w->queries < SPLIT_QUERIES_MIN ||
+    if (!w->gpu_able || w->operation != OPERATION_KNN || w->filtered ||
+        w->queries < SPLIT_QUERIES_MIN)
+        return 0;
+    if (s->settings.force_split) return t->server == SERVER_CPU ? 0 : w->queries / 2;
+    if (!s->settings.split || s->settings.force || t->other >= SERVERS_MAX ||
         t->cpu_ns < SPLIT_NS_MIN || t->gpu_ns < SPLIT_NS_MIN)
         return 0;
     if (s->servers[t->server].in_flight || !idle(&s->servers[t->other])) return 0;

@@ -92,7 +92,7 @@ Test(backpressure, a_body_before_hello_takes_no_memory)
             expect_error(fds[i], 7, STATUS_INVALID_ARGUMENT, DETAIL_BODY_MISMATCH, "body");
         else
             expect_error(fds[i], 7, STATUS_FAILED_PRECONDITION, DETAIL_HELLO_REQUIRED, "Hello");
-        expect_closed(fds[i], scaled_ms(3000));
+        expect_closed(fds[i]);
         close(fds[i]);
     }
     scene_close(&s);

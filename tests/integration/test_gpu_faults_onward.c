@@ -4,7 +4,7 @@
 #include "tests/support/gpu_scene.h"
 #include "tests/support/gpu_trials.h"
 
-Test(gpu_faults_onward, that_last, .timeout = 600)
+Test(gpu_faults_onward, that_last, .timeout = 900)
 {
     static const char *const kinds[] = {"memory", "error", "sticky", "crash"};
     for (int i = 0; i < 4; i++) {

@@ -64,7 +64,7 @@ static void rows_ask(struct rows *r)
 
 /* ---------------------------------------------------------------- not enough */
 
-Test(gpu_memory, however_little_there_is, .timeout = 120)
+Test(gpu_memory, however_little_there_is, .timeout = 900)
 {
     static const char *const kinds[] = {"", "vmm=0", "managed=0", "vmm=0 granularity_kib=4"};
     static struct transcript want, got;
@@ -76,12 +76,12 @@ Test(gpu_memory, however_little_there_is, .timeout = 120)
             snprintf(sim, sizeof sim, "strict=1 vram_mib=%d %s", mib, kinds[kind]);
             gpu_scene_open_counting(&s, sim, (const char *[]){PATIENT, NULL});
             /* 2 MiB are too few to use any: it is tried again, for others may give VRAM back. */
-            if (mib > 2) gpu_scene_await(&s, EA_GPU_READY, 5000);
+            if (mib > 2) gpu_scene_await(&s, EA_GPU_READY);
             got.count = 0;
             script_run(s.a, s.b, &got);
             script_end(s.a, s.b, &got);
             transcript_compare(&got, &want, sim);
-            if (mib > 2) gpu_scene_await_empty(&s, 2000);
+            if (mib > 2) gpu_scene_await_empty(&s);
             if (mib > 2) cr_assert_gt(transcript_on_gpu(&got), 0, "%s", sim);
             cr_assert(!daemon_logged(&s.daemon, "device_sim: "), "%s", sim);
             if (mib > 2) cr_assert_eq(gpu_scene_stats(s.a).restarts, 0, "%s", sim);
@@ -96,7 +96,7 @@ static void twelve_spaces(const char *force)
     struct gpu_scene s;
     struct rows rows[SPACES];
     gpu_scene_open_counting(&s, "vram_mib=16", (const char *[]){force, PATIENT, NULL});
-    gpu_scene_await(&s, EA_GPU_READY, 5000);
+    gpu_scene_await(&s, EA_GPU_READY);
     for (unsigned i = 0; i < SPACES; i++) {
         char space[16];
         snprintf(space, sizeof space, "space-%u", i);
@@ -122,16 +122,16 @@ static void twelve_spaces(const char *force)
         ea_close(rows[i].c);
         rows_free(&rows[i]);
     }
-    gpu_scene_await_empty(&s, 2000);
+    gpu_scene_await_empty(&s);
     gpu_scene_close(&s);
 }
 
-Test(gpu_memory, twelve_spaces_of_three_times_the_vram, .timeout = 120)
+Test(gpu_memory, twelve_spaces_of_three_times_the_vram, .timeout = 900)
 {
     twelve_spaces("gpu.force=none");
 }
 
-Test(gpu_memory, twelve_spaces_all_forced, .timeout = 120)
+Test(gpu_memory, twelve_spaces_all_forced, .timeout = 900)
 {
     twelve_spaces("gpu.force=gpu");
 }
@@ -143,7 +143,7 @@ static void two_rivals(const char *force)
     struct gpu_scene s;
     struct rows one, two;
     gpu_scene_open_counting(&s, "vram_mib=16", (const char *[]){force, PATIENT, NULL});
-    gpu_scene_await(&s, EA_GPU_READY, 5000);
+    gpu_scene_await(&s, EA_GPU_READY);
     rows_make(&one, s.a, "one", 3500, 1); /* 7 MiB */
     rows_make(&two, s.b, "two", 3500, 2);
     int64_t start = now_ms(), slowest = 0;
@@ -165,7 +165,7 @@ static void two_rivals(const char *force)
     gpu_scene_close(&s);
 }
 
-Test(gpu_memory, two_rivals, .timeout = 120)
+Test(gpu_memory, two_rivals, .timeout = 900)
 {
     two_rivals("gpu.force=none");
     two_rivals("gpu.force=gpu");
@@ -173,7 +173,7 @@ Test(gpu_memory, two_rivals, .timeout = 120)
 
 /* ---------------------------------------------------------------- two spaces */
 
-Test(gpu_memory, names_are_each_spaces_own, .timeout = 60)
+Test(gpu_memory, names_are_each_spaces_own, .timeout = 900)
 {
     struct gpu_scene s;
     struct rows own, other;
@@ -183,7 +183,7 @@ Test(gpu_memory, names_are_each_spaces_own, .timeout = 60)
     size_t count;
     float average[D];
     gpu_scene_open(&s, NULL, NULL);
-    gpu_scene_await(&s, EA_GPU_READY, 20000);
+    gpu_scene_await(&s, EA_GPU_READY);
     rows_make(&own, s.a, "secret", 300, 1);
     rows_ask(&own);
     rows_ask(&own);
@@ -261,7 +261,7 @@ static void ask_raw(int fd, const char *name, uint64_t request_id)
     free(body);
 }
 
-Test(gpu_memory, nothing_of_another_space_in_any_reply, .timeout = 120)
+Test(gpu_memory, nothing_of_another_space_in_any_reply, .timeout = 900)
 {
     static const char *const questions[] = {"knn",         "similarity", "score",
                                             "average_ids", "fetch",      "fetch_range"};
@@ -273,7 +273,7 @@ Test(gpu_memory, nothing_of_another_space_in_any_reply, .timeout = 120)
     for (size_t i = 0; i < CANARIES * NARROW; i++)
         memcpy(&values[i], &canary, sizeof canary);
     gpu_scene_open(&s, NULL, NULL);
-    gpu_scene_await(&s, EA_GPU_READY, 20000);
+    gpu_scene_await(&s, EA_GPU_READY);
     int fd = raw_connect(&s.daemon);
     raw_hello(fd, "hostile");
     for (int round = 0; round < 40; round++) {

@@ -91,7 +91,7 @@ static void change(const struct gpu_scene *s, const char *force, ea_backend back
 {
     write_force(force, 1);
     kill(s->daemon.pid, SIGHUP);
-    int64_t until = now_ms() + scaled_ms(3000);
+    int64_t until = give_up_ms();
     ea_meta meta;
     do {
         meta = ask(s, "rows", 4, D);
@@ -101,7 +101,7 @@ static void change(const struct gpu_scene *s, const char *force, ea_backend back
     expect(s, 4, backend, reason);
 }
 
-Test(gpu_routes, force_changes_at_once, .timeout = 60)
+Test(gpu_routes, force_changes_at_once, .timeout = 900)
 {
     struct gpu_scene s;
     char config[64];
@@ -109,7 +109,7 @@ Test(gpu_routes, force_changes_at_once, .timeout = 60)
     write_force("cpu", 1);
     snprintf(config, sizeof config, "--config=%s", path);
     gpu_scene_open(&s, NULL, (const char *[]){config, NULL});
-    gpu_scene_await(&s, EA_GPU_READY, 5000);
+    gpu_scene_await(&s, EA_GPU_READY);
     make_rows(&s, "rows", ROWS, D);
     expect(&s, 4, EA_BACKEND_CPU, "forced");
     cr_assert_eq(gpu_scene_stats(s.a).uploads, 0, "nothing is uploaded for the CPU");
@@ -126,17 +126,17 @@ Test(gpu_routes, force_changes_at_once, .timeout = 60)
 
 /* ---------------------------------------------------------------- reasons */
 
-Test(gpu_routes, below_the_smallest_batch, .timeout = 60)
+Test(gpu_routes, below_the_smallest_batch, .timeout = 900)
 {
     struct gpu_scene s;
     gpu_scene_open(&s, NULL, (const char *[]){"gpu.force=none", "gpu.min_pairs=801", NULL});
-    gpu_scene_await(&s, EA_GPU_READY, 5000);
+    gpu_scene_await(&s, EA_GPU_READY);
     make_rows(&s, "rows", ROWS, D);
     for (int i = 0; i < 3; i++)
         expect(&s, 4, EA_BACKEND_CPU, "below_min_batch");
     cr_assert_eq(gpu_scene_stats(s.a).uploads, 0);
     expect(&s, 5, EA_BACKEND_CPU, "predicted_slower");
-    int64_t until = now_ms() + scaled_ms(3000);
+    int64_t until = give_up_ms();
     while (ask(&s, "rows", 5, D).backend != EA_BACKEND_GPU)
         cr_assert(now_ms() < until);
     expect(&s, 5, EA_BACKEND_GPU, "chosen_faster");
@@ -144,17 +144,17 @@ Test(gpu_routes, below_the_smallest_batch, .timeout = 60)
     gpu_scene_close(&s);
 }
 
-Test(gpu_routes, absent, .timeout = 60)
+Test(gpu_routes, absent, .timeout = 900)
 {
     struct gpu_scene s;
     gpu_scene_open_counting(&s, "devices=0", NULL);
-    gpu_scene_await(&s, EA_GPU_ABSENT, 5000);
+    gpu_scene_await(&s, EA_GPU_ABSENT);
     make_rows(&s, "rows", ROWS, D);
     expect(&s, 4, EA_BACKEND_CPU, "gpu_absent");
     gpu_scene_close(&s);
 }
 
-Test(gpu_routes, down, .timeout = 60)
+Test(gpu_routes, down, .timeout = 900)
 {
     struct gpu_scene s;
     gpu_scene_open_counting(&s, "fail=1:hang@open", NULL); /* counts as starting for 30 s */
@@ -164,27 +164,27 @@ Test(gpu_routes, down, .timeout = 60)
 }
 
 /* A collection that no VRAM of this device can hold. */
-Test(gpu_routes, vram_pressure, .timeout = 60)
+Test(gpu_routes, vram_pressure, .timeout = 900)
 {
     static const char *const forces[] = {"gpu.force=gpu", "gpu.force=none"};
     for (int i = 0; i < 2; i++) {
         struct gpu_scene s;
         gpu_scene_open_counting(&s, "vram_mib=8", (const char *[]){forces[i], NULL});
-        gpu_scene_await(&s, EA_GPU_READY, 5000);
+        gpu_scene_await(&s, EA_GPU_READY);
         make_rows(&s, "large", 4000, 512);
-        int64_t until = now_ms() + scaled_ms(3000);
+        int64_t until = give_up_ms();
         while (strcmp(ea_reason_name(ask(&s, "large", 2, 512).reason), "vram_pressure") != 0)
             cr_assert(now_ms() < until);
         uint64_t before = counted(&s, EA_BACKEND_CPU, "vram_pressure");
         expect_route(&s, ask(&s, "large", 2, 512), EA_BACKEND_CPU, "vram_pressure");
         cr_assert_eq(counted(&s, EA_BACKEND_CPU, "vram_pressure"), before + 1);
         make_rows(&s, "rows", ROWS, D); /* others are not hindered */
-        gpu_scene_await_answer(s.a, "rows", D, 3000);
+        gpu_scene_await_answer(s.a, "rows", D);
         gpu_scene_close(&s);
     }
 }
 
-Test(gpu_routes, fallback_after_error, .timeout = 60)
+Test(gpu_routes, fallback_after_error, .timeout = 900)
 {
     static const char *const kinds[] = {"error", "sticky", "crash", "hang"};
     for (int i = 0; i < 4; i++) {
@@ -192,10 +192,10 @@ Test(gpu_routes, fallback_after_error, .timeout = 60)
         char sim[64];
         snprintf(sim, sizeof sim, "fail=1:%s@topk", kinds[i]);
         gpu_scene_open_counting(&s, sim, NULL);
-        gpu_scene_await(&s, EA_GPU_READY, 5000);
+        gpu_scene_await(&s, EA_GPU_READY);
         make_rows(&s, "rows", ROWS, D);
         expect(&s, 4, EA_BACKEND_CPU, "fallback_after_error");
-        gpu_scene_await(&s, EA_GPU_READY, 5000);
+        gpu_scene_await(&s, EA_GPU_READY);
         expect(&s, 4, EA_BACKEND_GPU, "forced");
         gpu_scene_close(&s);
     }
@@ -208,14 +208,14 @@ static void on_meta(ea_client *c, uint64_t request_id, ea_status status, ea_resu
 }
 
 /* More at once than it takes; all are answered. */
-Test(gpu_routes, queue_full, .timeout = 60)
+Test(gpu_routes, queue_full, .timeout = 900)
 {
     enum { ASKED = 900 };
     struct gpu_scene s;
     gpu_scene_open_counting(&s, "latency_us=100000",
                             (const char *[]){"gpu.job_ms=20000", "batch.queries=1",
                                              "sched.window_us=0", "quotas.queue=100000", NULL});
-    gpu_scene_await(&s, EA_GPU_READY, 5000);
+    gpu_scene_await(&s, EA_GPU_READY);
     make_rows(&s, "rows", ROWS, D);
     uint32_t counts[16] = {0};
     for (int i = 0; i < ASKED; i++) {

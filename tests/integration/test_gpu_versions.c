@@ -167,7 +167,7 @@ static void play(const char *sim, const char *force, int ms, bool kills)
     struct reader readers[READERS];
     pthread_t threads[READERS];
     gpu_scene_open(&s, sim, (const char *[]){force, NULL});
-    gpu_scene_await(&s, EA_GPU_READY, 20000);
+    gpu_scene_await(&s, EA_GPU_READY);
     st.versions = calloc(VERSIONS, sizeof *st.versions);
     ea_collection_info info;
     cr_assert_eq(ea_collection_create(s.a, "rows", D, EA_SQUARED_EUCLIDEAN, &info), EA_OK);
@@ -205,19 +205,19 @@ static void play(const char *sim, const char *force, int ms, bool kills)
     gpu_scene_close(&s);
 }
 
-Test(gpu_versions, on_the_gpu, .timeout = 60)
+Test(gpu_versions, on_the_gpu, .timeout = 900)
 {
     play("", "gpu.force=gpu", 1200, false);
     play("latency_us=2000", "gpu.force=gpu", 800, false);
     play("vmm=0 granularity_kib=4", "gpu.force=gpu", 800, false);
 }
 
-Test(gpu_versions, on_the_cpu, .timeout = 60)
+Test(gpu_versions, on_the_cpu, .timeout = 900)
 {
     play("", "gpu.force=cpu", 800, false);
 }
 
-Test(gpu_versions, on_both, .timeout = 60)
+Test(gpu_versions, on_both, .timeout = 900)
 {
     play("", "gpu.force=none", 1000, false);
     play("", "gpu.force=none", 1500, true);

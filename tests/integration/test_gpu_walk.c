@@ -239,17 +239,17 @@ static unsigned walk_all(const char *force, int kill_every_ms)
     return on_gpu;
 }
 
-Test(gpu_walk, at_random, .timeout = 120)
+Test(gpu_walk, at_random, .timeout = 900)
 {
     cr_assert_gt(walk_all("gpu.force=none", 0), 0);
 }
 
-Test(gpu_walk, forced, .timeout = 120)
+Test(gpu_walk, forced, .timeout = 900)
 {
     cr_assert_gt(walk_all("gpu.force=gpu", 0), 0);
 }
 
-Test(gpu_walk, under_fire, .timeout = 120)
+Test(gpu_walk, under_fire, .timeout = 900)
 {
     walk_all("gpu.force=none", 700);
     walk_all("gpu.force=gpu", 300);

@@ -268,7 +268,7 @@ static void *spread_on(void *argument)
 }
 
 /* Dropped and made anew while others spread over it: each gets an answer, or hears that it is gone. */
-Test(graph, dropped_under_load, .timeout = 60)
+Test(graph, dropped_under_load, .timeout = 900)
 {
     struct scene s;
     static struct droppers d;

@@ -69,7 +69,7 @@ Test(hostile_clients, one_connection_too_many)
         cr_assert(e.retryable);
         cr_assert(e.retry_after_ms > 0);
         cr_assert(strstr(e.text, "limits.connections"));
-        expect_closed(fd, scaled_ms(3000));
+        expect_closed(fd);
         close(fd);
     }
     ea_client *client = NULL; /* the library hands the refusal on, though it spoke first */
@@ -82,7 +82,7 @@ Test(hostile_clients, one_connection_too_many)
         expect_alive(fds[i]);
         close(fds[i]);
     }
-    int64_t until = now_ms() + scaled_ms(3000);
+    int64_t until = give_up_ms();
     while (ea_ping(client) != EA_OK) {
         cr_assert(now_ms() < until, "places that became free are given out again");
         wait_ms(10);
@@ -130,7 +130,7 @@ static void drip(struct scene *s, int fd, const uint8_t *bytes, size_t count, in
         cr_assert(now_ms() - start < limit_ms, "still connected after %lld ms",
                   (long long)limit_ms);
     }
-    expect_closed(fd, scaled_ms(1000));
+    expect_closed(fd);
     cr_assert(now_ms() - start >= 399, "closed too early: after %lld ms",
               (long long)(now_ms() - start));
 }
@@ -171,7 +171,7 @@ Test(hostile_clients, silent_ones)
     struct scene s;
     scene_open(&s, impatient);
     int mute = raw_connect(&s.daemon), idle = scene_connect(&s);
-    expect_closed(mute, scaled_ms(2000));
+    expect_closed(mute);
     wait_ms(600);
     expect_alive(idle); /* between requests a client may think as long as it likes */
     close(mute);
@@ -234,7 +234,7 @@ Test(hostile_clients, one_that_never_reads)
     fcntl(fd, F_SETFL, O_NONBLOCK);
     for (uint64_t i = 0; i < 500; i++) /* 4 GiB of replies, if all were made */
         ask_for_rows(fd, i, 2048);
-    int64_t until = now_ms() + scaled_ms(5000);
+    int64_t until = give_up_ms();
     while (dropped(&s) == before) {
         int64_t asked = now_ms();
         scene_check(&s);
@@ -245,7 +245,7 @@ Test(hostile_clients, one_that_never_reads)
         wait_ms(20);
     }
     cr_assert(worst < loaded + 128 * 1024, "%zu KiB for one deaf client", worst - loaded);
-    expect_closed(fd, scaled_ms(1000));
+    expect_closed(fd);
     close(fd);
     drop_large(&s);
     scene_close(&s);
@@ -262,7 +262,7 @@ Test(hostile_clients, one_that_only_pings)
         frame_write(&(struct frame_header){.kind = OPERATION_PING, .request_id = (uint64_t)i},
                     frames + i * FRAME_ALIGN);
     uint64_t sent = 0;
-    int64_t until = now_ms() + scaled_ms(4000);
+    int64_t until = give_up_ms();
     for (;;) {
         ssize_t n = send(fd, frames, sizeof frames, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n > 0) {

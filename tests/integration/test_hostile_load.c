@@ -15,7 +15,7 @@ static ea_client *open_client(const struct scene *s, const char *space)
 {
     ea_client *c = NULL;
     ea_options options = {
-        .socket_path = s->daemon.socket_path, .space = space, .timeout_ms = scaled_ms(20000)};
+        .socket_path = s->daemon.socket_path, .space = space, .timeout_ms = GIVE_UP_MS};
     cr_assert_eq(ea_open(&options, &c), EA_OK);
     return c;
 }

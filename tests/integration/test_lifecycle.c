@@ -52,7 +52,7 @@ static struct run run_daemon(const char *const *arguments)
         _exit(127);
     }
     int status;
-    int64_t until = now_ms() + scaled_ms(10000);
+    int64_t until = give_up_ms();
     while (waitpid(pid, &status, WNOHANG) == 0) {
         if (now_ms() > until) {
             kill(pid, SIGKILL);

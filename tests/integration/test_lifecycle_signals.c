@@ -18,10 +18,10 @@
 #include "tests/support/sets.h"
 
 /* Waits for the daemon to end; returns its exit code. */
-static int wait_end(const struct daemon_process *d, int limit_ms)
+static int wait_end(const struct daemon_process *d)
 {
     int status;
-    int64_t until = now_ms() + limit_ms;
+    int64_t until = give_up_ms();
     while (waitpid(d->pid, &status, WNOHANG) == 0) {
         cr_assert(now_ms() < until, "it does not stop");
         wait_ms(2);
@@ -92,7 +92,7 @@ static void expect_drain(int signal_number)
     cr_assert_eq(w.answered, ASKED);
     for (int i = 0; i < ASKED; i++)
         cr_assert_eq(w.statuses[i], EA_OK, "request %d: %s", i, ea_status_name(w.statuses[i]));
-    cr_assert_eq(wait_end(&s.daemon, scaled_ms(5000)), 0);
+    cr_assert_eq(wait_end(&s.daemon), 0);
     cr_assert_neq(access(s.daemon.socket_path, F_OK), 0, "the socket file is gone");
     cr_assert_eq(ea_ping(c), EA_UNAVAILABLE);
     ea_close(c);
@@ -118,7 +118,7 @@ Test(lifecycle_signals, while_draining_new_work_is_refused)
     ea_client *c = scene_client(&s, "worker");
     start_work(&w, c);
     kill(s.daemon.pid, SIGTERM);
-    int64_t until = now_ms() + scaled_ms(3000);
+    int64_t until = give_up_ms();
     while (access(s.daemon.socket_path, F_OK) == 0) /* it has seen the signal */
         cr_assert(now_ms() < until);
     struct turn_work late = {0};
@@ -127,7 +127,7 @@ Test(lifecycle_signals, while_draining_new_work_is_refused)
     cr_assert_eq(late.answered, 1);
     cr_assert_eq(late.statuses[0], EA_UNAVAILABLE, "%s", ea_status_name(late.statuses[0]));
     cr_assert_eq(w.answered, ASKED);
-    cr_assert_eq(wait_end(&s.daemon, scaled_ms(5000)), 0);
+    cr_assert_eq(wait_end(&s.daemon), 0);
     ea_close(c);
     ea_close(s.witness);
     daemon_clean(&s.daemon);
@@ -141,11 +141,11 @@ Test(lifecycle_signals, a_second_term_stops_at_once)
     ea_client *c = scene_client(&s, "worker");
     start_work(&w, c);
     kill(s.daemon.pid, SIGTERM);
-    int64_t until = now_ms() + scaled_ms(3000);
+    int64_t until = give_up_ms();
     while (access(s.daemon.socket_path, F_OK) == 0)
         cr_assert(now_ms() < until);
     kill(s.daemon.pid, SIGTERM);
-    cr_assert_eq(wait_end(&s.daemon, scaled_ms(3000)), 0);
+    cr_assert_eq(wait_end(&s.daemon), 0);
     finish_work(&w, c);
     cr_assert_eq(w.answered, ASKED, "every callback runs");
     int lost = 0;
@@ -176,7 +176,7 @@ Test(lifecycle_signals, a_deaf_client_does_not_hold_up_the_end)
     wait_ms(100);
     int64_t start = now_ms();
     kill(s.daemon.pid, SIGTERM);
-    cr_assert_eq(wait_end(&s.daemon, scaled_ms(3000)), 0);
+    cr_assert_eq(wait_end(&s.daemon), 0);
     cr_assert(now_ms() - start >= 400, "it did not wait for limits.drain_ms");
     close(fd);
     ea_close(c);
@@ -197,7 +197,7 @@ static void write_settings(const char *path, const struct daemon_process *d, con
 
 static void wait_logged(const struct daemon_process *d, const char *text)
 {
-    int64_t until = now_ms() + scaled_ms(3000);
+    int64_t until = give_up_ms();
     while (!daemon_logged(d, text)) {
         cr_assert(now_ms() < until, "'%s' is never logged", text);
         wait_ms(5);
@@ -237,7 +237,7 @@ Test(lifecycle_signals, hup_applies_live_settings_only)
     kill(d.pid, SIGHUP);
     wait_logged(&d, "1 live settings changed");
     wait_logged(&d, "want a restart");
-    expect_closed(mute, scaled_ms(2000)); /* the new handshake limit holds */
+    expect_closed(mute); /* the new handshake limit holds */
     close(mute);
     int fds[5];
     for (int i = 0; i < 5; i++) { /* the old number of connections holds */
@@ -309,7 +309,7 @@ Test(lifecycle_signals, notifies_the_service_manager)
     expect_notice(fd, "READY=1");
     kill(d.pid, SIGTERM);
     expect_notice(fd, "STOPPING=1");
-    cr_assert_eq(wait_end(&d, scaled_ms(3000)), 0);
+    cr_assert_eq(wait_end(&d), 0);
     daemon_clean(&d);
     close(fd);
     unlink(path);
@@ -351,7 +351,7 @@ Test(lifecycle_signals, inherits_a_listening_socket)
     expect_alive(early);
     close(early);
     kill(d.pid, SIGTERM);
-    cr_assert_eq(wait_end(&d, scaled_ms(5000)), 0);
+    cr_assert_eq(wait_end(&d), 0);
     cr_assert_eq(access(d.socket_path, F_OK), 0, "it is the service manager's file");
     close(listener);
     daemon_clean(&d);
@@ -405,7 +405,8 @@ static void expect_tcp(const char *host_setting, const char *host)
     uint16_t port = logged_port(&s.daemon);
     cr_assert(port > 0);
     ea_client *c = NULL;
-    ea_options options = {.tcp_host = host, .tcp_port = port, .space = "tcp", .timeout_ms = 10000};
+    ea_options options = {
+        .tcp_host = host, .tcp_port = port, .space = "tcp", .timeout_ms = GIVE_UP_MS};
     cr_assert_eq(ea_open(&options, &c), EA_OK);
     struct set t;
     set_make(&t, 300, EA_COSINE, 2000, 8); /* 2.4 MB */

@@ -120,7 +120,7 @@ static void expect_one_too_many(const struct scene *s, const char *space)
 {
     ea_client *c = NULL;
     ea_options options = {
-        .socket_path = s->daemon.socket_path, .space = space, .timeout_ms = scaled_ms(10000)};
+        .socket_path = s->daemon.socket_path, .space = space, .timeout_ms = GIVE_UP_MS};
     cr_assert_eq(ea_open(&options, &c), EA_OK);
     cr_assert_eq(ea_connect(c), EA_RESOURCE_EXHAUSTED);
     cr_assert_eq(ea_error_detail(c), DETAIL_QUOTA, "%s", ea_error_text(c));
@@ -151,7 +151,7 @@ Test(quotas, connections_of_a_space)
     ea_client *c = NULL;
     ea_options options = {.socket_path = s.daemon.socket_path, .space = "crowd"};
     cr_assert_eq(ea_open(&options, &c), EA_OK);
-    int64_t until = now_ms() + scaled_ms(3000);
+    int64_t until = give_up_ms();
     while (ea_connect(c) != EA_OK) {
         cr_assert(now_ms() < until, "a place that became free is given out again: %s",
                   ea_error_text(c));
@@ -177,7 +177,7 @@ static void write_settings(const char *path, const char *text)
 static void hang_up(const struct scene *s, const char *logged)
 {
     kill(s->daemon.pid, SIGHUP);
-    int64_t until = now_ms() + scaled_ms(3000);
+    int64_t until = give_up_ms();
     while (!daemon_logged(&s->daemon, logged)) {
         cr_assert(now_ms() < until, "'%s' is never logged", logged);
         wait_ms(5);

@@ -12,7 +12,7 @@
 static const uint32_t dimensions[] = {1, 31, 32, 33, 100, 384, 1024, 1025, 1536};
 enum { DIMENSIONS = sizeof dimensions / sizeof *dimensions };
 
-Test(requests, knn_equals_the_reference, .timeout = 60)
+Test(requests, knn_equals_the_reference, .timeout = 900)
 {
     struct scene s;
     scene_open(&s, NULL);
@@ -35,7 +35,7 @@ Test(requests, knn_equals_the_reference, .timeout = 60)
     scene_close(&s);
 }
 
-Test(requests, similarity_equals_the_reference, .timeout = 60)
+Test(requests, similarity_equals_the_reference, .timeout = 900)
 {
     struct scene s;
     scene_open(&s, NULL);
@@ -337,7 +337,7 @@ static uint64_t answers_under(const char *workers, const char *kernels)
     return sum;
 }
 
-Test(requests, the_same_bits_on_every_path, .timeout = 600)
+Test(requests, the_same_bits_on_every_path, .timeout = 900)
 {
     uint64_t want = answers_under("workers.count=1", "kernels=scalar");
     static const char *const workers[] = {"workers.count=1", "workers.count=2", "workers.count=5"};

@@ -16,13 +16,13 @@ enum { CLIENTS = 16, ASKS = 192, ROWS = 1500, D = 40 };
 static void open_scene(struct gpu_scene *s, bool gpu)
 {
     gpu_scene_open(s, LATE, (const char *[]){gpu ? "gpu.force=gpu" : "gpu.force=cpu", NULL});
-    if (gpu) gpu_scene_await(s, EA_GPU_READY, 5000);
+    if (gpu) gpu_scene_await(s, EA_GPU_READY);
 }
 
 static void make_ready(ea_client *c, const struct set *t, bool gpu)
 {
     set_send(t, c);
-    if (gpu) gpu_scene_await_answer(c, t->name, t->all.dimension, 5000);
+    if (gpu) gpu_scene_await_answer(c, t->name, t->all.dimension);
 }
 
 /* ---------------------------------------------------------------- everybody is right */
@@ -63,30 +63,30 @@ static void up_to_metric(int last, bool gpu, bool spoiled)
     gpu_scene_close(&s);
 }
 
-Test(sched_batches, on_the_cpu, .timeout = 120)
+Test(sched_batches, on_the_cpu, .timeout = 900)
 {
     up_to_metric(REFERENCE_EUCLIDEAN, false, false);
 }
 
-Test(sched_batches, on_the_gpu, .timeout = 120)
+Test(sched_batches, on_the_gpu, .timeout = 900)
 {
     up_to_metric(REFERENCE_EUCLIDEAN, true, false);
 }
 
 /* ---------------------------------------------------------------- one of them is wrong */
 
-Test(sched_batches, a_wrong_member_fails_alone_on_the_cpu, .timeout = 120)
+Test(sched_batches, a_wrong_member_fails_alone_on_the_cpu, .timeout = 900)
 {
     up_to_metric(REFERENCE_COSINE, false, true);
 }
 
-Test(sched_batches, a_wrong_member_fails_alone_on_the_gpu, .timeout = 120)
+Test(sched_batches, a_wrong_member_fails_alone_on_the_gpu, .timeout = 900)
 {
     up_to_metric(REFERENCE_COSINE, true, true);
 }
 
 /* Of two, one is wrong, so that the other runs by itself in the end: and says so. */
-Test(sched_batches, who_is_left_alone_says_so, .timeout = 60)
+Test(sched_batches, who_is_left_alone_says_so, .timeout = 900)
 {
     struct gpu_scene s;
     struct set t;
@@ -154,12 +154,12 @@ static void apart(bool gpu)
     gpu_scene_close(&s);
 }
 
-Test(sched_batches, spaces_stay_apart_on_the_cpu, .timeout = 120)
+Test(sched_batches, spaces_stay_apart_on_the_cpu, .timeout = 900)
 {
     apart(false);
 }
 
-Test(sched_batches, spaces_stay_apart_on_the_gpu, .timeout = 120)
+Test(sched_batches, spaces_stay_apart_on_the_gpu, .timeout = 900)
 {
     apart(true);
 }

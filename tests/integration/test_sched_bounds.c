@@ -28,7 +28,7 @@ static uint64_t refused(const struct asks *a, uint32_t detail)
 
 /* ---------------------------------------------------------------- a line that is full */
 
-Test(sched_bounds, a_full_line_is_told_so_and_others_are_not, .timeout = 120)
+Test(sched_bounds, a_full_line_is_told_so_and_others_are_not, .timeout = 900)
 {
     enum { ASKS = 200, QUEUE = 10, ROWS = 4000, D = 128 };
     struct scene s;
@@ -85,7 +85,7 @@ static uint64_t ran_on_the_cpu(ea_client *c)
     return stats.backend_requests[EA_BACKEND_CPU];
 }
 
-Test(sched_bounds, who_has_no_time_does_not_run, .timeout = 60)
+Test(sched_bounds, who_has_no_time_does_not_run, .timeout = 900)
 {
     struct scene s;
     struct sample knn;
@@ -157,12 +157,12 @@ static void without_memory(const char *memory, uint64_t queries, uint32_t k)
     scene_close(&s);
 }
 
-Test(sched_bounds, results_that_have_no_room_together, .timeout = 120)
+Test(sched_bounds, results_that_have_no_room_together, .timeout = 900)
 {
     without_memory("memory.max_mib=16", 60, 1000);
 }
 
-Test(sched_bounds, batches_that_have_no_room, .timeout = 120)
+Test(sched_bounds, batches_that_have_no_room, .timeout = 900)
 {
     without_memory("memory.max_mib=4", 4, 1000);
 }

@@ -37,10 +37,10 @@ static void place_open(struct place *p, bool gpu)
     gpu_scene_open(&p->scene, late,
                    (const char *[]){gpu ? "gpu.force=gpu" : "gpu.force=cpu", "workers.count=1",
                                     "sched.window_us=1", "batch.requests=4", NULL});
-    if (gpu) gpu_scene_await(&p->scene, EA_GPU_READY, 5000);
+    if (gpu) gpu_scene_await(&p->scene, EA_GPU_READY);
     asks_set(&p->set, gpu ? 40 : 256, REFERENCE_DOT, gpu ? 1500 : 20000);
     set_send(&p->set, p->scene.a);
-    if (gpu) gpu_scene_await_answer(p->scene.a, p->set.name, p->set.all.dimension, 5000);
+    if (gpu) gpu_scene_await_answer(p->scene.a, p->set.name, p->set.all.dimension);
     asks_connect(&p->scene.daemon, "alpha", &p->one, 1);
     p->memory_used = stats_of(p->scene.b).memory_bytes_used;
     p->descriptors = process_descriptors(p->scene.daemon.pid);
@@ -49,7 +49,7 @@ static void place_open(struct place *p, bool gpu)
 /* Nothing stays behind of what was not wanted. */
 static void place_close(struct place *p)
 {
-    int64_t until = now_ms() + scaled_ms(5000);
+    int64_t until = give_up_ms();
     for (;;) {
         ea_stats now = stats_of(p->scene.b);
         size_t descriptors = process_descriptors(p->scene.daemon.pid);
@@ -63,7 +63,7 @@ static void place_close(struct place *p)
     }
     ea_close(p->one);
     cr_assert_eq(ea_collection_drop(p->scene.a, p->set.name), EA_OK);
-    if (p->gpu) gpu_scene_await_empty(&p->scene, 2000);
+    if (p->gpu) gpu_scene_await_empty(&p->scene);
     gpu_scene_close(&p->scene);
     set_free(&p->set);
 }
@@ -131,12 +131,12 @@ static void one_leaves(bool gpu)
     place_close(&p);
 }
 
-Test(sched_endings, one_leaves_a_batch_on_the_cpu, .timeout = 120)
+Test(sched_endings, one_leaves_a_batch_on_the_cpu, .timeout = 900)
 {
     one_leaves(false);
 }
 
-Test(sched_endings, one_leaves_a_batch_on_the_gpu, .timeout = 120)
+Test(sched_endings, one_leaves_a_batch_on_the_gpu, .timeout = 900)
 {
     one_leaves(true);
 }
@@ -200,12 +200,12 @@ static void half_leave_the_line(bool gpu)
     place_close(&p);
 }
 
-Test(sched_endings, half_leave_the_line_on_the_cpu, .timeout = 120)
+Test(sched_endings, half_leave_the_line_on_the_cpu, .timeout = 900)
 {
     half_leave_the_line(false);
 }
 
-Test(sched_endings, half_leave_the_line_on_the_gpu, .timeout = 120)
+Test(sched_endings, half_leave_the_line_on_the_gpu, .timeout = 900)
 {
     half_leave_the_line(true);
 }
@@ -245,12 +245,12 @@ static void at_any_moment(bool gpu)
     place_close(&p);
 }
 
-Test(sched_endings, some_leave_at_any_moment_on_the_cpu, .timeout = 120)
+Test(sched_endings, some_leave_at_any_moment_on_the_cpu, .timeout = 900)
 {
     at_any_moment(false);
 }
 
-Test(sched_endings, some_leave_at_any_moment_on_the_gpu, .timeout = 120)
+Test(sched_endings, some_leave_at_any_moment_on_the_gpu, .timeout = 900)
 {
     at_any_moment(true);
 }

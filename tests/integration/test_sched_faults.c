@@ -40,7 +40,7 @@ static void trial_close(struct trial *t)
     asks_disconnect(t->clients, CLIENTS);
     asks_free(t->asks);
     cr_assert_eq(ea_collection_drop(t->scene.a, t->set.name), EA_OK);
-    gpu_scene_await_empty(&t->scene, 5000);
+    gpu_scene_await_empty(&t->scene);
     set_free(&t->set);
     gpu_scene_close(&t->scene);
 }
@@ -49,7 +49,7 @@ static void trial_close(struct trial *t)
 
 static void await_gpu(struct trial *t)
 {
-    gpu_scene_await_answer(t->scene.a, t->set.name, D, 10000);
+    gpu_scene_await_answer(t->scene.a, t->set.name, D);
 }
 
 static void kill_in_the_middle(int number, int times)
@@ -77,12 +77,12 @@ static void kill_in_the_middle(int number, int times)
     trial_close(&t);
 }
 
-Test(sched_faults, killed_in_the_middle_of_batches, .timeout = 120)
+Test(sched_faults, killed_in_the_middle_of_batches, .timeout = 900)
 {
     kill_in_the_middle(SIGKILL, 12);
 }
 
-Test(sched_faults, hanging_in_the_middle_of_batches, .timeout = 120)
+Test(sched_faults, hanging_in_the_middle_of_batches, .timeout = 900)
 {
     kill_in_the_middle(SIGSTOP, 3);
 }
@@ -138,7 +138,7 @@ static void each_call_fails(uint64_t nth)
             snprintf(sims[i], sizeof sims[i], "latency_us=500 fail=%llu:%s@%s",
                      (unsigned long long)nth, kind, calls[first + i]);
             trial_open(&trials[i], sims[i]);
-            gpu_scene_await(&trials[i].scene, EA_GPU_READY, 5000);
+            gpu_scene_await(&trials[i].scene, EA_GPU_READY);
             learn_alone(&trials[i], alone.asks);
             trial_ask(&trials[i]);
         }
@@ -149,17 +149,17 @@ static void each_call_fails(uint64_t nth)
     trial_close(&alone);
 }
 
-Test(sched_faults, each_first_call_fails, .timeout = 240)
+Test(sched_faults, each_first_call_fails, .timeout = 900)
 {
     each_call_fails(1);
 }
 
-Test(sched_faults, each_third_call_fails, .timeout = 240)
+Test(sched_faults, each_third_call_fails, .timeout = 900)
 {
     each_call_fails(3);
 }
 
-Test(sched_faults, each_tenth_call_fails, .timeout = 240)
+Test(sched_faults, each_tenth_call_fails, .timeout = 900)
 {
     each_call_fails(10);
 }

@@ -68,7 +68,7 @@ static void both_pump(struct crowd *one, struct crowd *three, int for_ms)
     asks_pump(all, (size_t)2 * CLIENTS, for_ms);
 }
 
-Test(sched_shares, weights_are_what_they_get, .timeout = 60)
+Test(sched_shares, weights_are_what_they_get, .timeout = 900)
 {
     struct scene s;
     struct set t;
@@ -137,7 +137,7 @@ static int64_t alone_us(const char *wait)
     return took[TIMES / 2];
 }
 
-Test(sched_shares, who_is_alone_waits_for_nobody, .timeout = 60)
+Test(sched_shares, who_is_alone_waits_for_nobody, .timeout = 900)
 {
     int64_t without = alone_us("batch.wait_us=0"), with = alone_us("batch.wait_us=1000000");
     fprintf(stderr, "alone: %lld us, waiting for company %lld us\n", (long long)without,
@@ -147,7 +147,7 @@ Test(sched_shares, who_is_alone_waits_for_nobody, .timeout = 60)
 
 /* Two long ones of the same collection keep the CPU busy, so that those that come then are held, for
  * company: but no longer than that. */
-Test(sched_shares, company_is_waited_for_so_long, .timeout = 60)
+Test(sched_shares, company_is_waited_for_so_long, .timeout = 900)
 {
     enum { HELD_MS = 150, ASKS = 12 };
     struct scene s;

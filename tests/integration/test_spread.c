@@ -13,7 +13,7 @@
 #include "tests/support/graph_twin.h"
 #include "tests/support/sets.h"
 
-Test(spread, answers_are_the_reference, .timeout = 240)
+Test(spread, answers_are_the_reference, .timeout = 900)
 {
     struct scene s;
     scene_open(&s, NULL);
@@ -63,7 +63,7 @@ static void expect_same(const ea_spread_result *a, const ea_spread_result *b)
     if (a->path_ids) SAME(path_ids, a->path_offsets[a->count]);
 }
 
-Test(spread, many_at_once_are_those_one_by_one, .timeout = 120)
+Test(spread, many_at_once_are_those_one_by_one, .timeout = 900)
 {
     enum { QUESTIONS = 60 };
     struct scene s;
@@ -96,7 +96,7 @@ Test(spread, many_at_once_are_those_one_by_one, .timeout = 120)
     scene_close(&s);
 }
 
-Test(spread, between_changes, .timeout = 240)
+Test(spread, between_changes, .timeout = 900)
 {
     struct scene s;
     scene_open(&s, NULL);
@@ -176,7 +176,7 @@ static void *read_on(void *argument)
 }
 
 /* Each answer is of one version, whole, whatever is written meanwhile. */
-Test(spread, beside_a_writer, .timeout = 120)
+Test(spread, beside_a_writer, .timeout = 900)
 {
     struct scene s;
     static struct party p;
@@ -246,7 +246,7 @@ static void expect_soon(ea_client *c, const struct twin *t)
     ea_spread_result_free(&r);
 }
 
-Test(spread, late_or_cancelled_it_ends, .timeout = 120)
+Test(spread, late_or_cancelled_it_ends, .timeout = 900)
 {
     struct scene s;
     struct twin t;
@@ -283,7 +283,7 @@ Test(spread, late_or_cancelled_it_ends, .timeout = 120)
 }
 
 /* Nobody asked for a bound, but there is one: changes to the graph do not wait for ever. */
-Test(spread, the_daemon_bounds_it, .timeout = 120)
+Test(spread, the_daemon_bounds_it, .timeout = 900)
 {
     struct scene s;
     struct twin t;
@@ -332,7 +332,7 @@ static void send_long(int fd, const struct twin *t, uint64_t request_id)
                              body, seeds_at + frame_align(LONG_SETS * 8)));
 }
 
-Test(spread, cancelled_and_deserted, .timeout = 120)
+Test(spread, cancelled_and_deserted, .timeout = 900)
 {
     const char *gpu = getenv("ENGRAM_TEST_GPU");
     if (gpu && strcmp(gpu, "sim") != 0)

@@ -168,7 +168,7 @@ static size_t violations(const struct screen *screen, struct sums *s)
     return count;
 }
 
-Test(screen_bound, rejects_no_row_that_reaches_it, .timeout = 300)
+Test(screen_bound, rejects_no_row_that_reaches_it, .timeout = 900)
 {
     for (size_t d = 0; d < sizeof dimensions / sizeof *dimensions; d++) {
         struct sums s = sums_create(dimensions[d]);
@@ -185,7 +185,7 @@ Test(screen_bound, rejects_no_row_that_reaches_it, .timeout = 300)
 }
 
 /* Rejected pairs must be worse than the bound whatever it is; and it must reject something. */
-Test(screen_bound, rejects_only_what_is_worse, .timeout = 300)
+Test(screen_bound, rejects_only_what_is_worse, .timeout = 900)
 {
     static const float bounds[] = {-INFINITY, -FLT_MAX, -1.5f, -1.0f,   -0.5f,   -0.0f, 0.0f,
                                    0x1p-149f, 1e-30f,   0.01f, 0.5f,    1.0f,    1.5f,  100.0f,
@@ -239,7 +239,7 @@ Test(screen_bound, a_smaller_one_is_caught)
     sums_destroy(&s);
 }
 
-Test(screen_bound, tensor_cores_reject_no_row_that_reaches_it, .timeout = 300)
+Test(screen_bound, tensor_cores_reject_no_row_that_reaches_it, .timeout = 900)
 {
     for (size_t d = 0; d < sizeof dimensions / sizeof *dimensions; d++) {
         struct sums s = sums_create(dimensions[d]);
@@ -289,7 +289,7 @@ static void check_errors(const struct sums *s, const struct screen *screen, size
     cr_assert(fabsl(canonical_squared_euclidean(s->dimension, x, t) - far) <= e * far + u);
 }
 
-Test(screen_bound, each_error_is_within_epsilon, .timeout = 300)
+Test(screen_bound, each_error_is_within_epsilon, .timeout = 900)
 {
     for (size_t d = 0; d < sizeof dimensions / sizeof *dimensions; d++) {
         struct sums s = sums_create(dimensions[d]);
@@ -309,7 +309,7 @@ Test(screen_bound, each_error_is_within_epsilon, .timeout = 300)
     }
 }
 
-Test(screen_bound, variants_pass_alike, .timeout = 300)
+Test(screen_bound, variants_pass_alike, .timeout = 900)
 {
     for (size_t d = 0; d < sizeof dimensions / sizeof *dimensions; d++) {
         struct sums s = sums_create(dimensions[d]);

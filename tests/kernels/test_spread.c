@@ -34,7 +34,7 @@ static struct spread_way way_of(uint64_t i, uint64_t seed)
                                .seed = seed + i};
 }
 
-Test(spread, engram_is_the_rule, .timeout = 120)
+Test(spread, engram_is_the_rule, .timeout = 900)
 {
     uint64_t cycles = 0, truncated = 0, deep = 0;
     for (uint64_t i = 0, seed = first_seed(); i < GRAPHS; i++, seed++) {
@@ -52,7 +52,7 @@ Test(spread, engram_is_the_rule, .timeout = 120)
               (unsigned long long)truncated, (unsigned long long)deep);
 }
 
-Test(spread, linear_is_the_rule, .timeout = 120)
+Test(spread, linear_is_the_rule, .timeout = 900)
 {
     uint64_t truncated = 0, deep = 0;
     for (uint64_t i = 0, seed = first_seed(); i < GRAPHS; i++, seed++) {
@@ -75,7 +75,7 @@ Test(spread, linear_is_the_rule, .timeout = 120)
 }
 
 /* Hops that pull among hops that push, in any order: what is kept by number is kept for good. */
-Test(spread, linear_changes_its_ways, .timeout = 120)
+Test(spread, linear_changes_its_ways, .timeout = 900)
 {
     uint64_t both = 0, last = 0, within = 0, weighed = 0, truncated = 0;
     for (uint64_t i = 0, seed = first_seed(); i < GRAPHS; i++, seed++) {

@@ -160,14 +160,14 @@ static void assert_every_way(struct big *b, const char *what)
     big_free(b);
 }
 
-Test(spread_ways, linear_in_parts, .timeout = 120)
+Test(spread_ways, linear_in_parts, .timeout = 900)
 {
     struct big b;
     big_make(&b, SPREAD_LINEAR, 30000, 300000, false);
     assert_every_way(&b, "linear");
 }
 
-Test(spread_ways, linear_in_parts_to_the_last_hop, .timeout = 120)
+Test(spread_ways, linear_in_parts_to_the_last_hop, .timeout = 900)
 {
     struct big b;
     big_make(&b, SPREAD_LINEAR, 30000, 300000, false);
@@ -175,14 +175,14 @@ Test(spread_ways, linear_in_parts_to_the_last_hop, .timeout = 120)
     assert_every_way(&b, "last hop");
 }
 
-Test(spread_ways, linear_in_parts_with_factors, .timeout = 120)
+Test(spread_ways, linear_in_parts_with_factors, .timeout = 900)
 {
     struct big b;
     big_make(&b, SPREAD_LINEAR, 30000, 300000, true);
     assert_every_way(&b, "factors");
 }
 
-Test(spread_ways, linear_in_parts_within_a_set, .timeout = 120)
+Test(spread_ways, linear_in_parts_within_a_set, .timeout = 900)
 {
     struct big b;
     uint64_t seed = 12;
@@ -196,7 +196,7 @@ Test(spread_ways, linear_in_parts_within_a_set, .timeout = 120)
     assert_every_way(&b, "within");
 }
 
-Test(spread_ways, engram_in_parts, .timeout = 120)
+Test(spread_ways, engram_in_parts, .timeout = 900)
 {
     struct big b;
     big_make(&b, SPREAD_ENGRAM, 30000, 300000, false);
@@ -204,7 +204,7 @@ Test(spread_ways, engram_in_parts, .timeout = 120)
 }
 
 /* What is cut is the same whoever came first. */
-Test(spread_ways, bounds_in_parts, .timeout = 120)
+Test(spread_ways, bounds_in_parts, .timeout = 900)
 {
     for (int mode = SPREAD_LINEAR; mode <= SPREAD_ENGRAM; mode++) {
         struct big b;
@@ -231,7 +231,7 @@ static struct spread_sample hub_of(uint32_t leaves)
     return s;
 }
 
-Test(spread_ways, a_hub_of_a_million, .timeout = 120)
+Test(spread_ways, a_hub_of_a_million, .timeout = 900)
 {
     struct spread_sample s = hub_of(1000000);
     float decay[] = {0, 1, 1, 1, 1};
@@ -395,7 +395,7 @@ static uint64_t resident_pages(void *memory, uint64_t bytes)
 }
 
 /* A few nodes of a million: no more than a few pages for each, and as many for all. */
-Test(spread_ways, a_small_run_touches_few_pages, .timeout = 60)
+Test(spread_ways, a_small_run_touches_few_pages, .timeout = 900)
 {
     uint64_t seed = 2, bytes = spread_workspace_bytes(1000000);
     struct spread_sample_edge *edges = spread_uniform_edges(1000000, 8000000, &seed);

@@ -143,19 +143,19 @@ static void assert_variants(uint32_t dimension, size_t step)
     scene_destroy(&s);
 }
 
-Test(vectors, variants_equal_scalar_up_to_64, .timeout = 300)
+Test(vectors, variants_equal_scalar_up_to_64, .timeout = 900)
 {
     for (uint32_t dimension = 1; dimension <= 64; dimension++)
         assert_variants(dimension, 1);
 }
 
-Test(vectors, variants_equal_scalar_up_to_130, .timeout = 300)
+Test(vectors, variants_equal_scalar_up_to_130, .timeout = 900)
 {
     for (uint32_t dimension = 65; dimension <= 130; dimension++)
         assert_variants(dimension, 1);
 }
 
-Test(vectors, variants_equal_scalar_at_usual_dimensions, .timeout = 300)
+Test(vectors, variants_equal_scalar_at_usual_dimensions, .timeout = 900)
 {
     assert_variants(384, 5);
     assert_variants(767, 1);
@@ -163,7 +163,7 @@ Test(vectors, variants_equal_scalar_at_usual_dimensions, .timeout = 300)
     assert_variants(1024, 4);
 }
 
-Test(vectors, variants_equal_scalar_when_compensated, .timeout = 300)
+Test(vectors, variants_equal_scalar_when_compensated, .timeout = 900)
 {
     assert_variants(1025, 1);
     assert_variants(1536, 5);
@@ -171,7 +171,7 @@ Test(vectors, variants_equal_scalar_when_compensated, .timeout = 300)
     assert_variants(16384, 16);
 }
 
-Test(vectors, many_queries_and_more_rows_than_a_slice, .timeout = 300)
+Test(vectors, many_queries_and_more_rows_than_a_slice, .timeout = 900)
 {
     static const uint32_t dimensions[] = {1, 32, 100, 768, 1000, 1025};
     for (size_t d = 0; d < sizeof dimensions / sizeof *dimensions; d++) {

@@ -1,4 +1,4 @@
-/* test-run: timeout=120
+/* test-run: timeout=900
  * Who gets how much, in simulated worlds: shares of device time, waiting beside a greedy neighbour,
  * what batches gain and what they cost a client alone, and a backend that turns slow. Each prints a
  * line of figures. */

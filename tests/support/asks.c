@@ -301,9 +301,8 @@ void asks_connect(struct daemon_process *d, const char *space, ea_client **clien
 {
     cr_assert_leq(count, CLIENTS_MAX);
     for (size_t i = 0; i < count; i++) {
-        ea_options options = {.socket_path = d->socket_path,
-                              .space = space,
-                              .timeout_ms = (uint32_t)scaled_ms(30000)};
+        ea_options options = {
+            .socket_path = d->socket_path, .space = space, .timeout_ms = GIVE_UP_MS};
         cr_assert_eq(ea_open(&options, &clients[i]), EA_OK);
         cr_assert_eq(ea_connect(clients[i]), EA_OK, "%s", ea_error_text(clients[i]));
     }

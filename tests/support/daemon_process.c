@@ -20,7 +20,7 @@
 
 #include "proto/engram_accel.pb.h"
 
-enum { START_MS = 20000, ARGUMENTS_MAX = 64 };
+enum { START_MS = 300000, REPLY_S = 300, ARGUMENTS_MAX = 64 };
 
 static void die(const char *what)
 {
@@ -40,7 +40,9 @@ void build_path(const char *name, char *out, size_t size)
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0) die("/proc/self/exe");
     self[n] = 0;
-    char *tests = strstr(self, "/tests/");
+    char *tests = NULL; /* the last: a checkout may lie under a folder of that name */
+    for (char *at = self; (at = strstr(at, "/tests/")); at++)
+        tests = at;
     if (!tests) die("tests lie under build/<variant>/tests");
     *tests = 0;
     snprintf(out, size, "%s/%s", self, name);
@@ -206,7 +208,7 @@ int raw_connect(const struct daemon_process *d)
 {
     int fd = try_connect(d->socket_path);
     if (fd < 0) die("connect");
-    struct timeval limit = {.tv_sec = 10};
+    struct timeval limit = {.tv_sec = REPLY_S};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     return fd;
@@ -248,7 +250,7 @@ static bool receive(int fd, void *bytes, size_t count)
     while (count) {
         ssize_t n = recv(fd, at, count, 0);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) die("no reply in 10 s");
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) die("no reply in minutes");
         if (n <= 0) return false;
         at += n;
         count -= (size_t)n;

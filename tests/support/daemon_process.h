@@ -39,7 +39,7 @@ bool daemon_logged(const struct daemon_process *d, const char *text);
 
 /* ---- a socket without the client library ---- */
 
-/* A blocking connection; reads time out after 10 s. */
+/* A blocking connection; a read that takes minutes ends the test. */
 int raw_connect(const struct daemon_process *d);
 /* All of it, without SIGPIPE. False: the daemon closed. */
 bool raw_send(int fd, const void *bytes, size_t count);

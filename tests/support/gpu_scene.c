@@ -25,23 +25,23 @@ bool gpu_scene_long(void)
 ea_client *gpu_scene_client(const struct gpu_scene *s, const char *space)
 {
     ea_client *c = NULL;
-    ea_options options = {.socket_path = s->daemon.socket_path,
-                          .space = space,
-                          .timeout_ms = (uint32_t)scaled_ms(20000)};
+    ea_options options = {
+        .socket_path = s->daemon.socket_path, .space = space, .timeout_ms = GIVE_UP_MS};
     cr_assert_eq(ea_open(&options, &c), EA_OK);
     return c;
 }
 
 static void open_scene(struct gpu_scene *s, const char *sim, bool real, const char *const *settings)
 {
-    char devices[64], simulated[400], heartbeat[40], job[40];
+    char devices[64], simulated[400];
     snprintf(devices, sizeof devices, "gpu.devices=%s", real ? getenv("ENGRAM_TEST_GPU") : "sim");
     snprintf(simulated, sizeof simulated, "gpu.sim=%s%s%s", sim ? sim : "",
              s->count_path[0] ? " count=" : "", s->count_path);
-    snprintf(heartbeat, sizeof heartbeat, "gpu.heartbeat_ms=%d", scaled_ms(real ? 1000 : 300));
-    snprintf(job, sizeof job, "gpu.job_ms=%d", scaled_ms(real ? 2000 : 250));
-    const char *all[48] = {devices, simulated,         "gpu.min_pairs=1",   heartbeat,
-                           job,     "workers.count=2", "workers.pin=false", "memory.cache_mib=1"};
+    static const char *const patient[] = {"gpu.heartbeat_ms=60000", "gpu.job_ms=300000"};
+    static const char *const impatient[] = {GPU_IMPATIENT};
+    const char *const *limits = sim && strstr(sim, ":hang") ? impatient : patient;
+    const char *all[48] = {devices,   simulated,         "gpu.min_pairs=1",   limits[0],
+                           limits[1], "workers.count=2", "workers.pin=false", "memory.cache_mib=1"};
     size_t count = 8;
     bool has_file = settings && settings[0] && strncmp(settings[0], "--config", 8) == 0;
     if (!has_file) all[count++] = "gpu.force=gpu"; /* over a file, it could not be changed */
@@ -138,9 +138,9 @@ bool process_lives(pid_t pid)
 
 /* ---------------------------------------------------------------- waiting */
 
-void gpu_scene_await(const struct gpu_scene *s, ea_gpu_state state, int limit_ms)
+void gpu_scene_await(const struct gpu_scene *s, ea_gpu_state state)
 {
-    int64_t until = now_ms() + scaled_ms(limit_ms);
+    int64_t until = give_up_ms();
     static ea_info info;
     for (;;) {
         cr_assert_eq(ea_get_info(s->a, &info), EA_OK, "%s", ea_error_text(s->a));
@@ -150,9 +150,9 @@ void gpu_scene_await(const struct gpu_scene *s, ea_gpu_state state, int limit_ms
     }
 }
 
-void gpu_scene_await_answer(ea_client *c, const char *collection, uint32_t dimension, int limit_ms)
+void gpu_scene_await_answer(ea_client *c, const char *collection, uint32_t dimension)
 {
-    int64_t until = now_ms() + scaled_ms(limit_ms);
+    int64_t until = give_up_ms();
     float *query = malloc(dimension * sizeof *query);
     ea_result r = {0};
     reference_fill(3, query, dimension);
@@ -176,9 +176,9 @@ struct ea_gpu_stats gpu_scene_stats(ea_client *c)
     return stats.gpus[0];
 }
 
-void gpu_scene_await_empty(const struct gpu_scene *s, int limit_ms)
+void gpu_scene_await_empty(const struct gpu_scene *s)
 {
-    int64_t until = now_ms() + scaled_ms(limit_ms);
+    int64_t until = give_up_ms();
     for (;;) {
         struct ea_gpu_stats g = gpu_scene_stats(s->a);
         if (!g.replica_bytes && !g.request_bytes && !g.replicas && !g.jobs_in_flight) return;

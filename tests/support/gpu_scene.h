@@ -18,9 +18,13 @@ struct gpu_scene {
     char count_path[64]; /* the simulated device counts its calls there; "": it does not */
 };
 
+/* Settings for scenes in which a stopped or hanging process is to be noticed soon. */
+#define GPU_IMPATIENT "gpu.heartbeat_ms=500", "gpu.job_ms=500"
+
 /* sim: settings of the simulated device (sim_settings.h), NULL: defaults, without faults. settings:
- * as for daemon_start; gpu.force=gpu (not with a file, "--config=..." first), gpu.min_pairs=1 and
- * short limits unless they say else. */
+ * as for daemon_start; unless they say else, gpu.force=gpu (not with a file, "--config=..." first),
+ * gpu.min_pairs=1, and minutes until a slow process is taken for dead: a busy machine may stop one
+ * for long. Where the device is to hang, GPU_IMPATIENT. */
 void gpu_scene_open(struct gpu_scene *s, const char *sim, const char *const *settings);
 /* The same, and its calls are counted over all its processes, so that a fault comes once. */
 void gpu_scene_open_counting(struct gpu_scene *s, const char *sim, const char *const *settings);
@@ -38,12 +42,12 @@ uint64_t gpu_scene_calls(const struct gpu_scene *s);
 pid_t gpu_process_of(pid_t daemon);
 /* Whether a process of that number is there, and is no zombie. */
 bool process_lives(pid_t pid);
-/* Until the first GPU is in that state; fails the test after limit_ms. */
-void gpu_scene_await(const struct gpu_scene *s, ea_gpu_state state, int limit_ms);
+/* Until the first GPU is in that state. */
+void gpu_scene_await(const struct gpu_scene *s, ea_gpu_state state);
 /* Until the GPU answers a kNN over the collection, with dimension columns. */
-void gpu_scene_await_answer(ea_client *c, const char *collection, uint32_t dimension, int limit_ms);
+void gpu_scene_await_answer(ea_client *c, const char *collection, uint32_t dimension);
 /* Until it holds no replica and no request: nothing may be left after everything was dropped. */
-void gpu_scene_await_empty(const struct gpu_scene *s, int limit_ms);
+void gpu_scene_await_empty(const struct gpu_scene *s);
 struct ea_gpu_stats gpu_scene_stats(ea_client *c);
 
 /* ---- the script ---- */

@@ -39,6 +39,11 @@ int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+int64_t give_up_ms(void)
+{
+    return now_ms() + GIVE_UP_MS;
+}
+
 /* ---------------------------------------------------------------- the witness */
 
 static uint64_t memory_used(struct scene *s)
@@ -57,7 +62,7 @@ void scene_open(struct scene *s, const char *const *settings)
     memset(s, 0, sizeof *s);
     daemon_start(&s->daemon, all);
     ea_options options = {
-        .socket_path = s->daemon.socket_path, .space = "witness", .timeout_ms = scaled_ms(10000)};
+        .socket_path = s->daemon.socket_path, .space = "witness", .timeout_ms = GIVE_UP_MS};
     cr_assert_eq(ea_open(&options, &s->witness), EA_OK);
     reference_fill(1, s->rows, WITNESS_ROWS * WITNESS_DIMENSION);
     for (uint64_t i = 0; i < WITNESS_ROWS; i++)
@@ -109,7 +114,7 @@ static bool settled(const struct scene *s, uint64_t used, size_t descriptors, si
 
 void scene_settle(struct scene *s)
 {
-    int64_t until = now_ms() + scaled_ms(10000);
+    int64_t until = give_up_ms();
     size_t descriptors, resident;
     uint64_t used;
     for (bool quiet = false;; quiet = !quiet) {
@@ -215,14 +220,14 @@ void expect_alive(int fd)
     expect_reply(fd, 987654321);
 }
 
-void expect_closed(int fd, int limit_ms)
+void expect_closed(int fd)
 {
-    int64_t until = now_ms() + limit_ms;
+    int64_t until = give_up_ms();
     char scrap[65536];
     for (;;) {
         int left = (int)(until - now_ms());
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        cr_assert(left > 0 && poll(&p, 1, left) == 1, "not closed within %d ms", limit_ms);
+        cr_assert(left > 0 && poll(&p, 1, left) == 1, "never closed");
         ssize_t n = recv(fd, scrap, sizeof scrap, MSG_DONTWAIT);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return;
     }

@@ -14,6 +14,7 @@ enum {
     WITNESS_ROWS = 64,
     WITNESS_DIMENSION = 8,
     SCENE_GROWTH_KIB = 3072, /* resident memory that may stay behind: a few pools */
+    GIVE_UP_MS = 300000,     /* that late nothing comes any more: for clients, too */
 };
 
 struct scene {
@@ -29,16 +30,18 @@ struct scene {
 void scene_open(struct scene *s, const char *const *settings);
 /* The witness asks and compares every bit with the reference. */
 void scene_check(struct scene *s);
-/* Waits at most 10 s (60 s under a sanitizer) for descriptors, blocks and resident memory to be
- * back where scene_open saw them, then checks the witness. */
+/* Waits for descriptors, blocks and resident memory to be back where scene_open saw them, then
+ * checks the witness. */
 void scene_settle(struct scene *s);
 /* Settles, stops the daemon; its exit code must be 0. */
 void scene_close(struct scene *s);
 
-/* A time limit, longer under a sanitizer. */
+/* A time that the daemon is given, longer under a sanitizer. */
 int scaled_ms(int ms);
 void wait_ms(int ms);
 int64_t now_ms(void);
+/* When a wait for what must come is given up: in minutes. It only ends a broken run. */
+int64_t give_up_ms(void);
 
 /* ---- a raw connection in that scene ---- */
 
@@ -62,8 +65,8 @@ void expect_error(int fd, uint64_t request_id, uint32_t code, uint32_t detail, c
 void expect_reply(int fd, uint64_t request_id);
 /* The connection still answers. */
 void expect_alive(int fd);
-/* The daemon closes within limit_ms; bytes before that are skipped. */
-void expect_closed(int fd, int limit_ms);
+/* The daemon closes; bytes before that are skipped. */
+void expect_closed(int fd);
 /* Sends a sample as request_id. */
 void send_sample(int fd, const struct sample *s, uint64_t request_id);
 

@@ -53,7 +53,9 @@ static void model_print(const ea_explanation *e)
            format_many(&a, e->workers, "worker"));
     printf("               replicas upload at %s, %s beside that\n",
            format_rate(&a, e->upload_byte_ns, "B/s"), format_fine_ns(&b, e->upload_ns));
-    if (e->force) printf("forced         to the %s (gpu.force)\n", ea_backend_name(e->force));
+    if (e->force)
+        printf("forced         to %s%s (gpu.force)\n", e->force == EA_BACKEND_BOTH ? "" : "the ",
+               ea_backend_name(e->force));
     printf("to the GPU     from %s on (similarity, knn), %s (others), %s (spreads)\n",
            format_many(&a, e->pairs_min, "pair"), format_many(&b, e->candidates_min, "candidate"),
            format_many(&c, e->nodes_min, "node"));

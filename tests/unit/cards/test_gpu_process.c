@@ -15,7 +15,7 @@
 #include "daemon/cards/process_inside.h"
 #include "tests/support/gpu_rig.h"
 
-TestSuite(gpu_process, .timeout = 120);
+TestSuite(gpu_process, .timeout = 900);
 
 /* ---------------------------------------------------------------- a life */
 

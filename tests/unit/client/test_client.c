@@ -41,7 +41,7 @@ static void stop(void)
 static const float matrix[40] = {1, 2, 3, 4, 5, 6, 7, 8};
 static const uint64_t ids[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
 
-TestSuite(client, .init = start, .fini = stop, .timeout = 60);
+TestSuite(client, .init = start, .fini = stop, .timeout = 900);
 
 Test(client, options)
 {

@@ -51,7 +51,7 @@ static void note_callback(ea_client *c, uint64_t id, ea_status st, ea_result *r,
     if (user) *(uint64_t *)user = id;
 }
 
-TestSuite(faults, .timeout = 120);
+TestSuite(faults, .timeout = 900);
 
 /* ---- order and pieces ---- */
 

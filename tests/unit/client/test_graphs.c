@@ -33,7 +33,7 @@ static void end(void)
     daemon_ = (struct fake_daemon){0};
 }
 
-TestSuite(graphs, .timeout = 60);
+TestSuite(graphs, .timeout = 900);
 
 Test(graphs, infos)
 {

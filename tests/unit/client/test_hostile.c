@@ -61,7 +61,7 @@ static void bend_header(struct fake_daemon *d, int fd)
     }
 }
 
-Test(hostile, headers, .timeout = 60)
+Test(hostile, headers, .timeout = 900)
 {
     for (unsigned i = 0; i <= 13; i++) {
         memset(&daemon_, 0, sizeof daemon_);
@@ -120,7 +120,7 @@ static void refuse_hello(struct fake_daemon *d, int fd)
     }
 }
 
-Test(hostile, hello, .timeout = 60)
+Test(hostile, hello, .timeout = 900)
 {
     const ea_status want[] = {EA_RESOURCE_EXHAUSTED, EA_UNAUTHENTICATED, EA_UNIMPLEMENTED,
                               EA_UNIMPLEMENTED, EA_UNKNOWN};
@@ -361,7 +361,7 @@ static void list_for_ever(struct fake_daemon *d, int fd)
                    encode_collection_list(r.header.request_id, &info, d->argument, true, frame));
 }
 
-Test(hostile, endless_list, .timeout = 30)
+Test(hostile, endless_list, .timeout = 900)
 {
     for (unsigned i = 0; i < 2; i++) {
         memset(&daemon_, 0, sizeof daemon_);

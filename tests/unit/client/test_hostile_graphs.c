@@ -290,7 +290,7 @@ static void list_for_ever(struct fake_daemon *d, int fd)
                    encode_graph_list(r.header.request_id, &info, d->argument, true, frame));
 }
 
-Test(hostile_graphs, endless_list, .timeout = 30)
+Test(hostile_graphs, endless_list, .timeout = 900)
 {
     static struct fake_daemon daemon_;
     for (unsigned i = 0; i < 2; i++) {
@@ -323,7 +323,7 @@ static void bend_offsets(struct fake_daemon *d, int fd)
     }
 }
 
-Test(hostile_graphs, calls_give_nothing_of_a_lie, .timeout = 30)
+Test(hostile_graphs, calls_give_nothing_of_a_lie, .timeout = 900)
 {
     static struct fake_daemon daemon_;
     static const uint64_t ids[3] = {1, 2, 3};

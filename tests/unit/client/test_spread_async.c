@@ -82,7 +82,7 @@ static ea_status send_two_sets(struct answer *a, const ea_spread_options *o, uin
     return ea_spread_send(client, "links", o, offsets, 2, ids, weights, 5, timeout_ms, note, a, id);
 }
 
-TestSuite(spread_async, .timeout = 60);
+TestSuite(spread_async, .timeout = 900);
 
 Test(spread_async, is_answered_and_kept)
 {

@@ -42,7 +42,7 @@ static void add_random(struct gpu_peer *p, uint64_t *seed)
     if (run->query_count && random / 4096 % 3 == 0) add_threshold(p, run, random / 65536);
 }
 
-Test(run_batch, gives_each_request_what_it_gets_alone, .timeout = 120)
+Test(run_batch, gives_each_request_what_it_gets_alone, .timeout = 900)
 {
     static const uint32_t dimensions[] = {1, 33, 100, 768, 1100};
     uint64_t seed = 5;
@@ -89,7 +89,7 @@ Test(run_batch, cuts_at_thresholds_that_all_few_and_no_rows_reach)
 }
 
 /* More than SMALL_BYTES, and more than a piece, each way: lines lie across pieces. */
-Test(run_batch, moves_large_batches_in_pieces, .timeout = 120)
+Test(run_batch, moves_large_batches_in_pieces, .timeout = 900)
 {
     static const struct {
         uint32_t dimension, requests, queries, k;
@@ -118,7 +118,7 @@ Test(run_batch, moves_large_batches_in_pieces, .timeout = 120)
 }
 
 /* Bitmaps of more than a piece together. */
-Test(run_batch, moves_large_filters_in_pieces, .timeout = 120)
+Test(run_batch, moves_large_filters_in_pieces, .timeout = 900)
 {
     struct gpu_peer p = {0};
     peer_open(&p, "vram_mib=512 strict=1", 4);

@@ -130,7 +130,7 @@ static void *meddle(void *argument)
     return NULL;
 }
 
-Test(run_batch_faults, uses_what_it_has_checked, .timeout = 120)
+Test(run_batch_faults, uses_what_it_has_checked, .timeout = 900)
 {
     struct gpu_peer p = {0};
     peer_open(&p, "vram_mib=64 strict=1 latency_us=0", 4);
@@ -267,7 +267,7 @@ static bool live(const struct ask_rows *r, const char *sim, bool large)
     return fault || !closed;
 }
 
-Test(run_batch_faults, fail_with_each_call_of_the_device, .timeout = 120)
+Test(run_batch_faults, fail_with_each_call_of_the_device, .timeout = 900)
 {
     static const char *const kinds[] = {"memory", "error", "sticky"};
     watched = device_sim;

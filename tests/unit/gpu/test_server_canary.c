@@ -237,7 +237,7 @@ static void visits(const char *sim, uint64_t rounds, bool clears)
             (unsigned long long)seen.pieces);
 }
 
-Test(server_canary, no_space_sees_what_another_left, .timeout = 120)
+Test(server_canary, no_space_sees_what_another_left, .timeout = 900)
 {
     static const char *const sims[] = {"vram_mib=44 granularity_kib=16 latency_us=0",
                                        "vram_mib=44 granularity_kib=16 latency_us=0 vmm=0"};
@@ -254,7 +254,7 @@ Test(server_canary, no_space_sees_what_another_left, .timeout = 120)
 }
 
 /* The probe finds what is there to be found. */
-Test(server_canary, a_device_that_does_not_clear_is_found_out, .timeout = 120)
+Test(server_canary, a_device_that_does_not_clear_is_found_out, .timeout = 900)
 {
     visits("vram_mib=44 granularity_kib=16 latency_us=0", 1, false);
     cr_assert(seen.vram > 0);

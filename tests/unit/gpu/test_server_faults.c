@@ -297,23 +297,23 @@ static void fail_each(const char *kind, bool may_end)
     free_rows(&w.script);
 }
 
-Test(server_faults, out_of_memory_at_every_call, .timeout = 120)
+Test(server_faults, out_of_memory_at_every_call, .timeout = 900)
 {
     fail_each("memory", false);
 }
 
-Test(server_faults, an_error_at_every_call, .timeout = 120)
+Test(server_faults, an_error_at_every_call, .timeout = 900)
 {
     fail_each("error", false);
 }
 
-Test(server_faults, a_poisoned_device_from_every_call_on, .timeout = 120)
+Test(server_faults, a_poisoned_device_from_every_call_on, .timeout = 900)
 {
     fail_each("sticky", true);
 }
 
 /* From some call on nothing works any more, but nothing says that it never will. */
-Test(server_faults, errors_without_end, .timeout = 120)
+Test(server_faults, errors_without_end, .timeout = 900)
 {
     static struct script s;
     watched = device_sim;
@@ -334,7 +334,7 @@ Test(server_faults, errors_without_end, .timeout = 120)
     free_rows(&s);
 }
 
-Test(server_faults, a_slow_call_is_only_slow, .timeout = 120)
+Test(server_faults, a_slow_call_is_only_slow, .timeout = 900)
 {
     static struct script s;
     watched = device_sim;

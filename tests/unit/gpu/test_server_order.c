@@ -13,7 +13,7 @@ static uint32_t result_of(struct gpu_peer *p, struct order o)
 }
 
 /* The rows change, in place, while passes over them are still to come. */
-Test(server_order, a_request_of_many_passes_sees_one_version, .timeout = 60)
+Test(server_order, a_request_of_many_passes_sees_one_version, .timeout = 900)
 {
     struct gpu_peer p = {0};
     peer_open(&p, "vram_mib=16 granularity_kib=64 latency_us=200", 2); /* the slab: 1 MiB */
@@ -42,7 +42,7 @@ Test(server_order, a_request_of_many_passes_sees_one_version, .timeout = 60)
 }
 
 /* The second is small and overtakes the last pieces of the first where it can. */
-Test(server_order, uploads_of_the_same_rows_keep_their_order, .timeout = 60)
+Test(server_order, uploads_of_the_same_rows_keep_their_order, .timeout = 900)
 {
     struct gpu_peer p = {0};
     peer_open(&p, "vram_mib=256", 2);
@@ -69,7 +69,7 @@ Test(server_order, uploads_of_the_same_rows_keep_their_order, .timeout = 60)
 }
 
 /* However early it failed: what follows must not stand on what was there before. */
-Test(server_order, nothing_stands_on_an_upload_that_failed, .timeout = 60)
+Test(server_order, nothing_stands_on_an_upload_that_failed, .timeout = 900)
 {
     struct gpu_peer p = {0};
     peer_open(&p, "vram_mib=64 granularity_kib=64", 2);
@@ -96,7 +96,7 @@ Test(server_order, nothing_stands_on_an_upload_that_failed, .timeout = 60)
     peer_close(&p);
 }
 
-Test(server_order, refuses_numbers_that_lead_outside, .timeout = 60)
+Test(server_order, refuses_numbers_that_lead_outside, .timeout = 900)
 {
     struct gpu_peer p = {0};
     peer_open(&p, "vram_mib=1024 granularity_kib=64", 2);
@@ -137,7 +137,7 @@ Test(server_order, refuses_numbers_that_lead_outside, .timeout = 60)
     peer_close(&p);
 }
 
-Test(server_order, answers_what_is_empty, .timeout = 60)
+Test(server_order, answers_what_is_empty, .timeout = 900)
 {
     struct gpu_peer p = {0};
     peer_open(&p, "vram_mib=64 granularity_kib=64", 2);
@@ -167,7 +167,7 @@ Test(server_order, answers_what_is_empty, .timeout = 60)
 }
 
 /* Small input, large output: pinned memory for the one must not keep the other waiting for ever. */
-Test(server_order, many_results_at_once_do_not_lock_each_other_out, .timeout = 60)
+Test(server_order, many_results_at_once_do_not_lock_each_other_out, .timeout = 900)
 {
     enum { SPACES = 16, EACH = 16, QUERIES = 400, K = 60 };
     struct gpu_peer p = {0};
@@ -197,7 +197,7 @@ Test(server_order, many_results_at_once_do_not_lock_each_other_out, .timeout = 6
 }
 
 /* What never fits is answered at once, and what fits only alone is not overtaken for ever. */
-Test(server_order, large_requests_get_their_turn, .timeout = 60)
+Test(server_order, large_requests_get_their_turn, .timeout = 900)
 {
     struct gpu_peer p = {0};
     peer_open(&p, "vram_mib=44 granularity_kib=64 latency_us=300", 8); /* the slab: 4 MiB */

@@ -174,7 +174,7 @@ static uint64_t number_from(const char *name, uint64_t otherwise)
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-Test(server_walk, every_answer_is_what_the_model_says, .timeout = 600)
+Test(server_walk, every_answer_is_what_the_model_says, .timeout = 900)
 {
     uint64_t start = number_from("WALK_SEED", clock_now_ns() | 1);
     uint64_t orders = number_from("WALK_ORDERS", 600);

@@ -173,7 +173,7 @@ static void *produce(void *argument)
     return NULL;
 }
 
-Test(ring, loses_no_wake_up, .timeout = 120)
+Test(ring, loses_no_wake_up, .timeout = 900)
 {
     static struct pair p;
     pair_init(&p);

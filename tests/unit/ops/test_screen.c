@@ -211,23 +211,23 @@ static void every_data_case(enum metric metric)
     }
 }
 
-Test(screen, euclidean_equals_the_reference, .timeout = 300)
+Test(screen, euclidean_equals_the_reference, .timeout = 900)
 {
     every_data_case(METRIC_SQUARED_EUCLIDEAN);
 }
 
-Test(screen, dot_equals_the_reference, .timeout = 300)
+Test(screen, dot_equals_the_reference, .timeout = 900)
 {
     every_data_case(METRIC_DOT);
 }
 
-Test(screen, cosine_equals_the_reference, .timeout = 300)
+Test(screen, cosine_equals_the_reference, .timeout = 900)
 {
     every_data_case(METRIC_COSINE);
 }
 
 /* Large k, k past the rows, several groups of queries, more blocks than the longest pause. */
-Test(screen, any_k, .timeout = 300)
+Test(screen, any_k, .timeout = 900)
 {
     const struct {
         enum data data;
@@ -247,7 +247,7 @@ Test(screen, any_k, .timeout = 300)
     }
 }
 
-Test(screen, thresholds, .timeout = 300)
+Test(screen, thresholds, .timeout = 900)
 {
     static const float thresholds[] = {-INFINITY, -1.5f, -0.0f,   0.0f,    0.02f,
                                        15.0f,     1e10f, FLT_MAX, INFINITY};
@@ -276,7 +276,7 @@ Test(screen, thresholds_met_exactly)
 }
 
 /* Few ids become a list of rows, many a bitmap. */
-Test(screen, filters, .timeout = 300)
+Test(screen, filters, .timeout = 900)
 {
     static const unsigned shares[] = {1, 10, 50, 90, 100};
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {

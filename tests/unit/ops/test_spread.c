@@ -28,7 +28,7 @@ static void expect_right(struct spread_scene *b, const struct spread_case *c)
 
 /* ---------------------------------------------------------------- right answers */
 
-Test(op_spread, random_questions_of_small_graphs, .timeout = 120)
+Test(op_spread, random_questions_of_small_graphs, .timeout = 900)
 {
     for (uint64_t seed = 1; seed <= 6; seed++) {
         struct spread_scene b =
@@ -42,7 +42,7 @@ Test(op_spread, random_questions_of_small_graphs, .timeout = 120)
     }
 }
 
-Test(op_spread, one_set_by_several_workers, .timeout = 120)
+Test(op_spread, one_set_by_several_workers, .timeout = 900)
 {
     struct spread_scene b = spread_job_open(3000, 60000, false, 5);
     struct spread_asked a;

@@ -11,7 +11,7 @@
 #include "tests/support/spread_job.h"
 
 /* With less and less of it: an answer, which is right, or a refusal that says so. */
-Test(op_spread_ends, memory_that_is_short, .timeout = 120)
+Test(op_spread_ends, memory_that_is_short, .timeout = 900)
 {
     struct spread_scene b = spread_job_open(20000, 200000, false, 4);
     struct spread_asked a;
@@ -51,7 +51,7 @@ Test(op_spread_ends, memory_that_is_short, .timeout = 120)
 }
 
 /* Each of them fails once: a refusal, or another way to the right answer, and nothing stays behind. */
-Test(op_spread_ends, every_failure_in_turn, .timeout = 120)
+Test(op_spread_ends, every_failure_in_turn, .timeout = 900)
 {
     struct spread_scene b = spread_job_open(500, 8000, false, 6);
     struct spread_asked a;
@@ -93,7 +93,7 @@ Test(op_spread_ends, every_failure_in_turn, .timeout = 120)
 }
 
 /* What cannot be told is not gathered to the end first. */
-Test(op_spread_ends, a_reply_that_is_too_large, .timeout = 60)
+Test(op_spread_ends, a_reply_that_is_too_large, .timeout = 900)
 {
     struct spread_scene b = spread_job_open(20000, 400000, false, 4);
     struct spread_asked a;
@@ -201,7 +201,7 @@ static void *cancel_soon(void *argument)
 }
 
 /* Wherever it stopped, the workspace that it leaves to the next is clean. */
-Test(op_spread_ends, cancelled_at_any_time, .timeout = 120)
+Test(op_spread_ends, cancelled_at_any_time, .timeout = 900)
 {
     struct spread_scene b = spread_job_open(20000, 200000, false, 8);
     struct spread_asked a;

@@ -268,6 +268,29 @@ Test(scheduler, a_wide_request_runs_on_both)
     sched_scene_close(&c);
 }
 
+Test(scheduler, what_is_forced_on_both_is_split_whatever_is_predicted)
+{
+    struct sched_scene c = scene(true, 0, 1000000); /* the GPU a thousand times as slow */
+    c.s->settings.force = FORCE_GPU;
+    c.s->settings.force_split = true;
+    struct dispatch d;
+    struct ticket *t = sched_scene_send(&c, 0, 65);
+    cr_assert(scheduler_next(c.s, c.now_ns, &d) && d.first == t);
+    cr_assert_eq(d.server, SERVER_GPU);
+    cr_assert_eq(d.reason, REASON_FORCED);
+    cr_assert_eq(d.split_queries, 32);
+    sched_scene_send(&c, 0, 63); /* too few */
+    cr_assert(scheduler_next(c.s, c.now_ns, &d));
+    cr_assert_eq(d.split_queries, 0);
+    struct ticket *filtered = sched_scene_ticket(&c, 0, 300);
+    filtered->work.filtered = true;
+    sched_scene_enqueue(&c, filtered);
+    cr_assert(scheduler_next(c.s, c.now_ns, &d));
+    cr_assert_eq(d.split_queries, 0);
+    sched_scene_drain(&c);
+    sched_scene_close(&c);
+}
+
 Test(scheduler, what_gains_little_or_disturbs_stays_whole)
 {
     struct sched_scene c = scene(true, 0, 50); /* 20 times as fast: 5 % to gain */

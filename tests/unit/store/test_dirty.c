@@ -180,7 +180,7 @@ static void change(struct collection *c, float *rows, uint64_t *ids)
     }
 }
 
-Test(dirty, a_copy_that_is_told_is_the_same, .timeout = 60)
+Test(dirty, a_copy_that_is_told_is_the_same, .timeout = 900)
 {
     struct heap *heap;
     struct store *store;

@@ -142,7 +142,7 @@ static void random_step(struct graph_model *m, struct graph *g, struct batch *b,
     }
 }
 
-Test(graph, agrees_with_a_naive_model, .timeout = 600)
+Test(graph, agrees_with_a_naive_model, .timeout = 900)
 {
     static struct graph_model m;
     static struct batch b;

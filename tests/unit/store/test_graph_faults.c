@@ -234,7 +234,7 @@ static void try_one(void (*begin)(struct scene *), enum status (*change)(struct 
     }
 }
 
-Test(graph_faults, leave_it_as_it_was, .timeout = 300)
+Test(graph_faults, leave_it_as_it_was, .timeout = 900)
 {
     void (*const begins[])(struct scene *) = {begin_empty, begin_small, begin_worn};
     enum status (*const changes[])(struct scene *) = {

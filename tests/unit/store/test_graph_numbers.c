@@ -205,7 +205,7 @@ static void change(struct graph *g, unsigned *seed, const struct edges *all)
     }
 }
 
-Test(graph_numbers, and_windows_hold_whatever_comes, .timeout = 120)
+Test(graph_numbers, and_windows_hold_whatever_comes, .timeout = 900)
 {
     struct edges all = draw(EDGES * 2, NODES, 7);
     uint32_t most = 0;

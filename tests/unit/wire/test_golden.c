@@ -176,7 +176,7 @@ static void record_and_answer(struct fake_daemon *d, int fd)
     r.body = NULL;
 }
 
-Test(golden, client_writes_and_reads_the_page, .timeout = 30)
+Test(golden, client_writes_and_reads_the_page, .timeout = 900)
 {
     static struct fake_daemon d;
     fake_start(&d, record_and_answer);
