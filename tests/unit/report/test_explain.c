@@ -53,7 +53,7 @@ Test(answers_explain, settings_in_force)
     cr_assert_eq(out.upload_ns, scheduler.model.upload_ns);
     cr_assert_eq(out.upload_byte_ns, scheduler.model.upload_ns_per_byte);
     scheduler.settings.force_split = true;
-    ;
+    explain_report(&scheduler, 1, 10, 1000, &out);
     cr_assert_eq(out.settings.force, BACKEND_BOTH);
     scheduler.settings.force_split = false;
     scheduler.settings.force = FORCE_CPU;
