@@ -70,39 +70,13 @@ const char *ea_gpu_state_name(ea_gpu_state state)
 
 const char *ea_operation_name(uint32_t kind)
 {
-    switch (kind) {
-    case engram_accel_v1_Kind_KIND_HELLO: return "hello";
-    case engram_accel_v1_Kind_KIND_PING: return "ping";
-    case engram_accel_v1_Kind_KIND_INFO: return "info";
-    case engram_accel_v1_Kind_KIND_STATS: return "stats";
-    case engram_accel_v1_Kind_KIND_CANCEL: return "cancel";
-    case engram_accel_v1_Kind_KIND_EXPLAIN: return "explain";
-    case engram_accel_v1_Kind_KIND_COLLECTION_CREATE: return "collection_create";
-    case engram_accel_v1_Kind_KIND_COLLECTION_DROP: return "collection_drop";
-    case engram_accel_v1_Kind_KIND_COLLECTION_LIST: return "collection_list";
-    case engram_accel_v1_Kind_KIND_COLLECTION_DESCRIBE: return "collection_describe";
-    case engram_accel_v1_Kind_KIND_UPSERT: return "upsert";
-    case engram_accel_v1_Kind_KIND_DELETE: return "delete";
-    case engram_accel_v1_Kind_KIND_FETCH: return "fetch";
-    case engram_accel_v1_Kind_KIND_SIMILARITY: return "similarity";
-    case engram_accel_v1_Kind_KIND_KNN: return "knn";
-    case engram_accel_v1_Kind_KIND_SCORE_CANDIDATES: return "score_candidates";
-    case engram_accel_v1_Kind_KIND_NORMS: return "norms";
-    case engram_accel_v1_Kind_KIND_WEIGHTED_AVERAGE: return "weighted_average";
-    case engram_accel_v1_Kind_KIND_SPREAD: return "spread";
-    case engram_accel_v1_Kind_KIND_SPREAD_ENGRAM: return "spread_engram";
-    case engram_accel_v1_Kind_KIND_GRAPH_CREATE: return "graph_create";
-    case engram_accel_v1_Kind_KIND_GRAPH_DROP: return "graph_drop";
-    case engram_accel_v1_Kind_KIND_GRAPH_LIST: return "graph_list";
-    case engram_accel_v1_Kind_KIND_GRAPH_DESCRIBE: return "graph_describe";
-    case engram_accel_v1_Kind_KIND_GRAPH_ADD_EDGES: return "graph_add_edges";
-    case engram_accel_v1_Kind_KIND_GRAPH_ADD_CSR: return "graph_add_csr";
-    case engram_accel_v1_Kind_KIND_GRAPH_REMOVE_EDGES: return "graph_remove_edges";
-    case engram_accel_v1_Kind_KIND_GRAPH_SET_NODES: return "graph_set_nodes";
-    case engram_accel_v1_Kind_KIND_GRAPH_REMOVE_NODES: return "graph_remove_nodes";
-    case engram_accel_v1_Kind_KIND_GRAPH_FETCH_NODES: return "graph_fetch_nodes";
-    default: return "?";
-    }
+    static const char *const names[] = {
+#define ANSWERED(NAME, number, text, ...)  [number] = text,
+#define OPERATION(NAME, number, text, ...) [number] = text,
+#define INTERNAL(NAME, number, text, ...)  [number] = text,
+#include "proto/operations.def"
+    };
+    return kind < COUNT(names) && names[kind] ? names[kind] : "?";
 }
 
 const char *ea_library_version(void)

@@ -14,6 +14,7 @@
 #include <uthash.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/operations.h"
 #include "daemon/base/status.h"
 #include "daemon/base/ticket.h"
 #include "daemon/heap/heap.h"
@@ -25,44 +26,6 @@ struct graph;
 struct resident;
 struct vector_kernels;
 struct body;
-
-/* The wire's numbers (proto/engram_accel.proto, Kind). */
-enum operation {
-    OPERATION_NONE = 0,
-    OPERATION_HELLO = 1,
-    OPERATION_PING = 2,
-    OPERATION_INFO = 3,
-    OPERATION_STATS = 4,
-    OPERATION_CANCEL = 5,
-    OPERATION_EXPLAIN = 6,
-    OPERATION_COLLECTION_CREATE = 16,
-    OPERATION_COLLECTION_DROP = 17,
-    OPERATION_COLLECTION_LIST = 18,
-    OPERATION_COLLECTION_DESCRIBE = 19,
-    OPERATION_UPSERT = 20,
-    OPERATION_DELETE = 21,
-    OPERATION_FETCH = 22,
-    OPERATION_SIMILARITY = 32,
-    OPERATION_KNN = 33,
-    OPERATION_SCORE_CANDIDATES = 34,
-    OPERATION_NORMS = 35,
-    OPERATION_WEIGHTED_AVERAGE = 36,
-    OPERATION_SPREAD = 37,
-    OPERATION_GRAPH_CREATE = 48,
-    OPERATION_GRAPH_DROP = 49,
-    OPERATION_GRAPH_LIST = 50,
-    OPERATION_GRAPH_DESCRIBE = 51,
-    OPERATION_GRAPH_ADD_EDGES = 52,
-    OPERATION_GRAPH_ADD_CSR = 53,
-    OPERATION_GRAPH_REMOVE_EDGES = 54,
-    OPERATION_GRAPH_SET_NODES = 55,
-    OPERATION_GRAPH_REMOVE_NODES = 56,
-    OPERATION_GRAPH_FETCH_NODES = 57,
-    OPERATION_SPREAD_ENGRAM = 61, /* the scheduler's own: a spread in mode engram, as work */
-    OPERATION_KNN_BATCH = 62,     /* the pipeline's own: several kNN requests as one */
-    OPERATION_UPLOAD = 63,        /* the pipeline's own: a piece of a collection's replica */
-    OPERATION_MAX = 64,
-};
 
 /* The wire's numbers. */
 enum dtype {
@@ -93,8 +56,8 @@ enum reason {
     REASON_FORCED = 9,
     REASON_FALLBACK_AFTER_ERROR = 10,
     REASON_PROBE = 11,
-    REASON_MAX = 12,
 };
+enum { REASON_MAX = 12 };
 
 static inline size_t dtype_bytes(enum dtype d)
 {

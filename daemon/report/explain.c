@@ -12,19 +12,8 @@ enum { DIMENSION = 768, K = 10, TYPICAL_ROWS = 100000, DEGREE = 8, SPREAD_ENTRY_
 static const uint64_t rows_max = UINT64_C(1) << 26;
 static const uint32_t query_counts[WIRE_CROSSOVERS_MAX] = {1, 8, 64, 512};
 
-/* Those with cost lines of their own. */
-static const enum operation operations[] = {OPERATION_KNN,
-                                            OPERATION_SIMILARITY,
-                                            OPERATION_SCORE_CANDIDATES,
-                                            OPERATION_WEIGHTED_AVERAGE,
-                                            OPERATION_SPREAD,
-                                            OPERATION_SPREAD_ENGRAM};
-_Static_assert(COUNT(operations) <= WIRE_COSTS_MAX, "each has a place in the reply");
-
-static bool is_spread(enum operation operation)
-{
-    return operation == OPERATION_SPREAD || operation == OPERATION_SPREAD_ENGRAM;
-}
+_Static_assert((int)COST_KINDS <= (int)WIRE_COSTS_MAX,
+               "each kind of work has a place in the reply");
 
 /* From so many seed sets, each of which reaches so many nodes and walks their edges once. */
 static struct work spread_work(enum operation operation, uint64_t sets, uint64_t nodes)
@@ -46,7 +35,8 @@ static struct work spread_work(enum operation operation, uint64_t sets, uint64_t
 /* As exec's operation_work would say it of a plain request. */
 static struct work plain_work(enum operation operation, uint64_t queries, uint64_t rows)
 {
-    if (is_spread(operation)) return spread_work(operation, queries, rows);
+    enum cost_kind kind = cost_line_of(operation);
+    if (cost_rows[kind].measure == MEASURE_NODES) return spread_work(operation, queries, rows);
     struct work w = {
         .operation = operation,
         .stride = DIMENSION,
@@ -57,24 +47,25 @@ static struct work plain_work(enum operation operation, uint64_t queries, uint64
         .bytes_in = queries * DIMENSION * sizeof(float),
     };
     uint64_t best = queries * (K * (sizeof(uint64_t) + sizeof(float)) + sizeof(uint32_t));
-    switch (operation) {
-    case OPERATION_SIMILARITY:
-        w.bytes_out = w.pairs * sizeof(float) + rows * sizeof(uint64_t);
-        break;
-    case OPERATION_SCORE_CANDIDATES: /* lists of ids, all together that long */
+    switch (kind) {
+    case COST_SIMILARITY: w.bytes_out = w.pairs * sizeof(float) + rows * sizeof(uint64_t); break;
+    case COST_SCORE_CANDIDATES: /* lists of ids, all together that long */
         w.k = K;
         w.listed = true;
         w.pairs = rows;
         w.bytes_in += (queries + 1 + rows) * sizeof(uint64_t);
         w.bytes_out = best;
         break;
-    case OPERATION_WEIGHTED_AVERAGE: /* ids and weights in, one row out */
+    case COST_WEIGHTED_AVERAGE: /* ids and weights in, one row out */
         w.listed = true;
         w.pairs = rows;
         w.bytes_in = rows * (sizeof(uint64_t) + sizeof(float));
         w.bytes_out = DIMENSION * sizeof(float);
         break;
-    default:
+    case COST_BYTES:
+    case COST_SPREAD:
+    case COST_SPREAD_ENGRAM:
+    case COST_KNN:
         w.k = K;
         w.bytes_out = best;
         break;
@@ -184,9 +175,9 @@ void explain_report(const struct scheduler *s, uint32_t space, uint32_t last, ui
     out->upload_ns = s->model.upload_ns;
     out->settings = settings_of(s);
     out->decisions_total = s->decisions.count;
-    out->cost_count = COUNT(operations);
-    for (size_t i = 0; i < COUNT(operations); i++)
-        tell_operation(s, operations[i], &out->costs[i]);
+    for (size_t i = 0; i < COST_KINDS; i++)
+        if (cost_rows[i].operation)
+            tell_operation(s, cost_rows[i].operation, &out->costs[out->cost_count++]);
 
     struct decision found[WIRE_DECISIONS_MAX];
     out->decision_count = decisions_of(&s->decisions, space, found,

@@ -30,11 +30,11 @@ void scheduler_report_space(const struct space *space, uint64_t host_bytes,
 /* Of the operation that fares worst on GPUs. */
 static double least_success(const struct cost_model *m)
 {
-    static const enum operation both[] = {OPERATION_KNN, OPERATION_SIMILARITY,
-                                          OPERATION_SCORE_CANDIDATES, OPERATION_WEIGHTED_AVERAGE};
     double least = 1;
-    for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
-        double rate = cost_success_rate(m, BACKEND_GPU, both[i]);
+    for (size_t i = 0; i < COST_KINDS; i++) {
+        enum measure measure = cost_rows[i].measure;
+        if (measure != MEASURE_PAIRS && measure != MEASURE_CANDIDATES) continue;
+        double rate = cost_success_rate(m, BACKEND_GPU, cost_rows[i].operation);
         if (rate < least) least = rate;
     }
     return least;

@@ -208,27 +208,9 @@ static size_t answer_list(struct pipeline *p, const struct job *j, void *at)
     return encode_collection_list(j->key.request_id, infos, count, more, at);
 }
 
-static bool loop_answers(enum operation operation)
-{
-    switch (operation) {
-    case OPERATION_PING:
-    case OPERATION_INFO:
-    case OPERATION_STATS:
-    case OPERATION_EXPLAIN:
-    case OPERATION_CANCEL:
-    case OPERATION_COLLECTION_CREATE:
-    case OPERATION_COLLECTION_LIST:
-    case OPERATION_COLLECTION_DESCRIBE:
-    case OPERATION_GRAPH_CREATE:
-    case OPERATION_GRAPH_LIST:
-    case OPERATION_GRAPH_DESCRIBE: return true;
-    default: return false;
-    }
-}
-
 bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
 {
-    if (!loop_answers(j->operation)) return false;
+    if (!operation_row(j->operation)->answered) return false;
     void *at = connection_reserve(c, ENCODE_BYTES_MAX);
     if (!at) return true;
     size_t bytes = 0;
@@ -245,7 +227,12 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     case OPERATION_GRAPH_CREATE: bytes = answer_graph_create(p, j, at); break;
     case OPERATION_GRAPH_LIST: bytes = answer_graph_list(p, j, at); break;
     case OPERATION_GRAPH_DESCRIBE: bytes = answer_graph_describe(p, j, at); break;
-    default: break;
+    case OPERATION_NONE:
+    case OPERATION_HELLO: /* a connection's first frame alone */
+#define OPERATION(NAME, ...) case OPERATION_##NAME:
+#define INTERNAL(NAME, ...)  case OPERATION_##NAME:
+#include "proto/operations.def"
+        break;
     }
     stats_add(&p->stats, j->operation, clock_read_ns(p->clock) - j->received_ns, j->failure.code);
     if (bytes)
@@ -254,23 +241,4 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
         answer_error(p, c, (uint8_t)j->operation, j->key.request_id, &j->failure);
     if (target && !c->closing) pipeline_cancel(p, target); /* its answer follows ours */
     return true;
-}
-
-enum needs operation_needs(enum operation operation)
-{
-    switch (operation) {
-    case OPERATION_NORMS:
-    case OPERATION_SIMILARITY:
-    case OPERATION_SCORE_CANDIDATES:
-    case OPERATION_WEIGHTED_AVERAGE: return NEEDS_ROWS;
-    case OPERATION_SPREAD:
-    case OPERATION_GRAPH_DROP:
-    case OPERATION_GRAPH_ADD_EDGES:
-    case OPERATION_GRAPH_ADD_CSR:
-    case OPERATION_GRAPH_REMOVE_EDGES:
-    case OPERATION_GRAPH_SET_NODES:
-    case OPERATION_GRAPH_REMOVE_NODES:
-    case OPERATION_GRAPH_FETCH_NODES: return NEEDS_GRAPH;
-    default: return NEEDS_COLLECTION;
-    }
 }

@@ -22,12 +22,4 @@ void answer_ping(struct pipeline *p, struct connection *c, const struct frame *f
 /* True: j (decoded) was such a request and is answered. */
 bool answer_now(struct pipeline *p, struct connection *c, struct job *j);
 
-/* What a request that is not answered so must name. */
-enum needs {
-    NEEDS_COLLECTION,
-    NEEDS_ROWS, /* or a collection: without one it brings its own */
-    NEEDS_GRAPH,
-};
-enum needs operation_needs(enum operation operation);
-
 #endif

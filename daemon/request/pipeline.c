@@ -160,22 +160,6 @@ void pipeline_cancel(struct pipeline *p, struct job *j)
 
 /* ---------------------------------------------------------------- the way in */
 
-static bool operation_writes(enum operation operation)
-{
-    switch (operation) {
-    case OPERATION_UPSERT:
-    case OPERATION_DELETE:
-    case OPERATION_COLLECTION_DROP:
-    case OPERATION_GRAPH_DROP:
-    case OPERATION_GRAPH_ADD_EDGES:
-    case OPERATION_GRAPH_ADD_CSR:
-    case OPERATION_GRAPH_REMOVE_EDGES:
-    case OPERATION_GRAPH_SET_NODES:
-    case OPERATION_GRAPH_REMOVE_NODES: return true;
-    default: return false;
-    }
-}
-
 static enum status pipeline_find(struct pipeline *p, struct job *j, enum needs needs)
 {
     const char *name = j->request.collection;
@@ -197,14 +181,14 @@ static void pipeline_unlink(struct pipeline *p, struct job *j)
 /* Looks up what the request names, and stands in line for it. */
 static enum status pipeline_admit(struct pipeline *p, struct job *j)
 {
-    enum needs needs = operation_needs(j->operation);
-    if (!j->request.collection[0] && needs == NEEDS_ROWS) {
+    const struct operation_row *row = operation_row(j->operation);
+    if (!j->request.collection[0] && row->needs == NEEDS_ROWS) {
         pipeline_arrive(p, j);
         return STATUS_OK;
     }
-    enum status st = pipeline_find(p, j, needs);
+    enum status st = pipeline_find(p, j, row->needs);
     if (st) return st;
-    j->writer = operation_writes(j->operation);
+    j->writer = row->access != ACCESS_READ;
     if (job_drops(j)) pipeline_unlink(p, j);
     pipeline_enter(p, j);
     return STATUS_OK;

@@ -30,7 +30,7 @@ void pipeline_complete(struct pipeline *p, struct job *j);
 /* What j is about goes: then j goes on to its end, whoever still wants it. */
 static inline bool job_drops(const struct job *j)
 {
-    return j->operation == OPERATION_COLLECTION_DROP || j->operation == OPERATION_GRAPH_DROP;
+    return operation_row(j->operation)->access == ACCESS_DROP;
 }
 
 /* The ticket that stands for j while a backend has it. */

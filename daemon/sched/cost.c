@@ -18,18 +18,9 @@ static const double BOUND = 9.2; /* ln 10,000: no bias or drift goes further */
 static const double SPREAD_FRESH = 0.3;
 static const double SURE = 0.2; /* variance of a prediction that is worth half */
 
-uint32_t cost_line_of(uint32_t operation)
+enum cost_kind cost_line_of(uint32_t operation)
 {
-    switch (operation) {
-    case OPERATION_KNN:
-    case OPERATION_KNN_BATCH: return 0;
-    case OPERATION_SIMILARITY: return 1;
-    case OPERATION_SCORE_CANDIDATES: return 2;
-    case OPERATION_WEIGHTED_AVERAGE: return 3;
-    case OPERATION_SPREAD: return 5;
-    case OPERATION_SPREAD_ENGRAM: return 6;
-    default: return 4;
-    }
+    return operation_row(operation)->cost;
 }
 
 struct cost_line *cost_line_at(struct cost_model *m, enum backend_id b, uint32_t operation)
@@ -91,7 +82,7 @@ void cost_init(struct cost_model *m, uint32_t workers)
      * used again. A GPU: 4 TB/s, 20 TFLOP/s exact, three times that where it may screen. */
     double n = m->workers, readers = n < 12 ? n : 12;
     for (uint32_t i = 0; i < COST_OPERATIONS; i++) {
-        bool screened = i == cost_line_of(OPERATION_KNN);
+        bool screened = i == COST_KNN;
         const double cpu[COST_FEATURES] = {
             3e3, 1 / (10 * readers), 2 / (100 * n), 500 / n, 1 / 10.0, 0.3 / n, 25e3};
         const double gpu[COST_FEATURES] = {
@@ -110,9 +101,8 @@ void cost_features(const struct work *w, double features[COST_FEATURES])
     double row_bytes = (double)w->stride * sizeof(float);
     features[0] = 1;
     features[1] = (double)w->rows * row_bytes;
-    features[2] = w->operation == OPERATION_SPREAD || w->operation == OPERATION_SPREAD_ENGRAM
-                      ? (double)w->rows * (double)w->queries
-                      : (double)w->pairs * w->stride;
+    features[2] = work_measure(w) == MEASURE_NODES ? (double)w->rows * (double)w->queries
+                                                   : (double)w->pairs * w->stride;
     features[3] = (double)w->queries;
     features[4] = (double)w->bytes_in + (double)w->bytes_out;
     features[5] = (double)w->pairs;

@@ -60,8 +60,15 @@ struct prediction {
 /* Built-in figures for that many workers. */
 void cost_init(struct cost_model *m, uint32_t workers);
 
-/* Which line an operation has: 0 .. COST_OPERATIONS - 1; all those without scores share one. */
-uint32_t cost_line_of(uint32_t operation);
+_Static_assert((int)COST_KINDS <= (int)COST_OPERATIONS, "each kind of work has a line");
+
+/* Which line an operation has; all those without scores share COST_BYTES. */
+enum cost_kind cost_line_of(uint32_t operation);
+/* In what a GPU's least work is counted. */
+static inline enum measure work_measure(const struct work *w)
+{
+    return cost_rows[operation_row(w->operation)->cost].measure;
+}
 
 struct prediction cost_predict(const struct cost_model *m, enum backend_id b, const struct work *w);
 /* The same but for confidence, which takes longer than the rest. */

@@ -47,15 +47,10 @@ struct ticket *scheduler_evacuate(struct scheduler *s)
 
 /* ---------------------------------------------------------------- the way in */
 
-static bool is_spread(const struct work *w)
-{
-    return w->operation == OPERATION_SPREAD || w->operation == OPERATION_SPREAD_ENGRAM;
-}
-
 /* The size that is compared with the minimum for the GPU: scores, or nodes likely to be touched. */
 static uint64_t counted(const struct work *w)
 {
-    if (!is_spread(w)) return w->pairs;
+    if (work_measure(w) != MEASURE_NODES) return w->pairs;
     uint64_t nodes;
     return __builtin_mul_overflow(w->rows, w->queries, &nodes) ? UINT64_MAX : nodes + 1;
 }
@@ -64,9 +59,14 @@ static uint64_t floor_of(const struct scheduler *s, const struct work *w)
 {
     /* Few candidates for each of many queries are enough work together. */
     if (w->listed && w->queries >= s->settings.candidates_min) return 0;
-    if (is_spread(w)) return s->settings.nodes_min;
-    bool by_candidates = w->listed || w->operation == OPERATION_WEIGHTED_AVERAGE;
-    return by_candidates ? s->settings.candidates_min : s->settings.pairs_min;
+    if (w->listed) return s->settings.candidates_min;
+    switch (work_measure(w)) {
+    case MEASURE_CANDIDATES: return s->settings.candidates_min;
+    case MEASURE_NODES: return s->settings.nodes_min;
+    case MEASURE_NOTHING:
+    case MEASURE_PAIRS: return s->settings.pairs_min;
+    }
+    return s->settings.pairs_min;
 }
 
 /* Asks how certain the predictions are only where it matters: the GPU is predicted to end sooner,

@@ -130,7 +130,7 @@ static bool idle(const struct server *sv)
 static uint64_t split_of(const struct scheduler *s, const struct ticket *t)
 {
     const struct work *w = &t->work;
-    if (!w->gpu_able || w->operation != OPERATION_KNN || w->filtered ||
+    if (!w->gpu_able || !operation_row(w->operation)->joined || w->filtered ||
         w->queries < SPLIT_QUERIES_MIN)
         return 0;
     if (s->settings.force_split) return t->server == SERVER_CPU ? 0 : w->queries / 2;

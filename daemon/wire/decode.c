@@ -9,8 +9,18 @@
 #include "daemon/store/space.h"
 #include "daemon/wire/decode_inside.h"
 #include "daemon/wire/text.h"
+#include "kernels/topk.h"
 
-enum { K_MAX = 16384, LAST_MAX = 64 };
+/* The table of operations is the schema's. */
+#define SAME_NUMBER(NAME)                                                          \
+    _Static_assert((int)OPERATION_##NAME == (int)engram_accel_v1_Kind_KIND_##NAME, \
+                   "the schema's number of " #NAME);
+#define ANSWERED(NAME, ...)  SAME_NUMBER(NAME)
+#define OPERATION(NAME, ...) SAME_NUMBER(NAME)
+#include "proto/operations.def"
+SAME_NUMBER(SPREAD_ENGRAM)
+
+enum { LAST_MAX = 64 };
 
 enum status decode_bad(struct failure *f, enum detail detail, const char *text)
 {
@@ -117,9 +127,9 @@ static enum status check_filter(const struct decode_request *r, bool inline_rows
 
 static enum status check_k(const struct decode_request *r, uint32_t k, uint32_t least)
 {
-    if (k < least || k > K_MAX)
+    if (k < least || k > TOPK_K_MAX)
         return failure_set(r->f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_K,
-                           "k: %" PRIu32 ", %" PRIu32 " to %d wanted", k, least, K_MAX);
+                           "k: %" PRIu32 ", %" PRIu32 " to %d wanted", k, least, TOPK_K_MAX);
     r->out->k = k;
     return STATUS_OK;
 }

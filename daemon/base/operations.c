@@ -1,0 +1,38 @@
+#include "daemon/base/operations.h"
+
+#include <stddef.h>
+
+#define GROUPS_ALONE  false
+#define GROUPS_JOINED true
+
+static const struct operation_row rows[OPERATION_MAX] = {
+    [OPERATION_NONE] = {.cost = COST_BYTES},
+#define ANSWERED(NAME, number, label, request) \
+    [OPERATION_##NAME] = {.text = (label), .cost = COST_BYTES, .answered = true},
+#define OPERATION(NAME, number, label, what, how, groups, LINE, request, reply) \
+    [OPERATION_##NAME] = {                                                      \
+        .text = (label),                                                        \
+        .needs = NEEDS_##what,                                                  \
+        .access = ACCESS_##how,                                                 \
+        .cost = COST_##LINE,                                                    \
+        .joined = GROUPS_##groups,                                              \
+    },
+#define INTERNAL(NAME, number, label, LINE) \
+    [OPERATION_##NAME] = {.text = (label), .cost = COST_##LINE, .internal = true},
+#include "proto/operations.def"
+};
+
+const struct operation_row *operation_row(uint32_t operation)
+{
+    static const struct operation_row none = {.cost = COST_BYTES};
+    const struct operation_row *row = operation < OPERATION_MAX ? &rows[operation] : &none;
+    return row->text ? row : &none;
+}
+
+/* A line is called after the operation whose it is. */
+#define OPERATION_BYTES OPERATION_NONE
+const struct cost_row cost_rows[COST_KINDS] = {
+#define COST_LINE(LINE, what) \
+    [COST_##LINE] = {.operation = OPERATION_##LINE, .measure = MEASURE_##what},
+#include "proto/operations.def"
+};
