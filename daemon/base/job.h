@@ -119,6 +119,15 @@ struct job_request {
     struct job_spread spread;
 };
 
+/* Where each tensor of a result stands, by the reply that it is for, in body order: RESULT_KNN_IDS;
+ * and how many a reply has: RESULTS_Knn. */
+#define NUMBER(M, member, from)
+#define RESULT(M, SLOT, member, dtype) RESULT_##SLOT,
+#define REPLY(message)                 enum { FIELDS_##message##Reply(message) RESULTS_##message };
+#include "proto/operations.def"
+#undef NUMBER
+#undef RESULT
+
 /* What the workers leave for wire/encode. Tensors point into `block`, in wire order, each on a
  * 64-byte boundary; bytes between and inside are all written. */
 enum { JOB_TENSORS_MAX = 12 };

@@ -91,7 +91,7 @@ static void average_part(struct job *j, uint32_t part, uint32_t worker)
     }
     uint64_t first = (part - w->check_parts) * w->columns;
     size_t columns = (size_t)smaller(w->columns, w->rows.dimension - first);
-    float *out = (float *)j->result.tensors[0].data + first;
+    float *out = (float *)j->result.tensors[RESULT_AVERAGE_ROW].data + first;
     if (w->rows.count == 0 || w->total == 0) {
         memset(out, 0, columns * sizeof *out);
         return;
@@ -151,7 +151,7 @@ static enum status begin(struct job *j, struct average *w)
     enum status st = check(j, w);
     if (st) return st;
     operation_note_collection(j);
-    operation_shape(j, 0, DTYPE_FLOAT32, 1, w->rows.dimension);
+    operation_shape(j, RESULT_AVERAGE_ROW, DTYPE_FLOAT32, 1, w->rows.dimension);
     return STATUS_OK;
 }
 
@@ -169,7 +169,7 @@ static enum status average_plan(struct job *j)
     w.sums = layout_add(&bytes, w.rows.dimension * sizeof(float));
     w.buffer_bytes = rows_buffer_bytes(w.rows.dimension, true);
     w.buffers = layout_add(&bytes, w.check_parts ? j->worker_count * w.buffer_bytes : 0);
-    st = operation_take_result(j, 1);
+    st = operation_take_result(j, RESULTS_WeightedAverage);
     if (!st) st = operation_take_scratch(j, bytes);
     if (st) return operation_drop_all(j);
     *average_of(j) = w;
@@ -203,7 +203,7 @@ static enum status average_gpu_prepare(struct job *j)
     run->list_count = w->rows.count;
     run->weights = operation_gpu_place(j, w->weights);
     run->total = w->total;
-    run->out_scores = operation_gpu_place(j, j->result.tensors[0].data);
+    run->out_scores = operation_gpu_place(j, j->result.tensors[RESULT_AVERAGE_ROW].data);
     return STATUS_OK;
 }
 
@@ -215,7 +215,7 @@ static enum status average_gpu_plan(struct job *j)
     uint64_t bytes = 0;
     layout_add(&bytes, sizeof w);
     w.pointers = layout_add(&bytes, w.rows.count * sizeof(uint32_t));
-    st = operation_take_result(j, 1);
+    st = operation_take_result(j, RESULTS_WeightedAverage);
     if (!st) st = operation_take_scratch(j, bytes);
     if (st) return operation_drop_all(j);
     *average_of(j) = w;

@@ -16,9 +16,10 @@ static void fetch_ids(struct job *j, struct fetch_plan *w, uint64_t at, uint64_t
     const uint64_t *ids = j->request.ids.data;
     uint64_t missing = 0;
     size_t row_bytes = w->dimension * sizeof(float);
-    memcpy((uint64_t *)j->result.tensors[0].data + at, ids + at, (end - at) * sizeof *ids);
-    uint8_t *found = j->result.tensors[1].data;
-    char *out = j->result.tensors[2].data;
+    memcpy((uint64_t *)j->result.tensors[RESULT_FETCH_IDS].data + at, ids + at,
+           (end - at) * sizeof *ids);
+    uint8_t *found = j->result.tensors[RESULT_FETCH_FOUND].data;
+    char *out = j->result.tensors[RESULT_FETCH_ROWS].data;
     for (; at < end && !is_cancelled(j); at += BATCH) {
         uint32_t rows[BATCH];
         size_t n = (size_t)smaller(BATCH, end - at);
@@ -38,10 +39,10 @@ static void fetch_ids(struct job *j, struct fetch_plan *w, uint64_t at, uint64_t
 
 static void fetch_positions(struct job *j, struct fetch_plan *w, uint64_t at, uint64_t end)
 {
-    uint64_t *ids = j->result.tensors[0].data;
-    char *out = j->result.tensors[2].data;
+    uint64_t *ids = j->result.tensors[RESULT_FETCH_IDS].data;
+    char *out = j->result.tensors[RESULT_FETCH_ROWS].data;
     size_t row_bytes = w->dimension * sizeof(float);
-    memset((uint8_t *)j->result.tensors[1].data + at, 1, end - at);
+    memset((uint8_t *)j->result.tensors[RESULT_FETCH_FOUND].data + at, 1, end - at);
     for (; at < end && !is_cancelled(j); at++) {
         uint32_t row = (uint32_t)(w->first + at);
         ids[at] = collection_id(j->collection, row);
@@ -78,10 +79,10 @@ static enum status fetch_plan(struct job *j)
     w.part_rows = PART_BYTES / (w.dimension * sizeof(float));
     atomic_init(&w.missing, 0);
     operation_note_collection(j);
-    operation_shape(j, 0, DTYPE_UINT64, w.count, 1);
-    operation_shape(j, 1, DTYPE_UINT8, w.count, 1);
-    operation_shape(j, 2, DTYPE_FLOAT32, w.count, w.dimension);
-    enum status st = operation_take_result(j, 3);
+    operation_shape(j, RESULT_FETCH_IDS, DTYPE_UINT64, w.count, 1);
+    operation_shape(j, RESULT_FETCH_FOUND, DTYPE_UINT8, w.count, 1);
+    operation_shape(j, RESULT_FETCH_ROWS, DTYPE_FLOAT32, w.count, w.dimension);
+    enum status st = operation_take_result(j, RESULTS_Fetch);
     if (!st) st = operation_take_scratch(j, sizeof w);
     if (st) return operation_drop_all(j);
     *(struct fetch_plan *)j->plan.scratch.data = w;

@@ -34,9 +34,9 @@ static bool write_edges(struct job *j, struct nodes *w, uint64_t at, struct aren
     const struct spread_graph *g = &w->graph;
     const struct spread_list *list = &g->out[w->numbers[at]];
     const struct spread_edge *edges = g->out_edges + list->first;
-    uint64_t first = ((const uint64_t *)j->result.tensors[5].data)[at];
-    uint64_t *targets = (uint64_t *)j->result.tensors[6].data + first;
-    float *weights = (float *)j->result.tensors[7].data + first;
+    uint64_t first = ((const uint64_t *)j->result.tensors[RESULT_NODES_OFFSETS].data)[at];
+    uint64_t *targets = (uint64_t *)j->result.tensors[RESULT_NODES_TARGETS].data + first;
+    float *weights = (float *)j->result.tensors[RESULT_NODES_WEIGHTS].data + first;
     if (!list->count) return true;
     struct radix_item *items = arena_take(a, list->count * sizeof *items);
     struct radix_item *room = arena_take(a, list->count * sizeof *room);
@@ -92,15 +92,16 @@ static void nodes_part(struct job *j, uint32_t part, uint32_t worker)
 
 static enum status take_result(struct job *j, struct nodes *w, uint64_t edges)
 {
-    static const enum dtype dtypes[] = {DTYPE_UINT8, DTYPE_UINT8, DTYPE_FLOAT32, DTYPE_UINT32,
-                                        DTYPE_UINT32};
-    for (uint32_t i = 0; i < 5; i++)
-        operation_shape(j, i, dtypes[i], w->count, 1);
-    if (!j->request.edges) return operation_take_result(j, 5);
-    operation_shape(j, 5, DTYPE_UINT64, w->count + 1, 1);
-    operation_shape(j, 6, DTYPE_UINT64, edges, 1);
-    operation_shape(j, 7, DTYPE_FLOAT32, edges, 1);
-    return operation_take_result(j, 8);
+    operation_shape(j, RESULT_NODES_FOUND, DTYPE_UINT8, w->count, 1);
+    operation_shape(j, RESULT_NODES_KINDS, DTYPE_UINT8, w->count, 1);
+    operation_shape(j, RESULT_NODES_FACTORS, DTYPE_FLOAT32, w->count, 1);
+    operation_shape(j, RESULT_NODES_OUT_COUNTS, DTYPE_UINT32, w->count, 1);
+    operation_shape(j, RESULT_NODES_IN_COUNTS, DTYPE_UINT32, w->count, 1);
+    if (!j->request.edges) return operation_take_result(j, RESULT_NODES_OFFSETS);
+    operation_shape(j, RESULT_NODES_OFFSETS, DTYPE_UINT64, w->count + 1, 1);
+    operation_shape(j, RESULT_NODES_TARGETS, DTYPE_UINT64, edges, 1);
+    operation_shape(j, RESULT_NODES_WEIGHTS, DTYPE_FLOAT32, edges, 1);
+    return operation_take_result(j, RESULTS_GraphFetchNodes);
 }
 
 static enum status nodes_prepare(struct job *j)
@@ -113,7 +114,7 @@ static enum status nodes_prepare(struct job *j)
     j->result.counts[0] = w->count - found;
     enum status st = take_result(j, w, edges);
     if (st || !j->request.edges) return st;
-    uint64_t *offsets = j->result.tensors[5].data;
+    uint64_t *offsets = j->result.tensors[RESULT_NODES_OFFSETS].data;
     offsets[0] = 0;
     for (uint64_t i = 0; i < w->count; i++) {
         bool known = w->numbers[i] != SPREAD_NO_NODE;

@@ -110,9 +110,9 @@ static void gpu_order(struct job *j, const struct knn_plan *w)
     run->has_threshold = j->request.has_threshold;
     run->threshold = j->request.threshold;
     if (w->owner.allowed) run->allowed = operation_gpu_place(j, w->owner.allowed);
-    run->out_ids = operation_gpu_place(j, j->result.tensors[0].data);
-    run->out_scores = operation_gpu_place(j, j->result.tensors[1].data);
-    run->out_counts = operation_gpu_place(j, j->result.tensors[2].data);
+    run->out_ids = operation_gpu_place(j, j->result.tensors[RESULT_KNN_IDS].data);
+    run->out_scores = operation_gpu_place(j, j->result.tensors[RESULT_KNN_SCORES].data);
+    run->out_counts = operation_gpu_place(j, j->result.tensors[RESULT_KNN_COUNTS].data);
 }
 
 static enum status knn_gpu_prepare(struct job *j)

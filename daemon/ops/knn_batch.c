@@ -224,9 +224,9 @@ static bool make_segment(struct job *m, void *filter, struct order_segment *out)
         .k = k,
         .has_threshold = r->has_threshold,
         .threshold = r->threshold,
-        .out_ids = operation_gpu_place(m, m->result.tensors[0].data),
-        .out_scores = operation_gpu_place(m, m->result.tensors[1].data),
-        .out_counts = operation_gpu_place(m, m->result.tensors[2].data),
+        .out_ids = operation_gpu_place(m, m->result.tensors[RESULT_KNN_IDS].data),
+        .out_scores = operation_gpu_place(m, m->result.tensors[RESULT_KNN_SCORES].data),
+        .out_counts = operation_gpu_place(m, m->result.tensors[RESULT_KNN_COUNTS].data),
     };
     return !m->gpu.unfit;
 }

@@ -25,15 +25,15 @@ enum status knn_take_result(struct job *j, uint64_t allowed_rows, uint32_t *k)
 {
     uint64_t queries = j->request.queries.rows;
     if (allowed_rows < *k) *k = (uint32_t)allowed_rows;
-    operation_shape(j, 0, DTYPE_UINT64, queries, *k);
-    operation_shape(j, 1, DTYPE_FLOAT32, queries, *k);
-    operation_shape(j, 2, DTYPE_UINT32, queries, 1);
-    return operation_take_result(j, 3);
+    operation_shape(j, RESULT_KNN_IDS, DTYPE_UINT64, queries, *k);
+    operation_shape(j, RESULT_KNN_SCORES, DTYPE_FLOAT32, queries, *k);
+    operation_shape(j, RESULT_KNN_COUNTS, DTYPE_UINT32, queries, 1);
+    return operation_take_result(j, RESULTS_Knn);
 }
 
 void knn_write_none(struct job *j)
 {
-    const struct tensor *counts = &j->result.tensors[2];
+    const struct tensor *counts = &j->result.tensors[RESULT_KNN_COUNTS];
     if (counts->rows) memset(counts->data, 0, counts->rows * sizeof(uint32_t));
 }
 

@@ -137,12 +137,13 @@ static void refuse(struct job *j, enum status st, const char *what)
 static void fill(struct matches *m, struct job *j, uint64_t total, bool lower_is_better)
 {
     uint64_t *starts = scratch_at(j, m->starts);
-    operation_shape(j, 0, DTYPE_UINT64, total, 1);
-    operation_shape(j, 1, DTYPE_FLOAT32, total, 1);
-    operation_shape(j, 2, DTYPE_UINT64, m->query_count + 1, 1);
-    if (operation_take_result(j, 3)) return;
-    uint64_t *ids = j->result.tensors[0].data, *offsets = j->result.tensors[2].data;
-    float *scores = j->result.tensors[1].data;
+    operation_shape(j, RESULT_SIMILARITY_IDS, DTYPE_UINT64, total, 1);
+    operation_shape(j, RESULT_SIMILARITY_SCORES, DTYPE_FLOAT32, total, 1);
+    operation_shape(j, RESULT_SIMILARITY_OFFSETS, DTYPE_UINT64, m->query_count + 1, 1);
+    if (operation_take_result(j, RESULTS_Similarity)) return;
+    uint64_t *ids = j->result.tensors[RESULT_SIMILARITY_IDS].data,
+             *offsets = j->result.tensors[RESULT_SIMILARITY_OFFSETS].data;
+    float *scores = j->result.tensors[RESULT_SIMILARITY_SCORES].data;
     memcpy(offsets, starts, (m->query_count + 1) * sizeof *offsets);
     if (total == 0) return;
 

@@ -16,7 +16,7 @@ static void norms_part(struct job *j, uint32_t part, uint32_t worker)
     uint64_t row = part * w->part_rows, end = smaller(row + w->part_rows, w->rows.count);
     struct rows_buffer buffer = rows_buffer_at(
         w->rows.dimension, true, scratch_at(j, w->buffers + worker * w->buffer_bytes));
-    float *out = j->result.tensors[0].data;
+    float *out = j->result.tensors[RESULT_NORMS_NORMS].data;
     while (row < end && !is_cancelled(j)) {
         size_t n = (size_t)smaller(rows_batch(w->rows.dimension), end - row);
         uint64_t bad = NO_ROW;
@@ -55,8 +55,8 @@ static enum status norms_plan(struct job *j)
     layout_add(&bytes, sizeof w);
     w.buffer_bytes = rows_buffer_bytes(w.rows.dimension, true);
     w.buffers = layout_add(&bytes, j->worker_count * w.buffer_bytes);
-    operation_shape(j, 0, DTYPE_FLOAT32, w.rows.count, 1);
-    st = operation_take_result(j, 1);
+    operation_shape(j, RESULT_NORMS_NORMS, DTYPE_FLOAT32, w.rows.count, 1);
+    st = operation_take_result(j, RESULTS_Norms);
     if (!st) st = operation_take_scratch(j, bytes);
     if (st) return operation_drop_all(j);
     *(struct norms *)j->plan.scratch.data = w;

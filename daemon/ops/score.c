@@ -37,20 +37,20 @@ static bool by_id(const struct job *j)
 
 static float *scores_of(struct job *j, struct score_plan *w)
 {
-    return w->k ? scratch_at(j, w->scores) : j->result.tensors[1].data;
+    return w->k ? scratch_at(j, w->scores) : j->result.tensors[RESULT_SCORE_SCORES].data;
 }
 
 static enum status take_result(struct job *j, struct score_plan *w)
 {
     if (!w->k) {
-        operation_shape(j, 1, DTYPE_FLOAT32, w->rows.count, 1);
-        return operation_take_result(j, 2);
+        operation_shape(j, RESULT_SCORE_SCORES, DTYPE_FLOAT32, w->rows.count, 1);
+        return operation_take_result(j, RESULT_SCORE_COUNTS);
     }
     w->columns = (uint32_t)smaller(w->k, w->longest);
-    operation_shape(j, 0, DTYPE_UINT64, w->query_count, w->columns);
-    operation_shape(j, 1, DTYPE_FLOAT32, w->query_count, w->columns);
-    operation_shape(j, 2, DTYPE_UINT32, w->query_count, 1);
-    return operation_take_result(j, 3);
+    operation_shape(j, RESULT_SCORE_IDS, DTYPE_UINT64, w->query_count, w->columns);
+    operation_shape(j, RESULT_SCORE_SCORES, DTYPE_FLOAT32, w->query_count, w->columns);
+    operation_shape(j, RESULT_SCORE_COUNTS, DTYPE_UINT32, w->query_count, 1);
+    return operation_take_result(j, RESULTS_ScoreCandidates);
 }
 
 static enum status bad_offsets(struct job *j, uint64_t at)
@@ -192,10 +192,10 @@ static void choose(struct job *j, struct score_plan *w, uint64_t query, char *ch
     for (uint64_t i = 0; i < count; i += ROWS_BLOCK)
         topk_offer(&top, j->kernels, scores + i, ids + i, (size_t)smaller(ROWS_BLOCK, count - i),
                    NULL, 0, (uint32_t *)(choice + w->positions));
-    uint64_t *ids_out = (uint64_t *)j->result.tensors[0].data + query * w->columns;
-    float *scores_out = (float *)j->result.tensors[1].data + query * w->columns;
+    uint64_t *ids_out = (uint64_t *)j->result.tensors[RESULT_SCORE_IDS].data + query * w->columns;
+    float *scores_out = (float *)j->result.tensors[RESULT_SCORE_SCORES].data + query * w->columns;
     uint32_t kept = topk_finish(&top, ids_out, scores_out);
-    ((uint32_t *)j->result.tensors[2].data)[query] = kept;
+    ((uint32_t *)j->result.tensors[RESULT_SCORE_COUNTS].data)[query] = kept;
     for (; kept < w->columns; kept++) {
         ids_out[kept] = UINT64_MAX;
         memcpy(&scores_out[kept], &no_score, sizeof no_score);
@@ -217,7 +217,7 @@ static void choose_all(struct job *j)
 {
     struct score_plan *w = score_of(j);
     if (!w->columns && w->query_count)
-        memset(j->result.tensors[2].data, 0, w->query_count * sizeof(uint32_t));
+        memset(j->result.tensors[RESULT_SCORE_COUNTS].data, 0, w->query_count * sizeof(uint32_t));
     else if (w->columns && w->rows.count > CHOICE_PART)
         j->parts = (struct job_parts){choose_part, (uint32_t)pieces_of(w->rows.count, CHOICE_PART)};
     else if (w->columns)

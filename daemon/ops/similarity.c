@@ -31,11 +31,11 @@ static enum status take_result(struct job *j, const struct similarity_plan *w)
 {
     uint64_t rows = w->grid.rows.count;
     if (is_inline(j))
-        j->result.tensors[0] = (struct tensor){0};
+        j->result.tensors[RESULT_SIMILARITY_IDS] = (struct tensor){0};
     else
-        operation_shape(j, 0, DTYPE_UINT64, rows, 1);
-    operation_shape(j, 1, DTYPE_FLOAT32, w->grid.query_count, rows);
-    return operation_take_result(j, 2);
+        operation_shape(j, RESULT_SIMILARITY_IDS, DTYPE_UINT64, rows, 1);
+    operation_shape(j, RESULT_SIMILARITY_SCORES, DTYPE_FLOAT32, w->grid.query_count, rows);
+    return operation_take_result(j, RESULT_SIMILARITY_OFFSETS);
 }
 
 static enum status similarity_prepare(struct job *j)
@@ -60,8 +60,9 @@ static void all_part(struct job *j, uint32_t part, uint32_t worker)
     struct grid_part p;
     if (!grid_part(&w->grid, j, part, worker, &p)) return;
     uint64_t columns = w->grid.rows.count;
-    uint64_t *ids_out = is_inline(j) ? NULL : j->result.tensors[0].data;
-    float *scores = (float *)j->result.tensors[1].data + p.first_query * columns;
+    uint64_t *ids_out = is_inline(j) ? NULL : j->result.tensors[RESULT_SIMILARITY_IDS].data;
+    float *scores =
+        (float *)j->result.tensors[RESULT_SIMILARITY_SCORES].data + p.first_query * columns;
     for (;;) {
         const uint64_t *ids;
         uint64_t row = p.first_row;
@@ -94,7 +95,7 @@ static void match_part(struct job *j, uint32_t part, uint32_t worker)
 /* The columns' ids, where no query made a part do it. */
 static void write_columns(struct job *j, const struct similarity_plan *w)
 {
-    uint64_t *ids = j->result.tensors[0].data;
+    uint64_t *ids = j->result.tensors[RESULT_SIMILARITY_IDS].data;
     for (uint64_t i = 0; i < w->grid.rows.count; i++)
         ids[i] =
             collection_id(j->collection, w->grid.rows.list ? w->grid.rows.list[i] : (uint32_t)i);
@@ -189,8 +190,8 @@ static struct order_run *gpu_order(struct job *j, const struct similarity_plan *
 {
     struct order_run *run = operation_gpu_order(j, RUN_SCORES, w->grid.metric);
     bool matching = j->request.has_threshold;
-    run->out_scores =
-        operation_gpu_place(j, matching ? scratch_at(j, w->scores) : j->result.tensors[1].data);
+    run->out_scores = operation_gpu_place(
+        j, matching ? scratch_at(j, w->scores) : j->result.tensors[RESULT_SIMILARITY_SCORES].data);
     return run;
 }
 
@@ -199,7 +200,8 @@ static void gpu_copy_ids(struct job *j)
 {
     const uint64_t *ids;
     collection_block(j->collection, 0, 0, &ids);
-    memcpy(j->result.tensors[0].data, ids, j->result.tensors[0].rows * sizeof *ids);
+    memcpy(j->result.tensors[RESULT_SIMILARITY_IDS].data, ids,
+           j->result.tensors[RESULT_SIMILARITY_IDS].rows * sizeof *ids);
 }
 
 static enum status similarity_gpu_prepare(struct job *j)
@@ -302,7 +304,7 @@ static enum status similarity_gpu_plan(struct job *j)
     if (w.grid.rows.count <= GPU_COPIED_IDS_MAX)
         j->gpu.meanwhile = gpu_copy_ids;
     else
-        run->out_ids = operation_gpu_place(j, j->result.tensors[0].data);
+        run->out_ids = operation_gpu_place(j, j->result.tensors[RESULT_SIMILARITY_IDS].data);
     return STATUS_OK;
 }
 

@@ -236,39 +236,22 @@ bool spread_answer_set(const struct spread_ask *a, const struct spread_record *r
 
 /* ---- the reply, in the order of SpreadReply's fields ---- */
 
-enum {
-    OFFSETS,
-    IDS,
-    ACTIVATIONS,
-    CONFIDENCES,
-    VISITS,
-    DEPTHS,
-    TOUCHED,
-    CYCLES,
-    TRUNCATED,
-    TIER_SUMS,
-    PATH_OFFSETS,
-    PATH_IDS,
-    TENSORS
-};
-_Static_assert((int)TENSORS <= (int)JOB_TENSORS_MAX, "each has a place");
-
 static enum status take_result(struct job *j, uint64_t sets, uint64_t entries, uint64_t path_nodes)
 {
-    operation_shape(j, OFFSETS, DTYPE_UINT64, sets + 1, 1);
-    operation_shape(j, IDS, DTYPE_UINT64, entries, 1);
-    operation_shape(j, ACTIVATIONS, DTYPE_FLOAT32, entries, 1);
-    operation_shape(j, CONFIDENCES, DTYPE_FLOAT32, entries, 1);
-    operation_shape(j, VISITS, DTYPE_UINT32, entries, 1);
-    operation_shape(j, DEPTHS, DTYPE_UINT32, entries, 1);
-    operation_shape(j, TOUCHED, DTYPE_UINT64, sets, 1);
-    operation_shape(j, CYCLES, DTYPE_UINT64, sets, 1);
-    operation_shape(j, TRUNCATED, DTYPE_UINT8, sets, 1);
-    operation_shape(j, TIER_SUMS, DTYPE_FLOAT32, sets, SPREAD_TIERS);
-    if (!j->request.spread.paths) return operation_take_result(j, PATH_OFFSETS);
-    operation_shape(j, PATH_OFFSETS, DTYPE_UINT64, entries + 1, 1);
-    operation_shape(j, PATH_IDS, DTYPE_UINT64, path_nodes, 1);
-    return operation_take_result(j, TENSORS);
+    operation_shape(j, RESULT_SPREAD_OFFSETS, DTYPE_UINT64, sets + 1, 1);
+    operation_shape(j, RESULT_SPREAD_IDS, DTYPE_UINT64, entries, 1);
+    operation_shape(j, RESULT_SPREAD_ACTIVATIONS, DTYPE_FLOAT32, entries, 1);
+    operation_shape(j, RESULT_SPREAD_CONFIDENCES, DTYPE_FLOAT32, entries, 1);
+    operation_shape(j, RESULT_SPREAD_VISITS, DTYPE_UINT32, entries, 1);
+    operation_shape(j, RESULT_SPREAD_DEPTHS, DTYPE_UINT32, entries, 1);
+    operation_shape(j, RESULT_SPREAD_TOUCHED, DTYPE_UINT64, sets, 1);
+    operation_shape(j, RESULT_SPREAD_CYCLES, DTYPE_UINT64, sets, 1);
+    operation_shape(j, RESULT_SPREAD_TRUNCATED, DTYPE_UINT8, sets, 1);
+    operation_shape(j, RESULT_SPREAD_TIER_SUMS, DTYPE_FLOAT32, sets, SPREAD_TIERS);
+    if (!j->request.spread.paths) return operation_take_result(j, RESULT_SPREAD_PATH_OFFSETS);
+    operation_shape(j, RESULT_SPREAD_PATH_OFFSETS, DTYPE_UINT64, entries + 1, 1);
+    operation_shape(j, RESULT_SPREAD_PATH_IDS, DTYPE_UINT64, path_nodes, 1);
+    return operation_take_result(j, RESULTS_Spread);
 }
 
 enum status spread_answer_place(struct job *j, const struct spread_ask *a, struct spread_set *sets)
@@ -283,23 +266,23 @@ enum status spread_answer_place(struct job *j, const struct spread_ask *a, struc
     enum status st = take_result(j, a->set_count, entries, path_nodes);
     if (st) return st;
     const struct tensor *t = j->result.tensors;
-    uint64_t *offsets = t[OFFSETS].data;
+    uint64_t *offsets = t[RESULT_SPREAD_OFFSETS].data;
     offsets[0] = 0;
     for (uint64_t i = 0; i < a->set_count; i++) {
         offsets[i + 1] = offsets[i] + sets[i].kept;
-        ((uint64_t *)t[TOUCHED].data)[i] = sets[i].touched;
-        ((uint64_t *)t[CYCLES].data)[i] = sets[i].cycles;
-        ((uint8_t *)t[TRUNCATED].data)[i] = sets[i].truncated;
-        memcpy((float *)t[TIER_SUMS].data + i * SPREAD_TIERS, sets[i].tier_sums,
+        ((uint64_t *)t[RESULT_SPREAD_TOUCHED].data)[i] = sets[i].touched;
+        ((uint64_t *)t[RESULT_SPREAD_CYCLES].data)[i] = sets[i].cycles;
+        ((uint8_t *)t[RESULT_SPREAD_TRUNCATED].data)[i] = sets[i].truncated;
+        memcpy((float *)t[RESULT_SPREAD_TIER_SUMS].data + i * SPREAD_TIERS, sets[i].tier_sums,
                sizeof sets[i].tier_sums);
     }
-    if (paths) ((uint64_t *)t[PATH_OFFSETS].data)[0] = 0;
+    if (paths) ((uint64_t *)t[RESULT_SPREAD_PATH_OFFSETS].data)[0] = 0;
     return STATUS_OK;
 }
 
 uint64_t spread_answer_entries(const struct job *j)
 {
-    return j->result.tensors[IDS].rows;
+    return j->result.tensors[RESULT_SPREAD_IDS].rows;
 }
 
 static float confidence_of(const struct spread_ask *a, const struct spread_record *r)
@@ -313,21 +296,21 @@ static void write_path(struct job *j, const struct spread_ask *a, const struct s
                        uint64_t i, uint64_t entry)
 {
     const struct tensor *t = j->result.tensors;
-    uint64_t *ids = (uint64_t *)t[PATH_IDS].data + s->path_first;
+    uint64_t *ids = (uint64_t *)t[RESULT_SPREAD_PATH_IDS].data + s->path_first;
     for (uint64_t at = i ? s->path_ends[i - 1] : 0; at < s->path_ends[i]; at++)
         ids[at] = a->graph.ids[s->path_nodes[at]];
-    ((uint64_t *)t[PATH_OFFSETS].data)[entry + 1] = s->path_first + s->path_ends[i];
+    ((uint64_t *)t[RESULT_SPREAD_PATH_OFFSETS].data)[entry + 1] = s->path_first + s->path_ends[i];
 }
 
 static void write_entry(struct job *j, const struct spread_ask *a, const struct spread_record *r,
                         uint64_t entry)
 {
     const struct tensor *t = j->result.tensors;
-    ((uint64_t *)t[IDS].data)[entry] = a->graph.ids[r->node];
-    ((float *)t[ACTIVATIONS].data)[entry] = r->activation;
-    ((float *)t[CONFIDENCES].data)[entry] = confidence_of(a, r);
-    ((uint32_t *)t[VISITS].data)[entry] = r->visits;
-    ((uint32_t *)t[DEPTHS].data)[entry] = r->depth;
+    ((uint64_t *)t[RESULT_SPREAD_IDS].data)[entry] = a->graph.ids[r->node];
+    ((float *)t[RESULT_SPREAD_ACTIVATIONS].data)[entry] = r->activation;
+    ((float *)t[RESULT_SPREAD_CONFIDENCES].data)[entry] = confidence_of(a, r);
+    ((uint32_t *)t[RESULT_SPREAD_VISITS].data)[entry] = r->visits;
+    ((uint32_t *)t[RESULT_SPREAD_DEPTHS].data)[entry] = r->depth;
 }
 
 /* The set that an entry belongs to. */
@@ -347,7 +330,7 @@ static uint64_t set_of(const uint64_t *offsets, uint64_t sets, uint64_t entry)
 void spread_answer_write(struct job *j, const struct spread_ask *a, const struct spread_set *sets,
                          uint64_t first, uint64_t end)
 {
-    const uint64_t *offsets = j->result.tensors[OFFSETS].data;
+    const uint64_t *offsets = j->result.tensors[RESULT_SPREAD_OFFSETS].data;
     uint64_t set = set_of(offsets, a->set_count, first);
     for (uint64_t entry = first; entry < end; entry++) {
         while (offsets[set + 1] <= entry)

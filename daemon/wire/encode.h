@@ -37,9 +37,8 @@ size_t encode_graph(enum operation operation, uint64_t request_id, const struct 
                     const struct graph_info *info, void *buffer);
 size_t encode_graph_list(uint64_t request_id, const struct graph_info *infos, size_t count,
                          bool more, void *buffer);
-/* Any job that a backend ran: drop, upsert, delete, fetch, similarity, knn, score, norms,
- * weighted average; of graphs drop, changes, fetch nodes, spread, whose tensors stand at the places
- * of their fields, those left out as dtype NONE. The body (j->result.body_bytes from j->result.block) follows the message. */
+/* Any job that a backend ran. Its tensors stand at the places of their fields (RESULT_KNN_IDS ...),
+ * those left out as dtype NONE. The body (j->result.body_bytes from j->result.block) follows. */
 size_t encode_result(const struct job *j, void *buffer);
 
 #endif

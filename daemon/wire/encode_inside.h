@@ -3,7 +3,9 @@
 #ifndef ENGRAM_WIRE_ENCODE_INSIDE_H
 #define ENGRAM_WIRE_ENCODE_INSIDE_H
 
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <pb.h>
 
@@ -23,19 +25,5 @@ size_t encode_frame(struct frame_header h, const pb_msgdesc_t *fields, const voi
                     void *buffer);
 
 engram_accel_v1_Meta encode_meta(const struct job *j);
-
-/* One tensor field of a reply. */
-struct encode_slot {
-    bool *present;
-    engram_accel_v1_Tensor *wire;
-    enum dtype dtype;
-};
-#define SLOT(message, member, type)                        \
-    {                                                      \
-        &(message).has_##member, &(message).member, (type) \
-    }
-
-/* encode_result of spread and of what changes or reads a graph; encode_graph.c. */
-size_t encode_graph_result(const struct job *j, struct frame_header h, void *buffer);
 
 #endif
