@@ -15,12 +15,13 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
-#include "daemon/learn/calibrate.h"
 #include "daemon/cards/cards.h"
 #include "daemon/exec/workers.h"
+#include "daemon/learn/calibrate.h"
 #include "daemon/learn/model_keeper.h"
+#include "daemon/net/connection.h"
 #include "daemon/request/pipeline.h"
-#include "daemon/request/quotas.h"
+#include "daemon/request/trials.h"
 
 enum { HOUSEKEEPING_MS = 100, TRIM_EVERY = 10 };
 
@@ -37,9 +38,17 @@ struct engine {
     uv_loop_t loop;
     bool loop_open;
     bool running; /* engine_run; destroying runs the loop too, and nobody is to stop that */
+    const struct clock *clock;
+    const struct vector_kernels *kernels;
+    struct heap *heap;
+    struct store *store;
+    struct done done;
+    uint32_t worker_count;
+    struct backend *cpu, *gpu;
     struct net net;
-    struct pipeline pipeline;
+    struct pipeline *pipeline;
     struct model_keeper *keeper;
+    struct calibrate *calibrate;
     bool net_open, listening;
 
     uv_async_t done_wake, stop_wake;
@@ -64,30 +73,23 @@ static void close_handle(uv_handle_t *handle, void *unused)
     if (!uv_is_closing(handle)) uv_close(handle, NULL);
 }
 
-/* Those that GPUs have cannot be stopped, and nobody waits for them: engine_destroy ends them. */
-static uint32_t jobs_to_wait_for(const struct pipeline *p)
-{
-    uint32_t left = p->job_count - gpu_in_flight(p->gpu);
-    for (uint32_t i = 0; i < UPLOADS_MAX; i++)
-        if (p->uploads[i]) left--;
-    return left;
-}
-
 /* Closes connections; the loop ends when jobs in flight are back. */
 static void stop_now(struct engine *e)
 {
-    pipeline_drain(&e->pipeline);
-    calibrate_stop(e->pipeline.calibrate);
+    pipeline_drain(e->pipeline);
+    calibrate_stop(e->calibrate);
     if (e->net_open) net_close(&e->net);
-    gpu_begin_stop(e->pipeline.gpu); /* which may have work for longer than anyone waits */
-    if (e->running && jobs_to_wait_for(&e->pipeline) == 0) uv_stop(&e->loop);
+    gpu_begin_stop(e->gpu); /* which may have work for longer than anyone waits */
+    /* Jobs that GPUs have cannot be stopped, and nobody waits for them: engine_destroy ends them. */
+    if (e->running && pipeline_count(e->pipeline).stopping == 0) uv_stop(&e->loop);
 }
 
 static void on_drain_limit(uv_timer_t *timer)
 {
     struct engine *e = timer->data;
+    struct pipeline_counts left = pipeline_count(e->pipeline);
     log_warning("drain: %u requests were still in flight after limits.drain_ms",
-                e->pipeline.job_count);
+                left.jobs + left.trials);
     atomic_store(&e->stop_request, STOP_NOW);
     stop_now(e);
 }
@@ -96,11 +98,11 @@ static void start_drain(struct engine *e)
 {
     if (e->draining) return;
     e->draining = true;
-    calibrate_stop(e->pipeline.calibrate);
-    log_info("stopping: finishing %u requests of %u connections",
-             e->pipeline.job_count - calibrate_jobs(e->pipeline.calibrate), e->net.counters.open);
+    calibrate_stop(e->calibrate);
+    log_info("stopping: finishing %u requests of %u connections", pipeline_count(e->pipeline).jobs,
+             e->net.counters.open);
     if (e->options.notify) e->options.notify("STOPPING=1");
-    pipeline_drain(&e->pipeline);
+    pipeline_drain(e->pipeline);
     net_drain(&e->net);
     uv_timer_start(&e->drain_limit, on_drain_limit, e->config.drain_ms_max, 0);
 }
@@ -140,9 +142,8 @@ static void reload(struct engine *e)
         return;
     }
     uint32_t changed = config_apply_live(&e->config, &fresh, &ignored);
-    pipeline_configure(&e->pipeline);
+    pipeline_configure(e->pipeline);
     log_set_level_name(e->config.log_level);
-    quotas_refresh(&e->pipeline);
     log_info("SIGHUP: %s: %u live settings changed%s", e->config_path, changed,
              ignored ? "; others differ and want a restart" : "");
 }
@@ -173,18 +174,17 @@ static void wake_loop(void *owner)
 static void on_done_wake(uv_async_t *async)
 {
     struct engine *e = async->data;
-    pipeline_tick(&e->pipeline);
+    if (e->pipeline) pipeline_tick(e->pipeline);
 }
 
 /* Everything that is ready goes out. Flushing may take up paused connections, and so queue
  * requests. */
 static void turn(struct engine *e)
 {
-    struct pipeline *p = &e->pipeline;
     do {
-        pipeline_tick(p);
+        pipeline_tick(e->pipeline);
         net_flush(&e->net);
-    } while (p->arrivals.depth);
+    } while (pipeline_has_arrivals(e->pipeline));
 }
 
 static void on_wake(uv_poll_t *poll, int status, int events)
@@ -199,7 +199,7 @@ static void on_wake(uv_poll_t *poll, int status, int events)
 /* The scheduler wants to be asked again then. */
 static void set_wake(struct engine *e)
 {
-    uint64_t ns = pipeline_wake_ns(&e->pipeline);
+    uint64_t ns = pipeline_wake_ns(e->pipeline);
     if (ns == UINT64_MAX) ns = 0;
     if (ns == e->wake_ns) return;
     struct itimerspec at = {
@@ -213,12 +213,11 @@ static void on_turn(uv_prepare_t *prepare)
 {
     enum { ROUNDS_MAX = 8 };
     struct engine *e = prepare->data;
-    struct pipeline *p = &e->pipeline;
     if (!e->net_open) return;
     uint32_t rounds = 0;
     do
         turn(e);
-    while (gpu_watch(p->gpu, uv_backend_fd(&e->loop)) && ++rounds < ROUNDS_MAX);
+    while (gpu_watch(e->gpu, uv_backend_fd(&e->loop)) && ++rounds < ROUNDS_MAX);
     if (rounds == ROUNDS_MAX) {
         turn(e);
         uv_async_send(&e->done_wake);
@@ -231,25 +230,26 @@ static void on_turn(uv_prepare_t *prepare)
 static void on_housekeeping(uv_timer_t *timer)
 {
     struct engine *e = timer->data;
-    const struct clock *clock = e->pipeline.clock;
-    pipeline_expire(&e->pipeline, clock_read_ns(clock));
-    gpu_check(e->pipeline.gpu, clock_read_ns(clock));
+    if (e->pipeline) pipeline_expire(e->pipeline, clock_read_ns(e->clock));
+    gpu_check(e->gpu, clock_read_ns(e->clock));
     if (!e->net_open) return; /* half-built, it waits for GPUs to go */
-    model_keeper_check(e->keeper, clock_read_ns(clock));
-    calibrate_check(e->pipeline.calibrate, clock_read_ns(clock));
+    model_keeper_check(e->keeper, clock_read_ns(e->clock));
+    calibrate_check(e->calibrate, clock_read_ns(e->clock));
     if (++e->trim_countdown < TRIM_EVERY) return;
     e->trim_countdown = 0;
-    bool idle =
-        e->pipeline.job_count == 0 && e->pipeline.stats.requests_total == e->requests_at_trim;
-    e->requests_at_trim = e->pipeline.stats.requests_total;
-    heap_trim(e->pipeline.heap, idle ? 0 : e->config.cache_mib_max << 20);
+    struct pipeline_counts counts = pipeline_count(e->pipeline);
+    bool idle = counts.jobs + counts.trials == 0 && counts.requests == e->requests_at_trim;
+    e->requests_at_trim = counts.requests;
+    heap_trim(e->heap, idle ? 0 : e->config.cache_mib_max << 20);
     if (idle && !e->rested) malloc_trim(0);
     e->rested = idle;
 }
 
 /* ---------------------------------------------------------------- building */
 
-static enum status read_token(struct engine *e, struct failure *f)
+/* token: TOKEN_BYTES_MAX. */
+static enum status read_token(const struct engine *e, uint8_t *token, uint32_t *bytes,
+                              struct failure *f)
 {
     const char *path = e->config.token_file;
     if (!path[0]) return STATUS_OK;
@@ -266,8 +266,8 @@ static enum status read_token(struct engine *e, struct failure *f)
     if (n < 1 || n > 255)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
                            "auth.token_file: %s: a token has 1 to 255 bytes", path);
-    memcpy(e->pipeline.token, text, (size_t)n);
-    e->pipeline.token_bytes = (uint32_t)n;
+    memcpy(token, text, (size_t)n);
+    *bytes = (uint32_t)n;
     return STATUS_OK;
 }
 
@@ -280,51 +280,99 @@ static uint64_t memory_bytes(const struct config *c)
 /* What is known of the backends' speed, and how more of it is found out. */
 static enum status build_model(struct engine *e, struct failure *f)
 {
-    struct pipeline *p = &e->pipeline;
-    struct cost_model *model = &p->scheduler.model;
-    struct model_keeper_options options = {&e->loop, p, model, e->config.model_file,
-                                           clock_read_ns(p->clock)};
-    enum status st = model_keeper_create(&options, &e->keeper);
-    if (!st) st = calibrate_create(p, model, e->keeper, &p->calibrate);
+    struct model_keeper_options kept = {
+        .loop = &e->loop,
+        .workers = e->worker_count,
+        .kernels = e->kernels,
+        .gpu = e->gpu,
+        .model = pipeline_cost_model(e->pipeline),
+        .path = e->config.model_file,
+        .now_ns = clock_read_ns(e->clock),
+    };
+    enum status st = model_keeper_create(&kept, &e->keeper);
+    struct calibrate_options calibrated = {
+        .config = &e->config,
+        .clock = e->clock,
+        .store = e->store,
+        .heap = e->heap,
+        .gpu = e->gpu,
+        .model = kept.model,
+        .keeper = e->keeper,
+        .runner = trials_runner(e->pipeline),
+    };
+    if (!st) st = calibrate_create(&calibrated, &e->calibrate);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "sched.calibrate: no memory");
     return STATUS_OK;
 }
 
-static enum status build_rooms(struct engine *e, struct failure *f)
+static enum status build_memory(struct engine *e, struct failure *f)
 {
-    struct pipeline *p = &e->pipeline;
-    p->clock = &clock_real;
-    p->kernels = vectors_choose(e->config.kernels);
-    if (!p->kernels)
-        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
-                           "kernels: this machine cannot run '%s'", e->config.kernels);
-    enum status st = heap_create(memory_bytes(&e->config), &p->heap);
+    uint64_t bytes_max = memory_bytes(&e->config), reserve = bytes_max / RESERVE_SHARE;
+    enum status st = heap_create(bytes_max, &e->heap);
     if (st)
         return failure_set(f, st, DETAIL_MEMORY, "memory.max_mib: cannot map %llu MiB",
-                           (unsigned long long)(memory_bytes(&e->config) >> 20));
-    heap_limit_cache(p->heap, e->config.cache_mib_max << 20);
-    uint64_t reserve = memory_bytes(&e->config) / RESERVE_SHARE;
-    heap_reserve(p->heap, reserve < RESERVE_BYTES_MAX ? reserve : RESERVE_BYTES_MAX, RECEIVE_BYTES);
-    st = store_create(p->heap, p->kernels, &p->store);
+                           (unsigned long long)(bytes_max >> 20));
+    heap_limit_cache(e->heap, e->config.cache_mib_max << 20);
+    heap_reserve(e->heap, reserve < RESERVE_BYTES_MAX ? reserve : RESERVE_BYTES_MAX, RECEIVE_BYTES);
+    st = store_create(e->heap, e->kernels, &e->store);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for the store");
-    store_limit_collections(p->store, e->config.collection_max);
-    quotas_init(p);
-    p->worker_count = e->config.worker_count ? e->config.worker_count : workers_usable_processors();
-    p->done.wake = wake_loop;
-    p->done.owner = e;
-    st = workers_create(p->worker_count, e->config.worker_pin, &p->done, &p->cpu);
+    store_limit_collections(e->store, e->config.collection_max);
+    return STATUS_OK;
+}
+
+static enum status build_backends(struct engine *e, struct failure *f)
+{
+    e->done.wake = wake_loop;
+    e->done.owner = e;
+    e->worker_count = e->config.worker_count ? e->config.worker_count : workers_usable_processors();
+    enum status st = workers_create(e->worker_count, e->config.worker_pin, &e->done, &e->cpu);
     if (st)
         return failure_set(f, st, DETAIL_SYSTEM, "workers.count: cannot start %u threads",
-                           p->worker_count);
-    p->net = &e->net;
-    st = pipeline_init(p, &e->config);
-    if (st) return failure_set(f, st, DETAIL_MEMORY, "limits.requests_total: no memory");
-    st = read_token(e, f);
-    if (st) return st;
-    struct gpu_options gpu = {&e->loop, &e->config, p->heap, &p->done, p->cpu};
-    st = gpu_create(&gpu, &p->gpu);
+                           e->worker_count);
+    struct gpu_options gpu = {&e->loop, &e->config, e->heap, &e->done, e->cpu};
+    st = gpu_create(&gpu, &e->gpu);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "gpu.devices: no memory for the GPU backend");
-    return build_model(e, f);
+    return STATUS_OK;
+}
+
+static enum status build_pipeline(struct engine *e, const uint8_t *token, uint32_t token_bytes,
+                                  struct failure *f)
+{
+    struct pipeline_options options = {
+        .config = &e->config,
+        .clock = e->clock,
+        .heap = e->heap,
+        .store = e->store,
+        .net = &e->net,
+        .kernels = e->kernels,
+        .done = &e->done,
+        .cpu = e->cpu,
+        .gpu = e->gpu,
+        .worker_count = e->worker_count,
+        .token = token,
+        .token_bytes = token_bytes,
+    };
+    enum status st = pipeline_create(&options, &e->pipeline);
+    if (st) return failure_set(f, st, DETAIL_MEMORY, "limits.requests_total: no memory");
+    return STATUS_OK;
+}
+
+/* All but the network. */
+static enum status build(struct engine *e, struct failure *f)
+{
+    uint8_t token[TOKEN_BYTES_MAX];
+    uint32_t token_bytes = 0;
+    e->clock = &clock_real;
+    e->kernels = vectors_choose(e->config.kernels);
+    if (!e->kernels)
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
+                           "kernels: this machine cannot run '%s'", e->config.kernels);
+    enum status st = read_token(e, token, &token_bytes, f);
+    if (!st) st = build_memory(e, f);
+    if (!st) st = build_backends(e, f);
+    if (!st) st = build_pipeline(e, token, token_bytes, f);
+    if (!st) st = build_model(e, f);
+    return st;
 }
 
 static int open_handles(struct engine *e)
@@ -376,11 +424,11 @@ enum status engine_create(const struct engine_options *options, struct engine **
     e->loop_open = rc == 0;
     if (!rc) rc = open_handles(e);
     if (rc) st = failure_set(f, status_from_errno(rc), DETAIL_SYSTEM, "loop: %s", uv_strerror(rc));
-    if (!st) st = build_rooms(e, f);
+    if (!st) st = build(e, f);
     if (!st) {
-        struct net_events events = pipeline_net_events(&e->pipeline);
+        struct net_events events = pipeline_net_events(e->pipeline);
         e->net_open = true;
-        st = net_init(&e->net, &e->loop, e->pipeline.clock, e->pipeline.heap, &e->config, &events);
+        st = net_init(&e->net, &e->loop, e->clock, e->heap, &e->config, &events);
         if (st) failure_set(f, st, DETAIL_MEMORY, "limits.connections: no memory for the tables");
     }
     if (!st) st = net_listen(&e->net, options->inherited_fd, f);
@@ -403,15 +451,13 @@ void engine_run(struct engine *e)
 void engine_destroy(struct engine *e)
 {
     if (!e) return;
-    struct pipeline *p = &e->pipeline;
     if (e->net_open) net_close(&e->net);
-    if (p->calibrate) calibrate_stop(p->calibrate);
-    if (p->gpu) gpu_stop(p->gpu);
-    if (p->cpu) p->cpu->ops->destroy(p->cpu); /* drains: what is left comes back through done */
-    if (e->handles_open) pipeline_abandon(p);
-    calibrate_destroy(p->calibrate);
-    if (p->gpu) p->gpu->ops->destroy(p->gpu);
-    p->gpu = NULL;
+    calibrate_stop(e->calibrate);
+    if (e->gpu) gpu_stop(e->gpu);
+    if (e->cpu) e->cpu->ops->destroy(e->cpu); /* drains: what is left comes back through done */
+    if (e->pipeline) pipeline_abandon(e->pipeline);
+    calibrate_destroy(e->calibrate);
+    if (e->gpu) e->gpu->ops->destroy(e->gpu);
     if (e->loop_open) {
         uv_walk(&e->loop, close_handle, NULL);
         uv_run(&e->loop, UV_RUN_DEFAULT);
@@ -422,9 +468,9 @@ void engine_destroy(struct engine *e)
     if (e->wake_fd > 0) close(e->wake_fd);
     model_keeper_destroy(e->keeper);
     if (e->net_open) net_finish(&e->net);
-    pipeline_finish(p);
-    store_destroy(p->store);
-    heap_destroy(p->heap);
+    pipeline_destroy(e->pipeline);
+    store_destroy(e->store);
+    heap_destroy(e->heap);
     free(e);
 }
 

@@ -155,6 +155,13 @@ enum job_state {
 
 struct job;
 
+/* Whom a job goes back to when no backend has it any more, whether one ran it or would not take it:
+ * who took it from the pool of jobs. On the loop. */
+struct job_owner {
+    void (*done)(void *owner, struct job *j);
+    void *owner;
+};
+
 /* What a step of a job leaves to all workers: each part is run once, at once with others and in any
  * order, unless the job has failed or was cancelled meanwhile. When all have ended, whoever ended
  * last goes on with job->step. */
@@ -206,6 +213,7 @@ struct job_gpu {
 
 struct job {
     enum job_state state;
+    struct job_owner owner;
     enum operation operation;
     uint8_t kind; /* the frame's, known or not: its reply carries it */
     struct job_key {
@@ -221,7 +229,7 @@ struct job {
     atomic_bool cancelled; /* client cancelled or vanished, or time is up: no more parts run */
     atomic_bool skipped;   /* a part was not run because of that: there is no result */
     bool deadline_passed;
-    bool trial; /* calibration's (calibrate.h): nobody waits for its answer */
+    bool refused; /* the backend that it was given to would not take it */
 
     uint64_t body_bytes;
     struct body *body; /* holds the wire body's memory (net/body.h); NULL: no body */

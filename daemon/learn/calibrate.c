@@ -4,15 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
+#include "daemon/cards/cards.h"
 #include "daemon/learn/calibrate_field.h"
 #include "daemon/learn/calibrate_samples.h"
-#include "daemon/cards/cards.h"
 #include "daemon/ops/operation.h"
-#include "daemon/exec/workers.h"
-#include "daemon/request/jobs.h"
 
 enum {
     PASSES = 3, /* of which the fastest counts; the last only if there is time for it */
@@ -41,9 +38,7 @@ struct measuring {
 };
 
 struct calibrate {
-    struct pipeline *pipeline;
-    struct cost_model *model;
-    struct model_keeper *keeper;
+    struct calibrate_options options;
     enum calibrate_phase phase;
     enum calibrated_half half; /* that is being measured */
     struct measuring *measuring;
@@ -59,13 +54,15 @@ struct calibrate {
 static const char *const half_titles[HALVES] = {"the CPU", "the GPUs"};
 
 static void go_on(struct calibrate *c);
+/* A job that it gave to a backend or a worker is back. */
+static void calibrate_on_done(void *owner, struct job *j);
 
 /* ---------------------------------------------------------------- ends */
 
 static void leave_field(struct calibrate *c)
 {
     if (!c->measuring) return;
-    field_finish(c->pipeline, &c->measuring->field);
+    field_finish(&c->measuring->field);
     free(c->measuring);
     c->measuring = NULL;
     c->phase = PHASE_REST;
@@ -108,13 +105,13 @@ static void learn(struct calibrate *c)
     const struct measuring *m = c->measuring;
     uint64_t bytes[GROUNDS];
     field_bytes(&m->field, bytes);
-    if (!samples_learn(&m->samples, bytes, c->model)) {
+    if (!samples_learn(&m->samples, bytes, c->options.model)) {
         resign(c, c->half, "there is no room for it");
         return;
     }
-    model_keeper_set_calibrated(c->keeper, c->half);
+    model_keeper_set_calibrated(c->options.keeper, c->half);
     log_info("calibrated %s in %" PRIu64 " ms: %" PRIu64 " runs of %" PRIu64 " us together",
-             half_titles[c->half], (clock_read_ns(c->pipeline->clock) - c->begun_ns) / 1000000,
+             half_titles[c->half], (clock_read_ns(c->options.clock) - c->begun_ns) / 1000000,
              m->runs, m->spent_ns / 1000);
 }
 
@@ -122,11 +119,11 @@ static void learn(struct calibrate *c)
 
 static bool is_wanted(const struct calibrate *c, enum calibrated_half half)
 {
-    const struct pipeline *p = c->pipeline;
-    if (c->over[half] || model_keeper_calibrated(c->keeper, half)) return false;
+    const struct calibrate_options *o = &c->options;
+    if (c->over[half] || model_keeper_calibrated(o->keeper, half)) return false;
     return half == HALF_CPU ||
-           (p->gpu && model_keeper_knows_gpus(c->keeper) && gpu_state(p->gpu) == GPU_READY &&
-            strcmp(p->config->gpu_force, "cpu") != 0);
+           (o->gpu && model_keeper_knows_gpus(o->keeper) && gpu_state(o->gpu) == GPU_READY &&
+            strcmp(o->config->gpu_force, "cpu") != 0);
 }
 
 static void begin_half(struct calibrate *c, enum calibrated_half half)
@@ -143,7 +140,7 @@ static void end_half(struct calibrate *c)
 {
     learn(c);
     if (c->half == HALF_CPU && is_wanted(c, HALF_GPU)) {
-        c->begun_ns = clock_read_ns(c->pipeline->clock);
+        c->begun_ns = clock_read_ns(c->options.clock);
         begin_half(c, HALF_GPU);
         go_on(c);
     } else {
@@ -153,10 +150,10 @@ static void end_half(struct calibrate *c)
 
 static struct job *take_job(struct calibrate *c, uint32_t ground)
 {
+    const struct trial_runner *runner = &c->options.runner;
     const struct field *f = &c->measuring->field;
-    struct job *j = job_take_own(c->pipeline, f->space, OPERATION_NONE);
+    struct job *j = runner->take(runner->owner, f->space, (struct job_owner){calibrate_on_done, c});
     if (!j) return NULL;
-    j->trial = true;
     j->reply_bytes_max =
         TRIAL_RESULT_BYTES; /* nobody reads it: limits.reply_body_mib is for others */
     field_lend(f, ground, j);
@@ -170,15 +167,18 @@ static void give_job(struct calibrate *c)
     c->job = NULL;
     j->collection = NULL;
     j->graph = NULL;
-    job_move(j, JOB_DONE);
-    job_give(c->pipeline, j);
+    c->options.runner.give(c->options.runner.owner, j);
+}
+
+static uint64_t count_requests(const struct calibrate *c)
+{
+    return c->options.runner.requests(c->options.runner.owner);
 }
 
 /* Nobody has asked for anything since the last look, and nothing runs. */
 static bool is_quiet(const struct calibrate *c, uint64_t requests)
 {
-    return c->pipeline->job_count == calibrate_jobs(c) &&
-           c->pipeline->stats.requests_total == requests;
+    return c->options.runner.is_idle(c->options.runner.owner) && count_requests(c) == requests;
 }
 
 static void next_trial(struct measuring *m)
@@ -215,6 +215,7 @@ static bool set_up(struct measuring *m, struct job *j)
 
 static void start_trial(struct calibrate *c)
 {
+    const struct trial_runner *runner = &c->options.runner;
     struct measuring *m = c->measuring;
     while (!is_enough(m)) {
         struct job *j = take_job(c, trials[m->at].ground);
@@ -224,9 +225,9 @@ static void start_trial(struct calibrate *c)
             next_trial(m);
             continue;
         }
-        m->requests = c->pipeline->stats.requests_total;
-        m->submitted_ns = clock_read_ns(c->pipeline->clock);
-        if (pipeline_trial(c->pipeline, j, c->half == HALF_GPU ? BACKEND_GPU : BACKEND_CPU)) return;
+        m->requests = count_requests(c);
+        m->submitted_ns = clock_read_ns(c->options.clock);
+        if (runner->run(runner->owner, j, c->half == HALF_GPU ? BACKEND_GPU : BACKEND_CPU)) return;
         bool unfit = is_unfit(j);
         give_job(c);
         if (!unfit) {
@@ -261,9 +262,7 @@ static void end_trial(struct calibrate *c, uint64_t took_ns)
 
 static void run_step(struct calibrate *c, struct job *j, void (*step)(struct job *j))
 {
-    job_move(j, JOB_QUEUED);
-    job_move(j, JOB_RUNNING);
-    workers_run(c->pipeline->cpu, j, step);
+    c->options.runner.run_step(c->options.runner.owner, j, step);
 }
 
 /* The next rows, or the next ground's; when all are there: the trials. */
@@ -307,9 +306,10 @@ static void go_on(struct calibrate *c)
 static void begin(struct calibrate *c, enum calibrated_half half)
 {
     c->half = half;
-    c->begun_ns = clock_read_ns(c->pipeline->clock);
+    c->begun_ns = clock_read_ns(c->options.clock);
     c->measuring = fault_here("calibrate: field") ? NULL : calloc(1, sizeof *c->measuring);
-    if (!c->measuring || field_make(c->pipeline, &c->measuring->field)) {
+    if (!c->measuring ||
+        field_make(&c->measuring->field, c->options.store, c->options.heap, c->options.gpu)) {
         resign(c, half, "there is not enough memory (memory.max_mib)");
         leave_field(c);
         return;
@@ -323,8 +323,8 @@ static void begin(struct calibrate *c, enum calibrated_half half)
 void calibrate_check(struct calibrate *c, uint64_t now_ns)
 {
     bool quiet = is_quiet(c, c->requests);
-    c->requests = c->pipeline->stats.requests_total;
-    if (!c->pipeline->config->calibrate || c->stopped || c->job) return;
+    c->requests = count_requests(c);
+    if (!c->options.config->calibrate || c->stopped || c->job) return;
     if (c->phase != PHASE_REST) {
         if (c->phase != PHASE_CLEAR && now_ns - c->begun_ns > GIVE_UP_NS)
             give_up(c, "clients leave no pause");
@@ -345,9 +345,10 @@ void calibrate_check(struct calibrate *c, uint64_t now_ns)
     }
 }
 
-void calibrate_done(struct calibrate *c, struct job *j)
+static void calibrate_on_done(void *owner, struct job *j)
 {
-    uint64_t took_ns = clock_read_ns(c->pipeline->clock) - c->measuring->submitted_ns;
+    struct calibrate *c = owner;
+    uint64_t took_ns = clock_read_ns(c->options.clock) - c->measuring->submitted_ns;
     bool filled_badly = c->phase == PHASE_FILL && j->failure.code;
     if (c->stopped) {
         give_job(c);
@@ -365,6 +366,7 @@ void calibrate_done(struct calibrate *c, struct job *j)
 
 void calibrate_stop(struct calibrate *c)
 {
+    if (!c) return;
     c->stopped = true;
     if (c->job)
         atomic_store(&c->job->cancelled, true);
@@ -372,21 +374,13 @@ void calibrate_stop(struct calibrate *c)
         leave_field(c);
 }
 
-uint32_t calibrate_jobs(const struct calibrate *c)
-{
-    return c->job ? 1 : 0;
-}
-
 /* ---------------------------------------------------------------- life */
 
-enum status calibrate_create(struct pipeline *p, struct cost_model *model,
-                             struct model_keeper *keeper, struct calibrate **out)
+enum status calibrate_create(const struct calibrate_options *options, struct calibrate **out)
 {
     struct calibrate *c = fault_here("calibrate: allocate") ? NULL : calloc(1, sizeof *c);
     if (!c) return STATUS_RESOURCE_EXHAUSTED;
-    c->pipeline = p;
-    c->model = model;
-    c->keeper = keeper;
+    c->options = *options;
     *out = c;
     return STATUS_OK;
 }

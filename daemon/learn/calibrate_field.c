@@ -1,7 +1,5 @@
 #include "daemon/learn/calibrate_field.h"
 
-#include <string.h>
-
 #include "daemon/cards/cards.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
@@ -11,20 +9,20 @@ static const char space_name[] = ".calibration";
 enum { MEMORY_SHARE = 4 /* of what is free, one part of so many at most */ };
 
 /* Nobody looks it up, and limits.collections may be one. */
-static enum status make_ground(struct pipeline *p, struct field *f, uint32_t ground)
+static enum status make_ground(struct field *f, uint32_t ground)
 {
     uint32_t dimension = grounds[ground].dimension;
     struct collection *c = NULL;
     struct graph *g = NULL;
-    enum status st = dimension ? store_collection_create(p->store, f->space, "ground", dimension,
+    enum status st = dimension ? store_collection_create(f->store, f->space, "ground", dimension,
                                                          METRIC_COSINE, NULL, &c)
-                               : store_graph_create(p->store, f->space, "ground", NULL, &g);
+                               : store_graph_create(f->store, f->space, "ground", NULL, &g);
     if (st) return st;
     if (c) {
-        store_collection_unlink(p->store, f->space, c);
+        store_collection_unlink(f->store, f->space, c);
         f->grounds[ground] = collection_resident(c);
     } else {
-        store_graph_unlink(p->store, f->space, g);
+        store_graph_unlink(f->store, f->space, g);
         f->grounds[ground] = graph_resident(g);
     }
     return STATUS_OK;
@@ -35,33 +33,33 @@ static bool fits(uint64_t left, uint32_t shift)
     return trial_field_bytes(shift) <= left / MEMORY_SHARE;
 }
 
-enum status field_make(struct pipeline *p, struct field *f)
+enum status field_make(struct field *f, struct store *store, struct heap *heap, struct backend *gpu)
 {
-    struct heap_usage memory = heap_usage(p->heap);
+    struct heap_usage memory = heap_usage(heap);
     uint64_t left = memory.bytes_max - memory.bytes_used;
-    memset(f, 0, sizeof *f);
+    *f = (struct field){.store = store, .heap = heap, .gpu = gpu};
     while (f->shift < SHIFT_MAX && !fits(left, f->shift))
         f->shift += SHIFT_STEP;
     if (!fits(left, f->shift)) return STATUS_RESOURCE_EXHAUSTED;
-    enum status st = store_space(p->store, space_name, &f->space);
-    if (!st) st = heap_take(p->heap, trial_memory_bytes(), f->space->number, &f->memory);
+    enum status st = store_space(f->store, space_name, &f->space);
+    if (!st) st = heap_take(f->heap, trial_memory_bytes(), f->space->number, &f->memory);
     for (uint32_t i = 0; !st && i < GROUNDS; i++)
-        st = make_ground(p, f, i);
+        st = make_ground(f, i);
     return st;
 }
 
-void field_finish(struct pipeline *p, struct field *f)
+void field_finish(struct field *f)
 {
     for (uint32_t i = 0; i < GROUNDS; i++) {
         struct resident *of = f->grounds[i];
-        if (of && p->gpu) gpu_forget(p->gpu, of);
+        if (of && f->gpu) gpu_forget(f->gpu, of);
         if (of && of->kind == RESIDENT_GRAPH)
             graph_destroy((struct graph *)of);
         else
             collection_destroy((struct collection *)of);
     }
-    heap_release(p->heap, &f->memory);
-    if (f->space) store_space_release(p->store, f->space);
+    heap_release(f->heap, &f->memory);
+    if (f->space) store_space_release(f->store, f->space);
 }
 
 void field_lend(const struct field *f, uint32_t ground, struct job *j)

@@ -7,11 +7,15 @@
 #ifndef ENGRAM_LEARN_CALIBRATE_FIELD_H
 #define ENGRAM_LEARN_CALIBRATE_FIELD_H
 
+#include "daemon/exec/backend.h"
 #include "daemon/learn/calibrate_shapes.h"
-#include "daemon/request/pipeline.h"
 #include "daemon/store/resident.h"
+#include "daemon/store/space.h"
 
 struct field {
+    struct store *store;
+    struct heap *heap;
+    struct backend *gpu; /* NULL: none */
     struct space *space;
     struct resident *grounds[GROUNDS];
     struct heap_block memory;
@@ -20,9 +24,10 @@ struct field {
     uint32_t ground; /* that is being filled or cleared */
 };
 
-/* All grounds, empty, as large as memory allows. */
-enum status field_make(struct pipeline *p, struct field *f);
-void field_finish(struct pipeline *p, struct field *f);
+/* All grounds, empty, as large as memory allows. gpu, which may have replicas of them: or NULL. */
+enum status field_make(struct field *f, struct store *store, struct heap *heap,
+                       struct backend *gpu);
+void field_finish(struct field *f);
 
 /* j is about that ground. */
 void field_lend(const struct field *f, uint32_t ground, struct job *j);

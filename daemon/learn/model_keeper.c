@@ -56,21 +56,21 @@ static void read_processor(char *out, size_t size)
     if (in) fclose(in);
 }
 
-static void describe_cpu(const struct pipeline *p, char *out, size_t size)
+static void describe_cpu(const struct model_keeper_options *o, char *out, size_t size)
 {
     char processor[256];
     read_processor(processor, sizeof processor);
-    snprintf(out, size, "%s, %u workers, %s", processor, p->worker_count, p->kernels->name);
+    snprintf(out, size, "%s, %u workers, %s", processor, o->workers, o->kernels->name);
     make_plain(out);
 }
 
 /* Of all GPUs that ever were ready. The GPU process wrote it: nothing of it is taken on trust. */
-static void describe_gpus(const struct pipeline *p, char *out, size_t size)
+static void describe_gpus(const struct backend *gpu, char *out, size_t size)
 {
     size_t used = 0;
     const struct gpu_process *process;
     *out = 0;
-    for (uint32_t i = 0; (process = gpu_process_at(p->gpu, i)); i++) {
+    for (uint32_t i = 0; (process = gpu_process_at(gpu, i)); i++) {
         char name[SHARE_TEXT], uuid[64];
         const struct share *share = gpu_process_share((struct gpu_process *)process);
         if (!share) continue;
@@ -204,7 +204,7 @@ enum status model_keeper_create(const struct model_keeper_options *options,
     choose_path(k, options->path);
     read_file(k);
     k->out = k->now;
-    describe_cpu(options->pipeline, machine, sizeof machine);
+    describe_cpu(options, machine, sizeof machine);
     take_half(k, HALF_CPU, machine);
     *out = k;
     return STATUS_OK;
@@ -224,7 +224,7 @@ void model_keeper_destroy(struct model_keeper *k)
  * on its way any more. */
 static bool are_gpus_settled(struct model_keeper *k, uint64_t now_ns)
 {
-    const struct backend *gpu = k->options.pipeline->gpu;
+    const struct backend *gpu = k->options.gpu;
     const struct gpu_process *process;
     uint32_t ready = 0, coming = 0;
     if (!gpu) return false;
@@ -242,7 +242,7 @@ void model_keeper_check(struct model_keeper *k, uint64_t now_ns)
 {
     if (!k->named[HALF_GPU] && are_gpus_settled(k, now_ns)) {
         char machine[MODEL_MACHINE_MAX];
-        describe_gpus(k->options.pipeline, machine, sizeof machine);
+        describe_gpus(k->options.gpu, machine, sizeof machine);
         take_half(k, HALF_GPU, machine);
     }
     if (now_ns < k->saved_ns + SAVE_EVERY_NS) return;

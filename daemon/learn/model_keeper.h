@@ -10,16 +10,19 @@
 
 #include <uv.h>
 
+#include "daemon/exec/backend.h"
 #include "daemon/learn/model_file.h"
-#include "daemon/request/pipeline.h"
+#include "kernels/vectors.h"
 
 struct model_keeper;
 
 struct model_keeper_options {
     uv_loop_t *loop;
-    const struct pipeline *pipeline; /* what machine this is */
-    struct cost_model *model;        /* initialised */
-    const char *path; /* sched.model_file; "": in systemd's state directory, if any */
+    uint32_t workers; /* what machine this is: workers, kernels, cards */
+    const struct vector_kernels *kernels;
+    const struct backend *gpu; /* NULL: none */
+    struct cost_model *model;  /* initialised */
+    const char *path;          /* sched.model_file; "": in systemd's state directory, if any */
     uint64_t now_ns;
 };
 

@@ -2,15 +2,16 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/learn/calibrate.h"
 #include "daemon/cards/cards.h"
 #include "daemon/report/cards_report.h"
 #include "daemon/report/explain.h"
 #include "daemon/report/info.h"
 #include "daemon/report/stats_report.h"
 #include "daemon/request/answers_graph.h"
-#include "daemon/request/pipeline_inside.h"
+#include "daemon/request/cancel.h"
+#include "daemon/request/jobs.h"
 #include "daemon/request/quotas.h"
+#include "daemon/request/reply.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 #include "daemon/wire/decode.h"
@@ -26,14 +27,6 @@ static struct wire_limits limits_of(const struct pipeline *p)
         .k_max = TOPK_K_MAX,
         .in_flight_max = p->config->in_flight_max,
     };
-}
-
-void answer_error(struct pipeline *p, struct connection *c, uint8_t kind, uint64_t request_id,
-                  const struct failure *f)
-{
-    p->stats.errors_total++;
-    void *at = connection_reserve(c, ENCODE_ERROR_BYTES_MAX);
-    if (at) connection_commit(c, encode_error(kind, request_id, f, at));
 }
 
 /* ---------------------------------------------------------------- hello */
@@ -89,7 +82,7 @@ void answer_hello(struct pipeline *p, struct connection *c, const struct frame *
     struct failure why = {0};
     if (greet(p, c, f, &why)) {
         log_info("net: refused %s: %s", c->peer, why.text);
-        answer_error(p, c, f->header->kind, f->header->request_id, &why);
+        reply_error(p, c, f->header->kind, f->header->request_id, &why);
         connection_finish(c);
         return;
     }
@@ -133,7 +126,7 @@ static struct report_sources sources_of(const struct pipeline *p)
         .in_flight = p->in_flight,
         .workers = p->worker_count,
         .queue_depth = p->in_line,
-        .jobs_in_flight = p->job_count - calibrate_jobs(p->calibrate),
+        .jobs_in_flight = p->job_count - p->trials,
         .instance = p->instance,
         .started_ns = p->started_ns,
         .now_ns = clock_read_ns(p->clock),
@@ -238,7 +231,7 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     if (bytes)
         connection_commit(c, bytes);
     else
-        answer_error(p, c, (uint8_t)j->operation, j->key.request_id, &j->failure);
-    if (target && !c->closing) pipeline_cancel(p, target); /* its answer follows ours */
+        reply_error(p, c, (uint8_t)j->operation, j->key.request_id, &j->failure);
+    if (target && !c->closing) cancel_job(p, target); /* its answer follows ours */
     return true;
 }

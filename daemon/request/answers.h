@@ -6,11 +6,7 @@
 #ifndef ENGRAM_REQUEST_ANSWERS_H
 #define ENGRAM_REQUEST_ANSWERS_H
 
-#include "daemon/request/pipeline.h"
-
-/* An Error frame, counted. */
-void answer_error(struct pipeline *p, struct connection *c, uint8_t kind, uint64_t request_id,
-                  const struct failure *f);
+#include "daemon/request/pipeline_inside.h"
 
 /* The first frame of a connection: sets its space, or refuses and closes. */
 void answer_hello(struct pipeline *p, struct connection *c, const struct frame *f);

@@ -5,7 +5,7 @@
 #ifndef ENGRAM_REQUEST_ANSWERS_GRAPH_H
 #define ENGRAM_REQUEST_ANSWERS_GRAPH_H
 
-#include "daemon/request/pipeline.h"
+#include "daemon/request/pipeline_inside.h"
 
 /* Each writes its reply to at (ENCODE_BYTES_MAX) and returns the bytes. */
 size_t answer_graph_create(struct pipeline *p, struct job *j, void *at);

@@ -3,26 +3,14 @@
 #include <assert.h>
 #include <string.h>
 
-#include "daemon/ops/operation.h"
+#include "daemon/cards/cards.h"
 #include "daemon/exec/parts.h"
+#include "daemon/ops/operation.h"
+#include "daemon/request/finish.h"
 #include "daemon/request/jobs.h"
+#include "daemon/request/line.h"
 
 /* ---------------------------------------------------------------- several as one */
-
-struct job *groups_carrier(struct pipeline *p, struct ticket *first)
-{
-    struct job *oldest = job_of(first);
-    struct job *carrier = job_take_own(p, oldest->space, OPERATION_KNN_BATCH);
-    if (!carrier) return NULL;
-    struct job *last = NULL;
-    for (struct ticket *t = first; t; t = t->next) {
-        batch_add(carrier, last, job_of(t));
-        last = job_of(t);
-    }
-    carrier->received_ns = oldest->received_ns;
-    job_move(carrier, JOB_QUEUED);
-    return carrier;
-}
 
 struct job *groups_next_member(struct pipeline *p, struct job *carrier, const struct ticket *first,
                                enum batch_end *end)
@@ -50,11 +38,77 @@ struct job *groups_next_member(struct pipeline *p, struct job *carrier, const st
     return NULL;
 }
 
+/* The carrier is through, or was not taken: its members are done, or run anew. */
+static void on_carrier_done(void *owner, struct job *carrier)
+{
+    struct pipeline *p = owner;
+    struct ticket stood = *job_ticket(carrier); /* members go, and line_end forgets them */
+    enum batch_end end;
+    line_end(p, carrier);
+    for (struct job *m; (m = groups_next_member(p, carrier, &stood, &end));)
+        if (end == BATCH_DONE)
+            finish_job(p, m);
+        else
+            finish_again(p, m);
+}
+
+struct job *groups_carrier(struct pipeline *p, struct ticket *first)
+{
+    struct job *oldest = job_of(first);
+    struct job *carrier =
+        job_take_own(p, oldest->space, OPERATION_KNN_BATCH, (struct job_owner){on_carrier_done, p});
+    if (!carrier) return NULL;
+    struct job *last = NULL;
+    for (struct ticket *t = first; t; t = t->next) {
+        batch_add(carrier, last, job_of(t));
+        last = job_of(t);
+    }
+    carrier->received_ns = oldest->received_ns;
+    job_move(carrier, JOB_QUEUED);
+    return carrier;
+}
+
 /* ---------------------------------------------------------------- one as several */
+
+/* True: it was the last one out. */
+static bool give_part(struct pipeline *p, struct job *part)
+{
+    struct job *whole = part->whole;
+    struct job **at = &whole->members;
+    while (*at != part)
+        at = &(*at)->member_next;
+    *at = part->member_next;
+    bool last = parts_take(whole, part);
+    job_move(part, JOB_DONE);
+    job_give(p, part);
+    return last;
+}
+
+void groups_end_part(struct pipeline *p, struct job *part)
+{
+    struct job *whole = part->whole;
+    whole->result.version = part->result.version;
+    whole->result.rows = part->result.rows;
+    /* One backend in the end, where a part came back from the other. */
+    whole->backend |= part->backend;
+    if (part->gpu.gave_up) whole->reason = part->gpu.gave_up;
+    if (give_part(p, part)) finish_job(p, whole);
+}
+
+static void on_part_done(void *owner, struct job *part)
+{
+    struct pipeline *p = owner;
+    line_end(p, part);
+    if (part->backend == BACKEND_GPU && gpu_gave_up(part))
+        finish_again(p, part);
+    else
+        groups_end_part(p, part);
+}
 
 static struct job *take_part(struct pipeline *p, struct job *whole, uint64_t first, uint64_t count)
 {
-    struct job *part = job_take_own(p, whole->space, whole->operation);
+    struct job *part =
+        job_take_own(p, whole->space, whole->operation, (struct job_owner){on_part_done, p});
     if (!part) return NULL;
     parts_make_request(whole, part, first, count);
     part->received_ns = whole->received_ns;
@@ -70,19 +124,6 @@ static struct job *take_part(struct pipeline *p, struct job *whole, uint64_t fir
     return part;
 }
 
-static bool end_part(struct pipeline *p, struct job *part)
-{
-    struct job *whole = part->whole;
-    struct job **at = &whole->members;
-    while (*at != part)
-        at = &(*at)->member_next;
-    *at = part->member_next;
-    bool last = parts_take(whole, part);
-    job_move(part, JOB_DONE);
-    job_give(p, part);
-    return last;
-}
-
 bool groups_split(struct pipeline *p, struct job *whole, uint64_t queries, struct job *parts[2])
 {
     uint64_t all = whole->request.queries.rows;
@@ -91,20 +132,9 @@ bool groups_split(struct pipeline *p, struct job *whole, uint64_t queries, struc
     if (!parts[0]) return false;
     parts[1] = take_part(p, whole, queries, all - queries);
     if (parts[1]) return true;
-    end_part(p, parts[0]);
+    give_part(p, parts[0]);
     parts_forget(whole);
     return false;
-}
-
-bool groups_part_done(struct pipeline *p, struct job *part)
-{
-    struct job *whole = part->whole;
-    whole->result.version = part->result.version;
-    whole->result.rows = part->result.rows;
-    /* One backend in the end, where a part came back from the other. */
-    whole->backend |= part->backend;
-    if (part->gpu.gave_up) whole->reason = part->gpu.gave_up;
-    return end_part(p, part);
 }
 
 /* ---------------------------------------------------------------- both */

@@ -32,6 +32,22 @@ void job_move(struct job *j, enum job_state to)
     j->state = to;
 }
 
+bool job_is_wanted(struct pipeline *p, struct job *j)
+{
+    if (j->failure.code) return false;
+    if (j->deadline_passed || (j->deadline_ns && clock_read_ns(p->clock) >= j->deadline_ns)) {
+        failure_set(&j->failure, STATUS_DEADLINE_EXCEEDED, DETAIL_DEADLINE,
+                    "the request's deadline passed");
+        return false;
+    }
+    if (atomic_load(&j->cancelled)) {
+        failure_set(&j->failure, STATUS_CANCELLED, DETAIL_CANCELLED_BY_CLIENT,
+                    "cancelled by the client");
+        return false;
+    }
+    return true;
+}
+
 /* A clean one; NULL: all are in use. */
 static struct job *job_fresh(struct pipeline *p)
 {
@@ -52,8 +68,8 @@ static void job_begin(struct pipeline *p, struct job *j, struct space *space)
     j->space = space;
     j->space->users++;
     j->received_ns = clock_read_ns(p->clock);
-    j->kernels = p->kernels;
     j->clock = p->clock;
+    j->kernels = p->kernels;
     j->heap = p->heap;
     j->worker_count = p->worker_count;
     j->reply_bytes_max = p->config->reply_mib_max << 20;
@@ -61,16 +77,19 @@ static void job_begin(struct pipeline *p, struct job *j, struct space *space)
     job_move(j, JOB_RECEIVED);
 }
 
-struct job *job_take_own(struct pipeline *p, struct space *space, enum operation operation)
+struct job *job_take_own(struct pipeline *p, struct space *space, enum operation operation,
+                         struct job_owner owner)
 {
     struct job *j = job_fresh(p);
     if (!j) return NULL;
     j->operation = operation;
+    j->owner = owner;
     job_begin(p, j, space);
     return j;
 }
 
-struct job *job_take(struct pipeline *p, struct connection *c, const struct frame *f)
+struct job *job_take(struct pipeline *p, struct connection *c, const struct frame *f,
+                     struct job_owner owner)
 {
     struct job *j = job_fresh(p);
     if (!j) return NULL;
@@ -81,6 +100,7 @@ struct job *job_take(struct pipeline *p, struct connection *c, const struct fram
         p->free_jobs = j;
         return NULL;
     }
+    j->owner = owner;
     job_begin(p, j, c->space);
     j->kind = f->header->kind;
     if (f->header->deadline_us) j->deadline_ns = j->received_ns + f->header->deadline_us * 1000ull;

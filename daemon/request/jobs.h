@@ -6,7 +6,9 @@
 #ifndef ENGRAM_REQUEST_JOBS_H
 #define ENGRAM_REQUEST_JOBS_H
 
-#include "daemon/request/pipeline.h"
+#include <stddef.h>
+
+#include "daemon/request/pipeline_inside.h"
 
 enum status jobs_init(struct pipeline *p);
 /* Every job must be back. */
@@ -16,9 +18,29 @@ void jobs_finish(struct pipeline *p);
 void job_move(struct job *j, enum job_state to);
 
 /* For a frame of c, JOB_RECEIVED. */
-struct job *job_take(struct pipeline *p, struct connection *c, const struct frame *f);
-/* The pipeline's own: no connection, no key. */
-struct job *job_take_own(struct pipeline *p, struct space *space, enum operation operation);
+struct job *job_take(struct pipeline *p, struct connection *c, const struct frame *f,
+                     struct job_owner owner);
+/* No client's: no connection, no key. It goes back to owner. */
+struct job *job_take_own(struct pipeline *p, struct space *space, enum operation operation,
+                         struct job_owner owner);
+
+/* Whether j still has a reader and time; if not, j->failure says so. */
+bool job_is_wanted(struct pipeline *p, struct job *j);
+/* What j is about goes: then j goes on to its end, whoever still wants it. */
+static inline bool job_drops(const struct job *j)
+{
+    return operation_row(j->operation)->access == ACCESS_DROP;
+}
+
+static inline struct job *job_of(struct ticket *t)
+{
+    return (struct job *)((char *)t - offsetof(struct job, ticket));
+}
+/* The ticket that stands for j while a backend has it. */
+static inline struct ticket *job_ticket(struct job *j)
+{
+    return j->operation == OPERATION_KNN_BATCH ? &j->members->ticket : &j->ticket;
+}
 
 /* Its connection no longer counts j. */
 void job_detach(struct pipeline *p, struct connection *c, struct job *j);

@@ -1,42 +1,74 @@
-/* pipeline_inside: what the pipeline's files share: pipeline.c (a request's story), pipeline_start.c
- * (from the scheduler's word to a backend) and pipeline_life.c (beginning and end of it all).
+/* pipeline_inside: the state that the files of this folder share; nobody else includes it. A file
+ * includes only those that stand before it here:
+ *   jobs        the pool of jobs, their moves, who still wants them
+ *   quotas      what each space may take
+ *   turnstiles  in line for a collection or graph
+ *   uploads     replicas in the background
+ *   situation   what is known when a job's backend is picked
+ *   line        in line for a backend
+ *   reply       a job's last move
+ *   finish      from a backend to the reply, or to another try
+ *   groups      several requests as one job, one as several
+ *   start       from the scheduler's word to a backend
+ *   cancel      leaving early
+ *   deadlines   when time is up
+ *   answers_graph, answers   what the loop answers by itself
+ *   admit       from a frame into line
+ *   trials      calibration's jobs
+ *   settings    to the scheduler and the quotas
+ *   shutdown    no more requests, no more backends
+ *   pipeline    a turn of the loop
  * Owner:  the pipeline.
  * Thread: the loop.
- * Errors: as in pipeline.h. */
+ * Errors: none. */
 #ifndef ENGRAM_REQUEST_PIPELINE_INSIDE_H
 #define ENGRAM_REQUEST_PIPELINE_INSIDE_H
 
+#include "daemon/net/connection.h"
+#include "daemon/report/stats.h"
 #include "daemon/request/pipeline.h"
+#include "daemon/sched/queue.h"
+#include "daemon/sched/scheduler.h"
+#include "daemon/store/resident.h"
 
-/* The last move: answers the client, if it is still there, and lets the job go. */
-void pipeline_reply(struct pipeline *p, struct job *j);
-/* Whether j still has a reader and time; if not, j->failure says so. */
-bool pipeline_wanted(struct pipeline *p, struct job *j);
+enum { UPLOADS_MAX = 4 }; /* of replicas, in the background, at once */
+struct uploads {
+    struct job *jobs[UPLOADS_MAX]; /* NULL: a free place */
+    struct resident *next;         /* it found no place there; NULL: none */
+    /* Whether a piece of it is to be uploaded: gpu_wants_upload, or what a test plays. */
+    bool (*wants)(const struct backend *gpu, const struct resident *of);
+};
 
-/* j may pass: it comes to the scheduler at the next turn. */
-void pipeline_arrive(struct pipeline *p, struct job *j);
-/* The scheduler has it, */
-void pipeline_line_up(struct pipeline *p, struct job *j);
-/* and has it no more. */
-void pipeline_out_of_line(struct pipeline *p, struct job *j);
+struct pipeline {
+    const struct config *config;
+    const struct clock *clock; /* NULL: the real one; read nowhere else here */
+    struct heap *heap;
+    struct store *store;
+    struct net *net;
+    const struct vector_kernels *kernels;
+    struct done *done;
+    struct backend *cpu;
+    struct backend *gpu; /* NULL: none */
+    uint32_t worker_count;
 
-/* What the scheduler says is to start. False: there is no memory for it now. */
-bool pipeline_start(struct pipeline *p, const struct dispatch *d);
-/* j is out of its backend's hands; refused: it never was in them. */
-void pipeline_back(struct pipeline *p, struct job *j, bool refused);
-/* A backend ran j to its end. */
-void pipeline_complete(struct pipeline *p, struct job *j);
+    struct job *jobs; /* job_max; the first is never used and keeps the table alive */
+    struct job *free_jobs;
+    uint32_t fresh_jobs;   /* jobs[fresh..] were never used */
+    struct job *in_flight; /* uthash, by key */
+    struct queue arrivals; /* past their turnstile */
+    struct scheduler scheduler;
+    uint32_t in_line;   /* jobs that wait in the scheduler */
+    uint32_t running;   /* jobs that the CPU has, in the scheduler's eyes */
+    uint32_t job_count; /* taken */
+    uint32_t trials;    /* of them, calibration's */
+    struct uploads uploads;
 
-/* What j is about goes: then j goes on to its end, whoever still wants it. */
-static inline bool job_drops(const struct job *j)
-{
-    return operation_row(j->operation)->access == ACCESS_DROP;
-}
-
-/* The ticket that stands for j while a backend has it. */
-static inline struct ticket *pipeline_ticket(struct job *j)
-{
-    return j->operation == OPERATION_KNN_BATCH ? &j->members->ticket : &j->ticket;
-}
+    struct stats stats;
+    uint64_t instance;
+    uint64_t started_ns;
+    uint8_t token[TOKEN_BYTES_MAX];
+    uint32_t token_bytes;
+    bool draining;
+};
 
 #endif

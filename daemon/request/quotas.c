@@ -8,15 +8,15 @@ enum { RETRY_CONNECTION_MS = 1000 };
 
 static void forget(void *owner, struct space *space)
 {
-    struct pipeline *p = owner;
-    heap_quota(p->heap, space->number, 0);
+    struct heap *heap = owner;
+    heap_quota(heap, space->number, 0);
     tenant_destroy(space->tenant);
     space->tenant = NULL;
 }
 
-void quotas_init(struct pipeline *p)
+void quotas_init(struct store *store, struct heap *heap)
 {
-    store_on_forget(p->store, forget, p);
+    store_on_forget(store, forget, heap);
 }
 
 struct quotas quotas_of(const struct pipeline *p, const char *space)

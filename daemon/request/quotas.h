@@ -1,16 +1,16 @@
 /* quotas: what each space may take, from the settings to where it is enforced: memory (heap), VRAM
- * (exec/gpu), connections (here), line and share (the scheduler, by the space's tenant).
+ * (cards), connections (here), line and share (the scheduler, by the space's tenant).
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: as each function says. */
 #ifndef ENGRAM_REQUEST_QUOTAS_H
 #define ENGRAM_REQUEST_QUOTAS_H
 
-#include "daemon/request/pipeline.h"
+#include "daemon/request/pipeline_inside.h"
 #include "daemon/sched/tenant.h"
 
-/* Before the first space is known: its tenant ends with it. */
-void quotas_init(struct pipeline *p);
+/* Before the first space is known: its tenant ends with it, also after the pipeline. */
+void quotas_init(struct store *store, struct heap *heap);
 
 /* As the settings have it now. */
 struct quotas quotas_of(const struct pipeline *p, const char *space);

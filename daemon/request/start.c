@@ -1,22 +1,15 @@
+#include "daemon/request/start.h"
+
 #include <string.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/cards/cards.h"
 #include "daemon/exec/workers.h"
 #include "daemon/request/groups.h"
 #include "daemon/request/jobs.h"
-#include "daemon/request/pipeline_inside.h"
-
-static void pipeline_mark_running(struct job *j)
-{
-    job_move(j, JOB_RUNNING);
-    for (struct job *m = j->operation == OPERATION_KNN_BATCH ? j->members : NULL; m;
-         m = m->member_next)
-        job_move(m, JOB_RUNNING);
-}
+#include "daemon/request/line.h"
 
 /* Nobody has memory for j now. False: others will give some back, so it waits. */
-static bool pipeline_without_memory(struct pipeline *p, struct job *j)
+static bool fails_without_memory(struct pipeline *p, struct job *j)
 {
     bool others = p->running > 0 || (p->gpu && gpu_in_flight(p->gpu) > 0);
     if (j->failure.detail != DETAIL_MEMORY || !others) return true;
@@ -25,21 +18,17 @@ static bool pipeline_without_memory(struct pipeline *p, struct job *j)
 }
 
 /* j, which no backend took, waits again where it waited. */
-static void pipeline_put_back(struct pipeline *p, struct job *j)
+static void put_back(struct pipeline *p, struct job *j)
 {
-    struct ticket *first = pipeline_ticket(j);
+    struct ticket *first = job_ticket(j);
     enum batch_end end;
     while (j->operation == OPERATION_KNN_BATCH && groups_next_member(p, j, first, &end))
         ;
-    for (struct ticket *t = first; t; t = t->next) {
-        job_of(t)->in_line = true;
-        p->in_line++;
-    }
-    scheduler_put_back(&p->scheduler, first);
+    line_put_back(p, first);
 }
 
 /* Whether j is sooner run here than handed over: nobody else waits for the CPU. */
-static bool pipeline_is_brief(const struct pipeline *p, const struct job *j)
+static bool is_brief(const struct pipeline *p, const struct job *j)
 {
     const struct server *cpu = &p->scheduler.servers[SERVER_CPU];
     return j->backend == BACKEND_CPU && p->config->worker_inline && !p->running &&
@@ -49,39 +38,40 @@ static bool pipeline_is_brief(const struct pipeline *p, const struct job *j)
 
 /* The scheduler gave `first` to the CPU or a GPU; j is it, or its carrier. False: not now, there is
  * no memory for it until others finish. */
-static bool pipeline_submit(struct pipeline *p, struct job *j, uint32_t server, enum reason reason)
+static bool submit(struct pipeline *p, struct job *j, uint32_t server, enum reason reason)
 {
     j->backend = server == SERVER_CPU ? BACKEND_CPU : BACKEND_GPU;
     j->reason = j->backend == BACKEND_CPU && j->gpu.gave_up ? j->gpu.gave_up : reason;
-    if (pipeline_is_brief(p, j) && !workers_run_now(j)) {
-        pipeline_mark_running(j);
-        pipeline_back(p, j, false);
+    j->refused = false;
+    if (is_brief(p, j) && !workers_run_now(j)) {
+        line_begin(p, j);
+        j->owner.done(j->owner.owner, j);
         return true;
     }
     struct backend *b = j->backend == BACKEND_CPU ? p->cpu : p->gpu;
     if (!j->failure.code && !b->ops->submit(b, j)) {
-        pipeline_mark_running(j);
-        p->running += j->backend == BACKEND_CPU;
+        line_begin(p, j);
         return true;
     }
-    if (j->backend == BACKEND_CPU && !pipeline_without_memory(p, j)) {
-        pipeline_put_back(p, j);
+    if (j->backend == BACKEND_CPU && !fails_without_memory(p, j)) {
+        put_back(p, j);
         return false;
     }
-    pipeline_mark_running(j);
-    pipeline_back(p, j, true);
+    j->refused = true;
+    line_begin(p, j);
+    j->owner.done(j->owner.owner, j);
     return true;
 }
 
 /* True: everyone in d still has a reader and time. Otherwise all are back in line, but for those
  * who have not: they have arrived anew, and are answered as others there that nobody wants. Not
  * here: an answer may close its connection, and then all its requests leave where they wait. */
-static bool pipeline_all_wanted(struct pipeline *p, const struct dispatch *d)
+static bool all_are_wanted(struct pipeline *p, const struct dispatch *d)
 {
     struct job *unwanted = NULL;
     for (struct ticket *t = d->first; t; t = t->next) {
         struct job *j = job_of(t);
-        if (job_drops(j) || j->whole || pipeline_wanted(p, j)) continue;
+        if (job_drops(j) || j->whole || job_is_wanted(p, j)) continue;
         j->member_next = unwanted;
         unwanted = j;
     }
@@ -90,15 +80,14 @@ static bool pipeline_all_wanted(struct pipeline *p, const struct dispatch *d)
     for (struct job *j = unwanted, *next; j; j = next) {
         next = j->member_next;
         j->member_next = NULL;
-        scheduler_withdraw(&p->scheduler, &j->ticket);
-        pipeline_out_of_line(p, j);
+        line_withdraw(p, j);
         queue_push(&p->arrivals, j);
     }
     return false;
 }
 
 /* One request on two backends. False: it runs on one. */
-static bool pipeline_start_split(struct pipeline *p, const struct dispatch *d)
+static bool start_split(struct pipeline *p, const struct dispatch *d)
 {
     struct job *whole = job_of(d->first), *parts[2];
     if (!groups_split(p, whole, d->split_queries, parts)) return false;
@@ -110,12 +99,12 @@ static bool pipeline_start_split(struct pipeline *p, const struct dispatch *d)
         scheduler_place(&p->scheduler, &parts[i]->ticket, servers[i], reason,
                         clock_read_ns(p->clock));
     for (int i = 0; i < 2; i++)
-        pipeline_submit(p, parts[i], servers[i], reason);
+        submit(p, parts[i], servers[i], reason);
     return true;
 }
 
 /* No job is free to carry them: each by itself. */
-static void pipeline_start_each(struct pipeline *p, const struct dispatch *d)
+static void start_each(struct pipeline *p, const struct dispatch *d)
 {
     scheduler_finish(&p->scheduler, d->first, END_REFUSED, NULL);
     for (struct ticket *t = d->first, *next; t; t = next) {
@@ -123,23 +112,23 @@ static void pipeline_start_each(struct pipeline *p, const struct dispatch *d)
         t->next = NULL;
         struct job *j = job_of(t);
         j->alone = true;
-        pipeline_line_up(p, j);
+        line_enter(p, j);
     }
 }
 
-bool pipeline_start(struct pipeline *p, const struct dispatch *d)
+bool start_dispatch(struct pipeline *p, const struct dispatch *d)
 {
-    if (!pipeline_all_wanted(p, d)) return true;
+    if (!all_are_wanted(p, d)) return true;
     for (struct ticket *t = d->first; t; t = t->next)
-        pipeline_out_of_line(p, job_of(t));
+        line_leave(p, job_of(t));
     struct job *j = job_of(d->first);
     j->batch = 0; /* of several that ran, or were to run, as one, it may be left */
     if (d->split_queries) {
-        if (pipeline_start_split(p, d)) return true;
+        if (start_split(p, d)) return true;
         scheduler_place(&p->scheduler, d->first, d->server, d->reason, clock_read_ns(p->clock));
     }
     if (d->count > 1) j = groups_carrier(p, d->first);
-    if (j) return pipeline_submit(p, j, d->server, d->reason);
-    pipeline_start_each(p, d);
+    if (j) return submit(p, j, d->server, d->reason);
+    start_each(p, d);
     return true;
 }

@@ -3,8 +3,7 @@
 #include "daemon/cards/cards.h"
 #include "daemon/ops/operation.h"
 #include "daemon/request/jobs.h"
-#include "daemon/request/pipeline_inside.h"
-#include "daemon/sched/turnstile.h"
+#include "daemon/request/turnstiles.h"
 
 /* A drop stands last in line, for what it drops is no longer found. */
 static bool is_leaving(const struct resident *of)
@@ -21,20 +20,23 @@ static struct job **free_place(struct pipeline *p, struct resident *of)
     struct job **place = NULL;
     uint32_t under_way = 0;
     for (uint32_t i = 0; i < UPLOADS_MAX; i++) {
-        if (!p->uploads[i])
-            place = &p->uploads[i];
-        else if (job_resident(p->uploads[i]) == of)
+        if (!p->uploads.jobs[i])
+            place = &p->uploads.jobs[i];
+        else if (job_resident(p->uploads.jobs[i]) == of)
             under_way++;
     }
-    if (!place && !under_way && !p->upload_next) p->upload_next = of;
+    if (!place && !under_way && !p->uploads.next) p->uploads.next = of;
     return under_way < AT_ONCE ? place : NULL;
 }
 
+static void on_done(void *owner, struct job *j);
+
 void uploads_start(struct pipeline *p, struct resident *of)
 {
-    if (p->draining || is_leaving(of) || !gpu_wants_upload(p->gpu, of)) return;
+    if (p->draining || is_leaving(of) || !p->uploads.wants(p->gpu, of)) return;
     struct job **place = free_place(p, of);
-    struct job *j = place ? job_take_own(p, of->space, OPERATION_UPLOAD) : NULL;
+    struct job *j =
+        place ? job_take_own(p, of->space, OPERATION_UPLOAD, (struct job_owner){on_done, p}) : NULL;
     if (!j) return;
     if (of->kind == RESIDENT_GRAPH)
         j->graph = (struct graph *)of;
@@ -42,14 +44,14 @@ void uploads_start(struct pipeline *p, struct resident *of)
         j->collection = (struct collection *)of;
     j->backend = BACKEND_GPU;
     *place = j;
-    pipeline_enter(p, j);
+    turnstiles_enter(p, j);
 }
 
 static void end(struct pipeline *p, struct job *j)
 {
     for (uint32_t i = 0; i < UPLOADS_MAX; i++)
-        if (p->uploads[i] == j) p->uploads[i] = NULL;
-    pipeline_leave(p, j);
+        if (p->uploads.jobs[i] == j) p->uploads.jobs[i] = NULL;
+    turnstiles_leave(p, j);
     job_move(j, JOB_DONE);
     job_give(p, j);
 }
@@ -67,16 +69,18 @@ void uploads_submit(struct pipeline *p, struct job *j)
 /* A place is free: whoever always has more would take it again before anyone could ask. */
 static void start_next(struct pipeline *p)
 {
-    struct resident *of = p->upload_next;
-    p->upload_next = NULL;
+    struct resident *of = p->uploads.next;
+    p->uploads.next = NULL;
     if (of) uploads_start(p, of);
 }
 
-void uploads_done(struct pipeline *p, struct job *j)
+/* A piece is up; the next one follows behind those who wait. */
+static void on_done(void *owner, struct job *j)
 {
+    struct pipeline *p = owner;
     struct resident *of = job_resident(j);
     bool last = p->draining || atomic_load(&j->cancelled) || is_leaving(of) ||
-                !gpu_wants_upload(p->gpu, of);
+                !p->uploads.wants(p->gpu, of);
     end(p, j);
     start_next(p);
     if (!last) uploads_start(p, of);
@@ -84,8 +88,8 @@ void uploads_done(struct pipeline *p, struct job *j)
 
 void uploads_cancel(struct pipeline *p, const struct resident *of)
 {
-    if (p->upload_next == of) p->upload_next = NULL;
+    if (p->uploads.next == of) p->uploads.next = NULL;
     for (uint32_t i = 0; i < UPLOADS_MAX; i++)
-        if (p->uploads[i] && job_resident(p->uploads[i]) == of)
-            atomic_store(&p->uploads[i]->cancelled, true);
+        if (p->uploads.jobs[i] && job_resident(p->uploads.jobs[i]) == of)
+            atomic_store(&p->uploads.jobs[i]->cancelled, true);
 }

@@ -6,16 +6,13 @@
 #ifndef ENGRAM_REQUEST_UPLOADS_H
 #define ENGRAM_REQUEST_UPLOADS_H
 
-#include "daemon/request/pipeline.h"
-#include "daemon/store/resident.h"
+#include "daemon/request/pipeline_inside.h"
 
 /* Someone holds it and would like its replica: unless it is on its way already, too many are, or it is
  * about to go. */
 void uploads_start(struct pipeline *p, struct resident *of);
 /* It may pass its turnstile. */
 void uploads_submit(struct pipeline *p, struct job *j);
-/* A piece is up; the next one follows behind those who wait. */
-void uploads_done(struct pipeline *p, struct job *j);
 /* It is going: no more pieces. */
 void uploads_cancel(struct pipeline *p, const struct resident *of);
 

@@ -31,11 +31,7 @@ daemon/cards/build.c:daemon/ops/operation.h
 daemon/cards/cards.c:daemon/ops/operation_inside.h
 daemon/exec/batch.c:daemon/ops/operation_inside.h
 daemon/exec/parts.c:daemon/ops/operation_inside.h
-daemon/exec/workers.c:daemon/ops/operation.h
-daemon/learn/calibrate.c:daemon/request/jobs.h
-daemon/learn/calibrate.h:daemon/request/pipeline.h
-daemon/learn/calibrate_field.h:daemon/request/pipeline.h
-daemon/learn/model_keeper.h:daemon/request/pipeline.h"
+daemon/exec/workers.c:daemon/ops/operation.h"
 
 room_of() {
     case $1 in

@@ -16,14 +16,26 @@
 
 static char folder[] = "/tmp/engram-keeper-XXXXXX", path[96], log_path[64];
 static uv_loop_t loop;
-static struct pipeline pipeline;
+static uint32_t workers = 2;
 static struct cost_model model;
 static struct model_keeper *keeper;
 static uint64_t now_ns;
 
+static struct model_keeper_options options_of(const char *at)
+{
+    return (struct model_keeper_options){
+        .loop = &loop,
+        .workers = workers,
+        .kernels = vectors_choose("scalar"),
+        .model = &model,
+        .path = at,
+        .now_ns = now_ns,
+    };
+}
+
 static void open_keeper(const char *at)
 {
-    struct model_keeper_options options = {&loop, &pipeline, &model, at, now_ns};
+    struct model_keeper_options options = options_of(at);
     cr_assert_eq(model_keeper_create(&options, &keeper), STATUS_OK);
 }
 
@@ -36,8 +48,6 @@ static void prepare(void)
     cr_assert(log >= 0 && dup2(log, 2) == 2);
     close(log);
     cr_assert_eq(uv_loop_init(&loop), 0);
-    pipeline.worker_count = 2;
-    pipeline.kernels = vectors_choose("scalar");
     cost_init(&model, 2);
     now_ns = MINUTES;
 }
@@ -144,7 +154,7 @@ Test(model_keeper, another_machine_starts_anew)
     learn();
     model_keeper_set_calibrated(keeper, HALF_CPU);
     model_keeper_destroy(keeper);
-    pipeline.worker_count = 3;
+    workers = 3;
     cost_init(&model, 3);
     struct cost_model *fresh = malloc(sizeof *fresh);
     *fresh = model;
@@ -165,7 +175,7 @@ Test(model_keeper, nowhere_is_no_error)
     model_keeper_destroy(keeper);
     cr_assert_eq(lines_with("model"), 0);
     fault_arm(1);
-    struct model_keeper_options options = {&loop, &pipeline, &model, "", now_ns};
+    struct model_keeper_options options = options_of("");
     cr_assert_eq(model_keeper_create(&options, &keeper), STATUS_RESOURCE_EXHAUSTED);
     fault_arm(0);
 }

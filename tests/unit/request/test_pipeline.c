@@ -8,16 +8,19 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/exec/batch.h"
+#include "daemon/request/finish.h"
 #include "daemon/request/groups.h"
 #include "daemon/request/jobs.h"
-#include "daemon/request/pipeline_inside.h"
+#include "daemon/request/line.h"
 #include "daemon/request/quotas.h"
+#include "daemon/request/turnstiles.h"
 #include "daemon/sched/turnstile.h"
 #include "tests/support/sample_requests.h"
 
 enum { D = 16, SUBMITTED_MAX = 16 };
 
-static struct pipeline p;
+static struct pipeline *p;
+static struct done done;
 static struct net net;
 static struct config config;
 static struct space *space;
@@ -56,27 +59,30 @@ static struct connection *connect_client(void)
     c->space = space;
     c->owner = space->number;
     struct failure f;
-    cr_assert_eq(quotas_admit_connection(&p, space, &f), STATUS_OK);
+    cr_assert_eq(quotas_admit_connection(p, space, &f), STATUS_OK);
     return c;
 }
 
 static void begin(void)
 {
+    struct pipeline_options options = {
+        .config = &config,
+        .net = &net,
+        .kernels = vectors_choose("scalar"),
+        .done = &done,
+        .cpu = &played,
+        .worker_count = 2,
+    };
     config_defaults(&config);
-    p.kernels = vectors_choose("scalar");
-    p.worker_count = 2;
-    p.cpu = &played;
-    p.net = &net;
-    p.done.wake = nobody;
-    cr_assert_eq(heap_create(64 << 20, &p.heap), STATUS_OK);
-    cr_assert_eq(store_create(p.heap, p.kernels, &p.store), STATUS_OK);
-    store_limit_collections(p.store, 10);
-    quotas_init(&p);
-    cr_assert_eq(pipeline_init(&p, &config), STATUS_OK);
-    struct net_events events = pipeline_net_events(&p);
-    cr_assert_eq(net_init(&net, NULL, NULL, p.heap, &config, &events), STATUS_OK);
-    cr_assert_eq(store_space(p.store, "alpha", &space), STATUS_OK);
-    cr_assert_eq(store_collection_create(p.store, space, "rows", D, METRIC_COSINE, NULL, &rows),
+    done.wake = nobody;
+    cr_assert_eq(heap_create(64 << 20, &options.heap), STATUS_OK);
+    cr_assert_eq(store_create(options.heap, options.kernels, &options.store), STATUS_OK);
+    store_limit_collections(options.store, 10);
+    cr_assert_eq(pipeline_create(&options, &p), STATUS_OK);
+    struct net_events events = pipeline_net_events(p);
+    cr_assert_eq(net_init(&net, NULL, NULL, p->heap, &config, &events), STATUS_OK);
+    cr_assert_eq(store_space(p->store, "alpha", &space), STATUS_OK);
+    cr_assert_eq(store_collection_create(p->store, space, "rows", D, METRIC_COSINE, NULL, &rows),
                  STATUS_OK);
     client = connect_client();
 }
@@ -89,20 +95,20 @@ static struct job *ask(uint64_t request_id)
     static _Alignas(64) float query[D];
     struct frame_header header = {.kind = OPERATION_KNN, .request_id = request_id};
     struct frame frame = {.header = &header};
-    struct job *j = job_take(&p, client, &frame);
+    struct job *j = job_take(p, client, &frame, (struct job_owner){finish_on_done, p});
     cr_assert(j);
     j->operation = OPERATION_KNN;
     j->collection = rows;
     j->request.queries =
         (struct tensor){.dtype = DTYPE_FLOAT32, .rows = 1, .columns = D, .data = query};
     j->request.k = 3;
-    pipeline_enter(&p, j);
+    turnstiles_enter(p, j);
     return j;
 }
 
 static void cpu_takes(bool now)
 {
-    scheduler_set_server(&p.scheduler, SERVER_CPU, now, 4, 0);
+    scheduler_set_server(&p->scheduler, SERVER_CPU, now, 4, 0);
 }
 
 /* The first answer finds no memory, so that its connection closes, and with it goes the request
@@ -111,19 +117,19 @@ Test(pipeline, two_are_late_and_the_first_answer_closes_their_connection)
 {
     cpu_takes(false);
     struct job *late[] = {ask(1), ask(2), ask(3)};
-    pipeline_tick(&p);
-    cr_assert_eq(p.in_line, 3);
+    pipeline_tick(p);
+    cr_assert_eq(p->in_line, 3);
     late[0]->deadline_ns = late[2]->deadline_ns = 1;
     cpu_takes(true);
     fault_arm(1);
-    pipeline_tick(&p);
+    pipeline_tick(p);
     cr_expect_str_eq(fault_fired(), "output: page");
     fault_arm(0);
     cr_assert(client->closing);
-    pipeline_tick(&p);
-    cr_assert_eq(p.in_line, 0);
+    pipeline_tick(p);
+    cr_assert_eq(p->in_line, 0);
     cr_assert_eq(submitted_count, 0, "nobody wants any");
-    cr_assert_eq(p.job_count, 0);
+    cr_assert_eq(p->job_count, 0);
 }
 
 /* Three in a batch: one of them was refused, and the others were not run. */
@@ -142,35 +148,35 @@ Test(pipeline, bad_company_is_left_after_the_second_time)
     cpu_takes(false);
     ask(1), ask(2);
     struct job *good = ask(3);
-    pipeline_tick(&p);
+    pipeline_tick(p);
     for (uint32_t round = 0; round < 2; round++) {
         struct dispatch d;
         enum batch_end end;
         cpu_takes(true);
-        cr_assert(scheduler_next(&p.scheduler, UINT64_MAX / 2, &d));
+        cr_assert(scheduler_next(&p->scheduler, UINT64_MAX / 2, &d));
         cr_assert_eq(d.count, 3 - round);
         for (struct ticket *t = d.first; t; t = t->next)
-            pipeline_out_of_line(&p, job_of(t));
-        struct job *carrier = groups_carrier(&p, d.first);
+            line_leave(p, job_of(t));
+        struct job *carrier = groups_carrier(p, d.first);
         struct ticket stood = *d.first;
         refuse_one(carrier);
-        scheduler_finish(&p.scheduler, d.first, END_REFUSED, NULL);
+        scheduler_finish(&p->scheduler, d.first, END_REFUSED, NULL);
         cpu_takes(false);
-        for (struct job *m; (m = groups_next_member(&p, carrier, &stood, &end));) {
+        for (struct job *m; (m = groups_next_member(p, carrier, &stood, &end));) {
             if (end == BATCH_DONE) {
-                pipeline_complete(&p, m);
+                finish_job(p, m);
                 continue;
             }
             cr_assert_eq(m->alone, round == 1);
-            pipeline_leave(&p, m);
+            turnstiles_leave(p, m);
             m->collection = rows;
             m->state = JOB_RECEIVED;
-            pipeline_enter(&p, m);
+            turnstiles_enter(p, m);
         }
-        pipeline_tick(&p);
+        pipeline_tick(p);
     }
     cpu_takes(true);
-    pipeline_tick(&p);
+    pipeline_tick(p);
     cr_assert_eq(submitted_count, 1);
     cr_assert_eq(submitted[0], good);
     cr_assert_eq(good->batch, 0, "it runs alone, and its reply says so");
@@ -204,17 +210,17 @@ Test(pipeline, requests_that_wait_for_their_collection_count_as_well)
     cr_assert(turnstile_enter(collection_turnstile(rows), writer));
     for (uint64_t id = 2; id < 12; id++)
         send_knn(id);
-    cr_assert_eq(p.job_count, 5, "%u", p.job_count);
+    cr_assert_eq(p->job_count, 5, "%u", p->job_count);
     cr_assert_eq(space->tenant->refused_queue, 6);
-    pipeline_tick(&p);
+    pipeline_tick(p);
     cr_assert_eq(submitted[0], writer);
-    done_add(&p.done, writer);
-    pipeline_tick(&p);
+    done_add(&done, writer);
+    pipeline_tick(p);
     cr_assert_eq(submitted_count, 2, "the others run as one");
     for (uint64_t id = 20; id < 25; id++)
         send_knn(id);
     cr_assert_eq(space->tenant->refused_queue, 7, "as many as before, all in one read");
     connection_close(client);
-    cr_assert_eq(p.arrivals.depth, 0);
+    cr_assert_eq(p->arrivals.depth, 0);
     cr_assert_eq(space->tenant->coming, 0);
 }

@@ -1,0 +1,116 @@
+#include "daemon/request/admit.h"
+
+#include "daemon/base/log.h"
+#include "daemon/ops/operation.h"
+#include "daemon/request/answers.h"
+#include "daemon/request/finish.h"
+#include "daemon/request/jobs.h"
+#include "daemon/request/line.h"
+#include "daemon/request/reply.h"
+#include "daemon/request/turnstiles.h"
+#include "daemon/request/uploads.h"
+#include "daemon/store/graph.h"
+#include "daemon/wire/decode.h"
+
+enum { RETRY_QUEUE_MS = 20 }; /* a hint to clients */
+
+static enum status find(struct pipeline *p, struct job *j, enum needs needs)
+{
+    const char *name = j->request.collection;
+    if (needs == NEEDS_GRAPH)
+        return store_graph_find(p->store, j->space, name, &j->failure, &j->graph);
+    return store_collection_find(p->store, j->space, name, &j->failure, &j->collection);
+}
+
+/* Nobody finds it from now on. */
+static void unlink_resident(struct pipeline *p, struct job *j)
+{
+    if (j->graph)
+        store_graph_unlink(p->store, j->space, j->graph);
+    else
+        store_collection_unlink(p->store, j->space, j->collection);
+    uploads_cancel(p, job_resident(j));
+}
+
+/* Looks up what the request names, and stands in line for it. */
+static enum status admit_job(struct pipeline *p, struct job *j)
+{
+    const struct operation_row *row = operation_row(j->operation);
+    if (!j->request.collection[0] && row->needs == NEEDS_ROWS) {
+        turnstiles_pass(p, j);
+        return STATUS_OK;
+    }
+    enum status st = find(p, j, row->needs);
+    if (st) return st;
+    j->writer = row->access != ACCESS_READ;
+    if (job_drops(j)) unlink_resident(p, j);
+    turnstiles_enter(p, j);
+    return STATUS_OK;
+}
+
+static void refuse_frame(struct pipeline *p, struct connection *c, const struct frame *f,
+                         enum status code, enum detail detail, const char *text)
+{
+    struct failure why;
+    failure_set(&why, code, detail, "%s", text);
+    if (code == STATUS_RESOURCE_EXHAUSTED) why.retry_after_ms = RETRY_QUEUE_MS;
+    reply_error(p, c, f->header->kind, f->header->request_id, &why);
+}
+
+static bool request_id_in_use(struct pipeline *p, struct connection *c, uint64_t request_id)
+{
+    struct job_key key = {c->id, request_id};
+    struct job *j;
+    HASH_FIND(hh, p->in_flight, &key, sizeof key, j);
+    return j != NULL;
+}
+
+void admit_on_frame(void *owner, struct connection *c, const struct frame *f)
+{
+    struct pipeline *p = owner;
+    p->stats.requests_total++;
+    if (!c->greeted) {
+        answer_hello(p, c, f);
+        return;
+    }
+    if (p->draining) {
+        refuse_frame(p, c, f, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon is stopping");
+        return;
+    }
+    if (f->header->kind == OPERATION_PING && !f->header->body_bytes) {
+        answer_ping(p, c, f);
+        return;
+    }
+    if (request_id_in_use(p, c, f->header->request_id)) {
+        refuse_frame(p, c, f, STATUS_INVALID_ARGUMENT, DETAIL_REQUEST_ID_IN_USE,
+                     "a request with this id is still in flight");
+        return;
+    }
+    struct job *j = job_take(p, c, f, (struct job_owner){finish_on_done, p});
+    if (!j) {
+        refuse_frame(p, c, f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,
+                     "too many requests in flight (limits.requests_total)");
+        return;
+    }
+    enum status st = decode_request(f->header, f->message, f->body, j);
+    if (!st && answer_now(p, c, j)) {
+        job_move(j, JOB_DONE);
+        job_give(p, j);
+        return;
+    }
+    if (!st && !job_is_wanted(p, j)) st = j->failure.code;
+    if (!st) st = scheduler_admit(&p->scheduler, j->space->tenant, &j->failure);
+    if (!st) st = admit_job(p, j);
+    if (st)
+        reply_send(p, j);
+    else
+        line_expect(j);
+}
+
+void admit_on_bad_frame(void *owner, struct connection *c, const struct frame_header *h,
+                        const struct failure *why)
+{
+    struct pipeline *p = owner;
+    if (c->id) log_info("net: bad frame from %s: %s", c->peer, why->text);
+    reply_error(p, c, h->kind, h->request_id, why);
+}

@@ -1,0 +1,38 @@
+#include "daemon/request/finish.h"
+
+#include "daemon/cards/cards.h"
+#include "daemon/request/jobs.h"
+#include "daemon/request/line.h"
+#include "daemon/request/reply.h"
+#include "daemon/request/turnstiles.h"
+
+void finish_again(struct pipeline *p, struct job *j)
+{
+    j->backend = BACKEND_NONE;
+    j->refused = false;
+    j->started_ns = j->finished_ns = j->copy_ns = 0;
+    job_move(j, JOB_QUEUED);
+    line_enter(p, j);
+}
+
+void finish_job(struct pipeline *p, struct job *j)
+{
+    stats_route(&p->stats, j->backend, j->reason);
+    turnstiles_leave(p, j);
+    /* What was written stays written, so a writer tells how it ended; anything else may have
+     * stopped in the middle. */
+    bool late = !j->writer && j->deadline_ns && j->finished_ns >= j->deadline_ns;
+    bool stopped = atomic_load(j->writer ? &j->skipped : &j->cancelled);
+    if (!j->failure.code && (late || stopped)) job_is_wanted(p, j);
+    reply_send(p, j);
+}
+
+void finish_on_done(void *owner, struct job *j)
+{
+    struct pipeline *p = owner;
+    line_end(p, j);
+    if (j->backend == BACKEND_GPU && gpu_gave_up(j))
+        finish_again(p, j);
+    else
+        finish_job(p, j);
+}

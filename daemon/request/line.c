@@ -1,0 +1,88 @@
+#include "daemon/request/line.h"
+
+#include "daemon/ops/operation.h"
+#include "daemon/request/jobs.h"
+#include "daemon/request/situation.h"
+#include "daemon/request/uploads.h"
+
+void line_expect(struct job *j)
+{
+    j->coming = true;
+    j->space->tenant->coming++;
+}
+
+void line_expect_no_more(struct job *j)
+{
+    if (j->coming) j->space->tenant->coming--;
+    j->coming = false;
+}
+
+void line_enter(struct pipeline *p, struct job *j)
+{
+    uint64_t now_ns = clock_read_ns(p->clock);
+    struct ticket *t = &j->ticket;
+    line_expect_no_more(j);
+    t->tenant = j->space->tenant;
+    t->work = operation_work(j);
+    t->batch_key = !j->alone && !j->whole && operation_batches(j) ? j->collection : NULL;
+    t->arrived_ns = j->received_ns;
+    t->deadline_ns = j->deadline_ns;
+    struct situation now_known = situation_of(p, j);
+    bool wants_replica = scheduler_enqueue(&p->scheduler, t, &now_known, now_ns);
+    j->in_line = true;
+    p->in_line++;
+    stats_decided(&p->stats, clock_read_ns(p->clock) - now_ns);
+    if (wants_replica) uploads_start(p, job_resident(j));
+}
+
+void line_leave(struct pipeline *p, struct job *j)
+{
+    j->in_line = false;
+    p->in_line--;
+}
+
+void line_withdraw(struct pipeline *p, struct job *j)
+{
+    scheduler_withdraw(&p->scheduler, &j->ticket);
+    line_leave(p, j);
+}
+
+void line_put_back(struct pipeline *p, struct ticket *first)
+{
+    for (struct ticket *t = first; t; t = t->next) {
+        job_of(t)->in_line = true;
+        p->in_line++;
+    }
+    scheduler_put_back(&p->scheduler, first);
+}
+
+void line_begin(struct pipeline *p, struct job *j)
+{
+    job_move(j, JOB_RUNNING);
+    for (struct job *m = j->operation == OPERATION_KNN_BATCH ? j->members : NULL; m;
+         m = m->member_next)
+        job_move(m, JOB_RUNNING);
+    p->running += j->backend == BACKEND_CPU;
+}
+
+static enum scheduler_end end_of(const struct job *j)
+{
+    bool let_down = j->backend == BACKEND_GPU && (j->gpu.gave_up == REASON_FALLBACK_AFTER_ERROR ||
+                                                  j->gpu.gave_up == REASON_GPU_DOWN);
+    if (j->refused) return END_REFUSED;
+    if (let_down) return END_LET_DOWN;
+    bool cut = j->failure.code || j->gpu.again || atomic_load(&j->cancelled) || !j->started_ns;
+    return cut || (j->backend == BACKEND_GPU && j->gpu.gave_up) ? END_REFUSED : END_WELL;
+}
+
+void line_end(struct pipeline *p, struct job *j)
+{
+    struct scheduler_run run = {
+        .started_ns = j->started_ns,
+        .ended_ns = j->finished_ns,
+        .back_ns = clock_read_ns(p->clock),
+    };
+    p->running -= j->backend == BACKEND_CPU;
+    if (j->backend == BACKEND_CPU) run.busy_ns = atomic_load(&j->worked_ns) / p->worker_count;
+    scheduler_finish(&p->scheduler, job_ticket(j), end_of(j), run.ended_ns ? &run : NULL);
+}

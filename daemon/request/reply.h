@@ -1,0 +1,17 @@
+/* reply: a job's last move: its result or its failure goes to the client, if it is still there.
+ * Owner:  the pipeline.
+ * Thread: the loop.
+ * Errors: none. */
+#ifndef ENGRAM_REQUEST_REPLY_H
+#define ENGRAM_REQUEST_REPLY_H
+
+#include "daemon/request/pipeline_inside.h"
+
+/* An Error frame, counted. */
+void reply_error(struct pipeline *p, struct connection *c, uint8_t kind, uint64_t request_id,
+                 const struct failure *f);
+
+/* j waits nowhere any more. May close its connection, when there is no memory for the answer. */
+void reply_send(struct pipeline *p, struct job *j);
+
+#endif

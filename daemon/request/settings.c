@@ -1,0 +1,37 @@
+#include "daemon/request/settings.h"
+
+#include "daemon/exec/batch.h"
+#include "daemon/request/quotas.h"
+
+void settings_apply(struct pipeline *p)
+{
+    const struct config *c = p->config;
+    const char *force = c->gpu_force;
+    p->scheduler.settings = (struct scheduler_settings){
+        .force = *force == 'c'   ? FORCE_CPU
+                 : *force == 'n' ? FORCE_NONE
+                                 : FORCE_GPU,
+        .force_split = *force == 'b',
+        .speedup_min = c->speedup_percent / 100.0,
+        .success_min = c->success_percent / 100.0,
+        .pairs_min = c->gpu_pairs_min,
+        .candidates_min = c->gpu_candidates_min,
+        .nodes_min = c->gpu_nodes_min,
+        .window_ns = c->window_us * UINT64_C(1000),
+        .quantum_ns = c->quantum_us * UINT64_C(1000),
+        .age_ns = c->age_ms * UINT64_C(1000000),
+        .batch_wait_ns = c->batch_wait_us * UINT64_C(1000),
+        .batch_queries_max = c->batch_queries,
+        .batch_requests_max = c->batch_requests,
+        .batch_bytes_max = BATCH_RESULT_BYTES_MAX,
+        .split = c->split,
+        .floors_only = !c->predict,
+    };
+    p->scheduler.probes.share = c->probe_percent / 100.0;
+}
+
+void pipeline_configure(struct pipeline *p)
+{
+    settings_apply(p);
+    quotas_refresh(p);
+}

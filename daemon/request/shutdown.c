@@ -1,0 +1,42 @@
+#include "daemon/request/groups.h"
+#include "daemon/request/jobs.h"
+#include "daemon/request/line.h"
+#include "daemon/request/reply.h"
+#include "daemon/request/turnstiles.h"
+#include "daemon/request/uploads.h"
+
+void pipeline_drain(struct pipeline *p)
+{
+    p->draining = true;
+}
+
+/* A job that waits for a backend, out of its line; NULL: none. */
+static struct job *any_waiting(struct pipeline *p)
+{
+    struct job *j = queue_pop(&p->arrivals);
+    if (j) return j;
+    struct ticket *t = scheduler_evacuate(&p->scheduler);
+    if (!t) return NULL;
+    line_leave(p, job_of(t));
+    return job_of(t);
+}
+
+void pipeline_abandon(struct pipeline *p)
+{
+    scheduler_set_server(&p->scheduler, SERVER_CPU, false, 0, 0);
+    pipeline_tick(p);
+    for (struct job *j; (j = any_waiting(p));) {
+        if (j->operation == OPERATION_UPLOAD) {
+            uploads_submit(p, j);
+            continue;
+        }
+        failure_set(&j->failure, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon stopped");
+        if (j->whole) {
+            groups_end_part(p, j);
+            continue;
+        }
+        turnstiles_leave(p, j);
+        reply_send(p, j);
+    }
+    p->gpu = NULL;
+}

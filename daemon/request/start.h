@@ -1,0 +1,13 @@
+/* start: from the scheduler's word to a backend: alone, as one of several, or in two parts.
+ * Owner:  the pipeline.
+ * Thread: the loop.
+ * Errors: a job that no backend takes goes back to its owner. */
+#ifndef ENGRAM_REQUEST_START_H
+#define ENGRAM_REQUEST_START_H
+
+#include "daemon/request/pipeline_inside.h"
+
+/* What the scheduler says is to start. False: there is no memory for it until others finish. */
+bool start_dispatch(struct pipeline *p, const struct dispatch *d);
+
+#endif
