@@ -85,7 +85,7 @@ NVCC_FLAGS := -std=c++14 -O3 -fmad=false -Xcompiler=-fPIC,-ffp-contract=off -I. 
               $(foreach n,$(CUDA_ARCH),-gencode=arch=compute_$n,code=sm_$n) \
               -gencode=arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX)
 
-# Every translation unit: no contraction of a*b+c, no fast-math (DESIGN.md 5).
+# Every translation unit: no contraction of a*b+c, no fast-math (docs/arithmetic.md).
 ARITHMETIC := -ffp-contract=off -fno-fast-math
 WARNINGS   := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
               -Wwrite-strings -Wundef -Wvla -Wno-unused-parameter -Werror=implicit \

@@ -6,7 +6,7 @@
 
 static const char section[] = "quotas.";
 
-/* DESIGN.md's rule for a space's name, without the trimming that a client's Hello gets. */
+/* The rule of space_name_parse (store/space.h), but without trimming: a file must be exact. */
 static bool is_space_name(const char *name)
 {
     size_t bytes = strlen(name);

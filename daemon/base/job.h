@@ -1,4 +1,5 @@
-/* job: one request on its way through the house. Every room reads it; DESIGN.md 4 is its story.
+/* job: one request on its way through the daemon, which docs/architecture.md describes. Every
+ * folder reads it.
  * Owner:  the pipeline's pool. A backend borrows it between submit and done.
  * Thread: the loop; between submit and done the backend's workers, except `cancelled`, which the
  *         loop sets and anyone reads.

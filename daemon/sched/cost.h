@@ -1,5 +1,5 @@
 /* cost: how long a request takes on each backend, alone. One model per operation and backend:
- * affine in the work's features (DESIGN.md 7), fitted by calibration, times what has been seen
+ * affine in the work's features, fitted by calibration, times what has been seen
  * since of work of that size and width, times a drift that follows fast. Each of the three has a
  * variance, and a surprise is shared out by them: built-in figures give way first, fitted ones
  * hardly, known cells little, and what many sizes have in common is left for the drift. It also

@@ -1,4 +1,4 @@
-/* The scalar reference against DESIGN.md section 5 written out by hand, and against long double.
+/* The scalar reference against docs/arithmetic.md written out by hand, and against long double.
  * Nothing here uses canonical.h's sums: a mistake there must not be repeated here. */
 #include "kernels/canonical.h"
 #include "tests/kernels/samples.h"

@@ -132,7 +132,7 @@ static bool allows(const ea_filter *f, uint64_t id)
     return false;
 }
 
-/* What came is what the arithmetic of DESIGN.md 5 says. */
+/* Checks a reply against the arithmetic of docs/arithmetic.md. */
 static void expect_reference(const struct set *t, const struct ask *q)
 {
     uint64_t n = t->all.count, dimension = t->all.dimension, allowed_count = 0;

@@ -1,4 +1,4 @@
-/* reference: DESIGN.md 5 written down literally, one rounding a line, sharing no code with kernels/.
+/* reference: docs/arithmetic.md written out, one rounding a line, sharing no code with kernels/.
  * Owner:  tests.
  * Thread: any; no state.
  * Errors: none. */
