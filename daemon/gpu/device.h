@@ -17,9 +17,8 @@
 #include <stdint.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/gpu/device_call.h"
 #include "daemon/heap/share.h"
-#include "kernels/cuda/spread_cuda.h"
-#include "kernels/cuda/vectors_cuda.h"
 
 enum device_result {
     DEVICE_OK = 0,
@@ -93,38 +92,10 @@ struct device_ops {
                                    device_stream s);
     enum device_result (*clear)(struct device *d, void *address, uint64_t bytes, device_stream s);
 
-    /* The operations of kernels/cuda/vectors_cuda.h and spread_cuda.h, with their shapes and
-     * rules. */
-    enum device_result (*norms)(struct device *d, const struct cuda_rows *rows, float *norms,
-                                device_stream s);
-    enum device_result (*scan)(struct device *d, enum metric metric,
-                               const struct cuda_queries *query, const struct cuda_rows *rows,
-                               float *scores, device_stream s);
-    enum device_result (*tile)(struct device *d, enum metric metric,
-                               const struct cuda_queries *queries, const struct cuda_rows *rows,
-                               float *scores, uint64_t scores_stride, device_stream s);
-    enum device_result (*topk)(struct device *d, enum metric metric,
-                               const struct cuda_queries *queries, const struct cuda_rows *rows,
-                               const struct cuda_topk *topk, device_stream s);
+    /* Enqueues a kernel. What the call points to on the host need not stay. */
+    enum device_result (*launch)(struct device *d, const struct device_call *call, device_stream s);
     uint64_t (*topk_scratch_min)(uint64_t query_count, uint32_t k, uint64_t row_count);
     uint64_t (*topk_scratch_best)(uint64_t query_count, uint32_t k, uint64_t row_count);
-    /* Query q against rows positions[offsets[q] .. offsets[q + 1]); scores[i] is position i's.
-     * positions (u32, count of them) and offsets (u64, queries->count + 1) are device memory.
-     * offsets NULL: every query against all of them, scores[q * count + i]. */
-    enum device_result (*gather_lists)(struct device *d, enum metric metric,
-                                       const struct cuda_queries *queries,
-                                       const struct cuda_rows *rows, const uint32_t *positions,
-                                       const uint64_t *offsets, uint64_t count, float *scores,
-                                       device_stream s);
-    /* average[c] = (sum of weights[i] * row positions[i] [c], in order, by fma from +0) / total;
-     * zeros for count 0 or total 0. */
-    enum device_result (*average)(struct device *d, const struct cuda_rows *rows,
-                                  const uint32_t *positions, const float *weights, uint64_t count,
-                                  float total, float *average, device_stream s);
-
-    /* What `spread` points to on the host need not stay. */
-    enum device_result (*spread)(struct device *d, const struct cuda_spread *spread,
-                                 device_stream s);
     uint64_t (*spread_scratch_min)(enum spread_mode mode, uint32_t nodes, uint64_t edges,
                                    uint32_t set_count);
     uint64_t (*spread_scratch_best)(enum spread_mode mode, uint32_t nodes, uint64_t edges,

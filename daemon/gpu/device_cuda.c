@@ -190,72 +190,33 @@ static enum device_result cuda_clear(struct device *device, void *address, uint6
     return device_cuda_result(d, "cudaMemsetAsync", cudaMemsetAsync(address, 0, bytes, s));
 }
 
-static enum device_result run_norms(struct device *device, const struct cuda_rows *rows,
-                                    float *norms, device_stream s)
+/* A cudaError_t. */
+static int enqueue(const struct device_call *c, device_stream s)
 {
-    struct cuda_device *d = device_cuda_of(device);
-    if (d->poisoned) return DEVICE_STICKY;
-    return device_cuda_result(d, "cuda_norms", cuda_norms(rows, norms, s));
+    switch (c->kernel) {
+    case KERNEL_NORMS: return cuda_norms(&c->rows, c->norms.out, s);
+    case KERNEL_FIND_BAD: return cuda_find_bad(c->rows.norms, c->rows.count, c->find_bad.out, s);
+    case KERNEL_SCAN: return cuda_scan(c->metric, &c->queries, &c->rows, c->scores.out, s);
+    case KERNEL_TILE:
+        return cuda_tile(c->metric, &c->queries, &c->rows, c->scores.out, c->scores.stride, s);
+    case KERNEL_TOPK: return cuda_topk(c->metric, &c->queries, &c->rows, &c->topk, s);
+    case KERNEL_GATHER_LISTS:
+        return cuda_gather_lists(c->metric, &c->queries, &c->rows, c->lists.positions,
+                                 c->lists.offsets, c->lists.count, c->lists.out, s);
+    case KERNEL_AVERAGE:
+        return cuda_weighted_average(&c->rows, c->average.positions, c->average.weights,
+                                     c->average.count, c->average.total, c->average.out, s);
+    case KERNEL_SPREAD: return cuda_spread(&c->spread, s);
+    }
+    return cudaErrorInvalidValue;
 }
 
-static enum device_result run_scan(struct device *device, enum metric metric,
-                                   const struct cuda_queries *query, const struct cuda_rows *rows,
-                                   float *scores, device_stream s)
+static enum device_result cuda_launch(struct device *device, const struct device_call *call,
+                                      device_stream s)
 {
     struct cuda_device *d = device_cuda_of(device);
     if (d->poisoned) return DEVICE_STICKY;
-    return device_cuda_result(d, "cuda_scan", cuda_scan(metric, query, rows, scores, s));
-}
-
-static enum device_result run_tile(struct device *device, enum metric metric,
-                                   const struct cuda_queries *queries, const struct cuda_rows *rows,
-                                   float *scores, uint64_t scores_stride, device_stream s)
-{
-    struct cuda_device *d = device_cuda_of(device);
-    if (d->poisoned) return DEVICE_STICKY;
-    return device_cuda_result(d, "cuda_tile",
-                              cuda_tile(metric, queries, rows, scores, scores_stride, s));
-}
-
-static enum device_result run_topk(struct device *device, enum metric metric,
-                                   const struct cuda_queries *queries, const struct cuda_rows *rows,
-                                   const struct cuda_topk *topk, device_stream s)
-{
-    struct cuda_device *d = device_cuda_of(device);
-    if (d->poisoned) return DEVICE_STICKY;
-    return device_cuda_result(d, "cuda_topk", cuda_topk(metric, queries, rows, topk, s));
-}
-
-static enum device_result run_gather_lists(struct device *device, enum metric metric,
-                                           const struct cuda_queries *queries,
-                                           const struct cuda_rows *rows, const uint32_t *positions,
-                                           const uint64_t *offsets, uint64_t count, float *scores,
-                                           device_stream s)
-{
-    struct cuda_device *d = device_cuda_of(device);
-    if (d->poisoned) return DEVICE_STICKY;
-    return device_cuda_result(
-        d, "cuda_gather_lists",
-        cuda_gather_lists(metric, queries, rows, positions, offsets, count, scores, s));
-}
-
-static enum device_result run_average(struct device *device, const struct cuda_rows *rows,
-                                      const uint32_t *positions, const float *weights,
-                                      uint64_t count, float total, float *average, device_stream s)
-{
-    struct cuda_device *d = device_cuda_of(device);
-    if (d->poisoned) return DEVICE_STICKY;
-    return device_cuda_result(
-        d, "cuda_weighted_average",
-        cuda_weighted_average(rows, positions, weights, count, total, average, s));
-}
-
-static enum device_result run_spread(struct device *device, const struct cuda_spread *spread,
-                                     device_stream s)
-{
-    struct cuda_device *d = device_cuda_of(device);
-    if (d->poisoned) return DEVICE_STICKY;
-    return device_cuda_result(d, "cuda_spread", cuda_spread(spread, s));
+    return device_cuda_result(d, device_kernel_name(call->kernel), enqueue(call, s));
 }
 
 static const struct device_ops ops = {
@@ -281,15 +242,9 @@ static const struct device_ops ops = {
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
     .clear = cuda_clear,
-    .norms = run_norms,
-    .scan = run_scan,
-    .tile = run_tile,
-    .topk = run_topk,
+    .launch = cuda_launch,
     .topk_scratch_min = cuda_topk_scratch_min,
     .topk_scratch_best = cuda_topk_scratch_best,
-    .gather_lists = run_gather_lists,
-    .average = run_average,
-    .spread = run_spread,
     .spread_scratch_min = cuda_spread_scratch_min,
     .spread_scratch_best = cuda_spread_scratch_best,
 };

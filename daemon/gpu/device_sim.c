@@ -355,86 +355,10 @@ static enum device_result sim_clear(struct device *d, void *address, uint64_t by
     return enqueue(d, s, (struct sim_work){.kind = WORK_CLEAR, .to = address, .bytes = bytes});
 }
 
-static enum device_result sim_norms(struct device *d, const struct cuda_rows *rows, float *norms,
-                                    device_stream s)
-{
-    return enqueue(d, s, (struct sim_work){.kind = WORK_NORMS, .rows = *rows, .out = norms});
-}
-
-static enum device_result sim_tile(struct device *d, enum metric metric,
-                                   const struct cuda_queries *queries, const struct cuda_rows *rows,
-                                   float *scores, uint64_t scores_stride, device_stream s)
-{
-    return enqueue(d, s,
-                   (struct sim_work){.kind = WORK_TILE,
-                                     .metric = metric,
-                                     .queries = *queries,
-                                     .rows = *rows,
-                                     .out = scores,
-                                     .scores_stride = scores_stride});
-}
-
-/* The first query alone. */
-static enum device_result sim_scan(struct device *d, enum metric metric,
-                                   const struct cuda_queries *query, const struct cuda_rows *rows,
-                                   float *scores, device_stream s)
-{
-    struct sim_work w = {.kind = WORK_SCAN,
-                         .metric = metric,
-                         .queries = {query->rows, query->norms, 1},
-                         .rows = *rows,
-                         .out = scores};
-    return enqueue(d, s, w);
-}
-
-static enum device_result sim_topk(struct device *d, enum metric metric,
-                                   const struct cuda_queries *queries, const struct cuda_rows *rows,
-                                   const struct cuda_topk *topk, device_stream s)
-{
-    struct sim_work w = {.kind = WORK_TOPK,
-                         .metric = metric,
-                         .queries = *queries,
-                         .rows = *rows,
-                         .topk = *topk,
-                         .threshold = topk->threshold ? *topk->threshold : 0.0f};
-    return enqueue(d, s, w);
-}
-
-static enum device_result sim_gather_lists(struct device *d, enum metric metric,
-                                           const struct cuda_queries *queries,
-                                           const struct cuda_rows *rows, const uint32_t *positions,
-                                           const uint64_t *offsets, uint64_t count, float *scores,
-                                           device_stream s)
-{
-    struct sim_work w = {.kind = WORK_GATHER_LISTS,
-                         .metric = metric,
-                         .queries = *queries,
-                         .rows = *rows,
-                         .positions = positions,
-                         .offsets = offsets,
-                         .count = count,
-                         .out = scores};
-    return enqueue(d, s, w);
-}
-
-static enum device_result sim_average(struct device *d, const struct cuda_rows *rows,
-                                      const uint32_t *positions, const float *weights,
-                                      uint64_t count, float total, float *average, device_stream s)
-{
-    struct sim_work w = {.kind = WORK_AVERAGE,
-                         .rows = *rows,
-                         .positions = positions,
-                         .weights = weights,
-                         .count = count,
-                         .total = total,
-                         .out = average};
-    return enqueue(d, s, w);
-}
-
-static enum device_result sim_spread(struct device *d, const struct cuda_spread *spread,
+static enum device_result sim_launch(struct device *d, const struct device_call *call,
                                      device_stream s)
 {
-    return enqueue(d, s, (struct sim_work){.kind = WORK_SPREAD, .spread = *spread});
+    return enqueue(d, s, sim_work_of(call));
 }
 
 /* ---- for tests ---- */
@@ -474,15 +398,9 @@ const struct device_ops device_sim = {
     .copy_in = sim_copy_in,
     .copy_out = sim_copy_out,
     .clear = sim_clear,
-    .norms = sim_norms,
-    .scan = sim_scan,
-    .tile = sim_tile,
-    .topk = sim_topk,
+    .launch = sim_launch,
     .topk_scratch_min = sim_topk_scratch_min,
     .topk_scratch_best = sim_topk_scratch_best,
-    .gather_lists = sim_gather_lists,
-    .average = sim_average,
-    .spread = sim_spread,
     .spread_scratch_min = sim_spread_scratch_min,
     .spread_scratch_best = sim_spread_scratch_best,
 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/gpu/inside.h"
+#include "daemon/gpu/tasks.h"
 
 static uint32_t bucket_of(uint64_t id)
 {

@@ -8,17 +8,17 @@
 
 /* ---- starting ---- */
 
-/* In passes. */
-static bool is_scores(const struct task *t)
+const struct run_kind *run_kind_of(const struct order *o)
 {
-    return t->order.kind == ORDER_RUN && t->order.run.operation == RUN_SCORES;
-}
-
-/* Ids of all rows, where the front asked for them: they go out once. */
-static bool ids_are_next(const struct task *t)
-{
-    const struct order_run *r = &t->order.run;
-    return is_scores(t) && r->positions == PLACE_NONE && r->out_ids != PLACE_NONE && !t->ids_sent;
+    if (o->kind == ORDER_SPREAD) return &run_spread;
+    switch ((enum run_operation)o->run.operation) {
+    case RUN_KNN: return &run_knn;
+    case RUN_SCORES: return &run_scores;
+    case RUN_LISTS: return &run_lists;
+    case RUN_AVERAGE: return &run_average;
+    case RUN_NORMS: return &run_norms;
+    }
+    return NULL;
 }
 
 /* Device memory for all of it, with less scratch where there is less. */
@@ -99,19 +99,13 @@ static void fill_large(struct gpu *g, struct task *t)
     t->in.move_count = t->plan.in_count;
 }
 
-static bool speaks_of(const struct task *t, const struct replica *r)
-{
-    const struct order_run *run = &t->order.run;
-    if (t->order.kind == ORDER_SPREAD) return spread_fits(t, r);
-    return r->dimension == run->dimension && r->rows == run->row_count;
-}
-
 static enum order_result find_replica(struct gpu *g, struct task *t)
 {
     const struct order *o = &t->order;
+    if (run_brings_rows(t)) return RESULT_OK;
     struct replica *r = replica_find(g, o->replica);
     if (!r || r->version != o->version || r->version == 0) return RESULT_NO_REPLICA;
-    if (r->space != o->space || !speaks_of(t, r)) return RESULT_REFUSED;
+    if (r->space != o->space || !t->kind->fits(t, r)) return RESULT_REFUSED;
     replica_hold(g, r);
     t->replica = r;
     return RESULT_OK;
@@ -143,16 +137,15 @@ static void count_less(struct gpu *g, const struct task *t)
     struct share_usage *u = &g->share->usage;
     if (t->plan.scratch_bytes < t->plan.scratch_best)
         atomic_fetch_add_explicit(&u->shrunk, 1, memory_order_relaxed);
-    if (is_scores(t) && t->pass_queries < t->order.run.query_count)
-        atomic_fetch_add_explicit(&u->split, 1, memory_order_relaxed);
+    if (t->plan.split) atomic_fetch_add_explicit(&u->split, 1, memory_order_relaxed);
 }
 
 /* It has its memory. */
 static void begin(struct gpu *g, struct task *t)
 {
     if (g->hungry == t) g->hungry = NULL;
-    t->rereads = is_scores(t) && (ids_are_next(t) || t->pass_queries < t->order.run.query_count);
-    t->replica->rereaders += t->rereads;
+    t->rereads = t->plan.rereads;
+    if (t->rereads) t->replica->rereaders++;
     count_less(g, t);
     enum order_result filled = result_of(g, clear_block(g, t));
     t->state = TASK_FILL;
@@ -165,11 +158,12 @@ static void begin(struct gpu *g, struct task *t)
 
 bool run_start(struct gpu *g, struct task *t)
 {
-    enum order_result found = find_replica(g, t);
     bool never = false;
+    t->kind = run_kind_of(&t->order);
+    enum order_result found = t->kind ? find_replica(g, t) : RESULT_REFUSED;
     if (!found) found = run_plan(g, t);
     if (!found && !take_memory(g, t, &never)) {
-        replica_let_go(t->replica);
+        if (t->replica) replica_let_go(t->replica);
         t->replica = NULL;
         if (!never && !g->hungry) {
             g->hungry = t;
@@ -198,54 +192,9 @@ struct cuda_queries run_queries(const struct gpu *g, const struct task *t, uint6
                                  .count = count};
 }
 
-static enum device_result launch_scores(struct gpu *g, struct task *t)
+char *run_out_at(const struct gpu *g, const struct task *t, uint32_t i)
 {
-    const struct order_run *r = &t->order.run;
-    float *scores = (float *)run_device_at(g, t, t->plan.out_at);
-    uint64_t left = r->query_count - t->first_query;
-    if (t->pass_queries > left) t->pass_queries = left;
-    struct cuda_queries queries = run_queries(g, t, t->first_query, t->pass_queries);
-    struct cuda_rows rows = replica_rows(t->replica);
-    if (r->positions != PLACE_NONE)
-        return g->ops->gather_lists(g->device, r->metric, &queries, &rows,
-                                    (const uint32_t *)run_device_at(g, t, t->plan.in[1].at), NULL,
-                                    r->list_count, scores, t->lane->stream);
-    if (queries.count == 1)
-        return g->ops->scan(g->device, r->metric, &queries, &rows, scores, t->lane->stream);
-    return g->ops->tile(g->device, r->metric, &queries, &rows, scores, rows.count, t->lane->stream);
-}
-
-static enum device_result launch_lists(struct gpu *g, struct task *t)
-{
-    const struct order_run *r = &t->order.run;
-    const struct task_plan *p = &t->plan;
-    struct cuda_queries queries = run_queries(g, t, 0, r->query_count);
-    struct cuda_rows rows = replica_rows(t->replica);
-    return g->ops->gather_lists(g->device, r->metric, &queries, &rows,
-                                (const uint32_t *)run_device_at(g, t, p->in[1].at),
-                                (const uint64_t *)run_device_at(g, t, p->in[2].at), r->list_count,
-                                (float *)run_device_at(g, t, p->out_at), t->lane->stream);
-}
-
-static enum device_result launch_average(struct gpu *g, struct task *t)
-{
-    const struct order_run *r = &t->order.run;
-    const struct task_plan *p = &t->plan;
-    struct cuda_rows rows = replica_rows(t->replica);
-    return g->ops->average(g->device, &rows, (const uint32_t *)run_device_at(g, t, p->in[0].at),
-                           (const float *)run_device_at(g, t, p->in[1].at), r->list_count, r->total,
-                           (float *)run_device_at(g, t, p->out_at), t->lane->stream);
-}
-
-static enum device_result launch_kernels(struct gpu *g, struct task *t)
-{
-    if (t->order.kind == ORDER_SPREAD) return spread_launch(g, t);
-    switch (t->order.run.operation) {
-    case RUN_KNN: return knn_launch(g, t);
-    case RUN_SCORES: return launch_scores(g, t);
-    case RUN_LISTS: return launch_lists(g, t);
-    default: return launch_average(g, t);
-    }
+    return run_device_at(g, t, t->plan.out_at + t->plan.out[i].at);
 }
 
 /* Where a small result waits for the event, in the pinned block. */
@@ -262,7 +211,8 @@ enum device_result run_launch(struct gpu *g, struct task *t)
     if (first && in_is_small(t) && p->in_bytes)
         result = g->ops->copy_in(g->device, run_device_at(g, t, 0), g->pinned + t->pinned.offset,
                                  p->in_bytes, t->lane->stream);
-    if (result == DEVICE_OK) result = launch_kernels(g, t);
+    if (result == DEVICE_OK && first && run_brings_rows(t)) result = run_check_rows(g, t);
+    if (result == DEVICE_OK) result = t->kind->launch(g, t);
     if (result == DEVICE_OK && p->out_small)
         result = g->ops->copy_out(g->device, small_out(g, t), run_device_at(g, t, p->out_at),
                                   p->out_small, t->lane->stream);
@@ -271,43 +221,39 @@ enum device_result run_launch(struct gpu *g, struct task *t)
 
 /* ---- the way back ---- */
 
-static void add_move(struct task *t, const struct section *to, char *device)
+void run_give(struct gpu *g, struct task *t, const struct section *s, const char *small)
 {
-    t->out.moves[t->out.move_count++] = (struct move){.from = *to, .device = device};
+    if (s->bytes == 0) return;
+    if (s->at + s->bytes <= t->plan.out_small)
+        transfer_bytes(s, 0, s->bytes, (char *)small + s->at, true);
+    else
+        t->out.moves[t->out.move_count++] =
+            (struct move){.from = *s, .device = run_device_at(g, t, t->plan.out_at + s->at)};
+}
+
+enum order_result run_drain_all(struct gpu *g, struct task *t, const char *small)
+{
+    for (uint32_t i = 0; i < t->plan.out_count; i++)
+        if (t->plan.out[i].host || t->plan.out[i].scatter) run_give(g, t, &t->plan.out[i], small);
+    return RESULT_OK;
+}
+
+bool run_next_none(struct gpu *g, struct task *t)
+{
+    (void)g;
+    (void)t;
+    return false;
 }
 
 enum order_result run_drain(struct gpu *g, struct task *t)
 {
-    if (t->order.kind == ORDER_SPREAD) return spread_drain(g, t, small_out(g, t));
-    const struct order_run *r = &t->order.run;
-    uint64_t line = run_columns(r) * sizeof(float);
-    uint64_t skip = is_scores(t) ? t->first_query * line : 0;
-    uint64_t bytes = is_scores(t) ? t->pass_queries * line : 0;
-    for (uint32_t i = 0; i < t->plan.out_count; i++) {
-        const struct section *s = &t->plan.out[i];
-        uint64_t now = is_scores(t) ? bytes : s->bytes;
-        if (now == 0) continue;
-        struct section part = {
-            .host = s->host ? s->host + skip : NULL, .scatter = s->scatter, .bytes = now};
-        if (t->plan.out_small)
-            transfer_bytes(&part, 0, now, small_out(g, t) + s->at, true);
-        else
-            add_move(t, &part, run_device_at(g, t, t->plan.out_at + s->at));
-    }
-    uint64_t id_bytes = r->row_count * sizeof(uint64_t);
-    if (ids_are_next(t)) {
-        t->ids_sent = true;
-        struct section ids = {.host = gpu_heap(g, r->out_ids, id_bytes), .bytes = id_bytes};
-        add_move(t, &ids, (char *)replica_ids(t->replica));
-    }
-    return RESULT_OK;
+    const char *small = small_out(g, t);
+    enum order_result result = RESULT_OK;
+    if (run_brings_rows(t)) result = run_checked(t, small);
+    return result ? result : t->kind->drain(g, t, small);
 }
 
 bool run_next(struct gpu *g, struct task *t)
 {
-    const struct order_run *r = &t->order.run;
-    if (t->order.kind == ORDER_RUN && r->operation == RUN_KNN) knn_finish(g, t);
-    if (!is_scores(t)) return false;
-    t->first_query += t->pass_queries;
-    return t->first_query < r->query_count;
+    return t->kind->next(g, t);
 }

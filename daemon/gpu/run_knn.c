@@ -134,7 +134,7 @@ static void plan_batch(struct task *t)
              (struct section){.scatter = &b->counts, .bytes = r->query_count * sizeof(uint32_t)});
 }
 
-enum order_result knn_plan(struct gpu *g, struct task *t)
+static enum order_result knn_plan(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     if (r->k < 1 || r->k > TOPK_K_MAX) return RESULT_REFUSED;
@@ -162,25 +162,26 @@ static struct cuda_filter filter_of(const struct gpu *g, const struct task *t)
     return f;
 }
 
-enum device_result knn_launch(struct gpu *g, struct task *t)
+static enum device_result knn_launch(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     const struct task_plan *p = &t->plan;
-    struct cuda_queries queries = run_queries(g, t, 0, r->query_count);
-    struct cuda_rows rows = replica_rows(t->replica);
-    char *out = run_device_at(g, t, p->out_at);
-    struct cuda_topk topk = {
+    struct device_call call = {.kernel = KERNEL_TOPK,
+                               .metric = (enum metric)r->metric,
+                               .rows = replica_rows(t->replica),
+                               .queries = run_queries(g, t, 0, r->query_count)};
+    call.topk = (struct cuda_topk){
         .k = r->k,
         .ids = replica_ids(t->replica),
         .filter = filter_of(g, t),
         .threshold = r->has_threshold && !t->batch ? &r->threshold : NULL,
         .scratch = run_device_at(g, t, p->scratch_at),
         .scratch_bytes = p->scratch_bytes,
-        .out_ids = (uint64_t *)(out + p->out[0].at),
-        .out_scores = (float *)(out + p->out[1].at),
-        .out_counts = (uint32_t *)(out + p->out[2].at),
+        .out_ids = (uint64_t *)run_out_at(g, t, 0),
+        .out_scores = (float *)run_out_at(g, t, 1),
+        .out_counts = (uint32_t *)run_out_at(g, t, 2),
     };
-    return g->ops->topk(g->device, r->metric, &queries, &rows, &topk, t->lane->stream);
+    return g->ops->launch(g->device, &call, t->lane->stream);
 }
 
 /* ---- the way back ---- */
@@ -236,12 +237,19 @@ static void finish_segment(struct gpu *g, const struct task *t, uint32_t i)
     gpu_beat(g);
 }
 
-void knn_finish(struct gpu *g, struct task *t)
+/* The rest of each line, and for a batch, thresholds. */
+static bool knn_next(struct gpu *g, struct task *t)
 {
-    if (!t->batch) {
-        finish_one(g, t);
-        return;
-    }
-    for (uint32_t i = 0; i < t->batch->count; i++)
+    if (!t->batch) finish_one(g, t);
+    for (uint32_t i = 0; t->batch && i < t->batch->count; i++)
         finish_segment(g, t, i);
+    return false;
 }
+
+const struct run_kind run_knn = {
+    .plan = knn_plan,
+    .fits = run_fits_rows,
+    .launch = knn_launch,
+    .drain = run_drain_all,
+    .next = knn_next,
+};

@@ -60,80 +60,57 @@ bool plan_numbers(struct gpu *g, struct task_plan *p, uint64_t heap_place, uint6
     return true;
 }
 
-static bool add_positions(struct gpu *g, struct task *t)
+bool plan_positions(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     return plan_numbers(g, &t->plan, r->positions, r->list_count * sizeof(uint32_t),
                         NUMBERS_POSITIONS, r->row_count);
 }
 
-uint64_t run_columns(const struct order_run *r)
-{
-    return r->positions != PLACE_NONE ? r->list_count : r->row_count;
-}
-
-/* The scores of as many queries as fit a quarter of the pool make a pass. */
-static bool plan_scores(struct gpu *g, struct task *t)
+bool plan_rows(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     struct task_plan *p = &t->plan;
-    uint64_t columns = run_columns(r), line = columns * sizeof(float);
-    if (!gpu_heap(g, r->out_scores, r->query_count * line) || !plan_queries(g, t)) return false;
-    bool listed = r->positions != PLACE_NONE;
-    if (listed && !add_positions(g, t)) return false;
-    uint64_t most = vram_pool_usage(g->pool).slab_bytes / 4;
-    t->pass_queries = line ? most / line : r->query_count;
-    if (t->pass_queries < 1) t->pass_queries = 1;
-    if (t->pass_queries > r->query_count) t->pass_queries = r->query_count;
-    if (!listed && r->out_ids != PLACE_NONE && !gpu_heap(g, r->out_ids, columns * sizeof(uint64_t)))
-        return false;
-    return plan_out_at(g, p, r->out_scores, t->pass_queries * line);
+    if (r->rows == PLACE_NONE) return true;
+    char *host = gpu_heap(g, r->rows, r->row_count * r->dimension * sizeof(float));
+    p->rows_in = p->in_count;
+    plan_in(p, (struct section){.host = host,
+                                .bytes = r->row_count * vector_stride(r->dimension) * sizeof(float),
+                                .rows = r->row_count,
+                                .dimension = r->dimension,
+                                .bare = true});
+    plan_out(p, (struct section){.bytes = sizeof(uint64_t)});
+    p->out_small = p->out_bytes;
+    return host || !r->row_count;
 }
 
-static bool plan_lists(struct gpu *g, struct task *t)
-{
-    const struct order_run *r = &t->order.run;
-    return plan_queries(g, t) && add_positions(g, t) &&
-           plan_numbers(g, &t->plan, r->offsets, (r->query_count + 1) * sizeof(uint64_t),
-                        NUMBERS_OFFSETS, r->list_count) &&
-           plan_out_at(g, &t->plan, r->out_scores, r->list_count * sizeof(float));
-}
-
-static bool plan_average(struct gpu *g, struct task *t)
-{
-    const struct order_run *r = &t->order.run;
-    return add_positions(g, t) &&
-           plan_in_at(g, &t->plan, r->weights, r->list_count * sizeof(float)) &&
-           plan_out_at(g, &t->plan, r->out_scores, r->dimension * sizeof(float));
-}
-
-static enum order_result sense_of(bool sound)
+enum order_result plan_sense(bool sound)
 {
     return sound ? RESULT_OK : RESULT_REFUSED;
 }
 
-static enum order_result plan_rows(struct gpu *g, struct task *t)
+/* Numbers that products can be made of without overflow, and parts that go together. */
+static bool makes_sense(const struct order *o)
 {
-    const struct order_run *r = &t->order.run;
-    uint64_t most = UINT64_C(1) << 40; /* of anything: products below cannot overflow */
-    if (r->dimension < 1 || r->dimension > VECTOR_DIMENSION_MAX || r->query_count > most >> 16 ||
-        r->row_count > UINT64_C(1) << 32 || r->list_count > most || r->metric < METRIC_COSINE ||
-        r->metric > METRIC_SQUARED_EUCLIDEAN || (r->segment_count && r->operation != RUN_KNN))
-        return RESULT_REFUSED;
-    switch (r->operation) {
-    case RUN_KNN: return knn_plan(g, t);
-    case RUN_SCORES: return sense_of(plan_scores(g, t));
-    case RUN_LISTS: return sense_of(plan_lists(g, t));
-    case RUN_AVERAGE: return sense_of(plan_average(g, t));
-    default: return RESULT_REFUSED;
-    }
+    const struct order_run *r = &o->run;
+    const uint64_t most = UINT64_C(1) << 40;
+    bool bounded = r->dimension >= 1 && r->dimension <= VECTOR_DIMENSION_MAX &&
+                   r->query_count <= most >> 16 && r->row_count <= UINT64_C(1) << 32 &&
+                   r->list_count <= most && r->metric >= METRIC_COSINE &&
+                   r->metric <= METRIC_SQUARED_EUCLIDEAN;
+    if (!bounded || (r->segment_count && r->operation != RUN_KNN)) return false;
+    if (r->rows == PLACE_NONE) return true;
+    bool listed = r->operation == RUN_LISTS || r->operation == RUN_AVERAGE;
+    return !o->replica && r->operation != RUN_KNN && r->positions == PLACE_NONE &&
+           (!listed || r->list_count == r->row_count);
 }
 
 enum order_result run_plan(struct gpu *g, struct task *t)
 {
     struct task_plan *p = &t->plan;
     memset(p, 0, sizeof *p);
-    enum order_result result = t->order.kind == ORDER_SPREAD ? spread_plan(g, t) : plan_rows(g, t);
+    if (t->order.kind == ORDER_RUN && !makes_sense(&t->order)) return RESULT_REFUSED;
+    enum order_result result = t->kind->plan(g, t);
     if (p->out_bytes <= SMALL_BYTES) p->out_small = p->out_bytes;
     p->out_at = p->bytes = p->in_bytes;
     place(&p->bytes, p->out_bytes);

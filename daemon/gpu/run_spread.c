@@ -31,7 +31,7 @@ static bool makes_sense(const struct order_spread *s)
            s->record_room >= smaller(s->nodes, s->touched_max);
 }
 
-bool spread_fits(const struct task *t, const struct replica *r)
+static bool spread_fits(const struct task *t, const struct replica *r)
 {
     const struct order_spread *s = &t->order.spread;
     uint64_t most = smaller(r->part_bytes[PART_OUT_EDGES], r->part_bytes[PART_IN_EDGES]);
@@ -53,7 +53,7 @@ static bool plan_in_all(struct gpu *g, struct task *t)
            (s->allowed == PLACE_NONE || plan_in_at(g, p, s->allowed, words * sizeof(uint64_t)));
 }
 
-enum order_result spread_plan(struct gpu *g, struct task *t)
+static enum order_result spread_plan(struct gpu *g, struct task *t)
 {
     const struct order_spread *s = &t->order.spread;
     struct task_plan *p = &t->plan;
@@ -122,24 +122,24 @@ static uint64_t time_left(const struct gpu *g, uint64_t deadline_ns)
     return deadline_ns > now_ns ? deadline_ns - now_ns : 1;
 }
 
-enum device_result spread_launch(struct gpu *g, struct task *t)
+static enum device_result spread_launch(struct gpu *g, struct task *t)
 {
     const struct order_spread *s = &t->order.spread;
     const struct task_plan *p = &t->plan;
-    char *out = run_device_at(g, t, p->out_at);
-    struct cuda_spread spread = {
+    struct device_call call = {.kernel = KERNEL_SPREAD};
+    call.spread = (struct cuda_spread){
         .graph = graph_of(t),
         .question = question_of(g, t),
         .time_ns = time_left(g, s->deadline_ns),
         .set_offsets = (const uint64_t *)run_device_at(g, t, p->in[IN_OFFSETS].at),
         .set_count = s->set_count,
         .record_room = s->record_room,
-        .out_records = (struct spread_record *)(out + p->out[OUT_RECORDS].at),
-        .out_sets = (struct cuda_spread_set *)(out + p->out[OUT_SETS].at),
+        .out_records = (struct spread_record *)run_out_at(g, t, OUT_RECORDS),
+        .out_sets = (struct cuda_spread_set *)run_out_at(g, t, OUT_SETS),
         .scratch = run_device_at(g, t, p->scratch_at),
         .scratch_bytes = p->scratch_bytes,
     };
-    return g->ops->spread(g->device, &spread, t->lane->stream);
+    return g->ops->launch(g->device, &call, t->lane->stream);
 }
 
 /* ---- the way back ---- */
@@ -167,7 +167,7 @@ static enum order_result give_sets(const struct task *t, const struct cuda_sprea
     return left == s->set_count ? RESULT_NO_MEMORY : RESULT_OK;
 }
 
-enum order_result spread_drain(struct gpu *g, struct task *t, const char *out)
+static enum order_result spread_drain(struct gpu *g, struct task *t, const char *out)
 {
     const struct task_plan *p = &t->plan;
     const struct section *records = &p->out[OUT_RECORDS];
@@ -180,6 +180,14 @@ enum order_result spread_drain(struct gpu *g, struct task *t, const char *out)
         memcpy(all.host, out + records->at, all.bytes);
     else
         t->out.moves[t->out.move_count++] =
-            (struct move){.from = all, .device = run_device_at(g, t, t->plan.out_at + records->at)};
+            (struct move){.from = all, .device = run_out_at(g, t, OUT_RECORDS)};
     return RESULT_OK;
 }
+
+const struct run_kind run_spread = {
+    .plan = spread_plan,
+    .fits = spread_fits,
+    .launch = spread_launch,
+    .drain = spread_drain,
+    .next = run_next_none,
+};

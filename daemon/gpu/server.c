@@ -11,7 +11,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
-#include "daemon/gpu/inside.h"
+#include "daemon/gpu/tasks.h"
 
 enum {
     SLEEP_MS = 50,      /* at most: the heart beats between */

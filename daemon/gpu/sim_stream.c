@@ -42,7 +42,7 @@ static void linger(struct sim_streams *s, struct sim_stream *stream, const struc
 {
     uint64_t now_ns = clock_read_ns(s->clock);
     uint32_t factor = sim_pace_factor(&s->pace, now_ns);
-    if (factor == 1 || w->kind < WORK_NORMS) return;
+    if (factor == 1 || w->kind != WORK_KERNEL) return;
     if (s->free_ns < now_ns) s->free_ns = now_ns;
     s->free_ns += (now_ns - began_ns) * (factor - 1);
     stream->free_ns = s->free_ns;

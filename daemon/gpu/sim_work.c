@@ -28,16 +28,23 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+struct sim_work sim_work_of(const struct device_call *call)
+{
+    struct sim_work w = {.kind = WORK_KERNEL, .call = *call};
+    if (call->kernel == KERNEL_TOPK && call->topk.threshold) w.threshold = *call->topk.threshold;
+    if (call->kernel == KERNEL_SCAN && call->queries.count > 1) w.call.queries.count = 1;
+    return w;
+}
+
 const char *sim_work_name(const struct sim_work *w)
 {
-    static const char *const names[] = {
-        [WORK_COPY_IN] = "copy_in", [WORK_COPY_OUT] = "copy_out",
-        [WORK_CLEAR] = "clear",     [WORK_NORMS] = "norms",
-        [WORK_SCAN] = "scan",       [WORK_TILE] = "tile",
-        [WORK_TOPK] = "topk",       [WORK_GATHER_LISTS] = "gather_lists",
-        [WORK_AVERAGE] = "average", [WORK_SPREAD] = "spread",
-    };
-    return names[w->kind];
+    switch (w->kind) {
+    case WORK_COPY_IN: return "copy_in";
+    case WORK_COPY_OUT: return "copy_out";
+    case WORK_CLEAR: return "clear";
+    case WORK_KERNEL: return device_kernel_name(w->call.kernel);
+    }
+    return "no work";
 }
 
 struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct clock *clock)
@@ -98,31 +105,45 @@ static void check(const struct checker *c, const void *address, uint64_t count, 
     sim_device_check(c->memory, c->call, address, count * size);
 }
 
-static void check_rows(const struct checker *c, const struct sim_work *w, const float *rows,
+static void check_rows(const struct checker *c, const struct device_call *call, const float *rows,
                        const float *norms, uint64_t count)
 {
-    uint32_t dimension = w->rows.dimension;
+    uint32_t dimension = call->rows.dimension;
     if (dimension == 0 || dimension > VECTOR_DIMENSION_MAX)
         sim_misuse(c->call, "dimension %u", (unsigned)dimension);
     check(c, rows, count, vector_stride(dimension) * sizeof(float), 64);
-    if (w->metric == METRIC_COSINE) check(c, norms, count, sizeof(float), sizeof(float));
+    if (call->metric == METRIC_COSINE) check(c, norms, count, sizeof(float), sizeof(float));
 }
 
-static void check_filter(const struct checker *c, const struct sim_work *w)
+static void check_own_rows(const struct checker *c, const struct device_call *call)
 {
-    const struct cuda_filter *f = &w->topk.filter;
-    uint64_t words = (w->rows.count + 63) / 64;
+    check_rows(c, call, call->rows.rows, call->rows.norms, call->rows.count);
+}
+
+/* What every kernel has that scores rows for queries. */
+static void check_pairs(const struct checker *c, const struct device_call *call)
+{
+    if (call->metric < METRIC_COSINE || call->metric > METRIC_SQUARED_EUCLIDEAN)
+        sim_misuse(c->call, "metric %d", (int)call->metric);
+    check_own_rows(c, call);
+    check_rows(c, call, call->queries.rows, call->queries.norms, call->queries.count);
+}
+
+static void check_filter(const struct checker *c, const struct device_call *call)
+{
+    const struct cuda_filter *f = &call->topk.filter;
+    uint64_t words = (call->rows.count + 63) / 64;
     if (!f->allowed) return;
     check(c, f->allowed, words, sizeof *f->allowed, 8);
     if (!f->of) return;
-    check(c, f->of, w->queries.count, sizeof *f->of, 4);
+    check(c, f->of, call->queries.count, sizeof *f->of, 4);
     if (f->words < words) sim_misuse(c->call, "bitmaps overlap");
 }
 
-static void check_topk(const struct checker *c, const struct sim_work *w)
+static void check_topk(const struct checker *c, const struct device_call *call)
 {
-    const struct cuda_topk *t = &w->topk;
-    uint64_t queries = w->queries.count, rows = w->rows.count;
+    const struct cuda_topk *t = &call->topk;
+    uint64_t queries = call->queries.count, rows = call->rows.count;
     if (t->k == 0 || t->k > TOPK_K_MAX) sim_misuse(c->call, "k = %u", (unsigned)t->k);
     uint64_t least = sim_topk_scratch_min(queries, t->k, rows);
     if (t->scratch_bytes < least)
@@ -130,91 +151,132 @@ static void check_topk(const struct checker *c, const struct sim_work *w)
                    (unsigned long long)t->scratch_bytes, (unsigned long long)least);
     check(c, t->scratch, t->scratch_bytes, 1, 256);
     if (t->ids) check(c, t->ids, rows, sizeof *t->ids, 8);
-    check_filter(c, w);
+    check_filter(c, call);
     check(c, t->out_ids, queries * t->k, sizeof *t->out_ids, 8);
     check(c, t->out_scores, queries * t->k, sizeof *t->out_scores, 4);
     check(c, t->out_counts, queries, sizeof *t->out_counts, 4);
 }
 
+static void check_lists(const struct checker *c, const struct device_call *call)
+{
+    uint64_t queries = call->queries.count, count = call->lists.count;
+    if (call->lists.positions)
+        check(c, call->lists.positions, count, sizeof *call->lists.positions, 4);
+    if (call->lists.offsets)
+        check(c, call->lists.offsets, queries + 1, sizeof *call->lists.offsets, 8);
+    check(c, call->lists.out, call->lists.offsets ? count : queries * count, sizeof(float), 4);
+}
+
+static void check_average(const struct checker *c, const struct device_call *call)
+{
+    uint64_t count = call->average.count;
+    if (call->average.positions)
+        check(c, call->average.positions, count, sizeof *call->average.positions, 4);
+    check(c, call->average.weights, count, sizeof *call->average.weights, 4);
+    check(c, call->average.out, call->rows.dimension, sizeof(float), 4);
+}
+
+static void check_scores(const struct checker *c, const struct device_call *call, uint64_t stride)
+{
+    uint64_t queries = call->queries.count, rows = call->rows.count;
+    if (stride < rows) sim_misuse(c->call, "the stride of scores is less than the rows");
+    if (queries && rows)
+        check(c, call->scores.out, (queries - 1) * stride + rows, sizeof(float), 4);
+}
+
+static void check_call(const struct checker *c, const struct device_call *call)
+{
+    switch (call->kernel) {
+    case KERNEL_NORMS:
+        check_own_rows(c, call);
+        check(c, call->norms.out, call->rows.count, sizeof(float), 4);
+        break;
+    case KERNEL_FIND_BAD:
+        check(c, call->rows.norms, call->rows.count, sizeof(float), 4);
+        check(c, call->find_bad.out, 1, sizeof(uint64_t), 8);
+        break;
+    case KERNEL_SCAN:
+        check_pairs(c, call);
+        check_scores(c, call, call->rows.count);
+        break;
+    case KERNEL_TILE:
+        check_pairs(c, call);
+        check_scores(c, call, call->scores.stride);
+        break;
+    case KERNEL_TOPK:
+        check_pairs(c, call);
+        check_topk(c, call);
+        break;
+    case KERNEL_GATHER_LISTS:
+        check_pairs(c, call);
+        check_lists(c, call);
+        break;
+    case KERNEL_AVERAGE:
+        check_own_rows(c, call);
+        check_average(c, call);
+        break;
+    case KERNEL_SPREAD: sim_spread_check(&call->spread, c->memory); break;
+    }
+}
+
 void sim_work_check(const struct sim_work *w, const struct sim_memory *m)
 {
     struct checker c = {m, sim_work_name(w)};
-    uint64_t queries = w->queries.count, rows = w->rows.count;
-    if (w->kind >= WORK_NORMS && w->kind != WORK_SPREAD)
-        check_rows(&c, w, w->rows.rows, w->rows.norms, rows);
     switch (w->kind) {
     case WORK_COPY_IN:
         sim_pinned_check(m, c.call, w->from, w->bytes);
         sim_device_check(m, c.call, w->to, w->bytes);
-        return;
+        break;
     case WORK_COPY_OUT:
         sim_pinned_check(m, c.call, w->to, w->bytes);
         sim_device_check(m, c.call, w->from, w->bytes);
-        return;
-    case WORK_CLEAR: sim_device_check(m, c.call, w->to, w->bytes); return;
-    case WORK_SPREAD: sim_spread_check(&w->spread, m); return;
-    case WORK_NORMS: check(&c, w->out, rows, sizeof(float), 4); return;
-    case WORK_AVERAGE:
-        check(&c, w->positions, w->count, sizeof *w->positions, 4);
-        check(&c, w->weights, w->count, sizeof *w->weights, 4);
-        check(&c, w->out, w->rows.dimension, sizeof(float), 4);
-        return;
-    case WORK_SCAN:
-    case WORK_TILE:
-    case WORK_TOPK:
-    case WORK_GATHER_LISTS: break;
-    }
-    if (w->metric < METRIC_COSINE || w->metric > METRIC_SQUARED_EUCLIDEAN)
-        sim_misuse(c.call, "metric %d", (int)w->metric);
-    check_rows(&c, w, w->queries.rows, w->queries.norms, queries);
-    if (w->kind == WORK_TOPK) {
-        check_topk(&c, w);
-    } else if (w->kind == WORK_GATHER_LISTS) {
-        check(&c, w->positions, w->count, sizeof *w->positions, 4);
-        if (w->offsets) check(&c, w->offsets, queries + 1, sizeof *w->offsets, 8);
-        check(&c, w->out, w->offsets ? w->count : queries * w->count, sizeof(float), 4);
-    } else {
-        uint64_t stride = w->kind == WORK_TILE ? w->scores_stride : rows;
-        if (stride < rows) sim_misuse(c.call, "scores_stride is less than the rows");
-        if (queries && rows) check(&c, w->out, (queries - 1) * stride + rows, sizeof(float), 4);
+        break;
+    case WORK_CLEAR: sim_device_check(m, c.call, w->to, w->bytes); break;
+    case WORK_KERNEL: check_call(&c, &w->call); break;
     }
 }
 
 /* ---- doing it ---- */
 
-static const float *query_at(const struct sim_work *w, uint64_t q)
+static const float *query_at(const struct device_call *c, uint64_t q)
 {
-    return w->queries.rows + q * vector_stride(w->rows.dimension);
+    return c->queries.rows + q * vector_stride(c->rows.dimension);
 }
 
 /* Only a cosine has norms that may be read. */
-static float query_norm(const struct sim_work *w, uint64_t q)
+static float query_norm(const struct device_call *c, uint64_t q)
 {
-    return w->metric == METRIC_COSINE ? w->queries.norms[q] : 0.0f;
+    return c->metric == METRIC_COSINE ? c->queries.norms[q] : 0.0f;
 }
 
-static struct row_block block_at(const struct sim_work *w, uint64_t first, uint64_t count)
+static struct row_block block_at(const struct device_call *c, uint64_t first, uint64_t count)
 {
     return (struct row_block){
-        .rows = w->rows.rows + first * vector_stride(w->rows.dimension),
-        .norms = w->metric == METRIC_COSINE ? w->rows.norms + first : NULL,
+        .rows = c->rows.rows + first * vector_stride(c->rows.dimension),
+        .norms = c->metric == METRIC_COSINE ? c->rows.norms + first : NULL,
         .count = count,
     };
 }
 
-static void run_norms(const struct sim_work *w, struct sim_bench *b)
+static void run_norms(const struct device_call *c, struct sim_bench *b)
 {
-    b->kernels->norms(w->rows.dimension, w->rows.rows, w->rows.count, w->out);
-    for (uint64_t i = 0; i < w->rows.count; i++)
-        if (!isfinite(w->out[i])) w->out[i] = INFINITY;
+    float *out = c->norms.out;
+    b->kernels->norms(c->rows.dimension, c->rows.rows, c->rows.count, out);
+    for (uint64_t i = 0; i < c->rows.count; i++)
+        if (!isfinite(out[i])) out[i] = INFINITY;
 }
 
-static void run_scores(const struct sim_work *w, struct sim_bench *b)
+static void run_find_bad(const struct device_call *c)
 {
-    uint64_t queries = w->kind == WORK_SCAN ? smaller(1, w->queries.count) : w->queries.count;
-    for (uint64_t q = 0; q < queries; q++)
-        b->kernels->scan(w->metric, w->rows.dimension, query_at(w, q), query_norm(w, q),
-                         block_at(w, 0, w->rows.count), w->out + q * w->scores_stride);
+    uint64_t bad = vectors_find_bad(c->rows.norms, c->rows.count);
+    *c->find_bad.out = bad < c->rows.count ? bad : UINT64_MAX;
+}
+
+static void run_scores(const struct device_call *c, struct sim_bench *b, uint64_t stride)
+{
+    for (uint64_t q = 0; q < c->queries.count; q++)
+        b->kernels->scan(c->metric, c->rows.dimension, query_at(c, q), query_norm(c, q),
+                         block_at(c, 0, c->rows.count), c->scores.out + q * stride);
 }
 
 /* A device leaves its scratch in no state that anyone may count on. */
@@ -232,73 +294,93 @@ static const uint64_t *allowed_of(const struct cuda_filter *f, uint64_t q)
     return f->of[q] == CUDA_FILTER_NONE ? NULL : f->allowed + f->of[q] * f->words;
 }
 
-static void run_topk(const struct sim_work *w, struct sim_bench *b)
+static void run_topk(const struct device_call *c, float threshold, struct sim_bench *b)
 {
-    const struct cuda_topk *t = &w->topk;
-    if (w->queries.count) spoil_scratch(t);
-    for (uint64_t q = 0; q < w->queries.count; q++) {
+    const struct cuda_topk *t = &c->topk;
+    if (c->queries.count) spoil_scratch(t);
+    for (uint64_t q = 0; q < c->queries.count; q++) {
         struct topk best;
         const uint64_t *allowed = allowed_of(&t->filter, q);
-        topk_init(&best, b->entries, t->k, metric_lower_is_better(w->metric),
-                  t->threshold ? &w->threshold : NULL);
-        for (uint64_t first = 0; first < w->rows.count; first += BATCH_ROWS) {
-            uint64_t count = smaller(BATCH_ROWS, w->rows.count - first);
+        topk_init(&best, b->entries, t->k, metric_lower_is_better(c->metric),
+                  t->threshold ? &threshold : NULL);
+        for (uint64_t first = 0; first < c->rows.count; first += BATCH_ROWS) {
+            uint64_t count = smaller(BATCH_ROWS, c->rows.count - first);
             for (uint64_t i = 0; i < count; i++)
                 b->ids[i] = t->ids ? t->ids[first + i] : t->first_id + first + i;
-            b->kernels->scan(w->metric, w->rows.dimension, query_at(w, q), query_norm(w, q),
-                             block_at(w, first, count), b->scores);
+            b->kernels->scan(c->metric, c->rows.dimension, query_at(c, q), query_norm(c, q),
+                             block_at(c, first, count), b->scores);
             topk_offer(&best, b->kernels, b->scores, b->ids, count, allowed, first, b->positions);
         }
         t->out_counts[q] = topk_finish(&best, t->out_ids + q * t->k, t->out_scores + q * t->k);
     }
 }
 
-static const float *row_at(const struct sim_work *w, uint32_t position)
+static const float *row_at(const struct device_call *c, uint64_t position)
 {
-    if (position >= w->rows.count)
-        sim_misuse(sim_work_name(w), "position %u of %llu rows", (unsigned)position,
-                   (unsigned long long)w->rows.count);
-    return w->rows.rows + position * vector_stride(w->rows.dimension);
+    if (position >= c->rows.count)
+        sim_misuse(device_kernel_name(c->kernel), "position %llu of %llu rows",
+                   (unsigned long long)position, (unsigned long long)c->rows.count);
+    return c->rows.rows + position * vector_stride(c->rows.dimension);
 }
 
-static void gather(const struct sim_work *w, struct sim_bench *b, uint64_t q, uint64_t first,
+static void gather(const struct device_call *c, struct sim_bench *b, uint64_t q, uint64_t first,
                    uint64_t count, float *scores)
 {
     for (uint64_t i = 0; i < count; i++) {
-        b->rows[i] = row_at(w, w->positions[first + i]);
-        b->norms[i] = w->metric == METRIC_COSINE ? w->rows.norms[w->positions[first + i]] : 0.0f;
+        uint64_t row = c->lists.positions ? c->lists.positions[first + i] : first + i;
+        b->rows[i] = row_at(c, row);
+        b->norms[i] = c->metric == METRIC_COSINE ? c->rows.norms[row] : 0.0f;
     }
-    b->kernels->gather(w->metric, w->rows.dimension, query_at(w, q), query_norm(w, q), b->rows,
+    b->kernels->gather(c->metric, c->rows.dimension, query_at(c, q), query_norm(c, q), b->rows,
                        b->norms, count, scores);
 }
 
-static void run_gather_lists(const struct sim_work *w, struct sim_bench *b)
+static void run_gather_lists(const struct device_call *c, struct sim_bench *b)
 {
-    for (uint64_t q = 0; q < w->queries.count; q++) {
-        uint64_t first = w->offsets ? w->offsets[q] : 0,
-                 end = w->offsets ? w->offsets[q + 1] : w->count;
-        float *scores = w->offsets ? w->out : w->out + q * w->count;
-        if (first > end || end > w->count)
-            sim_misuse(sim_work_name(w), "list %llu is positions %llu to %llu of %llu",
+    const uint64_t *offsets = c->lists.offsets;
+    uint64_t count = c->lists.count;
+    for (uint64_t q = 0; q < c->queries.count; q++) {
+        uint64_t first = offsets ? offsets[q] : 0, end = offsets ? offsets[q + 1] : count;
+        float *scores = offsets ? c->lists.out : c->lists.out + q * count;
+        if (first > end || end > count)
+            sim_misuse(device_kernel_name(c->kernel), "list %llu is positions %llu to %llu of %llu",
                        (unsigned long long)q, (unsigned long long)first, (unsigned long long)end,
-                       (unsigned long long)w->count);
+                       (unsigned long long)count);
         for (uint64_t at = first; at < end; at += BATCH_ROWS)
-            gather(w, b, q, at, smaller(BATCH_ROWS, end - at), scores + at);
+            gather(c, b, q, at, smaller(BATCH_ROWS, end - at), scores + at);
     }
 }
 
-static void run_average(const struct sim_work *w)
+static void run_average(const struct device_call *call)
 {
-    uint32_t dimension = w->rows.dimension;
-    memset(w->out, 0, dimension * sizeof(float));
-    if (w->total == 0.0f) return;
-    for (uint64_t i = 0; i < w->count; i++) {
-        const float *row = row_at(w, w->positions[i]);
+    const uint32_t *positions = call->average.positions;
+    uint32_t dimension = call->rows.dimension;
+    uint64_t count = call->average.count;
+    float *out = call->average.out;
+    memset(out, 0, dimension * sizeof(float));
+    if (call->average.total == 0.0f) return;
+    for (uint64_t i = 0; i < count; i++) {
+        const float *row = row_at(call, positions ? positions[i] : i);
         for (uint32_t c = 0; c < dimension; c++)
-            w->out[c] = fmaf(w->weights[i], row[c], w->out[c]);
+            out[c] = fmaf(call->average.weights[i], row[c], out[c]);
     }
-    for (uint32_t c = 0; w->count && c < dimension; c++)
-        w->out[c] /= w->total;
+    for (uint32_t c = 0; count && c < dimension; c++)
+        out[c] /= call->average.total;
+}
+
+static void run_call(const struct sim_work *w, struct sim_bench *b)
+{
+    const struct device_call *c = &w->call;
+    switch (c->kernel) {
+    case KERNEL_NORMS: run_norms(c, b); break;
+    case KERNEL_FIND_BAD: run_find_bad(c); break;
+    case KERNEL_SCAN: run_scores(c, b, c->rows.count); break;
+    case KERNEL_TILE: run_scores(c, b, c->scores.stride); break;
+    case KERNEL_TOPK: run_topk(c, w->threshold, b); break;
+    case KERNEL_GATHER_LISTS: run_gather_lists(c, b); break;
+    case KERNEL_AVERAGE: run_average(c); break;
+    case KERNEL_SPREAD: sim_spread_run(&c->spread, b->memory, &b->spread_room); break;
+    }
 }
 
 void sim_work_run(const struct sim_work *w, struct sim_bench *b)
@@ -311,12 +393,6 @@ void sim_work_run(const struct sim_work *w, struct sim_bench *b)
     case WORK_CLEAR:
         if (w->bytes) memset(w->to, 0, w->bytes);
         break;
-    case WORK_NORMS: run_norms(w, b); break;
-    case WORK_SCAN:
-    case WORK_TILE: run_scores(w, b); break;
-    case WORK_TOPK: run_topk(w, b); break;
-    case WORK_GATHER_LISTS: run_gather_lists(w, b); break;
-    case WORK_AVERAGE: run_average(w); break;
-    case WORK_SPREAD: sim_spread_run(&w->spread, b->memory, &b->spread_room); break;
+    case WORK_KERNEL: run_call(w, b); break;
     }
 }

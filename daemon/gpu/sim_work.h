@@ -6,42 +6,22 @@
 #define ENGRAM_GPU_SIM_WORK_H
 
 #include "daemon/base/clock.h"
+#include "daemon/gpu/device_call.h"
 #include "daemon/gpu/sim_memory.h"
-#include "kernels/cuda/spread_cuda.h"
-#include "kernels/cuda/vectors_cuda.h"
 
-enum sim_work_kind {
-    WORK_COPY_IN,
-    WORK_COPY_OUT,
-    WORK_CLEAR,
-    WORK_NORMS,
-    WORK_SCAN,
-    WORK_TILE,
-    WORK_TOPK,
-    WORK_GATHER_LISTS,
-    WORK_AVERAGE,
-    WORK_SPREAD,
-};
+enum sim_work_kind { WORK_COPY_IN, WORK_COPY_OUT, WORK_CLEAR, WORK_KERNEL };
 
 struct sim_work {
     enum sim_work_kind kind;
-    enum metric metric;
     void *to; /* copies, clear */
     const void *from;
     uint64_t bytes;
-    struct cuda_rows rows;
-    struct cuda_queries queries;
-    float *out; /* norms, scores, average */
-    uint64_t scores_stride;
-    struct cuda_topk topk; /* threshold is read when it is enqueued */
-    float threshold;
-    const uint32_t *positions;
-    const uint64_t *offsets;
-    const float *weights;
-    uint64_t count; /* of positions */
-    float total;
-    struct cuda_spread spread;
+    struct device_call call; /* KERNEL */
+    float threshold;         /* of a top-k, as it was when it was enqueued */
 };
+
+/* The call as work. */
+struct sim_work sim_work_of(const struct device_call *call);
 
 struct sim_bench;
 

@@ -1,10 +1,10 @@
-/* task: an order's way through its lane: inside.h says which. */
+/* task: an order's way through its lane: tasks.h says which. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/gpu/inside.h"
+#include "daemon/gpu/tasks.h"
 
 /* An event, the task's until it is put back into g->events. NULL: the device has none left. */
 static device_event take_event(struct gpu *g)
@@ -117,14 +117,15 @@ static bool start(struct gpu *g, struct task *t)
     }
     t->in.stream = t->out.stream = t->lane->stream;
     bool moved = true;
-    switch (t->order.kind) {
+    switch ((enum order_kind)t->order.kind) {
     case ORDER_UPLOAD:
     case ORDER_UPLOAD_PART: moved = upload_start(g, t); break;
     case ORDER_RUN:
     case ORDER_SPREAD: moved = run_start(g, t); break;
     case ORDER_FORGET: moved = forget_start(g, t); break;
-    default: task_end(g, t, RESULT_REFUSED);
+    case ORDER_STOP: task_end(g, t, RESULT_REFUSED); break;
     }
+    if (moved && t->state == TASK_WAIT) task_end(g, t, RESULT_REFUSED); /* no kind of order */
     if (moved && t->state == TASK_FILL) task_on_device(g, t, true);
     return moved;
 }

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "daemon/gpu/inside.h"
+#include "daemon/gpu/tasks.h"
 
 /* Of numbers that are checked, so many at once: they are looked at while they lie in the cache. A
  * multiple of every element, and of 64. */
@@ -35,6 +35,7 @@ uint64_t transfer_rows(const struct vector_kernels *kernels, const struct sectio
         now = p->end - line < count - row ? p->end - line : count - row;
         const float *from = (const float *)p->host + (line - begin) * s->dimension;
         vectors_pad(s->dimension, from, (size_t)now, to + row * stride);
+        if (s->bare) continue;
         kernels->norms(s->dimension, to + row * stride, (size_t)now, norms + row);
         uint64_t good = vectors_find_bad(norms + row, (size_t)now);
         if (good < now && bad == count) bad = row + good;
@@ -103,10 +104,10 @@ static void fill_rows(struct piece *p, uint32_t part)
 {
     uint64_t first = part_of(p->rows, part, p->work.parts);
     uint64_t end = part_of(p->rows, part + 1, p->work.parts);
-    size_t stride = vector_stride(p->move.from.dimension);
-    uint64_t bad = transfer_rows(p->kernels, &p->move.from, p->first + first, end - first,
-                                 (float *)p->pinned + first * stride,
-                                 (float *)(p->pinned + p->norms_at) + first);
+    const struct section *s = &p->move.from;
+    float *norms = s->bare ? NULL : (float *)(p->pinned + p->norms_at) + first;
+    uint64_t bad = transfer_rows(p->kernels, s, p->first + first, end - first,
+                                 (float *)p->pinned + first * vector_stride(s->dimension), norms);
     if (bad < end - first) note_bad(p->transfer, p->first + first + bad);
 }
 
@@ -168,7 +169,7 @@ static void cut(const struct transfer *t, struct piece *p)
         uint64_t rows = PIECE_BYTES / (row_bytes + sizeof(float)) - 1;
         p->rows = rows < s->rows - t->at ? rows : s->rows - t->at;
         p->move.device += t->at * row_bytes;
-        p->move.norms += t->at;
+        if (!s->bare) p->move.norms += t->at;
         p->bytes = p->norms_at = p->rows * row_bytes;
     } else {
         p->move.device += t->at;
@@ -176,9 +177,14 @@ static void cut(const struct transfer *t, struct piece *p)
     }
 }
 
+static uint64_t norm_bytes(const struct piece *p)
+{
+    return p->move.from.bare ? 0 : p->rows * sizeof(float);
+}
+
 static uint64_t pinned_bytes(const struct piece *p)
 {
-    return p->bytes + p->rows * sizeof(float);
+    return p->bytes + norm_bytes(p);
 }
 
 static void step_past(struct transfer *t, const struct piece *p)
@@ -285,9 +291,9 @@ static enum device_result send(struct gpu *g, struct piece *p)
     struct transfer *t = p->transfer;
     enum device_result result =
         g->ops->copy_in(g->device, p->move.device, p->pinned, p->bytes, t->stream);
-    if (result == DEVICE_OK && p->rows)
-        result = g->ops->copy_in(g->device, p->move.norms, p->pinned + p->norms_at,
-                                 p->rows * sizeof(float), t->stream);
+    if (result == DEVICE_OK && norm_bytes(p))
+        result = g->ops->copy_in(g->device, p->move.norms, p->pinned + p->norms_at, norm_bytes(p),
+                                 t->stream);
     if (result == DEVICE_OK) result = g->ops->event_record(g->device, p->event, t->stream);
     return result;
 }

@@ -28,7 +28,8 @@ struct scatter {
     uint64_t line; /* bytes on the device; unused for rows */
 };
 
-/* One tensor that moves. Rows: on the host unpadded, on the device padded, with their norms. */
+/* One tensor that moves. Rows: on the host unpadded, on the device padded, with their norms, or bare:
+ * whoever wants norms computes them there. */
 struct section {
     char *host;
     const struct scatter *scatter; /* NULL: it lies at host, in one */
@@ -36,6 +37,7 @@ struct section {
     uint64_t bytes;                /* on the device */
     uint64_t rows;                 /* 0: plain bytes */
     uint32_t dimension;
+    bool bare;
     uint64_t norms_at;
     enum numbers numbers;
     uint64_t limit;
@@ -111,7 +113,8 @@ void transfer_abandon(struct gpu *g, struct transfer *t);
 bool transfers_poll(struct gpu *g);
 
 /* Rows first .. first + count of a tensor, by whoever has the pinned memory: copies and pads them,
- * and computes their norms; returns which of these is the first that is not finite, or count. */
+ * and, unless they are bare, computes their norms; returns which of these is the first that is not
+ * finite, or count. */
 uint64_t transfer_rows(const struct vector_kernels *kernels, const struct section *s,
                        uint64_t first, uint64_t count, float *to, float *norms);
 /* Bytes [first, first + bytes) of a tensor that does not consist of rows. */

@@ -113,7 +113,10 @@ static enum device_result compute_norms(struct gpu *g, struct replica *r, device
     struct cuda_rows rows = replica_rows(r);
     rows.rows += first * vector_stride(r->dimension);
     rows.count = end - first;
-    return g->ops->norms(g->device, &rows, (float *)r->ranges[RANGE_NORMS].base + first, stream);
+    struct device_call call = {.kernel = KERNEL_NORMS,
+                               .rows = rows,
+                               .norms.out = (float *)r->ranges[RANGE_NORMS].base + first};
+    return g->ops->launch(g->device, &call, stream);
 }
 
 /* Requests behind this one on the stream find it done. */

@@ -6,7 +6,7 @@
 #ifndef ENGRAM_GPU_UPLOAD_H
 #define ENGRAM_GPU_UPLOAD_H
 
-#include "daemon/gpu/inside.h"
+#include "daemon/gpu/tasks.h"
 
 /* What an order asks for. */
 struct upload {

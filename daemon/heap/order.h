@@ -104,10 +104,13 @@ enum run_operation {
     RUN_SCORES = 2,  /* every query against every row of the replica, or against listed rows */
     RUN_LISTS = 3,   /* each query against its own list of rows of the replica */
     RUN_AVERAGE = 4, /* weighted average of listed rows of the replica */
+    RUN_NORMS = 5,   /* the norms of rows that come with the order */
 };
 
-/* A request. Queries come unpadded and unchecked: if one is not finite, or its squared norm
- * overflows, the result is BAD_QUERY with the number of the first such query. */
+/* A request. Its rows are a replica's, or come with the order, which then names no replica, lists no
+ * positions and is no KNN: row i stands at position i. Queries and such rows come unpadded and
+ * unchecked: if one is not finite, or its squared norm overflows, the result is BAD_QUERY, or else
+ * BAD_ROW, with the number of the first such query or row. */
 struct order_run {
     uint32_t operation; /* enum run_operation */
     uint32_t metric;    /* enum metric */
@@ -119,16 +122,17 @@ struct order_run {
     uint32_t segment_count; /* KNN: 0, or how many requests run as one */
     uint64_t query_count;
     uint64_t queries;    /* place of query_count * dimension floats */
+    uint64_t rows;       /* place of row_count * dimension floats; PLACE_NONE: the replica's */
     uint64_t row_count;  /* of the replica, as known to the front */
     uint64_t positions;  /* place of u32 row numbers (SCORES, LISTS, AVERAGE); else PLACE_NONE */
-    uint64_t list_count; /* how many positions */
+    uint64_t list_count; /* how many positions; LISTS, AVERAGE of rows that come: row_count */
     uint64_t offsets;    /* LISTS: place of query_count + 1 u64 */
     uint64_t weights;    /* AVERAGE: place of list_count floats */
     uint64_t allowed;    /* KNN: place of a bitmap over rows, u64 words; or PLACE_NONE */
     /* Places of the results. KNN: ids and scores query_count * k, counts query_count u32; behind a
      * query's count, ids are 2^64 - 1 and scores 0x7fc00000. SCORES: query_count * (list_count or
      * row_count) scores; ids, unless PLACE_NONE: those of all rows. LISTS: list_count scores.
-     * AVERAGE: dimension floats in scores. */
+     * AVERAGE: dimension floats in scores. NORMS: row_count norms in scores. */
     uint64_t out_ids, out_scores, out_counts;
     uint64_t segments; /* place of segment_count struct order_segment */
 };
@@ -152,6 +156,7 @@ enum { ORDER_SEGMENTS_MAX = 256, ORDER_SEGMENT_QUERIES_MAX = 1024 };
 static inline struct order_run order_run_of(enum run_operation operation)
 {
     return (struct order_run){.operation = operation,
+                              .rows = PLACE_NONE,
                               .positions = PLACE_NONE,
                               .offsets = PLACE_NONE,
                               .weights = PLACE_NONE,
@@ -166,7 +171,7 @@ struct order {
     uint32_t kind;    /* enum order_kind */
     uint32_t space;   /* the space's number, >= 1 */
     uint64_t token;   /* the completion carries it, too */
-    uint64_t replica; /* >= 1, never used for two collections; 0: none */
+    uint64_t replica; /* >= 1, never used for two collections; 0: none, as of rows that come */
     uint64_t version; /* UPLOAD: the replica's version after it. RUN: the version it needs */
     union {
         struct order_upload upload;
@@ -183,6 +188,8 @@ enum order_result {
     RESULT_NO_MEMORY = 3,  /* not enough VRAM, even after evicting everything that may be evicted */
     RESULT_ERROR = 4,      /* this order alone failed on the device; others go on */
     RESULT_REFUSED = 5,    /* the GPU process found the order invalid */
+    RESULT_BAD_ROW = 6,    /* completion.number says which of the rows that came */
+    RESULT_MAX = 7,
 };
 
 enum completion_kind {
@@ -196,7 +203,7 @@ struct completion {
     uint32_t result; /* enum order_result */
     uint64_t token;
     uint64_t replica;
-    uint64_t number; /* BAD_QUERY: its number; UPLOAD: the replica's bytes of VRAM */
+    uint64_t number; /* BAD_QUERY, BAD_ROW: its number; UPLOAD: the replica's bytes of VRAM */
     uint64_t started_ns, finished_ns;
     uint64_t copy_ns; /* the part of it spent copying between host and device; 0: not measured */
     uint64_t reserved;

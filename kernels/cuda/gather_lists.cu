@@ -7,8 +7,8 @@ struct gather_lists_job {
     const float *query_norms; /* NULL unless the metric is cosine */
     const float *rows;
     const float *norms;
-    const uint32_t *positions;
-    const uint64_t *offsets; /* query_count + 1; NULL: every query has the whole list */
+    const uint32_t *positions; /* NULL: position i is row i */
+    const uint64_t *offsets;   /* query_count + 1; NULL: every query has the whole list */
     uint64_t query_count;
     uint64_t length; /* of the whole list */
     uint64_t count;  /* of scores */
@@ -37,7 +37,8 @@ __global__ void __launch_bounds__(SUMS_THREADS, SUMS_BLOCKS)
     uint64_t i = ((uint64_t)blockIdx.x * SUMS_THREADS + threadIdx.x) / GROUP;
     uint64_t at = i < job.count ? i : job.count - 1; /* a warp's shuffles need all its threads */
     uint64_t query = job.offsets ? query_of(job, at) : at / job.length;
-    uint64_t row = __ldg(&job.positions[job.offsets ? at : at % job.length]);
+    uint64_t row = job.offsets ? at : at % job.length;
+    if (job.positions) row = __ldg(&job.positions[row]);
     float score = sum_rows<GROUP, EUCLIDEAN, COMPENSATED>(job.queries + query * job.stride,
                                                           job.rows + row * job.stride, job.stride);
     if (i != at || threadIdx.x % GROUP != 0) return;

@@ -37,6 +37,9 @@ struct cuda_queries {
 /* norms[i] = correctly rounded sqrt(dot(row i, row i)), +inf where that is not finite. */
 int cuda_norms(const struct cuda_rows *rows, float *norms, struct CUstream_st *stream);
 
+/* *first: the smallest i whose norm is not finite; UINT64_MAX: none, as for a count of 0. */
+int cuda_find_bad(const float *norms, uint64_t count, uint64_t *first, struct CUstream_st *stream);
+
 /* The first query against every row: scores[i]. */
 int cuda_scan(enum metric metric, const struct cuda_queries *query, const struct cuda_rows *rows,
               float *scores, struct CUstream_st *stream);
@@ -49,8 +52,8 @@ int cuda_gather(enum metric metric, const struct cuda_queries *query, const stru
 /* Many gathers in one launch. Query q against its own list, rows positions[offsets[q]] ..
  * positions[offsets[q + 1] - 1]: scores[i] is that of row positions[i]. offsets: queries->count + 1,
  * from 0, never falling (a list may be empty), the last equal to count. positions: count, each
- * below rows->count and the same row as often as wanted. offsets NULL: every query against all
- * positions: scores[q * count + i]. */
+ * below rows->count and the same row as often as wanted; NULL: position i is row i. offsets NULL:
+ * every query against all positions: scores[q * count + i]. */
 int cuda_gather_lists(enum metric metric, const struct cuda_queries *queries,
                       const struct cuda_rows *rows, const uint32_t *positions,
                       const uint64_t *offsets, uint64_t count, float *scores,

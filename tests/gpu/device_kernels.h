@@ -35,8 +35,10 @@ static void check_norms(struct sums *c)
     float got[ROWS];
     float *norms = (float *)c->device_rows.norms, *query_norms = (float *)c->device_queries.norms;
     struct cuda_rows as_rows = {c->dimension, c->device_queries.rows, NULL, QUERIES};
-    MUST(ops->norms(d, &c->device_rows, norms, stream));
-    MUST(ops->norms(d, &as_rows, query_norms, stream));
+    MUST(ops->launch(d, CALL(.kernel = KERNEL_NORMS, .rows = c->device_rows, .norms.out = norms),
+                     stream));
+    MUST(ops->launch(d, CALL(.kernel = KERNEL_NORMS, .rows = as_rows, .norms.out = query_norms),
+                     stream));
     wait();
     read_device(got, norms, sizeof got);
     EXPECT(same_bits(got, c->row_norms, ROWS));
@@ -48,12 +50,18 @@ static void check_scores(struct sums *c, enum metric metric)
 {
     static float got[QUERIES * ROWS];
     float *scores = device_memory(sizeof got);
-    MUST(ops->tile(d, metric, &c->device_queries, &c->device_rows, scores, ROWS, stream));
+    MUST(ops->launch(d,
+                     CALL(.kernel = KERNEL_TILE, .metric = metric, .queries = c->device_queries,
+                          .rows = c->device_rows, .scores = {scores, ROWS}),
+                     stream));
     wait();
     read_device(got, scores, sizeof got);
     EXPECT(same_bits(got, c->scores, QUERIES * ROWS));
     MUST(ops->clear(d, scores, sizeof got, stream));
-    MUST(ops->scan(d, metric, &c->device_queries, &c->device_rows, scores, stream));
+    MUST(ops->launch(d,
+                     CALL(.kernel = KERNEL_SCAN, .metric = metric, .queries = c->device_queries,
+                          .rows = c->device_rows, .scores.out = scores),
+                     stream));
     wait();
     read_device(got, scores, sizeof got);
     EXPECT(same_bits(got, c->scores, ROWS) && got[ROWS] == 0.0f);
@@ -75,7 +83,10 @@ static void check_topk(struct sums *c, enum metric metric)
                              .out_ids = device_memory(sizeof ids),
                              .out_scores = device_memory(sizeof scores),
                              .out_counts = device_memory(sizeof counts)};
-    MUST(ops->topk(d, metric, &c->device_queries, &c->device_rows, &topk, stream));
+    MUST(ops->launch(d,
+                     CALL(.kernel = KERNEL_TOPK, .metric = metric, .queries = c->device_queries,
+                          .rows = c->device_rows, .topk = topk),
+                     stream));
     wait();
     read_device(ids, topk.out_ids, sizeof ids);
     read_device(scores, topk.out_scores, sizeof scores);
@@ -121,8 +132,11 @@ static void check_lists(struct sums *c, enum metric metric)
     uint32_t *device_positions = device_copy(positions, sizeof positions);
     uint64_t *device_offsets = device_copy(offsets, sizeof offsets);
     float *scores = device_memory(sizeof got);
-    if (is_there(ops->gather_lists(d, metric, &c->device_queries, &c->device_rows, device_positions,
-                                   device_offsets, LISTED, scores, stream))) {
+    if (is_there(ops->launch(d,
+                             CALL(.kernel = KERNEL_GATHER_LISTS, .metric = metric,
+                                  .queries = c->device_queries, .rows = c->device_rows,
+                                  .lists = {device_positions, device_offsets, LISTED, scores}),
+                             stream))) {
         wait();
         read_device(got, scores, sizeof got);
         EXPECT(same_bits(got, expected, LISTED));
@@ -151,8 +165,11 @@ static void check_average(struct sums *c, uint64_t count)
     uint32_t *device_positions = device_copy(positions, sizeof positions);
     float *device_weights = device_copy(weights, sizeof weights);
     float *average = device_memory(stride * sizeof(float));
-    if (is_there(ops->average(d, &c->device_rows, device_positions, device_weights, count, total,
-                              average, stream))) {
+    if (is_there(
+            ops->launch(d,
+                        CALL(.kernel = KERNEL_AVERAGE, .rows = c->device_rows,
+                             .average = {device_positions, device_weights, count, total, average}),
+                        stream))) {
         wait();
         read_device(got, average, c->dimension * sizeof(float));
         EXPECT(same_bits(got, expected, c->dimension));

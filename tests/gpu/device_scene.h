@@ -8,6 +8,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/gpu/device.h"
 #include "tests/kernels/samples.h"
+#include "tests/support/kernel_call.h"
 
 #include <stdio.h>
 

@@ -213,7 +213,11 @@ static int poison(void)
     float *scores = device_memory(4096);
     struct cuda_rows rows = {32, (const float *)UINT64_C(0x4000), scores, 1000};
     struct cuda_queries query = {scores, scores, 1};
-    enum device_result result = ops->scan(d, METRIC_DOT, &query, &rows, scores, stream);
+    enum device_result result =
+        ops->launch(d,
+                    CALL(.kernel = KERNEL_SCAN, .metric = METRIC_DOT, .queries = query,
+                         .rows = rows, .scores.out = scores),
+                    stream);
     EXPECT(result == DEVICE_OK);
     result = ops->event_record(d, event, stream);
     if (!result) result = wait_for(event);
@@ -233,7 +237,10 @@ static int poison(void)
     EXPECT(ops->stream_create(d, &s) == DEVICE_STICKY);
     EXPECT(ops->event_create(d, &e) == DEVICE_STICKY);
     EXPECT(ops->clear(d, scores, 4096, stream) == DEVICE_STICKY);
-    EXPECT(ops->scan(d, METRIC_DOT, &query, &rows, scores, stream) == DEVICE_STICKY);
+    EXPECT(ops->launch(d,
+                       CALL(.kernel = KERNEL_SCAN, .metric = METRIC_DOT, .queries = query,
+                            .rows = rows, .scores.out = scores),
+                       stream) == DEVICE_STICKY);
     ops->release(d, scores);
     close_device();
     char why[SHARE_WHY] = "";

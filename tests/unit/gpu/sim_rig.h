@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/gpu/device.h"
+#include "tests/support/kernel_call.h"
 
 enum { MIB = 1 << 20 };
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/gpu/inside.h"
+#include "daemon/gpu/tasks.h"
 #include "daemon/gpu/sim_probe.h"
 #include "tests/support/gpu_ask.h"
 #include "tests/support/gpu_graph.h"

@@ -73,7 +73,8 @@ static void rows_not_aligned(struct rig *r)
 {
     float *rows = rig_allocate(r, 4096);
     struct cuda_rows odd = {8, rows + 1, NULL, 1};
-    device_sim.norms(r->d, &odd, rows, r->stream);
+    device_sim.launch(r->d, CALL(.kernel = KERNEL_NORMS, .rows = odd, .norms.out = rows),
+                      r->stream);
 }
 
 static void norms_missing(struct rig *r)
@@ -81,7 +82,10 @@ static void norms_missing(struct rig *r)
     float *rows = rig_allocate(r, 4096);
     struct cuda_rows bare = {8, rows, NULL, 1};
     struct cuda_queries query = {rows, rows, 1};
-    device_sim.scan(r->d, METRIC_COSINE, &query, &bare, rows, r->stream);
+    device_sim.launch(r->d,
+                      CALL(.kernel = KERNEL_SCAN, .metric = METRIC_COSINE, .queries = query,
+                           .rows = bare, .scores.out = rows),
+                      r->stream);
 }
 
 static void scratch_too_small(struct rig *r)
@@ -95,7 +99,10 @@ static void scratch_too_small(struct rig *r)
                           .out_ids = (uint64_t *)(a + 4096),
                           .out_scores = (float *)(a + 4096),
                           .out_counts = (uint32_t *)(a + 4096)};
-    device_sim.topk(r->d, METRIC_DOT, &query, &rows, &t, r->stream);
+    device_sim.launch(r->d,
+                      CALL(.kernel = KERNEL_TOPK, .metric = METRIC_DOT, .queries = query,
+                           .rows = rows, .topk = t),
+                      r->stream);
 }
 
 static void no_such_row(struct rig *r)
@@ -104,7 +111,10 @@ static void no_such_row(struct rig *r)
     uint32_t position = 10;
     struct cuda_rows rows = {8, (float *)a, NULL, 10};
     void *where = rig_upload(r, &position, 4), *how = rig_upload(r, &position, 4);
-    device_sim.average(r->d, &rows, where, how, 1, 1.0f, (float *)(a + 8192), r->stream);
+    device_sim.launch(r->d,
+                      CALL(.kernel = KERNEL_AVERAGE, .rows = rows,
+                           .average = {where, how, 1, 1.0f, (float *)(a + 8192)}),
+                      r->stream);
     rig_wait(r);
 }
 
@@ -116,8 +126,10 @@ static void lists_past_the_end(struct rig *r)
     struct cuda_rows rows = {8, (float *)a, NULL, 10};
     struct cuda_queries query = {(float *)a, NULL, 1};
     void *where = rig_upload(r, &position, 4), *ends = rig_upload(r, offsets, sizeof offsets);
-    device_sim.gather_lists(r->d, METRIC_DOT, &query, &rows, where, ends, 1, (float *)(a + 8192),
-                            r->stream);
+    device_sim.launch(r->d,
+                      CALL(.kernel = KERNEL_GATHER_LISTS, .metric = METRIC_DOT, .queries = query,
+                           .rows = rows, .lists = {where, ends, 1, (float *)(a + 8192)}),
+                      r->stream);
     rig_wait(r);
 }
 
@@ -159,27 +171,27 @@ static void spread_in_too_little(struct rig *r)
 {
     struct cuda_spread s = spread_over(r, (struct spread_list){.count = 1}, 1);
     s.scratch_bytes--;
-    device_sim.spread(r->d, &s, r->stream);
+    device_sim.launch(r->d, CALL(.kernel = KERNEL_SPREAD, .spread = s), r->stream);
 }
 
 static void spread_without_room(struct rig *r)
 {
     struct cuda_spread s = spread_over(r, (struct spread_list){.count = 1}, 1);
     s.record_room = 1;
-    device_sim.spread(r->d, &s, r->stream);
+    device_sim.launch(r->d, CALL(.kernel = KERNEL_SPREAD, .spread = s), r->stream);
 }
 
 static void spread_to_nobody(struct rig *r)
 {
     struct cuda_spread s = spread_over(r, (struct spread_list){.count = 1}, 2);
-    device_sim.spread(r->d, &s, r->stream);
+    device_sim.launch(r->d, CALL(.kernel = KERNEL_SPREAD, .spread = s), r->stream);
     rig_wait(r);
 }
 
 static void spread_past_the_edges(struct rig *r)
 {
     struct cuda_spread s = spread_over(r, (struct spread_list){.first = 1 << 20, .count = 1}, 1);
-    device_sim.spread(r->d, &s, r->stream);
+    device_sim.launch(r->d, CALL(.kernel = KERNEL_SPREAD, .spread = s), r->stream);
     rig_wait(r);
 }
 

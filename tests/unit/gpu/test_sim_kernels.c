@@ -62,11 +62,20 @@ static void check_scores(struct scene *s, enum metric metric)
     struct device *d = s->rig.d;
     uint64_t stride = s->rows + GAP, count = (QUERIES - 1) * stride + s->rows;
     float *scores = rig_allocate(&s->rig, count * 4), *got = malloc(count * 4);
-    cr_assert_eq(device_sim.scan(d, metric, &s->queries, &s->on_device, scores, s->rig.stream), 0);
+    cr_assert_eq(
+        device_sim.launch(d,
+                          CALL(.kernel = KERNEL_SCAN, .metric = metric, .queries = s->queries,
+                               .rows = s->on_device, .scores.out = scores),
+                          s->rig.stream),
+        0);
     rig_download(&s->rig, got, scores, s->rows * 4);
     cr_assert(same_bits(got, s->expected, s->rows));
     cr_assert_eq(
-        device_sim.tile(d, metric, &s->queries, &s->on_device, scores, stride, s->rig.stream), 0);
+        device_sim.launch(d,
+                          CALL(.kernel = KERNEL_TILE, .metric = metric, .queries = s->queries,
+                               .rows = s->on_device, .scores = {scores, stride}),
+                          s->rig.stream),
+        0);
     rig_download(&s->rig, got, scores, count * 4);
     for (uint64_t q = 0; q < QUERIES; q++)
         cr_assert(same_bits(got + q * stride, s->expected + q * s->rows, s->rows));
@@ -77,7 +86,11 @@ static void check_scores(struct scene *s, enum metric metric)
 static void check_norms(struct scene *s)
 {
     float *norms = rig_allocate(&s->rig, s->rows * 4), *got = malloc(s->rows * 4);
-    cr_assert_eq(device_sim.norms(s->rig.d, &s->on_device, norms, s->rig.stream), 0);
+    cr_assert_eq(
+        device_sim.launch(s->rig.d,
+                          CALL(.kernel = KERNEL_NORMS, .rows = s->on_device, .norms.out = norms),
+                          s->rig.stream),
+        0);
     rig_download(&s->rig, got, norms, s->rows * 4);
     cr_assert(same_bits(got, s->row_norms, s->rows));
     device_sim.release(s->rig.d, norms);
@@ -99,8 +112,11 @@ static void check_lists(struct scene *s, enum metric metric)
     void *lists = rig_upload(&s->rig, positions, count * 4);
     void *ends = rig_upload(&s->rig, offsets, sizeof offsets);
     float *scores = rig_allocate(&s->rig, count * 4);
-    cr_assert_eq(device_sim.gather_lists(s->rig.d, metric, &s->queries, &s->on_device, lists, ends,
-                                         count, scores, s->rig.stream),
+    cr_assert_eq(device_sim.launch(s->rig.d,
+                                   CALL(.kernel = KERNEL_GATHER_LISTS, .metric = metric,
+                                        .queries = s->queries, .rows = s->on_device,
+                                        .lists = {lists, ends, count, scores}),
+                                   s->rig.stream),
                  0);
     rig_download(&s->rig, got, scores, count * 4);
     for (uint64_t q = 0; q < QUERIES; q++)
@@ -171,7 +187,11 @@ static void check_topk(struct scene *s, enum metric metric, struct variety v)
     };
     cr_assert(t.scratch_bytes <= device_sim.topk_scratch_best(QUERIES, v.k, s->rows));
     t.scratch = rig_allocate(r, t.scratch_bytes);
-    cr_assert_eq(device_sim.topk(r->d, metric, &s->queries, &s->on_device, &t, r->stream), 0);
+    cr_assert_eq(device_sim.launch(r->d,
+                                   CALL(.kernel = KERNEL_TOPK, .metric = metric,
+                                        .queries = s->queries, .rows = s->on_device, .topk = t),
+                                   r->stream),
+                 0);
     float read_at_once = threshold;
     threshold = NAN;
     uint64_t *got_ids = malloc(places * 8), *best_ids = malloc(v.k * 8);
@@ -221,9 +241,40 @@ Test(sim_kernels, say_inf_for_norms_that_are_not_finite)
     _Alignas(64) float rows[3 * 32] = {[0] = NAN, [32] = 3e38f, [64] = 3.0f, [65] = 4.0f};
     struct cuda_rows on_device = {2, rig_upload(&r, rows, sizeof rows), NULL, 3};
     float *norms = rig_allocate(&r, 12), got[3];
-    cr_assert_eq(device_sim.norms(r.d, &on_device, norms, r.stream), 0);
+    cr_assert_eq(
+        device_sim.launch(r.d, CALL(.kernel = KERNEL_NORMS, .rows = on_device, .norms.out = norms),
+                          r.stream),
+        0);
     rig_download(&r, got, norms, sizeof got);
     cr_assert(got[0] == INFINITY && got[1] == INFINITY && got[2] == 5.0f);
+    rig_close(&r);
+}
+
+Test(sim_kernels, find_the_first_bad_norm)
+{
+    enum { COUNT = 70 };
+    struct rig r;
+    rig_open(&r, "latency_us=0");
+    uint64_t *first = rig_allocate(&r, sizeof *first), got;
+    for (int bad = -1; bad < COUNT; bad += 7) {
+        float norms[COUNT];
+        for (int i = 0; i < COUNT; i++)
+            norms[i] = bad >= 0 && i >= bad && i % 7 == 6 ? INFINITY : (float)i;
+        struct cuda_rows rows = {.norms = rig_upload(&r, norms, sizeof norms), .count = COUNT};
+        cr_assert_eq(device_sim.launch(
+                         r.d, CALL(.kernel = KERNEL_FIND_BAD, .rows = rows, .find_bad.out = first),
+                         r.stream),
+                     0);
+        rig_download(&r, &got, first, sizeof got);
+        cr_assert_eq(got, bad < 0 ? UINT64_MAX : (uint64_t)bad);
+        device_sim.release(r.d, (void *)rows.norms);
+    }
+    struct cuda_rows none = {0};
+    device_sim.launch(r.d, CALL(.kernel = KERNEL_FIND_BAD, .rows = none, .find_bad.out = first),
+                      r.stream);
+    rig_download(&r, &got, first, sizeof got);
+    cr_assert_eq(got, UINT64_MAX);
+    device_sim.release(r.d, first);
     rig_close(&r);
 }
 
@@ -234,9 +285,21 @@ Test(sim_kernels, nothing_is_a_result_too)
     struct rig *r = &s.rig;
     struct cuda_rows none = {8, NULL, NULL, 0};
     struct cuda_queries nobody = {NULL, NULL, 0};
-    cr_assert_eq(device_sim.scan(r->d, METRIC_DOT, &s.queries, &none, NULL, r->stream), 0);
-    cr_assert_eq(device_sim.tile(r->d, METRIC_DOT, &nobody, &s.on_device, NULL, 4, r->stream), 0);
-    cr_assert_eq(device_sim.norms(r->d, &none, NULL, r->stream), 0);
+    cr_assert_eq(device_sim.launch(r->d,
+                                   CALL(.kernel = KERNEL_SCAN, .metric = METRIC_DOT,
+                                        .queries = s.queries, .rows = none, .scores.out = NULL),
+                                   r->stream),
+                 0);
+    cr_assert_eq(
+        device_sim.launch(r->d,
+                          CALL(.kernel = KERNEL_TILE, .metric = METRIC_DOT, .queries = nobody,
+                               .rows = s.on_device, .scores = {NULL, 4}),
+                          r->stream),
+        0);
+    cr_assert_eq(device_sim.launch(r->d,
+                                   CALL(.kernel = KERNEL_NORMS, .rows = none, .norms.out = NULL),
+                                   r->stream),
+                 0);
     cr_assert_eq(device_sim.copy_in(r->d, NULL, NULL, 0, r->stream), 0);
     cr_assert_eq(device_sim.clear(r->d, NULL, 0, r->stream), 0);
     uint64_t scratch_bytes = device_sim.topk_scratch_min(QUERIES, 3, 0);
@@ -246,7 +309,11 @@ Test(sim_kernels, nothing_is_a_result_too)
                           .out_ids = rig_allocate(r, 3 * QUERIES * 8),
                           .out_scores = rig_allocate(r, 3 * QUERIES * 4),
                           .out_counts = rig_upload(r, "abcdefghijklmnopqrst", QUERIES * 4)};
-    cr_assert_eq(device_sim.topk(r->d, METRIC_DOT, &s.queries, &none, &t, r->stream), 0);
+    cr_assert_eq(device_sim.launch(r->d,
+                                   CALL(.kernel = KERNEL_TOPK, .metric = METRIC_DOT,
+                                        .queries = s.queries, .rows = none, .topk = t),
+                                   r->stream),
+                 0);
     uint32_t counts[QUERIES];
     rig_download(r, counts, t.out_counts, sizeof counts);
     for (int q = 0; q < QUERIES; q++)
@@ -280,8 +347,11 @@ Test(sim_kernels, average_in_order)
         bool total;
     } cases[] = {{COUNT, true}, {0, true}, {COUNT, false}};
     for (int i = 0; i < 3; i++) {
-        cr_assert_eq(device_sim.average(s.rig.d, &s.on_device, where, how, cases[i].count,
-                                        cases[i].total ? total : 0.0f, average, s.rig.stream),
+        cr_assert_eq(device_sim.launch(s.rig.d,
+                                       CALL(.kernel = KERNEL_AVERAGE, .rows = s.on_device,
+                                            .average = {where, how, cases[i].count,
+                                                        cases[i].total ? total : 0.0f, average}),
+                                       s.rig.stream),
                      0);
         rig_download(&s.rig, got, average, sizeof got);
         for (int c = 0; c < 33; c++) {

@@ -38,7 +38,10 @@ static uint64_t run_ns(struct scene *s)
     struct rig *r = &s->rig;
     enum device_result result;
     uint64_t start_ns = clock_now_ns();
-    cr_assert_eq(device_sim.norms(r->d, &s->rows, s->norms, r->stream), DEVICE_OK);
+    cr_assert_eq(
+        device_sim.launch(
+            r->d, CALL(.kernel = KERNEL_NORMS, .rows = s->rows, .norms.out = s->norms), r->stream),
+        DEVICE_OK);
     cr_assert_eq(device_sim.event_record(r->d, r->event, r->stream), DEVICE_OK);
     s->busy = 0;
     while ((result = device_sim.event_query(r->d, r->event)) == DEVICE_BUSY)
@@ -89,8 +92,10 @@ Test(sim_slow, streams_wait_for_each_other)
     cr_assert_eq(device_sim.stream_create(s.rig.d, &other), DEVICE_OK);
     cr_assert_eq(device_sim.event_create(s.rig.d, &event), DEVICE_OK);
     uint64_t start_ns = clock_now_ns();
-    device_sim.norms(s.rig.d, &s.rows, s.norms, s.rig.stream);
-    device_sim.norms(s.rig.d, &s.rows, s.norms, other);
+    device_sim.launch(s.rig.d, CALL(.kernel = KERNEL_NORMS, .rows = s.rows, .norms.out = s.norms),
+                      s.rig.stream);
+    device_sim.launch(s.rig.d, CALL(.kernel = KERNEL_NORMS, .rows = s.rows, .norms.out = s.norms),
+                      other);
     device_sim.event_record(s.rig.d, s.rig.event, s.rig.stream);
     device_sim.event_record(s.rig.d, event, other);
     cr_assert_eq(device_sim.event_query(s.rig.d, s.rig.event), DEVICE_BUSY);
@@ -143,7 +148,10 @@ Test(sim_slow, faults_come_at_the_same_calls)
     run_ns(&s);
     cr_assert(s.busy > 10);
     struct rig *r = &s.rig;
-    cr_assert_eq(device_sim.norms(r->d, &s.rows, s.norms, r->stream), DEVICE_OK);
+    cr_assert_eq(
+        device_sim.launch(r->d, CALL(.kernel = KERNEL_NORMS, .rows = s.rows, .norms.out = s.norms),
+                          r->stream),
+        DEVICE_OK);
     cr_assert_eq(device_sim.event_record(r->d, r->event, r->stream), DEVICE_OK);
     cr_assert_eq(device_sim.event_query(r->d, r->event), DEVICE_ERROR);
     while (device_sim.event_query(r->d, r->event) == DEVICE_BUSY)

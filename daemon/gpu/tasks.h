@@ -1,4 +1,4 @@
-/* inside: what the GPU process is made of, for the files of this room only. An order becomes a task;
+/* tasks: what the GPU process is made of, for the files of this folder only. An order becomes a task;
  * a task stands in the lane of its space and goes WAIT -> FILL -> RUN -> DRAIN -> DONE:
  *   WAIT   for its turn, and for VRAM and pinned memory
  *   FILL   its input is on the way into pinned memory and on to the device
@@ -11,8 +11,8 @@
  * Owner:  main.
  * Thread: the device thread.
  * Errors: a task that fails is answered so; a device that fails for good sets gpu.broken. */
-#ifndef ENGRAM_GPU_INSIDE_H
-#define ENGRAM_GPU_INSIDE_H
+#ifndef ENGRAM_GPU_TASKS_H
+#define ENGRAM_GPU_TASKS_H
 
 #include "daemon/gpu/copiers.h"
 #include "daemon/gpu/device.h"
@@ -41,12 +41,16 @@ struct task_plan {
     uint64_t out_small;         /* of these, from the first on, so many come back as one copy */
     uint64_t scratch_at, scratch_bytes, scratch_best, scratch_least;
     uint64_t bytes;
+    uint32_t rows_in; /* run_brings_rows: which of `in` are the rows */
+    bool split;       /* the first pass is not the last */
+    bool rereads;     /* after the first pass more of the replica will be read */
 };
 
 struct task {
     enum task_state state;
     struct order order;
-    struct task *next; /* of its lane, or of the free list */
+    const struct run_kind *kind; /* run.h; NULL: no request, or one that makes no sense */
+    struct task *next;           /* of its lane, or of the free list */
     struct lane *lane;
     struct replica *replica; /* held, or NULL */
     struct task_plan plan;

@@ -1,0 +1,74 @@
+/* device_call: one launch of a kernel as data: which kernel, and what it reads and writes. The
+ * operations are those of kernels/cuda/vectors_cuda.h and spread_cuda.h, with their shapes and
+ * rules; pointers are device memory where nothing else is said.
+ * Owner:  whoever launches.
+ * Thread: any.
+ * Errors: none. */
+#ifndef ENGRAM_GPU_DEVICE_CALL_H
+#define ENGRAM_GPU_DEVICE_CALL_H
+
+#include "kernels/cuda/spread_cuda.h"
+#include "kernels/cuda/vectors_cuda.h"
+
+enum device_kernel {
+    KERNEL_NORMS,
+    KERNEL_FIND_BAD,
+    KERNEL_SCAN, /* the first query alone */
+    KERNEL_TILE,
+    KERNEL_TOPK,
+    KERNEL_GATHER_LISTS,
+    KERNEL_AVERAGE,
+    KERNEL_SPREAD,
+};
+
+struct device_call {
+    enum device_kernel kernel;
+    enum metric metric;          /* SCAN, TILE, TOPK, GATHER_LISTS */
+    struct cuda_rows rows;       /* all but SPREAD */
+    struct cuda_queries queries; /* SCAN, TILE, TOPK, GATHER_LISTS */
+    union {
+        struct {
+            float *out;
+        } norms;
+        struct {
+            uint64_t *out; /* one number */
+        } find_bad;
+        struct {
+            float *out;
+            uint64_t stride; /* TILE: floats between the lines of two queries */
+        } scores;            /* SCAN, TILE */
+        struct cuda_topk topk;
+        struct {
+            const uint32_t *positions; /* NULL: row i is the i-th */
+            const uint64_t *offsets;   /* NULL: every query against all positions */
+            uint64_t count;
+            float *out;
+        } lists;
+        struct {
+            const uint32_t *positions; /* NULL: row i is the i-th */
+            const float *weights;
+            uint64_t count;
+            float total;
+            float *out;
+        } average;
+        struct cuda_spread spread; /* what it points to on the host need not stay */
+    };
+};
+
+/* For messages and the settings of the simulated device. */
+static inline const char *device_kernel_name(enum device_kernel kernel)
+{
+    switch (kernel) {
+    case KERNEL_NORMS: return "norms";
+    case KERNEL_FIND_BAD: return "find_bad";
+    case KERNEL_SCAN: return "scan";
+    case KERNEL_TILE: return "tile";
+    case KERNEL_TOPK: return "topk";
+    case KERNEL_GATHER_LISTS: return "gather_lists";
+    case KERNEL_AVERAGE: return "average";
+    case KERNEL_SPREAD: return "spread";
+    }
+    return "no kernel";
+}
+
+#endif
