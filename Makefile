@@ -148,6 +148,7 @@ TEST_SH    := $(shell find tests -name 'run_*.sh' 2>/dev/null | sort)
 FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN   := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
 REPLAY_BIN := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/fuzz/replay_%,$(FUZZ_SRC))
+SIM_BIN    := $(BUILD)/tests/sim/story_seeds
 BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
 BENCH_BIN  := $(patsubst %.c,$(BUILD)/%,$(BENCH_SRC))
 GPU_BIN    := $(if $(CUDA_SRC),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/gpu/gpu_*.c)))
@@ -155,7 +156,7 @@ MAN        := $(patsubst docs/%,$(BUILD)/man/%,$(wildcard docs/*.[1-8]))
 UNITS      := $(patsubst systemd/%.in,$(BUILD)/systemd/%,$(wildcard systemd/*.in))
 C_FILES    := $(shell find daemon kernels client tests docs -name '*.[ch]' 2>/dev/null | sort)
 
-.PHONY: all help clean deps test run-tests check unit-tests demo bench lint format install \
+.PHONY: all sim help clean deps test run-tests check unit-tests demo bench lint format install \
         install-files uninstall fuzz run-fuzz coverage run-coverage cuda gpu-bundle sample tests \
         benches FORCE
 .SECONDARY:
@@ -293,7 +294,7 @@ $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/r
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB)
 
-tests: all $(TEST_BIN) $(REPLAY_BIN)
+tests: all $(TEST_BIN) $(REPLAY_BIN) $(SIM_BIN)
 unit-tests: $(UNIT_BIN) $(REPLAY_BIN)
 benches: all $(BENCH_BIN)
 
@@ -314,6 +315,12 @@ run-tests: tests $(addprefix sanitized-,$(TEST_SANITIZERS))
 ## check: build and run the unit tests alone
 check: unit-tests
 	$(Q)tests/run --build $(BUILD) $(UNIT_BIN) $(REPLAY_BIN)
+
+## sim: the whole daemon on a virtual clock: SEEDS stories (2000), from SEED (1) on
+SEEDS ?= 2000
+SEED  ?= 1
+sim: $(SIM_BIN)
+	$(Q)$(SIM_BIN) --seeds $(SEEDS) --first $(SEED)
 
 ## coverage: line coverage of the whole suite; fails where a parser has less than 95 %
 coverage:

@@ -1,0 +1,151 @@
+/* story_seeds [--seeds N] [--first SEED] [--trace]: stories of the whole daemon on a virtual clock
+ * (tests/support/story.h), one for each seed, in two processes. Ends with one line,
+ *     N seeds, N requests, N wrong
+ * A seed that goes wrong says so, and its story goes wrong again with --first SEED --seeds 1. Of
+ * every sixteenth seed the story is told twice, and must be the same to the last byte. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/story.h"
+
+enum { PROCESSES = 2, TWICE_EVERY = 16 };
+
+struct totals {
+    uint64_t seeds, requests, answered, errors, vanished;
+};
+
+static struct story_settings settings_of(uint64_t seed)
+{
+    struct story dice = {.random = seed * UINT64_C(0x9e3779b97f4a7c15) + 7};
+    struct story_settings t = {
+        .seed = seed,
+        .requests = 200 + story_random(&dice, 60),
+        .clients = 1 + (uint32_t)story_random(&dice, STORY_CLIENTS_MAX),
+        .workers = 1 + (uint32_t)story_random(&dice, STORY_WORKERS_MAX),
+        .memory_mib = 64,
+        .cancel = story_chance(&dice, 500) ? 60 : 0,
+        .deadline = story_chance(&dice, 500) ? 150 : 0,
+        .vanish = story_chance(&dice, 500) ? 15 : 0,
+        .dribble = story_chance(&dice, 300) ? 400 : 0,
+        .slow_read = story_chance(&dice, 300) ? 300 : 0,
+        .queue_max = story_chance(&dice, 200) ? 6 : 0,
+        .think_ns = story_chance(&dice, 500) ? 20000 : 200000,
+    };
+    if (story_chance(&dice, 250)) {
+        t.memory_mib = 2 + story_random(&dice, 3);
+        t.memory_short = true;
+    }
+    return t;
+}
+
+static uint64_t tell(uint64_t seed, FILE *trace, struct totals *sum)
+{
+    struct story_settings settings = settings_of(seed);
+    settings.trace = trace;
+    struct story *s = story_open(&settings);
+    story_run(s);
+    if (sum) {
+        sum->seeds++;
+        sum->requests += s->sent;
+        sum->answered += s->answered;
+        sum->errors += s->errors;
+        sum->vanished += s->vanished;
+    }
+    return story_close(s);
+}
+
+/* Every PROCESSES-th seed from `first` on; the next one goes to the pipe before it is told. */
+static void tell_all(uint64_t first, uint64_t end, FILE *trace, int pipe_fd)
+{
+    struct totals sum = {0};
+    for (uint64_t seed = first; seed < end; seed += PROCESSES) {
+        uint64_t hash = tell(seed, trace, &sum);
+        if (seed % TWICE_EVERY == 0 && tell(seed, NULL, NULL) != hash) {
+            fprintf(stderr, "seed %llu: told twice, it is two stories\n", (unsigned long long)seed);
+            abort();
+        }
+        if (write(pipe_fd, &sum, sizeof sum) != sizeof sum) abort();
+    }
+    if (trace) fflush(trace);
+}
+
+struct teller {
+    pid_t pid;
+    int fd;
+    uint64_t first; /* of what it was given */
+    struct totals said;
+};
+
+static void start(struct teller *t, uint64_t first, uint64_t end, FILE *trace)
+{
+    int ends[2];
+    *t = (struct teller){.first = first};
+    if (pipe(ends)) abort();
+    fflush(stdout);
+    t->pid = fork();
+    if (t->pid < 0) abort();
+    if (t->pid == 0) {
+        close(ends[0]);
+        tell_all(first, end, trace, ends[1]);
+        _exit(0);
+    }
+    close(ends[1]);
+    t->fd = ends[0];
+}
+
+static void add(struct totals *sum, const struct totals *more)
+{
+    sum->seeds += more->seeds;
+    sum->requests += more->requests;
+    sum->answered += more->answered;
+    sum->errors += more->errors;
+    sum->vanished += more->vanished;
+}
+
+/* True: it was through; false: the seed after those that it told went wrong. */
+static bool finish(struct teller *t)
+{
+    struct totals said;
+    int status;
+    while (read(t->fd, &said, sizeof said) == sizeof said)
+        t->said = said;
+    close(t->fd);
+    waitpid(t->pid, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static uint64_t number_after(int argc, char **argv, const char *name, uint64_t otherwise)
+{
+    for (int i = 1; i + 1 < argc; i++)
+        if (strcmp(argv[i], name) == 0) return strtoull(argv[i + 1], NULL, 10);
+    return otherwise;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seeds = number_after(argc, argv, "--seeds", 2000);
+    uint64_t first = number_after(argc, argv, "--first", 1), end = first + seeds, wrong = 0;
+    bool traces = argc > 1 && strcmp(argv[argc - 1], "--trace") == 0;
+    struct totals sum = {0};
+    struct teller tellers[PROCESSES];
+    for (uint32_t i = 0; i < PROCESSES; i++)
+        start(&tellers[i], first + i, end, traces ? stdout : NULL);
+    for (uint32_t i = 0; i < PROCESSES; i++)
+        while (!finish(&tellers[i])) {
+            uint64_t bad = tellers[i].first + tellers[i].said.seeds * PROCESSES;
+            add(&sum, &tellers[i].said);
+            printf("seed %llu went wrong\n", (unsigned long long)bad);
+            wrong++;
+            sum.seeds++;
+            start(&tellers[i], bad + PROCESSES, end, traces ? stdout : NULL);
+        }
+    for (uint32_t i = 0; i < PROCESSES; i++)
+        add(&sum, &tellers[i].said);
+    printf("answered %llu, refused %llu, given up %llu\n", (unsigned long long)sum.answered,
+           (unsigned long long)sum.errors, (unsigned long long)sum.vanished);
+    printf("%llu seeds, %llu requests, %llu wrong\n", (unsigned long long)sum.seeds,
+           (unsigned long long)sum.requests, (unsigned long long)wrong);
+    return wrong != 0;
+}

@@ -1,0 +1,288 @@
+#include "tests/support/story.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "daemon/base/log.h"
+#include "daemon/store/space.h"
+
+#define BEGIN_NS UINT64_C(1000000000)
+#define SWEEP_NS (SWEEP_MS * UINT64_C(1000000))
+/* Longer than any deadline, timeout and backoff together: what is not answered by then is lost. */
+#define PATIENCE_NS UINT64_C(400000000000)
+
+/* ---------------------------------------------------------------- chance */
+
+uint64_t story_random(struct story *s, uint64_t below)
+{
+    uint64_t z = (s->random += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (z ^ (z >> 31)) % below;
+}
+
+bool story_chance(struct story *s, uint32_t permille)
+{
+    return story_random(s, 1000) < permille;
+}
+
+uint64_t story_about(struct story *s, uint64_t ns)
+{
+    return ns / 10 + story_random(s, ns * 19 / 10 + 1);
+}
+
+/* ---------------------------------------------------------------- what happened */
+
+void story_hash(struct story *s, const void *bytes, uint64_t count)
+{
+    s->hash = XXH3_64bits_withSeed(bytes, count, s->hash);
+}
+
+void story_note(struct story *s, const char *what, uint64_t a, uint64_t b)
+{
+    const uint64_t said[] = {s->now_ns, a, b, (uint64_t)what[0] << 8 | (uint8_t)what[1]};
+    story_hash(s, said, sizeof said);
+    if (s->settings.trace)
+        fprintf(s->settings.trace, "%14llu %-12s %llu %llu\n", (unsigned long long)s->now_ns, what,
+                (unsigned long long)a, (unsigned long long)b);
+}
+
+void story_fail(const struct story *s, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    fflush(stdout);
+    fprintf(stderr, "seed %llu: at %llu ns: ", (unsigned long long)s->settings.seed,
+            (unsigned long long)s->now_ns);
+    vfprintf(stderr, format, values);
+    fprintf(stderr, "\n");
+    va_end(values);
+    if (s->settings.trace) fflush(s->settings.trace);
+    abort();
+}
+
+/* ---------------------------------------------------------------- events */
+
+static bool is_sooner(const struct story_event *a, const struct story_event *b)
+{
+    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->number < b->number;
+}
+
+void story_at(struct story *s, uint64_t at_ns, void (*happen)(struct story *s, void *subject),
+              void *subject)
+{
+    if (s->event_count == s->event_room) {
+        s->event_room = s->event_room ? 2 * s->event_room : 256;
+        s->events = realloc(s->events, s->event_room * sizeof *s->events);
+        if (!s->events) abort();
+    }
+    struct story_event e = {at_ns, s->event_number++, happen, subject};
+    uint32_t at = s->event_count++;
+    for (uint32_t up; at && is_sooner(&e, &s->events[up = (at - 1) / 2]); at = up)
+        s->events[at] = s->events[up];
+    s->events[at] = e;
+}
+
+static struct story_event pop(struct story *s)
+{
+    struct story_event first = s->events[0], last = s->events[--s->event_count];
+    uint32_t at = 0;
+    for (uint32_t down; (down = 2 * at + 1) < s->event_count; at = down) {
+        if (down + 1 < s->event_count && is_sooner(&s->events[down + 1], &s->events[down])) down++;
+        if (!is_sooner(&s->events[down], &last)) break;
+        s->events[at] = s->events[down];
+    }
+    if (s->event_count) s->events[at] = last;
+    return first;
+}
+
+/* ---------------------------------------------------------------- the daemon */
+
+static uint64_t now(void *owner)
+{
+    return ((struct story *)owner)->now_ns;
+}
+
+static void nobody(void *owner) {}
+
+static void set_config(struct story *s)
+{
+    const struct story_settings *t = &s->settings;
+    config_defaults(&s->config);
+    s->config.worker_count = t->workers;
+    s->config.memory_mib_max = t->memory_mib;
+    s->config.cache_mib_max = 1;
+    s->config.job_max = 512;
+    s->config.connection_max = 2 * STORY_CLIENTS_MAX;
+    s->config.quotas.queue = t->queue_max ? t->queue_max : s->config.quotas.queue;
+    s->config.worker_inline = story_chance(s, 500);
+    s->config.batch_wait_us = (uint32_t)story_random(s, 3) * 200;
+    s->config.batch_requests = story_chance(s, 300) ? 1 : 64;
+    s->config.window_us = story_chance(s, 500) ? 1000 : 50;
+    s->config.quantum_us = story_chance(s, 500) ? 500 : 20;
+    s->config.in_flight_max = story_chance(s, 200) ? 4 : 64;
+}
+
+/* What the pipeline is told, the model hears as well. */
+static void on_frame(void *owner, struct connection *c, const struct frame *f)
+{
+    struct story *s = owner;
+    struct story_request *r = story_request_of(s, c->id, f->header->request_id);
+    if (r) story_admitting(s, r);
+    s->behind.on_frame(s->behind.owner, c, f);
+    if (r) story_admitted(s, r);
+}
+
+static void on_bad_frame(void *owner, struct connection *c, const struct frame_header *h,
+                         const struct failure *why)
+{
+    struct story *s = owner;
+    s->behind.on_bad_frame(s->behind.owner, c, h, why);
+}
+
+static void on_close(void *owner, struct connection *c)
+{
+    struct story *s = owner;
+    s->behind.on_close(s->behind.owner, c);
+}
+
+static void on_written(void *owner, struct job *j)
+{
+    struct story *s = owner;
+    s->behind.on_written(s->behind.owner, j);
+}
+
+static void build(struct story *s)
+{
+    const struct vector_kernels *kernels = vectors_choose("auto");
+    bool well = !heap_create(s->settings.memory_mib << 20, &s->heap) &&
+                !store_create(s->heap, kernels, &s->store);
+    STORY_CHECK(s, well, "no memory for the daemon");
+    heap_limit_cache(s->heap, s->config.cache_mib_max << 20);
+    heap_reserve(s->heap, (s->settings.memory_mib << 20) / 16, RECEIVE_BYTES);
+    store_limit_collections(s->store, s->config.collection_max);
+    s->done.wake = nobody;
+    story_cpu_open(s);
+    struct pipeline_options options = {.config = &s->config,
+                                       .clock = &s->clock,
+                                       .heap = s->heap,
+                                       .store = s->store,
+                                       .net = &s->net,
+                                       .kernels = kernels,
+                                       .done = &s->done,
+                                       .cpu = &s->cpu,
+                                       .worker_count = s->settings.workers,
+                                       .instance = s->settings.seed};
+    STORY_CHECK(s, !pipeline_create(&options, &s->pipeline), "no memory for the pipeline");
+    s->behind = pipeline_net_events(s->pipeline);
+    struct net_events events = {s, on_frame, on_bad_frame, on_close, on_written};
+    STORY_CHECK(s, !net_init(&s->net, NULL, &s->clock, s->heap, &s->config, &events),
+                "no memory for net");
+}
+
+struct story *story_open(const struct story_settings *settings)
+{
+    struct story *s = calloc(1, sizeof *s);
+    if (!s) abort();
+    s->settings = *settings;
+    s->random = settings->seed * UINT64_C(0x2545f4914f6cdd1d) + 1;
+    s->now_ns = s->swept_ns = BEGIN_NS;
+    s->clock = (struct clock){now, s};
+    log_set_level_name("error");
+    set_config(s);
+    build(s);
+    story_model_open(s);
+    story_clients_open(s);
+    return s;
+}
+
+/* ---------------------------------------------------------------- running */
+
+/* What the engine does each time that its loop turns. */
+static void turn(struct story *s)
+{
+    do {
+        pipeline_tick(s->pipeline);
+        net_flush(&s->net);
+    } while (pipeline_has_arrivals(s->pipeline));
+}
+
+static void keep_house(struct story *s)
+{
+    s->swept_ns = s->now_ns;
+    pipeline_expire(s->pipeline, s->now_ns);
+    net_sweep(&s->net);
+}
+
+/* The next thing that happens, whatever it is, and what follows from it at once. */
+static void step(struct story *s)
+{
+    uint64_t wake_ns = pipeline_wake_ns(s->pipeline), sweep_ns = s->swept_ns + SWEEP_NS;
+    uint64_t event_ns = s->event_count ? s->events[0].at_ns : UINT64_MAX;
+    uint64_t first_ns = event_ns < wake_ns ? event_ns : wake_ns;
+    if (sweep_ns < first_ns) first_ns = sweep_ns;
+    if (first_ns > s->now_ns) s->now_ns = first_ns;
+    if (first_ns == event_ns) {
+        struct story_event e = pop(s);
+        e.happen(s, e.subject);
+    } else if (first_ns == sweep_ns) {
+        keep_house(s);
+    } else {
+        story_note(s, "wake", 0, 0);
+    }
+    turn(s);
+}
+
+static bool is_over(const struct story *s)
+{
+    if (s->sent < s->settings.requests) return false;
+    for (uint32_t i = 0; i < s->settings.clients; i++)
+        if (s->clients[i].open) return false;
+    return true;
+}
+
+void story_run(struct story *s)
+{
+    uint64_t answered = s->answered + s->vanished, since_ns = s->now_ns;
+    while (!is_over(s)) {
+        step(s);
+        if (s->answered + s->vanished != answered) {
+            answered = s->answered + s->vanished;
+            since_ns = s->now_ns;
+        }
+        STORY_CHECK(s, s->now_ns - since_ns < PATIENCE_NS, "a request is never answered");
+    }
+}
+
+uint64_t story_close(struct story *s)
+{
+    for (uint32_t i = 0; i < s->settings.clients; i++)
+        if (s->clients[i].connection) story_vanish(&s->clients[i]);
+    uint64_t until_ns = s->now_ns + PATIENCE_NS;
+    for (uint32_t jobs; (jobs = pipeline_count(s->pipeline).jobs) || s->net.counters.open;) {
+        STORY_CHECK(s, s->now_ns < until_ns, "%u connections and %u jobs are left",
+                    s->net.counters.open, jobs);
+        step(s);
+    }
+    STORY_CHECK(s, !story_cpu_jobs(s), "the CPU still has a job");
+    net_close(&s->net);
+    pipeline_abandon(s->pipeline);
+    net_finish(&s->net);
+    pipeline_destroy(s->pipeline);
+    store_destroy(s->store);
+    struct heap_usage usage = heap_usage(s->heap);
+    STORY_CHECK(s, !usage.blocks && !usage.bytes_used, "%llu blocks were not given back",
+                (unsigned long long)usage.blocks);
+    heap_destroy(s->heap);
+    uint64_t hash = s->hash;
+    story_model_close(s);
+    for (uint32_t i = 0; i < STORY_CLIENTS_MAX; i++) {
+        free(s->clients[i].out);
+        free(s->clients[i].in);
+    }
+    free(s->events);
+    free(s);
+    return hash;
+}

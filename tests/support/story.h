@@ -1,0 +1,151 @@
+/* story: the whole daemon in one thread on a virtual clock: requests, scheduler, store, batches and a
+ * CPU that runs jobs step by step, with clients that connect, ask, write, cancel, run out of time and
+ * vanish. All chance comes from a seed, so that a story that goes wrong goes wrong again. Every answer
+ * is compared with a plain model (story_model.h); what does not fit ends the process with the seed.
+ * Owner:  tests/sim; story_open and story_close pair.
+ * Thread: one.
+ * Errors: story_fail. */
+#ifndef ENGRAM_TESTS_STORY_H
+#define ENGRAM_TESTS_STORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/config.h"
+#include "daemon/exec/backend.h"
+#include "daemon/exec/done.h"
+#include "daemon/net/connection.h"
+#include "daemon/request/pipeline.h"
+#include "tests/support/story_model.h"
+
+enum {
+    STORY_CLIENTS_MAX = 6,
+    STORY_SPACES = 2,
+    STORY_WORKERS_MAX = 3,
+    STORY_UNITS_MAX = 1024, /* jobs that the CPU has at once */
+};
+
+/* What a seed decides before anything happens. */
+struct story_settings {
+    uint64_t seed, requests; /* requests: sent by all clients together */
+    FILE *trace;             /* or NULL */
+    uint32_t clients, workers;
+    uint64_t memory_mib; /* the heap's bound */
+    bool memory_short;   /* it may refuse */
+    uint32_t queue_max;  /* quotas.queue; 0: none */
+    /* Chances, in 1/1000 of a client's actions. */
+    uint32_t cancel, deadline, vanish, dribble, slow_read;
+    uint64_t think_ns;
+};
+
+struct story_event {
+    uint64_t at_ns, number; /* equal times: in the order they were made */
+    void (*happen)(struct story *s, void *subject);
+    void *subject;
+};
+
+/* A client and its connection. */
+struct story_client {
+    struct story *story;
+    uint32_t number, space;
+    struct connection *connection; /* NULL: not connected */
+    uint64_t connection_id;
+    bool greeted; /* its Hello was answered */
+    bool reading; /* the daemon wants its bytes */
+    bool deaf;    /* takes no replies now */
+    bool closing; /* the daemon closed it, */
+    bool leaving; /* for the client did */
+    bool due;     /* a delivery is coming */
+    uint64_t next_id;
+    char *out; /* bytes that are not delivered yet */
+    uint64_t out_count, out_room;
+    char *in; /* replies, not yet a whole frame */
+    uint64_t in_count, in_room;
+    uv_buf_t late[64]; /* a write that the daemon waits for */
+    unsigned late_count;
+    struct story_request *requests; /* unanswered, newest first */
+    uint32_t open;
+};
+
+struct story_unit; /* story_cpu.c */
+
+struct story {
+    struct story_settings settings;
+    uint64_t random, now_ns, hash;
+    struct clock clock;
+    struct story_event *events; /* a heap */
+    uint32_t event_count, event_room;
+    uint64_t event_number, swept_ns;
+
+    struct config config;
+    struct net net;
+    struct net_events behind; /* the pipeline's */
+    struct heap *heap;
+    struct store *store;
+    struct done done;
+    struct pipeline *pipeline;
+    struct backend cpu;
+    struct story_unit *units[STORY_UNITS_MAX];
+    uint32_t unit_count;
+    bool worker_busy[STORY_WORKERS_MAX];
+
+    struct story_model model;
+    struct story_client clients[STORY_CLIENTS_MAX];
+    struct story_request *all; /* requests ever, for those whose clients are gone */
+    bool over;                 /* the daemon stops */
+    uint64_t sent, answered, errors, vanished, seq;
+    uint64_t by_code[17];
+};
+
+/* ---- story.c ---- */
+struct story *story_open(const struct story_settings *settings);
+/* Until every request was sent, and answered or given up by its client. */
+void story_run(struct story *s);
+/* Nothing may be left. Returns the digest of all that happened. */
+uint64_t story_close(struct story *s);
+
+void story_at(struct story *s, uint64_t at_ns, void (*happen)(struct story *s, void *subject),
+              void *subject);
+/* 0 .. below - 1. */
+uint64_t story_random(struct story *s, uint64_t below);
+/* With that many chances in a thousand. */
+bool story_chance(struct story *s, uint32_t permille);
+/* About ns: between a tenth and twice as much. */
+uint64_t story_about(struct story *s, uint64_t ns);
+void story_note(struct story *s, const char *what, uint64_t a, uint64_t b);
+void story_hash(struct story *s, const void *bytes, uint64_t count);
+void story_fail(const struct story *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
+#define STORY_CHECK(s, what, ...)                  \
+    do {                                           \
+        if (!(what)) story_fail((s), __VA_ARGS__); \
+    } while (0)
+
+/* ---- story_cpu.c ---- */
+void story_cpu_open(struct story *s);
+uint32_t story_cpu_jobs(const struct story *s);
+
+/* ---- story_wire.c: bytes between clients and connections ---- */
+void story_connect(struct story_client *c);
+void story_vanish(struct story_client *c);
+/* Bytes of requests, to be delivered. */
+void story_send(struct story_client *c, const void *bytes, uint64_t count);
+void story_deliver_soon(struct story_client *c);
+void story_hear_again(struct story_client *c);
+
+/* ---- story_clients.c: what clients do ---- */
+void story_clients_open(struct story *s);
+/* Whole frames came. */
+void story_client_reads(struct story_client *c);
+/* The connection is gone; what was asked will not be answered. */
+void story_client_lost(struct story_client *c);
+struct story_request *story_request_of(struct story *s, uint64_t connection, uint64_t id);
+/* The daemon is about to look at that request, and has looked at it. */
+void story_admitting(struct story *s, struct story_request *r);
+void story_admitted(struct story *s, struct story_request *r);
+/* A backend is through with j, which writes. */
+void story_wrote(struct story *s, const struct job *j);
+
+#endif

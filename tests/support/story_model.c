@@ -1,0 +1,132 @@
+#include "tests/support/story_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/story.h"
+
+void *story_take(struct story *s, uint64_t bytes)
+{
+    struct story_memory *m = aligned_alloc(64, (sizeof *m + bytes + 63) / 64 * 64);
+    if (!m) abort();
+    m->next = s->model.memory;
+    s->model.memory = m;
+    return memset(m->bytes, 0, bytes);
+}
+
+const char *story_name(uint32_t name)
+{
+    static const char *const names[STORY_NAMES] = {"faces", "words", "places"};
+    return names[name];
+}
+
+void story_model_open(struct story *s)
+{
+    for (uint32_t i = 0; i < STORY_NAMES; i++) {
+        s->model.dimension[i] = 4 + (uint32_t)story_random(s, story_chance(s, 300) ? 61 : 13);
+        s->model.metric[i] = 1 + (uint32_t)story_random(s, 3);
+    }
+}
+
+void story_model_close(struct story *s)
+{
+    while (s->model.memory) {
+        struct story_memory *m = s->model.memory;
+        s->model.memory = m->next;
+        free(m);
+    }
+}
+
+struct story_collection *story_find(struct story *s, uint32_t space, uint32_t name)
+{
+    for (struct story_collection *c = s->model.collections; c; c = c->next)
+        if (c->space == space && c->name == name && !c->dropped) return c;
+    return NULL;
+}
+
+struct story_collection *story_create(struct story *s, uint32_t space, uint32_t name)
+{
+    struct story_collection *c = story_take(s, sizeof *c);
+    *c = (struct story_collection){.space = space,
+                                   .name = name,
+                                   .dimension = s->model.dimension[name],
+                                   .metric = s->model.metric[name],
+                                   .last = story_take(s, sizeof *c->last),
+                                   .next = s->model.collections};
+    s->model.collections = c;
+    return c;
+}
+
+uint64_t story_place(const struct story_state *state, uint64_t id)
+{
+    uint64_t low = 0, high = state->count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (state->ids[middle] < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < state->count && state->ids[low] == id ? low : state->count;
+}
+
+static bool is_named(const struct story_request *r, uint64_t id)
+{
+    for (uint64_t i = 0; i < r->id_count; i++)
+        if (r->ids[i] == id) return true;
+    return false;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* What was there but for the ids that r names, and, of an upsert, those with their new rows. */
+static void change(struct story *s, const struct story_state *was, struct story_request *r,
+                   struct story_state *now)
+{
+    uint32_t d = r->resident->dimension;
+    bool upsert = r->operation == OPERATION_UPSERT;
+    uint64_t most = was->count + (upsert ? r->id_count : 0);
+    now->ids = story_take(s, most * 8 + 8);
+    now->rows = story_take(s, most * d * 4 + 4);
+    for (uint64_t i = 0; i < was->count; i++)
+        if (!is_named(r, was->ids[i])) now->ids[now->count++] = was->ids[i];
+    for (uint64_t i = 0; upsert && i < r->id_count; i++)
+        now->ids[now->count++] = r->ids[i];
+    qsort(now->ids, now->count, 8, by_id);
+    for (uint64_t i = 0; i < now->count; i++) {
+        uint64_t at = story_place(was, now->ids[i]);
+        const float *row = at < was->count ? was->rows + at * d : NULL;
+        for (uint64_t k = 0; upsert && k < r->id_count; k++)
+            if (r->ids[k] == now->ids[i]) row = r->rows + k * d;
+        memcpy(now->rows + i * d, row, d * 4);
+    }
+}
+
+void story_apply(struct story *s, struct story_request *r, uint64_t version)
+{
+    struct story_state *was = r->resident->last, *now = story_take(s, sizeof *now);
+    STORY_CHECK(s, was->seq < r->seq, "a write overtook one that was asked before it");
+    STORY_CHECK(s, version >= was->version, "a version falls");
+    now->seq = r->seq;
+    now->version = version;
+    now->before = was;
+    for (uint64_t i = 0; i < r->id_count; i++)
+        r->counts[story_place(was, r->ids[i]) < was->count]++;
+    change(s, was, r, now);
+    r->rows_after = now->count;
+    r->version = version;
+    r->applied = true;
+    r->resident->last = now;
+}
+
+const struct story_state *story_seen(const struct story_request *r)
+{
+    const struct story_state *state = r->resident->last;
+    while (state->seq > r->seq)
+        state = state->before;
+    return state;
+}

@@ -1,0 +1,107 @@
+/* story_model: what must be in the daemon, kept plainly: for each collection every state that it has
+ * been in, and for each request what was asked of which of them.
+ * Owner:  a story; freed with it.
+ * Thread: one.
+ * Errors: story_fail. */
+#ifndef ENGRAM_TESTS_STORY_MODEL_H
+#define ENGRAM_TESTS_STORY_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/job.h"
+
+struct story;
+struct story_client;
+
+enum { STORY_NAMES = 3, STORY_IDS = 160 };
+
+/* A collection after a write. */
+struct story_state {
+    uint64_t seq;     /* of the write, in the order in which requests were looked at */
+    uint64_t version; /* as the daemon told it; 0: as created */
+    uint64_t count;
+    uint64_t *ids; /* rising */
+    float *rows;
+    struct story_state *before;
+};
+
+struct story_collection {
+    uint32_t space, name;
+    uint32_t dimension;
+    uint32_t metric;
+    bool dropped; /* nobody finds it any more */
+    struct story_state *last;
+    struct story_collection *next;
+};
+
+/* What was asked; arrays belong to the model. */
+struct story_request {
+    struct story_client *client;
+    uint64_t connection, id;
+    enum operation operation;
+    uint64_t sent_ns, deadline_ns; /* absolute at the earliest; 0: none */
+    bool cancelled, gone, admitted, applied, answered;
+    uint64_t cancel_id;
+    uint64_t seq;
+    uint32_t name;                     /* STORY_NAMES: inline rows */
+    struct story_collection *resident; /* that it found; NULL: none */
+    bool made;                         /* create: the name is its from then on */
+    uint32_t dimension, metric, k;
+    uint64_t id_count, query_count, row_count;
+    uint64_t *ids;
+    float *queries, *rows, *weights;
+    uint64_t *offsets; /* candidates: query_count + 1 */
+    bool has_threshold, list, bitmap;
+    float threshold;
+    uint64_t filter_count, *filter;
+    uint8_t *bits; /* of ids filter_first .. */
+    uint64_t filter_first;
+    uint64_t offset, limit; /* fetch without ids */
+    uint64_t counts[2], rows_after, version;
+    struct story_request *next, *all_next;
+};
+
+struct story_memory {
+    struct story_memory *next;
+    _Alignas(64) char bytes[];
+};
+
+struct story_model {
+    struct story_memory *memory;
+    struct story_collection *collections;
+    uint32_t dimension[STORY_NAMES], metric[STORY_NAMES];
+};
+
+/* Zeroed memory, until the story ends. */
+void *story_take(struct story *s, uint64_t bytes);
+void story_model_open(struct story *s);
+void story_model_close(struct story *s);
+const char *story_name(uint32_t name);
+
+/* The collection that is found under a name now; NULL: none. */
+struct story_collection *story_find(struct story *s, uint32_t space, uint32_t name);
+struct story_collection *story_create(struct story *s, uint32_t space, uint32_t name);
+/* r, an upsert or a delete, took effect. */
+void story_apply(struct story *s, struct story_request *r, uint64_t version);
+/* What r, which reads, must have seen. */
+const struct story_state *story_seen(const struct story_request *r);
+/* The place of id in it; state->count: it is not there. */
+uint64_t story_place(const struct story_state *state, uint64_t id);
+
+/* ---- story_check.c ---- */
+struct story_reply {
+    const struct frame_header *header;
+    const void *message;
+    const char *body;
+};
+/* Ends the story where the answer is not what the model says. */
+void story_check(struct story *s, struct story_request *r, const struct story_reply *reply);
+
+/* ---- story_requests.c ---- */
+/* Decides what c asks next, and sends it. */
+void story_ask(struct story_client *c);
+void story_ask_cancel(struct story_client *c, struct story_request *r);
+void story_greet(struct story_client *c);
+
+#endif
