@@ -366,7 +366,7 @@ demo:
 	$(SUBMAKE) all
 	$(Q)tests/demo/demo $(BUILD)
 
-## lint: format, clang-tidy, and the arrows between the rooms
+## lint: format, clang-tidy, and who may include whom
 lint:
 	@.ci/install-deps build lint
 	$(Q)clang-format --dry-run -Werror $(C_FILES)

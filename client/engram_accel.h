@@ -246,7 +246,7 @@ typedef struct ea_scheduler_stats {
     uint64_t batches, batched_requests;
     uint64_t splits;               /* requests that ran on both backends at once */
     uint64_t steals;               /* that an idle backend took over from the other's line */
-    uint64_t probes;               /* that took the other road, to learn */
+    uint64_t probes;               /* that ran on the backend not chosen, to learn */
     uint64_t aged;                 /* that had waited so long that they went first */
     uint64_t passes;               /* short ones that went past long ones */
     uint32_t gpu_success_permille; /* of the operation that fares worst there, lately */

@@ -1,4 +1,4 @@
-/* engine: the whole daemon as one object: builds the rooms in order, runs the loop, tears down.
+/* engine: the whole daemon as one object: makes all parts in order, runs the loop, and destroys them.
  * main.c makes one; tests make as many as they like.
  * Owner:  main.
  * Thread: the creating one, but for engine_stop, which any thread (not a signal handler) may call.

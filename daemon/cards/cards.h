@@ -1,5 +1,6 @@
-/* gpu: the GPU backend: the road to the GPU processes. It knows which collections and graphs have a
- * replica where and how fresh, turns jobs into orders, and takes completions back.
+/* cards: the GPU backend, which sends jobs to the GPU processes. It knows which collections and
+ * graphs have a replica, where, and of which version; it turns jobs into orders, and takes
+ * completions back.
  * Owner:  the engine.
  * Thread: the loop.
  * Errors: submit: UNAVAILABLE with gpu_gave_up: the job is the CPU's, as if it had not been tried.

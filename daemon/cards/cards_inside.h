@@ -3,7 +3,7 @@
  * and piece by piece), gpu_build_rows.c and gpu_build_graph.c (the orders for that).
  * Owner:  cards/cards.c.
  * Thread: the loop.
- * Errors: none that leave this room. */
+ * Errors: none that leave daemon/cards. */
 #ifndef ENGRAM_CARDS_CARDS_INSIDE_H
 #define ENGRAM_CARDS_CARDS_INSIDE_H
 

@@ -1,4 +1,4 @@
-/* done: the one road back: finished jobs from any thread to the loop.
+/* done: takes finished jobs from any thread back to the loop; nothing else does.
  * Owner:  the pipeline.
  * Thread: done_push any; done_take the loop.
  * Errors: none: a push allocates nothing. */

@@ -1,6 +1,6 @@
 /* calibrate: measures the backends while nobody asks for anything, so that the scheduler's model
  * has this machine's figures before the first request: made-up collections and graphs in a space
- * that no client can name, and requests on them that take the same road as everyone's. The CPU's
+ * that no client can name, and requests on them that are handled like everyone's. The CPU's
  * turn comes shortly after the start, the GPUs' when they are ready; neither if a saved model knows
  * them.
  * Owner:  the engine.

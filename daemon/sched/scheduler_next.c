@@ -26,7 +26,7 @@ static enum room room_of(const struct scheduler *s, const struct server *sv, uin
     return forecast_window_ns(sv, now_ns) < s->settings.window_ns ? ROOM_ANY : ROOM_SHORT;
 }
 
-/* True if t may start in this room, judged by what it takes alone: its charge may be only what it
+/* True if t may start in the given room, judged by what it takes alone: its charge may be only what it
  * adds to others with its key. Those will run together, so only the first of them passes. */
 static bool fits_room(const struct scheduler *s, const struct ticket *t, enum room room)
 {
@@ -35,7 +35,7 @@ static bool fits_room(const struct scheduler *s, const struct ticket *t, enum ro
     return alone_ns <= s->settings.window_ns / SHORT_PART && !(t->batch_key && batch_company(s, t));
 }
 
-/* The first ticket of a flow that fits this room and need not wait for others to join. */
+/* The first ticket of a flow that fits the room and need not wait for others to join. */
 static struct ticket *ready_of(struct scheduler *s, const struct flow *f, enum room room,
                                uint64_t now_ns)
 {

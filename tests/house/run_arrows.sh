@@ -1,7 +1,7 @@
 #!/bin/sh
-# run_arrows.sh [ROOT]: the arrows between the rooms (DESIGN.md 3): who may include whom.
+# run_arrows.sh [ROOT]: who may include whom, folder by folder (docs/architecture.md).
 # Prints each wrong include as FILE:LINE; exit 1 when there is one. Without ROOT, the repository,
-# after a look at a made-up house in which every rule is broken once.
+# after a look at a made-up tree in which every rule is broken once.
 set -eu
 
 # Folders that a folder may include, beside itself. engine = daemon/*.c but main.c.
@@ -23,7 +23,7 @@ allowed() {
     esac
 }
 
-# job.h is read by every room and says where a request's bytes lie.
+# job.h is read by every folder and says where a request's bytes lie.
 exceptions="daemon/base/job.h:daemon/heap/heap.h daemon/base/job.h:daemon/heap/order.h"
 # Still to be opened.
 exceptions="$exceptions
