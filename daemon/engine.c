@@ -25,8 +25,9 @@
 
 enum { HOUSEKEEPING_MS = 100, TRIM_EVERY = 10 };
 
-/* Of the memory bound, for receive buffers and small replies alone: a sixteenth, but no more than
- * this. Without it whoever fills the memory also makes the daemon deaf to those who would drop. */
+/* The part of the memory bound that is reserved for receive buffers and small replies: a
+ * sixteenth, but at most this. Otherwise a client that fills the memory would also keep others
+ * from sending the requests that drop something. */
 enum { RESERVE_SHARE = 16, RESERVE_BYTES_MAX = 256 << 20 };
 
 enum stop_request { STOP_NONE, STOP_DRAIN, STOP_NOW };
@@ -37,7 +38,8 @@ struct engine {
     char config_path[4096];
     uv_loop_t loop;
     bool loop_open;
-    bool running; /* engine_run; destroying runs the loop too, and nobody is to stop that */
+    /* within engine_run; engine_destroy runs the loop, too, and must not be stopped */
+    bool running;
     const struct clock *clock;
     const struct vector_kernels *kernels;
     struct heap *heap;
@@ -53,7 +55,7 @@ struct engine {
 
     uv_async_t done_wake, stop_wake;
     uv_prepare_t turn;
-    uv_poll_t wake; /* of wake_fd: libuv's own timers tick in milliseconds */
+    uv_poll_t wake; /* watches wake_fd: libuv's own timers have a resolution of milliseconds */
     int wake_fd;    /* a timerfd, set to wake_ns; 0: not open */
     uint64_t wake_ns;
     uv_timer_t housekeeping, drain_limit;
@@ -61,7 +63,7 @@ struct engine {
     bool handles_open, signals_open;
     uint32_t trim_countdown;
     uint64_t requests_at_trim;
-    bool rested; /* what was freed has gone back to the system since the last request */
+    bool rested; /* freed memory has been returned to the system since the last request */
     atomic_int stop_request;
     bool draining;
 };
@@ -73,14 +75,14 @@ static void close_handle(uv_handle_t *handle, void *unused)
     if (!uv_is_closing(handle)) uv_close(handle, NULL);
 }
 
-/* Closes connections; the loop ends when jobs in flight are back. */
+/* Closes connections; the loop ends when the jobs in flight are done. */
 static void stop_now(struct engine *e)
 {
     pipeline_drain(e->pipeline);
     calibrate_stop(e->calibrate);
     if (e->net_open) net_close(&e->net);
-    gpu_begin_stop(e->gpu); /* which may have work for longer than anyone waits */
-    /* Jobs that GPUs have cannot be stopped, and nobody waits for them: engine_destroy ends them. */
+    gpu_begin_stop(e->gpu); /* GPU processes may have more work than anyone will wait for */
+    /* Jobs of GPUs cannot be stopped, and nobody waits for them: engine_destroy ends them. */
     if (e->running && pipeline_count(e->pipeline).stopping == 0) uv_stop(&e->loop);
 }
 
@@ -177,7 +179,7 @@ static void on_done_wake(uv_async_t *async)
     if (e->pipeline) pipeline_tick(e->pipeline);
 }
 
-/* Everything that is ready goes out. Flushing may take up paused connections, and so queue
+/* Sends everything that is ready. Flushing may resume paused connections, which may queue
  * requests. */
 static void turn(struct engine *e)
 {
@@ -193,10 +195,10 @@ static void on_wake(uv_poll_t *poll, int status, int events)
     uint64_t times;
     if (read(e->wake_fd, &times, sizeof times) < 0 && errno != EAGAIN)
         log_warning("timer: %s", strerror(errno));
-    e->wake_ns = 0; /* on_turn follows */
+    e->wake_ns = 0; /* on_turn runs next and does the rest */
 }
 
-/* The scheduler wants to be asked again then. */
+/* Sets the timer for when the scheduler wants to be called again. */
 static void set_wake(struct engine *e)
 {
     uint64_t ns = pipeline_wake_ns(e->pipeline);
@@ -207,8 +209,8 @@ static void set_wake(struct engine *e)
     if (!timerfd_settime(e->wake_fd, TFD_TIMER_ABSTIME, &at, NULL)) e->wake_ns = ns;
 }
 
-/* Before the loop sleeps. While GPUs answer at once there may be no sleep: but after a few rounds
- * sockets have their turn. */
+/* Runs before the loop sleeps. While GPUs answer at once the loop might never sleep, so after a
+ * few rounds the sockets get their turn. */
 static void on_turn(uv_prepare_t *prepare)
 {
     enum { ROUNDS_MAX = 8 };
@@ -232,7 +234,8 @@ static void on_housekeeping(uv_timer_t *timer)
     struct engine *e = timer->data;
     if (e->pipeline) pipeline_expire(e->pipeline, clock_read_ns(e->clock));
     gpu_check(e->gpu, clock_read_ns(e->clock));
-    if (!e->net_open) return; /* half-built, it waits for GPUs to go */
+    /* the engine is half-built, and only waits for GPU processes to end */
+    if (!e->net_open) return;
     model_keeper_check(e->keeper, clock_read_ns(e->clock));
     calibrate_check(e->calibrate, clock_read_ns(e->clock));
     if (++e->trim_countdown < TRIM_EVERY) return;
@@ -247,7 +250,7 @@ static void on_housekeeping(uv_timer_t *timer)
 
 /* ---------------------------------------------------------------- building */
 
-/* token: TOKEN_BYTES_MAX. */
+/* token has TOKEN_BYTES_MAX bytes. */
 static enum status read_token(const struct engine *e, uint8_t *token, uint32_t *bytes,
                               struct failure *f)
 {
@@ -277,7 +280,7 @@ static uint64_t memory_bytes(const struct config *c)
     return uv_get_total_memory() / 4 * 3;
 }
 
-/* What is known of the backends' speed, and how more of it is found out. */
+/* Makes the cost model, its keeper and the calibration. */
 static enum status build_model(struct engine *e, struct failure *f)
 {
     struct model_keeper_options kept = {
@@ -357,7 +360,7 @@ static enum status build_pipeline(struct engine *e, const uint8_t *token, uint32
     return STATUS_OK;
 }
 
-/* All but the network. */
+/* Makes everything but the network. */
 static enum status build(struct engine *e, struct failure *f)
 {
     uint8_t token[TOKEN_BYTES_MAX];
@@ -454,7 +457,8 @@ void engine_destroy(struct engine *e)
     if (e->net_open) net_close(&e->net);
     calibrate_stop(e->calibrate);
     if (e->gpu) gpu_stop(e->gpu);
-    if (e->cpu) e->cpu->ops->destroy(e->cpu); /* drains: what is left comes back through done */
+    /* it drains first: jobs that are left come back through done */
+    if (e->cpu) e->cpu->ops->destroy(e->cpu);
     if (e->pipeline) pipeline_abandon(e->pipeline);
     calibrate_destroy(e->calibrate);
     if (e->gpu) e->gpu->ops->destroy(e->gpu);

@@ -1,8 +1,8 @@
-/* engine: the whole daemon as one object: makes all parts in order, runs the loop, and destroys them.
- * main.c makes one; tests make as many as they like.
+/* engine: the whole daemon as one object: makes all its parts in order, runs the loop, destroys
+ * them. main.c makes one; tests make as many as they like.
  * Owner:  main.
- * Thread: the creating one, but for engine_stop, which any thread (not a signal handler) may call.
- * Errors: engine_create: with text, everything undone. */
+ * Thread: the creating one; only engine_stop may be called from any thread (not a signal handler).
+ * Errors: engine_create: with text; everything is undone then. */
 #ifndef ENGRAM_ENGINE_H
 #define ENGRAM_ENGINE_H
 
@@ -14,25 +14,25 @@ struct engine;
 
 struct engine_options {
     struct config config;
-    const char *config_path;     /* what SIGHUP reads again; NULL: nothing */
-    const char *const *settings; /* and what goes over it, "key=value"; the caller's */
+    const char *config_path;     /* the file that SIGHUP reads again; NULL: none */
+    const char *const *settings; /* "key=value" settings applied over the file; the caller's */
     unsigned setting_count;
-    int inherited_fd;    /* systemd's listening socket, or -1 */
-    bool handle_signals; /* SIGTERM, SIGINT drain, then stop; SIGHUP re-reads */
-    /* What the service manager is told; may be NULL. */
+    int inherited_fd;    /* a listening socket made by systemd, or -1 */
+    bool handle_signals; /* SIGTERM and SIGINT drain, then stop; SIGHUP reads the settings again */
+    /* Reports the state to the service manager; may be NULL. */
     void (*notify)(const char *state);
 };
 
 enum status engine_create(const struct engine_options *options, struct engine **out,
                           struct failure *f);
-/* Serves until stopped. */
+/* Runs the loop until the engine is stopped. */
 void engine_run(struct engine *e);
-/* drain: finish accepted work first, at most limits.drain_ms; else at once. */
+/* drain: finish accepted requests first, for at most limits.drain_ms; else stop at once. */
 void engine_stop(struct engine *e, bool drain);
-/* NULL and half-built are fine. */
+/* NULL and half-built engines are fine. */
 void engine_destroy(struct engine *e);
 
-/* The TCP port in use, 0 for none. */
+/* Returns the TCP port in use, or 0. */
 uint16_t engine_tcp_port(const struct engine *e);
 
 #endif

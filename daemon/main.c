@@ -1,4 +1,5 @@
-/* engram-acceld: arguments, configuration, the service manager; the engine does the rest. */
+/* engram-acceld: reads arguments and configuration and talks to the service manager; the engine
+ * does the rest. */
 #include <argp.h>
 #include <errno.h>
 #include <signal.h>
@@ -14,12 +15,12 @@
 #include "daemon/engine.h"
 #include "kernels/vectors.h"
 
-/* Exit codes, also in the man page. */
+/* As documented in the man page. */
 enum { EXIT_OK = 0, EXIT_START = 1, EXIT_CONFIG = 2 };
 
 static const char default_config_path[] = "/etc/engram-accel/engram-accel.json";
 
-/* The C library looks for it by name. */
+/* argp finds it by this name. */
 __attribute__((visibility("default"))) const char *argp_program_version =
     "engram-acceld " ENGRAM_VERSION "\n" ENGRAM_BUILD;
 const char *argp_program_bug_address = NULL;
@@ -84,7 +85,7 @@ static const struct argp parser = {
     NULL,
     NULL};
 
-/* File first, then the command line. What is wrong is on stderr. */
+/* Reads the file, then the command line. Errors go to stderr. */
 static bool read_settings(struct daemon_arguments *a, struct config *c)
 {
     struct failure f = {0};
@@ -107,7 +108,7 @@ static bool read_settings(struct daemon_arguments *a, struct config *c)
     return !st;
 }
 
-/* Every connection is a descriptor. */
+/* Every connection takes a descriptor. */
 static void raise_descriptor_limit(const struct config *c)
 {
     struct rlimit limit;

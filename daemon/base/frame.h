@@ -10,8 +10,8 @@
  *          24  u64  body bytes, a multiple of 64
  *
  * All little-endian. The message follows at 32, zero-padded so that the body starts at the next
- * multiple of 64 from the frame's start; each tensor starts at the next multiple of 64. So a frame's
- * length is a multiple of 64, and frames that start aligned stay aligned.
+ * multiple of 64 from the frame's start; each tensor starts at the next multiple of 64. So the
+ * length of a frame is a multiple of 64, and frames that start aligned stay aligned.
  * Owner:  base: net and wire both read it. Thread: any; no state. Errors: frame_parse. */
 #ifndef ENGRAM_BASE_FRAME_H
 #define ENGRAM_BASE_FRAME_H

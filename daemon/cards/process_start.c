@@ -19,11 +19,11 @@ enum {
     ARGUMENT_COUNT = 10,
 };
 
-/* The child gets lent[i] as its descriptor i, for i from SHARE_FD on; libuv moves them there one after
- * the other after the fork. A descriptor that libuv itself has open at such a number would be
- * overwritten, even the pipe that reports exec's errors. So the originals, which the system puts at
- * the lowest free numbers, stay open until the spawn is over, and duplicates beyond those numbers are
- * lent to the child. */
+/* The child gets lent[i] as its descriptor i, for i from SHARE_FD on; libuv moves them there one
+ * after the other after the fork. A descriptor that libuv itself has open at such a number would
+ * be overwritten, even the pipe that reports exec's errors. So the originals, which the system
+ * puts at the lowest free numbers, stay open until the spawn is over, and duplicates beyond those
+ * numbers are lent to the child. */
 struct descriptors {
     int made[MADE_COUNT];
     int lent[STDIO_COUNT];

@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* True: the list was empty. */
+/* Returns true if the list was empty. */
 static bool push(struct done *d, struct job *j)
 {
     struct job *top = atomic_load_explicit(&d->top, memory_order_relaxed);

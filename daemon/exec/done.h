@@ -11,14 +11,14 @@
 
 struct done {
     _Atomic(struct job *) top;
-    void (*wake)(void *owner); /* called from the pushing thread when the list was empty */
+    void (*wake)(void *owner); /* called by the pushing thread if the list was empty */
     void *owner;
 };
 
 void done_push(struct done *d, struct job *j);
-/* The same from the loop, which takes before it sleeps: nobody is woken. */
+/* As done_push, from the loop, which empties the list before it sleeps: it need not be woken. */
 void done_add(struct done *d, struct job *j);
-/* All finished jobs, oldest first, linked by next; NULL when there are none. */
+/* Returns all finished jobs, oldest first, linked by next; NULL if there are none. */
 struct job *done_take(struct done *d);
 
 #endif

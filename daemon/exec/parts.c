@@ -19,7 +19,7 @@ void parts_make_request(struct job *whole, struct job *part, uint64_t first, uin
     whole->parts_out++;
 }
 
-/* There are at most two parts with failures, and the one that begins with query 0 comes first. */
+/* At most two parts have failures; that of the part with query 0 is reported. */
 static void take_failure(struct job *whole, const struct job *part)
 {
     if (!part->failure.code) return;

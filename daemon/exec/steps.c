@@ -9,7 +9,7 @@ static bool job_dead(struct job *j)
     return j->failure.code || atomic_load_explicit(&j->cancelled, memory_order_relaxed);
 }
 
-/* Before j may end. */
+/* Must be called before j can end. */
 static void count_work(struct job *j, uint64_t since_ns)
 {
     atomic_fetch_add_explicit(&j->worked_ns, clock_read_ns(j->clock) - since_ns,

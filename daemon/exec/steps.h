@@ -1,20 +1,20 @@
-/* steps: how one job runs to its end, whoever runs it: steps alone, and between them parts that are
- * shared. workers.h says who runs them.
+/* steps: how one job runs to its end: steps that run alone, and between them parts that threads
+ * share. workers.h says which threads run them.
  * Owner:  the backend that has the job.
- * Thread: any, one at a time for a job, but for steps_try_part.
+ * Thread: any, one at a time for a job, except steps_try_part.
  * Errors: none: a job's failure is in the job. */
 #ifndef ENGRAM_EXEC_STEPS_H
 #define ENGRAM_EXEC_STEPS_H
 
 #include "daemon/base/job.h"
 
-/* The first step of a job that was planned: prepare; then its parts, and finish. */
+/* The first step of a job with a plan: runs prepare, then the parts, then finish. */
 void steps_begin_plan(struct job *j);
 
-/* Runs the steps of j until one leaves parts in j->parts. False: none did, and j is done. */
+/* Runs j's steps until one leaves parts in j->parts. False: none did, and j is done. */
 bool steps_run(struct job *j);
 
-/* Runs that part, unless j has failed or was cancelled; counts the time in j->worked_ns. */
+/* Runs one part, unless j has failed or was cancelled; counts its time in j->worked_ns. */
 void steps_try_part(struct job *j, uint32_t part, uint32_t worker);
 
 #endif

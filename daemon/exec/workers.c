@@ -12,12 +12,12 @@
 #include "daemon/exec/steps.h"
 #include "daemon/ops/operation.h"
 
-/* A job that has not ended this long after it began is a long one. */
+/* A job that takes longer than this since it began is a long one. */
 #define SHORT_NS UINT64_C(10000000)
 
 struct job_list {
     struct job *head, *tail;
-    uint64_t spent_ns; /* by all workers on its jobs, since both lists last had some */
+    uint64_t spent_ns; /* time that all workers spent on its jobs since both lists last had some */
 };
 
 struct workers {
@@ -25,10 +25,10 @@ struct workers {
     struct done *done;
     pthread_mutex_t lock;
     pthread_cond_t work;
-    /* Jobs with parts to claim, oldest first; under lock. */
+    /* Jobs with parts to claim, oldest first; guarded by lock. */
     struct job_list jobs, long_jobs;
-    uint32_t sleeping; /* under lock */
-    bool stop;         /* under lock */
+    uint32_t sleeping; /* guarded by lock */
+    bool stop;         /* guarded by lock */
     uint32_t count;
     pthread_t threads[];
 };
@@ -36,7 +36,7 @@ struct workers {
 struct worker_start {
     struct workers *workers;
     uint32_t number;
-    int processor; /* -1: anywhere */
+    int processor; /* -1: any */
 };
 
 static void list_remove(struct job_list *l, struct job *j)
@@ -74,7 +74,7 @@ static void list_append(struct job_list *l, struct job *j)
     l->tail = j;
 }
 
-/* Claims the next part of j, which heads the list, under the lock. */
+/* Claims the next part of j, the first job of the list; called under the lock. */
 static uint32_t claim(struct job_list *l, struct job *j)
 {
     uint32_t part = atomic_load_explicit(&j->next_part, memory_order_relaxed);
@@ -88,8 +88,8 @@ static bool has_begun(struct job *j)
     return atomic_load_explicit(&j->parts_left, memory_order_relaxed) != 0;
 }
 
-/* The list whose oldest job is next, under the lock. While there are long jobs and others, both
- * get the same time. */
+/* Chooses the list whose oldest job is next; called under the lock. While both have jobs, long
+ * jobs and others get the same time. */
 static struct job_list *choose(struct workers *w, uint64_t now_ns)
 {
     struct job *j = w->jobs.head;
@@ -104,8 +104,8 @@ static struct job_list *choose(struct workers *w, uint64_t now_ns)
     return w->jobs.spent_ns <= w->long_jobs.spent_ns ? &w->jobs : &w->long_jobs;
 }
 
-/* On to the next parts of j, which nobody else has. True: all but the first are open to all, that
- * is the caller's. */
+/* Prepares the next parts of j, which no other thread has now. True: the caller has the first
+ * part, and all others can be claimed. */
 static bool advance(struct workers *w, struct job *j)
 {
     if (!steps_run(j)) {
@@ -125,7 +125,7 @@ static bool advance(struct workers *w, struct job *j)
     return true;
 }
 
-/* Whoever ends the last part goes on with the job. */
+/* Runs a part; the thread that ends the last part goes on with the job. */
 static void run_part(struct workers *w, struct job *j, uint32_t part, uint32_t worker)
 {
     for (;;) {
@@ -181,7 +181,7 @@ static void *worker_main(void *argument)
         cpu_set_t set;
         CPU_ZERO(&set);
         CPU_SET(start.processor, &set);
-        /* Refused in some containers; the work is the same, only less even. */
+        /* Some containers refuse this; the workers then run unpinned. */
         pthread_setaffinity_np(pthread_self(), sizeof set, &set);
     }
     work(start.workers, start.number);
@@ -196,7 +196,7 @@ uint32_t workers_usable_processors(void)
     return count < 1 ? 1 : count > WORKERS_MAX ? WORKERS_MAX : (uint32_t)count;
 }
 
-/* The nth processor of this process's set, counted round. */
+/* Returns the nth processor that this process may use, starting over after the last. */
 static int nth_processor(uint32_t nth)
 {
     cpu_set_t set;
@@ -287,7 +287,7 @@ enum status workers_create(uint32_t count, bool pin, struct done *done, struct b
     w->done = done;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->work, NULL);
-    /* Signals are the loop's. */
+    /* Only the loop handles signals. */
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);

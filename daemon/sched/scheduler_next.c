@@ -26,8 +26,9 @@ static enum room room_of(const struct scheduler *s, const struct server *sv, uin
     return forecast_window_ns(sv, now_ns) < s->settings.window_ns ? ROOM_ANY : ROOM_SHORT;
 }
 
-/* True if t may start in the given room, judged by what it takes alone: its charge may be only what it
- * adds to others with its key. Those will run together, so only the first of them passes. */
+/* True if t may start in this kind of space in the window, judged by what it takes alone: its
+ * charge may be only what it adds to others with its key. Those will run together, so only the
+ * first of them passes. */
 static bool fits_room(const struct scheduler *s, const struct ticket *t, enum room room)
 {
     uint64_t alone_ns = t->server == SERVER_CPU ? t->cpu_ns : t->gpu_ns;
