@@ -1,5 +1,5 @@
-/* scheduler_report: what stats say of the scheduler, of a space's share and bounds, and of what want
- * of VRAM made smaller.
+/* scheduler_report: what Stats says of the scheduler, of a space's share and bounds, and of the
+ * work that was made smaller because VRAM was short.
  * Owner:  whoever answers.
  * Thread: the loop.
  * Errors: none. */

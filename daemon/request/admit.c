@@ -22,7 +22,7 @@ static enum status find(struct pipeline *p, struct job *j, enum needs needs)
     return store_collection_find(p->store, j->space, name, &j->failure, &j->collection);
 }
 
-/* Nobody finds it from now on. */
+/* What j drops is not found any more. */
 static void unlink_resident(struct pipeline *p, struct job *j)
 {
     if (j->graph)
@@ -32,7 +32,7 @@ static void unlink_resident(struct pipeline *p, struct job *j)
     uploads_cancel(p, job_resident(j));
 }
 
-/* Looks up what the request names, and stands in line for it. */
+/* Looks up what the request names; j then stands in line for it. */
 static enum status admit_job(struct pipeline *p, struct job *j)
 {
     const struct operation_row *row = operation_row(j->operation);

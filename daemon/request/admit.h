@@ -1,5 +1,5 @@
-/* admit: from a frame to a job in line: what net tells of connections and frames (net_events), with the
- * pipeline as their owner.
+/* admit: from a frame to a job in line: what net calls for frames (net_events), with the pipeline
+ * as the owner.
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: answered to the client. */

@@ -31,7 +31,7 @@ static struct wire_limits limits_of(const struct pipeline *p)
 
 /* ---------------------------------------------------------------- hello */
 
-/* Takes as long for a wrong token as for the right one. */
+/* The comparison takes as long for a wrong token as for the right one. */
 static bool token_matches(const struct pipeline *p, const struct hello *hello)
 {
     uint8_t differs = p->token_bytes != hello->token_bytes;

@@ -1,5 +1,5 @@
-/* answers: the requests that the loop answers by itself: hello, ping, info, stats, explain, cancel, and
- * create, list and describe of collections and graphs.
+/* answers: the requests that the loop answers by itself: hello, ping, info, stats, explain, cancel,
+ * and create, list and describe of collections and graphs.
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: sent to the client. */
@@ -10,12 +10,12 @@
 
 /* The first frame of a connection: sets its space, or refuses and closes. */
 void answer_hello(struct pipeline *p, struct connection *c, const struct frame *f);
-/* c is closing: its space has one user fewer. */
+/* c is closing: its space has one user less. */
 void answer_goodbye(struct pipeline *p, struct connection *c);
 
 void answer_ping(struct pipeline *p, struct connection *c, const struct frame *f);
 
-/* True: j (decoded) was such a request and is answered. */
+/* Answers j, which is decoded. False: the loop cannot answer such a request by itself. */
 bool answer_now(struct pipeline *p, struct connection *c, struct job *j);
 
 #endif

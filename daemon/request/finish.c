@@ -19,8 +19,8 @@ void finish_job(struct pipeline *p, struct job *j)
 {
     stats_route(&p->stats, j->backend, j->reason);
     turnstiles_leave(p, j);
-    /* What was written stays written, so a writer tells how it ended; anything else may have
-     * stopped in the middle. */
+    /* Written rows stay written, so a writer reports how it ended even if it is late; any other
+     * job may have stopped in the middle. */
     bool late = !j->writer && j->deadline_ns && j->finished_ns >= j->deadline_ns;
     bool stopped = atomic_load(j->writer ? &j->skipped : &j->cancelled);
     if (!j->failure.code && (late || stopped)) job_is_wanted(p, j);

@@ -19,9 +19,9 @@ struct job *groups_next_member(struct pipeline *p, struct job *carrier, const st
     if (m) {
         m->backend = carrier->backend;
         m->reason = carrier->reason;
-        /* What failed together, and not by one's fault, is not tried together again; what was not
-         * run for one's fault is, once: there may be more of that kind, and more may come. Alone it
-         * may wait for memory. */
+        /* Members of a batch that failed as a whole run alone from now on. If one member's query
+         * was bad, the others are batched once more, but not a second time, because bad queries may
+         * keep coming. A member that runs alone can wait for memory. */
         bool starved = *end == BATCH_DONE && m->failure.detail == DETAIL_MEMORY;
         bool again = *end == BATCH_AGAIN && m->batch;
         m->alone |= starved || again || carrier->failure.code != STATUS_OK;
@@ -38,11 +38,12 @@ struct job *groups_next_member(struct pipeline *p, struct job *carrier, const st
     return NULL;
 }
 
-/* The carrier is through, or was not taken: its members are done, or run anew. */
+/* A backend has run the carrier, or refused it: its members are answered, or run again. */
 static void on_carrier_done(void *owner, struct job *carrier)
 {
     struct pipeline *p = owner;
-    struct ticket stood = *job_ticket(carrier); /* members go, and line_end forgets them */
+    /* A copy, because line_end forgets how many members there were, and members are freed. */
+    struct ticket stood = *job_ticket(carrier);
     enum batch_end end;
     line_end(p, carrier);
     for (struct job *m; (m = groups_next_member(p, carrier, &stood, &end));)
@@ -70,7 +71,7 @@ struct job *groups_carrier(struct pipeline *p, struct ticket *first)
 
 /* ---------------------------------------------------------------- one as several */
 
-/* True: it was the last one out. */
+/* Frees the part. True: no other part of the whole is out. */
 static bool give_part(struct pipeline *p, struct job *part)
 {
     struct job *whole = part->whole;
@@ -89,7 +90,7 @@ void groups_end_part(struct pipeline *p, struct job *part)
     struct job *whole = part->whole;
     whole->result.version = part->result.version;
     whole->result.rows = part->result.rows;
-    /* One backend in the end, where a part came back from the other. */
+    /* If one part came back from the GPU, the whole ran on one backend in the end. */
     whole->backend |= part->backend;
     if (part->gpu.gave_up) whole->reason = part->gpu.gave_up;
     if (give_part(p, part)) finish_job(p, whole);

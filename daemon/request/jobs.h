@@ -14,19 +14,19 @@ enum status jobs_init(struct pipeline *p);
 /* Every job must be back. */
 void jobs_finish(struct pipeline *p);
 
-/* To a state that may follow the one it is in; asserted. */
+/* Moves j to a state that may follow the one it is in; asserted. */
 void job_move(struct job *j, enum job_state to);
 
-/* For a frame of c, JOB_RECEIVED. */
+/* A job for a frame of c, JOB_RECEIVED. It goes back to owner. */
 struct job *job_take(struct pipeline *p, struct connection *c, const struct frame *f,
                      struct job_owner owner);
-/* No client's: no connection, no key. It goes back to owner. */
+/* A job that is no client's: it has no connection and no key. */
 struct job *job_take_own(struct pipeline *p, struct space *space, enum operation operation,
                          struct job_owner owner);
 
-/* Whether j still has a reader and time; if not, j->failure says so. */
+/* True if j still has a client and time; otherwise j->failure says which it lacks. */
 bool job_is_wanted(struct pipeline *p, struct job *j);
-/* What j is about goes: then j goes on to its end, whoever still wants it. */
+/* True if j drops what it is about: such a job runs to its end even if nobody wants it. */
 static inline bool job_drops(const struct job *j)
 {
     return operation_row(j->operation)->access == ACCESS_DROP;
@@ -42,9 +42,9 @@ static inline struct ticket *job_ticket(struct job *j)
     return j->operation == OPERATION_KNN_BATCH ? &j->members->ticket : &j->ticket;
 }
 
-/* Its connection no longer counts j. */
+/* The connection no longer counts j. */
 void job_detach(struct pipeline *p, struct connection *c, struct job *j);
-/* The end of j, whose block and body go back. */
+/* The end of j: its result and body are freed, and it returns to the pool. */
 void job_give(struct pipeline *p, struct job *j);
 
 #endif

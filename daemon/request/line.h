@@ -1,5 +1,5 @@
-/* line: a job stands in the scheduler's lines until a backend is to take it, and the scheduler is told
- * how it went there.
+/* line: the scheduler's queues: a job stands there until a backend is to take it, and the scheduler
+ * is told how it went on that backend.
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: none. */
@@ -8,24 +8,24 @@
 
 #include "daemon/request/pipeline_inside.h"
 
-/* j is on its way to the line, and counts as such for its tenant: for its collection it may wait
- * long, and many may come in one read. */
+/* Counts j, which is on its way to the scheduler, for its tenant: it may wait long for its
+ * collection, and many requests may come in one read. */
 void line_expect(struct job *j);
-/* It has reached the line, or never will. */
+/* Stops counting j as coming: it has reached the scheduler, or was answered. */
 void line_expect_no_more(struct job *j);
 
-/* j, JOB_QUEUED, stands in line for a backend; a replica that would have helped it is begun. */
+/* Gives j, JOB_QUEUED, to the scheduler. If a replica would have helped, its upload begins. */
 void line_enter(struct pipeline *p, struct job *j);
-/* The scheduler has given j away, */
+/* The scheduler has taken j out of its queues to be started. */
 void line_leave(struct pipeline *p, struct job *j);
-/* or gives it up, as nobody wants it any more. */
+/* Takes j, which nobody wants any more, out of the scheduler's queues. */
 void line_withdraw(struct pipeline *p, struct job *j);
-/* first and those linked to it, which left together, are where they were. */
+/* Puts first and those linked to it, which left together, back where they were. */
 void line_put_back(struct pipeline *p, struct ticket *first);
 
-/* A backend is to have j (or was asked, and refused it), until line_end. */
+/* A backend has taken j, or has refused it (j->refused). line_end follows. */
 void line_begin(struct pipeline *p, struct job *j);
-/* It has it no more; the scheduler learns from the times. */
+/* The backend is through with j: the scheduler learns from the times and counts the server free. */
 void line_end(struct pipeline *p, struct job *j);
 
 #endif

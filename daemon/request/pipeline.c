@@ -29,7 +29,7 @@ static void pipeline_on_done(struct pipeline *p, struct job *j)
 
 static void pipeline_take_done(struct pipeline *p)
 {
-    /* Again, for a trial that follows another may be done at once. */
+    /* More than once, because a trial that follows another one may be done at once. */
     for (struct job *j, *next; (j = done_take(p->done));)
         for (; j; j = next) {
             next = j->next;
@@ -37,7 +37,7 @@ static void pipeline_take_done(struct pipeline *p)
         }
 }
 
-/* Those whose backend is gone look for another. */
+/* Jobs whose backend is gone get another. */
 static void pipeline_look_at_servers(struct pipeline *p)
 {
     situation_look_at_servers(p);
@@ -56,7 +56,8 @@ static bool pipeline_still_wanted(struct pipeline *p, struct job *j)
     return false;
 }
 
-/* Those that may pass; the pipeline's own uploads wait until requests are on their way. */
+/* Gives the jobs that may pass to the scheduler. Uploads wait in `uploads` until all requests that
+ * can have been started. */
 static void pipeline_line_up(struct pipeline *p, struct queue *uploads)
 {
     for (struct job *j; (j = queue_pop(&p->arrivals));) {
@@ -77,7 +78,7 @@ void pipeline_tick(struct pipeline *p)
     pipeline_line_up(p, &uploads);
     while (scheduler_next(&p->scheduler, clock_read_ns(p->clock), &d)) {
         if (!start_dispatch(p, &d)) break;
-        pipeline_line_up(p, &uploads); /* who goes may let others pass */
+        pipeline_line_up(p, &uploads); /* a job that is answered may let others pass */
     }
     for (struct job *j; (j = queue_pop(&uploads));)
         uploads_submit(p, j);

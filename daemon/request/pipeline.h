@@ -1,5 +1,5 @@
-/* pipeline: the requests of clients, from their frames to their replies: frame -> job -> turnstile ->
- * scheduler -> backend -> reply. What the files of this folder share is in pipeline_inside.h.
+/* pipeline: the requests of clients, from their frames to their replies: frame -> job ->
+ * turnstile -> scheduler -> backend -> reply. pipeline_inside.h says which file does what.
  * Owner:  the engine.
  * Thread: the loop.
  * Errors: answered to the client; pipeline_create: RESOURCE_EXHAUSTED. */
@@ -23,7 +23,7 @@ struct pipeline_options {
     const struct clock *clock;   /* NULL: the real one */
     struct heap *heap;
     struct store *store; /* without any space yet */
-    struct net *net;     /* need not be open yet */
+    struct net *net;     /* may be initialised later */
     const struct vector_kernels *kernels;
     struct done *done; /* where the backends leave jobs */
     struct backend *cpu;
@@ -42,11 +42,11 @@ void pipeline_destroy(struct pipeline *p);
 /* What net calls (net_events). */
 struct net_events pipeline_net_events(struct pipeline *p);
 
-/* Once per turn of the loop: takes back finished jobs, hands out queued ones. */
+/* Once per turn of the loop: takes back finished jobs, starts queued ones. */
 void pipeline_tick(struct pipeline *p);
-/* Jobs have come that want another pipeline_tick before the loop sleeps. */
+/* True if jobs have come that want another pipeline_tick before the loop sleeps. */
 bool pipeline_has_arrivals(const struct pipeline *p);
-/* When pipeline_tick wants to be called though nothing happened; UINT64_MAX: it does not. */
+/* The time at which pipeline_tick wants to be called even if nothing happens; UINT64_MAX: never. */
 uint64_t pipeline_wake_ns(const struct pipeline *p);
 
 /* Every now and then: answers or stops jobs whose time is up. */
@@ -57,13 +57,13 @@ void pipeline_configure(struct pipeline *p);
 
 /* From now on new requests are refused as UNAVAILABLE. */
 void pipeline_drain(struct pipeline *p);
-/* The backends are gone: lets go of every job that is left. */
+/* The backends are stopped: answers or frees every job that is left. */
 void pipeline_abandon(struct pipeline *p);
 
 struct pipeline_counts {
-    uint32_t jobs;     /* of clients, and the pipeline's own */
-    uint32_t trials;   /* of calibration */
-    uint32_t stopping; /* of all these, those that can be waited for: no card has them */
+    uint32_t jobs;     /* in flight, of clients and of the pipeline itself */
+    uint32_t trials;   /* in flight, of calibration */
+    uint32_t stopping; /* of both: those that end soon when told to stop, as no card has them */
     uint64_t requests; /* frames that have come so far, good or bad */
 };
 struct pipeline_counts pipeline_count(const struct pipeline *p);

@@ -1,5 +1,5 @@
 /* quotas: what each space may take, from the settings to where it is enforced: memory (heap), VRAM
- * (cards), connections (here), line and share (the scheduler, by the space's tenant).
+ * (cards), connections (here), queue depth and share (the scheduler, by the space's tenant).
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: as each function says. */
@@ -9,22 +9,24 @@
 #include "daemon/request/pipeline_inside.h"
 #include "daemon/sched/tenant.h"
 
-/* Before the first space is known: its tenant ends with it, also after the pipeline. */
+/* For a store without any space yet. A space that goes takes its tenant with it, also when the
+ * pipeline is gone. */
 void quotas_init(struct store *store, struct heap *heap);
 
-/* As the settings have it now. */
+/* What the settings say now. */
 struct quotas quotas_of(const struct pipeline *p, const char *space);
 
-/* The space's tenant, made when it is first asked for; from then on its quotas hold. NULL: no
- * memory. */
+/* The space's tenant, which is made when it is first asked for; its quotas hold from then on.
+ * NULL: no memory. */
 struct tenant *quotas_tenant(struct pipeline *p, struct space *space);
 
-/* One connection more. RESOURCE_EXHAUSTED: QUOTA when the space has as many as it may, MEMORY. */
+/* Counts one connection more. RESOURCE_EXHAUSTED: DETAIL_QUOTA when the space has as many as it
+ * may, or DETAIL_MEMORY. */
 enum status quotas_admit_connection(struct pipeline *p, struct space *space, struct failure *f);
-/* One that was admitted is gone. */
+/* A connection that was admitted is gone. */
 void quotas_release_connection(struct space *space);
 
-/* The settings changed. What a space has beyond its new quotas stays until it lets go of it. */
+/* The settings have changed. What a space has beyond its new quotas stays until it frees it. */
 void quotas_refresh(struct pipeline *p);
 
 #endif

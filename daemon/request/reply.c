@@ -33,7 +33,7 @@ void reply_send(struct pipeline *p, struct job *j)
         return;
     }
     void *at = connection_reserve(c, ENCODE_RESULT_BYTES_MAX);
-    if (!at) { /* reserving closed c: nobody is there any more */
+    if (!at) { /* there was no memory, and c is closed now */
         job_give(p, j);
         return;
     }

@@ -1,4 +1,5 @@
-/* settings: from the configuration to the scheduler and the quotas, at the start and when it changes.
+/* settings: what the configuration says to the scheduler and of quotas, at the start and whenever
+ * it changes.
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: none. */
@@ -7,7 +8,7 @@
 
 #include "daemon/request/pipeline_inside.h"
 
-/* To the scheduler, which is initialised. */
+/* Tells the scheduler, which is initialised. */
 void settings_apply(struct pipeline *p);
 
 #endif

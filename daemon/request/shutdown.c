@@ -10,7 +10,7 @@ void pipeline_drain(struct pipeline *p)
     p->draining = true;
 }
 
-/* A job that waits for a backend, out of its line; NULL: none. */
+/* Takes a job that waits for a backend out of its queue; NULL: there is none. */
 static struct job *any_waiting(struct pipeline *p)
 {
     struct job *j = queue_pop(&p->arrivals);

@@ -1,4 +1,5 @@
-/* situation: what is known of the backends, and of a job's replica, when a backend is picked for it.
+/* situation: what is known of the backends, and of a job's replica, when a backend is chosen for
+ * the job.
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: none. */
@@ -10,7 +11,7 @@
 /* Tells the scheduler what each backend can take now. */
 void situation_look_at_servers(struct pipeline *p);
 
-/* For j, whose ticket's work is set and whose collection is held. */
+/* What is known for j, whose ticket's work is set and which holds its resident. */
 struct situation situation_of(const struct pipeline *p, const struct job *j);
 
 #endif

@@ -8,7 +8,7 @@
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
 
-/* Nobody has memory for j now. False: others will give some back, so it waits. */
+/* The CPU refused j. True: for good. False: for want of memory, and other jobs will free some. */
 static bool fails_without_memory(struct pipeline *p, struct job *j)
 {
     bool others = p->running > 0 || (p->gpu && gpu_in_flight(p->gpu) > 0);
@@ -17,7 +17,7 @@ static bool fails_without_memory(struct pipeline *p, struct job *j)
     return false;
 }
 
-/* j, which no backend took, waits again where it waited. */
+/* Puts j, which no backend took, back where it waited. */
 static void put_back(struct pipeline *p, struct job *j)
 {
     struct ticket *first = job_ticket(j);
@@ -27,7 +27,7 @@ static void put_back(struct pipeline *p, struct job *j)
     line_put_back(p, first);
 }
 
-/* Whether j is sooner run here than handed over: nobody else waits for the CPU. */
+/* True if running j here is cheaper than waking a worker, and no other job waits for the CPU. */
 static bool is_brief(const struct pipeline *p, const struct job *j)
 {
     const struct server *cpu = &p->scheduler.servers[SERVER_CPU];
@@ -36,7 +36,7 @@ static bool is_brief(const struct pipeline *p, const struct job *j)
            !j->whole && work_is_brief(&j->ticket.work);
 }
 
-/* The scheduler gave `first` to the CPU or a GPU; j is it, or its carrier. False: not now, there is
+/* The scheduler gave j, or the members that j carries, to that server. False: not now, there is
  * no memory for it until others finish. */
 static bool submit(struct pipeline *p, struct job *j, uint32_t server, enum reason reason)
 {
@@ -63,9 +63,10 @@ static bool submit(struct pipeline *p, struct job *j, uint32_t server, enum reas
     return true;
 }
 
-/* True: everyone in d still has a reader and time. Otherwise all are back in line, but for those
- * who have not: they have arrived anew, and are answered as others there that nobody wants. Not
- * here: an answer may close its connection, and then all its requests leave where they wait. */
+/* True if every request in d still has a client and time. Otherwise all are back in line, except
+ * those that nobody wants: these are among the arrivals again and are answered from there. They
+ * cannot be answered here, because an answer may close its connection, and then all requests of
+ * that connection leave where they wait. */
 static bool all_are_wanted(struct pipeline *p, const struct dispatch *d)
 {
     struct job *unwanted = NULL;
@@ -86,7 +87,7 @@ static bool all_are_wanted(struct pipeline *p, const struct dispatch *d)
     return false;
 }
 
-/* One request on two backends. False: it runs on one. */
+/* Starts one request on two backends. False: there is no job for its parts; it runs on one. */
 static bool start_split(struct pipeline *p, const struct dispatch *d)
 {
     struct job *whole = job_of(d->first), *parts[2];
@@ -103,7 +104,7 @@ static bool start_split(struct pipeline *p, const struct dispatch *d)
     return true;
 }
 
-/* No job is free to carry them: each by itself. */
+/* No job is free to carry the members: each runs by itself. */
 static void start_each(struct pipeline *p, const struct dispatch *d)
 {
     scheduler_finish(&p->scheduler, d->first, END_REFUSED, NULL);
@@ -122,7 +123,7 @@ bool start_dispatch(struct pipeline *p, const struct dispatch *d)
     for (struct ticket *t = d->first; t; t = t->next)
         line_leave(p, job_of(t));
     struct job *j = job_of(d->first);
-    j->batch = 0; /* of several that ran, or were to run, as one, it may be left */
+    j->batch = 0; /* it may be left over from a batch that was not run */
     if (d->split_queries) {
         if (start_split(p, d)) return true;
         scheduler_place(&p->scheduler, d->first, d->server, d->reason, clock_read_ns(p->clock));

@@ -1,5 +1,5 @@
-/* trials: calibration's jobs among the requests of clients: from the same pool, on the same backends,
- * but in no line.
+/* trials: calibration's jobs among the requests of clients: from the same pool and on the same
+ * backends, but past the scheduler.
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: as struct trial_runner says. */
@@ -9,7 +9,7 @@
 #include "daemon/learn/calibrate.h"
 #include "daemon/request/pipeline.h"
 
-/* For as long as the pipeline is there. */
+/* Valid for as long as the pipeline exists. */
 struct trial_runner trials_runner(struct pipeline *p);
 
 #endif

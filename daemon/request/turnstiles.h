@@ -1,5 +1,5 @@
-/* turnstiles: a job stands in line for the collection or graph that it reads or writes, and leaves it
- * to those behind.
+/* turnstiles: a job waits until it may read or write its collection or graph, and lets those behind
+ * it pass when it is done.
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: none. */
@@ -8,13 +8,14 @@
 
 #include "daemon/request/pipeline_inside.h"
 
-/* j, JOB_RECEIVED, names a resident: it arrives when it may pass. */
+/* j, JOB_RECEIVED, is about a resident: it passes at once or waits for its turn. */
 void turnstiles_enter(struct pipeline *p, struct job *j);
-/* j may pass: it comes to the scheduler at the next turn. */
+/* j may pass: it goes to the scheduler at the next turn of the loop. */
 void turnstiles_pass(struct pipeline *p, struct job *j);
-/* j, which waits for its resident, waits no longer. */
+/* Takes j, JOB_WAITING, out of the line for its resident. */
 void turnstiles_withdraw(struct pipeline *p, struct job *j);
-/* j is through with its resident, if it has one: those behind it may pass. What it dropped is freed. */
+/* j is done with its resident, if it holds one: those behind it may pass. A resident that j drops
+ * is freed. */
 void turnstiles_leave(struct pipeline *p, struct job *j);
 
 #endif

@@ -5,15 +5,16 @@
 #include "daemon/request/jobs.h"
 #include "daemon/request/turnstiles.h"
 
-/* A drop stands last in line, for what it drops is no longer found. */
+/* A drop is always last in line: what it drops is no longer found by name. */
 static bool is_leaving(const struct resident *of)
 {
     const struct job *last = of->turnstile.waiting_tail;
     return last && job_drops(last);
 }
 
-/* Where to note another one, or NULL. Two pieces of one replica follow each other without a gap.
- * Who has none and finds no place is remembered. */
+/* Returns where to note another upload, or NULL. Two pieces of one replica are under way at once,
+ * so that they follow each other without a gap. A resident that has none and finds no place is
+ * remembered and gets the next. */
 static struct job **free_place(struct pipeline *p, struct resident *of)
 {
     enum { AT_ONCE = 2 };
@@ -66,7 +67,8 @@ void uploads_submit(struct pipeline *p, struct job *j)
     uploads_start(p, job_resident(j));
 }
 
-/* A place is free: whoever always has more would take it again before anyone could ask. */
+/* A place is free and goes to the resident that found none. Otherwise one that always has more to
+ * upload would take it again before any other could ask. */
 static void start_next(struct pipeline *p)
 {
     struct resident *of = p->uploads.next;
@@ -74,7 +76,7 @@ static void start_next(struct pipeline *p)
     if (of) uploads_start(p, of);
 }
 
-/* A piece is up; the next one follows behind those who wait. */
+/* A piece is uploaded; the next one stands behind the writers that wait. */
 static void on_done(void *owner, struct job *j)
 {
     struct pipeline *p = owner;

@@ -1,5 +1,6 @@
-/* uploads: replicas made and brought up to date in the background: jobs of the pipeline's own, each
- * a piece, each a reader of its collection or graph that lets writers pass between pieces.
+/* uploads: replicas are made and brought up to date in the background, by jobs of the pipeline's
+ * own. Each job uploads a piece and reads its collection or graph, so that writers pass between
+ * pieces.
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: none: what cannot be uploaded now is wanted again by the next request that misses it. */
@@ -8,12 +9,12 @@
 
 #include "daemon/request/pipeline_inside.h"
 
-/* Someone holds it and would like its replica: unless it is on its way already, too many are, or it is
- * about to go. */
+/* A job that holds the resident would run faster with a replica. Nothing happens if the replica is
+ * on its way already, if UPLOADS_MAX others are, or if the resident is about to be dropped. */
 void uploads_start(struct pipeline *p, struct resident *of);
-/* It may pass its turnstile. */
+/* j, an upload, has passed its turnstile: a card gets it. */
 void uploads_submit(struct pipeline *p, struct job *j);
-/* It is going: no more pieces. */
+/* The resident is about to be dropped: no more pieces of it. */
 void uploads_cancel(struct pipeline *p, const struct resident *of);
 
 #endif
