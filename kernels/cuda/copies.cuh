@@ -1,11 +1,11 @@
-/* copies: from device memory into shared memory without waiting. Device code only. */
+/* copies: asynchronous copies from device memory into shared memory. Device code only. */
 #ifndef ENGRAM_KERNELS_CUDA_COPIES_CUH
 #define ENGRAM_KERNELS_CUDA_COPIES_CUH
 
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-/* Copies that do not wait, where the device has them (compute capability 8.0). */
+/* Copies without waiting if the device can (compute capability 8.0). */
 __device__ __forceinline__ void copy_16(float *to, const float *from)
 {
 #if __CUDA_ARCH__ >= 800
@@ -33,7 +33,7 @@ __device__ __forceinline__ void copies_commit(void)
 #endif
 }
 
-/* All copies but those of the newest NEWEST groups have arrived. */
+/* Waits until all copies but those of the newest NEWEST groups have arrived. */
 template <int NEWEST> __device__ __forceinline__ void copies_wait(void)
 {
 #if __CUDA_ARCH__ >= 800

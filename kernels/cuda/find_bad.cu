@@ -1,5 +1,5 @@
-/* find_bad: the first of many norms that is not finite. One block looks at all of them: some
- * microseconds for 100,000, and nothing has to be set before. */
+/* find_bad: the first of many norms that is not finite. One block reads all of them: some
+ * microseconds for 100,000, and no memory has to be set before. */
 #include "kernels/cuda/launch.cuh"
 
 enum { FIND_BAD_THREADS = 1024 };

@@ -1,5 +1,5 @@
-/* gather_lists: each query against listed rows of its own, all queries in one launch. A group of
- * threads takes one (query, row) pair and finds the query by the list that the pair is in. */
+/* gather_lists: each query against its own list of rows, all queries in one launch. A group of
+ * threads computes one (query, row) pair and finds the query by searching the list offsets. */
 #include "kernels/cuda/launch.cuh"
 
 struct gather_lists_job {
@@ -16,7 +16,7 @@ struct gather_lists_job {
     uint32_t stride;
 };
 
-/* The last query whose list begins at or before i: lists before it may be empty. */
+/* The last query whose list begins at or before i, because lists before it may be empty. */
 __device__ __forceinline__ uint64_t query_of(const struct gather_lists_job &job, uint64_t i)
 {
     uint64_t low = 0, high = job.query_count;

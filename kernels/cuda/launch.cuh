@@ -6,8 +6,8 @@
 #include "kernels/cuda/sums.cuh"
 #include "kernels/cuda/vectors_cuda.h"
 
-/* Rows first..first + count - 1 of a scan or a tile: scores are stored, or offered to the sink when
- * its lists are not NULL. */
+/* Rows first..first + count - 1 of a scan or a tile: their scores are stored, or, if the sink's
+ * lists are not NULL, offered to it. */
 struct score_span {
     uint64_t first;
     uint64_t count;
@@ -21,29 +21,29 @@ int scan_launch(enum metric metric, const struct cuda_queries *query, const stru
 int tile_launch(enum metric metric, const struct cuda_queries *queries,
                 const struct cuda_rows *rows, const struct score_span *span, cudaStream_t stream);
 
-/* One query, k <= SCAN_TOPK_K_MAX: the best in one launch, with any scratch that cuda_topk takes;
- * with less than scan_topk_scratch on fewer multiprocessors. */
+/* The best rows of one query in one launch, k <= SCAN_TOPK_K_MAX, with any scratch that cuda_topk
+ * takes; less than scan_topk_scratch means fewer multiprocessors. */
 enum { SCAN_TOPK_K_MAX = 128 };
 int scan_topk_launch(enum metric metric, const struct cuda_queries *query,
                      const struct cuda_rows *rows, const struct cuda_topk *topk,
                      cudaStream_t stream);
 uint64_t scan_topk_scratch(uint32_t k);
 
-/* The same for the *listed_count queries that `listed` names, both on the device; queries->count is
- * the most there can be. With none it costs an empty launch. */
+/* As tile_launch, for the *listed_count queries that `listed` names, both on the device;
+ * queries->count is the most there can be. Without any it costs an empty launch. */
 int tile_listed_launch(enum metric metric, const struct cuda_queries *queries,
                        const struct cuda_rows *rows, const struct score_span *span,
                        const uint32_t *listed, const uint32_t *listed_count, cudaStream_t stream);
 
-/* Rows that keep every multiprocessor equally busy: a span of a multiple of them wastes nothing. */
+/* Rows that keep every multiprocessor equally busy: a span should be a multiple of them. */
 uint64_t tile_wave_rows(uint32_t dimension, uint64_t query_count);
 
-/* One round of the selection: what is kept of the k best so far and the new candidates. */
+/* One round of the selection, from the k best so far and the new candidates. */
 struct select_round {
     uint32_t k;
-    uint32_t sort; /* leave the best sorted (k <= SELECT_SORT_MAX), and write them out */
-    uint32_t idle; /* leave queries without new candidates alone: next must be best, and k <=
-                      SELECT_SORT_MAX */
+    uint32_t sort; /* sort the best (k <= SELECT_SORT_MAX) and write them out */
+    /* skip queries without new candidates: next must be best, and k <= SELECT_SORT_MAX */
+    uint32_t idle;
     uint64_t list_stride;
     struct topk_entry *lists;      /* in: list_stride candidates a query */
     uint32_t *list_counts;         /* in; out: 0 */
@@ -56,7 +56,7 @@ struct select_round {
     float *out_scores;
 };
 enum { SELECT_SORT_MAX = 2048 };
-/* Before the first round; `listed` candidates of each query will be put in place. */
+/* Before the first round; the first `listed` candidates of each query will be written in place. */
 int select_init_launch(const float *threshold, bool lower_is_better, uint64_t query_count,
                        const struct select_round *round, uint32_t *best_counts, uint32_t listed,
                        cudaStream_t stream);
@@ -64,21 +64,21 @@ int select_launch(const struct select_round *round, uint64_t query_count, cudaSt
 /* Sorts what a round left unsorted in `next` and writes it out. */
 int select_sort_launch(const struct select_round *round, uint64_t query_count, cudaStream_t stream);
 
-/* Where a screened span keeps what passes. */
+/* Memory for the pairs of a screened span that pass. */
 struct screen_room {
-    uint32_t *counts;     /* a query, 0 before the first span; above `most` it overflowed */
+    uint32_t *counts;     /* one a query, 0 before the first span; above `most`: it overflowed */
     uint32_t *redo_count; /* behind the counts */
-    uint32_t *redo;       /* queries that overflowed; a place for each */
-    uint32_t *passed;     /* `most` rows of the span for each query */
+    uint32_t *redo;       /* queries that overflowed; with room for all */
+    uint32_t *passed;     /* up to `most` rows of the span for each query */
     uint32_t most;        /* at most list_stride */
     struct cuda_topk_work *work;
 };
 
-/* Whether the current device can screen at all. */
+/* True if the current device can screen. */
 bool screen_runs(void);
 
-/* Offers each query the canonical scores of all rows of the span (less than 2^32) that may be among
- * its best: kernels/cuda/screen.cu. round: its `best` is brought up to date in place where a list
+/* Offers each query the canonical scores of all rows of the span (less than 2^32) that may be
+ * among its best: kernels/cuda/screen.cu. round: its `best` is updated in place if a list
  * overflows; k <= SELECT_SORT_MAX. Row and query norms are read for every metric. */
 int screen_launch(enum metric metric, const struct cuda_queries *queries,
                   const struct cuda_rows *rows, const struct score_span *span,

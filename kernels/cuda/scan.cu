@@ -1,5 +1,5 @@
-/* scan: one query against rows in order or listed, and the norms of rows. Bound by memory: each row
- * is read once, with enough loads in flight to reach the copy rate. */
+/* scan: one query against rows in order or listed, and the norms of rows. Bound by memory: each
+ * row is read once, with enough loads in flight to reach the copy rate. */
 #include "kernels/cuda/launch.cuh"
 
 struct scan_job {
@@ -17,7 +17,7 @@ template <int GROUP, bool EUCLIDEAN, bool COMPENSATED>
 __global__ void __launch_bounds__(SUMS_THREADS, SUMS_BLOCKS) scan_kernel(const struct scan_job job)
 {
     uint64_t i = ((uint64_t)blockIdx.x * SUMS_THREADS + threadIdx.x) / GROUP;
-    /* Groups past the end repeat the last row: a warp's shuffles need all its threads. */
+    /* Groups past the end repeat the last row, because a warp's shuffles need all its threads. */
     uint64_t at = i < job.span.count ? i : job.span.count - 1;
     uint64_t row = job.positions ? job.positions[at] : at;
     uint32_t bound_key = job.span.sink.lists ? job.span.sink.bounds[0].key : 0;

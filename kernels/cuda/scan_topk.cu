@@ -1,25 +1,25 @@
-/* scan_topk: the few best rows of one query in one launch. Every warp keeps the best of its rows in
- * shared memory, every block leaves the best of its warps in scratch, and the last block to finish
- * leaves the best of the blocks.
+/* scan_topk: the few best rows of one query in one launch. Every warp keeps the best of its rows
+ * in shared memory, every block writes the best of its warps to scratch, and the last block to
+ * finish selects the best of the blocks.
  *
- * The blocks count themselves on a ticket in scratch that nobody has zeroed: its upper bits must
- * be this launch's mark, a number that memory does not hold by chance. Each block, before it scans,
- * exchanges a ticket without the mark for one that counts 0; the first to do so wins, and to the
- * others it has the mark then. The last block undoes the mark, so that a launch replayed from a
- * graph starts again. */
+ * The blocks count themselves on a ticket in scratch, which nobody has zeroed. So a ticket is
+ * valid only if its upper bits are this launch's mark, a number that memory does not hold by
+ * chance. Each block, before it scans, exchanges a ticket without the mark for one with the mark
+ * and count 0; the first one succeeds, and the others find the mark. The last block removes the
+ * mark, so that a launch replayed from a graph starts again. */
 #include "kernels/cuda/launch.cuh"
 
 #include <unistd.h>
 
 enum {
-    SCAN_TOPK_THREADS = 1024,      /* a block, at most */
-    SCAN_TOPK_LISTS_BYTES = 32768, /* of shared memory: the warps' lists */
+    SCAN_TOPK_THREADS = 1024,      /* most threads of a block */
+    SCAN_TOPK_LISTS_BYTES = 32768, /* shared memory for the warps' lists */
     SCAN_TOPK_SURVIVORS = 512,     /* a multiple of 4 */
-    SCAN_TOPK_BUCKETS = 256,       /* and the least threads of a block */
+    SCAN_TOPK_BUCKETS = 256,       /* also the least threads of a block */
     SCAN_TOPK_BUCKET_BITS = 8,
-    SCAN_TOPK_FEW = 16, /* k for which fewer buckets do */
+    SCAN_TOPK_FEW = 16, /* up to this k fewer buckets suffice */
     SCAN_TOPK_FEW_BUCKET_BITS = 6,
-    SCAN_TOPK_BLOCKS = 384, /* at most; two for each multiprocessor of any card so far */
+    SCAN_TOPK_BLOCKS = 384, /* most blocks: two for each multiprocessor of any card so far */
     SCAN_TOPK_ALIGN = 256,  /* bytes from the ticket to the lists */
     SCAN_TOPK_COUNT_BITS = 10
 };
@@ -48,7 +48,7 @@ struct scan_topk_job {
     bool lower_is_better;
 };
 
-/* What a launch looks like. */
+/* The shape of a launch. */
 struct scan_topk_shape {
     unsigned group, threads, blocks;
 };
@@ -57,21 +57,21 @@ struct __align__(16) best_shared
 {
     struct topk_entry minima[SCAN_TOPK_BUCKETS];
     struct topk_entry survivors[SCAN_TOPK_SURVIVORS];
-    struct topk_entry best[SCAN_TOPK_K_MAX]; /* out: sorted; entry_worst past the last */
+    struct topk_entry best[SCAN_TOPK_K_MAX]; /* result: sorted; entry_worst behind the last */
     struct topk_entry bound;
     uint32_t taken;
     uint32_t next_tile;
     bool is_last;
 };
 
-/* `count` lists of `length` entries, in shared memory or not; entry_worst where there is none. */
+/* `count` lists of `length` entries, in shared memory or not; entry_worst fills missing entries. */
 struct best_source {
     const struct topk_entry *lists;
     uint32_t count;
     uint32_t length;
 };
 
-/* In one load: the type itself asks for no more than 8-byte alignment. */
+/* Reads an entry in one load, although the type asks for 8-byte alignment only. */
 __device__ __forceinline__ struct topk_entry entry_read(const struct topk_entry *at)
 {
     uint4 words = *(const uint4 *)at;
@@ -93,8 +93,9 @@ __device__ __forceinline__ uint32_t bits_below(uint32_t value)
     return 32 - __clz(value - 1); /* the least b with 2^b >= value >= 1 */
 }
 
-/* Calls take(entry) for this thread's share: neighbouring threads read a list, a place each. The
- * best of a list come first, so the place changes: else a few threads had all the good ones. */
+/* Calls take(entry) for this thread's share: neighbouring threads read one list, a place each. The
+ * best entries come first in a list, so places rotate: otherwise a few threads would have all of
+ * them. */
 template <typename Take>
 __device__ __forceinline__ void best_each(const struct best_source &from, Take take)
 {
@@ -125,8 +126,8 @@ __device__ __forceinline__ void keep_better(struct topk_entry *mine, uint32_t ke
     }
 }
 
-/* Leaves a bound that lets at least the k best pass and few others: the k-th best of the best of
- * each of many buckets; entry_worst where fewer have anything. own: this thread's best. */
+/* Computes a bound that at least the k best pass, and few others: the k-th best among the best of
+ * each of many buckets; entry_worst if fewer buckets have an entry. own: this thread's best. */
 __device__ __forceinline__ void best_bound(struct topk_entry own, uint32_t k,
                                            struct best_shared *shared)
 {
@@ -157,7 +158,8 @@ __device__ __forceinline__ void best_bound(struct topk_entry own, uint32_t k,
     __syncthreads();
 }
 
-/* One after the other: for lists in an order that lets too many pass the bound. */
+/* Selects one entry after the other; used if the order of the lists lets too many pass the
+ * bound. */
 __device__ __forceinline__ void best_one_by_one(const struct best_source &from, uint32_t k,
                                                 struct best_shared *shared)
 {
@@ -177,13 +179,13 @@ __device__ __forceinline__ void best_one_by_one(const struct best_source &from, 
 #pragma unroll 1
         for (uint32_t i = 0; i < blockDim.x / 32; i++)
             keep_better(&least, shared->minima[i].key, shared->minima[i].id);
-        if (least.key == ~0u) return; /* for all threads alike */
+        if (least.key == ~0u) return; /* the same for all threads */
         if (mine.key == least.key && mine.id == least.id) shared->best[n] = mine;
         __syncthreads();
     }
 }
 
-/* The k best of the lists, sorted, into shared->best. All threads of the block. */
+/* Selects the k best of the lists, sorted, into shared->best. All threads of the block call it. */
 __device__ __forceinline__ void best_of(const struct best_source &from, uint32_t k,
                                         struct best_shared *shared)
 {
@@ -220,27 +222,27 @@ __device__ __forceinline__ void best_of(const struct best_source &from, uint32_t
     __syncthreads();
 }
 
-/* A warp puts an entry into its sorted list of k. */
+/* Inserts an entry into a sorted list of k; a whole warp calls it. */
 __device__ __forceinline__ void list_insert(struct topk_entry *list, uint32_t k,
                                             const struct topk_entry &entry, unsigned lane)
 {
     uint32_t end = (k - 1) / 32 * 32;
-    for (uint32_t first = end;; first -= 32) { /* from the end, which moves first */
+    for (uint32_t first = end;; first -= 32) { /* from the end, whose entries move first */
         uint32_t place = first + lane;
         struct topk_entry held = entry_worst();
         if (place < k) held = entry_read(&list[place]);
         bool after = place < k && entry_before(entry, held);
         unsigned moved = __ballot_sync(WARP, after);
-        __syncwarp(); /* all have read */
+        __syncwarp(); /* all lanes have read */
         if (after && place + 1 < k) entry_write(&list[place + 1], held);
-        /* The first that moves leaves its place; so may the last of the 32 before, next. */
+        /* The first entry that moves leaves its place; the last of the next 32 may move into it. */
         if (moved != 0 && lane == (unsigned)__ffs(moved) - 1) entry_write(&list[place], entry);
         __syncwarp();
         if (first == 0 || (moved & 1) == 0) return;
     }
 }
 
-/* The block's rows, as its warps come for them: leaves the warp's best in `list`. */
+/* Scans the rows of a block as its warps take them: the warp's best go to `list`. */
 template <int GROUP, bool EUCLIDEAN, bool COMPENSATED>
 __device__ __forceinline__ void scan_into(const struct scan_topk_job &job, struct topk_entry *list,
                                           uint32_t *next_tile)
@@ -249,7 +251,7 @@ __device__ __forceinline__ void scan_into(const struct scan_topk_job &job, struc
     const uint32_t warps = blockDim.x / 32, bits = bits_below(warps);
     uint32_t bound_key = job.limit_key;
     for (uint32_t tile = threadIdx.x / 32;;) {
-        /* Tiles lie side by side, as many as the block has warps; then come the next block's. */
+        /* Consecutive tiles go to the warps of a block; the next tiles belong to the next block. */
         uint64_t side = (uint64_t)(tile >> bits) * gridDim.x + blockIdx.x;
         uint64_t first = ((side << bits) + (tile & (warps - 1))) * rows;
         if (first >= job.count) return;
@@ -283,18 +285,18 @@ __device__ __forceinline__ void scan_into(const struct scan_topk_job &job, struc
     }
 }
 
-/* What this thread has seen written comes before what those see that see its later writes. */
+/* Orders what this thread has seen written before its later writes, for threads that see those. */
 __device__ __forceinline__ void fence_device(void)
 {
 #if __CUDA_ARCH__ >= 700
-    /* __threadfence orders more, and waits longer. */
+    /* __threadfence orders more and waits longer. */
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
 #else
     __threadfence();
 #endif
 }
 
-/* The thread that counts for its block. */
+/* True for the thread that counts for its block. */
 __device__ __forceinline__ bool is_clerk(void)
 {
     return threadIdx.x == blockDim.x - 1;
@@ -307,7 +309,7 @@ __device__ __forceinline__ void ticket_prepare(const struct scan_topk_job &job)
     if ((found & ~count) != job.mark) atomicCAS(job.ticket, found, job.mark);
 }
 
-/* Leaves the block's best in scratch and says, to all threads, whether all blocks have. */
+/* Writes the block's best to scratch and tells all threads whether all blocks have done so. */
 __device__ __forceinline__ bool block_leave(const struct scan_topk_job &job,
                                             struct best_shared *shared)
 {
@@ -316,10 +318,10 @@ __device__ __forceinline__ bool block_leave(const struct scan_topk_job &job,
                     entry_read(&shared->best[threadIdx.x]));
     __syncthreads();
     if (is_clerk()) {
-        fence_device(); /* the block's entries before its count */
+        fence_device(); /* the block's entries become visible before its count */
         shared->is_last = atomicAdd(job.ticket, 1ull) == (job.mark | (gridDim.x - 1));
         if (shared->is_last) {
-            fence_device(); /* the counts before the others' entries */
+            fence_device(); /* the counts are read before the others' entries */
             *job.ticket = ~job.mark;
         }
     }
@@ -337,14 +339,15 @@ __global__ void __launch_bounds__(SCAN_TOPK_THREADS, 1)
     for (uint32_t place = threadIdx.x % 32; place < job.k; place += 32)
         entry_write(&list[place], entry_worst());
     if (is_clerk()) ticket_prepare(job);
-    if (threadIdx.x == 0) shared.next_tile = blockDim.x / 32; /* after each warp's first */
+    /* each warp has a first tile already */
+    if (threadIdx.x == 0) shared.next_tile = blockDim.x / 32;
     __syncthreads();
     scan_into<GROUP, EUCLIDEAN, COMPENSATED>(job, list, &shared.next_tile);
     __syncthreads();
 
     struct best_source from = {warp_lists, blockDim.x / 32, job.k};
     uint32_t k = job.kept;
-#pragma unroll 1 /* the second time its instructions are in the cache */
+#pragma unroll 1 /* without unrolling, the second pass finds its instructions in the cache */
     for (bool first = true;; first = false) {
         best_of(from, k, &shared);
         if (!first) break;
@@ -367,8 +370,8 @@ __global__ void __launch_bounds__(SCAN_TOPK_THREADS, 1)
     }
 }
 
-/* Splitmix64 over a counter that begins anywhere: differs from launch to launch, and no client can
- * have left the next ones in memory. */
+/* Splitmix64 over a counter with a random start: it differs from launch to launch, and no client
+ * can have left the next values in memory. */
 static uint64_t fresh_mark(void)
 {
     static uint64_t counter;
@@ -376,7 +379,7 @@ static uint64_t fresh_mark(void)
     uint64_t none = 0;
     if (__atomic_load_n(&counter, __ATOMIC_RELAXED) == 0) {
         uint64_t begin = step;
-        if (getentropy(&begin, sizeof begin)) begin = step; /* as good, but known */
+        if (getentropy(&begin, sizeof begin)) begin = step; /* as good, but predictable */
         __atomic_compare_exchange_n(&counter, &none, begin, false, __ATOMIC_RELAXED,
                                     __ATOMIC_RELAXED);
     }
@@ -432,7 +435,7 @@ static int scan_topk_enqueue(enum metric metric, const struct cuda_queries *quer
     left = left > SCAN_TOPK_ALIGN ? left - SCAN_TOPK_ALIGN : 0;
     left /= topk->k * sizeof(struct topk_entry);
     if (blocks > SCAN_TOPK_BLOCKS) blocks = SCAN_TOPK_BLOCKS;
-    if (blocks > left) blocks = left; /* with less scratch, fewer */
+    if (blocks > left) blocks = left; /* less scratch means fewer blocks */
     if (blocks == 0) return cudaErrorInvalidValue;
     shape.blocks = (unsigned)blocks;
 

@@ -1,12 +1,11 @@
-/* screen: many queries against a span of rows, canonical scores only for the pairs that a product
- * on the tensor cores does not rule out (kernels/screen.h). Pairs that pass go into a list for each
- * query, are scored by `rescore`, and offered to the selection like any other. A list that
- * overflows, of data whose scores differ by less than the product's error, puts its query into the
- * redo list, and the whole span is scored exactly for it, and every later span too: no pair is ever
- * dropped. */
+/* screen: many queries against a span of rows, with canonical scores only for pairs that a product
+ * on the tensor cores does not rule out (kernels/screen.h). Pairs that pass are listed for each
+ * query, scored by `rescore`, and offered to the selection like any others. If a list overflows,
+ * because scores differ by less than the error of the product, its query goes to the redo list:
+ * this span and all later ones are scored exactly for it, so that no pair is ever dropped. */
 #include "kernels/cuda/screen.cuh"
 
-/* Before a span, by one block: lists are empty, but of queries that overflowed before. */
+/* Runs before a span, as one block: empties the lists, except of queries that overflowed before. */
 __global__ void __launch_bounds__(SUMS_THREADS)
     screen_begin_kernel(const struct screen_room room, uint64_t query_count)
 {
@@ -20,7 +19,7 @@ __global__ void __launch_bounds__(SUMS_THREADS)
     }
 }
 
-/* The lines and floors of a tile, one a thread. */
+/* Reads the lines and floors of a tile, one a thread. */
 template <class S>
 __device__ __forceinline__ void screen_sides(const struct screen_job &job,
                                              const struct screen_terms &terms, uint64_t tile,
@@ -42,7 +41,7 @@ __device__ __forceinline__ void screen_sides(const struct screen_job &job,
     }
 }
 
-/* A pair that the product does not rule out. */
+/* Lists a pair that the product does not rule out. */
 __device__ __noinline__ void screen_pass(const struct screen_job &job, uint64_t query, uint64_t row)
 {
     if (query >= job.query_count || row >= job.row_count) return;
@@ -51,12 +50,12 @@ __device__ __noinline__ void screen_pass(const struct screen_job &job, uint64_t 
     uint32_t place = atomicAdd(&job.room.counts[query], 1u);
     if (place < job.room.most)
         job.room.passed[query * job.room.most + place] = (uint32_t)row;
-    else if (place == job.room.most) /* one of those that find it full */
+    else if (place == job.room.most) /* exactly one of the pairs beyond the list */
         job.room.redo[atomicAdd(job.room.redo_count, 1u)] = (uint32_t)query;
 }
 
-/* Sum i of fragment [r][q] is of row lane / 4 + i / 2 * 8 of 16 and query lane % 4 * 2 + i % 2 of
- * 8. A thread looks at its sums of 8 queries at a time, and only at those bits that are set. */
+/* Sum i of fragment [r][q] belongs to row lane / 4 + i / 2 * 8 of 16 and query lane % 4 * 2 + i %
+ * 2 of 8. A thread checks its sums of 8 queries at a time, and then only the bits that are set. */
 template <class S>
 __device__ __forceinline__ void screen_give(const struct screen_job &job, uint64_t tile,
                                             const float *floors, const struct screen_line *lines,
@@ -88,7 +87,7 @@ __device__ __forceinline__ void screen_give(const struct screen_job &job, uint64
     }
 }
 
-/* The products themselves, for tests. */
+/* Stores the products themselves, for tests. */
 template <class S>
 __device__ __forceinline__ void screen_store(const struct screen_job &job, uint64_t tile,
                                              const float (*sums)[S::WQ / 8][4])
@@ -117,7 +116,8 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
     struct screen_place now = {blockIdx.x, 0, 0}, ahead = now;
     struct screen_step<S> steps[2];
     uint32_t side = 0;
-    /* Nothing to do if all queries overflowed. (By a vote: the count may be rising.) */
+    /* Nothing to do if all queries overflowed. (The threads vote, because the count may be
+     * rising.) */
     if (!job.dots && __syncthreads_and(*job.room.redo_count >= job.query_count)) return;
     for (int n = 0; n < S::SLOTS - 1; n++)
         screen_copy_next<S>(job, &ahead, shared);
@@ -135,8 +135,8 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
 #pragma unroll
             for (uint32_t step = 0; step < 4; step++) {
                 if (step == 3) {
-                    /* The next chunk has arrived, and all have read this one, whose slot is
-                     * filled again. */
+                    /* The next chunk has arrived, and all threads have read this one, whose slot
+                     * is filled again. */
                     copies_wait<S::SLOTS - 2>();
                     __syncthreads();
                     slot = address + now.stage % S::SLOTS * (S::SLOT * 4);
@@ -167,7 +167,7 @@ struct rescore_job {
     struct cuda_topk_work *work;
 };
 
-/* The canonical scores of query blockIdx.x's list, offered. */
+/* Offers the canonical scores of the pairs that query blockIdx.x lists. */
 template <bool EUCLIDEAN, bool COMPENSATED>
 __global__ void __launch_bounds__(SUMS_THREADS, SUMS_BLOCKS)
     rescore_kernel(const struct rescore_job job)
@@ -183,7 +183,8 @@ __global__ void __launch_bounds__(SUMS_THREADS, SUMS_BLOCKS)
                   overflowed ? 1ull : (unsigned long long)passed);
     if (overflowed) return;
     for (uint32_t first = blockIdx.y * groups; first < passed; first += gridDim.y * groups) {
-        /* Groups past the end repeat the last row: a warp's shuffles need all its threads. */
+        /* Groups past the end repeat the last row, because a warp's shuffles need all its
+         * threads. */
         uint32_t i = first + group, row = list[i < passed ? i : passed - 1];
         float score = sum_rows<8, EUCLIDEAN, COMPENSATED>(
             job.queries + query * job.stride, job.rows + (uint64_t)row * job.stride, job.stride);
@@ -194,7 +195,7 @@ __global__ void __launch_bounds__(SUMS_THREADS, SUMS_BLOCKS)
     }
 }
 
-/* What a number of queries is best served by, and what fits a device of less shared memory. */
+/* The shapes that suit a number of queries, and one for devices with less shared memory. */
 typedef screen_shape<64, 64, 4, 2, 4, 1> screen_many;
 typedef screen_shape<32, 32, 8, 1, 3, 2> screen_few;
 typedef screen_shape<64, 64, 2, 2, 3, 2> screen_small;
@@ -271,8 +272,8 @@ static int rescore_launch(enum metric metric, const struct cuda_queries *queries
     return cudaGetLastError();
 }
 
-/* The span exactly, for the queries of the redo list; the best so far are brought up to date in
- * place as often as the lists' length asks. */
+/* Scores the span exactly for the queries of the redo list; the best so far are updated in place
+ * as often as the length of the lists requires. */
 static int redo_launch(enum metric metric, const struct cuda_queries *queries,
                        const struct cuda_rows *rows, const struct score_span *span,
                        const struct screen_room *room, const struct select_round *round,

@@ -38,7 +38,7 @@ struct screen_job {
     const struct topk_bound *bounds;
     struct cuda_filter filter;
     struct screen_room room;
-    float *dots; /* not NULL: the products are stored, and that is all */
+    float *dots; /* not NULL: only the products are stored */
     uint64_t dots_stride;
 };
 
@@ -59,8 +59,8 @@ template <int WR_, int WQ_, int RW_, int QW_, int SLOTS_, int BLOCKS_> struct sc
     };
 };
 
-/* A chunk of a tile, and how many came before it. Query tiles of the same rows come in turn, to
- * blocks that run side by side: rows are read from memory once. */
+/* A chunk of a tile, and how many came before it. Query tiles of the same rows go to blocks that
+ * run at the same time: rows are read from memory once. */
 struct screen_place {
     uint64_t tile;
     uint32_t chunk, stage;
@@ -80,7 +80,8 @@ __device__ __forceinline__ void screen_advance(const struct screen_job &job,
     place->tile += gridDim.x;
 }
 
-/* COUNT rows of 32 elements, eight threads a row; what lies past the end is the last row again. */
+/* Copies COUNT rows of 32 elements, eight threads a row; the last row stands in for rows past the
+ * end. */
 template <int COUNT, int THREADS>
 __device__ __forceinline__ void screen_copy_rows(float *to, const float *rows, uint64_t first,
                                                  uint64_t count, uint32_t stride)
@@ -96,7 +97,7 @@ __device__ __forceinline__ void screen_copy_rows(float *to, const float *rows, u
     }
 }
 
-/* Starts the copies of the chunk at `ahead`, if there is one, and moves on. */
+/* Starts the copies of the chunk at `ahead`, if there is one, and advances `ahead`. */
 template <class S>
 __device__ __forceinline__ void screen_copy_next(const struct screen_job &job,
                                                  struct screen_place *ahead, float *shared)
@@ -115,14 +116,14 @@ __device__ __forceinline__ void screen_copy_next(const struct screen_job &job,
     screen_advance(job, ahead);
 }
 
-/* To the nearest number of 10 fraction bits, half away from 0. */
+/* Rounds to the nearest number with 10 fraction bits, half away from 0. */
 __device__ __forceinline__ uint32_t screen_tf32(uint32_t bits)
 {
     return (bits + 0x1000u) & 0xffffe000u;
 }
 
-/* Four 8 x 4 matrices of floats; lane l names the 16 bytes of row l % 8 of matrix l / 8 and gets
- * element l % 4 of row l / 4 of each. */
+/* Loads four 8 x 4 matrices of floats; lane l names the 16 bytes of row l % 8 of matrix l / 8 and
+ * gets element l % 4 of row l / 4 of each. */
 __device__ __forceinline__ void screen_load(uint32_t at, uint32_t *fragments)
 {
 #if __CUDA_ARCH__ >= 800

@@ -1,6 +1,6 @@
-/* select: of one query's candidates the k best by (key, id), by one block. Few candidates are
- * sorted in shared memory; many are first narrowed by a radix selection, a byte of (key, id) at a
- * time. (key, id) pairs all differ, so the result does not depend on the candidates' order. */
+/* select: the k best by (key, id) of one query's candidates, selected by one block. Few candidates
+ * are sorted in shared memory; many are first narrowed by a radix selection, a byte of (key, id)
+ * at a time. All (key, id) pairs differ, so the result does not depend on the candidates' order. */
 #include "kernels/cuda/launch.cuh"
 
 enum { SELECT_THREADS = 1024, SELECT_BINS = 256, SELECT_BYTES = 12 /* of key and id */ };
@@ -12,14 +12,14 @@ struct select_shared {
     uint32_t taken;
 };
 
-/* The first `bytes` bytes of (key, id) that the k-th best candidate has. */
+/* The first `bytes` bytes of the (key, id) of the k-th best candidate. */
 struct select_prefix {
     uint32_t key;
     uint64_t id;
     uint32_t bytes;
 };
 
-/* Candidate i: what is kept comes first. */
+/* Returns candidate i, counting the best so far first. */
 __device__ __forceinline__ struct topk_entry candidate(const struct select_round &round,
                                                        uint32_t kept, uint32_t i)
 {
@@ -28,8 +28,9 @@ __device__ __forceinline__ struct topk_entry candidate(const struct select_round
                     : round.lists[query * round.list_stride + (i - kept)];
 }
 
-/* Bitonic: sorts the first `size` (a power of two, at most SELECT_SORT_MAX) entries, all threads of
- * the block, a pair a thread. Up to a gap of 32 a warp's pairs lie in 64 entries of its own. */
+/* Bitonic sort of the first `size` (a power of two, at most SELECT_SORT_MAX) entries, by all
+ * threads of the block, a pair for each. Up to a gap of 32, a warp's pairs lie in 64 entries of
+ * its own. */
 __device__ void sort_shared(struct topk_entry *entries, uint32_t size)
 {
     __syncthreads();
@@ -77,7 +78,7 @@ __device__ __forceinline__ int compare(const struct topk_entry &entry,
     return id == prefix.id ? 0 : id < prefix.id ? -1 : 1;
 }
 
-/* Many share a bin: one addition for all of a warp that do. */
+/* Lanes with the same bin share one addition. */
 __device__ __forceinline__ void bin_count(uint32_t *bins, uint32_t bin)
 {
 #if __CUDA_ARCH__ >= 700
@@ -89,8 +90,8 @@ __device__ __forceinline__ void bin_count(uint32_t *bins, uint32_t bin)
 #endif
 }
 
-/* One byte more of the prefix: counts the candidates that share it by their next byte and finds the
- * bin that holds the rank-th. */
+/* Extends the prefix by a byte: counts the candidates with this prefix by their next byte and
+ * finds the bin that holds the rank-th. */
 __device__ void narrow(struct select_shared *shared, const struct select_round &round,
                        uint32_t kept, uint32_t total, struct select_prefix *prefix, uint32_t *rank)
 {
@@ -119,7 +120,7 @@ __device__ void narrow(struct select_shared *shared, const struct select_round &
     *rank -= shared->before;
 }
 
-/* The k best of total > k candidates into `to`, in no order. */
+/* Writes the k best of total > k candidates to `to`, in no order. */
 __device__ void select_best(struct select_shared *shared, const struct select_round &round,
                             uint32_t kept, uint32_t total, struct topk_entry *to)
 {
@@ -130,7 +131,7 @@ __device__ void select_best(struct select_shared *shared, const struct select_ro
     while (prefix.bytes < SELECT_BYTES && shared->inside != rank);
     if (threadIdx.x == 0) {
         shared->taken = 0;
-        /* The best bound with that prefix is not known; the worst one is as true. */
+        /* The best bound with this prefix is not known; the worst one is valid, too. */
         uint32_t key_bits = prefix.bytes >= 4 ? 32 : 8 * prefix.bytes;
         uint32_t id_bits = prefix.bytes > 4 ? 8 * (prefix.bytes - 4) : 0;
         struct topk_bound bound;
@@ -143,7 +144,7 @@ __device__ void select_best(struct select_shared *shared, const struct select_ro
         struct topk_entry entry = candidate(round, kept, i);
         if (compare(entry, prefix) > 0) continue;
         uint32_t at = atomicAdd(&shared->taken, 1u);
-        if (at < round.k) to[at] = entry; /* only ids given twice could ask for more */
+        if (at < round.k) to[at] = entry; /* only an id that is given twice could exceed it */
     }
     __syncthreads();
 }
@@ -180,7 +181,7 @@ __global__ void __launch_bounds__(SELECT_THREADS) select_kernel(const struct sel
             round.out_scores[query * round.k + i] = shared.sorted[i].score;
         }
     }
-    __syncthreads(); /* all have read the counts */
+    __syncthreads(); /* all threads have read the counts */
     if (threadIdx.x != 0) return;
     if (sort && count == round.k && count > 0) {
         round.bounds[query].key = shared.sorted[count - 1].key;
@@ -205,7 +206,7 @@ __global__ void __launch_bounds__(SELECT_THREADS) sort_runs_kernel(const struct 
         run[i] = sorted[i];
 }
 
-/* An entry's place is its place in its run and how many of each other run come before it. */
+/* An entry's place is its place in its run plus the number of smaller entries in the other runs. */
 __global__ void __launch_bounds__(SELECT_THREADS) merge_runs_kernel(const struct select_round round)
 {
     uint32_t count = round.next_counts[blockIdx.y];
@@ -265,7 +266,7 @@ int select_launch(const struct select_round *round, uint64_t query_count, cudaSt
 
 int select_sort_launch(const struct select_round *round, uint64_t query_count, cudaStream_t stream)
 {
-    const uint64_t queries_max = 65535; /* a grid's y */
+    const uint64_t queries_max = 65535; /* limit of a grid's y */
     for (uint64_t first = 0; first < query_count; first += queries_max) {
         uint64_t left = query_count - first;
         unsigned queries = (unsigned)(left < queries_max ? left : queries_max);

@@ -1,4 +1,4 @@
-/* spread: which kernel, and how much scratch. Host code. */
+/* spread: chooses the kernel and computes the size of scratch. Host code. */
 #include "kernels/cuda/spread_launch.cuh"
 
 static uint64_t slot_bytes(enum spread_mode mode, uint32_t room)
@@ -28,7 +28,7 @@ extern "C" uint64_t cuda_spread_scratch_best(enum spread_mode mode, uint32_t nod
     uint32_t room = SPREAD_ROOM_MOST;
     while (room > SPREAD_ROOM_LEAST && room / 2 >= nodes)
         room /= 2;
-    /* A node expands at most three times, in one level if need be. */
+    /* A node expands at most three times, and at worst all in one level. */
     return grid_bytes(mode, nodes, edges, 3) + (slots ? slots : 1) * slot_bytes(mode, room);
 }
 

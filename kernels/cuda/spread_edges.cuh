@@ -1,13 +1,13 @@
-/* spread_edges: every edge that goes out of some nodes, shared out evenly over a group, however
- * unlike their lists are in length. Device code only. */
+/* spread_edges: visits every edge that leaves some nodes, shared evenly by a group of threads,
+ * however different the lists are in length. Device code only. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_EDGES_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_EDGES_CUH
 
 #include "kernels/cuda/spread_group.cuh"
 
 enum {
-    SPREAD_EDGES_LONG = 2048, /* a list that is longer is cut in pieces of so many */
-    SPREAD_EDGES_FLIGHT = 4   /* edges that a thread has under way */
+    SPREAD_EDGES_LONG = 2048, /* longer lists are cut in pieces of this length */
+    SPREAD_EDGES_FLIGHT = 4   /* loads that a thread has in flight */
 };
 
 /* A node that sends, and its list. */
@@ -48,8 +48,8 @@ __device__ __forceinline__ void spread_queue_chunks(struct spread_chunk *chunks,
     }
 }
 
-/* visit(sender, edge, valid) by whole warps, for the edges of senders 0 .. count - 1, which `sender`
- * gives by number; long lists are queued, or left out (chunk_count NULL). */
+/* Calls visit(sender, edge, valid), by whole warps, for the edges of senders 0 .. count - 1, which
+ * `sender` returns by number. Long lists are queued, or skipped (chunk_count NULL). */
 template <class Group, class Sender, class Visit>
 __device__ __forceinline__ void spread_each_edge(const struct spread_edge *edges, uint32_t count,
                                                  struct spread_chunk *chunks, unsigned *chunk_count,
@@ -68,7 +68,7 @@ __device__ __forceinline__ void spread_each_edge(const struct spread_edge *edges
             own.count = 0;
         }
         __syncwarp();
-        uint32_t end = own.count; /* of its edges among the warp's */
+        uint32_t end = own.count; /* where the lane's edges end among the warp's */
         for (int o = 1; o < 32; o *= 2) {
             uint32_t before = __shfl_up_sync(SPREAD_ALL, end, o);
             if (lane >= (unsigned)o) end += before;
@@ -104,7 +104,7 @@ __device__ __forceinline__ void spread_each_edge(const struct spread_edge *edges
     }
 }
 
-/* The same for what was queued, after a sync. */
+/* The same for the queued lists, after a sync. */
 template <class Group, class Sender, class Visit>
 __device__ __forceinline__ void spread_each_chunk(const struct spread_edge *edges,
                                                   const struct spread_chunk *chunks, uint32_t count,

@@ -1,8 +1,9 @@
-/* spread_engram: mode engram's kernel. */
+/* spread_engram: the kernel of mode engram. */
 #include "kernels/cuda/spread_engram.cuh"
 #include "kernels/cuda/spread_launch.cuh"
 
-/* For so many places, and so many contributions in a level. nodes: the grid's, else 0. */
+/* Lays out the arrays for this many places and contributions in a level. nodes: the grid's, else
+ * 0. */
 __host__ __device__ static struct engram_slot engram_carve(struct spread_carver *c, uint64_t nodes,
                                                            uint32_t room, uint64_t contributions)
 {
@@ -104,7 +105,7 @@ uint64_t spread_engram_slot_bytes(uint32_t room)
     return (uint64_t)(uintptr_t)c.at;
 }
 
-/* As many contributions as there is room for, beside one slot at least. */
+/* As many contributions as there is room for, beside at least one slot. */
 static uint64_t engram_contributions(const struct cuda_spread *s)
 {
     const uint64_t least = spread_contributions_least(s->graph.nodes, s->graph.edges);

@@ -1,32 +1,32 @@
-/* spread_engram: mode engram, for the grid or for a block, level by level. Contributions are counted
- * for each target, which gives it a place for them; put there; sorted, the largest first; and taken
- * one by one (spread_visit): by a thread, or by a warp that reads ahead. Device code only.
- * Between levels the counts are zero. */
+/* spread_engram: mode engram, run by the grid or by a block, level by level. Contributions are
+ * counted for each target, which reserves places for them; written there; sorted, the largest
+ * first; and visited one by one (spread_visit), by a thread, or by a warp that reads ahead.
+ * Between levels all counts are zero. Device code only. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_ENGRAM_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_ENGRAM_CUH
 
 #include "kernels/cuda/spread_sort.cuh"
 
-/* An expansion: what a node passes on. */
+/* An expansion: a node and the gain that it passes on. */
 struct engram_gain {
     uint32_t place;
     float gain;
 };
 
-/* Arrays over places; lists are of places. */
+/* Arrays over places (spread_places.cuh); lists contain places. */
 struct engram_slot {
     struct spread_record *records; /* visits 0: not touched, and all zero */
     uint32_t *counts;              /* contributions to it in this level */
-    uint32_t *ends; /* where they begin; when they are in their places, where they end */
+    uint32_t *ends;                /* where they begin; once they are written, where they end */
     uint32_t *touched, *targets;
     struct engram_gain *gains;
     unsigned long long *contributions[2];
     uint32_t contributions_room;
-    uint32_t *bigs; /* targets of more than SPREAD_SMALL contributions */
+    uint32_t *bigs; /* targets with more than SPREAD_SMALL contributions */
     struct spread_run_of *runs;
     struct spread_chunk *chunks;
     unsigned *bins;
-    struct spread_hash hash; /* a block's */
+    struct spread_hash hash; /* only for a block */
 };
 
 struct engram_job {
@@ -34,17 +34,18 @@ struct engram_job {
     struct engram_slot grid;
 };
 
-/* What all threads of a group know of a run. */
+/* The state of a run that all threads of a group have. */
 template <class Group, class Places> struct engram_run {
     const struct spread_base *base;
     const struct engram_slot *slot;
     struct spread_shared *shared;
     struct spread_tally *tallies;
     Places places;
-    uint32_t prepared; /* places of a block whose arrays are set to zero */
+    uint32_t prepared; /* places of a block whose arrays are zeroed */
     uint32_t set, level, hops_done;
-    uint32_t active, fresh, touched; /* expansions; first touched in this level; with them */
-    uint64_t contributions;          /* of the next level, at most */
+    /* expansions; nodes first touched in this level; all touched nodes */
+    uint32_t active, fresh, touched;
+    uint64_t contributions; /* of the next level, an upper bound */
     uint64_t cycles;
     uint64_t started_ns;
     bool truncated, no_memory;
@@ -55,7 +56,7 @@ template <class Group, class Places> struct engram_run {
     }
 };
 
-/* Room for a level. False: that is too much for this group. With a sync before and after. */
+/* Makes room for a level. False: it is too large for this group. Syncs before and after. */
 __device__ inline bool engram_prepare(struct engram_run<spread_block_group, spread_hash_places> *r)
 {
     const struct engram_slot *s = r->slot;
@@ -96,7 +97,7 @@ __device__ __forceinline__ float engram_contribution(const Run *r, const struct 
     return spread_contribution(from.amount, weight, q->decay[r->level]);
 }
 
-/* One more for the target. All lanes of the warp call it. */
+/* Counts one more contribution for the target. All lanes of the warp call it. */
 template <class Group, class Places>
 __device__ __forceinline__ void engram_count(struct engram_run<Group, Places> *r, uint32_t target,
                                              bool valid)
@@ -120,7 +121,7 @@ __device__ __forceinline__ void engram_put(struct engram_run<Group, Places> *r, 
     r->slot->contributions[0][at] = spread_sort_key(contribution, source);
 }
 
-/* Both walks over all contributions: puts false counts them, true puts them in their places. Ends
+/* Walks over all contributions: puts false counts them, true writes them to their places. Ends
  * with a sync. */
 template <class Group, class Places>
 __device__ void engram_walk_seeds(struct engram_run<Group, Places> *r, bool puts)
@@ -160,7 +161,7 @@ __device__ void engram_walk_edges(struct engram_run<Group, Places> *r, bool puts
             engram_put(r, e.node, engram_contribution(r, from, e), from.node);
         __syncwarp();
     };
-    /* Long lists are queued by the first walk. */
+    /* The first walk queues long lists. */
     spread_each_edge<Group>(g->out_edges, r->active, s->chunks, puts ? NULL : &t->chunks, sender,
                             visit);
     if (!puts) Group::sync();
@@ -171,7 +172,7 @@ __device__ void engram_walk_edges(struct engram_run<Group, Places> *r, bool puts
     }
 }
 
-/* Gives each target a place for its contributions. Ends with a sync. */
+/* Reserves places for the contributions of each target. Ends with a sync. */
 template <class Group, class Places>
 __device__ void engram_place(struct engram_run<Group, Places> *r)
 {
@@ -203,10 +204,10 @@ __device__ void engram_place(struct engram_run<Group, Places> *r)
 
 /* ---------------------------------------------------------------- visits */
 
-/* What came of a target's contributions. */
+/* The effect of a target's contributions. */
 struct engram_outcome {
     struct spread_record record;
-    float gains[3]; /* a node expands at most so often: visits_max - 1 of the coldest tier */
+    float gains[3]; /* a node expands at most this often: visits_max - 1 of the coldest tier */
     uint32_t gained;
     uint64_t cycles;
 };
@@ -219,7 +220,7 @@ __device__ __forceinline__ void engram_gain_put(struct engram_outcome *o, float 
     o->gained++;
 }
 
-/* False: it does not count, and so does none that comes after it, as it is no larger. */
+/* False: the contribution does not count, nor does any after it, since those are no larger. */
 template <class Run>
 __device__ __forceinline__ bool engram_visit(const Run *r, struct engram_outcome *o,
                                              float contribution)
@@ -234,7 +235,8 @@ __device__ __forceinline__ bool engram_visit(const Run *r, struct engram_outcome
     return true;
 }
 
-/* Of the sources of the contributions that equal the first, from at on, every step-th. */
+/* Returns the lowest id among the sources of contributions that equal the first, from `at` on,
+ * every step-th. */
 __device__ __forceinline__ uint32_t engram_lowest(const unsigned long long *contributions,
                                                   uint32_t count, uint32_t at, uint32_t step,
                                                   const uint64_t *ids, uint64_t *lowest)
@@ -250,7 +252,7 @@ __device__ __forceinline__ uint32_t engram_lowest(const unsigned long long *cont
     return node;
 }
 
-/* What the lanes' targets (is: it has one) have come to goes to the shared lists. */
+/* Appends the results of the lanes' targets (is: the lane has one) to the shared lists. */
 template <class Group, class Places>
 __device__ __forceinline__ void engram_settle(struct engram_run<Group, Places> *r, uint32_t place,
                                               const struct engram_outcome &o, bool is, bool fresh)
@@ -290,7 +292,7 @@ __device__ __forceinline__ void engram_count_outcome(const struct spread_graph *
     if (o.gained) counts->edges += (uint64_t)o.gained * spread_list_of(g->out, o.record.node).count;
 }
 
-/* A thread a target, of few contributions, which it sorts itself. */
+/* Visits targets with few contributions, one a thread, which also sorts them. */
 template <class Group, class Places>
 __device__ void engram_visit_small(struct engram_run<Group, Places> *r,
                                    struct engram_counts *counts)
@@ -302,7 +304,8 @@ __device__ void engram_visit_small(struct engram_run<Group, Places> *r,
         const bool in = i0 + spread_lane() < count;
         const uint32_t place = in ? s->targets[i0 + spread_lane()] : 0;
         const uint32_t many = in ? s->counts[place] : 0;
-        const bool is = many > 0 && many <= SPREAD_SMALL; /* 0: a big one, which is done */
+        /* 0: a target with many, which is done already */
+        const bool is = many > 0 && many <= SPREAD_SMALL;
         struct engram_outcome o = {};
         bool fresh = false;
         if (is) {
@@ -329,7 +332,7 @@ __device__ void engram_visit_small(struct engram_run<Group, Places> *r,
     }
 }
 
-/* A warp a target: the lanes read ahead, and all do the same with what they read. */
+/* Visits a target by a whole warp: the lanes read ahead, and all of them compute the same. */
 template <class Group, class Places>
 __device__ void engram_visit_bigs(struct engram_run<Group, Places> *r, int side,
                                   struct engram_counts *counts)
@@ -374,7 +377,7 @@ __device__ void engram_visit_bigs(struct engram_run<Group, Places> *r, int side,
     }
 }
 
-/* Ends with a sync; then the run has the tally. */
+/* Ends with a sync; the run then has the totals of the tally. */
 template <class Group, class Places>
 __device__ void engram_end_level(struct engram_run<Group, Places> *r,
                                  const struct engram_counts *counts)
@@ -404,7 +407,7 @@ __device__ void engram_end_level(struct engram_run<Group, Places> *r,
     if (t->visited) r->hops_done = r->level;
 }
 
-/* False: that is too much for this group. */
+/* False: the level is too large for this group. */
 template <class Group, class Places>
 __device__ bool engram_level(struct engram_run<Group, Places> *r)
 {
@@ -431,7 +434,7 @@ __device__ bool engram_level(struct engram_run<Group, Places> *r)
 
 /* ---------------------------------------------------------------- bounds, and the outcome */
 
-/* Those of the highest ids among the fresh ones give way. */
+/* Drops the fresh nodes with the highest ids until the bound is met. */
 template <class Group, class Places>
 __device__ void engram_trim(struct engram_run<Group, Places> *r)
 {
@@ -453,7 +456,7 @@ __device__ void engram_trim(struct engram_run<Group, Places> *r)
     r->truncated = true;
 }
 
-/* Writes the outcome. Ends with a sync but for that. */
+/* Writes the result. Does not end with a sync. */
 template <class Group, class Places>
 __device__ void engram_finish(struct engram_run<Group, Places> *r)
 {
@@ -473,7 +476,7 @@ __device__ void engram_finish(struct engram_run<Group, Places> *r)
 
 /* ---------------------------------------------------------------- a run */
 
-/* False: too much for this group. */
+/* False: the set is too large for this group. */
 template <class Group, class Places>
 __device__ bool engram_run_through(struct engram_run<Group, Places> *r)
 {

@@ -1,20 +1,21 @@
-/* spread_group: who works on a spread together: the whole grid of a cooperative launch, or a block
- * by itself. The same code runs as either. Device code only.
- * What all of a group decide upon they read from a tally after a sync: it is the same for all. */
+/* spread_group: the threads that work on a spread together: the whole grid of a cooperative
+ * launch, or a single block. The same code runs as either. Device code only. Whatever all threads
+ * of a group decide, they decide by a tally that they read after a sync, so that all decide
+ * alike. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_GROUP_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_GROUP_CUH
 
 #include "kernels/spread.h"
 
-/* Its headers want C++17 since CUDA 13, and work without. */
+/* Its headers ask for C++17 since CUDA 13, but work without. */
 #define CCCL_IGNORE_DEPRECATED_CPP_DIALECT
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
 enum {
-    SPREAD_THREADS = 512, /* a block */
+    SPREAD_THREADS = 512, /* threads of a block */
     SPREAD_WARPS = SPREAD_THREADS / 32,
-    SPREAD_BLOCKS = 2 /* a multiprocessor: 64 registers a thread */
+    SPREAD_BLOCKS = 2 /* blocks of a multiprocessor: 64 registers a thread */
 };
 
 static const unsigned SPREAD_ALL = 0xffffffffu;
@@ -68,7 +69,8 @@ template <class Group> __device__ __forceinline__ unsigned spread_warps(void)
     return SPREAD_WARPS * Group::blocks();
 }
 
-/* Neighbouring numbers are on different multiprocessors, so that little work has them all. */
+/* The number of a warp in its group. Neighbouring numbers are on different multiprocessors, so
+ * that a little work is spread over all of them. */
 template <class Group> __device__ __forceinline__ unsigned spread_warp(void)
 {
     return threadIdx.x / 32 * Group::blocks() + Group::block();
@@ -89,17 +91,17 @@ template <class Group> __device__ __forceinline__ bool spread_is_first(void)
     return Group::block() == 0 && threadIdx.x == 0;
 }
 
-/* What a hop counts. A hop has one of three in turn: while it runs, the next hop's is set to zero,
- * and the last one's may still be read. */
+/* Counters of a hop. Hops use three of them in turn: while one is in use, the next hop's is
+ * zeroed, and the previous hop's may still be read. */
 struct spread_tally {
-    unsigned long long edges; /* that go out of what is active */
+    unsigned long long edges; /* that leave the active nodes */
     unsigned long long cycles;
     unsigned long long contributions; /* that have a place */
     unsigned long long listed_edges;
-    unsigned candidates; /* that something was pushed to, or that have contributions */
+    unsigned candidates; /* nodes that something was pushed to, or that have contributions */
     unsigned active, fresh, visited;
-    unsigned listed; /* a dense hop's active, made a list */
-    unsigned chunks; /* of long out-lists */
+    unsigned listed; /* active nodes of a dense hop that have been listed */
+    unsigned chunks; /* pieces of long out-lists */
     unsigned hubs, pieces;
     unsigned bigs, longest;
     unsigned records;
@@ -113,7 +115,7 @@ struct spread_best {
 };
 
 struct spread_hub {
-    uint32_t node, first, pieces; /* numbers of its pieces: first, ... */
+    uint32_t node, first, pieces; /* its pieces have the numbers first, first + 1, ... */
     unsigned done;
 };
 
@@ -126,21 +128,21 @@ struct pull_task {
     const uint64_t *allowed;
     float *sends, *activation;
     uint16_t *seen;
-    uint32_t *parents; /* NULL: not asked for */
+    uint32_t *parents; /* NULL: paths are not wanted */
     struct spread_grid grid;
     float decay, threshold;
     uint32_t nodes, hop;
     bool last_hop;
     struct spread_hub *hubs;
-    uint32_t *pieces; /* of hubs: whose */
+    uint32_t *pieces; /* the hub that each piece belongs to */
     struct spread_sum *partials;
     struct spread_tally *tally;
 };
 
 /* A window of such a hop. */
 struct pull_window {
-    float received[SPREAD_WINDOW]; /* by number in the window; NaN: that comes later */
-    uint16_t wide[SPREAD_WINDOW];  /* nodes, in the window, with lists for a whole warp */
+    float received[SPREAD_WINDOW]; /* by number within the window; NaN: it will be set later */
+    uint16_t wide[SPREAD_WINDOW];  /* nodes of the window whose lists need a whole warp */
     unsigned wide_count;
 };
 
@@ -148,7 +150,7 @@ enum { SPREAD_RUN = 2048 }; /* contributions that a block sorts at once */
 
 struct spread_shared {
     unsigned long long sums[4];
-    struct spread_tally tallies[3]; /* of a block's own sets */
+    struct spread_tally tallies[3]; /* for the sets that a block runs by itself */
     unsigned places;
     unsigned bases[4 * SPREAD_WARPS];
     unsigned deferred[SPREAD_WARPS];
@@ -170,8 +172,8 @@ __device__ __forceinline__ unsigned long long spread_warp_sum(unsigned long long
     return v;
 }
 
-/* Adds what all threads of the block have to *to; shared->sums[which] is 0 before and afterwards. All
- * threads call it, and sync before they read. */
+/* Adds a value of each thread of the block to *to; shared->sums[which] is 0 before and afterwards.
+ * All threads call it, and sync before they read. */
 __device__ __forceinline__ void spread_count(struct spread_shared *shared, int which,
                                              unsigned long long v)
 {
@@ -187,7 +189,7 @@ __device__ __forceinline__ unsigned long long spread_counted(struct spread_share
     return v;
 }
 
-/* Values of those that want go to the end of a list, one atomic for all of the (whole) warp. */
+/* Appends the values of the lanes that want it to a list, with one atomic for the (whole) warp. */
 __device__ __forceinline__ void spread_append(uint32_t *list, unsigned *count, uint32_t value,
                                               bool wants)
 {
@@ -222,7 +224,8 @@ __device__ __forceinline__ uint64_t spread_now_ns(void)
     return ns;
 }
 
-/* Each thread of the group sets its share of count words. bytes: a multiple of 4; to: aligned to 16. */
+/* Clears count words, each thread of the group its share. bytes: a multiple of 4; to: 16-byte
+ * aligned. */
 template <class Group> __device__ void spread_clear(void *to, uint64_t bytes)
 {
     uint4 zero = {0, 0, 0, 0};

@@ -1,7 +1,7 @@
-/* spread_job: what both modes' kernels are given, and what they do alike: sets in turn, the highest
- * ids that give way, records on their way out.
- * Scratch: three tallies, how many records sets have room for, the grid's arrays over all nodes
- * (spread_linear.cuh, spread_engram.cuh), then as many slots for blocks as there is room for. */
+/* spread_job: the parameters of both modes' kernels, and what they have in common: taking sets in
+ * turn, dropping the highest ids, writing records. Scratch holds three tallies, the count of
+ * records that sets have reserved, the grid's arrays over all nodes (spread_linear.cuh,
+ * spread_engram.cuh), and then as many slots for blocks as there is room for. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_JOB_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_JOB_CUH
 
@@ -12,12 +12,14 @@
 enum {
     SPREAD_ROOM_LEAST = 4096, /* places of a slot */
     SPREAD_ROOM_MOST = 65536,
-    SPREAD_SLOTS_MOST = 512,      /* for which cuda_spread_scratch_best asks */
-    SPREAD_EDGES_OF_BLOCK = 1024, /* times set_count: what is left to a block in a hop */
+    SPREAD_SLOTS_MOST = 512, /* slots that cuda_spread_scratch_best asks for */
+    /* a hop of at most this many edges times set_count is run by a block */
+    SPREAD_EDGES_OF_BLOCK = 1024,
     SPREAD_BIN_BYTES = 8 * 256 * sizeof(unsigned)
 };
 
-/* Left for the grid, in cuda_spread_set's no_memory while the kernel runs. */
+/* A set that is left to the grid; the value of cuda_spread_set's no_memory while the kernel
+ * runs. */
 static const uint32_t SPREAD_DEFERRED = 2;
 
 static const uint64_t SPREAD_NO_ROOM = UINT64_MAX;
@@ -31,15 +33,15 @@ struct spread_base {
     uint64_t record_room;
     struct spread_record *out_records;
     struct cuda_spread_set *out_sets;
-    struct spread_tally *tallies; /* 3 */
+    struct spread_tally *tallies; /* three of them */
     unsigned long long *records_given;
     char *slots;
     uint64_t slot_bytes;
     uint32_t slot_count, slot_room;
-    uint64_t slot_edges; /* what a block takes on in a hop */
+    uint64_t slot_edges; /* edges that a block takes on in a hop */
 };
 
-/* Parts of a block of memory, one after the other. */
+/* Cuts a block of memory into arrays, one after the other. */
 struct spread_carver {
     char *at;
 };
@@ -72,8 +74,8 @@ __device__ __forceinline__ float spread_factor_of(const struct spread_graph *g, 
     return g->factors ? __ldg(&g->factors[node]) : 1.0f;
 }
 
-/* The keep-th lowest id of count items, of which id(i, &id) says whether i is one and its id; keep >=
- * 1, and there are as many. bins: SPREAD_BIN_BYTES. Ends with a sync. */
+/* Returns the keep-th lowest id of count items; id(i, &id) says whether item i counts, and its id;
+ * 1 <= keep <= how many count. bins: SPREAD_BIN_BYTES. Ends with a sync. */
 template <class Group, class Id>
 __device__ uint64_t spread_lowest(unsigned *bins, uint64_t keep, uint32_t count, Id id)
 {
@@ -99,7 +101,7 @@ __device__ uint64_t spread_lowest(unsigned *bins, uint64_t keep, uint32_t count,
 }
 
 static_assert(4 * SPREAD_WARPS == 64, "two a lane");
-/* 64 counts become the places where each begins, after what *counter has counted. */
+/* Turns 64 counts into the places where each begins, behind what *counter has counted. */
 __device__ __forceinline__ void spread_give_places(unsigned *counts, unsigned *counter)
 {
     const unsigned lane = spread_lane(), a = counts[2 * lane], b = counts[2 * lane + 1];
@@ -114,8 +116,8 @@ __device__ __forceinline__ void spread_give_places(unsigned *counts, unsigned *c
     counts[2 * lane + 1] = base + end - b;
 }
 
-/* Where a set's records go, at most so many; SPREAD_NO_ROOM: others took what there was. All of the
- * group call it, with a sync before the answer. */
+/* Reserves places for the records of a set, at most this many; SPREAD_NO_ROOM: other sets took
+ * them. All threads of the group call it and sync before they read the result. */
 template <class Group>
 __device__ uint64_t spread_take_room(const struct spread_base *b, uint32_t set, uint64_t most)
 {
@@ -133,8 +135,8 @@ __device__ uint64_t spread_take_room(const struct spread_base *b, uint32_t set, 
     return *(volatile uint64_t *)first;
 }
 
-/* Of count items those of which is(i) says so have a record, record(i). Ends without a sync. counter: 0
- * before, then how many there are. */
+/* Writes record(i) for each of count items for which is(i) is true. Does not end with a sync.
+ * counter: 0 before, then how many records there are. */
 template <class Group, class Is, class Record>
 __device__ void spread_write_records(struct spread_shared *shared, struct spread_record *out,
                                      unsigned *counter, uint32_t count, Is is, Record record)
@@ -159,7 +161,8 @@ __device__ void spread_write_records(struct spread_shared *shared, struct spread
         if (warp == 0) spread_give_places(shared->bases, counter);
         __syncthreads();
 #pragma unroll
-        for (int d = 0; d < DEEP; d++) { /* through shared memory, so that it goes out in a row */
+        /* through shared memory, so that they are written sequentially */
+        for (int d = 0; d < DEEP; d++) {
             unsigned long long *words = shared->words[warp];
             if (who[d] >> lane & 1) {
                 const struct spread_record r =
@@ -182,8 +185,8 @@ __device__ void spread_write_records(struct spread_shared *shared, struct spread
     }
 }
 
-/* What came of a set: of count items those of which is(i) says so have a record, record(i), `most` of
- * them at most; the rest stands in outcome. counter: as above. Ends without a sync. */
+/* Writes the result of a set: record(i) for those of count items for which is(i) is true, at most
+ * `most` of them, and the rest from outcome. counter: as above. Does not end with a sync. */
 template <class Group, class Is, class Record>
 __device__ void spread_finish_set(const struct spread_base *b, struct spread_shared *shared,
                                   uint32_t set, unsigned *counter, uint64_t most, uint32_t count,
@@ -200,7 +203,8 @@ __device__ void spread_finish_set(const struct spread_base *b, struct spread_sha
     b->out_sets[set] = outcome;
 }
 
-/* All sets: blocks with a slot take them in turn, and what is too much for a block the grid does. */
+/* Runs all sets: blocks with a slot take them in turn; the grid runs those too large for a
+ * block. */
 template <class Mode, class Job>
 __device__ void spread_sets(const Job &job, struct spread_shared *shared, typename Mode::slot *slot)
 {
@@ -215,7 +219,7 @@ __device__ void spread_sets(const Job &job, struct spread_shared *shared, typena
             Mode::run_block(job, shared, *slot, set, started_ns);
     }
     spread_grid_group::sync();
-    unsigned state = 0; /* what a mode knows of the grid's arrays */
+    unsigned state = 0; /* how far a mode has cleared the grid's arrays */
     for (uint32_t base = 0; base < job.base.set_count; base += SPREAD_THREADS) {
         uint32_t set = base + threadIdx.x;
         bool left = set < job.base.set_count &&

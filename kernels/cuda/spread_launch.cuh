@@ -1,6 +1,6 @@
-/* spread_launch: a kernel of either mode over the whole device. Host code.
- * Blocks wait for each other, so all of them must be there: a cooperative launch, of as many as fit.
- * A device that cannot do that has one block. */
+/* spread_launch: launches the kernel of either mode on the whole device. Host code. Blocks wait
+ * for each other, so all of them must run at once: a cooperative launch, with as many as fit. A
+ * device that cannot do that gets one block. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_LAUNCH_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_LAUNCH_CUH
 
@@ -11,7 +11,7 @@ int spread_linear_launch(const struct cuda_spread *s, cudaStream_t stream);
 int spread_engram_launch(const struct cuda_spread *s, cudaStream_t stream);
 uint64_t spread_linear_grid_bytes(uint32_t nodes, uint64_t edges);
 uint64_t spread_linear_slot_bytes(uint32_t room);
-/* contributions: those of a level that fit. */
+/* contributions: how many of a level fit. */
 uint64_t spread_engram_grid_bytes(uint32_t nodes, uint64_t contributions);
 uint64_t spread_engram_slot_bytes(uint32_t room);
 static inline uint64_t spread_contributions_least(uint32_t nodes, uint64_t edges)
@@ -20,7 +20,7 @@ static inline uint64_t spread_contributions_least(uint32_t nodes, uint64_t edges
     return most < 1024 ? 1024 : most < UINT32_MAX ? most : UINT32_MAX;
 }
 
-/* The tallies, and behind them how many records sets have been given room for: 0 at first. */
+/* The tallies, and behind them the count of records that sets have reserved, which starts at 0. */
 static const uint64_t SPREAD_HEAD_BYTES = 1024, SPREAD_GIVEN_AT = 768;
 static_assert(3 * sizeof(struct spread_tally) <= 768, "tallies fit");
 static inline unsigned long long *spread_records_given(const struct cuda_spread *s)
@@ -28,8 +28,8 @@ static inline unsigned long long *spread_records_given(const struct cuda_spread 
     return (unsigned long long *)((char *)s->scratch + SPREAD_GIVEN_AT);
 }
 
-/* Cuts what is left of the scratch into slots, large ones if that is enough for as many as there are
- * sets or blocks. */
+/* Cuts the rest of the scratch into slots: large ones if there are then enough for all sets or
+ * blocks. */
 static inline void spread_share_scratch(struct spread_base *b, char *at, uint64_t left,
                                         uint32_t blocks, uint64_t (*slot_bytes)(uint32_t room))
 {
@@ -62,7 +62,7 @@ static inline struct spread_base spread_base_of(const struct cuda_spread *s)
     return b;
 }
 
-/* Blocks that are all there at once. */
+/* Computes how many blocks can run at once. */
 static inline int spread_blocks(const void *kernel, uint32_t *blocks, bool *together)
 {
     int multiprocessors = 1, cooperative = 0, each = 0;
@@ -88,7 +88,8 @@ static inline int spread_enqueue(const void *kernel, void *job, uint32_t blocks,
     return error ? error : cudaGetLastError();
 }
 
-/* A mode's kernel. lay_out(&carver): the grid's arrays; slot_bytes: of a slot for so many places. */
+/* Launches a mode's kernel. lay_out(&carver) lays out the grid's arrays; slot_bytes returns the
+ * size of a slot with this many places. */
 template <class Job, class LayOut>
 static inline int spread_launch(const struct cuda_spread *s, const void *kernel, LayOut lay_out,
                                 uint64_t (*slot_bytes)(uint32_t room), cudaStream_t stream)

@@ -1,4 +1,4 @@
-/* spread_linear: mode linear's kernel. */
+/* spread_linear: the kernel of mode linear. */
 #include "kernels/cuda/spread_launch.cuh"
 #include "kernels/cuda/spread_pull.cuh"
 
@@ -9,7 +9,7 @@ __device__ inline bool linear_hop(block_run *r)
     return linear_hop_by_push(r);
 }
 
-/* For so many places, and so many edges in a hop. nodes: the grid's, else 0. */
+/* Lays out the arrays for this many places and edges in a hop. nodes: the grid's, else 0. */
 __host__ __device__ static struct linear_slot linear_carve(struct spread_carver *c, uint64_t nodes,
                                                            uint32_t room, uint64_t edges)
 {
@@ -38,7 +38,7 @@ __host__ __device__ static struct linear_slot linear_carve(struct spread_carver 
     return s;
 }
 
-/* What the grid's arrays have been set to, once for all sets. */
+/* Which of the grid's arrays are cleared; that is done once for all sets. */
 enum { LINEAR_CLEARED = 1, LINEAR_SUMS_CLEARED = 2 };
 
 __device__ static void linear_clear(const struct linear_slot *s, uint32_t nodes)

@@ -1,31 +1,31 @@
-/* spread_linear: mode linear, for the grid or for a block. A hop pushes along the out-edges of what
- * is active, or (the grid's alone, spread_pull.cuh) pulls along the in-edges of all nodes: the sums
- * are exact, so both are the same. Device code only.
- * Between hops sums and marks are zero, and so is what is sent but for the last hop's. */
+/* spread_linear: mode linear, run by the grid or by a block. A hop pushes along the out-edges of
+ * active nodes, or (only the grid, spread_pull.cuh) pulls along the in-edges of all nodes: sums
+ * are exact, so both give the same. Between hops, sums and marks are zero, and so are sent values
+ * except those of the last hop. Device code only. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_LINEAR_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_LINEAR_CUH
 
 #include "kernels/cuda/spread_job.cuh"
 
 enum {
-    SPREAD_PULL_SHARE = 8,    /* a push along one in so many edges costs what a pull does */
-    SPREAD_PARENTS_LONG = 256 /* an in-list that is longer is a block's */
+    SPREAD_PULL_SHARE = 8,    /* pushing along one in so many edges costs as much as a pull */
+    SPREAD_PARENTS_LONG = 256 /* a longer in-list is searched by a whole block */
 };
 
-/* Arrays over places; lists are of places. */
+/* Arrays over places (spread_places.cuh); lists contain places. */
 struct linear_slot {
     struct spread_sum *sums;
-    float *sent[2]; /* hop % 2: what is sent after it */
+    float *sent[2]; /* [hop % 2]: what is sent after that hop */
     float *activation;
-    uint16_t *seen;  /* visits, and the depth in the upper byte; 0: not touched */
-    unsigned *marks; /* bits: it is a candidate */
+    uint16_t *seen;  /* visits, with the depth in the upper byte; 0: not touched */
+    unsigned *marks; /* a bit for each place: it is a candidate */
     uint32_t *parents, *touched, *lists[2], *candidates;
     struct spread_chunk *chunks;
     unsigned *bins;
-    struct spread_hub *hubs; /* the grid's: in-lists that are cut in pieces */
+    struct spread_hub *hubs; /* only for the grid: in-lists that are cut in pieces */
     uint32_t *pieces;
     struct spread_sum *partials;
-    struct spread_hash hash; /* a block's */
+    struct spread_hash hash; /* only for a block */
 };
 
 struct linear_job {
@@ -33,7 +33,7 @@ struct linear_job {
     struct linear_slot grid;
 };
 
-/* Adds an exact product to a sum that others add to. */
+/* Adds an exact product to a sum that other threads add to. */
 __device__ __forceinline__ void linear_push_product(struct spread_sum *to, struct spread_grid grid,
                                                     float sent, float weight)
 {
@@ -43,21 +43,22 @@ __device__ __forceinline__ void linear_push_product(struct spread_sum *to, struc
     spread_atomic_add(&to->low, s.low);
 }
 
-/* What all threads of a group know of a run. */
+/* The state of a run that all threads of a group have. */
 template <class Group, class Places> struct linear_run {
     const struct spread_base *base;
     const struct linear_slot *slot;
     struct spread_shared *shared;
     struct spread_tally *tallies;
     Places places;
-    uint32_t prepared; /* places of a block whose arrays are set to zero */
+    uint32_t prepared; /* places of a block whose arrays are zeroed */
     uint32_t set, hop, hops_done;
-    uint32_t active, fresh, touched; /* fresh: first touched in this hop; touched: with them */
-    uint32_t listed, old_listed;     /* entries of this hop's list, and of the one's before */
-    uint64_t edges;                  /* out of what is active, if list is set */
+    /* fresh: first touched in this hop; touched: all touched nodes */
+    uint32_t active, fresh, touched;
+    uint32_t listed, old_listed; /* entries of this hop's list, and of the previous hop's */
+    uint64_t edges;              /* that leave the active nodes, if `list` is set */
     uint64_t started_ns;
-    bool list;       /* lists[hop % 2] has the active ones */
-    bool all_listed; /* `touched` has all that are touched */
+    bool list;       /* lists[hop % 2] has the active nodes */
+    bool all_listed; /* the list `touched` has all touched nodes */
     bool sums_clear;
     bool truncated;
 
@@ -77,13 +78,13 @@ template <class Group, class Places> struct linear_run {
 
 /* ---------------------------------------------------------------- what hops do alike */
 
-/* What is known of a node before a hop. */
+/* The state of a node before a hop. */
 struct linear_known {
     uint32_t seen;
     float activation;
 };
 
-/* A node is active after this hop. Whether that is the first time. */
+/* Makes a node active after this hop. Returns whether it is the first time. */
 template <class Run>
 __device__ __forceinline__ bool linear_activate(Run *r, uint32_t place, struct linear_known known,
                                                 float activation)
@@ -97,7 +98,7 @@ __device__ __forceinline__ bool linear_activate(Run *r, uint32_t place, struct l
     return fresh;
 }
 
-/* What the threads counted goes to the hop's tally. Ends with a sync; then the run has the sums. */
+/* Adds the threads' counts to the hop's tally. Ends with a sync; the run then has the totals. */
 template <class Group, class Places>
 __device__ void linear_end_hop(struct linear_run<Group, Places> *r, uint64_t edges, uint32_t active,
                                uint32_t fresh)
@@ -132,7 +133,7 @@ __device__ void linear_take_tally(struct linear_run<Group, Places> *r)
     if (r->active) r->hops_done = r->hop;
 }
 
-/* Room for so many more places, all zero. False: there is none. With a sync before and after. */
+/* Makes room for this many more places, all zero. False: there is none. Syncs before and after. */
 __device__ inline bool linear_prepare(struct linear_run<spread_block_group, spread_hash_places> *r,
                                       uint64_t more)
 {
@@ -167,7 +168,7 @@ __device__ inline bool linear_prepare(struct linear_run<spread_grid_group, sprea
 
 /* ---------------------------------------------------------------- hop 0 */
 
-/* False: that is too much for this group. */
+/* False: the set is too large for this group. */
 template <class Group, class Places>
 __device__ bool linear_begin(struct linear_run<Group, Places> *r)
 {
@@ -178,7 +179,7 @@ __device__ bool linear_begin(struct linear_run<Group, Places> *r)
     if (spread_is_first<Group>()) memset(r->tallies, 0, 3 * sizeof *r->tallies);
     Group::sync();
     if (!linear_prepare(r, count)) return false;
-    /* Where nearly all is active, lists are of no use. */
+    /* If nearly all nodes are active, lists are of no use. */
     r->list = r->all_listed = !Group::GRID || count * SPREAD_PULL_SHARE <= g->nodes;
     uint64_t edges = 0;
     for (uint64_t i = spread_thread<Group>(); i < count; i += spread_threads<Group>()) {
@@ -237,7 +238,7 @@ __device__ void linear_push(struct linear_run<Group, Places> *r)
     Group::sync();
 }
 
-/* What the candidates received. */
+/* Turns what the candidates received into their new state. */
 template <class Group, class Places>
 __device__ void linear_settle(struct linear_run<Group, Places> *r)
 {
@@ -253,7 +254,7 @@ __device__ void linear_settle(struct linear_run<Group, Places> *r)
         uint32_t place = 0;
         if (i0 + spread_lane() < count) {
             place = s->candidates[i0 + spread_lane()];
-            /* All at once, though what is dropped needs no more than the sum. */
+            /* All values are read at once, although a node that is dropped needs the sum only. */
             const struct spread_sum sum = s->sums[place], none = {0.0, 0.0};
             const struct linear_known known = {s->seen[place], s->activation[place]};
             const uint32_t node = r->places.node(place);
@@ -277,12 +278,12 @@ __device__ void linear_settle(struct linear_run<Group, Places> *r)
     r->list = true;
 }
 
-/* False: that is too much for this group. */
+/* False: the hop is too large for this group. */
 template <class Group, class Places>
 __device__ bool linear_hop_by_push(struct linear_run<Group, Places> *r)
 {
     if (!linear_prepare(r, r->edges)) return false;
-    /* What the hop before the last one sent stands where this one's goes. */
+    /* This hop writes where the values sent by the hop before the last one are. */
     const uint32_t *old = r->slot->lists[r->hop & 1];
     for (uint32_t i = spread_thread<Group>(); i < r->old_listed; i += spread_threads<Group>())
         r->sent()[old[i]] = 0.0f;
@@ -301,7 +302,7 @@ __device__ __forceinline__ bool linear_better(const struct spread_best *a,
     return a->product > b->product || (a->product == b->product && a->id < b->id);
 }
 
-/* The best of a share of an in-list: edges at, at + step, ... */
+/* Finds the best in a share of an in-list: edges at, at + step, ... */
 template <class Group, class Places>
 __device__ __forceinline__ struct spread_best linear_best(struct linear_run<Group, Places> *r,
                                                           struct spread_list list, uint32_t at,
@@ -334,7 +335,7 @@ __device__ __forceinline__ struct spread_best linear_best_of(struct spread_best 
     return best;
 }
 
-/* Eight lanes a node; all lanes of the warp call it. Long in-lists are queued. */
+/* Eight lanes for each node; all lanes of the warp call it. Long in-lists are queued. */
 template <class Group, class Places>
 __device__ __forceinline__ void linear_parent(struct linear_run<Group, Places> *r, uint32_t place,
                                               bool valid)
@@ -364,7 +365,7 @@ __device__ void linear_long_parent(struct linear_run<Group, Places> *r, uint32_t
     __syncthreads();
 }
 
-/* Of the nodes that were first touched in this hop. */
+/* Finds the parents of the nodes that were first touched in this hop. */
 template <class Group, class Places>
 __device__ void linear_parents(struct linear_run<Group, Places> *r)
 {
@@ -395,7 +396,7 @@ __device__ void linear_parents(struct linear_run<Group, Places> *r)
 
 /* ---------------------------------------------------------------- bounds, and the outcome */
 
-/* Those of the highest ids among the fresh ones give way. */
+/* Drops the fresh nodes with the highest ids until the bound is met. */
 template <class Group, class Places>
 __device__ void linear_trim(struct linear_run<Group, Places> *r)
 {
@@ -419,7 +420,7 @@ __device__ void linear_trim(struct linear_run<Group, Places> *r)
     r->truncated = true;
 }
 
-/* Writes the outcome. Ends with a sync. */
+/* Writes the result. Ends with a sync. */
 template <class Group, class Places>
 __device__ void linear_finish(struct linear_run<Group, Places> *r)
 {
@@ -430,7 +431,7 @@ __device__ void linear_finish(struct linear_run<Group, Places> *r)
     uint32_t count = !by_list ? r->base->graph.nodes : q->last_hop ? r->active : r->touched;
     if (q->last_hop && (r->hop != q->hops || r->active == 0)) count = 0;
     const uint64_t touched = r->touched < q->touched_max ? r->touched : q->touched_max;
-    const uint64_t active = r->active < touched ? r->active : touched; /* some were trimmed */
+    const uint64_t active = r->active < touched ? r->active : touched; /* some nodes were dropped */
     const uint64_t most = count == 0 ? 0 : q->last_hop ? active : touched;
     struct cuda_spread_set outcome = {};
     outcome.hops_done = r->hops_done;
@@ -456,7 +457,7 @@ __device__ void linear_finish(struct linear_run<Group, Places> *r)
 
 /* ---------------------------------------------------------------- a run */
 
-/* False: too much for this group. */
+/* False: the set is too large for this group. */
 template <class Group, class Places>
 __device__ bool linear_run_through(struct linear_run<Group, Places> *r)
 {
@@ -475,7 +476,7 @@ __device__ bool linear_run_through(struct linear_run<Group, Places> *r)
         }
         r->hop++;
         if (spread_is_first<Group>()) memset(&r->tallies[(r->hop + 1) % 3], 0, sizeof *r->tallies);
-        if (!linear_hop(r)) return false; /* spread_pull.cuh, spread_linear.cu */
+        if (!linear_hop(r)) return false; /* in spread_pull.cuh or spread_linear.cu */
     }
     linear_finish(r);
     return true;

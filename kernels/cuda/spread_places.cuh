@@ -1,15 +1,15 @@
-/* spread_places: where what is known of a node lies. The grid keeps arrays over all nodes: a node's
- * place is its number. A block has room for few: a hash table gives places to the nodes that it
- * meets, in turn, so that nothing has a price but what is used. Device code only. */
+/* spread_places: where the state of a node is stored. The grid has arrays over all nodes: a node's
+ * place is its number. A block has room for few nodes: a hash table gives places to nodes in the
+ * order in which they are met, so that only used places cost anything. Device code only. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_PLACES_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_PLACES_CUH
 
 #include "kernels/cuda/spread_group.cuh"
 
-/* table: 2 room entries, node + 1 in the upper half and the place in the lower; 0 is empty. */
+/* table: 2 * room entries, with node + 1 in the upper half and the place in the lower; 0: empty. */
 struct spread_hash {
     unsigned long long *table;
-    uint32_t *nodes; /* room: of each place; SPREAD_NO_NODE: given up */
+    uint32_t *nodes; /* `room` of them, by place; SPREAD_NO_NODE: the place was given up */
     uint32_t room;   /* a power of two */
 };
 
@@ -30,7 +30,7 @@ struct spread_dense_places {
 
 struct spread_hash_places {
     struct spread_hash hash;
-    unsigned *count; /* places given */
+    unsigned *count; /* places in use */
     uint32_t capacity, shift;
 
     __device__ uint32_t slot(uint32_t node) const
@@ -42,7 +42,8 @@ struct spread_hash_places {
         return hash.nodes[place];
     }
 
-    /* Any threads, at the same time, for nodes of less than half of the capacity. */
+    /* Returns the node's place, or gives it one. Many threads may call it at once, for nodes of
+     * less than half of the capacity. */
     __device__ uint32_t take(uint32_t node)
     {
         const unsigned long long key = (unsigned long long)(node + 1) << 32;
@@ -64,7 +65,7 @@ struct spread_hash_places {
         }
     }
 
-    /* SPREAD_NO_NODE: it has none. Not while others take. */
+    /* Returns the node's place; SPREAD_NO_NODE: it has none. Not while other threads call take. */
     __device__ uint32_t find(uint32_t node) const
     {
         for (uint32_t at = slot(node);; at = (at + 1) & (capacity - 1)) {
@@ -74,7 +75,8 @@ struct spread_hash_places {
         }
     }
 
-    /* All threads of the block, with a sync before and after: room for so many places. */
+    /* Makes room for this many places; all threads of the block call it, with a sync before and
+     * after. */
     __device__ void grow(uint32_t places)
     {
         if (capacity >= 2 * places && capacity > 0) return;

@@ -1,10 +1,11 @@
-/* spread_pull: a hop of mode linear along the in-edges of all nodes, by the grid. Device code only.
- * Bound by memory: edges are read once, in a row where the lists lie in a row; what the sources send
- * is gathered from the level-2 cache. A block has a window of the graph's order: a lane sums a short
- * list, eight edges under way at a time, and its neighbours' are of like length; lists of more than
- * SPREAD_PULL_WIDE edges a whole warp sums; of more than SPREAD_PULL_PIECE, in pieces, all warps, and the
- * last one to finish adds the pieces up. What nodes received goes through shared memory, so that their
- * states are read and written in a row. */
+/* spread_pull: a hop of mode linear along the in-edges of all nodes, run by the grid. Device code
+ * only. Bound by memory: edges are read once, sequentially as far as lists are adjacent, and the
+ * values that sources send are gathered from the level-2 cache. A block takes a window of the
+ * graph's order. A lane sums a short list, with eight edges in flight, and its neighbours' lists
+ * have similar lengths. A whole warp sums a list of more than SPREAD_PULL_WIDE edges. A list of
+ * more than SPREAD_PULL_PIECE edges (a hub's) is cut into pieces that all warps sum, and the last
+ * one to finish adds the pieces up. The received values go through shared memory, so that the
+ * nodes' states are read and written sequentially. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_PULL_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_PULL_CUH
 
@@ -18,8 +19,9 @@ struct pull_counts {
     uint32_t active, fresh;
 };
 
-/* Two edges, or, if they are not wanted, node 0 and weight 0 twice. In C the compiler has such loads
- * wait for each other. Edges are read once: they leave the caches first. */
+/* Loads two edges, or, if they are not wanted, node 0 and weight 0 twice. Written in C, the
+ * compiler makes such loads wait for each other. Edges are read once, so they are evicted from the
+ * caches first. */
 __device__ __forceinline__ uint4 pull_load_edges(const struct spread_edge *at, bool wanted)
 {
     uint4 e = {0, 0, 0, 0};
@@ -34,7 +36,7 @@ __device__ __forceinline__ uint4 pull_load_edges(const struct spread_edge *at, b
     return e;
 }
 
-/* The hop before wrote it: it is not for the read-only cache. */
+/* The previous hop wrote it, so the read-only cache must not be used. */
 __device__ __forceinline__ float pull_load_sent(const float *at)
 {
 #if defined(__CUDA_ARCH__)
@@ -51,9 +53,9 @@ __device__ __forceinline__ double pull_exchange(double keep, double give, int pa
     return __dadd_rn(keep, __shfl_xor_sync(SPREAD_ALL, give, partner));
 }
 
-/* Four pairs of edges, `at` and every step-th, of the lane's list or of the warp's. All loads are on
- * their way before the first is used: the compiler moves none over a warp's sync, and would have them
- * wait for each other's registers. */
+/* Adds four pairs of edges, `at` and every step-th, of the lane's list or of the warp's. All loads
+ * are issued before the first is used: the compiler moves no load over a warp's sync, and would
+ * make them wait for each other's registers. */
 __device__ __forceinline__ void pull_eight(struct spread_sum *sum, const struct spread_edge *edges,
                                            struct spread_grid grid, const float *sent,
                                            uint64_t first, uint32_t at, uint32_t step,
@@ -68,7 +70,7 @@ __device__ __forceinline__ void pull_eight(struct spread_sum *sum, const struct 
 #pragma unroll
     for (int k = 0; k < 4; k++) {
         if (at + k * step + 1 >= count)
-            e[k].z = e[k].w = 0; /* what lies behind a list is anything */
+            e[k].z = e[k].w = 0; /* what lies behind a list is undefined */
         x[2 * k] = pull_load_sent(sent + e[k].x);
         x[2 * k + 1] = pull_load_sent(sent + e[k].z);
     }
@@ -80,7 +82,7 @@ __device__ __forceinline__ void pull_eight(struct spread_sum *sum, const struct 
     }
 }
 
-/* A lane sums its own list, of at most SPREAD_PULL_WIDE edges. */
+/* Sums the lane's own list, of at most SPREAD_PULL_WIDE edges. */
 __device__ __forceinline__ struct spread_sum pull_narrow(const struct spread_edge *edges,
                                                          struct spread_grid grid, const float *sent,
                                                          uint64_t first, uint32_t count)
@@ -100,7 +102,7 @@ __device__ __forceinline__ struct spread_sum pull_warp_sum(struct spread_sum sum
     return sum;
 }
 
-/* The sum of one list by the whole warp; all lanes get it. */
+/* Sums one list by the whole warp; all lanes get the sum. */
 __device__ __forceinline__ struct spread_sum pull_wide(const struct spread_edge *edges,
                                                        struct spread_grid grid, const float *sent,
                                                        uint64_t first, uint32_t count)
@@ -117,7 +119,7 @@ __device__ __forceinline__ struct linear_known pull_known(const struct pull_task
     return known;
 }
 
-/* What a node received is known. */
+/* Updates the state of a node by what it received. */
 __device__ __forceinline__ void pull_settle(const struct pull_task *t, uint32_t node,
                                             struct linear_known known, float a,
                                             struct pull_counts *counts)
@@ -137,7 +139,8 @@ __device__ __forceinline__ void pull_settle(const struct pull_task *t, uint32_t 
     }
 }
 
-/* A list that is too long for a warp: its pieces get numbers in a row. The whole warp. */
+/* Queues a list that is too long for a warp: its pieces get consecutive numbers. The whole warp
+ * calls it. */
 __device__ __forceinline__ void pull_queue(const struct pull_task *t, uint32_t node, uint32_t count)
 {
     const uint32_t pieces = (count + SPREAD_PULL_PIECE - 1) / SPREAD_PULL_PIECE;
@@ -154,14 +157,14 @@ __device__ __forceinline__ void pull_queue(const struct pull_task *t, uint32_t n
         t->pieces[first + n] = at;
 }
 
-/* A window's lists, a lane each, in their order: neighbours are of like length. Those that are too long
- * are left in window->wide. */
+/* Sums the lists of a window, one in each lane, in the window's order: neighbours have similar
+ * lengths. Lists that are too long are put into window->wide. */
 __device__ __forceinline__ void pull_narrow_lists(const struct pull_task *t,
                                                   struct pull_window *window, uint32_t first,
                                                   uint32_t count)
 {
     enum { EACH = SPREAD_WINDOW / SPREAD_THREADS };
-    uint32_t at[EACH]; /* in the window */
+    uint32_t at[EACH]; /* within the window */
     struct spread_list lists[EACH];
 #pragma unroll
     for (int k = 0; k < EACH; k++) {
@@ -187,13 +190,13 @@ __device__ __forceinline__ void pull_narrow_lists(const struct pull_task *t,
     }
 }
 
-/* One that a warp sums, or, if it is a hub's, queues. */
+/* Sums a list by the warp, or queues it if it is a hub's. */
 __device__ __forceinline__ void pull_wide_list(const struct pull_task *t,
                                                struct pull_window *window, uint32_t first,
                                                uint32_t at)
 {
     const struct spread_list list = spread_list_of(t->in, first + at);
-    float received = __int_as_float(INT32_MAX); /* later */
+    float received = __int_as_float(INT32_MAX); /* set later */
     if (list.count > SPREAD_PULL_PIECE)
         pull_queue(t, first + at, list.count);
     else
@@ -202,7 +205,7 @@ __device__ __forceinline__ void pull_wide_list(const struct pull_task *t,
     if (spread_lane() == 0) window->received[at] = received;
 }
 
-/* Blocks take windows in turn. With a sync before it. */
+/* Blocks take windows in turn. Needs a sync before it. */
 __device__ __forceinline__ struct pull_counts pull_windows(struct spread_shared *shared)
 {
     enum { EACH = SPREAD_WINDOW / SPREAD_THREADS };
@@ -237,7 +240,7 @@ __device__ __forceinline__ struct pull_counts pull_windows(struct spread_shared 
     return counts;
 }
 
-/* What a lane has of the sums of a hub's pieces, several loads under way at a time. */
+/* Adds the lane's share of the sums of a hub's pieces, with several loads in flight. */
 __device__ __forceinline__ struct spread_sum pull_partials(const struct spread_sum *partials,
                                                            uint32_t count)
 {
@@ -336,7 +339,7 @@ __device__ void linear_hop_by_pull(pull_run *r)
     r->listed = r->old_listed = 0;
 }
 
-/* After a hop by in-edges: its active nodes become a list, and what the hop before it sent is gone. */
+/* Lists the active nodes after a hop by in-edges, and clears what the hop before it sent. */
 __device__ void pull_make_list(pull_run *r)
 {
     const uint32_t nodes = r->base->graph.nodes, step = spread_threads<spread_grid_group>();
@@ -361,7 +364,7 @@ __device__ void pull_make_list(pull_run *r)
     r->list = true;
 }
 
-/* Pushing an edge costs several times what pulling one does. */
+/* Pushing an edge costs several times as much as pulling one. */
 __device__ __forceinline__ bool pull_is_cheaper(const pull_run *r)
 {
     const struct spread_graph *g = &r->base->graph;

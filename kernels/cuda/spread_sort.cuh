@@ -1,5 +1,6 @@
-/* spread_sort: contributions to a node, the largest first. Segments of a few a thread sorts; of more,
- * blocks, in runs that fit in shared memory; runs are merged by all, two and two. Device code only. */
+/* spread_sort: sorts the contributions to a node, the largest first. A thread sorts a segment of a
+ * few; longer segments are sorted by blocks, in runs that fit in shared memory, and all blocks
+ * merge the runs in pairs. Device code only. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_SORT_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_SORT_CUH
 
@@ -7,7 +8,7 @@
 
 enum { SPREAD_SMALL = 16 };
 
-/* Keys rise as contributions fall. -0 is 0: they count alike. */
+/* Keys rise as contributions fall. -0 becomes 0, because they count alike. */
 __device__ __forceinline__ unsigned long long spread_sort_key(float contribution, uint32_t source)
 {
     const unsigned bits = __float_as_uint(canonical_add(contribution, 0.0f));
@@ -48,14 +49,14 @@ __device__ __forceinline__ void spread_queue_runs(struct spread_run_of *runs, un
     }
 }
 
-/* Segments lie at ends[place] - counts[place]. */
+/* The segment of a place is [ends[place] - counts[place], ends[place]). */
 struct spread_segments {
     const uint32_t *counts, *ends;
     const struct spread_run_of *runs;
-    uint32_t run_count, longest; /* of the segments of more than one run; or 0 */
+    uint32_t run_count, longest; /* of the segments with more than one run; or 0 */
 };
 
-/* A block sorts up to SPREAD_RUN keys. */
+/* Sorts up to SPREAD_RUN keys by a block. */
 __device__ inline void spread_sort_run(struct spread_shared *shared, unsigned long long *keys,
                                        uint32_t count)
 {
@@ -82,7 +83,7 @@ __device__ inline void spread_sort_run(struct spread_shared *shared, unsigned lo
     __syncthreads();
 }
 
-/* Where a key goes when its run of `width` and the one beside it become one. */
+/* Returns where a key goes when its run of `width` is merged with the run beside it. */
 __device__ __forceinline__ uint32_t spread_merged(const unsigned long long *keys, uint32_t count,
                                                   uint32_t width, uint32_t at)
 {
@@ -102,8 +103,8 @@ __device__ __forceinline__ uint32_t spread_merged(const unsigned long long *keys
     return (own & ~1u) * width + (at - own * width) + low;
 }
 
-/* Returns in which of the buffers those of more than one run end up. Ends with a sync, if there are
- * any runs. */
+/* Returns in which of the buffers the segments with more than one run end up. Ends with a sync if
+ * there are any runs. */
 template <class Group>
 __device__ int spread_sort_runs(struct spread_shared *shared, struct spread_segments s,
                                 unsigned long long *const buffers[2])

@@ -1,7 +1,7 @@
 /* sums: one canonical sum by a group of 8 or 32 neighbouring threads of a warp, and the sink that
- * takes rows which may be among the best k. Device code only.
- * A group of 8 gives each thread four neighbouring partials and loads 16 bytes at a time: most
- * bytes in flight. A group of 32, a partial a thread, spreads a few rows over more warps. */
+ * takes rows which may be among the best k. Device code only. In a group of 8 each thread has four
+ * neighbouring partials and loads 16 bytes at a time, which keeps the most bytes in flight. A
+ * group of 32, with a partial for each thread, spreads a few rows over more warps. */
 #ifndef ENGRAM_KERNELS_CUDA_SUMS_CUH
 #define ENGRAM_KERNELS_CUDA_SUMS_CUH
 
@@ -12,28 +12,29 @@
 
 enum {
     SUMS_THREADS = 256,
-    SUMS_BLOCKS = 4,        /* a multiprocessor: registers for the loads in flight */
-    SUMS_WIDE_BELOW = 16384 /* rows, where a warp a row is faster */
+    SUMS_BLOCKS = 4,        /* blocks of a multiprocessor: registers for the loads in flight */
+    SUMS_WIDE_BELOW = 16384 /* up to this many rows, a warp for each row is faster */
 };
 
 static const unsigned WARP = 0xffffffffu;
 
-/* The worst (key, id) that may still enter: entering means being no worse. */
+/* The worst (key, id) that may still enter: an entry passes if it is no worse. */
 struct topk_bound {
     uint64_t id;
     uint32_t key;
 };
 
-/* Where a query's candidates go; lists is NULL when scores are stored instead. */
+/* Where a query's candidates go; if lists is NULL, scores are stored instead. */
 struct candidate_sink {
-    struct topk_entry *lists; /* list_stride for each query; never overflows: one for each row */
+    /* list_stride for each query; it cannot overflow: there is a place for each row */
+    struct topk_entry *lists;
     uint32_t *counts;
     const struct topk_bound *bounds;
     uint64_t list_stride;
     const uint64_t *ids;
     uint64_t first_id;
     struct cuda_filter filter;
-    bool in_place; /* the first span, without a bound: every row enters, row r at r */
+    bool in_place; /* the first span, without a bound: every row enters, row r at place r */
 };
 
 template <bool EUCLIDEAN, bool COMPENSATED>
@@ -55,7 +56,7 @@ __device__ __forceinline__ void sum_take_4(float4 *p, float4 *c, float4 x, float
     sum_take<EUCLIDEAN, COMPENSATED>(&p->w, &c->w, x.w, y.w);
 }
 
-/* A thread adds its partner's partial: IEEE addition commutes, so both get the tree's bits. */
+/* Adds the partner's partial: IEEE addition commutes, so both get the bits of the tree. */
 __device__ __forceinline__ float sum_fold(float p, int partner)
 {
     return canonical_add(p, __shfl_xor_sync(WARP, p, partner));
@@ -102,7 +103,8 @@ __device__ __forceinline__ float sum_by_8(const float *x, const float *y, uint32
     return COMPENSATED ? canonical_corrected(sum, sum_tree_of_8(c)) : sum;
 }
 
-/* As many steps as there are of FLIGHT at a time: that many loads before the first use. */
+/* Does as many steps as there are of FLIGHT at a time, with that many loads before the first
+ * use. */
 template <int FLIGHT, bool EUCLIDEAN, bool COMPENSATED>
 __device__ __forceinline__ void sum_run_of_32(float *p, float *c, const float *x, const float *y,
                                               uint32_t *step, uint32_t count)
@@ -132,7 +134,7 @@ __device__ __forceinline__ float sum_by_32(const float *x, const float *y, uint3
     return COMPENSATED ? canonical_corrected(sum, sum_tree_of_32(c)) : sum;
 }
 
-/* All threads of the warp come here; every thread of the group gets the sum. */
+/* All threads of the warp call it; every thread of the group gets the sum. */
 template <int GROUP, bool EUCLIDEAN, bool COMPENSATED>
 __device__ __forceinline__ float sum_rows(const float *x, const float *y, uint32_t stride)
 {
@@ -148,7 +150,7 @@ __device__ __forceinline__ uint32_t sink_key(float score, bool lower_is_better)
     return lower_is_better ? rising : ~rising;
 }
 
-/* The score that has this key; NaN for a bound that lets everything pass. */
+/* Returns the score with this key; NaN for a bound that lets everything pass. */
 __device__ __forceinline__ float sink_score(uint32_t key, bool lower_is_better)
 {
     uint32_t rising = lower_is_better ? key : ~key;
@@ -157,11 +159,11 @@ __device__ __forceinline__ float sink_score(uint32_t key, bool lower_is_better)
 
 __device__ __forceinline__ bool entry_before(const struct topk_entry &a, const struct topk_entry &b)
 {
-    bool tie = a.key == b.key; /* without a branch: both are read at once */
+    bool tie = a.key == b.key; /* without a branch, so that both are read at once */
     return (a.key < b.key) | (tie & (a.id < b.id));
 }
 
-/* Worse than any: no score has that key. */
+/* Worse than any entry: no score has this key. */
 __device__ __forceinline__ struct topk_entry entry_worst(void)
 {
     struct topk_entry worst = {~0ull, ~0u, 0.0f};
@@ -181,7 +183,7 @@ __device__ __forceinline__ bool filter_passes(const struct cuda_filter &filter, 
     return allowed[row / 64] >> row % 64 & 1;
 }
 
-/* bound_key is that of bounds[query], read by the caller early enough to be there. */
+/* bound_key is that of bounds[query], which the caller reads early so that it has arrived. */
 __device__ __forceinline__ void sink_offer(const struct candidate_sink *sink, uint64_t query,
                                            uint64_t row, float score, bool lower_is_better,
                                            uint32_t bound_key)

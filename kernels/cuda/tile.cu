@@ -1,7 +1,7 @@
-/* tile: many queries against many rows; tile.cuh says how. */
+/* tile: many queries against many rows, as tile.cuh explains. */
 #include "kernels/cuda/tile.cuh"
 
-/* A level of the tree where the two halves of v go to the two threads that differ in bit s. */
+/* A level of the tree in which the two halves of v go to the two threads that differ in bit s. */
 template <int HALF> __device__ __forceinline__ void tile_fold_select(float *v, int s)
 {
     bool upper = threadIdx.x & s;
@@ -19,7 +19,7 @@ template <int HALF> __device__ __forceinline__ void tile_fold_swapped(float *v, 
         v[i] = canonical_add(v[i], __shfl_xor_sync(WARP, v[i + HALF], s));
 }
 
-/* Folds the warp's 32 partials of MQ x MR pairs: v[0 .. MQ MR / 32 - 1] is left of each thread. */
+/* Folds the warp's 32 partials of MQ x MR pairs; each thread keeps v[0 .. MQ MR / 32 - 1]. */
 template <int PAIRS> __device__ __forceinline__ void tile_tree(float *v)
 {
     tile_fold_swapped<PAIRS / 2>(v, 16);
@@ -29,7 +29,8 @@ template <int PAIRS> __device__ __forceinline__ void tile_tree(float *v)
     tile_fold_select<PAIRS / 32>(v, 1);
 }
 
-/* Stores or offers what tile_tree left: one query and MQ MR / 32 neighbouring rows a thread. */
+/* Stores or offers the results of tile_tree: each thread has one query and MQ MR / 32 neighbouring
+ * rows. */
 template <class S>
 __device__ __forceinline__ void tile_give(const struct cuda_tile_job &job,
                                           const struct tile_place &place, const float *side,
@@ -61,7 +62,7 @@ __device__ __forceinline__ void tile_give(const struct cuda_tile_job &job,
     }
 }
 
-/* One chunk of one pass, into a thread's partials. */
+/* Adds one chunk of one pass to a thread's partials. */
 template <int MQ, int MR, bool EUCLIDEAN, bool COMPENSATED>
 __device__ __forceinline__ void tile_take(const float *queries, const float *rows, uint32_t steps,
                                           uint32_t query_step, uint32_t row_step, float *p,
@@ -86,7 +87,7 @@ __device__ __forceinline__ void tile_take(const float *queries, const float *row
     }
 }
 
-/* Starts the copies of the chunk at `ahead`, if there is one, and moves on. */
+/* Starts the copies of the chunk at `ahead`, if there is one, and advances `ahead`. */
 template <class S>
 __device__ __forceinline__ void tile_copy_next(const struct cuda_tile_job &job, struct tile_place *ahead,
                                                float *shared, float *side)
@@ -128,8 +129,8 @@ __global__ void __launch_bounds__(TILE_THREADS, S::BLOCKS) tile_kernel(const str
             for (int i = 0; i < PAIRS; i++)
                 p[i] = c[COMPENSATED ? i : 0] = 0.0f;
             for (now.chunk = 0; now.chunk < job.chunks; now.chunk++) {
-                /* This chunk has arrived, and all are done with the one before it, whose slot is
-                 * filled again. */
+                /* This chunk has arrived, and all threads are done with the one before it, whose
+                 * slot is filled again. */
                 if (copies) copies_wait<TILE_AHEAD - 1>();
                 __syncthreads();
                 if (copies) tile_copy_next<S>(job, &ahead, shared, side);
@@ -159,8 +160,8 @@ template <class S> static size_t tile_shared_bytes(const struct cuda_tile_job *j
            sizeof(float);
 }
 
-/* Rows that stay and chunks of many steps, as far as the device's shared memory allows. One step
- * and rows that do not stay fit every device. */
+/* Resident rows and chunks of many steps, as far as the device's shared memory allows. One step
+ * and rows that are not resident fit every device. */
 template <class S> static size_t tile_fit(struct cuda_tile_job *job, size_t most)
 {
     bool stay = job->passes > 1 && S::BLOCKS == 1;
@@ -170,7 +171,7 @@ template <class S> static size_t tile_fit(struct cuda_tile_job *job, size_t most
         job->chunks = (job->stride / 32 + job->steps - 1) / job->steps;
         job->resident = attempt < 3;
         bytes = tile_shared_bytes<S>(job);
-        /* A chunk that stays must be out of use before its successor is copied. */
+        /* A resident chunk must be out of use before its successor is copied. */
         bool sound = !job->resident || job->chunks > TILE_AHEAD;
         if (sound && bytes <= most / S::BLOCKS) break;
     }
@@ -199,7 +200,7 @@ static int tile_enqueue(struct cuda_tile_job *job, cudaStream_t stream)
     return cudaGetLastError();
 }
 
-/* What a number of queries is best served by. */
+/* The shapes that suit a number of queries. */
 typedef tile_shape<16, 12, 2, 1> tile_many;
 typedef tile_shape<16, 12, 1, 1> tile_some;
 typedef tile_shape<8, 8, 1, 2> tile_few;
@@ -260,7 +261,8 @@ uint64_t tile_wave_rows(uint32_t dimension, uint64_t query_count)
     if (canonical_is_compensated(dimension))
         rows = few ? (int)tile_few_compensated::ROWS : (int)tile_many_compensated::ROWS;
     return rows *
-           (uint64_t)processors; /* two blocks a multiprocessor finish as one twice as long */
+           /* two blocks of a multiprocessor take as long as one with twice the work */
+           (uint64_t)processors;
 }
 
 extern "C" int cuda_tile(enum metric metric, const struct cuda_queries *queries,

@@ -1,26 +1,27 @@
-/* topk: the k best rows of each query. Rows come in spans: the first is short, and all its rows are
- * candidates; after each span a selection leaves the k best so far and their bound, which keeps
- * nearly all later rows from being written. The next span is a multiple of the last, so a span
- * yields about that multiple of k candidates. A list has room for every row of a span: it cannot
- * overflow, whatever the order of the rows. Many queries are screened after the first span
- * (screen.cu): their spans are longer than the lists, of which only few rows then take part. */
+/* topk: the k best rows of each query. Rows come in spans. The first span is short, and all its
+ * rows are candidates. After each span a selection finds the k best so far and their bound, which
+ * keeps nearly all later rows from being written. The next span is a multiple of the rows so far,
+ * so that it yields about that multiple of k candidates. A list has room for every row of a span,
+ * so that it cannot overflow, whatever the order of the rows. With many queries, spans after the
+ * first are screened (screen.cu): these are longer than the lists, because only few of their rows
+ * pass. */
 #include "kernels/cuda/launch.cuh"
 
 enum {
     TOPK_FIRST_ROWS = 2048, /* = SELECT_SORT_MAX: sorted without a radix selection */
-    TOPK_FEW_ROWS = 512,    /* the same where few are asked for: sorted sooner */
+    TOPK_FEW_ROWS = 512,    /* the same for a small k, which is sorted sooner */
     TOPK_FEW = 16,
-    TOPK_LEAST_ROWS = 64, /* a span, with the least scratch */
+    TOPK_LEAST_ROWS = 64, /* rows of a span, with the least scratch */
     TOPK_ALIGN = 256,
-    /* The screen: from how many queries on it pays, for which k, over how many rows. */
+    /* The screen is used from this many queries on, for which k, over how many rows. */
     TOPK_SCREEN_QUERIES = 9,
     TOPK_SCREEN_QUERIES_COMPENSATED = 2,
     TOPK_SCREEN_K_MAX = 1024,
     TOPK_SCREEN_ROWS = 8192,
     TOPK_SCREEN_PAIRS = 1 << 19,
-    TOPK_PASSED_MAX = 16384, /* pairs a query and span */
+    TOPK_PASSED_MAX = 16384, /* pairs for each query and span */
     TOPK_PASSED_MIN = 1024,
-    TOPK_PASSED_SHARE = 4 /* of the list is expected to fill */
+    TOPK_PASSED_SHARE = 4 /* this part of the list is expected to fill */
 };
 
 static const uint64_t TOPK_LIST_ENTRIES = 1u << 26; /* 1 GiB of candidates is enough */
@@ -28,7 +29,7 @@ static const uint64_t TOPK_LIST_ENTRIES = 1u << 26; /* 1 GiB of candidates is en
 struct topk_layout {
     uint64_t bounds, list_counts, best_counts[2], best[2]; /* offsets */
     uint64_t pass_counts, redo, passed, lists;
-    uint64_t list_rows, pass_rows; /* a query; pass_rows 0: no screen */
+    uint64_t list_rows, pass_rows; /* for each query; pass_rows 0: no screen */
 };
 
 static uint64_t align_up(uint64_t bytes)
@@ -41,7 +42,8 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Of the bytes left for lists: a screen's list may not be longer than the list it feeds. */
+/* The rows of a screen's list, from the bytes left for lists: it may not be longer than the list
+ * that it feeds. */
 static uint64_t topk_pass_rows(uint64_t query_count, uint32_t k, uint64_t left)
 {
     if (query_count < TOPK_SCREEN_QUERIES_COMPENSATED || k > TOPK_SCREEN_K_MAX) return 0;
@@ -50,7 +52,7 @@ static uint64_t topk_pass_rows(uint64_t query_count, uint32_t k, uint64_t left)
     return rows < TOPK_PASSED_MIN || rows < 8 * (uint64_t)k ? 0 : rows / 64 * 64;
 }
 
-/* Where things lie; what is left of scratch_bytes is lists. */
+/* Lays out the scratch; what is left of scratch_bytes is for lists. */
 static struct topk_layout topk_layout_of(uint64_t query_count, uint32_t k, uint64_t scratch_bytes)
 {
     struct topk_layout at;
@@ -102,7 +104,7 @@ extern "C" uint64_t cuda_topk_scratch_best(uint64_t query_count, uint32_t k, uin
     return is_scan && bytes < scan_topk_scratch(k) ? scan_topk_scratch(k) : bytes;
 }
 
-/* Whether spans after the first are screened. */
+/* True if spans after the first are screened. */
 static bool topk_screens(const struct cuda_queries *queries, const struct cuda_rows *rows,
                          const struct topk_layout *at)
 {
@@ -127,16 +129,17 @@ static struct screen_room topk_room_of(const struct cuda_topk *topk, const struc
     return room;
 }
 
-/* The screened span after rows_seen rows: the next ones may pass as often, if in no order, as
- * fills a part of the lists. */
+/* The length of a screened span after rows_seen rows: if rows come in no order, the expected
+ * number that passes fills a part of the lists. */
 static uint64_t topk_screened_rows(uint32_t k, uint64_t seen, uint64_t rows, uint64_t pass_rows)
 {
-    const uint64_t longest = 1u << 31; /* places are 32 bits wide */
+    const uint64_t longest = 1u << 31; /* places have 32 bits */
     uint64_t growth = least(16, pass_rows / TOPK_PASSED_SHARE / k);
     return least(least(seen * growth, longest), rows - seen);
 }
 
-/* The span after rows_seen rows: as many as the lists hold, in whole waves where it is long. */
+/* The length of a span after rows_seen rows: as many as the lists hold, in whole waves if it is
+ * long. */
 static uint64_t topk_span_rows(uint32_t k, uint64_t seen, uint64_t rows, uint64_t list_rows,
                                uint64_t wave)
 {

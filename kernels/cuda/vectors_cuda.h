@@ -37,22 +37,22 @@ struct cuda_queries {
 /* norms[i] = correctly rounded sqrt(dot(row i, row i)), +inf where that is not finite. */
 int cuda_norms(const struct cuda_rows *rows, float *norms, struct CUstream_st *stream);
 
-/* *first: the smallest i whose norm is not finite; UINT64_MAX: none, as for a count of 0. */
+/* Sets *first to the smallest i whose norm is not finite; UINT64_MAX: none, as for a count of 0. */
 int cuda_find_bad(const float *norms, uint64_t count, uint64_t *first, struct CUstream_st *stream);
 
 /* The first query against every row: scores[i]. */
 int cuda_scan(enum metric metric, const struct cuda_queries *query, const struct cuda_rows *rows,
               float *scores, struct CUstream_st *stream);
 
-/* The first query against listed rows: scores[i] is that of row positions[i]; count positions. */
+/* The first query against listed rows: scores[i] is for row positions[i]; count positions. */
 int cuda_gather(enum metric metric, const struct cuda_queries *query, const struct cuda_rows *rows,
                 const uint64_t *positions, uint64_t count, float *scores,
                 struct CUstream_st *stream);
 
 /* Many gathers in one launch. Query q against its own list, rows positions[offsets[q]] ..
- * positions[offsets[q + 1] - 1]: scores[i] is that of row positions[i]. offsets: queries->count + 1,
- * from 0, never falling (a list may be empty), the last equal to count. positions: count, each
- * below rows->count and the same row as often as wanted; NULL: position i is row i. offsets NULL:
+ * positions[offsets[q + 1] - 1]: scores[i] is for row positions[i]. offsets: queries->count + 1,
+ * from 0, never falling (a list may be empty), the last equal to count. positions: count of them,
+ * each below rows->count, repeated as often as wanted; NULL: position i is row i. offsets NULL:
  * every query against all positions: scores[q * count + i]. */
 int cuda_gather_lists(enum metric metric, const struct cuda_queries *queries,
                       const struct cuda_rows *rows, const uint32_t *positions,
@@ -68,8 +68,8 @@ int cuda_tile(enum metric metric, const struct cuda_queries *queries, const stru
 int cuda_weighted_sum(const struct cuda_rows *rows, const uint32_t *positions, const float *weights,
                       uint64_t count, float *sums, struct CUstream_st *stream);
 
-/* averages[c] = sums[c] / total, one IEEE division; +0 where count or total is 0. total: the sum of
- * the weights as daemon/ops/average.c forms it. */
+/* averages[c] = sums[c] / total, one IEEE division; +0 if count or total is 0. total: the sum of
+ * the weights as daemon/ops/average.c computes it. */
 int cuda_weighted_average(const struct cuda_rows *rows, const uint32_t *positions,
                           const float *weights, uint64_t count, float total, float *averages,
                           struct CUstream_st *stream);
@@ -77,47 +77,48 @@ int cuda_weighted_average(const struct cuda_rows *rows, const uint32_t *position
 /* Which rows may enter: bit r of a bitmap says whether row r may. */
 struct cuda_filter {
     const uint64_t *allowed; /* bitmaps, one after the other; NULL: every row may enter */
-    const uint32_t *of;      /* whose: query q has bitmap of[q], or CUDA_FILTER_NONE; NULL: all
-                                queries have the first */
-    uint64_t words;          /* of a bitmap; read where `of` is */
+    /* query q has bitmap of[q], or CUDA_FILTER_NONE; NULL: all queries have the first */
+    const uint32_t *of;
+    uint64_t words; /* of a bitmap; read only if `of` is set */
 };
 #define CUDA_FILTER_NONE UINT32_MAX
 
 /* The k best rows of each query, ties by rising id: the set and order of kernels/topk.h. Distances
  * stay on chip: only rows that may still be among the best k are written. One query with k <= 128
- * takes one launch. Where it pays, a product on the tensor cores tells which rows certainly are not,
- * and they are not scored (kernels/screen.h). Scratch may hold anything; calls that share it must not
- * overlap. */
+ * takes one launch. Where it is faster, a product on the tensor cores first rules out rows, which
+ * are then not scored (kernels/screen.h). Scratch may be uninitialised; calls that share it must
+ * not overlap. */
 struct cuda_topk {
     uint32_t k;          /* 1..TOPK_K_MAX */
     const uint64_t *ids; /* of each row, all different; NULL: first_id + row */
     uint64_t first_id;
     struct cuda_filter filter;
-    const float *threshold; /* on the host: scores at least this (distances: at most); or NULL */
+    /* in host memory: scores at least this (distances: at most); NULL: all */
+    const float *threshold;
     void *scratch;          /* 256-byte aligned */
     uint64_t scratch_bytes; /* at least cuda_topk_scratch_min */
-    /* Out: k places for each query, the first counts[q] of them written. */
+    /* Results: k places for each query, the first counts[q] of them written. */
     uint64_t *out_ids;
     float *out_scores;
     uint32_t *out_counts;
-    struct cuda_topk_work *work; /* NULL, or what is added to */
+    struct cuda_topk_work *work; /* NULL, or counters that are added to */
 };
 
-/* How well the screen worked: pairs that it let pass and that were scored exactly, and queries for
- * which a span was scored exactly as a whole, since too many passed. */
+/* How well the screen worked: pairs that it let pass, which were scored exactly, and queries for
+ * which a whole span was scored exactly, because too many pairs passed. */
 struct cuda_topk_work {
     unsigned long long passed, redone;
 };
 int cuda_topk(enum metric metric, const struct cuda_queries *queries, const struct cuda_rows *rows,
               const struct cuda_topk *topk, struct CUstream_st *stream);
 
-/* Scratch with which cuda_topk works at all, and with which it is at its best. Any size between
- * does: less scratch means more, smaller passes. */
+/* The least scratch for cuda_topk, and the scratch with which it is fastest. Any size between
+ * works: less scratch means more, smaller passes. */
 uint64_t cuda_topk_scratch_min(uint64_t query_count, uint32_t k, uint64_t row_count);
 uint64_t cuda_topk_scratch_best(uint64_t query_count, uint32_t k, uint64_t row_count);
 
 /* The screen's approximate dot products, for tests of its error bound: dots[q * dots_stride + r].
- * Error: not supported, where the device has no TF32. */
+ * Error: not supported, if the device has no TF32. */
 int cuda_screen_dots(const struct cuda_queries *queries, const struct cuda_rows *rows, float *dots,
                      uint64_t dots_stride, struct CUstream_st *stream);
 

@@ -1,16 +1,16 @@
-/* weighted_sum: a column a thread, because each column's sum runs in the rows' order. A block has
- * few columns, so that many multiprocessors share a long list; one warp sums while the others copy
- * rows into shared memory, several stages ahead. */
+/* weighted_sum: one thread for each column, because each column is summed in the order of rows. A
+ * block has few columns, so that many multiprocessors share a long list; one warp sums while the
+ * others copy rows into shared memory, several stages ahead. */
 #include "kernels/cuda/launch.cuh"
 
 #include <cuda_pipeline_primitives.h>
 
 enum {
-    WEIGHTED_COLUMNS = 16, /* 64 bytes of a row: what memory gives at least */
-    WEIGHTED_COPY = 4,     /* columns a copy: 16 bytes */
-    WEIGHTED_ROWS = 128,   /* a stage */
+    WEIGHTED_COLUMNS = 16, /* 64 bytes of a row, the least that memory delivers */
+    WEIGHTED_COPY = 4,     /* columns in one copy: 16 bytes */
+    WEIGHTED_ROWS = 128,   /* rows of a stage */
     WEIGHTED_STAGES = 5,
-    WEIGHTED_COPIERS = 256, /* threads; and a warp that sums */
+    WEIGHTED_COPIERS = 256, /* threads that copy; one more warp sums */
     WEIGHTED_THREADS = WEIGHTED_COPIERS + 32,
     WEIGHTED_PASS = WEIGHTED_COPIERS / (WEIGHTED_COLUMNS / WEIGHTED_COPY), /* rows copied at once */
     WEIGHTED_PASSES = WEIGHTED_ROWS / WEIGHTED_PASS,
@@ -23,7 +23,7 @@ struct weighted_job {
     const float *weights;
     uint64_t count;
     float *out;
-    float total; /* what the sum is divided by, where `divide` */
+    float total; /* the divisor of the sum, if `divide` is set */
     uint32_t dimension, stride;
     bool divide;
 };
@@ -33,7 +33,7 @@ struct weighted_stage {
     float weights[WEIGHTED_ROWS];
 };
 
-/* Which rows this thread copies next: read a stage early, since the copies wait for them. */
+/* Which rows this thread copies next: read a stage early, because the copies need them. */
 struct weighted_next {
     uint64_t row[WEIGHTED_PASSES];
 };
@@ -126,9 +126,10 @@ __global__ void __launch_bounds__(WEIGHTED_THREADS)
 {
     __shared__ __align__(16) struct weighted_stage stages[WEIGHTED_STAGES];
     const bool copies = threadIdx.x < WEIGHTED_COPIERS;
-    const unsigned place = threadIdx.x % WEIGHTED_COLUMNS; /* half of the warp sums for nothing */
+    /* half of the warp computes unused sums */
+    const unsigned place = threadIdx.x % WEIGHTED_COLUMNS;
     struct weighted_next next = {};
-    uint64_t copied = 0; /* rows, whole stages */
+    uint64_t copied = 0; /* in rows, whole stages */
     if (copies) weighted_look(job, 0, &next);
     for (int n = 0; copies && n < WEIGHTED_STAGES - 1; n++) {
         weighted_copy(job, copied, next, &stages[n]);
@@ -140,7 +141,7 @@ __global__ void __launch_bounds__(WEIGHTED_THREADS)
     uint32_t stage = 0, free = WEIGHTED_STAGES - 1;
     for (uint64_t first = 0; first < job.count; first += WEIGHTED_ROWS) {
         if (copies) __pipeline_wait_prior(WEIGHTED_STAGES - 2);
-        __syncthreads(); /* this stage is copied, the one before is summed */
+        __syncthreads(); /* this stage is copied, and the one before it is summed */
         if (copies) {
             weighted_copy(job, copied, next, &stages[free]);
             copied += WEIGHTED_ROWS;
