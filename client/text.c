@@ -71,9 +71,9 @@ const char *ea_gpu_state_name(ea_gpu_state state)
 const char *ea_operation_name(uint32_t kind)
 {
     static const char *const names[] = {
-#define ANSWERED(NAME, number, text, ...)  [number] = text,
-#define OPERATION(NAME, number, text, ...) [number] = text,
-#define INTERNAL(NAME, number, text, ...)  [number] = text,
+#define ANSWERED(NAME, number, name, ...)  [number] = #name,
+#define OPERATION(NAME, number, name, ...) [number] = #name,
+#define INTERNAL(NAME, number, name, ...)  [number] = #name,
 #include "proto/operations.def"
     };
     return kind < COUNT(names) && names[kind] ? names[kind] : "?";

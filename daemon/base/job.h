@@ -26,6 +26,7 @@ struct collection;
 struct graph;
 struct resident;
 struct vector_kernels;
+struct operation_ops;
 struct body;
 
 /* The wire's numbers. */
@@ -216,7 +217,8 @@ struct job {
     enum job_state state;
     struct job_owner owner;
     enum operation operation;
-    uint8_t kind; /* the frame's, known or not: its reply carries it */
+    const struct operation_ops *ops; /* how it runs (exec/operation.h); NULL: the loop answers it */
+    uint8_t kind;                    /* the frame's, known or not: its reply carries it */
     struct job_key {
         uint64_t connection; /* generation-checked id */
         uint64_t request_id;
@@ -278,5 +280,11 @@ struct job {
     struct job *next, *previous; /* of the one list it is in */
     struct job *connection_next, *connection_previous;
 };
+
+/* What j waits for and holds: a collection and a graph both begin with their resident; NULL: neither. */
+static inline struct resident *job_resident(const struct job *j)
+{
+    return j->collection ? (struct resident *)j->collection : (struct resident *)j->graph;
+}
 
 #endif

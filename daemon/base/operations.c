@@ -7,18 +7,18 @@
 
 static const struct operation_row rows[OPERATION_MAX] = {
     [OPERATION_NONE] = {.cost = COST_BYTES},
-#define ANSWERED(NAME, number, label, request) \
-    [OPERATION_##NAME] = {.text = (label), .cost = COST_BYTES, .answered = true},
-#define OPERATION(NAME, number, label, what, how, groups, LINE, request, reply) \
-    [OPERATION_##NAME] = {                                                      \
-        .text = (label),                                                        \
-        .needs = NEEDS_##what,                                                  \
-        .access = ACCESS_##how,                                                 \
-        .cost = COST_##LINE,                                                    \
-        .joined = GROUPS_##groups,                                              \
+#define ANSWERED(NAME, number, name, request) \
+    [OPERATION_##NAME] = {.text = #name, .cost = COST_BYTES, .answered = true},
+#define OPERATION(NAME, number, name, what, how, groups, LINE, request, reply) \
+    [OPERATION_##NAME] = {                                                     \
+        .text = #name,                                                         \
+        .needs = NEEDS_##what,                                                 \
+        .access = ACCESS_##how,                                                \
+        .cost = COST_##LINE,                                                   \
+        .joined = GROUPS_##groups,                                             \
     },
-#define INTERNAL(NAME, number, label, LINE) \
-    [OPERATION_##NAME] = {.text = (label), .cost = COST_##LINE, .internal = true},
+#define INTERNAL(NAME, number, name, LINE) \
+    [OPERATION_##NAME] = {.text = #name, .cost = COST_##LINE, .internal = true},
 #include "proto/operations.def"
 };
 

@@ -1,7 +1,6 @@
 /* gpu_build: where a replica is to lie, whether its space may have it, and the next piece of it. */
 #include "daemon/base/clock.h"
 #include "daemon/cards/cards_inside.h"
-#include "daemon/ops/operation.h"
 #include "daemon/store/space.h"
 
 /* A card that is too small is asked again after a while. */

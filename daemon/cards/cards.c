@@ -9,7 +9,7 @@
 #include "daemon/base/log.h"
 #include "daemon/exec/batch.h"
 #include "daemon/cards/cards_inside.h"
-#include "daemon/ops/operation_inside.h"
+#include "daemon/exec/operation.h"
 #include "daemon/exec/workers.h"
 
 enum card_phase {
@@ -146,7 +146,7 @@ static enum status gpu_submit(struct backend *b, struct job *j)
     if (j->operation == OPERATION_UPLOAD) return submit_upload(g, j);
     j->gpu.pairs = operation_gpu_pairs(j);
     if (g->jobs >= GPU_JOBS_MAX) return refused(j, REASON_QUEUE_FULL);
-    if (!j->gpu.pairs || operation_find(j->operation)->gpu_plan(j))
+    if (!j->gpu.pairs || j->ops->gpu_plan(j))
         return refused(j, no_memory_now(j) ? REASON_QUEUE_FULL : REASON_CHOSEN_FASTER);
     if (never_fits(g, j)) return refused(j, REASON_VRAM_PRESSURE);
     if (j->gpu.prepare && j->gpu.prepare_is_long) {

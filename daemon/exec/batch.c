@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "daemon/ops/operation_inside.h"
+#include "daemon/exec/operation.h"
 
 void batch_add(struct job *carrier, struct job *last, struct job *m)
 {

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#include "daemon/ops/operation_inside.h"
+#include "daemon/exec/operation.h"
 
 void parts_make_request(struct job *whole, struct job *part, uint64_t first, uint64_t count)
 {

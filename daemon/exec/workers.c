@@ -10,7 +10,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/exec/steps.h"
-#include "daemon/ops/operation.h"
+#include "daemon/exec/operation.h"
 
 /* A job that takes longer than this since it began is a long one. */
 #define SHORT_NS UINT64_C(10000000)
@@ -222,7 +222,7 @@ static void run_on_workers(struct backend *b, struct job *j, void (*step)(struct
 
 static enum status workers_submit(struct backend *b, struct job *j)
 {
-    enum status st = operation_find(j->operation)->plan(j);
+    enum status st = j->ops->plan(j);
     if (!st) run_on_workers(b, j, steps_begin_plan);
     return st;
 }
@@ -237,7 +237,7 @@ void workers_run_here(struct job *j, void (*step)(struct job *j))
 
 enum status workers_run_now(struct job *j)
 {
-    enum status st = operation_find(j->operation)->plan(j);
+    enum status st = j->ops->plan(j);
     if (!st) workers_run_here(j, steps_begin_plan);
     return st;
 }

@@ -208,6 +208,7 @@ static bool set_up(struct measuring *m, struct job *j)
 {
     const struct field *f = &m->field;
     if (!trial_request(&trials[m->at], f->shift, f->memory.data, j)) return false;
+    j->ops = operation_find(j->operation);
     struct work w = operation_work(j);
     samples_take_work(&m->samples, m->at, &w);
     return samples_expect_ns(&m->samples, m->at) <= TOO_LONG_NS;

@@ -225,7 +225,6 @@ static enum status average_gpu_plan(struct job *j)
 }
 
 const struct operation_ops operation_weighted_average = {
-    .operation = OPERATION_WEIGHTED_AVERAGE,
     .plan = average_plan,
     .gpu_plan = average_gpu_plan,
     .gpu_pairs = average_gpu_pairs,

@@ -92,4 +92,4 @@ static enum status fetch_plan(struct job *j)
     return STATUS_OK;
 }
 
-const struct operation_ops operation_fetch = {.operation = OPERATION_FETCH, .plan = fetch_plan};
+const struct operation_ops operation_fetch = {.plan = fetch_plan};

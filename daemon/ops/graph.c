@@ -108,15 +108,9 @@ static enum status drop_plan(struct job *j)
     return one_part(j, drop_part);
 }
 
-const struct operation_ops operation_graph_add_edges = {.operation = OPERATION_GRAPH_ADD_EDGES,
-                                                        .plan = add_edges_plan};
-const struct operation_ops operation_graph_add_csr = {.operation = OPERATION_GRAPH_ADD_CSR,
-                                                      .plan = add_csr_plan};
-const struct operation_ops operation_graph_remove_edges = {
-    .operation = OPERATION_GRAPH_REMOVE_EDGES, .plan = remove_edges_plan};
-const struct operation_ops operation_graph_set_nodes = {.operation = OPERATION_GRAPH_SET_NODES,
-                                                        .plan = set_nodes_plan};
-const struct operation_ops operation_graph_remove_nodes = {
-    .operation = OPERATION_GRAPH_REMOVE_NODES, .plan = remove_nodes_plan};
-const struct operation_ops operation_graph_drop = {.operation = OPERATION_GRAPH_DROP,
-                                                   .plan = drop_plan};
+const struct operation_ops operation_graph_add_edges = {.plan = add_edges_plan};
+const struct operation_ops operation_graph_add_csr = {.plan = add_csr_plan};
+const struct operation_ops operation_graph_remove_edges = {.plan = remove_edges_plan};
+const struct operation_ops operation_graph_set_nodes = {.plan = set_nodes_plan};
+const struct operation_ops operation_graph_remove_nodes = {.plan = remove_nodes_plan};
+const struct operation_ops operation_graph_drop = {.plan = drop_plan};

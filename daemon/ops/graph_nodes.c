@@ -149,5 +149,4 @@ static enum status nodes_plan(struct job *j)
     return STATUS_OK;
 }
 
-const struct operation_ops operation_graph_fetch_nodes = {.operation = OPERATION_GRAPH_FETCH_NODES,
-                                                          .plan = nodes_plan};
+const struct operation_ops operation_graph_fetch_nodes = {.plan = nodes_plan};

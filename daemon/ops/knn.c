@@ -154,7 +154,6 @@ static enum status knn_gpu_plan(struct job *j)
 }
 
 const struct operation_ops operation_knn = {
-    .operation = OPERATION_KNN,
     .plan = knn_plan,
     .gpu_plan = knn_gpu_plan,
     .gpu_pairs = knn_gpu_pairs,

@@ -287,7 +287,6 @@ static enum status batch_gpu_plan(struct job *c)
 }
 
 const struct operation_ops operation_knn_batch = {
-    .operation = OPERATION_KNN_BATCH,
     .plan = batch_plan,
     .gpu_plan = batch_gpu_plan,
     .gpu_pairs = batch_gpu_pairs,

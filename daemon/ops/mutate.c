@@ -62,7 +62,6 @@ static enum status drop_plan(struct job *j)
     return one_part(j, drop_part, operation_note_collection);
 }
 
-const struct operation_ops operation_upsert = {.operation = OPERATION_UPSERT, .plan = upsert_plan};
-const struct operation_ops operation_delete = {.operation = OPERATION_DELETE, .plan = delete_plan};
-const struct operation_ops operation_drop = {.operation = OPERATION_COLLECTION_DROP,
-                                             .plan = drop_plan};
+const struct operation_ops operation_upsert = {.plan = upsert_plan};
+const struct operation_ops operation_delete = {.plan = delete_plan};
+const struct operation_ops operation_collection_drop = {.plan = drop_plan};

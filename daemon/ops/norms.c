@@ -66,4 +66,4 @@ static enum status norms_plan(struct job *j)
     return STATUS_OK;
 }
 
-const struct operation_ops operation_norms = {.operation = OPERATION_NORMS, .plan = norms_plan};
+const struct operation_ops operation_norms = {.plan = norms_plan};

@@ -1,141 +1,15 @@
 #include "daemon/ops/operation_inside.h"
 
-#include <assert.h>
-#include <math.h>
-#include <stdio.h>
-
 #include "daemon/store/space.h"
 
-const struct operation_ops *operation_find(enum operation operation)
+const struct operation_ops *operation_find(uint32_t operation)
 {
-    static const struct operation_ops *const all[] = {
-        &operation_knn,
-        &operation_knn_batch,
-        &operation_similarity,
-        &operation_score_candidates,
-        &operation_norms,
-        &operation_weighted_average,
-        &operation_upsert,
-        &operation_delete,
-        &operation_fetch,
-        &operation_drop,
-        &operation_spread,
-        &operation_graph_add_edges,
-        &operation_graph_add_csr,
-        &operation_graph_remove_edges,
-        &operation_graph_set_nodes,
-        &operation_graph_remove_nodes,
-        &operation_graph_fetch_nodes,
-        &operation_graph_drop,
+    static const struct operation_ops *const all[OPERATION_MAX] = {
+#define OPERATION(NAME, number, name, ...) [OPERATION_##NAME] = &operation_##name,
+#include "proto/operations.def"
+        [OPERATION_KNN_BATCH] = &operation_knn_batch,
     };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i]->operation == operation) return all[i];
-    return NULL;
-}
-
-uint64_t operation_gpu_pairs(const struct job *j)
-{
-    const struct operation_ops *ops = operation_find(j->operation);
-    return ops && ops->gpu_pairs ? ops->gpu_pairs(j) : 0;
-}
-
-/* ---- memory ---- */
-
-uint32_t operation_owner(const struct job *j)
-{
-    return j->space ? j->space->number : 0;
-}
-
-enum status operation_refuse_memory(struct job *j, enum status st, const char *what)
-{
-    heap_refuse(j->heap, st, operation_owner(j), what, &j->failure);
-    j->failure.retry_after_ms = 100;
-    return j->failure.code;
-}
-
-static enum status take(struct job *j, uint64_t bytes, const char *what, struct heap_block *out)
-{
-    char all[64];
-    enum status st = heap_take(j->heap, bytes, operation_owner(j), out);
-    if (!st) return STATUS_OK;
-    snprintf(all, sizeof all, "%" PRIu64 " bytes of %s", bytes, what);
-    return operation_refuse_memory(j, st, all);
-}
-
-enum status operation_take_scratch(struct job *j, uint64_t bytes)
-{
-    return take(j, bytes ? bytes : 1, "scratch", &j->plan.scratch);
-}
-
-static bool tensor_size(const struct tensor *t, uint64_t *bytes)
-{
-    uint64_t elements;
-    return !__builtin_mul_overflow(t->rows, t->columns, &elements) &&
-           !__builtin_mul_overflow(elements, dtype_bytes(t->dtype), bytes) &&
-           *bytes <= UINT64_MAX / 16;
-}
-
-/* A part's lines lie in the whole's block, which the first part to be planned takes. Each tensor
- * has a line for every query. */
-static enum status take_lines(struct job *j, uint32_t count)
-{
-    struct job *whole = j->whole;
-    if (!whole->result.block.data) {
-        for (uint32_t i = 0; i < count; i++) {
-            whole->result.tensors[i] = j->result.tensors[i];
-            whole->result.tensors[i].rows = whole->request.queries.rows;
-        }
-        operation_note_collection(whole);
-        if (operation_take_result(whole, count)) {
-            j->failure = whole->failure;
-            memset(&whole->failure, 0, sizeof whole->failure);
-            operation_drop_result(whole);
-            return j->failure.code;
-        }
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        struct tensor *t = &j->result.tensors[i], *all = &whole->result.tensors[i];
-        uint64_t line_bytes = t->columns * dtype_bytes(t->dtype);
-        assert(t->dtype == all->dtype && t->columns == all->columns);
-        t->data = (char *)all->data + j->part_first * line_bytes;
-    }
-    return STATUS_OK;
-}
-
-enum status operation_take_result(struct job *j, uint32_t count)
-{
-    if (j->whole) return take_lines(j, count);
-    struct job_result *r = &j->result;
-    uint64_t body = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t bytes;
-        if (!tensor_size(&r->tensors[i], &bytes) || bytes > j->reply_bytes_max) {
-            body = UINT64_MAX;
-            break;
-        }
-        layout_add(&body, bytes);
-    }
-    if (body > j->reply_bytes_max)
-        return failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_REPLY_TOO_LARGE,
-                           "the reply would be larger than the limit of %" PRIu64
-                           " bytes (limits.reply_body_mib)",
-                           j->reply_bytes_max);
-    r->body_bytes = body;
-    if (body == 0) return STATUS_OK;
-    enum status st = take(j, body, "reply", &r->block);
-    if (st) {
-        r->body_bytes = 0;
-        return st;
-    }
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t bytes = 0;
-        tensor_size(&r->tensors[i], &bytes);
-        char *data = (char *)r->block.data + layout_add(&at, bytes);
-        memset(data + bytes, 0, (char *)r->block.data + at - (data + bytes));
-        r->tensors[i].data = data;
-    }
-    return STATUS_OK;
+    return operation < OPERATION_MAX ? all[operation] : NULL;
 }
 
 void operation_shape(struct job *j, uint32_t i, enum dtype dtype, uint64_t rows, uint64_t columns)
@@ -143,33 +17,11 @@ void operation_shape(struct job *j, uint32_t i, enum dtype dtype, uint64_t rows,
     j->result.tensors[i] = (struct tensor){.dtype = dtype, .rows = rows, .columns = columns};
 }
 
-void operation_note_collection(struct job *j)
-{
-    if (!j->collection) return;
-    j->result.version = collection_version(j->collection);
-    j->result.rows = collection_rows(j->collection);
-}
-
 void operation_note_graph(struct job *j)
 {
     j->result.version = resident_version(graph_resident(j->graph));
     j->result.nodes = graph_nodes(j->graph);
     j->result.rows = graph_edges(j->graph);
-}
-
-enum status operation_drop_result(struct job *j)
-{
-    heap_give(j->heap, &j->result.block);
-    j->result.body_bytes = 0;
-    memset(j->result.tensors, 0, sizeof j->result.tensors);
-    return j->failure.code;
-}
-
-enum status operation_drop_all(struct job *j)
-{
-    heap_give(j->heap, &j->plan.scratch);
-    memset(&j->plan, 0, sizeof j->plan);
-    return operation_drop_result(j);
 }
 
 /* ---- checks ---- */
@@ -201,18 +53,6 @@ enum status operation_check_metric(struct job *j, enum metric *metric)
                            asked ? "there is no metric %" PRIu32 : "a metric must be given", asked);
     *metric = (enum metric)asked;
     return STATUS_OK;
-}
-
-enum status operation_refuse_row(struct job *j, const char *what, uint64_t index, const float *row,
-                                 uint32_t dimension)
-{
-    for (uint32_t column = 0; column < dimension; column++)
-        if (!isfinite(row[column]))
-            return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_NOT_FINITE,
-                               "%s %" PRIu64 ": column %" PRIu32 " is not a finite number", what,
-                               index, column);
-    return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_NORM_OVERFLOW,
-                       "%s %" PRIu64 ": its squared norm overflows float32", what, index);
 }
 
 /* ---- for the GPU process ---- */

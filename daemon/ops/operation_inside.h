@@ -1,6 +1,6 @@
-/* operation_inside: what the op_*.c files share: laying out scratch, noting failures from parts,
- * leaving results.
- * Owner:  exec.
+/* operation_inside: what the operations' files share: places in scratch, failures that parts note,
+ * shapes of results, checks against the collection, what a GPU is told.
+ * Owner:  ops.
  * Thread: as each function says; a layout belongs to one plan.
  * Errors: in job->failure. */
 #ifndef ENGRAM_OPS_OPERATION_INSIDE_H
@@ -14,14 +14,6 @@
 #include "daemon/store/graph.h"
 #include "kernels/vectors.h"
 
-/* Places in a scratch block that is taken once all of them are known. */
-static inline uint64_t layout_add(uint64_t *bytes, uint64_t wanted)
-{
-    uint64_t at = *bytes;
-    *bytes = at + (wanted + 63) / 64 * 64;
-    return at;
-}
-
 static inline void *scratch_at(const struct job *j, uint64_t offset)
 {
     return (char *)j->plan.scratch.data + offset;
@@ -34,11 +26,6 @@ static inline void note_smallest(_Atomic uint64_t *smallest, uint64_t row)
     uint64_t seen = atomic_load_explicit(smallest, memory_order_relaxed);
     while (row < seen && !atomic_compare_exchange_weak(smallest, &seen, row))
         ;
-}
-
-static inline bool is_cancelled(const struct job *j)
-{
-    return atomic_load_explicit(&j->cancelled, memory_order_relaxed);
 }
 
 static inline bool is_present(const struct tensor *t)
@@ -59,21 +46,8 @@ static inline uint64_t pieces_of(uint64_t count, uint64_t piece)
 /* Shape of result tensor i; its memory comes with operation_take_result. */
 void operation_shape(struct job *j, uint32_t i, enum dtype dtype, uint64_t rows, uint64_t columns);
 
-/* Version and row count of the collection, for the reply. */
-void operation_note_collection(struct job *j);
 /* Version, nodes and edges of the graph. */
 void operation_note_graph(struct job *j);
-
-/* Whose memory j takes, for the heap. */
-uint32_t operation_owner(const struct job *j);
-/* The heap refused (st) what j needs beside scratch and result, and may have it later. Returns
- * j->failure.code. */
-enum status operation_refuse_memory(struct job *j, enum status st, const char *what);
-
-/* Gives the result block back: a failed job has none. Returns j->failure.code. */
-enum status operation_drop_result(struct job *j);
-/* For plans: also gives scratch back. */
-enum status operation_drop_all(struct job *j);
 
 /* INVALID_ARGUMENT/BAD_DIMENSION unless t has as many columns as the collection's dimension or,
  * without one, 1 .. 16384 columns. *dimension is set. */
@@ -88,10 +62,5 @@ struct order_run *operation_gpu_order(struct job *j, enum run_operation operatio
 
 /* The metric asked for, else the collection's. INVALID_ARGUMENT/BAD_METRIC. */
 enum status operation_check_metric(struct job *j, enum metric *metric);
-
-/* INVALID_ARGUMENT for a row of dimension floats whose norm is not finite: NOT_FINITE naming the
- * column, or NORM_OVERFLOW. */
-enum status operation_refuse_row(struct job *j, const char *what, uint64_t index, const float *row,
-                                 uint32_t dimension);
 
 #endif

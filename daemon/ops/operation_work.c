@@ -196,7 +196,8 @@ struct work operation_work(const struct job *j)
     case OPERATION_SPREAD: add_spread(j, &w); break;
     default: break;
     }
-    w.gpu_able = operation_gpu_pairs(j) != 0;
+    const struct operation_ops *ops = operation_find(j->operation);
+    w.gpu_able = ops && ops->gpu_pairs && ops->gpu_pairs(j);
     return w;
 }
 

@@ -397,7 +397,6 @@ static enum status score_gpu_plan(struct job *j)
 }
 
 const struct operation_ops operation_score_candidates = {
-    .operation = OPERATION_SCORE_CANDIDATES,
     .plan = score_plan,
     .gpu_plan = score_gpu_plan,
     .gpu_pairs = score_gpu_pairs,

@@ -309,7 +309,6 @@ static enum status similarity_gpu_plan(struct job *j)
 }
 
 const struct operation_ops operation_similarity = {
-    .operation = OPERATION_SIMILARITY,
     .plan = similarity_plan,
     .gpu_plan = similarity_gpu_plan,
     .gpu_pairs = similarity_gpu_pairs,

@@ -318,7 +318,6 @@ static enum status spread_plan(struct job *j)
 }
 
 const struct operation_ops operation_spread = {
-    .operation = OPERATION_SPREAD,
     .plan = spread_plan,
     .gpu_plan = spread_gpu_plan,
     .gpu_pairs = spread_gpu_pairs,

@@ -92,6 +92,7 @@ void admit_on_frame(void *owner, struct connection *c, const struct frame *f)
                      "too many requests in flight (limits.requests_total)");
         return;
     }
+    j->ops = operation_find(f->header->kind);
     enum status st = decode_request(f->header, f->message, f->body, j);
     if (!st && answer_now(p, c, j)) {
         job_move(j, JOB_DONE);

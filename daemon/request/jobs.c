@@ -10,6 +10,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
+#include "daemon/ops/operation.h"
 
 static void *pipeline_table_memory(size_t bytes)
 {
@@ -84,6 +85,7 @@ struct job *job_take_own(struct pipeline *p, struct space *space, enum operation
     if (!j) return NULL;
     j->operation = operation;
     j->owner = owner;
+    j->ops = operation_find(operation);
     job_begin(p, j, space);
     return j;
 }

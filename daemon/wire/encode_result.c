@@ -47,7 +47,7 @@ struct reply {
     uint16_t count, bytes, has_meta, meta;
 };
 static const struct reply replies[OPERATION_MAX] = {
-#define OPERATION(NAME, number, text, needs, access, groups, LINE, request, reply) \
+#define OPERATION(NAME, number, name, needs, access, groups, LINE, request, reply) \
     [OPERATION_##NAME] = {                                                         \
         .message = engram_accel_v1_##reply##Reply_fields,                          \
         .fields = fields_of_##reply,                                               \

@@ -25,13 +25,6 @@ allowed() {
 
 # job.h is read by every folder and says where a request's bytes lie.
 exceptions="daemon/base/job.h:daemon/heap/heap.h daemon/base/job.h:daemon/heap/order.h"
-# Still to be opened.
-exceptions="$exceptions
-daemon/cards/build.c:daemon/ops/operation.h
-daemon/cards/cards.c:daemon/ops/operation_inside.h
-daemon/exec/batch.c:daemon/ops/operation_inside.h
-daemon/exec/parts.c:daemon/ops/operation_inside.h
-daemon/exec/workers.c:daemon/ops/operation.h"
 
 room_of() {
     case $1 in

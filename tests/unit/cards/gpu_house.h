@@ -230,6 +230,7 @@ static inline struct job *make_job(struct house *h, enum operation operation)
 {
     struct job *j = calloc(1, sizeof *j);
     j->operation = operation;
+    j->ops = operation_find(operation);
     j->space = h->space;
     j->collection = h->collection;
     j->heap = h->heap;

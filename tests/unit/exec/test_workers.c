@@ -1,5 +1,4 @@
-/* The workers against ops/operation.h's contract, with plans of the test's own: this file defines
- * operation_find, so the daemon's operations are not linked. */
+/* The workers against exec/operation.h's contract, with plans of the test's own. */
 #include "daemon/exec/workers.h"
 
 #include <criterion/criterion.h>
@@ -11,7 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/ops/operation.h"
+#include "daemon/exec/operation.h"
 
 enum { PARTS_MAX = 64 };
 
@@ -113,12 +112,7 @@ static enum status plan(struct job *j)
     return STATUS_OK;
 }
 
-static const struct operation_ops test_operation = {.operation = OPERATION_KNN, .plan = plan};
-
-const struct operation_ops *operation_find(enum operation operation)
-{
-    return operation == OPERATION_KNN ? &test_operation : NULL;
-}
+static const struct operation_ops test_operation = {.plan = plan};
 
 static struct backend *start(uint32_t count)
 {
@@ -132,6 +126,7 @@ static struct job *make(struct trace *t, uint32_t parts)
 {
     struct job *j = calloc(1, sizeof *j);
     j->operation = OPERATION_KNN;
+    j->ops = &test_operation;
     j->request.k = 2;
     j->request.limit = parts;
     j->plan.words[0] = (uintptr_t)t;

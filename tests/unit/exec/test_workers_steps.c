@@ -1,5 +1,4 @@
-/* The workers running steps and the parts that these leave. This file defines operation_find, so
- * the daemon's operations are not linked. */
+/* The workers running steps and the parts that these leave. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <sched.h>
@@ -7,7 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/ops/operation.h"
+#include "daemon/exec/operation.h"
 #include "daemon/exec/workers.h"
 
 enum { STAGES = 3, PARTS_MAX = 200 };
@@ -72,12 +71,7 @@ static enum status plan(struct job *j)
     return STATUS_OK;
 }
 
-static const struct operation_ops test_operation = {.operation = OPERATION_KNN, .plan = plan};
-
-const struct operation_ops *operation_find(enum operation operation)
-{
-    return operation == OPERATION_KNN ? &test_operation : NULL;
-}
+static const struct operation_ops test_operation = {.plan = plan};
 
 static struct backend *start(uint32_t count)
 {
@@ -93,6 +87,7 @@ static struct job *make(const struct trace *like)
     struct trace *t = malloc(sizeof *t);
     memcpy(t, like, sizeof *t);
     j->operation = OPERATION_KNN;
+    j->ops = &test_operation;
     j->plan.words[0] = (uintptr_t)t;
     return j;
 }

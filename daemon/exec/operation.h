@@ -1,0 +1,73 @@
+/* operation: the contract between an operation (one file in ops/) and whoever runs it, and what every
+ * operation does with a job: memory to work in, a result, failures.
+ * Owner:  exec; ops/ has an operation_ops of each operation, a job points at its own.
+ * Thread: check, work, batches, splits, plan and gpu_plan run on the loop; parts and finish on workers.
+ *         A layout belongs to one plan.
+ * Errors: in job->failure. plan: INVALID_ARGUMENT what the collection's shape reveals,
+ *         RESOURCE_EXHAUSTED for scratch or a reply past its bound.
+ *
+ * A plan must not do work that grows with rows: it takes memory and sets numbers. When it
+ * fails, scratch and result block have been given back.
+ *
+ * gpu_plan is under the same rule and fills job->gpu; see base/job.h. It may run again for a job
+ * that the CPU then plans anew, so it leaves the request alone. */
+#ifndef ENGRAM_EXEC_OPERATION_H
+#define ENGRAM_EXEC_OPERATION_H
+
+#include "daemon/base/job.h"
+
+struct operation_ops {
+    enum status (*plan)(struct job *j);
+    /* For the GPU process; both NULL: it cannot do this operation. */
+    enum status (*gpu_plan)(struct job *j);
+    /* How many pairs of rows j asks for; 0: so shaped, it is for the CPU. */
+    uint64_t (*gpu_pairs)(const struct job *j);
+};
+
+/* 0: the GPU process cannot do it. */
+static inline uint64_t operation_gpu_pairs(const struct job *j)
+{
+    return j->ops && j->ops->gpu_pairs ? j->ops->gpu_pairs(j) : 0;
+}
+
+/* Places in a scratch block that is taken once all of them are known. */
+static inline uint64_t layout_add(uint64_t *bytes, uint64_t wanted)
+{
+    uint64_t at = *bytes;
+    *bytes = at + (wanted + 63) / 64 * 64;
+    return at;
+}
+
+static inline bool is_cancelled(const struct job *j)
+{
+    return atomic_load_explicit(&j->cancelled, memory_order_relaxed);
+}
+
+/* Takes a result block for count tensors whose dtype, rows and columns are set, sets data and
+ * body_bytes, and zeroes the gaps between them. A part (exec/parts.h) gets its lines of the whole's
+ * block instead. RESOURCE_EXHAUSTED: REPLY_TOO_LARGE, MEMORY. */
+enum status operation_take_result(struct job *j, uint32_t count);
+
+/* Takes scratch (64-byte aligned, contents undefined). RESOURCE_EXHAUSTED/MEMORY. */
+enum status operation_take_scratch(struct job *j, uint64_t bytes);
+
+/* Version and row count of the collection, for the reply. */
+void operation_note_collection(struct job *j);
+
+/* Whose memory j takes, for the heap. */
+uint32_t operation_owner(const struct job *j);
+/* The heap refused (st) what j needs beside scratch and result, and may have it later. Returns
+ * j->failure.code. */
+enum status operation_refuse_memory(struct job *j, enum status st, const char *what);
+
+/* Gives the result block back: a failed job has none. Returns j->failure.code. */
+enum status operation_drop_result(struct job *j);
+/* For plans: also gives scratch back. */
+enum status operation_drop_all(struct job *j);
+
+/* INVALID_ARGUMENT for a row of dimension floats whose norm is not finite: NOT_FINITE naming the
+ * column, or NORM_OVERFLOW. */
+enum status operation_refuse_row(struct job *j, const char *what, uint64_t index, const float *row,
+                                 uint32_t dimension);
+
+#endif
