@@ -65,7 +65,7 @@ struct ticket {
     uint32_t members;  /* tickets that run as one job with it, itself included; 0: still queued */
     struct work whole; /* in flight: the work of all members together */
     struct ticket *next, *previous;           /* in its flow; in a dispatch: the other members */
-    struct ticket *mate_next, *mate_previous; /* sched/mates.h */
+    struct ticket *mate_next, *mate_previous; /* sched/batch_groups.h */
     /* of the first ticket in a group of mates */
     struct ticket *group_next, *group_previous, *group_last;
     /* in its server's list of dispatches, oldest first */

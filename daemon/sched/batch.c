@@ -1,18 +1,8 @@
 #include "daemon/sched/batch.h"
 
 #include "daemon/sched/forecast.h"
-#include "daemon/sched/line.h"
-
-void batch_merge(struct work *w, const struct work *more)
-{
-    if (more->k > w->k) w->k = more->k;
-    w->filtered |= more->filtered;
-    w->gpu_able &= more->gpu_able;
-    w->queries += more->queries;
-    w->pairs += more->pairs;
-    w->bytes_in += more->bytes_in;
-    w->bytes_out += more->bytes_out;
-}
+#include "daemon/sched/flows.h"
+#include "daemon/sched/work.h"
 
 uint64_t batch_result_bytes(const struct work *w)
 {
@@ -74,16 +64,16 @@ uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, 
     *whole = first->work;
     first->next = first->previous = NULL;
     struct ticket *last = first, *after;
-    struct ticket *t = first->batch_key ? mates_first(&s->waiting, first) : NULL;
+    struct ticket *t = first->batch_key ? batch_groups_first(&s->waiting, first) : NULL;
     uint64_t most = t ? queries_max(s, first, server) : 0;
     for (uint32_t look = 0; t && look < BATCH_LOOK; look++, t = after) {
         if (count >= s->settings.batch_requests_max || whole->queries >= most) break;
         after = t->mate_next;
         if (server != from && t->other != server) continue;
         struct work with = *whole;
-        batch_merge(&with, &t->work);
+        work_merge(&with, &t->work);
         if (with.queries > most || !fits(s, server, &with, &shrunk)) continue;
-        line_remove(s, t);
+        flows_remove(s, t);
         *whole = with;
         last->next = t;
         t->previous = last;
@@ -99,7 +89,7 @@ uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, 
 uint32_t batch_company(const struct scheduler *s, const struct ticket *t)
 {
     uint32_t count = 0;
-    const struct ticket *r = mates_first(&s->running, t);
+    const struct ticket *r = batch_groups_first(&s->running, t);
     for (; r && count < BATCH_COMPANY; r = r->mate_next)
         count++;
     return count;

@@ -5,12 +5,9 @@
 #ifndef ENGRAM_SCHED_BATCH_H
 #define ENGRAM_SCHED_BATCH_H
 
-#include "daemon/sched/scheduler.h"
+#include "daemon/sched/scheduler_state.h"
 
 enum { BATCH_LOOK = 1024, BATCH_COMPANY = 2 };
-
-/* Adds `more` to w, as one job: k is the larger of both, filtered if either is. */
-void batch_merge(struct work *w, const struct work *more);
 
 /* Bytes of the results, and of VRAM while the work runs. */
 uint64_t batch_result_bytes(const struct work *w);

@@ -10,7 +10,7 @@
 #ifndef ENGRAM_SCHED_FAIR_H
 #define ENGRAM_SCHED_FAIR_H
 
-#include "daemon/sched/scheduler.h"
+#include "daemon/sched/scheduler_state.h"
 
 /* Adds f, which now has tickets, at the end of the round-robin. A flow that left in debt still has
  * that debt, less what it would have been granted since. */

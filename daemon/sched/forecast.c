@@ -1,7 +1,7 @@
 #include "daemon/sched/forecast.h"
 
-#include "daemon/sched/batch.h"
 #include "daemon/sched/fair.h"
+#include "daemon/sched/work.h"
 
 enum {
     ADDED_PART_MIN = 64, /* a joining ticket adds at least this part of what it takes alone */
@@ -48,27 +48,16 @@ uint64_t forecast_wait_ns(const struct scheduler *s, const struct ticket *t, uin
 uint64_t forecast_added_ns(const struct scheduler *s, const struct ticket *t, uint64_t busy_ns)
 {
     if (!t->batch_key) return busy_ns;
-    const struct ticket *mate = mates_last(&s->waiting, t);
+    const struct ticket *mate = batch_groups_last(&s->waiting, t);
     if (!mate || mate->work.queries + t->work.queries > s->settings.batch_queries_max)
         return busy_ns;
     struct work both = mate->work;
-    batch_merge(&both, &t->work);
+    work_merge(&both, &t->work);
     uint64_t without = forecast_work(s, t->server, &mate->work).busy_ns;
     uint64_t with = forecast_work(s, t->server, &both).busy_ns;
     uint64_t added = with > without ? with - without : 0;
     if (added < busy_ns / ADDED_PART_MIN) added = busy_ns / ADDED_PART_MIN;
     return added < busy_ns ? added : busy_ns;
-}
-
-/* The work of some of w's queries. */
-static struct work part_of(const struct work *w, uint64_t queries)
-{
-    struct work part = *w;
-    part.queries = queries;
-    part.pairs = w->pairs / w->queries * queries;
-    part.bytes_in = w->bytes_in / w->queries * queries;
-    part.bytes_out = w->bytes_out / w->queries * queries;
-    return part;
 }
 
 uint64_t forecast_split(const struct scheduler *s, const struct ticket *t)
@@ -82,7 +71,7 @@ uint64_t forecast_split(const struct scheduler *s, const struct ticket *t)
         double part = gpu_rate / (gpu_rate + cpu_rate);
         uint64_t queries = (uint64_t)(part * (double)w->queries) / SPLIT_QUERIES * SPLIT_QUERIES;
         if (!queries || queries >= w->queries) break;
-        struct work first = part_of(w, queries), rest = part_of(w, w->queries - queries);
+        struct work first = work_part(w, queries), rest = work_part(w, w->queries - queries);
         double on_gpu = (double)(forecast_work(s, SERVER_GPU, &first).ns + t->upload_ns);
         double on_cpu = (double)forecast_work(s, SERVER_CPU, &rest).ns;
         double took = on_gpu > on_cpu ? on_gpu : on_cpu;

@@ -5,7 +5,7 @@
 #ifndef ENGRAM_SCHED_FORECAST_H
 #define ENGRAM_SCHED_FORECAST_H
 
-#include "daemon/sched/scheduler.h"
+#include "daemon/sched/scheduler_state.h"
 
 static inline enum backend_id forecast_backend(uint32_t server)
 {

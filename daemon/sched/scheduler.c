@@ -5,7 +5,7 @@
 
 #include "daemon/sched/fair.h"
 #include "daemon/sched/forecast.h"
-#include "daemon/sched/line.h"
+#include "daemon/sched/flows.h"
 
 #define PROBE_SHARE 0.02 /* until the pipeline sets it, as CPU_SLOTS */
 
@@ -39,7 +39,7 @@ struct ticket *scheduler_evacuate(struct scheduler *s)
         struct server *sv = &s->servers[i];
         if (sv->usable || !sv->turn) continue;
         struct ticket *t = sv->turn->head;
-        line_remove(s, t);
+        flows_remove(s, t);
         return t;
     }
     return NULL;
@@ -168,15 +168,15 @@ bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situa
     if (on_gpu) t->charge_ns += t->upload_ns;
     s->counters.decisions++;
     if (now_known->gave_up)
-        line_push_front(s, t, now_ns);
+        flows_push_front(s, t, now_ns);
     else
-        line_push(s, t, now_ns);
+        flows_push(s, t, now_ns);
     return p.wants_replica;
 }
 
 void scheduler_withdraw(struct scheduler *s, struct ticket *t)
 {
-    line_remove(s, t);
+    flows_remove(s, t);
 }
 
 /* ---------------------------------------------------------------- bounds */

@@ -17,65 +17,7 @@
 #define ENGRAM_SCHED_SCHEDULER_H
 
 #include "daemon/base/status.h"
-#include "daemon/sched/cost.h"
-#include "daemon/sched/history.h"
-#include "daemon/sched/mates.h"
-#include "daemon/sched/choose_backend.h"
-#include "daemon/sched/probes.h"
-#include "daemon/sched/tenant.h"
-
-struct scheduler_settings {
-    enum force force;
-    double speedup_min, success_min; /* see choose_backend.h */
-    uint64_t pairs_min;              /* the least for the GPU: similarity and kNN */
-    uint64_t candidates_min;         /* the least for the GPU: lists and averages */
-    uint64_t nodes_min;              /* the least for the GPU: spreads */
-    uint64_t window_ns;              /* 0: unlimited */
-    uint64_t age_ns;
-    uint64_t quantum_ns; /* the most that a flow may save while it waits for others to join */
-    uint64_t batch_wait_ns;
-    uint64_t batch_queries_max, batch_requests_max, batch_bytes_max; /* bytes: of results */
-    bool split;       /* one request may run on both backends at once */
-    bool force_split; /* with FORCE_GPU: what can be split is, whatever is predicted */
-    bool floors_only; /* predictions are ignored: the GPU has everything above the minimums */
-};
-
-struct server {
-    bool usable;
-    uint32_t slots_max; /* dispatches at once, as the backend allows */
-    /* of VRAM for requests, of which a batch takes at most 80 %; 0: unlimited */
-    uint64_t room_bytes;
-    uint32_t in_flight;   /* dispatches */
-    uint64_t charged_ns;  /* predicted time of all that is in flight */
-    uint64_t window_ns;   /* the part of it that counts towards the window */
-    uint64_t queued_ns;   /* predicted time of all that is queued */
-    uint64_t finished_ns; /* when a run there last ended */
-    uint64_t started_ns;  /* since when it has worked on what is in flight now */
-    /* the round-robin of flows with tickets: the next to be served; NULL: none */
-    struct flow *turn;
-    uint32_t flow_count;
-    uint64_t weights;    /* sum over the flows in the round-robin */
-    uint64_t granted_ns; /* to each unit of weight since the start: the rounds (fair.h) */
-    struct ticket *oldest, *newest; /* of the dispatches in flight */
-    struct ticket *alone;           /* in flight, and never another beside it; or NULL */
-};
-
-struct scheduler_counters {
-    uint64_t decisions, batches, batched_requests, shrunk_batches, splits, steals, probes, aged,
-        passes; /* passes: short jobs that passed a full window */
-};
-
-struct scheduler {
-    struct scheduler_settings settings; /* the pipeline may change them at any time */
-    struct cost_model model;
-    struct probes probes;
-    struct decisions decisions;
-    struct server servers[SERVERS_MAX];
-    uint32_t server_count;
-    struct scheduler_counters counters;
-    struct mates waiting, running; /* batchable tickets in the queues; dispatches in flight */
-    uint64_t wake_ns;
-};
+#include "daemon/sched/scheduler_state.h"
 
 /* What is known beside the ticket itself when its backend is chosen. */
 struct situation {

@@ -4,7 +4,7 @@
 
 #include "daemon/sched/fair.h"
 #include "daemon/sched/forecast.h"
-#include "daemon/sched/line.h"
+#include "daemon/sched/flows.h"
 
 /* A long job on the CPU counts as half of the window: its parts end one by one, and the parts of
  * the next job start on the workers that become free. */
@@ -54,9 +54,9 @@ void scheduler_start(struct scheduler *s, struct ticket *first, uint32_t members
     sv->charged_ns += first->charge_ns;
     sv->window_ns += first->window_ns;
     flight_add(sv, first);
-    mates_add(&s->running, first);
-    line_of(first)->in_flight++;
-    fair_charge(sv, line_of(first), first->charge_ns, s->settings.age_ns, now_ns);
+    batch_groups_add(&s->running, first);
+    flows_of(first)->in_flight++;
+    fair_charge(sv, flows_of(first), first->charge_ns, s->settings.age_ns, now_ns);
     if (members > 1) {
         s->counters.batches++;
         s->counters.batched_requests += members;
@@ -81,21 +81,21 @@ void scheduler_place(struct scheduler *s, struct ticket *t, uint32_t server, enu
 static void land(struct scheduler *s, struct ticket *first)
 {
     struct server *sv = &s->servers[first->server];
-    assert(first->members && sv->in_flight && line_of(first)->in_flight);
+    assert(first->members && sv->in_flight && flows_of(first)->in_flight);
     if (sv->alone == first) sv->alone = NULL;
-    line_of(first)->passing -= first->passes;
+    flows_of(first)->passing -= first->passes;
     first->passes = false;
     sv->in_flight--;
     sv->charged_ns -= first->charge_ns;
     sv->window_ns -= first->window_ns;
     flight_remove(sv, first);
-    mates_remove(&s->running, first);
-    line_of(first)->in_flight--;
+    batch_groups_remove(&s->running, first);
+    flows_of(first)->in_flight--;
 }
 
 void scheduler_put_back(struct scheduler *s, struct ticket *first)
 {
-    struct flow *f = line_of(first);
+    struct flow *f = flows_of(first);
     uint64_t now_ns = first->dispatched_ns, arrived_ns = first->arrived_ns;
     if (first->members) { /* not so a ticket that was to be split */
         land(s, first);
@@ -113,7 +113,7 @@ void scheduler_put_back(struct scheduler *s, struct ticket *first)
         t = t->next;
     for (struct ticket *before; t; t = before) {
         before = t->previous;
-        line_push_front(s, t, now_ns);
+        flows_push_front(s, t, now_ns);
     }
     if (arrived_ns < f->served_ns) f->served_ns = arrived_ns; /* it was not served after all */
 }
@@ -207,7 +207,7 @@ void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_
     struct seen seen = {0};
     if (run) seen = seen_of(sv, first, run);
     land(s, first);
-    fair_correct(sv, line_of(first), first->charge_ns, seen.held_ns, s->settings.quantum_ns);
+    fair_correct(sv, flows_of(first), first->charge_ns, seen.held_ns, s->settings.quantum_ns);
     if (run && run->ended_ns > sv->finished_ns) sv->finished_ns = run->ended_ns;
     if (how != END_REFUSED) /* as predicted */
         note(s, first, how == END_WELL, run ? run->ended_ns : 0);

@@ -3,7 +3,7 @@
 #include "daemon/sched/batch.h"
 #include "daemon/sched/fair.h"
 #include "daemon/sched/forecast.h"
-#include "daemon/sched/line.h"
+#include "daemon/sched/flows.h"
 
 enum {
     IN_FLIGHT_MIN = 2, /* as many may always be in flight: one runs, one is ready */
@@ -70,7 +70,7 @@ static struct ticket *choose(struct scheduler *s, struct server *sv, uint64_t no
     struct ticket *t = f->ready;
     t->passes = room == ROOM_SHORT;
     f->passing += t->passes;
-    line_remove(s, t);
+    flows_remove(s, t);
     return t;
 }
 
@@ -114,7 +114,7 @@ static struct ticket *steal(struct scheduler *s, uint32_t server, uint64_t now_n
         }
     }
     if (!best) return NULL;
-    line_remove(s, best);
+    flows_remove(s, best);
     fair_grant(sv, &best->tenant->flows[server]);
     s->counters.steals++;
     return best;

@@ -127,7 +127,7 @@ bool sched_scene_is_clean(const struct sched_scene *c)
             sv->flow_count || sv->weights || sv->oldest || sv->newest || sv->alone)
             return false;
     }
-    for (uint32_t i = 0; i < MATES_CHAINS; i++) {
+    for (uint32_t i = 0; i < BATCH_GROUPS_CHAINS; i++) {
         if (c->s->waiting.chains[i] || c->s->running.chains[i]) return false;
     }
     for (uint32_t i = 0; i < SCENE_TENANTS; i++) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/sched/batch.h"
+#include "daemon/sched/work.h"
 #include "daemon/sched/forecast.h"
 
 void sim_fail(const struct sim_world *w, const char *what, const char *format, ...)
@@ -67,7 +68,7 @@ static void check_batch(struct sim_world *w, const struct dispatch *d)
                   t->tenant == first->tenant && t->batch_key == first->batch_key &&
                       first->batch_key && t->server == first->server,
                   "strangers in one batch");
-        batch_merge(&whole, &t->work);
+        work_merge(&whole, &t->work);
     }
     SIM_CHECK(w, count == d->count, "%u linked, %u said", count, d->count);
     if (count == 1) return;
@@ -218,7 +219,7 @@ void sim_check_end(struct sim_world *w)
                       !sv->alone,
                   "server %u is not empty", i);
     }
-    for (uint32_t i = 0; i < MATES_CHAINS; i++)
+    for (uint32_t i = 0; i < BATCH_GROUPS_CHAINS; i++)
         SIM_CHECK(w, !w->scheduler.waiting.chains[i] && !w->scheduler.running.chains[i],
                   "somebody is still looked for");
 }

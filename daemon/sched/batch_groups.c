@@ -1,4 +1,4 @@
-#include "daemon/sched/mates.h"
+#include "daemon/sched/batch_groups.h"
 
 #include <stddef.h>
 
@@ -11,19 +11,19 @@ static uint32_t chain_of(const struct ticket *t)
     return (uint32_t)((mixed * 0x9E3779B97F4A7C15u) >> 54);
 }
 
-_Static_assert(MATES_CHAINS == 1 << (64 - 54), "chain_of gives its upper bits");
+_Static_assert(BATCH_GROUPS_CHAINS == 1 << (64 - 54), "chain_of gives its upper bits");
 
 /* Returns the first ticket of t's group. */
-static struct ticket *group_of(const struct mates *m, const struct ticket *t)
+static struct ticket *group_of(const struct batch_groups *m, const struct ticket *t)
 {
     struct ticket *first = m->chains[chain_of(t)];
-    while (first && !mates_are(first, t))
+    while (first && !batch_groups_are(first, t))
         first = first->group_next;
     return first;
 }
 
 /* Makes `first` the first ticket of its group, in place of `before` (NULL: the group is new). */
-static void group_set(struct mates *m, struct ticket *first, const struct ticket *before)
+static void group_set(struct batch_groups *m, struct ticket *first, const struct ticket *before)
 {
     struct ticket **head = &m->chains[chain_of(first)];
     first->group_next = before ? before->group_next : *head;
@@ -36,7 +36,7 @@ static void group_set(struct mates *m, struct ticket *first, const struct ticket
         *head = first;
 }
 
-static void group_end(struct mates *m, const struct ticket *first)
+static void group_end(struct batch_groups *m, const struct ticket *first)
 {
     if (first->group_next) first->group_next->group_previous = first->group_previous;
     if (first->group_previous)
@@ -45,7 +45,7 @@ static void group_end(struct mates *m, const struct ticket *first)
         m->chains[chain_of(first)] = first->group_next;
 }
 
-void mates_add(struct mates *m, struct ticket *t)
+void batch_groups_add(struct batch_groups *m, struct ticket *t)
 {
     if (!t->batch_key) return;
     struct ticket *first = group_of(m, t);
@@ -59,7 +59,7 @@ void mates_add(struct mates *m, struct ticket *t)
     first->group_last = t;
 }
 
-void mates_add_front(struct mates *m, struct ticket *t)
+void batch_groups_add_front(struct batch_groups *m, struct ticket *t)
 {
     if (!t->batch_key) return;
     struct ticket *first = group_of(m, t);
@@ -69,7 +69,7 @@ void mates_add_front(struct mates *m, struct ticket *t)
     if (first) first->mate_previous = t;
 }
 
-void mates_remove(struct mates *m, struct ticket *t)
+void batch_groups_remove(struct batch_groups *m, struct ticket *t)
 {
     if (!t->batch_key) return;
     struct ticket *next = t->mate_next, *previous = t->mate_previous;
@@ -85,12 +85,12 @@ void mates_remove(struct mates *m, struct ticket *t)
     t->mate_next = t->mate_previous = NULL;
 }
 
-struct ticket *mates_first(const struct mates *m, const struct ticket *t)
+struct ticket *batch_groups_first(const struct batch_groups *m, const struct ticket *t)
 {
     return group_of(m, t);
 }
 
-struct ticket *mates_last(const struct mates *m, const struct ticket *t)
+struct ticket *batch_groups_last(const struct batch_groups *m, const struct ticket *t)
 {
     struct ticket *first = group_of(m, t);
     return first ? first->group_last : NULL;

@@ -1,4 +1,4 @@
-#include "daemon/sched/line.h"
+#include "daemon/sched/flows.h"
 
 #include <assert.h>
 
@@ -6,7 +6,7 @@
 
 static void count_in(struct scheduler *s, struct ticket *t, uint64_t now_ns)
 {
-    struct flow *f = line_of(t);
+    struct flow *f = flows_of(t);
     assert(!t->members && t->server < s->server_count);
     if (!f->depth++) fair_join(&s->servers[t->server], f, now_ns);
     f->queued_ns += t->charge_ns;
@@ -14,9 +14,9 @@ static void count_in(struct scheduler *s, struct ticket *t, uint64_t now_ns)
     t->tenant->queued++;
 }
 
-void line_push(struct scheduler *s, struct ticket *t, uint64_t now_ns)
+void flows_push(struct scheduler *s, struct ticket *t, uint64_t now_ns)
 {
-    struct flow *f = line_of(t);
+    struct flow *f = flows_of(t);
     t->next = NULL;
     t->previous = f->tail;
     if (f->tail)
@@ -24,13 +24,13 @@ void line_push(struct scheduler *s, struct ticket *t, uint64_t now_ns)
     else
         f->head = t;
     f->tail = t;
-    mates_add(&s->waiting, t);
+    batch_groups_add(&s->waiting, t);
     count_in(s, t, now_ns);
 }
 
-void line_push_front(struct scheduler *s, struct ticket *t, uint64_t now_ns)
+void flows_push_front(struct scheduler *s, struct ticket *t, uint64_t now_ns)
 {
-    struct flow *f = line_of(t);
+    struct flow *f = flows_of(t);
     t->previous = NULL;
     t->next = f->head;
     if (f->head)
@@ -38,13 +38,13 @@ void line_push_front(struct scheduler *s, struct ticket *t, uint64_t now_ns)
     else
         f->tail = t;
     f->head = t;
-    mates_add_front(&s->waiting, t);
+    batch_groups_add_front(&s->waiting, t);
     count_in(s, t, now_ns);
 }
 
-void line_remove(struct scheduler *s, struct ticket *t)
+void flows_remove(struct scheduler *s, struct ticket *t)
 {
-    struct flow *f = line_of(t);
+    struct flow *f = flows_of(t);
     assert(f->depth && (t->previous || f->head == t) && (t->next || f->tail == t));
     if (t->previous)
         t->previous->next = t->next;
@@ -55,7 +55,7 @@ void line_remove(struct scheduler *s, struct ticket *t)
     else
         f->tail = t->previous;
     t->next = t->previous = NULL;
-    mates_remove(&s->waiting, t);
+    batch_groups_remove(&s->waiting, t);
     f->queued_ns -= t->charge_ns;
     s->servers[t->server].queued_ns -= t->charge_ns;
     t->tenant->queued--;
