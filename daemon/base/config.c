@@ -14,7 +14,7 @@
 enum {
     FILE_BYTES_MAX = 1 << 20,
     DEPTH_MAX = 8,         /* the table needs 3 */
-    SHOWN_NAME_BYTES = 80, /* of a file's name, so that the reason still fits in a failure */
+    SHOWN_NAME_BYTES = 80, /* of a file's name, so that the reason still fits into a failure */
 };
 
 static void *field_of(const struct config *c, const struct config_key *k)
@@ -95,7 +95,7 @@ static enum status read_number(struct config *c, const struct config_key *k, con
                                const struct origin *o)
 {
     double value = v->valuedouble;
-    /* Far past every bound, and before a conversion could overflow. */
+    /* Far beyond every bound, and checked before a conversion could overflow. */
     if (!(value >= 0 && value <= 9e15))
         return refuse(o, k->name, "%g is out of range, %" PRIu64 " to %" PRIu64, value, k->min,
                       k->max);
@@ -137,7 +137,7 @@ static bool is_section(const char *name)
     return false;
 }
 
-/* Of a shape of its own: any names, the same settings in each. */
+/* True for "spaces": its keys are names of spaces, each with the same settings. */
 static bool is_spaces(const char *name)
 {
     return strcmp(name, "spaces") == 0;
@@ -150,8 +150,8 @@ bool config_stands_before(const cJSON *first, const cJSON *v)
     return false;
 }
 
-/* The keys of one object: the root (section "") or a section. Objects are as short as the table,
- * or end at the first key outside it, so that looking back for a repeated one stays cheap. */
+/* Reads the keys of one object: the root (section "") or a section. It stops at the first unknown
+ * key, so that an object is as short as the table and searching it for repeated keys is cheap. */
 static enum status read_object(struct config *c, const char *section, const cJSON *object,
                                const struct origin *o);
 
@@ -172,7 +172,7 @@ static enum status read_object(struct config *c, const char *section, const cJSO
         snprintf(name, sizeof name, "%s%s%s", section, *section ? "." : "", v->string);
         bool opens_section = !*section && (is_section(v->string) || is_spaces(v->string));
         const struct config_key *k = config_key_find(name);
-        /* A dotted name in the root is no key: {"socket.path": ...} is a slip. */
+        /* A dotted name in the root is not a key: {"socket.path": ...} is a mistake. */
         if (!opens_section && (!k || strchr(v->string, '.')))
             return refuse(o, name, "unknown setting");
         if (config_stands_before(object->child, v)) return refuse(o, name, "given twice");
@@ -200,7 +200,7 @@ static enum status parse_text(struct config *c, const char *text, size_t bytes, 
         return refuse_text(prefix, text, fault.offset, fault.reason, f);
     const char *end = text;
     cJSON *root = cJSON_ParseWithLengthOpts(text, bytes + 1, &end, true);
-    /* cJSON gives up one character late at times. */
+    /* cJSON reports some errors one character too late. */
     if (!root)
         return refuse_text(prefix, text, end < text + bytes ? (size_t)(end - text) : bytes,
                            "syntax error here or just before", f);
@@ -217,7 +217,8 @@ static enum status parse_text(struct config *c, const char *text, size_t bytes, 
     return st;
 }
 
-/* "FILE: ", the end of a long name, control characters masked: they would forge a log line. */
+/* Makes "FILE: " from the end of a long name; control characters, which would forge a log line,
+ * are masked. */
 static void make_prefix(const char *name, char *out, size_t size)
 {
     size_t bytes = strlen(name);
@@ -247,7 +248,7 @@ enum status config_read_text(struct config *c, const char *text, size_t bytes, c
     return st;
 }
 
-/* Bytes of the file into text[size], or a negative errno. */
+/* Reads the file into text[size]; returns its bytes, or a negative errno. */
 static ssize_t read_whole(const char *path, char *text, size_t size)
 {
     int fd = fault_here("config: open") ? (errno = EMFILE, -1) : open(path, O_RDONLY | O_CLOEXEC);
@@ -268,7 +269,7 @@ static ssize_t read_whole(const char *path, char *text, size_t size)
 
 enum status config_read_file(struct config *c, const char *path, struct failure *f)
 {
-    enum { SIZE = FILE_BYTES_MAX + 1 }; /* one more shows that the file is too large */
+    enum { SIZE = FILE_BYTES_MAX + 1 }; /* one byte more shows that the file is too large */
     char *text = fault_here("config: memory") ? NULL : malloc(SIZE);
     ssize_t n = text ? read_whole(path, text, SIZE) : -ENOMEM;
     enum status st;
@@ -292,7 +293,7 @@ static enum status set_number(struct config *c, const struct config_key *k, cons
     size_t digits = strspn(text, "0123456789");
     if (!digits || text[digits])
         return refuse(o, k->name, "'%.*s' is not a whole number", SHOWN_TEXT_BYTES, text);
-    /* 19 digits fit in 64 bits; more are past every bound. */
+    /* 19 digits fit in 64 bits; longer numbers are beyond every bound. */
     return store_number(c, k, digits <= 19 ? strtoull(text, NULL, 10) : UINT64_MAX, o);
 }
 

@@ -1,5 +1,5 @@
 /* config: every setting, from one table of key, type, bounds, default and help.
- * Owner:  main; const after start, but for the live keys, which SIGHUP may replace.
+ * Owner:  main; const after the start, except for live keys, which SIGHUP may change.
  * Thread: the loop.
  * Errors: INVALID_ARGUMENT with "FILE: KEY: reason"; nothing is applied then. */
 #ifndef ENGRAM_BASE_CONFIG_H
@@ -13,17 +13,17 @@
 
 enum { CONFIG_TEXT_MAX = 256, CONFIG_SPACES_MAX = 256, CONFIG_SPACE_NAME_MAX = 64 };
 
-/* What a space may take. 0: no bound, where the range has it. */
+/* The quotas of a space. 0: unlimited, if the range has it. */
 struct space_quotas {
     uint64_t host_mib;    /* quotas.host_mib: 0; ..2^30 */
     uint64_t vram_mib;    /* quotas.vram_mib: 0; ..2^24 */
     uint32_t queue;       /* quotas.queue: 4096; 1..2^20 */
     uint32_t connections; /* quotas.connections: 0; ..65536 */
     uint32_t weight;      /* quotas.weight: 1; 1..1000 */
-    uint32_t unused;      /* 0: no hidden padding, so that configs compare */
+    uint32_t unused;      /* 0: padding made explicit, so that configs compare as bytes */
 };
 
-/* "spaces": {"alpha": {"weight": 4}}. A quota of all ones is not given: the default's. */
+/* "spaces": {"alpha": {"weight": 4}}. A quota of all ones is not set: the default applies. */
 struct space_override {
     char name[CONFIG_SPACE_NAME_MAX + 8];
     struct space_quotas quotas;
@@ -47,11 +47,12 @@ struct config {
     uint32_t in_flight_max;            /* limits.requests_in_flight, per connection: 1024 */
     uint32_t job_max;                  /* limits.requests_total: 16384 */
     uint32_t collection_max;           /* limits.collections, of one space: 1024 */
-    uint64_t output_mib_max;           /* limits.output_mib, unread replies of one: 512 (live) */
-    uint32_t handshake_ms_max;         /* limits.handshake_ms: 5000 (live) */
-    uint32_t stall_ms_max;             /* limits.stall_ms: a half-sent frame or an unread reply may
-                                          stand still this long: 30000 (live) */
-    uint32_t spread_ms_max;            /* limits.spread_ms: 60000; 0 = no bound (live) */
+    uint64_t output_mib_max;   /* limits.output_mib, unread replies of a client: 512 (live) */
+    uint32_t handshake_ms_max; /* limits.handshake_ms: 5000 (live) */
+    /* limits.stall_ms: how long a half-sent frame or an unread reply may make no progress: 30000
+     * (live) */
+    uint32_t stall_ms_max;
+    uint32_t spread_ms_max;            /* limits.spread_ms: 60000; 0: unlimited (live) */
     uint32_t drain_ms_max;             /* limits.drain_ms, after SIGTERM: 10000 (live) */
     char token_file[CONFIG_TEXT_MAX];  /* auth.token_file: "" = no token asked */
     char gpu_devices[CONFIG_TEXT_MAX]; /* gpu.devices: auto, none, or "0,1"; "sim": simulated */
@@ -88,27 +89,26 @@ struct config {
     struct space_override spaces[CONFIG_SPACES_MAX]; /* spaces (live) */
 };
 
-/* Every default. */
+/* Sets every default. */
 void config_defaults(struct config *out);
 
-/* Reads a JSON file over *c (nested objects: {"socket": {"path": "..."}}), checks the whole, and
- * only then changes *c. A missing file is NOT_FOUND. Unknown or repeated key, wrong type, out of
- * range, not JSON (with line and column): INVALID_ARGUMENT. */
+/* Reads a JSON file over *c (nested objects: {"socket": {"path": "..."}}), checks the whole file,
+ * and only then changes *c. A missing file is NOT_FOUND. Unknown or repeated key, wrong type, out
+ * of range, not JSON (with line and column): INVALID_ARGUMENT. */
 enum status config_read_file(struct config *c, const char *path, struct failure *f);
 
-/* The same from memory; name stands for the file in messages. */
+/* The same from memory; messages use `name` as the file's name. */
 enum status config_read_text(struct config *c, const char *text, size_t bytes, const char *name,
                              struct failure *f);
 
-/* One "key=value" from the command line, over *c. */
+/* Applies one "key=value" from the command line to *c. */
 enum status config_set(struct config *c, const char *assignment, struct failure *f);
 
-/* What the space of this name may take: its own, else the default. */
+/* Returns the quotas of the space with this name: its own, or else the default. */
 struct space_quotas config_quotas(const struct config *c, const char *space_name);
 
-/* Copies the live keys of `from` to *c; returns how many changed (the spaces
- * count as one). *ignored (may be NULL): how many
- * others differ and want a restart. */
+/* Copies the live keys of `from` to *c; returns how many changed (the spaces count as one).
+ * *ignored (may be NULL): how many other keys differ and need a restart. */
 uint32_t config_apply_live(struct config *c, const struct config *from, uint32_t *ignored);
 
 /* The sample file (JSON of all defaults), the help as a table, and the man page's section (troff),

@@ -12,7 +12,7 @@ static const char spaces_help[] =
     "connections and weight: {\"alpha\": {\"weight\": 4, \"host_mib\": 512}}. On the command line "
     "spaces.alpha.weight=4.";
 
-/* As the file has it. Defaults hold nothing that JSON would want escaped. */
+/* Prints a default as in the file. Defaults contain nothing that JSON would have to escape. */
 static void print_default(FILE *out, const struct config_key *k)
 {
     switch (k->type) {
@@ -49,7 +49,7 @@ void config_print_sample(FILE *out)
     fputs("    \"spaces\": {}\n}\n", out);
 }
 
-/* "0 to 256", "true or false", "one of ...". */
+/* Prints "0 to 256", "true or false", "one of ...". */
 static void print_range(FILE *out, const struct config_key *k)
 {
     switch (k->type) {
@@ -98,7 +98,7 @@ void config_print_help(FILE *out)
     print_wrapped(out, spaces_help);
 }
 
-/* A hyphen in troff is typography; \- is the character that one can type. */
+/* In troff a hyphen is typography; \- is the character that can be typed. */
 static void print_troff(FILE *out, const char *text)
 {
     if (*text == '.' || *text == '\'') fputs("\\&", out);

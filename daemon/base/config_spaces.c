@@ -1,4 +1,4 @@
-/* config_spaces: what single spaces are given beside the default of all (quotas.*). */
+/* config_spaces: settings of single spaces, beside the default of all (quotas.*). */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static bool is_space_name(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") == bytes;
 }
 
-/* The number of a space's entry, or space_count. */
+/* Returns the number of a space's entry, or space_count. */
 static uint32_t find_space(const struct config *c, const char *name)
 {
     uint32_t i = 0;
@@ -23,7 +23,7 @@ static uint32_t find_space(const struct config *c, const char *name)
     return i;
 }
 
-/* The same, made where there is none: everything as the default. */
+/* As find_space, but makes the entry if there is none: all quotas are the default's. */
 static enum status take_space(struct config *c, const char *name, const struct origin *o,
                               uint32_t *out)
 {
@@ -43,7 +43,8 @@ static enum status take_space(struct config *c, const char *name, const struct o
     return STATUS_OK;
 }
 
-/* The row of quotas.MEMBER, as if it were one of space i. name: "spaces.alpha.weight", kept. */
+/* Makes a row as that of quotas.MEMBER, but for space i. name: "spaces.alpha.weight"; it must stay
+ * valid. */
 static bool member_key(const struct config *c, uint32_t i, const char *member, const char *name,
                        struct config_key *out)
 {

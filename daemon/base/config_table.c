@@ -8,7 +8,7 @@
 /* sockaddr_un.sun_path holds 108 bytes with the closing zero. */
 enum { SOCKET_PATH_BYTES_MAX = 107 };
 
-/* Cleartext and (by default) without credentials: TCP never leaves the machine. */
+/* TCP is not encrypted and, by default, not authenticated: it never leaves the machine. */
 static bool is_loopback(const char *host)
 {
     struct in_addr v4;

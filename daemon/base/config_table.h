@@ -1,5 +1,5 @@
-/* config_table: one row a setting: type, bounds, default, whether it may change live, help. The
- * reader, the sample file, the help and the man page all walk it.
+/* config_table: one row for each setting: type, bounds, default, whether it may change live, help.
+ * The reader, the sample file, the help and the man page use this table.
  * Owner:  base/config. Thread: any; const. Errors: none. */
 #ifndef ENGRAM_BASE_CONFIG_TABLE_H
 #define ENGRAM_BASE_CONFIG_TABLE_H
@@ -18,25 +18,25 @@ enum config_type {
 };
 
 struct config_key {
-    const char *name; /* "socket.path"; keys of one section stand together */
+    const char *name; /* "socket.path"; keys of one section are adjacent */
     enum config_type type;
     bool live;
-    size_t offset;                   /* in struct config */
+    size_t offset;                   /* of its field in struct config */
     uint64_t min, max;               /* of a number or mode; max bytes of a text */
     uint64_t number;                 /* default of a number, mode or boolean */
     const char *text;                /* default of a text or choice */
     const char *choices;             /* "auto scalar avx2" */
-    const char *help;                /* one sentence or two, no trailing newline */
-    const char *rule;                /* of a text's content, for messages and help; NULL: any */
-    bool (*check)(const char *text); /* whether a text keeps the rule; NULL: any */
+    const char *help;                /* one or two sentences, no trailing newline */
+    const char *rule;                /* a text's rule, for messages and help; NULL: any text */
+    bool (*check)(const char *text); /* checks the rule; NULL: any text */
 };
 
 extern const struct config_key config_keys[];
 extern const unsigned config_key_count;
 
-/* NULL when there is no such key. */
+/* Returns NULL if there is no such key. */
 const struct config_key *config_key_find(const char *name);
-/* Bytes of the section before the dot; 0 for a key without one. */
+/* Returns the bytes of the section before the dot; 0 for a key without one. */
 size_t config_key_section(const struct config_key *k);
 
 #endif

@@ -1,12 +1,12 @@
-/* calibrate: measures the backends while nobody asks for anything, so that the scheduler's model
- * has this machine's figures before the first request: made-up collections and graphs in a space
- * that no client can name, and requests on them that are handled like everyone's. The CPU's
- * turn comes shortly after the start, the GPUs' when they are ready; neither if a saved model knows
- * them.
+/* calibrate: measures the backends while no client asks for anything, so that the scheduler's
+ * model knows this machine before the first request. It makes collections and graphs in a space
+ * that no client can name, and runs requests on them that are handled like everyone's (trials).
+ * The CPU is measured shortly after the start, the GPUs when they are ready; neither if a saved
+ * model knows it.
  * Owner:  the engine.
- * Thread: the loop; rows are made by workers.
- * Errors: calibrate_create: RESOURCE_EXHAUSTED. What cannot be measured is one line in the log, and
- *         left to what requests will show. */
+ * Thread: the loop; workers make the rows.
+ * Errors: calibrate_create: RESOURCE_EXHAUSTED. If something cannot be measured, the log has one
+ *         line, and the model learns from requests. */
 #ifndef ENGRAM_LEARN_CALIBRATE_H
 #define ENGRAM_LEARN_CALIBRATE_H
 
@@ -16,26 +16,27 @@
 #include "daemon/learn/model_keeper.h"
 #include "daemon/store/space.h"
 
-/* Where trials run: among the requests of clients (request/trials.h), whom they must not delay. */
+/* How trials are run: among the requests of clients (request/trials.h), which they must not
+ * delay. */
 struct trial_runner {
     void *owner;
-    /* A job about something in that space; it comes back through back. NULL: all are in use. */
+    /* Takes a job in that space, which comes back through `back`. NULL: all jobs are in use. */
     struct job *(*take)(void *owner, struct space *space, struct job_owner back);
-    /* The end of a job that was taken. */
+    /* Gives a job back that was taken. */
     void (*give)(void *owner, struct job *j);
-    /* Runs j at once on that backend, past the scheduler. False: it would not take it, and j is
-     * still the caller's; j->failure or j->gpu.gave_up says why. */
+    /* Runs j at once on this backend, without the scheduler. False: the backend did not take it,
+     * and j is still the caller's; j->failure or j->gpu.gave_up says why. */
     bool (*run)(void *owner, struct job *j, enum backend_id backend);
     /* Runs step(j) on a CPU worker. */
     void (*run_step)(void *owner, struct job *j, void (*step)(struct job *j));
-    /* Requests that clients have sent so far. */
+    /* How many requests clients have sent so far. */
     uint64_t (*requests)(void *owner);
-    /* Nothing but trials is in flight. */
+    /* True if nothing but trials is in flight. */
     bool (*is_idle)(void *owner);
 };
 
 struct calibrate_options {
-    const struct config *config; /* live */
+    const struct config *config; /* its live keys may change */
     const struct clock *clock;   /* NULL: the real one */
     struct store *store;
     struct heap *heap;
@@ -51,10 +52,10 @@ enum status calibrate_create(const struct calibrate_options *options, struct cal
 /* Its jobs must be back. NULL is fine. */
 void calibrate_destroy(struct calibrate *c);
 
-/* Every 100 ms: begins what is to be measured, and goes on when clients have paused. */
+/* Called every 100 ms: begins to measure what is missing, and continues when clients pause. */
 void calibrate_check(struct calibrate *c, uint64_t now_ns);
 
-/* No more; what runs is told to stop. NULL is fine. */
+/* Ends measuring and cancels the trial that runs. NULL is fine. */
 void calibrate_stop(struct calibrate *c);
 
 #endif

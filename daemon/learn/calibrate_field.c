@@ -6,9 +6,9 @@
 
 /* A name that no client can ask for (space_name_parse). */
 static const char space_name[] = ".calibration";
-enum { MEMORY_SHARE = 4 /* of what is free, one part of so many at most */ };
+enum { MEMORY_SHARE = 4 /* of free memory it takes at most one part in so many */ };
 
-/* Nobody looks it up, and limits.collections may be one. */
+/* Nobody finds it by name, and limits.collections, which may be 1, must not refuse it. */
 static enum status make_ground(struct field *f, uint32_t ground)
 {
     uint32_t dimension = grounds[ground].dimension;

@@ -19,25 +19,26 @@ struct field {
     struct space *space;
     struct resident *grounds[GROUNDS];
     struct heap_block memory;
-    uint32_t shift;  /* of the grounds' rows */
-    uint64_t filled; /* rows of the ground that is being filled */
-    uint32_t ground; /* that is being filled or cleared */
+    uint32_t shift;  /* how far the number of rows of the grounds is reduced */
+    uint64_t filled; /* rows made so far of the ground that is being filled */
+    uint32_t ground; /* the ground that is being filled or cleared */
 };
 
-/* All grounds, empty, as large as memory allows. gpu, which may have replicas of them: or NULL. */
+/* Makes all grounds, empty, as large as memory allows. gpu may hold replicas of them; NULL:
+ * none. */
 enum status field_make(struct field *f, struct store *store, struct heap *heap,
                        struct backend *gpu);
 void field_finish(struct field *f);
 
-/* j is about that ground. */
+/* Makes j a job on that ground. */
 void field_lend(const struct field *f, uint32_t ground, struct job *j);
 
-/* Goes to the ground that wants rows; false: all have theirs. */
+/* Moves on to the next ground without all its rows; false: all grounds are complete. */
 bool field_wants_rows(struct field *f);
-/* The next of that ground's: sets j up for trial_fill. */
+/* Sets j up for trial_fill with the next rows of that ground. */
 void field_next_rows(struct field *f, struct job *j);
 
-/* Of each ground's rows or arrays. */
+/* Bytes of each ground's rows or arrays. */
 void field_bytes(const struct field *f, uint64_t bytes[GROUNDS]);
 
 #endif

@@ -40,7 +40,7 @@ uint64_t samples_expect_ns(const struct samples *s, uint32_t trial)
     return 0;
 }
 
-/* From how many trials. */
+/* Fits one operation; returns the number of trials that it used. */
 static uint32_t learn_operation(const struct samples *s, enum operation operation,
                                 struct cost_model *model)
 {
@@ -54,8 +54,8 @@ static uint32_t learn_operation(const struct samples *s, enum operation operatio
     return count;
 }
 
-/* What the first trial on a ground took longer than it did later was the upload; of the very first
- * ground also the device's awakening. */
+/* The first trial on a ground took longer than the later ones because of the upload; the very
+ * first one also because the device's code was loaded. */
 static void learn_uploads(const struct samples *s, const uint64_t bytes[GROUNDS],
                           struct cost_model *model)
 {

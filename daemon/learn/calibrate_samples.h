@@ -1,4 +1,5 @@
-/* calibrate_samples: what the trials of one half took, and what the model learns of it.
+/* calibrate_samples: the times that the trials of one half took, and what the model learns from
+ * them.
  * Owner:  calibrate.
  * Thread: the loop.
  * Errors: none. */
@@ -11,22 +12,23 @@
 
 struct samples {
     enum calibrated_half half;
-    struct cost_sample of[TRIAL_SHAPES]; /* each at its fastest; ns 0: not measured */
+    struct cost_sample of[TRIAL_SHAPES]; /* the fastest run of each; ns 0: not measured */
     uint64_t first_ns[GROUNDS];          /* of the first trial on each ground */
     uint32_t first_at[GROUNDS];
 };
 
 void samples_begin(struct samples *s, enum calibrated_half half);
-/* Work that trial is; then perhaps a time that it took. */
+/* Notes the work of a trial, and then a time that it took. */
 void samples_take_work(struct samples *s, uint32_t trial, const struct work *w);
 void samples_take(struct samples *s, uint32_t trial, uint64_t took_ns);
 
-/* The trial's time has an upload in it. */
+/* True if the trial's time includes an upload. */
 bool samples_have_upload(const struct samples *s, uint32_t trial);
-/* By the last one of its kind before it, on the same ground; 0: nothing is known. */
+/* Predicts a trial's time from the last one of its kind on the same ground; 0: there is none. */
 uint64_t samples_expect_ns(const struct samples *s, uint32_t trial);
 
-/* Fits what was measured; bytes: of each ground's rows or arrays. Returns how many trials count. */
+/* Fits the model to what was measured; bytes: of each ground's rows or arrays. Returns how many
+ * trials were used. */
 uint32_t samples_learn(const struct samples *s, const uint64_t bytes[GROUNDS],
                        struct cost_model *model);
 

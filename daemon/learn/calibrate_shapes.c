@@ -4,7 +4,7 @@
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 
-/* Two widths, so that what a pair costs and what its floats cost can be told apart. */
+/* Two widths, so that the cost of a pair and that of its floats can be told apart. */
 const struct ground grounds[GROUNDS] = {{256, 64, 0},    {256, 1024, 0}, {32, 8192, 0},
                                         {256, 16384, 0}, {0, 1024, 8},   {0, 16384, 8}};
 
@@ -14,7 +14,7 @@ uint32_t ground_rows(uint32_t ground, uint32_t shift)
     return rows > CHUNK_ROWS ? rows >> shift : rows;
 }
 
-/* The first on each ground also uploads it; the first of all wakes the device's code. */
+/* The first trial on each ground also uploads it; the very first one loads the device's code. */
 #define SCANS(operation)                                                             \
     {operation, 0, 1, 0, 0}, {operation, 0, 8, 0, 0}, {operation, 0, 64, 0, 0},      \
         {operation, 1, 1, 0, 0}, {operation, 1, 8, 0, 0}, {operation, 1, 64, 0, 0},  \
@@ -24,8 +24,8 @@ uint32_t ground_rows(uint32_t ground, uint32_t shift)
         operation, 3, 64, 0, 0                                                       \
     }
 
-/* From a few edges to all of them; many sets, of few seeds and of one. The smallest come last: what
- * those take is no measure of what larger ones will. */
+/* From a few edges to all of them; many sets, with few seeds and with one. The smallest come last:
+ * their time predicts nothing about larger ones. */
 #define SPREADS(operation, seeds, hops)                                                   \
     {operation, 4, 1, 64, 2}, {operation, 4, 8, 1, 3}, {operation, 4, 64, seeds, hops},   \
         {operation, 4, 64, 1, 1}, {operation, 4, 16, 1, 1}, {operation, 4, 1, 1, 1},      \
@@ -76,8 +76,8 @@ uint64_t trial_memory_bytes(void)
     return RANDOM_BYTES + IDS_BYTES + WEIGHTS_BYTES + OFFSETS_BYTES;
 }
 
-/* A row has an id, a norm and a place in the index; so has a node, and each of its edges is there
- * twice, with room for more. */
+/* A row has an id, a norm and a place in the index; so has a node, and each of its edges is stored
+ * twice, with spare places. */
 uint64_t trial_field_bytes(uint32_t shift)
 {
     enum { ROW_BYTES = 64, EDGE_BYTES = 32 };
@@ -98,14 +98,14 @@ static struct tensor tensor_of(enum dtype dtype, uint64_t rows, uint64_t columns
 
 /* ---------------------------------------------------------------- requests */
 
-/* In no order that a cache would like, none twice (an odd factor, a power of 2). */
+/* Spreads ids so that caches do not help, each one once (an odd factor modulo a power of 2). */
 static void scatter_ids(uint64_t count, uint64_t rows, uint64_t *ids)
 {
     for (uint64_t i = 0; i < count; i++)
         ids[i] = i * 40503 & (rows - 1);
 }
 
-/* What a client asks that names no more than hops and mode. */
+/* Sets up a spread as a client does that names only hops and mode. */
 static void set_spread(const struct trial *t, struct job *j)
 {
     j->operation = OPERATION_SPREAD;
@@ -131,7 +131,7 @@ bool trial_request(const struct trial *t, uint32_t shift, void *memory, struct j
     uint64_t *offsets = (uint64_t *)(at + IDS_BYTES + WEIGHTS_BYTES);
     if (listed > ground_rows(t->ground, shift)) return false;
     j->operation = t->operation;
-    /* Not from the block's start, where the last rows that were made still are. */
+    /* Not from the start of the block, where the last rows that were made still are. */
     float *queries = (float *)memory + 96;
     if (t->hops)
         set_spread(t, j);
@@ -180,7 +180,7 @@ static uint32_t random_next(uint64_t *state)
     return (uint32_t)(*state >> 32);
 }
 
-/* -1 up to 1. */
+/* Random numbers from -1 up to 1. */
 static void fill_rows(struct job *j, uint64_t first, uint64_t count, float *rows)
 {
     uint64_t *ids = (uint64_t *)((char *)rows + RANDOM_BYTES);
@@ -193,8 +193,8 @@ static void fill_rows(struct job *j, uint64_t first, uint64_t count, float *rows
     (void)collection_upsert(j->collection, ids, rows, count, &counts, &j->failure);
 }
 
-/* To anywhere, with weights of 1/2 up to 1. They are made where queries are not taken from: an id
- * is no number that a query should have. */
+/* Edges to random nodes, with weights from 1/2 up to 1. They are made outside the part of the
+ * block that queries are taken from, because an id is not a useful number of a query. */
 static void fill_edges(struct job *j, uint64_t first, uint64_t count, void *memory)
 {
     uint64_t rows = j->plan.words[WORD_ROWS], degree = j->plan.words[WORD_DEGREE];

@@ -16,14 +16,14 @@
 
 enum { DEPTH_MAX = 8 }; /* the format needs 6 */
 
-/* Beyond belief. A logarithm of 20 is a factor of 485 million. */
+/* Numbers beyond these bounds are not plausible. A logarithm of 20 is a factor of 485 million. */
 #define LOG_MAX         20.0
 #define COEFFICIENT_MAX 1e12
 #define DOUBT_MAX       (LOG_MAX * LOG_MAX) /* variances */
 #define DOUBT_MIN       1e-6
 #define OVERLAP_MIN     0.01
 #define WEIGHT_MAX      1e6
-#define SEEN_MAX        9e15 /* doubles count up to there */
+#define SEEN_MAX        9e15 /* doubles count exactly up to there */
 
 static const char *const half_names[HALVES] = {"cpu", "gpu"};
 
@@ -65,7 +65,7 @@ static enum status read_list(const cJSON *list, const char *what, int count, dou
     return st;
 }
 
-/* Whether it can be a covariance: Cholesky's decomposition goes through. */
+/* True if it can be a covariance: Cholesky's decomposition succeeds. */
 static bool is_covariance(double m[COST_FEATURES][COST_FEATURES])
 {
     double root[COST_FEATURES][COST_FEATURES] = {0};
@@ -92,7 +92,7 @@ static enum status read_doubt(const cJSON *list, struct cost_line *line, struct 
         for (int j = 0; j < i; j++)
             m[i][j] = m[j][i] = (m[i][j] + m[j][i]) / 2;
     }
-    bool whole = is_covariance(m); /* else each for itself */
+    bool whole = is_covariance(m); /* otherwise only the variances are used */
     for (int i = 0; i < COST_FEATURES * COST_FEATURES; i++) {
         int row = i / COST_FEATURES, column = i % COST_FEATURES;
         line->doubt[row][column] = whole || row == column ? (float)m[row][column] : 0;
@@ -243,7 +243,7 @@ static ssize_t read_all(int fd, char *text, size_t size)
 
 enum status model_file_read(const char *path, struct model_file *out, struct failure *f)
 {
-    /* A pipe of that name must not hold the daemon up. */
+    /* A named pipe must not block the daemon. */
     int fd = fault_here("model: open") ? (errno = EMFILE, -1)
                                        : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return from_system(f, "cannot open it", errno);
@@ -255,7 +255,7 @@ enum status model_file_read(const char *path, struct model_file *out, struct fai
     } else if (sb.st_size > MODEL_BYTES_MAX) {
         st = refuse(f, "it", "larger than 1 MiB");
     } else {
-        size_t size = MODEL_BYTES_MAX + 1; /* it may have grown */
+        size_t size = MODEL_BYTES_MAX + 1; /* the file may have grown meanwhile */
         text = fault_here("model: file") ? NULL : malloc(size);
         ssize_t n = text ? read_all(fd, text, size) : (errno = ENOMEM, -1);
         st = n < 0 ? from_system(f, "cannot read it", errno)
@@ -334,7 +334,7 @@ static int write_all(int fd, const char *text, size_t bytes)
     return fault_here("model: sync") ? EIO : fsync(fd) ? errno : 0;
 }
 
-/* After a crash of the machine the name is to lead to the new file; if not, the old one will do. */
+/* After a crash of the machine the name should refer to the new file; the old one is fine, too. */
 static void sync_folder(const char *path)
 {
     char folder[PATH_MAX];
@@ -350,10 +350,11 @@ static void sync_folder(const char *path)
 
 static enum status replace(const char *path, const char *text, struct failure *f)
 {
-    /* One name, so that whoever is killed in the middle leaves no more than one behind. */
+    /* Always the same name, so that a process that is killed while writing leaves only one file
+     * behind. */
     char beside[PATH_MAX];
     struct stat sb;
-    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* a device, say, stays */
+    if (stat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) /* a device, for instance, is not replaced */
         return refuse(f, "it", "not a regular file");
     if (snprintf(beside, sizeof beside, "%s.new", path) >= (int)sizeof beside)
         return from_system(f, "cannot write it", ENAMETOOLONG);

@@ -1,9 +1,10 @@
-/* model_file: what was learnt of the backends (sched/cost.h), as JSON in a file that is replaced as
- * a whole. It has two halves, the CPU's and the GPUs', each with the machine that it was learnt on.
+/* model_file: what was learnt about the backends (sched/cost.h), as JSON in a file that is
+ * replaced as a whole. It has two halves, the CPU's and the GPUs', each with a description of the
+ * machine on which it was learnt.
  * Owner:  the keeper (model_keeper.h).
  * Thread: any; no state.
  * Errors: reading: INVALID_ARGUMENT and why, *out is unchanged; NOT_FOUND: there is no file.
- *         Writing: the file that was there stays. Texts name no path. */
+ *         Writing: the old file stays. Texts do not name a path. */
 #ifndef ENGRAM_LEARN_MODEL_FILE_H
 #define ENGRAM_LEARN_MODEL_FILE_H
 
@@ -22,8 +23,9 @@ enum calibrated_half { HALF_CPU, HALF_GPU, HALVES };
 
 struct model_half {
     bool known;
-    bool calibrated;                 /* measured, not only learnt from requests */
-    char machine[MODEL_MACHINE_MAX]; /* in words; halves of other words are of no use */
+    bool calibrated; /* measured, not only learnt from requests */
+    /* a description; a half with another description is not used */
+    char machine[MODEL_MACHINE_MAX];
     struct cost_line lines[COST_OPERATIONS];
     double upload_ns_per_byte, upload_ns; /* the GPUs' */
 };
@@ -32,17 +34,18 @@ struct model_file {
     struct model_half halves[HALVES];
 };
 
-/* Numbers that are not finite, or negative where that makes no sense, refuse the whole; what is
- * merely beyond belief is cut to what can be worked with. Outcomes are not kept: a backend starts
- * with a clean slate. */
+/* Numbers that are not finite, or negative where that makes no sense, make the whole file invalid;
+ * numbers that are merely implausible are cut to a bound. Outcomes are not kept: every backend
+ * starts without failures. */
 enum status model_file_parse(const char *text, size_t bytes, struct model_file *out,
                              struct failure *f);
-/* To be freed; NULL: no memory. */
+/* The caller frees the text; NULL: no memory. */
 char *model_file_print(const struct model_file *m);
 
-/* Only regular files of at most MODEL_BYTES_MAX bytes. */
+/* Reads regular files of at most MODEL_BYTES_MAX bytes only. */
 enum status model_file_read(const char *path, struct model_file *out, struct failure *f);
-/* Mode 0600. It reaches the disk before it replaces what was there, so it blocks. */
+/* Writes with mode 0600. The data is on disk before it replaces the old file, so the call
+ * blocks. */
 enum status model_file_write(const char *path, const struct model_file *m, struct failure *f);
 
 #endif

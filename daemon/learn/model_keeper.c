@@ -10,27 +10,28 @@
 #include "daemon/cards/cards.h"
 
 #define SAVE_EVERY_NS UINT64_C(600000000000)
-/* From the first GPU that is ready: the others have that long to be so too. */
+/* How long the other GPUs may take to be ready after the first one. */
 #define SETTLE_NS UINT64_C(5000000000)
 
 struct model_keeper {
     struct model_keeper_options options;
-    char path[PATH_MAX];   /* "": nowhere */
-    struct model_file now; /* what is kept; a half that could not be used yet stays as it was */
-    struct model_file out; /* being written, or as it last was */
-    bool named[HALVES];    /* the half is this machine's: the model's lines belong in it */
-    uint64_t ready_ns;     /* since when a GPU is ready */
+    char path[PATH_MAX]; /* "": it is not kept */
+    /* what is kept; a half that could not be used yet is left as it was read */
+    struct model_file now;
+    struct model_file out; /* being written, or as it was written last */
+    bool named[HALVES]; /* the half is about this machine, so that the model's lines belong in it */
+    uint64_t ready_ns;  /* since when a GPU has been ready */
     uint64_t saved_ns;
     uv_work_t work;
     bool writing, complained;
-    struct failure failure; /* of the writing */
+    struct failure failure; /* of the last write */
 };
 
 static const char *const half_titles[HALVES] = {"the CPU", "the GPUs"};
 
 /* ---------------------------------------------------------------- which machine */
 
-/* Printable, and nothing that JSON would have to escape. */
+/* Keeps printable characters that JSON need not escape. */
 static void make_plain(char *text)
 {
     for (; *text; text++)
@@ -39,7 +40,7 @@ static void make_plain(char *text)
             *text = '?';
 }
 
-/* The first line about the processor's model: x86 has a name, Arm numbers. */
+/* Reads the first line about the processor's model: a name on x86, numbers on Arm. */
 static void read_processor(char *out, size_t size)
 {
     char line[512];
@@ -64,7 +65,7 @@ static void describe_cpu(const struct model_keeper_options *o, char *out, size_t
     make_plain(out);
 }
 
-/* Of all GPUs that ever were ready. The GPU process wrote it: nothing of it is taken on trust. */
+/* Describes all GPUs that have ever been ready. The GPU processes wrote it: it is not trusted. */
 static void describe_gpus(const struct backend *gpu, char *out, size_t size)
 {
     size_t used = 0;
@@ -88,7 +89,8 @@ static void describe_gpus(const struct backend *gpu, char *out, size_t size)
 
 static void choose_path(struct model_keeper *k, const char *asked)
 {
-    const char *state = getenv("STATE_DIRECTORY"); /* may name several: the first */
+    /* it may name several directories; the first is used */
+    const char *state = getenv("STATE_DIRECTORY");
     int n = 0;
     if (*asked)
         n = snprintf(k->path, sizeof k->path, "%s", asked);
@@ -105,7 +107,7 @@ static void read_file(struct model_keeper *k)
     if (st && st != STATUS_NOT_FOUND) log_warning("model: %s: %s; ignored", k->path, f.text);
 }
 
-/* Which machine a half is of, is known: takes what the file says of it. */
+/* Takes what the file says about a half, now that the machine is known. */
 static void take_half(struct model_keeper *k, enum calibrated_half which, const char *machine)
 {
     struct model_half *half = &k->now.halves[which];
@@ -130,7 +132,7 @@ static void take_half(struct model_keeper *k, enum calibrated_half which, const 
 
 /* ---------------------------------------------------------------- writing */
 
-/* What the model knows now, in k->now. */
+/* Collects what the model knows now in k->now. */
 static void gather(struct model_keeper *k)
 {
     const struct cost_model *m = k->options.model;
@@ -148,7 +150,7 @@ static void gather(struct model_keeper *k)
     }
 }
 
-/* Whether there is anything to write; then k->out has it. */
+/* True if there is something to write, which is in k->out then. */
 static bool prepare_save(struct model_keeper *k)
 {
     if (!k->path[0]) return false;
@@ -159,14 +161,14 @@ static bool prepare_save(struct model_keeper *k)
     return true;
 }
 
-/* One line when it begins to fail, one when it works again. */
+/* Logs one line when writing begins to fail, and one when it works again. */
 static void report_save(struct model_keeper *k, enum status st)
 {
     if (st && !k->complained)
         log_warning("model: %s: %s; what is there stays", k->path, k->failure.text);
     if (!st && k->complained) log_info("model: %s: written again", k->path);
     k->complained = st != STATUS_OK;
-    if (st) memset(&k->out, 0, sizeof k->out); /* so that the next time tries again */
+    if (st) memset(&k->out, 0, sizeof k->out); /* so that the next attempt writes */
 }
 
 static void write_out(uv_work_t *work)
@@ -220,8 +222,8 @@ void model_keeper_destroy(struct model_keeper *k)
     free(k);
 }
 
-/* GPUs are started one after the other and do not all come: it is settled who is there when none is
- * on its way any more. */
+/* GPUs are started one after the other, and some may never be ready: the set of GPUs is known once
+ * none is still starting. */
 static bool are_gpus_settled(struct model_keeper *k, uint64_t now_ns)
 {
     const struct backend *gpu = k->options.gpu;

@@ -34,7 +34,8 @@ void cards_look(const struct backend *gpu, struct cards_seen *out)
     while (out->count < WIRE_GPUS_MAX && (g = gpu_process_at(gpu, out->count))) {
         struct card_seen *card = &out->cards[out->count];
         card->state = gpu_process_state(g);
-        card->share = gpu_process_share((struct gpu_process *)g); /* only looked at */
+        /* gpu_process_share changes nothing */
+        card->share = gpu_process_share((struct gpu_process *)g);
         card->restarts = gpu_process_restarts(g);
         card->ready_ns = gpu_process_ready_ns(g);
         card->room = gpu_room_of(gpu, out->count++);
@@ -46,7 +47,7 @@ void cards_look(const struct backend *gpu, struct cards_seen *out)
 
 static void describe_device(const struct share *share, struct wire_gpu *out)
 {
-    struct share_device d; /* a copy, so that it stays as it was checked */
+    struct share_device d; /* a copy, which the GPU process cannot change after it was checked */
     memcpy(&d, &share->device, sizeof d);
     share_copy_text(out->name, sizeof out->name, d.name, sizeof d.name);
     share_copy_text(out->uuid, sizeof out->uuid, d.uuid, sizeof d.uuid);
@@ -78,7 +79,7 @@ static void describe_card(const struct card_seen *card, uint32_t number, uint64_
     if (card->share) describe_device(card->share, out);
 }
 
-/* The first that is ready speaks for all, else the first. */
+/* Describes the first GPU that is ready, or else the first one. */
 static void describe_all(const struct cards_seen *seen, struct wire_info *info)
 {
     uint32_t ready = 0, speaker = 0;
@@ -128,7 +129,7 @@ static void count_usage(const struct share *share, struct wire_gpu_stats *out)
     out->no_memory = atomic_load(&u->no_memory);
 }
 
-/* One GPU has all that the backend has; of several, each job knows its own. */
+/* A single GPU has all jobs of the backend; with several, each job says which GPU has it. */
 static void count_jobs(const struct cards_seen *seen, const struct job *in_flight,
                        struct wire_stats *stats)
 {
@@ -151,7 +152,7 @@ void cards_report_stats(const struct cards_seen *seen, const struct job *in_flig
             .restarts = card->restarts,
             .uptime_ns = uptime_of(card, now_ns),
         };
-        /* A dead process's VRAM is the system's again: its last numbers would mislead. */
+        /* The VRAM of a dead process has been freed: its last numbers would mislead. */
         if (card->state == GPU_READY && card->share) count_usage(card->share, &stats->gpus[i]);
     }
     count_jobs(seen, in_flight, stats);

@@ -1,9 +1,9 @@
-/* cards_report: what info, stats and describe say of GPUs: of each card what its process and the
- * memory shared with it show, and the replicas of a collection or graph.
+/* cards_report: what info, stats and describe say about GPUs: the state of each card's process,
+ * what the memory shared with it shows, and the replicas of a collection or graph.
  * Owner:  whoever answers.
  * Thread: the loop.
- * Errors: none. A GPU process may write what it likes into the shared memory: texts are bounded
- *         and made plain, numbers are passed on for what they are worth. */
+ * Errors: none. A GPU process may write anything into the shared memory: texts are bounded and
+ *         made printable, numbers are passed on unchecked. */
 #ifndef ENGRAM_REPORT_CARDS_REPORT_H
 #define ENGRAM_REPORT_CARDS_REPORT_H
 
@@ -12,34 +12,34 @@
 #include "daemon/store/graph.h"
 #include "daemon/wire/encode.h"
 
-/* One card, as it is seen at this moment. */
+/* One card, as it is now. */
 struct card_seen {
     enum gpu_state state;
     const struct share *share; /* NULL: it was never ready */
     uint64_t restarts;
-    uint64_t ready_ns; /* when it became ready; 0: it is not */
+    uint64_t ready_ns; /* when it became ready; 0: it is not ready */
     struct gpu_room room;
     char text[257]; /* gpu_process_describe */
 };
 
 /* All cards of the GPU backend. */
 struct cards_seen {
-    bool backend; /* there is one, though perhaps without any card */
+    bool backend; /* there is one, but perhaps without a card */
     uint32_t count;
-    uint32_t jobs; /* that it has, uploads not counted */
+    uint32_t jobs; /* in flight there, without uploads */
     struct card_seen cards[WIRE_GPUS_MAX];
 };
 
-/* gpu NULL: this daemon runs without. */
+/* gpu NULL: this daemon runs without GPUs. */
 void cards_look(const struct backend *gpu, struct cards_seen *out);
 
-/* info->gpu, gpus and gpu_count. */
+/* Fills in info->gpu, gpus and gpu_count. */
 void cards_report_info(const struct cards_seen *seen, uint64_t now_ns, struct wire_info *info);
-/* stats->gpus and gpu_count. in_flight: all jobs of clients, linked by hh. */
+/* Fills in stats->gpus and gpu_count. in_flight: all jobs of clients, linked by hh. */
 void cards_report_stats(const struct cards_seen *seen, const struct job *in_flight, uint64_t now_ns,
                         struct wire_stats *stats);
 
-/* collection_info and graph_info, with the VRAM of replicas. */
+/* As collection_info and graph_info, with the VRAM of replicas. */
 struct collection_info cards_report_collection(const struct backend *gpu, struct collection *c);
 struct graph_info cards_report_graph(const struct backend *gpu, struct graph *g);
 

@@ -7,7 +7,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* What crossovers are told for; rows up to what a card of 192 GiB could hold. */
+/* The work for which crossovers are reported; rows up to what a card of 192 GiB could hold. */
 enum { DIMENSION = 768, K = 10, TYPICAL_ROWS = 100000, DEGREE = 8, SPREAD_ENTRY_BYTES = 24 };
 static const uint64_t rows_max = UINT64_C(1) << 26;
 static const uint32_t query_counts[WIRE_CROSSOVERS_MAX] = {1, 8, 64, 512};
@@ -15,7 +15,8 @@ static const uint32_t query_counts[WIRE_CROSSOVERS_MAX] = {1, 8, 64, 512};
 _Static_assert((int)COST_KINDS <= (int)WIRE_COSTS_MAX,
                "each kind of work has a place in the reply");
 
-/* From so many seed sets, each of which reaches so many nodes and walks their edges once. */
+/* The work of a spread with `sets` seed sets, each of which reaches `nodes` nodes and follows
+ * their edges once. */
 static struct work spread_work(enum operation operation, uint64_t sets, uint64_t nodes)
 {
     return (struct work){
@@ -32,7 +33,7 @@ static struct work spread_work(enum operation operation, uint64_t sets, uint64_t
     };
 }
 
-/* As exec's operation_work would say it of a plain request. */
+/* The work of a plain request, as operation_work would compute it. */
 static struct work plain_work(enum operation operation, uint64_t queries, uint64_t rows)
 {
     enum cost_kind kind = cost_line_of(operation);
@@ -49,14 +50,14 @@ static struct work plain_work(enum operation operation, uint64_t queries, uint64
     uint64_t best = queries * (K * (sizeof(uint64_t) + sizeof(float)) + sizeof(uint32_t));
     switch (kind) {
     case COST_SIMILARITY: w.bytes_out = w.pairs * sizeof(float) + rows * sizeof(uint64_t); break;
-    case COST_SCORE_CANDIDATES: /* lists of ids, all together that long */
+    case COST_SCORE_CANDIDATES: /* lists of ids, of this length together */
         w.k = K;
         w.listed = true;
         w.pairs = rows;
         w.bytes_in += (queries + 1 + rows) * sizeof(uint64_t);
         w.bytes_out = best;
         break;
-    case COST_WEIGHTED_AVERAGE: /* ids and weights in, one row out */
+    case COST_WEIGHTED_AVERAGE: /* ids and weights come in, one row goes out */
         w.listed = true;
         w.pairs = rows;
         w.bytes_in = rows * (sizeof(uint64_t) + sizeof(float));

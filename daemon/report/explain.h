@@ -1,5 +1,5 @@
-/* explain: why requests run where they run: what each backend is predicted to cost, from
- * where on the GPU wins, and what came of the asking space's last decisions.
+/* explain: why requests run where they run: the predicted cost on each backend, from where on the
+ * GPU is faster, and the outcomes of the asking space's last decisions.
  * Owner:  whoever answers.
  * Thread: the loop.
  * Errors: none. */
@@ -10,10 +10,10 @@
 #include "daemon/sched/scheduler.h"
 #include "daemon/wire/encode.h"
 
-/* At most `last` decisions, of that space only. */
+/* Reports at most `last` decisions, of that space only. */
 void explain_report(const struct scheduler *s, uint32_t space, uint32_t last, uint64_t now_ns,
                     struct wire_explain *out);
-/* out->gpu: the line that Info has, too. NULL: this daemon runs without. */
+/* Fills in out->gpu, the line that Info has, too. NULL: this daemon runs without GPUs. */
 void explain_report_cards(const struct backend *gpu, struct wire_explain *out);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "daemon/report/sources.h"
 
-/* Texts in out are the build's and the kernels', for good. */
+/* Texts in out belong to the build and the kernels, and are valid for ever. */
 void info_report(const struct report_sources *from, struct wire_info *out);
 
 #endif

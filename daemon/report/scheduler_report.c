@@ -27,7 +27,7 @@ void scheduler_report_space(const struct space *space, uint64_t host_bytes,
         };
 }
 
-/* Of the operation that fares worst on GPUs. */
+/* The rate of the operation that fails most often on GPUs. */
 static double least_success(const struct cost_model *m)
 {
     double least = 1;

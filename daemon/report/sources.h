@@ -1,5 +1,4 @@
-/* sources: what info and stats are made of: the daemon's parts, and figures that have no part of
- * their own.
+/* sources: what info and stats report on: the daemon's parts, and figures that belong to no part.
  * Owner:  whoever answers fills one in for each answer.
  * Thread: the loop.
  * Errors: none. */
@@ -23,7 +22,7 @@ struct report_sources {
     const struct job *in_flight; /* all jobs of clients, linked by hh */
     uint32_t workers;
     uint32_t queue_depth;    /* jobs that wait in the scheduler */
-    uint32_t jobs_in_flight; /* calibration's not counted */
+    uint32_t jobs_in_flight; /* without those of calibration */
     uint64_t instance, started_ns, now_ns;
     struct wire_limits limits;
 };

@@ -59,7 +59,7 @@ static void count_daemon(const struct report_sources *from, struct wire_stats *o
     stats_report_routes(s, out);
 }
 
-/* What the asking space has; of others it is told nothing. */
+/* Counts what the asking space has; it learns nothing about other spaces. */
 static void count_residents(const struct backend *gpu, struct space *space, struct wire_stats *out)
 {
     struct graph_totals graphs = store_graph_totals(space);

@@ -10,7 +10,7 @@
 
 void stats_report(const struct report_sources *from, struct space *space, struct wire_stats *out);
 
-/* Where jobs ran, and why there: only what has happened is told. */
+/* Lists where jobs ran and why; combinations without jobs are left out. */
 void stats_report_routes(const struct stats *s, struct wire_stats *out);
 
 #endif

@@ -5,18 +5,20 @@
 #include <string.h>
 
 /* Variances of natural logarithms. */
-static const double DOUBT_FRESH = 0.4;    /* a built-in coefficient: wrong by a factor of 2 or so */
-static const double DOUBT_CELL = 0.02;    /* what no affine form gets right, cells begin with */
-static const double NOISE = 0.08 * 0.08;  /* from run to run */
-static const double DRIFT_SLOW = 0.1;     /* of NOISE: what the drift takes of it at least */
-static const double DRIFT_SHARE = 0.6;    /* of a surprise, the most that it takes at once */
-static const double CELL_WEIGHT_MAX = 40; /* so that a cell never is too old to learn */
-/* How much a cell is like those so many octaves away: correlation, 2^-0.7 an octave. */
+/* a built-in coefficient may be wrong by a factor of 2 or so */
+static const double DOUBT_FRESH = 0.4;
+static const double DOUBT_CELL = 0.02; /* a new cell: the error of the affine form for such work */
+static const double NOISE = 0.08 * 0.08; /* of a single run */
+static const double DRIFT_SLOW = 0.1;    /* the drift takes at least this part of NOISE */
+static const double DRIFT_SHARE = 0.6;   /* the drift takes at most this part of a surprise */
+/* bounds a cell's weight, so that it never stops to learn */
+static const double CELL_WEIGHT_MAX = 40;
+/* Correlation of a cell with one this many octaves away: 2^-0.7 an octave. */
 enum { CELL_REACH = 3 };
 static const double CELL_ALIKE[CELL_REACH + 1] = {1, 0.616, 0.379, 0.233};
-static const double BOUND = 9.2; /* ln 10,000: no bias or drift goes further */
+static const double BOUND = 9.2; /* ln 10,000: the bound of a bias and of the drift */
 static const double SPREAD_FRESH = 0.3;
-static const double SURE = 0.2; /* variance of a prediction that is worth half */
+static const double SURE = 0.2; /* a prediction with this variance has confidence 1/2 */
 
 enum cost_kind cost_line_of(uint32_t operation)
 {
@@ -59,9 +61,9 @@ static void line_start(struct cost_line *l, const double coefficients[COST_FEATU
     cost_clear(l, SPREAD_FRESH);
 }
 
-/* A core walks an edge in so many ns, between few edges anywhere and all in a row; a GPU some edges a
- * ns, but each hop takes it some us, and each set's records its way back. What a set touches is made
- * an answer by one worker, on either. */
+/* On a core, following an edge takes edge_ns, which depends on how sequential the edges lie. A GPU
+ * follows several edges in a nanosecond, but each hop costs some microseconds, and each set's
+ * records must be copied back. On both, one worker makes the reply from the touched nodes. */
 static void spread_start(struct cost_model *m, enum operation operation, double edge_ns)
 {
     double n = m->workers;
@@ -78,8 +80,9 @@ void cost_init(struct cost_model *m, uint32_t workers)
     m->upload_ns = 50e3;
     m->upload_ns_per_byte = 1 / 40.0;
 
-    /* A core reads 10 bytes a ns, a dozen all that memory gives; 100 flops a ns each where rows are
-     * used again. A GPU: 4 TB/s, 20 TFLOP/s exact, three times that where it may screen. */
+    /* A core reads 10 bytes a nanosecond, and a dozen cores use all of the memory's bandwidth;
+     * each does 100 flops a nanosecond if rows are reused. A GPU: 4 TB/s, 20 TFLOP/s exact, three
+     * times that if it may screen. */
     double n = m->workers, readers = n < 12 ? n : 12;
     for (uint32_t i = 0; i < COST_OPERATIONS; i++) {
         bool screened = i == COST_KNN;
@@ -116,7 +119,7 @@ static uint32_t octave_of(const struct work *w)
     if (size < 1) return 0;
     uint64_t bits;
     memcpy(&bits, &size, sizeof bits);
-    uint32_t exponent = (uint32_t)(bits >> 52) - 1023; /* a double's own */
+    uint32_t exponent = (uint32_t)(bits >> 52) - 1023; /* the exponent of the double */
     return exponent < COST_SIZES ? exponent : COST_SIZES - 1;
 }
 
@@ -129,7 +132,7 @@ static uint32_t width_of(const struct work *w)
     return width;
 }
 
-/* What a line says of some work, and how sure each part of it is. */
+/* The prediction of a line for some work, and the uncertainty of each of its parts. */
 struct view {
     uint32_t octave, width;
     double shares[COST_FEATURES]; /* of the affine part */
@@ -141,7 +144,7 @@ struct view {
 double cost_doubt(const struct cost_line *l, const double shares[COST_FEATURES])
 {
     double variance = 0;
-    for (uint32_t i = 0; i < COST_FEATURES; i++) { /* symmetric: half of it, twice */
+    for (uint32_t i = 0; i < COST_FEATURES; i++) { /* symmetric, so half of it twice */
         double along = 0.5 * l->doubt[i][i] * shares[i];
         for (uint32_t j = 0; j < i; j++)
             along += l->doubt[i][j] * shares[j];
@@ -150,8 +153,8 @@ double cost_doubt(const struct cost_line *l, const double shares[COST_FEATURES])
     return variance > 0 ? variance : 0;
 }
 
-/* It never grows again: in what is not seen it would become a mere guess, and coefficients would
- * wander. What changes later is the cells' and the drift's. */
+/* The uncertainty of coefficients never grows again: those that are not observed would become mere
+ * guesses, and coefficients would wander. Later changes are learnt by the cells and the drift. */
 void cost_doubt_less(struct cost_line *l, const double along[COST_FEATURES], double all)
 {
     for (uint32_t i = 0; i < COST_FEATURES; i++)
@@ -223,7 +226,7 @@ struct prediction cost_predict(const struct cost_model *m, enum backend_id b, co
     struct view v;
     view_of(l, w, &v);
     struct prediction p = time_of(l, &v);
-    /* Runs that differ from each other are no doubt about their mean, once there were enough. */
+    /* Differences between runs are no uncertainty of their mean, once there were enough runs. */
     double noise = (double)l->spread * l->spread / (1 + l->cells[v.octave][v.width].weight);
     double doubt = (v.coefficients_variance + v.cell_variance + noise) / SURE;
     p.confidence = (float)(1 / (1 + doubt * doubt));
@@ -242,14 +245,15 @@ static double between(double low, double x, double high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* Shares a surprise out by who was least sure (a Kalman step). */
+/* Divides a surprise among the parts of a prediction by their uncertainty (a Kalman step). */
 static void line_learn(struct cost_line *l, const struct view *v, double surprise, double noise)
 {
     double lean = fabs((double)l->lean) - l->spread;
     if (lean < 0) lean = 0;
     double others = v->coefficients_variance + v->cell_variance + noise;
     double drift = lean * lean > DRIFT_SLOW * NOISE ? lean * lean : DRIFT_SLOW * NOISE;
-    /* Several surprises one way: it is the backend, and soon; but never on one run's word. */
+    /* Several surprises in one direction mean that the backend has changed, which the drift learns
+     * fast; but one run alone never does. */
     drift = between(0, drift, others * DRIFT_SHARE / (1 - DRIFT_SHARE));
     double all = others + drift;
 
@@ -259,7 +263,8 @@ static void line_learn(struct cost_line *l, const struct view *v, double surpris
         l->coefficients[i] *= (double)expf((float)between(-1, along[i] * surprise / all, 1));
     cost_doubt_less(l, along, all);
     for (int off = -CELL_REACH; off <= CELL_REACH; off++) {
-        uint32_t octave = v->octave + (uint32_t)off; /* below 0 it wraps round, out of bounds */
+        /* below 0 it wraps around and is out of bounds */
+        uint32_t octave = v->octave + (uint32_t)off;
         if (octave >= COST_SIZES) continue;
         struct cost_cell *cell = &l->cells[octave][v->width];
         double alike = CELL_ALIKE[abs(off)], variance = DOUBT_CELL / (1 + cell->weight);
@@ -282,12 +287,12 @@ void cost_observe(struct cost_model *m, enum backend_id b, const struct work *w,
     double low = low_ns ? (double)low_ns : 1, high = (double)high_ns;
     bool alone = low_ns == high_ns;
     l->seen++;
-    if (!alone) /* what it held up, of what it would have taken */
+    if (!alone) /* how long the run kept the backend from others, relative to its predicted time */
         l->overlap += 0.05F * ((float)between(0.02, low / predicted, 1) - l->overlap);
 
     double surprise = log(between(low, predicted, high) / predicted);
-    if (!alone && surprise == 0) return; /* it may well be so */
-    /* One run far off is an accident; when more follow, spread and lean have grown. */
+    if (!alone && surprise == 0) return; /* the prediction may well be right */
+    /* One run far off is an accident; if more follow, spread and lean have grown meanwhile. */
     double limit = 3 * (double)l->spread + 0.15;
     line_learn(l, &v, between(-limit, surprise, limit), alone ? NOISE : 4 * NOISE);
     float bounded = (float)between(-2.5, surprise, 2.5);
@@ -298,7 +303,7 @@ void cost_observe(struct cost_model *m, enum backend_id b, const struct work *w,
 void cost_observe_upload(struct cost_model *m, uint64_t bytes, uint64_t ns)
 {
     if (!bytes || !ns) return;
-    /* Both figures, by the part that each has in the prediction. */
+    /* Corrects both figures, each by its part in the prediction. */
     double per_byte = (double)bytes * m->upload_ns_per_byte, fixed = m->upload_ns;
     double predicted = fixed + per_byte;
     double surprise = between(-1, log((double)ns / predicted), 1);
@@ -344,8 +349,9 @@ static bool gpu_is_faster(const struct cost_model *m, const struct work *like, u
 uint64_t cost_crossover_rows(const struct cost_model *m, const struct work *like, uint64_t rows_max)
 {
     if (!rows_max) return 0;
-    int top = (int)floor(4 * log2((double)rows_max)), from = -1; /* quarters of an octave */
-    /* From above: what matters is from where on it stays so. By octaves, then closer. */
+    int top = (int)floor(4 * log2((double)rows_max)), from = -1; /* in quarters of an octave */
+    /* Searches from above, by octaves and then by quarters: the GPU must be faster from there
+     * on. */
     for (int step = 4; step >= 1; step -= 3)
         for (int at = from < 0 ? top : from - step; at >= 0; at -= step) {
             if (!gpu_is_faster(m, like, (uint64_t)exp2(at / 4.0))) break;

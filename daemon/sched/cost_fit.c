@@ -7,21 +7,23 @@ enum {
     SAMPLES_MAX = 256,
     SAMPLES_MIN = 4,
     SWEEPS = 400,
-    OUTLIERS = 2, /* left out at most */
+    OUTLIERS = 2, /* at most this many samples are left out */
 };
 
-/* Samples bind coefficients where they can tell them apart; a pull to the built-in figure, as
- * strong as this part of a sample, settles the rest. What it found first is the figure of the next
- * round, so that a machine far from the built-in ones is not pulled there. */
+/* Samples determine coefficients as far as they can tell them apart. A weak pull towards the
+ * built-in figure, this part of a sample, decides the rest. The result is the figure of the next
+ * round, so that a machine that differs much from the built-in figures is not pulled back. */
 static const double PULL = 0.01;
 enum { ROUNDS = 6 };
 static const double NOISE_LEAST = 0.08;
-static const double MISFIT = 10; /* what affine forms miss is not independent from run to run */
+/* the error of an affine form is not independent from run to run */
+static const double MISFIT = 10;
 
 struct fit {
-    double part[SAMPLES_MAX][COST_FEATURES]; /* of the time seen: with the coefficients before */
-    double scale[COST_FEATURES];             /* found: times the coefficients before */
-    double anchor[COST_FEATURES];            /* where it is pulled */
+    /* of the time seen, with the coefficients of the start */
+    double part[SAMPLES_MAX][COST_FEATURES];
+    double scale[COST_FEATURES];  /* the result: factors of these coefficients */
+    double anchor[COST_FEATURES]; /* where the pull leads */
     bool out[SAMPLES_MAX];
     uint32_t count;
 };
@@ -63,7 +65,7 @@ static void descend(struct fit *f)
     }
 }
 
-/* Root mean square of ln(predicted / seen) of what is in; worst: who is farthest off. */
+/* Root mean square of ln(predicted / seen) over the samples in use; worst: the one farthest off. */
 static double spread_of(const struct fit *f, uint32_t *worst, double *worst_off)
 {
     double sum = 0, most = 0;
@@ -81,7 +83,7 @@ static double spread_of(const struct fit *f, uint32_t *worst, double *worst_off)
     return sqrt(sum / in);
 }
 
-/* Fits, and again without those that the others make look like accidents. */
+/* Fits, and fits again without samples that look like accidents beside the others. */
 static double fit_robustly(struct fit *f)
 {
     descend(f);
@@ -93,7 +95,7 @@ static double fit_robustly(struct fit *f)
         descend(f);
         uint32_t next = 0;
         double next_off = 0, without = spread_of(f, &next, &next_off);
-        if (without > spread * 0.85) { /* no accident: the form does not bend so */
+        if (without > spread * 0.85) { /* not an accident: the affine form does not fit this work */
             f->out[worst] = false;
             descend(f);
             break;
@@ -108,7 +110,7 @@ static double fit_robustly(struct fit *f)
 static void take_over(struct cost_line *l, const struct fit *f, double spread)
 {
     double noise = spread > NOISE_LEAST ? spread : NOISE_LEAST;
-    /* 0 would stay 0 for ever: a thousandth of the built-in figure can still grow. */
+    /* A coefficient of 0 could never change again; a thousandth of the built-in figure can. */
     for (uint32_t i = 0; i < COST_FEATURES; i++)
         l->coefficients[i] *= f->scale[i] > 1e-3 ? f->scale[i] : 1e-3;
     cost_doubt_all(l);

@@ -1,5 +1,5 @@
-/* body: the tensors that a request's message describes, found and checked in its body.
- * Owner:  wire; decode alone uses it.
+/* body: finds and checks the tensors of a request's body that its message describes.
+ * Owner:  wire; only decode uses it.
  * Thread: any; no state.
  * Errors: INVALID_ARGUMENT naming the field and the numbers: BAD_SHAPE, BODY_MISMATCH. */
 #ifndef ENGRAM_WIRE_BODY_H
@@ -8,19 +8,19 @@
 #include "daemon/base/job.h"
 #include "proto/engram_accel.pb.h"
 
-/* One tensor field of a message. Lists of these stand in body order. */
+/* One tensor field of a message. Lists of these are in body order. */
 struct body_field {
     const char *name;
-    bool present; /* has_... */
+    bool present; /* has_... of the message */
     bool required;
     enum dtype dtype;
-    bool matrix; /* columns are a dimension; otherwise exactly 1 */
+    bool matrix; /* true: columns is a dimension; false: exactly 1 */
     const engram_accel_v1_Tensor *wire;
     struct tensor *out; /* dtype NONE when absent */
 };
 
-/* Places every tensor and sees that together they fill the body exactly. body may be NULL when
- * body_bytes is 0. A tensor of no elements has data NULL. */
+/* Places every tensor and checks that together they fill the body exactly. body may be NULL if
+ * body_bytes is 0. A tensor without elements has data NULL. */
 enum status body_place(const struct body_field *fields, size_t count, void *body,
                        uint64_t body_bytes, struct failure *f);
 

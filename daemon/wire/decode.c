@@ -53,7 +53,7 @@ enum status decode_place(const struct decode_request *r, const struct body_field
 
 void decode_take_name(const struct decode_request *r, const char *name)
 {
-    memcpy(r->out->collection, name, strlen(name) + 1); /* text_check has bounded it */
+    memcpy(r->out->collection, name, strlen(name) + 1); /* text_check has limited its length */
 }
 
 /* ---- what several requests have in common; tensors are placed ---- */
@@ -154,7 +154,7 @@ enum status decode_rising(const struct decode_request *r, const char *name, cons
     return STATUS_OK;
 }
 
-/* Candidate lists: q + 1 rising offsets from 0 to n. */
+/* Checks candidate lists: q + 1 rising offsets from 0 to n. */
 static enum status check_offsets(const struct decode_request *r, uint64_t n)
 {
     const struct tensor *t = &r->out->offsets;
@@ -175,7 +175,7 @@ static enum status check_offsets(const struct decode_request *r, uint64_t n)
 
 static enum status decode_empty(const struct decode_request *r, const pb_msgdesc_t *fields)
 {
-    if (r->message_bytes) { /* unknown fields are legal: a newer client's */
+    if (r->message_bytes) { /* unknown fields are allowed: a newer client may send them */
         engram_accel_v1_PingRequest none;
         enum status st = decode_message(r->message, r->message_bytes, fields, &none, r->f);
         if (st) return st;

@@ -1,9 +1,10 @@
-/* decode: request bytes -> job, with every shape checked that the request alone can prove wrong.
+/* decode: request bytes -> job, with all checks of shapes that need only the request.
  * Owner:  wire. Thread: the loop. Errors: INVALID_ARGUMENT naming the field: BAD_MESSAGE,
- * BAD_SHAPE, BODY_MISMATCH, BAD_NAME, BAD_K, BAD_METRIC, BAD_THRESHOLD, BAD_FILTER, BAD_OFFSETS,
- * UNKNOWN_KIND (UNIMPLEMENTED), HELLO_REQUIRED (FAILED_PRECONDITION: a second Hello); of Hello also
- * BAD_SPACE, BAD_VERSION; of Spread also BAD_MODE, BAD_HOPS, BAD_DECAY, BAD_SEED. Of a graph's changes
- * only shapes are checked: what weights, factors, kinds and a CSR matrix hold is for the store. */
+ *         BAD_SHAPE, BODY_MISMATCH, BAD_NAME, BAD_K, BAD_METRIC, BAD_THRESHOLD, BAD_FILTER,
+ *         BAD_OFFSETS, UNKNOWN_KIND (UNIMPLEMENTED), HELLO_REQUIRED (FAILED_PRECONDITION: a second
+ *         Hello); of Hello also BAD_SPACE, BAD_VERSION; of Spread also BAD_MODE, BAD_HOPS,
+ *         BAD_DECAY, BAD_SEED. Of changes of a graph only shapes are checked: the store checks
+ *         weights, factors, kinds and the contents of a CSR matrix. */
 #ifndef ENGRAM_WIRE_DECODE_H
 #define ENGRAM_WIRE_DECODE_H
 

@@ -1,4 +1,4 @@
-/* Graphs and spreading. */
+/* Decodes requests on graphs, and spreads. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -7,7 +7,7 @@
 
 enum { HOPS_DEFAULT = 4, SETS_MAX = 65536 };
 #define SPREAD_K_MAX    (UINT32_C(1) << 31)
-#define DECAY_PARAMETER 0.7F /* of the law that is meant when none is named */
+#define DECAY_PARAMETER 0.7F /* of the law that is used if none is named */
 
 static const float thresholds[SPREAD_TIERS] = {0.01F, 0.05F, 0.1F};
 
@@ -68,7 +68,7 @@ static enum status decode_add_edges(const struct decode_request *r)
     return st;
 }
 
-/* How many rows the matrix has is what ids and offsets say. */
+/* The number of rows follows from ids and offsets. */
 static enum status check_matrix_rows(const struct decode_request *r)
 {
     const struct tensor *ids = &r->out->ids, *offsets = &r->out->offsets;
@@ -178,7 +178,8 @@ static enum status check_mode(const struct decode_request *r,
         return decode_bad(r->f, DETAIL_BAD_MODE, "ignore_kinds: only in mode engram");
     if (mode == SPREAD_ENGRAM && m->last_hop)
         return decode_bad(r->f, DETAIL_BAD_MODE, "last_hop: only in mode linear");
-    if (m->last_hop && m->paths) /* whence a node was first touched says nothing of the last hop */
+    /* a path leads to a node's first touch, not to its activation after the last hop */
+    if (m->last_hop && m->paths)
         return decode_bad(r->f, DETAIL_BAD_MODE, "paths: not together with last_hop");
     s->mode = mode;
     s->fan = fan;
@@ -197,7 +198,7 @@ static enum status check_hops(const struct decode_request *r, uint32_t hops)
     return STATUS_OK;
 }
 
-/* f(1) .. f(hops), which the caller has worked out. */
+/* Checks f(1) .. f(hops), which the caller has computed. */
 static enum status check_table(const struct decode_request *r)
 {
     const struct tensor *t = &r->out->table;

@@ -26,23 +26,24 @@ struct decode_request {
     }
 
 enum status decode_bad(struct failure *f, enum detail detail, const char *text);
-/* A message whose field 1 is the name of a collection or graph (or the one to list after). */
+/* Decodes a message whose field 1 is the name of a collection or graph (or the name to list
+ * after). */
 enum status decode_named(const struct decode_request *r, const char *label,
                          const pb_msgdesc_t *fields, void *out);
 enum status decode_place(const struct decode_request *r, const struct body_field *fields,
                          size_t count);
 void decode_take_name(const struct decode_request *r, const char *name);
 
-/* These are for tensors that are placed. */
+/* The functions below check tensors that have been placed. */
 enum status decode_same_rows(const struct decode_request *r, const char *name,
                              const struct tensor *a, const char *other, const struct tensor *b);
-/* A filter's list and bitmap exclude each other. */
+/* A filter must not have both a list and a bitmap. */
 enum status decode_filter(const struct decode_request *r, const char *name);
-/* At least one offset: from 0, never falling, to n, the number of `what`. BAD_OFFSETS. */
+/* Checks offsets: at least one, from 0, never falling, to n, the number of `what`. BAD_OFFSETS. */
 enum status decode_rising(const struct decode_request *r, const char *name,
                           const struct tensor *offsets, uint64_t n, const char *what);
 
-/* Spread and everything about graphs; decode_graph.c. */
+/* Decodes Spread and all requests on graphs; in decode_graph.c. */
 enum status decode_graph(const struct decode_request *r, enum operation operation);
 
 #endif

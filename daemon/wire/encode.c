@@ -7,7 +7,7 @@
 #include "daemon/wire/encode_inside.h"
 #include "kernels/vectors.h"
 
-/* The longest messages leave room for header and padding; nanopb knows their sizes. */
+/* The longest messages leave room for header and padding; nanopb computes their sizes. */
 _Static_assert(REPLY_FITS(engram_accel_v1_CollectionListReply_size, ENCODE_BYTES_MAX),
                "ENCODE_BYTES_MAX holds every reply");
 
@@ -17,7 +17,7 @@ size_t encode_frame(struct frame_header h, const pb_msgdesc_t *fields, const voi
     char *bytes = buffer;
     pb_ostream_t out = pb_ostream_from_buffer((pb_byte_t *)bytes + FRAME_HEADER_BYTES,
                                               ENCODE_BYTES_MAX - FRAME_HEADER_BYTES);
-    /* It cannot fail: the buffer holds the schema's longest message and no string is unbounded. */
+    /* It cannot fail: the buffer holds the schema's longest message, and no string is unbounded. */
     if (!pb_encode(&out, fields, message)) out.bytes_written = 0;
     h.message_bytes = (uint32_t)out.bytes_written;
     h.flags |= FRAME_FLAG_REPLY;
@@ -46,7 +46,7 @@ engram_accel_v1_Meta encode_meta(const struct job *j)
     return m;
 }
 
-/* Retrying helps where a code says so, but not against a bound that the request itself breaks. */
+/* Retrying helps if the code says so, except against a limit that the request itself exceeds. */
 static bool failure_retryable(const struct failure *f)
 {
     switch (f->detail) {

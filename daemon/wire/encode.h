@@ -1,5 +1,5 @@
 /* encode: job or answer -> reply frame header and message. Bodies are not touched: the connection
- * writes them from where they lie.
+ * writes them from where they are.
  * Owner:  wire. Thread: the loop. Errors: none; sizes are bounded by the schema. */
 #ifndef ENGRAM_WIRE_ENCODE_H
 #define ENGRAM_WIRE_ENCODE_H
@@ -13,13 +13,13 @@
 /* Enough for any reply's header and padded message. */
 enum {
     ENCODE_BYTES_MAX = 16384,
-    ENCODE_RESULT_BYTES_MAX = 1024, /* encode_result */
-    ENCODE_ERROR_BYTES_MAX = 512,   /* encode_error */
-    ENCODE_PING_BYTES = 64,         /* encode_ping, exactly */
+    ENCODE_RESULT_BYTES_MAX = 1024, /* for encode_result */
+    ENCODE_ERROR_BYTES_MAX = 512,   /* for encode_error */
+    ENCODE_PING_BYTES = 64,         /* the exact size of encode_ping */
 };
 
-/* Each writes header, message and padding to buffer (ENCODE_BYTES_MAX) and returns the bytes, a
- * multiple of 64. */
+/* Each function writes header, message and padding to buffer (ENCODE_BYTES_MAX) and returns the
+ * bytes, a multiple of 64. */
 size_t encode_error(uint8_t kind, uint64_t request_id, const struct failure *f, void *buffer);
 size_t encode_hello(uint64_t request_id, const struct wire_hello *hello, void *buffer);
 size_t encode_ping(uint64_t request_id, void *buffer);
@@ -27,12 +27,12 @@ size_t encode_info(uint64_t request_id, const struct wire_info *info, void *buff
 size_t encode_stats(uint64_t request_id, const struct wire_stats *stats, void *buffer);
 size_t encode_explain(uint64_t request_id, const struct wire_explain *explain, void *buffer);
 size_t encode_cancel(uint64_t request_id, bool found, void *buffer);
-/* create (j) and describe (j NULL: no meta). */
+/* For create (j given) and describe (j NULL: no meta). */
 size_t encode_collection(enum operation operation, uint64_t request_id, const struct job *j,
                          const struct collection_info *info, void *buffer);
 size_t encode_collection_list(uint64_t request_id, const struct collection_info *infos,
                               size_t count, bool more, void *buffer);
-/* The same of graphs. */
+/* The same for graphs. */
 size_t encode_graph(enum operation operation, uint64_t request_id, const struct job *j,
                     const struct graph_info *info, void *buffer);
 size_t encode_graph_list(uint64_t request_id, const struct graph_info *infos, size_t count,

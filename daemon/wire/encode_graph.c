@@ -1,4 +1,4 @@
-/* What graphs are. */
+/* Encodes replies about graphs. */
 #include "daemon/wire/encode_inside.h"
 
 _Static_assert(REPLY_FITS(engram_accel_v1_GraphListReply_size, ENCODE_BYTES_MAX) &&

@@ -14,13 +14,13 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Text that does not fit is cut: none of it is meant to be parsed. */
+/* Cuts text that does not fit: none of these texts is meant to be parsed. */
 #define COPY_TEXT(array, text) snprintf((array), sizeof(array), "%s", (text) ? (text) : "")
 
-/* Whether a reply fits, with header and padding. */
+/* True if a reply fits, with header and padding. */
 #define REPLY_FITS(size, bytes_max) ((size) + FRAME_HEADER_BYTES + FRAME_ALIGN <= (bytes_max))
 
-/* Header, message and padding into the caller's ENCODE_BYTES_MAX. */
+/* Writes header, message and padding to the caller's ENCODE_BYTES_MAX. */
 size_t encode_frame(struct frame_header h, const pb_msgdesc_t *fields, const void *message,
                     void *buffer);
 

@@ -1,4 +1,4 @@
-/* Hello, Info, Stats and Explain. */
+/* Encodes the replies to Hello, Info, Stats and Explain. */
 #include "daemon/wire/encode_inside.h"
 
 _Static_assert(REPLY_FITS(engram_accel_v1_InfoReply_size, ENCODE_BYTES_MAX) &&

@@ -1,7 +1,7 @@
-/* report: what Info, Stats and Explain say, before it is encoded.
+/* report: the contents of Info, Stats and Explain, before they are encoded.
  * Owner:  whoever answers fills one in; encode.h turns it into a reply.
  * Thread: the loop.
- * Errors: none. A count past its array's length is cut. */
+ * Errors: none. A count beyond its array's length is cut. */
 #ifndef ENGRAM_WIRE_REPORT_H
 #define ENGRAM_WIRE_REPORT_H
 
@@ -20,7 +20,7 @@ struct wire_hello {
     const char *server_version, *space;
     struct wire_limits limits;
 };
-/* The wire's numbers. */
+/* As numbered on the wire. */
 enum wire_gpu_state {
     WIRE_GPU_ABSENT = 1,
     WIRE_GPU_STARTING = 2,

@@ -5,8 +5,8 @@
 
 #include <pb_decode.h>
 
-/* Bytes of the well-formed character at text (RFC 3629: no overlong forms, no surrogates), 0 if
- * it is none. */
+/* Returns the bytes of the well-formed character at text (RFC 3629: no overlong forms, no
+ * surrogates), or 0 if it is none. */
 static size_t character_bytes(const uint8_t *text, size_t left, uint32_t *value)
 {
     uint8_t lead = text[0];
