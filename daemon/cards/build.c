@@ -27,8 +27,21 @@ static const struct card *choose_card(const struct cards *g, uint64_t bytes)
     return best;
 }
 
+/* The one that is ready and is has the fewest orders. */
+static uint32_t idlest_card(const struct cards *g)
+{
+    const struct card *best = NULL;
+    for (uint32_t i = 0; i < g->card_count; i++) {
+        const struct card *card = &g->cards[i];
+        if (!card_is_ready(card)) continue;
+        if (!best || card->out < best->out) best = card;
+    }
+    return best ? best->number : 0;
+}
+
 uint32_t gpu_card_of(const struct backend *b, const struct resident *of)
 {
+    if (!of) return idlest_card((const struct cards *)b);
     const struct card_replica *r = replica_of(of);
     if (replica_has_build(r)) return r->card->number;
     const struct card *card = choose_card((const struct cards *)b, resident_bytes(of));

@@ -74,11 +74,20 @@ bool gpu_gave_up(const struct job *j)
 
 /* ---------------------------------------------------------------- jobs: the way out */
 
-/* Everything is prepared: the orders go out. NONE, or why not. */
-static enum reason send_orders(struct cards *g, struct job *j)
+/* A job that brings its rows needs no replica, only a card: the one that it stood in line for. */
+static enum reason ready_card(struct cards *g, struct job *j)
 {
-    if (j->gpu.unfit) return REASON_CHOSEN_FASTER;
-    if (g->stopping) return REASON_GPU_DOWN;
+    uint32_t server = j->ticket.server;
+    uint32_t number = server == SERVER_CPU ? gpu_card_of(&g->backend, NULL) : server - SERVER_GPU;
+    if (number >= g->card_count || !card_is_ready(&g->cards[number])) return REASON_GPU_DOWN;
+    if (!card_room(&g->cards[number])) return REASON_QUEUE_FULL;
+    j->gpu.device = number;
+    return REASON_NONE;
+}
+
+/* Orders what the replica that j needs is behind by. */
+static enum reason ready_replica(struct cards *g, struct job *j)
+{
     bool forced = j->reason == REASON_FORCED;
     if (!forced && !gpu_replica_ready(&g->backend, job_resident(j))) {
         const struct card_replica *r = replica_of(job_resident(j));
@@ -89,6 +98,16 @@ static enum reason send_orders(struct cards *g, struct job *j)
     if (why) return why;
     j->gpu.order.replica = j->gpu.replica;
     j->gpu.order.version = resident_version(job_resident(j));
+    return REASON_NONE;
+}
+
+/* Everything is prepared: the orders go out. NONE, or why not. */
+static enum reason send_orders(struct cards *g, struct job *j)
+{
+    if (j->gpu.unfit) return REASON_CHOSEN_FASTER;
+    if (g->stopping) return REASON_GPU_DOWN;
+    enum reason why = job_resident(j) ? ready_replica(g, j) : ready_card(g, j);
+    if (why) return why;
     j->gpu.phase = PHASE_ORDER;
     card_order(&g->cards[j->gpu.device], &j->gpu.order, j, NULL, order_estimate_ns(j));
     if (j->gpu.meanwhile) j->gpu.meanwhile(j);
@@ -145,6 +164,7 @@ static enum status gpu_submit(struct backend *b, struct job *j)
     memset(&j->gpu, 0, sizeof j->gpu);
     if (j->operation == OPERATION_UPLOAD) return submit_upload(g, j);
     j->gpu.pairs = operation_gpu_pairs(j);
+    j->gpu.vram_bytes = operation_rows_bytes(j);
     if (g->jobs >= GPU_JOBS_MAX) return refused(j, REASON_QUEUE_FULL);
     if (!j->gpu.pairs || j->ops->gpu_plan(j))
         return refused(j, no_memory_now(j) ? REASON_QUEUE_FULL : REASON_CHOSEN_FASTER);
@@ -174,18 +194,21 @@ static void finished(struct job *j)
 
 static enum reason failure_of(const struct job *j)
 {
-    const struct card_replica *r = replica_of(job_resident(j));
     if (j->gpu.result == RESULT_NO_MEMORY) return REASON_VRAM_PRESSURE;
+    if (!job_resident(j)) /* the CPU says what is wrong with a row */
+        return j->gpu.result == RESULT_BAD_ROW ? REASON_CHOSEN_FASTER : REASON_FALLBACK_AFTER_ERROR;
+    const struct card_replica *r = replica_of(job_resident(j));
     if (!replica_is(r, j->gpu.replica) && r && r->lost) return r->lost;
     return REASON_FALLBACK_AFTER_ERROR;
 }
 
 static void take_result(struct cards *g, struct job *j)
 {
-    struct card_replica *r = replica_of(job_resident(j));
+    struct resident *of = job_resident(j);
+    struct card_replica *r = of ? replica_of(of) : NULL;
     struct card *card = &g->cards[j->gpu.device];
-    bool sound = replica_is(r, j->gpu.replica);
-    if (sound && j->gpu.result == RESULT_NO_REPLICA) {
+    bool sound = !of || replica_is(r, j->gpu.replica);
+    if (r && sound && j->gpu.result == RESULT_NO_REPLICA) {
         replica_lose(g, r, REASON_FALLBACK_AFTER_ERROR, REPLICA_RETRY_NS);
         sound = false;
     }

@@ -52,7 +52,8 @@ bool gpu_replica_refused(const struct backend *b, const struct resident *of);
  * and never fail; the pipeline sends them one after the other, each a reader. */
 bool gpu_wants_upload(const struct backend *b, const struct resident *of);
 
-/* The GPU that has the replica, or would get it (one that is ready, if any is). */
+/* The GPU that has the replica, or would get it (one that is ready, if any is). NULL: the GPU for a
+ * job that brings its rows. */
 uint32_t gpu_card_of(const struct backend *b, const struct resident *of);
 /* Bytes that a job has to have uploaded first. */
 uint64_t gpu_upload_bytes(const struct backend *b, const struct resident *of);

@@ -200,7 +200,7 @@ static bool take_one(struct card *card, const struct completion *c)
         return true;
     }
     struct card_slot *slot = slot_of(card, c->token);
-    if (c->kind != COMPLETION_DONE || !slot || c->result > RESULT_REFUSED) return false;
+    if (c->kind != COMPLETION_DONE || !slot || c->result >= RESULT_MAX) return false;
     slot_done(card, slot, c);
     return true;
 }

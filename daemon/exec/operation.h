@@ -30,6 +30,9 @@ static inline uint64_t operation_gpu_pairs(const struct job *j)
     return j->ops && j->ops->gpu_pairs ? j->ops->gpu_pairs(j) : 0;
 }
 
+/* VRAM for the rows that come with j: padded, and a norm each; 0: the rows are a resident's. */
+uint64_t operation_rows_bytes(const struct job *j);
+
 /* Places in a scratch block that is taken once all of them are known. */
 static inline uint64_t layout_add(uint64_t *bytes, uint64_t wanted)
 {

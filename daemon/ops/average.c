@@ -184,7 +184,9 @@ static enum status average_plan(struct job *j)
 
 static uint64_t average_gpu_pairs(const struct job *j)
 {
-    return j->collection && is_present(&j->request.ids) ? j->request.ids.rows : 0;
+    bool by_id = is_present(&j->request.ids);
+    if (by_id != (j->collection != NULL)) return 0;
+    return by_id ? j->request.ids.rows : j->request.rows.rows;
 }
 
 static enum status average_gpu_prepare(struct job *j)
@@ -193,13 +195,14 @@ static enum status average_gpu_prepare(struct job *j)
     uint32_t *rows = scratch_at(j, w->pointers);
     enum status st = add_weights(j, w);
     if (st) return st;
-    if (collection_find_rows(j->collection, j->request.ids.data, w->rows.count, rows) <
-        w->rows.count) {
+    if (j->collection && collection_find_rows(j->collection, j->request.ids.data, w->rows.count,
+                                              rows) < w->rows.count) {
         j->gpu.unfit = true; /* the CPU says which is unknown */
         return STATUS_OK;
     }
-    struct order_run *run = operation_gpu_order(j, RUN_AVERAGE, collection_metric(j->collection));
-    run->positions = operation_gpu_place(j, rows);
+    /* Any metric: an average has none. */
+    struct order_run *run = operation_gpu_order(j, RUN_AVERAGE, METRIC_DOT);
+    if (j->collection) run->positions = operation_gpu_place(j, rows);
     run->list_count = w->rows.count;
     run->weights = operation_gpu_place(j, w->weights);
     run->total = w->total;

@@ -66,4 +66,28 @@ static enum status norms_plan(struct job *j)
     return STATUS_OK;
 }
 
-const struct operation_ops operation_norms = {.plan = norms_plan};
+/* ---- on the GPU process ---- */
+
+static uint64_t norms_gpu_pairs(const struct job *j)
+{
+    return j->request.rows.rows;
+}
+
+static enum status norms_gpu_plan(struct job *j)
+{
+    uint32_t dimension;
+    enum status st = operation_check_dimension(j, &j->request.rows, "rows", &dimension);
+    if (st) return st;
+    operation_shape(j, RESULT_NORMS_NORMS, DTYPE_FLOAT32, j->request.rows.rows, 1);
+    st = operation_take_result(j, RESULTS_Norms);
+    if (st) return operation_drop_all(j);
+    struct order_run *run = operation_gpu_order(j, RUN_NORMS, METRIC_DOT);
+    run->out_scores = operation_gpu_place(j, j->result.tensors[RESULT_NORMS_NORMS].data);
+    return STATUS_OK;
+}
+
+const struct operation_ops operation_norms = {
+    .plan = norms_plan,
+    .gpu_plan = norms_gpu_plan,
+    .gpu_pairs = norms_gpu_pairs,
+};

@@ -72,9 +72,15 @@ struct order_run *operation_gpu_order(struct job *j, enum run_operation operatio
     *o = (struct order){.kind = ORDER_RUN, .space = operation_owner(j)};
     o->run = order_run_of(operation);
     o->run.metric = metric;
-    o->run.dimension = collection_dimension(j->collection);
+    if (j->collection) {
+        o->run.dimension = collection_dimension(j->collection);
+        o->run.row_count = collection_rows(j->collection);
+    } else {
+        o->run.dimension = (uint32_t)j->request.rows.columns;
+        o->run.row_count = j->request.rows.rows;
+        o->run.rows = operation_gpu_place(j, j->request.rows.data);
+    }
     o->run.query_count = is_present(queries) ? queries->rows : 0;
     o->run.queries = is_present(queries) ? operation_gpu_place(j, queries->data) : PLACE_NONE;
-    o->run.row_count = collection_rows(j->collection);
     return &o->run;
 }

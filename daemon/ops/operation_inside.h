@@ -56,7 +56,8 @@ enum status operation_check_dimension(struct job *j, const struct tensor *t, con
 
 /* What a GPU process finds at a place of this process; what lies outside the heap makes j unfit. */
 uint64_t operation_gpu_place(struct job *j, const void *p);
-/* Zeroes j->gpu.order and fills what every request has. */
+/* Zeroes j->gpu.order and fills what every request has: queries, and rows, the collection's or those
+ * that came with it. */
 struct order_run *operation_gpu_order(struct job *j, enum run_operation operation,
                                       enum metric metric);
 

@@ -90,6 +90,13 @@ static void add_average(const struct job *j, struct work *w)
     w->bytes_out = dimension_of(j) * sizeof(float);
 }
 
+/* No scores: for the CPU its bytes tell. */
+static void add_norms(const struct job *j, struct work *w)
+{
+    w->rows = j->request.rows.rows;
+    w->bytes_out = times(w->rows, sizeof(float));
+}
+
 static uint64_t fetched_bytes(const struct job *j)
 {
     const struct job_request *r = &j->request;
@@ -190,7 +197,7 @@ struct work operation_work(const struct job *j)
     case OPERATION_SIMILARITY: add_similarity(j, &w); break;
     case OPERATION_SCORE_CANDIDATES: add_lists(j, &w); break;
     case OPERATION_WEIGHTED_AVERAGE: add_average(j, &w); break;
-    case OPERATION_NORMS: w.bytes_out = times(j->request.rows.rows, sizeof(float)); break;
+    case OPERATION_NORMS: add_norms(j, &w); break;
     case OPERATION_FETCH: w.bytes_out = fetched_bytes(j); break;
     case OPERATION_GRAPH_FETCH_NODES: w.bytes_out = known_nodes_bytes(j); break;
     case OPERATION_SPREAD: add_spread(j, &w); break;

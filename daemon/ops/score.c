@@ -332,7 +332,8 @@ static enum status score_plan(struct job *j)
 
 static uint64_t score_gpu_pairs(const struct job *j)
 {
-    return j->collection && by_id(j) && j->request.queries.rows ? j->request.ids.rows : 0;
+    if (!j->request.queries.rows || by_id(j) != (j->collection != NULL)) return 0;
+    return by_id(j) ? j->request.ids.rows : j->request.rows.rows;
 }
 
 static void find_part(struct job *j, uint32_t part, uint32_t worker)
@@ -348,7 +349,7 @@ static void find_part(struct job *j, uint32_t part, uint32_t worker)
         note_smallest(&w->bad_candidate, first);
 }
 
-/* All rows are found, or one is not, or it was cancelled meanwhile. */
+/* All rows are found or came with it, or one is not there, or it was cancelled meanwhile. */
 static void score_gpu_order(struct job *j)
 {
     struct score_plan *w = score_of(j);
@@ -358,8 +359,11 @@ static void score_gpu_order(struct job *j)
         j->gpu.unfit = true;
         return;
     }
+    uint64_t *positions = w->k && !by_id(j) ? scratch_at(j, w->ids) : NULL;
+    for (uint64_t i = 0; positions && i < w->rows.count; i++)
+        positions[i] = i;
     struct order_run *run = operation_gpu_order(j, RUN_LISTS, w->metric);
-    run->positions = operation_gpu_place(j, scratch_at(j, w->rows_at));
+    if (by_id(j)) run->positions = operation_gpu_place(j, scratch_at(j, w->rows_at));
     run->list_count = w->rows.count;
     run->offsets = operation_gpu_place(j, w->offsets);
     run->out_scores = operation_gpu_place(j, scores_of(j, w));
@@ -370,8 +374,9 @@ static enum status score_gpu_prepare(struct job *j)
     struct score_plan *w = score_of(j);
     enum status st = walk_lists(j, w);
     if (st) return st;
-    j->parts = (struct job_parts){find_part, (uint32_t)pieces_of(w->rows.count, FIND_PART)};
     j->step = score_gpu_order;
+    if (!by_id(j)) return STATUS_OK;
+    j->parts = (struct job_parts){find_part, (uint32_t)pieces_of(w->rows.count, FIND_PART)};
     return STATUS_OK;
 }
 
@@ -383,7 +388,7 @@ static enum status score_gpu_plan(struct job *j)
     uint64_t bytes = 0;
     layout_add(&bytes, sizeof w);
     lay_out_choice(j, &w, &bytes);
-    w.rows_at = layout_add(&bytes, w.rows.count * sizeof(uint32_t));
+    w.rows_at = layout_add(&bytes, by_id(j) ? w.rows.count * sizeof(uint32_t) : 0);
     st = operation_take_scratch(j, bytes);
     if (st) return operation_drop_all(j);
     keep(j, &w);

@@ -180,8 +180,8 @@ static enum status similarity_plan(struct job *j)
 
 static uint64_t similarity_gpu_pairs(const struct job *j)
 {
-    if (is_inline(j)) return 0;
-    uint64_t pairs = j->request.queries.rows * collection_rows(j->collection);
+    uint64_t rows = is_inline(j) ? j->request.rows.rows : collection_rows(j->collection);
+    uint64_t pairs = j->request.queries.rows * rows;
     bool large = j->request.has_threshold && pairs > GPU_SCORES_BYTES_MAX / sizeof(float);
     return large ? 0 : pairs;
 }
@@ -230,6 +230,10 @@ static size_t gpu_ids(struct job *j, const struct similarity_plan *w, uint64_t r
                       uint64_t *copies, const uint64_t **ids)
 {
     size_t n = (size_t)smaller(ROWS_BLOCK, w->grid.rows.count - row);
+    *ids = copies;
+    for (size_t i = 0; is_inline(j) && i < n; i++)
+        copies[i] = row + i;
+    if (is_inline(j)) return n;
     collection_block(j->collection, 0, 0, ids);
     *ids += row;
     if (!w->grid.rows.list) return n;
@@ -300,7 +304,7 @@ static enum status similarity_gpu_plan(struct job *j)
         return STATUS_OK;
     }
     struct order_run *run = gpu_order(j, &w);
-    if (matching) return STATUS_OK;
+    if (matching || is_inline(j)) return STATUS_OK;
     if (w.grid.rows.count <= GPU_COPIED_IDS_MAX)
         j->gpu.meanwhile = gpu_copy_ids;
     else

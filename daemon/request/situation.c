@@ -20,6 +20,11 @@ struct situation situation_of(const struct pipeline *p, const struct job *j)
     now_known.gpu_down = !room.ready;
     now_known.gpu_full = !room.jobs;
     now_known.vram_low = room.low;
+    if (!of) { /* its rows come with it: they cross the bus for it alone */
+        now_known.replica_ready = true;
+        now_known.dirty_bytes = operation_rows_bytes(j);
+        return now_known;
+    }
     now_known.replica_ready = gpu_replica_ready(p->gpu, of);
     now_known.replica_refused = gpu_replica_refused(p->gpu, of);
     now_known.dirty_bytes = gpu_upload_bytes(p->gpu, of);

@@ -50,6 +50,7 @@ struct ticket *scheduler_evacuate(struct scheduler *s)
 /* The size that is compared with the minimum for the GPU: scores, or nodes likely to be touched. */
 static uint64_t counted(const struct work *w)
 {
+    if (work_measure(w) == MEASURE_NOTHING) return w->rows;
     if (work_measure(w) != MEASURE_NODES) return w->pairs;
     uint64_t nodes;
     return __builtin_mul_overflow(w->rows, w->queries, &nodes) ? UINT64_MAX : nodes + 1;

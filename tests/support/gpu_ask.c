@@ -144,6 +144,24 @@ struct order ask_average(struct gpu_peer *p, const struct ask_rows *r, uint64_t 
     return o;
 }
 
+struct order ask_bring(struct gpu_peer *p, const struct ask_rows *r, struct order o)
+{
+    uint64_t bytes = r->count * r->dimension * sizeof(float);
+    o.run.rows = peer_take(p, bytes);
+    memcpy(peer_at(p, o.run.rows), r->plain, bytes);
+    o.replica = o.version = 0;
+    o.run.positions = PLACE_NONE;
+    o.run.list_count = o.run.operation == RUN_SCORES ? 0 : r->count;
+    return o;
+}
+
+struct order ask_norms(struct gpu_peer *p, const struct ask_rows *r)
+{
+    struct order o = request(p, r, RUN_NORMS, METRIC_DOT, 0, 1);
+    o.run.out_scores = take_result(p, r->count * sizeof(float));
+    return ask_bring(p, r, o);
+}
+
 /* ---- answers ---- */
 
 static float score_of(struct gpu_peer *p, const struct order *o, const struct ask_rows *r,
@@ -212,39 +230,54 @@ static bool scores_right(struct gpu_peer *p, const struct order *o, const struct
     return true;
 }
 
+/* Of the i-th place of a list. */
+static uint64_t row_of(struct gpu_peer *p, const struct order *o, uint64_t i)
+{
+    if (o->run.positions == PLACE_NONE) return i;
+    return ((const uint32_t *)peer_at(p, o->run.positions))[i];
+}
+
 static bool lists_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *r)
 {
-    const uint32_t *positions = peer_at(p, o->run.positions);
     const uint64_t *offsets = peer_at(p, o->run.offsets);
     const float *scores = peer_at(p, o->run.out_scores);
     for (uint64_t q = 0; q < o->run.query_count; q++)
         for (uint64_t i = offsets[q]; i < offsets[q + 1]; i++)
-            if (!reference_same(scores[i], score_of(p, o, r, q, positions[i]))) return false;
+            if (!reference_same(scores[i], score_of(p, o, r, q, row_of(p, o, i)))) return false;
     return true;
 }
 
 static bool average_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *r)
 {
-    const uint32_t *positions = peer_at(p, o->run.positions);
     const float *weights = peer_at(p, o->run.weights), *out = peer_at(p, o->run.out_scores);
     for (uint32_t c = 0; c < r->dimension; c++) {
         float sum = 0;
         for (uint64_t i = 0; i < o->run.list_count; i++)
-            sum = __builtin_fmaf(weights[i], r->plain[(uint64_t)positions[i] * r->dimension + c],
-                                 sum);
+            sum = __builtin_fmaf(weights[i], r->plain[row_of(p, o, i) * r->dimension + c], sum);
         float average = o->run.total == 0 || !o->run.list_count ? 0.0f : sum / o->run.total;
         if (!reference_same(out[c], average)) return false;
     }
     return true;
 }
 
+static bool norms_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *r)
+{
+    const float *norms = peer_at(p, o->run.out_scores);
+    for (uint64_t i = 0; i < r->count; i++)
+        if (!reference_same(norms[i], reference_norm(r->dimension, r->plain + i * r->dimension)))
+            return false;
+    return true;
+}
+
 bool ask_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *r)
 {
     if (o->kind != ORDER_RUN) return true;
-    switch (o->run.operation) {
+    switch ((enum run_operation)o->run.operation) {
     case RUN_KNN: return knn_right(p, o, r);
     case RUN_SCORES: return scores_right(p, o, r);
     case RUN_LISTS: return lists_right(p, o, r);
-    default: return average_right(p, o, r);
+    case RUN_AVERAGE: return average_right(p, o, r);
+    case RUN_NORMS: return norms_right(p, o, r);
     }
+    return false;
 }

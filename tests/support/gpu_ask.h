@@ -35,6 +35,12 @@ struct order ask_listed(struct gpu_peer *p, const struct ask_rows *r, enum metri
 struct order ask_average(struct gpu_peer *p, const struct ask_rows *r, uint64_t listed,
                          uint64_t seed);
 
+/* The same request with r's rows beside it in place of a replica; one of lists or an average lists
+ * r->count rows, and now all of them in order. */
+struct order ask_bring(struct gpu_peer *p, const struct ask_rows *r, struct order o);
+/* The norms of r's rows, brought along. */
+struct order ask_norms(struct gpu_peer *p, const struct ask_rows *r);
+
 /* What an order that was answered OK left in the heap is what r says. */
 bool ask_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *r);
 

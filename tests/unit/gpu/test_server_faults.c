@@ -118,6 +118,8 @@ static void write_script(struct script *s)
     add(s, ask_upload(p, &r[2], true, 0, 200), NULL);
     add(s, ask_listed(p, &r[2], METRIC_COSINE, 2, 20, false, 4), &r[2]);
     add(s, ask_average(p, &r[2], 30, 5), &r[2]);
+    add(s, ask_norms(p, &r[2]), &r[2]);
+    add(s, ask_bring(p, &r[2], ask_scores(p, &r[2], METRIC_COSINE, 3, false, 6)), &r[2]);
     add(s, ask_upload(p, &r[3], true, 0, 8000), NULL);
     add(s, ask_scores(p, &r[3], METRIC_DOT, 10, true, 6), &r[3]);
     add(s, ask_listed(p, &r[1], METRIC_DOT, 1, 66000, false, 7), &r[1]);

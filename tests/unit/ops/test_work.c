@@ -88,12 +88,19 @@ Test(work, of_the_others)
     j.collection = NULL;
     j.request.rows = (struct tensor){DTYPE_FLOAT32, 30, 70, NULL};
     w = operation_work(&j);
-    cr_assert(w.pairs == 150 && w.stride == 96 && !w.gpu_able && w.bytes_out == 600);
+    cr_assert(w.pairs == 150 && w.stride == 96 && w.gpu_able && w.bytes_out == 600);
+    cr_assert_eq(operation_rows_bytes(&j), 30 * (96 + 1) * 4);
+    j.operation = OPERATION_NORMS;
+    w = operation_work(&j);
+    cr_assert(w.pairs == 0 && w.rows == 30 && w.gpu_able && w.bytes_out == 30 * 4);
+    j.request.rows.rows = 0;
+    cr_assert(!operation_work(&j).gpu_able && !operation_rows_bytes(&j));
 
     j = job_of(&r, OPERATION_SCORE_CANDIDATES, 4);
     j.request.ids = numbers(90);
     w = operation_work(&j);
     cr_assert(w.listed && w.queries == 4 && w.rows == 90 && w.pairs == 90 && w.gpu_able);
+    cr_assert_eq(operation_rows_bytes(&j), 0);
     cr_assert_eq(w.bytes_out, 360);
     j.request.k = 2;
     cr_assert_eq(operation_work(&j).bytes_out, 4 * (2 * 12 + 4));
