@@ -4,9 +4,10 @@
 #ifndef ENGRAM_BASE_CONFIG_INSIDE_H
 #define ENGRAM_BASE_CONFIG_INSIDE_H
 
+#include <string.h>
+
 #include <cjson/cJSON.h>
 
-#include "daemon/base/config.h"
 #include "daemon/base/config_table.h"
 
 enum {
@@ -25,6 +26,8 @@ struct origin {
     failure_set((origin)->failure, STATUS_INVALID_ARGUMENT, DETAIL_NONE, "%s%.84s: " format, \
                 (origin)->prefix, (key), ##__VA_ARGS__)
 
+/* ---- config_bounds.c ---- */
+
 /* "a number", "null" */
 const char *config_json_type(const cJSON *v);
 /* Stores a value from a file in the field of k. */
@@ -33,8 +36,14 @@ enum status config_store_json(struct config *c, const struct config_key *k, cons
 /* Stores a value from the command line. */
 enum status config_store_text(struct config *c, const struct config_key *k, const char *text,
                               const struct origin *o);
+
 /* True if the key of v occurs before v in its object, which begins with `first`. */
-bool config_stands_before(const cJSON *first, const cJSON *v);
+static inline bool config_stands_before(const cJSON *first, const cJSON *v)
+{
+    for (; first != v; first = first->next)
+        if (strcmp(first->string, v->string) == 0) return true;
+    return false;
+}
 
 /* ---- config_spaces.c ---- */
 

@@ -214,3 +214,20 @@ size_t config_key_section(const struct config_key *k)
     const char *dot = strchr(k->name, '.');
     return dot ? (size_t)(dot - k->name) : 0;
 }
+
+void config_defaults(struct config *out)
+{
+    memset(out, 0, sizeof *out);
+    for (unsigned i = 0; i < config_key_count; i++) {
+        const struct config_key *k = &config_keys[i];
+        void *field = config_field(out, k);
+        switch (k->type) {
+        case CONFIG_NUMBER32:
+        case CONFIG_MODE: *(uint32_t *)field = (uint32_t)k->number; break;
+        case CONFIG_NUMBER64: *(uint64_t *)field = k->number; break;
+        case CONFIG_BOOLEAN: *(bool *)field = k->number; break;
+        case CONFIG_TEXT:
+        case CONFIG_CHOICE: strcpy(field, k->text); break;
+        }
+    }
+}

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/base/config.h"
+
 enum config_type {
     CONFIG_NUMBER32, /* uint32_t */
     CONFIG_NUMBER64, /* uint64_t */
@@ -38,5 +40,11 @@ extern const unsigned config_key_count;
 const struct config_key *config_key_find(const char *name);
 /* Returns the bytes of the section before the dot; 0 for a key without one. */
 size_t config_key_section(const struct config_key *k);
+
+/* Where the value of k lies. */
+static inline void *config_field(const struct config *c, const struct config_key *k)
+{
+    return (char *)c + k->offset;
+}
 
 #endif
