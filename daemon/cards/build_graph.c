@@ -1,4 +1,4 @@
-/* gpu_build_graph: the orders that bring a graph's replica up to date. */
+/* build_graph: the orders that bring a graph's replica up to date. */
 #include "daemon/cards/cards_inside.h"
 #include "daemon/store/graph.h"
 
@@ -9,7 +9,7 @@ _Static_assert((int)GRAPH_IN_EDGES == PART_IN_EDGES, "parts are called alike");
 _Static_assert((int)GRAPH_IDS == PART_IDS && (int)GRAPH_ORDER == PART_ORDER, "so are these");
 _Static_assert((int)GRAPH_KINDS == PART_KINDS && (int)GRAPH_FACTORS == PART_FACTORS, "and these");
 
-/* With so many free the ring is as empty as one may hope. */
+/* With this many free places the ring is as empty as it is likely to get. */
 enum { ROOMY_ORDERS = 64 };
 
 static struct graph *graph_of(const struct resident *of)
@@ -42,8 +42,8 @@ static void order_run(struct cards *g, struct job *j, struct card_replica *r,
     build_order(g, j, r, &order, run->bytes);
 }
 
-/* Changes that lie scattered are more runs than the ring ever has room for, and would never be told at
- * once: then the parts as wholes are. */
+/* Scattered changes can be more runs than the ring ever has room for, so that they could never be
+ * uploaded at once. In that case the parts are uploaded as a whole. */
 static bool has_room_for_all(struct graph *graph, uint32_t orders_max)
 {
     if (graph_dirty_runs(graph) <= orders_max) return true;

@@ -1,10 +1,10 @@
-/* gpu_build_rows: the orders that bring a collection's replica up to date. */
+/* build_rows: the orders that bring a collection's replica up to date. */
 #include <string.h>
 
 #include "daemon/cards/cards_inside.h"
 #include "daemon/store/collection.h"
 
-/* Short rows count as long as this, for their ids are copied on the loop. */
+/* Shorter rows count as this long, because their ids are copied on the loop. */
 enum { ROW_BYTES_MIN = 1024 };
 
 static struct collection *collection_of(const struct resident *of)
@@ -25,11 +25,11 @@ uint64_t build_rows_bytes(const struct resident *of)
            build_mapped(rows * sizeof(uint64_t));
 }
 
-/* What one call gives: how many orders and rows. */
+/* How many orders and rows one call uploads. */
 struct build_piece {
     uint32_t orders;
     uint64_t rows;
-    bool last; /* nothing is left then */
+    bool last; /* nothing is left after it */
 };
 
 static struct build_piece measure(const struct collection *c, uint64_t bytes_max,
@@ -57,7 +57,7 @@ static void order_rows(struct cards *g, struct job *j, struct card_replica *r,
     build_order(g, j, r, &order, up.count * vector_stride(up.dimension) * sizeof(float));
 }
 
-/* Ids lie in this process's own memory: those of the whole piece travel in one block. */
+/* Ids are in this process's own memory: those of the whole piece are copied into one block. */
 static void give_piece(struct cards *g, struct job *j, struct card_replica *r,
                        const struct build_piece *p)
 {
@@ -93,7 +93,8 @@ bool build_rows(struct cards *g, struct job *j, struct card_replica *r, uint64_t
 {
     struct build_piece p = measure(collection_of(r->resident), bytes_max, orders_max);
     if (!p.last && bytes_max == UINT64_MAX) return false;
-    /* For the daemon's own ends, and soon given back: a space at its quota has its replicas too. */
+    /* The block is the daemon's own and soon freed, so that a space at its quota gets replicas,
+     * too. */
     uint64_t staging = p.rows * sizeof(uint64_t);
     if (staging && heap_take_past_quota(g->options.heap, staging, r->space, &j->gpu.staging))
         return false;

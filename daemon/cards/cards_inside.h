@@ -1,6 +1,7 @@
-/* gpu_inside: what the GPU backend is made of, for gpu.c (jobs and life), gpu_orders.c (orders out,
- * completions in), gpu_replicas.c (what lies where, and how fresh), gpu_build.c (where a replica goes,
- * and piece by piece), gpu_build_rows.c and gpu_build_graph.c (the orders for that).
+/* cards_inside: the state of the GPU backend, for the files of daemon/cards: cards.c (jobs and
+ * life), orders.c (orders out, completions in), replicas.c (which replica is where, and its
+ * version), build.c (which card gets a replica, and its pieces), build_rows.c and build_graph.c
+ * (the orders for that).
  * Owner:  cards/cards.c.
  * Thread: the loop.
  * Errors: none that leave daemon/cards. */
@@ -12,35 +13,36 @@
 
 /* ---- what there is ---- */
 
-/* A collection's or graph's copy on one GPU. number is what orders call this build of it: a build that was
- * lost or is in doubt is condemned, and the next has another number, so that nothing that was
- * ordered of the old one can be taken for the new. */
+/* The copy of a collection or graph on one GPU. Orders name a build of it by number. A build that
+ * was lost or is in doubt is condemned, and the next build has another number, so that no order
+ * for the old one can be mistaken for the new. */
 struct card_replica {
-    struct resident *resident; /* NULL: gone; only the order to forget is missing */
+    /* NULL: it is gone, and only the order to forget the replica is missing */
+    struct resident *resident;
     uint32_t space;
     struct card *card;
-    uint64_t number;   /* 0: there is no build */
-    bool begun;        /* an upload of this build was ordered: the others go on top of it */
-    bool condemned;    /* to be forgotten before the next build */
-    uint64_t version;  /* the resident's, once all that is out is done; 0: incomplete */
-    uint32_t out;      /* uploads of this build that are not done yet */
-    uint64_t bytes;    /* of VRAM, as planned, then as its process says */
-    uint64_t used;     /* the larger, the later it was last used */
-    enum reason lost;  /* why the last build was */
-    uint64_t retry_ns; /* no new build before */
-    uint64_t wait_ns;  /* how long that was when it was last lost; 0: not yet, by this process */
+    uint64_t number;  /* 0: there is no build */
+    bool begun;       /* an upload of this build was ordered, and further ones continue it */
+    bool condemned;   /* the process must forget it before the next build */
+    uint64_t version; /* the resident's version once all orders in flight are done; 0: incomplete */
+    uint32_t out;     /* uploads of this build in flight */
+    uint64_t bytes;   /* of VRAM, first as planned, then as its process reports */
+    uint64_t used;    /* larger means used later */
+    enum reason lost; /* why the last build was lost */
+    uint64_t retry_ns; /* no new build before this time */
+    uint64_t wait_ns; /* how long the wait was after the last loss; 0: this process has lost none */
     struct card_replica *next, *previous;
 };
 
-/* An order that is out. */
+/* An order in flight. */
 struct card_slot {
     enum order_kind kind; /* 0: free */
     uint32_t generation;
     uint32_t next_free;
-    struct job *job;              /* NULL: FORGET */
+    struct job *job;              /* NULL: for FORGET */
     struct card_replica *replica; /* of an UPLOAD or UPLOAD_PART */
     uint64_t number;              /* of its build */
-    uint64_t limit_ns;            /* past it the process counts as hung */
+    uint64_t limit_ns;            /* after this time the process counts as hung */
 };
 
 /* One GPU. */
@@ -49,14 +51,14 @@ struct card {
     struct gpu_process *process;
     uint32_t number;
     char which[32];
-    bool asleep; /* its completions ring the eventfd */
-    bool mad;    /* it said what makes no sense: nothing it says counts any more */
-    bool gone;   /* on_gone came, since the last start or at the stop; or on_stuck at the stop */
+    bool asleep; /* its process writes to the eventfd when it has completions */
+    bool mad;    /* it sent something invalid: nothing it says counts any more */
+    bool gone; /* on_gone was called since the last start or at the stop, or on_stuck at the stop */
     struct card_slot *slots;
     uint32_t free_slot, out;
-    uint64_t planned_bytes; /* of all its replicas: asked for each request that has none */
-    uint64_t work_until_ns; /* when all that is out should be done, by a generous estimate */
-    uint64_t checked_ns;    /* the last card_check */
+    uint64_t planned_bytes; /* sum over its replicas: needed for each request without a replica */
+    uint64_t work_until_ns; /* when all orders in flight should be done, by a generous estimate */
+    uint64_t checked_ns;    /* time of the last card_check */
 };
 
 struct cards {
@@ -67,13 +69,13 @@ struct cards {
     bool all_devices, stopping;
     uint32_t jobs;
     struct card_replica *replicas;
-    uint32_t condemned; /* replicas that wait for room to say so */
+    uint32_t condemned; /* replicas whose condemned builds wait for room in the ring */
     uint64_t replica_last, used_last;
 };
 
 /* ---- gpu.c ---- */
 
-/* The last order for j came back. */
+/* Called when the last order for j has come back. */
 void gpu_job_back(struct cards *g, struct job *j);
 
 /* ---- gpu_orders.c ---- */
@@ -81,18 +83,18 @@ void gpu_job_back(struct cards *g, struct job *j);
 bool card_init(struct card *card, struct cards *g, uint32_t number, const char *which);
 void card_finish(struct card *card);
 bool card_is_ready(const struct card *card);
-/* Orders that can be given now. */
+/* Returns how many orders can be given now. */
 uint32_t card_room(struct card *card);
-/* Gives an order; there must be room. j and r as in struct card_slot; ns: what it should take. */
+/* Gives an order; there must be room. j and r as in struct card_slot; ns: its expected time. */
 void card_order(struct card *card, const struct order *order, struct job *j, struct card_replica *r,
                 uint64_t ns);
-/* What j's order should take at most. */
+/* Returns the longest that j's order should take. */
 uint64_t order_estimate_ns(const struct job *j);
-/* Takes completions of a process that is ready, or was until now. True: there were some. */
+/* Takes the completions of a process that is ready, or was until now. True: there were some. */
 bool card_take(struct card *card);
-/* The process is gone, or as good as gone: all that was out comes back. */
+/* Takes back all orders in flight: the process is gone, or will be. */
 void card_lose(struct card *card);
-/* Kills the process if an order is past its limit. Completions should have been taken before. */
+/* Kills the process if an order is past its limit. Completions should be taken before. */
 void card_check(struct card *card, uint64_t now_ns);
 
 /* ---- gpu_replicas.c ---- */
@@ -102,7 +104,7 @@ static inline struct card_replica *replica_of(const struct resident *of)
     return of->replica;
 }
 
-/* Makes one that has no build; NULL: no memory. */
+/* Makes a replica without a build; NULL: no memory. */
 struct card_replica *replica_take(struct cards *g, struct resident *of);
 
 static inline bool replica_has_build(const struct card_replica *r)
@@ -110,37 +112,38 @@ static inline bool replica_has_build(const struct card_replica *r)
     return r && r->number && !r->condemned;
 }
 
-/* Whether that build is still what the resident's replica is. */
+/* True if this build is still the current one of the resident's replica. */
 bool replica_is(const struct card_replica *r, uint64_t number);
 bool replica_is_current(const struct card_replica *r);
 
-/* r, which has a build, holds so much, or will. */
+/* Notes the bytes that r, which has a build, holds or will hold. */
 void replica_set_bytes(struct card_replica *r, uint64_t bytes);
 
-/* Tells the process to forget the condemned build. False: there is no room for that now. */
+/* Tells the process to forget the condemned build. False: the ring has no room now. */
 bool replica_flush(struct cards *g, struct card_replica *r);
 
-/* What was evicted comes back no sooner, so that two collections do not chase each other out; and
- * each time later, if it does not last, for to upload a large one may take longer than that. */
+/* How long an evicted replica stays away, so that two collections do not evict each other all the
+ * time; longer each time that it is evicted again soon, because uploading a large one may take
+ * longer. */
 #define REPLICA_RETRY_NS     UINT64_C(500000000)
 #define REPLICA_RETRY_MAX_NS UINT64_C(8000000000)
-/* The build is lost or in doubt; nothing again before delay_ns have passed, or twice what it waited
- * the last time, if that was not long ago. */
+/* Marks the build as lost or in doubt. No new build before delay_ns have passed, or twice the last
+ * wait, if that was not long ago. */
 void replica_lose(struct cards *g, struct card_replica *r, enum reason why, uint64_t delay_ns);
 void replica_evicted(struct cards *g, struct card *card, uint64_t number);
-/* Every build on the card. */
+/* Marks every build on the card as lost. */
 void replicas_lose_card(struct cards *g, struct card *card);
-/* Says what could not be said before. */
+/* Sends the orders to forget that found no room before. */
 void replicas_flush(struct cards *g);
 void gpu_replicas_finish(struct cards *g);
 
 /* ---- gpu_build.c ---- */
 
-/* Gives the orders that bring up to date what j is about, up to about bytes_max; leaves room for
- * `spare` more. NONE: done (all of it only if replica_is_current now); else why not, and none was
- * given. */
+/* Gives the orders that bring the replica for j up to date, up to about bytes_max; leaves room for
+ * `spare` more orders. NONE: done (completely only if replica_is_current now); otherwise why not,
+ * and no order was given. */
 enum reason replica_upload(struct cards *g, struct job *j, uint64_t bytes_max, uint32_t spare);
-/* One of them, of so many bytes: fills in whose it is. */
+/* Gives one of them, of this many bytes, after setting whose replica it is. */
 void build_order(struct cards *g, struct job *j, struct card_replica *r, struct order *o,
                  uint64_t bytes);
 
@@ -153,11 +156,12 @@ static inline uint64_t build_mapped(uint64_t bytes)
 
 /* ---- gpu_build_rows.c and gpu_build_graph.c ---- */
 
-/* VRAM that a collection's rows, norms and ids take, or a graph's parts, each mapped for itself. */
+/* Returns the VRAM of a collection's rows, norms and ids, or of a graph's parts, each mapped
+ * separately. */
 uint64_t build_rows_bytes(const struct resident *of);
 uint64_t build_graph_bytes(const struct resident *of);
-/* Up to about bytes_max and no more than orders_max orders. False: no memory, or all (UINT64_MAX) was
- * asked for and has no room; nothing was given. */
+/* Gives orders for up to about bytes_max, at most orders_max orders. False: there is no memory, or
+ * everything (UINT64_MAX) was requested and has no room; no order was given. */
 bool build_rows(struct cards *g, struct job *j, struct card_replica *r, uint64_t bytes_max,
                 uint32_t orders_max);
 bool build_graph(struct cards *g, struct job *j, struct card_replica *r, uint64_t bytes_max,

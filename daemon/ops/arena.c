@@ -1,6 +1,7 @@
 #include "daemon/ops/arena.h"
 
-/* Small results of many sets share a block, and a large one does not take hundreds. */
+/* Blocks grow, so that small results of many sets share one and a large result does not take
+ * hundreds. */
 enum { HEAD_BYTES = 64, GROWTH_MAX = 8 << 20 };
 
 struct arena_block {

@@ -1,5 +1,5 @@
-/* op_graph_nodes: what is known of nodes, in the order of their ids: kind, factor, degrees, and, if
- * asked for, their out-edges by target's id, then by weight. */
+/* graph_nodes: returns properties of nodes, in the order of their ids: kind, factor, degrees, and,
+ * if asked for, their out-edges by target's id, then by weight. */
 #include "daemon/ops/arena.h"
 #include "daemon/ops/operation_inside.h"
 #include "daemon/ops/radix.h"
@@ -9,9 +9,9 @@ enum { PART_NODES = 1024 };
 struct nodes {
     struct spread_graph graph;
     uint64_t count;
-    uint32_t *numbers; /* SPREAD_NO_NODE: there is none of that id */
+    uint32_t *numbers; /* SPREAD_NO_NODE: no node has this id */
     _Atomic bool starved;
-    _Atomic int refused; /* enum status, of the first that was starved */
+    _Atomic int refused; /* enum status: why the first allocation failed */
 };
 
 static struct nodes *nodes_of(struct job *j)
@@ -21,7 +21,7 @@ static struct nodes *nodes_of(struct job *j)
 
 /* ---- one node's edges ---- */
 
-/* Rises as the number does; -0 before +0. */
+/* A key that rises with the weight; -0 is before +0. */
 static uint32_t weight_key(float weight)
 {
     uint32_t bits;

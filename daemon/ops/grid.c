@@ -86,7 +86,7 @@ bool grid_prepare(struct grid *g, struct job *j)
     return true;
 }
 
-/* Nothing wrong that would be named before what this part may find. */
+/* True if no error is known that comes before any that this part may find. */
 static bool worth_doing(struct grid *g, uint64_t first_row)
 {
     return atomic_load_explicit(&g->bad_query, memory_order_relaxed) == NO_ROW &&
@@ -106,7 +106,8 @@ bool grid_part(struct grid *g, struct job *j, uint32_t part, uint32_t worker, st
         out->queries = g->set_of[group];
         return worth_doing(g, out->first_row);
     }
-    /* Every group is checked, even when another is wrong: the smallest number must be found. */
+    /* Every group is checked, even after an error in another: the error with the smallest number
+     * is reported. */
     return build_set(g, j, group, worker, &out->queries) && worth_doing(g, out->first_row);
 }
 

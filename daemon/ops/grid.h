@@ -1,10 +1,10 @@
 /* grid: many queries times many rows, cut into parts: groups of queries that fit the second-level
- * cache, and ranges of rows. Few groups: every part is one group and one small range, and the
- * packed queries are shared. Many groups: every part is one group and all rows, packed by the
- * worker that takes it, so that scratch does not grow with the queries.
+ * cache, and ranges of rows. With few groups, a part is one group and one small range, and the
+ * packed queries are shared. With many groups, a part is one group and all rows, and the worker
+ * that takes it packs the queries, so that scratch does not grow with the queries.
  * Owner:  the operation's scratch.
  * Thread: plan on the loop, prepare on one worker, the rest on any.
- * Errors: queries and inline rows that are not finite or overflow, named by the smallest number. */
+ * Errors: queries and inline rows that are not finite or overflow; the smallest number is named. */
 #ifndef ENGRAM_OPS_GRID_H
 #define ENGRAM_OPS_GRID_H
 
@@ -18,20 +18,20 @@ struct grid {
     enum metric metric;
     const float *queries;
     uint64_t query_count;
-    uint64_t groups, group_queries; /* queries in a group, fewer in the last */
+    uint64_t groups, group_queries; /* group_queries: in each group; the last may have fewer */
     uint64_t ranges, range_rows;
-    bool shared;              /* packed once, in prepare */
-    bool copies;              /* rows_want_copies */
-    bool screened;            /* queries are packed for a screen too; set before grid_layout */
+    bool shared;              /* true: queries are packed once, in prepare */
+    bool copies;              /* result of rows_want_copies */
+    bool screened;            /* queries are also packed for a screen; set before grid_layout */
     uint64_t set_bytes;       /* of one group's packed queries */
-    uint64_t sets;            /* scratch offset: one a group, or one a worker */
-    struct query_set *set_of; /* shared: by group */
+    uint64_t sets;            /* scratch offset: one for each group, or one for each worker */
+    struct query_set *set_of; /* if shared: by group */
     uint64_t set_of_at;
-    uint64_t buffers, buffer_bytes; /* one rows_buffer a worker */
+    uint64_t buffers, buffer_bytes; /* one rows_buffer for each worker */
     _Atomic uint64_t bad_query, bad_row;
 };
 
-/* What a part works on. */
+/* The queries and rows that a part works on. */
 struct grid_part {
     struct query_set queries;
     uint64_t first_query;
@@ -39,33 +39,36 @@ struct grid_part {
     struct rows_buffer buffer;
 };
 
-/* Cuts; alone: every part takes all rows; listed: a filter may leave a list of rows. The source's
- * count may still shrink (a filter): then grid_recut before the parts run. */
+/* Cuts the grid into parts. alone: every part takes all rows; listed: a filter may leave a list of
+ * rows. If a filter reduces the source's count, grid_recut must follow before the parts run. */
 void grid_cut(struct grid *g, uint32_t worker_count, bool alone, bool listed);
 void grid_recut(struct grid *g);
-/* Only the first so many of the queries remain; the same, before the parts run. */
+/* Keeps only the first query_count queries and cuts again, before the parts run. */
 void grid_keep(struct grid *g, uint64_t query_count);
 uint64_t grid_parts(const struct grid *g);
 
-/* Adds what the grid needs to a layout. */
+/* Adds the scratch that the grid needs to a layout. */
 void grid_layout(struct grid *g, uint32_t worker_count, uint64_t *bytes);
 
-/* After scratch was taken, on one worker. False: a query is wrong (see grid_refuse). */
+/* Packs shared queries, on one worker, after scratch was taken. False: a query is invalid (see
+ * grid_refuse). */
 bool grid_prepare(struct grid *g, struct job *j);
 
-/* False: nothing to do, because something was wrong or the job is cancelled. */
+/* Sets out to the part's work. False: there is none, because something is invalid or the job is
+ * cancelled. */
 bool grid_part(struct grid *g, struct job *j, uint32_t part, uint32_t worker,
                struct grid_part *out);
 
-/* Scores the part's next rows: see rows_score. 0: the part is over, done or not. */
+/* Scores the part's next rows, as rows_score does. Returns how many; 0: the part has ended. */
 size_t grid_score(struct grid *g, struct job *j, struct grid_part *p, float *scores,
                   size_t scores_stride, const uint64_t **ids);
 
-/* The part's next rows unscored, for a set of more than one query. count 0: the part is over. */
+/* Returns the part's next rows without scores, for more than one query. count 0: the part has
+ * ended. */
 struct row_block grid_block(struct grid *g, struct job *j, struct grid_part *p,
                             const uint64_t **ids);
 
-/* In finish: sets the failure for what was wrong, if anything. */
+/* Called in finish: sets the job's failure if a query or row was invalid. */
 enum status grid_refuse(struct grid *g, struct job *j);
 
 #endif

@@ -1,11 +1,11 @@
-/* op_knn_batch: the kNN requests of a batch in one scan, each with its own k, threshold, filter and
- * result; bit for bit what each gets alone. */
+/* knn_batch: the kNN requests of a batch in one scan, each with its own k, threshold, filter and
+ * result; bit for bit what each would get alone. */
 #include <assert.h>
 
 #include "daemon/exec/batch.h"
 #include "daemon/ops/knn_inside.h"
 
-enum { CHECK_QUERIES = 32 }; /* checked at once */
+enum { CHECK_QUERIES = 32 }; /* queries checked at once */
 
 struct knn_batch_plan {
     struct knn_search search;
@@ -40,7 +40,8 @@ static uint64_t lay_out(struct job *c, struct knn_batch_plan *w)
         add_size(m, &size, &filters);
         w->owner_count++;
     }
-    if (size.queries) size.k /= size.queries; /* of most; one with a large k must not decide */
+    /* the average k: a single request with a large k must not decide */
+    if (size.queries) size.k /= size.queries;
     uint32_t dimension = w->search.grid.rows.dimension;
     layout_add(&bytes, sizeof *w);
     knn_layout(&w->search, c, &size, &bytes);
@@ -92,7 +93,7 @@ static bool queries_are_sound(struct job *c, const struct knn_batch_plan *w, str
     return true;
 }
 
-/* Everything that may be wrong with a member, or leave nothing to do for it. */
+/* Checks a member completely. False: it is invalid, or nothing is left to do for it. */
 static bool owner_joins(struct job *c, struct knn_batch_plan *w, struct knn_owner *o, void *memory)
 {
     struct job *m = o->job;
@@ -107,7 +108,7 @@ static bool owner_joins(struct job *c, struct knn_batch_plan *w, struct knn_owne
     return o->k != 0;
 }
 
-/* Takes the queries of an owner that stays. */
+/* Copies the queries of an owner that takes part. */
 static void gather(struct job *c, struct knn_batch_plan *w, uint32_t number, struct knn_owner *o,
                    struct knn_size *sum)
 {
@@ -145,7 +146,7 @@ static enum status batch_prepare(struct job *c)
     grid_keep(&w->search.grid, sum.queries);
     c->plan.parts = (uint32_t)grid_parts(&w->search.grid);
     bool sound = knn_start(&w->search, c);
-    assert(sound); /* each was looked at */
+    assert(sound); /* all of them were checked before */
     (void)sound;
     return STATUS_OK;
 }
@@ -197,7 +198,7 @@ static uint64_t batch_gpu_pairs(const struct job *c)
     return pairs;
 }
 
-/* Left out: the CPU does it, or says what is wrong. */
+/* Excludes a member from the order: the CPU runs it, or says what is wrong. */
 static void leave_out(struct job *m)
 {
     bool memory = m->failure.detail == DETAIL_MEMORY;
@@ -206,7 +207,7 @@ static void leave_out(struct job *m)
     m->gpu.gave_up = memory ? REASON_QUEUE_FULL : REASON_CHOSEN_FASTER;
 }
 
-/* False: it is not for the GPU. */
+/* Makes a member's segment of the order. False: a GPU cannot run it. */
 static bool make_segment(struct job *m, void *filter, struct order_segment *out)
 {
     const struct job_request *r = &m->request;
@@ -231,7 +232,7 @@ static bool make_segment(struct job *m, void *filter, struct order_segment *out)
     return !m->gpu.unfit;
 }
 
-/* The order, of all members that have not been left out. */
+/* Makes the order for all members that are not excluded. */
 static enum status batch_gpu_prepare(struct job *c)
 {
     struct gpu_batch *w = c->plan.scratch.data;

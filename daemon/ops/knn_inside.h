@@ -1,6 +1,5 @@
-/* knn_inside: one scan of a collection for the k best rows of many queries, whosever they are: of
- * one request (op_knn.c) or of several (op_knn_batch.c). Each owner of queries has its own k,
- * threshold, filter and result.
+/* knn_inside: one scan of a collection for the k best rows of many queries, of one request (knn.c)
+ * or of several (knn_batch.c). Each owner of queries has its own k, threshold, filter and result.
  * Owner:  the operation's scratch.
  * Thread: knn_layout on the loop; knn_start on one worker; knn_part on any; knn_end on one.
  * Errors: knn_check, knn_take_result: in the owner's failure, as if it ran alone. */
@@ -12,61 +11,65 @@
 #include "daemon/ops/screening.h"
 #include "kernels/topk.h"
 
-/* A request, and which of the search's queries are its own. */
+/* A request, and which queries of the search belong to it. */
 struct knn_owner {
     struct job *job;
     uint64_t first_query, query_count;
-    uint64_t entries, entry_bytes; /* of candidates: of all queries before, and for each */
-    const uint64_t *allowed;       /* bitmap over rows, or NULL */
-    uint32_t k;                    /* columns of the result: k asked for, at most allowed rows */
+    /* bytes of candidates: of all queries before its own, and of each of its queries */
+    uint64_t entries, entry_bytes;
+    const uint64_t *allowed; /* a bitmap over rows, or NULL */
+    /* columns of the result: k as requested, or the number of allowed rows if that is less */
+    uint32_t k;
 };
 
 struct knn_search {
     struct grid grid;
     struct knn_owner *owners;
-    const uint16_t *owner_of; /* by query; NULL: all are the first owner's */
-    bool nothing;             /* one owner, without columns: queries are checked, no more */
+    const uint16_t *owner_of; /* by query; NULL: all belong to the first owner */
+    bool nothing;             /* one owner without columns: queries are only checked */
     bool lower_is_better;
-    uint64_t kept_queries;         /* per worker */
-    uint64_t tops, top_bytes;      /* scratch offset; one array a worker, on lines of its own */
-    uint64_t entries, entry_bytes; /* scratch offset; one stretch a worker */
-    uint64_t scores, score_bytes;  /* one each a worker */
+    uint64_t kept_queries; /* queries whose candidates a worker keeps */
+    /* scratch offset; one array for each worker, on cache lines of its own */
+    uint64_t tops, top_bytes;
+    uint64_t entries, entry_bytes; /* scratch offset; one range for each worker */
+    uint64_t scores, score_bytes;  /* one array for each worker */
     uint64_t positions, position_bytes;
     struct screening screening; /* if the grid is screened */
-    uint64_t states;            /* scratch offset: one screening_state a worker */
+    uint64_t states;            /* scratch offset: one screening_state for each worker */
 };
 
-/* What is wrong with j by its shape, against its collection. */
+/* Checks j's shape against its collection. */
 enum status knn_check(struct job *j);
 
-/* Room for j's result, allowed_rows being what its filter leaves, or all; *k shrinks to that. */
+/* Takes memory for j's result; allowed_rows: rows that pass its filter, or all. *k is reduced to
+ * that. */
 enum status knn_take_result(struct job *j, uint64_t allowed_rows, uint32_t *k);
 
-/* For a result without columns: no query has found anything. */
+/* Writes a result without columns: no query has found a row. */
 void knn_write_none(struct job *j);
 
-/* Bytes of candidates for one query. */
+/* Returns the bytes of candidates of one query. */
 uint64_t knn_entry_bytes(const struct collection *c, uint32_t k);
 
-/* The search over j's collection: fills what does not depend on queries. */
+/* Sets what does not depend on queries, for a search over j's collection. */
 void knn_search_init(struct knn_search *s, const struct job *j);
 
-/* What a search asks for, at most: owners may still leave. */
+/* Upper bounds of what a search needs; owners may still drop out. */
 struct knn_size {
-    uint64_t queries;     /* grid.queries will be that many */
-    uint64_t entries;     /* bytes of candidates for all of them */
-    uint64_t entries_max; /* for the greediest query */
+    uint64_t queries;     /* what grid.queries will be */
+    uint64_t entries;     /* bytes of candidates of all queries */
+    uint64_t entries_max; /* the largest for one query */
     uint64_t k;           /* of most queries */
     bool listed;          /* a filter may leave a list of rows */
 };
 void knn_layout(struct knn_search *s, const struct job *j, const struct knn_size *size,
                 uint64_t *bytes);
 
-/* After scratch was taken and owners, queries and rows are known. False: a query is wrong
- * (grid_refuse). */
+/* Starts the search, once scratch was taken and owners, queries and rows are known. False: a query
+ * is invalid (grid_refuse). */
 bool knn_start(struct knn_search *s, struct job *j);
 void knn_part(struct knn_search *s, struct job *j, uint32_t part, uint32_t worker);
-/* Writes what the parts left to be written; for cancelled owners nothing. */
+/* Writes the results that parts have not written; none for cancelled owners. */
 void knn_end(struct knn_search *s, struct job *j);
 
 #endif

@@ -1,9 +1,9 @@
-/* Fused with the scan: scores live in a block of the second-level cache and never travel to
- * memory. */
+/* knn_search: scores are selected from at once, block by block, while they are in the second-level
+ * cache; they are never written to memory as a whole. */
 #include "daemon/ops/knn_inside.h"
 
-/* Candidates are kept per worker and query when all of them fit, so that many parts can share the
- * rows; otherwise per worker for one group of queries at a time. */
+/* If the candidates of all queries fit, each worker keeps them for all queries, so that many parts
+ * can share the rows; otherwise a worker keeps them for one group of queries at a time. */
 #define KEPT_BYTES_MAX (UINT64_C(64) << 20)
 
 enum status knn_check(struct job *j)
@@ -94,14 +94,14 @@ static const struct knn_owner *owner_of(const struct knn_search *s, uint64_t que
     return &s->owners[s->owner_of ? s->owner_of[query] : 0];
 }
 
-/* Where a query's candidates begin, counted from those of the first query of all. */
+/* Where a query's candidates begin, relative to those of the very first query. */
 static uint64_t entries_at(const struct knn_search *s, uint64_t query)
 {
     const struct knn_owner *o = owner_of(s, query);
     return o->entries + (query - o->first_query) * o->entry_bytes;
 }
 
-/* first: of the queries that the worker keeps now. */
+/* first: the first query whose candidates the worker keeps now. */
 static struct topk *top_of(const struct knn_search *s, const struct job *j, uint32_t worker,
                            uint64_t first, uint64_t query)
 {
@@ -130,7 +130,7 @@ bool knn_start(struct knn_search *s, struct job *j)
     return true;
 }
 
-/* Sorts a query's candidates into its line of its owner's result. */
+/* Sorts a query's candidates into its row of its owner's result. */
 static void write_query(const struct knn_search *s, uint64_t query, struct topk *top)
 {
     const struct knn_owner *o = owner_of(s, query);
@@ -147,7 +147,7 @@ static void write_query(const struct knn_search *s, uint64_t query, struct topk 
     ((uint32_t *)out[2].data)[line] = count;
 }
 
-/* Several queries, most rows told apart by the screen. */
+/* Several queries, with most rows ruled out by the screen. */
 static void screen_part(struct knn_search *s, struct job *j, struct grid_part *p, uint32_t worker,
                         struct topk *tops, const uint64_t *const *allowed)
 {

@@ -7,7 +7,7 @@
 
 enum { FIRST_CHUNK_BYTES = 64 << 10, CHUNK_BYTES = 1 << 20, MATCH_REPLY_BYTES = 12 };
 
-/* A heap block of triples; entry.key is the query until they are sorted. */
+/* A heap block of triples; entry.key holds the query until the triples are sorted. */
 struct match_chunk {
     struct heap_block before; /* the worker's previous chunk */
     uint64_t count, capacity;
@@ -97,7 +97,7 @@ static void drop_lists(struct matches *m, struct job *j)
     }
 }
 
-/* starts[q]: where query q's matches begin; afterwards, having been advanced, where they end. */
+/* starts[q]: where query q's matches begin; afterwards, where they end. */
 static uint64_t count_by_query(struct matches *m, struct job *j, uint64_t *starts)
 {
     memset(starts, 0, (m->query_count + 1) * sizeof *starts);
@@ -127,7 +127,7 @@ static void scatter(struct matches *m, struct job *j, uint64_t *starts, bool low
             }
 }
 
-/* Others of the space, or of all, finish. */
+/* Refuses the job; a retry helps when other requests, of the space or of all, have finished. */
 static void refuse(struct job *j, enum status st, const char *what)
 {
     heap_refuse(j->heap, st, owner_of(j), what, &j->failure);

@@ -18,7 +18,7 @@ size_t queries_check_bytes(uint32_t dimension, size_t count)
     return norm_bytes(count) + padded_bytes(dimension, count);
 }
 
-/* Up to 1,024 dimensions one pack serves both. */
+/* False up to 1,024 dimensions, where one pack serves both. */
 static bool packs_twice(const struct query_form *form)
 {
     return form->screened && form->dimension > VECTOR_COMPENSATED_ABOVE;
@@ -33,7 +33,7 @@ size_t queries_bytes(const struct query_form *form, size_t count)
     return bytes;
 }
 
-/* The norms, at memory, and the rows padded: behind them, or where they are. */
+/* Writes the norms to memory and returns padded rows: behind the norms, or the given ones. */
 static const float *measure(const struct vector_kernels *kernels, uint32_t dimension,
                             const float *rows, size_t count, void *memory)
 {

@@ -1,4 +1,4 @@
-/* radix: items sorted by a 64-bit key, stable, in time that grows with their number alone.
+/* radix: sorts items by a 64-bit key, stable, in time that depends only on their number.
  * Owner:  the caller's arrays.
  * Thread: any.
  * Errors: none. */
@@ -12,7 +12,7 @@ struct radix_item {
     uint32_t value;
 };
 
-/* Returns the one of both arrays, of count items each, in which they lie sorted. */
+/* Returns which of the two arrays, of count items each, holds the sorted items. */
 struct radix_item *radix_sort(struct radix_item *items, struct radix_item *room, uint64_t count);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include "daemon/ops/operation_inside.h"
 
-/* Copies stay in the second-level cache; rows that are gathered are fetched this far ahead. */
+/* Copies fit in the second-level cache; gathered rows are prefetched this far ahead. */
 enum { COPY_BYTES = 256 << 10, COPY_ROWS_MIN = 8, AHEAD = 8, AHEAD_LINES = 6 };
 
 size_t rows_batch(uint32_t dimension)
@@ -92,7 +92,7 @@ void rows_gather(const struct row_source *s, const struct query_set *query, enum
     }
 }
 
-/* n rows of the list, copied together. */
+/* Copies n rows of the list next to each other. */
 static struct row_block copy_listed(const struct row_source *s, const uint32_t *rows, size_t n,
                                     struct rows_buffer *buffer)
 {
@@ -123,7 +123,7 @@ struct row_block rows_block(const struct row_source *s, uint64_t first, uint64_t
                    : rows_inline(s, first, n, buffer, bad);
 }
 
-/* One query reads each row once: no copies. */
+/* One query reads each row once, so copying would not help. */
 static size_t score_listed(const struct row_source *s, const struct query_set *q,
                            enum metric metric, uint64_t first, size_t n, struct rows_buffer *buffer,
                            float *scores)

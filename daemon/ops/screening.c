@@ -1,15 +1,16 @@
 /* How well the screen works is not known beforehand: it needs bounds, which the first blocks give,
- * and data whose distances differ by more than rounding. So it is watched: a block that lets too
- * much pass costs up to twice the exact price, and is followed by exact blocks, twice as many each
- * time. */
+ * and data whose distances differ by more than rounding errors. So it is watched: a block that
+ * lets too many rows pass costs up to twice as much as exact scoring, and is followed by blocks
+ * that are scored exactly, twice as many each time. */
 #include "daemon/ops/screening.h"
 
 #include "daemon/ops/operation_inside.h"
 
 enum {
-    QUERIES_MIN = 8, /* below, rows come from memory no faster than they are scored */
+    /* with fewer queries, reading rows from memory takes as long as scoring them */
+    QUERIES_MIN = 8,
     COMPENSATED_QUERIES_MIN = 2,
-    USEFUL_SHARE = 8, /* useful while less than one in so many rows passes */
+    USEFUL_SHARE = 8, /* the screen is useful while less than one in so many rows passes */
     EXACT_BLOCKS_MAX = 32,
 };
 
@@ -46,7 +47,7 @@ static void offer_exact(const struct screening *s, struct screening_state *state
     }
 }
 
-/* The canonical scores of the rows at state->positions, offered. */
+/* Offers the canonical scores of the rows at state->positions. */
 static void offer_passed(const struct screening *s, struct screening_state *state,
                          const struct screening_block *b, size_t query, size_t passed)
 {
@@ -59,7 +60,7 @@ static void offer_passed(const struct screening *s, struct screening_state *stat
         state->norms[count] = b->rows.norms[at];
         state->ids[count++] = b->ids[at];
     }
-    /* The dots of this query are not needed any more: scores take their place. */
+    /* The dots of this query are no longer needed: scores take their place. */
     float *scores = b->scores + query * ROWS_BLOCK;
     s->kernels->gather(s->screen.metric, s->dimension, b->queries->rows + query * stride,
                        b->queries->norms[query], state->rows, state->norms, count, scores);

@@ -1,6 +1,6 @@
-/* screening: many queries' k best over a block of rows, computing canonical scores only for rows
- * that a cheap dot product does not rule out (kernels/screen.h). The result is the exact path's,
- * bit for bit.
+/* screening: the k best of many queries over a block of rows, computing canonical scores only for
+ * rows that a cheap dot product does not rule out (kernels/screen.h). The result equals that of
+ * exact scoring, bit for bit.
  * Owner:  the operation's scratch.
  * Thread: a screening is const while parts run; each worker has a state of its own.
  * Errors: none. */
@@ -17,10 +17,10 @@ struct screening {
     uint32_t dimension;
 };
 
-/* One worker's; zeroed before its first block. */
+/* The state of one worker; zeroed before its first block. */
 struct screening_state {
     uint32_t exact_left; /* blocks to score exactly before the screen is tried again */
-    uint32_t exact_next; /* how many when it next turns out useless */
+    uint32_t exact_next; /* the next value of exact_left, should the screen be useless again */
     float floors[ROWS_BLOCK];
     const float *rows[ROWS_BLOCK];
     float norms[ROWS_BLOCK];
@@ -28,19 +28,19 @@ struct screening_state {
     uint32_t positions[ROWS_BLOCK + 16];
 };
 
-/* A block for a set of queries and their candidates: one topk each. */
+/* A block of rows, for a set of queries and their candidates: one topk for each query. */
 struct screening_block {
     const struct query_set *queries;
     struct topk *tops;
     struct row_block rows; /* at most ROWS_BLOCK */
     const uint64_t *ids;
-    /* By query: NULL, or a bitmap, bit first_row + i for row i. */
+    /* By query: NULL, or a bitmap in which bit first_row + i stands for row i. */
     const uint64_t *const *allowed;
     uint64_t first_row;
     float *scores; /* scratch: queries x ROWS_BLOCK */
 };
 
-/* Whether screening is likely to be faster for k of row_count rows, seen by one worker. */
+/* True if screening is likely to be faster for k of row_count rows that one worker scans. */
 bool screening_pays(const struct vector_kernels *kernels, enum metric metric, uint32_t dimension,
                     uint64_t query_count, uint64_t k, uint64_t row_count);
 

@@ -5,7 +5,7 @@
 
 /* ---- order ---- */
 
-/* Activations lie in [0, 1]: keys below 2^30, the highest activation first. */
+/* Activations lie in [0, 1], so keys are below 2^30; the highest activation has the lowest key. */
 enum { ONE_BITS = 0x3f800000, BUCKET_SHIFT = 19, BUCKETS = 1 << (30 - BUCKET_SHIFT) };
 
 static uint32_t bits_of(float f)
@@ -21,7 +21,7 @@ static uint32_t key_of(float activation)
     return bits < ONE_BITS ? ONE_BITS - bits : 0;
 }
 
-/* The least key past those that hold the k highest of them. */
+/* Returns the lowest bucket border below which the k highest activations lie. */
 static uint32_t cut_of(const struct spread_record *records, uint64_t count, uint64_t k)
 {
     uint32_t held[BUCKETS] = {0}; /* records are fewer than 2^32 */
@@ -46,7 +46,7 @@ static uint64_t collect(const struct spread_record *records, uint64_t count, uin
     return n;
 }
 
-/* Runs of equal activation, as far as they are kept, by rising id. */
+/* Sorts runs of equal activation by rising id, as far as they are kept. */
 static void sort_ties(const struct spread_ask *a, const struct spread_record *records,
                       struct radix_item *items, struct radix_item *room, uint64_t n, uint64_t kept)
 {
@@ -65,7 +65,7 @@ static void sort_ties(const struct spread_ask *a, const struct spread_record *re
 
 /* ---- sums by tier ---- */
 
-/* Whether adding so many activations up in binary64 is exact, in whatever order: all are multiples
+/* True if the binary64 sum of so many activations is exact in any order: all of them are multiples
  * of one power of 2, and the sum is at most their number. */
 static bool sums_are_exact(const struct spread_record *records, uint64_t count)
 {
@@ -84,9 +84,10 @@ static void add_to(double sums[SPREAD_TIERS], const struct spread_record *r)
     sums[spread_tier_of(r->depth)] += (double)r->activation;
 }
 
-/* Whether sums of so many numbers, none below 0, round to the same floats in whatever order they were
- * added up. In binary64 any order comes within n 2^-53 (and a little) of the exact sum, relatively; two
- * orders within twice that of each other. Somewhat further to both sides is looked at. */
+/* True if the sums of so many non-negative numbers round to the same floats in whatever order they
+ * were added. In binary64 any order comes within n 2^-53 (and a little) of the exact sum,
+ * relatively, so two orders within twice that of each other. A somewhat larger interval is
+ * tested. */
 static bool sums_are_sure(const double sums[SPREAD_TIERS], uint64_t count)
 {
     for (int tier = 0; tier < SPREAD_TIERS; tier++) {
@@ -117,7 +118,7 @@ static void sum_tiers(const struct spread_ask *a, const struct spread_record *re
 
 /* ---- paths ---- */
 
-/* Node -> its record: places in a table, by hash, or by node where the table is large enough. */
+/* Finds the record of a node: a table by hash, or by node if the table is large enough. */
 struct trail {
     const struct spread_record *records;
     uint32_t *slots; /* place + 1; 0: empty */
@@ -156,7 +157,8 @@ static bool trail_init(struct trail *t, const struct spread_ask *a,
     return true;
 }
 
-/* Who is nearer to a seed was touched before: a path has at most hops + 1 nodes. */
+/* Walks from a record to a seed. Each parent was touched before, so a path has at most hops + 1
+ * nodes. */
 static uint32_t walk(const struct trail *t, uint32_t hops, const struct spread_record *r,
                      uint32_t nodes[SPREAD_HOPS_MAX + 1])
 {
@@ -173,7 +175,7 @@ static const struct spread_record *kept_record(const struct spread_set *s, uint6
     return &s->records[s->order ? s->order[i] : i];
 }
 
-/* Of the kept; records are all that were touched. */
+/* Finds the paths of the kept records; records: all that were touched. */
 static bool find_paths(const struct spread_ask *a, const struct spread_record *records,
                        uint64_t count, struct arena *keep, struct arena *work,
                        struct spread_set *out)
@@ -197,7 +199,7 @@ static bool find_paths(const struct spread_ask *a, const struct spread_record *r
 
 /* ---- one set ---- */
 
-/* Copies the kept, or only says where they lie. */
+/* Copies the kept records, or only notes their places. */
 static bool keep_best(const struct spread_record *records, const struct radix_item *items,
                       bool copy, struct arena *keep, struct spread_set *out)
 {
@@ -313,7 +315,7 @@ static void write_entry(struct job *j, const struct spread_ask *a, const struct 
     ((uint32_t *)t[RESULT_SPREAD_DEPTHS].data)[entry] = r->depth;
 }
 
-/* The set that an entry belongs to. */
+/* Returns the set that an entry of the reply belongs to. */
 static uint64_t set_of(const uint64_t *offsets, uint64_t sets, uint64_t entry)
 {
     uint64_t low = 0, high = sets;

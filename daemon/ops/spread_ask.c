@@ -184,7 +184,7 @@ static float capped(float activation)
     return activation < 1.0f ? activation : 1.0f;
 }
 
-/* There may be millions: not where requests are received. */
+/* Checked on a worker: there may be millions, too many for the loop. */
 static enum status check_activations(struct job *j)
 {
     const float *values = j->request.weights.data;
@@ -220,7 +220,8 @@ static enum status find_seeds(struct job *j, struct spread_ask *a)
     return STATUS_OK;
 }
 
-/* Of each node one, with the sum. They go where the sets before have left room; returns the end. */
+/* Merges the seeds of a set: one for each node, with the sum. They are written to `to`, behind
+ * those of earlier sets; returns the end. */
 static uint64_t merge_set(struct spread_ask *a, uint64_t first, uint64_t count, uint64_t to)
 {
     for (uint64_t i = 0; i < count; i++) {

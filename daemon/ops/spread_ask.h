@@ -1,9 +1,9 @@
-/* spread_ask: what a spread asks, in the numbers of its graph: seeds by node, f(d), the set of nodes.
- * The same for every backend.
+/* spread_ask: the parameters of a spread in terms of its graph: seeds by node number, f(d), the
+ * set of nodes. They are the same for every backend.
  * Owner:  the operation's scratch.
- * Thread: layout and place the loop; prepare one worker, alone.
- * Errors: spread_ask_prepare: NOT_FOUND/UNKNOWN_NODE for ids of seeds or node set that are no
- *         nodes, INVALID_ARGUMENT/BAD_SEED for a seed outside the node set, or whose activation is not
+ * Thread: layout and place: the loop; prepare: one worker, alone.
+ * Errors: spread_ask_prepare: NOT_FOUND/UNKNOWN_NODE for unknown ids of seeds or of the node set,
+ *         INVALID_ARGUMENT/BAD_SEED for a seed outside the node set, or whose activation is not
  *         finite and above 0. */
 #ifndef ENGRAM_OPS_SPREAD_ASK_H
 #define ENGRAM_OPS_SPREAD_ASK_H
@@ -15,29 +15,29 @@ struct radix_item;
 
 struct spread_ask {
     struct spread_graph graph;
-    struct spread_question question; /* of every set, but for its seeds */
+    struct spread_question question; /* the same for every set, except for its seeds */
     uint64_t set_count;
-    uint64_t k; /* the best so many of each set; UINT64_MAX: all */
+    uint64_t k; /* how many of each set to return; UINT64_MAX: all */
 
-    /* In scratch. */
+    /* All of these are in scratch. */
     uint64_t *set_offsets; /* set_count + 1: where each set's seeds begin */
     struct spread_seed *seeds;
     float *decay;      /* hops + 1 */
-    uint64_t *allowed; /* bitmap over nodes */
+    uint64_t *allowed; /* a bitmap over nodes */
     struct radix_item *items, *room;
     uint64_t places[6];
 };
 
-/* Counts the bytes of scratch that j needs for it. */
+/* Adds the bytes of scratch that j needs for it. */
 void spread_ask_layout(const struct job *j, struct spread_ask *a, uint64_t *bytes);
-/* Scratch is there. */
+/* Sets the pointers, once scratch was taken. */
 void spread_ask_place(const struct job *j, struct spread_ask *a);
 enum status spread_ask_prepare(struct job *j, struct spread_ask *a);
 
-/* f(d) before it is rounded. table: of DECAY_TABLE. */
+/* Returns f(d) before it is rounded. table: for DECAY_TABLE. */
 double spread_ask_decay(const struct job_spread *s, const float *table, uint32_t d);
 
-/* The question of one set. */
+/* Returns the question of one set. */
 static inline struct spread_question spread_ask_set(const struct spread_ask *a, uint64_t set)
 {
     struct spread_question q = a->question;

@@ -1,22 +1,22 @@
-/* op_spread_gpu: a spread on a GPU process: what is asked is prepared as for the CPU, and the reply is
- * made of the records that come back by the same code. All sets' records share one room; sets that
- * find none there are the CPU's. */
+/* spread_gpu: a spread on a GPU process. Its parameters are prepared as for the CPU, and the same
+ * code makes the reply from the records that come back. The records of all sets share one array;
+ * the CPU runs sets that find no room in it. */
 #include "daemon/ops/filter.h"
 #include "daemon/ops/spread_inside.h"
 
 enum {
-    SHORT_MAX = 1024,     /* seeds that are looked up on the loop */
-    ANSWER_PARTS = 64,    /* at most: there may be thousands of small sets */
-    RECORDS_MAX = 2 << 20 /* of all sets together, 48 MiB; but any one set has room */
+    SHORT_MAX = 1024,     /* most seeds that are looked up on the loop */
+    ANSWER_PARTS = 64,    /* most parts: there may be thousands of small sets */
+    RECORDS_MAX = 2 << 20 /* for all sets together, 48 MiB; but always enough for any one set */
 };
 
-/* Where they lie in the job's scratch, which a GPU process writes into. */
+/* The arrays in the job's scratch that a GPU process writes into. */
 struct spread_gpu {
     struct order_spread_set *sets;
     struct spread_record *records;
-    uint64_t room;          /* of all sets */
-    _Atomic uint64_t taken; /* of it, by those that were looked at */
-    atomic_bool mad; /* numbers came that lead nowhere, or there was no memory to follow them */
+    uint64_t room;          /* for all sets */
+    _Atomic uint64_t taken; /* records of the sets that were checked */
+    atomic_bool mad;        /* invalid numbers came back, or there was no memory to use them */
 };
 
 static struct spread_gpu *gpu_of(const struct job *j)
@@ -78,8 +78,8 @@ static enum status gpu_prepare(struct job *j)
 
 /* ---- the way back ---- */
 
-/* Another process wrote them: every number that is followed is looked at, and how many there are: no
- * set has more than there can be, nor all together more than they were given. */
+/* Checks what another process wrote: every number that is followed, and the counts: no set may
+ * have more records than possible, nor all sets together more than there is room for. */
 static bool is_sound(struct spread_gpu *w, const struct order_spread_set *set,
                      const struct spread_question *q, uint32_t nodes)
 {
@@ -99,7 +99,7 @@ static void answer_set(struct job *j, uint64_t set, uint32_t worker)
 {
     struct spread_job *w = spread_of(j);
     struct spread_gpu *g = gpu_of(j);
-    const struct order_spread_set came = g->sets[set]; /* what is checked is what is used */
+    const struct order_spread_set came = g->sets[set]; /* a copy: what is checked is what is used */
     struct spread_set *s = &w->sets[set];
     s->cycles = came.cycles;
     s->truncated = came.truncated != 0;
@@ -120,7 +120,7 @@ static void answer_part(struct job *j, uint32_t part, uint32_t worker)
         answer_set(j, i, worker);
 }
 
-/* What cannot be answered from that, the CPU answers: all of it. */
+/* If the records do not suffice for the reply, the CPU runs the whole request. */
 static void answered(struct job *j)
 {
     j->gpu.unfit |= spread_any_undone(spread_of(j)) || atomic_load(&gpu_of(j)->mad);
@@ -130,7 +130,7 @@ static void answered(struct job *j)
         spread_reply(j);
 }
 
-/* Or it answers the sets that found no room. */
+/* The CPU runs only the sets that found no room. */
 static void read_all(struct job *j)
 {
     j->step = answered;
