@@ -10,7 +10,7 @@
 # Files are found by folder, so adding one needs no line here:
 #   kernels/cpu/*.c       arithmetic; NAME_avx2.c, NAME_avx512.c, NAME_neon.c get their flags
 #   daemon/**/*.c         the daemon (daemon/main.c alone is not in the test library)
-#   client/*.c            the C client;  client/cli/*.c  the command line tool
+#   client/*.c, client/{calls,replies}/*.c  the C client;  client/cli/**/*.c  the command line tool
 #   tests/*/**/test_*.c   one Criterion executable each;  tests/**/run_*.sh  one test each
 #   tests/fuzz/fuzz_*.c   one fuzz target each, replayed over tests/fuzz/corpus/* by make test
 #   tests/bench/bench_*.c one program each
@@ -21,8 +21,8 @@ MAKEFLAGS  += --no-builtin-rules
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
-VERSION    := 0.1.0
-SOVERSION  := 0
+VERSION    := 0.2.0
+SOVERSION  := 0.2
 SAN        ?=
 CUDA       ?= auto
 COVERAGE   ?=
@@ -116,7 +116,7 @@ DAEMON_SRC := $(filter-out daemon/main.c,$(wildcard daemon/*.c)) \
 # The GPU process; device_cuda.c where there is nvcc, else device_none.c.
 GPU_SRC    := $(filter-out daemon/gpu/main.c $(if $(NVCC),daemon/gpu/device_none.c,\
                 daemon/gpu/device_cuda%.c),$(wildcard daemon/gpu/*.c))
-CLIENT_SRC := $(wildcard client/*.c)
+CLIENT_SRC := $(wildcard client/*.c client/calls/*.c client/replies/*.c)
 CLI_SRC    := $(wildcard client/cli/*.c client/cli/*/*.c)
 PROTO_GEN  := $(BUILD)/gen/proto/engram_accel.pb
 
@@ -404,7 +404,8 @@ $(BUILD)/systemd/%: systemd/%.in $(BUILD)/paths
 TO         := $(DESTDIR)$(PREFIX)
 SETTINGS   := $(DESTDIR)$(SYSCONFDIR)/engram-accel
 INSTALLED  := bin/engram-acceld bin/engram-accel-gpu bin/engram-accel \
-              include/engram_accel.h include/engram_accel_graph.h \
+              include/engram_accel.h include/engram_accel_codes.h include/engram_accel_graph.h \
+              include/engram_accel_reports.h include/engram_accel_vectors.h \
               lib/libengram_accel.a lib/libengram_accel.so \
               lib/libengram_accel.so.$(SOVERSION) lib/libengram_accel.so.$(VERSION) \
               lib/pkgconfig/engram-accel.pc \
@@ -416,7 +417,8 @@ install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 	install -D -m 755 $(DAEMON) $(TO)/bin/engram-acceld
 	install -D -m 755 $(GPU) $(TO)/bin/engram-accel-gpu
 	install -D -m 755 $(CLI) $(TO)/bin/engram-accel
-	install -D -m 644 -t $(TO)/include client/engram_accel.h client/engram_accel_graph.h
+	install -D -m 644 -t $(TO)/include client/engram_accel.h client/engram_accel_codes.h \
+	    client/engram_accel_graph.h client/engram_accel_reports.h client/engram_accel_vectors.h
 	install -D -m 644 $(CLIENT_A) $(TO)/lib/libengram_accel.a
 	install -D -m 755 $(CLIENT_SO) $(TO)/lib/libengram_accel.so.$(VERSION)
 	ln -sf libengram_accel.so.$(VERSION) $(TO)/lib/libengram_accel.so.$(SOVERSION)

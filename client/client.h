@@ -1,15 +1,14 @@
 /* client: what the library's files share: the handle, a request's life, the order of calls.
  *
- *   client.c    the handle, its options and its last error
- *   connect.c   socket and Hello
- *   transport.c bytes out (many requests a sendmsg), bytes in (many replies a read), loss
- *   request.c   a request: head, tensors, where it stands
- *   replies.c   a reply's message -> result, as strict as the daemon is with requests; those of
- *               graphs and spreading: replies_graph.c; what both use: replies.h
- *   reports.c   what Info, Stats and Explain say -> the caller's structs
- *   drive.c     waiting, deadlines, callbacks, cancel; blocking calls are made of these
- *   daemon.c collections.c questions.c upsert.c graphs.c graph_edges.c spread.c async.c
- *               the public calls
+ *   client.c      the handle and its options
+ *   connect.c     socket and Hello
+ *   transport.c   bytes out (many requests a sendmsg), bytes in (many replies a read), loss
+ *   request.c     a request: head, tensors, where it stands
+ *   drive.c       waiting, deadlines, callbacks, cancel; blocking calls are made of these
+ *   answer.c      what kind of answer a request has, and how it gets into the caller's struct
+ *   error.c result.c time.c text.c detail.c   helpers that know nothing of the others
+ *   replies/      a reply's message -> result, as strict as the daemon is with requests
+ *   calls/        the public calls
  *
  * Owner:  the handle's user.
  * Thread: one at a time.
@@ -45,24 +44,6 @@ enum {
 };
 #define EA_MAGIC UINT32_C(0x4c434145)
 
-/* Sub-codes that the library gives itself; the daemon's numbers. */
-enum {
-    EA_DETAIL_BODY_TOO_LARGE = 4,
-    EA_DETAIL_BAD_MESSAGE = 6,
-    EA_DETAIL_BAD_SHAPE = 7,
-    EA_DETAIL_BODY_MISMATCH = 8,
-    EA_DETAIL_BAD_NAME = 12,
-    EA_DETAIL_BAD_METRIC = 17,
-    EA_DETAIL_BAD_OFFSETS = 23,
-    EA_DETAIL_BAD_FILTER = 24,
-    EA_DETAIL_MEMORY = 25,
-    EA_DETAIL_CANCELLED_BY_CLIENT = 30,
-    EA_DETAIL_DEADLINE = 31,
-    EA_DETAIL_SYSTEM = 35,
-    EA_DETAIL_BAD_HOPS = 45,
-    EA_DETAIL_BAD_DECAY = 46,
-};
-
 /* Why something failed. */
 struct note {
     ea_status code;
@@ -71,8 +52,6 @@ struct note {
     bool retryable;
     char text[256];
 };
-ea_status ea_note_set(struct note *note, ea_status code, uint32_t detail, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
 
 /* The frame header as it lies on the wire. */
 struct wire_head {
@@ -118,14 +97,14 @@ struct client_request {
     int64_t deadline_ns; /* 0: none */
 
     struct expectation expect;
-    void *out; /* where a reply without tensors, of nodes or of a spread goes; NULL: nowhere */
+    void *answer;        /* where a reply goes that is no ea_result; NULL: nowhere */
+    bool answer_is_ours; /* it ends with the request */
     struct note note;
     ea_result result;
+    uint64_t instance; /* the daemon's that answered */
+    void *body;        /* in result.memory: where the reply's tensors go */
     ea_callback callback;
     void *user;
-    /* Of a spread that is answered through a callback: its own, and where its reply goes. */
-    ea_spread_callback spread_callback;
-    ea_spread_result spread;
 
     /* Output: head, then tensors and zeros, straight from the caller's arrays. */
     struct iovec pieces[1 + 2 * EA_TENSORS_MAX];
@@ -149,7 +128,8 @@ struct ea_client {
     uint16_t tcp_port;
     uint8_t token[255];
     size_t token_bytes;
-    uint32_t connect_timeout_ms, timeout_ms;
+    uint64_t connect_timeout_us, timeout_us; /* EA_NO_TIMEOUT: none */
+    ea_sizes sizes;                          /* of the structs of the program's header */
 
     int fd; /* -1: not connected */
     bool closing;
@@ -181,16 +161,45 @@ static inline uint64_t ea_align(uint64_t n)
     return (n + EA_ALIGN - 1) & ~(uint64_t)(EA_ALIGN - 1);
 }
 
+/* ---- time.c ---- */
+
 int64_t ea_now_ns(void);
+/* 0 for EA_NO_TIMEOUT: no deadline. */
+int64_t ea_deadline_after(uint64_t timeout_us);
 
-/* ---- client.c ---- */
+/* ---- error.c ---- */
 
+ea_status ea_note_set(struct note *note, ea_status code, uint32_t detail, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* Sets the handle's last error and returns code. */
 ea_status ea_fail(ea_client *c, ea_status code, uint32_t detail, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 ea_status ea_fail_note(ea_client *c, const struct note *note);
+/* INVALID_ARGUMENT: a parameter is NULL that must not be. */
+ea_status ea_fail_null(ea_client *c, const char *name);
+
+/* ---- text.c ---- */
+
 /* "knn"; "?" for a kind that is none. */
 const char *ea_operation_name(uint32_t kind);
+/* Control characters become '?': it may end on a terminal. */
+void ea_text_plain(char *text);
+
+/* ---- answer.c ---- */
+
+/* Structs cross the border between two headers: what is missing at the end is 0. */
+void ea_copy_struct(void *to, size_t to_bytes, const void *from, size_t from_bytes);
+/* The caller's struct as this library knows it. */
+#define EA_TAKE(c, type, name, from) \
+    ea_##type name;                  \
+    ea_copy_struct(&name, sizeof name, (from), (c)->sizes.type)
+
+/* Makes r->answer where its reply needs one and nobody gave it. RESOURCE_EXHAUSTED (c->error). */
+ea_status ea_answer_prepare(ea_client *c, struct client_request *r);
+/* Into the caller's struct, which then owns what it points to. out NULL: dropped. */
+void ea_answer_give(ea_client *c, struct client_request *r, void *out);
+void ea_answer_callback(ea_client *c, struct client_request *r);
+void ea_answer_drop(struct client_request *r);
 
 /* ---- connect.c ---- */
 
@@ -226,6 +235,11 @@ ea_status ea_request_filter(ea_client *c, struct client_request *r, const char *
                             const ea_filter *filter, bool *has_filter, engram_accel_v1_Filter *m,
                             uint64_t *allowed);
 ea_status ea_check_dimension(ea_client *c, uint32_t dimension);
+/* Ends a builder: the message is encoded unless st says that something failed, and the request goes
+ * to *out, or back. */
+ea_status ea_build_end(ea_client *c, struct client_request *r, ea_status st,
+                       const pb_msgdesc_t *fields, const void *message,
+                       struct client_request **out);
 /* Queues it; connected already. RESOURCE_EXHAUSTED: larger than the daemon takes. */
 ea_status ea_submit(ea_client *c, struct client_request *r);
 /* Queues the frame that asks the daemon to drop a request. */
@@ -238,7 +252,7 @@ void ea_complete(ea_client *c, struct client_request *r);
 /* Gives up on a request whose note says why; its callback or call goes on at once. */
 void ea_abandon(ea_client *c, struct client_request *r);
 
-/* ---- replies.c ---- */
+/* ---- replies/ ---- */
 
 /* A reply's message. OK: r->result has its shape, its memory waits for body_bytes. DATA_LOSS: the
  * daemon does not keep to the protocol; RESOURCE_EXHAUSTED: no memory for the body. */
@@ -249,14 +263,6 @@ ea_status ea_reply_check(const struct client_request *r, struct note *note);
 /* An Error message. DATA_LOSS if it is none. */
 ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct note *note);
 
-/* ---- reports.c ---- */
-
-/* Control characters become '?': it may end on a terminal. */
-void ea_text_plain(char *text);
-void ea_report_info(const engram_accel_v1_InfoReply *m, ea_info *out);
-void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out);
-void ea_report_explain(const engram_accel_v1_ExplainReply *m, ea_explanation *out);
-
 /* ---- drive.c ---- */
 
 /* One step: out, wait for the socket until until_ns (0: do not wait; INT64_MAX: no bound), in,
@@ -264,38 +270,14 @@ void ea_report_explain(const engram_accel_v1_ExplainReply *m, ea_explanation *ou
 void ea_step(ea_client *c, int64_t until_ns);
 /* Steps until r is done; its deadline bounds it. */
 void ea_wait(ea_client *c, struct client_request *r);
-/* A whole blocking call, with its one repeat. Releases r. out may be NULL. */
-ea_status ea_call(ea_client *c, struct client_request *r, ea_result *out);
-/* The same until deadline_ns (0: none), and only with the daemon of that instance (0: whichever). */
-ea_status ea_call_until(ea_client *c, struct client_request *r, int64_t deadline_ns,
-                        uint64_t instance, ea_result *out);
-int64_t ea_deadline_after(uint32_t timeout_ms);
-
-/* ---- graph_edges.c ---- */
-
-/* Ends the building of a change to a graph (st says how it went so far), calls, and releases r. out
- * may be NULL. */
-ea_status ea_change(ea_client *c, struct client_request *r, ea_status st,
-                    const pb_msgdesc_t *fields, const void *message, ea_graph_counts *out);
-
-/* ---- questions.c, spread.c, upsert.c: requests for blocking and asynchronous calls ---- */
-
-ea_status ea_build_knn(ea_client *c, const char *collection, const float *queries, uint64_t q,
-                       uint32_t dimension, uint32_t k, const ea_filter *filter,
-                       const float *threshold, struct client_request **out);
-ea_status ea_build_similarity(ea_client *c, const char *collection, const float *queries,
-                              uint64_t q, uint32_t dimension, const ea_filter *filter,
-                              const float *threshold, struct client_request **out);
-ea_status ea_build_score(ea_client *c, const char *collection, ea_metric metric,
-                         const float *queries, uint64_t q, uint32_t dimension,
-                         const uint64_t *offsets, const uint64_t *candidates, uint64_t n,
-                         uint32_t k, struct client_request **out);
-/* Whoever sends it says in (*out)->out where an ea_spread_result goes. */
-ea_status ea_build_spread(ea_client *c, const char *graph, const ea_spread_options *options,
-                          const uint64_t *offsets, uint64_t sets, const uint64_t *seeds,
-                          const float *activations, uint64_t n, struct client_request **out);
-ea_status ea_build_upsert(ea_client *c, const char *collection, const uint64_t *ids,
-                          const float *rows, uint64_t n, uint32_t dimension,
-                          struct client_request **out);
+/* A whole blocking call, with its one repeat, until deadline_ns (0: none), and only with the daemon of
+ * that instance (0: whichever). r stays the caller's. */
+ea_status ea_run(ea_client *c, struct client_request *r, int64_t deadline_ns, uint64_t instance);
+/* The same within the handle's timeout, into the public struct that r's kind of answer has (out may be
+ * NULL). Releases r. */
+ea_status ea_call(ea_client *c, struct client_request *r, void *out);
+/* Queues r; its answer goes to a callback. Releases r where it fails. */
+ea_status ea_send(ea_client *c, struct client_request *r, const ea_send_options *how,
+                  uint64_t *request_id);
 
 #endif

@@ -128,7 +128,7 @@ static ea_status say_hello(ea_client *c, int64_t until_ns)
     memcpy(m.space, c->space, strlen(c->space));
     memcpy(m.token.bytes, c->token, c->token_bytes);
     engram_accel_v1_HelloReply reply;
-    r->out = &reply;
+    r->answer = &reply;
     r->deadline_ns = until_ns;
     ea_status st = ea_request_message(c, r, engram_accel_v1_HelloRequest_fields, &m);
     explicit_bzero(&m.token, sizeof m.token);
@@ -150,8 +150,8 @@ ea_status ea_connect_until(ea_client *c, int64_t until_ns)
 {
     if (c->closing) return ea_fail(c, EA_CANCELLED, 0, "the handle is being closed");
     if (c->fd >= 0) return EA_OK;
-    int64_t bound_ns = ea_deadline_after(c->connect_timeout_ms);
-    if (until_ns && until_ns < bound_ns) bound_ns = until_ns;
+    int64_t bound_ns = ea_deadline_after(c->connect_timeout_us);
+    if (until_ns && (!bound_ns || until_ns < bound_ns)) bound_ns = until_ns;
     ea_status st = c->tcp_host[0] ? open_tcp(c, bound_ns) : open_unix(c, bound_ns);
     if (!st) st = say_hello(c, bound_ns);
     /* Not the call's own deadline: nobody answers there. */

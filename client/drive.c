@@ -6,11 +6,6 @@
 #include <string.h>
 #include <time.h>
 
-int64_t ea_deadline_after(uint32_t timeout_ms)
-{
-    return timeout_ms ? ea_now_ns() + timeout_ms * INT64_C(1000000) : 0;
-}
-
 /* Ends what is past its deadline and finds the next one. */
 static void expire(ea_client *c)
 {
@@ -75,12 +70,11 @@ static void look_before(ea_client *c, const struct client_request *r)
     if (!r->repeatable && c->fd >= 0) ea_fill(c);
 }
 
-ea_status ea_call_until(ea_client *c, struct client_request *r, int64_t deadline_ns,
-                        uint64_t instance, ea_result *out)
+ea_status ea_run(ea_client *c, struct client_request *r, int64_t deadline_ns, uint64_t instance)
 {
     r->deadline_ns = deadline_ns;
-    ea_status st;
-    for (bool repeated = false;; repeated = true) {
+    ea_status st = ea_answer_prepare(c, r);
+    for (bool repeated = false; !st; repeated = true) {
         look_before(c, r);
         st = ea_connect_until(c, r->deadline_ns);
         if (!st && instance && c->instance != instance)
@@ -94,30 +88,45 @@ ea_status ea_call_until(ea_client *c, struct client_request *r, int64_t deadline
         if (r->lost && r->begun && !r->repeatable) c->error.retryable = false; /* it may be done */
         if (!r->lost || !r->repeatable || repeated) break;
         ea_request_rewind(r);
+        st = EA_OK;
     }
-    if (!st && out) {
-        *out = r->result;
-        r->result = (ea_result){0};
-    }
+    return st;
+}
+
+ea_status ea_call(ea_client *c, struct client_request *r, void *out)
+{
+    ea_status st = ea_run(c, r, ea_deadline_after(c->timeout_us), 0);
+    if (!st) ea_answer_give(c, r, out);
     ea_request_release(c, r);
     return st;
 }
 
-ea_status ea_call(ea_client *c, struct client_request *r, ea_result *out)
+enum { FLUSH_EVERY = 64 };
+
+ea_status ea_send(ea_client *c, struct client_request *r, const ea_send_options *how,
+                  uint64_t *request_id)
 {
-    return ea_call_until(c, r, ea_deadline_after(c->timeout_ms), 0, out);
+    ea_send_options o = {0};
+    if (how) ea_copy_struct(&o, sizeof o, how, c->sizes.send_options);
+    r->owner = OWNER_CALLBACK;
+    r->callback = o.callback;
+    r->user = o.user;
+    r->deadline_ns = ea_deadline_after(o.timeout_us ? o.timeout_us : c->timeout_us);
+    ea_status st = ea_answer_prepare(c, r);
+    if (!st) st = ea_connect_until(c, r->deadline_ns);
+    if (!st) st = ea_submit(c, r);
+    if (st) {
+        ea_request_release(c, r);
+        return st;
+    }
+    uint64_t id = r->id;
+    if (request_id) *request_id = id;
+    /* Heads gather until a pump writes them together; but the daemon need not wait for many. */
+    if (id % FLUSH_EVERY == 0) ea_flush(c);
+    return EA_OK;
 }
 
 /* ---- callbacks ---- */
-
-static void answer_spread(ea_client *c, struct client_request *r)
-{
-    if (r->note.code) r->spread = (ea_spread_result){0};
-    r->spread.memory = r->result.memory;
-    r->result = (ea_result){0};
-    r->spread_callback(c, r->id, r->note.code, &r->spread, r->user);
-    ea_spread_result_free(&r->spread);
-}
 
 static size_t run_callbacks(ea_client *c)
 {
@@ -132,8 +141,7 @@ static size_t run_callbacks(ea_client *c)
             c->done.last = NULL;
         c->callback_count--;
         if (r->note.code) ea_fail_note(c, &r->note);
-        if (r->spread_callback) answer_spread(c, r);
-        if (r->callback) r->callback(c, r->id, r->note.code, &r->result, r->user);
+        if (r->callback) ea_answer_callback(c, r);
         bool was_last = r == last;
         ea_request_release(c, r);
         count++;
@@ -142,13 +150,13 @@ static size_t run_callbacks(ea_client *c)
     return count;
 }
 
-ea_status ea_pump(ea_client *c, int timeout_ms)
+ea_status ea_pump(ea_client *c, int64_t timeout_us)
 {
     if (!c) return EA_INVALID_ARGUMENT;
     uint64_t losses = c->losses;
-    int64_t until_ns = timeout_ms < 0    ? INT64_MAX
-                       : timeout_ms == 0 ? 0
-                                         : ea_deadline_after((uint32_t)timeout_ms);
+    int64_t until_ns = timeout_us < 0    ? INT64_MAX
+                       : timeout_us == 0 ? 0
+                                         : ea_deadline_after((uint64_t)timeout_us);
     size_t ran = run_callbacks(c);
     for (;;) {
         ea_step(c, ran || !c->callback_count ? 0 : until_ns);

@@ -1,9 +1,9 @@
 /* engram_accel_graph: graphs and spreading; engram_accel.h, which includes it, has the rest and
  * says who owns what, on which thread, and what errors mean. */
-#ifndef ENGRAM_ACCEL_GRAPH_H
+#ifndef ENGRAM_ACCEL_H
+#include "engram_accel.h" /* which includes this one */
+#elif !defined(ENGRAM_ACCEL_GRAPH_H)
 #define ENGRAM_ACCEL_GRAPH_H
-
-#include "engram_accel.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,9 +26,16 @@ typedef struct ea_graph_info {
 
 /* Names of graphs are their own, apart from those of collections. out may be NULL. */
 EA_API ea_status ea_graph_create(ea_client *c, const char *name, ea_graph_info *out);
+EA_API ea_status ea_graph_create_send(ea_client *c, const char *name, const ea_send_options *how,
+                                      uint64_t *request_id); /* answer->graph */
 EA_API ea_status ea_graph_drop(ea_client *c, const char *name);
+EA_API ea_status ea_graph_drop_send(ea_client *c, const char *name, const ea_send_options *how,
+                                    uint64_t *request_id);
 EA_API ea_status ea_graph_describe(ea_client *c, const char *name, ea_graph_info *out);
-/* All of the space's, by name. *out is freed with ea_graph_list_free. */
+EA_API ea_status ea_graph_describe_send(ea_client *c, const char *name, const ea_send_options *how,
+                                        uint64_t *request_id); /* answer->graph */
+/* All of the space's, by name. *out is freed with ea_graph_list_free. No _send: it is several
+ * requests, each of which asks for what follows the last. */
 EA_API ea_status ea_graph_list(ea_client *c, ea_graph_info **out, size_t *count);
 EA_API void ea_graph_list_free(ea_graph_info *list);
 
@@ -40,34 +47,70 @@ typedef struct ea_graph_counts {
     uint64_t version;
 } ea_graph_counts;
 
-/* n edges in any order; two between the same nodes are two contributions. Nodes that are not there
- * are made. replace: those that were there between the same nodes go first. Larger than one request:
- * sent as several, one after the other (with replace, duplicates of one pair must lie together); then
- * a failure leaves those before it applied, as *out (may be NULL) says. */
-EA_API ea_status ea_graph_add_edges(ea_client *c, const char *graph, const uint64_t *sources,
-                                    const uint64_t *targets, const float *weights, uint64_t n,
-                                    bool replace, ea_progress progress, void *user,
+typedef struct ea_graph_edges {
+    const uint64_t *sources, *targets;
+    const float *weights; /* of edges to add */
+    uint64_t count;
+    bool replace;         /* those that were there between the same nodes go first */
+    ea_progress progress; /* NULL: none; of ea_graph_add_edges alone */
+    void *user;           /* progress's */
+} ea_graph_edges;
+/* Edges in any order; two between the same nodes are two contributions. Nodes that are not there are
+ * made. Larger than one request: sent as several, one after the other (with replace, duplicates of
+ * one pair must lie together); then a failure leaves those before it applied, as *out says. Of all
+ * changes out may be NULL. */
+EA_API ea_status ea_graph_add_edges(ea_client *c, const char *graph, const ea_graph_edges *edges,
                                     ea_graph_counts *out);
-/* As a matrix in CSR form, in one request: row i is node row_ids[i], columns are positions in row_ids;
- * row_ids NULL: row i is node i, columns are ids. offsets: rows + 1. */
-EA_API ea_status ea_graph_add_csr(ea_client *c, const char *graph, const uint64_t *row_ids,
-                                  uint64_t rows, const uint64_t *offsets, const uint64_t *columns,
-                                  const float *weights, bool replace, ea_graph_counts *out);
+/* Of all changes: one request, all or nothing; answer->changed. */
+EA_API ea_status ea_graph_add_edges_send(ea_client *c, const char *graph,
+                                         const ea_graph_edges *edges, const ea_send_options *how,
+                                         uint64_t *request_id);
 /* Every edge between such nodes. */
-EA_API ea_status ea_graph_remove_edges(ea_client *c, const char *graph, const uint64_t *sources,
-                                       const uint64_t *targets, uint64_t n, ea_graph_counts *out);
-/* Makes nodes, or changes those that are there. kinds (ea_node_kind) or factors (0 to 65,536) NULL:
- * new ones are plain, with factor 1, the others keep theirs. */
-EA_API ea_status ea_graph_set_nodes(ea_client *c, const char *graph, const uint64_t *ids,
-                                    const uint8_t *kinds, const float *factors, uint64_t n,
+EA_API ea_status ea_graph_remove_edges(ea_client *c, const char *graph, const ea_graph_edges *edges,
+                                       ea_graph_counts *out);
+EA_API ea_status ea_graph_remove_edges_send(ea_client *c, const char *graph,
+                                            const ea_graph_edges *edges, const ea_send_options *how,
+                                            uint64_t *request_id);
+
+/* A matrix in CSR form: row i is node row_ids[i], columns are positions in row_ids; row_ids NULL: row i
+ * is node i, columns are ids. offsets: rows + 1. */
+typedef struct ea_graph_csr {
+    const uint64_t *row_ids;
+    uint64_t rows;
+    const uint64_t *offsets, *columns;
+    const float *weights;
+    bool replace;
+} ea_graph_csr;
+/* One request. */
+EA_API ea_status ea_graph_add_csr(ea_client *c, const char *graph, const ea_graph_csr *matrix,
+                                  ea_graph_counts *out);
+EA_API ea_status ea_graph_add_csr_send(ea_client *c, const char *graph, const ea_graph_csr *matrix,
+                                       const ea_send_options *how, uint64_t *request_id);
+
+/* kinds (ea_node_kind) or factors (0 to 65,536) NULL: new ones are plain, with factor 1, the others
+ * keep theirs. */
+typedef struct ea_graph_nodes {
+    const uint64_t *ids;
+    const uint8_t *kinds;
+    const float *factors;
+    uint64_t count;
+} ea_graph_nodes;
+/* Makes nodes, or changes those that are there. */
+EA_API ea_status ea_graph_set_nodes(ea_client *c, const char *graph, const ea_graph_nodes *nodes,
                                     ea_graph_counts *out);
+EA_API ea_status ea_graph_set_nodes_send(ea_client *c, const char *graph,
+                                         const ea_graph_nodes *nodes, const ea_send_options *how,
+                                         uint64_t *request_id);
 /* With all their edges. */
 EA_API ea_status ea_graph_remove_nodes(ea_client *c, const char *graph, const uint64_t *ids,
                                        uint64_t n, ea_graph_counts *out);
+EA_API ea_status ea_graph_remove_nodes_send(ea_client *c, const char *graph, const uint64_t *ids,
+                                            uint64_t n, const ea_send_options *how,
+                                            uint64_t *request_id);
 
 /* Zero before first use; a call frees what it held. */
 typedef struct ea_nodes {
-    ea_meta meta;
+    const ea_meta *meta; /* NULL: there was no reply */
     uint64_t count, missing;
     const uint8_t *found, *kinds;
     const float *factors;
@@ -80,6 +123,9 @@ typedef struct ea_nodes {
 EA_API void ea_nodes_free(ea_nodes *n);
 EA_API ea_status ea_graph_fetch_nodes(ea_client *c, const char *graph, const uint64_t *ids,
                                       uint64_t n, bool edges, ea_nodes *out);
+EA_API ea_status ea_graph_fetch_nodes_send(ea_client *c, const char *graph, const uint64_t *ids,
+                                           uint64_t n, bool edges, const ea_send_options *how,
+                                           uint64_t *request_id); /* answer->nodes */
 
 /* ---- spreading: docs/spreading.md has the rules ---- */
 
@@ -105,19 +151,19 @@ typedef struct ea_spread_options {
      * deeper. */
     const float *threshold, *threshold_warm, *threshold_cold;
     ea_fan fan;
-    bool ignore_kinds;       /* engram: no direction strengths */
-    bool last_hop;           /* linear: the activation after the last hop alone, not accumulated */
-    bool paths;              /* not with last_hop */
-    uint32_t k;              /* the best of each set; 0: all that were touched */
-    uint64_t touched_max;    /* nodes of each set; 0: no bound */
-    uint64_t time_max_us;    /* 0: no bound */
-    const ea_filter *within; /* nodes that may be touched; NULL: all */
+    bool ignore_kinds;    /* engram: no direction strengths */
+    bool last_hop;        /* linear: the activation after the last hop alone, not accumulated */
+    bool paths;           /* not with last_hop */
+    uint32_t k;           /* the best of each set; 0: all that were touched */
+    uint64_t touched_max; /* nodes of each set; 0: no bound */
+    uint64_t time_max_us; /* 0: no bound */
+    const struct ea_filter *within; /* nodes that may be touched; NULL: all */
 } ea_spread_options;
 
 /* Zero before first use; a call frees what it held. Of set i: [offsets[i], offsets[i + 1]), by
  * activation, the highest first, ties by rising id. */
 typedef struct ea_spread_result {
-    ea_meta meta;
+    const ea_meta *meta; /* NULL: there was no reply */
     uint64_t sets, count;
     const uint64_t *offsets; /* sets + 1 */
     const uint64_t *ids;     /* count, as the next four */
@@ -133,19 +179,22 @@ typedef struct ea_spread_result {
 } ea_spread_result;
 EA_API void ea_spread_result_free(ea_spread_result *r);
 
-/* From each of `sets` seed sets: seeds[offsets[i] .. offsets[i + 1]) by id with their activations (NULL:
- * all 1). offsets NULL: one set of n. An unknown id is NOT_FOUND. */
+/* Seed sets: set i is ids[offsets[i] .. offsets[i + 1]) with their activations (NULL: all 1). offsets
+ * NULL: one set, of all count. */
+typedef struct ea_seeds {
+    const uint64_t *offsets; /* sets + 1 */
+    uint64_t sets;
+    const uint64_t *ids;
+    const float *activations;
+    uint64_t count;
+} ea_seeds;
+/* From each seed set. An unknown id is NOT_FOUND. */
 EA_API ea_status ea_spread(ea_client *c, const char *graph, const ea_spread_options *options,
-                           const uint64_t *offsets, uint64_t sets, const uint64_t *seeds,
-                           const float *activations, uint64_t n, ea_spread_result *out);
-
-/* As ea_callback, of a spread. options are copied; what they point to must stay. */
-typedef void (*ea_spread_callback)(ea_client *c, uint64_t request_id, ea_status status,
-                                   ea_spread_result *result, void *user);
+                           const ea_seeds *seeds, ea_spread_result *out);
+/* What options point to must stay, too. */
 EA_API ea_status ea_spread_send(ea_client *c, const char *graph, const ea_spread_options *options,
-                                const uint64_t *offsets, uint64_t sets, const uint64_t *seeds,
-                                const float *activations, uint64_t n, uint32_t timeout_ms,
-                                ea_spread_callback callback, void *user, uint64_t *request_id);
+                                const ea_seeds *seeds, const ea_send_options *how,
+                                uint64_t *request_id); /* answer->spread */
 
 #ifdef __cplusplus
 }

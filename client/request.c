@@ -43,6 +43,7 @@ struct client_request *ea_request_take(ea_client *c, uint8_t kind)
 void ea_request_release(ea_client *c, struct client_request *r)
 {
     ea_result_free(&r->result);
+    ea_answer_drop(r);
     if (c->free_count >= FREE_MAX) {
         free(r);
         return;
@@ -143,9 +144,12 @@ static uint64_t element_bytes(engram_accel_v1_Dtype dtype)
 {
     switch (dtype) {
     case engram_accel_v1_Dtype_DTYPE_UINT64: return 8;
-    case engram_accel_v1_Dtype_DTYPE_UINT8: return 1;
-    default: return 4;
+    case engram_accel_v1_Dtype_DTYPE_FLOAT32:
+    case engram_accel_v1_Dtype_DTYPE_UINT32: return 4;
+    case engram_accel_v1_Dtype_DTYPE_UINT8:
+    case engram_accel_v1_Dtype_DTYPE_UNSPECIFIED: break;
     }
+    return 1;
 }
 
 static void add_piece(struct client_request *r, const void *data, size_t bytes)
@@ -174,11 +178,13 @@ ea_status ea_request_tensor(ea_client *c, struct client_request *r, const char *
 }
 
 ea_status ea_request_filter(ea_client *c, struct client_request *r, const char *field,
-                            const ea_filter *filter, bool *has_filter, engram_accel_v1_Filter *m,
+                            const ea_filter *given, bool *has_filter, engram_accel_v1_Filter *m,
                             uint64_t *allowed)
 {
     *allowed = UINT64_MAX;
-    if (!filter) return EA_OK;
+    if (!given) return EA_OK;
+    EA_TAKE(c, filter, f, given);
+    const ea_filter *filter = &f;
     *has_filter = true;
     if (!filter->bitmap) {
         *allowed = filter->id_count;
@@ -193,6 +199,17 @@ ea_status ea_request_filter(ea_client *c, struct client_request *r, const char *
     return ea_request_tensor(c, r, "bitmap", &m->has_bitmap, &m->bitmap,
                              engram_accel_v1_Dtype_DTYPE_UINT8, filter->bitmap,
                              filter->bitmap_bytes, 1);
+}
+
+ea_status ea_build_end(ea_client *c, struct client_request *r, ea_status st,
+                       const pb_msgdesc_t *fields, const void *message, struct client_request **out)
+{
+    if (!st) st = ea_request_message(c, r, fields, message);
+    if (st)
+        ea_request_release(c, r);
+    else
+        *out = r;
+    return st;
 }
 
 /* ---- submitting ---- */

@@ -79,6 +79,12 @@ const char *ea_operation_name(uint32_t kind)
     return kind < COUNT(names) && names[kind] ? names[kind] : "?";
 }
 
+void ea_text_plain(char *text)
+{
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+}
+
 const char *ea_library_version(void)
 {
     return ENGRAM_VERSION;

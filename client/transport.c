@@ -195,6 +195,7 @@ static void take_head(ea_client *c, const struct wire_head *h, const uint8_t *me
         lose_protocol(c, "of another kind than its request");
         return;
     }
+    r->instance = c->instance;
     ea_status st;
     if (is_error)
         st = ea_reply_error(message, h->message_bytes, &r->note);
@@ -209,7 +210,7 @@ static void take_head(ea_client *c, const struct wire_head *h, const uint8_t *me
     }
     c->body_left = h->body_bytes;
     c->body_read = 0;
-    c->reading = r->result.memory ? r : NULL;
+    c->reading = r->result.memory && h->body_bytes ? r : NULL;
     if (!c->body_left || !c->reading) finish_reply(c, r);
 }
 
@@ -217,7 +218,7 @@ static void take_head(ea_client *c, const struct wire_head *h, const uint8_t *me
 static uint32_t take_body(ea_client *c, const uint8_t *bytes, uint32_t count)
 {
     uint32_t n = count < c->body_left ? count : (uint32_t)c->body_left;
-    if (c->reading) memcpy((char *)c->reading->result.memory + c->body_read, bytes, n);
+    if (c->reading) memcpy((char *)c->reading->body + c->body_read, bytes, n);
     c->body_read += n;
     c->body_left -= n;
     if (!c->body_left && c->reading) {
@@ -265,8 +266,7 @@ static size_t input_places(ea_client *c, struct iovec *places, size_t *into_body
     *into_body = 0;
     if (c->reading && c->body_left) {
         *into_body = c->body_left;
-        places[count++] =
-            (struct iovec){(char *)c->reading->result.memory + c->body_read, c->body_left};
+        places[count++] = (struct iovec){(char *)c->reading->body + c->body_read, c->body_left};
     }
     places[count++] = (struct iovec){c->input + c->input_used, EA_INPUT_BYTES - c->input_used};
     return count;

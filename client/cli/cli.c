@@ -53,7 +53,7 @@ int cli_failed(struct cli *cli, ea_status status, const char *what)
     else if (code == CLI_UNREACHABLE)
         hint = cli->tcp ? " (is engram-acceld running and listening there? --tcp HOST:PORT)"
                         : " (is engram-acceld running? --socket PATH)";
-    else if (code == CLI_TIMEOUT && cli->timeout_ms)
+    else if (code == CLI_TIMEOUT && cli->timeout_us)
         hint = " (--timeout SECONDS allows more)";
     else if (ea_error_retryable(cli->client) && ea_error_retry_after_ms(cli->client))
         snprintf(retry, sizeof retry, " (try again in %u ms)",
@@ -69,8 +69,8 @@ ea_status cli_open(const struct cli *cli, ea_client **out)
                           .tcp_port = cli->tcp_port,
                           .space = cli->space,
                           .client_name = "engram-accel",
-                          .timeout_ms = cli->timeout_ms};
-    if (cli->timeout_ms) options.connect_timeout_ms = cli->timeout_ms;
+                          .timeout_us = cli->timeout_us};
+    options.connect_timeout_us = cli->timeout_us;
     return ea_open(&options, out);
 }
 

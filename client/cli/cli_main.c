@@ -82,8 +82,8 @@ static error_t parse_global(int key, char *text, struct argp_state *state)
     case OPTION_SPACE: cli->space = text; break;
     case OPTION_JSON: cli->json = true; break;
     case OPTION_TIMEOUT:
-        cli->timeout_ms =
-            (uint32_t)(cli_argument_number(state, "--timeout", text, 0.001, 4000000) * 1000 + 0.5);
+        cli->timeout_us =
+            (uint64_t)(cli_argument_number(state, "--timeout", text, 0.001, 4000000) * 1e6 + 0.5);
         break;
     case ARGP_KEY_END:
     case ARGP_KEY_NO_ARGS:

@@ -26,20 +26,26 @@ int main(int argc, char **argv)
     static const float query[DIMENSION] = {2, 1, 0};
 
     ea_client *c;
-    ea_options options = {.socket_path = argc > 1 ? argv[1] : NULL, .timeout_ms = 1000};
+    ea_options options = {.socket_path = argc > 1 ? argv[1] : NULL, .timeout_us = 1000000};
     if (ea_open(&options, &c)) return 1;
 
     ea_status status = ea_collection_create(c, "example", DIMENSION, EA_COSINE, NULL);
     if (status && status != EA_ALREADY_EXISTS) return failed(c, "create");
-    if (ea_upsert(c, "example", ids, rows, ROWS, DIMENSION, NULL, NULL, NULL))
-        return failed(c, "upsert");
+    ea_rows facts = {
+        .collection = "example", .ids = ids, .rows = rows, .count = ROWS, .dimension = DIMENSION};
+    if (ea_upsert(c, &facts, NULL)) return failed(c, "upsert");
 
     ea_result result = {0};
-    if (ea_knn(c, "example", query, 1, DIMENSION, 3, NULL, NULL, &result)) return failed(c, "knn");
+    ea_knn_question question = {.collection = "example",
+                                .queries = query,
+                                .query_count = 1,
+                                .dimension = DIMENSION,
+                                .k = 3};
+    if (ea_knn(c, &question, &result)) return failed(c, "knn");
     for (uint32_t i = 0; i < result.counts[0]; i++)
         printf("%" PRIu64 "  %.6f\n", result.ids[i], (double)result.scores[i]);
-    printf("by %s (%s) in %" PRIu64 " ns\n", ea_backend_name(result.meta.backend),
-           ea_reason_name(result.meta.reason), result.meta.run_ns);
+    printf("by %s (%s) in %" PRIu64 " ns\n", ea_backend_name(result.meta->backend),
+           ea_reason_name(result.meta->reason), result.meta->run_ns);
 
     ea_result_free(&result);
     ea_close(c);

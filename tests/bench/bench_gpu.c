@@ -63,7 +63,13 @@ static void load(ea_client *c, const char *name, uint64_t rows, const float *val
     check(ea_collection_create(c, name, DIMENSION, EA_COSINE, NULL), c, "create");
     for (uint64_t i = 0; i < rows; i += part) {
         uint64_t n = rows - i < part ? rows - i : part;
-        check(ea_upsert(c, name, ids + i, values + i * DIMENSION, n, DIMENSION, NULL, NULL, NULL),
+        check(ea_upsert(c,
+                        &(ea_rows){.collection = name,
+                                   .ids = ids + i,
+                                   .rows = values + i * DIMENSION,
+                                   .count = n,
+                                   .dimension = DIMENSION},
+                        NULL),
               c, "upsert");
     }
     free(ids);
@@ -81,8 +87,19 @@ struct question {
 static ea_status ask(ea_client *c, const struct question *q, ea_result *r)
 {
     if (!q->k)
-        return ea_similarity(c, q->collection, q->values, q->queries, DIMENSION, NULL, NULL, r);
-    return ea_knn(c, q->collection, q->values, q->queries, DIMENSION, q->k, NULL, NULL, r);
+        return ea_similarity(c,
+                             &(ea_similarity_question){.collection = q->collection,
+                                                       .queries = q->values,
+                                                       .query_count = q->queries,
+                                                       .dimension = DIMENSION},
+                             r);
+    return ea_knn(c,
+                  &(ea_knn_question){.collection = q->collection,
+                                     .queries = q->values,
+                                     .query_count = q->queries,
+                                     .dimension = DIMENSION,
+                                     .k = q->k},
+                  r);
 }
 
 /* Asks until the GPU answers; false after 20 s. */
@@ -91,7 +108,7 @@ static bool until_gpu(ea_client *c, const struct question *q, ea_result *r)
     double end = bench_now_s() + 20;
     while (bench_now_s() < end) {
         check(ask(c, q, r), c, "question");
-        if (r->meta.backend == EA_BACKEND_GPU) return true;
+        if (r->meta->backend == EA_BACKEND_GPU) return true;
         usleep(200);
     }
     return false;
@@ -118,9 +135,9 @@ static double latency(ea_client *c, ea_client *cpu, const struct question *q, un
         double start = bench_now_s();
         check(ask(c, q, &r), c, "question");
         times[i] = (bench_now_s() - start) * 1e6;
-        elsewhere += r.meta.backend != EA_BACKEND_GPU;
-        run_ns += r.meta.run_ns;
-        queue_ns += r.meta.queue_ns;
+        elsewhere += r.meta->backend != EA_BACKEND_GPU;
+        run_ns += r.meta->run_ns;
+        queue_ns += r.meta->queue_ns;
     }
     double p50 = bench_percentile(times, samples, 50), p99 = bench_percentile(times, samples, 99);
     printf(
@@ -191,8 +208,16 @@ static double upload_s(ea_client *c, const char *collection, const float *query,
     for (uint64_t i = 0; i < 1024; i++)
         some[i] = i * 3 + 1;
     double start = bench_now_s();
-    check(ea_score(c, collection, EA_COSINE, query, 1, DIMENSION, NULL, some, 1024, 0, &r), c,
-          "score");
+    check(ea_score(c,
+                   &(ea_score_question){.collection = collection,
+                                        .metric = EA_COSINE,
+                                        .queries = query,
+                                        .query_count = 1,
+                                        .dimension = DIMENSION,
+                                        .ids = some,
+                                        .count = 1024},
+                   &r),
+          c, "score");
     while (uploaded_bytes(c) - before < bytes) {
         usleep(50);
         if (bench_now_s() > start + 30) bench_fail("upload", "the GPU did not take it up");
@@ -273,7 +298,7 @@ static void *be_busy(void *argument)
             fprintf(stderr, "bench: a busy client: %s\n", ea_error_text(c));
         } else {
             b->wrong += !same(&r, &b->expected);
-            b->on_gpu += r.meta.backend == EA_BACKEND_GPU;
+            b->on_gpu += r.meta->backend == EA_BACKEND_GPU;
         }
     }
     ea_result_free(&r);

@@ -39,8 +39,12 @@ static void make_graph(struct made *m, ea_client *c, uint32_t nodes)
     snprintf(m->name, sizeof m->name, "g%u", nodes);
     check(ea_graph_create(c, m->name, NULL), c, "create");
     double start_s = bench_now_s();
-    check(ea_graph_add_edges(c, m->name, m->sources, m->targets, m->weights, m->edges, false, NULL,
-                             NULL, NULL),
+    check(ea_graph_add_edges(c, m->name,
+                             &(ea_graph_edges){.sources = m->sources,
+                                               .targets = m->targets,
+                                               .weights = m->weights,
+                                               .count = m->edges},
+                             NULL),
           c, "add");
     double took_s = bench_now_s() - start_s;
     printf("\n%u nodes, %llu edges: added in %.3f s, %.2f million edges a second\n", nodes,
@@ -69,11 +73,14 @@ static double time_spreads(struct made *m, ea_spread_mode mode, uint32_t hops, u
         for (uint64_t s = 0; s < sets * SEEDS; s++)
             seeds[s] = m->sources[bench_random(&m->random) % m->edges];
         double start_s = bench_now_s();
-        check(ea_spread(m->client, m->name, &options, offsets, sets, seeds, NULL, sets * SEEDS, &r),
+        check(ea_spread(m->client, m->name, &options,
+                        &(ea_seeds){
+                            .offsets = offsets, .sets = sets, .ids = seeds, .count = sets * SEEDS},
+                        &r),
               m->client, "spread");
         us[i] = (bench_now_s() - start_s) * 1e6;
         entries += r.count;
-        on_gpu += r.meta.backend == EA_BACKEND_GPU;
+        on_gpu += r.meta->backend == EA_BACKEND_GPU;
     }
     ea_spread_result_free(&r);
     double p50 = bench_percentile(us, repeats, 50), p99 = bench_percentile(us, repeats, 99);
@@ -109,11 +116,17 @@ static void time_updates(struct made *m, unsigned repeats)
     for (unsigned i = 0; i < repeats; i++) {
         uint64_t at = bench_random(&m->random) % m->edges;
         double start_s = bench_now_s();
-        check(ea_graph_add_edges(m->client, m->name, &m->sources[at], &m->targets[at],
-                                 &m->weights[at], 1, true, NULL, NULL, NULL),
+        check(ea_graph_add_edges(m->client, m->name,
+                                 &(ea_graph_edges){.sources = &m->sources[at],
+                                                   .targets = &m->targets[at],
+                                                   .weights = &m->weights[at],
+                                                   .count = 1,
+                                                   .replace = true},
+                                 NULL),
               m->client, "add one");
         us[i] = (bench_now_s() - start_s) * 1e6;
-        check(ea_spread(m->client, m->name, &options, NULL, 1, &m->sources[at], NULL, 1, &r),
+        check(ea_spread(m->client, m->name, &options,
+                        &(ea_seeds){.sets = 1, .ids = &m->sources[at], .count = 1}, &r),
               m->client, "spread");
     }
     ea_spread_result_free(&r);

@@ -269,7 +269,14 @@ static void bench_upload(void)
         kept[r] = plain_copy((char *)data, bytes, true);
         check(ea_collection_create(c, "upload", dimension, EA_COSINE, NULL), c, "create");
         double start = bench_now_s();
-        check(ea_upsert(c, "upload", ids, data, rows, dimension, NULL, NULL, NULL), c, "upsert");
+        check(ea_upsert(c,
+                        &(ea_rows){.collection = "upload",
+                                   .ids = ids,
+                                   .rows = data,
+                                   .count = rows,
+                                   .dimension = dimension},
+                        NULL),
+              c, "upsert");
         up[r] = bench_now_s() - start;
         check(ea_collection_drop(c, "upload"), c, "drop");
     }
@@ -299,7 +306,14 @@ static void load_rows(ea_client *c, uint64_t rows, uint32_t dimension)
     for (uint64_t i = 0; i < rows; i++)
         ids[i] = i;
     check(ea_collection_create(c, "rows", dimension, EA_COSINE, NULL), c, "create");
-    check(ea_upsert(c, "rows", ids, data, rows, dimension, NULL, NULL, NULL), c, "upsert");
+    check(ea_upsert(c,
+                    &(ea_rows){.collection = "rows",
+                               .ids = ids,
+                               .rows = data,
+                               .count = rows,
+                               .dimension = dimension},
+                    NULL),
+          c, "upsert");
     free(data);
     free(ids);
 }
@@ -320,8 +334,10 @@ static struct {
 
 static void ask(struct asker *a);
 
-static void on_scores(ea_client *c, uint64_t id, ea_status status, ea_result *r, void *user)
+static void on_scores(ea_client *c, const ea_answer *answer, void *user)
 {
+    ea_status status = answer->status;
+    ea_result *r = answer->result;
     struct asker *a = user;
     if (status || r->rows != 100)
         tally.errors++;
@@ -335,8 +351,14 @@ static void ask(struct asker *a)
     for (int i = 0; i < 100; i++)
         a->candidates[i] = bench_random(&a->seed) % 100000;
     a->sent_s = bench_now_s();
-    check(ea_score_send(a->client, "rows", 0, a->query, 1, 768, NULL, a->candidates, 100, 0, 0,
-                        on_scores, a, NULL),
+    check(ea_score_send(a->client,
+                        &(ea_score_question){.collection = "rows",
+                                             .queries = a->query,
+                                             .query_count = 1,
+                                             .dimension = 768,
+                                             .ids = a->candidates,
+                                             .count = 100},
+                        &(ea_send_options){.callback = on_scores, .user = a}, NULL),
           a->client, "ea_score_send");
 }
 

@@ -102,16 +102,19 @@ static void walk_nodes(const ea_nodes *n)
     read_lists(n->offsets, n->count, n->weights, 4);
 }
 
-static void walk(ea_client *c, uint64_t id, ea_status st, ea_result *r, void *user)
+static void walk(ea_client *c, const ea_answer *answer, void *user)
 {
+    ea_status st = answer->status;
+    ea_result *r = answer->result;
     answered++;
     if (st) {
-        if (r->memory || !ea_error_text(c)) abort();
+        if (r || !ea_error_text(c)) abort();
         return;
     }
-    if (kinds[id - 1].kind == OPERATION_SPREAD) walk_spread(user);
-    if (kinds[id - 1].kind == OPERATION_GRAPH_FETCH_NODES) walk_nodes(user);
-    if (kinds[id - 1].kind >= OPERATION_SPREAD) return;
+    if (answer->spread) walk_spread(answer->spread);
+    if (answer->nodes) walk_nodes(answer->nodes);
+    if (!r) return;
+    read_bytes(r->meta, sizeof *r->meta);
     if (r->offsets) {
         read_bytes(r->offsets, (r->rows + 1) * 8);
         for (uint64_t i = 0; i < r->rows; i++)
@@ -130,27 +133,19 @@ static void walk(ea_client *c, uint64_t id, ea_status st, ea_result *r, void *us
 
 static void submit_all(ea_client *c)
 {
-    static union { /* of each its own: it is read when others have been answered */
-        ea_info info;
-        ea_stats stats;
-        ea_explanation explanation;
+    static union { /* pages of lists have no place of their own in a request */
         engram_accel_v1_CollectionListReply list;
-        engram_accel_v1_CollectionInfo collection;
-        ea_upsert_counts upsert;
-        uint64_t counts[2];
         engram_accel_v1_GraphListReply graphs;
-        engram_accel_v1_GraphInfo graph;
-        ea_graph_counts changes;
-        ea_nodes nodes;
-        ea_spread_result spread;
-    } out[REPLY_REQUESTS];
+    } pages[REPLY_REQUESTS];
     for (size_t i = 0; i < REPLY_REQUESTS; i++) {
         struct client_request *r = ea_request_take(c, kinds[i].kind);
         if (!r) abort();
         r->expect = kinds[i].expect;
         r->owner = OWNER_CALLBACK;
         r->callback = walk;
-        r->out = r->user = &out[i];
+        if (kinds[i].kind == OPERATION_COLLECTION_LIST || kinds[i].kind == OPERATION_GRAPH_LIST)
+            r->answer = &pages[i];
+        if (ea_answer_prepare(c, r)) abort();
         if (ea_submit(c, r)) abort();
     }
 }

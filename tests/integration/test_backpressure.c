@@ -28,7 +28,14 @@ static float *fill(ea_client *c, uint64_t count)
     for (uint64_t i = 0; i < count; i++)
         ids[i] = i;
     cr_assert_eq(ea_collection_create(c, "work", DIMENSION, EA_DOT, NULL), EA_OK);
-    cr_assert_eq(ea_upsert(c, "work", ids, rows, count, DIMENSION, NULL, NULL, NULL), EA_OK);
+    cr_assert_eq(ea_upsert(c,
+                           &(ea_rows){.collection = "work",
+                                      .ids = ids,
+                                      .rows = rows,
+                                      .count = count,
+                                      .dimension = DIMENSION},
+                           NULL),
+                 EA_OK);
     free(ids);
     return rows; /* also the queries */
 }
@@ -40,21 +47,26 @@ static uint64_t in_flight(ea_client *observer)
     return stats.jobs_in_flight - 1; /* but for this one */
 }
 
-static void note(ea_client *c, uint64_t request_id, ea_status status, ea_result *result, void *user)
+static void note(ea_client *c, const ea_answer *answer, void *user)
 {
-    *(ea_status *)user = status;
+    *(ea_status *)user = answer->status;
 }
 
 static uint64_t ask(ea_client *c, const float *queries, ea_status *status)
 {
     uint64_t id;
     *status = EA_UNKNOWN;
-    cr_assert_eq(ea_knn_send(c, "work", queries, many_queries(), DIMENSION, 3, NULL, NULL, 0, note,
-                             status, &id),
+    cr_assert_eq(ea_knn_send(c,
+                             &(ea_knn_question){.collection = "work",
+                                                .queries = queries,
+                                                .query_count = many_queries(),
+                                                .dimension = DIMENSION,
+                                                .k = 3},
+                             &(ea_send_options){.callback = note, .user = status}, &id),
                  EA_OK);
     ea_pump(c, 0);
     while (ea_events(c) & POLLOUT)
-        ea_pump(c, 10);
+        ea_pump(c, 10000);
     return id;
 }
 

@@ -67,7 +67,8 @@ static void await_line(const char *text)
 static ea_client *client_of(const char *space)
 {
     ea_client *c = NULL;
-    ea_options options = {.socket_path = d.socket_path, .space = space, .timeout_ms = GIVE_UP_MS};
+    ea_options options = {
+        .socket_path = d.socket_path, .space = space, .timeout_us = GIVE_UP_MS * UINT64_C(1000)};
     cr_assert_eq(ea_open(&options, &c), EA_OK);
     return c;
 }
@@ -79,8 +80,17 @@ static void expect_served(void)
     ea_client *c = client_of("anyone");
     ea_result r = {0};
     cr_assert_eq(ea_collection_create(c, "one", 4, EA_COSINE, NULL), EA_OK);
-    cr_assert_eq(ea_upsert(c, "one", &id, row, 1, 4, NULL, NULL, NULL), EA_OK);
-    cr_assert_eq(ea_knn(c, "one", row, 1, 4, 1, NULL, NULL, &r), EA_OK);
+    cr_assert_eq(
+        ea_upsert(
+            c, &(ea_rows){.collection = "one", .ids = &id, .rows = row, .count = 1, .dimension = 4},
+            NULL),
+        EA_OK);
+    cr_assert_eq(
+        ea_knn(c,
+               &(ea_knn_question){
+                   .collection = "one", .queries = row, .query_count = 1, .dimension = 4, .k = 1},
+               &r),
+        EA_OK);
     cr_assert_eq(r.ids[0], 7);
     ea_result_free(&r);
     cr_assert_eq(ea_collection_drop(c, "one"), EA_OK);

@@ -22,7 +22,13 @@ static void make_rows(const struct gpu_scene *s)
     for (uint64_t i = 0; i < ROWS; i++)
         ids[i] = i;
     cr_assert_eq(ea_collection_create(s->a, "rows", D, EA_COSINE, NULL), EA_OK);
-    cr_assert_eq(ea_upsert(s->a, "rows", ids, rows, ROWS, D, NULL, NULL, NULL), EA_OK);
+    cr_assert_eq(
+        ea_upsert(
+            s->a,
+            &(ea_rows){
+                .collection = "rows", .ids = ids, .rows = rows, .count = ROWS, .dimension = D},
+            NULL),
+        EA_OK);
 }
 
 static pid_t wait_process(const struct gpu_scene *s)
@@ -51,8 +57,10 @@ struct answers {
     char text[200];
 };
 
-static void on_answer(ea_client *c, uint64_t request_id, ea_status status, ea_result *r, void *user)
+static void on_answer(ea_client *c, const ea_answer *answer, void *user)
 {
+    ea_status status = answer->status;
+    ea_result *r = answer->result;
     struct answers *a = user;
     struct reference_rows all = {D, REFERENCE_COSINE, ROWS, rows, NULL};
     uint64_t ids[4];
@@ -72,7 +80,13 @@ static void on_answer(ea_client *c, uint64_t request_id, ea_status status, ea_re
 static void ask(const struct gpu_scene *s, struct answers *a, int count)
 {
     for (int i = 0; i < count; i++)
-        cr_assert_eq(ea_knn_send(s->a, "rows", rows, 1, D, 4, NULL, NULL, 0, on_answer, a, NULL),
+        cr_assert_eq(ea_knn_send(s->a,
+                                 &(ea_knn_question){.collection = "rows",
+                                                    .queries = rows,
+                                                    .query_count = 1,
+                                                    .dimension = D,
+                                                    .k = 4},
+                                 &(ea_send_options){.callback = on_answer, .user = a}, NULL),
                      EA_OK);
     ea_pump(s->a, 0);
 }
@@ -175,7 +189,7 @@ static void stop_front(const char *sim, const char *setting, int number, bool gr
         kill(0, number);
     else
         kill(s.daemon.pid, number);
-    while (ea_pending(s.a) && ea_pump(s.a, 1000) == EA_OK) {
+    while (ea_pending(s.a) && ea_pump(s.a, 1000000) == EA_OK) {
     }
     cr_assert_eq(a.right, ASKED, "%s, signal %d: %d right, %d wrong, %d others: %s", sim, number,
                  a.right, a.wrong, a.other, a.text);
@@ -249,7 +263,7 @@ Test(gpu_ends, stopping_does_not_wait_for_an_upload, .timeout = 900)
         gpu_scene_await(&s, EA_GPU_READY);
         ask(&s, &a, ASKED);
         while (ea_pending(s.a))
-            cr_assert_eq(ea_pump(s.a, 1000), EA_OK);
+            cr_assert_eq(ea_pump(s.a, 1000000), EA_OK);
         cr_assert_eq(a.right, ASKED);
         if (i) ea_close(s.a); /* with and without a client */
         if (i) ea_close(s.b);

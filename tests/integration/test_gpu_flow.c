@@ -30,7 +30,13 @@ static void open_scene(struct gpu_scene *s, const char *sim, const char *setting
     gpu_scene_open(s, sim, (const char *[]){PATIENT, ALL_AT_ONCE, setting, NULL});
     gpu_scene_await(s, EA_GPU_READY);
     cr_assert_eq(ea_collection_create(s->a, "rows", D, EA_COSINE, NULL), EA_OK);
-    cr_assert_eq(ea_upsert(s->a, "rows", ids, rows, ROWS, D, NULL, NULL, NULL), EA_OK);
+    cr_assert_eq(
+        ea_upsert(
+            s->a,
+            &(ea_rows){
+                .collection = "rows", .ids = ids, .rows = rows, .count = ROWS, .dimension = D},
+            NULL),
+        EA_OK);
     gpu_scene_await_answer(s->a, "rows", D);
     cr_assert_eq(ea_ping(s->b), EA_OK); /* connected */
 }
@@ -48,8 +54,10 @@ struct answers {
 };
 
 /* The query is the one whose row is nearest: the first hit. */
-static void on_answer(ea_client *c, uint64_t request_id, ea_status status, ea_result *r, void *user)
+static void on_answer(ea_client *c, const ea_answer *answer, void *user)
 {
+    ea_status status = answer->status;
+    ea_result *r = answer->result;
     struct answers *a = user;
     a->by_status[status]++;
     if (status) return;
@@ -58,14 +66,22 @@ static void on_answer(ea_client *c, uint64_t request_id, ea_status status, ea_re
                  memcmp(r->scores, want[q], sizeof want[q]) == 0;
     a->right += right;
     a->wrong += !right;
-    a->on_gpu += r->meta.backend == EA_BACKEND_GPU;
+    a->on_gpu += r->meta->backend == EA_BACKEND_GPU;
 }
 
 static void ask(ea_client *c, struct answers *a, int count, uint32_t timeout_ms, uint64_t *ids)
 {
     for (int i = 0; i < count; i++)
-        cr_assert_eq(ea_knn_send(c, "rows", rows + i % QUERIES * D, 1, D, K, NULL, NULL, timeout_ms,
-                                 on_answer, a, ids ? &ids[i] : NULL),
+        cr_assert_eq(ea_knn_send(c,
+                                 &(ea_knn_question){.collection = "rows",
+                                                    .queries = rows + i % QUERIES * D,
+                                                    .query_count = 1,
+                                                    .dimension = D,
+                                                    .k = K},
+                                 &(ea_send_options){.callback = on_answer,
+                                                    .user = a,
+                                                    .timeout_us = timeout_ms * UINT64_C(1000)},
+                                 ids ? &ids[i] : NULL),
                      EA_OK);
     ea_pump(c, 0);
 }
@@ -73,7 +89,7 @@ static void ask(ea_client *c, struct answers *a, int count, uint32_t timeout_ms,
 static void finish(ea_client *c)
 {
     while (ea_pending(c))
-        cr_assert_eq(ea_pump(c, 10000), EA_OK);
+        cr_assert_eq(ea_pump(c, 10000000), EA_OK);
 }
 
 static void wait_in_flight(const struct gpu_scene *s, uint64_t count)
@@ -155,9 +171,14 @@ Test(gpu_flow, gone_while_the_gpu_works, .timeout = 900)
         ea_close(c);
         cr_assert_eq(a.by_status[EA_CANCELLED], 30);
         if (round % 2) {
-            cr_assert_eq(
-                ea_upsert(s.a, "rows", &(uint64_t){7}, rows + 7 * D, 1, D, NULL, NULL, NULL),
-                EA_OK);
+            cr_assert_eq(ea_upsert(s.a,
+                                   &(ea_rows){.collection = "rows",
+                                              .ids = &(uint64_t){7},
+                                              .rows = rows + 7 * D,
+                                              .count = 1,
+                                              .dimension = D},
+                                   NULL),
+                         EA_OK);
         }
     }
     wait_none_in_flight(&s);
@@ -194,7 +215,13 @@ Test(gpu_flow, dropped_while_the_gpu_works, .timeout = 900)
         for (uint64_t i = 0; i < ROWS; i++)
             ids[i] = i;
         cr_assert_eq(ea_collection_create(s.a, "rows", D, EA_COSINE, NULL), EA_OK);
-        cr_assert_eq(ea_upsert(s.a, "rows", ids, rows, ROWS, D, NULL, NULL, NULL), EA_OK);
+        cr_assert_eq(
+            ea_upsert(
+                s.a,
+                &(ea_rows){
+                    .collection = "rows", .ids = ids, .rows = rows, .count = ROWS, .dimension = D},
+                NULL),
+            EA_OK);
     }
     close_scene(&s);
 }

@@ -37,7 +37,13 @@ static void write_some(struct busy *b, ea_client *c)
 {
     uint64_t first = b->seed * 13 % (ROWS - 10);
     reference_fill(++b->seed, b->rows + first * D, (size_t)10 * D);
-    if (ea_upsert(c, "own", b->ids + first, b->rows + first * D, 10, D, NULL, NULL, NULL))
+    if (ea_upsert(c,
+                  &(ea_rows){.collection = "own",
+                             .ids = b->ids + first,
+                             .rows = b->rows + first * D,
+                             .count = 10,
+                             .dimension = D},
+                  NULL))
         note_failure(b, c, "upsert");
 }
 
@@ -47,11 +53,17 @@ static void ask_knn(struct busy *b, ea_client *c, ea_result *r)
     uint64_t ids[K];
     float scores[K];
     b->asked++;
-    if (ea_knn(c, "own", b->queries, QUERIES, D, K, NULL, NULL, r)) {
+    if (ea_knn(c,
+               &(ea_knn_question){.collection = "own",
+                                  .queries = b->queries,
+                                  .query_count = QUERIES,
+                                  .dimension = D,
+                                  .k = K},
+               r)) {
         note_failure(b, c, "knn");
         return;
     }
-    b->on_gpu += r->meta.backend == EA_BACKEND_GPU;
+    b->on_gpu += r->meta->backend == EA_BACKEND_GPU;
     for (size_t q = 0; q < QUERIES; q++) {
         reference_knn(&all, b->queries + q * D, K, NULL, NULL, ids, scores);
         b->wrong += r->counts[q] != K || memcmp(r->ids + q * K, ids, sizeof ids) != 0 ||
@@ -62,11 +74,15 @@ static void ask_knn(struct busy *b, ea_client *c, ea_result *r)
 static void ask_similarity(struct busy *b, ea_client *c, ea_result *r)
 {
     b->asked++;
-    if (ea_similarity(c, "own", b->queries, 1, D, NULL, NULL, r)) {
+    if (ea_similarity(
+            c,
+            &(ea_similarity_question){
+                .collection = "own", .queries = b->queries, .query_count = 1, .dimension = D},
+            r)) {
         note_failure(b, c, "similarity");
         return;
     }
-    b->on_gpu += r->meta.backend == EA_BACKEND_GPU;
+    b->on_gpu += r->meta->backend == EA_BACKEND_GPU;
     if (r->columns != ROWS) {
         b->wrong++;
         return;
@@ -85,7 +101,11 @@ static void *be_busy(void *argument)
     snprintf(space, sizeof space, "busy-%u", b->number);
     ea_client *c = gpu_scene_client(b->scene, space);
     if (ea_collection_create(c, "own", D, EA_COSINE, NULL) ||
-        ea_upsert(c, "own", b->ids, b->rows, ROWS, D, NULL, NULL, NULL))
+        ea_upsert(
+            c,
+            &(ea_rows){
+                .collection = "own", .ids = b->ids, .rows = b->rows, .count = ROWS, .dimension = D},
+            NULL))
         note_failure(b, c, "create");
     for (unsigned i = 0; !b->failed && !atomic_load(b->stop); i++) {
         if (i % 4 == 3) write_some(b, c);
@@ -151,7 +171,12 @@ static void make_probe(ea_client *c)
     for (uint64_t i = 0; i < 20; i++)
         ids[i] = i;
     cr_assert_eq(ea_collection_create(c, "probe", D, EA_COSINE, NULL), EA_OK);
-    cr_assert_eq(ea_upsert(c, "probe", ids, rows, 20, D, NULL, NULL, NULL), EA_OK);
+    cr_assert_eq(
+        ea_upsert(c,
+                  &(ea_rows){
+                      .collection = "probe", .ids = ids, .rows = rows, .count = 20, .dimension = D},
+                  NULL),
+        EA_OK);
 }
 
 static pid_t wait_process(const struct gpu_scene *s, pid_t but)
@@ -264,7 +289,14 @@ Test(gpu_kills, while_it_starts, .timeout = 900)
         kill(pid, SIGKILL);
         ea_result r = {0};
         float query[D] = {1};
-        cr_assert_eq(ea_knn(s.a, "probe", query, 1, D, 3, NULL, NULL, &r), EA_OK);
+        cr_assert_eq(ea_knn(s.a,
+                            &(ea_knn_question){.collection = "probe",
+                                               .queries = query,
+                                               .query_count = 1,
+                                               .dimension = D,
+                                               .k = 3},
+                            &r),
+                     EA_OK);
         ea_result_free(&r);
     }
     gpu_scene_await_answer(s.a, "probe", D);
@@ -288,7 +320,13 @@ Test(gpu_kills, during_an_upload, .timeout = 900)
     float want[5];
     reference_knn(&all, rows, 5, NULL, NULL, want_ids, want);
     cr_assert_eq(ea_collection_create(s.a, "wide", WIDE, EA_COSINE, NULL), EA_OK);
-    cr_assert_eq(ea_upsert(s.a, "wide", ids, rows, MANY, WIDE, NULL, NULL, NULL), EA_OK);
+    cr_assert_eq(
+        ea_upsert(
+            s.a,
+            &(ea_rows){
+                .collection = "wide", .ids = ids, .rows = rows, .count = MANY, .dimension = WIDE},
+            NULL),
+        EA_OK);
     for (int i = 0; i < 6; i++) {
         gpu_scene_await(&s, EA_GPU_READY);
         pid_t pid = wait_process(&s, 0), killer = fork();
@@ -298,8 +336,14 @@ Test(gpu_kills, during_an_upload, .timeout = 900)
             _exit(0);
         }
         ea_result r = {0};
-        cr_assert_eq(ea_knn(s.a, "wide", rows, 1, WIDE, 5, NULL, NULL, &r), EA_OK, "%s",
-                     ea_error_text(s.a));
+        cr_assert_eq(ea_knn(s.a,
+                            &(ea_knn_question){.collection = "wide",
+                                               .queries = rows,
+                                               .query_count = 1,
+                                               .dimension = WIDE,
+                                               .k = 5},
+                            &r),
+                     EA_OK, "%s", ea_error_text(s.a));
         cr_assert_eq(memcmp(r.ids, want_ids, sizeof want_ids), 0);
         cr_assert_eq(memcmp(r.scores, want, sizeof want), 0);
         ea_result_free(&r);

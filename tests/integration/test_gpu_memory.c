@@ -40,8 +40,14 @@ static void rows_make(struct rows *r, ea_client *c, const char *name, uint64_t c
     struct reference_rows all = {D, REFERENCE_COSINE, count, r->values, r->ids};
     reference_knn(&all, r->query, K, NULL, NULL, r->want_ids, r->want);
     cr_assert_eq(ea_collection_create(c, name, D, EA_COSINE, NULL), EA_OK, "%s", ea_error_text(c));
-    cr_assert_eq(ea_upsert(c, name, r->ids, r->values, count, D, NULL, NULL, NULL), EA_OK, "%s",
-                 ea_error_text(c));
+    cr_assert_eq(ea_upsert(c,
+                           &(ea_rows){.collection = name,
+                                      .ids = r->ids,
+                                      .rows = r->values,
+                                      .count = count,
+                                      .dimension = D},
+                           NULL),
+                 EA_OK, "%s", ea_error_text(c));
 }
 
 static void rows_free(struct rows *r)
@@ -53,12 +59,18 @@ static void rows_free(struct rows *r)
 static void rows_ask(struct rows *r)
 {
     ea_result result = {0};
-    cr_assert_eq(ea_knn(r->c, r->name, r->query, 1, D, K, NULL, NULL, &result), EA_OK, "%s",
-                 ea_error_text(r->c));
+    cr_assert_eq(ea_knn(r->c,
+                        &(ea_knn_question){.collection = r->name,
+                                           .queries = r->query,
+                                           .query_count = 1,
+                                           .dimension = D,
+                                           .k = K},
+                        &result),
+                 EA_OK, "%s", ea_error_text(r->c));
     cr_assert_eq(result.counts[0], K);
     cr_assert_eq(memcmp(result.ids, r->want_ids, sizeof r->want_ids), 0, "%s", r->name);
     cr_assert_eq(memcmp(result.scores, r->want, sizeof r->want), 0, "%s", r->name);
-    r->on_gpu += result.meta.backend == EA_BACKEND_GPU;
+    r->on_gpu += result.meta->backend == EA_BACKEND_GPU;
     ea_result_free(&result);
 }
 
@@ -191,12 +203,38 @@ Test(gpu_memory, names_are_each_spaces_own, .timeout = 900)
     cr_assert_eq(ea_collection_describe(s.a, "secret", &info), EA_OK);
     cr_assert_gt(info.vram_bytes, 0);
     cr_assert_eq(ea_collection_describe(s.b, "secret", &info), EA_NOT_FOUND);
-    cr_assert_eq(ea_knn(s.b, "secret", own.query, 1, D, K, NULL, NULL, &r), EA_NOT_FOUND);
-    cr_assert_eq(ea_similarity(s.b, "secret", own.query, 1, D, NULL, NULL, &r), EA_NOT_FOUND);
-    cr_assert_eq(ea_score(s.b, "secret", 0, own.query, 1, D, NULL, own.ids, 5, 0, &r),
+    cr_assert_eq(ea_knn(s.b,
+                        &(ea_knn_question){.collection = "secret",
+                                           .queries = own.query,
+                                           .query_count = 1,
+                                           .dimension = D,
+                                           .k = K},
+                        &r),
+                 EA_NOT_FOUND);
+    cr_assert_eq(ea_similarity(s.b,
+                               &(ea_similarity_question){.collection = "secret",
+                                                         .queries = own.query,
+                                                         .query_count = 1,
+                                                         .dimension = D},
+                               &r),
+                 EA_NOT_FOUND);
+    cr_assert_eq(ea_score(s.b,
+                          &(ea_score_question){.collection = "secret",
+                                               .queries = own.query,
+                                               .query_count = 1,
+                                               .dimension = D,
+                                               .ids = own.ids,
+                                               .count = 5},
+                          &r),
                  EA_NOT_FOUND);
     cr_assert_eq(ea_fetch(s.b, "secret", own.ids, 5, &r), EA_NOT_FOUND);
-    cr_assert_eq(ea_weighted_average_ids(s.b, "secret", own.ids, own.query, 5, D, average),
+    cr_assert_eq(ea_weighted_average(s.b,
+                                     &(ea_average_question){.collection = "secret",
+                                                            .ids = own.ids,
+                                                            .weights = own.query,
+                                                            .count = 5,
+                                                            .dimension = D},
+                                     average),
                  EA_NOT_FOUND);
     cr_assert_eq(ea_collection_drop(s.b, "secret"), EA_NOT_FOUND);
     cr_assert_eq(ea_collection_list(s.b, &list, &count), EA_OK);
@@ -228,10 +266,39 @@ static void sing(const struct gpu_scene *s, uint64_t ids[CANARIES], float values
 {
     ea_result r = {0};
     cr_assert_eq(ea_collection_create(s->a, "rows", NARROW, EA_COSINE, NULL), EA_OK);
-    cr_assert_eq(ea_upsert(s->a, "rows", ids, values, CANARIES, NARROW, NULL, NULL, NULL), EA_OK);
-    cr_assert_eq(ea_knn(s->a, "rows", values, 3, NARROW, CANARIES, NULL, NULL, &r), EA_OK);
-    cr_assert_eq(ea_similarity(s->a, "rows", values, 9, NARROW, NULL, NULL, &r), EA_OK);
-    cr_assert_eq(ea_score(s->a, "rows", 0, values, 1, NARROW, NULL, ids, CANARIES, 9, &r), EA_OK);
+    cr_assert_eq(ea_upsert(s->a,
+                           &(ea_rows){.collection = "rows",
+                                      .ids = ids,
+                                      .rows = values,
+                                      .count = CANARIES,
+                                      .dimension = NARROW},
+                           NULL),
+                 EA_OK);
+    cr_assert_eq(ea_knn(s->a,
+                        &(ea_knn_question){.collection = "rows",
+                                           .queries = values,
+                                           .query_count = 3,
+                                           .dimension = NARROW,
+                                           .k = CANARIES},
+                        &r),
+                 EA_OK);
+    cr_assert_eq(ea_similarity(s->a,
+                               &(ea_similarity_question){.collection = "rows",
+                                                         .queries = values,
+                                                         .query_count = 9,
+                                                         .dimension = NARROW},
+                               &r),
+                 EA_OK);
+    cr_assert_eq(ea_score(s->a,
+                          &(ea_score_question){.collection = "rows",
+                                               .queries = values,
+                                               .query_count = 1,
+                                               .dimension = NARROW,
+                                               .ids = ids,
+                                               .count = CANARIES,
+                                               .k = 9},
+                          &r),
+                 EA_OK);
     cr_assert_eq(ea_fetch_range(s->a, "rows", 0, CANARIES, &r), EA_OK);
     cr_assert_eq(ea_collection_drop(s->a, "rows"), EA_OK);
     ea_result_free(&r);

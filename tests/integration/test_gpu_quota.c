@@ -26,7 +26,12 @@ static void make(ea_client *c, const char *name)
     for (uint64_t i = 0; i < ROWS; i++)
         ids[i] = i;
     cr_assert_eq(ea_collection_create(c, name, D, EA_DOT, NULL), EA_OK, "%s", ea_error_text(c));
-    cr_assert_eq(ea_upsert(c, name, ids, rows, ROWS, D, NULL, NULL, NULL), EA_OK);
+    cr_assert_eq(
+        ea_upsert(
+            c,
+            &(ea_rows){.collection = name, .ids = ids, .rows = rows, .count = ROWS, .dimension = D},
+            NULL),
+        EA_OK);
     free(rows);
     free(ids);
 }
@@ -38,11 +43,16 @@ static struct answer ask(ea_client *c, const char *name)
     float query[D];
     ea_result r = {0};
     reference_fill(12, query, D);
-    cr_assert_eq(ea_knn(c, name, query, 1, D, K, NULL, NULL, &r), EA_OK, "%s", ea_error_text(c));
+    cr_assert_eq(
+        ea_knn(c,
+               &(ea_knn_question){
+                   .collection = name, .queries = query, .query_count = 1, .dimension = D, .k = K},
+               &r),
+        EA_OK, "%s", ea_error_text(c));
     if (!known) memcpy(ids, r.ids, sizeof ids);
     known = true;
     cr_assert_eq(memcmp(ids, r.ids, sizeof ids), 0, "the same answer wherever");
-    struct answer a = {r.meta.backend, ea_reason_name(r.meta.reason)};
+    struct answer a = {r.meta->backend, ea_reason_name(r.meta->reason)};
     ea_result_free(&r);
     return a;
 }

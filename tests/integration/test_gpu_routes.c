@@ -23,7 +23,13 @@ static void make_rows(const struct gpu_scene *s, const char *name, uint64_t coun
     for (uint64_t i = 0; i < count; i++)
         ids[i] = i;
     cr_assert_eq(ea_collection_create(s->a, name, d, EA_COSINE, NULL), EA_OK);
-    cr_assert_eq(ea_upsert(s->a, name, ids, values, count, d, NULL, NULL, NULL), EA_OK);
+    cr_assert_eq(
+        ea_upsert(
+            s->a,
+            &(ea_rows){
+                .collection = name, .ids = ids, .rows = values, .count = count, .dimension = d},
+            NULL),
+        EA_OK);
     free(ids);
     free(values);
 }
@@ -33,9 +39,15 @@ static ea_meta ask(const struct gpu_scene *s, const char *collection, uint64_t q
     ea_result r = {0};
     static float values[64 * 512];
     reference_fill(9, values, 64 * 512);
-    cr_assert_eq(ea_knn(s->a, collection, values, queries, d, 3, NULL, NULL, &r), EA_OK, "%s",
-                 ea_error_text(s->a));
-    ea_meta meta = r.meta;
+    cr_assert_eq(ea_knn(s->a,
+                        &(ea_knn_question){.collection = collection,
+                                           .queries = values,
+                                           .query_count = queries,
+                                           .dimension = d,
+                                           .k = 3},
+                        &r),
+                 EA_OK, "%s", ea_error_text(s->a));
+    ea_meta meta = *r.meta;
     ea_result_free(&r);
     return meta;
 }
@@ -201,10 +213,12 @@ Test(gpu_routes, fallback_after_error, .timeout = 900)
     }
 }
 
-static void on_meta(ea_client *c, uint64_t request_id, ea_status status, ea_result *r, void *user)
+static void on_meta(ea_client *c, const ea_answer *answer, void *user)
 {
+    ea_status status = answer->status;
+    ea_result *r = answer->result;
     uint32_t *counts = user; /* by reason, 0: errors */
-    counts[status ? 0 : r->meta.reason]++;
+    counts[status ? 0 : r->meta->reason]++;
 }
 
 /* More at once than it takes; all are answered. */
@@ -219,7 +233,13 @@ Test(gpu_routes, queue_full, .timeout = 900)
     make_rows(&s, "rows", ROWS, D);
     uint32_t counts[16] = {0};
     for (int i = 0; i < ASKED; i++) {
-        cr_assert_eq(ea_knn_send(s.a, "rows", rows, 1, D, 3, NULL, NULL, 0, on_meta, counts, NULL),
+        cr_assert_eq(ea_knn_send(s.a,
+                                 &(ea_knn_question){.collection = "rows",
+                                                    .queries = rows,
+                                                    .query_count = 1,
+                                                    .dimension = D,
+                                                    .k = 3},
+                                 &(ea_send_options){.callback = on_meta, .user = counts}, NULL),
                      EA_OK);
         /* Those that come while it takes more wait for it; the others come when it is full. */
         while (i == ASKED / 2 && gpu_scene_stats(s.b).jobs_in_flight < 256)

@@ -31,7 +31,14 @@ static void make_collections(ea_client *c)
         struct reference_rows all = {D, REFERENCE_COSINE, ROWS, rows[i], ids};
         reference_knn(&all, rows[i], K, NULL, NULL, want_ids[i], want[i]);
         cr_assert_eq(ea_collection_create(c, name_of(i), D, EA_COSINE, NULL), EA_OK);
-        cr_assert_eq(ea_upsert(c, name_of(i), ids, rows[i], ROWS, D, NULL, NULL, NULL), EA_OK);
+        cr_assert_eq(ea_upsert(c,
+                               &(ea_rows){.collection = name_of(i),
+                                          .ids = ids,
+                                          .rows = rows[i],
+                                          .count = ROWS,
+                                          .dimension = D},
+                               NULL),
+                     EA_OK);
     }
 }
 
@@ -41,11 +48,17 @@ static int ask_all(ea_client *c)
     ea_result r = {0};
     int on_gpu = 0;
     for (int i = 0; i < COLLECTIONS; i++) {
-        cr_assert_eq(ea_knn(c, name_of(i), rows[i], 1, D, K, NULL, NULL, &r), EA_OK, "%s",
-                     ea_error_text(c));
+        cr_assert_eq(ea_knn(c,
+                            &(ea_knn_question){.collection = name_of(i),
+                                               .queries = rows[i],
+                                               .query_count = 1,
+                                               .dimension = D,
+                                               .k = K},
+                            &r),
+                     EA_OK, "%s", ea_error_text(c));
         cr_assert_eq(memcmp(r.ids, want_ids[i], sizeof want_ids[i]), 0);
         cr_assert_eq(memcmp(r.scores, want[i], sizeof want[i]), 0);
-        on_gpu += r.meta.backend == EA_BACKEND_GPU;
+        on_gpu += r.meta->backend == EA_BACKEND_GPU;
     }
     ea_result_free(&r);
     return on_gpu;

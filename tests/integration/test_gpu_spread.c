@@ -105,8 +105,12 @@ Test(gpu_spread, tells_changes_alone, .timeout = 900)
         uint64_t source = 7 + 3 * (uint64_t)i, target = 7 + 3 * 100;
         float weight = 0.75f;
         for (int k = 0; k < 2; k++)
-            cr_assert_eq(ea_graph_add_edges(k ? plain.a : s.a, "g", &source, &target, &weight, 1,
-                                            false, NULL, NULL, NULL),
+            cr_assert_eq(ea_graph_add_edges(k ? plain.a : s.a, "g",
+                                            &(ea_graph_edges){.sources = &source,
+                                                              .targets = &target,
+                                                              .weights = &weight,
+                                                              .count = 1},
+                                            NULL),
                          EA_OK);
         expect_same(s.a, plain.a, "g", 1, true);
         uint64_t now = gpu_scene_stats(s.a).upload_bytes;
@@ -162,9 +166,10 @@ static void expect_as_alone(ea_client *plain, const ea_spread_options *options,
     ea_spread_result one = {0};
     cr_assert_eq(all->sets, SETS);
     for (uint32_t set = 0; set < SETS; set++) {
-        cr_assert_eq(
-            ea_spread(plain, "g", options, NULL, 1, seeds + set * SEEDS, NULL, SEEDS, &one), EA_OK,
-            "%s", ea_error_text(plain));
+        cr_assert_eq(ea_spread(plain, "g", options,
+                               &(ea_seeds){.sets = 1, .ids = seeds + set * SEEDS, .count = SEEDS},
+                               &one),
+                     EA_OK, "%s", ea_error_text(plain));
         uint64_t at = all->offsets[set], count = all->offsets[set + 1] - at;
         cr_assert(count > 0 && count == one.count, "set %u: %u entries, alone %u", set,
                   (unsigned)count, (unsigned)one.count);
@@ -190,9 +195,13 @@ static void ask_many(struct gpu_scene *s, struct gpu_scene *plain, uint64_t node
     for (uint64_t i = 0; i < SETS * SEEDS; i++)
         seeds[i] = 7 + 3 * (i * 7919 % nodes);
     ea_spread_result all = {0};
-    cr_assert_eq(ea_spread(s->a, "g", &options, offsets, SETS, seeds, NULL, SETS * SEEDS, &all),
-                 EA_OK, "%s", ea_error_text(s->a));
-    cr_assert_eq(all.meta.backend, EA_BACKEND_GPU, "%s", ea_reason_name(all.meta.reason));
+    cr_assert_eq(
+        ea_spread(
+            s->a, "g", &options,
+            &(ea_seeds){.offsets = offsets, .sets = SETS, .ids = seeds, .count = SETS * SEEDS},
+            &all),
+        EA_OK, "%s", ea_error_text(s->a));
+    cr_assert_eq(all.meta->backend, EA_BACKEND_GPU, "%s", ea_reason_name(all.meta->reason));
     for (uint32_t i = 0; i < SETS; i++)
         touched += all.touched[i];
     cr_assert((touched > 2 << 20) == too_much, "%llu touched", (unsigned long long)touched);
@@ -291,9 +300,9 @@ Test(gpu_spread, few_nodes_stay, .timeout = 900)
     ea_spread_options one = {.mode = EA_LINEAR, .hops = 1};
     uint64_t seed = 7;
     ea_spread_result r = {0};
-    cr_assert_eq(ea_spread(s.a, "g", &one, NULL, 0, &seed, NULL, 1, &r), EA_OK);
-    cr_assert_eq(r.meta.backend, EA_BACKEND_CPU);
-    cr_assert_str_eq(ea_reason_name(r.meta.reason), "below_min_batch");
+    cr_assert_eq(ea_spread(s.a, "g", &one, &(ea_seeds){.ids = &seed, .count = 1}, &r), EA_OK);
+    cr_assert_eq(r.meta->backend, EA_BACKEND_CPU);
+    cr_assert_str_eq(ea_reason_name(r.meta->reason), "below_min_batch");
     ea_spread_result_free(&r);
     cr_assert_eq(ask(s.a, "g", 1).backend, EA_BACKEND_GPU);
     gpu_scene_close(&s);

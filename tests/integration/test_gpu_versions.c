@@ -74,11 +74,16 @@ static void change(struct stage *st, ea_client *c, uint64_t number)
     }
     atomic_store(&st->begun, number);
     if (delete) {
-        cr_assert_eq(ea_delete(c, "rows", ids, count, NULL, NULL), EA_OK, "%s", ea_error_text(c));
+        cr_assert_eq(ea_delete(c, "rows", ids, count, NULL), EA_OK, "%s", ea_error_text(c));
     } else {
         ea_upsert_counts counts;
-        cr_assert_eq(ea_upsert(c, "rows", ids, rows, count, D, NULL, NULL, &counts), EA_OK, "%s",
-                     ea_error_text(c));
+        cr_assert_eq(
+            ea_upsert(
+                c,
+                &(ea_rows){
+                    .collection = "rows", .ids = ids, .rows = rows, .count = count, .dimension = D},
+                &counts),
+            EA_OK, "%s", ea_error_text(c));
         cr_assert_eq(counts.version, number, "version %llu, after %llu changes",
                      (unsigned long long)counts.version, (unsigned long long)number);
         cr_assert_eq(counts.rows, v->count);
@@ -120,12 +125,12 @@ static bool similarity_is_right(const struct version *v, const float *query, con
 static void check(struct reader *me, bool right, const ea_result *r, uint64_t from, uint64_t to,
                   const char *what)
 {
-    uint64_t version = r->meta.version;
+    uint64_t version = r->meta->version;
     me->asked++;
-    me->on_gpu += r->meta.backend == EA_BACKEND_GPU;
+    me->on_gpu += r->meta->backend == EA_BACKEND_GPU;
     if (right && version >= from && version <= to) return;
     snprintf(me->wrong, sizeof me->wrong, "%s by %s (%s): version %llu of %llu..%llu%s", what,
-             ea_backend_name(r->meta.backend), ea_reason_name(r->meta.reason),
+             ea_backend_name(r->meta->backend), ea_reason_name(r->meta->reason),
              (unsigned long long)version, (unsigned long long)from, (unsigned long long)to,
              right ? "" : ", other rows");
 }
@@ -141,14 +146,25 @@ static void *read_on(void *argument)
         reference_fill(me->number * 100000 + i, query, D);
         uint64_t from = atomic_load(&st->latest);
         bool is_knn = (i + me->number) % 2;
-        ea_status status = is_knn ? ea_knn(c, "rows", query, 1, D, K, NULL, NULL, &r)
-                                  : ea_similarity(c, "rows", query, 1, D, NULL, NULL, &r);
+        ea_status status = is_knn ? ea_knn(c,
+                                           &(ea_knn_question){.collection = "rows",
+                                                              .queries = query,
+                                                              .query_count = 1,
+                                                              .dimension = D,
+                                                              .k = K},
+                                           &r)
+                                  : ea_similarity(c,
+                                                  &(ea_similarity_question){.collection = "rows",
+                                                                            .queries = query,
+                                                                            .query_count = 1,
+                                                                            .dimension = D},
+                                                  &r);
         if (status) {
             snprintf(me->wrong, sizeof me->wrong, "%s", ea_error_text(c));
             break;
         }
         uint64_t to = atomic_load(&st->begun);
-        const struct version *v = &st->versions[r.meta.version <= to ? r.meta.version : 0];
+        const struct version *v = &st->versions[r.meta->version <= to ? r.meta->version : 0];
         bool right = is_knn ? knn_is_right(v, query, &r) : similarity_is_right(v, query, &r);
         check(me, right, &r, from, to, is_knn ? "knn" : "similarity");
     }

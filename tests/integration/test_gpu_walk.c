@@ -66,7 +66,11 @@ static void put(struct walker *w)
 {
     uint64_t n = choose_ids(w, below(w, 8) ? 1 + below(w, 30) : 1 + below(w, 1500));
     reference_fill(below(w, 1 << 30), w->sent[0], n * D);
-    ea_status st = ea_upsert(w->c, "walk", w->ids, w->sent[0], n, D, NULL, NULL, NULL);
+    ea_status st = ea_upsert(
+        w->c,
+        &(ea_rows){
+            .collection = "walk", .ids = w->ids, .rows = w->sent[0], .count = n, .dimension = D},
+        NULL);
     if (st) failed(w, "upsert", st);
     for (uint64_t i = 0; i < n; i++) {
         memcpy(w->rows[w->ids[i]], w->sent[i], sizeof w->sent[i]);
@@ -77,7 +81,7 @@ static void put(struct walker *w)
 static void take(struct walker *w)
 {
     uint64_t n = choose_ids(w, below(w, 10) ? 1 + below(w, 20) : 1 + below(w, 800));
-    ea_status st = ea_delete(w->c, "walk", w->ids, n, NULL, NULL);
+    ea_status st = ea_delete(w->c, "walk", w->ids, n, NULL);
     if (st) failed(w, "delete", st);
     for (uint64_t i = 0; i < n; i++)
         w->present[w->ids[i]] = false;
@@ -87,7 +91,11 @@ static void take(struct walker *w)
 static void ask_all(struct walker *w, const float *query)
 {
     ea_result got = {0}, want = {0};
-    ea_status st = ea_similarity(w->c, "walk", query, 1, D, NULL, NULL, &got);
+    ea_status st =
+        ea_similarity(w->c,
+                      &(ea_similarity_question){
+                          .collection = "walk", .queries = query, .query_count = 1, .dimension = D},
+                      &got);
     bool seen[IDS] = {false};
     uint64_t rows = 0;
     if (st) failed(w, "similarity", st);
@@ -104,12 +112,19 @@ static void ask_all(struct walker *w, const float *query)
         memcpy(w->sent[i], w->rows[id], sizeof w->sent[i]);
     }
     if (!st && !w->wrong && rows) {
-        st = ea_similarity_inline(w->c, EA_COSINE, query, 1, w->sent[0], rows, D, NULL, &want);
+        st = ea_similarity(w->c,
+                           &(ea_similarity_question){.metric = EA_COSINE,
+                                                     .queries = query,
+                                                     .query_count = 1,
+                                                     .rows = w->sent[0],
+                                                     .row_count = rows,
+                                                     .dimension = D},
+                           &want);
         if (st) failed(w, "similarity inline", st);
         if (!st && memcmp(got.scores, want.scores, rows * sizeof(float))) wrong(w, "a score");
     }
     w->asked++;
-    w->on_gpu += got.meta.backend == EA_BACKEND_GPU;
+    w->on_gpu += got.meta->backend == EA_BACKEND_GPU;
     ea_result_free(&got);
     ea_result_free(&want);
 }
@@ -125,16 +140,35 @@ static void ask_some(struct walker *w, const float *query)
     for (uint64_t i = 0; i < kept; i++)
         memcpy(w->sent[i], w->rows[w->ids[i]], sizeof w->sent[i]);
     ea_filter filter = {.ids = w->ids, .id_count = kept};
-    ea_status st = ea_similarity(w->c, "walk", query, 1, D, &filter, NULL, &got);
+    ea_status st = ea_similarity(w->c,
+                                 &(ea_similarity_question){.collection = "walk",
+                                                           .queries = query,
+                                                           .query_count = 1,
+                                                           .dimension = D,
+                                                           .filter = &filter},
+                                 &got);
     if (st) failed(w, "similarity, filtered", st);
-    ea_status inline_st =
-        ea_similarity_inline(w->c, EA_COSINE, query, 1, w->sent[0], kept, D, NULL, &want);
+    ea_status inline_st = ea_similarity(w->c,
+                                        &(ea_similarity_question){.metric = EA_COSINE,
+                                                                  .queries = query,
+                                                                  .query_count = 1,
+                                                                  .rows = w->sent[0],
+                                                                  .row_count = kept,
+                                                                  .dimension = D},
+                                        &want);
     if (inline_st) failed(w, "similarity inline", inline_st);
     if (!st && !inline_st &&
         (got.columns != kept || memcmp(got.ids, w->ids, kept * sizeof *w->ids) ||
          memcmp(got.scores, want.scores, kept * sizeof(float))))
         wrong(w, "a filtered score");
-    st = ea_knn(w->c, "walk", query, 1, D, K, &filter, NULL, &best);
+    st = ea_knn(w->c,
+                &(ea_knn_question){.collection = "walk",
+                                   .queries = query,
+                                   .query_count = 1,
+                                   .dimension = D,
+                                   .k = K,
+                                   .filter = &filter},
+                &best);
     if (st) failed(w, "knn", st);
     for (uint64_t i = 0; !st && !inline_st && i < best.columns; i++) {
         uint64_t better = 0, at = kept;
@@ -147,7 +181,7 @@ static void ask_some(struct walker *w, const float *query)
             wrong(w, "a neighbour");
     }
     w->asked += 2;
-    w->on_gpu += (got.meta.backend == EA_BACKEND_GPU) + (best.meta.backend == EA_BACKEND_GPU);
+    w->on_gpu += (got.meta->backend == EA_BACKEND_GPU) + (best.meta->backend == EA_BACKEND_GPU);
     ea_result_free(&got);
     ea_result_free(&best);
     ea_result_free(&want);

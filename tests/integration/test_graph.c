@@ -49,14 +49,22 @@ Test(graph, comes_is_described_and_goes)
     const uint64_t row_ids[] = {10, 20, 30}, offsets[] = {0, 2, 2, 3}, columns[] = {1, 2, 0};
     const float weights[] = {1, 0.5f, 0.25f};
     ea_graph_counts counts;
-    cr_assert_eq(
-        ea_graph_add_csr(c, "links", row_ids, 3, offsets, columns, weights, false, &counts), EA_OK,
-        "%s", ea_error_text(c));
+    cr_assert_eq(ea_graph_add_csr(c, "links",
+                                  &(ea_graph_csr){.row_ids = row_ids,
+                                                  .rows = 3,
+                                                  .offsets = offsets,
+                                                  .columns = columns,
+                                                  .weights = weights},
+                                  &counts),
+                 EA_OK, "%s", ea_error_text(c));
     cr_assert(counts.edges_added == 3 && counts.nodes_added == 3 && counts.nodes == 3 &&
               counts.edges == 3);
     uint64_t version = counts.version;
     const uint8_t kinds[] = {EA_CONCEPT, EA_EPISODE};
-    cr_assert_eq(ea_graph_set_nodes(c, "links", row_ids, kinds, NULL, 2, &counts), EA_OK);
+    cr_assert_eq(ea_graph_set_nodes(c, "links",
+                                    &(ea_graph_nodes){.ids = row_ids, .kinds = kinds, .count = 2},
+                                    &counts),
+                 EA_OK);
     cr_assert_eq(counts.version, version + 1);
     info = describe(c, "links");
     cr_assert(info.nodes == 3 && info.edges == 3 && info.version == version + 1);
@@ -103,9 +111,26 @@ Test(graph, bad_input_is_named_and_changes_nothing)
     float weights[] = {1, 1, 1}, factors[] = {1, 1, 1};
     uint8_t kinds[] = {0, 1, 2};
 
-#define ADD_EDGES() ea_graph_add_edges(c, "g", sources, targets, weights, 3, true, NULL, NULL, NULL)
-#define ADD_CSR()   ea_graph_add_csr(c, "g", sources, 3, offsets, targets, weights, false, NULL)
-#define SET_NODES() ea_graph_set_nodes(c, "g", sources, kinds, factors, 3, NULL)
+#define ADD_EDGES()                                          \
+    ea_graph_add_edges(c, "g",                               \
+                       &(ea_graph_edges){.sources = sources, \
+                                         .targets = targets, \
+                                         .weights = weights, \
+                                         .count = 3,         \
+                                         .replace = true},   \
+                       NULL)
+#define ADD_CSR()                                         \
+    ea_graph_add_csr(c, "g",                              \
+                     &(ea_graph_csr){.row_ids = sources,  \
+                                     .rows = 3,           \
+                                     .offsets = offsets,  \
+                                     .columns = targets,  \
+                                     .weights = weights}, \
+                     NULL)
+#define SET_NODES()                                                                                \
+    ea_graph_set_nodes(                                                                            \
+        c, "g", &(ea_graph_nodes){.ids = sources, .kinds = kinds, .factors = factors, .count = 3}, \
+        NULL)
     const float bad_weights[] = {NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 3; i++) {
         weights[i] = bad_weights[i];
@@ -198,7 +223,9 @@ Test(graph, over_quota_it_stays_as_it_was)
         ids[i] = i;
         weights[i] = 1;
     }
-    ea_status status = ea_graph_add_edges(c, "g", ids, ids, weights, N, false, NULL, NULL, NULL);
+    ea_status status = ea_graph_add_edges(
+        c, "g", &(ea_graph_edges){.sources = ids, .targets = ids, .weights = weights, .count = N},
+        NULL);
     expect_refusal(c, status, EA_RESOURCE_EXHAUSTED, DETAIL_QUOTA, "quota");
     expect_unchanged(c, &before);
     static struct twin_question q;
@@ -258,7 +285,8 @@ static void *spread_on(void *argument)
     ea_spread_options o = {.mode = EA_ENGRAM, .hops = 6};
     ea_spread_result r = {0};
     while (!atomic_load(&d->stop)) {
-        ea_status status = ea_spread(c, "g", &o, NULL, 1, d->ids, NULL, 20, &r);
+        ea_status status =
+            ea_spread(c, "g", &o, &(ea_seeds){.sets = 1, .ids = d->ids, .count = 20}, &r);
         cr_assert(status == EA_OK || status == EA_NOT_FOUND, "%s", ea_error_text(c));
         atomic_fetch_add(status == EA_OK ? &d->answers : &d->gone, 1);
     }

@@ -194,8 +194,14 @@ static void make_large(const struct scene *s, uint64_t rows)
     reference_fill(5, data, rows * DIMENSION);
     for (uint64_t i = 0; i < rows; i++)
         ids[i] = i;
-    cr_assert_eq(ea_upsert(c, "large", ids, data, rows, DIMENSION, NULL, NULL, NULL), EA_OK, "%s",
-                 ea_error_text(c));
+    cr_assert_eq(ea_upsert(c,
+                           &(ea_rows){.collection = "large",
+                                      .ids = ids,
+                                      .rows = data,
+                                      .count = rows,
+                                      .dimension = DIMENSION},
+                           NULL),
+                 EA_OK, "%s", ea_error_text(c));
     free(data);
     free(ids);
     ea_close(c);
@@ -383,11 +389,30 @@ static void load_for_ever(const char *socket_path)
     ea_collection_create(c, "load", DIMENSION, EA_COSINE, NULL);
     for (;;) {
         ea_result r = {0};
-        if (ea_upsert_send(c, "load", ids, rows, ROWS, DIMENSION, 0, NULL, NULL, NULL)) _exit(2);
+        if (ea_upsert_send(c,
+                           &(ea_rows){.collection = "load",
+                                      .ids = ids,
+                                      .rows = rows,
+                                      .count = ROWS,
+                                      .dimension = DIMENSION},
+                           NULL, NULL))
+            _exit(2);
         for (int i = 0; i < 20; i++)
-            if (ea_knn_send(c, "load", rows, 50, DIMENSION, 100, NULL, NULL, 0, NULL, NULL, NULL))
+            if (ea_knn_send(c,
+                            &(ea_knn_question){.collection = "load",
+                                               .queries = rows,
+                                               .query_count = 50,
+                                               .dimension = DIMENSION,
+                                               .k = 100},
+                            NULL, NULL))
                 _exit(3);
-        if (ea_similarity(c, "load", rows, 500, DIMENSION, NULL, NULL, &r)) _exit(4);
+        if (ea_similarity(c,
+                          &(ea_similarity_question){.collection = "load",
+                                                    .queries = rows,
+                                                    .query_count = 500,
+                                                    .dimension = DIMENSION},
+                          &r))
+            _exit(4);
         ea_result_free(&r);
     }
 }

@@ -14,8 +14,9 @@
 static ea_client *open_client(const struct scene *s, const char *space)
 {
     ea_client *c = NULL;
-    ea_options options = {
-        .socket_path = s->daemon.socket_path, .space = space, .timeout_ms = GIVE_UP_MS};
+    ea_options options = {.socket_path = s->daemon.socket_path,
+                          .space = space,
+                          .timeout_us = GIVE_UP_MS * UINT64_C(1000)};
     cr_assert_eq(ea_open(&options, &c), EA_OK);
     return c;
 }
@@ -38,7 +39,13 @@ Test(hostile_load, memory_bound)
         for (; times < 40 && st == EA_OK; times++) {
             for (uint64_t i = 0; i < ROWS; i++)
                 ids[i] = (uint64_t)times * ROWS + i;
-            st = ea_upsert(c, "much", ids, rows, ROWS, DIMENSION, NULL, NULL, NULL);
+            st = ea_upsert(c,
+                           &(ea_rows){.collection = "much",
+                                      .ids = ids,
+                                      .rows = rows,
+                                      .count = ROWS,
+                                      .dimension = DIMENSION},
+                           NULL);
             scene_check(&s);
         }
         cr_assert_eq(st, EA_RESOURCE_EXHAUSTED, "%s", ea_error_text(c));
@@ -66,12 +73,26 @@ Test(hostile_load, a_reply_past_its_bound)
     static float rows[ROWS * DIMENSION];
     reference_fill(4, rows, ROWS * DIMENSION);
     ea_result r = {0};
-    cr_assert_eq(ea_similarity_inline(c, EA_DOT, rows, ROWS, rows, ROWS, DIMENSION, NULL, &r),
+    cr_assert_eq(ea_similarity(c,
+                               &(ea_similarity_question){.metric = EA_DOT,
+                                                         .queries = rows,
+                                                         .query_count = ROWS,
+                                                         .rows = rows,
+                                                         .row_count = ROWS,
+                                                         .dimension = DIMENSION},
+                               &r),
                  EA_RESOURCE_EXHAUSTED, "%s", ea_error_text(c));
     cr_assert_eq(ea_error_detail(c), DETAIL_REPLY_TOO_LARGE);
     cr_assert_not(ea_error_retryable(c));
-    cr_assert_eq(ea_similarity_inline(c, EA_DOT, rows, 100, rows, ROWS, DIMENSION, NULL, &r), EA_OK,
-                 "%s", ea_error_text(c));
+    cr_assert_eq(ea_similarity(c,
+                               &(ea_similarity_question){.metric = EA_DOT,
+                                                         .queries = rows,
+                                                         .query_count = 100,
+                                                         .rows = rows,
+                                                         .row_count = ROWS,
+                                                         .dimension = DIMENSION},
+                               &r),
+                 EA_OK, "%s", ea_error_text(c));
     ea_result_free(&r);
     ea_close(c);
     scene_close(&s);
@@ -135,9 +156,9 @@ Test(hostile_load, more_requests_than_the_daemon_takes)
 
 static size_t ok, not_found, others;
 
-static void count_answer(ea_client *c, uint64_t request_id, ea_status status, ea_result *result,
-                         void *user)
+static void count_answer(ea_client *c, const ea_answer *answer, void *user)
 {
+    ea_status status = answer->status;
     ok += status == EA_OK;
     not_found += status == EA_NOT_FOUND;
     others += status != EA_OK && status != EA_NOT_FOUND;
@@ -157,11 +178,22 @@ Test(hostile_load, drop_under_load)
         ids[i] = i;
     for (int round = 0; round < ROUNDS; round++) {
         cr_assert_eq(ea_collection_create(dropper, "target", DIMENSION, EA_COSINE, NULL), EA_OK);
-        cr_assert_eq(ea_upsert(dropper, "target", ids, rows, ROWS, DIMENSION, NULL, NULL, NULL),
+        cr_assert_eq(ea_upsert(dropper,
+                               &(ea_rows){.collection = "target",
+                                          .ids = ids,
+                                          .rows = rows,
+                                          .count = ROWS,
+                                          .dimension = DIMENSION},
+                               NULL),
                      EA_OK, "%s", ea_error_text(dropper));
         for (int i = 0; i < ASKED; i++)
-            cr_assert_eq(ea_knn_send(asker, "target", rows, 20, DIMENSION, 10, NULL, NULL, 0,
-                                     count_answer, NULL, NULL),
+            cr_assert_eq(ea_knn_send(asker,
+                                     &(ea_knn_question){.collection = "target",
+                                                        .queries = rows,
+                                                        .query_count = 20,
+                                                        .dimension = DIMENSION,
+                                                        .k = 10},
+                                     &(ea_send_options){.callback = count_answer}, NULL),
                          EA_OK);
         cr_assert_eq(ea_pump(asker, 0), EA_OK);
         cr_assert_eq(ea_collection_drop(dropper, "target"), EA_OK, "%s", ea_error_text(dropper));
@@ -284,7 +316,11 @@ Test(hostile_load, a_full_daemon_still_listens)
     for (uint64_t n = MOST; n > 0;) {
         for (uint64_t i = 0; i < n; i++)
             ids[i] = next + i;
-        if (ea_upsert(c, "much", ids, rows, n, D, NULL, NULL, NULL) == EA_OK)
+        if (ea_upsert(
+                c,
+                &(ea_rows){
+                    .collection = "much", .ids = ids, .rows = rows, .count = n, .dimension = D},
+                NULL) == EA_OK)
             next += n;
         else
             n /= 2;
@@ -293,7 +329,10 @@ Test(hostile_load, a_full_daemon_still_listens)
         char name[16];
         snprintf(name, sizeof name, "crack-%d", i);
         if (ea_collection_create(c, name, D, EA_DOT, NULL) ||
-            ea_upsert(c, name, ids, rows, 1, D, NULL, NULL, NULL))
+            ea_upsert(c,
+                      &(ea_rows){
+                          .collection = name, .ids = ids, .rows = rows, .count = 1, .dimension = D},
+                      NULL))
             break;
     }
     wait_ms(400);

@@ -42,10 +42,10 @@ struct turn_work {
     ea_status statuses[64];
 };
 
-static void note(ea_client *c, uint64_t request_id, ea_status status, ea_result *result, void *user)
+static void note(ea_client *c, const ea_answer *answer, void *user)
 {
     struct turn_work *w = user;
-    w->statuses[w->answered++] = status;
+    w->statuses[w->answered++] = answer->status;
 }
 
 /* A tenth of a second or more of work in flight on a connection. */
@@ -58,10 +58,22 @@ static void start_work(struct turn_work *w, ea_client *c)
     for (uint64_t i = 0; i < ROWS; i++)
         w->ids[i] = i;
     cr_assert_eq(ea_collection_create(c, "work", D, EA_SQUARED_EUCLIDEAN, NULL), EA_OK);
-    cr_assert_eq(ea_upsert(c, "work", w->ids, w->rows, ROWS, D, NULL, NULL, NULL), EA_OK);
+    cr_assert_eq(ea_upsert(c,
+                           &(ea_rows){.collection = "work",
+                                      .ids = w->ids,
+                                      .rows = w->rows,
+                                      .count = ROWS,
+                                      .dimension = D},
+                           NULL),
+                 EA_OK);
     for (int i = 0; i < ASKED; i++)
-        cr_assert_eq(ea_knn_send(c, "work", w->rows, QUERIES / (uint64_t)scaled_ms(1), D, 5, NULL,
-                                 NULL, 0, note, w, NULL),
+        cr_assert_eq(ea_knn_send(c,
+                                 &(ea_knn_question){.collection = "work",
+                                                    .queries = w->rows,
+                                                    .query_count = QUERIES / (uint64_t)scaled_ms(1),
+                                                    .dimension = D,
+                                                    .k = 5},
+                                 &(ea_send_options){.callback = note, .user = w}, NULL),
                      EA_OK);
     ea_stats stats = {0};
     while (stats.jobs_in_flight < ASKED) { /* all of it has arrived */
@@ -122,7 +134,7 @@ Test(lifecycle_signals, while_draining_new_work_is_refused)
     while (access(s.daemon.socket_path, F_OK) == 0) /* it has seen the signal */
         cr_assert(now_ms() < until);
     struct turn_work late = {0};
-    cr_assert_eq(ea_ping_send(c, note, &late, NULL), EA_OK);
+    cr_assert_eq(ea_ping_send(c, &(ea_send_options){.callback = note, .user = &late}, NULL), EA_OK);
     finish_work(&w, c);
     cr_assert_eq(late.answered, 1);
     cr_assert_eq(late.statuses[0], EA_UNAVAILABLE, "%s", ea_status_name(late.statuses[0]));
@@ -405,8 +417,10 @@ static void expect_tcp(const char *host_setting, const char *host)
     uint16_t port = logged_port(&s.daemon);
     cr_assert(port > 0);
     ea_client *c = NULL;
-    ea_options options = {
-        .tcp_host = host, .tcp_port = port, .space = "tcp", .timeout_ms = GIVE_UP_MS};
+    ea_options options = {.tcp_host = host,
+                          .tcp_port = port,
+                          .space = "tcp",
+                          .timeout_us = GIVE_UP_MS * UINT64_C(1000)};
     cr_assert_eq(ea_open(&options, &c), EA_OK);
     struct set t;
     set_make(&t, 300, EA_COSINE, 2000, 8); /* 2.4 MB */

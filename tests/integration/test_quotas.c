@@ -27,7 +27,11 @@ static ea_status load_send(struct load *l, ea_client *c, uint64_t times)
 {
     for (uint64_t i = 0; i < ROWS; i++)
         l->ids[i] = times * ROWS + i;
-    return ea_upsert(c, "much", l->ids, l->rows, ROWS, D, NULL, NULL, NULL);
+    return ea_upsert(
+        c,
+        &(ea_rows){
+            .collection = "much", .ids = l->ids, .rows = l->rows, .count = ROWS, .dimension = D},
+        NULL);
 }
 
 /* Until the daemon says no; how often it took the load. */
@@ -49,8 +53,13 @@ static uint64_t fill(struct load *l, ea_client *c)
 static void expect_answers(struct load *l, ea_client *c)
 {
     ea_result r = {0};
-    cr_assert_eq(ea_knn(c, "much", l->rows, 1, D, 1, NULL, NULL, &r), EA_OK, "%s",
-                 ea_error_text(c));
+    cr_assert_eq(
+        ea_knn(
+            c,
+            &(ea_knn_question){
+                .collection = "much", .queries = l->rows, .query_count = 1, .dimension = D, .k = 1},
+            &r),
+        EA_OK, "%s", ea_error_text(c));
     cr_assert_eq(r.ids[0], 0);
     ea_result_free(&r);
 }
@@ -101,7 +110,14 @@ Test(quotas, requests_past_it_are_answered_and_the_connection_goes_on)
         cr_assert_eq(ea_error_detail(c), DETAIL_QUOTA, "%s", ea_error_text(c));
         cr_assert(strstr(ea_error_text(c), "a body of 2048000 bytes"), "%s", ea_error_text(c));
         cr_assert_gt(ea_error_retry_after_ms(c), 0);
-        cr_assert_eq(ea_similarity_inline(c, EA_DOT, l.rows, 600, l.rows, 600, 32, NULL, &r),
+        cr_assert_eq(ea_similarity(c,
+                                   &(ea_similarity_question){.metric = EA_DOT,
+                                                             .queries = l.rows,
+                                                             .query_count = 600,
+                                                             .rows = l.rows,
+                                                             .row_count = 600,
+                                                             .dimension = 32},
+                                   &r),
                      EA_RESOURCE_EXHAUSTED);
         cr_assert_eq(ea_error_detail(c), DETAIL_QUOTA, "%s", ea_error_text(c));
         cr_assert(strstr(ea_error_text(c), "of reply"), "%s", ea_error_text(c));
@@ -119,8 +135,9 @@ Test(quotas, requests_past_it_are_answered_and_the_connection_goes_on)
 static void expect_one_too_many(const struct scene *s, const char *space)
 {
     ea_client *c = NULL;
-    ea_options options = {
-        .socket_path = s->daemon.socket_path, .space = space, .timeout_ms = GIVE_UP_MS};
+    ea_options options = {.socket_path = s->daemon.socket_path,
+                          .space = space,
+                          .timeout_us = GIVE_UP_MS * UINT64_C(1000)};
     cr_assert_eq(ea_open(&options, &c), EA_OK);
     cr_assert_eq(ea_connect(c), EA_RESOURCE_EXHAUSTED);
     cr_assert_eq(ea_error_detail(c), DETAIL_QUOTA, "%s", ea_error_text(c));

@@ -112,8 +112,14 @@ static void expect_inline(ea_client *c, const struct set *t)
 {
     ea_result r = {0};
     uint32_t d = t->all.dimension;
-    cr_assert_eq(ea_similarity_inline(c, (ea_metric)t->all.metric, t->queries, t->query_count,
-                                      t->rows, t->all.count, d, NULL, &r),
+    cr_assert_eq(ea_similarity(c,
+                               &(ea_similarity_question){.metric = (ea_metric)t->all.metric,
+                                                         .queries = t->queries,
+                                                         .query_count = t->query_count,
+                                                         .rows = t->rows,
+                                                         .row_count = t->all.count,
+                                                         .dimension = d},
+                               &r),
                  EA_OK, "%s", ea_error_text(c));
     cr_assert_eq(r.columns, t->all.count);
     cr_assert_null(r.ids);
@@ -162,10 +168,26 @@ static void expect_candidates(ea_client *c, const struct set *t, const uint64_t 
         memcpy(packed + i * d, t->rows + rows[i] * d, d * sizeof *packed);
     }
     ea_result r = {0};
-    ea_status st =
-        is_inline ? ea_score_inline(c, (ea_metric)t->all.metric, t->queries, t->query_count, d,
-                                    offsets, packed, n, k, &r)
-                  : ea_score(c, t->name, 0, t->queries, t->query_count, d, offsets, ids, n, k, &r);
+    ea_status st = is_inline ? ea_score(c,
+                                        &(ea_score_question){.metric = (ea_metric)t->all.metric,
+                                                             .queries = t->queries,
+                                                             .query_count = t->query_count,
+                                                             .dimension = d,
+                                                             .offsets = offsets,
+                                                             .rows = packed,
+                                                             .count = n,
+                                                             .k = k},
+                                        &r)
+                             : ea_score(c,
+                                        &(ea_score_question){.collection = t->name,
+                                                             .queries = t->queries,
+                                                             .query_count = t->query_count,
+                                                             .dimension = d,
+                                                             .offsets = offsets,
+                                                             .ids = ids,
+                                                             .count = n,
+                                                             .k = k},
+                                        &r);
     cr_assert_eq(st, EA_OK, "%s", ea_error_text(c));
     for (size_t q = 0; q < t->query_count; q++) {
         size_t first = offsets[q], count = offsets[q + 1] - first;
@@ -232,10 +254,19 @@ Test(requests, weighted_average)
     set_send(&t, c);
     float weights[N], inline_average[D], resident_average[D];
     reference_fill(8, weights, N);
-    cr_assert_eq(ea_weighted_average(c, t.rows, weights, N, D, inline_average), EA_OK, "%s",
-                 ea_error_text(c));
-    cr_assert_eq(ea_weighted_average_ids(c, t.name, t.ids, weights, N, D, resident_average), EA_OK,
-                 "%s", ea_error_text(c));
+    cr_assert_eq(
+        ea_weighted_average(
+            c,
+            &(ea_average_question){.rows = t.rows, .weights = weights, .count = N, .dimension = D},
+            inline_average),
+        EA_OK, "%s", ea_error_text(c));
+    cr_assert_eq(
+        ea_weighted_average(
+            c,
+            &(ea_average_question){
+                .collection = t.name, .ids = t.ids, .weights = weights, .count = N, .dimension = D},
+            resident_average),
+        EA_OK, "%s", ea_error_text(c));
     cr_assert_eq(memcmp(inline_average, resident_average, sizeof inline_average), 0);
     for (int j = 0; j < D; j++) {
         double sum = 0, weight = 0;
@@ -248,10 +279,14 @@ Test(requests, weighted_average)
     }
     static const float zeros[D];
     float none[N] = {1, -1};
-    cr_assert_eq(ea_weighted_average(c, t.rows, none, N, D, inline_average), EA_OK);
+    cr_assert_eq(
+        ea_weighted_average(
+            c, &(ea_average_question){.rows = t.rows, .weights = none, .count = N, .dimension = D},
+            inline_average),
+        EA_OK);
     cr_assert_eq(memcmp(inline_average, zeros, sizeof zeros), 0, "weights that sum to 0: zeros");
-    cr_assert_eq(ea_weighted_average(c, NULL, NULL, 0, D, inline_average), EA_OK, "%s",
-                 ea_error_text(c));
+    cr_assert_eq(ea_weighted_average(c, &(ea_average_question){.dimension = D}, inline_average),
+                 EA_OK, "%s", ea_error_text(c));
     cr_assert_eq(memcmp(inline_average, zeros, sizeof zeros), 0, "no rows: zeros");
     set_free(&t);
     ea_close(c);
@@ -274,14 +309,14 @@ Test(requests, empty_batches)
     expect_candidates(c, &t, (uint64_t[]){0}, NULL, 0, 3, false);
     expect_candidates(c, &t, (uint64_t[]){0}, NULL, 0, 0, true);
     ea_upsert_counts counts;
-    uint64_t deleted = 9, missing = 9;
+    ea_delete_counts gone = {9, 9};
     ea_result r = {0};
-    cr_assert_eq(ea_upsert(c, t.name, NULL, NULL, 0, 16, NULL, NULL, &counts), EA_OK, "%s",
-                 ea_error_text(c));
+    cr_assert_eq(ea_upsert(c, &(ea_rows){.collection = t.name, .dimension = 16}, &counts), EA_OK,
+                 "%s", ea_error_text(c));
     cr_assert_eq(counts.inserted + counts.replaced, 0);
     cr_assert_eq(counts.rows, 20);
-    cr_assert_eq(ea_delete(c, t.name, NULL, 0, &deleted, &missing), EA_OK, "%s", ea_error_text(c));
-    cr_assert_eq(deleted + missing, 0);
+    cr_assert_eq(ea_delete(c, t.name, NULL, 0, &gone), EA_OK, "%s", ea_error_text(c));
+    cr_assert_eq(gone.deleted + gone.missing, 0);
     cr_assert_eq(ea_fetch(c, t.name, NULL, 0, &r), EA_OK, "%s", ea_error_text(c));
     cr_assert_eq(r.rows, 0);
     ea_result_free(&r);
@@ -320,11 +355,22 @@ static uint64_t answers_under(const char *workers, const char *kernels)
         set_send(&t, c);
         for (size_t q = 1; q <= 27; q += 26) {
             ea_result r = {0};
-            cr_assert_eq(ea_knn(c, t.name, t.queries, q, some[i % 2], 25, NULL, NULL, &r), EA_OK,
-                         "%s", ea_error_text(c));
+            cr_assert_eq(ea_knn(c,
+                                &(ea_knn_question){.collection = t.name,
+                                                   .queries = t.queries,
+                                                   .query_count = q,
+                                                   .dimension = some[i % 2],
+                                                   .k = 25},
+                                &r),
+                         EA_OK, "%s", ea_error_text(c));
             sum = digest(sum, r.ids, q * r.columns * 8);
             sum = digest(sum, r.scores, q * r.columns * 4);
-            cr_assert_eq(ea_similarity(c, t.name, t.queries, q, some[i % 2], NULL, NULL, &r),
+            cr_assert_eq(ea_similarity(c,
+                                       &(ea_similarity_question){.collection = t.name,
+                                                                 .queries = t.queries,
+                                                                 .query_count = q,
+                                                                 .dimension = some[i % 2]},
+                                       &r),
                          EA_OK);
             sum = digest(sum, r.scores, q * r.columns * 4);
             ea_result_free(&r);

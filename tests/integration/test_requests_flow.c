@@ -29,7 +29,13 @@ static void slow_make(struct slow *w, ea_client *c)
         w->ids[i] = i;
     cr_assert_eq(ea_collection_create(c, "slow", SLOW_DIMENSION, EA_SQUARED_EUCLIDEAN, NULL),
                  EA_OK);
-    cr_assert_eq(ea_upsert(c, "slow", w->ids, w->rows, SLOW_ROWS, SLOW_DIMENSION, NULL, NULL, NULL),
+    cr_assert_eq(ea_upsert(c,
+                           &(ea_rows){.collection = "slow",
+                                      .ids = w->ids,
+                                      .rows = w->rows,
+                                      .count = SLOW_ROWS,
+                                      .dimension = SLOW_DIMENSION},
+                           NULL),
                  EA_OK, "%s", ea_error_text(c));
 }
 
@@ -51,22 +57,30 @@ struct ending {
 };
 static int endings;
 
-static void note(ea_client *c, uint64_t request_id, ea_status status, ea_result *result, void *user)
+static void note(ea_client *c, const ea_answer *answer, void *user)
 {
     struct ending *e = user;
     e->times++;
-    e->status = status;
+    e->status = answer->status;
     e->at_ms = now_ms();
     e->order = endings++;
-    strncpy(e->text, status ? ea_error_text(c) : "", sizeof e->text - 1);
+    strncpy(e->text, answer->status ? ea_error_text(c) : "", sizeof e->text - 1);
 }
 
 static uint64_t ask_slow(ea_client *c, const struct slow *w, uint64_t queries, uint32_t timeout_ms,
                          struct ending *e)
 {
     uint64_t id = 0;
-    cr_assert_eq(ea_knn_send(c, "slow", w->queries, queries, SLOW_DIMENSION, 5, NULL, NULL,
-                             timeout_ms, note, e, &id),
+    cr_assert_eq(ea_knn_send(c,
+                             &(ea_knn_question){.collection = "slow",
+                                                .queries = w->queries,
+                                                .query_count = queries,
+                                                .dimension = SLOW_DIMENSION,
+                                                .k = 5},
+                             &(ea_send_options){.callback = note,
+                                                .user = e,
+                                                .timeout_us = timeout_ms * UINT64_C(1000)},
+                             &id),
                  EA_OK, "%s", ea_error_text(c));
     return id;
 }
@@ -76,7 +90,7 @@ static void pump_until(ea_client *c, const struct ending *e)
     int64_t until = give_up_ms();
     while (!e->times) {
         cr_assert(now_ms() < until, "no answer");
-        ea_pump(c, 100);
+        ea_pump(c, 100000);
     }
 }
 
@@ -92,7 +106,8 @@ Test(requests_flow, replies_overtake)
     struct ending slow = {0}, quick[20] = {{0}};
     ask_slow(c, &w, SLOW_QUERIES, 0, &slow);
     for (int i = 0; i < 20; i++)
-        cr_assert_eq(ea_ping_send(c, note, &quick[i], NULL), EA_OK);
+        cr_assert_eq(ea_ping_send(c, &(ea_send_options){.callback = note, .user = &quick[i]}, NULL),
+                     EA_OK);
     pump_until(c, &slow);
     for (int i = 0; i < 20; i++)
         cr_assert(quick[i].times == 1 && quick[i].order < slow.order, "a ping waited for a kNN");
@@ -109,8 +124,10 @@ struct question {
     int times;
 };
 
-static void compare(ea_client *c, uint64_t request_id, ea_status status, ea_result *r, void *user)
+static void compare(ea_client *c, const ea_answer *answer, void *user)
 {
+    ea_status status = answer->status;
+    ea_result *r = answer->result;
     struct question *q = user;
     const struct reference_rows *all = &q->set->all;
     q->times++;
@@ -139,8 +156,14 @@ Test(requests_flow, many_at_once)
     static struct question questions[COUNT];
     for (size_t i = 0; i < COUNT; i++) {
         questions[i] = (struct question){&t, i, 0};
-        cr_assert_eq(ea_knn_send(c, t.name, t.queries + i * 64, 1, 64, 1 + (uint32_t)(i % 8), NULL,
-                                 NULL, 0, compare, &questions[i], NULL),
+        cr_assert_eq(ea_knn_send(c,
+                                 &(ea_knn_question){.collection = t.name,
+                                                    .queries = t.queries + i * 64,
+                                                    .query_count = 1,
+                                                    .dimension = 64,
+                                                    .k = 1 + (uint32_t)(i % 8)},
+                                 &(ea_send_options){.callback = compare, .user = &questions[i]},
+                                 NULL),
                      EA_OK, "%s", ea_error_text(c));
     }
     while (ea_pending(c))
@@ -153,12 +176,12 @@ Test(requests_flow, many_at_once)
 }
 
 /* Upserts and questions on one connection pass in order: each answer knows what came before. */
-static void expect_version(ea_client *c, uint64_t request_id, ea_status status, ea_result *r,
-                           void *user)
+static void expect_version(ea_client *c, const ea_answer *answer, void *user)
 {
-    cr_assert_eq(status, EA_OK, "%s", ea_error_text(c));
+    const ea_result *r = answer->result;
+    cr_assert_eq(answer->status, EA_OK, "%s", ea_error_text(c));
     const uint64_t *want = user;
-    cr_assert_eq(r->meta.version, *want);
+    cr_assert_eq(r->meta->version, *want);
     cr_assert_eq(r->ids[0], *want, "the newest row is the nearest");
 }
 
@@ -175,10 +198,23 @@ Test(requests_flow, writes_and_reads_keep_their_order)
     for (int i = 0; i < ROUNDS; i++) {
         ids[i] = info.version + 1 + (uint64_t)i;
         rows[i][0] = (float)i + 1;
-        cr_assert_eq(ea_upsert_send(c, "log", &ids[i], rows[i], 1, D, 0, NULL, NULL, NULL), EA_OK);
+        cr_assert_eq(ea_upsert_send(c,
+                                    &(ea_rows){.collection = "log",
+                                               .ids = &ids[i],
+                                               .rows = rows[i],
+                                               .count = 1,
+                                               .dimension = D},
+                                    NULL, NULL),
+                     EA_OK);
         for (int k = 0; k < 3; k++)
             cr_assert_eq(
-                ea_knn_send(c, "log", query, 1, D, 1, NULL, NULL, 0, expect_version, &ids[i], NULL),
+                ea_knn_send(c,
+                            &(ea_knn_question){.collection = "log",
+                                               .queries = query,
+                                               .query_count = 1,
+                                               .dimension = D,
+                                               .k = 1},
+                            &(ea_send_options){.callback = expect_version, .user = &ids[i]}, NULL),
                 EA_OK);
     }
     while (ea_pending(c))
@@ -254,7 +290,7 @@ Test(requests_flow, deadlines)
     expect_reply(fd, 1);
     for (int i = 0; i < 12; i++)
         ask_slow(c, &w, SLOW_QUERIES, 0, &slow[i]);
-    ea_pump(c, 20);
+    ea_pump(c, 20000);
     send_with_deadline(fd, &knn, 2, 1); /* over before it is its turn */
     send_with_deadline(fd, &knn, 3, 5000);
     expect_error(fd, 2, STATUS_DEADLINE_EXCEEDED, DETAIL_DEADLINE, "deadline");

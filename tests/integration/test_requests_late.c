@@ -33,7 +33,14 @@ static void work_make(struct late_work *w, ea_client *c)
     for (uint64_t i = 0; i < ROWS; i++)
         w->ids[i] = i;
     cr_assert_eq(ea_collection_create(c, "work", DIMENSION, EA_DOT, NULL), EA_OK);
-    cr_assert_eq(ea_upsert(c, "work", w->ids, w->rows, ROWS, DIMENSION, NULL, NULL, NULL), EA_OK);
+    cr_assert_eq(ea_upsert(c,
+                           &(ea_rows){.collection = "work",
+                                      .ids = w->ids,
+                                      .rows = w->rows,
+                                      .count = ROWS,
+                                      .dimension = DIMENSION},
+                           NULL),
+                 EA_OK);
 }
 
 static void work_free(struct late_work *w, ea_client *c)
@@ -51,22 +58,27 @@ struct ending {
     char text[128];
 };
 
-static void note(ea_client *c, uint64_t request_id, ea_status status, ea_result *result, void *user)
+static void note(ea_client *c, const ea_answer *answer, void *user)
 {
     struct ending *e = user;
     e->times++;
-    e->status = status;
-    strncpy(e->text, status ? ea_error_text(c) : "", sizeof e->text - 1);
-    if (status) return;
-    e->result = *result;
-    *result = (ea_result){0};
+    e->status = answer->status;
+    strncpy(e->text, answer->status ? ea_error_text(c) : "", sizeof e->text - 1);
+    if (!answer->result) return;
+    e->result = *answer->result;
+    *answer->result = (ea_result){0};
 }
 
 static uint64_t ask(ea_client *c, const struct late_work *w, struct ending *e)
 {
     uint64_t id = 0;
-    cr_assert_eq(ea_knn_send(c, "work", w->queries, query_count(), DIMENSION, K, NULL, NULL, 0,
-                             note, e, &id),
+    cr_assert_eq(ea_knn_send(c,
+                             &(ea_knn_question){.collection = "work",
+                                                .queries = w->queries,
+                                                .query_count = query_count(),
+                                                .dimension = DIMENSION,
+                                                .k = K},
+                             &(ea_send_options){.callback = note, .user = e}, &id),
                  EA_OK, "%s", ea_error_text(c));
     return id;
 }
@@ -76,7 +88,7 @@ static void pump_out(ea_client *c)
 {
     ea_pump(c, 0);
     while (ea_events(c) & POLLOUT)
-        ea_pump(c, 10);
+        ea_pump(c, 10000);
     wait_ms(5);
 }
 
@@ -145,7 +157,13 @@ Test(requests_late, a_deadline_is_told_while_the_workers_are_busy)
     static struct ending ahead[AHEAD], upsert;
     for (int i = 0; i < AHEAD; i++)
         ask(c, &w, &ahead[i]);
-    cr_assert_eq(ea_upsert_send(c, "work", w.ids, w.rows, 1, DIMENSION, 0, note, &upsert, NULL),
+    cr_assert_eq(ea_upsert_send(c,
+                                &(ea_rows){.collection = "work",
+                                           .ids = w.ids,
+                                           .rows = w.rows,
+                                           .count = 1,
+                                           .dimension = DIMENSION},
+                                &(ea_send_options){.callback = note, .user = &upsert}, NULL),
                  EA_OK);
     pump_out(c);
     int fd = scene_connect(&s);
@@ -191,7 +209,7 @@ Test(requests_late, what_has_not_started_is_let_go_at_once)
     pump_out(c);
     cr_assert_eq(ea_cancel(c, id), EA_OK);
     while (!late.times)
-        ea_pump(c, 100);
+        ea_pump(c, 100000);
     cr_assert_eq(late.status, EA_CANCELLED, "%s", late.text);
     cr_assert(in_flight(observer) > 5, "told only after what was before it");
 

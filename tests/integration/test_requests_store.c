@@ -33,13 +33,23 @@ Test(requests_store, upsert_replaces_and_versions_rise)
         ids[i] = 5 * i;
     reference_fill(1, rows, N * D);
     ea_upsert_counts counts;
-    cr_assert_eq(ea_upsert(c, "rows", ids, rows, N, D, NULL, NULL, &counts), EA_OK);
+    cr_assert_eq(
+        ea_upsert(
+            c,
+            &(ea_rows){.collection = "rows", .ids = ids, .rows = rows, .count = N, .dimension = D},
+            &counts),
+        EA_OK);
     uint64_t version = describe(c, "rows").version;
     cr_assert_eq(counts.version, version);
     reference_fill(2, rows, 10 * D); /* the first ten anew, and ten more */
     for (uint64_t i = 10; i < 20; i++)
         ids[i] = 1000 + i;
-    cr_assert_eq(ea_upsert(c, "rows", ids, rows, 20, D, NULL, NULL, &counts), EA_OK);
+    cr_assert_eq(
+        ea_upsert(
+            c,
+            &(ea_rows){.collection = "rows", .ids = ids, .rows = rows, .count = 20, .dimension = D},
+            &counts),
+        EA_OK);
     cr_assert_eq(counts.replaced, 10);
     cr_assert_eq(counts.inserted, 10);
     cr_assert_eq(counts.rows, N + 10);
@@ -54,11 +64,11 @@ Test(requests_store, upsert_replaces_and_versions_rise)
     static const float zeros[D];
     cr_assert_eq(memcmp(r.vectors + 2 * D, zeros, D * 4), 0);
     cr_assert_eq(memcmp(r.vectors + 3 * D, rows + D, D * 4), 0);
-    cr_assert_eq(r.meta.version, version + 1);
-    cr_assert_eq(r.meta.backend, EA_BACKEND_CPU);
+    cr_assert_eq(r.meta->version, version + 1);
+    cr_assert_eq(r.meta->backend, EA_BACKEND_CPU);
     /* With a GPU, fetching is still the CPU's. */
     const char *why = getenv("ENGRAM_TEST_GPU") ? "chosen_faster" : "gpu_absent";
-    cr_assert_str_eq(ea_reason_name(r.meta.reason), why);
+    cr_assert_str_eq(ea_reason_name(r.meta->reason), why);
     ea_result_free(&r);
     ea_close(c);
     scene_close(&s);
@@ -74,7 +84,8 @@ Test(requests_store, delete_keeps_the_rest)
     struct set t;
     set_make(&t, D, EA_COSINE, N, 6);
     set_send(&t, c);
-    uint64_t gone[200], deleted, missing;
+    uint64_t gone[200];
+    ea_delete_counts counts;
     size_t kept = 0, count = 0;
     for (size_t i = 0; i < N; i++) {
         if (i % 3 == 0 && count < 150) {
@@ -87,10 +98,9 @@ Test(requests_store, delete_keeps_the_rest)
     gone[count++] = gone[0]; /* twice, and one that never was */
     gone[count++] = 77777777;
     uint64_t version = describe(c, t.name).version;
-    cr_assert_eq(ea_delete(c, t.name, gone, count, &deleted, &missing), EA_OK, "%s",
-                 ea_error_text(c));
-    cr_assert_eq(deleted, count - 2);
-    cr_assert_eq(missing, 2);
+    cr_assert_eq(ea_delete(c, t.name, gone, count, &counts), EA_OK, "%s", ea_error_text(c));
+    cr_assert_eq(counts.deleted, count - 2);
+    cr_assert_eq(counts.missing, 2);
     cr_assert_eq(describe(c, t.name).version, version + 1);
     cr_assert_eq(describe(c, t.name).rows, kept);
     t.all.count = kept;
@@ -111,7 +121,7 @@ Test(requests_store, delete_keeps_the_rest)
                  ea_error_text(c));
     cr_assert_eq(r.rows, 0);
     ea_result_free(&r);
-    cr_assert_eq(ea_delete(c, t.name, t.ids, kept, &deleted, &missing), EA_OK);
+    cr_assert_eq(ea_delete(c, t.name, t.ids, kept, &counts), EA_OK);
     cr_assert_eq(describe(c, t.name).rows, 0);
     t.all.count = 0;
     set_expect_knn(&t, c, 20, NULL, NULL, NULL);
@@ -142,7 +152,15 @@ Test(requests_store, upload_larger_than_a_request)
     uint64_t progress = 0;
     for (size_t i = 0; i < N; i++)
         t.ids[i] = i;
-    cr_assert_eq(ea_upsert(c, t.name, t.ids, t.rows, N, D, count_progress, &progress, &counts),
+    cr_assert_eq(ea_upsert(c,
+                           &(ea_rows){.collection = t.name,
+                                      .ids = t.ids,
+                                      .rows = t.rows,
+                                      .count = N,
+                                      .dimension = D,
+                                      .progress = count_progress,
+                                      .user = &progress},
+                           &counts),
                  EA_OK, "%s", ea_error_text(c));
     cr_assert_eq(counts.inserted, N);
     cr_assert_eq(progress, N);
@@ -167,8 +185,18 @@ Test(requests_store, spaces_do_not_see_each_other)
     cr_assert_eq(ea_collection_describe(b, "same", &(ea_collection_info){0}), EA_NOT_FOUND);
     cr_assert_eq(ea_collection_drop(b, "same"), EA_NOT_FOUND);
     cr_assert_eq(ea_collection_create(b, "same", 4, EA_COSINE, NULL), EA_OK);
-    cr_assert_eq(ea_upsert(a, "same", &id, row, 1, 4, NULL, NULL, NULL), EA_OK);
-    cr_assert_eq(ea_upsert(b, "same", &id, other, 1, 4, NULL, NULL, NULL), EA_OK);
+    cr_assert_eq(
+        ea_upsert(
+            a,
+            &(ea_rows){.collection = "same", .ids = &id, .rows = row, .count = 1, .dimension = 4},
+            NULL),
+        EA_OK);
+    cr_assert_eq(
+        ea_upsert(
+            b,
+            &(ea_rows){.collection = "same", .ids = &id, .rows = other, .count = 1, .dimension = 4},
+            NULL),
+        EA_OK);
     ea_result r = {0};
     cr_assert_eq(ea_fetch(a, "same", &id, 1, &r), EA_OK);
     cr_assert_eq(memcmp(r.vectors, row, sizeof row), 0);

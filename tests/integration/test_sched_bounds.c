@@ -146,8 +146,14 @@ static void without_memory(const char *memory, uint64_t queries, uint32_t k)
     for (size_t i = 0; i < 8; i++) { /* alone there is room */
         ea_result r = {0};
         const struct ask *q = &a->list[i];
-        cr_assert_eq(ea_knn(maker, t.name, q->queries, queries, D, k, NULL, NULL, &r), EA_OK, "%s",
-                     ea_error_text(maker));
+        cr_assert_eq(ea_knn(maker,
+                            &(ea_knn_question){.collection = t.name,
+                                               .queries = q->queries,
+                                               .query_count = queries,
+                                               .dimension = D,
+                                               .k = k},
+                            &r),
+                     EA_OK, "%s", ea_error_text(maker));
         ea_result_free(&r);
     }
     cr_assert_eq(ea_collection_drop(maker, t.name), EA_OK);

@@ -21,19 +21,24 @@ struct crowd {
 
 static void ask_on(ea_client *c, struct crowd *crowd);
 
-static void note(ea_client *c, uint64_t request_id, ea_status status, ea_result *result, void *user)
+static void note(ea_client *c, const ea_answer *answer, void *user)
 {
     struct crowd *crowd = user;
     if (crowd->over) return;
-    cr_assert_eq(status, EA_OK, "%s", ea_error_text(c));
+    cr_assert_eq(answer->status, EA_OK, "%s", ea_error_text(c));
     crowd->answered++;
     ask_on(c, crowd);
 }
 
 static void ask_on(ea_client *c, struct crowd *crowd)
 {
-    cr_assert_eq(ea_knn_send(c, crowd->set->name, crowd->set->queries, 8, D, 5, NULL, NULL, 0, note,
-                             crowd, NULL),
+    cr_assert_eq(ea_knn_send(c,
+                             &(ea_knn_question){.collection = crowd->set->name,
+                                                .queries = crowd->set->queries,
+                                                .query_count = 8,
+                                                .dimension = D,
+                                                .k = 5},
+                             &(ea_send_options){.callback = note, .user = crowd}, NULL),
                  EA_OK, "%s", ea_error_text(c));
 }
 
@@ -124,7 +129,14 @@ static int64_t alone_us(const char *wait)
         ea_result r = {0};
         struct timespec from, to;
         clock_gettime(CLOCK_MONOTONIC, &from);
-        cr_assert_eq(ea_knn(c, t.name, t.queries, 1, 64, 5, NULL, NULL, &r), EA_OK);
+        cr_assert_eq(ea_knn(c,
+                            &(ea_knn_question){.collection = t.name,
+                                               .queries = t.queries,
+                                               .query_count = 1,
+                                               .dimension = 64,
+                                               .k = 5},
+                            &r),
+                     EA_OK);
         clock_gettime(CLOCK_MONOTONIC, &to);
         took[i] = (to.tv_sec - from.tv_sec) * 1000000 + (to.tv_nsec - from.tv_nsec) / 1000;
         ea_result_free(&r);

@@ -35,8 +35,10 @@ Test(spread, answers_are_the_reference, .timeout = 900)
 
 /* ---- many in the pipe ---- */
 
-static void keep(ea_client *c, uint64_t id, ea_status st, ea_spread_result *r, void *user)
+static void keep(ea_client *c, const ea_answer *answer, void *user)
 {
+    ea_status st = answer->status;
+    ea_spread_result *r = answer->spread;
     cr_assert_eq(st, EA_OK, "%s", ea_error_text(c));
     *(ea_spread_result *)user = *r;
     *r = (ea_spread_result){0};
@@ -77,10 +79,15 @@ Test(spread, many_at_once_are_those_one_by_one, .timeout = 900)
     for (int i = 0; i < QUESTIONS; i++) {
         struct twin_question *q = &asked[i];
         twin_ask_randomly(&t, q, i % 2 ? EA_LINEAR : EA_ENGRAM);
-        cr_assert_eq(ea_spread_send(c, "g", &q->options, q->offsets, q->sets, q->seeds,
-                                    q->has_activations ? q->activations : NULL, q->seed_count, 0,
-                                    keep, &results[i], NULL),
-                     EA_OK);
+        cr_assert_eq(
+            ea_spread_send(c, "g", &q->options,
+                           &(ea_seeds){.offsets = q->offsets,
+                                       .sets = q->sets,
+                                       .ids = q->seeds,
+                                       .activations = q->has_activations ? q->activations : NULL,
+                                       .count = q->seed_count},
+                           &(ea_send_options){.callback = keep, .user = &results[i]}, NULL),
+            EA_OK);
     }
     while (ea_pending(c))
         cr_assert_eq(ea_pump(c, -1), EA_OK);
@@ -154,7 +161,7 @@ static uint64_t ask_digest(struct party *p, ea_client *c, int question, uint64_t
     cr_assert_eq(twin_spread(&p->twin, c, &p->questions[question], &r), EA_OK, "%s",
                  ea_error_text(c));
     uint64_t digest = digest_of(&r);
-    *version = r.meta.version;
+    *version = r.meta->version;
     ea_spread_result_free(&r);
     return digest;
 }
@@ -240,8 +247,8 @@ static void expect_soon(ea_client *c, const struct twin *t)
     ea_spread_options o = {.mode = EA_ENGRAM, .k = 5};
     ea_spread_result r = {0};
     int64_t start = now_ms();
-    cr_assert_eq(ea_spread(c, t->name, &o, NULL, 1, t->ids, NULL, 3, &r), EA_OK, "%s",
-                 ea_error_text(c));
+    cr_assert_eq(ea_spread(c, t->name, &o, &(ea_seeds){.sets = 1, .ids = t->ids, .count = 3}, &r),
+                 EA_OK, "%s", ea_error_text(c));
     cr_assert_lt(now_ms() - start, scaled_ms(5000));
     ea_spread_result_free(&r);
 }
@@ -260,9 +267,13 @@ Test(spread, late_or_cancelled_it_ends, .timeout = 900)
     ask_long(&t, &o, seeds, offsets);
 
     int64_t start = now_ms();
-    ea_set_timeout(c, 200);
-    cr_assert_eq(ea_spread(c, "g", &o, offsets, LONG_SETS, seeds, NULL, LONG_SETS, &r),
-                 EA_DEADLINE_EXCEEDED);
+    ea_set_timeout(c, 200000);
+    cr_assert_eq(
+        ea_spread(
+            c, "g", &o,
+            &(ea_seeds){.offsets = offsets, .sets = LONG_SETS, .ids = seeds, .count = LONG_SETS},
+            &r),
+        EA_DEADLINE_EXCEEDED);
     cr_assert_lt(now_ms() - start, scaled_ms(5000));
     ea_set_timeout(c, 0);
     expect_soon(c, &t);
@@ -270,8 +281,12 @@ Test(spread, late_or_cancelled_it_ends, .timeout = 900)
     /* Bounded in time it is an answer, truncated. */
     o.time_max_us = 50000;
     start = now_ms();
-    cr_assert_eq(ea_spread(c, "g", &o, offsets, LONG_SETS, seeds, NULL, LONG_SETS, &r), EA_OK, "%s",
-                 ea_error_text(c));
+    cr_assert_eq(
+        ea_spread(
+            c, "g", &o,
+            &(ea_seeds){.offsets = offsets, .sets = LONG_SETS, .ids = seeds, .count = LONG_SETS},
+            &r),
+        EA_OK, "%s", ea_error_text(c));
     cr_assert_lt(now_ms() - start, scaled_ms(5000));
     cr_assert_eq(r.sets, LONG_SETS);
     cr_assert_eq(r.truncated[LONG_SETS - 1], 1);
@@ -296,8 +311,12 @@ Test(spread, the_daemon_bounds_it, .timeout = 900)
     twin_add_edges(&t, c, LONG_EDGES, 1, false);
     ask_long(&t, &o, seeds, offsets);
     int64_t start = now_ms();
-    cr_assert_eq(ea_spread(c, "g", &o, offsets, LONG_SETS, seeds, NULL, LONG_SETS, &r), EA_OK, "%s",
-                 ea_error_text(c));
+    cr_assert_eq(
+        ea_spread(
+            c, "g", &o,
+            &(ea_seeds){.offsets = offsets, .sets = LONG_SETS, .ids = seeds, .count = LONG_SETS},
+            &r),
+        EA_OK, "%s", ea_error_text(c));
     cr_assert_lt(now_ms() - start, scaled_ms(5000));
     cr_assert_eq(r.truncated[LONG_SETS - 1], 1);
     ea_spread_result_free(&r);
@@ -379,16 +398,19 @@ Test(spread, a_ring_without_decay_ends)
         weights[i] = 1;
     }
     cr_assert_eq(ea_graph_create(c, "ring", NULL), EA_OK);
-    cr_assert_eq(
-        ea_graph_add_edges(c, "ring", sources, targets, weights, N, false, NULL, NULL, NULL),
-        EA_OK);
+    cr_assert_eq(ea_graph_add_edges(
+                     c, "ring",
+                     &(ea_graph_edges){
+                         .sources = sources, .targets = targets, .weights = weights, .count = N},
+                     NULL),
+                 EA_OK);
     for (int mode = EA_LINEAR; mode <= EA_ENGRAM; mode++) {
         ea_spread_options o = {
             .mode = (ea_spread_mode)mode, .hops = 100, .decay = EA_DECAY_CONSTANT, .paths = true};
         ea_spread_result r = {0};
         uint64_t seed = 5;
-        cr_assert_eq(ea_spread(c, "ring", &o, NULL, 1, &seed, NULL, 1, &r), EA_OK, "%s",
-                     ea_error_text(c));
+        cr_assert_eq(ea_spread(c, "ring", &o, &(ea_seeds){.sets = 1, .ids = &seed, .count = 1}, &r),
+                     EA_OK, "%s", ea_error_text(c));
         cr_assert_eq(r.count, N);
         cr_assert_eq(r.truncated[0], 0);
         for (uint64_t i = 0; i < N; i++)
@@ -405,8 +427,10 @@ static void expect_refusal(ea_client *c, const ea_spread_options *o, const uint6
                            const char *words)
 {
     ea_spread_result r = {0};
-    cr_assert_eq(ea_spread(c, "g", o, NULL, 1, seeds, activations, n, &r), code, "%s: %s", words,
-                 ea_error_text(c));
+    cr_assert_eq(
+        ea_spread(c, "g", o,
+                  &(ea_seeds){.sets = 1, .ids = seeds, .activations = activations, .count = n}, &r),
+        code, "%s: %s", words, ea_error_text(c));
     cr_assert_eq(ea_error_detail(c), detail, "%s: %s", words, ea_error_text(c));
     cr_assert_not_null(strstr(ea_error_text(c), words), "%s: %s", words, ea_error_text(c));
 }
@@ -453,7 +477,8 @@ Test(spread, bad_input_is_named)
     expect_refusal(c, &o, seeds, NULL, 2, EA_INVALID_ARGUMENT, DETAIL_BAD_MODE, "last_hop");
     ea_spread_result r = {0};
     o = (ea_spread_options){.mode = EA_LINEAR};
-    cr_assert_eq(ea_spread(c, "nowhere", &o, NULL, 1, seeds, NULL, 1, &r), EA_NOT_FOUND);
+    cr_assert_eq(ea_spread(c, "nowhere", &o, &(ea_seeds){.sets = 1, .ids = seeds, .count = 1}, &r),
+                 EA_NOT_FOUND);
     cr_assert_eq(ea_error_detail(c), DETAIL_UNKNOWN_GRAPH);
     twin_drop(&t, c);
     ea_close(c);

@@ -161,14 +161,21 @@ void asks_alone(struct asks *a, ea_client *c, size_t step)
     const struct set *t = a->set;
     for (size_t i = 0; i < a->count; i++) {
         struct ask *q = &a->list[i];
-        q->want_status = ea_knn(c, t->name, q->queries, q->query_count, t->all.dimension, q->k,
-                                filter_of(q), threshold_of(q), &q->want);
+        q->want_status = ea_knn(c,
+                                &(ea_knn_question){.collection = t->name,
+                                                   .queries = q->queries,
+                                                   .query_count = q->query_count,
+                                                   .dimension = t->all.dimension,
+                                                   .k = q->k,
+                                                   .filter = filter_of(q),
+                                                   .threshold = threshold_of(q)},
+                                &q->want);
         cr_assert_eq(q->want_status, q->bad ? EA_INVALID_ARGUMENT : EA_OK, "%s", ea_error_text(c));
         if (q->bad) {
             snprintf(q->want_text, sizeof q->want_text, "%s", ea_error_text(c));
             continue;
         }
-        cr_assert_leq(q->want.meta.batch, 1);
+        cr_assert_leq(q->want.meta->batch, 1);
         if (step && i % step == 0) expect_reference(t, q);
     }
 }
@@ -195,14 +202,14 @@ static bool same(const ea_result *got, const ea_result *want)
            memcmp(got->scores, want->scores, n * sizeof *want->scores) == 0;
 }
 
-static void take(ea_client *c, uint64_t request_id, ea_status status, ea_result *result, void *user)
+static void take(ea_client *c, const ea_answer *answer, void *user)
 {
     struct ask *q = user;
     q->times++;
-    q->status = status;
-    q->right = !status && !q->want_status && same(result, &q->want);
-    if (!status) {
-        q->meta = result->meta;
+    q->status = answer->status;
+    q->right = !q->status && !q->want_status && same(answer->result, &q->want);
+    if (!q->status) {
+        q->meta = *answer->result->meta;
         return;
     }
     snprintf(q->text, sizeof q->text, "%s", ea_error_text(c));
@@ -216,8 +223,17 @@ void asks_send(struct asks *a, ea_client *const *clients, size_t count)
     for (size_t i = 0; i < a->count; i++) {
         struct ask *q = &a->list[i];
         q->client = clients[i % count];
-        cr_assert_eq(ea_knn_send(q->client, t->name, q->queries, q->query_count, t->all.dimension,
-                                 q->k, filter_of(q), threshold_of(q), q->timeout_ms, take, q,
+        cr_assert_eq(ea_knn_send(q->client,
+                                 &(ea_knn_question){.collection = t->name,
+                                                    .queries = q->queries,
+                                                    .query_count = q->query_count,
+                                                    .dimension = t->all.dimension,
+                                                    .k = q->k,
+                                                    .filter = filter_of(q),
+                                                    .threshold = threshold_of(q)},
+                                 &(ea_send_options){.callback = take,
+                                                    .user = q,
+                                                    .timeout_us = q->timeout_ms * UINT64_C(1000)},
                                  &q->id),
                      EA_OK, "%s", ea_error_text(q->client));
     }
@@ -301,8 +317,9 @@ void asks_connect(struct daemon_process *d, const char *space, ea_client **clien
 {
     cr_assert_leq(count, CLIENTS_MAX);
     for (size_t i = 0; i < count; i++) {
-        ea_options options = {
-            .socket_path = d->socket_path, .space = space, .timeout_ms = GIVE_UP_MS};
+        ea_options options = {.socket_path = d->socket_path,
+                              .space = space,
+                              .timeout_us = GIVE_UP_MS * UINT64_C(1000)};
         cr_assert_eq(ea_open(&options, &clients[i]), EA_OK);
         cr_assert_eq(ea_connect(clients[i]), EA_OK, "%s", ea_error_text(clients[i]));
     }

@@ -60,8 +60,14 @@ static void load_one(ea_client *c, const struct fair_rows *r, uint32_t dimension
             ids[i] = first + i;
         for (uint64_t i = 0; i < n * dimension; i++)
             values[i] = bench_random_float(&seed);
-        sched_check(ea_upsert(c, r->name, ids, values, n, dimension, NULL, NULL, NULL), c,
-                    "upsert");
+        sched_check(ea_upsert(c,
+                              &(ea_rows){.collection = r->name,
+                                         .ids = ids,
+                                         .rows = values,
+                                         .count = n,
+                                         .dimension = dimension},
+                              NULL),
+                    c, "upsert");
     }
     free(values);
     free(ids);

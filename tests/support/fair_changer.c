@@ -49,11 +49,16 @@ static void note(struct changer *h, ea_status st, const char *what)
 static void change(struct changer *h, enum state to)
 {
     if (to == WITHOUT)
-        note(h, ea_delete(h->client, "changed", h->changed, CHANGED, NULL, NULL), "delete");
+        note(h, ea_delete(h->client, "changed", h->changed, CHANGED, NULL), "delete");
     else
         note(h,
-             ea_upsert(h->client, "changed", h->changed, h->rows[to], CHANGED, h->dimension, NULL,
-                       NULL, NULL),
+             ea_upsert(h->client,
+                       &(ea_rows){.collection = "changed",
+                                  .ids = h->changed,
+                                  .rows = h->rows[to],
+                                  .count = CHANGED,
+                                  .dimension = h->dimension},
+                       NULL),
              "upsert");
     h->state = to;
 }
@@ -63,16 +68,26 @@ static bool ask(struct changer *h, uint64_t *knn, uint64_t *average)
 {
     const struct crowd_question *q = &h->question;
     ea_result r = {0};
-    ea_status st =
-        ea_knn(h->client, q->collection, q->from, q->queries, q->dimension, q->k, NULL, NULL, &r);
+    ea_status st = ea_knn(h->client,
+                          &(ea_knn_question){.collection = q->collection,
+                                             .queries = q->from,
+                                             .query_count = q->queries,
+                                             .dimension = q->dimension,
+                                             .k = q->k},
+                          &r);
     if (!st) *knn = sched_digest(&r);
     ea_result_free(&r);
     note(h, st, "kNN of changed rows");
     if (st) return false;
     /* Half of the rows that change, where they are there. */
     uint64_t n = h->state == WITHOUT ? AVERAGED - CHANGED / 2 : AVERAGED;
-    st = ea_weighted_average_ids(h->client, q->collection, h->averaged, h->weights, n, h->dimension,
-                                 h->average);
+    st = ea_weighted_average(h->client,
+                             &(ea_average_question){.collection = q->collection,
+                                                    .ids = h->averaged,
+                                                    .weights = h->weights,
+                                                    .count = n,
+                                                    .dimension = h->dimension},
+                             h->average);
     note(h, st, "weighted average");
     if (!st) *average = XXH3_64bits(h->average, h->dimension * sizeof *h->average);
     return !st;

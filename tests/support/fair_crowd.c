@@ -53,19 +53,38 @@ uint64_t crowd_ask(ea_client *c, const struct crowd_question *q, ea_meta *meta)
     ea_status st = EA_OK;
     switch (q->operation) {
     case CROWD_KNN:
-        st = ea_knn(c, q->collection, q->from, q->queries, q->dimension, q->k, NULL, NULL, &r);
+        st = ea_knn(c,
+                    &(ea_knn_question){.collection = q->collection,
+                                       .queries = q->from,
+                                       .query_count = q->queries,
+                                       .dimension = q->dimension,
+                                       .k = q->k},
+                    &r);
         break;
     case CROWD_SIMILARITY:
-        st = ea_similarity(c, q->collection, q->from, q->queries, q->dimension, NULL, NULL, &r);
+        st = ea_similarity(c,
+                           &(ea_similarity_question){.collection = q->collection,
+                                                     .queries = q->from,
+                                                     .query_count = q->queries,
+                                                     .dimension = q->dimension},
+                           &r);
         break;
     case CROWD_SCORE:
-        st = ea_score(c, q->collection, 0, q->from, q->queries, q->dimension, q->offsets,
-                      q->candidates, (uint64_t)q->queries * q->listed, q->k, &r);
+        st = ea_score(c,
+                      &(ea_score_question){.collection = q->collection,
+                                           .queries = q->from,
+                                           .query_count = q->queries,
+                                           .dimension = q->dimension,
+                                           .offsets = q->offsets,
+                                           .ids = q->candidates,
+                                           .count = (uint64_t)q->queries * q->listed,
+                                           .k = q->k},
+                      &r);
         break;
     }
     sched_check(st, c, "a question");
     uint64_t digest = sched_digest(&r);
-    if (meta) *meta = r.meta;
+    if (meta) *meta = *r.meta;
     ea_result_free(&r);
     return digest;
 }
@@ -107,14 +126,15 @@ static void count_wrong(struct crowd *w, const struct crowd_question *q, const e
                 ea_backend_name(m->backend), ea_reason_name(m->reason), m->batch);
 }
 
-static void on_answer(ea_client *c, uint64_t id, ea_status status, ea_result *r, void *user)
+static void on_answer(ea_client *c, const ea_answer *answer, void *user)
 {
+    ea_status status = answer->status;
+    ea_result *r = answer->result;
     struct crowd_slot *s = user;
     struct crowd_asker *a = s->asker;
     struct crowd *w = a->crowd;
     struct crowd_question *q = s->question;
     uint64_t took = now_ns() - s->sent_ns;
-    (void)id;
     s->next_free = a->free;
     a->free = s;
     a->in_flight--;
@@ -128,14 +148,14 @@ static void on_answer(ea_client *c, uint64_t id, ea_status status, ea_result *r,
         return;
     }
     if (digest != q->digest) {
-        count_wrong(w, q, &r->meta);
+        count_wrong(w, q, r->meta);
         return;
     }
     if (!atomic_load_explicit(&w->counting, memory_order_relaxed)) return;
     atomic_fetch_add_explicit(&w->answers, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&w->together, r->meta.batch ? r->meta.batch : 1,
+    atomic_fetch_add_explicit(&w->together, r->meta->batch ? r->meta->batch : 1,
                               memory_order_relaxed);
-    if (r->meta.backend != EA_BACKEND_CPU)
+    if (r->meta->backend != EA_BACKEND_CPU)
         atomic_fetch_add_explicit(&w->on_gpu, 1, memory_order_relaxed);
     histogram_add(&a->took[s->mode], took);
 }
@@ -151,17 +171,33 @@ static void send_question(struct crowd_asker *a, struct crowd_question *q)
     s->mode = atomic_load_explicit(&a->crowd->mode, memory_order_relaxed);
     switch (q->operation) {
     case CROWD_KNN:
-        st = ea_knn_send(c, q->collection, q->from, q->queries, q->dimension, q->k, NULL, NULL, 0,
-                         on_answer, s, NULL);
+        st = ea_knn_send(c,
+                         &(ea_knn_question){.collection = q->collection,
+                                            .queries = q->from,
+                                            .query_count = q->queries,
+                                            .dimension = q->dimension,
+                                            .k = q->k},
+                         &(ea_send_options){.callback = on_answer, .user = s}, NULL);
         break;
     case CROWD_SIMILARITY:
-        st = ea_similarity_send(c, q->collection, q->from, q->queries, q->dimension, NULL, NULL, 0,
-                                on_answer, s, NULL);
+        st = ea_similarity_send(c,
+                                &(ea_similarity_question){.collection = q->collection,
+                                                          .queries = q->from,
+                                                          .query_count = q->queries,
+                                                          .dimension = q->dimension},
+                                &(ea_send_options){.callback = on_answer, .user = s}, NULL);
         break;
     case CROWD_SCORE:
-        st = ea_score_send(c, q->collection, 0, q->from, q->queries, q->dimension, q->offsets,
-                           q->candidates, (uint64_t)q->queries * q->listed, q->k, 0, on_answer, s,
-                           NULL);
+        st = ea_score_send(c,
+                           &(ea_score_question){.collection = q->collection,
+                                                .queries = q->from,
+                                                .query_count = q->queries,
+                                                .dimension = q->dimension,
+                                                .offsets = q->offsets,
+                                                .ids = q->candidates,
+                                                .count = (uint64_t)q->queries * q->listed,
+                                                .k = q->k},
+                           &(ea_send_options){.callback = on_answer, .user = s}, NULL);
         break;
     }
     sched_check(st, c, "send");

@@ -25,8 +25,9 @@ bool gpu_scene_long(void)
 ea_client *gpu_scene_client(const struct gpu_scene *s, const char *space)
 {
     ea_client *c = NULL;
-    ea_options options = {
-        .socket_path = s->daemon.socket_path, .space = space, .timeout_ms = GIVE_UP_MS};
+    ea_options options = {.socket_path = s->daemon.socket_path,
+                          .space = space,
+                          .timeout_us = GIVE_UP_MS * UINT64_C(1000)};
     cr_assert_eq(ea_open(&options, &c), EA_OK);
     return c;
 }
@@ -157,11 +158,17 @@ void gpu_scene_await_answer(ea_client *c, const char *collection, uint32_t dimen
     ea_result r = {0};
     reference_fill(3, query, dimension);
     for (;;) {
-        cr_assert_eq(ea_knn(c, collection, query, 1, dimension, 3, NULL, NULL, &r), EA_OK, "%s",
-                     ea_error_text(c));
-        if (r.meta.backend == EA_BACKEND_GPU) break;
+        cr_assert_eq(ea_knn(c,
+                            &(ea_knn_question){.collection = collection,
+                                               .queries = query,
+                                               .query_count = 1,
+                                               .dimension = dimension,
+                                               .k = 3},
+                            &r),
+                     EA_OK, "%s", ea_error_text(c));
+        if (r.meta->backend == EA_BACKEND_GPU) break;
         cr_assert(now_ms() < until, "the GPU does not answer again: %s",
-                  ea_reason_name(r.meta.reason));
+                  ea_reason_name(r.meta->reason));
         wait_ms(5);
     }
     ea_result_free(&r);

@@ -50,9 +50,9 @@ static void note(struct transcript *t, ea_client *c, const char *what, ea_status
     if (st) snprintf(s->error, sizeof s->error, "%s", ea_error_text(c));
     if (!r) return;
     if (!st) {
-        s->backend = r->meta.backend;
-        s->reason = r->meta.reason;
-        s->version = r->meta.version;
+        s->backend = r->meta->backend;
+        s->reason = r->meta->reason;
+        s->version = r->meta->version;
         uint64_t shape[2] = {r->rows, r->columns};
         s->digest = add(s->digest, shape, sizeof shape);
         s->digest = add(s->digest, r->scores, scored * sizeof(float));
@@ -80,8 +80,15 @@ static void knn(const struct asker *a, const char *what, uint64_t q, uint32_t k,
                 const ea_filter *filter, const float *threshold)
 {
     ea_result r = {0};
-    ea_status st =
-        ea_knn(a->c, a->collection, a->queries, q, a->dimension, k, filter, threshold, &r);
+    ea_status st = ea_knn(a->c,
+                          &(ea_knn_question){.collection = a->collection,
+                                             .queries = a->queries,
+                                             .query_count = q,
+                                             .dimension = a->dimension,
+                                             .k = k,
+                                             .filter = filter,
+                                             .threshold = threshold},
+                          &r);
     note(a->t, a->c, what, st, &r, r.rows * r.columns);
 }
 
@@ -89,8 +96,14 @@ static void similarity(const struct asker *a, const char *what, uint64_t q, cons
                        const float *threshold)
 {
     ea_result r = {0};
-    ea_status st =
-        ea_similarity(a->c, a->collection, a->queries, q, a->dimension, filter, threshold, &r);
+    ea_status st = ea_similarity(a->c,
+                                 &(ea_similarity_question){.collection = a->collection,
+                                                           .queries = a->queries,
+                                                           .query_count = q,
+                                                           .dimension = a->dimension,
+                                                           .filter = filter,
+                                                           .threshold = threshold},
+                                 &r);
     note(a->t, a->c, what, st, &r, threshold ? r.columns : r.rows * r.columns);
 }
 
@@ -101,8 +114,17 @@ static void score(const struct asker *a, const char *what, ea_metric metric, uin
     for (uint64_t i = 0; i <= q; i++)
         offsets[i] = n * i / q;
     ea_result r = {0};
-    ea_status st =
-        ea_score(a->c, a->collection, metric, a->queries, q, a->dimension, offsets, ids, n, k, &r);
+    ea_status st = ea_score(a->c,
+                            &(ea_score_question){.collection = a->collection,
+                                                 .metric = metric,
+                                                 .queries = a->queries,
+                                                 .query_count = q,
+                                                 .dimension = a->dimension,
+                                                 .offsets = offsets,
+                                                 .ids = ids,
+                                                 .count = n,
+                                                 .k = k},
+                            &r);
     note(a->t, a->c, what, st, &r, r.rows * r.columns);
 }
 
@@ -110,7 +132,13 @@ static void average(const struct asker *a, const char *what, const uint64_t *ids
 {
     float weights[ROWS], out[WIDE] = {0};
     reference_fill(5, weights, n);
-    ea_status st = ea_weighted_average_ids(a->c, a->collection, ids, weights, n, a->dimension, out);
+    ea_status st = ea_weighted_average(a->c,
+                                       &(ea_average_question){.collection = a->collection,
+                                                              .ids = ids,
+                                                              .weights = weights,
+                                                              .count = n,
+                                                              .dimension = a->dimension},
+                                       out);
     note(a->t, a->c, what, st, NULL, 0);
     struct script_step *s = &a->t->steps[a->t->count - 1];
     s->digest = add(s->digest, out, a->dimension * sizeof(float));
@@ -124,7 +152,13 @@ static void fill(const struct asker *a, const char *what, uint64_t seed, const u
     float *rows = malloc(n * a->dimension * sizeof *rows);
     ea_upsert_counts counts = {0};
     reference_fill(seed, rows, n * a->dimension);
-    ea_status st = ea_upsert(a->c, a->collection, ids, rows, n, a->dimension, NULL, NULL, &counts);
+    ea_status st = ea_upsert(a->c,
+                             &(ea_rows){.collection = a->collection,
+                                        .ids = ids,
+                                        .rows = rows,
+                                        .count = n,
+                                        .dimension = a->dimension},
+                             &counts);
     note(a->t, a->c, what, st, NULL, 0);
     struct script_step *s = &a->t->steps[a->t->count - 1];
     s->digest = add(s->digest, &counts, sizeof counts);
@@ -183,7 +217,8 @@ static void ids_make(uint64_t *ids, uint64_t count, uint64_t first)
 void script_run(ea_client *a, ea_client *b, struct transcript *t)
 {
     static float queries[WIDE_QUERIES * WIDE];
-    uint64_t ids[ROWS], wide_ids[WIDE_ROWS], more_ids[40], deleted[15], gone = 0, missing = 0;
+    uint64_t ids[ROWS], wide_ids[WIDE_ROWS], more_ids[40], deleted[15];
+    ea_delete_counts gone = {0};
     reference_fill(17, queries, (size_t)WIDE_QUERIES * WIDE);
     ids_make(ids, ROWS, 3);
     ids_make(wide_ids, WIDE_ROWS, 10);
@@ -203,8 +238,8 @@ void script_run(ea_client *a, ea_client *b, struct transcript *t)
     memcpy(deleted, ids + 50, sizeof deleted);
     fill(&small, "upsert on top", 4, more_ids, 40);
     knn(&small, "knn, after upsert", 3, 30, NULL, NULL);
-    note(t, a, "delete", ea_delete(a, "small", deleted, 15, &gone, &missing), NULL, 0);
-    t->steps[t->count - 1].digest = gone << 32 | missing;
+    note(t, a, "delete", ea_delete(a, "small", deleted, 15, &gone), NULL, 0);
+    t->steps[t->count - 1].digest = gone.deleted << 32 | gone.missing;
     knn(&small, "knn, after delete", 3, 300, NULL, NULL);
     similarity(&small, "similarity, after delete", 2, NULL, NULL);
     average(&small, "average, after delete", more_ids, 20);

@@ -31,7 +31,9 @@ ea_status web_set_nodes(ea_client *c, const char *graph, uint64_t first, uint64_
         kinds[i] = (uint8_t)(random_of(&seed) % 3);
         factors[i] = random_of(&seed) % 3 ? 1.0f : (float)(random_of(&seed) % 150) / 100.0f;
     }
-    ea_status st = ea_graph_set_nodes(c, graph, ids, kinds, factors, count, NULL);
+    ea_status st = ea_graph_set_nodes(
+        c, graph, &(ea_graph_nodes){.ids = ids, .kinds = kinds, .factors = factors, .count = count},
+        NULL);
     free(ids), free(kinds), free(factors);
     return st;
 }
@@ -48,8 +50,10 @@ ea_status web_add_edges(ea_client *c, const char *graph, uint64_t seed, uint64_t
         targets[i] = id_of(random_of(&random) % (first + count));
         weights[i] = (float)(random_of(&random) % 1000) / 1000.0f + 0.1f;
     }
-    ea_status st =
-        ea_graph_add_edges(c, graph, sources, targets, weights, n, false, NULL, NULL, NULL);
+    ea_status st = ea_graph_add_edges(
+        c, graph,
+        &(ea_graph_edges){.sources = sources, .targets = targets, .weights = weights, .count = n},
+        NULL);
     free(sources), free(targets), free(weights);
     return st;
 }
@@ -116,15 +120,20 @@ ea_status web_ask(ea_client *c, const char *graph, uint64_t number, struct web_a
     for (uint64_t i = 0; i <= sets; i++)
         offsets[i] = i * SEEDS_EACH;
     ea_spread_result r = {0};
-    ea_status st = ea_spread(c, graph, &questions[number % WEB_QUESTIONS], offsets, sets, seeds,
-                             activations, sets * SEEDS_EACH, &r);
+    ea_status st = ea_spread(c, graph, &questions[number % WEB_QUESTIONS],
+                             &(ea_seeds){.offsets = offsets,
+                                         .sets = sets,
+                                         .ids = seeds,
+                                         .activations = activations,
+                                         .count = sets * SEEDS_EACH},
+                             &r);
     *out = (struct web_answer){0};
     if (!st)
         *out = (struct web_answer){.digest = digest_of(&r),
-                                   .version = r.meta.version,
+                                   .version = r.meta->version,
                                    .entries = r.count,
-                                   .backend = r.meta.backend,
-                                   .reason = r.meta.reason};
+                                   .backend = r.meta->backend,
+                                   .reason = r.meta->reason};
     ea_spread_result_free(&r);
     return st;
 }

@@ -55,7 +55,11 @@ void twin_make(struct twin *t, ea_client *c, const char *name, uint32_t nodes, u
     struct graph_counts here;
     ea_graph_counts there;
     struct failure f;
-    expect_ok(c, ea_graph_set_nodes(c, name, t->ids, kinds, factors, nodes, &there));
+    expect_ok(
+        c, ea_graph_set_nodes(
+               c, name,
+               &(ea_graph_nodes){.ids = t->ids, .kinds = kinds, .factors = factors, .count = nodes},
+               &there));
     cr_assert_eq(graph_set_nodes(t->graph, t->ids, kinds, factors, nodes, &here, &f), STATUS_OK);
     expect_same_counts(&there, &here);
     free(kinds);
@@ -101,8 +105,13 @@ void twin_add_edges(struct twin *t, ea_client *c, uint64_t count, uint64_t seed,
     struct graph_counts here;
     ea_graph_counts there;
     struct failure f;
-    expect_ok(c, ea_graph_add_edges(c, t->name, e.sources, e.targets, e.weights, count, replace,
-                                    NULL, NULL, &there));
+    expect_ok(c, ea_graph_add_edges(c, t->name,
+                                    &(ea_graph_edges){.sources = e.sources,
+                                                      .targets = e.targets,
+                                                      .weights = e.weights,
+                                                      .count = count,
+                                                      .replace = replace},
+                                    &there));
     cr_assert_eq(
         graph_add_edges(t->graph, e.sources, e.targets, e.weights, count, replace, &here, &f),
         STATUS_OK);
@@ -116,7 +125,10 @@ void twin_remove_edges(struct twin *t, ea_client *c, uint64_t count, uint64_t se
     struct edges e = draw_edges(t, count, seed);
     struct graph_counts here;
     ea_graph_counts there;
-    expect_ok(c, ea_graph_remove_edges(c, t->name, e.sources, e.targets, count, &there));
+    expect_ok(c, ea_graph_remove_edges(
+                     c, t->name,
+                     &(ea_graph_edges){.sources = e.sources, .targets = e.targets, .count = count},
+                     &there));
     graph_remove_edges(t->graph, e.sources, e.targets, count, &here);
     expect_same_counts(&there, &here);
     free_edges(&e);
@@ -185,8 +197,13 @@ ea_status twin_spread(const struct twin *t, ea_client *c, const struct twin_ques
                       ea_spread_result *out)
 {
     ea_spread_options options = q->options;
-    return ea_spread(c, t->name, &options, q->offsets, q->sets, q->seeds,
-                     q->has_activations ? q->activations : NULL, q->seed_count, out);
+    return ea_spread(c, t->name, &options,
+                     &(ea_seeds){.offsets = q->offsets,
+                                 .sets = q->sets,
+                                 .ids = q->seeds,
+                                 .activations = q->has_activations ? q->activations : NULL,
+                                 .count = q->seed_count},
+                     out);
 }
 
 static float threshold_of(const float *given, float usual)

@@ -61,16 +61,22 @@ void scene_open(struct scene *s, const char *const *settings)
         all[count++] = settings[i];
     memset(s, 0, sizeof *s);
     daemon_start(&s->daemon, all);
-    ea_options options = {
-        .socket_path = s->daemon.socket_path, .space = "witness", .timeout_ms = GIVE_UP_MS};
+    ea_options options = {.socket_path = s->daemon.socket_path,
+                          .space = "witness",
+                          .timeout_us = GIVE_UP_MS * UINT64_C(1000)};
     cr_assert_eq(ea_open(&options, &s->witness), EA_OK);
     reference_fill(1, s->rows, WITNESS_ROWS * WITNESS_DIMENSION);
     for (uint64_t i = 0; i < WITNESS_ROWS; i++)
         s->ids[i] = 1000 - 7 * i;
     cr_assert_eq(ea_collection_create(s->witness, "facts", WITNESS_DIMENSION, EA_COSINE, NULL),
                  EA_OK, "%s", ea_error_text(s->witness));
-    cr_assert_eq(ea_upsert(s->witness, "facts", s->ids, s->rows, WITNESS_ROWS, WITNESS_DIMENSION,
-                           NULL, NULL, NULL),
+    cr_assert_eq(ea_upsert(s->witness,
+                           &(ea_rows){.collection = "facts",
+                                      .ids = s->ids,
+                                      .rows = s->rows,
+                                      .count = WITNESS_ROWS,
+                                      .dimension = WITNESS_DIMENSION},
+                           NULL),
                  EA_OK, "%s", ea_error_text(s->witness));
     scene_check(s);
     int fd = raw_connect(&s->daemon); /* so that pools have their first members */
@@ -93,8 +99,14 @@ void scene_check(struct scene *s)
                                  s->ids};
     size_t want = reference_knn(&all, query, K, NULL, NULL, ids, scores);
     ea_result r = {0};
-    cr_assert_eq(ea_knn(s->witness, "facts", query, 1, WITNESS_DIMENSION, K, NULL, NULL, &r), EA_OK,
-                 "the witness: %s", ea_error_text(s->witness));
+    cr_assert_eq(ea_knn(s->witness,
+                        &(ea_knn_question){.collection = "facts",
+                                           .queries = query,
+                                           .query_count = 1,
+                                           .dimension = WITNESS_DIMENSION,
+                                           .k = K},
+                        &r),
+                 EA_OK, "the witness: %s", ea_error_text(s->witness));
     cr_assert_eq(r.rows, 1);
     cr_assert_eq(r.columns, K);
     cr_assert_eq(r.counts[0], want);

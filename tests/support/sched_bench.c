@@ -174,7 +174,13 @@ void sched_load(const struct sched_daemon *d, uint64_t rows)
             ids[i] = first + i;
         for (uint64_t i = 0; i < n * d->dimension; i++)
             values[i] = bench_random_float(&seed);
-        sched_check(ea_upsert(d->client, name, ids, values, n, d->dimension, NULL, NULL, NULL),
+        sched_check(ea_upsert(d->client,
+                              &(ea_rows){.collection = name,
+                                         .ids = ids,
+                                         .rows = values,
+                                         .count = n,
+                                         .dimension = d->dimension},
+                              NULL),
                     d->client, "upsert");
     }
     free(values);
@@ -191,9 +197,15 @@ bool sched_warm_replica(struct sched_daemon *d, uint64_t rows)
     sched_daemon_force(d, "gpu");
     bool there = false;
     while (!there && bench_now_s() < end) {
-        sched_check(ea_knn(d->client, name, query, 1, d->dimension, 1, NULL, NULL, &r), d->client,
-                    "kNN");
-        there = r.meta.backend == EA_BACKEND_GPU;
+        sched_check(ea_knn(d->client,
+                           &(ea_knn_question){.collection = name,
+                                              .queries = query,
+                                              .query_count = 1,
+                                              .dimension = d->dimension,
+                                              .k = 1},
+                           &r),
+                    d->client, "kNN");
+        there = r.meta->backend == EA_BACKEND_GPU;
         if (!there) usleep(500);
     }
     sched_daemon_force(d, "none");

@@ -45,8 +45,10 @@ struct crowd {
 
 static void ask(struct asker *a);
 
-static void on_answer(ea_client *c, uint64_t id, ea_status status, ea_result *r, void *user)
+static void on_answer(ea_client *c, const ea_answer *answer, void *user)
 {
+    ea_status status = answer->status;
+    ea_result *r = answer->result;
     struct asker *a = user;
     struct crowd *w = a->crowd;
     double now = bench_now_s();
@@ -59,8 +61,8 @@ static void on_answer(ea_client *c, uint64_t id, ea_status status, ea_result *r,
     } else if (now >= w->from_s && now < w->until_s) {
         uint64_t n = atomic_fetch_add(&w->answers, 1);
         if (n < LATENCIES_MAX) w->latencies_us[n] = (now - a->sent_s) * 1e6;
-        atomic_fetch_add(&w->on_gpu, r->meta.backend != EA_BACKEND_CPU);
-        atomic_fetch_add(&w->together, r->meta.batch ? r->meta.batch : 1);
+        atomic_fetch_add(&w->on_gpu, r->meta->backend != EA_BACKEND_CPU);
+        atomic_fetch_add(&w->together, r->meta->batch ? r->meta->batch : 1);
     }
     if (now < w->until_s && !status) ask(a);
 }
@@ -68,8 +70,13 @@ static void on_answer(ea_client *c, uint64_t id, ea_status status, ea_result *r,
 static void ask(struct asker *a)
 {
     a->sent_s = bench_now_s();
-    sched_check(ea_knn_send(a->client, a->crowd->name, a->query, 1, a->crowd->daemon->dimension, K,
-                            NULL, NULL, 0, on_answer, a, NULL),
+    sched_check(ea_knn_send(a->client,
+                            &(ea_knn_question){.collection = a->crowd->name,
+                                               .queries = a->query,
+                                               .query_count = 1,
+                                               .dimension = a->crowd->daemon->dimension,
+                                               .k = K},
+                            &(ea_send_options){.callback = on_answer, .user = a}, NULL),
                 a->client, "ea_knn_send");
 }
 
@@ -135,9 +142,14 @@ static void crowd_open(struct crowd *w, struct sched_daemon *d, const float *que
     w->latencies_us = malloc(LATENCIES_MAX * sizeof *w->latencies_us);
     if (!w->latencies_us) bench_fail("latencies", "no memory");
     sched_daemon_force(d, "cpu");
-    sched_check(
-        ea_knn(d->client, w->name, queries, CONNECTIONS, d->dimension, K, NULL, NULL, &w->expected),
-        d->client, "the CPU's answer");
+    sched_check(ea_knn(d->client,
+                       &(ea_knn_question){.collection = w->name,
+                                          .queries = queries,
+                                          .query_count = CONNECTIONS,
+                                          .dimension = d->dimension,
+                                          .k = K},
+                       &w->expected),
+                d->client, "the CPU's answer");
     sched_daemon_force(d, "none");
     for (unsigned i = 0; i < CONNECTIONS; i++)
         w->askers[i] = (struct asker){
@@ -211,10 +223,16 @@ static double p50_us(const struct sched_daemon *d, const char *name, const float
     ea_result r = {0};
     for (unsigned i = 0; i < samples; i++) {
         double start = bench_now_s();
-        sched_check(ea_knn(d->client, name, query, 1, d->dimension, K, NULL, NULL, &r), d->client,
-                    "kNN");
+        sched_check(ea_knn(d->client,
+                           &(ea_knn_question){.collection = name,
+                                              .queries = query,
+                                              .query_count = 1,
+                                              .dimension = d->dimension,
+                                              .k = K},
+                           &r),
+                    d->client, "kNN");
         times[i] = (bench_now_s() - start) * 1e6;
-        *on_gpu += r.meta.backend == EA_BACKEND_GPU;
+        *on_gpu += r.meta->backend == EA_BACKEND_GPU;
     }
     ea_result_free(&r);
     double p50 = bench_percentile(times, samples, 50);
@@ -287,8 +305,14 @@ static double mean_us(const struct sched_daemon *d, const char *name, const floa
     ea_result r = {0};
     double start = bench_now_s();
     for (unsigned i = 0; i < samples; i++)
-        sched_check(ea_knn(d->client, name, query, 1, d->dimension, K, NULL, NULL, &r), d->client,
-                    "kNN");
+        sched_check(ea_knn(d->client,
+                           &(ea_knn_question){.collection = name,
+                                              .queries = query,
+                                              .query_count = 1,
+                                              .dimension = d->dimension,
+                                              .k = K},
+                           &r),
+                    d->client, "kNN");
     double mean = (bench_now_s() - start) * 1e6 / samples;
     ea_result_free(&r);
     return mean;

@@ -126,21 +126,40 @@ struct mix_answer mix_ask(struct mix *m, ea_client *c, unsigned i)
     double start = bench_now_s();
     switch (q->operation) {
     case MIX_KNN:
-        st = ea_knn(c, name, queries, q->queries, m->dimension, q->k, NULL, NULL, &r);
+        st = ea_knn(c,
+                    &(ea_knn_question){.collection = name,
+                                       .queries = queries,
+                                       .query_count = q->queries,
+                                       .dimension = m->dimension,
+                                       .k = q->k},
+                    &r);
         break;
     case MIX_SIMILARITY:
-        st = ea_similarity(c, name, queries, q->queries, m->dimension, NULL, NULL, &r);
+        st = ea_similarity(c,
+                           &(ea_similarity_question){.collection = name,
+                                                     .queries = queries,
+                                                     .query_count = q->queries,
+                                                     .dimension = m->dimension},
+                           &r);
         break;
     case MIX_SCORE:
-        st = ea_score(c, name, 0, queries, q->queries, m->dimension, m->offsets, m->candidates,
-                      listed, q->k, &r);
+        st = ea_score(c,
+                      &(ea_score_question){.collection = name,
+                                           .queries = queries,
+                                           .query_count = q->queries,
+                                           .dimension = m->dimension,
+                                           .offsets = m->offsets,
+                                           .ids = m->candidates,
+                                           .count = listed,
+                                           .k = q->k},
+                      &r);
         break;
     }
     double us = (bench_now_s() - start) * 1e6;
     sched_check(st, c, "a request of the mix");
     struct mix_answer a = {
-        .time = {us, (double)r.meta.total_ns / 1e3, (double)r.meta.run_ns / 1e3},
-        .meta = r.meta,
+        .time = {us, (double)r.meta->total_ns / 1e3, (double)r.meta->run_ns / 1e3},
+        .meta = *r.meta,
     };
     compare(m, q, sched_digest(&r));
     ea_result_free(&r);

@@ -18,18 +18,35 @@ static double ask(const struct sched_daemon *d, const struct stream_question *q,
     sched_name(q->rows, name);
     switch (q->operation) {
     case STREAM_KNN:
-        st = ea_knn(d->client, name, pool, q->queries, q->dimension, K, NULL, NULL, r);
+        st = ea_knn(d->client,
+                    &(ea_knn_question){.collection = name,
+                                       .queries = pool,
+                                       .query_count = q->queries,
+                                       .dimension = q->dimension,
+                                       .k = K},
+                    r);
         break;
     case STREAM_SIMILARITY:
-        st = ea_similarity(d->client, name, pool, q->queries, q->dimension, NULL, NULL, r);
+        st = ea_similarity(d->client,
+                           &(ea_similarity_question){.collection = name,
+                                                     .queries = pool,
+                                                     .query_count = q->queries,
+                                                     .dimension = q->dimension},
+                           r);
         break;
     case STREAM_INLINE:
-        st = ea_similarity_inline(d->client, EA_COSINE, pool, q->queries, pool, q->rows,
-                                  q->dimension, NULL, r);
+        st = ea_similarity(d->client,
+                           &(ea_similarity_question){.metric = EA_COSINE,
+                                                     .queries = pool,
+                                                     .query_count = q->queries,
+                                                     .rows = pool,
+                                                     .row_count = q->rows,
+                                                     .dimension = q->dimension},
+                           r);
         break;
     }
     sched_check(st, d->client, "a request of the stream");
-    return (double)(r->meta.queue_ns + r->meta.run_ns) / 1e3;
+    return (double)(r->meta->queue_ns + r->meta->run_ns) / 1e3;
 }
 
 void stream_print(const struct stream_question *q)
@@ -51,7 +68,7 @@ double stream_forced(struct sched_daemon *d, struct stream_question *q, ea_backe
     double end = bench_now_s() + RUNS_S;
     while (!count || (count < RUNS && bench_now_s() < end)) {
         times[count++] = ask(d, q, &r);
-        there &= r.meta.backend == where;
+        there &= r.meta->backend == where;
     }
     q->digest = sched_digest(&r);
     ea_result_free(&r);
@@ -83,7 +100,7 @@ void stream_run(struct sched_bench *b, struct sched_daemon *d, const struct stre
     out->count = 0;
     while (out->count < count && bench_now_s() < end) {
         double us = ask(d, q, &r);
-        bool is_there = r.meta.backend == where;
+        bool is_there = r.meta->backend == where;
         out->there[out->count++] = is_there;
         if (is_there)
             there[there_count++] = us;

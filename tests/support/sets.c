@@ -9,8 +9,9 @@
 ea_client *scene_client(const struct scene *s, const char *space)
 {
     ea_client *c = NULL;
-    ea_options options = {
-        .socket_path = s->daemon.socket_path, .space = space, .timeout_ms = GIVE_UP_MS};
+    ea_options options = {.socket_path = s->daemon.socket_path,
+                          .space = space,
+                          .timeout_us = GIVE_UP_MS * UINT64_C(1000)};
     cr_assert_eq(ea_open(&options, &c), EA_OK);
     return c;
 }
@@ -40,9 +41,14 @@ void set_send(const struct set *t, ea_client *c)
     ea_upsert_counts counts;
     cr_assert_eq(ea_collection_create(c, t->name, t->all.dimension, (ea_metric)t->all.metric, NULL),
                  EA_OK, "%s", ea_error_text(c));
-    cr_assert_eq(
-        ea_upsert(c, t->name, t->ids, t->rows, t->all.count, t->all.dimension, NULL, NULL, &counts),
-        EA_OK, "%s", ea_error_text(c));
+    cr_assert_eq(ea_upsert(c,
+                           &(ea_rows){.collection = t->name,
+                                      .ids = t->ids,
+                                      .rows = t->rows,
+                                      .count = t->all.count,
+                                      .dimension = t->all.dimension},
+                           &counts),
+                 EA_OK, "%s", ea_error_text(c));
     cr_assert_eq(counts.inserted, t->all.count);
     cr_assert_eq(counts.replaced, 0);
     cr_assert_eq(counts.rows, t->all.count);
@@ -59,9 +65,16 @@ void set_expect_knn(const struct set *t, ea_client *c, uint32_t k, const ea_filt
                     const bool *allowed, const float *threshold)
 {
     ea_result r = {0};
-    cr_assert_eq(
-        ea_knn(c, t->name, t->queries, t->query_count, t->all.dimension, k, filter, threshold, &r),
-        EA_OK, "%s", ea_error_text(c));
+    cr_assert_eq(ea_knn(c,
+                        &(ea_knn_question){.collection = t->name,
+                                           .queries = t->queries,
+                                           .query_count = t->query_count,
+                                           .dimension = t->all.dimension,
+                                           .k = k,
+                                           .filter = filter,
+                                           .threshold = threshold},
+                        &r),
+                 EA_OK, "%s", ea_error_text(c));
     size_t allowed_count = 0;
     for (size_t i = 0; i < t->all.count; i++)
         allowed_count += !allowed || allowed[i];
@@ -92,9 +105,14 @@ void set_expect_similarity(const struct set *t, ea_client *c, const ea_filter *f
                            const size_t *columns, size_t column_count)
 {
     ea_result r = {0};
-    cr_assert_eq(
-        ea_similarity(c, t->name, t->queries, t->query_count, t->all.dimension, filter, NULL, &r),
-        EA_OK, "%s", ea_error_text(c));
+    cr_assert_eq(ea_similarity(c,
+                               &(ea_similarity_question){.collection = t->name,
+                                                         .queries = t->queries,
+                                                         .query_count = t->query_count,
+                                                         .dimension = t->all.dimension,
+                                                         .filter = filter},
+                               &r),
+                 EA_OK, "%s", ea_error_text(c));
     cr_assert_eq(r.rows, t->query_count);
     cr_assert_eq(r.columns, column_count);
     for (size_t i = 0; i < column_count; i++) {
@@ -116,8 +134,14 @@ void set_expect_matches(const struct set *t, ea_client *c, const ea_filter *filt
                         const bool *allowed, float threshold)
 {
     ea_result r = {0};
-    cr_assert_eq(ea_similarity(c, t->name, t->queries, t->query_count, t->all.dimension, filter,
-                               &threshold, &r),
+    cr_assert_eq(ea_similarity(c,
+                               &(ea_similarity_question){.collection = t->name,
+                                                         .queries = t->queries,
+                                                         .query_count = t->query_count,
+                                                         .dimension = t->all.dimension,
+                                                         .filter = filter,
+                                                         .threshold = &threshold},
+                               &r),
                  EA_OK, "%s", ea_error_text(c));
     uint64_t *ids = malloc((t->all.count + 1) * sizeof *ids);
     float *scores = malloc((t->all.count + 1) * sizeof *scores);

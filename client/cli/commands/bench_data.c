@@ -35,8 +35,13 @@ static int fill(struct bench_data *d, struct cli *cli, uint64_t rows)
         random_vectors(block, n * d->dimension, &seed);
         for (uint64_t i = 0; i < n; i++)
             ids[i] = at + i;
-        ea_status status =
-            ea_upsert(cli->client, d->name, ids, block, n, d->dimension, NULL, NULL, NULL);
+        ea_status status = ea_upsert(cli->client,
+                                     &(ea_rows){.collection = d->name,
+                                                .ids = ids,
+                                                .rows = block,
+                                                .count = n,
+                                                .dimension = d->dimension},
+                                     NULL);
         if (status) code = cli_failed(cli, status, "filling the collection");
     }
     free(block);

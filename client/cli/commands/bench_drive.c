@@ -46,22 +46,21 @@ static void note_error(struct drive *v, ea_client *c, ea_status status)
     if (status == EA_UNAVAILABLE) v->lost = true;
 }
 
-static void on_reply(ea_client *c, uint64_t request_id, ea_status status, ea_result *result,
-                     void *user)
+static void on_reply(ea_client *c, const ea_answer *answer, void *user)
 {
     struct bench_slot *s = user;
     struct drive *v = s->connection->drive;
     uint64_t now_ns = clock_ns();
     s->next_free = s->connection->free;
     s->connection->free = s;
-    if (status) {
-        note_error(v, c, status);
+    if (answer->status) {
+        note_error(v, c, answer->status);
         return;
     }
     v->out->done++;
     v->out->elapsed_ns = now_ns - v->start_ns;
     latency_add(&v->out->latency, now_ns - s->intended_ns);
-    if (v->o->operation != BENCH_PING) meta_total_add(&v->out->meta, &result->meta);
+    if (v->o->operation != BENCH_PING) meta_total_add(&v->out->meta, answer->result->meta);
 }
 
 static ea_status send_request(struct drive *v, struct bench_slot *s)
@@ -70,22 +69,40 @@ static ea_status send_request(struct drive *v, struct bench_slot *s)
     const struct bench_data *d = v->d;
     ea_client *c = s->connection->client;
     uint64_t number = v->out->sent;
-    if (o->operation == BENCH_PING) return ea_ping_send(c, on_reply, s, NULL);
+    if (o->operation == BENCH_PING)
+        return ea_ping_send(c, &(ea_send_options){.callback = on_reply, .user = s}, NULL);
 
     const float *queries = d->vectors + number * o->batch % d->count * d->dimension;
     switch (o->operation) {
     case BENCH_KNN:
-        return ea_knn_send(c, d->name, queries, o->batch, d->dimension, (uint32_t)o->k, NULL, NULL,
-                           0, on_reply, s, NULL);
+        return ea_knn_send(c,
+                           &(ea_knn_question){.collection = d->name,
+                                              .queries = queries,
+                                              .query_count = o->batch,
+                                              .dimension = d->dimension,
+                                              .k = (uint32_t)o->k},
+                           &(ea_send_options){.callback = on_reply, .user = s}, NULL);
     case BENCH_SIMILARITY:
-        return ea_similarity_send(c, d->name, queries, o->batch, d->dimension, NULL, NULL, 0,
-                                  on_reply, s, NULL);
+        return ea_similarity_send(c,
+                                  &(ea_similarity_question){.collection = d->name,
+                                                            .queries = queries,
+                                                            .query_count = o->batch,
+                                                            .dimension = d->dimension},
+                                  &(ea_send_options){.callback = on_reply, .user = s}, NULL);
     default: break;
     }
     uint64_t n = o->batch * o->candidates;
     const uint64_t *ids = d->candidates + number * 997 % (d->candidate_count - n);
-    return ea_score_send(c, d->name, 0, queries, o->batch, d->dimension, d->offsets, ids, n,
-                         (uint32_t)o->k, 0, on_reply, s, NULL);
+    return ea_score_send(c,
+                         &(ea_score_question){.collection = d->name,
+                                              .queries = queries,
+                                              .query_count = o->batch,
+                                              .dimension = d->dimension,
+                                              .offsets = d->offsets,
+                                              .ids = ids,
+                                              .count = n,
+                                              .k = (uint32_t)o->k},
+                         &(ea_send_options){.callback = on_reply, .user = s}, NULL);
 }
 
 /* The next connection in turn that has a slot; NULL when all are taken. */

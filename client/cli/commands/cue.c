@@ -56,11 +56,16 @@ static int find_similar(struct cue_hits *h, struct cli *cli)
     uint64_t n, done = 0;
     int code;
     while (!(code = queries_next(&cue->queries, &rows, &n)) && n) {
-        ea_status status = ea_knn(cli->client, cue->collection, rows, n, cue->queries.dimension,
-                                  cue->k, NULL, NULL, &result);
+        ea_status status = ea_knn(cli->client,
+                                  &(ea_knn_question){.collection = cue->collection,
+                                                     .queries = rows,
+                                                     .query_count = n,
+                                                     .dimension = cue->queries.dimension,
+                                                     .k = cue->k},
+                                  &result);
         code = status ? cli_failed(cli, status, cue->collection) : collect(h, &result, done);
         if (code) break;
-        meta_total_add(&cue->meta, &result.meta);
+        meta_total_add(&cue->meta, result.meta);
         done += n;
     }
     ea_result_free(&result);

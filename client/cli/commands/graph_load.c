@@ -190,8 +190,13 @@ static ea_status send_part(struct graph_load *l, uint64_t end)
 {
     ea_graph_counts did = {0};
     uint64_t at = l->sent;
-    ea_status status = ea_graph_add_edges(l->cli->client, l->name, l->sources + at, l->targets + at,
-                                          l->weights + at, end - at, l->replace, NULL, NULL, &did);
+    ea_status status = ea_graph_add_edges(l->cli->client, l->name,
+                                          &(ea_graph_edges){.sources = l->sources + at,
+                                                            .targets = l->targets + at,
+                                                            .weights = l->weights + at,
+                                                            .count = end - at,
+                                                            .replace = l->replace},
+                                          &did);
     l->sum.edges_added += did.edges_added;
     l->sum.edges_removed += did.edges_removed;
     l->sum.nodes_added += did.nodes_added;

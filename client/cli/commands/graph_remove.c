@@ -76,7 +76,11 @@ static int remove_all(struct removal *o, struct cli *cli)
         n = o->ids.count - done < most ? o->ids.count - done : most;
         ea_status status =
             o->edges_path
-                ? ea_graph_remove_edges(cli->client, o->name, ids, o->targets.list + done, n, &did)
+                ? ea_graph_remove_edges(cli->client, o->name,
+                                        &(ea_graph_edges){.sources = ids,
+                                                          .targets = o->targets.list + done,
+                                                          .count = n},
+                                        &did)
                 : ea_graph_remove_nodes(cli->client, o->name, ids, n, &did);
         if (status && done)
             cli_error(0, "%s nodes and %s edges were removed before this failed:",

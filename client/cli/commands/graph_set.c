@@ -43,9 +43,13 @@ static int set_some(struct set *o, struct cli *cli, size_t i, size_t *n)
         o->factors[*n] = line[*n].factor;
     }
     ea_graph_counts did = {0};
-    ea_status status =
-        ea_graph_set_nodes(cli->client, o->name, o->ids, line->gives & GIVES_KIND ? o->kinds : NULL,
-                           line->gives & GIVES_FACTOR ? o->factors : NULL, *n, &did);
+    ea_status status = ea_graph_set_nodes(
+        cli->client, o->name,
+        &(ea_graph_nodes){.ids = o->ids,
+                          .kinds = line->gives & GIVES_KIND ? o->kinds : NULL,
+                          .factors = line->gives & GIVES_FACTOR ? o->factors : NULL,
+                          .count = *n},
+        &did);
     struct text a, b;
     if (status && i > 0)
         cli_error(0, "%s of %s were set before this failed:", format_count(&a, i),

@@ -101,12 +101,19 @@ static int ask(struct knn_command *o, struct cli *cli)
     uint64_t n;
     int code;
     while (!(code = queries_next(&o->queries, &rows, &n)) && n) {
-        ea_status status = ea_knn(cli->client, o->name, rows, n, o->queries.dimension, o->k,
-                                  o->allow_path ? &filter : NULL,
-                                  o->with_threshold ? &o->threshold : NULL, &o->result);
+        ea_status status =
+            ea_knn(cli->client,
+                   &(ea_knn_question){.collection = o->name,
+                                      .queries = rows,
+                                      .query_count = n,
+                                      .dimension = o->queries.dimension,
+                                      .k = o->k,
+                                      .filter = o->allow_path ? &filter : NULL,
+                                      .threshold = o->with_threshold ? &o->threshold : NULL},
+                   &o->result);
         if (status) return cli_failed(cli, status, o->name);
         ea_result *r = &o->result;
-        code = hits_add(&o->hits, &r->meta, r->rows, r->columns, r->ids, r->scores, r->counts);
+        code = hits_add(&o->hits, r->meta, r->rows, r->columns, r->ids, r->scores, r->counts);
         if (code) return code;
     }
     return code ? code : hits_finish(&o->hits);

@@ -64,18 +64,17 @@ static error_t load_parse(int key, char *text, struct argp_state *state)
     return 0;
 }
 
-static void on_upsert(ea_client *c, uint64_t request_id, ea_status status, ea_result *result,
-                      void *user)
+static void on_upsert(ea_client *c, const ea_answer *answer, void *user)
 {
     struct block *b = user;
     struct load *l = b->load;
-    if (status == EA_OK) {
+    if (answer->status == EA_OK) {
         l->done += b->n;
     } else if (l->code == CLI_OK) {
         char what[256];
         snprintf(what, sizeof what, "rows %" PRIu64 " to %" PRIu64 " of %.180s", b->first,
                  b->first + b->n - 1, l->o.path);
-        l->code = cli_failed(l->cli, status, what);
+        l->code = cli_failed(l->cli, answer->status, what);
     }
     b->n = 0;
 }
@@ -145,8 +144,13 @@ static int send_block(struct load *l, struct block *b)
     }
     b->first = l->sent;
     b->n = n;
-    ea_status status = ea_upsert_send(l->cli->client, l->o.name, b->ids, b->rows, n,
-                                      (uint32_t)l->file.columns, 0, on_upsert, b, NULL);
+    ea_status status = ea_upsert_send(l->cli->client,
+                                      &(ea_rows){.collection = l->o.name,
+                                                 .ids = b->ids,
+                                                 .rows = b->rows,
+                                                 .count = n,
+                                                 .dimension = (uint32_t)l->file.columns},
+                                      &(ea_send_options){.callback = on_upsert, .user = b}, NULL);
     if (status) {
         b->n = 0;
         return cli_failed(l->cli, status, l->o.path);
@@ -170,13 +174,13 @@ static int transfer(struct load *l)
         struct block *b = free_block(l);
         int code = b ? send_block(l, b) : CLI_OK;
         if (code && l->code == CLI_OK) l->code = code;
-        ea_pump(c, b && l->sent < l->file.rows ? 0 : 100);
+        ea_pump(c, (b && l->sent < l->file.rows ? 0 : 100) * INT64_C(1000));
         progress_show(&l->progress, l->done, clock_ns());
     }
     uint64_t stopped_ns = clock_ns();
     while (ea_pending(c) > 0) {
         if (interrupt_seen() && clock_ns() - stopped_ns > DRAIN_NS) break;
-        ea_pump(c, 100);
+        ea_pump(c, 100000);
         progress_show(&l->progress, l->done, clock_ns());
     }
     progress_finish(&l->progress);

@@ -181,13 +181,14 @@ static int delete_all(struct rows_options *o, struct cli *cli)
     uint64_t most = cli_fit(cli->info.body_bytes_max, 256, 8, DELETE_MAX);
     struct text a, b;
     for (uint64_t done = 0; done < o->ids.count;) {
-        uint64_t left = o->ids.count - done, n = left < most ? left : most, gone, unknown;
-        ea_status status = ea_delete(cli->client, o->name, o->ids.list + done, n, &gone, &unknown);
+        uint64_t left = o->ids.count - done, n = left < most ? left : most;
+        ea_delete_counts gone;
+        ea_status status = ea_delete(cli->client, o->name, o->ids.list + done, n, &gone);
         if (status && done)
             cli_error(0, "%s rows were deleted before this failed:", format_count(&a, deleted));
         if (status) return cli_failed(cli, status, o->name);
-        deleted += gone;
-        missing += unknown;
+        deleted += gone.deleted;
+        missing += gone.missing;
         done += n;
     }
     if (cli->json) {

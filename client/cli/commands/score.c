@@ -119,12 +119,20 @@ static int ask(struct score_command *o, struct cli *cli)
     while (!(code = queries_next(&o->queries, &rows, &n)) && n) {
         if (!o->shared && !vectors_file_read_ids(&o->candidates, o->ids, n, &got))
             return cli_error(CLI_FILE, "%s", o->candidates.error);
-        ea_status status = ea_score(cli->client, o->name, 0, rows, n, o->queries.dimension,
-                                    o->offsets, o->ids, n * o->length, o->k, &o->result);
+        ea_status status = ea_score(cli->client,
+                                    &(ea_score_question){.collection = o->name,
+                                                         .queries = rows,
+                                                         .query_count = n,
+                                                         .dimension = o->queries.dimension,
+                                                         .offsets = o->offsets,
+                                                         .ids = o->ids,
+                                                         .count = n * o->length,
+                                                         .k = o->k},
+                                    &o->result);
         if (status) return cli_failed(cli, status, o->name);
         ea_result *r = &o->result;
-        code = o->k ? hits_add(&o->hits, &r->meta, n, r->columns, r->ids, r->scores, r->counts)
-                    : hits_add(&o->hits, &r->meta, n, o->length, o->ids, r->scores, NULL);
+        code = o->k ? hits_add(&o->hits, r->meta, n, r->columns, r->ids, r->scores, r->counts)
+                    : hits_add(&o->hits, r->meta, n, o->length, o->ids, r->scores, NULL);
         if (code) return code;
     }
     return code ? code : hits_finish(&o->hits);

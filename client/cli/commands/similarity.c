@@ -214,21 +214,21 @@ static int take_reply(struct similarity_command *o, struct cli *cli, const ea_re
 {
     if (o->done == 0) {
         o->columns = r->columns;
-        o->version = r->meta.version;
-    } else if (o->out && !o->with_threshold && r->meta.version != o->version) {
+        o->version = r->meta->version;
+    } else if (o->out && !o->with_threshold && r->meta->version != o->version) {
         return cli_error(CLI_REFUSED,
                          "%s changed while it was asked, so columns no longer mean the "
                          "same ids; ask again",
                          o->name);
     }
-    meta_total_add(&o->meta, &r->meta);
+    meta_total_add(&o->meta, r->meta);
     int code = o->out ? write_files(o, r, q) : CLI_OK;
     if (o->with_threshold) o->matches += r->offsets[q];
     for (uint64_t i = 0; i < q && !code; i++, o->done++) {
         if (o->out) continue;
         uint64_t at = o->with_threshold ? r->offsets[i] : i * r->columns;
         uint64_t n = o->with_threshold ? r->offsets[i + 1] - at : r->columns;
-        print_query(o, cli, &r->meta, o->with_threshold ? r->ids + at : r->ids, r->scores + at, n);
+        print_query(o, cli, r->meta, o->with_threshold ? r->ids + at : r->ids, r->scores + at, n);
     }
     return code;
 }
@@ -240,9 +240,15 @@ static int ask(struct similarity_command *o, struct cli *cli)
     uint64_t n;
     int code;
     while (!(code = queries_next(&o->queries, &rows, &n)) && n) {
-        ea_status status = ea_similarity(cli->client, o->name, rows, n, o->queries.dimension,
-                                         o->allow_path ? &filter : NULL,
-                                         o->with_threshold ? &o->threshold : NULL, &o->result);
+        ea_status status = ea_similarity(
+            cli->client,
+            &(ea_similarity_question){.collection = o->name,
+                                      .queries = rows,
+                                      .query_count = n,
+                                      .dimension = o->queries.dimension,
+                                      .filter = o->allow_path ? &filter : NULL,
+                                      .threshold = o->with_threshold ? &o->threshold : NULL},
+            &o->result);
         if (status) return cli_failed(cli, status, o->name);
         code = take_reply(o, cli, &o->result, n);
         if (code) return code;

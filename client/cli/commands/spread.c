@@ -253,7 +253,7 @@ static int show(struct spread *o, struct cli *cli)
     if (!code && !(o->dot_path && strcmp(o->dot_path, "-") == 0)) spread_print(&print, &o->result);
     if (!code && o->cue.collection) cue_print(&o->cue, o->name);
     if (!code) {
-        meta_total_add(&meta, &o->result.meta);
+        meta_total_add(&meta, o->result.meta);
         meta_total_print(&meta, o->result.sets, o->result.sets == 1 ? "spread" : "spreads");
     }
     dot_free(&dot);
@@ -266,8 +266,13 @@ static int spread_run(struct cli *cli, const struct command *self, int argc, cha
     cli_parse(cli, self, &o, argc, argv);
     int code = open_all(&o, cli);
     if (!code) {
-        ea_status status = ea_spread(cli->client, o.name, &o.options, o.seeds.offsets, o.seeds.sets,
-                                     o.seeds.ids, o.seeds.activations, o.seeds.count, &o.result);
+        ea_status status = ea_spread(cli->client, o.name, &o.options,
+                                     &(ea_seeds){.offsets = o.seeds.offsets,
+                                                 .sets = o.seeds.sets,
+                                                 .ids = o.seeds.ids,
+                                                 .activations = o.seeds.activations,
+                                                 .count = o.seeds.count},
+                                     &o.result);
         code = status ? cli_failed(cli, status, o.name) : show(&o, cli);
     }
     ea_spread_result_free(&o.result);

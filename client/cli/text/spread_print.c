@@ -155,7 +155,7 @@ static void json_set(const struct spread_print *p, const ea_spread_result *r, ui
     json_float(&j, "warm", r->tier_sums[3 * set + 1]);
     json_float(&j, "cold", r->tier_sums[3 * set + 2]);
     json_end(&j);
-    meta_json(&r->meta, &j);
+    meta_json(r->meta, &j);
     json_end(&j);
 }
 

@@ -7,16 +7,23 @@ int main()
     ea_client *client = nullptr;
     ea_result result{};
     if (ea_open(&options, &client) != EA_OK) return 1;
-    ea_status status = ea_knn(client, "rows", nullptr, 0, 4, 1, nullptr, nullptr, &result);
+    ea_knn_question question{};
+    question.collection = "rows";
+    question.dimension = 4;
+    question.k = 1;
+    ea_status status = ea_knn(client, &question, &result);
     ea_result_free(&result);
     ea_spread_options how{};
     how.mode = EA_ENGRAM;
+    ea_seeds seeds{};
     ea_spread_result spread{};
-    if (status == EA_OK)
-        status = ea_spread(client, "links", &how, nullptr, 1, nullptr, nullptr, 0, &spread);
+    if (status == EA_OK) status = ea_spread(client, "links", &how, &seeds, &spread);
     ea_spread_result_free(&spread);
     ea_nodes nodes{};
     ea_nodes_free(&nodes);
+    ea_send_options send{};
+    send.callback = [](ea_client *, const ea_answer *, void *) {};
+    if (status == EA_OK) status = ea_knn_send(client, &question, &send, nullptr);
     ea_close(client);
     return status == EA_OK ? 0 : 1;
 }

@@ -17,7 +17,7 @@ static void open_client(uint32_t timeout_ms)
 {
     ea_options o = {.socket_path = daemon_.path,
                     .space = "default",
-                    .timeout_ms = timeout_ms,
+                    .timeout_us = timeout_ms * UINT64_C(1000),
                     .token = "key",
                     .token_bytes = 3};
     cr_assert_eq(ea_open(&o, &client), EA_OK);
@@ -168,10 +168,10 @@ Test(client, collection_calls)
     cr_assert_eq(count, 150);
     cr_assert_str_eq(list[149].name, "c149");
     ea_collection_list_free(list);
-    uint64_t deleted, missing;
-    OK(ea_delete(client, "rows", ids, 5, &deleted, &missing));
-    cr_assert(deleted == 5 && missing == 1);
-    OK(ea_delete(client, "rows", NULL, 0, NULL, NULL));
+    ea_delete_counts counts;
+    OK(ea_delete(client, "rows", ids, 5, &counts));
+    cr_assert(counts.deleted == 5 && counts.missing == 1);
+    OK(ea_delete(client, "rows", NULL, 0, NULL));
 }
 
 Test(client, fetch_calls)
@@ -181,8 +181,8 @@ Test(client, fetch_calls)
     cr_assert(r.rows == 5 && r.columns == 4 && r.ids[4] == 4 && r.found[4] == 1);
     cr_assert_eq(r.vectors[19], 0.5F);
     cr_assert_eq((uintptr_t)r.vectors % 64, 0);
-    cr_assert_eq(r.meta.version, 7);
-    cr_assert_eq(r.meta.backend, EA_BACKEND_CPU);
+    cr_assert_eq(r.meta->version, 7);
+    cr_assert_eq(r.meta->backend, EA_BACKEND_CPU);
     OK(ea_fetch_range(client, "rows", 0, 100, &r)); /* frees what it held */
     cr_assert(r.rows == 3 && r.ids && !r.found);
     OK(ea_fetch(client, "rows", NULL, 0, &r));
@@ -196,43 +196,125 @@ Test(client, questions)
     float threshold = 0.1F;
     ea_filter list = {.ids = ids, .id_count = 2},
               bits = {.bitmap = (const uint8_t *)"\xff", .bitmap_bytes = 1, .bitmap_first = 3};
-    OK(ea_knn(client, "rows", matrix, 2, 4, 10, NULL, NULL, &r));
+    OK(ea_knn(
+        client,
+        &(ea_knn_question){
+            .collection = "rows", .queries = matrix, .query_count = 2, .dimension = 4, .k = 10},
+        &r));
     cr_assert(r.rows == 2 && r.columns == 3 && r.counts[1] == 1 && r.scores[5] == 0.5F);
-    OK(ea_knn(client, "rows", matrix, 2, 4, 1, &list, &threshold, &r));
+    OK(ea_knn(client,
+              &(ea_knn_question){.collection = "rows",
+                                 .queries = matrix,
+                                 .query_count = 2,
+                                 .dimension = 4,
+                                 .k = 1,
+                                 .filter = &list,
+                                 .threshold = &threshold},
+              &r));
     cr_assert_eq(r.columns, 1);
-    OK(ea_knn(client, "rows", matrix, 2, 4, 10, &bits, NULL, &r));
-    OK(ea_knn(client, "rows", NULL, 0, 4, 10, NULL, NULL, &r));
+    OK(ea_knn(client,
+              &(ea_knn_question){.collection = "rows",
+                                 .queries = matrix,
+                                 .query_count = 2,
+                                 .dimension = 4,
+                                 .k = 10,
+                                 .filter = &bits},
+              &r));
+    OK(ea_knn(client, &(ea_knn_question){.collection = "rows", .dimension = 4, .k = 10}, &r));
     cr_assert_eq(r.rows, 0);
 
-    OK(ea_similarity(client, "rows", matrix, 2, 4, NULL, NULL, &r));
+    OK(ea_similarity(client,
+                     &(ea_similarity_question){
+                         .collection = "rows", .queries = matrix, .query_count = 2, .dimension = 4},
+                     &r));
     cr_assert(r.rows == 2 && r.columns == 3 && r.ids[2] == 2 && !r.offsets);
-    OK(ea_similarity(client, "rows", matrix, 2, 4, &list, NULL, &r));
+    OK(ea_similarity(client,
+                     &(ea_similarity_question){.collection = "rows",
+                                               .queries = matrix,
+                                               .query_count = 2,
+                                               .dimension = 4,
+                                               .filter = &list},
+                     &r));
     cr_assert_eq(r.columns, 2);
-    OK(ea_similarity(client, "rows", matrix, 2, 4, &bits, &threshold, &r));
+    OK(ea_similarity(client,
+                     &(ea_similarity_question){.collection = "rows",
+                                               .queries = matrix,
+                                               .query_count = 2,
+                                               .dimension = 4,
+                                               .filter = &bits,
+                                               .threshold = &threshold},
+                     &r));
     cr_assert(r.rows == 2 && r.columns == 2 && r.offsets[2] == 2);
-    OK(ea_similarity_inline(client, EA_COSINE, matrix, 2, matrix, 5, 4, NULL, &r));
+    OK(ea_similarity(client,
+                     &(ea_similarity_question){.metric = EA_COSINE,
+                                               .queries = matrix,
+                                               .query_count = 2,
+                                               .rows = matrix,
+                                               .row_count = 5,
+                                               .dimension = 4},
+                     &r));
     cr_assert(r.rows == 2 && r.columns == 5 && !r.ids);
-    OK(ea_similarity_inline(client, EA_COSINE, matrix, 2, NULL, 0, 4, NULL, &r));
+    OK(ea_similarity(client,
+                     &(ea_similarity_question){
+                         .metric = EA_COSINE, .queries = matrix, .query_count = 2, .dimension = 4},
+                     &r));
     cr_assert(r.rows == 2 && r.columns == 0);
 
     const uint64_t offsets[] = {0, 2, 5};
-    OK(ea_score(client, "rows", 0, matrix, 2, 4, offsets, ids, 5, 0, &r));
+    OK(ea_score(client,
+                &(ea_score_question){.collection = "rows",
+                                     .queries = matrix,
+                                     .query_count = 2,
+                                     .dimension = 4,
+                                     .offsets = offsets,
+                                     .ids = ids,
+                                     .count = 5},
+                &r));
     cr_assert(r.rows == 5 && r.columns == 1 && r.scores[4] == 0.5F);
-    OK(ea_score(client, "rows", EA_DOT, matrix, 1, 4, NULL, ids, 5, 2, &r));
+    OK(ea_score(client,
+                &(ea_score_question){.collection = "rows",
+                                     .metric = EA_DOT,
+                                     .queries = matrix,
+                                     .query_count = 1,
+                                     .dimension = 4,
+                                     .ids = ids,
+                                     .count = 5,
+                                     .k = 2},
+                &r));
     cr_assert(r.rows == 1 && r.columns == 2 && r.counts[0] == 1);
-    OK(ea_score_inline(client, EA_DOT, matrix, 2, 4, offsets, matrix, 5, 0, &r));
+    OK(ea_score(client,
+                &(ea_score_question){.metric = EA_DOT,
+                                     .queries = matrix,
+                                     .query_count = 2,
+                                     .dimension = 4,
+                                     .offsets = offsets,
+                                     .rows = matrix,
+                                     .count = 5},
+                &r));
     cr_assert_eq(r.rows, 5);
-    OK(ea_score(client, "rows", 0, NULL, 0, 4, NULL, NULL, 0, 0, &r));
+    OK(ea_score(client, &(ea_score_question){.collection = "rows", .dimension = 4}, &r));
     ea_result_free(&r);
 
     float out[5] = {0};
     OK(ea_norms(client, matrix, 5, 4, out));
     cr_assert_eq(out[4], 0.5F);
     OK(ea_norms(client, NULL, 0, 4, NULL));
-    OK(ea_weighted_average(client, matrix, matrix, 3, 4, out));
-    OK(ea_weighted_average_ids(client, "rows", ids, matrix, 3, 4, out));
-    cr_assert_eq(ea_weighted_average_ids(client, "rows", ids, matrix, 3, 5, out),
-                 EA_INVALID_ARGUMENT);
+    OK(ea_weighted_average(
+        client,
+        &(ea_average_question){.rows = matrix, .weights = matrix, .count = 3, .dimension = 4},
+        out));
+    OK(ea_weighted_average(
+        client,
+        &(ea_average_question){
+            .collection = "rows", .ids = ids, .weights = matrix, .count = 3, .dimension = 4},
+        out));
+    cr_assert_eq(
+        ea_weighted_average(
+            client,
+            &(ea_average_question){
+                .collection = "rows", .ids = ids, .weights = matrix, .count = 3, .dimension = 5},
+            out),
+        EA_INVALID_ARGUMENT);
     cr_assert(strstr(ea_error_text(client), "the collection has 4"));
 }
 
@@ -246,44 +328,128 @@ Test(client, refuses_what_it_can_see_is_wrong)
     const ea_filter both = {
         .ids = ids, .id_count = 1, .bitmap = (const uint8_t *)"x", .bitmap_bytes = 1};
 #define BAD(call) cr_assert_eq((call), EA_INVALID_ARGUMENT)
-    BAD(ea_knn(client, NULL, matrix, 1, 4, 1, NULL, NULL, &r));
-    BAD(ea_knn(client, name, matrix, 1, 4, 1, NULL, NULL, &r));
-    BAD(ea_knn(client, "rows", matrix, 1, 0, 1, NULL, NULL, &r));
+    BAD(ea_knn(client,
+               &(ea_knn_question){.queries = matrix, .query_count = 1, .dimension = 4, .k = 1},
+               &r));
+    BAD(ea_knn(client,
+               &(ea_knn_question){
+                   .collection = name, .queries = matrix, .query_count = 1, .dimension = 4, .k = 1},
+               &r));
+    BAD(ea_knn(
+        client,
+        &(ea_knn_question){.collection = "rows", .queries = matrix, .query_count = 1, .k = 1}, &r));
     cr_assert(strstr(ea_error_text(client), "dimension: 0"));
     cr_assert(!ea_error_retryable(client));
-    BAD(ea_knn(client, "rows", matrix, 1, 16385, 1, NULL, NULL, &r));
-    BAD(ea_knn(client, "rows", NULL, 1, 4, 1, NULL, NULL, &r));
-    BAD(ea_knn(client, "rows", matrix, UINT64_MAX, 4, 1, NULL, NULL, &r));
-    BAD(ea_knn(client, "rows", matrix, UINT64_MAX / 16, 4, 1, NULL, NULL, &r));
-    BAD(ea_knn(client, "rows", matrix, 1, 4, 1, &both, NULL, &r));
-    BAD(ea_knn(client, "rows", matrix, 1, 4, 1, NULL, NULL, NULL));
-    BAD(ea_knn(NULL, "rows", matrix, 1, 4, 1, NULL, NULL, &r));
-    BAD(ea_similarity(client, "rows", matrix, 1, 4, NULL, NULL, NULL));
-    BAD(ea_similarity_inline(client, EA_DOT, matrix, 1, NULL, 3, 4, NULL, &r));
-    BAD(ea_score(client, "rows", 0, matrix, 2, 4, NULL, ids, 5, 0, &r));
-    BAD(ea_score_inline(client, EA_DOT, matrix, 2, 4, NULL, matrix, 5, 0, &r));
+    BAD(ea_knn(
+        client,
+        &(ea_knn_question){
+            .collection = "rows", .queries = matrix, .query_count = 1, .dimension = 16385, .k = 1},
+        &r));
+    BAD(ea_knn(client,
+               &(ea_knn_question){.collection = "rows", .query_count = 1, .dimension = 4, .k = 1},
+               &r));
+    BAD(ea_knn(client,
+               &(ea_knn_question){.collection = "rows",
+                                  .queries = matrix,
+                                  .query_count = UINT64_MAX,
+                                  .dimension = 4,
+                                  .k = 1},
+               &r));
+    BAD(ea_knn(client,
+               &(ea_knn_question){.collection = "rows",
+                                  .queries = matrix,
+                                  .query_count = UINT64_MAX / 16,
+                                  .dimension = 4,
+                                  .k = 1},
+               &r));
+    BAD(ea_knn(client,
+               &(ea_knn_question){.collection = "rows",
+                                  .queries = matrix,
+                                  .query_count = 1,
+                                  .dimension = 4,
+                                  .k = 1,
+                                  .filter = &both},
+               &r));
+    BAD(ea_knn(
+        client,
+        &(ea_knn_question){
+            .collection = "rows", .queries = matrix, .query_count = 1, .dimension = 4, .k = 1},
+        NULL));
+    BAD(ea_knn(
+        NULL,
+        &(ea_knn_question){
+            .collection = "rows", .queries = matrix, .query_count = 1, .dimension = 4, .k = 1},
+        &r));
+    BAD(ea_similarity(
+        client,
+        &(ea_similarity_question){
+            .collection = "rows", .queries = matrix, .query_count = 1, .dimension = 4},
+        NULL));
+    BAD(ea_similarity(
+        client,
+        &(ea_similarity_question){
+            .metric = EA_DOT, .queries = matrix, .query_count = 1, .row_count = 3, .dimension = 4},
+        &r));
+    BAD(ea_score(client,
+                 &(ea_score_question){.collection = "rows",
+                                      .queries = matrix,
+                                      .query_count = 2,
+                                      .dimension = 4,
+                                      .ids = ids,
+                                      .count = 5},
+                 &r));
+    BAD(ea_score(client,
+                 &(ea_score_question){.metric = EA_DOT,
+                                      .queries = matrix,
+                                      .query_count = 2,
+                                      .dimension = 4,
+                                      .rows = matrix,
+                                      .count = 5},
+                 &r));
     BAD(ea_norms(client, matrix, 1, 4, NULL));
     BAD(ea_norms(client, matrix, 1, 0, out));
-    BAD(ea_weighted_average(client, matrix, NULL, 1, 4, out));
-    BAD(ea_weighted_average(client, matrix, matrix, 1, 4, NULL));
-    BAD(ea_weighted_average_ids(client, NULL, ids, matrix, 1, 4, out));
+    BAD(ea_weighted_average(
+        client, &(ea_average_question){.rows = matrix, .count = 1, .dimension = 4}, out));
+    BAD(ea_weighted_average(
+        client,
+        &(ea_average_question){.rows = matrix, .weights = matrix, .count = 1, .dimension = 4},
+        NULL));
+    BAD(ea_weighted_average(
+        client, &(ea_average_question){.ids = ids, .weights = matrix, .count = 1, .dimension = 4},
+        out));
     BAD(ea_collection_create(client, "rows", 0, EA_DOT, NULL));
     BAD(ea_collection_create(client, "rows", 4, (ea_metric)0, NULL));
     BAD(ea_collection_create(client, NULL, 4, EA_DOT, NULL));
     BAD(ea_collection_drop(client, NULL));
     BAD(ea_collection_describe(client, NULL, NULL));
     BAD(ea_collection_list(client, NULL, NULL));
-    BAD(ea_delete(client, "rows", NULL, 3, NULL, NULL));
+    BAD(ea_delete(client, "rows", NULL, 3, NULL));
     BAD(ea_fetch(client, "rows", NULL, 3, &r));
     BAD(ea_fetch(client, "rows", ids, 3, NULL));
-    BAD(ea_upsert(client, NULL, ids, matrix, 1, 4, NULL, NULL, NULL));
-    BAD(ea_upsert(client, "rows", ids, matrix, UINT64_MAX / 8, 4, NULL, NULL, NULL));
-    BAD(ea_upsert(client, "rows", NULL, matrix, 1, 4, NULL, NULL, NULL));
-    BAD(ea_upsert_send(client, "rows", ids, NULL, 1, 4, 0, NULL, NULL, NULL));
+    BAD(ea_upsert(client, &(ea_rows){.ids = ids, .rows = matrix, .count = 1, .dimension = 4},
+                  NULL));
+    BAD(ea_upsert(client,
+                  &(ea_rows){.collection = "rows",
+                             .ids = ids,
+                             .rows = matrix,
+                             .count = UINT64_MAX / 8,
+                             .dimension = 4},
+                  NULL));
+    BAD(ea_upsert(client,
+                  &(ea_rows){.collection = "rows", .rows = matrix, .count = 1, .dimension = 4},
+                  NULL));
+    BAD(ea_upsert_send(client,
+                       &(ea_rows){.collection = "rows", .ids = ids, .count = 1, .dimension = 4},
+                       NULL, NULL));
     BAD(ea_pump(NULL, 0));
     cr_assert_eq(r.memory, NULL);
     /* What only the daemon refuses comes back with its words, and the connection stays. */
-    cr_assert_eq(ea_knn(client, "rows", matrix, 1, 4, 0, NULL, NULL, &r), EA_INVALID_ARGUMENT);
+    cr_assert_eq(
+        ea_knn(client,
+               &(ea_knn_question){
+                   .collection = "rows", .queries = matrix, .query_count = 1, .dimension = 4},
+               &r),
+        EA_INVALID_ARGUMENT);
     cr_assert_eq(ea_error_detail(client), DETAIL_BAD_K);
     cr_assert(strstr(ea_error_text(client), "k: 0"));
     cr_assert_eq(ea_error_retry_after_ms(client), 0);
@@ -297,7 +463,11 @@ Test(client, unaligned_arrays)
     uint64_t *odd_ids = (uint64_t *)(bytes + 1);
     float *odd_rows = (float *)(bytes + 801);
     memcpy(odd_ids, ids, sizeof ids);
-    OK(ea_upsert(client, "rows", odd_ids, odd_rows, 10, 4, NULL, NULL, NULL));
+    OK(ea_upsert(
+        client,
+        &(ea_rows){
+            .collection = "rows", .ids = odd_ids, .rows = odd_rows, .count = 10, .dimension = 4},
+        NULL));
 }
 
 /* ---- upsert ---- */
@@ -317,15 +487,30 @@ Test(client, upsert_in_pieces)
     uint64_t *many = calloc(N, sizeof *many);
     ea_upsert_counts counts;
     progress_at = 0;
-    OK(ea_upsert(client, "rows", many, rows, N, D, count_progress, NULL, &counts));
+    OK(ea_upsert(client,
+                 &(ea_rows){.collection = "rows",
+                            .ids = many,
+                            .rows = rows,
+                            .count = N,
+                            .dimension = D,
+                            .progress = count_progress},
+                 &counts));
     cr_assert_eq(progress_at, N);
     cr_assert_eq(counts.inserted, N);
     cr_assert_eq(counts.version, 7);
-    OK(ea_upsert(client, "rows", NULL, NULL, 0, D, NULL, NULL, &counts));
+    OK(ea_upsert(client, &(ea_rows){.collection = "rows", .dimension = D}, &counts));
     cr_assert_eq(counts.inserted, 0);
     progress_at = 0;
     uint64_t enough = 1;
-    cr_assert_eq(ea_upsert(client, "rows", many, rows, N, D, count_progress, &enough, &counts),
+    cr_assert_eq(ea_upsert(client,
+                           &(ea_rows){.collection = "rows",
+                                      .ids = many,
+                                      .rows = rows,
+                                      .count = N,
+                                      .dimension = D,
+                                      .progress = count_progress,
+                                      .user = &enough},
+                           &counts),
                  EA_CANCELLED);
     cr_assert(counts.inserted > 0 && counts.inserted <= N);
     OK(ea_ping(client));
@@ -343,10 +528,19 @@ Test(client, bodies_that_the_daemon_would_not_take)
     float *rows = calloc(2000, 16);
     uint64_t *many = calloc(2000, 8);
     ea_result r = {0};
-    cr_assert_eq(ea_knn(client, "rows", rows, 2000, 4, 1, NULL, NULL, &r), EA_RESOURCE_EXHAUSTED);
+    cr_assert_eq(
+        ea_knn(
+            client,
+            &(ea_knn_question){
+                .collection = "rows", .queries = rows, .query_count = 2000, .dimension = 4, .k = 1},
+            &r),
+        EA_RESOURCE_EXHAUSTED);
     cr_assert(!ea_error_retryable(client));
     ea_upsert_counts counts; /* but an upload is cut to fit */
-    OK(ea_upsert(client, "rows", many, rows, 2000, 4, NULL, NULL, &counts));
+    OK(ea_upsert(
+        client,
+        &(ea_rows){.collection = "rows", .ids = many, .rows = rows, .count = 2000, .dimension = 4},
+        &counts));
     cr_assert_eq(counts.inserted, 2000);
     free(rows);
     free(many);
@@ -355,21 +549,26 @@ Test(client, bodies_that_the_daemon_would_not_take)
 /* ---- asynchronous ---- */
 
 static unsigned callbacks, errors;
-static void count_callback(ea_client *c, uint64_t id, ea_status st, ea_result *r, void *user)
+static void count_callback(ea_client *c, const ea_answer *answer, void *user)
 {
+    ea_status st = answer->status;
+    ea_result *r = answer->result;
     callbacks++;
     errors += st != EA_OK;
-    if (user) {
+    if (user && r) {
         *(ea_result *)user = *r; /* keep it */
         *r = (ea_result){0};
     }
 }
 
-static void send_again(ea_client *c, uint64_t id, ea_status st, ea_result *r, void *user)
+static void send_again(ea_client *c, const ea_answer *answer, void *user)
 {
+    ea_status st = answer->status;
     unsigned *left = user;
     callbacks++;
-    if (st == EA_OK && --*left) cr_assert_eq(ea_ping_send(c, send_again, left, NULL), EA_OK);
+    if (st == EA_OK && --*left)
+        cr_assert_eq(
+            ea_ping_send(c, &(ea_send_options){.callback = send_again, .user = left}, NULL), EA_OK);
 }
 
 Test(client, asynchronous_calls)
@@ -378,14 +577,35 @@ Test(client, asynchronous_calls)
     const uint64_t offsets[] = {0, 2, 5};
     uint64_t id = 0;
     callbacks = errors = 0;
-    OK(ea_ping_send(client, count_callback, NULL, &id));
+    OK(ea_ping_send(client, &(ea_send_options){.callback = count_callback}, &id));
     cr_assert(id != 0);
-    OK(ea_knn_send(client, "rows", matrix, 2, 4, 2, NULL, NULL, 0, count_callback, &kept, NULL));
-    OK(ea_similarity_send(client, "rows", matrix, 2, 4, NULL, NULL, 0, count_callback, NULL, NULL));
-    OK(ea_score_send(client, "rows", 0, matrix, 2, 4, offsets, ids, 5, 0, 0, count_callback, NULL,
-                     NULL));
-    OK(ea_upsert_send(client, "rows", ids, matrix, 10, 4, 0, count_callback, NULL, NULL));
-    OK(ea_knn_send(client, "rows", matrix, 2, 4, 0, NULL, NULL, 0, count_callback, NULL, NULL));
+    OK(ea_knn_send(
+        client,
+        &(ea_knn_question){
+            .collection = "rows", .queries = matrix, .query_count = 2, .dimension = 4, .k = 2},
+        &(ea_send_options){.callback = count_callback, .user = &kept}, NULL));
+    OK(ea_similarity_send(
+        client,
+        &(ea_similarity_question){
+            .collection = "rows", .queries = matrix, .query_count = 2, .dimension = 4},
+        &(ea_send_options){.callback = count_callback}, NULL));
+    OK(ea_score_send(client,
+                     &(ea_score_question){.collection = "rows",
+                                          .queries = matrix,
+                                          .query_count = 2,
+                                          .dimension = 4,
+                                          .offsets = offsets,
+                                          .ids = ids,
+                                          .count = 5},
+                     &(ea_send_options){.callback = count_callback}, NULL));
+    OK(ea_upsert_send(
+        client,
+        &(ea_rows){.collection = "rows", .ids = ids, .rows = matrix, .count = 10, .dimension = 4},
+        &(ea_send_options){.callback = count_callback}, NULL));
+    OK(ea_knn_send(client,
+                   &(ea_knn_question){
+                       .collection = "rows", .queries = matrix, .query_count = 2, .dimension = 4},
+                   &(ea_send_options){.callback = count_callback}, NULL));
     cr_assert_eq(ea_pending(client), 6);
     cr_assert_eq(callbacks, 0, "never from inside a send");
     OK(ea_ping(client)); /* blocking calls in between run no callbacks */
@@ -397,23 +617,28 @@ Test(client, asynchronous_calls)
     cr_assert(kept.rows == 2 && kept.columns == 2 && kept.ids[1] == 1);
     ea_result_free(&kept);
     OK(ea_pump(client, -1)); /* nothing to wait for */
-    OK(ea_pump(client, 1));
+    OK(ea_pump(client, 1000));
 }
 
 Test(client, thousands_in_the_pipe)
 {
     callbacks = errors = 0;
     for (unsigned i = 0; i < 5000; i++)
-        OK(i % 3 ? ea_ping_send(client, count_callback, NULL, NULL)
-                 : ea_knn_send(client, "rows", matrix, 1, 4, 3, NULL, NULL, 0, count_callback, NULL,
-                               NULL));
+        OK(i % 3 ? ea_ping_send(client, &(ea_send_options){.callback = count_callback}, NULL)
+                 : ea_knn_send(client,
+                               &(ea_knn_question){.collection = "rows",
+                                                  .queries = matrix,
+                                                  .query_count = 1,
+                                                  .dimension = 4,
+                                                  .k = 3},
+                               &(ea_send_options){.callback = count_callback}, NULL));
     while (ea_pending(client))
-        OK(ea_pump(client, 100));
+        OK(ea_pump(client, 100000));
     cr_assert_eq(callbacks, 5000);
     cr_assert_eq(errors, 0);
     unsigned left = 50;
     callbacks = 0;
-    OK(ea_ping_send(client, send_again, &left, NULL));
+    OK(ea_ping_send(client, &(ea_send_options){.callback = send_again, .user = &left}, NULL));
     while (ea_pending(client))
         OK(ea_pump(client, -1));
     cr_assert_eq(callbacks, 50);
@@ -423,7 +648,7 @@ Test(client, close_answers_everyone)
 {
     callbacks = errors = 0;
     for (unsigned i = 0; i < 10; i++)
-        OK(ea_ping_send(client, count_callback, NULL, NULL));
+        OK(ea_ping_send(client, &(ea_send_options){.callback = count_callback}, NULL));
     ea_close(client);
     cr_assert_eq(callbacks, 10);
     cr_assert_eq(errors, 10);
@@ -434,13 +659,13 @@ Test(client, cancel)
 {
     uint64_t id;
     callbacks = errors = 0;
-    OK(ea_ping_send(client, count_callback, NULL, &id));
+    OK(ea_ping_send(client, &(ea_send_options){.callback = count_callback}, &id));
     OK(ea_cancel(client, id)); /* still here: it never leaves */
     OK(ea_pump(client, -1));
     cr_assert(callbacks == 1 && errors == 1);
     cr_assert_eq(ea_cancel(client, id), EA_NOT_FOUND);
     cr_assert_eq(ea_cancel(client, 12345), EA_NOT_FOUND);
-    OK(ea_ping_send(client, count_callback, NULL, &id));
+    OK(ea_ping_send(client, &(ea_send_options){.callback = count_callback}, &id));
     OK(ea_pump(client, 0));
     if (ea_pending(client)) OK(ea_cancel(client, id)); /* on its way: the answer comes */
     while (ea_pending(client))

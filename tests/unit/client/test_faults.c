@@ -24,7 +24,7 @@ static const float matrix[40] = {1, 2, 3, 4, 5, 6, 7, 8};
 static void begin(void (*script)(struct fake_daemon *d, int fd), uint32_t timeout_ms)
 {
     fake_start(&daemon_, script);
-    ea_options o = {.socket_path = daemon_.path, .timeout_ms = timeout_ms};
+    ea_options o = {.socket_path = daemon_.path, .timeout_us = timeout_ms * UINT64_C(1000)};
     cr_assert_eq(ea_open(&o, &client), EA_OK);
 }
 
@@ -43,12 +43,13 @@ static double now(void)
 
 static unsigned callbacks, errors;
 static ea_status last_status;
-static void note_callback(ea_client *c, uint64_t id, ea_status st, ea_result *r, void *user)
+static void note_callback(ea_client *c, const ea_answer *answer, void *user)
 {
+    ea_status st = answer->status;
     callbacks++;
     errors += st != EA_OK;
     last_status = st;
-    if (user) *(uint64_t *)user = id;
+    if (user) *(uint64_t *)user = answer->request_id;
 }
 
 TestSuite(faults, .timeout = 900);
@@ -61,8 +62,13 @@ Test(faults, replies_in_any_order)
     uint64_t ids[3], order[3];
     callbacks = 0;
     for (int i = 0; i < 3; i++)
-        OK(ea_knn_send(client, "rows", matrix, (uint64_t)i + 1, 4, 3, NULL, NULL, 0, note_callback,
-                       &order[i], &ids[i]));
+        OK(ea_knn_send(client,
+                       &(ea_knn_question){.collection = "rows",
+                                          .queries = matrix,
+                                          .query_count = (uint64_t)i + 1,
+                                          .dimension = 4,
+                                          .k = 3},
+                       &(ea_send_options){.callback = note_callback, .user = &order[i]}, &ids[i]));
     while (ea_pending(client))
         OK(ea_pump(client, -1));
     cr_assert_eq(callbacks, 3);
@@ -75,7 +81,11 @@ Test(faults, replies_cut_at_every_byte)
     begin(fake_serve_split, 5000);
     ea_result r = {0};
     for (unsigned i = 0; i < 400; i++) {
-        OK(ea_knn(client, "rows", matrix, 2, 4, 3, NULL, NULL, &r));
+        OK(ea_knn(
+            client,
+            &(ea_knn_question){
+                .collection = "rows", .queries = matrix, .query_count = 2, .dimension = 4, .k = 3},
+            &r));
         cr_assert(r.rows == 2 && r.columns == 3 && r.ids[5] == 5 && r.scores[5] == 0.5F);
         OK(ea_ping(client));
     }
@@ -106,12 +116,16 @@ Test(faults, nobody_answers)
     cr_assert(ea_error_retryable(client));
     cr_assert_neq(ea_fd(client), -1, "the connection stays");
     callbacks = 0;
-    OK(ea_knn_send(client, "rows", matrix, 1, 4, 1, NULL, NULL, 30, note_callback, NULL, NULL));
+    OK(ea_knn_send(
+        client,
+        &(ea_knn_question){
+            .collection = "rows", .queries = matrix, .query_count = 1, .dimension = 4, .k = 1},
+        &(ea_send_options){.callback = note_callback, .timeout_us = 30000}, NULL));
     while (ea_pending(client))
         OK(ea_pump(client, -1));
     cr_assert_eq(last_status, EA_DEADLINE_EXCEEDED);
     cr_assert_eq(callbacks, 1);
-    ea_set_timeout(client, 5);
+    ea_set_timeout(client, 5000);
     unsigned lost = 0;
     for (unsigned i = 0; i < 300; i++) { /* a daemon that never answers is given up at last */
         cr_assert_eq(ea_ping(client), EA_DEADLINE_EXCEEDED);
@@ -126,7 +140,7 @@ Test(faults, nobody_says_hello)
 {
     daemon_.argument = 0;
     fake_start(&daemon_, answer_nothing);
-    ea_options o = {.socket_path = daemon_.path, .connect_timeout_ms = 50};
+    ea_options o = {.socket_path = daemon_.path, .connect_timeout_us = 50000};
     cr_assert_eq(ea_open(&o, &client), EA_OK);
     cr_assert_eq(ea_ping(client), EA_UNAVAILABLE);
     cr_assert(strstr(ea_error_text(client), "no Hello"));
@@ -155,11 +169,21 @@ Test(faults, late_answers_are_dropped)
 {
     begin(answer_late, 40);
     ea_result r = {0};
-    cr_assert_eq(ea_knn(client, "rows", matrix, 5, 4, 3, NULL, NULL, &r), EA_DEADLINE_EXCEEDED);
+    cr_assert_eq(
+        ea_knn(
+            client,
+            &(ea_knn_question){
+                .collection = "rows", .queries = matrix, .query_count = 5, .dimension = 4, .k = 3},
+            &r),
+        EA_DEADLINE_EXCEEDED);
     cr_assert_null(r.memory);
-    ea_set_timeout(client, 5000);
+    ea_set_timeout(client, 5000000);
     OK(ea_ping(client));
-    OK(ea_knn(client, "rows", matrix, 2, 4, 3, NULL, NULL, &r));
+    OK(ea_knn(
+        client,
+        &(ea_knn_question){
+            .collection = "rows", .queries = matrix, .query_count = 2, .dimension = 4, .k = 3},
+        &r));
     cr_assert_eq(r.rows, 2);
     cr_assert_eq(atomic_load(&daemon_.connections), 1);
     ea_result_free(&r);
@@ -190,9 +214,19 @@ Test(faults, deadline_in_the_middle_of_a_body)
     daemon_.argument = 1;
     begin(answer_half_a_body, 40);
     ea_result r = {0};
-    cr_assert_eq(ea_knn(client, "rows", matrix, 5, 4, 3, NULL, NULL, &r), EA_DEADLINE_EXCEEDED);
-    ea_set_timeout(client, 5000);
-    OK(ea_knn(client, "rows", matrix, 2, 4, 3, NULL, NULL, &r));
+    cr_assert_eq(
+        ea_knn(
+            client,
+            &(ea_knn_question){
+                .collection = "rows", .queries = matrix, .query_count = 5, .dimension = 4, .k = 3},
+            &r),
+        EA_DEADLINE_EXCEEDED);
+    ea_set_timeout(client, 5000000);
+    OK(ea_knn(
+        client,
+        &(ea_knn_question){
+            .collection = "rows", .queries = matrix, .query_count = 2, .dimension = 4, .k = 3},
+        &r));
     cr_assert_eq(atomic_load(&daemon_.connections), 1);
     ea_result_free(&r);
     end();
@@ -202,7 +236,13 @@ Test(faults, connection_lost_in_the_middle_of_a_body)
 {
     begin(answer_half_a_body, 5000);
     ea_result r = {0};
-    cr_assert_eq(ea_knn(client, "rows", matrix, 5, 4, 3, NULL, NULL, &r), EA_UNAVAILABLE);
+    cr_assert_eq(
+        ea_knn(
+            client,
+            &(ea_knn_question){
+                .collection = "rows", .queries = matrix, .query_count = 5, .dimension = 4, .k = 3},
+            &r),
+        EA_UNAVAILABLE);
     cr_assert(strstr(ea_error_text(client), "closed"));
     cr_assert_null(r.memory);
     cr_assert_eq(atomic_load(&daemon_.connections), 2, "it was repeated once");
@@ -223,9 +263,14 @@ Test(faults, half_a_request_costs_the_connection)
     enum { N = 4000, D = 256 };
     float *rows = calloc((size_t)N * D, 4);
     callbacks = 0;
-    OK(ea_ping_send(client, note_callback, NULL, NULL));
+    OK(ea_ping_send(client, &(ea_send_options){.callback = note_callback}, NULL));
     ea_result r = {0};
-    cr_assert_eq(ea_knn(client, "rows", rows, N, D, 1, NULL, NULL, &r), EA_DEADLINE_EXCEEDED);
+    cr_assert_eq(
+        ea_knn(client,
+               &(ea_knn_question){
+                   .collection = "rows", .queries = rows, .query_count = N, .dimension = D, .k = 1},
+               &r),
+        EA_DEADLINE_EXCEEDED);
     cr_assert_eq(ea_fd(client), -1);
     ea_pump(client, 0);
     cr_assert_eq(callbacks, 1);
@@ -261,8 +306,13 @@ Test(faults, half_an_answer_to_half_a_request)
     enum { N = 3000, D = 256 };
     float *queries = calloc((size_t)N * D, 4);
     ea_result r = {0};
-    cr_assert_eq(ea_knn(client, "rows", queries, N, D, 1, NULL, NULL, &r), EA_DEADLINE_EXCEEDED,
-                 "%s", ea_error_text(client));
+    cr_assert_eq(
+        ea_knn(
+            client,
+            &(ea_knn_question){
+                .collection = "rows", .queries = queries, .query_count = N, .dimension = D, .k = 1},
+            &r),
+        EA_DEADLINE_EXCEEDED, "%s", ea_error_text(client));
     free(queries);
     cr_assert_eq(ea_fd(client), -1, "framing is lost with half a request out");
     cr_assert_eq(ea_pump(client, 0), EA_OK);
@@ -281,7 +331,8 @@ Test(faults, nobody_there)
     cr_assert(now() - start < 0.5);
     cr_assert(ea_error_retryable(client));
     cr_assert(strstr(ea_error_text(client), "/tmp/engram-nobody.sock"));
-    cr_assert_eq(ea_ping_send(client, note_callback, NULL, NULL), EA_UNAVAILABLE);
+    cr_assert_eq(ea_ping_send(client, &(ea_send_options){.callback = note_callback}, NULL),
+                 EA_UNAVAILABLE);
     cr_assert_eq(ea_pending(client), 0);
     ea_close(client);
     o = (ea_options){.tcp_host = "127.0.0.1", .tcp_port = 1};
@@ -346,7 +397,7 @@ Test(faults, what_cannot_be_repeated_is_not)
     cr_assert_eq(atomic_load(&daemon_.connections), 3, "a ping is repeated once, not for ever");
     callbacks = errors = 0;
     for (int i = 0; i < 4; i++)
-        OK(ea_ping_send(client, note_callback, NULL, NULL));
+        OK(ea_ping_send(client, &(ea_send_options){.callback = note_callback}, NULL));
     ea_status st = EA_OK;
     while (ea_pending(client))
         st = ea_pump(client, -1);
@@ -371,7 +422,12 @@ Test(faults, a_restart_within_an_upload_is_told)
     float *rows = calloc((size_t)N * D, 4);
     uint64_t *ids = calloc(N, 8);
     ea_upsert_counts counts;
-    cr_assert_eq(ea_upsert(client, "rows", ids, rows, N, D, NULL, NULL, &counts), EA_UNAVAILABLE);
+    cr_assert_eq(
+        ea_upsert(
+            client,
+            &(ea_rows){.collection = "rows", .ids = ids, .rows = rows, .count = N, .dimension = D},
+            &counts),
+        EA_UNAVAILABLE);
     cr_assert(strstr(ea_error_text(client), "restarted"), "%s", ea_error_text(client));
     free(rows);
     free(ids);
@@ -387,7 +443,10 @@ Test(faults, an_upload_survives_a_lost_connection)
     float *rows = calloc((size_t)N * D, 4);
     uint64_t *ids = calloc(N, 8);
     ea_upsert_counts counts;
-    OK(ea_upsert(client, "rows", ids, rows, N, D, NULL, NULL, &counts));
+    OK(ea_upsert(
+        client,
+        &(ea_rows){.collection = "rows", .ids = ids, .rows = rows, .count = N, .dimension = D},
+        &counts));
     cr_assert(counts.inserted >= N);
     free(rows);
     free(ids);
@@ -400,7 +459,7 @@ Test(faults, room_for_two)
     begin(fake_serve, 5000);
     callbacks = errors = 0;
     for (int i = 0; i < 200; i++)
-        OK(ea_ping_send(client, note_callback, NULL, NULL));
+        OK(ea_ping_send(client, &(ea_send_options){.callback = note_callback}, NULL));
     while (ea_pending(client))
         OK(ea_pump(client, -1));
     cr_assert(callbacks == 200 && errors == 0);
@@ -421,7 +480,11 @@ Test(faults, signals_change_nothing)
     float *rows = calloc(2000, 1024);
     uint64_t *ids = calloc(2000, 8);
     for (int i = 0; i < 20; i++) {
-        OK(ea_upsert(client, "rows", ids, rows, 2000, 256, NULL, NULL, NULL));
+        OK(ea_upsert(
+            client,
+            &(ea_rows){
+                .collection = "rows", .ids = ids, .rows = rows, .count = 2000, .dimension = 256},
+            NULL));
         OK(ea_ping(client));
     }
     setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);

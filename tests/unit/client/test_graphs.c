@@ -22,7 +22,7 @@ static const float weights[10] = {0.5F, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 static void begin(void (*script)(struct fake_daemon *d, int fd))
 {
     fake_start(&daemon_, script);
-    ea_options o = {.socket_path = daemon_.path, .timeout_ms = 5000};
+    ea_options o = {.socket_path = daemon_.path, .timeout_us = 5000000};
     cr_assert_eq(ea_open(&o, &client), EA_OK);
 }
 
@@ -65,22 +65,41 @@ Test(graphs, changes)
 {
     begin(fake_serve);
     ea_graph_counts n = {0};
-    OK(ea_graph_add_edges(client, "links", ids, ids, weights, 10, false, NULL, NULL, &n));
+    OK(ea_graph_add_edges(
+        client, "links",
+        &(ea_graph_edges){.sources = ids, .targets = ids, .weights = weights, .count = 10}, &n));
     cr_assert(n.edges_added == 10 && n.edges_removed == 0 && n.missing == 1);
     cr_assert(n.nodes == 30 && n.edges == 70 && n.version == 7);
-    OK(ea_graph_add_edges(client, "links", ids, ids, weights, 10, true, NULL, NULL, &n));
+    OK(ea_graph_add_edges(
+        client, "links",
+        &(ea_graph_edges){
+            .sources = ids, .targets = ids, .weights = weights, .count = 10, .replace = true},
+        &n));
     cr_assert(n.edges_added == 10 && n.edges_removed == 1);
-    OK(ea_graph_add_edges(client, "links", NULL, NULL, NULL, 0, false, NULL, NULL, NULL));
-    OK(ea_graph_add_csr(client, "links", ids, 2, offsets, ids, weights, false, &n));
+    OK(ea_graph_add_edges(client, "links", &(ea_graph_edges){0}, NULL));
+    OK(ea_graph_add_csr(
+        client, "links",
+        &(ea_graph_csr){
+            .row_ids = ids, .rows = 2, .offsets = offsets, .columns = ids, .weights = weights},
+        &n));
     cr_assert(n.edges_added == 5 && n.edges_removed == 0);
-    OK(ea_graph_add_csr(client, "links", NULL, 2, offsets, ids, weights, true, &n));
+    OK(ea_graph_add_csr(
+        client, "links",
+        &(ea_graph_csr){
+            .rows = 2, .offsets = offsets, .columns = ids, .weights = weights, .replace = true},
+        &n));
     cr_assert(n.edges_added == 5 && n.edges_removed == 1);
-    OK(ea_graph_add_csr(client, "links", NULL, 0, offsets, NULL, NULL, false, NULL));
-    OK(ea_graph_remove_edges(client, "links", ids, ids, 4, &n));
+    OK(ea_graph_add_csr(client, "links", &(ea_graph_csr){.offsets = offsets}, NULL));
+    OK(ea_graph_remove_edges(client, "links",
+                             &(ea_graph_edges){.sources = ids, .targets = ids, .count = 4}, &n));
     cr_assert_eq(n.edges_removed, 4);
-    OK(ea_graph_set_nodes(client, "links", ids, (const uint8_t *)"\0\1\2", weights, 3, &n));
+    OK(ea_graph_set_nodes(
+        client, "links",
+        &(ea_graph_nodes){
+            .ids = ids, .kinds = (const uint8_t *)"\0\1\2", .factors = weights, .count = 3},
+        &n));
     cr_assert_eq(n.nodes_added, 3);
-    OK(ea_graph_set_nodes(client, "links", ids, NULL, NULL, 3, NULL));
+    OK(ea_graph_set_nodes(client, "links", &(ea_graph_nodes){.ids = ids, .count = 3}, NULL));
     OK(ea_graph_remove_nodes(client, "links", ids, 6, &n));
     cr_assert_eq(n.nodes_removed, 6);
     end();
@@ -91,7 +110,7 @@ Test(graphs, nodes)
     begin(fake_serve);
     ea_nodes n = {0};
     OK(ea_graph_fetch_nodes(client, "links", ids, 5, true, &n));
-    cr_assert(n.count == 5 && n.missing == 2 && n.meta.version == 7);
+    cr_assert(n.count == 5 && n.missing == 2 && n.meta->version == 7);
     cr_assert(n.found[4] == 1 && n.kinds[4] == 1 && n.factors[4] == 0.5F);
     cr_assert(n.out_counts[4] == 1 && n.in_counts[4] == 1);
     cr_assert(n.offsets[5] == 5 && n.targets[4] == 4 && n.weights[4] == 0.5F);
@@ -101,7 +120,7 @@ Test(graphs, nodes)
     OK(ea_graph_fetch_nodes(client, "links", NULL, 0, true, &n));
     cr_assert(n.count == 0 && n.offsets[0] == 0);
     OK(ea_graph_fetch_nodes(client, "links", NULL, 0, false, &n));
-    cr_assert(n.count == 0 && !n.memory);
+    cr_assert(n.count == 0 && !n.found && n.meta->version == 7);
     ea_nodes_free(&n);
     ea_nodes_free(NULL);
     end();
@@ -114,9 +133,9 @@ Test(graphs, spread)
     const ea_filter list = {.ids = ids, .id_count = 2};
     ea_spread_result r = {0};
     ea_spread_options o = {.mode = EA_ENGRAM, .fan = EA_FAN_SQRT, .ignore_kinds = true};
-    OK(ea_spread(client, "links", &o, NULL, 1, ids, NULL, 3, &r));
+    OK(ea_spread(client, "links", &o, &(ea_seeds){.sets = 1, .ids = ids, .count = 3}, &r));
     cr_assert(r.sets == 1 && r.count == 1 && r.offsets[1] == 1 && r.ids[0] == 0);
-    cr_assert(r.activations[0] == 0.5F && r.confidences[0] == 0.5F && r.meta.version == 7);
+    cr_assert(r.activations[0] == 0.5F && r.confidences[0] == 0.5F && r.meta->version == 7);
     cr_assert(r.visits[0] == 1 && r.depths[0] == 1 && r.truncated[0] == 1);
     cr_assert(r.touched[0] == 0 && r.cycles[0] == 0 && r.tier_sums[2] == 0.5F);
     cr_assert(!r.path_offsets && !r.path_ids);
@@ -131,15 +150,18 @@ Test(graphs, spread)
                             .touched_max = 9,
                             .time_max_us = 9,
                             .within = &list};
-    OK(ea_spread(client, "links", &o, offsets, 2, ids, weights, 5, &r));
+    OK(ea_spread(
+        client, "links", &o,
+        &(ea_seeds){.offsets = offsets, .sets = 2, .ids = ids, .activations = weights, .count = 5},
+        &r));
     cr_assert(r.sets == 2 && r.count == 2 && r.offsets[2] == 2);
     cr_assert(r.path_offsets[2] == 2 && r.path_ids[1] == 1);
     o.hops = 2; /* two of the table's values */
     o.last_hop = true;
-    BAD(ea_spread(client, "links", &o, NULL, 0, NULL, NULL, 0, &r));
+    BAD(ea_spread(client, "links", &o, &(ea_seeds){0}, &r));
     cr_assert(strstr(ea_error_text(client), "paths: not together with last_hop"));
     o.paths = false;
-    OK(ea_spread(client, "links", &o, NULL, 0, NULL, NULL, 0, &r));
+    OK(ea_spread(client, "links", &o, &(ea_seeds){0}, &r));
     ea_spread_result_free(&r);
     ea_spread_result_free(NULL);
     end();
@@ -162,43 +184,60 @@ Test(graphs, refuses_what_it_can_see_is_wrong)
     BAD(ea_graph_drop(client, NULL));
     BAD(ea_graph_describe(client, name, NULL));
     BAD(ea_graph_list(client, &list, NULL));
-    BAD(ea_graph_add_edges(client, NULL, ids, ids, weights, 1, false, NULL, NULL, NULL));
+    BAD(ea_graph_add_edges(
+        client, NULL,
+        &(ea_graph_edges){.sources = ids, .targets = ids, .weights = weights, .count = 1}, NULL));
     cr_assert(strstr(ea_error_text(client), "graph: no name given"));
-    BAD(ea_graph_add_edges(client, "links", ids, NULL, weights, 1, false, NULL, NULL, NULL));
-    BAD(ea_graph_add_edges(client, "links", ids, ids, weights, UINT64_MAX, false, NULL, NULL,
-                           NULL));
-    BAD(ea_graph_add_csr(client, "links", NULL, 2, NULL, ids, weights, false, NULL));
-    BAD(ea_graph_add_csr(client, "links", NULL, UINT64_MAX, offsets, ids, weights, false, NULL));
-    BAD(ea_graph_add_csr(client, "links", NULL, 2, back, ids, weights, false, NULL));
+    BAD(ea_graph_add_edges(
+        client, "links", &(ea_graph_edges){.sources = ids, .weights = weights, .count = 1}, NULL));
+    BAD(ea_graph_add_edges(
+        client, "links",
+        &(ea_graph_edges){.sources = ids, .targets = ids, .weights = weights, .count = UINT64_MAX},
+        NULL));
+    BAD(ea_graph_add_csr(client, "links",
+                         &(ea_graph_csr){.rows = 2, .columns = ids, .weights = weights}, NULL));
+    BAD(ea_graph_add_csr(
+        client, "links",
+        &(ea_graph_csr){.rows = UINT64_MAX, .offsets = offsets, .columns = ids, .weights = weights},
+        NULL));
+    BAD(ea_graph_add_csr(
+        client, "links",
+        &(ea_graph_csr){.rows = 2, .offsets = back, .columns = ids, .weights = weights}, NULL));
     cr_assert(strstr(ea_error_text(client), "number 2 goes back from 5 to 2"));
-    BAD(ea_graph_add_csr(client, "links", NULL, 2, late, ids, weights, false, NULL));
-    BAD(ea_graph_add_csr(client, "links", NULL, 2, offsets, NULL, weights, false, NULL));
-    BAD(ea_graph_remove_edges(client, "links", ids, NULL, 3, NULL));
-    BAD(ea_graph_set_nodes(client, "links", NULL, NULL, NULL, 3, NULL));
+    BAD(ea_graph_add_csr(
+        client, "links",
+        &(ea_graph_csr){.rows = 2, .offsets = late, .columns = ids, .weights = weights}, NULL));
+    BAD(ea_graph_add_csr(client, "links",
+                         &(ea_graph_csr){.rows = 2, .offsets = offsets, .weights = weights}, NULL));
+    BAD(ea_graph_remove_edges(client, "links", &(ea_graph_edges){.sources = ids, .count = 3},
+                              NULL));
+    BAD(ea_graph_set_nodes(client, "links", &(ea_graph_nodes){.count = 3}, NULL));
     BAD(ea_graph_remove_nodes(client, name, ids, 3, NULL));
     BAD(ea_graph_fetch_nodes(client, "links", NULL, 3, false, &nodes));
     BAD(ea_graph_fetch_nodes(client, "links", ids, 3, false, NULL));
-    BAD(ea_spread(client, "links", NULL, NULL, 1, ids, NULL, 3, &r));
-    BAD(ea_spread(client, "links", &o, NULL, 1, ids, NULL, 3, NULL));
-    BAD(ea_spread(client, "links", &o, NULL, 2, ids, NULL, 3, &r));
-    BAD(ea_spread(client, "links", &o, offsets, 0, ids, NULL, 5, &r));
-    BAD(ea_spread(client, "links", &o, offsets, UINT64_MAX, ids, NULL, 5, &r));
-    BAD(ea_spread(client, "links", &o, NULL, 1, NULL, NULL, 5, &r));
+    BAD(ea_spread(client, "links", NULL, &(ea_seeds){.sets = 1, .ids = ids, .count = 3}, &r));
+    BAD(ea_spread(client, "links", &o, &(ea_seeds){.sets = 1, .ids = ids, .count = 3}, NULL));
+    BAD(ea_spread(client, "links", &o, &(ea_seeds){.sets = 2, .ids = ids, .count = 3}, &r));
+    BAD(ea_spread(client, "links", &o, &(ea_seeds){.offsets = offsets, .ids = ids, .count = 5},
+                  &r));
+    BAD(ea_spread(client, "links", &o,
+                  &(ea_seeds){.offsets = offsets, .sets = UINT64_MAX, .ids = ids, .count = 5}, &r));
+    BAD(ea_spread(client, "links", &o, &(ea_seeds){.sets = 1, .count = 5}, &r));
     o.decay_table = weights;
-    BAD(ea_spread(client, "links", &o, NULL, 1, ids, NULL, 3, &r));
+    BAD(ea_spread(client, "links", &o, &(ea_seeds){.sets = 1, .ids = ids, .count = 3}, &r));
     o.decay = EA_DECAY_TABLE, o.hops = 101;
-    BAD(ea_spread(client, "links", &o, NULL, 1, ids, NULL, 3, &r));
+    BAD(ea_spread(client, "links", &o, &(ea_seeds){.sets = 1, .ids = ids, .count = 3}, &r));
     o.decay_table = NULL, o.hops = 3;
-    BAD(ea_spread(client, "links", &o, NULL, 1, ids, NULL, 3, &r));
+    BAD(ea_spread(client, "links", &o, &(ea_seeds){.sets = 1, .ids = ids, .count = 3}, &r));
     const ea_filter both = {
         .ids = ids, .id_count = 1, .bitmap = (const uint8_t *)"x", .bitmap_bytes = 1};
     o = (ea_spread_options){.mode = EA_LINEAR, .within = &both};
-    BAD(ea_spread(client, "links", &o, NULL, 1, ids, NULL, 3, &r));
+    BAD(ea_spread(client, "links", &o, &(ea_seeds){.sets = 1, .ids = ids, .count = 3}, &r));
     cr_assert(strstr(ea_error_text(client), "within: ids and bitmap"));
     cr_assert_eq(atomic_load(&daemon_.connections), 0, "all of that before a word is said");
     /* What only the daemon refuses comes back with its words, and the connection stays. */
     o = (ea_spread_options){.mode = EA_LINEAR, .fan = EA_FAN_SQRT};
-    BAD(ea_spread(client, "links", &o, NULL, 1, ids, NULL, 3, &r));
+    BAD(ea_spread(client, "links", &o, &(ea_seeds){.sets = 1, .ids = ids, .count = 3}, &r));
     cr_assert_eq(ea_error_detail(client), DETAIL_BAD_MODE);
     cr_assert(strstr(ea_error_text(client), "fan: only in mode engram"));
     cr_assert_null(r.memory);
@@ -216,12 +255,23 @@ Test(graphs, unaligned_arrays)
     memcpy(odd_ids, ids, sizeof ids);
     memcpy(odd_offsets, offsets, sizeof offsets);
     ea_graph_counts n;
-    OK(ea_graph_add_csr(client, "links", odd_ids, 2, odd_offsets, odd_ids, odd_weights, false, &n));
+    OK(ea_graph_add_csr(client, "links",
+                        &(ea_graph_csr){.row_ids = odd_ids,
+                                        .rows = 2,
+                                        .offsets = odd_offsets,
+                                        .columns = odd_ids,
+                                        .weights = odd_weights},
+                        &n));
     cr_assert_eq(n.edges_added, 5);
     end();
     daemon_.body_bytes_max = 256; /* three edges at once */
     begin(fake_serve);
-    OK(ea_graph_add_edges(client, "links", odd_ids, odd_ids, odd_weights, 10, true, NULL, NULL,
+    OK(ea_graph_add_edges(client, "links",
+                          &(ea_graph_edges){.sources = odd_ids,
+                                            .targets = odd_ids,
+                                            .weights = odd_weights,
+                                            .count = 10,
+                                            .replace = true},
                           &n));
     cr_assert(n.edges_added == 10 && n.edges_removed == 4);
     end();
@@ -256,22 +306,50 @@ static ea_status call(int i)
     case 0: return ea_graph_create(client, "links", &info);
     case 1: return ea_graph_drop(client, "links");
     case 2:
-        return ea_graph_add_edges(client, "links", ids, ids, weights, 9, false, NULL, NULL,
-                                  &counts);
-    case 3: return ea_graph_add_csr(client, "links", ids, 2, offsets, ids, weights, false, &counts);
+        return ea_graph_add_edges(
+            client, "links",
+            &(ea_graph_edges){.sources = ids, .targets = ids, .weights = weights, .count = 9},
+            &counts);
+    case 3:
+        return ea_graph_add_csr(
+            client, "links",
+            &(ea_graph_csr){
+                .row_ids = ids, .rows = 2, .offsets = offsets, .columns = ids, .weights = weights},
+            &counts);
     case 4: return ea_graph_describe(client, "links", &info);
     case 5:
         st = ea_graph_list(client, &list, &n);
         ea_graph_list_free(list);
         return st;
     case 6:
-        return ea_graph_add_edges(client, "links", ids, ids, weights, 9, true, NULL, NULL, &counts);
-    case 7: return ea_graph_add_csr(client, "links", ids, 2, offsets, ids, weights, true, &counts);
-    case 8: return ea_graph_remove_edges(client, "links", ids, ids, 9, &counts);
-    case 9: return ea_graph_set_nodes(client, "links", ids, NULL, weights, 9, &counts);
+        return ea_graph_add_edges(
+            client, "links",
+            &(ea_graph_edges){
+                .sources = ids, .targets = ids, .weights = weights, .count = 9, .replace = true},
+            &counts);
+    case 7:
+        return ea_graph_add_csr(client, "links",
+                                &(ea_graph_csr){.row_ids = ids,
+                                                .rows = 2,
+                                                .offsets = offsets,
+                                                .columns = ids,
+                                                .weights = weights,
+                                                .replace = true},
+                                &counts);
+    case 8:
+        return ea_graph_remove_edges(client, "links",
+                                     &(ea_graph_edges){.sources = ids, .targets = ids, .count = 9},
+                                     &counts);
+    case 9:
+        return ea_graph_set_nodes(client, "links",
+                                  &(ea_graph_nodes){.ids = ids, .factors = weights, .count = 9},
+                                  &counts);
     case 10: return ea_graph_remove_nodes(client, "links", ids, 9, &counts);
     case 11: return ea_graph_fetch_nodes(client, "links", ids, 9, true, &nodes);
-    default: return ea_spread(client, "links", &o, NULL, 1, ids, weights, 9, &result);
+    default:
+        return ea_spread(client, "links", &o,
+                         &(ea_seeds){.sets = 1, .ids = ids, .activations = weights, .count = 9},
+                         &result);
     }
 }
 
@@ -365,9 +443,16 @@ static bool note_progress(uint64_t done, uint64_t total, void *user)
     return !user || done < *(uint64_t *)user;
 }
 
-#define ADD(replace, user, out)                                                           \
-    ea_graph_add_edges(client, "links", sources, targets, edge_weights, EDGES, (replace), \
-                       note_progress, (user), (out))
+#define ADD(again, told, out)                                       \
+    ea_graph_add_edges(client, "links",                             \
+                       &(ea_graph_edges){.sources = sources,        \
+                                         .targets = targets,        \
+                                         .weights = edge_weights,   \
+                                         .count = EDGES,            \
+                                         .replace = (again),        \
+                                         .progress = note_progress, \
+                                         .user = (told)},           \
+                       (out))
 
 Test(graphs, edges_in_parts)
 {

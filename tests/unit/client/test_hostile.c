@@ -67,20 +67,30 @@ Test(hostile, headers, .timeout = 900)
         memset(&daemon_, 0, sizeof daemon_);
         daemon_.argument = i;
         fake_start(&daemon_, bend_header);
-        ea_options o = {.socket_path = daemon_.path, .timeout_ms = 5000};
+        ea_options o = {.socket_path = daemon_.path, .timeout_us = 5000000};
         cr_assert_eq(ea_open(&o, &client), EA_OK);
         ea_result r = {0};
         float row[4] = {0};
-        ea_status st = ea_knn(client, "rows", row, 1, 4, 3, NULL, NULL, &r);
+        ea_status st = ea_knn(
+            client,
+            &(ea_knn_question){
+                .collection = "rows", .queries = row, .query_count = 1, .dimension = 4, .k = 3},
+            &r);
         if (i == 12) { /* the first was good; the second is noticed later */
             cr_assert_eq(st, EA_OK);
             while (ea_fd(client) >= 0)
-                ea_pump(client, 1);
+                ea_pump(client, 1000);
             st = EA_DATA_LOSS;
         }
         cr_assert_eq(st, EA_DATA_LOSS, "case %u: %d %s", i, (int)st, ea_error_text(client));
         cr_assert_eq(ea_fd(client), -1);
-        cr_assert_eq(ea_knn(client, "rows", row, 1, 4, 3, NULL, NULL, &r), EA_OK);
+        cr_assert_eq(
+            ea_knn(
+                client,
+                &(ea_knn_question){
+                    .collection = "rows", .queries = row, .query_count = 1, .dimension = 4, .k = 3},
+                &r),
+            EA_OK);
         ea_result_free(&r);
         ea_close(client);
         fake_stop(&daemon_);
@@ -333,18 +343,19 @@ Test(hostile, messages_that_do_not_decode)
         ea_stats stats;
         ea_info info;
         ea_explanation explanation;
-        uint64_t counts[2];
+        ea_delete_counts deleted;
+        ea_upsert_counts upserted;
     } out;
     for (unsigned kind = 1; kind <= 36; kind++) {
         if ((kind > 6 && kind < 16) || (kind > 22 && kind < 32)) continue;
-        struct client_request r = {.kind = (uint8_t)kind, .out = &out};
+        struct client_request r = {.kind = (uint8_t)kind, .answer = &out};
         if (kind == OPERATION_CANCEL) continue; /* Cancel's are never parsed */
         cr_assert_eq(ea_reply_parse(&r, bad, 2, 0, &note), EA_DATA_LOSS, "kind %u", kind);
         if (kind <= 21)
             cr_assert_eq(ea_reply_parse(&r, bad, 0, 64, &note), EA_DATA_LOSS, "kind %u", kind);
         cr_assert_null(r.result.memory);
     }
-    struct client_request r = {.kind = 16, .out = &out};
+    struct client_request r = {.kind = 16, .answer = &out};
     cr_assert_eq(ea_reply_parse(&r, bad, 0, 0, &note), EA_DATA_LOSS); /* names no collection */
     cr_assert_eq(ea_reply_error(bad, 2, &note), EA_DATA_LOSS);
 }

@@ -1,5 +1,5 @@
 /* Replies about graphs, and of a spread, that lie. */
-#include "client/replies.h"
+#include "client/replies/replies.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static ea_status parse(int kind, struct expectation e, const pb_msgdesc_t *field
     uint8_t *exact = malloc(stream.bytes_written + 1);
     memcpy(exact, message, stream.bytes_written);
     ea_result_free(&request.result);
-    request = (struct client_request){.kind = (uint8_t)kind, .expect = e, .out = out};
+    request = (struct client_request){.kind = (uint8_t)kind, .expect = e, .answer = out};
     ea_status st =
         ea_reply_parse(&request, exact, (uint32_t)stream.bytes_written, body_bytes, &note);
     free(exact);
@@ -254,13 +254,13 @@ Test(hostile_graphs, messages_that_do_not_decode)
     } out;
     static const uint8_t kinds[] = {37, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57};
     for (size_t i = 0; i < sizeof kinds; i++) {
-        struct client_request r = {.kind = kinds[i], .out = &out};
+        struct client_request r = {.kind = kinds[i], .answer = &out};
         cr_assert_eq(ea_reply_parse(&r, bad, 2, 0, &note), EA_DATA_LOSS, "kind %u", kinds[i]);
         cr_assert_eq(ea_reply_parse(&r, bad, 0, 64, &note), EA_DATA_LOSS, "kind %u", kinds[i]);
         cr_assert_null(r.result.memory);
     }
     for (uint8_t kind = 48; kind <= 51; kind += 3) {
-        struct client_request r = {.kind = kind, .out = &out};
+        struct client_request r = {.kind = kind, .answer = &out};
         cr_assert_eq(ea_reply_parse(&r, bad, 0, 0, &note), EA_DATA_LOSS);
         cr_assert(strstr(note.text, "names no graph"));
     }
@@ -328,12 +328,14 @@ Test(hostile_graphs, calls_give_nothing_of_a_lie, .timeout = 900)
     static struct fake_daemon daemon_;
     static const uint64_t ids[3] = {1, 2, 3};
     fake_start(&daemon_, bend_offsets);
-    ea_options o = {.socket_path = daemon_.path, .timeout_ms = 5000};
+    ea_options o = {.socket_path = daemon_.path, .timeout_us = 5000000};
     ea_client *client;
     cr_assert_eq(ea_open(&o, &client), EA_OK);
     const ea_spread_options options = {.mode = EA_ENGRAM};
     ea_spread_result r = {0};
-    cr_assert_eq(ea_spread(client, "links", &options, NULL, 1, ids, NULL, 3, &r), EA_DATA_LOSS);
+    cr_assert_eq(
+        ea_spread(client, "links", &options, &(ea_seeds){.sets = 1, .ids = ids, .count = 3}, &r),
+        EA_DATA_LOSS);
     cr_assert(!r.memory && !r.ids && !r.count);
     cr_assert_eq(ea_fd(client), -1);
     ea_nodes n = {0};

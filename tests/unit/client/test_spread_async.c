@@ -26,7 +26,7 @@ static void begin(void (*script)(struct fake_daemon *d, int fd), uint32_t timeou
 {
     daemon_ = (struct fake_daemon){0};
     fake_start(&daemon_, script);
-    ea_options o = {.socket_path = daemon_.path, .timeout_ms = timeout_ms};
+    ea_options o = {.socket_path = daemon_.path, .timeout_us = timeout_ms * UINT64_C(1000)};
     cr_assert_eq(ea_open(&o, &client), EA_OK);
 }
 
@@ -50,21 +50,23 @@ struct answer {
 static uint64_t order[8];
 static unsigned callbacks;
 
-static void note(ea_client *c, uint64_t id, ea_status st, ea_spread_result *r, void *user)
+static void note(ea_client *c, const ea_answer *answer, void *user)
 {
+    ea_status st = answer->status;
+    ea_spread_result *r = answer->spread;
     struct answer *a = user;
-    order[callbacks++ % 8] = id;
+    order[callbacks++ % 8] = answer->request_id;
     if (!a) return;
     a->calls++;
-    a->id = id;
+    a->id = answer->request_id;
     a->status = st;
-    a->sets = r->sets;
-    a->count = r->count;
     if (st) {
         snprintf(a->text, sizeof a->text, "%s", ea_error_text(c));
-        static const ea_spread_result none;
-        cr_assert_eq(memcmp(r, &none, sizeof none), 0, "a failure brings nothing");
+        cr_assert_null(r, "a failure brings nothing");
+        return;
     }
+    a->sets = r->sets;
+    a->count = r->count;
     if (!a->keep) return;
     a->kept = *r;
     *r = (ea_spread_result){0};
@@ -79,7 +81,11 @@ static void await_all(void)
 static ea_status send_two_sets(struct answer *a, const ea_spread_options *o, uint32_t timeout_ms,
                                uint64_t *id)
 {
-    return ea_spread_send(client, "links", o, offsets, 2, ids, weights, 5, timeout_ms, note, a, id);
+    return ea_spread_send(
+        client, "links", o,
+        &(ea_seeds){.offsets = offsets, .sets = 2, .ids = ids, .activations = weights, .count = 5},
+        &(ea_send_options){.callback = note, .user = a, .timeout_us = timeout_ms * UINT64_C(1000)},
+        id);
 }
 
 TestSuite(spread_async, .timeout = 900);
@@ -94,15 +100,17 @@ Test(spread_async, is_answered_and_kept)
     OK(send_two_sets(&a, &o, 0, &id));
     memset(&o, 0xff, sizeof o); /* it was copied */
     o = (ea_spread_options){.mode = EA_ENGRAM};
-    OK(ea_spread_send(client, "links", &o, NULL, 1, ids, NULL, 3, 0, note, &b, NULL));
-    OK(ea_spread_send(client, "links", &o, NULL, 1, ids, NULL, 3, 0, NULL, NULL, NULL));
+    OK(ea_spread_send(client, "links", &o, &(ea_seeds){.sets = 1, .ids = ids, .count = 3},
+                      &(ea_send_options){.callback = note, .user = &b}, NULL));
+    OK(ea_spread_send(client, "links", &o, &(ea_seeds){.sets = 1, .ids = ids, .count = 3}, NULL,
+                      NULL));
     cr_assert_eq(ea_pending(client), 3);
     OK(ea_ping(client)); /* a blocking call in between runs no callbacks */
     cr_assert_eq(callbacks, 0);
     await_all();
     cr_assert(a.calls == 1 && b.calls == 1 && id != 0 && a.id == id);
     const ea_spread_result *r = &a.kept;
-    cr_assert(r->sets == 2 && r->count == 2 && r->offsets[2] == 2 && r->meta.version == 7);
+    cr_assert(r->sets == 2 && r->count == 2 && r->offsets[2] == 2 && r->meta->version == 7);
     cr_assert(r->activations[0] == 0.5F && r->confidences[1] == 0.5F && r->tier_sums[5] == 0.5F);
     cr_assert(r->path_offsets[2] == 2 && r->path_ids[1] == 1 && r->memory);
     cr_assert(b.sets == 1 && b.count == 1);
@@ -115,11 +123,16 @@ Test(spread_async, is_refused_before_it_is_sent)
     struct answer a = {0};
     begin(fake_serve, 5000);
     ea_spread_options o = {.mode = EA_LINEAR};
-    BAD(ea_spread_send(NULL, "links", &o, NULL, 1, ids, NULL, 1, 0, note, &a, NULL));
-    BAD(ea_spread_send(client, "links", NULL, NULL, 1, ids, NULL, 1, 0, note, &a, NULL));
-    BAD(ea_spread_send(client, NULL, &o, NULL, 1, ids, NULL, 1, 0, note, &a, NULL));
-    BAD(ea_spread_send(client, "links", &o, NULL, 2, ids, NULL, 1, 0, note, &a, NULL));
-    BAD(ea_spread_send(client, "links", &o, NULL, 1, NULL, NULL, 1, 0, note, &a, NULL));
+    BAD(ea_spread_send(NULL, "links", &o, &(ea_seeds){.sets = 1, .ids = ids, .count = 1},
+                       &(ea_send_options){.callback = note, .user = &a}, NULL));
+    BAD(ea_spread_send(client, "links", NULL, &(ea_seeds){.sets = 1, .ids = ids, .count = 1},
+                       &(ea_send_options){.callback = note, .user = &a}, NULL));
+    BAD(ea_spread_send(client, NULL, &o, &(ea_seeds){.sets = 1, .ids = ids, .count = 1},
+                       &(ea_send_options){.callback = note, .user = &a}, NULL));
+    BAD(ea_spread_send(client, "links", &o, &(ea_seeds){.sets = 2, .ids = ids, .count = 1},
+                       &(ea_send_options){.callback = note, .user = &a}, NULL));
+    BAD(ea_spread_send(client, "links", &o, &(ea_seeds){.sets = 1, .count = 1},
+                       &(ea_send_options){.callback = note, .user = &a}, NULL));
     o.hops = 101;
     BAD(send_two_sets(&a, &o, 0, NULL));
     cr_assert(strstr(ea_error_text(client), "hops: 101"));
@@ -142,8 +155,13 @@ Test(spread_async, replies_in_any_order)
     begin(fake_serve_backwards, 5000);
     callbacks = 0;
     for (uint32_t i = 0; i < 3; i++)
-        OK(ea_spread_send(client, "links", &o, offsets, i % 2 + 1, ids, weights, offsets[i % 2 + 1],
-                          0, note, &a[i], &sent[i]));
+        OK(ea_spread_send(client, "links", &o,
+                          &(ea_seeds){.offsets = offsets,
+                                      .sets = i % 2 + 1,
+                                      .ids = ids,
+                                      .activations = weights,
+                                      .count = offsets[i % 2 + 1]},
+                          &(ea_send_options){.callback = note, .user = &a[i]}, &sent[i]));
     await_all();
     for (uint32_t i = 0; i < 3; i++) {
         cr_assert(a[i].calls == 1 && a[i].status == EA_OK && a[i].id == sent[i]);

@@ -181,21 +181,24 @@ Test(golden, client_writes_and_reads_the_page, .timeout = 900)
     static struct fake_daemon d;
     fake_start(&d, record_and_answer);
     ea_client *c;
-    ea_options o = {.socket_path = d.path, .client_name = "golden", .space = "default"};
+    ea_options o = {.socket_path = d.path, .client_name = "golden", .space = "default",
+                    .timeout_us = EA_NO_TIMEOUT};
     cr_assert_eq(ea_open(&o, &c), EA_OK);
     cr_assert_eq(ea_connect(c), EA_OK, "%s", ea_error_text(c));
     cr_assert_eq(ea_instance(c), 0x1122334455667788);
     cr_assert_eq(ea_ping(c), EA_OK);
     const float query[4] = {1, 0, 0, 0};
+    const ea_knn_question question = {
+        .collection = "rows", .queries = query, .query_count = 1, .dimension = 4, .k = 2};
     ea_result r = {0};
-    cr_assert_eq(ea_knn(c, "rows", query, 1, 4, 2, NULL, NULL, &r), EA_OK, "%s", ea_error_text(c));
+    cr_assert_eq(ea_knn(c, &question, &r), EA_OK, "%s", ea_error_text(c));
     cr_assert(r.rows == 1 && r.columns == 2 && r.counts[0] == 2);
     cr_assert(r.ids[0] == 7 && r.ids[1] == 3);
     cr_assert(r.scores[0] == 1.0F && r.scores[1] == 0.5F);
-    cr_assert_str_eq(ea_reason_name(r.meta.reason), "gpu_absent");
-    cr_assert_eq(r.meta.queue_ns, 2000);
-    cr_assert_eq(r.meta.run_ns, 5000);
-    cr_assert_eq(ea_knn(c, "rows", query, 1, 4, 2, NULL, NULL, &r), EA_NOT_FOUND);
+    cr_assert_str_eq(ea_reason_name(r.meta->reason), "gpu_absent");
+    cr_assert_eq(r.meta->queue_ns, 2000);
+    cr_assert_eq(r.meta->run_ns, 5000);
+    cr_assert_eq(ea_knn(c, &question, &r), EA_NOT_FOUND);
     cr_assert_eq(ea_error_detail(c), DETAIL_UNKNOWN_COLLECTION);
     const ea_spread_options how = {.mode = EA_LINEAR,
                                    .hops = 1,
@@ -204,8 +207,9 @@ Test(golden, client_writes_and_reads_the_page, .timeout = 900)
                                    .paths = true,
                                    .k = 2};
     ea_spread_result s = {0};
-    cr_assert_eq(ea_spread(c, "links", &how, NULL, 1, (uint64_t[]){1}, NULL, 1, &s), EA_OK, "%s",
-                 ea_error_text(c));
+    cr_assert_eq(
+        ea_spread(c, "links", &how, &(ea_seeds){.sets = 1, .ids = (uint64_t[]){1}, .count = 1}, &s),
+        EA_OK, "%s", ea_error_text(c));
     cr_assert(s.sets == 1 && s.count == 2 && s.ids[1] == 2 && s.activations[1] == 0.5F);
     cr_assert(s.depths[1] == 1 && s.touched[0] == 2 && s.tier_sums[1] == 0.5F);
     cr_assert(s.path_offsets[2] == 3 && s.path_ids[1] == 1 && s.path_ids[2] == 2);

@@ -1,16 +1,10 @@
 /* reports: what Info, Stats and Explain say -> the caller's structs. nanopb has bounded counts and texts;
  * numbers are passed on as they are. */
-#include "client/client.h"
-
 #include <string.h>
 
-#define COPY(to, from) memcpy((to), (from), sizeof(to) < sizeof(from) ? sizeof(to) : sizeof(from))
+#include "client/replies/replies.h"
 
-void ea_text_plain(char *text)
-{
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
-}
+#define COPY(to, from) memcpy((to), (from), sizeof(to) < sizeof(from) ? sizeof(to) : sizeof(from))
 
 static void take_gpu(const engram_accel_v1_GpuInfo *m, ea_gpu_info *out)
 {
@@ -43,6 +37,7 @@ static void take_gpu(const engram_accel_v1_GpuInfo *m, ea_gpu_info *out)
 
 void ea_report_info(const engram_accel_v1_InfoReply *m, ea_info *out)
 {
+    *out = (ea_info){0};
     COPY(out->server_version, m->server_version);
     COPY(out->build, m->build);
     COPY(out->cpu_features, m->cpu_features);
@@ -62,7 +57,6 @@ void ea_report_info(const engram_accel_v1_InfoReply *m, ea_info *out)
     out->dimension_max = m->limits.dimension_max;
     out->k_max = m->limits.k_max;
     out->in_flight_max = m->limits.in_flight_max;
-    memset(out->gpus, 0, sizeof out->gpus);
     out->gpu_count = m->gpus_count;
     for (uint32_t i = 0; i < out->gpu_count; i++)
         take_gpu(&m->gpus[i], &out->gpus[i]);

@@ -1,12 +1,31 @@
-/* replies_graph: replies about graphs, and of a spread, to results. */
-#include "client/replies.h"
-
+/* graph: replies about graphs, and of a spread, to results. */
 #include <string.h>
+
+#include "client/replies/replies.h"
 
 #define F32 engram_accel_v1_Dtype_DTYPE_FLOAT32
 #define U64 engram_accel_v1_Dtype_DTYPE_UINT64
 #define U32 engram_accel_v1_Dtype_DTYPE_UINT32
 #define U8  engram_accel_v1_Dtype_DTYPE_UINT8
+
+void ea_reply_graph(const engram_accel_v1_GraphInfo *m, ea_graph_info *out)
+{
+    *out = (ea_graph_info){
+        .nodes = m->nodes,
+        .edges = m->edges,
+        .version = m->version,
+        .edge_bytes = m->edge_bytes,
+        .node_bytes = m->node_bytes,
+        .work_bytes = m->work_bytes,
+        .out_count_max = m->out_count_max,
+        .in_count_max = m->in_count_max,
+        .episodes = m->episodes,
+        .concepts = m->concepts,
+        .vram_bytes = m->vram_bytes,
+        .vram_version = m->vram_version,
+    };
+    memcpy(out->name, m->name, sizeof out->name);
+}
 
 /* Create and describe differ in the field that holds the graph. */
 static ea_status parse_info(struct client_request *r, const void *message, uint32_t bytes,
@@ -23,7 +42,7 @@ static ea_status parse_info(struct client_request *r, const void *message, uint3
     if (st) return st;
     if (creates ? !create.has_graph : !describe.has_graph)
         return ea_reply_broken(note, "names no graph");
-    if (r->out) *(engram_accel_v1_GraphInfo *)r->out = creates ? create.graph : describe.graph;
+    ea_reply_graph(creates ? &create.graph : &describe.graph, r->answer);
     return EA_OK;
 }
 
@@ -34,8 +53,7 @@ static ea_status parse_change(struct client_request *r, const void *message, uin
     ea_status st =
         ea_reply_decode(message, bytes, engram_accel_v1_GraphChangeReply_fields, &m, note);
     if (st) return st;
-    ea_reply_meta(r, m.has_meta, &m.meta);
-    *(ea_graph_counts *)r->out = (ea_graph_counts){
+    *(ea_graph_counts *)r->answer = (ea_graph_counts){
         .edges_added = m.edges_added,
         .edges_removed = m.edges_removed,
         .nodes_added = m.nodes_added,
@@ -43,7 +61,7 @@ static ea_status parse_change(struct client_request *r, const void *message, uin
         .missing = m.missing,
         .nodes = m.nodes,
         .edges = m.edges,
-        .version = r->result.meta.version,
+        .version = m.meta.version,
     };
     return EA_OK;
 }
@@ -58,7 +76,8 @@ ea_status ea_reply_parse_graph(struct client_request *r, const void *message, ui
     case engram_accel_v1_Kind_KIND_GRAPH_DROP:
         return ea_reply_decode(message, bytes, engram_accel_v1_GraphDropReply_fields, &drop, note);
     case engram_accel_v1_Kind_KIND_GRAPH_LIST:
-        return ea_reply_decode(message, bytes, engram_accel_v1_GraphListReply_fields, r->out, note);
+        return ea_reply_decode(message, bytes, engram_accel_v1_GraphListReply_fields, r->answer,
+                               note);
     default: return parse_change(r, message, bytes, note);
     }
 }
@@ -82,7 +101,7 @@ static ea_status parse_nodes(struct client_request *r, const void *message, uint
     ea_status st =
         ea_reply_decode(message, bytes, engram_accel_v1_GraphFetchNodesReply_fields, &m, note);
     struct layout l = {.note = note};
-    ea_nodes *out = r->out;
+    ea_nodes *out = r->answer;
     *out = (ea_nodes){0};
     if (!st) st = PLACE(&l, m, found, U8, out->found);
     if (!st) st = PLACE(&l, m, kinds, U8, out->kinds);
@@ -102,12 +121,12 @@ static ea_status parse_nodes(struct client_request *r, const void *message, uint
     if (!st) st = COLUMN(m, targets, r->expect.edges ? m.targets.rows : 0);
     if (!st) st = COLUMN(m, weights, m.targets.rows);
     if (st) return st;
-    ea_reply_meta(r, m.has_meta, &m.meta);
-    out->meta = r->result.meta;
     out->count = n;
     out->missing = m.missing;
     r->result.columns = m.targets.rows;
-    return ea_reply_memory(&l, r, body_bytes);
+    st = ea_reply_memory(&l, r, body_bytes, &m.meta);
+    out->meta = r->result.meta;
+    return st;
 }
 
 static ea_status place_entries(struct layout *l, const engram_accel_v1_SpreadReply *m,
@@ -134,7 +153,7 @@ static ea_status parse_spread(struct client_request *r, const void *message, uin
     engram_accel_v1_SpreadReply m;
     ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_SpreadReply_fields, &m, note);
     struct layout l = {.note = note};
-    ea_spread_result *out = r->out;
+    ea_spread_result *out = r->answer;
     *out = (ea_spread_result){0};
     if (!st) st = place_entries(&l, &m, out);
     uint64_t sets = r->expect.queries, n = m.has_ids ? m.ids.rows : 0;
@@ -152,12 +171,12 @@ static ea_status parse_spread(struct client_request *r, const void *message, uin
     if (!st) st = COLUMN(m, path_offsets, paths ? n + 1 : 0);
     if (!st) st = COLUMN(m, path_ids, paths ? m.path_ids.rows : 0);
     if (st) return st;
-    ea_reply_meta(r, m.has_meta, &m.meta);
-    out->meta = r->result.meta;
     out->sets = sets;
     out->count = n;
     r->result.columns = m.path_ids.rows;
-    return ea_reply_memory(&l, r, body_bytes);
+    st = ea_reply_memory(&l, r, body_bytes, &m.meta);
+    out->meta = r->result.meta;
+    return st;
 }
 
 ea_status ea_reply_parse_graph_tensors(struct client_request *r, const void *message,
@@ -184,7 +203,7 @@ static bool rising(const uint64_t *offsets, uint64_t lists, uint64_t n, uint64_t
 
 static ea_status check_nodes(const struct client_request *r, struct note *note)
 {
-    const ea_nodes *out = r->out;
+    const ea_nodes *out = r->answer;
     if (!out->offsets) return EA_OK;
     if (!rising(out->offsets, out->count, r->result.columns, 0, UINT64_MAX))
         return ea_reply_broken(note, "offsets do not rise from 0 to the number of edges");
@@ -196,7 +215,7 @@ static ea_status check_nodes(const struct client_request *r, struct note *note)
 
 static ea_status check_spread(const struct client_request *r, struct note *note)
 {
-    const ea_spread_result *out = r->out;
+    const ea_spread_result *out = r->answer;
     if (!rising(out->offsets, out->sets, out->count, 0, r->expect.columns_max))
         return ea_reply_broken(note,
                                "offsets do not rise from 0 to the number of nodes, k at most");

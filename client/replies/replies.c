@@ -1,6 +1,6 @@
 /* replies: a reply's message -> result. Believes nothing: every shape must follow from the request
  * and together they must fill the body, so that nobody who walks a result leaves its memory. */
-#include "client/replies.h"
+#include "client/replies/replies.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -74,27 +74,9 @@ ea_status ea_reply_misfit(struct layout *l, const char *name, const engram_accel
                        name, t->rows, t->columns);
 }
 
-ea_status ea_reply_memory(struct layout *l, struct client_request *r, uint64_t body_bytes)
+static ea_meta meta_of(const struct client_request *r, const engram_accel_v1_Meta *m)
 {
-    if (l->used != body_bytes)
-        return ea_note_set(l->note, EA_DATA_LOSS, EA_DETAIL_BODY_MISMATCH,
-                           "the daemon's reply: body of %" PRIu64 " bytes, tensors fill %" PRIu64,
-                           body_bytes, l->used);
-    if (!body_bytes) return EA_OK;
-    if (body_bytes > SIZE_MAX / 2 || posix_memalign(&r->result.memory, EA_ALIGN, body_bytes)) {
-        r->result = (ea_result){0};
-        return ea_note_set(l->note, EA_RESOURCE_EXHAUSTED, EA_DETAIL_MEMORY,
-                           "no memory for a reply of %" PRIu64 " bytes", body_bytes);
-    }
-    for (uint32_t i = 0; i < l->count; i++)
-        *l->places[i].pointer = (char *)r->result.memory + l->places[i].offset;
-    return EA_OK;
-}
-
-void ea_reply_meta(struct client_request *r, bool present, const engram_accel_v1_Meta *m)
-{
-    if (!present) return;
-    r->result.meta = (ea_meta){
+    return (ea_meta){
         .backend = (ea_backend)m->backend,
         .reason = (uint32_t)m->reason,
         .queue_ns = m->queue_ns,
@@ -106,7 +88,32 @@ void ea_reply_meta(struct client_request *r, bool present, const engram_accel_v1
         .wait_ns = m->wait_ns,
         .batch = m->batch,
         .total_ns = m->total_ns,
+        .instance = r->instance,
     };
+}
+
+ea_status ea_reply_memory(struct layout *l, struct client_request *r, uint64_t body_bytes,
+                          const engram_accel_v1_Meta *meta)
+{
+    const size_t meta_bytes = ea_align(sizeof(ea_meta));
+    if (l->used != body_bytes)
+        return ea_note_set(l->note, EA_DATA_LOSS, EA_DETAIL_BODY_MISMATCH,
+                           "the daemon's reply: body of %" PRIu64 " bytes, tensors fill %" PRIu64,
+                           body_bytes, l->used);
+    void *memory = NULL;
+    if (body_bytes > SIZE_MAX / 2 ||
+        posix_memalign(&memory, EA_ALIGN, meta_bytes + (size_t)body_bytes)) {
+        r->result = (ea_result){0};
+        return ea_note_set(l->note, EA_RESOURCE_EXHAUSTED, EA_DETAIL_MEMORY,
+                           "no memory for a reply of %" PRIu64 " bytes", body_bytes);
+    }
+    *(ea_meta *)memory = meta_of(r, meta);
+    r->result.memory = memory;
+    r->result.meta = memory;
+    r->body = (char *)memory + meta_bytes;
+    for (uint32_t i = 0; i < l->count; i++)
+        *l->places[i].pointer = (char *)r->body + l->places[i].offset;
+    return EA_OK;
 }
 
 /* kNN and scored candidates: the two messages have the same fields. */
@@ -139,8 +146,7 @@ static ea_status parse_hits(struct client_request *r, const void *message, uint3
         out->rows = e->queries;
         out->columns = m.scores.columns;
     }
-    ea_reply_meta(r, m.has_meta, &m.meta);
-    return ea_reply_memory(&l, r, body_bytes);
+    return ea_reply_memory(&l, r, body_bytes, &m.meta);
 }
 
 static ea_status parse_similarity(struct client_request *r, const void *message, uint32_t bytes,
@@ -173,8 +179,7 @@ static ea_status parse_similarity(struct client_request *r, const void *message,
         out->columns = m.scores.columns;
     }
     out->rows = e->queries;
-    ea_reply_meta(r, m.has_meta, &m.meta);
-    return ea_reply_memory(&l, r, body_bytes);
+    return ea_reply_memory(&l, r, body_bytes, &m.meta);
 }
 
 static ea_status parse_fetch(struct client_request *r, const void *message, uint32_t bytes,
@@ -200,8 +205,7 @@ static ea_status parse_fetch(struct client_request *r, const void *message, uint
     out->rows = n;
     out->columns = m.rows.columns;
     out->missing = m.missing;
-    ea_reply_meta(r, m.has_meta, &m.meta);
-    return ea_reply_memory(&l, r, body_bytes);
+    return ea_reply_memory(&l, r, body_bytes, &m.meta);
 }
 
 /* Norms and weighted average: one float tensor, the two messages have the same fields. */
@@ -221,8 +225,7 @@ static ea_status parse_floats(struct client_request *r, const void *message, uin
         return ea_reply_misfit(&l, norms ? "norms" : "average", &m.norms);
     r->result.rows = rows;
     r->result.columns = columns;
-    ea_reply_meta(r, m.has_meta, &m.meta);
-    return ea_reply_memory(&l, r, body_bytes);
+    return ea_reply_memory(&l, r, body_bytes, &m.meta);
 }
 
 /* ---- replies without tensors ---- */
@@ -232,7 +235,7 @@ static ea_status parse_info(struct client_request *r, const void *message, uint3
 {
     engram_accel_v1_InfoReply m;
     ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_InfoReply_fields, &m, note);
-    if (!st) ea_report_info(&m, r->out);
+    if (!st) ea_report_info(&m, r->answer);
     return st;
 }
 
@@ -241,7 +244,7 @@ static ea_status parse_stats(struct client_request *r, const void *message, uint
 {
     engram_accel_v1_StatsReply m;
     ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_StatsReply_fields, &m, note);
-    if (!st) ea_report_stats(&m, r->out);
+    if (!st) ea_report_stats(&m, r->answer);
     return st;
 }
 
@@ -250,8 +253,23 @@ static ea_status parse_explain(struct client_request *r, const void *message, ui
 {
     engram_accel_v1_ExplainReply m;
     ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_ExplainReply_fields, &m, note);
-    if (!st) ea_report_explain(&m, r->out);
+    if (!st) ea_report_explain(&m, r->answer);
     return st;
+}
+
+void ea_reply_collection(const engram_accel_v1_CollectionInfo *m, ea_collection_info *out)
+{
+    *out = (ea_collection_info){
+        .dimension = m->dimension,
+        .metric = (ea_metric)m->metric,
+        .rows = m->rows,
+        .version = m->version,
+        .row_bytes = m->row_bytes,
+        .index_bytes = m->index_bytes,
+        .vram_bytes = m->vram_bytes,
+        .vram_version = m->vram_version,
+    };
+    memcpy(out->name, m->name, sizeof out->name);
 }
 
 /* Create and describe differ in the field that holds the collection. */
@@ -269,9 +287,7 @@ static ea_status parse_collection(struct client_request *r, const void *message,
     if (st) return st;
     if (creates ? !create.has_collection : !describe.has_collection)
         return ea_reply_broken(note, "names no collection");
-    if (r->out)
-        *(engram_accel_v1_CollectionInfo *)r->out =
-            creates ? create.collection : describe.collection;
+    ea_reply_collection(creates ? &create.collection : &describe.collection, r->answer);
     return EA_OK;
 }
 
@@ -283,19 +299,16 @@ static ea_status parse_write(struct client_request *r, const void *message, uint
         ea_status st =
             ea_reply_decode(message, bytes, engram_accel_v1_UpsertReply_fields, &m, note);
         if (st) return st;
-        ea_reply_meta(r, m.has_meta, &m.meta);
+        struct layout l = {.note = note};
         r->result.rows = m.rows;
-        if (r->out)
-            *(ea_upsert_counts *)r->out =
-                (ea_upsert_counts){m.inserted, m.replaced, m.rows, r->result.meta.version};
-        return EA_OK;
+        *(ea_upsert_counts *)r->answer =
+            (ea_upsert_counts){m.inserted, m.replaced, m.rows, m.meta.version};
+        return ea_reply_memory(&l, r, 0, &m.meta);
     }
     engram_accel_v1_DeleteReply m;
     ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_DeleteReply_fields, &m, note);
     if (st) return st;
-    uint64_t *counts = r->out;
-    counts[0] = m.deleted;
-    counts[1] = m.missing;
+    *(ea_delete_counts *)r->answer = (ea_delete_counts){m.deleted, m.missing};
     return EA_OK;
 }
 
@@ -312,7 +325,7 @@ static ea_status parse_bare(struct client_request *r, const void *message, uint3
                                        note)
                      : EA_OK;
     case engram_accel_v1_Kind_KIND_HELLO:
-        return ea_reply_decode(message, bytes, engram_accel_v1_HelloReply_fields, r->out, note);
+        return ea_reply_decode(message, bytes, engram_accel_v1_HelloReply_fields, r->answer, note);
     case engram_accel_v1_Kind_KIND_INFO: return parse_info(r, message, bytes, note);
     case engram_accel_v1_Kind_KIND_STATS: return parse_stats(r, message, bytes, note);
     case engram_accel_v1_Kind_KIND_EXPLAIN: return parse_explain(r, message, bytes, note);
@@ -323,8 +336,8 @@ static ea_status parse_bare(struct client_request *r, const void *message, uint3
         return ea_reply_decode(message, bytes, engram_accel_v1_CollectionDropReply_fields, &m.drop,
                                note);
     case engram_accel_v1_Kind_KIND_COLLECTION_LIST:
-        return ea_reply_decode(message, bytes, engram_accel_v1_CollectionListReply_fields, r->out,
-                               note);
+        return ea_reply_decode(message, bytes, engram_accel_v1_CollectionListReply_fields,
+                               r->answer, note);
     case engram_accel_v1_Kind_KIND_UPSERT:
     case engram_accel_v1_Kind_KIND_DELETE: return parse_write(r, message, bytes, note);
     default: return ea_reply_parse_graph(r, message, bytes, note);

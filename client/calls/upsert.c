@@ -1,36 +1,32 @@
 /* upsert: rows up, in one request or in several that overlap. */
-#include "client/client.h"
-
-#include <inttypes.h>
-#include <string.h>
+#include "client/calls/calls.h"
 
 enum {
     CHUNK_BYTES = 4 << 20, /* large enough to keep a socket busy, small enough to show progress */
     CHUNKS_MAX = 4,        /* in flight: one written, one on its way, one applied, one answered */
 };
 
-ea_status ea_build_upsert(ea_client *c, const char *collection, const uint64_t *ids,
-                          const float *rows, uint64_t n, uint32_t dimension,
-                          struct client_request **out)
+ea_status ea_build_upsert(ea_client *c, const ea_rows *rows, struct client_request **out)
 {
     struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_UPSERT);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_UpsertRequest m = {0};
-    ea_status st = ea_check_name(c, "collection", collection, m.collection);
-    if (!st) st = ea_check_dimension(c, dimension);
-    if (!st)
-        st = ea_request_tensor(c, r, "ids", &m.has_ids, &m.ids, engram_accel_v1_Dtype_DTYPE_UINT64,
-                               ids, n, 1);
-    if (!st)
-        st = ea_request_tensor(c, r, "rows", &m.has_rows, &m.rows,
-                               engram_accel_v1_Dtype_DTYPE_FLOAT32, rows, n, dimension);
-    if (!st) st = ea_request_message(c, r, engram_accel_v1_UpsertRequest_fields, &m);
-    if (st) {
-        ea_request_release(c, r);
-        return st;
-    }
-    *out = r;
-    return EA_OK;
+    ea_status st = ea_check_name(c, "collection", rows->collection, m.collection);
+    if (!st) st = ea_check_dimension(c, rows->dimension);
+    if (!st) st = TENSOR(m, ids, U64, rows->ids, rows->count, 1);
+    if (!st) st = TENSOR(m, rows, F32, rows->rows, rows->count, rows->dimension);
+    return ea_build_end(c, r, st, engram_accel_v1_UpsertRequest_fields, &m, out);
+}
+
+ea_status ea_upsert_send(ea_client *c, const ea_rows *rows, const ea_send_options *how,
+                         uint64_t *request_id)
+{
+    if (!c) return EA_INVALID_ARGUMENT;
+    if (!rows) return ea_fail_null(c, "rows");
+    EA_TAKE(c, rows, one, rows);
+    struct client_request *r;
+    ea_status st = ea_build_upsert(c, &one, &r);
+    return st ? st : ea_send(c, r, how, request_id);
 }
 
 /* One request of an upload. */
@@ -43,12 +39,9 @@ struct upsert_chunk {
 
 struct upsert_upload {
     ea_client *c;
-    const char *collection;
-    const uint64_t *ids;
-    const float *rows;
-    uint64_t total, sent, done;
+    const ea_rows *rows;
+    uint64_t sent, done;
     uint64_t chunk_rows;
-    uint32_t dimension;
     int64_t deadline_ns;
     uint64_t instance;   /* the daemon's that the rows go to */
     bool accepted;       /* it has some */
@@ -82,7 +75,7 @@ static ea_status connect(struct upsert_upload *u)
                      "the daemon was restarted during the upload: send all rows again");
     if (!st) u->instance = c->instance;
     if (!st && !u->chunk_rows) {
-        uint64_t row_bytes = 8 + (uint64_t)u->dimension * 4, bytes = CHUNK_BYTES;
+        uint64_t row_bytes = 8 + (uint64_t)u->rows->dimension * 4, bytes = CHUNK_BYTES;
         uint64_t most = c->limits.body_bytes_max;
         if (most >= 2 * EA_ALIGN && bytes > most - 2 * EA_ALIGN) bytes = most - 2 * EA_ALIGN;
         u->chunk_rows = bytes / row_bytes ? bytes / row_bytes : 1;
@@ -100,13 +93,15 @@ static ea_status submit(struct upsert_upload *u, struct upsert_chunk *chunk)
 /* Sends the next rows from a free place. */
 static void start_chunk(struct upsert_upload *u, struct upsert_chunk *chunk)
 {
-    uint64_t left = u->total - u->sent;
-    *chunk = (struct upsert_chunk){.rows = left < u->chunk_rows ? left : u->chunk_rows};
-    ea_status st = ea_build_upsert(u->c, u->collection, u->ids ? u->ids + u->sent : NULL,
-                                   u->rows ? u->rows + u->sent * u->dimension : NULL, chunk->rows,
-                                   u->dimension, &chunk->request);
+    ea_rows part = *u->rows;
+    uint64_t left = part.count - u->sent;
+    part.count = left < u->chunk_rows ? left : u->chunk_rows;
+    if (part.ids) part.ids += u->sent;
+    if (part.rows) part.rows += u->sent * part.dimension;
+    *chunk = (struct upsert_chunk){.rows = part.count};
+    ea_status st = ea_build_upsert(u->c, &part, &chunk->request);
     if (!st) {
-        chunk->request->out = &chunk->counts;
+        chunk->request->answer = &chunk->counts;
         chunk->request->deadline_ns = u->deadline_ns;
         st = submit(u, chunk);
         if (st) ea_request_release(u->c, chunk->request);
@@ -120,8 +115,7 @@ static void start_chunk(struct upsert_upload *u, struct upsert_chunk *chunk)
 }
 
 /* A chunk has ended: counts it, sends it once more, or notes its failure. */
-static void end_chunk(struct upsert_upload *u, struct upsert_chunk *chunk, ea_progress progress,
-                      void *user)
+static void end_chunk(struct upsert_upload *u, struct upsert_chunk *chunk)
 {
     struct client_request *r = chunk->request;
     if (r->lost && !chunk->repeated && !u->failure.code) {
@@ -145,51 +139,52 @@ static void end_chunk(struct upsert_upload *u, struct upsert_chunk *chunk, ea_pr
         u->sum.version = chunk->counts.version;
         u->sum.rows = chunk->counts.rows;
     }
-    if (progress && !progress(u->done, u->total, user))
+    const ea_rows *all = u->rows;
+    if (all->progress && !all->progress(u->done, all->count, all->user))
         ea_note_set(&note, EA_CANCELLED, EA_DETAIL_CANCELLED_BY_CLIENT, "stopped by the caller");
     if (note.code) fail(u, &note);
 }
 
-ea_status ea_upsert(ea_client *c, const char *collection, const uint64_t *ids, const float *rows,
-                    uint64_t n, uint32_t dimension, ea_progress progress, void *user,
-                    ea_upsert_counts *out)
+/* Until all rows have been accepted, or nothing is under way after a failure. */
+static void upload(struct upsert_upload *u)
 {
-    if (!c) return EA_INVALID_ARGUMENT;
-    if (out) *out = (ea_upsert_counts){0};
-    struct upsert_upload u = {.c = c,
-                              .collection = collection,
-                              .ids = ids,
-                              .rows = rows,
-                              .total = n,
-                              .dimension = dimension,
-                              .deadline_ns = ea_deadline_after(c->timeout_ms)};
-    char name[EA_NAME_MAX + 1];
-    ea_status st = ea_check_name(c, "collection", collection, name);
-    if (!st) st = ea_check_dimension(c, dimension);
-    if (!st && n > UINT64_MAX / 8 / dimension)
-        st = ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_SHAPE, "rows: too many");
-    if (!st) st = connect(&u);
-    if (st) return st;
-
-    /* No rows are one request too: the daemon says whether the collection is there. */
-    bool first = true;
+    bool first =
+        true; /* no rows are one request too: the daemon says whether the collection is there */
     for (;;) {
         size_t busy = 0;
         for (size_t i = 0; i < CHUNKS_MAX; i++) {
-            struct upsert_chunk *chunk = &u.chunks[i];
-            if (chunk->request && chunk->request->done) end_chunk(&u, chunk, progress, user);
-            if (!chunk->request && !u.failure.code && (u.sent < n || first)) {
+            struct upsert_chunk *chunk = &u->chunks[i];
+            if (chunk->request && chunk->request->done) end_chunk(u, chunk);
+            if (!chunk->request && !u->failure.code && (u->sent < u->rows->count || first)) {
                 first = false;
-                start_chunk(&u, chunk);
+                start_chunk(u, chunk);
             }
             busy += chunk->request != NULL;
         }
-        if (!busy) break;
+        if (!busy) return;
         bool ended = false;
         for (size_t i = 0; i < CHUNKS_MAX; i++)
-            ended |= u.chunks[i].request && u.chunks[i].request->done;
-        if (!ended) ea_step(c, INT64_MAX);
+            ended |= u->chunks[i].request && u->chunks[i].request->done;
+        if (!ended) ea_step(u->c, INT64_MAX);
     }
-    if (out) *out = u.sum;
+}
+
+ea_status ea_upsert(ea_client *c, const ea_rows *rows, ea_upsert_counts *out)
+{
+    if (!c) return EA_INVALID_ARGUMENT;
+    if (!rows) return ea_fail_null(c, "rows");
+    EA_TAKE(c, rows, all, rows);
+    struct upsert_upload u = {
+        .c = c, .rows = &all, .deadline_ns = ea_deadline_after(c->timeout_us)};
+    if (out) ea_copy_struct(out, c->sizes.upsert_counts, &u.sum, sizeof u.sum);
+    char name[EA_NAME_MAX + 1];
+    ea_status st = ea_check_name(c, "collection", all.collection, name);
+    if (!st) st = ea_check_dimension(c, all.dimension);
+    if (!st && all.count > UINT64_MAX / 8 / all.dimension)
+        st = ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_SHAPE, "rows: too many");
+    if (!st) st = connect(&u);
+    if (st) return st;
+    upload(&u);
+    if (out) ea_copy_struct(out, c->sizes.upsert_counts, &u.sum, sizeof u.sum);
     return u.failure.code ? ea_fail_note(c, &u.failure) : EA_OK;
 }

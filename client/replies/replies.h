@@ -28,9 +28,9 @@ ea_status ea_reply_place(struct layout *l, const char *name, bool present,
                          const void **pointer);
 /* That a tensor is not what was asked for. */
 ea_status ea_reply_misfit(struct layout *l, const char *name, const engram_accel_v1_Tensor *t);
-/* Memory for a body that the tensors fill exactly; the pointers lead into it. */
-ea_status ea_reply_memory(struct layout *l, struct client_request *r, uint64_t body_bytes);
-void ea_reply_meta(struct client_request *r, bool present, const engram_accel_v1_Meta *m);
+/* Memory for meta and for a body that the tensors fill exactly; the pointers lead into it. */
+ea_status ea_reply_memory(struct layout *l, struct client_request *r, uint64_t body_bytes,
+                          const engram_accel_v1_Meta *meta);
 
 static inline bool shaped(const engram_accel_v1_Tensor *t, uint64_t rows, uint64_t columns)
 {
@@ -41,12 +41,20 @@ static inline bool shaped(const engram_accel_v1_Tensor *t, uint64_t rows, uint64
     ea_reply_place((layout), #member, (message).has_##member, &(message).member, (dtype), \
                    (const void **)&(target))
 
-/* ---- replies_graph.c ---- */
+/* ---- reports.c, graph.c: messages -> public structs ---- */
+
+void ea_report_info(const engram_accel_v1_InfoReply *m, ea_info *out);
+void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out);
+void ea_report_explain(const engram_accel_v1_ExplainReply *m, ea_explanation *out);
+void ea_reply_collection(const engram_accel_v1_CollectionInfo *m, ea_collection_info *out);
+void ea_reply_graph(const engram_accel_v1_GraphInfo *m, ea_graph_info *out);
+
+/* ---- graph.c ---- */
 
 /* What has no body: create, describe, list, drop, changes. */
 ea_status ea_reply_parse_graph(struct client_request *r, const void *message, uint32_t bytes,
                                struct note *note);
-/* Nodes and spread: shapes and pointers go to *r->out, an ea_nodes or ea_spread_result, whose memory
+/* Nodes and spread: shapes and pointers go to *r->answer, an ea_nodes or ea_spread_result, whose memory
  * is r->result.memory. */
 ea_status ea_reply_parse_graph_tensors(struct client_request *r, const void *message,
                                        uint32_t bytes, uint64_t body_bytes, struct note *note);

@@ -1,0 +1,142 @@
+/* answer: what kind of answer a request has, and how it gets into the caller's struct, which may be
+ * smaller or larger than ours. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client.h"
+
+enum answer {
+    ANSWER_NONE,
+    ANSWER_RESULT,
+    ANSWER_SPREAD,
+    ANSWER_NODES,
+    ANSWER_UPSERTED,
+    ANSWER_DELETED,
+    ANSWER_CHANGED,
+    ANSWER_COLLECTION,
+    ANSWER_GRAPH,
+    ANSWER_INFO,
+    ANSWER_STATS,
+    ANSWER_EXPLANATION,
+};
+
+/* Kinds that are not here are answered without anything that a caller keeps, or by a page of a list. */
+static const uint8_t answers[] = {
+    [engram_accel_v1_Kind_KIND_INFO] = ANSWER_INFO,
+    [engram_accel_v1_Kind_KIND_STATS] = ANSWER_STATS,
+    [engram_accel_v1_Kind_KIND_EXPLAIN] = ANSWER_EXPLANATION,
+    [engram_accel_v1_Kind_KIND_COLLECTION_CREATE] = ANSWER_COLLECTION,
+    [engram_accel_v1_Kind_KIND_COLLECTION_DESCRIBE] = ANSWER_COLLECTION,
+    [engram_accel_v1_Kind_KIND_UPSERT] = ANSWER_UPSERTED,
+    [engram_accel_v1_Kind_KIND_DELETE] = ANSWER_DELETED,
+    [engram_accel_v1_Kind_KIND_FETCH] = ANSWER_RESULT,
+    [engram_accel_v1_Kind_KIND_SIMILARITY] = ANSWER_RESULT,
+    [engram_accel_v1_Kind_KIND_KNN] = ANSWER_RESULT,
+    [engram_accel_v1_Kind_KIND_SCORE_CANDIDATES] = ANSWER_RESULT,
+    [engram_accel_v1_Kind_KIND_NORMS] = ANSWER_RESULT,
+    [engram_accel_v1_Kind_KIND_WEIGHTED_AVERAGE] = ANSWER_RESULT,
+    [engram_accel_v1_Kind_KIND_SPREAD] = ANSWER_SPREAD,
+    [engram_accel_v1_Kind_KIND_GRAPH_CREATE] = ANSWER_GRAPH,
+    [engram_accel_v1_Kind_KIND_GRAPH_DESCRIBE] = ANSWER_GRAPH,
+    [engram_accel_v1_Kind_KIND_GRAPH_ADD_EDGES] = ANSWER_CHANGED,
+    [engram_accel_v1_Kind_KIND_GRAPH_ADD_CSR] = ANSWER_CHANGED,
+    [engram_accel_v1_Kind_KIND_GRAPH_REMOVE_EDGES] = ANSWER_CHANGED,
+    [engram_accel_v1_Kind_KIND_GRAPH_SET_NODES] = ANSWER_CHANGED,
+    [engram_accel_v1_Kind_KIND_GRAPH_REMOVE_NODES] = ANSWER_CHANGED,
+    [engram_accel_v1_Kind_KIND_GRAPH_FETCH_NODES] = ANSWER_NODES,
+};
+
+/* How large the struct is here, where its caller's size is kept, and which member of an ea_answer
+ * leads to it. */
+static const struct answer_type {
+    size_t bytes, size_at, member_at;
+} types[] = {
+    [ANSWER_NONE] = {0},
+    [ANSWER_RESULT] = {sizeof(ea_result), offsetof(ea_sizes, result), offsetof(ea_answer, result)},
+    [ANSWER_SPREAD] = {sizeof(ea_spread_result), offsetof(ea_sizes, spread_result),
+                       offsetof(ea_answer, spread)},
+    [ANSWER_NODES] = {sizeof(ea_nodes), offsetof(ea_sizes, nodes), offsetof(ea_answer, nodes)},
+    [ANSWER_UPSERTED] = {sizeof(ea_upsert_counts), offsetof(ea_sizes, upsert_counts),
+                         offsetof(ea_answer, upserted)},
+    [ANSWER_DELETED] = {sizeof(ea_delete_counts), offsetof(ea_sizes, delete_counts),
+                        offsetof(ea_answer, deleted)},
+    [ANSWER_CHANGED] = {sizeof(ea_graph_counts), offsetof(ea_sizes, graph_counts),
+                        offsetof(ea_answer, changed)},
+    [ANSWER_COLLECTION] = {sizeof(ea_collection_info), offsetof(ea_sizes, collection_info),
+                           offsetof(ea_answer, collection)},
+    [ANSWER_GRAPH] = {sizeof(ea_graph_info), offsetof(ea_sizes, graph_info),
+                      offsetof(ea_answer, graph)},
+    [ANSWER_INFO] = {sizeof(ea_info), offsetof(ea_sizes, info), offsetof(ea_answer, info)},
+    [ANSWER_STATS] = {sizeof(ea_stats), offsetof(ea_sizes, stats), offsetof(ea_answer, stats)},
+    [ANSWER_EXPLANATION] = {sizeof(ea_explanation), offsetof(ea_sizes, explanation),
+                            offsetof(ea_answer, explanation)},
+};
+
+static enum answer answer_of(const struct client_request *r)
+{
+    return r->kind < sizeof answers ? (enum answer)answers[r->kind] : ANSWER_NONE;
+}
+
+void ea_copy_struct(void *to, size_t to_bytes, const void *from, size_t from_bytes)
+{
+    size_t both = to_bytes < from_bytes ? to_bytes : from_bytes;
+    memcpy(to, from, both);
+    memset((char *)to + both, 0, to_bytes - both);
+}
+
+ea_status ea_answer_prepare(ea_client *c, struct client_request *r)
+{
+    enum answer answer = answer_of(r);
+    if (r->answer || answer == ANSWER_NONE || answer == ANSWER_RESULT) return EA_OK;
+    r->answer = calloc(1, types[answer].bytes);
+    if (!r->answer)
+        return ea_fail(c, EA_RESOURCE_EXHAUSTED, EA_DETAIL_MEMORY, "no memory for an answer");
+    r->answer_is_ours = true;
+    return EA_OK;
+}
+
+void ea_answer_drop(struct client_request *r)
+{
+    if (r->answer_is_ours) free(r->answer);
+    r->answer = NULL;
+    r->answer_is_ours = false;
+}
+
+/* The struct that holds the answer; what it points to is its own from now on. */
+static void *take(struct client_request *r, enum answer answer)
+{
+    if (answer == ANSWER_RESULT) return &r->result;
+    void **memory = answer == ANSWER_SPREAD  ? &((ea_spread_result *)r->answer)->memory
+                    : answer == ANSWER_NODES ? &((ea_nodes *)r->answer)->memory
+                                             : NULL;
+    if (memory) {
+        *memory = r->result.memory;
+        r->result = (ea_result){0};
+    }
+    return r->answer;
+}
+
+void ea_answer_give(ea_client *c, struct client_request *r, void *out)
+{
+    enum answer answer = answer_of(r);
+    if (!out || answer == ANSWER_NONE) return;
+    const struct answer_type *t = &types[answer];
+    size_t bytes;
+    memcpy(&bytes, (const char *)&c->sizes + t->size_at, sizeof bytes);
+    ea_copy_struct(out, bytes, take(r, answer), t->bytes);
+    if (answer == ANSWER_RESULT) r->result = (ea_result){0};
+}
+
+void ea_answer_callback(ea_client *c, struct client_request *r)
+{
+    enum answer answer = answer_of(r);
+    ea_answer given = {.request_id = r->id, .status = r->note.code};
+    bool ok = !r->note.code;
+    void *held = ok ? take(r, answer) : NULL;
+    if (ok && answer != ANSWER_NONE)
+        memcpy((char *)&given + types[answer].member_at, &held, sizeof held);
+    if (ok && answer == ANSWER_UPSERTED) given.result = &r->result; /* meta */
+    r->callback(c, &given, r->user);
+    if (ok && answer == ANSWER_SPREAD) ea_spread_result_free(held);
+    if (ok && answer == ANSWER_NODES) ea_nodes_free(held);
+}

@@ -1,0 +1,83 @@
+/* detail: names and texts of sub-codes. proto/README.md has them with more words. */
+#include "client/client.h"
+
+static const struct detail_words {
+    const char *name, *text;
+} words[] = {
+    [EA_DETAIL_NONE] = {"none", "nothing more is known"},
+    [EA_DETAIL_BAD_MAGIC] = {"bad_magic", "not a frame"},
+    [EA_DETAIL_BAD_VERSION] = {"bad_version",
+                               "the daemon does not speak this frame or protocol version"},
+    [EA_DETAIL_MESSAGE_TOO_LARGE] = {"message_too_large", "more than message_bytes_max"},
+    [EA_DETAIL_BODY_TOO_LARGE] = {"body_too_large", "more than body_bytes_max"},
+    [EA_DETAIL_REPLY_TOO_LARGE] = {"reply_too_large",
+                                   "the reply would be more than reply_bytes_max"},
+    [EA_DETAIL_BAD_MESSAGE] = {"bad_message", "the bytes do not decode"},
+    [EA_DETAIL_BAD_SHAPE] = {"bad_shape",
+                             "a tensor's dtype, rows or columns are wrong, or it should be absent"},
+    [EA_DETAIL_BODY_MISMATCH] = {"body_mismatch", "the tensors do not fill the body"},
+    [EA_DETAIL_UNKNOWN_KIND] = {"unknown_kind", "a kind of request that the daemon does not know"},
+    [EA_DETAIL_HELLO_REQUIRED] = {"hello_required",
+                                  "the first frame was not Hello, or a second Hello"},
+    [EA_DETAIL_BAD_SPACE] = {"bad_space", "a name of a space that cannot be"},
+    [EA_DETAIL_BAD_NAME] = {"bad_name", "a name that cannot be"},
+    [EA_DETAIL_BAD_TOKEN] = {"bad_token", "the token is wrong or missing"},
+    [EA_DETAIL_UNKNOWN_COLLECTION] = {"unknown_collection", "there is no such collection"},
+    [EA_DETAIL_COLLECTION_EXISTS] = {"collection_exists", "there is a collection of that name"},
+    [EA_DETAIL_BAD_DIMENSION] = {"bad_dimension",
+                                 "a dimension that is out of range, or not the collection's"},
+    [EA_DETAIL_BAD_METRIC] = {"bad_metric", "no such metric"},
+    [EA_DETAIL_BAD_K] = {"bad_k", "k is out of range"},
+    [EA_DETAIL_NOT_FINITE] = {"not_finite", "NaN or infinity in a row"},
+    [EA_DETAIL_NORM_OVERFLOW] = {"norm_overflow", "a row's squared norm overflows"},
+    [EA_DETAIL_DUPLICATE_ID] = {"duplicate_id", "an id is given twice in one upsert"},
+    [EA_DETAIL_UNKNOWN_ID] = {"unknown_id", "there is no such id"},
+    [EA_DETAIL_BAD_OFFSETS] = {"bad_offsets", "offsets do not rise from 0 to the end"},
+    [EA_DETAIL_BAD_FILTER] = {"bad_filter", "a filter that cannot be"},
+    [EA_DETAIL_MEMORY] = {"memory", "the daemon's bound on memory is reached"},
+    [EA_DETAIL_QUEUE_FULL] = {"queue_full", "the queue is full"},
+    [EA_DETAIL_CONNECTIONS] = {"connections", "the bound on connections is reached"},
+    [EA_DETAIL_SHUTTING_DOWN] = {"shutting_down", "the daemon is shutting down"},
+    [EA_DETAIL_REQUEST_ID_IN_USE] = {"request_id_in_use", "a request of that id is under way"},
+    [EA_DETAIL_CANCELLED_BY_CLIENT] = {"cancelled_by_client", "cancelled by the client"},
+    [EA_DETAIL_DEADLINE] = {"deadline", "the deadline passed"},
+    [EA_DETAIL_TOO_MANY_ROWS] = {"too_many_rows", "more rows than a collection can hold"},
+    [EA_DETAIL_BAD_THRESHOLD] = {"bad_threshold", "a threshold that is not a number"},
+    [EA_DETAIL_BAD_FLAGS] = {"bad_flags", "a request with flags"},
+    [EA_DETAIL_SYSTEM] = {"system", "a system call failed"},
+    [EA_DETAIL_TOO_MANY_COLLECTIONS] =
+        {"too_many_collections",
+         "the space has as many collections and graphs as limits.collections allows"},
+    [EA_DETAIL_QUOTA] = {"quota", "the space's quota of memory or connections is reached"},
+    [EA_DETAIL_UNKNOWN_GRAPH] = {"unknown_graph", "there is no such graph"},
+    [EA_DETAIL_GRAPH_EXISTS] = {"graph_exists", "there is a graph of that name"},
+    [EA_DETAIL_BAD_WEIGHT] = {"bad_weight", "an edge's weight is not finite"},
+    [EA_DETAIL_BAD_NODE] = {"bad_node",
+                            "an id, kind or factor that no node can have, or an id is given twice"},
+    [EA_DETAIL_UNKNOWN_NODE] = {"unknown_node",
+                                "a seed, or a node of the set, is not in the graph"},
+    [EA_DETAIL_TOO_MANY_NODES] = {"too_many_nodes",
+                                  "too many nodes in a graph, or edges at a node"},
+    [EA_DETAIL_BAD_MODE] = {"bad_mode",
+                            "there is no such mode or fan, or a flag belongs to the other mode"},
+    [EA_DETAIL_BAD_HOPS] = {"bad_hops", "hops are out of range"},
+    [EA_DETAIL_BAD_DECAY] = {"bad_decay", "a decay law or parameter that cannot be"},
+    [EA_DETAIL_BAD_SEED] = {"bad_seed",
+                            "a seed's activation is bad, or a seed is outside the node set"},
+};
+
+static const struct detail_words *find(uint32_t detail)
+{
+    static const struct detail_words none = {"?", "?"};
+    return detail < sizeof words / sizeof *words ? &words[detail] : &none;
+}
+
+const char *ea_detail_name(uint32_t detail)
+{
+    return find(detail)->name;
+}
+
+const char *ea_detail_text(uint32_t detail)
+{
+    return find(detail)->text;
+}

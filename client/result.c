@@ -1,0 +1,28 @@
+/* result: what a caller frees. The caller's struct may be smaller than ours: its members up to memory,
+ * which every header has, are cleared. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client.h"
+
+#define CLEAR(result, type)                                                     \
+    do {                                                                        \
+        if (!(result)) return;                                                  \
+        free((result)->memory);                                                 \
+        memset((result), 0, offsetof(type, memory) + sizeof((result)->memory)); \
+    } while (0)
+
+void ea_result_free(ea_result *r)
+{
+    CLEAR(r, ea_result);
+}
+
+void ea_nodes_free(ea_nodes *n)
+{
+    CLEAR(n, ea_nodes);
+}
+
+void ea_spread_result_free(ea_spread_result *r)
+{
+    CLEAR(r, ea_spread_result);
+}
