@@ -137,13 +137,19 @@ TEST_SRC   := $(shell find tests/unit tests/kernels tests/integration tests/tort
                 tests/fuzz tests/cli tests/client -name 'test_*.c' 2>/dev/null | sort)
 TEST_LIB   := $(wildcard tests/support/*.c)
 CRITERION  := -lcriterion
+SUPPORT_A  := $(BUILD)/libsupport.a
 ifeq ($(SAN),thread) # which Criterion's own processes do not survive
-TEST_LIB   += tests/thread/criterion.c
 CRITERION  :=
+HARNESS    := $(call obj,tests/thread/criterion.c)
 CPPFLAGS   += -Itests/thread -Wno-format-zero-length
 endif
 TEST_BIN   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 UNIT_BIN   := $(filter $(BUILD)/tests/unit/%,$(TEST_BIN))
+# make check links one program a folder; in these folders files stand for the same neighbour.
+CHECK_EACH := cards exec
+CHECK_BIN  := $(patsubst tests/unit/%/,$(BUILD)/tests/check/test_%,$(filter-out \
+              $(CHECK_EACH:%=tests/unit/%/),$(sort $(dir $(filter tests/unit/%,$(TEST_SRC)))))) \
+              $(filter $(CHECK_EACH:%=$(BUILD)/tests/unit/%/test_%),$(UNIT_BIN))
 TEST_SH    := $(shell find tests -name 'run_*.sh' 2>/dev/null | sort)
 FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN   := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
@@ -157,7 +163,7 @@ UNITS      := $(patsubst systemd/%.in,$(BUILD)/systemd/%,$(wildcard systemd/*.in
 C_FILES    := $(shell find daemon kernels client tests docs -name '*.[ch]' 2>/dev/null | sort)
 
 .PHONY: all sim help clean deps test run-tests check unit-tests demo bench lint format install \
-        install-files uninstall fuzz run-fuzz coverage run-coverage cuda gpu-bundle sample tests \
+        install-files uninstall run-check soak fuzz run-fuzz coverage run-coverage cuda gpu-bundle sample tests \
         benches FORCE
 .SECONDARY:
 
@@ -218,7 +224,8 @@ $(DAEMON_A): $(call obj,$(DAEMON_SRC))
 $(GPU_A):    $(call obj,$(GPU_SRC)) $(BUILD)/gpu-sources
 $(CLI_A):    $(call obj,$(filter-out client/cli/main.c,$(CLI_SRC)))
 $(CLIENT_A): $(call obj,$(CLIENT_SRC)) $(PROTO_O)
-$(KERNEL_A) $(DAEMON_A) $(GPU_A) $(CLI_A) $(CLIENT_A):
+$(SUPPORT_A): $(call obj,$(TEST_LIB))
+$(KERNEL_A) $(DAEMON_A) $(GPU_A) $(CLI_A) $(CLIENT_A) $(SUPPORT_A):
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(call say,AR,$@)
@@ -265,13 +272,21 @@ $(BUILD)/engram-accel.pc: client/engram-accel.pc.in $(BUILD)/paths
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
 
 # ---------------------------------------------------------------- tests and benches
-$(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(call obj,$(TEST_LIB)) $(GPU_A) $(DAEMON_A) \
+$(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(HARNESS) $(SUPPORT_A) $(GPU_A) $(DAEMON_A) \
         $(KERNEL_A) $(CLI_A) $(CLIENT_A)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION) $(BENCH_LIBS)
 
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(call obj,$(TEST_LIB)) $(GPU_A) $(DAEMON_A) $(KERNEL_A) \
-        $(CLI_A) $(CLIENT_A)
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(HARNESS) $(SUPPORT_A) $(GPU_A) $(DAEMON_A) \
+        $(KERNEL_A) $(CLI_A) $(CLIENT_A)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION)
+
+# Of a folder all at once: what a change costs is one link.
+.SECONDEXPANSION:
+$(BUILD)/tests/check/test_%: $$(call obj,$$(wildcard tests/unit/$$*/test_*.c)) \
+        $(HARNESS) $(SUPPORT_A) $(GPU_A) $(DAEMON_A) $(KERNEL_A) $(CLI_A) $(CLIENT_A)
+	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION)
 
@@ -312,9 +327,20 @@ run-tests: tests $(addprefix sanitized-,$(TEST_SANITIZERS))
 	$(Q)tests/run --build $(BUILD) $(TEST_BIN) $(REPLAY_BIN) $(TEST_SH) $(foreach san,\
 	    $(TEST_SANITIZERS),$(patsubst $(BUILD)/%,build/$(san)/%,$(UNIT_BIN) $(REPLAY_BIN)))
 
-## check: build and run the unit tests alone
-check: unit-tests
-	$(Q)tests/run --build $(BUILD) $(UNIT_BIN) $(REPLAY_BIN)
+## check: build and run the unit tests alone, of exhaustive ones a part
+check:
+	$(SUBMAKE) run-check
+
+run-check: $(CHECK_BIN)
+	$(Q)ENGRAM_TEST_QUICK=1 tests/run --build $(BUILD) $(CHECK_BIN)
+
+## soak: run the programs that start a daemon SOAK_TIMES (50) times beside busy loops
+SOAK_TIMES ?= 50
+soak:
+	$(SUBMAKE) tests
+	$(Q)tests/soak --build $(BUILD) --times $(SOAK_TIMES) $(filter \
+	    $(BUILD)/tests/integration/% $(BUILD)/tests/torture/%,$(TEST_BIN)) \
+	    $(filter tests/integration/%,$(TEST_SH))
 
 ## sim: the whole daemon on a virtual clock: SEEDS stories (2000), from SEED (1) on
 SEEDS ?= 2000

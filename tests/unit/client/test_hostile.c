@@ -14,7 +14,7 @@
 enum { FRAME_MAX = 1 << 16 };
 
 /* Too much memory is a case here, not a fault. */
-__attribute__((visibility("default"))) const char *__asan_default_options(void);
+__attribute__((weak, visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1";

@@ -10,7 +10,7 @@
 #include "tests/support/fake_daemon.h"
 
 /* Too much memory is a case here, not a fault. */
-__attribute__((visibility("default"))) const char *__asan_default_options(void);
+__attribute__((weak, visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "allocator_may_return_null=1";

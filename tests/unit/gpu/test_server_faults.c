@@ -12,6 +12,7 @@
 #include "tests/support/gpu_ask.h"
 #include "tests/support/gpu_graph.h"
 #include "tests/support/reference.h"
+#include "tests/support/sweep.h"
 
 /* With sanitizers a part of the calls is enough: release builds do them all. */
 #if defined(__SANITIZE_THREAD__)
@@ -269,7 +270,7 @@ static bool all_seen(const struct sweep *w)
 static void sweep(struct sweep *w, const char *kind, bool may_end, uint32_t vmm)
 {
     uint32_t past = 0;
-    for (uint32_t n = 1; past < 4; n += STRIDE) {
+    for (uint32_t n = 1; past < 4; n += STRIDE * sweep_stride(29)) {
         char sim[160];
         snprintf(sim, sizeof sim, SIM " vmm=%u fail=%u:%s", (n + vmm) % 2, n, kind);
         bool fired = live(&w->script, sim), ended = w->script.ended;
@@ -283,6 +284,12 @@ static void sweep(struct sweep *w, const char *kind, bool may_end, uint32_t vmm)
     }
 }
 
+/* Whether no call is left out. */
+static bool is_whole(void)
+{
+    return STRIDE == 1 && !sweep_is_quick();
+}
+
 static void fail_each(const char *kind, bool may_end)
 {
     static struct sweep w;
@@ -290,11 +297,11 @@ static void fail_each(const char *kind, bool may_end)
     watched.close = watched_close;
     make_rows(&w.script);
     uint64_t start_ns = clock_now_ns();
-    for (uint32_t sweeps = 0; sweeps < (STRIDE == 1 ? 6 : 1) && !all_seen(&w); sweeps++)
+    for (uint32_t sweeps = 0; sweeps < (is_whole() ? 6 : 1) && !all_seen(&w); sweeps++)
         sweep(&w, kind, may_end, sweeps);
     fprintf(stderr, "%s: %u lives, %u ended, %llu ms\n", kind, w.lives, w.ended,
             (unsigned long long)((clock_now_ns() - start_ns) / 1000000));
-    for (size_t i = 0; STRIDE == 1 && i < CALL_NAMES; i++)
+    for (size_t i = 0; is_whole() && i < CALL_NAMES; i++)
         cr_expect(w.seen[i], "%s never failed as %s", call_names[i], kind);
     free_rows(&w.script);
 }
@@ -321,7 +328,7 @@ Test(server_faults, errors_without_end, .timeout = 900)
     watched = device_sim;
     watched.close = watched_close;
     make_rows(&s);
-    for (uint32_t n = 1; n < 400; n += 6 + STRIDE) {
+    for (uint32_t n = 1; n < 400; n += (6 + STRIDE) * sweep_stride(7)) {
         char sim[160];
         snprintf(sim, sizeof sim, SIM " fail=%u+:error", n);
         s.peer.ops = &watched;
@@ -342,7 +349,7 @@ Test(server_faults, a_slow_call_is_only_slow, .timeout = 900)
     watched = device_sim;
     watched.close = watched_close;
     make_rows(&s);
-    for (uint32_t n = 3; n < 300; n += 23 + STRIDE) {
+    for (uint32_t n = 3; n < 300; n += (23 + STRIDE) * sweep_stride(4)) {
         char sim[160];
         snprintf(sim, sizeof sim, SIM " fail=%u:slow", n);
         cr_assert(!live(&s, sim));

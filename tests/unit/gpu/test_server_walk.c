@@ -9,6 +9,7 @@
 
 #include "daemon/base/clock.h"
 #include "tests/support/gpu_ask.h"
+#include "tests/support/sweep.h"
 
 enum { SPACES = 5, EACH = 2, COLLECTIONS = SPACES * EACH, WINDOW = 24, LAP = 60, ROWS_MAX = 3000 };
 
@@ -177,7 +178,7 @@ static uint64_t number_from(const char *name, uint64_t otherwise)
 Test(server_walk, every_answer_is_what_the_model_says, .timeout = 900)
 {
     uint64_t start = number_from("WALK_SEED", clock_now_ns() | 1);
-    uint64_t orders = number_from("WALK_ORDERS", 600);
+    uint64_t orders = number_from("WALK_ORDERS", 600 / sweep_stride(6));
     fprintf(stderr, "WALK_SEED=%llu\n", (unsigned long long)start);
     seed = start;
     for (uint32_t i = 0; i < 8; i++) {

@@ -10,6 +10,7 @@
 #include "daemon/store/collection.h"
 #include "tests/support/reference.h"
 #include "tests/support/run_job.h"
+#include "tests/support/sweep.h"
 
 enum data {
     RANDOM,
@@ -165,7 +166,7 @@ static unsigned run_all_ways(const struct scene *s, uint32_t k, const float *thr
         struct vector_kernels kernels = *counted_kernels;
         kernels.screen = counted_screen;
         atomic_store(&screened_blocks, 0);
-        for (size_t w = 0; w < sizeof workers / sizeof *workers; w++) {
+        for (size_t w = 0; w < sizeof workers / sizeof *workers; w += sweep_stride(2)) {
             struct job j = {.operation = OPERATION_KNN,
                             .space = s->space,
                             .collection = s->collection,
@@ -198,7 +199,7 @@ static void every_data_case(enum metric metric)
     for (size_t d = 0; d < sizeof dimensions / sizeof *dimensions; d++) {
         bool compensated = dimensions[d] > VECTOR_COMPENSATED_ABOVE;
         if (!compensated && metric != METRIC_SQUARED_EUCLIDEAN && dimensions[d] != 768) continue;
-        for (int data = 0; data < DATA; data++) {
+        for (int data = 0; data < DATA; data += (int)sweep_stride(4)) {
             uint64_t rows = dimensions[d] > 1500 ? 600 : 1100, queries = compensated ? 3 : 9;
             struct scene s = scene_open((enum data)data, dimensions[d], metric, rows, queries);
             unsigned screened = run_all_ways(&s, data % 2 ? 1 : 10, NULL, NULL, 0);
@@ -237,7 +238,7 @@ Test(screen, any_k, .timeout = 900)
                  {SORTED, 31, 10, 20000, 9},         {NEAR_DUPLICATE, 8, 10, 20000, 20},
                  {RANDOM, 1, 10, 3000, 400},         {MANY_ZERO, 5, 100, 5000, 300},
                  {NEAR_DUPLICATE, 1025, 1, 2500, 2}, {RANDOM, 1100, 16384, 500, 5}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i += sweep_stride(3)) {
         struct scene s =
             scene_open(cases[i].data, cases[i].dimension,
                        cases[i].dimension > 1024 ? METRIC_COSINE : METRIC_SQUARED_EUCLIDEAN,
@@ -251,7 +252,7 @@ Test(screen, thresholds, .timeout = 900)
 {
     static const float thresholds[] = {-INFINITY, -1.5f, -0.0f,   0.0f,    0.02f,
                                        15.0f,     1e10f, FLT_MAX, INFINITY};
-    for (size_t i = 0; i < sizeof thresholds / sizeof *thresholds; i++) {
+    for (size_t i = 0; i < sizeof thresholds / sizeof *thresholds; i += sweep_stride(4)) {
         for (int m = METRIC_COSINE; m <= METRIC_SQUARED_EUCLIDEAN; m++) {
             uint32_t dimension = m == METRIC_SQUARED_EUCLIDEAN ? 24 : 1030;
             enum data data = i % 3 == 1 ? MANY_ZERO : RANDOM;
@@ -279,7 +280,7 @@ Test(screen, thresholds_met_exactly)
 Test(screen, filters, .timeout = 900)
 {
     static const unsigned shares[] = {1, 10, 50, 90, 100};
-    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i += sweep_stride(3)) {
         for (int m = METRIC_COSINE; m <= METRIC_SQUARED_EUCLIDEAN; m++) {
             uint32_t dimension = m == METRIC_SQUARED_EUCLIDEAN ? 40 : 1025;
             struct scene s = scene_open(RANDOM, dimension, (enum metric)m, 3000, 9);

@@ -11,6 +11,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/store/space.h"
+#include "tests/support/sweep.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -206,7 +207,7 @@ Test(collection, agrees_with_a_naive_model)
         struct collection *c = make(&h, "c", d);
         m = (struct model){.dimension = d, .data = calloc((size_t)range * d, sizeof(float))};
         unsigned seed = 5 + d;
-        for (int step = 0; step < 60; step++) {
+        for (int step = 0; step < 60; step += (int)sweep_stride(10)) {
             if (rand_r(&seed) % 3)
                 upsert_step(&m, c, &seed, range);
             else

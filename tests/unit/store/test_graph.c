@@ -7,6 +7,7 @@
 
 #include "tests/support/graph_house.h"
 #include "tests/support/graph_model.h"
+#include "tests/support/sweep.h"
 
 /* ---- random changes ---- */
 
@@ -148,13 +149,13 @@ Test(graph, agrees_with_a_naive_model, .timeout = 900)
     static struct batch b;
     const uint64_t ranges[] = {2, 9, 60, 700, 3000, 6500};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-        for (unsigned first = 1; first <= 4; first++) {
+        for (unsigned first = 1; first <= 4; first += sweep_stride(3)) {
             struct house h = open_house(256 * MIB);
             struct graph *g = h.graph;
             m = (struct graph_model){0};
             struct graph_shadow shadow = {0};
             unsigned seed = first * 1000 + (unsigned)ranges[i];
-            for (int step = 0; step < 400; step++) {
+            for (int step = 0; step < 400; step += (int)sweep_stride(10)) {
                 random_step(&m, g, &b, ranges[i], &seed);
                 if (step % 3 == 0 || m.edge_count < 200) {
                     model_check(&m, g);
