@@ -31,7 +31,7 @@ void interrupt_install(void)
     struct sigaction before;
     sigfillset(&action.sa_mask);
     for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++) {
-        /* nohup and the like chose to ignore it; so do we. */
+        /* nohup and others chose to ignore the signal; it stays ignored. */
         if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN) continue;
         sigaction(signals[i], &action, NULL);
     }

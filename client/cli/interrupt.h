@@ -1,11 +1,11 @@
-/* interrupt: what Ctrl-C, SIGTERM, SIGHUP and a closed pipe do.
+/* interrupt: the effects of Ctrl-C, SIGTERM, SIGHUP and a closed pipe.
  * Owner:  the process; one instance.
  * Thread: the main thread.
- * Errors: interrupt_guard gives false when its few places are taken.
+ * Errors: interrupt_guard: false when its few places are taken.
  *
- * At once (the default): unfinished output files are removed and the process ends with 128 + the
- * signal. Politely (a command that can stop in the middle): the first Ctrl-C only raises a flag,
- * the second ends at once. */
+ * By default, unfinished output files are removed and the process ends at once with 128 + the
+ * signal. In a command that can stop in the middle, the first Ctrl-C only sets a flag, and the
+ * second ends the process at once. */
 #ifndef ENGRAM_CLI_INTERRUPT_H
 #define ENGRAM_CLI_INTERRUPT_H
 

@@ -1,5 +1,5 @@
-/* engram-accel: the command line tool of engram-acceld. Everything is in cli_main, so that tests
- * can link it. */
+/* engram-accel: the command line tool of engram-acceld. The code is in cli_main, so that tests can
+ * link it. */
 #include "client/cli/cli.h"
 
 int main(int argc, char **argv)

@@ -1,4 +1,4 @@
-/* bench: how fast the daemon answers. */
+/* bench: measures how fast the daemon answers. */
 #include "client/cli/commands/bench.h"
 
 #include "client/cli/commands/commands.h"

@@ -58,7 +58,7 @@ static void json_collection(struct json *j, const ea_collection_info *c)
     json_end(j);
 }
 
-/* What a replica that is not as new as the rows is. */
+/* Describes a replica whose version is older than the rows'. */
 static const char *replica_note(const ea_collection_info *c)
 {
     if (!c->vram_bytes || c->vram_version == c->version) return "";

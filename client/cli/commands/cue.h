@@ -1,5 +1,6 @@
-/* cue: seeds by similarity: the rows of a collection that are nearest to each query are seeds of one
- * set, their scores the activations. Rows that are no nodes, or not similar at all, are left out.
+/* cue: seeds by similarity: the rows of a collection nearest to each query are the seeds of one
+ * set, with their scores as activations. Rows whose ids are not nodes, or whose score is not above
+ * 0, are left out.
  * Owner:  the caller's struct; cue_finish.
  * Thread: the main thread.
  * Errors: exit codes, as in cli.h. */
@@ -17,12 +18,13 @@ struct cue {
     uint32_t k;
     struct queries queries;
     struct meta_total meta;
-    uint64_t found, unlike, strangers; /* rows; of these with scores of 0 or less; no nodes */
+    /* rows found; those with scores of 0 or less; those that are not nodes */
+    uint64_t found, unlike, strangers;
 };
 
-/* After cli_info. Adds seeds: set i is query i. */
+/* Asks for the rows and adds the seeds: set i is query i. Call after cli_info. */
 int cue_ask(struct cue *cue, struct cli *cli, const char *graph, struct seeds *seeds);
-/* How it went, on standard error. */
+/* Reports on standard error how many rows became seeds. */
 void cue_print(const struct cue *cue, const char *graph);
 void cue_finish(struct cue *cue);
 

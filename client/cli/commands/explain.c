@@ -1,10 +1,11 @@
-/* explain: why requests run where they run: what each backend costs, and what came of decisions. */
+/* explain: why requests run where they run: the costs of each backend, and the outcomes of
+ * decisions. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/text/format.h"
 
 #include <math.h>
 
-static const double NEAR = 1.25; /* took and predicted within this factor are near */
+static const double NEAR = 1.25; /* times that differ by less than this factor count as near */
 
 struct explain {
     uint32_t last;
@@ -24,7 +25,7 @@ static error_t explain_parse(int key, char *text, struct argp_state *state)
     return 0;
 }
 
-/* Took / predicted; 0: there was no prediction. */
+/* Returns took / predicted; 0: there was no prediction. */
 static double ratio_of(const ea_decision *d)
 {
     uint64_t predicted = d->backend == EA_BACKEND_GPU ? d->gpu_ns : d->cpu_ns;

@@ -35,7 +35,7 @@ static void json_graph(struct json *j, const ea_graph_info *g)
     json_end(j);
 }
 
-/* What a replica that is not as new as the edges is. */
+/* Describes a replica whose version is older than the edges'. */
 static const char *replica_note(const ea_graph_info *g)
 {
     if (!g->vram_bytes || g->vram_version == g->version) return "";

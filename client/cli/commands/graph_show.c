@@ -1,4 +1,4 @@
-/* graph_show: nodes and the edges out of them. */
+/* graph_show: nodes and their out-edges. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/text/format.h"
 #include "client/cli/files/ids.h"

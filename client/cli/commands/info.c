@@ -1,11 +1,11 @@
-/* info: what the daemon is, runs on and allows. */
+/* info: shows what the daemon is, what it runs on and its limits. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/text/format.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* "13.0" of CUDA's 13000. */
+/* Prints CUDA's 13000 as "13.0". */
 static const char *format_cuda(struct text *t, uint32_t version)
 {
     snprintf(t->c, sizeof t->c, "%u.%u", version / 1000, version % 1000 / 10);
@@ -18,14 +18,14 @@ static const char *unified_memory(const ea_gpu_info *g)
     return g->managed ? "unified memory, used by one side at a time" : "no unified memory";
 }
 
-/* "no driver", where the line before has said "absent" already. */
+/* Returns "no driver" if the line before has said "absent" already. */
 static const char *plain_why(const ea_gpu_info *g)
 {
     const char *state = ea_gpu_state_name(g->state), *colon = strstr(g->why, ": ");
     return colon && strncmp(g->why, state, strlen(state)) == 0 ? colon + 2 : g->why;
 }
 
-/* Where it stands; gives false for a card that has never been ready: nothing is known of it. */
+/* Prints the GPU's state. False: it has never been ready, so that nothing more is known of it. */
 static bool gpu_print_state(const ea_gpu_info *g)
 {
     struct text a;
@@ -85,7 +85,7 @@ static void info_print(const ea_info *info)
 static void gpu_print_json(struct json *j, const ea_gpu_info *g)
 {
     struct text t;
-    bool known = g->name[0]; /* it has been ready once */
+    bool known = g->name[0]; /* true once it has been ready */
     json_object(j, NULL);
     json_u64(j, "number", g->number);
     json_string(j, "state", ea_gpu_state_name(g->state));

@@ -23,7 +23,7 @@ static int fetch_part(const struct nodes_fetch *f, const uint64_t *ids, uint64_t
     return code;
 }
 
-/* How many edges nodes have is known before they are asked for. */
+/* Asks for the nodes' degrees first, so that the edges of each request are bounded. */
 static int fetch_with_edges(const struct nodes_fetch *f, const uint64_t *ids, uint64_t n,
                             uint64_t first)
 {

@@ -1,4 +1,4 @@
-/* nodes_fetch: what a graph knows of nodes, in as many requests as the daemon's bounds ask for.
+/* nodes_fetch: fetches nodes of a graph, in as many requests as the daemon's limits require.
  * Owner:  nobody; what the callback gets is freed when it returns.
  * Thread: the main thread.
  * Errors: exit codes, as in cli.h. */
@@ -7,10 +7,10 @@
 
 #include "client/cli/cli.h"
 
-/* part: of ids[first] and those after it, part->count of them; with their out-edges if asked for. */
+/* part: part->count nodes from ids[first] on; with their out-edges if requested. */
 typedef int (*nodes_use)(const ea_nodes *part, uint64_t first, void *user);
 
-/* After cli_info. Ends with the first code that is not CLI_OK. */
+/* Call after cli_info. Ends with the first code that is not CLI_OK. */
 int nodes_fetch(struct cli *cli, const char *graph, const uint64_t *ids, uint64_t n, bool edges,
                 nodes_use use, void *user);
 

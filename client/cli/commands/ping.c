@@ -1,4 +1,4 @@
-/* ping: a sign of life, once or many times. */
+/* ping: checks that the daemon answers, once or many times. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/text/format.h"
 #include "client/cli/text/latency.h"

@@ -1,4 +1,4 @@
-/* queries: the vectors to ask with, block by block, from a file or from rows stored already.
+/* queries: the query vectors, block by block, from a file or from a stored row.
  * Owner:  the caller's struct; queries_close.
  * Thread: one at a time.
  * Errors: exit codes, as in cli.h. */
@@ -10,10 +10,10 @@
 
 struct queries {
     struct vectors_file file;
-    ea_result stored; /* of --query-id */
-    const char *path; /* NULL: stored */
+    ea_result stored; /* the row of --query-id */
+    const char *path; /* NULL: the stored row is used */
     uint32_t dimension;
-    uint64_t total, next; /* queries in all; first of the next block */
+    uint64_t total, next; /* queries in all; the first of the next block */
     float *block;
     uint64_t block_rows;
 };
@@ -22,7 +22,7 @@ int queries_open_file(struct queries *q, const char *path);
 /* An id that is not in the collection is an error. */
 int queries_open_stored(struct queries *q, struct cli *cli, const char *collection,
                         const uint64_t *ids, uint64_t n);
-/* Checks them against the collection and makes room for blocks of up to `rows`. */
+/* Checks the queries against the collection and takes memory for blocks of up to `rows`. */
 int queries_prepare(struct queries *q, const char *collection, uint32_t dimension, uint64_t rows);
 /* *n = 0 at the end. */
 int queries_next(struct queries *q, const float **rows, uint64_t *n);

@@ -3,8 +3,8 @@
  * Thread: one at a time.
  * Errors: false, and error is one line.
  *
- * A file has lines of ID [ACTIVATION [SET]]; sets are told apart by their numbers and asked in rising
- * order. Within a set seeds keep the order in which they came. */
+ * A file has lines of ID [ACTIVATION [SET]]. Sets are identified by their numbers and sent in
+ * rising order. Within a set, seeds keep the order in which they were added. */
 #ifndef ENGRAM_CLI_COMMANDS_SEEDS_H
 #define ENGRAM_CLI_COMMANDS_SEEDS_H
 
@@ -19,7 +19,7 @@ struct seeds {
         float activation;
     } * list;
     size_t count, room;
-    /* After seeds_arrange, as ea_spread wants them: set i, called numbers[i], has
+    /* Set by seeds_arrange, as ea_spread needs them: set i, whose number is numbers[i], has
      * [offsets[i], offsets[i + 1]). */
     uint64_t *ids, *offsets, *numbers, sets;
     float *activations;
@@ -27,10 +27,10 @@ struct seeds {
 };
 
 bool seeds_add(struct seeds *s, uint64_t set, uint64_t id, float activation);
-/* "17" or "17=0.5" into set 0. */
+/* Adds "17" or "17=0.5" to set 0. */
 bool seeds_add_text(struct seeds *s, const char *text);
 bool seeds_read(struct seeds *s, const char *path);
-/* Once, when all are there. */
+/* Called once, when all seeds are added. */
 bool seeds_arrange(struct seeds *s);
 void seeds_free(struct seeds *s);
 

@@ -9,7 +9,7 @@ static double share_of(uint64_t part, uint64_t whole)
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-/* Bytes in a nanosecond are GB in a second; 0 where nothing was timed. */
+/* Bytes in a nanosecond are GB in a second; 0 if no time was measured. */
 static double rate_of(uint64_t bytes, uint64_t ns)
 {
     return ns ? (double)bytes / (double)ns : 0;
@@ -93,7 +93,7 @@ static void operations_print(const ea_stats *s)
     table_destroy(t);
 }
 
-/* "3 of 4,096", or "3" where there is no bound. */
+/* Prints "3 of 4,096", or "3" if there is no limit. */
 static const char *bounded(struct text *t, uint64_t n, uint64_t most)
 {
     struct text a;

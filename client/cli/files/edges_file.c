@@ -23,7 +23,7 @@ static bool fail(struct edges_file *file, const char *format, ...)
     return false;
 }
 
-/* What a part has said. */
+/* Copies the error of a column's file. */
 static bool pass_on(struct edges_file *file, const char *error)
 {
     return fail(file, "%s", error);
@@ -166,7 +166,8 @@ static bool no_triples(struct edges_file *file, const struct vectors_file *v)
                 v->name, vectors_type_name(v->type), v->rows, v->columns);
 }
 
-/* An array of integers, as a list of edges often is, is no vectors; it is told what it should be. */
+/* Refuses a file that is an array of integers, as lists of edges often are, with a hint how to
+ * store it. */
 static bool integers_open(struct edges_file *file, const char *path, const char *error)
 {
     struct vectors_file v;

@@ -24,31 +24,31 @@ struct edges_file {
     struct fields fields;
     struct vectors_file columns[3]; /* of .npy */
     unsigned column_count;
-    double *block;     /* of an n x 3 array */
-    uint64_t first_id; /* of a matrix: what its row 1 is called */
+    double *block;                                         /* of an n x 3 array */
+    uint64_t first_id;                                     /* of a matrix: the id of its row 1 */
     uint64_t rows_max, columns_max, entries, entries_read; /* of a matrix */
     bool pattern, symmetric;
-    bool mirror; /* the last entry's other edge is still to come */
+    bool mirror; /* the mirrored edge of the last entry comes next */
     uint64_t source, target, edges;
     float weight;
     char error[400];
 };
 
-/* paths: one file, or the columns of .npy. EDGES_AUTO: by the first one's ending. */
+/* paths: one file, or the columns of .npy. EDGES_AUTO: the first path's ending decides. */
 bool edges_file_open(struct edges_file *file, const char *const *paths, unsigned count,
                      enum edges_format format, uint64_t first_id);
-/* Text or a matrix from a stream, which it takes, also when it fails. */
+/* Reads text or a matrix from a stream, which it closes, also when it fails. */
 bool edges_file_open_stream(struct edges_file *file, FILE *stream, const char *name,
                             enum edges_format format, uint64_t first_id);
-/* Up to max further edges; *got = 0 only at the end. */
+/* Reads up to max further edges; *got = 0 only at the end. */
 bool edges_file_read(struct edges_file *file, uint64_t *sources, uint64_t *targets, float *weights,
                      uint64_t max, uint64_t *got);
-/* Bytes read so far and in all; 0 in all: that is not known. */
+/* Returns the bytes read so far and the file's size; 0: the size is not known. */
 void edges_file_place(const struct edges_file *file, uint64_t *bytes, uint64_t *size);
-/* Zeroed is fine. */
+/* A zeroed struct is fine. */
 void edges_file_close(struct edges_file *file);
 
-/* By the name's ending; EDGES_AUTO: by none. */
+/* Returns the format by the name's ending; EDGES_AUTO: it has none of the known ones. */
 enum edges_format edges_format_of(const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* ids: a list of ids from the command line or from a .npy file, whole in memory.
+/* ids: a list of ids from the command line or from a .npy file, read as a whole.
  * Owner:  the caller's struct; ids_free.
  * Thread: one at a time.
  * Errors: exit codes, as in cli.h. */
@@ -14,9 +14,9 @@ struct ids {
 };
 
 int ids_add(struct ids *ids, uint64_t id);
-/* For a parser: an id as text, or argp_error. */
+/* For an argument parser: adds an id given as text, or calls argp_error. */
 void ids_add_text(struct ids *ids, struct argp_state *state, const char *text);
-/* Appends all of a one-column file. */
+/* Appends all ids of a one-column file. */
 int ids_read(struct ids *ids, const char *path);
 void ids_free(struct ids *ids);
 

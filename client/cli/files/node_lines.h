@@ -1,9 +1,11 @@
-/* node_lines: what nodes shall be, from a file of lines ID KIND [FACTOR], whole in memory.
+/* node_lines: kinds and factors of nodes, from a file of lines ID KIND [FACTOR], read as a whole.
  * Owner:  the caller keeps the struct; node_lines_free.
  * Thread: one at a time.
- * Errors: false, and error is one line that names the file and the line; an id twice is one.
+ * Errors: false, and error is one line that names the file and the line; an id given twice is an
+ *         error.
  *
- * KIND is plain, episode or concept, FACTOR a number from 0 to 65,536; '-' leaves either as it is. */
+ * KIND is plain, episode or concept, FACTOR a number from 0 to 65,536; '-' leaves either
+ * unchanged. */
 #ifndef ENGRAM_CLI_FILES_NODE_LINES_H
 #define ENGRAM_CLI_FILES_NODE_LINES_H
 
@@ -11,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a line gives: nothing but the id, a kind, a factor, both. */
+/* What a line sets: nothing (the node is only made), a kind, a factor, both. */
 enum node_gives { GIVES_ID, GIVES_KIND, GIVES_FACTOR, GIVES_BOTH, NODE_GIVES };
 
 struct node_line {
@@ -22,7 +24,7 @@ struct node_line {
 };
 
 struct node_lines {
-    struct node_line *list; /* by what they give, then by id */
+    struct node_line *list; /* sorted by what they set, then by id */
     size_t count, room;
     char error[400];
 };

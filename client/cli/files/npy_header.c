@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A cursor over the dictionary. `error` is set once, by the first thing that does not fit. */
+/* A cursor over the dictionary. `error` is set once, by the first syntax error. */
 struct cursor {
     const char *at, *start, *end;
     char *error;

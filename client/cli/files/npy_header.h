@@ -1,4 +1,4 @@
-/* npy_header: the text in front of a NumPy array, read strictly.
+/* npy_header: parses the header of a NumPy array, strictly.
  * Owner:  nobody; pure functions over the caller's bytes.
  * Thread: any.
  * Errors: false and one line in error.

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HEADER_BYTES 128u /* a multiple of 64, as NumPy aligns; room for any shape */
+#define HEADER_BYTES 128u /* a multiple of 64, as NumPy aligns; large enough for any shape */
 
 static bool fail(struct npy_writer *w, const char *path, const char *what)
 {
@@ -37,7 +37,8 @@ static bool write_header(struct npy_writer *w, uint64_t rows)
     return fwrite(header, 1, HEADER_BYTES, w->stream) == HEADER_BYTES;
 }
 
-/* The stream to write to: a temporary file, or the target itself if it is no regular file. */
+/* Opens the stream to write to: a temporary file, or the target itself if that is not a regular
+ * file. */
 static bool open_stream(struct npy_writer *w, const char *path)
 {
     struct stat about;
@@ -104,7 +105,7 @@ bool npy_writer_finish(struct npy_writer *w)
     if (!w->rows_known &&
         (fseeko(w->stream, 0, SEEK_SET) != 0 || !write_header(w, w->rows_written)))
         return fail(w, w->path, "cannot write");
-    /* EINVAL: a pipe or a device has nothing to sync. */
+    /* EINVAL: a pipe or a device cannot be synced. */
     if (fflush(w->stream) != 0 || (fsync(fileno(w->stream)) != 0 && errno != EINVAL))
         return fail(w, w->path, "cannot write");
     int closed = fclose(w->stream);

@@ -3,8 +3,8 @@
  * Thread: one at a time per struct.
  * Errors: false, and writer->error is one line. A full disk shows in append or in finish.
  *
- * Rows go to a temporary file beside the target, which finish renames over it. A target that is
- * there and not a regular file (a device, a pipe) is written directly. */
+ * Rows are written to a temporary file beside the target, which finish renames. An existing target
+ * that is not a regular file (a device, a pipe) is written directly. */
 #ifndef ENGRAM_CLI_FILES_NPY_WRITE_H
 #define ENGRAM_CLI_FILES_NPY_WRITE_H
 
@@ -16,23 +16,24 @@ enum npy_write_type { NPY_WRITE_FLOAT32, NPY_WRITE_UINT64 };
 
 struct npy_writer {
     FILE *stream;
-    char *path;      /* where it shall be, symbolic links resolved */
-    char *temporary; /* NULL: written directly */
+    char *path;      /* the target, with symbolic links resolved */
+    char *temporary; /* NULL: the target is written directly */
     enum npy_write_type type;
-    unsigned axes; /* 1: columns is 1 and is not in the shape */
+    unsigned axes; /* 1: columns is 1 and not part of the shape */
     uint64_t columns, rows, rows_written;
     bool rows_known;
     char error[400];
 };
 
-#define NPY_ROWS_UNKNOWN UINT64_MAX /* counted, and put into the header by finish */
+/* the rows are counted, and finish writes the count into the header */
+#define NPY_ROWS_UNKNOWN UINT64_MAX
 
 bool npy_writer_open(struct npy_writer *w, const char *path, enum npy_write_type type,
                      unsigned axes, uint64_t rows, uint64_t columns);
-/* n rows without gaps. */
+/* Appends n rows without gaps. */
 bool npy_writer_append(struct npy_writer *w, const void *rows, uint64_t n);
 bool npy_writer_finish(struct npy_writer *w);
-/* Leaves no trace; fine after finish and on a zeroed struct. */
+/* Removes the temporary file; fine after finish and on a zeroed struct. */
 void npy_writer_abandon(struct npy_writer *w);
 
 #endif

@@ -11,7 +11,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#define BLOCK_BYTES 65536u /* a multiple of every element; a row may be longer */
+#define BLOCK_BYTES 65536u /* a multiple of every element's size; a row may be longer */
 
 static bool fail(struct vectors_file *file, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -43,7 +43,8 @@ static uint32_t load_u32(const unsigned char *at)
     return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* All of it or an error: the size is known, so a short read is a file that changed under us. */
+/* Reads exactly as many bytes, or fails: the size was checked, so a short read means that the file
+ * was changed meanwhile. */
 static bool read_exactly(struct vectors_file *file, void *out, size_t bytes)
 {
     if (fread(out, 1, bytes, file->stream) == bytes) return true;
@@ -52,7 +53,7 @@ static bool read_exactly(struct vectors_file *file, void *out, size_t bytes)
                 file->name, file->next_row);
 }
 
-/* rows x columns elements must fill the file from data_at to its end. */
+/* Checks that rows x columns elements fill the file from data_at to its end. */
 static bool check_size(struct vectors_file *file)
 {
     uint64_t row_bytes, bytes, have = file->size - file->data_at;
@@ -106,7 +107,7 @@ static bool npy_shape(struct vectors_file *file, const struct npy_header *header
 {
     if (header->axes != 1 && header->axes != 2)
         return fail(file, "%s: has %u axes; 1 or 2 are needed", file->name, header->axes);
-    /* In one axis both orders are the same bytes. */
+    /* With one axis both orders have the same bytes. */
     if (header->fortran_order && header->axes == 2)
         return fail(file, "%s: Fortran order; save numpy.ascontiguousarray(x) instead", file->name);
     file->axes = header->axes;
@@ -114,7 +115,7 @@ static bool npy_shape(struct vectors_file *file, const struct npy_header *header
     file->columns = header->axes == 2 ? header->shape[1] : 1;
     if (content == VECTORS_OF_IDS) {
         if (file->columns == 0) return fail(file, "%s: rows of 0 ids", file->name);
-        if (file->rows == 0) file->columns = 1; /* nothing backs a larger claim */
+        if (file->rows == 0) file->columns = 1; /* without rows, no bytes support a larger number */
         return true;
     }
     if (header->axes == 1 && content == VECTORS_OF_FLOATS) {

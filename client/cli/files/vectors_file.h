@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define VECTORS_DIMENSION_MAX 16384u /* as the daemon's; a record that says more is a lie */
+#define VECTORS_DIMENSION_MAX 16384u /* as the daemon's; a record with more is invalid */
 
 enum vectors_format { VECTORS_NPY, VECTORS_FVECS, VECTORS_FBIN };
 enum vectors_type {
@@ -45,18 +45,18 @@ struct vectors_file {
     char error[400];
 };
 
-/* The format follows from the name's ending. */
+/* The name's ending decides the format. */
 bool vectors_file_open(struct vectors_file *file, const char *path, enum vectors_content content);
-/* The same over a stream that can seek; takes the stream, also when it fails. */
+/* The same for a stream that can seek; it closes the stream, also when it fails. */
 bool vectors_file_open_stream(struct vectors_file *file, FILE *stream, const char *name,
                               enum vectors_format format, enum vectors_content content);
-/* NULL stream and half-opened are fine. */
+/* NULL stream and half-opened files are fine. */
 void vectors_file_close(struct vectors_file *file);
 
-/* Up to `max` further rows; *got = 0 only at the end. out has max x columns places. */
+/* Reads up to `max` further rows; *got = 0 only at the end. out has max x columns places. */
 bool vectors_file_read(struct vectors_file *file, float *out, uint64_t max, uint64_t *got);
 bool vectors_file_read_ids(struct vectors_file *file, uint64_t *out, uint64_t max, uint64_t *got);
-/* Of a float64 file opened as floats or numbers: unrounded, finite or not. */
+/* For a float64 file opened as floats or numbers: reads numbers unrounded, finite or not. */
 bool vectors_file_read_doubles(struct vectors_file *file, double *out, uint64_t max, uint64_t *got);
 
 const char *vectors_type_name(enum vectors_type type); /* "float32" */

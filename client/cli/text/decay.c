@@ -32,7 +32,7 @@ bool decay_parse(const char *text, struct decay *out, char *error, size_t error_
     static const struct {
         const char *name;
         ea_decay law;
-        float otherwise; /* when no parameter is given; below 0: one is needed */
+        float otherwise; /* if no parameter is given; below 0: one is required */
     } laws[] = {{"exponential", EA_DECAY_EXPONENTIAL, 0.7f},
                 {"power", EA_DECAY_POWER, -1},
                 {"linear", EA_DECAY_LINEAR, -1},

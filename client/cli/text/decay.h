@@ -1,8 +1,8 @@
-/* decay: a decay law as people write it: "exponential:0.7", "power:1.5", "linear:0.2", "constant",
+/* decay: parses a decay law: "exponential:0.7", "power:1.5", "linear:0.2", "constant",
  * "table:0.9,0.5".
  * Owner:  nobody; pure functions into the caller's struct.
  * Thread: any.
- * Errors: false and one line in error; *out is then not to be used. */
+ * Errors: false and one line in error; *out must not be used then. */
 #ifndef ENGRAM_CLI_TEXT_DECAY_H
 #define ENGRAM_CLI_TEXT_DECAY_H
 
@@ -18,7 +18,7 @@ struct decay {
 };
 
 bool decay_parse(const char *text, struct decay *out, char *error, size_t error_bytes);
-/* Up to `max` numbers with commas between them, each within [0, the largest float32]. */
+/* Parses up to `max` numbers separated by commas, each within [0, the largest float32]. */
 bool decay_parse_list(const char *text, float *out, uint32_t max, uint32_t *count);
 
 #endif

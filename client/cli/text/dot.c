@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LABEL_SHOWN 40u /* characters of a name */
+#define LABEL_SHOWN 40u /* shown characters of a name */
 
-/* Inside quotes: only " and \ mean something, and a label's \n is ours. */
+/* Writes text inside quotes, where only " and \ have a meaning; \n in a label is written by us. */
 static void write_text(FILE *out, const char *text, unsigned shown)
 {
     const unsigned char *s = (const unsigned char *)text;
@@ -36,7 +36,8 @@ static void write_text(FILE *out, const char *text, unsigned shown)
     }
 }
 
-/* White for 0 to a strong red for `most`; the root shows differences among the weak. */
+/* The colour goes from white for 0 to a strong red for `most`; a square root makes differences
+ * among weak nodes visible. */
 static void write_node(FILE *out, const struct dot_node *n, float most, const struct names *names)
 {
     double strength = n->activation > 0 ? sqrt((double)n->activation / (double)most) : 0;
@@ -114,7 +115,7 @@ static int by_ends(const void *a, const void *b)
     return (x->weight < y->weight) - (x->weight > y->weight);
 }
 
-/* other: the one that leads back, or NULL. */
+/* other: the edge that leads back, or NULL. */
 static void write_edge(FILE *out, const struct dot_edge *e, const struct dot_edge *other)
 {
     double weight = (double)e->weight, back = other ? (double)other->weight : 0;
@@ -126,7 +127,8 @@ static void write_edge(FILE *out, const struct dot_edge *e, const struct dot_edg
             weight < 0 || back < 0 ? ", style=dashed" : "");
 }
 
-/* Of edges between two nodes those to and those fro, which lie apart, are drawn in pairs. */
+/* Edges between two nodes in both directions, which are not adjacent in the list, become one
+ * line. */
 static void write_edges(const struct dot *dot)
 {
     const struct dot_edge *all = dot->edges, *end = all + dot->edge_count;
@@ -214,7 +216,7 @@ int dot_write(const struct dot *dot, const char *path)
         fwrite(dot->text, 1, dot->bytes, stdout);
         return CLI_OK;
     }
-    /* A device or a pipe must not be replaced, nor a link. */
+    /* A device, a pipe or a link must not be replaced. */
     if (lstat(path, &about) == 0 && !S_ISREG(about.st_mode)) return write_file(dot, path, path);
     if (asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0)
         return cli_error(CLI_FILE, "%s: out of memory", path);

@@ -20,7 +20,7 @@ bool fields_fail(struct fields *f, const char *format, ...)
     va_start(args, format);
     vsnprintf(f->error + n, sizeof f->error - (size_t)n, format, args);
     va_end(args);
-    /* What a line holds must not be able to steer the terminal. */
+    /* The content of a line must not control the terminal. */
     utf8_tame(f->error);
     return false;
 }
@@ -57,7 +57,7 @@ void fields_close(struct fields *f)
     f->name = NULL;
 }
 
-/* Some editors begin a file with it. */
+/* Skips the byte order mark with which some editors begin a file. */
 static size_t without_mark(char *text, size_t n)
 {
     static const char mark[] = "\xef\xbb\xbf";
@@ -67,7 +67,7 @@ static size_t without_mark(char *text, size_t n)
     return n - MARK_BYTES;
 }
 
-/* One line into text, without its end. A comment that does not fit is cut. *more: there was one. */
+/* Reads one line without its end. A comment that does not fit is cut. *more: there was a line. */
 static bool read_line(struct fields *f, bool *more)
 {
     size_t n = 0;

@@ -26,8 +26,8 @@ const char *format_many(struct text *t, uint64_t n, const char *what)
     return t->c;
 }
 
-/* Three significant digits, without a point at 100 and above. 999.6 would print as 1000: the
- * caller moves on to the next unit at 999.5. */
+/* Prints three significant digits, without a point from 100 on. 999.6 would print as 1000, so the
+ * caller uses the next unit from 999.5 on. */
 static const char *three_digits(struct text *t, double value, const char *unit)
 {
     int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
@@ -158,7 +158,7 @@ bool parse_address(const char *text, char *host, size_t host_bytes, uint16_t *po
         start++;
         length -= 2;
     } else if (memchr(text, ':', length)) {
-        return false; /* ::1:80 could be read two ways */
+        return false; /* ::1:80 is ambiguous */
     }
     if (length == 0 || length >= host_bytes) return false;
     memcpy(host, start, length);

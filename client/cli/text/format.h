@@ -19,16 +19,16 @@ const char *format_ns(struct text *t, uint64_t ns);       /* "850 ns", "12.3 µs
 const char *format_many(struct text *t, uint64_t n, const char *what); /* "1 row", "2 rows" */
 const char *format_score(struct text *t, float score); /* "0.912345", "1.5e+08", "-" */
 
-const char *format_ratio(struct text *t, double ratio); /* "1.05", "12.3"; "-" for none */
-const char *format_fine_ns(struct text *t, double ns);  /* "0.15 ns", "25.0 µs"; "-" for none */
-/* Things that take so long each: "40.0 GB/s" for "B/s"; "-" for none. */
+const char *format_ratio(struct text *t, double ratio); /* "1.05", "12.3"; "-" for 0 */
+const char *format_fine_ns(struct text *t, double ns);  /* "0.15 ns", "25.0 µs"; "-" for 0 */
+/* The rate of items that take ns_each: "40.0 GB/s" for "B/s"; "-" for 0. */
 const char *format_rate(struct text *t, double ns_each, const char *unit);
 
-/* A whole number in decimal, all of the text, within [min, max]. */
+/* Parses a whole number in decimal, which must be the whole text, within [min, max]. */
 bool parse_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out);
-/* A finite number, all of the text. */
+/* Parses a finite number, which must be the whole text. */
 bool parse_number(const char *text, double min, double max, double *out);
-/* HOST:PORT, [::1]:PORT; the port 1..65535. host has room for host_bytes. */
+/* Parses HOST:PORT or [::1]:PORT; the port is 1..65535. host has room for host_bytes. */
 bool parse_address(const char *text, char *host, size_t host_bytes, uint16_t *port);
 
 #endif

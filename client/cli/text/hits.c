@@ -84,8 +84,8 @@ static int open_files(struct hits *h, uint64_t columns)
     return CLI_OK;
 }
 
-/* The collection may grow or shrink between two requests, and its replies with it; the files keep
- * the first reply's width. A shorter row is filled as the daemon fills one. */
+/* The collection, and so the width of replies, may change between two requests; the files keep the
+ * width of the first reply. A shorter row is padded as the daemon pads one. */
 static int write_row(struct hits *h, const uint64_t *ids, const float *scores, uint64_t n)
 {
     uint64_t *id_row = h->row;

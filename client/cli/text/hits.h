@@ -1,4 +1,4 @@
-/* hits: where the answers of knn and score go: tables, JSON lines, or a pair of .npy files.
+/* hits: writes the results of knn and score: tables, JSON lines, or a pair of .npy files.
  * Owner:  the caller's struct; hits_close removes unfinished files.
  * Thread: one at a time.
  * Errors: exit codes, as in cli.h. */
@@ -12,25 +12,25 @@
 
 struct hits {
     struct cli *cli;
-    const char *prefix;        /* NULL: print */
+    const char *prefix;        /* of the files; NULL: print */
     const uint64_t *query_ids; /* NULL: queries are numbered */
     struct names names;
     bool named;
     struct npy_writer ids, scores;
     char *ids_path, *scores_path;
     struct table *table;
-    uint64_t total, done, columns; /* queries; columns of the files */
+    uint64_t total, done, columns; /* queries in all and so far; columns of the files */
     struct meta_total meta;
-    void *row; /* room for one padded row */
+    void *row; /* memory for one padded row */
 };
 
 /* prefix and names_path may be NULL. */
 int hits_open(struct hits *h, struct cli *cli, const char *prefix, const char *names_path,
               uint64_t queries_total);
-/* q further queries; ids and scores are q x columns; counts NULL: every column is a hit. */
+/* Adds q further queries; ids and scores are q x columns; counts NULL: every column is a result. */
 int hits_add(struct hits *h, const ea_meta *meta, uint64_t q, uint64_t columns, const uint64_t *ids,
              const float *scores, const uint32_t *counts);
-/* Finishes the files and says how it went. */
+/* Finishes the files and reports on them. */
 int hits_finish(struct hits *h);
 void hits_close(struct hits *h);
 

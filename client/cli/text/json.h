@@ -24,17 +24,17 @@ struct json {
 void json_init(struct json *j, FILE *out);
 void json_object(struct json *j, const char *key);
 void json_array(struct json *j, const char *key);
-/* Closes the innermost; the outermost also ends the line. */
+/* Closes the innermost object or array; the outermost also ends the line. */
 void json_end(struct json *j);
 
-/* Bytes that are not UTF-8 become U+FFFD. NULL text: null. */
+/* Bytes that are not UTF-8 become U+FFFD. NULL text becomes null. */
 void json_string(struct json *j, const char *key, const char *text);
 void json_u64(struct json *j, const char *key, uint64_t value);
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
-/* %.9g: gives the same float32 back. Not finite: null. */
+/* Prints with %.9g, which reads back as the same float32. Not finite: null. */
 void json_float(struct json *j, const char *key, float value);
-/* %.17g, the same for float64. */
+/* Prints with %.17g, the same for float64. */
 void json_double(struct json *j, const char *key, double value);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* 0..255 have a bucket each; every further doubling has 128. */
+/* 0..255 have a bucket each; every further octave has 128. */
 static unsigned bucket_of(uint64_t ns)
 {
     if (ns < 256) return (unsigned)ns;
@@ -30,7 +30,8 @@ void latency_add(struct latency *l, uint64_t ns)
 uint64_t latency_percentile(const struct latency *l, double fraction)
 {
     if (l->count == 0) return 0;
-    /* The product may land a hair above a whole rank (0.99 * 100); that is not the next rank. */
+    /* The product may be slightly above a whole number (0.99 * 100), which must not give the next
+     * rank. */
     uint64_t rank = (uint64_t)ceil(fraction * (double)l->count * (1 - 1e-12));
     if (rank < 1) rank = 1;
     if (rank > l->count) rank = l->count;

@@ -17,8 +17,8 @@ struct latency {
 };
 
 void latency_add(struct latency *l, uint64_t ns);
-/* The least recorded value that is at least as large as `fraction` (0..1) of them all (nearest
- * rank), rounded up to its bucket's end; 0 when empty. */
+/* Returns the least recorded value that is at least as large as `fraction` (0..1) of all values
+ * (nearest rank), rounded up to the end of its bucket; 0 when empty. */
 uint64_t latency_percentile(const struct latency *l, double fraction);
 double latency_mean(const struct latency *l);
 

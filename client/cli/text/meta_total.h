@@ -1,4 +1,4 @@
-/* meta_total: how the requests of one command came about, summed.
+/* meta_total: sums over the replies' metadata of one command.
  * Owner:  the caller's struct; zeroed is empty.
  * Thread: one at a time.
  * Errors: none. */
@@ -8,12 +8,13 @@
 #include "client/cli/text/json.h"
 #include "client/engram_accel.h"
 
-#define META_ROADS_MAX 16 /* distinct pairs of backend and reason that are told apart */
+#define META_ROADS_MAX 16 /* most pairs of backend and reason that are counted separately */
 
 struct meta_total {
     uint64_t requests, queue_ns, run_ns, copy_ns;
     uint64_t predicted_ns, other_ns, wait_ns;
-    uint64_t predicted, compared; /* requests with a prediction, and with another to choose from */
+    /* requests with a prediction, and with one for the other backend, too */
+    uint64_t predicted, compared;
     uint32_t batch_max;
     struct meta_road {
         ea_backend backend;
@@ -24,10 +25,10 @@ struct meta_total {
 };
 
 void meta_total_add(struct meta_total *t, const ea_meta *meta);
-/* "3 queries in 1 request: gpu (chosen_faster); queued 12 µs, ran 41 µs; batch 12, predicted 43 µs,
- * other 120 µs" on standard error. What not every request has is left out. */
+/* Prints "3 queries in 1 request: gpu (chosen_faster); queued 12 µs, ran 41 µs; batch 12,
+ * predicted 43 µs, other 120 µs" on standard error. What not every request has is left out. */
 void meta_total_print(const struct meta_total *t, uint64_t n, const char *things);
-/* Members of the object that is open. */
+/* Writes members of the object that is open. */
 void meta_total_json(const struct meta_total *t, struct json *j);
 void meta_json(const ea_meta *meta, struct json *j);
 

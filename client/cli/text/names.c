@@ -11,7 +11,7 @@ static int by_id(const void *a, const void *b)
 {
     const struct name *x = a, *y = b;
     if (x->id != y->id) return x->id < y->id ? -1 : 1;
-    return x->name < y->name ? -1 : x->name > y->name; /* the earlier line */
+    return x->name < y->name ? -1 : x->name > y->name; /* the earlier line first */
 }
 
 static bool fail(struct names *n, const char *path, const char *what, size_t line)
@@ -44,7 +44,7 @@ static bool read_text(struct names *n, const char *path)
     return good;
 }
 
-/* "12<TAB>name": cuts the line at the TAB. */
+/* Cuts a line "12<TAB>name" at the TAB. */
 static bool split_line(char *line, uint64_t *id, char **name)
 {
     char *tab = strchr(line, '\t');

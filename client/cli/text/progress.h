@@ -1,4 +1,4 @@
-/* progress: one line on standard error that is redrawn, on a terminal only.
+/* progress: one line on standard error that is redrawn; on a terminal only.
  * Owner:  the caller's struct.
  * Thread: the main thread.
  * Errors: none. */
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct progress {
-    bool shown; /* standard error is a terminal */
+    bool shown; /* true if standard error is a terminal */
     bool drawn; /* a line is on the screen */
     uint64_t start_ns, drawn_ns;
     uint64_t total, row_bytes; /* row_bytes 0: what is counted is bytes, not rows */
@@ -19,10 +19,10 @@ struct progress {
 void progress_start(struct progress *p, uint64_t total, uint64_t row_bytes, uint64_t now_ns);
 /* Draws at most ten times a second. */
 void progress_show(struct progress *p, uint64_t done, uint64_t now_ns);
-/* Wipes the line. */
+/* Clears the line. */
 void progress_finish(struct progress *p);
 
-/* The line itself, no longer than `width` columns. */
+/* Writes the line itself, at most `width` columns. */
 void progress_line(char *out, size_t out_bytes, uint64_t done, uint64_t total, uint64_t row_bytes,
                    uint64_t elapsed_ns, unsigned width);
 

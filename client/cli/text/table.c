@@ -57,7 +57,7 @@ void table_cell(struct table *t, const char *format, ...)
     va_start(args, format);
     if (vasprintf(&text, format, args) < 0) text = NULL;
     va_end(args);
-    /* A name from a file must not be able to steer the terminal. */
+    /* A name from a file must not control the terminal. */
     if (text) utf8_tame(text);
     if (text) t->cells[t->count++] = text;
 }

@@ -1,7 +1,7 @@
 /* table: aligned columns for people.
  * Owner:  table_create to table_destroy.
  * Thread: one at a time.
- * Errors: NULL or a table that prints less when memory is out. */
+ * Errors: NULL, or a table that prints less, if there is no memory. */
 #ifndef ENGRAM_CLI_TEXT_TABLE_H
 #define ENGRAM_CLI_TEXT_TABLE_H
 
@@ -12,12 +12,12 @@ struct table;
 /* heads: up to 12 names, NULL ends them; one that begins with '>' is right-aligned. */
 struct table *table_create(const char *const *heads);
 void table_destroy(struct table *t);
-/* The next cell, from left to right, row by row. Control characters become '?'. */
+/* Adds the next cell, from left to right, row by row. Control characters become '?'. */
 void table_cell(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Header and rows; bold header when `bold`. Forgets the rows, so that the table can be filled
- * again. */
+/* Prints header and rows, the header in bold if `bold`. Removes the rows, so that the table can be
+ * filled again. */
 void table_print(struct table *t, FILE *out, int bold);
-/* Columns a terminal would use: characters of UTF-8, not bytes. */
+/* Returns the columns that a terminal would use: characters of UTF-8, not bytes. */
 size_t table_width(const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* utf8: characters of text that may come from anywhere.
+/* utf8: checks characters of untrusted text.
  * Owner:  nobody; pure functions over the caller's bytes, which end with a 0.
  * Thread: any.
  * Errors: none. */
@@ -7,11 +7,12 @@
 
 #include <stdio.h>
 
-/* Bytes of the UTF-8 character at s, 0 if it is not one (RFC 3629: shortest form, no surrogate). */
+/* Returns the bytes of the UTF-8 character at s, or 0 if it is not one (RFC 3629: shortest form,
+ * no surrogate). */
 unsigned utf8_length(const unsigned char *s);
-/* The same, but 0 also for what can steer a terminal: C0, DEL and C1. */
+/* The same, but 0 also for characters that can control a terminal: C0, DEL and C1. */
 unsigned utf8_shown(const unsigned char *s);
-/* Each byte that is not shown becomes '?', in place or on the way to out. */
+/* Replaces each byte of characters that are not shown by '?', in place or on the way to out. */
 void utf8_tame(char *text);
 void utf8_put(FILE *out, const char *text);
 
