@@ -49,8 +49,8 @@ static void expect_same(struct pair *p, ea_status got_st, ea_result *got, ea_sta
         cr_assert_str_eq(ea_error_text(p->gpu.a), ea_error_text(p->cpu.a));
         return;
     }
-    cr_assert_eq(got->meta.backend, on_gpu ? EA_BACKEND_GPU : EA_BACKEND_CPU, "reason %d",
-                 (int)got->meta.reason);
+    cr_assert_eq(got->meta->backend, on_gpu ? EA_BACKEND_GPU : EA_BACKEND_CPU, "reason %d",
+                 (int)got->meta->reason);
     cr_assert(got->rows == want->rows && got->columns == want->columns);
     uint64_t count = want->offsets ? want->offsets[want->rows] : want->rows * want->columns;
     cr_assert_eq(!got->offsets, !want->offsets);
@@ -68,8 +68,24 @@ static void similarity(struct pair *p, ea_metric metric, uint64_t q, uint64_t n,
                        const float *threshold, bool on_gpu)
 {
     ea_result got = {0}, want = {0};
-    ea_status a = ea_similarity_inline(p->gpu.a, metric, queries, q, rows, n, d, threshold, &got);
-    ea_status b = ea_similarity_inline(p->cpu.a, metric, queries, q, rows, n, d, threshold, &want);
+    ea_status a = ea_similarity(p->gpu.a,
+                                &(ea_similarity_question){.metric = metric,
+                                                          .queries = queries,
+                                                          .query_count = q,
+                                                          .rows = rows,
+                                                          .row_count = n,
+                                                          .dimension = d,
+                                                          .threshold = threshold},
+                                &got);
+    ea_status b = ea_similarity(p->cpu.a,
+                                &(ea_similarity_question){.metric = metric,
+                                                          .queries = queries,
+                                                          .query_count = q,
+                                                          .rows = rows,
+                                                          .row_count = n,
+                                                          .dimension = d,
+                                                          .threshold = threshold},
+                                &want);
     expect_same(p, a, &got, b, &want, on_gpu);
 }
 
@@ -80,10 +96,26 @@ static void score(struct pair *p, ea_metric metric, uint64_t q, uint64_t n, uint
     for (uint64_t i = 1; i <= q; i++) /* every third list is empty */
         offsets[i] = i == q ? n : i % 3 == 2 ? offsets[i - 1] : i * n / q;
     ea_result got = {0}, want = {0};
-    ea_status a =
-        ea_score_inline(p->gpu.a, metric, queries, q, d, q == 1 ? NULL : offsets, rows, n, k, &got);
-    ea_status b = ea_score_inline(p->cpu.a, metric, queries, q, d, q == 1 ? NULL : offsets, rows, n,
-                                  k, &want);
+    ea_status a = ea_score(p->gpu.a,
+                           &(ea_score_question){.metric = metric,
+                                                .queries = queries,
+                                                .query_count = q,
+                                                .dimension = d,
+                                                .offsets = q == 1 ? NULL : offsets,
+                                                .rows = rows,
+                                                .count = n,
+                                                .k = k},
+                           &got);
+    ea_status b = ea_score(p->cpu.a,
+                           &(ea_score_question){.metric = metric,
+                                                .queries = queries,
+                                                .query_count = q,
+                                                .dimension = d,
+                                                .offsets = q == 1 ? NULL : offsets,
+                                                .rows = rows,
+                                                .count = n,
+                                                .k = k},
+                           &want);
     expect_same(p, a, &got, b, &want, on_gpu);
 }
 
@@ -101,8 +133,12 @@ static void norms(struct pair *p, uint64_t n, uint32_t d)
 static void average(struct pair *p, uint64_t n, uint32_t d)
 {
     static float got[D_MAX], want[D_MAX];
-    ea_status a = ea_weighted_average(p->gpu.a, rows, weights, n, d, got);
-    ea_status b = ea_weighted_average(p->cpu.a, rows, weights, n, d, want);
+    ea_status a = ea_weighted_average(
+        p->gpu.a,
+        &(ea_average_question){.rows = rows, .weights = weights, .count = n, .dimension = d}, got);
+    ea_status b = ea_weighted_average(
+        p->cpu.a,
+        &(ea_average_question){.rows = rows, .weights = weights, .count = n, .dimension = d}, want);
     cr_assert_eq(a, b, "%s", ea_error_text(p->gpu.a));
     if (a)
         cr_assert_str_eq(ea_error_text(p->gpu.a), ea_error_text(p->cpu.a));
@@ -192,10 +228,17 @@ Test(gpu_inline, too_many_for_the_card, .timeout = 900)
     gpu_scene_await(&s, EA_GPU_READY);
     if (gpu_scene_is_real()) cr_skip_test("SKIP a real card's memory is larger than any request");
     fill(128);
-    cr_assert_eq(ea_similarity_inline(s.a, EA_DOT, queries, 1, rows, ROWS_MAX, 128, NULL, &r),
+    cr_assert_eq(ea_similarity(s.a,
+                               &(ea_similarity_question){.metric = EA_DOT,
+                                                         .queries = queries,
+                                                         .query_count = 1,
+                                                         .rows = rows,
+                                                         .row_count = ROWS_MAX,
+                                                         .dimension = 128},
+                               &r),
                  EA_OK);
-    cr_assert_eq(r.meta.backend, EA_BACKEND_CPU);
-    cr_assert_str_eq(ea_reason_name(r.meta.reason), "vram_pressure");
+    cr_assert_eq(r.meta->backend, EA_BACKEND_CPU);
+    cr_assert_str_eq(ea_reason_name(r.meta->reason), "vram_pressure");
     ea_result_free(&r);
     gpu_scene_close(&s);
 }
