@@ -89,6 +89,7 @@ struct job_spread {
     float decay_parameter;
     uint32_t hops;
     float thresholds[3];
+    bool has_thresholds[3]; /* as decoded; its check sets those that are missing */
     bool ignore_kinds, last_hop, paths;
     uint64_t touched_max; /* 0: no bound */
     uint64_t time_max_us; /* 0: none */

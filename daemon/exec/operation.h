@@ -17,6 +17,9 @@
 #include "daemon/base/job.h"
 
 struct operation_ops {
+    /* NULL, or after decoding: refuses what the request alone proves wrong, and sets what is meant
+     * where it names nothing. Of operations that the loop answers, all there is. */
+    enum status (*check)(struct job *j);
     enum status (*plan)(struct job *j);
     /* For the GPU process; both NULL: it cannot do this operation. */
     enum status (*gpu_plan)(struct job *j);

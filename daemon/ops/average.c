@@ -5,6 +5,7 @@
  * total + w for rising i, both float32 from +0. No rows, or a total of 0: zeros. */
 #include <math.h>
 
+#include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
 #include "daemon/ops/rows.h"
 
@@ -227,7 +228,18 @@ static enum status average_gpu_plan(struct job *j)
     return STATUS_OK;
 }
 
+static enum status average_check(struct job *j)
+{
+    const struct job_request *q = &j->request;
+    enum status st = check_ids_or_rows(j);
+    if (st) return st;
+    return check_inline(j) ? check_same_rows(j, "weights", &q->weights, "rows", &q->rows)
+                           : check_same_rows(j, "weights", &q->weights, "ids", &q->ids);
+}
+
 const struct operation_ops operation_weighted_average = {
+    .check = average_check,
+
     .plan = average_plan,
     .gpu_plan = average_gpu_plan,
     .gpu_pairs = average_gpu_pairs,

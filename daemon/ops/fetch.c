@@ -1,4 +1,5 @@
 /* op_fetch: rows back as they were given, by id or by position. */
+#include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
 
 enum { PART_BYTES = 512 << 10, BATCH = 64 };
@@ -92,4 +93,11 @@ static enum status fetch_plan(struct job *j)
     return STATUS_OK;
 }
 
-const struct operation_ops operation_fetch = {.plan = fetch_plan};
+static enum status fetch_check(struct job *j)
+{
+    const struct job_request *q = &j->request;
+    if (!is_present(&q->ids) || !(q->offset || q->limit)) return STATUS_OK;
+    return check_refuse(j, DETAIL_BAD_SHAPE, "ids: offset and limit are for a fetch without ids");
+}
+
+const struct operation_ops operation_fetch = {.check = fetch_check, .plan = fetch_plan};

@@ -1,5 +1,6 @@
 /* op_graph: changes of a graph. One writer holds it, so one part does it all; a job cancelled before
  * it starts changes nothing. */
+#include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
 
 static enum status one_part(struct job *j, void (*run)(struct job *, uint32_t, uint32_t))
@@ -108,9 +109,47 @@ static enum status drop_plan(struct job *j)
     return one_part(j, drop_part);
 }
 
-const struct operation_ops operation_graph_add_edges = {.plan = add_edges_plan};
-const struct operation_ops operation_graph_add_csr = {.plan = add_csr_plan};
-const struct operation_ops operation_graph_remove_edges = {.plan = remove_edges_plan};
-const struct operation_ops operation_graph_set_nodes = {.plan = set_nodes_plan};
+static enum status add_edges_check(struct job *j)
+{
+    const struct job_request *q = &j->request;
+    enum status st = check_same_rows(j, "targets", &q->targets, "sources", &q->ids);
+    return st ? st : check_same_rows(j, "weights", &q->weights, "sources", &q->ids);
+}
+
+const struct operation_ops operation_graph_add_edges = {.check = add_edges_check,
+                                                        .plan = add_edges_plan};
+static enum status add_csr_check(struct job *j)
+{
+    const struct job_request *q = &j->request;
+    enum status st = STATUS_OK;
+    if (q->offsets.rows == 0)
+        st = check_refuse(j, DETAIL_BAD_OFFSETS, "offsets: 0, one more than rows wanted");
+    else if (is_present(&q->ids) && q->ids.rows != q->offsets.rows - 1)
+        st = failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
+                         "offsets: %" PRIu64 " for %" PRIu64 " ids, one more wanted",
+                         q->offsets.rows, q->ids.rows);
+    return st ? st : check_same_rows(j, "weights", &q->weights, "columns", &q->targets);
+}
+
+const struct operation_ops operation_graph_add_csr = {.check = add_csr_check, .plan = add_csr_plan};
+static enum status remove_edges_check(struct job *j)
+{
+    return check_same_rows(j, "targets", &j->request.targets, "sources", &j->request.ids);
+}
+
+const struct operation_ops operation_graph_remove_edges = {.check = remove_edges_check,
+                                                           .plan = remove_edges_plan};
+static enum status set_nodes_check(struct job *j)
+{
+    const struct job_request *q = &j->request;
+    enum status st = STATUS_OK;
+    if (is_present(&q->kinds)) st = check_same_rows(j, "kinds", &q->kinds, "ids", &q->ids);
+    if (!st && is_present(&q->factors))
+        st = check_same_rows(j, "factors", &q->factors, "ids", &q->ids);
+    return st;
+}
+
+const struct operation_ops operation_graph_set_nodes = {.check = set_nodes_check,
+                                                        .plan = set_nodes_plan};
 const struct operation_ops operation_graph_remove_nodes = {.plan = remove_nodes_plan};
 const struct operation_ops operation_graph_drop = {.plan = drop_plan};

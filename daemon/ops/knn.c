@@ -1,4 +1,5 @@
 /* op_knn: the k best rows of each query. */
+#include "daemon/ops/check.h"
 #include "daemon/ops/knn_inside.h"
 
 struct knn_plan {
@@ -153,7 +154,16 @@ static enum status knn_gpu_plan(struct job *j)
     return STATUS_OK;
 }
 
+static enum status knn_check_request(struct job *j)
+{
+    enum status st = check_filter(j);
+    if (!st) st = check_k(j, 1);
+    return st ? st : check_threshold(j);
+}
+
 const struct operation_ops operation_knn = {
+    .check = knn_check_request,
+
     .plan = knn_plan,
     .gpu_plan = knn_gpu_plan,
     .gpu_pairs = knn_gpu_pairs,

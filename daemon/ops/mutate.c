@@ -1,5 +1,6 @@
 /* op_mutate: upsert, delete and drop. One writer holds the collection, so one part does it all;
  * a job cancelled before it starts changes nothing. */
+#include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
 
 static enum status one_part(struct job *j, void (*run)(struct job *, uint32_t, uint32_t),
@@ -62,6 +63,11 @@ static enum status drop_plan(struct job *j)
     return one_part(j, drop_part, operation_note_collection);
 }
 
-const struct operation_ops operation_upsert = {.plan = upsert_plan};
+static enum status upsert_check(struct job *j)
+{
+    return check_same_rows(j, "ids", &j->request.ids, "rows", &j->request.rows);
+}
+
+const struct operation_ops operation_upsert = {.check = upsert_check, .plan = upsert_plan};
 const struct operation_ops operation_delete = {.plan = delete_plan};
 const struct operation_ops operation_collection_drop = {.plan = drop_plan};

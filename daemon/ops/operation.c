@@ -8,8 +8,16 @@ const struct operation_ops *operation_find(uint32_t operation)
 #define OPERATION(NAME, number, name, ...) [OPERATION_##NAME] = &operation_##name,
 #include "proto/operations.def"
         [OPERATION_KNN_BATCH] = &operation_knn_batch,
+        [OPERATION_EXPLAIN] = &operation_explain,
+        [OPERATION_COLLECTION_CREATE] = &operation_collection_create,
     };
     return operation < OPERATION_MAX ? all[operation] : NULL;
+}
+
+enum status operation_check(struct job *j)
+{
+    const struct operation_ops *ops = operation_find(j->operation);
+    return ops && ops->check ? ops->check(j) : STATUS_OK;
 }
 
 void operation_shape(struct job *j, uint32_t i, enum dtype dtype, uint64_t rows, uint64_t columns)

@@ -8,8 +8,11 @@
 
 #include "daemon/exec/operation.h"
 
-/* NULL: the loop answers it by itself. */
+/* NULL: the loop answers it by itself, and nothing is checked. */
 const struct operation_ops *operation_find(uint32_t operation);
+
+/* Checks a request that is decoded, its tensors placed (wire/decode.h). */
+enum status operation_check(struct job *j);
 
 /* What j asks for, in numbers. For a holder of its collection's turnstile. */
 struct work operation_work(const struct job *j);
@@ -21,6 +24,7 @@ bool operation_splits(const struct job *j);
 
 #define OPERATION(NAME, number, name, ...) extern const struct operation_ops operation_##name;
 #include "proto/operations.def"
-extern const struct operation_ops operation_knn_batch;
+extern const struct operation_ops operation_knn_batch, operation_explain,
+    operation_collection_create;
 
 #endif

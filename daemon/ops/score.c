@@ -1,5 +1,6 @@
 /* op_score: each query against its own list of candidates, by id or inline. Parts are ranges of
  * candidates, whatever lists they belong to; choosing the k best, the lists that begin there. */
+#include "daemon/ops/check.h"
 #include "daemon/ops/grid.h"
 #include "kernels/topk.h"
 
@@ -401,7 +402,19 @@ static enum status score_gpu_plan(struct job *j)
     return STATUS_OK;
 }
 
+static enum status score_check(struct job *j)
+{
+    const struct job_request *q = &j->request;
+    enum status st = check_ids_or_rows(j);
+    if (!st) st = check_same_columns(j);
+    if (!st) st = check_metric(j, check_inline(j));
+    if (!st) st = check_k(j, 0);
+    return st ? st : check_offsets(j, check_inline(j) ? q->rows.rows : q->ids.rows);
+}
+
 const struct operation_ops operation_score_candidates = {
+    .check = score_check,
+
     .plan = score_plan,
     .gpu_plan = score_gpu_plan,
     .gpu_pairs = score_gpu_pairs,

@@ -1,5 +1,6 @@
 /* op_similarity: the score of every query against every row, or, with a threshold, of those that
  * reach it. */
+#include "daemon/ops/check.h"
 #include "daemon/ops/filter.h"
 #include "daemon/ops/grid.h"
 #include "daemon/ops/matches.h"
@@ -312,7 +313,22 @@ static enum status similarity_gpu_plan(struct job *j)
     return STATUS_OK;
 }
 
+static enum status similarity_check(struct job *j)
+{
+    bool own = check_inline(j);
+    enum status st = check_target(j);
+    if (!st) st = check_filter(j);
+    if (!st) st = check_same_columns(j);
+    if (!st) st = check_metric(j, own);
+    if (!st && !own && j->request.metric)
+        st = check_refuse(j, DETAIL_BAD_METRIC,
+                          "metric: only with inline rows; a collection has its own");
+    return st ? st : check_threshold(j);
+}
+
 const struct operation_ops operation_similarity = {
+    .check = similarity_check,
+
     .plan = similarity_plan,
     .gpu_plan = similarity_gpu_plan,
     .gpu_pairs = similarity_gpu_pairs,

@@ -318,6 +318,7 @@ static enum status spread_plan(struct job *j)
 }
 
 const struct operation_ops operation_spread = {
+    .check = spread_check,
     .plan = spread_plan,
     .gpu_plan = spread_gpu_plan,
     .gpu_pairs = spread_gpu_pairs,

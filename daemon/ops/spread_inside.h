@@ -63,4 +63,7 @@ void spread_end(struct job *j);
 uint64_t spread_gpu_pairs(const struct job *j);
 enum status spread_gpu_plan(struct job *j);
 
+/* After decoding (spread_check.c). */
+enum status spread_check(struct job *j);
+
 #endif

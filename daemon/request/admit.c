@@ -93,7 +93,7 @@ void admit_on_frame(void *owner, struct connection *c, const struct frame *f)
         return;
     }
     j->ops = operation_find(f->header->kind);
-    enum status st = decode_request(f->header, f->message, f->body, j);
+    enum status st = decode_request(f->header, f->message, f->body, operation_check, j);
     if (!st && answer_now(p, c, j)) {
         job_move(j, JOB_DONE);
         job_give(p, j);

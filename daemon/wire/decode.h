@@ -1,10 +1,10 @@
-/* decode: request bytes -> job, with all checks of shapes that need only the request.
- * Owner:  wire. Thread: the loop. Errors: INVALID_ARGUMENT naming the field: BAD_MESSAGE,
- *         BAD_SHAPE, BODY_MISMATCH, BAD_NAME, BAD_K, BAD_METRIC, BAD_THRESHOLD, BAD_FILTER,
- *         BAD_OFFSETS, UNKNOWN_KIND (UNIMPLEMENTED), HELLO_REQUIRED (FAILED_PRECONDITION: a second
- *         Hello); of Hello also BAD_SPACE, BAD_VERSION; of Spread also BAD_MODE, BAD_HOPS,
- *         BAD_DECAY, BAD_SEED. Of changes of a graph only shapes are checked: the store checks
- *         weights, factors, kinds and the contents of a CSR matrix. */
+/* decode: request bytes -> job, by the table of operations: names and numbers are taken, tensors placed
+ * in the body. What else the request alone proves wrong is the operation's check.
+ * Owner:  wire.
+ * Thread: the loop.
+ * Errors: INVALID_ARGUMENT naming the field: BAD_MESSAGE, BAD_NAME, BAD_SHAPE, BODY_MISMATCH, and what
+ *         the check refuses; UNKNOWN_KIND (UNIMPLEMENTED), HELLO_REQUIRED (FAILED_PRECONDITION: a
+ *         second Hello); of Hello also BAD_SPACE, BAD_VERSION. */
 #ifndef ENGRAM_WIRE_DECODE_H
 #define ENGRAM_WIRE_DECODE_H
 
@@ -23,9 +23,10 @@ struct hello {
 enum status decode_hello(const void *message, uint32_t message_bytes, struct hello *out,
                          struct failure *f);
 
-/* Any kind but Hello. body: 64-byte aligned, header->body_bytes long, NULL when 0. Sets
- * j->operation and j->request, whose tensors point into body. On error j->failure is set. */
+/* Any kind but Hello. body: 64-byte aligned, header->body_bytes long, NULL when 0. check: the
+ * operation's (exec/operation.h), or NULL. Sets j->operation and j->request, whose tensors point into
+ * body. On error j->failure is set. */
 enum status decode_request(const struct frame_header *header, const void *message, void *body,
-                           struct job *j);
+                           enum status (*check)(struct job *j), struct job *j);
 
 #endif

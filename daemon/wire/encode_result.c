@@ -23,8 +23,8 @@ struct reply_field {
 
 /* Numbers are copied as they are; every reply's tensors have a place in a result, and its message fits
  * where results are written. */
-#define NUMBER(M, member, source)                                                            \
-    _Static_assert(sizeof((M){0}.member) == 8 && sizeof((struct job_result){0}.source) == 8, \
+#define NUMBER(M, member, source)                                                                  \
+    _Static_assert(sizeof(((M *)0)->member) == 8 && sizeof(((struct job_result *)0)->source) == 8, \
                    "64 bits: " #member);
 #define RESULT(M, SLOT, member, type) \
     _Static_assert((int)RESULT_##SLOT < (int)JOB_TENSORS_MAX, "a result has a place for " #SLOT);

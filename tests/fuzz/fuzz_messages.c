@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/ops/operation.h"
 #include "daemon/wire/decode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -89,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (st != f.code) abort();
         if (!st && hello.token_bytes > sizeof hello.token) abort();
     } else {
-        enum status st = decode_request(&h, message, body, &j);
+        enum status st = decode_request(&h, message, body, operation_check, &j);
         if (st != j.failure.code) abort();
         if (!st) check_accepted(&j, body, body_bytes);
     }

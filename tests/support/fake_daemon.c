@@ -1,3 +1,4 @@
+#include "daemon/ops/operation.h"
 #include "tests/support/fake_daemon.h"
 
 #include <errno.h>
@@ -347,7 +348,7 @@ size_t fake_answer(const struct fake_request *r, uint8_t *frame, size_t size)
     static _Thread_local struct job j;
     memset(&j, 0, sizeof j);
     uint64_t id = j.key.request_id = r->header.request_id;
-    enum status st = decode_request(&r->header, r->message, r->body, &j);
+    enum status st = decode_request(&r->header, r->message, r->body, operation_check, &j);
     if (st) return encode_error(r->header.kind, id, &j.failure, frame);
     const struct collection_info info = {.name = "rows",
                                          .dimension = 4,

@@ -1,4 +1,5 @@
 /* Graphs and spreading: every call against a daemon that behaves, and against one that goes away. */
+#include "daemon/ops/operation.h"
 #include "client/engram_accel.h"
 
 #include <poll.h>
@@ -407,7 +408,7 @@ static void take_parts(struct fake_daemon *d, int fd)
     if (!fake_hello(d, fd)) return;
     while (fake_read(fd, &r)) {
         seen.early |= poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 2) > 0;
-        if (decode_request(&r.header, r.message, r.body, &j)) abort();
+        if (decode_request(&r.header, r.message, r.body, operation_check, &j)) abort();
         note_part(&j);
         struct failure f;
         failure_set(&f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_WEIGHT, "weights: number 5 is nan");

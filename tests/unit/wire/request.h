@@ -10,6 +10,7 @@
 
 #include <criterion/criterion.h>
 
+#include "daemon/ops/operation.h"
 #include "daemon/wire/decode.h"
 #include "tests/support/sample_requests.h"
 
@@ -26,7 +27,7 @@ static inline enum status decode_bytes(uint8_t kind, const void *message, uint32
     memcpy(m, message, message_bytes);
     if (b) memcpy(b, body, body_bytes);
     memset(&job, 0xee, sizeof job);
-    enum status st = decode_request(&h, m, b, &job);
+    enum status st = decode_request(&h, m, b, operation_check, &job);
     cr_assert_eq(st, job.failure.code);
     const struct tensor *tensors[] = {
         &job.request.ids,           &job.request.rows,    &job.request.queries,

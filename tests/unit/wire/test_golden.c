@@ -6,6 +6,7 @@
 
 #include <criterion/criterion.h>
 
+#include "daemon/ops/operation.h"
 #include "client/engram_accel.h"
 #include "tests/support/fake_daemon.h"
 
@@ -235,19 +236,21 @@ Test(golden, decoder_reads_the_page)
     cr_assert_str_eq(hello.client_name, "golden");
     d = page("ping-request");
     cr_assert_eq(frame_parse(d.bytes, 0, &h, &f), STATUS_OK);
-    cr_assert_eq(decode_request(&h, d.bytes + 32, NULL, &j), STATUS_OK);
+    cr_assert_eq(decode_request(&h, d.bytes + 32, NULL, operation_check, &j), STATUS_OK);
     static struct dump knn;
     knn = page("knn-request");
     cr_assert_eq(frame_parse(knn.bytes, 4096, &h, &f), STATUS_OK);
-    cr_assert_eq(decode_request(&h, knn.bytes + 32, knn.bytes + frame_body_offset(&h), &j),
-                 STATUS_OK, "%s", j.failure.text);
+    cr_assert_eq(
+        decode_request(&h, knn.bytes + 32, knn.bytes + frame_body_offset(&h), operation_check, &j),
+        STATUS_OK, "%s", j.failure.text);
     cr_assert_str_eq(j.request.collection, "rows");
     cr_assert_eq(j.request.k, 2);
     cr_assert_eq(((float *)j.request.queries.data)[0], 1.0F);
     static struct dump spread;
     spread = page("spread-request");
     cr_assert_eq(frame_parse(spread.bytes, 4096, &h, &f), STATUS_OK);
-    cr_assert_eq(decode_request(&h, spread.bytes + 32, spread.bytes + frame_body_offset(&h), &j),
+    cr_assert_eq(decode_request(&h, spread.bytes + 32, spread.bytes + frame_body_offset(&h),
+                                operation_check, &j),
                  STATUS_OK, "%s", j.failure.text);
     cr_assert_str_eq(j.request.collection, "links");
     cr_assert(j.request.spread.mode == 1 && j.request.spread.hops == 1 && j.request.k == 2);
