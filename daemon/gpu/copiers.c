@@ -1,4 +1,4 @@
-/* The oldest work is worked on first, by all. A copier that finds nothing spins a little, because
+/* All copiers work on the oldest work first. A copier that finds none spins for a little, because
  * pieces come in quick succession, and then sleeps. */
 #include "daemon/gpu/copiers.h"
 
@@ -17,10 +17,10 @@
 struct copiers {
     pthread_mutex_t lock;
     pthread_cond_t work;
-    struct copy_work *head, *tail; /* with parts that nobody has taken; under lock */
-    uint32_t sleeping;             /* under lock */
-    bool stop;                     /* under lock */
-    atomic_uint waiting;           /* works in the list, for those that spin; changed under lock */
+    struct copy_work *head, *tail; /* works with unclaimed parts; guarded by lock */
+    uint32_t sleeping;             /* guarded by lock */
+    bool stop;                     /* guarded by lock */
+    atomic_uint waiting; /* works in the list, for copiers that spin; changed under lock */
     uint32_t count;
     pthread_t threads[];
 };
@@ -39,7 +39,7 @@ static void pause_briefly(void)
 #endif
 }
 
-/* Under the lock: the next part of the work at the head. */
+/* Claims the next part of the first work; called under the lock. */
 static struct copy_work *claim(struct copiers *c, uint32_t *part)
 {
     struct copy_work *w = c->head;
@@ -54,7 +54,7 @@ static struct copy_work *claim(struct copiers *c, uint32_t *part)
     return w;
 }
 
-/* After the last part's the work is the caller's again, who may free it. */
+/* After the last part the work is the caller's again, who may free it. */
 static void run(struct copy_work *w, uint32_t part)
 {
     w->run(w->owner, part);
@@ -106,7 +106,7 @@ static void *copier_main(void *argument)
     return NULL;
 }
 
-/* All signals are for the main thread. */
+/* The main thread handles all signals. */
 static bool start_thread(struct copiers *c, uint32_t number)
 {
     struct copier_start *start = fault_here("copiers: thread") ? NULL : malloc(sizeof *start);
@@ -181,7 +181,7 @@ void copiers_start(struct copiers *c, struct copy_work *w)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* Under the lock: the next part of w, or of none that is left. */
+/* Claims the next part of w; called under the lock. False: none is left. */
 static bool claim_of(struct copiers *c, struct copy_work *w, uint32_t *part)
 {
     *part = atomic_load_explicit(&w->next, memory_order_relaxed);

@@ -1,5 +1,5 @@
-/* copiers: threads that move bytes between the heap and pinned memory, so that the device thread
- * never does: one core alone copies at a fraction of what the bus carries.
+/* copiers: threads that copy bytes between the heap and pinned memory, because one core alone
+ * copies at a fraction of the bus's rate.
  * Owner:  the GPU process.
  * Thread: start, poll and destroy: the device thread.
  * Errors: copiers_create: RESOURCE_EXHAUSTED when a thread cannot be started. */
@@ -14,28 +14,28 @@
 
 struct copiers;
 
-/* One piece of work, cut into parts that run at once. The caller's memory; it stays until done. */
+/* Work that is cut into parts, which run at once. The caller's memory; it must stay until done. */
 struct copy_work {
-    void (*run)(void *owner, uint32_t part); /* any thread, each part once */
+    void (*run)(void *owner, uint32_t part); /* called by any thread, once for each part */
     void *owner;
     uint32_t parts;
-    /* the copiers' */
+    /* private to the copiers */
     atomic_uint next, left;
     struct copy_work *after;
 };
 
-/* count 0: no threads; copiers_help does it all. */
+/* count 0: no threads; copiers_help does everything. */
 enum status copiers_create(uint32_t count, struct copiers **out);
-void copiers_destroy(struct copiers *c); /* NULL is fine; nothing may be under way */
+void copiers_destroy(struct copiers *c); /* NULL is fine; no work may be unfinished */
 void copiers_start(struct copiers *c, struct copy_work *w); /* parts >= 1 */
-/* Whether all parts have run, and what they wrote can be seen. */
+/* True if all parts have run and their writes are visible. */
 static inline bool copy_work_done(struct copy_work *w)
 {
     return atomic_load_explicit(&w->left, memory_order_acquire) == 0;
 }
-/* Without threads of their own: runs the next part here. True: there was one. */
+/* Without threads: runs the next part on the calling thread. True: there was one. */
 bool copiers_help(struct copiers *c);
-/* Runs the parts that nobody has taken yet and waits for the others. */
+/* Runs the unclaimed parts and waits for the others. */
 void copiers_finish(struct copiers *c, struct copy_work *w);
 
 #endif

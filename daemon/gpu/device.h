@@ -1,14 +1,15 @@
-/* device: what the GPU process asks of a GPU: one const table. device_cuda is real; device_sim runs
- * the CPU kernels behind it, with a settable memory, latency and faults (tests, machines without a
- * GPU).
- * Owner:  the GPU process, one device each.
- * Thread: the device thread only, but for what copiers write into pinned memory.
- * Errors: each function returns an enum device_result. A failed call has done nothing, except that
- *         after DEVICE_STICKY every later call fails too: only a fresh process helps.
+/* device: the functions that the GPU process needs of a GPU, as a const table. device_cuda is
+ * real; device_sim runs the CPU kernels behind the same table, with settable memory, latency and
+ * faults (for tests, and machines without a GPU).
+ * Owner:  the GPU process; one device for each.
+ * Thread: the device thread only, except that copiers write into pinned memory.
+ * Errors: each function returns an enum device_result. A failed call has done nothing, but after
+ *         DEVICE_STICKY every later call fails, too: only a fresh process helps.
  *
- * `stream` orders work: what is enqueued on one happens in order; streams overlap. Device memory is
- * named by pointers of the device's address space, never read or written by the host. Functions
- * said to enqueue return at once; what they were given must stay until a later event is done. */
+ * `stream` orders work: what is enqueued on one stream runs in order; streams overlap. Device
+ * memory is named by pointers of the device's address space, which the host never reads or writes
+ * through. Functions that enqueue return at once; their arguments must stay valid until a later
+ * event is done. */
 #ifndef ENGRAM_GPU_DEVICE_H
 #define ENGRAM_GPU_DEVICE_H
 
@@ -22,42 +23,45 @@
 
 enum device_result {
     DEVICE_OK = 0,
-    DEVICE_BUSY = 1,      /* event_query alone: not done yet */
-    DEVICE_NO_MEMORY = 2, /* VRAM, address space or pinned memory is out; all else goes on */
-    DEVICE_ERROR = 3,     /* this call failed; the device is sound: try again or elsewhere */
-    DEVICE_STICKY = 4,    /* the context is poisoned: restart */
-    DEVICE_ABSENT = 5,    /* open alone: no device, no driver, driver too old: give up */
+    DEVICE_BUSY = 1, /* event_query only: not done yet */
+    /* VRAM, address space or pinned memory ran out; everything else goes on */
+    DEVICE_NO_MEMORY = 2,
+    DEVICE_ERROR = 3,  /* this call failed, but the device works: try again or elsewhere */
+    DEVICE_STICKY = 4, /* the context is unusable: restart the process */
+    DEVICE_ABSENT = 5, /* open only: no device, no driver or one that is too old: give up */
 };
 
 struct device;
 typedef struct CUstream_st *device_stream;
 typedef struct device_event_st *device_event;
 
-/* Memory that grows in place where the device can map it so (share_device.virtual_memory), else
- * by moving: `base` may change with each growth. */
+/* Memory that grows in place if the device can map it so (share_device.virtual_memory); otherwise
+ * it moves, and `base` may change with each growth. */
 struct device_range {
-    char *base;         /* NULL: nothing mapped */
+    char *base;         /* NULL: nothing is mapped */
     uint64_t bytes;     /* mapped, a multiple of the device's granularity */
-    uint64_t bytes_max; /* address space set aside */
-    void *inside;       /* the device's */
+    uint64_t bytes_max; /* reserved address space */
+    void *inside;       /* private to the device */
 };
 
 struct device_options {
     const char
-        *which; /* "0": the n-th that the driver shows; sim: its settings, see device_sim.c */
+        /* "0": the first device that the driver shows; sim: its settings, see sim_settings.h */
+        *which;
     const struct clock *clock; /* sim: NULL: the real one */
-    bool managed; /* unified memory with advise and prefetch in place of device memory */
+    bool managed; /* use unified memory with advice and prefetching in place of device memory */
 };
 
 struct device_ops {
     const char *name;
 
     /* ---- life ---- */
-    /* Fills info. why (SHARE_WHY bytes): for DEVICE_ABSENT, one line a person can act on. */
+    /* Opens the device and fills in info. why (SHARE_WHY bytes): for DEVICE_ABSENT, one line that
+     * a person can act on. */
     enum device_result (*open)(const struct device_options *options, struct device **out,
                                struct share_device *info, char *why);
-    void (*close)(struct device *d); /* NULL is fine; waits for nothing */
-    /* What the last result that was not OK was about: "cudaMemcpyAsync: out of memory". */
+    void (*close)(struct device *d); /* NULL is fine; does not wait */
+    /* What the last failure was about: "cudaMemcpyAsync: out of memory". */
     const char *(*last_error)(const struct device *d);
 
     /* ---- memory ---- */
@@ -66,12 +70,13 @@ struct device_ops {
     void (*release)(struct device *d, void *address);
     enum device_result (*host_allocate)(struct device *d, uint64_t bytes, void **out); /* pinned */
     void (*host_release)(struct device *d, void *address);
-    /* r zeroed: sets address space aside, maps nothing. bytes_max is a bound, not a cost. */
+    /* Reserves address space and maps nothing; r is zeroed before. bytes_max is a limit and costs
+     * nothing. */
     enum device_result (*range_reserve)(struct device *d, uint64_t bytes_max,
                                         struct device_range *r);
-    /* Maps at least `bytes` (>= r->bytes: grows; fewer: may shrink). What was there stays; new
-     * memory holds anything. Enqueued work that uses r must be done where base moves or shrinks:
-     * range_moves tells. */
+    /* Maps at least `bytes` (>= r->bytes: grows; fewer: may shrink). The contents stay; new memory
+     * is undefined. Where base moves or the range shrinks, as range_moves tells, enqueued work
+     * that uses r must be done before. */
     enum device_result (*range_resize)(struct device *d, struct device_range *r, uint64_t bytes);
     bool (*range_moves)(const struct device *d);
     void (*range_release)(struct device *d, struct device_range *r); /* zeroes *r */
@@ -82,7 +87,7 @@ struct device_ops {
     enum device_result (*event_create)(struct device *d, device_event *out);
     void (*event_destroy)(struct device *d, device_event e);
     enum device_result (*event_record)(struct device *d, device_event e, device_stream s);
-    /* DEVICE_OK: all before the record is done; DEVICE_BUSY; or what went wrong on the device. */
+    /* DEVICE_OK: all work before the record is done; DEVICE_BUSY; or the error on the device. */
     enum device_result (*event_query)(struct device *d, device_event e);
 
     /* ---- enqueue ---- */
@@ -92,7 +97,7 @@ struct device_ops {
                                    device_stream s);
     enum device_result (*clear)(struct device *d, void *address, uint64_t bytes, device_stream s);
 
-    /* Enqueues a kernel. What the call points to on the host need not stay. */
+    /* Enqueues a kernel. Host memory that the call points to need not stay valid. */
     enum device_result (*launch)(struct device *d, const struct device_call *call, device_stream s);
     uint64_t (*topk_scratch_min)(uint64_t query_count, uint32_t k, uint64_t row_count);
     uint64_t (*topk_scratch_best)(uint64_t query_count, uint32_t k, uint64_t row_count);
@@ -107,7 +112,7 @@ struct device {
 };
 
 extern const struct device_ops device_sim;
-/* NULL where this build has no CUDA (device_none.c). */
+/* NULL if this build has no CUDA (device_none.c). */
 extern const struct device_ops *const device_cuda;
 
 #endif

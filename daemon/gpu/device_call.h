@@ -1,6 +1,6 @@
 /* device_call: one launch of a kernel as data: which kernel, and what it reads and writes. The
  * operations are those of kernels/cuda/vectors_cuda.h and spread_cuda.h, with their shapes and
- * rules; pointers are device memory where nothing else is said.
+ * rules; pointers are device memory unless stated otherwise.
  * Owner:  whoever launches.
  * Thread: any.
  * Errors: none. */
@@ -13,7 +13,7 @@
 enum device_kernel {
     KERNEL_NORMS,
     KERNEL_FIND_BAD,
-    KERNEL_SCAN, /* the first query alone */
+    KERNEL_SCAN, /* uses the first query only */
     KERNEL_TILE,
     KERNEL_TOPK,
     KERNEL_GATHER_LISTS,
@@ -35,7 +35,7 @@ struct device_call {
         } find_bad;
         struct {
             float *out;
-            uint64_t stride; /* TILE: floats between the lines of two queries */
+            uint64_t stride; /* TILE: floats between the rows of two queries */
         } scores;            /* SCAN, TILE */
         struct cuda_topk topk;
         struct {
@@ -51,7 +51,7 @@ struct device_call {
             float total;
             float *out;
         } average;
-        struct cuda_spread spread; /* what it points to on the host need not stay */
+        struct cuda_spread spread; /* host memory that it points to need not stay valid */
     };
 };
 

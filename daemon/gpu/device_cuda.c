@@ -7,7 +7,7 @@
 
 /* ---------------------------------------------------------------- errors */
 
-/* Every error that is not plainly DEVICE_ERROR. By number where CUDA 11.0 had no name yet. */
+/* Every error that is not clearly DEVICE_ERROR. By number if CUDA 11.0 had no name for it. */
 static const struct {
     int error;
     enum device_result result;
@@ -19,7 +19,7 @@ static const struct {
     {cudaErrorMemoryAllocation, DEVICE_NO_MEMORY},
     {cudaErrorMemoryValueTooLarge, DEVICE_NO_MEMORY},
 
-    /* A kernel went wrong: CUDA lets the context do nothing more. */
+    /* A kernel failed: CUDA refuses everything else in this context. */
     {cudaErrorIllegalAddress, DEVICE_STICKY},
     {cudaErrorLaunchTimeout, DEVICE_STICKY},
     {cudaErrorAssert, DEVICE_STICKY},
@@ -31,13 +31,13 @@ static const struct {
     {cudaErrorLaunchFailure, DEVICE_STICKY},
     {721 /* cudaErrorTensorMemoryLeak */, DEVICE_STICKY},
 
-    /* The hardware went wrong: the process must end, and the next may find it sound again. */
+    /* The hardware failed: the process must end, and the next one may find it working again. */
     {cudaErrorECCUncorrectable, DEVICE_STICKY},
     {cudaErrorNvlinkUncorrectable, DEVICE_STICKY},
     {226 /* cudaErrorContained */, DEVICE_STICKY},
     {911 /* cudaErrorExternalDevice */, DEVICE_STICKY},
 
-    /* The context, the driver or the device is gone from under us. */
+    /* The context, the driver or the device has been lost. */
     {cudaErrorInitializationError, DEVICE_STICKY},
     {cudaErrorCudartUnloading, DEVICE_STICKY},
     {cudaErrorDevicesUnavailable, DEVICE_STICKY},
@@ -50,7 +50,7 @@ static const struct {
     {806 /* cudaErrorMpsRpcFailure */, DEVICE_STICKY},
     {810 /* cudaErrorMpsClientTerminated */, DEVICE_STICKY},
 
-    /* Says nothing about what still works; a fresh process costs half a second. */
+    /* It is not known what still works; a fresh process costs half a second. */
     {cudaErrorUnknown, DEVICE_STICKY},
 };
 
@@ -190,7 +190,7 @@ static enum device_result cuda_clear(struct device *device, void *address, uint6
     return device_cuda_result(d, "cudaMemsetAsync", cudaMemsetAsync(address, 0, bytes, s));
 }
 
-/* A cudaError_t. */
+/* Returns a cudaError_t. */
 static int enqueue(const struct device_call *c, device_stream s)
 {
     switch (c->kernel) {

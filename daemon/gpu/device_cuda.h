@@ -10,7 +10,8 @@
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 
-/* What the runtime does not offer, asked of the driver when it runs: libcuda is not linked. */
+/* Functions that the runtime does not offer, looked up in the driver at run time: libcuda is not
+ * linked. */
 struct cuda_driver {
     CUresult (*device_get)(CUdevice *, int);
     CUresult (*device_attribute)(int *, CUdevice_attribute, CUdevice);
@@ -28,31 +29,31 @@ struct cuda_driver {
 
 struct cuda_device {
     struct device device;
-    pthread_t thread; /* which opened it: a current device belongs to a thread */
+    pthread_t thread; /* the thread that opened it: CUDA's current device belongs to a thread */
     int ordinal;
     bool managed;  /* allocate gives unified memory */
-    bool maps;     /* ranges grow in place: driver is complete */
+    bool maps;     /* ranges grow in place: all functions of the driver were found */
     bool poisoned; /* DEVICE_STICKY was returned */
     uint64_t granularity;
     uint64_t total_bytes;
     struct cuda_driver driver;
-    cudaStream_t stream; /* for what allocate and ranges wait for */
+    cudaStream_t stream; /* for allocations and ranges, which wait for it */
     char last_error[128];
 };
 
-/* Asserts the thread. */
+/* Checks the thread, too. */
 struct cuda_device *device_cuda_of(struct device *device);
 
-/* The class of what a CUDA call returned (a CUresult has the same numbers). Unless it is OK: notes
- * it for last_error and clears the runtime's memory of it, which launches would report again. */
+/* Classifies what a CUDA call returned (a CUresult has the same numbers). An error is noted for
+ * last_error and cleared in the runtime, which would report it again with the next launch. */
 enum device_result device_cuda_result(struct cuda_device *d, const char *what, int error);
-/* The class alone. */
+/* Only classifies it. */
 enum device_result device_cuda_class(int error);
 
 enum device_result device_cuda_open(const struct device_options *options, struct device **out,
                                     struct share_device *info, char *why);
 
-/* device_cuda_memory.c: slots of the table. */
+/* Functions of the table in device_cuda_memory.c. */
 enum device_result device_cuda_allocate(struct device *device, uint64_t bytes, void **out);
 void device_cuda_release(struct device *device, void *address);
 enum device_result device_cuda_host_allocate(struct device *device, uint64_t bytes, void **out);

@@ -1,13 +1,13 @@
 /* device_cuda_memory: device, unified and pinned memory, and ranges that grow: by mapping more
- * memory behind the same address where the driver can, else by moving. */
+ * memory behind the same address if the driver can, otherwise by moving. */
 #include "daemon/gpu/device_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* No GPU or host addresses more; CUDA's own answers to such sizes differ. */
+/* No GPU or host addresses more; CUDA's own answers to larger sizes differ. */
 static const uint64_t ADDRESSED_BYTES = UINT64_C(1) << 47;
-/* One growth is mapped in pieces of at most this, which is what a shrink can return. */
+/* A growth is mapped in pieces of at most this size, and a shrink unmaps whole pieces. */
 static const uint64_t PIECE_BYTES = UINT64_C(256) << 20;
 
 static uint64_t round_up(uint64_t n, uint64_t to)
@@ -37,8 +37,8 @@ static int prefetch(struct cuda_device *d, void *address, uint64_t bytes)
 #endif
 }
 
-/* Unified memory that lives on the device. The host is not made to map it (that is the default):
- * its pages stay where they are until the device itself runs out. */
+/* Unified memory that is kept on the device. The host does not map it, which is the default: its
+ * pages stay where they are until the device itself runs out. */
 static enum device_result managed_allocate(struct cuda_device *d, uint64_t bytes, void **out)
 {
     void *address = NULL;
@@ -75,7 +75,7 @@ enum device_result device_cuda_allocate(struct device *device, uint64_t bytes, v
     return block_allocate(device_cuda_of(device), bytes, out);
 }
 
-/* cudaFree waits for whatever is enqueued on the device. */
+/* cudaFree waits for everything that is enqueued on the device. */
 void device_cuda_release(struct device *device, void *address)
 {
     struct cuda_device *d = device_cuda_of(device);
@@ -103,7 +103,7 @@ void device_cuda_host_release(struct device *device, void *address)
 
 /* ---------------------------------------------------------------- ranges that map */
 
-/* device_range.inside: mapped pieces lie one after the other; a handle is released as soon as it is
+/* device_range.inside: the mapped pieces in their order; a handle is released as soon as it is
  * mapped, so that unmapping frees its memory. */
 struct mapping {
     CUdeviceptr base;
@@ -137,7 +137,7 @@ static enum device_result mapping_create(struct cuda_device *d, uint64_t bytes, 
     return result;
 }
 
-/* Unmaps the last pieces while what is left still holds `bytes`. */
+/* Unmaps the last pieces as long as the rest still holds `bytes`. */
 static enum device_result mapping_shrink(struct cuda_device *d, struct mapping *m, uint64_t bytes)
 {
     while (m->count > 0) {
@@ -220,7 +220,8 @@ static enum device_result range_move(struct cuda_device *d, struct device_range 
 {
     void *fresh = NULL;
     enum device_result result = bytes ? block_allocate(d, bytes, &fresh) : DEVICE_OK;
-    if (result == DEVICE_NO_MEMORY && bytes < r->bytes) return DEVICE_OK; /* it stays larger */
+    /* the range stays larger than needed */
+    if (result == DEVICE_NO_MEMORY && bytes < r->bytes) return DEVICE_OK;
     if (result) return result;
     uint64_t kept = bytes < r->bytes ? bytes : r->bytes;
     if (kept) {

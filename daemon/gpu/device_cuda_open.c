@@ -1,4 +1,4 @@
-/* device_cuda_open: finding the device, saying what it is, and why there is none. */
+/* device_cuda_open: finds and describes the device, or says why there is none. */
 #include "daemon/gpu/device_cuda.h"
 
 #include <dlfcn.h>
@@ -65,7 +65,7 @@ static enum device_result refuse_none(char *why)
                   visible ? ")" : "");
 }
 
-/* What a call of open returned. ABSENT where trying again cannot help. */
+/* Classifies an error during open. ABSENT if trying again cannot help. */
 static enum device_result refuse_error(const char *what, int error, char *why)
 {
     struct version v = versions();
@@ -125,8 +125,8 @@ static enum device_result choose(const char *which, int *ordinal, int *count, ch
     return DEVICE_OK;
 }
 
-/* Makes the device current in this thread, with its context. Waits spin: those of open, of allocate
- * and of ranges, which are short; nobody else waits. */
+/* Makes the device current in this thread, with its context. Waiting for the device spins: only
+ * open, allocate and ranges wait, and not for long. */
 static int start_context(int ordinal)
 {
 #if CUDART_VERSION >= 12000
@@ -135,7 +135,7 @@ static int start_context(int ordinal)
 #else
     int error = cudaSetDevice(ordinal);
     if (!error) error = cudaSetDeviceFlags(cudaDeviceScheduleSpin);
-    /* Opened before in this process: the flags stand. */
+    /* It was opened before in this process, so the flags are set. */
     if (!error || error == cudaErrorSetOnActiveProcess) error = cudaFree(NULL);
 #endif
     return error;
@@ -155,7 +155,7 @@ static void *driver_function(const char *name)
 #elif CUDART_VERSION >= 11030
     int error = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault);
 #else
-    /* The runtime has opened it; this names the same library once more, and for good. */
+    /* The runtime has loaded this library already; this adds a reference that is never dropped. */
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     int error = cudaSuccess;
     if (library) found = dlsym(library, name);
@@ -164,7 +164,7 @@ static void *driver_function(const char *name)
     return error ? NULL : found;
 }
 
-/* Whether all of them are there. */
+/* True if all of them were found. */
 static bool find_driver_functions(struct cuda_driver *driver)
 {
     const struct {
@@ -190,7 +190,7 @@ static bool find_driver_functions(struct cuda_driver *driver)
     return true;
 }
 
-/* Whether ranges can be mapped, and in what units. */
+/* Finds out whether ranges can be mapped, and in what units. */
 static void find_mapping(struct cuda_device *d)
 {
     enum { MOVED_GRANULARITY = 2 << 20 };
@@ -252,8 +252,8 @@ static int describe(struct cuda_device *d, struct share_device *info)
     return cudaSuccess;
 }
 
-/* One row through every operation, so that the first request finds code on the device, or that this
- * build has none for it. */
+/* Runs one row through every operation, so that the first request finds the code on the device; or
+ * reports that this build has no code for it. */
 static int run_once(struct cuda_device *d)
 {
     enum { NORMS = 4096, SCORES = 8192, IDS = 12288, COUNTS = 16384, SCRATCH = 20480 };
@@ -285,8 +285,8 @@ static int run_once(struct cuda_device *d)
 enum device_result device_cuda_open(const struct device_options *options, struct device **out,
                                     struct share_device *info, char *why)
 {
-    /* All kernels are loaded with the context, not each at its first launch. The runtime reads this
-     * once; whoever set it before us wins. */
+    /* Loads all kernels with the context, not each at its first launch. The runtime reads this
+     * once; a value that was set before stays. */
     (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     int ordinal = 0, count = 0;
     struct share_device found = {0};

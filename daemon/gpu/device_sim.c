@@ -1,7 +1,7 @@
-/* device_sim: a GPU that is not there. Work is done when an event behind it is asked for and its
- * time has come, stream by stream: whoever looks at results too early finds none, and whoever gives
- * memory away too early sees it overwritten. What a real device would not survive ends the process
- * with a line that says why. Settings: sim_settings.h. */
+/* device_sim: a simulated GPU. Work is done when an event behind it is queried after its time has
+ * come, stream by stream: code that reads results too early finds none, and code that frees memory
+ * too early sees it overwritten. Errors that a real device would not survive end the process with
+ * a line that says why. Settings: sim_settings.h. */
 #include "daemon/gpu/device.h"
 
 #include <pthread.h>
@@ -23,7 +23,7 @@ struct sim {
     struct sim_memory memory;
     struct sim_streams streams;
     pthread_t thread;
-    const char *first_fault; /* the call that failed first, as the settings asked */
+    const char *first_fault; /* the first call that failed because of the settings */
     char last_error[SHARE_WHY];
 };
 
@@ -42,14 +42,14 @@ static const char *result_text(enum device_result result)
                                       : "unspecified failure";
 }
 
-/* Notes what failed; returns result. */
+/* Notes which call failed; returns result. */
 static enum device_result failed(struct sim *s, const char *call, enum device_result result)
 {
     snprintf(s->last_error, sizeof s->last_error, "%s: %s", call, result_text(result));
     return result;
 }
 
-/* The door of every call that can fail. */
+/* Every call that can fail begins with this. */
 static enum device_result enter(struct device *d, const char *call, bool can_lack_memory,
                                 struct sim **out)
 {
@@ -89,7 +89,7 @@ static void describe(const struct sim_settings *s, bool managed, struct share_de
     info->simulated = 1;
 }
 
-/* The first call of all, and what it needs. */
+/* Runs the first call of all, and sets up what it needs. */
 static enum device_result start(struct sim *s, char *why)
 {
     if (!sim_faults_init(&s->faults, &s->settings, why)) return DEVICE_ABSENT;
@@ -200,7 +200,7 @@ static void sim_host_release(struct device *d, void *address)
     if (address) sim_pinned_destroy(&s->memory, address);
 }
 
-/* Without virtual memory there are no addresses to set aside: `inside` stays NULL until the first
+/* Without virtual memory no addresses can be reserved: `inside` stays NULL until the first
  * resize. */
 static enum device_result sim_range_reserve(struct device *d, uint64_t bytes_max,
                                             struct device_range *r)
@@ -215,7 +215,7 @@ static enum device_result sim_range_reserve(struct device *d, uint64_t bytes_max
     return DEVICE_OK;
 }
 
-/* Old and new lie beside each other while one is copied to the other. */
+/* Old and new memory exist at the same time while one is copied to the other. */
 static bool move_range(struct sim *s, struct device_range *r, uint64_t bytes)
 {
     struct sim_span *old = r->inside, *fresh = NULL;
@@ -317,7 +317,7 @@ static enum device_result sim_query(struct device *d, device_event e)
     struct sim_event *event = (struct sim_event *)e;
     if (!sim_event_due(event, clock_read_ns(s->streams.clock)) && !s->faults.sticky)
         return DEVICE_BUSY;
-    /* It has been let in before, and was told to wait. */
+    /* true if it was queried before and told to wait */
     bool goes_on = sim_event_is_late(event) && !s->faults.sticky;
     enum device_result result = goes_on ? DEVICE_OK : enter(d, "event_query", false, &s);
     if (result) return result;

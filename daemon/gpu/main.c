@@ -1,6 +1,6 @@
-/* engram-accel-gpu: everything that is CUDA, in a process of its own that may be killed at any
- * instant. engram-acceld starts it and talks to it through memory that both map (heap/share.h); it
- * is of no use by hand. */
+/* engram-accel-gpu: all use of CUDA, in a process of its own that may be killed at any instant.
+ * engram-acceld starts it and talks to it through memory that both map (heap/share.h); it is of no
+ * use by hand. */
 #include <argp.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,10 +13,10 @@
 #include "daemon/base/log.h"
 #include "daemon/gpu/server.h"
 
-/* Exit codes: the share says more. */
+/* The share says more than these exit codes. */
 enum { EXIT_ASKED = 0, EXIT_BROKEN = 1, EXIT_USAGE = 2, EXIT_ABSENT = 3 };
 
-/* The C library looks for it by name. */
+/* argp finds it by this name. */
 __attribute__((visibility("default"))) const char *argp_program_version =
     "engram-accel-gpu " ENGRAM_VERSION "\n" ENGRAM_BUILD;
 
@@ -86,7 +86,7 @@ static uint32_t default_copiers(void)
     return count < 1 ? 1 : count > 12 ? 12 : (uint32_t)count;
 }
 
-/* Before PR_SET_PDEATHSIG was there to see it. */
+/* True if the front ended before PR_SET_PDEATHSIG was set. */
 static bool front_is_gone(void)
 {
     struct pollfd fd = {.fd = SHARE_LIFELINE_FD, .events = POLLIN};
@@ -108,11 +108,11 @@ int main(int argc, char **argv)
     };
     argp_err_exit_status = EXIT_USAGE;
     argp_parse(&parser, argc, argv, 0, NULL, &a);
-    /* The front's end is ours, also in the middle of a call that never returns. */
+    /* This process ends with the front, even in the middle of a call that never returns. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (front_is_gone()) return EXIT_ASKED;
-    prctl(PR_SET_TIMERSLACK, 1000ul); /* ns: naps while the device works are short */
-    /* The front stops us; a terminal's or a service manager's signal to all is for the front. */
+    prctl(PR_SET_TIMERSLACK, 1000ul); /* in ns: naps while the device works are short */
+    /* Only the front stops this process; signals to the whole group are meant for the front. */
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
@@ -138,6 +138,6 @@ int main(int argc, char **argv)
     if (server_open(o, &g, &f))
         return atomic_load(&o->share->state) == SHARE_ABSENT ? EXIT_ABSENT : EXIT_BROKEN;
     enum status st = server_run(g);
-    /* The system takes everything back faster and more surely than we could. */
+    /* The system frees everything faster and more reliably than this process could. */
     _exit(st ? EXIT_BROKEN : EXIT_ASKED);
 }

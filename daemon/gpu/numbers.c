@@ -1,4 +1,4 @@
-/* Compiled with -O3: half of a graph's bytes are edges, and copiers wait for this. */
+/* Compiled with -O3: half of a graph's bytes are edges, and copiers check all of them. */
 #include "daemon/gpu/numbers.h"
 
 #include <string.h>
@@ -30,7 +30,8 @@ static bool lists_sound(const struct spread_list *list, uint64_t count, uint64_t
     return sound;
 }
 
-/* An edge as one word, its node the lower half: what is not below the limit leaves a sign. */
+/* Compares an edge as one word with its node in the lower half: the sign shows a node beyond the
+ * limit. */
 static bool edges_sound(const struct spread_edge *edge, uint64_t count, uint64_t limit)
 {
     uint64_t past = 0;

@@ -1,5 +1,5 @@
-/* numbers: those that kernels follow, looked at on their way in: one that led out of what it points
- * into would be a fault of the device, and the end of the process.
+/* numbers: checks of numbers that kernels use as indices, as they come in: a wrong one would be an
+ * invalid access on the device, and the end of the process.
  * Owner:  nobody; no state.
  * Thread: any.
  * Errors: false. */
@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* u32 below a limit; u64 that never fall, up to it; struct spread_list whose edges lie below it;
- * struct spread_edge and spread_seed whose nodes do. */
+/* u32 below a limit; u64 that never fall, up to it; struct spread_list whose edges are below it;
+ * struct spread_edge and spread_seed whose nodes are. */
 enum numbers {
     NUMBERS_ANY,
     NUMBERS_POSITIONS,
@@ -20,7 +20,8 @@ enum numbers {
     NUMBERS_SEEDS
 };
 
-/* Whether those that begin at `at` are as they must be; offsets: after `before`. limit < 2^63. */
+/* True if the numbers that begin at `at` are valid; offsets: none less than `before`. limit <
+ * 2^63. */
 bool numbers_sound(enum numbers numbers, uint64_t limit, const void *at, uint64_t bytes,
                    uint64_t before);
 

@@ -1,10 +1,11 @@
-/* run: a request: what moves in, which kernels, what moves out. */
+/* run: the steps of a request: moving its input in, running its kernels, moving the results out. */
 #include <string.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/gpu/run.h"
 
-#define PATIENCE_NS UINT64_C(5000000) /* how long one that waits for memory lets others pass */
+/* how long a request that waits for memory lets others pass */
+#define PATIENCE_NS UINT64_C(5000000)
 
 /* ---- starting ---- */
 
@@ -21,7 +22,7 @@ const struct run_kind *run_kind_of(const struct order *o)
     return NULL;
 }
 
-/* Device memory for all of it, with less scratch where there is less. */
+/* Takes device memory for all of it, with less optional scratch if there is less. */
 static enum status take_block(struct gpu *g, struct task *t)
 {
     struct task_plan *p = &t->plan;
@@ -39,13 +40,13 @@ static bool in_is_small(const struct task *t)
     return t->plan.in_bytes <= SMALL_BYTES;
 }
 
-/* Small requests must not take each gap before a large one that waits. */
+/* Small requests may not take every gap before a large one that waits. */
 static bool may_take(const struct gpu *g, const struct task *t)
 {
     return !g->hungry || g->hungry == t || clock_read_ns(g->clock) - g->hungry_ns < PATIENCE_NS;
 }
 
-/* VRAM and pinned memory, all or nothing. *never: there will not be enough. */
+/* Takes VRAM and pinned memory, all or nothing. *never: there will never be enough. */
 static bool take_memory(struct gpu *g, struct task *t, bool *never)
 {
     uint64_t pinned = (in_is_small(t) ? t->plan.in_bytes : 0) + t->plan.out_small;
@@ -58,14 +59,14 @@ static bool take_memory(struct gpu *g, struct task *t, bool *never)
     }
     if (vram_pool_take(g->pinned_pool, pinned ? pinned : 1, t->order.space, &t->pinned)) {
         vram_pool_give(g->pool, &t->block);
-        return false; /* others' come back */
+        return false; /* other tasks will give memory back */
     }
     t->spare_bytes = t->plan.scratch_bytes - t->plan.scratch_least;
     g->spare_bytes += t->spare_bytes;
     return true;
 }
 
-/* The whole input by this thread: it is small. */
+/* This thread copies the whole input: it is small. */
 static enum order_result fill_small(struct gpu *g, struct task *t)
 {
     const struct task_plan *p = &t->plan;
@@ -111,7 +112,7 @@ static enum order_result find_replica(struct gpu *g, struct task *t)
     return RESULT_OK;
 }
 
-/* Others' bytes are gone before this space can read them. */
+/* Clears the bytes of other spaces before this space can read them. */
 static enum device_result clear_block(struct gpu *g, struct task *t)
 {
     char *pinned = g->pinned + t->pinned.offset;
@@ -131,7 +132,7 @@ static enum order_result result_of(struct gpu *g, enum device_result result)
                                         : RESULT_ERROR;
 }
 
-/* It does with less than it would have liked. */
+/* Counts a request that got less optional scratch than it asked for. */
 static void count_less(struct gpu *g, const struct task *t)
 {
     struct share_usage *u = &g->share->usage;
@@ -140,7 +141,7 @@ static void count_less(struct gpu *g, const struct task *t)
     if (t->plan.split) atomic_fetch_add_explicit(&u->split, 1, memory_order_relaxed);
 }
 
-/* It has its memory. */
+/* Begins a request that has its memory. */
 static void begin(struct gpu *g, struct task *t)
 {
     if (g->hungry == t) g->hungry = NULL;
@@ -197,7 +198,7 @@ char *run_out_at(const struct gpu *g, const struct task *t, uint32_t i)
     return run_device_at(g, t, t->plan.out_at + t->plan.out[i].at);
 }
 
-/* Where a small result waits for the event, in the pinned block. */
+/* Returns where a small result is in the pinned block once the event is done. */
 static char *small_out(const struct gpu *g, const struct task *t)
 {
     return g->pinned + t->pinned.offset + (in_is_small(t) ? t->plan.in_bytes : 0);

@@ -1,7 +1,7 @@
-/* run: what the files about requests share: run.c (their way), run_plan.c (what they need),
- * run_rows.c (rows that come with the order; averages, norms), run_scores.c (scores of all rows or of
- * lists), run_knn.c (the k best, of one request or of several as one) and run_spread.c (spreads over
- * graphs).
+/* run: what the files about requests share: run.c (their steps), run_plan.c (the memory that they
+ * need), run_rows.c (rows that come with the order; averages, norms), run_scores.c (scores of all
+ * rows or of lists), run_knn.c (the k best, of one request or of several as one) and run_spread.c
+ * (spreads over graphs).
  * Owner:  the task.
  * Thread: the device thread.
  * Errors: as each function says. */
@@ -10,28 +10,29 @@
 
 #include "daemon/gpu/tasks.h"
 
-/* What one kind of request does on its way. */
+/* The functions of one kind of request. */
 struct run_kind {
-    /* What t needs, into t->plan, which is zeroed. REFUSED: it makes no sense. Asked again for as
-     * long as t waits. */
+    /* Writes what t needs into t->plan, which is zeroed before. REFUSED: the order is invalid.
+     * Called again as long as t waits. */
     enum order_result (*plan)(struct gpu *g, struct task *t);
-    /* Whether the replica that t names is what its order speaks of. */
+    /* True if the replica that t names has the shape that its order assumes. */
     bool (*fits)(const struct task *t, const struct replica *r);
     /* Enqueues the kernels of a pass. */
     enum device_result (*launch)(struct gpu *g, struct task *t);
-    /* A pass is done; small: what came back of it as one copy. What is there goes to the heap, the
-     * rest becomes moves of t->out. */
+    /* Called after a pass; small: what came back as one copy. Writes it to the heap, and makes
+     * moves of t->out for the rest. */
     enum order_result (*drain)(struct gpu *g, struct task *t, const char *small);
-    /* All of the pass is in the heap: true if another one follows. */
+    /* Called when all of a pass is in the heap: true if another one follows. */
     bool (*next)(struct gpu *g, struct task *t);
 };
 extern const struct run_kind run_knn, run_scores, run_lists, run_average, run_norms, run_spread;
 
-/* NULL: there is no such request. */
+/* Returns NULL if there is no such request. */
 const struct run_kind *run_kind_of(const struct order *o);
 
-/* Several requests as one, as they were read out of the heap, once: what was checked is what is
- * used. Their queries and results lie one after the other on the device, in the heap apart. */
+/* Several requests as one. They are copied from the heap once, so that what was checked is what is
+ * used. Their queries and results are contiguous on the device, and in separate places of the
+ * heap. */
 struct knn_batch {
     struct order_segment segments[ORDER_SEGMENTS_MAX];
     uint32_t count;
@@ -45,26 +46,26 @@ struct knn_batch {
 
 /* ---- run_plan.c ---- */
 
-/* t->plan, by its kind. REFUSED: it makes no sense. */
+/* Fills t->plan by its kind. REFUSED: the order is invalid. */
 enum order_result run_plan(struct gpu *g, struct task *t);
 
-/* One more tensor of the plan: s says where it lies in the heap and how long it is. */
+/* Adds one more tensor to the plan; s says where it is in the heap and how long it is. */
 void plan_in(struct task_plan *p, struct section s);
 void plan_out(struct task_plan *p, struct section s);
-/* The same, of bytes at a place of the heap; false: outside of it. */
+/* The same for bytes at a place of the heap; false: the place is outside of it. */
 bool plan_in_at(struct gpu *g, struct task_plan *p, uint64_t place, uint64_t bytes);
 bool plan_out_at(struct gpu *g, struct task_plan *p, uint64_t place, uint64_t bytes);
-/* Numbers that kernels follow: see transfer.h. */
+/* The same for numbers that kernels use as indices: see transfer.h. */
 bool plan_numbers(struct gpu *g, struct task_plan *p, uint64_t place, uint64_t bytes,
                   enum numbers numbers, uint64_t limit);
-/* The run's queries, always the first to come in: in one place of the heap. */
+/* Adds the run's queries, which always come in first and are in one place of the heap. */
 bool plan_queries(struct gpu *g, struct task *t);
-/* The run's positions. */
+/* Adds the run's positions. */
 bool plan_positions(struct gpu *g, struct task *t);
-/* The rows, where the order brings them, and as the first thing that comes out, what the device found
- * of them. */
+/* Adds the rows if they come with the order, and as the first result, what the device found when
+ * it checked them. */
 bool plan_rows(struct gpu *g, struct task *t);
-enum order_result plan_sense(bool sound); /* OK or REFUSED */
+enum order_result plan_sense(bool sound); /* Returns OK or REFUSED. */
 
 /* ---- run.c ---- */
 
@@ -73,15 +74,15 @@ static inline char *run_device_at(const struct gpu *g, const struct task *t, uin
     return g->slab + t->block.offset + at;
 }
 
-/* On the device. */
+/* The queries on the device. */
 struct cuda_queries run_queries(const struct gpu *g, const struct task *t, uint64_t first,
                                 uint64_t count);
-/* The i-th of t->plan.out, of the last pass, in VRAM. */
+/* Returns where the i-th result of the last pass is in VRAM. */
 char *run_out_at(const struct gpu *g, const struct task *t, uint32_t i);
 
-/* One tensor that came back, whole: out of `small`, or by a move. */
+/* Writes one whole result to the heap: from `small`, or by a move. */
 void run_give(struct gpu *g, struct task *t, const struct section *s, const char *small);
-/* Slots of a kind that all tensors of t->plan.out come back for, in one pass. */
+/* Functions of a kind whose results all come back in one pass. */
 enum order_result run_drain_all(struct gpu *g, struct task *t, const char *small);
 bool run_next_none(struct gpu *g, struct task *t);
 
@@ -92,13 +93,13 @@ static inline bool run_brings_rows(const struct task *t)
     return t->order.kind == ORDER_RUN && t->order.run.rows != PLACE_NONE;
 }
 
-/* On the device: the replica's, or those that came. */
+/* The rows on the device: the replica's, or those that came with the order. */
 struct cuda_rows run_rows(const struct gpu *g, const struct task *t);
-/* Enqueues the norms of rows that came, and the search for one that is bad. */
+/* Enqueues the norms of rows that came with the order, and the search for an invalid one. */
 enum device_result run_check_rows(struct gpu *g, struct task *t);
-/* What came of it; BAD_ROW sets t->number. */
+/* Returns the result of that check; BAD_ROW sets t->number. */
 enum order_result run_checked(struct task *t, const char *small);
-/* run_kind.fits of collections. */
+/* run_kind.fits for collections. */
 bool run_fits_rows(const struct task *t, const struct replica *r);
 
 #endif

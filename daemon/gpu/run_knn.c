@@ -1,4 +1,4 @@
-/* run_knn: the k best rows, of one request or of several that run as one: batches. */
+/* run_knn: the k best rows, of one request or of several that run as one (a batch). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ enum { BEAT_QUERIES = 256 };
 
 /* ---- a batch, out of the heap ---- */
 
-/* Numbers of that size in the heap. */
+/* Numbers of this size at a place of the heap. */
 static char *numbers_at(const struct gpu *g, uint64_t place, uint64_t count, uint64_t size)
 {
     return place % size ? NULL : gpu_heap(g, place, count * size);
@@ -31,7 +31,7 @@ static bool add_filter(const struct gpu *g, const struct order_run *r, struct kn
     return true;
 }
 
-/* The i-th, whose first query is the batch's first-th. */
+/* Adds the i-th segment, whose first query is the batch's query `first`. */
 static bool add_segment(const struct gpu *g, const struct order_run *r, struct knn_batch *b,
                         uint32_t i, uint64_t first)
 {
@@ -72,7 +72,7 @@ static bool add_segments(const struct gpu *g, const struct order_run *r, struct 
     return first == r->query_count && k == r->k;
 }
 
-/* Copied before it is looked at: the other process may write there at any time. */
+/* Copied before it is checked, because the other process may change it at any time. */
 static enum order_result read_batch(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
@@ -186,7 +186,7 @@ static enum device_result knn_launch(struct gpu *g, struct task *t)
 
 /* ---- the way back ---- */
 
-/* A line of k places: past its count no id, no score. */
+/* Fills a line of k places behind its count: no id, no score. */
 static void fill_rest(uint64_t *ids, float *scores, uint32_t count, uint32_t k)
 {
     static const uint32_t no_score = 0x7fc00000;
@@ -218,7 +218,7 @@ static uint32_t cut_at(const struct order_segment *s, bool lower_is_better, cons
     return count;
 }
 
-/* The device's count is of the batch's k, and regardless of thresholds. */
+/* The device's count is for the batch's k, and ignores thresholds. */
 static void finish_segment(struct gpu *g, const struct task *t, uint32_t i)
 {
     const struct knn_batch *b = t->batch;
@@ -237,7 +237,7 @@ static void finish_segment(struct gpu *g, const struct task *t, uint32_t i)
     gpu_beat(g);
 }
 
-/* The rest of each line, and for a batch, thresholds. */
+/* Fills the rest of each line and, for a batch, applies thresholds. */
 static bool knn_next(struct gpu *g, struct task *t)
 {
     if (!t->batch) finish_one(g, t);

@@ -1,4 +1,4 @@
-/* run_plan: what a request brings to the device, what it takes there, and what it brings back. */
+/* run_plan: the input of a request, the memory that it takes on the device, and its results. */
 #include <string.h>
 
 #include "daemon/gpu/run.h"
@@ -89,7 +89,7 @@ enum order_result plan_sense(bool sound)
     return sound ? RESULT_OK : RESULT_REFUSED;
 }
 
-/* Numbers that products can be made of without overflow, and parts that go together. */
+/* True if products of these numbers cannot overflow and the parts of the order belong together. */
 static bool makes_sense(const struct order *o)
 {
     const struct order_run *r = &o->run;

@@ -1,10 +1,10 @@
-/* run_rows: rows that come with the order: how they are checked; and what is asked of rows alone,
- * averages and norms. */
+/* run_rows: the check of rows that come with the order, and the requests on rows alone: averages
+ * and norms. */
 #include <string.h>
 
 #include "daemon/gpu/run.h"
 
-/* What the device found of them comes out first. */
+/* The first result is what the device found when it checked the rows. */
 enum { OUT_CHECK = 0 };
 
 static const struct section *rows_of(const struct task *t)
@@ -28,7 +28,7 @@ struct cuda_rows run_rows(const struct gpu *g, const struct task *t)
                               .count = s->rows};
 }
 
-/* Asked for, norms are computed where they come out. */
+/* If norms are the result, they are computed where results are. */
 static float *norms_of(const struct gpu *g, const struct task *t)
 {
     return (float *)(t->order.run.operation == RUN_NORMS
@@ -62,7 +62,8 @@ enum order_result run_checked(struct task *t, const char *small)
 
 /* ---- averages ---- */
 
-enum { IN_POSITIONS = 0, IN_WEIGHTS = 1 }; /* rows that come stand in for positions */
+/* rows that come with the order take the place of positions */
+enum { IN_POSITIONS = 0, IN_WEIGHTS = 1 };
 
 static enum order_result average_plan(struct gpu *g, struct task *t)
 {

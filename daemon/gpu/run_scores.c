@@ -1,4 +1,4 @@
-/* run_scores: scores: of every query against all rows or listed ones, in as many passes over the
+/* run_scores: scores of every query against all rows or listed ones, in as many passes over the
  * queries as their scores need; and of each query against a list of its own. */
 #include "daemon/gpu/run.h"
 
@@ -9,13 +9,13 @@ static uint64_t columns_of(const struct order_run *r)
     return r->positions != PLACE_NONE ? r->list_count : r->row_count;
 }
 
-/* Ids of all rows, where the front asked for them: they go out once. */
+/* True if the front asked for the ids of all rows, which are sent once. */
 static bool wants_ids(const struct order_run *r)
 {
     return r->positions == PLACE_NONE && r->out_ids != PLACE_NONE;
 }
 
-/* The scores of as many queries as fit a quarter of the pool make a pass. */
+/* A pass has as many queries as have scores that fit a quarter of the pool. */
 static enum order_result scores_plan(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
@@ -94,7 +94,7 @@ const struct run_kind run_scores = {
 
 /* ---- of lists ---- */
 
-enum { IN_LIST = 1, IN_OFFSETS = 2 }; /* rows that come stand in for the list */
+enum { IN_LIST = 1, IN_OFFSETS = 2 }; /* rows that come with the order take the place of the list */
 
 static enum order_result lists_plan(struct gpu *g, struct task *t)
 {

@@ -1,5 +1,5 @@
-/* run_spread: spreads over a graph: what came of each set travels first, with as many records as are
- * no trouble, then, if there are more, all of them. */
+/* run_spread: spreads over a graph. The results of the sets are copied first, with as many records
+ * as cost no extra time; all records follow if there are more. */
 #include <string.h>
 
 #include "daemon/base/clock.h"
@@ -10,7 +10,7 @@ enum { OUT_SETS, OUT_RECORDS };
 #define NODES_MAX   (UINT64_C(1) << 31)
 #define RECORDS_MAX (UINT64_C(1) << 40)
 
-/* Records that travel with the sets, whether they are there or not: some us. */
+/* Records that are copied with the sets, whether they are used or not: some microseconds. */
 enum { EARLY_BYTES = 64 << 10 };
 
 /* ---- the plan ---- */
@@ -20,7 +20,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Products of these cannot overflow. */
+/* True if products of these numbers cannot overflow. */
 static bool makes_sense(const struct order_spread *s)
 {
     return (s->mode == SPREAD_LINEAR || s->mode == SPREAD_ENGRAM) && s->fan <= SPREAD_FAN_DIVIDE &&
@@ -114,7 +114,7 @@ static struct spread_question question_of(const struct gpu *g, const struct task
     };
 }
 
-/* What is left of it for the device; 0: as long as it likes. */
+/* Returns the time that is left for the device; 0: unlimited. */
 static uint64_t time_left(const struct gpu *g, uint64_t deadline_ns)
 {
     uint64_t now_ns = clock_read_ns(g->clock);
@@ -144,7 +144,7 @@ static enum device_result spread_launch(struct gpu *g, struct task *t)
 
 /* ---- the way back ---- */
 
-/* *records: up to the end of the last. */
+/* *records: the end of the last set's records. */
 static enum order_result give_sets(const struct task *t, const struct cuda_spread_set *sets,
                                    uint64_t *records)
 {

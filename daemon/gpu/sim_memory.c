@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Addresses: as many as we get, up to 1 TiB, in a stretch that no other memory lies in. */
+/* Reserves as many addresses as the system gives, up to 1 TiB, in a range without other memory. */
 #define REGION_BYTES_MAX (UINT64_C(1) << 40)
 #define REGION_BYTES_MIN (UINT64_C(1) << 32)
 
@@ -68,7 +68,7 @@ void sim_memory_finish(struct sim_memory *m)
 
 /* ---- spans ---- */
 
-/* The first gap of `bytes` from `at` on, and the span before which it lies. */
+/* Finds the first gap of `bytes` from `at` on, and the span before which it lies. */
 static bool find_gap(const struct sim_memory *m, uint64_t at, uint64_t bytes, uint64_t *out,
                      uint32_t *before)
 {
@@ -100,10 +100,11 @@ struct sim_span *sim_span_create(struct sim_memory *m, uint64_t reserved)
 {
     if (reserved > m->region_bytes - 2 * m->granularity) return NULL;
     reserved = (reserved + m->granularity - 1) / m->granularity * m->granularity;
-    uint64_t at, padded = reserved + m->granularity; /* a gap behind each */
+    uint64_t at, padded = reserved + m->granularity; /* leaves a gap behind each span */
     uint32_t before;
     if (!grow((void **)&m->spans, &m->span_capacity, m->span_count, sizeof *m->spans)) return NULL;
-    /* Addresses come back late, so that those who keep one are found out. */
+    /* Addresses are reused as late as possible, so that code which keeps a freed one is
+     * detected. */
     if (!find_gap(m, m->cursor, padded, &at, &before) && !find_gap(m, 0, padded, &at, &before))
         return NULL;
     struct sim_span *s = calloc(1, sizeof *s);
@@ -129,7 +130,7 @@ static void give_granules(struct sim_memory *m, struct sim_span *s, uint32_t kee
     s->granule_count = keep;
 }
 
-/* The lowest that are free, so that what one owner gives back the next one gets. */
+/* The lowest free granules, so that the next owner gets what another owner gave back. */
 static void take_granules(struct sim_memory *m, struct sim_span *s, uint32_t count)
 {
     for (uint32_t g = 0; s->granule_count < count; g++) {
@@ -140,7 +141,7 @@ static void take_granules(struct sim_memory *m, struct sim_span *s, uint32_t cou
     }
 }
 
-/* Granules that lie side by side in the file are mapped at once. */
+/* Granules that are adjacent in the file are mapped at once. */
 static bool map_granules(struct sim_memory *m, struct sim_span *s, uint32_t from)
 {
     while (from < s->granule_count) {

@@ -1,10 +1,11 @@
-/* sim_memory: the simulated device's memory and the pinned memory that copies need. Device memory
- * is pieces ("granules") of one file, mapped into one reserved stretch of addresses, so that ranges
- * grow in place and every pointer can be told for what it is. Nothing is cleared between owners.
+/* sim_memory: the simulated device's memory, and the pinned memory that copies need. Device memory
+ * consists of pieces ("granules") of one file, mapped into one reserved range of addresses, so
+ * that ranges grow in place and every pointer can be classified. Nothing is cleared between
+ * owners.
  * Owner:  device_sim.
  * Thread: the device thread only.
  * Errors: false: out of memory or addresses; nothing has changed. A pointer that a device would
- *         have choked on ends the process, with a line that says why: sim_misuse. */
+ *         not survive ends the process, with a line that says why: sim_misuse. */
 #ifndef ENGRAM_GPU_SIM_MEMORY_H
 #define ENGRAM_GPU_SIM_MEMORY_H
 
@@ -15,7 +16,7 @@
 struct sim_span {
     char *base;
     uint64_t reserved; /* bytes of addresses */
-    uint64_t bytes;    /* that may be used, from base on */
+    uint64_t bytes;    /* usable, from base on */
     uint32_t *granules;
     uint32_t granule_count; /* mapped */
 };
@@ -26,13 +27,13 @@ struct sim_pinned {
 };
 
 struct sim_memory {
-    uint64_t granularity; /* 0: not there */
+    uint64_t granularity; /* 0: not initialised */
     uint32_t granule_count, granules_free;
     bool *granule_taken;
     int fd;
-    char *region; /* all device addresses */
+    char *region; /* the range of all device addresses */
     uint64_t region_bytes, cursor;
-    struct sim_span **spans; /* by address */
+    struct sim_span **spans; /* sorted by address */
     uint32_t span_count, span_capacity;
     struct sim_pinned *pinned;
     uint32_t pinned_count, pinned_capacity;
@@ -41,24 +42,25 @@ struct sim_memory {
 bool sim_memory_init(struct sim_memory *m, uint64_t bytes, uint64_t granularity);
 void sim_memory_finish(struct sim_memory *m); /* zeroed is fine */
 
-/* Addresses, nothing mapped. */
+/* Reserves addresses and maps nothing. */
 struct sim_span *sim_span_create(struct sim_memory *m, uint64_t reserved);
-/* Maps as many granules as `bytes` need; gives back the others. usable: <= what is mapped. */
+/* Maps as many granules as `bytes` need and frees the others. usable: <= what is mapped. */
 bool sim_span_resize(struct sim_memory *m, struct sim_span *s, uint64_t bytes);
 void sim_span_destroy(struct sim_memory *m, struct sim_span *s); /* NULL is fine */
-/* The one that begins at address; misuse if there is none. */
+/* Returns the span that begins at address; misuse if there is none. */
 struct sim_span *sim_span_at(struct sim_memory *m, const char *call, const void *address);
 
 void *sim_pinned_create(struct sim_memory *m, uint64_t bytes);
 void sim_pinned_destroy(struct sim_memory *m, void *address);
 
-/* All of it is device memory of one allocation, or pinned memory of one; or the process ends. */
+/* Checks that all bytes are device memory of one allocation, or pinned memory of one; otherwise
+ * ends the process. */
 void sim_device_check(const struct sim_memory *m, const char *call, const void *address,
                       uint64_t bytes);
 void sim_pinned_check(const struct sim_memory *m, const char *call, const void *address,
                       uint64_t bytes);
 
-/* Prints and aborts. */
+/* Prints the message and aborts. */
 void sim_misuse(const char *call, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 

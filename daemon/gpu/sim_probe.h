@@ -1,4 +1,4 @@
-/* sim_probe: what a test may ask of a simulated device, beside what device.h offers.
+/* sim_probe: functions of a simulated device for tests, in addition to device.h.
  * Owner:  tests.
  * Thread: the device thread.
  * Errors: none. */
@@ -8,9 +8,10 @@
 #include "daemon/gpu/device.h"
 #include "daemon/gpu/sim_stream.h"
 
-/* The first call that failed as the settings asked; NULL: none did. */
+/* Returns the first call that failed because of the settings; NULL: none. */
 const char *sim_probe_fault(struct device *d);
-/* Is called before each piece of enqueued work is done, when all before it on its stream is. */
+/* Sets a function that is called before each piece of enqueued work is done, when all work before
+ * it on its stream is. */
 void sim_probe_watch(struct device *d, sim_watch watch, void *owner);
 
 #endif

@@ -18,7 +18,7 @@ static const char *const kind_names[] = {
     [SIM_CRASH] = "crash",
 };
 
-/* Digits only, up to max; *end is what follows. */
+/* Reads digits, up to max; *end is the rest of the text. */
 static bool number_read(const char *text, uint64_t min, uint64_t max, uint64_t *out,
                         const char **end)
 {
@@ -40,7 +40,7 @@ static bool number_is(const char *text, uint64_t min, uint64_t max, uint64_t *ou
     return number_read(text, min, max, out, &end) && *end == '\0';
 }
 
-/* N[+]:KIND[@CALL] */
+/* Reads N[+]:KIND[@CALL]. */
 static bool parse_fail(const char *value, struct sim_settings *s)
 {
     const char *at;
@@ -66,7 +66,7 @@ static bool parse_path(const char *value, char path[256])
     return true;
 }
 
-/* Whether there is such a key; *good: and its value is one. */
+/* True if there is such a key; *good: its value is valid, too. */
 static bool parse_word(const char *key, const char *value, struct sim_settings *s, bool *good)
 {
     uint64_t n = 0;
@@ -140,7 +140,7 @@ bool sim_settings_parse(const char *text, struct sim_settings *out, char why[SHA
 
 /* ---- pace ---- */
 
-/* The number that the file begins with; false: there is none. */
+/* Reads the number at the beginning of a file; false: there is none. */
 static bool file_number(const char *path, uint64_t *out)
 {
     char text[32] = "";

@@ -6,9 +6,9 @@
 #include "daemon/base/clock.h"
 
 enum {
-    SCRATCH_SPOILT = 65536,  /* bytes of scratch that are overwritten, at most, at each end */
-    CONTRIBUTION_BYTES = 32, /* what the engine takes for one, about */
-    TAKEN_MAX = 4096,        /* pieces of its memory in one run */
+    SCRATCH_SPOILT = 65536,  /* most bytes of scratch that are overwritten at each end */
+    CONTRIBUTION_BYTES = 32, /* what the engine takes for a contribution, about */
+    TAKEN_MAX = 4096,        /* most pieces of memory taken in one run */
 };
 
 static const char *const call = "spread";
@@ -79,7 +79,7 @@ void sim_spread_check(const struct cuda_spread *s, const struct sim_memory *m)
     check(m, s->out_sets, sets, sizeof *s->out_sets, 8);
 }
 
-/* Every list lies in device memory, and leads to nodes. */
+/* Checks that every list is within device memory and leads to nodes. */
 static void check_edges(const struct spread_graph *g, const struct spread_list *lists,
                         const struct spread_edge *edges, const struct sim_memory *m)
 {
@@ -128,7 +128,7 @@ static void spoil(void *scratch, uint64_t all)
     memset((char *)scratch + all - bytes, 0xdb, bytes);
 }
 
-/* What a run took, no more than its scratch would have held. */
+/* The memory that a run took, at most what its scratch would have held. */
 struct taken {
     void *pieces[TAKEN_MAX];
     uint32_t count;
@@ -163,7 +163,7 @@ void sim_spread_room_finish(struct sim_spread_room *room)
     room->workspace = (struct spread_workspace){0};
 }
 
-/* Where *given says, if there is room. */
+/* Writes records where *given says, if there is room. */
 static void give_records(const struct cuda_spread *s, struct cuda_spread_set *out,
                          const struct spread_run *run, uint64_t *given)
 {

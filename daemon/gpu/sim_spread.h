@@ -11,15 +11,16 @@
 
 void sim_spread_check(const struct cuda_spread *s, const struct sim_memory *m);
 
-/* The engine's room to work in, kept from spread to spread; zeroed: none yet. */
+/* The engine's workspace, kept from spread to spread; zeroed: none yet. */
 struct sim_spread_room {
     const struct clock *clock; /* NULL: the real one */
     struct spread_workspace workspace;
 };
 void sim_spread_room_finish(struct sim_spread_room *room);
 
-/* What the arrays say of each other is checked as well, now that it is there. Where the host has no
- * memory, or an engram level wants more than scratch would have held, sets say no_memory. */
+/* Runs the spread, after checking that the arrays, which are complete now, are consistent. If the
+ * host has no memory, or an engram level needs more than the scratch would have held, sets say
+ * no_memory. */
 void sim_spread_run(const struct cuda_spread *s, const struct sim_memory *m,
                     struct sim_spread_room *room);
 

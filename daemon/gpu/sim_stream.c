@@ -10,18 +10,18 @@ enum { QUEUE_MAX = 256 };
 
 struct sim_stream {
     uint64_t mark;
-    uint64_t added, done; /* work, ever */
-    uint64_t free_ns;     /* when a slow device is through with it */
+    uint64_t added, done; /* pieces of work since the start */
+    uint64_t free_ns;     /* when a slow device will have done it */
     struct sim_stream *next;
     struct sim_work queue[QUEUE_MAX];
 };
 
 struct sim_event {
     uint64_t mark;
-    struct sim_stream *stream; /* NULL: nothing is left to do */
-    uint64_t after;            /* that much of the stream's work */
+    struct sim_stream *stream; /* NULL: all its work is done */
+    uint64_t after;            /* how much of the stream's work it waits for */
     uint64_t ready_ns;
-    bool late; /* its work is done, but the device is slow: ready_ns says when it has been */
+    bool late; /* its work is done, but the slow device says so only from ready_ns on */
     struct sim_event *next;
 };
 
@@ -36,7 +36,7 @@ static void event_check(const struct sim_event *e, const char *call)
     if (!e || e->mark != EVENT_MARK) sim_misuse(call, "%p is not an event", (const void *)e);
 }
 
-/* One kernel after the other, as on a device that one of them fills. */
+/* One kernel after the other, as on a device that each of them fills. */
 static void linger(struct sim_streams *s, struct sim_stream *stream, const struct sim_work *w,
                    uint64_t began_ns)
 {

@@ -1,8 +1,8 @@
-/* sim_stream: the simulated device's streams and events. Work waits in its stream's queue until an
- * event behind it is asked for after its time, or the queue is full.
+/* sim_stream: the simulated device's streams and events. Work stays in its stream's queue until an
+ * event behind it is queried after its time, or the queue is full.
  * Owner:  device_sim.
  * Thread: the device thread only.
- * Errors: NULL: no memory. A handle that is none ends the process: sim_misuse. */
+ * Errors: NULL: no memory. An invalid handle ends the process: sim_misuse. */
 #ifndef ENGRAM_GPU_SIM_STREAM_H
 #define ENGRAM_GPU_SIM_STREAM_H
 
@@ -16,34 +16,34 @@ struct sim_event;
 typedef void (*sim_watch)(void *owner, const struct sim_work *w);
 
 struct sim_streams {
-    sim_watch watch; /* before each piece of work; NULL: nobody */
+    sim_watch watch; /* called before each piece of work; NULL: none */
     void *watch_owner;
     const struct clock *clock; /* NULL: the real one */
     const struct sim_memory *memory;
     struct sim_bench *bench;
     struct sim_pace pace;
-    uint64_t free_ns; /* when a slow device is through with the kernels so far */
+    uint64_t free_ns; /* when a slow device will have done all kernels so far */
     struct sim_stream *streams;
     struct sim_event *events;
 };
 
-/* Drops what is under way. */
+/* Drops unfinished work. */
 void sim_streams_finish(struct sim_streams *s);
 
 struct sim_stream *sim_stream_create(struct sim_streams *s);
-/* Does what is left in it. */
+/* Does the work that is left in it. */
 void sim_stream_destroy(struct sim_streams *s, struct sim_stream *stream);
-/* Checks the work now and again when it is done. */
+/* Checks the work now, and again when it is done. */
 void sim_stream_add(struct sim_streams *s, struct sim_stream *stream, const struct sim_work *w);
 
 struct sim_event *sim_event_create(struct sim_streams *s);
 void sim_event_destroy(struct sim_streams *s, struct sim_event *e);
 void sim_event_record(struct sim_event *e, struct sim_stream *stream, uint64_t ready_ns);
-/* Whether its time has come, or it was never recorded. */
+/* True if its time has come, or it was never recorded. */
 bool sim_event_due(const struct sim_event *e, uint64_t now_ns);
-/* Does what lies before it. False: the device is slow, and it is done later: ask again. */
+/* Does the work before it. False: the device is slow and will be done later: ask again. */
 bool sim_event_finish(struct sim_streams *s, struct sim_event *e);
-/* It has said so. */
+/* True if sim_event_finish has returned false for it. */
 bool sim_event_is_late(const struct sim_event *e);
 
 #endif

@@ -8,7 +8,7 @@
 
 enum {
     BATCH_ROWS = 2048,      /* of a top-k or a gather */
-    SCRATCH_SPOILT = 65536, /* bytes of scratch that are overwritten, at most, at each end */
+    SCRATCH_SPOILT = 65536, /* most bytes of scratch that are overwritten at each end */
 };
 
 struct sim_bench {
@@ -94,7 +94,7 @@ struct checker {
     const char *call;
 };
 
-/* count elements of `size` bytes, aligned to that or to `alignment`. */
+/* Checks count elements of `size` bytes, aligned to that or to `alignment`. */
 static void check(const struct checker *c, const void *address, uint64_t count, uint64_t size,
                   uint64_t alignment)
 {
@@ -120,7 +120,7 @@ static void check_own_rows(const struct checker *c, const struct device_call *ca
     check_rows(c, call, call->rows.rows, call->rows.norms, call->rows.count);
 }
 
-/* What every kernel has that scores rows for queries. */
+/* Checks what all kernels that score rows for queries have in common. */
 static void check_pairs(const struct checker *c, const struct device_call *call)
 {
     if (call->metric < METRIC_COSINE || call->metric > METRIC_SQUARED_EUCLIDEAN)
@@ -243,7 +243,7 @@ static const float *query_at(const struct device_call *c, uint64_t q)
     return c->queries.rows + q * vector_stride(c->rows.dimension);
 }
 
-/* Only a cosine has norms that may be read. */
+/* Norms may be read only for the metric cosine. */
 static float query_norm(const struct device_call *c, uint64_t q)
 {
     return c->metric == METRIC_COSINE ? c->queries.norms[q] : 0.0f;
@@ -279,7 +279,7 @@ static void run_scores(const struct device_call *c, struct sim_bench *b, uint64_
                          block_at(c, 0, c->rows.count), c->scores.out + q * stride);
 }
 
-/* A device leaves its scratch in no state that anyone may count on. */
+/* Overwrites scratch, because a device leaves it in an unspecified state. */
 static void spoil_scratch(const struct cuda_topk *t)
 {
     uint64_t bytes = smaller(t->scratch_bytes, SCRATCH_SPOILT);
@@ -287,7 +287,7 @@ static void spoil_scratch(const struct cuda_topk *t)
     memset((char *)t->scratch + t->scratch_bytes - bytes, 0xdb, bytes);
 }
 
-/* NULL: every row may enter. */
+/* Returns NULL if every row may enter. */
 static const uint64_t *allowed_of(const struct cuda_filter *f, uint64_t q)
 {
     if (!f->allowed || !f->of) return f->allowed;

@@ -1,7 +1,8 @@
-/* sim_work: one piece of enqueued work: what it may touch, and doing it with the CPU's kernels.
+/* sim_work: one piece of enqueued work: checks the memory that it uses, and does it with the CPU's
+ * kernels.
  * Owner:  device_sim, in a stream's queue.
  * Thread: the device thread only.
- * Errors: what a device would have choked on ends the process: sim_misuse. */
+ * Errors: what a device would not survive ends the process: sim_misuse. */
 #ifndef ENGRAM_GPU_SIM_WORK_H
 #define ENGRAM_GPU_SIM_WORK_H
 
@@ -13,23 +14,23 @@ enum sim_work_kind { WORK_COPY_IN, WORK_COPY_OUT, WORK_CLEAR, WORK_KERNEL };
 
 struct sim_work {
     enum sim_work_kind kind;
-    void *to; /* copies, clear */
+    void *to; /* for copies and clearing */
     const void *from;
     uint64_t bytes;
-    struct device_call call; /* KERNEL */
-    float threshold;         /* of a top-k, as it was when it was enqueued */
+    struct device_call call; /* for kernels */
+    float threshold;         /* of a top-k, as it was when the work was enqueued */
 };
 
-/* The call as work. */
+/* Returns the call as work. */
 struct sim_work sim_work_of(const struct device_call *call);
 
 struct sim_bench;
 
 const char *sim_work_name(const struct sim_work *w);
-/* All that it will touch is mapped, pinned, aligned and large enough. */
+/* Checks that all memory that it will use is mapped, pinned, aligned and large enough. */
 void sim_work_check(const struct sim_work *w, const struct sim_memory *m);
 
-/* The host memory that work needs; NULL: none left. */
+/* Takes the host memory that work needs; NULL: there is none. */
 struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct clock *clock);
 void sim_bench_destroy(struct sim_bench *b);
 void sim_work_run(const struct sim_work *w, struct sim_bench *b);

@@ -5,13 +5,13 @@
 
 #include "daemon/gpu/tasks.h"
 
-/* Of numbers that are checked, so many at once: they are looked at while they lie in the cache. A
- * multiple of every element, and of 64. */
+/* Numbers that are checked come in pieces of this size, so that they are still in the cache then.
+ * A multiple of every element's size, and of 64. */
 enum { CHECK_BYTES = 16 << 10 };
 
 /* ---- where a tensor lies ---- */
 
-/* The part that has the line: p or a later one; *first: its first line. */
+/* Returns the part with this line: p or a later one; *first: its first line. */
 static const struct scatter_part *part_from(const struct scatter *s, const struct scatter_part *p,
                                             uint64_t line, uint64_t *first)
 {
@@ -51,9 +51,9 @@ static void copy(char *host, char *pinned, uint64_t bytes, bool out)
         memcpy(pinned, host, bytes);
 }
 
-/* Of whole tensors plain copies, which fault the heap's pages in one by one, 512 KiB a thread: 99 us
- * on an H200's host. MADV_POPULATE_READ first made that 360 us, pread through the heap's descriptor
- * 223 us: many threads meet in the kernel's bookkeeping of pages. */
+/* Whole tensors are copied plainly, which faults the heap's pages in one by one, 512 KiB a thread:
+ * 99 us on an H200's host. With MADV_POPULATE_READ before it took 360 us, with pread through the
+ * heap's descriptor 223 us, because many threads contend for the kernel's bookkeeping of pages. */
 void transfer_bytes(const struct section *s, uint64_t first, uint64_t bytes, char *pinned, bool out)
 {
     if (!s->scatter) {
@@ -111,7 +111,7 @@ static void fill_rows(struct piece *p, uint32_t part)
     if (bad < end - first) note_bad(p->transfer, p->first + first + bad);
 }
 
-/* What has come into pinned memory is what the kernels will see. */
+/* Checks numbers in pinned memory, which are what the kernels will read. */
 static void check_numbers(struct piece *p, uint64_t first, uint64_t bytes)
 {
     const struct section *s = &p->move.from;
@@ -157,7 +157,7 @@ static void start_copiers(struct gpu *g, struct piece *p, enum piece_state state
 
 /* ---- starting pieces ---- */
 
-/* The next part of a transfer that fits a piece; the transfer has yet to step past it. */
+/* Cuts off the next part of a transfer that fits a piece; the caller advances the transfer. */
 static void cut(const struct transfer *t, struct piece *p)
 {
     const struct section *s = &t->moves[t->move].from;
@@ -225,7 +225,7 @@ static void give_piece(struct gpu *g, struct piece *p)
     p->transfer = NULL;
 }
 
-/* Another space's bytes that this piece will not overwrite are gone before anything else. */
+/* Clears bytes of another space that this piece will not overwrite, before anything else. */
 static void clear_rest(struct piece *p)
 {
     uint64_t used = pinned_bytes(p);
@@ -233,11 +233,11 @@ static void clear_rest(struct piece *p)
     p->block.dirty_bytes = 0;
 }
 
-/* Its transfer is told; the piece waits until the device has let go of the stream. */
+/* Notes the failure in the transfer; the piece waits until the device is done with the stream. */
 static void piece_failed(struct piece *p)
 {
     p->state = PIECE_STUCK;
-    p->block.dirty_bytes = p->block.bytes; /* who knows what has been written over */
+    p->block.dirty_bytes = p->block.bytes; /* nobody knows what has been overwritten */
     p->transfer->stuck++;
     p->transfer->failed = true;
     transfer_stop(p->transfer);

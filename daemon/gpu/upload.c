@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The order's places, checked. */
+/* Reads and checks the order's places. */
 static bool rows_read(struct gpu *g, struct task *t, struct upload *out)
 {
     const struct order_upload *u = &t->order.upload;
@@ -31,7 +31,7 @@ static void rows_place(struct task *t)
     t->in.moves[1].device = r->ranges[RANGE_IDS].base + u->first * sizeof(uint64_t);
 }
 
-/* The replica that the order is about, held; or the result that ends the task. */
+/* Finds and holds the replica of the order; otherwise returns the result that ends the task. */
 static enum order_result find(struct gpu *g, struct task *t, const struct upload *u, bool *wait)
 {
     const struct order *o = &t->order;
@@ -76,7 +76,7 @@ bool upload_start(struct gpu *g, struct task *t)
         return false;
     }
     t->replica->version = 0;
-    t->state = TASK_FILL; /* from here on the device may be at work for it */
+    t->state = TASK_FILL; /* from here on the device may work for it */
     if (!gpu_ok(g, result)) {
         task_end(g, t, result == DEVICE_NO_MEMORY ? RESULT_NO_MEMORY : RESULT_ERROR);
         return true;
@@ -103,7 +103,8 @@ bool upload_overlaps(const struct order *a, const struct order *b)
            b->upload.first - a->upload.first < a->upload.count;
 }
 
-/* Of all rows that came since the replica was last complete: one kernel for many uploads. */
+/* Computes the norms of all rows that came since the replica was last complete: one kernel for
+ * many uploads. */
 static enum device_result compute_norms(struct gpu *g, struct replica *r, device_stream stream)
 {
     uint64_t first = r->no_norm_first;

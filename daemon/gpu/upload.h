@@ -1,23 +1,23 @@
-/* upload: rows of a collection, or bytes of a graph, into its replica: they go straight to their place
- * in the ranges; the device computes the rows' norms.
+/* upload: copies rows of a collection, or bytes of a graph, directly to their places in its
+ * replica; the device computes the rows' norms.
  * Owner:  the task.
  * Thread: the device thread.
- * Errors: read: false where the order makes no sense. */
+ * Errors: read: false if the order is invalid. */
 #ifndef ENGRAM_GPU_UPLOAD_H
 #define ENGRAM_GPU_UPLOAD_H
 
 #include "daemon/gpu/tasks.h"
 
-/* What an order asks for. */
+/* The contents of an order. */
 struct upload {
-    uint32_t dimension; /* of a graph: 0 */
+    uint32_t dimension; /* 0: of a graph */
     bool fresh;
     struct replica_room room;
 };
 
 /* ---- upload_part.c ---- */
 
-/* What moves, into t->in, but for where to. */
+/* Sets up t->in, except for the addresses on the device. */
 bool upload_part_read(struct gpu *g, struct task *t, struct upload *out);
 void upload_part_place(struct task *t);
 

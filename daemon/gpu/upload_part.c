@@ -1,6 +1,7 @@
-/* upload_part: bytes of a graph's arrays. What kernels follow is looked at on its way: lists must lie in
- * the edges, numbers of the order and of edges' nodes below the nodes; of edges also those in the
- * places between lists, which have 0 or what was there (store/graph.h). */
+/* upload_part: bytes of a graph's arrays. Numbers that kernels use as indices are checked on the
+ * way: lists must be within the edges, and the numbers of the order and of the edges' nodes below
+ * the number of nodes. That includes the places between lists, which hold 0 or an old number
+ * (store/graph.h). */
 #include "daemon/gpu/upload.h"
 #include "kernels/spread.h"
 
@@ -9,8 +10,8 @@
 
 static const struct {
     uint64_t size; /* of an element */
-    bool of_edges; /* else one for each node */
-    bool optional; /* all of them or none */
+    bool of_edges; /* otherwise one element for each node */
+    bool optional; /* the array may be empty */
     enum numbers numbers;
 } parts[ORDER_PARTS_MAX] = {
     [PART_OUT] = {.size = sizeof(struct spread_list), .numbers = NUMBERS_LISTS},
@@ -32,7 +33,7 @@ static uint64_t nodes_of(const uint64_t part_bytes[])
     return part_bytes[PART_OUT] / sizeof(struct spread_list);
 }
 
-/* All arrays are of one graph. */
+/* True if the lengths are those of one graph. */
 static bool lengths_agree(const uint64_t part_bytes[])
 {
     uint64_t nodes = nodes_of(part_bytes);
@@ -46,7 +47,7 @@ static bool lengths_agree(const uint64_t part_bytes[])
     return true;
 }
 
-/* Below what the numbers of a part must be. */
+/* The limit of a part's numbers. */
 static uint64_t limit_of(const struct order_upload_part *p)
 {
     if (p->part == PART_OUT) return p->part_bytes[PART_OUT_EDGES] / sizeof(struct spread_edge);

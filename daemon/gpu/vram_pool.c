@@ -7,19 +7,19 @@
 #include "daemon/base/fault.h"
 #include "daemon/gpu/vram_units.h"
 
-/* Units or slots with room that one take looks at for what its owner had. */
+/* How many units or slots a take examines in search of what its owner had before. */
 enum { LOOK_MAX = 16 };
 
 struct vram_slot {
-    struct vram_link link; /* cut and with a free page: of the pool's list */
-    uint16_t pages_free;   /* a bit for each; cut slots only */
+    struct vram_link link; /* in the pool's list of slots that are cut and have a free page */
+    uint16_t pages_free;   /* a bit for each page; of slots that are cut */
 };
 
 struct vram_pool {
     struct vram_units units;
-    struct vram_slot *slots;  /* lazy: read only where a unit says that its slot is cut */
-    uint32_t units_with_room; /* split, with a free slot */
-    uint32_t slots_with_room; /* cut, with a free page */
+    struct vram_slot *slots; /* lazily initialised: read only if a unit says that its slot is cut */
+    uint32_t units_with_room; /* split units with a free slot */
+    uint32_t slots_with_room; /* cut slots with a free page */
     uint64_t used_bytes, blocks;
 };
 
@@ -93,8 +93,8 @@ static void tag_units(struct vram_pool *p, uint32_t first, uint32_t count, uint3
         p->units.unit[u].tag = tag;
 }
 
-/* Of the `free` parts of `pages` pages each: one that was the owner's, else one that was nobody's,
- * else the first. *own: the first of these. */
+/* Chooses among the `free` parts of `pages` pages each: one that was the owner's, else one that
+ * was nobody's, else the first. *own: the first one of these. */
 static uint32_t choose_part(const struct vram_pool *p, uint32_t first_page, uint32_t pages,
                             uint16_t free, uint32_t owner, bool *own)
 {
@@ -248,7 +248,7 @@ enum status vram_pool_take(struct vram_pool *p, uint64_t bytes, uint32_t owner,
     return STATUS_OK;
 }
 
-/* What was not cleared is the former owners' and the last one's: nobody's. */
+/* Marks what was not cleared as nobody's: it holds bytes of former owners and of the last one. */
 static void keep_dirt(struct vram_pool *p, const struct vram_block *b)
 {
     uint64_t bytes = b->dirty_bytes < b->bytes ? b->dirty_bytes : b->bytes;

@@ -5,10 +5,10 @@
 
 #include "daemon/base/fault.h"
 
-/* Places that one take looks at, of them in one run; runs of the same bin that fit. */
+/* How many places a take examines in all and in one run, among runs of the bin that fit. */
 enum { PLACES_MAX = 128, PLACES_A_RUN = 32 };
 
-enum likeness { ALIKE, UNKNOWN, OTHERS }; /* whose a place was: the less the better */
+enum likeness { ALIKE, UNKNOWN, OTHERS }; /* whose a place was; lower is better */
 
 struct place {
     uint32_t run, at;
@@ -99,7 +99,7 @@ static enum likeness tag_likeness(uint32_t tag, uint32_t owner)
     return tag == owner ? ALIKE : tag == 0 ? UNKNOWN : OTHERS;
 }
 
-/* A unit whose pages have had owners of their own, from a page of each slot: a hint is enough. */
+/* Estimates the likeness of a unit with tags for its pages from one page of each slot. */
 static enum likeness pages_likeness(const struct vram_units *s, uint32_t u, uint32_t owner,
                                     bool to_split)
 {
@@ -122,7 +122,7 @@ static enum likeness unit_likeness(const struct vram_units *s, uint32_t u, uint3
 
 /* ---- runs ---- */
 
-/* Looks for a better place in one run; returns how many places it looked at. */
+/* Searches one run for a better place; returns how many places it examined. */
 static unsigned search_run(const struct vram_units *s, uint32_t run, uint32_t count, uint32_t owner,
                            bool to_split, struct place *best)
 {

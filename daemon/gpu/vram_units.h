@@ -1,11 +1,11 @@
-/* vram_units: the slab's units of 1 MiB: runs that are free, and who had what last.
+/* vram_units: the slab's units of 1 MiB: which runs are free, and who had each unit last.
  * Owner:  vram_pool.
  * Thread: the device thread only.
  * Errors: VRAM_NONE when no run fits; nothing changes then.
  *
- * A tag is the last owner's number; 0: anyone's. A unit has one tag, or, where it has served as
- * small blocks, TAG_PAGES: then each of its pages has its own. So runs split and merge without
- * losing any of it. */
+ * A tag is the last owner's number; 0: it may be anyone's. A unit has one tag or, if it was used
+ * for small blocks, TAG_PAGES, and then each of its pages has a tag. So runs split and merge
+ * without losing any tag. */
 #ifndef ENGRAM_GPU_VRAM_UNITS_H
 #define ENGRAM_GPU_VRAM_UNITS_H
 
@@ -34,31 +34,31 @@ struct vram_link {
 
 struct vram_unit {
     uint32_t tag;
-    uint32_t length; /* units; of the run that starts here, of a free one also where it ends */
-    struct vram_link link; /* first of a free run: its bin. Split: vram_pool's */
+    uint32_t length;       /* units of the run that starts here; of a free run also where it ends */
+    struct vram_link link; /* first unit of a free run: in its bin; split: in a list of vram_pool */
     uint16_t slots_free;   /* split: a bit for each slot */
-    uint16_t slots_split;  /* split: those that are cut into pages */
-    uint8_t state;         /* of the first of a run */
+    uint16_t slots_split;  /* split: a bit for each slot that is cut into pages */
+    uint8_t state;         /* of the first unit of a run */
 };
 
 struct vram_units {
     uint32_t count;
     uint32_t bins[VRAM_BINS]; /* free runs, by the logarithm of their length */
     struct vram_unit *unit;
-    uint32_t *page_tags; /* lazy: read only where a unit's tag says so */
+    uint32_t *page_tags; /* lazily initialised: read only if a unit's tag says so */
 };
 
 enum status vram_units_init(struct vram_units *s, uint32_t count);
 void vram_units_finish(struct vram_units *s);
 
-/* A run of `count`. to_split: for small blocks: taken from the other end of what is free, and near
- * what the owner has had, rather than where all of it was the owner's. */
+/* Takes a run of `count`. to_split: for small blocks: it is taken from the other end of the free
+ * units, near what the owner has had, and not from where everything was the owner's. */
 uint32_t vram_units_take(struct vram_units *s, uint32_t count, uint32_t owner, bool to_split);
-/* first, count: as taken, UNIT_TAKEN. */
+/* first, count: as taken, in state UNIT_TAKEN. */
 void vram_units_give(struct vram_units *s, uint32_t first, uint32_t count);
 uint32_t vram_units_longest(const struct vram_units *s);
 
-/* Bytes from the first unit's or page's start on that others may have written. */
+/* Returns the bytes from the start of the first unit or page that others may have written. */
 uint64_t vram_units_dirt(const struct vram_units *s, uint32_t first, uint32_t count,
                          uint32_t owner);
 uint64_t vram_pages_dirt(const struct vram_units *s, uint32_t first, uint32_t count,
