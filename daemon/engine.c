@@ -332,7 +332,12 @@ static enum status build_backends(struct engine *e, struct failure *f)
     if (st)
         return failure_set(f, st, DETAIL_SYSTEM, "workers.count: cannot start %u threads",
                            e->worker_count);
-    struct gpu_options gpu = {&e->loop, &e->config, e->heap, &e->done, e->cpu};
+    struct gpu_options gpu = {.loop = &e->loop,
+                              .config = &e->config,
+                              .heap = e->heap,
+                              .done = &e->done,
+                              .cpu = e->cpu,
+                              .clock = e->clock};
     st = gpu_create(&gpu, &e->gpu);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "gpu.devices: no memory for the GPU backend");
     return STATUS_OK;

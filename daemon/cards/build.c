@@ -108,7 +108,7 @@ static enum reason begin_build(struct cards *g, struct card_replica *r)
 {
     if (r->condemned && !replica_flush(g, r)) return REASON_QUEUE_FULL;
     if (r->number) return REASON_NONE;
-    if (clock_now_ns() < r->retry_ns) return r->lost;
+    if (clock_read_ns(g->options.clock) < r->retry_ns) return r->lost;
     if (gpu_state(&g->backend) != GPU_READY) return REASON_GPU_DOWN;
     if (!keep_quota(g, r)) {
         replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);

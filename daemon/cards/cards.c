@@ -47,7 +47,7 @@ static void end_cancelled(struct job *j)
     operation_drop_result(j);
     batch_drop_results(j);
     atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
-    j->finished_ns = clock_now_ns();
+    j->finished_ns = clock_read_ns(j->clock);
     if (!j->started_ns) j->started_ns = j->finished_ns;
     end(j);
 }
@@ -123,7 +123,7 @@ static void prepare_step(struct job *j)
 static void end_step(struct job *j)
 {
     heap_give(j->heap, &j->plan.scratch); /* its pages may go back to the system: not on the loop */
-    j->finished_ns = clock_now_ns();
+    j->finished_ns = clock_read_ns(j->clock);
 }
 
 static void finish_step(struct job *j)
@@ -315,6 +315,9 @@ static enum status add_card(struct cards *g, const char *which)
     if (!card_init(card, g, g->card_count, which)) return STATUS_RESOURCE_EXHAUSTED;
     struct gpu_process_options options = {
         .loop = g->options.loop,
+        .clock = g->options.clock,
+        .host = g->options.host,
+        .host_owner = g->options.host_owner,
         .heap = g->options.heap,
         .config = g->options.config,
         .number = card->number,
@@ -365,7 +368,7 @@ void gpu_stop(struct backend *b)
     gpu_begin_stop(b);
     for (uint32_t i = 0; i < g->card_count; i++)
         while (!g->cards[i].gone)
-            uv_run(g->options.loop, UV_RUN_ONCE);
+            gpu_process_wait(g->cards[i].process);
 }
 
 static void gpu_destroy(struct backend *b)
@@ -452,9 +455,9 @@ static bool loop_is_idle(int loop_fd)
 static bool spin(struct cards *g, int loop_fd)
 {
     enum { LOOK_NS = 2000 };
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = clock_read_ns(g->options.clock);
     uint64_t until_ns = now_ns + g->options.config->gpu_spin_us * UINT64_C(1000);
-    for (uint64_t look_ns = now_ns; now_ns < until_ns; now_ns = clock_now_ns()) {
+    for (uint64_t look_ns = now_ns; now_ns < until_ns; now_ns = clock_read_ns(g->options.clock)) {
         if (take_all(g)) return true;
         if (now_ns < look_ns) continue;
         if (!loop_is_idle(loop_fd)) return false;

@@ -25,7 +25,10 @@ struct gpu_options {
     const struct config *config;
     struct heap *heap;
     struct done *done;
-    struct backend *cpu; /* its workers prepare and finish what is long */
+    struct backend *cpu;             /* its workers prepare and finish what is long */
+    const struct clock *clock;       /* NULL: the real one */
+    const struct process_host *host; /* of the processes; NULL: the system. Then loop is needed */
+    void *host_owner;                /* the host's own */
 };
 
 /* Reads gpu.devices ("auto" starts with one and adds those that it reports). With "none" the

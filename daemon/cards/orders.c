@@ -108,7 +108,7 @@ uint64_t order_estimate_ns(const struct job *j)
 
 static uint64_t limit_of(struct card *card, uint64_t ns)
 {
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = clock_read_ns(card->gpu->options.clock);
     if (card->work_until_ns < now_ns || !card->out) card->work_until_ns = now_ns;
     card->work_until_ns += ns;
     return card->work_until_ns + card->gpu->options.config->gpu_job_ms * UINT64_C(1000000);
@@ -155,7 +155,7 @@ static uint64_t between(uint64_t ns, uint64_t from_ns, uint64_t to_ns)
 
 static void note_run(struct job *j, const struct completion *c)
 {
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = clock_read_ns(j->clock);
     j->gpu.result = (enum order_result)c->result;
     j->gpu.number = c->number;
     j->started_ns = between(c->started_ns, j->received_ns, now_ns);

@@ -15,7 +15,9 @@
 
 #include <uv.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/config.h"
+#include "daemon/cards/process_host.h"
 #include "daemon/heap/heap.h"
 #include "daemon/heap/share.h"
 
@@ -52,7 +54,10 @@ struct gpu_process_events {
 };
 
 struct gpu_process_options {
-    uv_loop_t *loop;
+    uv_loop_t *loop;                 /* the system's host; others may do without */
+    const struct clock *clock;       /* NULL: the real one */
+    const struct process_host *host; /* NULL: process_host_system */
+    void *host_owner;                /* the host's own */
     struct heap *heap;
     const struct config *config;
     uint32_t number;   /* of the GPU in our list: "gpu0" in logs */
@@ -75,6 +80,9 @@ void gpu_process_stop(struct gpu_process *p);
 /* After on_gone or on_stuck of gpu_process_stop, or before start. Closes uv handles: run the loop once
  * more. */
 void gpu_process_destroy(struct gpu_process *p);
+
+/* Waits until something happens that its owner hears of, or may. */
+void gpu_process_wait(struct gpu_process *p);
 
 enum gpu_state gpu_process_state(const struct gpu_process *p);
 /* Valid while READY (its rings) or since it first was (device, usage); NULL before. */

@@ -104,7 +104,7 @@ static void describe_down(const struct gpu_process *p, uint64_t now_ns, char *te
 
 void gpu_process_describe(const struct gpu_process *p, char *text, size_t bytes)
 {
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = clock_read_ns(p->options.clock);
     char left[GPU_TIME_BYTES];
     switch (p->state) {
     case GPU_ABSENT: snprintf(text, bytes, "absent: %s", p->why); return;

@@ -1,26 +1,16 @@
-/* gpu_process_inside: what the gpu_process*.c files share: the struct, and the fallible half of a
- * start.
- * Owner:  exec/gpu_process.
+/* process_inside: what supervises a GPU process: process.c (its life), restart.c (when it starts
+ * again), heartbeat.c (whether it lives), process_describe.c (what is said of it) and
+ * process_host_system.c (how the system runs it).
+ * Owner:  cards/process.c.
  * Thread: the loop.
- * Errors: gpu_life_start: a negative errno value, as libuv's. */
+ * Errors: none that leave this folder. */
 #ifndef ENGRAM_CARDS_PROCESS_INSIDE_H
 #define ENGRAM_CARDS_PROCESS_INSIDE_H
 
+#include "daemon/base/clock.h"
 #include "daemon/cards/process.h"
 
 enum { GPU_PROGRAM_BYTES = 4096, GPU_WHY_BYTES = SHARE_WHY + 64, GPU_TIME_BYTES = 32 };
-
-/* What goes with one process, from its start until it is reaped. */
-struct gpu_life {
-    struct gpu_process *owner;
-    uv_process_t process;
-    uv_poll_t wake; /* of the completions' eventfd */
-    struct share *share;
-    bool share_kept; /* by the owner, who unmaps it */
-    int orders_fd, completions_fd;
-    int lifeline_fd; /* the write end: while it is open, we are here */
-    uint32_t handles_open;
-};
 
 struct gpu_process {
     struct gpu_process_options options;
@@ -32,8 +22,9 @@ struct gpu_process {
     char program[GPU_PROGRAM_BYTES];
     char why[GPU_WHY_BYTES]; /* it is DOWN, in BREAKER or ABSENT */
 
-    uv_timer_t timer;     /* by turns: looks for READY, the next start, the end of patience */
-    bool begun, stopping; /* gpu_process_start and gpu_process_stop were called */
+    /* Of the system's host. By turns it looks for READY, the next start, the end of patience. */
+    uv_timer_t timer;
+    bool begun, stopping;         /* gpu_process_start and gpu_process_stop were called */
     bool ready, killed, given_up; /* this life: has been READY; has SIGKILL; is ABSENT's last */
     bool waiting;                 /* for next_start_ns */
     bool breaker_open;
@@ -46,11 +37,34 @@ struct gpu_process {
     uint64_t checked_ns;
 };
 
-/* p->program, running, with a share of its own; the two callbacks get the life as handle->data. */
-int gpu_life_start(struct gpu_process *p, uv_exit_cb on_exit, uv_poll_cb on_wake,
-                   struct gpu_life **out);
-/* Closes and, when the loop has turned once more, frees. No process is left, or none came about. */
-void gpu_life_end(struct gpu_life *l);
+/* It has been READY, in this life or an earlier one: what is missing now may come back. */
+static inline bool gpu_process_has_worked(const struct gpu_process *p)
+{
+    return p->share != NULL;
+}
+
+/* Why it is down, or will be. */
+void gpu_process_set_why(struct gpu_process *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void gpu_process_set_timer(struct gpu_process *p, uint64_t ms, uint64_t repeat_ms);
+
+/* ---- restart.c ---- */
+
+/* A life begins, if it can be started. */
+void restart_now(struct gpu_process *p, uint64_t now_ns);
+/* It, whose why is known, is down until it is started again. what: the event, for the log. */
+void restart_later(struct gpu_process *p, const char *what, uint64_t now_ns);
+void restart_when_due(struct gpu_process *p, uint64_t now_ns);
+/* It is ABSENT. */
+void restart_never(struct gpu_process *p);
+
+/* ---- heartbeat.c: each kills it, or says that it is stuck, when its time is up ---- */
+
+void heartbeat_check_starting(struct gpu_process *p, uint64_t now_ns);
+void heartbeat_check(struct gpu_process *p, uint64_t now_ns);
+void heartbeat_check_lingering(struct gpu_process *p, uint64_t now_ns);
+
+/* ---- process_describe.c ---- */
 
 /* "NVIDIA H200, compute capability 9.0, ..." */
 void gpu_describe_device(const struct share_device *d, char *text, size_t bytes);

@@ -29,9 +29,10 @@ bool gpu_replica_ready(const struct backend *b, const struct resident *of)
 
 bool gpu_replica_refused(const struct backend *b, const struct resident *of)
 {
+    const struct cards *g = (const struct cards *)b;
     const struct card_replica *r = replica_of(of);
     return r && !replica_has_build(r) && r->lost == REASON_VRAM_PRESSURE &&
-           clock_now_ns() < r->retry_ns;
+           clock_read_ns(g->options.clock) < r->retry_ns;
 }
 
 bool gpu_wants_upload(const struct backend *b, const struct resident *of)
@@ -40,7 +41,8 @@ bool gpu_wants_upload(const struct backend *b, const struct resident *of)
     const struct card_replica *r = replica_of(of);
     if (g->stopping || gpu_state(b) != GPU_READY || !resident_bytes(of)) return false;
     if (!r) return true;
-    return replica_has_build(r) ? !replica_is_current(r) : clock_now_ns() >= r->retry_ns;
+    return replica_has_build(r) ? !replica_is_current(r)
+                                : clock_read_ns(g->options.clock) >= r->retry_ns;
 }
 
 struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct resident *of)
@@ -122,7 +124,7 @@ static uint64_t wait_of(const struct card_replica *r, uint64_t delay_ns, uint64_
 
 void replica_lose(struct cards *g, struct card_replica *r, enum reason why, uint64_t delay_ns)
 {
-    uint64_t now_ns = clock_now_ns();
+    uint64_t now_ns = clock_read_ns(g->options.clock);
     r->lost = why;
     r->wait_ns = wait_of(r, delay_ns, now_ns);
     r->retry_ns = now_ns + r->wait_ns;

@@ -1,5 +1,5 @@
-/* gpu_house: the GPU backend in a house of its own, with processes that are not: this file defines
- * every function of cards/process.h, so the real ones are not linked. What a GPU process would
+/* gpu_house: the GPU backend in a house of its own, with processes that are not, on a host that the
+ * test plays (cards/process_host.h): they come to life and die when it says so. What a GPU process would
  * read from its ring is read by next_order, and answered, or not, as a test likes.
  * Owner:  one test program each.
  * Thread: one, beside the house's workers.
@@ -8,6 +8,8 @@
 #define ENGRAM_TESTS_UNIT_CARDS_GPU_HOUSE_H
 
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@
 #include "daemon/base/config.h"
 #include "daemon/base/fault.h"
 #include "daemon/cards/cards.h"
+#include "daemon/cards/process_inside.h"
 #include "daemon/ops/operation.h"
 #include "daemon/exec/workers.h"
 #include "daemon/store/collection.h"
@@ -25,131 +28,126 @@
 
 /* ---------------------------------------------------------------- a process that is not one */
 
-struct gpu_process {
-    struct gpu_process_options options;
-    enum gpu_state state;
+struct played_card {
+    struct gpu_process *process; /* its supervision, which is real */
+    struct gpu_life life;
+    bool lives;
     struct share *share;
-    int share_fd, orders_fd, completions_fd;
-    struct ring orders, completions;           /* as the front has them */
-    struct ring peer_orders, peer_completions; /* as the process would */
+    int orders_fd, completions_fd;
+    struct ring peer_orders, peer_completions; /* as the process would have them */
     char killed[160];
-    uint32_t worked;
     bool stuck; /* it does not go when it is stopped */
 };
 
-static struct gpu_process *processes[GPU_MAX];
+static struct played_card *processes[GPU_MAX];
 static uint32_t process_count, devices_shown = 1;
 static uint64_t budget_bytes;
 
-static inline void live(struct gpu_process *p)
+static inline struct played_card *played_of(const struct gpu_process *p)
 {
-    if (p->share) share_unmap(p->share);
-    if (p->share_fd >= 0) close(p->share_fd);
-    p->share = NULL;
-    p->share_fd = -1;
-    if (share_create(heap_file_bytes(p->options.heap), "test", &p->share_fd, &p->share)) return;
-    share_orders(p->share, p->orders_fd, &p->orders);
-    share_orders(p->share, p->orders_fd, &p->peer_orders);
-    share_completions(p->share, p->completions_fd, &p->completions);
-    share_completions(p->share, p->completions_fd, &p->peer_completions);
-    p->share->device.device_count = devices_shown;
-    p->share->device.budget_bytes = budget_bytes;
-    p->killed[0] = 0;
-    p->state = GPU_READY;
-    p->options.events.on_ready(p->options.events.owner);
+    for (uint32_t i = 0; i < process_count; i++)
+        if (processes[i]->process == p) return processes[i];
+    return NULL;
 }
 
-static inline void die(struct gpu_process *p)
+static inline void played_begin(struct gpu_process *p)
 {
-    p->state = GPU_DOWN;
-    p->options.events.on_completions(p->options.events.owner);
-    p->options.events.on_gone(p->options.events.owner);
+    struct played_card *c = calloc(1, sizeof *c);
+    c->process = p;
+    c->orders_fd = eventfd(0, EFD_NONBLOCK);
+    c->completions_fd = eventfd(0, EFD_NONBLOCK);
+    processes[process_count++] = c;
 }
 
-enum status gpu_process_create(const struct gpu_process_options *options, struct gpu_process **out)
+static inline void played_forget(struct gpu_process *p)
 {
-    if (fault_here("test: process")) return STATUS_RESOURCE_EXHAUSTED;
-    struct gpu_process *p = calloc(1, sizeof *p);
-    p->options = *options;
-    p->state = GPU_DOWN;
-    p->share_fd = -1;
-    p->orders_fd = eventfd(0, EFD_NONBLOCK);
-    p->completions_fd = eventfd(0, EFD_NONBLOCK);
-    processes[process_count++] = p;
-    *out = p;
-    return STATUS_OK;
-}
-
-void gpu_process_start(struct gpu_process *p)
-{
-    live(p);
-}
-
-void gpu_process_kill(struct gpu_process *p, const char *why)
-{
-    snprintf(p->killed, sizeof p->killed, "%s", why);
-    p->state = GPU_DOWN;
-}
-
-void gpu_process_check(struct gpu_process *p, uint64_t now_ns) {}
-
-void gpu_process_worked(struct gpu_process *p)
-{
-    p->worked++;
-}
-
-void gpu_process_stop(struct gpu_process *p)
-{
-    p->state = GPU_DOWN;
-    if (p->stuck)
-        p->options.events.on_stuck(p->options.events.owner);
-    else
-        p->options.events.on_gone(p->options.events.owner);
-}
-
-void gpu_process_destroy(struct gpu_process *p)
-{
-    share_unmap(p->share);
-    if (p->share_fd >= 0) close(p->share_fd);
-    close(p->orders_fd);
-    close(p->completions_fd);
+    struct played_card *c = played_of(p);
+    close(c->orders_fd);
+    close(c->completions_fd);
+    c->process = NULL;
+    free(c);
+    for (uint32_t i = 0, to = 0, all = process_count; i < all; i++)
+        if (processes[i] == c)
+            process_count--;
+        else
+            processes[to++] = processes[i];
     free(p);
 }
 
-enum gpu_state gpu_process_state(const struct gpu_process *p)
+static inline int played_start(struct gpu_process *p, struct gpu_life **out)
 {
-    return p->state;
-}
-
-struct share *gpu_process_share(struct gpu_process *p)
-{
-    return p->share;
-}
-
-struct ring *gpu_process_orders(struct gpu_process *p)
-{
-    return &p->orders;
-}
-
-struct ring *gpu_process_completions(struct gpu_process *p)
-{
-    return &p->completions;
-}
-
-uint64_t gpu_process_restarts(const struct gpu_process *p)
-{
+    struct played_card *c = played_of(p);
+    int fd;
+    if (share_create(heap_file_bytes(p->options.heap), "test", &fd, &c->share)) return -ENOMEM;
+    close(fd);
+    share_orders(c->share, c->orders_fd, &c->peer_orders);
+    share_completions(c->share, c->completions_fd, &c->peer_completions);
+    snprintf(c->share->gpu_version, sizeof c->share->gpu_version, "%s", ENGRAM_VERSION);
+    c->share->device.device_count = devices_shown;
+    c->share->device.budget_bytes = budget_bytes;
+    atomic_store(&c->share->state, SHARE_READY);
+    c->killed[0] = 0;
+    c->lives = true;
+    c->life = (struct gpu_life){.owner = p,
+                                .share = c->share,
+                                .orders_fd = c->orders_fd,
+                                .completions_fd = c->completions_fd};
+    *out = &c->life;
     return 0;
 }
 
-uint64_t gpu_process_ready_ns(const struct gpu_process *p)
+static inline void played_kill(struct gpu_life *l)
 {
-    return 0;
+    struct played_card *c = played_of(l->owner);
+    snprintf(c->killed, sizeof c->killed, "%.150s", l->owner->why);
 }
 
-void gpu_process_describe(const struct gpu_process *p, char *text, size_t bytes)
+static inline void played_end(struct gpu_life *l)
 {
-    snprintf(text, bytes, "test");
+    if (!l->share_kept) share_unmap(l->share);
 }
+
+static inline void played_set_timer(struct gpu_process *p, uint64_t ms, uint64_t repeat_ms) {}
+
+static inline void played_stop_timer(struct gpu_process *p) {}
+
+/* It is started, if it is not, and is ready. */
+static inline void live(struct played_card *c)
+{
+    if (!c->lives) gpu_process_check(c->process, c->process->next_start_ns);
+    cr_assert(c->lives);
+    c->process->failures = 1; /* until it works */
+    gpu_process_woken(&c->life);
+}
+
+static inline void die(struct played_card *c)
+{
+    c->lives = false;
+    gpu_process_exited(&c->life, 0, SIGKILL);
+}
+
+/* It goes when it is to; or is killed, and does not. */
+static inline void played_wait(struct gpu_process *p)
+{
+    struct played_card *c = played_of(p);
+    if (!c->stuck) {
+        die(c);
+        return;
+    }
+    gpu_process_kill(p, "it is stuck");
+    gpu_process_check(p, p->killed_ns + 2 * GPU_LINGER_NS);
+}
+
+static const struct process_host played_host = {
+    .start = played_start,
+    .kill = played_kill,
+    .end = played_end,
+    .set_timer = played_set_timer,
+    .stop_timer = played_stop_timer,
+    .begin = played_begin,
+    .forget = played_forget,
+    .wait = played_wait,
+};
 
 /* ---------------------------------------------------------------- a house around the backend */
 
@@ -204,8 +202,16 @@ static inline void open_house(struct house *h, const char *devices)
                  STATUS_OK);
     upsert(h, 0, ROWS);
     cr_assert_eq(workers_create(WORKERS, false, &h->done, &h->cpu), STATUS_OK);
-    struct gpu_options options = {&h->loop, &h->config, h->heap, &h->done, h->cpu};
+    h->config.gpu_heartbeat_ms = UINT32_MAX; /* they have none */
+    struct gpu_options options = {.host = &played_host,
+                                  .loop = &h->loop,
+                                  .config = &h->config,
+                                  .heap = h->heap,
+                                  .done = &h->done,
+                                  .cpu = h->cpu};
     cr_assert_eq(gpu_create(&options, &h->gpu), STATUS_OK);
+    for (uint32_t i = 0; i < process_count; i++) /* the first may add more */
+        live(processes[i]);
     cr_assert_eq(heap_take(h->heap, 1 << 20, 1, &h->body), STATUS_OK);
     h->queries = h->body.data;
     h->weights = h->queries + 4096;
@@ -258,7 +264,7 @@ static inline void drop_job(struct job *j)
 }
 
 /* The next order that is out; kind 0: none. */
-static inline struct order next_order(struct gpu_process *p)
+static inline struct order next_order(struct played_card *p)
 {
     const struct order *at = ring_peek(&p->peer_orders);
     struct order o = {0};
@@ -268,7 +274,7 @@ static inline struct order next_order(struct gpu_process *p)
     return o;
 }
 
-static inline void answer(struct gpu_process *p, const struct order *o, enum order_result result,
+static inline void answer(struct played_card *p, const struct order *o, enum order_result result,
                           uint64_t number)
 {
     struct completion *c = ring_reserve(&p->peer_completions);
@@ -351,7 +357,7 @@ static inline void check_upload(struct house *h, const struct order *o)
 }
 
 /* Brings the replica up in the background, as the pipeline does. Returns what it is called. */
-static inline uint64_t upload(struct house *h, struct gpu_process *p)
+static inline uint64_t upload(struct house *h, struct played_card *p)
 {
     uint64_t replica = 0;
     while (gpu_wants_upload(h->gpu, collection_resident(h->collection))) {
@@ -377,7 +383,7 @@ static inline const void *at(const struct house *h, uint64_t place)
     return (const char *)h->body.data - h->body.offset + place;
 }
 
-static inline struct order expect_run(struct gpu_process *p, enum run_operation operation)
+static inline struct order expect_run(struct played_card *p, enum run_operation operation)
 {
     struct order o = next_order(p);
     cr_assert_eq(o.kind, ORDER_RUN, "%u", o.kind);

@@ -20,13 +20,13 @@ Test(gpu, auto_takes_all_that_the_first_one_sees)
     devices_shown = 3;
     open_house(&h, "auto");
     cr_assert_eq(process_count, 3);
-    cr_assert_str_eq(processes[0]->options.which, "0");
-    cr_assert_str_eq(processes[2]->options.which, "2");
-    cr_assert_eq(gpu_process_at(h.gpu, 2), processes[2]);
+    cr_assert_str_eq(processes[0]->process->options.which, "0");
+    cr_assert_str_eq(processes[2]->process->options.which, "2");
+    cr_assert_eq(gpu_process_at(h.gpu, 2), processes[2]->process);
     close_house(&h);
     open_house(&h, "sim, 5");
     cr_assert_eq(process_count, 2, "a list is a list");
-    cr_assert_str_eq(processes[1]->options.which, "5");
+    cr_assert_str_eq(processes[1]->process->options.which, "5");
     close_house(&h);
 }
 
@@ -34,7 +34,7 @@ Test(gpu, a_first_upload_and_what_follows)
 {
     struct house h;
     open_house(&h, "sim");
-    struct gpu_process *p = processes[0];
+    struct played_card *p = processes[0];
     cr_assert_not(gpu_replica_ready(h.gpu, collection_resident(h.collection)));
     struct job *j = make_job(&h, OPERATION_UPLOAD);
     submit(&h, j);
@@ -94,7 +94,7 @@ Test(gpu, a_failed_upload_is_forgotten_and_tried_again_later)
 {
     struct house h;
     open_house(&h, "sim");
-    struct gpu_process *p = processes[0];
+    struct played_card *p = processes[0];
     struct job *j = make_job(&h, OPERATION_UPLOAD);
     submit(&h, j);
     struct order o = next_order(p), other;
@@ -171,7 +171,7 @@ Test(gpu, an_order_for_knn)
     answer(processes[0], &o, RESULT_OK, 0);
     expect_back(&h, j);
     cr_assert_not(gpu_gave_up(j));
-    cr_assert_eq(processes[0]->worked, 1);
+    cr_assert_eq(processes[0]->process->failures, 0);
     cr_assert(j->received_ns <= j->started_ns && j->started_ns <= j->finished_ns);
     cr_assert_leq(j->copy_ns, j->finished_ns - j->started_ns);
     cr_assert_eq(gpu_in_flight(h.gpu), 0);
@@ -222,7 +222,7 @@ Test(gpu, orders_for_scores_lists_and_averages)
 {
     struct house h;
     open_house(&h, "sim");
-    struct gpu_process *p = processes[0];
+    struct played_card *p = processes[0];
     upload(&h, p);
     struct job *j = make_job(&h, OPERATION_SIMILARITY);
     j->request.queries = (struct tensor){DTYPE_FLOAT32, QUERIES, DIMENSION, h.queries};
@@ -293,7 +293,7 @@ Test(gpu, many_empty_lists_are_a_workers)
     enum { LISTS = 3000 };
     struct house h;
     open_house(&h, "sim");
-    struct gpu_process *p = processes[0];
+    struct played_card *p = processes[0];
     upload(&h, p);
     struct heap_block block;
     cr_assert_eq(heap_take(h.heap, LISTS * DIMENSION * 4 + (LISTS + 1) * 8, 1, &block), STATUS_OK);

@@ -64,7 +64,7 @@ static void check_segment(const struct house *h, const struct order_segment *s, 
 }
 
 /* A worker prepares filters; then the order is out. */
-static struct order expect_prepared(struct house *h, struct gpu_process *p)
+static struct order expect_prepared(struct house *h, struct played_card *p)
 {
     for (int i = 0; i < 10000; i++, usleep(100)) {
         struct job *done = done_take(&h->done);
@@ -299,7 +299,7 @@ Test(gpu_batch, a_large_batch_is_given_its_time)
     struct house h;
     open_house(&h, "sim");
     h.config.gpu_job_ms = 50;
-    struct gpu_process *p = processes[0];
+    struct played_card *p = processes[0];
     upload(&h, p);
     struct job *c = make_carrier(&h);
     member(c, 0)->body_bytes = UINT64_C(1) << 30; /* a second at 1 GB/s */

@@ -165,12 +165,12 @@ Test(gpu_score, the_process_goes_between_parts)
 {
     struct house h;
     open_house(&h, "sim");
-    struct gpu_process *p = processes[0];
+    struct played_card *p = processes[0];
     upload(&h, p);
     struct request r = make_request(&h);
     struct job *j = make_score(&h, &r);
     submit(&h, j);
-    gpu_process_kill(p, "a test asks for it");
+    gpu_process_kill(p->process, "a test asks for it");
     expect_gave_up(&h, j, REASON_GPU_DOWN);
     die(p);
     live(p);

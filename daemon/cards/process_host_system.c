@@ -1,7 +1,9 @@
-/* The fallible half of starting a GPU process: descriptors, arguments, uv_spawn. */
+/* The host that is the system: descriptors, arguments and uv_spawn, libuv's timers and polls. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,14 @@ enum {
     STDIO_COUNT = SHARE_LIFELINE_FD + 1,
     MADE_COUNT = 5, /* share, two eventfds, two ends of a pipe */
     ARGUMENT_COUNT = 10,
+};
+
+struct system_life {
+    struct gpu_life life; /* first: hosts find their own by it */
+    uv_process_t process;
+    uv_poll_t wake;  /* of the completions' eventfd */
+    int lifeline_fd; /* the write end: while it is open, we are here */
+    uint32_t handles_open;
 };
 
 /* The child gets lent[i] as its descriptor i, for i from SHARE_FD on; libuv moves them there one
@@ -150,7 +160,7 @@ static void list_arguments(struct gpu_process *p, struct process_arguments *a)
 }
 
 /* A session of its own: ^C at a terminal is for the daemon, which stops the process in its turn. */
-static int spawn(struct gpu_life *l, struct gpu_process *p, const struct descriptors *d,
+static int spawn(struct system_life *l, struct gpu_process *p, const struct descriptors *d,
                  uv_exit_cb on_exit)
 {
     struct process_arguments arguments;
@@ -175,54 +185,79 @@ static int spawn(struct gpu_life *l, struct gpu_process *p, const struct descrip
 
 /* ---------------------------------------------------------------- a life */
 
-static int watch(struct gpu_life *l, uv_loop_t *loop, uv_poll_cb on_wake)
+static void end_life(struct gpu_life *life);
+
+static void on_exit_of(uv_process_t *process, int64_t code, int number)
+{
+    gpu_process_exited(process->data, code, number);
+}
+
+static void on_wake(uv_poll_t *poll, int status, int events)
+{
+    struct gpu_life *life = poll->data;
+    if (status >= 0) {
+        gpu_process_woken(life);
+        return;
+    }
+    uv_poll_stop(poll);
+    gpu_process_kill(life->owner, "its eventfd fails");
+}
+
+static int watch(struct system_life *l, uv_loop_t *loop)
 {
     int rc = fault_here("gpu process: poll") ? UV_ENOMEM
-                                             : uv_poll_init(loop, &l->wake, l->completions_fd);
+                                             : uv_poll_init(loop, &l->wake, l->life.completions_fd);
     if (rc) return rc;
     l->wake.data = l;
     return fault_here("gpu process: watch") ? UV_ENOMEM
                                             : uv_poll_start(&l->wake, UV_READABLE, on_wake);
 }
 
-int gpu_life_start(struct gpu_process *p, uv_exit_cb on_exit, uv_poll_cb on_wake,
-                   struct gpu_life **out)
+static int start_life(struct gpu_process *p, struct gpu_life **out)
 {
     struct descriptors d;
     int rc = find_program(p);
     if (rc) return rc;
-    struct gpu_life *l = fault_here("gpu process: life") ? NULL : calloc(1, sizeof *l);
+    struct system_life *l = fault_here("gpu process: life") ? NULL : calloc(1, sizeof *l);
     if (!l) return UV_ENOMEM;
-    l->owner = p;
-    rc = make_descriptors(p, &d, &l->share);
+    l->life.owner = p;
+    rc = make_descriptors(p, &d, &l->life.share);
     if (rc) {
         free(l);
         return rc;
     }
-    l->orders_fd = d.lent[SHARE_ORDERS_FD];
-    l->completions_fd = d.lent[SHARE_COMPLETIONS_FD];
+    l->life.orders_fd = d.lent[SHARE_ORDERS_FD];
+    l->life.completions_fd = d.lent[SHARE_COMPLETIONS_FD];
     l->lifeline_fd = d.lifeline;
-    rc = watch(l, p->options.loop, on_wake);
-    if (!rc) rc = spawn(l, p, &d, on_exit);
+    rc = watch(l, p->options.loop);
+    if (!rc) rc = spawn(l, p, &d, on_exit_of);
+    if (!rc) l->life.process_id = uv_process_get_pid(&l->process);
     close_all(d.made, MADE_COUNT);
     close(d.lent[SHARE_FD]);
     close(d.lent[SHARE_HEAP_FD]);
     close(d.lent[SHARE_LIFELINE_FD]);
     if (rc)
-        gpu_life_end(l);
+        end_life(&l->life);
     else
-        *out = l;
+        *out = &l->life;
     return rc;
+}
+
+static void kill_life(struct gpu_life *life)
+{
+    uv_process_kill(&((struct system_life *)life)->process, SIGKILL);
 }
 
 static void on_closed(uv_handle_t *handle)
 {
-    struct gpu_life *l = handle->data;
+    struct system_life *l = handle->data;
     if (--l->handles_open == 0) free(l);
 }
 
-void gpu_life_end(struct gpu_life *l)
+/* Frees it when the loop has turned once more. */
+static void end_life(struct gpu_life *life)
 {
+    struct system_life *l = (struct system_life *)life;
     /* A handle has its type once it wants closing: uv_spawn's does where it fails, too. */
     uv_handle_t *handles[] = {(uv_handle_t *)&l->wake, (uv_handle_t *)&l->process};
     for (int i = 0; i < 2; i++)
@@ -230,9 +265,61 @@ void gpu_life_end(struct gpu_life *l)
     bool open = l->handles_open > 0;
     for (int i = 0; i < 2; i++)
         if (handles[i]->type != UV_UNKNOWN_HANDLE) uv_close(handles[i], on_closed);
-    close(l->orders_fd);
-    close(l->completions_fd);
+    close(life->orders_fd);
+    close(life->completions_fd);
     close(l->lifeline_fd);
-    if (!l->share_kept) share_unmap(l->share);
+    if (!life->share_kept) share_unmap(life->share);
     if (!open) free(l);
 }
+
+/* ---------------------------------------------------------------- the timer */
+
+static void on_timer(uv_timer_t *timer)
+{
+    gpu_process_timed(timer->data);
+}
+
+static void begin(struct gpu_process *p)
+{
+    uv_timer_init(p->options.loop, &p->timer); /* never fails */
+    p->timer.data = p;
+}
+
+static void set_timer(struct gpu_process *p, uint64_t ms, uint64_t repeat_ms)
+{
+    uv_update_time(p->options.loop);
+    int rc = uv_timer_start(&p->timer, on_timer, ms, repeat_ms);
+    assert(rc == 0); /* fails for a handle that is closing, and without a callback */
+    (void)rc;
+}
+
+static void stop_timer(struct gpu_process *p)
+{
+    uv_timer_stop(&p->timer);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+static void forget(struct gpu_process *p)
+{
+    uv_close((uv_handle_t *)&p->timer, on_timer_closed);
+}
+
+static void wait_for_it(struct gpu_process *p)
+{
+    uv_run(p->options.loop, UV_RUN_ONCE);
+}
+
+const struct process_host process_host_system = {
+    .start = start_life,
+    .kill = kill_life,
+    .end = end_life,
+    .set_timer = set_timer,
+    .stop_timer = stop_timer,
+    .begin = begin,
+    .forget = forget,
+    .wait = wait_for_it,
+};
