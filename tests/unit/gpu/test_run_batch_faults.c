@@ -7,6 +7,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/gpu/sim_probe.h"
 #include "tests/unit/gpu/batch_rig.h"
+#include "tests/support/sweep.h"
 
 static struct batch b;
 
@@ -277,7 +278,7 @@ Test(run_batch_faults, fail_with_each_call_of_the_device, .timeout = 900)
         expect(&r, large);
         for (int kind = 0; kind < 3; kind++) {
             uint32_t past = 0, lives = 0;
-            for (uint32_t n = 1; past < 4; n++, lives++) {
+            for (uint32_t n = 1; past < 4; n += sweep_stride(7), lives += sweep_stride(7)) {
                 char sim[128];
                 snprintf(sim, sizeof sim, "vram_mib=64 latency_us=20 strict=1 fail=%u:%s", n,
                          kinds[kind]);

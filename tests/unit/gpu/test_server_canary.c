@@ -225,11 +225,11 @@ static void visits(const char *sim, uint64_t rounds, bool clears)
     p.ops = &watched;
     peer_open(&p, sim, 3);
     for (uint64_t round = 0; round < rounds; round++)
-        for (uint32_t space = 1; space <= SPACES; space++) {
+        for (uint32_t space = 1; space <= SPACES; space += sweep_stride(3)) {
             visit(space, round);
             visit_graphs(space, round);
         }
-    for (uint32_t space = SPACES + 1; space <= SPACES + CALLERS; space++)
+    for (uint32_t space = SPACES + 1; space <= SPACES + CALLERS; space += sweep_stride(10))
         call(space);
     peer_close(&p);
     fprintf(stderr, "%s: %llu words, others' in blocks %llu, ranges %llu, pinned %llu + %llu\n",
