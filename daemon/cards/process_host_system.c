@@ -1,4 +1,5 @@
-/* The host that is the system: descriptors, arguments and uv_spawn, libuv's timers and polls. */
+/* process_host_system: the real host of processes: descriptors, arguments and uv_spawn, libuv's
+ * timers and polls. */
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +38,7 @@ struct system_life {
 struct descriptors {
     int made[MADE_COUNT];
     int lent[STDIO_COUNT];
-    int lifeline; /* the write end, ours alone */
+    int lifeline; /* the write end, which only the daemon has */
 };
 
 static void close_all(const int *fds, int count)
@@ -78,7 +79,7 @@ static int make_pipe(int ends[2])
     return -1;
 }
 
-/* 0 or a negative errno value, with nothing left open. */
+/* Returns 0, or a negative errno value with nothing left open. */
 static int make_descriptors(const struct gpu_process *p, struct descriptors *d,
                             struct share **share)
 {
@@ -107,7 +108,7 @@ static int make_descriptors(const struct gpu_process *p, struct descriptors *d,
 
 /* ---------------------------------------------------------------- the program */
 
-/* gpu.program, or the one beside us. */
+/* Finds gpu.program, or the program beside the daemon's. */
 static int find_program(struct gpu_process *p)
 {
     const char *set = p->options.config->gpu_program;
@@ -159,7 +160,7 @@ static void list_arguments(struct gpu_process *p, struct process_arguments *a)
     add_argument(a, "--sim=%s", c->gpu_sim);
 }
 
-/* A session of its own: ^C at a terminal is for the daemon, which stops the process in its turn. */
+/* The process gets a session of its own, so that ^C at a terminal reaches only the daemon. */
 static int spawn(struct system_life *l, struct gpu_process *p, const struct descriptors *d,
                  uv_exit_cb on_exit)
 {
@@ -258,7 +259,7 @@ static void on_closed(uv_handle_t *handle)
 static void end_life(struct gpu_life *life)
 {
     struct system_life *l = (struct system_life *)life;
-    /* A handle has its type once it wants closing: uv_spawn's does where it fails, too. */
+    /* A handle has its type once it must be closed; uv_spawn sets it even if it fails. */
     uv_handle_t *handles[] = {(uv_handle_t *)&l->wake, (uv_handle_t *)&l->process};
     for (int i = 0; i < 2; i++)
         l->handles_open += handles[i]->type != UV_UNKNOWN_HANDLE;

@@ -51,8 +51,8 @@ static bool tensor_size(const struct tensor *t, uint64_t *bytes)
            *bytes <= UINT64_MAX / 16;
 }
 
-/* A part's lines lie in the whole's block, which the first part to be planned takes. Each tensor
- * has a line for every query. */
+/* A part writes its lines into the whole's block, which the first part that is planned takes. Each
+ * tensor has a line for every query. */
 static enum status take_lines(struct job *j, uint32_t count)
 {
     struct job *whole = j->whole;

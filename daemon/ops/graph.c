@@ -1,5 +1,5 @@
-/* op_graph: changes of a graph. One writer holds it, so one part does it all; a job cancelled before
- * it starts changes nothing. */
+/* graph: changes of a graph. One writer holds the graph, so one part does everything; a job that
+ * is cancelled before it starts changes nothing. */
 #include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
 
@@ -96,7 +96,7 @@ static enum status remove_nodes_plan(struct job *j)
 
 /* ---- drop ---- */
 
-/* The slow part: the pages. The pipeline destroys what is left of the graph. */
+/* Frees the pages, the slow part of a drop; the pipeline destroys the rest of the graph. */
 static void drop_part(struct job *j, uint32_t part, uint32_t worker)
 {
     j->result.counts[0] = graph_nodes(j->graph);

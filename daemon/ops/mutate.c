@@ -1,5 +1,5 @@
-/* op_mutate: upsert, delete and drop. One writer holds the collection, so one part does it all;
- * a job cancelled before it starts changes nothing. */
+/* mutate: upsert, delete and drop. One writer holds the collection, so one part does everything; a
+ * job that is cancelled before it starts changes nothing. */
 #include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
 
@@ -51,7 +51,7 @@ static enum status delete_plan(struct job *j)
 
 /* ---- drop ---- */
 
-/* The slow part: the pages. The pipeline destroys what is left of the collection. */
+/* Frees the pages, the slow part of a drop; the pipeline destroys the rest of the collection. */
 static void drop_part(struct job *j, uint32_t part, uint32_t worker)
 {
     j->result.counts[0] = collection_rows(j->collection);

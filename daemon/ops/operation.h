@@ -1,5 +1,5 @@
-/* operation: how each operation becomes parts that CPU workers run, or an order for a GPU (a file for
- * each fills an operation_ops), and what it asks for.
+/* operation: how each operation becomes parts that CPU workers run, or an order for a GPU (one
+ * file for each fills in an operation_ops), and its work in numbers.
  * Owner:  ops.
  * Thread: the loop.
  * Errors: none. */
@@ -8,18 +8,18 @@
 
 #include "daemon/exec/operation.h"
 
-/* NULL: the loop answers it by itself, and nothing is checked. */
+/* Returns NULL if the loop answers the operation itself and there is nothing to check. */
 const struct operation_ops *operation_find(uint32_t operation);
 
-/* Checks a request that is decoded, its tensors placed (wire/decode.h). */
+/* Checks a decoded request, whose tensors have been placed (wire/decode.h). */
 enum status operation_check(struct job *j);
 
-/* What j asks for, in numbers. For a holder of its collection's turnstile. */
+/* Computes j's work in numbers; j holds the turnstile of its collection. */
 struct work operation_work(const struct job *j);
 
-/* Whether several j may run as one (exec/batch.h): then j->collection is the key. */
+/* True if several such jobs may run as one (exec/batch.h); then j->collection is the key. */
 bool operation_batches(const struct job *j);
-/* Whether j may be cut into ranges of its queries, run on different backends. */
+/* True if j may be cut into ranges of its queries, to run on different backends. */
 bool operation_splits(const struct job *j);
 
 #define OPERATION(NAME, number, name, ...) extern const struct operation_ops operation_##name;

@@ -1,5 +1,5 @@
-/* operation_inside: what the operations' files share: places in scratch, failures that parts note,
- * shapes of results, checks against the collection, what a GPU is told.
+/* operation_inside: what the files of operations share: places in scratch, failures that parts
+ * note, shapes of results, checks against the collection, orders for a GPU.
  * Owner:  ops.
  * Thread: as each function says; a layout belongs to one plan.
  * Errors: in job->failure. */
@@ -19,7 +19,7 @@ static inline void *scratch_at(const struct job *j, uint64_t offset)
     return (char *)j->plan.scratch.data + offset;
 }
 
-/* The smallest row that is wrong, noted by any part: the same for every split. */
+/* The first invalid row that any part has noted; the same however the work is split. */
 #define NO_ROW UINT64_MAX
 static inline void note_smallest(_Atomic uint64_t *smallest, uint64_t row)
 {
@@ -43,25 +43,25 @@ static inline uint64_t pieces_of(uint64_t count, uint64_t piece)
     return (count + piece - 1) / piece;
 }
 
-/* Shape of result tensor i; its memory comes with operation_take_result. */
+/* Sets the shape of result tensor i; operation_take_result takes its memory. */
 void operation_shape(struct job *j, uint32_t i, enum dtype dtype, uint64_t rows, uint64_t columns);
 
-/* Version, nodes and edges of the graph. */
+/* Notes the graph's version, nodes and edges for the reply. */
 void operation_note_graph(struct job *j);
 
-/* INVALID_ARGUMENT/BAD_DIMENSION unless t has as many columns as the collection's dimension or,
- * without one, 1 .. 16384 columns. *dimension is set. */
+/* INVALID_ARGUMENT/BAD_DIMENSION unless t has as many columns as the collection has dimensions or,
+ * without a collection, 1 .. 16384 columns. Sets *dimension. */
 enum status operation_check_dimension(struct job *j, const struct tensor *t, const char *what,
                                       uint32_t *dimension);
 
-/* What a GPU process finds at a place of this process; what lies outside the heap makes j unfit. */
+/* Returns the heap's offset of p for a GPU process; p outside of the heap makes j unfit. */
 uint64_t operation_gpu_place(struct job *j, const void *p);
-/* Zeroes j->gpu.order and fills what every request has: queries, and rows, the collection's or those
- * that came with it. */
+/* Zeroes j->gpu.order and fills in what every request has: queries, and the rows, which are the
+ * collection's or came with the request. */
 struct order_run *operation_gpu_order(struct job *j, enum run_operation operation,
                                       enum metric metric);
 
-/* The metric asked for, else the collection's. INVALID_ARGUMENT/BAD_METRIC. */
+/* Returns the metric that the request names, or the collection's. INVALID_ARGUMENT/BAD_METRIC. */
 enum status operation_check_metric(struct job *j, enum metric *metric);
 
 #endif
