@@ -144,7 +144,59 @@ static void check_lists(struct sums *c, enum metric metric)
     ops->release(d, device_positions), ops->release(d, device_offsets), ops->release(d, scores);
 }
 
-static void check_average(struct sums *c, uint64_t count)
+/* Every row in order, shared out between the queries: no positions. */
+static void check_lists_in_order(struct sums *c, enum metric metric)
+{
+    const uint64_t offsets[QUERIES + 1] = {0, 0, 1, 400, 400, ROWS};
+    float expected[ROWS], got[ROWS];
+    for (uint32_t i = 0, q = 0; i < ROWS; i++) {
+        while (i >= offsets[q + 1])
+            q++;
+        expected[i] = c->scores[q * ROWS + i];
+    }
+    uint64_t *device_offsets = device_copy(offsets, sizeof offsets);
+    float *scores = device_memory(sizeof got);
+    MUST(ops->launch(d,
+                     CALL(.kernel = KERNEL_GATHER_LISTS, .metric = metric,
+                          .queries = c->device_queries, .rows = c->device_rows,
+                          .lists = {NULL, device_offsets, ROWS, scores}),
+                     stream));
+    wait();
+    read_device(got, scores, sizeof got);
+    EXPECT(same_bits(got, expected, ROWS));
+    ops->release(d, device_offsets), ops->release(d, scores);
+}
+
+/* The first norm that is not finite, of few and of more than a block has threads. */
+static void check_find_bad(void)
+{
+    enum { NORMS = 5000 };
+    static float norms[NORMS];
+    const uint64_t bad[] = {0, 1, 31, 1023, 1024, 4999, UINT64_MAX};
+    uint64_t *first = device_memory(sizeof *first), got = 0;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        for (uint64_t n = 0; n < NORMS; n++)
+            norms[n] = n < bad[i] ? (float)n : n % 3 ? 1.0f : n % 2 ? NAN : INFINITY;
+        if (bad[i] < NORMS) norms[bad[i]] = INFINITY;
+        struct cuda_rows rows = {.norms = device_copy(norms, sizeof norms), .count = NORMS};
+        MUST(ops->launch(d, CALL(.kernel = KERNEL_FIND_BAD, .rows = rows, .find_bad.out = first),
+                         stream));
+        wait();
+        read_device(&got, first, sizeof got);
+        EXPECT(got == bad[i]);
+        rows.count = bad[i] < NORMS ? bad[i] : 0; /* those before it are all good */
+        MUST(ops->launch(d, CALL(.kernel = KERNEL_FIND_BAD, .rows = rows, .find_bad.out = first),
+                         stream));
+        wait();
+        read_device(&got, first, sizeof got);
+        EXPECT(got == UINT64_MAX);
+        ops->release(d, (void *)rows.norms);
+    }
+    ops->release(d, first);
+}
+
+/* positions: whether rows are listed, or the first ones in order. */
+static void check_average(struct sums *c, uint64_t count, bool listed)
 {
     enum { AVERAGED = 60 };
     static float got[VECTOR_DIMENSION_MAX], expected[VECTOR_DIMENSION_MAX];
@@ -153,7 +205,7 @@ static void check_average(struct sums *c, uint64_t count)
     float weights[AVERAGED], total = 0.0f;
     memset(expected, 0, sizeof expected);
     for (uint32_t i = 0; i < AVERAGED; i++) {
-        positions[i] = i * 31 % ROWS;
+        positions[i] = listed ? i * 31 % ROWS : i;
         weights[i] = 0.25f + (float)(i % 7);
         if (i >= count) continue;
         total += weights[i];
@@ -165,11 +217,11 @@ static void check_average(struct sums *c, uint64_t count)
     uint32_t *device_positions = device_copy(positions, sizeof positions);
     float *device_weights = device_copy(weights, sizeof weights);
     float *average = device_memory(stride * sizeof(float));
-    if (is_there(
-            ops->launch(d,
-                        CALL(.kernel = KERNEL_AVERAGE, .rows = c->device_rows,
-                             .average = {device_positions, device_weights, count, total, average}),
-                        stream))) {
+    if (is_there(ops->launch(d,
+                             CALL(.kernel = KERNEL_AVERAGE, .rows = c->device_rows,
+                                  .average = {listed ? device_positions : NULL, device_weights,
+                                              count, total, average}),
+                             stream))) {
         wait();
         read_device(got, average, c->dimension * sizeof(float));
         EXPECT(same_bits(got, expected, c->dimension));
@@ -181,6 +233,7 @@ static void check_kernels(void)
 {
     const uint32_t dimensions[] = {33, 384, 1100};
     static struct sums c;
+    check_find_bad();
     for (size_t n = 0; n < sizeof dimensions / sizeof *dimensions; n++) {
         const struct vector_kernels *cpu = vectors_choose("auto");
         size_t row = vector_stride(dimensions[n]) * sizeof(float);
@@ -200,9 +253,11 @@ static void check_kernels(void)
             check_scores(&c, (enum metric)metric);
             check_topk(&c, (enum metric)metric);
             check_lists(&c, (enum metric)metric);
+            check_lists_in_order(&c, (enum metric)metric);
         }
-        check_average(&c, 60);
-        check_average(&c, 0);
+        check_average(&c, 60, true);
+        check_average(&c, 60, false);
+        check_average(&c, 0, true);
         ops->release(d, rows), ops->release(d, norms);
         ops->release(d, queries), ops->release(d, query_norms);
         samples_free(c.rows), samples_free(c.queries);
