@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/gpu/evict.h"
 #include "daemon/gpu/tasks.h"
 
 static uint32_t bucket_of(uint64_t id)
@@ -119,22 +120,6 @@ void replicas_finish(struct gpu *g)
 
 /* ---- room ---- */
 
-/* Drops the least recently used replica that is idle. False: there is none. */
-static bool evict_one(struct gpu *g, const struct replica *but)
-{
-    struct replicas *all = &g->replicas;
-    struct replica *r = all->oldest;
-    /* The analyzer does not see that a dropped replica has left the list.
-     * NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-    while (r && (r->holders || r == but || replica_bytes(r) == 0))
-        r = r->newer;
-    if (!r || all->evicted_count == EVICTED_MAX) return false;
-    all->evicted[all->evicted_count++] = r->id;
-    atomic_fetch_add_explicit(&g->share->usage.evictions, 1, memory_order_relaxed);
-    replica_drop(g, r);
-    return true;
-}
-
 /* One range, of at most bytes_max ever, to at least `bytes`, evicting others as long as that may
  * help. */
 static enum device_result fit_range(struct gpu *g, struct replica *r, struct device_range *range,
@@ -151,7 +136,7 @@ static enum device_result fit_range(struct gpu *g, struct replica *r, struct dev
         /* What moves in order to shrink needs memory first; it may as well stay. */
         if (result == DEVICE_NO_MEMORY && bytes <= before && range->bytes == before)
             return DEVICE_OK;
-        if (result != DEVICE_NO_MEMORY || !evict_one(g, r)) break;
+        if (result != DEVICE_NO_MEMORY || !evict_oldest(g, r)) break;
     }
     if (result != DEVICE_OK || range->bytes <= before) return result;
     return g->ops->clear(g->device, range->base + before, range->bytes - before, stream);
@@ -199,7 +184,7 @@ enum device_result replica_fit(struct gpu *g, struct replica *r, const struct re
     }
     if (wanted > g->replicas.bytes_max) return DEVICE_NO_MEMORY;
     while (grows && g->replicas.bytes - replica_bytes(r) + wanted > g->replicas.bytes_max)
-        if (!evict_one(g, r)) return DEVICE_NO_MEMORY;
+        if (!evict_oldest(g, r)) return DEVICE_NO_MEMORY;
     enum device_result result = DEVICE_OK;
     for (int i = 0; i < RANGES_MAX && result == DEVICE_OK; i++) {
         struct device_range *range = &r->ranges[i];

@@ -11,6 +11,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
+#include "daemon/gpu/evict.h"
 #include "daemon/gpu/tasks.h"
 
 enum {
@@ -39,21 +40,6 @@ static bool take_orders(struct gpu *g, bool *stop)
         ring_release(&g->orders);
     }
     return true;
-}
-
-bool gpu_tell_evicted(struct gpu *g)
-{
-    struct replicas *all = &g->replicas;
-    bool told = false;
-    while (all->evicted_count) {
-        struct completion *c = ring_reserve(&g->completions);
-        if (!c) break;
-        *c = (struct completion){.kind = COMPLETION_EVICTED,
-                                 .replica = all->evicted[--all->evicted_count]};
-        ring_publish(&g->completions);
-        told = true;
-    }
-    return told;
 }
 
 void gpu_beat(struct gpu *g)
@@ -110,7 +96,7 @@ static bool move_all(struct gpu *g, bool *stop)
         moved = true;
         gpu_beat(g);
     }
-    moved |= gpu_tell_evicted(g);
+    moved |= evict_tell(g);
     if (ring_broken(&g->orders) || ring_broken(&g->completions)) *stop = true;
     return moved;
 }

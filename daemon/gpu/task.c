@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/gpu/evict.h"
 #include "daemon/gpu/tasks.h"
 
 /* An event, the task's until it is put back into g->events. NULL: the device has none left. */
@@ -303,7 +304,7 @@ static bool step_drain(struct gpu *g, struct task *t)
 static bool tell(struct gpu *g, struct task *t)
 {
     /* A replica that went and came back is told in that order. */
-    gpu_tell_evicted(g);
+    evict_tell(g);
     struct completion *c = g->replicas.evicted_count ? NULL : ring_reserve(&g->completions);
     if (!c) return false;
     *c = (struct completion){.kind = COMPLETION_DONE,

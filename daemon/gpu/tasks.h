@@ -125,8 +125,6 @@ static inline void *gpu_heap(const struct gpu *g, uint64_t place, uint64_t bytes
 
 /* It lives: also in the middle of what takes long. */
 void gpu_beat(struct gpu *g);
-/* Evictions that the front has yet to hear of; true if any was told. */
-bool gpu_tell_evicted(struct gpu *g);
 
 /* ---- task.c: what all tasks do ---- */
 

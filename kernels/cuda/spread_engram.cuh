@@ -94,7 +94,7 @@ __device__ __forceinline__ float engram_contribution(const Run *r, const struct 
     const float direction = q->ignore_kinds ? 1.0f : spread_direction(source_kind, target_kind);
     const float weight = spread_weight(e.weight, direction, q->fan, source_kind, from.count,
                                        spread_factor_of(g, from.node));
-    return spread_contribution(from.amount, weight, q->decay[r->level]);
+    return spread_contribution(from.amount, weight, spread_decay_at(q, r->level));
 }
 
 /* Counts one more contribution for the target. All lanes of the warp call it. */

@@ -6,6 +6,7 @@
 #define ENGRAM_KERNELS_CUDA_SPREAD_JOB_CUH
 
 #include "kernels/cuda/spread_cuda.h"
+#include "kernels/cuda/spread_decay.cuh"
 #include "kernels/cuda/spread_edges.cuh"
 #include "kernels/cuda/spread_places.cuh"
 

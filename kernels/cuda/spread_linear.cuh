@@ -247,7 +247,7 @@ __device__ void linear_settle(struct linear_run<Group, Places> *r)
     const struct spread_graph *g = &r->base->graph;
     struct spread_tally *t = r->tally();
     const uint32_t count = t->candidates;
-    const float decay = q->decay[r->hop];
+    const float decay = spread_decay_at(q, r->hop);
     uint64_t edges = 0;
     for (uint32_t i0 = spread_warp<Group>() * 32; i0 < count; i0 += spread_threads<Group>()) {
         bool kept = false, fresh = false;

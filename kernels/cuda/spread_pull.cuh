@@ -311,7 +311,7 @@ __device__ __forceinline__ void pull_set_task(const pull_run *r)
     t->activation = s->activation;
     t->seen = s->seen;
     t->parents = q->paths ? s->parents : NULL;
-    t->decay = q->decay[r->hop];
+    t->decay = spread_decay_at(q, r->hop);
     t->threshold = q->thresholds[0];
     t->hop = r->hop;
     t->last_hop = q->last_hop;
