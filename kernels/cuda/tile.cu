@@ -89,8 +89,8 @@ __device__ __forceinline__ void tile_take(const float *queries, const float *row
 
 /* Starts the copies of the chunk at `ahead`, if there is one, and advances `ahead`. */
 template <class S>
-__device__ __forceinline__ void tile_copy_next(const struct cuda_tile_job &job, struct tile_place *ahead,
-                                               float *shared, float *side)
+__device__ __forceinline__ void tile_copy_next(const struct cuda_tile_job &job,
+                                               struct tile_place *ahead, float *shared, float *side)
 {
     if (ahead->tile < job.tiles) {
         tile_copy_chunk<S>(job, *ahead, shared);
@@ -101,7 +101,8 @@ __device__ __forceinline__ void tile_copy_next(const struct cuda_tile_job &job, 
 }
 
 template <class S, bool EUCLIDEAN, bool COMPENSATED>
-__global__ void __launch_bounds__(TILE_THREADS, S::BLOCKS) tile_kernel(const struct cuda_tile_job asked)
+__global__ void __launch_bounds__(TILE_THREADS, S::BLOCKS)
+    tile_kernel(const struct cuda_tile_job asked)
 {
     struct cuda_tile_job found;
     if (S::LISTED) {
@@ -191,8 +192,8 @@ static int tile_enqueue(struct cuda_tile_job *job, cudaStream_t stream)
     uint64_t blocks = (uint64_t)processors * S::BLOCKS;
     if (blocks > job->tiles) blocks = job->tiles;
     void (*kernel)(const struct cuda_tile_job) = job->lower_is_better
-                                                ? tile_kernel<S, true, COMPENSATED>
-                                                : tile_kernel<S, false, COMPENSATED>;
+                                                     ? tile_kernel<S, true, COMPENSATED>
+                                                     : tile_kernel<S, false, COMPENSATED>;
     error = cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  (int)shared);
     if (error) return error;
@@ -210,7 +211,7 @@ typedef tile_shape<8, 4, 1, 2> tile_few_compensated;
 enum { TILE_FEW_MAX = 8, TILE_SOME_MAX = 16 };
 
 static struct cuda_tile_job tile_job_of(enum metric metric, const struct cuda_queries *queries,
-                                   const struct cuda_rows *rows, const struct score_span *span)
+                                        const struct cuda_rows *rows, const struct score_span *span)
 {
     struct cuda_tile_job job = {};
     job.queries = queries->rows;

@@ -89,7 +89,8 @@ __host__ __device__ __forceinline__ uint32_t tile_side_at(uint32_t steps, uint32
     return tile_rows_at<S>(steps) + slots * (uint32_t)S::ROWS * 32 * steps;
 }
 
-__device__ __forceinline__ void tile_advance(const struct cuda_tile_job &job, struct tile_place *place)
+__device__ __forceinline__ void tile_advance(const struct cuda_tile_job &job,
+                                             struct tile_place *place)
 {
     place->stage++;
     if (++place->chunk < job.chunks) return;
