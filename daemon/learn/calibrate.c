@@ -12,14 +12,14 @@
 #include "daemon/ops/operation.h"
 
 enum {
-    PASSES = 3, /* of which the fastest counts; the last only if there is time for it */
+    PASSES = 3, /* over all trials, of which the fastest counts; the last if there is time for it */
     ATTEMPTS_MAX = 3,
 };
-#define PASSES_NS   UINT64_C(150000000)   /* no third pass after that */
-#define LONG_NS     UINT64_C(4000000)     /* a trial this long is its own average: once will do */
-#define TOO_LONG_NS UINT64_C(30000000)    /* a trial that would take so is left out */
-#define LONGEST_NS  UINT64_C(1000000000)  /* and no trial after that: a machine this slow */
-#define GIVE_UP_NS  UINT64_C(30000000000) /* of waiting for clients to pause */
+#define PASSES_NS   UINT64_C(150000000)  /* the last pass is left out after this time */
+#define LONG_NS     UINT64_C(4000000)    /* a trial this long is measured only once */
+#define TOO_LONG_NS UINT64_C(30000000)   /* a trial that is expected to last longer is left out */
+#define LONGEST_NS  UINT64_C(1000000000) /* all trials that are left are left out after this time */
+#define GIVE_UP_NS  UINT64_C(30000000000) /* the longest wait for clients to pause */
 
 enum calibrate_phase {
     PHASE_REST,
@@ -28,7 +28,7 @@ enum calibrate_phase {
     PHASE_CLEAR,
 };
 
-/* What there is only while it measures. */
+/* State that exists only during a measurement. */
 struct measuring {
     struct field field;
     struct samples samples;
@@ -40,10 +40,10 @@ struct measuring {
 struct calibrate {
     struct calibrate_options options;
     enum calibrate_phase phase;
-    enum calibrated_half half; /* that is being measured */
+    enum calibrated_half half; /* the one that is being measured */
     struct measuring *measuring;
     struct job *job;            /* under way */
-    uint64_t begun_ns;          /* this half */
+    uint64_t begun_ns;          /* when this half was begun */
     uint64_t wanted_ns[HALVES]; /* since when it could be measured */
     uint32_t attempts[HALVES];
     bool over[HALVES]; /* given up */
@@ -54,7 +54,7 @@ struct calibrate {
 static const char *const half_titles[HALVES] = {"the CPU", "the GPUs"};
 
 static void go_on(struct calibrate *c);
-/* A job that it gave to a backend or a worker is back. */
+/* A job that a backend or a worker had is done. */
 static void calibrate_on_done(void *owner, struct job *j);
 
 /* ---------------------------------------------------------------- ends */
@@ -68,7 +68,7 @@ static void leave_field(struct calibrate *c)
     c->phase = PHASE_REST;
 }
 
-/* Whatever it has comes down: rows first, by workers. */
+/* Frees all grounds: their rows are dropped first, by workers. */
 static void clear(struct calibrate *c)
 {
     if (!c->measuring) return;
@@ -77,7 +77,7 @@ static void clear(struct calibrate *c)
     go_on(c);
 }
 
-/* This half is not tried again. */
+/* Gives up on this half for the life of the daemon. */
 static void resign(struct calibrate *c, enum calibrated_half half, const char *why)
 {
     log_info("calibration of %s: %s; requests will show", half_titles[half], why);
@@ -90,7 +90,7 @@ static void give_up(struct calibrate *c, const char *why)
     clear(c);
 }
 
-/* The GPU went away: it may be back in a moment, and then it is measured from the start. */
+/* The GPU process ended. It may be back in a moment; then it is measured from the start. */
 static void let_down(struct calibrate *c)
 {
     if (c->half == HALF_CPU || c->attempts[c->half] >= ATTEMPTS_MAX)
@@ -155,7 +155,7 @@ static struct job *take_job(struct calibrate *c, uint32_t ground)
     struct job *j = runner->take(runner->owner, f->space, (struct job_owner){calibrate_on_done, c});
     if (!j) return NULL;
     j->reply_bytes_max =
-        TRIAL_RESULT_BYTES; /* nobody reads it: limits.reply_body_mib is for others */
+        TRIAL_RESULT_BYTES; /* nobody reads it, so limits.reply_body_mib does not hold */
     field_lend(f, ground, j);
     c->job = j;
     return j;
@@ -175,7 +175,7 @@ static uint64_t count_requests(const struct calibrate *c)
     return c->options.runner.requests(c->options.runner.owner);
 }
 
-/* Nobody has asked for anything since the last look, and nothing runs. */
+/* True if no client has asked for anything since `requests` was read, and nothing runs. */
 static bool is_quiet(const struct calibrate *c, uint64_t requests)
 {
     return c->options.runner.is_idle(c->options.runner.owner) && count_requests(c) == requests;
@@ -197,13 +197,14 @@ static bool is_enough(const struct measuring *m)
            (m->pass == PASSES - 1 && m->spent_ns > PASSES_NS);
 }
 
-/* j's backend does well, but j is not for it: too large for the card, or of no form there. */
+/* True if the backend works but cannot run j: it is too large for the card, or not made for it. */
 static bool is_unfit(const struct job *j)
 {
     return j->gpu.gave_up == REASON_CHOSEN_FASTER || j->gpu.gave_up == REASON_VRAM_PRESSURE;
 }
 
-/* Makes the trial's request in j. False: there is none here, or it would take too long. */
+/* Makes the trial's request in j. False: the ground is too small for it, or it would take too
+ * long. */
 static bool set_up(struct measuring *m, struct job *j)
 {
     const struct field *f = &m->field;
@@ -220,7 +221,7 @@ static void start_trial(struct calibrate *c)
     struct measuring *m = c->measuring;
     while (!is_enough(m)) {
         struct job *j = take_job(c, trials[m->at].ground);
-        if (!j) return; /* all are in use: at a later check */
+        if (!j) return; /* all jobs are in use; a later check goes on */
         if (!set_up(m, j)) {
             give_job(c);
             next_trial(m);
@@ -240,7 +241,7 @@ static void start_trial(struct calibrate *c)
     end_half(c);
 }
 
-/* c->job is back from its backend, took_ns after it was given there. */
+/* The backend is done with c->job, took_ns after it was given the job. */
 static void end_trial(struct calibrate *c, uint64_t took_ns)
 {
     struct measuring *m = c->measuring;
@@ -253,7 +254,7 @@ static void end_trial(struct calibrate *c, uint64_t took_ns)
         let_down(c);
         return;
     }
-    if (!alone) return; /* it says nothing, and clients go first: the same again when they pause */
+    if (!alone) return; /* clients disturbed it: the same trial is run again when they pause */
     if (!failed) samples_take(&m->samples, m->at, took_ns);
     next_trial(m);
     go_on(c);
@@ -266,7 +267,7 @@ static void run_step(struct calibrate *c, struct job *j, void (*step)(struct job
     c->options.runner.run_step(c->options.runner.owner, j, step);
 }
 
-/* The next rows, or the next ground's; when all are there: the trials. */
+/* Adds the next rows to the grounds, or begins the trials if all rows are there. */
 static void fill(struct calibrate *c)
 {
     struct field *f = &c->measuring->field;

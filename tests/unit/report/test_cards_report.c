@@ -1,5 +1,5 @@
-/* What info and stats say of cards as the test has them seen, some of whose processes write nonsense
- * into the memory they share. */
+/* What info and stats say of cards as the test has them seen; the processes of some write nonsense
+ * into the memory that they share. */
 #include "daemon/report/cards_report.h"
 
 #include <stdlib.h>

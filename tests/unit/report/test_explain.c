@@ -17,7 +17,7 @@ static void begin(void)
     probes_init(&scheduler.probes, 0.02);
 }
 
-TestSuite(answers_explain, .init = begin);
+TestSuite(explain, .init = begin);
 
 static const struct wire_operation_cost *cost_of(enum operation operation)
 {
@@ -27,7 +27,7 @@ static const struct wire_operation_cost *cost_of(enum operation operation)
     return NULL;
 }
 
-Test(answers_explain, settings_in_force)
+Test(explain, settings_in_force)
 {
     scheduler.settings = (struct scheduler_settings){.force = FORCE_GPU,
                                                      .speedup_min = 1.5,
@@ -62,7 +62,7 @@ Test(answers_explain, settings_in_force)
     cr_assert(out.settings.force == BACKEND_CPU && out.calibrated);
 }
 
-Test(answers_explain, what_a_line_has_learnt)
+Test(explain, what_a_line_has_learnt)
 {
     uint32_t at = cost_line_of(OPERATION_SIMILARITY);
     struct cost_line *l = &scheduler.model.lines[1][at];
@@ -92,7 +92,7 @@ Test(answers_explain, what_a_line_has_learnt)
 }
 
 /* With built-in figures more queries need fewer rows, and what is told agrees with predictions. */
-Test(answers_explain, crossovers)
+Test(explain, crossovers)
 {
     explain_report(&scheduler, 1, 0, 0, &out);
     cr_assert_eq(out.cost_count, 6);
@@ -144,7 +144,7 @@ static void decide(uint32_t space, uint64_t ended_ns)
 }
 
 /* Another space's decisions are nobody's business, however many are asked for. */
-Test(answers_explain, decisions_of_one_space)
+Test(explain, decisions_of_one_space)
 {
     for (uint64_t i = 1; i <= 200; i++)
         decide(i % 2 ? 1 : 2, i);
