@@ -20,6 +20,13 @@ struct operation_ops {
     /* NULL, or after decoding: refuses what the request alone proves wrong, and sets what is meant
      * where it names nothing. Of operations that the loop answers, all there is. */
     enum status (*check)(struct job *j);
+    /* NULL, or: adds to *w what j asks for, by shapes alone, and what its reply will hold; operation,
+     * stride, filter and bytes_in are set. */
+    void (*work)(const struct job *j, struct work *w);
+    /* NULL: never. Whether several j may run as one, and whether j may be cut into ranges of its
+     * queries (the table's JOINED); j is no part itself. */
+    bool (*batches)(const struct job *j);
+    bool (*splits)(const struct job *j);
     enum status (*plan)(struct job *j);
     /* For the GPU process; both NULL: it cannot do this operation. */
     enum status (*gpu_plan)(struct job *j);

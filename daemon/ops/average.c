@@ -5,6 +5,7 @@
  * total + w for rising i, both float32 from +0. No rows, or a total of 0: zeros. */
 #include <math.h>
 
+#include "daemon/ops/work.h"
 #include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
 #include "daemon/ops/rows.h"
@@ -237,9 +238,18 @@ static enum status average_check(struct job *j)
                            : check_same_rows(j, "weights", &q->weights, "ids", &q->ids);
 }
 
+static void average_work(const struct job *j, struct work *w)
+{
+    const struct job_request *r = &j->request;
+    w->listed = true;
+    w->queries = 1;
+    w->rows = w->pairs = is_present(&r->ids) ? r->ids.rows : r->rows.rows;
+    w->bytes_out = work_dimension(j) * sizeof(float);
+}
+
 const struct operation_ops operation_weighted_average = {
     .check = average_check,
-
+    .work = average_work,
     .plan = average_plan,
     .gpu_plan = average_gpu_plan,
     .gpu_pairs = average_gpu_pairs,

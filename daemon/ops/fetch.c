@@ -1,4 +1,5 @@
 /* op_fetch: rows back as they were given, by id or by position. */
+#include "daemon/ops/work.h"
 #include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
 
@@ -100,4 +101,14 @@ static enum status fetch_check(struct job *j)
     return check_refuse(j, DETAIL_BAD_SHAPE, "ids: offset and limit are for a fetch without ids");
 }
 
-const struct operation_ops operation_fetch = {.check = fetch_check, .plan = fetch_plan};
+static void fetch_work(const struct job *j, struct work *w)
+{
+    const struct job_request *r = &j->request;
+    uint64_t rows = collection_rows(j->collection);
+    uint64_t count =
+        is_present(&r->ids) ? r->ids.rows : smaller(r->limit, rows - smaller(r->offset, rows));
+    w->bytes_out = work_times(count, sizeof(uint64_t) + 1 + work_dimension(j) * sizeof(float));
+}
+
+const struct operation_ops operation_fetch = {
+    .work = fetch_work, .check = fetch_check, .plan = fetch_plan};

@@ -2,6 +2,7 @@
  * if asked for, their out-edges by target's id, then by weight. */
 #include "daemon/ops/arena.h"
 #include "daemon/ops/operation_inside.h"
+#include "daemon/ops/work.h"
 #include "daemon/ops/radix.h"
 
 enum { PART_NODES = 1024 };
@@ -149,4 +150,15 @@ static enum status nodes_plan(struct job *j)
     return STATUS_OK;
 }
 
-const struct operation_ops operation_graph_fetch_nodes = {.plan = nodes_plan};
+enum { NODE_BYTES = 14 }; /* without its edges */
+
+static void nodes_work(const struct job *j, struct work *w)
+{
+    uint64_t count = j->request.ids.rows, nodes = graph_nodes(j->graph);
+    w->bytes_out = work_times(count, NODE_BYTES);
+    if (!j->request.edges || !nodes) return;
+    uint64_t degree = graph_edges(j->graph) / nodes + 1;
+    w->bytes_out += work_times(work_times(count, degree), WORK_BEST_BYTES);
+}
+
+const struct operation_ops operation_graph_fetch_nodes = {.work = nodes_work, .plan = nodes_plan};

@@ -1,4 +1,7 @@
 /* op_knn: the k best rows of each query. */
+#include "daemon/exec/batch.h"
+#include "daemon/ops/filter.h"
+#include "daemon/ops/work.h"
 #include "daemon/ops/check.h"
 #include "daemon/ops/knn_inside.h"
 
@@ -161,9 +164,39 @@ static enum status knn_check_request(struct job *j)
     return st ? st : check_threshold(j);
 }
 
+/* ---- as work ---- */
+
+enum { BATCH_QUERIES_MAX = 256, SPLIT_QUERIES_MIN = 64 };
+
+static void knn_work(const struct job *j, struct work *w)
+{
+    w->queries = j->request.queries.rows;
+    w->rows = work_rows(j);
+    w->listed = filter_is_given(j) && filter_is_scant(j, filter_allows(j));
+    if (w->listed) w->rows = smaller(w->rows, filter_allows(j));
+    w->k = j->request.k;
+    w->pairs = work_times(w->queries, w->rows);
+    w->bytes_out = work_best_bytes(j, w->rows);
+}
+
+/* Gathering few rows for one is sooner done than scanning all for many. */
+static bool knn_batches(const struct job *j)
+{
+    uint64_t queries = j->request.queries.rows;
+    return j->collection && queries >= 1 && queries <= BATCH_QUERIES_MAX && !filter_gathers(j) &&
+           work_best_bytes(j, work_rows(j)) <= BATCH_RESULT_BYTES_MAX;
+}
+
+static bool knn_splits(const struct job *j)
+{
+    return j->collection && !filter_is_given(j) && j->request.queries.rows >= SPLIT_QUERIES_MIN;
+}
+
 const struct operation_ops operation_knn = {
     .check = knn_check_request,
-
+    .work = knn_work,
+    .batches = knn_batches,
+    .splits = knn_splits,
     .plan = knn_plan,
     .gpu_plan = knn_gpu_plan,
     .gpu_pairs = knn_gpu_pairs,

@@ -1,4 +1,5 @@
 /* op_norms: the norms of inline rows. */
+#include "daemon/ops/work.h"
 #include "daemon/ops/rows.h"
 #include "daemon/ops/operation_inside.h"
 
@@ -86,7 +87,15 @@ static enum status norms_gpu_plan(struct job *j)
     return STATUS_OK;
 }
 
+/* No scores: for the CPU its bytes tell. */
+static void norms_work(const struct job *j, struct work *w)
+{
+    w->rows = j->request.rows.rows;
+    w->bytes_out = work_times(w->rows, sizeof(float));
+}
+
 const struct operation_ops operation_norms = {
+    .work = norms_work,
     .plan = norms_plan,
     .gpu_plan = norms_gpu_plan,
     .gpu_pairs = norms_gpu_pairs,

@@ -1,5 +1,6 @@
 /* op_score: each query against its own list of candidates, by id or inline. Parts are ranges of
  * candidates, whatever lists they belong to; choosing the k best, the lists that begin there. */
+#include "daemon/ops/work.h"
 #include "daemon/ops/check.h"
 #include "daemon/ops/grid.h"
 #include "kernels/topk.h"
@@ -412,9 +413,19 @@ static enum status score_check(struct job *j)
     return st ? st : check_offsets(j, check_inline(j) ? q->rows.rows : q->ids.rows);
 }
 
+static void score_work(const struct job *j, struct work *w)
+{
+    const struct job_request *r = &j->request;
+    w->listed = true;
+    w->queries = r->queries.rows;
+    w->rows = w->pairs = is_present(&r->ids) ? r->ids.rows : r->rows.rows;
+    w->k = r->k;
+    w->bytes_out = r->k ? work_best_bytes(j, w->rows) : work_times(w->pairs, sizeof(float));
+}
+
 const struct operation_ops operation_score_candidates = {
     .check = score_check,
-
+    .work = score_work,
     .plan = score_plan,
     .gpu_plan = score_gpu_plan,
     .gpu_pairs = score_gpu_pairs,

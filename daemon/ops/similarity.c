@@ -1,5 +1,6 @@
 /* op_similarity: the score of every query against every row, or, with a threshold, of those that
  * reach it. */
+#include "daemon/ops/work.h"
 #include "daemon/ops/check.h"
 #include "daemon/ops/filter.h"
 #include "daemon/ops/grid.h"
@@ -326,9 +327,21 @@ static enum status similarity_check(struct job *j)
     return st ? st : check_threshold(j);
 }
 
+/* With a threshold nobody knows how many scores there will be. */
+static void similarity_work(const struct job *j, struct work *w)
+{
+    w->queries = j->request.queries.rows;
+    w->rows = work_rows(j);
+    if (w->filtered) w->rows = smaller(w->rows, filter_allows(j));
+    w->pairs = work_times(w->queries, w->rows);
+    if (j->request.has_threshold) return;
+    w->bytes_out = work_times(w->pairs, sizeof(float));
+    if (j->collection) w->bytes_out += w->rows * sizeof(uint64_t);
+}
+
 const struct operation_ops operation_similarity = {
     .check = similarity_check,
-
+    .work = similarity_work,
     .plan = similarity_plan,
     .gpu_plan = similarity_gpu_plan,
     .gpu_pairs = similarity_gpu_pairs,

@@ -319,6 +319,7 @@ static enum status spread_plan(struct job *j)
 
 const struct operation_ops operation_spread = {
     .check = spread_check,
+    .work = spread_work,
     .plan = spread_plan,
     .gpu_plan = spread_gpu_plan,
     .gpu_pairs = spread_gpu_pairs,

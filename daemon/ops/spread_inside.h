@@ -66,4 +66,7 @@ enum status spread_gpu_plan(struct job *j);
 /* After decoding (spread_check.c). */
 enum status spread_check(struct job *j);
 
+/* What j asks for (spread_work.c). */
+void spread_work(const struct job *j, struct work *w);
+
 #endif

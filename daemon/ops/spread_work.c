@@ -1,0 +1,88 @@
+/* What a spread asks for: how far it is likely to walk, from the graph's size, its degrees and what the
+ * question says of decay and thresholds. */
+#include <math.h>
+
+#include "daemon/ops/operation_inside.h"
+#include "daemon/ops/spread_ask.h"
+#include "daemon/ops/spread_inside.h"
+#include "daemon/ops/work.h"
+
+enum {
+    EDGE_FLOATS = 2,
+    ENTRY_BYTES = 24, /* of a spread's reply */
+    /* Edges that a spread may walk where it is received: some 20 us, seldom 40. */
+    LINEAR_BRIEF = 4096,
+    ENGRAM_BRIEF = 2048,
+    SET_EDGES = 128, /* a set alone, without any, takes as long */
+};
+
+/* Of products of so many weights, each anywhere from 0 to 1, the share that is above `least`. */
+static double share_above(double least, uint32_t weights)
+{
+    if (least <= 0) return 1;
+    if (!(least < 1)) return 0;
+    double term = least, below = 0, steps = -log(least);
+    for (uint32_t k = 0; k < weights; k++) {
+        below += term;
+        term *= steps / (k + 1);
+    }
+    return below < 1 ? 1 - below : 0;
+}
+
+/* What is active after d hops from a whole seed, of the nodes that are reached, which have `each`
+ * contributions: as far as decay and threshold tell. fade: f(1) ... f(d). */
+static double share_active(const struct job_spread *s, uint32_t d, double fade, double each)
+{
+    bool engram = s->mode == SPREAD_ENGRAM;
+    double threshold = (double)s->thresholds[engram ? spread_tier_of(d) : 0];
+    return threshold > 0 ? share_above(threshold / (fade * each), d) : 1;
+}
+
+/* Edges that one set walks if each node has so many, and a hop meets no node twice. all: nothing fades
+ * or is dropped. *touched: nodes that it reaches. */
+static double walked(const struct job *j, double seeds, double degree, bool all, double *touched)
+{
+    const struct job_spread *s = &j->request.spread;
+    double nodes = (double)graph_nodes(j->graph), edges_max = (double)graph_edges(j->graph);
+    double sum = 0, front = seeds < nodes ? seeds : nodes, fade = 1, before = 1;
+    *touched = front;
+    for (uint32_t d = 1; d <= s->hops && front >= 1; d++) {
+        double edges = front * degree < edges_max ? front * degree : edges_max;
+        sum += edges;
+        front = edges < nodes ? edges : nodes;
+        if (!all && s->decay != DECAY_TABLE) {
+            fade *= spread_ask_decay(s, NULL, d);
+            double share = share_active(s, d, fade, edges > nodes ? edges / nodes : 1);
+            if (share < before) front *= share / before;
+            before = share;
+        }
+        *touched = *touched + front < nodes ? *touched + front : nodes;
+    }
+    return sum;
+}
+
+void spread_work(const struct job *j, struct work *w)
+{
+    const struct job_request *r = &j->request;
+    bool engram = r->spread.mode == SPREAD_ENGRAM;
+    uint64_t sets = is_present(&r->offsets) ? r->offsets.rows - 1 : 1;
+    /* No more of them than there are seeds walk anything; of all ways to share those, even shares
+     * walk most. */
+    double walking = (double)smaller(sets, r->ids.rows), seeds = (double)r->ids.rows;
+    double each = walking > 0 ? seeds / walking : 0, touched, most;
+    struct graph_info info = graph_info(j->graph);
+    double degree = info.nodes ? (double)info.edges / (double)info.nodes : 0;
+    double edges = walking * walked(j, each, degree, false, &touched);
+    double bound = walking * walked(j, each, (double)info.out_count_max, true, &most);
+    if (engram) w->operation = OPERATION_SPREAD_ENGRAM;
+    bound += seeds + (double)(sets - 1) * SET_EDGES;
+    w->unbounded = bound > (engram ? ENGRAM_BRIEF : LINEAR_BRIEF);
+    w->stride = EDGE_FLOATS;
+    w->queries = sets;
+    w->k = r->k;
+    w->rows = (uint64_t)touched;
+    w->pairs = edges < 1e18 ? (uint64_t)edges + 1 : UINT64_MAX / 16;
+    uint64_t entries = r->k ? smaller(r->k, w->rows) : w->rows;
+    uint64_t path_bytes = r->spread.paths ? (smaller(r->spread.hops, 4) + 2) * sizeof(uint64_t) : 0;
+    w->bytes_out = work_times(work_times(sets, entries), ENTRY_BYTES + path_bytes);
+}
