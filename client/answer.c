@@ -1,5 +1,5 @@
-/* answer: what kind of answer a request has, and how it gets into the caller's struct, which may be
- * smaller or larger than ours. */
+/* answer: which kind of answer a request has, and how it is copied to the caller's struct, which
+ * may be smaller or larger than the library's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,8 @@ enum answer {
     ANSWER_EXPLANATION,
 };
 
-/* Kinds that are not here are answered without anything that a caller keeps, or by a page of a list. */
+/* Kinds that are not listed have an answer without memory that the caller keeps, or a page of a
+ * list. */
 static const uint8_t answers[] = {
     [engram_accel_v1_Kind_KIND_INFO] = ANSWER_INFO,
     [engram_accel_v1_Kind_KIND_STATS] = ANSWER_STATS,
@@ -46,8 +47,8 @@ static const uint8_t answers[] = {
     [engram_accel_v1_Kind_KIND_GRAPH_FETCH_NODES] = ANSWER_NODES,
 };
 
-/* How large the struct is here, where its caller's size is kept, and which member of an ea_answer
- * leads to it. */
+/* The size of the struct here, where the size of the caller's struct is kept, and which member of
+ * an ea_answer points to it. */
 static const struct answer_type {
     size_t bytes, size_at, member_at;
 } types[] = {
@@ -102,7 +103,8 @@ void ea_answer_drop(struct client_request *r)
     r->answer_is_ours = false;
 }
 
-/* The struct that holds the answer; what it points to is its own from now on. */
+/* Takes the struct with the answer out of the request; the memory that it points to goes with
+ * it. */
 static void *take(struct client_request *r, enum answer answer)
 {
     if (answer == ANSWER_RESULT) return &r->result;
@@ -135,7 +137,7 @@ void ea_answer_callback(ea_client *c, struct client_request *r)
     void *held = ok ? take(r, answer) : NULL;
     if (ok && answer != ANSWER_NONE)
         memcpy((char *)&given + types[answer].member_at, &held, sizeof held);
-    if (ok && answer == ANSWER_UPSERTED) given.result = &r->result; /* meta */
+    if (ok && answer == ANSWER_UPSERTED) given.result = &r->result; /* for meta only */
     r->callback(c, &given, r->user);
     if (ok && answer == ANSWER_SPREAD) ea_spread_result_free(held);
     if (ok && answer == ANSWER_NODES) ea_nodes_free(held);

@@ -1,4 +1,4 @@
-/* detail: names and texts of sub-codes. proto/README.md has them with more words. */
+/* detail: names and texts of sub-codes. proto/README.md explains them in more words. */
 #include "client/client.h"
 
 static const struct detail_words {

@@ -1,5 +1,6 @@
 /* engram_accel_codes: the numbers that errors and replies carry, with their names. engram_accel.h
- * includes it. Every list is wire format: it grows at its end, so be ready for unknown numbers. */
+ * includes it. Every list is part of the wire format and grows at its end: expect unknown
+ * numbers. */
 #ifndef ENGRAM_ACCEL_CODES_H
 #define ENGRAM_ACCEL_CODES_H
 
@@ -37,7 +38,7 @@ typedef enum ea_status {
     EA_UNAUTHENTICATED = 16
 } ea_status;
 
-/* Sub-codes of an error: what exactly is wrong. */
+/* Sub-codes of an error, which say exactly what is wrong. */
 typedef enum ea_detail {
     EA_DETAIL_NONE = 0,
     EA_DETAIL_BAD_MAGIC = 1,
@@ -119,14 +120,14 @@ typedef enum ea_reason {
 } ea_reason;
 
 typedef enum ea_gpu_state {
-    EA_GPU_ABSENT = 1, /* for good: no device, no driver, too old, no program */
+    EA_GPU_ABSENT = 1, /* permanently: no device, no driver, too old, no program */
     EA_GPU_STARTING = 2,
     EA_GPU_READY = 3,
-    EA_GPU_DOWN = 4,   /* it failed and is started again */
-    EA_GPU_BREAKER = 5 /* it failed again and again: tried again now and then */
+    EA_GPU_DOWN = 4,   /* it failed and will be started again */
+    EA_GPU_BREAKER = 5 /* it failed repeatedly: one start a minute is tried */
 } ea_gpu_state;
 
-/* Names as below, texts as a sentence would use them; "?" for a number outside the list. */
+/* Names as in the comments below, and texts for use in a sentence; "?" for an unknown number. */
 EA_API const char *ea_status_name(ea_status status);      /* "INVALID_ARGUMENT" */
 EA_API const char *ea_detail_name(uint32_t detail);       /* "bad_shape" */
 EA_API const char *ea_detail_text(uint32_t detail);       /* "a tensor's dtype, rows or ..." */

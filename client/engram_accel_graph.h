@@ -1,5 +1,5 @@
-/* engram_accel_graph: graphs and spreading; engram_accel.h, which includes it, has the rest and
- * says who owns what, on which thread, and what errors mean. */
+/* engram_accel_graph: graphs and spreading. engram_accel.h, which includes it, says who owns what,
+ * which threads may call, and what errors mean. */
 #ifndef ENGRAM_ACCEL_H
 #include "engram_accel.h" /* which includes this one */
 #elif !defined(ENGRAM_ACCEL_GRAPH_H)
@@ -16,7 +16,7 @@ typedef enum ea_node_kind { EA_PLAIN = 0, EA_EPISODE = 1, EA_CONCEPT = 2 } ea_no
 typedef struct ea_graph_info {
     char name[65];
     uint64_t nodes, edges, version;
-    uint64_t edge_bytes; /* both orientations, room for more included */
+    uint64_t edge_bytes; /* both orientations, spare places included */
     uint64_t node_bytes; /* lists, ids, kinds, factors, id index */
     uint64_t work_bytes; /* that spreads keep for the next */
     uint64_t out_count_max, in_count_max, episodes, concepts;
@@ -34,16 +34,16 @@ EA_API ea_status ea_graph_drop_send(ea_client *c, const char *name, const ea_sen
 EA_API ea_status ea_graph_describe(ea_client *c, const char *name, ea_graph_info *out);
 EA_API ea_status ea_graph_describe_send(ea_client *c, const char *name, const ea_send_options *how,
                                         uint64_t *request_id); /* answer->graph */
-/* All of the space's, by name. *out is freed with ea_graph_list_free. No _send: it is several
- * requests, each of which asks for what follows the last. */
+/* Lists all graphs of the space by name. *out is freed with ea_graph_list_free. There is no _send
+ * form, because it takes several requests, each of which asks for the names after the last one. */
 EA_API ea_status ea_graph_list(ea_client *c, ea_graph_info **out, size_t *count);
 EA_API void ea_graph_list_free(ea_graph_info *list);
 
-/* What a change did; each request is all or nothing. */
+/* The effect of a change; each request applies all or nothing. */
 typedef struct ea_graph_counts {
     uint64_t edges_added, edges_removed, nodes_added, nodes_removed;
-    uint64_t missing;      /* named, but not there */
-    uint64_t nodes, edges; /* in the graph, afterwards */
+    uint64_t missing;      /* named in the request, but not found */
+    uint64_t nodes, edges; /* in the graph, after the change */
     uint64_t version;
 } ea_graph_counts;
 
@@ -51,29 +51,29 @@ typedef struct ea_graph_edges {
     const uint64_t *sources, *targets;
     const float *weights; /* of edges to add */
     uint64_t count;
-    bool replace;         /* those that were there between the same nodes go first */
-    ea_progress progress; /* NULL: none; of ea_graph_add_edges alone */
-    void *user;           /* progress's */
+    bool replace;         /* remove existing edges between the same nodes first */
+    ea_progress progress; /* NULL: none; only ea_graph_add_edges calls it */
+    void *user;           /* passed to progress */
 } ea_graph_edges;
-/* Edges in any order; two between the same nodes are two contributions. Nodes that are not there are
- * made. Larger than one request: sent as several, one after the other (with replace, duplicates of
- * one pair must lie together); then a failure leaves those before it applied, as *out says. Of all
- * changes out may be NULL. */
+/* Adds edges in any order; two between the same nodes are two contributions. Missing nodes are
+ * made. More than fits one request is sent as several, one after the other (with replace,
+ * duplicates of one pair must be adjacent); a failure then leaves the earlier ones applied, as
+ * *out says. In all changes out may be NULL. */
 EA_API ea_status ea_graph_add_edges(ea_client *c, const char *graph, const ea_graph_edges *edges,
                                     ea_graph_counts *out);
-/* Of all changes: one request, all or nothing; answer->changed. */
+/* As all changes: one request, all or nothing; answer->changed. */
 EA_API ea_status ea_graph_add_edges_send(ea_client *c, const char *graph,
                                          const ea_graph_edges *edges, const ea_send_options *how,
                                          uint64_t *request_id);
-/* Every edge between such nodes. */
+/* Removes every edge between these pairs of nodes. */
 EA_API ea_status ea_graph_remove_edges(ea_client *c, const char *graph, const ea_graph_edges *edges,
                                        ea_graph_counts *out);
 EA_API ea_status ea_graph_remove_edges_send(ea_client *c, const char *graph,
                                             const ea_graph_edges *edges, const ea_send_options *how,
                                             uint64_t *request_id);
 
-/* A matrix in CSR form: row i is node row_ids[i], columns are positions in row_ids; row_ids NULL: row i
- * is node i, columns are ids. offsets: rows + 1. */
+/* A matrix in CSR form: row i is node row_ids[i], and columns are positions in row_ids; row_ids
+ * NULL: row i is node i, and columns are ids. offsets: rows + 1. */
 typedef struct ea_graph_csr {
     const uint64_t *row_ids;
     uint64_t rows;
@@ -87,35 +87,35 @@ EA_API ea_status ea_graph_add_csr(ea_client *c, const char *graph, const ea_grap
 EA_API ea_status ea_graph_add_csr_send(ea_client *c, const char *graph, const ea_graph_csr *matrix,
                                        const ea_send_options *how, uint64_t *request_id);
 
-/* kinds (ea_node_kind) or factors (0 to 65,536) NULL: new ones are plain, with factor 1, the others
- * keep theirs. */
+/* kinds: ea_node_kind; factors: 0 to 65,536. If either is NULL, new nodes are plain or have factor
+ * 1, and existing ones keep theirs. */
 typedef struct ea_graph_nodes {
     const uint64_t *ids;
     const uint8_t *kinds;
     const float *factors;
     uint64_t count;
 } ea_graph_nodes;
-/* Makes nodes, or changes those that are there. */
+/* Makes nodes, or changes existing ones. */
 EA_API ea_status ea_graph_set_nodes(ea_client *c, const char *graph, const ea_graph_nodes *nodes,
                                     ea_graph_counts *out);
 EA_API ea_status ea_graph_set_nodes_send(ea_client *c, const char *graph,
                                          const ea_graph_nodes *nodes, const ea_send_options *how,
                                          uint64_t *request_id);
-/* With all their edges. */
+/* Removes nodes with all their edges. */
 EA_API ea_status ea_graph_remove_nodes(ea_client *c, const char *graph, const uint64_t *ids,
                                        uint64_t n, ea_graph_counts *out);
 EA_API ea_status ea_graph_remove_nodes_send(ea_client *c, const char *graph, const uint64_t *ids,
                                             uint64_t n, const ea_send_options *how,
                                             uint64_t *request_id);
 
-/* Zero before first use; a call frees what it held. */
+/* Zero it before its first use; a call frees what it held. */
 typedef struct ea_nodes {
     const ea_meta *meta; /* NULL: there was no reply */
     uint64_t count, missing;
     const uint8_t *found, *kinds;
     const float *factors;
     const uint32_t *out_counts, *in_counts;
-    const uint64_t *offsets; /* count + 1: out-edges of node i; with edges */
+    const uint64_t *offsets; /* count + 1: the out-edges of node i; only if edges were requested */
     const uint64_t *targets; /* by id, then by weight */
     const float *weights;
     void *memory;
@@ -140,28 +140,28 @@ typedef enum ea_decay {
 } ea_decay;
 typedef enum ea_fan { EA_FAN_NONE = 0, EA_FAN_SQRT = 1, EA_FAN_DIVIDE = 2 } ea_fan;
 
-/* Zero every field you do not set, but for mode. */
+/* Set unused members except mode to zero. */
 typedef struct ea_spread_options {
     ea_spread_mode mode;
-    uint32_t hops; /* 1..100; 0: 4 */
+    uint32_t hops; /* 1..100; 0 stands for 4 */
     ea_decay decay;
     float decay_parameter;
     const float *decay_table; /* hops: f(1), f(2) ... */
-    /* NULL: 0.01, 0.05 and 0.1. Linear: the first alone counts. Engram: of seeds, of depth 1 and 2,
-     * deeper. */
+    /* NULL: 0.01, 0.05 and 0.1. Linear: only the first is used. Engram: for seeds, for depths 1
+     * and 2, for deeper nodes. */
     const float *threshold, *threshold_warm, *threshold_cold;
     ea_fan fan;
-    bool ignore_kinds;    /* engram: no direction strengths */
-    bool last_hop;        /* linear: the activation after the last hop alone, not accumulated */
+    bool ignore_kinds;    /* engram: the direction between kinds does not matter */
+    bool last_hop;        /* linear: the activation after the last hop, not the accumulated one */
     bool paths;           /* not with last_hop */
-    uint32_t k;           /* the best of each set; 0: all that were touched */
-    uint64_t touched_max; /* nodes of each set; 0: no bound */
-    uint64_t time_max_us; /* 0: no bound */
+    uint32_t k;           /* the best of each set; 0: all touched nodes */
+    uint64_t touched_max; /* nodes of each set; 0: unlimited */
+    uint64_t time_max_us; /* 0: unlimited */
     const struct ea_filter *within; /* nodes that may be touched; NULL: all */
 } ea_spread_options;
 
-/* Zero before first use; a call frees what it held. Of set i: [offsets[i], offsets[i + 1]), by
- * activation, the highest first, ties by rising id. */
+/* Zero it before its first use; a call frees what it held. The nodes of set i are [offsets[i],
+ * offsets[i + 1]), highest activation first, ties by rising id. */
 typedef struct ea_spread_result {
     const ea_meta *meta; /* NULL: there was no reply */
     uint64_t sets, count;
@@ -179,8 +179,8 @@ typedef struct ea_spread_result {
 } ea_spread_result;
 EA_API void ea_spread_result_free(ea_spread_result *r);
 
-/* Seed sets: set i is ids[offsets[i] .. offsets[i + 1]) with their activations (NULL: all 1). offsets
- * NULL: one set, of all count. */
+/* Seed sets: set i is ids[offsets[i] .. offsets[i + 1]) with their activations (NULL: all 1).
+ * offsets NULL: one set of all count seeds. */
 typedef struct ea_seeds {
     const uint64_t *offsets; /* sets + 1 */
     uint64_t sets;
@@ -188,10 +188,10 @@ typedef struct ea_seeds {
     const float *activations;
     uint64_t count;
 } ea_seeds;
-/* From each seed set. An unknown id is NOT_FOUND. */
+/* Spreads from each seed set. An unknown id gives NOT_FOUND. */
 EA_API ea_status ea_spread(ea_client *c, const char *graph, const ea_spread_options *options,
                            const ea_seeds *seeds, ea_spread_result *out);
-/* What options point to must stay, too. */
+/* What options points to must stay valid, too. */
 EA_API ea_status ea_spread_send(ea_client *c, const char *graph, const ea_spread_options *options,
                                 const ea_seeds *seeds, const ea_send_options *how,
                                 uint64_t *request_id); /* answer->spread */

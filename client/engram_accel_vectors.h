@@ -1,5 +1,6 @@
 /* engram_accel_vectors: collections of vectors, and questions about them or about rows sent along.
- * engram_accel.h, which includes it, says who owns what, on which thread, and what errors mean. */
+ * engram_accel.h, which includes it, says who owns what, which threads may call, and what errors
+ * mean. */
 #ifndef ENGRAM_ACCEL_H
 #include "engram_accel.h" /* which includes this one */
 #elif !defined(ENGRAM_ACCEL_VECTORS_H)
@@ -17,7 +18,7 @@ typedef struct ea_collection_info {
     ea_metric metric;
     uint64_t rows, version, row_bytes, index_bytes;
     uint64_t vram_bytes;   /* of its replicas on GPUs; 0: there is none */
-    uint64_t vram_version; /* of the freshest replica; 0: none is whole yet */
+    uint64_t vram_version; /* of the newest replica; 0: none is complete yet */
 } ea_collection_info;
 
 /* dimension 1..16384. ALREADY_EXISTS. out may be NULL. */
@@ -33,8 +34,9 @@ EA_API ea_status ea_collection_describe(ea_client *c, const char *name, ea_colle
 EA_API ea_status ea_collection_describe_send(ea_client *c, const char *name,
                                              const ea_send_options *how,
                                              uint64_t *request_id); /* answer->collection */
-/* All of the space's, by name. *out is freed with ea_collection_list_free. No _send: it is several
- * requests, each of which asks for what follows the last. */
+/* Lists all collections of the space by name. *out is freed with ea_collection_list_free. There is
+ * no _send form, because it takes several requests, each of which asks for the names after the
+ * last one. */
 EA_API ea_status ea_collection_list(ea_client *c, ea_collection_info **out, size_t *count);
 EA_API void ea_collection_list_free(ea_collection_info *list);
 
@@ -45,15 +47,15 @@ typedef struct ea_rows {
     const float *rows; /* count x dimension */
     uint64_t count;
     uint32_t dimension;
-    ea_progress progress; /* NULL: none; not of a _send */
-    void *user;           /* progress's */
+    ea_progress progress; /* NULL: none; a _send does not call it */
+    void *user;           /* passed to progress */
 } ea_rows;
 typedef struct ea_upsert_counts {
     uint64_t inserted, replaced, rows, version;
 } ea_upsert_counts;
-/* Inserts rows, or replaces those that are there. Larger than one request: sent as several, which
- * overlap; then a failure leaves some of them applied, as *out (may be NULL) says. Sending all again
- * is always right. */
+/* Inserts rows, or replaces existing ones. More than fits one request is sent as several, which
+ * overlap; a failure then leaves some of them applied, as *out (may be NULL) says. Sending all
+ * rows again is always safe. */
 EA_API ea_status ea_upsert(ea_client *c, const ea_rows *rows, ea_upsert_counts *out);
 /* One request, all or nothing. answer->upserted, and answer->result has meta. */
 EA_API ea_status ea_upsert_send(ea_client *c, const ea_rows *rows, const ea_send_options *how,
@@ -62,19 +64,19 @@ EA_API ea_status ea_upsert_send(ea_client *c, const ea_rows *rows, const ea_send
 typedef struct ea_delete_counts {
     uint64_t deleted, missing;
 } ea_delete_counts;
-/* Unknown ids are counted, not an error. out may be NULL. */
+/* Deletes rows. Unknown ids are counted as missing. out may be NULL. */
 EA_API ea_status ea_delete(ea_client *c, const char *collection, const uint64_t *ids, uint64_t n,
                            ea_delete_counts *out);
 EA_API ea_status ea_delete_send(ea_client *c, const char *collection, const uint64_t *ids,
                                 uint64_t n, const ea_send_options *how,
                                 uint64_t *request_id); /* answer->deleted */
 
-/* vectors[i] for ids[i]; zeros and found[i] = 0 where there is no such id. */
+/* Fetches vectors[i] for ids[i]; if there is no such id, found[i] is 0 and the vector is zeros. */
 EA_API ea_status ea_fetch(ea_client *c, const char *collection, const uint64_t *ids, uint64_t n,
                           ea_result *out);
 EA_API ea_status ea_fetch_send(ea_client *c, const char *collection, const uint64_t *ids,
                                uint64_t n, const ea_send_options *how, uint64_t *request_id);
-/* limit rows from position offset in storage order: ids and vectors. */
+/* Fetches ids and vectors of `limit` rows from position `offset` on, in storage order. */
 EA_API ea_status ea_fetch_range(ea_client *c, const char *collection, uint64_t offset,
                                 uint64_t limit, ea_result *out);
 EA_API ea_status ea_fetch_range_send(ea_client *c, const char *collection, uint64_t offset,
@@ -83,10 +85,11 @@ EA_API ea_status ea_fetch_range_send(ea_client *c, const char *collection, uint6
 
 /* ---- questions ----
  * Rows sent along (inline) may be more than the daemon takes in one request: a blocking call sends
- * them as several and joins the answers, so that nothing shows but meta's sums. A _send is one
- * request: RESOURCE_EXHAUSTED where it is too large. */
+ * them as several requests and joins the answers, which shows only in the sums of meta. A _send is
+ * one request: RESOURCE_EXHAUSTED if it is too large. */
 
-/* Allowed ids: a list, or a bitmap (bit i stands for id bitmap_first + i). NULL filter: all. */
+/* Allowed ids: a list, or a bitmap in which bit i stands for id bitmap_first + i. NULL filter:
+ * all. */
 typedef struct ea_filter {
     const uint64_t *ids;
     uint64_t id_count;
@@ -100,12 +103,12 @@ typedef struct ea_knn_question {
     const float *queries; /* query_count x dimension */
     uint64_t query_count;
     uint32_t dimension;
-    uint32_t k;              /* 1 and more */
+    uint32_t k;              /* 1 or more */
     const ea_filter *filter; /* NULL: all */
-    const float *threshold;  /* keep only scores at least (distances: at most) this; NULL: all */
+    const float *threshold;  /* only scores at least (distances: at most) this; NULL: all */
 } ea_knn_question;
-/* The k best rows of each query: ids and scores are rows x columns with rows = query_count, columns =
- * min(k, allowed rows); counts[i] of row i are hits, the rest EA_NO_ID and NaN. */
+/* Finds the k best rows of each query: ids and scores are rows x columns with rows = query_count,
+ * columns = min(k, allowed rows). Row i has counts[i] results, then EA_NO_ID and NaN. */
 EA_API ea_status ea_knn(ea_client *c, const ea_knn_question *question, ea_result *out);
 EA_API ea_status ea_knn_send(ea_client *c, const ea_knn_question *question,
                              const ea_send_options *how, uint64_t *request_id);
@@ -117,13 +120,14 @@ typedef struct ea_similarity_question {
     uint32_t dimension;
     const ea_filter *filter; /* NULL: all; not inline */
     const float *threshold;  /* NULL: all scores */
-    ea_metric metric;        /* of inline rows */
+    ea_metric metric;        /* for inline rows */
     const float *rows;       /* inline: row_count x dimension */
     uint64_t row_count;
 } ea_similarity_question;
-/* Scores of each query against every allowed row: scores is query_count x columns, ids[columns] names
- * them (inline: NULL, they are the rows). With a threshold: offsets[query_count + 1] into ids (inline:
- * positions) and scores, best first; columns counts all matches. */
+/* Scores each query against every allowed row: scores is query_count x columns, and ids[columns]
+ * names the columns (inline: NULL, in the order of rows). With a threshold: the results of query i
+ * are [offsets[i], offsets[i + 1]) of ids (inline: positions) and scores, best first; columns is
+ * their number in all. */
 EA_API ea_status ea_similarity(ea_client *c, const ea_similarity_question *question,
                                ea_result *out);
 EA_API ea_status ea_similarity_send(ea_client *c, const ea_similarity_question *question,
@@ -134,21 +138,21 @@ typedef struct ea_score_question {
     const float *queries;   /* query_count x dimension */
     uint64_t query_count;
     uint32_t dimension;
-    ea_metric metric;        /* 0: the collection's */
+    ea_metric metric;        /* 0: that of the collection */
     const uint64_t *offsets; /* query_count + 1; NULL: one query, all candidates */
-    const uint64_t *ids;     /* count of them, or, inline, */
+    const uint64_t *ids;     /* count of them; or, inline, */
     const float *rows;       /* count x dimension */
     uint64_t count;
     uint32_t k; /* 0: all scores */
 } ea_score_question;
-/* Query i against candidates [offsets[i], offsets[i + 1]). k = 0: all scores, in order (scores is
- * count x 1); else as ea_knn, ids of inline rows being positions within each list. An unknown id is
- * NOT_FOUND. */
+/* Scores query i against candidates [offsets[i], offsets[i + 1]). k = 0: all scores, in order
+ * (scores is count x 1); otherwise as ea_knn, where the ids of inline rows are positions within
+ * each list. An unknown id gives NOT_FOUND. */
 EA_API ea_status ea_score(ea_client *c, const ea_score_question *question, ea_result *out);
 EA_API ea_status ea_score_send(ea_client *c, const ea_score_question *question,
                                const ea_send_options *how, uint64_t *request_id);
 
-/* norms_out: n places. */
+/* norms_out has n places. */
 EA_API ea_status ea_norms(ea_client *c, const float *rows, uint64_t n, uint32_t dimension,
                           float *norms_out);
 /* answer->result: vectors is n x 1. */
@@ -157,13 +161,14 @@ EA_API ea_status ea_norms_send(ea_client *c, const float *rows, uint64_t n, uint
 
 typedef struct ea_average_question {
     const char *collection; /* NULL: rows are inline */
-    const uint64_t *ids;    /* count of the collection's, or, inline, */
+    const uint64_t *ids;    /* count of the collection's ids; or, inline, */
     const float *rows;      /* count x dimension */
     const float *weights;   /* count */
     uint64_t count;
     uint32_t dimension;
 } ea_average_question;
-/* sum(w x) / sum(w); zeros where count = 0 or the weights sum to 0. average_out: dimension. */
+/* Computes sum(w x) / sum(w); zeros if count is 0 or the weights sum to 0. average_out has
+ * `dimension` places. */
 EA_API ea_status ea_weighted_average(ea_client *c, const ea_average_question *question,
                                      float *average_out);
 /* answer->result: vectors is 1 x dimension. */

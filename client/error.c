@@ -1,4 +1,4 @@
-/* error: why something failed, kept by the handle until the next failure. */
+/* error: the reason of a failure, which the handle keeps until the next failure. */
 #include <stdio.h>
 
 #include "client/client.h"

@@ -1,5 +1,5 @@
-/* result: what a caller frees. The caller's struct may be smaller than ours: its members up to memory,
- * which every header has, are cleared. */
+/* result: frees results. The caller's struct may be smaller than the library's: only the members
+ * up to `memory`, which every version of the header has, are cleared. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* text: names of the numbers. */
+/* text: names and texts of the numbers in codes. */
 #include "client/client.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -1,5 +1,5 @@
 /* calls: what the files of public calls share. Each call has a builder that fills a request; the
- * blocking form hands it to ea_call, the _send form to ea_send.
+ * blocking form passes it to ea_call, the _send form to ea_send.
  * Owner:  the library. Thread: one at a time.
  * Errors: ea_status; the handle's last error says more. */
 #ifndef EA_CALLS_H

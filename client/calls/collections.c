@@ -1,4 +1,4 @@
-/* collections: create, drop, describe, list, delete and fetch rows. */
+/* collections: creates, drops, describes and lists collections, deletes and fetches rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,7 +109,7 @@ static ea_status list_page(ea_client *c, const char *after,
     return st ? st : ea_call(c, r, NULL);
 }
 
-/* Names must rise, or a broken daemon could keep us asking for ever. */
+/* Names must rise; otherwise a faulty daemon could make the library ask for ever. */
 static bool page_rises(const char *after, const engram_accel_v1_CollectionListReply *page)
 {
     for (size_t i = 0; i < page->collections_count; i++) {
@@ -119,7 +119,7 @@ static bool page_rises(const char *after, const engram_accel_v1_CollectionListRe
     return page->collections_count || !page->more;
 }
 
-/* Appends a page to *list, whose elements are as large as the caller's. */
+/* Appends a page to *list, whose elements have the size of the caller's struct. */
 static bool add_page(ea_client *c, const engram_accel_v1_CollectionListReply *page, char **list,
                      size_t *used)
 {

@@ -1,4 +1,4 @@
-/* graph_nodes: nodes made, changed, removed and looked at. */
+/* graph_nodes: makes, changes, removes and fetches nodes. */
 #include "client/calls/calls.h"
 
 static ea_status build_set(ea_client *c, const char *graph, const ea_graph_nodes *nodes,

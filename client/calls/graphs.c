@@ -1,4 +1,4 @@
-/* graphs: create, drop, describe, list. */
+/* graphs: creates, drops, describes and lists graphs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,7 +100,7 @@ static ea_status list_page(ea_client *c, const char *after, engram_accel_v1_Grap
     return st ? st : ea_call(c, r, NULL);
 }
 
-/* Names must rise, or a broken daemon could keep us asking for ever. */
+/* Names must rise; otherwise a faulty daemon could make the library ask for ever. */
 static bool page_rises(const char *after, const engram_accel_v1_GraphListReply *page)
 {
     for (size_t i = 0; i < page->graphs_count; i++) {
@@ -110,7 +110,7 @@ static bool page_rises(const char *after, const engram_accel_v1_GraphListReply *
     return page->graphs_count || !page->more;
 }
 
-/* Appends a page to *list, whose elements are as large as the caller's. */
+/* Appends a page to *list, whose elements have the size of the caller's struct. */
 static bool add_page(ea_client *c, const engram_accel_v1_GraphListReply *page, char **list,
                      size_t *used)
 {

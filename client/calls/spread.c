@@ -1,4 +1,4 @@
-/* spread: from seed sets along the edges of a graph. */
+/* spread: spreads activation from seed sets along the edges of a graph. */
 #include <inttypes.h>
 
 #include "client/calls/calls.h"
@@ -32,7 +32,7 @@ static engram_accel_v1_SpreadRequest message_of(const ea_spread_options *o)
     return m;
 }
 
-/* What would make us read past an array. The rest the daemon refuses. */
+/* Refuses what would make the library read past an array; the daemon refuses the rest. */
 static ea_status check(ea_client *c, const ea_spread_options *o, const ea_seeds *s)
 {
     if (o->hops > HOPS_MAX)

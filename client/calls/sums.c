@@ -1,4 +1,4 @@
-/* sums: norms and weighted averages, whose results go into the caller's memory. */
+/* sums: norms and weighted averages, whose results are written to the caller's memory. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ ea_status ea_build_average(ea_client *c, const ea_average_question *q, struct cl
     if (!st) st = TENSOR(m, weights, F32, q->weights, q->count, 1);
     if (!st && q->collection) st = TENSOR(m, ids, U64, q->ids, q->count, 1);
     if (!st && !q->collection) st = TENSOR(m, rows, F32, q->rows, q->count, q->dimension);
-    /* A collection's dimension is compared when the average is here. */
+    /* A collection's dimension is compared when the average has come. */
     r->expect = (struct expectation){.dimension = q->collection ? 0 : q->dimension};
     return ea_build_end(c, r, st, engram_accel_v1_WeightedAverageRequest_fields, &m, out);
 }

@@ -122,7 +122,7 @@ ea_status ea_build_score(ea_client *c, const ea_score_question *q, struct client
         st = ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_SHAPE,
                      "ids are of a collection, rows are inline without one");
     if (!st) st = TENSOR(m, queries, F32, q->queries, queries, q->dimension);
-    if (!st && queries == UINT64_MAX) st = EA_INVALID_ARGUMENT; /* queries + 1 must not wrap */
+    if (!st && queries == UINT64_MAX) st = EA_INVALID_ARGUMENT; /* queries + 1 must not overflow */
     if (!st && q->offsets) st = TENSOR(m, offsets, U64, q->offsets, queries + 1, 1);
     if (!st && q->collection) st = TENSOR(m, ids, U64, q->ids, q->count, 1);
     if (!st && !q->collection) st = TENSOR(m, rows, F32, q->rows, q->count, q->dimension);

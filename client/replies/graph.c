@@ -1,4 +1,4 @@
-/* graph: replies about graphs, and of a spread, to results. */
+/* graph: turns replies about graphs, and to spreads, into results. */
 #include <string.h>
 
 #include "client/replies/replies.h"
@@ -84,7 +84,7 @@ ea_status ea_reply_parse_graph(struct client_request *r, const void *message, ui
 
 /* ---- tensors ---- */
 
-/* A column of a table, or of nothing at all where the table is empty. */
+/* True for a column of a table; an empty table has none. */
 static bool column(bool present, const engram_accel_v1_Tensor *t, uint64_t rows)
 {
     return present ? shaped(t, rows, 1) : rows == 0;
@@ -189,7 +189,7 @@ ea_status ea_reply_parse_graph_tensors(struct client_request *r, const void *mes
 
 /* ---- numbers ---- */
 
-/* `lists` + 1 offsets from 0 to n, each list of at least and at most so many. */
+/* True for `lists` + 1 offsets from 0 to n, with list lengths between `least` and `most`. */
 static bool rising(const uint64_t *offsets, uint64_t lists, uint64_t n, uint64_t least,
                    uint64_t most)
 {

@@ -1,5 +1,6 @@
-/* replies: a reply's message -> result. Believes nothing: every shape must follow from the request
- * and together they must fill the body, so that nobody who walks a result leaves its memory. */
+/* replies: turns a reply's message into a result. Nothing is trusted: every shape must follow from
+ * the request, and together the tensors must fill the body, so that no reader of a result leaves
+ * its memory. */
 #include "client/replies/replies.h"
 
 #include <inttypes.h>
@@ -208,7 +209,7 @@ static ea_status parse_fetch(struct client_request *r, const void *message, uint
     return ea_reply_memory(&l, r, body_bytes, &m.meta);
 }
 
-/* Norms and weighted average: one float tensor, the two messages have the same fields. */
+/* Norms and weighted average: one float tensor each, and the two messages have the same fields. */
 static ea_status parse_floats(struct client_request *r, const void *message, uint32_t bytes,
                               uint64_t body_bytes, struct note *note)
 {
@@ -219,7 +220,7 @@ static ea_status parse_floats(struct client_request *r, const void *message, uin
     if (st) return st;
     bool norms = r->kind == engram_accel_v1_Kind_KIND_NORMS;
     uint64_t rows = norms ? r->expect.rows : 1, columns = norms ? 1 : r->expect.dimension;
-    /* Averages of resident rows have the collection's dimension, which the call compares. */
+    /* Averages of stored rows have the collection's dimension, which the call compares. */
     if (!columns && m.norms.columns <= EA_DIMENSION_MAX) columns = m.norms.columns;
     if (m.has_norms ? !shaped(&m.norms, rows, columns) : rows != 0)
         return ea_reply_misfit(&l, norms ? "norms" : "average", &m.norms);

@@ -1,6 +1,6 @@
 /* replies: what the files that read replies share.
  * Owner:  the library. Thread: one at a time.
- * Errors: DATA_LOSS, and the note says what the daemon got wrong. */
+ * Errors: DATA_LOSS, and the note says what is wrong with the daemon's reply. */
 #ifndef EA_REPLIES_H
 #define EA_REPLIES_H
 
@@ -8,7 +8,7 @@
 
 enum { EA_REPLY_TENSORS_MAX = 12 };
 
-/* Tensors of a reply, in body order, until their memory is there. */
+/* Tensors of a reply, in body order, before their memory is allocated. */
 struct layout {
     struct note *note;
     uint64_t used;
@@ -22,13 +22,13 @@ struct layout {
 ea_status ea_reply_broken(struct note *note, const char *text);
 ea_status ea_reply_decode(const void *message, uint32_t message_bytes, const pb_msgdesc_t *fields,
                           void *out, struct note *note);
-/* The next tensor; *pointer will lead to it, and stays as it is where there is nothing. */
+/* Adds the next tensor; *pointer will point to it, and is unchanged if the tensor is absent. */
 ea_status ea_reply_place(struct layout *l, const char *name, bool present,
                          const engram_accel_v1_Tensor *t, engram_accel_v1_Dtype dtype,
                          const void **pointer);
-/* That a tensor is not what was asked for. */
+/* Reports that a tensor does not have the expected shape. */
 ea_status ea_reply_misfit(struct layout *l, const char *name, const engram_accel_v1_Tensor *t);
-/* Memory for meta and for a body that the tensors fill exactly; the pointers lead into it. */
+/* Allocates memory for meta and for a body that the tensors fill exactly, and sets the pointers. */
 ea_status ea_reply_memory(struct layout *l, struct client_request *r, uint64_t body_bytes,
                           const engram_accel_v1_Meta *meta);
 
@@ -51,11 +51,11 @@ void ea_reply_graph(const engram_accel_v1_GraphInfo *m, ea_graph_info *out);
 
 /* ---- graph.c ---- */
 
-/* What has no body: create, describe, list, drop, changes. */
+/* Parses replies without a body: create, describe, list, drop, changes. */
 ea_status ea_reply_parse_graph(struct client_request *r, const void *message, uint32_t bytes,
                                struct note *note);
-/* Nodes and spread: shapes and pointers go to *r->answer, an ea_nodes or ea_spread_result, whose memory
- * is r->result.memory. */
+/* Parses nodes and spreads: shapes and pointers go to *r->answer, an ea_nodes or ea_spread_result,
+ * whose memory is r->result.memory. */
 ea_status ea_reply_parse_graph_tensors(struct client_request *r, const void *message,
                                        uint32_t bytes, uint64_t body_bytes, struct note *note);
 ea_status ea_reply_check_graph(const struct client_request *r, struct note *note);

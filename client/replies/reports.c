@@ -1,5 +1,5 @@
-/* reports: what Info, Stats and Explain say -> the caller's structs. nanopb has bounded counts and texts;
- * numbers are passed on as they are. */
+/* reports: copies the replies to Info, Stats and Explain to the caller's structs. nanopb has
+ * limited counts and texts; numbers are passed on unchanged. */
 #include <string.h>
 
 #include "client/replies/replies.h"
