@@ -165,6 +165,7 @@ static void build(struct story *s)
     store_limit_collections(s->store, s->config.collection_max);
     s->done.wake = nobody;
     story_cpu_open(s);
+    story_cards_open(s);
     struct pipeline_options options = {.config = &s->config,
                                        .clock = &s->clock,
                                        .heap = s->heap,
@@ -173,6 +174,7 @@ static void build(struct story *s)
                                        .kernels = kernels,
                                        .done = &s->done,
                                        .cpu = &s->cpu,
+                                       .gpu = s->gpu,
                                        .worker_count = s->settings.workers,
                                        .instance = s->settings.seed};
     STORY_CHECK(s, !pipeline_create(&options, &s->pipeline), "no memory for the pipeline");
@@ -207,17 +209,18 @@ static void turn(struct story *s)
         pipeline_tick(s->pipeline);
         net_flush(&s->net);
     } while (pipeline_has_arrivals(s->pipeline));
+    story_cards_look(s);
 }
 
 static void keep_house(struct story *s)
 {
     s->swept_ns = s->now_ns;
     pipeline_expire(s->pipeline, s->now_ns);
+    gpu_check(s->gpu, s->now_ns);
     net_sweep(&s->net);
 }
 
-/* The next thing that happens, whatever it is, and what follows from it at once. */
-static void step(struct story *s)
+void story_step(struct story *s)
 {
     uint64_t wake_ns = pipeline_wake_ns(s->pipeline), sweep_ns = s->swept_ns + SWEEP_NS;
     uint64_t event_ns = s->event_count ? s->events[0].at_ns : UINT64_MAX;
@@ -238,6 +241,7 @@ static void step(struct story *s)
 static bool is_over(const struct story *s)
 {
     if (s->sent < s->settings.requests) return false;
+    if (s->settings.abrupt) return true;
     for (uint32_t i = 0; i < s->settings.clients; i++)
         if (s->clients[i].open) return false;
     return true;
@@ -247,7 +251,7 @@ void story_run(struct story *s)
 {
     uint64_t answered = s->answered + s->vanished, since_ns = s->now_ns;
     while (!is_over(s)) {
-        step(s);
+        story_step(s);
         if (s->answered + s->vanished != answered) {
             answered = s->answered + s->vanished;
             since_ns = s->now_ns;
@@ -256,19 +260,45 @@ void story_run(struct story *s)
     }
 }
 
-uint64_t story_close(struct story *s)
+/* Every answer was given, and everybody leaves. */
+static void end_quietly(struct story *s)
 {
     for (uint32_t i = 0; i < s->settings.clients; i++)
-        if (s->clients[i].connection) story_vanish(&s->clients[i]);
+        story_vanish(&s->clients[i]);
     uint64_t until_ns = s->now_ns + PATIENCE_NS;
     for (uint32_t jobs; (jobs = pipeline_count(s->pipeline).jobs) || s->net.counters.open;) {
         STORY_CHECK(s, s->now_ns < until_ns, "%u connections and %u jobs are left",
                     s->net.counters.open, jobs);
-        step(s);
+        story_step(s);
     }
-    STORY_CHECK(s, !story_cpu_jobs(s), "the CPU still has a job");
+}
+
+/* As the engine stops, in the middle of everything or not. */
+static void stop(struct story *s)
+{
+    uint64_t until_ns = s->now_ns + PATIENCE_NS;
+    pipeline_drain(s->pipeline);
+    for (uint32_t i = 0; i < s->settings.clients; i++)
+        s->clients[i].leaving = true;
     net_close(&s->net);
+    gpu_begin_stop(s->gpu);
+    while (pipeline_count(s->pipeline).stopping || s->net.counters.open) {
+        STORY_CHECK(s, s->now_ns < until_ns, "the daemon does not stop");
+        story_step(s);
+    }
+    gpu_stop(s->gpu);
+    while (story_cpu_jobs(s))
+        story_step(s);
     pipeline_abandon(s->pipeline);
+    s->gpu->ops->destroy(s->gpu);
+    STORY_CHECK(s, !pipeline_count(s->pipeline).jobs, "jobs are left");
+}
+
+uint64_t story_close(struct story *s)
+{
+    s->over = true;
+    if (!s->settings.abrupt) end_quietly(s);
+    stop(s);
     net_finish(&s->net);
     pipeline_destroy(s->pipeline);
     store_destroy(s->store);

@@ -14,6 +14,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/config.h"
+#include "daemon/cards/cards.h"
 #include "daemon/exec/backend.h"
 #include "daemon/exec/done.h"
 #include "daemon/net/connection.h"
@@ -23,6 +24,7 @@
 enum {
     STORY_CLIENTS_MAX = 6,
     STORY_SPACES = 2,
+    STORY_CARDS_MAX = 2,
     STORY_WORKERS_MAX = 3,
     STORY_UNITS_MAX = 1024, /* jobs that the CPU has at once */
 };
@@ -38,6 +40,10 @@ struct story_settings {
     /* Chances, in 1/1000 of a client's actions. */
     uint32_t cancel, deadline, vanish, dribble, slow_read;
     uint64_t think_ns;
+    bool abrupt; /* it ends while requests are under way */
+    uint32_t cards, vram_mib;
+    uint32_t device_faults; /* in 1/1000 of its processes' lives */
+    uint32_t card_troubles; /* in 1/1000 of every 20 ms of a card */
 };
 
 struct story_event {
@@ -70,6 +76,18 @@ struct story_client {
 };
 
 struct story_unit; /* story_cpu.c */
+struct story_life; /* story_card.c */
+
+/* A GPU: its supervision, and the process that it has now, if any. */
+struct story_card {
+    struct story *story;
+    uint32_t number;
+    struct gpu_process *process;
+    struct story_life *life;
+    uint64_t slow; /* times as slow as it could be */
+    bool turns, timer_set;
+    uint64_t turn_ns, timer_ns, timer_repeat_ns;
+};
 
 struct story {
     struct story_settings settings;
@@ -86,7 +104,9 @@ struct story {
     struct store *store;
     struct done done;
     struct pipeline *pipeline;
-    struct backend cpu;
+    struct backend cpu, *gpu;
+    struct story_card cards[STORY_CARDS_MAX];
+    bool over; /* the daemon stops */
     struct story_unit *units[STORY_UNITS_MAX];
     uint32_t unit_count;
     bool worker_busy[STORY_WORKERS_MAX];
@@ -94,15 +114,16 @@ struct story {
     struct story_model model;
     struct story_client clients[STORY_CLIENTS_MAX];
     struct story_request *all; /* requests ever, for those whose clients are gone */
-    bool over;                 /* the daemon stops */
     uint64_t sent, answered, errors, vanished, seq;
-    uint64_t by_code[17];
+    uint64_t by_code[17], by_backend[4]; /* answers */
 };
 
 /* ---- story.c ---- */
 struct story *story_open(const struct story_settings *settings);
 /* Until every request was sent, and answered or given up by its client. */
 void story_run(struct story *s);
+/* The next thing that happens, whatever it is, and what follows from it at once. */
+void story_step(struct story *s);
 /* Nothing may be left. Returns the digest of all that happened. */
 uint64_t story_close(struct story *s);
 
@@ -126,6 +147,11 @@ void story_fail(const struct story *s, const char *format, ...)
 /* ---- story_cpu.c ---- */
 void story_cpu_open(struct story *s);
 uint32_t story_cpu_jobs(const struct story *s);
+
+/* ---- story_card.c ---- */
+void story_cards_open(struct story *s);
+/* After every turn of the daemon: whether they have got orders. */
+void story_cards_look(struct story *s);
 
 /* ---- story_wire.c: bytes between clients and connections ---- */
 void story_connect(struct story_client *c);

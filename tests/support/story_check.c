@@ -191,6 +191,7 @@ static void check_knn(struct cursor *c, const struct story_reply *reply)
     const struct story_request *r = c->r;
     struct scope scope;
     decode(c->s, r, reply, engram_accel_v1_KnnReply_fields, &m);
+    c->s->by_backend[m.meta.backend % 4]++;
     check_version(c->s, r, m.meta.version);
     look(r, &scope);
     uint64_t q = r->query_count, n = r->k < scope.allowed_count ? r->k : scope.allowed_count;
@@ -254,6 +255,7 @@ static void check_similarity(struct cursor *c, const struct story_reply *reply)
     struct scope scope;
     uint64_t places[STORY_IDS + 8];
     decode(c->s, r, reply, engram_accel_v1_SimilarityReply_fields, &m);
+    c->s->by_backend[m.meta.backend % 4]++;
     look(r, &scope);
     if (r->name < STORY_NAMES) check_version(c->s, r, m.meta.version);
     if (r->has_threshold) {
@@ -300,6 +302,7 @@ static void check_candidates(struct cursor *c, const struct story_reply *reply)
     struct scope scope;
     uint64_t q = r->query_count, n = r->offsets[q], longest = 0;
     decode(c->s, r, reply, engram_accel_v1_ScoreCandidatesReply_fields, &m);
+    c->s->by_backend[m.meta.backend % 4]++;
     look(r, &scope);
     if (!r->k) {
         const float *scores = NEXT(c, &m, scores, DTYPE_FLOAT32, n, 1);
@@ -336,6 +339,7 @@ static void check_average(struct cursor *c, const struct story_reply *reply)
     const struct story_request *r = c->r;
     struct scope scope;
     decode(c->s, r, reply, engram_accel_v1_WeightedAverageReply_fields, &m);
+    c->s->by_backend[m.meta.backend % 4]++;
     look(r, &scope);
     const float *average = NEXT(c, &m, average, DTYPE_FLOAT32, 1, r->dimension);
     uint64_t n = r->name < STORY_NAMES ? r->id_count : r->row_count;

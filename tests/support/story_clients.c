@@ -144,8 +144,7 @@ static bool is_stored(struct story *s, const struct story_request *r)
     struct space *space = s->clients[r->client->number].connection->space;
     struct failure f;
     struct collection *found;
-    return space &&
-           !store_collection_find(s->store, space, story_name(r->name), &f, &found);
+    return space && !store_collection_find(s->store, space, story_name(r->name), &f, &found);
 }
 
 void story_admitting(struct story *s, struct story_request *r)
