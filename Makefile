@@ -198,12 +198,15 @@ $(BUILD)/paths: FORCE
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(PROTO_GEN).h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SWITCH_FLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) -MMD -MP -c $< -o $@
 
 # Counters that all workers share make kernels ten times slower; a lost count costs no line.
 ifneq ($(COVERAGE),)
 $(BUILD)/kernels/%.o: KERNEL_FLAGS := -O2 -fprofile-update=single
 endif
+# A switch over one of our enumerations names every case; what a new one means must be said.
+$(BUILD)/daemon/%.o $(BUILD)/kernels/%.o $(BUILD)/client/%.o: SWITCH_FLAGS := \
+    -Wswitch-enum -Werror=switch-enum -Werror=switch
 %_avx2.o:   ISA_FLAGS := -mavx2 -mfma -O3
 %_avx512.o: ISA_FLAGS := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -O3
 %_neon.o:   ISA_FLAGS := -O3

@@ -184,7 +184,7 @@ CANONICAL_INLINE struct screen_line screen_line(const struct screen *s, float no
         line.scale = -screen_below(-(n + sqrt(u)));
         line.offset = screen_below(b - (2 * u + s->flushed));
         return line;
-    default:
+    case METRIC_COSINE:
         if (!(norm >= SCREEN_COSINE_NORM_MIN) || bound <= -1.0f) return pass_all;
         b = bound < 2.0f ? bound : 2.0;
         b -= both * (1 + 2 * e) + 16 * SCREEN_UNIT;
@@ -192,6 +192,7 @@ CANONICAL_INLINE struct screen_line screen_line(const struct screen *s, float no
         line.offset = 0.0f;
         return line;
     }
+    return pass_all;
 }
 
 #endif

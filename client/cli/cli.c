@@ -23,12 +23,9 @@ int cli_error(int code, const char *format, ...)
 
 int cli_exit_of(ea_status status)
 {
-    switch (status) {
-    case EA_OK: return CLI_OK;
-    case EA_UNAVAILABLE: return CLI_UNREACHABLE;
-    case EA_DEADLINE_EXCEEDED: return CLI_TIMEOUT;
-    default: return CLI_REFUSED;
-    }
+    if (status == EA_OK) return CLI_OK;
+    if (status == EA_UNAVAILABLE) return CLI_UNREACHABLE;
+    return status == EA_DEADLINE_EXCEEDED ? CLI_TIMEOUT : CLI_REFUSED;
 }
 
 /* What the library itself says when the kernel or the clock stopped it (proto/README.md). */

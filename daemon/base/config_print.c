@@ -20,7 +20,8 @@ static void print_default(FILE *out, const struct config_key *k)
     case CONFIG_NUMBER64: fprintf(out, "%" PRIu64, k->number); break;
     case CONFIG_BOOLEAN: fputs(k->number ? "true" : "false", out); break;
     case CONFIG_MODE: fprintf(out, "\"%04" PRIo64 "\"", k->number); break;
-    default: fprintf(out, "\"%s\"", k->text); break;
+    case CONFIG_CHOICE:
+    case CONFIG_TEXT: fprintf(out, "\"%s\"", k->text); break;
     }
 }
 

@@ -68,8 +68,9 @@ static inline size_t dtype_bytes(enum dtype d)
     case DTYPE_UINT32: return 4;
     case DTYPE_UINT64: return 8;
     case DTYPE_UINT8: return 1;
-    default: return 0;
+    case DTYPE_NONE: return 0;
     }
+    return 0;
 }
 
 /* A tensor in a body: row-major, data 64-byte aligned. dtype NONE: absent. */

@@ -68,13 +68,14 @@ void spread_ask_place(const struct job *j, struct spread_ask *a)
 double spread_ask_decay(const struct job_spread *s, const float *table, uint32_t d)
 {
     double p = (double)s->decay_parameter, left;
-    switch (s->decay) {
+    switch ((enum spread_decay)s->decay) {
     case DECAY_EXPONENTIAL: return exp(-p * d);
     case DECAY_POWER: return pow(d + 1.0, -p);
     case DECAY_LINEAR: left = 1 - p * d; return left > 0 ? left : 0;
     case DECAY_TABLE: return (double)table[d - 1];
-    default: return 1;
+    case DECAY_CONSTANT: return 1;
     }
+    return 1;
 }
 
 static void fill_decay(const struct job *j, struct spread_ask *a)

@@ -12,8 +12,9 @@ static const char *dtype_name(enum dtype d)
     case DTYPE_UINT64: return "uint64";
     case DTYPE_UINT32: return "uint32";
     case DTYPE_UINT8: return "uint8";
-    default: return "none";
+    case DTYPE_NONE: break;
     }
+    return "none";
 }
 
 static enum status check_shape(const struct body_field *field, uint64_t *bytes, struct failure *f)

@@ -49,13 +49,10 @@ engram_accel_v1_Meta encode_meta(const struct job *j)
 /* Retrying helps if the code says so, except against a limit that the request itself exceeds. */
 static bool failure_retryable(const struct failure *f)
 {
-    switch (f->detail) {
-    case DETAIL_MESSAGE_TOO_LARGE:
-    case DETAIL_BODY_TOO_LARGE:
-    case DETAIL_REPLY_TOO_LARGE:
-    case DETAIL_TOO_MANY_ROWS: return false;
-    default: return status_retryable(f->code);
-    }
+    enum detail d = f->detail;
+    bool own_limit = d == DETAIL_MESSAGE_TOO_LARGE || d == DETAIL_BODY_TOO_LARGE ||
+                     d == DETAIL_REPLY_TOO_LARGE || d == DETAIL_TOO_MANY_ROWS;
+    return !own_limit && status_retryable(f->code);
 }
 
 size_t encode_error(uint8_t kind, uint64_t request_id, const struct failure *f, void *buffer)

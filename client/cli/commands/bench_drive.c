@@ -89,7 +89,8 @@ static ea_status send_request(struct drive *v, struct bench_slot *s)
                                                             .query_count = o->batch,
                                                             .dimension = d->dimension},
                                   &(ea_send_options){.callback = on_reply, .user = s}, NULL);
-    default: break;
+    case BENCH_PING:
+    case BENCH_SCORE: break;
     }
     uint64_t n = o->batch * o->candidates;
     const uint64_t *ids = d->candidates + number * 997 % (d->candidate_count - n);
