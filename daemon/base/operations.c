@@ -29,7 +29,7 @@ const struct operation_row *operation_row(uint32_t operation)
     return row->text ? row : &none;
 }
 
-/* A line is called after the operation whose it is. */
+/* A cost line has the name of its operation. */
 #define OPERATION_BYTES OPERATION_NONE
 const struct cost_row cost_rows[COST_KINDS] = {
 #define COST_LINE(LINE, what) \

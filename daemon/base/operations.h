@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The wire's numbers, and the daemon's own where no client asks for one. */
+/* The wire's numbers, and the daemon's own for operations that no client sends. */
 enum operation {
     OPERATION_NONE = 0,
 #define ANSWERED(NAME, number, ...)  OPERATION_##NAME = (number),
@@ -18,13 +18,13 @@ enum operation {
 };
 enum { OPERATION_MAX = 64 };
 
-/* Which line of the cost model. */
+/* The lines of the cost model. */
 enum cost_kind {
 #define COST_LINE(LINE, measure) COST_##LINE,
 #include "proto/operations.def"
 };
 
-/* What must be looked up before it runs. */
+/* What must be looked up before the operation runs. */
 enum needs {
     NEEDS_NOTHING,
     NEEDS_ROWS, /* a collection, unless it brings rows of its own */
@@ -35,10 +35,10 @@ enum needs {
 enum access {
     ACCESS_READ,
     ACCESS_WRITE,
-    ACCESS_DROP, /* writes, and the name is gone at once */
+    ACCESS_DROP, /* writes, and the name is free at once */
 };
 
-/* In what a GPU's least work is counted. */
+/* The unit of the minimum for a GPU. */
 enum measure { MEASURE_NOTHING, MEASURE_PAIRS, MEASURE_CANDIDATES, MEASURE_NODES };
 
 struct operation_row {
@@ -46,16 +46,16 @@ struct operation_row {
     enum needs needs;
     enum access access;
     enum cost_kind cost;
-    bool answered; /* by the loop, as soon as it is decoded */
+    bool answered; /* the loop answers it as soon as it is decoded */
     bool joined;   /* several may run as one, and a large one in parts on both backends */
-    bool internal; /* no client asks for it */
+    bool internal; /* no client sends it */
 };
 
-/* Any number; of one that is no operation's, a row whose text is NULL. */
+/* Takes any number; if it is not an operation's, the row's text is NULL. */
 const struct operation_row *operation_row(uint32_t operation);
 
 struct cost_row {
-    enum operation operation; /* whose line it is, NONE where many share it */
+    enum operation operation; /* the operation of this line, NONE if several share it */
     enum measure measure;
 };
 #define COST_LINE(LINE, measure) +1

@@ -1,14 +1,15 @@
-/* gpu_build: where a replica is to lie, whether its space may have it, and the next piece of it. */
+/* build: which card gets a replica, whether the space's quota allows it, and its next piece. */
 #include "daemon/base/clock.h"
 #include "daemon/cards/cards_inside.h"
 #include "daemon/store/space.h"
 
-/* A card that is too small is asked again after a while. */
+/* How long a card that is too small for a replica is not tried again. */
 #define TOO_LARGE_NS UINT64_C(1000000000)
 
 /* ---------------------------------------------------------------- where */
 
-/* The one with most room, if that many bytes fit there at all: others' replicas may make way. */
+/* Chooses the card with most room, if that many bytes fit there at all once others' replicas are
+ * evicted. */
 static const struct card *choose_card(const struct cards *g, uint64_t bytes)
 {
     const struct card *best = NULL;
@@ -27,7 +28,7 @@ static const struct card *choose_card(const struct cards *g, uint64_t bytes)
     return best;
 }
 
-/* The one that is ready and is has the fewest orders. */
+/* Returns the ready card with the fewest orders. */
 static uint32_t idlest_card(const struct cards *g)
 {
     const struct card *best = NULL;
@@ -62,7 +63,7 @@ static uint64_t bytes_wanted(const struct resident *of)
     return of->kind == RESIDENT_GRAPH ? build_graph_bytes(of) : build_rows_bytes(of);
 }
 
-/* What r has, or will have once all that was ordered is done. */
+/* Returns the bytes that r has, or will have once all orders in flight are done. */
 static uint64_t bytes_held(const struct card_replica *r)
 {
     uint64_t wanted = r->number && r->resident ? bytes_wanted(r->resident) : 0;
@@ -77,7 +78,7 @@ static uint64_t held_by_others(const struct cards *g, const struct card_replica 
     return bytes;
 }
 
-/* Another one of its space, used least recently; NULL: none that is there. */
+/* Returns the least recently used other replica of the space; NULL: it has none. */
 static struct card_replica *oldest_other(const struct cards *g, const struct card_replica *but)
 {
     struct card_replica *oldest = NULL;
@@ -88,7 +89,7 @@ static struct card_replica *oldest_other(const struct cards *g, const struct car
     return oldest;
 }
 
-/* Whether r fits in what its space may have; if need be others of the space make way. */
+/* True if r fits in the space's quota, if necessary after evicting others of the space. */
 static bool keep_quota(struct cards *g, const struct card_replica *r)
 {
     uint64_t max = r->resident->space->vram_bytes_max;
@@ -103,7 +104,7 @@ static bool keep_quota(struct cards *g, const struct card_replica *r)
 
 /* ---------------------------------------------------------------- building, on a card */
 
-/* Makes a build that has nothing yet. NONE, or why not. */
+/* Makes an empty build. NONE, or the reason why not. */
 static enum reason begin_build(struct cards *g, struct card_replica *r)
 {
     if (r->condemned && !replica_flush(g, r)) return REASON_QUEUE_FULL;
@@ -135,7 +136,7 @@ void build_order(struct cards *g, struct job *j, struct card_replica *r, struct 
     o->space = r->space;
     o->replica = r->number;
     r->begun = true;
-    /* 1 GB/s, and a millisecond for its memory. */
+    /* at 1 GB/s, and a millisecond for its memory */
     card_order(r->card, o, j, r, bytes + 1000000);
 }
 
@@ -153,7 +154,7 @@ enum reason replica_upload(struct cards *g, struct job *j, uint64_t bytes_max, u
     uint32_t room = card_room(r->card);
     if (room < spare + 1) return REASON_QUEUE_FULL;
     if (replica_is_current(r)) return REASON_NONE;
-    if (!keep_quota(g, r)) { /* it grew, or the quota sank */
+    if (!keep_quota(g, r)) { /* the resident grew, or the quota was lowered */
         replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
         return REASON_VRAM_PRESSURE;
     }

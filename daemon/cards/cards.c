@@ -14,13 +14,14 @@
 
 enum card_phase {
     PHASE_NONE,
-    PHASE_PREPARE, /* with workers */
-    PHASE_ORDER,   /* its orders are out */
-    PHASE_FINISH,  /* with workers */
+    PHASE_PREPARE, /* workers prepare it */
+    PHASE_ORDER,   /* its orders are in flight */
+    PHASE_FINISH,  /* workers finish it */
     PHASE_ENDED,   /* done, failed or given up */
 };
 
-/* An OPERATION_UPLOAD uploads so much: some milliseconds' worth, for which writers wait. */
+/* One OPERATION_UPLOAD uploads this much, which takes some milliseconds, and writers wait as
+ * long. */
 #define PIECE_BYTES (UINT64_C(256) << 20)
 
 /* ---------------------------------------------------------------- jobs: ways to end */
@@ -52,7 +53,7 @@ static void end_cancelled(struct job *j)
     end(j);
 }
 
-/* Of a carrier it is one member's, and nobody knows of the others': they are run again. */
+/* In a batch one member's query was bad; the other members have no result and are run again. */
 static void refuse_query(struct job *j)
 {
     uint64_t number = j->gpu.number;
@@ -74,7 +75,7 @@ bool gpu_gave_up(const struct job *j)
 
 /* ---------------------------------------------------------------- jobs: the way out */
 
-/* A job that brings its rows needs no replica, only a card: the one that it stood in line for. */
+/* A job that brings its rows needs no replica, only a card: the one in whose queue it was. */
 static enum reason ready_card(struct cards *g, struct job *j)
 {
     uint32_t server = j->ticket.server;
@@ -85,7 +86,7 @@ static enum reason ready_card(struct cards *g, struct job *j)
     return REASON_NONE;
 }
 
-/* Orders what the replica that j needs is behind by. */
+/* Orders the uploads that bring the replica for j up to date. */
 static enum reason ready_replica(struct cards *g, struct job *j)
 {
     bool forced = j->reason == REASON_FORCED;
@@ -101,7 +102,7 @@ static enum reason ready_replica(struct cards *g, struct job *j)
     return REASON_NONE;
 }
 
-/* Everything is prepared: the orders go out. NONE, or why not. */
+/* Sends the orders of a prepared job. NONE, or the reason why not. */
 static enum reason send_orders(struct cards *g, struct job *j)
 {
     if (j->gpu.unfit) return REASON_CHOSEN_FASTER;
@@ -122,7 +123,8 @@ static void prepare_step(struct job *j)
 
 static void end_step(struct job *j)
 {
-    heap_give(j->heap, &j->plan.scratch); /* its pages may go back to the system: not on the loop */
+    /* freeing may return its pages to the system, which would take too long on the loop */
+    heap_give(j->heap, &j->plan.scratch);
     j->finished_ns = clock_read_ns(j->clock);
 }
 
@@ -183,7 +185,8 @@ static enum status gpu_submit(struct backend *b, struct job *j)
 
 /* ---------------------------------------------------------------- jobs: the way back */
 
-/* Or not: what came makes no sense, or there was no memory to make an answer of it. */
+/* Ends a job whose results have come, unless they are invalid or there was no memory to use
+ * them. */
 static void finished(struct job *j)
 {
     if (j->gpu.unfit)
@@ -195,7 +198,7 @@ static void finished(struct job *j)
 static enum reason failure_of(const struct job *j)
 {
     if (j->gpu.result == RESULT_NO_MEMORY) return REASON_VRAM_PRESSURE;
-    if (!job_resident(j)) /* the CPU says what is wrong with a row */
+    if (!job_resident(j)) /* the CPU finds out what is wrong with a row */
         return j->gpu.result == RESULT_BAD_ROW ? REASON_CHOSEN_FASTER : REASON_FALLBACK_AFTER_ERROR;
     const struct card_replica *r = replica_of(job_resident(j));
     if (!replica_is(r, j->gpu.replica) && r && r->lost) return r->lost;
@@ -293,7 +296,7 @@ static void on_gone(void *owner)
     card->gone = true;
 }
 
-/* Stopping does not wait for it. */
+/* Stopping does not wait for such a process. */
 static void on_stuck(void *owner)
 {
     struct card *card = owner;
@@ -332,7 +335,7 @@ static enum status add_card(struct cards *g, const char *which)
     return st;
 }
 
-/* The devices of a list, "0, 2". */
+/* Adds the devices of a list, "0, 2". */
 static enum status add_cards(struct cards *g, const char *list)
 {
     enum status st = STATUS_OK;
@@ -445,7 +448,7 @@ void gpu_poll(struct backend *b)
     take_all((struct cards *)b);
 }
 
-/* Nothing for the loop to do; looked at every 2 us or so, for a look is a system call. */
+/* True if the loop has nothing to do; asked every 2 us or so, because it is a system call. */
 static bool loop_is_idle(int loop_fd)
 {
     struct pollfd look = {.fd = loop_fd, .events = POLLIN};
@@ -492,7 +495,7 @@ bool gpu_watch(struct backend *b, int loop_fd)
 void gpu_check(struct backend *b, uint64_t now_ns)
 {
     struct cards *g = (struct cards *)b;
-    take_all(g); /* after a standstill of ours the answers may be there */
+    take_all(g); /* if this process stood still, the answers may have come meanwhile */
     for (uint32_t i = 0; i < g->card_count; i++) {
         card_check(&g->cards[i], now_ns);
         gpu_process_check(g->cards[i].process, now_ns);

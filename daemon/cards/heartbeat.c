@@ -1,5 +1,5 @@
-/* Whether a GPU process still lives: it becomes ready in time, its heartbeat goes on, and it goes when
- * it was killed. */
+/* heartbeat: checks that a GPU process is alive: it becomes ready in time, its heartbeat changes,
+ * and it ends after it was killed. */
 #include <stdio.h>
 
 #include "daemon/base/log.h"
@@ -11,8 +11,9 @@ void heartbeat_check_starting(struct gpu_process *p, uint64_t now_ns)
         gpu_process_kill(p, "not ready within 30 s");
 }
 
-/* Its clock is not trusted, only that the number changes. While nobody checked, it may have been
- * standing still as we were (a paused machine): then its time begins anew. */
+/* Only changes of the number count, because the process's clock is not trusted. If nobody checked
+ * for a while, the whole machine may have been paused: then the process gets its full time
+ * again. */
 void heartbeat_check(struct gpu_process *p, uint64_t now_ns)
 {
     uint64_t limit_ns = (uint64_t)p->options.config->gpu_heartbeat_ms * 1000000;

@@ -8,16 +8,16 @@
 #include "daemon/cards/cards_inside.h"
 #include "kernels/vectors.h"
 
-/* A token is a slot's number and how often the slot was used: one that is out is never another's,
- * and one that is not out is nobody's. */
+/* A token is a slot's number and how often the slot was used, so that no two orders in flight
+ * share one, and a token that is not in flight matches no slot. */
 enum { NO_SLOT = UINT32_MAX, TOKEN_SHIFT = 16 };
 _Static_assert(SHARE_ORDERS <= 1 << TOKEN_SHIFT, "a slot fits its token");
 
-/* Less than one in LOW_SHARE is little. What the driver takes for itself is no more than one in
+/* Less than one part in LOW_SHARE counts as little. The driver itself takes at most one part in
  * UNEXPLAINED_SHARE of what was free at the start. */
 enum { LOW_SHARE = 5, UNEXPLAINED_SHARE = 20 };
 
-/* After a build was lost: an upload that failed, a replica that made room for others. */
+/* The wait after a build was lost by a failed upload, and by eviction. */
 #define FAILED_RETRY_NS UINT64_C(1000000000)
 
 bool card_init(struct card *card, struct cards *g, uint32_t number, const char *which)
@@ -56,7 +56,7 @@ uint32_t gpu_card_count(const struct backend *b)
     return ((const struct cards *)b)->card_count;
 }
 
-/* Little is free, and less than our own share of the card explains. */
+/* True if little memory is free, and less than our own share of the card explains. */
 static bool others_took_memory(const struct share *s)
 {
     uint64_t start = s->device.memory_free_bytes, now = atomic_load(&s->usage.free_bytes);
@@ -71,7 +71,7 @@ struct gpu_room gpu_room_of(const struct backend *b, uint32_t number)
     struct gpu_room room = {0};
     if (number >= g->card_count || g->stopping || !card_is_ready(&g->cards[number])) return room;
     const struct share *s = gpu_process_share(g->cards[number].process);
-    /* The two are not of one moment. */
+    /* The two were not measured at the same moment. */
     uint64_t used = atomic_load(&s->usage.request_bytes);
     uint64_t spare = atomic_load(&s->usage.spare_bytes);
     used -= spare < used ? spare : used;
@@ -98,7 +98,7 @@ static double run_ns(const struct job *j)
            (double)run->list_count * 4;
 }
 
-/* 0.5 TFLOP/s, 50 million edges a second, 1 GB/s. */
+/* Assumes 0.5 TFLOP/s, 50 million edges a second, 1 GB/s. */
 uint64_t order_estimate_ns(const struct job *j)
 {
     double ns = (double)(j->body_bytes + j->result.body_bytes + batch_bytes(j));
@@ -147,7 +147,7 @@ static struct card_slot *slot_of(struct card *card, uint64_t token)
     return slot->kind && slot->generation == token >> TOKEN_SHIFT ? slot : NULL;
 }
 
-/* Times that another process says are believed only between ours. */
+/* Times from another process are believed only within our own. */
 static uint64_t between(uint64_t ns, uint64_t from_ns, uint64_t to_ns)
 {
     return ns < from_ns ? from_ns : ns > to_ns ? to_ns : ns;
@@ -192,7 +192,7 @@ static void slot_done(struct card *card, struct card_slot *slot, const struct co
     if (was.job && --was.job->gpu.orders_out == 0) gpu_job_back(g, was.job);
 }
 
-/* False: this process is mad. */
+/* False: this process has sent something invalid. */
 static bool take_one(struct card *card, const struct completion *c)
 {
     if (c->kind == COMPLETION_EVICTED) {
@@ -212,7 +212,7 @@ bool card_take(struct card *card)
     const struct completion *at;
     bool came = false, sane = true;
     while (sane && (at = ring_peek(ring))) {
-        struct completion c = *at; /* what is checked is what is used */
+        struct completion c = *at; /* a copy: what is checked is what is used */
         ring_release(ring);
         sane = take_one(card, &c);
         came = true;
@@ -232,7 +232,8 @@ void card_lose(struct card *card)
         if (card->slots[i].kind) slot_done(card, &card->slots[i], &lost);
 }
 
-/* While nobody checked, the process may have been standing still as we were: it gets that time. */
+/* If nobody checked for a while, the whole machine may have been paused: the process gets that
+ * time, too. */
 static void forgive_standstill(struct card *card, uint64_t now_ns)
 {
     uint64_t since_ns = card->checked_ns;

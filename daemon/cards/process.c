@@ -37,7 +37,7 @@ void gpu_process_start(struct gpu_process *p)
 
 /* ---------------------------------------------------------------- ending */
 
-/* Nothing more is asked of it; the rest happens when it is reaped. */
+/* Takes the process out of use; the rest happens when it is reaped. */
 static void end_life(struct gpu_process *p)
 {
     p->killed = true;
@@ -55,7 +55,7 @@ void gpu_process_kill(struct gpu_process *p, const char *why)
     end_life(p);
 }
 
-/* Its own word on why it ends, if it left one. True: it is not to go on. */
+/* Reads the reason that the process left for its end. True: it must not be started again. */
 static bool read_verdict(struct gpu_process *p)
 {
     struct share *s = p->life->share;
@@ -83,7 +83,8 @@ static void describe_exit(int64_t code, int number, char *text, size_t bytes)
         snprintf(text, bytes, "exited with code %d", (int)code);
 }
 
-/* It is reaped. on_gone comes last: its receiver may stop and destroy us. */
+/* Called when the process has been reaped. on_gone comes last, because its receiver may stop and
+ * destroy p. */
 void gpu_process_exited(struct gpu_life *l, int64_t code, int number)
 {
     struct gpu_process *p = l->owner;
@@ -95,7 +96,7 @@ void gpu_process_exited(struct gpu_life *l, int64_t code, int number)
     snprintf(what, sizeof what, "%s after %s", how, lived);
 
     if (!p->killed) read_verdict(p);
-    p->killed = true; /* its number may be another's from now on */
+    p->killed = true; /* its process number may be reused from now on */
     p->state = GPU_DOWN;
     if (p->ready) events.on_completions(events.owner);
 
@@ -153,7 +154,7 @@ static void become_ready(struct gpu_process *p, uint64_t now_ns)
     p->options.events.on_ready(p->options.events.owner);
 }
 
-/* Reads what the share says; of a process that is there and not killed. */
+/* Reads the state in the share; for a process that runs and has not been killed. */
 static void look(struct gpu_process *p, uint64_t now_ns)
 {
     uint32_t state = atomic_load(&p->life->share->state);
@@ -178,8 +179,8 @@ void gpu_process_woken(struct gpu_life *l)
 {
     struct gpu_process *p = l->owner;
     if (!p->killed) look(p, clock_read_ns(p->options.clock));
-    if (!p->ready)
-        ring_wake(&p->completions); /* nobody else reads it, and it would wake us for ever */
+    if (!p->ready) /* nobody else reads this ring, and its eventfd would wake the loop for ever */
+        ring_wake(&p->completions);
     take_completions(p);
 }
 

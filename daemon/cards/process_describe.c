@@ -1,4 +1,4 @@
-/* What is said of a GPU and its process, in one line. */
+/* process_describe: describes a GPU and its process in one line. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void add_bytes(struct line *l, uint64_t bytes)
         add(l, "%.1f MiB", mib);
 }
 
-/* CUDA's numbers: 13000 is 13.0, 11080 is 11.8. */
+/* CUDA's version numbers: 13000 is 13.0, 11080 is 11.8. */
 static void add_version(struct line *l, const char *what, uint32_t version)
 {
     if (version) add(l, ", %s %u.%u", what, version / 1000, version % 1000 / 10);

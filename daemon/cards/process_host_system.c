@@ -23,10 +23,10 @@ enum {
 };
 
 struct system_life {
-    struct gpu_life life; /* first: hosts find their own by it */
+    struct gpu_life life; /* first, so that hosts can cast to their own struct */
     uv_process_t process;
-    uv_poll_t wake;  /* of the completions' eventfd */
-    int lifeline_fd; /* the write end: while it is open, we are here */
+    uv_poll_t wake;  /* watches the completions' eventfd */
+    int lifeline_fd; /* the write end: the process exits when it is closed */
     uint32_t handles_open;
 };
 
@@ -255,7 +255,7 @@ static void on_closed(uv_handle_t *handle)
     if (--l->handles_open == 0) free(l);
 }
 
-/* Frees it when the loop has turned once more. */
+/* Frees l when the loop has turned once more. */
 static void end_life(struct gpu_life *life)
 {
     struct system_life *l = (struct system_life *)life;
@@ -282,7 +282,7 @@ static void on_timer(uv_timer_t *timer)
 
 static void begin(struct gpu_process *p)
 {
-    uv_timer_init(p->options.loop, &p->timer); /* never fails */
+    uv_timer_init(p->options.loop, &p->timer); /* it never fails */
     p->timer.data = p;
 }
 
@@ -290,7 +290,7 @@ static void set_timer(struct gpu_process *p, uint64_t ms, uint64_t repeat_ms)
 {
     uv_update_time(p->options.loop);
     int rc = uv_timer_start(&p->timer, on_timer, ms, repeat_ms);
-    assert(rc == 0); /* fails for a handle that is closing, and without a callback */
+    assert(rc == 0); /* it fails only for a closing handle, and without a callback */
     (void)rc;
 }
 

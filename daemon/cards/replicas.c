@@ -5,7 +5,7 @@
 #include "daemon/cards/cards_inside.h"
 #include "daemon/store/space.h"
 
-/* So little a job uploads on its way. */
+/* A job may upload this much before it runs. */
 #define ON_THE_WAY_BYTES (UINT64_C(4) << 20)
 
 /* ---------------------------------------------------------------- what there is */
@@ -87,7 +87,7 @@ static void drop_build(struct cards *g, struct card_replica *r)
     r->card = NULL;
 }
 
-/* What it was of is gone, and nothing is left to be said of it. */
+/* Frees a replica whose resident is gone once its build needs no order any more. */
 static void bury(struct cards *g, struct card_replica *r)
 {
     if (r->resident || r->number) return;
@@ -114,7 +114,7 @@ static void condemn(struct cards *g, struct card_replica *r)
     replica_flush(g, r);
 }
 
-/* Lost again before it was back for twice as long as it had waited: that wait was too short. */
+/* If it was lost again before it lasted twice the last wait, that wait was too short. */
 static uint64_t wait_of(const struct card_replica *r, uint64_t delay_ns, uint64_t now_ns)
 {
     uint64_t longer_ns = r->wait_ns * 2;

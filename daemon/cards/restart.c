@@ -1,4 +1,5 @@
-/* When a GPU process is started again: at once, then with growing waits, then by the breaker. */
+/* restart: when a GPU process is started again: at once, then after growing waits, then by the
+ * breaker. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,7 @@ enum { READY_POLL_MS = 5, LOG_BYTES = 512 };
 #define BACKOFF_MIN_NS UINT64_C(100000000)
 #define BACKOFF_MAX_NS UINT64_C(30000000000)
 
-/* After the n-th failure in a row: at once, 100 ms, 200 ms, ... 30 s. */
+/* The wait after the n-th failure in a row: none, 100 ms, 200 ms, ... 30 s. */
 static uint64_t backoff_ns(uint32_t failures)
 {
     uint64_t ns = failures > 1 ? BACKOFF_MIN_NS : 0;
@@ -25,7 +26,7 @@ void restart_never(struct gpu_process *p)
     log_warning("gpu%u: absent: %s; the CPU answers everything", p->options.number, p->why);
 }
 
-/* It, whose why is known, is down until it is started again. what: the event, for the log. */
+/* Puts the process, whose why is set, down until its next start. what: the event, for the log. */
 void restart_later(struct gpu_process *p, const char *what, uint64_t now_ns)
 {
     char wait_text[GPU_TIME_BYTES];
@@ -48,7 +49,7 @@ void restart_later(struct gpu_process *p, const char *what, uint64_t now_ns)
 
 /* ---------------------------------------------------------------- starting */
 
-/* Whether another try could not do better. */
+/* True if another attempt cannot succeed. */
 static bool is_final(const struct gpu_process *p, int rc)
 {
     if (gpu_process_has_worked(p)) return false;

@@ -120,8 +120,8 @@ void replicas_finish(struct gpu *g)
 
 /* ---- room ---- */
 
-/* One range, of at most bytes_max ever, to at least `bytes`, evicting others as long as that may
- * help. */
+/* Grows one range, of at most bytes_max ever, to at least `bytes`, evicting other replicas as long
+ * as that may help. */
 static enum device_result fit_range(struct gpu *g, struct replica *r, struct device_range *range,
                                     uint64_t bytes, uint64_t bytes_max, device_stream stream)
 {
@@ -133,7 +133,7 @@ static enum device_result fit_range(struct gpu *g, struct replica *r, struct dev
         if (!range->bytes_max) result = g->ops->range_reserve(g->device, bytes_max, range);
         if (result == DEVICE_OK) result = g->ops->range_resize(g->device, range, bytes);
         account(g, total, r);
-        /* What moves in order to shrink needs memory first; it may as well stay. */
+        /* A range that moves when it shrinks needs memory for that first; it may as well stay. */
         if (result == DEVICE_NO_MEMORY && bytes <= before && range->bytes == before)
             return DEVICE_OK;
         if (result != DEVICE_NO_MEMORY || !evict_oldest(g, r)) break;
@@ -152,7 +152,7 @@ static bool needs_more(const struct device_range *range, uint64_t bytes)
     return bytes > range->bytes;
 }
 
-/* Addresses are not endless: as many as the rows could need that fit the device. */
+/* Addresses are limited: as many are reserved as the rows could need, if they fit the device. */
 struct replica_room replica_room_of_rows(const struct gpu *g, uint32_t dimension, uint64_t rows)
 {
     uint64_t row_bytes = vector_stride(dimension) * sizeof(float);

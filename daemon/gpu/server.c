@@ -15,12 +15,12 @@
 #include "daemon/gpu/tasks.h"
 
 enum {
-    SLEEP_MS = 50,      /* at most: the heart beats between */
-    ORDERS_A_TURN = 32, /* before tasks are looked at */
-    LOOK_NS = 10000000, /* between looks at the lifeline, when busy */
+    SLEEP_MS = 50,      /* at most, because the heartbeat is written in between */
+    ORDERS_A_TURN = 32, /* taken before tasks are advanced */
+    LOOK_NS = 10000000, /* between checks of the lifeline when busy */
     BUSY_SPINS = 8,
     NAP_NS = 20000, /* while the device works and nothing has moved for a while */
-    SLAB_SHARE = 8, /* of the budget, for requests */
+    SLAB_SHARE = 8, /* this part of the budget is for requests */
 };
 #define SLAB_BYTES_MAX (UINT64_C(2) << 30)
 #define SLAB_BYTES_MIN (UINT64_C(1) << 20)
@@ -66,7 +66,7 @@ static bool front_is_gone(const struct gpu *g)
     return g->lifeline_fd >= 0 && poll(&fd, 1, 0) > 0;
 }
 
-/* Until an order, the front's end, or SLEEP_MS. */
+/* Sleeps until an order, the end of the front, or SLEEP_MS. */
 static void sleep_idle(struct gpu *g)
 {
     struct pollfd fds[2] = {{.fd = g->orders.wake_fd, .events = POLLIN},
@@ -88,7 +88,7 @@ static bool move_all(struct gpu *g, bool *stop)
     if (*stop) return true;
     moved |= copiers_help(g->copiers);
     moved |= transfers_poll(g);
-    /* Pieces and memory that come back go to another lane first each time. */
+    /* Each turn begins with another lane, so that all lanes get freed pieces and memory in turn. */
     g->first_lane = (g->first_lane + 1) % g->lane_count;
     for (uint32_t i = 0; i < g->lane_count && !g->broken; i++) {
         struct lane *lane = &g->lanes[(g->first_lane + i) % g->lane_count];
@@ -129,7 +129,7 @@ enum status server_run(struct gpu *g)
         if (turn == SERVER_BROKEN) return STATUS_UNAVAILABLE;
         uint64_t now_ns = clock_read_ns(g->clock);
         if (turn == SERVER_MOVED) moved_ns = now_ns;
-        /* Naps last longer than most requests: while the device works, they come late. */
+        /* A nap is longer than most requests, so naps begin later while the device works. */
         uint64_t spin_ns = g->running ? BUSY_SPINS * g->spin_ns : g->spin_ns;
         if (now_ns - moved_ns < spin_ns) continue;
         if (turn == SERVER_WAITS)
@@ -167,7 +167,7 @@ static uint64_t budget_of(const struct server_options *o, uint64_t free_bytes)
     return bytes;
 }
 
-/* VRAM and pinned memory for requests, and what is left for replicas. */
+/* Takes VRAM and pinned memory for requests; the rest is for replicas. */
 static enum status take_memory(struct gpu *g, const struct server_options *o, struct failure *f)
 {
     struct share_device *d = &g->share->device;
@@ -178,7 +178,7 @@ static enum status take_memory(struct gpu *g, const struct server_options *o, st
     if (slab > SLAB_BYTES_MAX) slab = SLAB_BYTES_MAX;
     if (slab < SLAB_BYTES_MIN) slab = SLAB_BYTES_MIN;
     slab = slab >> 20 << 20;
-    /* Others may give VRAM back; a setting stays. */
+    /* Others may free VRAM, but a setting does not change. */
     bool for_good = o->memory_bytes_max && o->memory_bytes_max < 2 * slab;
     if (budget < 2 * slab)
         return refuse(g, f, for_good ? SHARE_ABSENT : SHARE_BROKEN,
@@ -258,7 +258,7 @@ enum status server_open(const struct server_options *o, struct gpu **out, struct
     return STATUS_OK;
 }
 
-/* Orders may be under way: nobody uses any memory more before it is given back. */
+/* Ends unfinished orders, so that nothing uses memory any more when it is freed. */
 static void stop_work(struct gpu *g)
 {
     if (g->copiers) transfers_finish(g);

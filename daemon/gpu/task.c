@@ -1,4 +1,4 @@
-/* task: an order's way through its lane: tasks.h says which. */
+/* task: advances an order through the states of tasks.h. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,8 @@
 #include "daemon/gpu/evict.h"
 #include "daemon/gpu/tasks.h"
 
-/* An event, the task's until it is put back into g->events. NULL: the device has none left. */
+/* Takes an event, which the task has until it is put back into g->events. NULL: the device has
+ * none left. */
 static device_event take_event(struct gpu *g)
 {
     if (g->event_count) return g->events[--g->event_count];
@@ -104,10 +105,11 @@ bool task_begin(struct gpu *g, const struct order *order)
     return true;
 }
 
-/* False: not now. */
+/* False: it cannot start now. */
 static bool start(struct gpu *g, struct task *t)
 {
-    t->started_ns = t->copying_since_ns = clock_read_ns(g->clock); /* waiting is not working */
+    /* the time of waiting does not count as work */
+    t->started_ns = t->copying_since_ns = clock_read_ns(g->clock);
     if (t->order.space < 1 || t->order.space == UINT32_MAX) {
         task_end(g, t, RESULT_REFUSED);
         return true;
@@ -126,14 +128,15 @@ static bool start(struct gpu *g, struct task *t)
     case ORDER_FORGET: moved = forget_start(g, t); break;
     case ORDER_STOP: task_end(g, t, RESULT_REFUSED); break;
     }
-    if (moved && t->state == TASK_WAIT) task_end(g, t, RESULT_REFUSED); /* no kind of order */
+    /* it is no known kind of order */
+    if (moved && t->state == TASK_WAIT) task_end(g, t, RESULT_REFUSED);
     if (moved && t->state == TASK_FILL) task_on_device(g, t, true);
     return moved;
 }
 
 /* ---- ending ---- */
 
-/* The device and the copiers have nothing of t any more. */
+/* Ends t once the device and the copiers are done with it. */
 static void finish(struct gpu *g, struct task *t)
 {
     transfer_abandon(g, &t->in);
@@ -148,7 +151,7 @@ static void finish(struct gpu *g, struct task *t)
     t->event = NULL;
     if (g->hungry == t) g->hungry = NULL;
     if (t->replica) {
-        /* What an upload before this order was to bring never came. */
+        /* An upload that this order builds on has failed. */
         if (t->replica->torn && t->result == RESULT_OK) t->result = RESULT_NO_REPLICA;
         if (is_upload(t)) upload_finish(g, t);
         if (t->rereads) t->replica->rereaders--;
@@ -171,8 +174,8 @@ static void record_abort(struct gpu *g, struct task *t)
     if (!t->abort_recorded && ++t->abort_tries == ABORT_TRIES_MAX) g->broken = true;
 }
 
-/* What comes on top of an upload that failed would stand on nothing, or on what was there before,
- * however early it failed. */
+/* Marks a replica whose upload failed: later uploads would build on missing or old data, however
+ * early it failed. */
 static void tear(struct gpu *g, const struct task *t)
 {
     struct replica *r = t->replica ? t->replica : replica_find(g, t->order.replica);
@@ -191,8 +194,8 @@ void task_end(struct gpu *g, struct task *t, enum order_result result)
         finish(g, t);
         return;
     }
-    /* Kernels and copies may be under way, and pieces that are being filled will be: the block stays
-     * until they are through. */
+    /* Kernels and copies may be running, and pieces being filled will still be sent: the block is
+     * kept until they are done. */
     t->state = TASK_ABORT;
 }
 
@@ -268,7 +271,7 @@ static bool step_run(struct gpu *g, struct task *t, bool *stream_busy)
         task_end(g, t, RESULT_ERROR);
         return true;
     }
-    /* Pieces that were sent before are through as well, but not yet given back. */
+    /* Pieces that were sent before are done, too, but have not been given back. */
     if (is_upload(t)) {
         if (!transfer_idle(&t->in)) return false;
         finish(g, t);
@@ -303,7 +306,7 @@ static bool step_drain(struct gpu *g, struct task *t)
 
 static bool tell(struct gpu *g, struct task *t)
 {
-    /* A replica that went and came back is told in that order. */
+    /* The front is told of an eviction before it is told of a new replica. */
     evict_tell(g);
     struct completion *c = g->replicas.evicted_count ? NULL : ring_reserve(&g->completions);
     if (!c) return false;
@@ -319,8 +322,8 @@ static bool tell(struct gpu *g, struct task *t)
     return true;
 }
 
-/* What an upload before t is still filling in is not t's to write: which copy came last would be up
- * to the copiers. */
+/* An upload must not write where an earlier one is still being filled: the copiers would decide
+ * which copy comes last. */
 static bool is_apart(const struct task *t)
 {
     for (const struct task *s = t->lane->head; s != t; s = s->next) {
@@ -330,8 +333,8 @@ static bool is_apart(const struct task *t)
     return true;
 }
 
-/* blocked: some before t are not enqueued yet. Uploads on top of each other need not wait for that to
- * be filled, only to be launched. */
+/* blocked: some tasks before t are not enqueued yet. An upload that builds on another need not
+ * wait until that is filled, only until it is launched. */
 static bool task_step(struct gpu *g, struct task *t, bool blocked, bool after_uploads,
                       bool *stream_busy)
 {

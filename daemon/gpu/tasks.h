@@ -1,16 +1,17 @@
-/* tasks: what the GPU process is made of, for the files of this folder only. An order becomes a task;
- * a task stands in the lane of its space and goes WAIT -> FILL -> RUN -> DRAIN -> DONE:
- *   WAIT   for its turn, and for VRAM and pinned memory
- *   FILL   its input is on the way into pinned memory and on to the device
- *   RUN    all of it is enqueued on the lane's stream; an event tells when it is done
- *   DRAIN  its result is on the way back to the heap
- *   ABORT  it has failed; the device may still be at work for it
+/* tasks: the state of the GPU process, for the files of daemon/gpu only. An order becomes a task,
+ * which stands in the lane of its space and goes WAIT -> FILL -> RUN -> DRAIN -> DONE:
+ *   WAIT   waits for its turn, and for VRAM and pinned memory
+ *   FILL   its input is being copied to pinned memory and to the device
+ *   RUN    everything is enqueued on the lane's stream; an event tells when it is done
+ *   DRAIN  its result is being copied to the heap
+ *   ABORT  it has failed; the device may still work for it
  *   DONE   its completion waits for room in the ring
- * Small input and output travel as one copy each, in a pinned block of the task's own; large ones in
- * pieces that copiers fill and empty while others are on the bus (transfer.h).
+ * Small input and output are one copy each, in a pinned block of the task's own; large ones are
+ * copied in pieces, which copiers fill and empty while others are on the bus (transfer.h).
  * Owner:  main.
  * Thread: the device thread.
- * Errors: a task that fails is answered so; a device that fails for good sets gpu.broken. */
+ * Errors: a failed task is answered with its error; a device that fails for good sets
+ * gpu.broken. */
 #ifndef ENGRAM_GPU_TASKS_H
 #define ENGRAM_GPU_TASKS_H
 
@@ -23,55 +24,56 @@
 enum {
     TASKS = SHARE_ORDERS,
     LANES_MAX = 128,
-    LANE_BEGUN_MAX = 12,            /* tasks of a lane that have memory at once */
-    SMALL_BYTES = 256 << 10,        /* input or output that travels as one copy */
-    PINNED_BYTES = 32 << 20,        /* pinned memory for these */
-    PINNED_PIECES_BYTES = 48 << 20, /* and for pieces, which so never wait for each other */
+    LANE_BEGUN_MAX = 12,            /* tasks of a lane that may have memory at the same time */
+    SMALL_BYTES = 256 << 10,        /* input or output up to this size is one copy */
+    PINNED_BYTES = 32 << 20,        /* pinned memory for such copies */
+    PINNED_PIECES_BYTES = 48 << 20, /* and for pieces, which so never wait for the others */
     ABORT_TRIES_MAX = 16,
 };
 
 enum task_state { TASK_WAIT, TASK_FILL, TASK_RUN, TASK_DRAIN, TASK_ABORT, TASK_DONE };
 
-/* Where things lie in a task's block of VRAM (and, small ones, of pinned memory), and what moves. */
+/* The places in a task's block of VRAM (and, of small ones, in pinned memory), and what is
+ * copied. */
 struct task_plan {
     struct section in[SECTIONS_MAX], out[SECTIONS_MAX];
     uint32_t in_count, out_count;
-    uint64_t in_bytes;          /* from 0 on */
-    uint64_t out_at, out_bytes; /* those of one pass */
-    uint64_t out_small;         /* of these, from the first on, so many come back as one copy */
+    uint64_t in_bytes;          /* they begin at 0 */
+    uint64_t out_at, out_bytes; /* of one pass */
+    uint64_t out_small;         /* as many of these, from the first on, come back as one copy */
     uint64_t scratch_at, scratch_bytes, scratch_best, scratch_least;
     uint64_t bytes;
-    uint32_t rows_in; /* run_brings_rows: which of `in` are the rows */
-    bool split;       /* the first pass is not the last */
-    bool rereads;     /* after the first pass more of the replica will be read */
+    uint32_t rows_in; /* run_brings_rows: the number of the rows among `in` */
+    bool split;       /* there are several passes */
+    bool rereads;     /* later passes read the replica again */
 };
 
 struct task {
     enum task_state state;
     struct order order;
-    const struct run_kind *kind; /* run.h; NULL: no request, or one that makes no sense */
-    struct task *next;           /* of its lane, or of the free list */
+    const struct run_kind *kind; /* see run.h; NULL: not a request, or an invalid one */
+    struct task *next;           /* in its lane, or in the free list */
     struct lane *lane;
     struct replica *replica; /* held, or NULL */
     struct task_plan plan;
-    struct knn_batch *batch;            /* run.h; NULL: one request, or not read yet */
-    uint64_t first_query, pass_queries; /* SCORES: those of this pass */
-    bool ids_sent;                      /* SCORES: and with one of the passes, the ids */
-    bool rereads;                       /* what is on the device is not yet all it will read */
+    struct knn_batch *batch;            /* see run.h; NULL: a single request, or not read yet */
+    uint64_t first_query, pass_queries; /* SCORES: the queries of this pass */
+    bool ids_sent;                      /* SCORES: the ids are sent with one of the passes */
+    bool rereads;                       /* the device will read more than what is enqueued */
     struct vram_block block, pinned;
-    uint64_t spare_bytes; /* of block: scratch that is not needed, only liked */
+    uint64_t spare_bytes; /* the part of block that is optional scratch: the run works with less */
     struct transfer in, out;
     device_event event;
     enum order_result result;
     uint64_t number; /* of the bad query or row */
     uint64_t started_ns, finished_ns, copy_ns, copying_since_ns;
-    bool counted; /* as being on the device */
+    bool counted; /* as running on the device */
     bool abort_recorded;
     uint32_t abort_tries;
 };
 
 struct lane {
-    device_stream stream; /* NULL until used */
+    device_stream stream; /* NULL until it is used */
     struct task *head, *tail;
 };
 
@@ -88,34 +90,35 @@ struct gpu {
     const struct clock *clock; /* NULL: the real one */
     struct transfers transfers;
     struct replicas replicas;
-    const struct vector_kernels *kernels; /* of the CPU: checks and norms of queries */
+    const struct vector_kernels *kernels; /* CPU kernels for checks and norms of queries */
     struct lane lanes[LANES_MAX];
     uint32_t lane_count;
-    uint32_t first_lane;  /* of the next turn */
+    uint32_t first_lane;  /* where the next turn begins */
     uint64_t spare_bytes; /* of all tasks */
-    struct task *hungry; /* waits for memory, since hungry_ns; others do not overtake it for ever */
+    /* a task that has waited for memory since hungry_ns; others may not pass it for ever */
+    struct task *hungry;
     uint64_t hungry_ns;
-    uint64_t looked_ns; /* when the lifeline and the usage were last looked at */
+    uint64_t looked_ns; /* when the lifeline and the usage were last checked */
     uint64_t spin_ns;
     int lifeline_fd;
     struct task *tasks, *free_tasks;
-    device_event events[TASKS]; /* spare ones */
+    device_event events[TASKS]; /* unused ones */
     uint32_t event_count;
-    uint32_t busy;    /* tasks taken */
-    uint32_t running; /* those that are on the device */
+    uint32_t busy;    /* tasks in use */
+    uint32_t running; /* tasks that run on the device */
     uint32_t uploading;
     uint64_t running_since_ns, uploading_since_ns;
     bool broken;
 };
 
-/* True if ok; else notes a broken device. */
+/* Returns true if OK; otherwise notes whether the device is broken. */
 static inline bool gpu_ok(struct gpu *g, enum device_result result)
 {
     if (result == DEVICE_STICKY) g->broken = true;
     return result == DEVICE_OK;
 }
 
-/* bytes of the heap at a place, or NULL when they do not lie inside. */
+/* Returns `bytes` bytes of the heap at a place, or NULL if they are not inside the heap. */
 static inline void *gpu_heap(const struct gpu *g, uint64_t place, uint64_t bytes)
 {
     return place <= g->heap_bytes && bytes <= g->heap_bytes - place ? g->heap + place : NULL;
@@ -123,36 +126,37 @@ static inline void *gpu_heap(const struct gpu *g, uint64_t place, uint64_t bytes
 
 /* ---- server.c ---- */
 
-/* It lives: also in the middle of what takes long. */
+/* Writes the heartbeat; also called during long operations. */
 void gpu_beat(struct gpu *g);
 
 /* ---- task.c: what all tasks do ---- */
 
-/* Takes an order: a task at the end of its lane. False: all tasks are taken. */
+/* Takes an order: makes a task at the end of its lane. False: all tasks are in use. */
 bool task_begin(struct gpu *g, const struct order *order);
-/* A turn of every task of the lane; true if anything moved. */
+/* Advances every task of the lane; true if anything moved. */
 bool lane_step(struct gpu *g, struct lane *lane);
-/* Ends t: at once, or when the device has let go of it. */
+/* Ends t: at once, or when the device is done with it. */
 void task_end(struct gpu *g, struct task *t, enum order_result result);
-/* Counts the time of what is still on the device as well. */
+/* Counts the time of tasks that are still on the device, too. */
 void task_count_busy(struct gpu *g);
 
 /* ---- run.c and upload.c: what a kind of order does; false: it must wait ---- */
 
 bool run_start(struct gpu *g, struct task *t);
-/* Enqueues kernels, and the copy of a small result. */
+/* Enqueues the kernels, and the copy of a small result. */
 enum device_result run_launch(struct gpu *g, struct task *t);
-/* A pass is done: what is small goes to the heap, the rest becomes moves of t->out; or what ends t. */
+/* Ends a pass: small results are written to the heap, the rest becomes moves of t->out. Returns an
+ * error that ends t. */
 enum order_result run_drain(struct gpu *g, struct task *t);
-/* All of the pass is in the heap: true if another one is to be launched. */
+/* Called when all of a pass is in the heap: true if another one must be launched. */
 bool run_next(struct gpu *g, struct task *t);
 
-/* Of rows and of parts alike. */
+/* Starts an upload, of rows or of parts. */
 bool upload_start(struct gpu *g, struct task *t);
 enum device_result upload_launch(struct gpu *g, struct task *t);
 void upload_finish(struct gpu *g, struct task *t);
 bool upload_is_fresh(const struct order *o);
-/* Two uploads to one replica write the same places, or may. */
+/* True if two uploads to one replica write the same places, or may. */
 bool upload_overlaps(const struct order *a, const struct order *b);
 
 bool forget_start(struct gpu *g, struct task *t);

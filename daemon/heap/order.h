@@ -107,8 +107,8 @@ enum run_operation {
     RUN_NORMS = 5,   /* the norms of rows that come with the order */
 };
 
-/* A request. Its rows are a replica's, or come with the order, which then names no replica, lists no
- * positions and is no KNN: row i stands at position i. Queries and such rows come unpadded and
+/* A request. Its rows are a replica's, or come with the order, which then names no replica, lists
+ * no positions and is no KNN: row i is position i. Queries and such rows come unpadded and
  * unchecked: if one is not finite, or its squared norm overflows, the result is BAD_QUERY, or else
  * BAD_ROW, with the number of the first such query or row. */
 struct order_run {
