@@ -400,6 +400,7 @@ lint:
 	@.ci/install-deps build lint
 	$(Q)clang-format --dry-run -Werror $(C_FILES)
 	$(Q)tests/house/run_arrows.sh
+	$(Q)tests/house/run_inside.sh
 	$(SUBMAKE) $(PROTO_GEN).h
 	$(Q)CUDA_INCLUDE=$(CUDA_INCLUDE) .ci/tidy $(BUILD) $(JOBS) $(filter-out %_neon.c \
 	    $(if $(NVCC),,daemon/gpu/device_cuda%.c),$(filter daemon/%.c kernels/%.c client/%.c,\
