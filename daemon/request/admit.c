@@ -1,16 +1,11 @@
 #include "daemon/request/admit.h"
 
-#include "daemon/base/log.h"
-#include "daemon/ops/operation.h"
 #include "daemon/request/answers.h"
-#include "daemon/request/finish.h"
 #include "daemon/request/jobs.h"
-#include "daemon/request/line.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/request/uploads.h"
 #include "daemon/store/graph.h"
-#include "daemon/wire/decode.h"
 
 enum { RETRY_QUEUE_MS = 20 }; /* a hint to clients */
 
@@ -33,7 +28,7 @@ static void unlink_resident(struct pipeline *p, struct job *j)
 }
 
 /* Looks up what the request names; j then stands in line for it. */
-static enum status admit_job(struct pipeline *p, struct job *j)
+enum status admit_job(struct pipeline *p, struct job *j)
 {
     const struct operation_row *row = operation_row(j->operation);
     if (!j->request.collection[0] && row->needs == NEEDS_ROWS) {
@@ -65,53 +60,25 @@ static bool request_id_in_use(struct pipeline *p, struct connection *c, uint64_t
     return j != NULL;
 }
 
-void admit_on_frame(void *owner, struct connection *c, const struct frame *f)
+bool admit_no_job(struct pipeline *p, struct connection *c, const struct frame *f)
 {
-    struct pipeline *p = owner;
-    p->stats.requests_total++;
     if (!c->greeted) {
         answer_hello(p, c, f);
-        return;
-    }
-    if (p->draining) {
+    } else if (p->draining) {
         refuse_frame(p, c, f, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon is stopping");
-        return;
-    }
-    if (f->header->kind == OPERATION_PING && !f->header->body_bytes) {
+    } else if (f->header->kind == OPERATION_PING && !f->header->body_bytes) {
         answer_ping(p, c, f);
-        return;
-    }
-    if (request_id_in_use(p, c, f->header->request_id)) {
+    } else if (request_id_in_use(p, c, f->header->request_id)) {
         refuse_frame(p, c, f, STATUS_INVALID_ARGUMENT, DETAIL_REQUEST_ID_IN_USE,
                      "a request with this id is still in flight");
-        return;
+    } else {
+        return false;
     }
-    struct job *j = job_take(p, c, f, (struct job_owner){finish_on_done, p});
-    if (!j) {
-        refuse_frame(p, c, f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,
-                     "too many requests in flight (limits.requests_total)");
-        return;
-    }
-    j->ops = operation_find(f->header->kind);
-    enum status st = decode_request(f->header, f->message, f->body, operation_check, j);
-    if (!st && answer_now(p, c, j)) {
-        job_move(j, JOB_DONE);
-        job_give(p, j);
-        return;
-    }
-    if (!st && !job_is_wanted(p, j)) st = j->failure.code;
-    if (!st) st = scheduler_admit(&p->scheduler, j->space->tenant, &j->failure);
-    if (!st) st = admit_job(p, j);
-    if (st)
-        reply_send(p, j);
-    else
-        line_expect(j);
+    return true;
 }
 
-void admit_on_bad_frame(void *owner, struct connection *c, const struct frame_header *h,
-                        const struct failure *why)
+void admit_refuse_full(struct pipeline *p, struct connection *c, const struct frame *f)
 {
-    struct pipeline *p = owner;
-    if (c->id) log_info("net: bad frame from %s: %s", c->peer, why->text);
-    reply_error(p, c, h->kind, h->request_id, why);
+    refuse_frame(p, c, f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,
+                 "too many requests in flight (limits.requests_total)");
 }

@@ -1,15 +1,18 @@
-/* admit: from a frame to a job in line: what net calls for frames (net_events), with the pipeline
- * as the owner.
+/* admit: whether a frame becomes a job, and what the job needs before it may run.
  * Owner:  the pipeline.
  * Thread: the loop.
- * Errors: answered to the client. */
+ * Errors: answered to the client (frames), or in the job's failure. */
 #ifndef ENGRAM_REQUEST_ADMIT_H
 #define ENGRAM_REQUEST_ADMIT_H
 
 #include "daemon/request/pipeline_inside.h"
 
-void admit_on_frame(void *owner, struct connection *c, const struct frame *f);
-void admit_on_bad_frame(void *owner, struct connection *c, const struct frame_header *h,
-                        const struct failure *why);
+/* True: the frame needs no job, and is answered: a hello, a ping, or one that is refused. */
+bool admit_no_job(struct pipeline *p, struct connection *c, const struct frame *f);
+/* Answers a frame for which no job is free. */
+void admit_refuse_full(struct pipeline *p, struct connection *c, const struct frame *f);
+
+/* Looks up the collection or graph that j names; j then waits at its turnstile. NOT_FOUND. */
+enum status admit_job(struct pipeline *p, struct job *j);
 
 #endif

@@ -5,10 +5,13 @@
 #include <sys/random.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/log.h"
 #include "daemon/cards/cards.h"
+#include "daemon/ops/operation.h"
 #include "daemon/request/admit.h"
 #include "daemon/request/answers.h"
 #include "daemon/request/cancel.h"
+#include "daemon/request/finish.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
 #include "daemon/request/quotas.h"
@@ -18,6 +21,35 @@
 #include "daemon/request/start.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/request/uploads.h"
+#include "daemon/wire/decode.h"
+
+/* ---------------------------------------------------------------- a frame comes */
+
+static void pipeline_on_frame(void *owner, struct connection *c, const struct frame *f)
+{
+    struct pipeline *p = owner;
+    p->stats.requests_total++;
+    if (admit_no_job(p, c, f)) return;
+    struct job *j = job_take(p, c, f, (struct job_owner){finish_on_done, p});
+    if (!j) {
+        admit_refuse_full(p, c, f);
+        return;
+    }
+    j->ops = operation_find(f->header->kind);
+    enum status st = decode_request(f->header, f->message, f->body, operation_check, j);
+    if (!st && answer_now(p, c, j)) {
+        job_move(j, JOB_DONE);
+        job_give(p, j);
+        return;
+    }
+    if (!st && !job_is_wanted(p, j)) st = j->failure.code;
+    if (!st) st = scheduler_admit(&p->scheduler, j->space->tenant, &j->failure);
+    if (!st) st = admit_job(p, j);
+    if (st)
+        reply_send(p, j);
+    else
+        line_expect(j);
+}
 
 /* ---------------------------------------------------------------- a turn of the loop */
 
@@ -96,6 +128,14 @@ uint64_t pipeline_wake_ns(const struct pipeline *p)
 
 /* ---------------------------------------------------------------- what net tells */
 
+static void pipeline_on_bad_frame(void *owner, struct connection *c, const struct frame_header *h,
+                                  const struct failure *why)
+{
+    struct pipeline *p = owner;
+    if (c->id) log_info("net: bad frame from %s: %s", c->peer, why->text);
+    reply_error(p, c, h->kind, h->request_id, why);
+}
+
 static void pipeline_on_close(void *owner, struct connection *c)
 {
     struct pipeline *p = owner;
@@ -116,8 +156,8 @@ struct net_events pipeline_net_events(struct pipeline *p)
 {
     return (struct net_events){
         .owner = p,
-        .on_frame = admit_on_frame,
-        .on_bad_frame = admit_on_bad_frame,
+        .on_frame = pipeline_on_frame,
+        .on_bad_frame = pipeline_on_bad_frame,
         .on_close = pipeline_on_close,
         .on_written = pipeline_on_written,
     };

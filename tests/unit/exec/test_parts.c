@@ -105,7 +105,7 @@ Test(parts, one_on_each_backend)
 {
     struct house h;
     open_house(&h, "sim");
-    struct gpu_process *p = processes[0];
+    struct played_card *p = processes[0];
     upload(&h, p);
     struct job *whole = make_whole(&h), *alone = run_alone(&h);
     struct job *first = make_part(&h, whole, 0, 64), *second = make_part(&h, whole, 64, 36);
