@@ -81,8 +81,8 @@ void gpu_process_worked(struct gpu_process *p);
  * context takes up to 300). on_gone is called when it is gone, at once if it was not running;
  * on_stuck if it does not end. */
 void gpu_process_stop(struct gpu_process *p);
-/* After on_gone or on_stuck of gpu_process_stop, or before start. Closes uv handles: run the loop once
- * more. */
+/* After on_gone or on_stuck of gpu_process_stop, or before start. Closes uv handles: run the loop
+ * once more. */
 void gpu_process_destroy(struct gpu_process *p);
 
 /* Waits until something happens that its owner hears of, or may. */

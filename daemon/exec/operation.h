@@ -17,8 +17,8 @@
 #include "daemon/base/job.h"
 
 struct operation_ops {
-    /* NULL, or after decoding: refuses what the request alone proves wrong, and sets what is meant
-     * where it names nothing. Of operations that the loop answers, all there is. */
+    /* Checks a decoded request: refuses what the request alone proves wrong, and sets defaults.
+     * May be NULL. Operations that the loop answers have only this function. */
     enum status (*check)(struct job *j);
     /* NULL, or: adds to *w what j asks for, by shapes alone, and what its reply will hold; operation,
      * stride, filter and bytes_in are set. */
@@ -28,22 +28,23 @@ struct operation_ops {
     bool (*batches)(const struct job *j);
     bool (*splits)(const struct job *j);
     enum status (*plan)(struct job *j);
-    /* For the GPU process; both NULL: it cannot do this operation. */
+    /* For the GPU process; both NULL: it cannot run this operation. */
     enum status (*gpu_plan)(struct job *j);
-    /* How many pairs of rows j asks for; 0: so shaped, it is for the CPU. */
+    /* How many pairs of rows j asks for; 0: in this form, only the CPU can run it. */
     uint64_t (*gpu_pairs)(const struct job *j);
 };
 
-/* 0: the GPU process cannot do it. */
+/* Returns 0 if the GPU process cannot run it. */
 static inline uint64_t operation_gpu_pairs(const struct job *j)
 {
     return j->ops && j->ops->gpu_pairs ? j->ops->gpu_pairs(j) : 0;
 }
 
-/* VRAM for the rows that come with j: padded, and a norm each; 0: the rows are a resident's. */
+/* Returns the VRAM for the rows that come with j: padded, and a norm for each; 0: the rows are a
+ * resident's. */
 uint64_t operation_rows_bytes(const struct job *j);
 
-/* Places in a scratch block that is taken once all of them are known. */
+/* Adds an array to a scratch block that is taken once the sizes of all arrays are known. */
 static inline uint64_t layout_add(uint64_t *bytes, uint64_t wanted)
 {
     uint64_t at = *bytes;
@@ -56,26 +57,26 @@ static inline bool is_cancelled(const struct job *j)
     return atomic_load_explicit(&j->cancelled, memory_order_relaxed);
 }
 
-/* Takes a result block for count tensors whose dtype, rows and columns are set, sets data and
- * body_bytes, and zeroes the gaps between them. A part (exec/parts.h) gets its lines of the whole's
- * block instead. RESOURCE_EXHAUSTED: REPLY_TOO_LARGE, MEMORY. */
+/* Takes a result block for count tensors whose dtype, rows and columns are set; sets data and
+ * body_bytes, and zeroes the gaps between the tensors. A part (exec/parts.h) gets its lines of the
+ * whole's block instead. RESOURCE_EXHAUSTED: REPLY_TOO_LARGE, MEMORY. */
 enum status operation_take_result(struct job *j, uint32_t count);
 
-/* Takes scratch (64-byte aligned, contents undefined). RESOURCE_EXHAUSTED/MEMORY. */
+/* Takes scratch (64-byte aligned, uninitialised). RESOURCE_EXHAUSTED/MEMORY. */
 enum status operation_take_scratch(struct job *j, uint64_t bytes);
 
-/* Version and row count of the collection, for the reply. */
+/* Notes the collection's version and row count for the reply. */
 void operation_note_collection(struct job *j);
 
-/* Whose memory j takes, for the heap. */
+/* Returns the owner of the memory that j takes, as the heap counts it. */
 uint32_t operation_owner(const struct job *j);
-/* The heap refused (st) what j needs beside scratch and result, and may have it later. Returns
- * j->failure.code. */
+/* Refuses j because the heap could not give (st) memory beside scratch and result; a retry may
+ * succeed. Returns j->failure.code. */
 enum status operation_refuse_memory(struct job *j, enum status st, const char *what);
 
-/* Gives the result block back: a failed job has none. Returns j->failure.code. */
+/* Frees the result block, which a failed job does not have. Returns j->failure.code. */
 enum status operation_drop_result(struct job *j);
-/* For plans: also gives scratch back. */
+/* For plans: frees scratch, too. */
 enum status operation_drop_all(struct job *j);
 
 /* INVALID_ARGUMENT for a row of dimension floats whose norm is not finite: NOT_FINITE naming the

@@ -1,5 +1,5 @@
-/* op_average: the weighted average of rows, by id or inline. Every column sums its rows in the
- * order given, so columns are what can be split; inline rows are checked by parts of their own.
+/* average: the weighted average of rows, by id or inline. Every column sums its rows in the given
+ * order, so the work is split by columns; inline rows are checked by separate parts.
  *
  * average[c] = sums[c] / total, one IEEE division, where sums[c] = fma(w, x, sums[c]) and total =
  * total + w for rising i, both float32 from +0. No rows, or a total of 0: zeros. */
@@ -17,8 +17,8 @@ struct average {
     const float *weights;
     float total;
     uint64_t check_rows, check_parts; /* inline rows */
-    uint64_t columns;                 /* a part */
-    uint64_t pointers;                /* to rows; GPU: their numbers */
+    uint64_t columns;                 /* of a part */
+    uint64_t pointers;                /* to the rows; for the GPU, their numbers */
     uint64_t sums, buffers, buffer_bytes;
     _Atomic uint64_t bad_row;
 };
@@ -199,10 +199,10 @@ static enum status average_gpu_prepare(struct job *j)
     if (st) return st;
     if (j->collection && collection_find_rows(j->collection, j->request.ids.data, w->rows.count,
                                               rows) < w->rows.count) {
-        j->gpu.unfit = true; /* the CPU says which is unknown */
+        j->gpu.unfit = true; /* the CPU finds out which id is unknown */
         return STATUS_OK;
     }
-    /* Any metric: an average has none. */
+    /* An average has no metric, so any will do. */
     struct order_run *run = operation_gpu_order(j, RUN_AVERAGE, METRIC_DOT);
     if (j->collection) run->positions = operation_gpu_place(j, rows);
     run->list_count = w->rows.count;

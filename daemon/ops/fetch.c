@@ -1,4 +1,4 @@
-/* op_fetch: rows back as they were given, by id or by position. */
+/* fetch: returns rows as they were given, by id or by position. */
 #include "daemon/ops/work.h"
 #include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
@@ -6,7 +6,7 @@
 enum { PART_BYTES = 512 << 10, BATCH = 64 };
 
 struct fetch_plan {
-    uint64_t count, first; /* rows; by position: the first one */
+    uint64_t count, first; /* rows to return; by position: the first of them */
     uint64_t part_rows;
     uint32_t dimension;
     bool by_id;

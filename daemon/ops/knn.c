@@ -1,4 +1,4 @@
-/* op_knn: the k best rows of each query. */
+/* knn: the k best rows of each query. */
 #include "daemon/exec/batch.h"
 #include "daemon/ops/filter.h"
 #include "daemon/ops/work.h"
@@ -34,7 +34,7 @@ static enum status knn_prepare(struct job *j)
         if (st) return st;
         w->owner.allowed = f.bitmap;
         g->rows.list = f.list;
-        /* With a bitmap everything is scanned. */
+        /* With a bitmap all rows are scanned. */
         if (!f.bitmap) g->rows.count = f.count;
         grid_recut(g);
         j->plan.parts = (uint32_t)grid_parts(g);

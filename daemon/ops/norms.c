@@ -1,4 +1,4 @@
-/* op_norms: the norms of inline rows. */
+/* norms: the norms of inline rows. */
 #include "daemon/ops/work.h"
 #include "daemon/ops/rows.h"
 #include "daemon/ops/operation_inside.h"

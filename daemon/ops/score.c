@@ -1,29 +1,30 @@
-/* op_score: each query against its own list of candidates, by id or inline. Parts are ranges of
- * candidates, whatever lists they belong to; choosing the k best, the lists that begin there. */
+/* score: each query against its own list of candidates, by id or inline. Parts are ranges of
+ * candidates, whatever lists they belong to; when the k best are chosen, a part has the lists that
+ * begin in its range. */
 #include "daemon/ops/work.h"
 #include "daemon/ops/check.h"
 #include "daemon/ops/grid.h"
 #include "kernels/topk.h"
 
 enum { PART_BYTES = 512 << 10, PART_ROWS_MIN = 32, FIND_BATCH = 64, GPU_SHORT_MAX = 512 };
-/* Candidates in a part: some 0.2 ms where the index is large; some 0.1 ms. */
+/* Candidates in a part: some 0.2 ms if the index is large; some 0.1 ms. */
 enum { FIND_PART = 4 << 10, CHOICE_PART = 32 << 10 };
 
 struct score_plan {
     struct row_source rows;
     enum metric metric;
     uint64_t query_count;
-    const uint64_t *offsets; /* query_count + 1; the request's, or `whole` */
+    const uint64_t *offsets; /* query_count + 1 of them; the request's, or `whole` */
     uint64_t whole[2];
     uint64_t part_rows;
     uint32_t k, columns;
-    uint64_t buffers, buffer_bytes, sets, set_bytes; /* one each a worker */
+    uint64_t buffers, buffer_bytes, sets, set_bytes; /* one for each worker */
     uint64_t scores;                                 /* with k: all of them */
     uint64_t ids;                                    /* with k, inline: positions */
-    uint64_t entries, positions;                     /* with k: in a choice */
-    uint64_t choices, choice_bytes;                  /* one each worker, if it has parts */
-    uint64_t rows_at;                                /* GPU: of each candidate, its row */
-    uint64_t longest;                                /* list */
+    uint64_t entries, positions;                     /* with k: in one choice */
+    uint64_t choices, choice_bytes;                  /* one for each worker, if it has parts */
+    uint64_t rows_at;                                /* for the GPU: the row of each candidate */
+    uint64_t longest;                                /* of the longest list */
     _Atomic uint64_t bad_query, bad_candidate;
 };
 
@@ -61,7 +62,7 @@ static enum status bad_offsets(struct job *j, uint64_t at)
                        "offsets do not rise from 0 to the number of candidates at %" PRIu64, at);
 }
 
-/* Only a walk over all lists tells whether they are sound, and how long the longest is. */
+/* Only a walk over all lists shows whether they are valid, and how long the longest is. */
 static enum status walk_lists(struct job *j, struct score_plan *w)
 {
     uint64_t n = w->query_count;
@@ -81,7 +82,7 @@ static enum status score_prepare(struct job *j)
     return st ? st : take_result(j, w);
 }
 
-/* Candidates [first, end), all of one query. */
+/* Scores candidates [first, end), all of one query. */
 static void score_ids(struct job *j, struct score_plan *w, const struct query_set *query,
                       uint64_t first, uint64_t end, struct rows_buffer *buffer, float *scores)
 {
@@ -117,7 +118,7 @@ static void score_inline(struct score_plan *w, const struct query_set *query, ui
     }
 }
 
-/* First query whose list ends at or after `position`: an empty list there counts too. */
+/* The first query whose list ends at or after `position`, even if that list is empty. */
 static uint64_t first_query(const struct score_plan *w, uint64_t position)
 {
     uint64_t low = 0, high = w->query_count;
@@ -147,7 +148,7 @@ static void score_part(struct job *j, uint32_t part, uint32_t worker)
     for (uint64_t i = begin; positions && i < end; i++)
         positions[i] = i;
 
-    /* Queries are checked here, those with an empty list in the part where it lies. */
+    /* Queries are checked here, those with an empty list in the part where the list would be. */
     for (uint64_t q = first_query(w, begin); q < w->query_count; q++) {
         uint64_t from = w->offsets[q], to = smaller(w->offsets[q + 1], end);
         if ((from >= end && !last) || is_cancelled(j)) break;
@@ -181,7 +182,7 @@ static enum status refuse(struct job *j, struct score_plan *w)
                        ((const uint64_t *)j->request.ids.data)[candidate], candidate);
 }
 
-/* The k best of one list. */
+/* Chooses the k best of one list. */
 static void choose(struct job *j, struct score_plan *w, uint64_t query, char *choice)
 {
     static const uint32_t no_score = 0x7fc00000;
@@ -204,7 +205,8 @@ static void choose(struct job *j, struct score_plan *w, uint64_t query, char *ch
     }
 }
 
-/* Of the lists that begin in a range of candidates, or, in the last part, behind them all. */
+/* Chooses for the lists that begin in a range of candidates or, in the last part, behind all of
+ * them. */
 static void choose_part(struct job *j, uint32_t part, uint32_t worker)
 {
     struct score_plan *w = score_of(j);
@@ -303,7 +305,7 @@ static enum status begin(struct job *j, struct score_plan *w)
     return STATUS_OK;
 }
 
-/* Into scratch, which has been taken. */
+/* Writes into scratch, which has been taken. */
 static void keep(struct job *j, const struct score_plan *w)
 {
     struct score_plan *kept = score_of(j);
@@ -351,12 +353,13 @@ static void find_part(struct job *j, uint32_t part, uint32_t worker)
         note_smallest(&w->bad_candidate, first);
 }
 
-/* All rows are found or came with it, or one is not there, or it was cancelled meanwhile. */
+/* Called when all rows are found or came with the request, or one is unknown, or the job was
+ * cancelled. */
 static void score_gpu_order(struct job *j)
 {
     struct score_plan *w = score_of(j);
     if (is_cancelled(j)) return;
-    /* The CPU says which is unknown, unless a query is wrong too. */
+    /* The CPU finds out which candidate is unknown, unless a query is invalid, too. */
     if (atomic_load(&w->bad_candidate) != NO_ROW || take_result(j, w)) {
         j->gpu.unfit = true;
         return;
@@ -394,7 +397,7 @@ static enum status score_gpu_plan(struct job *j)
     st = operation_take_scratch(j, bytes);
     if (st) return operation_drop_all(j);
     keep(j, &w);
-    /* Lists are walked too, and most of them may be empty. */
+    /* Lists are walked, too, and most of them may be empty. */
     bool is_long = w.rows.count > GPU_SHORT_MAX || w.query_count > GPU_SHORT_MAX;
     j->gpu.prepare = score_gpu_prepare;
     j->gpu.prepare_is_long = is_long;

@@ -1,4 +1,4 @@
-/* op_similarity: the score of every query against every row, or, with a threshold, of those that
+/* similarity: the score of every query against every row or, with a threshold, of those rows that
  * reach it. */
 #include "daemon/ops/work.h"
 #include "daemon/ops/check.h"
@@ -7,15 +7,16 @@
 #include "daemon/ops/matches.h"
 
 enum { GPU_COPIED_IDS_MAX = 32768 };
-/* With a threshold all scores come back from the GPU, and the matches are found here: 4 bytes a pair
- * over the bus, where the CPU would read a row. */
+/* With a threshold all scores come back from the GPU, and the matches are found here: 4 bytes a
+ * pair go over the bus, where the CPU would read a whole row. */
 #define GPU_SCORES_BYTES_MAX (UINT64_C(256) << 20)
 
 struct similarity_plan {
     struct grid grid;
     struct matches matches; /* with a threshold */
     uint64_t filter;
-    uint64_t scores, score_bytes, positions, position_bytes; /* with a threshold, one a worker */
+    /* with a threshold, one for each worker */
+    uint64_t scores, score_bytes, positions, position_bytes;
 };
 
 static struct similarity_plan *similarity_of(struct job *j)
@@ -28,7 +29,7 @@ static bool is_inline(const struct job *j)
     return !j->collection;
 }
 
-/* Without a threshold: ids are the columns, scores every pair. */
+/* Without a threshold: ids are the columns, and scores has every pair. */
 static enum status take_result(struct job *j, const struct similarity_plan *w)
 {
     uint64_t rows = w->grid.rows.count;
@@ -55,7 +56,7 @@ static enum status similarity_prepare(struct job *j)
     return grid_prepare(&w->grid, j) ? STATUS_OK : grid_refuse(&w->grid, j);
 }
 
-/* Scores go straight to their place in the reply. */
+/* Writes scores directly to their places in the reply. */
 static void all_part(struct job *j, uint32_t part, uint32_t worker)
 {
     struct similarity_plan *w = similarity_of(j);
@@ -94,7 +95,7 @@ static void match_part(struct job *j, uint32_t part, uint32_t worker)
     }
 }
 
-/* The columns' ids, where no query made a part do it. */
+/* Writes the ids of the columns if there is no query, and so no part that does it. */
 static void write_columns(struct job *j, const struct similarity_plan *w)
 {
     uint64_t *ids = j->result.tensors[RESULT_SIMILARITY_IDS].data;
@@ -197,7 +198,7 @@ static struct order_run *gpu_order(struct job *j, const struct similarity_plan *
     return run;
 }
 
-/* Few ids are copied sooner than they come over the bus. */
+/* A few ids are copied faster than they come over the bus. */
 static void gpu_copy_ids(struct job *j)
 {
     const uint64_t *ids;
@@ -227,7 +228,7 @@ static enum status similarity_gpu_prepare(struct job *j)
     return STATUS_OK;
 }
 
-/* The rows' ids, a block's at a time. */
+/* Returns ids of rows, a block at a time. */
 static size_t gpu_ids(struct job *j, const struct similarity_plan *w, uint64_t row,
                       uint64_t *copies, const uint64_t **ids)
 {
@@ -245,7 +246,7 @@ static size_t gpu_ids(struct job *j, const struct similarity_plan *w, uint64_t r
     return n;
 }
 
-/* Those of all scores that reach the threshold. */
+/* Collects the scores that reach the threshold. */
 static void similarity_gpu_finish(struct job *j)
 {
     struct similarity_plan *w = similarity_of(j);
@@ -267,7 +268,7 @@ static void similarity_gpu_finish(struct job *j)
     if (j->failure.code || is_cancelled(j)) operation_drop_result(j);
 }
 
-/* Scratch for a filter's list, and, with a threshold, for scores and matches. */
+/* Takes scratch for a filter's list and, with a threshold, for scores and matches. */
 static enum status gpu_take_scratch(struct job *j, struct similarity_plan *w)
 {
     const struct job_request *r = &j->request;

@@ -1,5 +1,5 @@
-/* op_spread: activation that spreads from seed sets. Several sets are parts, each run by one worker;
- * of one set, the steps of its run are shared by all. */
+/* spread: activation that spreads from seed sets. Several sets are divided into parts, each run by
+ * one worker; a single set is run by all workers, step by step. */
 #include "daemon/ops/spread_inside.h"
 
 #include "daemon/base/clock.h"
@@ -117,7 +117,7 @@ static struct spread_run run_of(struct job *j, const struct spread_question *q)
     };
 }
 
-/* Its records become its answer. copy: they go with the run. */
+/* Turns the run's records into the set's answer. copy: the records will be gone with the run. */
 static void take_records(struct spread_job *w, const struct spread_run *r, uint64_t set, bool copy,
                          uint32_t worker)
 {
@@ -132,14 +132,14 @@ static void take_records(struct spread_job *w, const struct spread_run *r, uint6
     atomic_fetch_add_explicit(&w->entries, s->kept, memory_order_relaxed);
 }
 
-/* Whatever the other sets bring: then they need not run. */
+/* True if the reply is too large already, so that the remaining sets need not run. */
 static bool is_too_large(const struct job *j)
 {
     uint64_t entries = atomic_load_explicit(&spread_of(j)->entries, memory_order_relaxed);
     return entries > j->reply_bytes_max / ENTRY_BYTES_MIN;
 }
 
-/* To the end, or until it is cancelled. */
+/* Runs all steps on this thread, until the end or cancellation. */
 static void run_alone(const struct job *j, struct spread_run *r)
 {
     spread_run_begin(r);
@@ -163,7 +163,7 @@ static void run_set(struct job *j, struct spread_workspace space, uint64_t set, 
     arena_clear(&w->work[worker]);
 }
 
-/* Sets [first, end), of all or of those that are undone, in one workspace. */
+/* Runs sets [first, end), all of them or only those undone, in one workspace. */
 static void run_sets(struct job *j, uint64_t first, uint64_t end, bool all, uint32_t worker)
 {
     struct spread_job *w = spread_of(j);
@@ -179,7 +179,8 @@ static void run_sets(struct job *j, uint64_t first, uint64_t end, bool all, uint
     if (!st) graph_give_workspace(j->graph, &space);
 }
 
-/* part_sets at a time, those that nobody has taken yet: one time, or on and on in one workspace. */
+/* Runs part_sets sets that no other part has taken; with `lanes`, it repeats this in one
+ * workspace. */
 static void set_part(struct job *j, uint32_t part, uint32_t worker)
 {
     struct spread_job *w = spread_of(j);
@@ -191,9 +192,10 @@ static void set_part(struct job *j, uint32_t part, uint32_t worker)
     } while (w->lanes && first + w->part_sets < sets && !is_cancelled(j));
 }
 
-/* As many sets a part as make it worth waking a worker: some 20 us. A set without any edge takes as
- * long as SET_EDGES of them. Where workspaces are so large that not all workers' are kept, parts are
- * as many as are kept, or as make it worth having new ones, and take sets as long as there are some. */
+/* A part has as many sets as make waking a worker worth it: some 20 us. A set without edges takes
+ * as long as SET_EDGES edges. If workspaces are so large that fewer are kept than there are
+ * workers, there are only as many parts as are kept, or as justify new workspaces; each part then
+ * takes sets as long as there are some. */
 static struct job_parts parts_of_sets(struct job *j)
 {
     enum { PART_EDGES = 1 << 10, SET_EDGES = 64, NEW_SPACE_EDGES = 1 << 20 };
@@ -214,7 +216,7 @@ void spread_run_undone(struct job *j)
     j->parts = parts_of_sets(j);
 }
 
-/* Together they found no memory: one after the other may. */
+/* Runs the sets one after the other that found no memory when run together. */
 static void undone_part(struct job *j, uint32_t part, uint32_t worker)
 {
     run_sets(j, 0, spread_of(j)->ask.set_count, false, worker);
@@ -252,7 +254,7 @@ static enum status begin_rounds(struct job *j)
     return STATUS_OK;
 }
 
-/* True: there is a round to run. */
+/* Prepares the next round. False: there is none, and the records are taken. */
 static bool next_round(struct job *j)
 {
     struct spread_job *w = spread_of(j);
@@ -266,7 +268,7 @@ static bool next_round(struct job *j)
 
 /* ---- on the CPU ---- */
 
-/* After parts. */
+/* Follows the parts: continues with the next round, or ends the run. */
 static void spread_step(struct job *j)
 {
     struct spread_job *w = spread_of(j);
