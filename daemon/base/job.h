@@ -29,7 +29,7 @@ struct vector_kernels;
 struct operation_ops;
 struct body;
 
-/* The wire's numbers. */
+/* As numbered on the wire. */
 enum dtype {
     DTYPE_NONE = 0,
     DTYPE_FLOAT32 = 1,
@@ -41,7 +41,7 @@ enum spread_decay {
     DECAY_EXPONENTIAL = 1, /* e^(-p d) */
     DECAY_POWER = 2,       /* (d + 1)^-p */
     DECAY_LINEAR = 3,      /* max(0, 1 - p d) */
-    DECAY_TABLE = 4,       /* the caller's */
+    DECAY_TABLE = 4,       /* given by the client */
     DECAY_CONSTANT = 5,    /* 1 */
 };
 enum backend_id { BACKEND_NONE = 0, BACKEND_CPU = 1, BACKEND_GPU = 2, BACKEND_BOTH = 3 };
@@ -80,31 +80,34 @@ struct tensor {
     void *data;
 };
 
-/* Decoded and shape-checked by wire/decode: dtypes are right, columns agree with each other,
- * tensors lie inside the body. Against the collection it is checked when that is looked up. */
-/* A spread's parameters: docs/spreading.md. Seeds are request.ids and .weights (absent: 1 each), sets
- * by .offsets; a decay table is in .table, a node set in the filter, the best k in .k (0: all). */
+/* The contents of a request, decoded and with its shapes checked: dtypes are right, columns agree
+ * with each other, tensors lie inside the body. It is compared with its collection when that is
+ * found. */
+/* The parameters of a spread (docs/spreading.md). Seeds are request.ids and .weights (absent: 1
+ * each), sets are .offsets; a decay table is .table, a node set is the filter, the best k is .k
+ * (0: all). */
 struct job_spread {
     uint32_t mode, fan; /* enum spread_mode, spread_fan */
     uint32_t decay;     /* enum spread_decay */
     float decay_parameter;
     uint32_t hops;
     float thresholds[3];
-    bool has_thresholds[3]; /* as decoded; its check sets those that are missing */
+    bool has_thresholds[3]; /* which of them the request has; the check sets the others */
     bool ignore_kinds, last_hop, paths;
-    uint64_t touched_max; /* 0: no bound */
+    uint64_t touched_max; /* 0: unlimited */
     uint64_t time_max_us; /* 0: none */
 };
 
 struct job_request {
-    char collection[65]; /* or graph; "" where the request names none */
+    char collection[65]; /* a collection's or graph's; "" if the request names none */
     struct tensor ids;   /* upsert, delete, fetch, score, weighted average */
     struct tensor rows;  /* upsert; inline rows of similarity, score, norms, average */
     struct tensor queries;
-    struct tensor offsets; /* score; absent: one list of everything */
+    struct tensor offsets; /* score; absent: one list of all candidates */
     struct tensor weights; /* of an average, of edges, of seeds */
-    struct tensor targets; /* of edges: their sources are ids; of a CSR matrix: its columns, and ids
-                              are those of its rows */
+    /* of edges, whose sources are ids; of a CSR matrix the columns, and ids are those of its
+     * rows */
+    struct tensor targets;
     struct tensor kinds, factors; /* of nodes */
     struct tensor table;          /* spread: f(1) .. f(hops) */
     struct tensor filter_ids;
@@ -112,19 +115,19 @@ struct job_request {
     uint64_t filter_bitmap_first;
     uint64_t offset, limit; /* fetch by position */
     uint64_t cancel_request_id;
-    uint32_t last; /* explain: decisions wanted */
+    uint32_t last; /* explain: how many decisions to return */
     uint32_t k;
-    uint32_t dimension; /* create */
-    uint32_t metric;    /* create; of inline rows; 0: the collection's */
+    uint32_t dimension; /* of a collection to create */
+    uint32_t metric;    /* of a collection to create; of inline rows; 0: the collection's */
     float threshold;
     bool has_threshold;
-    bool replace; /* edges: those that were there between the same nodes go */
-    bool edges;   /* fetch nodes: with their out-edges */
+    bool replace; /* edges: existing ones between the same nodes are removed first */
+    bool edges;   /* fetch nodes: return their out-edges, too */
     struct job_spread spread;
 };
 
-/* Where each tensor of a result stands, by the reply that it is for, in body order: RESULT_KNN_IDS;
- * and how many a reply has: RESULTS_Knn. */
+/* The place of each tensor of a result, in body order, by the reply that it belongs to:
+ * RESULT_KNN_IDS; and how many tensors a reply has: RESULTS_Knn. */
 #define NUMBER(M, member, from)
 #define RESULT(M, SLOT, member, dtype) RESULT_##SLOT,
 #define REPLY(message)                 enum { FIELDS_##message##Reply(message) RESULTS_##message };
@@ -132,86 +135,90 @@ struct job_request {
 #undef NUMBER
 #undef RESULT
 
-/* What the workers leave for wire/encode. Tensors point into `block`, in wire order, each on a
- * 64-byte boundary; bytes between and inside are all written. */
+/* The result that workers leave for wire/encode. Tensors point into `block`, in wire order, each
+ * on a 64-byte boundary; all bytes between and inside them are written. */
 enum { JOB_TENSORS_MAX = 12 };
 struct job_result {
     struct heap_block block;
     uint64_t body_bytes; /* a multiple of 64 */
     struct tensor tensors[JOB_TENSORS_MAX];
-    /* counts by operation: upsert inserted, replaced; delete deleted, missing; fetch missing;
-     * drop rows (a graph's: nodes, edges); changes of a graph: struct graph_counts' five */
+    /* counts by operation: upsert: inserted, replaced; delete: deleted, missing; fetch: missing;
+     * drop: rows (of a graph: nodes, edges); changes of a graph: the five of struct graph_counts */
     uint64_t counts[5];
-    uint64_t rows;    /* in the collection (edges in the graph) afterwards */
-    uint64_t nodes;   /* in the graph afterwards */
-    uint64_t version; /* of the collection read or written */
+    uint64_t rows;    /* in the collection (edges in the graph), after the operation */
+    uint64_t nodes;   /* in the graph, after the operation */
+    uint64_t version; /* of the collection or graph read or written */
 };
 
 enum job_state {
     JOB_FREE,
-    JOB_RECEIVED, /* decoded or being decoded */
-    JOB_WAITING,  /* for its resident's turnstile */
-    JOB_QUEUED,   /* in the scheduler */
+    JOB_RECEIVED, /* is decoded or being decoded */
+    JOB_WAITING,  /* waits for its resident's turnstile */
+    JOB_QUEUED,   /* waits in the scheduler */
     JOB_RUNNING,  /* a backend has it */
-    JOB_DONE,     /* back on the loop */
+    JOB_DONE,     /* is back on the loop */
     JOB_REPLYING, /* its result is being written to the socket */
 };
 
 struct job;
 
-/* Whom a job goes back to when no backend has it any more, whether one ran it or would not take it:
- * who took it from the pool of jobs. On the loop. */
+/* Who took a job from the pool. The job goes back to its owner when no backend has it any more,
+ * whether a backend ran it or refused it. Called on the loop. */
 struct job_owner {
     void (*done)(void *owner, struct job *j);
     void *owner;
 };
 
-/* What a step of a job leaves to all workers: each part is run once, at once with others and in any
- * order, unless the job has failed or was cancelled meanwhile. When all have ended, whoever ended
- * last goes on with job->step. */
+/* Parts that a step of a job leaves to all workers: each part runs once, at the same time as
+ * others and in any order, unless the job has failed or was cancelled meanwhile. The worker that
+ * ends the last part goes on with job->step. */
 struct job_parts {
     void (*run)(struct job *j, uint32_t part, uint32_t worker);
     uint32_t count;
 };
 
-/* How a job runs on CPU workers. In this order:
- *   prepare   once, alone; may set job->failure (returning its code) and may set parts
- *   run_part  for each part, at once on any thread in any order, each claimed once, writing
- *             disjoint places; skipped when job->failure is set or the job was cancelled
- *   finish    always, once, by whoever ended last, also after a failure; may leave job->parts
- * Only prepare and finish set job->failure; a part notes a failure in its own place. prepare and
- * finish may be NULL. */
+/* How a job runs on CPU workers, in this order:
+ *   prepare   once, alone; may set job->failure (returning its code) and parts
+ *   run_part  for each part, on any threads at once and in any order; each part is claimed once
+ *             and writes its own places; skipped if job->failure is set or the job was cancelled
+ *   finish    always, once, by the worker that ends last, also after a failure; may leave
+ *             job->parts
+ * Only prepare and finish set job->failure; a part notes a failure in a place of its own. prepare
+ * and finish may be NULL. */
 struct job_plan {
     enum status (*prepare)(struct job *j);
     void (*run_part)(struct job *j, uint32_t part, uint32_t worker);
     void (*finish)(struct job *j); /* may be NULL */
     uint32_t parts;                /* >= 1 */
-    struct heap_block scratch;     /* given back by the backend after finish */
-    uint64_t words[12];            /* the operation's own numbers */
+    struct heap_block scratch;     /* the backend frees it after finish */
+    uint64_t words[12];            /* private to the operation */
 };
 
-/* How a job runs on the GPU process (cards/cards.c): gpu_plan takes memory and shapes results, prepare
- * does what grows with rows or ids (filters, ids to rows), the order goes out, and finish, if any,
- * makes the result of what came back. Work that is long runs on CPU workers: prepare and finish may
- * leave job->parts, and prepare a step to follow them. Plan and prepare refuse nothing: what is
- * wrong or odd is unfit, and the CPU says why. */
+/* How a job runs on a GPU process (cards/cards.c). gpu_plan takes memory and shapes results;
+ * prepare does the work that grows with rows or ids (filters, ids to rows); then the order is
+ * sent; and finish, if any, makes the result of what comes back. Long work runs on CPU workers:
+ * prepare and finish may leave job->parts, and prepare a step to follow them. Plan and prepare
+ * refuse nothing: an invalid or unusual request is unfit, and the CPU reports the error. */
 struct job_gpu {
     enum status (*prepare)(struct job *j); /* or NULL; any failure counts as unfit */
-    void (*meanwhile)(struct job *j);      /* or NULL; on the loop, while the GPU works; short */
-    void (*finish)(struct job *j);         /* or NULL; after RESULT_OK */
+    /* or NULL; runs on the loop while the GPU works; must be short */
+    void (*meanwhile)(struct job *j);
+    void (*finish)(struct job *j); /* or NULL; after RESULT_OK */
     bool prepare_is_long, finish_is_long;
-    bool unfit;          /* set by plan or a step of prepare or finish: this one is for the CPU */
-    enum reason gave_up; /* not NONE: it has been there, came back, and why; CPU only */
-    bool again;          /* of a carrier: one member was refused, the others were not run */
+    bool unfit; /* set by plan or a step of prepare or finish: the CPU must run this job */
+    /* not NONE: a GPU gave the job back for this reason, and the CPU must run it */
+    enum reason gave_up;
+    bool again; /* of a carrier: a member was refused, and the others were not run */
     struct order order;
-    uint64_t pairs;      /* of rows that it computes: what it should take */
-    uint64_t vram_bytes; /* that it takes there at least, so that what never fits is known; or 0 */
+    uint64_t pairs; /* of rows to compute, from which its time is estimated */
+    /* the least that it takes there, so that a job which never fits is recognised; or 0 */
+    uint64_t vram_bytes;
 
-    /* cards/cards.c's own */
+    /* private to cards/cards.c */
     uint32_t phase, device, orders_out;
     enum order_result result;
-    uint64_t number;  /* of the bad query */
-    uint64_t replica; /* as it was called when the order went out */
+    uint64_t number;  /* of the invalid query or row */
+    uint64_t replica; /* its number when the order was sent */
     struct heap_block staging;
 };
 
@@ -220,21 +227,22 @@ struct job {
     struct job_owner owner;
     enum operation operation;
     const struct operation_ops *ops; /* how it runs (exec/operation.h); NULL: the loop answers it */
-    uint8_t kind;                    /* the frame's, known or not: its reply carries it */
+    uint8_t kind;                    /* as in the frame, even if unknown: the reply repeats it */
     struct job_key {
-        uint64_t connection; /* generation-checked id */
+        uint64_t connection; /* a generation-checked id */
         uint64_t request_id;
     } key;
-    UT_hash_handle hh; /* the pipeline's table of jobs in flight, by key */
+    UT_hash_handle hh; /* in the pipeline's table of jobs in flight, by key */
     struct space *space;
-    struct collection *collection; /* held through its turnstile, or NULL */
-    struct graph *graph;           /* the same; a job has one of the two at most */
+    struct collection *collection; /* held through its turnstile; or NULL */
+    struct graph *graph;           /* likewise; a job has at most one of the two */
     bool holds_turnstile;
     bool writer;
-    atomic_bool cancelled; /* client cancelled or vanished, or time is up: no more parts run */
-    atomic_bool skipped;   /* a part was not run because of that: there is no result */
+    /* the client cancelled it or vanished, or its time is up: no further parts run */
+    atomic_bool cancelled;
+    atomic_bool skipped; /* a part did not run for that reason: there is no result */
     bool deadline_passed;
-    bool refused; /* the backend that it was given to would not take it */
+    bool refused; /* the backend did not take it */
 
     uint64_t body_bytes;
     struct body *body; /* holds the wire body's memory (net/body.h); NULL: no body */
@@ -244,34 +252,34 @@ struct job {
 
     enum backend_id backend;
     enum reason reason;
-    uint32_t batch;       /* requests that ran as one with it, itself included; 0: alone */
-    uint64_t deadline_ns; /* absolute, 0: none */
+    uint32_t batch;       /* requests that ran as one, this one included; 0: it ran alone */
+    uint64_t deadline_ns; /* absolute; 0: none */
     uint64_t received_ns, started_ns, finished_ns, answered_ns, copy_ns;
 
     const struct vector_kernels *kernels;
-    const struct clock *clock; /* of all its times; NULL: the real one */
+    const struct clock *clock; /* for all of its times; NULL: the real one */
     struct heap *heap;
     uint32_t worker_count;
     uint64_t reply_bytes_max;
-    uint64_t spread_us_max; /* 0: no bound */
+    uint64_t spread_us_max; /* 0: unlimited */
     struct job_plan plan;
     struct job_gpu gpu;
-    void (*step)(struct job *j); /* the next (exec/workers.h) */
-    struct job_parts parts;      /* to be run before it */
-    uint64_t begun_ns;           /* when workers took it up, last */
+    void (*step)(struct job *j); /* the next step (exec/workers.h) */
+    struct job_parts parts;      /* to be run before that step */
+    uint64_t begun_ns;           /* when workers last began with it */
     atomic_ullong worked_ns;     /* of all workers together */
     atomic_uint next_part;
     atomic_uint parts_left;
 
     struct ticket ticket; /* its place in the scheduler */
-    bool coming;          /* will be, and counts as such for its tenant */
-    bool in_line;         /* there, waiting to be dispatched */
-    bool alone;           /* it is not to run with others any more: together they failed */
+    bool coming;          /* it will be in the scheduler, and its tenant counts it already */
+    bool in_line;         /* it is in the scheduler and waits to be dispatched */
+    bool alone;           /* it must not run with others any more, because together they failed */
 
-    /* Several as one: the carrier (OPERATION_KNN_BATCH) runs, holding no turnstile, for its members
-     * hold it; each member's result, or failure of its own, is in the member when the carrier is
-     * done. One as several: each part runs a range of the whole's queries and writes its lines of
-     * the whole's result. */
+    /* Several jobs as one: the carrier (OPERATION_KNN_BATCH) runs for its members and holds no
+     * turnstile, since they hold theirs; when it is done, each member has its own result or
+     * failure. One job as several: each part runs a range of the whole's queries and writes its
+     * lines of the whole's result. */
     struct job *carrier; /* of a member */
     struct job *members; /* of a carrier, oldest first, linked by member_next */
     struct job *member_next;
@@ -279,11 +287,12 @@ struct job {
     uint64_t part_first; /* of a part: its first query in the whole */
     uint32_t parts_out;  /* of a whole: parts that are not done */
 
-    struct job *next, *previous; /* of the one list it is in */
+    struct job *next, *previous; /* in the one list that it is in */
     struct job *connection_next, *connection_previous;
 };
 
-/* What j waits for and holds: a collection and a graph both begin with their resident; NULL: neither. */
+/* Returns what j waits for or holds: both a collection and a graph begin with their resident;
+ * NULL: neither. */
 static inline struct resident *job_resident(const struct job *j)
 {
     return j->collection ? (struct resident *)j->collection : (struct resident *)j->graph;

@@ -1,16 +1,16 @@
-/* operation: the contract between an operation (one file in ops/) and whoever runs it, and what every
- * operation does with a job: memory to work in, a result, failures.
- * Owner:  exec; ops/ has an operation_ops of each operation, a job points at its own.
- * Thread: check, work, batches, splits, plan and gpu_plan run on the loop; parts and finish on workers.
- *         A layout belongs to one plan.
- * Errors: in job->failure. plan: INVALID_ARGUMENT what the collection's shape reveals,
- *         RESOURCE_EXHAUSTED for scratch or a reply past its bound.
+/* operation: the contract between an operation (one file in ops/) and the code that runs it, and
+ * what all operations do with a job: taking memory and results, reporting failures.
+ * Owner:  exec; ops/ defines an operation_ops for each operation, to which its jobs point.
+ * Thread: check, work, batches, splits, plan and gpu_plan run on the loop; parts and finish on
+ *         workers. A layout belongs to one plan.
+ * Errors: in job->failure. plan: INVALID_ARGUMENT for what contradicts the collection's shape,
+ *         RESOURCE_EXHAUSTED for scratch or a reply beyond its limit.
  *
- * A plan must not do work that grows with rows: it takes memory and sets numbers. When it
- * fails, scratch and result block have been given back.
+ * A plan must not do work that grows with rows: it takes memory and sets numbers. If it fails,
+ * scratch and result block have been freed.
  *
- * gpu_plan is under the same rule and fills job->gpu; see base/job.h. It may run again for a job
- * that the CPU then plans anew, so it leaves the request alone. */
+ * The same holds for gpu_plan, which fills in job->gpu; see base/job.h. The CPU may plan the same
+ * job again afterwards, so gpu_plan does not change the request. */
 #ifndef ENGRAM_EXEC_OPERATION_H
 #define ENGRAM_EXEC_OPERATION_H
 
@@ -20,11 +20,11 @@ struct operation_ops {
     /* Checks a decoded request: refuses what the request alone proves wrong, and sets defaults.
      * May be NULL. Operations that the loop answers have only this function. */
     enum status (*check)(struct job *j);
-    /* NULL, or: adds to *w what j asks for, by shapes alone, and what its reply will hold; operation,
-     * stride, filter and bytes_in are set. */
+    /* Adds to *w what j asks for, by its shapes alone, and what its reply will hold; operation,
+     * stride, filter and bytes_in are set before. May be NULL. */
     void (*work)(const struct job *j, struct work *w);
-    /* NULL: never. Whether several j may run as one, and whether j may be cut into ranges of its
-     * queries (the table's JOINED); j is no part itself. */
+    /* Whether several such jobs may run as one, and whether j may be cut into ranges of its
+     * queries (JOINED in the table); j is not itself a part. NULL: never. */
     bool (*batches)(const struct job *j);
     bool (*splits)(const struct job *j);
     enum status (*plan)(struct job *j);

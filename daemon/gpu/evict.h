@@ -1,4 +1,4 @@
-/* evict: which replica makes room for others, and telling the front of it.
+/* evict: evicts replicas to make room for others, and tells the front about it.
  * Owner:  the GPU process.
  * Thread: the device thread.
  * Errors: none. */
@@ -8,10 +8,10 @@
 #include "daemon/gpu/replica.h"
 
 /* Drops the least recently used replica that no task holds and that is not `but`. False: there is
- * none, or the front has yet to hear of too many. */
+ * none, or too many evictions have not been told to the front yet. */
 bool evict_oldest(struct gpu *g, const struct replica *but);
 
-/* Tells the front of evictions, as far as the ring has room; true if any was told. */
+/* Tells the front about evictions, as far as the ring has room; true if it told any. */
 bool evict_tell(struct gpu *g);
 
 #endif

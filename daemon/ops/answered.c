@@ -1,4 +1,4 @@
-/* What is checked of requests that the loop answers: their behaviour is in request/. */
+/* answered: checks of requests that the loop answers; request/ has their behaviour. */
 #include <inttypes.h>
 
 #include "daemon/ops/check.h"

@@ -28,7 +28,7 @@ enum status check_same_columns(struct job *j)
                        q->rows.columns);
 }
 
-/* Either a collection or inline rows. */
+/* A request has either a collection or inline rows. */
 enum status check_target(struct job *j)
 {
     bool inline_rows = check_inline(j), named = j->request.collection[0] != '\0';
@@ -105,7 +105,7 @@ enum status check_rising(struct job *j, const char *name, const struct tensor *t
     return STATUS_OK;
 }
 
-/* Ids of a collection or inline rows: one of them, and a collection for ids alone. */
+/* A request has either ids, and then a collection, or inline rows. */
 enum status check_ids_or_rows(struct job *j)
 {
     bool ids = j->request.ids.dtype != DTYPE_NONE;
@@ -116,7 +116,7 @@ enum status check_ids_or_rows(struct job *j)
     return check_target(j);
 }
 
-/* Candidate lists: q + 1 rising offsets from 0 to n. */
+/* Candidate lists are q + 1 rising offsets from 0 to n. */
 enum status check_offsets(struct job *j, uint64_t n)
 {
     const struct tensor *t = &j->request.offsets;

@@ -1,14 +1,15 @@
-/* check: what several operations see of a decoded request that the request alone proves wrong.
- * Owner:  ops: an operation's check calls them in the order in which errors are told.
+/* check: checks of a decoded request that need only the request, and that several operations
+ * share.
+ * Owner:  ops: an operation's check calls them in the order in which errors are reported.
  * Thread: the loop.
- * Errors: INVALID_ARGUMENT naming the field: BAD_SHAPE, BAD_NAME, BAD_K, BAD_METRIC, BAD_THRESHOLD,
- *         BAD_FILTER, BAD_OFFSETS. */
+ * Errors: INVALID_ARGUMENT naming the field: BAD_SHAPE, BAD_NAME, BAD_K, BAD_METRIC,
+ *         BAD_THRESHOLD, BAD_FILTER, BAD_OFFSETS. */
 #ifndef ENGRAM_OPS_CHECK_H
 #define ENGRAM_OPS_CHECK_H
 
 #include "daemon/base/job.h"
 
-/* The rows are the request's own. */
+/* True if the rows come with the request. */
 static inline bool check_inline(const struct job *j)
 {
     return j->request.rows.dtype != DTYPE_NONE;
@@ -17,24 +18,24 @@ static inline bool check_inline(const struct job *j)
 enum status check_refuse(struct job *j, enum detail detail, const char *text);
 enum status check_same_rows(struct job *j, const char *name, const struct tensor *a,
                             const char *other, const struct tensor *b);
-/* Queries and inline rows. */
+/* Queries and inline rows must have the same number of columns. */
 enum status check_same_columns(struct job *j);
-/* Either a collection or inline rows. */
+/* There must be either a collection or inline rows. */
 enum status check_target(struct job *j);
-/* Ids of a collection or inline rows, one of them. */
+/* There must be either ids of a collection or inline rows. */
 enum status check_ids_or_rows(struct job *j);
 enum status check_metric(struct job *j, bool required);
 enum status check_threshold(struct job *j);
-/* A filter's list and bitmap exclude each other, */
+/* A filter must not have both a list and a bitmap, */
 enum status check_filter_kinds(struct job *j, const char *name);
-/* and inline rows have no ids to filter by. */
+/* and inline rows, which have no ids, must not have a filter. */
 enum status check_filter(struct job *j);
-/* k: least to TOPK_K_MAX. */
+/* k must be `least` to TOPK_K_MAX. */
 enum status check_k(struct job *j, uint32_t least);
-/* At least one offset: from 0, never falling, to n, the number of `what`. */
+/* There must be at least one offset: from 0, never falling, to n, the number of `what`. */
 enum status check_rising(struct job *j, const char *name, const struct tensor *offsets, uint64_t n,
                          const char *what);
-/* Lists of n candidates, one for each query. */
+/* The offsets must be lists of n candidates, one list for each query. */
 enum status check_offsets(struct job *j, uint64_t n);
 
 #endif

@@ -1,4 +1,5 @@
-/* What a spread's request alone proves wrong, and what is meant where it names nothing. */
+/* spread_check: checks of a spread that need only the request, and the defaults of what it leaves
+ * out. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -8,7 +9,7 @@
 
 enum { HOPS_DEFAULT = 4, SETS_MAX = 65536 };
 #define SPREAD_K_MAX    (UINT32_C(1) << 31)
-#define DECAY_PARAMETER 0.7F /* of the law that is meant when none is named */
+#define DECAY_PARAMETER 0.7F /* of the law that is used if none is named */
 
 static const float thresholds[SPREAD_TIERS] = {0.01F, 0.05F, 0.1F};
 
@@ -28,7 +29,8 @@ static enum status check_mode(struct job *j)
         return check_refuse(j, DETAIL_BAD_MODE, "ignore_kinds: only in mode engram");
     if (mode == SPREAD_ENGRAM && s->last_hop)
         return check_refuse(j, DETAIL_BAD_MODE, "last_hop: only in mode linear");
-    if (s->last_hop && s->paths) /* whence a node was first touched says nothing of the last hop */
+    /* a path leads to a node's first touch, not to its activation after the last hop */
+    if (s->last_hop && s->paths)
         return check_refuse(j, DETAIL_BAD_MODE, "paths: not together with last_hop");
     return STATUS_OK;
 }
@@ -44,7 +46,7 @@ static enum status check_hops(struct job *j)
     return STATUS_OK;
 }
 
-/* f(1) .. f(hops), which the caller has worked out. */
+/* Checks f(1) .. f(hops), which the caller has computed. */
 static enum status check_table(struct job *j)
 {
     const struct tensor *t = &j->request.table;

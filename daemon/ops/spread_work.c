@@ -1,5 +1,5 @@
-/* What a spread asks for: how far it is likely to walk, from the graph's size, its degrees and what the
- * question says of decay and thresholds. */
+/* spread_work: a spread's work in numbers: how many edges it is likely to follow, from the graph's
+ * size and degrees, and the request's decay and thresholds. */
 #include <math.h>
 
 #include "daemon/ops/operation_inside.h"
@@ -9,11 +9,11 @@
 
 enum {
     EDGE_FLOATS = 2,
-    ENTRY_BYTES = 24, /* of a spread's reply */
-    /* Edges that a spread may walk where it is received: some 20 us, seldom 40. */
+    ENTRY_BYTES = 24, /* of an entry in a spread's reply */
+    /* Edges that a spread may follow on the loop: some 20 us, seldom 40. */
     LINEAR_BRIEF = 4096,
     ENGRAM_BRIEF = 2048,
-    SET_EDGES = 128, /* a set alone, without any, takes as long */
+    SET_EDGES = 128, /* a set takes as long as so many edges, even if it has none */
 };
 
 /* Of products of so many weights, each anywhere from 0 to 1, the share that is above `least`. */
@@ -29,8 +29,8 @@ static double share_above(double least, uint32_t weights)
     return below < 1 ? 1 - below : 0;
 }
 
-/* What is active after d hops from a whole seed, of the nodes that are reached, which have `each`
- * contributions: as far as decay and threshold tell. fade: f(1) ... f(d). */
+/* The share of the reached nodes, with `each` contributions, that are active d hops from a seed
+ * with activation 1, as far as decay and threshold tell. fade: f(1) ... f(d). */
 static double share_active(const struct job_spread *s, uint32_t d, double fade, double each)
 {
     bool engram = s->mode == SPREAD_ENGRAM;
@@ -38,8 +38,8 @@ static double share_active(const struct job_spread *s, uint32_t d, double fade, 
     return threshold > 0 ? share_above(threshold / (fade * each), d) : 1;
 }
 
-/* Edges that one set walks if each node has so many, and a hop meets no node twice. all: nothing fades
- * or is dropped. *touched: nodes that it reaches. */
+/* Edges that one set follows if each node has `degree` of them and no hop meets a node twice. all:
+ * nothing fades or is dropped. *touched: nodes that it reaches. */
 static double walked(const struct job *j, double seeds, double degree, bool all, double *touched)
 {
     const struct job_spread *s = &j->request.spread;
@@ -66,8 +66,8 @@ void spread_work(const struct job *j, struct work *w)
     const struct job_request *r = &j->request;
     bool engram = r->spread.mode == SPREAD_ENGRAM;
     uint64_t sets = is_present(&r->offsets) ? r->offsets.rows - 1 : 1;
-    /* No more of them than there are seeds walk anything; of all ways to share those, even shares
-     * walk most. */
+    /* At most as many sets as there are seeds follow any edge; of all ways to distribute the
+     * seeds, an even one follows the most. */
     double walking = (double)smaller(sets, r->ids.rows), seeds = (double)r->ids.rows;
     double each = walking > 0 ? seeds / walking : 0, touched, most;
     struct graph_info info = graph_info(j->graph);

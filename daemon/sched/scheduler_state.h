@@ -1,5 +1,5 @@
-/* scheduler_state: what the scheduler knows: settings, servers, queues, what it has learnt.
- * Owner:  the pipeline, which has it for the files of this folder; others read.
+/* scheduler_state: the struct of the scheduler: settings, servers, queues, and what it has learnt.
+ * Owner:  the pipeline, which has it for the files of daemon/sched; others only read it.
  * Thread: the loop.
  * Errors: none. */
 #ifndef ENGRAM_SCHED_SCHEDULER_STATE_H
@@ -23,8 +23,9 @@ struct scheduler_settings {
     uint64_t quantum_ns; /* the most that a flow may save while it waits for others to join */
     uint64_t batch_wait_ns;
     uint64_t batch_queries_max, batch_requests_max, batch_bytes_max; /* bytes: of results */
-    bool split;       /* one request may run on both backends at once */
-    bool force_split; /* with FORCE_GPU: what can be split is, whatever is predicted */
+    bool split; /* one request may run on both backends at once */
+    /* with FORCE_GPU: every request that can be split is split, whatever is predicted */
+    bool force_split;
     bool floors_only; /* predictions are ignored: the GPU has everything above the minimums */
 };
 

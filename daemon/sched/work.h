@@ -10,7 +10,7 @@
 /* Adds `more` to w, as one job: k is the larger of both, filtered if either is. */
 void work_merge(struct work *w, const struct work *more);
 
-/* The work of so many of w's queries. */
+/* Returns the work of that many of w's queries. */
 struct work work_part(const struct work *w, uint64_t queries);
 
 #endif
