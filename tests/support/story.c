@@ -308,6 +308,9 @@ uint64_t story_close(struct story *s)
     heap_destroy(s->heap);
     uint64_t hash = s->hash;
     story_model_close(s);
+    if (s->twin_space) store_space_release(s->twins, s->twin_space);
+    store_destroy(s->twins);
+    heap_destroy(s->twin_heap);
     for (uint32_t i = 0; i < STORY_CLIENTS_MAX; i++) {
         free(s->clients[i].out);
         free(s->clients[i].in);

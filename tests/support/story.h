@@ -40,7 +40,8 @@ struct story_settings {
     /* Chances, in 1/1000 of a client's actions. */
     uint32_t cancel, deadline, vanish, dribble, slow_read;
     uint64_t think_ns;
-    bool abrupt; /* it ends while requests are under way */
+    uint32_t graphs; /* requests that are about graphs, in 1/1000 */
+    bool abrupt;     /* it ends while requests are under way */
     uint32_t cards, vram_mib;
     uint32_t device_faults; /* in 1/1000 of its processes' lives */
     uint32_t card_troubles; /* in 1/1000 of every 20 ms of a card */
@@ -114,6 +115,9 @@ struct story {
     struct story_model model;
     struct story_client clients[STORY_CLIENTS_MAX];
     struct story_request *all; /* requests ever, for those whose clients are gone */
+    struct heap *twin_heap;    /* of graphs that spreads are compared with */
+    struct store *twins;
+    struct space *twin_space;
     uint64_t sent, answered, errors, vanished, seq;
     uint64_t by_code[17], by_backend[4]; /* answers */
 };

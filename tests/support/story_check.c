@@ -1,19 +1,13 @@
 /* Whether an answer is the one that the model gives. */
 #include <math.h>
-#include <pb_decode.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/engram_accel.pb.h"
 #include "tests/support/reference.h"
-#include "tests/support/story.h"
+#include "tests/support/story_check.h"
 
-#define WRONG(s, r, ...) wrong((s), (r), __VA_ARGS__)
-
-__attribute__((format(printf, 3, 4), noreturn)) static void wrong(struct story *s,
-                                                                  const struct story_request *r,
-                                                                  const char *format, ...)
+void check_wrong(struct story *s, const struct story_request *r, const char *format, ...)
 {
     char text[256];
     va_list values;
@@ -24,8 +18,8 @@ __attribute__((format(printf, 3, 4), noreturn)) static void wrong(struct story *
                (unsigned long long)r->id, (int)r->operation, text);
 }
 
-static void decode(struct story *s, const struct story_request *r, const struct story_reply *reply,
-                   const pb_msgdesc_t *fields, void *out)
+void check_decode(struct story *s, const struct story_request *r, const struct story_reply *reply,
+                  const pb_msgdesc_t *fields, void *out)
 {
     pb_istream_t stream = pb_istream_from_buffer(reply->message, reply->header->message_bytes);
     if (!pb_decode(&stream, fields, out)) WRONG(s, r, "its answer does not decode");
@@ -33,14 +27,8 @@ static void decode(struct story *s, const struct story_request *r, const struct 
 
 /* ---------------------------------------------------------------- tensors of a reply */
 
-struct cursor {
-    struct story *s;
-    const struct story_request *r;
-    const char *at, *end;
-};
-
-static const void *next(struct cursor *c, bool has, const engram_accel_v1_Tensor *t,
-                        enum dtype dtype, uint64_t rows, uint64_t columns)
+const void *check_next(struct cursor *c, bool has, const engram_accel_v1_Tensor *t,
+                       enum dtype dtype, uint64_t rows, uint64_t columns)
 {
     if (!has || t->dtype != (engram_accel_v1_Dtype)dtype || t->rows != rows ||
         t->columns != columns)
@@ -52,10 +40,8 @@ static const void *next(struct cursor *c, bool has, const engram_accel_v1_Tensor
     if (c->at > c->end) WRONG(c->s, c->r, "its tensors pass the body");
     return data;
 }
-#define NEXT(c, m, member, dtype, rows, columns) \
-    next(c, (m)->has_##member, &(m)->member, dtype, rows, columns)
 
-static void expect_end(const struct cursor *c)
+void check_end(const struct cursor *c)
 {
     if (c->at != c->end) WRONG(c->s, c->r, "its body has more than its tensors");
 }
@@ -64,8 +50,8 @@ static void expect_end(const struct cursor *c)
 
 static bool unknown_id(const struct story_request *r)
 {
-    bool by_id =
-        r->operation == OPERATION_SCORE_CANDIDATES || r->operation == OPERATION_WEIGHTED_AVERAGE;
+    bool by_id = r->operation == OPERATION_SCORE_CANDIDATES ||
+                 r->operation == OPERATION_WEIGHTED_AVERAGE || r->operation == OPERATION_SPREAD;
     if (!by_id || r->name == STORY_NAMES || !r->resident) return false;
     const struct story_state *seen = story_seen(r);
     for (uint64_t i = 0; i < r->id_count; i++)
@@ -76,9 +62,9 @@ static bool unknown_id(const struct story_request *r)
 /* Nothing else can come of r than that error; OK: it can be answered. */
 static enum status fate(const struct story_request *r)
 {
-    if (r->operation == OPERATION_COLLECTION_CREATE)
+    if (r->operation == OPERATION_COLLECTION_CREATE || r->operation == OPERATION_GRAPH_CREATE)
         return r->resident ? STATUS_ALREADY_EXISTS : STATUS_OK;
-    if (r->name < STORY_NAMES && !r->resident) return STATUS_NOT_FOUND;
+    if (r->name != STORY_NAMES && !r->resident) return STATUS_NOT_FOUND;
     return unknown_id(r) ? STATUS_NOT_FOUND : STATUS_OK;
 }
 
@@ -100,7 +86,7 @@ static bool is_allowed(struct story *s, const struct story_request *r, enum stat
 static void check_error(struct story *s, struct story_request *r, const struct story_reply *reply)
 {
     engram_accel_v1_Error e = engram_accel_v1_Error_init_zero;
-    decode(s, r, reply, engram_accel_v1_Error_fields, &e);
+    check_decode(s, r, reply, engram_accel_v1_Error_fields, &e);
     if (!is_allowed(s, r, (enum status)e.code, (enum detail)e.detail))
         WRONG(s, r, "%s, %s: %s", status_name((enum status)e.code),
               detail_name((enum detail)e.detail), e.message);
@@ -148,7 +134,7 @@ static void look(const struct story_request *r, struct scope *out)
     }
 }
 
-static void check_version(struct story *s, const struct story_request *r, uint64_t version)
+void check_version(struct story *s, const struct story_request *r, uint64_t version)
 {
     const struct story_state *seen = story_seen(r);
     if (seen->seq && version != seen->version)
@@ -190,7 +176,7 @@ static void check_knn(struct cursor *c, const struct story_reply *reply)
     engram_accel_v1_KnnReply m = engram_accel_v1_KnnReply_init_zero;
     const struct story_request *r = c->r;
     struct scope scope;
-    decode(c->s, r, reply, engram_accel_v1_KnnReply_fields, &m);
+    check_decode(c->s, r, reply, engram_accel_v1_KnnReply_fields, &m);
     c->s->by_backend[m.meta.backend % 4]++;
     check_version(c->s, r, m.meta.version);
     look(r, &scope);
@@ -254,7 +240,7 @@ static void check_similarity(struct cursor *c, const struct story_reply *reply)
     const struct story_request *r = c->r;
     struct scope scope;
     uint64_t places[STORY_IDS + 8];
-    decode(c->s, r, reply, engram_accel_v1_SimilarityReply_fields, &m);
+    check_decode(c->s, r, reply, engram_accel_v1_SimilarityReply_fields, &m);
     c->s->by_backend[m.meta.backend % 4]++;
     look(r, &scope);
     if (r->name < STORY_NAMES) check_version(c->s, r, m.meta.version);
@@ -301,7 +287,7 @@ static void check_candidates(struct cursor *c, const struct story_reply *reply)
     const struct story_request *r = c->r;
     struct scope scope;
     uint64_t q = r->query_count, n = r->offsets[q], longest = 0;
-    decode(c->s, r, reply, engram_accel_v1_ScoreCandidatesReply_fields, &m);
+    check_decode(c->s, r, reply, engram_accel_v1_ScoreCandidatesReply_fields, &m);
     c->s->by_backend[m.meta.backend % 4]++;
     look(r, &scope);
     if (!r->k) {
@@ -326,7 +312,7 @@ static void check_norms(struct cursor *c, const struct story_reply *reply)
 {
     engram_accel_v1_NormsReply m = engram_accel_v1_NormsReply_init_zero;
     const struct story_request *r = c->r;
-    decode(c->s, r, reply, engram_accel_v1_NormsReply_fields, &m);
+    check_decode(c->s, r, reply, engram_accel_v1_NormsReply_fields, &m);
     const float *norms = NEXT(c, &m, norms, DTYPE_FLOAT32, r->row_count, 1);
     for (uint64_t i = 0; i < r->row_count; i++)
         if (!reference_same(norms[i], reference_norm(r->dimension, r->rows + i * r->dimension)))
@@ -338,7 +324,7 @@ static void check_average(struct cursor *c, const struct story_reply *reply)
     engram_accel_v1_WeightedAverageReply m = engram_accel_v1_WeightedAverageReply_init_zero;
     const struct story_request *r = c->r;
     struct scope scope;
-    decode(c->s, r, reply, engram_accel_v1_WeightedAverageReply_fields, &m);
+    check_decode(c->s, r, reply, engram_accel_v1_WeightedAverageReply_fields, &m);
     c->s->by_backend[m.meta.backend % 4]++;
     look(r, &scope);
     const float *average = NEXT(c, &m, average, DTYPE_FLOAT32, 1, r->dimension);
@@ -369,7 +355,7 @@ static void check_fetch(struct cursor *c, const struct story_reply *reply)
     engram_accel_v1_FetchReply m = engram_accel_v1_FetchReply_init_zero;
     const struct story_request *r = c->r;
     const struct story_state *seen = story_seen(r);
-    decode(c->s, r, reply, engram_accel_v1_FetchReply_fields, &m);
+    check_decode(c->s, r, reply, engram_accel_v1_FetchReply_fields, &m);
     check_version(c->s, r, m.meta.version);
     uint64_t left = seen->count > r->offset ? seen->count - r->offset : 0, missing = 0;
     uint64_t n = r->id_count ? r->id_count : r->limit < left ? r->limit : left;
@@ -399,21 +385,21 @@ static void expect_write(struct cursor *c, uint64_t first, uint64_t second, uint
 static void check_upsert(struct cursor *c, const struct story_reply *reply)
 {
     engram_accel_v1_UpsertReply m = engram_accel_v1_UpsertReply_init_zero;
-    decode(c->s, c->r, reply, engram_accel_v1_UpsertReply_fields, &m);
+    check_decode(c->s, c->r, reply, engram_accel_v1_UpsertReply_fields, &m);
     expect_write(c, m.inserted, m.replaced, m.rows, m.meta.version);
 }
 
 static void check_delete(struct cursor *c, const struct story_reply *reply)
 {
     engram_accel_v1_DeleteReply m = engram_accel_v1_DeleteReply_init_zero;
-    decode(c->s, c->r, reply, engram_accel_v1_DeleteReply_fields, &m);
+    check_decode(c->s, c->r, reply, engram_accel_v1_DeleteReply_fields, &m);
     expect_write(c, m.missing, m.deleted, m.rows, m.meta.version);
 }
 
 static void check_create(struct cursor *c, const struct story_reply *reply)
 {
     engram_accel_v1_CollectionCreateReply m = engram_accel_v1_CollectionCreateReply_init_zero;
-    decode(c->s, c->r, reply, engram_accel_v1_CollectionCreateReply_fields, &m);
+    check_decode(c->s, c->r, reply, engram_accel_v1_CollectionCreateReply_fields, &m);
     if (!c->r->made || m.collection.dimension != c->r->dimension || m.collection.rows)
         WRONG(c->s, c->r, "a collection that is not as asked for");
 }
@@ -421,7 +407,7 @@ static void check_create(struct cursor *c, const struct story_reply *reply)
 static void check_drop(struct cursor *c, const struct story_reply *reply)
 {
     engram_accel_v1_CollectionDropReply m = engram_accel_v1_CollectionDropReply_init_zero;
-    decode(c->s, c->r, reply, engram_accel_v1_CollectionDropReply_fields, &m);
+    check_decode(c->s, c->r, reply, engram_accel_v1_CollectionDropReply_fields, &m);
     if (!c->r->made || !c->r->applied || m.rows != story_seen(c->r)->count)
         WRONG(c->s, c->r, "a drop of %llu rows", (unsigned long long)m.rows);
 }
@@ -429,7 +415,7 @@ static void check_drop(struct cursor *c, const struct story_reply *reply)
 static void check_describe(struct cursor *c, const struct story_reply *reply)
 {
     engram_accel_v1_CollectionDescribeReply m = engram_accel_v1_CollectionDescribeReply_init_zero;
-    decode(c->s, c->r, reply, engram_accel_v1_CollectionDescribeReply_fields, &m);
+    check_decode(c->s, c->r, reply, engram_accel_v1_CollectionDescribeReply_fields, &m);
     if (m.collection.dimension != c->r->dimension) WRONG(c->s, c->r, "another dimension");
 }
 
@@ -460,9 +446,10 @@ void story_check(struct story *s, struct story_request *r, const struct story_re
         WRONG(s, r, "an answer of kind %u", reply->header->kind);
     enum status must = fate(r);
     if (must) WRONG(s, r, "it was answered, and had to be refused as %s", status_name(must));
+    s->by_code[0]++;
+    if (story_check_graph(s, r, reply)) return;
     struct cursor c = {s, r, reply->body, reply->body + reply->header->body_bytes};
     if (!checks[r->operation]) return;
     checks[r->operation](&c, reply);
-    expect_end(&c);
-    s->by_code[0]++;
+    check_end(&c);
 }

@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/store/graph.h"
 #include "daemon/store/space.h"
 #include "tests/support/story.h"
 
@@ -144,6 +145,9 @@ static bool is_stored(struct story *s, const struct story_request *r)
     struct space *space = s->clients[r->client->number].connection->space;
     struct failure f;
     struct collection *found;
+    struct graph *graph;
+    if (space && r->name >= STORY_GRAPH)
+        return !store_graph_find(s->store, space, story_name(r->name), &f, &graph);
     return space && !store_collection_find(s->store, space, story_name(r->name), &f, &found);
 }
 
@@ -153,17 +157,24 @@ void story_admitting(struct story *s, struct story_request *r)
     r->admitted = true;
     r->seq = ++s->seq;
     story_note(s, "admit", r->operation, r->id);
-    if (r->name < STORY_NAMES) r->resident = story_find(s, r->client->space, r->name);
+    if (r->name != STORY_NAMES) r->resident = story_find(s, r->client->space, r->name);
+}
+
+static bool drops(const struct story_request *r)
+{
+    return r->operation == OPERATION_COLLECTION_DROP || r->operation == OPERATION_GRAPH_DROP;
 }
 
 void story_admitted(struct story *s, struct story_request *r)
 {
     if (r->name == STORY_NAMES || !r->client->connection || r->client->closing) return;
-    if (r->operation == OPERATION_COLLECTION_CREATE && !r->resident && is_stored(s, r)) {
+    bool creates =
+        r->operation == OPERATION_COLLECTION_CREATE || r->operation == OPERATION_GRAPH_CREATE;
+    if (creates && !r->resident && is_stored(s, r)) {
         story_create(s, r->client->space, r->name);
         r->made = true;
     }
-    if (r->operation == OPERATION_COLLECTION_DROP && r->resident && !is_stored(s, r)) {
+    if (drops(r) && r->resident && !is_stored(s, r)) {
         r->resident->dropped = true;
         r->made = true;
     }
@@ -174,11 +185,14 @@ void story_wrote(struct story *s, const struct job *j)
     struct story_request *r = story_request_of(s, j->key.connection, j->key.request_id);
     STORY_CHECK(s, r && r->resident, "a write that nobody asked for");
     if (j->failure.code || atomic_load(&j->skipped)) return;
-    if (r->operation == OPERATION_COLLECTION_DROP) {
+    if (drops(r)) {
         STORY_CHECK(s, j->result.counts[0] == r->resident->last->count, "a drop of %llu rows",
                     (unsigned long long)j->result.counts[0]);
         r->applied = true;
         return;
     }
-    story_apply(s, r, j->result.version);
+    if (r->name >= STORY_GRAPH)
+        story_apply_graph(s, r, j->result.version);
+    else
+        story_apply(s, r, j->result.version);
 }

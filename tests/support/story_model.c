@@ -16,7 +16,7 @@ void *story_take(struct story *s, uint64_t bytes)
 
 const char *story_name(uint32_t name)
 {
-    static const char *const names[STORY_NAMES] = {"faces", "words", "places"};
+    static const char *const names[] = {"faces", "words", "places", "", "links", "roads"};
     return names[name];
 }
 
@@ -49,8 +49,8 @@ struct story_collection *story_create(struct story *s, uint32_t space, uint32_t 
     struct story_collection *c = story_take(s, sizeof *c);
     *c = (struct story_collection){.space = space,
                                    .name = name,
-                                   .dimension = s->model.dimension[name],
-                                   .metric = s->model.metric[name],
+                                   .dimension = name < STORY_NAMES ? s->model.dimension[name] : 0,
+                                   .metric = name < STORY_NAMES ? s->model.metric[name] : 0,
                                    .last = story_take(s, sizeof *c->last),
                                    .next = s->model.collections};
     s->model.collections = c;

@@ -14,15 +14,25 @@
 struct story;
 struct story_client;
 
-enum { STORY_NAMES = 3, STORY_IDS = 160 };
+/* Names of collections; then comes what has no name, and then those of graphs. */
+enum { STORY_NAMES = 3, STORY_GRAPH = 4, STORY_GRAPHS = 2, STORY_IDS = 160, STORY_NODES = 50 };
 
-/* A collection after a write. */
+struct story_edge {
+    uint64_t source, target;
+    float weight;
+};
+
+/* A collection or graph after a write. */
 struct story_state {
     uint64_t seq;     /* of the write, in the order in which requests were looked at */
     uint64_t version; /* as the daemon told it; 0: as created */
     uint64_t count;
     uint64_t *ids; /* rising */
     float *rows;
+    uint8_t *kinds; /* of nodes, which ids names; as are factors */
+    float *factors;
+    uint64_t edge_count;
+    struct story_edge *edges;
     struct story_state *before;
 };
 
@@ -58,7 +68,13 @@ struct story_request {
     uint8_t *bits; /* of ids filter_first .. */
     uint64_t filter_first;
     uint64_t offset, limit; /* fetch without ids */
-    uint64_t counts[2], rows_after, version;
+    uint64_t counts[5], rows_after, edges_after, version;
+    uint64_t *targets; /* edges; their sources are ids, their weights weights */
+    uint8_t *kinds;    /* nodes; NULL: not given, as are factors */
+    float *factors;
+    bool replace, with_edges;
+    struct job_spread how;
+    uint64_t set_count; /* spread: its seeds are ids, their activations weights */
     struct story_request *next, *all_next;
 };
 
@@ -84,6 +100,8 @@ struct story_collection *story_find(struct story *s, uint32_t space, uint32_t na
 struct story_collection *story_create(struct story *s, uint32_t space, uint32_t name);
 /* r, an upsert or a delete, took effect. */
 void story_apply(struct story *s, struct story_request *r, uint64_t version);
+/* The same of a change of a graph (story_graph_model.c). */
+void story_apply_graph(struct story *s, struct story_request *r, uint64_t version);
 /* What r, which reads, must have seen. */
 const struct story_state *story_seen(const struct story_request *r);
 /* The place of id in it; state->count: it is not there. */
@@ -97,6 +115,9 @@ struct story_reply {
 };
 /* Ends the story where the answer is not what the model says. */
 void story_check(struct story *s, struct story_request *r, const struct story_reply *reply);
+
+/* ---- story_graph_check.c: answers about graphs. True: it was one ---- */
+bool story_check_graph(struct story *s, struct story_request *r, const struct story_reply *reply);
 
 /* ---- story_requests.c ---- */
 /* Decides what c asks next, and sends it. */

@@ -4,21 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/engram_accel.pb.h"
-#include "tests/support/sample_requests.h"
-#include "tests/support/story.h"
+#include "tests/support/story_draft.h"
 
-enum { BODY_MAX = 256 << 10, FRAME_MAX = BODY_MAX + 8192 };
+enum { FRAME_MAX = DRAFT_BODY_MAX + 8192 };
 
-/* A frame that grows. */
-struct draft {
-    const pb_msgdesc_t *fields;
-    struct sample sample; /* its message alone */
-    uint64_t body_bytes;
-    _Alignas(64) char body[BODY_MAX];
-};
-
-static struct draft *draft_open(uint8_t kind, const pb_msgdesc_t *fields)
+struct draft *draft_open(uint8_t kind, const pb_msgdesc_t *fields)
 {
     static struct draft d;
     memset(&d.sample, 0, sizeof d.sample);
@@ -28,19 +18,17 @@ static struct draft *draft_open(uint8_t kind, const pb_msgdesc_t *fields)
     return &d;
 }
 
-static void put(struct draft *d, bool *has, engram_accel_v1_Tensor *t, enum dtype dtype,
-                uint64_t rows, uint64_t columns, const void *data)
+void draft_put(struct draft *d, bool *has, engram_accel_v1_Tensor *t, enum dtype dtype,
+               uint64_t rows, uint64_t columns, const void *data)
 {
     uint64_t bytes = rows * columns * dtype_bytes(dtype), whole = frame_align(bytes);
-    if (d->body_bytes + whole > BODY_MAX) abort();
+    if (d->body_bytes + whole > DRAFT_BODY_MAX) abort();
     *has = true;
     *t = sample_tensor((int)dtype, rows, columns);
     memset(d->body + d->body_bytes, 0, whole);
     if (bytes) memcpy(d->body + d->body_bytes, data, bytes);
     d->body_bytes += whole;
 }
-#define PUT(d, m, member, dtype, rows, columns, data) \
-    put(d, &(m)->has_##member, &(m)->member, dtype, rows, columns, data)
 
 static void draft_send(struct draft *d, struct story_client *c, struct story_request *r,
                        uint32_t deadline_us)
@@ -82,31 +70,30 @@ static struct story_request *request_open(struct story_client *c, enum operation
 
 /* ---------------------------------------------------------------- numbers */
 
-static void fill(struct story *s, float *out, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++)
-        out[i] = (float)((double)story_random(s, 2001) / 1000 - 1);
-}
-
-static float *floats(struct story *s, uint64_t count)
+float *draft_floats(struct story *s, uint64_t count)
 {
     float *out = story_take(s, count * 4 + 4);
-    fill(s, out, count);
+    for (uint64_t i = 0; i < count; i++)
+        out[i] = (float)((double)story_random(s, 2001) / 1000 - 1);
     return out;
 }
 
-/* count different ids, in no order. */
-static uint64_t *different_ids(struct story *s, uint64_t count)
+uint64_t *draft_ids(struct story *s, uint64_t count, uint64_t of)
 {
     uint64_t *ids = story_take(s, count * 8 + 8), all[STORY_IDS];
-    for (uint64_t i = 0; i < STORY_IDS; i++)
+    for (uint64_t i = 0; i < of; i++)
         all[i] = 3 + i * 5;
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t at = i + story_random(s, STORY_IDS - i);
+        uint64_t at = i + story_random(s, of - i);
         ids[i] = all[at];
         all[at] = all[i];
     }
     return ids;
+}
+
+static uint64_t *different_ids(struct story *s, uint64_t count)
+{
+    return draft_ids(s, count, STORY_IDS);
 }
 
 /* ids that are likely there: those of the state that is the newest now. */
@@ -151,7 +138,7 @@ static void put_filter(struct draft *d, const struct story_request *r, bool *has
 static void choose_queries(struct story *s, struct story_request *r)
 {
     r->query_count = story_chance(s, 100) ? 1 + story_random(s, 12) : 1 + story_random(s, 2);
-    r->queries = floats(s, r->query_count * r->dimension);
+    r->queries = draft_floats(s, r->query_count * r->dimension);
     r->has_threshold = story_chance(s, 200);
     r->threshold = (float)story_random(s, 100) / 100;
 }
@@ -165,7 +152,7 @@ static struct draft *upsert(struct story *s, struct story_request *r)
     strcpy(m->collection, story_name(r->name));
     r->id_count = 1 + story_random(s, story_chance(s, 300) ? 100 : 12);
     r->ids = different_ids(s, r->id_count);
-    r->rows = floats(s, r->id_count * r->dimension);
+    r->rows = draft_floats(s, r->id_count * r->dimension);
     PUT(d, m, ids, DTYPE_UINT64, r->id_count, 1, r->ids);
     PUT(d, m, rows, DTYPE_FLOAT32, r->id_count, r->dimension, r->rows);
     return d;
@@ -217,7 +204,7 @@ static void be_inline(struct story *s, struct story_request *r, uint64_t rows)
 {
     r->name = STORY_NAMES;
     r->row_count = rows;
-    r->rows = floats(s, rows * r->dimension);
+    r->rows = draft_floats(s, rows * r->dimension);
     r->metric = 1 + (uint32_t)story_random(s, 3);
 }
 
@@ -288,14 +275,14 @@ static struct draft *average(struct story *s, struct story_request *r)
     engram_accel_v1_WeightedAverageRequest *m = &d->sample.message.average;
     if (story_chance(s, 300)) {
         be_inline(s, r, 1 + story_random(s, 40));
-        r->weights = floats(s, r->row_count);
+        r->weights = draft_floats(s, r->row_count);
         PUT(d, m, weights, DTYPE_FLOAT32, r->row_count, 1, r->weights);
         PUT(d, m, rows, DTYPE_FLOAT32, r->row_count, r->dimension, r->rows);
         return d;
     }
     ids_there(s, r, 1 + story_random(s, 40));
     strcpy(m->collection, story_name(r->name));
-    r->weights = floats(s, r->id_count);
+    r->weights = draft_floats(s, r->id_count);
     PUT(d, m, weights, DTYPE_FLOAT32, r->id_count, 1, r->weights);
     PUT(d, m, ids, DTYPE_UINT64, r->id_count, 1, r->ids);
     return d;
@@ -387,11 +374,18 @@ void story_ask(struct story_client *c)
 {
     struct story *s = c->story;
     uint32_t name = (uint32_t)story_random(s, STORY_NAMES), deadline_us = 0;
-    const struct kind *k = choose_kind(s, story_find(s, c->space, name));
-    struct story_request *r = request_open(c, k->operation);
-    r->name = name;
-    r->dimension = s->model.dimension[name];
-    struct draft *d = k->make(s, r);
+    struct story_request *r = request_open(c, OPERATION_PING);
+    struct draft *d;
+    if (story_chance(s, s->settings.graphs)) {
+        r->name = STORY_GRAPH + (uint32_t)story_random(s, STORY_GRAPHS);
+        d = story_graph_request(s, r);
+    } else {
+        const struct kind *k = choose_kind(s, story_find(s, c->space, name));
+        r->operation = k->operation;
+        r->name = name;
+        r->dimension = s->model.dimension[name];
+        d = k->make(s, r);
+    }
     if (story_chance(s, s->settings.deadline)) {
         deadline_us = 1 + (uint32_t)story_random(s, story_chance(s, 500) ? 300 : 300000);
         r->deadline_ns = s->now_ns + deadline_us * UINT64_C(1000);

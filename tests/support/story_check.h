@@ -1,0 +1,34 @@
+/* story_check: what the two files that check answers share: a reply's message and its tensors.
+ * Owner:  story_check.c.
+ * Thread: one.
+ * Errors: story_fail. */
+#ifndef ENGRAM_TESTS_STORY_CHECK_H
+#define ENGRAM_TESTS_STORY_CHECK_H
+
+#include <pb_decode.h>
+
+#include "proto/engram_accel.pb.h"
+#include "tests/support/story.h"
+
+/* Where in the body the next tensor lies. */
+struct cursor {
+    struct story *s;
+    const struct story_request *r;
+    const char *at, *end;
+};
+
+void check_wrong(struct story *s, const struct story_request *r, const char *format, ...)
+    __attribute__((format(printf, 3, 4), noreturn));
+#define WRONG(s, r, ...) check_wrong((s), (r), __VA_ARGS__)
+
+void check_decode(struct story *s, const struct story_request *r, const struct story_reply *reply,
+                  const pb_msgdesc_t *fields, void *out);
+const void *check_next(struct cursor *c, bool has, const engram_accel_v1_Tensor *t,
+                       enum dtype dtype, uint64_t rows, uint64_t columns);
+#define NEXT(c, m, member, dtype, rows, columns) \
+    check_next(c, (m)->has_##member, &(m)->member, dtype, rows, columns)
+void check_end(const struct cursor *c);
+/* Which version r was told that it saw. */
+void check_version(struct story *s, const struct story_request *r, uint64_t version);
+
+#endif

@@ -1,0 +1,34 @@
+/* story_draft: a request of a story on its way to the wire: its message, and tensors in body order.
+ * Owner:  story_requests.c; one draft at a time.
+ * Thread: one.
+ * Errors: a draft that does not fit ends the process. */
+#ifndef ENGRAM_TESTS_STORY_DRAFT_H
+#define ENGRAM_TESTS_STORY_DRAFT_H
+
+#include "proto/engram_accel.pb.h"
+#include "tests/support/sample_requests.h"
+#include "tests/support/story.h"
+
+enum { DRAFT_BODY_MAX = 256 << 10 };
+
+struct draft {
+    struct sample sample; /* its message alone */
+    uint64_t body_bytes;
+    _Alignas(64) char body[DRAFT_BODY_MAX];
+};
+
+struct draft *draft_open(uint8_t kind, const pb_msgdesc_t *fields);
+void draft_put(struct draft *d, bool *has, engram_accel_v1_Tensor *t, enum dtype dtype,
+               uint64_t rows, uint64_t columns, const void *data);
+#define PUT(d, m, member, dtype, rows, columns, data) \
+    draft_put(d, &(m)->has_##member, &(m)->member, dtype, rows, columns, data)
+
+float *draft_floats(struct story *s, uint64_t count);
+/* count different ids, in no order: of the first `of` that there are. */
+uint64_t *draft_ids(struct story *s, uint64_t count, uint64_t of);
+
+/* ---- story_graph_requests.c ---- */
+/* What is asked of graph r->name: sets r->operation, fills r. */
+struct draft *story_graph_request(struct story *s, struct story_request *r);
+
+#endif

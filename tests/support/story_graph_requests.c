@@ -1,0 +1,204 @@
+/* What clients of a story ask about graphs. */
+#include <string.h>
+
+#include "kernels/spread.h"
+#include "tests/support/story_draft.h"
+
+static uint64_t node_id(struct story *s)
+{
+    return 3 + 5 * story_random(s, STORY_NODES);
+}
+
+static void choose_edges(struct story *s, struct story_request *r, uint64_t most)
+{
+    r->id_count = 1 + story_random(s, most);
+    r->ids = story_take(s, r->id_count * 8);
+    r->targets = story_take(s, r->id_count * 8);
+    r->weights = draft_floats(s, r->id_count);
+    for (uint64_t i = 0; i < r->id_count; i++) {
+        r->ids[i] = node_id(s);
+        r->targets[i] = node_id(s);
+    }
+}
+
+static void choose_nodes(struct story *s, struct story_request *r, uint64_t most)
+{
+    r->id_count = 1 + story_random(s, most);
+    r->ids = draft_ids(s, r->id_count, STORY_NODES);
+}
+
+static struct draft *create(struct story *s, struct story_request *r)
+{
+    r->operation = OPERATION_GRAPH_CREATE;
+    struct draft *d = draft_open(OPERATION_GRAPH_CREATE, engram_accel_v1_GraphCreateRequest_fields);
+    strcpy(d->sample.message.graph_create.name, story_name(r->name));
+    return d;
+}
+
+static struct draft *drop(struct story *s, struct story_request *r)
+{
+    r->operation = OPERATION_GRAPH_DROP;
+    struct draft *d = draft_open(OPERATION_GRAPH_DROP, engram_accel_v1_GraphDropRequest_fields);
+    strcpy(d->sample.message.graph_drop.name, story_name(r->name));
+    return d;
+}
+
+static struct draft *add_edges(struct story *s, struct story_request *r)
+{
+    r->operation = OPERATION_GRAPH_ADD_EDGES;
+    struct draft *d =
+        draft_open(OPERATION_GRAPH_ADD_EDGES, engram_accel_v1_GraphAddEdgesRequest_fields);
+    engram_accel_v1_GraphAddEdgesRequest *m = &d->sample.message.add_edges;
+    strcpy(m->graph, story_name(r->name));
+    choose_edges(s, r, story_chance(s, 200) ? 150 : 12);
+    m->replace = r->replace = story_chance(s, 300);
+    PUT(d, m, sources, DTYPE_UINT64, r->id_count, 1, r->ids);
+    PUT(d, m, targets, DTYPE_UINT64, r->id_count, 1, r->targets);
+    PUT(d, m, weights, DTYPE_FLOAT32, r->id_count, 1, r->weights);
+    return d;
+}
+
+static struct draft *remove_edges(struct story *s, struct story_request *r)
+{
+    r->operation = OPERATION_GRAPH_REMOVE_EDGES;
+    struct draft *d =
+        draft_open(OPERATION_GRAPH_REMOVE_EDGES, engram_accel_v1_GraphRemoveEdgesRequest_fields);
+    engram_accel_v1_GraphRemoveEdgesRequest *m = &d->sample.message.remove_edges;
+    strcpy(m->graph, story_name(r->name));
+    choose_edges(s, r, 20);
+    PUT(d, m, sources, DTYPE_UINT64, r->id_count, 1, r->ids);
+    PUT(d, m, targets, DTYPE_UINT64, r->id_count, 1, r->targets);
+    return d;
+}
+
+static struct draft *set_nodes(struct story *s, struct story_request *r)
+{
+    r->operation = OPERATION_GRAPH_SET_NODES;
+    struct draft *d =
+        draft_open(OPERATION_GRAPH_SET_NODES, engram_accel_v1_GraphSetNodesRequest_fields);
+    engram_accel_v1_GraphSetNodesRequest *m = &d->sample.message.set_nodes;
+    strcpy(m->graph, story_name(r->name));
+    choose_nodes(s, r, 15);
+    PUT(d, m, ids, DTYPE_UINT64, r->id_count, 1, r->ids);
+    if (story_chance(s, 700)) {
+        r->kinds = story_take(s, r->id_count);
+        for (uint64_t i = 0; i < r->id_count; i++)
+            r->kinds[i] = (uint8_t)story_random(s, 3);
+        PUT(d, m, kinds, DTYPE_UINT8, r->id_count, 1, r->kinds);
+    }
+    if (story_chance(s, 500)) {
+        r->factors = story_take(s, r->id_count * 4);
+        for (uint64_t i = 0; i < r->id_count; i++)
+            r->factors[i] = (float)story_random(s, 30) / 10;
+        PUT(d, m, factors, DTYPE_FLOAT32, r->id_count, 1, r->factors);
+    }
+    return d;
+}
+
+static struct draft *remove_nodes(struct story *s, struct story_request *r)
+{
+    r->operation = OPERATION_GRAPH_REMOVE_NODES;
+    struct draft *d =
+        draft_open(OPERATION_GRAPH_REMOVE_NODES, engram_accel_v1_GraphRemoveNodesRequest_fields);
+    engram_accel_v1_GraphRemoveNodesRequest *m = &d->sample.message.remove_nodes;
+    strcpy(m->graph, story_name(r->name));
+    choose_nodes(s, r, 4);
+    PUT(d, m, ids, DTYPE_UINT64, r->id_count, 1, r->ids);
+    return d;
+}
+
+static struct draft *fetch_nodes(struct story *s, struct story_request *r)
+{
+    r->operation = OPERATION_GRAPH_FETCH_NODES;
+    struct draft *d =
+        draft_open(OPERATION_GRAPH_FETCH_NODES, engram_accel_v1_GraphFetchNodesRequest_fields);
+    engram_accel_v1_GraphFetchNodesRequest *m = &d->sample.message.fetch_nodes;
+    strcpy(m->graph, story_name(r->name));
+    choose_nodes(s, r, 20);
+    m->edges = r->with_edges = story_chance(s, 500);
+    PUT(d, m, ids, DTYPE_UINT64, r->id_count, 1, r->ids);
+    return d;
+}
+
+/* Seeds that are likely there, different ones. */
+static void choose_seeds(struct story *s, struct story_request *r)
+{
+    const struct story_collection *found = story_find(s, r->client->space, r->name);
+    uint64_t there = found ? found->last->count : 0;
+    choose_nodes(s, r, 6);
+    r->weights = story_take(s, r->id_count * 4);
+    for (uint64_t i = 0; i < r->id_count; i++)
+        r->weights[i] = (float)(1 + story_random(s, 100)) / 100;
+    if (there < r->id_count || story_chance(s, 50)) return;
+    uint64_t first = story_random(s, there - r->id_count + 1);
+    for (uint64_t i = 0; i < r->id_count; i++)
+        r->ids[i] = found->last->ids[first + i];
+}
+
+static void choose_how(struct story *s, struct job_spread *how)
+{
+    static const float laws[] = {
+        [DECAY_EXPONENTIAL] = 0.7F, [DECAY_POWER] = 1, [DECAY_LINEAR] = 0.2F, [DECAY_CONSTANT] = 0};
+    static const uint32_t choice[] = {DECAY_EXPONENTIAL, DECAY_POWER, DECAY_LINEAR, DECAY_CONSTANT};
+    how->mode = story_chance(s, 500) ? SPREAD_LINEAR : SPREAD_ENGRAM;
+    how->hops = 1 + (uint32_t)story_random(s, 5);
+    how->decay = choice[story_random(s, 4)];
+    how->decay_parameter = laws[how->decay];
+    for (int i = 0; i < 3; i++)
+        how->thresholds[i] = (float)story_random(s, 10) / 100;
+    if (how->mode == SPREAD_ENGRAM) {
+        how->fan = (uint32_t)story_random(s, 3);
+        how->ignore_kinds = story_chance(s, 300);
+        how->paths = story_chance(s, 300);
+    } else {
+        how->last_hop = story_chance(s, 300);
+        how->paths = !how->last_hop && story_chance(s, 300);
+    }
+}
+
+static struct draft *spread(struct story *s, struct story_request *r)
+{
+    r->operation = OPERATION_SPREAD;
+    struct draft *d = draft_open(OPERATION_SPREAD, engram_accel_v1_SpreadRequest_fields);
+    engram_accel_v1_SpreadRequest *m = &d->sample.message.spread;
+    strcpy(m->graph, story_name(r->name));
+    choose_seeds(s, r);
+    choose_how(s, &r->how);
+    m->mode = (engram_accel_v1_SpreadMode)r->how.mode;
+    m->hops = r->how.hops;
+    m->decay = (engram_accel_v1_DecayLaw)r->how.decay;
+    m->decay_parameter = r->how.decay_parameter;
+    m->has_threshold = true;
+    m->threshold = r->how.thresholds[0];
+    m->has_threshold_warm = m->has_threshold_cold = r->how.mode == SPREAD_ENGRAM;
+    m->threshold_warm = r->how.thresholds[1];
+    m->threshold_cold = r->how.thresholds[2];
+    m->fan = (engram_accel_v1_FanEffect)r->how.fan;
+    m->ignore_kinds = r->how.ignore_kinds;
+    m->last_hop = r->how.last_hop;
+    m->paths = r->how.paths;
+    m->k = r->k = story_chance(s, 500) ? 0 : 1 + (uint32_t)story_random(s, 10);
+    r->set_count = 1 + story_random(s, 3);
+    r->offsets = story_take(s, (r->set_count + 1) * 8);
+    for (uint64_t i = 1; i < r->set_count; i++)
+        r->offsets[i] = r->offsets[i - 1] + story_random(s, r->id_count - r->offsets[i - 1] + 1);
+    r->offsets[r->set_count] = r->id_count;
+    PUT(d, m, seed_offsets, DTYPE_UINT64, r->set_count + 1, 1, r->offsets);
+    PUT(d, m, seeds, DTYPE_UINT64, r->id_count, 1, r->ids);
+    PUT(d, m, activations, DTYPE_FLOAT32, r->id_count, 1, r->weights);
+    return d;
+}
+
+struct draft *story_graph_request(struct story *s, struct story_request *r)
+{
+    if (!story_find(s, r->client->space, r->name) && story_chance(s, 700)) return create(s, r);
+    uint64_t at = story_random(s, 1000);
+    return at < 450   ? spread(s, r)
+           : at < 670 ? add_edges(s, r)
+           : at < 730 ? remove_edges(s, r)
+           : at < 810 ? set_nodes(s, r)
+           : at < 850 ? remove_nodes(s, r)
+           : at < 980 ? fetch_nodes(s, r)
+           : at < 990 ? create(s, r)
+                      : drop(s, r);
+}
