@@ -28,8 +28,8 @@ void ea_reply_graph(const engram_accel_v1_GraphInfo *m, ea_graph_info *out)
 }
 
 /* Create and describe differ in the field that holds the graph. */
-static ea_status parse_info(struct client_request *r, const void *message, uint32_t bytes,
-                            struct note *note)
+ea_status ea_reply_parse_graph_info(struct client_request *r, const void *message, uint32_t bytes,
+                                    struct note *note)
 {
     engram_accel_v1_GraphCreateReply create = {0};
     engram_accel_v1_GraphDescribeReply describe = {0};
@@ -46,8 +46,8 @@ static ea_status parse_info(struct client_request *r, const void *message, uint3
     return EA_OK;
 }
 
-static ea_status parse_change(struct client_request *r, const void *message, uint32_t bytes,
-                              struct note *note)
+ea_status ea_reply_parse_graph_change(struct client_request *r, const void *message, uint32_t bytes,
+                                      struct note *note)
 {
     engram_accel_v1_GraphChangeReply m;
     ea_status st =
@@ -66,22 +66,6 @@ static ea_status parse_change(struct client_request *r, const void *message, uin
     return EA_OK;
 }
 
-ea_status ea_reply_parse_graph(struct client_request *r, const void *message, uint32_t bytes,
-                               struct note *note)
-{
-    engram_accel_v1_GraphDropReply drop;
-    switch (r->kind) {
-    case engram_accel_v1_Kind_KIND_GRAPH_CREATE:
-    case engram_accel_v1_Kind_KIND_GRAPH_DESCRIBE: return parse_info(r, message, bytes, note);
-    case engram_accel_v1_Kind_KIND_GRAPH_DROP:
-        return ea_reply_decode(message, bytes, engram_accel_v1_GraphDropReply_fields, &drop, note);
-    case engram_accel_v1_Kind_KIND_GRAPH_LIST:
-        return ea_reply_decode(message, bytes, engram_accel_v1_GraphListReply_fields, r->answer,
-                               note);
-    default: return parse_change(r, message, bytes, note);
-    }
-}
-
 /* ---- tensors ---- */
 
 /* True for a column of a table; an empty table has none. */
@@ -94,8 +78,8 @@ static bool column(bool present, const engram_accel_v1_Tensor *t, uint64_t rows)
         ? EA_OK                                               \
         : ea_reply_misfit(&l, #member, &(message).member)
 
-static ea_status parse_nodes(struct client_request *r, const void *message, uint32_t bytes,
-                             uint64_t body_bytes, struct note *note)
+ea_status ea_reply_parse_nodes(struct client_request *r, const void *message, uint32_t bytes,
+                               uint64_t body_bytes, struct note *note)
 {
     engram_accel_v1_GraphFetchNodesReply m;
     ea_status st =
@@ -147,8 +131,8 @@ static ea_status place_entries(struct layout *l, const engram_accel_v1_SpreadRep
     return st;
 }
 
-static ea_status parse_spread(struct client_request *r, const void *message, uint32_t bytes,
-                              uint64_t body_bytes, struct note *note)
+ea_status ea_reply_parse_spread(struct client_request *r, const void *message, uint32_t bytes,
+                                uint64_t body_bytes, struct note *note)
 {
     engram_accel_v1_SpreadReply m;
     ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_SpreadReply_fields, &m, note);
@@ -177,14 +161,6 @@ static ea_status parse_spread(struct client_request *r, const void *message, uin
     st = ea_reply_memory(&l, r, body_bytes, &m.meta);
     out->meta = r->result.meta;
     return st;
-}
-
-ea_status ea_reply_parse_graph_tensors(struct client_request *r, const void *message,
-                                       uint32_t bytes, uint64_t body_bytes, struct note *note)
-{
-    return r->kind == engram_accel_v1_Kind_KIND_SPREAD
-               ? parse_spread(r, message, bytes, body_bytes, note)
-               : parse_nodes(r, message, bytes, body_bytes, note);
 }
 
 /* ---- numbers ---- */

@@ -313,59 +313,86 @@ static ea_status parse_write(struct client_request *r, const void *message, uint
     return EA_OK;
 }
 
-static ea_status parse_bare(struct client_request *r, const void *message, uint32_t bytes,
+static ea_status parse_ping(struct client_request *r, const void *message, uint32_t bytes,
                             struct note *note)
 {
-    union {
-        engram_accel_v1_PingReply ping;
-        engram_accel_v1_CollectionDropReply drop;
-    } m;
-    switch (r->kind) {
-    case engram_accel_v1_Kind_KIND_PING:
-        return bytes ? ea_reply_decode(message, bytes, engram_accel_v1_PingReply_fields, &m.ping,
-                                       note)
-                     : EA_OK;
-    case engram_accel_v1_Kind_KIND_HELLO:
-        return ea_reply_decode(message, bytes, engram_accel_v1_HelloReply_fields, r->answer, note);
-    case engram_accel_v1_Kind_KIND_INFO: return parse_info(r, message, bytes, note);
-    case engram_accel_v1_Kind_KIND_STATS: return parse_stats(r, message, bytes, note);
-    case engram_accel_v1_Kind_KIND_EXPLAIN: return parse_explain(r, message, bytes, note);
-    case engram_accel_v1_Kind_KIND_COLLECTION_CREATE:
-    case engram_accel_v1_Kind_KIND_COLLECTION_DESCRIBE:
-        return parse_collection(r, message, bytes, note);
-    case engram_accel_v1_Kind_KIND_COLLECTION_DROP:
-        return ea_reply_decode(message, bytes, engram_accel_v1_CollectionDropReply_fields, &m.drop,
-                               note);
-    case engram_accel_v1_Kind_KIND_COLLECTION_LIST:
-        return ea_reply_decode(message, bytes, engram_accel_v1_CollectionListReply_fields,
-                               r->answer, note);
-    case engram_accel_v1_Kind_KIND_UPSERT:
-    case engram_accel_v1_Kind_KIND_DELETE: return parse_write(r, message, bytes, note);
-    default: return ea_reply_parse_graph(r, message, bytes, note);
-    }
+    engram_accel_v1_PingReply m;
+    (void)r;
+    return bytes ? ea_reply_decode(message, bytes, engram_accel_v1_PingReply_fields, &m, note)
+                 : EA_OK;
 }
+
+static ea_status parse_drop(struct client_request *r, const void *message, uint32_t bytes,
+                            struct note *note)
+{
+    engram_accel_v1_CollectionDropReply m;
+    (void)r;
+    return ea_reply_decode(message, bytes, engram_accel_v1_CollectionDropReply_fields, &m, note);
+}
+
+static ea_status parse_graph_drop(struct client_request *r, const void *message, uint32_t bytes,
+                                  struct note *note)
+{
+    engram_accel_v1_GraphDropReply m;
+    (void)r;
+    return ea_reply_decode(message, bytes, engram_accel_v1_GraphDropReply_fields, &m, note);
+}
+
+/* ---- by operation ---- */
+
+#define KIND(name) [engram_accel_v1_Kind_KIND_##name]
+
+/* How the reply to each operation is read: as the message alone, into `answer` as it is or by bare();
+ * or with a body, by tensors(). What is not here is never answered: Cancel's are not parsed. */
+struct parser {
+    const pb_msgdesc_t *answer;
+    ea_status (*bare)(struct client_request *r, const void *message, uint32_t bytes,
+                      struct note *note);
+    ea_status (*tensors)(struct client_request *r, const void *message, uint32_t bytes,
+                         uint64_t body_bytes, struct note *note);
+};
+static const struct parser parsers[] = {
+    KIND(HELLO) = {.answer = engram_accel_v1_HelloReply_fields},
+    KIND(PING) = {.bare = parse_ping},
+    KIND(INFO) = {.bare = parse_info},
+    KIND(STATS) = {.bare = parse_stats},
+    KIND(EXPLAIN) = {.bare = parse_explain},
+    KIND(COLLECTION_CREATE) = {.bare = parse_collection},
+    KIND(COLLECTION_DESCRIBE) = {.bare = parse_collection},
+    KIND(COLLECTION_DROP) = {.bare = parse_drop},
+    KIND(COLLECTION_LIST) = {.answer = engram_accel_v1_CollectionListReply_fields},
+    KIND(UPSERT) = {.bare = parse_write},
+    KIND(DELETE) = {.bare = parse_write},
+    KIND(FETCH) = {.tensors = parse_fetch},
+    KIND(SIMILARITY) = {.tensors = parse_similarity},
+    KIND(KNN) = {.tensors = parse_hits},
+    KIND(SCORE_CANDIDATES) = {.tensors = parse_hits},
+    KIND(NORMS) = {.tensors = parse_floats},
+    KIND(WEIGHTED_AVERAGE) = {.tensors = parse_floats},
+    KIND(SPREAD) = {.tensors = ea_reply_parse_spread},
+    KIND(GRAPH_CREATE) = {.bare = ea_reply_parse_graph_info},
+    KIND(GRAPH_DESCRIBE) = {.bare = ea_reply_parse_graph_info},
+    KIND(GRAPH_DROP) = {.bare = parse_graph_drop},
+    KIND(GRAPH_LIST) = {.answer = engram_accel_v1_GraphListReply_fields},
+    KIND(GRAPH_ADD_EDGES) = {.bare = ea_reply_parse_graph_change},
+    KIND(GRAPH_ADD_CSR) = {.bare = ea_reply_parse_graph_change},
+    KIND(GRAPH_REMOVE_EDGES) = {.bare = ea_reply_parse_graph_change},
+    KIND(GRAPH_SET_NODES) = {.bare = ea_reply_parse_graph_change},
+    KIND(GRAPH_REMOVE_NODES) = {.bare = ea_reply_parse_graph_change},
+    KIND(GRAPH_FETCH_NODES) = {.tensors = ea_reply_parse_nodes},
+};
 
 ea_status ea_reply_parse(struct client_request *r, const void *message, uint32_t message_bytes,
                          uint64_t body_bytes, struct note *note)
 {
-    switch (r->kind) {
-    case engram_accel_v1_Kind_KIND_KNN:
-    case engram_accel_v1_Kind_KIND_SCORE_CANDIDATES:
-        return parse_hits(r, message, message_bytes, body_bytes, note);
-    case engram_accel_v1_Kind_KIND_SIMILARITY:
-        return parse_similarity(r, message, message_bytes, body_bytes, note);
-    case engram_accel_v1_Kind_KIND_FETCH:
-        return parse_fetch(r, message, message_bytes, body_bytes, note);
-    case engram_accel_v1_Kind_KIND_NORMS:
-    case engram_accel_v1_Kind_KIND_WEIGHTED_AVERAGE:
-        return parse_floats(r, message, message_bytes, body_bytes, note);
-    case engram_accel_v1_Kind_KIND_SPREAD:
-    case engram_accel_v1_Kind_KIND_GRAPH_FETCH_NODES:
-        return ea_reply_parse_graph_tensors(r, message, message_bytes, body_bytes, note);
-    default:
-        if (body_bytes) return ea_reply_broken(note, "a body where none belongs");
-        return parse_bare(r, message, message_bytes, note);
-    }
+    static const struct parser none;
+    bool known = r->kind < sizeof parsers / sizeof *parsers;
+    const struct parser *p = known ? &parsers[r->kind] : &none;
+    if (p->tensors) return p->tensors(r, message, message_bytes, body_bytes, note);
+    if (body_bytes) return ea_reply_broken(note, "a body where none belongs");
+    if (p->bare) return p->bare(r, message, message_bytes, note);
+    if (!p->answer) return ea_reply_broken(note, "to no request of ours");
+    return ea_reply_decode(message, message_bytes, p->answer, r->answer, note);
 }
 
 ea_status ea_reply_check(const struct client_request *r, struct note *note)

@@ -51,13 +51,17 @@ void ea_reply_graph(const engram_accel_v1_GraphInfo *m, ea_graph_info *out);
 
 /* ---- graph.c ---- */
 
-/* Parses replies without a body: create, describe, list, drop, changes. */
-ea_status ea_reply_parse_graph(struct client_request *r, const void *message, uint32_t bytes,
-                               struct note *note);
-/* Parses nodes and spreads: shapes and pointers go to *r->answer, an ea_nodes or ea_spread_result,
+/* Parse replies without a body: of create and describe, of what changes a graph. */
+ea_status ea_reply_parse_graph_info(struct client_request *r, const void *message, uint32_t bytes,
+                                    struct note *note);
+ea_status ea_reply_parse_graph_change(struct client_request *r, const void *message, uint32_t bytes,
+                                      struct note *note);
+/* Parse nodes and spreads: shapes and pointers go to *r->answer, an ea_nodes or ea_spread_result,
  * whose memory is r->result.memory. */
-ea_status ea_reply_parse_graph_tensors(struct client_request *r, const void *message,
-                                       uint32_t bytes, uint64_t body_bytes, struct note *note);
+ea_status ea_reply_parse_nodes(struct client_request *r, const void *message, uint32_t bytes,
+                               uint64_t body_bytes, struct note *note);
+ea_status ea_reply_parse_spread(struct client_request *r, const void *message, uint32_t bytes,
+                                uint64_t body_bytes, struct note *note);
 ea_status ea_reply_check_graph(const struct client_request *r, struct note *note);
 
 #endif
