@@ -1,4 +1,5 @@
 /* client: the handle and its options. */
+#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
@@ -37,7 +38,7 @@ ea_status ea_open_sized(const ea_options *options, const ea_sizes *sizes, ea_cli
     ea_client *c = NULL; /* aligned for the input buffer's sake */
     if (posix_memalign((void **)&c, EA_ALIGN, sizeof *c)) return EA_RESOURCE_EXHAUSTED;
     memset(c, 0, sizeof *c);
-    c->fd = -1;
+    c->fd = c->cancels.wake_fd = -1;
     c->sizes = known;
     c->next_id = 1;
     c->nearest_deadline_ns = INT64_MAX;
@@ -50,7 +51,8 @@ ea_status ea_open_sized(const ea_options *options, const ea_sizes *sizes, ea_cli
     c->token_bytes = o->token_bytes;
     c->connect_timeout_us = o->connect_timeout_us ? o->connect_timeout_us : EA_CONNECT_DEFAULT_US;
     ea_set_timeout(c, o->timeout_us);
-    if (!c->socket_path || !c->tcp_host || !c->space || !c->client_name) {
+    if (!c->socket_path || !c->tcp_host || !c->space || !c->client_name ||
+        ea_cancels_init(&c->cancels)) {
         ea_close(c);
         return EA_RESOURCE_EXHAUSTED;
     }
@@ -75,6 +77,8 @@ void ea_close(ea_client *c)
     free(c->tcp_host);
     free(c->space);
     free(c->client_name);
+    ea_cancels_finish(&c->cancels);
+    if (c->addresses) freeaddrinfo(c->addresses);
     explicit_bzero(c->token, sizeof c->token);
     free(c);
 }

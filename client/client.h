@@ -4,7 +4,8 @@
  *   connect.c     socket and Hello
  *   transport.c   bytes out (many requests a sendmsg), bytes in (many replies a read), loss
  *   request.c     a request: head, tensors, where it stands
- *   drive.c       waiting, deadlines, callbacks, cancel; blocking calls are made of these
+ *   drive.c       waiting, deadlines, callbacks; blocking calls are made of these
+ *   cancel.c      requests given up, also by another thread
  *   answer.c      what kind of answer a request has, and how it gets into the caller's struct
  *   error.c result.c time.c text.c detail.c   helpers that know nothing of the others
  *   replies/      a reply's message -> result, as strict as the daemon is with requests
@@ -19,7 +20,9 @@
 #ifndef EA_CLIENT_H
 #define EA_CLIENT_H
 
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/uio.h>
 
 #include <pb.h>
@@ -118,6 +121,26 @@ struct request_list {
     struct client_request *first, *last;
 };
 
+/* How far a connection has come. */
+enum link {
+    LINK_NONE,
+    LINK_RETRY,  /* the daemon's backlog is full: another attempt at retry_ns */
+    LINK_SOCKET, /* the socket connects */
+    LINK_HELLO,  /* Hello is out, or on its way */
+    LINK_READY,
+};
+
+enum { EA_CANCELS_MAX = 256 };
+
+/* What other threads want cancelled. Its lock alone guards it, but for what is said. */
+struct cancel_box {
+    pthread_mutex_t lock;
+    atomic_bool waiting; /* set under the lock, looked at without */
+    int wake_fd;         /* an eventfd, readable while something waits; never changes */
+    uint32_t count;
+    uint64_t ids[EA_CANCELS_MAX];
+};
+
 struct limits {
     uint64_t message_bytes_max, body_bytes_max, reply_bytes_max;
     uint32_t dimension_max, k_max, in_flight_max;
@@ -131,7 +154,12 @@ struct ea_client {
     uint64_t connect_timeout_us, timeout_us; /* EA_NO_TIMEOUT: none */
     ea_sizes sizes;                          /* of the structs of the program's header */
 
-    int fd; /* -1: not connected */
+    int fd; /* -1: there is no socket */
+    enum link link;
+    int64_t connect_until_ns, retry_ns; /* while link is on its way; INT64_MAX: no bound */
+    struct addrinfo *addresses;         /* of tcp_host, as looked up last */
+    const struct addrinfo *address;     /* tried now */
+    engram_accel_v1_HelloReply hello;
     bool closing;
     uint64_t instance;
     struct limits limits;
@@ -139,6 +167,10 @@ struct ea_client {
     uint64_t completions; /* requests ended so far */
     uint64_t losses;      /* connections lost so far */
     struct note loss;     /* why the last was */
+
+    struct cancel_box cancels;
+    bool calling; /* a blocking call is under way */
+    bool stop;    /* and another thread wants it to end */
 
     uint64_t next_id;
     struct request_list pending; /* without an answer, oldest first */
@@ -203,8 +235,17 @@ void ea_answer_drop(struct client_request *r);
 
 /* ---- connect.c ---- */
 
-/* Nothing when connected. until_ns 0: the connect timeout alone. Sets c->error. */
+/* Waits until connected. until_ns 0: the connect timeout alone. Sets c->error. */
 ea_status ea_connect_until(ea_client *c, int64_t until_ns);
+/* Begins to connect unless that is done or under way; never waits. FAILED_PRECONDITION: a name must be
+ * looked up, which waits. Sets c->error. */
+ea_status ea_connect_start(ea_client *c);
+/* Goes on with what has begun, as far as that goes without waiting. */
+void ea_connect_continue(ea_client *c);
+/* Hello has been answered. */
+void ea_connect_answered(ea_client *c, struct client_request *r);
+/* When ea_connect_continue must run at the latest; INT64_MAX: when the socket says so. */
+int64_t ea_connect_next_ns(const ea_client *c);
 
 /* ---- transport.c ---- */
 
@@ -240,7 +281,8 @@ ea_status ea_check_dimension(ea_client *c, uint32_t dimension);
 ea_status ea_build_end(ea_client *c, struct client_request *r, ea_status st,
                        const pb_msgdesc_t *fields, const void *message,
                        struct client_request **out);
-/* Queues it; connected already. RESOURCE_EXHAUSTED: larger than the daemon takes. */
+/* Queues it, also while the connection is being made. RESOURCE_EXHAUSTED: larger than the daemon
+ * takes. */
 ea_status ea_submit(ea_client *c, struct client_request *r);
 /* Queues the frame that asks the daemon to drop a request. */
 void ea_submit_cancel(ea_client *c, uint64_t request_id);
@@ -251,6 +293,17 @@ struct client_request *ea_request_find(ea_client *c, uint64_t id);
 void ea_complete(ea_client *c, struct client_request *r);
 /* Gives up on a request whose note says why; its callback or call goes on at once. */
 void ea_abandon(ea_client *c, struct client_request *r);
+
+/* ---- cancel.c ---- */
+
+ea_status ea_cancels_init(struct cancel_box *box);
+void ea_cancels_finish(struct cancel_box *box);
+/* Does what other threads asked for. */
+void ea_cancels_take(ea_client *c);
+/* Around a blocking call; true for the outermost. What was asked before is not for it. */
+bool ea_call_begin(ea_client *c);
+void ea_call_end(ea_client *c, bool outermost);
+ea_status ea_stopped(ea_client *c);
 
 /* ---- replies/ ---- */
 

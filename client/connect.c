@@ -1,6 +1,5 @@
-/* connect: a socket to the daemon, and Hello on it. */
-#include "client/client.h"
-
+/* connect: a socket to the daemon, and Hello on it, step by step: nothing here waits but
+ * ea_connect_until, and the look-up of a name for it. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -10,112 +9,36 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
-/* 0, or an errno value. */
-static int wait_connected(int fd, int64_t until_ns)
-{
-    for (;;) {
-        int64_t left_ns = until_ns - ea_now_ns();
-        if (left_ns <= 0) return ETIMEDOUT;
-        struct timespec t = {left_ns / 1000000000, left_ns % 1000000000};
-        struct pollfd p = {.fd = fd, .events = POLLOUT};
-        int n = ppoll(&p, 1, &t, NULL);
-        if (n < 0 && errno != EINTR) return errno;
-        if (n <= 0) continue;
-        int error = 0;
-        socklen_t size = sizeof error;
-        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size)) return errno;
-        return error;
-    }
-}
+#include "client/client.h"
 
-/* A connected, non-blocking socket in *out; 0, or an errno value. */
-static int connect_to(const struct sockaddr *address, socklen_t size, int64_t until_ns, int *out)
-{
-    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) return errno;
-    int error = 0;
-    for (;;) {
-        error = connect(fd, address, size) ? errno : 0;
-        /* A Unix socket whose backlog is full cannot be waited for. */
-        if (error != EAGAIN || ea_now_ns() >= until_ns) break;
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
-    }
-    if (error == EINPROGRESS || error == EINTR) error = wait_connected(fd, until_ns);
-    if (error == EAGAIN) error = ETIMEDOUT;
-    if (error) {
-        close(fd);
-        return error;
-    }
-    *out = fd;
-    return 0;
-}
+enum { RETRY_NS = 2000000 };
 
-static ea_status refuse(ea_client *c, const char *what, int error)
+/* ---- failure ---- */
+
+static void note_refusal(const ea_client *c, struct note *note, int error)
 {
     ea_status st = error == EACCES || error == EPERM ? EA_PERMISSION_DENIED : EA_UNAVAILABLE;
-    return ea_fail(c, st, EA_DETAIL_SYSTEM, "cannot connect to %s: %s", what, strerror(error));
+    if (c->tcp_host[0])
+        ea_note_set(note, st, EA_DETAIL_SYSTEM, "cannot connect to %.200s port %u: %s", c->tcp_host,
+                    c->tcp_port, strerror(error));
+    else
+        ea_note_set(note, st, EA_DETAIL_SYSTEM, "cannot connect to %.200s: %s", c->socket_path,
+                    strerror(error));
 }
 
-static ea_status open_unix(ea_client *c, int64_t until_ns)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    memcpy(address.sun_path, c->socket_path, strlen(c->socket_path) + 1);
-    int error = connect_to((const struct sockaddr *)&address, sizeof address, until_ns, &c->fd);
-    return error ? refuse(c, c->socket_path, error) : EA_OK;
-}
-
-static ea_status open_tcp(ea_client *c, int64_t until_ns)
-{
-    char port[8];
-    snprintf(port, sizeof port, "%u", c->tcp_port);
-    char what[300];
-    snprintf(what, sizeof what, "%s port %s", c->tcp_host, port);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
-    int failed = getaddrinfo(c->tcp_host, port, &hints, &list);
-    if (failed)
-        return ea_fail(c, EA_UNAVAILABLE, EA_DETAIL_SYSTEM, "cannot connect to %s: %s", what,
-                       gai_strerror(failed));
-    int error = EADDRNOTAVAIL;
-    for (struct addrinfo *a = list; a; a = a->ai_next) {
-        error = connect_to(a->ai_addr, a->ai_addrlen, until_ns, &c->fd);
-        if (!error) break;
-    }
-    freeaddrinfo(list);
-    if (error) return refuse(c, what, error);
-    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    return EA_OK;
-}
-
-/* The handle takes over the daemon's word: who it is and what it takes. */
-static ea_status accept_hello(ea_client *c, const engram_accel_v1_HelloReply *m)
+/* The attempt is over; everything that waited for it ends with it. */
+static void give_up(ea_client *c, int error)
 {
     struct note note;
-    ea_status st = EA_OK;
-    if (m->version != EA_PROTOCOL_VERSION)
-        st = ea_note_set(&note, EA_UNIMPLEMENTED, 0, "the daemon chose protocol version %u",
-                         m->version);
-    else if (!m->has_limits)
-        st = ea_note_set(&note, EA_DATA_LOSS, EA_DETAIL_BAD_MESSAGE, "Hello names no limits");
-    if (st) {
-        ea_lose(c, &note, false);
-        return ea_fail_note(c, &note);
-    }
-    c->instance = m->instance;
-    c->limits = (struct limits){
-        .message_bytes_max = m->limits.message_bytes_max,
-        .body_bytes_max = m->limits.body_bytes_max,
-        .reply_bytes_max = m->limits.reply_bytes_max,
-        .dimension_max = m->limits.dimension_max,
-        .k_max = m->limits.k_max,
-        .in_flight_max = m->limits.in_flight_max,
-    };
-    return EA_OK;
+    note_refusal(c, &note, error);
+    ea_lose(c, &note, false);
 }
 
-static ea_status say_hello(ea_client *c, int64_t until_ns)
+/* ---- Hello ---- */
+
+static ea_status say_hello(ea_client *c)
 {
     struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_HELLO);
     if (!r) return EA_RESOURCE_EXHAUSTED;
@@ -127,35 +50,254 @@ static ea_status say_hello(ea_client *c, int64_t until_ns)
     memcpy(m.client_name, c->client_name, strlen(c->client_name));
     memcpy(m.space, c->space, strlen(c->space));
     memcpy(m.token.bytes, c->token, c->token_bytes);
-    engram_accel_v1_HelloReply reply;
-    r->answer = &reply;
-    r->deadline_ns = until_ns;
+    r->answer = &c->hello;
     ea_status st = ea_request_message(c, r, engram_accel_v1_HelloRequest_fields, &m);
     explicit_bzero(&m.token, sizeof m.token);
-    c->limits = (struct limits){.in_flight_max = 1};
     if (!st) st = ea_submit(c, r);
-    if (!st) {
-        ea_wait(c, r);
-        st = r->note.code;
-        if (st) ea_fail_note(c, &r->note);
+    if (st) ea_request_release(c, r);
+    return st;
+}
+
+static void begin_hello(ea_client *c)
+{
+    if (c->tcp_host[0]) setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    c->link = LINK_HELLO;
+    c->limits = (struct limits){.in_flight_max = 1};
+    if (say_hello(c)) ea_lose(c, &c->error, false);
+}
+
+/* What came before Hello was answered could not be measured. */
+static void refuse_large(ea_client *c)
+{
+    struct client_request *next;
+    for (struct client_request *r = c->pending.first; r; r = next) {
+        next = r->next;
+        if (r->body_bytes <= c->limits.body_bytes_max) continue;
+        ea_note_set(&r->note, EA_RESOURCE_EXHAUSTED, EA_DETAIL_BODY_TOO_LARGE,
+                    "request of %llu bytes, the daemon takes at most %llu",
+                    (unsigned long long)r->body_bytes,
+                    (unsigned long long)c->limits.body_bytes_max);
+        ea_abandon(c, r);
     }
+}
+
+/* The handle takes over the daemon's word: who it is and what it takes. */
+static void accept_hello(ea_client *c)
+{
+    const engram_accel_v1_HelloReply *m = &c->hello;
+    struct note note;
+    ea_status st = EA_OK;
+    if (m->version != EA_PROTOCOL_VERSION)
+        st = ea_note_set(&note, EA_UNIMPLEMENTED, 0, "the daemon chose protocol version %u",
+                         m->version);
+    else if (!m->has_limits)
+        st = ea_note_set(&note, EA_DATA_LOSS, EA_DETAIL_BAD_MESSAGE, "Hello names no limits");
+    if (st) {
+        ea_lose(c, &note, false);
+        return;
+    }
+    c->link = LINK_READY;
+    c->instance = m->instance;
+    c->limits = (struct limits){
+        .message_bytes_max = m->limits.message_bytes_max,
+        .body_bytes_max = m->limits.body_bytes_max,
+        .reply_bytes_max = m->limits.reply_bytes_max,
+        .dimension_max = m->limits.dimension_max,
+        .k_max = m->limits.k_max,
+        .in_flight_max = m->limits.in_flight_max,
+    };
+    refuse_large(c);
+}
+
+void ea_connect_answered(ea_client *c, struct client_request *r)
+{
+    struct note note = r->note;
     explicit_bzero(r->head, sizeof r->head); /* it held the token */
     ea_request_release(c, r);
-    if (!st) return accept_hello(c, &reply);
-    if (c->fd >= 0) ea_lose(c, &c->error, false);
-    return st;
+    if (c->link != LINK_HELLO) return; /* it is being lost, and everybody is told */
+    if (note.code)
+        ea_lose(c, &note, false);
+    else
+        accept_hello(c);
+}
+
+/* ---- the socket ---- */
+
+static int connect_address(ea_client *c)
+{
+    if (c->address) return connect(c->fd, c->address->ai_addr, c->address->ai_addrlen);
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    memcpy(a.sun_path, c->socket_path, strlen(c->socket_path) + 1);
+    return connect(c->fd, (const struct sockaddr *)&a, sizeof a);
+}
+
+/* One attempt at the address in hand: 0 when it is under way, or an errno value. */
+static int attempt(ea_client *c)
+{
+    if (c->fd < 0) {
+        int family = c->address ? c->address->ai_family : AF_UNIX;
+        c->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (c->fd < 0) return errno;
+    }
+    int error = connect_address(c) ? errno : 0;
+    if (!error) {
+        begin_hello(c);
+    } else if (error == EINPROGRESS || error == EINTR) {
+        c->link = LINK_SOCKET;
+    } else if (error == EAGAIN) { /* a Unix socket whose backlog is full cannot be waited for */
+        c->link = LINK_RETRY;
+        c->retry_ns = ea_now_ns() + RETRY_NS;
+    } else {
+        close(c->fd);
+        c->fd = -1;
+        return error;
+    }
+    return 0;
+}
+
+/* Addresses from the one in hand on, until an attempt is under way. */
+static int attempt_all(ea_client *c)
+{
+    int error = attempt(c);
+    while (error && c->address && c->address->ai_next) {
+        c->address = c->address->ai_next;
+        error = attempt(c);
+    }
+    return error;
+}
+
+/* Looks tcp_host up. A name waits, so that it is looked up only where waiting is allowed. */
+static ea_status look_up(ea_client *c, bool may_wait)
+{
+    char port[8];
+    snprintf(port, sizeof port, "%u", c->tcp_port);
+    struct addrinfo hints = {.ai_flags = may_wait ? 0 : AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+    int failed = getaddrinfo(c->tcp_host, port, &hints, &list);
+    if (failed && !may_wait && c->addresses) return EA_OK; /* as they were */
+    if (failed && !may_wait)
+        return ea_fail(c, EA_FAILED_PRECONDITION, EA_DETAIL_NONE,
+                       "%.200s is a name that was not looked up yet: call ea_connect first",
+                       c->tcp_host);
+    if (failed)
+        return ea_fail(c, EA_UNAVAILABLE, EA_DETAIL_SYSTEM, "cannot connect to %.200s port %s: %s",
+                       c->tcp_host, port, gai_strerror(failed));
+    if (c->addresses) freeaddrinfo(c->addresses);
+    c->addresses = list;
+    return EA_OK;
+}
+
+static ea_status start(ea_client *c, bool may_wait)
+{
+    if (c->closing) return ea_fail(c, EA_CANCELLED, 0, "the handle is being closed");
+    if (c->link != LINK_NONE) return EA_OK;
+    int64_t until_ns = ea_deadline_after(c->connect_timeout_us);
+    ea_status st = c->tcp_host[0] ? look_up(c, may_wait) : EA_OK;
+    if (st) return st;
+    c->address = c->tcp_host[0] ? c->addresses : NULL;
+    c->connect_until_ns = until_ns ? until_ns : INT64_MAX;
+    int error = attempt_all(c);
+    if (!error) return c->link != LINK_NONE ? EA_OK : ea_fail_note(c, &c->loss);
+    struct note note;
+    note_refusal(c, &note, error);
+    return ea_fail_note(c, &note);
+}
+
+ea_status ea_connect_start(ea_client *c)
+{
+    return start(c, false);
+}
+
+/* ---- on the way ---- */
+
+int64_t ea_connect_next_ns(const ea_client *c)
+{
+    switch (c->link) {
+    case LINK_RETRY: return c->retry_ns < c->connect_until_ns ? c->retry_ns : c->connect_until_ns;
+    case LINK_SOCKET:
+    case LINK_HELLO: return c->connect_until_ns;
+    case LINK_NONE:
+    case LINK_READY: break;
+    }
+    return INT64_MAX;
+}
+
+static void try_next(ea_client *c, int error)
+{
+    if (c->fd >= 0) close(c->fd);
+    c->fd = -1;
+    if (c->address && c->address->ai_next) {
+        c->address = c->address->ai_next;
+        error = attempt_all(c);
+    }
+    if (error) give_up(c, error);
+}
+
+static void look_at_socket(ea_client *c)
+{
+    struct pollfd p = {.fd = c->fd, .events = POLLOUT};
+    if (poll(&p, 1, 0) <= 0) return;
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &size)) error = errno;
+    if (error)
+        try_next(c, error);
+    else
+        begin_hello(c);
+}
+
+static void time_out(ea_client *c)
+{
+    struct note note;
+    if (c->link == LINK_HELLO)
+        ea_note_set(&note, EA_UNAVAILABLE, EA_DETAIL_DEADLINE, "connected, but no Hello in time");
+    else
+        note_refusal(c, &note, ETIMEDOUT);
+    ea_lose(c, &note, false);
+}
+
+void ea_connect_continue(ea_client *c)
+{
+    int error = 0;
+    switch (c->link) {
+    case LINK_RETRY:
+        if (ea_now_ns() >= c->retry_ns) error = attempt(c);
+        if (error) try_next(c, error);
+        break;
+    case LINK_SOCKET: look_at_socket(c); break;
+    case LINK_HELLO: break;
+    case LINK_NONE:
+    case LINK_READY: return;
+    }
+    if (c->link == LINK_HELLO) ea_fill(c); /* an answer that is there counts */
+    if (c->link != LINK_NONE && c->link != LINK_READY && ea_now_ns() >= c->connect_until_ns)
+        time_out(c);
+}
+
+/* The caller's own deadline came first. Nobody else may be waiting: then the attempt ends, too. */
+static ea_status too_late(ea_client *c)
+{
+    struct note note;
+    if (c->link == LINK_HELLO)
+        ea_note_set(&note, EA_DEADLINE_EXCEEDED, EA_DETAIL_DEADLINE,
+                    "no answer before the deadline");
+    else
+        note_refusal(c, &note, ETIMEDOUT);
+    if (!c->callback_count) ea_lose(c, &note, false);
+    return ea_fail_note(c, &note);
 }
 
 ea_status ea_connect_until(ea_client *c, int64_t until_ns)
 {
-    if (c->closing) return ea_fail(c, EA_CANCELLED, 0, "the handle is being closed");
-    if (c->fd >= 0) return EA_OK;
-    int64_t bound_ns = ea_deadline_after(c->connect_timeout_us);
-    if (until_ns && (!bound_ns || until_ns < bound_ns)) bound_ns = until_ns;
-    ea_status st = c->tcp_host[0] ? open_tcp(c, bound_ns) : open_unix(c, bound_ns);
-    if (!st) st = say_hello(c, bound_ns);
-    /* Not the call's own deadline: nobody answers there. */
-    if (st == EA_DEADLINE_EXCEEDED && bound_ns != until_ns)
-        st = ea_fail(c, EA_UNAVAILABLE, EA_DETAIL_DEADLINE, "connected, but no Hello in time");
+    ea_status st = ea_stopped(c);
+    if (!st) st = start(c, true);
+    while (!st && c->link != LINK_READY) {
+        uint64_t losses = c->losses;
+        ea_step(c, until_ns ? until_ns : INT64_MAX);
+        if (c->losses != losses) return ea_fail_note(c, &c->loss);
+        if (c->link == LINK_READY) break;
+        if (until_ns && ea_now_ns() >= until_ns) return too_late(c);
+        st = ea_stopped(c);
+    }
     return st;
 }

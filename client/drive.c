@@ -28,9 +28,16 @@ static void expire(ea_client *c)
     }
 }
 
+/* When something is due whatever the socket does; INT64_MAX: never. */
+static int64_t next_ns(const ea_client *c)
+{
+    int64_t link_ns = ea_connect_next_ns(c);
+    return link_ns < c->nearest_deadline_ns ? link_ns : c->nearest_deadline_ns;
+}
+
 static void wait_socket(ea_client *c, int64_t until_ns)
 {
-    if (c->nearest_deadline_ns < until_ns) until_ns = c->nearest_deadline_ns;
+    if (next_ns(c) < until_ns) until_ns = next_ns(c);
     struct timespec t, *timeout = NULL;
     if (until_ns != INT64_MAX) {
         int64_t left_ns = until_ns - ea_now_ns();
@@ -38,17 +45,21 @@ static void wait_socket(ea_client *c, int64_t until_ns)
         t = (struct timespec){left_ns / 1000000000, left_ns % 1000000000};
         timeout = &t;
     }
-    struct pollfd p = {.fd = c->fd, .events = ea_events(c)};
-    if (ppoll(&p, 1, timeout, NULL) <= 0) return; /* time, or a signal: the caller looks again */
-    if (p.revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) ea_fill(c);
-    if (p.revents & POLLOUT) ea_flush(c);
+    struct pollfd p[] = {{.fd = ea_fd(c), .events = ea_events(c)},
+                         {.fd = c->cancels.wake_fd, .events = POLLIN}};
+    if (ppoll(p, 2, timeout, NULL) <= 0) return; /* time, or a signal: the caller looks again */
+    if (c->link < LINK_HELLO) return;
+    if (p[0].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) ea_fill(c);
+    if (p[0].revents & POLLOUT) ea_flush(c);
 }
 
 void ea_step(ea_client *c, int64_t until_ns)
 {
     uint64_t completions = c->completions;
+    if (atomic_load_explicit(&c->cancels.waiting, memory_order_acquire)) ea_cancels_take(c);
+    ea_connect_continue(c);
     ea_flush(c);
-    if (c->fd >= 0) {
+    if (c->link != LINK_NONE) {
         if (until_ns && c->completions == completions)
             wait_socket(c, until_ns);
         else
@@ -67,12 +78,13 @@ void ea_wait(ea_client *c, struct client_request *r)
  * repeated. */
 static void look_before(ea_client *c, const struct client_request *r)
 {
-    if (!r->repeatable && c->fd >= 0) ea_fill(c);
+    if (!r->repeatable && c->link == LINK_READY) ea_fill(c);
 }
 
 ea_status ea_run(ea_client *c, struct client_request *r, int64_t deadline_ns, uint64_t instance)
 {
     r->deadline_ns = deadline_ns;
+    bool outermost = ea_call_begin(c);
     ea_status st = ea_answer_prepare(c, r);
     for (bool repeated = false; !st; repeated = true) {
         look_before(c, r);
@@ -90,6 +102,7 @@ ea_status ea_run(ea_client *c, struct client_request *r, int64_t deadline_ns, ui
         ea_request_rewind(r);
         st = EA_OK;
     }
+    ea_call_end(c, outermost);
     return st;
 }
 
@@ -113,7 +126,7 @@ ea_status ea_send(ea_client *c, struct client_request *r, const ea_send_options 
     r->user = o.user;
     r->deadline_ns = ea_deadline_after(o.timeout_us ? o.timeout_us : c->timeout_us);
     ea_status st = ea_answer_prepare(c, r);
-    if (!st) st = ea_connect_until(c, r->deadline_ns);
+    if (!st) st = ea_connect_start(c);
     if (!st) st = ea_submit(c, r);
     if (st) {
         ea_request_release(c, r);
@@ -161,7 +174,7 @@ ea_status ea_pump(ea_client *c, int64_t timeout_us)
     for (;;) {
         ea_step(c, ran || !c->callback_count ? 0 : until_ns);
         ran += run_callbacks(c);
-        if (ran || c->losses != losses || c->fd < 0 || !c->callback_count) break;
+        if (ran || c->losses != losses || c->link == LINK_NONE || !c->callback_count) break;
         if (until_ns != INT64_MAX && ea_now_ns() >= until_ns) break;
     }
     return c->losses == losses || c->closing ? EA_OK : ea_fail_note(c, &c->loss);
@@ -169,7 +182,7 @@ ea_status ea_pump(ea_client *c, int64_t timeout_us)
 
 int ea_fd(const ea_client *c)
 {
-    return c ? c->fd : -1;
+    return c && c->link != LINK_RETRY ? c->fd : -1;
 }
 
 short ea_events(const ea_client *c)
@@ -177,24 +190,17 @@ short ea_events(const ea_client *c)
     return (short)(POLLIN | (c && ea_output_waits(c) ? POLLOUT : 0));
 }
 
+int64_t ea_wait_us(const ea_client *c)
+{
+    if (!c) return -1;
+    if (c->done.first) return 0;
+    int64_t at_ns = next_ns(c);
+    if (at_ns == INT64_MAX) return -1;
+    int64_t left_ns = at_ns - ea_now_ns();
+    return left_ns > 0 ? (left_ns + 999) / 1000 : 0;
+}
+
 size_t ea_pending(const ea_client *c)
 {
     return c ? c->callback_count : 0;
-}
-
-ea_status ea_cancel(ea_client *c, uint64_t request_id)
-{
-    if (!c) return EA_INVALID_ARGUMENT;
-    struct client_request *r = ea_request_find(c, request_id);
-    if (!r || r->owner == OWNER_LIBRARY)
-        return ea_fail(c, EA_NOT_FOUND, 0, "request %llu: unknown, or answered already",
-                       (unsigned long long)request_id);
-    if (r->begun) {
-        ea_submit_cancel(c, request_id);
-        return EA_OK;
-    }
-    ea_note_set(&r->note, EA_CANCELLED, EA_DETAIL_CANCELLED_BY_CLIENT,
-                "cancelled before it was sent");
-    ea_abandon(c, r);
-    return EA_OK;
 }

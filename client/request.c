@@ -240,19 +240,20 @@ static void prepare(ea_client *c, struct client_request *r)
 
 ea_status ea_submit(ea_client *c, struct client_request *r)
 {
-    if (r->body_bytes > c->limits.body_bytes_max)
+    if (c->link == LINK_READY && r->body_bytes > c->limits.body_bytes_max)
         return ea_fail(c, EA_RESOURCE_EXHAUSTED, EA_DETAIL_BODY_TOO_LARGE,
                        "request of %" PRIu64 " bytes, the daemon takes at most %" PRIu64,
                        r->body_bytes, c->limits.body_bytes_max);
     prepare(c, r);
     pending_add(c, r);
     note_deadline(c, r);
-    r->output_next = NULL;
-    if (c->output_last)
-        c->output_last->output_next = r;
-    else
+    bool first = r->kind == engram_accel_v1_Kind_KIND_HELLO; /* others may have come before it */
+    r->output_next = first ? c->output_first : NULL;
+    if (first || !c->output_first)
         c->output_first = r;
-    c->output_last = r;
+    else
+        c->output_last->output_next = r;
+    if (!r->output_next) c->output_last = r;
     return EA_OK;
 }
 
@@ -304,7 +305,9 @@ void ea_complete(ea_client *c, struct client_request *r)
     if (r->note.code) ea_result_free(&r->result);
     r->done = true;
     c->completions++;
-    if (r->owner == OWNER_CALLBACK)
+    if (r->kind == engram_accel_v1_Kind_KIND_HELLO)
+        ea_connect_answered(c, r);
+    else if (r->owner == OWNER_CALLBACK)
         list_add(&c->done, r);
     else if (r->owner == OWNER_LIBRARY) {
         if (!is_cancel(r)) c->abandoned_count--;

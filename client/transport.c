@@ -15,9 +15,10 @@ enum { GATHER_MAX = 128 };
 void ea_lose(ea_client *c, const struct note *note, bool repeat)
 {
     struct note why = *note; /* it may be one of those that change below */
-    if (c->fd >= 0) {
-        close(c->fd);
+    if (c->link != LINK_NONE) {
+        if (c->fd >= 0) close(c->fd);
         c->fd = -1;
+        c->link = LINK_NONE;
         c->losses++;
         c->loss = why;
     }
@@ -67,12 +68,14 @@ static void stamp_deadline(struct client_request *r, int64_t *now_ns)
 
 static bool may_begin(const ea_client *c, const struct client_request *r, uint64_t in_flight)
 {
+    if (c->link != LINK_READY) return r->kind == engram_accel_v1_Kind_KIND_HELLO;
     return r->begun || r->kind == engram_accel_v1_Kind_KIND_CANCEL || !c->limits.in_flight_max ||
            in_flight < c->limits.in_flight_max;
 }
 
 bool ea_output_waits(const ea_client *c)
 {
+    if (c->link == LINK_SOCKET) return true;
     return c->output_first && may_begin(c, c->output_first, c->in_flight);
 }
 
@@ -124,7 +127,7 @@ static void consume(ea_client *c, size_t n)
 
 void ea_flush(ea_client *c)
 {
-    while (c->fd >= 0 && c->output_first) {
+    while (c->link >= LINK_HELLO && c->output_first) {
         struct iovec pieces[GATHER_MAX];
         struct msghdr m = {.msg_iov = pieces, .msg_iovlen = gather(c, pieces)};
         if (!m.msg_iovlen) return; /* as many in flight as the daemon takes */
@@ -138,7 +141,7 @@ void ea_flush(ea_client *c)
         /* The daemon may have said why before it went. */
         int error = errno;
         ea_fill(c);
-        if (c->fd >= 0) lose_system(c, "write", error);
+        if (c->link != LINK_NONE) lose_system(c, "write", error);
         return;
     }
 }
@@ -274,7 +277,7 @@ static size_t input_places(ea_client *c, struct iovec *places, size_t *into_body
 
 void ea_fill(ea_client *c)
 {
-    while (c->fd >= 0) {
+    while (c->link >= LINK_HELLO) {
         struct iovec places[2];
         size_t into_body;
         struct msghdr m = {.msg_iov = places};

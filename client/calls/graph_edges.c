@@ -213,6 +213,7 @@ ea_status ea_graph_add_edges(ea_client *c, const char *graph, const ea_graph_edg
     struct edges_upload u = {
         .c = c, .graph = graph, .edges = &e, .deadline_ns = ea_deadline_after(c->timeout_us)};
     char name[EA_NAME_MAX + 1];
+    bool outermost = ea_call_begin(c);
     ea_status st = ea_check_name(c, "graph", graph, name);
     if (!st) st = ea_connect_until(c, u.deadline_ns); /* it says how large a part may be */
     /* No edges are one request too: the daemon says whether the graph is there. */
@@ -221,6 +222,7 @@ ea_status ea_graph_add_edges(ea_client *c, const char *graph, const ea_graph_edg
         if (!st && e.progress && !e.progress(u.done, e.count, e.user))
             st = ea_fail(c, EA_CANCELLED, EA_DETAIL_CANCELLED_BY_CLIENT, "stopped by the caller");
     }
+    ea_call_end(c, outermost);
     if (out) ea_copy_struct(out, c->sizes.graph_counts, &u.sum, sizeof u.sum);
     return st;
 }

@@ -182,9 +182,11 @@ ea_status ea_upsert(ea_client *c, const ea_rows *rows, ea_upsert_counts *out)
     if (!st) st = ea_check_dimension(c, all.dimension);
     if (!st && all.count > UINT64_MAX / 8 / all.dimension)
         st = ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_SHAPE, "rows: too many");
+    bool outermost = ea_call_begin(c);
     if (!st) st = connect(&u);
+    if (!st) upload(&u);
+    ea_call_end(c, outermost);
     if (st) return st;
-    upload(&u);
     if (out) ea_copy_struct(out, c->sizes.upsert_counts, &u.sum, sizeof u.sum);
     return u.failure.code ? ea_fail_note(c, &u.failure) : EA_OK;
 }

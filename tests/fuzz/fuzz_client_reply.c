@@ -157,6 +157,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 100000 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair)) return 0;
     if (ea_open(NULL, &c)) abort();
     c->fd = pair[0];
+    c->link = LINK_READY;
     c->limits.body_bytes_max = 1;
     answered = 0;
     submit_all(c);
