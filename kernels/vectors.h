@@ -5,8 +5,8 @@
  *
  * Everywhere: rows are float32, `stride` floats apart, stride a multiple of 32 and at least the
  * dimension, elements from dimension to stride are +0, base pointers 64-byte aligned.
- * `dimension` (1..16384) only decides plain (<= 1024) or compensated sums; see canonical.h for the
- * arithmetic, which every variant equals bit for bit. count = 0 is a no-op. */
+ * `dimension` (1..VECTOR_DIMENSION_MAX) only decides between plain and compensated sums; see
+ * canonical.h for the arithmetic, which every variant equals bit for bit. count = 0 is a no-op. */
 #ifndef ENGRAM_KERNELS_VECTORS_H
 #define ENGRAM_KERNELS_VECTORS_H
 

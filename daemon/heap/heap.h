@@ -19,7 +19,10 @@
 
 struct heap;
 
-enum { HEAP_UNIT = 65536 }; /* the smallest block */
+enum {
+    HEAP_UNIT = 65536,              /* the smallest block */
+    HEAP_POPULATE_BYTES_MIN = 65536 /* heap_populate costs more than it saves below this */
+};
 
 struct heap_block {
     void *data;      /* in this process's mapping, 64 KiB aligned; NULL: no block */

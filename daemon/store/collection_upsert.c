@@ -11,7 +11,7 @@
  * make the rows visible, which cannot fail. */
 
 /* A batch of this size is still in the second-level cache when it is checked after copying. */
-enum { BATCH_BYTES = 256 << 10, POPULATE_BYTES_MIN = 64 << 10 };
+enum { BATCH_BYTES = 256 << 10 };
 
 struct upsert {
     struct collection *c;
@@ -127,7 +127,7 @@ static enum status stage_new(struct upsert *u, uint64_t first, size_t count, uin
     struct collection *c = u->c;
     float *to = row_at(c, row);
     size_t bytes = count * c->stride * sizeof *to;
-    if (bytes >= POPULATE_BYTES_MIN) heap_populate(to, bytes);
+    if (bytes >= HEAP_POPULATE_BYTES_MIN) heap_populate(to, bytes);
     vectors_pad(c->dimension, u->rows + first * c->dimension, count, to);
     c->kernels->norms(c->dimension, to, count, c->norms + row);
     size_t bad = vectors_find_bad(c->norms + row, count);

@@ -7,7 +7,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/store/array.h"
 
-enum { RELEASE_BYTES_MIN = 1 << 20, POPULATE_BYTES_MIN = 64 << 10, FIT_FACTOR = 4 };
+enum { RELEASE_BYTES_MIN = 1 << 20, FIT_FACTOR = 4 };
 
 const uint8_t graph_element_bytes[GRAPH_PARTS] = {
     [GRAPH_OUT] = sizeof(struct spread_list),
@@ -117,7 +117,7 @@ enum status graph_part_reserve(struct graph *g, enum graph_part part, uint64_t c
     if (generous > bytes) st = heap_take_fresh(g->heap, generous, owner, &larger);
     if (st) st = heap_take_fresh(g->heap, bytes, owner, &larger);
     if (st) return st;
-    if (kept >= POPULATE_BYTES_MIN) heap_populate(larger.data, kept);
+    if (kept >= HEAP_POPULATE_BYTES_MIN) heap_populate(larger.data, kept);
     if (kept) memcpy(larger.data, now->data, kept);
     graph_part_replace(g, part, larger);
     return STATUS_OK;
@@ -144,7 +144,7 @@ enum status graph_scratch(struct graph *g, uint64_t bytes, struct heap_block *ou
 {
     *out = (struct heap_block){0};
     enum status st = heap_take(g->heap, bytes ? bytes : 1, g->resident.space->number, out);
-    if (!st && bytes >= POPULATE_BYTES_MIN) heap_populate(out->data, bytes);
+    if (!st && bytes >= HEAP_POPULATE_BYTES_MIN) heap_populate(out->data, bytes);
     return st;
 }
 

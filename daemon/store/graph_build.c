@@ -7,7 +7,6 @@
 enum {
     NEAR = 16, /* how many edges ahead a prefetch is: of the place, and of the list */
     FAR = 48,
-    POPULATE_BYTES_MIN = 64 << 10,
     DIGIT_BITS = 11,
     DIGITS = 1 << DIGIT_BITS
 };
@@ -191,7 +190,7 @@ static void place_side(struct build *b, enum graph_side_of side, const uint32_t 
     struct spread_list *lists = lists_of(g, side);
     const struct spread_edge *from = edges_of(g, side);
     struct spread_edge *to = b->edges[side].data;
-    if (b->edges[side].bytes >= POPULATE_BYTES_MIN) heap_populate(to, b->edges[side].bytes);
+    if (b->edges[side].bytes >= HEAP_POPULATE_BYTES_MIN) heap_populate(to, b->edges[side].bytes);
     uint64_t at = 0;
     for (uint32_t i = 0; i < g->numbers; i++) {
         if (i + NEAR < g->numbers)

@@ -2,7 +2,7 @@
 
 #include "daemon/store/graph_inside.h"
 
-enum { ROOM_MIN = 4, POPULATE_BYTES_MIN = 64 << 10, AHEAD = 8, LOOSE_FROM = 512 };
+enum { ROOM_MIN = 4, AHEAD = 8, LOOSE_FROM = 512 };
 
 static struct spread_edge *edges_at(const struct graph *g, enum graph_side_of side, uint32_t node)
 {
@@ -180,7 +180,7 @@ bool side_rewrite(struct graph *g, enum graph_side_of side, const uint32_t *orde
     struct heap_block block = {0};
     uint64_t bytes = (used + (tight ? 0 : used / 8)) * sizeof *from;
     if (used && heap_take_fresh(g->heap, bytes, g->resident.space->number, &block)) return false;
-    if (bytes >= POPULATE_BYTES_MIN) heap_populate(block.data, used * sizeof *from);
+    if (bytes >= HEAP_POPULATE_BYTES_MIN) heap_populate(block.data, used * sizeof *from);
     struct spread_edge *to = block.data;
     uint64_t at = 0;
     for (uint32_t i = 0; i < g->numbers; i++) {

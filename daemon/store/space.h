@@ -71,8 +71,8 @@ void store_on_forget(struct store *s, void (*forget)(void *owner, struct space *
 /* Collection names: 1-64 bytes of [A-Za-z0-9._-]. INVALID_ARGUMENT/BAD_NAME. */
 enum status collection_name_check(const char *name, struct failure *f);
 
-/* ALREADY_EXISTS, INVALID_ARGUMENT (name, dimension 1..16384, metric), RESOURCE_EXHAUSTED
- * (MEMORY, TOO_MANY_COLLECTIONS). */
+/* Makes an empty collection. ALREADY_EXISTS, INVALID_ARGUMENT (name, dimension not within
+ * 1..VECTOR_DIMENSION_MAX, metric), RESOURCE_EXHAUSTED (MEMORY, TOO_MANY_COLLECTIONS). */
 enum status store_collection_create(struct store *s, struct space *space, const char *name,
                                     uint32_t dimension, uint32_t metric, struct failure *f,
                                     struct collection **out);
