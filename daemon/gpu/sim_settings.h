@@ -20,11 +20,11 @@
  *   count=PATH           the calls made so far, u64, are kept in that file, and are counted on from
  *                        what it says: a fault at call N then comes once, not in every process
  *   fail=N:KIND[@CALL]   call N (of those that can fail, open included, from 1; an event_query that
- *                        is too early does not count) fails; N+: and all after it. With @CALL, as in
- *                        fail=2:hang@topk, calls of that name alone are counted. KIND:
- *     memory   no memory; where the call cannot say so, as error
+ *                        is too early does not count) fails; N+: and all after it. With @CALL, as
+ *                        in fail=2:hang@topk, only calls with that name are counted. KIND:
+ *     memory   no memory; as error, if the call cannot say so
  *     error    this call fails and has done nothing: after an event_query the work that it asked
- *              about is as much under way as before
+ *              about still goes on
  *     sticky   this call and all later ones
  *     absent   open: no device; elsewhere as error
  *     slow     takes 300 ms, then does what it should

@@ -1,5 +1,5 @@
-/* batch_groups: tickets grouped by tenant, server and batch key, in queue order: those that could run as
- * one job, and those of a key that are in flight.
+/* batch_groups: tickets grouped by tenant, server and batch key, in queue order: those that could
+ * run as one job, and those of a key that are in flight.
  * Owner:  the scheduler.
  * Thread: the loop.
  * Errors: none; the tickets carry the links. */

@@ -10,7 +10,7 @@
 #include "daemon/wire/body.h"
 #include "daemon/wire/text.h"
 
-/* The table of operations is the schema's. */
+/* Checks that the table of operations agrees with the schema. */
 #define SAME_NUMBER(NAME)                                                          \
     _Static_assert((int)OPERATION_##NAME == (int)engram_accel_v1_Kind_KIND_##NAME, \
                    "the schema's number of " #NAME);
@@ -27,8 +27,9 @@ enum field_kind { FIELD_NAME, FIELD_NUMBER, FIELD_TENSOR };
 struct request_field {
     const char *label;
     enum field_kind kind;
-    uint16_t at, to, bytes; /* in the message, in struct job_request; of a number */
-    /* Of a tensor. */
+    /* of a number: offsets in the message and in struct job_request, and its size */
+    uint16_t at, to, bytes;
+    /* of a tensor */
     uint16_t has;
     enum dtype dtype;
     bool matrix, needed;
@@ -69,7 +70,8 @@ struct request_field {
 #undef COPY
 #undef TENSOR
 
-/* A number is as wide in the message as in the job; no request has more tensors than are placed. */
+/* Checks that numbers have the same size in message and job, and that no request has more tensors
+ * than fit. */
 enum { TENSORS_MAX = 8 };
 #define NAMED(M, member)
 #define COPY(M, member, target) \
@@ -94,7 +96,7 @@ union request_message {
 };
 
 struct request {
-    const pb_msgdesc_t *message; /* NULL: no request of that kind */
+    const pb_msgdesc_t *message; /* NULL: there is no request of that kind */
     const struct request_field *fields;
     uint32_t count;
 };
@@ -122,7 +124,7 @@ static enum status decode_message(const void *message, uint32_t message_bytes,
                        PB_GET_ERROR(&in));
 }
 
-/* A name is looked at before the message is decoded: a decoded one may have been cut. */
+/* Names are checked in the undecoded message, because a decoded name may have been cut. */
 static enum status check_names(const struct request *q, const void *message, uint32_t message_bytes,
                                struct failure *f)
 {
@@ -132,7 +134,8 @@ static enum status check_names(const struct request *q, const void *message, uin
     return text_check(message, message_bytes, &rule, 1, f);
 }
 
-/* Names and numbers of the message to the job; its tensors to tensors, whose count is returned. */
+/* Copies names and numbers of the message to the job, and its tensors to `tensors`; returns how
+ * many. */
 static size_t take_fields(const struct request *q, const union request_message *m,
                           struct job_request *out, struct body_field tensors[TENSORS_MAX])
 {
@@ -143,7 +146,8 @@ static size_t take_fields(const struct request *q, const union request_message *
         const void *at = message + f->at;
         void *to = (char *)out + f->to;
         switch (f->kind) {
-        case FIELD_NAME: memcpy(out->collection, at, strlen(at) + 1); break; /* it fits: checked */
+        /* check_names has checked that it fits */
+        case FIELD_NAME: memcpy(out->collection, at, strlen(at) + 1); break;
         case FIELD_NUMBER: memcpy(to, at, f->bytes); break;
         case FIELD_TENSOR:
             tensors[count++] = (struct body_field){
@@ -198,7 +202,8 @@ static enum status decode_by(const struct request *q, const struct frame_header 
     if (!st) st = decode_message(message, header->message_bytes, q->message, &m, &j->failure);
     if (st) return st;
     size_t count = take_fields(q, &m, &j->request, tensors);
-    /* Checks look at tensors; where there are none, what is wrong in the message is told first. */
+    /* Checks read tensors, so they follow body_place. Without tensors the check comes first, so
+     * that errors of the message are reported before those of the body. */
     if (!count && check) st = check(j);
     if (!st) st = body_place(tensors, count, body, header->body_bytes, &j->failure);
     if (!st && count && check) st = check(j);

@@ -1,10 +1,10 @@
-/* decode: request bytes -> job, by the table of operations: names and numbers are taken, tensors placed
- * in the body. What else the request alone proves wrong is the operation's check.
+/* decode: request bytes -> job, by the table of operations: copies names and numbers, and places
+ * the tensors in the body. All other checks that need only the request are the operation's.
  * Owner:  wire.
  * Thread: the loop.
- * Errors: INVALID_ARGUMENT naming the field: BAD_MESSAGE, BAD_NAME, BAD_SHAPE, BODY_MISMATCH, and what
- *         the check refuses; UNKNOWN_KIND (UNIMPLEMENTED), HELLO_REQUIRED (FAILED_PRECONDITION: a
- *         second Hello); of Hello also BAD_SPACE, BAD_VERSION. */
+ * Errors: INVALID_ARGUMENT naming the field: BAD_MESSAGE, BAD_NAME, BAD_SHAPE, BODY_MISMATCH, and
+ *         what the check refuses; UNKNOWN_KIND (UNIMPLEMENTED), HELLO_REQUIRED
+ *         (FAILED_PRECONDITION: a second Hello); of Hello also BAD_SPACE, BAD_VERSION. */
 #ifndef ENGRAM_WIRE_DECODE_H
 #define ENGRAM_WIRE_DECODE_H
 
@@ -23,9 +23,9 @@ struct hello {
 enum status decode_hello(const void *message, uint32_t message_bytes, struct hello *out,
                          struct failure *f);
 
-/* Any kind but Hello. body: 64-byte aligned, header->body_bytes long, NULL when 0. check: the
- * operation's (exec/operation.h), or NULL. Sets j->operation and j->request, whose tensors point into
- * body. On error j->failure is set. */
+/* Decodes any request but Hello. body: 64-byte aligned, header->body_bytes long, NULL when 0. check:
+ * that of the operation (exec/operation.h), or NULL. Sets j->operation and j->request, whose tensors
+ * point into body. After an error j->failure is set. */
 enum status decode_request(const struct frame_header *header, const void *message, void *body,
                            enum status (*check)(struct job *j), struct job *j);
 

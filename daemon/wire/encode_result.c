@@ -1,11 +1,14 @@
-/* What a backend made of a job, as the reply that the table of operations says. */
+/* encode_result: turns the result of a job that a backend ran into a reply, by the table of
+ * operations. */
 #include "daemon/wire/encode_inside.h"
 
 /* A number, whose dtype is NONE, or a tensor. */
 struct reply_field {
     enum dtype dtype;
-    uint16_t at, has; /* in the message */
-    uint16_t from;    /* a number: in struct job_result; a tensor: which */
+    uint16_t at, has; /* offsets in the message */
+    /* of a number: its offset in struct job_result; of a tensor: its place among the result's
+     * tensors */
+    uint16_t from;
 };
 #define NUMBER(M, member, source) \
     {.at = offsetof(M, member), .from = offsetof(struct job_result, source)},
@@ -21,8 +24,8 @@ struct reply_field {
 #undef NUMBER
 #undef RESULT
 
-/* Numbers are copied as they are; every reply's tensors have a place in a result, and its message fits
- * where results are written. */
+/* Checks that numbers can be copied as they are, that every reply's tensors have a place in a result,
+ * and that its message fits where results are written. */
 #define NUMBER(M, member, source)                                                                  \
     _Static_assert(sizeof(((M *)0)->member) == 8 && sizeof(((struct job_result *)0)->source) == 8, \
                    "64 bits: " #member);
@@ -42,7 +45,7 @@ union reply_message {
 };
 
 struct reply {
-    const pb_msgdesc_t *message; /* NULL: no backend runs the operation for a client */
+    const pb_msgdesc_t *message; /* NULL: the operation has no reply made of a result */
     const struct reply_field *fields;
     uint16_t count, bytes, has_meta, meta;
 };
@@ -59,8 +62,8 @@ static const struct reply replies[OPERATION_MAX] = {
 #include "proto/operations.def"
 };
 
-/* A tensor that the result leaves out stays out, and so does one of another dtype than its field's,
- * which is a mistake. */
+/* Leaves out a tensor that the result does not have, or has with another dtype, which is a
+ * mistake. */
 static void fill_field(const struct reply_field *f, const struct job_result *r, char *message)
 {
     if (f->dtype == DTYPE_NONE) {

@@ -5,12 +5,12 @@
  * Memory: a line, or a block of 4096 rows, whatever the file's size.
  *
  * Text:         lines of SOURCE TARGET [WEIGHT], between tabs or spaces; '#' begins a comment.
- * MatrixMarket: coordinate real, integer or pattern; general or symmetric (an entry off the diagonal
- *               is an edge each way). Entry i j is an edge from node i to node j, counted from
- *               first_id where the file counts from 1.
+ * MatrixMarket: coordinate real, integer or pattern; general or symmetric (an entry off the
+ *               diagonal is an edge in both directions). Entry i j is an edge from node i to node
+ *               j, counted from first_id where the file counts from 1.
  * .npy:         one n x 3 float64 array, with ids up to 2^53; or two or three columns of n: sources
  *               and targets (64 or 32 bit integers), weights (float64, 32 or 16).
- * Where there is no weight it is 1. Weights are finite float32 numbers. */
+ * An edge without a weight has weight 1. Weights are finite float32 numbers. */
 #ifndef ENGRAM_CLI_FILES_EDGES_FILE_H
 #define ENGRAM_CLI_FILES_EDGES_FILE_H
 
