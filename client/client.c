@@ -35,7 +35,7 @@ ea_status ea_open_sized(const ea_options *options, const ea_sizes *sizes, ea_cli
     ea_copy_struct(&known, sizeof known, sizes, sizes->sizes);
     if (options) ea_copy_struct(&own, sizeof own, options, known.options);
     if (!options_valid(o)) return EA_INVALID_ARGUMENT;
-    ea_client *c = NULL; /* aligned for the input buffer's sake */
+    ea_client *c = NULL; /* aligned because the input buffer is */
     if (posix_memalign((void **)&c, EA_ALIGN, sizeof *c)) return EA_RESOURCE_EXHAUSTED;
     memset(c, 0, sizeof *c);
     c->fd = c->cancels.wake_fd = -1;
@@ -63,7 +63,7 @@ ea_status ea_open_sized(const ea_options *options, const ea_sizes *sizes, ea_cli
 void ea_close(ea_client *c)
 {
     if (!c) return;
-    c->closing = true; /* callbacks cannot send any more */
+    c->closing = true; /* callbacks cannot send from here on */
     struct note note;
     ea_note_set(&note, EA_CANCELLED, EA_DETAIL_CANCELLED_BY_CLIENT, "the handle was closed");
     ea_lose(c, &note, false);

@@ -1,5 +1,5 @@
-/* connect: a socket to the daemon, and Hello on it, step by step: nothing here waits but
- * ea_connect_until, and the look-up of a name for it. */
+/* connect: opens a socket to the daemon and says Hello, step by step. Only ea_connect_until waits,
+ * and the look-up of a name for it. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -28,7 +28,7 @@ static void note_refusal(const ea_client *c, struct note *note, int error)
                     strerror(error));
 }
 
-/* The attempt is over; everything that waited for it ends with it. */
+/* Ends the attempt, and with it every request that waited for it. */
 static void give_up(ea_client *c, int error)
 {
     struct note note;
@@ -66,7 +66,8 @@ static void begin_hello(ea_client *c)
     if (say_hello(c)) ea_lose(c, &c->error, false);
 }
 
-/* What came before Hello was answered could not be measured. */
+/* Refuses requests that turn out to be too large: the limit was not known before Hello was
+ * answered. */
 static void refuse_large(ea_client *c)
 {
     struct client_request *next;
@@ -81,7 +82,7 @@ static void refuse_large(ea_client *c)
     }
 }
 
-/* The handle takes over the daemon's word: who it is and what it takes. */
+/* Takes the daemon's identity and limits from its reply. */
 static void accept_hello(ea_client *c)
 {
     const engram_accel_v1_HelloReply *m = &c->hello;
@@ -114,7 +115,7 @@ void ea_connect_answered(ea_client *c, struct client_request *r)
     struct note note = r->note;
     explicit_bzero(r->head, sizeof r->head); /* it held the token */
     ea_request_release(c, r);
-    if (c->link != LINK_HELLO) return; /* it is being lost, and everybody is told */
+    if (c->link != LINK_HELLO) return; /* the connection is being lost, and all requests are told */
     if (note.code)
         ea_lose(c, &note, false);
     else
@@ -131,7 +132,7 @@ static int connect_address(ea_client *c)
     return connect(c->fd, (const struct sockaddr *)&a, sizeof a);
 }
 
-/* One attempt at the address in hand: 0 when it is under way, or an errno value. */
+/* Tries the current address: 0 if the attempt is running, or an errno value. */
 static int attempt(ea_client *c)
 {
     if (c->fd < 0) {
@@ -144,7 +145,8 @@ static int attempt(ea_client *c)
         begin_hello(c);
     } else if (error == EINPROGRESS || error == EINTR) {
         c->link = LINK_SOCKET;
-    } else if (error == EAGAIN) { /* a Unix socket whose backlog is full cannot be waited for */
+        /* there is no event for a free place in a Unix socket's backlog */
+    } else if (error == EAGAIN) {
         c->link = LINK_RETRY;
         c->retry_ns = ea_now_ns() + RETRY_NS;
     } else {
@@ -155,7 +157,7 @@ static int attempt(ea_client *c)
     return 0;
 }
 
-/* Addresses from the one in hand on, until an attempt is under way. */
+/* Tries addresses from the current one on, until an attempt is running. */
 static int attempt_all(ea_client *c)
 {
     int error = attempt(c);
@@ -166,7 +168,8 @@ static int attempt_all(ea_client *c)
     return error;
 }
 
-/* Looks tcp_host up. A name waits, so that it is looked up only where waiting is allowed. */
+/* Looks tcp_host up. That may wait for a name server, so it is done only where waiting is
+ * allowed. */
 static ea_status look_up(ea_client *c, bool may_wait)
 {
     char port[8];
@@ -174,7 +177,7 @@ static ea_status look_up(ea_client *c, bool may_wait)
     struct addrinfo hints = {.ai_flags = may_wait ? 0 : AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
     int failed = getaddrinfo(c->tcp_host, port, &hints, &list);
-    if (failed && !may_wait && c->addresses) return EA_OK; /* as they were */
+    if (failed && !may_wait && c->addresses) return EA_OK; /* the earlier addresses are kept */
     if (failed && !may_wait)
         return ea_fail(c, EA_FAILED_PRECONDITION, EA_DETAIL_NONE,
                        "%.200s is a name that was not looked up yet: call ea_connect first",
@@ -269,12 +272,12 @@ void ea_connect_continue(ea_client *c)
     case LINK_NONE:
     case LINK_READY: return;
     }
-    if (c->link == LINK_HELLO) ea_fill(c); /* an answer that is there counts */
+    if (c->link == LINK_HELLO) ea_fill(c); /* an answer that has come counts */
     if (c->link != LINK_NONE && c->link != LINK_READY && ea_now_ns() >= c->connect_until_ns)
         time_out(c);
 }
 
-/* The caller's own deadline came first. Nobody else may be waiting: then the attempt ends, too. */
+/* The caller's own deadline came first. If no other request waits, the attempt ends, too. */
 static ea_status too_late(ea_client *c)
 {
     struct note note;

@@ -1,4 +1,4 @@
-/* drive: waiting, deadlines, callbacks. Blocking calls are a request and this loop. */
+/* drive: waiting, deadlines, callbacks. A blocking call is a request and this loop. */
 #include "client/client.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Ends what is past its deadline and finds the next one. */
+/* Ends requests past their deadlines and finds the next deadline. */
 static void expire(ea_client *c)
 {
     int64_t now_ns = ea_now_ns();
@@ -24,11 +24,11 @@ static void expire(ea_client *c)
         ea_note_set(&r->note, EA_DEADLINE_EXCEEDED, EA_DETAIL_DEADLINE,
                     "no answer before the deadline");
         ea_abandon(c, r);
-        if (c->losses != losses) return; /* nothing is pending any more */
+        if (c->losses != losses) return; /* all pending requests have ended */
     }
 }
 
-/* When something is due whatever the socket does; INT64_MAX: never. */
+/* Returns when something must be done even without an event of the socket; INT64_MAX: never. */
 static int64_t next_ns(const ea_client *c)
 {
     int64_t link_ns = ea_connect_next_ns(c);
@@ -47,7 +47,8 @@ static void wait_socket(ea_client *c, int64_t until_ns)
     }
     struct pollfd p[] = {{.fd = ea_fd(c), .events = ea_events(c)},
                          {.fd = c->cancels.wake_fd, .events = POLLIN}};
-    if (ppoll(p, 2, timeout, NULL) <= 0) return; /* time, or a signal: the caller looks again */
+    /* a timeout or a signal: the caller checks what to do */
+    if (ppoll(p, 2, timeout, NULL) <= 0) return;
     if (c->link < LINK_HELLO) return;
     if (p[0].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) ea_fill(c);
     if (p[0].revents & POLLOUT) ea_flush(c);
@@ -74,8 +75,8 @@ void ea_wait(ea_client *c, struct client_request *r)
         ea_step(c, INT64_MAX);
 }
 
-/* A connection that died while nobody looked shows now, not in the middle of what cannot be
- * repeated. */
+/* Finds out now whether the connection has died meanwhile, not in the middle of a request that
+ * cannot be repeated. */
 static void look_before(ea_client *c, const struct client_request *r)
 {
     if (!r->repeatable && c->link == LINK_READY) ea_fill(c);
@@ -97,7 +98,8 @@ ea_status ea_run(ea_client *c, struct client_request *r, int64_t deadline_ns, ui
         ea_wait(c, r);
         st = r->note.code;
         if (st) ea_fail_note(c, &r->note);
-        if (r->lost && r->begun && !r->repeatable) c->error.retryable = false; /* it may be done */
+        /* it may have been applied */
+        if (r->lost && r->begun && !r->repeatable) c->error.retryable = false;
         if (!r->lost || !r->repeatable || repeated) break;
         ea_request_rewind(r);
         st = EA_OK;
@@ -134,7 +136,7 @@ ea_status ea_send(ea_client *c, struct client_request *r, const ea_send_options 
     }
     uint64_t id = r->id;
     if (request_id) *request_id = id;
-    /* Heads gather until a pump writes them together; but the daemon need not wait for many. */
+    /* Heads are collected until a pump writes them together, but not too many. */
     if (id % FLUSH_EVERY == 0) ea_flush(c);
     return EA_OK;
 }
@@ -144,7 +146,8 @@ ea_status ea_send(ea_client *c, struct client_request *r, const ea_send_options 
 static size_t run_callbacks(ea_client *c)
 {
     size_t count = 0;
-    struct client_request *last = c->done.last; /* what callbacks add waits for its own turn */
+    /* requests that callbacks complete wait for the next turn */
+    struct client_request *last = c->done.last;
     while (c->done.first && last) {
         struct client_request *r = c->done.first;
         c->done.first = r->next;

@@ -1,4 +1,4 @@
-/* transport: bytes out and in. Never waits. */
+/* transport: sends and receives bytes. Never waits. */
 #include "client/client.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ enum { GATHER_MAX = 128 };
 
 void ea_lose(ea_client *c, const struct note *note, bool repeat)
 {
-    struct note why = *note; /* it may be one of those that change below */
+    struct note why = *note; /* note may be one of those that change below */
     if (c->link != LINK_NONE) {
         if (c->fd >= 0) close(c->fd);
         c->fd = -1;
@@ -55,7 +55,7 @@ static void lose_protocol(ea_client *c, const char *text)
 
 /* ---- out ---- */
 
-/* The deadline travels as what is left of it. Hello's is the library's own affair. */
+/* The deadline is sent as the time that is left. Hello has none. */
 static void stamp_deadline(struct client_request *r, int64_t *now_ns)
 {
     if (!r->deadline_ns || r->kind == engram_accel_v1_Kind_KIND_HELLO) return;
@@ -79,7 +79,7 @@ bool ea_output_waits(const ea_client *c)
     return c->output_first && may_begin(c, c->output_first, c->in_flight);
 }
 
-/* The pieces of as many requests as fit and may go. */
+/* Collects the pieces of as many requests as fit and may be sent. */
 static size_t gather(ea_client *c, struct iovec *out)
 {
     size_t count = 0;
@@ -101,7 +101,7 @@ static size_t gather(ea_client *c, struct iovec *out)
     return count;
 }
 
-/* Moves past n bytes that went out. */
+/* Advances past n bytes that were sent. */
 static void consume(ea_client *c, size_t n)
 {
     while (n) {
@@ -130,7 +130,7 @@ void ea_flush(ea_client *c)
     while (c->link >= LINK_HELLO && c->output_first) {
         struct iovec pieces[GATHER_MAX];
         struct msghdr m = {.msg_iov = pieces, .msg_iovlen = gather(c, pieces)};
-        if (!m.msg_iovlen) return; /* as many in flight as the daemon takes */
+        if (!m.msg_iovlen) return; /* as many requests are in flight as the daemon takes */
         ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n >= 0) {
             consume(c, (size_t)n);
@@ -138,7 +138,7 @@ void ea_flush(ea_client *c)
         }
         if (errno == EINTR) continue;
         if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-        /* The daemon may have said why before it went. */
+        /* The daemon may have sent a reason before it closed the connection. */
         int error = errno;
         ea_fill(c);
         if (c->link != LINK_NONE) lose_system(c, "write", error);
@@ -157,7 +157,7 @@ static void finish_reply(ea_client *c, struct client_request *r)
         return;
     }
     r->answered = true;
-    if (r->sent) ea_complete(c, r); /* else its arrays are still being written out */
+    if (r->sent) ea_complete(c, r); /* otherwise its arrays are still being sent */
 }
 
 static const char *head_fault(const struct wire_head *h)
@@ -181,7 +181,7 @@ static void refused(ea_client *c, const uint8_t *message, uint32_t bytes)
         ea_lose(c, &note, false);
 }
 
-/* One whole head (header, message, padding) at `head`; its body is still to come. */
+/* Takes one whole head (header, message, padding); its body follows. */
 static void take_head(ea_client *c, const struct wire_head *h, const uint8_t *message)
 {
     bool is_error = h->flags & EA_FLAG_ERROR;
@@ -203,7 +203,7 @@ static void take_head(ea_client *c, const struct wire_head *h, const uint8_t *me
     if (is_error)
         st = ea_reply_error(message, h->message_bytes, &r->note);
     else if (r->owner == OWNER_LIBRARY)
-        st = EA_OK; /* too late: only its bytes matter */
+        st = EA_OK; /* too late: only the length of its body matters */
     else
         st = ea_reply_parse(r, message, h->message_bytes, h->body_bytes, &r->note);
     if (st == EA_DATA_LOSS && !is_error) {
@@ -232,7 +232,7 @@ static uint32_t take_body(ea_client *c, const uint8_t *bytes, uint32_t count)
     return n;
 }
 
-/* Eats what the buffer holds; keeps an incomplete head at its start. */
+/* Parses what the buffer holds; an incomplete head is moved to its start. */
 static void parse_input(ea_client *c)
 {
     uint32_t at = 0;
@@ -262,7 +262,7 @@ static void parse_input(ea_client *c)
     if (at && c->input_used) memmove(c->input, c->input + at, c->input_used);
 }
 
-/* Where the next bytes go: what a body still lacks straight into its memory, then the buffer. */
+/* Where the next bytes are read to: the rest of a body directly to its memory, then the buffer. */
 static size_t input_places(ea_client *c, struct iovec *places, size_t *into_body)
 {
     size_t count = 0;
@@ -308,6 +308,6 @@ void ea_fill(ea_client *c)
             if (c->losses != losses) return;
         }
         parse_input(c);
-        if (!full) return; /* drained; what comes later wakes a poll */
+        if (!full) return; /* everything was read; later bytes wake a poll */
     }
 }

@@ -1,12 +1,12 @@
-/* graph_edges: edges up and away, in one request or in several, one after the other. */
+/* graph_edges: adds and removes edges, in one request or in several, one after the other. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "client/calls/calls.h"
 
 enum {
-    PART_BYTES = 64 << 20, /* the more at once, the less often all is laid out anew */
-    EDGE_BYTES = 20,       /* in a body */
+    PART_BYTES = 64 << 20, /* larger parts make the daemon lay out the graph less often */
+    EDGE_BYTES = 20,       /* of an edge in a body */
 };
 
 /* ---- remove ---- */
@@ -45,7 +45,7 @@ ea_status ea_graph_remove_edges_send(ea_client *c, const char *graph, const ea_g
 
 /* ---- a matrix ---- */
 
-/* How many columns and weights there are is what offsets say. Nobody's arrays need be aligned. */
+/* The offsets say how many columns and weights there are. The caller's arrays may be unaligned. */
 static ea_status matrix_edges(ea_client *c, uint64_t rows, const uint64_t *offsets, uint64_t *n)
 {
     if (!offsets || rows >= INT64_MAX / 64)
@@ -76,7 +76,7 @@ static ea_status build_csr(ea_client *c, const char *graph, const ea_graph_csr *
     EA_TAKE(c, graph_csr, x, matrix);
     struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_ADD_CSR);
     if (!r) return EA_RESOURCE_EXHAUSTED;
-    r->repeatable = x.replace; /* the others would be there twice */
+    r->repeatable = x.replace; /* otherwise a repetition would add edges twice */
     engram_accel_v1_GraphAddCsrRequest m = {.replace = x.replace};
     uint64_t n = 0;
     ea_status st = ea_check_name(c, "graph", graph, m.graph);
@@ -113,7 +113,7 @@ static ea_status build_edges(ea_client *c, const char *graph, const ea_graph_edg
 {
     struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_ADD_EDGES);
     if (!r) return EA_RESOURCE_EXHAUSTED;
-    r->repeatable = e->replace; /* the others would be there twice */
+    r->repeatable = e->replace; /* otherwise a repetition would add edges twice */
     engram_accel_v1_GraphAddEdgesRequest m = {.replace = e->replace};
     ea_status st = ea_check_name(c, "graph", graph, m.graph);
     if (!st) st = TENSOR(m, sources, U64, e->sources, e->count, 1);
@@ -141,7 +141,7 @@ struct edges_upload {
     const ea_graph_edges *edges;
     uint64_t done;
     int64_t deadline_ns;
-    uint64_t instance; /* the daemon's that has the first part; 0: nobody has */
+    uint64_t instance; /* of the daemon that has the first part; 0: no part was sent */
     ea_graph_counts sum;
 };
 
@@ -151,8 +151,8 @@ static bool same_pair(const ea_graph_edges *e, uint64_t a, uint64_t b)
            memcmp(e->targets + a, e->targets + b, sizeof *e->targets) == 0;
 }
 
-/* Where the part that begins at u->done ends. What is replaced with a part would be replaced again
- * with the next, so duplicates of one pair are not parted. */
+/* Returns the end of the part that begins at u->done. With replace, duplicates of one pair must be
+ * in the same part, because the next part would replace them again. */
 static uint64_t part_end(const struct edges_upload *u)
 {
     const ea_graph_edges *e = u->edges;
@@ -215,8 +215,8 @@ ea_status ea_graph_add_edges(ea_client *c, const char *graph, const ea_graph_edg
     char name[EA_NAME_MAX + 1];
     bool outermost = ea_call_begin(c);
     ea_status st = ea_check_name(c, "graph", graph, name);
-    if (!st) st = ea_connect_until(c, u.deadline_ns); /* it says how large a part may be */
-    /* No edges are one request too: the daemon says whether the graph is there. */
+    if (!st) st = ea_connect_until(c, u.deadline_ns); /* Hello says how large a part may be */
+    /* Without edges one request is sent: the daemon says whether the graph exists. */
     for (bool first = true; !st && (first || u.done < e.count); first = false) {
         st = send_part(&u, part_end(&u));
         if (!st && e.progress && !e.progress(u.done, e.count, e.user))

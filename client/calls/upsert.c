@@ -1,4 +1,4 @@
-/* upsert: rows up, in one request or in several that overlap. */
+/* upsert: sends rows, in one request or in several that overlap. */
 #include "client/calls/calls.h"
 
 enum {
@@ -43,9 +43,9 @@ struct upsert_upload {
     uint64_t sent, done;
     uint64_t chunk_rows;
     int64_t deadline_ns;
-    uint64_t instance;   /* the daemon's that the rows go to */
-    bool accepted;       /* it has some */
-    struct note failure; /* the first */
+    uint64_t instance;   /* of the daemon that the rows go to */
+    bool accepted;       /* it has accepted some */
+    struct note failure; /* of the first chunk that failed */
     ea_upsert_counts sum;
     struct upsert_chunk chunks[CHUNKS_MAX];
 };
@@ -65,7 +65,8 @@ static bool accepted_some(const struct upsert_upload *u)
     return some;
 }
 
-/* Also after a reconnect. A daemon that was restarted in the middle lacks what it had accepted. */
+/* Connects, also again. A daemon that was restarted meanwhile has lost the rows that it
+ * accepted. */
 static ea_status connect(struct upsert_upload *u)
 {
     ea_client *c = u->c;
@@ -90,7 +91,7 @@ static ea_status submit(struct upsert_upload *u, struct upsert_chunk *chunk)
     return st;
 }
 
-/* Sends the next rows from a free place. */
+/* Sends the next rows from a free chunk. */
 static void start_chunk(struct upsert_upload *u, struct upsert_chunk *chunk)
 {
     ea_rows part = *u->rows;
@@ -114,7 +115,7 @@ static void start_chunk(struct upsert_upload *u, struct upsert_chunk *chunk)
     u->sent += chunk->rows;
 }
 
-/* A chunk has ended: counts it, sends it once more, or notes its failure. */
+/* Ends a chunk: counts its rows, sends it once more, or notes its failure. */
 static void end_chunk(struct upsert_upload *u, struct upsert_chunk *chunk)
 {
     struct client_request *r = chunk->request;
@@ -135,7 +136,7 @@ static void end_chunk(struct upsert_upload *u, struct upsert_chunk *chunk)
     u->done += chunk->rows;
     u->sum.inserted += chunk->counts.inserted;
     u->sum.replaced += chunk->counts.replaced;
-    if (chunk->counts.version >= u->sum.version) { /* answers may pass each other */
+    if (chunk->counts.version >= u->sum.version) { /* answers may come in another order */
         u->sum.version = chunk->counts.version;
         u->sum.rows = chunk->counts.rows;
     }
@@ -145,11 +146,11 @@ static void end_chunk(struct upsert_upload *u, struct upsert_chunk *chunk)
     if (note.code) fail(u, &note);
 }
 
-/* Until all rows have been accepted, or nothing is under way after a failure. */
+/* Runs until all rows have been accepted, or no chunk is in flight after a failure. */
 static void upload(struct upsert_upload *u)
 {
     bool first =
-        true; /* no rows are one request too: the daemon says whether the collection is there */
+        true; /* without rows one request is sent: the daemon says whether the collection exists */
     for (;;) {
         size_t busy = 0;
         for (size_t i = 0; i < CHUNKS_MAX; i++) {

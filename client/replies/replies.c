@@ -342,8 +342,8 @@ static ea_status parse_graph_drop(struct client_request *r, const void *message,
 
 #define KIND(name) [engram_accel_v1_Kind_KIND_##name]
 
-/* How the reply to each operation is read: as the message alone, into `answer` as it is or by bare();
- * or with a body, by tensors(). What is not here is never answered: Cancel's are not parsed. */
+/* How the reply to each operation is parsed: a message alone, into `answer` directly or by bare();
+ * or with a body, by tensors(). Operations that are missing here have no parsed reply: Cancel. */
 struct parser {
     const pb_msgdesc_t *answer;
     ea_status (*bare)(struct client_request *r, const void *message, uint32_t bytes,

@@ -23,9 +23,9 @@ struct hello {
 enum status decode_hello(const void *message, uint32_t message_bytes, struct hello *out,
                          struct failure *f);
 
-/* Decodes any request but Hello. body: 64-byte aligned, header->body_bytes long, NULL when 0. check:
- * that of the operation (exec/operation.h), or NULL. Sets j->operation and j->request, whose tensors
- * point into body. After an error j->failure is set. */
+/* Decodes any request but Hello. body: 64-byte aligned, header->body_bytes long, NULL when 0.
+ * check: that of the operation (exec/operation.h), or NULL. Sets j->operation and j->request, whose
+ * tensors point into body. After an error j->failure is set. */
 enum status decode_request(const struct frame_header *header, const void *message, void *body,
                            enum status (*check)(struct job *j), struct job *j);
 

@@ -24,8 +24,8 @@ struct reply_field {
 #undef NUMBER
 #undef RESULT
 
-/* Checks that numbers can be copied as they are, that every reply's tensors have a place in a result,
- * and that its message fits where results are written. */
+/* Checks that numbers can be copied as they are, that every reply's tensors have a place in a
+ * result, and that its message fits where results are written. */
 #define NUMBER(M, member, source)                                                                  \
     _Static_assert(sizeof(((M *)0)->member) == 8 && sizeof(((struct job_result *)0)->source) == 8, \
                    "64 bits: " #member);
