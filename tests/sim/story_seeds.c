@@ -13,7 +13,7 @@
 enum { PROCESSES = 2, TWICE_EVERY = 16 };
 
 struct totals {
-    uint64_t seeds, requests, answered, errors, vanished, on_card, on_both;
+    uint64_t seeds, requests, answered, errors, vanished, exhausted, on_card, on_both;
 };
 
 static struct story_settings settings_of(uint64_t seed)
@@ -40,6 +40,10 @@ static struct story_settings settings_of(uint64_t seed)
     t.vram_mib = story_chance(&dice, 300) ? 8 + (uint32_t)story_random(&dice, 8) : 64;
     t.device_faults = story_chance(&dice, 400) ? 500 : 0;
     t.card_troubles = story_chance(&dice, 400) ? 150 : 0;
+    if (story_chance(&dice, 200)) {
+        t.fault_nth = 1 + (uint32_t)story_random(&dice, 4000);
+        t.memory_short = true;
+    }
     if (story_chance(&dice, 250)) {
         t.memory_mib = 2 + story_random(&dice, 3);
         t.memory_short = true;
@@ -59,6 +63,7 @@ static uint64_t tell(uint64_t seed, FILE *trace, struct totals *sum)
         sum->answered += s->answered;
         sum->errors += s->errors;
         sum->vanished += s->vanished;
+        sum->exhausted += s->by_code[STATUS_RESOURCE_EXHAUSTED];
         sum->on_card += s->by_backend[BACKEND_GPU];
         sum->on_both += s->by_backend[BACKEND_BOTH];
     }
@@ -111,6 +116,7 @@ static void add(struct totals *sum, const struct totals *more)
     sum->answered += more->answered;
     sum->errors += more->errors;
     sum->vanished += more->vanished;
+    sum->exhausted += more->exhausted;
     sum->on_card += more->on_card;
     sum->on_both += more->on_both;
 }
@@ -154,10 +160,12 @@ int main(int argc, char **argv)
         }
     for (uint32_t i = 0; i < PROCESSES; i++)
         add(&sum, &tellers[i].said);
-    printf("answered %llu (%llu by cards, %llu by CPU and card), refused %llu, given up %llu\n",
+    printf("answered %llu (%llu by cards, %llu by CPU and card), refused %llu (%llu for want of "
+           "room), "
+           "given up %llu\n",
            (unsigned long long)sum.answered, (unsigned long long)sum.on_card,
            (unsigned long long)sum.on_both, (unsigned long long)sum.errors,
-           (unsigned long long)sum.vanished);
+           (unsigned long long)sum.exhausted, (unsigned long long)sum.vanished);
     printf("%llu seeds, %llu requests, %llu wrong\n", (unsigned long long)sum.seeds,
            (unsigned long long)sum.requests, (unsigned long long)wrong);
     return wrong != 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/store/space.h"
 
@@ -250,6 +251,7 @@ static bool is_over(const struct story *s)
 void story_run(struct story *s)
 {
     uint64_t answered = s->answered + s->vanished, since_ns = s->now_ns;
+    fault_arm(s->settings.fault_nth);
     while (!is_over(s)) {
         story_step(s);
         if (s->answered + s->vanished != answered) {
@@ -297,6 +299,7 @@ static void stop(struct story *s)
 uint64_t story_close(struct story *s)
 {
     s->over = true;
+    fault_arm(0);
     if (!s->settings.abrupt) end_quietly(s);
     stop(s);
     net_finish(&s->net);

@@ -40,8 +40,9 @@ struct story_settings {
     /* Chances, in 1/1000 of a client's actions. */
     uint32_t cancel, deadline, vanish, dribble, slow_read;
     uint64_t think_ns;
-    uint32_t graphs; /* requests that are about graphs, in 1/1000 */
-    bool abrupt;     /* it ends while requests are under way */
+    uint32_t graphs;    /* requests that are about graphs, in 1/1000 */
+    uint32_t fault_nth; /* this fallible step fails, once (base/fault.h); 0: none */
+    bool abrupt;        /* it ends while requests are under way */
     uint32_t cards, vram_mib;
     uint32_t device_faults; /* in 1/1000 of its processes' lives */
     uint32_t card_troubles; /* in 1/1000 of every 20 ms of a card */
