@@ -43,7 +43,8 @@ enum {
     EA_HEAD_BYTES_MAX = 576, /* header and the longest request message (Hello), padded */
     EA_INPUT_BYTES = EA_MESSAGE_BYTES_MAX + 2 * EA_ALIGN, /* the longest reply head fits */
     EA_BUCKETS = 1024,
-    EA_ABANDONED_MAX = 256, /* then the connection is given up: the daemon does not answer */
+    /* with more abandoned requests the connection is given up: the daemon does not answer */
+    EA_ABANDONED_MAX = 256,
 };
 #define EA_MAGIC UINT32_C(0x4c434145)
 
@@ -66,20 +67,21 @@ struct wire_head {
     uint64_t body_bytes;
 };
 
-/* What a reply must agree with. */
+/* What a reply must agree with, because the request says so. */
 struct expectation {
-    uint64_t queries, rows; /* of a spread: sets; of nodes: how many */
-    uint64_t columns_max; /* of hits: k; of similarity: the filter list's length, else no bound; of
-                               each set of a spread: k, else no bound */
-    uint32_t dimension;   /* 0: not known */
+    uint64_t queries, rows; /* of a spread: its sets; of nodes: how many */
+    /* of kNN results: k; of similarity: the length of the filter's list, else unlimited; of each
+     * set of a spread: k, else unlimited */
+    uint64_t columns_max;
+    uint32_t dimension; /* 0: not known */
     bool threshold, inline_rows, by_position, all_scores;
     bool edges, paths;
 };
 
 enum owner {
-    OWNER_CALL,     /* a blocking call waits for it and releases it */
-    OWNER_CALLBACK, /* goes to the done list, then to its callback */
-    OWNER_LIBRARY,  /* nobody waits: a cancel, or what a late reply belongs to */
+    OWNER_CALL,     /* a blocking call waits for it and will release it */
+    OWNER_CALLBACK, /* moves to the done list, and then to its callback */
+    OWNER_LIBRARY,  /* nobody waits for it: a cancel, or a placeholder for a late reply */
 };
 
 struct client_request {
@@ -90,26 +92,28 @@ struct client_request {
     uint64_t id;
     uint8_t kind;
     enum owner owner;
-    bool begun; /* its first byte is out */
-    bool sent;  /* its last byte is out */
+    bool begun; /* its first byte has been sent */
+    bool sent;  /* its last byte has been sent */
     bool
-        answered; /* the reply is here; it ends when it is sent, for it borrows arrays until then */
+        /* the reply has come; the request ends once it is sent, because it uses the caller's
+         * arrays until then */
+        answered;
     bool done;
-    bool lost; /* the connection went away under it */
+    bool lost; /* the connection was lost before its reply */
     bool repeatable;
     int64_t deadline_ns; /* 0: none */
 
     struct expectation expect;
-    void *answer;        /* where a reply goes that is no ea_result; NULL: nowhere */
-    bool answer_is_ours; /* it ends with the request */
+    void *answer;        /* where a reply goes that is not an ea_result; NULL: there is none */
+    bool answer_is_ours; /* it is freed with the request */
     struct note note;
     ea_result result;
-    uint64_t instance; /* the daemon's that answered */
-    void *body;        /* in result.memory: where the reply's tensors go */
+    uint64_t instance; /* of the daemon that answered */
+    void *body;        /* in result.memory: where the body of the reply is read to */
     ea_callback callback;
     void *user;
 
-    /* Output: head, then tensors and zeros, straight from the caller's arrays. */
+    /* Output: the head, then tensors and zeros, directly from the caller's arrays. */
     struct iovec pieces[1 + 2 * EA_TENSORS_MAX];
     uint32_t piece_count, piece_at;
     size_t piece_offset;
@@ -121,22 +125,22 @@ struct request_list {
     struct client_request *first, *last;
 };
 
-/* How far a connection has come. */
+/* The state of a connection. */
 enum link {
     LINK_NONE,
-    LINK_RETRY,  /* the daemon's backlog is full: another attempt at retry_ns */
-    LINK_SOCKET, /* the socket connects */
-    LINK_HELLO,  /* Hello is out, or on its way */
+    LINK_RETRY,  /* the daemon's backlog is full: tries again at retry_ns */
+    LINK_SOCKET, /* the socket is connecting */
+    LINK_HELLO,  /* Hello is queued or sent */
     LINK_READY,
 };
 
 enum { EA_CANCELS_MAX = 256 };
 
-/* What other threads want cancelled. Its lock alone guards it, but for what is said. */
+/* Cancels that other threads have asked for. Its lock guards it, except where noted. */
 struct cancel_box {
     pthread_mutex_t lock;
-    atomic_bool waiting; /* set under the lock, looked at without */
-    int wake_fd;         /* an eventfd, readable while something waits; never changes */
+    atomic_bool waiting; /* written under the lock, read without it */
+    int wake_fd;         /* an eventfd, readable while a cancel waits; constant */
     uint32_t count;
     uint64_t ids[EA_CANCELS_MAX];
 };
@@ -152,37 +156,39 @@ struct ea_client {
     uint8_t token[255];
     size_t token_bytes;
     uint64_t connect_timeout_us, timeout_us; /* EA_NO_TIMEOUT: none */
-    ea_sizes sizes;                          /* of the structs of the program's header */
+    ea_sizes sizes;                          /* the sizes of the structs in the program's header */
 
-    int fd; /* -1: there is no socket */
+    int fd; /* -1: no socket */
     enum link link;
-    int64_t connect_until_ns, retry_ns; /* while link is on its way; INT64_MAX: no bound */
-    struct addrinfo *addresses;         /* of tcp_host, as looked up last */
-    const struct addrinfo *address;     /* tried now */
+    int64_t connect_until_ns, retry_ns; /* while link is not yet ready; INT64_MAX: unlimited */
+    struct addrinfo *addresses;         /* of tcp_host, from the last look-up */
+    const struct addrinfo *address;     /* the address that is tried now */
     engram_accel_v1_HelloReply hello;
     bool closing;
     uint64_t instance;
     struct limits limits;
     struct note error;    /* of the last call that failed */
-    uint64_t completions; /* requests ended so far */
-    uint64_t losses;      /* connections lost so far */
-    struct note loss;     /* why the last was */
+    uint64_t completions; /* requests that have ended */
+    uint64_t losses;      /* connections that were lost */
+    struct note loss;     /* why the last one was lost */
 
     struct cancel_box cancels;
-    bool calling; /* a blocking call is under way */
-    bool stop;    /* and another thread wants it to end */
+    bool calling; /* a blocking call is running */
+    bool stop;    /* another thread wants it to end */
 
     uint64_t next_id;
-    struct request_list pending; /* without an answer, oldest first */
+    struct request_list pending; /* not answered, oldest first */
     struct request_list done;    /* waiting for their callbacks */
     struct client_request *free_list;
     size_t free_count, callback_count, abandoned_count;
-    uint64_t in_flight;          /* begun, not answered, cancels not counted */
-    int64_t nearest_deadline_ns; /* no pending request's is earlier; INT64_MAX: none */
+    uint64_t in_flight; /* begun and not answered, without cancels */
+    /* the earliest deadline of pending requests, or earlier; INT64_MAX: none */
+    int64_t nearest_deadline_ns;
     struct client_request *buckets[EA_BUCKETS];
     struct client_request *output_first, *output_last;
 
-    struct client_request *reading; /* whose body comes in; NULL: none, or one to skip */
+    /* the request whose body is being read; NULL: none, or the body is skipped */
+    struct client_request *reading;
     uint64_t body_read, body_left;
     uint32_t input_used;
     _Alignas(64) uint8_t input[EA_INPUT_BYTES];
@@ -196,7 +202,7 @@ static inline uint64_t ea_align(uint64_t n)
 /* ---- time.c ---- */
 
 int64_t ea_now_ns(void);
-/* 0 for EA_NO_TIMEOUT: no deadline. */
+/* Returns 0, no deadline, for EA_NO_TIMEOUT. */
 int64_t ea_deadline_after(uint64_t timeout_us);
 
 /* ---- error.c ---- */
@@ -207,60 +213,62 @@ ea_status ea_note_set(struct note *note, ea_status code, uint32_t detail, const 
 ea_status ea_fail(ea_client *c, ea_status code, uint32_t detail, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 ea_status ea_fail_note(ea_client *c, const struct note *note);
-/* INVALID_ARGUMENT: a parameter is NULL that must not be. */
+/* INVALID_ARGUMENT: a required parameter is NULL. */
 ea_status ea_fail_null(ea_client *c, const char *name);
 
 /* ---- text.c ---- */
 
-/* "knn"; "?" for a kind that is none. */
+/* Returns "knn"; "?" for an unknown kind. */
 const char *ea_operation_name(uint32_t kind);
-/* Control characters become '?': it may end on a terminal. */
+/* Replaces control characters by '?', because the text may be printed on a terminal. */
 void ea_text_plain(char *text);
 
 /* ---- answer.c ---- */
 
-/* Structs cross the border between two headers: what is missing at the end is 0. */
+/* Copies between structs of two versions of a header: members that `from` does not have become
+ * 0. */
 void ea_copy_struct(void *to, size_t to_bytes, const void *from, size_t from_bytes);
-/* The caller's struct as this library knows it. */
+/* Copies the caller's struct into one of this library's size. */
 #define EA_TAKE(c, type, name, from) \
     ea_##type name;                  \
     ea_copy_struct(&name, sizeof name, (from), (c)->sizes.type)
 
-/* Makes r->answer where its reply needs one and nobody gave it. RESOURCE_EXHAUSTED (c->error). */
+/* Allocates r->answer if its reply needs one and it has none. RESOURCE_EXHAUSTED (c->error). */
 ea_status ea_answer_prepare(ea_client *c, struct client_request *r);
-/* Into the caller's struct, which then owns what it points to. out NULL: dropped. */
+/* Moves the answer to the caller's struct, which then owns the memory. out NULL: drops it. */
 void ea_answer_give(ea_client *c, struct client_request *r, void *out);
 void ea_answer_callback(ea_client *c, struct client_request *r);
 void ea_answer_drop(struct client_request *r);
 
 /* ---- connect.c ---- */
 
-/* Waits until connected. until_ns 0: the connect timeout alone. Sets c->error. */
+/* Waits until connected. until_ns 0: as long as the connect timeout. Sets c->error. */
 ea_status ea_connect_until(ea_client *c, int64_t until_ns);
-/* Begins to connect unless that is done or under way; never waits. FAILED_PRECONDITION: a name must be
- * looked up, which waits. Sets c->error. */
+/* Begins to connect unless that is done or running; never waits. FAILED_PRECONDITION: a name must
+ * be looked up, which would wait. Sets c->error. */
 ea_status ea_connect_start(ea_client *c);
-/* Goes on with what has begun, as far as that goes without waiting. */
+/* Continues to connect, as far as possible without waiting. */
 void ea_connect_continue(ea_client *c);
-/* Hello has been answered. */
+/* Called when Hello has been answered. */
 void ea_connect_answered(ea_client *c, struct client_request *r);
-/* When ea_connect_continue must run at the latest; INT64_MAX: when the socket says so. */
+/* Returns when ea_connect_continue must run at the latest; INT64_MAX: when the socket has an
+ * event. */
 int64_t ea_connect_next_ns(const ea_client *c);
 
 /* ---- transport.c ---- */
 
-/* Moves what can be moved without waiting. A lost connection shows in c->losses. */
+/* Sends and receives what is possible without waiting. A lost connection shows in c->losses. */
 void ea_flush(ea_client *c);
 void ea_fill(ea_client *c);
-/* Whether there is output that the daemon has room for. */
+/* True if there is output that the daemon accepts now. */
 bool ea_output_waits(const ea_client *c);
-/* Closes the socket and ends every pending request: with its answer where it is here, else with
+/* Closes the socket and ends every pending request: with its answer if it has come, otherwise with
  * the note. repeat: requests may be sent again on another connection. */
 void ea_lose(ea_client *c, const struct note *note, bool repeat);
 
 /* ---- request.c ---- */
 
-/* NULL: no memory (c->error is set). */
+/* Returns NULL if there is no memory (c->error is set). */
 struct client_request *ea_request_take(ea_client *c, uint8_t kind);
 void ea_request_release(ea_client *c, struct client_request *r);
 /* Encodes the message (fields NULL: empty) into the head. */
@@ -276,60 +284,60 @@ ea_status ea_request_filter(ea_client *c, struct client_request *r, const char *
                             const ea_filter *filter, bool *has_filter, engram_accel_v1_Filter *m,
                             uint64_t *allowed);
 ea_status ea_check_dimension(ea_client *c, uint32_t dimension);
-/* Ends a builder: the message is encoded unless st says that something failed, and the request goes
- * to *out, or back. */
+/* Ends a builder: encodes the message unless st is an error, and moves the request to *out, or
+ * releases it. */
 ea_status ea_build_end(ea_client *c, struct client_request *r, ea_status st,
                        const pb_msgdesc_t *fields, const void *message,
                        struct client_request **out);
-/* Queues it, also while the connection is being made. RESOURCE_EXHAUSTED: larger than the daemon
+/* Queues the request, even while connecting. RESOURCE_EXHAUSTED: it is larger than the daemon
  * takes. */
 ea_status ea_submit(ea_client *c, struct client_request *r);
 /* Queues the frame that asks the daemon to drop a request. */
 void ea_submit_cancel(ea_client *c, uint64_t request_id);
-/* As it was before ea_submit. */
+/* Resets the request to its state before ea_submit. */
 void ea_request_rewind(struct client_request *r);
 struct client_request *ea_request_find(ea_client *c, uint64_t id);
-/* Takes it out of the pending ones and hands it to whoever waits. */
+/* Removes it from the pending requests and hands it to its owner. */
 void ea_complete(ea_client *c, struct client_request *r);
-/* Gives up on a request whose note says why; its callback or call goes on at once. */
+/* Gives up a request whose note says why; its callback or call continues at once. */
 void ea_abandon(ea_client *c, struct client_request *r);
 
 /* ---- cancel.c ---- */
 
 ea_status ea_cancels_init(struct cancel_box *box);
 void ea_cancels_finish(struct cancel_box *box);
-/* Does what other threads asked for. */
+/* Carries out the cancels that other threads have asked for. */
 void ea_cancels_take(ea_client *c);
-/* Around a blocking call; true for the outermost. What was asked before is not for it. */
+/* Begins a blocking call; true for the outermost. Cancels asked for before do not apply to it. */
 bool ea_call_begin(ea_client *c);
 void ea_call_end(ea_client *c, bool outermost);
 ea_status ea_stopped(ea_client *c);
 
 /* ---- replies/ ---- */
 
-/* A reply's message. OK: r->result has its shape, its memory waits for body_bytes. DATA_LOSS: the
- * daemon does not keep to the protocol; RESOURCE_EXHAUSTED: no memory for the body. */
+/* Parses a reply's message. OK: r->result has its shape, and its memory is ready for body_bytes.
+ * DATA_LOSS: the daemon violates the protocol; RESOURCE_EXHAUSTED: no memory for the body. */
 ea_status ea_reply_parse(struct client_request *r, const void *message, uint32_t message_bytes,
                          uint64_t body_bytes, struct note *note);
-/* Once the body is here: DATA_LOSS when numbers in it would lead a reader out of it. */
+/* Called when the body has come: DATA_LOSS if numbers in it would lead a reader out of it. */
 ea_status ea_reply_check(const struct client_request *r, struct note *note);
-/* An Error message. DATA_LOSS if it is none. */
+/* Parses an Error message. DATA_LOSS if it is none. */
 ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct note *note);
 
 /* ---- drive.c ---- */
 
-/* One step: out, wait for the socket until until_ns (0: do not wait; INT64_MAX: no bound), in,
- * deadlines. */
+/* One step: sends, waits for the socket until until_ns (0: does not wait; INT64_MAX: unlimited),
+ * receives, and checks deadlines. */
 void ea_step(ea_client *c, int64_t until_ns);
-/* Steps until r is done; its deadline bounds it. */
+/* Steps until r is done; its deadline limits that. */
 void ea_wait(ea_client *c, struct client_request *r);
-/* A whole blocking call, with its one repeat, until deadline_ns (0: none), and only with the daemon of
- * that instance (0: whichever). r stays the caller's. */
+/* Runs a whole blocking call, with its one repetition, until deadline_ns (0: none), and only with
+ * the daemon of that instance (0: any). r remains the caller's. */
 ea_status ea_run(ea_client *c, struct client_request *r, int64_t deadline_ns, uint64_t instance);
-/* The same within the handle's timeout, into the public struct that r's kind of answer has (out may be
- * NULL). Releases r. */
+/* The same within the handle's timeout; the answer goes to the public struct for r's kind (out may
+ * be NULL). Releases r. */
 ea_status ea_call(ea_client *c, struct client_request *r, void *out);
-/* Queues r; its answer goes to a callback. Releases r where it fails. */
+/* Queues r, whose answer goes to a callback. Releases r if that fails. */
 ea_status ea_send(ea_client *c, struct client_request *r, const ea_send_options *how,
                   uint64_t *request_id);
 

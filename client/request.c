@@ -247,7 +247,8 @@ ea_status ea_submit(ea_client *c, struct client_request *r)
     prepare(c, r);
     pending_add(c, r);
     note_deadline(c, r);
-    bool first = r->kind == engram_accel_v1_Kind_KIND_HELLO; /* others may have come before it */
+    /* other requests may have been queued before it */
+    bool first = r->kind == engram_accel_v1_Kind_KIND_HELLO;
     r->output_next = first ? c->output_first : NULL;
     if (first || !c->output_first)
         c->output_first = r;
@@ -257,11 +258,11 @@ ea_status ea_submit(ea_client *c, struct client_request *r)
     return EA_OK;
 }
 
-/* Ahead of all that is not begun: what it cancels may be what the rest waits for. */
+/* Queued before all requests that have not begun: they may wait for the one that it cancels. */
 void ea_submit_cancel(ea_client *c, uint64_t request_id)
 {
     struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_CANCEL);
-    if (!r) return; /* then the daemon works in vain */
+    if (!r) return; /* without memory for it, the daemon does unneeded work */
     engram_accel_v1_CancelRequest m = {.request_id = request_id};
     ea_request_message(c, r, engram_accel_v1_CancelRequest_fields, &m);
     r->owner = OWNER_LIBRARY;
@@ -315,7 +316,7 @@ void ea_complete(ea_client *c, struct client_request *r)
     }
 }
 
-/* Leaves something in an ended request's place that the late reply can belong to. */
+/* Leaves a placeholder for an ended request, so that its late reply has one to belong to. */
 static bool leave_placeholder(ea_client *c, uint8_t kind, uint64_t id)
 {
     if (c->abandoned_count >= EA_ABANDONED_MAX) return false;
@@ -338,7 +339,7 @@ void ea_abandon(ea_client *c, struct client_request *r)
         ea_complete(c, r);
         return;
     }
-    if (c->reading == r && r->sent) { /* its reply is on the way in: skip the rest */
+    if (c->reading == r && r->sent) { /* its reply is being read: the rest is skipped */
         c->reading = NULL;
         ea_complete(c, r);
         return;
@@ -351,8 +352,8 @@ void ea_abandon(ea_client *c, struct client_request *r)
         ea_submit_cancel(c, id);
         return;
     }
-    /* Half a frame is out and its arrays are the caller's again, or the daemon has left too many
-     * requests without an answer: framing or patience is lost. */
+    /* Half a frame has been sent and its arrays are the caller's again, or the daemon has left too
+     * many requests unanswered: in both cases the connection is given up. */
     struct note lost;
     ea_note_set(&lost, EA_UNAVAILABLE, 0, "gave the connection up: %s", note.text);
     ea_lose(c, &lost, true);
