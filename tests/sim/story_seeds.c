@@ -30,6 +30,7 @@ static struct story_settings settings_of(uint64_t seed)
         .vanish = story_chance(&dice, 500) ? 15 : 0,
         .dribble = story_chance(&dice, 300) ? 400 : 0,
         .slow_read = story_chance(&dice, 300) ? 300 : 0,
+        .many = story_chance(&dice, 150) ? 100 : 0,
         .graphs = story_chance(&dice, 500) ? 350 : 0,
         .queue_max = story_chance(&dice, 200) ? 6 : 0,
         .think_ns = story_chance(&dice, 500) ? 20000 : 200000,

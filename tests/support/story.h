@@ -40,6 +40,7 @@ struct story_settings {
     /* Chances, in 1/1000 of a client's actions. */
     uint32_t cancel, deadline, vanish, dribble, slow_read;
     uint64_t think_ns;
+    uint32_t many;      /* requests of so many queries that they may run on both backends */
     uint32_t graphs;    /* requests that are about graphs, in 1/1000 */
     uint32_t fault_nth; /* this fallible step fails, once (base/fault.h); 0: none */
     bool abrupt;        /* it ends while requests are under way */

@@ -260,7 +260,9 @@ void story_cards_open(struct story *s)
     s->config.gpu_pairs_min = s->config.gpu_candidates_min = s->config.gpu_nodes_min = 1;
     s->config.speedup_percent = 100;
     s->config.probe_percent = 20;
-    if (story_chance(s, 600)) snprintf(s->config.gpu_force, sizeof s->config.gpu_force, "gpu");
+    if (story_chance(s, 600))
+        snprintf(s->config.gpu_force, sizeof s->config.gpu_force, "%s",
+                 s->settings.many ? "both" : "gpu");
     struct gpu_options options = {.config = &s->config,
                                   .heap = s->heap,
                                   .done = &s->done,

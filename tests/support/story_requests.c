@@ -138,6 +138,7 @@ static void put_filter(struct draft *d, const struct story_request *r, bool *has
 static void choose_queries(struct story *s, struct story_request *r)
 {
     r->query_count = story_chance(s, 100) ? 1 + story_random(s, 12) : 1 + story_random(s, 2);
+    if (story_chance(s, s->settings.many)) r->query_count = 64 + story_random(s, 16);
     r->queries = draft_floats(s, r->query_count * r->dimension);
     r->has_threshold = story_chance(s, 200);
     r->threshold = (float)story_random(s, 100) / 100;
