@@ -278,6 +278,10 @@ ea_status ea_request_message(ea_client *c, struct client_request *r, const pb_ms
 ea_status ea_request_tensor(ea_client *c, struct client_request *r, const char *name, bool *present,
                             engram_accel_v1_Tensor *wire, engram_accel_v1_Dtype dtype,
                             const void *data, uint64_t rows, uint64_t columns);
+/* The same of a tensor that lies in three pieces, which together have the right size. */
+engram_accel_v1_Tensor ea_request_pieces(struct client_request *r, engram_accel_v1_Dtype dtype,
+                                         const struct iovec pieces[3], uint64_t rows,
+                                         uint64_t columns);
 ea_status ea_check_name(ea_client *c, const char *field, const char *name, char *out);
 /* A filter that is given but empty allows nothing. *allowed: how many ids it can allow. */
 ea_status ea_request_filter(ea_client *c, struct client_request *r, const char *field,

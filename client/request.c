@@ -177,6 +177,18 @@ ea_status ea_request_tensor(ea_client *c, struct client_request *r, const char *
     return EA_OK;
 }
 
+engram_accel_v1_Tensor ea_request_pieces(struct client_request *r, engram_accel_v1_Dtype dtype,
+                                         const struct iovec pieces[3], uint64_t rows,
+                                         uint64_t columns)
+{
+    uint64_t bytes = rows * columns * element_bytes(dtype);
+    for (int i = 0; i < 3; i++)
+        add_piece(r, pieces[i].iov_base, pieces[i].iov_len);
+    add_piece(r, zeros, ea_align(bytes) - bytes);
+    r->body_bytes += ea_align(bytes);
+    return (engram_accel_v1_Tensor){.dtype = dtype, .rows = rows, .columns = columns};
+}
+
 ea_status ea_request_filter(ea_client *c, struct client_request *r, const char *field,
                             const ea_filter *given, bool *has_filter, engram_accel_v1_Filter *m,
                             uint64_t *allowed)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/calls/calls.h"
+#include "client/calls/parts.h"
 
 static ea_status call_into(ea_client *c, struct client_request *r, uint64_t columns, float *out)
 {
@@ -39,6 +40,9 @@ ea_status ea_norms(ea_client *c, const float *rows, uint64_t n, uint32_t dimensi
     if (!norms_out && n) return ea_fail_null(c, "norms_out");
     struct client_request *r;
     ea_status st = ea_build_norms(c, rows, n, dimension, &r);
+    uint64_t part = 0;
+    if (!st) st = ea_parts_needed(c, &r, 0, (uint64_t)dimension * sizeof(float), &part);
+    if (!st && part) return ea_parts_norms(c, rows, n, dimension, part, norms_out);
     return st ? st : call_into(c, r, 1, norms_out);
 }
 
@@ -80,6 +84,10 @@ ea_status ea_weighted_average(ea_client *c, const ea_average_question *question,
     EA_TAKE(c, average_question, q, question);
     struct client_request *r;
     ea_status st = ea_build_average(c, &q, &r);
+    uint64_t part = 0;
+    if (!st && !q.collection)
+        st = ea_parts_needed(c, &r, 0, ((uint64_t)q.dimension + 1) * sizeof(float), &part);
+    if (!st && part) return ea_parts_average(c, &q, part, average_out);
     return st ? st : call_into(c, r, q.dimension, average_out);
 }
 

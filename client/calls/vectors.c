@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "client/calls/calls.h"
+#include "client/calls/parts.h"
 
 /* ---- kNN ---- */
 
@@ -89,7 +90,14 @@ ea_status ea_similarity(ea_client *c, const ea_similarity_question *question, ea
     EA_TAKE(c, similarity_question, q, question);
     struct client_request *r;
     ea_status st = ea_build_similarity(c, &q, &r);
-    return st ? st : ea_call(c, r, out);
+    uint64_t rows = 0, row_bytes = (uint64_t)q.dimension * sizeof(float);
+    if (!st && !q.collection)
+        st = ea_parts_needed(c, &r, q.query_count * row_bytes, row_bytes, &rows);
+    if (st || !rows) return st ? st : ea_call(c, r, out);
+    ea_result joined = {0};
+    st = ea_parts_similarity(c, &q, rows, &joined);
+    if (!st) ea_copy_struct(out, c->sizes.result, &joined, sizeof joined);
+    return st;
 }
 
 ea_status ea_similarity_send(ea_client *c, const ea_similarity_question *question,
@@ -140,7 +148,14 @@ ea_status ea_score(ea_client *c, const ea_score_question *question, ea_result *o
     EA_TAKE(c, score_question, q, question);
     struct client_request *r;
     ea_status st = ea_build_score(c, &q, &r);
-    return st ? st : ea_call(c, r, out);
+    uint64_t rows = 0, row_bytes = (uint64_t)q.dimension * sizeof(float);
+    if (!st && !q.collection)
+        st = ea_parts_needed(c, &r, q.query_count * (row_bytes + 8), row_bytes, &rows);
+    if (st || !rows) return st ? st : ea_call(c, r, out);
+    ea_result joined = {0};
+    st = ea_parts_score(c, &q, rows, &joined);
+    if (!st) ea_copy_struct(out, c->sizes.result, &joined, sizeof joined);
+    return st;
 }
 
 ea_status ea_score_send(ea_client *c, const ea_score_question *question, const ea_send_options *how,
