@@ -194,6 +194,37 @@ static void ask_small(const struct asker *a, const uint64_t *ids)
     average(a, "average", ids + 11, 25);
 }
 
+/* Rows that come with the request. */
+static void ask_inline(const struct asker *a)
+{
+    float rows[60 * D], norms[60] = {0};
+    uint64_t offsets[] = {0, 20, 60};
+    ea_result r = {0};
+    reference_fill(23, rows, sizeof rows / sizeof *rows);
+    ea_similarity_question all = {.queries = a->queries,
+                                  .query_count = 2,
+                                  .dimension = D,
+                                  .metric = EA_COSINE,
+                                  .rows = rows,
+                                  .row_count = 60};
+    ea_status st = ea_similarity(a->c, &all, &r);
+    note(a->t, a->c, "similarity, inline", st, &r, r.rows * r.columns);
+    ea_score_question lists = {.queries = a->queries,
+                               .query_count = 2,
+                               .dimension = D,
+                               .metric = EA_DOT,
+                               .offsets = offsets,
+                               .rows = rows,
+                               .count = 60,
+                               .k = 7};
+    st = ea_score(a->c, &lists, &r);
+    note(a->t, a->c, "score, inline, k", st, &r, r.rows * r.columns);
+    st = ea_norms(a->c, rows, 60, D, norms);
+    note(a->t, a->c, "norms, inline", st, NULL, 0);
+    struct script_step *s = &a->t->steps[a->t->count - 1];
+    s->digest = add(s->digest, norms, sizeof norms);
+}
+
 static void spread_all(ea_client *c, struct transcript *t)
 {
     note(t, c, "create graph", ea_graph_create(c, "web", NULL), NULL, 0);
@@ -226,6 +257,7 @@ void script_run(ea_client *a, ea_client *b, struct transcript *t)
     struct asker wide = {a, t, "wide", WIDE, queries};
     make(&small, "upsert", EA_COSINE, 1, ids, ROWS);
     ask_small(&small, ids);
+    ask_inline(&small);
     make(&other, "upsert, beta", EA_DOT, 2, ids, ROWS - 20);
     knn(&other, "knn, beta", 4, 9, NULL, NULL);
     similarity(&other, "similarity, beta", 2, NULL, NULL);

@@ -107,11 +107,8 @@ void trials_fail_onward(const char *kind, uint64_t nth)
         snprintf(sim, sizeof sim, "fail=%llu+:%s@%s", (unsigned long long)nth, kind, calls[call]);
         gpu_scene_open_counting(&s, sim, (const char *[]){"gpu.job_ms=10000", NULL});
         if (!is_starting(call, nth)) gpu_scene_await(&s, EA_GPU_READY);
-        int64_t start = now_ms();
         script_run(s.a, s.b, &got);
         script_end(s.a, s.b, &got);
-        cr_assert(now_ms() - start < scaled_ms(3000), "%s: %lld ms", sim,
-                  (long long)(now_ms() - start));
         transcript_compare(&got, &want, sim);
         /* What fails at the process's start may come after the script, which the CPU answers. */
         int64_t until = give_up_ms();
