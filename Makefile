@@ -163,7 +163,7 @@ UNITS      := $(patsubst systemd/%.in,$(BUILD)/systemd/%,$(wildcard systemd/*.in
 C_FILES    := $(shell find daemon kernels client tests docs -name '*.[ch]' 2>/dev/null | sort)
 
 .PHONY: all sim help clean deps test run-tests check unit-tests demo bench lint format install \
-        install-files uninstall run-check soak fuzz run-fuzz coverage run-coverage cuda gpu-bundle sample tests \
+        install-files uninstall run-check soak thread parsers run-parsers fuzz run-fuzz coverage run-coverage cuda gpu-bundle sample tests \
         benches FORCE
 .SECONDARY:
 
@@ -337,6 +337,13 @@ check:
 run-check: $(CHECK_BIN)
 	$(Q)ENGRAM_TEST_QUICK=1 tests/run --build $(BUILD) $(CHECK_BIN)
 
+# What ThreadSanitizer is run on: all that make check has. Other programs start daemons, which it
+# would not see into, or are arithmetic of one thread.
+## thread: the unit tests under the thread sanitizer
+thread:
+	@.ci/install-deps build test
+	$(SUBMAKE) SAN=thread BUILD=build/thread run-check
+
 ## soak: run the programs that start a daemon SOAK_TIMES (50) times beside busy loops
 SOAK_TIMES ?= 50
 soak:
@@ -360,6 +367,18 @@ run-coverage: tests
 	$(Q)find $(BUILD) -name '*.gcda' -delete
 	$(Q)code=0; tests/run --build $(BUILD) $(TEST_BIN) $(REPLAY_BIN) $(TEST_SH) || code=1; \
 	tests/coverage $(BUILD) && exit $$code
+
+# The unit tests and corpora that are about them suffice for the parsers.
+PARSER_BIN := $(filter %/test_base %/test_wire %/test_client %/test_cli,$(CHECK_BIN)) $(REPLAY_BIN)
+## parsers: line coverage of the parsers of foreign bytes alone, by unit tests and corpora
+parsers:
+	@.ci/install-deps build test coverage
+	$(SUBMAKE) COVERAGE=1 BUILD=build/coverage run-parsers
+
+run-parsers: $(PARSER_BIN)
+	$(Q)find $(BUILD) -name '*.gcda' -delete
+	$(Q)code=0; tests/run --build $(BUILD) $(PARSER_BIN) || code=1; \
+	tests/coverage $(BUILD) --parsers && exit $$code
 
 ## fuzz: run each fuzz target for FUZZ_SECONDS (30)
 FUZZ_SECONDS ?= 30
