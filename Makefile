@@ -146,7 +146,7 @@ endif
 TEST_BIN   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 UNIT_BIN   := $(filter $(BUILD)/tests/unit/%,$(TEST_BIN))
 # make check links one program a folder; in these folders files stand for the same neighbour.
-CHECK_EACH := cards exec
+CHECK_EACH := exec
 CHECK_BIN  := $(patsubst tests/unit/%/,$(BUILD)/tests/check/test_%,$(filter-out \
               $(CHECK_EACH:%=tests/unit/%/),$(sort $(dir $(filter tests/unit/%,$(TEST_SRC)))))) \
               $(filter $(CHECK_EACH:%=$(BUILD)/tests/unit/%/test_%),$(UNIT_BIN))
