@@ -97,7 +97,7 @@ uint64_t peer_order(struct gpu_peer *p, struct order o)
 
 bool peer_next(struct gpu_peer *p, struct completion *out)
 {
-    uint64_t end_ns = clock_now_ns() + UINT64_C(20000000000);
+    uint64_t end_ns = clock_now_ns() + UINT64_C(300000000000);
     const struct completion *c;
     while (!(c = ring_peek(&p->completions))) {
         bool ended = atomic_load(&p->share->state) != SHARE_READY;

@@ -253,7 +253,7 @@ void rig_expect_text(struct rig *r, const char *words)
 void rig_start(struct rig *r, bool (*done)(struct rig *r))
 {
     gpu_process_start(r->process);
-    cr_assert(rig_turn(r, done, 20000), "ready %u, gone %u", r->ready, r->gone);
+    cr_assert(rig_turn(r, done, 300000), "ready %u, gone %u", r->ready, r->gone);
 }
 
 /* Stops, and nothing is left. */
@@ -261,7 +261,7 @@ void rig_close(struct rig *r)
 {
     uint32_t gone = r->gone;
     gpu_process_stop(r->process);
-    for (int i = 0; i < 4000 && r->gone == gone; i++) {
+    for (int i = 0; i < 300000 && r->gone == gone; i++) {
         uv_run(&r->loop, UV_RUN_NOWAIT);
         usleep(1000);
     }

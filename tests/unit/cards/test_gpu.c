@@ -190,7 +190,7 @@ Test(gpu, a_filter_is_a_bitmap_or_not_for_the_gpu)
     j->request.filter_ids = (struct tensor){DTYPE_UINT64, 1000, 1, h.ids};
     submit(&h, j);
     struct order o = {0};
-    for (int i = 0; i < 10000 && !o.kind; i++) { /* a worker prepares it */
+    for (int i = 0; i < 3000000 && !o.kind; i++) { /* a worker prepares it */
         struct job *done = done_take(&h.done);
         if (done) cr_assert(gpu_resume(h.gpu, done));
         if (done) o = expect_run(processes[0], RUN_KNN);
@@ -311,7 +311,7 @@ Test(gpu, many_empty_lists_are_a_workers)
     submit(&h, j);
     cr_assert(j->gpu.prepare_is_long && j->gpu.finish_is_long);
     struct order o = {0};
-    for (int i = 0; i < 10000 && !o.kind; i++) {
+    for (int i = 0; i < 3000000 && !o.kind; i++) {
         struct job *done = done_take(&h.done);
         if (done) cr_assert(gpu_resume(h.gpu, done));
         if (done) o = expect_run(p, RUN_LISTS);

@@ -66,7 +66,7 @@ static void check_segment(const struct house *h, const struct order_segment *s, 
 /* A worker prepares filters; then the order is out. */
 static struct order expect_prepared(struct house *h, struct played_card *p)
 {
-    for (int i = 0; i < 10000; i++, usleep(100)) {
+    for (int i = 0; i < 3000000; i++, usleep(100)) {
         struct job *done = done_take(&h->done);
         if (!done) continue;
         cr_assert(gpu_resume(h->gpu, done));

@@ -320,13 +320,11 @@ Test(gpu_failures, watching_ends_with_news_or_asleep)
     cr_assert(gpu_watch(h.gpu, fd), "and there it is");
     expect_back(&h, j);
     drop_job(j);
-    h.config.gpu_spin_us = 10000000;
+    h.config.gpu_spin_us = UINT32_MAX; /* an hour: whoever spins on never gets here */
     submit(&h, j = make_knn(&h));
     o = expect_run(p, RUN_KNN);
     eventfd_write(fd, 1);
-    uint64_t before_ns = clock_now_ns();
     cr_assert_not(gpu_watch(h.gpu, fd), "the loop has work");
-    cr_assert_lt(clock_now_ns() - before_ns, UINT64_C(1000000000));
     answer(p, &o, RESULT_OK, 0);
     expect_back(&h, j);
     drop_job(j);
@@ -345,10 +343,8 @@ Test(gpu_failures, nobody_watches_the_dead)
     struct job *j = make_knn(&h);
     submit(&h, j);
     gpu_process_kill(p->process, "a test asks for it");
-    h.config.gpu_spin_us = 2000000;
-    uint64_t before_ns = clock_now_ns();
+    h.config.gpu_spin_us = UINT32_MAX; /* whoever spins on never gets here */
     cr_assert_not(gpu_watch(h.gpu, fd));
-    cr_assert_lt(clock_now_ns() - before_ns, UINT64_C(1000000000));
     die(p);
     expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
     close(fd);

@@ -39,7 +39,7 @@ Test(gpu_graph, a_part_that_fails_costs_the_replica)
     struct told t = upload_graph(&h, RESULT_NO_MEMORY);
     cr_assert_eq(t.jobs, 1);
     cr_assert(gpu_replica_refused(h.gpu, it()) && !gpu_replica_ready(h.gpu, it()));
-    for (int i = 0; i < 300 && !gpu_wants_upload(h.gpu, it()); i++)
+    for (int i = 0; i < 30000 && !gpu_wants_upload(h.gpu, it()); i++)
         usleep(10000);
     struct told again = upload_graph(&h, RESULT_OK);
     cr_assert(again.replica > t.replica && again.fresh == 1, "under another number, anew");
@@ -64,7 +64,7 @@ Test(gpu_graph, counts_its_parts_against_the_quota)
     drop_job(j);
     cr_assert_eq(next_order(processes[0]).kind, 0);
     h.space->vram_bytes_max++;
-    for (int i = 0; i < 300 && !gpu_wants_upload(h.gpu, it()); i++)
+    for (int i = 0; i < 30000 && !gpu_wants_upload(h.gpu, it()); i++)
         usleep(10000);
     cr_assert_eq(upload_graph(&h, RESULT_OK).versions, 1);
     close_house(&h);

@@ -57,7 +57,7 @@ Test(gpu_quota, what_is_too_large_is_not_built_and_is_tried_again)
     expect_nothing_said();
     cr_assert_eq(gpu_space_bytes(h.gpu, h.space), 0);
     h.space->vram_bytes_max = WANTED;
-    for (int i = 0; i < 300 && !gpu_wants_upload(h.gpu, collection_resident(h.collection)); i++)
+    for (int i = 0; i < 30000 && !gpu_wants_upload(h.gpu, collection_resident(h.collection)); i++)
         usleep(10000);
     cr_assert(gpu_wants_upload(h.gpu, collection_resident(h.collection)),
               "it is tried again after a while");

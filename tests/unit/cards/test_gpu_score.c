@@ -45,7 +45,7 @@ static struct job *make_score(struct house *h, const struct request *r)
 static struct order await_order(struct house *h)
 {
     struct order o = {0};
-    for (int i = 0; i < 20000 && !o.kind; i++) {
+    for (int i = 0; i < 3000000 && !o.kind; i++) {
         take_back(h);
         o = next_order(processes[0]);
         if (!o.kind) usleep(100);

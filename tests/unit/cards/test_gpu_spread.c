@@ -94,7 +94,7 @@ static void run_on_cpu(struct house *h, struct job *j)
 {
     j->backend = BACKEND_CPU;
     cr_assert_eq(h->cpu->ops->submit(h->cpu, j), STATUS_OK);
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 3000000; i++) {
         struct job *back = done_take(&h->done);
         if (back) {
             cr_assert_eq(back, j);
@@ -343,7 +343,7 @@ Test(gpu_spread, gives_up_and_lets_go)
         expect_gave_up(&h, j, ends[i].why);
     }
     cr_assert_not(gpu_replica_ready(h.gpu, it()), "it was gone");
-    for (int i = 0; i < 300 && !gpu_wants_upload(h.gpu, it()); i++)
+    for (int i = 0; i < 30000 && !gpu_wants_upload(h.gpu, it()); i++)
         usleep(10000);
     while (next_order(processes[0]).kind) /* FORGET */
         continue;

@@ -112,7 +112,7 @@ Test(faults, nobody_answers)
     double start = now();
     cr_assert_eq(ea_ping(client), EA_DEADLINE_EXCEEDED);
     double took = now() - start;
-    cr_assert(took > 0.05 && took < 2.0, "%f", took);
+    cr_assert(took > 0.05, "%f", took);
     cr_assert(ea_error_retryable(client));
     cr_assert_neq(ea_fd(client), -1, "the connection stays");
     callbacks = 0;

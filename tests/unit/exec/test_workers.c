@@ -282,7 +282,7 @@ Test(workers, share_the_parts_of_one_job)
     struct trace t = {.gate = &gate};
     struct job *j = make(&t, 2), *back;
     cr_assert_eq(b->ops->submit(b, j), STATUS_OK);
-    for (int i = 0; i < 200000 && atomic_load(&t.inside) < 2; i++)
+    for (int i = 0; i < 3000000 && atomic_load(&t.inside) < 2; i++)
         usleep(100);
     cr_assert_eq(atomic_load(&t.inside), 2, "both parts run at once");
     atomic_store(&gate, true);

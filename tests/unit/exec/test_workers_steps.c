@@ -38,7 +38,7 @@ static void part(struct job *j, uint32_t number, uint32_t worker)
     uint32_t inside = atomic_fetch_add(&t->inside, 1) + 1, most = atomic_load(&t->together);
     while (inside > most && !atomic_compare_exchange_weak(&t->together, &most, inside))
         ;
-    uint64_t until_ns = clock_now_ns() + UINT64_C(5000000000);
+    uint64_t until_ns = clock_now_ns() + UINT64_C(300000000000);
     while (t->gather && atomic_load(&t->together) < 2 && clock_now_ns() < until_ns)
         sched_yield();
     t->ran[t->step - 1][number]++;
@@ -101,7 +101,7 @@ static void drop(struct job *j)
 /* Fails after 20 s. */
 static void await(uint32_t count)
 {
-    uint64_t until_ns = clock_now_ns() + UINT64_C(20000000000);
+    uint64_t until_ns = clock_now_ns() + UINT64_C(300000000000);
     while (count) {
         for (struct job *j = done_take(&done); j; j = j->next)
             count--;

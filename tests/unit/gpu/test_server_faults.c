@@ -201,7 +201,7 @@ static bool ask_again(struct script *s, const struct step *step)
 
 static bool wait_for_zero(const _Atomic uint64_t *number)
 {
-    for (int i = 0; i < 5000 && atomic_load(number); i++)
+    for (int i = 0; i < 300000 && atomic_load(number); i++)
         usleep(1000);
     return atomic_load(number) == 0;
 }

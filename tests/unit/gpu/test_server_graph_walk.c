@@ -161,7 +161,7 @@ static void walk(const char *sim, uint32_t streams, uint64_t orders, bool roomy)
     }
     struct share_usage *u = &w->peer.share->usage;
     cr_assert_eq(atomic_load(&u->replica_bytes), 0);
-    for (int i = 0; i < 2000 && atomic_load(&u->request_bytes); i++)
+    for (int i = 0; i < 300000 && atomic_load(&u->request_bytes); i++)
         usleep(1000);
     cr_assert_eq(atomic_load(&u->request_bytes), 0);
     fprintf(stderr, "%s: %llu right, %llu lost, %llu no memory, %llu evicted\n", sim,

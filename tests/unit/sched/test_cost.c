@@ -487,22 +487,13 @@ Test(cost, the_crossover_is_where_the_gpu_begins_to_win)
 
 /* ---------------------------------------------------------------- speed */
 
-/* A decision has 1 us for two of these and more; the best of several, for busy machines. */
-Test(cost, predicting_is_cheap)
+/* A decision has 1 us for two of these and more: tests/bench/bench_sched.c measures that. */
+Test(cost, predicts_whatever_the_size)
 {
     struct cost_model *m = make_model(16);
-    uint64_t best = UINT64_MAX, sum = 0;
-    for (uint32_t round = 0; round < 50; round++) {
-        uint64_t start = clock_now_ns();
-        for (uint32_t i = 0; i < 1000; i++) {
-            struct work w = knn(1 + i * 997, 1 + i % 256);
-            sum += cost_predict(m, i % 2 ? BACKEND_CPU : BACKEND_GPU, &w).ns;
-        }
-        uint64_t took = clock_now_ns() - start;
-        best = took < best ? took : best;
+    for (uint32_t i = 0; i < 1000; i++) {
+        struct work w = knn(1 + i * 997, 1 + i % 256);
+        cr_assert_gt(cost_predict(m, i % 2 ? BACKEND_CPU : BACKEND_GPU, &w).ns, 0);
     }
-    cr_assert_gt(sum, 0);
-    cr_log_info("%.0f ns a prediction", (double)best / 1000);
-    cr_assert_lt(best / 1000, 1500); /* instrumented builds included */
     free(m);
 }
