@@ -160,6 +160,7 @@ BENCH_BIN  := $(patsubst %.c,$(BUILD)/%,$(BENCH_SRC))
 GPU_BIN    := $(if $(CUDA_SRC),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/gpu/gpu_*.c)))
 MAN        := $(patsubst docs/%,$(BUILD)/man/%,$(wildcard docs/*.[1-8]))
 UNITS      := $(patsubst systemd/%.in,$(BUILD)/systemd/%,$(wildcard systemd/*.in))
+CU_FILES   := $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh)
 C_FILES    := $(shell find daemon kernels client tests docs -name '*.[ch]' 2>/dev/null | sort)
 
 .PHONY: all sim help clean deps test run-tests check unit-tests demo bench lint format install \
@@ -417,7 +418,8 @@ demo:
 ## lint: format, clang-tidy, and who may include whom
 lint:
 	@.ci/install-deps build lint
-	$(Q)clang-format --dry-run -Werror $(C_FILES)
+	$(Q)clang-format --dry-run -Werror $(C_FILES) $(CU_FILES)
+	$(Q)! LC_ALL=C.UTF-8 grep -nE '^.{101,}' $(CU_FILES)
 	$(Q)tests/house/run_arrows.sh
 	$(Q)tests/house/run_inside.sh
 	$(SUBMAKE) $(PROTO_GEN).h
@@ -428,7 +430,7 @@ lint:
 ## format: lay the sources out as .clang-format says
 format:
 	@.ci/install-deps lint
-	$(Q)clang-format -i $(C_FILES)
+	$(Q)clang-format -i $(C_FILES) $(CU_FILES)
 
 ## sample: print the defaults into config/engram-accel.json
 sample: $(DAEMON)

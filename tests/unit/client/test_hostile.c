@@ -20,6 +20,12 @@ const char *__asan_default_options(void)
     return "allocator_may_return_null=1";
 }
 
+__attribute__((weak, visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
 /* ---- whole frames, over a socket ---- */
 
 static struct fake_daemon daemon_;

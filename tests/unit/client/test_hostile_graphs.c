@@ -16,6 +16,12 @@ const char *__asan_default_options(void)
     return "allocator_may_return_null=1";
 }
 
+__attribute__((weak, visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "allocator_may_return_null=1";
+}
+
 static struct client_request request;
 static struct note note;
 

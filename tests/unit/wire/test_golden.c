@@ -182,7 +182,9 @@ Test(golden, client_writes_and_reads_the_page, .timeout = 900)
     static struct fake_daemon d;
     fake_start(&d, record_and_answer);
     ea_client *c;
-    ea_options o = {.socket_path = d.path, .client_name = "golden", .space = "default",
+    ea_options o = {.socket_path = d.path,
+                    .client_name = "golden",
+                    .space = "default",
                     .timeout_us = EA_NO_TIMEOUT};
     cr_assert_eq(ea_open(&o, &c), EA_OK);
     cr_assert_eq(ea_connect(c), EA_OK, "%s", ea_error_text(c));
