@@ -1,5 +1,6 @@
 #include "daemon/gpu/evict.h"
 
+#include "daemon/gpu/replica.h"
 #include "daemon/gpu/tasks.h"
 
 bool evict_oldest(struct gpu *g, const struct replica *but)

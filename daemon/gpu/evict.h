@@ -5,7 +5,9 @@
 #ifndef ENGRAM_GPU_EVICT_H
 #define ENGRAM_GPU_EVICT_H
 
-#include "daemon/gpu/replica.h"
+#include "daemon/gpu/replica_list.h"
+
+struct gpu;
 
 /* Drops the least recently used replica that no task holds and that is not `but`. False: there is
  * none, or too many evictions have not been told to the front yet. */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/gpu/evict.h"
 #include "daemon/gpu/tasks.h"
 
 static uint32_t bucket_of(uint64_t id)
@@ -82,7 +81,7 @@ void replica_let_go(struct replica *r)
     r->holders--;
 }
 
-static void account(struct gpu *g, uint64_t before, const struct replica *r)
+void replica_account(struct gpu *g, const struct replica *r, uint64_t before)
 {
     g->replicas.bytes += replica_bytes(r) - before;
     atomic_store_explicit(&g->share->usage.replica_bytes, g->replicas.bytes, memory_order_relaxed);
@@ -93,7 +92,7 @@ static void release_ranges(struct gpu *g, struct replica *r)
     uint64_t before = replica_bytes(r);
     for (int i = 0; i < RANGES_MAX; i++)
         g->ops->range_release(g->device, &r->ranges[i]);
-    account(g, before, r);
+    replica_account(g, r, before);
 }
 
 void replica_drop(struct gpu *g, struct replica *r)
@@ -116,82 +115,6 @@ void replicas_finish(struct gpu *g)
         g->replicas.oldest->holders = 0;
         replica_drop(g, g->replicas.oldest);
     }
-}
-
-/* ---- room ---- */
-
-/* Grows one range, of at most bytes_max ever, to at least `bytes`, evicting other replicas as long
- * as that may help. */
-static enum device_result fit_range(struct gpu *g, struct replica *r, struct device_range *range,
-                                    uint64_t bytes, uint64_t bytes_max, device_stream stream)
-{
-    uint64_t before = range->bytes;
-    enum device_result result;
-    for (;;) {
-        uint64_t total = replica_bytes(r);
-        result = DEVICE_OK;
-        if (!range->bytes_max) result = g->ops->range_reserve(g->device, bytes_max, range);
-        if (result == DEVICE_OK) result = g->ops->range_resize(g->device, range, bytes);
-        account(g, total, r);
-        /* A range that moves when it shrinks needs memory for that first; it may as well stay. */
-        if (result == DEVICE_NO_MEMORY && bytes <= before && range->bytes == before)
-            return DEVICE_OK;
-        if (result != DEVICE_NO_MEMORY || !evict_oldest(g, r)) break;
-    }
-    if (result != DEVICE_OK || range->bytes <= before) return result;
-    return g->ops->clear(g->device, range->base + before, range->bytes - before, stream);
-}
-
-static bool wants_less(const struct device_range *range, uint64_t bytes)
-{
-    return range->bytes / 2 > bytes && range->bytes > (UINT64_C(16) << 20);
-}
-
-static bool needs_more(const struct device_range *range, uint64_t bytes)
-{
-    return bytes > range->bytes;
-}
-
-/* Addresses are limited: as many are reserved as the rows could need, if they fit the device. */
-struct replica_room replica_room_of_rows(const struct gpu *g, uint32_t dimension, uint64_t rows)
-{
-    uint64_t row_bytes = vector_stride(dimension) * sizeof(float);
-    uint64_t bytes_max = g->replicas.range_bytes_max, rows_max = bytes_max / row_bytes + 1;
-    return (struct replica_room){
-        .bytes = {[RANGE_ROWS] = rows * row_bytes,
-                  [RANGE_NORMS] = rows * sizeof(float),
-                  [RANGE_IDS] = rows * sizeof(uint64_t)},
-        .most = {[RANGE_ROWS] = bytes_max,
-                 [RANGE_NORMS] = rows_max * sizeof(float),
-                 [RANGE_IDS] = rows_max * sizeof(uint64_t)},
-    };
-}
-
-enum device_result replica_fit(struct gpu *g, struct replica *r, const struct replica_room *room,
-                               device_stream stream, bool *wait)
-{
-    bool grows = false, shrinks = false;
-    uint64_t wanted = 0;
-    for (int i = 0; i < RANGES_MAX; i++) {
-        grows |= needs_more(&r->ranges[i], room->bytes[i]);
-        shrinks |= wants_less(&r->ranges[i], room->bytes[i]);
-        wanted += room->bytes[i];
-    }
-    if (!grows && !shrinks) return DEVICE_OK;
-    if (r->holders > 1 && (shrinks || g->ops->range_moves(g->device))) {
-        *wait = true;
-        return DEVICE_OK;
-    }
-    if (wanted > g->replicas.bytes_max) return DEVICE_NO_MEMORY;
-    while (grows && g->replicas.bytes - replica_bytes(r) + wanted > g->replicas.bytes_max)
-        if (!evict_oldest(g, r)) return DEVICE_NO_MEMORY;
-    enum device_result result = DEVICE_OK;
-    for (int i = 0; i < RANGES_MAX && result == DEVICE_OK; i++) {
-        struct device_range *range = &r->ranges[i];
-        if (needs_more(range, room->bytes[i]) || wants_less(range, room->bytes[i]))
-            result = fit_range(g, r, range, room->bytes[i], room->most[i], stream);
-    }
-    return result;
 }
 
 struct cuda_rows replica_rows(const struct replica *r)

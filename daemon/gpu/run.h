@@ -8,7 +8,9 @@
 #ifndef ENGRAM_GPU_RUN_H
 #define ENGRAM_GPU_RUN_H
 
+#include "daemon/gpu/replica.h"
 #include "daemon/gpu/tasks.h"
+#include "daemon/gpu/transfer.h"
 
 /* The functions of one kind of request. */
 struct run_kind {

@@ -12,7 +12,9 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/gpu/evict.h"
+#include "daemon/gpu/replica.h"
 #include "daemon/gpu/tasks.h"
+#include "daemon/gpu/transfer.h"
 
 enum {
     SLEEP_MS = 50,      /* at most, because the heartbeat is written in between */

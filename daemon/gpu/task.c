@@ -5,7 +5,9 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/gpu/evict.h"
+#include "daemon/gpu/replica.h"
 #include "daemon/gpu/tasks.h"
+#include "daemon/gpu/transfer.h"
 
 /* Takes an event, which the task has until it is put back into g->events. NULL: the device has
  * none left. */

@@ -17,8 +17,8 @@
 
 #include "daemon/gpu/copiers.h"
 #include "daemon/gpu/device.h"
-#include "daemon/gpu/replica.h"
-#include "daemon/gpu/transfer.h"
+#include "daemon/gpu/pieces.h"
+#include "daemon/gpu/replica_list.h"
 #include "daemon/gpu/vram_pool.h"
 
 enum {

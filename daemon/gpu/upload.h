@@ -6,6 +6,8 @@
 #ifndef ENGRAM_GPU_UPLOAD_H
 #define ENGRAM_GPU_UPLOAD_H
 
+#include "daemon/gpu/replica.h"
+#include "daemon/gpu/replica_fit.h"
 #include "daemon/gpu/tasks.h"
 
 /* The contents of an order. */

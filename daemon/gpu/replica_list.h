@@ -1,0 +1,43 @@
+/* replica_list: what a replica is, and all of them: found by number, ordered by their last use.
+ * replica.h has what is done with them.
+ * Owner:  the GPU process.
+ * Thread: the device thread.
+ * Errors: none. */
+#ifndef ENGRAM_GPU_REPLICA_LIST_H
+#define ENGRAM_GPU_REPLICA_LIST_H
+
+#include "daemon/gpu/device.h"
+
+/* The ranges of a collection; those of a graph are its parts. */
+enum { RANGE_ROWS, RANGE_NORMS, RANGE_IDS, RANGES_MAX = ORDER_PARTS_MAX };
+
+struct replica {
+    uint64_t id;
+    uint64_t version; /* 0: not complete */
+    bool torn;        /* an upload failed: only a complete new upload helps */
+    uint32_t space;
+    uint32_t dimension; /* of its rows; 0: it is a graph's replica */
+    uint64_t rows;
+    /* rows whose norms are missing: computed when the replica is complete */
+    uint64_t no_norm_first, no_norm_end;
+    uint64_t part_bytes[ORDER_PARTS_MAX]; /* of a graph */
+    struct device_range ranges[RANGES_MAX];
+    uint32_t holders; /* how many tasks use it */
+    /* those among them that read it in several passes: it must not change meanwhile */
+    uint32_t rereaders;
+    struct replica *hash_next;
+    struct replica *older, *newer; /* in the order of their last use */
+};
+
+enum { REPLICA_BUCKETS = 4096, EVICTED_MAX = 256 };
+
+struct replicas {
+    struct replica *buckets[REPLICA_BUCKETS];
+    struct replica *oldest, *newest;
+    uint64_t bytes, bytes_max, count;
+    uint64_t range_bytes_max;      /* reserved address space of each */
+    uint64_t evicted[EVICTED_MAX]; /* evicted replicas that the front has not been told yet */
+    uint32_t evicted_count;
+};
+
+#endif
