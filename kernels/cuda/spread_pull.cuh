@@ -9,7 +9,7 @@
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_PULL_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_PULL_CUH
 
-#include "kernels/cuda/spread_linear.cuh"
+#include "kernels/cuda/spread_push.cuh"
 
 enum { SPREAD_PULL_WIDE = 32, SPREAD_PULL_PIECE = 512 };
 
