@@ -66,7 +66,7 @@ ea_status cli_open(const struct cli *cli, ea_client **out)
                           .tcp_port = cli->tcp_port,
                           .space = cli->space,
                           .client_name = "engram-accel",
-                          .timeout_us = cli->timeout_us};
+                          .timeout_us = cli->timeout_us ? cli->timeout_us : EA_NO_TIMEOUT};
     options.connect_timeout_us = cli->timeout_us;
     return ea_open(&options, out);
 }

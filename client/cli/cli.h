@@ -30,7 +30,7 @@ struct cli {
     uint16_t tcp_port;
     const char *space;
     bool json;
-    uint64_t timeout_us; /* 0: the library's */
+    uint64_t timeout_us; /* 0: none, for somebody sits there who can interrupt */
     ea_client *client;
     ea_info info; /* after cli_info */
 };

@@ -1,0 +1,173 @@
+/* The program of run_header_grows.sh: every kind of public struct is given to the library, each before
+ * bytes that must stay as they are. header_grows SOCKET VERSION */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/engram_accel.h"
+
+enum { CANARY = 0x5a, CANARY_BYTES = 256, ROWS = 5 };
+
+static ea_client *c;
+
+static void expect(int good, const char *what)
+{
+    if (good) return;
+    fprintf(stderr, "header_grows: %s: %s\n", what, ea_error_text(c));
+    exit(1);
+}
+#define EXPECT(good) expect((good), #good)
+#define OK(call)     expect((call) == EA_OK, #call)
+
+/* A struct of zeros before its canary. */
+#define GUARDED(type, name)                 \
+    struct {                                \
+        ea_##type it;                       \
+        unsigned char canary[CANARY_BYTES]; \
+    } name;                                 \
+    memset(&name.it, 0, sizeof name.it);    \
+    memset(name.canary, CANARY, sizeof name.canary)
+#define WHOLE(name) whole(name.canary, #name)
+
+static void whole(const unsigned char *canary, const char *name)
+{
+    for (int i = 0; i < CANARY_BYTES; i++)
+        expect(canary[i] == CANARY, name);
+}
+
+static const uint64_t ids[ROWS] = {10, 20, 30, 40, 50};
+static const float rows[ROWS * 3] = {1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 0, 1, 1, 1};
+static const float query[3] = {2, 1, 0};
+
+static void vectors(void)
+{
+    GUARDED(collection_info, info);
+    GUARDED(upsert_counts, counts);
+    GUARDED(delete_counts, deleted);
+    GUARDED(result, r);
+    OK(ea_collection_create(c, "b", 3, EA_COSINE, &info.it));
+    OK(ea_collection_create(c, "a", 3, EA_DOT, NULL));
+    EXPECT(info.it.dimension == 3 && !strcmp(info.it.name, "b"));
+    GUARDED(rows, some);
+    some.it = (ea_rows){.collection = "b", .ids = ids, .rows = rows, .count = 5, .dimension = 3};
+    OK(ea_upsert(c, &some.it, &counts.it));
+    EXPECT(counts.it.inserted == ROWS && counts.it.version);
+    GUARDED(filter, filter);
+    filter.it = (ea_filter){.ids = ids, .id_count = 4};
+    GUARDED(knn_question, q);
+    q.it = (ea_knn_question){.collection = "b",
+                             .queries = query,
+                             .query_count = 1,
+                             .dimension = 3,
+                             .k = 3,
+                             .filter = &filter.it};
+    OK(ea_knn(c, &q.it, &r.it));
+    EXPECT(r.it.columns == 3 && r.it.ids[0] == 40 && r.it.meta->instance == ea_instance(c));
+    OK(ea_delete(c, "b", ids, 2, &deleted.it));
+    EXPECT(deleted.it.deleted == 2 && deleted.it.missing == 0);
+    ea_collection_info *list;
+    size_t count;
+    OK(ea_collection_list(c, &list, &count));
+    EXPECT(count == 2 && !strcmp(list[0].name, "a") && !strcmp(list[1].name, "b"));
+    EXPECT(list[1].rows == 3 && list[0].metric == EA_DOT);
+    ea_collection_list_free(list);
+    WHOLE(info), WHOLE(counts), WHOLE(deleted), WHOLE(r), WHOLE(q), WHOLE(some), WHOLE(filter);
+    ea_result_free(&r.it);
+    EXPECT(!r.it.memory && !r.it.ids);
+    WHOLE(r);
+}
+
+static void graphs(void)
+{
+    GUARDED(graph_info, info);
+    GUARDED(graph_counts, counts);
+    GUARDED(nodes, nodes);
+    GUARDED(spread_result, spread);
+    static const float weights[] = {0.5F, 0.25F};
+    OK(ea_graph_create(c, "g", &info.it));
+    EXPECT(!strcmp(info.it.name, "g"));
+    OK(ea_graph_add_edges(
+        c, "g",
+        &(ea_graph_edges){.sources = ids, .targets = ids + 1, .weights = weights, .count = 2},
+        &counts.it));
+    EXPECT(counts.it.edges_added == 2 && counts.it.nodes == 3);
+    OK(ea_graph_set_nodes(
+        c, "g", &(ea_graph_nodes){.ids = ids, .kinds = (const uint8_t[]){1, 2, 0}, .count = 3},
+        &counts.it));
+    OK(ea_graph_fetch_nodes(c, "g", ids, 3, true, &nodes.it));
+    EXPECT(nodes.it.count == 3 && nodes.it.kinds[1] == 2 && nodes.it.meta->version);
+    OK(ea_spread(c, "g", &(ea_spread_options){.mode = EA_LINEAR, .decay = EA_DECAY_CONSTANT},
+                 &(ea_seeds){.sets = 1, .ids = ids, .count = 1}, &spread.it));
+    EXPECT(spread.it.sets == 1 && spread.it.count == 3 && spread.it.meta);
+    ea_graph_info *list;
+    size_t count;
+    OK(ea_graph_list(c, &list, &count));
+    EXPECT(count == 1 && list[0].edges == 2);
+    ea_graph_list_free(list);
+    ea_nodes_free(&nodes.it);
+    ea_spread_result_free(&spread.it);
+    WHOLE(info), WHOLE(counts), WHOLE(nodes), WHOLE(spread);
+}
+
+static void reports(void)
+{
+    GUARDED(info, info);
+    GUARDED(stats, stats);
+    GUARDED(explanation, e);
+    OK(ea_get_info(c, &info.it));
+    OK(ea_get_stats(c, &stats.it));
+    OK(ea_explain(c, 64, &e.it));
+    EXPECT(info.it.instance == ea_instance(c) && info.it.body_bytes_max);
+    EXPECT(stats.it.collections == 2 && stats.it.graphs == 1 && stats.it.space.weight);
+    EXPECT(stats.it.operation_count && stats.it.scheduler.decisions);
+    EXPECT(e.it.operation_count && e.it.operations[0].name);
+    WHOLE(info), WHOLE(stats), WHOLE(e);
+}
+
+static unsigned answers;
+
+static void note(ea_client *client, const ea_answer *answer, void *user)
+{
+    expect(client == c && answer->status == EA_OK, "an answer");
+    answers++;
+    if (answer->stats) *(ea_stats *)user = *answer->stats;
+    if (!answer->result) return;
+    *(ea_result *)user = *answer->result;
+    *answer->result = (ea_result){0}; /* kept */
+}
+
+static void sent(void)
+{
+    GUARDED(result, r);
+    GUARDED(stats, stats);
+    OK(ea_fetch_send(c, "b", ids + 2, 1, &(ea_send_options){.callback = note, .user = &r.it},
+                     NULL));
+    OK(ea_get_stats_send(c, &(ea_send_options){.callback = note, .user = &stats.it}, NULL));
+    while (ea_pending(c))
+        OK(ea_pump(c, -1));
+    EXPECT(answers == 2 && r.it.rows == 1 && r.it.vectors[2] == 1 && r.it.meta);
+    EXPECT(stats.it.collections == 2 && stats.it.pressure.low == false);
+    WHOLE(r), WHOLE(stats);
+    ea_result_free(&r.it);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3 || strcmp(ea_library_version(), argv[2])) {
+        fprintf(stderr, "header_grows: this is library %s\n", ea_library_version());
+        return 1;
+    }
+    GUARDED(options, options);
+    options.it.socket_path = argv[1];
+    if (ea_open(&options.it, &c)) return 1;
+    vectors();
+    graphs();
+    reports();
+    sent();
+    OK(ea_collection_drop(c, "a"));
+    OK(ea_collection_drop(c, "b"));
+    OK(ea_graph_drop(c, "g"));
+    ea_close(c);
+    WHOLE(options);
+    return 0;
+}
