@@ -45,7 +45,7 @@ static void expect_gone(pid_t pid, const char *what)
 {
     int64_t start = now_ms();
     while (process_lives(pid)) {
-        cr_assert(now_ms() < start + scaled_ms(1000), "%s: the GPU process stays", what);
+        cr_assert(now_ms() < start + GIVE_UP_MS, "%s: the GPU process stays", what);
         wait_ms(2);
     }
 }
