@@ -17,9 +17,10 @@ struct trial {
     struct asks *asks;
 };
 
-static void trial_open(struct trial *t, const char *sim)
+/* heartbeat: a setting of it, for trials in which a process stops; NULL: the scene's patient one. */
+static void trial_open(struct trial *t, const char *sim, const char *heartbeat)
 {
-    static const char *const settings[] = {"batch.requests=16", NULL};
+    const char *settings[] = {"batch.requests=16", heartbeat, NULL};
     memset(t, 0, sizeof *t);
     gpu_scene_open_counting(&t->scene, sim, settings);
     asks_set(&t->set, D, REFERENCE_COSINE, ROWS);
@@ -55,7 +56,7 @@ static void await_gpu(struct trial *t)
 static void kill_in_the_middle(int number, int times)
 {
     struct trial t;
-    trial_open(&t, "latency_us=3000");
+    trial_open(&t, "latency_us=3000", number == SIGSTOP ? "gpu.heartbeat_ms=2000" : NULL);
     await_gpu(&t);
     asks_alone(t.asks, t.scene.a, 8);
     size_t on_gpu = 0, batched = 0;
@@ -130,14 +131,14 @@ static void each_call_fails(uint64_t nth)
     struct trial alone, trials[AT_ONCE];
     char sims[AT_ONCE][64];
     size_t fired = 0;
-    trial_open(&alone, NULL);
+    trial_open(&alone, NULL, NULL);
     asks_alone(alone.asks, alone.scene.a, 8);
     for (size_t first = 0; first < CALLS; first += AT_ONCE) {
         for (size_t i = 0; i < AT_ONCE; i++) {
             const char *kind = kinds[(first + i + nth) % KINDS];
             snprintf(sims[i], sizeof sims[i], "latency_us=500 fail=%llu:%s@%s",
                      (unsigned long long)nth, kind, calls[first + i]);
-            trial_open(&trials[i], sims[i]);
+            trial_open(&trials[i], sims[i], NULL);
             gpu_scene_await(&trials[i].scene, EA_GPU_READY);
             learn_alone(&trials[i], alone.asks);
             trial_ask(&trials[i]);
