@@ -9,31 +9,8 @@
 #include <string.h>
 
 const struct command *const cli_commands[] = {
-    &command_ping,
-    &command_info,
-    &command_stats,
-    &command_explain,
-    &command_create,
-    &command_list,
-    &command_describe,
-    &command_drop,
-    &command_load,
-    &command_knn,
-    &command_similarity,
-    &command_score,
-    &command_fetch,
-    &command_delete,
-    &command_graph_create,
-    &command_graph_list,
-    &command_graph_describe,
-    &command_graph_drop,
-    &command_graph_load,
-    &command_graph_set,
-    &command_graph_show,
-    &command_graph_remove,
-    &command_spread,
-    &command_bench,
-    NULL,
+#define COMMAND(name) &command_##name,
+    COMMANDS(COMMAND) NULL,
 };
 
 enum { OPTION_SOCKET = 0x400, OPTION_TCP, OPTION_SPACE, OPTION_JSON, OPTION_TIMEOUT };

@@ -28,6 +28,13 @@ enum status {
     STATUS_UNAUTHENTICATED = 16,
 };
 
+/* When to try again, in milliseconds: a hint to clients. */
+enum {
+    RETRY_QUEUE_MS = 20,
+    RETRY_MEMORY_MS = 100,
+    RETRY_CONNECTION_MS = 1000,
+};
+
 enum detail {
     DETAIL_NONE = 0,
     DETAIL_BAD_MAGIC = 1,

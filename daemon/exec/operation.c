@@ -25,7 +25,7 @@ uint32_t operation_owner(const struct job *j)
 enum status operation_refuse_memory(struct job *j, enum status st, const char *what)
 {
     heap_refuse(j->heap, st, operation_owner(j), what, &j->failure);
-    j->failure.retry_after_ms = 100;
+    j->failure.retry_after_ms = RETRY_MEMORY_MS;
     return j->failure.code;
 }
 

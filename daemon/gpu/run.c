@@ -13,11 +13,10 @@ const struct run_kind *run_kind_of(const struct order *o)
 {
     if (o->kind == ORDER_SPREAD) return &run_spread;
     switch ((enum run_operation)o->run.operation) {
-    case RUN_KNN: return &run_knn;
-    case RUN_SCORES: return &run_scores;
-    case RUN_LISTS: return &run_lists;
-    case RUN_AVERAGE: return &run_average;
-    case RUN_NORMS: return &run_norms;
+#define CASE(NAME, number, name) \
+    case RUN_##NAME: return &run_##name;
+        RUN_OPERATIONS(CASE)
+#undef CASE
     }
     return NULL;
 }

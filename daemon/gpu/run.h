@@ -27,7 +27,10 @@ struct run_kind {
     /* Called when all of a pass is in the heap: true if another one follows. */
     bool (*next)(struct gpu *g, struct task *t);
 };
-extern const struct run_kind run_knn, run_scores, run_lists, run_average, run_norms, run_spread;
+#define DECLARE(NAME, number, name) extern const struct run_kind run_##name;
+RUN_OPERATIONS(DECLARE)
+#undef DECLARE
+extern const struct run_kind run_spread;
 
 /* Returns NULL if there is no such request. */
 const struct run_kind *run_kind_of(const struct order *o);

@@ -99,13 +99,21 @@ struct order_spread_set {
     uint32_t reserved;
 };
 
-enum run_operation {
-    RUN_KNN = 1,     /* k best rows of the replica for each query */
-    RUN_SCORES = 2,  /* every query against every row of the replica, or against listed rows */
-    RUN_LISTS = 3,   /* each query against its own list of rows of the replica */
-    RUN_AVERAGE = 4, /* weighted average of listed rows of the replica */
-    RUN_NORMS = 5,   /* the norms of rows that come with the order */
-};
+/* What a request can be in the GPU process, where run_name (gpu/run.h) is how it runs:
+ *   KNN      k best rows of the replica for each query
+ *   SCORES   every query against every row of the replica, or against listed rows
+ *   LISTS    each query against its own list of rows of the replica
+ *   AVERAGE  weighted average of listed rows of the replica
+ *   NORMS    the norms of rows that come with the order */
+#define RUN_OPERATIONS(RUN)  \
+    RUN(KNN, 1, knn)         \
+    RUN(SCORES, 2, scores)   \
+    RUN(LISTS, 3, lists)     \
+    RUN(AVERAGE, 4, average) \
+    RUN(NORMS, 5, norms)
+#define NUMBER_OF(NAME, number, name) RUN_##NAME = (number),
+enum run_operation { RUN_OPERATIONS(NUMBER_OF) };
+#undef NUMBER_OF
 
 /* A request. Its rows are a replica's, or come with the order, which then names no replica, lists
  * no positions and is no KNN: row i is position i. Queries and such rows come unpadded and

@@ -91,7 +91,7 @@ static void refuse(struct connection *c)
     failure_set(&f, STATUS_RESOURCE_EXHAUSTED, DETAIL_CONNECTIONS,
                 "this daemon takes %u connections (limits.connections)",
                 c->net->config->connection_max);
-    f.retry_after_ms = 1000;
+    f.retry_after_ms = RETRY_CONNECTION_MS;
     c->net->events.on_bad_frame(c->net->events.owner, c, &none, &f);
     output_flush(c);
     connection_close(c);

@@ -104,7 +104,7 @@ static void begin_direct(struct connection *c)
         snprintf(what, sizeof what, "a body of %llu bytes",
                  (unsigned long long)c->header.body_bytes);
         heap_refuse(c->net->bodies.heap, st, c->owner, what, &f);
-        f.retry_after_ms = 100;
+        f.retry_after_ms = RETRY_MEMORY_MS;
         c->discard = c->header.body_bytes - have;
         c->begin = c->end;
         c->has_header = false;

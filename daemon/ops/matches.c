@@ -131,7 +131,7 @@ static void scatter(struct matches *m, struct job *j, uint64_t *starts, bool low
 static void refuse(struct job *j, enum status st, const char *what)
 {
     heap_refuse(j->heap, st, owner_of(j), what, &j->failure);
-    j->failure.retry_after_ms = 100;
+    j->failure.retry_after_ms = RETRY_MEMORY_MS;
 }
 
 static void fill(struct matches *m, struct job *j, uint64_t total, bool lower_is_better)

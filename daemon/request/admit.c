@@ -7,8 +7,6 @@
 #include "daemon/request/uploads.h"
 #include "daemon/store/graph.h"
 
-enum { RETRY_QUEUE_MS = 20 }; /* a hint to clients */
-
 static enum status find(struct pipeline *p, struct job *j, enum needs needs)
 {
     const char *name = j->request.collection;

@@ -4,8 +4,6 @@
 
 #include "daemon/base/log.h"
 
-enum { RETRY_CONNECTION_MS = 1000 };
-
 static void forget(void *owner, struct space *space)
 {
     struct heap *heap = owner;

@@ -4,8 +4,6 @@
 #include "daemon/request/line.h"
 #include "daemon/wire/encode.h"
 
-enum { RETRY_MEMORY_MS = 100 }; /* a hint to clients */
-
 void reply_error(struct pipeline *p, struct connection *c, uint8_t kind, uint64_t request_id,
                  const struct failure *f)
 {

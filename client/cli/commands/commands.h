@@ -7,15 +7,35 @@
 
 #include "client/cli/cli.h"
 
-extern const struct command command_ping, command_info, command_stats, command_explain;
-extern const struct command command_create, command_list, command_describe, command_drop;
-extern const struct command command_load;
-extern const struct command command_knn, command_similarity, command_score;
-extern const struct command command_fetch, command_delete; /* rows.c */
-extern const struct command command_graph_create, command_graph_list, command_graph_describe;
-extern const struct command command_graph_drop, command_graph_load;
-extern const struct command command_graph_set, command_graph_show, command_graph_remove;
-extern const struct command command_spread;
-extern const struct command command_bench;
+/* In the order of the help; command_NAME is in the file of its noun. */
+#define COMMANDS(COMMAND)   \
+    COMMAND(ping)           \
+    COMMAND(info)           \
+    COMMAND(stats)          \
+    COMMAND(explain)        \
+    COMMAND(create)         \
+    COMMAND(list)           \
+    COMMAND(describe)       \
+    COMMAND(drop)           \
+    COMMAND(load)           \
+    COMMAND(knn)            \
+    COMMAND(similarity)     \
+    COMMAND(score)          \
+    COMMAND(fetch)          \
+    COMMAND(delete)         \
+    COMMAND(graph_create)   \
+    COMMAND(graph_list)     \
+    COMMAND(graph_describe) \
+    COMMAND(graph_drop)     \
+    COMMAND(graph_load)     \
+    COMMAND(graph_set)      \
+    COMMAND(graph_show)     \
+    COMMAND(graph_remove)   \
+    COMMAND(spread)         \
+    COMMAND(bench)
+
+#define DECLARE(name) extern const struct command command_##name;
+COMMANDS(DECLARE)
+#undef DECLARE
 
 #endif
