@@ -93,7 +93,7 @@ static void take_reply(struct story_client *c, const struct frame_header *h, con
         story_hash(s, frame, frame_body_offset(h) + h->body_bytes);
     r->answered = true;
     close_request(c, r);
-    if (r->operation == OPERATION_HELLO) c->greeted = true;
+    if (r->operation == OPERATION_HELLO) c->greeted = !(h->flags & FRAME_FLAG_ERROR);
     s->answered++;
     story_check(s, r, &reply);
 }

@@ -143,10 +143,18 @@ static size_t unwritten(const struct connection *connection)
     return bytes;
 }
 
+static void leave(struct story *s, void *subject)
+{
+    story_vanish(subject);
+}
+
+/* After a refusal: the client reads it, and goes. */
 static bool shut_down(struct connection *connection)
 {
     struct story_client *c = client_of(connection);
-    story_fail(c->story, "the daemon shuts a connection down");
+    STORY_CHECK(c->story, c->story->settings.memory_short, "the daemon shuts a connection down");
+    story_at(c->story, c->story->now_ns + story_about(c->story, 10 * WAY_NS), leave, c);
+    return true;
 }
 
 static void closed(struct story *s, void *subject)
