@@ -73,12 +73,12 @@ struct cards {
     uint64_t replica_last, used_last;
 };
 
-/* ---- gpu.c ---- */
+/* ---- cards.c ---- */
 
 /* Called when the last order for j has come back. */
 void gpu_job_back(struct cards *g, struct job *j);
 
-/* ---- gpu_orders.c ---- */
+/* ---- orders.c ---- */
 
 bool card_init(struct card *card, struct cards *g, uint32_t number, const char *which);
 void card_finish(struct card *card);
@@ -97,7 +97,7 @@ void card_lose(struct card *card);
 /* Kills the process if an order is past its limit. Completions should be taken before. */
 void card_check(struct card *card, uint64_t now_ns);
 
-/* ---- gpu_replicas.c ---- */
+/* ---- replicas.c ---- */
 
 static inline struct card_replica *replica_of(const struct resident *of)
 {
@@ -137,7 +137,7 @@ void replicas_lose_card(struct cards *g, struct card *card);
 void replicas_flush(struct cards *g);
 void gpu_replicas_finish(struct cards *g);
 
-/* ---- gpu_build.c ---- */
+/* ---- build.c ---- */
 
 /* Gives the orders that bring the replica for j up to date, up to about bytes_max; leaves room for
  * `spare` more orders. NONE: done (completely only if replica_is_current now); otherwise why not,
@@ -154,7 +154,7 @@ static inline uint64_t build_mapped(uint64_t bytes)
     return (bytes + MAPPED_BYTES - 1) / MAPPED_BYTES * MAPPED_BYTES;
 }
 
-/* ---- gpu_build_rows.c and gpu_build_graph.c ---- */
+/* ---- build_rows.c and build_graph.c ---- */
 
 /* Returns the VRAM of a collection's rows, norms and ids, or of a graph's parts, each mapped
  * separately. */

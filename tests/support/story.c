@@ -262,9 +262,41 @@ void story_run(struct story *s)
     }
 }
 
+/* VRAM of spaces in which nothing is left. */
+static uint64_t vram_of_none(struct story *s)
+{
+    uint64_t bytes = 0;
+    for (struct space *of = store_space_next(s->store, NULL); of;
+         of = store_space_next(s->store, of))
+        if (!of->collection_count && !of->graph_count) bytes += gpu_space_bytes(s->gpu, of);
+    return bytes;
+}
+
+/* What can be dropped goes, and what the cards had of it. */
+static void drop_all(struct story *s)
+{
+    uint64_t until_ns = s->now_ns + PATIENCE_NS;
+    bool asked = false, open = true;
+    for (uint32_t i = 0; i < s->settings.clients; i++) {
+        struct story_client *c = &s->clients[i];
+        if (!c->connection || c->closing || !c->greeted) continue;
+        story_ask_drops(c);
+        asked = true;
+    }
+    while (asked && (open || vram_of_none(s))) {
+        STORY_CHECK(s, s->now_ns < until_ns, "%llu bytes of VRAM hold what is gone",
+                    (unsigned long long)vram_of_none(s));
+        story_step(s);
+        open = false;
+        for (uint32_t i = 0; i < s->settings.clients; i++)
+            open |= s->clients[i].open > 0;
+    }
+}
+
 /* Every answer was given, and everybody leaves. */
 static void end_quietly(struct story *s)
 {
+    drop_all(s);
     for (uint32_t i = 0; i < s->settings.clients; i++)
         story_vanish(&s->clients[i]);
     uint64_t until_ns = s->now_ns + PATIENCE_NS;

@@ -29,6 +29,7 @@ uint64_t *draft_ids(struct story *s, uint64_t count, uint64_t of);
 
 /* ---- story_graph_requests.c ---- */
 /* What is asked of graph r->name: sets r->operation, fills r. */
+struct draft *story_graph_drop(struct story *s, struct story_request *r);
 struct draft *story_graph_request(struct story *s, struct story_request *r);
 
 #endif

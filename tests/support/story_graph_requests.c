@@ -35,7 +35,7 @@ static struct draft *create(struct story *s, struct story_request *r)
     return d;
 }
 
-static struct draft *drop(struct story *s, struct story_request *r)
+struct draft *story_graph_drop(struct story *s, struct story_request *r)
 {
     r->operation = OPERATION_GRAPH_DROP;
     struct draft *d = draft_open(OPERATION_GRAPH_DROP, engram_accel_v1_GraphDropRequest_fields);
@@ -200,5 +200,5 @@ struct draft *story_graph_request(struct story *s, struct story_request *r)
            : at < 850 ? remove_nodes(s, r)
            : at < 980 ? fetch_nodes(s, r)
            : at < 990 ? create(s, r)
-                      : drop(s, r);
+                      : story_graph_drop(s, r);
 }

@@ -124,5 +124,7 @@ bool story_check_graph(struct story *s, struct story_request *r, const struct st
 void story_ask(struct story_client *c);
 void story_ask_cancel(struct story_client *c, struct story_request *r);
 void story_greet(struct story_client *c);
+/* Everything that c can find is to go. */
+void story_ask_drops(struct story_client *c);
 
 #endif

@@ -413,3 +413,14 @@ void story_greet(struct story_client *c)
     strcpy(m->space, c->space ? "other" : "first");
     draft_send(d, c, r, 0);
 }
+
+void story_ask_drops(struct story_client *c)
+{
+    struct story *s = c->story;
+    for (uint32_t name = 0; name < STORY_GRAPH + STORY_GRAPHS; name++) {
+        if (name == STORY_NAMES || !story_find(s, c->space, name)) continue;
+        struct story_request *r = request_open(c, OPERATION_COLLECTION_DROP);
+        r->name = name;
+        draft_send(name < STORY_NAMES ? drop(s, r) : story_graph_drop(s, r), c, r, 0);
+    }
+}
