@@ -148,7 +148,10 @@ static int start(struct gpu_process *p, struct gpu_life **out)
     if (!l) abort();
     l->card = c;
     l->life.owner = p;
-    if (share_create(heap_file_bytes(s->heap), ENGRAM_VERSION, &fd, &l->life.share)) abort();
+    if (share_create(heap_file_bytes(s->heap), ENGRAM_VERSION, &fd, &l->life.share)) {
+        free(l);
+        return -ENOMEM;
+    }
     close(fd);
     snprintf(l->life.share->gpu_version, sizeof l->life.share->gpu_version, "%s", ENGRAM_VERSION);
     l->life.orders_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
