@@ -58,9 +58,19 @@ uint64_t gpu_upload_bytes(const struct backend *b, const struct resident *of)
 
 /* ---------------------------------------------------------------- a space's quota */
 
+/* How a replica of each kind of resident is built. */
+static const struct replica_kind {
+    uint64_t (*bytes)(const struct resident *of);
+    bool (*build)(struct cards *g, struct job *j, struct card_replica *r, uint64_t bytes_max,
+                  uint32_t orders_max);
+} replica_kinds[RESIDENT_KINDS] = {
+    [RESIDENT_COLLECTION] = {build_rows_bytes, build_rows},
+    [RESIDENT_GRAPH] = {build_graph_bytes, build_graph},
+};
+
 static uint64_t bytes_wanted(const struct resident *of)
 {
-    return of->kind == RESIDENT_GRAPH ? build_graph_bytes(of) : build_rows_bytes(of);
+    return replica_kinds[of->ops->kind].bytes(of);
 }
 
 /* Returns the bytes that r has, or will have once all orders in flight are done. */
@@ -159,7 +169,6 @@ enum reason replica_upload(struct cards *g, struct job *j, uint64_t bytes_max, u
         return REASON_VRAM_PRESSURE;
     }
     if (!resident_track(of)) return REASON_QUEUE_FULL;
-    bool given = of->kind == RESIDENT_GRAPH ? build_graph(g, j, r, bytes_max, room - spare)
-                                            : build_rows(g, j, r, bytes_max, room - spare);
+    bool given = replica_kinds[of->ops->kind].build(g, j, r, bytes_max, room - spare);
     return given ? REASON_NONE : REASON_QUEUE_FULL;
 }

@@ -53,10 +53,7 @@ void field_finish(struct field *f)
     for (uint32_t i = 0; i < GROUNDS; i++) {
         struct resident *of = f->grounds[i];
         if (of && f->gpu) gpu_forget(f->gpu, of);
-        if (of && of->kind == RESIDENT_GRAPH)
-            graph_destroy((struct graph *)of);
-        else
-            collection_destroy((struct collection *)of);
+        if (of) of->ops->destroy(of);
     }
     heap_release(f->heap, &f->memory);
     if (f->space) store_space_release(f->store, f->space);
@@ -65,10 +62,7 @@ void field_finish(struct field *f)
 void field_lend(const struct field *f, uint32_t ground, struct job *j)
 {
     struct resident *of = f->grounds[ground];
-    if (of->kind == RESIDENT_GRAPH)
-        j->graph = (struct graph *)of;
-    else
-        j->collection = (struct collection *)of;
+    of->ops->lend(of, j);
 }
 
 bool field_wants_rows(struct field *f)

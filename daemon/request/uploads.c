@@ -39,10 +39,7 @@ void uploads_start(struct pipeline *p, struct resident *of)
     struct job *j =
         place ? job_take_own(p, of->space, OPERATION_UPLOAD, (struct job_owner){on_done, p}) : NULL;
     if (!j) return;
-    if (of->kind == RESIDENT_GRAPH)
-        j->graph = (struct graph *)of;
-    else
-        j->collection = (struct collection *)of;
+    of->ops->lend(of, j);
     j->backend = BACKEND_GPU;
     *place = j;
     turnstiles_enter(p, j);

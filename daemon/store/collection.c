@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/job.h"
 #include "daemon/store/array.h"
 
 enum { SEGMENT_BYTES_MAX = 4 << 20, CAPACITY_MIN = 64 };
@@ -18,13 +19,58 @@ static uint64_t segment_bytes(const struct collection *c)
     return (uint64_t)row_bytes(c) << c->segment_shift;
 }
 
+/* ---- as a resident; the resident is the first member, so that it can be cast ---- */
+
+static uint64_t resident_whole_bytes(const struct resident *r)
+{
+    const struct collection *c = (const struct collection *)r;
+    return collection_rows(c) * (row_bytes(c) + sizeof(uint64_t) + sizeof(float)); /* id and norm */
+}
+
+static uint64_t resident_changed_bytes(const struct resident *r)
+{
+    return collection_dirty_bytes((const struct collection *)r);
+}
+
+static bool resident_start_tracking(struct resident *r)
+{
+    return collection_track((struct collection *)r);
+}
+
+static void resident_mark_all(struct resident *r)
+{
+    collection_soil((struct collection *)r);
+}
+
+static void resident_give_to_job(struct resident *r, struct job *j)
+{
+    j->collection = (struct collection *)r;
+}
+
+static void resident_end(struct resident *r)
+{
+    collection_destroy((struct collection *)r);
+}
+
+static const struct resident_ops collection_ops = {
+    .kind = RESIDENT_COLLECTION,
+    .bytes = resident_whole_bytes,
+    .dirty_bytes = resident_changed_bytes,
+    .track = resident_start_tracking,
+    .soil = resident_mark_all,
+    .lend = resident_give_to_job,
+    .destroy = resident_end,
+};
+
+/* ---- lifetime ---- */
+
 enum status collection_create(struct heap *heap, const struct vector_kernels *kernels,
                               struct space *space, const char *name, uint32_t dimension,
                               enum metric metric, struct collection **out)
 {
     struct collection *c = fault_here("store: collection") ? NULL : calloc(1, sizeof *c);
     if (!c) return STATUS_RESOURCE_EXHAUSTED;
-    resident_init(&c->resident, RESIDENT_COLLECTION, space, name);
+    resident_init(&c->resident, &collection_ops, space, name);
     c->heap = heap;
     c->kernels = kernels;
     c->dimension = dimension;

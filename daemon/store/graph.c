@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/job.h"
 #include "daemon/store/array.h"
 
 enum { RELEASE_BYTES_MIN = 1 << 20, FIT_FACTOR = 4 };
@@ -18,6 +19,51 @@ const uint8_t graph_element_bytes[GRAPH_PARTS] = {
     [GRAPH_ORDER] = sizeof(uint32_t),
     [GRAPH_KINDS] = sizeof(uint8_t),
     [GRAPH_FACTORS] = sizeof(float),
+};
+
+/* ---- as a resident; the resident is the first member, so that it can be cast ---- */
+
+static uint64_t resident_whole_bytes(const struct resident *r)
+{
+    uint64_t bytes = 0;
+    for (int part = 0; part < GRAPH_PARTS; part++)
+        bytes += graph_known_part_bytes((const struct graph *)r, (enum graph_part)part);
+    return bytes;
+}
+
+static uint64_t resident_changed_bytes(const struct resident *r)
+{
+    return graph_dirty_bytes((const struct graph *)r);
+}
+
+static bool resident_start_tracking(struct resident *r)
+{
+    return graph_track((struct graph *)r);
+}
+
+static void resident_mark_all(struct resident *r)
+{
+    graph_soil((struct graph *)r);
+}
+
+static void resident_give_to_job(struct resident *r, struct job *j)
+{
+    j->graph = (struct graph *)r;
+}
+
+static void resident_end(struct resident *r)
+{
+    graph_destroy((struct graph *)r);
+}
+
+static const struct resident_ops graph_ops = {
+    .kind = RESIDENT_GRAPH,
+    .bytes = resident_whole_bytes,
+    .dirty_bytes = resident_changed_bytes,
+    .track = resident_start_tracking,
+    .soil = resident_mark_all,
+    .lend = resident_give_to_job,
+    .destroy = resident_end,
 };
 
 /* ---- lifetime ---- */
@@ -40,7 +86,7 @@ enum status graph_create(struct heap *heap, struct space *space, const char *nam
 {
     struct graph *g = fault_here("store: graph") ? NULL : calloc(1, sizeof *g);
     if (!g) return STATUS_RESOURCE_EXHAUSTED;
-    resident_init(&g->resident, RESIDENT_GRAPH, space, name);
+    resident_init(&g->resident, &graph_ops, space, name);
     g->heap = heap;
     pthread_mutex_init(&g->work_lock, NULL);
     graph_dirty_init(g);

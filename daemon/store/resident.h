@@ -21,10 +21,25 @@ struct turnstile {
     struct job *waiting_head, *waiting_tail;
 };
 
-enum resident_kind { RESIDENT_COLLECTION = 1, RESIDENT_GRAPH = 2 };
+enum resident_kind { RESIDENT_COLLECTION, RESIDENT_GRAPH, RESIDENT_KINDS };
+
+struct resident;
+
+/* What a collection and a graph do differently; one const table each (collection.c, graph.c). */
+struct resident_ops {
+    enum resident_kind kind;
+    /* Bytes of a whole copy; the loop may ask while a writer works. */
+    uint64_t (*bytes)(const struct resident *r);
+    uint64_t (*dirty_bytes)(const struct resident *r);
+    bool (*track)(struct resident *r);
+    void (*soil)(struct resident *r);
+    /* Makes j a job about r: sets its collection or its graph. */
+    void (*lend)(struct resident *r, struct job *j);
+    void (*destroy)(struct resident *r);
+};
 
 struct resident {
-    enum resident_kind kind;
+    const struct resident_ops *ops;
     char name[COLLECTION_NAME_MAX + 1];
     struct space *space;
     struct turnstile turnstile;
@@ -39,7 +54,7 @@ static inline uint64_t resident_version(const struct resident *r)
 }
 
 /* Initialises a resident whose memory is all zero. */
-void resident_init(struct resident *r, enum resident_kind kind, struct space *space,
+void resident_init(struct resident *r, const struct resident_ops *ops, struct space *space,
                    const char *name);
 /* Raises the version; the writer calls it after each change. */
 static inline void resident_change(struct resident *r)
@@ -48,15 +63,27 @@ static inline void resident_change(struct resident *r)
 }
 
 /* For copies of a collection or graph elsewhere. Only the loop calls these, while a reader holds
- * the turnstile; they call the functions of the collection or graph. */
+ * the turnstile. */
 
 /* Bytes of a whole copy; the loop may ask while a writer works. */
-uint64_t resident_bytes(const struct resident *r);
+static inline uint64_t resident_bytes(const struct resident *r)
+{
+    return r->ops->bytes(r);
+}
 /* Dirty bytes: what it takes to bring a complete copy up to date. */
-uint64_t resident_dirty_bytes(const struct resident *r);
+static inline uint64_t resident_dirty_bytes(const struct resident *r)
+{
+    return r->ops->dirty_bytes(r);
+}
 /* Starts to track changes. False: no memory; then everything counts as dirty. */
-bool resident_track(struct resident *r);
+static inline bool resident_track(struct resident *r)
+{
+    return r->ops->track(r);
+}
 /* Marks everything as dirty and stops tracking changes. */
-void resident_soil(struct resident *r);
+static inline void resident_soil(struct resident *r)
+{
+    r->ops->soil(r);
+}
 
 #endif

@@ -318,7 +318,7 @@ Test(graph_shape, names_are_their_own)
     cr_assert_str_eq(graph_info(list[0]).name, "z");
 
     cr_assert_eq(store_graph_find(h.store, h.space, "b", &f, &g), STATUS_OK);
-    cr_assert_eq(graph_resident(g)->kind, RESIDENT_GRAPH);
+    cr_assert_eq(graph_resident(g)->ops->kind, RESIDENT_GRAPH);
     cr_assert_eq(graph_resident(g)->space, h.space);
     store_graph_unlink(h.store, h.space, g);
     graph_destroy(g);
