@@ -20,31 +20,11 @@ enum answer {
     ANSWER_EXPLANATION,
 };
 
-/* Kinds that are not listed have an answer without memory that the caller keeps, or a page of a
+/* A kind that is not listed has an answer without memory that the caller keeps, or a page of a
  * list. */
 static const uint8_t answers[] = {
-    [engram_accel_v1_Kind_KIND_INFO] = ANSWER_INFO,
-    [engram_accel_v1_Kind_KIND_STATS] = ANSWER_STATS,
-    [engram_accel_v1_Kind_KIND_EXPLAIN] = ANSWER_EXPLANATION,
-    [engram_accel_v1_Kind_KIND_COLLECTION_CREATE] = ANSWER_COLLECTION,
-    [engram_accel_v1_Kind_KIND_COLLECTION_DESCRIBE] = ANSWER_COLLECTION,
-    [engram_accel_v1_Kind_KIND_UPSERT] = ANSWER_UPSERTED,
-    [engram_accel_v1_Kind_KIND_DELETE] = ANSWER_DELETED,
-    [engram_accel_v1_Kind_KIND_FETCH] = ANSWER_RESULT,
-    [engram_accel_v1_Kind_KIND_SIMILARITY] = ANSWER_RESULT,
-    [engram_accel_v1_Kind_KIND_KNN] = ANSWER_RESULT,
-    [engram_accel_v1_Kind_KIND_SCORE_CANDIDATES] = ANSWER_RESULT,
-    [engram_accel_v1_Kind_KIND_NORMS] = ANSWER_RESULT,
-    [engram_accel_v1_Kind_KIND_WEIGHTED_AVERAGE] = ANSWER_RESULT,
-    [engram_accel_v1_Kind_KIND_SPREAD] = ANSWER_SPREAD,
-    [engram_accel_v1_Kind_KIND_GRAPH_CREATE] = ANSWER_GRAPH,
-    [engram_accel_v1_Kind_KIND_GRAPH_DESCRIBE] = ANSWER_GRAPH,
-    [engram_accel_v1_Kind_KIND_GRAPH_ADD_EDGES] = ANSWER_CHANGED,
-    [engram_accel_v1_Kind_KIND_GRAPH_ADD_CSR] = ANSWER_CHANGED,
-    [engram_accel_v1_Kind_KIND_GRAPH_REMOVE_EDGES] = ANSWER_CHANGED,
-    [engram_accel_v1_Kind_KIND_GRAPH_SET_NODES] = ANSWER_CHANGED,
-    [engram_accel_v1_Kind_KIND_GRAPH_REMOVE_NODES] = ANSWER_CHANGED,
-    [engram_accel_v1_Kind_KIND_GRAPH_FETCH_NODES] = ANSWER_NODES,
+#define CLIENT(NAME, ANSWER, how, parser) [engram_accel_v1_Kind_KIND_##NAME] = ANSWER_##ANSWER,
+#include "proto/operations.def"
 };
 
 /* The size of the struct here, where the size of the caller's struct is kept, and which member of

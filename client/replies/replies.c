@@ -340,8 +340,6 @@ static ea_status parse_graph_drop(struct client_request *r, const void *message,
 
 /* ---- by operation ---- */
 
-#define KIND(name) [engram_accel_v1_Kind_KIND_##name]
-
 /* How the reply to each operation is parsed: a message alone, into `answer` directly or by bare();
  * or with a body, by tensors(). Operations that are missing here have no parsed reply: Cancel. */
 struct parser {
@@ -352,34 +350,8 @@ struct parser {
                          uint64_t body_bytes, struct note *note);
 };
 static const struct parser parsers[] = {
-    KIND(HELLO) = {.answer = engram_accel_v1_HelloReply_fields},
-    KIND(PING) = {.bare = parse_ping},
-    KIND(INFO) = {.bare = parse_info},
-    KIND(STATS) = {.bare = parse_stats},
-    KIND(EXPLAIN) = {.bare = parse_explain},
-    KIND(COLLECTION_CREATE) = {.bare = parse_collection},
-    KIND(COLLECTION_DESCRIBE) = {.bare = parse_collection},
-    KIND(COLLECTION_DROP) = {.bare = parse_drop},
-    KIND(COLLECTION_LIST) = {.answer = engram_accel_v1_CollectionListReply_fields},
-    KIND(UPSERT) = {.bare = parse_write},
-    KIND(DELETE) = {.bare = parse_write},
-    KIND(FETCH) = {.tensors = parse_fetch},
-    KIND(SIMILARITY) = {.tensors = parse_similarity},
-    KIND(KNN) = {.tensors = parse_hits},
-    KIND(SCORE_CANDIDATES) = {.tensors = parse_hits},
-    KIND(NORMS) = {.tensors = parse_floats},
-    KIND(WEIGHTED_AVERAGE) = {.tensors = parse_floats},
-    KIND(SPREAD) = {.tensors = ea_reply_parse_spread},
-    KIND(GRAPH_CREATE) = {.bare = ea_reply_parse_graph_info},
-    KIND(GRAPH_DESCRIBE) = {.bare = ea_reply_parse_graph_info},
-    KIND(GRAPH_DROP) = {.bare = parse_graph_drop},
-    KIND(GRAPH_LIST) = {.answer = engram_accel_v1_GraphListReply_fields},
-    KIND(GRAPH_ADD_EDGES) = {.bare = ea_reply_parse_graph_change},
-    KIND(GRAPH_ADD_CSR) = {.bare = ea_reply_parse_graph_change},
-    KIND(GRAPH_REMOVE_EDGES) = {.bare = ea_reply_parse_graph_change},
-    KIND(GRAPH_SET_NODES) = {.bare = ea_reply_parse_graph_change},
-    KIND(GRAPH_REMOVE_NODES) = {.bare = ea_reply_parse_graph_change},
-    KIND(GRAPH_FETCH_NODES) = {.tensors = ea_reply_parse_nodes},
+#define CLIENT(NAME, ANSWER, how, parser) [engram_accel_v1_Kind_KIND_##NAME] = {.how = parser},
+#include "proto/operations.def"
 };
 
 ea_status ea_reply_parse(struct client_request *r, const void *message, uint32_t message_bytes,
