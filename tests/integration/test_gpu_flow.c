@@ -166,6 +166,7 @@ Test(gpu_flow, gone_while_the_gpu_works, .timeout = 900)
     for (int round = 0; round < 6; round++) {
         struct answers a = {0};
         ea_client *c = gpu_scene_client(&s, "alpha");
+        cr_assert_eq(ea_connect(c), EA_OK); /* so that all are sent at once */
         ask(c, &a, 30, 0, NULL);
         wait_in_flight(&s, 30);
         ea_close(c);

@@ -175,7 +175,7 @@ static ea_status parse(int kind, struct expectation e, const pb_msgdesc_t *field
     request = (struct client_request){.kind = (uint8_t)kind, .expect = e};
     ea_status st = ea_reply_parse(&request, exact, (uint32_t)out.bytes_written, body_bytes, &note);
     free(exact);
-    if (st == EA_OK && request.result.memory) memset(request.result.memory, 0, body_bytes);
+    if (st == EA_OK && request.body) memset(request.body, 0, body_bytes);
     return st;
 }
 

@@ -39,7 +39,7 @@ static ea_status parse(int kind, struct expectation e, const pb_msgdesc_t *field
     ea_status st =
         ea_reply_parse(&request, exact, (uint32_t)stream.bytes_written, body_bytes, &note);
     free(exact);
-    if (st == EA_OK && request.result.memory) memset(request.result.memory, 0, body_bytes);
+    if (st == EA_OK && request.body) memset(request.body, 0, body_bytes);
     return st;
 }
 
