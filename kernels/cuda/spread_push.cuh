@@ -1,7 +1,7 @@
-/* spread_push: a run of mode linear, by the grid or by a block, whose hops push along the out-edges
- * of active nodes. The grid may pull along the in-edges of all nodes instead (spread_pull.cuh): sums
- * are exact, so both give the same. Between hops, sums and marks are zero, and so are sent values
- * except those of the last hop. Device code only. */
+/* spread_push: a run of mode linear, by the grid or by a block, whose hops push along the out-
+ * edges of active nodes. The grid may pull along the in-edges of all nodes instead
+ * (spread_pull.cuh): sums are exact, so both give the same. Between hops, sums and marks are zero,
+ * and so are sent values except those of the last hop. Device code only. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_PUSH_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_PUSH_CUH
 

@@ -173,7 +173,7 @@ Test(job_owner, is_told_once_of_a_run_and_of_a_refusal, .init = begin)
         cr_assert_eq(notes.done, 1);
         cr_assert_eq(notes.refused, refuses);
         cr_assert(p->running == 0 && p->job_count == 0 && p->in_line == 0);
-        cr_assert_eq(p->stats.operations[OPERATION_KNN].errors, refuses);
+        cr_assert_eq(p->stats.operations[OPERATION_KNN].errors, (uint64_t)refuses);
     }
     cr_assert_eq(p->scheduler.servers[SERVER_CPU].in_flight, 0);
 }
