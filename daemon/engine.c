@@ -90,8 +90,7 @@ static void on_drain_limit(uv_timer_t *timer)
 {
     struct engine *e = timer->data;
     struct pipeline_counts left = pipeline_count(e->pipeline);
-    log_warning("drain: %u requests were still in flight after limits.drain_ms",
-                left.jobs + left.trials);
+    log_warning("drain: %u requests were still in flight after limits.drain_ms", left.clients);
     atomic_store(&e->stop_request, STOP_NOW);
     stop_now(e);
 }
@@ -101,8 +100,8 @@ static void start_drain(struct engine *e)
     if (e->draining) return;
     e->draining = true;
     calibrate_stop(e->calibrate);
-    log_info("stopping: finishing %u requests of %u connections", pipeline_count(e->pipeline).jobs,
-             e->net.counters.open);
+    log_info("stopping: finishing %u requests of %u connections",
+             pipeline_count(e->pipeline).clients, e->net.counters.open);
     if (e->options.notify) e->options.notify("STOPPING=1");
     pipeline_drain(e->pipeline);
     net_drain(&e->net);

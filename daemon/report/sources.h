@@ -22,7 +22,7 @@ struct report_sources {
     const struct job *in_flight; /* all jobs of clients, linked by hh */
     uint32_t workers;
     uint32_t queue_depth;    /* jobs that wait in the scheduler */
-    uint32_t jobs_in_flight; /* without those of calibration */
+    uint32_t jobs_in_flight; /* requests of clients: no batches, uploads or trials */
     uint64_t instance, started_ns, now_ns;
     struct wire_limits limits;
 };

@@ -126,7 +126,7 @@ static struct report_sources sources_of(const struct pipeline *p)
         .in_flight = p->in_flight,
         .workers = p->worker_count,
         .queue_depth = p->in_line,
-        .jobs_in_flight = p->job_count - p->trials,
+        .jobs_in_flight = jobs_of_clients(p),
         .instance = p->instance,
         .started_ns = p->started_ns,
         .now_ns = clock_read_ns(p->clock),

@@ -168,6 +168,7 @@ struct net_events pipeline_net_events(struct pipeline *p)
 struct pipeline_counts pipeline_count(const struct pipeline *p)
 {
     struct pipeline_counts counts = {
+        .clients = jobs_of_clients(p),
         .jobs = p->job_count - p->trials,
         .trials = p->trials,
         .stopping = p->job_count - (p->gpu ? gpu_in_flight(p->gpu) : 0),

@@ -61,6 +61,7 @@ void pipeline_drain(struct pipeline *p);
 void pipeline_abandon(struct pipeline *p);
 
 struct pipeline_counts {
+    uint32_t clients;  /* in flight, of clients alone */
     uint32_t jobs;     /* in flight, of clients and of the pipeline itself */
     uint32_t trials;   /* in flight, of calibration */
     uint32_t stopping; /* of both: those that end soon when told to stop, as no card has them */

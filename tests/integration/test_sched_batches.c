@@ -85,6 +85,35 @@ Test(sched_batches, a_wrong_member_fails_alone_on_the_gpu, .timeout = 900)
     up_to_metric(REFERENCE_COSINE, true, true);
 }
 
+/* What a batch is run by is no request: a client never has more in flight than it asks. */
+Test(sched_batches, a_batch_counts_its_members_alone, .timeout = 900)
+{
+    struct gpu_scene s;
+    struct set t;
+    ea_client *one;
+    ea_stats stats;
+    gpu_scene_open(&s, "latency_us=100000", (const char *[]){"gpu.force=gpu", NULL});
+    gpu_scene_await(&s, EA_GPU_READY);
+    asks_set(&t, D, REFERENCE_DOT, ROWS);
+    make_ready(s.a, &t, true);
+    struct asks *a = asks_make_plain(&t, 20, 3, 5);
+    asks_alone(a, s.a, 1);
+    asks_connect(&s.daemon, "alpha", &one, 1);
+    asks_send_at_once(a, &s.daemon, &one, 1);
+    while (ea_pending(one)) {
+        size_t most = ea_pending(one) + 1; /* the question for stats is one, too */
+        cr_assert_eq(ea_get_stats(one, &stats), EA_OK);
+        cr_assert_leq(stats.jobs_in_flight, most);
+        asks_pump(&one, 1, 1);
+    }
+    cr_assert_gt(asks_batched(a), 2);
+    asks_expect(a, "gpu");
+    ea_close(one);
+    asks_free(a);
+    set_free(&t);
+    gpu_scene_close(&s);
+}
+
 /* Of two, one is wrong, so that the other runs by itself in the end: and says so. */
 Test(sched_batches, who_is_left_alone_says_so, .timeout = 900)
 {
