@@ -155,6 +155,8 @@ enum { DIMENSION = 40, STRIDE = 64, ROWS = 3000, QUERIES = 3, BACK_MAX = 512, WO
 
 struct house {
     uv_loop_t loop;
+    struct clock clock;
+    uint64_t stopped_ns; /* not 0: the clock stands there, until the test moves it */
     struct config config;
     struct heap *heap;
     struct store *store;
@@ -185,9 +187,16 @@ static inline void upsert(struct house *h, uint64_t first, uint64_t count)
     free(ids);
 }
 
+static inline uint64_t house_now_ns(void *owner)
+{
+    const struct house *h = owner;
+    return h->stopped_ns ? h->stopped_ns : clock_now_ns();
+}
+
 static inline void open_house(struct house *h, const char *devices)
 {
     memset(h, 0, sizeof *h);
+    h->clock = (struct clock){house_now_ns, h};
     process_count = 0;
     budget_bytes = UINT64_C(1) << 30;
     cr_assert_eq(uv_loop_init(&h->loop), 0);
@@ -204,6 +213,7 @@ static inline void open_house(struct house *h, const char *devices)
     cr_assert_eq(workers_create(WORKERS, false, &h->done, &h->cpu), STATUS_OK);
     h->config.gpu_heartbeat_ms = UINT32_MAX; /* they have none */
     struct gpu_options options = {.host = &played_host,
+                                  .clock = &h->clock,
                                   .loop = &h->loop,
                                   .config = &h->config,
                                   .heap = h->heap,

@@ -94,6 +94,7 @@ Test(gpu, a_failed_upload_is_forgotten_and_tried_again_later)
 {
     struct house h;
     open_house(&h, "sim");
+    h.stopped_ns = clock_now_ns();
     struct played_card *p = processes[0];
     struct job *j = make_job(&h, OPERATION_UPLOAD);
     submit(&h, j);
@@ -111,7 +112,9 @@ Test(gpu, a_failed_upload_is_forgotten_and_tried_again_later)
     cr_assert_not(gpu_replica_ready(h.gpu, collection_resident(h.collection)));
     cr_assert(gpu_replica_refused(h.gpu, collection_resident(h.collection)));
     cr_assert_not(gpu_wants_upload(h.gpu, collection_resident(h.collection)));
-    usleep(1100000);
+    h.stopped_ns += 1000000000 - 1;
+    cr_assert(gpu_replica_refused(h.gpu, collection_resident(h.collection)));
+    h.stopped_ns += 1;
     cr_assert_not(gpu_replica_refused(h.gpu, collection_resident(h.collection)));
     cr_assert_neq(upload(&h, p), replica, "a new build has a new name");
     close_house(&h);

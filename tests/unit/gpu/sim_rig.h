@@ -7,10 +7,28 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/gpu/device.h"
 #include "tests/support/kernel_call.h"
 
 enum { MIB = 1 << 20 };
+
+/* A clock that the test moves, and that moves by step_ns at each look. */
+struct rig_clock {
+    struct clock clock;
+    uint64_t now_ns, step_ns;
+};
+
+static inline uint64_t rig_clock_read(void *owner)
+{
+    struct rig_clock *c = owner;
+    return c->now_ns += c->step_ns;
+}
+
+static inline void rig_clock_init(struct rig_clock *c, uint64_t step_ns)
+{
+    *c = (struct rig_clock){{rig_clock_read, c}, UINT64_C(1000000000), step_ns};
+}
 
 struct rig {
     struct device *d;
@@ -25,13 +43,21 @@ static inline enum device_result rig_try(const char *settings, struct device **d
     return device_sim.open(&options, d, &info, why);
 }
 
-static inline void rig_open(struct rig *r, const char *settings)
+/* clock: NULL: the real one. */
+static inline void rig_open_at(struct rig *r, const char *settings, const struct clock *clock)
 {
     char why[SHARE_WHY] = "";
+    struct share_device info;
+    struct device_options options = {.which = settings, .clock = clock};
     *r = (struct rig){0};
-    cr_assert_eq(rig_try(settings, &r->d, why), DEVICE_OK, "%s", why);
+    cr_assert_eq(device_sim.open(&options, &r->d, &info, why), DEVICE_OK, "%s", why);
     cr_assert_eq(device_sim.stream_create(r->d, &r->stream), DEVICE_OK);
     cr_assert_eq(device_sim.event_create(r->d, &r->event), DEVICE_OK);
+}
+
+static inline void rig_open(struct rig *r, const char *settings)
+{
+    rig_open_at(r, settings, NULL);
 }
 
 static inline void rig_close(struct rig *r)

@@ -1,12 +1,5 @@
 /* The simulated device's memory, streams and events: what a real one would give, and when. */
-#include <time.h>
-
 #include "tests/unit/gpu/sim_rig.h"
-
-static void sleep_ms(long ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
-}
 
 static bool all_are(const unsigned char *bytes, uint64_t count, int value)
 {
@@ -88,7 +81,9 @@ Test(device_sim, takes_no_settings_that_it_does_not_know)
 Test(device_sim, shows_results_only_behind_a_done_event)
 {
     struct rig r;
-    rig_open(&r, "latency_us=30000 strict=1");
+    struct rig_clock clock;
+    rig_clock_init(&clock, 0);
+    rig_open_at(&r, "latency_us=30000 strict=1", &clock.clock);
     char *a = rig_allocate(&r, 64), *in = rig_pinned(&r, 64), *out = rig_pinned(&r, 64);
     memset(in, 'a', 64);
     memset(out, '-', 64);
@@ -98,7 +93,9 @@ Test(device_sim, shows_results_only_behind_a_done_event)
     cr_assert_eq(device_sim.event_record(r.d, r.event, r.stream), DEVICE_OK);
     cr_assert_eq(device_sim.event_query(r.d, r.event), DEVICE_BUSY);
     cr_assert_eq(out[0], '-');
-    sleep_ms(40);
+    clock.now_ns += 29999999;
+    cr_assert_eq(device_sim.event_query(r.d, r.event), DEVICE_BUSY);
+    clock.now_ns += 1;
     cr_assert_eq(out[0], '-', "nobody asked");
     memset(in, 'b', 64); /* too early: what is copied is the new */
     cr_assert_eq(device_sim.copy_out(r.d, in, a, 64, r.stream), DEVICE_OK);
@@ -107,6 +104,7 @@ Test(device_sim, shows_results_only_behind_a_done_event)
     memset(in, 'c', 64);
     cr_assert_eq(device_sim.event_query(r.d, r.event), DEVICE_OK);
     cr_assert_eq(in[0], 'c', "what was enqueued behind the event is not done");
+    clock.step_ns = 1000000; /* so that a wait ends */
     rig_wait(&r);
     cr_assert_eq(in[0], 'b');
     device_sim.release(r.d, a);

@@ -380,12 +380,12 @@ Test(sim_faults, slow_hang_crash)
     uint64_t before_ns = clock_now_ns();
     cr_assert_eq(in_child(two_calls, "fail=4:slow", text, sizeof text), 0);
     uint64_t took_ns = clock_now_ns() - before_ns;
-    cr_assert(took_ns >= 300000000);
+    cr_assert(took_ns >= 300000000); /* a busy machine makes it longer, never shorter */
     int status = in_child(two_calls, "fail=5:crash", text, sizeof text);
     cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     status = in_child(hangs, "fail=4:hang", text, sizeof text);
     cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
-    cr_assert_eq(in_child(hangs, "fail=6:hang", text, sizeof text), 0);
+    cr_assert_eq(in_child(two_calls, "fail=6:hang", text, sizeof text), 0, "it is never called");
 }
 
 /* ---- a script in which every call fails in turn ---- */

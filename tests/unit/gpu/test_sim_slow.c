@@ -1,14 +1,15 @@
-/* The simulated device made slow: kernels take as many times as long, the device thread does not. */
+/* The simulated device made slow: kernels take as many times as long, the device thread does not.
+ * Its clock moves by one STEP at each look, so a kernel takes one STEP and a wait is as many looks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "tests/unit/gpu/sim_rig.h"
 
-enum { ROWS = 20000, DIMENSION = 64 };
+enum { ROWS = 200, DIMENSION = 64, STEP = 1000, SLOW = 50 };
 
 struct scene {
+    struct rig_clock clock;
     struct rig rig;
     struct cuda_rows rows;
     float *norms;
@@ -17,7 +18,8 @@ struct scene {
 
 static void scene_open(struct scene *s, const char *settings)
 {
-    rig_open(&s->rig, settings);
+    rig_clock_init(&s->clock, STEP);
+    rig_open_at(&s->rig, settings, &s->clock.clock);
     float *rows = calloc(ROWS, DIMENSION * sizeof *rows);
     s->rows = (struct cuda_rows){
         DIMENSION, rig_upload(&s->rig, rows, ROWS * DIMENSION * sizeof *rows), NULL, ROWS};
@@ -32,12 +34,12 @@ static void scene_close(struct scene *s)
     rig_close(&s->rig);
 }
 
-/* From launch to the done event. */
-static uint64_t run_ns(struct scene *s)
+/* Returns the looks at the clock from launch to the done event. */
+static uint64_t run_steps(struct scene *s)
 {
     struct rig *r = &s->rig;
     enum device_result result;
-    uint64_t start_ns = clock_now_ns();
+    uint64_t start_ns = s->clock.now_ns;
     cr_assert_eq(
         device_sim.launch(
             r->d, CALL(.kernel = KERNEL_NORMS, .rows = s->rows, .norms.out = s->norms), r->stream),
@@ -47,18 +49,18 @@ static uint64_t run_ns(struct scene *s)
     while ((result = device_sim.event_query(r->d, r->event)) == DEVICE_BUSY)
         s->busy++;
     cr_assert_eq(result, DEVICE_OK);
-    return clock_now_ns() - start_ns;
+    return (s->clock.now_ns - start_ns) / STEP;
 }
 
-/* The shortest of several: others' work on this machine makes runs longer, never shorter. */
-static uint64_t least_ns(struct scene *s)
+/* A kernel takes `factor` steps; a few looks more are those of its launch and its event. */
+static void expect_factor(struct scene *s, uint64_t factor, const char *why)
 {
-    uint64_t least = UINT64_MAX;
-    for (int n = 0; n < 9; n++) {
-        uint64_t now = run_ns(s);
-        if (now < least) least = now;
-    }
-    return least;
+    enum { OTHERS = 6 };
+    uint64_t steps = run_steps(s);
+    cr_assert(steps >= factor && steps < factor + OTHERS, "%s: %llu steps, not %llu", why,
+              (unsigned long long)steps, (unsigned long long)factor);
+    cr_assert(factor == 1 ? s->busy == 0 : s->busy > factor / 2, "%s: asked %llu times in vain",
+              why, (unsigned long long)s->busy);
 }
 
 #define SIM "latency_us=0 strict=1 vram_mib=64"
@@ -67,18 +69,14 @@ Test(sim_slow, kernels_take_as_many_times_as_long)
 {
     struct scene s;
     scene_open(&s, SIM);
-    uint64_t plain = least_ns(&s);
-    cr_assert_eq(s.busy, 0);
+    expect_factor(&s, 1, "plain");
     scene_close(&s);
     scene_open(&s, SIM " slow=50");
-    uint64_t slow = least_ns(&s);
-    cr_assert(slow > 10 * plain, "%llu ns, and %llu", (unsigned long long)slow,
-              (unsigned long long)plain);
-    cr_assert(s.busy > 10);
-    uint64_t start_ns = clock_now_ns();
+    expect_factor(&s, SLOW, "slow=50");
+    uint64_t start_ns = s.clock.now_ns;
     char byte = 1;
     device_sim.release(s.rig.d, rig_upload(&s.rig, &byte, 1)); /* copies are as they were */
-    cr_assert(clock_now_ns() - start_ns < slow);
+    cr_assert_lt(s.clock.now_ns - start_ns, SLOW / 2 * STEP);
     scene_close(&s);
 }
 
@@ -86,12 +84,11 @@ Test(sim_slow, streams_wait_for_each_other)
 {
     struct scene s;
     scene_open(&s, SIM " slow=50");
-    uint64_t one = least_ns(&s);
     device_stream other = NULL;
     device_event event = NULL;
     cr_assert_eq(device_sim.stream_create(s.rig.d, &other), DEVICE_OK);
     cr_assert_eq(device_sim.event_create(s.rig.d, &event), DEVICE_OK);
-    uint64_t start_ns = clock_now_ns();
+    uint64_t start_ns = s.clock.now_ns;
     device_sim.launch(s.rig.d, CALL(.kernel = KERNEL_NORMS, .rows = s.rows, .norms.out = s.norms),
                       s.rig.stream);
     device_sim.launch(s.rig.d, CALL(.kernel = KERNEL_NORMS, .rows = s.rows, .norms.out = s.norms),
@@ -101,18 +98,20 @@ Test(sim_slow, streams_wait_for_each_other)
     cr_assert_eq(device_sim.event_query(s.rig.d, s.rig.event), DEVICE_BUSY);
     while (device_sim.event_query(s.rig.d, event) == DEVICE_BUSY)
         continue;
-    cr_assert(clock_now_ns() - start_ns > one * 3 / 2);
+    cr_assert_geq(s.clock.now_ns - start_ns, 2 * SLOW * STEP);
     cr_assert_eq(device_sim.event_query(s.rig.d, s.rig.event), DEVICE_OK);
     device_sim.event_destroy(s.rig.d, event);
     device_sim.stream_destroy(s.rig.d, other);
     scene_close(&s);
 }
 
-static void write_file(const char *path, const char *text)
+enum { LOOK_NS = 10000000 }; /* so often the file is looked at */
+
+static void write_file(struct scene *s, const char *path, const char *text)
 {
     FILE *f = fopen(path, "w");
     cr_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
-    usleep(15000); /* until it is looked at again */
+    s->clock.now_ns += LOOK_NS;
 }
 
 Test(sim_slow, a_file_says_how_slow)
@@ -122,21 +121,20 @@ Test(sim_slow, a_file_says_how_slow)
     snprintf(settings, sizeof settings, SIM " slow_file=%s", path);
     struct scene s;
     scene_open(&s, settings);
-    uint64_t plain = least_ns(&s);
-    cr_assert_eq(s.busy, 0);
-    write_file(path, "50\n");
-    uint64_t slow = least_ns(&s);
-    cr_assert(slow > 10 * plain);
+    expect_factor(&s, 1, "no file");
+    write_file(&s, path, "50\n");
+    expect_factor(&s, SLOW, "50");
     static const char *const none[] = {"", "no number", "0", "999999999"};
     for (int n = 0; n < 4; n++) {
-        write_file(path, none[n]);
-        cr_assert(least_ns(&s) < slow / 2 && s.busy == 0, "'%s'", none[n]);
+        write_file(&s, path, none[n]);
+        expect_factor(&s, 1, none[n]);
     }
-    write_file(path, "50 times");
-    cr_assert(least_ns(&s) > 10 * plain);
+    write_file(&s, path, "50 times");
+    expect_factor(&s, SLOW, "50 times");
     unlink(path);
-    usleep(15000);
-    cr_assert(least_ns(&s) < slow / 2 && s.busy == 0);
+    expect_factor(&s, SLOW, "gone, but not looked at yet");
+    s.clock.now_ns += LOOK_NS;
+    expect_factor(&s, 1, "gone");
     scene_close(&s);
 }
 
@@ -145,7 +143,7 @@ Test(sim_slow, faults_come_at_the_same_calls)
 {
     struct scene s;
     scene_open(&s, SIM " slow=50 fail=3:error@event_query"); /* the first was the upload's */
-    run_ns(&s);
+    run_steps(&s);
     cr_assert(s.busy > 10);
     struct rig *r = &s.rig;
     cr_assert_eq(
