@@ -220,7 +220,8 @@ static void expect_no_more(const struct gpu_scene *s, struct holdings before)
 static void under_load(int number, unsigned times)
 {
     struct gpu_scene s;
-    gpu_scene_open(&s, NULL, NULL);
+    gpu_scene_open(&s, NULL,
+                   (const char *[]){number == SIGSTOP ? "gpu.heartbeat_ms=2000" : NULL, NULL});
     make_probe(s.a);
     gpu_scene_await_answer(s.a, "probe", D);
     struct holdings before = holdings_of(&s);
@@ -358,37 +359,39 @@ Test(gpu_kills, during_an_upload, .timeout = 900)
     gpu_scene_close(&s);
 }
 
-/* A paused machine, container or terminal: who stood still is not taken for dead. */
+/* A paused machine, container or terminal: afterwards all is as it was. (That who stood still is not
+ * taken for dead: tests/unit/cards/test_gpu_failures.c, where the clock is the test's.) */
 Test(gpu_kills, nobody_for_standing_still, .timeout = 900)
 {
     struct gpu_scene s;
-    gpu_scene_open(&s, NULL, (const char *[]){"gpu.heartbeat_ms=400", NULL});
+    gpu_scene_open(&s, NULL, NULL);
     make_probe(s.a);
     gpu_scene_await_answer(s.a, "probe", D);
     pid_t gpu = wait_process(&s, 0);
     for (int i = 0; i < 3; i++) {
-        if (i != 1) kill(s.daemon.pid, SIGSTOP); /* daemon, process, both */
-        if (i != 0) kill(gpu, SIGSTOP);
-        wait_ms(i == 1 ? 150 : 900);
-        kill(s.daemon.pid, SIGCONT); /* which looks before the other goes on */
-        wait_ms(i == 2 ? 100 : 0);
+        if (i != 1) process_pause(s.daemon.pid); /* daemon, process, both */
+        if (i != 0) process_pause(gpu);
+        kill(s.daemon.pid, SIGCONT);
+        cr_assert_eq(ea_ping(s.a), EA_OK, "it goes on before the other does");
         kill(gpu, SIGCONT);
-        wait_ms(100);
         gpu_scene_await_answer(s.a, "probe", D);
+        cr_assert_eq(wait_process(&s, 0), gpu);
     }
-    if (scaled_ms(1) == 1) cr_assert_eq(gpu_scene_stats(s.a).restarts, 0);
+    cr_assert_eq(gpu_scene_stats(s.a).restarts, 0); /* gpu.heartbeat_ms is a minute */
     gpu_scene_close(&s);
 }
 
+/* Nothing but the stop itself may end a paused process, so gpu.heartbeat_ms, gpu.job_ms and
+ * limits.drain_ms are too long for that. */
 Test(gpu_kills, while_the_daemon_stops, .timeout = 900)
 {
     for (int i = 0; i < 12; i++) {
         struct gpu_scene s;
-        gpu_scene_open(&s, NULL, NULL);
+        gpu_scene_open(&s, NULL, (const char *[]){"limits.drain_ms=3600000", NULL});
         make_probe(s.a);
         gpu_scene_await_answer(s.a, "probe", D);
         pid_t pid = wait_process(&s, 0);
-        if (i % 3 == 0) kill(pid, SIGSTOP);
+        if (i % 3 == 0) process_pause(pid);
         if (i % 3 == 1) kill(pid, SIGKILL);
         pid_t killer = i % 3 == 2 ? fork() : 0;
         if (i % 3 == 2 && killer == 0) {
@@ -396,10 +399,7 @@ Test(gpu_kills, while_the_daemon_stops, .timeout = 900)
             kill(pid, SIGKILL);
             _exit(0);
         }
-        int64_t start = now_ms();
         gpu_scene_close(&s);
-        cr_assert(now_ms() - start < scaled_ms(1500), "stopping took %lld ms",
-                  (long long)(now_ms() - start));
         if (killer) waitpid(killer, NULL, 0);
     }
 }

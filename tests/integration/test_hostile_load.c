@@ -98,7 +98,8 @@ Test(hostile_load, a_reply_past_its_bound)
     scene_close(&s);
 }
 
-/* Pipelining past limits.requests_in_flight: reading waits, nothing stalls until a timer fires. */
+/* Pipelining past limits.requests_in_flight: reading waits, and goes on. (That no timer is needed for
+ * it: tests/unit/request/test_pipeline.c.) */
 Test(hostile_load, more_requests_than_may_be_in_flight)
 {
     enum { REQUESTS = 100 };
@@ -108,14 +109,10 @@ Test(hostile_load, more_requests_than_may_be_in_flight)
     struct sample norms;
     sample_find("norms", &norms);
     for (int round = 0; round < 3; round++) {
-        int64_t start = now_ms();
         for (uint64_t i = 0; i < REQUESTS; i++)
             send_sample(fd, &norms, i);
         for (uint64_t i = 0; i < REQUESTS; i++)
             expect_reply(fd, i); /* one at a time, so in order */
-        int64_t took = now_ms() - start;
-        cr_assert(took < scaled_ms(500), "%d small requests took %lld ms", REQUESTS,
-                  (long long)took);
     }
     close(fd);
     scene_close(&s);
@@ -272,12 +269,14 @@ Test(hostile_load, a_storm_of_cancels)
     scene_close(&s);
 }
 
-/* Large bodies that are announced and never sent reserve no more than leaves others a voice. */
+/* Large bodies that are announced and never sent reserve no more than leaves others a voice. They
+ * stay for an hour: who had to wait for them would not be answered. */
 Test(hostile_load, announced_bodies_do_not_starve_others)
 {
     enum { COUNT = 48 };
     struct scene s;
-    scene_open(&s, (const char *[]){"memory.max_mib=64", "limits.request_body_mib=16", NULL});
+    scene_open(&s, (const char *[]){"memory.max_mib=64", "limits.request_body_mib=16",
+                                    "limits.stall_ms=3600000", NULL});
     int fds[COUNT];
     uint8_t header[FRAME_ALIGN * 4] = {0};
     for (int i = 0; i < COUNT; i++) { /* 16 MiB until they are refused, then 8, ... 192 KiB */
@@ -288,16 +287,13 @@ Test(hostile_load, announced_bodies_do_not_starve_others)
         fds[i] = scene_connect(&s);
         cr_assert(raw_send(fds[i], header, sizeof header));
     }
-    wait_ms(400); /* idle ones have given their buffers back */
-    int64_t start = now_ms();
+    wait_ms(400); /* harder for those that come: idle ones have given their buffers back */
     for (int round = 0; round < 20; round++) {
         int fd = scene_connect(&s);
         expect_alive(fd);
         close(fd);
         scene_check(&s);
     }
-    cr_assert(now_ms() - start < scaled_ms(1000), "20 small requests took %lld ms",
-              (long long)(now_ms() - start));
     for (int i = 0; i < COUNT; i++)
         close(fds[i]);
     scene_close(&s);
@@ -308,7 +304,7 @@ Test(hostile_load, a_full_daemon_still_listens)
 {
     enum { D = 16, MOST = 65536 };
     struct scene s;
-    scene_open(&s, (const char *[]){"memory.max_mib=32", NULL});
+    scene_open(&s, (const char *[]){"memory.max_mib=32", "limits.stall_ms=3600000", NULL});
     ea_client *c = scene_client(&s, "greedy");
     float *rows = calloc((size_t)MOST * D, sizeof *rows);
     uint64_t *ids = malloc(MOST * sizeof *ids), next = 0;
@@ -335,9 +331,8 @@ Test(hostile_load, a_full_daemon_still_listens)
                       NULL))
             break;
     }
-    wait_ms(400);
+    wait_ms(400); /* harder, as above */
     int fds[8];
-    int64_t start = now_ms();
     for (int i = 0; i < 8; i++) {
         fds[i] = scene_connect(&s);
         expect_alive(fds[i]);
@@ -348,7 +343,6 @@ Test(hostile_load, a_full_daemon_still_listens)
     cr_assert_eq(ea_collection_list(helper, &list, &count), EA_OK, "%s", ea_error_text(helper));
     for (size_t i = 0; i < count; i++)
         cr_assert_eq(ea_collection_drop(helper, list[i].name), EA_OK, "%s", ea_error_text(helper));
-    cr_assert(now_ms() - start < scaled_ms(3000));
     ea_collection_list_free(list);
     ea_close(helper);
     for (int i = 0; i < 8; i++)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,35 @@ static void sleep_ms(long ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
     nanosleep(&t, NULL);
+}
+
+/* Whether a thread's line in /proc says that it is stopped. */
+static bool stands(pid_t pid, const char *thread)
+{
+    char path[64 + NAME_MAX], text[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%s/stat", (int)pid, thread);
+    FILE *f = fopen(path, "r");
+    if (!f) return true; /* it has ended */
+    size_t n = fread(text, 1, sizeof text - 1, f);
+    fclose(f);
+    const char *end = n ? strrchr(text, ')') : NULL;
+    return end && (end[2] == 'T' || end[2] == 'Z' || end[2] == 'X');
+}
+
+void process_pause(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    if (kill(pid, SIGSTOP)) die("SIGSTOP");
+    for (bool all = false; !all;) {
+        DIR *tasks = opendir(path);
+        if (!tasks) die(path);
+        all = true;
+        for (struct dirent *e; (e = readdir(tasks));)
+            if (e->d_name[0] != '.') all &= stands(pid, e->d_name);
+        closedir(tasks);
+        if (!all) sleep_ms(1);
+    }
 }
 
 void build_path(const char *name, char *out, size_t size)

@@ -29,6 +29,8 @@ void daemon_kill(struct daemon_process *d);
 void daemon_restart(struct daemon_process *d, const char *const *settings);
 void daemon_clean(struct daemon_process *d);
 
+/* SIGSTOP, and returns once each of its threads stands: until SIGCONT it does nothing. */
+void process_pause(pid_t pid);
 /* Open descriptors, resident KiB, of any process. */
 size_t process_descriptors(pid_t pid);
 size_t process_resident_kib(pid_t pid);

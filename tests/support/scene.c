@@ -82,7 +82,11 @@ void scene_open(struct scene *s, const char *const *settings)
     int fd = raw_connect(&s->daemon); /* so that pools have their first members */
     raw_hello(fd, "hostile");
     close(fd);
-    wait_ms(300); /* idle connections give their buffers back */
+    int64_t until = give_up_ms();
+    for (ea_stats stats = {0}; stats.connections_open != 1; wait_ms(1)) { /* it has seen that */
+        cr_assert_eq(ea_get_stats(s->witness, &stats), EA_OK, "%s", ea_error_text(s->witness));
+        cr_assert(now_ms() < until, "%llu connections", (unsigned long long)stats.connections_open);
+    }
     s->memory_used = memory_used(s);
     s->descriptors = process_descriptors(s->daemon.pid);
     s->resident_kib = process_resident_kib(s->daemon.pid);

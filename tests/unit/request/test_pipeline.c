@@ -47,9 +47,17 @@ static bool starts(struct connection *c)
 
 static void stops(struct connection *c) {}
 
-/* Nothing comes, and nothing is written: that happens where nobody flushes. */
+static int takes_all(struct connection *c, const uv_buf_t *bufs, unsigned count)
+{
+    size_t bytes = 0;
+    for (unsigned i = 0; i < count; i++)
+        bytes += bufs[i].len;
+    return (int)bytes;
+}
+
+/* What is flushed is taken, and nobody reads it. */
 static const struct transport unheard = {
-    .start_reading = starts, .stop_reading = stops, .close = stops};
+    .start_reading = starts, .stop_reading = stops, .try_write = takes_all, .close = stops};
 
 static struct connection *connect_client(void)
 {
@@ -223,4 +231,43 @@ Test(pipeline, requests_that_wait_for_their_collection_count_as_well)
     connection_close(client);
     cr_assert_eq(p->arrivals.depth, 0);
     cr_assert_eq(space->tenant->coming, 0);
+}
+
+/* ---------------------------------------------------------------- limits.requests_in_flight */
+
+/* The client sends these requests at once; they lie in its connection's buffer. */
+static void receive_questions(uint64_t first_id, uint64_t count)
+{
+    uint8_t bytes[SAMPLE_BYTES_MAX];
+    struct sample s;
+    sample_find("knn_plain", &s);
+    for (uint64_t id = first_id; id < first_id + count; id++) {
+        size_t n = sample_frame(&s, id, bytes);
+        uv_buf_t room = receive_buffer(client);
+        cr_assert_geq(room.len, n);
+        memcpy(room.base, bytes, n);
+        receive_bytes(client, (ssize_t)n);
+    }
+}
+
+/* One at a time: the end of one lets the next in, in the same turn of the loop, though nothing more
+ * comes from the client and no timer fires. */
+Test(pipeline, a_connection_at_its_bound_goes_on_when_a_request_ends)
+{
+    config.in_flight_max = 1;
+    cpu_takes(true);
+    receive_questions(1, 3);
+    pipeline_tick(p);
+    cr_assert_eq(submitted_count, 1);
+    cr_assert(client->paused);
+    for (uint32_t round = 1; round < 3; round++) {
+        done_add(&done, submitted[round - 1]);
+        pipeline_tick(p);
+        cr_assert_eq(submitted_count, round, "it is not read before it is flushed");
+        net_flush(&net);
+        cr_assert(pipeline_has_arrivals(p), "the loop would sleep now");
+        pipeline_tick(p);
+        cr_assert_eq(submitted_count, round + 1);
+        cr_assert_eq(client->paused, round < 2);
+    }
 }
