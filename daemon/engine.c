@@ -81,7 +81,7 @@ static void stop_now(struct engine *e)
     pipeline_drain(e->pipeline);
     calibrate_stop(e->calibrate);
     if (e->net_open) net_close(&e->net);
-    gpu_begin_stop(e->gpu); /* GPU processes may have more work than anyone will wait for */
+    cards_begin_stop(e->gpu); /* GPU processes may have more work than anyone will wait for */
     /* Jobs of GPUs cannot be stopped, and nobody waits for them: engine_destroy ends them. */
     if (e->running && pipeline_count(e->pipeline).stopping == 0) uv_stop(&e->loop);
 }
@@ -218,7 +218,7 @@ static void on_turn(uv_prepare_t *prepare)
     uint32_t rounds = 0;
     do
         turn(e);
-    while (gpu_watch(e->gpu, uv_backend_fd(&e->loop)) && ++rounds < ROUNDS_MAX);
+    while (cards_watch(e->gpu, uv_backend_fd(&e->loop)) && ++rounds < ROUNDS_MAX);
     if (rounds == ROUNDS_MAX) {
         turn(e);
         uv_async_send(&e->done_wake);
@@ -232,7 +232,7 @@ static void on_housekeeping(uv_timer_t *timer)
 {
     struct engine *e = timer->data;
     if (e->pipeline) pipeline_expire(e->pipeline, clock_read_ns(e->clock));
-    gpu_check(e->gpu, clock_read_ns(e->clock));
+    cards_check(e->gpu, clock_read_ns(e->clock));
     /* the engine is half-built, and only waits for GPU processes to end */
     if (!e->net_open) return;
     model_keeper_check(e->keeper, clock_read_ns(e->clock));
@@ -331,13 +331,13 @@ static enum status build_backends(struct engine *e, struct failure *f)
     if (st)
         return failure_set(f, st, DETAIL_SYSTEM, "workers.count: cannot start %u threads",
                            e->worker_count);
-    struct gpu_options gpu = {.loop = &e->loop,
-                              .config = &e->config,
-                              .heap = e->heap,
-                              .done = &e->done,
-                              .cpu = e->cpu,
-                              .clock = e->clock};
-    st = gpu_create(&gpu, &e->gpu);
+    struct cards_options gpu = {.loop = &e->loop,
+                                .config = &e->config,
+                                .heap = e->heap,
+                                .done = &e->done,
+                                .cpu = e->cpu,
+                                .clock = e->clock};
+    st = cards_create(&gpu, &e->gpu);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "gpu.devices: no memory for the GPU backend");
     return STATUS_OK;
 }
@@ -460,7 +460,7 @@ void engine_destroy(struct engine *e)
     if (!e) return;
     if (e->net_open) net_close(&e->net);
     calibrate_stop(e->calibrate);
-    if (e->gpu) gpu_stop(e->gpu);
+    if (e->gpu) cards_stop(e->gpu);
     /* it drains first: jobs that are left come back through done */
     if (e->cpu) e->cpu->ops->destroy(e->cpu);
     if (e->pipeline) pipeline_abandon(e->pipeline);

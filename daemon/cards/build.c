@@ -40,7 +40,7 @@ static uint32_t idlest_card(const struct cards *g)
     return best ? best->number : 0;
 }
 
-uint32_t gpu_card_of(const struct backend *b, const struct resident *of)
+uint32_t replica_card(const struct backend *b, const struct resident *of)
 {
     if (!of) return idlest_card((const struct cards *)b);
     const struct card_replica *r = replica_of(of);
@@ -49,7 +49,7 @@ uint32_t gpu_card_of(const struct backend *b, const struct resident *of)
     return card ? card->number : 0;
 }
 
-uint64_t gpu_upload_bytes(const struct backend *b, const struct resident *of)
+uint64_t replica_upload_bytes(const struct backend *b, const struct resident *of)
 {
     const struct card_replica *r = replica_of(of);
     if (replica_is_current(r)) return 0;
@@ -120,7 +120,7 @@ static enum reason begin_build(struct cards *g, struct card_replica *r)
     if (r->condemned && !replica_flush(g, r)) return REASON_QUEUE_FULL;
     if (r->number) return REASON_NONE;
     if (clock_read_ns(g->options.clock) < r->retry_ns) return r->lost;
-    if (gpu_state(&g->backend) != GPU_READY) return REASON_GPU_DOWN;
+    if (cards_state(&g->backend) != GPU_READY) return REASON_GPU_DOWN;
     if (!keep_quota(g, r)) {
         replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
         return REASON_VRAM_PRESSURE;

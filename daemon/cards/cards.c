@@ -67,7 +67,7 @@ static void refuse_query(struct job *j)
     end(j);
 }
 
-bool gpu_gave_up(const struct job *j)
+bool cards_gave_up(const struct job *j)
 {
     return j->gpu.gave_up != REASON_NONE;
 }
@@ -78,7 +78,7 @@ bool gpu_gave_up(const struct job *j)
 static enum reason ready_card(struct cards *g, struct job *j)
 {
     uint32_t server = j->ticket.server;
-    uint32_t number = server == SERVER_CPU ? gpu_card_of(&g->backend, NULL) : server - SERVER_GPU;
+    uint32_t number = server == SERVER_CPU ? replica_card(&g->backend, NULL) : server - SERVER_GPU;
     if (number >= g->card_count || !card_is_ready(&g->cards[number])) return REASON_GPU_DOWN;
     if (!card_room(&g->cards[number])) return REASON_QUEUE_FULL;
     j->gpu.device = number;
@@ -89,10 +89,10 @@ static enum reason ready_card(struct cards *g, struct job *j)
 static enum reason ready_replica(struct cards *g, struct job *j)
 {
     bool forced = j->reason == REASON_FORCED;
-    if (!forced && !gpu_replica_ready(&g->backend, job_resident(j))) {
+    if (!forced && !replica_is_ready(&g->backend, job_resident(j))) {
         const struct card_replica *r = replica_of(job_resident(j));
         if (r && r->lost) return r->lost;
-        return gpu_state(&g->backend) == GPU_READY ? REASON_PREDICTED_SLOWER : REASON_GPU_DOWN;
+        return cards_state(&g->backend) == GPU_READY ? REASON_PREDICTED_SLOWER : REASON_GPU_DOWN;
     }
     enum reason why = replica_upload(g, j, UINT64_MAX, 1);
     if (why) return why;
@@ -155,11 +155,11 @@ static bool no_memory_now(const struct job *j)
 static bool never_fits(const struct cards *g, const struct job *j)
 {
     if (!j->gpu.vram_bytes) return false;
-    struct gpu_room room = gpu_room_of(&g->backend, gpu_card_of(&g->backend, job_resident(j)));
+    struct cards_room room = cards_room_of(&g->backend, replica_card(&g->backend, job_resident(j)));
     return room.ready && j->gpu.vram_bytes > room.bytes_all;
 }
 
-static enum status gpu_submit(struct backend *b, struct job *j)
+static enum status cards_submit(struct backend *b, struct job *j)
 {
     struct cards *g = (struct cards *)b;
     memset(&j->gpu, 0, sizeof j->gpu);
@@ -235,7 +235,7 @@ static void take_result(struct cards *g, struct job *j)
     done_add(g->options.done, j);
 }
 
-void gpu_job_back(struct cards *g, struct job *j)
+void cards_job_back(struct cards *g, struct job *j)
 {
     heap_give(j->heap, &j->gpu.staging);
     if (j->operation == OPERATION_UPLOAD) {
@@ -249,7 +249,7 @@ void gpu_job_back(struct cards *g, struct job *j)
     }
 }
 
-bool gpu_resume(struct backend *b, struct job *j)
+bool cards_resume(struct backend *b, struct job *j)
 {
     struct cards *g = (struct cards *)b;
     if (j->gpu.phase == PHASE_PREPARE) {
@@ -353,7 +353,7 @@ static enum status add_cards(struct cards *g, const char *list)
 
 /* ---------------------------------------------------------------- life */
 
-void gpu_begin_stop(struct backend *b)
+void cards_begin_stop(struct backend *b)
 {
     struct cards *g = (struct cards *)b;
     if (g->stopping) return;
@@ -364,39 +364,39 @@ void gpu_begin_stop(struct backend *b)
     }
 }
 
-void gpu_stop(struct backend *b)
+void cards_stop(struct backend *b)
 {
     struct cards *g = (struct cards *)b;
-    gpu_begin_stop(b);
+    cards_begin_stop(b);
     for (uint32_t i = 0; i < g->card_count; i++)
         while (!g->cards[i].gone)
             gpu_process_wait(g->cards[i].process);
 }
 
-static void gpu_destroy(struct backend *b)
+static void cards_destroy(struct backend *b)
 {
     struct cards *g = (struct cards *)b;
     if (!g) return;
-    gpu_stop(b);
+    cards_stop(b);
     for (uint32_t i = 0; i < g->card_count; i++) {
         gpu_process_destroy(g->cards[i].process);
         card_finish(&g->cards[i]);
     }
-    gpu_replicas_finish(g);
+    replicas_free(g);
     free(g);
 }
 
-static const struct backend_ops gpu_ops = {
+static const struct backend_ops cards_ops = {
     .name = "gpu",
-    .submit = gpu_submit,
-    .destroy = gpu_destroy,
+    .submit = cards_submit,
+    .destroy = cards_destroy,
 };
 
-enum status gpu_create(const struct gpu_options *options, struct backend **out)
+enum status cards_create(const struct cards_options *options, struct backend **out)
 {
     struct cards *g = fault_here("gpu: allocate") ? NULL : calloc(1, sizeof *g);
     if (!g) return STATUS_RESOURCE_EXHAUSTED;
-    g->backend.ops = &gpu_ops;
+    g->backend.ops = &cards_ops;
     g->options = *options;
     const char *devices = options->config->gpu_devices;
     g->all_devices = strcmp(devices, "auto") == 0;
@@ -404,7 +404,7 @@ enum status gpu_create(const struct gpu_options *options, struct backend **out)
     if (strcmp(devices, "none") != 0) st = add_cards(g, g->all_devices ? "0" : devices);
     if (st) {
         g->stopping = true; /* nothing was started */
-        gpu_destroy(&g->backend);
+        cards_destroy(&g->backend);
         return st;
     }
     for (uint32_t i = 0; i < g->card_count; i++)
@@ -415,7 +415,7 @@ enum status gpu_create(const struct gpu_options *options, struct backend **out)
 
 /* ---------------------------------------------------------------- asking */
 
-enum gpu_state gpu_state(const struct backend *b)
+enum gpu_state cards_state(const struct backend *b)
 {
     static const int worth[] = {
         [GPU_ABSENT] = 0, [GPU_BREAKER] = 1, [GPU_DOWN] = 2, [GPU_STARTING] = 3, [GPU_READY] = 4};
@@ -428,12 +428,12 @@ enum gpu_state gpu_state(const struct backend *b)
     return best;
 }
 
-uint32_t gpu_in_flight(const struct backend *b)
+uint32_t cards_in_flight(const struct backend *b)
 {
     return ((const struct cards *)b)->jobs;
 }
 
-const struct gpu_process *gpu_process_at(const struct backend *b, uint32_t i)
+const struct gpu_process *cards_process_at(const struct backend *b, uint32_t i)
 {
     const struct cards *g = (const struct cards *)b;
     return i < g->card_count ? g->cards[i].process : NULL;

@@ -3,9 +3,9 @@
  * completions back.
  * Owner:  the engine.
  * Thread: the loop.
- * Errors: submit: UNAVAILABLE with gpu_gave_up: the CPU runs the job, as if no GPU had been tried.
- *         After that no failure of a GPU is an error either: the job comes back through done in
- *         the same way.
+ * Errors: submit: UNAVAILABLE with cards_gave_up: the CPU runs the job, as if no GPU had been
+ *         tried. After that no failure of a GPU is an error either: the job comes back through
+ *         done in the same way.
  *
  * A job that reads a resident holds its turnstile until it is done, so that what its uploads read
  * does not change meanwhile. It comes back when the last of its orders is done. */
@@ -21,7 +21,7 @@
 
 enum { GPU_MAX = 16, GPU_JOBS_MAX = 256 };
 
-struct gpu_options {
+struct cards_options {
     uv_loop_t *loop;
     const struct config *config;
     struct heap *heap;
@@ -34,78 +34,78 @@ struct gpu_options {
 
 /* Reads gpu.devices ("auto" starts with one process and adds the devices that it reports). With
  * "none" the backend exists, and its state is GPU_ABSENT. */
-enum status gpu_create(const struct gpu_options *options, struct backend **out);
+enum status cards_create(const struct cards_options *options, struct backend **out);
 
 /* Asks the processes to exit, and kills those that do not do so soon. Their jobs come back through
  * done, and no further jobs are taken. */
-void gpu_begin_stop(struct backend *b);
+void cards_begin_stop(struct backend *b);
 /* Stops the processes and runs the loop until they are gone; every job that they had is then in
  * done or with a worker. No further jobs are taken. destroy follows later, when the workers have
  * stopped, too, and the loop must run once more after it. */
-void gpu_stop(struct backend *b);
+void cards_stop(struct backend *b);
 
 /* Returns the best state of any GPU. */
-enum gpu_state gpu_state(const struct backend *b);
+enum gpu_state cards_state(const struct backend *b);
 
 /* True if there is a replica with the host's version, or so close to it that a job can bring it up
  * to date before it runs. The caller holds the turnstile, as for the next two functions. */
-bool gpu_replica_ready(const struct backend *b, const struct resident *of);
+bool replica_is_ready(const struct backend *b, const struct resident *of);
 /* True if there was no VRAM for a replica recently. */
-bool gpu_replica_refused(const struct backend *b, const struct resident *of);
+bool replica_was_refused(const struct backend *b, const struct resident *of);
 /* True if an OPERATION_UPLOAD would bring the replica closer to the host's version. Each such job
  * uploads one piece and never fails; the pipeline submits them one after the other, as readers. */
-bool gpu_wants_upload(const struct backend *b, const struct resident *of);
+bool replica_wants_upload(const struct backend *b, const struct resident *of);
 
 /* Returns the GPU that has the replica, or would get it (a ready one, if there is any). NULL: the
  * GPU for a job that brings its rows. */
-uint32_t gpu_card_of(const struct backend *b, const struct resident *of);
+uint32_t replica_card(const struct backend *b, const struct resident *of);
 /* Returns the bytes that must be uploaded before a job on this resident. */
-uint64_t gpu_upload_bytes(const struct backend *b, const struct resident *of);
+uint64_t replica_upload_bytes(const struct backend *b, const struct resident *of);
 
 /* How much work a GPU can take now. */
-struct gpu_room {
+struct cards_room {
     bool ready;
     uint32_t jobs;      /* further jobs, without uploads; all GPUs share this limit */
     uint64_t bytes;     /* VRAM for requests that is free or can be freed, as last reported */
     uint64_t bytes_all; /* out of this much */
     bool low;           /* less than a fifth of it, or others have taken the card's memory */
 };
-struct gpu_room gpu_room_of(const struct backend *b, uint32_t card);
-uint32_t gpu_card_count(const struct backend *b);
+struct cards_room cards_room_of(const struct backend *b, uint32_t card);
+uint32_t cards_count(const struct backend *b);
 
 /* Returns the number of its jobs, without uploads. */
-uint32_t gpu_in_flight(const struct backend *b);
+uint32_t cards_in_flight(const struct backend *b);
 
 /* Takes completions; the jobs that they end are in done afterwards, without a wake-up. */
-void gpu_poll(struct backend *b);
+void cards_poll(struct backend *b);
 /* Called before the loop sleeps: while orders are in flight, polls for completions for up to
  * gpu.spin_us, but only as long as loop_fd has no event. True: some were taken. False: completions
  * will wake the loop. */
-bool gpu_watch(struct backend *b, int loop_fd);
+bool cards_watch(struct backend *b, int loop_fd);
 /* Called every 100 ms: checks for hung jobs and heartbeats, and restarts processes. Takes
- * completions as gpu_poll does. */
-void gpu_check(struct backend *b, uint64_t now_ns);
+ * completions as cards_poll does. */
+void cards_check(struct backend *b, uint64_t now_ns);
 
 /* Called when a job of this backend comes back from done. True: it continues here and will come
  * back again. */
-bool gpu_resume(struct backend *b, struct job *j);
+bool cards_resume(struct backend *b, struct job *j);
 /* True if the job is not finished and the CPU must run it, because it was unfit or the GPU failed:
  * j->gpu.gave_up says why. Its result and plan have been dropped, and its failure cleared. */
-bool gpu_gave_up(const struct job *j);
+bool cards_gave_up(const struct job *j);
 
 /* Frees the VRAM of a resident that is going away, whose turnstile nobody holds. */
-void gpu_forget(struct backend *b, struct resident *of);
+void replica_forget(struct backend *b, struct resident *of);
 
 /* The VRAM of a resident's replicas, on all GPUs together, and the version of the newest one. */
-struct gpu_replica_info {
+struct replica_info {
     uint64_t bytes, version; /* 0, 0: it has none */
 };
-struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct resident *of);
+struct replica_info replica_info(const struct backend *b, const struct resident *of);
 
 /* Returns the VRAM of all replicas of a space. */
-uint64_t gpu_space_bytes(const struct backend *b, const struct space *s);
+uint64_t replicas_space_bytes(const struct backend *b, const struct space *s);
 
 /* Returns the i-th GPU's process, for info and stats; NULL at the end. */
-const struct gpu_process *gpu_process_at(const struct backend *b, uint32_t i);
+const struct gpu_process *cards_process_at(const struct backend *b, uint32_t i);
 
 #endif

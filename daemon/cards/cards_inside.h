@@ -63,7 +63,7 @@ struct card {
 
 struct cards {
     struct backend backend;
-    struct gpu_options options;
+    struct cards_options options;
     struct card cards[GPU_MAX];
     uint32_t card_count;
     bool all_devices, stopping;
@@ -76,7 +76,7 @@ struct cards {
 /* ---- cards.c ---- */
 
 /* Called when the last order for j has come back. */
-void gpu_job_back(struct cards *g, struct job *j);
+void cards_job_back(struct cards *g, struct job *j);
 
 /* ---- orders.c ---- */
 
@@ -135,7 +135,7 @@ void replica_evicted(struct cards *g, struct card *card, uint64_t number);
 void replicas_lose_card(struct cards *g, struct card *card);
 /* Sends the orders to forget that found no room before. */
 void replicas_flush(struct cards *g);
-void gpu_replicas_finish(struct cards *g);
+void replicas_free(struct cards *g);
 
 /* ---- build.c ---- */
 

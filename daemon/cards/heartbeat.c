@@ -7,7 +7,7 @@
 
 void heartbeat_check_starting(struct gpu_process *p, uint64_t now_ns)
 {
-    if (gpu_elapsed(now_ns, p->started_ns) > GPU_STARTING_NS)
+    if (process_elapsed_ns(now_ns, p->started_ns) > GPU_STARTING_NS)
         gpu_process_kill(p, "not ready within 30 s");
 }
 
@@ -17,7 +17,7 @@ void heartbeat_check_starting(struct gpu_process *p, uint64_t now_ns)
 void heartbeat_check(struct gpu_process *p, uint64_t now_ns)
 {
     uint64_t limit_ns = (uint64_t)p->options.config->gpu_heartbeat_ms * 1000000;
-    uint64_t gap_ns = gpu_elapsed(now_ns, p->checked_ns);
+    uint64_t gap_ns = process_elapsed_ns(now_ns, p->checked_ns);
     uint64_t beat = atomic_load(&p->life->share->heartbeat_ns);
     p->checked_ns = now_ns;
     if (beat != p->beat || gap_ns > (limit_ns > GPU_CHECK_GAP_NS ? limit_ns : GPU_CHECK_GAP_NS)) {
@@ -25,7 +25,7 @@ void heartbeat_check(struct gpu_process *p, uint64_t now_ns)
         p->beat_seen_ns = now_ns;
         return;
     }
-    uint64_t silent_ns = gpu_elapsed(now_ns, p->beat_seen_ns);
+    uint64_t silent_ns = process_elapsed_ns(now_ns, p->beat_seen_ns);
     if (silent_ns <= limit_ns) return;
     char why[64];
     snprintf(why, sizeof why, "no sign of life for %llu ms",
@@ -35,7 +35,7 @@ void heartbeat_check(struct gpu_process *p, uint64_t now_ns)
 
 void heartbeat_check_lingering(struct gpu_process *p, uint64_t now_ns)
 {
-    if (p->lingering || gpu_elapsed(now_ns, p->killed_ns) < GPU_LINGER_NS) return;
+    if (p->lingering || process_elapsed_ns(now_ns, p->killed_ns) < GPU_LINGER_NS) return;
     p->lingering = true;
     log_error("gpu%u: process %d was killed 5 s ago and is still there; no other is started before "
               "it is gone",

@@ -51,7 +51,7 @@ uint32_t card_room(struct card *card)
     return room < free ? room : free;
 }
 
-uint32_t gpu_card_count(const struct backend *b)
+uint32_t cards_count(const struct backend *b)
 {
     return ((const struct cards *)b)->card_count;
 }
@@ -65,10 +65,10 @@ static bool others_took_memory(const struct share *s)
     return now < start / LOW_SHARE && now + start / UNEXPLAINED_SHARE < unused;
 }
 
-struct gpu_room gpu_room_of(const struct backend *b, uint32_t number)
+struct cards_room cards_room_of(const struct backend *b, uint32_t number)
 {
     const struct cards *g = (const struct cards *)b;
-    struct gpu_room room = {0};
+    struct cards_room room = {0};
     if (number >= g->card_count || g->stopping || !card_is_ready(&g->cards[number])) return room;
     const struct share *s = gpu_process_share(g->cards[number].process);
     /* The two were not measured at the same moment. */
@@ -189,7 +189,7 @@ static void slot_done(struct card *card, struct card_slot *slot, const struct co
     card->out--;
     if (was.kind == ORDER_UPLOAD || was.kind == ORDER_UPLOAD_PART) note_upload(g, &was, c);
     if (was.kind == ORDER_RUN || was.kind == ORDER_SPREAD) note_run(was.job, c);
-    if (was.job && --was.job->gpu.orders_out == 0) gpu_job_back(g, was.job);
+    if (was.job && --was.job->gpu.orders_out == 0) cards_job_back(g, was.job);
 }
 
 /* False: this process has sent something invalid. */

@@ -85,14 +85,14 @@ static void describe_exit(int64_t code, int number, char *text, size_t bytes)
 
 /* Called when the process has been reaped. on_gone comes last, because its receiver may stop and
  * destroy p. */
-void gpu_process_exited(struct gpu_life *l, int64_t code, int number)
+void gpu_process_exited(struct process_life *l, int64_t code, int number)
 {
     struct gpu_process *p = l->owner;
     struct gpu_process_events events = p->options.events;
     uint64_t now_ns = clock_read_ns(p->options.clock);
     char how[64], what[LOG_BYTES], lived[GPU_TIME_BYTES];
     describe_exit(code, number, how, sizeof how);
-    gpu_describe_time(gpu_elapsed(now_ns, p->started_ns), lived);
+    process_describe_time(process_elapsed_ns(now_ns, p->started_ns), lived);
     snprintf(what, sizeof what, "%s after %s", how, lived);
 
     if (!p->killed) read_verdict(p);
@@ -148,8 +148,8 @@ static void become_ready(struct gpu_process *p, uint64_t now_ns)
     p->state = GPU_READY;
     p->beat = atomic_load(&s->heartbeat_ns);
     p->beat_seen_ns = p->checked_ns = now_ns;
-    gpu_describe_time(gpu_elapsed(now_ns, p->started_ns), took);
-    gpu_describe_device(&p->device, text, sizeof text);
+    process_describe_time(process_elapsed_ns(now_ns, p->started_ns), took);
+    process_describe_device(&p->device, text, sizeof text);
     log_info("gpu%u: %s; ready after %s", p->options.number, text, took);
     p->options.events.on_ready(p->options.events.owner);
 }
@@ -175,7 +175,7 @@ static void take_completions(struct gpu_process *p)
         gpu_process_kill(p, "a ring that it shares with us holds nonsense");
 }
 
-void gpu_process_woken(struct gpu_life *l)
+void gpu_process_woken(struct process_life *l)
 {
     struct gpu_process *p = l->owner;
     if (!p->killed) look(p, clock_read_ns(p->options.clock));

@@ -7,7 +7,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/cards/process_inside.h"
 
-void gpu_describe_time(uint64_t ns, char text[GPU_TIME_BYTES])
+void process_describe_time(uint64_t ns, char text[GPU_TIME_BYTES])
 {
     uint64_t s = ns / 1000000000;
     if (s < 2)
@@ -54,7 +54,7 @@ static void add_version(struct line *l, const char *what, uint32_t version)
     if (version) add(l, ", %s %u.%u", what, version / 1000, version % 1000 / 10);
 }
 
-void gpu_describe_device(const struct share_device *d, char *text, size_t bytes)
+void process_describe_device(const struct share_device *d, char *text, size_t bytes)
 {
     struct line l = {text, bytes, 0};
     if (!bytes) return;
@@ -80,7 +80,7 @@ static void describe_starting(const struct gpu_process *p, uint64_t now_ns, char
                               size_t bytes)
 {
     char since[GPU_TIME_BYTES];
-    gpu_describe_time(gpu_elapsed(now_ns, p->started_ns), since);
+    process_describe_time(process_elapsed_ns(now_ns, p->started_ns), since);
     if (p->breaker_open)
         snprintf(text, bytes, "starting for %s; breaker half-open after %u failures in a row",
                  since, p->failures);
@@ -91,7 +91,7 @@ static void describe_starting(const struct gpu_process *p, uint64_t now_ns, char
 static void describe_down(const struct gpu_process *p, uint64_t now_ns, char *text, size_t bytes)
 {
     char left[GPU_TIME_BYTES];
-    gpu_describe_time(gpu_elapsed(p->next_start_ns, now_ns), left);
+    process_describe_time(process_elapsed_ns(p->next_start_ns, now_ns), left);
     if (!p->begun && !p->stopping)
         snprintf(text, bytes, "not started");
     else if (p->stopping)
@@ -109,10 +109,10 @@ void gpu_process_describe(const struct gpu_process *p, char *text, size_t bytes)
     switch (p->state) {
     case GPU_ABSENT: snprintf(text, bytes, "absent: %s", p->why); return;
     case GPU_STARTING: describe_starting(p, now_ns, text, bytes); return;
-    case GPU_READY: gpu_describe_device(&p->device, text, bytes); return;
+    case GPU_READY: process_describe_device(&p->device, text, bytes); return;
     case GPU_DOWN: describe_down(p, now_ns, text, bytes); return;
     case GPU_BREAKER:
-        gpu_describe_time(gpu_elapsed(p->next_start_ns, now_ns), left);
+        process_describe_time(process_elapsed_ns(p->next_start_ns, now_ns), left);
         snprintf(text, bytes, "breaker open: %u failures in a row, the last: %s; next start in %s",
                  p->failures, p->why, left);
         return;

@@ -16,7 +16,7 @@ struct gpu_process;
 struct share;
 
 /* The data of one process from its start until it is reaped; a host's own struct begins with it. */
-struct gpu_life {
+struct process_life {
     struct gpu_process *owner;
     struct share *share;
     bool share_kept; /* the owner keeps the share and will unmap it */
@@ -26,11 +26,11 @@ struct gpu_life {
 
 struct process_host {
     /* Makes a share, and starts a process with it. */
-    int (*start)(struct gpu_process *p, struct gpu_life **out);
+    int (*start)(struct gpu_process *p, struct process_life **out);
     /* Kills the process; gpu_process_exited follows when it has ended. */
-    void (*kill)(struct gpu_life *l);
+    void (*kill)(struct process_life *l);
     /* Frees a life whose process has exited, or never will. */
-    void (*end)(struct gpu_life *l);
+    void (*end)(struct process_life *l);
     /* Sets p's one timer: gpu_process_timed is called after ms, then every repeat_ms (0: never
      * again). */
     void (*set_timer)(struct gpu_process *p, uint64_t ms, uint64_t repeat_ms);
@@ -46,9 +46,9 @@ struct process_host {
 extern const struct process_host process_host_system;
 
 /* Called when the process wrote to its eventfd, or its state may have changed. */
-void gpu_process_woken(struct gpu_life *l);
+void gpu_process_woken(struct process_life *l);
 /* Called when the process was reaped: with its exit code, or the signal that ended it (0: none). */
-void gpu_process_exited(struct gpu_life *l, int64_t code, int signal_number);
+void gpu_process_exited(struct process_life *l, int64_t code, int signal_number);
 void gpu_process_timed(struct gpu_process *p);
 
 #endif

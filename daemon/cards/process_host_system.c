@@ -23,7 +23,7 @@ enum {
 };
 
 struct system_life {
-    struct gpu_life life; /* first, so that hosts can cast to their own struct */
+    struct process_life life; /* first, so that hosts can cast to their own struct */
     uv_process_t process;
     uv_poll_t wake;  /* watches the completions' eventfd */
     int lifeline_fd; /* the write end: the process exits when it is closed */
@@ -186,7 +186,7 @@ static int spawn(struct system_life *l, struct gpu_process *p, const struct desc
 
 /* ---------------------------------------------------------------- a life */
 
-static void end_life(struct gpu_life *life);
+static void end_life(struct process_life *life);
 
 static void on_exit_of(uv_process_t *process, int64_t code, int number)
 {
@@ -195,7 +195,7 @@ static void on_exit_of(uv_process_t *process, int64_t code, int number)
 
 static void on_wake(uv_poll_t *poll, int status, int events)
 {
-    struct gpu_life *life = poll->data;
+    struct process_life *life = poll->data;
     if (status >= 0) {
         gpu_process_woken(life);
         return;
@@ -214,7 +214,7 @@ static int watch(struct system_life *l, uv_loop_t *loop)
                                             : uv_poll_start(&l->wake, UV_READABLE, on_wake);
 }
 
-static int start_life(struct gpu_process *p, struct gpu_life **out)
+static int start_life(struct gpu_process *p, struct process_life **out)
 {
     struct descriptors d;
     int rc = find_program(p);
@@ -244,7 +244,7 @@ static int start_life(struct gpu_process *p, struct gpu_life **out)
     return rc;
 }
 
-static void kill_life(struct gpu_life *life)
+static void kill_life(struct process_life *life)
 {
     uv_process_kill(&((struct system_life *)life)->process, SIGKILL);
 }
@@ -256,7 +256,7 @@ static void on_closed(uv_handle_t *handle)
 }
 
 /* Frees l when the loop has turned once more. */
-static void end_life(struct gpu_life *life)
+static void end_life(struct process_life *life)
 {
     struct system_life *l = (struct system_life *)life;
     /* A handle has its type once it must be closed; uv_spawn sets it even if it fails. */

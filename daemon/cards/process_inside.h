@@ -15,7 +15,7 @@ enum { GPU_PROGRAM_BYTES = 4096, GPU_WHY_BYTES = SHARE_WHY + 64, GPU_TIME_BYTES 
 struct gpu_process {
     struct gpu_process_options options;
     enum gpu_state state;
-    struct gpu_life *life;           /* NULL: there is no process */
+    struct process_life *life;       /* NULL: there is no process */
     struct ring orders, completions; /* of this life */
     struct share *share;             /* of the last life that was READY */
     struct share_device device;      /* what it said about itself, with texts made printable */
@@ -69,11 +69,11 @@ void heartbeat_check_lingering(struct gpu_process *p, uint64_t now_ns);
 /* ---- process_describe.c ---- */
 
 /* "NVIDIA H200, compute capability 9.0, ..." */
-void gpu_describe_device(const struct share_device *d, char *text, size_t bytes);
+void process_describe_device(const struct share_device *d, char *text, size_t bytes);
 /* "312 ms", "3 s", "3 m 2 s", "5 h 1 m", "3 d 2 h". */
-void gpu_describe_time(uint64_t ns, char text[GPU_TIME_BYTES]);
+void process_describe_time(uint64_t ns, char text[GPU_TIME_BYTES]);
 /* Returns now - since; 0 if since is later. */
-static inline uint64_t gpu_elapsed(uint64_t now_ns, uint64_t since_ns)
+static inline uint64_t process_elapsed_ns(uint64_t now_ns, uint64_t since_ns)
 {
     return now_ns > since_ns ? now_ns - since_ns : 0;
 }

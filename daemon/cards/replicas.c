@@ -20,14 +20,14 @@ bool replica_is_current(const struct card_replica *r)
     return replica_has_build(r) && r->version && r->version == resident_version(r->resident);
 }
 
-bool gpu_replica_ready(const struct backend *b, const struct resident *of)
+bool replica_is_ready(const struct backend *b, const struct resident *of)
 {
     const struct card_replica *r = replica_of(of);
     if (!replica_has_build(r) || !card_is_ready(r->card)) return false;
     return replica_is_current(r) || resident_dirty_bytes(of) <= ON_THE_WAY_BYTES;
 }
 
-bool gpu_replica_refused(const struct backend *b, const struct resident *of)
+bool replica_was_refused(const struct backend *b, const struct resident *of)
 {
     const struct cards *g = (const struct cards *)b;
     const struct card_replica *r = replica_of(of);
@@ -35,24 +35,24 @@ bool gpu_replica_refused(const struct backend *b, const struct resident *of)
            clock_read_ns(g->options.clock) < r->retry_ns;
 }
 
-bool gpu_wants_upload(const struct backend *b, const struct resident *of)
+bool replica_wants_upload(const struct backend *b, const struct resident *of)
 {
     const struct cards *g = (const struct cards *)b;
     const struct card_replica *r = replica_of(of);
-    if (g->stopping || gpu_state(b) != GPU_READY || !resident_bytes(of)) return false;
+    if (g->stopping || cards_state(b) != GPU_READY || !resident_bytes(of)) return false;
     if (!r) return true;
     return replica_has_build(r) ? !replica_is_current(r)
                                 : clock_read_ns(g->options.clock) >= r->retry_ns;
 }
 
-struct gpu_replica_info gpu_replica_info(const struct backend *b, const struct resident *of)
+struct replica_info replica_info(const struct backend *b, const struct resident *of)
 {
     const struct card_replica *r = replica_of(of);
-    if (!replica_has_build(r)) return (struct gpu_replica_info){0};
-    return (struct gpu_replica_info){r->bytes, r->out ? 0 : r->version};
+    if (!replica_has_build(r)) return (struct replica_info){0};
+    return (struct replica_info){r->bytes, r->out ? 0 : r->version};
 }
 
-uint64_t gpu_space_bytes(const struct backend *b, const struct space *s)
+uint64_t replicas_space_bytes(const struct backend *b, const struct space *s)
 {
     const struct cards *g = (const struct cards *)b;
     uint64_t bytes = 0;
@@ -160,7 +160,7 @@ void replicas_flush(struct cards *g)
     }
 }
 
-void gpu_forget(struct backend *b, struct resident *of)
+void replica_forget(struct backend *b, struct resident *of)
 {
     struct cards *g = (struct cards *)b;
     struct card_replica *r = replica_of(of);
@@ -171,7 +171,7 @@ void gpu_forget(struct backend *b, struct resident *of)
     bury(g, r);
 }
 
-void gpu_replicas_finish(struct cards *g)
+void replicas_free(struct cards *g)
 {
     while (g->replicas) {
         struct card_replica *r = g->replicas;

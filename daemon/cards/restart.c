@@ -36,7 +36,7 @@ void restart_later(struct gpu_process *p, const char *what, uint64_t now_ns)
     p->state = breaker ? GPU_BREAKER : GPU_DOWN;
     p->next_start_ns = now_ns + wait_ns;
     p->waiting = true;
-    gpu_describe_time(wait_ns, wait_text);
+    process_describe_time(wait_ns, wait_text);
     log_warning("gpu%u: %s; restart %llu in %s", p->options.number, what,
                 (unsigned long long)p->starts, wait_text);
     if (breaker)

@@ -14,7 +14,7 @@ static bool take_all(struct cards *g)
     return came;
 }
 
-void gpu_poll(struct backend *b)
+void cards_poll(struct backend *b)
 {
     take_all((struct cards *)b);
 }
@@ -40,7 +40,7 @@ static bool spin(struct cards *g, int loop_fd)
     return false;
 }
 
-bool gpu_watch(struct backend *b, int loop_fd)
+bool cards_watch(struct backend *b, int loop_fd)
 {
     struct cards *g = (struct cards *)b;
     uint32_t out = 0;
@@ -63,7 +63,7 @@ bool gpu_watch(struct backend *b, int loop_fd)
     return came;
 }
 
-void gpu_check(struct backend *b, uint64_t now_ns)
+void cards_check(struct backend *b, uint64_t now_ns)
 {
     struct cards *g = (struct cards *)b;
     take_all(g); /* if this process stood still, the answers may have come meanwhile */

@@ -14,7 +14,7 @@ struct backend;
 struct backend_ops {
     const char *name;
     /* OK: the backend borrows j and reports it done exactly once, later, never from inside this
-     * call. Otherwise j is still the caller's and j->failure (gpu: gpu_gave_up) says why. */
+     * call. Otherwise j is still the caller's and j->failure (gpu: cards_gave_up) says why. */
     enum status (*submit)(struct backend *b, struct job *j);
     /* The CPU's only: runs steps and parts of a job that is not submitted (workers_run). */
     void (*run)(struct backend *b, struct job *j, void (*step)(struct job *j));

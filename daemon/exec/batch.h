@@ -7,7 +7,7 @@
  *
  * The pipeline calls batch_add for each member (operation_batches, one collection, each holding
  * its turnstile) and submits the carrier, with backend and reason set, as any job. When the
- * carrier is back (gpu_resume returned false), or was not taken, batch_take empties it. Members
+ * carrier is back (cards_resume returned false), or was not taken, batch_take empties it. Members
  * have no memory except their results. A member that is cancelled has no result or an unfinished
  * one; the carrier is cancelled only if all members are. */
 #ifndef ENGRAM_EXEC_BATCH_H

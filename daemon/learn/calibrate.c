@@ -122,7 +122,7 @@ static bool is_wanted(const struct calibrate *c, enum calibrated_half half)
     const struct calibrate_options *o = &c->options;
     if (c->over[half] || model_keeper_calibrated(o->keeper, half)) return false;
     return half == HALF_CPU ||
-           (o->gpu && model_keeper_knows_gpus(o->keeper) && gpu_state(o->gpu) == GPU_READY &&
+           (o->gpu && model_keeper_knows_gpus(o->keeper) && cards_state(o->gpu) == GPU_READY &&
             strcmp(o->config->gpu_force, "cpu") != 0);
 }
 
@@ -246,7 +246,7 @@ static void end_trial(struct calibrate *c, uint64_t took_ns)
 {
     struct measuring *m = c->measuring;
     bool alone = is_quiet(c, m->requests), unfit = is_unfit(c->job);
-    bool failed = gpu_gave_up(c->job) || c->job->failure.code;
+    bool failed = cards_gave_up(c->job) || c->job->failure.code;
     give_job(c);
     m->runs++;
     m->spent_ns += took_ns;

@@ -52,7 +52,7 @@ void field_finish(struct field *f)
 {
     for (uint32_t i = 0; i < GROUNDS; i++) {
         struct resident *of = f->grounds[i];
-        if (of && f->gpu) gpu_forget(f->gpu, of);
+        if (of && f->gpu) replica_forget(f->gpu, of);
         if (of) of->ops->destroy(of);
     }
     heap_release(f->heap, &f->memory);

@@ -71,7 +71,7 @@ static void describe_gpus(const struct backend *gpu, char *out, size_t size)
     size_t used = 0;
     const struct gpu_process *process;
     *out = 0;
-    for (uint32_t i = 0; (process = gpu_process_at(gpu, i)); i++) {
+    for (uint32_t i = 0; (process = cards_process_at(gpu, i)); i++) {
         char name[SHARE_TEXT], uuid[64];
         const struct share *share = gpu_process_share((struct gpu_process *)process);
         if (!share) continue;
@@ -230,7 +230,7 @@ static bool are_gpus_settled(struct model_keeper *k, uint64_t now_ns)
     const struct gpu_process *process;
     uint32_t ready = 0, coming = 0;
     if (!gpu) return false;
-    for (uint32_t i = 0; (process = gpu_process_at(gpu, i)); i++) {
+    for (uint32_t i = 0; (process = cards_process_at(gpu, i)); i++) {
         enum gpu_state state = gpu_process_state(process);
         ready += state == GPU_READY;
         coming += state == GPU_STARTING || state == GPU_DOWN;

@@ -30,15 +30,15 @@ void cards_look(const struct backend *gpu, struct cards_seen *out)
     memset(out, 0, sizeof *out);
     if (!gpu) return;
     out->backend = true;
-    out->jobs = gpu_in_flight(gpu);
-    while (out->count < WIRE_GPUS_MAX && (g = gpu_process_at(gpu, out->count))) {
+    out->jobs = cards_in_flight(gpu);
+    while (out->count < WIRE_GPUS_MAX && (g = cards_process_at(gpu, out->count))) {
         struct card_seen *card = &out->cards[out->count];
         card->state = gpu_process_state(g);
         /* gpu_process_share changes nothing */
         card->share = gpu_process_share((struct gpu_process *)g);
         card->restarts = gpu_process_restarts(g);
         card->ready_ns = gpu_process_ready_ns(g);
-        card->room = gpu_room_of(gpu, out->count++);
+        card->room = cards_room_of(gpu, out->count++);
         gpu_process_describe(g, card->text, sizeof card->text);
     }
 }
@@ -164,7 +164,7 @@ struct collection_info cards_report_collection(const struct backend *gpu, struct
 {
     struct collection_info info = collection_info(c);
     if (!gpu) return info;
-    struct gpu_replica_info replica = gpu_replica_info(gpu, collection_resident(c));
+    struct replica_info replica = replica_info(gpu, collection_resident(c));
     info.vram_bytes = replica.bytes;
     info.vram_version = replica.version;
     return info;
@@ -174,7 +174,7 @@ struct graph_info cards_report_graph(const struct backend *gpu, struct graph *g)
 {
     struct graph_info info = graph_info(g);
     if (!gpu) return info;
-    struct gpu_replica_info replica = gpu_replica_info(gpu, graph_resident(g));
+    struct replica_info replica = replica_info(gpu, graph_resident(g));
     info.vram_bytes = replica.bytes;
     info.vram_version = replica.version;
     return info;

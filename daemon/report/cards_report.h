@@ -18,7 +18,7 @@ struct card_seen {
     const struct share *share; /* NULL: it was never ready */
     uint64_t restarts;
     uint64_t ready_ns; /* when it became ready; 0: it is not ready */
-    struct gpu_room room;
+    struct cards_room room;
     char text[257]; /* gpu_process_describe */
 };
 

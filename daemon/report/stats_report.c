@@ -69,7 +69,7 @@ static void count_residents(const struct backend *gpu, struct space *space, stru
     out->graph_nodes = graphs.nodes;
     out->graph_edges = graphs.edges;
     out->graph_bytes = graphs.bytes;
-    out->vram_bytes = gpu ? gpu_space_bytes(gpu, space) : 0;
+    out->vram_bytes = gpu ? replicas_space_bytes(gpu, space) : 0;
 }
 
 void stats_report(const struct report_sources *from, struct space *space, struct wire_stats *out)

@@ -31,7 +31,7 @@ void finish_on_done(void *owner, struct job *j)
 {
     struct pipeline *p = owner;
     line_end(p, j);
-    if (j->backend == BACKEND_GPU && gpu_gave_up(j))
+    if (j->backend == BACKEND_GPU && cards_gave_up(j))
         finish_again(p, j);
     else
         finish_job(p, j);

@@ -100,7 +100,7 @@ static void on_part_done(void *owner, struct job *part)
 {
     struct pipeline *p = owner;
     line_end(p, part);
-    if (part->backend == BACKEND_GPU && gpu_gave_up(part))
+    if (part->backend == BACKEND_GPU && cards_gave_up(part))
         finish_again(p, part);
     else
         groups_end_part(p, part);

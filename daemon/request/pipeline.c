@@ -55,7 +55,7 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
 
 static void pipeline_on_done(struct pipeline *p, struct job *j)
 {
-    if (j->backend == BACKEND_GPU && gpu_resume(p->gpu, j)) return;
+    if (j->backend == BACKEND_GPU && cards_resume(p->gpu, j)) return;
     j->owner.done(j->owner.owner, j);
 }
 
@@ -104,7 +104,7 @@ void pipeline_tick(struct pipeline *p)
 {
     struct queue uploads = {0};
     struct dispatch d;
-    if (p->gpu) gpu_poll(p->gpu);
+    if (p->gpu) cards_poll(p->gpu);
     pipeline_take_done(p);
     pipeline_look_at_servers(p);
     pipeline_line_up(p, &uploads);
@@ -171,7 +171,7 @@ struct pipeline_counts pipeline_count(const struct pipeline *p)
         .clients = jobs_of_clients(p),
         .jobs = p->job_count - p->trials,
         .trials = p->trials,
-        .stopping = p->job_count - (p->gpu ? gpu_in_flight(p->gpu) : 0),
+        .stopping = p->job_count - (p->gpu ? cards_in_flight(p->gpu) : 0),
         .requests = p->stats.requests_total,
     };
     for (uint32_t i = 0; i < UPLOADS_MAX; i++)
@@ -206,7 +206,7 @@ static void pipeline_take_options(struct pipeline *p, const struct pipeline_opti
     p->cpu = o->cpu;
     p->gpu = o->gpu;
     p->worker_count = o->worker_count;
-    p->uploads.wants = gpu_wants_upload;
+    p->uploads.wants = replica_wants_upload;
     p->token_bytes = o->token_bytes;
     if (o->token_bytes) memcpy(p->token, o->token, o->token_bytes);
     p->instance = o->instance ? o->instance : random_instance(p);

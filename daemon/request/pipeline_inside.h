@@ -35,7 +35,7 @@ enum { UPLOADS_MAX = 4 }; /* of replicas, in the background, at once */
 struct uploads {
     struct job *jobs[UPLOADS_MAX]; /* NULL: a free place */
     struct resident *next;         /* it found no place there; NULL: none */
-    /* Whether a piece of it is to be uploaded: gpu_wants_upload, or what a test plays. */
+    /* Whether a piece of it is to be uploaded: replica_wants_upload, or what a test plays. */
     bool (*wants)(const struct backend *gpu, const struct resident *of);
 };
 

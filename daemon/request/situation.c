@@ -5,7 +5,7 @@
 
 struct situation situation_of(const struct pipeline *p, const struct job *j)
 {
-    enum gpu_state state = p->gpu ? gpu_state(p->gpu) : GPU_ABSENT;
+    enum gpu_state state = p->gpu ? cards_state(p->gpu) : GPU_ABSENT;
     struct situation now_known = {
         .gave_up = j->gpu.gave_up,
         .gpu_absent = state == GPU_ABSENT,
@@ -14,8 +14,8 @@ struct situation situation_of(const struct pipeline *p, const struct job *j)
     };
     if (now_known.gpu_down || !j->ticket.work.gpu_able) return now_known;
     struct resident *of = job_resident(j);
-    uint32_t card = gpu_card_of(p->gpu, of);
-    struct gpu_room room = gpu_room_of(p->gpu, card);
+    uint32_t card = replica_card(p->gpu, of);
+    struct cards_room room = cards_room_of(p->gpu, card);
     now_known.server = SERVER_GPU + card;
     now_known.gpu_down = !room.ready;
     now_known.gpu_full = !room.jobs;
@@ -25,18 +25,18 @@ struct situation situation_of(const struct pipeline *p, const struct job *j)
         now_known.dirty_bytes = operation_rows_bytes(j);
         return now_known;
     }
-    now_known.replica_ready = gpu_replica_ready(p->gpu, of);
-    now_known.replica_refused = gpu_replica_refused(p->gpu, of);
-    now_known.dirty_bytes = gpu_upload_bytes(p->gpu, of);
+    now_known.replica_ready = replica_is_ready(p->gpu, of);
+    now_known.replica_refused = replica_was_refused(p->gpu, of);
+    now_known.dirty_bytes = replica_upload_bytes(p->gpu, of);
     return now_known;
 }
 
 void situation_look_at_servers(struct pipeline *p)
 {
     struct scheduler *s = &p->scheduler;
-    uint32_t cards = p->gpu ? gpu_card_count(p->gpu) : 0;
+    uint32_t cards = p->gpu ? cards_count(p->gpu) : 0;
     for (uint32_t i = 0; i < cards; i++) {
-        struct gpu_room room = gpu_room_of(p->gpu, i);
+        struct cards_room room = cards_room_of(p->gpu, i);
         scheduler_set_server(s, SERVER_GPU + i, room.ready,
                              s->servers[SERVER_GPU + i].in_flight + room.jobs, room.bytes);
     }

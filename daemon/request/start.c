@@ -11,7 +11,7 @@
 /* The CPU refused j. True: for good. False: for want of memory, and other jobs will free some. */
 static bool fails_without_memory(struct pipeline *p, struct job *j)
 {
-    bool others = p->running > 0 || (p->gpu && gpu_in_flight(p->gpu) > 0);
+    bool others = p->running > 0 || (p->gpu && cards_in_flight(p->gpu) > 0);
     if (j->failure.detail != DETAIL_MEMORY || !others) return true;
     memset(&j->failure, 0, sizeof j->failure);
     return false;

@@ -43,7 +43,7 @@ void turnstiles_leave(struct pipeline *p, struct job *j)
     if (!j->holds_turnstile) return;
     struct job *next = turnstile_leave(&job_resident(j)->turnstile, j);
     assert(!next || !job_drops(j)); /* it was unlinked first, so nobody is behind it */
-    if (job_drops(j) && p->gpu) gpu_forget(p->gpu, job_resident(j));
+    if (job_drops(j) && p->gpu) replica_forget(p->gpu, job_resident(j));
     if (j->operation == OPERATION_COLLECTION_DROP) collection_destroy(j->collection);
     if (j->operation == OPERATION_GRAPH_DROP) graph_destroy(j->graph);
     j->collection = NULL;

@@ -86,7 +86,7 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
 
 /* The backend has changed, and probably for other operations, too: each is probed soon, and then
  * less and less often as long as it does not surprise. */
-static void road_changed(struct probe_line lines[COST_OPERATIONS], bool slower)
+static void backend_changed(struct probe_line lines[COST_OPERATIONS], bool slower)
 {
     for (uint32_t i = 0; i < COST_OPERATIONS; i++) {
         struct probe_line *l = &lines[i];
@@ -140,5 +140,5 @@ void probes_saw(struct probes *p, enum backend_id b, uint32_t operation, uint64_
     l->surprises++;
     if (l->surprises > HASTE || (l->surprises < 2 && !probe)) return;
     l->next_at = least(l->next_at, l->decided + 1);
-    if (l->surprises == CONFIRMED) road_changed(p->lines[b == BACKEND_GPU], slower);
+    if (l->surprises == CONFIRMED) backend_changed(p->lines[b == BACKEND_GPU], slower);
 }

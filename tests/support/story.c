@@ -217,7 +217,7 @@ static void keep_house(struct story *s)
 {
     s->swept_ns = s->now_ns;
     pipeline_expire(s->pipeline, s->now_ns);
-    gpu_check(s->gpu, s->now_ns);
+    cards_check(s->gpu, s->now_ns);
     net_sweep(&s->net);
 }
 
@@ -268,7 +268,7 @@ static uint64_t vram_of_none(struct story *s)
     uint64_t bytes = 0;
     for (struct space *of = store_space_next(s->store, NULL); of;
          of = store_space_next(s->store, of))
-        if (!of->collection_count && !of->graph_count) bytes += gpu_space_bytes(s->gpu, of);
+        if (!of->collection_count && !of->graph_count) bytes += replicas_space_bytes(s->gpu, of);
     return bytes;
 }
 
@@ -315,12 +315,12 @@ static void stop(struct story *s)
     for (uint32_t i = 0; i < s->settings.clients; i++)
         s->clients[i].leaving = true;
     net_close(&s->net);
-    gpu_begin_stop(s->gpu);
+    cards_begin_stop(s->gpu);
     while (pipeline_count(s->pipeline).stopping || s->net.counters.open) {
         STORY_CHECK(s, s->now_ns < until_ns, "the daemon does not stop");
         story_step(s);
     }
-    gpu_stop(s->gpu);
+    cards_stop(s->gpu);
     while (story_cpu_jobs(s))
         story_step(s);
     pipeline_abandon(s->pipeline);

@@ -18,7 +18,7 @@
 #define BEAT_NS (50 * MS)
 
 struct story_life {
-    struct gpu_life life; /* first */
+    struct process_life life; /* first */
     struct story_card *card;
     struct gpu *server; /* NULL: not open yet, or no more */
     char settings[128];
@@ -138,7 +138,7 @@ static void choose_device(struct story *s, struct story_life *l)
                  kinds[story_random(s, 4)], calls[story_random(s, 7)]);
 }
 
-static int start(struct gpu_process *p, struct gpu_life **out)
+static int start(struct gpu_process *p, struct process_life **out)
 {
     struct story_card *c = card_of(p);
     struct story *s = c->story;
@@ -166,7 +166,7 @@ static int start(struct gpu_process *p, struct gpu_life **out)
 }
 
 /* A few are in some call of their driver, and go only much later. */
-static void kill_life(struct gpu_life *life)
+static void kill_life(struct process_life *life)
 {
     struct story_life *l = (struct story_life *)life;
     bool stays = story_chance(l->card->story, 50);
@@ -174,7 +174,7 @@ static void kill_life(struct gpu_life *life)
     end_process(l, 0, SIGKILL, stays ? 8000 * MS : MS);
 }
 
-static void end_life(struct gpu_life *life)
+static void end_life(struct process_life *life)
 {
     close(life->orders_fd);
     close(life->completions_fd);
@@ -266,16 +266,16 @@ void story_cards_open(struct story *s)
     if (story_chance(s, 600))
         snprintf(s->config.gpu_force, sizeof s->config.gpu_force, "%s",
                  s->settings.many ? "both" : "gpu");
-    struct gpu_options options = {.config = &s->config,
-                                  .heap = s->heap,
-                                  .done = &s->done,
-                                  .cpu = &s->cpu,
-                                  .clock = &s->clock,
-                                  .host = &host,
-                                  .host_owner = s};
+    struct cards_options options = {.config = &s->config,
+                                    .heap = s->heap,
+                                    .done = &s->done,
+                                    .cpu = &s->cpu,
+                                    .clock = &s->clock,
+                                    .host = &host,
+                                    .host_owner = s};
     for (uint32_t i = 0; i < s->settings.cards; i++) {
         s->cards[i] = (struct story_card){.story = s, .number = i, .slow = 1};
         story_at(s, s->now_ns + story_about(s, 20 * MS), befall, &s->cards[i]);
     }
-    STORY_CHECK(s, !gpu_create(&options, &s->gpu), "no memory for the cards");
+    STORY_CHECK(s, !cards_create(&options, &s->gpu), "no memory for the cards");
 }

@@ -15,13 +15,13 @@ void meta_total_add(struct meta_total *t, const ea_meta *meta)
     t->compared += meta->other_ns != 0;
     if (meta->batch > t->batch_max) t->batch_max = meta->batch;
     unsigned i = 0;
-    while (i < t->road_count &&
-           (t->roads[i].backend != meta->backend || t->roads[i].reason != meta->reason))
+    while (i < t->way_count &&
+           (t->ways[i].backend != meta->backend || t->ways[i].reason != meta->reason))
         i++;
-    if (i == META_ROADS_MAX) return;
-    if (i == t->road_count)
-        t->roads[t->road_count++] = (struct meta_road){meta->backend, meta->reason, 0};
-    t->roads[i].requests++;
+    if (i == META_WAYS_MAX) return;
+    if (i == t->way_count)
+        t->ways[t->way_count++] = (struct meta_way){meta->backend, meta->reason, 0};
+    t->ways[i].requests++;
 }
 
 static void print_scheduling(const struct meta_total *t)
@@ -43,10 +43,10 @@ void meta_total_print(const struct meta_total *t, uint64_t n, const char *things
     fprintf(stderr, "%s %s", format_count(&a, n), things);
     fprintf(stderr, " in %s request%s:", format_count(&b, t->requests),
             t->requests == 1 ? "" : "s");
-    for (unsigned i = 0; i < t->road_count; i++) {
-        fprintf(stderr, "%s %s (%s)", i ? "," : "", ea_backend_name(t->roads[i].backend),
-                ea_reason_name(t->roads[i].reason));
-        if (t->road_count > 1) fprintf(stderr, " x %s", format_count(&a, t->roads[i].requests));
+    for (unsigned i = 0; i < t->way_count; i++) {
+        fprintf(stderr, "%s %s (%s)", i ? "," : "", ea_backend_name(t->ways[i].backend),
+                ea_reason_name(t->ways[i].reason));
+        if (t->way_count > 1) fprintf(stderr, " x %s", format_count(&a, t->ways[i].requests));
     }
     fprintf(stderr, "; queued %s, ran %s", format_ns(&a, t->queue_ns), format_ns(&b, t->run_ns));
     if (t->copy_ns) fprintf(stderr, ", %s of it copying", format_ns(&a, t->copy_ns));
@@ -80,11 +80,11 @@ void meta_total_json(const struct meta_total *t, struct json *j)
     json_u64(j, "wait_ns", t->wait_ns);
     json_u64(j, "batch_max", t->batch_max);
     json_array(j, "backends");
-    for (unsigned i = 0; i < t->road_count; i++) {
+    for (unsigned i = 0; i < t->way_count; i++) {
         json_object(j, NULL);
-        json_string(j, "backend", ea_backend_name(t->roads[i].backend));
-        json_string(j, "reason", ea_reason_name(t->roads[i].reason));
-        json_u64(j, "requests", t->roads[i].requests);
+        json_string(j, "backend", ea_backend_name(t->ways[i].backend));
+        json_string(j, "reason", ea_reason_name(t->ways[i].reason));
+        json_u64(j, "requests", t->ways[i].requests);
         json_end(j);
     }
     json_end(j);

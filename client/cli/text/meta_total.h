@@ -8,7 +8,7 @@
 #include "client/cli/text/json.h"
 #include "client/engram_accel.h"
 
-#define META_ROADS_MAX 16 /* most pairs of backend and reason that are counted separately */
+#define META_WAYS_MAX 16 /* most pairs of backend and reason that are counted separately */
 
 struct meta_total {
     uint64_t requests, queue_ns, run_ns, copy_ns;
@@ -16,12 +16,12 @@ struct meta_total {
     /* requests with a prediction, and with one for the other backend, too */
     uint64_t predicted, compared;
     uint32_t batch_max;
-    struct meta_road {
+    struct meta_way {
         ea_backend backend;
         uint32_t reason;
         uint64_t requests;
-    } roads[META_ROADS_MAX];
-    unsigned road_count;
+    } ways[META_WAYS_MAX];
+    unsigned way_count;
 };
 
 void meta_total_add(struct meta_total *t, const ea_meta *meta);

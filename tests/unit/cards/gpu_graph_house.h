@@ -81,7 +81,7 @@ struct told {
 static inline struct told upload_graph(struct house *h, enum order_result result)
 {
     struct told t = {0};
-    while (gpu_wants_upload(h->gpu, it())) {
+    while (replica_wants_upload(h->gpu, it())) {
         struct job *j = graph_job(h, OPERATION_UPLOAD);
         submit(h, j);
         t.jobs++;

@@ -30,7 +30,7 @@
 
 struct played_card {
     struct gpu_process *process; /* its supervision, which is real */
-    struct gpu_life life;
+    struct process_life life;
     bool lives;
     struct share *share;
     int orders_fd, completions_fd;
@@ -74,7 +74,7 @@ static inline void played_forget(struct gpu_process *p)
     free(p);
 }
 
-static inline int played_start(struct gpu_process *p, struct gpu_life **out)
+static inline int played_start(struct gpu_process *p, struct process_life **out)
 {
     struct played_card *c = played_of(p);
     int fd;
@@ -88,21 +88,21 @@ static inline int played_start(struct gpu_process *p, struct gpu_life **out)
     atomic_store(&c->share->state, SHARE_READY);
     c->killed[0] = 0;
     c->lives = true;
-    c->life = (struct gpu_life){.owner = p,
-                                .share = c->share,
-                                .orders_fd = c->orders_fd,
-                                .completions_fd = c->completions_fd};
+    c->life = (struct process_life){.owner = p,
+                                    .share = c->share,
+                                    .orders_fd = c->orders_fd,
+                                    .completions_fd = c->completions_fd};
     *out = &c->life;
     return 0;
 }
 
-static inline void played_kill(struct gpu_life *l)
+static inline void played_kill(struct process_life *l)
 {
     struct played_card *c = played_of(l->owner);
     snprintf(c->killed, sizeof c->killed, "%.150s", l->owner->why);
 }
 
-static inline void played_end(struct gpu_life *l)
+static inline void played_end(struct process_life *l)
 {
     if (!l->share_kept) share_unmap(l->share);
 }
@@ -212,14 +212,14 @@ static inline void open_house(struct house *h, const char *devices)
     upsert(h, 0, ROWS);
     cr_assert_eq(workers_create(WORKERS, false, &h->done, &h->cpu), STATUS_OK);
     h->config.gpu_heartbeat_ms = UINT32_MAX; /* they have none */
-    struct gpu_options options = {.host = &played_host,
-                                  .clock = &h->clock,
-                                  .loop = &h->loop,
-                                  .config = &h->config,
-                                  .heap = h->heap,
-                                  .done = &h->done,
-                                  .cpu = h->cpu};
-    cr_assert_eq(gpu_create(&options, &h->gpu), STATUS_OK);
+    struct cards_options options = {.host = &played_host,
+                                    .clock = &h->clock,
+                                    .loop = &h->loop,
+                                    .config = &h->config,
+                                    .heap = h->heap,
+                                    .done = &h->done,
+                                    .cpu = h->cpu};
+    cr_assert_eq(cards_create(&options, &h->gpu), STATUS_OK);
     for (uint32_t i = 0; i < process_count; i++) /* the first may add more */
         live(processes[i]);
     cr_assert_eq(heap_take(h->heap, 1 << 20, 1, &h->body), STATUS_OK);
@@ -231,7 +231,7 @@ static inline void open_house(struct house *h, const char *devices)
 
 static inline void close_house(struct house *h)
 {
-    gpu_stop(h->gpu);
+    cards_stop(h->gpu);
     h->cpu->ops->destroy(h->cpu);
     h->gpu->ops->destroy(h->gpu);
     uv_run(&h->loop, UV_RUN_DEFAULT);
@@ -303,10 +303,10 @@ static inline void answer(struct played_card *p, const struct order *o, enum ord
 /* Takes back what is done; what is done for good is noted. */
 static inline void take_back(struct house *h)
 {
-    gpu_poll(h->gpu);
+    cards_poll(h->gpu);
     for (struct job *j = done_take(&h->done), *next; j; j = next) {
         next = j->next;
-        if (!gpu_resume(h->gpu, j)) h->back[h->back_count++ % BACK_MAX] = j;
+        if (!cards_resume(h->gpu, j)) h->back[h->back_count++ % BACK_MAX] = j;
     }
 }
 
@@ -328,14 +328,14 @@ static inline void expect_back(struct house *h, const struct job *wanted)
 
 static inline void expect_none_back(struct house *h)
 {
-    gpu_poll(h->gpu);
+    cards_poll(h->gpu);
     cr_assert_null(done_take(&h->done));
 }
 
 static inline void expect_gave_up(struct house *h, struct job *j, enum reason why)
 {
     expect_back(h, j);
-    cr_assert(gpu_gave_up(j));
+    cr_assert(cards_gave_up(j));
     cr_assert_eq(j->gpu.gave_up, why, "%d", j->gpu.gave_up);
     cr_assert_eq(j->failure.code, STATUS_OK);
     cr_assert_null(j->result.block.data);
@@ -371,7 +371,7 @@ static inline void check_upload(struct house *h, const struct order *o)
 static inline uint64_t upload(struct house *h, struct played_card *p)
 {
     uint64_t replica = 0;
-    while (gpu_wants_upload(h->gpu, collection_resident(h->collection))) {
+    while (replica_wants_upload(h->gpu, collection_resident(h->collection))) {
         struct job *j = make_job(h, OPERATION_UPLOAD);
         submit(h, j);
         for (struct order o; (o = next_order(p)).kind;) {
@@ -382,10 +382,10 @@ static inline uint64_t upload(struct house *h, struct played_card *p)
             answer(p, &o, RESULT_OK, 0);
         }
         expect_back(h, j);
-        cr_assert_not(gpu_gave_up(j));
+        cr_assert_not(cards_gave_up(j));
         drop_job(j);
     }
-    cr_assert(gpu_replica_ready(h->gpu, collection_resident(h->collection)));
+    cr_assert(replica_is_ready(h->gpu, collection_resident(h->collection)));
     return replica;
 }
 

@@ -7,10 +7,10 @@ Test(gpu, none_is_absent)
 {
     struct house h;
     open_house(&h, "none");
-    cr_assert_eq(gpu_state(h.gpu), GPU_ABSENT);
-    cr_assert_null(gpu_process_at(h.gpu, 0));
-    cr_assert_not(gpu_wants_upload(h.gpu, collection_resident(h.collection)));
-    cr_assert_not(gpu_watch(h.gpu, uv_backend_fd(&h.loop)));
+    cr_assert_eq(cards_state(h.gpu), GPU_ABSENT);
+    cr_assert_null(cards_process_at(h.gpu, 0));
+    cr_assert_not(replica_wants_upload(h.gpu, collection_resident(h.collection)));
+    cr_assert_not(cards_watch(h.gpu, uv_backend_fd(&h.loop)));
     close_house(&h);
 }
 
@@ -22,7 +22,7 @@ Test(gpu, auto_takes_all_that_the_first_one_sees)
     cr_assert_eq(process_count, 3);
     cr_assert_str_eq(processes[0]->process->options.which, "0");
     cr_assert_str_eq(processes[2]->process->options.which, "2");
-    cr_assert_eq(gpu_process_at(h.gpu, 2), processes[2]->process);
+    cr_assert_eq(cards_process_at(h.gpu, 2), processes[2]->process);
     close_house(&h);
     open_house(&h, "sim, 5");
     cr_assert_eq(process_count, 2, "a list is a list");
@@ -35,7 +35,7 @@ Test(gpu, a_first_upload_and_what_follows)
     struct house h;
     open_house(&h, "sim");
     struct played_card *p = processes[0];
-    cr_assert_not(gpu_replica_ready(h.gpu, collection_resident(h.collection)));
+    cr_assert_not(replica_is_ready(h.gpu, collection_resident(h.collection)));
     struct job *j = make_job(&h, OPERATION_UPLOAD);
     submit(&h, j);
     uint64_t rows = 0;
@@ -52,11 +52,11 @@ Test(gpu, a_first_upload_and_what_follows)
     cr_assert_eq(last.version, collection_version(h.collection), "the last one completes it");
     expect_back(&h, j);
     drop_job(j);
-    cr_assert_not(gpu_wants_upload(h.gpu, collection_resident(h.collection)));
-    cr_assert_eq(gpu_replica_info(h.gpu, collection_resident(h.collection)).version, last.version);
+    cr_assert_not(replica_wants_upload(h.gpu, collection_resident(h.collection)));
+    cr_assert_eq(replica_info(h.gpu, collection_resident(h.collection)).version, last.version);
 
     upsert(&h, 100, 3); /* a block of rows, on the way of the next request */
-    cr_assert(gpu_replica_ready(h.gpu, collection_resident(h.collection)));
+    cr_assert(replica_is_ready(h.gpu, collection_resident(h.collection)));
     j = make_knn(&h);
     submit(&h, j);
     o = next_order(p);
@@ -109,13 +109,13 @@ Test(gpu, a_failed_upload_is_forgotten_and_tried_again_later)
     cr_assert_eq(o.kind, ORDER_FORGET);
     cr_assert_eq(o.replica, replica);
     answer(p, &o, RESULT_OK, 0);
-    cr_assert_not(gpu_replica_ready(h.gpu, collection_resident(h.collection)));
-    cr_assert(gpu_replica_refused(h.gpu, collection_resident(h.collection)));
-    cr_assert_not(gpu_wants_upload(h.gpu, collection_resident(h.collection)));
+    cr_assert_not(replica_is_ready(h.gpu, collection_resident(h.collection)));
+    cr_assert(replica_was_refused(h.gpu, collection_resident(h.collection)));
+    cr_assert_not(replica_wants_upload(h.gpu, collection_resident(h.collection)));
     h.stopped_ns += 1000000000 - 1;
-    cr_assert(gpu_replica_refused(h.gpu, collection_resident(h.collection)));
+    cr_assert(replica_was_refused(h.gpu, collection_resident(h.collection)));
     h.stopped_ns += 1;
-    cr_assert_not(gpu_replica_refused(h.gpu, collection_resident(h.collection)));
+    cr_assert_not(replica_was_refused(h.gpu, collection_resident(h.collection)));
     cr_assert_neq(upload(&h, p), replica, "a new build has a new name");
     close_house(&h);
 }
@@ -128,7 +128,7 @@ Test(gpu, a_card_that_is_too_small_is_not_asked)
     struct job *j = make_job(&h, OPERATION_UPLOAD);
     cr_assert_eq(h.gpu->ops->submit(h.gpu, j), STATUS_UNAVAILABLE);
     cr_assert_eq(j->gpu.gave_up, REASON_VRAM_PRESSURE);
-    cr_assert(gpu_replica_refused(h.gpu, collection_resident(h.collection)));
+    cr_assert(replica_was_refused(h.gpu, collection_resident(h.collection)));
     cr_assert_eq(next_order(processes[0]).kind, 0);
     drop_job(j);
     close_house(&h);
@@ -139,12 +139,12 @@ Test(gpu, forgetting_a_collection_says_so)
     struct house h;
     open_house(&h, "sim");
     uint64_t replica = upload(&h, processes[0]);
-    gpu_forget(h.gpu, collection_resident(h.collection));
+    replica_forget(h.gpu, collection_resident(h.collection));
     struct order o = next_order(processes[0]);
     cr_assert_eq(o.kind, ORDER_FORGET);
     cr_assert_eq(o.replica, replica);
     answer(processes[0], &o, RESULT_OK, 0);
-    gpu_poll(h.gpu);
+    cards_poll(h.gpu);
     cr_assert_str_eq(processes[0]->killed, "");
     close_house(&h);
 }
@@ -160,7 +160,7 @@ Test(gpu, an_order_for_knn)
     j->request.has_threshold = true;
     j->request.threshold = 0.25F;
     submit(&h, j);
-    cr_assert_eq(gpu_in_flight(h.gpu), 1);
+    cr_assert_eq(cards_in_flight(h.gpu), 1);
     struct order o = expect_run(processes[0], RUN_KNN);
     cr_assert_eq(o.replica, replica);
     cr_assert_eq(o.run.k, 10);
@@ -173,11 +173,11 @@ Test(gpu, an_order_for_knn)
     cr_assert_eq(at(&h, o.run.out_counts), j->result.tensors[2].data);
     answer(processes[0], &o, RESULT_OK, 0);
     expect_back(&h, j);
-    cr_assert_not(gpu_gave_up(j));
+    cr_assert_not(cards_gave_up(j));
     cr_assert_eq(processes[0]->process->failures, 0);
     cr_assert(j->received_ns <= j->started_ns && j->started_ns <= j->finished_ns);
     cr_assert_leq(j->copy_ns, j->finished_ns - j->started_ns);
-    cr_assert_eq(gpu_in_flight(h.gpu), 0);
+    cr_assert_eq(cards_in_flight(h.gpu), 0);
     drop_job(j);
     close_house(&h);
 }
@@ -195,7 +195,7 @@ Test(gpu, a_filter_is_a_bitmap_or_not_for_the_gpu)
     struct order o = {0};
     for (int i = 0; i < 3000000 && !o.kind; i++) { /* a worker prepares it */
         struct job *done = done_take(&h.done);
-        if (done) cr_assert(gpu_resume(h.gpu, done));
+        if (done) cr_assert(cards_resume(h.gpu, done));
         if (done) o = expect_run(processes[0], RUN_KNN);
         usleep(100);
     }
@@ -316,13 +316,13 @@ Test(gpu, many_empty_lists_are_a_workers)
     struct order o = {0};
     for (int i = 0; i < 3000000 && !o.kind; i++) {
         struct job *done = done_take(&h.done);
-        if (done) cr_assert(gpu_resume(h.gpu, done));
+        if (done) cr_assert(cards_resume(h.gpu, done));
         if (done) o = expect_run(p, RUN_LISTS);
         usleep(100);
     }
     answer(p, &o, RESULT_OK, 0);
     expect_back(&h, j);
-    cr_assert_not(gpu_gave_up(j));
+    cr_assert_not(cards_gave_up(j));
     drop_job(j);
     heap_give(h.heap, &block);
     close_house(&h);

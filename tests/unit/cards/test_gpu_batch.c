@@ -69,7 +69,7 @@ static struct order expect_prepared(struct house *h, struct played_card *p)
     for (int i = 0; i < 3000000; i++, usleep(100)) {
         struct job *done = done_take(&h->done);
         if (!done) continue;
-        cr_assert(gpu_resume(h->gpu, done));
+        cr_assert(cards_resume(h->gpu, done));
         return expect_run(p, RUN_KNN);
     }
     cr_assert_fail("it was never prepared");
@@ -84,7 +84,7 @@ Test(gpu_batch, one_order_with_a_segment_each)
     struct job *c = make_carrier(&h);
     cr_assert_eq(operation_gpu_pairs(c), 15 * ROWS);
     submit(&h, c);
-    cr_assert_eq(gpu_in_flight(h.gpu), 1);
+    cr_assert_eq(cards_in_flight(h.gpu), 1);
     cr_assert_eq(c->gpu.pairs, 15 * ROWS);
     struct order o = expect_run(processes[0], RUN_KNN);
     cr_assert(o.run.segment_count == MEMBERS && o.run.query_count == 15 && o.run.k == 14);
@@ -178,7 +178,7 @@ Test(gpu_batch, a_bad_query_is_its_members_and_the_others_run_again)
     cr_assert_eq(o.run.query_count, 13);
     answer(processes[0], &o, RESULT_BAD_QUERY, 1 + 3 + 2);
     expect_back(&h, c);
-    cr_assert(!gpu_gave_up(c) && c->gpu.again && !c->failure.code);
+    cr_assert(!cards_gave_up(c) && c->gpu.again && !c->failure.code);
     static const enum batch_end ends[] = {BATCH_AGAIN, BATCH_FALL_BACK, BATCH_AGAIN, BATCH_DONE,
                                           BATCH_AGAIN};
     for (int i = 0; i < MEMBERS; i++) {
@@ -306,7 +306,7 @@ Test(gpu_batch, a_large_batch_is_given_its_time)
     submit(&h, c);
     uint64_t begun_ns = clock_now_ns(), now_ns = begun_ns;
     for (; !p->killed[0] && now_ns < begun_ns + UINT64_C(3000000000); now_ns += 100000000)
-        gpu_check(h.gpu, now_ns);
+        cards_check(h.gpu, now_ns);
     cr_assert(p->killed[0] && now_ns > begun_ns + UINT64_C(1000000000));
     die(p);
     expect_back(&h, c);
@@ -320,31 +320,31 @@ Test(gpu_batch, rooms)
 {
     struct house h;
     open_house(&h, "sim,sim");
-    cr_assert_eq(gpu_card_count(h.gpu), 2);
-    cr_assert_not(gpu_room_of(h.gpu, 2).ready);
+    cr_assert_eq(cards_count(h.gpu), 2);
+    cr_assert_not(cards_room_of(h.gpu, 2).ready);
     struct share *s = processes[1]->share;
     uint64_t gib = UINT64_C(1) << 30;
     s->device.memory_free_bytes = 10 * gib;
     s->usage.slab_bytes = gib;
     s->usage.free_bytes = 9 * gib;
-    struct gpu_room room = gpu_room_of(h.gpu, 1);
+    struct cards_room room = cards_room_of(h.gpu, 1);
     cr_assert(room.ready && room.jobs == GPU_JOBS_MAX && !room.low);
     cr_assert(room.bytes == gib && room.bytes_all == gib);
     s->usage.request_bytes = gib - gib / 5 + (1 << 20);
-    room = gpu_room_of(h.gpu, 1);
+    room = cards_room_of(h.gpu, 1);
     cr_assert(room.low && room.bytes == gib / 5 - (1 << 20));
     s->usage.request_bytes = 2 * gib; /* it says what it likes */
-    cr_assert_eq(gpu_room_of(h.gpu, 1).bytes, 0);
+    cr_assert_eq(cards_room_of(h.gpu, 1).bytes, 0);
     s->usage.request_bytes = 0;
     s->usage.replica_bytes = 8 * gib;
     s->usage.free_bytes = gib - gib / 4;
-    cr_assert_not(gpu_room_of(h.gpu, 1).low, "that is our own doing");
+    cr_assert_not(cards_room_of(h.gpu, 1).low, "that is our own doing");
     s->usage.replica_bytes = 2 * gib;
-    cr_assert(gpu_room_of(h.gpu, 1).low, "others took it");
+    cr_assert(cards_room_of(h.gpu, 1).low, "others took it");
     s->usage.free_bytes = 2 * gib;
-    cr_assert_not(gpu_room_of(h.gpu, 1).low, "some, but a fifth is left");
+    cr_assert_not(cards_room_of(h.gpu, 1).low, "some, but a fifth is left");
     die(processes[1]);
-    room = gpu_room_of(h.gpu, 1);
+    room = cards_room_of(h.gpu, 1);
     cr_assert(!room.ready && !room.jobs && !room.bytes && !room.low);
     close_house(&h);
 }
@@ -355,27 +355,27 @@ Test(gpu_batch, jobs_and_uploads_ahead)
     open_house(&h, "sim,sim");
     uint64_t all = (uint64_t)ROWS * (STRIDE * 4 + 4 + 8); /* with norms and ids */
     processes[0]->share->device.budget_bytes = 1000;      /* too small for it */
-    cr_assert_eq(gpu_card_of(h.gpu, collection_resident(h.collection)), 1);
-    cr_assert_eq(gpu_upload_bytes(h.gpu, collection_resident(h.collection)), all);
+    cr_assert_eq(replica_card(h.gpu, collection_resident(h.collection)), 1);
+    cr_assert_eq(replica_upload_bytes(h.gpu, collection_resident(h.collection)), all);
     upload(&h, processes[1]);
     processes[0]->share->device.budget_bytes = UINT64_C(1) << 40;
-    cr_assert_eq(gpu_card_of(h.gpu, collection_resident(h.collection)), 1, "there it is");
-    cr_assert_eq(gpu_upload_bytes(h.gpu, collection_resident(h.collection)), 0);
+    cr_assert_eq(replica_card(h.gpu, collection_resident(h.collection)), 1, "there it is");
+    cr_assert_eq(replica_upload_bytes(h.gpu, collection_resident(h.collection)), 0);
     upsert(&h, 100, 3);
-    uint64_t bytes = gpu_upload_bytes(h.gpu, collection_resident(h.collection));
+    uint64_t bytes = replica_upload_bytes(h.gpu, collection_resident(h.collection));
     cr_assert(bytes >= 3 * STRIDE * 4 && bytes < all);
     struct job *j = make_knn(&h);
     submit(&h, j);
-    cr_assert_eq(gpu_upload_bytes(h.gpu, collection_resident(h.collection)), 0, "on its way");
-    cr_assert_eq(gpu_room_of(h.gpu, 1).jobs, GPU_JOBS_MAX - 1);
+    cr_assert_eq(replica_upload_bytes(h.gpu, collection_resident(h.collection)), 0, "on its way");
+    cr_assert_eq(cards_room_of(h.gpu, 1).jobs, GPU_JOBS_MAX - 1);
     for (struct order o; (o = next_order(processes[1])).kind;)
         answer(processes[1], &o, RESULT_OK, 0);
     expect_back(&h, j);
     drop_job(j);
-    cr_assert_eq(gpu_room_of(h.gpu, 0).jobs, GPU_JOBS_MAX);
+    cr_assert_eq(cards_room_of(h.gpu, 0).jobs, GPU_JOBS_MAX);
     for (int i = 0; i < 2; i++)
         processes[i]->share->device.budget_bytes = 1000;
-    gpu_forget(h.gpu, collection_resident(h.collection));
-    cr_assert_eq(gpu_card_of(h.gpu, collection_resident(h.collection)), 0, "nowhere");
+    replica_forget(h.gpu, collection_resident(h.collection));
+    cr_assert_eq(replica_card(h.gpu, collection_resident(h.collection)), 0, "nowhere");
     close_house(&h);
 }

@@ -25,10 +25,10 @@ Test(gpu_failures, every_other_result_is_for_the_cpu)
         struct order o = expect_run(processes[0], RUN_KNN);
         answer(processes[0], &o, cases[i].result, 0);
         expect_gave_up(&h, j, cases[i].why);
-        cr_assert_eq(gpu_in_flight(h.gpu), 0);
+        cr_assert_eq(cards_in_flight(h.gpu), 0);
         cr_assert_eq(processes[0]->process->failures, 1);
     }
-    cr_assert_not(gpu_replica_ready(h.gpu, collection_resident(h.collection)),
+    cr_assert_not(replica_is_ready(h.gpu, collection_resident(h.collection)),
                   "NO_REPLICA: it is gone");
     close_house(&h);
 }
@@ -44,7 +44,7 @@ Test(gpu_failures, a_bad_query_is_refused_in_the_cpus_words)
     struct order o = expect_run(processes[0], RUN_KNN);
     answer(processes[0], &o, RESULT_BAD_QUERY, 2);
     expect_back(&h, j);
-    cr_assert_not(gpu_gave_up(j));
+    cr_assert_not(cards_gave_up(j));
     cr_assert_eq(j->failure.code, STATUS_INVALID_ARGUMENT);
     cr_assert_eq(j->failure.detail, DETAIL_NOT_FINITE);
     cr_assert_str_eq(j->failure.text, "query 2: column 5 is not a finite number");
@@ -75,13 +75,13 @@ Test(gpu_failures, a_process_that_dies_takes_nothing_along)
     answer(p, &o, RESULT_OK, 0); /* its last word counts */
     die(p);
     expect_back(&h, first);
-    cr_assert_not(gpu_gave_up(first));
+    cr_assert_not(cards_gave_up(first));
     drop_job(first);
     expect_gave_up(&h, second, REASON_FALLBACK_AFTER_ERROR);
     expect_back(&h, third);
     drop_job(third);
-    cr_assert_eq(gpu_state(h.gpu), GPU_DOWN);
-    cr_assert_not(gpu_replica_ready(h.gpu, collection_resident(h.collection)));
+    cr_assert_eq(cards_state(h.gpu), GPU_DOWN);
+    cr_assert_not(replica_is_ready(h.gpu, collection_resident(h.collection)));
     struct job *j = make_knn(&h);
     cr_assert_eq(h.gpu->ops->submit(h.gpu, j), STATUS_UNAVAILABLE, "nobody is there");
     drop_job(j);
@@ -102,13 +102,13 @@ Test(gpu_failures, a_process_that_is_stuck_keeps_nobody)
     gpu_process_kill(p->process, "a test asks for it");
     p->process->options.events.on_stuck(p->process->options.events.owner);
     expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
-    cr_assert_not(gpu_replica_ready(h.gpu, collection_resident(h.collection)));
+    cr_assert_not(replica_is_ready(h.gpu, collection_resident(h.collection)));
     die(p);
     live(p);
     upload(&h, p);
     submit(&h, j = make_knn(&h));
     p->stuck = true;
-    gpu_stop(h.gpu);
+    cards_stop(h.gpu);
     expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
     close_house(&h);
 }
@@ -138,7 +138,7 @@ Test(gpu_failures, an_answer_that_nobody_asked_for_is_madness)
     answer(p, &o, RESULT_OK, 0);
     answer(p, &o, RESULT_OK, 0); /* twice */
     expect_back(&h, j);
-    cr_assert_not(gpu_gave_up(j));
+    cr_assert_not(cards_gave_up(j));
     cr_assert_neq(p->killed[0], 0);
     drop_job(j);
     die(p);
@@ -159,7 +159,7 @@ Test(gpu_failures, an_answer_from_an_evicted_replica_does_not_count)
     ring_publish(&p->peer_completions);
     answer(p, &o, RESULT_OK, 0);
     expect_gave_up(&h, j, REASON_VRAM_PRESSURE);
-    cr_assert(gpu_replica_refused(h.gpu, collection_resident(h.collection)));
+    cr_assert(replica_was_refused(h.gpu, collection_resident(h.collection)));
     o = next_order(p);
     cr_assert(o.kind == ORDER_FORGET && o.replica == replica);
     close_house(&h);
@@ -178,7 +178,7 @@ Test(gpu_failures, a_cancelled_job_stays_until_its_orders_are_done)
     expect_none_back(&h);
     answer(p, &o, RESULT_OK, 0);
     expect_back(&h, j);
-    cr_assert(!gpu_gave_up(j) && atomic_load(&j->skipped) && !j->result.block.data);
+    cr_assert(!cards_gave_up(j) && atomic_load(&j->skipped) && !j->result.block.data);
     drop_job(j);
     close_house(&h);
 }
@@ -196,21 +196,21 @@ Test(gpu_failures, a_standstill_of_ours_is_no_silence)
     uint64_t now_ns = clock_now_ns();
     for (int round = 0; round < 3; round++) {
         atomic_fetch_add(&p->share->heartbeat_ns, 1);
-        gpu_check(h.gpu, now_ns);
+        cards_check(h.gpu, now_ns);
         now_ns += 5 * limit_ns; /* nobody looked, and the process may have stood still, too */
-        gpu_check(h.gpu, now_ns);
+        cards_check(h.gpu, now_ns);
         for (uint64_t end_ns = now_ns + limit_ns; now_ns < end_ns; now_ns += CHECK_NS)
-            gpu_check(h.gpu, now_ns);
+            cards_check(h.gpu, now_ns);
         cr_assert_str_eq(p->killed, "", "it was given its whole time again");
     }
     for (int i = 0; i < 100; i++, now_ns += limit_ns / 2) { /* late, and alive */
         atomic_fetch_add(&p->share->heartbeat_ns, 1);
-        gpu_check(h.gpu, now_ns);
+        cards_check(h.gpu, now_ns);
     }
     cr_assert_str_eq(p->killed, "");
     for (uint64_t end_ns = now_ns + 2 * limit_ns; now_ns < end_ns && !p->killed[0];
          now_ns += CHECK_NS)
-        gpu_check(h.gpu, now_ns);
+        cards_check(h.gpu, now_ns);
     cr_assert(strstr(p->killed, "no sign of life"), "'%s'", p->killed);
     die(p);
     close_house(&h);
@@ -225,9 +225,9 @@ Test(gpu_failures, a_job_that_hangs_costs_the_process_its_life)
     upload(&h, p);
     struct job *j = make_knn(&h);
     submit(&h, j);
-    gpu_check(h.gpu, clock_now_ns() + 20000000);
+    cards_check(h.gpu, clock_now_ns() + 20000000);
     cr_assert_eq(p->killed[0], 0);
-    gpu_check(h.gpu, clock_now_ns() + 200000000);
+    cards_check(h.gpu, clock_now_ns() + 200000000);
     cr_assert_neq(p->killed[0], 0);
     die(p);
     expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
@@ -243,24 +243,24 @@ Test(gpu_failures, a_standstill_of_ours_is_no_hang)
     upload(&h, p);
     struct job *answered = make_knn(&h), *late = make_knn(&h);
     uint64_t now_ns = clock_now_ns(), limit_ns = h.config.gpu_job_ms * UINT64_C(1000000);
-    gpu_check(h.gpu, now_ns);
+    cards_check(h.gpu, now_ns);
     submit(&h, answered);
     struct order o = expect_run(p, RUN_KNN);
     answer(p, &o, RESULT_OK, 0);
     now_ns += limit_ns + UINT64_C(100000000);
-    gpu_check(h.gpu, now_ns);
+    cards_check(h.gpu, now_ns);
     cr_assert_str_eq(p->killed, "", "its answer has come");
     expect_back(&h, answered);
     drop_job(answered);
 
-    gpu_check(h.gpu, clock_now_ns());
+    cards_check(h.gpu, clock_now_ns());
     submit(&h, late);
     now_ns = clock_now_ns() + UINT64_C(3600000000000);
-    gpu_check(h.gpu, now_ns);
+    cards_check(h.gpu, now_ns);
     cr_assert_str_eq(p->killed, "", "nobody looked");
     uint64_t end_ns = now_ns + limit_ns + UINT64_C(1000000000);
     for (; now_ns < end_ns && !p->killed[0]; now_ns += UINT64_C(100000000))
-        gpu_check(h.gpu, now_ns);
+        cards_check(h.gpu, now_ns);
     cr_assert_neq(p->killed[0], 0, "and then it hangs indeed");
     die(p);
     expect_gave_up(&h, late, REASON_FALLBACK_AFTER_ERROR);
@@ -323,10 +323,11 @@ Test(gpu_failures, stopping_gives_everything_back)
     }
     struct order o = next_order(p);
     answer(p, &o, RESULT_OK, 0);
-    gpu_stop(h.gpu);
+    cards_stop(h.gpu);
     for (int i = 0; i < 6; i++) {
         expect_back(&h, jobs[i]);
-        cr_assert_eq(gpu_gave_up(jobs[i]), i != 0, "%d: what was answered is taken at the end", i);
+        cr_assert_eq(cards_gave_up(jobs[i]), i != 0, "%d: what was answered is taken at the end",
+                     i);
         drop_job(jobs[i]);
     }
     close_house(&h);
@@ -341,23 +342,23 @@ Test(gpu_failures, watching_ends_with_news_or_asleep)
     struct played_card *p = processes[0];
     int fd = eventfd(0, EFD_NONBLOCK);
     upload(&h, p);
-    cr_assert_not(gpu_watch(h.gpu, fd));
+    cr_assert_not(cards_watch(h.gpu, fd));
     cr_assert_eq(atomic_load(&p->process->completions.lines->sleeping), 1);
     struct job *j = make_knn(&h);
     submit(&h, j);
     struct order o = expect_run(p, RUN_KNN);
-    cr_assert_not(gpu_watch(h.gpu, fd), "nothing came");
+    cr_assert_not(cards_watch(h.gpu, fd), "nothing came");
     answer(p, &o, RESULT_OK, 0);
     struct pollfd woken = {.fd = p->completions_fd, .events = POLLIN};
     cr_assert_eq(poll(&woken, 1, 0), 1, "asleep, it is woken");
-    cr_assert(gpu_watch(h.gpu, fd), "and there it is");
+    cr_assert(cards_watch(h.gpu, fd), "and there it is");
     expect_back(&h, j);
     drop_job(j);
     h.config.gpu_spin_us = UINT32_MAX; /* an hour: whoever spins on never gets here */
     submit(&h, j = make_knn(&h));
     o = expect_run(p, RUN_KNN);
     eventfd_write(fd, 1);
-    cr_assert_not(gpu_watch(h.gpu, fd), "the loop has work");
+    cr_assert_not(cards_watch(h.gpu, fd), "the loop has work");
     answer(p, &o, RESULT_OK, 0);
     expect_back(&h, j);
     drop_job(j);
@@ -377,7 +378,7 @@ Test(gpu_failures, nobody_watches_the_dead)
     submit(&h, j);
     gpu_process_kill(p->process, "a test asks for it");
     h.config.gpu_spin_us = UINT32_MAX; /* whoever spins on never gets here */
-    cr_assert_not(gpu_watch(h.gpu, fd));
+    cr_assert_not(cards_watch(h.gpu, fd));
     die(p);
     expect_gave_up(&h, j, REASON_FALLBACK_AFTER_ERROR);
     close(fd);
@@ -400,9 +401,9 @@ Test(gpu_failures, rivals_do_not_chase_each_other_for_ever)
         for (struct order o; (o = next_order(p)).kind;)
             answer(p, &o, RESULT_OK, 0);
         h.stopped_ns += waits_ns[i] - 1;
-        cr_assert_not(gpu_wants_upload(h.gpu, collection_resident(h.collection)), "time %d", i);
+        cr_assert_not(replica_wants_upload(h.gpu, collection_resident(h.collection)), "time %d", i);
         h.stopped_ns += 1;
-        cr_assert(gpu_wants_upload(h.gpu, collection_resident(h.collection)), "time %d", i);
+        cr_assert(replica_wants_upload(h.gpu, collection_resident(h.collection)), "time %d", i);
     }
     close_house(&h);
 }
@@ -412,16 +413,16 @@ Test(gpu_failures, every_want_of_memory)
     for (uint32_t nth = 1;; nth++) {
         struct house h;
         open_house(&h, "none");
-        struct gpu_options options = {.loop = &h.loop,
-                                      .config = &h.config,
-                                      .heap = h.heap,
-                                      .done = &h.done,
-                                      .cpu = h.cpu,
-                                      .host = &played_host};
+        struct cards_options options = {.loop = &h.loop,
+                                        .config = &h.config,
+                                        .heap = h.heap,
+                                        .done = &h.done,
+                                        .cpu = h.cpu,
+                                        .host = &played_host};
         strcpy(h.config.gpu_devices, "sim,sim");
         struct backend *b = NULL;
         fault_arm(nth);
-        enum status st = gpu_create(&options, &b);
+        enum status st = cards_create(&options, &b);
         bool fired = fault_fired() != NULL;
         fault_arm(0);
         cr_assert(st ? fired && st == STATUS_RESOURCE_EXHAUSTED && !b : b != NULL, "%u", nth);

@@ -119,7 +119,7 @@ Test(gpu_process, absent_is_not_for_good_after_ready)
     rig_close(&r);
 }
 
-static void miss(struct gpu_life *l) {}
+static void miss(struct process_life *l) {}
 
 /* gpu_process_kill, whose SIGKILL misses. Returns the process's number. */
 static int kill_another(struct rig *r)

@@ -28,9 +28,9 @@ static void expect_refused(struct house *h, enum operation operation)
     cr_assert_eq(j->gpu.gave_up, REASON_VRAM_PRESSURE, "%d", j->gpu.gave_up);
     cr_assert_eq(j->failure.code, STATUS_OK, "the CPU answers");
     drop_job(j);
-    cr_assert(gpu_replica_refused(h->gpu, collection_resident(h->collection)));
-    cr_assert_not(gpu_replica_ready(h->gpu, collection_resident(h->collection)));
-    cr_assert_not(gpu_wants_upload(h->gpu, collection_resident(h->collection)),
+    cr_assert(replica_was_refused(h->gpu, collection_resident(h->collection)));
+    cr_assert_not(replica_is_ready(h->gpu, collection_resident(h->collection)));
+    cr_assert_not(replica_wants_upload(h->gpu, collection_resident(h->collection)),
                   "not again at once");
 }
 
@@ -55,11 +55,12 @@ Test(gpu_quota, what_is_too_large_is_not_built_and_is_tried_again)
     expect_refused(&h, OPERATION_UPLOAD);
     expect_refused(&h, OPERATION_KNN);
     expect_nothing_said();
-    cr_assert_eq(gpu_space_bytes(h.gpu, h.space), 0);
+    cr_assert_eq(replicas_space_bytes(h.gpu, h.space), 0);
     h.space->vram_bytes_max = WANTED;
-    for (int i = 0; i < 30000 && !gpu_wants_upload(h.gpu, collection_resident(h.collection)); i++)
+    for (int i = 0; i < 30000 && !replica_wants_upload(h.gpu, collection_resident(h.collection));
+         i++)
         usleep(10000);
-    cr_assert(gpu_wants_upload(h.gpu, collection_resident(h.collection)),
+    cr_assert(replica_wants_upload(h.gpu, collection_resident(h.collection)),
               "it is tried again after a while");
     upload(&h, processes[0]);
     close_house(&h);
@@ -78,7 +79,7 @@ Test(gpu_quota, a_replica_that_grows_past_it_goes)
     expect_refused(&h, OPERATION_UPLOAD);
     expect_forgotten(replica);
     expect_nothing_said();
-    cr_assert_eq(gpu_space_bytes(h.gpu, h.space), 0);
+    cr_assert_eq(replicas_space_bytes(h.gpu, h.space), 0);
     close_house(&h);
 }
 
@@ -88,7 +89,7 @@ Test(gpu_quota, a_quota_that_sinks_takes_a_replica_at_its_next_change)
     open_house(&h, "0");
     uint64_t replica = upload(&h, processes[0]);
     h.space->vram_bytes_max = WANTED - 1;
-    cr_assert(gpu_replica_ready(h.gpu, collection_resident(h.collection)));
+    cr_assert(replica_is_ready(h.gpu, collection_resident(h.collection)));
     upsert(&h, ROWS, 10);
     expect_refused(&h, OPERATION_KNN);
     expect_forgotten(replica);
@@ -126,11 +127,11 @@ Test(gpu_quota, the_spaces_own_make_way_the_least_recently_used_first)
     answer(processes[0], &o, RESULT_OK, WANTED);
     expect_back(&h, j);
     drop_job(j);
-    cr_assert(gpu_replica_ready(h.gpu, collection_resident(first)));
-    cr_assert(gpu_replica_ready(h.gpu, collection_resident(third)));
-    cr_assert(gpu_replica_ready(h.gpu, collection_resident(others)), "nobody else's");
-    cr_assert_not(gpu_replica_ready(h.gpu, collection_resident(second)));
-    cr_assert(gpu_replica_refused(h.gpu, collection_resident(second)));
+    cr_assert(replica_is_ready(h.gpu, collection_resident(first)));
+    cr_assert(replica_is_ready(h.gpu, collection_resident(third)));
+    cr_assert(replica_is_ready(h.gpu, collection_resident(others)), "nobody else's");
+    cr_assert_not(replica_is_ready(h.gpu, collection_resident(second)));
+    cr_assert(replica_was_refused(h.gpu, collection_resident(second)));
 
     /* What could not fit even alone makes nobody go. */
     add_collection(&h, "test", "large");
@@ -138,7 +139,7 @@ Test(gpu_quota, the_spaces_own_make_way_the_least_recently_used_first)
     h.space->vram_bytes_max = 2 * WANTED;
     expect_refused(&h, OPERATION_UPLOAD);
     expect_nothing_said();
-    cr_assert(gpu_replica_ready(h.gpu, collection_resident(first)));
+    cr_assert(replica_is_ready(h.gpu, collection_resident(first)));
     close_house(&h);
 }
 

@@ -100,7 +100,7 @@ Test(gpu_score, parts_of_one_request)
     score_all(&h, &o, &r);
     answer(processes[0], &o, RESULT_OK, 0);
     expect_back(&h, j);
-    cr_assert(!gpu_gave_up(j) && !j->failure.code && j->finished_ns >= j->started_ns);
+    cr_assert(!cards_gave_up(j) && !j->failure.code && j->finished_ns >= j->started_ns);
     cr_assert_null(j->plan.scratch.data);
     expect_best(j, &r);
     drop_job(j);
@@ -143,7 +143,7 @@ Test(gpu_score, cancelled_at_any_time)
             struct order o = await_order(&h);
             score_all(&h, &o, &r);
             answer(processes[0], &o, RESULT_OK, 0);
-            gpu_poll(h.gpu);
+            cards_poll(h.gpu);
             usleep(wait_us / 10);
         }
         atomic_store(&j->cancelled, true);
@@ -151,12 +151,12 @@ Test(gpu_score, cancelled_at_any_time)
         for (struct order o; (o = next_order(processes[0])).kind;)
             answer(processes[0], &o, RESULT_OK, 0);
         expect_back(&h, j);
-        cr_assert_not(gpu_gave_up(j));
+        cr_assert_not(cards_gave_up(j));
         cr_assert_eq(j->failure.code, STATUS_OK);
         cr_assert(!j->plan.scratch.data && !j->gpu.staging.data);
         drop_job(j);
     }
-    cr_assert_eq(gpu_in_flight(h.gpu), 0);
+    cr_assert_eq(cards_in_flight(h.gpu), 0);
     heap_give(h.heap, &r.block);
     close_house(&h);
 }
@@ -181,7 +181,7 @@ Test(gpu_score, the_process_goes_between_parts)
     live(p);
     upload(&h, p);
     submit(&h, j = make_score(&h, &r));
-    gpu_stop(h.gpu);
+    cards_stop(h.gpu);
     expect_gave_up(&h, j, REASON_GPU_DOWN);
     heap_give(h.heap, &r.block);
     close_house(&h);

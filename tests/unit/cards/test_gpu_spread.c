@@ -130,7 +130,7 @@ static void expect_the_cpus(struct house *h, enum spread_mode mode, uint32_t set
     }
     answer(processes[0], &o, RESULT_OK, 0);
     expect_back(h, j);
-    cr_assert(!gpu_gave_up(j) && !j->failure.code);
+    cr_assert(!cards_gave_up(j) && !j->failure.code);
     expect_equal(j, cpu);
     drop_job(j), drop_job(cpu);
 }
@@ -189,7 +189,7 @@ Test(gpu_spread, a_spread_brings_changes_on_its_way)
     spread_set(&h, &o.spread, 0);
     answer(processes[0], &o, RESULT_OK, 0);
     expect_back(&h, j);
-    cr_assert(!gpu_gave_up(j));
+    cr_assert(!cards_gave_up(j));
     drop_job(j);
     close_house(&h);
 }
@@ -231,7 +231,7 @@ Test(gpu_spread, scattered_changes_are_told_at_once)
         }
         cr_assert_eq(told, taken ? whole : 0);
         if (taken) expect_back(&h, j);
-        gpu_poll(h.gpu);
+        cards_poll(h.gpu);
         drop_job(j);
     }
     cr_assert_eq(resident_dirty_bytes(it()), 0);
@@ -342,8 +342,8 @@ Test(gpu_spread, gives_up_and_lets_go)
         answer(processes[0], &o, ends[i].result, 0);
         expect_gave_up(&h, j, ends[i].why);
     }
-    cr_assert_not(gpu_replica_ready(h.gpu, it()), "it was gone");
-    for (int i = 0; i < 30000 && !gpu_wants_upload(h.gpu, it()); i++)
+    cr_assert_not(replica_is_ready(h.gpu, it()), "it was gone");
+    for (int i = 0; i < 30000 && !replica_wants_upload(h.gpu, it()); i++)
         usleep(10000);
     while (next_order(processes[0]).kind) /* FORGET */
         continue;
@@ -403,7 +403,7 @@ static bool spread_once(struct house *h, const struct job *right, bool room)
         answer(processes[0], &o, RESULT_OK, 1);
     }
     if (taken) expect_back(h, j);
-    if (!gpu_gave_up(j) && !j->failure.code) {
+    if (!cards_gave_up(j) && !j->failure.code) {
         expect_equal(j, right);
         answered = true;
     }

@@ -141,7 +141,7 @@ Test(parts, one_on_each_backend)
     cr_assert_eq(at(&h, o.run.out_scores), (float *)whole->result.tensors[1].data + 30 * 30);
     answer(p, &o, RESULT_ERROR, 0);
     expect_back(&h, second);
-    cr_assert(gpu_gave_up(second) && whole->result.block.data);
+    cr_assert(cards_gave_up(second) && whole->result.block.data);
     cr_assert_eq(run_job(second, 1), STATUS_OK);
     cr_assert(parts_take(whole, second));
     check_same(whole, alone);

@@ -98,13 +98,13 @@ Test(scheduler_report, pressure)
     stats.gpu_count = 2;
     stats.gpus[0] = (struct wire_gpu_stats){.shrunk = 1, .split = 2, .evictions = 3};
     stats.gpus[1] = (struct wire_gpu_stats){.shrunk = 10, .split = 20, .evictions = 30};
-    seen.cards[0].room = (struct gpu_room){.ready = false, .low = true};
+    seen.cards[0].room = (struct cards_room){.ready = false, .low = true};
     scheduler_report_pressure(&scheduler, &counted, &seen, &stats);
     const struct wire_pressure *p = &stats.pressure;
     cr_assert(p->shrunk_batches == 4 && p->cpu == 5);
     cr_assert(p->shrunk_runs == 11 && p->split_runs == 22 && p->evictions == 33);
     cr_assert(!p->low, "one that does not serve has no VRAM to be short of");
-    seen.cards[1].room = (struct gpu_room){.ready = true, .low = true};
+    seen.cards[1].room = (struct cards_room){.ready = true, .low = true};
     scheduler_report_pressure(&scheduler, &counted, &seen, &stats);
     cr_assert(p->low);
 }
