@@ -145,11 +145,9 @@ CPPFLAGS   += -Itests/thread -Wno-format-zero-length
 endif
 TEST_BIN   := $(patsubst %.c,$(BUILD)/%,$(TEST_SRC))
 UNIT_BIN   := $(filter $(BUILD)/tests/unit/%,$(TEST_BIN))
-# make check links one program a folder; in these folders files stand for the same neighbour.
-CHECK_EACH := exec
-CHECK_BIN  := $(patsubst tests/unit/%/,$(BUILD)/tests/check/test_%,$(filter-out \
-              $(CHECK_EACH:%=tests/unit/%/),$(sort $(dir $(filter tests/unit/%,$(TEST_SRC)))))) \
-              $(filter $(CHECK_EACH:%=$(BUILD)/tests/unit/%/test_%),$(UNIT_BIN))
+# make check links one program a folder.
+CHECK_BIN  := $(patsubst tests/unit/%/,$(BUILD)/tests/check/test_%,$(sort \
+              $(dir $(filter tests/unit/%,$(TEST_SRC)))))
 TEST_SH    := $(shell find tests -name 'run_*.sh' 2>/dev/null | sort)
 FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN   := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
@@ -346,9 +344,8 @@ thread:
 	@.ci/install-deps build test
 	$(SUBMAKE) SAN=thread BUILD=build/thread run-thread
 
-THREAD_BIN := $(filter %/test_base %/test_cards %/test_cli %/test_client %/test_heap %/test_learn \
-              %/test_report %/test_request %/test_sched %/test_wire,$(CHECK_BIN)) \
-              $(filter $(BUILD)/tests/unit/exec/test_%,$(CHECK_BIN))
+THREAD_BIN := $(filter %/test_base %/test_cards %/test_cli %/test_client %/test_exec %/test_heap \
+              %/test_learn %/test_report %/test_request %/test_sched %/test_wire,$(CHECK_BIN))
 run-thread: $(THREAD_BIN)
 	$(Q)ENGRAM_TEST_QUICK=1 tests/run --build $(BUILD) $(THREAD_BIN)
 
