@@ -37,7 +37,6 @@ enum {
     EA_PROTOCOL_VERSION = 1,
     EA_FLAG_REPLY = 1,
     EA_FLAG_ERROR = 2,
-    EA_DIMENSION_MAX = 16384,
     EA_NAME_MAX = 64,
     EA_TENSORS_MAX = 6,      /* of a request */
     EA_HEAD_BYTES_MAX = 576, /* header and the longest request message (Hello), padded */

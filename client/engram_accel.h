@@ -45,6 +45,7 @@ extern "C" {
 
 #define EA_VERSION_MAJOR      0
 #define EA_VERSION_MINOR      2
+#define EA_DIMENSION_MAX      16384              /* numbers in a vector, at most */
 #define EA_NO_ID              UINT64_MAX         /* fills the unused end of a row of kNN results */
 #define EA_NO_TIMEOUT         UINT64_MAX         /* waits for ever */
 #define EA_TIMEOUT_DEFAULT_US UINT64_C(60000000) /* for a call: a minute */

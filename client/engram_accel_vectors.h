@@ -21,7 +21,7 @@ typedef struct ea_collection_info {
     uint64_t vram_version; /* of the newest replica; 0: none is complete yet */
 } ea_collection_info;
 
-/* dimension 1..16384. ALREADY_EXISTS. out may be NULL. */
+/* dimension 1..EA_DIMENSION_MAX. ALREADY_EXISTS. out may be NULL. */
 EA_API ea_status ea_collection_create(ea_client *c, const char *name, uint32_t dimension,
                                       ea_metric metric, ea_collection_info *out);
 EA_API ea_status ea_collection_create_send(ea_client *c, const char *name, uint32_t dimension,

@@ -47,6 +47,7 @@ struct ticket {
     struct tenant *tenant;
     struct work work;
     const void *batch_key; /* tickets with the same key may run as one job; NULL: only alone */
+    bool splits;           /* may run in parts, each a range of its queries, on several servers */
     uint64_t arrived_ns;
     uint64_t deadline_ns; /* 0: none */
 

@@ -43,14 +43,20 @@ struct work operation_work(const struct job *j)
     return w;
 }
 
+/* The operation's own functions decide only where the table allows it. A part stays as it is. */
+static bool is_joined(const struct job *j)
+{
+    return operation_row(j->operation)->joined && !j->whole;
+}
+
 bool operation_batches(const struct job *j)
 {
     const struct operation_ops *ops = operation_find(j->operation);
-    return ops && ops->batches && !j->whole && ops->batches(j);
+    return ops && ops->batches && is_joined(j) && ops->batches(j);
 }
 
 bool operation_splits(const struct job *j)
 {
     const struct operation_ops *ops = operation_find(j->operation);
-    return ops && ops->splits && !j->whole && ops->splits(j);
+    return ops && ops->splits && is_joined(j) && ops->splits(j);
 }

@@ -25,6 +25,7 @@ void line_enter(struct pipeline *p, struct job *j)
     t->tenant = j->space->tenant;
     t->work = operation_work(j);
     t->batch_key = !j->alone && !j->whole && operation_batches(j) ? j->collection : NULL;
+    t->splits = operation_splits(j);
     t->arrived_ns = j->received_ns;
     t->deadline_ns = j->deadline_ns;
     struct situation now_known = situation_of(p, j);

@@ -13,7 +13,6 @@ enum {
     HELD_LOOK = 16,
     STEAL_LOOK = 8, /* the same, for one that another server may take */
     STEAL_PERCENT = 110,
-    SPLIT_QUERIES_MIN = 64,
     SPLIT_NS_MIN = 4000000, /* work that takes less is not worth the wait for two backends */
 };
 
@@ -130,11 +129,8 @@ static bool idle(const struct server *sv)
 /* How many of t's queries the GPU should run if both backends are idle; 0: t is not split. */
 static uint64_t split_of(const struct scheduler *s, const struct ticket *t)
 {
-    const struct work *w = &t->work;
-    if (!w->gpu_able || !operation_row(w->operation)->joined || w->filtered ||
-        w->queries < SPLIT_QUERIES_MIN)
-        return 0;
-    if (s->settings.force_split) return t->server == SERVER_CPU ? 0 : w->queries / 2;
+    if (!t->splits || !t->work.gpu_able) return 0;
+    if (s->settings.force_split) return t->server == SERVER_CPU ? 0 : t->work.queries / 2;
     if (!s->settings.split || s->settings.force || t->other >= SERVERS_MAX ||
         t->cpu_ns < SPLIT_NS_MIN || t->gpu_ns < SPLIT_NS_MIN)
         return 0;

@@ -71,6 +71,7 @@ struct ticket *sched_scene_ticket(struct sched_scene *c, uint32_t tenant, uint64
         .rows = 1000,
         .pairs = 1000 * queries,
     };
+    t->splits = true;
     return t;
 }
 

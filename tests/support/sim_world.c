@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { EVENT_SEND, EVENT_END, EVENT_CANCEL, EVENT_GPU_DOWN, EVENT_GPU_UP, EVENT_LOOK };
-enum { RETRY_NS = 20000, ROW_FLOATS = 32 };
+enum { RETRY_NS = 20000, ROW_FLOATS = 32, SPLIT_QUERIES_MIN = 64 };
 
 /* ---------------------------------------------------------------- chance */
 
@@ -194,6 +194,7 @@ static void send(struct sim_world *w, uint32_t client)
         .rows = rows,
         .pairs = queries * rows,
     };
+    t->splits = queries >= SPLIT_QUERIES_MIN && !t->work.filtered;
     if (scheduler_admit(&w->scheduler, t->tenant, NULL)) {
         j->state = SIM_LINE;
         end_request(w, j, "refused");

@@ -33,7 +33,9 @@ static error_t create_parse(int key, char *text, struct argp_state *state)
 {
     struct collection_options *o = state->input;
     switch (key) {
-    case 'd': o->dimension = (uint32_t)cli_argument_u64(state, "--dim", text, 1, 16384); break;
+    case 'd':
+        o->dimension = (uint32_t)cli_argument_u64(state, "--dim", text, 1, EA_DIMENSION_MAX);
+        break;
     case 'm': o->metric = cli_argument_metric(state, text); break;
     case ARGP_KEY_END:
         if (!o->dimension || !o->metric) argp_error(state, "--dim and --metric are needed");

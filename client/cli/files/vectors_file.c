@@ -2,6 +2,7 @@
 
 #include "client/cli/files/convert.h"
 #include "client/cli/files/npy_header.h"
+#include "client/engram_accel.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -74,9 +75,9 @@ static bool check_size(struct vectors_file *file)
 
 static bool check_dimension(struct vectors_file *file, uint64_t dimension)
 {
-    if (dimension >= 1 && dimension <= VECTORS_DIMENSION_MAX) return true;
-    return fail(file, "%s: the dimension %" PRIu64 " is not within 1..%u", file->name, dimension,
-                VECTORS_DIMENSION_MAX);
+    if (dimension >= 1 && dimension <= EA_DIMENSION_MAX) return true;
+    return fail(file, "%s: the dimension %" PRIu64 " is not within 1..%d", file->name, dimension,
+                EA_DIMENSION_MAX);
 }
 
 static bool npy_type(struct vectors_file *file, const char *dtype, enum vectors_content content)

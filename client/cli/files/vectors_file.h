@@ -12,8 +12,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define VECTORS_DIMENSION_MAX 16384u /* as the daemon's; a record with more is invalid */
-
 enum vectors_format { VECTORS_NPY, VECTORS_FVECS, VECTORS_FBIN };
 enum vectors_type {
     VECTORS_F16,

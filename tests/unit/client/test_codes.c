@@ -3,6 +3,7 @@
 
 #include "client/engram_accel.h"
 #include "daemon/base/status.h"
+#include "kernels/vectors.h"
 #include "proto/engram_accel.pb.h"
 
 Test(codes, details_are_the_daemons)
@@ -14,6 +15,11 @@ Test(codes, details_are_the_daemons)
     cr_assert_str_eq(detail_name((enum detail)(EA_DETAIL_BAD_SEED + 1)), "?", "the header's, too");
     cr_assert_str_eq(ea_detail_name(EA_DETAIL_BAD_SEED + 1), "?");
     cr_assert_str_eq(ea_detail_text(UINT32_MAX), "?");
+}
+
+Test(codes, the_largest_dimension_is_the_kernels)
+{
+    cr_assert_eq(EA_DIMENSION_MAX, VECTOR_DIMENSION_MAX);
 }
 
 Test(codes, statuses_are_the_daemons)

@@ -279,12 +279,14 @@ Test(scheduler, what_is_forced_on_both_is_split_whatever_is_predicted)
     cr_assert_eq(d.server, SERVER_GPU);
     cr_assert_eq(d.reason, REASON_FORCED);
     cr_assert_eq(d.split_queries, 32);
-    sched_scene_send(&c, 0, 63); /* too few */
+    struct ticket *whole = sched_scene_ticket(&c, 0, 300);
+    whole->splits = false;
+    sched_scene_enqueue(&c, whole);
     cr_assert(scheduler_next(c.s, c.now_ns, &d));
     cr_assert_eq(d.split_queries, 0);
-    struct ticket *filtered = sched_scene_ticket(&c, 0, 300);
-    filtered->work.filtered = true;
-    sched_scene_enqueue(&c, filtered);
+    struct ticket *cpu_only = sched_scene_ticket(&c, 0, 300);
+    cpu_only->work.gpu_able = false;
+    sched_scene_enqueue(&c, cpu_only);
     cr_assert(scheduler_next(c.s, c.now_ns, &d));
     cr_assert_eq(d.split_queries, 0);
     sched_scene_drain(&c);
@@ -301,9 +303,9 @@ Test(scheduler, what_gains_little_or_disturbs_stays_whole)
     cr_assert_eq(d.split_queries, 0);
     sched_scene_drain(&c);
     sched_scene_costs(c.s, BACKEND_GPU, (struct scene_cost){0, 0, 0.5});
-    struct ticket *filtered = sched_scene_ticket(&c, 0, 300);
-    filtered->work.filtered = true;
-    sched_scene_enqueue(&c, filtered);
+    struct ticket *whole = sched_scene_ticket(&c, 0, 300);
+    whole->splits = false;
+    sched_scene_enqueue(&c, whole);
     cr_assert(scheduler_next(c.s, c.now_ns, &d));
     cr_assert_eq(d.split_queries, 0);
     wide(&c); /* the GPU is not idle now */
