@@ -162,8 +162,8 @@ CU_FILES   := $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh)
 C_FILES    := $(shell find daemon kernels client tests docs -name '*.[ch]' 2>/dev/null | sort)
 
 .PHONY: all sim help clean deps test run-tests check unit-tests demo bench lint format install \
-        install-files uninstall run-check soak thread parsers run-parsers fuzz run-fuzz coverage run-coverage cuda gpu-bundle sample tests \
-        benches FORCE
+        install-files uninstall run-check soak thread parsers run-parsers fuzz run-fuzz coverage \
+        run-coverage cuda gpu-bundle sample tests benches FORCE
 .SECONDARY:
 
 ## all: build the daemon, the command line tool and the client library (the default)
@@ -188,7 +188,8 @@ $(BUILD)/flags: FORCE
 	$(call stamp,$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS))
 $(BUILD)/nvcc: FORCE
 	$(call stamp,$(NVCC) $(NVCC_FLAGS))
-# With and without CUDA they differ, and none of them need be newer than what was built of the others.
+# With and without CUDA they differ, and none of them need be newer than what was built of the
+# others.
 $(BUILD)/gpu-sources: FORCE
 	$(call stamp,$(GPU_SRC))
 $(BUILD)/paths: FORCE
@@ -423,7 +424,7 @@ demo:
 lint:
 	@.ci/install-deps build lint
 	$(Q)clang-format --dry-run -Werror $(C_FILES) $(CU_FILES)
-	$(Q)! LC_ALL=C.UTF-8 grep -nE '^.{101,}' $(CU_FILES)
+	$(Q)! LC_ALL=C.UTF-8 grep -nE '^.{101,}' $(C_FILES) $(CU_FILES) $(wildcard proto/*.*o* proto/*.def) Makefile
 	$(Q)tests/house/run_arrows.sh
 	$(Q)tests/house/run_inside.sh
 	$(SUBMAKE) $(PROTO_GEN).h

@@ -1,4 +1,5 @@
-/* cancel: requests given up. Another thread leaves in a box what it wants, and wakes the handle's. */
+/* cancel: requests given up. Another thread leaves in a box what it wants cancelled, and wakes the
+ * handle's. */
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* parts: similarity, candidates and norms of many rows. A score depends on its query and row alone, so
- * parts are put side by side; the best of all parts are the best of each part's best. */
+/* parts: similarity, candidates and norms of many rows. A score depends on its query and row alone,
+ * so parts are put side by side; the best of all parts are the best of each part's best. */
 #include "client/calls/parts.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* parts: questions about rows sent along that are more than one request may hold. They go as several,
- * one after the other, and their answers are joined so that no bit differs from one request's.
+/* parts: questions about rows sent along that are more than one request may hold. They go as
+ * several, one after the other, and their answers are joined so that no bit differs from one
+ * request's.
  * Owner:  the call. Thread: the handle's.
  * Errors: those of the requests, and RESOURCE_EXHAUSTED where the joined answer finds no memory. */
 #ifndef EA_PARTS_H

@@ -1,8 +1,9 @@
-/* parts_average: the weighted average of more rows than fit into a request. A sum of rounded numbers
- * has an order, so the running sums travel on with the next part, as rows of their own.
+/* parts_average: the weighted average of more rows than fit into a request. A sum of rounded
+ * numbers has an order, so the running sums travel on with the next part, as rows of their own.
  *
- * The daemon computes sums = fma(w, x, sums) and total = total + w for rising rows, both from +0, and
- * divides. A row of zeros changes total alone. So each part begins with five rows that restore both:
+ * The daemon computes sums = fma(w, x, sums) and total = total + w for rising rows, both from +0,
+ * and divides. A row of zeros changes total alone. So each part begins with five rows that restore
+ * both:
  *
  *   weight 2^96     the sums of at least 1, times 2^-96, which is exact
  *   weight -2^96    zeros
@@ -10,9 +11,9 @@
  *   weight -1       zeros; total is 0 again
  *   weight total    zeros; total is that of the parts before
  *
- * and every part but the last ends with zeros of weights -total and 1: it is divided by exactly 1, so
- * that its answer is its running sums. The scale keeps the squared norm of the first row, which the
- * daemon looks at, from overflowing. Running sums that overflow themselves are OUT_OF_RANGE. */
+ * and every part but the last ends with zeros of weights -total and 1: it is divided by exactly 1,
+ * so that its answer is its running sums. The scale keeps the squared norm of the first row, which
+ * the daemon looks at, from overflowing. Running sums that overflow themselves are OUT_OF_RANGE. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -94,8 +94,8 @@ const struct config_key config_keys[] = {
      "every Hello must carry; empty for none."},
 
     {.name = "gpu.devices", .type = CONFIG_TEXT, .offset = AT(gpu_devices),
-     .max = CONFIG_TEXT_MAX - 1, .text = "auto", .help = "GPUs to use: auto for all that the driver "
-     "shows, none, or their numbers (\"0,2\"). sim is a simulated one, for tests."},
+     .max = CONFIG_TEXT_MAX - 1, .text = "auto", .help = "GPUs to use: auto for all that the "
+     "driver shows, none, or their numbers (\"0,2\"). sim is a simulated one, for tests."},
     {.name = "gpu.program", .type = CONFIG_TEXT, .offset = AT(gpu_program),
      .max = CONFIG_TEXT_MAX - 1, .text = "", .help = "The GPU process's executable; empty for the "
      "engram-accel-gpu beside this one."},
@@ -109,9 +109,9 @@ const struct config_key config_keys[] = {
      .max = 1 << 24, .number = 0, .help = "MiB of VRAM to take at most; 0 for gpu.memory_percent "
      "alone."},
     {.name = "gpu.force", .type = CONFIG_CHOICE, .live = true, .offset = AT(gpu_force),
-     .text = "none", .choices = "none cpu gpu both", .help = "Run everything on the CPU, or everything "
-     "that can on the GPU, whatever is faster; both: as gpu, and half of what can be split on the "
-     "CPU."},
+     .text = "none", .choices = "none cpu gpu both", .help = "Run everything on the CPU, or "
+     "everything that can on the GPU, whatever is faster; both: as gpu, and half of what can be "
+     "split on the CPU."},
     {.name = "gpu.min_pairs", .type = CONFIG_NUMBER64, .live = true, .offset = AT(gpu_pairs_min),
      .min = 1, .max = UINT64_C(1) << 40, .number = 64, .help = "Queries times rows below which a "
      "request stays on the CPU."},
@@ -140,15 +140,15 @@ const struct config_key config_keys[] = {
      "latency_us=5 fail=17:sticky\")."},
 
     {.name = "sched.speedup_percent", .type = CONFIG_NUMBER32, .live = true,
-     .offset = AT(speedup_percent), .min = 100, .max = 1000, .number = 150, .help = "How much faster "
-     "a GPU must look while predictions are guesses, in percent of its time; it sinks to 100 as they "
-     "prove right."},
+     .offset = AT(speedup_percent), .min = 100, .max = 1000, .number = 150, .help = "How much "
+     "faster a GPU must look while predictions are guesses, in percent of its time; it sinks to "
+     "100 as they prove right."},
     {.name = "sched.success_percent", .type = CONFIG_NUMBER32, .live = true,
-     .offset = AT(success_percent), .max = 100, .number = 95, .help = "Share of an operation's last 64 "
-     "runs on GPUs that must have gone well; below it the CPU has them, but for probes."},
-    {.name = "sched.probe_percent", .type = CONFIG_NUMBER32, .live = true, .offset = AT(probe_percent),
-     .max = 20, .number = 2, .help = "Share of the time that may go to trying the backend that was not "
-     "chosen; 0 for none."},
+     .offset = AT(success_percent), .max = 100, .number = 95, .help = "Share of an operation's "
+     "last 64 runs on GPUs that must have gone well; below it the CPU has them, but for probes."},
+    {.name = "sched.probe_percent", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(probe_percent), .max = 20, .number = 2, .help = "Share of the time that may go "
+     "to trying the backend that was not chosen; 0 for none."},
     {.name = "sched.window_us", .type = CONFIG_NUMBER32, .live = true, .offset = AT(window_us),
      .max = 60000000, .number = 1000, .help = "Microseconds of work, as predicted, that a "
      "backend has at once; the rest waits where it is shared out between spaces; 0 for no bound."},
@@ -156,22 +156,23 @@ const struct config_key config_keys[] = {
      .min = 1, .max = 1000000, .number = 500, .help = "Microseconds of work that a space may "
      "save up while its requests wait for company."},
     {.name = "sched.age_ms", .type = CONFIG_NUMBER32, .live = true, .offset = AT(age_ms), .min = 1,
-     .max = 3600000, .number = 1000, .help = "Milliseconds after which a space that was not served is "
-     "served next, whatever its share."},
+     .max = 3600000, .number = 1000, .help = "Milliseconds after which a space that was not served "
+     "is served next, whatever its share."},
     {.name = "sched.predict", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(predict),
      .number = true, .help = "Send each request where it is predicted to end first; false: all "
      "that reach the floors (gpu.min_pairs, gpu.min_candidates, gpu.min_nodes) to a GPU."},
-    {.name = "sched.split", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(split), .number = true,
-     .help = "Run one request on CPU and GPU together where that ends it sooner."},
+    {.name = "sched.split", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(split),
+     .number = true, .help = "Run one request on CPU and GPU together where that ends it sooner."},
     {.name = "sched.calibrate", .type = CONFIG_BOOLEAN, .offset = AT(calibrate), .number = true,
-     .help = "Measure the backends at start, while idle, unless sched.model_file knows this machine."},
+     .help = "Measure the backends at start, while idle, unless sched.model_file knows this "
+     "machine."},
     {.name = "sched.model_file", .type = CONFIG_TEXT, .offset = AT(model_file),
-     .max = CONFIG_TEXT_MAX - 1, .text = "", .help = "Where what was measured is kept over restarts; "
-     "empty for model.json in systemd's state directory, or nowhere without one."},
+     .max = CONFIG_TEXT_MAX - 1, .text = "", .help = "Where what was measured is kept over "
+     "restarts; empty for model.json in systemd's state directory, or nowhere without one."},
 
     {.name = "batch.wait_us", .type = CONFIG_NUMBER32, .live = true, .offset = AT(batch_wait_us),
-     .max = 1000000, .number = 500, .help = "Microseconds that a request may wait for others to run as "
-     "one with it, and only while its backend is busy."},
+     .max = 1000000, .number = 500, .help = "Microseconds that a request may wait for others to "
+     "run as one with it, and only while its backend is busy."},
     {.name = "batch.queries", .type = CONFIG_NUMBER32, .live = true, .offset = AT(batch_queries),
      .min = 1, .max = 1024, .number = 256, .help = "Queries of requests that run as one; 1 for no "
      "batching."},

@@ -1,5 +1,5 @@
-/* pieces: what moves between the heap and the device, and the pieces of pinned memory that carry it;
- * transfer.h moves it.
+/* pieces: what moves between the heap and the device, and the pieces of pinned memory that carry
+ * it; transfer.h moves it.
  * Owner:  a task; the pieces are the process's.
  * Thread: the device thread; copiers run the parts.
  * Errors: none. */

@@ -1,7 +1,7 @@
-/* bench_graph: graphs and spreads as clients see them, through the socket: what one spread takes from
- * few seeds, and from many sets at once, and how many of the requests ran on a GPU; what edges take that
- * are added in bulk and one at a time. The daemon is this build's, with built-in predictions and the
- * default bound of memory; ENGRAM_TEST_GPU=auto gives it a GPU.
+/* bench_graph: graphs and spreads as clients see them, through the socket: what one spread takes
+ * from few seeds, and from many sets at once, and how many of the requests ran on a GPU; what edges
+ * take that are added in bulk and one at a time. The daemon is this build's, with built-in
+ * predictions and the default bound of memory; ENGRAM_TEST_GPU=auto gives it a GPU.
  *   bench_graph [--quick] */
 #include <string.h>
 
@@ -59,7 +59,8 @@ static void drop_graph(struct made *m)
     free(m->weights);
 }
 
-/* Each from other seeds. one_us: what a request of one set takes; most_us: 0: no target. Median us. */
+/* Each from other seeds. one_us: what a request of one set takes; most_us: 0: no target. Median
+ * us. */
 static double time_spreads(struct made *m, ea_spread_mode mode, uint32_t hops, uint64_t sets,
                            unsigned repeats, double most_us, double one_us)
 {

@@ -1,5 +1,5 @@
-/* bench_sched: what a decision costs the loop: into line, out of it, and learning from the end, with
- * so many tenants that all have something in line. */
+/* bench_sched: what a decision costs the loop: into line, out of it, and learning from the end,
+ * with so many tenants that all have something in line. */
 #include <string.h>
 
 #include "daemon/base/clock.h"

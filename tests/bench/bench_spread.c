@@ -1,9 +1,10 @@
-/* bench_spread: hops of mode linear and spreads of both modes on the CPU, over WordNet (if it is here)
- * and made-up graphs: each kernel beside the scalar one, one thread and two, few nodes beside all.
+/* bench_spread: hops of mode linear and spreads of both modes on the CPU, over WordNet (if it is
+ * here) and made-up graphs: each kernel beside the scalar one, one thread and two, few nodes beside
+ * all.
  *   bench_spread [--quick]
  *   bench_spread --serve FOLDER GRAPH THREADS    for bench_spread_peers.py: writes the graph into
- *       FOLDER, then answers each line that it reads, "hop" or "sums", with the seconds of that over
- *       all nodes: of the clock, and of this thread */
+ *       FOLDER, then answers each line that it reads, "hop" or "sums", with the seconds of that
+ *       over all nodes: of the clock, and of this thread */
 #include "kernels/vectors.h"
 #include "tests/bench/bench.h"
 #include "tests/support/spread_bench.h"

@@ -74,8 +74,8 @@ static inline void device_spread_free(const struct cuda_spread *s)
     cudaFree(s->out_records), cudaFree(s->out_sets), cudaFree(s->scratch);
 }
 
-/* Of all sets, on the host, by rising node number; free the records of each. Records beyond the room,
- * or two sets' in one place, end the program. */
+/* Of all sets, on the host, by rising node number; free the records of each. Records beyond the
+ * room, or two sets' in one place, end the program. */
 static inline void device_spread_answers(const struct cuda_spread *s, struct spread_answer *answers,
                                          struct cuda_spread_set *sets)
 {

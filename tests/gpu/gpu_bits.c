@@ -1,6 +1,7 @@
-/* gpu_bits [--small|--tiny]: the GPU's scores, norms, weighted sums and k best against the CPU's, bit
- * for bit. Prints the number that differ; exit 1 unless that is 0. --small is for compute-sanitizer;
- * --tiny for its racecheck, which slows shared memory a thousandfold: every kernel, few launches. */
+/* gpu_bits [--small|--tiny]: the GPU's scores, norms, weighted sums and k best against the CPU's,
+ * bit for bit. Prints the number that differ; exit 1 unless that is 0. --small is for
+ * compute-sanitizer; --tiny for its racecheck, which slows shared memory a thousandfold: every
+ * kernel, few launches. */
 #include "kernels/canonical.h"
 #include "tests/gpu/device.h"
 #include "tests/kernels/samples.h"

@@ -1,6 +1,6 @@
-/* gpu_bits_scan [--small|--tiny]: one query's k best in one launch, lists of many queries and weighted
- * averages, against the CPU's bits: rows in orders that are hard to select from, filters, any
- * scratch. Prints the number that differ; exit 1 unless that is 0. --small is for
+/* gpu_bits_scan [--small|--tiny]: one query's k best in one launch, lists of many queries and
+ * weighted averages, against the CPU's bits: rows in orders that are hard to select from, filters,
+ * any scratch. Prints the number that differ; exit 1 unless that is 0. --small is for
  * compute-sanitizer, --tiny for its racecheck: every kernel, few launches. */
 #include "kernels/canonical.h"
 #include "tests/gpu/device.h"

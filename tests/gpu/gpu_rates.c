@@ -1,7 +1,7 @@
-/* gpu_rates [FILE]: how fast bytes get to the device by each road, which decides the transfer design:
- * pinned copies, registering a memfd, several threads copying into a pinned ring, and that ring
- * emptied into the device at the same time. GB/s are 10^9 bytes a second; medians. FILE gets the
- * rate of pinned copies in pieces of 4 MiB, which is what bench_gpu --pinned asks for. */
+/* gpu_rates [FILE]: how fast bytes get to the device by each road, which decides the transfer
+ * design: pinned copies, registering a memfd, several threads copying into a pinned ring, and that
+ * ring emptied into the device at the same time. GB/s are 10^9 bytes a second; medians. FILE gets
+ * the rate of pinned copies in pieces of 4 MiB, which is what bench_gpu --pinned asks for. */
 #include "daemon/base/clock.h"
 #include "daemon/gpu/device.h"
 #include "tests/gpu/device.h"

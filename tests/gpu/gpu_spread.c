@@ -1,8 +1,8 @@
-/* gpu_spread [--quick|--small|--tiny] [SEED]: spreads on the GPU against the CPU, bit for bit: every field of
- * every record, by node; cycles, hops, truncated. Small random graphs against docs/spreading.md word
- * for word (tests/support/spread_reference.h), large ones against the CPU's engine. Prints how much was
- * compared and what differs; exit 1 unless nothing does. --quick: fewer, for half a minute;
- * --small: for compute-sanitizer; --tiny: for its racecheck. */
+/* gpu_spread [--quick|--small|--tiny] [SEED]: spreads on the GPU against the CPU, bit for bit:
+ * every field of every record, by node; cycles, hops, truncated. Small random graphs against
+ * docs/spreading.md word for word (tests/support/spread_reference.h), large ones against the CPU's
+ * engine. Prints how much was compared and what differs; exit 1 unless nothing does. --quick:
+ * fewer, for half a minute; --small: for compute-sanitizer; --tiny: for its racecheck. */
 #include "daemon/base/clock.h"
 #include "tests/gpu/device_spread.h"
 #include "tests/kernels/spread_cases.h"
@@ -372,8 +372,8 @@ static void check_ends(void)
     tally_end(&t);
 }
 
-/* Too little room for all sets' records: each has all of its own, or none and says so, and that only
- * where what is left is too little for it. */
+/* Too little room for all sets' records: each has all of its own, or none and says so, and that
+ * only where what is left is too little for it. */
 static void check_room_once(struct tally *t, const struct call *c, bool half)
 {
     const struct spread_question *q = &c->question;

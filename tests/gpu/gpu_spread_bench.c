@@ -1,8 +1,8 @@
 /* gpu_spread_bench [--hop] [FOLDER]: what spreads take on the GPU, beside cuSPARSE's product of a
- * sparse matrix and a vector over the same edges, in one run. Device time by events, medians. A hop is
- * what another hop adds to a call: all seeds active, thresholds, accumulation and all; the product
- * alone is the peer's. cuSPARSE is found at run time (libcusparse.so.12, or in FOLDER), so that nothing
- * need be carried; without it its lines are left out. --hop: the hops alone. */
+ * sparse matrix and a vector over the same edges, in one run. Device time by events, medians. A hop
+ * is what another hop adds to a call: all seeds active, thresholds, accumulation and all; the
+ * product alone is the peer's. cuSPARSE is found at run time (libcusparse.so.12, or in FOLDER), so
+ * that nothing need be carried; without it its lines are left out. --hop: the hops alone. */
 #include "tests/bench/bench.h"
 #include "tests/gpu/device_spread.h"
 

@@ -1,5 +1,5 @@
-/* The program of run_header_grows.sh: every kind of public struct is given to the library, each before
- * bytes that must stay as they are. header_grows SOCKET VERSION */
+/* The program of run_header_grows.sh: every kind of public struct is given to the library, each
+ * before bytes that must stay as they are. header_grows SOCKET VERSION */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

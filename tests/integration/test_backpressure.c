@@ -1,5 +1,5 @@
-/* What a connection may and may not do while the daemon makes it wait: before Hello, at its bound on
- * requests in flight, and while its output is not read.
+/* What a connection may and may not do while the daemon makes it wait: before Hello, at its bound
+ * on requests in flight, and while its output is not read.
  * test-run: alone */
 #include <criterion/criterion.h>
 #include <poll.h>

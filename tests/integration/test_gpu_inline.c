@@ -1,5 +1,5 @@
-/* Requests that bring their rows: a GPU that is forced to answer them gives the CPU's bits, and what
- * is wrong with them has the CPU's words. */
+/* Requests that bring their rows: a GPU that is forced to answer them gives the CPU's bits, and
+ * what is wrong with them has the CPU's words. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>

@@ -148,8 +148,8 @@ Test(gpu_memory, twelve_spaces_all_forced, .timeout = 900)
     twelve_spaces("gpu.force=gpu");
 }
 
-/* Each fits, both do not: each is evicted twice a second at most, and the CPU answers meanwhile. (One
- * that is always in use may stay, and the other goes without.) */
+/* Each fits, both do not: each is evicted twice a second at most, and the CPU answers meanwhile.
+ * (One that is always in use may stay, and the other goes without.) */
 static void two_rivals(const char *force)
 {
     struct gpu_scene s;

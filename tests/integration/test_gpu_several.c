@@ -1,4 +1,5 @@
-/* Several GPUs: collections spread over them; one that fails takes only its own replicas with it. */
+/* Several GPUs: collections spread over them; one that fails takes only its own replicas with
+ * it. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>

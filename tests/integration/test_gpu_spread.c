@@ -1,5 +1,6 @@
-/* Spreads over the simulated GPU, against a daemon without one: the same bits in both modes, for many
- * sets and after changes, which are told alone; evictions, quotas, kills: right answers and no errors. */
+/* Spreads over the simulated GPU, against a daemon without one: the same bits in both modes, for
+ * many sets and after changes, which are told alone; evictions, quotas, kills: right answers and no
+ * errors. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <signal.h>
@@ -209,8 +210,8 @@ static void ask_many(struct gpu_scene *s, struct gpu_scene *plain, uint64_t node
     ea_spread_result_free(&all);
 }
 
-/* A large graph, of which each set touches little: room for their records is shared. In the end they
- * touch more than that: some are the CPU's. */
+/* A large graph, of which each set touches little: room for their records is shared. In the end
+ * they touch more than that: some are the CPU's. */
 Test(gpu_spread, many_sets_are_each_as_alone, .timeout = 900)
 {
     if (gpu_scene_is_real()) cr_skip_test("SKIP: for a real GPU, gpu_spread and bench_graph");

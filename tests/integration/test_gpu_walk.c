@@ -1,6 +1,6 @@
-/* Clients that change and ask at random, each with a copy of its own of what its collection holds, on
- * a GPU that is too small for all and is killed now and then: every score is that of the rows as they
- * are. What the CPU scores of rows sent along is what is right. */
+/* Clients that change and ask at random, each with a copy of its own of what its collection holds,
+ * on a GPU that is too small for all and is killed now and then: every score is that of the rows as
+ * they are. What the CPU scores of rows sent along is what is right. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <signal.h>

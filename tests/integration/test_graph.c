@@ -295,7 +295,8 @@ static void *spread_on(void *argument)
     return NULL;
 }
 
-/* Dropped and made anew while others spread over it: each gets an answer, or hears that it is gone. */
+/* Dropped and made anew while others spread over it: each gets an answer, or hears that it is
+ * gone. */
 Test(graph, dropped_under_load, .timeout = 900)
 {
     struct scene s;

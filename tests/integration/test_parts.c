@@ -1,5 +1,5 @@
-/* Rows sent along that are more than one request holds: the client sends them as several, and the bits
- * are those of one request. Two daemons, of which one takes 1 MiB a request. */
+/* Rows sent along that are more than one request holds: the client sends them as several, and the
+ * bits are those of one request. Two daemons, of which one takes 1 MiB a request. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -17,7 +17,8 @@ struct trial {
     struct asks *asks;
 };
 
-/* heartbeat: a setting of it, for trials in which a process stops; NULL: the scene's patient one. */
+/* heartbeat: a setting of it, for trials in which a process stops; NULL: the scene's patient
+ * one. */
 static void trial_open(struct trial *t, const char *sim, const char *heartbeat)
 {
     const char *settings[] = {"batch.requests=16", heartbeat, NULL};

@@ -157,8 +157,8 @@ Test(sched_shares, who_is_alone_waits_for_nobody, .timeout = 900)
     cr_assert_lt(with, 2 * without + 300 * scaled_ms(1));
 }
 
-/* Two long ones of the same collection keep the CPU busy, so that those that come then are held, for
- * company: but no longer than that. */
+/* Two long ones of the same collection keep the CPU busy, so that those that come then are held,
+ * for company: but no longer than that. */
 Test(sched_shares, company_is_waited_for_so_long, .timeout = 900)
 {
     enum { HELD_MS = 150, ASKS = 12 };

@@ -1,5 +1,5 @@
-/* Spreads through the socket, against the slow reference: both modes, many sets, between changes and
- * beside them, cancelled, late, refused. */
+/* Spreads through the socket, against the slow reference: both modes, many sets, between changes
+ * and beside them, cancelled, late, refused. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <pb_encode.h>

@@ -1,5 +1,5 @@
-/* spread: random graphs and questions, against docs/spreading.md word for word. SPREAD_SEED=N begins
- * with another graph. */
+/* spread: random graphs and questions, against docs/spreading.md word for word. SPREAD_SEED=N
+ * begins with another graph. */
 #include "tests/kernels/spread_cases.h"
 
 #include <criterion/criterion.h>
@@ -103,7 +103,8 @@ Test(spread, linear_changes_its_ways, .timeout = 900)
               (unsigned long long)weighed, (unsigned long long)truncated);
 }
 
-/* With weights of one size and a threshold, what the grid loses is far below float's own rounding. */
+/* With weights of one size and a threshold, what the grid loses is far below float's own
+ * rounding. */
 Test(spread, linear_sums_are_exact_enough)
 {
     uint64_t seed = 3;

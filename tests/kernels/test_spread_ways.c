@@ -1,4 +1,5 @@
-/* spread: whatever runs it, however it is cut, wherever it is ended: the same bits, a clean workspace. */
+/* spread: whatever runs it, however it is cut, wherever it is ended: the same bits, a clean
+ * workspace. */
 #include "tests/kernels/spread_cases.h"
 
 #include <criterion/criterion.h>

@@ -22,7 +22,8 @@ struct daemon_process {
 /* settings: "key=value" texts, or whole options ("--config=..."), NULL at the end (may be NULL).
  * Returns once it serves. */
 void daemon_start(struct daemon_process *d, const char *const *settings);
-/* SIGTERM, then waits. Returns the exit code; 128 + n when signal n ended it. Removes the folder. */
+/* SIGTERM, then waits. Returns the exit code; 128 + n when signal n ended it. Removes the
+ * folder. */
 int daemon_stop(struct daemon_process *d);
 /* SIGKILL; the folder stays for daemon_restart or daemon_clean. */
 void daemon_kill(struct daemon_process *d);

@@ -1,5 +1,5 @@
-/* gpu_trials: the script of gpu_scene.h against devices that fail, call by call. Each call is reached
- * by its name; answers are compared with those of a daemon without a GPU.
+/* gpu_trials: the script of gpu_scene.h against devices that fail, call by call. Each call is
+ * reached by its name; answers are compared with those of a daemon without a GPU.
  * Owner:  the test.
  * Thread: one.
  * Errors: fail the test. */

@@ -1,5 +1,5 @@
-/* gpu_web: a graph that a test fills through a client, and questions about it whose answers are the same
- * wherever they come from.
+/* gpu_web: a graph that a test fills through a client, and questions about it whose answers are the
+ * same wherever they come from.
  * Owner:  the test.
  * Thread: any; a client's calls one at a time.
  * Errors: each call's status, for the test to judge. */

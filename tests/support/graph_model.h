@@ -1,5 +1,5 @@
-/* graph_model: a graph as a naive list of edges and a list of nodes, walked for everything; and a copy
- * of a graph's parts that learns of changes by dirty runs alone, as a replica does.
+/* graph_model: a graph as a naive list of edges and a list of nodes, walked for everything; and a
+ * copy of a graph's parts that learns of changes by dirty runs alone, as a replica does.
  * Owner:  a test.
  * Thread: one.
  * Errors: Criterion's assertions. */

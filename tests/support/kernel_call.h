@@ -1,4 +1,5 @@
-/* kernel_call: a launch in one expression: ops->launch(d, CALL(.kernel = KERNEL_NORMS, ...), stream).
+/* kernel_call: a launch in one expression: ops->launch(d, CALL(.kernel = KERNEL_NORMS, ...),
+ * stream).
  * Owner:  the test. Thread: any. Errors: none. */
 #ifndef ENGRAM_TESTS_SUPPORT_KERNEL_CALL_H
 #define ENGRAM_TESTS_SUPPORT_KERNEL_CALL_H

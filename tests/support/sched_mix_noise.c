@@ -25,7 +25,8 @@ static void choose(struct oracle *o, const struct mix_runs *r, unsigned i, unsig
     o->best_us += best_us;
 }
 
-/* A pass that asks one backend alone finds it more awake, or less, than one that goes to and fro. */
+/* A pass that asks one backend alone finds it more awake, or less, than one that goes to and
+ * fro. */
 static void print_company(const struct mix_runs *r, unsigned first, ea_backend where)
 {
     double *ratios = malloc(r->mix->count * sizeof *ratios);

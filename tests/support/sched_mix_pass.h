@@ -1,6 +1,6 @@
 /* sched_mix_pass: the mix as a whole, one request after the other: as the daemon decides, in the
- * order of the mix, and forced to either backend in turn, each time in another order. What is forced
- * is told once a pass, so that threads and caches are as in steady work, whoever answers.
+ * order of the mix, and forced to either backend in turn, each time in another order. What is
+ * forced is told once a pass, so that threads and caches are as in steady work, whoever answers.
  * Owner:  bench_routing's sections mix and cold.
  * Thread: one.
  * Errors: as sched_mix; what there was no time for is not measured. */

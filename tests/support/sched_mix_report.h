@@ -11,8 +11,8 @@
  * and the worst ones. */
 void mix_report(struct sched_bench *b, const struct mix_runs *r, unsigned first);
 
-/* What the same request takes decided and forced; and how well an oracle does that knows one half of
- * the rounds and is judged by the other. */
+/* What the same request takes decided and forced; and how well an oracle does that knows one half
+ * of the rounds and is judged by the other. */
 void mix_print_noise(const struct mix_runs *r, unsigned first);
 
 /* All of it, a line each, for whoever wants to fit a model of his own. The program's first dump

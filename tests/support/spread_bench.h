@@ -1,4 +1,5 @@
-/* spread_bench: a graph to measure spreads over, and a second thread that shares the parts of a step.
+/* spread_bench: a graph to measure spreads over, and a second thread that shares the parts of a
+ * step.
  * Owner:  the program; spread_bench_close.
  * Thread: one; the other is its own, and spins while it waits.
  * Errors: a failed step ends the program with a message. */
@@ -48,7 +49,8 @@ double spread_bench_pull(struct spread_bench *b);
  * columns (u32), weights. */
 void spread_bench_write(const struct spread_bench *b, const char *folder);
 
-/* Seconds of a spread from the nth of some nodes that have edges, alone; and how many it touched. */
+/* Seconds of a spread from the nth of some nodes that have edges, alone; and how many it
+ * touched. */
 double spread_bench_from(struct spread_bench *b, enum spread_mode mode, uint32_t hops,
                          enum spread_hop how, uint32_t nth, double *touched);
 

@@ -1,5 +1,6 @@
-/* spread_expect: a spread as a client asks for it, and whether what came back is right to the bit: what
- * the slow reference (spread_reference.h) leaves of each set, ordered and summed up in the plainest way.
+/* spread_expect: a spread as a client asks for it, and whether what came back is right to the bit:
+ * what the slow reference (spread_reference.h) leaves of each set, ordered and summed up in the
+ * plainest way.
  * Owner:  the caller's arrays.
  * Thread: one.
  * Errors: texts. */
@@ -28,7 +29,8 @@ struct spread_reply {
     const uint8_t *truncated;
 };
 
-/* g: any graph with the same nodes and edges. NULL: r is right; else what is not, in a static text. */
+/* g: any graph with the same nodes and edges. NULL: r is right; else what is not, in a static
+ * text. */
 const char *spread_reply_wrong(const struct graph *g, const struct spread_case *c,
                                const struct spread_reply *r);
 

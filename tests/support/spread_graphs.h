@@ -1,4 +1,5 @@
-/* spread_graphs: made-up graphs in the form that spreads read, and runs of the CPU's engine over them.
+/* spread_graphs: made-up graphs in the form that spreads read, and runs of the CPU's engine over
+ * them.
  * Owner:  the caller; spread_sample_free.
  * Thread: any; runs on threads start their own.
  * Errors: a failed allocation ends the process. */
@@ -39,8 +40,9 @@ struct spread_sample_edge *spread_uniform_edges(uint32_t nodes, uint64_t count, 
 struct spread_sample_edge *spread_power_edges(uint32_t nodes, uint64_t count, double power,
                                               uint64_t *seed);
 
-/* Numbers nodes as a graph's readers expect it, those of many out-edges first (as many bits of it, in
- * the order that they had); edges go by the new numbers then. The new number of each; free it. */
+/* Numbers nodes as a graph's readers expect it, those of many out-edges first (as many bits of it,
+ * in the order that they had); edges go by the new numbers then. The new number of each; free
+ * it. */
 uint32_t *spread_number_edges(uint32_t nodes, struct spread_sample_edge *edges, uint64_t count);
 
 /* How the engine runs; the answer is the same for all. */

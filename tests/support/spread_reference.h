@@ -1,5 +1,5 @@
-/* spread_reference: docs/spreading.md word for word, slowly: every node looked at in every hop, every
- * contribution sorted. Shares no code with the engine.
+/* spread_reference: docs/spreading.md word for word, slowly: every node looked at in every hop,
+ * every contribution sorted. Shares no code with the engine.
  * Owner:  the caller; spread_answer_free.
  * Thread: any.
  * Errors: a failed allocation ends the process. Deadlines are not kept. */
@@ -14,8 +14,9 @@ struct spread_answer {
     uint64_t count, cycles;
     uint32_t hops_done;
     bool truncated;
-    /* Mode linear, the reference alone: of all sums, the largest distance from the sum in long double,
-     * as a part of the sum of magnitudes; and the same after what the grid may lose is taken off. */
+    /* Mode linear, the reference alone: of all sums, the largest distance from the sum in long
+     * double, as a part of the sum of magnitudes; and the same after what the grid may lose is
+     * taken off. */
     double error_max, excess_max;
 };
 

@@ -1,7 +1,8 @@
-/* story: the whole daemon in one thread on a virtual clock: requests, scheduler, store, batches and a
- * CPU that runs jobs step by step, with clients that connect, ask, write, cancel, run out of time and
- * vanish. All chance comes from a seed, so that a story that goes wrong goes wrong again. Every answer
- * is compared with a plain model (story_model.h); what does not fit ends the process with the seed.
+/* story: the whole daemon in one thread on a virtual clock: requests, scheduler, store, batches and
+ * a CPU that runs jobs step by step, with clients that connect, ask, write, cancel, run out of time
+ * and vanish. All chance comes from a seed, so that a story that goes wrong goes wrong again. Every
+ * answer is compared with a plain model (story_model.h); what does not fit ends the process with
+ * the seed.
  * Owner:  tests/sim; story_open and story_close pair.
  * Thread: one.
  * Errors: story_fail. */

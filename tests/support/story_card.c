@@ -1,6 +1,6 @@
-/* The GPUs of a story: a host (cards/process_host.h) whose processes are the GPU process's own server
- * on the simulated device, stepped in the same thread. They start late or not at all, fail, hang, slow
- * down, die, and may stay when they are killed. */
+/* The GPUs of a story: a host (cards/process_host.h) whose processes are the GPU process's own
+ * server on the simulated device, stepped in the same thread. They start late or not at all, fail,
+ * hang, slow down, die, and may stay when they are killed. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* The CPU backend of a story: each worker has one step or part of a job at a time, which takes a while
- * and has then been done, all at once. Which job is worked on next is up to chance. */
+/* The CPU backend of a story: each worker has one step or part of a job at a time, which takes a
+ * while and has then been done, all at once. Which job is worked on next is up to chance. */
 #include <stdlib.h>
 
 #include "daemon/exec/steps.h"

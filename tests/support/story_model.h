@@ -1,5 +1,5 @@
-/* story_model: what must be in the daemon, kept plainly: for each collection every state that it has
- * been in, and for each request what was asked of which of them.
+/* story_model: what must be in the daemon, kept plainly: for each collection every state that it
+ * has been in, and for each request what was asked of which of them.
  * Owner:  a story; freed with it.
  * Thread: one.
  * Errors: story_fail. */

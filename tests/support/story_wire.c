@@ -1,5 +1,5 @@
-/* Bytes between the clients of a story and their connections. They come in pieces of any size, and a
- * client may be slow to take its replies. */
+/* Bytes between the clients of a story and their connections. They come in pieces of any size, and
+ * a client may be slow to take its replies. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* gpu_house: the GPU backend in a house of its own, with processes that are not, on a host that the
- * test plays (cards/process_host.h): they come to life and die when it says so. What a GPU process would
- * read from its ring is read by next_order, and answered, or not, as a test likes.
+ * test plays (cards/process_host.h): they come to life and die when it says so. What a GPU process
+ * would read from its ring is read by next_order, and answered, or not, as a test likes.
  * Owner:  one test program each.
  * Thread: one, beside the house's workers.
  * Errors: fail the test. */

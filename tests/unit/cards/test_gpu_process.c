@@ -90,8 +90,8 @@ Test(gpu_process, killed_while_starting)
     rig_close(&r);
 }
 
-/* What worked once is tried again, whatever a later start says: its memory may be full for a while, its
- * program be replaced just now. */
+/* What worked once is tried again, whatever a later start says: its memory may be full for a while,
+ * its program be replaced just now. */
 Test(gpu_process, absent_is_not_for_good_after_ready)
 {
     struct rig r;

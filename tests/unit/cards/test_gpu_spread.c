@@ -112,8 +112,8 @@ static void expect_equal(const struct job *a, const struct job *b)
     cr_assert_eq(a->result.version, b->result.version);
 }
 
-/* So many sets, of which a GPU process answers those that found room, and the CPU the others: as if the
- * CPU had answered all. */
+/* So many sets, of which a GPU process answers those that found room, and the CPU the others: as if
+ * the CPU had answered all. */
 static void expect_the_cpus(struct house *h, enum spread_mode mode, uint32_t sets,
                             bool (*has_room)(uint32_t set, int turn), int turn)
 {
@@ -203,8 +203,8 @@ static void fill_ring(struct house *h, uint32_t room)
         card_order(card, &o, NULL, NULL, 0);
 }
 
-/* Changes in more places than the ring has room for: told all the same, as a whole, unless the ring is
- * merely busy. */
+/* Changes in more places than the ring has room for: told all the same, as a whole, unless the ring
+ * is merely busy. */
 Test(gpu_spread, scattered_changes_are_told_at_once)
 {
     enum { WIDE = 500000, PAGE_NODES = GRAPH_PAGE_BYTES / sizeof(struct spread_list) };
@@ -390,7 +390,8 @@ Test(gpu_spread, what_is_odd_is_the_cpus)
 
 /* ---- every failure ---- */
 
-/* One spread, whatever comes; whether the GPU's records became its answer. room: for all of its sets. */
+/* One spread, whatever comes; whether the GPU's records became its answer. room: for all of its
+ * sets. */
 static bool spread_once(struct house *h, const struct job *right, bool room)
 {
     struct job *j = make_spread(h, SPREAD_LINEAR, 3);

@@ -1,4 +1,5 @@
-/* Graphs and spreading: every call against a daemon that behaves, and against one that goes away. */
+/* Graphs and spreading: every call against a daemon that behaves, and against one that goes
+ * away. */
 #include "daemon/ops/operation.h"
 #include "client/engram_accel.h"
 

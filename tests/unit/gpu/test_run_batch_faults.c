@@ -34,7 +34,8 @@ static enum order_result upload(struct gpu_peer *p, const struct ask_rows *r)
 
 /* ---- no sense ---- */
 
-/* Each changes one field, of the order or of its middle request; returns whether there is an n-th. */
+/* Each changes one field, of the order or of its middle request; returns whether there is an
+ * n-th. */
 static bool spoil(uint32_t n, struct order_run *r, struct order_segment *s)
 {
     switch (n) {

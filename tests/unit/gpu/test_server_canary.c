@@ -1,6 +1,6 @@
-/* No space finds another's bytes in memory that the GPU process gives it: every space's rows, ids and
- * queries are a word of its own, and before each copy is done all the memory that belongs to it, in
- * VRAM and pinned, is searched for the words of others. */
+/* No space finds another's bytes in memory that the GPU process gives it: every space's rows, ids
+ * and queries are a word of its own, and before each copy is done all the memory that belongs to
+ * it, in VRAM and pinned, is searched for the words of others. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,8 +160,8 @@ static void visit(uint32_t space, uint64_t round)
         send(ask_forget(&(struct ask_rows){.space = space, .replica = first + i}));
 }
 
-/* A graph whose ids and factors are the space's word, and whose edges weigh as much; it has fewer nodes
- * then, and more. Its numbers are no words. */
+/* A graph whose ids and factors are the space's word, and whose edges weigh as much; it has fewer
+ * nodes then, and more. Its numbers are no words. */
 static struct gpu_graph marked_graph(uint32_t space, uint64_t replica, uint32_t nodes)
 {
     struct gpu_graph g = graph_make(space, replica, 1, nodes, 2, false, 1);

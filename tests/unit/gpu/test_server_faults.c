@@ -1,6 +1,6 @@
-/* The GPU process's server when the device fails: a script of every kind of order, with the n-th call
- * of the device failing, for every n. What is answered OK is right; what is not is answered right
- * when it is asked again; everything comes back; or the server has ended and said so. */
+/* The GPU process's server when the device fails: a script of every kind of order, with the n-th
+ * call of the device failing, for every n. What is answered OK is right; what is not is answered
+ * right when it is asked again; everything comes back; or the server has ended and said so. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

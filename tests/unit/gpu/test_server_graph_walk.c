@@ -1,6 +1,6 @@
-/* The GPU process's server on a long random walk over graphs: several spaces, more than the VRAM holds,
- * changes page by page between spreads, many orders under way at once, each answer compared with the
- * CPU's. The seed is printed; WALK_SEED sets it, WALK_ORDERS how far to go. */
+/* The GPU process's server on a long random walk over graphs: several spaces, more than the VRAM
+ * holds, changes page by page between spreads, many orders under way at once, each answer compared
+ * with the CPU's. The seed is printed; WALK_SEED sets it, WALK_ORDERS how far to go. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -96,8 +96,8 @@ Test(server_spread, moves_large_results_in_pieces)
     peer_close(&p);
 }
 
-/* Room for fewer records than there are: sets find some or none, and say so; at any time the rest of the
- * heap is as it was. */
+/* Room for fewer records than there are: sets find some or none, and say so; at any time the rest
+ * of the heap is as it was. */
 Test(server_spread, shares_what_room_there_is)
 {
     enum { NODES = 2000, SETS = 40 };
@@ -273,7 +273,8 @@ Test(server_spread, refuses_parts_that_make_no_sense)
     peer_close(&p);
 }
 
-/* Wherever it is, in a list or between them: of pieces that several copiers share, of many and few. */
+/* Wherever it is, in a list or between them: of pieces that several copiers share, of many and
+ * few. */
 Test(server_spread, refuses_edges_that_lead_nowhere)
 {
     struct gpu_peer p = {0};

@@ -1,6 +1,6 @@
-/* The GPU process's server on a long random walk: several spaces and collections, more than the VRAM
- * holds, many orders under way at once, each answer compared with a model. The seed is printed; WALK_SEED
- * sets it, WALK_ORDERS how far to go. */
+/* The GPU process's server on a long random walk: several spaces and collections, more than the
+ * VRAM holds, many orders under way at once, each answer compared with a model. The seed is
+ * printed; WALK_SEED sets it, WALK_ORDERS how far to go. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

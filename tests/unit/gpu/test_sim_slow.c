@@ -1,5 +1,6 @@
 /* The simulated device made slow: kernels take as many times as long, the device thread does not.
- * Its clock moves by one STEP at each look, so a kernel takes one STEP and a wait is as many looks. */
+ * Its clock moves by one STEP at each look, so a kernel takes one STEP and a wait is as many
+ * looks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* Changes of a graph and its nodes as jobs: what they count, what they refuse, that a refusal changes
- * nothing. What the graph itself does is tests/unit/store's. */
+/* Changes of a graph and its nodes as jobs: what they count, what they refuse, that a refusal
+ * changes nothing. What the graph itself does is tests/unit/store's. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>

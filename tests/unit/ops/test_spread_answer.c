@@ -168,8 +168,8 @@ Test(spread_answer, is_what_sorting_everything_gives)
             }
 }
 
-/* 1 and 2^-24 are half-way between two floats, and sixteen times 2^-54 is lost beside them, one by one,
- * but not before them: the ids say which. */
+/* 1 and 2^-24 are half-way between two floats, and sixteen times 2^-54 is lost beside them, one by
+ * one, but not before them: the ids say which. */
 Test(spread_answer, sums_go_by_id_where_that_matters)
 {
     enum { COUNT = 18 };

@@ -50,7 +50,8 @@ Test(op_spread_ends, memory_that_is_short, .timeout = 900)
     spread_job_close(&b);
 }
 
-/* Each of them fails once: a refusal, or another way to the right answer, and nothing stays behind. */
+/* Each of them fails once: a refusal, or another way to the right answer, and nothing stays
+ * behind. */
 Test(op_spread_ends, every_failure_in_turn, .timeout = 900)
 {
     struct spread_scene b = spread_job_open(500, 8000, false, 6);

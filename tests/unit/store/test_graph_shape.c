@@ -11,8 +11,8 @@
 
 /* ---- layouts ---- */
 
-/* In-lists tight, one after the other in the order, which falls by in-degree within its windows, ties
- * by number; out-lists tight, by number. */
+/* In-lists tight, one after the other in the order, which falls by in-degree within its windows,
+ * ties by number; out-lists tight, by number. */
 static void check_layout(const struct graph *g)
 {
     struct spread_graph v = graph_view(g);

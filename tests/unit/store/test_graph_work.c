@@ -123,8 +123,8 @@ static uint64_t keep_of_three(struct house *h, struct graph *g)
     return kept;
 }
 
-/* In a heap of so many GiB, with such a quota, or without: what a graph keeps, what another one does
- * then, and that when the first is gone. */
+/* In a heap of so many GiB, with such a quota, or without: what a graph keeps, what another one
+ * does then, and that when the first is gone. */
 static uint64_t kept_of_large(uint64_t gib, uint64_t quota_gib)
 {
     struct house h = {0};
