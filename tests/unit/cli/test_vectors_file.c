@@ -1,15 +1,11 @@
 /* Readers of .npy, .fvecs and .fbin: every type, and an exact error for every way to be wrong. */
-#include "client/cli/files/convert.h"
 #include "client/cli/files/vectors_file.h"
 
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- building files in memory ---- */
 
@@ -213,36 +209,6 @@ Test(vectors_file, reads_ids)
     free(f);
 }
 
-Test(convert, halves_are_exact)
-{
-    for (unsigned h = 0; h < 0x10000; h++) {
-        float got = convert_half((uint16_t)h);
-        int exponent = (int)(h >> 10 & 31), fraction = (int)(h & 1023);
-        double want = exponent == 31  ? (fraction ? NAN : INFINITY)
-                      : exponent == 0 ? ldexp(fraction, -24)
-                                      : ldexp(1024 + fraction, exponent - 25);
-        if (h & 0x8000) want = -want;
-        if (isnan(want)) {
-            cr_assert(isnan(got));
-        } else {
-            cr_assert_eq((double)got, want, "half %04x", h);
-            cr_assert_eq(!!signbit(got), h >> 15);
-        }
-    }
-}
-
-Test(convert, doubles_round_to_nearest_even)
-{
-    const double in[] = {1 + 0x1p-24, 1 + 0x3p-24, 1 + 0x1.8p-24, 1e39, -1e-50, 0x1.fffffefp127};
-    const float want[] = {1, 1 + 0x1p-22f, 1 + 0x1p-23f, INFINITY, -0.0f, FLT_MAX};
-    float out[6];
-    convert_double_row((const unsigned char *)in, out, 6);
-    for (int i = 0; i < 6; i++)
-        cr_assert_eq(out[i], want[i]);
-    cr_assert_eq(convert_first_not_finite(out, 6), 3);
-    cr_assert_eq(convert_first_not_finite(out, 3), 3);
-}
-
 /* ---- what is refused ---- */
 
 Test(vectors_file, refuses_values_that_are_not_finite)
@@ -442,94 +408,4 @@ Test(vectors_file, refuses_bad_fvecs_and_fbin)
     put(f, "\0\0\0\0\0", 5);
     expect_open_error(f, VECTORS_FBIN, VECTORS_OF_FLOATS, "f: 1 trailing bytes from byte 16");
     free(f);
-}
-
-/* ---- files with names ---- */
-
-static char directory[] = "/tmp/engram-cli-XXXXXX";
-
-static void make_directory(void)
-{
-    cr_assert(mkdtemp(directory));
-}
-
-static void remove_directory(void)
-{
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", directory);
-    cr_assert_eq(system(command), 0);
-}
-
-static void expect_path_error(const char *path, const char *error)
-{
-    struct vectors_file file;
-    cr_assert_not(vectors_file_open(&file, path, VECTORS_OF_FLOATS));
-    cr_assert_str_eq(file.error, error);
-    vectors_file_close(&file);
-}
-
-Test(vectors_file, opens_by_name, .init = make_directory, .fini = remove_directory)
-{
-    char path[64], error[160];
-    snprintf(path, sizeof path, "%s/a.FBIN", directory);
-    FILE *out = fopen(path, "wb");
-    static const uint32_t fbin[2 + 16384] = {1, 16384}; /* more than stdio reads ahead */
-    fwrite(fbin, 1, sizeof fbin, out);
-    fclose(out);
-    struct vectors_file file;
-    cr_assert(vectors_file_open(&file, path, VECTORS_OF_FLOATS), "%s", file.error);
-    cr_assert(file.rows == 1 && file.columns == 16384);
-
-    /* Shortened after it was opened: the size was right and the read tells. */
-    static float row[16384];
-    uint64_t got;
-    cr_assert_eq(truncate(path, 8), 0);
-    cr_assert_not(vectors_file_read(&file, row, 1, &got));
-    snprintf(error, sizeof error, "%s: ended early at row 0 (did it change while it was read?)",
-             path);
-    cr_assert_str_eq(file.error, error);
-    vectors_file_close(&file);
-    vectors_file_close(&file); /* twice is fine */
-
-    expect_path_error("a.csv", "a.csv: unknown kind of file; .npy, .fvecs and .fbin are read");
-    expect_path_error("a", "a: unknown kind of file; .npy, .fvecs and .fbin are read");
-    expect_path_error("/nonexistent/a.npy",
-                      "/nonexistent/a.npy: cannot open: No such file or directory");
-    snprintf(path, sizeof path, "%s/d.npy", directory);
-    cr_assert_eq(mkdir(path, 0700), 0);
-    snprintf(error, sizeof error, "%s: not a regular file; its size must be known", path);
-    expect_path_error(path, error);
-}
-
-static ssize_t failing_read(void *cookie, char *buffer, size_t bytes)
-{
-    errno = EIO;
-    return -1;
-}
-
-static int fake_seek(void *cookie, off64_t *at, int whence)
-{
-    static off64_t position;
-    position = *at = whence == SEEK_END ? 100 : whence == SEEK_SET ? *at : position + *at;
-    return 0;
-}
-
-Test(vectors_file, tells_read_and_seek_errors)
-{
-    struct vectors_file file;
-    cookie_io_functions_t calls = {.read = failing_read, .seek = fake_seek};
-    cr_assert_not(vectors_file_open_stream(&file, fopencookie(NULL, "rb", calls), "f", VECTORS_FBIN,
-                                           VECTORS_OF_FLOATS));
-    cr_assert_str_eq(file.error, "f: cannot read: Input/output error");
-    vectors_file_close(&file);
-
-    int ends[2];
-    cr_assert_eq(pipe(ends), 0);
-    cr_assert_not(vectors_file_open_stream(&file, fdopen(ends[0], "rb"), "f", VECTORS_FBIN,
-                                           VECTORS_OF_FLOATS));
-    cr_assert_str_eq(file.error, "f: cannot seek: Illegal seek");
-    vectors_file_close(&file);
-    close(ends[1]);
-    cr_assert_str_eq(vectors_type_name(VECTORS_F16), "float16");
-    cr_assert_str_eq(vectors_type_name(VECTORS_I64), "int64");
 }
