@@ -154,3 +154,10 @@ bool connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
     connection_begin(c);
     return true;
 }
+
+void connection_drop(struct connection *c, const char *why)
+{
+    log_info("net: closing a connection of %s: %s", c->peer, why);
+    c->net->counters.dropped++;
+    connection_close(c);
+}

@@ -5,7 +5,7 @@
 #ifndef ENGRAM_NET_CONNECTION_H
 #define ENGRAM_NET_CONNECTION_H
 
-#include "daemon/net/net.h"
+#include "daemon/net/net_state.h"
 #include "daemon/net/transport.h"
 
 struct output_page;
@@ -94,6 +94,8 @@ void connection_wake(struct connection *c);
 void connection_finish(struct connection *c);
 /* Closes c now. on_close runs before this returns. */
 void connection_close(struct connection *c);
+/* Closes c now, logs why, and counts it. */
+void connection_drop(struct connection *c, const char *why);
 
 /* receive.c */
 void receive_start(struct connection *c);
@@ -112,10 +114,6 @@ void receive_release(struct connection *c);
 bool receive_stalled(const struct connection *c, uint64_t now_ns);
 /* True if the connection may take another request now. */
 bool receive_allowed(const struct connection *c);
-
-/* net.c */
-/* Closes the connection, logs why, and counts it. */
-void connection_drop(struct connection *c, const char *why);
 
 /* output.c */
 void output_flush(struct connection *c);

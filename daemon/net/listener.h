@@ -5,7 +5,7 @@
 #ifndef ENGRAM_NET_LISTENER_H
 #define ENGRAM_NET_LISTENER_H
 
-#include "daemon/net/net.h"
+#include "daemon/net/net_state.h"
 
 struct listener {
     union {

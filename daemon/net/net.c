@@ -5,16 +5,8 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
-#include "daemon/base/log.h"
 #include "daemon/net/connection.h"
 #include "daemon/net/listener.h"
-
-void connection_drop(struct connection *c, const char *why)
-{
-    log_info("net: closing a connection of %s: %s", c->peer, why);
-    c->net->counters.dropped++;
-    connection_close(c);
-}
 
 /* Drops a connection that is past one of its time limits; else frees what it does not need. */
 static void watch(struct connection *c, uint64_t now_ns)

@@ -5,6 +5,7 @@
 #include "daemon/request/reply.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/request/uploads.h"
+#include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 
 static enum status find(struct pipeline *p, struct job *j, enum needs needs)

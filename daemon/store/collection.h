@@ -112,4 +112,25 @@ void collection_clear(struct collection *c);
  * never linked. NULL is fine. */
 void collection_destroy(struct collection *c);
 
+/* ---- by name (collection_names.c) ---- */
+
+/* Makes an empty collection. ALREADY_EXISTS, INVALID_ARGUMENT (name, dimension not within
+ * 1..VECTOR_DIMENSION_MAX, metric), RESOURCE_EXHAUSTED (MEMORY, TOO_MANY_COLLECTIONS). */
+enum status store_collection_create(struct store *s, struct space *space, const char *name,
+                                    uint32_t dimension, uint32_t metric, struct failure *f,
+                                    struct collection **out);
+
+/* NOT_FOUND/UNKNOWN_COLLECTION, INVALID_ARGUMENT/BAD_NAME. */
+enum status store_collection_find(struct store *s, struct space *space, const char *name,
+                                  struct failure *f, struct collection **out);
+
+/* Takes the collection out of the space's names at once; its memory stays until
+ * collection_destroy. */
+void store_collection_unlink(struct store *s, struct space *space, struct collection *c);
+
+/* Names greater than after ("" for all), in byte order, at most max; *more says whether others
+ * follow. Returns how many. */
+size_t store_collection_list(struct store *s, struct space *space, const char *after,
+                             struct collection **out, size_t max, bool *more);
+
 #endif

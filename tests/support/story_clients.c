@@ -1,6 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 #include "daemon/store/space.h"
 #include "tests/support/story.h"

@@ -1,0 +1,86 @@
+/* net_state: what connections and listeners share, and what they tell their owner.
+ * Owner:  the engine, through net.h.
+ * Thread: the loop.
+ * Errors: none. */
+#ifndef ENGRAM_NET_NET_STATE_H
+#define ENGRAM_NET_NET_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/config.h"
+#include "daemon/base/frame.h"
+#include "daemon/base/job.h"
+#include "daemon/net/body.h"
+
+struct connection;
+
+/* One request, as received. message and body are valid during on_frame; body stays valid as long
+ * as a reference to `hold` is held. */
+struct frame {
+    const struct frame_header *header;
+    const void *message;
+    void *body;        /* 64-byte aligned; NULL: no body */
+    struct body *hold; /* the memory that body lies in */
+};
+
+struct net_events {
+    void *owner;
+    void (*on_frame)(void *owner, struct connection *c, const struct frame *f);
+    /* Called for a frame that cannot be taken: bad framing, or no memory for its body. The owner
+     * replies; after bad framing, net closes the connection once the reply is written. */
+    void (*on_bad_frame)(void *owner, struct connection *c, const struct frame_header *h,
+                         const struct failure *why);
+    /* Called when c is closed; the owner cancels its jobs. */
+    void (*on_close)(void *owner, struct connection *c);
+    /* Called when j's reply has been written, or never will be. */
+    void (*on_written)(void *owner, struct job *j);
+};
+
+struct net_counters {
+    uint64_t opened, refused, dropped, bytes_in, bytes_out;
+    uint32_t open;
+};
+
+struct output_page;
+struct span;
+
+struct net {
+    uv_loop_t *loop; /* NULL: there are no listeners, and the owner calls net_sweep */
+    const struct clock *clock;
+    const struct config *config;
+    struct net_events events;
+    struct body_pool bodies;
+    struct net_counters counters;
+
+    struct connection **slots; /* as many as limits.connections says */
+    uint32_t *generations;
+    uint32_t *free_slots;
+    uint32_t free_count;
+    struct connection *dirty; /* the list of connections that net_flush will look at */
+    struct output_page *free_pages;
+    uint32_t free_page_count;
+    struct span *free_spans;
+
+    struct listener *listeners;
+    uv_timer_t sweep;
+    /* as of the last sweep: good enough for time limits, too coarse for measuring */
+    uint64_t now_ns;
+    bool sweep_open;
+    bool draining;
+    unsigned char scrap[65536]; /* where bytes that are to be ignored are read to */
+};
+
+/* How often the time limits are checked. */
+enum { SWEEP_MS = 100 };
+
+/* A time limit with a sweep added: net.now_ns may be a sweep old, and no client is cut off
+ * early. */
+static inline uint64_t net_allowance_ns(uint64_t limit_ms)
+{
+    return (limit_ms + SWEEP_MS) * 1000000;
+}
+
+#endif

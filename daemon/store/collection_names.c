@@ -1,0 +1,80 @@
+/* The collections of a space, by name. */
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/store/collection_inside.h"
+#include "daemon/store/space_inside.h"
+
+enum status store_collection_create(struct store *s, struct space *space, const char *name,
+                                    uint32_t dimension, uint32_t metric, struct failure *f,
+                                    struct collection **out)
+{
+    enum status st = collection_name_check(name, f);
+    if (st) return st;
+    if (dimension < 1 || dimension > VECTOR_DIMENSION_MAX)
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_DIMENSION,
+                           "a dimension is 1 to %d, not %u", VECTOR_DIMENSION_MAX, dimension);
+    if (metric < METRIC_COSINE || metric > METRIC_SQUARED_EUCLIDEAN)
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_METRIC, "there is no metric %u",
+                           metric);
+    struct collection *c = NULL;
+    HASH_FIND_STR(space->collections, name, c);
+    if (c)
+        return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_COLLECTION_EXISTS,
+                           "collection '%s' exists", name);
+    st = store_check_room(s, space, f);
+    if (st) return st;
+
+    st = collection_create(s->heap, s->kernels, space, name, dimension, (enum metric)metric, &c);
+    if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for a collection");
+    if (!fault_here("store: collection name")) HASH_ADD_STR(space->collections, resident.name, c);
+    if (!c->hh.tbl) {
+        collection_destroy(c);
+        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
+                           "no memory for a collection's name");
+    }
+    space->collection_count++;
+    *out = c;
+    return STATUS_OK;
+}
+
+enum status store_collection_find(struct store *s, struct space *space, const char *name,
+                                  struct failure *f, struct collection **out)
+{
+    enum status st = collection_name_check(name, f);
+    if (st) return st;
+    struct collection *c = NULL;
+    HASH_FIND_STR(space->collections, name, c);
+    if (!c)
+        return failure_set(f, STATUS_NOT_FOUND, DETAIL_UNKNOWN_COLLECTION,
+                           "there is no collection '%s'", name);
+    *out = c;
+    return STATUS_OK;
+}
+
+void store_collection_unlink(struct store *s, struct space *space, struct collection *c)
+{
+    HASH_DEL(space->collections, c);
+    space->collection_count--;
+}
+
+size_t store_collection_list(struct store *s, struct space *space, const char *after,
+                             struct collection **out, size_t max, bool *more)
+{
+    /* Keeps the max smallest names past `after`, sorted, while walking all names. */
+    size_t count = 0;
+    *more = false;
+    for (struct collection *c = space->collections; c; c = c->hh.next) {
+        if (strcmp(c->resident.name, after) <= 0) continue;
+        size_t at = count;
+        while (at && strcmp(out[at - 1]->resident.name, c->resident.name) > 0)
+            at--;
+        if (count == max) *more = true;
+        if (at == max) continue;
+        size_t tail = (count < max ? count : max - 1) - at;
+        memmove(&out[at + 1], &out[at], tail * sizeof *out);
+        out[at] = c;
+        if (count < max) count++;
+    }
+    return count;
+}

@@ -1,0 +1,54 @@
+/* The store as a whole: made, and destroyed with all that its spaces hold. */
+#include <stdlib.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/store/collection_inside.h"
+#include "daemon/store/graph_inside.h"
+#include "daemon/store/space_inside.h"
+
+static void forget_nothing(void *owner, struct space *space) {}
+
+enum status store_create(struct heap *heap, const struct vector_kernels *kernels,
+                         struct store **out)
+{
+    struct store *s = fault_here("store: struct") ? NULL : calloc(1, sizeof *s);
+    if (!s) return STATUS_RESOURCE_EXHAUSTED;
+    s->heap = heap;
+    s->kernels = kernels;
+    s->collections_max = UINT64_MAX;
+    s->forget = forget_nothing;
+    *out = s;
+    return STATUS_OK;
+}
+
+void store_limit_collections(struct store *s, uint64_t per_space)
+{
+    s->collections_max = per_space;
+}
+
+void store_destroy(struct store *s)
+{
+    if (!s) return;
+    HASH_CLEAR(hh, s->by_name);
+    for (struct space *space = s->spaces; space;) {
+        struct space *next = space->hh_next;
+        struct collection *c = space->collections;
+        HASH_CLEAR(hh, space->collections);
+        while (c) {
+            struct collection *after = c->hh.next;
+            collection_destroy(c);
+            c = after;
+        }
+        struct graph *g = space->graphs;
+        HASH_CLEAR(hh, space->graphs);
+        while (g) {
+            struct graph *after = g->hh.next;
+            graph_destroy(g);
+            g = after;
+        }
+        s->forget(s->forget_owner, space);
+        free(space);
+        space = next;
+    }
+    free(s);
+}
