@@ -424,7 +424,8 @@ demo:
 lint:
 	@.ci/install-deps build lint
 	$(Q)clang-format --dry-run -Werror $(C_FILES) $(CU_FILES)
-	$(Q)! LC_ALL=C.UTF-8 grep -nE '^.{101,}' $(C_FILES) $(CU_FILES) $(wildcard proto/*.*o* proto/*.def) Makefile
+	$(Q)! LC_ALL=C.UTF-8 grep -nE '^.{101,}' $(C_FILES) $(CU_FILES) Makefile \
+	    $(wildcard proto/*.*o* proto/*.def)
 	$(Q)tests/house/run_arrows.sh
 	$(Q)tests/house/run_inside.sh
 	$(SUBMAKE) $(PROTO_GEN).h

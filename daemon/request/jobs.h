@@ -20,7 +20,8 @@ void job_move(struct job *j, enum job_state to);
 /* A job for a frame of c, JOB_RECEIVED. It goes back to owner. */
 struct job *job_take(struct pipeline *p, struct connection *c, const struct frame *f,
                      struct job_owner owner);
-/* The requests of clients that have a job. Uploads, batches' carriers and trials are not among them. */
+/* The requests of clients that have a job. Uploads, batches' carriers and trials are not among
+ * them. */
 static inline uint32_t jobs_of_clients(const struct pipeline *p)
 {
     return HASH_COUNT(p->in_flight) - 1; /* jobs[0], which nobody has */

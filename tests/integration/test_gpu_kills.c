@@ -359,8 +359,8 @@ Test(gpu_kills, during_an_upload, .timeout = 900)
     gpu_scene_close(&s);
 }
 
-/* A paused machine, container or terminal: afterwards all is as it was. (That who stood still is not
- * taken for dead: tests/unit/cards/test_gpu_failures.c, where the clock is the test's.) */
+/* A paused machine, container or terminal: afterwards all is as it was. (That who stood still is
+ * not taken for dead: tests/unit/cards/test_gpu_failures.c, where the clock is the test's.) */
 Test(gpu_kills, nobody_for_standing_still, .timeout = 900)
 {
     struct gpu_scene s;

@@ -98,8 +98,8 @@ Test(hostile_load, a_reply_past_its_bound)
     scene_close(&s);
 }
 
-/* Pipelining past limits.requests_in_flight: reading waits, and goes on. (That no timer is needed for
- * it: tests/unit/request/test_pipeline.c.) */
+/* Pipelining past limits.requests_in_flight: reading waits, and goes on. (That no timer is needed
+ * for it: tests/unit/request/test_pipeline.c.) */
 Test(hostile_load, more_requests_than_may_be_in_flight)
 {
     enum { REQUESTS = 100 };

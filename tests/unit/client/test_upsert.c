@@ -1,4 +1,5 @@
-/* Rows that are more than a request may hold: in pieces, with progress, within the daemon's bound. */
+/* Rows that are more than a request may hold: in pieces, with progress, within the daemon's
+ * bound. */
 #include <stdlib.h>
 
 #include "tests/unit/client/client_rig.h"
