@@ -64,6 +64,8 @@ static const struct detail_words {
     [EA_DETAIL_BAD_DECAY] = {"bad_decay", "a decay law or parameter that cannot be"},
     [EA_DETAIL_BAD_SEED] = {"bad_seed",
                             "a seed's activation is bad, or a seed is outside the node set"},
+    [EA_DETAIL_UNKNOWN_EDGE] = {"unknown_edge", "there is no edge between these nodes"},
+    [EA_DETAIL_SEVERAL_EDGES] = {"several_edges", "there are several edges between these nodes"},
 };
 
 static const struct detail_words *find(uint32_t detail)

@@ -87,7 +87,9 @@ typedef enum ea_detail {
     EA_DETAIL_BAD_MODE = 44,
     EA_DETAIL_BAD_HOPS = 45,
     EA_DETAIL_BAD_DECAY = 46,
-    EA_DETAIL_BAD_SEED = 47
+    EA_DETAIL_BAD_SEED = 47,
+    EA_DETAIL_UNKNOWN_EDGE = 48,
+    EA_DETAIL_SEVERAL_EDGES = 49
 } ea_detail;
 
 typedef enum ea_metric {

@@ -93,6 +93,8 @@ const char *detail_name(enum detail detail)
         [DETAIL_BAD_HOPS] = "bad_hops",
         [DETAIL_BAD_DECAY] = "bad_decay",
         [DETAIL_BAD_SEED] = "bad_seed",
+        [DETAIL_UNKNOWN_EDGE] = "unknown_edge",
+        [DETAIL_SEVERAL_EDGES] = "several_edges",
     };
     return (unsigned)detail < sizeof names / sizeof *names ? names[detail] : "?";
 }

@@ -84,6 +84,8 @@ enum detail {
     DETAIL_BAD_HOPS = 45,
     DETAIL_BAD_DECAY = 46,
     DETAIL_BAD_SEED = 47, /* a seed's activation is bad, or a seed is outside the node set */
+    DETAIL_UNKNOWN_EDGE = 48,
+    DETAIL_SEVERAL_EDGES = 49, /* an edge between two nodes is meant, and there are several */
 };
 
 /* What went wrong, in words that a caller can act on. The text never names another space. */
