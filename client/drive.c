@@ -9,6 +9,10 @@
 /* Ends requests past their deadlines and finds the next deadline. */
 static void expire(ea_client *c)
 {
+    if (!c->pending.first) {
+        c->nearest_deadline_ns = INT64_MAX; /* so that nobody reads the clock for it */
+        return;
+    }
     int64_t now_ns = ea_now_ns();
     if (now_ns < c->nearest_deadline_ns) return;
     c->nearest_deadline_ns = INT64_MAX;

@@ -107,6 +107,7 @@ enum server_turn server_turn(struct gpu *g)
 {
     bool stop = false, moved = move_all(g, &stop);
     uint64_t now_ns = clock_read_ns(g->clock);
+    g->turned_ns = now_ns;
     atomic_store_explicit(&g->share->heartbeat_ns, now_ns, memory_order_relaxed);
     if (g->broken) {
         snprintf(g->share->why, sizeof g->share->why, "%s", g->ops->last_error(g->device));
@@ -129,11 +130,10 @@ enum status server_run(struct gpu *g)
         enum server_turn turn = server_turn(g);
         if (turn == SERVER_STOPPED) return STATUS_OK;
         if (turn == SERVER_BROKEN) return STATUS_UNAVAILABLE;
-        uint64_t now_ns = clock_read_ns(g->clock);
-        if (turn == SERVER_MOVED) moved_ns = now_ns;
+        if (turn == SERVER_MOVED) moved_ns = g->turned_ns;
         /* A nap is longer than most requests, so naps begin later while the device works. */
         uint64_t spin_ns = g->running ? BUSY_SPINS * g->spin_ns : g->spin_ns;
-        if (now_ns - moved_ns < spin_ns) continue;
+        if (g->turned_ns - moved_ns < spin_ns) continue;
         if (turn == SERVER_WAITS)
             nap();
         else if (turn == SERVER_IDLE)

@@ -98,6 +98,7 @@ struct gpu {
     /* a task that has waited for memory since hungry_ns; others may not pass it for ever */
     struct task *hungry;
     uint64_t hungry_ns;
+    uint64_t turned_ns; /* when the last turn ended */
     uint64_t looked_ns; /* when the lifeline and the usage were last checked */
     uint64_t spin_ns;
     int lifeline_fd;

@@ -9,7 +9,9 @@
 /* Answers j at once if it has not started. */
 static void withdraw(struct pipeline *p, struct job *j)
 {
-    if ((j->state != JOB_WAITING && j->state != JOB_QUEUED) || job_is_wanted(p, j)) return;
+    if ((j->state != JOB_WAITING && j->state != JOB_QUEUED) ||
+        job_is_wanted(j, clock_read_ns(p->clock)))
+        return;
     if (j->state == JOB_WAITING) {
         turnstiles_withdraw(p, j);
     } else {

@@ -12,7 +12,7 @@ void finish_again(struct pipeline *p, struct job *j)
     j->refused = false;
     j->started_ns = j->finished_ns = j->copy_ns = 0;
     job_move(j, JOB_QUEUED);
-    line_enter(p, j);
+    line_enter(p, j, clock_read_ns(p->clock));
 }
 
 void finish_job(struct pipeline *p, struct job *j)
@@ -23,7 +23,7 @@ void finish_job(struct pipeline *p, struct job *j)
      * job may have stopped in the middle. */
     bool late = !j->writer && j->deadline_ns && j->finished_ns >= j->deadline_ns;
     bool stopped = atomic_load(j->writer ? &j->skipped : &j->cancelled);
-    if (!j->failure.code && (late || stopped)) job_is_wanted(p, j);
+    if (!j->failure.code && (late || stopped)) job_is_wanted(j, clock_read_ns(p->clock));
     reply_send(p, j);
 }
 

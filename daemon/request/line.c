@@ -17,9 +17,8 @@ void line_expect_no_more(struct job *j)
     j->coming = false;
 }
 
-void line_enter(struct pipeline *p, struct job *j)
+void line_enter(struct pipeline *p, struct job *j, uint64_t now_ns)
 {
-    uint64_t now_ns = clock_read_ns(p->clock);
     struct ticket *t = &j->ticket;
     line_expect_no_more(j);
     t->tenant = j->space->tenant;

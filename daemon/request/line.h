@@ -15,7 +15,7 @@ void line_expect(struct job *j);
 void line_expect_no_more(struct job *j);
 
 /* Gives j, JOB_QUEUED, to the scheduler. If a replica would have helped, its upload begins. */
-void line_enter(struct pipeline *p, struct job *j);
+void line_enter(struct pipeline *p, struct job *j, uint64_t now_ns);
 /* The scheduler has taken j out of its queues to be started. */
 void line_leave(struct pipeline *p, struct job *j);
 /* Takes j, which nobody wants any more, out of the scheduler's queues. */

@@ -42,7 +42,8 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
         job_give(p, j);
         return;
     }
-    if (!st && !job_is_wanted(p, j)) st = j->failure.code;
+    /* Later moves check the deadlines of other jobs; a drop cannot be refused any more then. */
+    if (!st && job_drops(j) && !job_is_wanted(j, clock_read_ns(p->clock))) st = j->failure.code;
     if (!st) st = scheduler_admit(&p->scheduler, j->space->tenant, &j->failure);
     if (!st) st = admit_job(p, j);
     if (st)
@@ -76,13 +77,13 @@ static void pipeline_look_at_servers(struct pipeline *p)
     if (!p->scheduler.servers[SERVER_CPU].usable) return;
     for (struct ticket *t; (t = scheduler_evacuate(&p->scheduler));) {
         line_leave(p, job_of(t));
-        line_enter(p, job_of(t));
+        line_enter(p, job_of(t), clock_read_ns(p->clock));
     }
 }
 
-static bool pipeline_still_wanted(struct pipeline *p, struct job *j)
+static bool pipeline_still_wanted(struct pipeline *p, struct job *j, uint64_t now_ns)
 {
-    if (job_drops(j) || j->whole || job_is_wanted(p, j)) return true;
+    if (job_drops(j) || j->whole || job_is_wanted(j, now_ns)) return true;
     turnstiles_leave(p, j);
     reply_send(p, j);
     return false;
@@ -93,10 +94,12 @@ static bool pipeline_still_wanted(struct pipeline *p, struct job *j)
 static void pipeline_line_up(struct pipeline *p, struct queue *uploads)
 {
     for (struct job *j; (j = queue_pop(&p->arrivals));) {
-        if (j->operation == OPERATION_UPLOAD)
+        if (j->operation == OPERATION_UPLOAD) {
             queue_push(uploads, j);
-        else if (pipeline_still_wanted(p, j))
-            line_enter(p, j);
+            continue;
+        }
+        uint64_t now_ns = clock_read_ns(p->clock);
+        if (pipeline_still_wanted(p, j, now_ns)) line_enter(p, j, now_ns);
     }
 }
 
@@ -108,8 +111,9 @@ void pipeline_tick(struct pipeline *p)
     pipeline_take_done(p);
     pipeline_look_at_servers(p);
     pipeline_line_up(p, &uploads);
-    while (scheduler_next(&p->scheduler, clock_read_ns(p->clock), &d)) {
-        if (!start_dispatch(p, &d)) break;
+    for (;;) {
+        uint64_t now_ns = clock_read_ns(p->clock);
+        if (!scheduler_next(&p->scheduler, now_ns, &d) || !start_dispatch(p, &d, now_ns)) break;
         pipeline_line_up(p, &uploads); /* a job that is answered may let others pass */
     }
     for (struct job *j; (j = queue_pop(&uploads));)

@@ -67,12 +67,12 @@ static bool submit(struct pipeline *p, struct job *j, uint32_t server, enum reas
  * those that nobody wants: these are among the arrivals again and are answered from there. They
  * cannot be answered here, because an answer may close its connection, and then all requests of
  * that connection leave where they wait. */
-static bool all_are_wanted(struct pipeline *p, const struct dispatch *d)
+static bool all_are_wanted(struct pipeline *p, const struct dispatch *d, uint64_t now_ns)
 {
     struct job *unwanted = NULL;
     for (struct ticket *t = d->first; t; t = t->next) {
         struct job *j = job_of(t);
-        if (job_drops(j) || j->whole || job_is_wanted(p, j)) continue;
+        if (job_drops(j) || j->whole || job_is_wanted(j, now_ns)) continue;
         j->member_next = unwanted;
         unwanted = j;
     }
@@ -113,13 +113,13 @@ static void start_each(struct pipeline *p, const struct dispatch *d)
         t->next = NULL;
         struct job *j = job_of(t);
         j->alone = true;
-        line_enter(p, j);
+        line_enter(p, j, clock_read_ns(p->clock));
     }
 }
 
-bool start_dispatch(struct pipeline *p, const struct dispatch *d)
+bool start_dispatch(struct pipeline *p, const struct dispatch *d, uint64_t now_ns)
 {
-    if (!all_are_wanted(p, d)) return true;
+    if (!all_are_wanted(p, d, now_ns)) return true;
     for (struct ticket *t = d->first; t; t = t->next)
         line_leave(p, job_of(t));
     struct job *j = job_of(d->first);

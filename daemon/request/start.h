@@ -7,7 +7,8 @@
 
 #include "daemon/request/pipeline_inside.h"
 
-/* What the scheduler says is to start. False: there is no memory for it until others finish. */
-bool start_dispatch(struct pipeline *p, const struct dispatch *d);
+/* Starts what the scheduler chose at now_ns. False: there is no memory for it until others
+ * finish. */
+bool start_dispatch(struct pipeline *p, const struct dispatch *d, uint64_t now_ns);
 
 #endif
