@@ -5,7 +5,7 @@
 #define GROUPS_ALONE  false
 #define GROUPS_JOINED true
 
-static const struct operation_row rows[OPERATION_MAX] = {
+const struct operation_row operation_rows[OPERATION_MAX] = {
     [OPERATION_NONE] = {.cost = COST_BYTES},
 #define ANSWERED(NAME, number, name, request) \
     [OPERATION_##NAME] = {.text = #name, .cost = COST_BYTES, .answered = true},
@@ -21,13 +21,6 @@ static const struct operation_row rows[OPERATION_MAX] = {
     [OPERATION_##NAME] = {.text = #name, .cost = COST_##LINE, .internal = true},
 #include "proto/operations.def"
 };
-
-const struct operation_row *operation_row(uint32_t operation)
-{
-    static const struct operation_row none = {.cost = COST_BYTES};
-    const struct operation_row *row = operation < OPERATION_MAX ? &rows[operation] : &none;
-    return row->text ? row : &none;
-}
 
 /* A cost line has the name of its operation. */
 #define OPERATION_BYTES OPERATION_NONE
