@@ -23,6 +23,11 @@ struct space_quotas {
     uint32_t unused;      /* 0: padding made explicit, so that configs compare as bytes */
 };
 
+/* The limits of a peer: a user on a Unix socket, an address on TCP. 0: half of what all may. */
+struct peer_limits {
+    uint32_t queue; /* peers.queue: 0; ..2^20 (live) */
+};
+
 /* "spaces": {"alpha": {"weight": 4}}. A quota of all ones is not set: the default applies. */
 struct space_override {
     char name[CONFIG_SPACE_NAME_MAX + 8];
@@ -84,6 +89,7 @@ struct config {
     uint32_t batch_queries;            /* batch.queries: 256; 1..1024 (live) */
     uint32_t batch_requests;           /* batch.requests: 256; 1..256 (live) */
     struct space_quotas quotas;        /* quotas.*: of every space (live) */
+    struct peer_limits peers;          /* peers.*: of every peer (live) */
     char log_level[CONFIG_TEXT_MAX];   /* log.level: error, warning, info, debug (live) */
     uint32_t space_count;
     struct space_override spaces[CONFIG_SPACES_MAX]; /* spaces (live) */

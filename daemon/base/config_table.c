@@ -196,6 +196,10 @@ const struct config_key config_keys[] = {
      .min = 1, .max = 1000, .number = 1, .help = "A space's share of the CPU and of each GPU, "
      "against the weights of others that want them at the same time."},
 
+    {.name = "peers.queue", .type = CONFIG_NUMBER32, .live = true, .offset = AT(peers.queue),
+     .max = 1 << 20, .number = 0, .help = "Requests of a peer (a user on the Unix socket, an address "
+     "on TCP) in line, in all spaces; 0 for half of limits.requests_total."},
+
     {.name = "log.level", .type = CONFIG_CHOICE, .live = true, .offset = AT(log_level),
      .text = "info", .choices = "error warning info debug",
      .help = "Least important line that is still logged."},

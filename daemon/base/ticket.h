@@ -1,4 +1,4 @@
-/* ticket: a job as the scheduler sees it: its work in numbers, its tenant, its place in the
+/* ticket: a job as the scheduler sees it: its work in numbers, whose it is, its place in the
  * queues.
  * Owner:  the job that it lies in (base/job.h); tests/sim has tickets without jobs.
  * Thread: the loop.
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct tenant;
+struct tenancy;
 
 /* A server, as in queueing theory: number 0 is the CPU with all its workers, 1 + i is GPU i. */
 enum { SERVER_CPU = 0, SERVER_GPU = 1, SERVERS_MAX = 17 };
@@ -44,7 +44,7 @@ static inline bool work_is_brief(const struct work *w)
 
 struct ticket {
     /* Set by the pipeline. */
-    struct tenant *tenant;
+    struct tenancy *tenancy; /* whose it is, and of which tenant (sched/principal.h) */
     struct work work;
     const void *batch_key; /* tickets with the same key may run as one job; NULL: only alone */
     bool splits;           /* may run in parts, each a range of its queries, on several servers */

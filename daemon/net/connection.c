@@ -16,6 +16,7 @@ void connection_closed(struct connection *c)
         n->generations[c->slot]++;
         n->free_slots[n->free_count++] = c->slot;
         n->counters.open--;
+        c->peer->connections--;
     }
     free(c);
 }
@@ -58,27 +59,31 @@ void connection_wake(struct connection *c)
     c->net->dirty = c;
 }
 
-static void describe_unix_peer(struct connection *c)
+/* Returns who is at the other end of a Unix socket, and describes c. */
+static struct peer_key find_user(struct connection *c)
 {
     struct ucred cred;
     socklen_t size = sizeof cred;
     uv_os_fd_t fd;
     if (uv_fileno(&c->uv.handle, &fd) == 0 &&
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0)
-        snprintf(c->peer, sizeof c->peer, "uid %u, process %d", cred.uid, cred.pid);
-    else
-        snprintf(c->peer, sizeof c->peer, "a local process");
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0) {
+        snprintf(c->from, sizeof c->from, "uid %u, process %d", cred.uid, cred.pid);
+        return peer_key_of_user(cred.uid);
+    }
+    snprintf(c->from, sizeof c->from, "a local process");
+    return (struct peer_key){.kind = PEER_UNKNOWN};
 }
 
-static void describe_tcp_peer(struct connection *c)
+static struct peer_key find_address(struct connection *c)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
     int size = sizeof address;
     char text[40] = "?";
     if (uv_tcp_getpeername(&c->uv.tcp, (struct sockaddr *)&address, &size) == 0)
         uv_ip_name((struct sockaddr *)&address, text, sizeof text);
-    snprintf(c->peer, sizeof c->peer, "%s", text);
+    snprintf(c->from, sizeof c->from, "%s", text);
     uv_tcp_nodelay(&c->uv.tcp, 1);
+    return peer_key_of_address((struct sockaddr *)&address);
 }
 
 /* Answers that the limit of connections is reached, and closes. Without an id, nobody can find
@@ -106,18 +111,22 @@ static void connection_begin(struct connection *c)
     n->slots[c->slot] = c;
     n->counters.opened++;
     n->counters.open++;
+    c->peer->connections++;
     c->opened_ns = n->now_ns;
     receive_start(c);
 }
 
-struct connection *connection_attach(struct net *n, const struct transport *t, void *carrier)
+struct connection *connection_attach(struct net *n, const struct peer_key *who,
+                                     const struct transport *t, void *carrier)
 {
-    struct connection *c = n->free_count ? calloc(1, sizeof *c) : NULL;
+    struct peer *peer = n->free_count ? peers_find(&n->peers, who) : NULL;
+    struct connection *c = peer ? calloc(1, sizeof *c) : NULL;
     if (!c) return NULL;
     c->net = n;
+    c->peer = peer;
     c->transport = t;
     c->carrier = carrier;
-    snprintf(c->peer, sizeof c->peer, "a test");
+    snprintf(c->from, sizeof c->from, "%s", peer->name);
     connection_begin(c);
     return c;
 }
@@ -143,11 +152,9 @@ bool connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
         connection_close(c);
         return true;
     }
-    if (is_tcp)
-        describe_tcp_peer(c);
-    else
-        describe_unix_peer(c);
-    if (n->free_count == 0) {
+    struct peer_key who = is_tcp ? find_address(c) : find_user(c);
+    c->peer = peers_find(&n->peers, &who);
+    if (!c->peer || n->free_count == 0) {
         refuse(c);
         return true;
     }
@@ -157,7 +164,7 @@ bool connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
 
 void connection_drop(struct connection *c, const char *why)
 {
-    log_info("net: closing a connection of %s: %s", c->peer, why);
+    log_info("net: closing a connection of %s: %s", c->from, why);
     c->net->counters.dropped++;
     connection_close(c);
 }

@@ -10,6 +10,7 @@
 
 struct output_page;
 struct span;
+struct tenancy;
 
 enum {
     RECEIVE_BYTES = 131072,      /* of a receive buffer: any header and message fit */
@@ -37,9 +38,11 @@ struct connection {
     bool greeted; /* Hello was answered */
     bool in_receive;
 
-    struct space *space; /* set by the pipeline after Hello */
-    uint32_t owner;      /* the space's number; 0 before Hello */
-    char peer[48];       /* "uid 1000, process 4711" or an address, for the log */
+    struct space *space;     /* set by the pipeline after Hello */
+    uint32_t owner;          /* the space's number; 0 before Hello */
+    struct tenancy *tenancy; /* likewise: what the peer asks of that space */
+    struct peer *peer;       /* who is at the other end */
+    char from[56];           /* "uid 1000, process 4711" or an address, for the log */
 
     /* receive */
     struct body *buffer;
@@ -74,9 +77,10 @@ struct connection {
 /* Accepts a connection from a listener, or refuses it with an error if there are too many. False:
  * no memory; the client still waits, and nobody else is accepted until this is called again. */
 bool connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp);
-/* Makes a connection without a listener, whose bytes this transport carries. NULL: no memory, or
- * too many connections. */
-struct connection *connection_attach(struct net *n, const struct transport *t, void *carrier);
+/* Makes a connection of this peer without a listener, whose bytes this transport carries. NULL: no
+ * memory, or too many connections. */
+struct connection *connection_attach(struct net *n, const struct peer_key *who,
+                                     const struct transport *t, void *carrier);
 /* Called by the transport when it is done with c; it does not call for c again. */
 void connection_closed(struct connection *c);
 

@@ -38,6 +38,7 @@ void net_sweep(struct net *n)
         if (n->slots[i] && !n->slots[i]->closing) watch(n->slots[i], now_ns);
     for (struct listener *l = n->listeners; l; l = l->next)
         listener_retry(l);
+    peers_sweep(&n->peers, n->events.on_idle_peer, n->events.owner);
 }
 
 static void on_sweep(uv_timer_t *timer)
@@ -50,6 +51,7 @@ enum status net_init(struct net *n, uv_loop_t *loop, const struct clock *clock, 
 {
     *n = (struct net){.loop = loop, .clock = clock, .config = config, .events = *events};
     body_pool_init(&n->bodies, heap);
+    peers_init(&n->peers);
     uint32_t max = config->connection_max;
     bool fail = fault_here("net: tables");
     n->slots = fail ? NULL : calloc(max, sizeof *n->slots);
@@ -141,6 +143,7 @@ void net_finish(struct net *n)
     assert(n->counters.open == 0);
     output_finish_pool(n);
     body_pool_finish(&n->bodies);
+    peers_finish(&n->peers);
     free(n->slots);
     free(n->generations);
     free(n->free_slots);

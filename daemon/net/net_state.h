@@ -14,6 +14,7 @@
 #include "daemon/base/frame.h"
 #include "daemon/base/job.h"
 #include "daemon/net/body.h"
+#include "daemon/net/peer.h"
 
 struct connection;
 
@@ -37,6 +38,9 @@ struct net_events {
     void (*on_close)(void *owner, struct connection *c);
     /* Called when j's reply has been written, or never will be. */
     void (*on_written)(void *owner, struct job *j);
+    /* Asked about a peer without connections: true if the owner has nothing of it any more, so that
+     * it may be forgotten. NULL: always so. */
+    bool (*on_idle_peer)(void *owner, struct peer *peer);
 };
 
 struct net_counters {
@@ -53,6 +57,7 @@ struct net {
     const struct config *config;
     struct net_events events;
     struct body_pool bodies;
+    struct peers peers;
     struct net_counters counters;
 
     struct connection **slots; /* as many as limits.connections says */

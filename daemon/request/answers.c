@@ -65,7 +65,7 @@ static enum status greet(struct pipeline *p, struct connection *c, const struct 
     if (st) return st;
     st = store_space(p->store, name, &c->space);
     if (st) return failure_set(why, st, DETAIL_MEMORY, "no memory for another space");
-    st = quotas_admit_connection(p, c->space, why);
+    st = quotas_admit_connection(p, c, why);
     if (st) {
         store_space_release(p->store, c->space);
         c->space = NULL;
@@ -73,7 +73,7 @@ static enum status greet(struct pipeline *p, struct connection *c, const struct 
     }
     c->owner = c->space->number;
     c->greeted = true;
-    log_debug("net: hello from %s (%s), space %s", hello.client_name, c->peer, name);
+    log_debug("net: hello from %s (%s), space %s", hello.client_name, c->from, name);
     return STATUS_OK;
 }
 
@@ -81,7 +81,7 @@ void answer_hello(struct pipeline *p, struct connection *c, const struct frame *
 {
     struct failure why = {0};
     if (greet(p, c, f, &why)) {
-        log_info("net: refused %s: %s", c->peer, why.text);
+        log_info("net: refused %s: %s", c->from, why.text);
         reply_error(p, c, f->header->kind, f->header->request_id, &why);
         connection_finish(c);
         return;
@@ -100,7 +100,7 @@ void answer_hello(struct pipeline *p, struct connection *c, const struct frame *
 void answer_goodbye(struct pipeline *p, struct connection *c)
 {
     if (!c->space) return;
-    quotas_release_connection(c->space);
+    quotas_release_connection(p, c);
     store_space_release(p->store, c->space);
     c->space = NULL;
 }

@@ -114,7 +114,7 @@ static struct job *take_part(struct pipeline *p, struct job *whole, uint64_t fir
     parts_make_request(whole, part, first, count);
     part->received_ns = whole->received_ns;
     part->ticket = (struct ticket){
-        .tenant = whole->ticket.tenant,
+        .tenancy = whole->ticket.tenancy,
         .work = operation_work(part),
         .arrived_ns = whole->ticket.arrived_ns,
         .other = SERVERS_MAX,

@@ -11,6 +11,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/ops/operation.h"
+#include "daemon/request/principals.h"
 
 static void *pipeline_table_memory(size_t bytes)
 {
@@ -107,6 +108,7 @@ struct job *job_take(struct pipeline *p, struct connection *c, const struct fram
     j->kind = f->header->kind;
     if (f->header->deadline_us) j->deadline_ns = j->received_ns + f->header->deadline_us * 1000ull;
     j->body = f->body ? body_hold(f->hold) : NULL;
+    principals_count_job(j, c->tenancy);
 
     j->connection_next = c->jobs;
     if (c->jobs) c->jobs->connection_previous = j;
@@ -137,7 +139,10 @@ void job_give(struct pipeline *p, struct job *j)
         job_detach(p, c, j);
         connection_wake(c);
     }
-    if (j->hh.tbl) HASH_DEL(p->in_flight, j);
+    if (j->hh.tbl) {
+        HASH_DEL(p->in_flight, j);
+        principals_discount_job(p, j);
+    }
     body_drop(j->body);
     heap_give(p->heap, &j->result.block);
     store_space_release(p->store, j->space);

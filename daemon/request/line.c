@@ -9,11 +9,14 @@ void line_expect(struct job *j)
 {
     j->coming = true;
     j->space->tenant->coming++;
+    j->ticket.tenancy->principal->coming++;
 }
 
 void line_expect_no_more(struct job *j)
 {
-    if (j->coming) j->space->tenant->coming--;
+    if (!j->coming) return;
+    j->space->tenant->coming--;
+    j->ticket.tenancy->principal->coming--;
     j->coming = false;
 }
 
@@ -21,7 +24,6 @@ void line_enter(struct pipeline *p, struct job *j, uint64_t now_ns)
 {
     struct ticket *t = &j->ticket;
     line_expect_no_more(j);
-    t->tenant = j->space->tenant;
     t->work = operation_work(j);
     t->batch_key = !j->alone && !j->whole && operation_batches(j) ? j->collection : NULL;
     t->splits = operation_splits(j);

@@ -14,6 +14,7 @@
 #include "daemon/request/finish.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
+#include "daemon/request/principals.h"
 #include "daemon/request/quotas.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/settings.h"
@@ -44,7 +45,7 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
     }
     /* Later moves check the deadlines of other jobs; a drop cannot be refused any more then. */
     if (!st && job_drops(j) && !job_is_wanted(j, clock_read_ns(p->clock))) st = j->failure.code;
-    if (!st) st = scheduler_admit(&p->scheduler, j->space->tenant, &j->failure);
+    if (!st) st = scheduler_admit(&p->scheduler, c->tenancy, &j->failure);
     if (!st) st = admit_job(p, j);
     if (st)
         reply_send(p, j);
@@ -136,7 +137,7 @@ static void pipeline_on_bad_frame(void *owner, struct connection *c, const struc
                                   const struct failure *why)
 {
     struct pipeline *p = owner;
-    if (c->id) log_info("net: bad frame from %s: %s", c->peer, why->text);
+    if (c->id) log_info("net: bad frame from %s: %s", c->from, why->text);
     reply_error(p, c, h->kind, h->request_id, why);
 }
 
@@ -149,6 +150,11 @@ static void pipeline_on_close(void *owner, struct connection *c)
         if (!job_drops(j)) cancel_job(p, j);
     }
     answer_goodbye(p, c);
+}
+
+static bool pipeline_on_idle_peer(void *owner, struct peer *peer)
+{
+    return principals_forget(owner, peer);
 }
 
 static void pipeline_on_written(void *owner, struct job *j)
@@ -164,6 +170,7 @@ struct net_events pipeline_net_events(struct pipeline *p)
         .on_bad_frame = pipeline_on_bad_frame,
         .on_close = pipeline_on_close,
         .on_written = pipeline_on_written,
+        .on_idle_peer = pipeline_on_idle_peer,
     };
 }
 
@@ -241,5 +248,6 @@ void pipeline_destroy(struct pipeline *p)
 {
     if (!p) return;
     jobs_finish(p);
+    principals_finish(p);
     free(p);
 }

@@ -1,5 +1,6 @@
 /* pipeline_inside: the state that the files of this folder share; nobody else includes it. A file
  * includes only those that stand before it here:
+ *   principals  peers as the scheduler knows them, and their tenancies
  *   jobs        the pool of jobs, their moves, who still wants them
  *   quotas      what each space may take
  *   turnstiles  in line for a collection or graph
@@ -57,10 +58,11 @@ struct pipeline {
     struct job *in_flight; /* uthash, by key */
     struct queue arrivals; /* past their turnstile */
     struct scheduler scheduler;
-    uint32_t in_line;   /* jobs that wait in the scheduler */
-    uint32_t running;   /* jobs that the CPU has, in the scheduler's eyes */
-    uint32_t job_count; /* taken */
-    uint32_t trials;    /* of them, calibration's */
+    struct principal *principals; /* of the peers that have something */
+    uint32_t in_line;             /* jobs that wait in the scheduler */
+    uint32_t running;             /* jobs that the CPU has, in the scheduler's eyes */
+    uint32_t job_count;           /* taken */
+    uint32_t trials;              /* of them, calibration's */
     struct uploads uploads;
 
     struct stats stats;

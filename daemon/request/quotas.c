@@ -3,11 +3,13 @@
 #include <assert.h>
 
 #include "daemon/base/log.h"
+#include "daemon/request/principals.h"
 
 static void forget(void *owner, struct space *space)
 {
     struct heap *heap = owner;
     heap_quota(heap, space->number, 0);
+    if (space->tenant) principals_forget_tenant(space->tenant);
     tenant_destroy(space->tenant);
     space->tenant = NULL;
 }
@@ -39,9 +41,9 @@ struct tenant *quotas_tenant(struct pipeline *p, struct space *space)
     return space->tenant;
 }
 
-enum status quotas_admit_connection(struct pipeline *p, struct space *space, struct failure *f)
+enum status quotas_admit_connection(struct pipeline *p, struct connection *c, struct failure *f)
 {
-    struct tenant *t = quotas_tenant(p, space);
+    struct tenant *t = quotas_tenant(p, c->space);
     if (!t)
         return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
                            "no memory for another space");
@@ -54,14 +56,16 @@ enum status quotas_admit_connection(struct pipeline *p, struct space *space, str
         f->retry_after_ms = RETRY_CONNECTION_MS;
         return f->code;
     }
-    t->connections++;
-    return STATUS_OK;
+    enum status st = principals_enter(p, c, c->space, f);
+    if (!st) t->connections++;
+    return st;
 }
 
-void quotas_release_connection(struct space *space)
+void quotas_release_connection(struct pipeline *p, struct connection *c)
 {
-    assert(space->tenant && space->tenant->connections > 0);
-    space->tenant->connections--;
+    assert(c->space->tenant && c->space->tenant->connections > 0);
+    c->space->tenant->connections--;
+    principals_leave(p, c);
 }
 
 void quotas_refresh(struct pipeline *p)

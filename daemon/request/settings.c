@@ -1,6 +1,7 @@
 #include "daemon/request/settings.h"
 
 #include "daemon/exec/batch.h"
+#include "daemon/request/principals.h"
 #include "daemon/request/quotas.h"
 
 void settings_apply(struct pipeline *p)
@@ -34,4 +35,5 @@ void pipeline_configure(struct pipeline *p)
 {
     settings_apply(p);
     quotas_refresh(p);
+    principals_refresh(p);
 }

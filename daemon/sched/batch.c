@@ -31,8 +31,8 @@ static uint64_t queries_max(const struct scheduler *s, const struct ticket *firs
 {
     const struct server *sv = &s->servers[server];
     uint64_t most = s->settings.batch_queries_max, alone = first->work.queries;
-    const struct flow *own = &first->tenant->flows[server];
-    bool others = sv->flow_count > (own->next != NULL) || sv->in_flight > own->in_flight;
+    const struct flow *own = &first->tenancy->flows[server];
+    bool others = sv->flow_count > (own->turn.next != NULL) || sv->in_flight > own->in_flight;
     if (!others || alone >= most || !alone) return most;
     struct work full = first->work;
     full.queries = most;

@@ -7,6 +7,7 @@
 #define ENGRAM_SCHED_BATCH_GROUPS_H
 
 #include "daemon/base/ticket.h"
+#include "daemon/sched/principal.h"
 
 enum { BATCH_GROUPS_CHAINS = 1024 };
 
@@ -27,7 +28,8 @@ struct ticket *batch_groups_last(const struct batch_groups *m, const struct tick
 /* True if both have the same tenant, server and key. */
 static inline bool batch_groups_are(const struct ticket *a, const struct ticket *b)
 {
-    return a->batch_key == b->batch_key && a->tenant == b->tenant && a->server == b->server;
+    return a->batch_key == b->batch_key && a->tenancy->tenant == b->tenancy->tenant &&
+           a->server == b->server;
 }
 
 #endif

@@ -4,184 +4,166 @@
 
 enum { TOOK_TIMES_MAX = 16 };
 
+static struct flow *flow_of(struct turn *t)
+{
+    return (struct flow *)t;
+}
+
+static struct stake *stake_of(struct turn *t)
+{
+    return (struct stake *)t;
+}
+
 static uint32_t weight_of(const struct flow *f)
 {
-    return f->tenant->quotas.weight ? f->tenant->quotas.weight : 1;
+    uint32_t weight = f->tenancy->tenant->quotas.weight;
+    return weight ? weight : 1;
 }
 
-/* Returns f's deficit after the rounds since it was last updated, at most most_ns. */
-static int64_t deficit_after(const struct server *sv, const struct flow *f, int64_t most_ns)
+/* The configuration may have changed the weight while f was in no round. */
+static void refresh(struct flow *f)
 {
-    if (f->deficit_ns >= most_ns) return most_ns;
-    uint64_t lacks = (uint64_t)most_ns - (uint64_t)f->deficit_ns;
-    uint64_t rounds = sv->granted_ns - f->granted_ns;
-    if (rounds > lacks / weight_of(f)) return most_ns;
-    return f->deficit_ns + (int64_t)(rounds * weight_of(f));
+    if (!f->turn.next) f->turn.weight = weight_of(f);
 }
 
-static void settle(const struct server *sv, struct flow *f, int64_t most_ns)
-{
-    f->deficit_ns = deficit_after(sv, f, most_ns);
-    f->granted_ns = sv->granted_ns;
-}
+/* ---------------------------------------------------------------- the round-robin */
 
-int64_t fair_deficit_ns(const struct server *sv, const struct flow *f)
+/* Grants rounds for the time in which nobody used a round: it would have served anyone. */
+static void grant_idle(struct round *r, uint32_t in_flight, uint64_t finished_ns, uint64_t now_ns)
 {
-    return f->next ? deficit_after(sv, f, INT64_MAX) : deficit_after(sv, f, 0);
-}
-
-/* Grants rounds for the time in which the server was idle: it would have served anyone. */
-static void grant_idle(struct server *sv, uint64_t now_ns)
-{
-    if (!sv->in_flight && !sv->flow_count && now_ns > sv->finished_ns)
-        sv->granted_ns += now_ns - sv->finished_ns;
+    if (!in_flight && !r->count && now_ns > finished_ns) r->granted_ns += now_ns - finished_ns;
 }
 
 void fair_join(struct server *sv, struct flow *f, uint64_t now_ns)
 {
-    assert(!f->next);
-    grant_idle(sv, now_ns);
-    settle(sv, f, 0);
-    f->served_ns = now_ns;
-    f->weight = weight_of(f);
+    struct stake *s = f->stake;
+    grant_idle(&sv->principals, sv->in_flight, sv->finished_ns, now_ns);
+    grant_idle(&s->flows, s->in_flight, s->finished_ns, now_ns);
+    refresh(f);
     f->ready = NULL;
-    sv->weights += f->weight;
-    sv->flow_count++;
-    if (!sv->turn) {
-        f->next = f->previous = f;
-        sv->turn = f;
-        return;
+    if (!s->turn.next) {
+        s->turn.weight = f->turn.weight;
+        round_join(&sv->principals, &s->turn, now_ns);
+    } else if (s->turn.weight < f->turn.weight) {
+        round_reweigh(&sv->principals, &s->turn, f->turn.weight);
     }
-    f->next = sv->turn;
-    f->previous = sv->turn->previous;
-    f->previous->next = f;
-    f->next->previous = f;
+    round_join(&s->flows, &f->turn, now_ns);
+    sv->flow_count++;
 }
 
 void fair_leave(struct server *sv, struct flow *f)
 {
-    assert(f->next);
-    settle(sv, f, 0);
-    sv->weights -= f->weight;
+    round_leave(&f->stake->flows, &f->turn);
     sv->flow_count--;
-    if (sv->turn == f) sv->turn = f->next == f ? NULL : f->next;
-    f->next->previous = f->previous;
-    f->previous->next = f->next;
-    f->next = f->previous = NULL;
+    if (!f->stake->flows.count) round_leave(&sv->principals, &f->stake->turn);
 }
 
-/* Returns the first flow, from `from` on, that is ready and not in debt. */
-static struct flow *first_allowed(const struct server *sv, struct flow *from)
+struct flow *fair_first(const struct server *sv)
 {
-    struct flow *f = from;
-    for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
-        if (f->ready && f->deficit_ns >= 0) return f;
-    }
-    return NULL;
+    return sv->principals.first ? flow_of(stake_of(sv->principals.first)->flows.first) : NULL;
 }
 
-/* Updates every flow. Returns the one that was not served for the longest time, if that is age_ns
- * or more. */
-static struct flow *settle_all(struct server *sv, const struct scheduler_settings *settings,
-                               uint64_t now_ns)
+struct flow *fair_next(const struct server *sv, const struct flow *f)
 {
-    struct flow *f = sv->turn, *oldest = NULL;
-    for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
-        settle(sv, f, (int64_t)settings->quantum_ns);
-        if (f->weight != weight_of(f)) { /* the weight was changed by the configuration */
-            sv->weights += weight_of(f);
-            sv->weights -= f->weight;
-            f->weight = weight_of(f);
-        }
-        if (!f->ready || now_ns < f->served_ns || now_ns - f->served_ns < settings->age_ns)
-            continue;
-        if (!oldest || f->served_ns < oldest->served_ns) oldest = f;
-    }
-    return oldest;
+    if (f->turn.next != f->stake->flows.first) return flow_of(f->turn.next);
+    struct turn *behind = f->stake->turn.next;
+    return behind == sv->principals.first ? NULL : flow_of(stake_of(behind)->flows.first);
 }
 
-/* Grants as many rounds as the first of the ready flows needs. False: no flow is ready. */
-static bool grant_rounds(struct server *sv)
+/* ---------------------------------------------------------------- whose turn */
+
+/* Updates every flow of s and its weight; the configuration may have changed theirs. */
+static void settle_stake(struct server *sv, struct stake *s, int64_t most_ns)
 {
-    uint64_t least = UINT64_MAX;
-    struct flow *f = sv->turn;
-    for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
-        if (!f->ready) continue;
-        uint64_t lacks = ((uint64_t)-f->deficit_ns + f->weight - 1) / f->weight;
-        if (lacks < least) least = lacks;
+    uint32_t heaviest = 1;
+    struct turn *t = s->flows.first;
+    s->turn.ready = false;
+    for (uint32_t i = 0; i < s->flows.count; i++, t = t->next) {
+        uint32_t weight = weight_of(flow_of(t));
+        round_settle(&s->flows, t, most_ns);
+        if (t->weight != weight) round_reweigh(&s->flows, t, weight);
+        if (weight > heaviest) heaviest = weight;
+        t->ready = flow_of(t)->ready != NULL;
+        s->turn.ready |= t->ready;
     }
-    if (least == UINT64_MAX) return false;
-    sv->granted_ns += least;
-    return true;
+    round_settle(&sv->principals, &s->turn, most_ns);
+    if (s->turn.weight != heaviest) round_reweigh(&sv->principals, &s->turn, heaviest);
+}
+
+static void settle_all(struct server *sv, const struct scheduler_settings *settings)
+{
+    struct turn *t = sv->principals.first;
+    for (uint32_t i = 0; i < sv->principals.count; i++, t = t->next)
+        settle_stake(sv, stake_of(t), (int64_t)settings->quantum_ns);
 }
 
 struct flow *fair_choose(struct server *sv, const struct scheduler_settings *settings,
                          uint64_t now_ns, bool *aged)
 {
-    *aged = false;
-    if (!sv->turn) return NULL;
-    struct flow *oldest = settle_all(sv, settings, now_ns);
-    if (oldest) {
-        *aged = true;
-        return oldest;
-    }
-    struct flow *chosen = first_allowed(sv, sv->turn);
-    if (!chosen && grant_rounds(sv)) {
-        settle_all(sv, settings, now_ns);
-        chosen = first_allowed(sv, sv->turn->next);
-        assert(chosen);
-    }
-    if (chosen) sv->turn = chosen;
-    return chosen;
+    bool aged_flow = false;
+    int64_t most_ns = (int64_t)settings->quantum_ns;
+    settle_all(sv, settings);
+    struct turn *t = round_choose(&sv->principals, now_ns, settings->age_ns, most_ns, aged);
+    if (!t) return NULL;
+    t = round_choose(&stake_of(t)->flows, now_ns, settings->age_ns, most_ns, &aged_flow);
+    *aged |= aged_flow;
+    return flow_of(t);
 }
 
-/* How many rounds f, in the round-robin or not, needs to be out of debt. */
-static uint64_t lacks_rounds(const struct server *sv, const struct flow *f)
+/* True if another principal that uses the server, queued or in flight, needs fewer rounds. */
+static bool principals_lack_less(const struct server *sv, const struct stake *chosen,
+                                 uint64_t rounds)
 {
-    int64_t deficit = fair_deficit_ns(sv, f);
-    return deficit >= 0 ? 0 : ((uint64_t)-deficit + weight_of(f) - 1) / weight_of(f);
+    const struct round *r = &sv->principals;
+    const struct turn *t = r->first;
+    for (uint32_t i = 0; i < r->count; i++, t = t->next)
+        if (t != &chosen->turn && round_lacks(r, t) < rounds) return true;
+    for (const struct ticket *k = sv->oldest; k; k = k->flight_next) {
+        t = &k->tenancy->principal->stakes[k->server].turn;
+        if (t != &chosen->turn && !t->next && round_lacks(r, t) < rounds) return true;
+    }
+    return false;
 }
 
-/* True if another flow that uses the server, queued or in flight, needs fewer rounds than that. */
-static bool others_lack_less(const struct server *sv, const struct flow *chosen, uint64_t rounds)
+/* The same between the flows of one principal. */
+static bool flows_lack_less(const struct server *sv, const struct flow *chosen, uint64_t rounds)
 {
-    const struct flow *f = sv->turn;
-    for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
-        if (f != chosen && lacks_rounds(sv, f) < rounds) return true;
-    }
-    for (const struct ticket *t = sv->oldest; t; t = t->flight_next) {
-        f = &t->tenant->flows[t->server];
-        if (f != chosen && !f->next && lacks_rounds(sv, f) < rounds) return true;
+    const struct round *r = &chosen->stake->flows;
+    const struct turn *t = r->first;
+    for (uint32_t i = 0; i < r->count; i++, t = t->next)
+        if (t != &chosen->turn && round_lacks(r, t) < rounds) return true;
+    for (const struct ticket *k = sv->oldest; k; k = k->flight_next) {
+        struct flow *f = &k->tenancy->flows[k->server];
+        if (f == chosen || f->stake != chosen->stake || f->turn.next) continue;
+        refresh(f);
+        if (round_lacks(r, &f->turn) < rounds) return true;
     }
     return false;
 }
 
 struct flow *fair_choose_now(struct server *sv, const struct scheduler_settings *settings)
 {
-    if (!sv->turn) return NULL;
-    settle_all(sv, settings, 0);
-    struct flow *chosen = first_allowed(sv, sv->turn);
-    if (chosen) return chosen;
-    uint64_t least = UINT64_MAX;
-    struct flow *f = sv->turn;
-    for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next) {
-        if (!f->ready || lacks_rounds(sv, f) >= least) continue;
-        least = lacks_rounds(sv, f);
-        chosen = f;
-    }
-    if (!chosen || others_lack_less(sv, chosen, least)) return NULL;
-    sv->granted_ns += least;
+    uint64_t outer, inner;
+    settle_all(sv, settings);
+    struct turn *t = round_least(&sv->principals, &outer);
+    if (!t) return NULL;
+    struct stake *s = stake_of(t);
+    if (principals_lack_less(sv, s, outer)) return NULL;
+    struct flow *chosen = flow_of(round_least(&s->flows, &inner));
+    if (flows_lack_less(sv, chosen, inner)) return NULL;
+    sv->principals.granted_ns += outer;
+    s->flows.granted_ns += inner;
     return chosen;
 }
+
+/* ---------------------------------------------------------------- what it costs */
 
 void fair_charge(struct server *sv, struct flow *f, uint64_t charge_ns, uint64_t age_ns,
                  uint64_t now_ns)
 {
-    f->served_ns = now_ns;
-    if (!f->next) settle(sv, f, 0);
-    uint64_t most = charge_ns > age_ns ? charge_ns : age_ns;
-    f->deficit_ns -= (int64_t)charge_ns;
-    if (f->deficit_ns < -(int64_t)most) f->deficit_ns = -(int64_t)most;
+    refresh(f);
+    round_charge(&sv->principals, &f->stake->turn, charge_ns, age_ns, now_ns);
+    round_charge(&f->stake->flows, &f->turn, charge_ns, age_ns, now_ns);
 }
 
 void fair_correct(struct server *sv, struct flow *f, uint64_t charge_ns, uint64_t took_ns,
@@ -189,22 +171,38 @@ void fair_correct(struct server *sv, struct flow *f, uint64_t charge_ns, uint64_
 {
     uint64_t most = charge_ns * TOOK_TIMES_MAX + quantum_ns;
     if (took_ns > most) took_ns = most;
-    if (!f->next) settle(sv, f, 0);
-    f->deficit_ns += (int64_t)charge_ns - (int64_t)took_ns;
-    if (!f->next && f->deficit_ns > 0) f->deficit_ns = 0;
+    refresh(f);
+    round_correct(&sv->principals, &f->stake->turn, charge_ns, took_ns);
+    round_correct(&f->stake->flows, &f->turn, charge_ns, took_ns);
+}
+
+int64_t fair_deficit_ns(const struct server *sv, const struct flow *f)
+{
+    return round_deficit_ns(&sv->principals, &f->stake->turn);
+}
+
+bool fair_owes_less(const struct server *sv, const struct flow *a, const struct flow *b)
+{
+    if (a->stake != b->stake) return fair_deficit_ns(sv, a) > fair_deficit_ns(sv, b);
+    const struct round *r = &a->stake->flows;
+    return round_deficit_ns(r, &a->turn) > round_deficit_ns(r, &b->turn);
 }
 
 void fair_grant(struct server *sv, const struct flow *f)
 {
-    int64_t deficit = fair_deficit_ns(sv, f);
-    if (deficit < 0) sv->granted_ns += ((uint64_t)-deficit + weight_of(f) - 1) / weight_of(f);
+    sv->principals.granted_ns += round_lacks(&sv->principals, &f->stake->turn);
+    f->stake->flows.granted_ns += round_lacks(&f->stake->flows, &f->turn);
 }
 
 uint64_t fair_ahead_ns(const struct server *sv, const struct flow *f, uint64_t own_ns,
                        uint64_t charge_ns)
 {
-    uint64_t others = sv->queued_ns - f->queued_ns;
-    uint64_t weights = sv->weights - (f->next ? f->weight : 0);
-    double share = (double)(own_ns + charge_ns) * (double)weights / weight_of(f);
-    return own_ns + (share < (double)others ? (uint64_t)share : others);
+    const struct stake *s = f->stake;
+    struct turn turn = f->turn;
+    if (!turn.next) turn.weight = weight_of(f);
+    own_ns += round_ahead_ns(&s->flows, &turn, own_ns + charge_ns, s->queued_ns - f->queued_ns);
+    turn = s->turn;
+    if (!turn.next) turn.weight = weight_of(f);
+    return own_ns +
+           round_ahead_ns(&sv->principals, &turn, own_ns + charge_ns, sv->queued_ns - s->queued_ns);
 }

@@ -1,9 +1,7 @@
-/* fair: weighted deficit round-robin between the flows of one server, in predicted nanoseconds. A
- * flow whose deficit is not negative may be served, and its work is subtracted, even below zero.
- * When no flow may be served, all are granted as many rounds as the next one needs, in one step of
- * arithmetic. A round grants one nanosecond for each unit of weight: with larger rounds, a flow
- * with little work would lose part of its grant to flows that always have work. A flow that waits
- * so that others can join its batch saves what it is granted, up to the quantum.
+/* fair: who is served next by a server: deficit round-robin (round.h) between principals first, then
+ * between the flows of the chosen one, so that nobody gains by inventing spaces. A principal weighs
+ * as much as the heaviest of its spaces that have work. A flow that waits so that others can join
+ * its batch saves what it is granted, up to the quantum.
  * Owner:  the server.
  * Thread: the loop.
  * Errors: none. */
@@ -18,12 +16,17 @@ void fair_join(struct server *sv, struct flow *f, uint64_t now_ns);
 /* Removes f, which has no tickets any more. A debt stays, savings are lost. */
 void fair_leave(struct server *sv, struct flow *f);
 
-/* Chooses the flow to serve next among those with a ready ticket; *aged: it was chosen because it
- * was not served for age_ns. NULL: none is ready. */
+/* Return the first flow in the round-robin, and the one behind f; NULL: none. */
+struct flow *fair_first(const struct server *sv);
+struct flow *fair_next(const struct server *sv, const struct flow *f);
+
+/* Chooses the flow to serve next among those with a ready ticket; *aged: it was chosen because it,
+ * or its principal, was not served for age_ns. NULL: none is ready. */
 struct flow *fair_choose(struct server *sv, const struct scheduler_settings *settings,
                          uint64_t now_ns, bool *aged);
-/* As fair_choose, for a ticket that passes others: only a flow with no more debt than any other
- * that uses the server, queued or in flight. */
+/* As fair_choose, for a ticket that passes others: only a flow whose principal has no more debt
+ * than any other that uses the server, queued or in flight, and which itself has no more than the
+ * principal's others. */
 struct flow *fair_choose_now(struct server *sv, const struct scheduler_settings *settings);
 
 /* Charges f, in the round-robin or not, for work of this length. Debts older than age_ns are
@@ -34,9 +37,11 @@ void fair_charge(struct server *sv, struct flow *f, uint64_t charge_ns, uint64_t
 void fair_correct(struct server *sv, struct flow *f, uint64_t charge_ns, uint64_t took_ns,
                   uint64_t quantum_ns);
 
-/* Returns f's present deficit on the server, whether it is in the round-robin or not. */
+/* Returns the present deficit of f's principal on the server. */
 int64_t fair_deficit_ns(const struct server *sv, const struct flow *f);
-/* Grants rounds until f is out of debt. */
+/* True if a was served less than b: its principal, or between flows of one principal the flow. */
+bool fair_owes_less(const struct server *sv, const struct flow *a, const struct flow *b);
+/* Grants rounds until f and its principal are out of debt. */
 void fair_grant(struct server *sv, const struct flow *f);
 
 /* Predicts how much of the queued work runs before a ticket of this charge with own_ns of its own

@@ -10,8 +10,10 @@ static void count_in(struct scheduler *s, struct ticket *t, uint64_t now_ns)
     assert(!t->members && t->server < s->server_count);
     if (!f->depth++) fair_join(&s->servers[t->server], f, now_ns);
     f->queued_ns += t->charge_ns;
+    f->stake->queued_ns += t->charge_ns;
     s->servers[t->server].queued_ns += t->charge_ns;
-    t->tenant->queued++;
+    t->tenancy->tenant->queued++;
+    t->tenancy->principal->queued++;
 }
 
 void flows_push(struct scheduler *s, struct ticket *t, uint64_t now_ns)
@@ -57,7 +59,9 @@ void flows_remove(struct scheduler *s, struct ticket *t)
     t->next = t->previous = NULL;
     batch_groups_remove(&s->waiting, t);
     f->queued_ns -= t->charge_ns;
+    f->stake->queued_ns -= t->charge_ns;
     s->servers[t->server].queued_ns -= t->charge_ns;
-    t->tenant->queued--;
+    t->tenancy->tenant->queued--;
+    t->tenancy->principal->queued--;
     if (!--f->depth) fair_leave(&s->servers[t->server], f);
 }

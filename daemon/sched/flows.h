@@ -1,4 +1,4 @@
-/* flows: adds tickets to a tenant's queue for a server and removes them, and keeps all counts that
+/* flows: adds tickets to a tenancy's queue for a server and removes them, and keeps all counts that
  * depend on that.
  * Owner:  the scheduler.
  * Thread: the loop.
@@ -16,7 +16,7 @@ void flows_remove(struct scheduler *s, struct ticket *t);
 
 static inline struct flow *flows_of(const struct ticket *t)
 {
-    return &t->tenant->flows[t->server];
+    return &t->tenancy->flows[t->server];
 }
 
 #endif

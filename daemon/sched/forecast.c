@@ -42,7 +42,7 @@ uint64_t forecast_wait_ns(const struct scheduler *s, const struct ticket *t, uin
 {
     const struct server *sv = &s->servers[server];
     return forecast_backlog_ns(sv, now_ns) +
-           fair_ahead_ns(sv, &t->tenant->flows[server], own_ns, charge_ns);
+           fair_ahead_ns(sv, &t->tenancy->flows[server], own_ns, charge_ns);
 }
 
 uint64_t forecast_added_ns(const struct scheduler *s, const struct ticket *t, uint64_t busy_ns)

@@ -37,8 +37,8 @@ struct ticket *scheduler_evacuate(struct scheduler *s)
 {
     for (uint32_t i = 0; i < s->server_count; i++) {
         struct server *sv = &s->servers[i];
-        if (sv->usable || !sv->turn) continue;
-        struct ticket *t = sv->turn->head;
+        if (sv->usable || !sv->flow_count) continue;
+        struct ticket *t = fair_first(sv)->head;
         flows_remove(s, t);
         return t;
     }
@@ -86,7 +86,7 @@ static void predict(const struct scheduler *s, struct ticket *t, const struct si
                     uint32_t gpu, struct pick_input *in, uint64_t now_ns)
 {
     const struct work *w = &t->work;
-    const struct flow *flows = t->tenant->flows;
+    const struct flow *flows = t->tenancy->flows;
     in->cpu = forecast_work(s, SERVER_CPU, w);
     /* A ticket that the GPU gave up has waited before: it goes to the front of its queue. */
     uint64_t own_ns = known->gave_up ? 0 : flows[SERVER_CPU].queued_ns;
@@ -182,32 +182,77 @@ void scheduler_withdraw(struct scheduler *s, struct ticket *t)
 
 /* ---------------------------------------------------------------- bounds */
 
-enum status scheduler_admit(struct scheduler *s, struct tenant *t, struct failure *f)
+/* When half of what is queued will be done, over all servers. */
+struct drain {
+    double halves_ns, rate; /* rate: the share of a server's time */
+    uint64_t ahead_ns;
+};
+
+/* Adds what is queued for one server: half of it is done after until_ns. */
+static void drain_add(struct drain *d, const struct server *sv, uint64_t half_ns, uint64_t until_ns)
 {
-    uint32_t waiting = t->queued + t->coming;
-    if (!t->quotas.queue_max || waiting < t->quotas.queue_max) return STATUS_OK;
-    t->refused_queue++;
-    enum status st = failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,
-                                 "the space has %u requests in line, as many as it may", waiting);
-    uint64_t ms = scheduler_drain_ns(s, t) / 1000000 + 1;
-    if (f) f->retry_after_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
-    return st;
+    d->halves_ns += (double)half_ns;
+    d->rate += until_ns ? (double)half_ns / (double)until_ns : 1;
+    if (sv->charged_ns < d->ahead_ns) d->ahead_ns = sv->charged_ns;
+}
+
+static uint64_t drain_ns(const struct drain *d)
+{
+    return d->rate > 0 ? d->ahead_ns + (uint64_t)(d->halves_ns / d->rate) : 0;
 }
 
 uint64_t scheduler_drain_ns(const struct scheduler *s, const struct tenant *t)
 {
-    double halves_ns = 0, rate = 0; /* over all its queues; rate: its share of a server's time */
-    uint64_t ahead_ns = UINT64_MAX;
+    struct drain d = {.ahead_ns = UINT64_MAX};
+    for (uint32_t i = 0; i < s->server_count; i++) {
+        for (const struct tenancy *l = t->tenancies; l; l = l->space_next) {
+            const struct flow *f = &l->flows[i];
+            uint64_t half_ns = f->queued_ns / 2;
+            /* Others take their share only as long as they have work. */
+            if (f->depth)
+                drain_add(&d, &s->servers[i], half_ns,
+                          fair_ahead_ns(&s->servers[i], f, half_ns, 0));
+        }
+    }
+    return drain_ns(&d);
+}
+
+static uint64_t drain_of_principal_ns(const struct scheduler *s, const struct principal *p)
+{
+    struct drain d = {.ahead_ns = UINT64_MAX};
     for (uint32_t i = 0; i < s->server_count; i++) {
         const struct server *sv = &s->servers[i];
-        const struct flow *f = &t->flows[i];
-        if (!f->depth) continue;
-        uint64_t half_ns = f->queued_ns / 2;
-        /* Other tenants take their share only as long as they have work. */
-        uint64_t until_ns = fair_ahead_ns(sv, f, half_ns, 0);
-        halves_ns += (double)half_ns;
-        rate += until_ns ? (double)half_ns / (double)until_ns : 1;
-        if (sv->charged_ns < ahead_ns) ahead_ns = sv->charged_ns;
+        const struct stake *own = &p->stakes[i];
+        uint64_t half_ns = own->queued_ns / 2, others_ns = sv->queued_ns - own->queued_ns;
+        if (own->flows.count)
+            drain_add(&d, sv, half_ns,
+                      half_ns + round_ahead_ns(&sv->principals, &own->turn, half_ns, others_ns));
     }
-    return rate > 0 ? ahead_ns + (uint64_t)(halves_ns / rate) : 0;
+    return drain_ns(&d);
+}
+
+static enum status refuse(struct failure *f, const char *who, uint32_t waiting, const char *key,
+                          uint64_t after_ns)
+{
+    enum status st =
+        failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,
+                    "%s has %u requests in line, as many as it may (%s)", who, waiting, key);
+    uint64_t ms = after_ns / 1000000 + 1;
+    if (f) f->retry_after_ms = ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
+    return st;
+}
+
+enum status scheduler_admit(struct scheduler *s, const struct tenancy *l, struct failure *f)
+{
+    struct principal *p = l->principal;
+    struct tenant *t = l->tenant;
+    uint32_t waiting = p->queued + p->coming;
+    if (p->queue_max && waiting >= p->queue_max) {
+        p->refused_queue++;
+        return refuse(f, "the peer", waiting, "peers.queue", drain_of_principal_ns(s, p));
+    }
+    waiting = t->queued + t->coming;
+    if (!t->quotas.queue_max || waiting < t->quotas.queue_max) return STATUS_OK;
+    t->refused_queue++;
+    return refuse(f, "the space", waiting, "quotas.queue", scheduler_drain_ns(s, t));
 }

@@ -56,6 +56,7 @@ void scheduler_start(struct scheduler *s, struct ticket *first, uint32_t members
     flight_add(sv, first);
     batch_groups_add(&s->running, first);
     flows_of(first)->in_flight++;
+    flows_of(first)->stake->in_flight++;
     fair_charge(sv, flows_of(first), first->charge_ns, s->settings.age_ns, now_ns);
     if (members > 1) {
         s->counters.batches++;
@@ -91,6 +92,7 @@ static void land(struct scheduler *s, struct ticket *first)
     flight_remove(sv, first);
     batch_groups_remove(&s->running, first);
     flows_of(first)->in_flight--;
+    flows_of(first)->stake->in_flight--;
 }
 
 void scheduler_put_back(struct scheduler *s, struct ticket *first)
@@ -115,7 +117,9 @@ void scheduler_put_back(struct scheduler *s, struct ticket *first)
         before = t->previous;
         flows_push_front(s, t, now_ns);
     }
-    if (arrived_ns < f->served_ns) f->served_ns = arrived_ns; /* it was not served after all */
+    /* It was not served after all. */
+    if (arrived_ns < f->turn.served_ns) f->turn.served_ns = arrived_ns;
+    if (arrived_ns < f->stake->turn.served_ns) f->stake->turn.served_ns = arrived_ns;
 }
 
 /* ---------------------------------------------------------------- what came of it */
@@ -170,7 +174,7 @@ static void learn(struct scheduler *s, const struct ticket *first, struct seen s
 static void note(struct scheduler *s, const struct ticket *first, bool well, uint64_t ended_ns)
 {
     struct decision d = {
-        .space = first->tenant->space,
+        .space = first->tenancy->tenant->space,
         .server = first->server,
         .reason = (enum reason)first->reason,
         .members = first->members,
@@ -191,7 +195,7 @@ static void note(struct scheduler *s, const struct ticket *first, bool well, uin
 
 static void count_use(const struct ticket *first, uint64_t busy_ns)
 {
-    struct tenant *t = first->tenant;
+    struct tenant *t = first->tenancy->tenant;
     uint32_t b = first->server != SERVER_CPU;
     t->busy_ns[b] += busy_ns;
     t->requests[b] += first->members;
@@ -209,6 +213,7 @@ void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_
     land(s, first);
     fair_correct(sv, flows_of(first), first->charge_ns, seen.held_ns, s->settings.quantum_ns);
     if (run && run->ended_ns > sv->finished_ns) sv->finished_ns = run->ended_ns;
+    if (run) flows_of(first)->stake->finished_ns = sv->finished_ns;
     if (how != END_REFUSED) /* as predicted */
         note(s, first, how == END_WELL, run ? run->ended_ns : 0);
     if (how == END_WELL) {
@@ -216,6 +221,6 @@ void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_
         count_use(first, seen.held_ns);
     } else if (how == END_LET_DOWN) {
         cost_outcome(&s->model, forecast_backend(first->server), first->whole.operation, false);
-        first->tenant->busy_ns[first->server != SERVER_CPU] += seen.held_ns;
+        first->tenancy->tenant->busy_ns[first->server != SERVER_CPU] += seen.held_ns;
     }
 }

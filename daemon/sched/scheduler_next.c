@@ -56,9 +56,9 @@ static struct ticket *ready_of(struct scheduler *s, const struct flow *f, enum r
 static struct ticket *choose(struct scheduler *s, struct server *sv, uint64_t now_ns)
 {
     enum room room = room_of(s, sv, now_ns);
-    if (room == ROOM_NONE || !sv->turn) return NULL;
-    struct flow *f = sv->turn;
-    for (uint32_t i = 0; i < sv->flow_count; i++, f = f->next)
+    if (room == ROOM_NONE || !sv->flow_count) return NULL;
+    struct flow *f = fair_first(sv);
+    for (; f; f = fair_next(sv, f))
         f->ready = ready_of(s, f, room, now_ns);
     bool aged = false;
     f = room == ROOM_ANY ? fair_choose(sv, &s->settings, now_ns, &aged)
@@ -94,27 +94,25 @@ static struct ticket *worth_taking(const struct scheduler *s, const struct flow 
 }
 
 /* For a server without any work: a queued ticket of another server that it would end sooner, of
- * the tenant that was served least here. */
+ * the principal and tenant that were served least here. */
 static struct ticket *steal(struct scheduler *s, uint32_t server, uint64_t now_ns)
 {
     struct server *sv = &s->servers[server];
     if (sv->in_flight || sv->flow_count || room_of(s, sv, now_ns) == ROOM_NONE) return NULL;
     struct ticket *best = NULL;
-    int64_t most = 0;
+    struct flow *most = NULL; /* the best's on this server */
     for (uint32_t i = 0; i < s->server_count; i++) {
-        struct flow *f = s->servers[i].turn;
-        for (uint32_t n = 0; n < s->servers[i].flow_count; n++, f = f->next) {
+        const struct server *other = &s->servers[i];
+        for (struct flow *f = fair_first(other); f; f = fair_next(other, f)) {
             struct ticket *t = worth_taking(s, f, server, now_ns);
-            if (!t) continue;
-            int64_t deficit = fair_deficit_ns(sv, &t->tenant->flows[server]);
-            if (best && deficit <= most) continue;
+            if (!t || (best && !fair_owes_less(sv, &t->tenancy->flows[server], most))) continue;
             best = t;
-            most = deficit;
+            most = &t->tenancy->flows[server];
         }
     }
     if (!best) return NULL;
     flows_remove(s, best);
-    fair_grant(sv, &best->tenant->flows[server]);
+    fair_grant(sv, most);
     s->counters.steals++;
     return best;
 }

@@ -9,8 +9,8 @@
 #include "daemon/sched/choose_backend.h"
 #include "daemon/sched/cost.h"
 #include "daemon/sched/history.h"
+#include "daemon/sched/principal.h"
 #include "daemon/sched/probes.h"
-#include "daemon/sched/tenant.h"
 
 struct scheduler_settings {
     enum force force;
@@ -34,17 +34,14 @@ struct server {
     uint32_t slots_max; /* dispatches at once, as the backend allows */
     /* of VRAM for requests, of which a batch takes at most 80 %; 0: unlimited */
     uint64_t room_bytes;
-    uint32_t in_flight;   /* dispatches */
-    uint64_t charged_ns;  /* predicted time of all that is in flight */
-    uint64_t window_ns;   /* the part of it that counts towards the window */
-    uint64_t queued_ns;   /* predicted time of all that is queued */
-    uint64_t finished_ns; /* when a run there last ended */
-    uint64_t started_ns;  /* since when it has worked on what is in flight now */
-    /* the round-robin of flows with tickets: the next to be served; NULL: none */
-    struct flow *turn;
-    uint32_t flow_count;
-    uint64_t weights;    /* sum over the flows in the round-robin */
-    uint64_t granted_ns; /* to each unit of weight since the start: the rounds (fair.h) */
+    uint32_t in_flight;             /* dispatches */
+    uint64_t charged_ns;            /* predicted time of all that is in flight */
+    uint64_t window_ns;             /* the part of it that counts towards the window */
+    uint64_t queued_ns;             /* predicted time of all that is queued */
+    uint64_t finished_ns;           /* when a run there last ended */
+    uint64_t started_ns;            /* since when it has worked on what is in flight now */
+    struct round principals;        /* those with tickets: of each a stake */
+    uint32_t flow_count;            /* flows with tickets, of all of them */
     struct ticket *oldest, *newest; /* of the dispatches in flight */
     struct ticket *alone;           /* in flight, and never another beside it; or NULL */
 };

@@ -1,12 +1,13 @@
-/* tenant: a space as the scheduler sees it: its share, its quotas, what it has queued and in
- * flight, and what it has used.
+/* tenant: a space as the scheduler sees it: its quotas, what it has queued, and what it has used.
  * Owner:  the space holds it (store/space.h); the pipeline makes and destroys it with the space.
  * Thread: the loop, except where noted.
  * Errors: tenant_create: NULL, no memory. */
 #ifndef ENGRAM_SCHED_TENANT_H
 #define ENGRAM_SCHED_TENANT_H
 
-#include "daemon/base/ticket.h"
+#include <stdint.h>
+
+struct tenancy;
 
 /* 0: unlimited. Set from the configuration (quotas.*, spaces.NAME.*), and again on SIGHUP. */
 struct quotas {
@@ -17,27 +18,11 @@ struct quotas {
     uint32_t weight; /* its share of each backend, relative to others': 1..1000 */
 };
 
-/* A tenant's queue for one server: first in, first out; between tenants the deficit decides. */
-struct flow {
-    struct ticket *head, *tail;
-    uint32_t depth;
-    uint32_t in_flight;   /* dispatches; a batch counts once */
-    uint32_t passing;     /* the short ones among them that passed a full window */
-    int64_t deficit_ns;   /* negative: it was served more than its share */
-    uint64_t granted_ns;  /* the server's granted_ns up to which the deficit is computed (fair.h) */
-    uint32_t weight;      /* its part of the server's weights while it is in the round-robin */
-    struct ticket *ready; /* during scheduler_next: the ticket that it could start now */
-    uint64_t served_ns;   /* when it was last served, or became non-empty */
-    uint64_t queued_ns;   /* charges of all queued tickets */
-    struct flow *next, *previous; /* in the server's round-robin; NULL: it is not in it */
-    struct tenant *tenant;
-};
-
 struct tenant {
     uint32_t space; /* the space's number */
     struct quotas quotas;
-    struct flow flows[SERVERS_MAX];
-    uint32_t queued; /* tickets queued in all flows */
+    struct tenancy *tenancies; /* of all principals that use the space (sched/principal.h) */
+    uint32_t queued;           /* tickets queued in all flows */
     uint32_t coming; /* requests that will be queued after their turnstile; the pipeline counts */
     uint32_t connections; /* the pipeline counts */
     /* Use, by backend: [0] CPU, [1] GPU. ns: how long it kept the backend from others. */
@@ -46,7 +31,7 @@ struct tenant {
 };
 
 struct tenant *tenant_create(uint32_t space, const struct quotas *quotas);
-/* No ticket of it may be queued or in flight. NULL is fine. */
+/* No ticket of it may be queued or in flight, and no tenancy may be left. NULL is fine. */
 void tenant_destroy(struct tenant *t);
 
 #endif

@@ -127,6 +127,71 @@ Test(sim_fairness, nor_with_batches_on_a_gpu)
         expect_fairness(outstanding, true);
 }
 
+/* ---------------------------------------------------------------- a stranger with many names */
+
+enum { STRANGER_SPACES = 64, VICTIM = STRANGER_SPACES };
+
+struct suffered {
+    uint64_t p99_ns, asked, answered;
+    double share; /* of the server's time, where the victim always asks */
+};
+
+/* A victim's requests of 1 ms beside a stranger's so many spaces, which ask all the time. */
+static struct suffered beside_strangers(uint32_t spaces, uint32_t outstanding, bool gpu)
+{
+    struct sim_settings settings = settings_of(STRANGER_SPACES + 1, STRANGER_SPACES + 1, gpu);
+    for (uint32_t i = 0; i < STRANGER_SPACES; i++)
+        settings.principals[i] = 1;
+    struct sim_world *w = sim_open(&settings);
+    w->keep_latency = true;
+    for (uint32_t i = 0; i <= STRANGER_SPACES; i++) {
+        w->clients[i] =
+            client_of(i, SIM_KEYS, gpu ? 8000000 : 1000000, i == VICTIM ? outstanding : 64);
+        if (i >= spaces && i != VICTIM) w->clients[i].requests = 0;
+    }
+    if (outstanding == 1) w->clients[VICTIM].think_ns = 20 * MS;
+    sim_run(w, 20 * SECOND);
+    const struct sim_client *victim = &w->clients[VICTIM];
+    double all = 0;
+    for (uint32_t i = 0; i <= STRANGER_SPACES; i++)
+        all += busy_ms(w, i);
+    struct suffered s = {
+        .p99_ns = sim_latency_ns(&w->clients[VICTIM], 0.99),
+        .asked = victim->sent,
+        .answered = victim->latency_count,
+        .share = busy_ms(w, VICTIM) / all,
+    };
+    sim_close(w);
+    return s;
+}
+
+static void expect_no_gain(bool gpu)
+{
+    struct suffered alone = beside_strangers(0, 1, gpu);
+    for (uint32_t spaces = 1; spaces <= STRANGER_SPACES; spaces *= spaces == 4 ? 16 : 4) {
+        struct suffered s = beside_strangers(spaces, 1, gpu);
+        double share = beside_strangers(spaces, 64, gpu).share;
+        printf("# %s, beside %2u spaces of one stranger: %llu of %llu answered, p99 %.2f ms, alone "
+               "%.2f (%.2f x); share when busy %.3f\n",
+               gpu ? "GPU" : "CPU", spaces, (unsigned long long)s.answered,
+               (unsigned long long)s.asked, (double)s.p99_ns / 1e6, (double)alone.p99_ns / 1e6,
+               (double)s.p99_ns / (double)alone.p99_ns, share);
+        cr_assert_geq(s.answered + 1, s.asked);
+        cr_assert_leq(s.p99_ns, 4 * alone.p99_ns);
+        cr_assert_gt(share, 0.48);
+    }
+}
+
+Test(sim_fairness, a_stranger_gains_nothing_by_inventing_spaces)
+{
+    expect_no_gain(false);
+}
+
+Test(sim_fairness, nor_on_a_gpu)
+{
+    expect_no_gain(true);
+}
+
 /* ---------------------------------------------------------------- weights */
 
 Test(sim_fairness, shares_follow_weights)

@@ -68,6 +68,9 @@ static struct sim_settings settings_of(uint64_t seed, struct sim_world *dice)
     };
     for (uint32_t i = 0; i < settings.tenants; i++)
         settings.weights[i] = (uint32_t)ONE_OF(1, 1, 2, 7, 1000);
+    bool strangers = sim_chance(dice, 0.5);
+    for (uint32_t i = 0; strangers && i < settings.tenants; i++)
+        settings.principals[i] = 1 + (uint32_t)sim_random(dice, 3);
     return settings;
 }
 

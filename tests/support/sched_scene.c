@@ -31,15 +31,21 @@ struct sched_scene sched_scene_open(bool gpu)
     const struct quotas quotas = {.weight = 1};
     for (uint32_t i = 0; i < SCENE_TENANTS; i++) {
         c.tenants[i] = tenant_create(i + 1, &quotas);
-        cr_assert(c.tenants[i]);
+        c.principals[i] = principal_create();
+        cr_assert(c.tenants[i] && c.principals[i]);
+        c.tenancies[i] = tenancy_create(c.principals[i], c.tenants[i]);
+        cr_assert(c.tenancies[i]);
     }
     return c;
 }
 
 void sched_scene_close(struct sched_scene *c)
 {
-    for (uint32_t i = 0; i < SCENE_TENANTS; i++)
+    for (uint32_t i = 0; i < SCENE_TENANTS; i++) {
+        tenancy_destroy(c->tenancies[i]);
+        principal_destroy(c->principals[i]);
         tenant_destroy(c->tenants[i]);
+    }
     free(c->tickets);
     free(c->s);
 }
@@ -60,7 +66,7 @@ struct ticket *sched_scene_ticket(struct sched_scene *c, uint32_t tenant, uint64
 {
     cr_assert(c->taken < SCENE_TICKETS);
     struct ticket *t = &c->tickets[c->taken++];
-    t->tenant = c->tenants[tenant];
+    t->tenancy = c->tenancies[tenant];
     t->arrived_ns = c->now_ns;
     t->work = (struct work){
         .operation = OPERATION_KNN,
@@ -124,18 +130,19 @@ bool sched_scene_is_clean(const struct sched_scene *c)
 {
     for (uint32_t i = 0; i < c->s->server_count; i++) {
         const struct server *sv = &c->s->servers[i];
-        if (sv->in_flight || sv->charged_ns || sv->window_ns || sv->queued_ns || sv->turn ||
-            sv->flow_count || sv->weights || sv->oldest || sv->newest || sv->alone)
+        if (sv->in_flight || sv->charged_ns || sv->window_ns || sv->queued_ns ||
+            sv->principals.count || sv->flow_count || sv->principals.weights || sv->oldest ||
+            sv->newest || sv->alone)
             return false;
     }
     for (uint32_t i = 0; i < BATCH_GROUPS_CHAINS; i++) {
         if (c->s->waiting.chains[i] || c->s->running.chains[i]) return false;
     }
     for (uint32_t i = 0; i < SCENE_TENANTS; i++) {
-        if (c->tenants[i]->queued) return false;
+        if (c->tenants[i]->queued || c->principals[i]->queued) return false;
         for (uint32_t n = 0; n < SERVERS_MAX; n++) {
-            const struct flow *f = &c->tenants[i]->flows[n];
-            if (f->depth || f->in_flight || f->queued_ns || f->head || f->next) return false;
+            const struct flow *f = &c->tenancies[i]->flows[n];
+            if (f->depth || f->in_flight || f->queued_ns || f->head || f->turn.next) return false;
         }
     }
     return true;

@@ -12,7 +12,9 @@ enum { SCENE_TICKETS = 4096, SCENE_TENANTS = 32 };
 struct sched_scene {
     struct scheduler *s;
     struct tenant *tenants[SCENE_TENANTS]; /* weight 1 */
-    struct ticket *tickets;                /* SCENE_TICKETS, zeroed */
+    struct principal *principals[SCENE_TENANTS];
+    struct tenancy *tenancies[SCENE_TENANTS]; /* each tenant has a principal of its own */
+    struct ticket *tickets;                   /* SCENE_TICKETS, zeroed */
     uint32_t taken;
     uint64_t now_ns;
 };

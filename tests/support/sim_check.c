@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/sched/batch.h"
+#include "daemon/sched/fair.h"
 #include "daemon/sched/work.h"
 #include "daemon/sched/forecast.h"
 
@@ -26,7 +27,7 @@ void sim_fail(const struct sim_world *w, const char *what, const char *format, .
 
 void sim_check_joined(struct sim_world *w, struct sim_job *j, bool was_empty)
 {
-    uint32_t tenant = j->ticket.tenant->space - 1, server = j->ticket.server;
+    uint32_t tenant = j->ticket.tenancy->tenant->space - 1, server = j->ticket.server;
     SIM_CHECK(w, server < w->scheduler.server_count && w->scheduler.servers[server].usable,
               "in line for server %u, which is away", server);
     j->line = server;
@@ -37,15 +38,20 @@ void sim_check_joined(struct sim_world *w, struct sim_job *j, bool was_empty)
 
 /* A flow with something in line is served at least every age_ns, and then as long as it takes to
  * serve the others that aged as well: what is in flight, two short dispatches that pass for each
- * tenant, one dispatch for each. Longest: of all runs so far. */
+ * tenant, one dispatch for each. Longest: of all runs so far. A principal waits no longer than that,
+ * and of its flows those that aged are served in turn. */
 static void check_wait(struct sim_world *w, const struct sim_job *first)
 {
-    uint32_t tenant = first->ticket.tenant->space - 1, server = first->line;
+    uint32_t tenant = first->ticket.tenancy->tenant->space - 1, server = first->line;
     const struct scheduler_settings *settings = &w->scheduler.settings;
     uint64_t waited_ns = w->now_ns - w->since_ns[tenant][server];
     uint64_t runs = w->scheduler.servers[server].slots_max + 3ull * w->settings.tenants;
     uint64_t bound_ns = settings->age_ns + settings->batch_wait_ns +
                         runs * (w->longest_ns + (uint64_t)w->settings.scramble);
+    uint32_t siblings = 0; /* itself among them */
+    for (uint32_t i = 0; i < w->settings.tenants; i++)
+        siblings += w->tenancies[i]->principal == first->ticket.tenancy->principal;
+    if (siblings > 1) bound_ns = settings->age_ns + siblings * bound_ns;
     if (!w->disturbed[tenant][server]) {
         SIM_CHECK(w, waited_ns <= bound_ns, "tenant %u waited %llu ns on server %u, not %llu",
                   tenant, (unsigned long long)waited_ns, server, (unsigned long long)bound_ns);
@@ -65,7 +71,7 @@ static void check_batch(struct sim_world *w, const struct dispatch *d)
     uint32_t count = 1;
     for (const struct ticket *t = first->next; t; t = t->next, count++) {
         SIM_CHECK(w,
-                  t->tenant == first->tenant && t->batch_key == first->batch_key &&
+                  t->tenancy == first->tenancy && t->batch_key == first->batch_key &&
                       first->batch_key && t->server == first->server,
                   "strangers in one batch");
         work_merge(&whole, &t->work);
@@ -119,8 +125,8 @@ static void check_idle(struct sim_world *w, uint32_t server)
 {
     struct scheduler *s = &w->scheduler;
     for (uint32_t i = 0; i < s->server_count; i++) {
-        const struct flow *f = s->servers[i].turn;
-        for (uint32_t n = 0; n < s->servers[i].flow_count; n++, f = f->next) {
+        const struct server *sv = &s->servers[i];
+        for (const struct flow *f = fair_first(sv); f; f = fair_next(sv, f)) {
             const struct ticket *t = f->tail;
             if (t->other != server) continue;
             uint64_t here = server == SERVER_CPU ? t->cpu_ns : t->gpu_ns;
@@ -162,7 +168,7 @@ static void sum_flow(struct sim_world *w, const struct flow *f, struct sums *sum
     for (const struct ticket *t = f->head; t; t = t->next, depth++)
         queued_ns += t->charge_ns;
     SIM_CHECK(w, depth == f->depth && queued_ns == f->queued_ns, "a line counts wrong");
-    SIM_CHECK(w, !f->head == !f->next, "a flow in the round with nothing, or the reverse");
+    SIM_CHECK(w, !f->head == !f->turn.next, "a flow in the round with nothing, or the reverse");
     sums->queued_ns += queued_ns;
     sums->depth += depth;
 }
@@ -184,8 +190,8 @@ void sim_check_sums(struct sim_world *w)
     for (uint32_t t = 0; t < w->settings.tenants; t++) {
         uint32_t before = queued;
         for (uint32_t i = 0; i < SIM_SERVERS; i++) {
-            sum_flow(w, &w->tenants[t]->flows[i], &sums[i]);
-            queued += w->tenants[t]->flows[i].depth;
+            sum_flow(w, &w->tenancies[t]->flows[i], &sums[i]);
+            queued += w->tenancies[t]->flows[i].depth;
         }
         SIM_CHECK(w, queued - before == w->tenants[t]->queued, "tenant %u counts wrong", t);
         uint32_t most = w->settings.queue_max; /* what comes back is not refused */
@@ -215,8 +221,8 @@ void sim_check_end(struct sim_world *w)
         const struct server *sv = &w->scheduler.servers[i];
         SIM_CHECK(w,
                   !sv->in_flight && !sv->charged_ns && !sv->window_ns && !sv->queued_ns &&
-                      !sv->flow_count && !sv->turn && !sv->weights && !sv->oldest && !sv->newest &&
-                      !sv->alone,
+                      !sv->flow_count && !sv->principals.first && !sv->principals.weights &&
+                      !sv->oldest && !sv->newest && !sv->alone,
                   "server %u is not empty", i);
     }
     for (uint32_t i = 0; i < BATCH_GROUPS_CHAINS; i++)

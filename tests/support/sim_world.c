@@ -153,7 +153,7 @@ static void enqueue(struct sim_world *w, struct sim_job *j, enum reason gave_up)
 {
     struct ticket *t = &j->ticket;
     uint32_t gpus = w->settings.gpus;
-    uint32_t gpu = gpus ? SERVER_GPU + t->tenant->space % gpus : 0;
+    uint32_t gpu = gpus ? SERVER_GPU + t->tenancy->tenant->space % gpus : 0;
     struct situation known = {
         .gave_up = gave_up,
         .gpu_absent = !gpus,
@@ -164,7 +164,7 @@ static void enqueue(struct sim_world *w, struct sim_job *j, enum reason gave_up)
     };
     uint32_t depths[SIM_SERVERS];
     for (uint32_t i = 0; i < SIM_SERVERS; i++)
-        depths[i] = t->tenant->flows[i].depth;
+        depths[i] = t->tenancy->flows[i].depth;
     scheduler_enqueue(&w->scheduler, t, &known, w->now_ns);
     j->state = SIM_LINE;
     trace(w, "line", number_of(w, j), t->server, t->reason);
@@ -181,7 +181,7 @@ static void send(struct sim_world *w, uint32_t client)
     uint64_t queries = within(w, c->queries), rows = within(w, c->rows);
     uint32_t key = c->random_key ? (uint32_t)sim_random(w, SIM_KEYS + 1) : c->key;
     struct ticket *t = &j->ticket;
-    t->tenant = w->tenants[c->tenant];
+    t->tenancy = w->tenancies[c->tenant];
     t->batch_key = key < SIM_KEYS ? &w->keys[w->settings.shared_keys ? 0 : c->tenant][key] : NULL;
     t->arrived_ns = w->now_ns;
     t->work = (struct work){
@@ -195,7 +195,7 @@ static void send(struct sim_world *w, uint32_t client)
         .pairs = queries * rows,
     };
     t->splits = queries >= SPLIT_QUERIES_MIN && !t->work.filtered;
-    if (scheduler_admit(&w->scheduler, t->tenant, NULL)) {
+    if (scheduler_admit(&w->scheduler, t->tenancy, NULL)) {
         j->state = SIM_LINE;
         end_request(w, j, "refused");
         return;
@@ -298,7 +298,7 @@ static void split(struct sim_world *w, struct sim_job *whole, const struct dispa
         struct sim_job *part = job_take(w, whole->client);
         uint64_t queries = i ? t->work.queries - d->split_queries : d->split_queries;
         part->whole = whole;
-        part->ticket.tenant = t->tenant;
+        part->ticket.tenancy = t->tenancy;
         part->ticket.arrived_ns = t->arrived_ns;
         part->ticket.work = t->work;
         part->ticket.work.queries = queries;
@@ -409,7 +409,11 @@ struct sim_world *sim_open(const struct sim_settings *settings)
         const struct quotas quotas = {.weight = settings->weights[i] ? settings->weights[i] : 1,
                                       .queue_max = settings->queue_max};
         w->tenants[i] = tenant_create(i + 1, &quotas);
-        SIM_CHECK(w, w->tenants[i], "no memory");
+        uint32_t principal = settings->principals[i] ? settings->principals[i] - 1 : i;
+        if (!w->principals[principal]) w->principals[principal] = principal_create();
+        SIM_CHECK(w, w->tenants[i] && w->principals[principal], "no memory");
+        w->tenancies[i] = tenancy_create(w->principals[principal], w->tenants[i]);
+        SIM_CHECK(w, w->tenancies[i], "no memory");
     }
     return w;
 }
@@ -420,8 +424,12 @@ void sim_close(struct sim_world *w)
         w->clients[i].requests = w->clients[i].sent;
     sim_run(w, UINT64_MAX);
     sim_check_end(w);
-    for (uint32_t i = 0; i < w->settings.tenants; i++)
+    for (uint32_t i = 0; i < w->settings.tenants; i++) {
+        tenancy_destroy(w->tenancies[i]);
         tenant_destroy(w->tenants[i]);
+    }
+    for (uint32_t i = 0; i < SIM_TENANTS_MAX; i++)
+        principal_destroy(w->principals[i]);
     for (uint32_t i = 0; i < w->settings.clients; i++)
         free(w->clients[i].latency_ns);
     free(w->jobs);

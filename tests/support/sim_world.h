@@ -37,6 +37,7 @@ struct sim_settings {
     uint64_t seed;
     uint32_t tenants, clients, gpus;
     uint32_t weights[SIM_TENANTS_MAX];
+    uint32_t principals[SIM_TENANTS_MAX]; /* whose a tenant is, from 1; 0: one of its own */
     uint32_t queue_max;
     struct sim_truth truth[2]; /* CPU, GPU; the model starts with these too */
     double noise, scramble;    /* scramble: the end of a run is told up to so many ns late */
@@ -74,7 +75,9 @@ struct sim_world {
     struct sim_settings settings;
     struct scheduler scheduler;
     struct tenant *tenants[SIM_TENANTS_MAX];
-    char keys[SIM_TENANTS_MAX][SIM_KEYS]; /* their addresses are the keys */
+    struct principal *principals[SIM_TENANTS_MAX]; /* NULL: not used */
+    struct tenancy *tenancies[SIM_TENANTS_MAX];    /* each tenant's only one */
+    char keys[SIM_TENANTS_MAX][SIM_KEYS];          /* their addresses are the keys */
     struct sim_client clients[SIM_CLIENTS_MAX];
     struct sim_job *jobs;
     uint32_t job_count, jobs_used;

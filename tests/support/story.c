@@ -155,6 +155,12 @@ static void on_written(void *owner, struct job *j)
     s->behind.on_written(s->behind.owner, j);
 }
 
+static bool on_idle_peer(void *owner, struct peer *peer)
+{
+    struct story *s = owner;
+    return s->behind.on_idle_peer(s->behind.owner, peer);
+}
+
 static void build(struct story *s)
 {
     const struct vector_kernels *kernels = vectors_choose("auto");
@@ -180,7 +186,7 @@ static void build(struct story *s)
                                        .instance = s->settings.seed};
     STORY_CHECK(s, !pipeline_create(&options, &s->pipeline), "no memory for the pipeline");
     s->behind = pipeline_net_events(s->pipeline);
-    struct net_events events = {s, on_frame, on_bad_frame, on_close, on_written};
+    struct net_events events = {s, on_frame, on_bad_frame, on_close, on_written, on_idle_peer};
     STORY_CHECK(s, !net_init(&s->net, NULL, &s->clock, s->heap, &s->config, &events),
                 "no memory for net");
 }

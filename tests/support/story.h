@@ -26,6 +26,7 @@
 enum {
     STORY_CLIENTS_MAX = 6,
     STORY_SPACES = 2,
+    STORY_PEERS = 3, /* users, of whom one is root */
     STORY_CARDS_MAX = 2,
     STORY_WORKERS_MAX = 3,
     STORY_UNITS_MAX = 1024, /* jobs that the CPU has at once */

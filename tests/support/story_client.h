@@ -16,6 +16,7 @@ struct story_request;
 struct story_client {
     struct story *story;
     uint32_t number, space;
+    uint32_t uid;                  /* who it is */
     struct connection *connection; /* NULL: not connected */
     uint64_t connection_id;
     bool greeted; /* its Hello was answered */

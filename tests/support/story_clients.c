@@ -59,6 +59,7 @@ void story_clients_open(struct story *s)
         c->story = s;
         c->number = i;
         c->space = (uint32_t)story_random(s, STORY_SPACES);
+        c->uid = (uint32_t)story_random(s, STORY_PEERS);
         c->next_id = 1;
         act_later(c, AGAIN_NS);
     }

@@ -194,7 +194,8 @@ static const struct transport wire = {
 void story_connect(struct story_client *c)
 {
     c->greeted = false;
-    c->connection = connection_attach(&c->story->net, &wire, c);
+    const struct peer_key who = peer_key_of_user(c->uid);
+    c->connection = connection_attach(&c->story->net, &who, &wire, c);
     STORY_CHECK(c->story, c->connection, "no connection is left");
     c->connection_id = c->connection->id;
     story_greet(c);

@@ -77,6 +77,7 @@ Test(config, defaults_are_the_documented_ones)
     cr_expect_eq(c.quotas.queue, 4096);
     cr_expect_eq(c.quotas.connections, 0);
     cr_expect_eq(c.quotas.weight, 1);
+    cr_expect_eq(c.peers.queue, 0);
     cr_expect_eq(c.space_count, 0);
 }
 
@@ -149,6 +150,7 @@ Test(config, every_key_is_read)
     want.batch_queries = 1024;
     want.batch_requests = 1;
     want.quotas = (struct space_quotas){1 << 30, 1 << 24, 1 << 20, 65536, 1000, 0};
+    want.peers = (struct peer_limits){.queue = 1 << 20};
     strcpy(memset(want.log_level, 0, CONFIG_TEXT_MAX), "debug");
     const char *text =
         "{\"socket\": {\"path\": \"/tmp/a b\", \"mode\": \"600\"},\n"
@@ -171,7 +173,7 @@ Test(config, every_key_is_read)
         "\"calibrate\": false, \"model_file\": \"/var/model\"},"
         "\"batch\": {\"wait_us\": 0, \"queries\": 1024, \"requests\": 1},"
         "\"quotas\": {\"host_mib\": 1073741824, \"vram_mib\": 16777216, \"queue\": 1048576,"
-        "\"connections\": 65536, \"weight\": 1000},"
+        "\"connections\": 65536, \"weight\": 1000}, \"peers\": {\"queue\": 1048576},"
         "\"auth\": {\"token_file\": \"/etc/token\"}, \"log\": {\"level\": \"debug\"}}";
     cr_assert_eq(read_text(text, &c, &f), STATUS_OK, "%s", f.text);
     cr_expect_eq(memcmp(&c, &want, sizeof c), 0);

@@ -17,6 +17,7 @@ static struct net net;
 static struct config config;
 static struct done done;
 static struct space *space;
+static struct tenancy *tenancy;
 static struct collection *rows;
 static uint64_t now_ns = START_NS;
 static struct job *taken[ENDED_MAX];
@@ -65,6 +66,8 @@ static void begin(void)
     cr_assert_eq(net_init(&net, NULL, &clock_set, p->heap, &config, &events), STATUS_OK);
     cr_assert_eq(store_space(p->store, "alpha", &space), STATUS_OK);
     cr_assert(quotas_tenant(p, space));
+    tenancy = tenancy_create(principal_create(), space->tenant);
+    cr_assert(tenancy);
     cr_assert_eq(store_collection_create(p->store, space, "rows", D, METRIC_COSINE, NULL, &rows),
                  STATUS_OK);
 }
@@ -77,6 +80,7 @@ static struct job *ask_as(uint64_t deadline_ns, bool writer)
     static _Alignas(64) float query[D];
     struct job *j = job_take_own(p, space, OPERATION_KNN, (struct job_owner){finish_on_done, p});
     cr_assert(j);
+    j->ticket.tenancy = tenancy;
     j->collection = rows;
     j->request.queries =
         (struct tensor){.dtype = DTYPE_FLOAT32, .rows = 1, .columns = D, .data = query};

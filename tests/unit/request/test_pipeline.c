@@ -61,13 +61,14 @@ static const struct transport unheard = {
 
 static struct connection *connect_client(void)
 {
-    struct connection *c = connection_attach(&net, &unheard, NULL);
+    const struct peer_key who = peer_key_of_user(1000);
+    struct connection *c = connection_attach(&net, &who, &unheard, NULL);
     cr_assert(c);
     c->greeted = true;
     c->space = space;
     c->owner = space->number;
     struct failure f;
-    cr_assert_eq(quotas_admit_connection(p, space, &f), STATUS_OK);
+    cr_assert_eq(quotas_admit_connection(p, c, &f), STATUS_OK);
     return c;
 }
 

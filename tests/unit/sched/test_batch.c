@@ -1,4 +1,5 @@
 /* Batches: who runs as one, up to which bounds, and when one waits for company. */
+#include "daemon/sched/fair.h"
 #include "daemon/sched/batch.h"
 
 #include <criterion/criterion.h>
@@ -138,7 +139,7 @@ Test(batch, a_card_bounds_its_batches_by_its_memory)
     cr_assert_eq(c.s->counters.shrunk_batches, 1);
 
     send(&c, 0, &key_a, 100); /* alone it is too much as well: that is not for us to say */
-    struct ticket *next = c.s->servers[SERVER_GPU].turn->head;
+    struct ticket *next = fair_first(&c.s->servers[SERVER_GPU])->head;
     sched_scene_finish(&c, c.s->servers[SERVER_GPU].oldest);
     cr_assert_eq(sched_scene_next(&c), next);
     sched_scene_drain(&c);
@@ -266,14 +267,14 @@ Test(batch, all_of_it_goes_back_where_it_was)
     for (int i = 0; i < 3; i++)
         a[i] = send(&c, 0, &key_a, 1);
     cr_assert_eq(sched_scene_next(&c), b);
-    int64_t deficit = c.tenants[0]->flows[0].deficit_ns;
+    int64_t deficit = c.tenancies[0]->flows[0].turn.deficit_ns;
     cr_assert_eq(sched_scene_next(&c), a[0]);
     cr_assert_eq(a[0]->members, 3);
     scheduler_put_back(c.s, a[0]);
     cr_assert_eq(c.s->counters.batches, 0);
     cr_assert_eq(c.s->servers[0].in_flight, 1);
-    cr_assert_leq(c.tenants[0]->flows[0].deficit_ns, deficit > 0 ? deficit : 0);
-    const struct flow *f = &c.tenants[0]->flows[0];
+    cr_assert_leq(c.tenancies[0]->flows[0].turn.deficit_ns, deficit > 0 ? deficit : 0);
+    const struct flow *f = &c.tenancies[0]->flows[0];
     cr_assert(f->head == a[0] && a[0]->next == a[1] && a[1]->next == a[2] && f->tail == a[2]);
     cr_assert_eq(sched_scene_next(&c), a[0]);
     cr_assert_eq(a[0]->members, 3);

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { FLOWS = 16 };
 
@@ -12,13 +13,21 @@ enum { FLOWS = 16 };
 
 static struct server server;
 static struct tenant tenants[FLOWS];
+static struct principal principals[FLOWS];
+static struct tenancy tenancies[FLOWS];
 static struct ticket tickets[FLOWS];
 static struct scheduler_settings settings = {.quantum_ns = 500 * US, .age_ns = 1000 * MS};
 
+/* Of tenant i, which is all that principal i has. */
 static struct flow *flow(uint32_t i)
 {
-    tenants[i].flows[0].tenant = &tenants[i];
-    return &tenants[i].flows[0];
+    struct flow *f = &tenancies[i].flows[0];
+    if (f->tenancy) return f;
+    tenancies[i] = (struct tenancy){.tenant = &tenants[i], .principal = &principals[i]};
+    f->tenancy = &tenancies[i];
+    f->stake = &principals[i].stakes[0];
+    f->turn.weight = f->stake->turn.weight = 1;
+    return f;
 }
 
 static void join(uint32_t i, uint32_t weight, uint64_t now_ns)
@@ -35,7 +44,7 @@ static uint32_t serve(uint64_t charge_ns, uint64_t now_ns)
     struct flow *f = fair_choose(&server, &settings, now_ns, &aged);
     cr_assert(f && f->ready);
     fair_charge(&server, f, charge_ns, settings.age_ns, now_ns);
-    return (uint32_t)(f->tenant - tenants);
+    return (uint32_t)(f->tenancy->tenant - tenants);
 }
 
 Test(fair, nobody_there_is_nobody_served)
@@ -48,7 +57,7 @@ Test(fair, nobody_there_is_nobody_served)
     cr_assert_null(fair_choose(&server, &settings, 2, &aged));
     cr_assert_null(fair_choose_now(&server, &settings));
     fair_leave(&server, flow(0));
-    cr_assert(!server.turn && !server.flow_count && !server.weights);
+    cr_assert(!server.principals.first && !server.flow_count && !server.principals.weights);
 }
 
 /* Whatever their sizes, time is shared by weight. */
@@ -63,7 +72,7 @@ Test(fair, time_is_shared_by_weight)
     for (int n = 0; n < 200000; n++) {
         bool aged;
         struct flow *f = fair_choose(&server, &settings, now, &aged);
-        uint64_t i = (uint64_t)(f->tenant - tenants), took = (1 + i * i) * 10 * US;
+        uint64_t i = (uint64_t)(f->tenancy->tenant - tenants), took = (1 + i * i) * 10 * US;
         fair_charge(&server, f, took, settings.age_ns, now);
         got[i] += took;
         sum += took;
@@ -84,7 +93,7 @@ Test(fair, empty_rounds_are_jumped_over)
     settings.age_ns = UINT64_MAX / 4;
     for (uint64_t n = 0; n < 1000; n++)
         serve(1000000 * MS, n);
-    cr_assert(server.granted_ns > 0);
+    cr_assert(server.principals.granted_ns > 0);
 }
 
 Test(fair, turns_are_as_short_as_they_can_be)
@@ -160,7 +169,7 @@ Test(fair, who_was_not_served_for_long_goes_first)
     for (int n = 0; n < 1000; n++, now += MS) {
         bool aged;
         struct flow *f = fair_choose(&server, &settings, now, &aged);
-        cr_assert_eq(aged, now - f->served_ns >= settings.age_ns);
+        cr_assert_eq(aged, now - f->turn.served_ns >= settings.age_ns);
         fair_charge(&server, f, MS, settings.age_ns, now);
         if (f != flow(0)) continue;
         if (now - last > longest) longest = now - last;
@@ -206,7 +215,7 @@ Test(fair, who_owes_least_of_all_there_passes)
     cr_assert_null(fair_choose_now(&server, &settings));
     fair_leave(&server, flow(0));
     server.oldest = &tickets[0]; /* and so it would with all it has in flight */
-    tickets[0].tenant = &tenants[0];
+    tickets[0].tenancy = &tenancies[0];
     cr_assert_null(fair_choose_now(&server, &settings));
     fair_charge(&server, flow(0), 5 * MS, settings.age_ns, 0);
     cr_assert_eq(fair_choose_now(&server, &settings), flow(1));
@@ -229,8 +238,8 @@ Test(fair, what_is_ahead_is_by_shares)
 {
     join(0, 1, 0);
     join(1, 3, 0);
-    flow(0)->queued_ns = 10 * MS;
-    flow(1)->queued_ns = 90 * MS;
+    flow(0)->queued_ns = flow(0)->stake->queued_ns = 10 * MS;
+    flow(1)->queued_ns = flow(1)->stake->queued_ns = 90 * MS;
     server.queued_ns = 100 * MS;
     cr_assert_eq(fair_ahead_ns(&server, flow(0), 10 * MS, 2 * MS), 10 * MS + 3 * 12 * MS);
     cr_assert_eq(fair_ahead_ns(&server, flow(0), 10 * MS, 100 * MS), 100 * MS); /* all there is */
@@ -247,6 +256,111 @@ Test(fair, a_weight_set_anew_counts_at_once)
     uint32_t got[2] = {0};
     for (int n = 0; n < 4000; n++)
         got[serve(MS, 0)]++;
-    cr_assert_eq(server.weights, 4);
+    cr_assert_eq(server.principals.weights, 4);
     cr_assert(got[1] > 2950 && got[1] < 3050, "%u", got[1]);
+}
+
+/* ---------------------------------------------------------------- several flows of one principal */
+
+/* Gives tenant i to the principal of tenant `of`. */
+static void give_to(uint32_t i, uint32_t of)
+{
+    flow(i)->stake = flow(of)->stake;
+    tenancies[i].principal = &principals[of];
+}
+
+/* However many spaces a principal has, and whatever they weigh, it has one part. */
+Test(fair, spaces_invented_gain_nothing)
+{
+    uint64_t got[FLOWS] = {0}, now = 0;
+    settings.age_ns = UINT64_MAX / 4;
+    for (uint32_t i = 2; i < FLOWS; i++)
+        give_to(i, 1);
+    for (uint32_t i = 0; i < FLOWS; i++)
+        join(i, 1, 0);
+    for (int n = 0; n < 100000; n++, now += MS)
+        got[serve(MS, now)]++;
+    cr_assert(got[0] >= 49999 && got[0] <= 50001, "%llu", (unsigned long long)got[0]);
+    for (uint32_t i = 1; i < FLOWS; i++)
+        cr_assert(got[i] >= 3330 && got[i] <= 3336, "%u: %llu", i, (unsigned long long)got[i]);
+    for (uint32_t i = 0; i < FLOWS; i++)
+        fair_leave(&server, flow(i));
+    cr_assert(!server.principals.first && !server.flow_count && !server.principals.weights);
+    cr_assert(!principals[1].stakes[0].flows.first && !principals[1].stakes[0].flows.weights);
+}
+
+/* Principal 1 has spaces of weights 2 and 6 and weighs 6; principal 0 weighs 2. */
+Test(fair, a_principal_weighs_what_its_heaviest_space_does)
+{
+    uint64_t got[3] = {0};
+    settings.age_ns = UINT64_MAX / 4;
+    give_to(2, 1);
+    join(0, 2, 0);
+    join(1, 2, 0);
+    join(2, 6, 0);
+    for (int n = 0; n < 80000; n++)
+        got[serve(MS, 0)]++;
+    cr_assert(got[0] >= 19990 && got[0] <= 20010, "%llu", (unsigned long long)got[0]);
+    cr_assert(got[1] >= 14990 && got[1] <= 15010, "%llu", (unsigned long long)got[1]);
+    fair_leave(&server, flow(2)); /* without it both weigh as much */
+    memset(got, 0, sizeof got);
+    for (int n = 0; n < 80000; n++)
+        got[serve(MS, 0)]++;
+    cr_assert(got[0] >= 39990 && got[0] <= 40010, "%llu", (unsigned long long)got[0]);
+}
+
+/* Spaces that were not served for long are first among those of their principal, not of all. */
+Test(fair, age_does_not_pass_principals)
+{
+    uint64_t got[FLOWS] = {0}, now = 0;
+    settings.age_ns = 10 * MS; /* shorter than a round of all spaces */
+    for (uint32_t i = 2; i < FLOWS; i++)
+        give_to(i, 1);
+    for (uint32_t i = 0; i < FLOWS; i++)
+        join(i, 1, 0);
+    for (int n = 0; n < 10000; n++, now += MS)
+        got[serve(MS, now)]++;
+    cr_assert(got[0] >= 4999 && got[0] <= 5001, "%llu", (unsigned long long)got[0]);
+}
+
+Test(fair, who_passes_owes_least_in_its_principal_too)
+{
+    give_to(2, 1);
+    join(0, 1, 0);
+    join(1, 1, 0);
+    join(2, 1, 0);
+    fair_charge(&server, flow(1), MS, settings.age_ns, 0);
+    flow(0)->ready = flow(2)->ready = NULL;
+    cr_assert_null(fair_choose_now(&server, &settings)); /* 0 owes less */
+    fair_charge(&server, flow(0), 2 * MS, settings.age_ns, 0);
+    cr_assert_null(fair_choose_now(&server, &settings)); /* 2 does */
+    flow(2)->ready = &tickets[2];
+    cr_assert_eq(fair_choose_now(&server, &settings), flow(2));
+    fair_leave(&server, flow(2));
+    tickets[2].tenancy = &tenancies[2]; /* and so it does with all that it has in flight */
+    server.oldest = &tickets[2];
+    cr_assert_null(fair_choose_now(&server, &settings));
+    fair_charge(&server, flow(2), 5 * MS, settings.age_ns, 0);
+    fair_charge(&server, flow(0), 9 * MS, settings.age_ns, 0);
+    cr_assert_eq(fair_choose_now(&server, &settings), flow(1));
+    cr_assert(fair_owes_less(&server, flow(1), flow(2)));
+    cr_assert(fair_owes_less(&server, flow(2), flow(0)));
+}
+
+Test(fair, all_flows_are_met_once)
+{
+    cr_assert_null(fair_first(&server));
+    for (uint32_t i = 0; i < FLOWS; i++) {
+        if (i % 4) give_to(i, i - i % 4);
+        join(i, 1, 0);
+    }
+    uint32_t met = 0;
+    for (const struct flow *f = fair_first(&server); f; f = fair_next(&server, f))
+        met |= 1u << (f->tenancy - tenancies);
+    cr_assert_eq(met, (1u << FLOWS) - 1);
+    serve(MS, 0);
+    met = 0;
+    for (const struct flow *f = fair_first(&server); f; f = fair_next(&server, f))
+        met++;
+    cr_assert_eq(met, FLOWS);
 }

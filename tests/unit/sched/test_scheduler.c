@@ -167,9 +167,9 @@ Test(scheduler, short_jobs_pass_a_few_at_a_time)
     for (uint32_t i = 0; i < 4; i++)
         sched_scene_send(&c, 2, 50);
     struct ticket *first = sched_scene_next(&c);
-    cr_assert(first && first->tenant == c.tenants[2]);
+    cr_assert(first && first->tenancy == c.tenancies[2]);
     cr_assert_null(sched_scene_next(&c)); /* now it owes more than tenant 1, which waits */
-    scheduler_withdraw(c.s, c.tenants[1]->flows[0].head);
+    scheduler_withdraw(c.s, c.tenancies[1]->flows[0].head);
     cr_assert_eq(sched_scene_next(&c), first + 1);
     cr_assert_null(sched_scene_next(&c)); /* two at a time */
     cr_assert_eq(c.s->counters.passes, 3);
@@ -243,7 +243,7 @@ Test(scheduler, a_wide_request_runs_on_both)
     cr_assert_eq(t->members, 0);
     cr_assert(sched_scene_is_clean(&c));
     for (uint32_t i = 0; i < 2; i++) {
-        parts[i].tenant = t->tenant;
+        parts[i].tenancy = t->tenancy;
         parts[i].work = t->work;
         parts[i].work.queries = i ? 100 : 200;
         parts[i].work.pairs = parts[i].work.queries * 1000;
@@ -259,7 +259,7 @@ Test(scheduler, a_wide_request_runs_on_both)
     t = wide(&c); /* the caller cannot: it runs whole, or goes back */
     cr_assert(scheduler_next(c.s, c.now_ns, &d) && d.split_queries);
     scheduler_put_back(c.s, t);
-    cr_assert_eq(t->tenant->queued, 1);
+    cr_assert_eq(t->tenancy->tenant->queued, 1);
     cr_assert(scheduler_next(c.s, c.now_ns, &d) && d.split_queries);
     scheduler_place(c.s, t, t->server, d.reason, c.now_ns);
     cr_assert_eq(t->charge_ns, 15 * MS);
@@ -359,7 +359,7 @@ Test(scheduler, what_was_refused_teaches_nothing)
     cr_assert_arr_eq(&before, &c.s->model.lines[1][0], sizeof before);
     cr_assert_eq(c.s->decisions.count, 0);
     cr_assert_eq(c.tenants[0]->requests[1], 0);
-    cr_assert_eq(c.tenants[0]->flows[1].deficit_ns, 0); /* and costs nothing */
+    cr_assert_eq(c.tenancies[0]->flows[1].turn.deficit_ns, 0); /* and costs nothing */
     cr_assert(sched_scene_is_clean(&c));
     sched_scene_close(&c);
 }
@@ -398,17 +398,17 @@ Test(scheduler, a_full_line_says_when_to_come_back)
     c.tenants[0]->quotas.queue_max = 100;
     struct failure f = {0};
     for (uint32_t i = 0; i < 100; i++) {
-        cr_assert_eq(scheduler_admit(c.s, c.tenants[0], &f), STATUS_OK);
+        cr_assert_eq(scheduler_admit(c.s, c.tenancies[0], &f), STATUS_OK);
         sched_scene_send(&c, 0, 10000); /* 10 ms each */
     }
-    cr_assert_eq(scheduler_admit(c.s, c.tenants[0], &f), STATUS_RESOURCE_EXHAUSTED);
+    cr_assert_eq(scheduler_admit(c.s, c.tenancies[0], &f), STATUS_RESOURCE_EXHAUSTED);
     cr_assert_eq(f.detail, DETAIL_QUEUE_FULL);
     cr_assert_eq(f.retry_after_ms, 501);
     cr_assert_eq(c.tenants[0]->refused_queue, 1);
-    cr_assert_eq(scheduler_admit(c.s, c.tenants[1], &f), STATUS_OK);
+    cr_assert_eq(scheduler_admit(c.s, c.tenancies[1], &f), STATUS_OK);
     for (uint32_t i = 0; i < 100; i++)
         sched_scene_send(&c, 1, 10000); /* another takes its half of the time */
-    cr_assert_eq(scheduler_admit(c.s, c.tenants[0], &f), STATUS_RESOURCE_EXHAUSTED);
+    cr_assert_eq(scheduler_admit(c.s, c.tenancies[0], &f), STATUS_RESOURCE_EXHAUSTED);
     cr_assert_eq(f.retry_after_ms, 1001);
     cr_assert_eq(scheduler_drain_ns(c.s, c.tenants[2]), 0);
     sched_scene_drain(&c);

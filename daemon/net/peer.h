@@ -1,0 +1,51 @@
+/* peer: who is at the other end of connections: a user of this machine on a Unix socket, a network
+ * address on TCP. Spaces and connections can be invented, peers cannot.
+ * Owner:  net's table. A connection counts in its peer; one that has nothing is forgotten.
+ * Thread: the loop.
+ * Errors: peers_find: NULL, no memory. */
+#ifndef ENGRAM_NET_PEER_H
+#define ENGRAM_NET_PEER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct principal;
+
+enum { PEER_CHAINS = 256 };
+enum peer_kind { PEER_UNKNOWN = 0, PEER_USER = 1, PEER_ADDRESS = 2 };
+
+struct peer_key {
+    uint8_t kind;      /* enum peer_kind */
+    uint8_t prefix;    /* of an address: how many bytes of it count */
+    uint8_t bytes[16]; /* a user's number, or an address; zeros behind it */
+};
+
+struct peer {
+    struct peer_key key;
+    char name[56];    /* "uid 1000", "127.0.0.0/8", for the log and replies to itself */
+    bool is_operator; /* root, or the user that the daemon runs as */
+    uint32_t connections;
+    struct principal *principal; /* NULL, or made and destroyed by the pipeline */
+    struct peer *next;           /* in its chain */
+};
+
+struct peers {
+    struct peer *chains[PEER_CHAINS];
+    uint32_t operator_uid; /* the daemon's */
+};
+
+struct peer_key peer_key_of_user(uint32_t uid);
+/* Any address of 127.0.0.0/8 is one peer, since any local process may take any of them; of IPv6
+ * the first 64 bits count, since whoever has one such address has all. */
+struct peer_key peer_key_of_address(const struct sockaddr *address);
+
+void peers_init(struct peers *p);
+void peers_finish(struct peers *p);
+/* Finds or makes a peer. */
+struct peer *peers_find(struct peers *p, const struct peer_key *key);
+/* Forgets the peers that have nothing and of which the owner, if it is asked (forget is not NULL),
+ * says that it has nothing either. */
+void peers_sweep(struct peers *p, bool (*forget)(void *owner, struct peer *peer), void *owner);
+
+#endif
