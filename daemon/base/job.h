@@ -190,6 +190,7 @@ struct job_plan {
     void (*run_part)(struct job *j, uint32_t part, uint32_t worker);
     void (*finish)(struct job *j); /* may be NULL */
     uint32_t parts;                /* >= 1 */
+    bool has_long_parts;           /* of more than a few ms: none is begun inside another job's */
     struct heap_block scratch;     /* the backend frees it after finish */
     uint64_t words[12];            /* private to the operation */
 };
@@ -266,7 +267,7 @@ struct job {
     struct job_gpu gpu;
     void (*step)(struct job *j); /* the next step (exec/workers.h) */
     struct job_parts parts;      /* to be run before that step */
-    uint64_t begun_ns;           /* when workers last began with it */
+    uint64_t arrival;            /* its number in the workers' queue */
     atomic_ullong worked_ns;     /* of all workers together */
     atomic_uint next_part;
     atomic_uint parts_left;

@@ -3,27 +3,44 @@
 #include <assert.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/yield.h"
 
 static bool job_dead(struct job *j)
 {
     return j->failure.code || atomic_load_explicit(&j->cancelled, memory_order_relaxed);
 }
 
-/* Must be called before j can end. */
-static void count_work(struct job *j, uint64_t since_ns)
+/* Work that is being done for a job; what the thread does for others meanwhile does not count. */
+struct effort {
+    uint64_t since_ns, lent_ns;
+};
+
+static uint64_t lent_ns(void)
 {
-    atomic_fetch_add_explicit(&j->worked_ns, clock_read_ns(j->clock) - since_ns,
+    return yield_now ? yield_now->lent_ns : 0;
+}
+
+static struct effort effort_begin(const struct job *j)
+{
+    return (struct effort){clock_read_ns(j->clock), lent_ns()};
+}
+
+/* Must be called before j can end. */
+static void effort_end(struct job *j, struct effort e)
+{
+    uint64_t lent = lent_ns() - e.lent_ns;
+    atomic_fetch_add_explicit(&j->worked_ns, clock_read_ns(j->clock) - e.since_ns - lent,
                               memory_order_relaxed);
 }
 
 void steps_try_part(struct job *j, uint32_t part, uint32_t worker)
 {
-    uint64_t since_ns = clock_read_ns(j->clock);
+    struct effort e = effort_begin(j);
     if (job_dead(j))
         atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
     else
         j->parts.run(j, part, worker);
-    count_work(j, since_ns);
+    effort_end(j, e);
 }
 
 bool steps_run(struct job *j)
@@ -52,14 +69,15 @@ static void finish_plan(struct job *j)
 void steps_begin_plan(struct job *j)
 {
     j->step = finish_plan;
-    j->started_ns = clock_read_ns(j->clock);
+    struct effort e = effort_begin(j);
+    j->started_ns = e.since_ns;
     atomic_store_explicit(&j->worked_ns, 0, memory_order_relaxed);
     if (!job_dead(j) && j->plan.prepare) {
         enum status st = j->plan.prepare(j);
         assert(!st || j->failure.code == st);
         (void)st;
     }
-    count_work(j, j->started_ns);
+    effort_end(j, e);
     if (job_dead(j))
         atomic_store_explicit(&j->skipped, true, memory_order_relaxed);
     else

@@ -9,26 +9,24 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
-#include "daemon/exec/steps.h"
+#include "daemon/base/yield.h"
 #include "daemon/exec/operation.h"
+#include "daemon/exec/steps.h"
+#include "daemon/exec/work_queue.h"
 
-/* A job that takes longer than this since it began is a long one. */
-#define SHORT_NS UINT64_C(10000000)
-
-struct job_list {
-    struct job *head, *tail;
-    uint64_t spent_ns; /* time that all workers spent on its jobs since both lists last had some */
-};
+/* What a worker does in one go before it looks at what others wait for; and how long it may then
+ * work for these, in times of that. */
+#define PIECE_NS UINT64_C(1000000)
+enum { SHORTER_TIMES = 3, INSIDE_MAX = 6 };
 
 struct workers {
     struct backend backend;
     struct done *done;
     pthread_mutex_t lock;
     pthread_cond_t work;
-    /* Jobs with parts to claim, oldest first; guarded by lock. */
-    struct job_list jobs, long_jobs;
-    uint32_t sleeping; /* guarded by lock */
-    bool stop;         /* guarded by lock */
+    struct work_queue queue; /* guarded by lock, as the next two */
+    uint32_t sleeping;
+    bool stop;
     uint32_t count;
     pthread_t threads[];
 };
@@ -39,69 +37,29 @@ struct worker_start {
     int processor; /* -1: any */
 };
 
-static void list_remove(struct job_list *l, struct job *j)
-{
-    if (j->previous)
-        j->previous->next = j->next;
-    else
-        l->head = j->next;
-    if (j->next)
-        j->next->previous = j->previous;
-    else
-        l->tail = j->previous;
-    j->next = j->previous = NULL;
-}
+/* A worker, and the jobs of which it runs a part now, each inside the one before. */
+struct seat {
+    struct yielder yielder;
+    struct workers *workers;
+    uint32_t number;
+    struct job *jobs[INSIDE_MAX];
+    uint64_t spent_ns[INSIDE_MAX]; /* of each, on the part that it is in */
+    uint32_t depth;
+    uint64_t since_ns; /* when it began with what it does, or went on with it */
+};
 
-static void list_prepend(struct job_list *l, struct job *j)
-{
-    j->previous = NULL;
-    j->next = l->head;
-    if (l->head)
-        l->head->previous = j;
-    else
-        l->tail = j;
-    l->head = j;
-}
-
-static void list_append(struct job_list *l, struct job *j)
-{
-    j->next = NULL;
-    j->previous = l->tail;
-    if (l->tail)
-        l->tail->next = j;
-    else
-        l->head = j;
-    l->tail = j;
-}
-
-/* Claims the next part of j, the first job of the list; called under the lock. */
-static uint32_t claim(struct job_list *l, struct job *j)
+/* Claims the next part of j; called under the lock. */
+static uint32_t claim(struct work_queue *q, struct job *j)
 {
     uint32_t part = atomic_load_explicit(&j->next_part, memory_order_relaxed);
     atomic_store_explicit(&j->next_part, part + 1, memory_order_relaxed);
-    if (part + 1 == j->parts.count) list_remove(l, j);
+    if (part + 1 == j->parts.count) work_queue_remove(q, j);
     return part;
 }
 
 static bool has_begun(struct job *j)
 {
     return atomic_load_explicit(&j->parts_left, memory_order_relaxed) != 0;
-}
-
-/* Chooses the list whose oldest job is next; called under the lock. While both have jobs, long
- * jobs and others get the same time. */
-static struct job_list *choose(struct workers *w, uint64_t now_ns)
-{
-    struct job *j = w->jobs.head;
-    if (j && has_begun(j) && now_ns > j->begun_ns + SHORT_NS) {
-        list_remove(&w->jobs, j);
-        list_append(&w->long_jobs, j);
-    }
-    if (!w->jobs.head || !w->long_jobs.head) {
-        w->jobs.spent_ns = w->long_jobs.spent_ns = 0;
-        return w->jobs.head ? &w->jobs : &w->long_jobs;
-    }
-    return w->jobs.spent_ns <= w->long_jobs.spent_ns ? &w->jobs : &w->long_jobs;
 }
 
 /* Prepares the next parts of j, which no other thread has now. True: the caller has the first
@@ -117,7 +75,7 @@ static bool advance(struct workers *w, struct job *j)
     atomic_store_explicit(&j->next_part, 1, memory_order_relaxed);
     if (parts == 1) return true;
     pthread_mutex_lock(&w->lock);
-    list_prepend(&w->jobs, j);
+    work_queue_add_again(&w->queue, j);
     uint32_t wanted = parts - 1 < w->sleeping ? parts - 1 : w->sleeping;
     for (uint32_t i = 0; i < wanted; i++)
         pthread_cond_signal(&w->work);
@@ -136,34 +94,76 @@ static void run_part(struct workers *w, struct job *j, uint32_t part, uint32_t w
     }
 }
 
+/* Takes j's next part, or its first step; called under the lock, which it gives up and takes. */
+static void take(struct seat *s, struct job *j)
+{
+    struct workers *w = s->workers;
+    bool fresh = !has_begun(j);
+    uint32_t part = 0;
+    if (fresh)
+        work_queue_remove(&w->queue, j);
+    else
+        part = claim(&w->queue, j);
+    pthread_mutex_unlock(&w->lock);
+    s->spent_ns[s->depth] = 0;
+    s->jobs[s->depth++] = j;
+    if (!fresh || advance(w, j)) run_part(w, j, part, s->number);
+    s->depth--;
+    pthread_mutex_lock(&w->lock);
+}
+
+/* The worker has done a piece of what it does: now it does what is shorter, for a while. */
+static void give_way(struct seat *s, uint64_t now_ns)
+{
+    struct workers *w = s->workers;
+    struct job *inner = s->jobs[s->depth - 1];
+    uint64_t own_ns = now_ns - s->since_ns, begun_ns = now_ns, lent_ns = s->yielder.lent_ns;
+    uint64_t spent_ns = s->spent_ns[s->depth - 1] += own_ns;
+    pthread_mutex_lock(&w->lock);
+    work_queue_spent(&w->queue, inner, own_ns);
+    unsigned level =
+        work_queue_level(atomic_load_explicit(&inner->worked_ns, memory_order_relaxed) + spent_ns);
+    while (now_ns - begun_ns < SHORTER_TIMES * own_ns) {
+        struct job *j = work_queue_choose_shorter(&w->queue, level, s->jobs, s->depth);
+        if (!j) break;
+        uint64_t then_ns = s->since_ns = now_ns;
+        take(s, j);
+        now_ns = clock_now_ns();
+        work_queue_spent(&w->queue, j, now_ns - then_ns);
+    }
+    pthread_mutex_unlock(&w->lock);
+    s->yielder.lent_ns = lent_ns + (now_ns - begun_ns);
+    s->since_ns = now_ns;
+}
+
+static void check_yield(struct yielder *p)
+{
+    struct seat *s = (struct seat *)p;
+    if (s->depth == INSIDE_MAX) return;
+    uint64_t now_ns = clock_now_ns();
+    if (now_ns - s->since_ns >= PIECE_NS) give_way(s, now_ns);
+}
+
 static void work(struct workers *w, uint32_t worker)
 {
-    uint64_t now_ns = clock_now_ns();
+    struct seat seat = {.yielder = {.check = check_yield}, .workers = w, .number = worker};
+    yield_now = &seat.yielder;
+    seat.since_ns = clock_now_ns();
     pthread_mutex_lock(&w->lock);
     for (;;) {
-        struct job_list *list = choose(w, now_ns);
-        struct job *j = list->head;
-        if (!j) {
-            if (w->stop) break;
-            w->sleeping++;
-            pthread_cond_wait(&w->work, &w->lock);
-            w->sleeping--;
-            now_ns = clock_now_ns();
+        struct job *j = work_queue_choose(&w->queue);
+        if (j) {
+            take(&seat, j);
+            uint64_t now_ns = clock_now_ns();
+            work_queue_spent(&w->queue, j, now_ns - seat.since_ns);
+            seat.since_ns = now_ns;
             continue;
         }
-        bool fresh = !has_begun(j);
-        uint32_t part = 0;
-        if (fresh)
-            list_remove(list, j);
-        else
-            part = claim(list, j);
-        pthread_mutex_unlock(&w->lock);
-        if (fresh) j->begun_ns = now_ns;
-        if (!fresh || advance(w, j)) run_part(w, j, part, worker);
-        uint64_t then_ns = now_ns;
-        now_ns = clock_now_ns();
-        pthread_mutex_lock(&w->lock);
-        list->spent_ns += now_ns - then_ns;
+        if (w->stop) break;
+        w->sleeping++;
+        pthread_cond_wait(&w->work, &w->lock);
+        w->sleeping--;
+        seat.since_ns = clock_now_ns();
     }
     pthread_mutex_unlock(&w->lock);
 }
@@ -215,7 +215,7 @@ static void run_on_workers(struct backend *b, struct job *j, void (*step)(struct
     j->step = step;
     atomic_store_explicit(&j->parts_left, 0, memory_order_relaxed);
     pthread_mutex_lock(&w->lock);
-    list_append(&w->jobs, j);
+    work_queue_add(&w->queue, j);
     if (w->sleeping) pthread_cond_signal(&w->work);
     pthread_mutex_unlock(&w->lock);
 }

@@ -5,6 +5,7 @@
  * total + w for rising i, both float32 from +0. No rows, or a total of 0: zeros. */
 #include <math.h>
 
+#include "daemon/base/yield.h"
 #include "daemon/ops/work.h"
 #include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
@@ -35,6 +36,7 @@ static enum status find_ids(struct job *j, struct average *w, const float **poin
     for (uint64_t first = 0; first < w->rows.count; first += BATCH) {
         uint32_t rows[BATCH];
         size_t n = (size_t)smaller(BATCH, w->rows.count - first);
+        yield_check();
         collection_find_rows(j->collection, ids + first, n, rows);
         for (size_t i = 0; i < n; i++) {
             if (rows[i] == COLLECTION_NO_ROW)
@@ -84,6 +86,27 @@ static void check_part(struct job *j, struct average *w, uint64_t part, uint32_t
     if (bad != NO_ROW) note_smallest(&w->bad_row, bad);
 }
 
+/* Sums the columns in runs of rows. A run begins with what was summed before it, as a row of weight
+ * 1: fma(1, sum, +0) is that sum, since none is ever -0. */
+static void sum_columns(struct job *j, struct average *w, uint64_t first, size_t columns)
+{
+    enum { RUN = 1024 };
+    const float *const *pointers = scratch_at(j, w->pointers);
+    float *sums = (float *)scratch_at(j, w->sums) + first;
+    const float *rows[RUN + 1];
+    float weights[RUN + 1];
+    for (uint64_t at = 0; at < w->rows.count && !is_cancelled(j); at += RUN) {
+        size_t count = (size_t)smaller(RUN, w->rows.count - at);
+        size_t before = at != 0;
+        rows[0] = sums - first;
+        weights[0] = 1;
+        memcpy(rows + before, pointers + at, count * sizeof *rows);
+        memcpy(weights + before, w->weights + at, count * sizeof *weights);
+        w->rows.kernels->weighted_sum(rows, weights, before + count, first, columns, sums);
+        yield_check();
+    }
+}
+
 static void average_part(struct job *j, uint32_t part, uint32_t worker)
 {
     struct average *w = average_of(j);
@@ -99,8 +122,7 @@ static void average_part(struct job *j, uint32_t part, uint32_t worker)
         return;
     }
     float *sums = (float *)scratch_at(j, w->sums) + first;
-    w->rows.kernels->weighted_sum(scratch_at(j, w->pointers), w->weights, w->rows.count, first,
-                                  columns, sums);
+    sum_columns(j, w, first, columns);
     for (size_t i = 0; i < columns; i++)
         out[i] = sums[i] / w->total;
 }

@@ -1,7 +1,9 @@
 #include "daemon/ops/grid.h"
 
+#include "daemon/base/yield.h"
+
 enum { GROUP_BYTES = 512 << 10, GROUP_QUERIES_MIN = 4 };
-enum { RANGE_BYTES = 1 << 20, RANGE_ROWS_MIN = 16, PARTS_MAX_LOG2 = 31 };
+enum { RANGE_BYTES = 1 << 20, RANGE_ROWS_MIN = 16, UNSHARED_TIMES = 4, PARTS_MAX_LOG2 = 31 };
 
 void grid_cut(struct grid *g, uint32_t worker_count, bool alone, bool listed)
 {
@@ -14,12 +16,11 @@ void grid_cut(struct grid *g, uint32_t worker_count, bool alone, bool listed)
     if (g->group_queries > g->query_count) g->group_queries = g->query_count;
     g->groups = g->query_count ? pieces_of(g->query_count, g->group_queries) : 0;
     g->shared = !alone && g->groups < 2 * (uint64_t)worker_count;
-    g->range_rows = UINT64_MAX;
-    if (g->shared) {
-        g->range_rows = RANGE_ROWS_MIN;
-        while (g->range_rows * 2 * row_bytes <= RANGE_BYTES)
-            g->range_rows *= 2;
-    }
+    g->range_rows = RANGE_ROWS_MIN;
+    while (g->range_rows * 2 * row_bytes <= RANGE_BYTES)
+        g->range_rows *= 2;
+    if (!g->shared) g->range_rows *= UNSHARED_TIMES;
+    if (alone) g->range_rows = UINT64_MAX;
     grid_recut(g);
 }
 
@@ -27,7 +28,8 @@ void grid_recut(struct grid *g)
 {
     g->ranges = g->rows.count ? pieces_of(g->rows.count, smaller(g->range_rows, g->rows.count)) : 1;
     /* Part numbers are u32. */
-    while (g->groups * g->ranges >> PARTS_MAX_LOG2) {
+    while (g->range_rows < g->rows.count &&
+           g->groups > (UINT64_C(1) << PARTS_MAX_LOG2) / g->ranges) {
         g->range_rows *= 2;
         g->ranges = pieces_of(g->rows.count, g->range_rows);
     }
@@ -114,6 +116,7 @@ bool grid_part(struct grid *g, struct job *j, uint32_t part, uint32_t worker, st
 size_t grid_score(struct grid *g, struct job *j, struct grid_part *p, float *scores,
                   size_t scores_stride, const uint64_t **ids)
 {
+    yield_check();
     if (p->first_row >= p->end_row || is_cancelled(j)) return 0;
     uint64_t bad = NO_ROW;
     size_t n = rows_score(&g->rows, &p->queries, g->metric, p->first_row, p->end_row - p->first_row,
@@ -130,6 +133,7 @@ struct row_block grid_block(struct grid *g, struct job *j, struct grid_part *p,
                             const uint64_t **ids)
 {
     static const struct row_block nothing = {0};
+    yield_check();
     if (p->first_row >= p->end_row || is_cancelled(j)) return nothing;
     uint64_t bad = NO_ROW;
     struct row_block block =

@@ -1,7 +1,7 @@
 /* grid: many queries times many rows, cut into parts: groups of queries that fit the second-level
- * cache, and ranges of rows. With few groups, a part is one group and one small range, and the
- * packed queries are shared. With many groups, a part is one group and all rows, and the worker
- * that takes it packs the queries, so that scratch does not grow with the queries.
+ * cache, and ranges of rows. With few groups a range is small, and the packed queries are shared.
+ * With many groups the worker that takes a part packs its queries, so that scratch does not grow
+ * with the queries, and a range is a few times larger, so that packing takes little of a part.
  * Owner:  the operation's scratch.
  * Thread: plan on the loop, prepare on one worker, the rest on any.
  * Errors: queries and inline rows that are not finite or overflow; the smallest number is named. */
@@ -39,7 +39,7 @@ struct grid_part {
     struct rows_buffer buffer;
 };
 
-/* Cuts the grid into parts. alone: every part takes all rows; listed: a filter may leave a list of
+/* Cuts the grid into parts. alone: every part takes all rows, however long that is; listed: a filter may leave a list of
  * rows. If a filter reduces the source's count, grid_recut must follow before the parts run. */
 void grid_cut(struct grid *g, uint32_t worker_count, bool alone, bool listed);
 void grid_recut(struct grid *g);

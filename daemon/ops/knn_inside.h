@@ -28,6 +28,7 @@ struct knn_search {
     const uint16_t *owner_of; /* by query; NULL: all belong to the first owner */
     bool nothing;             /* one owner without columns: queries are only checked */
     bool lower_is_better;
+    bool alone;            /* a worker keeps candidates of one group, of all rows, at a time */
     uint64_t kept_queries; /* queries whose candidates a worker keeps */
     /* scratch offset; one array for each worker, on cache lines of its own */
     uint64_t tops, top_bytes;

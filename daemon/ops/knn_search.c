@@ -2,9 +2,12 @@
  * cache; they are never written to memory as a whole. */
 #include "daemon/ops/knn_inside.h"
 
+#include "daemon/base/yield.h"
+
 /* If the candidates of all queries fit, each worker keeps them for all queries, so that many parts
  * can share the rows; otherwise a worker keeps them for one group of queries at a time. */
 #define KEPT_BYTES_MAX (UINT64_C(64) << 20)
+enum { CHECK_EVERY = 256 }; /* queries */
 
 enum status knn_check(struct job *j)
 {
@@ -62,8 +65,9 @@ static void cut(struct knn_search *s, const struct job *j, const struct knn_size
         s->grid.group_queries = KEPT_BYTES_MAX / (size->entries_max * workers);
         if (!s->grid.group_queries) s->grid.group_queries = 1;
     }
+    s->alone = alone;
     grid_cut(&s->grid, workers, alone, size->listed);
-    uint64_t rows_a_worker = s->grid.rows.count / (s->grid.shared ? workers : 1);
+    uint64_t rows_a_worker = s->grid.rows.count / (alone ? 1 : workers);
     s->grid.screened = screening_pays(j->kernels, s->grid.metric, s->grid.rows.dimension,
                                       size->queries, size->k, rows_a_worker);
 }
@@ -78,7 +82,7 @@ void knn_layout(struct knn_search *s, const struct job *j, const struct knn_size
         (struct screening){screen_of(g->metric, g->rows.dimension), j->kernels, g->rows.dimension};
     s->states = layout_add(bytes, g->screened ? workers * sizeof(struct screening_state) : 0);
     grid_layout(g, workers, bytes);
-    s->kept_queries = g->shared ? g->query_count : g->group_queries;
+    s->kept_queries = s->alone ? g->group_queries : g->query_count;
     s->top_bytes = pieces_of(s->kept_queries * sizeof(struct topk), 64) * 64;
     s->tops = layout_add(bytes, workers * s->top_bytes);
     s->entry_bytes = smaller(size->entries, s->kept_queries * size->entries_max);
@@ -124,9 +128,11 @@ bool knn_start(struct knn_search *s, struct job *j)
     if (s->grid.screened)
         memset(scratch_at(j, s->states), 0, j->worker_count * sizeof(struct screening_state));
     if (!grid_prepare(&s->grid, j)) return false;
-    for (uint32_t worker = 0; s->grid.shared && !s->nothing && worker < j->worker_count; worker++)
-        for (uint64_t query = 0; query < s->grid.query_count; query++)
+    for (uint32_t worker = 0; !s->alone && !s->nothing && worker < j->worker_count; worker++)
+        for (uint64_t query = 0; query < s->grid.query_count; query++) {
+            if (query % CHECK_EVERY == 0) yield_check();
             start_top(s, j, worker, 0, query);
+        }
     return true;
 }
 
@@ -187,26 +193,27 @@ void knn_part(struct knn_search *s, struct job *j, uint32_t part, uint32_t worke
     struct grid_part p;
     if (!grid_part(&s->grid, j, part, worker, &p) || s->nothing) return;
     size_t queries = p.queries.count;
-    uint64_t first = s->grid.shared ? 0 : p.first_query;
+    uint64_t first = s->alone ? p.first_query : 0;
     const uint64_t *allowed[GRID_GROUP_MAX];
     for (size_t q = 0; q < queries; q++) {
         allowed[q] = owner_of(s, p.first_query + q)->allowed;
-        if (!s->grid.shared) start_top(s, j, worker, first, first + q);
+        if (s->alone) start_top(s, j, worker, first, first + q);
     }
     struct topk *tops = top_of(s, j, worker, first, p.first_query);
     if (s->grid.screened && queries > 1)
         screen_part(s, j, &p, worker, tops, allowed);
     else
         score_part(s, j, &p, worker, tops, allowed);
-    for (size_t q = 0; !s->grid.shared && q < queries; q++)
+    for (size_t q = 0; s->alone && q < queries; q++)
         write_query(s, first + q, tops + q);
 }
 
 void knn_end(struct knn_search *s, struct job *j)
 {
     if (s->nothing) knn_write_none(s->owners[0].job);
-    if (s->nothing || !s->grid.shared) return;
+    if (s->nothing || s->alone) return;
     for (uint64_t query = 0; query < s->grid.query_count; query++) {
+        if (query % CHECK_EVERY == 0) yield_check();
         if (is_cancelled(owner_of(s, query)->job)) continue;
         struct topk *top = top_of(s, j, 0, 0, query);
         for (uint32_t worker = 1; worker < j->worker_count; worker++)

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "daemon/base/yield.h"
 #include "daemon/store/space.h"
 #include "kernels/topk.h"
 
@@ -102,9 +103,11 @@ static uint64_t count_by_query(struct matches *m, struct job *j, uint64_t *start
 {
     memset(starts, 0, (m->query_count + 1) * sizeof *starts);
     for (uint32_t worker = 0; worker < j->worker_count; worker++)
-        for (struct match_chunk *c = list_of(m, j, worker)->last.data; c; c = c->before.data)
+        for (struct match_chunk *c = list_of(m, j, worker)->last.data; c; c = c->before.data) {
+            yield_check();
             for (uint64_t i = 0; i < c->count; i++)
                 starts[c->entries[i].key]++;
+        }
     uint64_t total = 0;
     for (uint64_t q = 0; q <= m->query_count; q++) {
         uint64_t count = starts[q];
@@ -118,13 +121,15 @@ static void scatter(struct matches *m, struct job *j, uint64_t *starts, bool low
                     struct topk_entry *sorted)
 {
     for (uint32_t worker = 0; worker < j->worker_count; worker++)
-        for (struct match_chunk *c = list_of(m, j, worker)->last.data; c; c = c->before.data)
+        for (struct match_chunk *c = list_of(m, j, worker)->last.data; c; c = c->before.data) {
+            yield_check();
             for (uint64_t i = 0; i < c->count; i++) {
                 struct topk_entry e = c->entries[i];
                 uint64_t at = starts[e.key]++;
                 e.key = topk_key(e.score, lower_is_better);
                 sorted[at] = e;
             }
+        }
 }
 
 /* Refuses the job; a retry helps when other requests, of the space or of all, have finished. */
@@ -160,6 +165,7 @@ static void fill(struct matches *m, struct job *j, uint64_t total, bool lower_is
     scatter(m, j, starts, lower_is_better, sorted);
     for (uint64_t q = 0; q < m->query_count && !is_cancelled(j); q++) {
         uint64_t first = offsets[q], end = offsets[q + 1];
+        yield_check();
         topk_sort(sorted + first, (size_t)(end - first));
         for (uint64_t i = first; i < end; i++) {
             ids[i] = sorted[i].id;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "daemon/base/yield.h"
+
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, INSERTION_MAX = 48 };
 
 static void insertion_sort(struct radix_item *items, uint64_t count)
@@ -45,6 +47,7 @@ struct radix_item *radix_sort(struct radix_item *items, struct radix_item *room,
     }
     for (uint32_t shift = 0; falls && shift < 64; shift += DIGIT_BITS) {
         if (!(differ >> shift & (DIGITS - 1))) continue;
+        yield_check();
         one_digit(items, room, count, shift);
         struct radix_item *sorted = room;
         room = items;

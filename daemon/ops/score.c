@@ -1,6 +1,7 @@
 /* score: each query against its own list of candidates, by id or inline. Parts are ranges of
  * candidates, whatever lists they belong to; when the k best are chosen, a part has the lists that
  * begin in its range. */
+#include "daemon/base/yield.h"
 #include "daemon/ops/work.h"
 #include "daemon/ops/check.h"
 #include "daemon/ops/grid.h"
@@ -8,7 +9,7 @@
 
 enum { PART_BYTES = 512 << 10, PART_ROWS_MIN = 32, FIND_BATCH = 64, GPU_SHORT_MAX = 512 };
 /* Candidates in a part: some 0.2 ms if the index is large; some 0.1 ms. */
-enum { FIND_PART = 4 << 10, CHOICE_PART = 32 << 10 };
+enum { FIND_PART = 4 << 10, CHOICE_PART = 32 << 10, CHECK_EVERY = 1 << 14 };
 
 struct score_plan {
     struct row_source rows;
@@ -68,6 +69,7 @@ static enum status walk_lists(struct job *j, struct score_plan *w)
     uint64_t n = w->query_count;
     if (w->offsets[0] != 0) return bad_offsets(j, 0);
     for (uint64_t q = 0; q < n; q++) {
+        if (q % CHECK_EVERY == 0) yield_check();
         if (w->offsets[q + 1] < w->offsets[q]) return bad_offsets(j, q + 1);
         uint64_t length = w->offsets[q + 1] - w->offsets[q];
         if (length > w->longest) w->longest = length;
@@ -153,6 +155,7 @@ static void score_part(struct job *j, uint32_t part, uint32_t worker)
         uint64_t from = w->offsets[q], to = smaller(w->offsets[q + 1], end);
         if ((from >= end && !last) || is_cancelled(j)) break;
         if (from < begin) from = begin;
+        yield_check();
         struct query_form form = {w->rows.kernels, d, false};
         struct query_set query;
         if (queries_build(&form, queries + q * d, 1, set, &query) != 1) {
@@ -192,9 +195,11 @@ static void choose(struct job *j, struct score_plan *w, uint64_t query, char *ch
     const float *scores = (const float *)scratch_at(j, w->scores) + first;
     struct topk top;
     topk_init(&top, choice + w->entries, w->columns, metric_lower_is_better(w->metric), NULL);
-    for (uint64_t i = 0; i < count; i += ROWS_BLOCK)
+    for (uint64_t i = 0; i < count; i += ROWS_BLOCK) {
+        if (i % CHECK_EVERY == 0) yield_check();
         topk_offer(&top, j->kernels, scores + i, ids + i, (size_t)smaller(ROWS_BLOCK, count - i),
                    NULL, 0, (uint32_t *)(choice + w->positions));
+    }
     uint64_t *ids_out = (uint64_t *)j->result.tensors[RESULT_SCORE_IDS].data + query * w->columns;
     float *scores_out = (float *)j->result.tensors[RESULT_SCORE_SCORES].data + query * w->columns;
     uint32_t kept = topk_finish(&top, ids_out, scores_out);

@@ -3,6 +3,7 @@
 #include "daemon/ops/spread_inside.h"
 
 #include "daemon/base/clock.h"
+#include "daemon/base/yield.h"
 
 enum { WRITE_PART = 16 << 10, ENTRY_BYTES_MIN = 24 /* of a reply */ };
 
@@ -144,8 +145,10 @@ static void run_alone(const struct job *j, struct spread_run *r)
 {
     spread_run_begin(r);
     for (uint32_t parts; (parts = spread_run_next(r));)
-        for (uint32_t part = 0; part < parts && !is_cancelled(j); part++)
+        for (uint32_t part = 0; part < parts && !is_cancelled(j); part++) {
+            yield_check();
             spread_run_part(r, part);
+        }
 }
 
 static void run_set(struct job *j, struct spread_workspace space, uint64_t set, uint32_t worker)
@@ -171,6 +174,7 @@ static void run_sets(struct job *j, uint64_t first, uint64_t end, bool all, uint
     enum status st = graph_take_workspace(j->graph, &space);
     for (uint64_t i = first; i < end && !is_cancelled(j); i++) {
         if (!all && !w->sets[i].undone) continue;
+        yield_check();
         if (st)
             note_starved(w, &w->sets[i], st);
         else

@@ -3,12 +3,13 @@
 #include <math.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/yield.h"
 #include "daemon/ops/filter.h"
 #include "daemon/ops/operation_inside.h"
 #include "daemon/ops/radix.h"
 
 /* Looking an id up costs about as much as testing LOOKUP_NODES ids against a bitmap. */
-enum { BATCH = 64, LOOKUP_NODES = 16 };
+enum { BATCH = 64, LOOKUP_NODES = 16, CHECK_EVERY = 4096 };
 enum { PLACE_SETS, PLACE_SEEDS, PLACE_DECAY, PLACE_ALLOWED, PLACE_ITEMS, PLACE_ROOM };
 
 static bool merges(const struct job *j)
@@ -111,6 +112,7 @@ static enum status allow_ids(struct job *j, uint64_t *allowed)
     for (uint64_t first = 0; first < count; first += BATCH) {
         uint32_t nodes[BATCH];
         size_t n = (size_t)smaller(BATCH, count - first);
+        yield_check();
         graph_find_many(j->graph, ids + first, n, nodes);
         for (size_t i = 0; i < n; i++) {
             if (nodes[i] == SPREAD_NO_NODE)
@@ -126,6 +128,7 @@ static enum status allow_by_bits(struct job *j, uint64_t *allowed)
 {
     const uint8_t *bytes = j->request.filter_bitmap.data;
     for (uint64_t at = 0; at < j->request.filter_bitmap.rows; at++) {
+        if (at % BATCH == 0) yield_check();
         for (unsigned bits = bytes[at]; bits; bits &= bits - 1) {
             uint64_t bit = at * 8 + (unsigned)__builtin_ctz(bits);
             uint64_t id = j->request.filter_bitmap_first + bit;
@@ -144,6 +147,7 @@ static uint64_t allow_by_nodes(const struct job *j, const struct spread_graph *g
     uint64_t first = j->request.filter_bitmap_first, count = j->request.filter_bitmap.rows * 8;
     uint64_t found = 0;
     for (uint32_t node = 0; node < g->nodes; node++) {
+        if (node % CHECK_EVERY == 0) yield_check();
         uint64_t bit = g->ids[node] - first;
         if (g->ids[node] < first || g->ids[node] == UINT64_MAX || bit >= count) continue;
         if (!(bytes[bit / 8] >> bit % 8 & 1)) continue;
@@ -206,6 +210,7 @@ static enum status find_seeds(struct job *j, struct spread_ask *a)
     for (uint64_t first = 0; first < count; first += BATCH) {
         uint32_t nodes[BATCH];
         size_t n = (size_t)smaller(BATCH, count - first);
+        yield_check();
         graph_find_many(j->graph, ids + first, n, nodes);
         for (size_t i = 0; i < n; i++) {
             uint64_t at = first + i;
@@ -253,6 +258,7 @@ static void fill_sets(const struct job *j, struct spread_ask *a)
     uint64_t to = 0;
     for (uint64_t set = 0; set < a->set_count; set++) {
         a->set_offsets[set] = to;
+        yield_check();
         to = merge_set(a, offsets[set], offsets[set + 1] - offsets[set], to);
     }
     a->set_offsets[a->set_count] = to;

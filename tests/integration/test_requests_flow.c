@@ -292,7 +292,7 @@ Test(requests_flow, deadlines)
         ask_slow(c, &w, SLOW_QUERIES, 0, &slow[i]);
     ea_pump(c, 20000);
     send_with_deadline(fd, &knn, 2, 1); /* over before it is its turn */
-    send_with_deadline(fd, &knn, 3, 5000);
+    send_with_deadline(fd, &knn, 3, 2);
     expect_error(fd, 2, STATUS_DEADLINE_EXCEEDED, DETAIL_DEADLINE, "deadline");
     expect_error(fd, 3, STATUS_DEADLINE_EXCEEDED, DETAIL_DEADLINE, "deadline");
     ea_close(c); /* cancels the slow ones */

@@ -1,0 +1,284 @@
+/* bench_stall: a short client's recalls beside every kind of long request and writer of the same
+ * space: p50, p99 and worst of each, beside the same recalls alone, and what the long ones pay.
+ * Without --device it runs on the CPU. Exit 1 for errors alone: a figure that misses its target is
+ * told. */
+#include <argp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/bench/bench.h"
+#include "tests/support/sched_bench.h"
+
+enum { K = 10, POOL = 64, SAMPLES_MAX = 1 << 20, PACE_US = 50000, ROW_EVERY_US = 20000 };
+
+static struct sched_bench run = {.dimension = 768, .rows_max = 20000};
+static unsigned seconds = 10;
+static const char *only;
+static float *pool; /* POOL random queries */
+
+/* ---------------------------------------------------------------- times */
+
+struct times {
+    double ms[SAMPLES_MAX]; /* malloc'ed with the struct, so that pages are taken as needed */
+    size_t count;
+};
+
+static struct times *times_make(void)
+{
+    struct times *t = calloc(1, sizeof *t);
+    if (!t) bench_fail("times", "no memory");
+    return t;
+}
+
+static void times_add(struct times *t, double began_s)
+{
+    if (t->count < SAMPLES_MAX) t->ms[t->count++] = (bench_now_s() - began_s) * 1e3;
+}
+
+struct figures {
+    double p50, p99, worst;
+    size_t count;
+};
+
+static struct figures figures_of(struct times *t)
+{
+    if (!t->count) return (struct figures){0};
+    return (struct figures){bench_percentile(t->ms, t->count, 50),
+                            bench_percentile(t->ms, t->count, 99), t->ms[t->count - 1], t->count};
+}
+
+/* ---------------------------------------------------------------- who disturbs */
+
+enum kind { NOBODY, READER, WRITER };
+
+struct disturber {
+    enum kind kind;
+    uint64_t count;    /* queries of a reader, rows of a writer */
+    unsigned every_us; /* 0: without pause */
+};
+
+struct at_work {
+    const struct sched_daemon *daemon;
+    struct disturber what;
+    const char *rows_name;
+    pthread_t thread;
+    atomic_bool stop;
+    struct times *times;
+};
+
+static float *pool_of(uint64_t count, uint64_t seed)
+{
+    return sched_random_floats(count * run.dimension, seed);
+}
+
+static void read_once(ea_client *c, const char *name, const float *queries, uint64_t count)
+{
+    ea_result r = {0};
+    sched_check(ea_knn(c,
+                       &(ea_knn_question){.collection = name,
+                                          .queries = queries,
+                                          .query_count = count,
+                                          .dimension = run.dimension,
+                                          .k = K},
+                       &r),
+                c, "kNN");
+    ea_result_free(&r);
+}
+
+static void write_once(ea_client *c, const char *name, const float *rows, const uint64_t *ids,
+                       uint64_t count)
+{
+    sched_check(ea_upsert(c,
+                          &(ea_rows){.collection = name,
+                                     .ids = ids,
+                                     .rows = rows,
+                                     .count = count,
+                                     .dimension = run.dimension},
+                          NULL),
+                c, "upsert");
+}
+
+static void *disturb(void *argument)
+{
+    struct at_work *w = argument;
+    ea_client *c = sched_daemon_client(w->daemon);
+    float *values = pool_of(w->what.count, 5);
+    uint64_t *ids = calloc(w->what.count, sizeof *ids);
+    if (!ids) bench_fail("ids", "no memory");
+    for (uint64_t i = 0; i < w->what.count; i++)
+        ids[i] = i;
+    while (!atomic_load(&w->stop)) {
+        double began = bench_now_s();
+        if (w->what.kind == READER)
+            read_once(c, w->rows_name, values, w->what.count);
+        else
+            write_once(c, w->rows_name, values, ids, w->what.count);
+        times_add(w->times, began);
+        double left_s = began + w->what.every_us / 1e6 - bench_now_s();
+        if (left_s > 0) usleep((useconds_t)(left_s * 1e6));
+    }
+    free(values);
+    free(ids);
+    ea_close(c);
+    return NULL;
+}
+
+static void begin(struct at_work *w, const struct sched_daemon *d, const char *name,
+                  struct disturber what)
+{
+    *w = (struct at_work){.daemon = d, .what = what, .rows_name = name, .times = times_make()};
+    if (what.kind != NOBODY && pthread_create(&w->thread, NULL, disturb, w))
+        bench_fail("thread", "it cannot be started");
+}
+
+static struct figures end(struct at_work *w)
+{
+    atomic_store(&w->stop, true);
+    if (w->what.kind != NOBODY) pthread_join(w->thread, NULL);
+    struct figures f = figures_of(w->times);
+    free(w->times);
+    return f;
+}
+
+/* ---------------------------------------------------------------- recalls */
+
+/* Recalls for for_s seconds, one every every_us; 0: one after the other. */
+static struct figures recall(const struct sched_daemon *d, const char *name, unsigned every_us,
+                             double for_s)
+{
+    struct times *t = times_make();
+    double start = bench_now_s();
+    for (unsigned i = 0; bench_now_s() < start + for_s; i++) {
+        double began = bench_now_s();
+        read_once(d->client, name, pool + (size_t)(i % POOL) * run.dimension, 1);
+        times_add(t, began);
+        double left_s = began + every_us / 1e6 - bench_now_s();
+        if (left_s > 0) usleep((useconds_t)(left_s * 1e6));
+    }
+    struct figures f = figures_of(t);
+    free(t);
+    return f;
+}
+
+struct scene {
+    const char *name;
+    struct disturber first, second;
+    double p99_ms; /* at most */
+};
+
+static const struct scene scenes[] = {
+    {"512 queries", {READER, 512, 0}, {0}, 20},
+    {"4,096 queries", {READER, 4096, 0}, {0}, 20},
+    {"21,845 queries", {READER, 21845, 0}, {0}, 20},
+    {"one row every 20 ms", {WRITER, 1, ROW_EVERY_US}, {0}, 25},
+    {"1,024 queries and one row every 20 ms", {WRITER, 1, ROW_EVERY_US}, {READER, 1024, 0}, 25},
+    {"10,000 rows without pause", {WRITER, 10000, 0}, {0}, 25},
+};
+
+static void tell(const char *what, struct figures f, const struct figures *alone, double p99_ms)
+{
+    printf("  %-52s %9.2f %9.2f %9.2f ms %7zu", what, f.p50, f.p99, f.worst, f.count);
+    if (alone)
+        printf("   p50 %5.2f x alone%s, p99 %s %.0f ms", f.p50 / alone->p50,
+               f.p50 <= 3 * alone->p50 ? "" : " (MISSED: <= 3)",
+               f.p99 <= p99_ms ? "<=" : "MISSED:", p99_ms);
+    printf("\n");
+    fflush(stdout);
+}
+
+static void run_scene(const struct sched_daemon *d, const char *name, const struct scene *s,
+                      const struct figures *alone)
+{
+    struct at_work first, second;
+    /* How long it takes when nobody recalls. */
+    begin(&first, d, name, s->first);
+    begin(&second, d, name, s->second);
+    double quiet_s = s->first.count > 4096 ? seconds * 2.0 : seconds / 2.0;
+    usleep((useconds_t)(quiet_s * 1e6));
+    struct figures first_alone = end(&first), second_alone = end(&second);
+
+    printf("beside %s\n", s->name);
+    for (int paced = 1; paced >= 0; paced--) {
+        begin(&first, d, name, s->first);
+        begin(&second, d, name, s->second);
+        usleep(100000);
+        double started = bench_now_s();
+        struct figures f =
+            recall(d, name, paced ? PACE_US : 0, s->first.count > 4096 ? seconds * 2.0 : seconds);
+        double lasted_ms = (bench_now_s() - started) * 1e3;
+        struct figures one = end(&first), two = end(&second);
+        tell(paced ? "recalls, 20 a second" : "recalls without pause", f, &alone[paced], s->p99_ms);
+        tell(paced ? "  what disturbs, beside 20 recalls a second"
+                   : "  beside recalls without pause",
+             one, NULL, 0);
+        if (s->first.kind == READER)
+            printf("    %.2f x (its time alone %.1f ms + the recalls' run time)\n",
+                   one.p50 /
+                       (first_alone.p50 + (double)f.count * alone[1].p50 * one.p50 / lasted_ms),
+                   first_alone.p50);
+        else
+            printf("    alone p50 %.2f, p99 %.2f ms\n", first_alone.p50, first_alone.p99);
+        if (s->second.kind != NOBODY) {
+            tell("  the second one", two, NULL, 0);
+            printf("    alone p50 %.2f ms\n", second_alone.p50);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- the program */
+
+static error_t parse(int key, char *value, struct argp_state *state)
+{
+    switch (key) {
+    case 'q': seconds = 2; return 0;
+    case 's': run.simulated = run.has_gpu = true; return 0;
+    case 'g': run.has_gpu = true; return 0;
+    case 't':
+        seconds = (unsigned)atoi(value);
+        return seconds ? 0 : (argp_error(state, "--seconds: at least 1"), EINVAL);
+    case 'r': run.rows_max = strtoull(value, NULL, 10); return run.rows_max ? 0 : EINVAL;
+    case 'o': only = value; return 0;
+    case 'S':
+        if (run.setting_count == SCHED_SETTINGS_MAX) argp_error(state, "too many --set");
+        run.settings[run.setting_count++] = value;
+        return 0;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct argp_option known[] = {
+        {"quick", 'q', NULL, 0, "Two seconds a figure, for a first look", 0},
+        {"sim", 's', NULL, 0, "With the simulated device", 0},
+        {"gpu", 'g', NULL, 0, "With the first GPU", 0},
+        {"seconds", 't', "N", 0, "How long a figure is measured (10)", 0},
+        {"rows", 'r', "N", 0, "Rows of the collection (20000)", 0},
+        {"only", 'o', "TEXT", 0, "Scenes with TEXT in their name", 0},
+        {"set", 'S', "KEY=VALUE", 0, "A setting of the daemon", 0},
+        {0}};
+    static const struct argp parser = {known, parse, NULL, NULL, NULL, NULL, NULL};
+    unsetenv("STATE_DIRECTORY"); /* no model is to be found there */
+    argp_parse(&parser, argc, argv, 0, NULL, NULL);
+    struct sched_daemon d;
+    char name[SCHED_ROWS_NAME];
+    pool = pool_of(POOL, 99);
+    const char *const settings[] = {run.has_gpu ? "workers.pin=false" : "gpu.devices=none",
+                                    "sched.calibrate=false", NULL};
+    sched_daemon_start(&d, &run, run.rows_max * 3, settings);
+    sched_load(&d, run.rows_max);
+    sched_name(run.rows_max, name);
+    printf("recalls: kNN k = %d, 1 query, %llu x %u, the same space\n  %-52s %9s %9s %12s %7s\n", K,
+           (unsigned long long)run.rows_max, run.dimension, "", "p50", "p99", "worst", "count");
+    recall(&d, name, 0, 1); /* warm */
+    struct figures alone[2] = {recall(&d, name, 0, seconds), recall(&d, name, PACE_US, seconds)};
+    tell("alone, 20 a second", alone[1], NULL, 0);
+    tell("alone, without pause", alone[0], NULL, 0);
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
+        if (!only || strstr(scenes[i].name, only)) run_scene(&d, name, &scenes[i], alone);
+    sched_daemon_stop(&d);
+    free(pool);
+    return 0;
+}
