@@ -117,7 +117,9 @@ void ea_answer_callback(ea_client *c, struct client_request *r)
     void *held = ok ? take(r, answer) : NULL;
     if (ok && answer != ANSWER_NONE)
         memcpy((char *)&given + types[answer].member_at, &held, sizeof held);
-    if (ok && answer == ANSWER_UPSERTED) given.result = &r->result; /* for meta only */
+    /* of an upsert it has only meta, of added weights the sums */
+    if (ok && r->result.meta && (answer == ANSWER_UPSERTED || answer == ANSWER_CHANGED))
+        given.result = &r->result;
     r->callback(c, &given, r->user);
     if (ok && answer == ANSWER_SPREAD) ea_spread_result_free(held);
     if (ok && answer == ANSWER_NODES) ea_nodes_free(held);

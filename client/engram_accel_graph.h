@@ -54,6 +54,9 @@ typedef struct ea_graph_edges {
     bool replace;         /* remove existing edges between the same nodes first */
     ea_progress progress; /* NULL: none; only ea_graph_add_edges calls it */
     void *user;           /* passed to progress */
+    /* of ea_graph_add_weights alone: make what is missing; bounds, NULL: none */
+    bool create;
+    const float *low, *high;
 } ea_graph_edges;
 /* Adds edges in any order; two between the same nodes are two contributions. Missing nodes are
  * made. More than fits one request is sent as several, one after the other (with replace,
@@ -71,6 +74,22 @@ EA_API ea_status ea_graph_remove_edges(ea_client *c, const char *graph, const ea
 EA_API ea_status ea_graph_remove_edges_send(ea_client *c, const char *graph,
                                             const ea_graph_edges *edges, const ea_send_options *how,
                                             uint64_t *request_id);
+
+/* Adds to the weights of edges, one after the other in the order given: weight becomes weight +
+ * weights[i], rounded once to float32 (to nearest, ties to even), then *low where it is less than
+ * that, *high where it is greater. (Without bounds a sum beyond float32's largest number becomes
+ * that number.) A pair may be given several times; each time adds to what the one before left.
+ * weights_out (NULL: not wanted) has `count` places: what the edge had after weights[i] was added.
+ * An edge that is not there is NOT_FOUND, or with create is made, from weight 0, with the nodes
+ * that it needs. FAILED_PRECONDITION: several edges lead from that source to that target.
+ * INVALID_ARGUMENT: something to be added, or a bound, is not finite, or *low is above *high. One
+ * request, all or nothing; what is wrong is named. It is never repeated by the library. */
+EA_API ea_status ea_graph_add_weights(ea_client *c, const char *graph, const ea_graph_edges *edges,
+                                      float *weights_out, ea_graph_counts *out);
+/* answer->changed; answer->result->vectors is count x 1. */
+EA_API ea_status ea_graph_add_weights_send(ea_client *c, const char *graph,
+                                           const ea_graph_edges *edges, const ea_send_options *how,
+                                           uint64_t *request_id);
 
 /* A matrix in CSR form: row i is node row_ids[i], and columns are positions in row_ids; row_ids
  * NULL: row i is node i, and columns are ids. offsets: rows + 1. */

@@ -113,6 +113,28 @@ ea_status ea_reply_parse_nodes(struct client_request *r, const void *message, ui
     return st;
 }
 
+ea_status ea_reply_parse_weights(struct client_request *r, const void *message, uint32_t bytes,
+                                 uint64_t body_bytes, struct note *note)
+{
+    engram_accel_v1_GraphAddWeightsReply m;
+    ea_status st =
+        ea_reply_decode(message, bytes, engram_accel_v1_GraphAddWeightsReply_fields, &m, note);
+    struct layout l = {.note = note};
+    if (!st) st = PLACE(&l, m, weights, F32, r->result.vectors);
+    if (!st) st = COLUMN(m, weights, r->expect.rows);
+    if (st) return st;
+    r->result.rows = r->expect.rows;
+    r->result.columns = 1;
+    *(ea_graph_counts *)r->answer = (ea_graph_counts){
+        .edges_added = m.edges_added,
+        .nodes_added = m.nodes_added,
+        .nodes = m.nodes,
+        .edges = m.edges,
+        .version = m.meta.version,
+    };
+    return ea_reply_memory(&l, r, body_bytes, &m.meta);
+}
+
 static ea_status place_entries(struct layout *l, const engram_accel_v1_SpreadReply *m,
                                ea_spread_result *out)
 {

@@ -56,6 +56,9 @@ ea_status ea_reply_parse_graph_info(struct client_request *r, const void *messag
                                     struct note *note);
 ea_status ea_reply_parse_graph_change(struct client_request *r, const void *message, uint32_t bytes,
                                       struct note *note);
+/* What became of weights: counts go to *r->answer, an ea_graph_counts, weights to r->result. */
+ea_status ea_reply_parse_weights(struct client_request *r, const void *message, uint32_t bytes,
+                                 uint64_t body_bytes, struct note *note);
 /* Parse nodes and spreads: shapes and pointers go to *r->answer, an ea_nodes or ea_spread_result,
  * whose memory is r->result.memory. */
 ea_status ea_reply_parse_nodes(struct client_request *r, const void *message, uint32_t bytes,

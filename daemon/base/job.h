@@ -104,7 +104,7 @@ struct job_request {
     struct tensor rows;  /* upsert; inline rows of similarity, score, norms, average */
     struct tensor queries;
     struct tensor offsets; /* score; absent: one list of all candidates */
-    struct tensor weights; /* of an average, of edges, of seeds */
+    struct tensor weights; /* of an average, of edges, of seeds; what is added to those of edges */
     /* of edges, whose sources are ids; of a CSR matrix the columns, and ids are those of its
      * rows */
     struct tensor targets;
@@ -123,6 +123,10 @@ struct job_request {
     bool has_threshold;
     bool replace; /* edges: existing ones between the same nodes are removed first */
     bool edges;   /* fetch nodes: return their out-edges, too */
+    /* add weights: the bounds of the sums (the check sets those that the request does not have),
+     * and whether missing edges are made */
+    float low, high;
+    bool has_low, has_high, create;
     struct job_spread spread;
 };
 

@@ -125,6 +125,25 @@ enum status graph_add_csr(struct graph *g, const uint64_t *row_ids, uint64_t row
 void graph_remove_edges(struct graph *g, const uint64_t *sources, const uint64_t *targets,
                         uint64_t n, struct graph_counts *out);
 
+/* Adds to the weights of n edges, in the order given: w becomes w + delta, one float32 addition
+ * (rounded to nearest, ties to even), and then low where it is less than low, high where it is
+ * greater than high; low <= high, both finite. A pair may be given several times: each delta is
+ * added to what the one before left. weights[i] is what the edge had after delta i. create: an
+ * edge that is not there is made, from weight 0, with the nodes that it needs. INVALID_ARGUMENT
+ * naming the edge: BAD_WEIGHT (delta not finite), BAD_NODE (id 2^64 - 1); NOT_FOUND/UNKNOWN_EDGE;
+ * FAILED_PRECONDITION/SEVERAL_EDGES: several edges lead from that source to that target;
+ * RESOURCE_EXHAUSTED as graph_add_edges. All or nothing; the version rises by one unless n is 0.
+ * Cost: the lists of edges out of the sources and into the targets are read once each. */
+struct graph_deltas {
+    const uint64_t *sources, *targets;
+    const float *deltas;
+    uint64_t n;
+    float low, high;
+    bool create;
+};
+enum status graph_add_weights(struct graph *g, const struct graph_deltas *d, float *weights,
+                              struct graph_counts *out, struct failure *f);
+
 /* Makes nodes, or changes existing ones. NULL kinds or factors: new nodes are plain and have
  * factor 1, existing ones keep theirs. INVALID_ARGUMENT naming the node: BAD_NODE (id, kind,
  * factor not finite or not in 0 .. GRAPH_FACTOR_MAX, an id twice); RESOURCE_EXHAUSTED. All or

@@ -21,7 +21,7 @@ struct batch {
 
 /* ---- look ---- */
 
-static enum status check_count(uint64_t n, struct failure *f)
+enum status graph_check_count(uint64_t n, struct failure *f)
 {
     if (n <= REQUEST_EDGES_MAX) return STATUS_OK;
     return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_TOO_MANY_NODES,
@@ -48,7 +48,7 @@ static enum status check_weights(struct batch *b, struct failure *f)
                        "edge %" PRIu64 ": its weight is not a finite number", i);
 }
 
-static enum status check_ids(const uint64_t *ids, uint64_t n, const char *what, struct failure *f)
+enum status graph_check_ids(const uint64_t *ids, uint64_t n, const char *what, struct failure *f)
 {
     for (uint64_t i = 0; i < n; i++)
         if (ids[i] == GRAPH_NOBODY)
@@ -82,7 +82,8 @@ static enum status merge_plan(struct batch *b, struct merge *m, enum graph_side_
     const uint32_t *others = side == SIDE_OUT ? b->targets : b->sources;
     struct graph_half *halves = m->halves[side];
     for (uint64_t i = 0; i < b->n; i++)
-        halves[i] = (struct graph_half){nodes[i], others[i], b->weights[i]};
+        halves[i] =
+            (struct graph_half){.node = nodes[i], .other = others[i], .weight = b->weights[i]};
     m->halves[side] = halves_sort(halves, m->spare, b->n, b->replace);
     if (m->halves[side] != halves) m->spare = halves;
 
@@ -177,15 +178,35 @@ enum status graph_add_edges(struct graph *g, const uint64_t *sources, const uint
                             struct graph_counts *out, struct failure *f)
 {
     struct batch b = {.g = g, .n = n, .weights = weights, .replace = replace};
-    enum status st = check_count(n, f);
+    enum status st = graph_check_count(n, f);
     if (!st) st = check_weights(&b, f);
-    if (!st) st = check_ids(sources, n, "the source of edge", f);
-    if (!st) st = check_ids(targets, n, "the target of edge", f);
+    if (!st) st = graph_check_ids(sources, n, "the source of edge", f);
+    if (!st) st = graph_check_ids(targets, n, "the target of edge", f);
     if (!st) st = batch_take(&b, 0, f);
     if (st) return st;
     st = graph_make_nodes(g, sources, n, b.sources, &b.made, f);
     if (!st) st = graph_make_nodes(g, targets, n, b.targets, &b.made, f);
     return batch_finish(&b, st, out, f);
+}
+
+/* ---- for changes of weights ---- */
+
+enum status graph_put_edges(struct graph *g, uint32_t *sources, uint32_t *targets,
+                            const float *weights, uint64_t n, uint32_t made, struct failure *f)
+{
+    struct batch b = {
+        .g = g, .n = n, .weights = weights, .sources = sources, .targets = targets, .made = made};
+    if (!g->edge_count) return graph_build(g, sources, targets, weights, n, made, f);
+    enum status st = check_weights(&b, f);
+    return st ? st : merge(&b, f);
+}
+
+void graph_settle(struct graph *g, uint64_t n, uint64_t before)
+{
+    if (before && n >= before)
+        graph_lay_out(g);
+    else
+        graph_tidy(g);
 }
 
 /* ---- a matrix ---- */
@@ -242,13 +263,13 @@ enum status graph_add_csr(struct graph *g, const uint64_t *row_ids, uint64_t row
     if (rows > GRAPH_NODES_MAX)
         return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_TOO_MANY_NODES,
                            "%" PRIu64 " rows in one request", rows);
-    enum status st = check_count(n, f);
+    enum status st = graph_check_count(n, f);
     if (!st) st = check_offsets(offsets, rows, n, f);
     if (!st) st = check_weights(&b, f);
-    if (!st && row_ids) st = check_ids(row_ids, rows, "row", f);
+    if (!st && row_ids) st = graph_check_ids(row_ids, rows, "row", f);
     if (!st)
         st = row_ids ? check_columns(columns, n, rows, f)
-                     : check_ids(columns, n, "the target of edge", f);
+                     : graph_check_ids(columns, n, "the target of edge", f);
     if (!st) st = batch_take(&b, rows, f);
     if (st) return st;
 
@@ -278,7 +299,7 @@ static uint64_t find_pairs(const struct graph *g, const uint64_t *sources, const
         graph_find_many(g, targets + first, count, others);
         for (uint64_t i = 0; i < count; i++)
             if (nodes[i] != ID_INDEX_NONE && others[i] != ID_INDEX_NONE)
-                halves[found++] = (struct graph_half){nodes[i], others[i], 0};
+                halves[found++] = (struct graph_half){.node = nodes[i], .other = others[i]};
     }
     return found;
 }
@@ -305,7 +326,7 @@ static void remove_some(struct graph *g, const uint64_t *sources, const uint64_t
     counts->edges_removed += drop_halves(g, SIDE_OUT, sorted, pairs);
     for (uint64_t i = 0; i < pairs; i++)
         if (sorted[i].weight > 0)
-            sorted[hits++] = (struct graph_half){sorted[i].other, sorted[i].node, 0};
+            sorted[hits++] = (struct graph_half){.node = sorted[i].other, .other = sorted[i].node};
     counts->missing += n - hits;
     sorted = halves_sort(sorted, spare, hits, true);
     drop_halves(g, SIDE_IN, sorted, hits);

@@ -145,7 +145,10 @@ void graph_unmake_nodes(struct graph *g, uint32_t made);
 
 struct graph_half {
     uint32_t node, other;
-    float weight;
+    union {
+        float weight;
+        uint32_t at; /* its place in the request */
+    };
 };
 /* The halves of one node: a range of the array of all halves. */
 struct half_run {
@@ -175,6 +178,9 @@ void list_take_run(struct graph *g, enum graph_side_of side, struct half_run run
 /* Removes the edges that lead where the run does, and sets weight 1 in the first half of each such
  * pair. Returns how many were removed. */
 uint64_t list_drop_run(struct graph *g, enum graph_side_of side, struct half_run run);
+/* Gives the edges that lead where the run does the weights of its halves; a run has each node once,
+ * and there is one such edge for each. */
+void list_set_run(struct graph *g, enum graph_side_of side, struct half_run run);
 /* Removes the edges that lead to a free number. Returns how many. */
 uint64_t list_drop_nobody(struct graph *g, enum graph_side_of side, uint32_t node);
 /* Empties a list and gives up its places. */
@@ -196,6 +202,19 @@ bool side_is_loose(const struct graph *g, enum graph_side_of side);
 bool graph_renumber(struct graph *g, uint32_t *const degrees[SIDES], struct heap_block *map);
 /* Rewrites the node numbers inside the edges, which stay where they are. */
 void graph_renumber_edges(struct graph *g, const uint32_t *map);
+
+/* ---- graph_edges.c ---- */
+
+/* At most this many edges in one request; and no id of 2^64 - 1 among n, which `what` names. */
+enum status graph_check_count(uint64_t n, struct failure *f);
+enum status graph_check_ids(const uint64_t *ids, uint64_t n, const char *what, struct failure *f);
+/* Adds n > 0 edges with finite weights, given by numbers, and the made nodes. The first edges of a
+ * graph give its nodes new numbers; otherwise nodes keep theirs. All or nothing; the caller tidies
+ * up (graph_settle) and publishes. */
+enum status graph_put_edges(struct graph *g, uint32_t *sources, uint32_t *targets,
+                            const float *weights, uint64_t n, uint32_t made, struct failure *f);
+/* After a change that added n edges to `before`: rewrites what is worth it. */
+void graph_settle(struct graph *g, uint64_t n, uint64_t before);
 
 /* ---- graph_build.c ---- */
 

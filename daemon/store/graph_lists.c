@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "daemon/store/graph_inside.h"
@@ -119,6 +120,28 @@ void list_take_run(struct graph *g, enum graph_side_of side, struct half_run run
     mark_list(g, side, node);
     if (count > g->sides[side].count_max) g->sides[side].count_max = (uint32_t)count;
     g->order_changes += side == SIDE_IN;
+}
+
+/* Takes the weight of an edge out of the bound on weights, and puts another one in its place. */
+static void exchange_weight(struct graph *g, float before, float now)
+{
+    graph_forget_weight(g, before);
+    graph_count_weights(g, &now, 1);
+    int exponent = now != 0 ? graph_exponent(fabsf(now)) : g->weight_exponent;
+    if (exponent > g->weight_exponent) g->weight_exponent = exponent;
+}
+
+void list_set_run(struct graph *g, enum graph_side_of side, struct half_run run)
+{
+    const struct spread_list *list = &lists_of(g, side)[run.halves[0].node];
+    struct spread_edge *edges = edges_of(g, side) + list->first;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct graph_half *half = halves_find(run, edges[i].node);
+        if (!half) continue;
+        if (side == SIDE_OUT) exchange_weight(g, edges[i].weight, half->weight);
+        edges[i].weight = half->weight;
+        mark_edges(g, side, list->first + i, 1);
+    }
 }
 
 /* ---- nodes go ---- */

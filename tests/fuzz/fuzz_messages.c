@@ -53,7 +53,9 @@ static void check_accepted(const struct job *j, const uint8_t *body, uint64_t bo
         if (q->ids.dtype && q->ids.rows != q->offsets.rows - 1) abort();
         return;
     }
-    if (j->operation == OPERATION_GRAPH_ADD_EDGES || j->operation == OPERATION_GRAPH_REMOVE_EDGES)
+    if (j->operation == OPERATION_GRAPH_ADD_WEIGHTS && !(q->low <= q->high)) abort();
+    if (j->operation == OPERATION_GRAPH_ADD_EDGES || j->operation == OPERATION_GRAPH_REMOVE_EDGES ||
+        j->operation == OPERATION_GRAPH_ADD_WEIGHTS)
         if (q->ids.rows != q->targets.rows) abort();
     if (q->offsets.dtype == DTYPE_NONE) return;
     const uint64_t *offsets = q->offsets.data;

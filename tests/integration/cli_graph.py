@@ -106,6 +106,34 @@ def changes(t):
     check([g["name"] for g in t.json("graph", "list")[0]] == ["g", "m"], "drop")
 
 
+def weights(t):
+    """graph add: edges, and what is added to weights."""
+    t.run("graph", "create", "w")
+    done = t.json("graph", "add", "w", "1", "2", "0.5", "2", "3", "0.25")[0]
+    check((done["edges_added"], done["nodes_added"], "weights" in done) == (2, 3, False),
+          "add: %s" % done)
+    write("deltas.tsv", "1 2 0.25\n2 3 -0.25\n")
+    done = t.json("graph", "add", "w", "--delta", "--clamp", "0.125,0.625", "--edges",
+                  "deltas.tsv")[0]
+    check((done["weights"], done["edges_added"], done["edges"]) == ([.625, .125], 0, 2),
+          "add --delta: %s" % done)
+    p = t.run("graph", "add", "w", "1", "9", "1", "--delta", code=1)
+    check("edge 0: there is none from node 1 to node 9" in p.stderr, "--delta: " + p.stderr)
+    write("deltas.tsv", "1 9 0.5\n1 9 0.5\n")
+    shown = t.run("graph", "add", "w", "--delta", "--create", "--edges", "deltas.tsv").stdout
+    check(shown.split()[3:9] == ["1", "9", "0.5", "1", "9", "1"] and "1 edge and 1 node added" in
+          shown, "--create: " + shown)
+    check(edges_of(t, "w", 1, 2) == [(1, 2, .625), (1, 9, 1), (2, 3, .125)], "weights")
+    shown = t.run("graph", "add", "w", "--delta", "--", "1", "2", "-0.5").stdout
+    check(shown.split()[3:] == ["1", "2", "0.125"], "a negative delta: " + shown)
+    t.run("graph", "add", "w", "1", "2", "--delta", code=2)
+    t.run("graph", "add", "w", "1", "2", "3", "--clamp", "0,1", code=2)
+    t.run("graph", "add", "w", "1", "2", "3", "--delta", "--clamp", "1", code=2)
+    p = t.run("graph", "add", "w", "1", "2", "3", "--delta", "--clamp", "1,0", code=1)
+    check("low: 1, above high, which is 0" in p.stderr, "--clamp 1,0: " + p.stderr)
+    t.run("graph", "drop", "w")
+
+
 def counted(t):
     """stats counts the space's graphs, explain says from how many nodes on a GPU is asked."""
     infos = t.json("graph", "list")[0]
@@ -367,7 +395,7 @@ def main():
         daemon = start_daemon("socket", "gpu.devices=none")
         tool = Tool("socket")
         try:
-            for part in loads, changes, counted, spreads, tables, pictures, cues, refusals, interrupted, \
+            for part in loads, changes, weights, counted, spreads, tables, pictures, cues, refusals, interrupted, \
                     in_pieces:
                 part(tool)
         finally:

@@ -254,6 +254,10 @@ static void answer_tensors(struct job *j, uint8_t *body)
         break;
     case OPERATION_SPREAD: answer_spread(j, body); break;
     case OPERATION_GRAPH_FETCH_NODES: answer_nodes(j, body); break;
+    case OPERATION_GRAPH_ADD_WEIGHTS:
+        answer_change(j);
+        add(j, body, 0, DTYPE_FLOAT32, q->ids.rows, 1);
+        break;
     case OPERATION_GRAPH_ADD_EDGES:
     case OPERATION_GRAPH_ADD_CSR:
     case OPERATION_GRAPH_REMOVE_EDGES:

@@ -52,6 +52,48 @@ struct graph_counts model_add(struct graph_model *m, const uint64_t *sources,
     return counts;
 }
 
+static struct model_edge *find_edge(struct graph_model *m, uint64_t source, uint64_t target,
+                                    uint64_t *count)
+{
+    struct model_edge *found = NULL;
+    *count = 0;
+    for (uint64_t i = 0; i < m->edge_count; i++)
+        if (m->edges[i].source == source && m->edges[i].target == target) {
+            found = &m->edges[i];
+            ++*count;
+        }
+    return found;
+}
+
+enum status model_add_weights(struct graph_model *m, const struct graph_deltas *d, float *weights,
+                              struct graph_counts *out, uint64_t *bad)
+{
+    uint64_t count;
+    for (*bad = 0; *bad < d->n; ++*bad) {
+        find_edge(m, d->sources[*bad], d->targets[*bad], &count);
+        if (count > 1) return STATUS_FAILED_PRECONDITION;
+        if (!count && !d->create) return STATUS_NOT_FOUND;
+    }
+    *out = (struct graph_counts){0};
+    for (uint64_t i = 0; i < d->n; i++) {
+        struct model_edge *edge = find_edge(m, d->sources[i], d->targets[i], &count);
+        if (!edge) {
+            const float nothing = 0;
+            struct graph_counts did =
+                model_add(m, &d->sources[i], &d->targets[i], &nothing, 1, false);
+            out->edges_added++;
+            out->nodes_added += did.nodes_added;
+            m->version--;
+            edge = find_edge(m, d->sources[i], d->targets[i], &count);
+        }
+        float sum = edge->weight + d->deltas[i];
+        edge->weight = sum < d->low ? d->low : sum > d->high ? d->high : sum;
+        weights[i] = edge->weight;
+    }
+    m->version += d->n > 0;
+    return STATUS_OK;
+}
+
 struct graph_counts model_remove(struct graph_model *m, const uint64_t *sources,
                                  const uint64_t *targets, uint64_t n)
 {

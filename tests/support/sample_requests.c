@@ -255,6 +255,18 @@ static void make_add_edges(struct sample *s)
     ADD(s->message.add_edges, weights, DTYPE_FLOAT32, 9, 1);
 }
 
+static void make_add_weights(struct sample *s)
+{
+    begin(s, OPERATION_GRAPH_ADD_WEIGHTS, engram_accel_v1_GraphAddWeightsRequest_fields);
+    strcpy(s->message.add_weights.graph, "links");
+    s->message.add_weights.create = true;
+    s->message.add_weights.has_high = true;
+    s->message.add_weights.high = 1;
+    ADD(s->message.add_weights, sources, DTYPE_UINT64, 3, 1);
+    ADD(s->message.add_weights, targets, DTYPE_UINT64, 3, 1);
+    ADD(s->message.add_weights, deltas, DTYPE_FLOAT32, 3, 1);
+}
+
 /* Two rows with ids, one and two edges. */
 static void make_add_csr(struct sample *s)
 {
@@ -370,6 +382,7 @@ static const struct {
     {"graph_describe", make_graph_describe},
     {"add_edges", make_add_edges},
     {"add_csr", make_add_csr},
+    {"add_weights", make_add_weights},
     {"remove_edges", make_remove_edges},
     {"set_nodes", make_set_nodes},
     {"remove_nodes", make_remove_nodes},

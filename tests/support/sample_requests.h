@@ -42,6 +42,7 @@ struct sample {
         engram_accel_v1_GraphListRequest graph_list;
         engram_accel_v1_GraphDescribeRequest graph_describe;
         engram_accel_v1_GraphAddEdgesRequest add_edges;
+        engram_accel_v1_GraphAddWeightsRequest add_weights;
         engram_accel_v1_GraphAddCsrRequest add_csr;
         engram_accel_v1_GraphRemoveEdgesRequest remove_edges;
         engram_accel_v1_GraphSetNodesRequest set_nodes;

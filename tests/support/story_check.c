@@ -65,6 +65,7 @@ static enum status fate(const struct story_request *r)
     if (r->operation == OPERATION_COLLECTION_CREATE || r->operation == OPERATION_GRAPH_CREATE)
         return r->resident ? STATUS_ALREADY_EXISTS : STATUS_OK;
     if (r->name != STORY_NAMES && !r->resident) return STATUS_NOT_FOUND;
+    if (r->operation == OPERATION_GRAPH_ADD_WEIGHTS) return story_weights_fate(r);
     return unknown_id(r) ? STATUS_NOT_FOUND : STATUS_OK;
 }
 
@@ -78,6 +79,7 @@ static bool is_allowed(struct story *s, const struct story_request *r, enum stat
         return s->settings.memory_short || detail == DETAIL_QUEUE_FULL ||
                (detail == DETAIL_QUOTA && s->settings.queue_max);
     case STATUS_NOT_FOUND:
+    case STATUS_FAILED_PRECONDITION:
     case STATUS_ALREADY_EXISTS: return code == fate(r);
     default: return false;
     }

@@ -25,6 +25,21 @@ static void check_change(struct cursor *c, const struct story_reply *reply)
         WRONG(c->s, r, "what it did is miscounted");
 }
 
+static void check_weights(struct cursor *c, const struct story_reply *reply)
+{
+    engram_accel_v1_GraphAddWeightsReply m = engram_accel_v1_GraphAddWeightsReply_init_zero;
+    const struct story_request *r = c->r;
+    check_decode(c->s, r, reply, engram_accel_v1_GraphAddWeightsReply_fields, &m);
+    const float *sums = NEXT(c, &m, weights, DTYPE_FLOAT32, r->id_count, 1);
+    if (!r->applied) WRONG(c->s, r, "it was said to be done, and was not");
+    if (m.edges_added != r->counts[0] || m.nodes_added != r->counts[2] ||
+        m.nodes != r->rows_after || m.edges != r->edges_after || m.meta.version != r->version)
+        WRONG(c->s, r, "what it did is miscounted");
+    for (uint64_t i = 0; i < r->id_count; i++)
+        if (!reference_same(sums[i], r->sums[i]))
+            WRONG(c->s, r, "sum %llu is %.9g", (unsigned long long)i, sums[i]);
+}
+
 static void check_create(struct cursor *c, const struct story_reply *reply)
 {
     engram_accel_v1_GraphCreateReply m = engram_accel_v1_GraphCreateReply_init_zero;
@@ -185,6 +200,7 @@ bool story_check_graph(struct story *s, struct story_request *r, const struct st
         r->name < STORY_GRAPH                         ? NULL
         : r->operation == OPERATION_SPREAD            ? check_spread
         : r->operation == OPERATION_GRAPH_FETCH_NODES ? check_nodes
+        : r->operation == OPERATION_GRAPH_ADD_WEIGHTS ? check_weights
         : r->operation == OPERATION_GRAPH_CREATE      ? check_create
         : r->operation == OPERATION_GRAPH_DROP        ? check_drop
                                                       : check_change;

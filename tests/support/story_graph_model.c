@@ -41,6 +41,40 @@ static void pack(struct story *s, struct graph_model *m, struct story_state *now
             (struct story_edge){m->edges[i].source, m->edges[i].target, m->edges[i].weight};
 }
 
+static struct graph_deltas deltas_of(const struct story_request *r)
+{
+    return (struct graph_deltas){.sources = r->ids,
+                                 .targets = r->targets,
+                                 .deltas = r->weights,
+                                 .n = r->id_count,
+                                 .low = r->low,
+                                 .high = r->high,
+                                 .create = r->create};
+}
+
+enum status story_weights_fate(const struct story_request *r)
+{
+    static struct graph_model m;
+    static float sums[STORY_IDS];
+    const struct graph_deltas d = deltas_of(r);
+    struct graph_counts counts;
+    uint64_t bad;
+    if (r->applied) return STATUS_OK;
+    unpack(&m, story_seen(r));
+    return model_add_weights(&m, &d, sums, &counts, &bad);
+}
+
+static struct graph_counts add_weights(struct story *s, struct graph_model *m,
+                                       const struct story_request *r)
+{
+    const struct graph_deltas d = deltas_of(r);
+    struct graph_counts did = {0};
+    uint64_t bad;
+    enum status st = model_add_weights(m, &d, r->sums, &did, &bad);
+    STORY_CHECK(s, !st, "weights were added to, and edge %llu cannot be", (unsigned long long)bad);
+    return did;
+}
+
 void story_apply_graph(struct story *s, struct story_request *r, uint64_t version)
 {
     static struct graph_model m;
@@ -51,6 +85,8 @@ void story_apply_graph(struct story *s, struct story_request *r, uint64_t versio
     struct graph_counts did = {0};
     if (r->operation == OPERATION_GRAPH_ADD_EDGES)
         did = model_add(&m, r->ids, r->targets, r->weights, r->id_count, r->replace);
+    else if (r->operation == OPERATION_GRAPH_ADD_WEIGHTS)
+        did = add_weights(s, &m, r);
     else if (r->operation == OPERATION_GRAPH_REMOVE_EDGES)
         did = model_remove(&m, r->ids, r->targets, r->id_count);
     else if (r->operation == OPERATION_GRAPH_SET_NODES)

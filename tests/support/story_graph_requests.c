@@ -1,4 +1,5 @@
 /* What clients of a story ask about graphs. */
+#include <float.h>
 #include <string.h>
 
 #include "kernels/spread.h"
@@ -55,6 +56,34 @@ static struct draft *add_edges(struct story *s, struct story_request *r)
     PUT(d, m, sources, DTYPE_UINT64, r->id_count, 1, r->ids);
     PUT(d, m, targets, DTYPE_UINT64, r->id_count, 1, r->targets);
     PUT(d, m, weights, DTYPE_FLOAT32, r->id_count, 1, r->weights);
+    return d;
+}
+
+/* Mostly of edges that are there, so that it is not always refused. */
+static struct draft *add_weights(struct story *s, struct story_request *r)
+{
+    r->operation = OPERATION_GRAPH_ADD_WEIGHTS;
+    struct draft *d =
+        draft_open(OPERATION_GRAPH_ADD_WEIGHTS, engram_accel_v1_GraphAddWeightsRequest_fields);
+    engram_accel_v1_GraphAddWeightsRequest *m = &d->sample.message.add_weights;
+    const struct story_collection *found = story_find(s, r->client->space, r->name);
+    uint64_t edges = found ? found->last->edge_count : 0;
+    strcpy(m->graph, story_name(r->name));
+    choose_edges(s, r, story_chance(s, 200) ? 40 : 4);
+    r->sums = story_take(s, r->id_count * 4);
+    for (uint64_t i = 0; i < r->id_count && edges; i++) {
+        const struct story_edge *edge = &found->last->edges[story_random(s, edges)];
+        if (story_chance(s, 50)) continue;
+        r->ids[i] = edge->source;
+        r->targets[i] = edge->target;
+    }
+    m->create = r->create = story_chance(s, 600);
+    m->has_low = m->has_high = story_chance(s, 700);
+    m->low = r->low = m->has_low ? -0.5f : -FLT_MAX;
+    m->high = r->high = m->has_high ? 1 : FLT_MAX;
+    PUT(d, m, sources, DTYPE_UINT64, r->id_count, 1, r->ids);
+    PUT(d, m, targets, DTYPE_UINT64, r->id_count, 1, r->targets);
+    PUT(d, m, deltas, DTYPE_FLOAT32, r->id_count, 1, r->weights);
     return d;
 }
 
@@ -193,8 +222,9 @@ struct draft *story_graph_request(struct story *s, struct story_request *r)
 {
     if (!story_find(s, r->client->space, r->name) && story_chance(s, 700)) return create(s, r);
     uint64_t at = story_random(s, 1000);
-    return at < 450   ? spread(s, r)
-           : at < 670 ? add_edges(s, r)
+    return at < 400   ? spread(s, r)
+           : at < 560 ? add_edges(s, r)
+           : at < 670 ? add_weights(s, r)
            : at < 730 ? remove_edges(s, r)
            : at < 810 ? set_nodes(s, r)
            : at < 850 ? remove_nodes(s, r)

@@ -72,7 +72,8 @@ struct story_request {
     uint64_t *targets; /* edges; their sources are ids, their weights weights */
     uint8_t *kinds;    /* nodes; NULL: not given, as are factors */
     float *factors;
-    bool replace, with_edges;
+    bool replace, with_edges, create;
+    float low, high, *sums; /* of added weights */
     struct job_spread how;
     uint64_t set_count; /* spread: its seeds are ids, their activations weights */
     struct story_request *next, *all_next;
@@ -102,6 +103,8 @@ struct story_collection *story_create(struct story *s, uint32_t space, uint32_t 
 void story_apply(struct story *s, struct story_request *r, uint64_t version);
 /* The same of a change of a graph (story_graph_model.c). */
 void story_apply_graph(struct story *s, struct story_request *r, uint64_t version);
+/* Whether weights could be added to in the state that r found; OK if they were. */
+enum status story_weights_fate(const struct story_request *r);
 /* What r, which reads, must have seen. */
 const struct story_state *story_seen(const struct story_request *r);
 /* The place of id in it; state->count: it is not there. */

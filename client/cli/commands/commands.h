@@ -28,6 +28,7 @@
     COMMAND(graph_describe) \
     COMMAND(graph_drop)     \
     COMMAND(graph_load)     \
+    COMMAND(graph_add)      \
     COMMAND(graph_set)      \
     COMMAND(graph_show)     \
     COMMAND(graph_remove)   \

@@ -36,8 +36,8 @@ static const ea_send_options how = {.callback = note};
 static int members(void)
 {
     return !!got.result + !!got.spread + !!got.nodes + (got.upserted && !got.result) +
-           !!got.deleted + !!got.changed + !!got.collection + !!got.graph + !!got.info +
-           !!got.stats + !!got.explanation;
+           !!got.deleted + (got.changed && !got.result) + !!got.collection + !!got.graph +
+           !!got.info + !!got.stats + !!got.explanation;
 }
 
 static const uint64_t ids[4] = {0, 1, 2, 3};
@@ -108,6 +108,7 @@ Test(sends, of_graphs)
         .sources = ids, .targets = ids, .weights = values, .count = 4, .replace = true};
     ANSWERS(ea_graph_add_edges_send(c, "links", &edges, &how, &id), changed);
     ANSWERS(ea_graph_remove_edges_send(c, "links", &edges, &how, &id), changed);
+    ANSWERS(ea_graph_add_weights_send(c, "links", &edges, &how, &id), changed);
     const ea_graph_csr matrix = {
         .rows = 2, .offsets = (const uint64_t[]){0, 1, 2}, .columns = ids, .weights = values};
     ANSWERS(ea_graph_add_csr_send(c, "links", &matrix, &how, &id), changed);

@@ -71,7 +71,8 @@ Test(decode, cut_at_every_byte)
             cr_assert(
                 st == STATUS_INVALID_ARGUMENT || s.body_bytes == 0 || s.kind == OPERATION_KNN ||
                     s.kind == OPERATION_SIMILARITY || s.kind == OPERATION_SCORE_CANDIDATES ||
-                    s.kind == OPERATION_GRAPH_ADD_EDGES || s.kind == OPERATION_GRAPH_FETCH_NODES,
+                    s.kind == OPERATION_GRAPH_ADD_EDGES || s.kind == OPERATION_GRAPH_FETCH_NODES ||
+                    s.kind == OPERATION_GRAPH_ADD_WEIGHTS,
                 "%s cut at %u", s.name, n);
         }
         for (uint64_t n = 0; n < s.body_bytes; n += 64)
@@ -88,7 +89,7 @@ Test(decode, unknown_kinds)
     sample_find("ping", &s);
     for (unsigned kind = 0; kind < 256; kind++) {
         bool known = kind >= 1 && (kind <= 6 || (kind >= 16 && kind <= 22) ||
-                                   (kind >= 32 && kind <= 37) || (kind >= 48 && kind <= 57));
+                                   (kind >= 32 && kind <= 37) || (kind >= 48 && kind <= 58));
         if (known) continue;
         s.kind = (uint8_t)kind;
         cr_assert_eq(decode(&s), STATUS_UNIMPLEMENTED);
@@ -120,7 +121,7 @@ Test(decode, bytes_that_are_no_message)
     cr_assert_eq(decode_bytes(OPERATION_CANCEL, tag, 1, NULL, 0), STATUS_INVALID_ARGUMENT);
     cr_assert_eq(decode_bytes(OPERATION_NORMS, tag, 1, NULL, 0), STATUS_INVALID_ARGUMENT);
     /* Every request with a name refuses the same way. */
-    for (uint8_t kind = OPERATION_COLLECTION_CREATE; kind <= OPERATION_GRAPH_FETCH_NODES; kind++) {
+    for (uint8_t kind = OPERATION_COLLECTION_CREATE; kind <= OPERATION_GRAPH_ADD_WEIGHTS; kind++) {
         if (kind > OPERATION_FETCH && kind < OPERATION_SIMILARITY) continue;
         if (kind > OPERATION_SPREAD && kind < OPERATION_GRAPH_CREATE) continue;
         cr_assert_eq(decode_bytes(kind, cut, 3, NULL, 0), STATUS_INVALID_ARGUMENT);
