@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/base/job.h"
+#include "tests/support/endless.h"
 #include "tests/support/scene.h"
 #include "tests/support/sets.h"
 
@@ -83,15 +84,6 @@ static uint64_t ask(ea_client *c, const struct late_work *w, struct ending *e)
     return id;
 }
 
-/* Until all is written out; answers that come are taken. */
-static void pump_out(ea_client *c)
-{
-    ea_pump(c, 0);
-    while (ea_events(c) & POLLOUT)
-        ea_pump(c, 10000);
-    wait_ms(5);
-}
-
 static void pump(ea_client *c)
 {
     while (ea_pending(c))
@@ -104,7 +96,8 @@ Test(requests_late, a_cancel_leaves_the_whole_answer_or_none)
 {
     enum { TRIALS = 60 };
     struct scene s;
-    scene_open(&s, (const char *[]){"workers.count=1", NULL}); /* then few and long parts */
+    scene_open(&s, (const char *[]){"workers.count=1", ENDLESS_BODIES,
+                                    NULL}); /* then few and long parts */
     ea_client *c = scene_client(&s, "asker");
     struct late_work w;
     work_make(&w, c);
@@ -136,58 +129,62 @@ Test(requests_late, a_cancel_leaves_the_whole_answer_or_none)
     scene_close(&s);
 }
 
-static uint64_t in_flight(ea_client *c)
+static void take_cancelled(ea_client *c, const uint64_t *ids, const struct ending *endings,
+                           int count)
 {
-    ea_stats stats;
-    cr_assert_eq(ea_get_stats(c, &stats), EA_OK);
-    return stats.jobs_in_flight - 1; /* but for this one */
+    for (int i = 0; i < count; i++) {
+        cr_assert_eq(endings[i].times, 0, "it was not endless");
+        cr_assert_eq(ea_cancel(c, ids[i]), EA_OK);
+    }
+    pump(c);
+    for (int i = 0; i < count; i++)
+        cr_assert(endings[i].times == 1 && endings[i].status == EA_CANCELLED, "%s",
+                  endings[i].text);
 }
 
 /* A request that has not started is answered when its time is up, not when its turn comes: behind
  * others in the queue, and behind a write to its collection. */
 Test(requests_late, a_deadline_is_told_while_the_workers_are_busy)
 {
-    enum { AHEAD = 60 };
+    enum { AHEAD = 4 };
     struct scene s;
-    scene_open(&s, (const char *[]){"workers.count=1", NULL});
+    scene_open(&s, (const char *[]){"workers.count=1", ENDLESS_BODIES, NULL});
     scene_make_rows(&s);
     ea_client *c = scene_client(&s, "hostile"), *observer = scene_client(&s, "observer");
-    struct late_work w;
-    work_make(&w, c);
+    struct endless w;
+    endless_make(&w, c);
     static struct ending ahead[AHEAD], upsert;
+    uint64_t ids[AHEAD], first = 0;
     for (int i = 0; i < AHEAD; i++)
-        ask(c, &w, &ahead[i]);
+        ids[i] = endless_ask(&w, c, note, &ahead[i], 0);
     cr_assert_eq(ea_upsert_send(c,
-                                &(ea_rows){.collection = "work",
-                                           .ids = w.ids,
+                                &(ea_rows){.collection = "endless",
+                                           .ids = &first,
                                            .rows = w.rows,
                                            .count = 1,
-                                           .dimension = DIMENSION},
+                                           .dimension = ENDLESS_DIMENSION},
                                 &(ea_send_options){.callback = note, .user = &upsert}, NULL),
                  EA_OK);
-    pump_out(c);
+    cr_assert_eq(endless_arrive(c), AHEAD + 1);
     int fd = scene_connect(&s);
     struct sample knn;
+    engram_accel_v1_KnnRequest *m = &knn.message.knn;
     sample_find("knn", &knn);
     for (uint64_t id = 1; id <= 2; id++) {
         uint8_t bytes[SAMPLE_BYTES_MAX];
         uint32_t deadline_us = 30000;
-        if (id == 2) strcpy(knn.message.knn.collection, "work"); /* behind the write */
+        if (id == 2) strcpy(m->collection, "endless"); /* behind the write */
         size_t count = sample_frame(&knn, id, bytes);
         memcpy(bytes + 20, &deadline_us, 4);
         cr_assert(raw_send(fd, bytes, count));
         expect_error(fd, id, STATUS_DEADLINE_EXCEEDED, DETAIL_DEADLINE, "deadline");
-        cr_assert(in_flight(observer) > 5, "told only after what was before it");
+        cr_assert_eq(endless_arrive(observer), AHEAD + 1, "told only after what was before it");
     }
     close(fd);
-    pump(c);
-    for (int i = 0; i < AHEAD; i++) {
-        cr_assert(ahead[i].times == 1 && ahead[i].status == EA_OK, "%s", ahead[i].text);
-        ea_result_free(&ahead[i].result);
-    }
+    take_cancelled(c, ids, ahead, AHEAD);
     cr_assert_eq(upsert.status, EA_OK, "%s", upsert.text);
     ea_result_free(&upsert.result);
-    work_free(&w, c);
+    endless_free(&w, c);
     ea_close(observer);
     ea_close(c);
     scene_close(&s);
@@ -196,40 +193,34 @@ Test(requests_late, a_deadline_is_told_while_the_workers_are_busy)
 /* The same for a cancel and for a client that goes away: what it asked for is let go at once. */
 Test(requests_late, what_has_not_started_is_let_go_at_once)
 {
-    enum { AHEAD = 60 };
+    enum { AHEAD = 4, LEFT = 6 };
     struct scene s;
-    scene_open(&s, (const char *[]){"workers.count=1", NULL});
+    scene_open(&s, (const char *[]){"workers.count=1", ENDLESS_BODIES, NULL});
     ea_client *c = scene_client(&s, "asker"), *observer = scene_client(&s, "observer");
-    struct late_work w;
-    work_make(&w, c);
-    static struct ending ahead[AHEAD], late;
+    struct endless w;
+    endless_make(&w, c);
+    static struct ending ahead[AHEAD], late, left[LEFT];
+    uint64_t ids[AHEAD];
     for (int i = 0; i < AHEAD; i++)
-        ask(c, &w, &ahead[i]);
-    uint64_t id = ask(c, &w, &late);
-    pump_out(c);
+        ids[i] = endless_ask(&w, c, note, &ahead[i], 0);
+    uint64_t id = endless_ask(&w, c, note, &late, 0);
+    cr_assert_eq(endless_arrive(c), AHEAD + 1);
     cr_assert_eq(ea_cancel(c, id), EA_OK);
     while (!late.times)
         ea_pump(c, 100000);
     cr_assert_eq(late.status, EA_CANCELLED, "%s", late.text);
-    cr_assert(in_flight(observer) > 5, "told only after what was before it");
+    cr_assert_eq(endless_arrive(observer), AHEAD, "told only after what was before it");
 
     ea_client *leaving = scene_client(&s, "asker");
-    static struct ending left[50];
-    for (int i = 0; i < 50; i++)
-        ask(leaving, &w, &left[i]);
-    ea_ping(leaving);
-    uint64_t before = in_flight(observer);
-    cr_assert(before >= 50 + 5);
+    for (int i = 0; i < LEFT; i++)
+        endless_ask(&w, leaving, note, &left[i], 0);
+    cr_assert_eq(endless_arrive(leaving), AHEAD + LEFT);
     ea_close(leaving);
-    for (int i = 0; i < 3 && in_flight(observer) > before - 50; i++)
-        wait_ms(1);
-    cr_assert(in_flight(observer) <= before - 50 && in_flight(observer) > 5);
-    pump(c);
-    for (int i = 0; i < AHEAD; i++) {
-        cr_assert(ahead[i].times == 1 && ahead[i].status == EA_OK, "%s", ahead[i].text);
-        ea_result_free(&ahead[i].result);
-    }
-    work_free(&w, c);
+    int64_t until = give_up_ms();
+    while (endless_arrive(observer) != AHEAD)
+        cr_assert(now_ms() < until, "what nobody waits for stays in line");
+    take_cancelled(c, ids, ahead, AHEAD);
+    endless_free(&w, c);
     ea_close(observer);
     ea_close(c);
     scene_close(&s);
