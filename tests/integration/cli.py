@@ -208,7 +208,7 @@ def interrupts(t):
             f.write(line)
     t.run("collection", "create", "big", "--dim", "256", "--metric", "dot")
     p = t.popen("load", "big", "big.fbin", "--json", stdout=subprocess.PIPE)
-    time.sleep(0.05)
+    until("the first rows", lambda: t.json("collection", "describe", "big")[0]["rows"] > 0)
     p.send_signal(signal.SIGINT)
     out, err = p.communicate()
     rows = t.json("collection", "describe", "big")[0]["rows"]
@@ -231,7 +231,7 @@ def interrupts(t):
         pass
     check(p.wait() == 0 and b"%" in shown, "a progress bar on a terminal: %r" % shown[:80])
     p = t.popen("similarity", "big", "--queries", "big.fbin", "--out", "torn.npy")
-    time.sleep(0.3)
+    until("the file's beginning", lambda: [f for f in os.listdir(".") if f.startswith("torn")])
     p.send_signal(signal.SIGINT)
     p.communicate()
     check(p.returncode == 130 and not [f for f in os.listdir(".") if f.startswith("torn")],
@@ -251,7 +251,7 @@ def vanished(t, daemon):
     Tool("mute").run("--timeout", "0.3", "ping", code=5)
 
 
-def until(what, question, seconds=20):
+def until(what, question, seconds=300):
     end = time.monotonic() + seconds
     while not question():
         if time.monotonic() > end:

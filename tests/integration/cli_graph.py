@@ -317,7 +317,8 @@ def interrupted(t):
                             for i in range(100000)))
     t.run("graph", "create", "big")
     p = t.popen("graph", "load", "big", "big.tsv", "--json", stdout=subprocess.PIPE)
-    time.sleep(0.1)
+    cli.until("the first edges",
+              lambda: t.json("graph", "describe", "big")[0]["edges"] > 0)
     p.send_signal(signal.SIGINT)
     out, err = p.communicate()
     edges = t.json("graph", "describe", "big")[0]["edges"]

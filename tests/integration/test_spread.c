@@ -228,9 +228,10 @@ Test(spread, beside_a_writer, .timeout = 900)
 
 /* ---------------------------------------------------------------- long ones */
 
-enum { LONG_NODES = 20000, LONG_EDGES = 400000, LONG_SETS = 2000 };
+enum { LONG_NODES = 20000, LONG_EDGES = 400000, LONG_SETS = 20000 };
 
-/* All of a graph that never calms down, a hundred times, for each of many sets: minutes. */
+/* All of a graph that never calms down, a hundred times, for each of many sets: longer than any test
+ * lasts, so that who waits for the whole waits until the test is ended. */
 static void ask_long(const struct twin *t, ea_spread_options *o, uint64_t *seeds, uint64_t *offsets)
 {
     static const float nothing = 0;
@@ -246,10 +247,8 @@ static void expect_soon(ea_client *c, const struct twin *t)
 {
     ea_spread_options o = {.mode = EA_ENGRAM, .k = 5};
     ea_spread_result r = {0};
-    int64_t start = now_ms();
     cr_assert_eq(ea_spread(c, t->name, &o, &(ea_seeds){.sets = 1, .ids = t->ids, .count = 3}, &r),
                  EA_OK, "%s", ea_error_text(c));
-    cr_assert_lt(now_ms() - start, scaled_ms(60000)); /* the whole takes minutes */
     ea_spread_result_free(&r);
 }
 
@@ -266,7 +265,6 @@ Test(spread, late_or_cancelled_it_ends, .timeout = 900)
     twin_add_edges(&t, c, LONG_EDGES, 1, false);
     ask_long(&t, &o, seeds, offsets);
 
-    int64_t start = now_ms();
     ea_set_timeout(c, 200000);
     cr_assert_eq(
         ea_spread(
@@ -274,20 +272,17 @@ Test(spread, late_or_cancelled_it_ends, .timeout = 900)
             &(ea_seeds){.offsets = offsets, .sets = LONG_SETS, .ids = seeds, .count = LONG_SETS},
             &r),
         EA_DEADLINE_EXCEEDED);
-    cr_assert_lt(now_ms() - start, scaled_ms(60000)); /* the whole takes minutes */
     ea_set_timeout(c, 0);
     expect_soon(c, &t);
 
     /* Bounded in time it is an answer, truncated. */
     o.time_max_us = 50000;
-    start = now_ms();
     cr_assert_eq(
         ea_spread(
             c, "g", &o,
             &(ea_seeds){.offsets = offsets, .sets = LONG_SETS, .ids = seeds, .count = LONG_SETS},
             &r),
         EA_OK, "%s", ea_error_text(c));
-    cr_assert_lt(now_ms() - start, scaled_ms(60000)); /* the whole takes minutes */
     cr_assert_eq(r.sets, LONG_SETS);
     cr_assert_eq(r.truncated[LONG_SETS - 1], 1);
     cr_assert_eq(r.ids[r.offsets[LONG_SETS - 1]], seeds[LONG_SETS - 1], "its seed at least");
@@ -310,14 +305,12 @@ Test(spread, the_daemon_bounds_it, .timeout = 900)
     twin_make(&t, c, "g", LONG_NODES, 3);
     twin_add_edges(&t, c, LONG_EDGES, 1, false);
     ask_long(&t, &o, seeds, offsets);
-    int64_t start = now_ms();
     cr_assert_eq(
         ea_spread(
             c, "g", &o,
             &(ea_seeds){.offsets = offsets, .sets = LONG_SETS, .ids = seeds, .count = LONG_SETS},
             &r),
         EA_OK, "%s", ea_error_text(c));
-    cr_assert_lt(now_ms() - start, scaled_ms(60000)); /* the whole takes minutes */
     cr_assert_eq(r.truncated[LONG_SETS - 1], 1);
     ea_spread_result_free(&r);
     twin_drop(&t, c);
@@ -368,11 +361,9 @@ Test(spread, cancelled_and_deserted, .timeout = 900)
     wait_ms(100); /* it runs */
     sample_find("cancel", &cancel);
     cancel.message.cancel.request_id = 7;
-    int64_t start = now_ms();
     send_sample(fd, &cancel, 8);
     expect_reply(fd, 8);
     expect_error(fd, 7, STATUS_CANCELLED, DETAIL_CANCELLED_BY_CLIENT, "cancel");
-    cr_assert_lt(now_ms() - start, scaled_ms(60000)); /* the whole takes minutes */
     send_long(fd, &t, 9);
     wait_ms(100);
     close(fd);
