@@ -234,9 +234,9 @@ Test(calibrate, clients_go_first)
     cr_assert_eq(daemon_stop(&d), 0);
 }
 
-/* Stopped before it begins, while it fills or measures for the CPU, and while it waits for a card that
- * takes 10 s for each answer. What it had not finished when it was asked to stop, it does not finish.
- * (One that was at its very last trial may.) */
+/* Stopped before it begins, while it fills or measures for the CPU, and while it waits for a card
+ * that takes 10 s for each answer. What it had not finished when it was asked to stop, it does not
+ * finish. (One that was at its very last trial may.) */
 Test(calibrate, stops_at_once)
 {
     enum { ROUNDS = 12, CARD_ROUNDS = 3 };

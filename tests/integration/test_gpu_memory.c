@@ -165,7 +165,7 @@ static void two_rivals(const char *force)
         cr_assert(now_ms() < until, "%s: the GPU answers nothing", force);
     }
     ea_gpu_stats g = gpu_scene_stats(s.a);
-    /* It was taken last, and the daemon counts by the same clock: no machine is too slow for this. */
+    /* Read after the counters, and the daemon has the same clock: no machine is too slow. */
     double seconds = (double)(now_ms() - start) / 1000;
     cr_assert_leq((double)g.evictions, 4 * seconds + 2, "%s: %llu evictions in %.1f s", force,
                   (unsigned long long)g.evictions, seconds);

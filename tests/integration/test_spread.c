@@ -230,8 +230,8 @@ Test(spread, beside_a_writer, .timeout = 900)
 
 enum { LONG_NODES = 20000, LONG_EDGES = 400000, LONG_SETS = 20000 };
 
-/* All of a graph that never calms down, a hundred times, for each of many sets: longer than any test
- * lasts, so that who waits for the whole waits until the test is ended. */
+/* All of a graph that never calms down, a hundred times, for each of many sets: longer than any
+ * test lasts, so that who waits for the whole waits until the test is ended. */
 static void ask_long(const struct twin *t, ea_spread_options *o, uint64_t *seeds, uint64_t *offsets)
 {
     static const float nothing = 0;
