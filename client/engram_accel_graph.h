@@ -91,6 +91,19 @@ EA_API ea_status ea_graph_add_weights_send(ea_client *c, const char *graph,
                                            const ea_graph_edges *edges, const ea_send_options *how,
                                            uint64_t *request_id);
 
+/* Multiplies the weights of all edges by factor, each product rounded once to float32. factor:
+ * finite, 0 or more (EA_INVALID_ARGUMENT otherwise, or if a weight would overflow; then nothing has
+ * changed). Never repeated by the library. */
+EA_API ea_status ea_graph_scale(ea_client *c, const char *graph, float factor,
+                                ea_graph_counts *out);
+EA_API ea_status ea_graph_scale_send(ea_client *c, const char *graph, float factor,
+                                     const ea_send_options *how, uint64_t *request_id);
+/* Removes all edges whose weight is less than `below` (finite), which with a positive `below` are
+ * all negative ones, too; nodes stay. out->edges_removed says how many. */
+EA_API ea_status ea_graph_prune(ea_client *c, const char *graph, float below, ea_graph_counts *out);
+EA_API ea_status ea_graph_prune_send(ea_client *c, const char *graph, float below,
+                                     const ea_send_options *how, uint64_t *request_id);
+
 /* A matrix in CSR form: row i is node row_ids[i], and columns are positions in row_ids; row_ids
  * NULL: row i is node i, and columns are ids. offsets: rows + 1. */
 typedef struct ea_graph_csr {

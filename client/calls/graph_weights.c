@@ -1,4 +1,4 @@
-/* graph_weights: adds to the weights of edges. */
+/* graph_weights: adds to the weights of edges; scales and prunes all edges of a graph. */
 #include <string.h>
 
 #include "client/calls/calls.h"
@@ -47,5 +47,62 @@ ea_status ea_graph_add_weights_send(ea_client *c, const char *graph, const ea_gr
     if (!c) return EA_INVALID_ARGUMENT;
     struct client_request *r;
     ea_status st = build_weights(c, graph, edges, &r);
+    return st ? st : ea_send(c, r, how, request_id);
+}
+
+/* ---- all edges ---- */
+
+static ea_status build_scale(ea_client *c, const char *graph, float factor,
+                             struct client_request **out)
+{
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_SCALE);
+    if (!r) return EA_RESOURCE_EXHAUSTED;
+    r->repeatable = false; /* a repetition would scale twice */
+    engram_accel_v1_GraphScaleRequest m = {.has_factor = true, .factor = factor};
+    ea_status st = ea_check_name(c, "graph", graph, m.graph);
+    return ea_build_end(c, r, st, engram_accel_v1_GraphScaleRequest_fields, &m, out);
+}
+
+ea_status ea_graph_scale(ea_client *c, const char *graph, float factor, ea_graph_counts *out)
+{
+    if (!c) return EA_INVALID_ARGUMENT;
+    struct client_request *r;
+    ea_status st = build_scale(c, graph, factor, &r);
+    return st ? st : ea_call(c, r, out);
+}
+
+ea_status ea_graph_scale_send(ea_client *c, const char *graph, float factor,
+                              const ea_send_options *how, uint64_t *request_id)
+{
+    if (!c) return EA_INVALID_ARGUMENT;
+    struct client_request *r;
+    ea_status st = build_scale(c, graph, factor, &r);
+    return st ? st : ea_send(c, r, how, request_id);
+}
+
+static ea_status build_prune(ea_client *c, const char *graph, float below,
+                             struct client_request **out)
+{
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_PRUNE);
+    if (!r) return EA_RESOURCE_EXHAUSTED;
+    engram_accel_v1_GraphPruneRequest m = {.has_below = true, .below = below};
+    ea_status st = ea_check_name(c, "graph", graph, m.graph);
+    return ea_build_end(c, r, st, engram_accel_v1_GraphPruneRequest_fields, &m, out);
+}
+
+ea_status ea_graph_prune(ea_client *c, const char *graph, float below, ea_graph_counts *out)
+{
+    if (!c) return EA_INVALID_ARGUMENT;
+    struct client_request *r;
+    ea_status st = build_prune(c, graph, below, &r);
+    return st ? st : ea_call(c, r, out);
+}
+
+ea_status ea_graph_prune_send(ea_client *c, const char *graph, float below,
+                              const ea_send_options *how, uint64_t *request_id)
+{
+    if (!c) return EA_INVALID_ARGUMENT;
+    struct client_request *r;
+    ea_status st = build_prune(c, graph, below, &r);
     return st ? st : ea_send(c, r, how, request_id);
 }

@@ -127,6 +127,8 @@ struct job_request {
      * and whether missing edges are made */
     float low, high;
     bool has_low, has_high, create;
+    float scalar; /* scale: the factor; prune: weights below it go */
+    bool has_scalar;
     struct job_spread spread;
 };
 

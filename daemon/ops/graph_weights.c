@@ -1,5 +1,6 @@
-/* graph_weights: adds to the weights of edges, and returns what they became. One writer holds the
- * graph, so one part does everything; a job that is cancelled before it starts changes nothing. */
+/* graph_weights: adds to the weights of edges, and returns what they became; multiplies all weights
+ * of a graph; removes edges of small weight. One writer holds the graph, so one part does
+ * everything; a job that is cancelled before it starts changes nothing. */
 #include <float.h>
 #include <math.h>
 
@@ -71,3 +72,66 @@ static void add_weights_work(const struct job *j, struct work *w)
 
 const struct operation_ops operation_graph_add_weights = {
     .check = add_weights_check, .work = add_weights_work, .plan = add_weights_plan};
+
+/* ---- all edges of a graph ---- */
+
+static enum status check_scalar(struct job *j, const char *name, float least)
+{
+    const struct job_request *q = &j->request;
+    if (q->has_scalar && isfinite(q->scalar) && q->scalar >= least) return STATUS_OK;
+    return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_WEIGHT,
+                       q->has_scalar ? "%s: %.9g, a finite number%s wanted" : "%s: missing", name,
+                       (double)q->scalar, least == 0 ? " of 0 or more" : "");
+}
+
+static enum status one_part(struct job *j, void (*run)(struct job *, uint32_t, uint32_t))
+{
+    operation_note_graph(j);
+    j->plan.run_part = run;
+    j->plan.finish = operation_note_graph;
+    j->plan.parts = 1;
+    return STATUS_OK;
+}
+
+/* Both orientations are read, and mostly written. */
+static void all_edges_work(const struct job *j, struct work *w)
+{
+    w->bytes_out = work_times(graph_edges(j->graph), 2 * sizeof(struct spread_edge));
+}
+
+static enum status scale_check(struct job *j)
+{
+    return check_scalar(j, "factor", 0);
+}
+
+static void scale_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    graph_scale(j->graph, j->request.scalar, &j->failure);
+}
+
+static enum status scale_plan(struct job *j)
+{
+    return one_part(j, scale_part);
+}
+
+static enum status prune_check(struct job *j)
+{
+    return check_scalar(j, "below", -FLT_MAX);
+}
+
+static void prune_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    struct graph_counts counts = {0};
+    graph_prune(j->graph, j->request.scalar, &counts);
+    j->result.counts[1] = counts.edges_removed;
+}
+
+static enum status prune_plan(struct job *j)
+{
+    return one_part(j, prune_part);
+}
+
+const struct operation_ops operation_graph_scale = {
+    .check = scale_check, .work = all_edges_work, .plan = scale_plan};
+const struct operation_ops operation_graph_prune = {
+    .check = prune_check, .work = all_edges_work, .plan = prune_plan};

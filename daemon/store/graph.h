@@ -144,6 +144,15 @@ struct graph_deltas {
 enum status graph_add_weights(struct graph *g, const struct graph_deltas *d, float *weights,
                               struct graph_counts *out, struct failure *f);
 
+/* Multiplies the weights of all edges by factor (finite, 0 or more); a product is rounded once to
+ * float32, to nearest, ties to even. INVALID_ARGUMENT/BAD_WEIGHT naming an edge whose weight would
+ * not be finite; then nothing has changed. The version rises by one if there is an edge. Cost:
+ * both arrays of edges, and replicas take them anew; the thread yields on the way. */
+enum status graph_scale(struct graph *g, float factor, struct failure *f);
+/* Removes the edges with weight < below; nodes stay. Takes no memory that it needs. The version
+ * rises by one if an edge was removed. Cost: both arrays of edges are read, and yields. */
+void graph_prune(struct graph *g, float below, struct graph_counts *out);
+
 /* Makes nodes, or changes existing ones. NULL kinds or factors: new nodes are plain and have
  * factor 1, existing ones keep theirs. INVALID_ARGUMENT naming the node: BAD_NODE (id, kind,
  * factor not finite or not in 0 .. GRAPH_FACTOR_MAX, an id twice); RESOURCE_EXHAUSTED. All or

@@ -183,6 +183,8 @@ uint64_t list_drop_run(struct graph *g, enum graph_side_of side, struct half_run
 void list_set_run(struct graph *g, enum graph_side_of side, struct half_run run);
 /* Removes the edges that lead to a free number. Returns how many. */
 uint64_t list_drop_nobody(struct graph *g, enum graph_side_of side, uint32_t node);
+/* Removes the edges with weight < below. Returns how many. */
+uint64_t list_drop_below(struct graph *g, enum graph_side_of side, uint32_t node, float below);
 /* Empties a list and gives up its places. */
 void list_drop(struct graph *g, enum graph_side_of side, uint32_t node);
 /* Writes all lists one after the other, without holes, into a new block, in the given order (NULL:

@@ -144,6 +144,22 @@ void list_set_run(struct graph *g, enum graph_side_of side, struct half_run run)
     }
 }
 
+uint64_t list_drop_below(struct graph *g, enum graph_side_of side, uint32_t node, float below)
+{
+    struct spread_list *list = &lists_of(g, side)[node];
+    uint32_t before = list->count;
+    for (uint32_t i = 0; i < list->count;) {
+        if (edges_at(g, side, node)[i].weight < below)
+            take_out(g, side, list, i);
+        else
+            i++;
+    }
+    if (list->count == before) return 0;
+    mark_list(g, side, node);
+    g->order_changes += side == SIDE_IN;
+    return before - list->count;
+}
+
 /* ---- nodes go ---- */
 
 uint64_t list_drop_nobody(struct graph *g, enum graph_side_of side, uint32_t node)

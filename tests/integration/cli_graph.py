@@ -131,6 +131,16 @@ def weights(t):
     t.run("graph", "add", "w", "1", "2", "3", "--delta", "--clamp", "1", code=2)
     p = t.run("graph", "add", "w", "1", "2", "3", "--delta", "--clamp", "1,0", code=1)
     check("low: 1, above high, which is 0" in p.stderr, "--clamp 1,0: " + p.stderr)
+    done = t.json("graph", "scale", "w", "0.5")[0]
+    check((done["edges"], done["edges_removed"]) == (3, 0), "scale: %s" % done)
+    check(edges_of(t, "w", 1, 2) == [(1, 2, .0625), (1, 9, .5), (2, 3, .0625)], "scaled weights")
+    shown = t.run("graph", "prune", "w", "0.1").stdout
+    check("2 edges removed, 1 left" in shown, "prune: " + shown)
+    check("times 2" in t.run("graph", "scale", "w", "2").stdout, "scale")
+    t.run("graph", "prune", "w", "--", "-1")
+    t.run("graph", "scale", "w", "-1", code=2)
+    t.run("graph", "scale", "w", code=2)
+    t.run("graph", "prune", "w", "x", code=2)
     t.run("graph", "drop", "w")
 
 

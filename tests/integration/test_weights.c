@@ -134,3 +134,44 @@ Test(weights, bad_input_is_named_and_changes_nothing)
     ea_close(c);
     scene_close(&s);
 }
+
+Test(weights, all_edges_are_scaled_and_pruned)
+{
+    struct scene s;
+    scene_open(&s, NULL);
+    ea_client *c = scene_client(&s, "weights");
+    const uint64_t from[] = {1, 1, 2, 3}, to[] = {2, 3, 3, 1};
+    const float weights[] = {0.3f, -1, 3e38f, 0.25f};
+    ea_graph_counts counts;
+    cr_assert_eq(ea_graph_create(c, "links", NULL), EA_OK);
+    ea_graph_edges e = {.sources = from, .targets = to, .weights = weights, .count = 4};
+    cr_assert_eq(ea_graph_add_edges(c, "links", &e, &counts), EA_OK);
+    uint64_t version = counts.version;
+    const struct {
+        float factor;
+        const char *words;
+    } bad[] = {{-0.5f, "factor: -0.5"}, {NAN, "factor"}, {INFINITY, "factor"}, {2, "from node 2"}};
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(ea_graph_scale(c, "links", bad[i].factor, &counts), EA_INVALID_ARGUMENT);
+        cr_assert_eq(ea_error_detail(c), EA_DETAIL_BAD_WEIGHT);
+        cr_assert_not_null(strstr(ea_error_text(c), bad[i].words), "%s", ea_error_text(c));
+    }
+    cr_assert_eq(ea_graph_prune(c, "links", NAN, &counts), EA_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(ea_error_text(c), "below"), "%s", ea_error_text(c));
+
+    cr_assert_eq(ea_graph_scale(c, "links", 0.1f, &counts), EA_OK, "%s", ea_error_text(c));
+    cr_assert(counts.version > version && counts.edges == 4);
+    ea_nodes nodes = {0};
+    const uint64_t ids[] = {1, 2, 3};
+    cr_assert_eq(ea_graph_fetch_nodes(c, "links", ids, 3, true, &nodes), EA_OK);
+    for (int i = 0; i < 4; i++)
+        cr_assert_eq(nodes.weights[i], weights[i] * 0.1f);
+    ea_nodes_free(&nodes);
+    cr_assert_eq(ea_graph_prune(c, "links", 0.3f * 0.1f, &counts), EA_OK, "%s", ea_error_text(c));
+    cr_assert(counts.edges_removed == 2 && counts.edges == 2 && counts.nodes == 3);
+    version = counts.version;
+    cr_assert_eq(ea_graph_prune(c, "links", 0, &counts), EA_OK);
+    cr_assert(counts.edges_removed == 0 && counts.version == version);
+    ea_close(c);
+    scene_close(&s);
+}

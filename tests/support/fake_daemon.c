@@ -262,6 +262,8 @@ static void answer_tensors(struct job *j, uint8_t *body)
     case OPERATION_GRAPH_ADD_CSR:
     case OPERATION_GRAPH_REMOVE_EDGES:
     case OPERATION_GRAPH_SET_NODES:
+    case OPERATION_GRAPH_SCALE:
+    case OPERATION_GRAPH_PRUNE:
     case OPERATION_GRAPH_REMOVE_NODES: answer_change(j); break;
     default: break;
     }

@@ -94,6 +94,26 @@ enum status model_add_weights(struct graph_model *m, const struct graph_deltas *
     return STATUS_OK;
 }
 
+enum status model_scale(struct graph_model *m, float factor)
+{
+    for (uint64_t i = 0; i < m->edge_count; i++)
+        if (!isfinite(m->edges[i].weight * factor)) return STATUS_INVALID_ARGUMENT;
+    for (uint64_t i = 0; i < m->edge_count; i++)
+        m->edges[i].weight *= factor;
+    m->version += m->edge_count > 0;
+    return STATUS_OK;
+}
+
+struct graph_counts model_prune(struct graph_model *m, float below)
+{
+    uint64_t kept = 0, before = m->edge_count;
+    for (uint64_t i = 0; i < before; i++)
+        if (m->edges[i].weight >= below) m->edges[kept++] = m->edges[i];
+    m->edge_count = kept;
+    m->version += kept < before;
+    return (struct graph_counts){.edges_removed = before - kept};
+}
+
 struct graph_counts model_remove(struct graph_model *m, const uint64_t *sources,
                                  const uint64_t *targets, uint64_t n)
 {

@@ -32,6 +32,8 @@ struct graph_counts model_add(struct graph_model *m, const uint64_t *sources,
 /* Applies nothing unless it returns OK; *bad: the first edge that cannot be changed. */
 enum status model_add_weights(struct graph_model *m, const struct graph_deltas *d, float *weights,
                               struct graph_counts *out, uint64_t *bad);
+enum status model_scale(struct graph_model *m, float factor);
+struct graph_counts model_prune(struct graph_model *m, float below);
 struct graph_counts model_remove(struct graph_model *m, const uint64_t *sources,
                                  const uint64_t *targets, uint64_t n);
 struct graph_counts model_set(struct graph_model *m, const uint64_t *ids, const uint8_t *kinds,

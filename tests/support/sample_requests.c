@@ -267,6 +267,22 @@ static void make_add_weights(struct sample *s)
     ADD(s->message.add_weights, deltas, DTYPE_FLOAT32, 3, 1);
 }
 
+static void make_scale(struct sample *s)
+{
+    begin(s, OPERATION_GRAPH_SCALE, engram_accel_v1_GraphScaleRequest_fields);
+    strcpy(s->message.scale.graph, "links");
+    s->message.scale.has_factor = true;
+    s->message.scale.factor = 0.5F;
+}
+
+static void make_prune(struct sample *s)
+{
+    begin(s, OPERATION_GRAPH_PRUNE, engram_accel_v1_GraphPruneRequest_fields);
+    strcpy(s->message.prune.graph, "links");
+    s->message.prune.has_below = true;
+    s->message.prune.below = -1;
+}
+
 /* Two rows with ids, one and two edges. */
 static void make_add_csr(struct sample *s)
 {
@@ -383,6 +399,8 @@ static const struct {
     {"add_edges", make_add_edges},
     {"add_csr", make_add_csr},
     {"add_weights", make_add_weights},
+    {"scale", make_scale},
+    {"prune", make_prune},
     {"remove_edges", make_remove_edges},
     {"set_nodes", make_set_nodes},
     {"remove_nodes", make_remove_nodes},

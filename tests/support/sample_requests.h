@@ -43,6 +43,8 @@ struct sample {
         engram_accel_v1_GraphDescribeRequest graph_describe;
         engram_accel_v1_GraphAddEdgesRequest add_edges;
         engram_accel_v1_GraphAddWeightsRequest add_weights;
+        engram_accel_v1_GraphScaleRequest scale;
+        engram_accel_v1_GraphPruneRequest prune;
         engram_accel_v1_GraphAddCsrRequest add_csr;
         engram_accel_v1_GraphRemoveEdgesRequest remove_edges;
         engram_accel_v1_GraphSetNodesRequest set_nodes;

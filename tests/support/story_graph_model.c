@@ -87,6 +87,10 @@ void story_apply_graph(struct story *s, struct story_request *r, uint64_t versio
         did = model_add(&m, r->ids, r->targets, r->weights, r->id_count, r->replace);
     else if (r->operation == OPERATION_GRAPH_ADD_WEIGHTS)
         did = add_weights(s, &m, r);
+    else if (r->operation == OPERATION_GRAPH_SCALE)
+        model_scale(&m, r->scalar);
+    else if (r->operation == OPERATION_GRAPH_PRUNE)
+        did = model_prune(&m, r->scalar);
     else if (r->operation == OPERATION_GRAPH_REMOVE_EDGES)
         did = model_remove(&m, r->ids, r->targets, r->id_count);
     else if (r->operation == OPERATION_GRAPH_SET_NODES)

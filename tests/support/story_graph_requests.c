@@ -87,6 +87,29 @@ static struct draft *add_weights(struct story *s, struct story_request *r)
     return d;
 }
 
+/* Weights stay within float32, however often. */
+static struct draft *scale(struct story *s, struct story_request *r)
+{
+    static const float factors[] = {0.5f, 0.9f, 1, 1.25f};
+    r->operation = OPERATION_GRAPH_SCALE;
+    struct draft *d = draft_open(OPERATION_GRAPH_SCALE, engram_accel_v1_GraphScaleRequest_fields);
+    strcpy(d->sample.message.scale.graph, story_name(r->name));
+    d->sample.message.scale.has_factor = true;
+    d->sample.message.scale.factor = r->scalar = factors[story_random(s, 4)];
+    return d;
+}
+
+static struct draft *prune(struct story *s, struct story_request *r)
+{
+    static const float bounds[] = {-0.9f, -0.5f, 0, 0.1f};
+    r->operation = OPERATION_GRAPH_PRUNE;
+    struct draft *d = draft_open(OPERATION_GRAPH_PRUNE, engram_accel_v1_GraphPruneRequest_fields);
+    strcpy(d->sample.message.prune.graph, story_name(r->name));
+    d->sample.message.prune.has_below = true;
+    d->sample.message.prune.below = r->scalar = bounds[story_random(s, 4)];
+    return d;
+}
+
 static struct draft *remove_edges(struct story *s, struct story_request *r)
 {
     r->operation = OPERATION_GRAPH_REMOVE_EDGES;
@@ -224,7 +247,9 @@ struct draft *story_graph_request(struct story *s, struct story_request *r)
     uint64_t at = story_random(s, 1000);
     return at < 400   ? spread(s, r)
            : at < 560 ? add_edges(s, r)
-           : at < 670 ? add_weights(s, r)
+           : at < 640 ? add_weights(s, r)
+           : at < 660 ? scale(s, r)
+           : at < 670 ? prune(s, r)
            : at < 730 ? remove_edges(s, r)
            : at < 810 ? set_nodes(s, r)
            : at < 850 ? remove_nodes(s, r)

@@ -74,6 +74,7 @@ struct story_request {
     float *factors;
     bool replace, with_edges, create;
     float low, high, *sums; /* of added weights */
+    float scalar;           /* scale, prune */
     struct job_spread how;
     uint64_t set_count; /* spread: its seeds are ids, their activations weights */
     struct story_request *next, *all_next;

@@ -29,6 +29,8 @@
     COMMAND(graph_drop)     \
     COMMAND(graph_load)     \
     COMMAND(graph_add)      \
+    COMMAND(graph_scale)    \
+    COMMAND(graph_prune)    \
     COMMAND(graph_set)      \
     COMMAND(graph_show)     \
     COMMAND(graph_remove)   \

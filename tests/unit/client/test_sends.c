@@ -109,6 +109,8 @@ Test(sends, of_graphs)
     ANSWERS(ea_graph_add_edges_send(c, "links", &edges, &how, &id), changed);
     ANSWERS(ea_graph_remove_edges_send(c, "links", &edges, &how, &id), changed);
     ANSWERS(ea_graph_add_weights_send(c, "links", &edges, &how, &id), changed);
+    ANSWERS(ea_graph_scale_send(c, "links", 0.5F, &how, &id), changed);
+    ANSWERS(ea_graph_prune_send(c, "links", 0.5F, &how, &id), changed);
     const ea_graph_csr matrix = {
         .rows = 2, .offsets = (const uint64_t[]){0, 1, 2}, .columns = ids, .weights = values};
     ANSWERS(ea_graph_add_csr_send(c, "links", &matrix, &how, &id), changed);

@@ -103,6 +103,24 @@ static void weights_step(struct graph_model *m, struct graph *g, struct batch *b
     cr_assert_arr_eq(sums, expected_sums, b->n * sizeof *sums);
 }
 
+static void scale_step(struct graph_model *m, struct graph *g, unsigned *seed)
+{
+    static const float factors[] = {1, 0.5f, 0.9f, 1.1f, 3, 1e30f, 1e-30f, FLT_MAX, 0};
+    size_t choice = (size_t)rand_r(seed) % (rand_r(seed) % 4 ? 4 : 9);
+    struct failure f = {0};
+    cr_assert_eq(graph_scale(g, factors[choice], &f), model_scale(m, factors[choice]), "%s",
+                 f.text);
+}
+
+static void prune_step(struct graph_model *m, struct graph *g, unsigned *seed)
+{
+    static const float bounds[] = {-1.5f, -1.25f, -1, 0, -FLT_MAX, 0.1f};
+    float below = bounds[(size_t)rand_r(seed) % (rand_r(seed) % 8 ? 2 : 6)];
+    struct graph_counts expected = model_prune(m, below), counts = {.missing = 77};
+    graph_prune(g, below, &counts);
+    cr_assert(counts_equal(counts, expected));
+}
+
 static void remove_step(struct graph_model *m, struct graph *g, struct batch *b, unsigned *seed)
 {
     for (uint64_t i = 0; i < b->n && m->edge_count; i++) {
@@ -167,8 +185,10 @@ static void random_step(struct graph_model *m, struct graph *g, struct batch *b,
     if (most > BATCH_MAX) most = BATCH_MAX;
     if (m->edge_count > 12000) most = 40;
     draw_batch(b, 1 + (uint64_t)rand_r(seed) % most, range, seed);
-    switch (rand_r(seed) % 10) {
+    switch (rand_r(seed) % 12) {
     case 0: refused_step(g, b, seed); break;
+    case 10: scale_step(m, g, seed); break;
+    case 11: prune_step(m, g, seed); break;
     case 8:
     case 9: weights_step(m, g, b, seed); break;
     case 1:
