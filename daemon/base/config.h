@@ -25,7 +25,9 @@ struct space_quotas {
 
 /* The limits of a peer: a user on a Unix socket, an address on TCP. 0: half of what all may. */
 struct peer_limits {
-    uint32_t queue; /* peers.queue: 0; ..2^20 (live) */
+    uint32_t queue;       /* peers.queue: 0; ..2^20 (live) */
+    uint32_t connections; /* peers.connections: 0; ..65536 (live) */
+    uint32_t log_lines;   /* peers.log_lines, a minute: 60; 1..65536 (live) */
 };
 
 /* "spaces": {"alpha": {"weight": 4}}. A quota of all ones is not set: the default applies. */
@@ -49,6 +51,7 @@ struct config {
     uint64_t body_mib_max;             /* limits.request_body_mib: 64; 1..1024 */
     uint64_t reply_mib_max;            /* limits.reply_body_mib: 256; 1..4096 */
     uint32_t connection_max;           /* limits.connections: 2048; 1..65536 */
+    uint32_t connection_kept;          /* limits.connections_kept, for operators: 16 (live) */
     uint32_t in_flight_max;            /* limits.requests_in_flight, per connection: 1024 */
     uint32_t job_max;                  /* limits.requests_total: 16384 */
     uint32_t collection_max;           /* limits.collections, of one space: 1024 */

@@ -63,6 +63,9 @@ const struct config_key config_keys[] = {
     {.name = "limits.connections", .type = CONFIG_NUMBER32, .offset = AT(connection_max),
      .min = 1, .max = 65536, .number = 2048, .help = "Connections at once; more are told so and "
      "closed."},
+    {.name = "limits.connections_kept", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(connection_kept), .max = 65536, .number = 16, .help = "Connections, of "
+     "limits.connections but at most an eighth, kept for root and the user that runs the daemon."},
     {.name = "limits.requests_in_flight", .type = CONFIG_NUMBER32, .offset = AT(in_flight_max),
      .min = 1, .max = 65536, .number = 1024, .help = "Requests of one connection at once; then its "
      "socket is not read until one is answered."},
@@ -197,8 +200,14 @@ const struct config_key config_keys[] = {
      "against the weights of others that want them at the same time."},
 
     {.name = "peers.queue", .type = CONFIG_NUMBER32, .live = true, .offset = AT(peers.queue),
-     .max = 1 << 20, .number = 0, .help = "Requests of a peer (a user on the Unix socket, an address "
-     "on TCP) in line, in all spaces; 0 for half of limits.requests_total."},
+     .max = 1 << 20, .number = 0, .help = "Requests of a peer (a user on the Unix socket, an "
+     "address on TCP) in line, in all spaces; 0 for half of limits.requests_total."},
+    {.name = "peers.connections", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(peers.connections), .max = 65536, .number = 0, .help = "Connections of a peer at "
+     "once, but of root and the user that runs the daemon; 0 for half of limits.connections."},
+    {.name = "peers.log_lines", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(peers.log_lines), .min = 1, .max = 65536, .number = 60, .help = "Lines a minute "
+     "that a peer may cause in the log; how many more there were is logged."},
 
     {.name = "log.level", .type = CONFIG_CHOICE, .live = true, .offset = AT(log_level),
      .text = "info", .choices = "error warning info debug",

@@ -1,5 +1,6 @@
 #include "daemon/net/connection.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,8 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
+
+enum { CONNECTION_LOG_BYTES = 512 };
 
 void connection_closed(struct connection *c)
 {
@@ -86,18 +89,36 @@ static struct peer_key find_address(struct connection *c)
     return peer_key_of_address((struct sockaddr *)&address);
 }
 
-/* Answers that the limit of connections is reached, and closes. Without an id, nobody can find
- * it. */
-static void refuse(struct connection *c)
+/* Whether a peer may have one connection more. The last slots are kept: a few for operators, and
+ * some for peers that have none, so that strangers together cannot keep a new one out. */
+static enum status connection_admit(const struct net *n, const struct peer *peer, struct failure *f)
+{
+    const struct config *cfg = n->config;
+    uint32_t eighth = cfg->connection_max / 8, left = 0;
+    uint32_t most = cfg->peers.connections ? cfg->peers.connections : cfg->connection_max / 2;
+    if (!peer->is_operator) {
+        left += cfg->connection_kept < eighth ? cfg->connection_kept : eighth;
+        if (peer->connections) left += eighth;
+    }
+    if (n->free_count <= left)
+        failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_CONNECTIONS,
+                    "this daemon takes %u connections (limits.connections)", cfg->connection_max);
+    else if (!peer->is_operator && peer->connections && peer->connections >= most)
+        failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_CONNECTIONS,
+                    "the peer has %u connections, as many as it may (peers.connections)",
+                    peer->connections);
+    else
+        return STATUS_OK;
+    f->retry_after_ms = RETRY_CONNECTION_MS;
+    return f->code;
+}
+
+/* Answers why there is no connection, and closes. Without an id, nobody can find it. */
+static void refuse(struct connection *c, const struct failure *f)
 {
     c->net->counters.refused++;
     struct frame_header none = {0};
-    struct failure f;
-    failure_set(&f, STATUS_RESOURCE_EXHAUSTED, DETAIL_CONNECTIONS,
-                "this daemon takes %u connections (limits.connections)",
-                c->net->config->connection_max);
-    f.retry_after_ms = RETRY_CONNECTION_MS;
-    c->net->events.on_bad_frame(c->net->events.owner, c, &none, &f);
+    c->net->events.on_bad_frame(c->net->events.owner, c, &none, f);
     output_flush(c);
     connection_close(c);
 }
@@ -119,8 +140,10 @@ static void connection_begin(struct connection *c)
 struct connection *connection_attach(struct net *n, const struct peer_key *who,
                                      const struct transport *t, void *carrier)
 {
-    struct peer *peer = n->free_count ? peers_find(&n->peers, who) : NULL;
-    struct connection *c = peer ? calloc(1, sizeof *c) : NULL;
+    struct failure f;
+    struct peer *peer = peers_find(&n->peers, who);
+    bool may = peer && !connection_admit(n, peer, &f);
+    struct connection *c = may ? calloc(1, sizeof *c) : NULL;
     if (!c) return NULL;
     c->net = n;
     c->peer = peer;
@@ -154,17 +177,31 @@ bool connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
     }
     struct peer_key who = is_tcp ? find_address(c) : find_user(c);
     c->peer = peers_find(&n->peers, &who);
-    if (!c->peer || n->free_count == 0) {
-        refuse(c);
-        return true;
-    }
-    connection_begin(c);
+    struct failure f;
+    if (!c->peer) failure_set(&f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory for a peer");
+    if (!c->peer || connection_admit(n, c->peer, &f))
+        refuse(c, &f);
+    else
+        connection_begin(c);
     return true;
+}
+
+void connection_log(struct connection *c, const char *format, ...)
+{
+    char text[CONNECTION_LOG_BYTES];
+    if (log_level_now < LOG_LEVEL_INFO ||
+        !peer_may_log(c->peer, c->net->config->peers.log_lines, c->net->now_ns))
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    log_info("%s", text);
 }
 
 void connection_drop(struct connection *c, const char *why)
 {
-    log_info("net: closing a connection of %s: %s", c->from, why);
+    connection_log(c, "net: closing a connection of %s: %s", c->from, why);
     c->net->counters.dropped++;
     connection_close(c);
 }

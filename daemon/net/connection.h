@@ -98,6 +98,9 @@ void connection_wake(struct connection *c);
 void connection_finish(struct connection *c);
 /* Closes c now. on_close runs before this returns. */
 void connection_close(struct connection *c);
+/* Logs a line that c's peer caused, unless there were too many of them (peers.log_lines). */
+void connection_log(struct connection *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Closes c now, logs why, and counts it. */
 void connection_drop(struct connection *c, const char *why);
 

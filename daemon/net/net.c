@@ -38,7 +38,7 @@ void net_sweep(struct net *n)
         if (n->slots[i] && !n->slots[i]->closing) watch(n->slots[i], now_ns);
     for (struct listener *l = n->listeners; l; l = l->next)
         listener_retry(l);
-    peers_sweep(&n->peers, n->events.on_idle_peer, n->events.owner);
+    peers_sweep(&n->peers, n->events.on_idle_peer, n->events.owner, now_ns);
 }
 
 static void on_sweep(uv_timer_t *timer)

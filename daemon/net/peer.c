@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/log.h"
+
+#define MINUTE_NS UINT64_C(60000000000)
 
 enum { V4_BYTES = 4, V6_BYTES = 8 };
 
@@ -98,12 +101,35 @@ struct peer *peers_find(struct peers *p, const struct peer_key *key)
     return peer;
 }
 
-void peers_sweep(struct peers *p, bool (*forget)(void *owner, struct peer *peer), void *owner)
+/* Ends p's minute if it is over. */
+static void end_minute(struct peer *p, uint64_t now_ns)
+{
+    if (!p->logged_ns || now_ns - p->logged_ns < MINUTE_NS) return;
+    if (p->log_left_out)
+        log_info("net: %u lines about %s were left out (peers.log_lines)", p->log_left_out,
+                 p->name);
+    p->logged_ns = 0;
+    p->log_lines = p->log_left_out = 0;
+}
+
+bool peer_may_log(struct peer *p, uint32_t lines_max, uint64_t now_ns)
+{
+    end_minute(p, now_ns);
+    if (!p->logged_ns) p->logged_ns = now_ns;
+    bool may = p->log_lines < lines_max;
+    p->log_lines += may;
+    p->log_left_out += !may;
+    return may;
+}
+
+void peers_sweep(struct peers *p, bool (*forget)(void *owner, struct peer *peer), void *owner,
+                 uint64_t now_ns)
 {
     for (uint32_t i = 0; i < PEER_CHAINS; i++) {
         for (struct peer **at = &p->chains[i]; *at;) {
             struct peer *peer = *at;
-            if (peer->connections || (forget && !forget(owner, peer))) {
+            end_minute(peer, now_ns);
+            if (peer->connections || peer->logged_ns || (forget && !forget(owner, peer))) {
                 at = &peer->next;
                 continue;
             }

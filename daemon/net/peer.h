@@ -26,6 +26,9 @@ struct peer {
     char name[56];    /* "uid 1000", "127.0.0.0/8", for the log and replies to itself */
     bool is_operator; /* root, or the user that the daemon runs as */
     uint32_t connections;
+    uint64_t logged_ns;          /* when its minute of log lines began; 0: it has caused none */
+    uint32_t log_lines;          /* in that minute */
+    uint32_t log_left_out;       /* the rest of them */
     struct principal *principal; /* NULL, or made and destroyed by the pipeline */
     struct peer *next;           /* in its chain */
 };
@@ -44,8 +47,12 @@ void peers_init(struct peers *p);
 void peers_finish(struct peers *p);
 /* Finds or makes a peer. */
 struct peer *peers_find(struct peers *p, const struct peer_key *key);
-/* Forgets the peers that have nothing and of which the owner, if it is asked (forget is not NULL),
- * says that it has nothing either. */
-void peers_sweep(struct peers *p, bool (*forget)(void *owner, struct peer *peer), void *owner);
+/* Counts a line that is to be logged because of p. False: it had lines_max in this minute. */
+bool peer_may_log(struct peer *p, uint32_t lines_max, uint64_t now_ns);
+/* Logs how many lines were left out, once their minute is over, and forgets the peers that have
+ * nothing and of which the owner, if it is asked (forget is not NULL), says that it has nothing
+ * either. */
+void peers_sweep(struct peers *p, bool (*forget)(void *owner, struct peer *peer), void *owner,
+                 uint64_t now_ns);
 
 #endif

@@ -81,7 +81,7 @@ void answer_hello(struct pipeline *p, struct connection *c, const struct frame *
 {
     struct failure why = {0};
     if (greet(p, c, f, &why)) {
-        log_info("net: refused %s: %s", c->from, why.text);
+        connection_log(c, "net: refused %s: %s", c->from, why.text);
         reply_error(p, c, f->header->kind, f->header->request_id, &why);
         connection_finish(c);
         return;

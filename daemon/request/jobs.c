@@ -50,13 +50,30 @@ bool job_is_wanted(struct job *j, uint64_t now_ns)
     return true;
 }
 
+/* Beyond limits.requests_total there is a job for each connection's space that has none, and as
+ * many again for peers that have none: so others' requests keep nobody out. */
+static uint32_t reserve_of(const struct pipeline *p)
+{
+    return p->config->connection_max;
+}
+
+/* True if one more job may be taken for t; NULL: for the daemon's own work. */
+static bool job_allowed(const struct pipeline *p, const struct tenancy *t)
+{
+    uint32_t most = p->config->job_max;
+    if (!t || !t->jobs) most += reserve_of(p);
+    if (t && !t->principal->jobs) most += reserve_of(p);
+    return p->job_count < most;
+}
+
 /* A clean one; NULL: all are in use. */
-static struct job *job_fresh(struct pipeline *p)
+static struct job *job_fresh(struct pipeline *p, const struct tenancy *t)
 {
     struct job *j = p->free_jobs;
+    if (!job_allowed(p, t)) return NULL;
     if (j)
         p->free_jobs = j->next;
-    else if (p->fresh_jobs <= p->config->job_max && !fault_here("pipeline: job"))
+    else if (!fault_here("pipeline: job"))
         j = &p->jobs[p->fresh_jobs++];
     else
         return NULL;
@@ -82,7 +99,7 @@ static void job_begin(struct pipeline *p, struct job *j, struct space *space)
 struct job *job_take_own(struct pipeline *p, struct space *space, enum operation operation,
                          struct job_owner owner)
 {
-    struct job *j = job_fresh(p);
+    struct job *j = job_fresh(p, NULL);
     if (!j) return NULL;
     j->operation = operation;
     j->owner = owner;
@@ -94,7 +111,7 @@ struct job *job_take_own(struct pipeline *p, struct space *space, enum operation
 struct job *job_take(struct pipeline *p, struct connection *c, const struct frame *f,
                      struct job_owner owner)
 {
-    struct job *j = job_fresh(p);
+    struct job *j = job_fresh(p, c->tenancy);
     if (!j) return NULL;
     j->key = (struct job_key){c->id, f->header->request_id};
     HASH_ADD(hh, p->in_flight, key, sizeof j->key, j);
@@ -155,7 +172,8 @@ void job_give(struct pipeline *p, struct job *j)
 
 enum status jobs_init(struct pipeline *p)
 {
-    p->jobs = fault_here("pipeline: jobs") ? NULL : calloc(p->config->job_max + 1, sizeof *p->jobs);
+    uint64_t count = 1 + (uint64_t)p->config->job_max + 2 * (uint64_t)reserve_of(p);
+    p->jobs = fault_here("pipeline: jobs") ? NULL : calloc(count, sizeof *p->jobs);
     if (!p->jobs) return STATUS_RESOURCE_EXHAUSTED;
     /* Connection ids start at generation 1, so key 0, 0 is nobody's. An entry that stays keeps
      * uthash from freeing and taking its table again between requests. */

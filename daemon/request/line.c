@@ -10,6 +10,7 @@ void line_expect(struct job *j)
     j->coming = true;
     j->space->tenant->coming++;
     j->ticket.tenancy->principal->coming++;
+    j->ticket.tenancy->coming++;
 }
 
 void line_expect_no_more(struct job *j)
@@ -17,6 +18,7 @@ void line_expect_no_more(struct job *j)
     if (!j->coming) return;
     j->space->tenant->coming--;
     j->ticket.tenancy->principal->coming--;
+    j->ticket.tenancy->coming--;
     j->coming = false;
 }
 

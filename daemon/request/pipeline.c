@@ -137,7 +137,7 @@ static void pipeline_on_bad_frame(void *owner, struct connection *c, const struc
                                   const struct failure *why)
 {
     struct pipeline *p = owner;
-    if (c->id) log_info("net: bad frame from %s: %s", c->from, why->text);
+    if (c->id) connection_log(c, "net: bad frame from %s: %s", c->from, why->text);
     reply_error(p, c, h->kind, h->request_id, why);
 }
 

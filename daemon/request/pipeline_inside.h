@@ -52,7 +52,8 @@ struct pipeline {
     struct backend *gpu; /* NULL: none */
     uint32_t worker_count;
 
-    struct job *jobs; /* job_max; the first is never used and keeps the table alive */
+    struct job
+        *jobs; /* job_max and the reserve; the first is never used and keeps the table alive */
     struct job *free_jobs;
     uint32_t fresh_jobs;   /* jobs[fresh..] were never used */
     struct job *in_flight; /* uthash, by key */

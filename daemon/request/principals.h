@@ -16,8 +16,8 @@ void principals_leave(struct pipeline *p, struct connection *c);
 void principals_count_job(struct job *j, struct tenancy *l);
 void principals_discount_job(struct pipeline *p, struct job *j);
 
-/* True: nothing is known of this peer any more. Debts keep a principal and its tenancies for as long as
- * they count; a connection that comes back does not begin anew. */
+/* True: nothing is known of this peer any more. Debts keep a principal and its tenancies for as
+ * long as they count; a connection that comes back does not begin anew. */
 bool principals_forget(struct pipeline *p, struct peer *peer);
 /* Destroys the tenancies of a tenant that goes. */
 void principals_forget_tenant(struct tenant *t);

@@ -20,8 +20,8 @@ struct quotas quotas_of(const struct pipeline *p, const char *space);
  * NULL: no memory. */
 struct tenant *quotas_tenant(struct pipeline *p, struct space *space);
 
-/* Counts c in its space and gives it its tenancy there. RESOURCE_EXHAUSTED: DETAIL_QUOTA when the space
- * has as many as it may, or DETAIL_MEMORY. */
+/* Counts c in its space and gives it its tenancy there. RESOURCE_EXHAUSTED: DETAIL_QUOTA when the
+ * space has as many as it may, or DETAIL_MEMORY. */
 enum status quotas_admit_connection(struct pipeline *p, struct connection *c, struct failure *f);
 /* A connection that was admitted is gone. */
 void quotas_release_connection(struct pipeline *p, struct connection *c);

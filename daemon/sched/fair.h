@@ -1,7 +1,7 @@
-/* fair: who is served next by a server: deficit round-robin (round.h) between principals first, then
- * between the flows of the chosen one, so that nobody gains by inventing spaces. A principal weighs
- * as much as the heaviest of its spaces that have work. A flow that waits so that others can join
- * its batch saves what it is granted, up to the quantum.
+/* fair: who is served next by a server: deficit round-robin (round.h) between principals first,
+ * then between the flows of the chosen one, so that nobody gains by inventing spaces. A principal
+ * weighs as much as the heaviest of its spaces that have work. A flow that waits so that others can
+ * join its batch saves what it is granted, up to the quantum.
  * Owner:  the server.
  * Thread: the loop.
  * Errors: none. */

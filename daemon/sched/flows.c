@@ -14,6 +14,7 @@ static void count_in(struct scheduler *s, struct ticket *t, uint64_t now_ns)
     s->servers[t->server].queued_ns += t->charge_ns;
     t->tenancy->tenant->queued++;
     t->tenancy->principal->queued++;
+    t->tenancy->queued++;
 }
 
 void flows_push(struct scheduler *s, struct ticket *t, uint64_t now_ns)
@@ -63,5 +64,6 @@ void flows_remove(struct scheduler *s, struct ticket *t)
     s->servers[t->server].queued_ns -= t->charge_ns;
     t->tenancy->tenant->queued--;
     t->tenancy->principal->queued--;
+    t->tenancy->queued--;
     if (!--f->depth) fair_leave(&s->servers[t->server], f);
 }

@@ -1,6 +1,6 @@
-/* principal: a peer (a user, an address) as the scheduler sees it, and its tenancies: what it asks of
- * one space each. Time is shared between principals first, and then between the tenancies of each, so
- * that inventing spaces gains nothing.
+/* principal: a peer (a user, an address) as the scheduler sees it, and its tenancies: what it asks
+ * of one space each. Time is shared between principals first, and then between the tenancies of
+ * each, so that inventing spaces gains nothing.
  * Owner:  the pipeline (request/principals.h); sim tests make their own.
  * Thread: the loop.
  * Errors: principal_create, tenancy_create: NULL, no memory. */
@@ -50,9 +50,10 @@ struct tenancy {
     struct principal *principal;
     struct tenancy *next, *previous; /* the principal's */
     struct tenancy *space_next, *space_previous;
-    uint32_t jobs;        /* requests that have a job; the pipeline counts */
-    uint32_t connections; /* the pipeline counts */
-    uint64_t left_ns;     /* when the last of both went */
+    uint32_t queued, coming; /* as the principal's */
+    uint32_t jobs;           /* requests that have a job; the pipeline counts */
+    uint32_t connections;    /* the pipeline counts */
+    uint64_t left_ns;        /* when the last of both went */
 };
 
 struct principal *principal_create(void);

@@ -253,6 +253,7 @@ enum status scheduler_admit(struct scheduler *s, const struct tenancy *l, struct
     }
     waiting = t->queued + t->coming;
     if (!t->quotas.queue_max || waiting < t->quotas.queue_max) return STATUS_OK;
+    if (!l->queued && !l->coming) return STATUS_OK; /* others fill the queue */
     t->refused_queue++;
     return refuse(f, "the space", waiting, "quotas.queue", scheduler_drain_ns(s, t));
 }

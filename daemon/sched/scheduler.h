@@ -1,6 +1,6 @@
 /* scheduler: which jobs run where, and when. A job comes with features of its work. It is assigned
- * to the backend where it is expected to end first, waits there in the queue of its tenancy (its peer's
- * requests for its space), and is dispatched when the backend has room: by weighted deficit
+ * to the backend where it is expected to end first, waits there in the queue of its tenancy (its
+ * peer's requests for its space), and is dispatched when the backend has room: by weighted deficit
  * round-robin in predicted nanoseconds between peers and then between a peer's spaces, together
  * with others that can run as one.
  * Owner:  the pipeline.
@@ -37,8 +37,9 @@ void scheduler_set_server(struct scheduler *s, uint32_t server, bool usable, uin
 /* Removes and returns a ticket that waits for a server which is not usable; NULL: none. */
 struct ticket *scheduler_evacuate(struct scheduler *s);
 
-/* RESOURCE_EXHAUSTED/QUEUE_FULL when the tenancy's tenant or principal has as many tickets queued or
- * coming as it may; retry_after_ms is the predicted time until half of the queued ones are done. */
+/* RESOURCE_EXHAUSTED/QUEUE_FULL when the tenancy's tenant or principal has as many tickets queued
+ * or coming as it may; retry_after_ms is the predicted time until half of the queued ones are done.
+ * A tenancy that has none is not refused because other peers fill its tenant's queue. */
 enum status scheduler_admit(struct scheduler *s, const struct tenancy *l, struct failure *f);
 
 /* Chooses a server for t and queues it there. Returns whether a replica should be made (struct

@@ -123,7 +123,7 @@ Test(hostile_load, more_requests_than_the_daemon_takes)
 {
     enum { REQUESTS = 200 };
     struct scene s;
-    scene_open(&s, (const char *[]){"limits.requests_total=16", NULL});
+    scene_open(&s, (const char *[]){"limits.requests_total=16", "peers.queue=1000", NULL});
     scene_make_rows(&s);
     int fd = scene_connect(&s);
     static uint8_t frames[REQUESTS * SAMPLE_BYTES_MAX];

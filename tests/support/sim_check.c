@@ -38,8 +38,8 @@ void sim_check_joined(struct sim_world *w, struct sim_job *j, bool was_empty)
 
 /* A flow with something in line is served at least every age_ns, and then as long as it takes to
  * serve the others that aged as well: what is in flight, two short dispatches that pass for each
- * tenant, one dispatch for each. Longest: of all runs so far. A principal waits no longer than that,
- * and of its flows those that aged are served in turn. */
+ * tenant, one dispatch for each. Longest: of all runs so far. A principal waits no longer than
+ * that, and of its flows those that aged are served in turn. */
 static void check_wait(struct sim_world *w, const struct sim_job *first)
 {
     uint32_t tenant = first->ticket.tenancy->tenant->space - 1, server = first->line;

@@ -78,6 +78,9 @@ Test(config, defaults_are_the_documented_ones)
     cr_expect_eq(c.quotas.connections, 0);
     cr_expect_eq(c.quotas.weight, 1);
     cr_expect_eq(c.peers.queue, 0);
+    cr_expect_eq(c.peers.connections, 0);
+    cr_expect_eq(c.peers.log_lines, 60);
+    cr_expect_eq(c.connection_kept, 16);
     cr_expect_eq(c.space_count, 0);
 }
 
@@ -112,6 +115,7 @@ Test(config, every_key_is_read)
     want.body_mib_max = 1024;
     want.reply_mib_max = 4096;
     want.connection_max = 65536;
+    want.connection_kept = 0;
     want.in_flight_max = 1;
     want.job_max = 7;
     want.collection_max = 3;
@@ -150,7 +154,7 @@ Test(config, every_key_is_read)
     want.batch_queries = 1024;
     want.batch_requests = 1;
     want.quotas = (struct space_quotas){1 << 30, 1 << 24, 1 << 20, 65536, 1000, 0};
-    want.peers = (struct peer_limits){.queue = 1 << 20};
+    want.peers = (struct peer_limits){1 << 20, 65536, 1};
     strcpy(memset(want.log_level, 0, CONFIG_TEXT_MAX), "debug");
     const char *text =
         "{\"socket\": {\"path\": \"/tmp/a b\", \"mode\": \"600\"},\n"
@@ -159,6 +163,7 @@ Test(config, every_key_is_read)
         "\"scalar\",\t"
         "\"memory\": {\"max_mib\": 16777216, \"cache_mib\": 0},"
         "\"limits\": {\"request_body_mib\": 1024, \"reply_body_mib\": 4096, \"connections\": 65536,"
+        "\"connections_kept\": 0,"
         "\"requests_in_flight\": 1, \"requests_total\": 7, \"collections\": 3, "
         "\"output_mib\": 100,"
         "\"handshake_ms\": 10, \"stall_ms\": 11, \"spread_ms\": 12, \"drain_ms\": 0},"
@@ -173,7 +178,8 @@ Test(config, every_key_is_read)
         "\"calibrate\": false, \"model_file\": \"/var/model\"},"
         "\"batch\": {\"wait_us\": 0, \"queries\": 1024, \"requests\": 1},"
         "\"quotas\": {\"host_mib\": 1073741824, \"vram_mib\": 16777216, \"queue\": 1048576,"
-        "\"connections\": 65536, \"weight\": 1000}, \"peers\": {\"queue\": 1048576},"
+        "\"connections\": 65536, \"weight\": 1000},"
+        "\"peers\": {\"queue\": 1048576, \"connections\": 65536, \"log_lines\": 1},"
         "\"auth\": {\"token_file\": \"/etc/token\"}, \"log\": {\"level\": \"debug\"}}";
     cr_assert_eq(read_text(text, &c, &f), STATUS_OK, "%s", f.text);
     cr_expect_eq(memcmp(&c, &want, sizeof c), 0);

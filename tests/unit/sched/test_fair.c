@@ -260,7 +260,7 @@ Test(fair, a_weight_set_anew_counts_at_once)
     cr_assert(got[1] > 2950 && got[1] < 3050, "%u", got[1]);
 }
 
-/* ---------------------------------------------------------------- several flows of one principal */
+/* -------------------------------------------------------------- several flows of one principal */
 
 /* Gives tenant i to the principal of tenant `of`. */
 static void give_to(uint32_t i, uint32_t of)
