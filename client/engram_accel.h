@@ -110,7 +110,7 @@ typedef struct ea_meta {
     uint64_t queue_ns; /* at the daemon, before the work began */
     uint64_t run_ns;   /* of the work */
     uint64_t copy_ns;  /* the part of it spent copying to and from a device */
-    uint64_t version;  /* of the collection or graph */
+    uint64_t version;  /* of the collection or graph: no other state of this daemon's has it */
     /* Predictions for this request alone, made when its backend was chosen; 0: none was made. */
     uint64_t predicted_ns; /* if run there (both: on the GPU) */
     uint64_t other_ns;     /* on the other backend; 0: there was no choice */

@@ -8,4 +8,5 @@ void resident_init(struct resident *r, const struct resident_ops *ops, struct sp
     r->ops = ops;
     r->space = space;
     strncpy(r->name, name, COLLECTION_NAME_MAX);
+    resident_change(r);
 }

@@ -44,7 +44,9 @@ struct resident {
     struct space *space;
     struct turnstile turnstile;
     void *replica; /* the record of whoever keeps a copy of it; NULL at first */
-    /* Rises with every change; the loop may read it while a writer works. */
+    /* Rises with every change; the loop may read it while a writer works. All residents of a store
+     * take theirs from one counter (space_next_version), so that a version stands for one state of
+     * one of them, also after a drop and a create. */
     _Atomic uint64_t version;
 };
 
@@ -53,13 +55,13 @@ static inline uint64_t resident_version(const struct resident *r)
     return atomic_load_explicit(&r->version, memory_order_relaxed);
 }
 
-/* Initialises a resident whose memory is all zero. */
+/* Initialises a resident whose memory is all zero; to be made is a change. */
 void resident_init(struct resident *r, const struct resident_ops *ops, struct space *space,
                    const char *name);
 /* Raises the version; the writer calls it after each change. */
 static inline void resident_change(struct resident *r)
 {
-    atomic_fetch_add_explicit(&r->version, 1, memory_order_relaxed);
+    atomic_store_explicit(&r->version, space_next_version(r->space), memory_order_relaxed);
 }
 
 /* For copies of a collection or graph elsewhere. Only the loop calls these, while a reader holds

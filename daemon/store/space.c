@@ -65,6 +65,7 @@ enum status store_space(struct store *s, const char *name, struct space **out)
         if (!e) return STATUS_RESOURCE_EXHAUSTED;
         strncpy(e->space.name, name, SPACE_NAME_MAX);
         e->space.number = s->number_last + 1;
+        e->space.versions = &s->versions;
         HASH_ADD_STR(s->by_name, space.name, e);
         if (!e->hh.tbl) {
             free(e);

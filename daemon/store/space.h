@@ -6,6 +6,7 @@
 #ifndef ENGRAM_STORE_SPACE_H
 #define ENGRAM_STORE_SPACE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,8 +27,9 @@ struct space {
     uint32_t number; /* >= 1, never reused; the heap counts its blocks by this number */
     uint32_t users;  /* how many connections and jobs point here */
     uint64_t collection_count, graph_count;
-    uint64_t row_count;      /* writers change it on any thread: space_row_count reads it */
-    uint64_t work_bytes;     /* of the workspaces of its graphs; atomic, any thread */
+    uint64_t row_count;         /* writers change it on any thread: space_row_count reads it */
+    uint64_t work_bytes;        /* of the workspaces of its graphs; atomic, any thread */
+    _Atomic uint64_t *versions; /* the store's: the last version that any resident took */
     uint64_t vram_bytes_max; /* of all its replicas together; 0: unlimited. The pipeline sets it */
     struct tenant *tenant;   /* NULL, or made and destroyed by the pipeline (sched/tenant.h) */
     struct collection *collections; /* a uthash by name; only store_ functions use it */
@@ -38,6 +40,17 @@ struct space {
 static inline uint64_t space_row_count(const struct space *s)
 {
     return __atomic_load_n(&s->row_count, __ATOMIC_RELAXED);
+}
+
+/* The next version of a resident; any thread. */
+static inline uint64_t space_next_version(struct space *s)
+{
+    return atomic_fetch_add_explicit(s->versions, 1, memory_order_relaxed) + 1;
+}
+/* The last one. */
+static inline uint64_t space_last_version(const struct space *s)
+{
+    return atomic_load_explicit(s->versions, memory_order_relaxed);
 }
 
 /* heap and kernels must outlive the store. */

@@ -22,7 +22,8 @@ struct store {
     struct entry *by_name;
     struct space *spaces;
     uint32_t number_last;
-    uint64_t collections_max; /* of one space, graphs included */
+    _Atomic uint64_t versions; /* how many versions residents have had, all together */
+    uint64_t collections_max;  /* of one space, graphs included */
     void (*forget)(void *owner, struct space *space);
     void *forget_owner;
 };

@@ -106,11 +106,21 @@ static void change(struct story *s, const struct story_state *was, struct story_
     }
 }
 
+void story_take_version(struct story *s, uint64_t before, uint64_t version)
+{
+    STORY_CHECK(s, version >= before && version && version < STORY_VERSIONS_MAX, "version %llu",
+                (unsigned long long)version);
+    if (version == before) return;
+    STORY_CHECK(s, !s->model.version_taken[version], "version %llu is given twice",
+                (unsigned long long)version);
+    s->model.version_taken[version] = true;
+}
+
 void story_apply(struct story *s, struct story_request *r, uint64_t version)
 {
     struct story_state *was = r->resident->last, *now = story_take(s, sizeof *now);
     STORY_CHECK(s, was->seq < r->seq, "a write overtook one that was asked before it");
-    STORY_CHECK(s, version >= was->version, "a version falls");
+    story_take_version(s, was->version, version);
     now->seq = r->seq;
     now->version = version;
     now->before = was;

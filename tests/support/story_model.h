@@ -16,6 +16,7 @@ struct story_client;
 
 /* Names of collections; then comes what has no name, and then those of graphs. */
 enum { STORY_NAMES = 3, STORY_GRAPH = 4, STORY_GRAPHS = 2, STORY_IDS = 160, STORY_NODES = 50 };
+enum { STORY_VERSIONS_MAX = 1 << 16 };
 
 struct story_edge {
     uint64_t source, target;
@@ -89,6 +90,7 @@ struct story_model {
     struct story_memory *memory;
     struct story_collection *collections;
     uint32_t dimension[STORY_NAMES], metric[STORY_NAMES];
+    bool version_taken[STORY_VERSIONS_MAX]; /* by a state of a collection or graph */
 };
 
 /* Zeroed memory, until the story ends. */
@@ -102,6 +104,8 @@ struct story_collection *story_find(struct story *s, uint32_t space, uint32_t na
 struct story_collection *story_create(struct story *s, uint32_t space, uint32_t name);
 /* r, an upsert or a delete, took effect. */
 void story_apply(struct story *s, struct story_request *r, uint64_t version);
+/* A write that found a state of version `before` left one of `version`: no other state has it. */
+void story_take_version(struct story *s, uint64_t before, uint64_t version);
 /* The same of a change of a graph (story_graph_model.c). */
 void story_apply_graph(struct story *s, struct story_request *r, uint64_t version);
 /* Whether weights could be added to in the state that r found; OK if they were. */

@@ -145,7 +145,7 @@ Test(mutate, changes_the_collection)
     j.request.rows = floats(rows, 3, 6);
     cr_assert_eq(run_job(&j, 1), STATUS_OK);
     cr_assert(j.result.counts[0] == 2 && j.result.counts[1] == 1);
-    cr_assert(j.result.rows == 502 && j.result.version == 2);
+    cr_assert(j.result.rows == 502 && j.result.version == 3);
     run_job_reset(&j);
     rows[17] = NAN;
     expect(&j, STATUS_INVALID_ARGUMENT, DETAIL_NOT_FINITE, "row 2 (id 2): column 5");
@@ -159,7 +159,7 @@ Test(mutate, changes_the_collection)
     j.request.ids = numbers(ids, 3);
     cr_assert_eq(run_job(&j, 1), STATUS_OK);
     cr_assert(j.result.counts[0] == 2 && j.result.counts[1] == 1);
-    cr_assert(j.result.rows == 500 && j.result.version == 3);
+    cr_assert(j.result.rows == 500 && j.result.version == 4);
 
     j = make_job(&b, OPERATION_COLLECTION_DROP, false);
     cr_assert_eq(run_job(&j, 1), STATUS_OK);

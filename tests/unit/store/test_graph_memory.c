@@ -24,10 +24,10 @@ Test(graph_shape, a_load_takes_what_is_promised)
     heap_trim(h.heap, 0);
     cr_assert_eq(heap_usage(h.heap).blocks, 0);
     cr_assert_eq(heap_file_used(h.heap), 0);
-    cr_assert_eq(graph_info(h.graph).version, 2);
+    cr_assert_eq(graph_info(h.graph).version, 3);
     cr_assert(graph_nodes(h.graph) == 0 && graph_edges(h.graph) == 0);
     graph_clear(h.graph);
-    cr_assert_eq(graph_info(h.graph).version, 2);
+    cr_assert_eq(graph_info(h.graph).version, 3);
     close_house(&h);
 }
 

@@ -7,6 +7,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/store/collection.h"
+#include "daemon/store/graph.h"
 
 static struct heap *heap;
 
@@ -226,4 +227,33 @@ Test(space, every_failure_leaves_nothing_behind)
         if (!fired) break;
         cr_assert(nth < 100);
     }
+}
+
+/* ---- versions ---- */
+
+Test(versions, one_counter_gives_them_all)
+{
+    struct store *s = open_store();
+    struct space *a, *b;
+    struct failure f = {0};
+    struct collection *c;
+    struct graph *g;
+    cr_assert_eq(store_space(s, "alpha", &a), STATUS_OK);
+    cr_assert_eq(store_space(s, "beta", &b), STATUS_OK);
+    cr_assert_eq(store_collection_create(s, a, "rows", 2, METRIC_DOT, &f, &c), STATUS_OK);
+    cr_assert_eq(store_graph_create(s, b, "rows", &f, &g), STATUS_OK);
+    cr_assert(collection_version(c) == 1 && graph_info(g).version == 2);
+    const uint64_t id = 7;
+    const float row[2] = {1, 2};
+    struct upsert_counts counts;
+    cr_assert_eq(collection_upsert(c, &id, row, 1, &counts, &f), STATUS_OK);
+    cr_assert_eq(collection_version(c), 3);
+    /* A drop and a create of the same name do not repeat a version. */
+    store_collection_unlink(s, a, c);
+    collection_destroy(c);
+    uint64_t last = space_last_version(a);
+    cr_assert_eq(store_collection_create(s, a, "rows", 2, METRIC_DOT, &f, &c), STATUS_OK);
+    cr_assert(collection_version(c) > last && collection_version(c) == space_last_version(b));
+    store_destroy(s);
+    heap_destroy(heap);
 }
