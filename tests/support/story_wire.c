@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/fault.h"
 #include "tests/support/story.h"
 
 #define WAY_NS UINT64_C(8000)
@@ -191,12 +192,16 @@ static const struct transport wire = {
 
 /* ---------------------------------------------------------------- connecting */
 
+/* The only excuse for no connection is the story's fault, if it fired in this very call. It fires
+ * once, so that c gets its connection when it tries again. */
 void story_connect(struct story_client *c)
 {
+    bool fired = fault_fired();
     c->greeted = false;
     const struct peer_key who = peer_key_of_user(c->uid);
     c->connection = connection_attach(&c->story->net, &who, &wire, c);
-    STORY_CHECK(c->story, c->connection, "no connection is left");
+    STORY_CHECK(c->story, c->connection || (!fired && fault_fired()), "no connection is left");
+    if (!c->connection) return;
     c->connection_id = c->connection->id;
     story_greet(c);
 }
