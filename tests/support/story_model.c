@@ -37,6 +37,11 @@ void story_model_close(struct story *s)
     }
 }
 
+const char *story_space_name(uint32_t space)
+{
+    return space ? "other" : "first";
+}
+
 struct story_collection *story_find(struct story *s, uint32_t space, uint32_t name)
 {
     for (struct story_collection *c = s->model.collections; c; c = c->next)

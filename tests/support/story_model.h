@@ -98,6 +98,7 @@ void *story_take(struct story *s, uint64_t bytes);
 void story_model_open(struct story *s);
 void story_model_close(struct story *s);
 const char *story_name(uint32_t name);
+const char *story_space_name(uint32_t space);
 
 /* The collection that is found under a name now; NULL: none. */
 struct story_collection *story_find(struct story *s, uint32_t space, uint32_t name);

@@ -410,7 +410,7 @@ void story_greet(struct story_client *c)
     struct draft *d = draft_open(OPERATION_HELLO, engram_accel_v1_HelloRequest_fields);
     engram_accel_v1_HelloRequest *m = &d->sample.message.hello;
     m->version_min = m->version_max = FRAME_VERSION;
-    strcpy(m->space, c->space ? "other" : "first");
+    strcpy(m->space, story_space_name(c->space));
     draft_send(d, c, r, 0);
 }
 
