@@ -53,6 +53,7 @@ struct note {
     uint32_t detail;
     uint32_t retry_after_ms;
     bool retryable;
+    uint64_t version; /* with EA_DETAIL_VERSION_CHANGED: the one that is there */
     char text[256];
 };
 
@@ -100,6 +101,7 @@ struct client_request {
     bool done;
     bool lost; /* the connection was lost before its reply */
     bool repeatable;
+    bool has_write;      /* its message says what it expects */
     int64_t deadline_ns; /* 0: none */
 
     struct expectation expect;
@@ -292,6 +294,13 @@ ea_status ea_check_dimension(ea_client *c, uint32_t dimension);
 ea_status ea_build_end(ea_client *c, struct client_request *r, ea_status st,
                        const pb_msgdesc_t *fields, const void *message,
                        struct client_request **out);
+/* Appends what a write expects to its encoded message; given NULL: nothing. INVALID_ARGUMENT: r does
+ * not write, or has it already. */
+ea_status ea_request_write(ea_client *c, struct client_request *r, const ea_write *given);
+/* Ends a builder of a write. */
+ea_status ea_build_write(ea_client *c, struct client_request *r, ea_status st,
+                         const pb_msgdesc_t *fields, const void *message, const ea_write *write,
+                         struct client_request **out);
 /* Queues the request, even while connecting. RESOURCE_EXHAUSTED: it is larger than the daemon
  * takes. */
 ea_status ea_submit(ea_client *c, struct client_request *r);

@@ -66,6 +66,9 @@ static const struct detail_words {
                             "a seed's activation is bad, or a seed is outside the node set"},
     [EA_DETAIL_UNKNOWN_EDGE] = {"unknown_edge", "there is no edge between these nodes"},
     [EA_DETAIL_SEVERAL_EDGES] = {"several_edges", "there are several edges between these nodes"},
+    [EA_DETAIL_VERSION_CHANGED] = {"version_changed",
+                                   "there is another version than the write expects"},
+    [EA_DETAIL_UNKNOWN_VERSION] = {"unknown_version", "the write expects a version that never was"},
 };
 
 static const struct detail_words *find(uint32_t detail)

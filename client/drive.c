@@ -131,7 +131,8 @@ ea_status ea_send(ea_client *c, struct client_request *r, const ea_send_options 
     r->callback = o.callback;
     r->user = o.user;
     r->deadline_ns = ea_deadline_after(o.timeout_us ? o.timeout_us : c->timeout_us);
-    ea_status st = ea_answer_prepare(c, r);
+    ea_status st = ea_request_write(c, r, o.write);
+    if (!st) st = ea_answer_prepare(c, r);
     if (!st) st = ea_connect_start(c);
     if (!st) st = ea_submit(c, r);
     if (st) {

@@ -78,6 +78,7 @@ typedef struct ea_sizes {
     size_t knn_question, similarity_question, score_question, average_question;
     size_t graph_info, graph_counts, graph_edges, graph_csr, graph_nodes;
     size_t nodes, spread_options, seeds, spread_result;
+    size_t write;
 } ea_sizes;
 
 /* Makes a handle without using the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. options NULL:
@@ -98,6 +99,8 @@ EA_API const char *ea_error_text(const ea_client *c);
 EA_API uint32_t ea_error_detail(const ea_client *c);
 EA_API bool ea_error_retryable(const ea_client *c);
 EA_API uint32_t ea_error_retry_after_ms(const ea_client *c);
+/* After EA_DETAIL_VERSION_CHANGED: the version that is there; 0 otherwise. */
+EA_API uint64_t ea_error_version(const ea_client *c);
 /* The version of the library, such as "0.2.0". */
 EA_API const char *ea_library_version(void);
 /* A number that is random at each start of the daemon; 0 before the first connect. */
@@ -170,10 +173,22 @@ typedef struct ea_answer {
 /* Called exactly once, from inside ea_pump or ea_close. It may send further requests. */
 typedef void (*ea_callback)(ea_client *c, const ea_answer *answer, void *user);
 
+/* What a write expects to find: a drop, ea_upsert, ea_delete and all changes of a graph. A blocking
+ * call takes it in the struct that describes what to write, a _send there or in ea_send_options. A
+ * write with it is one request, and is not repeated by the library. */
+typedef struct ea_write {
+    /* the version that the collection or graph must have; 0: whatever it has. EA_ABORTED
+     * (EA_DETAIL_VERSION_CHANGED) if it has another: ea_error_version tells which, and nothing has
+     * changed. INVALID_ARGUMENT (EA_DETAIL_UNKNOWN_VERSION): there never was such a version. */
+    uint64_t version;
+    bool at_least; /* a later version will do, too */
+} ea_write;
+
 typedef struct ea_send_options {
     ea_callback callback; /* NULL: the answer is dropped */
     void *user;
-    uint64_t timeout_us; /* 0: that of the handle */
+    uint64_t timeout_us;   /* 0: that of the handle */
+    const ea_write *write; /* NULL: nothing is expected; only of a write */
 } ea_send_options;
 
 /* The socket, or -1 while there is none; it may change with every call. */
@@ -246,6 +261,7 @@ static inline ea_status ea_open(const ea_options *options, ea_client **out)
     s.spread_options = sizeof(ea_spread_options);
     s.seeds = sizeof(ea_seeds);
     s.spread_result = sizeof(ea_spread_result);
+    s.write = sizeof(ea_write);
     return ea_open_sized(options, &s, out);
 }
 

@@ -89,7 +89,9 @@ typedef enum ea_detail {
     EA_DETAIL_BAD_DECAY = 46,
     EA_DETAIL_BAD_SEED = 47,
     EA_DETAIL_UNKNOWN_EDGE = 48,
-    EA_DETAIL_SEVERAL_EDGES = 49
+    EA_DETAIL_SEVERAL_EDGES = 49,
+    EA_DETAIL_VERSION_CHANGED = 50,
+    EA_DETAIL_UNKNOWN_VERSION = 51
 } ea_detail;
 
 typedef enum ea_metric {

@@ -57,6 +57,7 @@ typedef struct ea_graph_edges {
     /* of ea_graph_add_weights alone: make what is missing; bounds, NULL: none */
     bool create;
     const float *low, *high;
+    const ea_write *write; /* what is expected; NULL: nothing */
 } ea_graph_edges;
 /* Adds edges in any order; two between the same nodes are two contributions. Missing nodes are
  * made. More than fits one request is sent as several, one after the other (with replace,
@@ -112,6 +113,7 @@ typedef struct ea_graph_csr {
     const uint64_t *offsets, *columns;
     const float *weights;
     bool replace;
+    const ea_write *write; /* what is expected; NULL: nothing */
 } ea_graph_csr;
 /* One request. */
 EA_API ea_status ea_graph_add_csr(ea_client *c, const char *graph, const ea_graph_csr *matrix,
@@ -126,6 +128,7 @@ typedef struct ea_graph_nodes {
     const uint8_t *kinds;
     const float *factors;
     uint64_t count;
+    const ea_write *write; /* what is expected; NULL: nothing */
 } ea_graph_nodes;
 /* Makes nodes, or changes existing ones. */
 EA_API ea_status ea_graph_set_nodes(ea_client *c, const char *graph, const ea_graph_nodes *nodes,

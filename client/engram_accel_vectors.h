@@ -47,8 +47,9 @@ typedef struct ea_rows {
     const float *rows; /* count x dimension */
     uint64_t count;
     uint32_t dimension;
-    ea_progress progress; /* NULL: none; a _send does not call it */
-    void *user;           /* passed to progress */
+    ea_progress progress;  /* NULL: none; a _send does not call it */
+    void *user;            /* passed to progress */
+    const ea_write *write; /* what is expected; NULL: nothing */
 } ea_rows;
 typedef struct ea_upsert_counts {
     uint64_t inserted, replaced, rows, version;

@@ -224,6 +224,47 @@ ea_status ea_build_end(ea_client *c, struct client_request *r, ea_status st,
     return st;
 }
 
+/* ---- what a write expects ---- */
+
+enum { FIELD_WRITE = 15 }; /* in every request that writes */
+
+#define WRITES_READ  false
+#define WRITES_WRITE true
+#define WRITES_DROP  true
+static const bool writes[] = {
+#define OPERATION(NAME, number, name, needs, access, ...) [number] = WRITES_##access,
+#include "proto/operations.def"
+};
+
+ea_status ea_request_write(ea_client *c, struct client_request *r, const ea_write *given)
+{
+    if (!given) return EA_OK;
+    if (r->has_write || r->kind >= sizeof writes || !writes[r->kind])
+        return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_NONE, "write: %s",
+                       r->has_write ? "given twice" : "the request changes nothing");
+    EA_TAKE(c, write, w, given);
+    const engram_accel_v1_WriteOptions m = {.version = w.version, .at_least = w.at_least};
+    struct wire_head *h = (struct wire_head *)r->head;
+    size_t used = EA_HEADER_BYTES + h->message_bytes;
+    pb_ostream_t out = pb_ostream_from_buffer(r->head + used, EA_HEAD_BYTES_MAX - used);
+    if (!pb_encode_tag(&out, PB_WT_STRING, FIELD_WRITE) ||
+        !pb_encode_submessage(&out, engram_accel_v1_WriteOptions_fields, &m))
+        return ea_fail(c, EA_INTERNAL, EA_DETAIL_BAD_MESSAGE, "message: %s", PB_GET_ERROR(&out));
+    h->message_bytes += (uint32_t)out.bytes_written;
+    r->has_write = true;
+    if (w.version) r->repeatable = false; /* it would not find what it expects any more */
+    return EA_OK;
+}
+
+ea_status ea_build_write(ea_client *c, struct client_request *r, ea_status st,
+                         const pb_msgdesc_t *fields, const void *message, const ea_write *write,
+                         struct client_request **out)
+{
+    if (!st) st = ea_request_message(c, r, fields, message);
+    if (!st) st = ea_request_write(c, r, write);
+    return ea_build_end(c, r, st, NULL, NULL, out);
+}
+
 /* ---- submitting ---- */
 
 static void note_deadline(ea_client *c, const struct client_request *r)

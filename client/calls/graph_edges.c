@@ -22,7 +22,8 @@ static ea_status build_remove(ea_client *c, const char *graph, const ea_graph_ed
     ea_status st = ea_check_name(c, "graph", graph, m.graph);
     if (!st) st = TENSOR(m, sources, U64, e.sources, e.count, 1);
     if (!st) st = TENSOR(m, targets, U64, e.targets, e.count, 1);
-    return ea_build_end(c, r, st, engram_accel_v1_GraphRemoveEdgesRequest_fields, &m, out);
+    return ea_build_write(c, r, st, engram_accel_v1_GraphRemoveEdgesRequest_fields, &m, e.write,
+                          out);
 }
 
 ea_status ea_graph_remove_edges(ea_client *c, const char *graph, const ea_graph_edges *edges,
@@ -85,7 +86,7 @@ static ea_status build_csr(ea_client *c, const char *graph, const ea_graph_csr *
     if (!st) st = TENSOR(m, offsets, U64, x.offsets, x.rows + 1, 1);
     if (!st) st = TENSOR(m, columns, U64, x.columns, n, 1);
     if (!st) st = TENSOR(m, weights, F32, x.weights, n, 1);
-    return ea_build_end(c, r, st, engram_accel_v1_GraphAddCsrRequest_fields, &m, out);
+    return ea_build_write(c, r, st, engram_accel_v1_GraphAddCsrRequest_fields, &m, x.write, out);
 }
 
 ea_status ea_graph_add_csr(ea_client *c, const char *graph, const ea_graph_csr *matrix,
@@ -119,7 +120,7 @@ static ea_status build_edges(ea_client *c, const char *graph, const ea_graph_edg
     if (!st) st = TENSOR(m, sources, U64, e->sources, e->count, 1);
     if (!st) st = TENSOR(m, targets, U64, e->targets, e->count, 1);
     if (!st) st = TENSOR(m, weights, F32, e->weights, e->count, 1);
-    return ea_build_end(c, r, st, engram_accel_v1_GraphAddEdgesRequest_fields, &m, out);
+    return ea_build_write(c, r, st, engram_accel_v1_GraphAddEdgesRequest_fields, &m, e->write, out);
 }
 
 ea_status ea_graph_add_edges_send(ea_client *c, const char *graph, const ea_graph_edges *edges,
@@ -156,6 +157,7 @@ static bool same_pair(const ea_graph_edges *e, uint64_t a, uint64_t b)
 static uint64_t part_end(const struct edges_upload *u)
 {
     const ea_graph_edges *e = u->edges;
+    if (e->write) return e->count; /* one request, or none */
     uint64_t bytes = PART_BYTES, most = u->c->limits.body_bytes_max;
     if (most < bytes + 3 * EA_ALIGN) bytes = most > 3 * EA_ALIGN ? most - 3 * EA_ALIGN : 0;
     uint64_t count = bytes / EDGE_BYTES ? bytes / EDGE_BYTES : 1, left = e->count - u->done;

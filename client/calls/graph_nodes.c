@@ -13,7 +13,7 @@ static ea_status build_set(ea_client *c, const char *graph, const ea_graph_nodes
     if (!st) st = TENSOR(m, ids, U64, n.ids, n.count, 1);
     if (!st && n.kinds) st = TENSOR(m, kinds, U8, n.kinds, n.count, 1);
     if (!st && n.factors) st = TENSOR(m, factors, F32, n.factors, n.count, 1);
-    return ea_build_end(c, r, st, engram_accel_v1_GraphSetNodesRequest_fields, &m, out);
+    return ea_build_write(c, r, st, engram_accel_v1_GraphSetNodesRequest_fields, &m, n.write, out);
 }
 
 ea_status ea_graph_set_nodes(ea_client *c, const char *graph, const ea_graph_nodes *nodes,

@@ -20,7 +20,8 @@ static ea_status build_weights(ea_client *c, const char *graph, const ea_graph_e
     if (!st) st = TENSOR(m, sources, U64, e.sources, e.count, 1);
     if (!st) st = TENSOR(m, targets, U64, e.targets, e.count, 1);
     if (!st) st = TENSOR(m, deltas, F32, e.weights, e.count, 1);
-    return ea_build_end(c, r, st, engram_accel_v1_GraphAddWeightsRequest_fields, &m, out);
+    return ea_build_write(c, r, st, engram_accel_v1_GraphAddWeightsRequest_fields, &m, e.write,
+                          out);
 }
 
 ea_status ea_graph_add_weights(ea_client *c, const char *graph, const ea_graph_edges *edges,

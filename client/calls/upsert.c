@@ -15,7 +15,7 @@ ea_status ea_build_upsert(ea_client *c, const ea_rows *rows, struct client_reque
     if (!st) st = ea_check_dimension(c, rows->dimension);
     if (!st) st = TENSOR(m, ids, U64, rows->ids, rows->count, 1);
     if (!st) st = TENSOR(m, rows, F32, rows->rows, rows->count, rows->dimension);
-    return ea_build_end(c, r, st, engram_accel_v1_UpsertRequest_fields, &m, out);
+    return ea_build_write(c, r, st, engram_accel_v1_UpsertRequest_fields, &m, rows->write, out);
 }
 
 ea_status ea_upsert_send(ea_client *c, const ea_rows *rows, const ea_send_options *how,
@@ -80,6 +80,7 @@ static ea_status connect(struct upsert_upload *u)
         uint64_t most = c->limits.body_bytes_max;
         if (most >= 2 * EA_ALIGN && bytes > most - 2 * EA_ALIGN) bytes = most - 2 * EA_ALIGN;
         u->chunk_rows = bytes / row_bytes ? bytes / row_bytes : 1;
+        if (u->rows->write) u->chunk_rows = u->rows->count; /* one request, or none */
     }
     return st;
 }
@@ -119,7 +120,7 @@ static void start_chunk(struct upsert_upload *u, struct upsert_chunk *chunk)
 static void end_chunk(struct upsert_upload *u, struct upsert_chunk *chunk)
 {
     struct client_request *r = chunk->request;
-    if (r->lost && !chunk->repeated && !u->failure.code) {
+    if (r->lost && r->repeatable && !chunk->repeated && !u->failure.code) {
         chunk->repeated = true;
         ea_request_rewind(r);
         if (submit(u, chunk) == EA_OK) return;

@@ -33,6 +33,7 @@ ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct not
     note->detail = m.detail;
     note->retryable = m.retryable;
     note->retry_after_ms = m.retry_after_ms;
+    note->version = m.version;
     COPY(note->text, m.message);
     return note->code;
 }

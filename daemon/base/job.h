@@ -98,6 +98,12 @@ struct job_spread {
     uint64_t time_max_us; /* 0: none */
 };
 
+/* What a write expects to find. */
+struct job_write {
+    uint64_t version; /* 0: whatever there is */
+    bool at_least;    /* a later one will do */
+};
+
 struct job_request {
     char collection[65]; /* a collection's or graph's; "" if the request names none */
     struct tensor ids;   /* upsert, delete, fetch, score, weighted average */
@@ -129,6 +135,7 @@ struct job_request {
     bool has_low, has_high, create;
     float scalar; /* scale: the factor; prune: weights below it go */
     bool has_scalar;
+    struct job_write write;
     struct job_spread spread;
 };
 

@@ -11,6 +11,7 @@ enum status failure_set(struct failure *f, enum status code, enum detail detail,
     f->code = code;
     f->detail = detail;
     f->retry_after_ms = 0;
+    f->version = 0;
     va_list args;
     va_start(args, format);
     vsnprintf(f->text, sizeof f->text, format, args);
@@ -95,6 +96,8 @@ const char *detail_name(enum detail detail)
         [DETAIL_BAD_SEED] = "bad_seed",
         [DETAIL_UNKNOWN_EDGE] = "unknown_edge",
         [DETAIL_SEVERAL_EDGES] = "several_edges",
+        [DETAIL_VERSION_CHANGED] = "version_changed",
+        [DETAIL_UNKNOWN_VERSION] = "unknown_version",
     };
     return (unsigned)detail < sizeof names / sizeof *names ? names[detail] : "?";
 }

@@ -85,7 +85,9 @@ enum detail {
     DETAIL_BAD_DECAY = 46,
     DETAIL_BAD_SEED = 47, /* a seed's activation is bad, or a seed is outside the node set */
     DETAIL_UNKNOWN_EDGE = 48,
-    DETAIL_SEVERAL_EDGES = 49, /* an edge between two nodes is meant, and there are several */
+    DETAIL_SEVERAL_EDGES = 49,   /* an edge between two nodes is meant, and there are several */
+    DETAIL_VERSION_CHANGED = 50, /* there is another version than a write expects */
+    DETAIL_UNKNOWN_VERSION = 51, /* a write expects a version that never was */
 };
 
 /* What went wrong, in words that a caller can act on. The text never names another space. */
@@ -93,6 +95,7 @@ struct failure {
     enum status code;
     enum detail detail;
     uint32_t retry_after_ms; /* 0: no hint */
+    uint64_t version;        /* VERSION_CHANGED: the one that is there */
     char text[224];
 };
 

@@ -5,6 +5,7 @@
 #include "daemon/request/reply.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/request/uploads.h"
+#include "daemon/request/writes.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 
@@ -37,7 +38,15 @@ enum status admit_job(struct pipeline *p, struct job *j)
     enum status st = find(p, j, row->needs);
     if (st) return st;
     j->writer = row->access != ACCESS_READ;
-    if (job_drops(j)) unlink_resident(p, j);
+    if (job_drops(j)) {
+        st = writes_check(j);
+        if (st) {
+            j->collection = NULL;
+            j->graph = NULL;
+            return st;
+        }
+        unlink_resident(p, j);
+    }
     turnstiles_enter(p, j);
     return STATUS_OK;
 }

@@ -22,6 +22,7 @@
 #include "daemon/request/start.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/request/uploads.h"
+#include "daemon/request/writes.h"
 #include "daemon/wire/decode.h"
 
 /* ---------------------------------------------------------------- a frame comes */
@@ -90,6 +91,16 @@ static bool pipeline_still_wanted(struct pipeline *p, struct job *j, uint64_t no
     return false;
 }
 
+/* Whether a job that writes finds the version that it expects. Drops were looked at before their
+ * names went. */
+static bool pipeline_may_write(struct pipeline *p, struct job *j)
+{
+    if (!j->writer || job_drops(j) || !writes_check(j)) return true;
+    turnstiles_leave(p, j);
+    reply_send(p, j);
+    return false;
+}
+
 /* Gives the jobs that may pass to the scheduler. Uploads wait in `uploads` until all requests that
  * can have been started. */
 static void pipeline_line_up(struct pipeline *p, struct queue *uploads)
@@ -100,7 +111,8 @@ static void pipeline_line_up(struct pipeline *p, struct queue *uploads)
             continue;
         }
         uint64_t now_ns = clock_read_ns(p->clock);
-        if (pipeline_still_wanted(p, j, now_ns)) line_enter(p, j, now_ns);
+        if (pipeline_still_wanted(p, j, now_ns) && pipeline_may_write(p, j))
+            line_enter(p, j, now_ns);
     }
 }
 

@@ -4,6 +4,7 @@
  *   jobs        the pool of jobs, their moves, who still wants them
  *   quotas      what each space may take
  *   turnstiles  in line for a collection or graph
+ *   writes      whether a write finds what it expects
  *   uploads     replicas in the background
  *   situation   what is known when a job's backend is picked
  *   line        in line for a backend

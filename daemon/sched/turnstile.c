@@ -85,3 +85,11 @@ bool turnstile_idle(const struct turnstile *t)
 {
     return !t->readers && !t->writer && !t->waiting_head;
 }
+
+bool turnstile_has_writers(const struct turnstile *t)
+{
+    const struct job *j = t->waiting_head;
+    while (j && !j->writer)
+        j = j->next;
+    return t->writer || j;
+}

@@ -18,6 +18,9 @@ struct job *turnstile_leave(struct turnstile *t, struct job *j);
 /* Removes j, which waits. Returns the jobs behind it that may enter now. */
 struct job *turnstile_withdraw(struct turnstile *t, struct job *j);
 
+/* True if a job writes, or waits to. */
+bool turnstile_has_writers(const struct turnstile *t);
+
 /* True if no job holds it or waits. */
 bool turnstile_idle(const struct turnstile *t);
 

@@ -52,6 +52,8 @@ static bool failure_retryable(const struct failure *f)
     enum detail d = f->detail;
     bool own_limit = d == DETAIL_MESSAGE_TOO_LARGE || d == DETAIL_BODY_TOO_LARGE ||
                      d == DETAIL_REPLY_TOO_LARGE || d == DETAIL_TOO_MANY_ROWS;
+    /* what was read must be read again first */
+    if (d == DETAIL_VERSION_CHANGED) return false;
     return !own_limit && status_retryable(f->code);
 }
 
@@ -62,6 +64,7 @@ size_t encode_error(uint8_t kind, uint64_t request_id, const struct failure *f, 
         .detail = f->detail,
         .retryable = failure_retryable(f),
         .retry_after_ms = f->retry_after_ms,
+        .version = f->version,
     };
     COPY_TEXT(m.message, f->text);
     struct frame_header h = {.kind = kind, .flags = FRAME_FLAG_ERROR, .request_id = request_id};

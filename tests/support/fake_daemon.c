@@ -312,7 +312,7 @@ static const struct wire_stats fake_stats = {
     .graph_edges = 40,
     .graph_bytes = 5000,
     .operation_count = 2,
-    .operations = {{OPERATION_KNN, 1, 0, 5, 1, 2, 3, 4}, {(enum operation)60, 1, 0, 5, 1, 2, 3, 4}},
+    .operations = {{OPERATION_KNN, 1, 0, 5, 1, 2, 3, 4}, {(enum operation)47, 1, 0, 5, 1, 2, 3, 4}},
     .gpu_count = 1,
     .gpus = {{.state = WIRE_GPU_READY, .replicas = 3, .upload_bytes = 55, .jobs_in_flight = 4}},
     .route_count = 4,
@@ -336,7 +336,7 @@ static const struct wire_explain fake_explain = {
                .backends = {{.fixed_ns = 2000}, {.fixed_ns = 25000, .drift = 1.25F}},
                .crossover_count = 2,
                .crossovers = {{1, 1000, 40000, 30000}, {8, 0, 50, 60}}},
-              {.operation = (enum operation)60}},
+              {.operation = (enum operation)47}},
     .decision_count = 2,
     .decisions = {{.work = {.operation = OPERATION_KNN, .stride = 32, .queries = 4, .rows = 5},
                    .server = SERVER_GPU + 2,
@@ -345,7 +345,7 @@ static const struct wire_explain fake_explain = {
                    .gpu_ns = 70,
                    .took_ns = 77,
                    .well = true},
-                  {.work = {.operation = 60}, .reason = (enum reason)71}},
+                  {.work = {.operation = 47}, .reason = (enum reason)71}},
     .decisions_total = 9,
 };
 

@@ -65,8 +65,15 @@ static enum status fate(const struct story_request *r)
     if (r->operation == OPERATION_COLLECTION_CREATE || r->operation == OPERATION_GRAPH_CREATE)
         return r->resident ? STATUS_ALREADY_EXISTS : STATUS_OK;
     if (r->name != STORY_NAMES && !r->resident) return STATUS_NOT_FOUND;
+    enum status st = r->expected ? story_version_fate(r) : STATUS_OK;
+    if (st) return st;
     if (r->operation == OPERATION_GRAPH_ADD_WEIGHTS) return story_weights_fate(r);
     return unknown_id(r) ? STATUS_NOT_FOUND : STATUS_OK;
+}
+
+static bool drops(const struct story_request *r)
+{
+    return r->operation == OPERATION_COLLECTION_DROP || r->operation == OPERATION_GRAPH_DROP;
 }
 
 static bool is_allowed(struct story *s, const struct story_request *r, enum status code,
@@ -78,6 +85,10 @@ static bool is_allowed(struct story *s, const struct story_request *r, enum stat
     case STATUS_RESOURCE_EXHAUSTED:
         return s->settings.memory_short || detail == DETAIL_QUEUE_FULL ||
                (detail == DETAIL_QUOTA && s->settings.queue_max);
+    case STATUS_ABORTED:
+        if (drops(r)) return r->expected; /* others may have been about to write */
+        return code == fate(r);
+    case STATUS_INVALID_ARGUMENT:
     case STATUS_NOT_FOUND:
     case STATUS_FAILED_PRECONDITION:
     case STATUS_ALREADY_EXISTS: return code == fate(r);
@@ -92,6 +103,9 @@ static void check_error(struct story *s, struct story_request *r, const struct s
     if (!is_allowed(s, r, (enum status)e.code, (enum detail)e.detail))
         WRONG(s, r, "%s, %s: %s", status_name((enum status)e.code),
               detail_name((enum detail)e.detail), e.message);
+    if (e.code == STATUS_ABORTED && !drops(r) && e.version != story_seen(r)->version)
+        WRONG(s, r, "%s; the version is %llu", e.message,
+              (unsigned long long)story_seen(r)->version);
     if (r->applied) WRONG(s, r, "it was refused (%s), but has been done", e.message);
     if (r->made) WRONG(s, r, "it was refused (%s), but the name has changed", e.message);
     s->errors++;
@@ -139,7 +153,7 @@ static void look(const struct story_request *r, struct scope *out)
 void check_version(struct story *s, const struct story_request *r, uint64_t version)
 {
     const struct story_state *seen = story_seen(r);
-    if (seen->seq && version != seen->version)
+    if (version != seen->version)
         WRONG(s, r, "it saw version %llu, not %llu", (unsigned long long)version,
               (unsigned long long)seen->version);
 }

@@ -151,16 +151,24 @@ static struct space *find_space(struct story *s, uint32_t number)
     return found;
 }
 
-/* The connection of r says nothing about it: what could not be answered may have been done. */
-static bool is_stored(struct story *s, const struct story_request *r)
+/* The connection of r says nothing about it: what could not be answered may have been done.
+ * *version: of the collection or graph. */
+static bool is_stored(struct story *s, const struct story_request *r, uint64_t *version)
 {
     struct space *space = find_space(s, r->client->space);
     struct failure f;
     struct collection *found;
     struct graph *graph;
-    if (space && r->name >= STORY_GRAPH)
-        return !store_graph_find(s->store, space, story_name(r->name), &f, &graph);
-    return space && !store_collection_find(s->store, space, story_name(r->name), &f, &found);
+    const char *name = story_name(r->name);
+    if (!space) return false;
+    if (r->name >= STORY_GRAPH) {
+        if (store_graph_find(s->store, space, name, &f, &graph)) return false;
+        *version = graph_info(graph).version;
+        return true;
+    }
+    if (store_collection_find(s->store, space, name, &f, &found)) return false;
+    *version = collection_version(found);
+    return true;
 }
 
 void story_admitting(struct story *s, struct story_request *r)
@@ -182,11 +190,12 @@ void story_admitted(struct story *s, struct story_request *r)
     if (r->name == STORY_NAMES) return;
     bool creates =
         r->operation == OPERATION_COLLECTION_CREATE || r->operation == OPERATION_GRAPH_CREATE;
-    if (creates && !r->resident && is_stored(s, r)) {
-        story_create(s, r->client->space, r->name);
+    uint64_t version;
+    if (creates && !r->resident && is_stored(s, r, &version)) {
+        story_create(s, r->client->space, r->name, version);
         r->made = true;
     }
-    if (drops(r) && r->resident && !is_stored(s, r)) {
+    if (drops(r) && r->resident && !is_stored(s, r, &version)) {
         r->resident->dropped = true;
         r->made = true;
     }

@@ -49,7 +49,18 @@ struct story_collection *story_find(struct story *s, uint32_t space, uint32_t na
     return NULL;
 }
 
-struct story_collection *story_create(struct story *s, uint32_t space, uint32_t name)
+void story_take_version(struct story *s, uint64_t before, uint64_t version)
+{
+    STORY_CHECK(s, version >= before && version && version < STORY_VERSIONS_MAX, "version %llu",
+                (unsigned long long)version);
+    if (version == before) return;
+    STORY_CHECK(s, !s->model.version_taken[version], "version %llu is given twice",
+                (unsigned long long)version);
+    s->model.version_taken[version] = true;
+}
+
+struct story_collection *story_create(struct story *s, uint32_t space, uint32_t name,
+                                      uint64_t version)
 {
     struct story_collection *c = story_take(s, sizeof *c);
     *c = (struct story_collection){.space = space,
@@ -59,6 +70,8 @@ struct story_collection *story_create(struct story *s, uint32_t space, uint32_t 
                                    .last = story_take(s, sizeof *c->last),
                                    .next = s->model.collections};
     s->model.collections = c;
+    story_take_version(s, 0, version);
+    c->last->version = version;
     return c;
 }
 
@@ -111,16 +124,6 @@ static void change(struct story *s, const struct story_state *was, struct story_
     }
 }
 
-void story_take_version(struct story *s, uint64_t before, uint64_t version)
-{
-    STORY_CHECK(s, version >= before && version && version < STORY_VERSIONS_MAX, "version %llu",
-                (unsigned long long)version);
-    if (version == before) return;
-    STORY_CHECK(s, !s->model.version_taken[version], "version %llu is given twice",
-                (unsigned long long)version);
-    s->model.version_taken[version] = true;
-}
-
 void story_apply(struct story *s, struct story_request *r, uint64_t version)
 {
     struct story_state *was = r->resident->last, *now = story_take(s, sizeof *now);
@@ -144,4 +147,14 @@ const struct story_state *story_seen(const struct story_request *r)
     while (state->seq > r->seq)
         state = state->before;
     return state;
+}
+
+enum status story_version_fate(const struct story_request *r)
+{
+    const struct story_state *found = story_seen(r);
+    if (r->applied && found->seq == r->seq) found = found->before; /* what it left is no matter */
+    if (!r->expected) return STATUS_OK;
+    if (r->expected == STORY_NEVER) return STATUS_INVALID_ARGUMENT;
+    bool good = r->at_least ? found->version >= r->expected : found->version == r->expected;
+    return good ? STATUS_OK : STATUS_ABORTED;
 }

@@ -16,7 +16,7 @@ struct story_client;
 
 /* Names of collections; then comes what has no name, and then those of graphs. */
 enum { STORY_NAMES = 3, STORY_GRAPH = 4, STORY_GRAPHS = 2, STORY_IDS = 160, STORY_NODES = 50 };
-enum { STORY_VERSIONS_MAX = 1 << 16 };
+enum { STORY_VERSIONS_MAX = 1 << 16, STORY_NEVER = STORY_VERSIONS_MAX }; /* no version */
 
 struct story_edge {
     uint64_t source, target;
@@ -26,7 +26,7 @@ struct story_edge {
 /* A collection or graph after a write. */
 struct story_state {
     uint64_t seq;     /* of the write, in the order in which requests were looked at */
-    uint64_t version; /* as the daemon told it; 0: as created */
+    uint64_t version; /* as the daemon told it */
     uint64_t count;
     uint64_t *ids; /* rising */
     float *rows;
@@ -76,6 +76,8 @@ struct story_request {
     bool replace, with_edges, create;
     float low, high, *sums; /* of added weights */
     float scalar;           /* scale, prune */
+    uint64_t expected;      /* the version that a write wants to find; 0: any */
+    bool at_least;
     struct job_spread how;
     uint64_t set_count; /* spread: its seeds are ids, their activations weights */
     struct story_request *next, *all_next;
@@ -102,13 +104,16 @@ const char *story_space_name(uint32_t space);
 
 /* The collection that is found under a name now; NULL: none. */
 struct story_collection *story_find(struct story *s, uint32_t space, uint32_t name);
-struct story_collection *story_create(struct story *s, uint32_t space, uint32_t name);
+struct story_collection *story_create(struct story *s, uint32_t space, uint32_t name,
+                                      uint64_t version);
 /* r, an upsert or a delete, took effect. */
 void story_apply(struct story *s, struct story_request *r, uint64_t version);
 /* A write that found a state of version `before` left one of `version`: no other state has it. */
 void story_take_version(struct story *s, uint64_t before, uint64_t version);
 /* The same of a change of a graph (story_graph_model.c). */
 void story_apply_graph(struct story *s, struct story_request *r, uint64_t version);
+/* Whether r, which writes, found the version that it expects. */
+enum status story_version_fate(const struct story_request *r);
 /* Whether weights could be added to in the state that r found; OK if they were. */
 enum status story_weights_fate(const struct story_request *r);
 /* What r, which reads, must have seen. */

@@ -30,12 +30,25 @@ void draft_put(struct draft *d, bool *has, engram_accel_v1_Tensor *t, enum dtype
     d->body_bytes += whole;
 }
 
+enum { FIELD_WRITE = 15 };
+
+/* What r expects, behind what else it says. */
+static void append_write(pb_ostream_t *stream, const struct story_request *r)
+{
+    const engram_accel_v1_WriteOptions m = {.version = r->expected, .at_least = r->at_least};
+    if (!r->expected) return;
+    if (!pb_encode_tag(stream, PB_WT_STRING, FIELD_WRITE) ||
+        !pb_encode_submessage(stream, engram_accel_v1_WriteOptions_fields, &m))
+        abort();
+}
+
 static void draft_send(struct draft *d, struct story_client *c, struct story_request *r,
                        uint32_t deadline_us)
 {
     static char frame[FRAME_MAX];
     pb_ostream_t stream = pb_ostream_from_buffer((pb_byte_t *)frame + FRAME_HEADER_BYTES, 4096);
     if (!pb_encode(&stream, d->sample.fields, &d->sample.message)) abort();
+    append_write(&stream, r);
     struct frame_header h = {.kind = d->sample.kind,
                              .request_id = r->id,
                              .message_bytes = (uint32_t)stream.bytes_written,
@@ -371,6 +384,19 @@ static const struct kind *choose_kind(struct story *s, bool exists)
     return k;
 }
 
+/* The newest version that is known, mostly; or the one before, of that time, or none that ever was. */
+static void choose_expected(struct story *s, struct story_request *r)
+{
+    const struct story_collection *found = story_find(s, r->client->space, r->name);
+    if (r->name == STORY_NAMES || !found || operation_row(r->operation)->answered ||
+        operation_row(r->operation)->access == ACCESS_READ || !story_chance(s, 200))
+        return;
+    const struct story_state *state = found->last;
+    if (state->before && story_chance(s, 200)) state = state->before;
+    r->expected = story_chance(s, 30) ? STORY_NEVER : state->version;
+    r->at_least = story_chance(s, 300);
+}
+
 void story_ask(struct story_client *c)
 {
     struct story *s = c->story;
@@ -387,6 +413,7 @@ void story_ask(struct story_client *c)
         r->dimension = s->model.dimension[name];
         d = k->make(s, r);
     }
+    choose_expected(s, r);
     if (story_chance(s, s->settings.deadline)) {
         deadline_us = 1 + (uint32_t)story_random(s, story_chance(s, 500) ? 300 : 300000);
         r->deadline_ns = s->now_ns + deadline_us * UINT64_C(1000);

@@ -1,0 +1,33 @@
+#include "daemon/request/writes.h"
+
+#include <inttypes.h>
+
+#include "daemon/request/jobs.h"
+#include "daemon/sched/turnstile.h"
+#include "daemon/store/resident.h"
+
+static enum status refuse_version(struct job *j, uint64_t now)
+{
+    const struct job_write *w = &j->request.write;
+    failure_set(&j->failure, STATUS_ABORTED, DETAIL_VERSION_CHANGED,
+                "version %" PRIu64 " is there%s, and %" PRIu64 "%s is expected", now,
+                now == w->version ? ", a write is under way" : "", w->version,
+                w->at_least ? " or a later one" : "");
+    j->failure.version = now;
+    return STATUS_ABORTED;
+}
+
+enum status writes_check(struct job *j)
+{
+    const struct job_write *w = &j->request.write;
+    struct resident *r = job_resident(j);
+    if (!w->version) return STATUS_OK;
+    if (w->version > space_last_version(j->space))
+        return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_UNKNOWN_VERSION,
+                           "version %" PRIu64 " is expected, which never was", w->version);
+    uint64_t now = resident_version(r);
+    if (w->at_least ? now < w->version : now != w->version) return refuse_version(j, now);
+    if (job_drops(j) && !w->at_least && turnstile_has_writers(&r->turnstile))
+        return refuse_version(j, now);
+    return STATUS_OK;
+}
