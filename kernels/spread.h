@@ -330,6 +330,9 @@ struct spread_run {
     void *now_owner;
     const _Atomic(bool) *cancelled; /* NULL: never; read between steps */
     bool alone; /* one thread runs all parts, so a step should have few of them */
+    /* 0: no bound. Otherwise the run ends before a hop that would follow more edges than this in
+     * all: outgrown is set, and there is no result. */
+    uint64_t edges_max;
     /* results, once spread_run_next has returned 0; undefined if cancelled */
     struct spread_record *records; /* in the workspace until spread_run_end; in any order */
     uint64_t record_count;
@@ -337,6 +340,8 @@ struct spread_run {
     uint32_t hops_done;  /* the last hop that touched a node */
     bool truncated;      /* the deadline or touched_max ended it */
     bool no_memory;      /* memory.take returned NULL: there is no result */
+    bool outgrown;
+    uint64_t edges_followed; /* with edges_max: about */
     uint64_t inside[64]; /* private to the engine */
 };
 

@@ -257,6 +257,8 @@ struct job {
     atomic_bool skipped; /* a part did not run for that reason: there is no result */
     bool deadline_passed;
     bool refused; /* the backend did not take it */
+    /* It runs on the loop on trial: what turns out to be long stops, and outgrew is set. */
+    bool on_trial, outgrew;
 
     uint64_t body_bytes;
     struct body *body; /* holds the wire body's memory (net/body.h); NULL: no body */

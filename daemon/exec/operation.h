@@ -27,6 +27,9 @@ struct operation_ops {
      * queries (JOINED in the table); j is not itself a part. NULL: never. */
     bool (*batches)(const struct job *j);
     bool (*splits)(const struct job *j);
+    /* Whether j, whose numbers cannot tell, may turn out short enough for the loop: it is run there
+     * with j->on_trial. NULL: never. */
+    bool (*may_be_brief)(const struct job *j);
     enum status (*plan)(struct job *j);
     /* For the GPU process; both NULL: it cannot run this operation. */
     enum status (*gpu_plan)(struct job *j);

@@ -4,6 +4,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/yield.h"
+#include "daemon/ops/filter.h"
 
 enum { WRITE_PART = 16 << 10, ENTRY_BYTES_MIN = 24 /* of a reply */ };
 
@@ -160,8 +161,13 @@ static void run_set(struct job *j, struct spread_workspace space, uint64_t set, 
     r.workspace = space;
     r.memory = (struct spread_memory){take_alone, &w->work[worker]};
     r.alone = true;
+    if (j->on_trial) r.edges_max = spread_brief_edges(j) - w->edges;
     run_alone(j, &r);
-    if (!is_cancelled(j)) take_records(w, &r, set, true, worker);
+    if (j->on_trial) {
+        w->edges += r.edges_followed;
+        j->outgrew = r.outgrown || w->edges >= spread_brief_edges(j);
+    }
+    if (!is_cancelled(j) && !j->outgrew) take_records(w, &r, set, true, worker);
     spread_run_end(&r);
     arena_clear(&w->work[worker]);
 }
@@ -172,7 +178,7 @@ static void run_sets(struct job *j, uint64_t first, uint64_t end, bool all, uint
     struct spread_job *w = spread_of(j);
     struct spread_workspace space;
     enum status st = graph_take_workspace(j->graph, &space);
-    for (uint64_t i = first; i < end && !is_cancelled(j); i++) {
+    for (uint64_t i = first; i < end && !is_cancelled(j) && !j->outgrew; i++) {
         if (!all && !w->sets[i].undone) continue;
         yield_check();
         if (st)
@@ -270,6 +276,33 @@ static bool next_round(struct job *j)
     return w->round_parts != 0;
 }
 
+/* ---- on trial ---- */
+
+/* Trials of spreads that look alike share their luck. */
+static uint32_t trial_of(const struct job *j)
+{
+    const struct job_spread *s = &j->request.spread;
+    uint32_t hops = s->hops < GRAPH_TRIALS / 2 ? s->hops : GRAPH_TRIALS / 2 - 1;
+    return (s->mode == SPREAD_ENGRAM ? GRAPH_TRIALS / 2 : 0) + hops;
+}
+
+static bool spread_may_be_brief(const struct job *j)
+{
+    enum { SETS_MAX = 16, SEEDS_MAX = 256 };
+    const struct work *w = &j->ticket.work;
+    return w->queries <= SETS_MAX && j->request.ids.rows <= SEEDS_MAX && !filter_is_given(j) &&
+           graph_wants_trial(j->graph, trial_of(j));
+}
+
+/* The scheduler learns from what was done, not from what was expected. */
+static void note_work(struct job *j, const struct spread_job *w)
+{
+    struct ticket *t = &j->ticket;
+    t->whole.pairs = t->work.pairs = w->edges + 1;
+    t->whole.rows = t->work.rows = atomic_load(&w->entries);
+    t->whole.unbounded = t->work.unbounded = false;
+}
+
 /* ---- on the CPU ---- */
 
 /* Follows the parts: continues with the next round, or ends the run. */
@@ -277,7 +310,9 @@ static void spread_step(struct job *j)
 {
     struct spread_job *w = spread_of(j);
     j->step = spread_end;
-    if (j->failure.code || is_cancelled(j)) return;
+    if (j->on_trial) graph_note_trial(j->graph, trial_of(j), j->outgrew);
+    if (j->failure.code || is_cancelled(j) || j->outgrew) return;
+    if (j->on_trial) note_work(j, w);
     j->step = spread_step;
     if (w->rounds && next_round(j)) return;
     if (!spread_any_undone(w) || is_too_large(j)) {
@@ -304,7 +339,8 @@ static enum status spread_cpu_prepare(struct job *j)
     struct spread_job *w = spread_of(j);
     enum status st = spread_prepare(j);
     if (st) return st;
-    w->rounds = w->ask.set_count == 1 && j->worker_count > 1 && !work_is_brief(&j->ticket.work);
+    w->rounds = w->ask.set_count == 1 && j->worker_count > 1 && !j->on_trial &&
+                !work_is_brief(&j->ticket.work);
     if (w->rounds) return begin_rounds(j);
     struct job_parts sets = parts_of_sets(j);
     j->plan.run_part = sets.run;
@@ -326,6 +362,7 @@ static enum status spread_plan(struct job *j)
 const struct operation_ops operation_spread = {
     .check = spread_check,
     .work = spread_work,
+    .may_be_brief = spread_may_be_brief,
     .plan = spread_plan,
     .gpu_plan = spread_gpu_plan,
     .gpu_pairs = spread_gpu_pairs,

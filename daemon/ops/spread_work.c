@@ -10,8 +10,7 @@
 enum {
     EDGE_FLOATS = 2,
     ENTRY_BYTES = 24, /* of an entry in a spread's reply */
-    /* Edges that a spread may follow on the loop: some 20 us, seldom 40. */
-    LINEAR_BRIEF = 4096,
+    LINEAR_BRIEF = 4096, /* spread_brief_edges */
     ENGRAM_BRIEF = 2048,
     SET_EDGES = 128, /* a set takes as long as so many edges, even if it has none */
 };
@@ -61,6 +60,11 @@ static double walked(const struct job *j, double seeds, double degree, bool all,
     return sum;
 }
 
+uint64_t spread_brief_edges(const struct job *j)
+{
+    return j->request.spread.mode == SPREAD_ENGRAM ? ENGRAM_BRIEF : LINEAR_BRIEF;
+}
+
 void spread_work(const struct job *j, struct work *w)
 {
     const struct job_request *r = &j->request;
@@ -76,7 +80,7 @@ void spread_work(const struct job *j, struct work *w)
     double bound = walking * walked(j, each, (double)info.out_count_max, true, &most);
     if (engram) w->operation = OPERATION_SPREAD_ENGRAM;
     bound += seeds + (double)(sets - 1) * SET_EDGES;
-    w->unbounded = bound > (engram ? ENGRAM_BRIEF : LINEAR_BRIEF);
+    w->unbounded = bound > (double)spread_brief_edges(j);
     w->stride = EDGE_FLOATS;
     w->queries = sets;
     w->k = r->k;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/cards/cards.h"
+#include "daemon/exec/operation.h"
 #include "daemon/exec/workers.h"
 #include "daemon/request/groups.h"
 #include "daemon/request/jobs.h"
@@ -27,13 +28,26 @@ static void put_back(struct pipeline *p, struct job *j)
     line_put_back(p, first);
 }
 
-/* True if running j here is cheaper than waking a worker, and no other job waits for the CPU. */
-static bool is_brief(const struct pipeline *p, const struct job *j)
+/* True if no other job waits for the CPU, so that j may run on the loop. */
+static bool may_run_here(const struct pipeline *p, const struct job *j)
 {
     const struct server *cpu = &p->scheduler.servers[SERVER_CPU];
     return j->backend == BACKEND_CPU && p->config->worker_inline && !p->running &&
            cpu->in_flight == 1 && !cpu->flow_count && j->operation != OPERATION_KNN_BATCH &&
-           !j->whole && work_is_brief(&j->ticket.work);
+           !j->whole;
+}
+
+/* Runs j here if that is cheaper than waking a worker. False: it is not, or turned out not to be,
+ * or j->failure says why it cannot run. */
+static bool run_here(const struct pipeline *p, struct job *j)
+{
+    if (!may_run_here(p, j)) return false;
+    bool brief = work_is_brief(&j->ticket.work);
+    if (!brief && !(j->ops->may_be_brief && j->ops->may_be_brief(j))) return false;
+    j->on_trial = !brief;
+    bool done = !workers_run_now(j) && !j->outgrew;
+    j->on_trial = j->outgrew = false;
+    return done;
 }
 
 /* The scheduler gave j, or the members that j carries, to that server. False: not now, there is
@@ -43,7 +57,7 @@ static bool submit(struct pipeline *p, struct job *j, uint32_t server, enum reas
     j->backend = server == SERVER_CPU ? BACKEND_CPU : BACKEND_GPU;
     j->reason = j->backend == BACKEND_CPU && j->gpu.gave_up ? j->gpu.gave_up : reason;
     j->refused = false;
-    if (is_brief(p, j) && !workers_run_now(j)) {
+    if (run_here(p, j)) {
         line_begin(p, j);
         j->owner.done(j->owner.owner, j);
         return true;

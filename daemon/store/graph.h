@@ -59,6 +59,12 @@ void graph_give_workspace(struct graph *g, struct spread_workspace *w);
 /* How many workspaces are kept at most, at the graph's present size; >= 1. */
 uint32_t graph_workspaces_kept(const struct graph *g);
 
+/* Trials: spreads whose numbers cannot tell whether they are short. After each kind's failure, more
+ * of them go without a trial, 255 at most. The loop alone calls these. trial: < GRAPH_TRIALS. */
+enum { GRAPH_TRIALS = 16 };
+bool graph_wants_trial(struct graph *g, uint32_t trial);
+void graph_note_trial(struct graph *g, uint32_t trial, bool failed);
+
 /* ---- a copy elsewhere: parts, each an array, byte for byte ---- */
 
 enum graph_part {

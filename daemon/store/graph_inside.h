@@ -66,6 +66,10 @@ struct graph {
         _Atomic uint64_t part_bytes[GRAPH_PARTS];
     } known;
 
+    struct graph_trial {
+        uint8_t skip, left; /* how many go without after a failure; how many still do */
+    } trials[GRAPH_TRIALS];
+
     pthread_mutex_t work_lock; /* guards the list below; work_bytes may be read without it */
     struct graph_work *work;
     _Atomic uint64_t work_bytes;

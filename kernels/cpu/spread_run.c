@@ -223,7 +223,8 @@ void spread_run_begin(struct spread_run *r)
     r->records = NULL;
     r->record_count = r->cycles = 0;
     r->hops_done = 0;
-    r->truncated = r->no_memory = false;
+    r->truncated = r->no_memory = r->outgrown = false;
+    r->edges_followed = 0;
 }
 
 void spread_run_force(struct spread_run *r, enum spread_hop hop)
@@ -239,13 +240,29 @@ static uint32_t conclude(struct spread_run *r, struct spread_state *s)
     return s->parts = spread_dense_records(r);
 }
 
+/* True if the hop would follow more edges than the run may. After a pull, senders are not listed,
+ * and all edges count. */
+static bool outgrows(struct spread_run *r, struct spread_state *s)
+{
+    const struct spread_front *senders = spread_senders(s);
+    if (!r->edges_max || !s->depth) return false;
+    uint64_t edges = r->edges_followed;
+    uint32_t listed = senders->sent_full ? 0 : senders->count;
+    if (senders->sent_full) edges += r->graph->edges;
+    for (uint32_t i = 0; i < listed && edges <= r->edges_max; i++)
+        edges += r->graph->out[senders->nodes[i]].count;
+    r->edges_followed = edges;
+    r->outgrown = edges > r->edges_max || listed > r->edges_max;
+    return r->outgrown;
+}
+
 /* Returns the parts of the next step; 0: there was no memory for it. */
 static uint32_t next_step(struct spread_run *r, struct spread_state *s)
 {
     if (s->step == SPREAD_STEP_COUNT || s->step == SPREAD_STEP_SCATTER)
         return spread_engram_onward(r);
     if (s->step != SPREAD_STEP_NONE) s->depth++;
-    return start_hop(r, s);
+    return outgrows(r, s) ? 0 : start_hop(r, s);
 }
 
 /* Results of a level become final in its last step only, so that a level can be abandoned
@@ -264,6 +281,7 @@ uint32_t spread_run_next(struct spread_run *r)
         return conclude(r, s);
     }
     s->parts = next_step(r, s);
+    if (r->outgrown) return finish(r);
     if (s->parts == 0) {
         r->no_memory = true;
         return finish(r);

@@ -9,7 +9,7 @@
 #include "tests/bench/bench.h"
 #include "tests/support/daemon_process.h"
 
-enum { DEGREE = 8, SEEDS = 3, SETS = 256, BEST = 10, REPEATS_MAX = 4000 };
+enum { DEGREE = 8, SEEDS = 3, SETS = 256, BEST = 10, ISLAND = 40, REPEATS_MAX = 4000 };
 
 struct made {
     ea_client *client;
@@ -25,7 +25,9 @@ static void check(ea_status st, ea_client *c, const char *what)
     if (st) bench_fail(what, ea_error_text(c));
 }
 
-static void make_graph(struct made *m, ea_client *c, uint32_t nodes)
+/* island: 0: edges lie between any nodes; otherwise within so many neighbours, in lists of
+ * equal length. */
+static void make_graph(struct made *m, ea_client *c, uint32_t nodes, uint32_t island)
 {
     *m = (struct made){.client = c, .nodes = nodes, .edges = (uint64_t)nodes * DEGREE};
     m->sources = malloc(m->edges * sizeof *m->sources);
@@ -34,6 +36,10 @@ static void make_graph(struct made *m, ea_client *c, uint32_t nodes)
     for (uint64_t i = 0; i < m->edges; i++) {
         m->sources[i] = bench_random(&m->random) % nodes;
         m->targets[i] = bench_random(&m->random) % nodes;
+        if (island) {
+            m->sources[i] = i / DEGREE;
+            m->targets[i] = m->sources[i] / island * island + bench_random(&m->random) % island;
+        }
         m->weights[i] = (float)(bench_random(&m->random) % 1000 + 1) / 1000.0f;
     }
     snprintf(m->name, sizeof m->name, "g%u", nodes);
@@ -108,6 +114,29 @@ static void time_all(struct made *m, unsigned repeats, double most_us)
         }
 }
 
+/* One seed, which reaches its island alone: what it touches is known by then only. */
+static void time_islands(struct made *m, unsigned repeats)
+{
+    static double us[REPEATS_MAX];
+    ea_spread_options options = {.hops = 4, .k = BEST};
+    ea_spread_result r = {0};
+    for (options.mode = EA_LINEAR; options.mode <= EA_ENGRAM; options.mode++) {
+        for (unsigned i = 0; i < repeats; i++) {
+            uint64_t seed = m->sources[bench_random(&m->random) % m->edges];
+            double start_s = bench_now_s();
+            check(ea_spread(m->client, m->name, &options,
+                            &(ea_seeds){.sets = 1, .ids = &seed, .count = 1}, &r),
+                  m->client, "spread");
+            us[i] = (bench_now_s() - start_s) * 1e6;
+        }
+        double p50 = bench_percentile(us, repeats, 50), p99 = bench_percentile(us, repeats, 99);
+        printf("  %-7s 4 hops over islands of %d: p50 %.1f us, p99 %.1f us   <= 35 %s\n",
+               options.mode == EA_LINEAR ? "linear" : "engram", ISLAND, p50, p99,
+               p50 <= 35 ? "ok" : "MISSED");
+    }
+    ea_spread_result_free(&r);
+}
+
 /* One edge a request, a spread after each. */
 static void time_updates(struct made *m, unsigned repeats)
 {
@@ -150,11 +179,15 @@ int main(int argc, char **argv)
     } sizes[] = {{1000, 60}, {10000, 70}, {1000000, 200}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct made m;
-        make_graph(&m, c, sizes[i].nodes);
+        make_graph(&m, c, sizes[i].nodes, 0);
         time_all(&m, repeats, sizes[i].most_us);
         time_updates(&m, repeats);
         drop_graph(&m);
     }
+    struct made m;
+    make_graph(&m, c, sizes[2].nodes, ISLAND);
+    time_islands(&m, repeats);
+    drop_graph(&m);
     ea_close(c);
     daemon_stop(&d);
     return 0;

@@ -60,6 +60,57 @@ Test(op_spread, one_set_by_several_workers, .timeout = 900)
     spread_job_close(&b);
 }
 
+/* On trial a spread gives its answer, or none at all if it would follow too many edges; then the
+ * next one finds nothing of it. */
+Test(op_spread, on_trial_it_is_whole_or_not_at_all, .timeout = 900)
+{
+    struct spread_scene b = spread_job_open(2000, 12000, false, 9);
+    struct spread_asked a;
+    int whole = 0, outgrown = 0;
+    for (int i = 0; i < 200; i++) {
+        spread_job_ask_randomly(&b, &a, i % 2 ? SPREAD_LINEAR : SPREAD_ENGRAM);
+        struct job j = spread_job_of(&b, &a.c);
+        j.ticket.work = operation_work(&j);
+        j.on_trial = true;
+        cr_assert_eq(run_job(&j, 1), STATUS_OK, "%s", j.failure.text);
+        if (j.outgrew) {
+            outgrown++;
+            cr_assert_null(j.result.block.data);
+        } else {
+            whole++;
+            struct spread_reply r = spread_job_reply(&j);
+            const char *wrong = spread_reply_wrong(b.graph, &a.c, &r);
+            cr_assert_null(wrong, "%s", wrong);
+            cr_assert_not(j.ticket.work.unbounded);
+        }
+        run_job_reset(&j);
+        if (i % 10 == 0) expect_right(&b, &a.c);
+    }
+    cr_assert(whole > 20 && outgrown > 20, "%d whole, %d outgrown", whole, outgrown);
+    spread_job_close(&b);
+}
+
+Test(op_spread, trials_that_fail_become_rare)
+{
+    struct spread_scene b = spread_job_open(20, 0, false, 1);
+    int tried = 0;
+    for (int i = 0; i < 10000; i++) {
+        if (!graph_wants_trial(b.graph, 3)) continue;
+        tried++;
+        graph_note_trial(b.graph, 3, true);
+    }
+    cr_assert(tried >= 39 && tried <= 50, "%d", tried);
+    cr_assert(graph_wants_trial(b.graph, 4), "another kind");
+    while (!graph_wants_trial(b.graph, 3))
+        ;
+    graph_note_trial(b.graph, 3, false);
+    cr_assert(graph_wants_trial(b.graph, 3));
+    graph_note_trial(b.graph, 3, true);
+    cr_assert_not(graph_wants_trial(b.graph, 3));
+    cr_assert(graph_wants_trial(b.graph, 3), "one success makes up for all failures");
+    spread_job_close(&b);
+}
+
 Test(op_spread, nothing_is_an_answer_too)
 {
     struct spread_scene b = spread_job_open(20, 0, false, 1);
