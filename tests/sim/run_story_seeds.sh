@@ -1,5 +1,7 @@
 #!/bin/sh
 # test-run: timeout=900
-# run_story_seeds.sh: 2,000 stories of the whole daemon on a virtual clock (story_seeds.c).
+# run_story_seeds.sh: stories of the whole daemon on a virtual clock (story_seeds.c): short ones in
+# which each fallible step fails in turn, and 2,000 long ones.
 set -eu
+"$BUILD/tests/sim/story_seeds" --faults --seeds 60
 exec "$BUILD/tests/sim/story_seeds" --seeds 2000

@@ -1,8 +1,10 @@
-/* story_seeds [--seeds N] [--first SEED] [--trace]: stories of the whole daemon on a virtual clock
- * (tests/support/story.h), one for each seed, in two processes. Ends with one line,
+/* story_seeds [--faults] [--seeds N] [--first SEED] [--trace]: stories of the whole daemon on a
+ * virtual clock (tests/support/story.h), one for each seed, in two processes. Ends with one line,
  *     N seeds, N requests, N wrong
  * A seed that goes wrong says so, and its story goes wrong again with --first SEED --seeds 1. Of
- * every sixteenth seed the story is told twice, and must be the same to the last byte. */
+ * every sixteenth seed the story is told twice, and must be the same to the last byte.
+ * --faults: each seed has a short story, which is told again for each fallible step in it; that
+ * step fails. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -10,7 +12,7 @@
 
 #include "tests/support/story.h"
 
-enum { PROCESSES = 2, TWICE_EVERY = 16 };
+enum { PROCESSES = 2, TWICE_EVERY = 16, FAULT_REQUESTS = 60 };
 
 struct totals {
     uint64_t seeds, requests, answered, errors, vanished, exhausted, on_card, on_both;
@@ -53,14 +55,13 @@ static struct story_settings settings_of(uint64_t seed)
     return t;
 }
 
-static uint64_t tell(uint64_t seed, FILE *trace, struct totals *sum)
+/* Returns the digest of the story. *fired: whether its fault was reached. */
+static uint64_t tell(const struct story_settings *settings, struct totals *sum, bool *fired)
 {
-    struct story_settings settings = settings_of(seed);
-    settings.trace = trace;
-    struct story *s = story_open(&settings);
+    struct story *s = story_open(settings);
     story_run(s);
+    *fired = s->fault != NULL;
     if (sum) {
-        sum->seeds++;
         sum->requests += s->sent;
         sum->answered += s->answered;
         sum->errors += s->errors;
@@ -72,19 +73,50 @@ static uint64_t tell(uint64_t seed, FILE *trace, struct totals *sum)
     return story_close(s);
 }
 
+static void tell_once_or_twice(uint64_t seed, FILE *trace, struct totals *sum)
+{
+    struct story_settings settings = settings_of(seed);
+    bool fired;
+    settings.trace = trace;
+    uint64_t hash = tell(&settings, sum, &fired);
+    settings.trace = NULL;
+    if (seed % TWICE_EVERY == 0 && tell(&settings, NULL, &fired) != hash) {
+        fprintf(stderr, "seed %llu: told twice, it is two stories\n", (unsigned long long)seed);
+        abort();
+    }
+}
+
+static void tell_with_faults(uint64_t seed, FILE *trace, struct totals *sum)
+{
+    struct story_settings settings = settings_of(seed);
+    bool fired = true;
+    settings.trace = trace;
+    settings.requests = FAULT_REQUESTS;
+    settings.memory_short = true;
+    for (settings.fault_nth = 1; fired; settings.fault_nth++)
+        tell(&settings, sum, &fired);
+}
+
+/* What each process is given to tell. */
+struct task {
+    uint64_t end; /* the seed after the last */
+    bool faults;
+    FILE *trace;
+};
+
 /* Every PROCESSES-th seed from `first` on; the next one goes to the pipe before it is told. */
-static void tell_all(uint64_t first, uint64_t end, FILE *trace, int pipe_fd)
+static void tell_all(uint64_t first, const struct task *t, int pipe_fd)
 {
     struct totals sum = {0};
-    for (uint64_t seed = first; seed < end; seed += PROCESSES) {
-        uint64_t hash = tell(seed, trace, &sum);
-        if (seed % TWICE_EVERY == 0 && tell(seed, NULL, NULL) != hash) {
-            fprintf(stderr, "seed %llu: told twice, it is two stories\n", (unsigned long long)seed);
-            abort();
-        }
+    for (uint64_t seed = first; seed < t->end; seed += PROCESSES) {
+        if (t->faults)
+            tell_with_faults(seed, t->trace, &sum);
+        else
+            tell_once_or_twice(seed, t->trace, &sum);
+        sum.seeds++;
         if (write(pipe_fd, &sum, sizeof sum) != sizeof sum) abort();
     }
-    if (trace) fflush(trace);
+    if (t->trace) fflush(t->trace);
 }
 
 struct teller {
@@ -94,7 +126,7 @@ struct teller {
     struct totals said;
 };
 
-static void start(struct teller *t, uint64_t first, uint64_t end, FILE *trace)
+static void start(struct teller *t, uint64_t first, const struct task *task)
 {
     int ends[2];
     *t = (struct teller){.first = first};
@@ -104,7 +136,7 @@ static void start(struct teller *t, uint64_t first, uint64_t end, FILE *trace)
     if (t->pid < 0) abort();
     if (t->pid == 0) {
         close(ends[0]);
-        tell_all(first, end, trace, ends[1]);
+        tell_all(first, task, ends[1]);
         _exit(0);
     }
     close(ends[1]);
@@ -142,15 +174,25 @@ static uint64_t number_after(int argc, char **argv, const char *name, uint64_t o
     return otherwise;
 }
 
+static bool is_given(int argc, char **argv, const char *name)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], name) == 0) return true;
+    return false;
+}
+
 int main(int argc, char **argv)
 {
-    uint64_t seeds = number_after(argc, argv, "--seeds", 2000);
-    uint64_t first = number_after(argc, argv, "--first", 1), end = first + seeds, wrong = 0;
-    bool traces = argc > 1 && strcmp(argv[argc - 1], "--trace") == 0;
+    uint64_t first = number_after(argc, argv, "--first", 1), wrong = 0;
+    struct task task = {
+        .end = first + number_after(argc, argv, "--seeds", 2000),
+        .faults = is_given(argc, argv, "--faults"),
+        .trace = is_given(argc, argv, "--trace") ? stdout : NULL,
+    };
     struct totals sum = {0};
     struct teller tellers[PROCESSES];
     for (uint32_t i = 0; i < PROCESSES; i++)
-        start(&tellers[i], first + i, end, traces ? stdout : NULL);
+        start(&tellers[i], first + i, &task);
     for (uint32_t i = 0; i < PROCESSES; i++)
         while (!finish(&tellers[i])) {
             uint64_t bad = tellers[i].first + tellers[i].said.seeds * PROCESSES;
@@ -158,7 +200,7 @@ int main(int argc, char **argv)
             printf("seed %llu went wrong\n", (unsigned long long)bad);
             wrong++;
             sum.seeds++;
-            start(&tellers[i], bad + PROCESSES, end, traces ? stdout : NULL);
+            start(&tellers[i], bad + PROCESSES, &task);
         }
     for (uint32_t i = 0; i < PROCESSES; i++)
         add(&sum, &tellers[i].said);

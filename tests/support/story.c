@@ -52,14 +52,16 @@ void story_note(struct story *s, const char *what, uint64_t a, uint64_t b)
 
 void story_fail(const struct story *s, const char *format, ...)
 {
+    char text[512], where[128] = "";
+    const char *site = s->fault ? s->fault : fault_fired();
     va_list values;
     va_start(values, format);
-    fflush(stdout);
-    fprintf(stderr, "seed %llu: at %llu ns: ", (unsigned long long)s->settings.seed,
-            (unsigned long long)s->now_ns);
-    vfprintf(stderr, format, values);
-    fprintf(stderr, "\n");
+    vsnprintf(text, sizeof text, format, values);
     va_end(values);
+    if (site) snprintf(where, sizeof where, ", fault %u (%s)", s->settings.fault_nth, site);
+    fflush(stdout);
+    fprintf(stderr, "seed %llu: at %llu ns%s: %s\n", (unsigned long long)s->settings.seed,
+            (unsigned long long)s->now_ns, where, text);
     if (s->settings.trace) fflush(s->settings.trace);
     abort();
 }
@@ -266,6 +268,7 @@ void story_run(struct story *s)
         }
         STORY_CHECK(s, s->now_ns - since_ns < PATIENCE_NS, "a request is never answered");
     }
+    s->fault = fault_fired();
 }
 
 /* VRAM of spaces in which nothing is left. */

@@ -89,7 +89,8 @@ struct story {
     struct pipeline *pipeline;
     struct backend cpu, *gpu;
     struct story_card cards[STORY_CARDS_MAX];
-    bool over; /* the daemon stops */
+    bool over;         /* the daemon stops */
+    const char *fault; /* the step that failed; NULL: none, or it still may */
     struct story_unit *units[STORY_UNITS_MAX];
     uint32_t unit_count;
     bool worker_busy[STORY_WORKERS_MAX];
