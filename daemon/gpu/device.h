@@ -99,6 +99,8 @@ struct device_ops {
 
     /* Enqueues a kernel. Host memory that the call points to need not stay valid. */
     enum device_result (*launch)(struct device *d, const struct device_call *call, device_stream s);
+    /* How many multiply-adds of kernels it does in a microsecond, about: a first guess. */
+    uint64_t (*multiply_adds)(const struct device *d);
     uint64_t (*topk_scratch_min)(uint64_t query_count, uint32_t k, uint64_t row_count);
     uint64_t (*topk_scratch_best)(uint64_t query_count, uint32_t k, uint64_t row_count);
     uint64_t (*spread_scratch_min)(enum spread_mode mode, uint32_t nodes, uint64_t edges,

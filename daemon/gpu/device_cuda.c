@@ -219,6 +219,13 @@ static enum device_result cuda_launch(struct device *device, const struct device
     return device_cuda_result(d, device_kernel_name(call->kernel), enqueue(call, s));
 }
 
+/* An H200 does 9 to 30 million, by the metric and how many rows are screened out. */
+static uint64_t cuda_multiply_adds(const struct device *d)
+{
+    (void)d;
+    return 10000000;
+}
+
 static const struct device_ops ops = {
     .name = "cuda",
     .open = device_cuda_open,
@@ -243,6 +250,7 @@ static const struct device_ops ops = {
     .copy_out = cuda_copy_out,
     .clear = cuda_clear,
     .launch = cuda_launch,
+    .multiply_adds = cuda_multiply_adds,
     .topk_scratch_min = cuda_topk_scratch_min,
     .topk_scratch_best = cuda_topk_scratch_best,
     .spread_scratch_min = cuda_spread_scratch_min,

@@ -375,6 +375,11 @@ void sim_probe_watch(struct device *d, sim_watch watch, void *owner)
     s->streams.watch_owner = owner;
 }
 
+static uint64_t sim_multiply_adds(const struct device *d)
+{
+    return ((const struct sim *)d)->settings.multiply_adds;
+}
+
 const struct device_ops device_sim = {
     .name = "sim",
     .open = sim_open,
@@ -399,6 +404,7 @@ const struct device_ops device_sim = {
     .copy_out = sim_copy_out,
     .clear = sim_clear,
     .launch = sim_launch,
+    .multiply_adds = sim_multiply_adds,
     .topk_scratch_min = sim_topk_scratch_min,
     .topk_scratch_best = sim_topk_scratch_best,
     .spread_scratch_min = sim_spread_scratch_min,

@@ -3,10 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/gpu/run.h"
 
 enum { BEAT_QUERIES = 256 };
+
+/* A pass takes about this long, so that a short request of the space, which has the same stream,
+ * waits no longer; how long the first takes is guessed from its multiply-adds. */
+#define PASS_NS UINT64_C(4000000)
+enum { PASS_QUERIES_MIN = 16, PASS_GROUP = 16, PASS_GROWTH = 4 };
 
 /* ---- a batch, out of the heap ---- */
 
@@ -96,8 +102,9 @@ static enum order_result read_batch(struct gpu *g, struct task *t)
 static void plan_scratch(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    t->plan.scratch_best = g->ops->topk_scratch_best(r->query_count, r->k, r->row_count);
-    t->plan.scratch_least = g->ops->topk_scratch_min(r->query_count, r->k, r->row_count);
+    uint64_t queries = t->plan.paced ? t->pass_queries_max : r->query_count;
+    t->plan.scratch_best = g->ops->topk_scratch_best(queries, r->k, r->row_count);
+    t->plan.scratch_least = g->ops->topk_scratch_min(queries, r->k, r->row_count);
 }
 
 static bool plan_one(struct gpu *g, struct task *t)
@@ -134,6 +141,22 @@ static void plan_batch(struct task *t)
              (struct section){.scatter = &b->counts, .bytes = r->query_count * sizeof(uint32_t)});
 }
 
+static uint64_t in_groups(uint64_t queries)
+{
+    queries = queries / PASS_GROUP * PASS_GROUP;
+    return queries < PASS_QUERIES_MIN ? PASS_QUERIES_MIN : queries;
+}
+
+static void plan_passes(struct gpu *g, struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    uint64_t line = r->row_count * r->dimension + 1;
+    t->pass_queries = in_groups(g->ops->multiply_adds(g->device) * (PASS_NS / 1000) / line);
+    t->pass_queries_max = t->pass_queries * PASS_GROWTH; /* for which there is scratch */
+    if (t->pass_queries_max > r->query_count) t->pass_queries_max = r->query_count;
+    t->plan.paced = t->plan.rereads = t->pass_queries < r->query_count;
+}
+
 static enum order_result knn_plan(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
@@ -145,6 +168,7 @@ static enum order_result knn_plan(struct gpu *g, struct task *t)
         result = read_batch(g, t);
     if (result) return result;
     if (t->batch) plan_batch(t);
+    plan_passes(g, t);
     plan_scratch(g, t);
     return RESULT_OK;
 }
@@ -157,7 +181,7 @@ static struct cuda_filter filter_of(const struct gpu *g, const struct task *t)
     if (p->in_count == 1) return (struct cuda_filter){0};
     struct cuda_filter f = {.allowed = (const uint64_t *)run_device_at(g, t, p->in[1].at)};
     if (!t->batch) return f;
-    f.of = (const uint32_t *)run_device_at(g, t, p->in[2].at);
+    f.of = (const uint32_t *)run_device_at(g, t, p->in[2].at) + t->first_query;
     f.words = t->batch->filters.line / sizeof(uint64_t);
     return f;
 }
@@ -166,10 +190,13 @@ static enum device_result knn_launch(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     const struct task_plan *p = &t->plan;
+    uint64_t first = t->first_query, left = r->query_count - first;
+    if (t->pass_queries > left) t->pass_queries = left;
+    t->pass_began_ns = clock_read_ns(g->clock);
     struct device_call call = {.kernel = KERNEL_TOPK,
                                .metric = (enum metric)r->metric,
                                .rows = replica_rows(t->replica),
-                               .queries = run_queries(g, t, 0, r->query_count)};
+                               .queries = run_queries(g, t, first, t->pass_queries)};
     call.topk = (struct cuda_topk){
         .k = r->k,
         .ids = replica_ids(t->replica),
@@ -177,9 +204,9 @@ static enum device_result knn_launch(struct gpu *g, struct task *t)
         .threshold = r->has_threshold && !t->batch ? &r->threshold : NULL,
         .scratch = run_device_at(g, t, p->scratch_at),
         .scratch_bytes = p->scratch_bytes,
-        .out_ids = (uint64_t *)run_out_at(g, t, 0),
-        .out_scores = (float *)run_out_at(g, t, 1),
-        .out_counts = (uint32_t *)run_out_at(g, t, 2),
+        .out_ids = (uint64_t *)run_out_at(g, t, 0) + first * r->k,
+        .out_scores = (float *)run_out_at(g, t, 1) + first * r->k,
+        .out_counts = (uint32_t *)run_out_at(g, t, 2) + first,
     };
     return g->ops->launch(g->device, &call, t->lane->stream);
 }
@@ -237,9 +264,35 @@ static void finish_segment(struct gpu *g, const struct task *t, uint32_t i)
     gpu_beat(g);
 }
 
-/* Fills the rest of each line and, for a batch, applies thresholds. */
+/* All results come back after the last pass. */
+static enum order_result knn_drain(struct gpu *g, struct task *t, const char *small)
+{
+    bool last = t->first_query + t->pass_queries == t->order.run.query_count;
+    return last ? run_drain_all(g, t, small) : RESULT_OK;
+}
+
+/* How many queries the next pass has, after the time that the last took; what others ran between
+ * counts, too. */
+static uint64_t next_pass(const struct gpu *g, const struct task *t)
+{
+    uint64_t took_ns = clock_read_ns(g->clock) - t->pass_began_ns, queries = t->pass_queries;
+    if (took_ns < PASS_NS / 2)
+        queries *= 2;
+    else
+        queries = took_ns > PASS_NS * 2 ? queries / 2 : queries * PASS_NS / took_ns;
+    queries = in_groups(queries);
+    return queries < t->pass_queries_max ? queries : t->pass_queries_max;
+}
+
+/* Goes on with the next pass, or fills the rest of each line and, for a batch, applies
+ * thresholds. */
 static bool knn_next(struct gpu *g, struct task *t)
 {
+    if (t->first_query + t->pass_queries < t->order.run.query_count) {
+        t->first_query += t->pass_queries;
+        t->pass_queries = next_pass(g, t);
+        return true;
+    }
     if (!t->batch) finish_one(g, t);
     for (uint32_t i = 0; t->batch && i < t->batch->count; i++)
         finish_segment(g, t, i);
@@ -250,6 +303,6 @@ const struct run_kind run_knn = {
     .plan = knn_plan,
     .fits = run_fits_rows,
     .launch = knn_launch,
-    .drain = run_drain_all,
+    .drain = knn_drain,
     .next = knn_next,
 };

@@ -79,6 +79,8 @@ static bool parse_word(const char *key, const char *value, struct sim_settings *
     } else if (strcmp(key, "latency_us") == 0) {
         *good = number_is(value, 0, 10000000, &n);
         s->latency_ns = n * 1000;
+    } else if (strcmp(key, "multiply_adds") == 0) {
+        *good = number_is(value, 1, 100000000, &s->multiply_adds);
     } else if (strcmp(key, "devices") == 0) {
         *good = number_is(value, 0, 1024, &n);
         s->devices = (uint32_t)n;
@@ -112,6 +114,7 @@ bool sim_settings_parse(const char *text, struct sim_settings *out, char why[SHA
         .vram_bytes = UINT64_C(256) << 20,
         .granularity = 64 << 10,
         .latency_ns = 5000,
+        .multiply_adds = 20000,
         .slow = 1,
         .devices = 1,
         .vmm = true,

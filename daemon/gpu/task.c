@@ -266,7 +266,7 @@ static bool step_run(struct gpu *g, struct task *t, bool *stream_busy)
 {
     enum device_result result = g->ops->event_query(g->device, t->event);
     if (result == DEVICE_BUSY) {
-        *stream_busy = true;
+        *stream_busy |= !t->plan.paced; /* others may be done between two of its passes */
         return false;
     }
     if (!gpu_ok(g, result) || t->in.failed) {

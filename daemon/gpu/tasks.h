@@ -44,7 +44,8 @@ struct task_plan {
     uint64_t scratch_at, scratch_bytes, scratch_best, scratch_least;
     uint64_t bytes;
     uint32_t rows_in; /* run_brings_rows: the number of the rows among `in` */
-    bool split;       /* there are several passes */
+    bool split;       /* there are several passes, for want of memory */
+    bool paced;       /* there are several, each short: others are enqueued between them */
     bool rereads;     /* later passes read the replica again */
 };
 
@@ -57,9 +58,10 @@ struct task {
     struct replica *replica; /* held, or NULL */
     struct task_plan plan;
     struct knn_batch *batch;            /* see run.h; NULL: a single request, or not read yet */
-    uint64_t first_query, pass_queries; /* SCORES: the queries of this pass */
-    bool ids_sent;                      /* SCORES: the ids are sent with one of the passes */
-    bool rereads;                       /* the device will read more than what is enqueued */
+    uint64_t first_query, pass_queries; /* SCORES, KNN: the queries of this pass */
+    uint64_t pass_queries_max, pass_began_ns; /* KNN */
+    bool ids_sent;                            /* SCORES: the ids are sent with one of the passes */
+    bool rereads;                             /* the device will read more than what is enqueued */
     struct vram_block block, pinned;
     uint64_t spare_bytes; /* the part of block that is optional scratch: the run works with less */
     struct transfer in, out;
