@@ -29,7 +29,8 @@
  * EA_UNAVAILABLE, unless it can be repeated: then a blocking call reconnects and repeats it once.
  * The next call reconnects by itself. These are never repeated: create and drop, of collections
  * and graphs, and ea_graph_add_edges and ea_graph_add_csr without replace, which would add the
- * edges twice; ea_graph_describe (version, edges) tells whether they were added. A restarted
+ * edges twice; ea_graph_add_weights and ea_graph_scale. ea_graph_describe (version, edges) tells
+ * whether they were applied. With a token (ea_write) every write is repeated. A restarted
  * daemon has another ea_instance, no collections and no graphs: send them again.
  *
  * Shapes: matrices are float32, row-major, without gaps between rows. Little-endian hosts only.
@@ -173,15 +174,23 @@ typedef struct ea_answer {
 /* Called exactly once, from inside ea_pump or ea_close. It may send further requests. */
 typedef void (*ea_callback)(ea_client *c, const ea_answer *answer, void *user);
 
-/* What a write expects to find: a drop, ea_upsert, ea_delete and all changes of a graph. A blocking
- * call takes it in the struct that describes what to write, a _send there or in ea_send_options. A
- * write with it is one request, and is not repeated by the library. */
+/* What a write expects to find, and how it is known again: a drop, ea_upsert, ea_delete and all
+ * changes of a graph. A blocking call takes it in the struct that describes what to write, a _send
+ * there or in ea_send_options. A write with it is one request; with a version and no token the
+ * library does not repeat it. */
 typedef struct ea_write {
     /* the version that the collection or graph must have; 0: whatever it has. EA_ABORTED
      * (EA_DETAIL_VERSION_CHANGED) if it has another: ea_error_version tells which, and nothing has
      * changed. INVALID_ARGUMENT (EA_DETAIL_UNKNOWN_VERSION): there never was such a version. */
     uint64_t version;
     bool at_least; /* a later version will do, too */
+    /* 16 bytes that no other write of the space has, random ones for instance; all 0: none. The
+     * daemon remembers the write for 10 minutes (of a space the last 1,024 of them; not those that
+     * failed): a repetition with the same token gets the first one's answer and applies nothing, so
+     * that a blocking call repeats it once when the reply was lost, and so may the program.
+     * INVALID_ARGUMENT (EA_DETAIL_TOKEN_REUSED): the first one was another request. At most 16,384
+     * weights are added to with one. */
+    uint8_t token[16];
 } ea_write;
 
 typedef struct ea_send_options {

@@ -91,7 +91,9 @@ typedef enum ea_detail {
     EA_DETAIL_UNKNOWN_EDGE = 48,
     EA_DETAIL_SEVERAL_EDGES = 49,
     EA_DETAIL_VERSION_CHANGED = 50,
-    EA_DETAIL_UNKNOWN_VERSION = 51
+    EA_DETAIL_UNKNOWN_VERSION = 51,
+    EA_DETAIL_TOKEN_REUSED = 52,
+    EA_DETAIL_TOKEN_BUSY = 53
 } ea_detail;
 
 typedef enum ea_metric {

@@ -243,7 +243,10 @@ ea_status ea_request_write(ea_client *c, struct client_request *r, const ea_writ
         return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_NONE, "write: %s",
                        r->has_write ? "given twice" : "the request changes nothing");
     EA_TAKE(c, write, w, given);
-    const engram_accel_v1_WriteOptions m = {.version = w.version, .at_least = w.at_least};
+    engram_accel_v1_WriteOptions m = {.version = w.version, .at_least = w.at_least};
+    memcpy(&m.token_low, w.token, sizeof m.token_low);
+    memcpy(&m.token_high, w.token + sizeof m.token_low, sizeof m.token_high);
+    bool has_token = m.token_low || m.token_high;
     struct wire_head *h = (struct wire_head *)r->head;
     size_t used = EA_HEADER_BYTES + h->message_bytes;
     pb_ostream_t out = pb_ostream_from_buffer(r->head + used, EA_HEAD_BYTES_MAX - used);
@@ -252,7 +255,8 @@ ea_status ea_request_write(ea_client *c, struct client_request *r, const ea_writ
         return ea_fail(c, EA_INTERNAL, EA_DETAIL_BAD_MESSAGE, "message: %s", PB_GET_ERROR(&out));
     h->message_bytes += (uint32_t)out.bytes_written;
     r->has_write = true;
-    if (w.version) r->repeatable = false; /* it would not find what it expects any more */
+    /* Without a token it would not find any more what it expects. */
+    if (has_token || w.version) r->repeatable = has_token;
     return EA_OK;
 }
 

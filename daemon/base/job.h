@@ -28,6 +28,7 @@ struct resident;
 struct vector_kernels;
 struct operation_ops;
 struct body;
+struct token_entry;
 
 /* As numbered on the wire. */
 enum dtype {
@@ -98,10 +99,12 @@ struct job_spread {
     uint64_t time_max_us; /* 0: none */
 };
 
-/* What a write expects to find. */
+/* What a write expects to find, and how it is known again. */
 struct job_write {
     uint64_t version; /* 0: whatever there is */
     bool at_least;    /* a later one will do */
+    /* 16 bytes by which a repetition is known; all 0: none */
+    uint64_t token_low, token_high;
 };
 
 struct job_request {
@@ -250,6 +253,7 @@ struct job {
     struct space *space;
     struct collection *collection; /* held through its turnstile; or NULL */
     struct graph *graph;           /* likewise; a job has at most one of the two */
+    struct token_entry *token;     /* of a write under way (request/tokens.h); NULL: none */
     bool holds_turnstile;
     bool writer;
     /* the client cancelled it or vanished, or its time is up: no further parts run */

@@ -98,6 +98,8 @@ const char *detail_name(enum detail detail)
         [DETAIL_SEVERAL_EDGES] = "several_edges",
         [DETAIL_VERSION_CHANGED] = "version_changed",
         [DETAIL_UNKNOWN_VERSION] = "unknown_version",
+        [DETAIL_TOKEN_REUSED] = "token_reused",
+        [DETAIL_TOKEN_BUSY] = "token_busy",
     };
     return (unsigned)detail < sizeof names / sizeof *names ? names[detail] : "?";
 }

@@ -88,6 +88,8 @@ enum detail {
     DETAIL_SEVERAL_EDGES = 49,   /* an edge between two nodes is meant, and there are several */
     DETAIL_VERSION_CHANGED = 50, /* there is another version than a write expects */
     DETAIL_UNKNOWN_VERSION = 51, /* a write expects a version that never was */
+    DETAIL_TOKEN_REUSED = 52,    /* the first write with this token was another one */
+    DETAIL_TOKEN_BUSY = 53,      /* the first write with this token is under way */
 };
 
 /* What went wrong, in words that a caller can act on. The text never names another space. */

@@ -36,14 +36,13 @@ enum status admit_job(struct pipeline *p, struct job *j)
         return STATUS_OK;
     }
     enum status st = find(p, j, row->needs);
-    if (st) return st;
+    if (st) return tokens_refuse_busy(&p->tokens, j) ? j->failure.code : st;
     j->writer = row->access != ACCESS_READ;
     if (job_drops(j)) {
-        st = writes_check(j);
-        if (st) {
+        if (!writes_begin(p, j)) {
             j->collection = NULL;
             j->graph = NULL;
-            return st;
+            return j->failure.code;
         }
         unlink_resident(p, j);
     }

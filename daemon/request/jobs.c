@@ -150,6 +150,7 @@ void job_detach(struct pipeline *p, struct connection *c, struct job *j)
 
 void job_give(struct pipeline *p, struct job *j)
 {
+    assert(!j->token);
     job_move(j, JOB_FREE);
     struct connection *c = net_find(p->net, j->key.connection);
     if (c) {

@@ -44,6 +44,10 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
         job_give(p, j);
         return;
     }
+    if (!st && writes_recall(p, j)) {
+        reply_send(p, j);
+        return;
+    }
     /* Later moves check the deadlines of other jobs; a drop cannot be refused any more then. */
     if (!st && job_drops(j) && !job_is_wanted(j, clock_read_ns(p->clock))) st = j->failure.code;
     if (!st) st = scheduler_admit(&p->scheduler, c->tenancy, &j->failure);
@@ -91,11 +95,10 @@ static bool pipeline_still_wanted(struct pipeline *p, struct job *j, uint64_t no
     return false;
 }
 
-/* Whether a job that writes finds the version that it expects. Drops were looked at before their
- * names went. */
+/* Whether a job that writes may do so. Drops were looked at before their names went. */
 static bool pipeline_may_write(struct pipeline *p, struct job *j)
 {
-    if (!j->writer || job_drops(j) || !writes_check(j)) return true;
+    if (!j->writer || job_drops(j) || writes_begin(p, j)) return true;
     turnstiles_leave(p, j);
     reply_send(p, j);
     return false;
@@ -259,6 +262,7 @@ enum status pipeline_create(const struct pipeline_options *options, struct pipel
 void pipeline_destroy(struct pipeline *p)
 {
     if (!p) return;
+    tokens_finish(&p->tokens);
     jobs_finish(p);
     principals_finish(p);
     free(p);

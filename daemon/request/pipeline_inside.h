@@ -4,6 +4,7 @@
  *   jobs        the pool of jobs, their moves, who still wants them
  *   quotas      what each space may take
  *   turnstiles  in line for a collection or graph
+ *   tokens      writes that may be repeated
  *   writes      whether a write finds what it expects
  *   uploads     replicas in the background
  *   situation   what is known when a job's backend is picked
@@ -29,6 +30,7 @@
 #include "daemon/net/connection.h"
 #include "daemon/report/stats.h"
 #include "daemon/request/pipeline.h"
+#include "daemon/request/tokens.h"
 #include "daemon/sched/queue.h"
 #include "daemon/sched/scheduler.h"
 #include "daemon/store/resident.h"
@@ -66,6 +68,7 @@ struct pipeline {
     uint32_t job_count;           /* taken */
     uint32_t trials;              /* of them, calibration's */
     struct uploads uploads;
+    struct tokens tokens;
 
     struct stats stats;
     uint64_t instance;

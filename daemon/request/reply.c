@@ -17,6 +17,7 @@ void reply_send(struct pipeline *p, struct job *j)
     line_expect_no_more(j);
     job_move(j, JOB_DONE);
     j->answered_ns = clock_read_ns(p->clock);
+    if (j->token) tokens_end(&p->tokens, j, j->answered_ns);
     stats_add(&p->stats, j->operation, j->answered_ns - j->received_ns, j->failure.code);
     struct connection *c = net_find(p->net, j->key.connection);
     if (!c) {

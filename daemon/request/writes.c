@@ -17,7 +17,7 @@ static enum status refuse_version(struct job *j, uint64_t now)
     return STATUS_ABORTED;
 }
 
-enum status writes_check(struct job *j)
+static enum status check_version(struct job *j)
 {
     const struct job_write *w = &j->request.write;
     struct resident *r = job_resident(j);
@@ -30,4 +30,14 @@ enum status writes_check(struct job *j)
     if (job_drops(j) && !w->at_least && turnstile_has_writers(&r->turnstile))
         return refuse_version(j, now);
     return STATUS_OK;
+}
+
+bool writes_recall(struct pipeline *p, struct job *j)
+{
+    return tokens_recall(&p->tokens, j, clock_read_ns(p->clock));
+}
+
+bool writes_begin(struct pipeline *p, struct job *j)
+{
+    return tokens_begin(&p->tokens, j, clock_read_ns(p->clock)) && !check_version(j);
 }

@@ -76,15 +76,24 @@ static bool drops(const struct story_request *r)
     return r->operation == OPERATION_COLLECTION_DROP || r->operation == OPERATION_GRAPH_DROP;
 }
 
+/* What a write that was done before, and is only to be answered again, can still meet with. */
+static bool is_of_an_answer(enum status code)
+{
+    return code == STATUS_DEADLINE_EXCEEDED || code == STATUS_CANCELLED ||
+           code == STATUS_RESOURCE_EXHAUSTED;
+}
+
 static bool is_allowed(struct story *s, const struct story_request *r, enum status code,
                        enum detail detail)
 {
+    if (r->done_before && !is_of_an_answer(code)) return false;
     switch (code) {
     case STATUS_DEADLINE_EXCEEDED: return r->deadline_ns && s->now_ns >= r->deadline_ns;
     case STATUS_CANCELLED: return r->cancelled;
     case STATUS_RESOURCE_EXHAUSTED:
         return s->settings.memory_short || detail == DETAIL_QUEUE_FULL ||
                (detail == DETAIL_QUOTA && s->settings.queue_max);
+    case STATUS_UNAVAILABLE: return r->token && detail == DETAIL_TOKEN_BUSY;
     case STATUS_ABORTED:
         if (drops(r)) return r->expected; /* others may have been about to write */
         return code == fate(r);
@@ -460,6 +469,8 @@ void story_check(struct story *s, struct story_request *r, const struct story_re
     }
     if (reply->header->kind != (uint8_t)r->operation)
         WRONG(s, r, "an answer of kind %u", reply->header->kind);
+    const struct story_request *done = story_done(r);
+    if (done) r = (struct story_request *)done; /* with whose answer it is told */
     enum status must = fate(r);
     if (must) WRONG(s, r, "it was answered, and had to be refused as %s", status_name(must));
     s->by_code[0]++;

@@ -177,6 +177,8 @@ void story_admitting(struct story *s, struct story_request *r)
     r->admitted = true;
     r->seq = ++s->seq;
     story_note(s, "admit", r->operation, r->id);
+    const struct story_request *done = story_done(r);
+    r->done_before = done && done->answered;
     if (r->name != STORY_NAMES) r->resident = story_find(s, r->client->space, r->name);
 }
 
@@ -206,6 +208,8 @@ void story_wrote(struct story *s, const struct job *j)
     struct story_request *r = story_request_of(s, j->key.connection, j->key.request_id);
     STORY_CHECK(s, r && r->resident, "a write that nobody asked for");
     if (j->failure.code || atomic_load(&j->skipped)) return;
+    STORY_CHECK(s, !story_done(r), "a write is done twice");
+    if (r->token) *(r->first ? &r->first->done : &r->done) = r;
     if (drops(r)) {
         STORY_CHECK(s, j->result.counts[0] == r->resident->last->count, "a drop of %llu rows",
                     (unsigned long long)j->result.counts[0]);

@@ -158,3 +158,8 @@ enum status story_version_fate(const struct story_request *r)
     bool good = r->at_least ? found->version >= r->expected : found->version == r->expected;
     return good ? STATUS_OK : STATUS_ABORTED;
 }
+
+struct story_request *story_done(const struct story_request *r)
+{
+    return r->first ? r->first->done : r->done;
+}

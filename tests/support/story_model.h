@@ -78,6 +78,13 @@ struct story_request {
     float scalar;           /* scale, prune */
     uint64_t expected;      /* the version that a write wants to find; 0: any */
     bool at_least;
+    /* A write that may be repeated: by its token, which its repetitions have too (first: the one that
+     * they repeat). Of the first: which of them was done; and its bytes on the wire. */
+    uint64_t token;
+    struct story_request *first, *done;
+    bool done_before; /* when it was looked at, the answer of the one that was done had come */
+    char *message, *body;
+    uint64_t message_bytes, body_bytes;
     struct job_spread how;
     uint64_t set_count; /* spread: its seeds are ids, their activations weights */
     struct story_request *next, *all_next;
@@ -92,6 +99,7 @@ struct story_model {
     struct story_memory *memory;
     struct story_collection *collections;
     uint32_t dimension[STORY_NAMES], metric[STORY_NAMES];
+    uint64_t tokens;                        /* how many there have been */
     bool version_taken[STORY_VERSIONS_MAX]; /* by a state of a collection or graph */
 };
 
@@ -112,6 +120,8 @@ void story_apply(struct story *s, struct story_request *r, uint64_t version);
 void story_take_version(struct story *s, uint64_t before, uint64_t version);
 /* The same of a change of a graph (story_graph_model.c). */
 void story_apply_graph(struct story *s, struct story_request *r, uint64_t version);
+/* Of r and its repetitions, the one that was done; NULL: none yet. */
+struct story_request *story_done(const struct story_request *r);
 /* Whether r, which writes, found the version that it expects. */
 enum status story_version_fate(const struct story_request *r);
 /* Whether weights could be added to in the state that r found; OK if they were. */

@@ -6,8 +6,6 @@
 
 #include "tests/support/story_draft.h"
 
-enum { FRAME_MAX = DRAFT_BODY_MAX + 8192 };
-
 struct draft *draft_open(uint8_t kind, const pb_msgdesc_t *fields)
 {
     static struct draft d;
@@ -30,37 +28,23 @@ void draft_put(struct draft *d, bool *has, engram_accel_v1_Tensor *t, enum dtype
     d->body_bytes += whole;
 }
 
-enum { FIELD_WRITE = 15 };
-
-/* What r expects, behind what else it says. */
-static void append_write(pb_ostream_t *stream, const struct story_request *r)
+static char *copy_of(struct story *s, const char *bytes, uint64_t count)
 {
-    const engram_accel_v1_WriteOptions m = {.version = r->expected, .at_least = r->at_least};
-    if (!r->expected) return;
-    if (!pb_encode_tag(stream, PB_WT_STRING, FIELD_WRITE) ||
-        !pb_encode_submessage(stream, engram_accel_v1_WriteOptions_fields, &m))
-        abort();
+    return memcpy(story_take(s, count + 1), bytes, count);
 }
 
 static void draft_send(struct draft *d, struct story_client *c, struct story_request *r,
                        uint32_t deadline_us)
 {
-    static char frame[FRAME_MAX];
-    pb_ostream_t stream = pb_ostream_from_buffer((pb_byte_t *)frame + FRAME_HEADER_BYTES, 4096);
+    static char message[4096];
+    pb_ostream_t stream = pb_ostream_from_buffer((pb_byte_t *)message, sizeof message);
     if (!pb_encode(&stream, d->sample.fields, &d->sample.message)) abort();
-    append_write(&stream, r);
-    struct frame_header h = {.kind = d->sample.kind,
-                             .request_id = r->id,
-                             .message_bytes = (uint32_t)stream.bytes_written,
-                             .deadline_us = deadline_us,
-                             .body_bytes = d->body_bytes};
-    frame_write(&h, frame);
-    uint64_t head = frame_body_offset(&h);
-    memset(frame + FRAME_HEADER_BYTES + h.message_bytes, 0,
-           head - FRAME_HEADER_BYTES - h.message_bytes);
-    memcpy(frame + head, d->body, d->body_bytes);
-    story_note(c->story, "send", d->sample.kind, r->id);
-    story_send(c, frame, head + d->body_bytes);
+    draft_append_write(&stream, r);
+    r->message_bytes = stream.bytes_written;
+    r->body_bytes = d->body_bytes;
+    r->message = r->token ? copy_of(c->story, message, r->message_bytes) : message;
+    r->body = r->token ? copy_of(c->story, d->body, d->body_bytes) : d->body;
+    draft_frame(c, r, d->sample.kind, deadline_us);
 }
 
 static struct story_request *request_open(struct story_client *c, enum operation operation)
@@ -384,25 +368,17 @@ static const struct kind *choose_kind(struct story *s, bool exists)
     return k;
 }
 
-/* The newest version that is known, mostly; or the one before, of that time, or none that ever was. */
-static void choose_expected(struct story *s, struct story_request *r)
-{
-    const struct story_collection *found = story_find(s, r->client->space, r->name);
-    if (r->name == STORY_NAMES || !found || operation_row(r->operation)->answered ||
-        operation_row(r->operation)->access == ACCESS_READ || !story_chance(s, 200))
-        return;
-    const struct story_state *state = found->last;
-    if (state->before && story_chance(s, 200)) state = state->before;
-    r->expected = story_chance(s, 30) ? STORY_NEVER : state->version;
-    r->at_least = story_chance(s, 300);
-}
-
 void story_ask(struct story_client *c)
 {
     struct story *s = c->story;
     uint32_t name = (uint32_t)story_random(s, STORY_NAMES), deadline_us = 0;
     struct story_request *r = request_open(c, OPERATION_PING);
+    struct story_request *first = story_chance(s, 60) ? story_choose_first(c) : NULL;
     struct draft *d;
+    if (first) {
+        story_repeat(c, r, first);
+        return;
+    }
     if (story_chance(s, s->settings.graphs)) {
         r->name = STORY_GRAPH + (uint32_t)story_random(s, STORY_GRAPHS);
         d = story_graph_request(s, r);
@@ -413,7 +389,7 @@ void story_ask(struct story_client *c)
         r->dimension = s->model.dimension[name];
         d = k->make(s, r);
     }
-    choose_expected(s, r);
+    story_choose_write(s, r);
     if (story_chance(s, s->settings.deadline)) {
         deadline_us = 1 + (uint32_t)story_random(s, story_chance(s, 500) ? 300 : 300000);
         r->deadline_ns = s->now_ns + deadline_us * UINT64_C(1000);

@@ -265,12 +265,12 @@ Test(golden, decoder_reads_the_page)
 Test(golden, every_code_and_detail_is_on_the_page)
 {
     char line[500], want[100];
-    for (unsigned n = 0; n <= DETAIL_UNKNOWN_VERSION + STATUS_UNAUTHENTICATED; n++) {
-        if (n <= DETAIL_UNKNOWN_VERSION)
+    for (unsigned n = 0; n <= DETAIL_TOKEN_BUSY + STATUS_UNAUTHENTICATED; n++) {
+        if (n <= DETAIL_TOKEN_BUSY)
             snprintf(want, sizeof want, "| %u | %s |", n, detail_name((enum detail)n));
         else
-            snprintf(want, sizeof want, "| %u | %s |", n - DETAIL_UNKNOWN_VERSION,
-                     status_name((enum status)(n - DETAIL_UNKNOWN_VERSION)));
+            snprintf(want, sizeof want, "| %u | %s |", n - DETAIL_TOKEN_BUSY,
+                     status_name((enum status)(n - DETAIL_TOKEN_BUSY)));
         FILE *f = fopen("proto/README.md", "r");
         bool found = false;
         while (fgets(line, sizeof line, f))
@@ -278,5 +278,5 @@ Test(golden, every_code_and_detail_is_on_the_page)
         fclose(f);
         cr_assert(found, "no line '%s'", want);
     }
-    cr_assert_str_eq(detail_name((enum detail)(DETAIL_UNKNOWN_VERSION + 1)), "?");
+    cr_assert_str_eq(detail_name((enum detail)(DETAIL_TOKEN_BUSY + 1)), "?");
 }

@@ -1,0 +1,271 @@
+#define HASH_NONFATAL_OOM 1
+#include "daemon/request/tokens.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/frame.h"
+#include "daemon/exec/operation.h"
+#include "daemon/store/space.h"
+
+struct token_key {
+    uint64_t token[2];
+    char space[SPACE_NAME_MAX + 1];
+};
+
+/* What a space has. */
+struct token_space {
+    char name[SPACE_NAME_MAX + 1];
+    struct token_entry *oldest, *newest;
+    uint64_t count, bytes; /* in the list */
+    uint64_t users;        /* entries, those under way included */
+    UT_hash_handle hh;
+};
+
+struct token_entry {
+    struct token_key key;
+    UT_hash_handle hh;
+    enum operation operation;
+    char name[sizeof((struct job_request *)0)->collection];
+    uint64_t body_bytes; /* of the request */
+    bool done;           /* it has an answer, and stands in the lists */
+    uint64_t until_ns;
+    struct token_space *space;
+    struct token_entry *next, *previous;             /* by age, of all */
+    struct token_entry *space_next, *space_previous; /* and of its space */
+    struct job_result result;
+    uint64_t places[JOB_TENSORS_MAX]; /* of the result's tensors in `body` */
+    uint64_t room;                    /* of `body` */
+    char body[];
+};
+
+static bool has_token(const struct job *j)
+{
+    return j->request.write.token_low || j->request.write.token_high;
+}
+
+/* ---- the lists ---- */
+
+static void list_add(struct tokens *t, struct token_entry *e)
+{
+    struct token_space *s = e->space;
+    e->next = e->space_next = NULL;
+    e->previous = t->newest;
+    *(t->newest ? &t->newest->next : &t->oldest) = e;
+    t->newest = e;
+    e->space_previous = s->newest;
+    *(s->newest ? &s->newest->space_next : &s->oldest) = e;
+    s->newest = e;
+    t->count++;
+    s->count++;
+    t->bytes += e->result.body_bytes;
+    s->bytes += e->result.body_bytes;
+}
+
+static void list_remove(struct tokens *t, struct token_entry *e)
+{
+    struct token_space *s = e->space;
+    *(e->previous ? &e->previous->next : &t->oldest) = e->next;
+    *(e->next ? &e->next->previous : &t->newest) = e->previous;
+    *(e->space_previous ? &e->space_previous->space_next : &s->oldest) = e->space_next;
+    *(e->space_next ? &e->space_next->space_previous : &s->newest) = e->space_previous;
+    t->count--;
+    s->count--;
+    t->bytes -= e->result.body_bytes;
+    s->bytes -= e->result.body_bytes;
+}
+
+/* Frees a space that no entry is of. */
+static void drop_space(struct tokens *t, struct token_space *s)
+{
+    if (s->users) return;
+    HASH_DEL(t->spaces, s);
+    free(s);
+}
+
+static void forget(struct tokens *t, struct token_entry *e)
+{
+    if (e->done) list_remove(t, e);
+    e->space->users--;
+    drop_space(t, e->space);
+    HASH_DEL(t->by_key, e);
+    free(e);
+}
+
+static void expire(struct tokens *t, uint64_t now_ns)
+{
+    while (t->oldest && t->oldest->until_ns <= now_ns)
+        forget(t, t->oldest);
+}
+
+/* ---- entries ---- */
+
+static struct token_key key_of(const struct job *j)
+{
+    struct token_key key;
+    memset(&key, 0, sizeof key);
+    key.token[0] = j->request.write.token_low;
+    key.token[1] = j->request.write.token_high;
+    memcpy(key.space, j->space->name, strlen(j->space->name));
+    return key;
+}
+
+static struct token_entry *find(struct tokens *t, const struct job *j)
+{
+    struct token_key key = key_of(j);
+    struct token_entry *e;
+    HASH_FIND(hh, t->by_key, &key, sizeof key, e);
+    return e;
+}
+
+static struct token_space *have_space(struct tokens *t, const char *name)
+{
+    struct token_space *s;
+    HASH_FIND_STR(t->spaces, name, s);
+    if (s) return s;
+    s = fault_here("tokens: space") ? NULL : calloc(1, sizeof *s);
+    if (!s) return NULL;
+    memcpy(s->name, name, strlen(name));
+    HASH_ADD_STR(t->spaces, name, s);
+    if (s->hh.tbl) return s;
+    free(s);
+    return NULL;
+}
+
+static bool is_same_request(const struct token_entry *e, const struct job *j)
+{
+    return e->operation == j->operation && e->body_bytes == j->body_bytes &&
+           strcmp(e->name, j->request.collection) == 0;
+}
+
+/* Gives j the answer that was remembered. */
+static void answer(const struct token_entry *e, struct job *j)
+{
+    struct heap_block block = {0};
+    uint64_t bytes = e->result.body_bytes;
+    if (bytes) {
+        enum status st = heap_take(j->heap, bytes, operation_owner(j), &block);
+        if (st) {
+            operation_refuse_memory(j, st, "memory for a remembered answer");
+            return;
+        }
+        memcpy(block.data, e->body, bytes);
+    }
+    j->result = e->result;
+    j->result.block = block;
+    for (uint32_t i = 0; i < JOB_TENSORS_MAX; i++)
+        if (bytes) j->result.tensors[i].data = (char *)block.data + e->places[i];
+}
+
+bool tokens_recall(struct tokens *t, struct job *j, uint64_t now_ns)
+{
+    if (!has_token(j)) return false;
+    expire(t, now_ns);
+    const struct token_entry *e = find(t, j);
+    if (!e || !e->done) return false;
+    if (is_same_request(e, j))
+        answer(e, j);
+    else
+        failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_TOKEN_REUSED,
+                    "write: its token was used for another request");
+    return true;
+}
+
+/* ---- a write's way ---- */
+
+/* Of all writes only that of weights answers with a body: a weight for each delta. */
+static uint64_t answer_bytes(const struct job *j)
+{
+    bool weights = j->operation == OPERATION_GRAPH_ADD_WEIGHTS;
+    return weights ? frame_align(j->request.ids.rows * sizeof(float)) : 0;
+}
+
+/* Takes all memory that the answer needs before anything is written. */
+static enum status take(struct tokens *t, struct job *j)
+{
+    uint64_t room = answer_bytes(j);
+    if (room > TOKEN_BODY_BYTES)
+        return failure_set(
+            &j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_REPLY_TOO_LARGE,
+            "write: an answer of %" PRIu64 " bytes is too large to be remembered by a token", room);
+    struct token_entry *e = fault_here("tokens: entry") ? NULL : calloc(1, sizeof *e + room);
+    struct token_space *s = e ? have_space(t, j->space->name) : NULL;
+    if (s) {
+        e->key = key_of(j);
+        e->operation = j->operation;
+        e->body_bytes = j->body_bytes;
+        e->room = room;
+        e->space = s;
+        memcpy(e->name, j->request.collection, sizeof e->name);
+        HASH_ADD(hh, t->by_key, key, sizeof e->key, e);
+        if (e->hh.tbl) {
+            s->users++;
+            j->token = e;
+            return STATUS_OK;
+        }
+        drop_space(t, s);
+    }
+    free(e);
+    return failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
+                       "no memory for a token");
+}
+
+bool tokens_refuse_busy(struct tokens *t, struct job *j)
+{
+    if (!has_token(j) || !find(t, j)) return false;
+    failure_set(&j->failure, STATUS_UNAVAILABLE, DETAIL_TOKEN_BUSY,
+                "write: the first request with its token is under way");
+    j->failure.retry_after_ms = RETRY_TOKEN_MS;
+    return true;
+}
+
+bool tokens_begin(struct tokens *t, struct job *j, uint64_t now_ns)
+{
+    if (!has_token(j)) return true;
+    if (tokens_recall(t, j, now_ns) || tokens_refuse_busy(t, j)) return false;
+    return take(t, j) == STATUS_OK;
+}
+
+/* Makes room for an answer of that many bytes in its space, and in all. */
+static void make_room(struct tokens *t, struct token_space *s, uint64_t bytes)
+{
+    while (s->count && (s->count >= TOKENS_MAX || s->bytes + bytes > TOKEN_SPACE_BYTES))
+        forget(t, s->oldest);
+    while (t->count && (t->count >= TOKENS_ALL_MAX || t->bytes + bytes > TOKEN_ALL_BYTES))
+        forget(t, s->count ? s->oldest : t->oldest);
+}
+
+static void keep(struct tokens *t, struct token_entry *e, const struct job_result *r)
+{
+    if (r->body_bytes) memcpy(e->body, r->block.data, r->body_bytes);
+    e->result = *r;
+    e->result.block = (struct heap_block){0};
+    for (uint32_t i = 0; i < JOB_TENSORS_MAX; i++)
+        e->places[i] =
+            r->tensors[i].data ? (uint64_t)((char *)r->tensors[i].data - (char *)r->block.data) : 0;
+    e->done = true;
+    list_add(t, e);
+}
+
+void tokens_end(struct tokens *t, struct job *j, uint64_t now_ns)
+{
+    struct token_entry *e = j->token;
+    j->token = NULL;
+    if (!e) return;
+    expire(t, now_ns);
+    if (j->failure.code || j->result.body_bytes > e->room) {
+        forget(t, e);
+        return;
+    }
+    make_room(t, e->space, j->result.body_bytes);
+    e->until_ns = now_ns + TOKEN_LIFE_NS;
+    keep(t, e, &j->result);
+}
+
+void tokens_finish(struct tokens *t)
+{
+    while (t->by_key)
+        forget(t, t->by_key);
+}

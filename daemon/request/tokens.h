@@ -1,0 +1,42 @@
+/* tokens: writes that carry a token, remembered so that a repetition after a lost reply gets the
+ * first one's answer and applies nothing. A space has TOKENS_MAX of them and TOKEN_SPACE_BYTES of
+ * answers' bodies, all spaces together TOKENS_ALL_MAX and TOKEN_ALL_BYTES; past a bound the oldest
+ * is forgotten. A write that failed is not remembered: it has applied nothing.
+ * Owner:  the pipeline.
+ * Thread: the loop.
+ * Errors: in the job's failure: INVALID_ARGUMENT/TOKEN_REUSED: the first request was another one;
+ *         UNAVAILABLE/TOKEN_BUSY: it is under way; RESOURCE_EXHAUSTED/MEMORY. */
+#ifndef ENGRAM_REQUEST_TOKENS_H
+#define ENGRAM_REQUEST_TOKENS_H
+
+#include "daemon/base/job.h"
+
+enum { TOKENS_MAX = 1024, TOKENS_ALL_MAX = 65536, RETRY_TOKEN_MS = 20 };
+#define TOKEN_SPACE_BYTES (UINT64_C(1) << 20)
+#define TOKEN_ALL_BYTES   (UINT64_C(64) << 20)
+/* A larger answer cannot be remembered: such a request is refused. */
+#define TOKEN_BODY_BYTES (UINT64_C(1) << 16)
+#define TOKEN_LIFE_NS    (UINT64_C(600) * 1000000000)
+
+struct tokens {
+    struct token_entry *by_key; /* a uthash */
+    struct token_space *spaces; /* likewise, by name: a space may be forgotten before its tokens */
+    struct token_entry *oldest, *newest; /* of those with an answer */
+    uint64_t count, bytes;               /* of them */
+};
+
+void tokens_finish(struct tokens *t);
+
+/* True: j need not run, since it repeats a write that was done, whose answer it has now; or it is
+ * refused, as its failure says. */
+bool tokens_recall(struct tokens *t, struct job *j, uint64_t now_ns);
+/* j found nothing under its name. True: the first write with its token is under way, which may be
+ * why; then that is j's failure. */
+bool tokens_refuse_busy(struct tokens *t, struct job *j);
+/* j is about to run. False as tokens_recall true; otherwise its token, if it has one, is taken
+ * until tokens_end. */
+bool tokens_begin(struct tokens *t, struct job *j, uint64_t now_ns);
+/* j has ended, well or not; remembers its answer if it was done. */
+void tokens_end(struct tokens *t, struct job *j, uint64_t now_ns);
+
+#endif
