@@ -8,6 +8,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/exec/batch.h"
+#include "daemon/ops/operation.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/groups.h"
 #include "daemon/request/jobs.h"
@@ -107,6 +108,7 @@ static struct job *ask(uint64_t request_id)
     struct job *j = job_take(p, client, &frame, (struct job_owner){finish_on_done, p});
     cr_assert(j);
     j->operation = OPERATION_KNN;
+    j->ops = operation_find(OPERATION_KNN);
     j->collection = rows;
     j->request.queries =
         (struct tensor){.dtype = DTYPE_FLOAT32, .rows = 1, .columns = D, .data = query};
