@@ -22,7 +22,7 @@
 #include "daemon/heap/order.h"
 
 struct space;
-struct collection;
+struct edition;
 struct graph;
 struct resident;
 struct vector_kernels;
@@ -251,8 +251,11 @@ struct job {
     } key;
     UT_hash_handle hh; /* in the pipeline's table of jobs in flight, by key */
     struct space *space;
-    struct collection *collection; /* held through its turnstile; or NULL */
-    struct graph *graph;           /* likewise; a job has at most one of the two */
+    struct resident *resident; /* what it waits for, reads or writes; or NULL */
+    /* Its collection's rows, of a reader as they were when it began and of a writer as they are, or
+     * its graph. Both NULL: it has neither, or waits. */
+    struct edition *collection;
+    struct graph *graph;
     struct token_entry *token;     /* of a write under way (request/tokens.h); NULL: none */
     bool holds_turnstile;
     bool writer;
@@ -311,11 +314,10 @@ struct job {
     struct job *connection_next, *connection_previous;
 };
 
-/* Returns what j waits for or holds: both a collection and a graph begin with their resident;
- * NULL: neither. */
+/* Returns what j waits for or holds; NULL: neither a collection nor a graph. */
 static inline struct resident *job_resident(const struct job *j)
 {
-    return j->collection ? (struct resident *)j->collection : (struct resident *)j->graph;
+    return j->resident;
 }
 
 #endif

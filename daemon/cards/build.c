@@ -1,6 +1,7 @@
 /* build: which card gets a replica, whether the space's quota allows it, and its next piece. */
 #include "daemon/base/clock.h"
 #include "daemon/cards/cards_inside.h"
+#include "daemon/store/collection.h"
 #include "daemon/store/space.h"
 
 /* How long a card that is too small for a replica is not tried again. */
@@ -150,9 +151,30 @@ void build_order(struct cards *g, struct job *j, struct card_replica *r, struct 
     card_order(r->card, o, j, r, bytes + 1000000);
 }
 
+static bool reads_newest(const struct job *j)
+{
+    return !j->collection || j->collection == collection_now((struct collection *)j->resident);
+}
+
+/* For j, which began before the newest write: the replica as it is, if it is what j reads. Orders
+ * that follow on the same card change it when j's order has been run. */
+static enum reason replica_of_old(struct cards *g, struct job *j)
+{
+    struct card_replica *r = replica_of(j->resident);
+    if (!replica_has_build(r) || r->version != replica_version_of(j))
+        return REASON_PREDICTED_SLOWER;
+    if (!card_is_ready(r->card)) return REASON_GPU_DOWN;
+    if (!card_room(r->card)) return REASON_QUEUE_FULL;
+    r->used = ++g->used_last;
+    j->gpu.replica = r->number;
+    j->gpu.device = r->card->number;
+    return REASON_NONE;
+}
+
 enum reason replica_upload(struct cards *g, struct job *j, uint64_t bytes_max, uint32_t spare)
 {
     struct resident *of = job_resident(j);
+    if (!reads_newest(j)) return replica_of_old(g, j);
     struct card_replica *r = replica_take(g, of);
     if (!r || !resident_bytes(of)) return REASON_QUEUE_FULL;
     enum reason why = begin_build(g, r);

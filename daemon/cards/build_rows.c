@@ -14,13 +14,13 @@ static struct collection *collection_of(const struct resident *of)
 
 static uint64_t row_bytes(const struct collection *c)
 {
-    return vector_stride(collection_dimension(c)) * sizeof(float);
+    return vector_stride(collection_dimension(collection_now(c))) * sizeof(float);
 }
 
 uint64_t build_rows_bytes(const struct resident *of)
 {
     const struct collection *c = collection_of(of);
-    uint64_t rows = collection_rows(c);
+    uint64_t rows = collection_rows(collection_now(c));
     return build_mapped(rows * row_bytes(c)) + build_mapped(rows * sizeof(float)) +
            build_mapped(rows * sizeof(uint64_t));
 }
@@ -62,21 +62,22 @@ static void give_piece(struct cards *g, struct job *j, struct card_replica *r,
                        const struct build_piece *p)
 {
     struct collection *c = collection_of(r->resident);
+    const struct edition *e = j->collection; /* the newest */
     uint64_t *staging = j->gpu.staging.data, first, count, from = 0;
     struct order_upload up = {
-        .dimension = collection_dimension(c),
-        .row_count = collection_rows(c),
+        .dimension = collection_dimension(e),
+        .row_count = collection_rows(e),
         .rows = PLACE_NONE,
         .ids = PLACE_NONE,
     };
-    uint64_t version = p->last ? collection_version(c) : 0;
+    uint64_t version = p->last ? collection_version(e) : 0;
     r->version = version;
     replica_set_bytes(r, resident_bytes(r->resident));
     if (!p->orders) order_rows(g, j, r, up, version);
     for (uint32_t i = 0; i < p->orders; i++, from = first + count) {
         if (!collection_next_dirty(c, from, &first, &count)) return;
         const uint64_t *ids;
-        struct row_block block = collection_block(c, first, (size_t)count, &ids);
+        struct row_block block = collection_block(e, first, (size_t)count, &ids);
         memcpy(staging, ids, count * sizeof *ids);
         up.first = first;
         up.count = count;

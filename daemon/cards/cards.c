@@ -97,7 +97,7 @@ static enum reason ready_replica(struct cards *g, struct job *j)
     enum reason why = replica_upload(g, j, UINT64_MAX, 1);
     if (why) return why;
     j->gpu.order.replica = j->gpu.replica;
-    j->gpu.order.version = resident_version(job_resident(j));
+    j->gpu.order.version = replica_version_of(j);
     return REASON_NONE;
 }
 

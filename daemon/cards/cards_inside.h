@@ -116,6 +116,9 @@ static inline bool replica_has_build(const struct card_replica *r)
 bool replica_is(const struct card_replica *r, uint64_t number);
 bool replica_is_current(const struct card_replica *r);
 
+/* Returns the version that j reads. */
+uint64_t replica_version_of(const struct job *j);
+
 /* Notes the bytes that r, which has a build, holds or will hold. */
 void replica_set_bytes(struct card_replica *r, uint64_t bytes);
 

@@ -3,6 +3,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/cards/cards_inside.h"
+#include "daemon/store/collection.h"
 #include "daemon/store/space.h"
 
 /* A job may upload this much before it runs. */
@@ -13,6 +14,11 @@
 bool replica_is(const struct card_replica *r, uint64_t number)
 {
     return r && number && r->number == number && !r->condemned;
+}
+
+uint64_t replica_version_of(const struct job *j)
+{
+    return j->collection ? collection_version(j->collection) : resident_version(j->resident);
 }
 
 bool replica_is_current(const struct card_replica *r)

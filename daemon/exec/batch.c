@@ -6,6 +6,7 @@
 
 void batch_add(struct job *carrier, struct job *last, struct job *m)
 {
+    carrier->resident = m->resident;
     carrier->collection = m->collection;
     m->carrier = carrier;
     m->member_next = NULL;

@@ -13,7 +13,7 @@
 uint64_t operation_rows_bytes(const struct job *j)
 {
     const struct tensor *rows = &j->request.rows;
-    if (j->collection || j->graph || rows->columns > VECTOR_DIMENSION_MAX) return 0;
+    if (j->resident || rows->columns > VECTOR_DIMENSION_MAX) return 0;
     return rows->rows * (vector_stride((uint32_t)rows->columns) + 1) * sizeof(float);
 }
 

@@ -12,6 +12,7 @@ void parts_make_request(struct job *whole, struct job *part, uint64_t first, uin
     part->request = whole->request;
     queries->data = (char *)queries->data + first * row_bytes;
     queries->rows = count;
+    part->resident = whole->resident;
     part->collection = whole->collection;
     part->body_bytes = count * row_bytes;
     part->whole = whole;
@@ -36,6 +37,7 @@ bool parts_take(struct job *whole, struct job *part)
     whole->copy_ns += part->copy_ns;
     if (atomic_load(&part->skipped)) atomic_store(&whole->skipped, true);
     part->whole = NULL;
+    part->resident = NULL;
     part->collection = NULL;
     if (--whole->parts_out) return false;
     if (whole->failure.code || is_cancelled(whole)) operation_drop_result(whole);

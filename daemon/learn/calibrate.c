@@ -165,6 +165,7 @@ static void give_job(struct calibrate *c)
 {
     struct job *j = c->job;
     c->job = NULL;
+    j->resident = NULL;
     j->collection = NULL;
     j->graph = NULL;
     c->options.runner.give(c->options.runner.owner, j);

@@ -190,7 +190,8 @@ static void fill_rows(struct job *j, uint64_t first, uint64_t count, float *rows
     for (uint64_t i = 0; i < count; i++)
         ids[i] = first + i;
     struct upsert_counts counts;
-    (void)collection_upsert(j->collection, ids, rows, count, &counts, &j->failure);
+    (void)collection_upsert((struct collection *)j->resident, ids, rows, count, &counts,
+                            &j->failure);
 }
 
 /* Edges to random nodes, with weights from 1/2 up to 1. They are made outside the part of the
@@ -226,5 +227,5 @@ void trial_clear(struct job *j)
     if (j->graph)
         graph_clear(j->graph);
     else
-        collection_clear(j->collection);
+        collection_clear((struct collection *)j->resident);
 }

@@ -91,7 +91,7 @@ static void set_bit(uint64_t *bitmap, uint64_t row)
 
 static struct filtered resolve_ids(const struct job *j, enum filter_want want, char *memory)
 {
-    const struct collection *c = j->collection;
+    const struct edition *c = j->collection;
     const uint64_t *ids = j->request.filter_ids.data;
     uint64_t count = j->request.filter_ids.rows, rows = collection_rows(c), at = 0;
     uint64_t *bitmap = (uint64_t *)(memory + layout_add(&at, bitmap_bytes(rows)));
@@ -144,14 +144,14 @@ static uint64_t mark_by_rows(const struct job *j, uint64_t *rows_bitmap)
     const uint8_t *bytes = j->request.filter_bitmap.data;
     uint64_t rows = collection_rows(j->collection), kept = 0;
     uint64_t first = j->request.filter_bitmap_first, count = j->request.filter_bitmap.rows * 8;
-    const uint64_t *ids;
-    collection_block(j->collection, 0, 0, &ids);
     for (uint64_t row = 0; row < rows; row += 64) {
         if (row % (64 * CHECK_EVERY) == 0) yield_check();
         uint64_t word = 0, n = smaller(64, rows - row);
+        const uint64_t *ids;
+        collection_block(j->collection, row, (size_t)n, &ids); /* segments have 64 rows at least */
         for (uint64_t i = 0; i < n; i++) {
-            uint64_t bit = ids[row + i] - first;
-            if (ids[row + i] < first || bit >= count) continue;
+            uint64_t bit = ids[i] - first;
+            if (ids[i] < first || bit >= count) continue;
             word |= (uint64_t)(bytes[bit / 8] >> bit % 8 & 1) << i;
         }
         rows_bitmap[row / 64] = word;

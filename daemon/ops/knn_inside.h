@@ -50,7 +50,7 @@ enum status knn_take_result(struct job *j, uint64_t allowed_rows, uint32_t *k);
 void knn_write_none(struct job *j);
 
 /* Returns the bytes of candidates of one query. */
-uint64_t knn_entry_bytes(const struct collection *c, uint32_t k);
+uint64_t knn_entry_bytes(const struct edition *c, uint32_t k);
 
 /* Sets what does not depend on queries, for a search over j's collection. */
 void knn_search_init(struct knn_search *s, const struct job *j);

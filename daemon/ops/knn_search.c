@@ -40,7 +40,7 @@ void knn_write_none(struct job *j)
     if (counts->rows) memset(counts->data, 0, counts->rows * sizeof(uint32_t));
 }
 
-uint64_t knn_entry_bytes(const struct collection *c, uint32_t k)
+uint64_t knn_entry_bytes(const struct edition *c, uint32_t k)
 {
     uint32_t columns = (uint32_t)smaller(k, collection_rows(c));
     return columns ? topk_bytes(columns) : 0;

@@ -1,5 +1,5 @@
-/* mutate: upsert, delete and drop. One writer holds the collection, so one part does everything; a
- * job that is cancelled before it starts changes nothing. */
+/* mutate: upsert, delete and drop. A collection has one writer at a time, and one part does
+ * everything; a job that is cancelled before it starts changes nothing. */
 #include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
 
@@ -13,13 +13,26 @@ static enum status one_part(struct job *j, void (*run)(struct job *, uint32_t, u
     return STATUS_OK;
 }
 
+static struct collection *collection_of(const struct job *j)
+{
+    return (struct collection *)j->resident;
+}
+
+/* The reply is about what was written. */
+static void note_written(struct job *j)
+{
+    j->collection = collection_written(collection_of(j));
+    operation_note_collection(j);
+}
+
 /* ---- upsert ---- */
 
 static void upsert_part(struct job *j, uint32_t part, uint32_t worker)
 {
     const struct job_request *r = &j->request;
     struct upsert_counts counts = {0};
-    collection_upsert(j->collection, r->ids.data, r->rows.data, r->ids.rows, &counts, &j->failure);
+    collection_write_rows(collection_of(j), r->ids.data, r->rows.data, r->ids.rows, &counts,
+                          &j->failure);
     j->result.counts[0] = counts.inserted;
     j->result.counts[1] = counts.replaced;
 }
@@ -33,20 +46,20 @@ static enum status upsert_plan(struct job *j)
     if (r->ids.rows != r->rows.rows)
         return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SHAPE,
                            "%" PRIu64 " ids for %" PRIu64 " rows", r->ids.rows, r->rows.rows);
-    return one_part(j, upsert_part, operation_note_collection);
+    return one_part(j, upsert_part, note_written);
 }
 
 /* ---- delete ---- */
 
 static void delete_part(struct job *j, uint32_t part, uint32_t worker)
 {
-    collection_delete(j->collection, j->request.ids.data, j->request.ids.rows, &j->result.counts[0],
-                      &j->result.counts[1]);
+    collection_write_delete(collection_of(j), j->request.ids.data, j->request.ids.rows,
+                            &j->result.counts[0], &j->result.counts[1], &j->failure);
 }
 
 static enum status delete_plan(struct job *j)
 {
-    return one_part(j, delete_part, operation_note_collection);
+    return one_part(j, delete_part, note_written);
 }
 
 /* ---- drop ---- */
@@ -55,7 +68,7 @@ static enum status delete_plan(struct job *j)
 static void drop_part(struct job *j, uint32_t part, uint32_t worker)
 {
     j->result.counts[0] = collection_rows(j->collection);
-    collection_clear(j->collection);
+    collection_clear(collection_of(j));
 }
 
 static enum status drop_plan(struct job *j)

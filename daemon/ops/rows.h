@@ -13,9 +13,9 @@ enum { ROWS_BLOCK = 256 }; /* most rows scored at once */
 
 struct row_source {
     const struct vector_kernels *kernels;
-    const struct collection *collection; /* NULL: inline rows */
-    const uint32_t *list;                /* some rows of the collection; NULL: all, in order */
-    const float *inline_rows;            /* unpadded */
+    const struct edition *collection; /* NULL: inline rows */
+    const uint32_t *list;             /* some rows of the collection; NULL: all, in order */
+    const float *inline_rows;         /* unpadded */
     uint32_t dimension;
     uint64_t count;
 };

@@ -201,10 +201,8 @@ static struct order_run *gpu_order(struct job *j, const struct similarity_plan *
 /* A few ids are copied faster than they come over the bus. */
 static void gpu_copy_ids(struct job *j)
 {
-    const uint64_t *ids;
-    collection_block(j->collection, 0, 0, &ids);
-    memcpy(j->result.tensors[RESULT_SIMILARITY_IDS].data, ids,
-           j->result.tensors[RESULT_SIMILARITY_IDS].rows * sizeof *ids);
+    const struct tensor *ids = &j->result.tensors[RESULT_SIMILARITY_IDS];
+    collection_copy_ids(j->collection, 0, ids->rows, ids->data);
 }
 
 static enum status similarity_gpu_prepare(struct job *j)
@@ -237,8 +235,7 @@ static size_t gpu_ids(struct job *j, const struct similarity_plan *w, uint64_t r
     for (size_t i = 0; is_inline(j) && i < n; i++)
         copies[i] = row + i;
     if (is_inline(j)) return n;
-    collection_block(j->collection, 0, 0, ids);
-    *ids += row;
+    if (!w->grid.rows.list) collection_copy_ids(j->collection, row, n, copies);
     if (!w->grid.rows.list) return n;
     for (size_t i = 0; i < n; i++)
         copies[i] = collection_id(j->collection, w->grid.rows.list[row + i]);

@@ -7,23 +7,31 @@
 #include "daemon/request/uploads.h"
 #include "daemon/request/writes.h"
 #include "daemon/store/collection.h"
+#include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 
 static enum status find(struct pipeline *p, struct job *j, enum needs needs)
 {
     const char *name = j->request.collection;
-    if (needs == NEEDS_GRAPH)
-        return store_graph_find(p->store, j->space, name, &j->failure, &j->graph);
-    return store_collection_find(p->store, j->space, name, &j->failure, &j->collection);
+    struct collection *c;
+    struct graph *g;
+    enum status st = needs == NEEDS_GRAPH
+                         ? store_graph_find(p->store, j->space, name, &j->failure, &g)
+                         : store_collection_find(p->store, j->space, name, &j->failure, &c);
+    if (!st) j->resident = needs == NEEDS_GRAPH ? graph_resident(g) : collection_resident(c);
+    return st;
 }
 
 /* What j drops is not found any more. */
 static void unlink_resident(struct pipeline *p, struct job *j)
 {
-    if (j->graph)
-        store_graph_unlink(p->store, j->space, j->graph);
-    else
-        store_collection_unlink(p->store, j->space, j->collection);
+    switch (j->resident->ops->kind) {
+    case RESIDENT_GRAPH: store_graph_unlink(p->store, j->space, (struct graph *)j->resident); break;
+    case RESIDENT_COLLECTION:
+        store_collection_unlink(p->store, j->space, (struct collection *)j->resident);
+        break;
+    case RESIDENT_KINDS: break;
+    }
     uploads_cancel(p, job_resident(j));
 }
 
@@ -40,8 +48,7 @@ enum status admit_job(struct pipeline *p, struct job *j)
     j->writer = row->access != ACCESS_READ;
     if (job_drops(j)) {
         if (!writes_begin(p, j)) {
-            j->collection = NULL;
-            j->graph = NULL;
+            j->resident = NULL;
             return j->failure.code;
         }
         unlink_resident(p, j);

@@ -32,6 +32,7 @@ struct job *groups_next_member(struct pipeline *p, struct job *carrier, const st
         }
         return m;
     }
+    carrier->resident = NULL;
     carrier->collection = NULL;
     job_move(carrier, JOB_DONE);
     job_give(p, carrier);

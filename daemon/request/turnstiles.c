@@ -7,7 +7,6 @@
 #include "daemon/request/jobs.h"
 #include "daemon/sched/turnstile.h"
 #include "daemon/store/collection.h"
-#include "daemon/store/graph.h"
 
 void turnstiles_pass(struct pipeline *p, struct job *j)
 {
@@ -44,9 +43,21 @@ void turnstiles_leave(struct pipeline *p, struct job *j)
     struct job *next = turnstile_leave(&job_resident(j)->turnstile, j);
     assert(!next || !job_drops(j)); /* it was unlinked first, so nobody is behind it */
     if (job_drops(j) && p->gpu) replica_forget(p->gpu, job_resident(j));
-    if (j->operation == OPERATION_COLLECTION_DROP) collection_destroy(j->collection);
-    if (j->operation == OPERATION_GRAPH_DROP) graph_destroy(j->graph);
-    j->collection = NULL;
-    j->graph = NULL;
+    if (job_drops(j)) j->resident->ops->destroy(j->resident);
+    j->resident = NULL;
     pass_all(p, next);
+}
+
+bool turnstiles_renew(struct job *j)
+{
+    struct edition *e = j->collection;
+    struct collection *c = (struct collection *)j->resident;
+    if (!e || e == collection_now(c)) return true;
+    j->collection = collection_pin(c);
+    if (!j->collection) {
+        j->collection = e;
+        return false;
+    }
+    collection_unpin(e);
+    return true;
 }

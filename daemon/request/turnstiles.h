@@ -17,5 +17,8 @@ void turnstiles_withdraw(struct pipeline *p, struct job *j);
 /* j is done with its resident, if it holds one: those behind it may pass. A resident that j drops
  * is freed. */
 void turnstiles_leave(struct pipeline *p, struct job *j);
+/* j, which reads and has not begun, shall see its resident as it is now. False: a writer changes it
+ * in place just now, and j keeps what it has. */
+bool turnstiles_renew(struct job *j);
 
 #endif

@@ -56,7 +56,8 @@ static void end(struct pipeline *p, struct job *j)
 
 void uploads_submit(struct pipeline *p, struct job *j)
 {
-    if (p->draining || atomic_load(&j->cancelled) || p->gpu->ops->submit(p->gpu, j)) {
+    if (p->draining || atomic_load(&j->cancelled) || !turnstiles_renew(j) ||
+        p->gpu->ops->submit(p->gpu, j)) {
         end(p, j);
         return;
     }
@@ -73,7 +74,7 @@ static void start_next(struct pipeline *p)
     if (of) uploads_start(p, of);
 }
 
-/* A piece is uploaded; the next one stands behind the writers that wait. */
+/* A piece is uploaded; the next one is of what is there by now. */
 static void on_done(void *owner, struct job *j)
 {
     struct pipeline *p = owner;

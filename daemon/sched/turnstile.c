@@ -2,26 +2,59 @@
 
 #include <assert.h>
 
-static bool may_pass(const struct turnstile *t, const struct job *j)
+/* Below, `before` is the last of those that wait before j; NULL: nobody does. */
+
+static bool same_client(const struct job *a, const struct job *b)
 {
-    return !t->writer && (!j->writer || t->readers == 0);
+    return a->key.connection && a->key.connection == b->key.connection;
 }
 
-static void pass(struct turnstile *t, struct job *j)
+/* True if j's client has sent a write before it that is not done. */
+static bool own_write_waits(const struct turnstile *t, const struct job *j,
+                            const struct job *before)
 {
+    if (t->writer && same_client(t->writer, j)) return true;
+    if (!t->waiting_writers) return false;
+    for (; before; before = before->previous)
+        if (before->writer && same_client(before, j)) return true;
+    return false;
+}
+
+static bool writer_waits(const struct turnstile *t, const struct job *before)
+{
+    while (before && t->waiting_writers && !before->writer)
+        before = before->previous;
+    return before && t->waiting_writers;
+}
+
+static bool drops(const struct job *j)
+{
+    return operation_row(j->operation)->access == ACCESS_DROP;
+}
+
+static bool may_pass(const struct turnstile *t, const struct job *j, const struct job *before)
+{
+    if (!t->versions || drops(j)) return !before && !t->writer && (!j->writer || t->readers == 0);
+    if (j->writer) return !t->writer && !writer_waits(t, before);
+    return !own_write_waits(t, j, before);
+}
+
+/* False: it cannot begin now. */
+static bool pass(struct turnstile *t, struct job *j, const struct job *before)
+{
+    if (!may_pass(t, j, before)) return false;
+    if (j->resident && !j->resident->ops->begin(j->resident, j)) return false;
     if (j->writer)
-        t->writer = true;
+        t->writer = j;
     else
         t->readers++;
     j->holds_turnstile = true;
+    return true;
 }
 
 bool turnstile_enter(struct turnstile *t, struct job *j)
 {
-    if (!t->waiting_head && may_pass(t, j)) {
-        pass(t, j);
-        return true;
-    }
+    if (pass(t, j, t->waiting_tail)) return true;
     j->next = NULL;
     j->previous = t->waiting_tail;
     if (t->waiting_tail)
@@ -29,6 +62,7 @@ bool turnstile_enter(struct turnstile *t, struct job *j)
     else
         t->waiting_head = j;
     t->waiting_tail = j;
+    t->waiting_writers += j->writer;
     return false;
 }
 
@@ -43,22 +77,25 @@ static void waiting_remove(struct turnstile *t, struct job *j)
     else
         t->waiting_tail = j->previous;
     j->next = j->previous = NULL;
+    t->waiting_writers -= j->writer;
 }
 
-/* Lets the jobs in front enter as far as they may: several readers, or one writer. Returns them,
- * linked by next. */
+/* Lets the jobs in line enter as far as they may. Returns them, linked by next. */
 static struct job *let_pass(struct turnstile *t)
 {
     struct job *first = NULL, *last = NULL;
-    while (t->waiting_head && may_pass(t, t->waiting_head)) {
-        struct job *next = t->waiting_head;
-        waiting_remove(t, next);
-        pass(t, next);
+    for (struct job *j = t->waiting_head, *next; j; j = next) {
+        next = j->next;
+        if (!pass(t, j, j->previous)) {
+            if (t->versions) continue;
+            break;
+        }
+        waiting_remove(t, j);
         if (last)
-            last->next = next;
+            last->next = j;
         else
-            first = next;
-        last = next;
+            first = j;
+        last = j;
     }
     return first;
 }
@@ -68,9 +105,10 @@ struct job *turnstile_leave(struct turnstile *t, struct job *j)
     assert(j->holds_turnstile);
     j->holds_turnstile = false;
     if (j->writer)
-        t->writer = false;
+        t->writer = NULL;
     else
         t->readers--;
+    if (j->resident) j->resident->ops->end(j->resident, j);
     return let_pass(t);
 }
 
@@ -88,8 +126,5 @@ bool turnstile_idle(const struct turnstile *t)
 
 bool turnstile_has_writers(const struct turnstile *t)
 {
-    const struct job *j = t->waiting_head;
-    while (j && !j->writer)
-        j = j->next;
-    return t->writer || j;
+    return t->writer || t->waiting_writers;
 }

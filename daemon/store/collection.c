@@ -1,30 +1,23 @@
 #include "daemon/store/collection_inside.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/job.h"
-#include "daemon/store/array.h"
+#include "daemon/store/row_index.h"
 
-enum { SEGMENT_BYTES_MAX = 4 << 20, CAPACITY_MIN = 64 };
-
-static size_t row_bytes(const struct collection *c)
-{
-    return c->stride * sizeof(float);
-}
-
-static uint64_t segment_bytes(const struct collection *c)
-{
-    return (uint64_t)row_bytes(c) << c->segment_shift;
-}
+/* What a writer copies at most for one row; rows of more than 32 KiB lie in larger segments. */
+enum { SEGMENT_BYTES_MAX = 2 << 20, SEGMENT_SHIFT_MIN = 6 };
 
 /* ---- as a resident; the resident is the first member, so that it can be cast ---- */
 
 static uint64_t resident_whole_bytes(const struct resident *r)
 {
     const struct collection *c = (const struct collection *)r;
-    return collection_rows(c) * (row_bytes(c) + sizeof(uint64_t) + sizeof(float)); /* id and norm */
+    /* with their ids and norms */
+    return rows_of(c->now) * (row_bytes_of(c) + sizeof(uint64_t) + sizeof(float));
 }
 
 static uint64_t resident_changed_bytes(const struct resident *r)
@@ -44,7 +37,29 @@ static void resident_mark_all(struct resident *r)
 
 static void resident_give_to_job(struct resident *r, struct job *j)
 {
-    j->collection = (struct collection *)r;
+    j->resident = r;
+    j->collection = ((struct collection *)r)->now;
+}
+
+static bool resident_begin(struct resident *r, struct job *j)
+{
+    struct collection *c = (struct collection *)r;
+    struct edition *e = c->now;
+    if (j->writer)
+        collection_expect_write(c);
+    else
+        e = collection_pin(c);
+    if (e) j->collection = e;
+    return e != NULL;
+}
+
+static void resident_release(struct resident *r, struct job *j)
+{
+    if (j->writer)
+        collection_publish((struct collection *)r);
+    else
+        collection_unpin(j->collection);
+    j->collection = NULL;
 }
 
 static void resident_end(struct resident *r)
@@ -59,6 +74,8 @@ static const struct resident_ops collection_ops = {
     .track = resident_start_tracking,
     .soil = resident_mark_all,
     .lend = resident_give_to_job,
+    .begin = resident_begin,
+    .end = resident_release,
     .destroy = resident_end,
 };
 
@@ -70,151 +87,56 @@ enum status collection_create(struct heap *heap, const struct vector_kernels *ke
 {
     struct collection *c = fault_here("store: collection") ? NULL : calloc(1, sizeof *c);
     if (!c) return STATUS_RESOURCE_EXHAUSTED;
+    c->now = edition_create(c);
+    if (!c->now) {
+        free(c);
+        return STATUS_RESOURCE_EXHAUSTED;
+    }
+    c->now->number = 1;
     resident_init(&c->resident, &collection_ops, space, name);
+    c->resident.turnstile.versions = true;
+    atomic_store_explicit(&c->now->version, resident_version(&c->resident), memory_order_relaxed);
     c->heap = heap;
     c->kernels = kernels;
     c->dimension = dimension;
     c->metric = metric;
     c->stride = vector_stride(dimension);
-    /* A segment has as many rows as 4 MiB hold, rounded down to a power of two: 64 to 32,768. */
-    while ((row_bytes(c) << (c->segment_shift + 1)) <= SEGMENT_BYTES_MAX)
+    /* A segment has as many rows as 2 MiB hold, rounded down to a power of two: 64 to 16,384. */
+    c->segment_shift = SEGMENT_SHIFT_MIN;
+    while ((row_bytes_of(c) << (c->segment_shift + 1)) <= SEGMENT_BYTES_MAX)
         c->segment_shift++;
-    dirty_init(&c->dirty, row_bytes(c));
+    dirty_init(&c->dirty, row_bytes_of(c));
     *out = c;
     return STATUS_OK;
 }
 
-static void release_segments(struct collection *c, size_t keep)
-{
-    while (c->segment_count > keep)
-        heap_release(c->heap, &c->segments[--c->segment_count]);
-}
-
 void collection_clear(struct collection *c)
 {
-    if (rows_of(c)) collection_publish(c, 0);
-    release_segments(c, 0);
-    free(c->segments);
-    c->segments = NULL;
-    c->segment_capacity = 0;
-    array_free(c->ids, c->id_capacity * sizeof *c->ids);
-    array_free(c->norms, c->norm_capacity * sizeof *c->norms);
-    c->ids = NULL;
-    c->norms = NULL;
-    c->id_capacity = c->norm_capacity = 0;
+    struct edition *e = c->now;
+    uint64_t rows = rows_of(e);
+    if (rows) resident_change(&c->resident);
+    __atomic_sub_fetch(&c->resident.space->row_count, rows, __ATOMIC_RELAXED);
+    while (e->segment_count)
+        segment_free(c, e->segments[--e->segment_count]);
+    free(e->segments);
+    e->segments = NULL;
+    e->segment_capacity = 0;
+    row_index_free(e->index);
+    e->index = NULL;
     c->id_bound = 0;
-    id_index_finish(&c->index);
     dirty_forget(&c->dirty);
-    atomic_store_explicit(&c->index_bytes, 0, memory_order_relaxed);
+    atomic_store_explicit(&e->rows, 0, memory_order_relaxed);
+    atomic_store_explicit(&e->version, resident_version(&c->resident), memory_order_relaxed);
+    atomic_store_explicit(&e->index_bytes, 0, memory_order_relaxed);
 }
 
 void collection_destroy(struct collection *c)
 {
     if (!c) return;
+    assert(!c->now->older);
     collection_clear(c);
+    edition_destroy(c->now);
     free(c);
-}
-
-/* ---- room ---- */
-
-/* Bytes of the first segment while it is the only one: a power of two, so that a collection of a
- * few rows takes little memory and growing moves each row a few times at most. */
-static uint64_t first_segment_bytes(const struct collection *c, uint64_t rows)
-{
-    uint64_t bytes = HEAP_UNIT;
-    while (bytes < rows * row_bytes(c))
-        bytes *= 2;
-    return bytes < segment_bytes(c) ? bytes : segment_bytes(c);
-}
-
-static enum status reserve_first(struct collection *c, uint64_t rows)
-{
-    uint64_t want = first_segment_bytes(c, rows);
-    if (c->segment_count && c->segments[0].bytes >= want) return STATUS_OK;
-    struct heap_block block;
-    enum status st = heap_take_fresh(c->heap, want, c->resident.space->number, &block);
-    if (st) return st;
-    if (c->segment_count) {
-        memcpy(block.data, c->segments[0].data, rows_of(c) * row_bytes(c));
-        heap_release(c->heap, &c->segments[0]);
-    }
-    c->segments[0] = block;
-    if (!c->segment_count) c->segment_count = 1;
-    return STATUS_OK;
-}
-
-static enum status reserve_segments(struct collection *c, uint64_t rows)
-{
-    size_t want = (size_t)((rows + (UINT64_C(1) << c->segment_shift) - 1) >> c->segment_shift);
-    if (want > c->segment_capacity) {
-        size_t capacity = c->segment_capacity * 2 > want ? c->segment_capacity * 2 : want;
-        struct heap_block *grown = fault_here("store: segment list")
-                                       ? NULL
-                                       : realloc(c->segments, capacity * sizeof *c->segments);
-        if (!grown) return STATUS_RESOURCE_EXHAUSTED;
-        c->segments = grown;
-        c->segment_capacity = capacity;
-    }
-    if (want && c->segment_count <= 1) {
-        enum status st = reserve_first(c, rows);
-        if (st) return st;
-    }
-    while (c->segment_count < want) {
-        struct heap_block block;
-        enum status st =
-            heap_take_fresh(c->heap, segment_bytes(c), c->resident.space->number, &block);
-        if (st) return st;
-        c->segments[c->segment_count++] = block;
-    }
-    return STATUS_OK;
-}
-
-/* Resizes the arrays of ids and norms; only places that are written take memory. */
-static bool resize_columns(struct collection *c, uint64_t capacity)
-{
-    uint64_t *ids = array_resize(c->ids, c->id_capacity * sizeof *ids, capacity * sizeof *ids);
-    if (!ids) return false;
-    c->ids = ids;
-    c->id_capacity = capacity;
-    float *norms =
-        array_resize(c->norms, c->norm_capacity * sizeof *norms, capacity * sizeof *norms);
-    if (!norms) return false;
-    c->norms = norms;
-    c->norm_capacity = capacity;
-    return true;
-}
-
-static void count_index_bytes(struct collection *c)
-{
-    uint64_t bytes = rows_of(c) * (sizeof *c->ids + sizeof *c->norms) +
-                     c->index.slot_count * sizeof *c->index.slots;
-    atomic_store_explicit(&c->index_bytes, bytes, memory_order_relaxed);
-}
-
-enum status collection_reserve(struct collection *c, uint64_t rows)
-{
-    if (rows > c->id_capacity || rows > c->norm_capacity) {
-        uint64_t capacity = c->id_capacity + c->id_capacity / 2;
-        if (capacity < rows) capacity = rows;
-        if (capacity < CAPACITY_MIN) capacity = CAPACITY_MIN;
-        if (!resize_columns(c, capacity)) return STATUS_RESOURCE_EXHAUSTED;
-    }
-    if (!id_index_reserve(&c->index, c->ids, rows_of(c), rows)) return STATUS_RESOURCE_EXHAUSTED;
-    return reserve_segments(c, rows);
-}
-
-void collection_fit(struct collection *c)
-{
-    uint64_t rows = rows_of(c);
-    size_t segments = (size_t)((rows + (UINT64_C(1) << c->segment_shift) - 1) >> c->segment_shift);
-    /* One spare segment stays, so that inserting and deleting a row at a segment's edge does not
-     * take and free a segment each time. */
-    release_segments(c, rows ? segments + 1 : 0);
-    if (rows == 0) c->id_bound = 0;
-    if (rows * 4 < c->id_capacity && c->id_capacity > CAPACITY_MIN)
-        resize_columns(c, rows * 2 > CAPACITY_MIN ? rows * 2 : CAPACITY_MIN);
-    id_index_shrink(&c->index, c->ids, rows);
-    count_index_bytes(c);
 }
 
 /* ---- readers ---- */
@@ -236,75 +158,86 @@ struct turnstile *collection_turnstile(struct collection *c)
 
 struct collection_info collection_info(const struct collection *c)
 {
-    uint64_t rows = rows_of(c);
+    uint64_t rows = rows_of(c->now);
     return (struct collection_info){
         .name = c->resident.name,
         .dimension = c->dimension,
         .metric = c->metric,
         .rows = rows,
-        .version = collection_version(c),
-        .row_bytes = rows * row_bytes(c),
-        .index_bytes = atomic_load_explicit(&c->index_bytes, memory_order_relaxed),
+        .version = resident_version(&c->resident),
+        .row_bytes = rows * row_bytes_of(c),
+        .index_bytes = atomic_load_explicit(&c->now->index_bytes, memory_order_relaxed),
     };
 }
 
-uint32_t collection_dimension(const struct collection *c)
+uint32_t collection_dimension(const struct edition *e)
 {
-    return c->dimension;
+    return e->of->dimension;
 }
 
-enum metric collection_metric(const struct collection *c)
+enum metric collection_metric(const struct edition *e)
 {
-    return c->metric;
+    return e->of->metric;
 }
 
-uint64_t collection_rows(const struct collection *c)
+uint64_t collection_rows(const struct edition *e)
 {
-    return rows_of(c);
+    return rows_of(e);
 }
 
-uint64_t collection_version(const struct collection *c)
+uint64_t collection_version(const struct edition *e)
 {
-    return resident_version(&c->resident);
+    return atomic_load_explicit(&e->version, memory_order_relaxed);
 }
 
-size_t collection_segment_rows(const struct collection *c)
+size_t collection_segment_rows(const struct edition *e)
 {
-    return (size_t)1 << c->segment_shift;
+    return (size_t)1 << e->of->segment_shift;
 }
 
-struct row_block collection_block(const struct collection *c, uint64_t first, size_t count,
+struct row_block collection_block(const struct edition *e, uint64_t first, size_t count,
                                   const uint64_t **ids_out)
 {
-    if (ids_out) *ids_out = c->ids + first;
+    if (ids_out) *ids_out = NULL;
     if (count == 0) return (struct row_block){0};
-    return (struct row_block){.rows = row_at(c, first), .norms = c->norms + first, .count = count};
+    if (ids_out) *ids_out = id_at(e, first);
+    return (struct row_block){.rows = row_at(e, first), .norms = norm_at(e, first), .count = count};
 }
 
-const float *collection_row(const struct collection *c, uint32_t row)
+const float *collection_row(const struct edition *e, uint32_t row)
 {
-    return row_at(c, row);
+    return row_at(e, row);
 }
 
-float collection_norm(const struct collection *c, uint32_t row)
+float collection_norm(const struct edition *e, uint32_t row)
 {
-    return c->norms[row];
+    return *norm_at(e, row);
 }
 
-uint64_t collection_id(const struct collection *c, uint32_t row)
+uint64_t collection_id(const struct edition *e, uint32_t row)
 {
-    return c->ids[row];
+    return *id_at(e, row);
 }
 
-uint32_t collection_find_row(const struct collection *c, uint64_t id)
+void collection_copy_ids(const struct edition *e, uint64_t first, uint64_t count, uint64_t *ids)
 {
-    return id_index_find(&c->index, c->ids, id);
+    uint64_t segment_rows = UINT64_C(1) << e->of->segment_shift;
+    for (uint64_t n; count; first += n, ids += n, count -= n) {
+        n = segment_rows - row_in_segment(e, first);
+        if (n > count) n = count;
+        memcpy(ids, id_at(e, first), n * sizeof *ids);
+    }
 }
 
-uint64_t collection_find_rows(const struct collection *c, const uint64_t *ids, size_t count,
+uint32_t collection_find_row(const struct edition *e, uint64_t id)
+{
+    return row_index_find(e, rows_of(e), id);
+}
+
+uint64_t collection_find_rows(const struct edition *e, const uint64_t *ids, size_t count,
                               uint32_t *rows)
 {
-    return id_index_find_many(&c->index, c->ids, ids, count, rows);
+    return row_index_find_many(e, ids, count, rows);
 }
 
 /* ---- a copy elsewhere ---- */
@@ -321,13 +254,13 @@ void collection_set_replica(struct collection *c, void *replica)
 
 bool collection_track(struct collection *c)
 {
-    return dirty_track(&c->dirty, rows_of(c));
+    return dirty_track(&c->dirty, rows_of(c->now));
 }
 
 bool collection_next_dirty(const struct collection *c, uint64_t from, uint64_t *first,
                            uint64_t *count)
 {
-    if (!dirty_next(&c->dirty, from, rows_of(c), first, count)) return false;
+    if (!dirty_next(&c->dirty, from, rows_of(c->now), first, count)) return false;
     uint64_t segment_end = ((*first >> c->segment_shift) + 1) << c->segment_shift;
     if (*count > segment_end - *first) *count = segment_end - *first;
     return true;
@@ -345,34 +278,5 @@ void collection_soil(struct collection *c)
 
 uint64_t collection_dirty_bytes(const struct collection *c)
 {
-    return dirty_rows(&c->dirty, rows_of(c)) * row_bytes(c);
-}
-
-/* ---- delete ---- */
-
-static void delete_row(struct collection *c, uint32_t row, uint32_t last)
-{
-    id_index_remove(&c->index, c->ids, row);
-    if (row == last) return;
-    id_index_move(&c->index, c->ids, last, row);
-    memcpy(row_at(c, row), row_at(c, last), row_bytes(c));
-    c->norms[row] = c->norms[last];
-    c->ids[row] = c->ids[last];
-    dirty_mark(&c->dirty, row, 1);
-}
-
-void collection_delete(struct collection *c, const uint64_t *ids, uint64_t n, uint64_t *deleted,
-                       uint64_t *missing)
-{
-    uint64_t before = rows_of(c), rows = before;
-    for (uint64_t i = 0; i < n; i++) {
-        uint32_t row = collection_find_row(c, ids[i]);
-        if (row == COLLECTION_NO_ROW) continue;
-        delete_row(c, row, (uint32_t)--rows);
-    }
-    *deleted = before - rows;
-    *missing = n - (before - rows);
-    if (rows == before) return;
-    collection_publish(c, rows);
-    collection_fit(c);
+    return dirty_rows(&c->dirty, rows_of(c->now)) * row_bytes_of(c);
 }

@@ -1,10 +1,15 @@
 /* collection: named float32 rows of one dimension and metric, with u64 ids. This copy in host
- * memory is the authoritative one. Rows are stored densely in segments of the heap, padded to 32
- * floats; norms and ids lie in arrays beside them; an open addressing index maps an id to its row.
- * Deleting a row moves the last row into its place.
+ * memory is the authoritative one. Rows are stored densely in segments, padded to 32 floats, with
+ * their ids and norms beside them; an open addressing index maps an id to its row. Deleting a row
+ * moves the last row into its place.
+ *
+ * Readers pin the newest edition (edition.h). A small write changes it in place if nobody has
+ * pinned it; any other makes the next edition, which shares the segments that it leaves as they
+ * are. What only old editions have is freed with them.
  * Owner:  its space.
- * Thread: the loop owns name, turnstile and lifetime. Rows belong to whoever holds the turnstile:
- *         many readers, or one writer (collection_upsert, _delete, _destroy), on any thread.
+ * Thread: the loop owns name, turnstile, lifetime and which edition is the newest. An edition's
+ *         rows may be read on any thread by who has it pinned. One writer at a time, on any thread
+ *         (collection_write_...), between collection_expect_write and collection_publish.
  * Errors: as each function says; a failed call leaves the collection as it was. */
 #ifndef ENGRAM_STORE_COLLECTION_H
 #define ENGRAM_STORE_COLLECTION_H
@@ -14,12 +19,9 @@
 #include <stdint.h>
 
 #include "daemon/base/status.h"
+#include "daemon/store/edition.h"
 #include "daemon/store/resident.h"
 #include "daemon/store/space.h"
-#include "kernels/vectors.h"
-
-enum { COLLECTION_ROWS_MAX_LOG2 = 32 }; /* row numbers are u32; UINT32_MAX means none */
-#define COLLECTION_NO_ROW UINT32_MAX
 
 struct collection;
 
@@ -40,77 +42,15 @@ struct resident *collection_resident(struct collection *c);
 struct space *collection_space(const struct collection *c);
 struct turnstile *collection_turnstile(struct collection *c);
 struct collection_info collection_info(const struct collection *c);
-uint32_t collection_dimension(const struct collection *c);
-enum metric collection_metric(const struct collection *c);
-uint64_t collection_rows(const struct collection *c);
-uint64_t collection_version(const struct collection *c);
 
-/* ---- readers ---- */
+/* ---- editions; the loop ---- */
 
-/* Rows per segment: a power of two, the same for all segments of a collection. */
-size_t collection_segment_rows(const struct collection *c);
-
-/* Rows [first, first + count) as one block; they must lie within one segment. ids_out (may be
- * NULL) gets their ids. */
-struct row_block collection_block(const struct collection *c, uint64_t first, size_t count,
-                                  const uint64_t **ids_out);
-
-const float *collection_row(const struct collection *c, uint32_t row);
-float collection_norm(const struct collection *c, uint32_t row);
-uint64_t collection_id(const struct collection *c, uint32_t row);
-/* Returns the row of an id, or COLLECTION_NO_ROW. */
-uint32_t collection_find_row(const struct collection *c, uint64_t id);
-/* Finds the rows of many ids, hiding memory latency. Returns how many were found. */
-uint64_t collection_find_rows(const struct collection *c, const uint64_t *ids, size_t count,
-                              uint32_t *rows);
-
-/* ---- a copy elsewhere ---- */
-
-/* The record of whoever keeps a copy of the rows; NULL at first. The loop alone uses it. */
-void *collection_replica(const struct collection *c);
-void collection_set_replica(struct collection *c, void *replica);
-
-/* Rows that changed since collection_clean was last called for them; at first, all rows. Only the
- * loop calls these, while a reader holds the turnstile. */
-
-/* Starts to track which rows change. False: no memory; then every row counts as dirty. */
-bool collection_track(struct collection *c);
-/* Finds the first run of dirty rows at or after `from` (0, or the end of another run), within one
- * segment. False: no row from there on is dirty. */
-bool collection_next_dirty(const struct collection *c, uint64_t from, uint64_t *first,
-                           uint64_t *count);
-/* Marks a run that collection_next_dirty gave as clean. */
-void collection_clean(struct collection *c, uint64_t first, uint64_t count);
-/* Marks every row as dirty and stops tracking changes. */
-void collection_soil(struct collection *c);
-/* Bytes of the dirty rows, padding included. */
-uint64_t collection_dirty_bytes(const struct collection *c);
-
-/* ---- writer ---- */
-
-struct upsert_counts {
-    uint64_t inserted, replaced;
-};
-
-/* Inserts or replaces n rows of exactly `dimension` floats each (unpadded, row-major, 64-byte
- * aligned base) with n ids (8-byte aligned). INVALID_ARGUMENT naming the row or id: NOT_FINITE,
- * NORM_OVERFLOW, DUPLICATE_ID; RESOURCE_EXHAUSTED: MEMORY, TOO_MANY_ROWS. All or nothing; the
- * version rises by one on success; n = 0 changes nothing. */
-enum status collection_upsert(struct collection *c, const uint64_t *ids, const float *rows,
-                              uint64_t n, struct upsert_counts *out, struct failure *f);
-
-/* Deletes rows by id. Unknown and repeated ids count as missing. The version rises if a row was
- * deleted. Memory of emptied segments goes back to the system. */
-void collection_delete(struct collection *c, const uint64_t *ids, uint64_t n, uint64_t *deleted,
-                       uint64_t *missing);
-
-/* Deletes every row and gives the memory back to the system; an empty collection is small. So a
- * worker can do the slow part of a drop before the loop destroys the collection. */
-void collection_clear(struct collection *c);
-
-/* Gives the memory back to the system. The collection was unlinked (store_collection_unlink) or
- * never linked. NULL is fine. */
-void collection_destroy(struct collection *c);
+/* The newest edition. */
+struct edition *collection_now(const struct collection *c);
+/* Keeps the newest edition for a reader. NULL: a writer is changing it in place. */
+struct edition *collection_pin(struct collection *c);
+/* Ends a pin; the last one frees what only this edition had. */
+void collection_unpin(struct edition *e);
 
 /* ---- by name (collection_names.c) ---- */
 
@@ -132,5 +72,68 @@ void store_collection_unlink(struct store *s, struct space *space, struct collec
  * follow. Returns how many. */
 size_t store_collection_list(struct store *s, struct space *space, const char *after,
                              struct collection **out, size_t max, bool *more);
+
+/* ---- a copy elsewhere ---- */
+
+/* The record of whoever keeps a copy of the rows; NULL at first. The loop alone uses it. */
+void *collection_replica(const struct collection *c);
+void collection_set_replica(struct collection *c, void *replica);
+
+/* Rows of the newest edition that changed since collection_clean was last called for them; at
+ * first, all rows. Only the loop calls these, for a reader of the newest edition. */
+
+/* Starts to track which rows change. False: no memory; then every row counts as dirty. */
+bool collection_track(struct collection *c);
+/* Finds the first run of dirty rows at or after `from` (0, or the end of another run), within one
+ * segment. False: no row from there on is dirty. */
+bool collection_next_dirty(const struct collection *c, uint64_t from, uint64_t *first,
+                           uint64_t *count);
+/* Marks a run that collection_next_dirty gave as clean. */
+void collection_clean(struct collection *c, uint64_t first, uint64_t count);
+/* Marks every row as dirty and stops tracking changes. */
+void collection_soil(struct collection *c);
+/* Bytes of the dirty rows, padding included. */
+uint64_t collection_dirty_bytes(const struct collection *c);
+
+/* ---- writer ---- */
+
+struct upsert_counts {
+    uint64_t inserted, replaced;
+};
+
+/* The loop: a writer is let in, the only one. */
+void collection_expect_write(struct collection *c);
+/* The loop: that writer is through, well or not; what it wrote is seen by readers from now on. */
+void collection_publish(struct collection *c);
+/* Returns the edition that the writer has made, or the newest. */
+struct edition *collection_written(const struct collection *c);
+
+/* Inserts or replaces n rows of exactly `dimension` floats each (unpadded, row-major, 64-byte
+ * aligned base) with n ids (8-byte aligned). INVALID_ARGUMENT naming the row or id: NOT_FINITE,
+ * NORM_OVERFLOW, DUPLICATE_ID; RESOURCE_EXHAUSTED: MEMORY or QUOTA (with a retry hint if readers
+ * of old editions hold some), TOO_MANY_ROWS. All or nothing; the version rises on success; n = 0
+ * changes nothing. */
+enum status collection_write_rows(struct collection *c, const uint64_t *ids, const float *rows,
+                                  uint64_t n, struct upsert_counts *out, struct failure *f);
+
+/* Deletes rows by id. Unknown and repeated ids count as missing. The version rises if a row was
+ * deleted. Memory of emptied segments goes back to the system. RESOURCE_EXHAUSTED, as above. */
+enum status collection_write_delete(struct collection *c, const uint64_t *ids, uint64_t n,
+                                    uint64_t *deleted, uint64_t *missing, struct failure *f);
+
+/* The same, expected and published: for whoever alone uses the collection. */
+enum status collection_upsert(struct collection *c, const uint64_t *ids, const float *rows,
+                              uint64_t n, struct upsert_counts *out, struct failure *f);
+void collection_delete(struct collection *c, const uint64_t *ids, uint64_t n, uint64_t *deleted,
+                       uint64_t *missing);
+
+/* Deletes every row and gives the memory back to the system; an empty collection is small. Nobody
+ * else may use the collection. So a worker can do the slow part of a drop before the loop destroys
+ * the collection. */
+void collection_clear(struct collection *c);
+
+/* Gives the memory back to the system. The collection was unlinked (store_collection_unlink) or
+ * never linked, and nobody has an edition pinned. NULL is fine. */
+void collection_destroy(struct collection *c);
 
 #endif

@@ -1,4 +1,6 @@
-/* collection_inside: the struct of a collection, for the files of daemon/store only.
+/* collection_inside: the struct of a collection, for the files of daemon/store only: collection.c
+ * (what it is), collection_editions.c (who sees which edition), collection_room.c (segments),
+ * collection_upsert.c and collection_delete.c (writers).
  * Owner:  the store.
  * Thread: as collection.h says.
  * Errors: none. */
@@ -9,10 +11,55 @@
 
 #include "daemon/store/collection.h"
 #include "daemon/store/dirty.h"
-#include "daemon/store/id_index.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
+
+struct row_index;
+
+/* Rows that lie together, with their ids and norms. */
+struct segment {
+    struct heap_block rows;
+    uint64_t *ids;
+    float *norms;         /* behind the ids, in the same memory */
+    uint64_t rows_max;    /* how many have room */
+    uint64_t born;        /* the number of the edition that made it: older ones do not see it */
+    struct segment *next; /* in a list of those that newer editions do not see */
+};
+
+struct edition {
+    struct collection *of;
+    uint64_t number; /* rises from edition to edition; changes in place leave it */
+    /* These are atomic because the loop may read them while a writer works in place. */
+    _Atomic uint64_t version, rows, index_bytes;
+    /* Segment i holds rows [i << shift, (i + 1) << shift). The first may have room for fewer while
+     * it is the only one. */
+    struct segment **segments;
+    size_t segment_count, segment_capacity;
+    struct row_index *index; /* shared with other editions; NULL: no row was ever here */
+    atomic_uint gate;        /* how many have pinned it, or GATE_CLOSED */
+    struct edition *older, *newer;
+    struct segment *left; /* what it sees and newer editions do not; older ones may */
+};
+
+/* A write of more than this makes a new edition, even if nobody sees the newest: who comes while it
+ * works need not wait for it. */
+enum { IN_PLACE_BYTES_MAX = 2 << 20 };
+
+#define GATE_CLOSED UINT32_MAX /* a writer changes it in place, or nobody may see it any more */
+
+/* The write in progress. */
+struct collection_write {
+    struct edition *edition; /* that is written; NULL: nothing was changed */
+    struct segment *left;    /* segments that it does not see any more */
+    /* What the loop says when it lets the writer in. */
+    bool tracked;       /* which rows change must be known */
+    uint64_t older;     /* the number of the newest edition that is pinned and not the newest of
+                           all; 0: none */
+    uint64_t kept_rows; /* older editions see no row at or past this one */
+    struct dirty changed;
+    bool changed_all; /* there was no memory to note which */
+};
 
 struct collection {
     /* first, so that a resident of this kind can be cast to its collection */
@@ -23,55 +70,80 @@ struct collection {
     enum metric metric;
     size_t stride;          /* floats from row to row */
     uint32_t segment_shift; /* log2 of rows per segment */
-
-    /* These two are atomic because the loop may read them while a writer works. */
-    _Atomic uint64_t rows;
-    _Atomic uint64_t index_bytes;
-
-    /* Segment i holds rows [i << shift, (i + 1) << shift). The block of the first segment may be
-     * shorter while it is the only one. */
-    struct heap_block *segments;
-    size_t segment_count, segment_capacity;
-
-    uint64_t *ids;
-    float *norms;
-    uint64_t id_capacity, norm_capacity;
-    uint64_t id_bound; /* the largest id that was ever here, or a larger one */
-    struct id_index index;
-
+    struct edition *now;
+    struct collection_write write;
+    uint64_t id_bound;  /* the largest id that was ever here, or a larger one; the writer's */
     struct dirty dirty; /* rows that changed since they were last copied to the replica */
-
-    UT_hash_handle hh; /* in the space's table of collections */
+    UT_hash_handle hh;  /* in the space's table of collections */
 };
 
 enum status collection_create(struct heap *heap, const struct vector_kernels *kernels,
                               struct space *space, const char *name, uint32_t dimension,
                               enum metric metric, struct collection **out);
 
-/* Makes memory for `rows` rows in all: segments, ids, norms and index. After a failure, some of it
- * may have been taken; collection_fit gives it back. */
-enum status collection_reserve(struct collection *c, uint64_t rows);
+static inline uint64_t rows_of(const struct edition *e)
+{
+    return atomic_load_explicit(&e->rows, memory_order_relaxed);
+}
+
+static inline struct segment *segment_of(const struct edition *e, uint64_t row)
+{
+    return e->segments[row >> e->of->segment_shift];
+}
+
+static inline uint64_t row_in_segment(const struct edition *e, uint64_t row)
+{
+    return row & ((UINT64_C(1) << e->of->segment_shift) - 1);
+}
+
+static inline float *row_at(const struct edition *e, uint64_t row)
+{
+    return (float *)segment_of(e, row)->rows.data + row_in_segment(e, row) * e->of->stride;
+}
+
+static inline uint64_t *id_at(const struct edition *e, uint64_t row)
+{
+    return &segment_of(e, row)->ids[row_in_segment(e, row)];
+}
+
+static inline float *norm_at(const struct edition *e, uint64_t row)
+{
+    return &segment_of(e, row)->norms[row_in_segment(e, row)];
+}
+
+static inline uint64_t row_bytes_of(const struct collection *c)
+{
+    return c->stride * sizeof(float);
+}
+
+/* ---- collection_room.c: of an edition that is being written ---- */
+
+void segment_free(struct collection *c, struct segment *s);
+/* Makes room for `rows` rows in all, and what of them is new is seen by nobody else. After a
+ * failure some of it may have been taken; room_fit gives it back. */
+enum status room_reserve(struct edition *e, uint64_t rows);
+/* Makes the segment of a row one that nobody else sees. */
+enum status room_own(struct edition *e, uint64_t row);
+/* Makes room in the index for so many rows more. */
+enum status room_for_ids(struct edition *e, uint64_t more);
 /* Gives back memory that the present rows do not need. One spare segment may stay. */
-void collection_fit(struct collection *c);
+void room_fit(struct edition *e);
 
-static inline uint64_t rows_of(const struct collection *c)
-{
-    return atomic_load_explicit(&c->rows, memory_order_relaxed);
-}
+/* ---- collection_editions.c: a write, on the writer's thread ---- */
 
-static inline float *row_at(const struct collection *c, uint64_t row)
-{
-    float *segment = c->segments[row >> c->segment_shift].data;
-    return segment + (row & ((UINT64_C(1) << c->segment_shift) - 1)) * c->stride;
-}
-
-/* Sets the row count and the other values that the loop reads; called after a change. */
-static inline void collection_publish(struct collection *c, uint64_t rows)
-{
-    uint64_t before = rows_of(c);
-    __atomic_add_fetch(&c->resident.space->row_count, rows - before, __ATOMIC_RELAXED);
-    atomic_store_explicit(&c->rows, rows, memory_order_relaxed);
-    resident_change(&c->resident);
-}
+struct edition *edition_create(struct collection *c);
+void edition_destroy(struct edition *e);
+/* Runs a write of so many bytes, in place or not: change may be called twice, and nothing of what
+ * it did remains if it fails; in place it must fail before it changes what is seen. */
+enum status write_run(struct collection *c, uint64_t bytes,
+                      enum status (*change)(void *write, struct failure *f), void *write,
+                      struct failure *f);
+bool write_is_in_place(const struct collection *c);
+/* Notes that rows change. */
+void write_mark(struct collection *c, uint64_t first, uint64_t count);
+/* The edition has so many rows, and all that it has to have. */
+void write_end(struct collection *c, uint64_t rows);
+/* Describes why there was no memory for a write. */
+enum status write_refuse(struct collection *c, enum status st, const char *what, struct failure *f);
 
 #endif

@@ -5,16 +5,19 @@
 #include "daemon/base/fault.h"
 #include "daemon/store/array.h"
 #include "daemon/store/collection_inside.h"
+#include "daemon/store/id_index.h"
+#include "daemon/store/row_index.h"
 
-/* An upsert has three steps. look: find duplicates and the rows that exist, and reserve memory.
- * stage: write new rows behind the last row, where no reader looks, and check every row. publish:
- * make the rows visible, which cannot fail. */
+/* An upsert has four steps. look: find duplicates and the rows that exist. reserve: take memory, in
+ * the edition that is written. stage: write new rows behind the last row, where no reader looks,
+ * and check every row. put: let the edition have the rows, which cannot fail. */
 
 /* A batch of this size is still in the second-level cache when it is checked after copying. */
 enum { BATCH_BYTES = 256 << 10 };
 
 struct upsert {
     struct collection *c;
+    struct edition *e; /* that is written */
     const uint64_t *ids;
     const float *rows;
     uint64_t n;
@@ -68,7 +71,7 @@ static enum status take_targets(struct upsert *u, struct failure *f)
     struct collection *c = u->c;
     u->targets = array_resize(NULL, 0, u->n * sizeof *u->targets);
     if (!u->targets) return no_memory(f, "the rows to replace");
-    uint64_t found = id_index_find_many(&c->index, c->ids, u->ids, u->n, u->targets);
+    uint64_t found = row_index_find_many(c->now, u->ids, u->n, u->targets);
     u->inserted = u->n - found;
     if (found == 0) {
         array_free(u->targets, u->n * sizeof *u->targets);
@@ -99,8 +102,19 @@ static enum status look(struct upsert *u, struct failure *f)
                            "the collection has %" PRIu64 " rows; %" PRIu64
                            " more are past the limit of %" PRIu32,
                            u->base, u->inserted, COLLECTION_NO_ROW);
-    st = collection_reserve(c, u->base + u->inserted);
-    return st ? heap_refuse(c->heap, st, c->resident.space->number, "the new rows", f) : STATUS_OK;
+    return STATUS_OK;
+}
+
+/* ---- reserve ---- */
+
+static enum status reserve(struct upsert *u, struct failure *f)
+{
+    enum status st = room_for_ids(u->e, u->inserted);
+    if (!st) st = room_reserve(u->e, u->base + u->inserted);
+    if (st) return write_refuse(u->c, st, "the new rows", f);
+    for (uint64_t i = 0; u->targets && i < u->n && !st; i++)
+        if (u->targets[i] != COLLECTION_NO_ROW) st = room_own(u->e, u->targets[i]);
+    return st ? write_refuse(u->c, st, "a copy of the rows that requests read", f) : STATUS_OK;
 }
 
 /* ---- stage ---- */
@@ -125,16 +139,16 @@ static enum status stage_new(struct upsert *u, uint64_t first, size_t count, uin
                              struct failure *f)
 {
     struct collection *c = u->c;
-    float *to = row_at(c, row);
+    float *to = row_at(u->e, row), *norms = norm_at(u->e, row);
     size_t bytes = count * c->stride * sizeof *to;
     if (bytes >= HEAP_POPULATE_BYTES_MIN) heap_populate(to, bytes);
     vectors_pad(c->dimension, u->rows + first * c->dimension, count, to);
-    c->kernels->norms(c->dimension, to, count, c->norms + row);
-    size_t bad = vectors_find_bad(c->norms + row, count);
+    c->kernels->norms(c->dimension, to, count, norms);
+    size_t bad = vectors_find_bad(norms, count);
     return bad == count ? STATUS_OK : refuse_row(u, first + bad, f);
 }
 
-/* Checks rows that replace others; publish() copies them, when nothing can fail any more. */
+/* Checks rows that replace others; put() copies them, when nothing is wrong with any. */
 static enum status stage_replaced(struct upsert *u, uint64_t first, size_t count, struct failure *f)
 {
     struct collection *c = u->c;
@@ -151,16 +165,16 @@ static enum status stage_replaced(struct upsert *u, uint64_t first, size_t count
 /* Stages runs of new and of replacing rows, in batches. */
 static enum status stage(struct upsert *u, struct failure *f)
 {
-    size_t segment_rows = collection_segment_rows(u->c);
+    size_t segment_rows = collection_segment_rows(u->e);
     uint64_t tail = u->base;
     for (uint64_t i = 0; i < u->n;) {
-        bool replaced = u->targets && u->targets[i] != ID_INDEX_NONE;
+        bool replaced = u->targets && u->targets[i] != COLLECTION_NO_ROW;
         uint64_t end = i + u->batch < u->n ? i + u->batch : u->n;
         size_t segment_left = segment_rows - (size_t)(tail & (segment_rows - 1));
         if (!replaced && end - i > segment_left) end = i + segment_left;
         size_t count = u->targets ? 1 : (size_t)(end - i);
         while (u->targets && i + count < end &&
-               (u->targets[i + count] != ID_INDEX_NONE) == replaced)
+               (u->targets[i + count] != COLLECTION_NO_ROW) == replaced)
             count++;
         enum status st =
             replaced ? stage_replaced(u, i, count, f) : stage_new(u, i, count, tail, f);
@@ -171,37 +185,54 @@ static enum status stage(struct upsert *u, struct failure *f)
     return STATUS_OK;
 }
 
-/* ---- publish ---- */
+/* ---- put ---- */
 
-static void publish(struct upsert *u)
+/* Writes the ids of new rows, which lie behind the last row. */
+static void put_new(struct upsert *u)
 {
-    struct collection *c = u->c;
     uint64_t tail = u->base;
-    if (!u->targets) {
-        memcpy(c->ids + tail, u->ids, u->n * sizeof *c->ids);
-    } else {
-        for (uint64_t i = 0; i < u->n; i++) {
-            uint32_t row = u->targets[i];
-            if (row == ID_INDEX_NONE) {
-                c->ids[tail++] = u->ids[i];
-                continue;
-            }
-            vectors_pad(c->dimension, u->rows + i * c->dimension, 1, row_at(c, row));
-            c->norms[row] = u->norms[i];
-            dirty_mark(&c->dirty, row, 1);
-        }
-    }
-    id_index_insert_many(&c->index, c->ids, (uint32_t)u->base, u->inserted);
     for (uint64_t i = 0; i < u->n; i++)
-        if (u->ids[i] > c->id_bound) c->id_bound = u->ids[i];
-    dirty_mark(&c->dirty, u->base, u->inserted);
-    collection_publish(c, u->base + u->inserted);
+        if (!u->targets || u->targets[i] == COLLECTION_NO_ROW) *id_at(u->e, tail++) = u->ids[i];
+    row_index_add_rows(u->e->index, u->e, u->base, u->inserted);
+    write_mark(u->c, u->base, u->inserted);
 }
 
-enum status collection_upsert(struct collection *c, const uint64_t *ids, const float *rows,
-                              uint64_t n, struct upsert_counts *out, struct failure *f)
+static void put_replaced(struct upsert *u)
 {
-    struct upsert u = {.c = c, .ids = ids, .rows = rows, .n = n, .base = rows_of(c)};
+    struct collection *c = u->c;
+    for (uint64_t i = 0; u->targets && i < u->n; i++) {
+        uint32_t row = u->targets[i];
+        if (row == COLLECTION_NO_ROW) continue;
+        vectors_pad(c->dimension, u->rows + i * c->dimension, 1, row_at(u->e, row));
+        *norm_at(u->e, row) = u->norms[i];
+        write_mark(c, row, 1);
+    }
+}
+
+static void put(struct upsert *u)
+{
+    struct collection *c = u->c;
+    put_replaced(u);
+    put_new(u);
+    for (uint64_t i = 0; i < u->n; i++)
+        if (u->ids[i] > c->id_bound) c->id_bound = u->ids[i];
+    write_end(c, u->base + u->inserted);
+}
+
+static enum status change(void *write, struct failure *f)
+{
+    struct upsert *u = write;
+    u->e = u->c->write.edition;
+    enum status st = reserve(u, f);
+    if (!st) st = stage(u, f);
+    if (!st) put(u);
+    return st;
+}
+
+enum status collection_write_rows(struct collection *c, const uint64_t *ids, const float *rows,
+                                  uint64_t n, struct upsert_counts *out, struct failure *f)
+{
+    struct upsert u = {.c = c, .ids = ids, .rows = rows, .n = n, .base = rows_of(c->now)};
     if (n == 0) {
         *out = (struct upsert_counts){0};
         return STATUS_OK;
@@ -209,14 +240,19 @@ enum status collection_upsert(struct collection *c, const uint64_t *ids, const f
     u.batch = BATCH_BYTES / (c->stride * sizeof *rows);
 
     enum status st = look(&u, f);
-    if (!st) st = stage(&u, f);
-    if (!st) {
-        publish(&u);
-        *out = (struct upsert_counts){.inserted = u.inserted, .replaced = n - u.inserted};
-    }
+    if (!st) st = write_run(c, n * row_bytes_of(c), change, &u, f);
+    if (!st) *out = (struct upsert_counts){.inserted = u.inserted, .replaced = n - u.inserted};
     array_free(u.targets, n * sizeof *u.targets);
     array_free(u.norms, n * sizeof *u.norms);
     array_free(u.padded, u.batch * c->stride * sizeof *u.padded);
-    collection_fit(c);
+    return st;
+}
+
+enum status collection_upsert(struct collection *c, const uint64_t *ids, const float *rows,
+                              uint64_t n, struct upsert_counts *out, struct failure *f)
+{
+    collection_expect_write(c);
+    enum status st = collection_write_rows(c, ids, rows, n, out, f);
+    collection_publish(c);
     return st;
 }

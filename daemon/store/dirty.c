@@ -25,7 +25,8 @@ static uint64_t blocks_of(const struct dirty *d, uint64_t rows)
     return (rows + (UINT64_C(1) << d->shift) - 1) >> d->shift;
 }
 
-bool dirty_track(struct dirty *d, uint64_t rows)
+/* New words are zero if the bitmap is to be clean there. */
+static bool grow(struct dirty *d, uint64_t rows, bool dirty)
 {
     uint64_t want = (blocks_of(d, rows) + 63) / 64;
     if (want <= d->word_count) return true;
@@ -33,10 +34,26 @@ bool dirty_track(struct dirty *d, uint64_t rows)
     size_t word = sizeof *d->words;
     uint64_t *words = array_resize(d->words, d->word_count * word, want * word);
     if (!words) return false;
-    memset(words + d->word_count, 0xff, (want - d->word_count) * word);
+    if (dirty) memset(words + d->word_count, 0xff, (want - d->word_count) * word);
     d->words = words;
     d->word_count = want;
     return true;
+}
+
+bool dirty_track(struct dirty *d, uint64_t rows)
+{
+    return grow(d, rows, true);
+}
+
+bool dirty_cover(struct dirty *d, uint64_t rows)
+{
+    return grow(d, rows, false);
+}
+
+void dirty_merge(struct dirty *d, const struct dirty *more)
+{
+    for (uint64_t i = 0; i < d->word_count && i < more->word_count; i++)
+        d->words[i] |= more->words[i];
 }
 
 /* A mask of at most `left` bits of a word, from `bit` on. */

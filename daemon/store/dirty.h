@@ -25,6 +25,11 @@ void dirty_forget(struct dirty *d);
 /* Grows the bitmap so that it covers `rows` rows. */
 bool dirty_track(struct dirty *d, uint64_t rows);
 
+/* Grows a bitmap that says which rows changed, and not which are left: new blocks are clean. */
+bool dirty_cover(struct dirty *d, uint64_t rows);
+/* Marks what is dirty in `more`, whose blocks are as large. */
+void dirty_merge(struct dirty *d, const struct dirty *more);
+
 void dirty_mark(struct dirty *d, uint64_t first, uint64_t count);
 
 /* Finds the first run of dirty rows below `rows` that begins at or after `from`, which is 0 or the

@@ -48,7 +48,19 @@ static void resident_mark_all(struct resident *r)
 
 static void resident_give_to_job(struct resident *r, struct job *j)
 {
+    j->resident = r;
     j->graph = (struct graph *)r;
+}
+
+static bool resident_begin(struct resident *r, struct job *j)
+{
+    j->graph = (struct graph *)r;
+    return true;
+}
+
+static void resident_release(struct resident *r, struct job *j)
+{
+    j->graph = NULL;
 }
 
 static void resident_end(struct resident *r)
@@ -63,6 +75,8 @@ static const struct resident_ops graph_ops = {
     .track = resident_start_tracking,
     .soil = resident_mark_all,
     .lend = resident_give_to_job,
+    .begin = resident_begin,
+    .end = resident_release,
     .destroy = resident_end,
 };
 

@@ -23,6 +23,12 @@ static void draw_seed(void)
     seed = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec ^ (uintptr_t)&now;
 }
 
+uint64_t id_index_hash(uint64_t id)
+{
+    pthread_once(&seed_once, draw_seed);
+    return XXH3_64bits_withSeed(&id, sizeof id, seed);
+}
+
 static size_t home(const struct id_index *x, uint64_t id)
 {
     return (size_t)XXH3_64bits_withSeed(&id, sizeof id, seed) & (x->slot_count - 1);

@@ -22,6 +22,9 @@ struct id_index {
     bool sparse;       /* rows with id 2^64 - 1 are free and not in the index */
 };
 
+/* The hash of an id: of every index here. */
+uint64_t id_index_hash(uint64_t id);
+
 /* Returns how many slots an index of count rows needs. */
 size_t id_index_slots(uint64_t count);
 

@@ -1,7 +1,7 @@
 /* resident: the part that a collection and a graph have in common: a name in a space, a turnstile,
  * a version, and perhaps a copy on a GPU.
  * Owner:  the collection or graph whose first member it is.
- * Thread: the loop; version: the loop, or whoever holds the turnstile.
+ * Thread: the loop; version: the loop, or a writer.
  * Errors: none. */
 #ifndef ENGRAM_STORE_RESIDENT_H
 #define ENGRAM_STORE_RESIDENT_H
@@ -14,10 +14,12 @@
 
 struct job;
 
-/* Jobs enter in arrival order: readers together, a writer alone (sched/turnstile.h). */
+/* Who may use the contents, and who waits for that (sched/turnstile.h). */
 struct turnstile {
     uint32_t readers;
-    bool writer;
+    struct job *writer;
+    bool versions; /* a reader keeps its version, and a writer makes the next one meanwhile */
+    uint32_t waiting_writers;
     struct job *waiting_head, *waiting_tail;
 };
 
@@ -33,8 +35,12 @@ struct resident_ops {
     uint64_t (*dirty_bytes)(const struct resident *r);
     bool (*track)(struct resident *r);
     void (*soil)(struct resident *r);
-    /* Makes j a job about r: sets its collection or its graph. */
+    /* Makes j a job about r: sets its resident, and its collection or graph as they are now. */
     void (*lend)(struct resident *r, struct job *j);
+    /* j, a reader or a writer, begins; false: a reader cannot now, as a writer is at work. */
+    bool (*begin)(struct resident *r, struct job *j);
+    /* It ends; what a writer wrote is there for all from now on. */
+    void (*end)(struct resident *r, struct job *j);
     void (*destroy)(struct resident *r);
 };
 
@@ -58,10 +64,14 @@ static inline uint64_t resident_version(const struct resident *r)
 /* Initialises a resident whose memory is all zero; to be made is a change. */
 void resident_init(struct resident *r, const struct resident_ops *ops, struct space *space,
                    const char *name);
+static inline void resident_set_version(struct resident *r, uint64_t version)
+{
+    atomic_store_explicit(&r->version, version, memory_order_relaxed);
+}
 /* Raises the version; the writer calls it after each change. */
 static inline void resident_change(struct resident *r)
 {
-    atomic_store_explicit(&r->version, space_next_version(r->space), memory_order_relaxed);
+    resident_set_version(r, space_next_version(r->space));
 }
 
 /* For copies of a collection or graph elsewhere. Only the loop calls these, while a reader holds

@@ -82,7 +82,8 @@ static bool compare(const char *what, uint32_t dimension, uint64_t rows, uint64_
     exact_only.screen = NULL;
     struct job j = {.operation = OPERATION_KNN,
                     .space = s.space,
-                    .collection = s.collection,
+                    .resident = collection_resident(s.collection),
+                    .collection = collection_now(s.collection),
                     .heap = s.heap,
                     .kernels = vectors_choose("auto"),
                     .worker_count = threads,

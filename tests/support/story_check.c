@@ -48,14 +48,23 @@ void check_end(const struct cursor *c)
 
 /* ---------------------------------------------------------------- errors */
 
+/* Whether r names an id that is not there. */
+static bool misses_id(const struct story_request *r, const struct story_state *seen)
+{
+    for (uint64_t i = 0; i < r->id_count; i++)
+        if (story_place(seen, r->ids[i]) == seen->count) return true;
+    return false;
+}
+
+/* Whether it is answered with that, or may be. */
 static bool unknown_id(const struct story_request *r)
 {
     bool by_id = r->operation == OPERATION_SCORE_CANDIDATES ||
                  r->operation == OPERATION_WEIGHTED_AVERAGE || r->operation == OPERATION_SPREAD;
     if (!by_id || r->name == STORY_NAMES || !r->resident) return false;
-    const struct story_state *seen = story_seen(r);
-    for (uint64_t i = 0; i < r->id_count; i++)
-        if (story_place(seen, r->ids[i]) == seen->count) return true;
+    if (!story_reads_version(r)) return misses_id(r, story_seen(r));
+    for (const struct story_state *at = r->resident->last; at; at = at->before)
+        if (story_may_see(r, at) && misses_id(r, at)) return true;
     return false;
 }
 
@@ -68,6 +77,8 @@ static enum status fate(const struct story_request *r)
     enum status st = r->expected ? story_version_fate(r) : STATUS_OK;
     if (st) return st;
     if (r->operation == OPERATION_GRAPH_ADD_WEIGHTS) return story_weights_fate(r);
+    /* What a reader of versions saw is known from its answer alone. */
+    if (story_reads_version(r)) return STATUS_OK;
     return unknown_id(r) ? STATUS_NOT_FOUND : STATUS_OK;
 }
 
@@ -93,12 +104,12 @@ static bool is_allowed(struct story *s, const struct story_request *r, enum stat
     case STATUS_RESOURCE_EXHAUSTED:
         return s->settings.memory_short || detail == DETAIL_QUEUE_FULL ||
                (detail == DETAIL_QUOTA && s->settings.queue_max);
+    case STATUS_NOT_FOUND: return code == fate(r) || (story_reads_version(r) && unknown_id(r));
     case STATUS_UNAVAILABLE: return r->token && detail == DETAIL_TOKEN_BUSY;
     case STATUS_ABORTED:
         if (drops(r)) return r->expected; /* others may have been about to write */
         return code == fate(r);
     case STATUS_INVALID_ARGUMENT:
-    case STATUS_NOT_FOUND:
     case STATUS_FAILED_PRECONDITION:
     case STATUS_ALREADY_EXISTS: return code == fate(r);
     default: return false;
@@ -159,6 +170,19 @@ static void look(const struct story_request *r, struct scope *out)
     }
 }
 
+/* Notes which version of a collection was seen, before anything is compared with it. */
+static void see(const struct cursor *c, uint64_t version)
+{
+    struct story_request *r = (struct story_request *)c->r;
+    if (!story_reads_version(r)) return;
+    for (const struct story_state *at = r->resident->last; at && !r->seen; at = at->before)
+        if ((!at->seq || at->version == version) && story_may_see(r, at)) r->seen = at;
+    if (!r->seen) WRONG(c->s, r, "it saw version %llu, and may not", (unsigned long long)version);
+    bool by_id =
+        r->operation == OPERATION_SCORE_CANDIDATES || r->operation == OPERATION_WEIGHTED_AVERAGE;
+    if (by_id && misses_id(r, r->seen)) WRONG(c->s, r, "an id is not there, and it was answered");
+}
+
 void check_version(struct story *s, const struct story_request *r, uint64_t version)
 {
     const struct story_state *seen = story_seen(r);
@@ -202,8 +226,8 @@ static void check_knn(struct cursor *c, const struct story_reply *reply)
     const struct story_request *r = c->r;
     struct scope scope;
     check_decode(c->s, r, reply, engram_accel_v1_KnnReply_fields, &m);
+    see(c, m.meta.version);
     c->s->by_backend[m.meta.backend % 4]++;
-    check_version(c->s, r, m.meta.version);
     look(r, &scope);
     uint64_t q = r->query_count, n = r->k < scope.allowed_count ? r->k : scope.allowed_count;
     const uint64_t *ids = NEXT(c, &m, ids, DTYPE_UINT64, q, n);
@@ -266,9 +290,9 @@ static void check_similarity(struct cursor *c, const struct story_reply *reply)
     struct scope scope;
     uint64_t places[STORY_IDS + 8];
     check_decode(c->s, r, reply, engram_accel_v1_SimilarityReply_fields, &m);
+    see(c, m.meta.version);
     c->s->by_backend[m.meta.backend % 4]++;
     look(r, &scope);
-    if (r->name < STORY_NAMES) check_version(c->s, r, m.meta.version);
     if (r->has_threshold) {
         check_matches(c, &scope, &m);
         return;
@@ -313,6 +337,7 @@ static void check_candidates(struct cursor *c, const struct story_reply *reply)
     struct scope scope;
     uint64_t q = r->query_count, n = r->offsets[q], longest = 0;
     check_decode(c->s, r, reply, engram_accel_v1_ScoreCandidatesReply_fields, &m);
+    see(c, m.meta.version);
     c->s->by_backend[m.meta.backend % 4]++;
     look(r, &scope);
     if (!r->k) {
@@ -350,6 +375,7 @@ static void check_average(struct cursor *c, const struct story_reply *reply)
     const struct story_request *r = c->r;
     struct scope scope;
     check_decode(c->s, r, reply, engram_accel_v1_WeightedAverageReply_fields, &m);
+    see(c, m.meta.version);
     c->s->by_backend[m.meta.backend % 4]++;
     look(r, &scope);
     const float *average = NEXT(c, &m, average, DTYPE_FLOAT32, 1, r->dimension);
@@ -379,9 +405,9 @@ static void check_fetch(struct cursor *c, const struct story_reply *reply)
 {
     engram_accel_v1_FetchReply m = engram_accel_v1_FetchReply_init_zero;
     const struct story_request *r = c->r;
-    const struct story_state *seen = story_seen(r);
     check_decode(c->s, r, reply, engram_accel_v1_FetchReply_fields, &m);
-    check_version(c->s, r, m.meta.version);
+    see(c, m.meta.version);
+    const struct story_state *seen = story_seen(r);
     uint64_t left = seen->count > r->offset ? seen->count - r->offset : 0, missing = 0;
     uint64_t n = r->id_count ? r->id_count : r->limit < left ? r->limit : left;
     const uint64_t *ids = NEXT(c, &m, ids, DTYPE_UINT64, n, 1);

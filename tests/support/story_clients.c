@@ -98,6 +98,7 @@ static void take_reply(struct story_client *c, const struct frame_header *h, con
     if (r->operation == OPERATION_HELLO) c->greeted = !(h->flags & FRAME_FLAG_ERROR);
     s->answered++;
     story_check(s, r, &reply);
+    if (r->resident && !(h->flags & FRAME_FLAG_ERROR)) story_acknowledge(r);
 }
 
 void story_client_reads(struct story_client *c)
@@ -167,7 +168,7 @@ static bool is_stored(struct story *s, const struct story_request *r, uint64_t *
         return true;
     }
     if (store_collection_find(s->store, space, name, &f, &found)) return false;
-    *version = collection_version(found);
+    *version = collection_version(collection_now(found));
     return true;
 }
 
@@ -180,6 +181,7 @@ void story_admitting(struct story *s, struct story_request *r)
     const struct story_request *done = story_done(r);
     r->done_before = done && done->answered;
     if (r->name != STORY_NAMES) r->resident = story_find(s, r->client->space, r->name);
+    if (r->resident) r->known = r->resident->known;
 }
 
 static bool drops(const struct story_request *r)

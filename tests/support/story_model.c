@@ -69,6 +69,7 @@ struct story_collection *story_create(struct story *s, uint32_t space, uint32_t 
                                    .metric = name < STORY_NAMES ? s->model.metric[name] : 0,
                                    .last = story_take(s, sizeof *c->last),
                                    .next = s->model.collections};
+    c->known = c->last;
     s->model.collections = c;
     story_take_version(s, 0, version);
     c->last->version = version;
@@ -131,6 +132,7 @@ void story_apply(struct story *s, struct story_request *r, uint64_t version)
     story_take_version(s, was->version, version);
     now->seq = r->seq;
     now->version = version;
+    now->by = r;
     now->before = was;
     for (uint64_t i = 0; i < r->id_count; i++)
         r->counts[story_place(was, r->ids[i]) < was->count]++;
@@ -141,8 +143,50 @@ void story_apply(struct story *s, struct story_request *r, uint64_t version)
     r->resident->last = now;
 }
 
+bool story_reads_version(const struct story_request *r)
+{
+    switch (r->operation) {
+    case OPERATION_KNN:
+    case OPERATION_SIMILARITY:
+    case OPERATION_SCORE_CANDIDATES:
+    case OPERATION_WEIGHTED_AVERAGE:
+    case OPERATION_FETCH: return r->name < STORY_NAMES && r->resident;
+    default: return false;
+    }
+}
+
+/* Its client wrote it before asking r. */
+static bool is_own_before(const struct story_request *r, const struct story_state *state)
+{
+    return state->by && state->by->connection == r->connection && state->by->seq < r->seq;
+}
+
+static bool is_own_after(const struct story_request *r, const struct story_state *state)
+{
+    return state->by && state->by->connection == r->connection && state->by->seq > r->seq;
+}
+
+bool story_may_see(const struct story_request *r, const struct story_state *state)
+{
+    for (const struct story_state *s = r->resident->last; s != state; s = s->before)
+        if (s == r->known || is_own_before(r, s)) return false;
+    for (const struct story_state *s = state; s; s = s->before)
+        if (is_own_after(r, s)) return false;
+    return true;
+}
+
+void story_acknowledge(struct story_request *r)
+{
+    if (!r->applied || r->name >= STORY_NAMES || r->operation == OPERATION_COLLECTION_DROP) return;
+    const struct story_state *state = r->resident->last;
+    while (state != r->resident->known && state->by != r)
+        state = state->before;
+    r->resident->known = state;
+}
+
 const struct story_state *story_seen(const struct story_request *r)
 {
+    if (r->seen) return r->seen;
     const struct story_state *state = r->resident->last;
     while (state->seq > r->seq)
         state = state->before;

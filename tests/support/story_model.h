@@ -34,6 +34,7 @@ struct story_state {
     float *factors;
     uint64_t edge_count;
     struct story_edge *edges;
+    const struct story_request *by; /* the write; NULL: as created */
     struct story_state *before;
 };
 
@@ -43,6 +44,7 @@ struct story_collection {
     uint32_t metric;
     bool dropped; /* nobody finds it any more */
     struct story_state *last;
+    const struct story_state *known; /* the newest whose writer has been told so */
     struct story_collection *next;
 };
 
@@ -57,7 +59,10 @@ struct story_request {
     uint64_t seq;
     uint32_t name;                     /* STORY_NAMES: inline rows */
     struct story_collection *resident; /* that it found; NULL: none */
-    bool made;                         /* create: the name is its from then on */
+    /* Of a reader of a collection: what was known when it was looked at, and what it was told that
+     * it saw. */
+    const struct story_state *known, *seen;
+    bool made; /* create: the name is its from then on */
     uint32_t dimension, metric, k;
     uint64_t id_count, query_count, row_count;
     uint64_t *ids;
@@ -126,8 +131,14 @@ struct story_request *story_done(const struct story_request *r);
 enum status story_version_fate(const struct story_request *r);
 /* Whether weights could be added to in the state that r found; OK if they were. */
 enum status story_weights_fate(const struct story_request *r);
-/* What r, which reads, must have seen. */
+/* What r has seen: of a collection, which keeps versions, what its answer told. */
 const struct story_state *story_seen(const struct story_request *r);
+/* True if r reads a collection: it sees what its client wrote before it and not after it, and every
+ * write that was acknowledged before it came. */
+bool story_reads_version(const struct story_request *r);
+bool story_may_see(const struct story_request *r, const struct story_state *state);
+/* The writer was told that r is done. */
+void story_acknowledge(struct story_request *r);
 /* The place of id in it; state->count: it is not there. */
 uint64_t story_place(const struct story_state *state, uint64_t id);
 

@@ -45,7 +45,7 @@ static inline struct job *graph_job(struct house *h, enum operation operation)
 {
     struct job *j = make_job(h, operation);
     j->collection = NULL;
-    j->graph = graph;
+    graph_resident(graph)->ops->lend(graph_resident(graph), j);
     return j;
 }
 

@@ -248,7 +248,7 @@ static inline struct job *make_job(struct house *h, enum operation operation)
     j->operation = operation;
     j->ops = operation_find(operation);
     j->space = h->space;
-    j->collection = h->collection;
+    collection_resident(h->collection)->ops->lend(collection_resident(h->collection), j);
     j->heap = h->heap;
     j->kernels = vectors_choose("auto");
     j->worker_count = WORKERS;
@@ -356,14 +356,15 @@ static inline void check_upload(struct house *h, const struct order *o)
     cr_assert_eq(o->kind, ORDER_UPLOAD);
     cr_assert_eq(o->space, h->space->number);
     cr_assert_eq(up->dimension, DIMENSION);
-    cr_assert_eq(up->row_count, collection_rows(h->collection));
+    cr_assert_eq(up->row_count, collection_rows(collection_now(h->collection)));
     cr_assert_leq(up->first + up->count, up->row_count);
     for (uint64_t i = 0; i < up->count; i++) {
         uint32_t row = (uint32_t)(up->first + i);
-        cr_assert_eq(memcmp(base + up->rows + i * STRIDE * 4, collection_row(h->collection, row),
-                            STRIDE * 4),
+        cr_assert_eq(memcmp(base + up->rows + i * STRIDE * 4,
+                            collection_row(collection_now(h->collection), row), STRIDE * 4),
                      0);
-        cr_assert_eq(((const uint64_t *)(base + up->ids))[i], collection_id(h->collection, row));
+        cr_assert_eq(((const uint64_t *)(base + up->ids))[i],
+                     collection_id(collection_now(h->collection), row));
     }
 }
 

@@ -49,7 +49,8 @@ Test(gpu, a_first_upload_and_what_follows)
         answer(p, &o, RESULT_OK, 0);
     }
     cr_assert_eq(rows, ROWS);
-    cr_assert_eq(last.version, collection_version(h.collection), "the last one completes it");
+    cr_assert_eq(last.version, collection_version(collection_now(h.collection)),
+                 "the last one completes it");
     expect_back(&h, j);
     drop_job(j);
     cr_assert_not(replica_wants_upload(h.gpu, collection_resident(h.collection)));
@@ -64,12 +65,12 @@ Test(gpu, a_first_upload_and_what_follows)
     cr_assert_eq(o.upload.fresh, 0);
     cr_assert_leq(o.upload.first, 100);
     cr_assert_lt(o.upload.count, ROWS);
-    cr_assert_eq(o.version, collection_version(h.collection));
+    cr_assert_eq(o.version, collection_version(collection_now(h.collection)));
     answer(p, &o, RESULT_OK, 0);
     expect_none_back(&h);
     o = next_order(p);
     cr_assert_eq(o.kind, ORDER_RUN);
-    cr_assert_eq(o.version, collection_version(h.collection));
+    cr_assert_eq(o.version, collection_version(collection_now(h.collection)));
     answer(p, &o, RESULT_OK, 0);
     expect_back(&h, j);
     drop_job(j);
@@ -236,14 +237,15 @@ Test(gpu, orders_for_scores_lists_and_averages)
     cr_assert_eq(o.run.positions, PLACE_NONE);
     cr_assert_eq(o.run.out_ids, PLACE_NONE, "so few ids the front writes");
     for (uint32_t i = 0; i < ROWS; i++)
-        cr_assert_eq(((uint64_t *)j->result.tensors[0].data)[i], collection_id(h.collection, i));
+        cr_assert_eq(((uint64_t *)j->result.tensors[0].data)[i],
+                     collection_id(collection_now(h.collection), i));
     cr_assert_eq(at(&h, o.run.out_scores), j->result.tensors[1].data);
     answer(p, &o, RESULT_OK, 0);
     expect_back(&h, j);
     drop_job(j);
 
     for (uint64_t i = 0; i < 6; i++) {
-        h.ids[i] = collection_id(h.collection, (uint32_t)(i * 11));
+        h.ids[i] = collection_id(collection_now(h.collection), (uint32_t)(i * 11));
         h.weights[i] = (float)i;
     }
     j = make_job(&h, OPERATION_SCORE_CANDIDATES);
@@ -305,7 +307,7 @@ Test(gpu, many_empty_lists_are_a_workers)
     memset(offsets, 0, (LISTS + 1) * 8);
     offsets[LISTS] = 1;
     reference_fill(6, queries, LISTS * DIMENSION);
-    h.ids[0] = collection_id(h.collection, 11);
+    h.ids[0] = collection_id(collection_now(h.collection), 11);
     struct job *j = make_job(&h, OPERATION_SCORE_CANDIDATES);
     j->request.queries = (struct tensor){DTYPE_FLOAT32, LISTS, DIMENSION, queries};
     j->request.ids = (struct tensor){DTYPE_UINT64, 1, 1, h.ids};

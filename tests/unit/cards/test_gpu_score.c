@@ -62,7 +62,7 @@ static void score_all(struct house *h, const struct order *o, const struct reque
     float *scores = (float *)at(h, o->run.out_scores);
     cr_assert_eq(o->run.list_count, CANDIDATES);
     for (uint32_t i = 0; i < CANDIDATES; i++) {
-        cr_assert_eq(collection_id(h->collection, rows[i]), r->ids[i], "%u", i);
+        cr_assert_eq(collection_id(collection_now(h->collection), rows[i]), r->ids[i], "%u", i);
         scores[i] = (float)(i * 37 % 1009);
     }
 }

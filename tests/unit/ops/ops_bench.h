@@ -63,7 +63,8 @@ static inline struct job make_job(struct bench *b, enum operation operation, boo
 {
     return (struct job){.operation = operation,
                         .space = b->space,
-                        .collection = in_line ? NULL : b->collection,
+                        .resident = in_line ? NULL : collection_resident(b->collection),
+                        .collection = in_line ? NULL : collection_now(b->collection),
                         .heap = b->heap,
                         .kernels = vectors_choose("auto"),
                         .worker_count = 3,

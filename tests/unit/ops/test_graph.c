@@ -38,6 +38,7 @@ static struct job make_job(struct bench *b, enum operation operation)
 {
     return (struct job){.operation = operation,
                         .space = b->space,
+                        .resident = graph_resident(b->graph),
                         .graph = b->graph,
                         .heap = b->heap,
                         .kernels = vectors_choose("auto"),

@@ -74,7 +74,8 @@ static struct job make_job(struct bench *b, enum operation operation)
 {
     struct job j = {.operation = operation,
                     .space = b->space,
-                    .collection = b->collection,
+                    .resident = b->collection ? collection_resident(b->collection) : NULL,
+                    .collection = b->collection ? collection_now(b->collection) : NULL,
                     .heap = b->heap,
                     .kernels = vectors_variant(0),
                     .worker_count = 1,
@@ -214,7 +215,7 @@ Test(knn, equals_the_reference)
         enum metric metric = metrics[i % 3];
         struct bench b = open_bench(cases[i].dimension, cases[i].rows, cases[i].queries, metric,
                                     false, (unsigned)i);
-        if (!b.rows) cr_assert_eq(collection_version(b.collection), 1);
+        if (!b.rows) cr_assert_eq(collection_version(collection_now(b.collection)), 1);
         struct job j = make_job(&b, OPERATION_KNN);
         j.request.k = cases[i].k;
         if (b.rows) {
@@ -254,7 +255,7 @@ static void allow_only(struct bench *b, const uint64_t *ids, uint64_t count)
 {
     b->allowed = calloc(b->rows + 1, sizeof *b->allowed);
     for (uint64_t i = 0; i < count; i++) {
-        uint32_t row = collection_find_row(b->collection, ids[i]);
+        uint32_t row = collection_find_row(collection_now(b->collection), ids[i]);
         if (row != COLLECTION_NO_ROW) b->allowed[row] = true;
     }
 }
@@ -303,8 +304,9 @@ static uint8_t *make_bitmap(struct bench *b, unsigned share, uint64_t bytes, uin
     for (uint64_t bit = 0; bit < bytes * 8; bit++) {
         if ((unsigned)rand_r(&seed) % 1000 >= share) continue;
         bitmap[bit / 8] |= (uint8_t)(1u << bit % 8);
-        uint32_t row = first + bit < first ? COLLECTION_NO_ROW
-                                           : collection_find_row(b->collection, first + bit);
+        uint32_t row = first + bit < first
+                           ? COLLECTION_NO_ROW
+                           : collection_find_row(collection_now(b->collection), first + bit);
         if (row != COLLECTION_NO_ROW) b->allowed[row] = true;
     }
     return bitmap;
@@ -361,7 +363,8 @@ static uint64_t columns_of(const struct bench *b, const struct job *j, uint64_t 
     }
     bool *seen = calloc(b->rows + 1, sizeof *seen);
     for (uint64_t i = 0; i < list->rows; i++) {
-        uint32_t row = collection_find_row(b->collection, ((uint64_t *)list->data)[i]);
+        uint32_t row =
+            collection_find_row(collection_now(b->collection), ((uint64_t *)list->data)[i]);
         if (row == COLLECTION_NO_ROW || seen[row]) continue;
         seen[row] = true;
         rows[count++] = row;

@@ -79,7 +79,8 @@ static struct job make_job(struct room *r, enum operation operation, uint32_t wo
 {
     return (struct job){.operation = operation,
                         .space = r->space,
-                        .collection = r->collection,
+                        .resident = collection_resident(r->collection),
+                        .collection = collection_now(r->collection),
                         .heap = r->heap,
                         .kernels = vectors_choose("auto"),
                         .worker_count = workers,

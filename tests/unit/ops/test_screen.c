@@ -169,7 +169,8 @@ static unsigned run_all_ways(const struct scene *s, uint32_t k, const float *thr
         for (size_t w = 0; w < sizeof workers / sizeof *workers; w += sweep_stride(2)) {
             struct job j = {.operation = OPERATION_KNN,
                             .space = s->space,
-                            .collection = s->collection,
+                            .resident = collection_resident(s->collection),
+                            .collection = collection_now(s->collection),
                             .heap = s->heap,
                             .kernels = &kernels,
                             .worker_count = workers[w],

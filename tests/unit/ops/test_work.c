@@ -40,7 +40,10 @@ static void close_room(struct room *r)
 
 static struct job job_of(const struct room *r, enum operation operation, uint64_t queries)
 {
-    struct job j = {.operation = operation, .space = r->space, .collection = r->collection};
+    struct job j = {.operation = operation,
+                    .space = r->space,
+                    .resident = collection_resident(r->collection),
+                    .collection = collection_now(r->collection)};
     j.body_bytes = 12345;
     if (queries) j.request.queries = (struct tensor){DTYPE_FLOAT32, queries, DIMENSION, NULL};
     return j;
@@ -85,6 +88,7 @@ Test(work, of_the_others)
     j.request.has_threshold = true;
     cr_assert_eq(operation_work(&j).bytes_out, 0);
     j = job_of(&r, OPERATION_SIMILARITY, 5); /* inline */
+    j.resident = NULL;
     j.collection = NULL;
     j.request.rows = (struct tensor){DTYPE_FLOAT32, 30, 70, NULL};
     w = operation_work(&j);
@@ -132,6 +136,7 @@ Test(work, of_monsters_does_not_overflow)
     struct room r = open_room();
     struct job j = job_of(&r, OPERATION_SIMILARITY, UINT64_MAX / 2);
     cr_assert_geq(operation_work(&j).pairs, UINT64_MAX / 16);
+    j.resident = NULL;
     j.collection = NULL;
     j.request.rows = (struct tensor){DTYPE_FLOAT32, UINT64_MAX, UINT64_MAX, NULL};
     struct work w = operation_work(&j);

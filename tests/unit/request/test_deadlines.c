@@ -81,7 +81,7 @@ static struct job *ask_as(uint64_t deadline_ns, bool writer)
     struct job *j = job_take_own(p, space, OPERATION_KNN, (struct job_owner){finish_on_done, p});
     cr_assert(j);
     j->ticket.tenancy = tenancy;
-    j->collection = rows;
+    j->resident = collection_resident(rows);
     j->request.queries =
         (struct tensor){.dtype = DTYPE_FLOAT32, .rows = 1, .columns = D, .data = query};
     j->request.k = 3;

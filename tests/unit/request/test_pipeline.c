@@ -16,6 +16,7 @@
 #include "daemon/request/quotas.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/sched/turnstile.h"
+#include "daemon/store/collection.h"
 #include "tests/support/sample_requests.h"
 
 enum { D = 16, SUBMITTED_MAX = 16 };
@@ -109,7 +110,7 @@ static struct job *ask(uint64_t request_id)
     cr_assert(j);
     j->operation = OPERATION_KNN;
     j->ops = operation_find(OPERATION_KNN);
-    j->collection = rows;
+    j->resident = collection_resident(rows);
     j->request.queries =
         (struct tensor){.dtype = DTYPE_FLOAT32, .rows = 1, .columns = D, .data = query};
     j->request.k = 3;
@@ -180,7 +181,7 @@ Test(pipeline, bad_company_is_left_after_the_second_time)
             }
             cr_assert_eq(m->alone, round == 1);
             turnstiles_leave(p, m);
-            m->collection = rows;
+            m->resident = collection_resident(rows);
             m->state = JOB_RECEIVED;
             turnstiles_enter(p, m);
         }

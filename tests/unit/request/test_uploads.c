@@ -66,14 +66,16 @@ static uint32_t under_way(const struct collection *c)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < UPLOADS_MAX; i++)
-        count += p->uploads.jobs[i] && p->uploads.jobs[i]->collection == c;
+        count += p->uploads.jobs[i] &&
+                 p->uploads.jobs[i]->resident == collection_resident((struct collection *)c);
     return count;
 }
 
 static void end_one_of(const struct collection *c)
 {
     for (uint32_t i = 0; i < UPLOADS_MAX; i++)
-        if (p->uploads.jobs[i] && p->uploads.jobs[i]->collection == c) {
+        if (p->uploads.jobs[i] &&
+            p->uploads.jobs[i]->resident == collection_resident((struct collection *)c)) {
             p->uploads.jobs[i]->owner.done(p, p->uploads.jobs[i]);
             return;
         }

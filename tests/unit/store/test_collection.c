@@ -83,7 +83,7 @@ static bool model_delete(struct model *m, uint64_t id)
 static void check_row(const struct model *m, const struct collection *c, uint32_t row)
 {
     uint32_t d = m->dimension;
-    const float *stored = collection_row(c, row);
+    const float *stored = collection_row(collection_now(c), row);
     cr_assert_eq(memcmp(stored, m->data + (size_t)row * d, d * sizeof *stored), 0);
     for (size_t i = d; i < vector_stride(d); i++) {
         uint32_t bits;
@@ -92,27 +92,28 @@ static void check_row(const struct model *m, const struct collection *c, uint32_
     }
     float norm;
     vectors_variant(0)->norms(d, stored, 1, &norm);
-    cr_assert(norm == collection_norm(c, row));
+    cr_assert(norm == collection_norm(collection_now(c), row));
 }
 
 static void check(const struct model *m, const struct collection *c)
 {
-    cr_assert_eq(collection_rows(c), m->rows);
-    cr_assert_eq(collection_version(c), m->version + 1); /* the first is its making */
+    cr_assert_eq(collection_rows(collection_now(c)), m->rows);
+    cr_assert_eq(collection_version(collection_now(c)),
+                 m->version + 1); /* the first is its making */
     struct collection_info info = collection_info(c);
     cr_assert_eq(info.row_bytes, m->rows * vector_stride(m->dimension) * 4);
     cr_assert_eq(space_row_count(collection_space(c)), m->rows);
     for (uint32_t row = 0; row < m->rows; row++) {
-        cr_assert_eq(collection_id(c, row), m->ids[row]);
-        cr_assert_eq(collection_find_row(c, m->ids[row]), row);
+        cr_assert_eq(collection_id(collection_now(c), row), m->ids[row]);
+        cr_assert_eq(collection_find_row(collection_now(c), m->ids[row]), row);
         check_row(m, c, row);
     }
-    size_t step = collection_segment_rows(c);
+    size_t step = collection_segment_rows(collection_now(c));
     for (uint64_t first = 0; first < m->rows; first += step) {
         const uint64_t *ids;
         size_t count = m->rows - first < step ? m->rows - first : step;
-        struct row_block b = collection_block(c, first, count, &ids);
-        cr_assert_eq(b.rows, collection_row(c, (uint32_t)first));
+        struct row_block b = collection_block(collection_now(c), first, count, &ids);
+        cr_assert_eq(b.rows, collection_row(collection_now(c), (uint32_t)first));
         cr_assert_eq(memcmp(ids, m->ids + first, count * 8), 0);
     }
 }
@@ -216,10 +217,10 @@ Test(collection, agrees_with_a_naive_model)
         }
         check(&m, c);
         uint64_t none = 0;
-        cr_assert_eq(collection_find_row(c, 5), COLLECTION_NO_ROW);
+        cr_assert_eq(collection_find_row(collection_now(c), 5), COLLECTION_NO_ROW);
         cr_assert_eq(collection_upsert(c, &none, NULL, 0, &(struct upsert_counts){0}, NULL),
                      STATUS_OK);
-        cr_assert_eq(collection_version(c), m.version + 1);
+        cr_assert_eq(collection_version(collection_now(c)), m.version + 1);
         free(m.data);
         close_house(&h);
     }
@@ -243,8 +244,8 @@ Test(collection, names_the_row_that_is_wrong)
     ids[3] = 50;
     cr_assert_neq(collection_upsert(c, ids, rows, 4, &counts, &f), STATUS_OK);
     cr_assert_str_eq(f.text, "id 50 is given twice, in rows 1 and 3");
-    cr_assert_eq(collection_rows(c), 0);
-    cr_assert_eq(collection_version(c), 1);
+    cr_assert_eq(collection_rows(collection_now(c)), 0);
+    cr_assert_eq(collection_version(collection_now(c)), 1);
     cr_assert_eq(heap_usage(h.heap).bytes_used, 0);
 
     /* A bad row among replaced ones: none is overwritten. */
@@ -254,8 +255,8 @@ Test(collection, names_the_row_that_is_wrong)
     cr_assert_neq(collection_upsert(c, ids, other, 4, &counts, &f), STATUS_OK);
     cr_assert_str_eq(f.text, "row 3 (id 10): column 2 is not a finite number");
     for (uint32_t row = 0; row < 4; row++)
-        cr_assert_eq(memcmp(collection_row(c, row), rows + row * 3, 12), 0);
-    cr_assert_eq(collection_version(c), 2);
+        cr_assert_eq(memcmp(collection_row(collection_now(c), row), rows + row * 3, 12), 0);
+    cr_assert_eq(collection_version(collection_now(c)), 2);
     close_house(&h);
 }
 
@@ -310,7 +311,7 @@ static uint64_t file_bytes(struct heap *h)
 
 static void insert_range(struct collection *c, uint64_t first, uint64_t count, uint64_t step)
 {
-    uint32_t d = collection_dimension(c);
+    uint32_t d = collection_dimension(collection_now(c));
     uint64_t *ids = malloc(step * 8);
     float *rows = aligned_alloc(64, (step * d * 4 + 63) / 64 * 64);
     for (uint64_t i = 0; i < step * d; i++)
@@ -336,7 +337,7 @@ Test(collection, takes_at_most_48_bytes_a_row_beside_its_rows)
         struct collection *c = make(&h, "c", 32);
         uint64_t before = process_bytes();
         insert_range(c, 0, targets[t], 1000);
-        uint64_t rows = collection_rows(c);
+        uint64_t rows = collection_rows(collection_now(c));
         struct collection_info info = collection_info(c);
         cr_assert(info.index_bytes <= 48 * rows);
         cr_assert(file_bytes(h.heap) <= rows * 128 * 11 / 10);
@@ -377,10 +378,10 @@ Test(collection, gives_memory_back)
     cr_assert_eq(h.space->row_count, 10);
 
     collection_clear(warm);
-    cr_assert_eq(collection_rows(warm), 0);
+    cr_assert_eq(collection_rows(collection_now(warm)), 0);
     cr_assert_eq(heap_usage(h.heap).blocks, 0);
     insert_range(warm, 0, 10, 10);
-    cr_assert_eq(collection_rows(warm), 10);
+    cr_assert_eq(collection_rows(collection_now(warm)), 10);
     close_house(&h);
 }
 
@@ -409,8 +410,8 @@ Test(collection, stops_at_the_memory_bound_unchanged)
     uint64_t used = heap_usage(h.heap).bytes_used;
     cr_assert_eq(collection_upsert(c, ids, rows, n, &counts, &f), STATUS_RESOURCE_EXHAUSTED);
     cr_assert_eq(f.detail, DETAIL_MEMORY);
-    cr_assert_eq(collection_rows(c), 1000);
-    cr_assert_eq(collection_version(c), 3);
+    cr_assert_eq(collection_rows(collection_now(c)), 1000);
+    cr_assert_eq(collection_version(collection_now(c)), 3);
     cr_assert(heap_usage(h.heap).bytes_used <= used + 3 * MIB); /* one spare segment */
     insert_range(c, 5000, 500, 500);
     free(ids);

@@ -132,16 +132,16 @@ struct copy {
 /* Tells the copy what is dirty; returns how many rows that were. */
 static uint64_t tell(struct collection *c, struct copy *to)
 {
-    uint64_t first, count, told = 0, rows = collection_rows(c);
+    uint64_t first, count, told = 0, rows = collection_rows(collection_now(c));
     size_t stride = vector_stride(DIMENSION);
     cr_assert(collection_track(c));
     uint64_t bytes = collection_dirty_bytes(c);
     for (uint64_t from = 0; collection_next_dirty(c, from, &first, &count); from = first + count) {
         const uint64_t *ids;
-        size_t segment = collection_segment_rows(c);
+        size_t segment = collection_segment_rows(collection_now(c));
         cr_assert_eq(first / segment, (first + count - 1) / segment, "a run is in one segment");
         cr_assert_leq(first + count, rows);
-        struct row_block b = collection_block(c, first, (size_t)count, &ids);
+        struct row_block b = collection_block(collection_now(c), first, (size_t)count, &ids);
         memcpy(to->rows + first * stride, b.rows, count * stride * sizeof(float));
         memcpy(to->ids + first, ids, count * sizeof *ids);
         collection_clean(c, first, count);
@@ -155,10 +155,11 @@ static uint64_t tell(struct collection *c, struct copy *to)
 static void compare(const struct collection *c, const struct copy *to)
 {
     size_t stride = vector_stride(DIMENSION);
-    for (uint64_t i = 0; i < collection_rows(c); i++) {
-        cr_assert_eq(to->ids[i], collection_id(c, (uint32_t)i), "id of row %lu", i);
-        cr_assert_eq(memcmp(to->rows + i * stride, collection_row(c, (uint32_t)i), stride * 4), 0,
-                     "row %lu", i);
+    for (uint64_t i = 0; i < collection_rows(collection_now(c)); i++) {
+        cr_assert_eq(to->ids[i], collection_id(collection_now(c), (uint32_t)i), "id of row %lu", i);
+        cr_assert_eq(memcmp(to->rows + i * stride, collection_row(collection_now(c), (uint32_t)i),
+                            stride * 4),
+                     0, "row %lu", i);
     }
 }
 
@@ -202,7 +203,7 @@ Test(dirty, a_copy_that_is_told_is_the_same, .timeout = 900)
             change(c, rows, ids);
         if (step == 200) collection_soil(c);
         told += tell(c, &copy);
-        all += collection_rows(c);
+        all += collection_rows(collection_now(c));
         if (step % 20 == 0 || step == 200) compare(c, &copy);
     }
     compare(c, &copy);

@@ -104,7 +104,7 @@ Test(space, finds_or_makes_spaces)
     cr_assert_eq(store_collection_create(s, b, "c", 8, METRIC_DOT, NULL, &cb), STATUS_OK);
     cr_assert_eq(store_collection_find(s, a, "c", NULL, &found), STATUS_OK);
     cr_assert_eq(found, ca);
-    cr_assert_eq(collection_dimension(cb), 8);
+    cr_assert_eq(collection_dimension(collection_now(cb)), 8);
     cr_assert_eq(collection_space(cb), b);
     close_store(s);
 }
@@ -146,7 +146,7 @@ Test(space, checks_what_it_creates)
     struct collection *other;
     store_collection_unlink(s, a, c);
     cr_assert_eq(store_collection_create(s, a, "A.b_-9", 5, 1, &f, &other), STATUS_OK);
-    cr_assert_eq(collection_dimension(c), 3);
+    cr_assert_eq(collection_dimension(collection_now(c)), 3);
     collection_destroy(c);
     collection_destroy(NULL);
     close_store(s);
@@ -242,18 +242,19 @@ Test(versions, one_counter_gives_them_all)
     cr_assert_eq(store_space(s, "beta", &b), STATUS_OK);
     cr_assert_eq(store_collection_create(s, a, "rows", 2, METRIC_DOT, &f, &c), STATUS_OK);
     cr_assert_eq(store_graph_create(s, b, "rows", &f, &g), STATUS_OK);
-    cr_assert(collection_version(c) == 1 && graph_info(g).version == 2);
+    cr_assert(collection_version(collection_now(c)) == 1 && graph_info(g).version == 2);
     const uint64_t id = 7;
     const float row[2] = {1, 2};
     struct upsert_counts counts;
     cr_assert_eq(collection_upsert(c, &id, row, 1, &counts, &f), STATUS_OK);
-    cr_assert_eq(collection_version(c), 3);
+    cr_assert_eq(collection_version(collection_now(c)), 3);
     /* A drop and a create of the same name do not repeat a version. */
     store_collection_unlink(s, a, c);
     collection_destroy(c);
     uint64_t last = space_last_version(a);
     cr_assert_eq(store_collection_create(s, a, "rows", 2, METRIC_DOT, &f, &c), STATUS_OK);
-    cr_assert(collection_version(c) > last && collection_version(c) == space_last_version(b));
+    cr_assert(collection_version(collection_now(c)) > last &&
+              collection_version(collection_now(c)) == space_last_version(b));
     store_destroy(s);
     heap_destroy(heap);
 }

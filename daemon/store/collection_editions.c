@@ -1,0 +1,248 @@
+/* collection_editions: which edition is the newest, who sees which, and what a write begins and
+ * ends with. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/store/collection_inside.h"
+#include "daemon/store/row_index.h"
+
+struct edition *edition_create(struct collection *c)
+{
+    struct edition *e = fault_here("store: edition") ? NULL : calloc(1, sizeof *e);
+    if (e) e->of = c;
+    return e;
+}
+
+void edition_destroy(struct edition *e)
+{
+    if (!e) return;
+    free(e->segments);
+    free(e);
+}
+
+/* ---------------------------------------------------------------- readers; the loop */
+
+struct edition *collection_now(const struct collection *c)
+{
+    return c->now;
+}
+
+struct edition *collection_pin(struct collection *c)
+{
+    struct edition *e = c->now;
+    unsigned pins = atomic_load_explicit(&e->gate, memory_order_relaxed);
+    do {
+        if (pins == GATE_CLOSED) return NULL;
+    } while (!atomic_compare_exchange_weak_explicit(&e->gate, &pins, pins + 1, memory_order_acquire,
+                                                    memory_order_relaxed));
+    return e;
+}
+
+/* Frees what e sees and no other edition does, and e. It is not the newest, and nobody sees it. */
+static void retire(struct edition *e)
+{
+    struct collection *c = e->of;
+    struct edition *older = e->older, *newer = e->newer;
+    for (struct segment *s = e->left, *next; s; s = next) {
+        next = s->next;
+        if (!older || s->born > older->number) {
+            segment_free(c, s);
+            continue;
+        }
+        s->next = older->left;
+        older->left = s;
+    }
+    if (e->index != newer->index && (!older || e->index != older->index)) row_index_free(e->index);
+    newer->older = older;
+    if (older) older->newer = newer;
+    edition_destroy(e);
+}
+
+void collection_unpin(struct edition *e)
+{
+    unsigned pins = atomic_fetch_sub_explicit(&e->gate, 1, memory_order_release);
+    if (pins == 1 && e->newer) retire(e);
+}
+
+/* ---------------------------------------------------------------- a write; the loop */
+
+void collection_expect_write(struct collection *c)
+{
+    const struct edition *older = c->now->older;
+    c->write = (struct collection_write){
+        .tracked = c->dirty.words != NULL,
+        .older = older ? older->number : 0,
+    };
+    for (; older; older = older->older)
+        if (rows_of(older) > c->write.kept_rows) c->write.kept_rows = rows_of(older);
+}
+
+/* What changed is dirty from now on. If it was not tracked from the beginning, everything is. */
+static void note_changes(struct collection *c)
+{
+    struct collection_write *w = &c->write;
+    if (!w->tracked || w->changed_all)
+        dirty_forget(&c->dirty);
+    else
+        dirty_merge(&c->dirty, &w->changed);
+    dirty_forget(&w->changed);
+}
+
+void collection_publish(struct collection *c)
+{
+    struct edition *e = c->write.edition, *before = c->now;
+    if (!e) return;
+    note_changes(c);
+    if (e == before) {
+        atomic_store_explicit(&e->gate, 0, memory_order_release);
+    } else {
+        uint64_t version = atomic_load_explicit(&e->version, memory_order_relaxed);
+        resident_set_version(&c->resident, version);
+        before->left = c->write.left;
+        before->newer = e;
+        e->older = before;
+        c->now = e;
+        unsigned pins = atomic_load_explicit(&before->gate, memory_order_acquire);
+        if (!pins || pins == GATE_CLOSED) retire(before);
+    }
+    c->write = (struct collection_write){0};
+}
+
+struct edition *collection_written(const struct collection *c)
+{
+    return c->write.edition ? c->write.edition : c->now;
+}
+
+/* ---------------------------------------------------------------- a write; its thread */
+
+/* True if no reader sees the newest edition; none will until the gate is opened. */
+static bool close_gate(struct edition *e)
+{
+    unsigned none = 0;
+    return atomic_compare_exchange_strong_explicit(&e->gate, &none, GATE_CLOSED,
+                                                   memory_order_acquire, memory_order_relaxed);
+}
+
+static bool begin_in_place(struct collection *c)
+{
+    if (c->write.older || !close_gate(c->now)) return false;
+    c->write.edition = c->now;
+    return true;
+}
+
+bool write_is_in_place(const struct collection *c)
+{
+    return c->write.edition == c->now;
+}
+
+static enum status begin_next(struct collection *c)
+{
+    const struct edition *now = c->now;
+    struct edition *e = edition_create(c);
+    if (!e) return STATUS_RESOURCE_EXHAUSTED;
+    size_t bytes = (now->segment_count + 1) * sizeof *e->segments;
+    e->segments = fault_here("store: segment list") ? NULL : malloc(bytes);
+    if (!e->segments) {
+        edition_destroy(e);
+        return STATUS_RESOURCE_EXHAUSTED;
+    }
+    if (now->segment_count)
+        memcpy(e->segments, now->segments, now->segment_count * sizeof *e->segments);
+    e->segment_count = now->segment_count;
+    e->segment_capacity = now->segment_count + 1;
+    e->number = now->number + 1;
+    e->index = now->index;
+    atomic_store_explicit(&e->rows, rows_of(now), memory_order_relaxed);
+    c->write.edition = e;
+    return STATUS_OK;
+}
+
+void write_mark(struct collection *c, uint64_t first, uint64_t count)
+{
+    struct collection_write *w = &c->write;
+    if (!w->tracked || w->changed_all || !count) return;
+    w->changed.shift = c->dirty.shift;
+    if (!dirty_cover(&w->changed, first + count)) w->changed_all = true;
+    dirty_mark(&w->changed, first, count);
+}
+
+/* If nobody sees the newest edition, then nobody will: what only it had can be freed here, where
+ * that holds nobody up. */
+static void free_left(struct collection *c)
+{
+    struct collection_write *w = &c->write;
+    if (!w->left || w->older || !close_gate(c->now)) return;
+    for (struct segment *s = w->left, *next; s; s = next) {
+        next = s->next;
+        segment_free(c, s);
+    }
+    w->left = NULL;
+}
+
+void write_end(struct collection *c, uint64_t rows)
+{
+    struct edition *e = c->write.edition;
+    __atomic_add_fetch(&c->resident.space->row_count, rows - rows_of(e), __ATOMIC_RELAXED);
+    atomic_store_explicit(&e->rows, rows, memory_order_relaxed);
+    uint64_t version = space_next_version(c->resident.space);
+    atomic_store_explicit(&e->version, version, memory_order_relaxed);
+    if (write_is_in_place(c)) resident_set_version(&c->resident, version);
+    room_fit(e);
+    uint64_t bytes = rows * (sizeof(uint64_t) + sizeof(float)) + row_index_bytes(e->index);
+    atomic_store_explicit(&e->index_bytes, bytes, memory_order_relaxed);
+    if (!write_is_in_place(c)) free_left(c);
+}
+
+enum status write_refuse(struct collection *c, enum status st, const char *what, struct failure *f)
+{
+    heap_refuse(c->heap, st, c->resident.space->number, what, f);
+    unsigned pins = atomic_load_explicit(&c->now->gate, memory_order_relaxed);
+    if (f && (c->write.older || pins)) f->retry_after_ms = RETRY_MEMORY_MS;
+    return st == STATUS_OK ? st : STATUS_RESOURCE_EXHAUSTED;
+}
+
+/* A next edition goes, with all that only it has; what it wrote behind the last row of shared
+ * segments, and its entries in a shared index, are seen by nobody. */
+static void abandon(struct collection *c)
+{
+    struct edition *e = c->write.edition, *now = c->now;
+    dirty_forget(&c->write.changed);
+    if (e == now) room_fit(e);
+    c->write.edition = NULL;
+    c->write.left = NULL;
+    if (!e) return;
+    if (e == now) {
+        atomic_store_explicit(&e->gate, 0, memory_order_release);
+        return;
+    }
+    for (size_t i = 0; i < e->segment_count; i++)
+        if (e->segments[i]->born == e->number) segment_free(c, e->segments[i]);
+    if (e->index != now->index) row_index_free(e->index);
+    edition_destroy(e);
+}
+
+static enum status attempt(struct collection *c, bool in_place,
+                           enum status (*change)(void *write, struct failure *f), void *write,
+                           struct failure *f)
+{
+    enum status st = in_place ? STATUS_OK : begin_next(c);
+    if (st)
+        write_refuse(c, st, "another version of the rows", f);
+    else
+        st = change(write, f);
+    if (st) abandon(c);
+    return st;
+}
+
+/* Where there is no memory for what only another edition needs, it is done in place if nobody sees
+ * the newest. */
+enum status write_run(struct collection *c, uint64_t bytes,
+                      enum status (*change)(void *write, struct failure *f), void *write,
+                      struct failure *f)
+{
+    bool in_place = bytes <= IN_PLACE_BYTES_MAX && begin_in_place(c);
+    enum status st = attempt(c, in_place, change, write, f);
+    if (st != STATUS_RESOURCE_EXHAUSTED || in_place || !begin_in_place(c)) return st;
+    return attempt(c, true, change, write, f);
+}

@@ -1,0 +1,191 @@
+/* collection_room: the segments and the index of an edition that is being written. A segment that
+ * another edition sees is copied before a row that is seen there changes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/store/array.h"
+#include "daemon/store/collection_inside.h"
+#include "daemon/store/row_index.h"
+
+enum { COLUMN_BYTES = sizeof(uint64_t) + sizeof(float) }; /* an id and a norm */
+
+static uint64_t segment_rows(const struct collection *c)
+{
+    return UINT64_C(1) << c->segment_shift;
+}
+
+void segment_free(struct collection *c, struct segment *s)
+{
+    heap_release(c->heap, &s->rows);
+    array_free(s->ids, s->rows_max * COLUMN_BYTES);
+    free(s);
+}
+
+static enum status segment_make(const struct edition *e, uint64_t rows_max, struct segment **out)
+{
+    struct collection *c = e->of;
+    struct segment *s = fault_here("store: segment") ? NULL : calloc(1, sizeof *s);
+    if (!s) return STATUS_RESOURCE_EXHAUSTED;
+    s->rows_max = rows_max;
+    s->born = e->number;
+    s->ids = array_resize(NULL, 0, rows_max * COLUMN_BYTES);
+    enum status st = s->ids ? heap_take_fresh(c->heap, rows_max * row_bytes_of(c),
+                                              c->resident.space->number, &s->rows)
+                            : STATUS_RESOURCE_EXHAUSTED;
+    if (st) {
+        segment_free(c, s);
+        return st;
+    }
+    s->norms = (float *)(s->ids + rows_max);
+    *out = s;
+    return STATUS_OK;
+}
+
+/* True if only the edition that is being written sees s. */
+static bool is_own(const struct edition *e, const struct segment *s)
+{
+    return write_is_in_place(e->of) || s->born == e->number;
+}
+
+/* e does not need s any more. */
+static void leave(struct edition *e, struct segment *s)
+{
+    struct collection *c = e->of;
+    if (is_own(e, s)) {
+        segment_free(c, s);
+        return;
+    }
+    s->next = c->write.left;
+    c->write.left = s;
+}
+
+/* Puts a copy of segment i, with room for rows_max rows, in its place. */
+static enum status replace(struct edition *e, size_t i, uint64_t rows_max)
+{
+    struct segment *from = e->segments[i], *to;
+    struct collection *c = e->of;
+    uint64_t first = (uint64_t)i << c->segment_shift, rows = rows_of(e);
+    enum status st = segment_make(e, rows_max, &to);
+    if (st) return st;
+    rows = rows > first ? rows - first : 0;
+    if (rows > from->rows_max) rows = from->rows_max;
+    uint64_t bytes = rows * row_bytes_of(c);
+    if (bytes >= HEAP_POPULATE_BYTES_MIN) heap_populate(to->rows.data, bytes);
+    memcpy(to->rows.data, from->rows.data, bytes);
+    memcpy(to->ids, from->ids, rows * sizeof *to->ids);
+    memcpy(to->norms, from->norms, rows * sizeof *to->norms);
+    e->segments[i] = to;
+    leave(e, from);
+    return STATUS_OK;
+}
+
+enum status room_own(struct edition *e, uint64_t row)
+{
+    size_t i = (size_t)(row >> e->of->segment_shift);
+    const struct segment *s = e->segments[i];
+    return is_own(e, s) ? STATUS_OK : replace(e, i, s->rows_max);
+}
+
+/* ---------------------------------------------------------------- more rows */
+
+/* Rows for which the first segment has room while it is the only one: so that their bytes are a
+ * power of two, a collection of a few rows takes little memory and growing moves each row a few
+ * times at most. */
+static uint64_t first_segment_rows(const struct collection *c, uint64_t rows)
+{
+    uint64_t bytes = HEAP_UNIT;
+    while (bytes < rows * row_bytes_of(c))
+        bytes *= 2;
+    uint64_t fit = bytes / row_bytes_of(c);
+    return fit < segment_rows(c) ? fit : segment_rows(c);
+}
+
+static enum status reserve_first(struct edition *e, uint64_t rows)
+{
+    uint64_t want = first_segment_rows(e->of, rows);
+    if (e->segment_count) return e->segments[0]->rows_max >= want ? STATUS_OK : replace(e, 0, want);
+    enum status st = segment_make(e, want, &e->segments[0]);
+    if (!st) e->segment_count = 1;
+    return st;
+}
+
+static enum status reserve_list(struct edition *e, size_t want)
+{
+    if (want <= e->segment_capacity) return STATUS_OK;
+    size_t capacity = e->segment_capacity * 2 > want ? e->segment_capacity * 2 : want;
+    struct segment **grown =
+        fault_here("store: segment list") ? NULL : realloc(e->segments, capacity * sizeof *grown);
+    if (!grown) return STATUS_RESOURCE_EXHAUSTED;
+    e->segments = grown;
+    e->segment_capacity = capacity;
+    return STATUS_OK;
+}
+
+/* Rows that older editions see, though the newest has fewer, are not written over. */
+static enum status own_kept(struct edition *e)
+{
+    uint64_t end = e->of->write.kept_rows, row = rows_of(e);
+    uint64_t room = (uint64_t)e->segment_count << e->of->segment_shift;
+    enum status st = STATUS_OK;
+    if (end > room) end = room;
+    for (; row < end && !st; row = ((row >> e->of->segment_shift) + 1) << e->of->segment_shift)
+        st = room_own(e, row);
+    return st;
+}
+
+enum status room_reserve(struct edition *e, uint64_t rows)
+{
+    struct collection *c = e->of;
+    size_t want = (size_t)((rows + segment_rows(c) - 1) >> c->segment_shift);
+    enum status st = reserve_list(e, want);
+    if (!st && rows > rows_of(e)) st = own_kept(e);
+    if (!st && want && e->segment_count <= 1) st = reserve_first(e, rows);
+    while (!st && e->segment_count < want) {
+        st = segment_make(e, segment_rows(c), &e->segments[e->segment_count]);
+        if (!st) e->segment_count++;
+    }
+    return st;
+}
+
+/* ---------------------------------------------------------------- the index */
+
+/* Makes the index anew for so many rows; other editions may go on with the old one. */
+static enum status index_anew(struct edition *e, uint64_t rows)
+{
+    struct row_index *old = e->index, *x = row_index_make(rows);
+    if (!x) return STATUS_RESOURCE_EXHAUSTED;
+    row_index_add_rows(x, e, 0, rows_of(e));
+    if (write_is_in_place(e->of) || old != e->of->now->index) row_index_free(old);
+    e->index = x;
+    return STATUS_OK;
+}
+
+enum status room_for_ids(struct edition *e, uint64_t more)
+{
+    uint64_t rows = rows_of(e) + more;
+    if (row_index_has_room(e->index, more)) return STATUS_OK;
+    /* Half of the present slots and more than rows need: deleted rows' entries filled it, and it
+     * must not be full again soon. */
+    return index_anew(e, rows_of(e) ? rows + rows / 3 : rows);
+}
+
+/* ---------------------------------------------------------------- fewer rows */
+
+static void release_segments(struct edition *e, size_t keep)
+{
+    while (e->segment_count > keep)
+        leave(e, e->segments[--e->segment_count]);
+}
+
+void room_fit(struct edition *e)
+{
+    struct collection *c = e->of;
+    uint64_t rows = rows_of(e);
+    size_t segments = (size_t)((rows + segment_rows(c) - 1) >> c->segment_shift);
+    /* One spare segment stays, so that inserting and deleting a row at a segment's edge does not
+     * take and free a segment each time. */
+    release_segments(e, rows ? segments + 1 : 0);
+    if (rows == 0) c->id_bound = 0;
+    if (row_index_is_large(e->index, rows)) (void)index_anew(e, rows);
+}
