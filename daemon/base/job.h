@@ -256,7 +256,7 @@ struct job {
      * its graph. Both NULL: it has neither, or waits. */
     struct edition *collection;
     struct graph *graph;
-    struct token_entry *token;     /* of a write under way (request/tokens.h); NULL: none */
+    struct token_entry *token; /* of a write under way (request/tokens.h); NULL: none */
     bool holds_turnstile;
     bool writer;
     /* the client cancelled it or vanished, or its time is up: no further parts run */

@@ -1,4 +1,4 @@
-/* The turnstile: many readers or one writer, nobody overtakes. */
+/* The turnstile: many readers or one writer, nobody overtakes; and that of what keeps versions. */
 #include "daemon/sched/turnstile.h"
 
 #include <criterion/criterion.h>
@@ -138,4 +138,81 @@ Test(turnstile, holds_its_invariants)
         cr_assert(inside_count || turnstile_idle(&t), "somebody waits and nobody is inside");
     }
     cr_assert(passed > 1000);
+}
+
+/* ---------------------------------------------------------------- of what keeps versions */
+
+static struct job *of_client(struct job *j, uint64_t connection)
+{
+    j->key.connection = connection;
+    j->operation = OPERATION_UPSERT;
+    return j;
+}
+
+static struct job *drop(int i)
+{
+    struct job *j = writer(i);
+    j->operation = OPERATION_COLLECTION_DROP;
+    return j;
+}
+
+Test(turnstile, readers_of_versions_wait_for_no_stranger)
+{
+    struct turnstile t = {.versions = true};
+    cr_assert(turnstile_enter(&t, of_client(reader(0), 1)));
+    cr_assert(turnstile_enter(&t, of_client(writer(1), 2)), "nor a writer for readers");
+    cr_assert(turnstile_enter(&t, of_client(reader(2), 3)));
+    cr_assert_not(turnstile_enter(&t, of_client(writer(3), 3)), "but for the writer before it");
+    cr_assert(turnstile_enter(&t, of_client(reader(4), 4)));
+    cr_assert_eq(turnstile_leave(&t, &jobs[1]), &jobs[3]);
+    cr_assert_null(jobs[3].next);
+    for (int i = 0; i < 5; i++)
+        if (jobs[i].holds_turnstile) cr_assert_null(turnstile_leave(&t, &jobs[i]));
+    cr_assert(turnstile_idle(&t));
+}
+
+Test(turnstile, a_reader_of_versions_waits_for_its_own_writes)
+{
+    struct turnstile t = {.versions = true};
+    cr_assert(turnstile_enter(&t, of_client(writer(0), 1)));
+    cr_assert_not(turnstile_enter(&t, of_client(reader(1), 1)));
+    cr_assert_not(turnstile_enter(&t, of_client(writer(2), 2)));
+    cr_assert_not(turnstile_enter(&t, of_client(writer(3), 1)));
+    cr_assert_not(turnstile_enter(&t, of_client(reader(4), 1)));
+    cr_assert(turnstile_enter(&t, of_client(reader(5), 3)));
+    struct job *next = turnstile_leave(&t, &jobs[0]);
+    cr_assert_eq(next, &jobs[1], "its own write is done");
+    cr_assert_eq(next->next, &jobs[2]);
+    cr_assert_null(next->next->next);
+    cr_assert_eq(turnstile_leave(&t, &jobs[2]), &jobs[3]);
+    cr_assert_eq(turnstile_leave(&t, &jobs[3]), &jobs[4]);
+    for (int i = 0; i < 6; i++)
+        if (jobs[i].holds_turnstile) cr_assert_null(turnstile_leave(&t, &jobs[i]));
+    cr_assert(turnstile_idle(&t));
+}
+
+Test(turnstile, lets_pass_a_reader_whose_own_write_was_withdrawn)
+{
+    struct turnstile t = {.versions = true};
+    turnstile_enter(&t, of_client(writer(0), 1));
+    cr_assert_not(turnstile_enter(&t, of_client(writer(1), 2)));
+    cr_assert_not(turnstile_enter(&t, of_client(reader(2), 2)));
+    cr_assert_eq(turnstile_withdraw(&t, &jobs[1]), &jobs[2]);
+    cr_assert_null(turnstile_leave(&t, &jobs[0]));
+    cr_assert_null(turnstile_leave(&t, &jobs[2]));
+    cr_assert(turnstile_idle(&t));
+}
+
+Test(turnstile, who_drops_versions_waits_for_all)
+{
+    struct turnstile t = {.versions = true};
+    turnstile_enter(&t, of_client(reader(0), 1));
+    turnstile_enter(&t, of_client(writer(1), 2));
+    turnstile_enter(&t, of_client(writer(2), 3));
+    cr_assert_not(turnstile_enter(&t, drop(3)));
+    cr_assert_eq(turnstile_leave(&t, &jobs[1]), &jobs[2]);
+    cr_assert_null(turnstile_leave(&t, &jobs[2]));
+    cr_assert_eq(turnstile_leave(&t, &jobs[0]), &jobs[3]);
+    cr_assert_null(turnstile_leave(&t, &jobs[3]));
+    cr_assert(turnstile_idle(&t));
 }
