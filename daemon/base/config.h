@@ -25,9 +25,11 @@ struct space_quotas {
 
 /* The limits of a peer: a user on a Unix socket, an address on TCP. 0: half of what all may. */
 struct peer_limits {
+    uint64_t body_mib;    /* peers.body_mib: 0; ..2^30 (live) */
     uint32_t queue;       /* peers.queue: 0; ..2^20 (live) */
     uint32_t connections; /* peers.connections: 0; ..65536 (live) */
     uint32_t log_lines;   /* peers.log_lines, a minute: 60; 1..65536 (live) */
+    uint32_t unused;      /* as in struct space_quotas */
 };
 
 /* "spaces": {"alpha": {"weight": 4}}. A quota of all ones is not set: the default applies. */

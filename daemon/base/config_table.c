@@ -205,6 +205,9 @@ const struct config_key config_keys[] = {
     {.name = "peers.connections", .type = CONFIG_NUMBER32, .live = true,
      .offset = AT(peers.connections), .max = 65536, .number = 0, .help = "Connections of a peer at "
      "once, but of root and the user that runs the daemon; 0 for half of limits.connections."},
+    {.name = "peers.body_mib", .type = CONFIG_NUMBER64, .live = true, .offset = AT(peers.body_mib),
+     .max = 1 << 30, .number = 0, .help = "MiB of large request bodies of a peer, as far as they "
+     "came; 0 for half of memory.max_mib. One body is always taken."},
     {.name = "peers.log_lines", .type = CONFIG_NUMBER32, .live = true,
      .offset = AT(peers.log_lines), .min = 1, .max = 65536, .number = 60, .help = "Lines a minute "
      "that a peer may cause in the log; how many more there were is logged."},

@@ -11,52 +11,19 @@
 #include <unistd.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/heap/accounts.h"
-#include "daemon/heap/buddy.h"
+#include "daemon/heap/cache.h"
+#include "daemon/heap/heap_inside.h"
 #include "daemon/heap/order.h"
 
 /* Blocks are powers of two of address space, but only the pages that were asked for are ever
  * touched, so only those count. The file is sparse and twice the bound, and has room for blocks
- * much smaller than a unit: rounding up costs addresses, not memory. */
-enum { PAGE = 4096, CACHE_SEARCH_MAX = 32 };
+ * much smaller than a unit, and for many blocks that have only begun: rounding up costs addresses,
+ * not memory. */
+enum { PAGE = 4096 };
 #define MAP_ALIGN      (UINT64_C(2) << 20)
 #define ROUNDING_BYTES (UINT64_C(256) << 20)
+#define BEGUN_BYTES    (UINT64_C(64) << 30)
 #define CACHE_BYTES    (UINT64_C(64) << 20)
-/* Up to this size, clearing the previous owner's bytes is cheaper than punching a hole and
- * faulting fresh pages in. */
-#define CLEAR_BYTES_MAX (UINT64_C(1) << 20)
-#define NONE            BUDDY_NONE
-
-/* One record for each unit; the one of a block's first unit is used. */
-struct record {
-    uint64_t bytes; /* pages that may have been touched, of a block in use or cached */
-    /* to the owner of a block in use; a cached block may be larger than what was asked for */
-    uint64_t charged;
-    uint32_t owner;
-    uint32_t order;
-    uint32_t class_next, class_previous; /* cached blocks of one order, newest first */
-    uint32_t age_next, age_previous;     /* all cached blocks, newest first */
-};
-
-struct heap {
-    int fd;
-    char *base;
-    char *reserved;
-    uint64_t reserved_bytes;
-    struct record *records;
-    uint64_t record_bytes;
-
-    pthread_mutex_t lock; /* guards everything below */
-    pthread_cond_t released;
-    struct buddy buddy;
-    struct accounts accounts;
-    struct heap_usage usage;
-    uint64_t cache_bytes_max;
-    uint64_t reserve_bytes, small_bytes_max; /* as heap_reserve was told */
-    uint64_t bytes_releasing; /* of blocks whose holes are being punched outside the lock */
-    uint32_t class_head[BUDDY_ORDERS];
-    uint32_t age_head, age_tail;
-};
 
 static uint64_t round_up(uint64_t n, uint64_t to)
 {
@@ -94,7 +61,8 @@ static enum status heap_map(struct heap *h, uint64_t file_bytes)
 
 enum status heap_create(uint64_t bytes_max, struct heap **out)
 {
-    uint64_t units = round_up(bytes_max, HEAP_UNIT) / HEAP_UNIT * 2 + ROUNDING_BYTES / HEAP_UNIT;
+    uint64_t units =
+        round_up(bytes_max, HEAP_UNIT) / HEAP_UNIT * 2 + (ROUNDING_BYTES + BEGUN_BYTES) / HEAP_UNIT;
     if (bytes_max == 0 || bytes_max > UINT64_C(1) << 44 || units > UINT32_C(1) << 30)
         return STATUS_INVALID_ARGUMENT;
 
@@ -142,99 +110,6 @@ void heap_destroy(struct heap *h)
     free(h);
 }
 
-/* ---- the cache; under the lock ---- */
-
-static void cache_push(struct heap *h, uint32_t unit)
-{
-    struct record *r = &h->records[unit];
-    r->class_previous = r->age_previous = NONE;
-    r->class_next = h->class_head[r->order];
-    if (r->class_next != NONE) h->records[r->class_next].class_previous = unit;
-    h->class_head[r->order] = unit;
-    r->age_next = h->age_head;
-    if (r->age_next != NONE)
-        h->records[r->age_next].age_previous = unit;
-    else
-        h->age_tail = unit;
-    h->age_head = unit;
-    h->usage.bytes_cached += r->bytes;
-}
-
-static void cache_unlink(struct heap *h, uint32_t unit)
-{
-    struct record *r = &h->records[unit];
-    if (r->class_previous == NONE)
-        h->class_head[r->order] = r->class_next;
-    else
-        h->records[r->class_previous].class_next = r->class_next;
-    if (r->class_next != NONE) h->records[r->class_next].class_previous = r->class_previous;
-    if (r->age_previous == NONE)
-        h->age_head = r->age_next;
-    else
-        h->records[r->age_previous].age_next = r->age_next;
-    if (r->age_next == NONE)
-        h->age_tail = r->age_previous;
-    else
-        h->records[r->age_next].age_previous = r->age_previous;
-    h->usage.bytes_cached -= r->bytes;
-}
-
-/* Takes a block out of the cache for this owner, or returns NONE. *clear: the block's bytes may be
- * another owner's. That is always so for owner 0, which stands for every client that has not said
- * its space yet. */
-static uint32_t cache_take(struct heap *h, uint32_t order, uint32_t owner, bool *clear)
-{
-    uint32_t unit = owner ? h->class_head[order] : NONE;
-    for (size_t i = 0; unit != NONE && i < CACHE_SEARCH_MAX; i++) {
-        if (h->records[unit].owner == owner) break;
-        unit = h->records[unit].class_next;
-    }
-    if (unit != NONE && h->records[unit].owner != owner) unit = NONE;
-    *clear = false;
-    if (unit == NONE && (uint64_t)HEAP_UNIT << order <= CLEAR_BYTES_MAX) {
-        unit = h->class_head[order];
-        *clear = unit != NONE;
-    }
-    if (unit != NONE) cache_unlink(h, unit);
-    return unit;
-}
-
-/* Returns the pages of a block that is in no list to the system, then frees its addresses. Drops
- * the lock during the system call. */
-static void release_unit(struct heap *h, uint32_t unit)
-{
-    struct record r = h->records[unit];
-    uint64_t offset = (uint64_t)unit * HEAP_UNIT;
-    h->bytes_releasing += r.bytes;
-    pthread_mutex_unlock(&h->lock);
-    if (fallocate(h->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)r.bytes))
-        memset(h->base + offset, 0, r.bytes); /* the next owner must find zeros */
-    pthread_mutex_lock(&h->lock);
-    h->bytes_releasing -= r.bytes;
-    buddy_give(&h->buddy, unit, r.order);
-    pthread_cond_broadcast(&h->released);
-}
-
-static void release_oldest(struct heap *h)
-{
-    uint32_t unit = h->age_tail;
-    cache_unlink(h, unit);
-    release_unit(h, unit);
-}
-
-/* Frees a cached block, or waits for another thread that is freeing one. False: there is
- * neither. */
-static bool release_something(struct heap *h)
-{
-    if (h->age_tail != NONE)
-        release_oldest(h);
-    else if (h->bytes_releasing)
-        pthread_cond_wait(&h->released, &h->lock);
-    else
-        return false;
-    return true;
-}
-
 /* ---- owners; under the lock ---- */
 
 enum quota { QUOTA_BINDS, QUOTA_ONLY_COUNTS };
@@ -276,12 +151,12 @@ static uint32_t order_of(uint64_t bytes)
     return order;
 }
 
-/* The part of take() under the lock. *clear_bytes: how many bytes of the block need clearing. */
-static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, bool fresh,
-                          uint64_t *clear_bytes)
+/* The part of take() under the lock. order: of the addresses. *clear_bytes: how many bytes of the
+ * block need clearing. */
+static uint32_t take_unit(struct heap *h, uint32_t order, uint64_t bytes, uint32_t owner,
+                          bool fresh, uint64_t *clear_bytes)
 {
     struct heap_usage *u = &h->usage;
-    uint32_t order = order_of(bytes);
     bool clear = false;
     uint32_t unit = fresh ? NONE : cache_take(h, order, owner, &clear);
     uint64_t touched = unit == NONE ? 0 : h->records[unit].bytes;
@@ -290,10 +165,10 @@ static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, bool f
 
     uint64_t bound = u->bytes_max - (bytes > h->small_bytes_max ? h->reserve_bytes : 0);
     while (total > bound || u->bytes_used + u->bytes_cached + h->bytes_releasing > bound - total) {
-        if (release_something(h)) continue;
+        if (cache_release_any(h)) continue;
         if (unit != NONE) {
             /* The cached block itself may be what does not fit under the bound. */
-            release_unit(h, unit);
+            cache_release(h, unit);
             unit = NONE;
             total = bytes;
             *clear_bytes = 0;
@@ -305,7 +180,7 @@ static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, bool f
     u->bytes_used += total;
     while (unit == NONE) {
         unit = buddy_take(&h->buddy, order);
-        if (unit == NONE && !release_something(h)) {
+        if (unit == NONE && !cache_release_any(h)) {
             u->bytes_used -= total;
             return NONE;
         }
@@ -317,17 +192,18 @@ static uint32_t take_unit(struct heap *h, uint64_t bytes, uint32_t owner, bool f
     return unit;
 }
 
-static enum status take(struct heap *h, uint64_t bytes, uint32_t owner, bool fresh,
+/* span: how many bytes the block's addresses are for; at least `bytes`. */
+static enum status take(struct heap *h, uint64_t span, uint64_t bytes, uint32_t owner, bool fresh,
                         enum quota quota, struct heap_block *out)
 {
-    if (bytes == 0 || bytes > h->usage.bytes_max / PAGE * PAGE) return STATUS_RESOURCE_EXHAUSTED;
+    if (bytes == 0 || span > h->usage.bytes_max / PAGE * PAGE) return STATUS_RESOURCE_EXHAUSTED;
     if (fault_here("heap: take")) return STATUS_RESOURCE_EXHAUSTED;
     bytes = round_up(bytes, PAGE);
 
     uint64_t clear_bytes = 0;
     pthread_mutex_lock(&h->lock);
     enum status st = charge(h, owner, bytes, fresh, quota);
-    uint32_t unit = st ? NONE : take_unit(h, bytes, owner, fresh, &clear_bytes);
+    uint32_t unit = st ? NONE : take_unit(h, order_of(span), bytes, owner, fresh, &clear_bytes);
     uint64_t usable = unit == NONE ? 0 : h->records[unit].bytes;
     if (!st && unit == NONE) {
         discharge(h, owner, bytes);
@@ -344,18 +220,73 @@ static enum status take(struct heap *h, uint64_t bytes, uint32_t owner, bool fre
 
 enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out)
 {
-    return take(h, bytes, owner, false, QUOTA_BINDS, out);
+    return take(h, bytes, bytes, owner, false, QUOTA_BINDS, out);
+}
+
+enum status heap_take_begun(struct heap *h, uint64_t bytes, uint64_t begun, uint32_t owner,
+                            struct heap_block *out)
+{
+    return take(h, bytes, begun, owner, false, QUOTA_BINDS, out);
+}
+
+/* Makes sure that the pages of a block in use count as far as `bytes`; under the lock. */
+static bool count_pages(struct heap *h, struct record *r, uint64_t bytes)
+{
+    struct heap_usage *u = &h->usage;
+    uint64_t more = bytes > r->bytes ? bytes - r->bytes : 0;
+    uint64_t bound = u->bytes_max - (bytes > h->small_bytes_max ? h->reserve_bytes : 0);
+    while (more > bound || u->bytes_used + u->bytes_cached + h->bytes_releasing > bound - more)
+        if (!cache_release_any(h)) return false;
+    r->bytes += more;
+    u->bytes_used += more;
+    if (u->bytes_used > u->bytes_peak) u->bytes_peak = u->bytes_used;
+    return true;
+}
+
+enum status heap_grow(struct heap *h, struct heap_block *b, uint64_t bytes)
+{
+    bytes = round_up(bytes, PAGE);
+    if (fault_here("heap: grow")) return STATUS_RESOURCE_EXHAUSTED;
+    pthread_mutex_lock(&h->lock);
+    struct record *r = &h->records[b->offset / HEAP_UNIT];
+    assert(bytes <= (uint64_t)HEAP_UNIT << r->order);
+    uint64_t more = bytes > r->charged ? bytes - r->charged : 0;
+    enum status st = charge(h, r->owner, more, false, QUOTA_BINDS);
+    if (!st && !count_pages(h, r, bytes)) {
+        discharge(h, r->owner, more);
+        st = STATUS_RESOURCE_EXHAUSTED;
+    }
+    if (!st) {
+        r->charged += more;
+        b->bytes = r->bytes;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return st;
 }
 
 enum status heap_take_past_quota(struct heap *h, uint64_t bytes, uint32_t owner,
                                  struct heap_block *out)
 {
-    return take(h, bytes, owner, false, QUOTA_ONLY_COUNTS, out);
+    return take(h, bytes, bytes, owner, false, QUOTA_ONLY_COUNTS, out);
 }
 
 enum status heap_take_fresh(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out)
 {
-    return take(h, bytes, owner, true, QUOTA_BINDS, out);
+    return take(h, bytes, bytes, owner, true, QUOTA_BINDS, out);
+}
+
+enum status heap_fits(struct heap *h, uint64_t bytes, uint32_t owner)
+{
+    bytes = round_up(bytes, PAGE);
+    pthread_mutex_lock(&h->lock);
+    const struct account *a = owner ? account_find(&h->accounts, owner) : NULL;
+    uint64_t bound = h->usage.bytes_max - (bytes > h->small_bytes_max ? h->reserve_bytes : 0);
+    uint64_t used = h->usage.bytes_used;
+    enum status st = used <= bound && bytes <= bound - used ? STATUS_OK : STATUS_RESOURCE_EXHAUSTED;
+    if (a && a->bytes_max && (a->bytes_used > a->bytes_max || bytes > a->bytes_max - a->bytes_used))
+        st = STATUS_PERMISSION_DENIED;
+    pthread_mutex_unlock(&h->lock);
+    return st;
 }
 
 static uint32_t unit_of(struct heap *h, struct heap_block *b)
@@ -373,7 +304,7 @@ static uint32_t unit_of(struct heap *h, struct heap_block *b)
 static void trim(struct heap *h, uint64_t keep_bytes)
 {
     while (h->usage.bytes_cached > keep_bytes)
-        release_oldest(h);
+        cache_release_oldest(h);
 }
 
 void heap_give(struct heap *h, struct heap_block *b)
@@ -382,7 +313,7 @@ void heap_give(struct heap *h, struct heap_block *b)
     pthread_mutex_lock(&h->lock);
     uint32_t unit = unit_of(h, b);
     if (h->records[unit].bytes > h->cache_bytes_max) {
-        release_unit(h, unit);
+        cache_release(h, unit);
     } else {
         cache_push(h, unit);
         trim(h, h->cache_bytes_max);
@@ -394,7 +325,7 @@ void heap_release(struct heap *h, struct heap_block *b)
 {
     if (!b->data) return;
     pthread_mutex_lock(&h->lock);
-    release_unit(h, unit_of(h, b));
+    cache_release(h, unit_of(h, b));
     pthread_mutex_unlock(&h->lock);
 }
 

@@ -55,6 +55,17 @@ enum status heap_take_fresh(struct heap *h, uint64_t bytes, uint32_t owner, stru
 enum status heap_take_past_quota(struct heap *h, uint64_t bytes, uint32_t owner,
                                  struct heap_block *out);
 
+/* As heap_take, but only the first `begun` bytes (1 .. bytes) are taken: the block has addresses
+ * for all, and heap_grow takes more where it lies. */
+enum status heap_take_begun(struct heap *h, uint64_t bytes, uint64_t begun, uint32_t owner,
+                            struct heap_block *out);
+/* Takes more of such a block, so that its first `bytes` may be used. Errors: the block is as
+ * before. */
+enum status heap_grow(struct heap *h, struct heap_block *b, uint64_t bytes);
+
+/* Whether a take of so many bytes would succeed now, as far as can be said without trying. */
+enum status heap_fits(struct heap *h, uint64_t bytes, uint32_t owner);
+
 /* Sets an owner's (not 0) quota, in bytes as asked for, rounded up to pages; 0: unlimited, as at
  * first. heap_take_fresh leaves a sixteenth of it to requests. Blocks already in use stay.
  * RESOURCE_EXHAUSTED: no memory to note the quota. */

@@ -7,11 +7,14 @@
 #define ENGRAM_NET_BODY_H
 
 #include "daemon/heap/heap.h"
+#include "daemon/net/peer.h"
 
 struct body {
     struct heap_block block;
     uint32_t holds;
     struct body_pool *pool;
+    struct peer *peer; /* in whose bytes it counts; NULL: in nobody's */
+    uint64_t counted;  /* bytes that may be used, of a body that has begun */
     struct body *next; /* the next in the pool's list of free structs */
 };
 
@@ -30,6 +33,12 @@ enum status body_take(struct body_pool *p, uint64_t bytes, uint32_t owner, struc
 /* As body_take, but past the owner's quota: so that a client at its quota can still be heard. */
 enum status body_take_past_quota(struct body_pool *p, uint64_t bytes, uint32_t owner,
                                  struct body **out);
+/* Takes a body of which `begun` bytes may be used until body_grow takes more. */
+enum status body_begin(struct body_pool *p, uint64_t bytes, uint64_t begun, uint32_t owner,
+                       struct body **out);
+enum status body_grow(struct body *b, uint64_t bytes);
+/* Notes that so many bytes of b may be used, and counts them in a peer. */
+void body_count(struct body *b, struct peer *peer, uint64_t bytes);
 static inline struct body *body_hold(struct body *b)
 {
     if (b) b->holds++;

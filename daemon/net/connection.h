@@ -51,7 +51,10 @@ struct connection {
     struct frame_header header;
     struct body *direct; /* a large body being received; its message stays at `begin` */
     uint64_t direct_filled;
-    uint64_t discard; /* bytes of a refused body that are still to come */
+    struct connection *body_next, *body_previous; /* in net's list of those with a large body */
+    bool body_is_other;                           /* private to large_body.c */
+    uint64_t waiting_ns; /* since when it waits for memory; 0: it does not */
+    uint64_t discard;    /* bytes of a refused body that are still to come */
     uint64_t opened_ns, frame_started_ns, finishing_ns;
 
     /* output */

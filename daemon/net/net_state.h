@@ -58,6 +58,8 @@ struct net {
     struct net_events events;
     struct body_pool bodies;
     struct peers peers;
+    struct connection *oldest_body, *newest_body; /* those that receive a large body */
+    uint64_t body_round;                          /* private to large_body.c */
     struct net_counters counters;
 
     struct connection **slots; /* as many as limits.connections says */

@@ -129,7 +129,8 @@ void peers_sweep(struct peers *p, bool (*forget)(void *owner, struct peer *peer)
         for (struct peer **at = &p->chains[i]; *at;) {
             struct peer *peer = *at;
             end_minute(peer, now_ns);
-            if (peer->connections || peer->logged_ns || (forget && !forget(owner, peer))) {
+            if (peer->connections || peer->body_bytes || peer->logged_ns ||
+                (forget && !forget(owner, peer))) {
                 at = &peer->next;
                 continue;
             }

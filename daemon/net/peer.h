@@ -26,6 +26,8 @@ struct peer {
     char name[56];    /* "uid 1000", "127.0.0.0/8", for the log and replies to itself */
     bool is_operator; /* root, or the user that the daemon runs as */
     uint32_t connections;
+    uint64_t body_bytes;         /* of large bodies, received or held by requests */
+    uint64_t body_round;         /* private to large_body.c */
     uint64_t logged_ns;          /* when its minute of log lines began; 0: it has caused none */
     uint32_t log_lines;          /* in that minute */
     uint32_t log_left_out;       /* the rest of them */

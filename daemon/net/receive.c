@@ -6,6 +6,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/net/connection.h"
+#include "daemon/net/large_body.h"
 
 /* A frame must be whole this long after its first byte: stall_ms plus a second per MiB. */
 static uint64_t frame_allowance_ns(const struct connection *c)
@@ -70,11 +71,7 @@ uv_buf_t receive_buffer(struct connection *c)
         uint64_t room = sizeof c->net->scrap;
         return uv_buf_init((char *)c->net->scrap, c->discard < room ? c->discard : room);
     }
-    if (c->direct) {
-        uint64_t left = c->header.body_bytes - c->direct_filled;
-        return uv_buf_init((char *)c->direct->block.data + c->direct_filled,
-                           left < 1u << 30 ? left : 1u << 30);
-    }
+    if (c->direct) return large_body_room(c);
     if (receive_room(c)) return uv_buf_init(NULL, 0);
     return uv_buf_init((char *)c->buffer->block.data + c->end, RECEIVE_BYTES - c->end);
 }
@@ -97,29 +94,12 @@ static void begin_direct(struct connection *c)
 {
     uint64_t head = frame_body_offset(&c->header);
     uint32_t have = c->end - c->begin - (uint32_t)head;
-    enum status st = body_take(&c->net->bodies, c->header.body_bytes, c->owner, &c->direct);
-    if (st) {
-        struct failure f;
-        char what[48];
-        snprintf(what, sizeof what, "a body of %llu bytes",
-                 (unsigned long long)c->header.body_bytes);
-        heap_refuse(c->net->bodies.heap, st, c->owner, what, &f);
-        f.retry_after_ms = RETRY_MEMORY_MS;
-        c->discard = c->header.body_bytes - have;
-        c->begin = c->end;
-        c->has_header = false;
-        c->net->events.on_bad_frame(c->net->events.owner, c, &c->header, &f);
-        return;
-    }
-    memcpy(c->direct->block.data, (char *)c->buffer->block.data + c->begin + head, have);
-    c->direct_filled = have;
-    c->end -= have;
+    if (large_body_begin(c, (char *)c->buffer->block.data + c->begin + head, have)) c->end -= have;
 }
 
 static void end_direct(struct connection *c)
 {
-    struct body *hold = c->direct;
-    c->direct = NULL;
+    struct body *hold = large_body_end(c);
     deliver(c, hold->block.data, hold);
     c->begin = c->end;
     body_drop(hold);
@@ -189,7 +169,7 @@ void receive_parse(struct connection *c)
     c->in_receive = true;
     /* the daemon paused it: the client's time starts anew */
     if (c->paused) c->frame_started_ns = 0;
-    c->paused = false;
+    c->paused = c->direct && !large_body_grow(c) && c->direct;
     while (!c->finishing && !c->closing && !c->direct && !c->discard && c->buffer && parse_one(c)) {
     }
     c->in_receive = false;
@@ -205,12 +185,18 @@ void receive_parse(struct connection *c)
         receive_start(c);
 }
 
+/* There is no memory for the next bytes: the sweep tries again. */
+static void wait_unread(struct connection *c)
+{
+    c->paused = true;
+    receive_stop(c);
+}
+
 void receive_bytes(struct connection *c, ssize_t bytes)
 {
     if (bytes == 0) return;
-    if (bytes == UV_ENOBUFS) { /* no memory for a buffer: the sweep tries again */
-        c->paused = true;
-        receive_stop(c);
+    if (bytes == UV_ENOBUFS) {
+        wait_unread(c);
         return;
     }
     if (bytes < 0) {
@@ -225,8 +211,11 @@ void receive_bytes(struct connection *c, ssize_t bytes)
         return;
     }
     if (c->direct) {
-        c->direct_filled += (uint64_t)bytes;
-        if (c->direct_filled < c->header.body_bytes) return;
+        large_body_came(c, (uint64_t)bytes);
+        if (!large_body_is_whole(c)) {
+            if (!large_body_grow(c) && c->direct && !c->closing) wait_unread(c);
+            return;
+        }
         end_direct(c);
         if (c->closing) return;
         c->frame_started_ns = 0;
@@ -262,9 +251,8 @@ void receive_relax(struct connection *c)
 void receive_release(struct connection *c)
 {
     body_drop(c->buffer);
-    body_drop(c->direct);
+    body_drop(large_body_end(c));
     c->buffer = NULL;
-    c->direct = NULL;
     c->begin = c->end = 0;
 }
 

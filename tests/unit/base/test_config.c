@@ -79,6 +79,7 @@ Test(config, defaults_are_the_documented_ones)
     cr_expect_eq(c.quotas.weight, 1);
     cr_expect_eq(c.peers.queue, 0);
     cr_expect_eq(c.peers.connections, 0);
+    cr_expect_eq(c.peers.body_mib, 0);
     cr_expect_eq(c.peers.log_lines, 60);
     cr_expect_eq(c.connection_kept, 16);
     cr_expect_eq(c.space_count, 0);
@@ -154,7 +155,7 @@ Test(config, every_key_is_read)
     want.batch_queries = 1024;
     want.batch_requests = 1;
     want.quotas = (struct space_quotas){1 << 30, 1 << 24, 1 << 20, 65536, 1000, 0};
-    want.peers = (struct peer_limits){1 << 20, 65536, 1};
+    want.peers = (struct peer_limits){1 << 30, 1 << 20, 65536, 1, 0};
     strcpy(memset(want.log_level, 0, CONFIG_TEXT_MAX), "debug");
     const char *text =
         "{\"socket\": {\"path\": \"/tmp/a b\", \"mode\": \"600\"},\n"
@@ -179,7 +180,8 @@ Test(config, every_key_is_read)
         "\"batch\": {\"wait_us\": 0, \"queries\": 1024, \"requests\": 1},"
         "\"quotas\": {\"host_mib\": 1073741824, \"vram_mib\": 16777216, \"queue\": 1048576,"
         "\"connections\": 65536, \"weight\": 1000},"
-        "\"peers\": {\"queue\": 1048576, \"connections\": 65536, \"log_lines\": 1},"
+        "\"peers\": {\"queue\": 1048576, \"connections\": 65536, \"body_mib\": 1073741824, "
+        "\"log_lines\": 1},"
         "\"auth\": {\"token_file\": \"/etc/token\"}, \"log\": {\"level\": \"debug\"}}";
     cr_assert_eq(read_text(text, &c, &f), STATUS_OK, "%s", f.text);
     cr_expect_eq(memcmp(&c, &want, sizeof c), 0);

@@ -229,3 +229,62 @@ Test(accounts, a_walk_against_a_model)
     }
     accounts_finish(&a);
 }
+
+/* ---------------------------------------------------------------- blocks that have begun */
+
+Test(heap_owners, a_block_that_begins_counts_as_it_grows)
+{
+    struct heap *h = make(64 * MIB);
+    struct heap_block b = {0};
+    cr_assert_eq(heap_take_begun(h, 40 * MIB, 1, 1, &b), STATUS_OK);
+    cr_expect_eq(heap_usage(h).bytes_used, 4096);
+    cr_expect_eq(heap_owner_bytes(h, 1), 4096);
+    void *place = b.data;
+    for (uint64_t mib = 1; mib <= 40; mib++) {
+        cr_assert_eq(heap_grow(h, &b, mib * MIB), STATUS_OK);
+        cr_expect(b.data == place && b.bytes == mib * MIB);
+        cr_expect_eq(heap_usage(h).bytes_used, mib * MIB);
+        cr_expect_eq(heap_owner_bytes(h, 1), mib * MIB);
+        memset((char *)b.data + (mib - 1) * MIB, (int)mib, MIB);
+    }
+    cr_assert_eq(heap_grow(h, &b, MIB), STATUS_OK, "it does not shrink");
+    cr_expect_eq(b.bytes, 40 * MIB);
+    heap_give(h, &b);
+    cr_expect_eq(heap_usage(h).bytes_used, 0);
+    cr_expect_eq(heap_owner_bytes(h, 1), 0);
+    /* Of another owner's cached block nothing is seen, neither at first nor when it grows. */
+    cr_assert_eq(heap_take_begun(h, 40 * MIB, MIB, 2, &b), STATUS_OK);
+    cr_assert_eq(heap_grow(h, &b, 40 * MIB), STATUS_OK);
+    for (uint64_t i = 0; i < 40 * MIB; i += 4096)
+        cr_assert_eq(((char *)b.data)[i], 0);
+    heap_release(h, &b);
+    heap_destroy(h);
+}
+
+Test(heap_owners, growing_meets_the_bounds_and_leaves_the_block)
+{
+    struct heap *h = make(16 * MIB);
+    struct heap_block a = {0}, b = {0}, c = {0};
+    cr_assert_eq(heap_quota(h, 1, 6 * MIB), STATUS_OK);
+    cr_assert_eq(heap_take_begun(h, 12 * MIB, MIB, 1, &a), STATUS_OK);
+    cr_expect_eq(heap_grow(h, &a, 7 * MIB), STATUS_PERMISSION_DENIED);
+    cr_expect_eq(heap_fits(h, 5 * MIB + 1, 1), STATUS_PERMISSION_DENIED);
+    cr_expect_eq(heap_fits(h, 5 * MIB, 1), STATUS_OK);
+    cr_expect(a.bytes == MIB && heap_owner_bytes(h, 1) == MIB);
+    cr_assert_eq(heap_take_begun(h, 16 * MIB, MIB, 2, &b), STATUS_OK);
+    cr_expect_eq(heap_fits(h, 14 * MIB + 1, 3), STATUS_RESOURCE_EXHAUSTED);
+    cr_expect_eq(heap_grow(h, &b, 15 * MIB + 4096), STATUS_RESOURCE_EXHAUSTED);
+    cr_expect(b.bytes == MIB && heap_owner_bytes(h, 2) == MIB);
+    cr_expect_eq(heap_usage(h).bytes_used, 2 * MIB);
+    cr_assert_eq(heap_grow(h, &b, 15 * MIB), STATUS_OK);
+    cr_expect_eq(heap_take_begun(h, 17 * MIB, 1, 3, &c), STATUS_RESOURCE_EXHAUSTED);
+    fault_arm(1);
+    cr_expect_eq(heap_grow(h, &a, 2 * MIB), STATUS_RESOURCE_EXHAUSTED);
+    fault_arm(0);
+    heap_give(h, &b);
+    cr_assert_eq(heap_grow(h, &a, 6 * MIB), STATUS_OK, "what is cached makes room");
+    heap_give(h, &a);
+    cr_expect_eq(heap_usage(h).bytes_used, 0);
+    heap_quota(h, 1, 0);
+    heap_destroy(h);
+}

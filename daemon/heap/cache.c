@@ -1,0 +1,93 @@
+#include "daemon/heap/cache.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+enum { CACHE_SEARCH_MAX = 32 };
+/* Up to this size, clearing the previous owner's bytes is cheaper than punching a hole and
+ * faulting fresh pages in. */
+#define CLEAR_BYTES_MAX (UINT64_C(1) << 20)
+
+void cache_push(struct heap *h, uint32_t unit)
+{
+    struct record *r = &h->records[unit];
+    r->class_previous = r->age_previous = NONE;
+    r->class_next = h->class_head[r->order];
+    if (r->class_next != NONE) h->records[r->class_next].class_previous = unit;
+    h->class_head[r->order] = unit;
+    r->age_next = h->age_head;
+    if (r->age_next != NONE)
+        h->records[r->age_next].age_previous = unit;
+    else
+        h->age_tail = unit;
+    h->age_head = unit;
+    h->usage.bytes_cached += r->bytes;
+}
+
+static void cache_unlink(struct heap *h, uint32_t unit)
+{
+    struct record *r = &h->records[unit];
+    if (r->class_previous == NONE)
+        h->class_head[r->order] = r->class_next;
+    else
+        h->records[r->class_previous].class_next = r->class_next;
+    if (r->class_next != NONE) h->records[r->class_next].class_previous = r->class_previous;
+    if (r->age_previous == NONE)
+        h->age_head = r->age_next;
+    else
+        h->records[r->age_previous].age_next = r->age_next;
+    if (r->age_next == NONE)
+        h->age_tail = r->age_previous;
+    else
+        h->records[r->age_next].age_previous = r->age_previous;
+    h->usage.bytes_cached -= r->bytes;
+}
+
+uint32_t cache_take(struct heap *h, uint32_t order, uint32_t owner, bool *clear)
+{
+    uint32_t unit = owner ? h->class_head[order] : NONE;
+    for (size_t i = 0; unit != NONE && i < CACHE_SEARCH_MAX; i++) {
+        if (h->records[unit].owner == owner) break;
+        unit = h->records[unit].class_next;
+    }
+    if (unit != NONE && h->records[unit].owner != owner) unit = NONE;
+    *clear = false;
+    if (unit == NONE && (uint64_t)HEAP_UNIT << order <= CLEAR_BYTES_MAX) {
+        unit = h->class_head[order];
+        *clear = unit != NONE;
+    }
+    if (unit != NONE) cache_unlink(h, unit);
+    return unit;
+}
+
+void cache_release(struct heap *h, uint32_t unit)
+{
+    struct record r = h->records[unit];
+    uint64_t offset = (uint64_t)unit * HEAP_UNIT;
+    h->bytes_releasing += r.bytes;
+    pthread_mutex_unlock(&h->lock);
+    if (fallocate(h->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)r.bytes))
+        memset(h->base + offset, 0, r.bytes); /* the next owner must find zeros */
+    pthread_mutex_lock(&h->lock);
+    h->bytes_releasing -= r.bytes;
+    buddy_give(&h->buddy, unit, r.order);
+    pthread_cond_broadcast(&h->released);
+}
+
+void cache_release_oldest(struct heap *h)
+{
+    uint32_t unit = h->age_tail;
+    cache_unlink(h, unit);
+    cache_release(h, unit);
+}
+
+bool cache_release_any(struct heap *h)
+{
+    if (h->age_tail != NONE)
+        cache_release_oldest(h);
+    else if (h->bytes_releasing)
+        pthread_cond_wait(&h->released, &h->lock);
+    else
+        return false;
+    return true;
+}

@@ -1,0 +1,26 @@
+/* cache: blocks given back whose pages are kept for the next take, and what returns them to the
+ * system.
+ * Owner:  the heap.
+ * Thread: one at a time (the heap's lock, which the caller holds).
+ * Errors: cache_take: NONE; cache_release_any: false. */
+#ifndef ENGRAM_HEAP_CACHE_H
+#define ENGRAM_HEAP_CACHE_H
+
+#include "daemon/heap/heap_inside.h"
+
+/* Keeps a block that was given back. */
+void cache_push(struct heap *h, uint32_t unit);
+/* Takes a block out of the cache for this owner, or returns NONE. *clear: the block's bytes may be
+ * another owner's. That is always so for owner 0, which stands for every client that has not said
+ * its space yet. */
+uint32_t cache_take(struct heap *h, uint32_t order, uint32_t owner, bool *clear);
+/* Returns the pages of a block that is in no list to the system, then frees its addresses. Drops
+ * the lock during the system call. */
+void cache_release(struct heap *h, uint32_t unit);
+/* Returns the pages of the block that was given back first. */
+void cache_release_oldest(struct heap *h);
+/* Frees a cached block, or waits for another thread that is freeing one. False: there is
+ * neither. */
+bool cache_release_any(struct heap *h);
+
+#endif

@@ -1,0 +1,48 @@
+/* heap_inside: the struct of the heap, for the files of daemon/heap only.
+ * Owner:  the heap.
+ * Thread: any, under its lock.
+ * Errors: none. */
+#ifndef ENGRAM_HEAP_HEAP_INSIDE_H
+#define ENGRAM_HEAP_HEAP_INSIDE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "daemon/heap/accounts.h"
+#include "daemon/heap/buddy.h"
+#include "daemon/heap/heap.h"
+
+#define NONE BUDDY_NONE
+
+/* One record for each unit; the one of a block's first unit is used. */
+struct record {
+    uint64_t bytes; /* pages that may have been touched, of a block in use or cached */
+    /* to the owner of a block in use; a cached block may be larger than what was asked for */
+    uint64_t charged;
+    uint32_t owner;
+    uint32_t order;
+    uint32_t class_next, class_previous; /* cached blocks of one order, newest first */
+    uint32_t age_next, age_previous;     /* all cached blocks, newest first */
+};
+
+struct heap {
+    int fd;
+    char *base;
+    char *reserved;
+    uint64_t reserved_bytes;
+    struct record *records;
+    uint64_t record_bytes;
+
+    pthread_mutex_t lock; /* guards everything below */
+    pthread_cond_t released;
+    struct buddy buddy;
+    struct accounts accounts;
+    struct heap_usage usage;
+    uint64_t cache_bytes_max;
+    uint64_t reserve_bytes, small_bytes_max; /* as heap_reserve was told */
+    uint64_t bytes_releasing; /* of blocks whose holes are being punched outside the lock */
+    uint32_t class_head[BUDDY_ORDERS];
+    uint32_t age_head, age_tail;
+};
+
+#endif
