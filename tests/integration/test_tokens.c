@@ -151,7 +151,8 @@ Test(tokens, lost_answers_do_not_count_twice)
         cr_assert_eq(ea_graph_add_weights_send(hasty, "links", &step, NULL, NULL), EA_OK);
         ea_pump(hasty, 0);
         struct pollfd answered = {.fd = ea_fd(hasty), .events = POLLIN};
-        if (round % 2) cr_assert_eq(poll(&answered, 1, GIVE_UP_MS), 1);
+        /* unless the answer was there at once */
+        if (round % 2 && ea_pending(hasty)) cr_assert_eq(poll(&answered, 1, GIVE_UP_MS), 1);
         ea_close(hasty);
         float sum;
         cr_assert_eq(ea_graph_add_weights(c, "links", &step, &sum, NULL), EA_OK, "%s",
