@@ -3,6 +3,7 @@
  *   principals  peers as the scheduler knows them, and their tenancies
  *   jobs        the pool of jobs, their moves, who still wants them
  *   quotas      what each space may take
+ *   sweep       what old editions leave
  *   turnstiles  in line for a collection or graph
  *   tokens      writes that may be repeated
  *   writes      whether a write finds what it expects

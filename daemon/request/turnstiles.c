@@ -5,6 +5,7 @@
 #include "daemon/cards/cards.h"
 #include "daemon/ops/operation.h"
 #include "daemon/request/jobs.h"
+#include "daemon/request/sweep.h"
 #include "daemon/sched/turnstile.h"
 #include "daemon/store/collection.h"
 
@@ -40,10 +41,13 @@ void turnstiles_withdraw(struct pipeline *p, struct job *j)
 void turnstiles_leave(struct pipeline *p, struct job *j)
 {
     if (!j->holds_turnstile) return;
-    struct job *next = turnstile_leave(&job_resident(j)->turnstile, j);
+    struct resident *r = job_resident(j);
+    struct job *next = turnstile_leave(&r->turnstile, j);
     assert(!next || !job_drops(j)); /* it was unlinked first, so nobody is behind it */
-    if (job_drops(j) && p->gpu) replica_forget(p->gpu, job_resident(j));
-    if (job_drops(j)) j->resident->ops->destroy(j->resident);
+    if (job_drops(j) && p->gpu) replica_forget(p->gpu, r);
+    if (r->ops->kind == RESIDENT_COLLECTION)
+        sweep_segments(p, r->space, collection_take_gone((struct collection *)r));
+    if (job_drops(j)) r->ops->destroy(r);
     j->resident = NULL;
     pass_all(p, next);
 }
@@ -58,6 +62,6 @@ bool turnstiles_renew(struct job *j)
         j->collection = e;
         return false;
     }
-    collection_unpin(e);
+    collection_release(e);
     return true;
 }

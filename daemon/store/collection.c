@@ -58,7 +58,7 @@ static void resident_release(struct resident *r, struct job *j)
     if (j->writer)
         collection_publish((struct collection *)r);
     else
-        collection_unpin(j->collection);
+        collection_release(j->collection);
     j->collection = NULL;
 }
 
@@ -117,10 +117,11 @@ void collection_clear(struct collection *c)
     if (rows) resident_change(&c->resident);
     __atomic_sub_fetch(&c->resident.space->row_count, rows, __ATOMIC_RELAXED);
     while (e->segment_count)
-        segment_free(c, e->segments[--e->segment_count]);
+        segment_free(c->heap, e->segments[--e->segment_count]);
     free(e->segments);
     e->segments = NULL;
     e->segment_capacity = 0;
+    segments_free(c->heap, collection_take_gone(c));
     row_index_free(e->index);
     e->index = NULL;
     c->id_bound = 0;

@@ -24,6 +24,7 @@
 #include "daemon/store/space.h"
 
 struct collection;
+struct segment;
 
 struct collection_info {
     const char *name;
@@ -49,7 +50,13 @@ struct collection_info collection_info(const struct collection *c);
 struct edition *collection_now(const struct collection *c);
 /* Keeps the newest edition for a reader. NULL: a writer is changing it in place. */
 struct edition *collection_pin(struct collection *c);
-/* Ends a pin; the last one frees what only this edition had. */
+/* Ends a pin; with the last one what only this edition had is gone, */
+void collection_release(struct edition *e);
+/* and its memory, which takes a while, can be freed on any thread. NULL: nothing is gone. */
+struct segment *collection_take_gone(struct collection *c);
+bool segments_are_many(const struct segment *list);
+void segments_free(struct heap *heap, struct segment *list);
+/* Does all of that at once. */
 void collection_unpin(struct edition *e);
 
 /* ---- by name (collection_names.c) ---- */

@@ -39,19 +39,18 @@ struct edition *collection_pin(struct collection *c)
     return e;
 }
 
-/* Frees what e sees and no other edition does, and e. It is not the newest, and nobody sees it. */
+/* Ends e, which is not the newest and which nobody sees. Segments that no other edition sees are
+ * gone. */
 static void retire(struct edition *e)
 {
     struct collection *c = e->of;
     struct edition *older = e->older, *newer = e->newer;
     for (struct segment *s = e->left, *next; s; s = next) {
         next = s->next;
-        if (!older || s->born > older->number) {
-            segment_free(c, s);
-            continue;
-        }
-        s->next = older->left;
-        older->left = s;
+        bool seen = older && s->born <= older->number;
+        struct segment **list = seen ? &older->left : &c->gone;
+        s->next = *list;
+        *list = s;
     }
     if (e->index != newer->index && (!older || e->index != older->index)) row_index_free(e->index);
     newer->older = older;
@@ -59,7 +58,34 @@ static void retire(struct edition *e)
     edition_destroy(e);
 }
 
+struct segment *collection_take_gone(struct collection *c)
+{
+    struct segment *gone = c->gone;
+    c->gone = NULL;
+    return gone;
+}
+
+bool segments_are_many(const struct segment *list)
+{
+    return list && list->next;
+}
+
+void segments_free(struct heap *heap, struct segment *list)
+{
+    for (struct segment *next; list; list = next) {
+        next = list->next;
+        segment_free(heap, list);
+    }
+}
+
 void collection_unpin(struct edition *e)
+{
+    struct collection *c = e->of;
+    collection_release(e);
+    segments_free(c->heap, collection_take_gone(c));
+}
+
+void collection_release(struct edition *e)
 {
     unsigned pins = atomic_fetch_sub_explicit(&e->gate, 1, memory_order_release);
     if (pins == 1 && e->newer) retire(e);
@@ -173,10 +199,7 @@ static void free_left(struct collection *c)
 {
     struct collection_write *w = &c->write;
     if (!w->left || w->older || !close_gate(c->now)) return;
-    for (struct segment *s = w->left, *next; s; s = next) {
-        next = s->next;
-        segment_free(c, s);
-    }
+    segments_free(c->heap, w->left);
     w->left = NULL;
 }
 
@@ -217,7 +240,7 @@ static void abandon(struct collection *c)
         return;
     }
     for (size_t i = 0; i < e->segment_count; i++)
-        if (e->segments[i]->born == e->number) segment_free(c, e->segments[i]);
+        if (e->segments[i]->born == e->number) segment_free(c->heap, e->segments[i]);
     if (e->index != now->index) row_index_free(e->index);
     edition_destroy(e);
 }

@@ -72,9 +72,10 @@ struct collection {
     uint32_t segment_shift; /* log2 of rows per segment */
     struct edition *now;
     struct collection_write write;
-    uint64_t id_bound;  /* the largest id that was ever here, or a larger one; the writer's */
-    struct dirty dirty; /* rows that changed since they were last copied to the replica */
-    UT_hash_handle hh;  /* in the space's table of collections */
+    struct segment *gone; /* what no edition sees any more */
+    uint64_t id_bound;    /* the largest id that was ever here, or a larger one; the writer's */
+    struct dirty dirty;   /* rows that changed since they were last copied to the replica */
+    UT_hash_handle hh;    /* in the space's table of collections */
 };
 
 enum status collection_create(struct heap *heap, const struct vector_kernels *kernels,
@@ -118,7 +119,7 @@ static inline uint64_t row_bytes_of(const struct collection *c)
 
 /* ---- collection_room.c: of an edition that is being written ---- */
 
-void segment_free(struct collection *c, struct segment *s);
+void segment_free(struct heap *heap, struct segment *s);
 /* Makes room for `rows` rows in all, and what of them is new is seen by nobody else. After a
  * failure some of it may have been taken; room_fit gives it back. */
 enum status room_reserve(struct edition *e, uint64_t rows);

@@ -15,9 +15,9 @@ static uint64_t segment_rows(const struct collection *c)
     return UINT64_C(1) << c->segment_shift;
 }
 
-void segment_free(struct collection *c, struct segment *s)
+void segment_free(struct heap *heap, struct segment *s)
 {
-    heap_release(c->heap, &s->rows);
+    heap_release(heap, &s->rows);
     array_free(s->ids, s->rows_max * COLUMN_BYTES);
     free(s);
 }
@@ -34,7 +34,7 @@ static enum status segment_make(const struct edition *e, uint64_t rows_max, stru
                                               c->resident.space->number, &s->rows)
                             : STATUS_RESOURCE_EXHAUSTED;
     if (st) {
-        segment_free(c, s);
+        segment_free(c->heap, s);
         return st;
     }
     s->norms = (float *)(s->ids + rows_max);
@@ -53,7 +53,7 @@ static void leave(struct edition *e, struct segment *s)
 {
     struct collection *c = e->of;
     if (is_own(e, s)) {
-        segment_free(c, s);
+        segment_free(c->heap, s);
         return;
     }
     s->next = c->write.left;

@@ -1,0 +1,16 @@
+/* sweep: frees what the last readers of old editions leave, on a worker: many segments take longer
+ * than the loop has.
+ * Owner:  the pipeline.
+ * Thread: the loop.
+ * Errors: none; without a job for it, the loop frees. */
+#ifndef ENGRAM_REQUEST_SWEEP_H
+#define ENGRAM_REQUEST_SWEEP_H
+
+#include "daemon/request/pipeline_inside.h"
+
+struct segment;
+
+/* list, which may be NULL, is of a collection of that space. */
+void sweep_segments(struct pipeline *p, struct space *space, struct segment *list);
+
+#endif
