@@ -160,9 +160,12 @@ bool large_body_begin(struct connection *c, const void *data, uint32_t have)
 
 uv_buf_t large_body_room(const struct connection *c)
 {
+    /* One read of a client that goes on sending would last as long as there is room; libuv makes
+     * up to 32 of them before it looks at others. */
+    enum { READ_BYTES = 128 << 10 };
     uint64_t left = c->direct->counted - c->direct_filled;
     return uv_buf_init((char *)c->direct->block.data + c->direct_filled,
-                       left < 1u << 30 ? left : 1u << 30);
+                       left < READ_BYTES ? left : READ_BYTES);
 }
 
 void large_body_came(struct connection *c, uint64_t bytes)
