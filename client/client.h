@@ -294,8 +294,8 @@ ea_status ea_check_dimension(ea_client *c, uint32_t dimension);
 ea_status ea_build_end(ea_client *c, struct client_request *r, ea_status st,
                        const pb_msgdesc_t *fields, const void *message,
                        struct client_request **out);
-/* Appends what a write expects to its encoded message; given NULL: nothing. INVALID_ARGUMENT: r does
- * not write, or has it already. */
+/* Appends what a write expects to its encoded message; given NULL: nothing. INVALID_ARGUMENT: r
+ * does not write, or has it already. */
 ea_status ea_request_write(ea_client *c, struct client_request *r, const ea_write *given);
 /* Ends a builder of a write. */
 ea_status ea_build_write(ea_client *c, struct client_request *r, ea_status st,

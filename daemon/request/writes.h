@@ -1,9 +1,9 @@
-/* writes: whether a request that changes a collection or graph finds what it expects, or repeats one
- * that was done.
+/* writes: whether a request that changes a collection or graph finds what it expects, or repeats
+ * one that was done.
  * Owner:  the pipeline.
  * Thread: the loop.
- * Errors: in the job's failure: ABORTED/VERSION_CHANGED, INVALID_ARGUMENT/UNKNOWN_VERSION, and those
- *         of tokens.h. */
+ * Errors: in the job's failure: ABORTED/VERSION_CHANGED, INVALID_ARGUMENT/UNKNOWN_VERSION, and
+ *         those of tokens.h. */
 #ifndef ENGRAM_REQUEST_WRITES_H
 #define ENGRAM_REQUEST_WRITES_H
 

@@ -83,8 +83,8 @@ struct story_request {
     float scalar;           /* scale, prune */
     uint64_t expected;      /* the version that a write wants to find; 0: any */
     bool at_least;
-    /* A write that may be repeated: by its token, which its repetitions have too (first: the one that
-     * they repeat). Of the first: which of them was done; and its bytes on the wire. */
+    /* A write that may be repeated: by its token, which its repetitions have too (first: the one
+     * that they repeat). Of the first: which of them was done; and its bytes on the wire. */
     uint64_t token;
     struct story_request *first, *done;
     bool done_before; /* when it was looked at, the answer of the one that was done had come */
