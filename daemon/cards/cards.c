@@ -19,8 +19,8 @@ enum card_phase {
     PHASE_ENDED,   /* done, failed or given up */
 };
 
-/* One OPERATION_UPLOAD uploads this much, which takes some milliseconds, and writers wait as
- * long. */
+/* One OPERATION_UPLOAD uploads this much, which takes some milliseconds: a graph's writers wait as
+ * long, and of a collection what is written meanwhile is copied. */
 #define PIECE_BYTES (UINT64_C(256) << 20)
 
 /* ---------------------------------------------------------------- jobs: ways to end */
