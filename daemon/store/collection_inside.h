@@ -43,9 +43,9 @@ struct edition {
 };
 
 /* A write of more than this makes a new edition, even if nobody sees the newest: who comes while it
- * works need not wait for it. */
-enum { IN_PLACE_BYTES_MAX = 2 << 20 };
-
+ * works need not wait for it. In place this many bytes take some 10 ms; into fresh memory, with
+ * what is copied and freed, eight times as long. */
+enum { IN_PLACE_BYTES_MAX = 32 << 20 };
 #define GATE_CLOSED UINT32_MAX /* a writer changes it in place, or nobody may see it any more */
 
 /* The write in progress. */
@@ -142,7 +142,7 @@ enum status write_run(struct collection *c, uint64_t bytes,
 bool write_is_in_place(const struct collection *c);
 /* Notes that rows change. */
 void write_mark(struct collection *c, uint64_t first, uint64_t count);
-/* The edition has so many rows, and all that it has to have. */
+/* The edition has so many rows, and is complete. */
 void write_end(struct collection *c, uint64_t rows);
 /* Describes why there was no memory for a write. */
 enum status write_refuse(struct collection *c, enum status st, const char *what, struct failure *f);
