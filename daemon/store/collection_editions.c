@@ -74,6 +74,7 @@ void segments_free(struct heap *heap, struct segment *list)
 {
     for (struct segment *next; list; list = next) {
         next = list->next;
+        heap_give(heap, &list->rows); /* the next edition's copies may have its pages */
         segment_free(heap, list);
     }
 }

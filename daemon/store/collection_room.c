@@ -22,7 +22,11 @@ void segment_free(struct heap *heap, struct segment *s)
     free(s);
 }
 
-static enum status segment_make(const struct edition *e, uint64_t rows_max, struct segment **out)
+/* take: heap_take_fresh for rows that will stay, heap_take for copies, which come and go. */
+static enum status segment_make(const struct edition *e, uint64_t rows_max,
+                                enum status (*take)(struct heap *h, uint64_t bytes, uint32_t owner,
+                                                    struct heap_block *out),
+                                struct segment **out)
 {
     struct collection *c = e->of;
     struct segment *s = fault_here("store: segment") ? NULL : calloc(1, sizeof *s);
@@ -30,9 +34,9 @@ static enum status segment_make(const struct edition *e, uint64_t rows_max, stru
     s->rows_max = rows_max;
     s->born = e->number;
     s->ids = array_resize(NULL, 0, rows_max * COLUMN_BYTES);
-    enum status st = s->ids ? heap_take_fresh(c->heap, rows_max * row_bytes_of(c),
-                                              c->resident.space->number, &s->rows)
-                            : STATUS_RESOURCE_EXHAUSTED;
+    enum status st =
+        s->ids ? take(c->heap, rows_max * row_bytes_of(c), c->resident.space->number, &s->rows)
+               : STATUS_RESOURCE_EXHAUSTED;
     if (st) {
         segment_free(c->heap, s);
         return st;
@@ -66,7 +70,7 @@ static enum status replace(struct edition *e, size_t i, uint64_t rows_max)
     struct segment *from = e->segments[i], *to;
     struct collection *c = e->of;
     uint64_t first = (uint64_t)i << c->segment_shift, rows = rows_of(e);
-    enum status st = segment_make(e, rows_max, &to);
+    enum status st = segment_make(e, rows_max, heap_take, &to);
     if (st) return st;
     rows = rows > first ? rows - first : 0;
     if (rows > from->rows_max) rows = from->rows_max;
@@ -105,7 +109,7 @@ static enum status reserve_first(struct edition *e, uint64_t rows)
 {
     uint64_t want = first_segment_rows(e->of, rows);
     if (e->segment_count) return e->segments[0]->rows_max >= want ? STATUS_OK : replace(e, 0, want);
-    enum status st = segment_make(e, want, &e->segments[0]);
+    enum status st = segment_make(e, want, heap_take_fresh, &e->segments[0]);
     if (!st) e->segment_count = 1;
     return st;
 }
@@ -142,7 +146,7 @@ enum status room_reserve(struct edition *e, uint64_t rows)
     if (!st && rows > rows_of(e)) st = own_kept(e);
     if (!st && want && e->segment_count <= 1) st = reserve_first(e, rows);
     while (!st && e->segment_count < want) {
-        st = segment_make(e, segment_rows(c), &e->segments[e->segment_count]);
+        st = segment_make(e, segment_rows(c), heap_take_fresh, &e->segments[e->segment_count]);
         if (!st) e->segment_count++;
     }
     return st;
