@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/yield.h"
 #include "daemon/store/array.h"
 #include "daemon/store/collection_inside.h"
 #include "daemon/store/id_index.h"
@@ -168,6 +169,7 @@ static enum status stage(struct upsert *u, struct failure *f)
     size_t segment_rows = collection_segment_rows(u->e);
     uint64_t tail = u->base;
     for (uint64_t i = 0; i < u->n;) {
+        yield_check();
         bool replaced = u->targets && u->targets[i] != COLLECTION_NO_ROW;
         uint64_t end = i + u->batch < u->n ? i + u->batch : u->n;
         size_t segment_left = segment_rows - (size_t)(tail & (segment_rows - 1));
@@ -201,6 +203,7 @@ static void put_replaced(struct upsert *u)
 {
     struct collection *c = u->c;
     for (uint64_t i = 0; u->targets && i < u->n; i++) {
+        if (i % 64 == 0) yield_check();
         uint32_t row = u->targets[i];
         if (row == COLLECTION_NO_ROW) continue;
         vectors_pad(c->dimension, u->rows + i * c->dimension, 1, row_at(u->e, row));
