@@ -353,9 +353,8 @@ static int load_run(struct cli *cli, const struct command *self, int argc, char 
     if (!code) code = find_graph(&l);
     if (!code) {
         uint64_t start_ns = clock_ns();
-        interrupt_politely(true);
+        interrupt_politely(true); /* until the end: what was loaded is told */
         code = transfer_all(&l);
-        interrupt_politely(false);
         report(&l, clock_ns() - start_ns, code);
     }
     edges_file_close(&l.file);

@@ -237,10 +237,9 @@ static int load_run(struct cli *cli, const struct command *self, int argc, char 
     if (!code) code = find_collection(l);
     if (!code) code = make_blocks(l);
     if (!code) {
-        interrupt_politely(true);
+        interrupt_politely(true); /* until the end: what was loaded is told */
         progress_start(&l->progress, l->file.rows, 4 * l->file.columns, clock_ns());
         code = transfer(l);
-        interrupt_politely(false);
         report(l);
     }
     /* The blocks lie under requests that may still wait: the handle goes first. */
