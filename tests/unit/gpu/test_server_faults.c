@@ -297,7 +297,7 @@ static void fail_each(const char *kind, bool may_end)
     watched.close = watched_close;
     make_rows(&w.script);
     uint64_t start_ns = clock_now_ns();
-    for (uint32_t sweeps = 0; sweeps < (is_whole() ? 6 : 1) && !all_seen(&w); sweeps++)
+    for (uint32_t sweeps = 0; sweeps < (is_whole() ? 24 : 1) && !all_seen(&w); sweeps++)
         sweep(&w, kind, may_end, sweeps);
     fprintf(stderr, "%s: %u lives, %u ended, %llu ms\n", kind, w.lives, w.ended,
             (unsigned long long)((clock_now_ns() - start_ns) / 1000000));
