@@ -337,12 +337,12 @@ struct spread_run {
     struct spread_record *records; /* in the workspace until spread_run_end; in any order */
     uint64_t record_count;
     uint64_t cycles;
-    uint32_t hops_done;  /* the last hop that touched a node */
-    bool truncated;      /* the deadline or touched_max ended it */
-    bool no_memory;      /* memory.take returned NULL: there is no result */
+    uint32_t hops_done; /* the last hop that touched a node */
+    bool truncated;     /* the deadline or touched_max ended it */
+    bool no_memory;     /* memory.take returned NULL: there is no result */
     bool outgrown;
     uint64_t edges_followed; /* with edges_max: about */
-    uint64_t inside[64]; /* private to the engine */
+    uint64_t inside[64];     /* private to the engine */
 };
 
 /* Begins a run; the caller has set all members down to `alone`. */

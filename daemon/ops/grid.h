@@ -39,8 +39,9 @@ struct grid_part {
     struct rows_buffer buffer;
 };
 
-/* Cuts the grid into parts. alone: every part takes all rows, however long that is; listed: a filter may leave a list of
- * rows. If a filter reduces the source's count, grid_recut must follow before the parts run. */
+/* Cuts the grid into parts. alone: every part takes all rows, however long that is; listed: a
+ * filter may leave a list of rows. If a filter reduces the source's count, grid_recut must follow
+ * before the parts run. */
 void grid_cut(struct grid *g, uint32_t worker_count, bool alone, bool listed);
 void grid_recut(struct grid *g);
 /* Keeps only the first query_count queries and cuts again, before the parts run. */

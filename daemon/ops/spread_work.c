@@ -9,7 +9,7 @@
 
 enum {
     EDGE_FLOATS = 2,
-    ENTRY_BYTES = 24, /* of an entry in a spread's reply */
+    ENTRY_BYTES = 24,    /* of an entry in a spread's reply */
     LINEAR_BRIEF = 4096, /* spread_brief_edges */
     ENGRAM_BRIEF = 2048,
     SET_EDGES = 128, /* a set takes as long as so many edges, even if it has none */

@@ -1,5 +1,5 @@
-/* Editions of a collection: what a reader has pinned stays as it was, whatever writers do; and what it
- * costs goes with it. */
+/* Editions of a collection: what a reader has pinned stays as it was, whatever writers do; and
+ * what it costs goes with it. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
