@@ -7,7 +7,6 @@
 #include "daemon/request/uploads.h"
 #include "daemon/request/writes.h"
 #include "daemon/store/collection.h"
-#include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 
 static enum status find(struct pipeline *p, struct job *j, enum needs needs)
