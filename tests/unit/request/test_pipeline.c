@@ -18,6 +18,7 @@
 #include "daemon/sched/turnstile.h"
 #include "daemon/store/collection.h"
 #include "tests/support/sample_requests.h"
+#include "tests/support/unheard.h"
 
 enum { D = 16, SUBMITTED_MAX = 16 };
 
@@ -42,24 +43,7 @@ static struct backend played = {&played_ops};
 
 static void nobody(void *owner) {}
 
-static bool starts(struct connection *c)
-{
-    return true;
-}
-
-static void stops(struct connection *c) {}
-
-static int takes_all(struct connection *c, const uv_buf_t *bufs, unsigned count)
-{
-    size_t bytes = 0;
-    for (unsigned i = 0; i < count; i++)
-        bytes += bufs[i].len;
-    return (int)bytes;
-}
-
-/* What is flushed is taken, and nobody reads it. */
-static const struct transport unheard = {
-    .start_reading = starts, .stop_reading = stops, .try_write = takes_all, .close = stops};
+static struct transport unheard;
 
 static struct connection *connect_client(void)
 {
@@ -85,6 +69,7 @@ static void begin(void)
         .worker_count = 2,
     };
     config_defaults(&config);
+    unheard = unheard_transport(unheard_stops);
     done.wake = nobody;
     cr_assert_eq(heap_create(64 << 20, &options.heap), STATUS_OK);
     cr_assert_eq(store_create(options.heap, options.kernels, &options.store), STATUS_OK);

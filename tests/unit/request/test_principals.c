@@ -13,6 +13,7 @@
 #include "daemon/request/quotas.h"
 #include "daemon/store/collection.h"
 #include "tests/support/sample_requests.h"
+#include "tests/support/unheard.h"
 
 enum { D = 16, JOBS = 8, CONNECTIONS = 16, STRANGER = 77000, VICTIM = 77001 };
 
@@ -40,25 +41,7 @@ static struct backend played = {&played_ops};
 
 static void nobody(void *owner) {}
 
-static bool starts(struct connection *c)
-{
-    return true;
-}
-
-static void stops(struct connection *c) {}
-
-static int takes_all(struct connection *c, const uv_buf_t *bufs, unsigned count)
-{
-    size_t bytes = 0;
-    for (unsigned i = 0; i < count; i++)
-        bytes += bufs[i].len;
-    return (int)bytes;
-}
-
-static const struct transport unheard = {.start_reading = starts,
-                                         .stop_reading = stops,
-                                         .try_write = takes_all,
-                                         .close = connection_closed};
+static struct transport unheard;
 
 static void begin(void)
 {
@@ -75,6 +58,7 @@ static void begin(void)
     config.worker_inline = false;
     config.job_max = JOBS;
     config.connection_max = CONNECTIONS;
+    unheard = unheard_transport(connection_closed);
     done.wake = nobody;
     cr_assert_eq(heap_create(64 << 20, &options.heap), STATUS_OK);
     cr_assert_eq(store_create(options.heap, options.kernels, &options.store), STATUS_OK);
