@@ -9,6 +9,7 @@
 #include "kernels/canonical.h"
 #include "kernels/topk.h"
 #include "tests/support/run_job.h"
+#include "tests/support/sweep.h"
 
 struct bench {
     struct heap *heap;
@@ -181,7 +182,7 @@ static void run_all_ways(const struct bench *b, struct job *j,
     uint64_t first_bytes = 0;
     const uint32_t workers[] = {1, 2, 3, 16};
     for (size_t v = 0; vectors_variant(v); v++) {
-        for (size_t w = 0; w < sizeof workers / sizeof *workers; w++) {
+        for (size_t w = 0; w < sizeof workers / sizeof *workers; w += sweep_stride(2)) {
             j->kernels = vectors_variant(v);
             j->worker_count = workers[w];
             cr_assert_eq(run_job(j, (unsigned)(v * 10 + w)), STATUS_OK, "%s", j->failure.text);

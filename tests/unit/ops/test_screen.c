@@ -197,7 +197,7 @@ static const uint32_t dimensions[] = {1, 31, 32, 33, 384, 768, 1024, 1025, 1536,
 
 static void every_data_case(enum metric metric)
 {
-    for (size_t d = 0; d < sizeof dimensions / sizeof *dimensions; d++) {
+    for (size_t d = 0; d < sizeof dimensions / sizeof *dimensions; d += sweep_stride(2)) {
         bool compensated = dimensions[d] > VECTOR_COMPENSATED_ABOVE;
         if (!compensated && metric != METRIC_SQUARED_EUCLIDEAN && dimensions[d] != 768) continue;
         for (int data = 0; data < DATA; data += (int)sweep_stride(4)) {
@@ -269,7 +269,7 @@ Test(screen, thresholds_met_exactly)
 {
     for (int m = METRIC_COSINE; m <= METRIC_SQUARED_EUCLIDEAN; m++) {
         struct scene s = scene_open(RANDOM, 1056, (enum metric)m, 1000, 8);
-        for (uint64_t row = 300; row < 1000; row += 230) {
+        for (uint64_t row = 300; row < 1000; row += 230 * sweep_stride(3)) {
             float met = reference_score(m, 1056, s.queries + 1056, s.rows + row * 1056);
             run_all_ways(&s, 100, &met, NULL, 0);
         }

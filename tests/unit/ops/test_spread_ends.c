@@ -9,6 +9,7 @@
 #include "daemon/base/fault.h"
 #include "tests/support/run_job.h"
 #include "tests/support/spread_job.h"
+#include "tests/support/sweep.h"
 
 /* With less and less of it: an answer, which is right, or a refusal that says so. */
 Test(op_spread_ends, memory_that_is_short, .timeout = 900)
@@ -220,7 +221,7 @@ Test(op_spread_ends, cancelled_at_any_time, .timeout = 900)
         memset(a.c.how.thresholds, 0, sizeof a.c.how.thresholds);
         struct job first = spread_job_of(&b, &a.c);
         cr_assert_eq(run_job(&first, 1), STATUS_OK);
-        for (uint32_t i = 0; i < 25; i++) {
+        for (uint32_t i = 0; i < 25; i += sweep_stride(4)) {
             struct job j = spread_job_of(&b, &a.c);
             struct canceller c = {&j, i * 150};
             pthread_t thread;
