@@ -242,3 +242,24 @@ Test(quotas, sighup_changes_them)
     ea_close(second);
     scene_close(&s);
 }
+
+/* ---------------------------------------------------------------- shares */
+
+static uint32_t weight_of(const struct scene *s, const char *space)
+{
+    ea_stats stats;
+    ea_client *c = scene_client(s, space);
+    cr_assert_eq(ea_get_stats(c, &stats), EA_OK);
+    ea_close(c);
+    return stats.space.weight;
+}
+
+/* What comes of them: tests/unit/request/test_turns.c, on a clock that the test sets. */
+Test(quotas, weights_are_told)
+{
+    struct scene s;
+    scene_open(&s, (const char *[]){"spaces.three.weight=3", NULL});
+    cr_assert_eq(weight_of(&s, "three"), 3);
+    cr_assert_eq(weight_of(&s, "one"), 1);
+    scene_close(&s);
+}
