@@ -44,6 +44,15 @@ int64_t give_up_ms(void)
     return now_ms() + GIVE_UP_MS;
 }
 
+void wait_logged(const struct daemon_process *d, const char *text)
+{
+    int64_t until = give_up_ms();
+    while (!daemon_logged(d, text)) {
+        cr_assert(now_ms() < until, "'%s' is never logged", text);
+        wait_ms(5);
+    }
+}
+
 /* ---------------------------------------------------------------- the witness */
 
 static uint64_t memory_used(struct scene *s)

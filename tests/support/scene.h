@@ -42,6 +42,8 @@ void wait_ms(int ms);
 int64_t now_ms(void);
 /* When a wait for what must come is given up: in minutes. It only ends a broken run. */
 int64_t give_up_ms(void);
+/* Returns once the log has a line with text. */
+void wait_logged(const struct daemon_process *d, const char *text);
 
 /* ---- a raw connection in that scene ---- */
 

@@ -46,92 +46,6 @@ void check_end(const struct cursor *c)
     if (c->at != c->end) WRONG(c->s, c->r, "its body has more than its tensors");
 }
 
-/* ---------------------------------------------------------------- errors */
-
-/* Whether r names an id that is not there. */
-static bool misses_id(const struct story_request *r, const struct story_state *seen)
-{
-    for (uint64_t i = 0; i < r->id_count; i++)
-        if (story_place(seen, r->ids[i]) == seen->count) return true;
-    return false;
-}
-
-/* Whether it is answered with that, or may be. */
-static bool unknown_id(const struct story_request *r)
-{
-    bool by_id = r->operation == OPERATION_SCORE_CANDIDATES ||
-                 r->operation == OPERATION_WEIGHTED_AVERAGE || r->operation == OPERATION_SPREAD;
-    if (!by_id || r->name == STORY_NAMES || !r->resident) return false;
-    if (!story_reads_version(r)) return misses_id(r, story_seen(r));
-    for (const struct story_state *at = r->resident->last; at; at = at->before)
-        if (story_may_see(r, at) && misses_id(r, at)) return true;
-    return false;
-}
-
-/* Nothing else can come of r than that error; OK: it can be answered. */
-static enum status fate(const struct story_request *r)
-{
-    if (r->operation == OPERATION_COLLECTION_CREATE || r->operation == OPERATION_GRAPH_CREATE)
-        return r->resident ? STATUS_ALREADY_EXISTS : STATUS_OK;
-    if (r->name != STORY_NAMES && !r->resident) return STATUS_NOT_FOUND;
-    enum status st = r->expected ? story_version_fate(r) : STATUS_OK;
-    if (st) return st;
-    if (r->operation == OPERATION_GRAPH_ADD_WEIGHTS) return story_weights_fate(r);
-    /* What a reader of versions saw is known from its answer alone. */
-    if (story_reads_version(r)) return STATUS_OK;
-    return unknown_id(r) ? STATUS_NOT_FOUND : STATUS_OK;
-}
-
-static bool drops(const struct story_request *r)
-{
-    return r->operation == OPERATION_COLLECTION_DROP || r->operation == OPERATION_GRAPH_DROP;
-}
-
-/* What a write that was done before, and is only to be answered again, can still meet with. */
-static bool is_of_an_answer(enum status code)
-{
-    return code == STATUS_DEADLINE_EXCEEDED || code == STATUS_CANCELLED ||
-           code == STATUS_RESOURCE_EXHAUSTED;
-}
-
-static bool is_allowed(struct story *s, const struct story_request *r, enum status code,
-                       enum detail detail)
-{
-    if (r->done_before && !is_of_an_answer(code)) return false;
-    switch (code) {
-    case STATUS_DEADLINE_EXCEEDED: return r->deadline_ns && s->now_ns >= r->deadline_ns;
-    case STATUS_CANCELLED: return r->cancelled;
-    case STATUS_RESOURCE_EXHAUSTED:
-        return s->settings.memory_short || detail == DETAIL_QUEUE_FULL ||
-               (detail == DETAIL_QUOTA && s->settings.queue_max);
-    case STATUS_NOT_FOUND: return code == fate(r) || (story_reads_version(r) && unknown_id(r));
-    case STATUS_UNAVAILABLE: return r->token && detail == DETAIL_TOKEN_BUSY;
-    case STATUS_ABORTED:
-        if (drops(r)) return r->expected; /* others may have been about to write */
-        return code == fate(r);
-    case STATUS_INVALID_ARGUMENT:
-    case STATUS_FAILED_PRECONDITION:
-    case STATUS_ALREADY_EXISTS: return code == fate(r);
-    default: return false;
-    }
-}
-
-static void check_error(struct story *s, struct story_request *r, const struct story_reply *reply)
-{
-    engram_accel_v1_Error e = engram_accel_v1_Error_init_zero;
-    check_decode(s, r, reply, engram_accel_v1_Error_fields, &e);
-    if (!is_allowed(s, r, (enum status)e.code, (enum detail)e.detail))
-        WRONG(s, r, "%s, %s: %s", status_name((enum status)e.code),
-              detail_name((enum detail)e.detail), e.message);
-    if (e.code == STATUS_ABORTED && !drops(r) && e.version != story_seen(r)->version)
-        WRONG(s, r, "%s; the version is %llu", e.message,
-              (unsigned long long)story_seen(r)->version);
-    if (r->applied) WRONG(s, r, "it was refused (%s), but has been done", e.message);
-    if (r->made) WRONG(s, r, "it was refused (%s), but the name has changed", e.message);
-    s->errors++;
-    s->by_code[e.code % 17]++;
-}
-
 /* ---------------------------------------------------------------- what was seen */
 
 /* Rows that r is about, and which of them it may see. */
@@ -180,7 +94,8 @@ static void see(const struct cursor *c, uint64_t version)
     if (!r->seen) WRONG(c->s, r, "it saw version %llu, and may not", (unsigned long long)version);
     bool by_id =
         r->operation == OPERATION_SCORE_CANDIDATES || r->operation == OPERATION_WEIGHTED_AVERAGE;
-    if (by_id && misses_id(r, r->seen)) WRONG(c->s, r, "an id is not there, and it was answered");
+    if (by_id && check_misses_id(r, r->seen))
+        WRONG(c->s, r, "an id is not there, and it was answered");
 }
 
 void check_version(struct story *s, const struct story_request *r, uint64_t version)
@@ -497,7 +412,7 @@ void story_check(struct story *s, struct story_request *r, const struct story_re
         WRONG(s, r, "an answer of kind %u", reply->header->kind);
     const struct story_request *done = story_done(r);
     if (done) r = (struct story_request *)done; /* with whose answer it is told */
-    enum status must = fate(r);
+    enum status must = check_fate(r);
     if (must) WRONG(s, r, "it was answered, and had to be refused as %s", status_name(must));
     s->by_code[0]++;
     if (story_check_graph(s, r, reply)) return;

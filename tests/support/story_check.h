@@ -1,4 +1,4 @@
-/* story_check: what the two files that check answers share: a reply's message and its tensors.
+/* story_check: what the files that check answers share: a reply's message, its tensors, errors.
  * Owner:  story_check.c.
  * Thread: one.
  * Errors: story_fail. */
@@ -30,5 +30,12 @@ const void *check_next(struct cursor *c, bool has, const engram_accel_v1_Tensor 
 void check_end(const struct cursor *c);
 /* Which version r was told that it saw. */
 void check_version(struct story *s, const struct story_request *r, uint64_t version);
+
+/* Whether r names an id that is not there. */
+bool check_misses_id(const struct story_request *r, const struct story_state *seen);
+/* The error that alone can come of r; OK: it can be answered. */
+enum status check_fate(const struct story_request *r);
+/* Whether the reply, an error, is one that r may get. */
+void check_error(struct story *s, struct story_request *r, const struct story_reply *reply);
 
 #endif
