@@ -166,16 +166,21 @@ static void cancelled_in_line(struct place *p, struct asks *a)
     cr_assert_leq(ran(p), before + LINE - cancelled + 2 * TOGETHER);
 }
 
-/* Half of them have less time than the line takes: those are told when it is up, and do not run. */
+/* Half of them have less time than the line takes: those are told when it is up, and do not run.
+ * Each connection carries two, which its socket holds whole: a client gives up a connection whose
+ * request is late while half of it is sent. */
 static void too_late_in_line(struct place *p, struct asks *a)
 {
+    enum { CONNECTIONS = LINE / 2 };
+    ea_client *clients[CONNECTIONS];
+    asks_connect(&p->scene.daemon, "alpha", clients, CONNECTIONS);
     asks_again(a);
     uint64_t before = ran(p);
     for (size_t i = 1; i < LINE; i += 2)
         a->list[i].timeout_ms = (uint32_t)scaled_ms(20);
     int64_t start = now_ms();
-    asks_send_at_once(a, &p->scene.daemon, &p->one, 1);
-    asks_collect(&p->one, 1);
+    asks_send_at_once(a, &p->scene.daemon, clients, CONNECTIONS);
+    asks_collect(clients, CONNECTIONS);
     int64_t took = now_ms() - start;
     for (size_t i = 0; i < LINE; i++) {
         const struct ask *q = &a->list[i];
@@ -187,6 +192,7 @@ static void too_late_in_line(struct place *p, struct asks *a)
     cr_assert_leq(ran(p), before + LINE - late + 2 * TOGETHER, "what is too late does not run");
     for (size_t i = 1; i < LINE; i += 2)
         a->list[i].timeout_ms = 0;
+    asks_disconnect(clients, CONNECTIONS);
 }
 
 static void half_leave_the_line(bool gpu)
