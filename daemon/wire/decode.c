@@ -25,7 +25,7 @@ SAME_NUMBER(SPREAD_ENGRAM)
 
 /* take_X copies names and numbers of the message to the job, and its tensors to `tensors`; returns
  * how many. check_names has checked that the name fits. Straight code for each message, because a
- * walk over offsets cost a tenth of decoding a small request. */
+ * walk over offsets cost 5 % of decoding a small request. */
 #define SHAPE_COLUMN            false
 #define SHAPE_ROWS              true
 #define PRESENCE_NEEDED         true

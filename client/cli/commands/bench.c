@@ -69,7 +69,9 @@ static error_t bench_parse(int key, char *text, struct argp_state *state)
         break;
     case OPTION_COLLECTION: o->collection = text; break;
     case OPTION_ROWS: o->rows = cli_argument_u64(state, "--rows", text, 1, UINT32_MAX); break;
-    case OPTION_DIM: o->dimension = cli_argument_u64(state, "--dim", text, 1, 16384); break;
+    case OPTION_DIM:
+        o->dimension = cli_argument_u64(state, "--dim", text, 1, EA_DIMENSION_MAX);
+        break;
     case ARGP_KEY_ARG: argp_error(state, "unexpected argument '%s'", text); break;
     default: return ARGP_ERR_UNKNOWN;
     }

@@ -4,6 +4,9 @@
 
 #include <inttypes.h>
 
+#define QUOTED(number)  #number
+#define TEXT_OF(number) QUOTED(number)
+
 struct collection_options {
     const char *name;
     uint32_t dimension;
@@ -11,7 +14,7 @@ struct collection_options {
 };
 
 static const struct argp_option create_options[] = {
-    {"dim", 'd', "D", 0, "Numbers in a vector, 1..16384", 0},
+    {"dim", 'd', "D", 0, "Numbers in a vector, 1.." TEXT_OF(EA_DIMENSION_MAX), 0},
     {"metric", 'm', "METRIC", 0,
      "cosine, dot (higher is nearer) or l2 (squared Euclidean distance: lower is nearer)", 0},
     {0},
