@@ -206,9 +206,11 @@ struct job_plan {
     void (*run_part)(struct job *j, uint32_t part, uint32_t worker);
     void (*finish)(struct job *j); /* may be NULL */
     uint32_t parts;                /* >= 1 */
-    bool has_long_parts;           /* of more than a few ms: none is begun inside another job's */
-    struct heap_block scratch;     /* the backend frees it after finish */
-    uint64_t words[12];            /* private to the operation */
+    /* About how long the longest part lasts, if that is more than a few ms: inside another job's it
+     * is begun only if that has had more. UINT64_MAX: never. */
+    uint64_t part_ns;
+    struct heap_block scratch; /* the backend frees it after finish */
+    uint64_t words[12];        /* private to the operation */
 };
 
 /* How a job runs on a GPU process (cards/cards.c). gpu_plan takes memory and shapes results;

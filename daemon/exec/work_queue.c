@@ -83,8 +83,9 @@ struct job *work_queue_choose_shorter(const struct work_queue *q, unsigned level
 {
     struct job *best = NULL;
     for (struct job *j = q->head; j && level; j = j->next) {
-        unsigned own = level_of(j);
-        if (own >= level || j->plan.has_long_parts || is_among(j, others, count)) continue;
+        unsigned own = level_of(j), part = work_queue_level(j->plan.part_ns);
+        if (part > own) own = part;
+        if (own >= level || is_among(j, others, count)) continue;
         best = j;
         level = own;
     }

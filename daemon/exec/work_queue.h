@@ -29,7 +29,7 @@ unsigned work_queue_level(uint64_t worked_ns);
 struct job *work_queue_choose(const struct work_queue *q);
 
 /* The next job for somebody who interrupts others, the innermost of which is of that level: a job
- * of a lower one, none of those, and none whose parts are long. NULL: none. */
+ * of a lower one, none of those, and none whose parts last as long. NULL: none. */
 struct job *work_queue_choose_shorter(const struct work_queue *q, unsigned level,
                                       struct job *const *others, unsigned count);
 

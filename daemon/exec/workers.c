@@ -83,13 +83,27 @@ static bool advance(struct workers *w, struct job *j)
     return true;
 }
 
-/* Runs a part; the thread that ends the last part goes on with the job. */
-static void run_part(struct workers *w, struct job *j, uint32_t part, uint32_t worker)
+/* Puts j, whose parts have ended, back in line for its next step. */
+static void put_back(struct workers *w, struct job *j)
+{
+    pthread_mutex_lock(&w->lock);
+    work_queue_add_again(&w->queue, j);
+    if (w->sleeping) pthread_cond_signal(&w->work);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Runs a part; the thread that ends the last part goes on with the job, unless it is inside another
+ * one: then it looks first at who is next. */
+static void run_part(struct seat *s, struct job *j, uint32_t part)
 {
     for (;;) {
-        steps_try_part(j, part, worker);
+        steps_try_part(j, part, s->number);
         if (atomic_fetch_sub_explicit(&j->parts_left, 1, memory_order_acq_rel) > 1) return;
-        if (!advance(w, j)) return;
+        if (s->depth > 1) {
+            put_back(s->workers, j);
+            return;
+        }
+        if (!advance(s->workers, j)) return;
         part = 0;
     }
 }
@@ -107,7 +121,7 @@ static void take(struct seat *s, struct job *j)
     pthread_mutex_unlock(&w->lock);
     s->spent_ns[s->depth] = 0;
     s->jobs[s->depth++] = j;
-    if (!fresh || advance(w, j)) run_part(w, j, part, s->number);
+    if (!fresh || advance(w, j)) run_part(s, j, part);
     s->depth--;
     pthread_mutex_lock(&w->lock);
 }

@@ -59,6 +59,7 @@ static enum status add_weights_plan(struct job *j)
     enum status st = operation_take_result(j, RESULTS_GraphAddWeights);
     if (st) return operation_drop_all(j);
     operation_note_graph(j);
+    j->plan.part_ns = 16 * j->body_bytes;
     j->plan.run_part = add_weights_part;
     j->plan.finish = add_weights_finish;
     j->plan.parts = 1;
@@ -87,6 +88,7 @@ static enum status check_scalar(struct job *j, const char *name, float least)
 static enum status one_part(struct job *j, void (*run)(struct job *, uint32_t, uint32_t))
 {
     operation_note_graph(j);
+    j->plan.part_ns = 4 * graph_edges(j->graph);
     j->plan.run_part = run;
     j->plan.finish = operation_note_graph;
     j->plan.parts = 1;

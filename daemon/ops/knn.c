@@ -96,7 +96,7 @@ static enum status knn_plan(struct job *j)
     j->plan.run_part = knn_run_part;
     j->plan.finish = knn_finish;
     j->plan.parts = (uint32_t)grid_parts(&w.search.grid);
-    j->plan.has_long_parts = w.search.alone;
+    j->plan.part_ns = w.search.alone ? UINT64_MAX : 0;
     return STATUS_OK;
 }
 

@@ -181,7 +181,7 @@ static enum status batch_plan(struct job *c)
     c->plan.run_part = batch_run_part;
     c->plan.finish = batch_finish;
     c->plan.parts = (uint32_t)grid_parts(&w.search.grid);
-    c->plan.has_long_parts = w.search.alone;
+    c->plan.part_ns = w.search.alone ? UINT64_MAX : 0;
     return STATUS_OK;
 }
 

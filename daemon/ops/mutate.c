@@ -3,10 +3,12 @@
 #include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
 
+/* bytes: about how many are written, at 1 GB/s. */
 static enum status one_part(struct job *j, void (*run)(struct job *, uint32_t, uint32_t),
-                            void (*finish)(struct job *))
+                            void (*finish)(struct job *), uint64_t bytes)
 {
     operation_note_collection(j);
+    j->plan.part_ns = bytes;
     j->plan.run_part = run;
     j->plan.finish = finish;
     j->plan.parts = 1;
@@ -46,7 +48,7 @@ static enum status upsert_plan(struct job *j)
     if (r->ids.rows != r->rows.rows)
         return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SHAPE,
                            "%" PRIu64 " ids for %" PRIu64 " rows", r->ids.rows, r->rows.rows);
-    return one_part(j, upsert_part, note_written);
+    return one_part(j, upsert_part, note_written, j->body_bytes);
 }
 
 /* ---- delete ---- */
@@ -59,7 +61,8 @@ static void delete_part(struct job *j, uint32_t part, uint32_t worker)
 
 static enum status delete_plan(struct job *j)
 {
-    return one_part(j, delete_part, note_written);
+    uint64_t row_bytes = vector_stride(collection_dimension(j->collection)) * sizeof(float);
+    return one_part(j, delete_part, note_written, j->request.ids.rows * row_bytes);
 }
 
 /* ---- drop ---- */
@@ -73,7 +76,7 @@ static void drop_part(struct job *j, uint32_t part, uint32_t worker)
 
 static enum status drop_plan(struct job *j)
 {
-    return one_part(j, drop_part, operation_note_collection);
+    return one_part(j, drop_part, operation_note_collection, UINT64_MAX);
 }
 
 static enum status upsert_check(struct job *j)

@@ -24,6 +24,7 @@ void sweep_segments(struct pipeline *p, struct space *space, struct segment *lis
         segments_free(p->heap, list);
         return;
     }
+    j->plan.part_ns = UINT64_MAX;
     j->plan.words[0] = (uint64_t)(uintptr_t)list;
     job_move(j, JOB_QUEUED);
     job_move(j, JOB_RUNNING);

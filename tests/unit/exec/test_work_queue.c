@@ -105,8 +105,10 @@ Test(work_queue, only_less_may_interrupt)
     jobs[1].worked_ns = MS(30);
     jobs[2].worked_ns = MS(3);
     cr_assert_eq(interrupts(1, MS(50)), 3);
-    jobs[3].plan.has_long_parts = true;
+    jobs[3].plan.part_ns = MS(20);
     cr_assert_eq(interrupts(1, MS(50)), 2, "a long part could not be interrupted by its victim");
+    cr_assert_eq(interrupts(3, MS(50)), 3, "its victim had more");
+    jobs[3].plan.part_ns = UINT64_MAX;
     cr_assert_eq(interrupts(3, MS(3)), -1);
     cr_assert_eq(interrupts(1, MS(3)), -1, "of the same level");
     cr_assert_eq(interrupts(3, MS(50)), -1, "not those that are interrupted themselves");
