@@ -154,7 +154,7 @@ static uint32_t order_of(uint64_t bytes)
 /* The part of take() under the lock. order: of the addresses. *clear_bytes: how many bytes of the
  * block need clearing. */
 static uint32_t take_unit(struct heap *h, uint32_t order, uint64_t bytes, uint32_t owner,
-                          bool fresh, uint64_t *clear_bytes)
+                          bool fresh, uint64_t *clear_bytes, uint64_t *kept_bytes)
 {
     struct heap_usage *u = &h->usage;
     bool clear = false;
@@ -171,7 +171,7 @@ static uint32_t take_unit(struct heap *h, uint32_t order, uint64_t bytes, uint32
             cache_release(h, unit);
             unit = NONE;
             total = bytes;
-            *clear_bytes = 0;
+            touched = *clear_bytes = 0;
             continue;
         }
         return NONE;
@@ -185,6 +185,7 @@ static uint32_t take_unit(struct heap *h, uint32_t order, uint64_t bytes, uint32
             return NONE;
         }
     }
+    *kept_bytes = touched;
     h->records[unit] =
         (struct record){.bytes = total, .charged = bytes, .owner = owner, .order = order};
     u->blocks++;
@@ -200,10 +201,11 @@ static enum status take(struct heap *h, uint64_t span, uint64_t bytes, uint32_t 
     if (fault_here("heap: take")) return STATUS_RESOURCE_EXHAUSTED;
     bytes = round_up(bytes, PAGE);
 
-    uint64_t clear_bytes = 0;
+    uint64_t clear_bytes = 0, kept_bytes = 0;
     pthread_mutex_lock(&h->lock);
     enum status st = charge(h, owner, bytes, fresh, quota);
-    uint32_t unit = st ? NONE : take_unit(h, order_of(span), bytes, owner, fresh, &clear_bytes);
+    uint32_t unit =
+        st ? NONE : take_unit(h, order_of(span), bytes, owner, fresh, &clear_bytes, &kept_bytes);
     uint64_t usable = unit == NONE ? 0 : h->records[unit].bytes;
     if (!st && unit == NONE) {
         discharge(h, owner, bytes);
@@ -214,7 +216,8 @@ static enum status take(struct heap *h, uint64_t span, uint64_t bytes, uint32_t 
 
     uint64_t offset = (uint64_t)unit * HEAP_UNIT;
     memset(h->base + offset, 0, clear_bytes);
-    *out = (struct heap_block){.data = h->base + offset, .offset = offset, .bytes = usable};
+    *out = (struct heap_block){
+        .data = h->base + offset, .offset = offset, .bytes = usable, .kept = kept_bytes >= bytes};
     return STATUS_OK;
 }
 

@@ -12,6 +12,7 @@
 #ifndef ENGRAM_HEAP_HEAP_H
 #define ENGRAM_HEAP_HEAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,7 @@ struct heap_block {
     void *data;      /* in this process's mapping, 64 KiB aligned; NULL: no block */
     uint64_t offset; /* the same place, for another process */
     uint64_t bytes;  /* usable, at least what was asked for */
+    bool kept;       /* it was kept for reuse: its pages need no heap_populate */
 };
 
 struct heap_usage {

@@ -6,6 +6,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/job.h"
+#include "daemon/base/yield.h"
 #include "daemon/store/row_index.h"
 
 /* What a writer copies at most for one row; rows of more than 32 KiB lie in larger segments. */
@@ -116,8 +117,10 @@ void collection_clear(struct collection *c)
     uint64_t rows = rows_of(e);
     if (rows) resident_change(&c->resident);
     __atomic_sub_fetch(&c->resident.space->row_count, rows, __ATOMIC_RELAXED);
-    while (e->segment_count)
+    while (e->segment_count) {
+        yield_check();
         segment_free(c->heap, e->segments[--e->segment_count]);
+    }
     free(e->segments);
     e->segments = NULL;
     e->segment_capacity = 0;

@@ -1,7 +1,10 @@
 #include <string.h>
 
+#include "daemon/base/yield.h"
 #include "daemon/store/collection_inside.h"
 #include "daemon/store/row_index.h"
+
+enum { YIELD_EVERY = 256 }; /* rows */
 
 /* Moves the last row into the place of this one. What old entries of the index say stays right for
  * older editions. */
@@ -9,7 +12,7 @@ static enum status delete_row(struct edition *e, uint32_t row, uint32_t last)
 {
     struct collection *c = e->of;
     if (row == last) return STATUS_OK;
-    enum status st = room_own(e, row);
+    enum status st = room_own(e, (size_t)(row >> c->segment_shift));
     if (st) return st;
     memcpy(row_at(e, row), row_at(e, last), row_bytes_of(c));
     *norm_at(e, row) = *norm_at(e, last);
@@ -31,6 +34,7 @@ static enum status delete_all(struct edition *e, struct deletion *d)
     uint64_t rows = rows_of(e), moves = d->n < rows / 2 ? d->n : rows / 2;
     enum status st = room_for_ids(e, moves);
     for (uint64_t i = 0; i < d->n && !st; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         uint32_t row = row_index_find(e, rows, d->ids[i]);
         if (row != COLLECTION_NO_ROW) st = delete_row(e, row, (uint32_t)--rows);
     }
@@ -51,9 +55,16 @@ static enum status change(void *write, struct failure *f)
 /* True if any of the ids is there. */
 static bool finds_any(const struct edition *e, const uint64_t *ids, uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++)
+    for (uint64_t i = 0; i < n; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         if (row_index_find(e, rows_of(e), ids[i]) != COLLECTION_NO_ROW) return true;
+    }
     return false;
+}
+
+static uint64_t smaller_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
 }
 
 enum status collection_write_delete(struct collection *c, const uint64_t *ids, uint64_t n,
@@ -62,7 +73,12 @@ enum status collection_write_delete(struct collection *c, const uint64_t *ids, u
     uint64_t before = rows_of(c->now);
     struct deletion d = {.c = c, .ids = ids, .n = n, .left = before};
     enum status st = STATUS_OK;
-    if (finds_any(c->now, ids, n)) st = write_run(c, n * row_bytes_of(c), change, &d, f);
+    struct write_size size = {
+        .bytes = n * row_bytes_of(c),
+        .copied = smaller_of(n, before >> c->segment_shift) * (row_bytes_of(c) << c->segment_shift),
+        .inserted = n,
+    };
+    if (finds_any(c->now, ids, n)) st = write_run(c, &size, change, &d, f);
     if (st) return st;
     *deleted = before - d.left;
     *missing = n - *deleted;

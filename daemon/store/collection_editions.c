@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/yield.h"
 #include "daemon/store/collection_inside.h"
 #include "daemon/store/row_index.h"
 
@@ -73,6 +74,7 @@ bool segments_are_many(const struct segment *list)
 void segments_free(struct heap *heap, struct segment *list)
 {
     for (struct segment *next; list; list = next) {
+        yield_check();
         next = list->next;
         heap_give(heap, &list->rows); /* the next edition's copies may have its pages */
         segment_free(heap, list);
@@ -194,16 +196,6 @@ void write_mark(struct collection *c, uint64_t first, uint64_t count)
     dirty_mark(&w->changed, first, count);
 }
 
-/* If nobody sees the newest edition, then nobody will: what only it had can be freed here, where
- * that holds nobody up. */
-static void free_left(struct collection *c)
-{
-    struct collection_write *w = &c->write;
-    if (!w->left || w->older || !close_gate(c->now)) return;
-    segments_free(c->heap, w->left);
-    w->left = NULL;
-}
-
 void write_end(struct collection *c, uint64_t rows)
 {
     struct edition *e = c->write.edition;
@@ -215,7 +207,6 @@ void write_end(struct collection *c, uint64_t rows)
     room_fit(e);
     uint64_t bytes = rows * (sizeof(uint64_t) + sizeof(float)) + row_index_bytes(e->index);
     atomic_store_explicit(&e->index_bytes, bytes, memory_order_relaxed);
-    if (!write_is_in_place(c)) free_left(c);
 }
 
 enum status write_refuse(struct collection *c, enum status st, const char *what, struct failure *f)
@@ -259,13 +250,25 @@ static enum status attempt(struct collection *c, bool in_place,
     return st;
 }
 
+/* True if it is soon done, so that readers may as well wait. An index that has to be made anew is
+ * as much work as writing its slots and reading the ids. */
+static bool is_brief(const struct collection *c, const struct write_size *size)
+{
+    const struct edition *e = c->now;
+    uint64_t bytes = size->bytes;
+    if (!row_index_has_room(e->index, size->inserted))
+        bytes += (rows_of(e) + size->inserted) * 2 * sizeof(uint64_t);
+    if (bytes <= IN_PLACE_BYTES_MAX) return true;
+    return bytes <= IN_PLACE_FAR_BYTES_MAX && size->copied > 2 * bytes;
+}
+
 /* Where there is no memory for what only another edition needs, it is done in place if nobody sees
  * the newest. */
-enum status write_run(struct collection *c, uint64_t bytes,
+enum status write_run(struct collection *c, const struct write_size *size,
                       enum status (*change)(void *write, struct failure *f), void *write,
                       struct failure *f)
 {
-    bool in_place = bytes <= IN_PLACE_BYTES_MAX && begin_in_place(c);
+    bool in_place = is_brief(c, size) && begin_in_place(c);
     enum status st = attempt(c, in_place, change, write, f);
     if (st != STATUS_RESOURCE_EXHAUSTED || in_place || !begin_in_place(c)) return st;
     return attempt(c, true, change, write, f);

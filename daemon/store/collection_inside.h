@@ -42,10 +42,10 @@ struct edition {
     struct segment *left; /* what it sees and newer editions do not; older ones may */
 };
 
-/* A write of more than this makes a new edition, even if nobody sees the newest: who comes while it
- * works need not wait for it. In place this many bytes take some 10 ms; into fresh memory, with
- * what is copied and freed, eight times as long. */
-enum { IN_PLACE_BYTES_MAX = 32 << 20 };
+/* A write of more than so many bytes makes a new edition, even if nobody sees the newest: who comes
+ * while it works need not wait for it. In place the first take half a millisecond; the second, some
+ * 10 ms, are for a write that would have to copy much more than it changes. */
+enum { IN_PLACE_BYTES_MAX = 1 << 20, IN_PLACE_FAR_BYTES_MAX = 32 << 20 };
 #define GATE_CLOSED UINT32_MAX /* a writer changes it in place, or nobody may see it any more */
 
 /* The write in progress. */
@@ -123,8 +123,10 @@ void segment_free(struct heap *heap, struct segment *s);
 /* Makes room for `rows` rows in all, and what of them is new is seen by nobody else. After a
  * failure some of it may have been taken; room_fit gives it back. */
 enum status room_reserve(struct edition *e, uint64_t rows);
-/* Makes the segment of a row one that nobody else sees. */
-enum status room_own(struct edition *e, uint64_t row);
+/* Makes segment i one that nobody else sees; room_renew: without its rows and their norms, which
+ * the caller will write. */
+enum status room_own(struct edition *e, size_t i);
+enum status room_renew(struct edition *e, size_t i);
 /* Makes room in the index for so many rows more. */
 enum status room_for_ids(struct edition *e, uint64_t more);
 /* Gives back memory that the present rows do not need. One spare segment may stay. */
@@ -134,9 +136,15 @@ void room_fit(struct edition *e);
 
 struct edition *edition_create(struct collection *c);
 void edition_destroy(struct edition *e);
-/* Runs a write of so many bytes, in place or not: change may be called twice, and nothing of what
- * it did remains if it fails; in place it must fail before it changes what is seen. */
-enum status write_run(struct collection *c, uint64_t bytes,
+/* What a write will do. */
+struct write_size {
+    uint64_t bytes;    /* of rows that it writes */
+    uint64_t copied;   /* bytes of segments that a next edition has to copy for it */
+    uint64_t inserted; /* entries that it adds to the index, at most */
+};
+/* Runs a write, in place or not: change may be called twice, and nothing of what it did remains if
+ * it fails; in place it must fail before it changes what is seen. */
+enum status write_run(struct collection *c, const struct write_size *size,
                       enum status (*change)(void *write, struct failure *f), void *write,
                       struct failure *f);
 bool write_is_in_place(const struct collection *c);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/yield.h"
 #include "daemon/store/array.h"
 #include "daemon/store/collection_inside.h"
 #include "daemon/store/row_index.h"
@@ -64,8 +65,17 @@ static void leave(struct edition *e, struct segment *s)
     c->write.left = s;
 }
 
-/* Puts a copy of segment i, with room for rows_max rows, in its place. */
-static enum status replace(struct edition *e, size_t i, uint64_t rows_max)
+/* Copies the first rows, with what belongs to them. */
+static void copy_rows(const struct collection *c, const struct segment *from, struct segment *to,
+                      uint64_t rows)
+{
+    memcpy(to->rows.data, from->rows.data, rows * row_bytes_of(c));
+    memcpy(to->norms, from->norms, rows * sizeof *to->norms);
+}
+
+/* Puts a segment with room for rows_max rows in the place of segment i, with copies of its rows, or
+ * with their ids alone. */
+static enum status replace(struct edition *e, size_t i, uint64_t rows_max, bool copy)
 {
     struct segment *from = e->segments[i], *to;
     struct collection *c = e->of;
@@ -75,20 +85,29 @@ static enum status replace(struct edition *e, size_t i, uint64_t rows_max)
     rows = rows > first ? rows - first : 0;
     if (rows > from->rows_max) rows = from->rows_max;
     uint64_t bytes = rows * row_bytes_of(c);
-    if (bytes >= HEAP_POPULATE_BYTES_MIN) heap_populate(to->rows.data, bytes);
-    memcpy(to->rows.data, from->rows.data, bytes);
+    if (bytes >= HEAP_POPULATE_BYTES_MIN && !to->rows.kept) heap_populate(to->rows.data, bytes);
     memcpy(to->ids, from->ids, rows * sizeof *to->ids);
-    memcpy(to->norms, from->norms, rows * sizeof *to->norms);
+    if (copy) copy_rows(c, from, to, rows);
     e->segments[i] = to;
     leave(e, from);
     return STATUS_OK;
 }
 
-enum status room_own(struct edition *e, uint64_t row)
+static enum status own(struct edition *e, size_t i, bool copy)
 {
-    size_t i = (size_t)(row >> e->of->segment_shift);
     const struct segment *s = e->segments[i];
-    return is_own(e, s) ? STATUS_OK : replace(e, i, s->rows_max);
+    yield_check();
+    return is_own(e, s) ? STATUS_OK : replace(e, i, s->rows_max, copy);
+}
+
+enum status room_own(struct edition *e, size_t i)
+{
+    return own(e, i, true);
+}
+
+enum status room_renew(struct edition *e, size_t i)
+{
+    return own(e, i, false);
 }
 
 /* ---------------------------------------------------------------- more rows */
@@ -108,7 +127,8 @@ static uint64_t first_segment_rows(const struct collection *c, uint64_t rows)
 static enum status reserve_first(struct edition *e, uint64_t rows)
 {
     uint64_t want = first_segment_rows(e->of, rows);
-    if (e->segment_count) return e->segments[0]->rows_max >= want ? STATUS_OK : replace(e, 0, want);
+    if (e->segment_count)
+        return e->segments[0]->rows_max >= want ? STATUS_OK : replace(e, 0, want, true);
     enum status st = segment_make(e, want, heap_take_fresh, &e->segments[0]);
     if (!st) e->segment_count = 1;
     return st;
@@ -134,7 +154,7 @@ static enum status own_kept(struct edition *e)
     enum status st = STATUS_OK;
     if (end > room) end = room;
     for (; row < end && !st; row = ((row >> e->of->segment_shift) + 1) << e->of->segment_shift)
-        st = room_own(e, row);
+        st = room_own(e, (size_t)(row >> e->of->segment_shift));
     return st;
 }
 
@@ -146,6 +166,7 @@ enum status room_reserve(struct edition *e, uint64_t rows)
     if (!st && rows > rows_of(e)) st = own_kept(e);
     if (!st && want && e->segment_count <= 1) st = reserve_first(e, rows);
     while (!st && e->segment_count < want) {
+        yield_check();
         st = segment_make(e, segment_rows(c), heap_take_fresh, &e->segments[e->segment_count]);
         if (!st) e->segment_count++;
     }
@@ -178,8 +199,10 @@ enum status room_for_ids(struct edition *e, uint64_t more)
 
 static void release_segments(struct edition *e, size_t keep)
 {
-    while (e->segment_count > keep)
+    while (e->segment_count > keep) {
+        yield_check();
         leave(e, e->segments[--e->segment_count]);
+    }
 }
 
 void room_fit(struct edition *e)

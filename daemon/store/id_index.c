@@ -8,9 +8,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "daemon/base/yield.h"
 #include "daemon/store/array.h"
 
-enum { SLOTS_MIN = 64, AHEAD = 16 };
+enum { SLOTS_MIN = 64, AHEAD = 16, YIELD_EVERY = 4096, CLEAR_SLOTS = 1 << 18 };
 
 static uint64_t seed;
 static pthread_once_t seed_once = PTHREAD_ONCE_INIT;
@@ -54,9 +55,18 @@ void id_index_borrow(struct id_index *x, uint32_t *slots, size_t slot_count)
     memset(slots, 0, slot_count * sizeof *slots);
 }
 
+static void clear(uint32_t *slots, size_t count)
+{
+    for (size_t n; count; slots += n, count -= n) {
+        yield_check();
+        n = count < CLEAR_SLOTS ? count : CLEAR_SLOTS;
+        memset(slots, 0, n * sizeof *slots);
+    }
+}
+
 static void rebuild(struct id_index *x, const uint64_t *ids, uint64_t present)
 {
-    memset(x->slots, 0, x->slot_count * sizeof *x->slots);
+    clear(x->slots, x->slot_count);
     id_index_insert_many(x, ids, 0, present);
 }
 
@@ -69,7 +79,7 @@ bool id_index_reserve(struct id_index *x, const uint64_t *ids, uint64_t present,
     uint32_t *slots = array_resize(x->slots, x->slot_count * sizeof *slots, want * sizeof *slots);
     if (!slots) return false;
     /* The added part is zero already; clearing it again would only touch its pages. */
-    memset(slots, 0, x->slot_count * sizeof *slots);
+    clear(slots, x->slot_count);
     x->slots = slots;
     x->slot_count = want;
     id_index_insert_many(x, ids, 0, present);
@@ -151,6 +161,7 @@ void id_index_insert_many(struct id_index *x, const uint64_t *ids, uint32_t firs
 {
     size_t homes[AHEAD];
     for (uint64_t done = 0; done < count; done += AHEAD) {
+        if (done % YIELD_EVERY == 0) yield_check();
         size_t n = count - done < AHEAD ? count - done : AHEAD;
         for (size_t i = 0; i < n; i++) {
             homes[i] = home(x, ids[first + done + i]);
@@ -192,6 +203,8 @@ void id_index_move(struct id_index *x, const uint64_t *ids, uint32_t row, uint32
 
 void id_index_renumber(struct id_index *x, const uint32_t *map)
 {
-    for (size_t slot = 0; slot < x->slot_count; slot++)
+    for (size_t slot = 0; slot < x->slot_count; slot++) {
+        if (slot % YIELD_EVERY == 0) yield_check();
         if (x->slots[slot]) x->slots[slot] = map[x->slots[slot] - 1] + 1;
+    }
 }

@@ -3,11 +3,12 @@
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/yield.h"
 #include "daemon/store/array.h"
 #include "daemon/store/collection_inside.h"
 #include "daemon/store/id_index.h"
 
-enum { AHEAD = 16 };
+enum { AHEAD = 16, YIELD_EVERY = 4096 };
 
 struct row_index {
     uint32_t *slots;   /* row + 1; 0: empty; atomic */
@@ -127,6 +128,7 @@ void row_index_add_rows(struct row_index *x, const struct edition *e, uint64_t f
 {
     size_t homes[AHEAD];
     for (uint64_t done = 0; done < count; done += AHEAD) {
+        if (done % YIELD_EVERY == 0) yield_check();
         size_t n = count - done < AHEAD ? count - done : AHEAD;
         for (size_t i = 0; i < n; i++) {
             homes[i] = home(x, *id_at(e, first + done + i));

@@ -1,6 +1,7 @@
 /* Editions of a collection: what a reader has pinned stays as it was, whatever writers do; and
  * what it costs goes with it. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,4 +179,50 @@ Test(editions, a_small_write_that_nobody_sees_is_done_in_place)
     collection_publish(c);
     cr_assert_eq(collection_pin(c), e);
     collection_unpin(e);
+}
+
+/* Writes `count` rows, each `step` after the one before, of which the last may be bad. Returns
+ * whether readers could go on meanwhile. */
+static bool goes_on_beside(uint64_t count, uint64_t step, float value, float last)
+{
+    struct failure f = {0};
+    struct upsert_counts counts;
+    float *many = aligned_alloc(64, count * D * sizeof *many);
+    uint64_t *some = malloc(count * sizeof *some);
+    for (uint64_t i = 0; i < count * D; i++)
+        many[i] = i + 1 < count * D ? value : last;
+    for (uint64_t i = 0; i < count; i++)
+        some[i] = ids[i * step];
+    collection_expect_write(c);
+    enum status st = collection_write_rows(c, some, many, count, &counts, &f);
+    cr_assert_eq(st, last == value ? STATUS_OK : STATUS_INVALID_ARGUMENT, "%s", f.text);
+    struct edition *e = collection_pin(c);
+    collection_publish(c);
+    if (e) collection_unpin(e);
+    segments_free(heap, collection_take_gone(c));
+    free(many);
+    free(some);
+    return e != NULL;
+}
+
+/* Two segments are written whole; rows here and there would need copies of all segments. */
+Test(editions, a_large_write_is_done_in_place_only_if_it_would_copy_much_more)
+{
+    enum { SEGMENTS = 2, SPARSE = 14 };
+    put_all(1);
+    uint64_t rows = SEGMENTS * collection_segment_rows(collection_now(c));
+    uint64_t alone = heap_usage(heap).bytes_used;
+    cr_assert(goes_on_beside(rows, 1, 2, 2));
+    for (uint64_t row = 0; row < ROWS; row++)
+        cr_assert_eq(collection_row(collection_now(c), (uint32_t)row)[0], row < rows ? 2 : 1);
+    cr_assert(goes_on_beside(rows, 1, 3, INFINITY), "nothing was closed for it");
+    cr_assert_eq(collection_row(collection_now(c), 0)[0], 2, "all or nothing");
+    cr_assert_eq(collection_norm(collection_now(c), 0), 2 * 16);
+    cr_assert_not(goes_on_beside(rows, SPARSE, 4, 4));
+    for (uint64_t row = 0; row < ROWS; row++) {
+        float old = row < rows ? 2 : 1;
+        bool written = row % SPARSE == 0 && row / SPARSE < rows;
+        cr_assert_eq(collection_row(collection_now(c), (uint32_t)row)[0], written ? 4 : old);
+    }
+    cr_assert_eq(heap_usage(heap).bytes_used, alone);
 }
