@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "daemon/request/pipeline_inside.h"
+#include "daemon/request/trials.h"
 #include "tests/support/request_rig.h"
 
 #define US UINT64_C(1000)
@@ -82,4 +83,25 @@ Test(turns, company_is_waited_for_so_long)
     while (rig.taken_count)
         request_rig_end(&rig, rig.taken[0], rig.now_ns);
     cr_assert_eq(rig.pipeline->job_count, 0);
+}
+
+/* ---------------------------------------------------------------- trials */
+
+/* Calibration waits until its trials are all that is in flight. */
+Test(turns, trials_are_alone_or_are_not)
+{
+    request_rig_open(&rig, NULL);
+    struct rig_space *one = request_rig_space(&rig, "one");
+    struct trial_runner runner = trials_runner(rig.pipeline);
+    cr_assert(runner.is_idle(runner.owner));
+    struct job *trial = runner.take(runner.owner, one->space, (struct job_owner){0});
+    cr_assert(runner.is_idle(runner.owner));
+    struct job *j = request_rig_ask(&rig, one, 0, false);
+    cr_assert_not(runner.is_idle(runner.owner));
+    pipeline_tick(rig.pipeline);
+    cr_assert_not(runner.is_idle(runner.owner));
+    request_rig_end(&rig, j, rig.now_ns);
+    cr_assert(runner.is_idle(runner.owner));
+    runner.give(runner.owner, trial);
+    cr_assert(runner.is_idle(runner.owner));
 }
