@@ -55,7 +55,7 @@ struct scope {
     uint64_t allowed_count;
 };
 
-static bool passes(const struct story_request *r, uint64_t id)
+bool check_passes(const struct story_request *r, uint64_t id)
 {
     if (r->list) {
         for (uint64_t i = 0; i < r->filter_count; i++)
@@ -79,7 +79,7 @@ static void look(const struct story_request *r, struct scope *out)
                                             seen->rows, seen->ids};
     }
     for (uint64_t i = 0; i < out->rows.count; i++) {
-        out->allowed[i] = !out->rows.ids || passes(r, out->rows.ids[i]);
+        out->allowed[i] = !out->rows.ids || check_passes(r, out->rows.ids[i]);
         out->allowed_count += out->allowed[i];
     }
 }

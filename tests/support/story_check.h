@@ -31,6 +31,8 @@ void check_end(const struct cursor *c);
 /* Which version r was told that it saw. */
 void check_version(struct story *s, const struct story_request *r, uint64_t version);
 
+/* Whether the filter of r, if it has one, lets an id pass. */
+bool check_passes(const struct story_request *r, uint64_t id);
 /* Whether r names an id that is not there. */
 bool check_misses_id(const struct story_request *r, const struct story_state *seen);
 /* The error that alone can come of r; OK: it can be answered. */

@@ -13,13 +13,31 @@ bool check_misses_id(const struct story_request *r, const struct story_state *se
 /* Whether it is answered with that, or may be. */
 static bool unknown_id(const struct story_request *r)
 {
-    bool by_id = r->operation == OPERATION_SCORE_CANDIDATES ||
-                 r->operation == OPERATION_WEIGHTED_AVERAGE || r->operation == OPERATION_SPREAD;
+    bool by_id =
+        r->operation == OPERATION_SCORE_CANDIDATES || r->operation == OPERATION_WEIGHTED_AVERAGE;
     if (!by_id || r->name == STORY_NAMES || !r->resident) return false;
     if (!story_reads_version(r)) return check_misses_id(r, story_seen(r));
     for (const struct story_state *at = r->resident->last; at; at = at->before)
         if (story_may_see(r, at) && check_misses_id(r, at)) return true;
     return false;
+}
+
+/* What a spread's node set and seeds come to: all that they name must be there, and each seed must be
+ * in the set. */
+static enum status seeds_fate(const struct story_request *r)
+{
+    const struct story_state *seen = story_seen(r);
+    for (uint64_t i = 0; r->list && i < r->filter_count; i++)
+        if (story_place(seen, r->filter[i]) == seen->count) return STATUS_NOT_FOUND;
+    for (uint64_t i = 0; r->bitmap && i < r->filter_count * 8; i++) {
+        uint64_t id = r->filter_first + i;
+        if (check_passes(r, id) && story_place(seen, id) == seen->count) return STATUS_NOT_FOUND;
+    }
+    for (uint64_t i = 0; i < r->id_count; i++) {
+        if (story_place(seen, r->ids[i]) == seen->count) return STATUS_NOT_FOUND;
+        if (!check_passes(r, r->ids[i])) return STATUS_INVALID_ARGUMENT;
+    }
+    return STATUS_OK;
 }
 
 enum status check_fate(const struct story_request *r)
@@ -30,6 +48,7 @@ enum status check_fate(const struct story_request *r)
     enum status st = r->expected ? story_version_fate(r) : STATUS_OK;
     if (st) return st;
     if (r->operation == OPERATION_GRAPH_ADD_WEIGHTS) return story_weights_fate(r);
+    if (r->operation == OPERATION_SPREAD) return r->resident ? seeds_fate(r) : STATUS_OK;
     /* What a reader of versions saw is known from its answer alone. */
     if (story_reads_version(r)) return STATUS_OK;
     return unknown_id(r) ? STATUS_NOT_FOUND : STATUS_OK;

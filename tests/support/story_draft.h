@@ -25,6 +25,10 @@ void draft_put(struct draft *d, bool *has, engram_accel_v1_Tensor *t, enum dtype
 #define PUT(d, m, member, dtype, rows, columns, data) \
     draft_put(d, &(m)->has_##member, &(m)->member, dtype, rows, columns, data)
 
+/* The ids or bits that r allows, if it has any. */
+void draft_put_filter(struct draft *d, const struct story_request *r, bool *has,
+                      engram_accel_v1_Filter *f);
+
 float *draft_floats(struct story *s, uint64_t count);
 /* count different ids, in no order: of the first `of` that there are. */
 uint64_t *draft_ids(struct story *s, uint64_t count, uint64_t of);

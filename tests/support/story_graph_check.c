@@ -185,9 +185,14 @@ static void check_spread(struct cursor *c, const struct story_reply *reply)
                                 .offsets = r->offsets,
                                 .seeds = r->ids,
                                 .activations = r->weights};
+    uint64_t within[STORY_NODES * 2];
+    const struct story_state *seen = story_seen(r);
+    for (uint64_t i = 0; i < seen->count; i++)
+        if (check_passes(r, seen->ids[i])) within[asked.within_count++] = seen->ids[i];
+    if (r->list || r->bitmap) asked.within = within;
     bool armed = fault_armed; /* the daemon is to fail, not the test */
     fault_armed = false;
-    struct graph *twin = twin_open(c->s, story_seen(r));
+    struct graph *twin = twin_open(c->s, seen);
     const char *wrong = spread_reply_wrong(twin, &asked, &got);
     if (wrong) WRONG(c->s, r, "%s", wrong);
     twin_close(c->s, twin);

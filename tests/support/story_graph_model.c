@@ -75,6 +75,14 @@ static struct graph_counts add_weights(struct story *s, struct graph_model *m,
     return did;
 }
 
+static struct graph_counts add_csr(struct graph_model *m, const struct story_request *r)
+{
+    struct graph_counts rows = model_set(m, r->row_ids, NULL, NULL, r->row_count);
+    struct graph_counts did = model_add(m, r->ids, r->targets, r->weights, r->id_count, r->replace);
+    did.nodes_added += rows.nodes_added;
+    return did;
+}
+
 void story_apply_graph(struct story *s, struct story_request *r, uint64_t version)
 {
     static struct graph_model m;
@@ -85,6 +93,8 @@ void story_apply_graph(struct story *s, struct story_request *r, uint64_t versio
     struct graph_counts did = {0};
     if (r->operation == OPERATION_GRAPH_ADD_EDGES)
         did = model_add(&m, r->ids, r->targets, r->weights, r->id_count, r->replace);
+    else if (r->operation == OPERATION_GRAPH_ADD_CSR)
+        did = add_csr(&m, r);
     else if (r->operation == OPERATION_GRAPH_ADD_WEIGHTS)
         did = add_weights(s, &m, r);
     else if (r->operation == OPERATION_GRAPH_SCALE)

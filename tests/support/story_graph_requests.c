@@ -59,6 +59,40 @@ static struct draft *add_edges(struct story *s, struct story_request *r)
     return d;
 }
 
+/* Rows that have names, or are nodes 0, 1, ...; some have no edges. */
+static struct draft *add_csr(struct story *s, struct story_request *r)
+{
+    r->operation = OPERATION_GRAPH_ADD_CSR;
+    struct draft *d =
+        draft_open(OPERATION_GRAPH_ADD_CSR, engram_accel_v1_GraphAddCsrRequest_fields);
+    engram_accel_v1_GraphAddCsrRequest *m = &d->sample.message.add_csr;
+    bool named = story_chance(s, 700);
+    uint64_t rows = r->row_count = 1 + story_random(s, 10);
+    uint64_t *offsets = story_take(s, (rows + 1) * 8);
+    for (uint64_t i = 0; i < rows; i++)
+        offsets[i + 1] = offsets[i] + story_random(s, 5);
+    uint64_t n = r->id_count = offsets[rows], *columns = story_take(s, n * 8 + 8);
+    r->row_ids = draft_ids(s, rows, STORY_NODES);
+    r->ids = story_take(s, n * 8 + 8);
+    r->targets = story_take(s, n * 8 + 8);
+    r->weights = draft_floats(s, n);
+    for (uint64_t i = 0; i < rows; i++) {
+        if (!named) r->row_ids[i] = i;
+        for (uint64_t e = offsets[i]; e < offsets[i + 1]; e++) {
+            columns[e] = named ? story_random(s, rows) : node_id(s);
+            r->ids[e] = r->row_ids[i];
+            r->targets[e] = named ? r->row_ids[columns[e]] : columns[e];
+        }
+    }
+    strcpy(m->graph, story_name(r->name));
+    m->replace = r->replace = story_chance(s, 300);
+    if (named) PUT(d, m, ids, DTYPE_UINT64, rows, 1, r->row_ids);
+    PUT(d, m, offsets, DTYPE_UINT64, rows + 1, 1, offsets);
+    PUT(d, m, columns, DTYPE_UINT64, n, 1, columns);
+    PUT(d, m, weights, DTYPE_FLOAT32, n, 1, r->weights);
+    return d;
+}
+
 /* Mostly of edges that are there, so that it is not always refused. */
 static struct draft *add_weights(struct story *s, struct story_request *r)
 {
@@ -187,6 +221,32 @@ static void choose_seeds(struct story *s, struct story_request *r)
         r->ids[i] = found->last->ids[first + i];
 }
 
+/* Of the nodes that are there, with the seeds: mostly all of them. */
+static void choose_within(struct story *s, struct story_request *r)
+{
+    enum { BYTES = 40 };
+    const struct story_collection *found = story_find(s, r->client->space, r->name);
+    uint64_t there = found ? found->last->count : 0, what = story_random(s, 5), n = 0;
+    r->list = what == 0;
+    r->bitmap = what == 1;
+    if (!r->list && !r->bitmap) return;
+    r->filter = story_take(s, (there + r->id_count + 1) * 8);
+    for (uint64_t i = 0; i < there; i++)
+        if (story_chance(s, 600)) r->filter[n++] = found->last->ids[i];
+    for (uint64_t i = story_chance(s, 50); i < r->id_count; i++)
+        r->filter[n++] = r->ids[i];
+    if (story_chance(s, 30)) r->filter[n++] = 1; /* often nobody's */
+    r->filter_count = n;
+    if (r->list) return;
+    r->filter_first = story_random(s, 4);
+    r->filter_count = BYTES;
+    r->bits = story_take(s, BYTES);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t bit = r->filter[i] - r->filter_first;
+        if (r->filter[i] >= r->filter_first) r->bits[bit / 8] |= (uint8_t)(1u << bit % 8);
+    }
+}
+
 static void choose_how(struct story *s, struct job_spread *how)
 {
     static const float laws[] = {
@@ -215,6 +275,7 @@ static struct draft *spread(struct story *s, struct story_request *r)
     engram_accel_v1_SpreadRequest *m = &d->sample.message.spread;
     strcpy(m->graph, story_name(r->name));
     choose_seeds(s, r);
+    choose_within(s, r);
     choose_how(s, &r->how);
     m->mode = (engram_accel_v1_SpreadMode)r->how.mode;
     m->hops = r->how.hops;
@@ -238,6 +299,7 @@ static struct draft *spread(struct story *s, struct story_request *r)
     PUT(d, m, seed_offsets, DTYPE_UINT64, r->set_count + 1, 1, r->offsets);
     PUT(d, m, seeds, DTYPE_UINT64, r->id_count, 1, r->ids);
     PUT(d, m, activations, DTYPE_FLOAT32, r->id_count, 1, r->weights);
+    draft_put_filter(d, r, &m->has_within, &m->within);
     return d;
 }
 
@@ -246,7 +308,8 @@ struct draft *story_graph_request(struct story *s, struct story_request *r)
     if (!story_find(s, r->client->space, r->name) && story_chance(s, 700)) return create(s, r);
     uint64_t at = story_random(s, 1000);
     return at < 400   ? spread(s, r)
-           : at < 560 ? add_edges(s, r)
+           : at < 520 ? add_edges(s, r)
+           : at < 560 ? add_csr(s, r)
            : at < 640 ? add_weights(s, r)
            : at < 660 ? scale(s, r)
            : at < 670 ? prune(s, r)

@@ -76,6 +76,7 @@ struct story_request {
     uint64_t offset, limit; /* fetch without ids */
     uint64_t counts[5], rows_after, edges_after, version;
     uint64_t *targets; /* edges; their sources are ids, their weights weights */
+    uint64_t *row_ids; /* edges in CSR form: row_count of them, which become nodes */
     uint8_t *kinds;    /* nodes; NULL: not given, as are factors */
     float *factors;
     bool replace, with_edges, create;

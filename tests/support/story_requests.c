@@ -121,8 +121,8 @@ static void choose_filter(struct story *s, struct story_request *r)
         r->bits[i] = (uint8_t)story_random(s, 256);
 }
 
-static void put_filter(struct draft *d, const struct story_request *r, bool *has,
-                       engram_accel_v1_Filter *f)
+void draft_put_filter(struct draft *d, const struct story_request *r, bool *has,
+                      engram_accel_v1_Filter *f)
 {
     *has = r->list || r->bitmap;
     if (r->list) PUT(d, f, ids, DTYPE_UINT64, r->filter_count, 1, r->filter);
@@ -194,7 +194,7 @@ static struct draft *knn(struct story *s, struct story_request *r)
     m->has_threshold = r->has_threshold;
     m->threshold = r->threshold;
     PUT(d, m, queries, DTYPE_FLOAT32, r->query_count, r->dimension, r->queries);
-    put_filter(d, r, &m->has_filter, &m->filter);
+    draft_put_filter(d, r, &m->has_filter, &m->filter);
     return d;
 }
 
@@ -218,7 +218,7 @@ static struct draft *similarity(struct story *s, struct story_request *r)
     m->has_threshold = r->has_threshold;
     m->threshold = r->threshold;
     PUT(d, m, queries, DTYPE_FLOAT32, r->query_count, r->dimension, r->queries);
-    put_filter(d, r, &m->has_filter, &m->filter);
+    draft_put_filter(d, r, &m->has_filter, &m->filter);
     if (r->name < STORY_NAMES) {
         strcpy(m->collection, story_name(r->name));
         return d;
