@@ -159,7 +159,7 @@ GPU_BIN    := $(if $(CUDA_SRC),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/gpu/gp
 MAN        := $(patsubst docs/%,$(BUILD)/man/%,$(wildcard docs/*.[1-8]))
 UNITS      := $(patsubst systemd/%.in,$(BUILD)/systemd/%,$(wildcard systemd/*.in))
 CU_FILES   := $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh)
-C_FILES    := $(shell find daemon kernels client tests docs -name '*.[ch]' 2>/dev/null | sort)
+C_FILES    := $(shell find daemon kernels client proto tests docs -name '*.[ch]' 2>/dev/null | sort)
 
 .PHONY: all sim help clean deps test run-tests check unit-tests demo bench lint format install \
         install-files uninstall run-check soak thread parsers run-parsers fuzz run-fuzz coverage \

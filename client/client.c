@@ -51,6 +51,7 @@ ea_status ea_open_sized(const ea_options *options, const ea_sizes *sizes, ea_cli
     c->token_bytes = o->token_bytes;
     c->connect_timeout_us = o->connect_timeout_us ? o->connect_timeout_us : EA_CONNECT_DEFAULT_US;
     ea_set_timeout(c, o->timeout_us);
+    ea_watch_init(c, o->watch_percent);
     if (!c->socket_path || !c->tcp_host || !c->space || !c->client_name ||
         ea_cancels_init(&c->cancels)) {
         ea_close(c);

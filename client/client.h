@@ -5,6 +5,7 @@
  *   transport.c   bytes out (many requests a sendmsg), bytes in (many replies a read), loss
  *   request.c     a request: head, tensors, where it stands
  *   drive.c       waiting, deadlines, callbacks; blocking calls are made of these
+ *   watch.c       a reply that should come soon is watched for
  *   cancel.c      requests given up, also by another thread
  *   answer.c      what kind of answer a request has, and how it gets into the caller's struct
  *   error.c result.c time.c text.c detail.c   helpers that know nothing of the others
@@ -29,6 +30,7 @@
 
 #include "client/engram_accel.h"
 #include "proto/engram_accel.pb.h"
+#include "proto/foresight.h"
 
 enum {
     EA_HEADER_BYTES = 32,
@@ -103,6 +105,7 @@ struct client_request {
     bool repeatable;
     bool has_write;      /* its message says what it expects */
     int64_t deadline_ns; /* 0: none */
+    int64_t sent_ns;     /* when its last byte was sent; 0: not known */
 
     struct expectation expect;
     void *answer;        /* where a reply goes that is not an ea_result; NULL: there is none */
@@ -146,6 +149,19 @@ struct cancel_box {
     uint64_t ids[EA_CANCELS_MAX];
 };
 
+/* What watch.c has learnt: how long requests of a form take. */
+enum { EA_WATCH_FORMS = 16 };
+struct watch_form {
+    uint64_t form;
+    struct foresight ends;
+};
+struct client_watch {
+    struct foresight_budget budget;
+    struct foresight_sleep sleep;
+    struct watch_form forms[EA_WATCH_FORMS];
+    bool blind; /* it slept until a planned time, and has not looked since */
+};
+
 struct limits {
     uint64_t message_bytes_max, body_bytes_max, reply_bytes_max;
     uint32_t dimension_max, k_max, in_flight_max;
@@ -173,6 +189,7 @@ struct ea_client {
     uint64_t losses;      /* connections that were lost */
     struct note loss;     /* why the last one was lost */
 
+    struct client_watch watch;
     struct cancel_box cancels;
     bool calling; /* a blocking call is running */
     bool stop;    /* another thread wants it to end */
@@ -313,6 +330,19 @@ struct client_request *ea_request_find(ea_client *c, uint64_t id);
 void ea_complete(ea_client *c, struct client_request *r);
 /* Gives up a request whose note says why; its callback or call continues at once. */
 void ea_abandon(ea_client *c, struct client_request *r);
+
+/* ---- watch.c ---- */
+
+/* percent: as in ea_options. */
+void ea_watch_init(ea_client *c, uint32_t percent);
+/* Called when r's last byte was sent, and when its reply is complete. */
+void ea_watch_sent(ea_client *c, struct client_request *r);
+void ea_watch_learn(ea_client *c, const struct client_request *r);
+/* Called before waiting for the socket. True: it was watched, until until_ns at most, in place of
+ * that. False: the caller sleeps; *wake_ns, if it was changed: only until then, and tells that
+ * nothing came before by ea_watch_woke. */
+bool ea_watch_reply(ea_client *c, int64_t until_ns, int64_t *wake_ns);
+void ea_watch_woke(ea_client *c, int64_t wake_ns);
 
 /* ---- cancel.c ---- */
 

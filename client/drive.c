@@ -43,6 +43,9 @@ static void wait_socket(ea_client *c, int64_t until_ns)
 {
     if (next_ns(c) < until_ns) until_ns = next_ns(c);
     struct timespec t, *timeout = NULL;
+    int64_t wake_ns = 0;
+    if (ea_watch_reply(c, until_ns, &wake_ns)) return;
+    if (wake_ns) until_ns = wake_ns;
     if (until_ns != INT64_MAX) {
         int64_t left_ns = until_ns - ea_now_ns();
         if (left_ns < 0) left_ns = 0;
@@ -52,7 +55,10 @@ static void wait_socket(ea_client *c, int64_t until_ns)
     struct pollfd p[] = {{.fd = ea_fd(c), .events = ea_events(c)},
                          {.fd = c->cancels.wake_fd, .events = POLLIN}};
     /* a timeout or a signal: the caller checks what to do */
-    if (ppoll(p, 2, timeout, NULL) <= 0) return;
+    int ready = ppoll(p, 2, timeout, NULL);
+    if (!ready && wake_ns) ea_watch_woke(c, wake_ns);
+    if (ready <= 0) return;
+    c->watch.blind = false;
     if (c->link < LINK_HELLO) return;
     if (p[0].revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) ea_fill(c);
     if (p[0].revents & POLLOUT) ea_flush(c);

@@ -50,6 +50,7 @@ extern "C" {
 #define EA_NO_ID              UINT64_MAX         /* fills the unused end of a row of kNN results */
 #define EA_NO_TIMEOUT         UINT64_MAX         /* waits for ever */
 #define EA_TIMEOUT_DEFAULT_US UINT64_C(60000000) /* for a call: a minute */
+#define EA_WATCH_NEVER        UINT32_MAX         /* always sleeps */
 #define EA_CONNECT_DEFAULT_US UINT64_C(1000000)  /* for connecting: a second */
 
 typedef struct ea_client ea_client;
@@ -69,6 +70,10 @@ typedef struct ea_options {
      * waits for ever unless asked to. A call that sends several requests has this time for all of
      * them together. */
     uint64_t timeout_us;
+    /* The share of a core, counted over 100 ms, in percent, for which a call may watch for its reply
+     * around the time when replies to such requests come, in place of sleeping: that saves the time
+     * of waking, 20 to 100 us. 1 to 100; 0: 10; EA_WATCH_NEVER. */
+    uint32_t watch_percent;
 } ea_options;
 
 /* The sizes of this header's structs, which ea_open fills in. */

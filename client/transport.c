@@ -119,6 +119,7 @@ static void consume(ea_client *c, size_t n)
         r->piece_offset = 0;
         if (++r->piece_at < r->piece_count) continue;
         r->sent = true;
+        ea_watch_sent(c, r);
         c->output_first = r->output_next;
         if (!c->output_first) c->output_last = NULL;
         if (r->answered) ea_complete(c, r);
@@ -157,6 +158,7 @@ static void finish_reply(ea_client *c, struct client_request *r)
         return;
     }
     r->answered = true;
+    if (r->owner != OWNER_LIBRARY) ea_watch_learn(c, r);
     if (r->sent) ea_complete(c, r); /* otherwise its arrays are still being sent */
 }
 

@@ -197,10 +197,11 @@ static void on_wake(uv_poll_t *poll, int status, int events)
     e->wake_ns = 0; /* on_turn runs next and does the rest */
 }
 
-/* Sets the timer for when the scheduler wants to be called again. */
+/* Sets the timer for when the scheduler wants to be called again, or an order should end. */
 static void set_wake(struct engine *e)
 {
-    uint64_t ns = pipeline_wake_ns(e->pipeline);
+    uint64_t ns = pipeline_wake_ns(e->pipeline), card_ns = cards_wake_ns(e->gpu);
+    if (card_ns < ns) ns = card_ns;
     if (ns == UINT64_MAX) ns = 0;
     if (ns == e->wake_ns) return;
     struct itimerspec at = {

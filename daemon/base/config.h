@@ -75,6 +75,7 @@ struct config {
     uint32_t gpu_heartbeat_ms;         /* gpu.heartbeat_ms: 1000; 300..60000 */
     uint32_t gpu_job_ms;               /* gpu.job_ms, plus what the work should take: 2000 */
     uint32_t gpu_spin_us;              /* gpu.spin_us, before a side sleeps: 150; 0..1000 */
+    uint32_t gpu_spin_percent;         /* gpu.spin_percent, of a core, for each side: 100; 0..100 */
     uint32_t gpu_copiers;              /* gpu.copiers: 0 = 3/4 of the processors, at most 12 */
     uint32_t gpu_streams;              /* gpu.streams: 32; 1..128 */
     char gpu_sim[CONFIG_TEXT_MAX];     /* gpu.sim: settings of a simulated device */

@@ -277,6 +277,7 @@ struct job {
 
     enum backend_id backend;
     enum reason reason;
+    uint64_t foreseen_ns; /* how long the backend should take; 0: not predicted */
     uint32_t batch;       /* requests that ran as one, this one included; 0: it ran alone */
     uint64_t deadline_ns; /* absolute; 0: none */
     uint64_t received_ns, started_ns, finished_ns, answered_ns, copy_ns;

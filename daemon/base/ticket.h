@@ -60,6 +60,7 @@ struct ticket {
     uint64_t upload_ns; /* the part of gpu_ns that brings the replica up to date */
     uint64_t wait_ns;   /* predicted waiting time when the server was chosen */
     uint64_t charge_ns; /* predicted time that its flow, or the server, is charged for it */
+    uint64_t run_ns;    /* in flight: predicted for all members together, without uploads */
     uint64_t window_ns; /* in flight: the part of charge_ns that counts towards the window */
     uint64_t dispatched_ns;
     bool passes;       /* in flight beyond a full window */

@@ -109,6 +109,7 @@ static enum reason send_orders(struct cards *g, struct job *j)
     enum reason why = job_resident(j) ? ready_replica(g, j) : ready_card(g, j);
     if (why) return why;
     j->gpu.phase = PHASE_ORDER;
+    j->gpu.order.foreseen_ns = j->foreseen_ns;
     card_order(&g->cards[j->gpu.device], &j->gpu.order, j, NULL, order_estimate_ns(j));
     if (j->gpu.meanwhile) j->gpu.meanwhile(j);
     return REASON_NONE;
@@ -399,6 +400,8 @@ enum status cards_create(const struct cards_options *options, struct backend **o
     g->backend.ops = &cards_ops;
     g->options = *options;
     const char *devices = options->config->gpu_devices;
+    foresight_budget_init(&g->budget, options->config->gpu_spin_percent,
+                          clock_read_ns(options->clock));
     g->all_devices = strcmp(devices, "auto") == 0;
     enum status st = STATUS_OK;
     if (strcmp(devices, "none") != 0) st = add_cards(g, g->all_devices ? "0" : devices);

@@ -80,10 +80,13 @@ uint32_t cards_in_flight(const struct backend *b);
 
 /* Takes completions; the jobs that they end are in done afterwards, without a wake-up. */
 void cards_poll(struct backend *b);
-/* Called before the loop sleeps: while orders are in flight, polls for completions for up to
- * gpu.spin_us, but only as long as loop_fd has no event. True: some were taken. False: completions
- * will wake the loop. */
+/* Called before the loop sleeps: while orders are in flight, polls for completions around the time
+ * when the oldest should end (for up to gpu.spin_us, if that is not known), within
+ * gpu.spin_percent of a core, and only as long as loop_fd has no event. True: some were taken.
+ * False: completions will wake the loop. */
 bool cards_watch(struct backend *b, int loop_fd);
+/* When cards_watch is to be called again because an order should end soon; UINT64_MAX: no need. */
+uint64_t cards_wake_ns(const struct backend *b);
 /* Called every 100 ms: checks for hung jobs and heartbeats, and restarts processes. Takes
  * completions as cards_poll does. */
 void cards_check(struct backend *b, uint64_t now_ns);

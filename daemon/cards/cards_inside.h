@@ -10,6 +10,7 @@
 
 #include "daemon/cards/cards.h"
 #include "daemon/store/resident.h"
+#include "proto/foresight.h"
 
 /* ---- what there is ---- */
 
@@ -34,15 +35,19 @@ struct card_replica {
     struct card_replica *next, *previous;
 };
 
+enum { CARD_NO_SLOT = UINT32_MAX };
+
 /* An order in flight. */
 struct card_slot {
     enum order_kind kind; /* 0: free */
     uint32_t generation;
     uint32_t next_free;
-    struct job *job;              /* NULL: for FORGET */
-    struct card_replica *replica; /* of an UPLOAD or UPLOAD_PART */
-    uint64_t number;              /* of its build */
-    uint64_t limit_ns;            /* after this time the process counts as hung */
+    struct job *job;               /* NULL: for FORGET */
+    struct card_replica *replica;  /* of an UPLOAD or UPLOAD_PART */
+    uint64_t number;               /* of its build */
+    uint64_t limit_ns;             /* after this time the process counts as hung */
+    uint64_t sent_ns, foreseen_ns; /* foreseen_ns: how long it should take; 0: not predicted */
+    uint32_t older, newer;         /* the orders given before and after it; CARD_NO_SLOT: none */
 };
 
 /* One GPU. */
@@ -56,9 +61,11 @@ struct card {
     bool gone; /* on_gone was called since the last start or at the stop, or on_stuck at the stop */
     struct card_slot *slots;
     uint32_t free_slot, out;
-    uint64_t planned_bytes; /* sum over its replicas: needed for each request without a replica */
-    uint64_t work_until_ns; /* when all orders in flight should be done, by a generous estimate */
-    uint64_t checked_ns;    /* time of the last card_check */
+    uint32_t oldest, newest; /* of the orders in flight; CARD_NO_SLOT: none */
+    uint64_t ended_ns;       /* when the last order ended, as far as was seen */
+    uint64_t planned_bytes;  /* sum over its replicas: needed for each request without a replica */
+    uint64_t work_until_ns;  /* when all orders in flight should be done, by a generous estimate */
+    uint64_t checked_ns;     /* time of the last card_check */
 };
 
 struct cards {
@@ -71,6 +78,13 @@ struct cards {
     struct card_replica *replicas;
     uint32_t condemned; /* replicas whose condemned builds wait for room in the ring */
     uint64_t replica_last, used_last;
+
+    /* watch.c: when completions are watched for */
+    struct foresight_table ends;
+    struct foresight_sleep sleep;
+    struct foresight_budget budget;
+    uint64_t looked_ns; /* when completions were last looked for */
+    uint64_t wake_ns;   /* when to be called again, to watch; 0: no need */
 };
 
 /* ---- cards.c ---- */
@@ -96,6 +110,11 @@ bool card_take(struct card *card);
 void card_lose(struct card *card);
 /* Kills the process if an order is past its limit. Completions should be taken before. */
 void card_check(struct card *card, uint64_t now_ns);
+
+/* ---- watch.c ---- */
+
+/* Learns from the end of an order, which still has its slot, how long orders take. */
+void card_learn(struct card *card, const struct card_slot *slot, bool well);
 
 /* ---- replicas.c ---- */
 

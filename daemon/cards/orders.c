@@ -10,7 +10,7 @@
 
 /* A token is a slot's number and how often the slot was used, so that no two orders in flight
  * share one, and a token that is not in flight matches no slot. */
-enum { NO_SLOT = UINT32_MAX, TOKEN_SHIFT = 16 };
+enum { TOKEN_SHIFT = 16 };
 _Static_assert(SHARE_ORDERS <= 1 << TOKEN_SHIFT, "a slot fits its token");
 
 /* Less than one part in LOW_SHARE counts as little. The driver itself takes at most one part in
@@ -23,11 +23,12 @@ enum { LOW_SHARE = 5, UNEXPLAINED_SHARE = 20 };
 bool card_init(struct card *card, struct cards *g, uint32_t number, const char *which)
 {
     *card = (struct card){.gpu = g, .number = number, .gone = true};
+    card->oldest = card->newest = CARD_NO_SLOT;
     card->slots = fault_here("gpu: slots") ? NULL : calloc(SHARE_ORDERS, sizeof *card->slots);
     if (!card->slots) return false;
     strncpy(card->which, which, sizeof card->which - 1);
     for (uint32_t i = 0; i < SHARE_ORDERS; i++)
-        card->slots[i].next_free = i + 1 < SHARE_ORDERS ? i + 1 : NO_SLOT;
+        card->slots[i].next_free = i + 1 < SHARE_ORDERS ? i + 1 : CARD_NO_SLOT;
     return true;
 }
 
@@ -106,12 +107,34 @@ uint64_t order_estimate_ns(const struct job *j)
     return ns < 3.6e12 ? (uint64_t)ns : UINT64_C(3600000000000);
 }
 
-static uint64_t limit_of(struct card *card, uint64_t ns)
+static uint64_t limit_of(struct card *card, uint64_t ns, uint64_t now_ns)
 {
-    uint64_t now_ns = clock_read_ns(card->gpu->options.clock);
     if (card->work_until_ns < now_ns || !card->out) card->work_until_ns = now_ns;
     card->work_until_ns += ns;
     return card->work_until_ns + card->gpu->options.config->gpu_job_ms * UINT64_C(1000000);
+}
+
+static void flight_join(struct card *card, uint32_t number)
+{
+    card->slots[number].older = card->newest;
+    card->slots[number].newer = CARD_NO_SLOT;
+    if (card->newest == CARD_NO_SLOT)
+        card->oldest = number;
+    else
+        card->slots[card->newest].newer = number;
+    card->newest = number;
+}
+
+static void flight_leave(struct card *card, const struct card_slot *slot)
+{
+    if (slot->older == CARD_NO_SLOT)
+        card->oldest = slot->newer;
+    else
+        card->slots[slot->older].newer = slot->newer;
+    if (slot->newer == CARD_NO_SLOT)
+        card->newest = slot->older;
+    else
+        card->slots[slot->newer].older = slot->older;
 }
 
 void card_order(struct card *card, const struct order *order, struct job *j, struct card_replica *r,
@@ -121,7 +144,8 @@ void card_order(struct card *card, const struct order *order, struct job *j, str
     struct order *at = ring_reserve(ring);
     uint32_t number = card->free_slot;
     struct card_slot *slot = &card->slots[number];
-    uint64_t limit_ns = limit_of(card, ns);
+    uint64_t now_ns = clock_read_ns(card->gpu->options.clock);
+    uint64_t limit_ns = limit_of(card, ns, now_ns);
     card->free_slot = slot->next_free;
     card->out++;
     slot->kind = (enum order_kind)order->kind;
@@ -130,6 +154,9 @@ void card_order(struct card *card, const struct order *order, struct job *j, str
     slot->replica = r;
     slot->number = order->replica;
     slot->limit_ns = limit_ns;
+    slot->sent_ns = now_ns;
+    slot->foreseen_ns = order->foreseen_ns;
+    flight_join(card, number);
     *at = *order;
     at->token = (uint64_t)slot->generation << TOKEN_SHIFT | number;
     if (j) j->gpu.orders_out++;
@@ -181,6 +208,8 @@ static void slot_done(struct card *card, struct card_slot *slot, const struct co
 {
     struct cards *g = card->gpu;
     struct card_slot was = *slot;
+    card_learn(card, slot, c->result == RESULT_OK);
+    flight_leave(card, slot);
     slot->kind = 0;
     slot->job = NULL;
     slot->replica = NULL;

@@ -152,6 +152,7 @@ static void list_arguments(struct gpu_process *p, struct process_arguments *a)
     add_argument(a, "--number=%u", p->options.number);
     add_argument(a, "--device=%s", p->options.which);
     add_argument(a, "--spin-us=%u", c->gpu_spin_us);
+    add_argument(a, "--spin-percent=%u", c->gpu_spin_percent);
     add_argument(a, "--copiers=%u", c->gpu_copiers);
     add_argument(a, "--streams=%u", c->gpu_streams);
     add_argument(a, "--memory=%s", c->gpu_memory);

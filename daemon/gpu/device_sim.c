@@ -22,6 +22,7 @@ struct sim {
     struct sim_faults faults;
     struct sim_memory memory;
     struct sim_streams streams;
+    uint64_t busy_until_ns; /* by run_us */
     pthread_t thread;
     const char *first_fault; /* the first call that failed because of the settings */
     char last_error[SHARE_WHY];
@@ -299,13 +300,22 @@ static void sim_event_end(struct device *d, device_event e)
     if (e) sim_event_destroy(&s->streams, (struct sim_event *)e);
 }
 
+/* Returns when what is recorded now will be done. */
+static uint64_t ready_ns(struct sim *s)
+{
+    uint64_t now_ns = clock_read_ns(s->streams.clock);
+    if (!s->settings.run_ns) return now_ns + s->settings.latency_ns;
+    if (s->busy_until_ns < now_ns) s->busy_until_ns = now_ns;
+    s->busy_until_ns += s->settings.run_ns;
+    return s->busy_until_ns + s->settings.latency_ns;
+}
+
 static enum device_result sim_record(struct device *d, device_event e, device_stream stream)
 {
     struct sim *s;
     enum device_result result = enter(d, "event_record", false, &s);
     if (result) return result;
-    sim_event_record((struct sim_event *)e, (struct sim_stream *)stream,
-                     clock_read_ns(s->streams.clock) + s->settings.latency_ns);
+    sim_event_record((struct sim_event *)e, (struct sim_stream *)stream, ready_ns(s));
     return DEVICE_OK;
 }
 

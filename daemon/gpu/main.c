@@ -24,6 +24,7 @@ enum {
     OPTION_NUMBER = 256,
     OPTION_DEVICE,
     OPTION_SPIN,
+    OPTION_SPIN_PERCENT,
     OPTION_COPIERS,
     OPTION_STREAMS,
     OPTION_MEMORY,
@@ -36,6 +37,7 @@ static const struct argp_option options[] = {
     {"number", OPTION_NUMBER, "N", 0, "This GPU's number in log lines", 0},
     {"device", OPTION_DEVICE, "N", 0, "The driver's number of the GPU, or sim", 0},
     {"spin-us", OPTION_SPIN, "N", 0, "See gpu.spin_us", 0},
+    {"spin-percent", OPTION_SPIN_PERCENT, "N", 0, "See gpu.spin_percent", 0},
     {"copiers", OPTION_COPIERS, "N", 0, "See gpu.copiers", 0},
     {"streams", OPTION_STREAMS, "N", 0, "See gpu.streams", 0},
     {"memory", OPTION_MEMORY, "KIND", 0, "See gpu.memory", 0},
@@ -67,6 +69,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case OPTION_NUMBER: a->number = (uint32_t)number_of(state, value); return 0;
     case OPTION_DEVICE: a->device = value; return 0;
     case OPTION_SPIN: o->spin_us = (uint32_t)number_of(state, value); return 0;
+    case OPTION_SPIN_PERCENT: o->spin_percent = (uint32_t)number_of(state, value); return 0;
     case OPTION_COPIERS: o->copiers = (uint32_t)number_of(state, value); return 0;
     case OPTION_STREAMS: o->streams = (uint32_t)number_of(state, value); return 0;
     case OPTION_MEMORY: o->device.managed = strcmp(value, "managed") == 0; return 0;
@@ -103,6 +106,7 @@ int main(int argc, char **argv)
                    .completions_fd = SHARE_COMPLETIONS_FD,
                    .lifeline_fd = SHARE_LIFELINE_FD,
                    .spin_us = 150,
+                   .spin_percent = 100,
                    .streams = 32,
                    .memory_percent = 75},
     };

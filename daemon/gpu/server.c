@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
@@ -15,14 +14,12 @@
 #include "daemon/gpu/replica.h"
 #include "daemon/gpu/tasks.h"
 #include "daemon/gpu/transfer.h"
+#include "daemon/gpu/watch.h"
 
 enum {
-    SLEEP_MS = 50,      /* at most, because the heartbeat is written in between */
     ORDERS_A_TURN = 32, /* taken before tasks are advanced */
     LOOK_NS = 10000000, /* between checks of the lifeline when busy */
-    BUSY_SPINS = 8,
-    NAP_NS = 20000, /* while the device works and nothing has moved for a while */
-    SLAB_SHARE = 8, /* this part of the budget is for requests */
+    SLAB_SHARE = 8,     /* this part of the budget is for requests */
 };
 #define SLAB_BYTES_MAX (UINT64_C(2) << 30)
 #define SLAB_BYTES_MIN (UINT64_C(1) << 20)
@@ -68,22 +65,6 @@ static bool front_is_gone(const struct gpu *g)
     return g->lifeline_fd >= 0 && poll(&fd, 1, 0) > 0;
 }
 
-/* Sleeps until an order, the end of the front, or SLEEP_MS. */
-static void sleep_idle(struct gpu *g)
-{
-    struct pollfd fds[2] = {{.fd = g->orders.wake_fd, .events = POLLIN},
-                            {.fd = g->lifeline_fd, .events = POLLIN}};
-    if (!ring_sleep(&g->orders)) return;
-    poll(fds, g->lifeline_fd >= 0 ? 2 : 1, SLEEP_MS);
-    ring_wake(&g->orders);
-}
-
-static void nap(void)
-{
-    struct timespec time = {.tv_nsec = NAP_NS};
-    nanosleep(&time, NULL);
-}
-
 static bool move_all(struct gpu *g, bool *stop)
 {
     bool moved = take_orders(g, stop);
@@ -125,19 +106,15 @@ enum server_turn server_turn(struct gpu *g)
 
 enum status server_run(struct gpu *g)
 {
-    uint64_t moved_ns = clock_read_ns(g->clock);
+    g->watch.moved_ns = clock_read_ns(g->clock);
     for (;;) {
         enum server_turn turn = server_turn(g);
         if (turn == SERVER_STOPPED) return STATUS_OK;
         if (turn == SERVER_BROKEN) return STATUS_UNAVAILABLE;
-        if (turn == SERVER_MOVED) moved_ns = g->turned_ns;
-        /* A nap is longer than most requests, so naps begin later while the device works. */
-        uint64_t spin_ns = g->running ? BUSY_SPINS * g->spin_ns : g->spin_ns;
-        if (g->turned_ns - moved_ns < spin_ns) continue;
-        if (turn == SERVER_WAITS)
-            nap();
-        else if (turn == SERVER_IDLE)
-            sleep_idle(g);
+        if (turn == SERVER_MOVED)
+            watch_moved(g);
+        else
+            watch_wait(g, turn == SERVER_WAITS);
     }
 }
 
@@ -243,6 +220,7 @@ enum status server_open(const struct server_options *o, struct gpu **out, struct
     g->kernels = vectors_choose("auto");
     g->lane_count = o->streams < 1 ? 1 : o->streams > LANES_MAX ? LANES_MAX : o->streams;
     g->spin_ns = o->spin_us * UINT64_C(1000);
+    foresight_budget_init(&g->watch.budget, o->spin_percent, clock_read_ns(g->clock));
     g->lifeline_fd = o->lifeline_fd;
     share_orders(g->share, o->orders_fd, &g->orders);
     share_completions(g->share, o->completions_fd, &g->completions);

@@ -16,7 +16,7 @@ struct server_options {
     struct device_options device;
     struct share *share;
     int heap_fd, orders_fd, completions_fd, lifeline_fd; /* lifeline_fd -1: none */
-    uint32_t spin_us, copiers, streams;
+    uint32_t spin_us, spin_percent, copiers, streams;
     uint32_t memory_percent;
     uint64_t memory_bytes_max; /* 0: limited by percent only */
 };

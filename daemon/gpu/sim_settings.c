@@ -79,6 +79,9 @@ static bool parse_word(const char *key, const char *value, struct sim_settings *
     } else if (strcmp(key, "latency_us") == 0) {
         *good = number_is(value, 0, 10000000, &n);
         s->latency_ns = n * 1000;
+    } else if (strcmp(key, "run_us") == 0) {
+        *good = number_is(value, 0, 10000000, &n);
+        s->run_ns = n * 1000;
     } else if (strcmp(key, "multiply_adds") == 0) {
         *good = number_is(value, 1, 100000000, &s->multiply_adds);
     } else if (strcmp(key, "devices") == 0) {

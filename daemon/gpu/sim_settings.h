@@ -8,6 +8,8 @@
  *   vram_mib=256         1..65536
  *   granularity_kib=64   memory is mapped in pieces of this; a power of two, 4..2048
  *   latency_us=5         from an event's record until it can be done; 0..10000000
+ *   run_us=0             whatever is recorded keeps the device for so long besides, one after the
+ *                        other whatever their streams; 0..10000000
  *   multiply_adds=20000  that it says it does in a microsecond; 1..100000000
  *   slow=1               kernels take so many times as long as they do on this machine's CPU, one
  *                        after the other whatever their streams; 1..100000. The device thread does
@@ -55,7 +57,7 @@ enum sim_kind {
 struct sim_settings {
     uint64_t vram_bytes;
     uint64_t granularity;
-    uint64_t latency_ns;
+    uint64_t latency_ns, run_ns;
     uint64_t multiply_adds;
     uint32_t slow;
     char slow_path[256]; /* "": none */

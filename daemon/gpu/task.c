@@ -8,6 +8,7 @@
 #include "daemon/gpu/replica.h"
 #include "daemon/gpu/tasks.h"
 #include "daemon/gpu/transfer.h"
+#include "daemon/gpu/watch.h"
 
 /* Takes an event, which the task has until it is put back into g->events. NULL: the device has
  * none left. */
@@ -235,6 +236,7 @@ static void launch(struct gpu *g, struct task *t)
     enum device_result result = is_upload(t) ? upload_launch(g, t) : run_launch(g, t);
     if (result == DEVICE_OK) result = g->ops->event_record(g->device, t->event, t->lane->stream);
     t->state = TASK_RUN;
+    if (!is_upload(t)) watch_launched(g, t);
     if (!gpu_ok(g, result))
         task_end(g, t, result == DEVICE_NO_MEMORY ? RESULT_NO_MEMORY : RESULT_ERROR);
 }
@@ -279,6 +281,7 @@ static bool step_run(struct gpu *g, struct task *t, bool *stream_busy)
         finish(g, t);
         return true;
     }
+    watch_ended(g, t);
     copying(g, t, true);
     t->state = TASK_DRAIN;
     enum order_result drained = run_drain(g, t);

@@ -20,6 +20,7 @@
 #include "daemon/gpu/pieces.h"
 #include "daemon/gpu/replica_list.h"
 #include "daemon/gpu/vram_pool.h"
+#include "proto/foresight.h"
 
 enum {
     TASKS = SHARE_ORDERS,
@@ -69,7 +70,8 @@ struct task {
     enum order_result result;
     uint64_t number; /* of the bad query or row */
     uint64_t started_ns, finished_ns, copy_ns, copying_since_ns;
-    bool counted; /* as running on the device */
+    uint64_t launched_ns, foreseen_ns; /* of the last pass: when it was enqueued; see watch.h */
+    bool counted;                      /* as running on the device */
     bool abort_recorded;
     uint32_t abort_tries;
 };
@@ -77,6 +79,17 @@ struct task {
 struct lane {
     device_stream stream; /* NULL until it is used */
     struct task *head, *tail;
+};
+
+/* See watch.h. */
+struct gpu_watch {
+    struct foresight_table ends;
+    struct foresight_sleep sleep;
+    struct foresight_budget budget;
+    uint64_t ended_ns;   /* when the last run was seen to end */
+    uint64_t moved_ns;   /* when anything last moved */
+    uint64_t watched_ns; /* the last turn after which this thread watched, */
+    bool watching;       /* if it still does */
 };
 
 struct gpu {
@@ -103,6 +116,7 @@ struct gpu {
     uint64_t turned_ns; /* when the last turn ended */
     uint64_t looked_ns; /* when the lifeline and the usage were last checked */
     uint64_t spin_ns;
+    struct gpu_watch watch;
     int lifeline_fd;
     struct task *tasks, *free_tasks;
     device_event events[TASKS]; /* unused ones */

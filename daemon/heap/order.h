@@ -181,6 +181,8 @@ struct order {
     uint64_t token;   /* the completion carries it, too */
     uint64_t replica; /* >= 1, never used for two collections; 0: none, as of rows that come */
     uint64_t version; /* UPLOAD: the replica's version after it. RUN: the version it needs */
+    /* from its beginning on an idle device to its end, as the front predicts; 0: not predicted */
+    uint64_t foreseen_ns;
     union {
         struct order_upload upload;
         struct order_run run;

@@ -57,6 +57,7 @@ static bool submit(struct pipeline *p, struct job *j, uint32_t server, enum reas
     j->backend = server == SERVER_CPU ? BACKEND_CPU : BACKEND_GPU;
     j->reason = j->backend == BACKEND_CPU && j->gpu.gave_up ? j->gpu.gave_up : reason;
     j->refused = false;
+    j->foreseen_ns = job_ticket(j)->run_ns;
     if (run_here(p, j)) {
         line_begin(p, j);
         j->owner.done(j->owner.owner, j);

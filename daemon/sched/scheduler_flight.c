@@ -45,7 +45,9 @@ void scheduler_start(struct scheduler *s, struct ticket *first, uint32_t members
     first->members = members;
     first->whole = *whole;
     first->dispatched_ns = now_ns;
-    first->charge_ns = forecast_work(s, first->server, whole).busy_ns;
+    struct prediction run = forecast_work(s, first->server, whole);
+    first->run_ns = run.ns;
+    first->charge_ns = run.busy_ns;
     if (first->server != SERVER_CPU) first->charge_ns += first->upload_ns;
     first->window_ns = window_part_ns(s, first->server, first->charge_ns);
     if (!sv->in_flight) sv->started_ns = now_ns;

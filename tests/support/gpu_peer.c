@@ -23,6 +23,7 @@ static void *serve(void *argument)
                                      .completions_fd = p->fds[3],
                                      .lifeline_fd = -1,
                                      .spin_us = 20,
+                                     .spin_percent = 100,
                                      .copiers = 2,
                                      .streams = p->streams,
                                      .memory_percent = 75,

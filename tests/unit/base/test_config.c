@@ -138,6 +138,7 @@ Test(config, every_key_is_read)
     want.gpu_heartbeat_ms = 60000;
     want.gpu_job_ms = 10;
     want.gpu_spin_us = 0;
+    want.gpu_spin_percent = 30;
     want.gpu_copiers = 64;
     want.gpu_streams = 1;
     strcpy(want.gpu_sim, "vram_mib=64");
@@ -170,7 +171,8 @@ Test(config, every_key_is_read)
         "\"handshake_ms\": 10, \"stall_ms\": 11, \"spread_ms\": 12, \"drain_ms\": 0},"
         "\"gpu\": {\"devices\": \"0,2\", \"program\": \"/opt/gpu\", \"memory\": \"managed\","
         "\"memory_percent\": 95, \"memory_mib\": 16777216, \"force\": \"cpu\", \"min_pairs\": 1,"
-        "\"heartbeat_ms\": 60000, \"job_ms\": 10, \"spin_us\": 0, \"copiers\": 64,"
+        "\"heartbeat_ms\": 60000, \"job_ms\": 10, \"spin_us\": 0,"
+        "\"spin_percent\": 30, \"copiers\": 64,"
         "\"min_candidates\": 2, \"min_nodes\": 3, \"streams\": 1, \"sim\": "
         "\"vram_mib=64\"},"
         "\"sched\": {\"speedup_percent\": 100, \"success_percent\": 0, \"probe_percent\": 20,"

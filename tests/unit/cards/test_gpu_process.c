@@ -43,7 +43,7 @@ Test(gpu_process, is_started_answers_and_stops)
                     "13.0, runtime 11.8, unified memory with concurrent access, virtual memory");
     const struct share_device *d = &gpu_process_share(r.process)->device;
     cr_assert_eq(d->device_count, 8, "%u descriptors are open in it", d->device_count);
-    cr_assert_eq(d->multiprocessors, 10, "%u arguments", d->multiprocessors);
+    cr_assert_eq(d->multiprocessors, 11, "%u arguments", d->multiprocessors);
     cr_assert_geq(d->memory_free_bytes, UINT64_C(1) << 24, "the heap's size");
     rig_give_order(&r, 42);
     cr_assert(rig_turn(&r, rig_has_answer, 300000));

@@ -1,0 +1,134 @@
+#include <criterion/criterion.h>
+
+#include "proto/foresight.h"
+
+enum { RUN_NS = 700000, LATE_NS = 55000, ENDS = 400 };
+
+static uint64_t random_below(uint64_t *state, uint64_t bound)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (*state >> 33) % bound;
+}
+
+/* A sleeper that waits for one end after the other; times are of one virtual clock. */
+struct sleeper {
+    struct foresight ends;
+    struct foresight_sleep sleep;
+    struct foresight_budget budget;
+    uint64_t now_ns, dice;
+    uint64_t missed, watched_ns, slept; /* missed: ends that came while it slept */
+};
+
+/* Waits for what began now and takes run_ns, predicted as predicted_ns; its sleeps end late. */
+static void wait_for(struct sleeper *s, uint64_t predicted_ns, uint64_t run_ns)
+{
+    uint64_t began_ns = s->now_ns, end_ns = began_ns + run_ns;
+    uint64_t takes_ns = foresight_ns(&s->ends, predicted_ns);
+    bool watched = true;
+    if (takes_ns) {
+        struct foresight_plan p = foresight_plan(
+            began_ns, takes_ns, foresight_doubt_ns(&s->ends, predicted_ns), &s->sleep, s->now_ns);
+        if (p.wake_ns) {
+            s->now_ns = p.wake_ns + LATE_NS + random_below(&s->dice, LATE_NS / 8);
+            foresight_slept(&s->sleep, p.wake_ns, s->now_ns);
+            s->slept++;
+            watched = s->now_ns < end_ns;
+            s->missed += !watched;
+        }
+        uint64_t left_ns = foresight_budget_left(&s->budget, s->now_ns);
+        uint64_t until_ns = p.until_ns < s->now_ns + left_ns ? p.until_ns : s->now_ns + left_ns;
+        uint64_t stop_ns = end_ns < until_ns ? end_ns : until_ns;
+        if (stop_ns > s->now_ns) {
+            foresight_budget_spend(&s->budget, stop_ns - s->now_ns);
+            s->watched_ns += stop_ns - s->now_ns;
+        }
+    }
+    if (s->now_ns < end_ns) s->now_ns = end_ns;
+    foresight_learn(&s->ends, predicted_ns, s->now_ns - began_ns, watched);
+}
+
+static struct sleeper sleeper_of(uint32_t percent)
+{
+    struct sleeper s = {.now_ns = 1, .dice = 42};
+    foresight_budget_init(&s.budget, percent, s.now_ns);
+    return s;
+}
+
+Test(foresight, nothing_is_foreseen_before_it_was_seen)
+{
+    struct foresight f = {0};
+    cr_assert_eq(foresight_ns(&f, RUN_NS), 0);
+    for (int i = 0; i < FORESIGHT_SEEN_MIN; i++)
+        foresight_learn(&f, RUN_NS, 2 * RUN_NS, true);
+    uint64_t ns = foresight_ns(&f, RUN_NS);
+    cr_assert(ns > 2 * RUN_NS - 100 && ns < 2 * RUN_NS + 100, "%llu", (unsigned long long)ns);
+    cr_assert_eq(foresight_ns(&f, 0), 0, "there is no prediction");
+}
+
+/* It wakes before the end although its sleeps end late, and watches for little of the time. */
+Test(foresight, sleeper_wakes_shortly_before_the_end)
+{
+    struct sleeper s = sleeper_of(100);
+    for (int i = 0; i < ENDS; i++) {
+        if (i == ENDS / 2) s.missed = s.watched_ns = s.slept = 0;
+        wait_for(&s, RUN_NS * 9 / 10, RUN_NS + random_below(&s.dice, RUN_NS / 100));
+        s.now_ns += 30000;
+    }
+    cr_assert_eq(s.slept, ENDS / 2);
+    cr_assert_leq(s.missed, ENDS / 2 / 20, "%llu", (unsigned long long)s.missed);
+    cr_assert_leq(s.watched_ns, (uint64_t)ENDS / 2 * 60000, "%llu",
+                  (unsigned long long)s.watched_ns / (ENDS / 2));
+}
+
+/* What was expected too late is found ended again and again, and expected sooner each time. */
+Test(foresight, what_ended_unseen_is_expected_sooner)
+{
+    struct sleeper s = sleeper_of(100);
+    for (int i = 0; i < 50; i++)
+        wait_for(&s, RUN_NS, 2 * RUN_NS);
+    uint64_t later_ns = foresight_ns(&s.ends, RUN_NS);
+    for (int i = 0; i < 100; i++)
+        wait_for(&s, RUN_NS, RUN_NS);
+    cr_assert_gt(later_ns, RUN_NS * 19 / 10);
+    cr_assert_lt(foresight_ns(&s.ends, RUN_NS), RUN_NS * 11 / 10);
+    s.missed = 0;
+    for (int i = 0; i < 100; i++)
+        wait_for(&s, RUN_NS, RUN_NS);
+    cr_assert_leq(s.missed, 10, "%llu", (unsigned long long)s.missed);
+}
+
+Test(foresight, ends_that_scatter_are_not_foreseen)
+{
+    struct foresight f = {0};
+    uint64_t dice = 7;
+    for (int i = 0; i < ENDS; i++)
+        foresight_learn(&f, RUN_NS, RUN_NS / 2 + random_below(&dice, RUN_NS), true);
+    cr_assert_eq(foresight_ns(&f, RUN_NS), 0);
+}
+
+/* Of runs that follow each other, no more than the share is watched, beyond what was saved. */
+Test(foresight, watching_stays_within_its_share)
+{
+    struct sleeper s = sleeper_of(5);
+    while (s.now_ns < UINT64_C(2000000000))
+        wait_for(&s, 50000, 50000);
+    uint64_t most_ns = s.now_ns / 20 + FORESIGHT_BUDGET_NS / 20;
+    cr_assert_leq(s.watched_ns, most_ns, "%llu", (unsigned long long)s.watched_ns);
+    cr_assert_gt(s.watched_ns, most_ns / 2);
+}
+
+Test(foresight, share_of_nothing_is_never_watched)
+{
+    struct sleeper s = sleeper_of(0);
+    for (int i = 0; i < ENDS; i++)
+        wait_for(&s, RUN_NS, RUN_NS);
+    cr_assert_eq(s.watched_ns, 0);
+}
+
+Test(foresight, predictions_that_differ_are_corrected_apart)
+{
+    struct foresight_table t = {0};
+    cr_assert_neq(foresight_of(&t, 80000), foresight_of(&t, 700000));
+    cr_assert_eq(foresight_of(&t, 0), &t.octaves[0]);
+    cr_assert_eq(foresight_of(&t, UINT64_MAX), &t.octaves[FORESIGHT_OCTAVES - 1]);
+}
