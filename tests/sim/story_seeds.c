@@ -52,6 +52,8 @@ static struct story_settings settings_of(uint64_t seed)
         t.memory_mib = 2 + story_random(&dice, 3);
         t.memory_short = true;
     }
+    t.quota_mib = story_chance(&dice, 200) ? 1 + (uint32_t)story_random(&dice, 2) : 0;
+    t.reloads = story_chance(&dice, 300);
     return t;
 }
 

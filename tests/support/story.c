@@ -110,24 +110,6 @@ static uint64_t now(void *owner)
 
 static void nobody(void *owner) {}
 
-static void set_config(struct story *s)
-{
-    const struct story_settings *t = &s->settings;
-    config_defaults(&s->config);
-    s->config.worker_count = t->workers;
-    s->config.memory_mib_max = t->memory_mib;
-    s->config.cache_mib_max = 1;
-    s->config.job_max = 512;
-    s->config.connection_max = 2 * STORY_CLIENTS_MAX;
-    s->config.quotas.queue = t->queue_max ? t->queue_max : s->config.quotas.queue;
-    s->config.worker_inline = story_chance(s, 500);
-    s->config.batch_wait_us = (uint32_t)story_random(s, 3) * 200;
-    s->config.batch_requests = story_chance(s, 300) ? 1 : 64;
-    s->config.window_us = story_chance(s, 500) ? 1000 : 50;
-    s->config.quantum_us = story_chance(s, 500) ? 500 : 20;
-    s->config.in_flight_max = story_chance(s, 200) ? 4 : 64;
-}
-
 /* What the pipeline is told, the model hears as well. */
 static void on_frame(void *owner, struct connection *c, const struct frame *f)
 {
@@ -142,6 +124,8 @@ static void on_bad_frame(void *owner, struct connection *c, const struct frame_h
                          const struct failure *why)
 {
     struct story *s = owner;
+    struct story_request *r = story_request_of(s, c->id, h->request_id);
+    if (r) story_admitting(s, r); /* its body found no memory */
     s->behind.on_bad_frame(s->behind.owner, c, h, why);
 }
 
@@ -202,10 +186,11 @@ struct story *story_open(const struct story_settings *settings)
     s->now_ns = s->swept_ns = BEGIN_NS;
     s->clock = (struct clock){now, s};
     log_set_level_name("error");
-    set_config(s);
+    story_settings_open(s);
     build(s);
     story_model_open(s);
     story_clients_open(s);
+    story_reload_now_and_then(s);
     return s;
 }
 

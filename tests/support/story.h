@@ -40,6 +40,8 @@ struct story_settings {
     uint64_t memory_mib; /* the heap's bound */
     bool memory_short;   /* it may refuse */
     uint32_t queue_max;  /* quotas.queue; 0: none */
+    uint32_t quota_mib;  /* quotas.host_mib; 0: none */
+    bool reloads;        /* the settings change now and then */
     /* Chances, in 1/1000 of a client's actions. */
     uint32_t cancel, deadline, vanish, dribble, slow_read;
     uint64_t think_ns;
@@ -89,8 +91,9 @@ struct story {
     struct pipeline *pipeline;
     struct backend cpu, *gpu;
     struct story_card cards[STORY_CARDS_MAX];
-    bool over;         /* the daemon stops */
-    const char *fault; /* the step that failed; NULL: none, or it still may */
+    bool over;          /* the daemon stops */
+    bool bytes_limited; /* a space has, or had, a quota of memory */
+    const char *fault;  /* the step that failed; NULL: none, or it still may */
     struct story_unit *units[STORY_UNITS_MAX];
     uint32_t unit_count;
     bool worker_busy[STORY_WORKERS_MAX];
@@ -130,6 +133,10 @@ void story_fail(const struct story *s, const char *format, ...)
     do {                                           \
         if (!(what)) story_fail((s), __VA_ARGS__); \
     } while (0)
+
+/* ---- story_settings.c ---- */
+void story_settings_open(struct story *s);
+void story_reload_now_and_then(struct story *s);
 
 /* ---- story_cpu.c ---- */
 void story_cpu_open(struct story *s);

@@ -74,8 +74,8 @@ static bool is_allowed(struct story *s, const struct story_request *r, enum stat
     case STATUS_DEADLINE_EXCEEDED: return r->deadline_ns && s->now_ns >= r->deadline_ns;
     case STATUS_CANCELLED: return r->cancelled;
     case STATUS_RESOURCE_EXHAUSTED:
-        return s->settings.memory_short || detail == DETAIL_QUEUE_FULL ||
-               (detail == DETAIL_QUOTA && s->settings.queue_max);
+        if (detail == DETAIL_QUOTA) return s->bytes_limited && !drops(r);
+        return s->settings.memory_short || detail == DETAIL_QUEUE_FULL;
     case STATUS_NOT_FOUND:
         return code == check_fate(r) || (story_reads_version(r) && unknown_id(r));
     case STATUS_UNAVAILABLE: return r->token && detail == DETAIL_TOKEN_BUSY;

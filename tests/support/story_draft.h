@@ -11,7 +11,7 @@
 #include "tests/support/sample_requests.h"
 #include "tests/support/story.h"
 
-enum { DRAFT_BODY_MAX = 256 << 10 };
+enum { DRAFT_BODY_MAX = 512 << 10 };
 
 struct draft {
     struct sample sample; /* its message alone */

@@ -26,6 +26,7 @@ void story_model_open(struct story *s)
         s->model.dimension[i] = 4 + (uint32_t)story_random(s, story_chance(s, 300) ? 61 : 13);
         s->model.metric[i] = 1 + (uint32_t)story_random(s, 3);
     }
+    if (s->settings.quota_mib) s->model.dimension[0] = 512; /* some rows of it fill a quota */
 }
 
 void story_model_close(struct story *s)

@@ -36,7 +36,8 @@ static void deliver(struct story *s, void *subject)
     if (n && story_chance(s, s->settings.dribble)) n = 1 + story_random(s, n);
     story_note(s, "deliver", c->number, n);
     if (!room.len) {
-        STORY_CHECK(s, s->settings.memory_short, "there is no memory to read into");
+        STORY_CHECK(s, s->settings.memory_short || s->bytes_limited,
+                    "there is no memory to read into");
         receive_bytes(c->connection, UV_ENOBUFS);
         return;
     }
