@@ -70,6 +70,7 @@ struct ticket {
     struct ticket *mate_next, *mate_previous; /* sched/batch_groups.h */
     /* of the first ticket in a group of mates */
     struct ticket *group_next, *group_previous, *group_last;
+    uint64_t group_queries; /* of all its mates together */
     /* in its server's list of dispatches, oldest first */
     struct ticket *flight_next, *flight_previous;
 };

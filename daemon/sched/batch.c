@@ -4,6 +4,12 @@
 #include "daemon/sched/flows.h"
 #include "daemon/sched/work.h"
 
+enum {
+    HAND_LEAD_NS = 150000,  /* from a dispatch until its kernels are enqueued, in a crowd */
+    HAND_DOUBT = 16,        /* and this part of the prediction, which may be wrong */
+    HAND_MOST_NS = 4000000, /* longer work goes in passes there, between which others may go */
+};
+
 uint64_t batch_result_bytes(const struct work *w)
 {
     return w->queries * w->k * 12 + w->queries * 4;
@@ -95,12 +101,27 @@ uint32_t batch_company(const struct scheduler *s, const struct ticket *t)
     return count;
 }
 
+/* When a card that has one of t's company should be handed the next: shortly before it is done with
+ * what it has, which costs t nothing, and all that come until then run with it. */
+static uint64_t handed_ns(const struct server *sv, uint64_t now_ns)
+{
+    uint64_t backlog_ns = forecast_backlog_ns(sv, now_ns);
+    uint64_t lead_ns = HAND_LEAD_NS + sv->charged_ns / HAND_DOUBT;
+    return backlog_ns > lead_ns ? now_ns + backlog_ns - lead_ns : now_ns;
+}
+
 bool batch_held(const struct scheduler *s, const struct ticket *t, uint64_t now_ns,
                 uint64_t *until_ns)
 {
-    if (!t->batch_key || s->servers[t->server].in_flight < BATCH_COMPANY) return false;
-    uint64_t until = t->arrived_ns + s->settings.batch_wait_ns;
-    if (until <= now_ns || batch_company(s, t) < BATCH_COMPANY) return false;
+    const struct server *sv = &s->servers[t->server];
+    if (!t->batch_key || !s->settings.batch_wait_ns || !sv->in_flight) return false;
+    uint32_t company = batch_company(s, t);
+    uint64_t until = company >= BATCH_COMPANY ? t->arrived_ns + s->settings.batch_wait_ns : 0;
+    if (company && t->server != SERVER_CPU && sv->charged_ns <= HAND_MOST_NS) {
+        uint64_t handed = handed_ns(sv, now_ns);
+        if (handed > until) until = handed;
+    }
+    if (until <= now_ns) return false;
     *until_ns = until;
     return true;
 }

@@ -23,7 +23,8 @@ uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, 
 uint32_t batch_company(const struct scheduler *s, const struct ticket *t);
 
 /* True if t, which is queued, should wait until *until_ns for others to join: enough dispatches
- * with its key are in flight to keep the server busy until then. */
+ * with its key are in flight to keep the server busy until then. On a card one is enough, as long
+ * as it is not nearly done. */
 bool batch_held(const struct scheduler *s, const struct ticket *t, uint64_t now_ns,
                 uint64_t *until_ns);
 

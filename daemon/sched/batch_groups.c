@@ -29,6 +29,7 @@ static void group_set(struct batch_groups *m, struct ticket *first, const struct
     first->group_next = before ? before->group_next : *head;
     first->group_previous = before ? before->group_previous : NULL;
     first->group_last = before ? before->group_last : first;
+    first->group_queries = before ? before->group_queries : first->work.queries;
     if (first->group_next) first->group_next->group_previous = first;
     if (first->group_previous)
         first->group_previous->group_next = first;
@@ -57,6 +58,7 @@ void batch_groups_add(struct batch_groups *m, struct ticket *t)
     t->mate_previous = first->group_last;
     first->group_last->mate_next = t;
     first->group_last = t;
+    first->group_queries += t->work.queries;
 }
 
 void batch_groups_add_front(struct batch_groups *m, struct ticket *t)
@@ -66,7 +68,9 @@ void batch_groups_add_front(struct batch_groups *m, struct ticket *t)
     t->mate_previous = NULL;
     t->mate_next = first;
     group_set(m, t, first);
-    if (first) first->mate_previous = t;
+    if (!first) return;
+    first->mate_previous = t;
+    t->group_queries += t->work.queries;
 }
 
 void batch_groups_remove(struct batch_groups *m, struct ticket *t)
@@ -75,10 +79,13 @@ void batch_groups_remove(struct batch_groups *m, struct ticket *t)
     struct ticket *next = t->mate_next, *previous = t->mate_previous;
     if (next) next->mate_previous = previous;
     if (previous) {
+        struct ticket *first = group_of(m, t);
         previous->mate_next = next;
-        if (!next) group_of(m, t)->group_last = previous;
+        if (!next) first->group_last = previous;
+        first->group_queries -= t->work.queries;
     } else if (next) {
         group_set(m, next, t);
+        next->group_queries -= t->work.queries;
     } else {
         group_end(m, t);
     }
@@ -88,6 +95,12 @@ void batch_groups_remove(struct batch_groups *m, struct ticket *t)
 struct ticket *batch_groups_first(const struct batch_groups *m, const struct ticket *t)
 {
     return group_of(m, t);
+}
+
+uint64_t batch_groups_queries(const struct batch_groups *m, const struct ticket *t)
+{
+    struct ticket *first = group_of(m, t);
+    return first ? first->group_queries : 0;
 }
 
 struct ticket *batch_groups_last(const struct batch_groups *m, const struct ticket *t)

@@ -24,6 +24,8 @@ void batch_groups_remove(struct batch_groups *m, struct ticket *t);
 /* The first or the last of t's mates, which mate_next links; NULL: it has none. */
 struct ticket *batch_groups_first(const struct batch_groups *m, const struct ticket *t);
 struct ticket *batch_groups_last(const struct batch_groups *m, const struct ticket *t);
+/* Returns the queries of all of t's mates together. */
+uint64_t batch_groups_queries(const struct batch_groups *m, const struct ticket *t);
 
 /* True if both have the same tenant, server and key. */
 static inline bool batch_groups_are(const struct ticket *a, const struct ticket *b)

@@ -45,17 +45,20 @@ uint64_t forecast_wait_ns(const struct scheduler *s, const struct ticket *t, uin
            fair_ahead_ns(sv, &t->tenancy->flows[server], own_ns, charge_ns);
 }
 
-uint64_t forecast_added_ns(const struct scheduler *s, const struct ticket *t, uint64_t busy_ns)
+uint64_t forecast_added_ns(const struct scheduler *s, const struct ticket *t, uint32_t server,
+                           uint64_t busy_ns)
 {
-    if (!t->batch_key) return busy_ns;
-    const struct ticket *mate = batch_groups_last(&s->waiting, t);
-    if (!mate || mate->work.queries + t->work.queries > s->settings.batch_queries_max)
-        return busy_ns;
-    struct work both = mate->work;
-    work_merge(&both, &t->work);
-    uint64_t without = forecast_work(s, t->server, &mate->work).busy_ns;
-    uint64_t with = forecast_work(s, t->server, &both).busy_ns;
-    uint64_t added = with > without ? with - without : 0;
+    if (!t->batch_key || !t->work.queries) return busy_ns;
+    struct ticket like = {.batch_key = t->batch_key, .tenancy = t->tenancy, .server = server};
+    uint64_t waiting = batch_groups_queries(&s->waiting, &like);
+    uint64_t most = s->settings.batch_queries_max;
+    if (most) waiting %= most; /* those before fill batches of their own */
+    if (!waiting || waiting + t->work.queries > most) return busy_ns;
+    struct work before = work_part(&t->work, waiting), with = before;
+    work_merge(&with, &t->work);
+    uint64_t without_ns = forecast_work(s, server, &before).busy_ns;
+    uint64_t with_ns = forecast_work(s, server, &with).busy_ns;
+    uint64_t added = with_ns > without_ns ? with_ns - without_ns : 0;
     if (added < busy_ns / ADDED_PART_MIN) added = busy_ns / ADDED_PART_MIN;
     return added < busy_ns ? added : busy_ns;
 }

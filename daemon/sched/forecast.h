@@ -23,9 +23,10 @@ uint64_t forecast_window_ns(const struct server *sv, uint64_t now_ns);
 uint64_t forecast_wait_ns(const struct scheduler *s, const struct ticket *t, uint32_t server,
                           uint64_t own_ns, uint64_t charge_ns, uint64_t now_ns);
 
-/* By how much t makes its server's queue longer: if queued tickets can run as one with it, only by
- * what it adds to them. busy_ns: what it takes alone. */
-uint64_t forecast_added_ns(const struct scheduler *s, const struct ticket *t, uint64_t busy_ns);
+/* By how much t, which is in no queue, would make a server's longer: if queued tickets can run as
+ * one with it, only by what it adds to all of them. busy_ns: what it takes alone. */
+uint64_t forecast_added_ns(const struct scheduler *s, const struct ticket *t, uint32_t server,
+                           uint64_t busy_ns);
 
 /* How many of t's queries, from the first, the GPU should run so that it and the CPU, both idle,
  * end at the same time; 0 if that is not clearly sooner than either alone. */

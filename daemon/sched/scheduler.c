@@ -81,9 +81,19 @@ static void predict_surely(const struct scheduler *s, const struct work *w, stru
     in->gpu.confidence = cost_predict(&s->model, BACKEND_GPU, w).confidence;
 }
 
+/* Who joins others in line ends with them: its own run is only what it adds to theirs, whose time
+ * is among what it waits for. Returns what it adds to the queue. */
+static uint64_t join(const struct scheduler *s, const struct ticket *t, uint32_t server,
+                     struct prediction *run)
+{
+    uint64_t added_ns = forecast_added_ns(s, t, server, run->busy_ns);
+    if (added_ns < run->busy_ns) run->ns = added_ns < run->ns ? added_ns : run->ns;
+    return added_ns;
+}
+
 /* Predicts what t would take and wait on both backends, and stores that in t. */
 static void predict(const struct scheduler *s, struct ticket *t, const struct situation *known,
-                    uint32_t gpu, struct pick_input *in, uint64_t now_ns)
+                    uint32_t gpu, struct pick_input *in, uint64_t adds[2], uint64_t now_ns)
 {
     const struct work *w = &t->work;
     const struct flow *flows = t->tenancy->flows;
@@ -93,6 +103,7 @@ static void predict(const struct scheduler *s, struct ticket *t, const struct si
     in->cpu_wait_ns = forecast_wait_ns(s, t, SERVER_CPU, own_ns, in->cpu.busy_ns, now_ns);
     t->cpu_ns = in->cpu.ns;
     t->gpu_ns = t->upload_ns = 0;
+    adds[SERVER_CPU] = join(s, t, SERVER_CPU, &in->cpu);
     if (gpu == SERVER_CPU || !w->gpu_able) return;
     in->gpu = forecast_work(s, gpu, w);
     in->upload_ns = known->dirty_bytes ? cost_upload_ns(&s->model, known->dirty_bytes) : 0;
@@ -100,6 +111,7 @@ static void predict(const struct scheduler *s, struct ticket *t, const struct si
     in->success_rate = cost_success_rate(&s->model, BACKEND_GPU, w->operation);
     t->upload_ns = in->upload_ns;
     t->gpu_ns = in->gpu.ns + in->upload_ns;
+    adds[1] = join(s, t, gpu, &in->gpu) + in->upload_ns;
     predict_surely(s, w, in);
 }
 
@@ -108,10 +120,11 @@ static void predict(const struct scheduler *s, struct ticket *t, const struct si
 static void probe(struct scheduler *s, const struct ticket *t, const struct pick_input *in,
                   struct pick *p)
 {
-    uint64_t cpu_ns = t->cpu_ns + in->cpu_wait_ns, gpu_ns = t->gpu_ns + in->gpu_wait_ns;
+    uint64_t cpu_run_ns = in->cpu.ns, gpu_run_ns = in->gpu.ns + in->upload_ns;
+    uint64_t cpu_ns = cpu_run_ns + in->cpu_wait_ns, gpu_ns = gpu_run_ns + in->gpu_wait_ns;
     bool on_gpu = p->backend == BACKEND_GPU;
     enum backend_id other = on_gpu ? BACKEND_CPU : BACKEND_GPU;
-    uint64_t run_ns = on_gpu ? t->gpu_ns : t->cpu_ns;
+    uint64_t run_ns = on_gpu ? gpu_run_ns : cpu_run_ns;
     uint64_t chosen_ns = on_gpu ? gpu_ns : cpu_ns, other_ns = on_gpu ? cpu_ns : gpu_ns;
     uint64_t extra_ns = other_ns > chosen_ns ? other_ns - chosen_ns : 0;
     if (!probes_due(&s->probes, other, t->work.operation, run_ns, run_ns + extra_ns)) return;
@@ -153,7 +166,8 @@ bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situa
         .success_min = s->settings.success_min,
     };
     t->members = 0;
-    predict(s, t, now_known, gpu, &in, now_ns);
+    uint64_t adds[2] = {0};
+    predict(s, t, now_known, gpu, &in, adds, now_ns);
     if (s->settings.floors_only) in.cpu.ns = in.gpu.ns = 0;
     struct pick p = pick_backend(&in);
     if (p.open) probe(s, t, &in, &p);
@@ -165,8 +179,7 @@ bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situa
         t->other = on_gpu ? SERVER_CPU : gpu;
     t->reason = p.reason;
     t->wait_ns = on_gpu ? in.gpu_wait_ns : in.cpu_wait_ns;
-    t->charge_ns = forecast_added_ns(s, t, on_gpu ? in.gpu.busy_ns : in.cpu.busy_ns);
-    if (on_gpu) t->charge_ns += t->upload_ns;
+    t->charge_ns = adds[on_gpu];
     s->counters.decisions++;
     if (now_known->gave_up)
         flows_push_front(s, t, now_ns);

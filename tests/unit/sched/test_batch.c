@@ -135,12 +135,14 @@ Test(batch, a_card_bounds_its_batches_by_its_memory)
         cr_assert_eq(send(&c, 0, &key_a, 1)->server, SERVER_GPU);
     cr_assert_eq(count_of_next(&c), 4);
     cr_assert_eq(c.s->counters.shrunk_batches, 1);
+    c.now_ns += MS; /* the first is nearly done */
     cr_assert_eq(count_of_next(&c), 2);
     cr_assert_eq(c.s->counters.shrunk_batches, 1);
 
     send(&c, 0, &key_a, 100); /* alone it is too much as well: that is not for us to say */
     struct ticket *next = fair_first(&c.s->servers[SERVER_GPU])->head;
     sched_scene_finish(&c, c.s->servers[SERVER_GPU].oldest);
+    c.now_ns += MS;
     cr_assert_eq(sched_scene_next(&c), next);
     sched_scene_drain(&c);
     sched_scene_close(&c);
@@ -191,6 +193,66 @@ Test(batch, it_goes_as_soon_as_its_company_ends)
     c.now_ns += 10 * US;
     sched_scene_finish(&c, first);
     cr_assert_eq(sched_scene_next(&c), held);
+    sched_scene_drain(&c);
+    sched_scene_close(&c);
+}
+
+/* On a card the next batch is formed shortly before the one in flight is done: whoever comes until
+ * then runs with it. */
+Test(batch, card_is_handed_the_next_batch_when_it_is_nearly_done)
+{
+    struct sched_scene c = sched_scene_open(true);
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){1e9, 0, 0});
+    sched_scene_costs(c.s, BACKEND_GPU, (struct scene_cost){0, 1000, 1});
+    c.now_ns = MS;
+    c.s->settings.window_ns = 100 * MS; /* room is not what it waits for */
+    struct ticket *first = send(&c, 0, &key_a, 1);
+    cr_assert_eq(sched_scene_next(&c), first);
+    struct ticket *second = send(&c, 0, &key_a, 1);
+    cr_assert_null(sched_scene_next(&c));
+    uint64_t until_ns = scheduler_wake_ns(c.s), end_ns = c.now_ns + 1001 * US;
+    cr_assert(until_ns > end_ns - 400 * US && until_ns < end_ns - 100 * US, "%llu us before",
+              (unsigned long long)((end_ns - until_ns) / US));
+    c.now_ns = until_ns - 1;
+    send(&c, 0, &key_a, 1);
+    cr_assert_null(sched_scene_next(&c));
+    c.now_ns++;
+    cr_assert_eq(sched_scene_next(&c), second);
+    cr_assert_eq(second->members, 2);
+    struct ticket *other = send(&c, 0, &key_b, 1);
+    cr_assert_eq(sched_scene_next(&c), other, "it has no company");
+    sched_scene_drain(&c);
+    sched_scene_close(&c);
+}
+
+/* Behind long work, which goes in passes there, nobody waits to be handed over. */
+Test(batch, card_is_handed_the_next_batch_at_once_beside_long_work)
+{
+    struct sched_scene c = sched_scene_open(true);
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){1e9, 0, 0});
+    sched_scene_costs(c.s, BACKEND_GPU, (struct scene_cost){0, 10, 10});
+    struct ticket *first = send(&c, 0, &key_a, 1000), *second = send(&c, 0, &key_a, 1);
+    c.s->settings.batch_queries_max = 1000;
+    cr_assert_eq(sched_scene_next(&c), first);
+    cr_assert_eq(sched_scene_next(&c), second);
+    sched_scene_drain(&c);
+    sched_scene_close(&c);
+}
+
+/* Each of many is priced at what it adds to those in line: all of them stay on the card, which
+ * alone they would fill for longer than the CPU takes for one. */
+Test(batch, many_that_join_stay_on_the_card)
+{
+    struct sched_scene c = sched_scene_open(true);
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){15e6, 0, 0});
+    sched_scene_costs(c.s, BACKEND_GPU, (struct scene_cost){0, 700, 6});
+    /* one query of this width is cheap, so that the second seems to add much */
+    for (uint32_t octave = 0; octave < COST_SIZES; octave++)
+        c.s->model.lines[1][cost_line_of(OPERATION_KNN)].cells[octave][0].bias = -0.4F;
+    for (int i = 0; i < 64; i++)
+        cr_assert_eq(send(&c, 0, &key_a, 1)->server, SERVER_GPU, "the %d.", i);
+    uint64_t queued_ns = c.s->servers[SERVER_GPU].queued_ns;
+    cr_assert_leq(queued_ns, 2000 * US, "%llu us", (unsigned long long)(queued_ns / US));
     sched_scene_drain(&c);
     sched_scene_close(&c);
 }
