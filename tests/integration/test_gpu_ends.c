@@ -139,23 +139,27 @@ Test(gpu_ends, front_killed, .timeout = 900)
 Test(gpu_ends, front_killed_before_the_process_looks, .timeout = 900)
 {
     struct gpu_scene s;
-    char program[4200], script[] = "/tmp/engram-late-XXXXXX", setting[80];
+    char program[4200], script[] = "/tmp/engram-late-XXXXXX", setting[80], go[80];
     build_path("engram-accel-gpu", program, sizeof program);
     int fd = mkstemp(script);
     cr_assert(fd >= 0);
     FILE *f = fdopen(fd, "w");
-    fprintf(f, "#!/bin/sh\nsleep 0.5\nexec %s \"$@\"\n", program);
+    fprintf(f, "#!/bin/sh\nuntil [ -e %s.go ]; do sleep 0.01; done\nexec %s \"$@\"\n", script,
+            program);
     fclose(f);
     chmod(script, 0700);
     snprintf(setting, sizeof setting, "gpu.program=%s", script);
     gpu_scene_open_counting(&s, "fail=1:hang@open", (const char *[]){setting, NULL});
-    wait_ms(100);
+    pid_t pid = wait_process(&s);
     daemon_kill(&s.daemon);
-    wait_ms(scaled_ms(1300));
+    snprintf(go, sizeof go, "%s.go", script);
+    fclose(fopen(go, "w"));
+    expect_gone(pid, "it started late");
     cr_assert_eq(gpu_scene_calls(&s), 0, "it went on to open its device");
     ea_close(s.a);
     ea_close(s.b);
     unlink(script);
+    unlink(go);
     unlink(s.count_path);
     daemon_clean(&s.daemon);
 }
@@ -229,8 +233,8 @@ Test(gpu_ends, stopping_does_not_wait_for_ever, .timeout = 900)
         struct gpu_scene s;
         struct answers a = {0};
         gpu_scene_open_counting(
-            &s, "latency_us=10000000",
-            (const char *[]){"gpu.job_ms=60000",
+            &s, "latency_us=10000000 slow=100000",
+            (const char *[]){"gpu.job_ms=3600000",
                              i ? "limits.drain_ms=60000" : "limits.drain_ms=300", NULL});
         make_rows(&s);
         gpu_scene_await(&s, EA_GPU_READY);
@@ -238,7 +242,8 @@ Test(gpu_ends, stopping_does_not_wait_for_ever, .timeout = 900)
         wait_in_flight(&s, ASKED);
         pid_t gpu = wait_process(&s);
         kill(s.daemon.pid, SIGTERM);
-        wait_ms(100);
+        for (int64_t until = give_up_ms(); !daemon_logged(&s.daemon, "stopping"); wait_ms(2))
+            cr_assert(now_ms() < until, "it does not see the signal");
         if (i) kill(s.daemon.pid, SIGTERM);
         cr_assert_eq(wait_end(s.daemon.pid), 0);
         cr_assert(!process_lives(gpu));

@@ -38,7 +38,8 @@ static void place_open(struct place *p, bool gpu)
                    (const char *[]){gpu ? "gpu.force=gpu" : "gpu.force=cpu", "workers.count=1",
                                     "sched.window_us=1", "batch.requests=4", NULL});
     if (gpu) gpu_scene_await(&p->scene, EA_GPU_READY);
-    asks_set(&p->set, gpu ? 40 : 256, REFERENCE_DOT, gpu ? 1500 : 20000);
+    /* Bodies are small beside what they ask for, so that a socket holds several of them whole. */
+    asks_set(&p->set, gpu ? 40 : 64, REFERENCE_DOT, gpu ? 1500 : 80000);
     set_send(&p->set, p->scene.a);
     if (gpu) gpu_scene_await_answer(p->scene.a, p->set.name, p->set.all.dimension);
     asks_connect(&p->scene.daemon, "alpha", &p->one, 1);
@@ -81,52 +82,77 @@ static uint64_t ran(struct place *p)
     return stats.backend_requests[EA_BACKEND_CPU] + stats.backend_requests[EA_BACKEND_GPU];
 }
 
-/* ask was told that, and all others have their answers. */
-static void expect_but(const struct asks *a, size_t ask, ea_status status)
+/* ---------------------------------------------------------------- in a batch that runs */
+
+/* True if ask was told that while all ran as one. It may as well have been too soon or too late for
+ * that, by the machine's speed, and is then to be asked again; all are right in any case. */
+static bool left_the_batch(struct place *p, const struct asks *a, size_t ask, ea_status status,
+                           uint64_t ran_before)
 {
+    bool together = a->list[ask].status == status && ran(p) == ran_before + TOGETHER;
     for (size_t i = 0; i < a->count; i++) {
         const struct ask *q = &a->list[i];
         cr_assert_eq(q->times, 1, "%zu: %u times", i, q->times);
-        cr_assert_eq(q->status, i == ask ? status : EA_OK, "%zu: %s", i, q->text);
-        cr_assert(i == ask || q->right, "%zu differs", i);
-        cr_assert(i == ask || q->meta.batch == TOGETHER, "%zu: %u", i, q->meta.batch);
+        cr_assert(q->right || (i == ask && q->status == status), "%zu: %s", i, q->text);
+        together = together && (i == ask || q->meta.batch == TOGETHER);
     }
+    return together;
 }
 
-/* ---------------------------------------------------------------- in a batch that runs */
+/* Sends them, and returns once the server has them, as one. */
+static void send_batch(struct place *p, struct asks *a)
+{
+    uint64_t before = stats_of(p->scene.b).scheduler.batches;
+    asks_again(a);
+    asks_send_at_once(a, &p->scene.daemon, &p->one, 1);
+    while (stats_of(p->scene.b).scheduler.batches == before && ea_pending(p->one))
+        cr_assert_eq(ea_pump(p->one, 0), EA_OK, "%s", ea_error_text(p->one));
+}
+
+static bool cancel_one(struct place *p, struct asks *a, size_t i)
+{
+    uint64_t before = ran(p);
+    send_batch(p, a);
+    ea_cancel(p->one, a->list[i].id); /* NOT_FOUND: it has its answer */
+    asks_collect(&p->one, 1);
+    return left_the_batch(p, a, i, EA_CANCELLED, before);
+}
+
+static bool be_late(struct place *p, struct asks *a, size_t i)
+{
+    uint64_t before = ran(p);
+    a->list[i].timeout_ms = 8;
+    send_batch(p, a);
+    asks_collect(&p->one, 1);
+    a->list[i].timeout_ms = 0;
+    return left_the_batch(p, a, i, EA_DEADLINE_EXCEEDED, before);
+}
+
+static bool cancel_all(struct place *p, struct asks *a)
+{
+    send_batch(p, a);
+    for (size_t i = 0; i < TOGETHER; i++)
+        ea_cancel(p->one, a->list[i].id);
+    asks_collect(&p->one, 1);
+    for (size_t i = 0; i < TOGETHER; i++)
+        cr_assert(a->list[i].right || a->list[i].status == EA_CANCELLED, "%s", a->list[i].text);
+    return asks_with(a, EA_CANCELLED) == TOGETHER;
+}
 
 static void one_leaves(bool gpu)
 {
     struct place p;
     place_open(&p, gpu);
     struct asks *a = make(&p, TOGETHER);
-    for (size_t i = 0; i < TOGETHER; i++) {
-        asks_again(a);
-        uint64_t before = ran(&p);
-        asks_send_at_once(a, &p.scene.daemon, &p.one, 1);
-        asks_pump(&p.one, 1, 5);
-        cr_assert_eq(ea_cancel(p.one, a->list[i].id), EA_OK);
-        asks_collect(&p.one, 1);
-        expect_but(a, i, EA_CANCELLED);
-        cr_assert_eq(ran(&p), before + TOGETHER);
-    }
-    for (size_t i = 0; i < TOGETHER; i++) {
-        asks_again(a);
-        uint64_t before = ran(&p);
-        a->list[i].timeout_ms = 8;
-        asks_send_at_once(a, &p.scene.daemon, &p.one, 1);
-        asks_collect(&p.one, 1);
-        a->list[i].timeout_ms = 0;
-        expect_but(a, i, EA_DEADLINE_EXCEEDED);
-        cr_assert_eq(ran(&p), before + TOGETHER);
-    }
-    asks_again(a);
-    asks_send_at_once(a, &p.scene.daemon, &p.one, 1);
-    asks_pump(&p.one, 1, 5);
+    int64_t until = give_up_ms();
     for (size_t i = 0; i < TOGETHER; i++)
-        cr_assert_eq(ea_cancel(p.one, a->list[i].id), EA_OK);
-    asks_collect(&p.one, 1);
-    cr_assert_eq(asks_with(a, EA_CANCELLED), TOGETHER, "all of them");
+        while (!cancel_one(&p, a, i))
+            cr_assert(now_ms() < until, "%zu cannot be cancelled in a batch that runs", i);
+    for (size_t i = 0; i < TOGETHER; i++)
+        while (!be_late(&p, a, i))
+            cr_assert(now_ms() < until, "%zu cannot be late in a batch that runs", i);
+    while (!cancel_all(&p, a))
+        cr_assert(now_ms() < until, "they cannot all be cancelled");
     asks_free(a);
     place_close(&p);
 }
@@ -145,8 +171,9 @@ Test(sched_endings, one_leaves_a_batch_on_the_gpu, .timeout = 900)
 
 enum { LINE = 48 };
 
-/* The requests and what cancels half of them come together. */
-static void cancelled_in_line(struct place *p, struct asks *a)
+/* The requests and what cancels half of them come together. Returns how many were cancelled: fewer
+ * if this process was stopped while the daemon went on. */
+static size_t cancelled_in_line(struct place *p, struct asks *a)
 {
     asks_again(a);
     uint64_t before = ran(p);
@@ -162,8 +189,8 @@ static void cancelled_in_line(struct place *p, struct asks *a)
         cr_assert(q->right || (i % 2 && q->status == EA_CANCELLED), "%zu: %s", i, q->text);
     }
     size_t cancelled = asks_with(a, EA_CANCELLED);
-    cr_assert_gt(cancelled, LINE / 4, "%zu", cancelled);
     cr_assert_leq(ran(p), before + LINE - cancelled + 2 * TOGETHER);
+    return cancelled;
 }
 
 /* Half of them have less time than the line takes: those are told when it is up, and do not run.
@@ -200,7 +227,9 @@ static void half_leave_the_line(bool gpu)
     struct place p;
     place_open(&p, gpu);
     struct asks *a = make(&p, LINE);
-    cancelled_in_line(&p, a);
+    int64_t until = give_up_ms();
+    while (cancelled_in_line(&p, a) <= LINE / 4)
+        cr_assert(now_ms() < until, "what waits in line cannot be cancelled");
     too_late_in_line(&p, a);
     asks_free(a);
     place_close(&p);

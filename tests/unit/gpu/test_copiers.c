@@ -95,24 +95,37 @@ Test(copiers, take_many_pieces)
     free(copies);
 }
 
-static void slow_part(void *owner, uint32_t part)
+struct gate {
+    pthread_t finisher;
+    atomic_uint waiting, done;
+    atomic_bool open;
+};
+
+/* The one that the finisher runs itself lets the others through, which take a while after that. */
+static void gated_part(void *owner, uint32_t part)
 {
-    sleep_us(20000);
-    atomic_fetch_add((atomic_uint *)owner, 1);
+    struct gate *g = owner;
+    if (pthread_equal(pthread_self(), g->finisher)) atomic_store(&g->open, true);
+    atomic_fetch_add(&g->waiting, 1);
+    while (!atomic_load(&g->open))
+        sleep_us(100);
+    if (!pthread_equal(pthread_self(), g->finisher)) sleep_us(5000);
+    atomic_fetch_add(&g->done, 1);
 }
 
 Test(copiers, finish_waits_for_parts_that_others_run)
 {
-    atomic_uint done = 0;
+    struct gate g = {.finisher = pthread_self()};
     struct copiers *c = NULL;
     cr_assert_eq(copiers_create(3, &c), STATUS_OK);
-    struct copy_work w = {.run = slow_part, .owner = &done, .parts = 6};
+    struct copy_work w = {.run = gated_part, .owner = &g, .parts = 6};
     copiers_start(c, &w);
-    sleep_us(5000); /* all three are at it */
+    while (atomic_load(&g.waiting) < 3)
+        sleep_us(100);
     cr_assert(!copy_work_done(&w));
     copiers_finish(c, &w);
     cr_assert(copy_work_done(&w));
-    cr_assert_eq(atomic_load(&done), 6);
+    cr_assert_eq(atomic_load(&g.done), 6);
     copiers_destroy(c);
 }
 
