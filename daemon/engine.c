@@ -315,6 +315,8 @@ static enum status build_memory(struct engine *e, struct failure *f)
     if (st)
         return failure_set(f, st, DETAIL_MEMORY, "memory.max_mib: cannot map %llu MiB",
                            (unsigned long long)(bytes_max >> 20));
+    st = heap_start_releaser(e->heap);
+    if (st) return failure_set(f, st, DETAIL_MEMORY, "no thread for the heap");
     heap_limit_cache(e->heap, e->config.cache_mib_max << 20);
     heap_reserve(e->heap, reserve < RESERVE_BYTES_MAX ? reserve : RESERVE_BYTES_MAX, RECEIVE_BYTES);
     st = store_create(e->heap, e->kernels, &e->store);

@@ -1,7 +1,6 @@
 #include "daemon/heap/cache.h"
 
-#include <fcntl.h>
-#include <string.h>
+#include "daemon/heap/releaser.h"
 
 enum { CACHE_SEARCH_MAX = 32 };
 /* Up to this size, clearing the previous owner's bytes is cheaper than punching a hole and
@@ -60,30 +59,16 @@ uint32_t cache_take(struct heap *h, uint32_t order, uint32_t owner, bool *clear)
     return unit;
 }
 
-void cache_release(struct heap *h, uint32_t unit)
-{
-    struct record r = h->records[unit];
-    uint64_t offset = (uint64_t)unit * HEAP_UNIT;
-    h->bytes_releasing += r.bytes;
-    pthread_mutex_unlock(&h->lock);
-    if (fallocate(h->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)r.bytes))
-        memset(h->base + offset, 0, r.bytes); /* the next owner must find zeros */
-    pthread_mutex_lock(&h->lock);
-    h->bytes_releasing -= r.bytes;
-    buddy_give(&h->buddy, unit, r.order);
-    pthread_cond_broadcast(&h->released);
-}
-
 void cache_release_oldest(struct heap *h)
 {
     uint32_t unit = h->age_tail;
     cache_unlink(h, unit);
-    cache_release(h, unit);
+    releaser_take(h, unit);
 }
 
 bool cache_release_any(struct heap *h)
 {
-    if (h->age_tail != NONE)
+    if (h->age_tail != NONE && !(h->releaser.runs && h->bytes_releasing))
         cache_release_oldest(h);
     else if (h->bytes_releasing)
         pthread_cond_wait(&h->released, &h->lock);

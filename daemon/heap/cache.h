@@ -14,12 +14,9 @@ void cache_push(struct heap *h, uint32_t unit);
  * another owner's. That is always so for owner 0, which stands for every client that has not said
  * its space yet. */
 uint32_t cache_take(struct heap *h, uint32_t order, uint32_t owner, bool *clear);
-/* Returns the pages of a block that is in no list to the system, then frees its addresses. Drops
- * the lock during the system call. */
-void cache_release(struct heap *h, uint32_t unit);
-/* Returns the pages of the block that was given back first. */
+/* Hands the block that was given back first to the releaser. */
 void cache_release_oldest(struct heap *h);
-/* Frees a cached block, or waits for another thread that is freeing one. False: there is
+/* Frees a cached block, or waits for a piece of one that is being freed. False: there is
  * neither. */
 bool cache_release_any(struct heap *h);
 

@@ -14,6 +14,7 @@
 #include "daemon/heap/cache.h"
 #include "daemon/heap/heap_inside.h"
 #include "daemon/heap/order.h"
+#include "daemon/heap/releaser.h"
 
 /* Blocks are powers of two of address space, but only the pages that were asked for are ever
  * touched, so only those count. The file is sparse and twice the bound, and has room for blocks
@@ -72,11 +73,12 @@ enum status heap_create(uint64_t bytes_max, struct heap **out)
     h->fd = -1;
     h->usage.bytes_max = bytes_max;
     h->cache_bytes_max = CACHE_BYTES;
-    h->age_head = h->age_tail = NONE;
+    h->age_head = h->age_tail = h->releaser.line = NONE;
     for (size_t i = 0; i < BUDDY_ORDERS; i++)
         h->class_head[i] = NONE;
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->released, NULL);
+    pthread_cond_init(&h->releaser.handed, NULL);
 
     st = heap_map(h, units * HEAP_UNIT);
     if (st) goto fail;
@@ -100,11 +102,13 @@ fail:
 void heap_destroy(struct heap *h)
 {
     if (!h) return;
+    releaser_stop(h);
     if (h->records) munmap(h->records, h->record_bytes);
     buddy_finish(&h->buddy);
     accounts_finish(&h->accounts);
     if (h->reserved) munmap(h->reserved, h->reserved_bytes);
     if (h->fd >= 0) close(h->fd);
+    pthread_cond_destroy(&h->releaser.handed);
     pthread_cond_destroy(&h->released);
     pthread_mutex_destroy(&h->lock);
     free(h);
@@ -168,7 +172,7 @@ static uint32_t take_unit(struct heap *h, uint32_t order, uint64_t bytes, uint32
         if (cache_release_any(h)) continue;
         if (unit != NONE) {
             /* The cached block itself may be what does not fit under the bound. */
-            cache_release(h, unit);
+            releaser_take(h, unit);
             unit = NONE;
             total = bytes;
             touched = *clear_bytes = 0;
@@ -316,7 +320,7 @@ void heap_give(struct heap *h, struct heap_block *b)
     pthread_mutex_lock(&h->lock);
     uint32_t unit = unit_of(h, b);
     if (h->records[unit].bytes > h->cache_bytes_max) {
-        cache_release(h, unit);
+        releaser_take(h, unit);
     } else {
         cache_push(h, unit);
         trim(h, h->cache_bytes_max);
@@ -328,7 +332,7 @@ void heap_release(struct heap *h, struct heap_block *b)
 {
     if (!b->data) return;
     pthread_mutex_lock(&h->lock);
-    cache_release(h, unit_of(h, b));
+    releaser_take(h, unit_of(h, b));
     pthread_mutex_unlock(&h->lock);
 }
 

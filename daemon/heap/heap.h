@@ -42,6 +42,9 @@ struct heap_usage {
 
 /* bytes_max: the bound on blocks in use plus cached ones (the sparse file behind it is larger). */
 enum status heap_create(uint64_t bytes_max, struct heap **out);
+/* Starts a thread that returns large blocks to the system, so that nobody who gives one back waits
+ * for that; without it the giver does. RESOURCE_EXHAUSTED: no thread. */
+enum status heap_start_releaser(struct heap *h);
 void heap_destroy(struct heap *h);
 
 /* Takes a block of bytes >= 1; owner is a space's number (0: not known yet, or none). It holds

@@ -40,9 +40,15 @@ struct heap {
     struct heap_usage usage;
     uint64_t cache_bytes_max;
     uint64_t reserve_bytes, small_bytes_max; /* as heap_reserve was told */
-    uint64_t bytes_releasing; /* of blocks whose holes are being punched outside the lock */
+    uint64_t bytes_releasing;                /* whose holes are still to be punched */
     uint32_t class_head[BUDDY_ORDERS];
     uint32_t age_head, age_tail;
+    struct {
+        pthread_t thread;
+        pthread_cond_t handed;
+        uint32_t line; /* of blocks by class_next */
+        bool runs, stops;
+    } releaser;
 };
 
 #endif

@@ -271,6 +271,64 @@ Test(heap, survives_threads)
     heap_destroy(h);
 }
 
+/* Whoever needs bytes that the thread is still returning waits for them, and is not refused. */
+Test(heap, a_thread_returns_large_blocks)
+{
+    struct heap *h = make(8 * MIB);
+    cr_assert_eq(heap_start_releaser(h), STATUS_OK);
+    for (unsigned round = 0; round < 20; round++) {
+        struct heap_block a = take(h, 7 * MIB, 1);
+        memset(a.data, 1, a.bytes);
+        heap_release(h, &a);
+        a = take(h, 5 * MIB, 2);
+        cr_assert(all_zero(&a), "round %u", round);
+        memset(a.data, 2, a.bytes);
+        heap_give(h, &a);
+        struct heap_block b = take(h, 3 * MIB, 3), c = take(h, 5 * MIB, 4);
+        cr_assert(all_zero(&b) && all_zero(&c), "round %u", round);
+        memset(b.data, 3, b.bytes);
+        heap_release(h, &b);
+        heap_release(h, &c);
+    }
+    heap_trim(h, 0);
+    for (int tries = 0; resident(h); tries++) {
+        cr_assert_lt(tries, 60000, "pages stay");
+        usleep(1000);
+    }
+    heap_destroy(h);
+}
+
+Test(heap, ends_while_its_thread_has_work)
+{
+    for (unsigned round = 0; round < 20; round++) {
+        struct heap *h = make(64 * MIB);
+        cr_assert_eq(heap_start_releaser(h), STATUS_OK);
+        for (unsigned i = 0; i < 4; i++) {
+            struct heap_block b = take(h, 15 * MIB, 1 + i);
+            memset(b.data, 1, b.bytes);
+            heap_release(h, &b);
+        }
+        heap_destroy(h);
+    }
+}
+
+Test(heap, survives_threads_beside_its_own)
+{
+    struct heap *h = make(6 * MIB);
+    cr_assert_eq(heap_start_releaser(h), STATUS_OK);
+    heap_limit_cache(h, MIB);
+    pthread_t threads[4];
+    struct worker workers[4];
+    for (unsigned i = 0; i < 4; i++) {
+        workers[i] = (struct worker){h, i + 1};
+        cr_assert_eq(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    cr_assert_eq(heap_usage(h).bytes_used, 0);
+    heap_destroy(h);
+}
+
 Test(heap, buddy_joins_runs_again)
 {
     struct buddy b;

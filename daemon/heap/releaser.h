@@ -1,0 +1,19 @@
+/* releaser: returns the pages of blocks to the system, a MiB at a time: in the caller, or in a
+ * thread of its own, so that the loop does not wait 25 ms for those of a body of 64 MiB.
+ * Owner:  the heap.
+ * Thread: one at a time (the heap's lock, which the caller holds).
+ * Errors: none. Where the system refuses, the bytes are cleared and keep their pages. */
+#ifndef ENGRAM_HEAP_RELEASER_H
+#define ENGRAM_HEAP_RELEASER_H
+
+#include "daemon/heap/heap_inside.h"
+
+/* Returns the pages of a block that is in no list, then frees its addresses. Until then they count
+ * in bytes_releasing. Drops the lock meanwhile, or leaves a large block to the thread. */
+void releaser_take(struct heap *h, uint32_t unit);
+
+/* Ends the thread, if it runs; blocks still in its line keep their pages. The caller does not hold
+ * the lock. */
+void releaser_stop(struct heap *h);
+
+#endif
