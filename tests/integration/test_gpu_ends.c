@@ -135,24 +135,48 @@ Test(gpu_ends, front_killed, .timeout = 900)
     kill_front("", true, true, "stopped");
 }
 
-/* Killed between the GPU process's start and its first look at who is there. */
-Test(gpu_ends, front_killed_before_the_process_looks, .timeout = 900)
+/* In place of the GPU process: says its number in SCRIPT.pid, waits for SCRIPT.go (for minutes, if
+ * the test is gone), and then becomes the real one. */
+static void write_waiting_script(char *script)
 {
-    struct gpu_scene s;
-    char program[4200], script[] = "/tmp/engram-late-XXXXXX", setting[80], go[80];
+    char program[4200];
     build_path("engram-accel-gpu", program, sizeof program);
     int fd = mkstemp(script);
     cr_assert(fd >= 0);
     FILE *f = fdopen(fd, "w");
-    fprintf(f, "#!/bin/sh\nuntil [ -e %s.go ]; do sleep 0.01; done\nexec %s \"$@\"\n", script,
+    fprintf(f,
+            "#!/bin/sh\necho $$ > $0.part; mv $0.part $0.pid; i=0\n"
+            "until [ -e $0.go ] || [ $i = 6000 ]; do sleep 0.05; i=$((i + 1)); done\n"
+            "exec %s \"$@\"\n",
             program);
     fclose(f);
     chmod(script, 0700);
+}
+
+static pid_t await_number(const char *path)
+{
+    int number = 0;
+    for (int64_t until = give_up_ms(); !number; wait_ms(2)) {
+        FILE *f = fopen(path, "r");
+        if (f && fscanf(f, "%d", &number) != 1) number = 0;
+        if (f) fclose(f);
+        cr_assert(now_ms() < until, "no GPU process");
+    }
+    return number;
+}
+
+/* Killed between the GPU process's start and its first look at who is there. */
+Test(gpu_ends, front_killed_before_the_process_looks, .timeout = 900)
+{
+    struct gpu_scene s;
+    char script[] = "/tmp/engram-late-XXXXXX", setting[80], go[80], said[80];
+    write_waiting_script(script);
     snprintf(setting, sizeof setting, "gpu.program=%s", script);
-    gpu_scene_open_counting(&s, "fail=1:hang@open", (const char *[]){setting, NULL});
-    pid_t pid = wait_process(&s);
-    daemon_kill(&s.daemon);
     snprintf(go, sizeof go, "%s.go", script);
+    snprintf(said, sizeof said, "%s.pid", script);
+    gpu_scene_open_counting(&s, "fail=1:hang@open", (const char *[]){setting, NULL});
+    pid_t pid = await_number(said);
+    daemon_kill(&s.daemon);
     fclose(fopen(go, "w"));
     expect_gone(pid, "it started late");
     cr_assert_eq(gpu_scene_calls(&s), 0, "it went on to open its device");
@@ -160,6 +184,7 @@ Test(gpu_ends, front_killed_before_the_process_looks, .timeout = 900)
     ea_close(s.b);
     unlink(script);
     unlink(go);
+    unlink(said);
     unlink(s.count_path);
     daemon_clean(&s.daemon);
 }
