@@ -1,6 +1,6 @@
 /* bench_waking: what is lost between sleepers: one client that asks one question after the other,
  * its time less the run's, and what watching costs the daemon, the GPU process and the client; at
- * 100 requests a second, and idle. Needs a GPU (exit 77 without); --sim has the simulated device,
+ * 100 requests a second, and idle; and what 64 connections get. Needs a GPU (exit 77 without); --sim has the simulated device,
  * whose runs take --run-us. */
 #include <argp.h>
 #include <string.h>
@@ -115,6 +115,20 @@ static void ask(const struct sched_daemon *d, uint64_t rows, const float *query,
     ea_close(c);
 }
 
+/* 64 connections with one query each, one after the other. */
+static void crowd(struct sched_daemon *d, uint64_t rows)
+{
+    printf("  %llu rows, 64 connections, one query each\n", (unsigned long long)rows);
+    struct usage from = usage_now(d);
+    double rate = sched_crowd(d, rows, run.simulated ? "gpu" : "none", seconds);
+    struct usage to = usage_now(d);
+    double answers = rate * (to.at_s - from.at_s);
+    printf("    a request (about): daemon %.1f us, GPU process %.1f us, client %.1f us\n",
+           1e6 * (to.used[0] - from.used[0]) / answers, 1e6 * (to.used[1] - from.used[1]) / answers,
+           1e6 * (to.used[2] - from.used[2]) / answers);
+    tell_usage(d, &from);
+}
+
 static void idle(const struct sched_daemon *d)
 {
     usleep(500000);
@@ -181,6 +195,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizes; i++)
         ask(&d, rows[i], query, 0);
     ask(&d, rows[sizes - 1], query, PACE_US);
+    crowd(&d, rows[sizes - 1]);
     idle(&d);
     sched_daemon_stop(&d);
     free(query);

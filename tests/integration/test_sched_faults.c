@@ -21,7 +21,7 @@ struct trial {
  * one. */
 static void trial_open(struct trial *t, const char *sim, const char *heartbeat)
 {
-    const char *settings[] = {"batch.requests=16", heartbeat, NULL};
+    const char *settings[] = {"batch.requests=16", "batch.wait_us=0", heartbeat, NULL};
     memset(t, 0, sizeof *t);
     gpu_scene_open_counting(&t->scene, sim, settings);
     asks_set(&t->set, D, REFERENCE_COSINE, ROWS);

@@ -88,6 +88,10 @@ void sched_title(const char *name, const char *what, unsigned seconds_max);
 void sched_verdict(struct sched_bench *b, const char *what, double value, const char *unit,
                    bool at_least, double target);
 
+/* 64 connections that ask one query each, all the time, over a collection whose replica is there;
+ * prints a line. Returns how many were answered in a second. */
+double sched_crowd(struct sched_daemon *d, uint64_t rows, const char *force, double seconds);
+
 /* ---- sections ---- */
 
 void sched_mix(struct sched_bench *b);

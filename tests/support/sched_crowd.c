@@ -169,6 +169,22 @@ static void crowd_close(struct crowd *w)
     free(w->latencies_us);
 }
 
+double sched_crowd(struct sched_daemon *d, uint64_t rows, const char *force, double seconds)
+{
+    static struct crowd w;
+    char what[48];
+    w = (struct crowd){.threads = 1};
+    float *queries = sched_random_floats((uint64_t)CONNECTIONS * d->dimension, 21);
+    crowd_open(&w, d, queries, rows);
+    sched_daemon_force(d, force);
+    snprintf(what, sizeof what, "force %s, batched", force);
+    double rate = crowd_run(&w, what, 1, seconds);
+    if (w.wrong) bench_fail("crowd", "wrong answers");
+    crowd_close(&w);
+    free(queries);
+    return rate;
+}
+
 /* Both ways on one daemon, since batch.queries is live. The ratio. */
 static double compare(struct sched_bench *b, struct crowd *w, struct sched_daemon *d,
                       const char *force)
