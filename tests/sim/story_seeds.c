@@ -10,12 +10,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/story.h"
+#include "tests/support/story_calibrate.h"
 
 enum { PROCESSES = 2, TWICE_EVERY = 16, FAULT_REQUESTS = 60 };
 
+/* Calibration goes on when nobody has asked for anything for 100 ms. */
+#define PAUSE_NS UINT64_C(150000000)
+
 struct totals {
-    uint64_t seeds, requests, answered, errors, vanished, exhausted, on_card, on_both;
+    uint64_t seeds, requests, answered, errors, vanished, exhausted, on_card, on_both, calibrated;
 };
 
 static struct story_settings settings_of(uint64_t seed)
@@ -54,6 +57,8 @@ static struct story_settings settings_of(uint64_t seed)
     }
     t.quota_mib = story_chance(&dice, 200) ? 1 + (uint32_t)story_random(&dice, 2) : 0;
     t.reloads = story_chance(&dice, 300);
+    t.calibrates = story_chance(&dice, 20);
+    if (t.calibrates) t.think_ns = PAUSE_NS;
     return t;
 }
 
@@ -71,6 +76,7 @@ static uint64_t tell(const struct story_settings *settings, struct totals *sum, 
         sum->exhausted += s->by_code[STATUS_RESOURCE_EXHAUSTED];
         sum->on_card += s->by_backend[BACKEND_GPU];
         sum->on_both += s->by_backend[BACKEND_BOTH];
+        sum->calibrated += story_calibrated(s);
     }
     return story_close(s);
 }
@@ -95,6 +101,7 @@ static void tell_with_faults(uint64_t seed, FILE *trace, struct totals *sum)
     settings.trace = trace;
     settings.requests = FAULT_REQUESTS;
     settings.memory_short = true;
+    settings.calibrates = false; /* test_calibrate fails its steps, in less time */
     for (settings.fault_nth = 1; fired; settings.fault_nth++)
         tell(&settings, sum, &fired);
 }
@@ -155,6 +162,7 @@ static void add(struct totals *sum, const struct totals *more)
     sum->exhausted += more->exhausted;
     sum->on_card += more->on_card;
     sum->on_both += more->on_both;
+    sum->calibrated += more->calibrated;
 }
 
 /* True: it was through; false: the seed after those that it told went wrong. */
@@ -207,11 +215,11 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < PROCESSES; i++)
         add(&sum, &tellers[i].said);
     printf("answered %llu (%llu by cards, %llu by CPU and card), refused %llu (%llu for want of "
-           "room), "
-           "given up %llu\n",
+           "room), given up %llu, %llu halves calibrated\n",
            (unsigned long long)sum.answered, (unsigned long long)sum.on_card,
            (unsigned long long)sum.on_both, (unsigned long long)sum.errors,
-           (unsigned long long)sum.exhausted, (unsigned long long)sum.vanished);
+           (unsigned long long)sum.exhausted, (unsigned long long)sum.vanished,
+           (unsigned long long)sum.calibrated);
     printf("%llu seeds, %llu requests, %llu wrong\n", (unsigned long long)sum.seeds,
            (unsigned long long)sum.requests, (unsigned long long)wrong);
     return wrong != 0;

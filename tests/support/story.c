@@ -8,6 +8,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/store/space.h"
+#include "tests/support/story_calibrate.h"
 
 #define BEGIN_NS UINT64_C(1000000000)
 #define SWEEP_NS (SWEEP_MS * UINT64_C(1000000))
@@ -171,6 +172,7 @@ static void build(struct story *s)
                                        .worker_count = s->settings.workers,
                                        .instance = s->settings.seed};
     STORY_CHECK(s, !pipeline_create(&options, &s->pipeline), "no memory for the pipeline");
+    story_calibrate_open(s, kernels);
     s->behind = pipeline_net_events(s->pipeline);
     struct net_events events = {s, on_frame, on_bad_frame, on_close, on_written, on_idle_peer};
     STORY_CHECK(s, !net_init(&s->net, NULL, &s->clock, s->heap, &s->config, &events),
@@ -212,6 +214,7 @@ static void keep_house(struct story *s)
     pipeline_expire(s->pipeline, s->now_ns);
     cards_check(s->gpu, s->now_ns);
     net_sweep(&s->net);
+    story_calibrate_check(s);
 }
 
 void story_step(struct story *s)
@@ -305,6 +308,7 @@ static void end_quietly(struct story *s)
 static void stop(struct story *s)
 {
     uint64_t until_ns = s->now_ns + PATIENCE_NS;
+    story_calibrate_stop(s);
     pipeline_drain(s->pipeline);
     for (uint32_t i = 0; i < s->settings.clients; i++)
         s->clients[i].leaving = true;
@@ -318,6 +322,7 @@ static void stop(struct story *s)
     while (story_cpu_jobs(s))
         story_step(s);
     pipeline_abandon(s->pipeline);
+    story_calibrate_close(s);
     s->gpu->ops->destroy(s->gpu);
     STORY_CHECK(s, !pipeline_count(s->pipeline).jobs, "jobs are left");
 }

@@ -48,7 +48,8 @@ struct story_settings {
     uint32_t many;      /* requests of so many queries that they may run on both backends */
     uint32_t graphs;    /* requests that are about graphs, in 1/1000 */
     uint32_t fault_nth; /* this fallible step fails, once (base/fault.h); 0: none */
-    bool abrupt;        /* it ends while requests are under way */
+    bool calibrates;
+    bool abrupt; /* it ends while requests are under way */
     uint32_t cards, vram_mib;
     uint32_t device_faults; /* in 1/1000 of its processes' lives */
     uint32_t card_troubles; /* in 1/1000 of every 20 ms of a card */
@@ -90,6 +91,8 @@ struct story {
     struct done done;
     struct pipeline *pipeline;
     struct backend cpu, *gpu;
+    struct model_keeper *keeper; /* NULL: no calibration */
+    struct calibrate *calibrate;
     struct story_card cards[STORY_CARDS_MAX];
     bool over;          /* the daemon stops */
     bool bytes_limited; /* a space has, or had, a quota of memory */
