@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -22,6 +21,7 @@
 #include "daemon/net/connection.h"
 #include "daemon/request/pipeline.h"
 #include "daemon/request/trials.h"
+#include "daemon/token_file.h"
 
 enum { HOUSEKEEPING_MS = 100, TRIM_EVERY = 10 };
 
@@ -172,10 +172,21 @@ static void wake_loop(void *owner)
     uv_async_send(&e->done_wake);
 }
 
+/* Sends the replies to what is done, before anything is started: a worker that wakes may take the
+ * loop's processor away. */
+static void answer(struct engine *e)
+{
+    pipeline_collect(e->pipeline);
+    net_flush(&e->net);
+}
+
 static void on_done_wake(uv_async_t *async)
 {
     struct engine *e = async->data;
-    if (e->pipeline) pipeline_tick(e->pipeline);
+    if (e->net_open)
+        answer(e); /* on_turn does the rest */
+    else if (e->pipeline)
+        pipeline_tick(e->pipeline);
 }
 
 /* Sends everything that is ready. Flushing may resume paused connections, which may queue
@@ -186,6 +197,7 @@ static void turn(struct engine *e)
         pipeline_tick(e->pipeline);
         net_flush(&e->net);
     } while (pipeline_has_arrivals(e->pipeline));
+    if (!net_wake_ns(&e->net)) uv_async_send(&e->done_wake);
 }
 
 static void on_wake(uv_poll_t *poll, int status, int events)
@@ -201,7 +213,9 @@ static void on_wake(uv_poll_t *poll, int status, int events)
 static void set_wake(struct engine *e)
 {
     uint64_t ns = pipeline_wake_ns(e->pipeline), card_ns = cards_wake_ns(e->gpu);
+    uint64_t net_ns = net_wake_ns(&e->net);
     if (card_ns < ns) ns = card_ns;
+    if (net_ns < ns) ns = net_ns;
     if (ns == UINT64_MAX) ns = 0;
     if (ns == e->wake_ns) return;
     struct itimerspec at = {
@@ -217,6 +231,8 @@ static void on_turn(uv_prepare_t *prepare)
     struct engine *e = prepare->data;
     if (!e->net_open) return;
     uint32_t rounds = 0;
+    answer(e);
+    net_turn(&e->net);
     do
         turn(e);
     while (cards_watch(e->gpu, uv_backend_fd(&e->loop)) && ++rounds < ROUNDS_MAX);
@@ -249,30 +265,6 @@ static void on_housekeeping(uv_timer_t *timer)
 }
 
 /* ---------------------------------------------------------------- building */
-
-/* token has TOKEN_BYTES_MAX bytes. */
-static enum status read_token(const struct engine *e, uint8_t *token, uint32_t *bytes,
-                              struct failure *f)
-{
-    const char *path = e->config.token_file;
-    if (!path[0]) return STATUS_OK;
-    int fd = fault_here("engine: token") ? (errno = EMFILE, -1) : open(path, O_RDONLY | O_CLOEXEC);
-    uint8_t text[257];
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
-    int why = errno;
-    if (fd >= 0) close(fd);
-    if (n < 0)
-        return failure_set(f, status_from_errno(-why), DETAIL_SYSTEM, "auth.token_file: %s: %s",
-                           path, strerror(why));
-    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r'))
-        n--;
-    if (n < 1 || n > 255)
-        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
-                           "auth.token_file: %s: a token has 1 to 255 bytes", path);
-    memcpy(token, text, (size_t)n);
-    *bytes = (uint32_t)n;
-    return STATUS_OK;
-}
 
 static uint64_t memory_bytes(const struct config *c)
 {
@@ -377,7 +369,7 @@ static enum status build(struct engine *e, struct failure *f)
     if (!e->kernels)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
                            "kernels: this machine cannot run '%s'", e->config.kernels);
-    enum status st = read_token(e, token, &token_bytes, f);
+    enum status st = token_file_read(e->config.token_file, token, &token_bytes, f);
     if (!st) st = build_memory(e, f);
     if (!st) st = build_backends(e, f);
     if (!st) st = build_pipeline(e, token, token_bytes, f);

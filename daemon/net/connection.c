@@ -39,6 +39,7 @@ void connection_close(struct connection *c)
     if (c->closing) return;
     c->closing = true;
     receive_stop(c);
+    ration_leave(c);
     if (c->id) c->net->events.on_close(c->net->events.owner, c);
     output_release(c);
     receive_release(c);

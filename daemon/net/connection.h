@@ -57,6 +57,14 @@ struct connection {
     uint64_t discard;    /* bytes of a refused body that are still to come */
     uint64_t opened_ns, frame_started_ns, finishing_ns;
 
+    /* ration.c */
+    struct waiting *waits_in; /* it is not read until it is called; NULL: it does not wait */
+    bool was_refused;         /* the last of its requests, for want of room in line */
+    struct connection *ration_next, *ration_previous; /* its peer's that wait */
+    uint64_t called_turn;                             /* the turn in which it was called last */
+    uint32_t turn_left; /* bytes of it that may be read in that turn */
+    uint64_t waits_since_ns;
+
     /* output */
     struct span *output_head, *output_tail;
     struct output_page *page; /* the page being filled */
@@ -124,6 +132,12 @@ void receive_release(struct connection *c);
 bool receive_stalled(const struct connection *c, uint64_t now_ns);
 /* True if the connection may take another request now. */
 bool receive_allowed(const struct connection *c);
+
+/* ration.c */
+/* Notes that a request of c was taken in line, or refused because there is no room in it. */
+void ration_took(struct connection *c, bool taken);
+/* Takes c out of the line of those that are to be read in a later turn, if it is there. */
+void ration_leave(struct connection *c);
 
 /* output.c */
 void output_flush(struct connection *c);

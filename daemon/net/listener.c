@@ -10,13 +10,19 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/net/connection.h"
+#include "daemon/net/ration.h"
 
 enum { BACKLOG = 511 };
 
 static void on_connection(uv_stream_t *stream, int status)
 {
     struct listener *l = stream->data;
-    if (status == 0) l->waiting = !connection_accept(l->net, stream, l->is_tcp);
+    if (status) return;
+    /* libuv would accept all that wait, and who is connected already would wait for that */
+    if (l->net->accepted++ >= RATION_ACCEPTS)
+        l->waiting = l->net->accepts_wait = true;
+    else
+        l->waiting = !connection_accept(l->net, stream, l->is_tcp);
 }
 
 void listener_retry(struct listener *l)

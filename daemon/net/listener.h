@@ -18,7 +18,7 @@ struct listener {
     struct listener *next;
     bool is_tcp;
     bool owns_path;
-    bool waiting; /* a client could not be accepted for lack of memory */
+    bool waiting; /* a client was not accepted yet: no memory, or too many in a turn */
     char path[108];
     uint64_t path_inode; /* so that only our own file is removed */
     uint16_t port;
@@ -30,7 +30,7 @@ enum status listener_open_unix(struct net *n, const char *path, uint32_t mode, s
 /* Listens on a Unix socket that systemd made. */
 enum status listener_open_inherited(struct net *n, int fd, struct failure *f);
 enum status listener_open_tcp(struct net *n, const char *host, uint32_t port, struct failure *f);
-/* Accepts the client that could not be accepted before, if any; the sweep calls it. */
+/* Accepts the client that could not be accepted before, if any. */
 void listener_retry(struct listener *l);
 /* Stops accepting and removes the socket file. The loop frees the listener. */
 void listener_close(struct listener *l);

@@ -7,6 +7,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/net/connection.h"
 #include "daemon/net/listener.h"
+#include "daemon/net/ration.h"
 
 /* Drops a connection that is past one of its time limits; else frees what it does not need. */
 static void watch(struct connection *c, uint64_t now_ns)
@@ -64,6 +65,8 @@ enum status net_init(struct net *n, uv_loop_t *loop, const struct clock *clock, 
     }
     n->free_count = max;
     n->now_ns = clock_read_ns(clock);
+    n->ration_bytes = RATION_BYTES;
+    ration_begin(n, n->now_ns);
     if (!loop) return STATUS_OK;
     if (fault_here("net: timer") || uv_timer_init(loop, &n->sweep)) return STATUS_INTERNAL;
     n->sweep_open = true;
@@ -89,6 +92,27 @@ uint16_t net_tcp_port(const struct net *n)
     for (const struct listener *l = n->listeners; l; l = l->next)
         if (l->is_tcp) return l->port;
     return 0;
+}
+
+void net_turn(struct net *n)
+{
+    ration_begin(n, clock_read_ns(n->clock));
+    if (n->accepts_wait) {
+        n->accepts_wait = false;
+        for (struct listener *l = n->listeners; l; l = l->next)
+            listener_retry(l);
+    }
+    for (struct connection *c; (c = ration_call(n));) {
+        if (c->finishing)
+            receive_start(c);
+        else
+            receive_parse(c);
+    }
+}
+
+uint64_t net_wake_ns(const struct net *n)
+{
+    return n->accepts_wait ? 0 : ration_wake_ns(n);
 }
 
 void net_flush(struct net *n)

@@ -24,6 +24,11 @@ uint16_t net_tcp_port(const struct net *n);
 /* Checks the time limits of all connections; runs every SWEEP_MS. */
 void net_sweep(struct net *n);
 
+/* Begins a turn of the loop: goes on with what was too much for the turns before (ration.h). */
+void net_turn(struct net *n);
+/* When the next such turn is to be: 0: at once; UINT64_MAX: nothing is left to do. */
+uint64_t net_wake_ns(const struct net *n);
+
 /* Writes the queued output and resumes paused connections. Runs once per turn of the loop. */
 void net_flush(struct net *n);
 

@@ -62,6 +62,15 @@ struct net {
     uint64_t body_round;                          /* private to large_body.c */
     struct net_counters counters;
 
+    /* ration.c */
+    uint64_t turn, turn_ns;                  /* turn_ns: when it began */
+    uint32_t ration_bytes;                   /* RATION_BYTES; a test may set less */
+    uint32_t ration_left;                    /* of it, for peers in line, in this turn */
+    struct peer *first_behind, *last_behind; /* of which more came than their ration */
+    uint32_t behind_count;
+    uint32_t accepted; /* connections in this turn */
+    bool accepts_wait; /* there were more */
+
     struct connection **slots; /* as many as limits.connections says */
     uint32_t *generations;
     uint32_t *free_slots;

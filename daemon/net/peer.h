@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+struct connection;
 struct principal;
 
 enum { PEER_CHAINS = 256 };
@@ -21,13 +22,28 @@ struct peer_key {
     uint8_t bytes[16]; /* a user's number, or an address; zeros behind it */
 };
 
+/* Connections in line; linked by ration_next. */
+struct waiting {
+    struct connection *first, *last;
+};
+
 struct peer {
     struct peer_key key;
     char name[56];    /* "uid 1000", "127.0.0.0/8", for the log and replies to itself */
     bool is_operator; /* root, or the user that the daemon runs as */
     uint32_t connections;
-    uint64_t body_bytes;         /* of large bodies, received or held by requests */
-    uint64_t body_round;         /* private to large_body.c */
+    uint64_t body_bytes; /* of large bodies, received or held by requests */
+    uint64_t body_round; /* private to large_body.c */
+
+    /* private to ration.c */
+    struct waiting waiting, refused; /* to be read in a later turn; when refusals are paid for */
+    uint64_t refusals_until_ns;      /* until when time has to pass for them */
+    bool stands_aside;               /* its connections that were refused are not read */
+    uint64_t turn, passed;           /* the turn that turn_left is of; in which its turn was over */
+    uint32_t turn_left;              /* bytes that may be read in it */
+    bool is_behind;                  /* in net's list of those of which connections wait */
+    struct peer *behind_next, *behind_previous;
+
     uint64_t logged_ns;          /* when its minute of log lines began; 0: it has caused none */
     uint32_t log_lines;          /* in that minute */
     uint32_t log_left_out;       /* the rest of them */

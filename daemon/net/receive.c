@@ -7,6 +7,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/net/connection.h"
 #include "daemon/net/large_body.h"
+#include "daemon/net/ration.h"
 
 /* A frame must be whole this long after its first byte: stall_ms plus a second per MiB. */
 static uint64_t frame_allowance_ns(const struct connection *c)
@@ -66,6 +67,7 @@ static enum status receive_room(struct connection *c)
 
 uv_buf_t receive_buffer(struct connection *c)
 {
+    if (!ration_allows(c)) return uv_buf_init(NULL, 0);
     if (c->finishing) return uv_buf_init((char *)c->net->scrap, sizeof c->net->scrap);
     if (c->discard) {
         uint64_t room = sizeof c->net->scrap;
@@ -85,6 +87,7 @@ static void deliver(struct connection *c, void *body, struct body *hold)
         .hold = hold,
     };
     c->has_header = false;
+    ration_spend(c, RATION_FRAME_BYTES);
     c->net->events.on_frame(c->net->events.owner, c, &f);
 }
 
@@ -164,13 +167,15 @@ static bool parse_one(struct connection *c)
 
 void receive_parse(struct connection *c)
 {
-    if (c->in_receive) return;
+    if (c->in_receive || c->waits_in) return;
     struct body *hold = body_hold(c->buffer); /* a handler may close c */
     c->in_receive = true;
     /* the daemon paused it: the client's time starts anew */
     if (c->paused) c->frame_started_ns = 0;
     c->paused = c->direct && !large_body_grow(c) && c->direct;
-    while (!c->finishing && !c->closing && !c->direct && !c->discard && c->buffer && parse_one(c)) {
+    bool may = true;
+    while (!c->finishing && !c->closing && !c->direct && !c->discard && c->buffer &&
+           (may = ration_allows(c)) && parse_one(c)) {
     }
     c->in_receive = false;
     body_drop(hold);
@@ -179,7 +184,9 @@ void receive_parse(struct connection *c)
         c->frame_started_ns = 0;
     else if (!c->frame_started_ns || c->paused)
         c->frame_started_ns = c->net->now_ns;
-    if (c->paused)
+    if (!may)
+        ration_wait(c);
+    else if (c->paused)
         receive_stop(c);
     else
         receive_start(c);
@@ -196,7 +203,10 @@ void receive_bytes(struct connection *c, ssize_t bytes)
 {
     if (bytes == 0) return;
     if (bytes == UV_ENOBUFS) {
-        wait_unread(c);
+        if (ration_allows(c))
+            wait_unread(c);
+        else
+            ration_wait(c);
         return;
     }
     if (bytes < 0) {
@@ -204,6 +214,7 @@ void receive_bytes(struct connection *c, ssize_t bytes)
         return;
     }
     c->net->counters.bytes_in += (uint64_t)bytes;
+    ration_spend(c, (uint64_t)bytes);
     if (c->finishing) return;
     if (c->discard) {
         c->discard -= (uint64_t)bytes;
@@ -258,6 +269,6 @@ void receive_release(struct connection *c)
 
 bool receive_stalled(const struct connection *c, uint64_t now_ns)
 {
-    return c->frame_started_ns && !c->paused &&
+    return c->frame_started_ns && !c->paused && !c->waits_in &&
            now_ns - c->frame_started_ns > frame_allowance_ns(c);
 }

@@ -92,6 +92,7 @@ bool admit_no_job(struct pipeline *p, struct connection *c, const struct frame *
 
 void admit_refuse_full(struct pipeline *p, struct connection *c, const struct frame *f)
 {
+    ration_took(c, false);
     refuse_frame(p, c, f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,
                  "too many requests in flight (limits.requests_total)");
 }

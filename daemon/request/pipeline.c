@@ -50,7 +50,10 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
     }
     /* Later moves check the deadlines of other jobs; a drop cannot be refused any more then. */
     if (!st && job_drops(j) && !job_is_wanted(j, clock_read_ns(p->clock))) st = j->failure.code;
-    if (!st) st = scheduler_admit(&p->scheduler, c->tenancy, &j->failure);
+    if (!st) {
+        st = scheduler_admit(&p->scheduler, c->tenancy, &j->failure);
+        ration_took(c, !st);
+    }
     if (!st) st = admit_job(p, j);
     if (st)
         reply_send(p, j);
@@ -119,12 +122,17 @@ static void pipeline_line_up(struct pipeline *p, struct queue *uploads)
     }
 }
 
+void pipeline_collect(struct pipeline *p)
+{
+    if (p->gpu) cards_poll(p->gpu);
+    pipeline_take_done(p);
+}
+
 void pipeline_tick(struct pipeline *p)
 {
     struct queue uploads = {0};
     struct dispatch d;
-    if (p->gpu) cards_poll(p->gpu);
-    pipeline_take_done(p);
+    pipeline_collect(p);
     pipeline_look_at_servers(p);
     pipeline_line_up(p, &uploads);
     for (;;) {

@@ -42,6 +42,8 @@ void pipeline_destroy(struct pipeline *p);
 /* What net calls (net_events). */
 struct net_events pipeline_net_events(struct pipeline *p);
 
+/* Takes back finished jobs and queues their replies. */
+void pipeline_collect(struct pipeline *p);
 /* Once per turn of the loop: takes back finished jobs, starts queued ones. */
 void pipeline_tick(struct pipeline *p);
 /* True if jobs have come that want another pipeline_tick before the loop sleeps. */

@@ -9,10 +9,11 @@
  *
  * The work that a backend has at once is limited in predicted time (window_ns), because fairness
  * ends where the backend's own queue begins; but a backend never runs dry. Jobs that are short
- * alone may pass a full window, a few of each tenant at a time, if their tenant owes no more than
- * any other that uses the server. A batchable ticket waits for others to join while two dispatches
- * with its key are in flight on its server, and at most batch_wait_ns; on a card also while there is
- * one, until it is nearly done, for the next would only wait there; never while the server is
+ * alone may pass a full window, a few of each tenant at a time, and on the CPU the first of a
+ * principal that has nothing there, if they owe no more than any other that uses the server. A
+ * batchable ticket waits for others to join while two dispatches with its key are in flight on its
+ * server, and at most batch_wait_ns; on a card also while there is one, until it is nearly done,
+ * for the next would only wait there; never while the server is
  * idle. While other tenants use the server, a batch takes no longer than the window, or than twice
  * its first ticket. */
 #ifndef ENGRAM_SCHED_SCHEDULER_H

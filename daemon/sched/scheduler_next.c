@@ -25,6 +25,13 @@ static enum room room_of(const struct scheduler *s, const struct server *sv, uin
     return forecast_window_ns(sv, now_ns) < s->settings.window_ns ? ROOM_ANY : ROOM_SHORT;
 }
 
+/* True if nothing of t's principal runs on the CPU. Workers turn to whoever has had the least work
+ * within a millisecond, so such a ticket need not wait for others' to end, however long it is. */
+static bool is_first_of_peer(const struct ticket *t)
+{
+    return t->server == SERVER_CPU && !flows_of(t)->stake->in_flight;
+}
+
 /* True if t may start in this kind of space in the window, judged by what it takes alone: its
  * charge may be only what it adds to others with its key. Those will run together, so only the
  * first of them passes. */
@@ -32,7 +39,8 @@ static bool fits_room(const struct scheduler *s, const struct ticket *t, enum ro
 {
     uint64_t alone_ns = t->server == SERVER_CPU ? t->cpu_ns : t->gpu_ns;
     if (room == ROOM_ANY) return true;
-    return alone_ns <= s->settings.window_ns / SHORT_PART && !(t->batch_key && batch_company(s, t));
+    if (t->batch_key && batch_company(s, t)) return false;
+    return alone_ns <= s->settings.window_ns / SHORT_PART || is_first_of_peer(t);
 }
 
 /* The first ticket of a flow that fits the room and need not wait for others to join. */

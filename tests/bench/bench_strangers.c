@@ -1,6 +1,8 @@
 /* bench_strangers: what a victim's recalls suffer from one other user that keeps every queue full:
- * from 1, 4 and 64 spaces, and from all connections that it gets. Root alone can be two users; else
- * it says SKIP. Exit 1 for errors alone: a figure that misses its target is told. */
+ * from 1, 4 and 64 spaces, and from all connections that it gets. The stranger's processes take
+ * processors as well, and another daemon that it floods would: what the victim suffers from that
+ * alone is measured beside each, as "elsewhere". Root alone can be two users; else it says SKIP.
+ * Exit 1 for errors alone: a figure that misses its target is told. */
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -135,20 +137,30 @@ static struct suffered recall(const struct sched_daemon *d)
     return s;
 }
 
-static void tell(const char *what, const struct suffered *s, const struct suffered *alone)
+static double answered_percent(const struct suffered *s)
 {
-    double part = s->asked ? 100.0 * (double)s->answered / (double)s->asked : 0;
-    printf("  %-44s %7zu asked, %6.2f %% answered, p50 %7.2f, p99 %7.2f ms", what, s->asked, part,
-           s->p50_ms, s->p99_ms);
-    if (alone)
-        printf("  %.2f x: %s", s->p99_ms / alone->p99_ms,
-               part >= 99 && s->p99_ms <= 4 * alone->p99_ms ? "met" : "missed");
-    printf("\n");
+    return s->asked ? 100.0 * (double)s->answered / (double)s->asked : 0;
+}
+
+static void tell(const char *what, const struct suffered *s)
+{
+    printf("  %-52s %6zu asked, %6.2f %% answered, p50 %7.2f, p99 %7.2f ms\n", what, s->asked,
+           answered_percent(s), s->p50_ms, s->p99_ms);
     fflush(stdout);
 }
 
-static void run_attack(const struct sched_daemon *d, const struct attack *a,
-                       const struct suffered *alone)
+/* One line: whether s is no worse than the target says, compared with `than`. */
+static void judge(const char *what, const struct suffered *s, const struct suffered *than)
+{
+    bool met = answered_percent(s) >= 99 && s->p99_ms <= 4 * than->p99_ms;
+    printf("    p50 %.2f x, p99 %.2f x what it is %s: %s\n", s->p50_ms / than->p50_ms,
+           s->p99_ms / than->p99_ms, what, met ? "met" : "missed");
+    fflush(stdout);
+}
+
+/* The victim asks d while a stranger floods `target`. */
+static struct suffered recall_beside(const struct sched_daemon *d,
+                                     const struct sched_daemon *target, const struct attack *a)
 {
     int ready[2];
     unsigned count = 0;
@@ -157,7 +169,7 @@ static void run_attack(const struct sched_daemon *d, const struct attack *a,
     pid_t stranger = fork();
     if (stranger < 0) bench_fail("fork", "no");
     if (!stranger) {
-        stranger_runs(d, a, ready[1]);
+        stranger_runs(target, a, ready[1]);
         _exit(0);
     }
     close(ready[1]);
@@ -167,8 +179,26 @@ static void run_attack(const struct sched_daemon *d, const struct attack *a,
     struct suffered s = recall(d);
     kill(stranger, SIGKILL);
     waitpid(stranger, NULL, 0);
-    snprintf(what, sizeof what, "beside %s (%u connections)", a->name, count);
-    tell(what, &s, alone);
+    snprintf(what, sizeof what, "beside %s (%u connections)%s", a->name, count,
+             target == d ? "" : ", elsewhere");
+    tell(what, &s);
+    return s;
+}
+
+static void run_attack(const struct sched_daemon *d, const struct sched_daemon *elsewhere,
+                       const struct attack *a, const struct suffered *alone)
+{
+    struct suffered there = recall_beside(d, elsewhere, a), here = recall_beside(d, d, a);
+    judge("alone", &here, alone);
+    judge("beside it elsewhere", &here, &there);
+}
+
+static void start(struct sched_daemon *d)
+{
+    const char *const settings[] = {"gpu.devices=none", "sched.calibrate=false", "socket.mode=0666",
+                                    NULL};
+    sched_daemon_start(d, &run, run.rows_max * 4, settings);
+    if (chmod(d->process.directory, 0711)) bench_fail("chmod", d->process.directory);
 }
 
 int main(int argc, char **argv)
@@ -179,18 +209,16 @@ int main(int argc, char **argv)
         {"64 spaces", 64, 64, 1000},
         {"all connections, 64 spaces", 64, CONNECTIONS_MAX, 16},
     };
-    const char *const settings[] = {"gpu.devices=none", "sched.calibrate=false", "socket.mode=0666",
-                                    NULL};
     if (argc > 1 && strcmp(argv[1], "--quick") == 0) seconds = 2;
     if (geteuid() != 0) {
         printf("SKIP bench_strangers: only root can be two users\n");
         return 0;
     }
-    struct sched_daemon d;
+    struct sched_daemon d, elsewhere;
     unsetenv("STATE_DIRECTORY");
     questions = sched_random_floats(STRANGER_QUERIES * STRANGER_DIMENSION, 7);
-    sched_daemon_start(&d, &run, run.rows_max * 4, settings);
-    if (chmod(d.process.directory, 0711)) bench_fail("chmod", d.process.directory);
+    start(&d);
+    start(&elsewhere);
     sched_load(&d, run.rows_max);
     printf("recalls: kNN k = %d, 1 query, %llu x %u, 10 ms between them; a stranger of uid %d asks "
            "%d queries over %d x %d at once\n",
@@ -198,9 +226,10 @@ int main(int argc, char **argv)
            STRANGER_ROWS, STRANGER_DIMENSION);
     recall(&d); /* warm */
     struct suffered alone = recall(&d);
-    tell("alone", &alone, NULL);
+    tell("alone", &alone);
     for (size_t i = 0; i < sizeof attacks / sizeof *attacks; i++)
-        run_attack(&d, &attacks[i], &alone);
+        run_attack(&d, &elsewhere, &attacks[i], &alone);
+    sched_daemon_stop(&elsewhere);
     sched_daemon_stop(&d);
     free(questions);
     return 0;

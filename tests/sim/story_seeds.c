@@ -59,6 +59,7 @@ static struct story_settings settings_of(uint64_t seed)
     t.reloads = story_chance(&dice, 300);
     t.calibrates = story_chance(&dice, 20);
     if (t.calibrates) t.think_ns = PAUSE_NS;
+    if (story_chance(&dice, 300)) t.ration = 3072u << story_random(&dice, 8);
     return t;
 }
 

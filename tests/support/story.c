@@ -11,6 +11,7 @@
 #include "tests/support/story_calibrate.h"
 
 #define BEGIN_NS UINT64_C(1000000000)
+#define TURN_NS  UINT64_C(1000)
 #define SWEEP_NS (SWEEP_MS * UINT64_C(1000000))
 /* Longer than any deadline, timeout and backoff together: what is not answered by then is lost. */
 #define PATIENCE_NS UINT64_C(400000000000)
@@ -177,6 +178,7 @@ static void build(struct story *s)
     struct net_events events = {s, on_frame, on_bad_frame, on_close, on_written, on_idle_peer};
     STORY_CHECK(s, !net_init(&s->net, NULL, &s->clock, s->heap, &s->config, &events),
                 "no memory for net");
+    if (s->settings.ration) s->net.ration_bytes = s->settings.ration;
 }
 
 struct story *story_open(const struct story_settings *settings)
@@ -201,6 +203,7 @@ struct story *story_open(const struct story_settings *settings)
 /* What the engine does each time that its loop turns. */
 static void turn(struct story *s)
 {
+    net_turn(&s->net);
     do {
         pipeline_tick(s->pipeline);
         net_flush(&s->net);
@@ -223,6 +226,14 @@ void story_step(struct story *s)
     uint64_t event_ns = s->event_count ? s->events[0].at_ns : UINT64_MAX;
     uint64_t first_ns = event_ns < wake_ns ? event_ns : wake_ns;
     if (sweep_ns < first_ns) first_ns = sweep_ns;
+    uint64_t behind_ns = net_wake_ns(&s->net);
+    if (behind_ns < s->now_ns + TURN_NS) behind_ns = s->now_ns + TURN_NS;
+    if (behind_ns < first_ns) {
+        story_note(s, "behind", 0, 0);
+        s->now_ns = behind_ns;
+        turn(s);
+        return;
+    }
     if (first_ns > s->now_ns) s->now_ns = first_ns;
     if (first_ns == event_ns) {
         struct story_event e = pop(s);

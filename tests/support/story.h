@@ -42,6 +42,7 @@ struct story_settings {
     uint32_t queue_max;  /* quotas.queue; 0: none */
     uint32_t quota_mib;  /* quotas.host_mib; 0: none */
     bool reloads;        /* the settings change now and then */
+    uint32_t ration;     /* bytes of a peer in a turn of the loop; 0: as ever */
     /* Chances, in 1/1000 of a client's actions. */
     uint32_t cancel, deadline, vanish, dribble, slow_read;
     uint64_t think_ns;

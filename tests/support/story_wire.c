@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/net/ration.h"
 #include "tests/support/story.h"
 
 #define WAY_NS UINT64_C(8000)
@@ -36,7 +37,8 @@ static void deliver(struct story *s, void *subject)
     if (n && story_chance(s, s->settings.dribble)) n = 1 + story_random(s, n);
     story_note(s, "deliver", c->number, n);
     if (!room.len) {
-        STORY_CHECK(s, s->settings.memory_short || s->bytes_limited,
+        STORY_CHECK(s,
+                    s->settings.memory_short || s->bytes_limited || !ration_allows(c->connection),
                     "there is no memory to read into");
         receive_bytes(c->connection, UV_ENOBUFS);
         return;

@@ -147,11 +147,13 @@ static bool is_sent(const struct client *client)
 static uint64_t send_up(struct client *client, uint64_t most)
 {
     uint64_t done = 0;
-    while (done < most && !is_sent(client) && client->c->reading) {
+    while (done < most && !is_sent(client)) {
+        if (client->c->waits_in) net_turn(&net);
+        if (!client->c->reading) break;
         uv_buf_t room = receive_buffer(client->c);
         if (!room.len) {
             receive_bytes(client->c, UV_ENOBUFS);
-            break;
+            continue;
         }
         uint64_t left = sizeof client->header + client->body_bytes - client->sent;
         uint64_t n = room.len < most - done ? room.len : most - done;

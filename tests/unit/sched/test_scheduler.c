@@ -162,7 +162,8 @@ Test(scheduler, short_jobs_pass_a_few_at_a_time)
         continue;
     struct ticket *own = sched_scene_send(&c, 0, 100); /* before longer ones of its tenant */
     cr_assert_eq(sched_scene_next(&c), own);
-    sched_scene_send(&c, 1, 251); /* not what is not short */
+    c.principals[1]->stakes[SERVER_CPU].in_flight = 1; /* its peer has something there already */
+    sched_scene_send(&c, 1, 251);                      /* not what is not short */
     cr_assert_null(sched_scene_next(&c));
     for (uint32_t i = 0; i < 4; i++)
         sched_scene_send(&c, 2, 50);
@@ -173,8 +174,29 @@ Test(scheduler, short_jobs_pass_a_few_at_a_time)
     cr_assert_eq(sched_scene_next(&c), first + 1);
     cr_assert_null(sched_scene_next(&c)); /* two at a time */
     cr_assert_eq(c.s->counters.passes, 3);
+    c.principals[1]->stakes[SERVER_CPU].in_flight = 0;
     sched_scene_drain(&c);
     sched_scene_close(&c);
+}
+
+/* However long it is: workers turn to it within a millisecond. On a GPU it waits for the window. */
+Test(scheduler, what_a_peer_asks_first_passes)
+{
+    for (uint32_t server = SERVER_CPU; server <= SERVER_GPU; server++) {
+        struct sched_scene c = scene(server == SERVER_GPU, 0, 1000);
+        c.s->settings.force = server == SERVER_GPU ? FORCE_GPU : FORCE_CPU;
+        for (uint32_t i = 0; i < 4; i++)
+            sched_scene_send(&c, 0, 5000);
+        while (sched_scene_next(&c))
+            continue;
+        struct ticket *first = sched_scene_send(&c, 1, 2000);
+        sched_scene_send(&c, 1, 2000);
+        if (server == SERVER_CPU) cr_assert_eq(sched_scene_next(&c), first);
+        cr_assert_null(sched_scene_next(&c)); /* one at a time */
+        cr_assert_eq(c.s->counters.passes, server == SERVER_CPU);
+        sched_scene_drain(&c);
+        sched_scene_close(&c);
+    }
 }
 
 /* ---------------------------------------------------------------- one server for the other */

@@ -1,0 +1,203 @@
+#include "daemon/net/ration.h"
+
+#include "daemon/base/clock.h"
+
+/* ---------------------------------------------------------------- the line of peers */
+
+static void line_append(struct net *n, struct peer *p)
+{
+    p->is_behind = true;
+    p->behind_next = NULL;
+    p->behind_previous = n->last_behind;
+    if (n->last_behind)
+        n->last_behind->behind_next = p;
+    else
+        n->first_behind = p;
+    n->last_behind = p;
+    n->behind_count++;
+}
+
+static void line_remove(struct net *n, struct peer *p)
+{
+    p->is_behind = false;
+    if (p->behind_previous)
+        p->behind_previous->behind_next = p->behind_next;
+    else
+        n->first_behind = p->behind_next;
+    if (p->behind_next)
+        p->behind_next->behind_previous = p->behind_previous;
+    else
+        n->last_behind = p->behind_previous;
+    p->behind_next = p->behind_previous = NULL;
+    n->behind_count--;
+}
+
+/* ---------------------------------------------------------------- a peer's connections */
+
+static void append(struct waiting *w, struct connection *c)
+{
+    c->waits_in = w;
+    c->ration_next = NULL;
+    c->ration_previous = w->last;
+    if (w->last)
+        w->last->ration_next = c;
+    else
+        w->first = c;
+    w->last = c;
+}
+
+static void take_out(struct connection *c)
+{
+    struct waiting *w = c->waits_in;
+    c->waits_in = NULL;
+    if (c->ration_previous)
+        c->ration_previous->ration_next = c->ration_next;
+    else
+        w->first = c->ration_next;
+    if (c->ration_next)
+        c->ration_next->ration_previous = c->ration_previous;
+    else
+        w->last = c->ration_previous;
+    c->ration_next = c->ration_previous = NULL;
+}
+
+void ration_wait(struct connection *c)
+{
+    struct peer *p = c->peer;
+    if (c->waits_in) return;
+    receive_stop(c);
+    c->waits_since_ns = c->net->now_ns;
+    append(c->was_refused && p->stands_aside ? &p->refused : &p->waiting, c);
+    if (!p->is_behind) line_append(c->net, p);
+}
+
+void ration_leave(struct connection *c)
+{
+    struct peer *p = c->peer;
+    if (!c->waits_in) return;
+    take_out(c);
+    if (!p->waiting.first && !p->refused.first) line_remove(c->net, p);
+}
+
+/* ---------------------------------------------------------------- refusals */
+
+void ration_took(struct connection *c, bool taken)
+{
+    struct peer *p = c->peer;
+    c->was_refused = !taken;
+    if (taken) return;
+    uint64_t now_ns = clock_read_ns(c->net->clock);
+    if (p->refusals_until_ns < now_ns) p->refusals_until_ns = now_ns;
+    p->refusals_until_ns += RATION_REFUSAL_NS;
+    if (p->refusals_until_ns > now_ns + RATION_CREDIT_NS) p->stands_aside = true;
+}
+
+/* When p's refusals are paid for again, if they are not. */
+static uint64_t paid_ns(const struct peer *p)
+{
+    return p->refusals_until_ns - (RATION_CREDIT_NS - RATION_PAUSE_NS);
+}
+
+/* The connection of p that is to be called next. NULL: none in this turn. */
+static struct connection *next_of(struct peer *p, uint64_t now_ns)
+{
+    if (p->stands_aside && now_ns >= paid_ns(p)) p->stands_aside = false;
+    return p->refused.first && !p->stands_aside ? p->refused.first : p->waiting.first;
+}
+
+uint64_t ration_wake_ns(const struct net *n)
+{
+    uint64_t wake_ns = UINT64_MAX;
+    for (const struct peer *p = n->first_behind; p; p = p->behind_next) {
+        if (p->waiting.first || !p->stands_aside) return 0;
+        if (paid_ns(p) < wake_ns) wake_ns = paid_ns(p);
+    }
+    return wake_ns;
+}
+
+/* ---------------------------------------------------------------- a turn */
+
+void ration_begin(struct net *n, uint64_t now_ns)
+{
+    n->turn++;
+    n->turn_ns = now_ns;
+    n->ration_left = n->ration_bytes;
+    n->accepted = 0;
+}
+
+/* What a connection may send before the next one of its peer is called. */
+static uint32_t go_of(const struct net *n)
+{
+    return n->ration_bytes / RATION_GOES;
+}
+
+/* What each peer has in this turn if the ones in line share with `others` more. */
+static uint32_t share_of(const struct net *n, uint32_t others)
+{
+    uint32_t count = n->behind_count + others;
+    uint32_t share = n->ration_bytes / (count ? count : 1);
+    return share > go_of(n) ? share : go_of(n);
+}
+
+static void give(struct peer *p, uint64_t turn, uint32_t bytes)
+{
+    p->turn = turn;
+    p->turn_left = bytes;
+}
+
+/* Gives c, which was called, its part of what its peer has: what it is to read may come later in
+ * this turn than what others have sent. */
+static void hand_on(const struct net *n, struct peer *p, struct connection *c)
+{
+    uint32_t part = p->waiting.first && p->turn_left > go_of(n) ? go_of(n) : p->turn_left;
+    p->turn_left -= part;
+    c->turn_left = part;
+    c->called_turn = n->turn;
+}
+
+/* True if p, which is in line, may have connections called in this turn. */
+static bool may_call(struct net *n, struct peer *p)
+{
+    if (p->turn == n->turn) return p->turn_left > 0;
+    uint32_t share = share_of(n, 0);
+    if (share > n->ration_left) share = n->ration_left;
+    n->ration_left -= share;
+    give(p, n->turn, share);
+    return share > 0;
+}
+
+struct connection *ration_call(struct net *n)
+{
+    for (struct peer *p; (p = n->first_behind);) {
+        struct connection *c = next_of(p, n->turn_ns);
+        if (c && may_call(n, p)) {
+            ration_leave(c);
+            hand_on(n, p, c);
+            /* its client did not lose this time */
+            if (c->frame_started_ns) c->frame_started_ns += n->now_ns - c->waits_since_ns;
+            return c;
+        }
+        if (p->passed == n->turn || (c && !n->ration_left)) return NULL;
+        p->passed = n->turn; /* the next one's turn */
+        line_remove(n, p);
+        line_append(n, p);
+    }
+    return NULL;
+}
+
+bool ration_allows(struct connection *c)
+{
+    struct net *n = c->net;
+    struct peer *p = c->peer;
+    if (c->waits_in || (c->was_refused && p->stands_aside)) return false;
+    if (c->called_turn == n->turn) return c->turn_left > 0;
+    if (p->waiting.first) return false;
+    if (p->turn != n->turn) give(p, n->turn, share_of(n, 1));
+    return p->turn_left > 0;
+}
+
+void ration_spend(struct connection *c, uint64_t bytes)
+{
+    uint32_t *left = c->called_turn == c->net->turn ? &c->turn_left : &c->peer->turn_left;
+    *left = bytes < *left ? *left - (uint32_t)bytes : 0;
+}
