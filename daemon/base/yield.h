@@ -24,4 +24,7 @@ static inline void yield_check(void)
     if (p) p->check(p);
 }
 
+/* Sets bytes to zero, in pieces. */
+void yield_clear(void *data, size_t bytes);
+
 #endif

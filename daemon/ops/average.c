@@ -6,12 +6,13 @@
 #include <math.h>
 
 #include "daemon/base/yield.h"
-#include "daemon/ops/work.h"
 #include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
 #include "daemon/ops/rows.h"
+#include "daemon/ops/work.h"
 
 enum { CHECK_BYTES = 1 << 20, COLUMNS_MIN = 128, SPLIT_FROM = 1 << 16, GPU_SHORT_MAX = 512 };
+enum { YIELD_EVERY = 1 << 14 };
 
 struct average {
     struct row_source rows;
@@ -52,6 +53,7 @@ static enum status find_ids(struct job *j, struct average *w, const float **poin
 static enum status add_weights(struct job *j, struct average *w)
 {
     for (uint64_t i = 0; i < w->rows.count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         if (!isfinite(w->weights[i]))
             return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_NOT_FINITE,
                                "weight %" PRIu64 " is not a finite number", i);
@@ -67,8 +69,10 @@ static enum status average_prepare(struct job *j)
     enum status st = add_weights(j, w);
     if (st) return st;
     if (j->collection) return find_ids(j, w, pointers);
-    for (uint64_t i = 0; i < w->rows.count; i++)
+    for (uint64_t i = 0; i < w->rows.count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         pointers[i] = w->rows.inline_rows + i * w->rows.dimension;
+    }
     return STATUS_OK;
 }
 

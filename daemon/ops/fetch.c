@@ -1,7 +1,8 @@
 /* fetch: returns rows as they were given, by id or by position. */
-#include "daemon/ops/work.h"
+#include "daemon/base/yield.h"
 #include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
+#include "daemon/ops/work.h"
 
 enum { PART_BYTES = 512 << 10, BATCH = 64 };
 
@@ -25,6 +26,7 @@ static void fetch_ids(struct job *j, struct fetch_plan *w, uint64_t at, uint64_t
     for (; at < end && !is_cancelled(j); at += BATCH) {
         uint32_t rows[BATCH];
         size_t n = (size_t)smaller(BATCH, end - at);
+        yield_check();
         missing += n - collection_find_rows(j->collection, ids + at, n, rows);
         for (size_t i = 0; i < n; i++) {
             bool known = rows[i] != COLLECTION_NO_ROW;

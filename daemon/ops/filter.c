@@ -113,9 +113,11 @@ static struct filtered resolve_ids(const struct job *j, enum filter_want want, c
         }
     }
     if (list_wins(j, want, kept)) return (struct filtered){.list = list, .count = kept};
-    memset(bitmap, 0, bitmap_bytes(rows));
-    for (uint64_t i = 0; i < kept; i++)
+    yield_clear(bitmap, bitmap_bytes(rows));
+    for (uint64_t i = 0; i < kept; i++) {
+        if (i % (64 * CHECK_EVERY) == 0) yield_check();
         set_bit(bitmap, list[i]);
+    }
     return (struct filtered){.bitmap = bitmap, .count = kept};
 }
 
@@ -165,6 +167,7 @@ static uint64_t count_bits(const uint8_t *bytes, uint64_t count)
     uint64_t bits = 0, i = 0;
     for (; i + 8 <= count; i += 8) {
         uint64_t word;
+        if (i % (512 * CHECK_EVERY) == 0) yield_check();
         memcpy(&word, bytes + i, 8);
         bits += (uint64_t)__builtin_popcountll(word);
     }
@@ -181,7 +184,7 @@ static struct filtered resolve_bitmap(const struct job *j, enum filter_want want
     uint64_t bits = count_bits(j->request.filter_bitmap.data, j->request.filter_bitmap.rows);
     uint64_t kept;
     if (bits < rows / LOOKUP_ROWS) {
-        memset(bitmap, 0, bitmap_bytes(rows));
+        yield_clear(bitmap, bitmap_bytes(rows));
         kept = mark_by_bits(j, bitmap);
     } else {
         kept = mark_by_rows(j, bitmap);

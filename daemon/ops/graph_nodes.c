@@ -1,11 +1,12 @@
 /* graph_nodes: returns properties of nodes, in the order of their ids: kind, factor, degrees, and,
  * if asked for, their out-edges by target's id, then by weight. */
+#include "daemon/base/yield.h"
 #include "daemon/ops/arena.h"
 #include "daemon/ops/operation_inside.h"
-#include "daemon/ops/work.h"
 #include "daemon/ops/radix.h"
+#include "daemon/ops/work.h"
 
-enum { PART_NODES = 1024 };
+enum { PART_NODES = 1024, YIELD_EVERY = 1 << 14 };
 
 struct nodes {
     struct spread_graph graph;
@@ -42,13 +43,18 @@ static bool write_edges(struct job *j, struct nodes *w, uint64_t at, struct aren
     struct radix_item *items = arena_take(a, list->count * sizeof *items);
     struct radix_item *room = arena_take(a, list->count * sizeof *room);
     if (!items || !room) return false;
-    for (uint32_t i = 0; i < list->count; i++)
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         items[i] = (struct radix_item){weight_key(edges[i].weight), i};
+    }
     struct radix_item *sorted = radix_sort(items, room, list->count);
-    for (uint32_t i = 0; i < list->count; i++)
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         sorted[i].key = g->ids[edges[sorted[i].value].node];
+    }
     sorted = radix_sort(sorted, sorted == items ? room : items, list->count);
     for (uint32_t i = 0; i < list->count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         targets[i] = sorted[i].key;
         weights[i] = edges[sorted[i].value].weight;
     }
@@ -77,6 +83,7 @@ static void nodes_part(struct job *j, uint32_t part, uint32_t worker)
     struct arena a;
     arena_init(&a, j->heap, operation_owner(j));
     for (; at < end && !is_cancelled(j); at++) {
+        yield_check();
         write_node(j, w, at);
         if (!j->request.edges || w->numbers[at] == SPREAD_NO_NODE) continue;
         if (!write_edges(j, w, at, &a)) {
@@ -110,14 +117,17 @@ static enum status nodes_prepare(struct job *j)
     struct nodes *w = nodes_of(j);
     uint64_t found = graph_find_many(j->graph, j->request.ids.data, w->count, w->numbers);
     uint64_t edges = 0;
-    for (uint64_t i = 0; i < w->count; i++)
+    for (uint64_t i = 0; i < w->count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         if (w->numbers[i] != SPREAD_NO_NODE) edges += w->graph.out[w->numbers[i]].count;
+    }
     j->result.counts[0] = w->count - found;
     enum status st = take_result(j, w, edges);
     if (st || !j->request.edges) return st;
     uint64_t *offsets = j->result.tensors[RESULT_NODES_OFFSETS].data;
     offsets[0] = 0;
     for (uint64_t i = 0; i < w->count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         bool known = w->numbers[i] != SPREAD_NO_NODE;
         offsets[i + 1] = offsets[i] + (known ? w->graph.out[w->numbers[i]].count : 0);
     }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "daemon/base/yield.h"
+#include "daemon/ops/match_sort.h"
 #include "daemon/store/space.h"
 #include "kernels/topk.h"
 
@@ -139,6 +140,20 @@ static void refuse(struct job *j, enum status st, const char *what)
     j->failure.retry_after_ms = RETRY_MEMORY_MS;
 }
 
+/* Returns the most matches of one query. */
+static uint64_t longest(const uint64_t *offsets, uint64_t queries)
+{
+    uint64_t most = 0;
+    for (uint64_t q = 0; q < queries; q++)
+        if (offsets[q + 1] - offsets[q] > most) most = offsets[q + 1] - offsets[q];
+    return most;
+}
+
+static enum status take_entries(const struct job *j, uint64_t count, struct heap_block *out)
+{
+    return heap_take(j->heap, count * sizeof(struct topk_entry), owner_of(j), out);
+}
+
 static void fill(struct matches *m, struct job *j, uint64_t total, bool lower_is_better)
 {
     uint64_t *starts = scratch_at(j, m->starts);
@@ -153,8 +168,12 @@ static void fill(struct matches *m, struct job *j, uint64_t total, bool lower_is
     if (total == 0) return;
 
     struct heap_block block;
-    uint64_t bytes = total * sizeof(struct topk_entry);
-    enum status st = heap_take(j->heap, bytes, owner_of(j), &block);
+    uint64_t most = longest(offsets, m->query_count), room = most > MATCH_SORT_PIECE ? most : 0;
+    enum status st = take_entries(j, total + room, &block);
+    if (st && room) {
+        room = 0; /* without it they are sorted all the same, in one piece */
+        st = take_entries(j, total, &block);
+    }
     if (st) {
         char what[48];
         snprintf(what, sizeof what, "sorting %" PRIu64 " matches", total);
@@ -164,12 +183,13 @@ static void fill(struct matches *m, struct job *j, uint64_t total, bool lower_is
     struct topk_entry *sorted = block.data;
     scatter(m, j, starts, lower_is_better, sorted);
     for (uint64_t q = 0; q < m->query_count && !is_cancelled(j); q++) {
-        uint64_t first = offsets[q], end = offsets[q + 1];
-        yield_check();
-        topk_sort(sorted + first, (size_t)(end - first));
-        for (uint64_t i = first; i < end; i++) {
-            ids[i] = sorted[i].id;
-            scores[i] = sorted[i].score;
+        uint64_t first = offsets[q], count = offsets[q + 1] - first;
+        const struct topk_entry *best =
+            match_sort(sorted + first, room ? sorted + total : NULL, count);
+        for (uint64_t i = 0; i < count; i++) {
+            if (i % MATCH_SORT_PIECE == 0) yield_check();
+            ids[first + i] = best[i].id;
+            scores[first + i] = best[i].score;
         }
     }
     heap_give(j->heap, &block);

@@ -4,7 +4,7 @@
 
 #include "daemon/base/yield.h"
 
-enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, INSERTION_MAX = 48 };
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, INSERTION_MAX = 48, YIELD_EVERY = 1 << 15 };
 
 static void insertion_sort(struct radix_item *items, uint64_t count)
 {
@@ -22,16 +22,20 @@ static void one_digit(const struct radix_item *from, struct radix_item *to, uint
 {
     uint64_t places[DIGITS];
     memset(places, 0, sizeof places);
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         places[from[i].key >> shift & (DIGITS - 1)]++;
+    }
     uint64_t sum = 0;
     for (uint32_t digit = 0; digit < DIGITS; digit++) {
         uint64_t here = places[digit];
         places[digit] = sum;
         sum += here;
     }
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         to[places[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
+    }
 }
 
 struct radix_item *radix_sort(struct radix_item *items, struct radix_item *room, uint64_t count)
@@ -42,12 +46,12 @@ struct radix_item *radix_sort(struct radix_item *items, struct radix_item *room,
     }
     uint64_t differ = 0, falls = 0;
     for (uint64_t i = 1; i < count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         differ |= items[i].key ^ items[0].key;
         falls |= items[i].key < items[i - 1].key;
     }
     for (uint32_t shift = 0; falls && shift < 64; shift += DIGIT_BITS) {
         if (!(differ >> shift & (DIGITS - 1))) continue;
-        yield_check();
         one_digit(items, room, count, shift);
         struct radix_item *sorted = room;
         room = items;

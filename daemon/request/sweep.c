@@ -2,31 +2,32 @@
 
 #include "daemon/exec/workers.h"
 #include "daemon/request/jobs.h"
-#include "daemon/store/collection.h"
 
-static void sweep_step(struct job *j)
+static void gone_step(struct job *j)
 {
-    segments_free(j->heap, (struct segment *)(uintptr_t)j->plan.words[0]);
+    gone_free(j->heap, (struct gone){(struct segment *)(uintptr_t)j->plan.words[0],
+                                     (struct row_index *)(uintptr_t)j->plan.words[1]});
 }
 
-static void sweep_on_done(void *owner, struct job *j)
+static void gone_on_done(void *owner, struct job *j)
 {
     job_move(j, JOB_DONE);
     job_give(owner, j);
 }
 
-void sweep_segments(struct pipeline *p, struct space *space, struct segment *list)
+void sweep_gone(struct pipeline *p, struct space *space, struct gone gone)
 {
-    bool many = segments_are_many(list) && !p->draining;
+    bool much = gone_is_much(&gone) && !p->draining;
     struct job *j =
-        many ? job_take_own(p, space, OPERATION_NONE, (struct job_owner){sweep_on_done, p}) : NULL;
+        much ? job_take_own(p, space, OPERATION_NONE, (struct job_owner){gone_on_done, p}) : NULL;
     if (!j) {
-        segments_free(p->heap, list);
+        gone_free(p->heap, gone);
         return;
     }
     j->plan.part_ns = UINT64_MAX;
-    j->plan.words[0] = (uint64_t)(uintptr_t)list;
+    j->plan.words[0] = (uint64_t)(uintptr_t)gone.segments;
+    j->plan.words[1] = (uint64_t)(uintptr_t)gone.indexes;
     job_move(j, JOB_QUEUED);
     job_move(j, JOB_RUNNING);
-    workers_run(p->cpu, j, sweep_step);
+    workers_run(p->cpu, j, gone_step);
 }

@@ -1,5 +1,5 @@
-/* sweep: frees what the last readers of old editions leave, on a worker: many segments take longer
- * than the loop has.
+/* sweep: frees what the last readers of old editions leave, on a worker: many segments, or a large
+ * index, take longer than the loop has.
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: none; without a job for it, the loop frees. */
@@ -7,10 +7,9 @@
 #define ENGRAM_REQUEST_SWEEP_H
 
 #include "daemon/request/pipeline_inside.h"
+#include "daemon/store/collection.h"
 
-struct segment;
-
-/* list, which may be NULL, is of a collection of that space. */
-void sweep_segments(struct pipeline *p, struct space *space, struct segment *list);
+/* Of a collection of that space. */
+void sweep_gone(struct pipeline *p, struct space *space, struct gone gone);
 
 #endif

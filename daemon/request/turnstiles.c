@@ -46,7 +46,7 @@ void turnstiles_leave(struct pipeline *p, struct job *j)
     assert(!next || !job_drops(j)); /* it was unlinked first, so nobody is behind it */
     if (job_drops(j) && p->gpu) replica_forget(p->gpu, r);
     if (r->ops->kind == RESIDENT_COLLECTION)
-        sweep_segments(p, r->space, collection_take_gone((struct collection *)r));
+        sweep_gone(p, r->space, collection_take_gone((struct collection *)r));
     if (job_drops(j)) r->ops->destroy(r);
     j->resident = NULL;
     pass_all(p, next);

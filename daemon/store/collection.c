@@ -124,7 +124,7 @@ void collection_clear(struct collection *c)
     free(e->segments);
     e->segments = NULL;
     e->segment_capacity = 0;
-    segments_free(c->heap, collection_take_gone(c));
+    gone_free(c->heap, collection_take_gone(c));
     row_index_free(e->index);
     e->index = NULL;
     c->id_bound = 0;

@@ -52,10 +52,14 @@ struct edition *collection_now(const struct collection *c);
 struct edition *collection_pin(struct collection *c);
 /* Ends a pin; with the last one what only this edition had is gone, */
 void collection_release(struct edition *e);
-/* and its memory, which takes a while, can be freed on any thread. NULL: nothing is gone. */
-struct segment *collection_take_gone(struct collection *c);
-bool segments_are_many(const struct segment *list);
-void segments_free(struct heap *heap, struct segment *list);
+/* and its memory, which takes a while, can be freed on any thread. */
+struct gone {
+    struct segment *segments; /* lists; NULL: none */
+    struct row_index *indexes;
+};
+struct gone collection_take_gone(struct collection *c);
+bool gone_is_much(const struct gone *g);
+void gone_free(struct heap *heap, struct gone g);
 /* Does all of that at once. */
 void collection_unpin(struct edition *e);
 

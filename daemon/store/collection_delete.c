@@ -92,5 +92,5 @@ void collection_delete(struct collection *c, const uint64_t *ids, uint64_t n, ui
     collection_expect_write(c);
     if (collection_write_delete(c, ids, n, deleted, missing, &f)) *deleted = *missing = 0;
     collection_publish(c);
-    segments_free(c->heap, collection_take_gone(c));
+    gone_free(c->heap, collection_take_gone(c));
 }

@@ -49,35 +49,37 @@ static void retire(struct edition *e)
     for (struct segment *s = e->left, *next; s; s = next) {
         next = s->next;
         bool seen = older && s->born <= older->number;
-        struct segment **list = seen ? &older->left : &c->gone;
+        struct segment **list = seen ? &older->left : &c->gone.segments;
         s->next = *list;
         *list = s;
     }
-    if (e->index != newer->index && (!older || e->index != older->index)) row_index_free(e->index);
+    if (e->index && e->index != newer->index && (!older || e->index != older->index))
+        row_index_list(e->index, &c->gone.indexes);
     newer->older = older;
     if (older) older->newer = newer;
     edition_destroy(e);
 }
 
-struct segment *collection_take_gone(struct collection *c)
+struct gone collection_take_gone(struct collection *c)
 {
-    struct segment *gone = c->gone;
-    c->gone = NULL;
+    struct gone gone = c->gone;
+    c->gone = (struct gone){0};
     return gone;
 }
 
-bool segments_are_many(const struct segment *list)
+bool gone_is_much(const struct gone *g)
 {
-    return list && list->next;
+    return g->indexes || (g->segments && g->segments->next);
 }
 
-void segments_free(struct heap *heap, struct segment *list)
+void gone_free(struct heap *heap, struct gone g)
 {
-    for (struct segment *next; list; list = next) {
+    row_index_free_list(g.indexes);
+    for (struct segment *s = g.segments, *next; s; s = next) {
         yield_check();
-        next = list->next;
-        heap_give(heap, &list->rows); /* the next edition's copies may have its pages */
-        segment_free(heap, list);
+        next = s->next;
+        heap_give(heap, &s->rows); /* the next edition's copies may have its pages */
+        segment_free(heap, s);
     }
 }
 
@@ -85,7 +87,7 @@ void collection_unpin(struct edition *e)
 {
     struct collection *c = e->of;
     collection_release(e);
-    segments_free(c->heap, collection_take_gone(c));
+    gone_free(c->heap, collection_take_gone(c));
 }
 
 void collection_release(struct edition *e)

@@ -72,10 +72,10 @@ struct collection {
     uint32_t segment_shift; /* log2 of rows per segment */
     struct edition *now;
     struct collection_write write;
-    struct segment *gone; /* what no edition sees any more */
-    uint64_t id_bound;    /* the largest id that was ever here, or a larger one; the writer's */
-    struct dirty dirty;   /* rows that changed since they were last copied to the replica */
-    UT_hash_handle hh;    /* in the space's table of collections */
+    struct gone gone;   /* what no edition sees any more */
+    uint64_t id_bound;  /* the largest id that was ever here, or a larger one; the writer's */
+    struct dirty dirty; /* rows that changed since they were last copied to the replica */
+    UT_hash_handle hh;  /* in the space's table of collections */
 };
 
 enum status collection_create(struct heap *heap, const struct vector_kernels *kernels,

@@ -319,6 +319,6 @@ enum status collection_upsert(struct collection *c, const uint64_t *ids, const f
     collection_expect_write(c);
     enum status st = collection_write_rows(c, ids, rows, n, out, f);
     collection_publish(c);
-    segments_free(c->heap, collection_take_gone(c));
+    gone_free(c->heap, collection_take_gone(c));
     return st;
 }

@@ -11,7 +11,7 @@
 #include "daemon/base/yield.h"
 #include "daemon/store/array.h"
 
-enum { SLOTS_MIN = 64, AHEAD = 16, YIELD_EVERY = 4096, CLEAR_SLOTS = 1 << 18 };
+enum { SLOTS_MIN = 64, AHEAD = 16, YIELD_EVERY = 4096 };
 
 static uint64_t seed;
 static pthread_once_t seed_once = PTHREAD_ONCE_INIT;
@@ -52,21 +52,12 @@ void id_index_borrow(struct id_index *x, uint32_t *slots, size_t slot_count)
 {
     pthread_once(&seed_once, draw_seed);
     *x = (struct id_index){.slots = slots, .slot_count = slot_count, .borrowed = true};
-    memset(slots, 0, slot_count * sizeof *slots);
-}
-
-static void clear(uint32_t *slots, size_t count)
-{
-    for (size_t n; count; slots += n, count -= n) {
-        yield_check();
-        n = count < CLEAR_SLOTS ? count : CLEAR_SLOTS;
-        memset(slots, 0, n * sizeof *slots);
-    }
+    yield_clear(slots, slot_count * sizeof *slots);
 }
 
 static void rebuild(struct id_index *x, const uint64_t *ids, uint64_t present)
 {
-    clear(x->slots, x->slot_count);
+    yield_clear(x->slots, x->slot_count * sizeof *x->slots);
     id_index_insert_many(x, ids, 0, present);
 }
 
@@ -79,7 +70,7 @@ bool id_index_reserve(struct id_index *x, const uint64_t *ids, uint64_t present,
     uint32_t *slots = array_resize(x->slots, x->slot_count * sizeof *slots, want * sizeof *slots);
     if (!slots) return false;
     /* The added part is zero already; clearing it again would only touch its pages. */
-    clear(slots, x->slot_count);
+    yield_clear(slots, x->slot_count * sizeof *slots);
     x->slots = slots;
     x->slot_count = want;
     id_index_insert_many(x, ids, 0, present);
@@ -128,6 +119,7 @@ uint64_t id_index_find_many(const struct id_index *x, const uint64_t *ids, const
     uint64_t found = 0;
     size_t homes[AHEAD];
     for (size_t first = 0; first < count; first += AHEAD) {
+        if (first % YIELD_EVERY == 0) yield_check();
         size_t n = count - first < AHEAD ? count - first : AHEAD;
         const uint64_t *some = wanted + first;
         for (size_t i = 0; i < n && x->slot_count; i++) {

@@ -14,6 +14,7 @@ struct row_index {
     uint32_t *slots;   /* row + 1; 0: empty; atomic */
     size_t slot_count; /* a power of two */
     uint64_t filled;   /* slots; the writer's */
+    struct row_index *next;
 };
 
 static size_t home(const struct row_index *x, uint64_t id)
@@ -47,6 +48,20 @@ void row_index_free(struct row_index *x)
     if (!x) return;
     array_free(x->slots, x->slot_count * sizeof *x->slots);
     free(x);
+}
+
+void row_index_list(struct row_index *x, struct row_index **list)
+{
+    x->next = *list;
+    *list = x;
+}
+
+void row_index_free_list(struct row_index *list)
+{
+    for (struct row_index *next; list; list = next) {
+        next = list->next;
+        row_index_free(list);
+    }
 }
 
 uint64_t row_index_bytes(const struct row_index *x)

@@ -19,6 +19,9 @@ struct row_index;
 /* Makes an index for `rows` rows at least. */
 struct row_index *row_index_make(uint64_t rows);
 void row_index_free(struct row_index *x);
+/* Puts x, which nobody uses any more, into a list of such; frees a list. */
+void row_index_list(struct row_index *x, struct row_index **list);
+void row_index_free_list(struct row_index *list);
 
 uint64_t row_index_bytes(const struct row_index *x);
 /* x: NULL has no room. */

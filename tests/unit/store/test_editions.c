@@ -199,7 +199,7 @@ static bool goes_on_beside(uint64_t count, uint64_t step, float value, float las
     struct edition *e = collection_pin(c);
     collection_publish(c);
     if (e) collection_unpin(e);
-    segments_free(heap, collection_take_gone(c));
+    gone_free(heap, collection_take_gone(c));
     free(many);
     free(some);
     return e != NULL;
