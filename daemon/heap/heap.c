@@ -296,6 +296,14 @@ enum status heap_fits(struct heap *h, uint64_t bytes, uint32_t owner)
     return st;
 }
 
+uint64_t heap_room_bytes(struct heap *h)
+{
+    pthread_mutex_lock(&h->lock);
+    uint64_t bound = h->usage.bytes_max - h->reserve_bytes, used = h->usage.bytes_used;
+    pthread_mutex_unlock(&h->lock);
+    return used < bound ? bound - used : 0;
+}
+
 static uint32_t unit_of(struct heap *h, struct heap_block *b)
 {
     uint32_t unit = (uint32_t)(b->offset / HEAP_UNIT);

@@ -71,6 +71,10 @@ enum status heap_grow(struct heap *h, struct heap_block *b, uint64_t bytes);
 /* Whether a take of so many bytes would succeed now, as far as can be said without trying. */
 enum status heap_fits(struct heap *h, uint64_t bytes, uint32_t owner);
 
+/* Returns how many bytes large blocks could have more: what is kept for reuse or on its way back to
+ * the system counts, since it makes room. */
+uint64_t heap_room_bytes(struct heap *h);
+
 /* Sets an owner's (not 0) quota, in bytes as asked for, rounded up to pages; 0: unlimited, as at
  * first. heap_take_fresh leaves a sixteenth of it to requests. Blocks already in use stay.
  * RESOURCE_EXHAUSTED: no memory to note the quota. */

@@ -4,8 +4,9 @@
 #include <string.h>
 
 enum {
-    STEP_BYTES = 131072, /* as much is taken ahead of what came, at least */
-    STEP_PART = 4,       /* and this part of what came: large bodies grow in larger steps */
+    STEP_BYTES = 131072,   /* as much is taken ahead of what came, at least */
+    STEP_PART = 4,         /* and this part of what came: large bodies grow in larger steps */
+    ROUNDING_BYTES = 4096, /* what the heap adds at most */
 };
 
 /* ---------------------------------------------------------------- rank */
@@ -45,23 +46,42 @@ static bool is_first(const struct connection *c)
     return true;
 }
 
+/* What each peer that sends bodies could have if they shared what there is for bodies: what they
+ * have and what is free. */
+static uint64_t share_of_peers(struct net *n)
+{
+    uint64_t bytes = heap_room_bytes(n->bodies.heap), peers = 0, round = ++n->body_round;
+    for (struct connection *o = n->oldest_body; o; o = o->body_next) {
+        if (o->direct) bytes += o->direct->counted;
+        o->body_is_other = o->peer->body_round == round; /* its peer was met before */
+        o->peer->body_round = round;
+        peers += !o->body_is_other;
+    }
+    return peers ? bytes / peers : bytes;
+}
+
+/* True if c's body, its peer's first, is no larger than its share. Together such bodies fit. */
+static bool is_sure(const struct connection *c, uint64_t share)
+{
+    return c->header.body_bytes + ROUNDING_BYTES <= share;
+}
+
 /* Returns the body of the lowest rank, if that is lower than c's: the newest one that is not its
- * peer's first, or else the newest first. */
+ * peer's first, or else the newest first that is larger than a peer's share: newer than c, unless
+ * c is not larger than that. */
 static struct connection *lowest_below(const struct connection *c)
 {
     struct connection *lowest = NULL;
-    bool first = is_first(c), beyond = false; /* beyond: newer than c */
-    uint64_t round = ++c->net->body_round;
+    uint64_t share = share_of_peers(c->net);
+    bool first = is_first(c), sure = first && is_sure(c, share), newer = false;
     for (struct connection *o = c->net->oldest_body; o; o = o->body_next) {
-        bool is_other = o->peer->body_round == round; /* its peer was met before */
-        o->peer->body_round = round;
         if (o == c) {
-            beyond = true;
+            newer = true;
             continue;
         }
-        bool below = is_other ? first || beyond : first && beyond;
-        if (below && (is_other || !lowest || !lowest->body_is_other)) lowest = o;
-        o->body_is_other = is_other;
+        bool below =
+            o->body_is_other ? first || newer : first && !is_sure(o, share) && (sure || newer);
+        if (below && (o->body_is_other || !lowest || !lowest->body_is_other)) lowest = o;
     }
     return lowest;
 }

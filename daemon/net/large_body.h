@@ -1,8 +1,10 @@
 /* large_body: a request body that has a block of its own. Memory is taken for it as its bytes come,
- * where it lies. If there is none, bodies wait unread, all but those of higher rank: of each peer
- * the one that began first, and of two such the older. A body of higher rank takes the memory of
- * lower ones, which are refused. So of each peer one can be completed, whatever others leave half
- * sent.
+ * where it lies. If there is none, bodies wait unread, all but those of higher rank, which take the
+ * memory of lower ones; these are refused. Of each peer the one that began first ranks above all
+ * others. Of these, one that is no larger than its peer's share of the memory that there is for
+ * bodies ranks above larger ones and is never refused for another's, and of larger ones the older
+ * ranks higher. So one body of each peer, of up to that share, can always be completed, and the
+ * oldest of larger ones, whatever others leave half sent.
  * Owner:  net; a connection receives at most one at a time.
  * Thread: the loop.
  * Errors: the request is answered: RESOURCE_EXHAUSTED/MEMORY, or QUOTA of its space or its peer,
