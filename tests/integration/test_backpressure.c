@@ -1,7 +1,6 @@
 /* What a connection may and may not do while the daemon makes it wait: before Hello, at its bound
  * on requests in flight, and while its output is not read. */
 #include <criterion/criterion.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -143,16 +142,6 @@ Test(backpressure, a_resumed_connection_runs_beside_others)
     scene_close(&s);
 }
 
-static void read_some(int fd, uint64_t bytes)
-{
-    static uint8_t buffer[65536];
-    while (bytes) {
-        ssize_t n = read(fd, buffer, bytes < sizeof buffer ? bytes : sizeof buffer);
-        cr_assert(n > 0, "the daemon closed");
-        bytes -= (uint64_t)n;
-    }
-}
-
 /* One reply may be larger than what a client may leave unread: it is what the client asked for. */
 Test(backpressure, one_large_reply_is_no_pile)
 {
@@ -170,58 +159,6 @@ Test(backpressure, one_large_reply_is_no_pile)
     wait_ms(400); /* several looks at the clock */
     expect_reply(fd, 1);
     expect_alive(fd);
-    close(fd);
-    cr_assert_eq(ea_collection_drop(c, "work"), EA_OK);
-    ea_close(c);
-    scene_close(&s);
-}
-
-/* A large request that the daemon leaves unread, because much output waits, is not late. */
-Test(backpressure, waiting_is_not_stalling)
-{
-    struct scene s;
-    scene_open(&s, (const char *[]){"limits.stall_ms=3000", NULL});
-    ea_client *c = scene_client(&s, "hostile");
-    fill(c);
-    int fd = scene_connect(&s);
-    struct sample fetch;
-    sample_find("fetch_range", &fetch);
-    strcpy(fetch.message.fetch.collection, "work");
-    fetch.message.fetch.offset = 0;
-    fetch.message.fetch.limit = ROWS;
-    send_sample(fd, &fetch, 1);
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    cr_assert_eq(poll(&p, 1, GIVE_UP_MS), 1);
-
-    engram_accel_v1_NormsRequest m = {.has_rows = true};
-    m.rows = sample_tensor(DTYPE_FLOAT32, 256, DIMENSION);
-    struct sample norms = {.kind = OPERATION_NORMS, .fields = engram_accel_v1_NormsRequest_fields};
-    norms.message.norms = m;
-    uint8_t message[128];
-    uint32_t bytes = sample_message(&norms, message, sizeof message);
-    uint64_t body_bytes = 256 * DIMENSION * 4;
-    uint8_t *body = calloc(1, body_bytes);
-    send_head(fd, OPERATION_NORMS, 2, message, bytes, body_bytes);
-    cr_assert(raw_send(fd, body, 4096));
-
-    uint8_t head[FRAME_HEADER_BYTES];
-    cr_assert_eq(read(fd, head, sizeof head), (ssize_t)sizeof head);
-    struct frame_header h;
-    uint64_t whole;
-    memcpy(&h.message_bytes, head + 16, 4);
-    memcpy(&h.body_bytes, head + 24, 8);
-    whole = frame_body_offset(&h) + h.body_bytes;
-    uint64_t taken = sizeof head;
-    /* It reads for longer than limits.stall_ms, and never rests for nearly as long. */
-    for (int64_t until = now_ms() + 3500; now_ms() < until && whole - taken > 65536;) {
-        read_some(fd, 65536);
-        taken += 65536;
-        wait_ms(20);
-    }
-    read_some(fd, whole - taken);
-    cr_assert(raw_send(fd, body + 4096, body_bytes - 4096), "the daemon closed");
-    expect_reply(fd, 2);
-    free(body);
     close(fd);
     cr_assert_eq(ea_collection_drop(c, "work"), EA_OK);
     ea_close(c);

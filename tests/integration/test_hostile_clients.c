@@ -285,28 +285,6 @@ Test(hostile_clients, one_that_only_pings)
     scene_close(&s);
 }
 
-/* Slow, but never still for limits.stall_ms: it gets everything. */
-Test(hostile_clients, a_slow_reader_is_no_enemy)
-{
-    struct scene s;
-    scene_open(&s, (const char *[]){"limits.stall_ms=3000", NULL});
-    make_large(&s, 4096); /* 16 MiB */
-    int fd = scene_connect(&s);
-    ask_for_rows(fd, 1, 4096);
-    static char chunk[128 * 1024];
-    int64_t slow_until = now_ms() + 4000;
-    uint64_t got = 0, whole = (uint64_t)4096 * 1024 * 4;
-    while (got < whole) {
-        ssize_t n = recv(fd, chunk, sizeof chunk, 0);
-        cr_assert(n > 0, "dropped after %llu bytes", (unsigned long long)got);
-        got += (uint64_t)n;
-        if (now_ms() < slow_until) wait_ms(50); /* it takes longer than limits.stall_ms */
-    }
-    close(fd);
-    drop_large(&s);
-    scene_close(&s);
-}
-
 /* ---------------------------------------------------------------- vanishing */
 
 Test(hostile_clients, vanish_mid_body)
