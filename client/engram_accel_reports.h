@@ -12,7 +12,13 @@
 extern "C" {
 #endif
 
-enum { EA_OPERATIONS_MAX = 64, EA_GPUS_MAX = 16, EA_ROUTES_MAX = 48, EA_BACKENDS = 4 };
+enum {
+    EA_OPERATIONS_MAX = 64,
+    EA_GPUS_MAX = 16,
+    EA_ROUTES_MAX = 48,
+    EA_BACKENDS = 4,
+    EA_PEERS_MAX = 16
+};
 enum { EA_COSTS_MAX = 32, EA_CROSSOVERS_MAX = 4, EA_DECISIONS_MAX = 64 };
 
 /* The fields that describe the card are 0 or empty until its process has been ready once. */
@@ -122,6 +128,17 @@ typedef struct ea_pressure {
     uint64_t cpu;                     /* requests that the CPU answered for lack of VRAM */
     bool low;                         /* true now: new work goes to the CPU */
 } ea_pressure;
+/* A peer of the daemon: a user on the Unix socket, an address on TCP, since it came. */
+typedef struct ea_peer_stats {
+    char name[56]; /* "uid 1000", "10.0.0.7/32" */
+    bool own;      /* the peer that asks */
+    uint64_t connections;
+    uint64_t requests;             /* under way */
+    uint64_t in_line, in_line_max; /* of these, waiting for the CPU or a GPU (peers.queue) */
+    uint64_t body_bytes;           /* of large bodies, received or held by requests */
+    /* requests, for peers.queue; connections; bodies, for want of memory or peers.body_mib */
+    uint64_t refused_queue, refused_connections, refused_bodies;
+} ea_peer_stats;
 typedef struct ea_stats {
     uint64_t connections_open, connections_total, connections_refused, connections_dropped;
     uint64_t requests_total, errors_total, cancelled_total, deadline_exceeded_total;
@@ -141,6 +158,10 @@ typedef struct ea_stats {
     ea_space_stats space;
     ea_scheduler_stats scheduler;
     ea_pressure pressure;
+    /* Root and the user that the daemon runs as see all peers, at most so many: the own one first,
+     * then the busiest. Anybody else sees its own. */
+    uint32_t peer_count, peers_left_out;
+    ea_peer_stats peers[EA_PEERS_MAX];
 } ea_stats;
 EA_API ea_status ea_get_stats(ea_client *c, ea_stats *out);
 EA_API ea_status ea_get_stats_send(ea_client *c, const ea_send_options *how,

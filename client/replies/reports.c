@@ -156,6 +156,28 @@ static void take_scheduler(const engram_accel_v1_StatsReply *m, ea_stats *out)
     };
 }
 
+static void take_peers(const engram_accel_v1_StatsReply *m, ea_stats *out)
+{
+    out->peers_left_out = m->peers_left_out;
+    for (out->peer_count = 0; out->peer_count < m->peers_count; out->peer_count++) {
+        const engram_accel_v1_PeerStats *p = &m->peers[out->peer_count];
+        ea_peer_stats *to = &out->peers[out->peer_count];
+        *to = (ea_peer_stats){
+            .own = p->own,
+            .connections = p->connections,
+            .requests = p->requests,
+            .in_line = p->in_line,
+            .in_line_max = p->in_line_max,
+            .body_bytes = p->body_bytes,
+            .refused_queue = p->refused_queue,
+            .refused_connections = p->refused_connections,
+            .refused_bodies = p->refused_bodies,
+        };
+        memcpy(to->name, p->name, sizeof to->name);
+        ea_text_plain(to->name);
+    }
+}
+
 void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out)
 {
     *out = (ea_stats){
@@ -196,6 +218,7 @@ void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out)
     }
     take_space(&m->space, &out->space);
     take_scheduler(m, out);
+    take_peers(m, out);
 }
 
 /* ---- explain ---- */

@@ -118,6 +118,7 @@ static enum status connection_admit(const struct net *n, const struct peer *peer
 static void refuse(struct connection *c, const struct failure *f)
 {
     c->net->counters.refused++;
+    if (c->peer) c->peer->refused_connections++;
     struct frame_header none = {0};
     c->net->events.on_bad_frame(c->net->events.owner, c, &none, f);
     output_flush(c);

@@ -121,6 +121,7 @@ static void say_why(const struct connection *c, enum status st, struct failure *
 static void refuse(struct connection *c, enum status st)
 {
     struct failure f;
+    c->peer->refused_bodies++;
     say_why(c, st, &f);
     c->discard = c->header.body_bytes - c->direct_filled;
     c->begin = c->end;

@@ -33,6 +33,7 @@ struct peer {
     bool is_operator; /* root, or the user that the daemon runs as */
     uint32_t connections;
     uint64_t body_bytes; /* of large bodies, received or held by requests */
+    uint64_t refused_connections, refused_bodies;
     uint64_t body_round; /* private to large_body.c */
 
     /* private to ration.c */

@@ -16,6 +16,8 @@ struct report_sources {
     struct heap *heap;
     const struct vector_kernels *kernels;
     const struct net_counters *net;
+    const struct peers *peers;
+    const struct peer *asking; /* who asks; it sees others only if it is the operator */
     const struct scheduler *scheduler;
     const struct stats *stats;
     const struct backend *gpu;   /* NULL: none */

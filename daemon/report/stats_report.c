@@ -1,6 +1,7 @@
 #include "daemon/report/stats_report.h"
 
 #include "daemon/report/cards_report.h"
+#include "daemon/report/peers_report.h"
 #include "daemon/report/scheduler_report.h"
 
 _Static_assert(4 * (int)REASON_MAX <= (int)WIRE_ROUTES_MAX, "every route has a place in a reply");
@@ -79,6 +80,7 @@ void stats_report(const struct report_sources *from, struct space *space, struct
     count_daemon(from, out);
     count_residents(from->gpu, space, out);
     cards_report_stats(&seen, from->in_flight, from->now_ns, out);
+    peers_report(from->peers, from->asking, out);
     scheduler_report_space(space, heap_owner_bytes(from->heap, space->number), &out->space);
     scheduler_report_counters(from->scheduler, from->stats, &out->scheduler);
     scheduler_report_pressure(from->scheduler, from->stats, &seen, out);

@@ -120,6 +120,7 @@ static struct report_sources sources_of(const struct pipeline *p)
         .heap = p->heap,
         .kernels = p->kernels,
         .net = &p->net->counters,
+        .peers = &p->net->peers,
         .scheduler = &p->scheduler,
         .stats = &p->stats,
         .gpu = p->gpu,
@@ -146,6 +147,8 @@ static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
 {
     struct report_sources sources = sources_of(p);
     struct wire_stats stats;
+    const struct connection *c = net_find(p->net, j->key.connection);
+    sources.asking = c ? c->peer : NULL;
     stats_report(&sources, j->space, &stats);
     return encode_stats(j->key.request_id, &stats, at);
 }

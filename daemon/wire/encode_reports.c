@@ -187,6 +187,28 @@ static void fill_scheduler(engram_accel_v1_StatsReply *m, const struct wire_stat
     };
 }
 
+static void fill_peers(engram_accel_v1_StatsReply *m, const struct wire_stats *s)
+{
+    m->peers_left_out = s->peers_left_out;
+    while (m->peers_count < s->peer_count && m->peers_count < COUNT(m->peers)) {
+        const struct wire_peer_stats *p = &s->peers[m->peers_count];
+        engram_accel_v1_PeerStats *out = &m->peers[m->peers_count++];
+        *out = (engram_accel_v1_PeerStats){
+            .own = p->own,
+            .connections = p->connections,
+            .requests = p->requests,
+            .in_line = p->in_line,
+            .in_line_max = p->in_line_max,
+            .body_bytes = p->body_bytes,
+            .refused_queue = p->refused_queue,
+            .refused_connections = p->refused_connections,
+            .refused_bodies = p->refused_bodies,
+        };
+        memcpy(out->name, p->name, sizeof out->name);
+        out->name[sizeof out->name - 1] = 0;
+    }
+}
+
 size_t encode_stats(uint64_t request_id, const struct wire_stats *s, void *buffer)
 {
     engram_accel_v1_StatsReply m = {
@@ -228,6 +250,7 @@ size_t encode_stats(uint64_t request_id, const struct wire_stats *s, void *buffe
     }
     fill_gpus_and_routes(&m, s);
     fill_scheduler(&m, s);
+    fill_peers(&m, s);
     struct frame_header h = {.kind = OPERATION_STATS, .request_id = request_id};
     return encode_frame(h, engram_accel_v1_StatsReply_fields, &m, buffer);
 }

@@ -7,7 +7,7 @@
 
 #include "daemon/base/job.h"
 
-enum { WIRE_GPUS_MAX = 16, WIRE_ROUTES_MAX = 48, WIRE_OPERATIONS_MAX = 40 };
+enum { WIRE_GPUS_MAX = 16, WIRE_ROUTES_MAX = 48, WIRE_OPERATIONS_MAX = 40, WIRE_PEERS_MAX = 16 };
 enum { WIRE_COSTS_MAX = 8, WIRE_CROSSOVERS_MAX = 4, WIRE_DECISIONS_MAX = 64 };
 
 struct wire_limits {
@@ -81,6 +81,12 @@ struct wire_pressure {
     uint64_t shrunk_batches, shrunk_runs, split_runs, evictions, cpu;
     bool low;
 };
+struct wire_peer_stats {
+    char name[56];
+    bool own;
+    uint64_t connections, requests, in_line, in_line_max, body_bytes;
+    uint64_t refused_queue, refused_connections, refused_bodies;
+};
 struct wire_stats {
     uint64_t connections_open, connections_total, connections_refused, connections_dropped;
     uint64_t requests_total, errors_total, cancelled_total, deadline_exceeded_total;
@@ -95,6 +101,8 @@ struct wire_stats {
     struct wire_space_stats space;
     struct wire_scheduler_stats scheduler;
     struct wire_pressure pressure;
+    uint32_t peer_count, peers_left_out;
+    struct wire_peer_stats peers[WIRE_PEERS_MAX];
 };
 
 struct wire_backend_cost {

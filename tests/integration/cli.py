@@ -79,6 +79,7 @@ def without_gpu(t):
           "info says why there is no GPU, in one line: %s" % lines)
     t.run("knn", "v", "--query-id", "7", "-k", "3")
     stats = t.json("stats")[0]
+    check(stats["peers"][0]["own"] and stats["peers"][0]["connections"] >= 1, "its own row is first")
     ran = sum(r["requests"] for r in stats["routes"])
     check(0 < ran <= sum(o["requests"] for o in stats["operations"]), "each is counted once")
     check(stats["gpus"] == [] and stats["requests_by_backend"] == {"cpu": ran, "gpu": 0, "both": 0},

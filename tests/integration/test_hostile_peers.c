@@ -76,3 +76,28 @@ Test(hostile_peers, one_that_takes_all_connections_leaves_others_theirs)
         scene_close(&s);
     }
 }
+
+/* Root and the daemon's user see all peers, others themselves alone. */
+Test(hostile_peers, nobody_sees_another_in_stats)
+{
+    struct scene s;
+    ea_client *tcp, *local;
+    ea_stats stats;
+    scene_open(&s, (const char *[]){"tcp.enabled=true", "tcp.port=0", NULL});
+    ea_options options = {.tcp_host = "127.0.0.1", .tcp_port = tcp_port_of(&s)};
+    cr_assert_eq(ea_open(&options, &tcp), EA_OK);
+    cr_assert_eq(ea_open(&(ea_options){.socket_path = s.daemon.socket_path}, &local), EA_OK);
+    cr_assert_eq(ea_connect(local), EA_OK);
+    cr_assert_eq(ea_get_stats(tcp, &stats), EA_OK);
+    cr_expect(stats.peer_count == 1 && stats.peers_left_out == 0);
+    cr_expect_str_eq(stats.peers[0].name, "127.0.0.0/8");
+    cr_expect(stats.peers[0].own && stats.peers[0].connections == 1);
+    cr_assert_eq(ea_get_stats(local, &stats), EA_OK); /* the tests' user started the daemon */
+    cr_expect_eq(stats.peer_count, 2);
+    cr_expect(strncmp(stats.peers[0].name, "uid ", 4) == 0 && stats.peers[0].own);
+    cr_expect_str_eq(stats.peers[1].name, "127.0.0.0/8");
+    cr_expect(!stats.peers[1].own && stats.peers[1].requests == 0);
+    ea_close(tcp);
+    ea_close(local);
+    scene_close(&s);
+}

@@ -323,6 +323,9 @@ static const struct wire_stats fake_stats = {
     .space = {.host_bytes = 11, .weight = 2, .use = {{.requests = 3}, {.requests = 9}}},
     .scheduler = {.decisions = 12, .aged = 1, .gpu_success_permille = 1000},
     .pressure = {.evictions = 4, .low = true},
+    .peer_count = 2,
+    .peers = {{"uid 7", true, 1, 2, 3, 4, 5, 6, 7, 8}, {"uid\033[31m 8", false, 9, 0}},
+    .peers_left_out = 3,
 };
 
 /* What a daemon could send: names that nobody knows among what is right. */

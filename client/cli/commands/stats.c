@@ -169,6 +169,32 @@ static void pressure_print(const ea_pressure *p)
            format_many(&b, p->cpu, "request"));
 }
 
+static void peers_print(const ea_stats *s)
+{
+    static const char *const heads[] = {"peer",     ">connections", ">requests",
+                                        ">in line", ">of bodies",   ">refused",
+                                        ">bodies",  ">connections", NULL};
+    struct text a;
+    struct table *t = table_create(heads);
+    for (uint32_t i = 0; i < s->peer_count; i++) {
+        const ea_peer_stats *p = &s->peers[i];
+        table_cell(t, "%s%s", p->name, p->own ? " (own)" : "");
+        table_cell(t, "%s", format_count(&a, p->connections));
+        table_cell(t, "%s", format_count(&a, p->requests));
+        table_cell(t, "%s", bounded(&a, p->in_line, p->in_line_max));
+        table_cell(t, "%s", format_bytes(&a, p->body_bytes));
+        table_cell(t, "%s", format_count(&a, p->refused_queue));
+        table_cell(t, "%s", format_count(&a, p->refused_bodies));
+        table_cell(t, "%s", format_count(&a, p->refused_connections));
+    }
+    if (s->peer_count) {
+        putchar('\n');
+        cli_table_print(t);
+    }
+    table_destroy(t);
+    if (s->peers_left_out) printf("and %s\n", format_many(&a, s->peers_left_out, "more peer"));
+}
+
 static void stats_print(const ea_stats *s)
 {
     struct text a, b;
@@ -198,6 +224,7 @@ static void stats_print(const ea_stats *s)
     for (uint32_t i = 0; i < s->gpu_count; i++)
         gpu_print(&s->gpus[i]);
     operations_print(s);
+    peers_print(s);
     routes_print(s);
 }
 
@@ -300,6 +327,28 @@ static void scheduler_print_json(struct json *j, const ea_stats *stats)
     json_end(j);
 }
 
+static void peers_print_json(struct json *j, const ea_stats *s)
+{
+    json_array(j, "peers");
+    for (uint32_t i = 0; i < s->peer_count; i++) {
+        const ea_peer_stats *p = &s->peers[i];
+        json_object(j, NULL);
+        json_string(j, "name", p->name);
+        json_bool(j, "own", p->own);
+        json_u64(j, "connections", p->connections);
+        json_u64(j, "requests", p->requests);
+        json_u64(j, "in_line", p->in_line);
+        json_u64(j, "in_line_max", p->in_line_max);
+        json_u64(j, "body_bytes", p->body_bytes);
+        json_u64(j, "refused_queue", p->refused_queue);
+        json_u64(j, "refused_connections", p->refused_connections);
+        json_u64(j, "refused_bodies", p->refused_bodies);
+        json_end(j);
+    }
+    json_end(j);
+    json_u64(j, "peers_left_out", s->peers_left_out);
+}
+
 static void stats_print_json(const ea_stats *s)
 {
     struct json j;
@@ -349,6 +398,7 @@ static void stats_print_json(const ea_stats *s)
     routes_print_json(&j, s);
     space_print_json(&j, &s->space);
     scheduler_print_json(&j, s);
+    peers_print_json(&j, s);
     json_end(&j);
 }
 

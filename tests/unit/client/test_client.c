@@ -85,6 +85,12 @@ Test(client, daemon_calls)
     cr_assert_eq(stats.space.use[EA_BACKEND_GPU].requests, 9);
     cr_assert(stats.scheduler.decisions == 12 && stats.scheduler.aged == 1);
     cr_assert(stats.pressure.evictions == 4 && stats.pressure.low);
+    cr_assert(stats.peer_count == 2 && stats.peers_left_out == 3);
+    cr_assert_str_eq(stats.peers[1].name, "uid?[31m 8");
+    const ea_peer_stats *p = stats.peers;
+    cr_assert(p->own && !p[1].own && p->connections == 1 && p->requests == 2 && p->in_line == 3);
+    cr_assert(p->in_line_max == 4 && p->body_bytes == 5 && p->refused_queue == 6);
+    cr_assert(p->refused_connections == 7 && p->refused_bodies == 8 && p[1].connections == 9);
     cr_assert_eq(ea_get_stats(client, NULL), EA_INVALID_ARGUMENT);
 }
 

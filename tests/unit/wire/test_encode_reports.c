@@ -92,6 +92,11 @@ Test(encode_reports, stats_at_their_largest)
     s.operation_count = WIRE_OPERATIONS_MAX;
     s.gpu_count = WIRE_GPUS_MAX;
     s.route_count = WIRE_ROUTES_MAX;
+    s.peer_count = WIRE_PEERS_MAX;
+    for (size_t i = 0; i < WIRE_PEERS_MAX; i++) {
+        memset(s.peers[i].name, 'p', sizeof s.peers[i].name); /* without an end */
+        s.peers[i].own = true;
+    }
     for (size_t i = 0; i < WIRE_GPUS_MAX; i++)
         s.gpus[i].state = WIRE_GPU_READY;
     for (size_t i = 0; i < WIRE_ROUTES_MAX; i++)
@@ -121,7 +126,11 @@ Test(encode_reports, stats_at_their_largest)
     cr_assert_eq((int)m.space.backends[1].backend, BACKEND_GPU);
     cr_assert_eq(m.space.backends[1].batched_requests, UINT64_MAX);
     cr_assert(m.scheduler.calibrated && m.pressure.low);
+    cr_assert_eq(m.peers_count, 16);
+    cr_assert_eq(strlen(m.peers[15].name), 55);
+    cr_assert(m.peers[15].own && m.peers[15].refused_bodies == UINT64_MAX);
     s.operation_count = s.gpu_count = s.route_count = 1000; /* more than there are */
+    s.peer_count = 1000;
     check_frame(encode_stats(3, &s, fresh()), OPERATION_STATS, 1, 3);
 }
 
@@ -155,9 +164,17 @@ Test(encode_reports, stats_of_the_scheduler)
                                                 .gpu_success_permille = 950};
     s.pressure = (struct wire_pressure){
         .shrunk_batches = 31, .shrunk_runs = 32, .split_runs = 33, .evictions = 34, .cpu = 35};
+    s.peer_count = 1;
+    s.peers[0] = (struct wire_peer_stats){"uid 7", false, 41, 42, 43, 44, 45, 46, 47, 48};
+    s.peers_left_out = 49;
     check_frame(encode_stats(3, &s, fresh()), OPERATION_STATS, 1, 3);
     static engram_accel_v1_StatsReply m;
     read_message(engram_accel_v1_StatsReply_fields, &m);
+    const engram_accel_v1_PeerStats *e = m.peers;
+    cr_assert(m.peers_count == 1 && strcmp(e->name, "uid 7") == 0 && !e->own);
+    cr_assert(e->connections == 41 && e->requests == 42 && e->in_line == 43);
+    cr_assert(e->in_line_max == 44 && e->body_bytes == 45 && e->refused_queue == 46);
+    cr_assert(e->refused_connections == 47 && e->refused_bodies == 48 && m.peers_left_out == 49);
     const engram_accel_v1_SpaceStats *p = &m.space;
     cr_assert(p->host_bytes == 1 && p->host_bytes_max == 2 && p->vram_bytes_max == 3);
     cr_assert(p->queue_depth == 4 && p->queue_max == 5 && p->connections == 6);
