@@ -191,6 +191,8 @@ struct ea_client {
 
     struct client_watch watch;
     struct cancel_box cancels;
+    ea_write next_write; /* of ea_next_write, until it is used */
+    bool has_next_write;
     bool calling; /* a blocking call is running */
     bool stop;    /* another thread wants it to end */
 
@@ -318,6 +320,10 @@ ea_status ea_request_write(ea_client *c, struct client_request *r, const ea_writ
 ea_status ea_build_write(ea_client *c, struct client_request *r, ea_status st,
                          const pb_msgdesc_t *fields, const void *message, const ea_write *write,
                          struct client_request **out);
+/* Ends a builder of a write that has no struct to say what it expects: ea_next_write did. */
+ea_status ea_build_change(ea_client *c, struct client_request *r, ea_status st,
+                          const pb_msgdesc_t *fields, const void *message,
+                          struct client_request **out);
 /* Queues the request, even while connecting. RESOURCE_EXHAUSTED: it is larger than the daemon
  * takes. */
 ea_status ea_submit(ea_client *c, struct client_request *r);

@@ -179,10 +179,10 @@ typedef struct ea_answer {
 /* Called exactly once, from inside ea_pump or ea_close. It may send further requests. */
 typedef void (*ea_callback)(ea_client *c, const ea_answer *answer, void *user);
 
-/* What a write expects to find, and how it is known again: a drop, ea_upsert, ea_delete and all
- * changes of a graph. A blocking call takes it in the struct that describes what to write, a _send
- * there or in ea_send_options. A write with it is one request; with a version and no token the
- * library does not repeat it. */
+/* What a write expects to find, and how it is known again: a create or drop, ea_upsert, ea_delete
+ * and all changes of a graph. A blocking call takes it in the struct that describes what to write
+ * or, where there is none, from ea_next_write; a _send in ea_send_options, too. A write with it is
+ * one request; with a version and no token the library does not repeat it. */
 typedef struct ea_write {
     /* the version that the collection or graph must have; 0: whatever it has. EA_ABORTED
      * (EA_DETAIL_VERSION_CHANGED) if it has another: ea_error_version tells which, and nothing has
@@ -197,6 +197,12 @@ typedef struct ea_write {
      * weights are added to with one. */
     uint8_t token[16];
 } ea_write;
+/* Says it (copied; NULL: nothing) for the next of these calls on this handle: ea_collection_create
+ * and _drop, ea_delete, ea_graph_create, _drop, _remove_nodes, _scale and _prune. It is used once,
+ * whatever becomes of that call. A create that expects a version is EA_ABORTED (EA_ALREADY_EXISTS
+ * if the name is taken); with a token a repetition gets the first one's answer, an empty collection
+ * or graph, whatever it holds by now. */
+EA_API ea_status ea_next_write(ea_client *c, const ea_write *write);
 
 typedef struct ea_send_options {
     ea_callback callback; /* NULL: the answer is dropped */

@@ -234,6 +234,8 @@ enum { FIELD_WRITE = 15 }; /* in every request that writes */
 static const bool writes[] = {
 #define OPERATION(NAME, number, name, needs, access, ...) [number] = WRITES_##access,
 #include "proto/operations.def"
+    [engram_accel_v1_Kind_KIND_COLLECTION_CREATE] = true,
+    [engram_accel_v1_Kind_KIND_GRAPH_CREATE] = true,
 };
 
 ea_status ea_request_write(ea_client *c, struct client_request *r, const ea_write *given)
@@ -267,6 +269,23 @@ ea_status ea_build_write(ea_client *c, struct client_request *r, ea_status st,
     if (!st) st = ea_request_message(c, r, fields, message);
     if (!st) st = ea_request_write(c, r, write);
     return ea_build_end(c, r, st, NULL, NULL, out);
+}
+
+ea_status ea_build_change(ea_client *c, struct client_request *r, ea_status st,
+                          const pb_msgdesc_t *fields, const void *message,
+                          struct client_request **out)
+{
+    const ea_write *next = c->has_next_write ? &c->next_write : NULL;
+    c->has_next_write = false;
+    return ea_build_write(c, r, st, fields, message, next, out);
+}
+
+ea_status ea_next_write(ea_client *c, const ea_write *write)
+{
+    if (!c) return EA_INVALID_ARGUMENT;
+    c->has_next_write = write != NULL;
+    if (write) ea_copy_struct(&c->next_write, sizeof c->next_write, write, c->sizes.write);
+    return EA_OK;
 }
 
 /* ---- submitting ---- */

@@ -20,7 +20,7 @@ static ea_status build_create(ea_client *c, const char *name, uint32_t dimension
     if (!st && (metric < EA_COSINE || metric > EA_SQUARED_EUCLIDEAN))
         st = ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_METRIC, "metric: %d, 1 to 3 wanted",
                      (int)metric);
-    return ea_build_end(c, r, st, engram_accel_v1_CollectionCreateRequest_fields, &m, out);
+    return ea_build_change(c, r, st, engram_accel_v1_CollectionCreateRequest_fields, &m, out);
 }
 
 ea_status ea_collection_create(ea_client *c, const char *name, uint32_t dimension, ea_metric metric,
@@ -49,7 +49,7 @@ static ea_status build_drop(ea_client *c, const char *name, struct client_reques
     r->repeatable = false;
     engram_accel_v1_CollectionDropRequest m = {0};
     ea_status st = ea_check_name(c, "name", name, m.name);
-    return ea_build_end(c, r, st, engram_accel_v1_CollectionDropRequest_fields, &m, out);
+    return ea_build_change(c, r, st, engram_accel_v1_CollectionDropRequest_fields, &m, out);
 }
 
 ea_status ea_collection_drop(ea_client *c, const char *name)
@@ -178,7 +178,7 @@ static ea_status build_delete(ea_client *c, const char *collection, const uint64
     engram_accel_v1_DeleteRequest m = {0};
     ea_status st = ea_check_name(c, "collection", collection, m.collection);
     if (!st) st = TENSOR(m, ids, U64, ids, n, 1);
-    return ea_build_end(c, r, st, engram_accel_v1_DeleteRequest_fields, &m, out);
+    return ea_build_change(c, r, st, engram_accel_v1_DeleteRequest_fields, &m, out);
 }
 
 ea_status ea_delete(ea_client *c, const char *collection, const uint64_t *ids, uint64_t n,

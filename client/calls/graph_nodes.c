@@ -42,7 +42,7 @@ static ea_status build_remove(ea_client *c, const char *graph, const uint64_t *i
     engram_accel_v1_GraphRemoveNodesRequest m = {0};
     ea_status st = ea_check_name(c, "graph", graph, m.graph);
     if (!st) st = TENSOR(m, ids, U64, ids, n, 1);
-    return ea_build_end(c, r, st, engram_accel_v1_GraphRemoveNodesRequest_fields, &m, out);
+    return ea_build_change(c, r, st, engram_accel_v1_GraphRemoveNodesRequest_fields, &m, out);
 }
 
 ea_status ea_graph_remove_nodes(ea_client *c, const char *graph, const uint64_t *ids, uint64_t n,

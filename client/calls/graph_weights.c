@@ -61,7 +61,7 @@ static ea_status build_scale(ea_client *c, const char *graph, float factor,
     r->repeatable = false; /* a repetition would scale twice */
     engram_accel_v1_GraphScaleRequest m = {.has_factor = true, .factor = factor};
     ea_status st = ea_check_name(c, "graph", graph, m.graph);
-    return ea_build_end(c, r, st, engram_accel_v1_GraphScaleRequest_fields, &m, out);
+    return ea_build_change(c, r, st, engram_accel_v1_GraphScaleRequest_fields, &m, out);
 }
 
 ea_status ea_graph_scale(ea_client *c, const char *graph, float factor, ea_graph_counts *out)
@@ -88,7 +88,7 @@ static ea_status build_prune(ea_client *c, const char *graph, float below,
     if (!r) return EA_RESOURCE_EXHAUSTED;
     engram_accel_v1_GraphPruneRequest m = {.has_below = true, .below = below};
     ea_status st = ea_check_name(c, "graph", graph, m.graph);
-    return ea_build_end(c, r, st, engram_accel_v1_GraphPruneRequest_fields, &m, out);
+    return ea_build_change(c, r, st, engram_accel_v1_GraphPruneRequest_fields, &m, out);
 }
 
 ea_status ea_graph_prune(ea_client *c, const char *graph, float below, ea_graph_counts *out)

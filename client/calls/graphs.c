@@ -14,7 +14,7 @@ static ea_status build_create(ea_client *c, const char *name, struct client_requ
     r->repeatable = false;
     engram_accel_v1_GraphCreateRequest m = {0};
     ea_status st = ea_check_name(c, "name", name, m.name);
-    return ea_build_end(c, r, st, engram_accel_v1_GraphCreateRequest_fields, &m, out);
+    return ea_build_change(c, r, st, engram_accel_v1_GraphCreateRequest_fields, &m, out);
 }
 
 ea_status ea_graph_create(ea_client *c, const char *name, ea_graph_info *out)
@@ -41,7 +41,7 @@ static ea_status build_drop(ea_client *c, const char *name, struct client_reques
     r->repeatable = false;
     engram_accel_v1_GraphDropRequest m = {0};
     ea_status st = ea_check_name(c, "name", name, m.name);
-    return ea_build_end(c, r, st, engram_accel_v1_GraphDropRequest_fields, &m, out);
+    return ea_build_change(c, r, st, engram_accel_v1_GraphDropRequest_fields, &m, out);
 }
 
 ea_status ea_graph_drop(ea_client *c, const char *name)

@@ -31,6 +31,8 @@ struct cli {
     const char *space;
     bool json;
     uint64_t timeout_us; /* 0: none, for somebody sits there who can interrupt */
+    bool expects;        /* the next request that writes is on condition of this */
+    ea_write expect;
     ea_client *client;
     ea_info info; /* after cli_info */
 };
@@ -61,6 +63,9 @@ int cli_exit_of(ea_status status);
 
 /* Opens the handle and says Hello. Once; later calls give CLI_OK. */
 int cli_connect(struct cli *cli);
+/* What the next request that writes expects; NULL: nothing. Once it is done, cli->expects is to be
+ * false. */
+const ea_write *cli_expectation(const struct cli *cli);
 /* Connects and fills cli->info, whose limits say how requests are to be split. */
 int cli_info(struct cli *cli);
 /* How many of something fit into one request: budgets over what each of them takes, at least 1. */

@@ -71,6 +71,42 @@ static error_t parse_global(int key, char *text, struct argp_state *state)
     return 0;
 }
 
+enum { OPTION_EXPECT = 0x600 };
+
+static const struct argp_option write_options[] = {
+    {"expect", OPTION_EXPECT, "exactly:V|at-least:V", 0,
+     "Change nothing unless the version that is there is V, or V or a later one", 0},
+    {0},
+};
+
+static error_t parse_expect(int key, char *text, struct argp_state *state)
+{
+    static const char exactly[] = "exactly:", at_least[] = "at-least:";
+    struct cli *cli = state->input;
+    if (key != OPTION_EXPECT) return ARGP_ERR_UNKNOWN;
+    cli->expect.at_least = strncmp(text, at_least, strlen(at_least)) == 0;
+    if (!cli->expect.at_least && strncmp(text, exactly, strlen(exactly)) != 0)
+        argp_error(state, "--expect: '%s' is not exactly:V or at-least:V", text);
+    cli->expect.version = cli_argument_u64(state, "--expect", strchr(text, ':') + 1, 1, UINT64_MAX);
+    cli->expects = true;
+    return 0;
+}
+
+static bool writes(const struct command *self)
+{
+#define COMMAND(name) &command_##name,
+    static const struct command *const writing[] = {WRITING_COMMANDS(COMMAND)};
+#undef COMMAND
+    for (size_t i = 0; i < sizeof writing / sizeof *writing; i++)
+        if (writing[i] == self) return true;
+    return false;
+}
+
+const ea_write *cli_expectation(const struct cli *cli)
+{
+    return cli->expects ? &cli->expect : NULL;
+}
+
 /* The root of a command's parsers: it only hands each child its input. */
 struct inputs {
     void *command;
@@ -82,7 +118,7 @@ static error_t parse_root(int key, char *text, struct argp_state *state)
     struct inputs *inputs = state->input;
     if (key != ARGP_KEY_INIT) return ARGP_ERR_UNKNOWN;
     state->child_inputs[0] = inputs->command;
-    state->child_inputs[1] = inputs->cli;
+    state->child_inputs[1] = state->child_inputs[2] = inputs->cli;
     return 0;
 }
 
@@ -90,8 +126,13 @@ void cli_parse(struct cli *cli, const struct command *self, void *input, int arg
 {
     struct argp own = {.options = self->options, .parser = self->parser};
     struct argp global = {.options = cli_options, .parser = parse_global};
-    struct argp_child children[] = {
-        {&own, 0, self->options ? "Options:" : NULL, 1}, {&global, 0, "Global options:", 2}, {0}};
+    struct argp none = {0};
+    struct argp expect = {.options = write_options, .parser = parse_expect};
+    bool takes_expect = writes(self), titled = self->options || takes_expect;
+    struct argp_child children[] = {{&own, 0, titled ? "Options:" : NULL, 1},
+                                    {takes_expect ? &expect : &none, 0, NULL, 1},
+                                    {&global, 0, "Global options:", 2},
+                                    {0}};
     struct argp root = {
         .parser = parse_root, .args_doc = self->arguments, .doc = self->doc, .children = children};
     struct inputs inputs = {input, cli};

@@ -12,6 +12,7 @@
 #include "daemon/request/jobs.h"
 #include "daemon/request/quotas.h"
 #include "daemon/request/reply.h"
+#include "daemon/request/writes.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 #include "daemon/wire/decode.h"
@@ -174,13 +175,28 @@ static size_t answer_cancel(struct pipeline *p, const struct job *j, void *at, s
 
 /* ---------------------------------------------------------------- collections */
 
+static void create(struct pipeline *p, struct job *j)
+{
+    const struct job_request *q = &j->request;
+    struct failure none = {0};
+    struct collection *c;
+    bool there = !store_collection_find(p->store, j->space, q->collection, &none, &c);
+    if (writes_create(p, j, there) &&
+        !store_collection_create(p->store, j->space, q->collection, q->dimension, q->metric,
+                                 &j->failure, &c))
+        j->result.version = collection_info(c).version;
+}
+
+/* What is made is empty; a repetition is told so, too, whatever became of it. */
 static size_t answer_create(struct pipeline *p, struct job *j, void *at)
 {
-    struct collection *c;
-    if (store_collection_create(p->store, j->space, j->request.collection, j->request.dimension,
-                                j->request.metric, &j->failure, &c))
-        return 0;
-    struct collection_info info = collection_info(c);
+    struct collection_info info = {.name = j->request.collection,
+                                   .dimension = j->request.dimension,
+                                   .metric = j->request.metric};
+    if (!writes_recall(p, j)) create(p, j);
+    writes_end(p, j);
+    if (j->failure.code) return 0;
+    info.version = j->result.version;
     return encode_collection(j->operation, j->key.request_id, j, &info, at);
 }
 

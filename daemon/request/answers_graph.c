@@ -1,14 +1,27 @@
 #include "daemon/request/answers_graph.h"
 
 #include "daemon/report/cards_report.h"
+#include "daemon/request/writes.h"
 #include "daemon/store/graph.h"
 #include "daemon/wire/encode.h"
 
+static void create(struct pipeline *p, struct job *j)
+{
+    struct failure none = {0};
+    struct graph *g;
+    bool there = !store_graph_find(p->store, j->space, j->request.collection, &none, &g);
+    if (writes_create(p, j, there) &&
+        !store_graph_create(p->store, j->space, j->request.collection, &j->failure, &g))
+        j->result.version = graph_info(g).version;
+}
+
 size_t answer_graph_create(struct pipeline *p, struct job *j, void *at)
 {
-    struct graph *g;
-    if (store_graph_create(p->store, j->space, j->request.collection, &j->failure, &g)) return 0;
-    struct graph_info info = graph_info(g);
+    struct graph_info info = {.name = j->request.collection};
+    if (!writes_recall(p, j)) create(p, j);
+    writes_end(p, j);
+    if (j->failure.code) return 0;
+    info.version = j->result.version;
     return encode_graph(j->operation, j->key.request_id, j, &info, at);
 }
 

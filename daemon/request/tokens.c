@@ -29,8 +29,9 @@ struct token_entry {
     UT_hash_handle hh;
     enum operation operation;
     char name[sizeof((struct job_request *)0)->collection];
-    uint64_t body_bytes; /* of the request */
-    bool done;           /* it has an answer, and stands in the lists */
+    uint64_t body_bytes;        /* of the request */
+    uint32_t dimension, metric; /* of a collection that was created */
+    bool done;                  /* it has an answer, and stands in the lists */
     uint64_t until_ns;
     struct token_space *space;
     struct token_entry *next, *previous;             /* by age, of all */
@@ -137,6 +138,7 @@ static struct token_space *have_space(struct tokens *t, const char *name)
 static bool is_same_request(const struct token_entry *e, const struct job *j)
 {
     return e->operation == j->operation && e->body_bytes == j->body_bytes &&
+           e->dimension == j->request.dimension && e->metric == j->request.metric &&
            strcmp(e->name, j->request.collection) == 0;
 }
 
@@ -196,6 +198,8 @@ static enum status take(struct tokens *t, struct job *j)
         e->key = key_of(j);
         e->operation = j->operation;
         e->body_bytes = j->body_bytes;
+        e->dimension = j->request.dimension;
+        e->metric = j->request.metric;
         e->room = room;
         e->space = s;
         memcpy(e->name, j->request.collection, sizeof e->name);

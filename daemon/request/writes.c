@@ -17,14 +17,21 @@ static enum status refuse_version(struct job *j, uint64_t now)
     return STATUS_ABORTED;
 }
 
+/* Refuses a version that never was. */
+static enum status check_known(struct job *j)
+{
+    uint64_t version = j->request.write.version;
+    if (version <= space_last_version(j->space)) return STATUS_OK;
+    return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_UNKNOWN_VERSION,
+                       "version %" PRIu64 " is expected, which never was", version);
+}
+
 static enum status check_version(struct job *j)
 {
     const struct job_write *w = &j->request.write;
     struct resident *r = job_resident(j);
     if (!w->version) return STATUS_OK;
-    if (w->version > space_last_version(j->space))
-        return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_UNKNOWN_VERSION,
-                           "version %" PRIu64 " is expected, which never was", w->version);
+    if (check_known(j)) return j->failure.code;
     uint64_t now = resident_version(r);
     if (w->at_least ? now < w->version : now != w->version) return refuse_version(j, now);
     if (job_drops(j) && !w->at_least && turnstile_has_writers(&r->turnstile))
@@ -40,4 +47,21 @@ bool writes_recall(struct pipeline *p, struct job *j)
 bool writes_begin(struct pipeline *p, struct job *j)
 {
     return tokens_begin(&p->tokens, j, clock_read_ns(p->clock)) && !check_version(j);
+}
+
+bool writes_create(struct pipeline *p, struct job *j, bool is_there)
+{
+    if (!tokens_begin(&p->tokens, j, clock_read_ns(p->clock))) return false;
+    uint64_t version = j->request.write.version;
+    if (!version || check_known(j)) return !version;
+    if (is_there) return true; /* which is refused for that */
+    failure_set(&j->failure, STATUS_ABORTED, DETAIL_VERSION_CHANGED,
+                "nothing of that name is there, and version %" PRIu64 "%s is expected", version,
+                j->request.write.at_least ? " or a later one" : "");
+    return false;
+}
+
+void writes_end(struct pipeline *p, struct job *j)
+{
+    tokens_end(&p->tokens, j, clock_read_ns(p->clock));
 }

@@ -18,4 +18,9 @@ bool writes_recall(struct pipeline *p, struct job *j);
  * need not run, as above. */
 bool writes_begin(struct pipeline *p, struct job *j);
 
+/* j creates, now, and repeats nothing; is_there: the name is taken. False: it is refused. After all
+ * of these that are made at once, done or not: writes_end. */
+bool writes_create(struct pipeline *p, struct job *j, bool is_there);
+void writes_end(struct pipeline *p, struct job *j);
+
 #endif

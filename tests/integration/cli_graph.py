@@ -144,6 +144,49 @@ def weights(t):
     t.run("graph", "drop", "w")
 
 
+def version_of(t, what, name):
+    return t.json(what, "describe", name)[0]["version"]
+
+
+def refused(t, version, *words):
+    """Nothing is changed, since what is there has another version."""
+    p = t.run(*words, "--expect", "exactly:%d" % version, code=1)
+    check("is there, and %d is expected" % version in p.stderr, " ".join(words) + p.stderr)
+
+
+def expects(t):
+    """--expect: of every command that changes something, on condition of a version."""
+    t.run("graph", "create", "e")
+    first = version_of(t, "graph", "e")
+    done = t.json("graph", "add", "e", "1", "2", "0.5", "--expect", "exactly:%d" % first)[0]
+    write("some.tsv", "1 2 0.25\n")
+    write("kinds.tsv", "1 concept 2\n2 - 3\n")
+    for words in (("add", "e", "1", "2", "0.5"), ("add", "e", "1", "2", "0.5", "--delta"),
+                  ("scale", "e", "2"), ("prune", "e", "1"), ("remove", "e", "1"),
+                  ("remove", "e", "--edges", "some.tsv"), ("set", "e", "kinds.tsv"),
+                  ("load", "e", "some.tsv"), ("drop", "e")):
+        refused(t, first, "graph", *words)
+    check(version_of(t, "graph", "e") == done["version"], "nothing was changed")
+    # Two requests, of which the first one is on that condition.
+    t.run("graph", "set", "e", "kinds.tsv", "--expect", "exactly:%d" % done["version"])
+    for words in (("scale", "e", "2"), ("load", "e", "some.tsv"), ("remove", "e", "2"),
+                  ("drop", "e")):
+        t.run("graph", *words, "--expect", "at-least:%d" % first)
+    t.run("collection", "create", "rows", "--dim", "3", "--metric", "dot")
+    first = version_of(t, "collection", "rows")
+    cli.write_npy("two.npy", "f", "(2, 3)", [1, 2, 3, 4, 5, 6])
+    t.run("load", "rows", "two.npy", "--expect", "exactly:%d" % first)
+    refused(t, first, "load", "rows", "two.npy")
+    refused(t, first, "delete", "rows", "0")
+    refused(t, first, "collection", "drop", "rows")
+    t.run("delete", "rows", "0", "--expect", "at-least:%d" % first)
+    now = version_of(t, "collection", "rows")
+    t.run("collection", "drop", "rows", "--expect", "exactly:%d" % now)
+    for wrong in "7", "exactly:0", "exactly:x", "at-most:7", "exactly", "":
+        t.run("graph", "drop", "g", "--expect", wrong, code=2)
+    t.run("graph", "describe", "g", "--expect", "exactly:7", code=2)
+
+
 def counted(t):
     """stats counts the space's graphs, explain says from how many nodes on a GPU is asked."""
     infos = t.json("graph", "list")[0]
@@ -406,7 +449,7 @@ def main():
         daemon = start_daemon("socket", "gpu.devices=none")
         tool = Tool("socket")
         try:
-            for part in loads, changes, weights, counted, spreads, tables, pictures, cues, refusals, interrupted, \
+            for part in loads, changes, weights, expects, counted, spreads, tables, pictures, cues, refusals, interrupted, \
                     in_pieces:
                 part(tool)
         finally:

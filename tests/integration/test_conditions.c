@@ -228,3 +228,93 @@ Test(conditions, nobody_comes_between_a_read_and_a_write)
     ea_close(c);
     scene_close(&s);
 }
+
+/* ---------------------------------------------------------------- calls without a struct for it */
+
+static ea_status next(ea_client *c, uint64_t version, bool at_least)
+{
+    return ea_next_write(c, &(ea_write){.version = version, .at_least = at_least});
+}
+
+static uint64_t version_of_links(ea_client *c)
+{
+    ea_graph_info info;
+    cr_assert_eq(ea_graph_describe(c, "links", &info), EA_OK, "%s", ea_error_text(c));
+    return info.version;
+}
+
+Test(conditions, calls_without_a_struct_take_the_next_write)
+{
+    struct scene s;
+    scene_open(&s, NULL);
+    ea_client *c = scene_client(&s, "conditions");
+    static const uint64_t one[] = {1};
+    ea_collection_info info;
+    ea_graph_counts did;
+    cr_assert_eq(ea_collection_create(c, "rows", 2, EA_DOT, &info), EA_OK);
+    cr_assert_eq(ea_graph_create(c, "links", NULL), EA_OK);
+    cr_assert_eq(upsert(c, NULL, NULL), EA_OK);
+    uint64_t old = info.version, now = version_of_rows(c);
+
+    next(c, old, false);
+    expect_aborted(c, ea_delete(c, "rows", one, 1, NULL), now);
+    cr_assert_eq(ea_delete(c, "rows", one, 1, NULL), EA_OK, "it is used once");
+    now = version_of_rows(c);
+    next(c, old, false);
+    expect_aborted(c, ea_collection_drop(c, "rows"), now);
+    next(c, old, true);
+    cr_assert_eq(ea_ping(c), EA_OK, "which leaves it for the next that writes");
+    cr_assert_eq(ea_collection_drop(c, "rows"), EA_OK, "%s", ea_error_text(c));
+
+    static const float half[] = {0.5f};
+    ea_graph_edges loop = {.sources = one, .targets = one, .weights = half, .count = 1};
+    cr_assert_eq(ea_graph_add_edges(c, "links", &loop, NULL), EA_OK);
+    now = version_of_links(c);
+    next(c, now, false);
+    cr_assert_eq(ea_graph_scale(c, "links", 0.5f, &did), EA_OK, "%s", ea_error_text(c));
+    next(c, now, false);
+    expect_aborted(c, ea_graph_scale(c, "links", 0.5f, NULL), did.version);
+    next(c, now, false);
+    expect_aborted(c, ea_graph_prune(c, "links", 0.5f, NULL), did.version);
+    next(c, now, false);
+    expect_aborted(c, ea_graph_remove_nodes(c, "links", one, 1, NULL), did.version);
+    next(c, now, false);
+    expect_aborted(c, ea_graph_drop(c, "links"), did.version);
+    next(c, did.version, false);
+    cr_assert_eq(ea_graph_drop(c, "links"), EA_OK, "%s", ea_error_text(c));
+
+    next(c, now, false);
+    ea_next_write(c, NULL);
+    cr_assert_eq(ea_collection_create(c, "rows", 2, EA_DOT, &info), EA_OK, "nothing after all");
+    ea_write twice = {.version = info.version};
+    next(c, info.version, false);
+    cr_assert_eq(ea_collection_drop_send(c, "rows", &(ea_send_options){.write = &twice}, NULL),
+                 EA_INVALID_ARGUMENT);
+    ea_close(c);
+    scene_close(&s);
+}
+
+/* What is to be made has no version yet. */
+Test(conditions, a_create_expects_nothing_or_aborts)
+{
+    struct scene s;
+    scene_open(&s, NULL);
+    ea_client *c = scene_client(&s, "conditions");
+    ea_collection_info info, again;
+    cr_assert_eq(ea_collection_create(c, "rows", 2, EA_DOT, &info), EA_OK);
+    for (int at_least = 0; at_least < 2; at_least++) {
+        next(c, info.version, at_least);
+        expect_aborted(c, ea_collection_create(c, "others", 2, EA_DOT, NULL), 0);
+        next(c, info.version, at_least);
+        expect_aborted(c, ea_graph_create(c, "links", NULL), 0);
+        next(c, info.version, at_least);
+        cr_assert_eq(ea_collection_create(c, "rows", 2, EA_DOT, NULL), EA_ALREADY_EXISTS);
+        next(c, info.version + 1000, at_least);
+        cr_assert_eq(ea_graph_create(c, "links", NULL), EA_INVALID_ARGUMENT);
+        cr_assert_eq(ea_error_detail(c), EA_DETAIL_UNKNOWN_VERSION);
+    }
+    cr_assert_eq(ea_collection_describe(c, "others", &again), EA_NOT_FOUND);
+    cr_assert_eq(ea_graph_describe(c, "links", &(ea_graph_info){0}), EA_NOT_FOUND);
+    ea_close(c);
+    scene_close(&s);
+}

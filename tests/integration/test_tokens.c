@@ -162,3 +162,56 @@ Test(tokens, lost_answers_do_not_count_twice)
     ea_close(c);
     scene_close(&s);
 }
+
+/* After a lost reply a create is sent again: it is not told that the name is taken. */
+Test(tokens, a_create_that_is_repeated_gets_the_first_answer)
+{
+    struct scene s;
+    scene_open(&s, NULL);
+    ea_client *c = scene_client(&s, "tokens"), *other = scene_client(&s, "tokens");
+    ea_write rows_token = token_of(1), links_token = token_of(2), third = token_of(3);
+    ea_collection_info first, again;
+    ea_graph_info graph, repeated;
+    ea_next_write(c, &rows_token);
+    cr_assert_eq(ea_collection_create(c, "rows", 2, EA_DOT, &first), EA_OK, "%s", ea_error_text(c));
+    ea_next_write(c, &links_token);
+    cr_assert_eq(ea_graph_create(c, "links", &graph), EA_OK, "%s", ea_error_text(c));
+    ea_rows all = {.collection = "rows", .ids = ids, .rows = rows, .count = 3, .dimension = 2};
+    cr_assert_eq(ea_upsert(c, &all, NULL), EA_OK);
+
+    ea_next_write(other, &rows_token);
+    cr_assert_eq(ea_collection_create(other, "rows", 2, EA_DOT, &again), EA_OK, "%s",
+                 ea_error_text(other));
+    cr_assert(!memcmp(&again, &first, sizeof first), "as it was: empty");
+    ea_next_write(other, &links_token);
+    cr_assert_eq(ea_graph_create(other, "links", &repeated), EA_OK, "%s", ea_error_text(other));
+    cr_assert(!memcmp(&repeated, &graph, sizeof graph));
+    cr_assert_eq(ea_collection_create(other, "rows", 2, EA_DOT, NULL), EA_ALREADY_EXISTS);
+
+    /* Another name, shape or metric is another request. */
+    const struct {
+        const char *name;
+        uint32_t dimension;
+        ea_metric metric;
+    } wrong[] = {{"others", 2, EA_DOT}, {"rows", 3, EA_DOT}, {"rows", 2, EA_COSINE}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        ea_next_write(c, &rows_token);
+        cr_assert_eq(
+            ea_collection_create(c, wrong[i].name, wrong[i].dimension, wrong[i].metric, NULL),
+            EA_INVALID_ARGUMENT);
+        cr_assert_eq(ea_error_detail(c), EA_DETAIL_TOKEN_REUSED);
+    }
+    /* A create that failed is tried again; one whose collection is gone is not made again. */
+    ea_next_write(c, &third);
+    cr_assert_eq(ea_collection_create(c, "rows", 2, EA_DOT, NULL), EA_ALREADY_EXISTS);
+    cr_assert_eq(ea_collection_drop(c, "rows"), EA_OK);
+    ea_next_write(c, &rows_token);
+    cr_assert_eq(ea_collection_create(c, "rows", 2, EA_DOT, &again), EA_OK);
+    cr_assert_eq(ea_collection_describe(c, "rows", &again), EA_NOT_FOUND);
+    ea_next_write(c, &third);
+    cr_assert_eq(ea_collection_create(c, "rows", 2, EA_DOT, &again), EA_OK);
+    cr_assert_gt(again.version, first.version);
+    ea_close(c);
+    ea_close(other);
+    scene_close(&s);
+}

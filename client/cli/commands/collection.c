@@ -134,6 +134,7 @@ static int drop_run(struct cli *cli, const struct command *self, int argc, char 
     cli_parse(cli, self, &o, argc, argv);
     int code = cli_connect(cli);
     if (code) return code;
+    ea_next_write(cli->client, cli_expectation(cli));
     ea_status status = ea_collection_drop(cli->client, o.name);
     if (status) return cli_failed(cli, status, o.name);
     if (cli->json) {

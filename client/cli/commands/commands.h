@@ -37,6 +37,19 @@
     COMMAND(spread)         \
     COMMAND(bench)
 
+/* Those that take --expect, for their first request that writes. */
+#define WRITING_COMMANDS(COMMAND) \
+    COMMAND(drop)                 \
+    COMMAND(load)                 \
+    COMMAND(delete)               \
+    COMMAND(graph_drop)           \
+    COMMAND(graph_load)           \
+    COMMAND(graph_add)            \
+    COMMAND(graph_scale)          \
+    COMMAND(graph_prune)          \
+    COMMAND(graph_set)            \
+    COMMAND(graph_remove)
+
 #define DECLARE(name) extern const struct command command_##name;
 COMMANDS(DECLARE)
 #undef DECLARE

@@ -110,6 +110,7 @@ static int drop_run(struct cli *cli, const struct command *self, int argc, char 
     cli_parse(cli, self, &name, argc, argv);
     int code = cli_connect(cli);
     if (code) return code;
+    ea_next_write(cli->client, cli_expectation(cli));
     ea_status status = ea_graph_drop(cli->client, name);
     if (status) return cli_failed(cli, status, name);
     if (cli->json) {

@@ -174,7 +174,8 @@ static int add_all(struct cli *cli, struct graph_add *a)
                             .targets = a->targets,
                             .weights = a->weights,
                             .count = a->count,
-                            .create = a->create};
+                            .create = a->create,
+                            .write = cli_expectation(cli)};
     ea_graph_counts did = {0};
     if (a->clamp) {
         edges.low = &a->low;

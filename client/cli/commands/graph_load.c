@@ -195,8 +195,10 @@ static ea_status send_part(struct graph_load *l, uint64_t end)
                                                             .targets = l->targets + at,
                                                             .weights = l->weights + at,
                                                             .count = end - at,
-                                                            .replace = l->replace},
+                                                            .replace = l->replace,
+                                                            .write = cli_expectation(l->cli)},
                                           &did);
+    if (!status) l->cli->expects = false;
     l->sum.edges_added += did.edges_added;
     l->sum.edges_removed += did.edges_removed;
     l->sum.nodes_added += did.nodes_added;

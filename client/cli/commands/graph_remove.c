@@ -74,12 +74,14 @@ static int remove_all(struct removal *o, struct cli *cli)
         const uint64_t *ids = o->ids.list + done;
         ea_graph_counts did = {0};
         n = o->ids.count - done < most ? o->ids.count - done : most;
+        if (!o->edges_path) ea_next_write(cli->client, cli_expectation(cli));
         ea_status status =
             o->edges_path
                 ? ea_graph_remove_edges(cli->client, o->name,
                                         &(ea_graph_edges){.sources = ids,
                                                           .targets = o->targets.list + done,
-                                                          .count = n},
+                                                          .count = n,
+                                                          .write = cli_expectation(cli)},
                                         &did)
                 : ea_graph_remove_nodes(cli->client, o->name, ids, n, &did);
         if (status && done)
@@ -87,6 +89,7 @@ static int remove_all(struct removal *o, struct cli *cli)
                       format_count(&a, o->sum.nodes_removed),
                       format_count(&b, o->sum.edges_removed));
         if (status) return cli_failed(cli, status, o->name);
+        cli->expects = false;
         o->sum.nodes_removed += did.nodes_removed;
         o->sum.edges_removed += did.edges_removed;
         o->sum.missing += did.missing;

@@ -54,6 +54,7 @@ static int scale_run(struct cli *cli, const struct command *self, int argc, char
     cli_parse(cli, self, &a, argc, argv);
     int code = cli_connect(cli);
     if (code) return code;
+    ea_next_write(cli->client, cli_expectation(cli));
     ea_status status = ea_graph_scale(cli->client, a.name, a.number, &did);
     if (status) return cli_failed(cli, status, a.name);
     if (cli->json)
@@ -72,6 +73,7 @@ static int prune_run(struct cli *cli, const struct command *self, int argc, char
     cli_parse(cli, self, &a, argc, argv);
     int code = cli_connect(cli);
     if (code) return code;
+    ea_next_write(cli->client, cli_expectation(cli));
     ea_status status = ea_graph_prune(cli->client, a.name, a.number, &did);
     if (status) return cli_failed(cli, status, a.name);
     if (cli->json)

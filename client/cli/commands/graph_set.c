@@ -48,13 +48,15 @@ static int set_some(struct set *o, struct cli *cli, size_t i, size_t *n)
         &(ea_graph_nodes){.ids = o->ids,
                           .kinds = line->gives & GIVES_KIND ? o->kinds : NULL,
                           .factors = line->gives & GIVES_FACTOR ? o->factors : NULL,
-                          .count = *n},
+                          .count = *n,
+                          .write = cli_expectation(cli)},
         &did);
     struct text a, b;
     if (status && i > 0)
         cli_error(0, "%s of %s were set before this failed:", format_count(&a, i),
                   format_many(&b, o->lines.count, "node"));
     if (status) return cli_failed(cli, status, o->name);
+    cli->expects = false;
     o->added += did.nodes_added;
     return CLI_OK;
 }

@@ -70,6 +70,7 @@ static void on_upsert(ea_client *c, const ea_answer *answer, void *user)
     struct load *l = b->load;
     if (answer->status == EA_OK) {
         l->done += b->n;
+        l->cli->expects = false;
     } else if (l->code == CLI_OK) {
         char what[256];
         snprintf(what, sizeof what, "rows %" PRIu64 " to %" PRIu64 " of %.180s", b->first,
@@ -149,6 +150,7 @@ static int send_block(struct load *l, struct block *b)
                                                  .ids = b->ids,
                                                  .rows = b->rows,
                                                  .count = n,
+                                                 .write = cli_expectation(l->cli),
                                                  .dimension = (uint32_t)l->file.columns},
                                       &(ea_send_options){.callback = on_upsert, .user = b}, NULL);
     if (status) {
@@ -159,8 +161,10 @@ static int send_block(struct load *l, struct block *b)
     return CLI_OK;
 }
 
+/* NULL: none; or the others wait for what the first expects. */
 static struct block *free_block(struct load *l)
 {
+    if (l->cli->expects && l->sent) return NULL;
     for (unsigned i = 0; i < BLOCKS; i++)
         if (l->blocks[i].n == 0) return &l->blocks[i];
     return NULL;

@@ -183,10 +183,12 @@ static int delete_all(struct rows_options *o, struct cli *cli)
     for (uint64_t done = 0; done < o->ids.count;) {
         uint64_t left = o->ids.count - done, n = left < most ? left : most;
         ea_delete_counts gone;
+        ea_next_write(cli->client, cli_expectation(cli));
         ea_status status = ea_delete(cli->client, o->name, o->ids.list + done, n, &gone);
         if (status && done)
             cli_error(0, "%s rows were deleted before this failed:", format_count(&a, deleted));
         if (status) return cli_failed(cli, status, o->name);
+        cli->expects = false;
         deleted += gone.deleted;
         missing += gone.missing;
         done += n;
