@@ -66,6 +66,8 @@ struct spread_grid {
 /* Window of spread_graph.order: in each window the numbers are a permutation of the window's
  * own. */
 enum { SPREAD_WINDOW = 1024 };
+/* Lists in a page, 64 KiB: a power of two, some windows. */
+enum { SPREAD_PAGE_SHIFT = 12, SPREAD_PAGE_LISTS = 1 << SPREAD_PAGE_SHIFT };
 
 /* A graph as its readers see it. Nodes have numbers 0 .. nodes - 1; some numbers may be free (they
  * have no edges, and no request reaches them). Every edge is stored in both orientations. When the
@@ -74,7 +76,7 @@ enum { SPREAD_WINDOW = 1024 };
 struct spread_graph {
     uint32_t nodes;
     uint64_t edges;
-    const struct spread_list *out, *in; /* one a node */
+    const struct spread_list *out, *in; /* one a node; NULL: they lie in pages, below */
     const struct spread_edge *out_edges, *in_edges;
     const uint64_t *ids;  /* one a node, all different except for free numbers */
     const uint8_t *kinds; /* one a node: enum spread_kind; NULL: all SPREAD_PLAIN */
@@ -85,6 +87,9 @@ struct spread_graph {
          * numbers that are close */
         *order;
     struct spread_grid grid;
+    /* For the CPU: page p holds the lists of the nodes p * SPREAD_PAGE_LISTS and up. A graph that
+     * changes while it is read shares its other pages with its other versions. */
+    const struct spread_list *const *out_pages, *const *in_pages;
 };
 
 /* Computes the grid for weights of at most 2^weight_exponent and factors of at most
@@ -269,6 +274,24 @@ struct spread_question {
 
 #if !defined(__cplusplus)
 
+/* The list of a node: lists is one array for all nodes, or NULL, and then pages counts. */
+static inline const struct spread_list *spread_list_of(const struct spread_list *lists,
+                                                       const struct spread_list *const *pages,
+                                                       uint32_t node)
+{
+    return lists ? &lists[node] : &pages[node >> SPREAD_PAGE_SHIFT][node & (SPREAD_PAGE_LISTS - 1)];
+}
+
+static inline const struct spread_list *spread_out_list(const struct spread_graph *g, uint32_t node)
+{
+    return spread_list_of(g->out, g->out_pages, node);
+}
+
+static inline const struct spread_list *spread_in_list(const struct spread_graph *g, uint32_t node)
+{
+    return spread_list_of(g->in, g->in_pages, node);
+}
+
 /* Arrays by node number in the middle of a hop of mode linear. */
 struct spread_settling {
     float *sends;             /* in: what a node received; out: what it sends next, 0: nothing */
@@ -290,7 +313,8 @@ struct spread_settled {
 struct spread_kernels {
     const char *name;
     /* Sets received[n] = spread_received of the sum over n's whole in-list, for n = order[0 ..
-     * count). sent and received are two different arrays by node number. */
+     * count). sent and received are two different arrays by node number. Order
+     * is of one window, or of whole windows one after the other. */
     void (*pull)(const struct spread_graph *g, const uint32_t *order, size_t count,
                  const float *sent, float decay, float *received);
     /* Turns what the nodes first .. last - 1 received into their new state. */

@@ -34,7 +34,7 @@ static uint32_t weight_key(float weight)
 static bool write_edges(struct job *j, struct nodes *w, uint64_t at, struct arena *a)
 {
     const struct spread_graph *g = &w->graph;
-    const struct spread_list *list = &g->out[w->numbers[at]];
+    const struct spread_list *list = spread_out_list(g, w->numbers[at]);
     const struct spread_edge *edges = g->out_edges + list->first;
     uint64_t first = ((const uint64_t *)j->result.tensors[RESULT_NODES_OFFSETS].data)[at];
     uint64_t *targets = (uint64_t *)j->result.tensors[RESULT_NODES_TARGETS].data + first;
@@ -72,8 +72,8 @@ static void write_node(struct job *j, struct nodes *w, uint64_t at)
     ((uint8_t *)t[0].data)[at] = known;
     ((uint8_t *)t[1].data)[at] = known && g->kinds ? g->kinds[node] : SPREAD_PLAIN;
     ((float *)t[2].data)[at] = !known ? 0.0f : g->factors ? g->factors[node] : 1.0f;
-    ((uint32_t *)t[3].data)[at] = known ? g->out[node].count : 0;
-    ((uint32_t *)t[4].data)[at] = known ? g->in[node].count : 0;
+    ((uint32_t *)t[3].data)[at] = known ? spread_out_list(g, node)->count : 0;
+    ((uint32_t *)t[4].data)[at] = known ? spread_in_list(g, node)->count : 0;
 }
 
 static void nodes_part(struct job *j, uint32_t part, uint32_t worker)
@@ -119,7 +119,8 @@ static enum status nodes_prepare(struct job *j)
     uint64_t edges = 0;
     for (uint64_t i = 0; i < w->count; i++) {
         if (i % YIELD_EVERY == 0) yield_check();
-        if (w->numbers[i] != SPREAD_NO_NODE) edges += w->graph.out[w->numbers[i]].count;
+        if (w->numbers[i] != SPREAD_NO_NODE)
+            edges += spread_out_list(&w->graph, w->numbers[i])->count;
     }
     j->result.counts[0] = w->count - found;
     enum status st = take_result(j, w, edges);
@@ -129,7 +130,8 @@ static enum status nodes_prepare(struct job *j)
     for (uint64_t i = 0; i < w->count; i++) {
         if (i % YIELD_EVERY == 0) yield_check();
         bool known = w->numbers[i] != SPREAD_NO_NODE;
-        offsets[i + 1] = offsets[i] + (known ? w->graph.out[w->numbers[i]].count : 0);
+        offsets[i + 1] =
+            offsets[i] + (known ? spread_out_list(&w->graph, w->numbers[i])->count : 0);
     }
     return STATUS_OK;
 }

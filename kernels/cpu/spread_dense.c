@@ -121,7 +121,7 @@ void spread_dense_clear(const struct spread_run *r)
 
 static uint32_t parent_of(const struct spread_graph *g, uint32_t node, const float *sent)
 {
-    struct spread_list list = g->in[node];
+    struct spread_list list = *spread_in_list(g, node);
     const struct spread_edge *edges = g->in_edges + list.first;
     uint32_t parent = SPREAD_NO_NODE;
     double best = 0;
@@ -233,7 +233,7 @@ static void cut_parts(const struct spread_run *r, struct spread_state *s)
     if (most < work / (SPREAD_PARTS_MAX / 2)) most = work / (SPREAD_PARTS_MAX / 2);
     for (uint32_t i = 0; i < g->nodes; i += STEP) {
         uint32_t nodes = g->nodes - i < STEP ? g->nodes - i : STEP;
-        done += ((uint64_t)g->in[g->order[i]].count + NODE_EDGES) * nodes;
+        done += ((uint64_t)spread_in_list(g, g->order[i])->count + NODE_EDGES) * nodes;
         if (done < most || s->pull_parts == SPREAD_PARTS_MAX - 1) continue;
         s->starts[++s->pull_parts] = i + nodes;
         done = 0;

@@ -63,10 +63,11 @@ static void fetch_ahead(const struct spread_graph *g, const struct spread_place 
                         const uint32_t *nodes, uint32_t now, uint32_t last)
 {
     enum { FAR = 16, NEAR = 8, NEXT = 2, EDGES_MAX = 32 };
-    if (now + FAR < last) __builtin_prefetch(&g->out[nodes[now + FAR]]);
-    if (now + NEAR < last) __builtin_prefetch(&g->out_edges[g->out[nodes[now + NEAR]].first]);
+    if (now + FAR < last) __builtin_prefetch(spread_out_list(g, nodes[now + FAR]));
+    if (now + NEAR < last)
+        __builtin_prefetch(&g->out_edges[spread_out_list(g, nodes[now + NEAR])->first]);
     if (now + NEXT >= last) return;
-    struct spread_list list = g->out[nodes[now + NEXT]];
+    struct spread_list list = *spread_out_list(g, nodes[now + NEXT]);
     uint32_t count = list.count < EDGES_MAX ? list.count : EDGES_MAX;
     for (uint32_t e = 0; e < count; e++)
         __builtin_prefetch(&places[g->out_edges[list.first + e].node], 1);
@@ -81,7 +82,7 @@ static void count_part(struct spread_run *r, struct spread_range range)
     if (s->depth == 0) count_seeds(r, &found);
     for (uint32_t i = range.first; i < range.last; i++) {
         fetch_ahead(r->graph, s->places, senders->nodes, i, range.last);
-        struct spread_list list = r->graph->out[senders->nodes[i]];
+        struct spread_list list = *spread_out_list(r->graph, senders->nodes[i]);
         const struct spread_edge *edges = r->graph->out_edges + list.first;
         uint32_t gains = gains_of(senders, i);
         for (uint32_t e = 0; e < list.count; e++)
@@ -117,7 +118,7 @@ static void scatter_node(const struct spread_run *r, const struct spread_front *
     const struct spread_question *q = r->question;
     uint32_t node = senders->nodes[i], depth = spread_state_of(r)->depth;
     uint32_t gains = gains_of(senders, i), kind = g->kinds ? g->kinds[node] : SPREAD_PLAIN;
-    struct spread_list list = g->out[node];
+    struct spread_list list = *spread_out_list(g, node);
     const struct spread_edge *edges = g->out_edges + list.first;
     for (uint32_t e = 0; e < list.count; e++) {
         uint32_t target = edges[e].node;
@@ -231,7 +232,8 @@ static uint64_t contributions_most(const struct spread_run *r, struct spread_sta
     uint64_t most = s->depth == 0 ? r->question->seed_count : 0;
     uint32_t count = senders->count;
     for (uint32_t i = 0; i < count; i++)
-        most += (uint64_t)r->graph->out[senders->nodes[i]].count * gains_of(senders, i);
+        most +=
+            (uint64_t)spread_out_list(r->graph, senders->nodes[i])->count * gains_of(senders, i);
     return most;
 }
 

@@ -193,6 +193,18 @@ static inline void spread_settle_one(const struct spread_settling *s, uint32_t n
     all->sending += kept && sent > 0.0f;
 }
 
+/* The in-lists of the window that a node is in, by place in the window. */
+static inline const struct spread_list *spread_in_window(const struct spread_graph *g,
+                                                         uint32_t node)
+{
+    return spread_in_list(g, node & ~(uint32_t)(SPREAD_WINDOW - 1));
+}
+
+static inline uint32_t spread_window_place(uint32_t node)
+{
+    return node & (SPREAD_WINDOW - 1);
+}
+
 /* For tests, called after spread_run_begin. */
 void spread_run_force(struct spread_run *r, enum spread_hop hop);
 

@@ -79,7 +79,7 @@ static uint32_t push_node(const struct spread_run *r, struct spread_state *s, ui
                           float sent, uint32_t count)
 {
     const struct spread_graph *g = r->graph;
-    struct spread_list list = g->out[source];
+    struct spread_list list = *spread_out_list(g, source);
     const struct spread_edge *edges = g->out_edges + list.first;
     for (uint32_t e = 0; e < list.count; e++) {
         uint32_t target = edges[e].node;
@@ -159,7 +159,7 @@ static bool many_leave(const struct spread_run *r, const struct spread_front *se
     uint64_t most = r->graph->edges / (r->alone ? ALONE_SHARE : PULL_SHARE), leave = 0;
     uint32_t count = senders->count;
     for (uint32_t i = 0; i < count && leave <= most; i++)
-        leave += r->graph->out[senders->nodes[i]].count;
+        leave += spread_out_list(r->graph, senders->nodes[i])->count;
     return leave > most;
 }
 

@@ -11,8 +11,8 @@ static void pull(const struct spread_graph *g, const uint32_t *order, size_t cou
 {
     struct spread_grid grid = g->grid;
     for (size_t i = 0; i < count; i++) {
-        if (i + AHEAD < count) __builtin_prefetch(&g->in[order[i + AHEAD]]);
-        struct spread_list list = g->in[order[i]];
+        if (i + AHEAD < count) __builtin_prefetch(spread_in_list(g, order[i + AHEAD]));
+        struct spread_list list = *spread_in_list(g, order[i]);
         const struct spread_edge *edges = g->in_edges + list.first;
         struct spread_sum sum = {0, 0};
         for (uint32_t e = 0; e < list.count; e++)

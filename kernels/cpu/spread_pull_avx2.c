@@ -72,11 +72,11 @@ struct lane_lists {
     __m256i first, count;
 };
 
-static inline struct lane_lists lists_of(const struct spread_graph *graph, const uint32_t *order)
+static inline struct lane_lists lists_of(const struct spread_list *in, const uint32_t *order)
 {
     __m128i lists[LANES];
     for (uint32_t i = 0; i < LANES; i++)
-        lists[i] = _mm_loadu_si128((const __m128i *)&graph->in[order[i]]);
+        lists[i] = _mm_loadu_si128((const __m128i *)&in[spread_window_place(order[i])]);
     __m256i even = _mm256_setr_m128i(lists[0], lists[2]),
             odd = _mm256_setr_m128i(lists[1], lists[3]);
     struct lane_lists l = {
@@ -105,22 +105,22 @@ static inline void pull_four(const struct spread_graph *graph, struct lane_lists
     _mm_storeu_ps(received, _mm_min_ps(_mm256_cvtpd_ps(sums), _mm_set1_ps(1.0f)));
 }
 
-static inline void pull_each(const struct spread_graph *graph, const uint32_t *order,
-                             struct lane_grid_avx2 g, const float *sent, uint32_t lanes,
-                             float decay, float received[LANES])
+static inline void pull_each(const struct spread_graph *graph, const struct spread_list *in,
+                             const uint32_t *order, struct lane_grid_avx2 g, const float *sent,
+                             uint32_t lanes, float decay, float received[LANES])
 {
     for (uint32_t i = 0; i < lanes; i++) {
-        struct spread_list list = graph->in[order[i]];
+        struct spread_list list = in[spread_window_place(order[i])];
         received[i] =
             spread_received(pull_long(graph->in_edges + list.first, list.count, g, sent), decay);
     }
 }
 
-static uint32_t longest_of(const struct spread_graph *graph, const uint32_t *order, uint32_t lanes)
+static uint32_t longest_of(const struct spread_list *in, const uint32_t *order, uint32_t lanes)
 {
     uint32_t longest = 0;
     for (uint32_t i = 0; i < lanes; i++) {
-        uint32_t count = graph->in[order[i]].count;
+        uint32_t count = in[spread_window_place(order[i])].count;
         longest = count > longest ? count : longest;
     }
     return longest;
@@ -132,16 +132,17 @@ static void pull(const struct spread_graph *graph, const uint32_t *order, size_t
     struct lane_grid_avx2 g = {_mm256_set1_pd(graph->grid.high), _mm256_set1_pd(graph->grid.low)};
     float lanes_received[LANES];
     for (size_t i = 0; i < count && i < AHEAD; i++)
-        __builtin_prefetch(&graph->in[order[i]]);
+        __builtin_prefetch(spread_in_list(graph, order[i]));
     for (size_t i = 0; i < count; i += LANES) {
         uint32_t lanes = count - i < LANES ? (uint32_t)(count - i) : LANES;
         for (size_t k = i + AHEAD; k < i + AHEAD + LANES && k < count; k++)
-            __builtin_prefetch(&graph->in[order[k]]);
-        uint32_t longest = longest_of(graph, order + i, lanes);
+            __builtin_prefetch(spread_in_list(graph, order[k]));
+        const struct spread_list *in = spread_in_window(graph, order[i]);
+        uint32_t longest = longest_of(in, order + i, lanes);
         if (longest >= LONG || lanes < LANES)
-            pull_each(graph, order + i, g, sent, lanes, decay, lanes_received);
+            pull_each(graph, in, order + i, g, sent, lanes, decay, lanes_received);
         else
-            pull_four(graph, lists_of(graph, order + i), longest, g, sent, decay, lanes_received);
+            pull_four(graph, lists_of(in, order + i), longest, g, sent, decay, lanes_received);
         for (uint32_t k = 0; k < lanes; k++)
             received[order[i + k]] = lanes_received[k];
     }

@@ -118,8 +118,9 @@ static inline void pull_group(const struct spread_edge *edges, const struct list
 static void look_up(const struct spread_graph *graph, const uint32_t *order, size_t count,
                     struct lists *l)
 {
+    const struct spread_list *in = spread_in_window(graph, order[0]);
     for (size_t i = 0; i < count; i++) {
-        struct spread_list list = graph->in[order[i]];
+        struct spread_list list = in[spread_window_place(order[i])];
         l->firsts[i] = list.first;
         l->counts[i] = list.count;
     }
@@ -153,7 +154,7 @@ static void fetch_lists(const struct spread_graph *graph, uint32_t node, size_t 
 {
     uint64_t first = (node / SPREAD_WINDOW + 1) * (uint64_t)SPREAD_WINDOW + place;
     for (uint64_t n = first; n < first + CHUNK && n < graph->nodes; n += LINE_LISTS)
-        __builtin_prefetch(&graph->in[n]);
+        __builtin_prefetch(spread_in_list(graph, n));
 }
 
 /* Prefetches the memory that this window's results are written to. */

@@ -250,7 +250,7 @@ static bool outgrows(struct spread_run *r, struct spread_state *s)
     uint32_t listed = senders->sent_full ? 0 : senders->count;
     if (senders->sent_full) edges += r->graph->edges;
     for (uint32_t i = 0; i < listed && edges <= r->edges_max; i++)
-        edges += r->graph->out[senders->nodes[i]].count;
+        edges += spread_out_list(r->graph, senders->nodes[i])->count;
     r->edges_followed = edges;
     r->outgrown = edges > r->edges_max || listed > r->edges_max;
     return r->outgrown;
