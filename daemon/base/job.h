@@ -23,7 +23,7 @@
 
 struct space;
 struct edition;
-struct graph;
+struct graph_edition;
 struct resident;
 struct vector_kernels;
 struct operation_ops;
@@ -254,10 +254,10 @@ struct job {
     UT_hash_handle hh; /* in the pipeline's table of jobs in flight, by key */
     struct space *space;
     struct resident *resident; /* what it waits for, reads or writes; or NULL */
-    /* Its collection's rows, of a reader as they were when it began and of a writer as they are, or
-     * its graph. Both NULL: it has neither, or waits. */
+    /* Its collection's rows or its graph, of a reader as they were when it began and of a writer as
+     * they are. Both NULL: it has neither, or waits. */
     struct edition *collection;
-    struct graph *graph;
+    struct graph_edition *graph;
     struct token_entry *token; /* of a write under way (request/tokens.h); NULL: none */
     bool holds_turnstile;
     bool writer;

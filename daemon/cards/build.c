@@ -2,6 +2,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/cards/cards_inside.h"
 #include "daemon/store/collection.h"
+#include "daemon/store/graph.h"
 #include "daemon/store/space.h"
 
 /* How long a card that is too small for a replica is not tried again. */
@@ -153,7 +154,8 @@ void build_order(struct cards *g, struct job *j, struct card_replica *r, struct 
 
 static bool reads_newest(const struct job *j)
 {
-    return !j->collection || j->collection == collection_now((struct collection *)j->resident);
+    if (j->collection) return j->collection == collection_now((struct collection *)j->resident);
+    return j->graph == graph_now((struct graph *)j->resident);
 }
 
 /* For j, which began before the newest write: the replica as it is, if it is what j reads. Orders

@@ -38,7 +38,7 @@ static void order_run(struct cards *g, struct job *j, struct card_replica *r,
         .bytes = run->bytes ? heap_place(g->options.heap, run->data) : PLACE_NONE,
     };
     for (int part = 0; part < GRAPH_PARTS; part++)
-        up->part_bytes[part] = graph_part_bytes(graph_of(r->resident), (enum graph_part)part);
+        up->part_bytes[part] = graph_part_bytes(j->graph, (enum graph_part)part);
     build_order(g, j, r, &order, run->bytes);
 }
 
@@ -59,7 +59,7 @@ bool build_graph(struct cards *g, struct job *j, struct card_replica *r, uint64_
     bool all = bytes_max == UINT64_MAX;
     if (all && !has_room_for_all(graph, orders_max)) return false;
     struct graph_run run = {0}, next;
-    uint64_t version = resident_version(r->resident), left = all ? 0 : bytes_max;
+    uint64_t version = graph_version(j->graph), left = all ? 0 : bytes_max;
     bool more = graph_next_dirty(graph, left, &run), stop = false;
     replica_set_bytes(r, resident_bytes(r->resident));
     if (!more) order_run(g, j, r, &run, version);

@@ -4,6 +4,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/cards/cards_inside.h"
 #include "daemon/store/collection.h"
+#include "daemon/store/graph.h"
 #include "daemon/store/space.h"
 
 /* A job may upload this much before it runs. */
@@ -18,7 +19,7 @@ bool replica_is(const struct card_replica *r, uint64_t number)
 
 uint64_t replica_version_of(const struct job *j)
 {
-    return j->collection ? collection_version(j->collection) : resident_version(j->resident);
+    return j->collection ? collection_version(j->collection) : graph_version(j->graph);
 }
 
 bool replica_is_current(const struct card_replica *r)

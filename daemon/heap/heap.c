@@ -250,7 +250,7 @@ static bool count_pages(struct heap *h, struct record *r, uint64_t bytes)
     return true;
 }
 
-enum status heap_grow(struct heap *h, struct heap_block *b, uint64_t bytes)
+static enum status grow(struct heap *h, struct heap_block *b, uint64_t bytes, bool stays)
 {
     bytes = round_up(bytes, PAGE);
     if (fault_here("heap: grow")) return STATUS_RESOURCE_EXHAUSTED;
@@ -258,7 +258,7 @@ enum status heap_grow(struct heap *h, struct heap_block *b, uint64_t bytes)
     struct record *r = &h->records[b->offset / HEAP_UNIT];
     assert(bytes <= (uint64_t)HEAP_UNIT << r->order);
     uint64_t more = bytes > r->charged ? bytes - r->charged : 0;
-    enum status st = charge(h, r->owner, more, false, QUOTA_BINDS);
+    enum status st = charge(h, r->owner, more, stays, QUOTA_BINDS);
     if (!st && !count_pages(h, r, bytes)) {
         discharge(h, r->owner, more);
         st = STATUS_RESOURCE_EXHAUSTED;
@@ -269,6 +269,27 @@ enum status heap_grow(struct heap *h, struct heap_block *b, uint64_t bytes)
     }
     pthread_mutex_unlock(&h->lock);
     return st;
+}
+
+enum status heap_grow(struct heap *h, struct heap_block *b, uint64_t bytes)
+{
+    return grow(h, b, bytes, false);
+}
+
+enum status heap_extend(struct heap *h, struct heap_block *b, uint64_t bytes)
+{
+    return grow(h, b, bytes, true);
+}
+
+uint64_t heap_span(const struct heap *h, const struct heap_block *b)
+{
+    return b->data ? (uint64_t)HEAP_UNIT << h->records[b->offset / HEAP_UNIT].order : 0;
+}
+
+enum status heap_take_wide(struct heap *h, uint64_t bytes, uint64_t span, uint32_t owner,
+                           struct heap_block *out)
+{
+    return take(h, span, bytes, owner, true, QUOTA_BINDS, out);
 }
 
 enum status heap_take_past_quota(struct heap *h, uint64_t bytes, uint32_t owner,

@@ -68,6 +68,14 @@ enum status heap_take_begun(struct heap *h, uint64_t bytes, uint64_t begun, uint
  * before. */
 enum status heap_grow(struct heap *h, struct heap_block *b, uint64_t bytes);
 
+/* As heap_take_fresh, with addresses for `span` bytes (at least `bytes`): for blocks that will stay
+ * and grow where they lie. heap_extend takes more of any block, up to heap_span, under the same
+ * bound as heap_take_fresh; bytes not yet written are zero. Errors: the block is as before. */
+enum status heap_take_wide(struct heap *h, uint64_t bytes, uint64_t span, uint32_t owner,
+                           struct heap_block *out);
+uint64_t heap_span(const struct heap *h, const struct heap_block *b);
+enum status heap_extend(struct heap *h, struct heap_block *b, uint64_t bytes);
+
 /* Whether a take of so many bytes would succeed now, as far as can be said without trying. */
 enum status heap_fits(struct heap *h, uint64_t bytes, uint32_t owner);
 

@@ -209,7 +209,8 @@ static void fill_edges(struct job *j, uint64_t first, uint64_t count, void *memo
         weights[i] = 0.5f + (float)(random_next(&state) >> 8) * 0x1p-25f;
     }
     struct graph_counts counts;
-    graph_add_edges(j->graph, sources, targets, weights, edges, false, &counts, &j->failure);
+    graph_add_edges((struct graph *)j->resident, sources, targets, weights, edges, false, &counts,
+                    &j->failure);
 }
 
 void trial_fill(struct job *j)
@@ -225,7 +226,7 @@ void trial_fill(struct job *j)
 void trial_clear(struct job *j)
 {
     if (j->graph)
-        graph_clear(j->graph);
+        graph_clear((struct graph *)j->resident);
     else
         collection_clear((struct collection *)j->resident);
 }

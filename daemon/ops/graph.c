@@ -21,13 +21,18 @@ static void note_counts(struct job *j, const struct graph_counts *c)
     memcpy(j->result.counts, counts, sizeof counts);
 }
 
+static struct graph *graph_of(const struct job *j)
+{
+    return (struct graph *)j->resident;
+}
+
 /* ---- edges ---- */
 
 static void add_edges_part(struct job *j, uint32_t part, uint32_t worker)
 {
     const struct job_request *r = &j->request;
     struct graph_counts counts = {0};
-    graph_add_edges(j->graph, r->ids.data, r->targets.data, r->weights.data, r->ids.rows,
+    graph_add_edges(graph_of(j), r->ids.data, r->targets.data, r->weights.data, r->ids.rows,
                     r->replace, &counts, &j->failure);
     note_counts(j, &counts);
 }
@@ -41,7 +46,7 @@ static void add_csr_part(struct job *j, uint32_t part, uint32_t worker)
 {
     const struct job_request *r = &j->request;
     struct graph_counts counts = {0};
-    graph_add_csr(j->graph, is_present(&r->ids) ? r->ids.data : NULL, r->offsets.rows - 1,
+    graph_add_csr(graph_of(j), is_present(&r->ids) ? r->ids.data : NULL, r->offsets.rows - 1,
                   r->offsets.data, r->targets.data, r->weights.data, r->targets.rows, r->replace,
                   &counts, &j->failure);
     note_counts(j, &counts);
@@ -56,7 +61,8 @@ static void remove_edges_part(struct job *j, uint32_t part, uint32_t worker)
 {
     const struct job_request *r = &j->request;
     struct graph_counts counts = {0};
-    graph_remove_edges(j->graph, r->ids.data, r->targets.data, r->ids.rows, &counts);
+    graph_remove_edges(graph_of(j), r->ids.data, r->targets.data, r->ids.rows, &counts,
+                       &j->failure);
     note_counts(j, &counts);
 }
 
@@ -71,7 +77,7 @@ static void set_nodes_part(struct job *j, uint32_t part, uint32_t worker)
 {
     const struct job_request *r = &j->request;
     struct graph_counts counts = {0};
-    graph_set_nodes(j->graph, r->ids.data, is_present(&r->kinds) ? r->kinds.data : NULL,
+    graph_set_nodes(graph_of(j), r->ids.data, is_present(&r->kinds) ? r->kinds.data : NULL,
                     is_present(&r->factors) ? r->factors.data : NULL, r->ids.rows, &counts,
                     &j->failure);
     note_counts(j, &counts);
@@ -86,7 +92,7 @@ static void remove_nodes_part(struct job *j, uint32_t part, uint32_t worker)
 {
     const struct job_request *r = &j->request;
     struct graph_counts counts = {0};
-    graph_remove_nodes(j->graph, r->ids.data, r->ids.rows, &counts);
+    graph_remove_nodes(graph_of(j), r->ids.data, r->ids.rows, &counts, &j->failure);
     note_counts(j, &counts);
 }
 
@@ -102,7 +108,7 @@ static void drop_part(struct job *j, uint32_t part, uint32_t worker)
 {
     j->result.counts[0] = graph_nodes(j->graph);
     j->result.counts[1] = graph_edges(j->graph);
-    graph_clear(j->graph);
+    graph_clear(graph_of(j));
 }
 
 static enum status drop_plan(struct job *j)

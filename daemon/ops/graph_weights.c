@@ -41,8 +41,8 @@ static void add_weights_part(struct job *j, uint32_t part, uint32_t worker)
         .create = r->create,
     };
     struct graph_counts counts = {0};
-    graph_add_weights(j->graph, &deltas, j->result.tensors[RESULT_ADDED_WEIGHTS].data, &counts,
-                      &j->failure);
+    graph_add_weights((struct graph *)j->resident, &deltas,
+                      j->result.tensors[RESULT_ADDED_WEIGHTS].data, &counts, &j->failure);
     j->result.counts[0] = counts.edges_added;
     j->result.counts[2] = counts.nodes_added;
 }
@@ -108,7 +108,7 @@ static enum status scale_check(struct job *j)
 
 static void scale_part(struct job *j, uint32_t part, uint32_t worker)
 {
-    graph_scale(j->graph, j->request.scalar, &j->failure);
+    graph_scale((struct graph *)j->resident, j->request.scalar, &j->failure);
 }
 
 static enum status scale_plan(struct job *j)
@@ -124,7 +124,7 @@ static enum status prune_check(struct job *j)
 static void prune_part(struct job *j, uint32_t part, uint32_t worker)
 {
     struct graph_counts counts = {0};
-    graph_prune(j->graph, j->request.scalar, &counts);
+    graph_prune((struct graph *)j->resident, j->request.scalar, &counts, &j->failure);
     j->result.counts[1] = counts.edges_removed;
 }
 

@@ -27,9 +27,11 @@ void operation_shape(struct job *j, uint32_t i, enum dtype dtype, uint64_t rows,
 
 void operation_note_graph(struct job *j)
 {
-    j->result.version = resident_version(graph_resident(j->graph));
-    j->result.nodes = graph_nodes(j->graph);
-    j->result.rows = graph_edges(j->graph);
+    const struct graph_edition *e =
+        j->writer ? graph_written((const struct graph *)j->resident) : j->graph;
+    j->result.version = graph_version(e);
+    j->result.nodes = graph_nodes(e);
+    j->result.rows = graph_edges(e);
 }
 
 /* ---- checks ---- */

@@ -74,10 +74,10 @@ void spread_work(const struct job *j, struct work *w)
      * seeds, an even one follows the most. */
     double walking = (double)smaller(sets, r->ids.rows), seeds = (double)r->ids.rows;
     double each = walking > 0 ? seeds / walking : 0, touched, most;
-    struct graph_info info = graph_info(j->graph);
-    double degree = info.nodes ? (double)info.edges / (double)info.nodes : 0;
+    uint64_t nodes = graph_nodes(j->graph);
+    double degree = nodes ? (double)graph_edges(j->graph) / (double)nodes : 0;
     double edges = walking * walked(j, each, degree, false, &touched);
-    double bound = walking * walked(j, each, (double)info.out_count_max, true, &most);
+    double bound = walking * walked(j, each, (double)graph_out_count_max(j->graph), true, &most);
     if (engram) w->operation = OPERATION_SPREAD_ENGRAM;
     bound += seeds + (double)(sets - 1) * SET_EDGES;
     w->unbounded = bound > (double)spread_brief_edges(j);

@@ -2,11 +2,16 @@
 
 #include "daemon/exec/workers.h"
 #include "daemon/request/jobs.h"
+#include "daemon/store/resident.h"
+
+enum { WORD_MEMORY, WORD_INDEXES, WORD_OPS };
 
 static void gone_step(struct job *j)
 {
-    gone_free(j->heap, (struct gone){(struct segment *)(uintptr_t)j->plan.words[0],
-                                     (struct row_index *)(uintptr_t)j->plan.words[1]});
+    const uint64_t *words = j->plan.words;
+    const struct resident_ops *ops = (const void *)(uintptr_t)words[WORD_OPS];
+    ops->free_gone(j->heap, (struct leftovers){(void *)(uintptr_t)words[WORD_MEMORY],
+                                               (void *)(uintptr_t)words[WORD_INDEXES]});
 }
 
 static void gone_on_done(void *owner, struct job *j)
@@ -15,18 +20,21 @@ static void gone_on_done(void *owner, struct job *j)
     job_give(owner, j);
 }
 
-void sweep_gone(struct pipeline *p, struct space *space, struct gone gone)
+void sweep_gone(struct pipeline *p, struct resident *r)
 {
-    bool much = gone_is_much(&gone) && !p->draining;
+    struct leftovers gone = r->ops->take_gone(r);
+    bool much = r->ops->gone_is_much(&gone) && !p->draining;
     struct job *j =
-        much ? job_take_own(p, space, OPERATION_NONE, (struct job_owner){gone_on_done, p}) : NULL;
+        much ? job_take_own(p, r->space, OPERATION_NONE, (struct job_owner){gone_on_done, p})
+             : NULL;
     if (!j) {
-        gone_free(p->heap, gone);
+        r->ops->free_gone(p->heap, gone);
         return;
     }
     j->plan.part_ns = UINT64_MAX;
-    j->plan.words[0] = (uint64_t)(uintptr_t)gone.segments;
-    j->plan.words[1] = (uint64_t)(uintptr_t)gone.indexes;
+    j->plan.words[WORD_MEMORY] = (uint64_t)(uintptr_t)gone.memory;
+    j->plan.words[WORD_INDEXES] = (uint64_t)(uintptr_t)gone.indexes;
+    j->plan.words[WORD_OPS] = (uint64_t)(uintptr_t)r->ops;
     job_move(j, JOB_QUEUED);
     job_move(j, JOB_RUNNING);
     workers_run(p->cpu, j, gone_step);

@@ -1,5 +1,5 @@
-/* sweep: frees what the last readers of old editions leave, on a worker: many segments, or a large
- * index, take longer than the loop has.
+/* sweep: frees what the last readers of old editions leave, on a worker: many pieces of memory, or a
+ * large index, take longer than the loop has.
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: none; without a job for it, the loop frees. */
@@ -7,9 +7,7 @@
 #define ENGRAM_REQUEST_SWEEP_H
 
 #include "daemon/request/pipeline_inside.h"
-#include "daemon/store/collection.h"
 
-/* Of a collection of that space. */
-void sweep_gone(struct pipeline *p, struct space *space, struct gone gone);
+void sweep_gone(struct pipeline *p, struct resident *r);
 
 #endif

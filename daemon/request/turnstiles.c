@@ -45,8 +45,7 @@ void turnstiles_leave(struct pipeline *p, struct job *j)
     struct job *next = turnstile_leave(&r->turnstile, j);
     assert(!next || !job_drops(j)); /* it was unlinked first, so nobody is behind it */
     if (job_drops(j) && p->gpu) replica_forget(p->gpu, r);
-    if (r->ops->kind == RESIDENT_COLLECTION)
-        sweep_gone(p, r->space, collection_take_gone((struct collection *)r));
+    sweep_gone(p, r);
     if (job_drops(j)) r->ops->destroy(r);
     j->resident = NULL;
     pass_all(p, next);
@@ -54,14 +53,5 @@ void turnstiles_leave(struct pipeline *p, struct job *j)
 
 bool turnstiles_renew(struct job *j)
 {
-    struct edition *e = j->collection;
-    struct collection *c = (struct collection *)j->resident;
-    if (!e || e == collection_now(c)) return true;
-    j->collection = collection_pin(c);
-    if (!j->collection) {
-        j->collection = e;
-        return false;
-    }
-    collection_release(e);
-    return true;
+    return j->resident->ops->renew(j->resident, j);
 }

@@ -54,6 +54,17 @@ static bool resident_begin(struct resident *r, struct job *j)
     return e != NULL;
 }
 
+static bool resident_renew(struct resident *r, struct job *j)
+{
+    struct collection *c = (struct collection *)r;
+    if (j->collection == c->now) return true;
+    struct edition *e = collection_pin(c);
+    if (!e) return false;
+    collection_release(j->collection);
+    j->collection = e;
+    return true;
+}
+
 static void resident_release(struct resident *r, struct job *j)
 {
     if (j->writer)
@@ -61,6 +72,22 @@ static void resident_release(struct resident *r, struct job *j)
     else
         collection_release(j->collection);
     j->collection = NULL;
+}
+
+static struct leftovers resident_take_gone(struct resident *r)
+{
+    struct gone gone = collection_take_gone((struct collection *)r);
+    return (struct leftovers){gone.segments, gone.indexes};
+}
+
+static bool resident_gone_is_much(const struct leftovers *l)
+{
+    return gone_is_much(&(struct gone){l->memory, l->indexes});
+}
+
+static void resident_free_gone(struct heap *heap, struct leftovers l)
+{
+    gone_free(heap, (struct gone){l.memory, l.indexes});
 }
 
 static void resident_end(struct resident *r)
@@ -76,7 +103,11 @@ static const struct resident_ops collection_ops = {
     .soil = resident_mark_all,
     .lend = resident_give_to_job,
     .begin = resident_begin,
+    .renew = resident_renew,
     .end = resident_release,
+    .take_gone = resident_take_gone,
+    .gone_is_much = resident_gone_is_much,
+    .free_gone = resident_free_gone,
     .destroy = resident_end,
 };
 

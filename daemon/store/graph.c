@@ -1,5 +1,6 @@
 #include "daemon/store/graph_inside.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +8,6 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/job.h"
 #include "daemon/store/array.h"
-
-enum { RELEASE_BYTES_MIN = 1 << 20, FIT_FACTOR = 4 };
 
 const uint8_t graph_element_bytes[GRAPH_PARTS] = {
     [GRAPH_OUT] = sizeof(struct spread_list),
@@ -49,18 +48,44 @@ static void resident_mark_all(struct resident *r)
 static void resident_give_to_job(struct resident *r, struct job *j)
 {
     j->resident = r;
-    j->graph = (struct graph *)r;
+    j->graph = ((struct graph *)r)->now;
 }
 
 static bool resident_begin(struct resident *r, struct job *j)
 {
-    j->graph = (struct graph *)r;
+    struct graph *g = (struct graph *)r;
+    struct graph_edition *e = g->now;
+    if (j->writer)
+        graph_expect_write(g);
+    else
+        e = graph_pin(g);
+    if (e) j->graph = e;
+    return e != NULL;
+}
+
+static bool resident_renew(struct resident *r, struct job *j)
+{
+    struct graph *g = (struct graph *)r;
+    if (j->graph == g->now) return true;
+    struct graph_edition *e = graph_pin(g);
+    if (!e) return false;
+    graph_release(j->graph);
+    j->graph = e;
     return true;
 }
 
 static void resident_release(struct resident *r, struct job *j)
 {
+    if (j->writer)
+        graph_publish((struct graph *)r);
+    else
+        graph_release(j->graph);
     j->graph = NULL;
+}
+
+static struct leftovers resident_take_gone(struct resident *r)
+{
+    return graph_take_gone((struct graph *)r);
 }
 
 static void resident_end(struct resident *r)
@@ -76,13 +101,17 @@ static const struct resident_ops graph_ops = {
     .soil = resident_mark_all,
     .lend = resident_give_to_job,
     .begin = resident_begin,
+    .renew = resident_renew,
     .end = resident_release,
+    .take_gone = resident_take_gone,
+    .gone_is_much = graph_gone_is_much,
+    .free_gone = graph_free_gone,
     .destroy = resident_end,
 };
 
 /* ---- lifetime ---- */
 
-static void set_empty(struct graph *g)
+void graph_set_empty(struct graph_edition *g)
 {
     memset(g->sides, 0, sizeof g->sides);
     memset(g->kinds, 0, sizeof g->kinds);
@@ -92,7 +121,6 @@ static void set_empty(struct graph *g)
     g->factor_exponent = 0;
     g->weight_size = 0;
     g->largest_count = 0;
-    g->index.sparse = true;
 }
 
 enum status graph_create(struct heap *heap, struct space *space, const char *name,
@@ -100,41 +128,62 @@ enum status graph_create(struct heap *heap, struct space *space, const char *nam
 {
     struct graph *g = fault_here("store: graph") ? NULL : calloc(1, sizeof *g);
     if (!g) return STATUS_RESOURCE_EXHAUSTED;
+    g->now = graph_edition_create(g);
+    if (!g->now) {
+        free(g);
+        return STATUS_RESOURCE_EXHAUSTED;
+    }
+    g->now->number = 1;
+    graph_set_empty(g->now);
     resident_init(&g->resident, &graph_ops, space, name);
+    g->resident.turnstile.versions = true;
+    atomic_store_explicit(&g->now->version, resident_version(&g->resident), memory_order_relaxed);
     g->heap = heap;
     pthread_mutex_init(&g->work_lock, NULL);
     graph_dirty_init(g);
-    set_empty(g);
     *out = g;
     return STATUS_OK;
 }
 
-void graph_empty(struct graph *g)
+/* The writer's own arrays stay while another edition may come back to them. */
+static void drop_spare(struct graph *g)
 {
-    for (int part = 0; part < GRAPH_PARTS; part++)
-        heap_release(g->heap, &g->parts[part]);
     array_free(g->free_numbers, g->free_capacity * sizeof *g->free_numbers);
     array_free(g->marks, g->mark_words * sizeof *g->marks);
     g->free_numbers = NULL;
     g->marks = NULL;
     g->free_capacity = g->mark_words = 0;
-    id_index_finish(&g->index);
-    set_empty(g);
+}
+
+void graph_empty(struct graph_edition *g)
+{
+    for (int part = 0; part < GRAPH_PARTS; part++)
+        graph_part_replace(g, (enum graph_part)part, NULL);
+    for (int side = 0; side < SIDES; side++)
+        graph_pages_leave(g, &g->lists[side]);
+    if (graph_in_place(g)) drop_spare(g->of);
+    if (graph_in_place(g) || g->index != g->of->now->index) node_index_free(g->index);
+    g->index = NULL;
+    graph_set_empty(g);
 }
 
 void graph_clear(struct graph *g)
 {
-    bool had = g->numbers;
-    graph_empty(g);
+    bool had = g->now->numbers;
+    assert(!g->now->older);
+    graph_empty(g->now);
     graph_soil(g);
     graph_drop_work(g);
-    if (had) graph_publish(g);
+    if (had) graph_complete(g->now);
+    g->write.completed = false;
+    graph_free_gone(g->heap, graph_take_gone(g));
 }
 
 void graph_destroy(struct graph *g)
 {
     if (!g) return;
     graph_clear(g);
+    graph_edition_destroy(g->now);
     pthread_mutex_destroy(&g->work_lock);
     free(g);
 }
@@ -154,99 +203,30 @@ void graph_drop_work(struct graph *g)
 
 /* ---- memory ---- */
 
-void graph_part_replace(struct graph *g, enum graph_part part, struct heap_block block)
-{
-    if (g->parts[part].bytes >= RELEASE_BYTES_MIN)
-        heap_release(g->heap, &g->parts[part]);
-    else
-        heap_give(g->heap, &g->parts[part]);
-    g->parts[part] = block;
-}
-
-enum status graph_part_reserve(struct graph *g, enum graph_part part, uint64_t count, uint64_t keep)
-{
-    const struct heap_block *now = &g->parts[part];
-    uint64_t bytes = count * graph_element_bytes[part];
-    uint64_t kept = keep * graph_element_bytes[part];
-    if (bytes <= now->bytes) return STATUS_OK;
-
-    struct heap_block larger;
-    enum status st = STATUS_RESOURCE_EXHAUSTED;
-    uint64_t generous = now->bytes + now->bytes / 2;
-    uint32_t owner = g->resident.space->number;
-    if (generous > bytes) st = heap_take_fresh(g->heap, generous, owner, &larger);
-    if (st) st = heap_take_fresh(g->heap, bytes, owner, &larger);
-    if (st) return st;
-    if (kept >= HEAP_POPULATE_BYTES_MIN) heap_populate(larger.data, kept);
-    if (kept) memcpy(larger.data, now->data, kept);
-    graph_part_replace(g, part, larger);
-    return STATUS_OK;
-}
-
-static void fit_part(struct graph *g, enum graph_part part)
-{
-    uint64_t bytes = graph_part_bytes(g, part);
-    struct heap_block smaller = {0};
-    if (g->parts[part].bytes <= bytes * FIT_FACTOR + HEAP_UNIT) return;
-    if (bytes && heap_take_fresh(g->heap, bytes, g->resident.space->number, &smaller)) return;
-    if (bytes) memcpy(smaller.data, g->parts[part].data, bytes);
-    graph_part_replace(g, part, smaller);
-}
-
-void graph_fit(struct graph *g)
-{
-    if (!g->numbers) graph_empty(g);
-    for (int part = 0; part < GRAPH_PARTS; part++)
-        fit_part(g, part);
-}
-
-enum status graph_scratch(struct graph *g, uint64_t bytes, struct heap_block *out)
+enum status graph_scratch(struct graph_edition *g, uint64_t bytes, struct heap_block *out)
 {
     *out = (struct heap_block){0};
-    enum status st = heap_take(g->heap, bytes ? bytes : 1, g->resident.space->number, out);
-    if (!st && bytes >= HEAP_POPULATE_BYTES_MIN) heap_populate(out->data, bytes);
+    enum status st = heap_take(g->of->heap, bytes ? bytes : 1, g->of->resident.space->number, out);
+    if (!st) graph_populate(out->data, bytes);
     return st;
 }
 
-enum status graph_refuse(struct graph *g, enum status st, const char *what, struct failure *f)
+enum status graph_refuse(struct graph_edition *g, enum status st, const char *what,
+                         struct failure *f)
 {
-    return heap_refuse(g->heap, st, g->resident.space->number, what, f);
+    const struct graph *of = g->of;
+    heap_refuse(of->heap, st, of->resident.space->number, what, f);
+    unsigned pins = atomic_load_explicit(&of->now->gate, memory_order_relaxed);
+    bool seen = of->write.older || (pins && pins != GATE_CLOSED);
+    if (f && seen) f->retry_after_ms = RETRY_MEMORY_MS;
+    return st == STATUS_OK ? st : STATUS_RESOURCE_EXHAUSTED;
 }
 
 /* ---- readers ---- */
 
-static void know(_Atomic uint64_t *known, uint64_t value)
-{
-    atomic_store_explicit(known, value, memory_order_relaxed);
-}
-
 static uint64_t known(const _Atomic uint64_t *value)
 {
     return atomic_load_explicit(value, memory_order_relaxed);
-}
-
-static bool is_edges(int part)
-{
-    return part == GRAPH_OUT_EDGES || part == GRAPH_IN_EDGES;
-}
-
-void graph_publish(struct graph *g)
-{
-    uint64_t edge_bytes = 0;
-    uint64_t node_bytes = g->index.slot_count * sizeof *g->index.slots;
-    for (int part = 0; part < GRAPH_PARTS; part++)
-        *(is_edges(part) ? &edge_bytes : &node_bytes) += g->parts[part].bytes;
-    know(&g->known.nodes, g->numbers - g->free_count);
-    know(&g->known.edges, g->edge_count);
-    know(&g->known.edge_bytes, edge_bytes);
-    know(&g->known.node_bytes, node_bytes);
-    for (int side = 0; side < SIDES; side++)
-        know(&g->known.count_max[side], g->sides[side].count_max);
-    for (int kind = 0; kind < 3; kind++)
-        know(&g->known.kinds[kind], g->kinds[kind]);
-    for (int part = 0; part < GRAPH_PARTS; part++)
-        know(&g->known.part_bytes[part], graph_part_bytes(g, (enum graph_part)part));
-    resident_change(&g->resident);
 }
 
 struct resident *graph_resident(struct graph *g)
@@ -254,65 +234,77 @@ struct resident *graph_resident(struct graph *g)
     return &g->resident;
 }
 
-uint64_t graph_nodes(const struct graph *g)
+uint64_t graph_nodes(const struct graph_edition *e)
 {
-    return known(&g->known.nodes);
+    return known(&e->known.nodes);
 }
 
-uint64_t graph_edges(const struct graph *g)
+uint64_t graph_edges(const struct graph_edition *e)
 {
-    return known(&g->known.edges);
+    return known(&e->known.edges);
+}
+
+uint64_t graph_version(const struct graph_edition *e)
+{
+    return known(&e->version);
+}
+
+uint64_t graph_out_count_max(const struct graph_edition *e)
+{
+    return known(&e->known.count_max[SIDE_OUT]);
 }
 
 uint64_t graph_known_part_bytes(const struct graph *g, enum graph_part part)
 {
-    return known(&g->known.part_bytes[part]);
+    return known(&g->now->known.part_bytes[part]);
 }
 
 struct graph_info graph_info(const struct graph *g)
 {
+    const struct graph_known *k = &g->now->known;
     struct graph_info info = {
         .name = g->resident.name,
-        .nodes = graph_nodes(g),
-        .edges = graph_edges(g),
+        .nodes = known(&k->nodes),
+        .edges = known(&k->edges),
         .version = resident_version(&g->resident),
-        .edge_bytes = known(&g->known.edge_bytes),
-        .node_bytes = known(&g->known.node_bytes),
+        .edge_bytes = known(&k->edge_bytes),
+        .node_bytes = known(&k->node_bytes),
         .work_bytes = known(&g->work_bytes),
-        .out_count_max = known(&g->known.count_max[SIDE_OUT]),
-        .in_count_max = known(&g->known.count_max[SIDE_IN]),
+        .out_count_max = known(&k->count_max[SIDE_OUT]),
+        .in_count_max = known(&k->count_max[SIDE_IN]),
     };
     for (int kind = 0; kind < 3; kind++)
-        info.kinds[kind] = known(&g->known.kinds[kind]);
+        info.kinds[kind] = known(&k->kinds[kind]);
     return info;
 }
 
-struct spread_graph graph_view(const struct graph *g)
+struct spread_graph graph_view(const struct graph_edition *e)
 {
-    int weight = g->weight_exponent == INT_MIN ? 0 : g->weight_exponent;
+    int weight = e->weight_exponent == INT_MIN ? 0 : e->weight_exponent;
     return (struct spread_graph){
-        .nodes = g->numbers,
-        .edges = g->edge_count,
-        .out = lists_of(g, SIDE_OUT),
-        .in = lists_of(g, SIDE_IN),
-        .out_edges = edges_of(g, SIDE_OUT),
-        .in_edges = edges_of(g, SIDE_IN),
-        .ids = ids_of(g),
-        .kinds = g->parts[GRAPH_KINDS].data,
-        .factors = g->parts[GRAPH_FACTORS].data,
-        .order = g->parts[GRAPH_ORDER].data,
-        .grid = spread_grid_of(weight, g->factor_exponent, g->sides[SIDE_IN].count_max),
+        .nodes = e->numbers,
+        .edges = e->edge_count,
+        .out_pages = e->lists[SIDE_OUT].lists,
+        .in_pages = e->lists[SIDE_IN].lists,
+        .out_edges = edges_of(e, SIDE_OUT),
+        .in_edges = edges_of(e, SIDE_IN),
+        .ids = ids_of(e),
+        .kinds = part_of(e, GRAPH_KINDS),
+        .factors = part_of(e, GRAPH_FACTORS),
+        .order = part_of(e, GRAPH_ORDER),
+        .grid = spread_grid_of(weight, e->factor_exponent, e->sides[SIDE_IN].count_max),
     };
 }
 
-uint32_t graph_find(const struct graph *g, uint64_t id)
+uint32_t graph_find(const struct graph_edition *e, uint64_t id)
 {
-    return id_index_find(&g->index, ids_of(g), id);
+    return node_index_find(e->index, ids_of(e), e->numbers, id);
 }
 
-uint64_t graph_find_many(const struct graph *g, const uint64_t *ids, size_t count, uint32_t *nodes)
+uint64_t graph_find_many(const struct graph_edition *e, const uint64_t *ids, size_t count,
+                         uint32_t *nodes)
 {
-    return id_index_find_many(&g->index, ids_of(g), ids, count, nodes);
+    return node_index_find_many(e->index, ids_of(e), e->numbers, ids, count, nodes);
 }
 
 int graph_exponent(float magnitude)

@@ -5,21 +5,27 @@
  * arrays are blocks of the heap, so that a GPU process can read them. An edge takes 16 bytes, a
  * node about 64 and its place in the id index; spare places and holes count towards the quota,
  * too.
+ *
+ * Readers pin the newest edition (graph_edition.h). A small write changes it in place if nobody has
+ * pinned it. Any other makes the next edition: lists of edges that it changes move to the end of
+ * their array, and the places that they had stay as they are; of the array that says where the
+ * lists lie it copies pages of 64 KiB; what is of each node besides is copied as a whole. What only
+ * old editions have is freed with them.
  * Owner:  its space.
- * Thread: the loop owns name, turnstile and lifetime. Edges belong to whoever holds the turnstile:
- *         many readers, or one writer (graph_add_edges ... graph_clear), on any thread.
- * Errors: as each function says, naming the element; a failed call leaves the graph as it was. */
+ * Thread: the loop owns name, turnstile, lifetime and which edition is the newest. An edition may
+ *         be read on any thread by who has it pinned. One writer at a time (graph_add_edges ...
+ *         graph_remove_nodes), on any thread, between graph_expect_write and graph_publish; or
+ *         whoever alone uses the graph, without these.
+ * Errors: as each function says, naming the element; a failed call leaves the graph as it was.
+ *         Every write may fail with RESOURCE_EXHAUSTED (MEMORY, QUOTA), with a retry hint if
+ *         readers of old editions hold some of the memory. */
 #ifndef ENGRAM_STORE_GRAPH_H
 #define ENGRAM_STORE_GRAPH_H
 
+#include "daemon/store/graph_edition.h"
 #include "daemon/store/resident.h"
-#include "kernels/spread.h"
 
 struct graph;
-
-/* A node's number is a u32, SPREAD_NO_NODE means none; no node has the id 2^64 - 1. */
-enum { GRAPH_NODES_MAX = 0x7fffffff, GRAPH_DEGREE_MAX = 0x7fffffff };
-#define GRAPH_FACTOR_MAX 65536.0f /* a node's factor is 0 to this */
 
 struct graph_info {
     const char *name;
@@ -37,55 +43,26 @@ struct graph_info {
 
 struct resident *graph_resident(struct graph *g);
 struct graph_info graph_info(const struct graph *g);
-/* The loop may call these while a writer works. */
-uint64_t graph_nodes(const struct graph *g);
-uint64_t graph_edges(const struct graph *g);
+/* ---- editions; the loop ---- */
 
-/* ---- readers ---- */
+/* The newest edition. */
+struct graph_edition *graph_now(const struct graph *g);
+/* Keeps the newest edition for a reader. NULL: a writer is changing it in place. */
+struct graph_edition *graph_pin(struct graph *g);
+/* Ends a pin; with the last one what only this edition had is gone, */
+void graph_release(struct graph_edition *e);
+/* and its memory, which takes a while, can be freed on any thread. */
+struct leftovers graph_take_gone(struct graph *g);
+bool graph_gone_is_much(const struct leftovers *gone);
+void graph_free_gone(struct heap *heap, struct leftovers gone);
 
-struct spread_graph graph_view(const struct graph *g);
-/* Returns the number of the node with this id, or SPREAD_NO_NODE; valid until the next change. */
-uint32_t graph_find(const struct graph *g, uint64_t id);
-/* Finds the numbers of many ids, hiding memory latency. Returns how many were found. */
-uint64_t graph_find_many(const struct graph *g, const uint64_t *ids, size_t count, uint32_t *nodes);
+/* ---- a copy elsewhere ---- */
 
-/* Takes a workspace for this graph (kernels/spread.h), all zero: one that was given back, or a new
- * one of untouched pages. Called on any thread that holds the turnstile. RESOURCE_EXHAUSTED,
- * PERMISSION_DENIED as heap_take. */
-enum status graph_take_workspace(struct graph *g, struct spread_workspace *out);
-/* Gives a workspace back, all zero again. It is kept for a later spread, or freed if the graph has
- * outgrown it or enough are kept. */
-void graph_give_workspace(struct graph *g, struct spread_workspace *w);
-/* How many workspaces are kept at most, at the graph's present size; >= 1. */
-uint32_t graph_workspaces_kept(const struct graph *g);
-
-/* Trials: spreads whose numbers cannot tell whether they are short. After each kind's failure, more
- * of them go without a trial, 255 at most. The loop alone calls these. trial: < GRAPH_TRIALS. */
-enum { GRAPH_TRIALS = 16 };
-bool graph_wants_trial(struct graph *g, uint32_t trial);
-void graph_note_trial(struct graph *g, uint32_t trial, bool failed);
-
-/* ---- a copy elsewhere: parts, each an array, byte for byte ---- */
-
-enum graph_part {
-    GRAPH_OUT, /* struct spread_list, one a node */
-    GRAPH_IN,
-    /* struct spread_edge, up to the end of the last list. Places in no list hold the number of a
-     * node, too (an old one, or 0), so that every number can be checked alike. */
-    GRAPH_OUT_EDGES,
-    GRAPH_IN_EDGES,
-    GRAPH_IDS,     /* u64, one a node */
-    GRAPH_ORDER,   /* u32, one a node */
-    GRAPH_KINDS,   /* u8, one a node; 0 bytes: all are plain */
-    GRAPH_FACTORS, /* float, one a node; 0 bytes: all are 1 */
-    GRAPH_PARTS
-};
-uint64_t graph_part_bytes(const struct graph *g, enum graph_part part);
-/* The bytes after the last completed change: the loop may ask while a writer works. */
+/* The bytes of a part after the last completed change: the loop may ask while a writer works. */
 uint64_t graph_known_part_bytes(const struct graph *g, enum graph_part part);
 
 /* Changes are tracked in pages of this many bytes of a part. Only the loop calls the functions
- * below, while a reader holds the turnstile; resident_track, _soil and _dirty_bytes belong to
+ * below, for a reader of the newest edition; resident_track, _soil and _dirty_bytes belong to
  * them. */
 enum { GRAPH_PAGE_BYTES = 65536 };
 struct graph_run {
@@ -102,6 +79,13 @@ void graph_clean(struct graph *g, const struct graph_run *run);
 uint64_t graph_dirty_runs(const struct graph *g);
 
 /* ---- writer ---- */
+
+/* The loop: a writer is let in, the only one. */
+void graph_expect_write(struct graph *g);
+/* The loop: that writer is through, well or not; what it wrote is seen by readers from now on. */
+void graph_publish(struct graph *g);
+/* Returns the edition that the writer has made, or the newest. */
+struct graph_edition *graph_written(const struct graph *g);
 
 /* Adds n edges, in any order; duplicates are kept, each contributes on its own. Missing nodes are
  * made (plain, factor 1). replace: edges that exist from such a source to such a target are
@@ -128,8 +112,8 @@ enum status graph_add_csr(struct graph *g, const uint64_t *row_ids, uint64_t row
                           uint64_t n, bool replace, struct graph_counts *out, struct failure *f);
 
 /* Removes every edge from sources[i] to targets[i]; pairs without an edge count as missing. */
-void graph_remove_edges(struct graph *g, const uint64_t *sources, const uint64_t *targets,
-                        uint64_t n, struct graph_counts *out);
+enum status graph_remove_edges(struct graph *g, const uint64_t *sources, const uint64_t *targets,
+                               uint64_t n, struct graph_counts *out, struct failure *f);
 
 /* Adds to the weights of n edges, in the order given: w becomes w + delta, one float32 addition
  * (rounded to nearest, ties to even), and then low where it is less than low, high where it is
@@ -155,9 +139,9 @@ enum status graph_add_weights(struct graph *g, const struct graph_deltas *d, flo
  * not be finite; then nothing has changed. The version rises by one if there is an edge. Cost:
  * both arrays of edges, and replicas take them anew; the thread yields on the way. */
 enum status graph_scale(struct graph *g, float factor, struct failure *f);
-/* Removes the edges with weight < below; nodes stay. Takes no memory that it needs. The version
- * rises by one if an edge was removed. Cost: both arrays of edges are read, and yields. */
-void graph_prune(struct graph *g, float below, struct graph_counts *out);
+/* Removes the edges with weight < below; nodes stay. The version rises by one if an edge was
+ * removed. Cost: both arrays of edges are read, and yields. */
+enum status graph_prune(struct graph *g, float below, struct graph_counts *out, struct failure *f);
 
 /* Makes nodes, or changes existing ones. NULL kinds or factors: new nodes are plain and have
  * factor 1, existing ones keep theirs. INVALID_ARGUMENT naming the node: BAD_NODE (id, kind,
@@ -169,10 +153,11 @@ enum status graph_set_nodes(struct graph *g, const uint64_t *ids, const uint8_t 
 
 /* Removes nodes with all their edges; unknown ids count as missing. Later nodes get their
  * numbers. */
-void graph_remove_nodes(struct graph *g, const uint64_t *ids, uint64_t n, struct graph_counts *out);
+enum status graph_remove_nodes(struct graph *g, const uint64_t *ids, uint64_t n,
+                               struct graph_counts *out, struct failure *f);
 
 /* Removes everything and gives the memory back to the system: a worker does this slow part of a
- * drop. The version rises if there was a node. */
+ * drop. Nobody else may use the graph. The version rises if there was a node. */
 void graph_clear(struct graph *g);
 
 /* ---- lifetime: the loop ---- */

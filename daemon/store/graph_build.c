@@ -44,14 +44,16 @@ static void order_window(const uint32_t *degrees, uint32_t first, uint32_t n, ui
 }
 
 /* degrees: of all nodes; NULL: the present lengths of the in-lists. */
-static void write_order(struct graph *g, const uint32_t *degrees)
+static void write_order(struct graph_edition *g, const uint32_t *degrees)
 {
-    const struct spread_list *in = lists_of(g, SIDE_IN);
-    uint32_t *order = g->parts[GRAPH_ORDER].data, counts[SPREAD_WINDOW], n;
+    uint32_t counts[SPREAD_WINDOW], n;
+    if (!graph_part_own(g, GRAPH_ORDER, g->numbers)) return;
+    uint32_t *order = part_of(g, GRAPH_ORDER);
     for (uint32_t first = 0; first < g->numbers; first += n) {
+        graph_yield(first);
         n = g->numbers - first < SPREAD_WINDOW ? g->numbers - first : SPREAD_WINDOW;
         for (uint32_t i = 0; i < n; i++)
-            counts[i] = degrees ? degrees[first + i] : in[first + i].count;
+            counts[i] = degrees ? degrees[first + i] : list_of(g, SIDE_IN, first + i)->count;
         order_window(counts, first, n, order + first);
     }
     graph_mark(g, GRAPH_ORDER, 0, g->numbers);
@@ -60,7 +62,7 @@ static void write_order(struct graph *g, const uint32_t *degrees)
 
 /* ---- measures ---- */
 
-void graph_count_weights(struct graph *g, const float *weights, uint64_t n)
+void graph_count_weights(struct graph_edition *g, const float *weights, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         uint32_t size = graph_weight_size(weights[i]);
@@ -79,16 +81,17 @@ static int exponent_of_bits(uint32_t bits, int of_none)
     return bits ? graph_exponent(magnitude) : of_none;
 }
 
-static void measure_weights(struct graph *g)
+static void measure_weights(struct graph_edition *g)
 {
-    const struct spread_list *out = lists_of(g, SIDE_OUT);
     const struct spread_edge *edges = edges_of(g, SIDE_OUT);
     uint32_t most = 0;
     g->weight_size = 0;
     g->largest_count = 0;
     for (uint32_t i = 0; i < g->numbers; i++) {
-        for (uint32_t e = 0; e < out[i].count; e++) {
-            float weight = edges[out[i].first + e].weight;
+        const struct spread_list *list = list_of(g, SIDE_OUT, i);
+        if (i % 1024 == 0) yield_check();
+        for (uint32_t e = 0; e < list->count; e++) {
+            float weight = edges[list->first + e].weight;
             uint32_t bits;
             memcpy(&bits, &weight, sizeof bits);
             bits &= INT32_MAX;
@@ -100,65 +103,86 @@ static void measure_weights(struct graph *g)
 }
 
 /* Computes anew the bounds that only grew since the last layout. */
-static void measure(struct graph *g)
+static void measure(struct graph_edition *g)
 {
     for (int side = 0; side < SIDES; side++) {
-        const struct spread_list *lists = lists_of(g, side);
         g->sides[side].count_max = 0;
-        for (uint32_t i = 0; i < g->numbers; i++)
-            if (lists[i].count > g->sides[side].count_max)
-                g->sides[side].count_max = lists[i].count;
+        for (uint32_t i = 0; i < g->numbers; i++) {
+            uint32_t count = list_of(g, side, i)->count;
+            if (count > g->sides[side].count_max) g->sides[side].count_max = count;
+        }
     }
     measure_weights(g);
-    const float *factors = g->parts[GRAPH_FACTORS].data;
+    const float *factors = part_of(g, GRAPH_FACTORS);
     float factor = 1;
     for (uint32_t i = 0; factors && i < g->numbers; i++)
         factor = factors[i] > factor ? factors[i] : factor;
     g->factor_exponent = graph_exponent(factor);
 }
 
-void graph_lay_out(struct graph *g)
+static bool own_edges(struct graph_edition *g)
+{
+    return graph_part_own(g, GRAPH_OUT_EDGES, g->sides[SIDE_OUT].used) &&
+           graph_part_own(g, GRAPH_IN_EDGES, g->sides[SIDE_IN].used);
+}
+
+void graph_lay_out(struct graph_edition *g)
 {
     struct heap_block map;
-    if (graph_renumber(g, NULL, &map)) {
+    if (g->of->write.starved) return;
+    if (own_edges(g) && graph_renumber(g, NULL, &map)) {
         graph_renumber_edges(g, map.data);
-        heap_give(g->heap, &map);
+        heap_give(g->of->heap, &map);
     }
     write_order(g, NULL);
     side_rewrite(g, SIDE_OUT, NULL, true);
-    side_rewrite(g, SIDE_IN, g->parts[GRAPH_ORDER].data, true);
+    side_rewrite(g, SIDE_IN, part_of(g, GRAPH_ORDER), true);
     measure(g);
+    g->of->write.starved = STATUS_OK; /* what found no memory is only a better place */
 }
 
-void graph_tidy(struct graph *g)
+static bool order_is_old(const struct graph_edition *g)
 {
+    return g->order_changes * 4 > g->numbers;
+}
+
+bool graph_upkeep_is_due(const struct graph_edition *g)
+{
+    return order_is_old(g) || side_is_loose(g, SIDE_OUT) || side_is_loose(g, SIDE_IN);
+}
+
+void graph_tidy(struct graph_edition *g)
+{
+    if (g->of->write.starved) return;
     if (g->weight_size && !g->largest_count) measure_weights(g);
-    if (g->order_changes * 4 > g->numbers) write_order(g, NULL);
+    if (graph_upkeep_waits(g)) return;
+    if (order_is_old(g)) write_order(g, NULL);
     if (side_is_loose(g, SIDE_OUT)) side_rewrite(g, SIDE_OUT, NULL, false);
-    if (side_is_loose(g, SIDE_IN)) side_rewrite(g, SIDE_IN, g->parts[GRAPH_ORDER].data, false);
+    if (side_is_loose(g, SIDE_IN)) side_rewrite(g, SIDE_IN, part_of(g, GRAPH_ORDER), false);
+    g->of->write.starved = STATUS_OK;
 }
 
 /* ---- a layout with new edges ---- */
 
 struct build {
-    struct graph *g;
+    struct graph_edition *g;
     uint64_t n;
     uint32_t numbers;          /* including the nodes made by this call */
     struct heap_block scratch; /* memory of the two arrays of degrees */
     uint32_t *degrees[SIDES];  /* after the new edges are in */
     struct heap_block map;     /* from old numbers to new ones; empty if nodes keep their numbers */
-    struct heap_block edges[SIDES];
+    struct graph_piece *edges[SIDES];
 };
 
 static enum status count_side(struct build *b, enum graph_side_of side, const uint32_t *nodes,
                               struct failure *f)
 {
-    const struct spread_list *lists = lists_of(b->g, side);
     uint32_t *degrees = b->degrees[side];
     for (uint32_t i = 0; i < b->g->numbers; i++)
-        degrees[i] = lists[i].count;
+        degrees[i] = list_of(b->g, side, i)->count;
     memset(degrees + b->g->numbers, 0, (b->numbers - b->g->numbers) * sizeof *degrees);
     for (uint64_t i = 0; i < b->n; i++) {
+        graph_yield(i);
         if (i + NEAR < b->n) __builtin_prefetch(&degrees[nodes[i + NEAR]], 1);
         degrees[nodes[i]]++;
     }
@@ -171,8 +195,7 @@ static enum status count_side(struct build *b, enum graph_side_of side, const ui
         places += (degrees[i] + 1) & ~UINT32_C(1);
     }
     if (!places) return STATUS_OK;
-    enum status st = heap_take_fresh(b->g->heap, places * sizeof(struct spread_edge),
-                                     b->g->resident.space->number, &b->edges[side]);
+    enum status st = graph_edges_take(b->g, places, &b->edges[side]);
     return st ? graph_refuse(b->g, st, "the new edges", f) : STATUS_OK;
 }
 
@@ -186,42 +209,43 @@ static void copy_edges(struct spread_edge *to, const struct spread_edge *from, u
 /* Copies each list with its present edges to its new place. */
 static void place_side(struct build *b, enum graph_side_of side, const uint32_t *order)
 {
-    struct graph *g = b->g;
-    struct spread_list *lists = lists_of(g, side);
+    struct graph_edition *g = b->g;
     const struct spread_edge *from = edges_of(g, side);
-    struct spread_edge *to = b->edges[side].data;
-    if (b->edges[side].bytes >= HEAP_POPULATE_BYTES_MIN) heap_populate(to, b->edges[side].bytes);
+    struct graph_piece *piece = b->edges[side];
+    struct spread_edge *to = piece ? piece->block.data : NULL;
+    graph_populate(to, piece ? piece->block.bytes : 0);
     uint64_t at = 0;
     for (uint32_t i = 0; i < g->numbers; i++) {
+        graph_yield(i);
         if (i + NEAR < g->numbers)
-            __builtin_prefetch(&from[lists[order ? order[i + NEAR] : i + NEAR].first]);
+            __builtin_prefetch(&from[list_at(g, side, order ? order[i + NEAR] : i + NEAR)->first]);
         uint32_t node = order ? order[i] : i;
-        struct spread_list *list = &lists[node];
+        struct spread_list *list = list_at(g, side, node);
         uint32_t room = (b->degrees[side][node] + 1) & ~UINT32_C(1);
         copy_edges(to + at, from + list->first, list->count, b->map.data);
         *list = (struct spread_list){.first = room ? at : 0, .count = list->count, .room = room};
         at += room;
     }
-    graph_part_replace(g, GRAPH_OUT_EDGES + side, b->edges[side]);
-    b->edges[side] = (struct heap_block){0};
+    graph_part_replace(g, (enum graph_part)(GRAPH_OUT_EDGES + side), piece);
+    b->edges[side] = NULL;
     g->sides[side].used = at;
     g->sides[side].holes = 0;
-    graph_mark(g, GRAPH_OUT + side, 0, g->numbers);
-    graph_mark(g, GRAPH_OUT_EDGES + side, 0, at);
+    graph_mark(g, (enum graph_part)(GRAPH_OUT + side), 0, g->numbers);
+    graph_mark(g, (enum graph_part)(GRAPH_OUT_EDGES + side), 0, at);
 }
 
-static void fill_side(struct graph *g, enum graph_side_of side, const uint32_t *nodes,
+static void fill_side(struct graph_edition *g, enum graph_side_of side, const uint32_t *nodes,
                       const uint32_t *others, const float *weights, uint64_t n)
 {
-    struct spread_list *lists = lists_of(g, side);
     struct spread_edge *edges = edges_of(g, side);
     for (uint64_t i = 0; i < n; i++) {
+        graph_yield(i);
         if (i + FAR < n) {
-            __builtin_prefetch(&lists[nodes[i + FAR]], 1);
-            const struct spread_list *soon = &lists[nodes[i + NEAR]];
+            __builtin_prefetch(list_at(g, side, nodes[i + FAR]), 1);
+            const struct spread_list *soon = list_at(g, side, nodes[i + NEAR]);
             __builtin_prefetch(&edges[soon->first + soon->count], 1);
         }
-        struct spread_list *list = &lists[nodes[i]];
+        struct spread_list *list = list_at(g, side, nodes[i]);
         edges[list->first + list->count++] = (struct spread_edge){others[i], weights[i]};
     }
 }
@@ -251,25 +275,27 @@ static void renumber(struct build *b, uint32_t *sources, uint32_t *targets)
         targets[i] = map[targets[i]];
 }
 
-enum status graph_build(struct graph *g, uint32_t *sources, uint32_t *targets, const float *weights,
-                        uint64_t n, uint32_t made, struct failure *f)
+enum status graph_build(struct graph_edition *g, uint32_t *sources, uint32_t *targets,
+                        const float *weights, uint64_t n, uint32_t made, struct failure *f)
 {
     struct build b = {.g = g, .n = n, .numbers = graph_numbers_with(g, made)};
     enum status st = build_reserve(&b, sources, targets, made, f);
     if (!st) {
         graph_keep_nodes(g, made);
+        if (g->of->write.starved || !graph_nodes_own(g)) goto done;
         renumber(&b, sources, targets);
         write_order(g, b.degrees[SIDE_IN]);
         place_side(&b, SIDE_OUT, NULL);
         fill_side(g, SIDE_OUT, sources, targets, weights, n);
-        place_side(&b, SIDE_IN, g->parts[GRAPH_ORDER].data);
+        place_side(&b, SIDE_IN, part_of(g, GRAPH_ORDER));
         fill_side(g, SIDE_IN, targets, sources, weights, n);
         g->edge_count += n;
         measure(g);
     }
+done:
     for (int side = 0; side < SIDES; side++)
-        heap_release(g->heap, &b.edges[side]);
-    heap_give(g->heap, &b.map);
-    heap_give(g->heap, &b.scratch);
+        graph_piece_free(g->of->heap, b.edges[side]);
+    heap_give(g->of->heap, &b.map);
+    heap_give(g->of->heap, &b.scratch);
     return st;
 }

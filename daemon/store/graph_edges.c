@@ -4,11 +4,11 @@
 
 #include "daemon/store/graph_inside.h"
 
-enum { BATCH = 256, FEW = 256, REQUEST_EDGES_MAX = GRAPH_DEGREE_MAX };
+enum { BATCH = 256, REQUEST_EDGES_MAX = GRAPH_DEGREE_MAX };
 
 /* Edges to add: first as given, then as pairs of node numbers. */
 struct batch {
-    struct graph *g;
+    struct graph_edition *g;
     uint64_t n;
     const float *weights;
     bool replace;
@@ -77,7 +77,7 @@ struct merge {
 static enum status merge_plan(struct batch *b, struct merge *m, enum graph_side_of side,
                               struct failure *f)
 {
-    struct graph *g = b->g;
+    struct graph_edition *g = b->g;
     const uint32_t *nodes = side == SIDE_OUT ? b->sources : b->targets;
     const uint32_t *others = side == SIDE_OUT ? b->targets : b->sources;
     struct graph_half *halves = m->halves[side];
@@ -89,8 +89,10 @@ static enum status merge_plan(struct batch *b, struct merge *m, enum graph_side_
 
     uint64_t places = 0, gone = 0;
     struct half_run run;
-    for (uint64_t i = 0; i < b->n; i += run.count) {
+    for (uint64_t i = 0, due = 0; i < b->n; i += run.count) {
         run = halves_run(m->halves[side] + i, b->n - i);
+        if (i >= due) yield_check();
+        if (i >= due) due = i + GRAPH_YIELD_EVERY / 4;
         struct list_plan plan = list_plan_run(g, side, run, b->replace);
         if (plan.count > GRAPH_DEGREE_MAX)
             return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_TOO_MANY_NODES,
@@ -108,15 +110,17 @@ static enum status merge_plan(struct batch *b, struct merge *m, enum graph_side_
 static void merge_side(const struct batch *b, struct graph_half *halves, enum graph_side_of side)
 {
     struct half_run run;
-    for (uint64_t i = 0; i < b->n; i += run.count) {
+    for (uint64_t i = 0, due = 0; i < b->n; i += run.count) {
         run = halves_run(halves + i, b->n - i);
+        if (i >= due) yield_check();
+        if (i >= due) due = i + GRAPH_YIELD_EVERY / 4;
         list_take_run(b->g, side, run, b->replace);
     }
 }
 
 static enum status merge(struct batch *b, struct failure *f)
 {
-    struct graph *g = b->g;
+    struct graph_edition *g = b->g;
     struct merge m;
     enum status st = graph_scratch(g, b->n * 3 * sizeof(struct graph_half), &m.block);
     if (st) return graph_refuse(g, st, "sorting the new edges", f);
@@ -131,6 +135,7 @@ static enum status merge(struct batch *b, struct failure *f)
     if (!st) st = graph_reserve_nodes(g, b->made, f);
     if (!st) {
         graph_keep_nodes(g, b->made);
+        if (g->of->write.starved) goto done;
         merge_side(b, m.halves[SIDE_OUT], SIDE_OUT);
         merge_side(b, m.halves[SIDE_IN], SIDE_IN);
         g->edge_count += b->n - b->gone;
@@ -140,58 +145,94 @@ static enum status merge(struct batch *b, struct failure *f)
         if (exponent > g->weight_exponent) g->weight_exponent = exponent;
         graph_count_weights(g, b->weights, b->n);
     }
-    heap_give(g->heap, &m.block);
+done:
+    heap_give(g->of->heap, &m.block);
     return st;
 }
 
 /* ---- add ---- */
 
 /* Completes a call whose numbers and nodes are made. st: whether making them succeeded. */
-static enum status batch_finish(struct batch *b, enum status st, struct graph_counts *out,
-                                struct failure *f)
+static enum status batch_finish(struct batch *b, enum status st, struct failure *f)
 {
-    struct graph *g = b->g;
+    struct graph_edition *g = b->g;
     uint64_t before = g->edge_count;
     bool large = b->n >= before, afresh = large && !(b->replace && before);
     bool nothing = !b->n && !b->made;
     if (!st && !nothing)
         st = afresh ? graph_build(g, b->sources, b->targets, b->weights, b->n, b->made, f)
                     : merge(b, f);
-    heap_give(g->heap, &b->block);
-    if (st) {
-        graph_unmake_nodes(g, b->made);
-        return st;
-    }
-    *out = (struct graph_counts){
-        .edges_added = b->n, .edges_removed = b->gone, .nodes_added = b->made};
-    if (nothing) return STATUS_OK;
+    heap_give(g->of->heap, &b->block);
+    if (st) graph_unmake_nodes(g, b->made);
+    if (st || nothing) return st;
     if (!afresh && large)
         graph_lay_out(g);
     else
         graph_tidy(g);
-    graph_publish(g);
+    graph_complete(g);
     return STATUS_OK;
+}
+
+/* A call that adds edges: what was given, and what came of it. */
+struct addition {
+    struct batch batch; /* of the last attempt */
+    bool replace;
+    const uint64_t *sources, *targets;
+    const uint64_t *row_ids, *offsets; /* of a matrix, whose columns are the targets */
+    uint64_t rows;
+};
+
+static enum status run_addition(struct graph *g, struct addition *a, graph_change *change,
+                                struct graph_counts *out, struct failure *f)
+{
+    const struct batch *b = &a->batch;
+    enum status st = graph_write_run(g, b->n + a->rows, change, a, f);
+    if (!st)
+        *out = (struct graph_counts){
+            .edges_added = b->n, .edges_removed = b->gone, .nodes_added = b->made};
+    return st;
+}
+
+/* Each attempt begins anew. */
+static enum status begin_batch(struct addition *a, struct graph_edition *g, struct failure *f)
+{
+    struct batch *b = &a->batch;
+    b->g = g;
+    b->replace = a->replace;
+    b->made = 0;
+    b->gone = 0;
+    return batch_take(b, a->rows, f);
+}
+
+static enum status add_pairs(struct graph_edition *g, void *write, struct failure *f)
+{
+    struct addition *a = write;
+    struct batch *b = &a->batch;
+    enum status st = begin_batch(a, g, f);
+    if (st) return st;
+    st = graph_make_nodes(g, a->sources, b->n, b->sources, &b->made, f);
+    if (!st) st = graph_make_nodes(g, a->targets, b->n, b->targets, &b->made, f);
+    return batch_finish(b, st, f);
 }
 
 enum status graph_add_edges(struct graph *g, const uint64_t *sources, const uint64_t *targets,
                             const float *weights, uint64_t n, bool replace,
                             struct graph_counts *out, struct failure *f)
 {
-    struct batch b = {.g = g, .n = n, .weights = weights, .replace = replace};
+    struct addition a = {.batch = {.n = n, .weights = weights},
+                         .replace = replace,
+                         .sources = sources,
+                         .targets = targets};
     enum status st = graph_check_count(n, f);
-    if (!st) st = check_weights(&b, f);
+    if (!st) st = check_weights(&a.batch, f);
     if (!st) st = graph_check_ids(sources, n, "the source of edge", f);
     if (!st) st = graph_check_ids(targets, n, "the target of edge", f);
-    if (!st) st = batch_take(&b, 0, f);
-    if (st) return st;
-    st = graph_make_nodes(g, sources, n, b.sources, &b.made, f);
-    if (!st) st = graph_make_nodes(g, targets, n, b.targets, &b.made, f);
-    return batch_finish(&b, st, out, f);
+    return st ? st : run_addition(g, &a, add_pairs, out, f);
 }
 
 /* ---- for changes of weights ---- */
 
-enum status graph_put_edges(struct graph *g, uint32_t *sources, uint32_t *targets,
+enum status graph_put_edges(struct graph_edition *g, uint32_t *sources, uint32_t *targets,
                             const float *weights, uint64_t n, uint32_t made, struct failure *f)
 {
     struct batch b = {
@@ -201,7 +242,7 @@ enum status graph_put_edges(struct graph *g, uint32_t *sources, uint32_t *target
     return st ? st : merge(&b, f);
 }
 
-void graph_settle(struct graph *g, uint64_t n, uint64_t before)
+void graph_settle(struct graph_edition *g, uint64_t n, uint64_t before)
 {
     if (before && n >= before)
         graph_lay_out(g);
@@ -255,104 +296,44 @@ static enum status make_rows(struct batch *b, uint64_t rows, uint32_t *numbers, 
     return STATUS_OK;
 }
 
+static enum status add_rows(struct graph_edition *g, void *write, struct failure *f)
+{
+    struct addition *a = write;
+    struct batch *b = &a->batch;
+    const uint64_t *offsets = a->offsets, *columns = a->targets;
+    enum status st = begin_batch(a, g, f);
+    if (st) return st;
+    uint32_t *numbers = b->targets + b->n;
+    st = a->row_ids ? graph_make_nodes(g, a->row_ids, a->rows, numbers, &b->made, f)
+                    : make_rows(b, a->rows, numbers, f);
+    if (!st && !a->row_ids) st = graph_make_nodes(g, columns, b->n, b->targets, &b->made, f);
+    for (uint64_t row = 0; !st && row < a->rows; row++)
+        for (uint64_t i = offsets[row]; i < offsets[row + 1]; i++)
+            b->sources[i] = numbers[row];
+    for (uint64_t i = 0; !st && a->row_ids && i < b->n; i++)
+        b->targets[i] = numbers[columns[i]];
+    return batch_finish(b, st, f);
+}
+
 enum status graph_add_csr(struct graph *g, const uint64_t *row_ids, uint64_t rows,
                           const uint64_t *offsets, const uint64_t *columns, const float *weights,
                           uint64_t n, bool replace, struct graph_counts *out, struct failure *f)
 {
-    struct batch b = {.g = g, .n = n, .weights = weights, .replace = replace};
+    struct addition a = {.batch = {.n = n, .weights = weights},
+                         .replace = replace,
+                         .targets = columns,
+                         .row_ids = row_ids,
+                         .offsets = offsets,
+                         .rows = rows};
     if (rows > GRAPH_NODES_MAX)
         return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_TOO_MANY_NODES,
                            "%" PRIu64 " rows in one request", rows);
     enum status st = graph_check_count(n, f);
     if (!st) st = check_offsets(offsets, rows, n, f);
-    if (!st) st = check_weights(&b, f);
+    if (!st) st = check_weights(&a.batch, f);
     if (!st && row_ids) st = graph_check_ids(row_ids, rows, "row", f);
     if (!st)
         st = row_ids ? check_columns(columns, n, rows, f)
                      : graph_check_ids(columns, n, "the target of edge", f);
-    if (!st) st = batch_take(&b, rows, f);
-    if (st) return st;
-
-    uint32_t *numbers = b.targets + n;
-    st = row_ids ? graph_make_nodes(g, row_ids, rows, numbers, &b.made, f)
-                 : make_rows(&b, rows, numbers, f);
-    if (!st && !row_ids) st = graph_make_nodes(g, columns, n, b.targets, &b.made, f);
-    for (uint64_t row = 0; !st && row < rows; row++)
-        for (uint64_t i = offsets[row]; i < offsets[row + 1]; i++)
-            b.sources[i] = numbers[row];
-    for (uint64_t i = 0; !st && row_ids && i < n; i++)
-        b.targets[i] = numbers[columns[i]];
-    return batch_finish(&b, st, out, f);
-}
-
-/* ---- remove ---- */
-
-/* Writes the pairs whose nodes both exist as halves. */
-static uint64_t find_pairs(const struct graph *g, const uint64_t *sources, const uint64_t *targets,
-                           uint64_t n, struct graph_half *halves)
-{
-    uint32_t nodes[BATCH], others[BATCH];
-    uint64_t found = 0;
-    for (uint64_t first = 0; first < n; first += BATCH) {
-        uint64_t count = n - first < BATCH ? n - first : BATCH;
-        graph_find_many(g, sources + first, count, nodes);
-        graph_find_many(g, targets + first, count, others);
-        for (uint64_t i = 0; i < count; i++)
-            if (nodes[i] != ID_INDEX_NONE && others[i] != ID_INDEX_NONE)
-                halves[found++] = (struct graph_half){.node = nodes[i], .other = others[i]};
-    }
-    return found;
-}
-
-static uint64_t drop_halves(struct graph *g, enum graph_side_of side, struct graph_half *halves,
-                            uint64_t n)
-{
-    uint64_t dropped = 0;
-    struct half_run run;
-    for (uint64_t i = 0; i < n; i += run.count) {
-        run = halves_run(halves + i, n - i);
-        dropped += list_drop_run(g, side, run);
-    }
-    return dropped;
-}
-
-static void remove_some(struct graph *g, const uint64_t *sources, const uint64_t *targets,
-                        uint64_t n, struct graph_half *halves, struct graph_half *spare,
-                        struct graph_counts *counts)
-{
-    uint64_t pairs = find_pairs(g, sources, targets, n, halves), hits = 0;
-    struct graph_half *sorted = halves_sort(halves, spare, pairs, true);
-    if (sorted != halves) spare = halves;
-    counts->edges_removed += drop_halves(g, SIDE_OUT, sorted, pairs);
-    for (uint64_t i = 0; i < pairs; i++)
-        if (sorted[i].weight > 0)
-            sorted[hits++] = (struct graph_half){.node = sorted[i].other, .other = sorted[i].node};
-    counts->missing += n - hits;
-    sorted = halves_sort(sorted, spare, hits, true);
-    drop_halves(g, SIDE_IN, sorted, hits);
-}
-
-void graph_remove_edges(struct graph *g, const uint64_t *sources, const uint64_t *targets,
-                        uint64_t n, struct graph_counts *out)
-{
-    /* All pairs at once, or, if there is no memory for that, FEW at a time. */
-    struct graph_half few[2][FEW], *halves = few[0], *spare = few[1];
-    struct heap_block block = {0};
-    uint64_t step = FEW;
-    if (n > FEW && graph_scratch(g, n * 2 * sizeof *halves, &block) == STATUS_OK) {
-        halves = block.data;
-        spare = halves + n;
-        step = n;
-    }
-    struct graph_counts counts = {0};
-    for (uint64_t first = 0; first < n; first += step) {
-        uint64_t count = n - first < step ? n - first : step;
-        remove_some(g, sources + first, targets + first, count, halves, spare, &counts);
-    }
-    heap_give(g->heap, &block);
-    *out = counts;
-    if (!counts.edges_removed) return;
-    g->edge_count -= counts.edges_removed;
-    graph_tidy(g);
-    graph_publish(g);
+    return st ? st : run_addition(g, &a, add_rows, out, f);
 }

@@ -41,65 +41,87 @@ struct number_move {
 static inline __attribute__((always_inline)) void move_sized(const struct number_move *m,
                                                              char *data, size_t size)
 {
-    for (uint32_t i = 0; i < m->n; i++)
+    for (uint32_t i = 0; i < m->n; i++) {
+        graph_yield(i);
         memcpy(m->spare + m->map[i] * size, data + i * size, size);
-    memcpy(data, m->spare, m->n * size);
+    }
+    graph_copy(data, m->spare, m->n * size);
+}
+
+static void move_lists(struct graph_edition *g, enum graph_side_of side,
+                       const struct number_move *m)
+{
+    struct spread_list *spare = (struct spread_list *)m->spare;
+    for (uint32_t i = 0; i < m->n; i++) {
+        graph_yield(i);
+        spare[m->map[i]] = *list_of(g, side, i);
+    }
+    for (uint32_t i = 0; i < m->n; i++) {
+        graph_yield(i);
+        *list_at(g, side, i) = spare[i];
+    }
+    graph_mark(g, (enum graph_part)(GRAPH_OUT + side), 0, m->n);
 }
 
 static void move(const struct number_move *m, void *data, size_t size)
 {
     switch (size) {
-    case sizeof(struct spread_list): move_sized(m, data, sizeof(struct spread_list)); break;
     case sizeof(uint64_t): move_sized(m, data, sizeof(uint64_t)); break;
     case sizeof(uint32_t): move_sized(m, data, sizeof(uint32_t)); break;
     default: move_sized(m, data, 1);
     }
 }
 
-static void move_nodes(struct graph *g, const struct number_move *m)
+static void move_nodes(struct graph_edition *g, const struct number_move *m)
 {
-    static const enum graph_part parts[] = {GRAPH_OUT, GRAPH_IN, GRAPH_IDS, GRAPH_KINDS,
-                                            GRAPH_FACTORS};
+    static const enum graph_part parts[] = {GRAPH_IDS, GRAPH_KINDS, GRAPH_FACTORS};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (!g->parts[parts[i]].data) continue;
-        move(m, g->parts[parts[i]].data, graph_element_bytes[parts[i]]);
+        if (!g->parts[parts[i]]) continue;
+        move(m, part_of(g, parts[i]), graph_element_bytes[parts[i]]);
         graph_mark(g, parts[i], 0, m->n);
     }
-    id_index_renumber(&g->index, m->map);
+    move_lists(g, SIDE_OUT, m);
+    move_lists(g, SIDE_IN, m);
     for (uint32_t i = 0; i < g->free_count; i++)
-        g->free_numbers[i] = m->n - 1 - i;
+        g->of->free_numbers[i] = m->n - 1 - i;
 }
 
-static const uint32_t *out_degrees(const struct graph *g, uint32_t *degrees)
+static const uint32_t *out_degrees(const struct graph_edition *g, uint32_t *degrees)
 {
-    const struct spread_list *out = lists_of(g, SIDE_OUT);
     for (uint32_t i = 0; i < g->numbers; i++)
-        degrees[i] = out[i].count;
+        degrees[i] = list_of(g, SIDE_OUT, i)->count;
     return degrees;
 }
 
-bool graph_renumber(struct graph *g, uint32_t *const degrees[SIDES], struct heap_block *map)
+bool graph_renumber(struct graph_edition *g, uint32_t *const degrees[SIDES], struct heap_block *map)
 {
     uint64_t n = g->numbers, spare_bytes = n * sizeof(struct spread_list);
     if (graph_scratch(g, n * sizeof(uint32_t) + spare_bytes, map)) return false;
+    if (!graph_nodes_own(g) || !graph_index_own(g)) {
+        heap_give(g->of->heap, map);
+        return false;
+    }
     uint32_t *numbers = map->data;
     void *spare = numbers + n;
     draw_map(ids_of(g), degrees ? degrees[SIDE_OUT] : out_degrees(g, spare), g->numbers, numbers);
     struct number_move m = {.n = g->numbers, .map = numbers, .spare = spare};
     move_nodes(g, &m);
+    node_index_renumber(g->index, numbers, g->numbers);
     for (int side = 0; degrees && side < SIDES; side++)
         move(&m, degrees[side], sizeof *degrees[side]);
     return true;
 }
 
-void graph_renumber_edges(struct graph *g, const uint32_t *map)
+void graph_renumber_edges(struct graph_edition *g, const uint32_t *map)
 {
     for (int side = 0; side < SIDES; side++) {
-        const struct spread_list *lists = lists_of(g, side);
         struct spread_edge *edges = edges_of(g, side);
-        for (uint32_t i = 0; i < g->numbers; i++)
-            for (uint32_t e = 0; e < lists[i].count; e++)
-                edges[lists[i].first + e].node = map[edges[lists[i].first + e].node];
+        for (uint32_t i = 0; i < g->numbers; i++) {
+            const struct spread_list *list = list_of(g, side, i);
+            graph_yield(i);
+            for (uint32_t e = 0; e < list->count; e++)
+                edges[list->first + e].node = map[edges[list->first + e].node];
+        }
         graph_mark(g, GRAPH_OUT_EDGES + side, 0, g->sides[side].used);
     }
 }

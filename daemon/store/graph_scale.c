@@ -8,10 +8,12 @@
 
 /* After so many edges, and nodes, the thread looks whether others wait. */
 enum { YIELD_EVERY = 1 << 15 };
+/* Edges that lie together are touched as fast as one that lies anywhere. */
+enum { EDGES_AS_ONE = 16 };
 
 /* A walk over the lists of one side, in the order in which they lie in memory. */
 struct lists_walk {
-    const struct graph *g;
+    const struct graph_edition *g;
     enum graph_side_of side;
     uint32_t next;
     uint64_t work; /* since it yielded */
@@ -21,10 +23,10 @@ struct lists_walk {
 static bool next_list(struct lists_walk *w, uint32_t *node)
 {
     if (w->next == w->g->numbers) return false;
-    const uint32_t *order = w->side == SIDE_IN ? w->g->parts[GRAPH_ORDER].data : NULL;
+    const uint32_t *order = w->side == SIDE_IN ? part_of(w->g, GRAPH_ORDER) : NULL;
     *node = order ? order[w->next] : w->next;
     w->next++;
-    w->work += lists_of(w->g, w->side)[*node].count + 1;
+    w->work += list_of(w->g, w->side, *node)->count + 1;
     if (w->work < YIELD_EVERY) return true;
     w->work = 0;
     yield_check();
@@ -33,7 +35,7 @@ static bool next_list(struct lists_walk *w, uint32_t *node)
 
 /* ---- scale ---- */
 
-static enum status refuse_product(const struct graph *g, uint32_t node,
+static enum status refuse_product(const struct graph_edition *g, uint32_t node,
                                   const struct spread_edge *edge, float factor, struct failure *f)
 {
     return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_WEIGHT,
@@ -44,13 +46,13 @@ static enum status refuse_product(const struct graph *g, uint32_t node,
 }
 
 /* No list is read if the bound on weights proves that all products are finite. */
-static enum status check_products(const struct graph *g, float factor, struct failure *f)
+static enum status check_products(const struct graph_edition *g, float factor, struct failure *f)
 {
     struct lists_walk w = {.g = g, .side = SIDE_OUT};
     uint32_t node;
     if (isfinite(ldexpf(factor, g->weight_exponent))) return STATUS_OK;
     while (next_list(&w, &node)) {
-        struct spread_list list = lists_of(g, SIDE_OUT)[node];
+        struct spread_list list = *list_of(g, SIDE_OUT, node);
         const struct spread_edge *edges = edges_of(g, SIDE_OUT) + list.first;
         for (uint32_t i = 0; i < list.count; i++)
             if (!isfinite(edges[i].weight * factor))
@@ -60,13 +62,13 @@ static enum status check_products(const struct graph *g, float factor, struct fa
 }
 
 /* Returns the largest magnitude that there is then. */
-static float scale_side(struct graph *g, enum graph_side_of side, float factor)
+static float scale_side(struct graph_edition *g, enum graph_side_of side, float factor)
 {
     struct lists_walk w = {.g = g, .side = side};
     uint32_t node;
     float most = 0;
     while (next_list(&w, &node)) {
-        struct spread_list list = lists_of(g, side)[node];
+        struct spread_list list = *list_of(g, side, node);
         struct spread_edge *edges = edges_of(g, side) + list.first;
         for (uint32_t i = 0; i < list.count; i++) {
             edges[i].weight *= factor;
@@ -78,23 +80,35 @@ static float scale_side(struct graph *g, enum graph_side_of side, float factor)
     return most;
 }
 
-enum status graph_scale(struct graph *g, float factor, struct failure *f)
+static bool own_edges(struct graph_edition *g)
 {
-    if (!g->edge_count) return STATUS_OK;
+    return graph_part_own(g, GRAPH_OUT_EDGES, g->sides[SIDE_OUT].used) &&
+           graph_part_own(g, GRAPH_IN_EDGES, g->sides[SIDE_IN].used);
+}
+
+static enum status scale(struct graph_edition *g, void *write, struct failure *f)
+{
+    float factor = *(const float *)write;
     enum status st = check_products(g, factor, f);
-    if (st) return st;
+    if (st || !own_edges(g)) return st;
     g->weight_size = 0;
     g->largest_count = 0;
     float most = scale_side(g, SIDE_OUT, factor);
     scale_side(g, SIDE_IN, factor);
     g->weight_exponent = most > 0 ? graph_exponent(most) : INT_MIN;
-    graph_publish(g);
+    graph_complete(g);
     return STATUS_OK;
+}
+
+enum status graph_scale(struct graph *g, float factor, struct failure *f)
+{
+    uint64_t edges = g->now->edge_count;
+    return edges ? graph_write_run(g, edges / EDGES_AS_ONE, scale, &factor, f) : STATUS_OK;
 }
 
 /* ---- prune ---- */
 
-static uint64_t prune_side(struct graph *g, enum graph_side_of side, float below)
+static uint64_t prune_side(struct graph_edition *g, enum graph_side_of side, float below)
 {
     struct lists_walk w = {.g = g, .side = side};
     uint64_t dropped = 0;
@@ -104,12 +118,45 @@ static uint64_t prune_side(struct graph *g, enum graph_side_of side, float below
     return dropped;
 }
 
-void graph_prune(struct graph *g, float below, struct graph_counts *out)
+struct pruning {
+    float below;
+    uint64_t removed;
+};
+
+/* True if an edge goes. */
+static bool finds_below(const struct graph_edition *g, float below)
 {
-    *out = (struct graph_counts){.edges_removed = prune_side(g, SIDE_OUT, below)};
-    if (!out->edges_removed) return;
-    prune_side(g, SIDE_IN, below);
-    g->edge_count -= out->edges_removed;
+    struct lists_walk w = {.g = g, .side = SIDE_OUT};
+    uint32_t node;
+    while (next_list(&w, &node)) {
+        const struct spread_list *list = list_of(g, SIDE_OUT, node);
+        const struct spread_edge *edges = edges_of(g, SIDE_OUT) + list->first;
+        for (uint32_t i = 0; i < list->count; i++)
+            if (edges[i].weight < below) return true;
+    }
+    return false;
+}
+
+static enum status prune(struct graph_edition *g, void *write, struct failure *f)
+{
+    struct pruning *p = write;
+    p->removed = 0;
+    if (!own_edges(g) || !graph_lists_own(g, SIDE_OUT) || !graph_lists_own(g, SIDE_IN))
+        return STATUS_OK;
+    p->removed = prune_side(g, SIDE_OUT, p->below);
+    prune_side(g, SIDE_IN, p->below);
+    g->edge_count -= p->removed;
     graph_tidy(g);
-    graph_publish(g);
+    graph_complete(g);
+    return STATUS_OK;
+}
+
+enum status graph_prune(struct graph *g, float below, struct graph_counts *out, struct failure *f)
+{
+    struct pruning p = {.below = below};
+    enum status st = STATUS_OK;
+    if (finds_below(g->now, below))
+        st = graph_write_run(g, g->now->edge_count / EDGES_AS_ONE, prune, &p, f);
+    if (!st) *out = (struct graph_counts){.edges_removed = p.removed};
+    return st;
 }

@@ -8,7 +8,7 @@ enum { NOWHERE = UINT32_MAX };
 /* Deltas on their way into a graph. Halves are those of the edges out of the sources, sorted, so
  * that the deltas of one pair lie together, in the request's order. */
 struct weighing {
-    struct graph *g;
+    struct graph_edition *g;
     const struct graph_deltas *d;
     float *out; /* as the caller gets them */
     struct heap_block block;
@@ -74,7 +74,7 @@ static void see_run(struct weighing *w, struct half_run run)
 {
     uint32_t node = run.halves[0].node;
     if (node >= w->g->numbers) return; /* it was just made, or is not there */
-    struct spread_list list = lists_of(w->g, SIDE_OUT)[node];
+    struct spread_list list = *list_of(w->g, SIDE_OUT, node);
     const struct spread_edge *edges = edges_of(w->g, SIDE_OUT) + list.first;
     for (uint32_t i = 0; i < list.count; i++) {
         const struct graph_half *first = halves_find(run, edges[i].node);
@@ -199,24 +199,33 @@ static enum status weigh(struct weighing *w, struct failure *f)
     return st;
 }
 
+static enum status change(struct graph_edition *g, void *write, struct failure *f)
+{
+    struct weighing *w = write;
+    uint64_t before = g->edge_count;
+    w->g = g;
+    w->made = 0;
+    w->pairs = w->fresh = 0;
+    enum status st = take(w, f);
+    if (st) return st;
+    st = weigh(w, f);
+    heap_give(g->of->heap, &w->block);
+    if (st) {
+        graph_unmake_nodes(g, w->made);
+        return st;
+    }
+    graph_settle(g, w->fresh, before);
+    graph_complete(g);
+    return STATUS_OK;
+}
+
 enum status graph_add_weights(struct graph *g, const struct graph_deltas *d, float *weights,
                               struct graph_counts *out, struct failure *f)
 {
-    struct weighing w = {.g = g, .d = d, .out = weights};
-    uint64_t before = g->edge_count;
+    struct weighing w = {.d = d, .out = weights};
     *out = (struct graph_counts){0};
     enum status st = check(d, f);
-    if (st || !d->n) return st;
-    st = take(&w, f);
-    if (st) return st;
-    st = weigh(&w, f);
-    heap_give(g->heap, &w.block);
-    if (st) {
-        graph_unmake_nodes(g, w.made);
-        return st;
-    }
-    *out = (struct graph_counts){.edges_added = w.fresh, .nodes_added = w.made};
-    graph_settle(g, w.fresh, before);
-    graph_publish(g);
-    return STATUS_OK;
+    if (!st && d->n) st = graph_write_run(g, d->n, change, &w, f);
+    if (!st) *out = (struct graph_counts){.edges_added = w.fresh, .nodes_added = w.made};
+    return st;
 }

@@ -32,9 +32,10 @@ static bool may_keep(const struct graph *g, uint64_t bytes)
     return bytes <= KEPT_BYTES_MIN || bytes <= kept_bytes_max(g);
 }
 
-uint32_t graph_workspaces_kept(const struct graph *g)
+uint32_t graph_workspaces_kept(const struct graph_edition *e)
 {
-    uint64_t each = spread_workspace_bytes(nodes_for(g->numbers));
+    const struct graph *g = e->of;
+    uint64_t each = spread_workspace_bytes(nodes_for(e->numbers));
     if (each * KEPT_MAX <= KEPT_BYTES_MIN) return KEPT_MAX;
     uint64_t fit = kept_bytes_max(g) / each;
     return fit < 1 ? 1 : fit < KEPT_MAX ? (uint32_t)fit : KEPT_MAX;
@@ -50,18 +51,18 @@ void graph_count_work(struct graph *g)
 }
 
 /* Returns a kept workspace that is large enough, or NULL. */
-static struct graph_work *find_kept(struct graph *g)
+static struct graph_work *find_kept(struct graph *g, uint32_t numbers)
 {
     for (struct graph_work *w = g->work; w; w = w->next)
-        if (!w->out && w->nodes >= g->numbers) return w;
+        if (!w->out && w->nodes >= numbers) return w;
     return NULL;
 }
 
-static enum status make(struct graph *g, struct graph_work **out)
+static enum status make(struct graph *g, uint32_t numbers, struct graph_work **out)
 {
     struct graph_work *w = fault_here("store: workspace") ? NULL : calloc(1, sizeof *w);
     if (!w) return STATUS_RESOURCE_EXHAUSTED;
-    w->nodes = nodes_for(g->numbers);
+    w->nodes = nodes_for(numbers);
     enum status st = heap_take_fresh(g->heap, spread_workspace_bytes(w->nodes),
                                      g->resident.space->number, &w->block);
     if (st) {
@@ -72,14 +73,15 @@ static enum status make(struct graph *g, struct graph_work **out)
     return STATUS_OK;
 }
 
-enum status graph_take_workspace(struct graph *g, struct spread_workspace *out)
+enum status graph_take_workspace(const struct graph_edition *e, struct spread_workspace *out)
 {
+    struct graph *g = e->of;
     pthread_mutex_lock(&g->work_lock);
-    struct graph_work *w = find_kept(g);
+    struct graph_work *w = find_kept(g, e->numbers);
     if (w) w->out = true;
     pthread_mutex_unlock(&g->work_lock);
     if (!w) {
-        enum status st = make(g, &w);
+        enum status st = make(g, e->numbers, &w);
         if (st) return st;
         w->out = true;
         pthread_mutex_lock(&g->work_lock);
@@ -98,10 +100,11 @@ static struct graph_work *sort_out(struct graph *g)
 {
     struct graph_work *dropped = NULL;
     uint64_t kept = 0, bytes = 0;
+    uint32_t numbers = atomic_load_explicit(&g->numbers_now, memory_order_relaxed);
     for (struct graph_work **at = &g->work; *at;) {
         struct graph_work *w = *at;
         bool fits = !kept || (kept < KEPT_MAX && may_keep(g, bytes + w->block.bytes));
-        if (w->out || (w->nodes >= g->numbers && fits)) {
+        if (w->out || (w->nodes >= numbers && fits)) {
             kept += !w->out;
             bytes += w->out ? 0 : w->block.bytes;
             at = &w->next;
@@ -114,8 +117,9 @@ static struct graph_work *sort_out(struct graph *g)
     return dropped;
 }
 
-void graph_give_workspace(struct graph *g, struct spread_workspace *given)
+void graph_give_workspace(const struct graph_edition *e, struct spread_workspace *given)
 {
+    struct graph *g = e->of;
     pthread_mutex_lock(&g->work_lock);
     for (struct graph_work *w = g->work; w; w = w->next)
         if (w->block.data == given->memory) w->out = false;

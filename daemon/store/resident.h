@@ -23,6 +23,11 @@ struct turnstile {
     struct job *waiting_head, *waiting_tail;
 };
 
+/* What no edition sees any more: lists, which its kind knows; NULL: none. */
+struct leftovers {
+    void *memory, *indexes;
+};
+
 enum resident_kind { RESIDENT_COLLECTION, RESIDENT_GRAPH, RESIDENT_KINDS };
 
 struct resident;
@@ -39,8 +44,16 @@ struct resident_ops {
     void (*lend)(struct resident *r, struct job *j);
     /* j, a reader or a writer, begins; false: a reader cannot now, as a writer is at work. */
     bool (*begin)(struct resident *r, struct job *j);
+    /* j, a reader that has not read yet, shall see r as it is now. False: a writer changes it in
+     * place just now, and j keeps what it has. */
+    bool (*renew)(struct resident *r, struct job *j);
     /* It ends; what a writer wrote is there for all from now on. */
     void (*end)(struct resident *r, struct job *j);
+    /* Takes what only old editions had that are gone. It can be freed on any thread, which takes
+     * long if it is much. */
+    struct leftovers (*take_gone)(struct resident *r);
+    bool (*gone_is_much)(const struct leftovers *gone);
+    void (*free_gone)(struct heap *heap, struct leftovers gone);
     void (*destroy)(struct resident *r);
 };
 

@@ -226,7 +226,7 @@ static struct job on_graph(struct room *r, enum operation operation)
 {
     struct job j = job_of(r, operation);
     j.resident = graph_resident(r->graph);
-    j.graph = r->graph;
+    j.graph = graph_now(r->graph);
     return j;
 }
 

@@ -123,8 +123,8 @@ Test(spread, between_changes, .timeout = 900)
     twin_expect_nodes(&t, c);
     ea_graph_info info;
     cr_assert_eq(ea_graph_describe(c, "g", &info), EA_OK);
-    cr_assert_eq(info.nodes, graph_nodes(t.graph));
-    cr_assert_eq(info.edges, graph_edges(t.graph));
+    cr_assert_eq(info.nodes, graph_nodes(graph_now(t.graph)));
+    cr_assert_eq(info.edges, graph_edges(graph_now(t.graph)));
     twin_drop(&t, c);
     ea_close(c);
     scene_close(&s);

@@ -181,12 +181,16 @@ static int compare_edges(const void *a, const void *b)
 }
 
 /* Lists begin on even places, inside the array, and none reaches into another. */
-static void check_places(const struct spread_graph *v, const struct spread_list *lists,
-                         uint64_t places)
+static const struct spread_list *list_seen(const struct spread_graph *v, bool in, uint32_t node)
+{
+    return in ? spread_in_list(v, node) : spread_out_list(v, node);
+}
+
+static void check_places(const struct spread_graph *v, bool in, uint64_t places)
 {
     char *taken = calloc(places + 1, 1);
     for (uint32_t i = 0; i < v->nodes; i++) {
-        struct spread_list list = lists[i];
+        struct spread_list list = *list_seen(v, in, i);
         cr_assert(list.first % 2 == 0 && list.count <= list.room);
         cr_assert(list.room == 0 || list.first + list.room <= places);
         for (uint32_t e = 0; e < list.room; e++)
@@ -198,13 +202,13 @@ static void check_places(const struct spread_graph *v, const struct spread_list 
 static void check_edges(const struct graph_model *m, const struct model_edge *sorted,
                         const struct spread_graph *v, bool in)
 {
-    const struct spread_list *lists = in ? v->in : v->out;
     const struct spread_edge *edges = in ? v->in_edges : v->out_edges;
     struct model_edge *found = malloc((m->edge_count + 1) * sizeof *found);
     uint64_t count = 0;
     for (uint32_t i = 0; i < v->nodes; i++) {
-        for (uint32_t e = 0; e < lists[i].count; e++) {
-            const struct spread_edge *edge = &edges[lists[i].first + e];
+        const struct spread_list *list = list_seen(v, in, i);
+        for (uint32_t e = 0; e < list->count; e++) {
+            const struct spread_edge *edge = &edges[list->first + e];
             cr_assert(edge->node < v->nodes);
             uint64_t here = v->ids[i], there = v->ids[edge->node];
             cr_assert(count < m->edge_count);
@@ -219,7 +223,7 @@ static void check_edges(const struct graph_model *m, const struct model_edge *so
     free(found);
 }
 
-static void check_nodes(const struct graph_model *m, const struct graph *g,
+static void check_nodes(const struct graph_model *m, const struct graph_edition *g,
                         const struct spread_graph *v)
 {
     uint64_t nobodies = 0, *ids = malloc((m->node_count + 1) * sizeof *ids);
@@ -230,7 +234,7 @@ static void check_nodes(const struct graph_model *m, const struct graph *g,
             continue;
         }
         nobodies++;
-        cr_assert(v->in[i].count == 0 && v->out[i].count == 0);
+        cr_assert(spread_in_list(v, i)->count == 0 && spread_out_list(v, i)->count == 0);
     }
     cr_assert_eq(v->nodes - nobodies, m->node_count);
     cr_assert_eq(graph_find(g, UINT64_MAX), SPREAD_NO_NODE);
@@ -246,9 +250,11 @@ static void check_nodes(const struct graph_model *m, const struct graph *g,
     cr_assert_eq(graph_find_many(g, ids, m->node_count, numbers), m->node_count);
     for (uint64_t i = 0; i < m->node_count; i++)
         cr_assert_eq(v->ids[numbers[i]], ids[i]);
-    struct graph_info info = graph_info(g);
+    uint64_t seen[3] = {0};
+    for (uint32_t i = 0; i < v->nodes; i++)
+        if (v->ids[i] != UINT64_MAX) seen[v->kinds ? v->kinds[i] : SPREAD_PLAIN]++;
     for (int kind = 0; kind < 3; kind++)
-        cr_assert_eq(info.kinds[kind], kinds[kind]);
+        cr_assert_eq(seen[kind], kinds[kind]);
     free(ids);
     free(numbers);
 }
@@ -283,13 +289,28 @@ static void check_grid(const struct graph_model *m, const struct spread_graph *v
     cr_assert(v->grid.high >= least.high && v->grid.low >= least.low);
 }
 
+static uint64_t nodes_of_kind(const struct graph_model *m, int kind)
+{
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < m->node_count; i++)
+        count += m->nodes[i].kind == kind;
+    return count;
+}
+
 void model_check(const struct graph_model *m, const struct graph *g)
 {
-    struct spread_graph v = graph_view(g);
     struct graph_info info = graph_info(g);
     cr_assert_eq(info.version, m->version + 1); /* the first of its store was its making */
-    cr_assert(info.nodes == m->node_count && graph_nodes(g) == m->node_count);
-    cr_assert(info.edges == m->edge_count && graph_edges(g) == m->edge_count);
+    cr_assert(info.nodes == m->node_count && info.edges == m->edge_count);
+    for (int kind = 0; kind < 3; kind++)
+        cr_assert_eq(info.kinds[kind], nodes_of_kind(m, kind));
+    model_check_edition(m, graph_now(g));
+}
+
+void model_check_edition(const struct graph_model *m, const struct graph_edition *g)
+{
+    struct spread_graph v = graph_view(g);
+    cr_assert(graph_nodes(g) == m->node_count && graph_edges(g) == m->edge_count);
     cr_assert_eq(v.edges, m->edge_count);
     struct model_edge *sorted = malloc((m->edge_count + 1) * sizeof *sorted);
     memcpy(sorted, m->edges, m->edge_count * sizeof *sorted);
@@ -297,14 +318,15 @@ void model_check(const struct graph_model *m, const struct graph *g)
     check_edges(m, sorted, &v, false);
     check_edges(m, sorted, &v, true);
     free(sorted);
-    check_places(&v, v.out, graph_part_bytes(g, GRAPH_OUT_EDGES) / sizeof *v.out_edges);
-    check_places(&v, v.in, graph_part_bytes(g, GRAPH_IN_EDGES) / sizeof *v.in_edges);
+    check_places(&v, false, graph_part_bytes(g, GRAPH_OUT_EDGES) / sizeof *v.out_edges);
+    check_places(&v, true, graph_part_bytes(g, GRAPH_IN_EDGES) / sizeof *v.in_edges);
     uint64_t out_most = 0, in_most = 0;
     for (uint32_t i = 0; i < v.nodes; i++) {
-        out_most = v.out[i].count > out_most ? v.out[i].count : out_most;
-        in_most = v.in[i].count > in_most ? v.in[i].count : in_most;
+        out_most =
+            spread_out_list(&v, i)->count > out_most ? spread_out_list(&v, i)->count : out_most;
+        in_most = spread_in_list(&v, i)->count > in_most ? spread_in_list(&v, i)->count : in_most;
     }
-    cr_assert(info.out_count_max >= out_most && info.in_count_max >= in_most);
+    cr_assert(graph_out_count_max(g) >= out_most);
     check_nodes(m, g, &v);
     model_check_order(&v);
     check_grid(m, &v, in_most);
@@ -312,12 +334,16 @@ void model_check(const struct graph_model *m, const struct graph *g)
 
 /* ---- the shadow ---- */
 
-static const void *part_data(const struct graph *g, enum graph_part part)
+/* The bytes of a part that begin at `first`; of lists, those of one node. */
+static const char *part_data(const struct graph *g, enum graph_part part, uint64_t first)
 {
-    struct spread_graph v = graph_view(g);
-    const void *data[GRAPH_PARTS] = {v.out, v.in,    v.out_edges, v.in_edges,
+    struct spread_graph v = graph_view(graph_now(g));
+    uint32_t node = (uint32_t)(first / sizeof(struct spread_list));
+    if (part == GRAPH_OUT || part == GRAPH_IN)
+        return (const char *)list_seen(&v, part == GRAPH_IN, node);
+    const void *data[GRAPH_PARTS] = {NULL,  NULL,    v.out_edges, v.in_edges,
                                      v.ids, v.order, v.kinds,     v.factors};
-    return data[part];
+    return (const char *)data[part] + first;
 }
 
 /* Also where no list is: a GPU process refuses what leads nowhere. */
@@ -339,7 +365,7 @@ uint64_t shadow_follow(struct graph_shadow *s, struct graph *g, uint64_t bytes_m
     uint64_t dirty = resident_dirty_bytes(r), told = 0, total = 0;
     uint64_t runs = graph_dirty_runs(g), given = 0;
     for (int part = 0; part < GRAPH_PARTS; part++) {
-        uint64_t bytes = graph_part_bytes(g, part);
+        uint64_t bytes = graph_part_bytes(graph_now(g), part);
         char *larger = realloc(s->parts[part], bytes + 1);
         /* What comes anew is wrong until told. */
         if (bytes > s->bytes[part]) memset(larger + s->bytes[part], 0xa5, bytes - s->bytes[part]);
@@ -351,7 +377,7 @@ uint64_t shadow_follow(struct graph_shadow *s, struct graph *g, uint64_t bytes_m
     for (struct graph_run run; graph_next_dirty(g, bytes_max, &run);) {
         cr_assert(run.bytes && run.first + run.bytes <= s->bytes[run.part]);
         cr_assert(!bytes_max || run.bytes <= bytes_max);
-        cr_assert_eq(run.data, (const char *)part_data(g, run.part) + run.first);
+        cr_assert_eq(run.data, part_data(g, run.part, run.first));
         memcpy(s->parts[run.part] + run.first, run.data, run.bytes);
         graph_clean(g, &run);
         told += run.bytes;
@@ -362,8 +388,11 @@ uint64_t shadow_follow(struct graph_shadow *s, struct graph *g, uint64_t bytes_m
     cr_assert_eq(told, dirty);
     cr_assert_eq(resident_dirty_bytes(r), 0);
     for (int part = 0; part < GRAPH_PARTS; part++)
-        if (s->bytes[part])
-            cr_assert_eq(memcmp(s->parts[part], part_data(g, part), s->bytes[part]), 0);
+        for (uint64_t at = 0; at < s->bytes[part]; at += GRAPH_PAGE_BYTES) {
+            uint64_t n = s->bytes[part] - at;
+            if (n > GRAPH_PAGE_BYTES) n = GRAPH_PAGE_BYTES;
+            cr_assert_eq(memcmp(s->parts[part] + at, part_data(g, part, at), n), 0);
+        }
     expect_edges_to_nodes(s);
     return told;
 }

@@ -43,6 +43,8 @@ struct graph_counts model_remove_nodes(struct graph_model *m, const uint64_t *id
 bool counts_equal(struct graph_counts a, struct graph_counts b);
 /* Everything that can be asked of g is as the model has it, and its forms are whole. */
 void model_check(const struct graph_model *m, const struct graph *g);
+/* An edition, which may be an older one than the newest. */
+void model_check_edition(const struct graph_model *m, const struct graph_edition *g);
 /* Every window of the order has its own numbers. model_check looks at that, too. */
 void model_check_order(const struct spread_graph *v);
 

@@ -37,19 +37,20 @@ static float capped(double a)
 static uint64_t seeds_of(const struct graph *g, const struct spread_case *c, uint64_t first,
                          uint64_t end, struct spread_seed *out)
 {
-    uint32_t nodes = graph_view(g).nodes;
+    uint32_t nodes = graph_view(graph_now(g)).nodes;
     uint64_t count = 0;
     if (c->how.mode == SPREAD_ENGRAM) {
         for (uint64_t i = first; i < end; i++)
-            out[count++] = (struct spread_seed){
-                graph_find(g, c->seeds[i]), capped(c->activations ? (double)c->activations[i] : 1)};
+            out[count++] =
+                (struct spread_seed){graph_find(graph_now(g), c->seeds[i]),
+                                     capped(c->activations ? (double)c->activations[i] : 1)};
         return count;
     }
     for (uint32_t node = 0; node < nodes; node++) {
         double sum = 0;
         bool named = false;
         for (uint64_t i = first; i < end; i++) {
-            if (graph_find(g, c->seeds[i]) != node) continue;
+            if (graph_find(graph_now(g), c->seeds[i]) != node) continue;
             sum += (double)capped(c->activations ? (double)c->activations[i] : 1);
             named = true;
         }
@@ -167,7 +168,7 @@ static struct spread_question question_of(const struct spread_case *c, const flo
 const char *spread_reply_wrong(const struct graph *g, const struct spread_case *c,
                                const struct spread_reply *r)
 {
-    struct spread_graph view = graph_view(g);
+    struct spread_graph view = graph_view(graph_now(g));
     float decay[SPREAD_HOPS_MAX + 1] = {1};
     uint64_t *allowed = c->within ? calloc(view.nodes / 64 + 1, sizeof *allowed) : NULL;
     struct spread_seed *seeds = malloc((c->seed_count + 1) * sizeof *seeds);
@@ -175,7 +176,7 @@ const char *spread_reply_wrong(const struct graph *g, const struct spread_case *
     for (uint32_t d = 1; d <= c->how.hops; d++)
         decay[d] = (float)decay_of(c, d);
     for (uint64_t i = 0; allowed && i < c->within_count; i++) {
-        uint32_t node = graph_find(g, c->within[i]);
+        uint32_t node = graph_find(graph_now(g), c->within[i]);
         allowed[node / 64] |= UINT64_C(1) << node % 64;
     }
     uint64_t sets = c->offsets ? c->sets : 1;

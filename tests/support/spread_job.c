@@ -122,7 +122,7 @@ struct job spread_job_of(struct spread_scene *b, const struct spread_case *c)
     struct job j = {.operation = OPERATION_SPREAD,
                     .space = b->space,
                     .resident = graph_resident(b->graph),
-                    .graph = b->graph,
+                    .graph = graph_now(b->graph),
                     .heap = b->heap,
                     .kernels = vectors_choose("auto"),
                     .worker_count = 3,

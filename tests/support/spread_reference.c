@@ -100,7 +100,7 @@ static void find_parent(struct scene *s, uint32_t node, const float *before)
     double best = 0;
     struct spread_record *r = &s->nodes[node];
     for (uint32_t from = 0; from < s->g->nodes; from++) {
-        struct spread_list list = s->g->out[from];
+        struct spread_list list = *spread_out_list(s->g, from);
         if (before[from] <= 0.0f) continue;
         for (uint32_t e = 0; e < list.count; e++) {
             struct spread_edge edge = s->g->out_edges[list.first + e];
@@ -119,7 +119,7 @@ static void gather(struct scene *s, const float *before, struct sum *sums)
 {
     memset(sums, 0, s->g->nodes * sizeof *sums);
     for (uint32_t from = 0; from < s->g->nodes; from++) {
-        struct spread_list list = s->g->out[from];
+        struct spread_list list = *spread_out_list(s->g, from);
         if (before[from] <= 0.0f) continue;
         for (uint32_t e = 0; e < list.count; e++) {
             struct spread_edge edge = s->g->out_edges[list.first + e];
@@ -230,7 +230,7 @@ static void expand(const struct scene *s, uint32_t node, float gain, uint32_t de
                    struct contributions *next)
 {
     const struct spread_graph *g = s->g;
-    struct spread_list list = g->out[node];
+    struct spread_list list = *spread_out_list(g, node);
     uint8_t kind = g->kinds ? g->kinds[node] : SPREAD_PLAIN;
     for (uint32_t e = 0; e < list.count; e++) {
         struct spread_edge edge = g->out_edges[list.first + e];

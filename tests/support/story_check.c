@@ -84,8 +84,7 @@ static void look(const struct story_request *r, struct scope *out)
     }
 }
 
-/* Notes which version of a collection was seen, before anything is compared with it. */
-static void see(const struct cursor *c, uint64_t version)
+void check_see(const struct cursor *c, uint64_t version)
 {
     struct story_request *r = (struct story_request *)c->r;
     if (!story_reads_version(r)) return;
@@ -141,7 +140,7 @@ static void check_knn(struct cursor *c, const struct story_reply *reply)
     const struct story_request *r = c->r;
     struct scope scope;
     check_decode(c->s, r, reply, engram_accel_v1_KnnReply_fields, &m);
-    see(c, m.meta.version);
+    check_see(c, m.meta.version);
     c->s->by_backend[m.meta.backend % 4]++;
     look(r, &scope);
     uint64_t q = r->query_count, n = r->k < scope.allowed_count ? r->k : scope.allowed_count;
@@ -205,7 +204,7 @@ static void check_similarity(struct cursor *c, const struct story_reply *reply)
     struct scope scope;
     uint64_t places[STORY_IDS + 8];
     check_decode(c->s, r, reply, engram_accel_v1_SimilarityReply_fields, &m);
-    see(c, m.meta.version);
+    check_see(c, m.meta.version);
     c->s->by_backend[m.meta.backend % 4]++;
     look(r, &scope);
     if (r->has_threshold) {
@@ -252,7 +251,7 @@ static void check_candidates(struct cursor *c, const struct story_reply *reply)
     struct scope scope;
     uint64_t q = r->query_count, n = r->offsets[q], longest = 0;
     check_decode(c->s, r, reply, engram_accel_v1_ScoreCandidatesReply_fields, &m);
-    see(c, m.meta.version);
+    check_see(c, m.meta.version);
     c->s->by_backend[m.meta.backend % 4]++;
     look(r, &scope);
     if (!r->k) {
@@ -290,7 +289,7 @@ static void check_average(struct cursor *c, const struct story_reply *reply)
     const struct story_request *r = c->r;
     struct scope scope;
     check_decode(c->s, r, reply, engram_accel_v1_WeightedAverageReply_fields, &m);
-    see(c, m.meta.version);
+    check_see(c, m.meta.version);
     c->s->by_backend[m.meta.backend % 4]++;
     look(r, &scope);
     const float *average = NEXT(c, &m, average, DTYPE_FLOAT32, 1, r->dimension);
@@ -321,7 +320,7 @@ static void check_fetch(struct cursor *c, const struct story_reply *reply)
     engram_accel_v1_FetchReply m = engram_accel_v1_FetchReply_init_zero;
     const struct story_request *r = c->r;
     check_decode(c->s, r, reply, engram_accel_v1_FetchReply_fields, &m);
-    see(c, m.meta.version);
+    check_see(c, m.meta.version);
     const struct story_state *seen = story_seen(r);
     uint64_t left = seen->count > r->offset ? seen->count - r->offset : 0, missing = 0;
     uint64_t n = r->id_count ? r->id_count : r->limit < left ? r->limit : left;

@@ -34,6 +34,11 @@ void check_version(struct story *s, const struct story_request *r, uint64_t vers
 /* Whether the filter of r, if it has one, lets an id pass. */
 bool check_passes(const struct story_request *r, uint64_t id);
 /* Whether r names an id that is not there. */
+/* Notes which version of a collection or graph was seen, before anything is compared with it. */
+void check_see(const struct cursor *c, uint64_t version);
+/* What a spread's node set and seeds come to: all that they name must be there, and each seed must
+ * be in the set. */
+enum status check_seeds(const struct story_request *r, const struct story_state *seen);
 bool check_misses_id(const struct story_request *r, const struct story_state *seen);
 /* The error that alone can come of r; OK: it can be answered. */
 enum status check_fate(const struct story_request *r);

@@ -22,11 +22,8 @@ static bool unknown_id(const struct story_request *r)
     return false;
 }
 
-/* What a spread's node set and seeds come to: all that they name must be there, and each seed must be
- * in the set. */
-static enum status seeds_fate(const struct story_request *r)
+enum status check_seeds(const struct story_request *r, const struct story_state *seen)
 {
-    const struct story_state *seen = story_seen(r);
     for (uint64_t i = 0; r->list && i < r->filter_count; i++)
         if (story_place(seen, r->filter[i]) == seen->count) return STATUS_NOT_FOUND;
     for (uint64_t i = 0; r->bitmap && i < r->filter_count * 8; i++) {
@@ -48,10 +45,18 @@ enum status check_fate(const struct story_request *r)
     enum status st = r->expected ? story_version_fate(r) : STATUS_OK;
     if (st) return st;
     if (r->operation == OPERATION_GRAPH_ADD_WEIGHTS) return story_weights_fate(r);
-    if (r->operation == OPERATION_SPREAD) return r->resident ? seeds_fate(r) : STATUS_OK;
     /* What a reader of versions saw is known from its answer alone. */
     if (story_reads_version(r)) return STATUS_OK;
     return unknown_id(r) ? STATUS_NOT_FOUND : STATUS_OK;
+}
+
+/* Whether a spread's seeds come to that in a state that it may have seen. */
+static bool seeds_may(const struct story_request *r, enum status code)
+{
+    if (r->operation != OPERATION_SPREAD || !r->resident) return false;
+    for (const struct story_state *at = r->resident->last; at; at = at->before)
+        if (story_may_see(r, at) && check_seeds(r, at) == code) return true;
+    return false;
 }
 
 static bool drops(const struct story_request *r)
@@ -77,12 +82,13 @@ static bool is_allowed(struct story *s, const struct story_request *r, enum stat
         if (detail == DETAIL_QUOTA) return s->bytes_limited && !drops(r);
         return s->settings.memory_short || detail == DETAIL_QUEUE_FULL;
     case STATUS_NOT_FOUND:
-        return code == check_fate(r) || (story_reads_version(r) && unknown_id(r));
+        return code == check_fate(r) || (story_reads_version(r) && unknown_id(r)) ||
+               seeds_may(r, code);
     case STATUS_UNAVAILABLE: return r->token && detail == DETAIL_TOKEN_BUSY;
     case STATUS_ABORTED:
         if (drops(r)) return r->expected; /* others may have been about to write */
         return code == check_fate(r);
-    case STATUS_INVALID_ARGUMENT:
+    case STATUS_INVALID_ARGUMENT: return code == check_fate(r) || seeds_may(r, code);
     case STATUS_FAILED_PRECONDITION:
     case STATUS_ALREADY_EXISTS: return code == check_fate(r);
     default: return false;

@@ -97,9 +97,10 @@ static void check_nodes(struct cursor *c, const struct story_reply *reply)
 {
     engram_accel_v1_GraphFetchNodesReply m = engram_accel_v1_GraphFetchNodesReply_init_zero;
     const struct story_request *r = c->r;
-    const struct story_state *seen = story_seen(r);
     uint64_t n = r->id_count, missing = 0, out_count, in_count;
     check_decode(c->s, r, reply, engram_accel_v1_GraphFetchNodesReply_fields, &m);
+    check_see(c, m.meta.version);
+    const struct story_state *seen = story_seen(r);
     check_version(c->s, r, m.meta.version);
     const uint8_t *found = NEXT(c, &m, found, DTYPE_UINT8, n, 1);
     const uint8_t *kinds = NEXT(c, &m, kinds, DTYPE_UINT8, n, 1);
@@ -160,6 +161,8 @@ static void check_spread(struct cursor *c, const struct story_reply *reply)
     engram_accel_v1_SpreadReply m = engram_accel_v1_SpreadReply_init_zero;
     const struct story_request *r = c->r;
     check_decode(c->s, r, reply, engram_accel_v1_SpreadReply_fields, &m);
+    check_see(c, m.meta.version);
+    if (check_seeds(r, story_seen(r))) WRONG(c->s, r, "its seeds are not there, or not in its set");
     check_version(c->s, r, m.meta.version);
     c->s->by_backend[m.meta.backend % 4]++;
     struct spread_reply got = {.sets = r->set_count, .count = m.ids.rows};

@@ -112,6 +112,7 @@ void story_apply_graph(struct story *s, struct story_request *r, uint64_t versio
     _Static_assert(sizeof did == sizeof r->counts, "all that is counted");
     now->seq = r->seq;
     now->version = r->version = version;
+    now->by = r;
     now->before = was;
     r->rows_after = now->count;
     r->edges_after = now->edge_count;

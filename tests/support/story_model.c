@@ -152,6 +152,8 @@ bool story_reads_version(const struct story_request *r)
     case OPERATION_SCORE_CANDIDATES:
     case OPERATION_WEIGHTED_AVERAGE:
     case OPERATION_FETCH: return r->name < STORY_NAMES && r->resident;
+    case OPERATION_SPREAD:
+    case OPERATION_GRAPH_FETCH_NODES: return r->resident;
     default: return false;
     }
 }
@@ -178,7 +180,8 @@ bool story_may_see(const struct story_request *r, const struct story_state *stat
 
 void story_acknowledge(struct story_request *r)
 {
-    if (!r->applied || r->name >= STORY_NAMES || r->operation == OPERATION_COLLECTION_DROP) return;
+    bool drops = r->operation == OPERATION_COLLECTION_DROP || r->operation == OPERATION_GRAPH_DROP;
+    if (!r->applied || r->name == STORY_NAMES || drops) return;
     const struct story_state *state = r->resident->last;
     while (state != r->resident->known && state->by != r)
         state = state->before;

@@ -51,12 +51,16 @@ static inline struct job *graph_job(struct house *h, enum operation operation)
 
 /* ---- uploads ---- */
 
-static inline const void *part_data(enum graph_part part)
+/* The bytes of a part that begin at `first`, which begins a page. */
+static inline const char *part_data(enum graph_part part, uint64_t first)
 {
-    struct spread_graph v = graph_view(graph);
-    const void *const data[GRAPH_PARTS] = {v.out, v.in,    v.out_edges, v.in_edges,
+    struct spread_graph v = graph_view(graph_now(graph));
+    uint32_t node = (uint32_t)(first / sizeof(struct spread_list));
+    if (part == GRAPH_OUT) return (const char *)spread_out_list(&v, node);
+    if (part == GRAPH_IN) return (const char *)spread_in_list(&v, node);
+    const void *const data[GRAPH_PARTS] = {NULL,  NULL,    v.out_edges, v.in_edges,
                                            v.ids, v.order, v.kinds,     v.factors};
-    return data[part];
+    return (const char *)data[part] + first;
 }
 
 static inline void check_part(struct house *h, const struct order *o)
@@ -65,12 +69,16 @@ static inline void check_part(struct house *h, const struct order *o)
     cr_assert_eq(o->kind, ORDER_UPLOAD_PART, "%u", o->kind);
     cr_assert_eq(o->space, h->space->number);
     for (int part = 0; part < GRAPH_PARTS; part++)
-        cr_assert_eq(p->part_bytes[part], graph_part_bytes(graph, (enum graph_part)part));
+        cr_assert_eq(p->part_bytes[part],
+                     graph_part_bytes(graph_now(graph), (enum graph_part)part));
     cr_assert_leq(p->first + p->count, p->part_bytes[p->part]);
     if (!p->count) return;
-    cr_assert_eq(memcmp(at(h, p->bytes),
-                        (const char *)part_data((enum graph_part)p->part) + p->first, p->count),
-                 0);
+    const char *told = at(h, p->bytes);
+    for (uint64_t done = 0, n; done < p->count; done += n) {
+        n = p->count - done < GRAPH_PAGE_BYTES ? p->count - done : GRAPH_PAGE_BYTES;
+        const char *is = part_data((enum graph_part)p->part, p->first + done);
+        cr_assert_eq(memcmp(told + done, is, n), 0);
+    }
 }
 
 struct told {

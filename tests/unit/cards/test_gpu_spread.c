@@ -43,7 +43,7 @@ static void *take(void *owner, uint64_t bytes)
 /* What a process would do. */
 static void spread_set(struct house *h, const struct order_spread *s, uint32_t set)
 {
-    struct spread_graph g = graph_view(graph);
+    struct spread_graph g = graph_view(graph_now(graph));
     const uint64_t *offsets = at(h, s->set_offsets);
     struct taken taken = {.count = 0};
     struct spread_question q = {.mode = (enum spread_mode)s->mode,
@@ -59,7 +59,7 @@ static void spread_set(struct house *h, const struct order_spread *s, uint32_t s
                            .kernels = &spread_scalar,
                            .memory = {take, &taken},
                            .alone = true};
-    cr_assert_eq(graph_take_workspace(graph, &r.workspace), STATUS_OK);
+    cr_assert_eq(graph_take_workspace(graph_now(graph), &r.workspace), STATUS_OK);
     spread_run_begin(&r);
     spread_run_through(&r);
     struct order_spread_set *out = (struct order_spread_set *)mutable_at(h, s->out_sets) + set;
@@ -71,14 +71,14 @@ static void spread_set(struct house *h, const struct order_spread *s, uint32_t s
     memcpy((struct spread_record *)mutable_at(h, s->out_records) + out->first_record, r.records,
            r.record_count * sizeof *r.records);
     spread_run_end(&r);
-    graph_give_workspace(graph, &r.workspace);
+    graph_give_workspace(graph_now(graph), &r.workspace);
     for (uint32_t i = 0; i < taken.count; i++)
         free(taken.pieces[i]);
 }
 
 static struct order expect_spread(struct house *h, const struct job *j)
 {
-    struct spread_graph g = graph_view(graph);
+    struct spread_graph g = graph_view(graph_now(graph));
     struct order o = next_order(processes[0]);
     const struct order_spread *s = &o.spread;
     cr_assert_eq(o.kind, ORDER_SPREAD, "%u", o.kind);

@@ -129,7 +129,7 @@ Test(pieces, readers_of_graphs_look_up)
 {
     struct job j = job_of(OPERATION_GRAPH_FETCH_NODES);
     j.resident = graph_resident(graph);
-    j.graph = graph;
+    j.graph = graph_now(graph);
     j.request.edges = true;
     looks_up(j, 4, "nodes");
 }

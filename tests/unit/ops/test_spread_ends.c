@@ -183,14 +183,14 @@ static void expect_clean_workspaces(struct spread_scene *b)
 {
     enum { KEPT_MAX = 6 };
     struct spread_workspace spaces[KEPT_MAX];
-    uint64_t bytes = spread_workspace_bytes(graph_view(b->graph).nodes);
+    uint64_t bytes = spread_workspace_bytes(graph_view(graph_now(b->graph)).nodes);
     for (int i = 0; i < KEPT_MAX; i++) {
-        cr_assert_eq(graph_take_workspace(b->graph, &spaces[i]), STATUS_OK);
+        cr_assert_eq(graph_take_workspace(graph_now(b->graph), &spaces[i]), STATUS_OK);
         const char *memory = spaces[i].memory;
         cr_assert(memory[0] == 0 && !memcmp(memory, memory + 1, bytes - 1));
     }
     for (int i = 0; i < KEPT_MAX; i++)
-        graph_give_workspace(b->graph, &spaces[i]);
+        graph_give_workspace(graph_now(b->graph), &spaces[i]);
 }
 
 static void *cancel_soon(void *argument)

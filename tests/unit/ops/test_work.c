@@ -219,7 +219,8 @@ Test(work, of_spread)
 {
     struct room r = open_room();
     struct job j = {.operation = OPERATION_SPREAD, .space = r.space};
-    j.graph = make_graph(&r, 1000);
+    struct graph *g = make_graph(&r, 1000);
+    j.graph = graph_now(g);
     j.request.ids = numbers(3);
     j.request.spread = (struct job_spread){.mode = SPREAD_LINEAR, .hops = 1};
     struct work w = operation_work(&j);
@@ -241,7 +242,7 @@ Test(work, of_spread)
     struct failure f;
     for (uint64_t i = 0; i < 5000; i++)
         far[i] = i;
-    cr_assert_eq(graph_add_edges(j.graph, hub, far, weights, 5000, false, &counts, &f), STATUS_OK);
+    cr_assert_eq(graph_add_edges(g, hub, far, weights, 5000, false, &counts, &f), STATUS_OK);
     j.request.spread.hops = 1;
     w = operation_work(&j);
     cr_assert(!work_is_brief(&w) && w.pairs < 100);
@@ -262,7 +263,7 @@ Test(work, of_spreads_that_fade)
 {
     struct room r = open_room();
     struct job j = {.operation = OPERATION_SPREAD, .space = r.space};
-    j.graph = make_graph(&r, 100000);
+    j.graph = graph_now(make_graph(&r, 100000));
     j.request.ids = numbers(3);
     struct job_spread whole = {
         .mode = SPREAD_LINEAR, .hops = 4, .decay = DECAY_EXPONENTIAL, .decay_parameter = 0.7f};
@@ -300,7 +301,8 @@ Test(work, of_spreads_with_empty_sets)
 {
     struct room r = open_room();
     struct job j = {.operation = OPERATION_SPREAD, .space = r.space};
-    j.graph = make_graph(&r, 1000);
+    struct graph *g = make_graph(&r, 1000);
+    j.graph = graph_now(g);
     j.request.ids = numbers(1);
     j.request.spread = (struct job_spread){.mode = SPREAD_LINEAR, .hops = 100};
     uint64_t alone = operation_work(&j).pairs;

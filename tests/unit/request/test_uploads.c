@@ -124,14 +124,14 @@ Test(uploads, graphs_have_their_turn_among_collections)
     uint32_t there = 0;
     for (uint32_t i = 0; i < UPLOADS_MAX; i++)
         there +=
-            p->uploads.jobs[i] && p->uploads.jobs[i]->graph == g && !p->uploads.jobs[i]->collection;
+            p->uploads.jobs[i] && p->uploads.jobs[i]->resident == of && p->uploads.jobs[i]->graph;
     cr_assert_eq(there, 1);
     cr_assert_eq(of->turnstile.readers, 1);
     uploads_cancel(p, of);
     for (uint32_t i = 0; i < UPLOADS_MAX; i++)
         if (p->uploads.jobs[i])
             cr_assert_eq(atomic_load(&p->uploads.jobs[i]->cancelled),
-                         p->uploads.jobs[i]->graph == g);
+                         p->uploads.jobs[i]->resident == of);
     submit_all();
     cr_assert_eq(of->turnstile.readers, 0, "what is cancelled ends");
 }

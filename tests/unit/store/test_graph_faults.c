@@ -147,14 +147,16 @@ static enum status set_nodes(struct scene *s)
     return st;
 }
 
-/* These cannot fail, whatever does not go well inside. */
+/* These can fail beside a reader only, whatever does not go well inside. */
 static enum status remove_edges(struct scene *s)
 {
     struct batch *b = &s->batch;
     fill(b, 600, 0, 110);
-    struct graph_counts counts, expected = model_remove(s->model, b->sources, b->targets, b->n);
-    graph_remove_edges(s->graph, b->sources, b->targets, b->n, &counts);
-    cr_assert(counts_equal(counts, expected));
+    struct graph_counts counts;
+    struct failure f = {0};
+    enum status st = graph_remove_edges(s->graph, b->sources, b->targets, b->n, &counts, &f);
+    if (st) return finish(st, &f);
+    cr_assert(counts_equal(counts, model_remove(s->model, b->sources, b->targets, b->n)));
     return STATUS_OK;
 }
 
@@ -162,9 +164,28 @@ static enum status remove_nodes(struct scene *s)
 {
     struct batch *b = &s->batch;
     fill(b, 600, 10, 60);
-    struct graph_counts counts, expected = model_remove_nodes(s->model, b->sources, b->n);
-    graph_remove_nodes(s->graph, b->sources, b->n, &counts);
-    cr_assert(counts_equal(counts, expected));
+    struct graph_counts counts;
+    struct failure f = {0};
+    enum status st = graph_remove_nodes(s->graph, b->sources, b->n, &counts, &f);
+    if (st) return finish(st, &f);
+    cr_assert(counts_equal(counts, model_remove_nodes(s->model, b->sources, b->n)));
+    return STATUS_OK;
+}
+
+static enum status scale(struct scene *s)
+{
+    struct failure f = {0};
+    enum status st = graph_scale(s->graph, 0.5f, &f);
+    return st ? finish(st, &f) : model_scale(s->model, 0.5f);
+}
+
+static enum status prune(struct scene *s)
+{
+    struct graph_counts counts;
+    struct failure f = {0};
+    enum status st = graph_prune(s->graph, -2, &counts, &f);
+    if (st) return finish(st, &f);
+    cr_assert(counts_equal(counts, model_prune(s->model, -2)));
     return STATUS_OK;
 }
 
@@ -189,12 +210,13 @@ static void begin_worn(struct scene *s)
         ids[i] = i * 2;
     struct graph_counts counts;
     model_remove_nodes(s->model, ids, 40);
-    graph_remove_nodes(s->graph, ids, 40, &counts);
+    graph_remove_nodes(s->graph, ids, 40, &counts, NULL);
 }
 
-static void try_one(void (*begin)(struct scene *), enum status (*change)(struct scene *))
+/* read: while a reader has pinned what is there before. */
+static void try_one(void (*begin)(struct scene *), enum status (*change)(struct scene *), bool read)
 {
-    static struct graph_model model;
+    static struct graph_model model, seen;
     static struct scene s;
     for (uint32_t nth = 1;; nth++) {
         s = (struct scene){.model = &model};
@@ -208,6 +230,8 @@ static void try_one(void (*begin)(struct scene *), enum status (*change)(struct 
         struct graph_shadow shadow = {0};
         shadow_follow(&shadow, s.graph, 0);
         struct heap_usage before = heap_usage(s.heap);
+        struct graph_edition *pinned = read ? graph_pin(s.graph) : NULL;
+        seen = model;
 
         fault_arm(nth);
         enum status st = change(&s);
@@ -217,14 +241,17 @@ static void try_one(void (*begin)(struct scene *), enum status (*change)(struct 
             cr_assert(fired);
             cr_assert_eq(resident_dirty_bytes(graph_resident(s.graph)), 0);
             uint64_t grown = heap_usage(s.heap).bytes_used - before.bytes_used;
-            cr_assert(graph_nodes(s.graph) ? grown <= MIB : grown == 0);
+            cr_assert(graph_nodes(graph_now(s.graph)) ? grown <= MIB : grown == 0);
         }
         model_check(&model, s.graph);
         shadow_follow(&shadow, s.graph, 0);
+        if (pinned) model_check_edition(&seen, pinned);
         cr_assert_eq(change(&s), STATUS_OK); /* nothing is in the way of the next */
         model_check(&model, s.graph);
         shadow_follow(&shadow, s.graph, 0);
         shadow_finish(&shadow);
+        if (pinned) model_check_edition(&seen, pinned);
+        if (pinned) graph_release(pinned);
 
         store_destroy(s.store);
         cr_assert_eq(heap_usage(s.heap).blocks, 0);
@@ -238,11 +265,12 @@ Test(graph_faults, leave_it_as_it_was, .timeout = 900)
 {
     void (*const begins[])(struct scene *) = {begin_empty, begin_small, begin_worn};
     enum status (*const changes[])(struct scene *) = {
-        add_few,      add_some,   replace_some, add_many,     add_wide,
-        replace_many, add_matrix, set_nodes,    remove_edges, remove_nodes};
+        add_few,    add_some,  replace_some, add_many,     add_wide, replace_many,
+        add_matrix, set_nodes, remove_edges, remove_nodes, scale,    prune};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         for (size_t k = 0; k < sizeof changes / sizeof *changes; k++)
-            try_one(begins[i], changes[k]);
+            for (int read = 0; read < 2; read++)
+                try_one(begins[i], changes[k], read);
 }
 
 Test(graph_faults, leave_no_half_made_graph)

@@ -38,39 +38,41 @@ static uint32_t bits_of(uint32_t degree)
 /* Always: ids and numbers go together, edges lead to somebody, windows have their own numbers. */
 static void check_whole(const struct graph *g)
 {
-    struct spread_graph v = graph_view(g);
+    struct spread_graph v = graph_view(graph_now(g));
     uint64_t edges[2] = {0}, somebody = 0;
     for (uint32_t i = 0; i < v.nodes; i++) {
         if (v.ids[i] == UINT64_MAX) {
-            cr_assert(v.out[i].count == 0 && v.in[i].count == 0);
+            cr_assert(spread_out_list(&v, i)->count == 0 && spread_in_list(&v, i)->count == 0);
             continue;
         }
         somebody++;
-        cr_assert_eq(graph_find(g, v.ids[i]), i);
-        for (uint32_t e = 0; e < v.out[i].count; e++)
-            cr_assert_neq(v.ids[v.out_edges[v.out[i].first + e].node], UINT64_MAX);
-        for (uint32_t e = 0; e < v.in[i].count; e++)
-            cr_assert_neq(v.ids[v.in_edges[v.in[i].first + e].node], UINT64_MAX);
-        edges[0] += v.out[i].count;
-        edges[1] += v.in[i].count;
+        cr_assert_eq(graph_find(graph_now(g), v.ids[i]), i);
+        for (uint32_t e = 0; e < spread_out_list(&v, i)->count; e++)
+            cr_assert_neq(v.ids[v.out_edges[spread_out_list(&v, i)->first + e].node], UINT64_MAX);
+        for (uint32_t e = 0; e < spread_in_list(&v, i)->count; e++)
+            cr_assert_neq(v.ids[v.in_edges[spread_in_list(&v, i)->first + e].node], UINT64_MAX);
+        edges[0] += spread_out_list(&v, i)->count;
+        edges[1] += spread_in_list(&v, i)->count;
     }
-    cr_assert(edges[0] == graph_edges(g) && edges[1] == graph_edges(g));
-    cr_assert_eq(somebody, graph_nodes(g));
+    cr_assert(edges[0] == graph_edges(graph_now(g)) && edges[1] == graph_edges(graph_now(g)));
+    cr_assert_eq(somebody, graph_nodes(graph_now(g)));
     model_check_order(&v);
 }
 
 /* After a layout: classes of out-degrees fall, nobody's come last; in a window in-degrees fall. */
 static void check_numbered(const struct graph *g)
 {
-    struct spread_graph v = graph_view(g);
+    struct spread_graph v = graph_view(graph_now(g));
     check_whole(g);
     for (uint32_t i = 1; i < v.nodes; i++) {
         if (v.ids[i] != UINT64_MAX) cr_assert_neq(v.ids[i - 1], UINT64_MAX);
-        cr_assert(bits_of(v.out[i].count) <= bits_of(v.out[i - 1].count));
+        cr_assert(bits_of(spread_out_list(&v, i)->count) <=
+                  bits_of(spread_out_list(&v, i - 1)->count));
         if (i % SPREAD_WINDOW == 0) continue;
         uint32_t node = v.order[i], before = v.order[i - 1];
-        cr_assert(v.in[before].count > v.in[node].count ||
-                  (v.in[before].count == v.in[node].count && before < node));
+        cr_assert(spread_in_list(&v, before)->count > spread_in_list(&v, node)->count ||
+                  (spread_in_list(&v, before)->count == spread_in_list(&v, node)->count &&
+                   before < node));
     }
 }
 
@@ -82,7 +84,7 @@ struct numbering {
 
 static struct numbering remember(const struct graph *g)
 {
-    struct spread_graph v = graph_view(g);
+    struct spread_graph v = graph_view(graph_now(g));
     struct numbering before = {malloc((v.nodes + 1) * sizeof *v.ids), v.nodes};
     if (v.nodes) memcpy(before.ids, v.ids, v.nodes * sizeof *v.ids);
     return before;
@@ -91,13 +93,13 @@ static struct numbering remember(const struct graph *g)
 /* Of one class who was first is first. */
 static void check_stable(const struct graph *g, const struct numbering *before)
 {
-    struct spread_graph v = graph_view(g);
+    struct spread_graph v = graph_view(graph_now(g));
     uint32_t last[33] = {0};
     for (uint32_t i = 0; i < before->count; i++) {
-        uint32_t now =
-            before->ids[i] == UINT64_MAX ? SPREAD_NO_NODE : graph_find(g, before->ids[i]);
+        uint32_t now = before->ids[i] == UINT64_MAX ? SPREAD_NO_NODE
+                                                    : graph_find(graph_now(g), before->ids[i]);
         if (now == SPREAD_NO_NODE) continue;
-        uint32_t *of_class = &last[bits_of(v.out[now].count)];
+        uint32_t *of_class = &last[bits_of(spread_out_list(&v, now)->count)];
         cr_assert(now >= *of_class);
         *of_class = now + 1;
     }
@@ -121,9 +123,9 @@ Test(graph_numbers, a_load_is_numbered_in_classes_of_out_degrees)
     }
     add_edges(h.graph, &e, false);
     check_numbered(h.graph);
-    struct spread_graph v = graph_view(h.graph);
+    struct spread_graph v = graph_view(graph_now(h.graph));
     cr_assert(v.nodes == count && count > SPREAD_WINDOW * 2);
-    cr_assert_gt(v.out[0].count, 1000);
+    cr_assert_gt(spread_out_list(&v, 0)->count, 1000);
     uint32_t at = 0;
     for (int bits = 32; bits >= 0; bits--)
         for (uint32_t i = 0; i < count; i++)
@@ -167,11 +169,11 @@ Test(graph_numbers, what_a_node_has_goes_with_it)
         model_check(&m, h.graph);
         shadow_follow(&shadow, h.graph, 0);
         model_remove_nodes(&m, ids + 200, 300); /* numbers that are nobody's at the next */
-        graph_remove_nodes(h.graph, ids + 200, 300, &counts);
+        graph_remove_nodes(h.graph, ids + 200, 300, &counts, NULL);
         model_check(&m, h.graph);
         free_edges(&e);
     }
-    cr_assert_gt(graph_view(h.graph).nodes, SPREAD_WINDOW);
+    cr_assert_gt(graph_view(graph_now(h.graph)).nodes, SPREAD_WINDOW);
     shadow_finish(&shadow);
     close_house(&h);
 }
@@ -183,9 +185,9 @@ static void change_much(struct graph *g, unsigned *seed, const struct edges *all
 {
     struct numbering before = remember(g);
     struct edges e = *all;
-    e.n = graph_edges(g) + (uint64_t)rand_r(seed) % 100;
+    e.n = graph_edges(graph_now(g)) + (uint64_t)rand_r(seed) % 100;
     e.n = e.n > all->n ? all->n : e.n < 50 ? 1 : e.n - 50;
-    bool anew = e.n >= graph_edges(g);
+    bool anew = e.n >= graph_edges(graph_now(g));
     add_edges(g, &e, rand_r(seed) % 2);
     if (anew) check_numbered(g);
     if (anew) check_stable(g, &before);
@@ -198,9 +200,9 @@ static void change(struct graph *g, unsigned *seed, const struct edges *all)
     uint64_t n = 1 + (uint64_t)rand_r(seed) % 800, first = (uint64_t)rand_r(seed) % (all->n - n);
     struct edges e = {all->sources + first, all->targets + first, n, all->weights};
     switch (rand_r(seed) % 8) {
-    case 0: graph_remove_edges(g, e.sources, e.targets, n, &counts); break;
-    case 1: graph_remove_nodes(g, e.targets, n, &counts); break;
-    case 2: graph_remove_edges(g, all->sources, all->targets, all->n / 2, &counts); break;
+    case 0: graph_remove_edges(g, e.sources, e.targets, n, &counts, NULL); break;
+    case 1: graph_remove_nodes(g, e.targets, n, &counts, NULL); break;
+    case 2: graph_remove_edges(g, all->sources, all->targets, all->n / 2, &counts, NULL); break;
     case 3: change_much(g, seed, all); break;
     default: add_edges(g, &e, rand_r(seed) % 2);
     }
@@ -219,7 +221,7 @@ Test(graph_numbers, and_windows_hold_whatever_comes, .timeout = 900)
             check_whole(h.graph);
             if (step % 4 == 0) shadow_follow(&shadow, h.graph, 0);
         }
-        uint32_t nodes = graph_view(h.graph).nodes;
+        uint32_t nodes = graph_view(graph_now(h.graph)).nodes;
         most = nodes > most ? nodes : most;
         shadow_finish(&shadow);
         close_house(&h);
@@ -259,10 +261,10 @@ struct said {
 static struct said ask(const struct graph *g, const uint64_t *seeds, struct spread_question q)
 {
     static const float decay[HOPS + 1] = {1, 0.75f, 0.5f, 0.375f, 0.25f, 0.125f};
-    struct spread_graph v = graph_view(g);
+    struct spread_graph v = graph_view(graph_now(g));
     struct spread_seed nodes[SEEDS];
     for (int i = 0; i < SEEDS; i++)
-        nodes[i] = (struct spread_seed){graph_find(g, seeds[i]), 1.0f / (float)(i + 1)};
+        nodes[i] = (struct spread_seed){graph_find(graph_now(g), seeds[i]), 1.0f / (float)(i + 1)};
     if (q.mode == SPREAD_LINEAR) qsort(nodes, SEEDS, sizeof *nodes, by_node);
     q.seeds = nodes;
     q.seed_count = SEEDS;
@@ -323,7 +325,7 @@ Test(graph_numbers, spreads_stay_as_they_were)
     struct graph_counts counts = add_edges(h.graph, &all, true); /* in its own place */
     cr_assert(counts.edges_removed == all.n && counts.nodes_added == 0);
     check_numbered(h.graph);
-    cr_assert_neq(memcmp(graph_view(h.graph).ids, numbers.ids, numbers.count * 8), 0);
+    cr_assert_neq(memcmp(graph_view(graph_now(h.graph)).ids, numbers.ids, numbers.count * 8), 0);
     check_stable(h.graph, &numbers);
     free(numbers.ids);
     ask_all(h.graph, seeds, after);
@@ -356,16 +358,16 @@ Test(graph_numbers, nothing_leads_to_a_number_that_was)
         add_edges(h.graph, &all, true);
         check_numbered(h.graph);
         shadow_follow(&shadow, h.graph, 0);
-        graph_remove_nodes(h.graph, ids, NODES - FEW, &counts);
+        graph_remove_nodes(h.graph, ids, NODES - FEW, &counts, NULL);
         shadow_follow(&shadow, h.graph, 0);
-        cr_assert_gt(graph_view(h.graph).nodes, SPREAD_WINDOW);
+        cr_assert_gt(graph_view(graph_now(h.graph)).nodes, SPREAD_WINDOW);
         if (clear)
             graph_clear(h.graph);
         else
-            graph_remove_nodes(h.graph, ids, NODES, &counts);
-        cr_assert_eq(graph_view(h.graph).nodes, 0);
+            graph_remove_nodes(h.graph, ids, NODES, &counts, NULL);
+        cr_assert_eq(graph_view(graph_now(h.graph)).nodes, 0);
         add_edges(h.graph, &few, false);
-        cr_assert_leq(graph_view(h.graph).nodes, FEW);
+        cr_assert_leq(graph_view(graph_now(h.graph)).nodes, FEW);
         shadow_follow(&shadow, h.graph, 0);
         add_slowly(h.graph, &few);
         shadow_follow(&shadow, h.graph, 0);
@@ -407,10 +409,10 @@ Test(graph_numbers, stay_where_there_is_no_memory)
             fault_arm(0);
             check_whole(h.graph);
             shadow_follow(&shadow, h.graph, 0);
-            const uint64_t *ids = graph_view(h.graph).ids;
+            const uint64_t *ids = graph_view(graph_now(h.graph)).ids;
             bool same = memcmp(ids, before.ids, before.count * sizeof *ids) == 0;
             cr_assert(fired || (st == STATUS_OK && !same));
-            cr_assert(st == STATUS_OK || (same && graph_edges(h.graph) == EDGES));
+            cr_assert(st == STATUS_OK || (same && graph_edges(graph_now(h.graph)) == EDGES));
             kept += st == STATUS_OK && same;
             add_edges(h.graph, &all, true);
             check_numbered(h.graph);

@@ -15,26 +15,26 @@
  * ties by number; out-lists tight, by number. */
 static void check_layout(const struct graph *g)
 {
-    struct spread_graph v = graph_view(g);
+    struct spread_graph v = graph_view(graph_now(g));
     uint64_t at = 0;
     model_check_order(&v);
     for (uint32_t i = 0; i < v.nodes; i++) {
-        struct spread_list list = v.in[v.order[i]];
+        struct spread_list list = *spread_in_list(&v, v.order[i]);
         cr_assert_eq(list.room, (list.count + 1) & ~1u);
         if (list.count) cr_assert_eq(list.first, at);
         at += list.room;
         if (i % SPREAD_WINDOW == 0) continue;
-        uint32_t before = v.in[v.order[i - 1]].count;
+        uint32_t before = spread_in_list(&v, v.order[i - 1])->count;
         cr_assert(before > list.count || (before == list.count && v.order[i - 1] < v.order[i]));
     }
-    cr_assert_eq(graph_part_bytes(g, GRAPH_IN_EDGES), at * sizeof *v.in_edges);
+    cr_assert_eq(graph_part_bytes(graph_now(g), GRAPH_IN_EDGES), at * sizeof *v.in_edges);
     at = 0;
     for (uint32_t i = 0; i < v.nodes; i++) {
-        cr_assert(v.out[i].count == 0 || v.out[i].first == at);
-        cr_assert_eq(v.out[i].room, (v.out[i].count + 1) & ~1u);
-        at += v.out[i].room;
+        cr_assert(spread_out_list(&v, i)->count == 0 || spread_out_list(&v, i)->first == at);
+        cr_assert_eq(spread_out_list(&v, i)->room, (spread_out_list(&v, i)->count + 1) & ~1u);
+        at += spread_out_list(&v, i)->room;
     }
-    cr_assert_eq(graph_part_bytes(g, GRAPH_OUT_EDGES), at * sizeof *v.out_edges);
+    cr_assert_eq(graph_part_bytes(graph_now(g), GRAPH_OUT_EDGES), at * sizeof *v.out_edges);
 }
 
 Test(graph_shape, a_load_is_laid_out)
@@ -129,40 +129,40 @@ Test(graph_shape, loops_and_copies_are_edges)
     float w[6] = {1, 1, -0.25f, 0, 3, 3};
     struct edges e = {s, t, 6, w};
     add_edges(h.graph, &e, false);
-    struct spread_graph v = graph_view(h.graph);
-    uint32_t five = graph_find(h.graph, 5), seven = graph_find(h.graph, 7);
+    struct spread_graph v = graph_view(graph_now(h.graph));
+    uint32_t five = graph_find(graph_now(h.graph), 5), seven = graph_find(graph_now(h.graph), 7);
     cr_assert_eq(v.edges, 6);
-    cr_assert_eq(v.out[five].count, 4);
-    cr_assert_eq(v.in[five].count, 3);
-    cr_assert_eq(v.in[seven].count, 3);
+    cr_assert_eq(spread_out_list(&v, five)->count, 4);
+    cr_assert_eq(spread_in_list(&v, five)->count, 3);
+    cr_assert_eq(spread_in_list(&v, seven)->count, 3);
     cr_assert(v.grid.high == spread_grid_of(2, 0, 3).high); /* 3 <= 2^2 */
     cr_assert(v.grid.low == spread_grid_of(2, 0, 3).low);
     /* Both loops of 5 go as one pair; a pair asked for twice is missing the second time. */
     uint64_t rs[3] = {5, 5, 9}, rt[3] = {5, 5, 5};
     struct graph_counts counts;
-    graph_remove_edges(h.graph, rs, rt, 3, &counts);
+    graph_remove_edges(h.graph, rs, rt, 3, &counts, NULL);
     cr_assert(counts.edges_removed == 2 && counts.missing == 2);
     cr_assert_eq(graph_info(h.graph).version, 3);
-    graph_remove_edges(h.graph, rs, rt, 3, &counts);
+    graph_remove_edges(h.graph, rs, rt, 3, &counts, NULL);
     cr_assert(counts.edges_removed == 0 && counts.missing == 3);
     cr_assert_eq(graph_info(h.graph).version, 3);
     /* Two of a pair come in the place of two. */
     struct edges pair = {s + 2, t + 2, 2, w + 4};
     counts = add_edges(h.graph, &pair, true);
     cr_assert(counts.edges_removed == 2 && counts.edges_added == 2);
-    cr_assert_eq(graph_edges(h.graph), 4);
+    cr_assert_eq(graph_edges(graph_now(h.graph)), 4);
     close_house(&h);
 }
 
 Test(graph_shape, the_grid_follows_weights_and_factors)
 {
     struct house h = open_house(64 * MIB);
-    cr_assert(graph_view(h.graph).grid.high == spread_grid_of(0, 0, 0).high);
+    cr_assert(graph_view(graph_now(h.graph)).grid.high == spread_grid_of(0, 0, 0).high);
     uint64_t s[1] = {1}, t[1] = {2};
     float w[1] = {0};
     struct edges e = {s, t, 1, w};
     add_edges(h.graph, &e, false);
-    cr_assert(graph_view(h.graph).grid.high == spread_grid_of(0, 0, 1).high);
+    cr_assert(graph_view(graph_now(h.graph)).grid.high == spread_grid_of(0, 0, 1).high);
     const struct {
         float weight;
         int exponent;
@@ -172,16 +172,17 @@ Test(graph_shape, the_grid_follows_weights_and_factors)
         graph_clear(h.graph);
         w[0] = cases[i].weight;
         add_edges(h.graph, &e, false);
-        cr_assert(graph_view(h.graph).grid.high == spread_grid_of(cases[i].exponent, 0, 1).high);
+        cr_assert(graph_view(graph_now(h.graph)).grid.high ==
+                  spread_grid_of(cases[i].exponent, 0, 1).high);
     }
     float factor = 5;
     struct graph_counts counts;
     cr_assert_eq(graph_set_nodes(h.graph, s, NULL, &factor, 1, &counts, NULL), STATUS_OK);
-    cr_assert(graph_view(h.graph).grid.high == spread_grid_of(128, 3, 1).high);
+    cr_assert(graph_view(graph_now(h.graph)).grid.high == spread_grid_of(128, 3, 1).high);
     /* What replaces all of it is measured anew. */
     w[0] = 0.25f;
     add_edges(h.graph, &e, true);
-    cr_assert(graph_view(h.graph).grid.high == spread_grid_of(-2, 3, 1).high);
+    cr_assert(graph_view(graph_now(h.graph)).grid.high == spread_grid_of(-2, 3, 1).high);
     close_house(&h);
 }
 
@@ -200,10 +201,10 @@ Test(graph_shape, the_order_follows_degrees)
         e.n = NODES;
         add_edges(h.graph, &e, false);
     }
-    struct spread_graph v = graph_view(h.graph);
+    struct spread_graph v = graph_view(graph_now(h.graph));
     uint64_t falls = 0;
     for (uint32_t i = 1; i < v.nodes; i++)
-        falls += v.in[v.order[i]].count <= v.in[v.order[i - 1]].count;
+        falls += spread_in_list(&v, v.order[i])->count <= spread_in_list(&v, v.order[i - 1])->count;
     cr_assert(falls * 100 >= v.nodes * 90, "%lu of %u", falls, v.nodes);
     free_edges(&e);
     close_house(&h);
@@ -274,7 +275,7 @@ Test(graph_shape, refusals_name_the_element)
     expect(graph_set_nodes(g, s, NULL, NULL, 3, &c, &f), &f, DETAIL_BAD_NODE,
            "id 2 is given twice, in nodes 1 and 2");
     cr_assert_eq(graph_info(g).version, 1);
-    cr_assert_eq(graph_nodes(g), 0);
+    cr_assert_eq(graph_nodes(graph_now(g)), 0);
     cr_assert_eq(heap_usage(h.heap).blocks, 0);
     cr_assert_eq(graph_add_edges(g, s, t, w, 0, true, &c, &f), STATUS_OK);
     cr_assert_eq(graph_set_nodes(g, s, NULL, NULL, 0, &c, &f), STATUS_OK);
@@ -345,7 +346,8 @@ Test(graph_shape, a_graph_keeps_its_space)
 
 static void expect_grid(const struct graph *g, int weight_exponent)
 {
-    struct spread_grid is = graph_view(g).grid, want = spread_grid_of(weight_exponent, 0, 1);
+    struct spread_grid is = graph_view(graph_now(g)).grid,
+                       want = spread_grid_of(weight_exponent, 0, 1);
     cr_assert(is.high == want.high && is.low == want.low, "not 2^%d", weight_exponent);
 }
 
@@ -363,19 +365,19 @@ Test(graph_shape, what_is_gone_does_not_count)
         odd.weights = huge;
         add_edges(h.graph, &odd, false);
         expect_grid(h.graph, 128);
-        graph_remove_edges(h.graph, far, far, 1, &counts);
+        graph_remove_edges(h.graph, far, far, 1, &counts, NULL);
         expect_grid(h.graph, 128);
         odd.weights = small;
-        if (way == 0) graph_remove_edges(h.graph, far, far, 2, &counts);
-        if (way == 1) graph_remove_nodes(h.graph, far, 2, &counts);
+        if (way == 0) graph_remove_edges(h.graph, far, far, 2, &counts, NULL);
+        if (way == 1) graph_remove_nodes(h.graph, far, 2, &counts, NULL);
         if (way == 2) add_edges(h.graph, &odd, true);
         expect_grid(h.graph, way == 2);
     }
-    graph_remove_edges(h.graph, far, far, 2, &counts);
+    graph_remove_edges(h.graph, far, far, 2, &counts, NULL);
     expect_grid(h.graph, 0);
-    graph_remove_edges(h.graph, sources + 2, targets + 2, 1, &counts);
+    graph_remove_edges(h.graph, sources + 2, targets + 2, 1, &counts, NULL);
     expect_grid(h.graph, 0);
-    graph_remove_edges(h.graph, sources, targets, 2, &counts);
+    graph_remove_edges(h.graph, sources, targets, 2, &counts, NULL);
     expect_grid(h.graph, -2);
     close_house(&h);
 }

@@ -59,7 +59,7 @@ Test(graph_work, is_kept_and_given_up)
     uint64_t blocks = heap_usage(h.heap).blocks;
     struct spread_workspace w[EACH], one;
     for (int i = 0; i < EACH; i++) {
-        cr_assert_eq(graph_take_workspace(h.graph, &w[i]), STATUS_OK);
+        cr_assert_eq(graph_take_workspace(graph_now(h.graph), &w[i]), STATUS_OK);
         cr_assert(w[i].nodes >= 10);
         check_zero(&w[i]);
         for (int k = 0; k < i; k++)
@@ -68,22 +68,22 @@ Test(graph_work, is_kept_and_given_up)
     cr_assert_eq(heap_usage(h.heap).blocks, blocks + EACH);
     cr_assert(graph_info(h.graph).work_bytes >= EACH * spread_workspace_bytes(10));
     for (int i = 0; i < EACH; i++)
-        graph_give_workspace(h.graph, &w[i]);
-    cr_assert_eq(graph_workspaces_kept(h.graph), KEPT);
+        graph_give_workspace(graph_now(h.graph), &w[i]);
+    cr_assert_eq(graph_workspaces_kept(graph_now(h.graph)), KEPT);
     cr_assert_eq(heap_usage(h.heap).blocks, blocks + KEPT);
     uint64_t kept = graph_info(h.graph).work_bytes;
     cr_assert(kept >= KEPT * spread_workspace_bytes(10));
-    cr_assert_eq(graph_take_workspace(h.graph, &one), STATUS_OK);
+    cr_assert_eq(graph_take_workspace(graph_now(h.graph), &one), STATUS_OK);
     cr_assert_eq(heap_usage(h.heap).blocks, blocks + KEPT);
-    graph_give_workspace(h.graph, &one);
+    graph_give_workspace(graph_now(h.graph), &one);
     cr_assert_null(one.memory);
 
     /* Outgrown: a new one, and the others go. */
     grow(h.graph, 10, 3000);
     blocks = heap_usage(h.heap).blocks - KEPT;
-    cr_assert_eq(graph_take_workspace(h.graph, &one), STATUS_OK);
+    cr_assert_eq(graph_take_workspace(graph_now(h.graph), &one), STATUS_OK);
     cr_assert(one.nodes >= 3000);
-    graph_give_workspace(h.graph, &one);
+    graph_give_workspace(graph_now(h.graph), &one);
     cr_assert_eq(heap_usage(h.heap).blocks, blocks + 1);
     cr_assert(graph_info(h.graph).work_bytes < spread_workspace_bytes(5000));
     graph_clear(h.graph);
@@ -113,12 +113,12 @@ static uint64_t keep_of_three(struct house *h, struct graph *g)
     uint64_t blocks = heap_usage(h->heap).blocks;
     struct spread_workspace w[3];
     for (int i = 0; i < 3; i++)
-        cr_assert_eq(graph_take_workspace(g, &w[i]), STATUS_OK);
+        cr_assert_eq(graph_take_workspace(graph_now(g), &w[i]), STATUS_OK);
     cr_assert(w[0].nodes >= LARGE);
     for (int i = 0; i < 3; i++)
-        graph_give_workspace(g, &w[i]);
+        graph_give_workspace(graph_now(g), &w[i]);
     cr_assert(graph_info(g).work_bytes >= spread_workspace_bytes(LARGE));
-    uint64_t kept = heap_usage(h->heap).blocks - blocks, said = graph_workspaces_kept(g);
+    uint64_t kept = heap_usage(h->heap).blocks - blocks, said = graph_workspaces_kept(graph_now(g));
     cr_assert_eq(kept, said < 3 ? said : 3);
     return kept;
 }
@@ -165,12 +165,12 @@ Test(graph_work, every_failure_is_told)
         struct spread_workspace w = {.nodes = 77};
         uint64_t blocks = heap_usage(h.heap).blocks;
         fault_arm(nth);
-        enum status st = graph_take_workspace(h.graph, &w);
+        enum status st = graph_take_workspace(graph_now(h.graph), &w);
         bool fired = fault_fired() != NULL;
         fault_arm(0);
         cr_assert_eq(st, fired ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK);
         if (!fired) {
-            graph_give_workspace(h.graph, &w);
+            graph_give_workspace(graph_now(h.graph), &w);
             cr_assert_eq(nth, 3);
             break;
         }
@@ -184,11 +184,11 @@ static void *take_and_give(void *graph)
 {
     for (int i = 0; i < 2000; i++) {
         struct spread_workspace w;
-        cr_assert_eq(graph_take_workspace(graph, &w), STATUS_OK);
+        cr_assert_eq(graph_take_workspace(graph_now(graph), &w), STATUS_OK);
         unsigned char *bytes = w.memory;
         cr_assert_eq(bytes[5]++, 0); /* nobody else has it */
         bytes[5]--;
-        graph_give_workspace(graph, &w);
+        graph_give_workspace(graph_now(graph), &w);
     }
     return NULL;
 }
