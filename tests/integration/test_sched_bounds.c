@@ -1,7 +1,6 @@
 /* Bounds under a crowd: a line that is full, memory that is not there. What cannot be had is told,
  * with a hint; everything else is answered right, and nothing stays behind. */
 #include <criterion/criterion.h>
-#include <pb_encode.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -92,26 +91,6 @@ enum { LATE_QUERIES = ENDLESS_QUERIES / 80 }; /* too many for a short job */
 
 static void ignore(ea_client *c, const ea_answer *answer, void *user) {}
 
-/* The request has a microsecond. */
-static void send_late(int fd, const struct endless *e, uint64_t id)
-{
-    engram_accel_v1_KnnRequest m = {.k = 1, .has_queries = true};
-    uint8_t message[256], head[FRAME_ALIGN * 8] = {0};
-    strcpy(m.collection, "endless");
-    m.queries = sample_tensor(DTYPE_FLOAT32, LATE_QUERIES, ENDLESS_DIMENSION);
-    pb_ostream_t out = pb_ostream_from_buffer(message, sizeof message);
-    cr_assert(pb_encode(&out, engram_accel_v1_KnnRequest_fields, &m));
-    struct frame_header h = {.kind = OPERATION_KNN,
-                             .request_id = id,
-                             .message_bytes = (uint32_t)out.bytes_written,
-                             .deadline_us = 1,
-                             .body_bytes = UINT64_C(4) * LATE_QUERIES * ENDLESS_DIMENSION};
-    frame_write(&h, head);
-    memcpy(head + FRAME_HEADER_BYTES, message, h.message_bytes);
-    cr_assert(raw_send(fd, head, frame_body_offset(&h)));
-    cr_assert(raw_send(fd, e->rows, h.body_bytes));
-}
-
 /* Two that do not end by themselves are all that the CPU has at once, so that those behind them do
  * not get their turn on any machine, however fast. */
 Test(sched_bounds, who_has_no_time_does_not_run, .timeout = 900)
@@ -128,7 +107,7 @@ Test(sched_bounds, who_has_no_time_does_not_run, .timeout = 900)
     int fd = scene_connect(&s);
     uint64_t before = ran_on_the_cpu(observer);
     for (uint64_t id = 1; id <= LATE; id++) {
-        send_late(fd, &e, id);
+        endless_ask_raw(&e, fd, id, LATE_QUERIES, 1);
         expect_error(fd, id, STATUS_DEADLINE_EXCEEDED, DETAIL_DEADLINE, "deadline");
     }
     cr_assert_eq(ran_on_the_cpu(observer), before, "some of them ran");

@@ -1,9 +1,13 @@
 #include "tests/support/endless.h"
 
 #include <criterion/criterion.h>
+#include <pb_encode.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "daemon/base/job.h"
 #include "tests/support/reference.h"
+#include "tests/support/scene.h"
 
 void endless_make(struct endless *e, ea_client *c)
 {
@@ -49,6 +53,26 @@ uint64_t endless_ask(const struct endless *e, ea_client *c, ea_callback callback
             &(ea_send_options){.callback = callback, .user = user, .timeout_us = timeout_us}, &id),
         EA_OK, "%s", ea_error_text(c));
     return id;
+}
+
+void endless_ask_raw(const struct endless *e, int fd, uint64_t id, uint64_t queries,
+                     uint32_t deadline_us)
+{
+    engram_accel_v1_KnnRequest m = {.k = 1, .has_queries = true};
+    uint8_t message[256], head[FRAME_ALIGN * 8] = {0};
+    strcpy(m.collection, "endless");
+    m.queries = sample_tensor(DTYPE_FLOAT32, queries, ENDLESS_DIMENSION);
+    pb_ostream_t out = pb_ostream_from_buffer(message, sizeof message);
+    cr_assert(pb_encode(&out, engram_accel_v1_KnnRequest_fields, &m));
+    struct frame_header h = {.kind = OPERATION_KNN,
+                             .request_id = id,
+                             .message_bytes = (uint32_t)out.bytes_written,
+                             .deadline_us = deadline_us,
+                             .body_bytes = UINT64_C(4) * queries * ENDLESS_DIMENSION};
+    frame_write(&h, head);
+    memcpy(head + FRAME_HEADER_BYTES, message, h.message_bytes);
+    cr_assert(raw_send(fd, head, frame_body_offset(&h)));
+    cr_assert(raw_send(fd, e->rows, h.body_bytes));
 }
 
 /* The daemon answers this at once, but reads it behind all that was sent before. */

@@ -24,6 +24,10 @@ void endless_free(struct endless *e, ea_client *c);
 /* Asks; timeout_us: as in ea_send_options. Returns the request's id. */
 uint64_t endless_ask(const struct endless *e, ea_client *c, ea_callback callback, void *user,
                      uint64_t timeout_us);
+/* The same, of so many of the queries, from a raw connection that is greeted, and with the daemon's
+ * own deadline. */
+void endless_ask_raw(const struct endless *e, int fd, uint64_t id, uint64_t queries,
+                     uint32_t deadline_us);
 /* Writes out what was asked, and waits until the daemon has all of it. Returns how many requests
  * are in flight there. */
 uint64_t endless_arrive(ea_client *c);
