@@ -239,9 +239,14 @@ def interrupts(t):
           "Ctrl-C leaves no torn file: exit %d" % p.returncode)
 
 
+def asked(t, operation):
+    stats = json.loads(t.run("stats", "--json").stdout)
+    return sum(o["requests"] for o in stats["operations"] if o["name"] == operation)
+
+
 def vanished(t, daemon):
-    p = t.popen("bench", "--seconds", "20", "--operation", "ping", stdout=subprocess.DEVNULL)
-    time.sleep(0.3)
+    p = t.popen("bench", "--seconds", "600", "--operation", "ping", stdout=subprocess.DEVNULL)
+    until("bench's requests", lambda: asked(t, "ping") > 100)
     daemon.kill()
     daemon.wait()
     check(p.wait() == 3, "a daemon killed under bench: exit %d" % p.returncode)

@@ -218,8 +218,7 @@ Test(gpu_spread, many_sets_are_each_as_alone, .timeout = 900)
     enum { NODES = 12000 };
     static const float all_of_it = 0;
     struct gpu_scene s, plain;
-    gpu_scene_open(&s, "vram_mib=1024",
-                   (const char *[]){"gpu.heartbeat_ms=5000", "gpu.job_ms=20000", NULL});
+    gpu_scene_open(&s, "vram_mib=1024", NULL);
     open_plain(&plain);
     make(s.a, "g", 1, NODES);
     make(plain.a, "g", 1, NODES);
