@@ -137,6 +137,22 @@ static void flight_leave(struct card *card, const struct card_slot *slot)
         card->slots[slot->newer].older = slot->older;
 }
 
+/* Writes the query of a direct order beside it, if there is room, so that the process reads it
+ * nowhere else. */
+static void send_query(struct card *card, struct order *o, const struct job *j)
+{
+    struct ring *ring = gpu_process_orders(card->process);
+    struct share *share = gpu_process_share(card->process);
+    if (o->kind != ORDER_RUN || !order_run_is_direct(&o->run, share->device.direct_dimension))
+        return;
+    const float *query = j->request.queries.data;
+    if (ring_room(ring) <= SHARE_ORDERS - SHARE_QUERIES ||
+        heap_place(card->gpu->options.heap, query) != o->run.queries)
+        return;
+    memcpy(share_query(share, ring), query, o->run.dimension * sizeof *query);
+    o->run.queries = PLACE_WITH_ORDER;
+}
+
 void card_order(struct card *card, const struct order *order, struct job *j, struct card_replica *r,
                 uint64_t ns)
 {
@@ -159,6 +175,7 @@ void card_order(struct card *card, const struct order *order, struct job *j, str
     flight_join(card, number);
     *at = *order;
     at->token = (uint64_t)slot->generation << TOKEN_SHIFT | number;
+    if (j) send_query(card, at, j);
     if (j) j->gpu.orders_out++;
     if (r) r->out++;
     ring_publish(ring);

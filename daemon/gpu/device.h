@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/gpu/device_cells.h"
 #include "daemon/gpu/device_call.h"
 #include "daemon/heap/share.h"
 
@@ -97,12 +98,18 @@ struct device_ops {
                                    device_stream s);
     enum device_result (*clear)(struct device *d, void *address, uint64_t bytes, device_stream s);
 
-    /* Enqueues a kernel. Host memory that the call points to need not stay valid. */
+    /* Enqueues a kernel. Host memory that the call points to need not stay valid, except a
+     * KERNEL_DIRECT's query. */
     enum device_result (*launch)(struct device *d, const struct device_call *call, device_stream s);
+    /* DEVICE_OK: all cells of a KERNEL_DIRECT on s have come; DEVICE_BUSY: not yet, or never. Makes
+     * no call of the driver, so that it does not see failures: an event does. */
+    enum device_result (*direct_query)(struct device *d, device_stream s, struct cells *cells);
     /* How many multiply-adds of kernels it does in a microsecond, about: a first guess. */
     uint64_t (*multiply_adds)(const struct device *d);
     uint64_t (*topk_scratch_min)(uint64_t query_count, uint32_t k, uint64_t row_count);
     uint64_t (*topk_scratch_best)(uint64_t query_count, uint32_t k, uint64_t row_count);
+    uint64_t (*direct_scratch_min)(uint32_t k);
+    uint64_t (*direct_scratch_best)(uint32_t k);
     uint64_t (*spread_scratch_min)(enum spread_mode mode, uint32_t nodes, uint64_t edges,
                                    uint32_t set_count);
     uint64_t (*spread_scratch_best)(enum spread_mode mode, uint32_t nodes, uint64_t edges,

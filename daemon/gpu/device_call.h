@@ -19,6 +19,7 @@ enum device_kernel {
     KERNEL_GATHER_LISTS,
     KERNEL_AVERAGE,
     KERNEL_SPREAD,
+    KERNEL_DIRECT,
 };
 
 struct device_call {
@@ -52,6 +53,7 @@ struct device_call {
             float *out;
         } average;
         struct cuda_spread spread; /* host memory that it points to need not stay valid */
+        struct cuda_direct direct; /* its query stays valid until its results have come */
     };
 };
 
@@ -67,6 +69,7 @@ static inline const char *device_kernel_name(enum device_kernel kernel)
     case KERNEL_GATHER_LISTS: return "gather_lists";
     case KERNEL_AVERAGE: return "average";
     case KERNEL_SPREAD: return "spread";
+    case KERNEL_DIRECT: return "direct";
     }
     return "no kernel";
 }

@@ -207,6 +207,7 @@ static int enqueue(const struct device_call *c, device_stream s)
         return cuda_weighted_average(&c->rows, c->average.positions, c->average.weights,
                                      c->average.count, c->average.total, c->average.out, s);
     case KERNEL_SPREAD: return cuda_spread(&c->spread, s);
+    case KERNEL_DIRECT: return cuda_direct(c->metric, &c->rows, &c->direct, s);
     }
     return cudaErrorInvalidValue;
 }
@@ -217,6 +218,14 @@ static enum device_result cuda_launch(struct device *device, const struct device
     struct cuda_device *d = device_cuda_of(device);
     if (d->poisoned) return DEVICE_STICKY;
     return device_cuda_result(d, device_kernel_name(call->kernel), enqueue(call, s));
+}
+
+static enum device_result cuda_direct_query(struct device *device, device_stream s,
+                                            struct cells *cells)
+{
+    (void)device;
+    (void)s;
+    return cells_came(cells) ? DEVICE_OK : DEVICE_BUSY;
 }
 
 /* An H200 does 9 to 30 million, by the metric and how many rows are screened out. */
@@ -250,9 +259,12 @@ static const struct device_ops ops = {
     .copy_out = cuda_copy_out,
     .clear = cuda_clear,
     .launch = cuda_launch,
+    .direct_query = cuda_direct_query,
     .multiply_adds = cuda_multiply_adds,
     .topk_scratch_min = cuda_topk_scratch_min,
     .topk_scratch_best = cuda_topk_scratch_best,
+    .direct_scratch_min = cuda_direct_scratch_min,
+    .direct_scratch_best = cuda_direct_scratch_best,
     .spread_scratch_min = cuda_spread_scratch_min,
     .spread_scratch_best = cuda_spread_scratch_best,
 };

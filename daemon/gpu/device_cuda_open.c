@@ -248,6 +248,9 @@ static int describe(struct cuda_device *d, struct share_device *info)
     info->memory_free_bytes = unused;
     info->ecc = properties.ECCEnabled != 0;
     info->concurrent_managed = managed && concurrent;
+    /* The pinned memory of requests has the same address on the device. */
+    if (properties.unifiedAddressing && properties.canMapHostMemory)
+        info->direct_dimension = cuda_direct_dimension();
     d->total_bytes = total;
     return cudaSuccess;
 }
@@ -256,7 +259,15 @@ static int describe(struct cuda_device *d, struct share_device *info)
  * reports that this build has no code for it. */
 static int run_once(struct cuda_device *d)
 {
-    enum { NORMS = 4096, SCORES = 8192, IDS = 12288, COUNTS = 16384, SCRATCH = 20480 };
+    enum {
+        NORMS = 4096,
+        SCORES = 8192,
+        IDS = 12288,
+        COUNTS = 16384,
+        CELLS = 18432,
+        SCRATCH = 20480
+    };
+    static const float query[32];
     uint64_t scratch_bytes = cuda_topk_scratch_min(2, 1, 1);
     char *memory = NULL;
     int error = cudaMalloc((void **)&memory, SCRATCH + scratch_bytes);
@@ -271,12 +282,21 @@ static int run_once(struct cuda_device *d)
                              .out_ids = (uint64_t *)(memory + IDS),
                              .out_scores = scores,
                              .out_counts = (uint32_t *)(memory + COUNTS)};
+    /* Any memory that the device can write will do for its cells here. */
+    struct cuda_direct direct = {.query = query,
+                                 .tag = 1,
+                                 .scratch = memory + SCRATCH,
+                                 .scratch_bytes = scratch_bytes,
+                                 .cells = (uint64_t *)(memory + CELLS)};
     error = cudaMemsetAsync(memory, 0, SCRATCH, d->stream);
     if (!error) error = cuda_norms(&rows, norms, d->stream);
     if (!error) error = cuda_scan(METRIC_COSINE, &one, &rows, scores, d->stream);
     if (!error) error = cuda_tile(METRIC_COSINE, &two, &rows, scores, 1, d->stream);
     if (!error) error = cuda_topk(METRIC_COSINE, &one, &rows, &topk, d->stream);
     if (!error) error = cuda_topk(METRIC_COSINE, &two, &rows, &topk, d->stream);
+    if (!error) error = cuda_direct(METRIC_COSINE, &rows, &direct, d->stream);
+    direct.k = 1;
+    if (!error) error = cuda_direct(METRIC_COSINE, &rows, &direct, d->stream);
     int waited = cudaStreamSynchronize(d->stream);
     int freed = cudaFree(memory);
     return error ? error : waited ? waited : freed;

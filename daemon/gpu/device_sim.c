@@ -88,6 +88,7 @@ static void describe(const struct sim_settings *s, bool managed, struct share_de
     info->managed = s->managed && managed;
     info->virtual_memory = s->vmm;
     info->simulated = 1;
+    info->direct_dimension = s->direct ? ORDER_DIRECT_DIMENSION_MAX : 0;
 }
 
 /* Runs the first call of all, and sets up what it needs. */
@@ -368,7 +369,25 @@ static enum device_result sim_clear(struct device *d, void *address, uint64_t by
 static enum device_result sim_launch(struct device *d, const struct device_call *call,
                                      device_stream s)
 {
-    return enqueue(d, s, sim_work_of(call));
+    struct sim_work w = sim_work_of(call);
+    if (call->kernel == KERNEL_DIRECT) w.ready_ns = ready_ns((struct sim *)d);
+    return enqueue(d, s, w);
+}
+
+/* Asking too early is not a call that can fail, as in sim_query; a failure loses the results. */
+static enum device_result sim_direct_query(struct device *d, device_stream stream,
+                                           struct cells *cells)
+{
+    struct sim *s = sim_of(d, "direct_query");
+    struct sim_stream *its = (struct sim_stream *)stream;
+    struct sim_work *w = sim_stream_direct(its, cells->at);
+    if (w) {
+        if (clock_read_ns(s->streams.clock) < w->ready_ns) return DEVICE_BUSY;
+        w->lost = enter(d, "cells", false, &s) != DEVICE_OK;
+        sim_stream_reach(&s->streams, its, w);
+    }
+    if (sim_stream_is_late(its, clock_read_ns(s->streams.clock))) return DEVICE_BUSY;
+    return cells_came(cells) ? DEVICE_OK : DEVICE_BUSY;
 }
 
 /* ---- for tests ---- */
@@ -414,9 +433,12 @@ const struct device_ops device_sim = {
     .copy_out = sim_copy_out,
     .clear = sim_clear,
     .launch = sim_launch,
+    .direct_query = sim_direct_query,
     .multiply_adds = sim_multiply_adds,
     .topk_scratch_min = sim_topk_scratch_min,
     .topk_scratch_best = sim_topk_scratch_best,
+    .direct_scratch_min = sim_direct_scratch_min,
+    .direct_scratch_best = sim_direct_scratch_best,
     .spread_scratch_min = sim_spread_scratch_min,
     .spread_scratch_best = sim_spread_scratch_best,
 };

@@ -9,9 +9,10 @@
 
 /* ---- starting ---- */
 
-const struct run_kind *run_kind_of(const struct order *o)
+const struct run_kind *run_kind_of(const struct gpu *g, const struct order *o)
 {
     if (o->kind == ORDER_SPREAD) return &run_spread;
+    if (order_run_is_direct(&o->run, g->share->device.direct_dimension)) return &run_direct;
     switch ((enum run_operation)o->run.operation) {
 #define CASE(NAME, number, name) \
     case RUN_##NAME: return &run_##name;
@@ -48,7 +49,8 @@ static bool may_take(const struct gpu *g, const struct task *t)
 /* Takes VRAM and pinned memory, all or nothing. *never: there will never be enough. */
 static bool take_memory(struct gpu *g, struct task *t, bool *never)
 {
-    uint64_t pinned = (in_is_small(t) ? t->plan.in_bytes : 0) + t->plan.out_small;
+    uint64_t pinned =
+        (in_is_small(t) ? t->plan.in_bytes : 0) + t->plan.out_small + t->plan.cell_bytes;
     struct vram_pool_usage pool = vram_pool_usage(g->pool);
     *never = t->plan.bytes + t->plan.scratch_least > pool.slab_bytes;
     if (*never || !may_take(g, t)) return false;
@@ -150,6 +152,7 @@ static void begin(struct gpu *g, struct task *t)
     enum order_result filled = result_of(g, clear_block(g, t));
     t->state = TASK_FILL;
     if (!filled && in_is_small(t)) filled = fill_small(g, t);
+    if (!filled && t->plan.cell_bytes) filled = run_direct_fill(g, t);
     if (filled)
         task_end(g, t, filled);
     else if (!in_is_small(t))
@@ -159,7 +162,7 @@ static void begin(struct gpu *g, struct task *t)
 bool run_start(struct gpu *g, struct task *t)
 {
     bool never = false;
-    t->kind = run_kind_of(&t->order);
+    t->kind = run_kind_of(g, &t->order);
     enum order_result found = t->kind ? find_replica(g, t) : RESULT_REFUSED;
     if (!found) found = run_plan(g, t);
     if (!found && !take_memory(g, t, &never)) {

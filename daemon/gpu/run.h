@@ -1,7 +1,7 @@
 /* run: what the files about requests share: run.c (their steps), run_plan.c (the memory that they
  * need), run_rows.c (rows that come with the order; averages, norms), run_scores.c (scores of all
- * rows or of lists), run_knn.c (the k best, of one request or of several as one) and run_spread.c
- * (spreads over graphs).
+ * rows or of lists), run_knn.c (the k best, of one request or of several as one), run_direct.c
+ * (one query, few results) and run_spread.c (spreads over graphs).
  * Owner:  the task.
  * Thread: the device thread.
  * Errors: as each function says. */
@@ -30,10 +30,10 @@ struct run_kind {
 #define DECLARE(NAME, number, name) extern const struct run_kind run_##name;
 RUN_OPERATIONS(DECLARE)
 #undef DECLARE
-extern const struct run_kind run_spread;
+extern const struct run_kind run_spread, run_direct;
 
 /* Returns NULL if there is no such request. */
-const struct run_kind *run_kind_of(const struct order *o);
+const struct run_kind *run_kind_of(const struct gpu *g, const struct order *o);
 
 /* Several requests as one. They are copied from the heap once, so that what was checked is what is
  * used. Their queries and results are contiguous on the device, and in separate places of the
@@ -90,6 +90,16 @@ void run_give(struct gpu *g, struct task *t, const struct section *s, const char
 /* Functions of a kind whose results all come back in one pass. */
 enum order_result run_drain_all(struct gpu *g, struct task *t, const char *small);
 bool run_next_none(struct gpu *g, struct task *t);
+
+/* ---- run_direct.c ---- */
+
+/* Pads and checks the query, and makes cells of which none has come. */
+enum order_result run_direct_fill(struct gpu *g, struct task *t);
+
+/* ---- run_knn.c ---- */
+
+/* Fills a line of k places behind its count: no id, no score. */
+void run_fill_rest(uint64_t *ids, float *scores, uint32_t count, uint32_t k);
 
 /* ---- run_rows.c ---- */
 

@@ -213,8 +213,7 @@ static enum device_result knn_launch(struct gpu *g, struct task *t)
 
 /* ---- the way back ---- */
 
-/* Fills a line of k places behind its count: no id, no score. */
-static void fill_rest(uint64_t *ids, float *scores, uint32_t count, uint32_t k)
+void run_fill_rest(uint64_t *ids, float *scores, uint32_t count, uint32_t k)
 {
     static const uint32_t no_score = 0x7fc00000;
     for (uint32_t i = count; i < k; i++) {
@@ -231,7 +230,7 @@ static void finish_one(struct gpu *g, const struct task *t)
     const uint32_t *counts = (const uint32_t *)t->plan.out[2].host;
     for (uint64_t q = 0; q < r->query_count; q++) {
         if (q % BEAT_QUERIES == 0) gpu_beat(g);
-        fill_rest(ids + q * r->k, scores + q * r->k, counts[q], r->k);
+        run_fill_rest(ids + q * r->k, scores + q * r->k, counts[q], r->k);
     }
 }
 
@@ -259,7 +258,7 @@ static void finish_segment(struct gpu *g, const struct task *t, uint32_t i)
         if (count > s->k) count = s->k;
         if (s->has_threshold) count = cut_at(s, lower_is_better, scores, count);
         counts[q] = count;
-        fill_rest(ids, scores, count, s->k);
+        run_fill_rest(ids, scores, count, s->k);
     }
     gpu_beat(g);
 }

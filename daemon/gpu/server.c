@@ -35,7 +35,7 @@ static bool take_orders(struct gpu *g, bool *stop)
             *stop = true;
             return true;
         }
-        if (!task_begin(g, o)) return n > 0;
+        if (!task_begin(g, o, share_query(g->share, &g->orders))) return n > 0;
         ring_release(&g->orders);
     }
     return true;
@@ -196,10 +196,13 @@ static enum status map_heap(struct gpu *g, const struct server_options *o, struc
 
 static enum status make_tasks(struct gpu *g, const struct server_options *o, struct failure *f)
 {
+    const uint64_t query_bytes = ORDER_DIRECT_DIMENSION_MAX * sizeof(float);
     g->tasks = fault_here("server: tasks") ? NULL : calloc(TASKS, sizeof *g->tasks);
-    if (!g->tasks || copiers_create(o->copiers, &g->copiers))
+    g->queries = aligned_alloc(64, TASKS * query_bytes);
+    if (!g->tasks || !g->queries || copiers_create(o->copiers, &g->copiers))
         return refuse(g, f, SHARE_BROKEN, "no memory for tasks, or no thread", "");
     for (uint32_t i = TASKS; i-- > 0;) {
+        g->tasks[i].query = g->queries + i * ORDER_DIRECT_DIMENSION_MAX;
         g->tasks[i].next = g->free_tasks;
         g->free_tasks = &g->tasks[i];
     }
@@ -269,5 +272,6 @@ void server_close(struct gpu *g)
     vram_pool_destroy(g->piece_pool);
     if (g->heap) munmap(g->heap, g->heap_bytes);
     free(g->tasks);
+    free(g->queries);
     free(g);
 }

@@ -93,6 +93,9 @@ static bool parse_word(const char *key, const char *value, struct sim_settings *
     } else if (strcmp(key, "managed") == 0) {
         *good = number_is(value, 0, 1, &n);
         s->managed = n;
+    } else if (strcmp(key, "direct") == 0) {
+        *good = number_is(value, 0, 1, &n);
+        s->direct = n;
     } else if (strcmp(key, "strict") == 0) {
         *good = number_is(value, 0, 1, &n);
         s->strict = n;
@@ -122,6 +125,7 @@ bool sim_settings_parse(const char *text, struct sim_settings *out, char why[SHA
         .devices = 1,
         .vmm = true,
         .managed = true,
+        .direct = true,
     };
     for (const char *at = text ? text : "";;) {
         at += strspn(at, " ");

@@ -8,8 +8,8 @@
  *   vram_mib=256         1..65536
  *   granularity_kib=64   memory is mapped in pieces of this; a power of two, 4..2048
  *   latency_us=5         from an event's record until it can be done; 0..10000000
- *   run_us=0             whatever is recorded keeps the device for so long besides, one after the
- *                        other whatever their streams; 0..10000000
+ *   run_us=0             whatever is recorded, or launched directly, keeps the device for so long
+ *                        besides, one after the other whatever their streams; 0..10000000
  *   multiply_adds=20000  that it says it does in a microsecond; 1..100000000
  *   slow=1               kernels take so many times as long as they do on this machine's CPU, one
  *                        after the other whatever their streams; 1..100000. The device thread does
@@ -18,6 +18,7 @@
  *                        in place of slow; looked at no more than every 10 ms
  *   vmm=1                0: ranges cannot grow in place, they move
  *   managed=1            0: no unified memory
+ *   direct=1             0: no query travels with a launch
  *   devices=1            that the driver shows; 0: there is none
  *   strict=0             1: abort at close when something has not been given back
  *   count=PATH           the calls made so far, u64, are kept in that file, and are counted on from
@@ -27,7 +28,8 @@
  *                        in fail=2:hang@topk, only calls with that name are counted. KIND:
  *     memory   no memory; as error, if the call cannot say so
  *     error    this call fails and has done nothing: after an event_query the work that it asked
- *              about still goes on
+ *              about still goes on; after cells, which counts once when a direct launch's results
+ *              are due, none of them ever comes
  *     sticky   this call and all later ones
  *     absent   open: no device; elsewhere as error
  *     slow     takes 300 ms, then does what it should
@@ -62,7 +64,7 @@ struct sim_settings {
     uint32_t slow;
     char slow_path[256]; /* "": none */
     uint32_t devices;
-    bool vmm, managed, strict;
+    bool vmm, managed, direct, strict;
     char count_path[256]; /* "": none */
     uint64_t fail_from;
     bool fail_onward;

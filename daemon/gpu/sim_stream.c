@@ -103,6 +103,30 @@ void sim_stream_add(struct sim_streams *s, struct sim_stream *stream, const stru
     stream->queue[stream->added++ % QUEUE_MAX] = *w;
 }
 
+struct sim_work *sim_stream_direct(struct sim_stream *stream, const uint64_t *cells)
+{
+    stream_check(stream, "direct_query");
+    for (uint64_t i = stream->done; i < stream->added; i++) {
+        struct sim_work *w = &stream->queue[i % QUEUE_MAX];
+        bool is_direct = w->kind == WORK_KERNEL && w->call.kernel == KERNEL_DIRECT;
+        if (is_direct && w->call.direct.cells == cells) return w;
+    }
+    return NULL;
+}
+
+void sim_stream_reach(struct sim_streams *s, struct sim_stream *stream, const struct sim_work *w)
+{
+    uint64_t at = stream->done;
+    while (&stream->queue[at % QUEUE_MAX] != w)
+        at++;
+    do_work(s, stream, at + 1);
+}
+
+bool sim_stream_is_late(const struct sim_stream *stream, uint64_t now_ns)
+{
+    return stream->free_ns > now_ns;
+}
+
 struct sim_event *sim_event_create(struct sim_streams *s)
 {
     struct sim_event *e = calloc(1, sizeof *e);

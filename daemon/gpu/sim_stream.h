@@ -36,6 +36,14 @@ void sim_stream_destroy(struct sim_streams *s, struct sim_stream *stream);
 /* Checks the work now, and again when it is done. */
 void sim_stream_add(struct sim_streams *s, struct sim_stream *stream, const struct sim_work *w);
 
+/* Returns the work whose results these cells are, if it is still in the stream's queue; NULL: it
+ * was done. */
+struct sim_work *sim_stream_direct(struct sim_stream *stream, const uint64_t *cells);
+/* Does this work, and what is before it. */
+void sim_stream_reach(struct sim_streams *s, struct sim_stream *stream, const struct sim_work *w);
+/* True if a slow device still works at what has been done. */
+bool sim_stream_is_late(const struct sim_stream *stream, uint64_t now_ns);
+
 struct sim_event *sim_event_create(struct sim_streams *s);
 void sim_event_destroy(struct sim_streams *s, struct sim_event *e);
 void sim_event_record(struct sim_event *e, struct sim_stream *stream, uint64_t ready_ns);

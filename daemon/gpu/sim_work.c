@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/gpu/device_cells.h"
 #include "daemon/gpu/sim_spread.h"
+#include "daemon/heap/order.h"
 
 enum {
     BATCH_ROWS = 2048,      /* of a top-k or a gather */
@@ -18,6 +20,7 @@ struct sim_bench {
     uint32_t positions[BATCH_ROWS + 16];
     const float *rows[BATCH_ROWS];
     float norms[BATCH_ROWS];
+    _Alignas(64) float query[ORDER_DIRECT_DIMENSION_MAX];
     void *entries;
     const struct sim_memory *memory;
     struct sim_spread_room spread_room;
@@ -32,6 +35,8 @@ struct sim_work sim_work_of(const struct device_call *call)
 {
     struct sim_work w = {.kind = WORK_KERNEL, .call = *call};
     if (call->kernel == KERNEL_TOPK && call->topk.threshold) w.threshold = *call->topk.threshold;
+    if (call->kernel == KERNEL_DIRECT && call->direct.threshold)
+        w.threshold = *call->direct.threshold;
     if (call->kernel == KERNEL_SCAN && call->queries.count > 1) w.call.queries.count = 1;
     return w;
 }
@@ -49,8 +54,9 @@ const char *sim_work_name(const struct sim_work *w)
 
 struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct clock *clock)
 {
-    struct sim_bench *b = calloc(1, sizeof *b);
+    struct sim_bench *b = aligned_alloc(64, sizeof *b);
     if (!b) return NULL;
+    memset(b, 0, sizeof *b);
     b->kernels = vectors_choose("auto");
     b->memory = m;
     b->spread_room.clock = clock;
@@ -85,6 +91,16 @@ uint64_t sim_topk_scratch_min(uint64_t query_count, uint32_t k, uint64_t row_cou
 uint64_t sim_topk_scratch_best(uint64_t query_count, uint32_t k, uint64_t row_count)
 {
     return topk_scratch(query_count, k, smaller(row_count, k < 512 ? 2048 : 4 * (uint64_t)k));
+}
+
+uint64_t sim_direct_scratch_min(uint32_t k)
+{
+    return k ? sim_topk_scratch_min(1, k, 64) : 0;
+}
+
+uint64_t sim_direct_scratch_best(uint32_t k)
+{
+    return k ? sim_topk_scratch_best(1, k, 2048) : 0;
 }
 
 /* ---- what it may touch ---- */
@@ -184,6 +200,24 @@ static void check_scores(const struct checker *c, const struct device_call *call
         check(c, call->scores.out, (queries - 1) * stride + rows, sizeof(float), 4);
 }
 
+static void check_direct(const struct checker *c, const struct device_call *call)
+{
+    const struct cuda_direct *direct = &call->direct;
+    if (call->rows.dimension > ORDER_DIRECT_DIMENSION_MAX || direct->k > CUDA_DIRECT_K_MAX)
+        sim_misuse(c->call, "dimension %u, k = %u", call->rows.dimension, direct->k);
+    if (!direct->tag) sim_misuse(c->call, "the tag of cells that nobody has written");
+    check_own_rows(c, call);
+    if (direct->ids) check(c, direct->ids, call->rows.count, sizeof *direct->ids, 8);
+    if (direct->scratch_bytes < sim_direct_scratch_min(direct->k))
+        sim_misuse(c->call, "too little scratch");
+    check(c, direct->scratch, direct->k ? direct->scratch_bytes : 0, 1, 256);
+    uint64_t cells = cells_count(direct->k, call->rows.count);
+    sim_pinned_check(c->memory, c->call, direct->cells, cells * sizeof *direct->cells);
+    for (uint64_t i = 0; i < cells; i++)
+        if (direct->cells[i] >> 32 == direct->tag)
+            sim_misuse(c->call, "cell %llu has the tag before it has come", (unsigned long long)i);
+}
+
 static void check_call(const struct checker *c, const struct device_call *call)
 {
     switch (call->kernel) {
@@ -216,6 +250,7 @@ static void check_call(const struct checker *c, const struct device_call *call)
         check_average(c, call);
         break;
     case KERNEL_SPREAD: sim_spread_check(&call->spread, c->memory); break;
+    case KERNEL_DIRECT: check_direct(c, call); break;
     }
 }
 
@@ -368,6 +403,62 @@ static void run_average(const struct device_call *call)
         out[c] /= call->average.total;
 }
 
+static void put(const struct cuda_direct *to, uint64_t cell, uint32_t value)
+{
+    to->cells[cell] = (uint64_t)to->tag << 32 | value;
+}
+
+static uint32_t bits_of(float score)
+{
+    uint32_t bits;
+    memcpy(&bits, &score, sizeof bits);
+    return bits;
+}
+
+static void put_best(const struct cuda_direct *to, uint32_t count, const uint64_t *ids,
+                     const float *scores)
+{
+    uint32_t k = to->k;
+    for (uint32_t i = 0; i < k; i++) {
+        put(to, 1 + i, i < count ? (uint32_t)ids[i] : 0);
+        put(to, 1 + k + i, i < count ? (uint32_t)(ids[i] >> 32) : 0);
+        put(to, 1 + 2 * k + i, i < count ? bits_of(scores[i]) : 0);
+    }
+    put(to, 0, count);
+}
+
+/* A lost result is computed, too: its memory is checked and its scratch spoilt. */
+static void run_direct(const struct device_call *c, float threshold, bool lost, struct sim_bench *b)
+{
+    const struct cuda_direct direct = c->direct;
+    uint64_t ids[CUDA_DIRECT_K_MAX];
+    float scores[CUDA_DIRECT_K_MAX];
+    uint32_t count = 0;
+    struct device_call asked = *c;
+    vectors_pad(c->rows.dimension, direct.query, 1, b->query);
+    asked.queries = (struct cuda_queries){b->query, &direct.query_norm, 1};
+    if (direct.k) {
+        asked.topk = (struct cuda_topk){.k = direct.k,
+                                        .ids = direct.ids,
+                                        .threshold = direct.threshold,
+                                        .scratch = direct.scratch,
+                                        .scratch_bytes = direct.scratch_bytes,
+                                        .out_ids = ids,
+                                        .out_scores = scores,
+                                        .out_counts = &count};
+        run_topk(&asked, threshold, b);
+        if (!lost) put_best(&direct, count, ids, scores);
+        return;
+    }
+    for (uint64_t first = 0; first < c->rows.count; first += BATCH_ROWS) {
+        uint64_t rows = smaller(BATCH_ROWS, c->rows.count - first);
+        b->kernels->scan(c->metric, c->rows.dimension, b->query, direct.query_norm,
+                         block_at(c, first, rows), b->scores);
+        for (uint64_t i = 0; i < rows && !lost; i++)
+            put(&direct, first + i, bits_of(b->scores[i]));
+    }
+}
+
 static void run_call(const struct sim_work *w, struct sim_bench *b)
 {
     const struct device_call *c = &w->call;
@@ -380,6 +471,7 @@ static void run_call(const struct sim_work *w, struct sim_bench *b)
     case KERNEL_GATHER_LISTS: run_gather_lists(c, b); break;
     case KERNEL_AVERAGE: run_average(c); break;
     case KERNEL_SPREAD: sim_spread_run(&c->spread, b->memory, &b->spread_room); break;
+    case KERNEL_DIRECT: run_direct(c, w->threshold, w->lost, b); break;
     }
 }
 

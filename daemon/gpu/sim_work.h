@@ -19,6 +19,8 @@ struct sim_work {
     uint64_t bytes;
     struct device_call call; /* for kernels */
     float threshold;         /* of a top-k, as it was when the work was enqueued */
+    uint64_t ready_ns;       /* DIRECT: no result comes before this time */
+    bool lost;               /* DIRECT: no result comes at all */
 };
 
 /* Returns the call as work. */
@@ -37,5 +39,7 @@ void sim_work_run(const struct sim_work *w, struct sim_bench *b);
 
 uint64_t sim_topk_scratch_min(uint64_t query_count, uint32_t k, uint64_t row_count);
 uint64_t sim_topk_scratch_best(uint64_t query_count, uint32_t k, uint64_t row_count);
+uint64_t sim_direct_scratch_min(uint32_t k);
+uint64_t sim_direct_scratch_best(uint32_t k);
 
 #endif

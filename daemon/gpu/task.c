@@ -10,6 +10,9 @@
 #include "daemon/gpu/transfer.h"
 #include "daemon/gpu/watch.h"
 
+/* How long results are watched for before an event is asked whether they will come. */
+#define WATCH_NS UINT64_C(2000000)
+
 /* Takes an event, which the task has until it is put back into g->events. NULL: the device has
  * none left. */
 static device_event take_event(struct gpu *g)
@@ -84,13 +87,25 @@ static enum device_result open_lane(struct gpu *g, struct lane *lane)
     return result;
 }
 
-bool task_begin(struct gpu *g, const struct order *order)
+/* Copies the query of an order that has it beside it: the place is the next order's soon. */
+static void take_query(struct task *t, const float *query)
+{
+    const struct order_run *r = &t->order.run;
+    if (t->order.kind == ORDER_RUN && r->queries == PLACE_WITH_ORDER &&
+        order_run_is_direct(r, ORDER_DIRECT_DIMENSION_MAX))
+        memcpy(t->query, query, r->dimension * sizeof *query);
+}
+
+bool task_begin(struct gpu *g, const struct order *order, const float *query)
 {
     struct task *t = g->free_tasks;
     if (!t) return false;
     g->free_tasks = t->next;
+    float *own = t->query;
     memset(t, 0, sizeof *t);
+    t->query = own;
     t->order = *order;
+    take_query(t, query);
     t->state = TASK_WAIT;
     t->lane = &g->lanes[order->space % g->lane_count];
     t->in.owner = t->out.owner = order->space;
@@ -234,7 +249,9 @@ static void launch(struct gpu *g, struct task *t)
 {
     copying(g, t, false);
     enum device_result result = is_upload(t) ? upload_launch(g, t) : run_launch(g, t);
-    if (result == DEVICE_OK) result = g->ops->event_record(g->device, t->event, t->lane->stream);
+    t->watched = t->plan.cell_bytes && g->spin_ns;
+    if (result == DEVICE_OK && !t->watched)
+        result = g->ops->event_record(g->device, t->event, t->lane->stream);
     t->state = TASK_RUN;
     if (!is_upload(t)) watch_launched(g, t);
     if (!gpu_ok(g, result))
@@ -264,9 +281,27 @@ static bool step_fill(struct gpu *g, struct task *t, bool blocked)
     return true;
 }
 
+/* Asks whether the device is done with t. Cells that have not come for long may never come: then
+ * an event behind them tells. */
+static enum device_result ask(struct gpu *g, struct task *t)
+{
+    enum device_result result;
+    if (t->watched) {
+        result = g->ops->direct_query(g->device, t->lane->stream, &t->cells);
+        if (result != DEVICE_BUSY) return result;
+        if (clock_read_ns(g->clock) - t->launched_ns < WATCH_NS) return DEVICE_BUSY;
+        t->watched = false;
+        result = g->ops->event_record(g->device, t->event, t->lane->stream);
+        return result == DEVICE_OK ? DEVICE_BUSY : result;
+    }
+    result = g->ops->event_query(g->device, t->event);
+    bool lost = result == DEVICE_OK && t->plan.cell_bytes && !cells_came(&t->cells);
+    return lost ? DEVICE_ERROR : result;
+}
+
 static bool step_run(struct gpu *g, struct task *t, bool *stream_busy)
 {
-    enum device_result result = g->ops->event_query(g->device, t->event);
+    enum device_result result = ask(g, t);
     if (result == DEVICE_BUSY) {
         *stream_busy |= !t->plan.paced; /* others may be done between two of its passes */
         return false;

@@ -44,10 +44,11 @@ struct task_plan {
     uint64_t out_small;         /* as many of these, from the first on, come back as one copy */
     uint64_t scratch_at, scratch_bytes, scratch_best, scratch_least;
     uint64_t bytes;
-    uint32_t rows_in; /* run_brings_rows: the number of the rows among `in` */
-    bool split;       /* there are several passes, for want of memory */
-    bool paced;       /* there are several, each short: others are enqueued between them */
-    bool rereads;     /* later passes read the replica again */
+    uint64_t cell_bytes; /* of pinned memory that the kernel writes; 0: it copies results out */
+    uint32_t rows_in;    /* run_brings_rows: the number of the rows among `in` */
+    bool split;          /* there are several passes, for want of memory */
+    bool paced;          /* there are several, each short: others are enqueued between them */
+    bool rereads;        /* later passes read the replica again */
 };
 
 struct task {
@@ -67,6 +68,10 @@ struct task {
     uint64_t spare_bytes; /* the part of block that is optional scratch: the run works with less */
     struct transfer in, out;
     device_event event;
+    float *query; /* ORDER_DIRECT_DIMENSION_MAX floats of its own, for a direct request */
+    float query_norm;
+    struct cells cells; /* of a direct request */
+    bool watched;       /* for its cells: no event is recorded */
     enum order_result result;
     uint64_t number; /* of the bad query or row */
     uint64_t started_ns, finished_ns, copy_ns, copying_since_ns;
@@ -119,6 +124,8 @@ struct gpu {
     struct gpu_watch watch;
     int lifeline_fd;
     struct task *tasks, *free_tasks;
+    float *queries;             /* of all tasks */
+    uint32_t tag;               /* of the last direct request */
     device_event events[TASKS]; /* unused ones */
     uint32_t event_count;
     uint32_t busy;    /* tasks in use */
@@ -148,8 +155,9 @@ void gpu_beat(struct gpu *g);
 
 /* ---- task.c: what all tasks do ---- */
 
-/* Takes an order: makes a task at the end of its lane. False: all tasks are in use. */
-bool task_begin(struct gpu *g, const struct order *order);
+/* Takes an order: makes a task at the end of its lane. query: what lies beside it, if anything
+ * does. False: all tasks are in use. */
+bool task_begin(struct gpu *g, const struct order *order, const float *query);
 /* Advances every task of the lane; true if anything moved. */
 bool lane_step(struct gpu *g, struct lane *lane);
 /* Ends t: at once, or when the device is done with it. */

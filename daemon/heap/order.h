@@ -10,9 +10,12 @@
 #ifndef ENGRAM_HEAP_ORDER_H
 #define ENGRAM_HEAP_ORDER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define PLACE_NONE UINT64_MAX
+/* Of a direct request's query: it lies in share.queries, at the place of the order's slot. */
+#define PLACE_WITH_ORDER (UINT64_MAX - 1)
 
 enum order_kind {
     ORDER_UPLOAD = 1, /* rows of a collection's replica; makes the replica if there is none */
@@ -144,6 +147,20 @@ struct order_run {
     uint64_t out_ids, out_scores, out_counts;
     uint64_t segments; /* place of segment_count struct order_segment */
 };
+
+/* True if the GPU process may run an order of this shape directly: its query travels with the
+ * launch, its results are stored straight into pinned memory. dimension_max: the device's; 0:
+ * never. */
+enum { ORDER_DIRECT_K_MAX = 64, ORDER_DIRECT_SCORES_MAX = 2048, ORDER_DIRECT_DIMENSION_MAX = 1024 };
+static inline bool order_run_is_direct(const struct order_run *r, uint32_t dimension_max)
+{
+    bool best = r->operation == RUN_KNN && r->k >= 1 && r->k <= ORDER_DIRECT_K_MAX &&
+                r->allowed == PLACE_NONE && !r->segment_count;
+    bool all = r->operation == RUN_SCORES && r->positions == PLACE_NONE &&
+               r->out_ids == PLACE_NONE && r->row_count <= ORDER_DIRECT_SCORES_MAX;
+    return (best || all) && r->rows == PLACE_NONE && r->query_count == 1 && r->row_count >= 1 &&
+           r->dimension <= dimension_max && r->dimension <= ORDER_DIRECT_DIMENSION_MAX;
+}
 
 /* One of the requests of a batch. The order's query_count is the sum of theirs, its k the largest;
  * its queries, allowed, threshold and out_* are unused; the number of a BAD_QUERY counts through

@@ -26,6 +26,8 @@ enum {
 };
 
 enum { SHARE_ORDERS = 1024, SHARE_COMPLETIONS = 2048, SHARE_TEXT = 128, SHARE_WHY = 256 };
+/* Queries that lie beside their orders; few, so that they stay in the caches. */
+enum { SHARE_QUERIES = 64 };
 #define SHARE_MAGIC UINT64_C(0x3175706761676e65) /* "engagpu1" */
 
 enum share_state {
@@ -47,10 +49,11 @@ struct share_device {
     uint32_t multiprocessors;
     uint32_t driver_version, runtime_version; /* as CUDA counts: 13000 is 13.0 */
     uint32_t device_count;                    /* as the driver shows them to this process */
+    uint32_t direct_dimension; /* of the longest query that travels with a launch; 0: none does */
     uint64_t memory_bytes, memory_free_bytes; /* at start */
     uint64_t budget_bytes; /* the most that replicas and requests may take together */
     uint8_t ecc, managed, concurrent_managed, virtual_memory, simulated;
-    uint8_t reserved[11];
+    uint8_t reserved[7];
 };
 
 /* Counters since the start of the GPU process, which writes them; the front reads them at any
@@ -86,6 +89,8 @@ struct share {
     struct ring_lines order_lines, completion_lines;
     _Alignas(64) char orders[SHARE_ORDERS][256];
     _Alignas(64) char completions[SHARE_COMPLETIONS][64];
+    /* The query of order n is at n % SHARE_QUERIES, and is there until the order is released. */
+    _Alignas(64) float queries[SHARE_QUERIES][ORDER_DIRECT_DIMENSION_MAX];
 };
 
 /* Makes and maps a zeroed share in a sealed memfd; the caller closes *fd and calls share_unmap. */
@@ -97,6 +102,10 @@ void share_unmap(struct share *s);
 
 /* Copies a text that the other process wrote: at most from_bytes, terminated, printable ASCII. */
 void share_copy_text(char *to, size_t bytes, const char *from, size_t from_bytes);
+
+/* Returns where the query of the order lies that the ring of orders reserves or peeks at next. The
+ * producer may write there only if fewer than SHARE_QUERIES orders are not released. */
+float *share_query(struct share *s, const struct ring *orders);
 
 /* Sets up one side's view of the ring of orders or of completions. */
 void share_orders(struct share *s, int wake_fd, struct ring *out);

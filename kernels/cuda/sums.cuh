@@ -80,7 +80,13 @@ __device__ __forceinline__ float sum_tree_of_32(float p)
     return p;
 }
 
-template <bool EUCLIDEAN, bool COMPENSATED>
+/* Reads an element of x, which is in shared memory, or in memory that no kernel writes. */
+template <bool SHARED, typename T> __device__ __forceinline__ T sum_read(const T *at)
+{
+    return SHARED ? *at : __ldg(at);
+}
+
+template <bool EUCLIDEAN, bool COMPENSATED, bool SHARED>
 __device__ __forceinline__ float sum_by_8(const float *x, const float *y, uint32_t stride,
                                           unsigned lane)
 {
@@ -95,17 +101,17 @@ __device__ __forceinline__ float sum_by_8(const float *x, const float *y, uint32
             b[n] = __ldg(&ys[(i + n) * 8]);
 #pragma unroll
         for (int n = 0; n < FLIGHT; n++)
-            sum_take_4<EUCLIDEAN, COMPENSATED>(&p, &c, __ldg(&xs[(i + n) * 8]), b[n]);
+            sum_take_4<EUCLIDEAN, COMPENSATED>(&p, &c, sum_read<SHARED>(&xs[(i + n) * 8]), b[n]);
     }
     for (uint32_t i = whole; i < count; i++)
-        sum_take_4<EUCLIDEAN, COMPENSATED>(&p, &c, __ldg(&xs[i * 8]), __ldg(&ys[i * 8]));
+        sum_take_4<EUCLIDEAN, COMPENSATED>(&p, &c, sum_read<SHARED>(&xs[i * 8]), __ldg(&ys[i * 8]));
     float sum = sum_tree_of_8(p);
     return COMPENSATED ? canonical_corrected(sum, sum_tree_of_8(c)) : sum;
 }
 
 /* Does as many steps as there are of FLIGHT at a time, with that many loads before the first
  * use. */
-template <int FLIGHT, bool EUCLIDEAN, bool COMPENSATED>
+template <int FLIGHT, bool EUCLIDEAN, bool COMPENSATED, bool SHARED>
 __device__ __forceinline__ void sum_run_of_32(float *p, float *c, const float *x, const float *y,
                                               uint32_t *step, uint32_t count)
 {
@@ -116,31 +122,31 @@ __device__ __forceinline__ void sum_run_of_32(float *p, float *c, const float *x
             b[n] = __ldg(&y[(*step + n) * 32]);
 #pragma unroll
         for (int n = 0; n < FLIGHT; n++)
-            sum_take<EUCLIDEAN, COMPENSATED>(p, c, __ldg(&x[(*step + n) * 32]), b[n]);
+            sum_take<EUCLIDEAN, COMPENSATED>(p, c, sum_read<SHARED>(&x[(*step + n) * 32]), b[n]);
     }
 }
 
-template <bool EUCLIDEAN, bool COMPENSATED>
+template <bool EUCLIDEAN, bool COMPENSATED, bool SHARED>
 __device__ __forceinline__ float sum_by_32(const float *x, const float *y, uint32_t stride,
                                            unsigned lane)
 {
     float p = 0.0f, c = 0.0f;
     uint32_t step = 0, count = stride / 32;
-    sum_run_of_32<24, EUCLIDEAN, COMPENSATED>(&p, &c, x + lane, y + lane, &step, count);
-    sum_run_of_32<12, EUCLIDEAN, COMPENSATED>(&p, &c, x + lane, y + lane, &step, count);
-    sum_run_of_32<4, EUCLIDEAN, COMPENSATED>(&p, &c, x + lane, y + lane, &step, count);
-    sum_run_of_32<1, EUCLIDEAN, COMPENSATED>(&p, &c, x + lane, y + lane, &step, count);
+    sum_run_of_32<24, EUCLIDEAN, COMPENSATED, SHARED>(&p, &c, x + lane, y + lane, &step, count);
+    sum_run_of_32<12, EUCLIDEAN, COMPENSATED, SHARED>(&p, &c, x + lane, y + lane, &step, count);
+    sum_run_of_32<4, EUCLIDEAN, COMPENSATED, SHARED>(&p, &c, x + lane, y + lane, &step, count);
+    sum_run_of_32<1, EUCLIDEAN, COMPENSATED, SHARED>(&p, &c, x + lane, y + lane, &step, count);
     float sum = sum_tree_of_32(p);
     return COMPENSATED ? canonical_corrected(sum, sum_tree_of_32(c)) : sum;
 }
 
 /* All threads of the warp call it; every thread of the group gets the sum. */
-template <int GROUP, bool EUCLIDEAN, bool COMPENSATED>
+template <int GROUP, bool EUCLIDEAN, bool COMPENSATED, bool SHARED = false>
 __device__ __forceinline__ float sum_rows(const float *x, const float *y, uint32_t stride)
 {
     unsigned lane = threadIdx.x % GROUP;
-    return GROUP == 8 ? sum_by_8<EUCLIDEAN, COMPENSATED>(x, y, stride, lane)
-                      : sum_by_32<EUCLIDEAN, COMPENSATED>(x, y, stride, lane);
+    return GROUP == 8 ? sum_by_8<EUCLIDEAN, COMPENSATED, SHARED>(x, y, stride, lane)
+                      : sum_by_32<EUCLIDEAN, COMPENSATED, SHARED>(x, y, stride, lane);
 }
 
 __device__ __forceinline__ uint32_t sink_key(float score, bool lower_is_better)

@@ -117,6 +117,32 @@ int cuda_topk(enum metric metric, const struct cuda_queries *queries, const stru
 uint64_t cuda_topk_scratch_min(uint64_t query_count, uint32_t k, uint64_t row_count);
 uint64_t cuda_topk_scratch_best(uint64_t query_count, uint32_t k, uint64_t row_count);
 
+/* One query that travels with the launch, against every row; up to cuda_direct_dimension elements.
+ * Results are stored into `cells`, which is pinned host memory that the device can write: each is
+ * one number in the lower half of a cell, and has come when the upper half is `tag`. When all have
+ * come, the launch reads and writes nothing more.
+ *   k = 0: the scores, one of each row
+ *   else:  1 + 3 k cells: how many of the k best there are (ties by rising id, as cuda_topk), the
+ *          lower halves of their k ids, the upper halves, and the k scores; what is behind that
+ *          many has no meaning */
+struct cuda_direct {
+    const float *query;     /* in host memory: rows.dimension elements, without a pad */
+    float query_norm;       /* read for METRIC_COSINE */
+    uint32_t tag;           /* not 0, and not in the upper halves of the cells before */
+    uint32_t k;             /* 0..CUDA_DIRECT_K_MAX */
+    const uint64_t *ids;    /* of each row, all different; NULL: the row's number; read if k > 0 */
+    const float *threshold; /* as in cuda_topk */
+    void *scratch;          /* 256-byte aligned; may be uninitialised */
+    uint64_t scratch_bytes; /* at least cuda_direct_scratch_min */
+    uint64_t *cells;
+};
+enum { CUDA_DIRECT_K_MAX = 64 };
+int cuda_direct(enum metric metric, const struct cuda_rows *rows, const struct cuda_direct *direct,
+                struct CUstream_st *stream);
+uint32_t cuda_direct_dimension(void);
+uint64_t cuda_direct_scratch_min(uint32_t k);
+uint64_t cuda_direct_scratch_best(uint32_t k);
+
 /* The screen's approximate dot products, for tests of its error bound: dots[q * dots_stride + r].
  * Error: not supported, if the device has no TF32. */
 int cuda_screen_dots(const struct cuda_queries *queries, const struct cuda_rows *rows, float *dots,

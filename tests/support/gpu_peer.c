@@ -22,7 +22,7 @@ static void *serve(void *argument)
                                      .orders_fd = p->fds[2],
                                      .completions_fd = p->fds[3],
                                      .lifeline_fd = -1,
-                                     .spin_us = 20,
+                                     .spin_us = p->unwatched ? 0 : 20,
                                      .spin_percent = 100,
                                      .copiers = 2,
                                      .streams = p->streams,
@@ -42,11 +42,13 @@ void peer_open(struct gpu_peer *p, const char *sim, uint32_t streams)
 {
     uint64_t memory_bytes_max = p->memory_bytes_max;
     const struct device_ops *ops = p->ops;
+    bool unwatched = p->unwatched;
     *p = (struct gpu_peer){.sim = sim,
                            .streams = streams,
                            .used = 4096,
                            .memory_bytes_max = memory_bytes_max,
                            .ops = ops,
+                           .unwatched = unwatched,
                            .result = -1};
     cr_assert_eq(share_create(PEER_HEAP_BYTES, ENGRAM_VERSION, &p->fds[0], &p->share), STATUS_OK);
     p->fds[1] = memfd_create("peer", MFD_CLOEXEC);

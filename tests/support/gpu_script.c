@@ -209,6 +209,9 @@ static void ask_inline(const struct asker *a)
                                   .row_count = 60};
     ea_status st = ea_similarity(a->c, &all, &r);
     note(a->t, a->c, "similarity, inline", st, &r, r.rows * r.columns);
+    all.query_count = 1;
+    st = ea_similarity(a->c, &all, &r);
+    note(a->t, a->c, "similarity, inline, 1 query", st, &r, r.rows * r.columns);
     ea_score_question lists = {.queries = a->queries,
                                .query_count = 2,
                                .dimension = D,

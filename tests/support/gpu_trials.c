@@ -11,7 +11,7 @@ static const char *const calls[] = {
     "range_resize", "stream_create", "event_create", "event_record",  "event_query",
     "copy_in",      "copy_out",      "clear",        "norms",         "scan",
     "tile",         "topk",          "gather_lists", "average",       "spread",
-    "find_bad",
+    "find_bad",     "direct",        "cells",
 };
 enum { CALLS = sizeof calls / sizeof *calls, STARTING_CALLS = 4 };
 

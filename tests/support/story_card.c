@@ -113,6 +113,8 @@ static void open_server(struct story *s, void *subject)
                                      .orders_fd = l->life.orders_fd,
                                      .completions_fd = l->life.completions_fd,
                                      .lifeline_fd = -1,
+                                     /* half of them watch for results, half ask events */
+                                     .spin_us = story_chance(s, 500) ? 20 : 0,
                                      .streams = 4,
                                      .memory_percent = 75};
     struct failure f = {0};
@@ -128,14 +130,15 @@ static void open_server(struct story *s, void *subject)
 static void choose_device(struct story *s, struct story_life *l)
 {
     static const char *const kinds[] = {"error", "memory", "sticky", "absent"};
-    static const char *const calls[] = {"@event_query", "@copy_in",      "@copy_out", "@topk",
-                                        "@allocate",    "@event_record", ""};
+    static const char *const calls[] = {"@event_query", "@copy_in",  "@copy_out",
+                                        "@topk",        "@allocate", "@event_record",
+                                        "@direct",      "@cells",    ""};
     int n = snprintf(l->settings, sizeof l->settings, "vram_mib=%u latency_us=%u strict=0",
                      s->settings.vram_mib, (unsigned)story_random(s, 60));
     if (story_chance(s, s->settings.device_faults))
         snprintf(l->settings + n, sizeof l->settings - (size_t)n, " fail=%u%s:%s%s",
                  1 + (unsigned)story_random(s, 120), story_chance(s, 100) ? "+" : "",
-                 kinds[story_random(s, 4)], calls[story_random(s, 7)]);
+                 kinds[story_random(s, 4)], calls[story_random(s, 9)]);
 }
 
 static int start(struct gpu_process *p, struct process_life **out)

@@ -152,6 +152,37 @@ Test(gpu, forgetting_a_collection_says_so)
 
 /* ---------------------------------------------------------------- requests */
 
+/* One query to a device that runs such requests directly lies beside its order, as long as the
+ * process has not fallen behind. */
+Test(gpu, a_query_beside_its_order)
+{
+    enum { ORDERS = SHARE_QUERIES + 2 };
+    struct house h;
+    open_house(&h, "sim");
+    struct played_card *c = processes[0];
+    upload(&h, c);
+    c->share->device.direct_dimension = DIMENSION;
+    struct job *jobs[ORDERS];
+    for (uint32_t i = 0; i < ORDERS; i++) {
+        jobs[i] = make_knn(&h);
+        jobs[i]->request.queries = (struct tensor){DTYPE_FLOAT32, 1, DIMENSION, h.queries + i};
+        submit(&h, jobs[i]);
+    }
+    for (uint32_t i = 0; i < ORDERS; i++) {
+        const float *query = share_query(c->share, &c->peer_orders);
+        const float *sent = h.queries + i;
+        bool is_beside = i < SHARE_QUERIES;
+        if (is_beside) cr_assert_eq(memcmp(query, sent, DIMENSION * sizeof *sent), 0, "%u", i);
+        struct order o = expect_run(c, RUN_KNN);
+        cr_assert_eq(o.run.queries == PLACE_WITH_ORDER, is_beside, "%u", i);
+        if (!is_beside) cr_assert_eq(at(&h, o.run.queries), sent);
+        answer(c, &o, RESULT_OK, 0);
+        expect_back(&h, jobs[i]);
+        drop_job(jobs[i]);
+    }
+    close_house(&h);
+}
+
 Test(gpu, an_order_for_knn)
 {
     struct house h;

@@ -81,6 +81,8 @@ static void look_at_pieces(struct gpu *g, const void *pinned, uint64_t written)
 static void watch(void *owner, const struct sim_work *w)
 {
     struct gpu *g = peer->gpu;
+    bool is_direct = w->kind == WORK_KERNEL && w->call.kernel == KERNEL_DIRECT;
+    if (g && is_direct) look_at_tasks(g, w->call.direct.scratch, w->call.direct.cells);
     if (!g || (w->kind != WORK_COPY_IN && w->kind != WORK_COPY_OUT)) return;
     bool in = w->kind == WORK_COPY_IN;
     look_at_tasks(g, in ? w->to : NULL, in ? w->from : w->to);
