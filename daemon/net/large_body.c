@@ -124,7 +124,8 @@ static void refuse(struct connection *c, enum status st)
     c->peer->refused_bodies++;
     say_why(c, st, &f);
     c->discard = c->header.body_bytes - c->direct_filled;
-    c->begin = c->end;
+    c->begin = c->end =
+        (uint32_t)frame_align(c->end); /* where frames begin, also after some of it */
     c->has_header = false;
     body_drop(large_body_end(c));
     c->net->events.on_bad_frame(c->net->events.owner, c, &c->header, &f);

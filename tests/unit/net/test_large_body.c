@@ -92,6 +92,25 @@ Test(large_body, half_sent_ones_make_room_for_another_peers)
     close_net();
 }
 
+/* A body that is refused as soon as its head has come, with some of it: what follows it lies where
+ * frames begin, for the kernels read its tensors where they are. */
+Test(large_body, what_follows_a_refused_one_is_aligned)
+{
+    open_net(8 * MIB);
+    struct client *a = connect_as(STRANGER);
+    begin(a, 16 * MIB);
+    send_up(a, 64 + 101);
+    cr_assert_eq(a->refused, 1);
+    cr_expect_eq(a->c->begin, a->c->end);
+    cr_expect_eq(a->c->begin % FRAME_ALIGN, 0, "%u", a->c->begin);
+    send_up(a, 17 * MIB);
+    cr_expect(is_sent(a));
+    begin(a, 0);
+    send_up(a, 64);
+    cr_expect_eq(a->received, 1);
+    close_net();
+}
+
 /* Bodies of one peer that do not fit together wait unread for each other, and all arrive. */
 Test(large_body, a_peers_own_wait_and_none_is_refused)
 {
