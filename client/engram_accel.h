@@ -70,9 +70,10 @@ typedef struct ea_options {
      * waits for ever unless asked to. A call that sends several requests has this time for all of
      * them together. */
     uint64_t timeout_us;
-    /* The share of a core, counted over 100 ms, in percent, for which a call may watch for its reply
-     * around the time when replies to such requests come, in place of sleeping: that saves the time
-     * of waking, 20 to 100 us. 1 to 100; 0: 10; EA_WATCH_NEVER. */
+    /* The share of a core, counted over 100 ms, in percent, for which a call may watch for a reply
+     * of a GPU around the time when replies to such requests come, in place of sleeping: that saves
+     * the time of waking, 20 to 100 us. 1 to 100; 0: 10, or never where fewer than 4 processors may
+     * be used; EA_WATCH_NEVER. */
     uint32_t watch_percent;
 } ea_options;
 

@@ -1,16 +1,27 @@
 /* watch: a reply is watched for around the time when it should come, because waking from a sleep
  * takes as long as a short request. Questions of the same form take about as long; what watching
- * costs is bounded by a share of a core (proto/foresight.h). */
+ * costs is bounded by a share of a core (proto/foresight.h). Only replies from a GPU: while the CPU
+ * computes one, the core that watches would be missing there. */
+#include <sched.h>
+
 #include "client/client.h"
 
-enum { WATCH_PERCENT = 10 };
+/* Where there are fewer processors, the daemon and the GPU process need them at the same time. */
+enum { WATCH_PERCENT = 10, PROCESSORS_MIN = 4 };
 
 /* Predictions are the mean of what came before: a foresight of so much alone. */
 #define UNIT_NS UINT64_C(1000000)
 
+static uint32_t percent_here(void)
+{
+    cpu_set_t set;
+    bool few = sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) < PROCESSORS_MIN;
+    return few ? EA_WATCH_NEVER : WATCH_PERCENT;
+}
+
 void ea_watch_init(ea_client *c, uint32_t percent)
 {
-    if (!percent) percent = WATCH_PERCENT;
+    if (!percent) percent = percent_here();
     if (percent > 100) percent = 0;
     foresight_budget_init(&c->watch.budget, percent, (uint64_t)ea_now_ns());
 }
@@ -44,10 +55,15 @@ void ea_watch_sent(ea_client *c, struct client_request *r)
 
 void ea_watch_learn(ea_client *c, const struct client_request *r)
 {
-    if (!r->sent_ns || r->note.code) return;
+    const ea_meta *meta = r->result.meta;
+    if (!r->sent_ns || r->note.code || !meta) return;
+    struct watch_form *f = place_of(c, r);
+    if (meta->backend != EA_BACKEND_GPU) {
+        f->ends = (struct foresight){0};
+        return;
+    }
     int64_t took_ns = ea_now_ns() - r->sent_ns;
-    foresight_learn(&place_of(c, r)->ends, UNIT_NS, took_ns > 0 ? (uint64_t)took_ns : 1,
-                    !c->watch.blind);
+    foresight_learn(&f->ends, UNIT_NS, took_ns > 0 ? (uint64_t)took_ns : 1, !c->watch.blind);
 }
 
 /* Plans the wait for the only request that is out; false: there are others, or when its reply comes

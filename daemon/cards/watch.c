@@ -95,6 +95,17 @@ static bool spin(struct cards *g, int loop_fd, uint64_t now_ns, uint64_t until_n
     return false;
 }
 
+/* Completions that are watched for need not wake the loop. */
+static void wake_all(struct cards *g)
+{
+    for (uint32_t i = 0; i < g->card_count; i++) {
+        struct card *card = &g->cards[i];
+        if (!card->asleep || !card->out || !card_is_ready(card)) continue;
+        ring_wake(gpu_process_completions(card->process));
+        card->asleep = false;
+    }
+}
+
 /* Watches, or plans to be called again when it is time to. */
 static bool watch(struct cards *g, int loop_fd)
 {
@@ -107,6 +118,8 @@ static bool watch(struct cards *g, int loop_fd)
     if (plan.wake_ns) return false;
     uint64_t left_ns = foresight_budget_left(&g->budget, now_ns);
     if (plan.until_ns > now_ns + left_ns) plan.until_ns = now_ns + left_ns;
+    if (now_ns >= plan.until_ns) return false;
+    wake_all(g);
     bool came = spin(g, loop_fd, now_ns, plan.until_ns);
     foresight_budget_spend(&g->budget, clock_read_ns(g->options.clock) - now_ns);
     return came;
@@ -116,14 +129,8 @@ bool cards_watch(struct backend *b, int loop_fd)
 {
     struct cards *g = (struct cards *)b;
     uint32_t out = 0;
-    for (uint32_t i = 0; i < g->card_count; i++) {
-        struct card *card = &g->cards[i];
-        if (!card_is_ready(card)) continue;
-        out += card->out;
-        if (!card->asleep || !card->out) continue;
-        ring_wake(gpu_process_completions(card->process));
-        card->asleep = false;
-    }
+    for (uint32_t i = 0; i < g->card_count; i++)
+        if (card_is_ready(&g->cards[i])) out += g->cards[i].out;
     if (!out) g->wake_ns = 0;
     if (out && watch(g, loop_fd)) return true;
     bool came = false;

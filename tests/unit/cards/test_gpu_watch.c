@@ -1,0 +1,116 @@
+/* When the loop watches for completions: around the time when an order should end. */
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include "proto/foresight.h"
+#include "tests/unit/cards/gpu_house.h"
+
+enum { RUN_NS = 1000000, LOOK_NS = 10000, ENDS = 12 };
+
+/* The loop always has something else to do, so that watching ends at once; the clock stands. */
+struct watched {
+    struct house house;
+    struct played_card *card;
+    int loop_fd;
+};
+
+static void open_watched(struct watched *w)
+{
+    open_house(&w->house, "sim");
+    w->card = processes[0];
+    w->loop_fd = eventfd(1, EFD_NONBLOCK);
+    upload(&w->house, w->card);
+    w->house.stopped_ns = clock_now_ns();
+}
+
+static void close_watched(struct watched *w)
+{
+    w->house.stopped_ns = 0;
+    close(w->loop_fd);
+    close_house(&w->house);
+}
+
+static struct job *give(struct watched *w, struct order *o)
+{
+    struct job *j = make_knn(&w->house);
+    j->foreseen_ns = RUN_NS;
+    submit(&w->house, j);
+    *o = expect_run(w->card, RUN_KNN);
+    cr_assert_eq(o->foreseen_ns, RUN_NS, "the GPU process is told");
+    return j;
+}
+
+static void end(struct watched *w, struct job *j, const struct order *o)
+{
+    answer(w->card, o, RESULT_OK, 0);
+    expect_back(&w->house, j);
+    drop_job(j);
+}
+
+/* Orders that take just twice as long as predicted, and are seen to end. */
+static void learn(struct watched *w)
+{
+    struct order o;
+    for (int i = 0; i < ENDS; i++) {
+        struct job *j = give(w, &o);
+        w->house.stopped_ns += 2 * RUN_NS - LOOK_NS;
+        cards_poll(w->house.gpu);
+        w->house.stopped_ns += LOOK_NS;
+        end(w, j, &o);
+    }
+}
+
+Test(gpu_watch, loop_is_called_again_shortly_before_the_end)
+{
+    struct watched w;
+    struct order o;
+    open_watched(&w);
+    cr_assert_eq(cards_wake_ns(w.house.gpu), UINT64_MAX);
+    learn(&w);
+    struct job *j = give(&w, &o);
+    uint64_t end_ns = w.house.stopped_ns + 2 * RUN_NS;
+    cr_assert_not(cards_watch(w.house.gpu, w.loop_fd));
+    uint64_t wake_ns = cards_wake_ns(w.house.gpu);
+    cr_assert(wake_ns < end_ns - FORESIGHT_LATE_NS && wake_ns > end_ns - RUN_NS / 2,
+              "%lld ns before", (long long)(end_ns - wake_ns));
+    w.house.stopped_ns = wake_ns + FORESIGHT_LATE_NS;
+    cr_assert_not(cards_watch(w.house.gpu, w.loop_fd), "the loop has work");
+    cr_assert_eq(cards_wake_ns(w.house.gpu), UINT64_MAX, "it is to be watched for now");
+    end(&w, j, &o);
+    close_watched(&w);
+}
+
+Test(gpu_watch, second_order_begins_when_the_first_has_ended)
+{
+    struct watched w;
+    struct order first, second;
+    open_watched(&w);
+    learn(&w);
+    struct job *one = give(&w, &first), *two = give(&w, &second);
+    w.house.stopped_ns += 2 * RUN_NS;
+    end(&w, one, &first);
+    uint64_t end_ns = w.house.stopped_ns + 2 * RUN_NS;
+    cr_assert_not(cards_watch(w.house.gpu, w.loop_fd));
+    uint64_t wake_ns = cards_wake_ns(w.house.gpu);
+    cr_assert(wake_ns < end_ns && wake_ns > end_ns - RUN_NS / 2, "%lld ns before",
+              (long long)(end_ns - wake_ns));
+    w.house.stopped_ns += 2 * RUN_NS;
+    end(&w, two, &second);
+    cr_assert_not(cards_watch(w.house.gpu, w.loop_fd));
+    cr_assert_eq(cards_wake_ns(w.house.gpu), UINT64_MAX, "nothing is out");
+    close_watched(&w);
+}
+
+Test(gpu_watch, spin_of_0_means_never)
+{
+    struct watched w;
+    struct order o;
+    open_watched(&w);
+    learn(&w);
+    w.house.config.gpu_spin_us = 0;
+    struct job *j = give(&w, &o);
+    cr_assert_not(cards_watch(w.house.gpu, w.loop_fd));
+    cr_assert_eq(cards_wake_ns(w.house.gpu), UINT64_MAX);
+    end(&w, j, &o);
+    close_watched(&w);
+}
