@@ -102,9 +102,12 @@ uint32_t batch_company(const struct scheduler *s, const struct ticket *t)
 }
 
 /* When a card that has one of t's company should be handed the next: shortly before it is done with
- * what it has, which costs t nothing, and all that come until then run with it. */
+ * what it has, which costs t nothing, and all that come until then run with it. At once if it is
+ * later with that than was predicted. */
 static uint64_t handed_ns(const struct server *sv, uint64_t now_ns)
 {
+    uint64_t since_ns = sv->started_ns > sv->finished_ns ? sv->started_ns : sv->finished_ns;
+    if (now_ns > since_ns + sv->oldest->charge_ns) return now_ns;
     uint64_t backlog_ns = forecast_backlog_ns(sv, now_ns);
     uint64_t lead_ns = HAND_LEAD_NS + sv->charged_ns / HAND_DOUBT;
     return backlog_ns > lead_ns ? now_ns + backlog_ns - lead_ns : now_ns;

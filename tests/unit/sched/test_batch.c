@@ -225,6 +225,27 @@ Test(batch, card_is_handed_the_next_batch_when_it_is_nearly_done)
     sched_scene_close(&c);
 }
 
+/* What takes longer than predicted says nothing about when the card will be done. */
+Test(batch, card_that_is_late_is_handed_the_next_batch_at_once)
+{
+    struct sched_scene c = sched_scene_open(true);
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){1e9, 0, 0});
+    sched_scene_costs(c.s, BACKEND_GPU, (struct scene_cost){0, 1000, 1});
+    c.now_ns = MS;
+    c.s->settings.window_ns = 100 * MS;
+    for (int i = 0; i < 2; i++) {
+        struct ticket *t = send(&c, 0, &key_a, 1);
+        cr_assert_eq(sched_scene_next(&c), t);
+        c.now_ns += 1002 * US;
+    }
+    struct ticket *third = send(&c, 0, &key_a, 1);
+    cr_assert_null(sched_scene_next(&c), "it has company of two");
+    c.now_ns += 500 * US;
+    cr_assert_eq(sched_scene_next(&c), third);
+    sched_scene_drain(&c);
+    sched_scene_close(&c);
+}
+
 /* Behind long work, which goes in passes there, nobody waits to be handed over. */
 Test(batch, card_is_handed_the_next_batch_at_once_beside_long_work)
 {
