@@ -221,10 +221,26 @@ Test(stall, half_a_request_and_no_more_is_dropped)
 {
     open_net();
     begin_request(4096);
-    pass(STALL_MS);
+    pass(STALL_MS + BODY_BYTES / 1024); /* a body has a second more for each MiB */
     cr_expect(c, "dropped early");
-    pass(BODY_BYTES / 1024 + 3 * SWEEP_MS); /* a body has a second more for each MiB */
+    pass(3 * SWEEP_MS);
     cr_expect(!c, "never dropped");
     cr_expect_eq(net.counters.dropped, 1);
+    close_net();
+}
+
+/* A byte now and then does not begin the time anew. */
+Test(stall, a_header_in_drips_is_dropped)
+{
+    open_net();
+    begin_request(8);
+    for (int i = 0; i < 5; i++) {
+        pass(STALL_MS / 5);
+        cr_assert(c, "dropped early");
+        cr_assert_eq(write(far_end, "", 1), 1);
+        turn();
+    }
+    pass(3 * SWEEP_MS);
+    cr_expect(!c, "never dropped");
     close_net();
 }
