@@ -1,7 +1,7 @@
 /* bench_waking: what is lost between sleepers: one client that asks one question after the other,
  * its time less the run's, and what watching costs the daemon, the GPU process and the client; at
- * 100 requests a second, and idle; and what 64 connections get. Needs a GPU (exit 77 without); --sim has the simulated device,
- * whose runs take --run-us. */
+ * 100 requests a second, and idle; and what 64 connections get. Needs a GPU (exit 77 without);
+ * --sim has the simulated device, whose runs take --run-us. */
 #include <argp.h>
 #include <string.h>
 #include <sys/resource.h>
