@@ -66,7 +66,7 @@ enum status net_init(struct net *n, uv_loop_t *loop, const struct clock *clock, 
     n->free_count = max;
     n->now_ns = clock_read_ns(clock);
     n->ration_bytes = RATION_BYTES;
-    ration_begin(n, n->now_ns);
+    ration_begin(n);
     if (!loop) return STATUS_OK;
     if (fault_here("net: timer") || uv_timer_init(loop, &n->sweep)) return STATUS_INTERNAL;
     n->sweep_open = true;
@@ -96,7 +96,7 @@ uint16_t net_tcp_port(const struct net *n)
 
 void net_turn(struct net *n)
 {
-    ration_begin(n, clock_read_ns(n->clock));
+    ration_begin(n);
     if (n->accepts_wait) {
         n->accepts_wait = false;
         for (struct listener *l = n->listeners; l; l = l->next)

@@ -117,10 +117,10 @@ uint64_t ration_wake_ns(const struct net *n)
 
 /* ---------------------------------------------------------------- a turn */
 
-void ration_begin(struct net *n, uint64_t now_ns)
+void ration_begin(struct net *n)
 {
     n->turn++;
-    n->turn_ns = now_ns;
+    if (n->first_behind) n->turn_ns = clock_read_ns(n->clock);
     n->ration_left = n->ration_bytes;
     n->accepted = 0;
 }

@@ -24,7 +24,7 @@ enum {
 };
 
 /* Begins a turn: everybody has a ration again, those in line as far as it reaches. */
-void ration_begin(struct net *n, uint64_t now_ns);
+void ration_begin(struct net *n);
 /* Takes the next connection that may be read in this turn out of the line. NULL: none. */
 struct connection *ration_call(struct net *n);
 /* When those in line are to be called again: 0: in the next turn; UINT64_MAX: nobody waits. */
