@@ -92,14 +92,24 @@ static void put_back(struct workers *w, struct job *j)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Runs a part; the thread that ends the last part goes on with the job, unless it is inside another
- * one: then it looks first at who is next. */
+/* True if j has had as much work by now as the job inside of which it runs, which cannot go on. */
+static bool has_outgrown(struct seat *s, struct job *j)
+{
+    if (s->depth < 2) return false;
+    struct job *inner = s->jobs[s->depth - 2];
+    uint64_t had_ns = atomic_load_explicit(&inner->worked_ns, memory_order_relaxed);
+    return work_queue_level(atomic_load_explicit(&j->worked_ns, memory_order_relaxed)) >=
+           work_queue_level(had_ns + s->spent_ns[s->depth - 2]);
+}
+
+/* Runs a part; the thread that ends the last part goes on with the job, unless it has outgrown the
+ * one that it interrupts. */
 static void run_part(struct seat *s, struct job *j, uint32_t part)
 {
     for (;;) {
         steps_try_part(j, part, s->number);
         if (atomic_fetch_sub_explicit(&j->parts_left, 1, memory_order_acq_rel) > 1) return;
-        if (s->depth > 1) {
+        if (has_outgrown(s, j)) {
             put_back(s->workers, j);
             return;
         }
