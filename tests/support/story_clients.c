@@ -196,6 +196,8 @@ void story_admitted(struct story *s, struct story_request *r)
         r->operation == OPERATION_COLLECTION_CREATE || r->operation == OPERATION_GRAPH_CREATE;
     uint64_t version;
     if (creates && !r->resident && is_stored(s, r, &version)) {
+        STORY_CHECK(s, !story_done(r), "a create is done twice");
+        if (r->token) *(r->first ? &r->first->done : &r->done) = r;
         story_create(s, r->client->space, r->name, version);
         r->made = true;
     }

@@ -37,14 +37,19 @@ void draft_frame(struct story_client *c, const struct story_request *r, uint8_t 
     story_send(c, frame, head + h.body_bytes);
 }
 
+static bool creates(const struct story_request *r)
+{
+    return r->operation == OPERATION_COLLECTION_CREATE || r->operation == OPERATION_GRAPH_CREATE;
+}
+
 void story_choose_write(struct story *s, struct story_request *r)
 {
     const struct story_collection *found = story_find(s, r->client->space, r->name);
-    if (r->name == STORY_NAMES || operation_row(r->operation)->answered ||
-        operation_row(r->operation)->access == ACCESS_READ)
-        return;
+    const struct operation_row *row = operation_row(r->operation);
+    if (r->name == STORY_NAMES) return;
+    if (!creates(r) && (row->answered || row->access == ACCESS_READ)) return;
     if (story_chance(s, 250)) r->token = ++s->model.tokens;
-    if (!found || !story_chance(s, 200)) return;
+    if (creates(r) || !found || !story_chance(s, 200)) return;
     const struct story_state *state = found->last;
     if (state->before && story_chance(s, 200)) state = state->before;
     r->expected = story_chance(s, 30) ? STORY_NEVER : state->version;
