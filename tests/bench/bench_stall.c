@@ -1,6 +1,6 @@
 /* bench_stall: a short client's recalls beside every kind of long request and writer of the same
- * space: p50, p99 and worst of each, beside the same recalls alone, and what the long ones pay.
- * Without --device it runs on the CPU. Exit 1 for errors alone: a figure that misses its target is
+ * space: p50, p99 and worst of each, beside the same recalls alone, and what the long ones pay; with
+ * --graph spreads beside every kind of writer of their graph. Without a device it runs on the CPU. Exit 1 for errors alone: a figure that misses its target is
  * told. */
 #include <argp.h>
 #include <pthread.h>
@@ -227,12 +227,168 @@ static void run_scene(const struct sched_daemon *d, const char *name, const stru
     }
 }
 
+/* ---------------------------------------------------------------- graphs */
+
+/* Each writes once; i rises. Edges that come and go have the weight -1. */
+enum { DEGREE = 8, SEEDS = 64, HOPS = 4, DELTA_EVERY_US = 1000 };
+static uint64_t nodes;
+static bool graphs;
+
+static void edges_of(uint64_t first, uint64_t count, uint64_t *sources, uint64_t *targets,
+                     float *weights, float weight)
+{
+    uint64_t state = first * 2654435761u + 12345;
+    for (uint64_t i = 0; i < count; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        sources[i] = (first + i) % nodes;
+        targets[i] = (state >> 33) % nodes;
+        weights[i] = weight != 0 ? weight : 0.1f + (float)(state >> 40 & 0xff) * 0x1p-9f;
+    }
+}
+
+static void add_random(ea_client *c, uint64_t first, uint64_t count, float weight)
+{
+    uint64_t *sources = malloc(count * sizeof *sources), *targets = malloc(count * sizeof *targets);
+    float *weights = malloc(count * sizeof *weights);
+    if (!sources || !targets || !weights) bench_fail("edges", "no memory");
+    edges_of(first, count, sources, targets, weights, weight);
+    ea_graph_edges e = {.sources = sources, .targets = targets, .weights = weights, .count = count};
+    sched_check(ea_graph_add_edges(c, "links", &e, NULL), c, "add edges");
+    free(sources);
+    free(targets);
+    free(weights);
+}
+
+static void delta_once(ea_client *c, uint64_t i)
+{
+    uint64_t source = i * 7919 % nodes, target = (source * 31 + 7) % nodes;
+    float delta = 0.001f, low = 0, high = 1, sum;
+    ea_graph_edges e = {.sources = &source,
+                        .targets = &target,
+                        .weights = &delta,
+                        .count = 1,
+                        .create = true,
+                        .low = &low,
+                        .high = &high};
+    sched_check(ea_graph_add_weights(c, "links", &e, &sum, NULL), c, "add weights");
+}
+
+static void scale_once(ea_client *c, uint64_t i)
+{
+    sched_check(ea_graph_scale(c, "links", i % 2 ? 2.0f : 0.5f, NULL), c, "scale");
+}
+
+static void prune_once(ea_client *c, uint64_t i)
+{
+    add_random(c, i * 1000, 1000, -1);
+    sched_check(ea_graph_prune(c, "links", -0.25f, NULL), c, "prune");
+}
+
+static void load_once(ea_client *c, uint64_t i)
+{
+    add_random(c, i, nodes, -1);
+    sched_check(ea_graph_prune(c, "links", -0.25f, NULL), c, "prune");
+}
+
+static const struct graph_scene {
+    const char *name;
+    void (*write)(ea_client *c, uint64_t i);
+    unsigned every_us;
+} graph_scenes[] = {
+    {"1,000 deltas of one edge a second", delta_once, DELTA_EVERY_US},
+    {"scale without pause", scale_once, 0},
+    {"1,000 edges come, prune takes them, without pause", prune_once, 0},
+    {"an edge for each node comes, prune takes them", load_once, 0},
+};
+
+struct graph_writer {
+    const struct sched_daemon *daemon;
+    const struct graph_scene *scene;
+    pthread_t thread;
+    atomic_bool stop;
+    struct times *times;
+};
+
+static void *write_graph(void *argument)
+{
+    struct graph_writer *w = argument;
+    ea_client *c = sched_daemon_client(w->daemon);
+    double due = bench_now_s();
+    for (uint64_t i = 0; !atomic_load(&w->stop); i++) {
+        double began = bench_now_s();
+        w->scene->write(c, i);
+        times_add(w->times, began);
+        due += w->scene->every_us / 1e6;
+        if (due > bench_now_s()) usleep((useconds_t)((due - bench_now_s()) * 1e6));
+    }
+    ea_close(c);
+    return NULL;
+}
+
+static struct figures spread(const struct sched_daemon *d)
+{
+    struct times *t = times_make();
+    uint64_t ids[SEEDS];
+    float threshold = 0;
+    ea_spread_options how = {.mode = EA_LINEAR, .hops = HOPS, .threshold = &threshold, .k = K};
+    double start = bench_now_s();
+    for (uint64_t i = 0; bench_now_s() < start + seconds; i++) {
+        for (uint64_t k = 0; k < SEEDS; k++)
+            ids[k] = (i * SEEDS + k) * 104729 % nodes;
+        double began = bench_now_s();
+        ea_spread_result r = {0};
+        sched_check(
+            ea_spread(d->client, "links", &how, &(ea_seeds){.ids = ids, .count = SEEDS}, &r),
+            d->client, "spread");
+        times_add(t, began);
+        ea_spread_result_free(&r);
+    }
+    struct figures f = figures_of(t);
+    free(t);
+    return f;
+}
+
+static void run_graph_scene(const struct sched_daemon *d, const struct graph_scene *s,
+                            const struct figures *alone)
+{
+    for (int with = 0; with < 2; with++) {
+        struct graph_writer w = {.daemon = d, .scene = s, .times = times_make()};
+        if (pthread_create(&w.thread, NULL, write_graph, &w))
+            bench_fail("thread", "it cannot be started");
+        if (!with) usleep(seconds * 500000);
+        struct figures f = with ? spread(d) : (struct figures){0};
+        atomic_store(&w.stop, true);
+        pthread_join(w.thread, NULL);
+        if (with) printf("beside %s\n", s->name);
+        if (with) tell("spreads", f, alone, alone->p99 + 20);
+        tell(with ? "  the writer" : "the writer alone", figures_of(w.times), NULL, 0);
+        free(w.times);
+    }
+}
+
+static void run_graphs(const struct sched_daemon *d)
+{
+    sched_check(ea_graph_create(d->client, "links", NULL), d->client, "create");
+    add_random(d->client, 0, nodes * DEGREE, 0);
+    printf("spreads: %d hops from %d seeds, all nodes kept, %llu nodes x %d edges\n"
+           "  %-52s %9s %9s %12s %7s\n",
+           HOPS, SEEDS, (unsigned long long)nodes, DEGREE, "", "p50", "p99", "worst", "count");
+    spread(d);
+    struct figures alone = spread(d);
+    tell("alone, without pause", alone, NULL, 0);
+    for (size_t i = 0; i < sizeof graph_scenes / sizeof *graph_scenes; i++)
+        if (!only || strstr(graph_scenes[i].name, only))
+            run_graph_scene(d, &graph_scenes[i], &alone);
+}
+
 /* ---------------------------------------------------------------- the program */
 
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     switch (key) {
     case 'q': seconds = 2; return 0;
+    case 'G': graphs = true; return 0;
+    case 'n': nodes = strtoull(value, NULL, 10); return nodes ? 0 : EINVAL;
     case 's': run.simulated = run.has_gpu = true; return 0;
     case 'g': run.has_gpu = true; return 0;
     case 't':
@@ -252,6 +408,8 @@ int main(int argc, char **argv)
 {
     static const struct argp_option known[] = {
         {"quick", 'q', NULL, 0, "Two seconds a figure, for a first look", 0},
+        {"graph", 'G', NULL, 0, "Spreads beside writers of their graph", 0},
+        {"nodes", 'n', "N", 0, "Nodes of the graph (1000000; with --quick 100000)", 0},
         {"sim", 's', NULL, 0, "With the simulated device", 0},
         {"gpu", 'g', NULL, 0, "With the first GPU", 0},
         {"seconds", 't', "N", 0, "How long a figure is measured (10)", 0},
@@ -267,7 +425,14 @@ int main(int argc, char **argv)
     pool = pool_of(POOL, 99);
     const char *const settings[] = {run.has_gpu ? "workers.pin=false" : "gpu.devices=none",
                                     "sched.calibrate=false", NULL};
-    sched_daemon_start(&d, &run, run.rows_max * 3, settings);
+    if (!nodes) nodes = seconds <= 2 ? 100000 : 1000000;
+    sched_daemon_start(&d, &run, graphs ? nodes : run.rows_max * 3, settings);
+    if (graphs) {
+        run_graphs(&d);
+        sched_daemon_stop(&d);
+        free(pool);
+        return 0;
+    }
     sched_load(&d, run.rows_max);
     sched_name(run.rows_max, name);
     printf("recalls: kNN k = %d, 1 query, %llu x %u, the same space\n  %-52s %9s %9s %12s %7s\n", K,
