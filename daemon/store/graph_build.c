@@ -65,6 +65,7 @@ static void write_order(struct graph_edition *g, const uint32_t *degrees)
 void graph_count_weights(struct graph_edition *g, const float *weights, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
+        if (n > 1) graph_yield(i);
         uint32_t size = graph_weight_size(weights[i]);
         if (size > g->weight_size) {
             g->weight_size = size;
@@ -108,6 +109,7 @@ static void measure(struct graph_edition *g)
     for (int side = 0; side < SIDES; side++) {
         g->sides[side].count_max = 0;
         for (uint32_t i = 0; i < g->numbers; i++) {
+            graph_yield(i);
             uint32_t count = list_of(g, side, i)->count;
             if (count > g->sides[side].count_max) g->sides[side].count_max = count;
         }
@@ -115,8 +117,10 @@ static void measure(struct graph_edition *g)
     measure_weights(g);
     const float *factors = part_of(g, GRAPH_FACTORS);
     float factor = 1;
-    for (uint32_t i = 0; factors && i < g->numbers; i++)
+    for (uint32_t i = 0; factors && i < g->numbers; i++) {
+        graph_yield(i);
         factor = factors[i] > factor ? factors[i] : factor;
+    }
     g->factor_exponent = graph_exponent(factor);
 }
 
@@ -178,8 +182,10 @@ static enum status count_side(struct build *b, enum graph_side_of side, const ui
                               struct failure *f)
 {
     uint32_t *degrees = b->degrees[side];
-    for (uint32_t i = 0; i < b->g->numbers; i++)
+    for (uint32_t i = 0; i < b->g->numbers; i++) {
+        graph_yield(i);
         degrees[i] = list_of(b->g, side, i)->count;
+    }
     memset(degrees + b->g->numbers, 0, (b->numbers - b->g->numbers) * sizeof *degrees);
     for (uint64_t i = 0; i < b->n; i++) {
         graph_yield(i);
@@ -188,6 +194,7 @@ static enum status count_side(struct build *b, enum graph_side_of side, const ui
     }
     uint64_t places = 0;
     for (uint32_t i = 0; i < b->numbers; i++) {
+        graph_yield(i);
         if (degrees[i] > GRAPH_DEGREE_MAX)
             return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_TOO_MANY_NODES,
                                "node %" PRIu64 " would have %" PRIu32 " edges, more than %d",
@@ -269,10 +276,11 @@ static void renumber(struct build *b, uint32_t *sources, uint32_t *targets)
 {
     if (!graph_renumber(b->g, b->degrees, &b->map)) return;
     const uint32_t *map = b->map.data;
-    for (uint64_t i = 0; i < b->n; i++)
+    for (uint64_t i = 0; i < b->n; i++) {
+        graph_yield(i);
         sources[i] = map[sources[i]];
-    for (uint64_t i = 0; i < b->n; i++)
         targets[i] = map[targets[i]];
+    }
 }
 
 enum status graph_build(struct graph_edition *g, uint32_t *sources, uint32_t *targets,

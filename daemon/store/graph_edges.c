@@ -32,6 +32,7 @@ static enum status check_weights(struct batch *b, struct failure *f)
 {
     uint32_t most = 0;
     for (uint64_t i = 0; i < b->n; i++) {
+        graph_yield(i);
         uint32_t bits;
         memcpy(&bits, &b->weights[i], sizeof bits);
         bits &= INT32_MAX;
@@ -50,10 +51,12 @@ static enum status check_weights(struct batch *b, struct failure *f)
 
 enum status graph_check_ids(const uint64_t *ids, uint64_t n, const char *what, struct failure *f)
 {
-    for (uint64_t i = 0; i < n; i++)
+    for (uint64_t i = 0; i < n; i++) {
+        graph_yield(i);
         if (ids[i] == GRAPH_NOBODY)
             return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_NODE,
                                "%s %" PRIu64 ": 2^64 - 1 is no node's id", what, i);
+    }
     return STATUS_OK;
 }
 
@@ -81,18 +84,19 @@ static enum status merge_plan(struct batch *b, struct merge *m, enum graph_side_
     const uint32_t *nodes = side == SIDE_OUT ? b->sources : b->targets;
     const uint32_t *others = side == SIDE_OUT ? b->targets : b->sources;
     struct graph_half *halves = m->halves[side];
-    for (uint64_t i = 0; i < b->n; i++)
+    for (uint64_t i = 0; i < b->n; i++) {
+        graph_yield(i);
         halves[i] =
             (struct graph_half){.node = nodes[i], .other = others[i], .weight = b->weights[i]};
+    }
     m->halves[side] = halves_sort(halves, m->spare, b->n, b->replace);
     if (m->halves[side] != halves) m->spare = halves;
 
     uint64_t places = 0, gone = 0;
     struct half_run run;
-    for (uint64_t i = 0, due = 0; i < b->n; i += run.count) {
+    for (uint64_t i = 0, work = 0; i < b->n; i += run.count) {
         run = halves_run(m->halves[side] + i, b->n - i);
-        if (i >= due) yield_check();
-        if (i >= due) due = i + GRAPH_YIELD_EVERY / 4;
+        graph_pace(&work, run.count * 2);
         struct list_plan plan = list_plan_run(g, side, run, b->replace);
         if (plan.count > GRAPH_DEGREE_MAX)
             return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_TOO_MANY_NODES,
@@ -110,10 +114,9 @@ static enum status merge_plan(struct batch *b, struct merge *m, enum graph_side_
 static void merge_side(const struct batch *b, struct graph_half *halves, enum graph_side_of side)
 {
     struct half_run run;
-    for (uint64_t i = 0, due = 0; i < b->n; i += run.count) {
+    for (uint64_t i = 0, work = 0; i < b->n; i += run.count) {
         run = halves_run(halves + i, b->n - i);
-        if (i >= due) yield_check();
-        if (i >= due) due = i + GRAPH_YIELD_EVERY / 4;
+        graph_pace(&work, run.count * 4);
         list_take_run(b->g, side, run, b->replace);
     }
 }
@@ -308,10 +311,14 @@ static enum status add_rows(struct graph_edition *g, void *write, struct failure
                     : make_rows(b, a->rows, numbers, f);
     if (!st && !a->row_ids) st = graph_make_nodes(g, columns, b->n, b->targets, &b->made, f);
     for (uint64_t row = 0; !st && row < a->rows; row++)
-        for (uint64_t i = offsets[row]; i < offsets[row + 1]; i++)
+        for (uint64_t i = offsets[row]; i < offsets[row + 1]; i++) {
+            graph_yield(i);
             b->sources[i] = numbers[row];
-    for (uint64_t i = 0; !st && a->row_ids && i < b->n; i++)
+        }
+    for (uint64_t i = 0; !st && a->row_ids && i < b->n; i++) {
+        graph_yield(i);
         b->targets[i] = numbers[columns[i]];
+    }
     return batch_finish(b, st, f);
 }
 

@@ -31,6 +31,7 @@ struct graph_half *halves_sort(struct graph_half *halves, struct graph_half *spa
     uint64_t counts[DIGITS][VALUES];
     memset(counts, 0, sizeof counts);
     for (uint64_t i = 0; i < n; i++) {
+        graph_yield(i);
         uint64_t key = key_of(&halves[i]);
         for (int digit = 0; digit < DIGITS; digit++)
             counts[digit][key >> (8 * digit) & 0xff]++;
@@ -43,8 +44,10 @@ struct graph_half *halves_sort(struct graph_half *halves, struct graph_half *spa
             places[value] = sum;
             sum += count;
         }
-        for (uint64_t i = 0; i < n; i++)
+        for (uint64_t i = 0; i < n; i++) {
+            graph_yield(i);
             spare[places[key_of(&halves[i]) >> (8 * digit) & 0xff]++] = halves[i];
+        }
         struct graph_half *sorted = spare;
         spare = halves;
         halves = sorted;

@@ -289,8 +289,10 @@ bool side_is_loose(const struct graph_edition *g, enum graph_side_of side)
 static uint64_t places_kept(const struct graph_edition *g, enum graph_side_of side, bool tight)
 {
     uint64_t used = 0;
-    for (uint32_t node = 0; node < g->numbers; node++)
+    for (uint32_t node = 0; node < g->numbers; node++) {
+        graph_yield(node);
         used += room_kept(list_of(g, side, node), tight);
+    }
     return used;
 }
 

@@ -71,7 +71,7 @@ enum status graph_make_nodes(struct graph_edition *g, const uint64_t *ids, uint6
     for (uint64_t first = 0; first < n; first += BATCH) {
         uint64_t count = n - first < BATCH ? n - first : BATCH;
         uint32_t present = graph_numbers_with(g, *made);
-        graph_yield(first);
+        if (first % (8 * BATCH) == 0) yield_check();
         if (node_index_find_many(g->index, ids_of(g), present, ids + first, count,
                                  numbers + first) == count)
             continue;
@@ -201,6 +201,7 @@ static void forget(struct graph_edition *g, const uint64_t *wanted, uint64_t n,
     uint64_t *ids = ids_of(g);
     for (uint64_t first = 0; first < n; first += BATCH) {
         uint64_t count = n - first < BATCH ? n - first : BATCH;
+        if (first % (8 * BATCH) == 0) yield_check();
         graph_find_many(g, wanted + first, count, numbers);
         for (uint64_t i = 0; i < count; i++) {
             uint32_t node = numbers[i];
@@ -223,18 +224,19 @@ static uint64_t drop_from_neighbours(struct graph_edition *g, enum graph_side_of
 {
     const uint64_t *ids = ids_of(g);
     const struct spread_edge *edges = edges_of(g, side); /* only the other side's change */
-    uint64_t dropped = 0;
+    uint64_t dropped = 0, work = 0;
     for (uint64_t i = 0; i < n; i++) {
         const struct spread_list *list = list_of(g, side, gone[i]);
-        graph_yield(i);
         for (uint32_t e = 0; e < list->count; e++) {
             uint32_t other = edges[list->first + e].node;
             if (ids[other] == GRAPH_NOBODY || test_and_set(g->of->marks, other)) continue;
             dropped += list_drop_nobody(g, side == SIDE_OUT ? SIDE_IN : SIDE_OUT, other);
+            graph_pace(&work, 4);
         }
     }
     for (uint64_t i = 0; i < n; i++) {
         const struct spread_list *list = list_of(g, side, gone[i]);
+        graph_pace(&work, list->count);
         for (uint32_t e = 0; e < list->count; e++)
             g->of->marks[edges[list->first + e].node / 64] = 0;
     }
@@ -273,12 +275,16 @@ static enum status remove_some(struct graph_edition *g, void *write, struct fail
     if (!counts->nodes_removed) return STATUS_OK;
 
     const uint32_t *gone = g->of->free_numbers + before;
-    for (uint64_t i = 0; i < counts->nodes_removed; i++)
+    for (uint64_t i = 0, work = 0; i < counts->nodes_removed; i++) {
+        graph_pace(&work, 1);
         counts->edges_removed += list_of(g, SIDE_OUT, gone[i])->count;
+    }
     drop_from_neighbours(g, SIDE_OUT, gone, counts->nodes_removed);
     counts->edges_removed += drop_from_neighbours(g, SIDE_IN, gone, counts->nodes_removed);
-    for (uint64_t i = 0; i < counts->nodes_removed; i++)
+    for (uint64_t i = 0, work = 0; i < counts->nodes_removed; i++) {
+        graph_pace(&work, 4);
         drop_node(g, gone[i]);
+    }
     g->edge_count -= counts->edges_removed;
     if (g->free_count == g->numbers)
         graph_empty(g);

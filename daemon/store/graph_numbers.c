@@ -17,15 +17,19 @@ static uint32_t class_of(uint64_t id, uint32_t degree)
 static void draw_map(const uint64_t *ids, const uint32_t *degrees, uint32_t n, uint32_t *map)
 {
     uint32_t places[CLASSES] = {0}, sum = 0;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        graph_yield(i);
         places[class_of(ids[i], degrees[i])]++;
+    }
     for (uint32_t group = 0; group < CLASSES; group++) {
         uint32_t count = places[group];
         places[group] = sum;
         sum += count;
     }
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        graph_yield(i);
         map[i] = places[class_of(ids[i], degrees[i])]++;
+    }
 }
 
 /* ---- moving ---- */
@@ -88,8 +92,10 @@ static void move_nodes(struct graph_edition *g, const struct number_move *m)
 
 static const uint32_t *out_degrees(const struct graph_edition *g, uint32_t *degrees)
 {
-    for (uint32_t i = 0; i < g->numbers; i++)
+    for (uint32_t i = 0; i < g->numbers; i++) {
+        graph_yield(i);
         degrees[i] = list_of(g, SIDE_OUT, i)->count;
+    }
     return degrees;
 }
 

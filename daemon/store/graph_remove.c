@@ -11,6 +11,7 @@ static uint64_t find_pairs(const struct graph_edition *g, const uint64_t *source
     uint64_t found = 0;
     for (uint64_t first = 0; first < n; first += BATCH) {
         uint64_t count = n - first < BATCH ? n - first : BATCH;
+        if (first % (8 * BATCH) == 0) yield_check();
         graph_find_many(g, sources + first, count, nodes);
         graph_find_many(g, targets + first, count, others);
         for (uint64_t i = 0; i < count; i++)
@@ -23,10 +24,11 @@ static uint64_t find_pairs(const struct graph_edition *g, const uint64_t *source
 static uint64_t drop_halves(struct graph_edition *g, enum graph_side_of side,
                             struct graph_half *halves, uint64_t n)
 {
-    uint64_t dropped = 0;
+    uint64_t dropped = 0, work = 0;
     struct half_run run;
     for (uint64_t i = 0; i < n; i += run.count) {
         run = halves_run(halves + i, n - i);
+        graph_pace(&work, run.count * 4);
         dropped += list_drop_run(g, side, run);
     }
     return dropped;

@@ -89,6 +89,7 @@ static void see(struct weighing *w)
 {
     uint64_t n = w->d->n;
     for (uint64_t i = 0; i < n; i++) {
+        graph_yield(i);
         w->halves[i] = (struct graph_half){.node = w->sources[i], .other = w->targets[i]};
         w->halves[i].at = (uint32_t)i;
         w->seen[i] = (struct edges_seen){0};
@@ -97,8 +98,10 @@ static void see(struct weighing *w)
     if (sorted != w->halves) w->spare = w->halves;
     w->halves = sorted;
     struct half_run run;
+    uint64_t work = 0;
     for (uint64_t i = 0; i < n; i += run.count) {
         run = halves_run(sorted + i, n - i);
+        graph_pace(&work, run.count * 4);
         see_run(w, run);
     }
 }
@@ -155,6 +158,7 @@ static enum status check_pairs(const struct weighing *w, struct failure *f)
     uint32_t worst = NOWHERE;
     bool several = false;
     for (uint64_t i = 0; i < w->d->n; i++) {
+        graph_yield(i);
         const struct graph_half *h = &w->halves[i];
         uint32_t count = w->seen[i].count;
         bool first = !i || !same_pair(h, h - 1);
@@ -168,8 +172,10 @@ static enum status check_pairs(const struct weighing *w, struct failure *f)
 static void set_side(struct weighing *w, enum graph_side_of side)
 {
     struct half_run run;
+    uint64_t work = 0;
     for (uint64_t i = 0; i < w->pairs; i += run.count) {
         run = halves_run(w->halves + i, w->pairs - i);
+        graph_pace(&work, run.count * 4);
         list_set_run(w->g, side, run);
     }
 }
@@ -178,6 +184,7 @@ static void set_weights(struct weighing *w)
 {
     set_side(w, SIDE_OUT);
     for (uint64_t i = 0; i < w->pairs; i++) {
+        graph_yield(i);
         struct graph_half *h = &w->halves[i];
         *h = (struct graph_half){.node = h->other, .other = h->node, .weight = h->weight};
     }
@@ -191,8 +198,10 @@ static enum status weigh(struct weighing *w, struct failure *f)
     if (st) return st;
     see(w);
     st = check_pairs(w, f);
-    for (uint64_t i = 0; !st && i < w->d->n;)
-        i = add_pair(w, i);
+    for (uint64_t i = 0, next, work = 0; !st && i < w->d->n; i = next) {
+        next = add_pair(w, i);
+        graph_pace(&work, next - i);
+    }
     if (!st && w->fresh)
         st = graph_put_edges(w->g, w->sources, w->targets, w->weights, w->fresh, w->made, f);
     if (!st) set_weights(w);
