@@ -1,7 +1,16 @@
 #include "daemon/ops/spread_answer.h"
 
+#include "daemon/base/yield.h"
 #include "daemon/ops/operation_inside.h"
 #include "daemon/ops/radix.h"
+
+/* Of so many records, one after the other, the first looks at what others wait for. */
+enum { YIELD_EVERY = 1 << 14 };
+
+static void yield_at(uint64_t i)
+{
+    if (i % YIELD_EVERY == 0) yield_check();
+}
 
 /* ---- order ---- */
 
@@ -26,8 +35,10 @@ static uint32_t cut_of(const struct spread_record *records, uint64_t count, uint
 {
     uint32_t held[BUCKETS] = {0}; /* records are fewer than 2^32 */
     uint64_t sum = 0;
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count; i++) {
+        yield_at(i);
         held[key_of(records[i].activation) >> BUCKET_SHIFT]++;
+    }
     uint32_t bucket = 0;
     while (bucket < BUCKETS && (sum += held[bucket++]) < k)
         ;
@@ -40,6 +51,7 @@ static uint64_t collect(const struct spread_record *records, uint64_t count, uin
     uint32_t cut = k < count ? cut_of(records, count, k) : UINT32_MAX;
     uint64_t n = 0;
     for (uint64_t i = 0; i < count; i++) {
+        yield_at(i);
         uint32_t key = key_of(records[i].activation);
         if (key < cut) items[n++] = (struct radix_item){key, (uint32_t)i};
     }
@@ -51,13 +63,16 @@ static void sort_ties(const struct spread_ask *a, const struct spread_record *re
                       struct radix_item *items, struct radix_item *room, uint64_t n, uint64_t kept)
 {
     for (uint64_t first = 0, end; first < kept; first = end) {
+        yield_at(first);
         end = first + 1;
         while (end < n && items[end].key == items[first].key)
-            end++;
+            yield_at(end++);
         uint64_t run = end - first;
         if (run == 1) continue;
-        for (uint64_t i = first; i < end; i++)
+        for (uint64_t i = first; i < end; i++) {
+            yield_at(i);
             items[i].key = a->graph.ids[records[items[i].value].node];
+        }
         struct radix_item *sorted = radix_sort(items + first, room + first, run);
         if (sorted != items + first) memcpy(items + first, sorted, run * sizeof *sorted);
     }
@@ -71,6 +86,7 @@ static bool sums_are_exact(const struct spread_record *records, uint64_t count)
 {
     uint32_t least = ONE_BITS;
     for (uint64_t i = 0; i < count; i++) {
+        yield_at(i);
         uint32_t bits = bits_of(records[i].activation);
         if (bits && bits < least) least = bits;
     }
@@ -102,15 +118,21 @@ static void sum_tiers(const struct spread_ask *a, const struct spread_record *re
                       struct spread_set *out)
 {
     double sums[SPREAD_TIERS] = {0};
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count; i++) {
+        yield_at(i);
         add_to(sums, &records[i]);
+    }
     if (!sums_are_sure(sums, count) && !sums_are_exact(records, count)) {
         memset(sums, 0, sizeof sums);
-        for (uint64_t i = 0; i < count; i++)
+        for (uint64_t i = 0; i < count; i++) {
+            yield_at(i);
             items[i] = (struct radix_item){a->graph.ids[records[i].node], (uint32_t)i};
+        }
         const struct radix_item *sorted = radix_sort(items, room, count);
-        for (uint64_t i = 0; i < count; i++)
+        for (uint64_t i = 0; i < count; i++) {
+            yield_at(i);
             add_to(sums, &records[sorted[i].value]);
+        }
     }
     for (int tier = 0; tier < SPREAD_TIERS; tier++)
         out->tier_sums[tier] = (float)sums[tier];
@@ -205,15 +227,19 @@ static bool keep_best(const struct spread_record *records, const struct radix_it
 {
     if (!copy) {
         uint32_t *order = arena_take(keep, out->kept * sizeof *order);
-        for (uint64_t i = 0; order && i < out->kept; i++)
+        for (uint64_t i = 0; order && i < out->kept; i++) {
+            yield_at(i);
             order[i] = items[i].value;
+        }
         out->records = records;
         out->order = order;
         return order;
     }
     struct spread_record *copies = arena_take(keep, out->kept * sizeof *copies);
-    for (uint64_t i = 0; copies && i < out->kept; i++)
+    for (uint64_t i = 0; copies && i < out->kept; i++) {
+        yield_at(i);
         copies[i] = records[items[i].value];
+    }
     out->records = copies;
     out->order = NULL;
     return copies;
