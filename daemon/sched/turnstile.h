@@ -1,9 +1,9 @@
-/* turnstile: who may use the contents of a resident.
- * A graph: many readers or one writer, in arrival order.
- * A collection, whose readers keep the version at which they began: readers wait for nobody but the
- * writers of their own connection that came before them, so that a client which sends a write and a
- * question finds what it wrote, and for a short write that is being done in place. Writers wait for
- * the writers before them, and who drops it for everybody.
+/* turnstile: who may use the contents of a resident. Readers of collections and graphs keep the
+ * version at which they began: they wait for nobody but the writers of their own connection that
+ * came before them, so that a client which sends a write and a question finds what it wrote, and
+ * for a short write that is being done in place. Writers wait for the writers before them, and who
+ * drops it for everybody. (Of what keeps no versions: many readers or one writer, in arrival
+ * order.)
  * Owner:  the resident holds the struct (store/resident.h); the pipeline calls these.
  * Thread: the loop; nothing ever blocks.
  * Errors: none. */

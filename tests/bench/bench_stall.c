@@ -383,6 +383,39 @@ static void run_graphs(const struct sched_daemon *d)
 
 /* ---------------------------------------------------------------- the program */
 
+static void start(struct sched_daemon *d, uint64_t rows)
+{
+    const char *const settings[] = {run.has_gpu ? "workers.pin=false" : "gpu.devices=none",
+                                    "sched.calibrate=false", NULL};
+    sched_daemon_start(d, &run, rows, settings);
+}
+
+static void measure_graphs(void)
+{
+    struct sched_daemon d;
+    start(&d, nodes);
+    run_graphs(&d);
+    sched_daemon_stop(&d);
+}
+
+static void measure_recalls(void)
+{
+    struct sched_daemon d;
+    char name[SCHED_ROWS_NAME];
+    start(&d, run.rows_max * 3);
+    sched_load(&d, run.rows_max);
+    sched_name(run.rows_max, name);
+    printf("recalls: kNN k = %d, 1 query, %llu x %u, the same space\n  %-52s %9s %9s %12s %7s\n", K,
+           (unsigned long long)run.rows_max, run.dimension, "", "p50", "p99", "worst", "count");
+    recall(&d, name, 0, 1); /* warm */
+    struct figures alone[2] = {recall(&d, name, 0, seconds), recall(&d, name, PACE_US, seconds)};
+    tell("alone, 20 a second", alone[1], NULL, 0);
+    tell("alone, without pause", alone[0], NULL, 0);
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
+        if (!only || strstr(scenes[i].name, only)) run_scene(&d, name, &scenes[i], alone);
+    sched_daemon_stop(&d);
+}
+
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     switch (key) {
@@ -408,7 +441,7 @@ int main(int argc, char **argv)
 {
     static const struct argp_option known[] = {
         {"quick", 'q', NULL, 0, "Two seconds a figure, for a first look", 0},
-        {"graph", 'G', NULL, 0, "Spreads beside writers of their graph", 0},
+        {"graph", 'G', NULL, 0, "Only spreads beside writers of their graph", 0},
         {"nodes", 'n', "N", 0, "Nodes of the graph (1000000; with --quick 100000)", 0},
         {"sim", 's', NULL, 0, "With the simulated device", 0},
         {"gpu", 'g', NULL, 0, "With the first GPU", 0},
@@ -420,30 +453,10 @@ int main(int argc, char **argv)
     static const struct argp parser = {known, parse, NULL, NULL, NULL, NULL, NULL};
     unsetenv("STATE_DIRECTORY"); /* no model is to be found there */
     argp_parse(&parser, argc, argv, 0, NULL, NULL);
-    struct sched_daemon d;
-    char name[SCHED_ROWS_NAME];
     pool = pool_of(POOL, 99);
-    const char *const settings[] = {run.has_gpu ? "workers.pin=false" : "gpu.devices=none",
-                                    "sched.calibrate=false", NULL};
     if (!nodes) nodes = seconds <= 2 ? 100000 : 1000000;
-    sched_daemon_start(&d, &run, graphs ? nodes : run.rows_max * 3, settings);
-    if (graphs) {
-        run_graphs(&d);
-        sched_daemon_stop(&d);
-        free(pool);
-        return 0;
-    }
-    sched_load(&d, run.rows_max);
-    sched_name(run.rows_max, name);
-    printf("recalls: kNN k = %d, 1 query, %llu x %u, the same space\n  %-52s %9s %9s %12s %7s\n", K,
-           (unsigned long long)run.rows_max, run.dimension, "", "p50", "p99", "worst", "count");
-    recall(&d, name, 0, 1); /* warm */
-    struct figures alone[2] = {recall(&d, name, 0, seconds), recall(&d, name, PACE_US, seconds)};
-    tell("alone, 20 a second", alone[1], NULL, 0);
-    tell("alone, without pause", alone[0], NULL, 0);
-    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
-        if (!only || strstr(scenes[i].name, only)) run_scene(&d, name, &scenes[i], alone);
-    sched_daemon_stop(&d);
+    if (!graphs) measure_recalls();
+    if (graphs || !only) measure_graphs();
     free(pool);
     return 0;
 }
