@@ -22,7 +22,8 @@ struct replica {
     uint64_t no_norm_first, no_norm_end;
     uint64_t part_bytes[ORDER_PARTS_MAX]; /* of a graph */
     struct device_range ranges[RANGES_MAX];
-    uint32_t holders; /* how many tasks use it */
+    uint64_t multiply_adds; /* that a kNN of many queries does in a microsecond; 0: not known */
+    uint32_t holders;       /* how many tasks use it */
     /* those among them that read it in several passes: it must not change meanwhile */
     uint32_t rereaders;
     struct replica *hash_next;

@@ -12,7 +12,8 @@ enum { BEAT_QUERIES = 256 };
 /* A pass takes about this long, so that a short request of the space, which has the same stream,
  * waits no longer; how long the first takes is guessed from its multiply-adds. */
 #define PASS_NS UINT64_C(4000000)
-enum { PASS_QUERIES_MIN = 16, PASS_GROUP = 16, PASS_GROWTH = 4 };
+/* A tile of the screen has 128 queries: passes of whole tiles waste nothing of it. */
+enum { PASS_QUERIES_MIN = 16, PASS_GROUP = 16, PASS_TILE = 128, PASS_GROWTH = 4 };
 
 /* ---- a batch, out of the heap ---- */
 
@@ -143,15 +144,28 @@ static void plan_batch(struct task *t)
 
 static uint64_t in_groups(uint64_t queries)
 {
-    queries = queries / PASS_GROUP * PASS_GROUP;
+    uint64_t group = queries < PASS_TILE ? PASS_GROUP : PASS_TILE;
+    queries = queries / group * group;
     return queries < PASS_QUERIES_MIN ? PASS_QUERIES_MIN : queries;
+}
+
+/* The multiplications of a query, and one that keeps it from being 0. */
+static uint64_t line_of(const struct order_run *r)
+{
+    return r->row_count * r->dimension + 1;
+}
+
+/* The multiplications that the device is thought to do in a microsecond. */
+static uint64_t rate_of(const struct gpu *g, const struct task *t)
+{
+    uint64_t known = t->replica ? t->replica->multiply_adds : 0;
+    return known ? known : g->ops->multiply_adds(g->device);
 }
 
 static void plan_passes(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    uint64_t line = r->row_count * r->dimension + 1;
-    t->pass_queries = in_groups(g->ops->multiply_adds(g->device) * (PASS_NS / 1000) / line);
+    t->pass_queries = in_groups(rate_of(g, t) * (PASS_NS / 1000) / line_of(r));
     t->pass_queries_max = t->pass_queries * PASS_GROWTH; /* for which there is scratch */
     if (t->pass_queries_max > r->query_count) t->pass_queries_max = r->query_count;
     t->plan.paced = t->plan.rereads = t->pass_queries < r->query_count;
@@ -270,11 +284,22 @@ static enum order_result knn_drain(struct gpu *g, struct task *t, const char *sm
     return last ? run_drain_all(g, t, small) : RESULT_OK;
 }
 
+/* How fast rows are compared depends on them: where the screen lets many pass, a sixth as fast. The
+ * replica remembers it for its next request. A short pass does not fill the device and tells
+ * nothing, unless it was faster. */
+static void learn_rate(const struct gpu *g, struct task *t, uint64_t took_ns)
+{
+    uint64_t us = took_ns / 1000, known = rate_of(g, t);
+    uint64_t rate = us ? t->pass_queries * line_of(&t->order.run) / us : 0;
+    if (!rate || (took_ns < PASS_NS / 2 && rate < known)) return;
+    t->replica->multiply_adds = (known + rate) / 2;
+}
+
 /* How many queries the next pass has, after the time that the last took; what others ran between
  * counts, too. */
-static uint64_t next_pass(const struct gpu *g, const struct task *t)
+static uint64_t next_pass(const struct task *t, uint64_t took_ns)
 {
-    uint64_t took_ns = clock_read_ns(g->clock) - t->pass_began_ns, queries = t->pass_queries;
+    uint64_t queries = t->pass_queries;
     if (took_ns < PASS_NS / 2)
         queries *= 2;
     else
@@ -287,9 +312,11 @@ static uint64_t next_pass(const struct gpu *g, const struct task *t)
  * thresholds. */
 static bool knn_next(struct gpu *g, struct task *t)
 {
+    uint64_t took_ns = clock_read_ns(g->clock) - t->pass_began_ns;
+    learn_rate(g, t, took_ns);
     if (t->first_query + t->pass_queries < t->order.run.query_count) {
         t->first_query += t->pass_queries;
-        t->pass_queries = next_pass(g, t);
+        t->pass_queries = next_pass(t, took_ns);
         return true;
     }
     if (!t->batch) finish_one(g, t);
