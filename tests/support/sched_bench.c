@@ -196,6 +196,7 @@ bool sched_warm_replica(struct sched_daemon *d, uint64_t rows)
     sched_name(rows, name);
     sched_daemon_force(d, "gpu");
     bool there = false;
+    const char *reason = "nothing was asked";
     while (!there && bench_now_s() < end) {
         sched_check(ea_knn(d->client,
                            &(ea_knn_question){.collection = name,
@@ -206,8 +207,10 @@ bool sched_warm_replica(struct sched_daemon *d, uint64_t rows)
                            &r),
                     d->client, "kNN");
         there = r.meta->backend == EA_BACKEND_GPU;
+        reason = ea_reason_name(r.meta->reason);
         if (!there) usleep(500);
     }
+    if (!there) fprintf(stderr, "  %s: no answer of the GPU, but of the CPU: %s\n", name, reason);
     sched_daemon_force(d, "none");
     ea_result_free(&r);
     free(query);
