@@ -40,7 +40,13 @@ static enum reason refusal(const struct pick_input *in)
 struct pick pick_backend(const struct pick_input *in)
 {
     enum reason why = refusal(in);
-    if (why) return to_cpu(why);
+    if (why) {
+        struct pick pick = to_cpu(why);
+        /* More is missing than one job may upload in its own orders. */
+        pick.wants_replica =
+            in->force == FORCE_GPU && why == REASON_QUEUE_FULL && !in->replica_ready;
+        return pick;
+    }
     if (in->force == FORCE_GPU)
         return in->gpu_full ? to_cpu(REASON_QUEUE_FULL)
                             : (struct pick){.backend = BACKEND_GPU, .reason = REASON_FORCED};

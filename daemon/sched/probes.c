@@ -41,9 +41,9 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t octave_bit(uint64_t ns)
+static uint32_t octave_of(uint64_t ns)
 {
-    return UINT64_C(1) << (63 - __builtin_clzll(ns | 1));
+    return 63 - (uint32_t)__builtin_clzll(ns | 1);
 }
 
 bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uint64_t chosen_ns,
@@ -51,14 +51,15 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
 {
     if (p->share <= 0) return false;
     struct probe_line *l = line_of(p, other, operation);
+    uint32_t size = octave_of(chosen_ns);
     l->decided++;
-    l->saved_ns += (double)chosen_ns * p->share * (l->hurried ? HURRY : 1);
+    l->saved_ns[size] += (double)chosen_ns * p->share * (l->hurried ? HURRY : 1);
 
     /* A backend that should be faster was not chosen for lack of confidence or for its failures.
      * Either changes by trying it, so it is probed often as long as probes succeed. */
     bool gains = other_ns <= chosen_ns;
     double costs = gains ? 0 : (double)(other_ns - chosen_ns);
-    uint64_t due_at = l->next_at, octave = octave_bit(chosen_ns);
+    uint64_t due_at = l->next_at, octave = UINT64_C(1) << size;
     if (gains)
         due_at = l->last_at + (l->answered ? INTERVAL_GAIN : least(l->interval, INTERVAL_BARRED));
     /* Sizes that were probed already wait for other sizes, and so does work that would take much
@@ -67,7 +68,7 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
     else if (!l->surprises && !l->hurried)
         due_at += (l->tried & octave ? l->interval : 0) +
                   (costs > 0.5 * (double)chosen_ns ? l->interval : 0);
-    if (l->decided < due_at || costs > l->saved_ns) return false;
+    if (l->decided < due_at || costs > l->saved_ns[size]) return false;
 
     if (gains && l->answered)
         l->interval = INTERVAL_MIN;
@@ -75,8 +76,9 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
         l->interval = least(l->interval * 2, l->lost ? INTERVAL_LOST : INTERVAL_MAX);
     l->next_at = l->decided + l->interval;
     l->tried = l->tried & octave ? octave : l->tried | octave;
-    l->saved_ns -= costs;
+    l->saved_ns[size] -= costs;
     l->staked_ns = costs;
+    l->staked = size;
     l->last_at = l->decided;
     l->answered = false;
     l->hurried -= l->hurried > 0;
@@ -124,7 +126,7 @@ void probes_saw(struct probes *p, enum backend_id b, uint32_t operation, uint64_
     l->answered |= probe;
     if (probe && seen_ns < predicted_ns) { /* the probe cost less than was set aside for it */
         double back = fmin((double)(predicted_ns - seen_ns), l->staked_ns);
-        l->saved_ns += back;
+        l->saved_ns[l->staked] += back;
         l->staked_ns -= back;
     }
     double ratio = (double)seen_ns / (double)predicted_ns;

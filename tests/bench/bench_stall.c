@@ -11,7 +11,14 @@
 #include "tests/bench/bench.h"
 #include "tests/support/sched_bench.h"
 
-enum { K = 10, POOL = 64, SAMPLES_MAX = 1 << 20, PACE_US = 50000, ROW_EVERY_US = 20000 };
+enum {
+    K = 10,
+    POOL = 64,
+    SAMPLES_MAX = 1 << 20,
+    PACE_US = 50000,
+    ROW_EVERY_US = 20000,
+    REASONS = 32
+};
 
 static struct sched_bench run = {.dimension = 768, .rows_max = 20000};
 static unsigned seconds = 10;
@@ -73,7 +80,8 @@ static float *pool_of(uint64_t count, uint64_t seed)
     return sched_random_floats(count * run.dimension, seed);
 }
 
-static void read_once(ea_client *c, const char *name, const float *queries, uint64_t count)
+/* Why it ran where it ran. */
+static ea_reason read_once(ea_client *c, const char *name, const float *queries, uint64_t count)
 {
     ea_result r = {0};
     sched_check(ea_knn(c,
@@ -84,7 +92,10 @@ static void read_once(ea_client *c, const char *name, const float *queries, uint
                                           .k = K},
                        &r),
                 c, "kNN");
+    bool on_gpu = r.meta->backend == EA_BACKEND_GPU;
+    ea_reason reason = on_gpu ? EA_REASON_NONE : r.meta->reason;
     ea_result_free(&r);
+    return reason;
 }
 
 static void write_once(ea_client *c, const char *name, const float *rows, const uint64_t *ids,
@@ -144,19 +155,30 @@ static struct figures end(struct at_work *w)
 
 /* ---------------------------------------------------------------- recalls */
 
+/* Tells which recalls ran on the CPU although there is a card. */
+static void tell_reasons(const size_t *counts)
+{
+    if (!run.has_gpu) return;
+    for (unsigned i = 1; i < REASONS; i++)
+        if (counts[i]) printf("    %zu on the CPU: %s\n", counts[i], ea_reason_name((ea_reason)i));
+}
+
 /* Recalls for for_s seconds, one every every_us; 0: one after the other. */
 static struct figures recall(const struct sched_daemon *d, const char *name, unsigned every_us,
                              double for_s)
 {
     struct times *t = times_make();
+    size_t reasons[REASONS] = {0};
     double start = bench_now_s();
     for (unsigned i = 0; bench_now_s() < start + for_s; i++) {
         double began = bench_now_s();
-        read_once(d->client, name, pool + (size_t)(i % POOL) * run.dimension, 1);
+        ea_reason why = read_once(d->client, name, pool + (size_t)(i % POOL) * run.dimension, 1);
         times_add(t, began);
+        reasons[(unsigned)why < REASONS ? why : 0]++;
         double left_s = began + every_us / 1e6 - bench_now_s();
         if (left_s > 0) usleep((useconds_t)(left_s * 1e6));
     }
+    tell_reasons(reasons);
     struct figures f = figures_of(t);
     free(t);
     return f;

@@ -216,6 +216,22 @@ Test(pick, a_replica_is_wanted_where_it_would_help)
     cr_assert(!pick_backend(&(struct pick_input){.gpu_absent = true}).wants_replica);
 }
 
+/* A large collection is more than one job uploads in its own orders: then uploads follow. */
+Test(pick, a_replica_is_wanted_where_it_is_forced)
+{
+    struct pick_input in = both();
+    in.force = FORCE_GPU;
+    in.gave_up = REASON_QUEUE_FULL;
+    in.replica_ready = false;
+    cr_assert(pick_backend(&in).wants_replica);
+    expect(&in, BACKEND_CPU, REASON_QUEUE_FULL, false);
+    in.replica_ready = true;
+    cr_assert(!pick_backend(&in).wants_replica);
+    in.replica_ready = false;
+    in.gave_up = REASON_FALLBACK_AFTER_ERROR;
+    cr_assert(!pick_backend(&in).wants_replica);
+}
+
 Test(pick, force_asks_nobody)
 {
     struct pick_input in = both();
