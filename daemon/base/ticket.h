@@ -62,6 +62,7 @@ struct ticket {
     uint64_t charge_ns; /* predicted time that its flow, or the server, is charged for it */
     uint64_t run_ns;    /* in flight: predicted for all members together, without uploads */
     uint64_t window_ns; /* in flight: the part of charge_ns that counts towards the window */
+    uint64_t ahead_ns;  /* in flight: the part that others may have to wait for */
     uint64_t dispatched_ns;
     bool passes;       /* in flight beyond a full window */
     uint32_t members;  /* tickets that run as one job with it, itself included; 0: still queued */

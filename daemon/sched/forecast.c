@@ -37,11 +37,29 @@ uint64_t forecast_window_ns(const struct server *sv, uint64_t now_ns)
     return sv->window_ns - elapsed_ns(sv, sv->oldest->window_ns, now_ns);
 }
 
+/* Only the oldest has had the server, but a run that lets others in between does so again and
+ * again. */
+static uint64_t passes_ns(const struct server *sv, uint64_t now_ns)
+{
+    const struct ticket *oldest = sv->oldest;
+    uint64_t left_ns = oldest->charge_ns - elapsed_ns(sv, oldest->charge_ns, now_ns);
+    if (left_ns > oldest->ahead_ns) left_ns = oldest->ahead_ns;
+    return sv->ahead_ns - oldest->ahead_ns + left_ns;
+}
+
+uint64_t forecast_ahead_ns(const struct scheduler *s, const struct server *sv, uint64_t now_ns)
+{
+    if (!sv->oldest) return 0;
+    bool goes_beside =
+        sv->in_flight < IN_FLIGHT_MIN || forecast_window_ns(sv, now_ns) < s->settings.window_ns;
+    return goes_beside ? passes_ns(sv, now_ns) : forecast_backlog_ns(sv, now_ns);
+}
+
 uint64_t forecast_wait_ns(const struct scheduler *s, const struct ticket *t, uint32_t server,
                           uint64_t own_ns, uint64_t charge_ns, uint64_t now_ns)
 {
     const struct server *sv = &s->servers[server];
-    return forecast_backlog_ns(sv, now_ns) +
+    return forecast_ahead_ns(s, sv, now_ns) +
            fair_ahead_ns(sv, &t->tenancy->flows[server], own_ns, charge_ns);
 }
 

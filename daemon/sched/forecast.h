@@ -19,6 +19,10 @@ uint64_t forecast_backlog_ns(const struct server *sv, uint64_t now_ns);
 /* The same, as far as it counts towards the window. */
 uint64_t forecast_window_ns(const struct server *sv, uint64_t now_ns);
 
+/* How much of it a newcomer may have to wait for: where it can start at once, only a pass of a run
+ * that lets others in between. */
+uint64_t forecast_ahead_ns(const struct scheduler *s, const struct server *sv, uint64_t now_ns);
+
 /* How long a ticket will wait that has own_ns of its tenant's queue before it. */
 uint64_t forecast_wait_ns(const struct scheduler *s, const struct ticket *t, uint32_t server,
                           uint64_t own_ns, uint64_t charge_ns, uint64_t now_ns);

@@ -6,9 +6,8 @@
 #include "daemon/sched/flows.h"
 
 enum {
-    IN_FLIGHT_MIN = 2, /* as many may always be in flight: one runs, one is ready */
-    SHORT_PART = 4,    /* a job is short if it alone takes at most this part of the window */
-    PASSING_MAX = 2,   /* short jobs of a flow beyond a full window at once */
+    SHORT_PART = 4,  /* a job is short if it alone takes at most this part of the window */
+    PASSING_MAX = 2, /* short jobs of a flow beyond a full window at once */
     /* how many tickets of a queue are searched for one that fits and need not wait for others */
     HELD_LOOK = 16,
     STEAL_LOOK = 8, /* the same, for one that another server may take */

@@ -29,6 +29,8 @@ struct scheduler_settings {
     bool floors_only; /* predictions are ignored: the GPU has everything above the minimums */
 };
 
+enum { IN_FLIGHT_MIN = 2 }; /* as many may always be in flight: one runs, one is ready */
+
 struct server {
     bool usable;
     uint32_t slots_max; /* dispatches at once, as the backend allows */
@@ -37,6 +39,7 @@ struct server {
     uint32_t in_flight;             /* dispatches */
     uint64_t charged_ns;            /* predicted time of all that is in flight */
     uint64_t window_ns;             /* the part of it that counts towards the window */
+    uint64_t ahead_ns;              /* the part of it that others may have to wait for */
     uint64_t queued_ns;             /* predicted time of all that is queued */
     uint64_t finished_ns;           /* when a run there last ended */
     uint64_t started_ns;            /* since when it has worked on what is in flight now */

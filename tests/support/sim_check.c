@@ -131,7 +131,7 @@ static void check_idle(struct sim_world *w, uint32_t server)
             if (t->other != server) continue;
             uint64_t here = server == SERVER_CPU ? t->cpu_ns : t->gpu_ns;
             uint64_t there = server == SERVER_CPU ? t->gpu_ns : t->cpu_ns;
-            there += forecast_backlog_ns(&s->servers[i], w->now_ns);
+            there += forecast_ahead_ns(s, &s->servers[i], w->now_ns);
             SIM_CHECK(w, here * 110 >= there * 100, "server %u idles, %llu against %llu ns", server,
                       (unsigned long long)here, (unsigned long long)there);
         }

@@ -93,6 +93,27 @@ Test(scheduler, a_line_that_is_long_sends_work_elsewhere)
     sched_scene_close(&c);
 }
 
+/* On the card it runs between two passes of the long one; behind two of them it cannot start. */
+Test(scheduler, a_long_run_in_passes_is_not_waited_for)
+{
+    struct sched_scene c = scene(true, 50e3, 10);
+    struct ticket *long_one = sched_scene_send(&c, 0, 40000000); /* 400 ms on the GPU */
+    cr_assert_eq(sched_scene_next(&c), long_one);
+    cr_assert_eq(long_one->server, SERVER_GPU);
+    struct ticket *t = sched_scene_send(&c, 0, 26000); /* 0.3 ms on the GPU, 26 on the CPU */
+    cr_assert_eq(t->server, SERVER_GPU);
+    cr_assert_leq(t->wait_ns, 4 * MS);
+    cr_assert_eq(sched_scene_next(&c), t);
+    c.now_ns += 200 * MS;
+    sched_scene_finish(&c, t);
+    struct ticket *other = sched_scene_send(&c, 0, 40000000);
+    cr_assert_eq(sched_scene_next(&c), other);
+    t = sched_scene_send(&c, 0, 26000);
+    cr_assert_eq(t->server, SERVER_CPU);
+    sched_scene_drain(&c);
+    sched_scene_close(&c);
+}
+
 Test(scheduler, what_the_gpu_gave_up_goes_first)
 {
     struct sched_scene c = scene(true, 50e3, 10);
