@@ -101,14 +101,14 @@ static const uint32_t *out_degrees(const struct graph_edition *g, uint32_t *degr
 
 bool graph_renumber(struct graph_edition *g, uint32_t *const degrees[SIDES], struct heap_block *map)
 {
-    uint64_t n = g->numbers, spare_bytes = n * sizeof(struct spread_list);
-    if (graph_scratch(g, n * sizeof(uint32_t) + spare_bytes, map)) return false;
+    uint64_t n = g->numbers, spare_at = (n + 1) / 2 * 2 * sizeof(uint32_t); /* lists are aligned */
+    if (graph_scratch(g, spare_at + n * sizeof(struct spread_list), map)) return false;
     if (!graph_nodes_own(g) || !graph_index_own(g)) {
         heap_give(g->of->heap, map);
         return false;
     }
     uint32_t *numbers = map->data;
-    void *spare = numbers + n;
+    void *spare = (char *)map->data + spare_at;
     draw_map(ids_of(g), degrees ? degrees[SIDE_OUT] : out_degrees(g, spare), g->numbers, numbers);
     struct number_move m = {.n = g->numbers, .map = numbers, .spare = spare};
     move_nodes(g, &m);
