@@ -132,7 +132,8 @@ const struct config_key config_keys[] = {
      "request may take on a GPU before its process is killed."},
     {.name = "gpu.spin_us", .type = CONFIG_NUMBER32, .offset = AT(gpu_spin_us), .max = 10000,
      .number = 150, .help = "Microseconds that daemon and GPU process watch for each other's news "
-     "before they sleep, where the end of what they wait for is not predicted; 0: they never watch."},
+     "before they sleep, where the end of what they wait for is not predicted; 0: they never "
+     "watch."},
     {.name = "gpu.spin_percent", .type = CONFIG_NUMBER32, .offset = AT(gpu_spin_percent),
      .max = 100, .number = 100, .help = "The share of a core that the daemon, and a GPU process, "
      "may watch for, counted over 100 ms, in percent."},

@@ -1,5 +1,5 @@
-/* peers_report: what Stats says of peers. Nobody sees another: an operator (root, the daemon's user)
- * has a row for each, as far as there is room, and anyone else one for itself.
+/* peers_report: what Stats says of peers. Nobody sees another: an operator (root, the daemon's
+ * user) has a row for each, as far as there is room, and anyone else one for itself.
  * Owner:  whoever answers.
  * Thread: the loop.
  * Errors: none. */

@@ -1,5 +1,5 @@
-/* sweep: frees what the last readers of old editions leave, on a worker: many pieces of memory, or a
- * large index, take longer than the loop has.
+/* sweep: frees what the last readers of old editions leave, on a worker: many pieces of memory, or
+ * a large index, take longer than the loop has.
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: none; without a job for it, the loop frees. */

@@ -245,7 +245,8 @@ static inline void graph_yield(uint64_t i)
 {
     if (i % GRAPH_YIELD_EVERY == 0) yield_check();
 }
-/* The same for loops whose turns differ, and go to memory that nobody fetched: work counts edges. */
+/* The same for loops whose turns differ, and go to memory that nobody fetched: work counts
+ * edges. */
 enum { GRAPH_PACE = 1 << 11 };
 static inline void graph_pace(uint64_t *work, uint64_t more)
 {

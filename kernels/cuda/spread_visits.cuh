@@ -1,5 +1,5 @@
-/* spread_visits: what the contributions to a target do to it, in mode engram: visits, gains, and the
- * lowest id among the first ones. A visit itself is spread_visit. Device code only. */
+/* spread_visits: what the contributions to a target do to it, in mode engram: visits, gains, and
+ * the lowest id among the first ones. A visit itself is spread_visit. Device code only. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_VISITS_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_VISITS_CUH
 

@@ -1,7 +1,7 @@
 /* bench_stall: a short client's recalls beside every kind of long request and writer of the same
- * space: p50, p99 and worst of each, beside the same recalls alone, and what the long ones pay; with
- * --graph spreads beside every kind of writer of their graph. Without a device it runs on the CPU. Exit 1 for errors alone: a figure that misses its target is
- * told. */
+ * space: p50, p99 and worst of each, beside the same recalls alone, and what the long ones pay;
+ * with --graph spreads beside every kind of writer of their graph. Without a device it runs on the
+ * CPU. Exit 1 for errors alone: a figure that misses its target is told. */
 #include <argp.h>
 #include <pthread.h>
 #include <stdatomic.h>

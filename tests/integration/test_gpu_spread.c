@@ -373,7 +373,7 @@ static void right_answers(uint64_t *want)
     gpu_scene_close(&plain);
 }
 
-/* The process dies of the signal, at once or because it is found to hang, and another is started. */
+/* The process dies of the signal, or is killed because it hangs, and another is started. */
 static void strike(const struct gpu_scene *s, int number)
 {
     uint64_t before = gpu_scene_stats(s->a).restarts;

@@ -1,8 +1,8 @@
 /* Large bodies of several peers: what one can be sure of, whatever others leave half sent. */
 #include "tests/unit/net/body_rig.h"
 
-/* Half-sent bodies of several peers, each its peer's first and older, fill the memory: one that is no
- * larger than a peer's share takes it from them. */
+/* Half-sent bodies of several peers, each its peer's first and older, fill the memory: one that is
+ * no larger than a peer's share takes it from them. */
 Test(body_shares, a_small_one_is_completed_beside_larger_that_are_half_sent)
 {
     open_net(64 * MIB);
