@@ -53,6 +53,7 @@ enum order_result run_direct_fill(struct gpu *g, struct task *t)
     const struct order_run *r = &t->order.run;
     const float *query = query_of(g, t);
     size_t stride = vector_stride(r->dimension);
+    if (!query) return RESULT_REFUSED;
     if (query != t->query) memcpy(t->query, query, r->dimension * sizeof *query);
     memset(t->query + r->dimension, 0, (stride - r->dimension) * sizeof *query);
     g->kernels->norms(r->dimension, t->query, 1, &t->query_norm);
