@@ -32,12 +32,7 @@ struct edition *collection_now(const struct collection *c)
 struct edition *collection_pin(struct collection *c)
 {
     struct edition *e = c->now;
-    unsigned pins = atomic_load_explicit(&e->gate, memory_order_relaxed);
-    do {
-        if (pins == GATE_CLOSED) return NULL;
-    } while (!atomic_compare_exchange_weak_explicit(&e->gate, &pins, pins + 1, memory_order_acquire,
-                                                    memory_order_relaxed));
-    return e;
+    return gate_enter(&e->gate) ? e : NULL;
 }
 
 /* Ends e, which is not the newest and which nobody sees. Segments that no other edition sees are
@@ -92,8 +87,7 @@ void collection_unpin(struct edition *e)
 
 void collection_release(struct edition *e)
 {
-    unsigned pins = atomic_fetch_sub_explicit(&e->gate, 1, memory_order_release);
-    if (pins == 1 && e->newer) retire(e);
+    if (gate_leave(&e->gate) && e->newer) retire(e);
 }
 
 /* ---------------------------------------------------------------- a write; the loop */
@@ -126,7 +120,7 @@ void collection_publish(struct collection *c)
     if (!e) return;
     note_changes(c);
     if (e == before) {
-        atomic_store_explicit(&e->gate, 0, memory_order_release);
+        gate_open(&e->gate);
     } else {
         uint64_t version = atomic_load_explicit(&e->version, memory_order_relaxed);
         resident_set_version(&c->resident, version);
@@ -134,8 +128,7 @@ void collection_publish(struct collection *c)
         before->newer = e;
         e->older = before;
         c->now = e;
-        unsigned pins = atomic_load_explicit(&before->gate, memory_order_acquire);
-        if (!pins || pins == GATE_CLOSED) retire(before);
+        if (!gate_has_readers(&before->gate)) retire(before);
     }
     c->write = (struct collection_write){0};
 }
@@ -147,17 +140,9 @@ struct edition *collection_written(const struct collection *c)
 
 /* ---------------------------------------------------------------- a write; its thread */
 
-/* True if no reader sees the newest edition; none will until the gate is opened. */
-static bool close_gate(struct edition *e)
-{
-    unsigned none = 0;
-    return atomic_compare_exchange_strong_explicit(&e->gate, &none, GATE_CLOSED,
-                                                   memory_order_acquire, memory_order_relaxed);
-}
-
 static bool begin_in_place(struct collection *c)
 {
-    if (c->write.older || !close_gate(c->now)) return false;
+    if (c->write.older || !gate_close(&c->now->gate)) return false;
     c->write.edition = c->now;
     return true;
 }
@@ -214,8 +199,8 @@ void write_end(struct collection *c, uint64_t rows)
 enum status write_refuse(struct collection *c, enum status st, const char *what, struct failure *f)
 {
     heap_refuse(c->heap, st, c->resident.space->number, what, f);
-    unsigned pins = atomic_load_explicit(&c->now->gate, memory_order_relaxed);
-    if (f && (c->write.older || pins)) f->retry_after_ms = RETRY_MEMORY_MS;
+    if (f && (c->write.older || gate_has_readers(&c->now->gate)))
+        f->retry_after_ms = RETRY_MEMORY_MS;
     return st == STATUS_OK ? st : STATUS_RESOURCE_EXHAUSTED;
 }
 
@@ -230,7 +215,7 @@ static void abandon(struct collection *c)
     c->write.left = NULL;
     if (!e) return;
     if (e == now) {
-        atomic_store_explicit(&e->gate, 0, memory_order_release);
+        gate_open(&e->gate);
         return;
     }
     for (size_t i = 0; i < e->segment_count; i++)

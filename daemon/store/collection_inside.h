@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "daemon/store/gate.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/dirty.h"
 
@@ -37,7 +38,7 @@ struct edition {
     struct segment **segments;
     size_t segment_count, segment_capacity;
     struct row_index *index; /* shared with other editions; NULL: no row was ever here */
-    atomic_uint gate;        /* how many have pinned it, or GATE_CLOSED */
+    struct gate gate;
     struct edition *older, *newer;
     struct segment *left; /* what it sees and newer editions do not; older ones may */
 };
@@ -46,7 +47,6 @@ struct edition {
  * while it works need not wait for it. In place the first take half a millisecond; the second, some
  * 10 ms, are for a write that would have to copy much more than it changes. */
 enum { IN_PLACE_BYTES_MAX = 1 << 20, IN_PLACE_FAR_BYTES_MAX = 32 << 20 };
-#define GATE_CLOSED UINT32_MAX /* a writer changes it in place, or nobody may see it any more */
 
 /* The write in progress. */
 struct collection_write {

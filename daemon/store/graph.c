@@ -216,9 +216,8 @@ enum status graph_refuse(struct graph_edition *g, enum status st, const char *wh
 {
     const struct graph *of = g->of;
     heap_refuse(of->heap, st, of->resident.space->number, what, f);
-    unsigned pins = atomic_load_explicit(&of->now->gate, memory_order_relaxed);
-    bool seen = of->write.older || (pins && pins != GATE_CLOSED);
-    if (f && seen) f->retry_after_ms = RETRY_MEMORY_MS;
+    if (f && (of->write.older || gate_has_readers(&of->now->gate)))
+        f->retry_after_ms = RETRY_MEMORY_MS;
     return st == STATUS_OK ? st : STATUS_RESOURCE_EXHAUSTED;
 }
 

@@ -37,12 +37,7 @@ struct graph_edition *graph_now(const struct graph *g)
 struct graph_edition *graph_pin(struct graph *g)
 {
     struct graph_edition *e = g->now;
-    unsigned pins = atomic_load_explicit(&e->gate, memory_order_relaxed);
-    do {
-        if (pins == GATE_CLOSED) return NULL;
-    } while (!atomic_compare_exchange_weak_explicit(&e->gate, &pins, pins + 1, memory_order_acquire,
-                                                    memory_order_relaxed));
-    return e;
+    return gate_enter(&e->gate) ? e : NULL;
 }
 
 /* Ends e, which is not the newest and which nobody sees. Pieces that no other edition sees are
@@ -69,8 +64,7 @@ static void retire(struct graph_edition *e)
 
 void graph_release(struct graph_edition *e)
 {
-    unsigned pins = atomic_fetch_sub_explicit(&e->gate, 1, memory_order_release);
-    if (pins == 1 && e->newer) retire(e);
+    if (gate_leave(&e->gate) && e->newer) retire(e);
 }
 
 struct leftovers graph_take_gone(struct graph *g)
@@ -132,8 +126,7 @@ static void succeed(struct graph *g, struct graph_edition *e)
     before->newer = e;
     e->older = before;
     g->now = e;
-    unsigned pins = atomic_load_explicit(&before->gate, memory_order_acquire);
-    if (!pins || pins == GATE_CLOSED) retire(before);
+    if (!gate_has_readers(&before->gate)) retire(before);
 }
 
 void graph_publish(struct graph *g)
@@ -142,7 +135,7 @@ void graph_publish(struct graph *g)
     if (e) {
         note_changes(g);
         if (e == g->now)
-            atomic_store_explicit(&e->gate, 0, memory_order_release);
+            gate_open(&e->gate);
         else
             succeed(g, e);
     }
@@ -159,11 +152,7 @@ struct graph_edition *graph_written(const struct graph *g)
 /* True if no reader sees the newest edition; none will until the gate is opened. */
 static bool begin_in_place(struct graph *g)
 {
-    unsigned none = 0;
-    if (g->write.older ||
-        !atomic_compare_exchange_strong_explicit(&g->now->gate, &none, GATE_CLOSED,
-                                                 memory_order_acquire, memory_order_relaxed))
-        return false;
+    if (g->write.older || !gate_close(&g->now->gate)) return false;
     g->write.edition = g->now;
     return true;
 }
@@ -235,7 +224,7 @@ static void abandon(struct graph *g)
     g->write.starved = STATUS_OK;
     if (!e) return;
     if (e == now) {
-        atomic_store_explicit(&e->gate, 0, memory_order_release);
+        gate_open(&e->gate);
         return;
     }
     for (int part = 0; part < GRAPH_PARTS; part++)

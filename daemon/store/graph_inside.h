@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "daemon/base/yield.h"
+#include "daemon/store/gate.h"
 #include "daemon/store/dirty.h"
 #include "daemon/store/graph.h"
 #include "daemon/store/node_index.h"
@@ -60,7 +61,7 @@ struct graph_edition {
     struct graph *of;
     uint64_t number; /* rises from edition to edition; changes in place leave it */
     _Atomic uint64_t version;
-    atomic_uint gate; /* how many have pinned it, or GATE_CLOSED */
+    struct gate gate;
     struct graph_edition *older, *newer;
     struct graph_piece *left; /* what it sees and newer editions do not; older ones may */
     struct graph_known known; /* graph_complete writes it */
@@ -81,8 +82,6 @@ struct graph_edition {
     uint64_t kinds[3];
     uint64_t edge_count;
 };
-
-#define GATE_CLOSED UINT32_MAX /* a writer changes it in place, or nobody may see it any more */
 
 /* The write in progress. */
 struct graph_write {

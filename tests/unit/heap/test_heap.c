@@ -253,9 +253,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-Test(heap, survives_threads)
+static void use_in_threads(struct heap *h)
 {
-    struct heap *h = make(6 * MIB);
     heap_limit_cache(h, MIB);
     pthread_t threads[4];
     struct worker workers[4];
@@ -266,6 +265,12 @@ Test(heap, survives_threads)
     for (unsigned i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
     cr_assert_eq(heap_usage(h).bytes_used, 0);
+}
+
+Test(heap, survives_threads)
+{
+    struct heap *h = make(6 * MIB);
+    use_in_threads(h);
     heap_trim(h, 0);
     cr_assert_eq(resident(h), 0);
     heap_destroy(h);
@@ -316,16 +321,7 @@ Test(heap, survives_threads_beside_its_own)
 {
     struct heap *h = make(6 * MIB);
     cr_assert_eq(heap_start_releaser(h), STATUS_OK);
-    heap_limit_cache(h, MIB);
-    pthread_t threads[4];
-    struct worker workers[4];
-    for (unsigned i = 0; i < 4; i++) {
-        workers[i] = (struct worker){h, i + 1};
-        cr_assert_eq(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
-    }
-    for (unsigned i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
-    cr_assert_eq(heap_usage(h).bytes_used, 0);
+    use_in_threads(h);
     heap_destroy(h);
 }
 
