@@ -14,6 +14,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/heap/buddy.h"
+#include "tests/support/sweep.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -281,7 +282,7 @@ Test(heap, a_thread_returns_large_blocks)
 {
     struct heap *h = make(8 * MIB);
     cr_assert_eq(heap_start_releaser(h), STATUS_OK);
-    for (unsigned round = 0; round < 20; round++) {
+    for (unsigned round = 0; round < 20; round += sweep_stride(4)) {
         struct heap_block a = take(h, 7 * MIB, 1);
         memset(a.data, 1, a.bytes);
         heap_release(h, &a);
@@ -305,7 +306,7 @@ Test(heap, a_thread_returns_large_blocks)
 
 Test(heap, ends_while_its_thread_has_work)
 {
-    for (unsigned round = 0; round < 20; round++) {
+    for (unsigned round = 0; round < 20; round += sweep_stride(4)) {
         struct heap *h = make(64 * MIB);
         cr_assert_eq(heap_start_releaser(h), STATUS_OK);
         for (unsigned i = 0; i < 4; i++) {
