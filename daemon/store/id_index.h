@@ -1,7 +1,7 @@
 /* id_index: id -> row, for rows whose ids lie in an array beside it. Open addressing over u32
- * slots, linear probing, at most three quarters full, and no tombstones: a removal closes the gap.
- * The array of ids is authoritative and is passed to every call; the index can be rebuilt from it.
- * Owner:  the caller (a collection, or an operation for a set of ids).
+ * slots, linear probing, at most three quarters full; nothing is ever removed. The array of ids is
+ * authoritative and is passed to every call.
+ * Owner:  the caller, for a set of ids.
  * Thread: one writer or many readers.
  * Errors: only id_index_reserve can fail; the index then still answers as before.
  *
@@ -19,7 +19,6 @@ struct id_index {
     uint32_t *slots;   /* row + 1; 0: empty */
     size_t slot_count; /* a power of two, or 0 */
     bool borrowed;     /* the slots are the caller's memory */
-    bool sparse;       /* rows with id 2^64 - 1 are free and not in the index */
 };
 
 /* The hash of an id: of every index here. */
@@ -35,22 +34,10 @@ void id_index_borrow(struct id_index *x, uint32_t *slots, size_t slot_count);
 /* Makes room for `future` rows in use; rows [0, present) are indexed already. Grows in place,
  * without a second table beside the old one. */
 bool id_index_reserve(struct id_index *x, const uint64_t *ids, uint64_t present, uint64_t future);
-/* Gives slots back if rows [0, present) need far fewer. */
-void id_index_shrink(struct id_index *x, const uint64_t *ids, uint64_t present);
 void id_index_finish(struct id_index *x);
 
 uint32_t id_index_find(const struct id_index *x, const uint64_t *ids, uint64_t id);
-/* Writes the row of wanted[i] to rows[i]; returns how many were found. */
-uint64_t id_index_find_many(const struct id_index *x, const uint64_t *ids, const uint64_t *wanted,
-                            size_t count, uint32_t *rows);
-
 /* ids[row] must not be indexed yet, and room for it must be reserved. */
 void id_index_insert(struct id_index *x, const uint64_t *ids, uint32_t row);
-void id_index_insert_many(struct id_index *x, const uint64_t *ids, uint32_t first, uint64_t count);
-/* Both read ids as they were when the rows were inserted. */
-void id_index_remove(struct id_index *x, const uint64_t *ids, uint32_t row);
-void id_index_move(struct id_index *x, const uint64_t *ids, uint32_t row, uint32_t to);
-/* Renumbers all rows at once: row r becomes map[r]; the ids may move before or after. */
-void id_index_renumber(struct id_index *x, const uint32_t *map);
 
 #endif
