@@ -55,6 +55,12 @@ uint32_t topk_finish(struct topk *t, uint64_t *ids, float *scores);
 /* Sorts count pairs in place, best first, ties by rising id (for lists with a threshold). */
 void topk_sort(struct topk_entry *entries, size_t count);
 
+/* True if a comes before b: the better key, then the lesser id. */
+static inline bool topk_before(struct topk_entry a, struct topk_entry b)
+{
+    return a.key != b.key ? a.key < b.key : a.id < b.id;
+}
+
 /* Returns the key that sorts scores from best to worst. */
 static inline uint32_t topk_key(float score, bool lower_is_better)
 {

@@ -11,7 +11,6 @@ enum { BEAT_QUERIES = 256 };
 
 /* A pass takes about this long, so that a short request of the space, which has the same stream,
  * waits no longer; how long the first takes is guessed from its multiply-adds. */
-#define PASS_NS UINT64_C(4000000)
 /* A tile of the screen has 128 queries: passes of whole tiles waste nothing of it. */
 enum { PASS_QUERIES_MIN = 16, PASS_GROUP = 16, PASS_TILE = 128, PASS_GROWTH = 4 };
 
@@ -165,7 +164,7 @@ static uint64_t rate_of(const struct gpu *g, const struct task *t)
 static void plan_passes(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    t->pass_queries = in_groups(rate_of(g, t) * (PASS_NS / 1000) / line_of(r));
+    t->pass_queries = in_groups(rate_of(g, t) * (ORDER_PASS_NS / 1000) / line_of(r));
     t->pass_queries_max = t->pass_queries * PASS_GROWTH; /* for which there is scratch */
     if (t->pass_queries_max > r->query_count) t->pass_queries_max = r->query_count;
     t->plan.paced = t->plan.rereads = t->pass_queries < r->query_count;
@@ -291,7 +290,7 @@ static void learn_rate(const struct gpu *g, struct task *t, uint64_t took_ns)
 {
     uint64_t us = took_ns / 1000, known = rate_of(g, t);
     uint64_t rate = us ? t->pass_queries * line_of(&t->order.run) / us : 0;
-    if (!rate || (took_ns < PASS_NS / 2 && rate < known)) return;
+    if (!rate || (took_ns < ORDER_PASS_NS / 2 && rate < known)) return;
     t->replica->multiply_adds = (known + rate) / 2;
 }
 
@@ -300,10 +299,10 @@ static void learn_rate(const struct gpu *g, struct task *t, uint64_t took_ns)
 static uint64_t next_pass(const struct task *t, uint64_t took_ns)
 {
     uint64_t queries = t->pass_queries;
-    if (took_ns < PASS_NS / 2)
+    if (took_ns < ORDER_PASS_NS / 2)
         queries *= 2;
     else
-        queries = took_ns > PASS_NS * 2 ? queries / 2 : queries * PASS_NS / took_ns;
+        queries = took_ns > ORDER_PASS_NS * 2 ? queries / 2 : queries * ORDER_PASS_NS / took_ns;
     queries = in_groups(queries);
     return queries < t->pass_queries_max ? queries : t->pass_queries_max;
 }

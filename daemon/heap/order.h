@@ -16,6 +16,8 @@
 #define PLACE_NONE UINT64_MAX
 /* Of a direct request's query: it lies in share.queries, at the place of the order's slot. */
 #define PLACE_WITH_ORDER (UINT64_MAX - 1)
+/* A kNN of many queries is run in passes of about so long, and what came meanwhile between them. */
+#define ORDER_PASS_NS UINT64_C(4000000)
 
 enum order_kind {
     ORDER_UPLOAD = 1, /* rows of a collection's replica; makes the replica if there is none */

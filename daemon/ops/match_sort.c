@@ -9,11 +9,6 @@ static uint64_t lesser(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static bool is_before(const struct topk_entry *a, const struct topk_entry *b)
-{
-    return a->key != b->key ? a->key < b->key : a->id < b->id;
-}
-
 /* Merges two sorted runs, [first, middle) and [middle, end), into the same places of `to`. */
 static void merge(const struct topk_entry *from, struct topk_entry *to, uint64_t first,
                   uint64_t middle, uint64_t end)
@@ -21,7 +16,7 @@ static void merge(const struct topk_entry *from, struct topk_entry *to, uint64_t
     uint64_t left = first, right = middle;
     for (uint64_t at = first; at < end; at++) {
         if (at % MATCH_SORT_PIECE == 0) yield_check();
-        bool from_left = left < middle && (right == end || !is_before(&from[right], &from[left]));
+        bool from_left = left < middle && (right == end || !topk_before(from[right], from[left]));
         to[at] = from_left ? from[left++] : from[right++];
     }
 }

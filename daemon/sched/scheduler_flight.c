@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "daemon/heap/order.h"
 #include "daemon/sched/fair.h"
 #include "daemon/sched/forecast.h"
 #include "daemon/sched/flows.h"
@@ -14,13 +15,11 @@ static uint64_t window_part_ns(const struct scheduler *s, uint32_t server, uint6
     return server == SERVER_CPU && charge_ns > half ? half : charge_ns;
 }
 
-/* A card runs a kNN of many queries in passes of 4 ms (gpu/run_knn.c), and what came meanwhile
- * between them. */
+/* Of a kNN on a card only a pass. */
 static uint64_t ahead_part_ns(const struct ticket *t)
 {
-    enum { PASS_NS = 4000000 };
     bool in_passes = t->server != SERVER_CPU && t->whole.operation == OPERATION_KNN;
-    return in_passes && t->charge_ns > PASS_NS ? PASS_NS : t->charge_ns;
+    return in_passes && t->charge_ns > ORDER_PASS_NS ? ORDER_PASS_NS : t->charge_ns;
 }
 
 static void flight_add(struct server *sv, struct ticket *t)

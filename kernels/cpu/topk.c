@@ -22,11 +22,6 @@ static uint32_t capacity_of(uint32_t k)
     return (k + slack + line - 1) / line * line;
 }
 
-static bool before(struct topk_entry a, struct topk_entry b)
-{
-    return a.key != b.key ? a.key < b.key : a.id < b.id;
-}
-
 static void swap(struct topk_entry *a, struct topk_entry *b)
 {
     struct topk_entry kept = *a;
@@ -39,7 +34,7 @@ static void sort_small(struct topk_entry *entries, size_t count)
     for (size_t i = 1; i < count; i++) {
         struct topk_entry moving = entries[i];
         size_t to = i;
-        for (; to > 0 && before(moving, entries[to - 1]); to--)
+        for (; to > 0 && topk_before(moving, entries[to - 1]); to--)
             entries[to] = entries[to - 1];
         entries[to] = moving;
     }
@@ -50,8 +45,8 @@ static void sift_down(struct topk_entry *heap, size_t root, size_t count)
     for (;;) {
         size_t child = 2 * root + 1;
         if (child >= count) return;
-        if (child + 1 < count && before(heap[child], heap[child + 1])) child++;
-        if (!before(heap[root], heap[child])) return;
+        if (child + 1 < count && topk_before(heap[child], heap[child + 1])) child++;
+        if (!topk_before(heap[root], heap[child])) return;
         swap(&heap[root], &heap[child]);
         root = child;
     }
@@ -72,9 +67,9 @@ static void sort_heap(struct topk_entry *entries, size_t count)
 static void choose_pivot(struct topk_entry *entries, size_t count)
 {
     struct topk_entry *a = entries, *b = entries + count / 2, *c = entries + count - 1;
-    if (before(*b, *a)) swap(a, b);
-    if (before(*c, *b)) swap(b, c);
-    if (before(*b, *a)) swap(a, b);
+    if (topk_before(*b, *a)) swap(a, b);
+    if (topk_before(*c, *b)) swap(b, c);
+    if (topk_before(*b, *a)) swap(a, b);
     swap(a, b);
 }
 
@@ -88,10 +83,10 @@ static size_t partition(struct topk_entry *entries, size_t count)
     for (;;) {
         do
             low++;
-        while (low < count && before(entries[low], pivot));
+        while (low < count && topk_before(entries[low], pivot));
         do
             high--;
-        while (before(pivot, entries[high]));
+        while (topk_before(pivot, entries[high]));
         if (low >= high) break;
         swap(&entries[low], &entries[high]);
     }
