@@ -49,11 +49,11 @@ ifneq ($(SAN),)
 ifeq ($(filter $(SAN),address undefined thread),)
 $(error SAN must be address, undefined or thread, not '$(SAN)')
 endif
-SAN_FLAGS  := -fsanitize=$(SAN) -fno-omit-frame-pointer \
+SAN_FLAGS  := -fsanitize=$(SAN) -fno-omit-frame-pointer -DENGRAM_SANITIZER \
               $(if $(filter undefined,$(SAN)),-fno-sanitize-recover=all)
 endif
 ifneq ($(FUZZ),)
-SAN_FLAGS  := -fsanitize=address,fuzzer-no-link -fno-omit-frame-pointer
+SAN_FLAGS  := -fsanitize=address,fuzzer-no-link -fno-omit-frame-pointer -DENGRAM_SANITIZER
 endif
 COV_FLAGS  := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
 
@@ -207,9 +207,10 @@ endif
 # A switch over one of our enumerations names every case; what a new one means must be said.
 $(BUILD)/daemon/%.o $(BUILD)/kernels/%.o $(BUILD)/client/%.o: SWITCH_FLAGS := \
     -Wswitch-enum -Werror=switch-enum -Werror=switch
-%_avx2.o:   ISA_FLAGS := -mavx2 -mfma -O3
-%_avx512.o: ISA_FLAGS := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -O3
-%_neon.o:   ISA_FLAGS := -O3
+# A root that also sets errno is a call, which no loop around it can be vectorised with.
+%_avx2.o:   ISA_FLAGS := -mavx2 -mfma -O3 -fno-math-errno
+%_avx512.o: ISA_FLAGS := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -O3 -fno-math-errno
+%_neon.o:   ISA_FLAGS := -O3 -fno-math-errno
 $(BUILD)/daemon/gpu/numbers.o: ISA_FLAGS := -O3
 
 $(PROTO_GEN).c $(PROTO_GEN).h &: proto/engram_accel.proto proto/engram_accel.options
@@ -326,7 +327,8 @@ TO         := $(DESTDIR)$(PREFIX)
 SETTINGS   := $(DESTDIR)$(SYSCONFDIR)/engram-accel
 INSTALLED  := bin/engram-acceld bin/engram-accel-gpu bin/engram-accel \
               include/engram_accel.h include/engram_accel_codes.h include/engram_accel_graph.h \
-              include/engram_accel_reports.h include/engram_accel_vectors.h \
+              include/engram_accel_hrr.h include/engram_accel_reports.h \
+              include/engram_accel_vectors.h \
               lib/libengram_accel.a lib/libengram_accel.so \
               lib/libengram_accel.so.$(SOVERSION) lib/libengram_accel.so.$(VERSION) \
               lib/pkgconfig/engram-accel.pc \
@@ -339,7 +341,8 @@ install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 	install -D -m 755 $(GPU) $(TO)/bin/engram-accel-gpu
 	install -D -m 755 $(CLI) $(TO)/bin/engram-accel
 	install -D -m 644 -t $(TO)/include client/engram_accel.h client/engram_accel_codes.h \
-	    client/engram_accel_graph.h client/engram_accel_reports.h client/engram_accel_vectors.h
+	    client/engram_accel_graph.h client/engram_accel_hrr.h client/engram_accel_reports.h \
+	    client/engram_accel_vectors.h
 	install -D -m 644 $(CLIENT_A) $(TO)/lib/libengram_accel.a
 	install -D -m 755 $(CLIENT_SO) $(TO)/lib/libengram_accel.so.$(VERSION)
 	ln -sf libengram_accel.so.$(VERSION) $(TO)/lib/libengram_accel.so.$(SOVERSION)

@@ -353,6 +353,10 @@ struct spread_run {
     uint64_t (*now_ns)(void *owner); /* NULL: deadline_ns is ignored */
     void *now_owner;
     const _Atomic(bool) *cancelled; /* NULL: never; read between steps */
+    /* Called by steps and parts every some ten microseconds of work, when they hold nothing that
+     * others might wait for, so that the thread can do something else in between; NULL: never. */
+    void (*give_way)(void *owner);
+    void *way_owner;
     bool alone; /* one thread runs all parts, so a step should have few of them */
     /* 0: no bound. Otherwise the run ends before a hop that would follow more edges than this in
      * all: outgrown is set, and there is no result. */
@@ -374,7 +378,11 @@ void spread_run_begin(struct spread_run *r);
 /* Prepares the next step and returns the number of its parts; 0: the run has ended. */
 uint32_t spread_run_next(struct spread_run *r);
 void spread_run_part(struct spread_run *r, uint32_t part);
-/* Clears the workspace again. May be called before the end of the run. */
+/* Ends the run, before its last step, too. spread_run_next then returns steps in which the
+ * workspace is cleared, until that is done. A part of these steps may run more than once. */
+void spread_run_close(struct spread_run *r);
+/* Closes the run and runs all of these steps, those that were begun from their start. Does nothing
+ * if they are through. */
 void spread_run_end(struct spread_run *r);
 
 /* Runs all steps and parts one after the other, to the end. */

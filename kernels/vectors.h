@@ -102,6 +102,10 @@ struct vector_kernels {
      * sum) from +0. The results are written from sums[0] on. Rows may have any alignment. */
     void (*weighted_sum)(const float *const *rows, const float *weights, size_t count, size_t first,
                          size_t columns, float *sums);
+
+    /* Divides each row by its norm, element by element, correctly rounded; a row of norm 0 becomes
+     * +0. Norms are finite. */
+    void (*normalize)(uint32_t dimension, float *rows, const float *norms, size_t count);
 };
 
 extern const struct vector_kernels vectors_scalar;

@@ -3,8 +3,6 @@
  * records are made from it at the end. */
 #include "kernels/cpu/spread_inside.h"
 
-#include <string.h>
-
 enum { NODE_EDGES = 2 /* a node costs as much as this many edges of its list */ };
 
 /* ---------------------------------------------------------------- from records, and to them */
@@ -16,6 +14,7 @@ void spread_dense_open(struct spread_run *r)
     uint32_t count = s->record_count;
     for (uint32_t i = 0; i < count; i++) {
         const struct spread_record *record = &s->records[i];
+        spread_give_way_at(r, i);
         s->activations[record->node] = record->activation;
         s->visits[record->node] = (uint8_t)record->visits;
         s->depths[record->node] = record->depth;
@@ -75,16 +74,19 @@ uint32_t spread_dense_records(struct spread_run *r)
 void spread_dense_record(struct spread_run *r, uint32_t part)
 {
     struct spread_range range = spread_share(windows_of(r), part, spread_state_of(r)->parts);
-    for (uint32_t w = range.first; w < range.last; w++)
+    for (uint32_t w = range.first; w < range.last; w++) {
         record_window(r, w * SPREAD_WINDOW, window_end(r, w * SPREAD_WINDOW));
+        spread_give_way(r);
+    }
 }
 
 /* Moves the nodes first touched in the last hop behind the others; returns how many others there
  * are. */
-static uint32_t part_fresh(struct spread_state *s)
+static uint32_t part_fresh(const struct spread_run *r, struct spread_state *s)
 {
     uint32_t before = 0, count = s->record_count;
     for (uint32_t i = 0; i < count; i++) {
+        spread_give_way_at(r, i);
         struct spread_record record = s->records[i];
         if (record.depth == s->depth) continue;
         s->records[i] = s->records[before];
@@ -100,21 +102,21 @@ void spread_dense_finish(struct spread_run *r)
     uint32_t count = s->record_count;
     if (count > s->records_max) s->records_max = count;
     if (s->touched <= most || s->step != SPREAD_STEP_RECORDS) return;
-    uint32_t before = part_fresh(s), keep = (uint32_t)(most - s->touched_before);
+    uint32_t before = part_fresh(r, s), keep = (uint32_t)(most - s->touched_before);
     if (count - before <= keep) return;
-    spread_keep_lowest(s->records + before, count - before, keep, r->graph->ids);
+    spread_keep_lowest(r, s->records + before, count - before, keep);
     s->record_count = before + keep;
 }
 
-void spread_dense_clear(const struct spread_run *r)
+void spread_dense_soil(const struct spread_run *r)
 {
     struct spread_state *s = spread_state_of(r);
     uint64_t nodes = r->graph->nodes;
-    memset(s->activations, 0, nodes * sizeof *s->activations);
-    memset(s->visits, 0, nodes * sizeof *s->visits);
-    memset(s->depths, 0, nodes * sizeof *s->depths);
-    if (r->question->paths) memset(s->parents, 0, nodes * sizeof *s->parents);
-    memset(s->pulled, 0, windows_of(r) * sizeof *s->pulled);
+    spread_soil(s, s->activations, nodes * sizeof *s->activations);
+    spread_soil(s, s->visits, nodes * sizeof *s->visits);
+    spread_soil(s, s->depths, nodes * sizeof *s->depths);
+    if (r->question->paths) spread_soil(s, s->parents, nodes * sizeof *s->parents);
+    spread_soil(s, s->pulled, windows_of(r) * sizeof *s->pulled);
 }
 
 /* ---------------------------------------------------------------- a hop */
@@ -216,6 +218,7 @@ void spread_dense_pull(struct spread_run *r, uint32_t part)
         uint32_t end = window_end(r, first / SPREAD_WINDOW * SPREAD_WINDOW);
         if (end > last) end = last;
         pull_places(r, first, end);
+        spread_give_way(r);
         first = end;
     }
 }
@@ -232,6 +235,7 @@ static void cut_parts(const struct spread_run *r, struct spread_state *s)
     uint64_t most = r->alone ? SPREAD_ALONE_EDGES : SPREAD_PART_EDGES;
     if (most < work / (SPREAD_PARTS_MAX / 2)) most = work / (SPREAD_PARTS_MAX / 2);
     for (uint32_t i = 0; i < g->nodes; i += STEP) {
+        spread_give_way_at(r, i / STEP);
         uint32_t nodes = g->nodes - i < STEP ? g->nodes - i : STEP;
         done += ((uint64_t)spread_in_list(g, g->order[i])->count + NODE_EDGES) * nodes;
         if (done < most || s->pull_parts == SPREAD_PARTS_MAX - 1) continue;
@@ -245,10 +249,13 @@ static void cut_parts(const struct spread_run *r, struct spread_state *s)
 static void spread_out(const struct spread_run *r, struct spread_front *senders)
 {
     if (senders->sent_full) return;
-    if (senders->sent_soiled) memset(senders->sent, 0, r->graph->nodes * sizeof *senders->sent);
+    if (senders->sent_soiled)
+        spread_clear(r, senders->sent, r->graph->nodes * sizeof *senders->sent);
     uint32_t count = senders->count;
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        spread_give_way_at(r, i);
         senders->sent[senders->nodes[i]] = senders->gains[0][i];
+    }
     senders->sent_soiled = true;
 }
 

@@ -53,8 +53,10 @@ static void count_target(const struct spread_run *r, struct targets *t, uint32_t
 
 static void count_seeds(const struct spread_run *r, struct targets *t)
 {
-    for (uint64_t i = 0; i < r->question->seed_count; i++)
+    for (uint64_t i = 0; i < r->question->seed_count; i++) {
+        spread_give_way_at(r, i + 1);
         count_target(r, t, r->question->seeds[i].node, 1);
+    }
 }
 
 /* Prefetches memory that is read soon: the lists of the next nodes, and the places that the edges
@@ -78,6 +80,7 @@ static void count_part(struct spread_run *r, struct spread_range range)
     struct spread_state *s = spread_state_of(r);
     const struct spread_front *senders = spread_senders(s);
     struct targets found;
+    uint64_t since = 0;
     found.count = 0;
     if (s->depth == 0) count_seeds(r, &found);
     for (uint32_t i = range.first; i < range.last; i++) {
@@ -85,20 +88,24 @@ static void count_part(struct spread_run *r, struct spread_range range)
         struct spread_list list = *spread_out_list(r->graph, senders->nodes[i]);
         const struct spread_edge *edges = r->graph->out_edges + list.first;
         uint32_t gains = gains_of(senders, i);
-        for (uint32_t e = 0; e < list.count; e++)
+        for (uint32_t e = 0; e < list.count; e++) {
+            if (e % SPREAD_WAY == SPREAD_WAY - 1) spread_give_way(r);
             if (spread_is_allowed(r->question, edges[e].node))
                 count_target(r, &found, edges[e].node, gains);
+        }
+        spread_pace(r, &since, list.count % SPREAD_WAY + 1);
     }
     flush_targets(r, &found);
 }
 
 /* Computes where the contributions of each target begin. */
-static void place_targets(struct spread_state *s)
+static void place_targets(const struct spread_run *r, struct spread_state *s)
 {
     uint64_t first = 0;
     uint32_t count = s->target_count;
     for (uint32_t i = 0; i < count; i++) {
         struct spread_place *place = &s->places[s->targets[i]];
+        spread_give_way_at(r, i + 1);
         place->first = first;
         first += atomic_load_explicit(&place->count, memory_order_relaxed);
     }
@@ -122,6 +129,7 @@ static void scatter_node(const struct spread_run *r, const struct spread_front *
     const struct spread_edge *edges = g->out_edges + list.first;
     for (uint32_t e = 0; e < list.count; e++) {
         uint32_t target = edges[e].node;
+        if (e % SPREAD_WAY == SPREAD_WAY - 1) spread_give_way(r);
         if (!spread_is_allowed(q, target)) continue;
         float direction =
             g->kinds && !q->ignore_kinds ? spread_direction(kind, g->kinds[target]) : 1.0f;
@@ -136,12 +144,17 @@ static void scatter_node(const struct spread_run *r, const struct spread_front *
 static void scatter_part(struct spread_run *r, struct spread_range range)
 {
     struct spread_state *s = spread_state_of(r);
-    for (uint64_t i = 0; s->depth == 0 && i < r->question->seed_count; i++)
+    uint64_t since = 0;
+    for (uint64_t i = 0; s->depth == 0 && i < r->question->seed_count; i++) {
+        spread_give_way_at(r, i + 1);
         put(r, r->question->seeds[i].node, r->question->seeds[i].activation, SPREAD_NO_NODE);
+    }
     const struct spread_front *senders = spread_senders(s);
     for (uint32_t i = range.first; i < range.last; i++) {
         fetch_ahead(r->graph, s->places, senders->nodes, i, range.last);
         scatter_node(r, senders, i);
+        spread_pace(r, &since,
+                    spread_out_list(r->graph, senders->nodes[i])->count % SPREAD_WAY + 1);
     }
 }
 
@@ -149,10 +162,12 @@ static void scatter_part(struct spread_run *r, struct spread_range range)
 
 /* Returns the source of the first contribution that counted; among equal ones, which follow it,
  * the one with the lowest id. */
-static uint32_t parent_of(const struct spread_graph *g, const uint64_t *c, uint64_t count)
+static uint32_t parent_of(const struct spread_run *r, const uint64_t *c, uint64_t count)
 {
+    const struct spread_graph *g = r->graph;
     uint32_t parent = spread_contribution_source(c[0]);
     for (uint64_t i = 1; i < count && c[i] >> 32 == c[0] >> 32; i++) {
+        spread_give_way_at(r, i);
         uint32_t source = spread_contribution_source(c[i]);
         if (g->ids[source] < g->ids[parent]) parent = source;
     }
@@ -167,11 +182,12 @@ static void visit_all(const struct spread_run *r, struct spread_batch *b,
     for (uint64_t i = 0; i < count; i++) {
         float gain;
         bool expands, first = record->visits == 0;
+        spread_give_way_at(r, i + 1);
         if (!spread_visit(record, value_of(c[i]), depth, q->hops, q->thresholds, &b->cycles, &gain,
                           &expands))
             continue;
         b->touched = true;
-        if (first && q->paths && depth > 0) record->parent = parent_of(r->graph, c + i, count - i);
+        if (first && q->paths && depth > 0) record->parent = parent_of(r, c + i, count - i);
         if (expands) b->gains[gains++][b->active] = gain;
     }
     if (gains == 0) return;
@@ -180,13 +196,14 @@ static void visit_all(const struct spread_run *r, struct spread_batch *b,
     b->nodes[b->active++] = record->node;
 }
 
-static void fold_target(const struct spread_run *r, struct spread_batch *b, uint32_t node)
+/* Returns how many contributions it had. */
+static uint64_t fold_target(const struct spread_run *r, struct spread_batch *b, uint32_t node)
 {
     struct spread_state *s = spread_state_of(r);
     struct spread_place *place = &s->places[node];
     uint64_t *c = s->contributions + place->first;
     uint64_t count = atomic_load_explicit(&place->count, memory_order_relaxed);
-    spread_sort(c, count);
+    spread_sort(r, c, count);
     if (place->slot) {
         visit_all(r, b, &s->records[place->slot - 1], c, count);
     } else {
@@ -198,6 +215,7 @@ static void fold_target(const struct spread_run *r, struct spread_batch *b, uint
     place->first = 0;
     atomic_store_explicit(&place->count, 0, memory_order_relaxed);
     atomic_store_explicit(&place->filled, 0, memory_order_relaxed);
+    return count;
 }
 
 static void fetch_record(const struct spread_state *s, uint32_t node)
@@ -212,11 +230,12 @@ static void fold_part(struct spread_run *r, struct spread_range range)
     enum { FAR = 16, NEAR = 8 };
     struct spread_state *s = spread_state_of(r);
     struct spread_batch b;
+    uint64_t since = 0;
     spread_batch_open(&b);
     for (uint32_t i = range.first; i < range.last; i++) {
         if (i + FAR < range.last) __builtin_prefetch(&s->places[s->targets[i + FAR]], 1);
         if (i + NEAR < range.last) fetch_record(s, s->targets[i + NEAR]);
-        fold_target(r, &b, s->targets[i]);
+        spread_pace(r, &since, fold_target(r, &b, s->targets[i]) % SPREAD_WAY + 1);
         if ((i - range.first) % SPREAD_CHUNK == SPREAD_CHUNK - 1)
             spread_batch_flush(r, &b, SPREAD_GAINS);
     }
@@ -231,9 +250,11 @@ static uint64_t contributions_most(const struct spread_run *r, struct spread_sta
     const struct spread_front *senders = spread_senders(s);
     uint64_t most = s->depth == 0 ? r->question->seed_count : 0;
     uint32_t count = senders->count;
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        spread_give_way_at(r, i + 1);
         most +=
             (uint64_t)spread_out_list(r->graph, senders->nodes[i])->count * gains_of(senders, i);
+    }
     return most;
 }
 
@@ -289,7 +310,7 @@ uint32_t spread_engram_onward(struct spread_run *r)
         s->step = SPREAD_STEP_FOLD;
         return parts_for(s->work, s->target_count);
     }
-    place_targets(s);
+    place_targets(r, s);
     s->step = SPREAD_STEP_SCATTER;
     return parts_for(s->work, spread_senders(s)->count);
 }
@@ -300,7 +321,7 @@ void spread_engram_part(struct spread_run *r, uint32_t part)
     bool whole = s->step == SPREAD_STEP_LEVEL;
     struct spread_range senders = spread_share(spread_senders(s)->count, part, s->parts);
     if (whole || s->step == SPREAD_STEP_COUNT) count_part(r, senders);
-    if (whole) place_targets(s);
+    if (whole) place_targets(r, s);
     if (whole || s->step == SPREAD_STEP_SCATTER) scatter_part(r, senders);
     if (whole || s->step == SPREAD_STEP_FOLD)
         fold_part(r, spread_share(s->target_count, part, s->parts));

@@ -13,9 +13,11 @@
 
 enum {
     SPREAD_CHUNK = 256,      /* nodes that a thread collects before it reserves places for them */
-    SPREAD_PARTS_MAX = 1024, /* parts of a step */
-    SPREAD_PART_EDGES = 32 << 10, /* edges of a part, about */
-    SPREAD_ALONE_EDGES = 1 << 20, /* the same, if one thread runs all parts */
+    SPREAD_PARTS_MAX = 4096, /* parts of a step */
+    SPREAD_PART_EDGES = 32 << 10,   /* edges of a part, about */
+    SPREAD_ALONE_EDGES = 128 << 10, /* the same, if one thread runs all parts */
+    SPREAD_WAY = 512,               /* after so many edges, or nodes, a thread gives way */
+    SPREAD_SOILED_MAX = 24,         /* areas of a workspace */
     SPREAD_GAINS = 3,     /* a node expands at most this often in a run, and so in a level */
     SPREAD_SCRATCH = 8192 /* contributions that fit into the workspace */
 };
@@ -30,7 +32,10 @@ enum spread_step {
     SPREAD_STEP_FOLD,    /* visit the targets */
     SPREAD_STEP_LEVEL,   /* these three as one part */
     SPREAD_STEP_RECORDS, /* make the records of a dense run */
-    SPREAD_STEP_ENDED
+    SPREAD_STEP_ENDED,
+    SPREAD_STEP_CLOSED,
+    SPREAD_STEP_CLEAR_PLACES, /* clear the places of the nodes that were touched */
+    SPREAD_STEP_CLEAR         /* clear all else */
 };
 
 /* How the next hops of mode linear run; the result is the same. */
@@ -68,6 +73,12 @@ struct spread_front {
     bool sent_soiled; /* sent is not all zero */
 };
 
+/* An area of the workspace that is no longer zero. */
+struct spread_soiled {
+    char *at;
+    uint64_t bytes;
+};
+
 struct spread_state {
     enum spread_step step;
     enum spread_hop hop;
@@ -103,6 +114,8 @@ struct spread_state {
     /* how many nodes of a window are done in this hop, if parts share the window */
     _Atomic(uint32_t) *pulled;
     uint32_t pull_parts;
+    struct spread_soiled soiled[SPREAD_SOILED_MAX]; /* once the run is closed */
+    uint32_t soiled_count;
 };
 
 static inline struct spread_state *spread_state_of(const struct spread_run *r)
@@ -129,6 +142,29 @@ static inline float spread_factor(const struct spread_graph *g, uint32_t node)
 {
     return g->factors ? g->factors[node] : 1.0f;
 }
+
+static inline void spread_give_way(const struct spread_run *r)
+{
+    if (r->give_way) r->give_way(r->way_owner);
+}
+
+/* In a loop over i. */
+static inline void spread_give_way_at(const struct spread_run *r, uint64_t i)
+{
+    if (i % SPREAD_WAY == 0) spread_give_way(r);
+}
+
+/* Counts more edges, or nodes, in *since. */
+static inline void spread_pace(const struct spread_run *r, uint64_t *since, uint64_t more)
+{
+    *since += more;
+    if (*since < SPREAD_WAY) return;
+    *since = 0;
+    spread_give_way(r);
+}
+
+/* Sets bytes of the workspace to zero. */
+void spread_clear(const struct spread_run *r, void *data, uint64_t bytes);
 
 /* Adds to a shared count; alone: without the cost of an atomic. */
 static inline uint32_t spread_reserve(_Atomic(uint32_t) *count, uint32_t more, bool alone)
@@ -225,8 +261,19 @@ void spread_dense_touch(struct spread_run *r, uint32_t node, float activation, u
 uint32_t spread_dense_records(struct spread_run *r);
 void spread_dense_record(struct spread_run *r, uint32_t part);
 void spread_dense_finish(struct spread_run *r);
-/* Clears the dense run's arrays in the workspace. */
-void spread_dense_clear(const struct spread_run *r);
+/* Adds an area to those to be cleared. */
+static inline void spread_soil(struct spread_state *s, void *at, uint64_t bytes)
+{
+    if (bytes) s->soiled[s->soiled_count++] = (struct spread_soiled){at, bytes};
+}
+
+/* Notes which of the dense run's arrays are to be cleared. */
+void spread_dense_soil(const struct spread_run *r);
+
+/* Clearing the workspace: next prepares its next step and returns the parts, 0 once all of it is
+ * zero; part runs one. */
+uint32_t spread_clear_next(struct spread_run *r);
+void spread_clear_part(struct spread_run *r, uint32_t part);
 
 /* Mode engram: prepares the first step of the next level, or the following step of this one;
  * returns its parts, 0: no memory. */
@@ -242,9 +289,9 @@ static inline uint32_t spread_contribution_source(uint64_t contribution)
 }
 
 /* Sorts in place by the upper halves; at most n log n steps for any input. */
-void spread_sort(uint64_t *contributions, uint64_t count);
+void spread_sort(const struct spread_run *r, uint64_t *contributions, uint64_t count);
 /* Moves the `keep` records with the lowest ids (all different) to the front. */
-void spread_keep_lowest(struct spread_record *records, uint32_t count, uint32_t keep,
-                        const uint64_t *ids);
+void spread_keep_lowest(const struct spread_run *r, struct spread_record *records, uint32_t count,
+                        uint32_t keep);
 
 #endif

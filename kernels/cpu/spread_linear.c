@@ -3,8 +3,6 @@
  * same sums. */
 #include "kernels/cpu/spread_inside.h"
 
-#include <string.h>
-
 enum {
     /* Pulling all edges takes as long as pushing along one in so many: measured on 400,000 edges
      * (one in three), 8 and 10 million (one in five), one thread. Several threads speed up a pull,
@@ -73,27 +71,46 @@ static void offer_source(const struct spread_graph *g, struct spread_place *plac
     }
 }
 
-/* Pushes along a node's edges; count: how many targets there are so far. Returns how many after
- * it. */
-static uint32_t push_node(const struct spread_run *r, struct spread_state *s, uint32_t source,
-                          float sent, uint32_t count)
+/* Pushes along some edges of a node; count: how many targets there are so far. Returns how many
+ * after it. */
+static uint32_t push_edges(const struct spread_run *r, const struct spread_edge *edges,
+                           uint32_t edge_count, struct spread_seed source, uint32_t count)
 {
     const struct spread_graph *g = r->graph;
-    struct spread_list list = *spread_out_list(g, source);
-    const struct spread_edge *edges = g->out_edges + list.first;
-    for (uint32_t e = 0; e < list.count; e++) {
+    struct spread_state *s = spread_state_of(r);
+    for (uint32_t e = 0; e < edge_count; e++) {
         uint32_t target = edges[e].node;
         if (!spread_is_allowed(r->question, target)) continue;
         struct spread_place *place = &s->places[target];
-        double product = (double)sent * (double)edges[e].weight;
+        double product = (double)source.activation * (double)edges[e].weight;
         if (!place->source) {
-            place->source = source + 1;
+            place->source = source.node + 1;
             place->best = product;
             s->targets[count++] = target;
         } else if (r->question->paths) {
-            offer_source(g, place, source, product);
+            offer_source(g, place, source.node, product);
         }
-        spread_add(&place->sum, g->grid, sent, edges[e].weight);
+        spread_add(&place->sum, g->grid, source.activation, edges[e].weight);
+    }
+    return count;
+}
+
+/* Pushes along all edges of the senders, in pieces. Returns how many targets there are. */
+static uint32_t push_all(const struct spread_run *r)
+{
+    const struct spread_front *senders = spread_senders(spread_state_of(r));
+    uint32_t sending = senders->count, count = 0;
+    uint64_t since = 0;
+    for (uint32_t i = 0; i < sending; i++) {
+        struct spread_seed source = {senders->nodes[i], senders->gains[0][i]};
+        struct spread_list list = *spread_out_list(r->graph, source.node);
+        const struct spread_edge *edges = r->graph->out_edges + list.first;
+        for (uint32_t n; list.count; edges += n, list.count -= n) {
+            n = list.count < SPREAD_WAY ? list.count : SPREAD_WAY;
+            count = push_edges(r, edges, n, source, count);
+            spread_pace(r, &since, n);
+        }
+        spread_pace(r, &since, 1);
     }
     return count;
 }
@@ -118,12 +135,9 @@ static void receive(struct spread_run *r, struct spread_batch *b, uint32_t node,
 void spread_linear_push(struct spread_run *r)
 {
     struct spread_state *s = spread_state_of(r);
-    const struct spread_front *senders = spread_senders(s);
-    uint32_t sending = senders->count, count = 0;
-    for (uint32_t i = 0; i < sending; i++)
-        count = push_node(r, s, senders->nodes[i], senders->gains[0][i], count);
+    uint32_t count = push_all(r);
     if (s->dense && r->question->last_hop)
-        memset(s->activations, 0, r->graph->nodes * sizeof *s->activations);
+        spread_clear(r, s->activations, r->graph->nodes * sizeof *s->activations);
     struct spread_batch b;
     spread_batch_open(&b);
     for (uint32_t i = 0; i < count; i++) {
@@ -135,6 +149,7 @@ void spread_linear_push(struct spread_run *r)
         place->best = 0;
         place->source = 0;
         if (i % SPREAD_CHUNK == SPREAD_CHUNK - 1) spread_batch_flush(r, &b, 1);
+        spread_give_way_at(r, i + 1);
     }
     spread_batch_flush(r, &b, 1);
     if (count > s->targets_max) s->targets_max = count;
@@ -147,6 +162,7 @@ static void list_senders(const struct spread_run *r, struct spread_front *sender
 {
     uint32_t count = 0;
     for (uint32_t n = 0; n < r->graph->nodes; n++) {
+        spread_give_way_at(r, n);
         if (senders->sent[n] == 0.0f) continue;
         senders->nodes[count] = n;
         senders->gains[0][count++] = senders->sent[n];
@@ -158,8 +174,10 @@ static bool many_leave(const struct spread_run *r, const struct spread_front *se
 {
     uint64_t most = r->graph->edges / (r->alone ? ALONE_SHARE : PULL_SHARE), leave = 0;
     uint32_t count = senders->count;
-    for (uint32_t i = 0; i < count && leave <= most; i++)
+    for (uint32_t i = 0; i < count && leave <= most; i++) {
+        spread_give_way_at(r, i + 1);
         leave += spread_out_list(r->graph, senders->nodes[i])->count;
+    }
     return leave > most;
 }
 

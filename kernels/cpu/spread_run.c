@@ -5,8 +5,7 @@
 
 /* ---------------------------------------------------------------- the workspace */
 
-/* above this part of the nodes, clearing all of them is cheaper */
-enum { ALIGNMENT = 64, DENSE_SHARE = 16 };
+enum { ALIGNMENT = 64 };
 
 static uint64_t aligned(uint64_t bytes)
 {
@@ -48,48 +47,6 @@ uint64_t spread_workspace_bytes(uint32_t nodes)
 {
     struct spread_state s;
     return lay_out(&s, NULL, nodes);
-}
-
-static void clear_places(const struct spread_run *r, struct spread_state *s)
-{
-    uint32_t records = s->records_max, targets = s->target_count;
-    if (records > r->graph->nodes / DENSE_SHARE) {
-        memset(s->places, 0, r->graph->nodes * sizeof *s->places);
-        return;
-    }
-    for (uint32_t i = 0; i < records; i++)
-        memset(&s->places[s->records[i].node], 0, sizeof *s->places);
-    for (uint32_t i = 0; i < targets; i++)
-        memset(&s->places[s->targets[i]], 0, sizeof *s->places);
-}
-
-static void clear_front(const struct spread_run *r, struct spread_front *front)
-{
-    uint32_t count = front->sent_full ? 0 : front->count;
-    if (count < front->count_max) count = front->count_max;
-    if (front->sent_soiled) memset(front->sent, 0, r->graph->nodes * sizeof *front->sent);
-    memset(front->nodes, 0, count * sizeof *front->nodes);
-    for (uint32_t i = 0; i < SPREAD_GAINS; i++)
-        memset(front->gains[i], 0, count * sizeof *front->gains[i]);
-}
-
-void spread_run_end(struct spread_run *r)
-{
-    struct spread_state *s = spread_state_of(r);
-    uint32_t targets = s->target_count;
-    if (s->record_count > s->records_max) s->records_max = s->record_count;
-    if (targets < s->targets_max) targets = s->targets_max;
-    if (s->dense)
-        spread_dense_clear(r); /* the places of nodes are clear already */
-    else
-        clear_places(r, s);
-    memset(s->records, 0, s->records_max * sizeof *s->records);
-    memset(s->targets, 0, targets * sizeof *s->targets);
-    for (uint32_t f = 0; f < 2; f++)
-        clear_front(r, &s->fronts[f]);
-    if (s->scratch_soiled) memset(s->scratch, 0, SPREAD_SCRATCH * sizeof *s->scratch);
-    if (s->pull_parts) memset(s->starts, 0, (s->pull_parts + 1) * sizeof *s->starts);
-    memset(s, 0, sizeof *s);
 }
 
 /* ---------------------------------------------------------------- what parts gather */
@@ -142,8 +99,9 @@ static bool is_cancelled(const struct spread_run *r)
 /* Keeps only the nodes that were active after the last hop; none if the run ended earlier. */
 static void keep_last(struct spread_run *r, struct spread_state *s)
 {
-    uint32_t kept = 0, hops = r->question->hops;
-    for (uint32_t i = 0; i < s->record_count; i++) {
+    uint32_t kept = 0, hops = r->question->hops, count = s->record_count;
+    for (uint32_t i = 0; i < count; i++) {
+        spread_give_way_at(r, i);
         struct spread_record record = s->records[i];
         struct spread_place *place = &s->places[record.node];
         place->slot = 0;
@@ -159,6 +117,7 @@ static void finish_linear(struct spread_run *r, struct spread_state *s)
     if (r->question->last_hop) keep_last(r, s);
     uint32_t count = s->record_count;
     for (uint32_t i = 0; i < count; i++) {
+        spread_give_way_at(r, i);
         s->records[i].reserved[0] = 0;
         s->records[i].confidence = s->records[i].activation;
     }
@@ -187,9 +146,11 @@ static bool trim(struct spread_run *r, struct spread_state *s)
     if (s->dense) return s->touched > most; /* they are dropped when the records are made */
     if (count <= most) return false;
     uint32_t keep = (uint32_t)(most - before);
-    spread_keep_lowest(s->records + before, count - before, keep, r->graph->ids);
-    for (uint32_t i = before + keep; i < count; i++)
+    spread_keep_lowest(r, s->records + before, count - before, keep);
+    for (uint32_t i = before + keep; i < count; i++) {
+        spread_give_way_at(r, i);
         s->places[s->records[i].node].slot = 0;
+    }
     s->records_max = count;
     s->record_count = before + keep;
     return true;
@@ -270,6 +231,7 @@ static uint32_t next_step(struct spread_run *r, struct spread_state *s)
 uint32_t spread_run_next(struct spread_run *r)
 {
     struct spread_state *s = spread_state_of(r);
+    if (s->step >= SPREAD_STEP_CLOSED) return spread_clear_next(r);
     if (s->step == SPREAD_STEP_ENDED) return 0;
     if (s->step == SPREAD_STEP_RECORDS) return finish(r);
     bool first = s->step == SPREAD_STEP_NONE;
@@ -300,7 +262,10 @@ void spread_run_part(struct spread_run *r, uint32_t part)
     case SPREAD_STEP_SCATTER:
     case SPREAD_STEP_FOLD:
     case SPREAD_STEP_LEVEL: spread_engram_part(r, part); break;
+    case SPREAD_STEP_CLEAR_PLACES:
+    case SPREAD_STEP_CLEAR: spread_clear_part(r, part); break;
     case SPREAD_STEP_NONE:
+    case SPREAD_STEP_CLOSED:
     case SPREAD_STEP_ENDED: break;
     }
 }

@@ -22,11 +22,14 @@ static void sort_small(uint64_t *c, uint64_t count)
 }
 
 /* Moves the keys of each digit to its range; ends[d]: where the range of digit d ends. */
-static void distribute(uint64_t *c, uint64_t count, uint32_t shift, uint64_t ends[DIGITS])
+static void distribute(const struct spread_run *r, uint64_t *c, uint64_t count, uint32_t shift,
+                       uint64_t ends[DIGITS])
 {
-    uint64_t next[DIGITS] = {0}, first = 0;
-    for (uint64_t i = 0; i < count; i++)
+    uint64_t next[DIGITS] = {0}, first = 0, since = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        spread_give_way_at(r, i + 1);
         next[key_of(c[i]) >> shift & (DIGITS - 1)]++;
+    }
     for (uint32_t d = 0; d < DIGITS; d++) {
         uint64_t digits = next[d];
         next[d] = first;
@@ -35,12 +38,14 @@ static void distribute(uint64_t *c, uint64_t count, uint32_t shift, uint64_t end
     for (uint32_t d = 0; d < DIGITS; d++) {
         while (next[d] < ends[d]) {
             uint64_t moving = c[next[d]];
+            spread_pace(r, &since, 1);
             uint32_t digit = key_of(moving) >> shift & (DIGITS - 1);
             while (digit != d) {
                 uint64_t met = c[next[digit]];
                 c[next[digit]++] = moving;
                 moving = met;
                 digit = key_of(moving) >> shift & (DIGITS - 1);
+                since++;
             }
             c[next[d]++] = moving;
         }
@@ -48,11 +53,13 @@ static void distribute(uint64_t *c, uint64_t count, uint32_t shift, uint64_t end
 }
 
 /* Returns above how many low bits all keys agree; 0: they are equal. */
-static uint32_t differing_bits(const uint64_t *c, uint64_t count)
+static uint32_t differing_bits(const struct spread_run *r, const uint64_t *c, uint64_t count)
 {
     uint32_t differ = 0, bits = 0;
-    for (uint64_t i = 1; i < count; i++)
+    for (uint64_t i = 1; i < count; i++) {
+        spread_give_way_at(r, i);
         differ |= key_of(c[i]) ^ key_of(c[0]);
+    }
     while (bits < 32 && differ >> bits)
         bits++;
     return bits;
@@ -60,32 +67,34 @@ static uint32_t differing_bits(const uint64_t *c, uint64_t count)
 
 /* Recursion: each call sees at least DIGIT_BITS fewer bits, so four deep at most. */
 // NOLINTNEXTLINE(misc-no-recursion)
-static void sort_keys(uint64_t *c, uint64_t count)
+static void sort_keys(const struct spread_run *r, uint64_t *c, uint64_t count)
 {
     if (count <= SMALL) {
         sort_small(c, count);
         return;
     }
-    uint32_t bits = differing_bits(c, count);
+    uint32_t bits = differing_bits(r, c, count);
     if (bits == 0) return;
     uint32_t shift = bits > DIGIT_BITS ? bits - DIGIT_BITS : 0;
     uint64_t ends[DIGITS], first = 0;
-    distribute(c, count, shift, ends);
+    distribute(r, c, count, shift, ends);
     for (uint32_t d = 0; shift > 0 && d < DIGITS; first = ends[d++])
-        if (ends[d] - first > 1) sort_keys(c + first, ends[d] - first);
+        if (ends[d] - first > 1) sort_keys(r, c + first, ends[d] - first);
 }
 
-void spread_sort(uint64_t *contributions, uint64_t count)
+void spread_sort(const struct spread_run *r, uint64_t *contributions, uint64_t count)
 {
-    sort_keys(contributions, count);
+    sort_keys(r, contributions, count);
 }
 
 /* Moves the records without the bit to the front; returns how many these are. */
-static uint32_t split(struct spread_record *records, uint32_t count, const uint64_t *ids,
+static uint32_t split(const struct spread_run *r, struct spread_record *records, uint32_t count,
                       uint64_t bit)
 {
+    const uint64_t *ids = r->graph->ids;
     uint32_t without = 0;
     for (uint32_t i = 0; i < count; i++) {
+        spread_give_way_at(r, i);
         if (ids[records[i].node] & bit) continue;
         struct spread_record kept = records[i];
         records[i] = records[without];
@@ -94,16 +103,19 @@ static uint32_t split(struct spread_record *records, uint32_t count, const uint6
     return without;
 }
 
-void spread_keep_lowest(struct spread_record *records, uint32_t count, uint32_t keep,
-                        const uint64_t *ids)
+void spread_keep_lowest(const struct spread_run *r, struct spread_record *records, uint32_t count,
+                        uint32_t keep)
 {
+    const uint64_t *ids = r->graph->ids;
     while (keep > 0 && keep < count) {
         uint64_t differ = 0;
-        for (uint32_t i = 1; i < count; i++)
+        for (uint32_t i = 1; i < count; i++) {
+            spread_give_way_at(r, i);
             differ |= ids[records[i].node] ^ ids[records[0].node];
+        }
         if (differ == 0) return;
         uint64_t bit = UINT64_C(1) << (63 - __builtin_clzll(differ));
-        uint32_t without = split(records, count, ids, bit);
+        uint32_t without = split(r, records, count, bit);
         if (keep <= without) {
             count = without;
         } else {

@@ -179,4 +179,5 @@ const struct vector_kernels vectors_avx2 = {
     .screen = screen,
     .screen_pass = screen_pass,
     .weighted_sum = weighted_sum,
+    .normalize = walk_normalize,
 };

@@ -181,4 +181,5 @@ const struct vector_kernels vectors_neon = {
     .screen = screen,
     .screen_pass = screen_pass,
     .weighted_sum = weighted_sum,
+    .normalize = walk_normalize,
 };

@@ -108,6 +108,15 @@ static void weighted_sum(const float *const *rows, const float *weights, size_t 
     }
 }
 
+static void normalize(uint32_t dimension, float *rows, const float *row_norms, size_t count)
+{
+    size_t stride = vector_stride(dimension);
+    for (size_t i = 0; i < count * stride; i++) {
+        float norm = row_norms[i / stride];
+        rows[i] = norm == 0.0f ? 0.0f : canonical_divide(rows[i], norm);
+    }
+}
+
 const struct vector_kernels vectors_scalar = {
     .name = "scalar",
     .norms = norms,
@@ -122,4 +131,5 @@ const struct vector_kernels vectors_scalar = {
     .screen = screen,
     .screen_pass = screen_pass,
     .weighted_sum = weighted_sum,
+    .normalize = normalize,
 };

@@ -8,6 +8,8 @@
 
 #include "kernels/canonical.h"
 
+#include <string.h>
+
 /* For helpers whose form is a constant at the call, so that their loops do not branch on it. */
 #define WALK_INLINE static inline __attribute__((always_inline))
 
@@ -113,6 +115,20 @@ static inline void walk_gather(walk_sum *sum, enum metric metric, uint32_t dimen
 {
     walk_scattered(sum, walk_form_of(metric), dimension, query, rows, count, scores);
     if (metric == METRIC_COSINE) walk_cosine(query_norm, norms, count, scores);
+}
+
+static inline void walk_normalize(uint32_t dimension, float *rows, const float *norms, size_t count)
+{
+    size_t stride = vector_stride(dimension);
+    for (size_t r = 0; r < count; r++, rows += stride) {
+        float norm = norms[r];
+        if (norm == 0.0f) {
+            memset(rows, 0, stride * sizeof *rows);
+            continue;
+        }
+        for (size_t i = 0; i < stride; i++)
+            rows[i] = canonical_divide(rows[i], norm);
+    }
 }
 
 #endif

@@ -1,37 +1,15 @@
 """torch_peer.py FILE: torch.topk(q @ X.T) in float32 (TF32 off) over 1,000,000 x 768, beside what
 gpu_bench wrote to FILE in the same run. Prints ratios with targets."""
-import statistics
 import sys
+
+from torch_timing import median_ms, open_peer
 
 ROWS, DIMENSION, K = 1_000_000, 768, 10
 TARGETS = {1: 1.2, 16: 1.2, 128: 1.2, 1024: 1.0}
 
 
-def median_ms(torch, ask, runs):
-    for _ in range(3):
-        ask()
-    times = []
-    for _ in range(runs):
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        ask()
-        stop.record()
-        stop.synchronize()
-        times.append(start.elapsed_time(stop))
-    return statistics.median(times)
-
-
 def main():
-    try:
-        import torch
-    except ImportError:
-        print("SKIP: no torch here")
-        return
-    if not torch.cuda.is_available():
-        print("SKIP: torch sees no CUDA device")
-        return
-    with open(sys.argv[1], encoding="utf-8") as f:
-        ours = {name: float(ms) for name, ms in (line.split() for line in f)}
+    torch, ours = open_peer(sys.argv[1])
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
     torch.manual_seed(1)

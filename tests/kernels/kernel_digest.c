@@ -3,6 +3,9 @@
  * (but for the variant) computed the same bits; run_neon.sh compares this machine with an emulated
  * AArch64. Exits 1 if two variants of this machine differ. No Criterion: it must link statically
  * with a cross compiler. */
+#include "kernels/hrr.h"
+#include "kernels/random.h"
+#include "kernels/superpose.h"
 #include "kernels/topk.h"
 
 #include <stdio.h>
@@ -130,6 +133,60 @@ static uint64_t digest_screen_pass(const struct vector_kernels *k, const struct 
     return digest_floats(passed, count);
 }
 
+/* Two lists, one of three blocks. */
+static uint64_t digest_superposed(const struct vector_kernels *k, const struct input *in)
+{
+    enum { COUNT = 700 };
+    static const float *rows[COUNT];
+    static const uint64_t offsets[] = {0, 11, COUNT};
+    size_t stride = vector_stride(in->dimension);
+    for (size_t i = 0; i < COUNT; i++)
+        rows[i] = in->rows + i * 5 % ROWS * stride;
+    float *scratch = allocate(superpose_scratch(in->dimension, COUNT) * sizeof(float));
+    float *sums = allocate(2 * stride * sizeof(float));
+    struct superpose_lists lists = {rows, NULL, offsets, 2};
+    superpose_choose(k->name)->sums(in->dimension, &lists, scratch, sums);
+    line(k->name, in->dimension, 0, "superposed", sums, 2 * stride);
+    uint64_t digest = digest_floats(sums, 2 * stride);
+    free(scratch), free(sums);
+    return digest;
+}
+
+/* Queries with rows in all forms, and the product of four rows. */
+static uint64_t digest_bound(const struct vector_kernels *k, const struct input *in)
+{
+    static float out[QUERIES * 4096];
+    static const char *const names[] = {"bind", "unbind", "unbind_exact"};
+    const struct hrr_kernels *kernels = hrr_choose(k->name);
+    const float *queries[QUERIES];
+    void *plan = allocate(hrr_plan_bytes(in->dimension));
+    void *scratch = allocate(hrr_scratch_bytes(in->dimension));
+    struct hrr_pairs work = {.plan = hrr_plan_make(in->dimension, plan),
+                             .scratch = scratch,
+                             .a = in->scattered,
+                             .b = queries,
+                             .count = QUERIES,
+                             .out = out,
+                             .out_step = in->dimension};
+    uint64_t all = 0;
+    for (size_t q = 0; q < QUERIES; q++)
+        queries[q] = in->queries + q * vector_stride(in->dimension);
+    for (int form = HRR_BIND; form <= HRR_UNBIND_EXACT; form++) {
+        if (form == HRR_UNBIND_EXACT && !hrr_has_plan(in->dimension)) continue;
+        work.form = (enum hrr_form)form;
+        struct hrr_fault fault = kernels->pairs(&work);
+        size_t done = fault.status == HRR_OK ? QUERIES : fault.pair;
+        line(k->name, in->dimension, 0, names[form], out, done * in->dimension);
+        all = mix(all + digest_floats(out, done * in->dimension) + fault.index);
+    }
+    struct hrr_product product = {
+        .plan = work.plan, .scratch = scratch, .rows = in->scattered, .count = 4, .out = out};
+    (void)kernels->many(&product);
+    line(k->name, in->dimension, 0, "bind_many", out, in->dimension);
+    free(plan), free(scratch);
+    return mix(all + digest_floats(out, in->dimension));
+}
+
 static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimension)
 {
     struct input in = input_create(dimension);
@@ -147,6 +204,14 @@ static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimensio
     k->weighted_sum(in.scattered, in.query_norms, QUERIES, 0, dimension, sums);
     line(k->name, dimension, 0, "weighted_sum", sums, dimension);
     all = mix(all + digest_floats(sums, dimension));
+    all = mix(all + digest_superposed(k, &in));
+    all = mix(all + digest_bound(k, &in));
+    random_choose(k->name)->normal(mix(dimension), dimension, UINT32_MAX, ROWS, in.rows);
+    line(k->name, dimension, 0, "random", in.rows, ROWS * vector_stride(dimension));
+    all = mix(all + digest_floats(in.rows, ROWS * vector_stride(dimension)));
+    k->normalize(dimension, in.rows, in.row_norms, ROWS);
+    line(k->name, dimension, 0, "normalize", in.rows, ROWS * vector_stride(dimension));
+    all = mix(all + digest_floats(in.rows, ROWS * vector_stride(dimension)));
     size_t count = k->pass(in.row_norms, ROWS, in.row_norms[1], dimension % 2, positions);
     for (size_t i = 0; i < count; i++)
         passed[i] = (float)positions[i];
@@ -156,9 +221,40 @@ static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimensio
     return all;
 }
 
+/* Numbers of every exponent and both signs. */
+static uint64_t digest_functions(const struct vector_kernels *k)
+{
+    enum { NUMBERS = 65536 };
+    static float from[NUMBERS], to[NUMBERS];
+    const struct function_kernels *functions = functions_choose(k->name);
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        from[i] = canonical_from_bits(i << 16 | (uint32_t)(mix(i) & 0xffff));
+    functions->exponentials(from, NUMBERS, to);
+    line(k->name, 0, 0, "exponentials", to, NUMBERS);
+    uint64_t all = digest_floats(to, NUMBERS);
+    functions->logistics(from, NUMBERS, to);
+    line(k->name, 0, 0, "logistics", to, NUMBERS);
+    all = mix(all + digest_floats(to, NUMBERS));
+    functions->logarithms(from, NUMBERS, to);
+    line(k->name, 0, 0, "logarithms", to, NUMBERS);
+    all = mix(all + digest_floats(to, NUMBERS));
+    functions->sines(from, NUMBERS, to);
+    line(k->name, 0, 0, "sines", to, NUMBERS);
+    all = mix(all + digest_floats(to, NUMBERS));
+    functions->cosines(from, NUMBERS, to);
+    line(k->name, 0, 0, "cosines", to, NUMBERS);
+    return mix(all + digest_floats(to, NUMBERS));
+}
+
 int main(void)
 {
     int differing = 0;
+    uint64_t functions = digest_functions(vectors_variant(0));
+    for (size_t v = 1; vectors_variant(v); v++) {
+        if (digest_functions(vectors_variant(v)) == functions) continue;
+        fprintf(stderr, "%s differs from scalar in functions\n", vectors_variant(v)->name);
+        differing = 1;
+    }
     for (size_t d = 0; d < sizeof dimensions / sizeof *dimensions; d++) {
         uint64_t reference = digest_variant(vectors_variant(0), dimensions[d]);
         for (size_t v = 1; vectors_variant(v); v++) {

@@ -10,10 +10,20 @@ command -v "$emulator" >/dev/null || { echo "SKIP run_neon: no $emulator"; exit 
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-flags="-std=gnu11 -O2 -D_GNU_SOURCE -I. -Wall -Wextra -ffp-contract=off -fno-fast-math"
-common="tests/kernels/kernel_digest.c kernels/cpu/vectors_scalar.c kernels/cpu/vectors_choose.c"
+flags="-std=gnu11 -O2 -D_GNU_SOURCE -I. -Wall -Wextra -ffp-contract=off -fno-fast-math
+       -fno-math-errno"
+common="tests/kernels/kernel_digest.c kernels/cpu/vectors_scalar.c kernels/cpu/vectors_choose.c
+    kernels/cpu/functions_scalar.c kernels/cpu/functions_choose.c
+    kernels/cpu/random_scalar.c kernels/cpu/random_choose.c
+    kernels/cpu/superpose_scalar.c kernels/cpu/superpose_choose.c
+    kernels/cpu/hrr_scalar.c kernels/cpu/hrr_choose.c kernels/cpu/hrr_plan.c
+    kernels/cpu/transform_plan.c"
 
+# From the library of the build, where there is one that links by itself.
 build_native() {
+    # shellcheck disable=SC2086
+    ${CC:-gcc} $flags -o "$work/native" tests/kernels/kernel_digest.c \
+        "${BUILD:-build/release}/libkernels.a" -lm 2>"$work/why" && return
     objects=
     for source in $common kernels/cpu/*_avx2.c kernels/cpu/*_avx512.c; do
         isa=

@@ -204,6 +204,30 @@ Test(spread_ways, engram_in_parts, .timeout = 900)
     assert_every_way(&b, "engram");
 }
 
+/* Every so many edges and nodes a thread gives way, whoever runs what. */
+Test(spread_ways, gives_way, .timeout = 900)
+{
+    enum { NODES = 30000, EDGES = 300000, WINDOWS = NODES / SPREAD_WINDOW };
+    for (int mode = SPREAD_LINEAR; mode <= SPREAD_ENGRAM; mode++) {
+        struct big b;
+        big_make(&b, (enum spread_mode)mode, NODES, EDGES, false);
+        memset(b.question.thresholds, 0, sizeof b.question.thresholds);
+        for (uint32_t i = 0; i < 6; i++) {
+            struct spread_way way = {.kernels = case_kernels(i % case_variants()),
+                                     .threads = i % 3 == 2 ? 2 : 0,
+                                     .alone = i % 3 == 1,
+                                     .hop = i < 3 ? SPREAD_HOP_PUSH : SPREAD_HOP_PULL,
+                                     .seed = i};
+            struct spread_ran ran = spread_sample_run(&b.sample.graph, &b.question, &way);
+            uint64_t least = mode == SPREAD_ENGRAM || i < 3 ? 100 : 2 * WINDOWS;
+            cr_assert(ran.gave_way >= least, "mode %d, way %u: %llu times", mode, i,
+                      (unsigned long long)ran.gave_way);
+            spread_answer_free(&ran.answer);
+        }
+        big_free(&b);
+    }
+}
+
 /* What is cut is the same whoever came first. */
 Test(spread_ways, bounds_in_parts, .timeout = 900)
 {

@@ -255,6 +255,33 @@ Test(vectors, weighted_sums_agree_on_any_columns)
     samples_free(data);
 }
 
+static void assert_normalized(const struct vector_kernels *k, uint32_t dimension, const float *rows,
+                              const float *norms)
+{
+    size_t stride = vector_stride(dimension);
+    float *to = samples_allocate(SAMPLES * stride);
+    memcpy(to, rows, SAMPLES * stride * sizeof *to);
+    k->normalize(dimension, to, norms, SAMPLES - 1);
+    for (size_t i = 0; i < SAMPLES * stride; i++) {
+        size_t row = i / stride;
+        float expected = norms[row] == 0.0f ? 0.0f : rows[i] / norms[row];
+        if (row == SAMPLES - 1) expected = rows[i]; /* not among the rows to normalize */
+        cr_assert(same_bits(&expected, &to[i], 1), "%s normalize %u", k->name, dimension);
+    }
+    samples_free(to);
+}
+
+Test(vectors, normalized_rows_agree)
+{
+    for (uint32_t dimension = 1; dimension <= 1100; dimension += dimension < 70 ? 1 : 143) {
+        float norms[SAMPLES], *rows = samples_create(dimension, SAMPLES, 0, dimension);
+        vectors_scalar.norms(dimension, rows, SAMPLES, norms);
+        for (size_t v = 0; vectors_variant(v); v++)
+            assert_normalized(vectors_variant(v), dimension, rows, norms);
+        samples_free(rows);
+    }
+}
+
 Test(vectors, a_variant_is_chosen_by_name)
 {
     cr_assert_eq(vectors_choose("scalar"), &vectors_scalar);
