@@ -18,6 +18,7 @@ enum answer {
     ANSWER_INFO,
     ANSWER_STATS,
     ANSWER_EXPLANATION,
+    ANSWER_HOLOGRAPHIC,
 };
 
 /* A kind that is not listed has an answer without memory that the caller keeps, or a page of a
@@ -51,6 +52,8 @@ static const struct answer_type {
     [ANSWER_STATS] = {sizeof(ea_stats), offsetof(ea_sizes, stats), offsetof(ea_answer, stats)},
     [ANSWER_EXPLANATION] = {sizeof(ea_explanation), offsetof(ea_sizes, explanation),
                             offsetof(ea_answer, explanation)},
+    [ANSWER_HOLOGRAPHIC] = {sizeof(ea_hrr_result), offsetof(ea_sizes, hrr_result),
+                            offsetof(ea_answer, holographic)},
 };
 
 static enum answer answer_of(const struct client_request *r)
@@ -88,9 +91,10 @@ void ea_answer_drop(struct client_request *r)
 static void *take(struct client_request *r, enum answer answer)
 {
     if (answer == ANSWER_RESULT) return &r->result;
-    void **memory = answer == ANSWER_SPREAD  ? &((ea_spread_result *)r->answer)->memory
-                    : answer == ANSWER_NODES ? &((ea_nodes *)r->answer)->memory
-                                             : NULL;
+    void **memory = answer == ANSWER_SPREAD        ? &((ea_spread_result *)r->answer)->memory
+                    : answer == ANSWER_NODES       ? &((ea_nodes *)r->answer)->memory
+                    : answer == ANSWER_HOLOGRAPHIC ? &((ea_hrr_result *)r->answer)->memory
+                                                   : NULL;
     if (memory) {
         *memory = r->result.memory;
         r->result = (ea_result){0};
@@ -123,4 +127,5 @@ void ea_answer_callback(ea_client *c, struct client_request *r)
     r->callback(c, &given, r->user);
     if (ok && answer == ANSWER_SPREAD) ea_spread_result_free(held);
     if (ok && answer == ANSWER_NODES) ea_nodes_free(held);
+    if (ok && answer == ANSWER_HOLOGRAPHIC) ea_hrr_result_free(held);
 }

@@ -41,7 +41,7 @@ enum {
     EA_FLAG_ERROR = 2,
     EA_NAME_MAX = 64,
     EA_TENSORS_MAX = 6,      /* of a request */
-    EA_HEAD_BYTES_MAX = 576, /* header and the longest request message (Hello), padded */
+    EA_HEAD_BYTES_MAX = 704, /* header and the longest request message (unbind), padded */
     EA_INPUT_BYTES = EA_MESSAGE_BYTES_MAX + 2 * EA_ALIGN, /* the longest reply head fits */
     EA_BUCKETS = 1024,
     /* with more abandoned requests the connection is given up: the daemon does not answer */
@@ -78,6 +78,7 @@ struct expectation {
     uint32_t dimension; /* 0: not known */
     bool threshold, inline_rows, by_position, all_scores;
     bool edges, paths;
+    bool stored; /* the results go into a collection */
 };
 
 enum owner {

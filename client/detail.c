@@ -71,6 +71,7 @@ static const struct detail_words {
     [EA_DETAIL_UNKNOWN_VERSION] = {"unknown_version", "the write expects a version that never was"},
     [EA_DETAIL_TOKEN_REUSED] = {"token_reused", "the first write with this token was another one"},
     [EA_DETAIL_TOKEN_BUSY] = {"token_busy", "the first write with this token is under way"},
+    [EA_DETAIL_NO_INVERSE] = {"no_inverse", "a row has no exact inverse"},
 };
 
 static const struct detail_words *find(uint32_t detail)

@@ -14,6 +14,7 @@
  *   engram_accel_reports.h  info, stats, explain
  *   engram_accel_vectors.h  collections, kNN, similarity, candidates, norms, averages
  *   engram_accel_graph.h    graphs and spreading
+ *   engram_accel_hrr.h      binding, sums, permutations, random vectors, cleanup
  *
  * Questions: a call with many parameters takes them in a struct. A member that is not named is 0,
  * and 0 is the default: ea_knn(c, &(ea_knn_question){.collection = "facts", .queries = q,
@@ -86,6 +87,8 @@ typedef struct ea_sizes {
     size_t graph_info, graph_counts, graph_edges, graph_csr, graph_nodes;
     size_t nodes, spread_options, seeds, spread_result;
     size_t write;
+    size_t operand, into, bind_question, hrr_result;
+    size_t list_question, permute_question, random_question, cleanup_question;
 } ea_sizes;
 
 /* Makes a handle without using the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. options NULL:
@@ -175,6 +178,7 @@ typedef struct ea_answer {
     const struct ea_info *info;
     const struct ea_stats *stats;
     const struct ea_explanation *explanation;
+    struct ea_hrr_result *holographic;
 } ea_answer;
 
 /* Called exactly once, from inside ea_pump or ea_close. It may send further requests. */
@@ -251,6 +255,7 @@ EA_API ea_status ea_ping_send(ea_client *c, const ea_send_options *how, uint64_t
 #endif
 
 #include "engram_accel_graph.h"
+#include "engram_accel_hrr.h"
 #include "engram_accel_reports.h"
 #include "engram_accel_vectors.h"
 
@@ -283,6 +288,14 @@ static inline ea_status ea_open(const ea_options *options, ea_client **out)
     s.seeds = sizeof(ea_seeds);
     s.spread_result = sizeof(ea_spread_result);
     s.write = sizeof(ea_write);
+    s.operand = sizeof(ea_operand);
+    s.into = sizeof(ea_into);
+    s.bind_question = sizeof(ea_bind_question);
+    s.hrr_result = sizeof(ea_hrr_result);
+    s.list_question = sizeof(ea_list_question);
+    s.permute_question = sizeof(ea_permute_question);
+    s.random_question = sizeof(ea_random_question);
+    s.cleanup_question = sizeof(ea_cleanup_question);
     return ea_open_sized(options, &s, out);
 }
 

@@ -93,7 +93,8 @@ typedef enum ea_detail {
     EA_DETAIL_VERSION_CHANGED = 50,
     EA_DETAIL_UNKNOWN_VERSION = 51,
     EA_DETAIL_TOKEN_REUSED = 52,
-    EA_DETAIL_TOKEN_BUSY = 53
+    EA_DETAIL_TOKEN_BUSY = 53,
+    EA_DETAIL_NO_INVERSE = 54
 } ea_detail;
 
 typedef enum ea_metric {

@@ -11,6 +11,8 @@ _Static_assert(EA_HEADER_BYTES + engram_accel_v1_HelloRequest_size + EA_ALIGN <=
                "a head holds the longest request message");
 _Static_assert(EA_HEADER_BYTES + engram_accel_v1_SpreadRequest_size + EA_ALIGN <= EA_HEAD_BYTES_MAX,
                "also a spread's");
+_Static_assert(EA_HEADER_BYTES + engram_accel_v1_UnbindRequest_size + EA_ALIGN <= EA_HEAD_BYTES_MAX,
+               "also an unbinding's");
 _Static_assert(sizeof(struct wire_head) == EA_HEADER_BYTES, "the header has no gaps");
 
 enum { FREE_MAX = 256 };
@@ -228,20 +230,25 @@ ea_status ea_build_end(ea_client *c, struct client_request *r, ea_status st,
 
 enum { FIELD_WRITE = 15 }; /* in every request that writes */
 
-#define WRITES_READ  false
-#define WRITES_WRITE true
-#define WRITES_DROP  true
-static const bool writes[] = {
-#define OPERATION(NAME, number, name, needs, access, ...) [number] = WRITES_##access,
+#define WRITES_READ  0
+#define WRITES_WRITE 1
+#define WRITES_DROP  1
+static bool writes(uint8_t kind)
+{
+    uint32_t count = kind == engram_accel_v1_Kind_KIND_COLLECTION_CREATE ||
+                     kind == engram_accel_v1_Kind_KIND_GRAPH_CREATE;
+#define OPERATION(NAME, number, name, needs, access, ...) \
+    count += WRITES_##access && kind == (number);
+#define ALSO(NAME, slot, what, access, ...) \
+    count += WRITES_##access && kind == engram_accel_v1_Kind_KIND_##NAME;
 #include "proto/operations.def"
-    [engram_accel_v1_Kind_KIND_COLLECTION_CREATE] = true,
-    [engram_accel_v1_Kind_KIND_GRAPH_CREATE] = true,
-};
+    return count > 0;
+}
 
 ea_status ea_request_write(ea_client *c, struct client_request *r, const ea_write *given)
 {
     if (!given) return EA_OK;
-    if (r->has_write || r->kind >= sizeof writes || !writes[r->kind])
+    if (r->has_write || !writes(r->kind))
         return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_NONE, "write: %s",
                        r->has_write ? "given twice" : "the request changes nothing");
     EA_TAKE(c, write, w, given);

@@ -22,6 +22,11 @@ void ea_nodes_free(ea_nodes *n)
     CLEAR(n, ea_nodes);
 }
 
+void ea_hrr_result_free(ea_hrr_result *r)
+{
+    CLEAR(r, ea_hrr_result);
+}
+
 void ea_spread_result_free(ea_spread_result *r)
 {
     CLEAR(r, ea_spread_result);

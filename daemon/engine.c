@@ -19,11 +19,13 @@
 #include "daemon/learn/calibrate.h"
 #include "daemon/learn/model_keeper.h"
 #include "daemon/net/connection.h"
+#include "daemon/ops/hrr_plans.h"
 #include "daemon/request/pipeline.h"
 #include "daemon/request/trials.h"
 #include "daemon/token_file.h"
 
-enum { HOUSEKEEPING_MS = 100, TRIM_EVERY = 10 };
+/* One timer for all that is looked at now and then: an idle daemon wakes as seldom. */
+enum { HOUSEKEEPING_MS = SWEEP_MS, TRIM_EVERY = 10 };
 
 /* The part of the memory bound that is reserved for receive buffers and small replies: a
  * sixteenth, but at most this. Otherwise a client that fills the memory would also keep others
@@ -252,6 +254,7 @@ static void on_housekeeping(uv_timer_t *timer)
     cards_check(e->gpu, clock_read_ns(e->clock));
     /* the engine is half-built, and only waits for GPU processes to end */
     if (!e->net_open) return;
+    net_sweep(&e->net);
     model_keeper_check(e->keeper, clock_read_ns(e->clock));
     calibrate_check(e->calibrate, clock_read_ns(e->clock));
     if (++e->trim_countdown < TRIM_EVERY) return;
@@ -473,6 +476,7 @@ void engine_destroy(struct engine *e)
     if (e->net_open) net_finish(&e->net);
     pipeline_destroy(e->pipeline);
     store_destroy(e->store);
+    hrr_plans_finish();
     heap_destroy(e->heap);
     free(e);
 }

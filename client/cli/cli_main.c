@@ -202,15 +202,19 @@ static void print_commands(FILE *out, const char *only)
 
 static int unknown_command(int argc, char **argv)
 {
-    bool graph = strcmp(argv[0], "graph") == 0;
-    if (graph || strcmp(argv[0], "collection") == 0) {
+    static const char *const nouns[] = {"collection ", "graph ", "hrr "};
+    const char *noun = NULL;
+    for (size_t i = 0; i < sizeof nouns / sizeof *nouns; i++)
+        if (strncmp(nouns[i], argv[0], strlen(nouns[i]) - 1) == 0 && !argv[0][strlen(nouns[i]) - 1])
+            noun = nouns[i];
+    if (noun) {
         bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0);
         FILE *out = help ? stdout : stderr;
         if (argc > 1 && !help)
             cli_error(0, "unknown command '%s %s'; the commands are", argv[0], argv[1]);
         else if (!help)
             cli_error(0, "%s: one of these is needed", argv[0]);
-        print_commands(out, graph ? "graph " : "collection ");
+        print_commands(out, noun);
         return help ? CLI_OK : CLI_USAGE;
     }
     const char *meant = cli_did_you_mean(argv[0]);

@@ -118,7 +118,8 @@ ea_status ea_reply_memory(struct layout *l, struct client_request *r, uint64_t b
     return EA_OK;
 }
 
-/* kNN and scored candidates: the two messages have the same fields. */
+/* kNN, scored candidates and cleanup: the messages have the same fields, and the last has versions
+ * besides, of which meta has the codebook's. */
 static ea_status parse_hits(struct client_request *r, const void *message, uint32_t bytes,
                             uint64_t body_bytes, struct note *note)
 {

@@ -67,4 +67,11 @@ ea_status ea_reply_parse_spread(struct client_request *r, const void *message, u
                                 uint64_t body_bytes, struct note *note);
 ea_status ea_reply_check_graph(const struct client_request *r, struct note *note);
 
+/* ---- hrr.c ---- */
+
+/* Parses results of holographic operations, which go to *r->answer, an ea_hrr_result whose memory
+ * is r->result.memory. */
+ea_status ea_reply_parse_holographic(struct client_request *r, const void *message, uint32_t bytes,
+                                     uint64_t body_bytes, struct note *note);
+
 #endif

@@ -28,6 +28,7 @@ struct resident;
 struct vector_kernels;
 struct operation_ops;
 struct body;
+struct shared_block;
 struct token_entry;
 
 /* As numbered on the wire. */
@@ -108,9 +109,13 @@ struct job_write {
 };
 
 struct job_request {
-    char collection[65]; /* a collection's or graph's; "" if the request names none */
-    struct tensor ids;   /* upsert, delete, fetch, score, weighted average */
-    struct tensor rows;  /* upsert; inline rows of similarity, score, norms, average */
+    /* of collections and graphs, in the order of the table of operations; "": it names none
+     * there */
+    char names[OPERATION_OBJECTS_MAX][65];
+    struct tensor ids;  /* upsert, delete, fetch, score, weighted average */
+    struct tensor rows; /* upsert; inline rows of similarity, score, norms, average */
+    struct tensor other_rows, other_ids; /* of a second operand */
+    struct tensor into_ids;              /* of results that are stored */
     struct tensor queries;
     struct tensor offsets; /* score; absent: one list of all candidates */
     struct tensor weights; /* of an average, of edges, of seeds; what is added to those of edges */
@@ -122,7 +127,9 @@ struct job_request {
     struct tensor filter_ids;
     struct tensor filter_bitmap;
     uint64_t filter_bitmap_first;
-    uint64_t offset, limit; /* fetch by position */
+    uint64_t offset, limit; /* fetch by position; of random rows, the first and how many */
+    uint64_t seed;          /* of random rows */
+    int64_t shift;          /* of permute */
     uint64_t cancel_request_id;
     uint32_t last; /* explain: how many decisions to return */
     uint32_t k;
@@ -130,8 +137,10 @@ struct job_request {
     uint32_t metric;    /* of a collection to create; of inline rows; 0: the collection's */
     float threshold;
     bool has_threshold;
-    bool replace; /* edges: existing ones between the same nodes are removed first */
-    bool edges;   /* fetch nodes: return their out-edges, too */
+    bool normalize; /* results have norm 1, or are zeros */
+    bool exact;     /* unbind: by division in the spectrum */
+    bool replace;   /* edges: existing ones between the same nodes are removed first */
+    bool edges;     /* fetch nodes: return their out-edges, too */
     /* add weights: the bounds of the sums (the check sets those that the request does not have),
      * and whether missing edges are made */
     float low, high;
@@ -164,6 +173,8 @@ struct job_result {
     uint64_t rows;    /* in the collection (edges in the graph), after the operation */
     uint64_t nodes;   /* in the graph, after the operation */
     uint64_t version; /* of the collection or graph read or written */
+    /* of operations that name several things: of each that was read or written; 0: not named */
+    uint64_t versions[OPERATION_OBJECTS_MAX];
 };
 
 enum job_state {
@@ -177,6 +188,21 @@ enum job_state {
 };
 
 struct job;
+
+/* A collection or graph that a job names, and its place in the line for it (sched/turnstile.h). */
+struct job_object {
+    struct resident *resident; /* NULL: it names none here */
+    /* The collection's rows or the graph, of a reader as they were when it began and of a writer as
+     * they are. Both NULL: it waits. */
+    struct edition *collection;
+    struct graph_edition *graph;
+    bool writer; /* it writes it; otherwise it reads it */
+    bool pinned; /* of a reader: what it sees stays */
+    struct job *job;
+    struct job_object *next, *previous;
+    /* its number in the line, and that of the last writer of its client before it; 0: none */
+    uint64_t number, own_write;
+};
 
 /* Who took a job from the pool. The job goes back to its owner when no backend has it any more,
  * whether a backend ran it or refused it. Called on the loop. */
@@ -210,6 +236,7 @@ struct job_plan {
      * is begun only if that has had more. UINT64_MAX: never. */
     uint64_t part_ns;
     struct heap_block scratch; /* the backend frees it after finish */
+    struct heap_block before;  /* likewise: the scratch of a plan that this one follows */
     uint64_t words[12];        /* private to the operation */
 };
 
@@ -253,14 +280,20 @@ struct job {
     } key;
     UT_hash_handle hh; /* in the pipeline's table of jobs in flight, by key */
     struct space *space;
-    struct resident *resident; /* what it waits for, reads or writes; or NULL */
-    /* Its collection's rows or its graph, of a reader as they were when it began and of a writer as
-     * they are. Both NULL: it has neither, or waits. */
-    struct edition *collection;
-    struct graph_edition *graph;
+    /* What it waits for, reads or writes, in the order of the table of operations. Most operations
+     * name one thing, whose members are the job's as well. */
+    union {
+        struct job_object objects[OPERATION_OBJECTS_MAX];
+        struct {
+            struct resident *resident;
+            struct edition *collection;
+            struct graph_edition *graph;
+            bool writer;
+        };
+    };
     struct token_entry *token; /* of a write under way (request/tokens.h); NULL: none */
-    bool holds_turnstile;
-    bool writer;
+    bool holds_turnstile;      /* of all that it names */
+    uint64_t after_writes;     /* how many its connection had sent up to it */
     /* the client cancelled it or vanished, or its time is up: no further parts run */
     atomic_bool cancelled;
     atomic_bool skipped; /* a part did not run for that reason: there is no result */
@@ -270,7 +303,8 @@ struct job {
     bool on_trial, outgrew;
 
     uint64_t body_bytes;
-    struct body *body; /* holds the wire body's memory (net/body.h); NULL: no body */
+    struct body *body;           /* holds the wire body's memory (net/body.h); NULL: no body */
+    struct shared_block *shared; /* that memory, if pieces of it can be kept; NULL: none can */
     struct job_request request;
     struct job_result result;
     struct failure failure;
@@ -317,10 +351,25 @@ struct job {
     struct job *connection_next, *connection_previous;
 };
 
-/* Returns what j waits for or holds; NULL: neither a collection nor a graph. */
+_Static_assert(offsetof(struct job, objects[0].resident) == offsetof(struct job, resident) &&
+                   offsetof(struct job, objects[0].collection) ==
+                       offsetof(struct job, collection) &&
+                   offsetof(struct job, objects[0].graph) == offsetof(struct job, graph) &&
+                   offsetof(struct job, objects[0].writer) == offsetof(struct job, writer),
+               "a job's own members are those of what it names first");
+
+/* Returns what j names first; NULL: neither a collection nor a graph. */
 static inline struct resident *job_resident(const struct job *j)
 {
     return j->resident;
+}
+
+/* Returns which of the things that j names it writes; NULL: it only reads. */
+static inline const struct job_object *job_written(const struct job *j)
+{
+    for (uint32_t i = 0; i < OPERATION_OBJECTS_MAX; i++)
+        if (j->objects[i].writer) return &j->objects[i];
+    return NULL;
 }
 
 #endif

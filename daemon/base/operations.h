@@ -24,13 +24,8 @@ enum cost_kind {
 #include "proto/operations.def"
 };
 
-/* What must be looked up before the operation runs. */
-enum needs {
-    NEEDS_NOTHING,
-    NEEDS_ROWS, /* a collection, unless it brings rows of its own */
-    NEEDS_COLLECTION,
-    NEEDS_GRAPH,
-};
+/* What an operation names, which is looked up before it runs. */
+enum object_kind { OBJECT_NONE, OBJECT_COLLECTION, OBJECT_GRAPH };
 
 enum access {
     ACCESS_READ,
@@ -41,10 +36,18 @@ enum access {
 /* The unit of the minimum for a GPU. */
 enum measure { MEASURE_NOTHING, MEASURE_PAIRS, MEASURE_CANDIDATES, MEASURE_NODES };
 
+struct operation_object {
+    enum object_kind kind;
+    enum access access;
+    bool needed; /* otherwise its name may be empty */
+};
+
+enum { OPERATION_OBJECTS_MAX = 4 };
 struct operation_row {
     const char *text; /* NULL: there is no such operation */
-    enum needs needs;
-    enum access access;
+    /* In the order in which its messages name them; at most one is written. OBJECT_NONE: it names
+     * nothing in this place. */
+    struct operation_object objects[OPERATION_OBJECTS_MAX];
     enum cost_kind cost;
     bool answered; /* the loop answers it as soon as it is decoded */
     bool joined;   /* several may run as one, and a large one in parts on both backends */
@@ -59,6 +62,12 @@ static inline const struct operation_row *operation_row(uint32_t operation)
 {
     bool known = operation < OPERATION_MAX && operation_rows[operation].text;
     return &operation_rows[known ? operation : OPERATION_NONE];
+}
+
+/* True if it drops what it names, which is then one thing. */
+static inline bool operation_drops(uint32_t operation)
+{
+    return operation_row(operation)->objects[0].access == ACCESS_DROP;
 }
 
 struct cost_row {

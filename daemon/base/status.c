@@ -100,6 +100,7 @@ const char *detail_name(enum detail detail)
         [DETAIL_UNKNOWN_VERSION] = "unknown_version",
         [DETAIL_TOKEN_REUSED] = "token_reused",
         [DETAIL_TOKEN_BUSY] = "token_busy",
+        [DETAIL_NO_INVERSE] = "no_inverse",
     };
     return (unsigned)detail < sizeof names / sizeof *names ? names[detail] : "?";
 }

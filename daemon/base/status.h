@@ -90,6 +90,7 @@ enum detail {
     DETAIL_UNKNOWN_VERSION = 51, /* a write expects a version that never was */
     DETAIL_TOKEN_REUSED = 52,    /* the first write with this token was another one */
     DETAIL_TOKEN_BUSY = 53,      /* the first write with this token is under way */
+    DETAIL_NO_INVERSE = 54,      /* a row has no exact inverse; the text says why */
 };
 
 /* What went wrong, in words that a caller can act on. The text never names another space. */

@@ -136,6 +136,8 @@ static enum reason begin_build(struct cards *g, struct card_replica *r)
     r->number = ++g->replica_last;
     r->version = 0;
     r->out = 0;
+    r->round = 1;
+    r->refused = r->held = false;
     r->begun = false;
     r->lost = REASON_NONE;
     resident_soil(r->resident);
@@ -185,6 +187,7 @@ enum reason replica_upload(struct cards *g, struct job *j, uint64_t bytes_max, u
     j->gpu.replica = r->number;
     j->gpu.device = r->card->number;
     if (!card_is_ready(r->card)) return REASON_GPU_DOWN;
+    if (r->held) return REASON_VRAM_PRESSURE;
     uint32_t room = card_room(r->card);
     if (room < spare + 1) return REASON_QUEUE_FULL;
     if (replica_is_current(r)) return REASON_NONE;

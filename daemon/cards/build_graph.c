@@ -33,6 +33,7 @@ static void order_run(struct cards *g, struct job *j, struct card_replica *r,
     *up = (struct order_upload_part){
         .part = run->part,
         .fresh = !r->begun,
+        .round = r->round,
         .first = run->first,
         .count = run->bytes,
         .bytes = run->bytes ? heap_place(g->options.heap, run->data) : PLACE_NONE,

@@ -54,6 +54,7 @@ static void order_rows(struct cards *g, struct job *j, struct card_replica *r,
 {
     struct order order = {.kind = ORDER_UPLOAD, .version = version, .upload = up};
     order.upload.fresh = !r->begun;
+    order.upload.round = r->round;
     build_order(g, j, r, &order, up.count * vector_stride(up.dimension) * sizeof(float));
 }
 

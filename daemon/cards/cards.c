@@ -92,6 +92,7 @@ static enum reason ready_replica(struct cards *g, struct job *j)
     if (!forced && !replica_is_ready(&g->backend, job_resident(j))) {
         const struct card_replica *r = replica_of(job_resident(j));
         if (r && r->lost) return r->lost;
+        if (r && r->held) return REASON_VRAM_PRESSURE;
         return cards_state(&g->backend) == GPU_READY ? REASON_PREDICTED_SLOWER : REASON_GPU_DOWN;
     }
     enum reason why = replica_upload(g, j, UINT64_MAX, 1);
@@ -197,7 +198,8 @@ static void finished(struct job *j)
 
 static enum reason failure_of(const struct job *j)
 {
-    if (j->gpu.result == RESULT_NO_MEMORY) return REASON_VRAM_PRESSURE;
+    if (j->gpu.result == RESULT_NO_MEMORY || j->gpu.result == RESULT_NO_VERSION)
+        return REASON_VRAM_PRESSURE;
     if (!job_resident(j)) /* the CPU finds out what is wrong with a row */
         return j->gpu.result == RESULT_BAD_ROW ? REASON_CHOSEN_FASTER : REASON_FALLBACK_AFTER_ERROR;
     const struct card_replica *r = replica_of(job_resident(j));

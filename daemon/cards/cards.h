@@ -9,8 +9,9 @@
  *
  * A job that reads a resident holds its turnstile until it is done, so that what its uploads read
  * does not change meanwhile; writers go on with another edition. Uploads are of the newest edition.
- * A job that reads an older one uses a replica of just that version, or runs on the CPU. It comes
- * back when the last of its orders is done. */
+ * A job that reads an older one uses a replica of just that version, or runs on the CPU; so does
+ * one that reads the newest while an older one is read on the card and there is no VRAM for two. It
+ * comes back when the last of its orders is done. */
 #ifndef ENGRAM_CARDS_CARDS_H
 #define ENGRAM_CARDS_CARDS_H
 

@@ -27,6 +27,9 @@ struct card_replica {
     bool condemned;   /* the process must forget it before the next build */
     uint64_t version; /* the resident's version once all orders in flight are done; 0: incomplete */
     uint32_t out;     /* uploads of this build in flight */
+    uint32_t round;   /* they stand on each other: see struct order_upload */
+    bool refused;     /* one of this round found no VRAM beside the version that requests read */
+    bool held;        /* no upload until one of those requests has ended */
     uint64_t bytes;   /* of VRAM, first as planned, then as its process reports */
     uint64_t used;    /* larger means used later */
     enum reason lost; /* why the last build was lost */
@@ -45,6 +48,7 @@ struct card_slot {
     struct job *job;               /* NULL: for FORGET */
     struct card_replica *replica;  /* of an UPLOAD or UPLOAD_PART */
     uint64_t number;               /* of its build */
+    struct resident_run run;       /* of an UPLOAD or UPLOAD_PART: what it brings */
     uint64_t limit_ns;             /* after this time the process counts as hung */
     uint64_t sent_ns, foreseen_ns; /* foreseen_ns: how long it should take; 0: not predicted */
     uint32_t older, newer;         /* the orders given before and after it; CARD_NO_SLOT: none */
@@ -137,6 +141,15 @@ bool replica_is_current(const struct card_replica *r);
 
 /* Returns the version that j reads. */
 uint64_t replica_version_of(const struct job *j);
+
+/* An upload of r's build was answered with NO_VERSION: what it was to bring is dirty again. The
+ * other uploads of its round will be answered likewise. */
+void replica_refused(struct card_replica *r, const struct resident_run *run);
+/* The last upload of such a round has come back. */
+void replica_end_round(struct card_replica *r);
+/* A request of j on the card has ended, so that uploads of what it read may find VRAM. One that
+ * did not read it (NO_VERSION) changes nothing, unless it was the last. */
+void replicas_release(struct card *card, const struct job *j, enum order_result result);
 
 /* Notes the bytes that r, which has a build, holds or will hold. */
 void replica_set_bytes(struct card_replica *r, uint64_t bytes);

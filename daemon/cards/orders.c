@@ -153,6 +153,14 @@ static void send_query(struct card *card, struct order *o, const struct job *j)
     o->run.queries = PLACE_WITH_ORDER;
 }
 
+static struct resident_run run_of(const struct order *o)
+{
+    if (o->kind == ORDER_UPLOAD) return (struct resident_run){0, o->upload.first, o->upload.count};
+    if (o->kind == ORDER_UPLOAD_PART)
+        return (struct resident_run){o->part.part, o->part.first, o->part.count};
+    return (struct resident_run){0};
+}
+
 void card_order(struct card *card, const struct order *order, struct job *j, struct card_replica *r,
                 uint64_t ns)
 {
@@ -169,6 +177,7 @@ void card_order(struct card *card, const struct order *order, struct job *j, str
     slot->job = j;
     slot->replica = r;
     slot->number = order->replica;
+    slot->run = run_of(order);
     slot->limit_ns = limit_ns;
     slot->sent_ns = now_ns;
     slot->foreseen_ns = order->foreseen_ns;
@@ -214,11 +223,14 @@ static void note_upload(struct cards *g, const struct card_slot *was, const stru
     r->out--;
     if (c->result == RESULT_OK)
         replica_set_bytes(r, c->number);
+    else if (c->result == RESULT_NO_VERSION)
+        replica_refused(r, &was->run);
     else
         replica_lose(g, r,
                      c->result == RESULT_NO_MEMORY ? REASON_VRAM_PRESSURE
                                                    : REASON_FALLBACK_AFTER_ERROR,
                      FAILED_RETRY_NS);
+    if (r->refused && !r->out && replica_has_build(r)) replica_end_round(r);
 }
 
 static void slot_done(struct card *card, struct card_slot *slot, const struct completion *c)
@@ -234,7 +246,10 @@ static void slot_done(struct card *card, struct card_slot *slot, const struct co
     card->free_slot = (uint32_t)(slot - card->slots);
     card->out--;
     if (was.kind == ORDER_UPLOAD || was.kind == ORDER_UPLOAD_PART) note_upload(g, &was, c);
-    if (was.kind == ORDER_RUN || was.kind == ORDER_SPREAD) note_run(was.job, c);
+    if (was.kind == ORDER_RUN || was.kind == ORDER_SPREAD) {
+        note_run(was.job, c);
+        replicas_release(card, was.job, (enum order_result)c->result);
+    }
     if (was.job && --was.job->gpu.orders_out == 0) cards_job_back(g, was.job);
 }
 

@@ -7,8 +7,9 @@
 #include "daemon/store/graph.h"
 #include "daemon/store/space.h"
 
-/* A job may upload this much before it runs. */
-#define ON_THE_WAY_BYTES (UINT64_C(4) << 20)
+/* A job may upload this much before it runs, some 10 ms; whether that is worth while is
+ * predicted. */
+#define ON_THE_WAY_BYTES (UINT64_C(256) << 20)
 
 /* ---------------------------------------------------------------- what there is */
 
@@ -30,7 +31,7 @@ bool replica_is_current(const struct card_replica *r)
 bool replica_is_ready(const struct backend *b, const struct resident *of)
 {
     const struct card_replica *r = replica_of(of);
-    if (!replica_has_build(r) || !card_is_ready(r->card)) return false;
+    if (!replica_has_build(r) || r->held || !card_is_ready(r->card)) return false;
     return replica_is_current(r) || resident_dirty_bytes(of) <= ON_THE_WAY_BYTES;
 }
 
@@ -48,7 +49,7 @@ bool replica_wants_upload(const struct backend *b, const struct resident *of)
     const struct card_replica *r = replica_of(of);
     if (g->stopping || cards_state(b) != GPU_READY || !resident_bytes(of)) return false;
     if (!r) return true;
-    return replica_has_build(r) ? !replica_is_current(r)
+    return replica_has_build(r) ? !r->held && !replica_is_current(r)
                                 : clock_read_ns(g->options.clock) >= r->retry_ns;
 }
 
@@ -185,6 +186,50 @@ void replicas_free(struct cards *g)
         g->replicas = r->next;
         if (r->resident) r->resident->replica = NULL;
         free(r);
+    }
+}
+
+/* ---------------------------------------------------------------- held */
+
+static bool reads(const struct job *j, const struct resident *of)
+{
+    for (uint32_t i = 0; i < OPERATION_OBJECTS_MAX; i++)
+        if (j->objects[i].resident == of) return true;
+    return false;
+}
+
+/* True if a request on r's resident is in flight on its card. */
+static bool has_requests(const struct card_replica *r)
+{
+    for (uint32_t i = 0; i < SHARE_ORDERS; i++) {
+        const struct card_slot *slot = &r->card->slots[i];
+        bool request = slot->kind == ORDER_RUN || slot->kind == ORDER_SPREAD;
+        if (request && reads(slot->job, r->resident)) return true;
+    }
+    return false;
+}
+
+void replica_refused(struct card_replica *r, const struct resident_run *run)
+{
+    r->version = 0;
+    r->refused = r->held = true;
+    resident_soil_run(r->resident, run);
+}
+
+void replica_end_round(struct card_replica *r)
+{
+    r->refused = false;
+    r->round++;
+    r->held = has_requests(r);
+}
+
+void replicas_release(struct card *card, const struct job *j, enum order_result result)
+{
+    for (uint32_t i = 0; i < OPERATION_OBJECTS_MAX; i++) {
+        const struct resident *of = j->objects[i].resident;
+        struct card_replica *r = of ? replica_of(of) : NULL;
+        if (!r || r->card != card || r->refused || !r->held) continue;
+        r->held = result == RESULT_NO_VERSION && has_requests(r);
     }
 }
 

@@ -132,6 +132,7 @@ enum status operation_drop_result(struct job *j)
 enum status operation_drop_all(struct job *j)
 {
     heap_give(j->heap, &j->plan.scratch);
+    heap_give(j->heap, &j->plan.before);
     memset(&j->plan, 0, sizeof j->plan);
     return operation_drop_result(j);
 }

@@ -57,6 +57,7 @@ bool steps_run(struct job *j)
 static void end_plan(struct job *j)
 {
     heap_give(j->heap, &j->plan.scratch);
+    heap_give(j->heap, &j->plan.before);
     j->finished_ns = clock_read_ns(j->clock);
 }
 
@@ -68,10 +69,15 @@ static void finish_plan(struct job *j)
 
 void steps_begin_plan(struct job *j)
 {
+    j->started_ns = clock_read_ns(j->clock);
+    atomic_store_explicit(&j->worked_ns, 0, memory_order_relaxed);
+    steps_begin_next_plan(j);
+}
+
+void steps_begin_next_plan(struct job *j)
+{
     j->step = finish_plan;
     struct effort e = effort_begin(j);
-    j->started_ns = e.since_ns;
-    atomic_store_explicit(&j->worked_ns, 0, memory_order_relaxed);
     if (!job_dead(j) && j->plan.prepare) {
         enum status st = j->plan.prepare(j);
         assert(!st || j->failure.code == st);

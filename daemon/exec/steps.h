@@ -11,6 +11,10 @@
 /* The first step of a job with a plan: runs prepare, then the parts, then finish. */
 void steps_begin_plan(struct job *j);
 
+/* The step that follows a plan's finish which has made another plan (j->plan.before keeps the first
+ * one's scratch): runs that. */
+void steps_begin_next_plan(struct job *j);
+
 /* Runs j's steps until one leaves parts in j->parts. False: none did, and j is done. */
 bool steps_run(struct job *j);
 

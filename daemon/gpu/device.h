@@ -42,7 +42,10 @@ struct device_range {
     char *base;         /* NULL: nothing is mapped */
     uint64_t bytes;     /* mapped, a multiple of the device's granularity */
     uint64_t bytes_max; /* reserved address space */
-    void *inside;       /* private to the device */
+    /* The other of two ranges over the same contents (range_fork); NULL: there is none. */
+    struct device_range *twin;
+    uint64_t shared; /* of the second: so many of its bytes are the first's memory */
+    void *inside;    /* private to the device */
 };
 
 struct device_options {
@@ -80,7 +83,20 @@ struct device_ops {
      * that uses r must be done before. */
     enum device_result (*range_resize)(struct device *d, struct device_range *r, uint64_t bytes);
     bool (*range_moves)(const struct device *d);
-    void (*range_release)(struct device *d, struct device_range *r); /* zeroes *r */
+    /* Makes `second`, which is zeroed before, a range with r's contents and at least `bytes`
+     * mapped: r's memory at a second address, or a copy made on the stream where ranges move. What
+     * lies behind r's end is undefined. Until one of the two is released r is only read, neither
+     * struct moves, and `second` is written only where it has memory of its own. */
+    enum device_result (*range_fork)(struct device *d, struct device_range *r, uint64_t bytes,
+                                     device_stream s, struct device_range *second);
+    /* Gives `second` memory of its own where [first, first + bytes) lies, in pieces, which no
+     * enqueued work may use; the stream copies their contents. NO_MEMORY, also if it took more than
+     * `limit` bytes: some pieces may have been given, or none. After another error the contents of
+     * `second` are undefined. */
+    enum device_result (*range_own)(struct device *d, struct device_range *second, uint64_t first,
+                                    uint64_t bytes, uint64_t limit, device_stream s);
+    /* Zeroes *r; if it has a twin, the twin keeps all of its memory. */
+    void (*range_release)(struct device *d, struct device_range *r);
 
     /* ---- streams and events ---- */
     enum device_result (*stream_create)(struct device *d, device_stream *out);

@@ -1,5 +1,6 @@
 /* device_cuda: what the files of the CUDA device share: device_cuda.c (the table, errors, streams,
- * enqueueing), device_cuda_open.c (finding the device) and device_cuda_memory.c.
+ * enqueueing), device_cuda_open.c (finding the device), device_cuda_memory.c and
+ * device_cuda_range.c.
  * Owner, thread, errors: as device.h. */
 #ifndef ENGRAM_GPU_DEVICE_CUDA_H
 #define ENGRAM_GPU_DEVICE_CUDA_H
@@ -24,6 +25,7 @@ struct cuda_driver {
     CUresult (*release)(CUmemGenericAllocationHandle);
     CUresult (*map)(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long);
     CUresult (*unmap)(CUdeviceptr, size_t);
+    CUresult (*retain)(CUmemGenericAllocationHandle *, void *);
     CUresult (*set_access)(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t);
 };
 
@@ -53,7 +55,10 @@ enum device_result device_cuda_class(int error);
 enum device_result device_cuda_open(const struct device_options *options, struct device **out,
                                     struct share_device *info, char *why);
 
-/* Functions of the table in device_cuda_memory.c. */
+/* No GPU or host addresses more; CUDA's own answers to larger sizes differ. */
+#define CUDA_ADDRESSED_BYTES (UINT64_C(1) << 47)
+
+/* Functions of the table in device_cuda_memory.c and device_cuda_range.c. */
 enum device_result device_cuda_allocate(struct device *device, uint64_t bytes, void **out);
 void device_cuda_release(struct device *device, void *address);
 enum device_result device_cuda_host_allocate(struct device *device, uint64_t bytes, void **out);
@@ -63,6 +68,12 @@ enum device_result device_cuda_range_reserve(struct device *device, uint64_t byt
 enum device_result device_cuda_range_resize(struct device *device, struct device_range *r,
                                             uint64_t bytes);
 bool device_cuda_range_moves(const struct device *device);
+enum device_result device_cuda_range_fork(struct device *device, struct device_range *r,
+                                          uint64_t bytes, device_stream s,
+                                          struct device_range *second);
+enum device_result device_cuda_range_own(struct device *device, struct device_range *second,
+                                         uint64_t first, uint64_t bytes, uint64_t limit,
+                                         device_stream s);
 void device_cuda_range_release(struct device *device, struct device_range *r);
 
 #endif

@@ -180,6 +180,7 @@ static bool find_driver_functions(struct cuda_driver *driver)
         {"cuMemRelease", &driver->release},
         {"cuMemMap", &driver->map},
         {"cuMemUnmap", &driver->unmap},
+        {"cuMemRetainAllocationHandle", &driver->retain},
         {"cuMemSetAccess", &driver->set_access},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {

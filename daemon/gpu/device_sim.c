@@ -12,6 +12,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/gpu/sim_memory.h"
 #include "daemon/gpu/sim_probe.h"
+#include "daemon/gpu/sim_range.h"
 #include "daemon/gpu/sim_settings.h"
 #include "daemon/gpu/sim_spread.h"
 #include "daemon/gpu/sim_stream.h"
@@ -22,6 +23,7 @@ struct sim {
     struct sim_faults faults;
     struct sim_memory memory;
     struct sim_streams streams;
+    struct sim_ranges ranges;
     uint64_t busy_until_ns; /* by run_us */
     pthread_t thread;
     const char *first_fault; /* the first call that failed because of the settings */
@@ -73,9 +75,6 @@ static void destroy(struct sim *s)
     free(s);
 }
 
-/* No more addresses than a device has. */
-static const uint64_t ADDRESSED_BYTES = UINT64_C(1) << 47;
-
 static void describe(const struct sim_settings *s, bool managed, struct share_device *info)
 {
     memset(info, 0, sizeof *info);
@@ -124,6 +123,7 @@ static enum device_result sim_open(const struct device_options *options, struct 
     s->streams.memory = &s->memory;
     s->streams.clock = options->clock;
     s->streams.pace.settings = &s->settings;
+    s->ranges = (struct sim_ranges){&s->memory, &s->streams, &s->settings};
     enum device_result result = start(s, why);
     if (result) {
         destroy(s);
@@ -202,67 +202,49 @@ static void sim_host_release(struct device *d, void *address)
     if (address) sim_pinned_destroy(&s->memory, address);
 }
 
-/* Without virtual memory no addresses can be reserved: `inside` stays NULL until the first
- * resize. */
-static enum device_result sim_range_reserve(struct device *d, uint64_t bytes_max,
-                                            struct device_range *r)
+static enum device_result sim_reserve(struct device *d, uint64_t bytes_max, struct device_range *r)
 {
     struct sim *s;
     enum device_result result = enter(d, "range_reserve", true, &s);
-    if (result) return result;
-    if (bytes_max > ADDRESSED_BYTES) return failed(s, "range_reserve", DEVICE_NO_MEMORY);
-    struct sim_span *span = s->settings.vmm ? sim_span_create(&s->memory, bytes_max) : NULL;
-    if (s->settings.vmm && !span) return failed(s, "range_reserve", DEVICE_NO_MEMORY);
-    *r = (struct device_range){.bytes_max = bytes_max, .inside = span};
-    return DEVICE_OK;
+    if (!result) result = sim_range_reserve(&s->ranges, bytes_max, r);
+    return result ? failed(s, "range_reserve", result) : DEVICE_OK;
 }
 
-/* Old and new memory exist at the same time while one is copied to the other. */
-static bool move_range(struct sim *s, struct device_range *r, uint64_t bytes)
-{
-    struct sim_span *old = r->inside, *fresh = NULL;
-    if (bytes) {
-        fresh = sim_span_create(&s->memory, bytes);
-        if (!fresh || !sim_span_resize(&s->memory, fresh, bytes)) {
-            sim_span_destroy(&s->memory, fresh);
-            return false;
-        }
-        uint64_t keep = r->bytes < bytes ? r->bytes : bytes;
-        if (old && keep) memcpy(fresh->base, old->base, keep);
-    }
-    sim_span_destroy(&s->memory, old);
-    r->inside = fresh;
-    return true;
-}
-
-static enum device_result sim_range_resize(struct device *d, struct device_range *r, uint64_t bytes)
+static enum device_result sim_resize(struct device *d, struct device_range *r, uint64_t bytes)
 {
     struct sim *s;
     enum device_result result = enter(d, "range_resize", true, &s);
-    if (result) return result;
-    uint64_t piece = s->memory.granularity;
-    if (bytes > r->bytes_max || bytes > s->settings.vram_bytes)
-        return failed(s, "range_resize", DEVICE_NO_MEMORY);
-    bytes = (bytes + piece - 1) / piece * piece;
-    bool done = bytes == r->bytes ? true
-                : s->settings.vmm ? sim_span_resize(&s->memory, r->inside, bytes)
-                                  : move_range(s, r, bytes);
-    if (!done) return failed(s, "range_resize", DEVICE_NO_MEMORY);
-    r->bytes = bytes;
-    r->base = bytes ? ((struct sim_span *)r->inside)->base : NULL;
-    return DEVICE_OK;
+    if (!result) result = sim_range_resize(&s->ranges, r, bytes);
+    return result ? failed(s, "range_resize", result) : DEVICE_OK;
 }
 
-static bool sim_range_moves(const struct device *d)
+static bool sim_moves(const struct device *d)
 {
     return !((const struct sim *)d)->settings.vmm;
 }
 
-static void sim_range_release(struct device *d, struct device_range *r)
+static enum device_result sim_fork(struct device *d, struct device_range *r, uint64_t bytes,
+                                   device_stream on, struct device_range *second)
 {
-    struct sim *s = sim_of(d, "range_release");
-    sim_span_destroy(&s->memory, r->inside);
-    *r = (struct device_range){0};
+    struct sim *s;
+    enum device_result result = enter(d, "range_fork", true, &s);
+    if (!result) result = sim_range_fork(&s->ranges, r, bytes, (struct sim_stream *)on, second);
+    return result ? failed(s, "range_fork", result) : DEVICE_OK;
+}
+
+static enum device_result sim_own(struct device *d, struct device_range *second, uint64_t first,
+                                  uint64_t bytes, uint64_t limit, device_stream on)
+{
+    struct sim *s;
+    enum device_result result = enter(d, "range_own", true, &s);
+    struct sim_part part = {first, bytes, limit};
+    if (!result) result = sim_range_own(&s->ranges, second, &part, (struct sim_stream *)on);
+    return result ? failed(s, "range_own", result) : DEVICE_OK;
+}
+
+static void sim_release_range(struct device *d, struct device_range *r)
+{
+    sim_range_release(&sim_of(d, "range_release")->ranges, r);
 }
 
 /* ---- streams and events ---- */
@@ -419,10 +401,12 @@ const struct device_ops device_sim = {
     .release = sim_release,
     .host_allocate = sim_host_allocate,
     .host_release = sim_host_release,
-    .range_reserve = sim_range_reserve,
-    .range_resize = sim_range_resize,
-    .range_moves = sim_range_moves,
-    .range_release = sim_range_release,
+    .range_reserve = sim_reserve,
+    .range_resize = sim_resize,
+    .range_moves = sim_moves,
+    .range_fork = sim_fork,
+    .range_own = sim_own,
+    .range_release = sim_release_range,
     .stream_create = sim_stream_new,
     .stream_destroy = sim_stream_end,
     .event_create = sim_event_new,

@@ -9,7 +9,7 @@ bool evict_oldest(struct gpu *g, const struct replica *but)
     struct replica *r = all->oldest;
     /* The analyzer does not see that a dropped replica has left the list.
      * NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-    while (r && (r->holders || r == but || replica_bytes(r) == 0))
+    while (r && (replica_in_use(r) || r == but || replica_bytes(r) == 0))
         r = r->newer;
     if (!r || all->evicted_count == EVICTED_MAX) return false;
     all->evicted[all->evicted_count++] = r->id;

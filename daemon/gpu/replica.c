@@ -15,7 +15,15 @@ uint64_t replica_bytes(const struct replica *r)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < RANGES_MAX; i++)
-        bytes += r->ranges[i].bytes;
+        bytes += r->ranges[i].bytes - r->ranges[i].shared;
+    return bytes;
+}
+
+uint64_t replica_shared(const struct replica *r)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < RANGES_MAX; i++)
+        bytes += r->ranges[i].shared;
     return bytes;
 }
 
@@ -68,17 +76,13 @@ struct replica *replica_make(struct gpu *g, uint64_t id, uint32_t space, uint32_
     return r;
 }
 
-void replica_hold(struct gpu *g, struct replica *r)
+void replica_hold(struct gpu *g, struct replica *r, bool reads)
 {
     r->holders++;
+    r->readers += reads;
+    if (r->successor) return;
     list_remove(&g->replicas, r);
     list_append(&g->replicas, r);
-}
-
-void replica_let_go(struct replica *r)
-{
-    assert(r->holders > 0);
-    r->holders--;
 }
 
 void replica_account(struct gpu *g, const struct replica *r, uint64_t before)
@@ -95,25 +99,72 @@ static void release_ranges(struct gpu *g, struct replica *r)
     replica_account(g, r, before);
 }
 
-void replica_drop(struct gpu *g, struct replica *r)
+void replica_discard(struct gpu *g, struct replica *r)
 {
-    assert(r->holders == 0);
-    struct replicas *all = &g->replicas;
+    if (!r) return;
     release_ranges(g, r);
-    list_remove(all, r);
+    free(r);
+}
+
+/* What its successor shared with it is the successor's alone then. */
+static void drop_former(struct gpu *g, struct replica *r)
+{
+    struct replica *former = r->former;
+    uint64_t before = replica_bytes(r);
+    assert(former->holders == 0);
+    r->former = NULL;
+    replica_discard(g, former);
+    replica_account(g, r, before);
+}
+
+void replica_let_go(struct gpu *g, struct replica *r, bool reads)
+{
+    assert(r->holders > 0 && r->readers >= reads);
+    r->holders--;
+    r->readers -= reads;
+    if (r->successor && !r->holders) drop_former(g, r->successor);
+}
+
+/* Where the bucket of a replica points to it. */
+static struct replica **place_of(struct replicas *all, const struct replica *r)
+{
     struct replica **at = &all->buckets[bucket_of(r->id)];
     while (*at != r)
         at = &(*at)->hash_next;
-    *at = r->hash_next;
+    return at;
+}
+
+void replica_drop(struct gpu *g, struct replica *r)
+{
+    assert(!replica_in_use(r));
+    struct replicas *all = &g->replicas;
+    list_remove(all, r);
+    *place_of(all, r) = r->hash_next;
     all->count--;
-    free(r);
+    replica_discard(g, r);
+}
+
+void replica_supersede(struct gpu *g, struct replica *r, struct replica *next)
+{
+    struct replicas *all = &g->replicas;
+    assert(r->holders && !r->former && !r->successor);
+    *place_of(all, r) = next;
+    list_remove(all, r);
+    list_append(all, next);
+    next->former = r;
+    r->successor = next;
 }
 
 void replicas_finish(struct gpu *g)
 {
     while (g->replicas.oldest) {
-        g->replicas.oldest->holders = 0;
-        replica_drop(g, g->replicas.oldest);
+        struct replica *r = g->replicas.oldest;
+        if (r->former) {
+            r->former->holders = 0;
+            drop_former(g, r);
+        }
+        r->holders = 0;
+        replica_drop(g, r);
     }
 }
 

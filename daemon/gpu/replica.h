@@ -14,17 +14,30 @@ struct gpu;
 struct replica *replica_find(struct gpu *g, uint64_t id);
 /* Returns NULL if there is no memory. */
 struct replica *replica_make(struct gpu *g, uint64_t id, uint32_t space, uint32_t dimension);
-void replica_hold(struct gpu *g, struct replica *r); /* it becomes the most recently used */
-void replica_let_go(struct replica *r);
+/* It becomes the most recently used. reads: kernels of the task read it. */
+void replica_hold(struct gpu *g, struct replica *r, bool reads);
+/* A former version is gone when the last task lets it go. */
+void replica_let_go(struct gpu *g, struct replica *r, bool reads);
+/* True if tasks hold it or its former version. */
+static inline bool replica_in_use(const struct replica *r)
+{
+    return r->holders || r->former;
+}
 
-/* No task may hold it. */
+/* It must not be in use. */
 void replica_drop(struct gpu *g, struct replica *r);
+/* `next`, a copy of r with ranges of its own, is found in place of r from now on, which becomes its
+ * former version. Tasks hold r. */
+void replica_supersede(struct gpu *g, struct replica *r, struct replica *next);
+/* Frees what never became a version. NULL is fine. */
+void replica_discard(struct gpu *g, struct replica *r);
 void replicas_finish(struct gpu *g);
 /* Its ranges, which were so many bytes together before, have changed. */
 void replica_account(struct gpu *g, const struct replica *r, uint64_t before);
 
-/* Returns the VRAM that it has mapped. */
+/* Returns the VRAM that it has mapped, without what it shares with its former version. */
 uint64_t replica_bytes(const struct replica *r);
+uint64_t replica_shared(const struct replica *r);
 struct cuda_rows replica_rows(const struct replica *r);
 static inline const uint64_t *replica_ids(const struct replica *r)
 {

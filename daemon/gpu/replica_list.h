@@ -1,5 +1,7 @@
 /* replica_list: what a replica is, and all of them: found by number, ordered by their last use.
- * replica.h has what is done with them.
+ * replica.h has what is done with them. A replica can have a former version beside its newest one,
+ * for the tasks that read it; it is a struct of its own, out of the list and not found by
+ * number.
  * Owner:  the GPU process.
  * Thread: the device thread.
  * Errors: none. */
@@ -24,8 +26,12 @@ struct replica {
     struct device_range ranges[RANGES_MAX];
     uint64_t multiply_adds; /* that a kNN of many queries does in a microsecond; 0: not known */
     uint32_t holders;       /* how many tasks use it */
+    uint32_t readers;       /* those among them whose kernels read it, sooner or later */
     /* those among them that read it in several passes: it must not change meanwhile */
     uint32_t rereaders;
+    struct replica *former;    /* the version before, as long as tasks hold it; NULL: none */
+    struct replica *successor; /* of a former version: the replica that it belongs to */
+    uint32_t refused_round;    /* whose uploads found no place for a second version; 0: none */
     struct replica *hash_next;
     struct replica *older, *newer; /* in the order of their last use */
 };

@@ -106,10 +106,13 @@ static enum order_result find_replica(struct gpu *g, struct task *t)
     const struct order *o = &t->order;
     if (run_brings_rows(t)) return RESULT_OK;
     struct replica *r = replica_find(g, o->replica);
-    if (!r || r->version != o->version || r->version == 0) return RESULT_NO_REPLICA;
+    if (r && r->former && r->former->version == o->version) r = r->former;
+    if (!r || r->version != o->version || r->version == 0)
+        return r && r->refused_round && !r->torn ? RESULT_NO_VERSION : RESULT_NO_REPLICA;
     if (r->space != o->space || !t->kind->fits(t, r)) return RESULT_REFUSED;
-    replica_hold(g, r);
+    replica_hold(g, r, true);
     t->replica = r;
+    t->reads = true;
     return RESULT_OK;
 }
 
@@ -166,7 +169,7 @@ bool run_start(struct gpu *g, struct task *t)
     enum order_result found = t->kind ? find_replica(g, t) : RESULT_REFUSED;
     if (!found) found = run_plan(g, t);
     if (!found && !take_memory(g, t, &never)) {
-        if (t->replica) replica_let_go(t->replica);
+        if (t->replica) replica_let_go(g, t->replica, true);
         t->replica = NULL;
         if (!never && !g->hungry) {
             g->hungry = t;

@@ -17,9 +17,10 @@
 #include "daemon/gpu/watch.h"
 
 enum {
-    ORDERS_A_TURN = 32, /* taken before tasks are advanced */
-    LOOK_NS = 10000000, /* between checks of the lifeline when busy */
-    SLAB_SHARE = 8,     /* this part of the budget is for requests */
+    ORDERS_A_TURN = 32,  /* taken before tasks are advanced */
+    LOOK_NS = 10000000,  /* between checks of the lifeline when busy */
+    ASK_NS = 1000000000, /* between two questions to the driver, each of which it takes long for */
+    SLAB_SHARE = 8,      /* this part of the budget is for requests */
 };
 #define SLAB_BYTES_MAX (UINT64_C(2) << 30)
 #define SLAB_BYTES_MIN (UINT64_C(1) << 20)
@@ -46,17 +47,28 @@ void gpu_beat(struct gpu *g)
     atomic_store_explicit(&g->share->heartbeat_ns, clock_read_ns(g->clock), memory_order_relaxed);
 }
 
+/* Asks the driver how much of the card is free: when our replicas have grown or shrunk, and now and
+ * then, since others may take memory, too. */
+static void show_free(struct gpu *g)
+{
+    uint64_t free_bytes = 0, total = 0;
+    bool changed = g->replicas.bytes != g->asked_bytes;
+    if (!changed && g->asked_ns && g->turned_ns - g->asked_ns < ASK_NS) return;
+    g->asked_ns = g->turned_ns;
+    g->asked_bytes = g->replicas.bytes;
+    if (gpu_ok(g, g->ops->memory(g->device, &free_bytes, &total)))
+        atomic_store_explicit(&g->share->usage.free_bytes, free_bytes, memory_order_relaxed);
+}
+
 static void show_usage(struct gpu *g)
 {
     task_count_busy(g);
     struct share_usage *u = &g->share->usage;
     struct vram_pool_usage pool = vram_pool_usage(g->pool);
-    uint64_t free_bytes = 0, total = 0;
     atomic_store_explicit(&u->request_bytes, pool.used_bytes, memory_order_relaxed);
     atomic_store_explicit(&u->spare_bytes, g->spare_bytes, memory_order_relaxed);
     atomic_store_explicit(&u->replicas, g->replicas.count, memory_order_relaxed);
-    if (gpu_ok(g, g->ops->memory(g->device, &free_bytes, &total)))
-        atomic_store_explicit(&u->free_bytes, free_bytes, memory_order_relaxed);
+    show_free(g);
 }
 
 static bool front_is_gone(const struct gpu *g)
@@ -259,6 +271,8 @@ void server_close(struct gpu *g)
 {
     if (!g) return;
     stop_work(g);
+    for (uint32_t i = 0; g->tasks && i < TASKS; i++)
+        replica_discard(g, g->tasks[i].unborn);
     if (g->device) {
         replicas_finish(g);
         if (g->pinned) g->ops->host_release(g->device, g->pinned);

@@ -35,7 +35,7 @@ bool sim_memory_init(struct sim_memory *m, uint64_t bytes, uint64_t granularity)
         .granularity = granularity,
         .granule_count = granules,
         .granules_free = granules,
-        .granule_taken = calloc(granules, sizeof(bool)),
+        .granule_users = calloc(granules, sizeof(uint8_t)),
         .fd = memfd_create("engram-vram", MFD_CLOEXEC),
         .region = MAP_FAILED,
     };
@@ -44,7 +44,7 @@ bool sim_memory_init(struct sim_memory *m, uint64_t bytes, uint64_t granularity)
         m->region = map_nothing(NULL, size);
         m->region_bytes = size;
     }
-    if (m->granule_taken && m->fd >= 0 && m->region != MAP_FAILED &&
+    if (m->granule_users && m->fd >= 0 && m->region != MAP_FAILED &&
         ftruncate(m->fd, (off_t)((uint64_t)granules * granularity)) == 0)
         return true;
     sim_memory_finish(m);
@@ -60,7 +60,7 @@ void sim_memory_finish(struct sim_memory *m)
         sim_pinned_destroy(m, m->pinned[m->pinned_count - 1].base);
     if (m->region != MAP_FAILED) munmap(m->region, m->region_bytes);
     if (m->fd >= 0) close(m->fd);
-    free(m->granule_taken);
+    free(m->granule_users);
     free(m->spans);
     free(m->pinned);
     *m = (struct sim_memory){0};
@@ -118,35 +118,45 @@ struct sim_span *sim_span_create(struct sim_memory *m, uint64_t reserved)
     return s;
 }
 
+static void leave_granule(struct sim_memory *m, uint32_t granule)
+{
+    if (--m->granule_users[granule] == 0) m->granules_free++;
+}
+
 static void give_granules(struct sim_memory *m, struct sim_span *s, uint32_t keep)
 {
     if (keep >= s->granule_count) return;
     for (uint32_t i = keep; i < s->granule_count; i++)
-        m->granule_taken[s->granules[i]] = false;
-    m->granules_free += s->granule_count - keep;
+        leave_granule(m, s->granules[i]);
     uint64_t from = keep * m->granularity;
     if (map_nothing(s->base + from, s->granule_count * m->granularity - from) == MAP_FAILED)
         sim_misuse("release", "the host cannot unmap memory");
     s->granule_count = keep;
 }
 
-/* The lowest free granules, so that the next owner gets what another owner gave back. */
-static void take_granules(struct sim_memory *m, struct sim_span *s, uint32_t count)
+/* Takes the lowest free granule from `from` on, so that the next owner gets what another owner gave
+ * back; there is one. */
+static uint32_t take_granule(struct sim_memory *m, uint32_t from)
 {
-    for (uint32_t g = 0; s->granule_count < count; g++) {
-        if (m->granule_taken[g]) continue;
-        m->granule_taken[g] = true;
-        m->granules_free--;
-        s->granules[s->granule_count++] = g;
-    }
+    while (m->granule_users[from])
+        from++;
+    m->granule_users[from] = 1;
+    m->granules_free--;
+    return from;
 }
 
-/* Granules that are adjacent in the file are mapped at once. */
-static bool map_granules(struct sim_memory *m, struct sim_span *s, uint32_t from)
+static void take_granules(struct sim_memory *m, struct sim_span *s, uint32_t count)
 {
-    while (from < s->granule_count) {
+    for (uint32_t g = 0; s->granule_count < count; g++)
+        s->granules[s->granule_count++] = g = take_granule(m, g);
+}
+
+/* Maps granules [from, end); those that are adjacent in the file at once. */
+static bool map_granules(struct sim_memory *m, struct sim_span *s, uint32_t from, uint32_t end)
+{
+    while (from < end) {
         uint32_t run = 1;
-        while (from + run < s->granule_count && s->granules[from + run] == s->granules[from] + run)
+        while (from + run < end && s->granules[from + run] == s->granules[from] + run)
             run++;
         void *at = s->base + from * m->granularity;
         if (mmap(at, run * m->granularity, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, m->fd,
@@ -168,7 +178,7 @@ bool sim_span_resize(struct sim_memory *m, struct sim_span *s, uint64_t bytes)
         if (!granules) return false;
         s->granules = granules;
         take_granules(m, s, (uint32_t)wanted);
-        if (!map_granules(m, s, had)) {
+        if (!map_granules(m, s, had, s->granule_count)) {
             give_granules(m, s, had);
             return false;
         }
@@ -176,6 +186,37 @@ bool sim_span_resize(struct sim_memory *m, struct sim_span *s, uint64_t bytes)
     give_granules(m, s, (uint32_t)wanted);
     s->bytes = bytes;
     return true;
+}
+
+bool sim_span_share(struct sim_memory *m, const struct sim_span *from, struct sim_span *to,
+                    uint64_t bytes)
+{
+    uint32_t count = (uint32_t)((bytes + m->granularity - 1) / m->granularity);
+    if (count > from->granule_count) count = from->granule_count;
+    to->granules = count ? malloc(count * sizeof *to->granules) : NULL;
+    if (!to->granules) return count == 0;
+    for (uint32_t i = 0; i < count; i++)
+        m->granule_users[to->granules[i] = from->granules[i]]++;
+    to->granule_count = count;
+    to->bytes = count * m->granularity;
+    if (map_granules(m, to, 0, count)) return true;
+    give_granules(m, to, 0);
+    to->bytes = 0;
+    return false;
+}
+
+bool sim_span_own(struct sim_memory *m, struct sim_span *s, uint32_t i)
+{
+    uint32_t was = s->granules[i];
+    if (!m->granules_free) return false;
+    s->granules[i] = take_granule(m, 0);
+    if (map_granules(m, s, i, i + 1)) {
+        leave_granule(m, was);
+        return true;
+    }
+    leave_granule(m, s->granules[i]);
+    s->granules[i] = was;
+    return false;
 }
 
 void sim_span_destroy(struct sim_memory *m, struct sim_span *s)
@@ -229,11 +270,10 @@ static bool lies_in(const void *address, uint64_t bytes, const char *base, uint6
     return at >= first && at - first <= size && size - (at - first) >= bytes;
 }
 
-void sim_device_check(const struct sim_memory *m, const char *call, const void *address,
-                      uint64_t bytes)
+/* Returns the last span that begins at or before address; NULL: none does. */
+static const struct sim_span *span_before(const struct sim_memory *m, const void *address)
 {
     uint32_t low = 0, high = m->span_count;
-    if (bytes == 0) return;
     while (low < high) { /* the first that begins after address */
         uint32_t middle = low + (high - low) / 2;
         if ((uintptr_t)m->spans[middle]->base <= (uintptr_t)address)
@@ -241,7 +281,14 @@ void sim_device_check(const struct sim_memory *m, const char *call, const void *
         else
             high = middle;
     }
-    const struct sim_span *s = low > 0 ? m->spans[low - 1] : NULL;
+    return low > 0 ? m->spans[low - 1] : NULL;
+}
+
+void sim_device_check(const struct sim_memory *m, const char *call, const void *address,
+                      uint64_t bytes)
+{
+    if (bytes == 0) return;
+    const struct sim_span *s = span_before(m, address);
     if (s && lies_in(address, bytes, s->base, s->bytes)) return;
     if (s && lies_in(address, 1, s->base, s->bytes))
         sim_misuse(call, "%llu bytes at %p run past the %llu bytes of device memory at %p",
@@ -250,6 +297,17 @@ void sim_device_check(const struct sim_memory *m, const char *call, const void *
     if (lies_in(address, 1, m->region, m->region_bytes))
         sim_misuse(call, "%p is device memory that is not, or no longer, allocated", address);
     sim_misuse(call, "%p is not device memory", address);
+}
+
+void sim_own_check(const struct sim_memory *m, const char *call, const void *address,
+                   uint64_t bytes)
+{
+    const struct sim_span *s = span_before(m, address);
+    if (bytes == 0 || !s) return;
+    uint64_t first = (uint64_t)((const char *)address - s->base), last = first + bytes - 1;
+    for (uint64_t i = first / m->granularity; i <= last / m->granularity; i++)
+        if (i < s->granule_count && sim_span_shares(m, s, (uint32_t)i))
+            sim_misuse(call, "%p is written, and another range shows the same memory", address);
 }
 
 void sim_pinned_check(const struct sim_memory *m, const char *call, const void *address,

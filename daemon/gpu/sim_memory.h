@@ -1,7 +1,7 @@
 /* sim_memory: the simulated device's memory, and the pinned memory that copies need. Device memory
  * consists of pieces ("granules") of one file, mapped into one reserved range of addresses, so
- * that ranges grow in place and every pointer can be classified. Nothing is cleared between
- * owners.
+ * that ranges grow in place, two of them may show the same granules, and every pointer can be
+ * classified. Nothing is cleared between owners.
  * Owner:  device_sim.
  * Thread: the device thread only.
  * Errors: false: out of memory or addresses; nothing has changed. A pointer that a device would
@@ -29,7 +29,7 @@ struct sim_pinned {
 struct sim_memory {
     uint64_t granularity; /* 0: not initialised */
     uint32_t granule_count, granules_free;
-    bool *granule_taken;
+    uint8_t *granule_users; /* spans that map it */
     int fd;
     char *region; /* the range of all device addresses */
     uint64_t region_bytes, cursor;
@@ -46,6 +46,16 @@ void sim_memory_finish(struct sim_memory *m); /* zeroed is fine */
 struct sim_span *sim_span_create(struct sim_memory *m, uint64_t reserved);
 /* Maps as many granules as `bytes` need and frees the others. usable: <= what is mapped. */
 bool sim_span_resize(struct sim_memory *m, struct sim_span *s, uint64_t bytes);
+/* Maps the first granules of `from`, as many as `bytes` need, at the same places of `to`, which has
+ * none: both show the same memory. */
+bool sim_span_share(struct sim_memory *m, const struct sim_span *from, struct sim_span *to,
+                    uint64_t bytes);
+static inline bool sim_span_shares(const struct sim_memory *m, const struct sim_span *s, uint32_t i)
+{
+    return m->granule_users[s->granules[i]] > 1;
+}
+/* Maps a granule of its own, with undefined contents, in place of the i-th, which is shared. */
+bool sim_span_own(struct sim_memory *m, struct sim_span *s, uint32_t i);
 void sim_span_destroy(struct sim_memory *m, struct sim_span *s); /* NULL is fine */
 /* Returns the span that begins at address; misuse if there is none. */
 struct sim_span *sim_span_at(struct sim_memory *m, const char *call, const void *address);
@@ -59,6 +69,9 @@ void sim_device_check(const struct sim_memory *m, const char *call, const void *
                       uint64_t bytes);
 void sim_pinned_check(const struct sim_memory *m, const char *call, const void *address,
                       uint64_t bytes);
+/* Checks that none of these bytes of device memory is shared, since they are to be written. */
+void sim_own_check(const struct sim_memory *m, const char *call, const void *address,
+                   uint64_t bytes);
 
 /* Prints the message and aborts. */
 void sim_misuse(const char *call, const char *format, ...)

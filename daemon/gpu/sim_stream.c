@@ -95,10 +95,21 @@ void sim_stream_destroy(struct sim_streams *s, struct sim_stream *stream)
     free(stream);
 }
 
+/* Memory that two ranges show is only read, by work that is enqueued from then on. */
+static void check_writes(const struct sim_work *w, const struct sim_memory *m)
+{
+    bool norms = w->kind == WORK_KERNEL && w->call.kernel == KERNEL_NORMS;
+    if (norms)
+        sim_own_check(m, "norms", w->call.norms.out, w->call.rows.count * sizeof(float));
+    else if (w->kind != WORK_KERNEL && w->kind != WORK_COPY_OUT)
+        sim_own_check(m, sim_work_name(w), w->to, w->bytes);
+}
+
 void sim_stream_add(struct sim_streams *s, struct sim_stream *stream, const struct sim_work *w)
 {
     stream_check(stream, sim_work_name(w));
     sim_work_check(w, s->memory);
+    check_writes(w, s->memory);
     if (stream->added - stream->done == QUEUE_MAX) do_work(s, stream, stream->done + 1);
     stream->queue[stream->added++ % QUEUE_MAX] = *w;
 }

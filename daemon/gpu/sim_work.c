@@ -46,6 +46,7 @@ const char *sim_work_name(const struct sim_work *w)
     switch (w->kind) {
     case WORK_COPY_IN: return "copy_in";
     case WORK_COPY_OUT: return "copy_out";
+    case WORK_COPY: return "copy";
     case WORK_CLEAR: return "clear";
     case WORK_KERNEL: return device_kernel_name(w->call.kernel);
     }
@@ -266,6 +267,7 @@ void sim_work_check(const struct sim_work *w, const struct sim_memory *m)
         sim_pinned_check(m, c.call, w->to, w->bytes);
         sim_device_check(m, c.call, w->from, w->bytes);
         break;
+    case WORK_COPY: sim_device_check(m, c.call, w->from, w->bytes); /* fall through */
     case WORK_CLEAR: sim_device_check(m, c.call, w->to, w->bytes); break;
     case WORK_KERNEL: check_call(&c, &w->call); break;
     }
@@ -480,6 +482,7 @@ void sim_work_run(const struct sim_work *w, struct sim_bench *b)
     switch (w->kind) {
     case WORK_COPY_IN:
     case WORK_COPY_OUT:
+    case WORK_COPY:
         if (w->bytes) memcpy(w->to, w->from, w->bytes);
         break;
     case WORK_CLEAR:

@@ -10,7 +10,7 @@
 #include "daemon/gpu/device_call.h"
 #include "daemon/gpu/sim_memory.h"
 
-enum sim_work_kind { WORK_COPY_IN, WORK_COPY_OUT, WORK_CLEAR, WORK_KERNEL };
+enum sim_work_kind { WORK_COPY_IN, WORK_COPY_OUT, WORK_COPY, WORK_CLEAR, WORK_KERNEL };
 
 struct sim_work {
     enum sim_work_kind kind;

@@ -173,9 +173,13 @@ static void finish(struct gpu *g, struct task *t)
         if (t->replica->torn && t->result == RESULT_OK) t->result = RESULT_NO_REPLICA;
         if (is_upload(t)) upload_finish(g, t);
         if (t->rereads) t->replica->rereaders--;
-        replica_let_go(t->replica);
+        replica_let_go(g, t->replica, t->reads);
         t->replica = NULL;
     }
+    if (t->former) replica_let_go(g, t->former, false);
+    t->former = NULL;
+    replica_discard(g, t->unborn);
+    t->unborn = NULL;
     task_on_device(g, t, false);
     struct share_usage *u = &g->share->usage;
     if (is_request(t)) atomic_fetch_add_explicit(&u->runs, 1, memory_order_relaxed);
@@ -205,7 +209,7 @@ static void tear(struct gpu *g, const struct task *t)
 void task_end(struct gpu *g, struct task *t, enum order_result result)
 {
     t->result = result;
-    if (is_upload(t)) tear(g, t);
+    if (is_upload(t) && result != RESULT_NO_VERSION) tear(g, t);
     transfer_stop(&t->in);
     transfer_stop(&t->out);
     if (t->state == TASK_WAIT) {

@@ -58,6 +58,9 @@ struct task {
     struct task *next;           /* in its lane, or in the free list */
     struct lane *lane;
     struct replica *replica; /* held, or NULL */
+    bool reads;              /* kernels of this task read it */
+    struct replica *former;  /* held, or NULL: of an upload, as it may copy from it */
+    struct replica *unborn;  /* a version that could not be made: the device may still use it */
     struct task_plan plan;
     struct knn_batch *batch;            /* see run.h; NULL: a single request, or not read yet */
     uint64_t first_query, pass_queries; /* SCORES, KNN: the queries of this pass */
@@ -120,6 +123,8 @@ struct gpu {
     uint64_t hungry_ns;
     uint64_t turned_ns; /* when the last turn ended */
     uint64_t looked_ns; /* when the lifeline and the usage were last checked */
+    /* when the driver was last asked for the card's free memory, 0: never, and what replicas had */
+    uint64_t asked_ns, asked_bytes;
     uint64_t spin_ns;
     struct gpu_watch watch;
     int lifeline_fd;

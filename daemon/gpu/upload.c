@@ -16,9 +16,17 @@ static bool rows_read(struct gpu *g, struct task *t, struct upload *out)
     t->in.moves[0] = (struct move){.from = {.host = rows, .bytes = u->count * row_bytes}};
     t->in.moves[1] = (struct move){.from = {.host = ids, .bytes = u->count * sizeof(uint64_t)}};
     t->in.move_count = 2;
-    *out = (struct upload){.dimension = u->dimension,
-                           .fresh = u->fresh,
-                           .room = replica_room_of_rows(g, u->dimension, u->row_count)};
+    *out = (struct upload){
+        .dimension = u->dimension,
+        .fresh = u->fresh,
+        .round = u->round,
+        .room = replica_room_of_rows(g, u->dimension, u->row_count),
+        .places = {{RANGE_ROWS, u->first * row_bytes, u->count * row_bytes},
+                   {RANGE_IDS, u->first * sizeof(uint64_t), u->count * sizeof(uint64_t)},
+                   /* between the rows of several uploads, too */
+                   {RANGE_NORMS, 0, u->count ? u->row_count * sizeof(float) : 0}},
+        .place_count = 3,
+    };
     return true;
 }
 
@@ -31,56 +39,127 @@ static void rows_place(struct task *t)
     t->in.moves[1].device = r->ranges[RANGE_IDS].base + u->first * sizeof(uint64_t);
 }
 
-/* Finds and holds the replica of the order; otherwise returns the result that ends the task. */
-static enum order_result find(struct gpu *g, struct task *t, const struct upload *u, bool *wait)
+static bool is_part(const struct task *t)
+{
+    return t->order.kind == ORDER_UPLOAD_PART;
+}
+
+/* True if its ranges have twins: a former version's, or what is to be discarded. */
+static bool has_two(const struct replica *r)
+{
+    bool two = false;
+    for (int i = 0; i < RANGES_MAX; i++)
+        two |= r->ranges[i].twin != NULL;
+    return two;
+}
+
+/* True if r is not to be changed now: a range is not mapped anew where kernels may read it. */
+static bool must_wait(const struct replica *r, const struct upload *u)
+{
+    if (u->fresh) return replica_in_use(r);
+    if (r->rereaders) return false;
+    return (r->readers && replica_shared(r)) || (has_two(r) && !r->former);
+}
+
+/* Finds the replica of the order; otherwise returns the result that ends the task. */
+static enum order_result find(struct gpu *g, struct task *t, const struct upload *u,
+                              struct replica **out, bool *wait)
 {
     const struct order *o = &t->order;
     struct replica *r = replica_find(g, o->replica);
     if (r && (r->space != o->space || r->dimension != u->dimension)) return RESULT_REFUSED;
     if (!u->fresh && (!r || r->torn)) return RESULT_NO_REPLICA;
-    if (r && (u->fresh ? r->holders : r->rereaders)) {
+    if (!u->fresh && u->round && u->round == r->refused_round) return RESULT_NO_VERSION;
+    if (r && must_wait(r, u)) {
         *wait = true;
         return RESULT_OK;
     }
     if (r && u->fresh) replica_drop(g, r);
     if (u->fresh) r = replica_make(g, o->replica, o->space, u->dimension);
     if (!r) return RESULT_NO_MEMORY;
-    replica_hold(g, r);
-    t->replica = r;
+    *out = r;
     return RESULT_OK;
 }
 
-static bool is_part(const struct task *t)
+/* Ends an upload that the device failed for, or that has no VRAM. Where that is because of a former
+ * version, it can be tried again when that is gone. */
+static void fail(struct gpu *g, struct task *t, const struct upload *u, struct replica *r,
+                 enum device_result result)
 {
-    return t->order.kind == ORDER_UPLOAD_PART;
+    bool for_two = result == DEVICE_NO_MEMORY && (r->rereaders || r->former);
+    if (for_two) r->refused_round = u->round;
+    task_end(g, t,
+             for_two                      ? RESULT_NO_VERSION
+             : result == DEVICE_NO_MEMORY ? RESULT_NO_MEMORY
+                                          : RESULT_ERROR);
+}
+
+/* Makes a second version if requests under way read r several times. False: the task has ended. */
+static bool step_aside(struct gpu *g, struct task *t, const struct upload *u, struct replica **r)
+{
+    struct replica *next = NULL;
+    if (!(*r)->rereaders) return true;
+    enum device_result result = DEVICE_NO_MEMORY;
+    if (!has_two(*r)) result = replica_fork(g, *r, &u->room, t->lane->stream, &next);
+    if (gpu_ok(g, result)) {
+        *r = next;
+        return true;
+    }
+    if (next) {
+        replica_hold(g, *r, false);
+        t->replica = *r;
+        t->unborn = next;
+        t->state = TASK_FILL; /* the device may work for it */
+    }
+    fail(g, t, u, *r, result);
+    return false;
+}
+
+/* Takes VRAM for what the order brings. */
+static enum device_result fit(struct gpu *g, struct task *t, const struct upload *u, bool *wait)
+{
+    struct replica *r = t->replica;
+    enum device_result result = replica_fit(g, r, &u->room, t->lane->stream, wait);
+    for (uint32_t i = 0; result == DEVICE_OK && !*wait && i < u->place_count; i++)
+        result = replica_own(g, r, u->places[i].range, u->places[i].first, u->places[i].bytes,
+                             t->lane->stream);
+    return result;
 }
 
 bool upload_start(struct gpu *g, struct task *t)
 {
     struct upload u;
+    struct replica *r = NULL;
     bool wait = false;
     if (!(is_part(t) ? upload_part_read(g, t, &u) : rows_read(g, t, &u))) {
         task_end(g, t, RESULT_REFUSED);
         return true;
     }
-    enum order_result found = find(g, t, &u, &wait);
+    enum order_result found = find(g, t, &u, &r, &wait);
     if (found) {
         task_end(g, t, found);
         return true;
     }
     if (wait) return false;
-    enum device_result result = replica_fit(g, t->replica, &u.room, t->lane->stream, &wait);
+    if (!step_aside(g, t, &u, &r)) return true;
+    t->reads = t->order.version != 0; /* it computes norms */
+    replica_hold(g, r, t->reads);
+    t->replica = r;
+    enum device_result result = fit(g, t, &u, &wait);
     if (wait) {
-        replica_let_go(t->replica);
+        replica_let_go(g, r, t->reads);
         t->replica = NULL;
         return false;
     }
-    t->replica->version = 0;
+    r->version = 0;
+    t->former = r->former;
+    if (t->former) replica_hold(g, t->former, false);
     t->state = TASK_FILL; /* from here on the device may work for it */
     if (!gpu_ok(g, result)) {
-        task_end(g, t, result == DEVICE_NO_MEMORY ? RESULT_NO_MEMORY : RESULT_ERROR);
+        fail(g, t, &u, r, result);
         return true;
     }
+    r->refused_round = 0;
     if (is_part(t))
         upload_part_place(t);
     else
@@ -142,7 +221,7 @@ enum device_result upload_launch(struct gpu *g, struct task *t)
 void upload_finish(struct gpu *g, struct task *t)
 {
     if (t->result != RESULT_OK) return;
-    t->number = replica_bytes(t->replica);
+    t->number = replica_bytes(t->replica) + replica_shared(t->replica);
     struct share_usage *usage = &g->share->usage;
     atomic_fetch_add_explicit(&usage->uploads, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < t->in.move_count; i++)
@@ -159,7 +238,7 @@ bool forget_start(struct gpu *g, struct task *t)
         task_end(g, t, RESULT_REFUSED);
         return true;
     }
-    if (r && r->holders) return false;
+    if (r && replica_in_use(r)) return false;
     if (r) replica_drop(g, r);
     task_end(g, t, RESULT_OK);
     return true;

@@ -10,11 +10,19 @@
 #include "daemon/gpu/replica_fit.h"
 #include "daemon/gpu/tasks.h"
 
+enum { UPLOAD_PLACES_MAX = 3 };
+
 /* The contents of an order. */
 struct upload {
     uint32_t dimension; /* 0: of a graph */
     bool fresh;
+    uint32_t round;
     struct replica_room room;
+    struct upload_place {
+        int range;
+        uint64_t first, bytes;
+    } places[UPLOAD_PLACES_MAX]; /* which it writes, or its norms */
+    uint32_t place_count;
 };
 
 /* ---- upload_part.c ---- */

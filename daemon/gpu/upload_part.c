@@ -80,7 +80,11 @@ bool upload_part_read(struct gpu *g, struct task *t, struct upload *out)
                                             .numbers = parts[p->part].numbers,
                                             .limit = limit_of(p)}};
     t->in.move_count = 1;
-    *out = (struct upload){.fresh = p->fresh, .room = room_of(g, p)};
+    *out = (struct upload){.fresh = p->fresh,
+                           .round = p->round,
+                           .room = room_of(g, p),
+                           .places = {{(int)p->part, p->first, p->count}},
+                           .place_count = 1};
     return true;
 }
 

@@ -330,11 +330,21 @@ static uint32_t unit_of(struct heap *h, struct heap_block *b)
     uint32_t unit = (uint32_t)(b->offset / HEAP_UNIT);
     assert(b->offset % HEAP_UNIT == 0 && unit < h->buddy.units);
     assert(h->records[unit].bytes == b->bytes);
-    h->usage.bytes_used -= h->records[unit].bytes;
+    const struct record *r = &h->records[unit];
+    h->usage.bytes_used -= r->bytes - r->cut;
     h->usage.blocks--;
-    discharge(h, h->records[unit].owner, h->records[unit].charged);
+    discharge(h, r->owner, r->charged - r->cut);
     *b = (struct heap_block){0};
     return unit;
+}
+
+void heap_discount(struct heap *h, uint32_t unit, uint64_t bytes)
+{
+    struct record *r = &h->records[unit];
+    assert(bytes <= r->charged - r->cut);
+    r->cut += bytes;
+    h->usage.bytes_used -= bytes;
+    discharge(h, r->owner, bytes);
 }
 
 static void trim(struct heap *h, uint64_t keep_bytes)

@@ -19,6 +19,7 @@ struct record {
     uint64_t bytes; /* pages that may have been touched, of a block in use or cached */
     /* to the owner of a block in use; a cached block may be larger than what was asked for */
     uint64_t charged;
+    uint64_t cut; /* of a block in use: bytes of pages that are gone already (shared_block.h) */
     uint32_t owner;
     uint32_t order;
     uint32_t class_next, class_previous; /* cached blocks of one order, newest first */
@@ -41,6 +42,7 @@ struct heap {
     uint64_t cache_bytes_max;
     uint64_t reserve_bytes, small_bytes_max; /* as heap_reserve was told */
     uint64_t bytes_releasing;                /* whose holes are still to be punched */
+    uint64_t lent_bytes;                     /* addresses of shared blocks that are lent */
     uint32_t class_head[BUDDY_ORDERS];
     uint32_t age_head, age_tail;
     struct {
@@ -50,5 +52,8 @@ struct heap {
         bool runs, stops;
     } releaser;
 };
+
+/* So many bytes of a block in use, at `unit`, are gone; under the lock. */
+void heap_discount(struct heap *h, uint32_t unit, uint64_t bytes);
 
 #endif

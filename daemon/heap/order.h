@@ -42,6 +42,9 @@ struct order_upload {
     uint64_t first, count; /* rows in this order */
     uint64_t rows; /* place of count * stride floats, which do not change until the order is done */
     uint64_t ids;  /* place of count u64 */
+    /* Uploads of one round stand on each other: if one was answered with NO_VERSION, so are those
+     * that follow. 0: of none. */
+    uint32_t round, reserved;
 };
 
 /* Sets bytes [first, first + count) of one array of a graph's replica to what lies at `bytes`. The
@@ -64,6 +67,7 @@ struct order_upload_part {
     uint64_t first, count;
     uint64_t bytes; /* their place */
     uint64_t part_bytes[ORDER_PARTS_MAX];
+    uint32_t round, reserved; /* as in order_upload */
 };
 
 /* A spread: kernels/spread.h's struct spread_question for each of set_count seed sets. The records
@@ -218,7 +222,11 @@ enum order_result {
     RESULT_ERROR = 4,      /* this order alone failed on the device; others go on */
     RESULT_REFUSED = 5,    /* the GPU process found the order invalid */
     RESULT_BAD_ROW = 6,    /* completion.number says which of the rows that came */
-    RESULT_MAX = 7,
+    /* UPLOAD: a request that is under way needs the version that is there, and there is no VRAM for
+     * a second one: nothing changed, and after the request it can be tried again. RUN: it needed
+     * the version of such an upload. */
+    RESULT_NO_VERSION = 7,
+    RESULT_MAX = 8,
 };
 
 enum completion_kind {

@@ -10,7 +10,7 @@
 /* Smaller blocks are not worth a wake-up. */
 #define HANDED_BYTES_MIN (UINT64_C(256) << 10)
 
-static void return_piece(struct heap *h, uint64_t offset, uint64_t bytes)
+void releaser_return(struct heap *h, uint64_t offset, uint64_t bytes)
 {
     if (fallocate(h->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes))
         memset(h->base + offset, 0, bytes); /* the next owner must find zeros */
@@ -23,7 +23,7 @@ static void return_pages(struct heap *h, uint32_t unit)
     for (uint64_t done = 0; done < r.bytes;) {
         uint64_t n = r.bytes - done < PIECE_BYTES ? r.bytes - done : PIECE_BYTES;
         pthread_mutex_unlock(&h->lock);
-        return_piece(h, offset + done, n);
+        releaser_return(h, offset + done, n);
         pthread_mutex_lock(&h->lock);
         done += n;
         h->bytes_releasing -= n;

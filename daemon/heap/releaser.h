@@ -12,6 +12,10 @@
  * in bytes_releasing. Drops the lock meanwhile, or leaves a large block to the thread. */
 void releaser_take(struct heap *h, uint32_t unit);
 
+/* Returns the pages of a part of a block in use, which reads as zeros from then on; without the
+ * lock, and nothing is counted. */
+void releaser_return(struct heap *h, uint64_t offset, uint64_t bytes);
+
 /* Ends the thread, if it runs; blocks still in its line keep their pages. The caller does not hold
  * the lock. */
 void releaser_stop(struct heap *h);

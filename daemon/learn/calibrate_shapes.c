@@ -62,6 +62,11 @@ const struct trial trials[TRIAL_SHAPES] = {
     {OPERATION_WEIGHTED_AVERAGE, 3, 0, 16384, 0},
     SPREADS(OPERATION_SPREAD, 4, 3),
     SPREADS(OPERATION_SPREAD_ENGRAM, 16, 2),
+    {OPERATION_BIND, 0, 0, 1, 0},
+    {OPERATION_BIND, 0, 0, 8, 0},
+    {OPERATION_BIND, 1, 0, 64, 0},
+    {OPERATION_BIND, 1, 0, 512, 0},
+    {OPERATION_BIND, 2, 0, 4096, 0},
 };
 
 /* ---------------------------------------------------------------- memory */
@@ -141,6 +146,10 @@ bool trial_request(const struct trial *t, uint32_t shift, void *memory, struct j
     if (!listed) return true;
     scatter_ids(listed, ground_rows(t->ground, shift), ids);
     r->ids = tensor_of(DTYPE_UINT64, listed, 1, ids);
+    if (t->operation == OPERATION_BIND) {
+        r->other_rows = tensor_of(DTYPE_FLOAT32, listed, dimension, queries);
+        return true;
+    }
     if (t->operation == OPERATION_WEIGHTED_AVERAGE) {
         for (uint64_t i = 0; i < listed; i++)
             weights[i] = 1;

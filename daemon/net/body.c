@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/heap/shared_block.h"
 
 void body_pool_init(struct body_pool *p, struct heap *heap)
 {
@@ -51,6 +52,7 @@ static enum status take(struct body_pool *p, enum need need, uint64_t bytes, uin
         p->free = b;
         return st;
     }
+    if (need == NEED_BEGUN) b->shared = shared_block_make(p->heap, &b->block);
     p->live++;
     *out = b;
     return STATUS_OK;
@@ -89,7 +91,10 @@ void body_drop(struct body *b)
 {
     if (!b || --b->holds) return;
     struct body_pool *p = b->pool;
-    heap_give(p->heap, &b->block);
+    if (b->shared)
+        shared_block_end(b->shared, &b->block);
+    else
+        heap_give(p->heap, &b->block);
     if (b->peer) b->peer->body_bytes -= b->counted;
     p->live--;
     b->next = p->free;

@@ -11,6 +11,8 @@
 
 struct body {
     struct heap_block block;
+    /* of one large body, whose pieces may become others' (heap/shared_block.h); NULL: none may */
+    struct shared_block *shared;
     uint32_t holds;
     struct body_pool *pool;
     struct peer *peer; /* in whose bytes it counts; NULL: in nobody's */
@@ -33,7 +35,7 @@ enum status body_take(struct body_pool *p, uint64_t bytes, uint32_t owner, struc
 /* As body_take, but past the owner's quota: so that a client at its quota can still be heard. */
 enum status body_take_past_quota(struct body_pool *p, uint64_t bytes, uint32_t owner,
                                  struct body **out);
-/* Takes a body of which `begun` bytes may be used until body_grow takes more. */
+/* Takes one large body, of which `begun` bytes may be used until body_grow takes more. */
 enum status body_begin(struct body_pool *p, uint64_t bytes, uint64_t begun, uint32_t owner,
                        struct body **out);
 enum status body_grow(struct body *b, uint64_t bytes);

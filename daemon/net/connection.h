@@ -81,6 +81,7 @@ struct connection {
     struct job *jobs;
     uint32_t in_flight;
     uint64_t in_flight_bytes;
+    uint64_t writes; /* how many it has sent that change something; the pipeline counts them */
 
     struct connection *dirty_next;
 };

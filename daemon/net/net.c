@@ -32,19 +32,40 @@ static void watch(struct connection *c, uint64_t now_ns)
     }
 }
 
+static void begin_later(uint64_t *since_ns, uint64_t by_ns)
+{
+    if (*since_ns) *since_ns += by_ns;
+}
+
+/* What a client takes too long for began that much later. */
+static void forgive(struct connection *c, uint64_t lost_ns)
+{
+    c->opened_ns += lost_ns;
+    begin_later(&c->frame_started_ns, lost_ns);
+    begin_later(&c->finishing_ns, lost_ns);
+    begin_later(&c->waiting_ns, lost_ns);
+    begin_later(&c->waits_since_ns, lost_ns);
+    begin_later(&c->output_progress_ns, lost_ns);
+}
+
+static void forgive_standstill(struct net *n, uint64_t now_ns)
+{
+    uint64_t lost_ns = now_ns - n->now_ns;
+    if (now_ns < n->now_ns || lost_ns <= (uint64_t)STANDSTILL_MS * 1000000) return;
+    for (uint32_t i = 0; i < n->config->connection_max; i++)
+        if (n->slots[i]) forgive(n->slots[i], lost_ns);
+}
+
 void net_sweep(struct net *n)
 {
-    uint64_t now_ns = n->now_ns = clock_read_ns(n->clock);
+    uint64_t now_ns = clock_read_ns(n->clock);
+    forgive_standstill(n, now_ns);
+    n->now_ns = now_ns;
     for (uint32_t i = 0; i < n->config->connection_max; i++)
         if (n->slots[i] && !n->slots[i]->closing) watch(n->slots[i], now_ns);
     for (struct listener *l = n->listeners; l; l = l->next)
         listener_retry(l);
     peers_sweep(&n->peers, n->events.on_idle_peer, n->events.owner, now_ns);
-}
-
-static void on_sweep(uv_timer_t *timer)
-{
-    net_sweep(timer->data);
 }
 
 enum status net_init(struct net *n, uv_loop_t *loop, const struct clock *clock, struct heap *heap,
@@ -67,11 +88,6 @@ enum status net_init(struct net *n, uv_loop_t *loop, const struct clock *clock, 
     n->now_ns = clock_read_ns(clock);
     n->ration_bytes = RATION_BYTES;
     ration_begin(n);
-    if (!loop) return STATUS_OK;
-    if (fault_here("net: timer") || uv_timer_init(loop, &n->sweep)) return STATUS_INTERNAL;
-    n->sweep_open = true;
-    n->sweep.data = n;
-    uv_timer_start(&n->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     return STATUS_OK;
 }
 
@@ -158,8 +174,6 @@ void net_close(struct net *n)
     if (n->slots)
         for (uint32_t i = 0; i < n->config->connection_max; i++)
             if (n->slots[i]) connection_close(n->slots[i]);
-    if (n->sweep_open) uv_close((uv_handle_t *)&n->sweep, NULL);
-    n->sweep_open = false;
 }
 
 void net_finish(struct net *n)

@@ -21,7 +21,8 @@ enum status net_listen(struct net *n, int inherited_fd, struct failure *f);
 /* Returns the TCP port in use, or 0. */
 uint16_t net_tcp_port(const struct net *n);
 
-/* Checks the time limits of all connections; runs every SWEEP_MS. */
+/* Checks the time limits of all connections; the owner calls it every SWEEP_MS. What passed while
+ * the daemon stood still counts for nobody. */
 void net_sweep(struct net *n);
 
 /* Begins a turn of the loop: goes on with what was too much for the turns before (ration.h). */

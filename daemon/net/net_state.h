@@ -52,7 +52,7 @@ struct output_page;
 struct span;
 
 struct net {
-    uv_loop_t *loop; /* NULL: there are no listeners, and the owner calls net_sweep */
+    uv_loop_t *loop; /* NULL: there are no listeners */
     const struct clock *clock;
     const struct config *config;
     struct net_events events;
@@ -81,16 +81,17 @@ struct net {
     struct span *free_spans;
 
     struct listener *listeners;
-    uv_timer_t sweep;
     /* as of the last sweep: good enough for time limits, too coarse for measuring */
     uint64_t now_ns;
-    bool sweep_open;
     bool draining;
     unsigned char scrap[65536]; /* where bytes that are to be ignored are read to */
 };
 
 /* How often the time limits are checked. */
 enum { SWEEP_MS = 100 };
+/* Between two sweeps that are further apart the daemon stood still: a debugger, a machine that was
+ * paused. No client could send or read anything then, and each gets that time, too. */
+enum { STANDSTILL_MS = 5 * SWEEP_MS };
 
 /* A time limit with a sweep added: net.now_ns may be a sweep old, and no client is cut off
  * early. */

@@ -31,7 +31,7 @@ enum status check_same_columns(struct job *j)
 /* A request has either a collection or inline rows. */
 enum status check_target(struct job *j)
 {
-    bool inline_rows = check_inline(j), named = j->request.collection[0] != '\0';
+    bool inline_rows = check_inline(j), named = j->request.names[0][0] != '\0';
     if (inline_rows && named)
         return check_refuse(j, DETAIL_BAD_SHAPE,
                             "rows: inline rows and a collection exclude each other");

@@ -6,7 +6,7 @@
 #include "daemon/ops/radix.h"
 #include "daemon/ops/work.h"
 
-enum { PART_NODES = 1024, YIELD_EVERY = 1 << 14 };
+enum { PART_NODES = 1024, FIND_NODES = 1024, YIELD_EVERY = 1 << 12 };
 
 struct nodes {
     struct spread_graph graph;
@@ -112,10 +112,23 @@ static enum status take_result(struct job *j, struct nodes *w, uint64_t edges)
     return operation_take_result(j, RESULTS_GraphFetchNodes);
 }
 
+/* Finds the numbers of all ids; returns how many there are. */
+static uint64_t find_all(const struct job *j, struct nodes *w)
+{
+    const uint64_t *ids = j->request.ids.data;
+    uint64_t found = 0;
+    for (uint64_t first = 0, n; first < w->count; first += n) {
+        n = smaller(FIND_NODES, w->count - first);
+        yield_check();
+        found += graph_find_many(j->graph, ids + first, n, w->numbers + first);
+    }
+    return found;
+}
+
 static enum status nodes_prepare(struct job *j)
 {
     struct nodes *w = nodes_of(j);
-    uint64_t found = graph_find_many(j->graph, j->request.ids.data, w->count, w->numbers);
+    uint64_t found = find_all(j, w);
     uint64_t edges = 0;
     for (uint64_t i = 0; i < w->count; i++) {
         if (i % YIELD_EVERY == 0) yield_check();

@@ -33,8 +33,8 @@ static void upsert_part(struct job *j, uint32_t part, uint32_t worker)
 {
     const struct job_request *r = &j->request;
     struct upsert_counts counts = {0};
-    collection_write_rows(collection_of(j), r->ids.data, r->rows.data, r->ids.rows, &counts,
-                          &j->failure);
+    const struct upsert_rows what = {r->ids.data, r->rows.data, r->ids.rows, j->shared};
+    collection_write_rows(collection_of(j), &what, &counts, &j->failure);
     j->result.counts[0] = counts.inserted;
     j->result.counts[1] = counts.replaced;
 }

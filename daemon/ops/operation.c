@@ -25,6 +25,28 @@ void operation_shape(struct job *j, uint32_t i, enum dtype dtype, uint64_t rows,
     j->result.tensors[i] = (struct tensor){.dtype = dtype, .rows = rows, .columns = columns};
 }
 
+static uint64_t version_of(const struct job_object *o)
+{
+    if (o->graph)
+        return graph_version(o->writer ? graph_written((const struct graph *)o->resident)
+                                       : o->graph);
+    return collection_version(o->writer ? collection_written((const struct collection *)o->resident)
+                                        : o->collection);
+}
+
+void operation_note_objects(struct job *j)
+{
+    struct job_result *r = &j->result;
+    r->version = 0;
+    for (uint32_t i = 0; i < OPERATION_OBJECTS_MAX; i++) {
+        const struct job_object *o = &j->objects[i];
+        r->versions[i] = o->resident ? version_of(o) : 0;
+        if (o->resident && (o->writer || !r->version)) r->version = r->versions[i];
+        if (o->writer && o->collection)
+            r->rows = collection_rows(collection_written((const struct collection *)o->resident));
+    }
+}
+
 void operation_note_graph(struct job *j)
 {
     const struct graph_edition *e =

@@ -46,6 +46,10 @@ static inline uint64_t pieces_of(uint64_t count, uint64_t piece)
 /* Sets the shape of result tensor i; operation_take_result takes its memory. */
 void operation_shape(struct job *j, uint32_t i, enum dtype dtype, uint64_t rows, uint64_t columns);
 
+/* Notes the versions of all that j names, of which what it writes is complete, and the rows of the
+ * collection that it writes. */
+void operation_note_objects(struct job *j);
+
 /* Notes the graph's version, nodes and edges for the reply. */
 void operation_note_graph(struct job *j);
 

@@ -4,7 +4,7 @@
 
 #include "daemon/base/yield.h"
 
-enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, INSERTION_MAX = 48, YIELD_EVERY = 1 << 15 };
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, INSERTION_MAX = 48, YIELD_EVERY = 1 << 13 };
 
 static void insertion_sort(struct radix_item *items, uint64_t count)
 {

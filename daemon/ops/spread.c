@@ -6,7 +6,7 @@
 #include "daemon/base/yield.h"
 #include "daemon/ops/filter.h"
 
-enum { WRITE_PART = 16 << 10, ENTRY_BYTES_MIN = 24 /* of a reply */ };
+enum { WRITE_PART = 16 << 10, SETS_AT_ONCE = 4096, ENTRY_BYTES_MIN = 24 /* of a reply */ };
 
 /* ---- on every backend ---- */
 
@@ -36,7 +36,7 @@ enum status spread_prepare(struct job *j)
     struct spread_job *w = spread_of(j);
     enum status st = spread_ask_prepare(j, &w->ask);
     if (st) return st;
-    memset(w->sets, 0, w->ask.set_count * sizeof *w->sets);
+    yield_clear(w->sets, w->ask.set_count * sizeof *w->sets);
     for (uint32_t i = 0; i < 2 * j->worker_count; i++)
         arena_init(&w->keep[i], j->heap, operation_owner(j));
     pthread_mutex_init(&w->lock, NULL);
@@ -44,13 +44,37 @@ enum status spread_prepare(struct job *j)
     return STATUS_OK;
 }
 
+static void clear_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    struct spread_job *w = spread_of(j);
+    spread_run_part(&w->run, part);
+    atomic_fetch_add_explicit(&w->cleared, 1, memory_order_relaxed);
+}
+
+/* Leaves parts in which all workers clear the run's workspace. False: it is clear, and given back.
+ * Of a job that was cancelled no parts run, so that what is left of it is cleared here. */
+static bool clears(struct job *j)
+{
+    struct spread_job *w = spread_of(j);
+    if (!w->run.workspace.memory) return false;
+    bool whole = atomic_load(&w->cleared) == w->round_parts;
+    if (whole && !j->failure.code && !is_cancelled(j)) {
+        spread_run_close(&w->run);
+        w->round_parts = spread_run_next(&w->run);
+        atomic_store(&w->cleared, 0);
+        j->parts = (struct job_parts){clear_part, w->round_parts};
+        if (w->round_parts) return true;
+    }
+    spread_run_end(&w->run);
+    graph_give_workspace(j->graph, &w->run.workspace);
+    return false;
+}
+
 void spread_end(struct job *j)
 {
     struct spread_job *w = spread_of(j);
-    if (w->run.workspace.memory) {
-        spread_run_end(&w->run);
-        graph_give_workspace(j->graph, &w->run.workspace);
-    }
+    j->step = spread_end;
+    if (clears(j)) return;
     for (uint32_t i = 0; w->prepared && i < 2 * j->worker_count; i++)
         arena_finish(&w->keep[i]);
     if (w->prepared) pthread_mutex_destroy(&w->lock);
@@ -106,6 +130,11 @@ static void *take_together(void *owner, uint64_t bytes)
 
 /* ---- a set ---- */
 
+static void give_way(void *owner)
+{
+    yield_check();
+}
+
 static struct spread_run run_of(struct job *j, const struct spread_question *q)
 {
     const struct clock *clock = j->clock ? j->clock : &clock_real;
@@ -116,6 +145,7 @@ static struct spread_run run_of(struct job *j, const struct spread_question *q)
         .now_ns = clock->now_ns,
         .now_owner = clock->owner,
         .cancelled = &j->cancelled,
+        .give_way = give_way,
     };
 }
 
@@ -234,8 +264,10 @@ static void undone_part(struct job *j, uint32_t part, uint32_t worker)
 
 bool spread_any_undone(const struct spread_job *w)
 {
-    for (uint64_t i = 0; i < w->ask.set_count; i++)
+    for (uint64_t i = 0; i < w->ask.set_count; i++) {
+        if (i % SETS_AT_ONCE == 0) yield_check();
         if (w->sets[i].undone) return true;
+    }
     return false;
 }
 

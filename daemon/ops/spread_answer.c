@@ -4,8 +4,9 @@
 #include "daemon/ops/operation_inside.h"
 #include "daemon/ops/radix.h"
 
-/* Of so many records, one after the other, the first looks at what others wait for. */
-enum { YIELD_EVERY = 1 << 14 };
+/* Of so many records, one after the other, the first looks at what others wait for; of so many
+ * entries of a reply; of so many paths, each of which leads anywhere in memory. */
+enum { YIELD_EVERY = 1 << 12, YIELD_ENTRIES = 1 << 11, YIELD_PATHS = 1 << 7 };
 
 static void yield_at(uint64_t i)
 {
@@ -169,8 +170,9 @@ static bool trail_init(struct trail *t, const struct spread_ask *a,
     *t = (struct trail){.records = records, .mask = slots - 1, .by_node = slots >= a->graph.nodes};
     t->slots = arena_take(work, slots * sizeof *t->slots);
     if (!t->slots) return false;
-    memset(t->slots, 0, slots * sizeof *t->slots);
+    yield_clear(t->slots, slots * sizeof *t->slots);
     for (uint64_t i = 0; i < count; i++) {
+        yield_at(i);
         uint64_t s = slot_of(t, records[i].node);
         while (t->slots[s])
             s = (s + 1) & t->mask;
@@ -206,14 +208,18 @@ static bool find_paths(const struct spread_ask *a, const struct spread_record *r
     uint32_t nodes[SPREAD_HOPS_MAX + 1], hops = a->question.hops;
     uint64_t *ends = arena_take(keep, out->kept * sizeof *ends), sum = 0;
     if (!ends || !trail_init(&t, a, records, count, work)) return false;
-    for (uint64_t i = 0; i < out->kept; i++)
+    for (uint64_t i = 0; i < out->kept; i++) {
+        if (i % YIELD_PATHS == 0) yield_check();
         ends[i] = sum += walk(&t, hops, kept_record(out, i), nodes);
+    }
     uint32_t *path_nodes = arena_take(keep, sum * sizeof *path_nodes);
     if (!path_nodes) return false;
     uint64_t at = 0;
-    for (uint64_t i = 0; i < out->kept; i++)
+    for (uint64_t i = 0; i < out->kept; i++) {
+        if (i % YIELD_PATHS == 0) yield_check();
         for (uint32_t left = walk(&t, hops, kept_record(out, i), nodes); left; left--)
             path_nodes[at++] = nodes[left - 1];
+    }
     out->path_ends = ends;
     out->path_nodes = path_nodes;
     return true;
@@ -287,6 +293,7 @@ enum status spread_answer_place(struct job *j, const struct spread_ask *a, struc
     bool paths = j->request.spread.paths;
     uint64_t entries = 0, path_nodes = 0;
     for (uint64_t i = 0; i < a->set_count; i++) {
+        yield_at(i);
         entries += sets[i].kept;
         sets[i].path_first = path_nodes;
         if (paths && sets[i].kept) path_nodes += sets[i].path_ends[sets[i].kept - 1];
@@ -297,6 +304,7 @@ enum status spread_answer_place(struct job *j, const struct spread_ask *a, struc
     uint64_t *offsets = t[RESULT_SPREAD_OFFSETS].data;
     offsets[0] = 0;
     for (uint64_t i = 0; i < a->set_count; i++) {
+        yield_at(i);
         offsets[i + 1] = offsets[i] + sets[i].kept;
         ((uint64_t *)t[RESULT_SPREAD_TOUCHED].data)[i] = sets[i].touched;
         ((uint64_t *)t[RESULT_SPREAD_CYCLES].data)[i] = sets[i].cycles;
@@ -360,7 +368,9 @@ void spread_answer_write(struct job *j, const struct spread_ask *a, const struct
 {
     const uint64_t *offsets = j->result.tensors[RESULT_SPREAD_OFFSETS].data;
     uint64_t set = set_of(offsets, a->set_count, first);
+    uint64_t often = j->request.spread.paths ? YIELD_PATHS : YIELD_ENTRIES;
     for (uint64_t entry = first; entry < end; entry++) {
+        if (entry % often == 0) yield_check();
         while (offsets[set + 1] <= entry)
             set++;
         uint64_t i = entry - offsets[set];

@@ -161,8 +161,10 @@ static uint64_t count_bits(const struct tensor *bitmap)
 {
     const uint8_t *bytes = bitmap->data;
     uint64_t bits = 0;
-    for (uint64_t i = 0; i < bitmap->rows; i++)
+    for (uint64_t i = 0; i < bitmap->rows; i++) {
+        if (i % (64 * CHECK_EVERY) == 0) yield_check();
         bits += (unsigned)__builtin_popcount(bytes[i]);
+    }
     return bits;
 }
 
@@ -177,7 +179,7 @@ static enum status allow_bitmap(struct job *j, const struct spread_graph *g, uin
 static enum status fill_allowed(struct job *j, struct spread_ask *a)
 {
     if (!a->allowed) return STATUS_OK;
-    memset(a->allowed, 0, pieces_of(a->graph.nodes, 64) * sizeof *a->allowed);
+    yield_clear(a->allowed, pieces_of(a->graph.nodes, 64) * sizeof *a->allowed);
     return is_present(&j->request.filter_ids) ? allow_ids(j, a->allowed)
                                               : allow_bitmap(j, &a->graph, a->allowed);
 }
@@ -194,11 +196,13 @@ static enum status check_activations(struct job *j)
 {
     const float *values = j->request.weights.data;
     uint64_t count = is_present(&j->request.weights) ? j->request.weights.rows : 0;
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count; i++) {
+        if (i % (16 * CHECK_EVERY) == 0) yield_check();
         if (!(values[i] > 0 && values[i] < INFINITY))
             return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SEED,
                                "activations: number %" PRIu64 " is %g, finite and above 0 wanted",
                                i, (double)values[i]);
+    }
     return STATUS_OK;
 }
 
@@ -231,14 +235,16 @@ static enum status find_seeds(struct job *j, struct spread_ask *a)
 static uint64_t merge_set(struct spread_ask *a, uint64_t first, uint64_t count, uint64_t to)
 {
     for (uint64_t i = 0; i < count; i++) {
+        if (i % CHECK_EVERY == CHECK_EVERY - 1) yield_check();
         struct spread_seed s = a->seeds[first + i];
         a->items[i].key = s.node;
         memcpy(&a->items[i].value, &s.activation, sizeof s.activation);
     }
     const struct radix_item *sorted = radix_sort(a->items, a->room, count);
-    for (uint64_t i = 0; i < count;) {
+    for (uint64_t i = 0, nodes = 0; i < count;) {
         uint64_t node = sorted[i].key;
         double sum = 0;
+        if (++nodes % CHECK_EVERY == 0) yield_check();
         for (; i < count && sorted[i].key == node; i++) {
             float activation;
             memcpy(&activation, &sorted[i].value, sizeof activation);
@@ -253,12 +259,15 @@ static void fill_sets(const struct job *j, struct spread_ask *a)
 {
     const uint64_t whole[] = {0, j->request.ids.rows};
     const uint64_t *offsets = is_present(&j->request.offsets) ? j->request.offsets.data : whole;
-    memcpy(a->set_offsets, offsets, (a->set_count + 1) * sizeof *offsets);
+    for (uint64_t set = 0; set <= a->set_count; set++) {
+        if (set % CHECK_EVERY == 0) yield_check();
+        a->set_offsets[set] = offsets[set];
+    }
     if (!merges(j)) return;
     uint64_t to = 0;
     for (uint64_t set = 0; set < a->set_count; set++) {
         a->set_offsets[set] = to;
-        yield_check();
+        if (set % BATCH == 0) yield_check();
         to = merge_set(a, offsets[set], offsets[set + 1] - offsets[set], to);
     }
     a->set_offsets[a->set_count] = to;

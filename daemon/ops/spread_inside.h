@@ -30,7 +30,8 @@ struct spread_job {
     bool rounds;
     struct spread_run run;
     uint32_t round_parts;
-    pthread_mutex_t lock; /* guards its work arena */
+    _Atomic uint32_t cleared; /* parts of the present step of clearing that are done */
+    pthread_mutex_t lock;     /* guards its work arena */
 
     /* For several sets: */
     uint64_t part_sets; /* how many a part takes at a time */

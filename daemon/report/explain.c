@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "daemon/ops/operation.h"
 #include "daemon/report/cards_report.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -62,6 +63,12 @@ static struct work plain_work(enum operation operation, uint64_t queries, uint64
         w.pairs = rows;
         w.bytes_in = rows * (sizeof(uint64_t) + sizeof(float));
         w.bytes_out = DIMENSION * sizeof(float);
+        break;
+    case COST_BIND: /* rows that come, pair by pair */
+        w.pairs = rows * 16;
+        w.queries = 1;
+        w.bytes_in = 2 * rows * DIMENSION * sizeof(float);
+        w.bytes_out = w.bytes_in / 2;
         break;
     case COST_BYTES:
     case COST_SPREAD:
@@ -125,6 +132,13 @@ static void tell_operation(const struct scheduler *s, enum operation operation,
         tell_crossover(&s->model, operation, query_counts[i], &out->crossovers[i]);
 }
 
+/* True if a GPU can run it: otherwise there is nothing to compare. */
+static bool has_choice(enum operation operation)
+{
+    const struct operation_ops *ops = operation_find(operation);
+    return !ops || ops->gpu_plan; /* a spread in mode engram is one as work alone */
+}
+
 static struct wire_scheduler_settings settings_of(const struct scheduler *s)
 {
     const struct scheduler_settings *in = &s->settings;
@@ -177,7 +191,7 @@ void explain_report(const struct scheduler *s, uint32_t space, uint32_t last, ui
     out->settings = settings_of(s);
     out->decisions_total = s->decisions.count;
     for (size_t i = 0; i < COST_KINDS; i++)
-        if (cost_rows[i].operation)
+        if (cost_rows[i].operation && has_choice(cost_rows[i].operation))
             tell_operation(s, cost_rows[i].operation, &out->costs[out->cost_count++]);
 
     struct decision found[WIRE_DECISIONS_MAX];

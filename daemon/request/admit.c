@@ -1,5 +1,7 @@
 #include "daemon/request/admit.h"
 
+#include <string.h>
+
 #include "daemon/request/answers.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/reply.h"
@@ -9,16 +11,47 @@
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 
-static enum status find(struct pipeline *p, struct job *j, enum needs needs)
+static struct resident *find(struct pipeline *p, struct job *j, enum object_kind kind,
+                             const char *name)
 {
-    const char *name = j->request.collection;
     struct collection *c;
     struct graph *g;
-    enum status st = needs == NEEDS_GRAPH
-                         ? store_graph_find(p->store, j->space, name, &j->failure, &g)
-                         : store_collection_find(p->store, j->space, name, &j->failure, &c);
-    if (!st) j->resident = needs == NEEDS_GRAPH ? graph_resident(g) : collection_resident(c);
-    return st;
+    switch (kind) {
+    case OBJECT_GRAPH:
+        return store_graph_find(p->store, j->space, name, &j->failure, &g) ? NULL
+                                                                           : graph_resident(g);
+    case OBJECT_COLLECTION:
+        return store_collection_find(p->store, j->space, name, &j->failure, &c)
+                   ? NULL
+                   : collection_resident(c);
+    case OBJECT_NONE: break;
+    }
+    return NULL;
+}
+
+static void name_nothing(struct job *j)
+{
+    memset(j->objects, 0, sizeof j->objects);
+}
+
+/* Looks up all that j names. *any: it names something. */
+static enum status find_all(struct pipeline *p, struct job *j, bool *any)
+{
+    const struct operation_object *named = operation_row(j->operation)->objects;
+    *any = false;
+    for (uint32_t i = 0; i < OPERATION_OBJECTS_MAX; i++) {
+        const char *name = j->request.names[i];
+        if (!named[i].kind || (!name[0] && !named[i].needed)) continue;
+        struct job_object *o = &j->objects[i];
+        o->resident = find(p, j, named[i].kind, name);
+        o->writer = named[i].access != ACCESS_READ;
+        if (!o->resident) {
+            name_nothing(j);
+            return j->failure.code;
+        }
+        *any = true;
+    }
+    return STATUS_OK;
 }
 
 /* What j drops is not found any more. */
@@ -34,24 +67,24 @@ static void unlink_resident(struct pipeline *p, struct job *j)
     uploads_cancel(p, job_resident(j));
 }
 
-/* Looks up what the request names; j then stands in line for it. */
-enum status admit_job(struct pipeline *p, struct job *j)
+enum status admit_job(struct pipeline *p, struct connection *c, struct job *j)
 {
-    const struct operation_row *row = operation_row(j->operation);
-    if (!j->request.collection[0] && row->needs == NEEDS_ROWS) {
+    bool any;
+    enum status st = find_all(p, j, &any);
+    if (st) return tokens_refuse_busy(&p->tokens, j) ? j->failure.code : st;
+    if (!any) {
         turnstiles_pass(p, j);
         return STATUS_OK;
     }
-    enum status st = find(p, j, row->needs);
-    if (st) return tokens_refuse_busy(&p->tokens, j) ? j->failure.code : st;
-    j->writer = row->access != ACCESS_READ;
     if (job_drops(j)) {
         if (!writes_begin(p, j)) {
-            j->resident = NULL;
+            name_nothing(j);
             return j->failure.code;
         }
         unlink_resident(p, j);
     }
+    c->writes += job_written(j) != NULL;
+    j->after_writes = c->writes;
     turnstiles_enter(p, j);
     return STATUS_OK;
 }

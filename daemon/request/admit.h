@@ -12,7 +12,7 @@ bool admit_no_job(struct pipeline *p, struct connection *c, const struct frame *
 /* Answers a frame for which no job is free. */
 void admit_refuse_full(struct pipeline *p, struct connection *c, const struct frame *f);
 
-/* Looks up the collection or graph that j names; j then waits at its turnstile. NOT_FOUND. */
-enum status admit_job(struct pipeline *p, struct job *j);
+/* Looks up what j names, collections and graphs; j then waits at their turnstiles. NOT_FOUND. */
+enum status admit_job(struct pipeline *p, struct connection *c, struct job *j);
 
 #endif

@@ -180,9 +180,9 @@ static void create(struct pipeline *p, struct job *j)
     const struct job_request *q = &j->request;
     struct failure none = {0};
     struct collection *c;
-    bool there = !store_collection_find(p->store, j->space, q->collection, &none, &c);
+    bool there = !store_collection_find(p->store, j->space, q->names[0], &none, &c);
     if (writes_create(p, j, there) &&
-        !store_collection_create(p->store, j->space, q->collection, q->dimension, q->metric,
+        !store_collection_create(p->store, j->space, q->names[0], q->dimension, q->metric,
                                  &j->failure, &c))
         j->result.version = collection_info(c).version;
 }
@@ -190,7 +190,7 @@ static void create(struct pipeline *p, struct job *j)
 /* What is made is empty; a repetition is told so, too, whatever became of it. */
 static size_t answer_create(struct pipeline *p, struct job *j, void *at)
 {
-    struct collection_info info = {.name = j->request.collection,
+    struct collection_info info = {.name = j->request.names[0],
                                    .dimension = j->request.dimension,
                                    .metric = j->request.metric};
     if (!writes_recall(p, j)) create(p, j);
@@ -203,7 +203,7 @@ static size_t answer_create(struct pipeline *p, struct job *j, void *at)
 static size_t answer_describe(struct pipeline *p, struct job *j, void *at)
 {
     struct collection *c;
-    if (store_collection_find(p->store, j->space, j->request.collection, &j->failure, &c)) return 0;
+    if (store_collection_find(p->store, j->space, j->request.names[0], &j->failure, &c)) return 0;
     struct collection_info info = cards_report_collection(p->gpu, c);
     return encode_collection(j->operation, j->key.request_id, NULL, &info, at);
 }
@@ -213,8 +213,7 @@ static size_t answer_list(struct pipeline *p, const struct job *j, void *at)
     struct collection *found[64];
     struct collection_info infos[64];
     bool more;
-    size_t count =
-        store_collection_list(p->store, j->space, j->request.collection, found, 64, &more);
+    size_t count = store_collection_list(p->store, j->space, j->request.names[0], found, 64, &more);
     for (size_t i = 0; i < count; i++)
         infos[i] = cards_report_collection(p->gpu, found[i]);
     return encode_collection_list(j->key.request_id, infos, count, more, at);

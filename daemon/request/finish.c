@@ -17,12 +17,13 @@ void finish_again(struct pipeline *p, struct job *j)
 
 void finish_job(struct pipeline *p, struct job *j)
 {
+    bool writes = job_written(j) != NULL;
     stats_route(&p->stats, j->backend, j->reason);
     turnstiles_leave(p, j);
     /* Written rows stay written, so a writer reports how it ended even if it is late; any other
      * job may have stopped in the middle. */
-    bool late = !j->writer && j->deadline_ns && j->finished_ns >= j->deadline_ns;
-    bool stopped = atomic_load(j->writer ? &j->skipped : &j->cancelled);
+    bool late = !writes && j->deadline_ns && j->finished_ns >= j->deadline_ns;
+    bool stopped = atomic_load(writes ? &j->skipped : &j->cancelled);
     if (!j->failure.code && (late || stopped)) job_is_wanted(j, clock_read_ns(p->clock));
     reply_send(p, j);
 }

@@ -125,6 +125,7 @@ struct job *job_take(struct pipeline *p, struct connection *c, const struct fram
     j->kind = f->header->kind;
     if (f->header->deadline_us) j->deadline_ns = j->received_ns + f->header->deadline_us * 1000ull;
     j->body = f->body ? body_hold(f->hold) : NULL;
+    j->shared = j->body ? j->body->shared : NULL;
     principals_count_job(j, c->tenancy);
 
     j->connection_next = c->jobs;

@@ -36,7 +36,7 @@ bool job_is_wanted(struct job *j, uint64_t now_ns);
 /* True if j drops what it is about: such a job runs to its end even if nobody wants it. */
 static inline bool job_drops(const struct job *j)
 {
-    return operation_row(j->operation)->access == ACCESS_DROP;
+    return operation_drops(j->operation);
 }
 
 static inline struct job *job_of(struct ticket *t)

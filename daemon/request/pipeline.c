@@ -54,7 +54,7 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
         st = scheduler_admit(&p->scheduler, c->tenancy, &j->failure);
         ration_took(c, !st);
     }
-    if (!st) st = admit_job(p, j);
+    if (!st) st = admit_job(p, c, j);
     if (st)
         reply_send(p, j);
     else
@@ -101,7 +101,7 @@ static bool pipeline_still_wanted(struct pipeline *p, struct job *j, uint64_t no
 /* Whether a job that writes may do so. Drops were looked at before their names went. */
 static bool pipeline_may_write(struct pipeline *p, struct job *j)
 {
-    if (!j->writer || job_drops(j) || writes_begin(p, j)) return true;
+    if (!job_written(j) || job_drops(j) || writes_begin(p, j)) return true;
     turnstiles_leave(p, j);
     reply_send(p, j);
     return false;

@@ -8,6 +8,7 @@
 #include "daemon/request/groups.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
+#include "daemon/request/turnstiles.h"
 
 /* The CPU refused j. True: for good. False: for want of memory, and other jobs will free some. */
 static bool fails_without_memory(struct pipeline *p, struct job *j)
@@ -50,6 +51,23 @@ static bool run_here(const struct pipeline *p, struct job *j)
     return done;
 }
 
+static bool names_one(const struct job *j)
+{
+    for (uint32_t i = 1; i < OPERATION_OBJECTS_MAX; i++)
+        if (j->objects[i].resident) return false;
+    return j->resident != NULL;
+}
+
+/* A card has what is newest: j, which has read nothing yet, sees that, unless its own client has
+ * sent a write since, which j must not see. What reads several things sees them as they were at
+ * one instant. */
+static void read_newest(const struct pipeline *p, struct job *j)
+{
+    if (j->writer || j->whole || j->operation == OPERATION_KNN_BATCH || !names_one(j)) return;
+    const struct connection *c = net_find(p->net, j->key.connection);
+    if (c && c->writes == j->after_writes) turnstiles_renew(j);
+}
+
 /* The scheduler gave j, or the members that j carries, to that server. False: not now, there is
  * no memory for it until others finish. */
 static bool submit(struct pipeline *p, struct job *j, uint32_t server, enum reason reason)
@@ -64,6 +82,7 @@ static bool submit(struct pipeline *p, struct job *j, uint32_t server, enum reas
         return true;
     }
     struct backend *b = j->backend == BACKEND_CPU ? p->cpu : p->gpu;
+    if (j->backend == BACKEND_GPU) read_newest(p, j);
     if (!j->failure.code && !b->ops->submit(b, j)) {
         line_begin(p, j);
         return true;

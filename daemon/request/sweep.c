@@ -31,7 +31,7 @@ void sweep_gone(struct pipeline *p, struct resident *r)
         r->ops->free_gone(p->heap, gone);
         return;
     }
-    j->plan.part_ns = UINT64_MAX;
+    j->plan.part_ns = 0; /* memory is not kept until a long part of another job ends */
     j->plan.words[WORD_MEMORY] = (uint64_t)(uintptr_t)gone.memory;
     j->plan.words[WORD_INDEXES] = (uint64_t)(uintptr_t)gone.indexes;
     j->plan.words[WORD_OPS] = (uint64_t)(uintptr_t)r->ops;

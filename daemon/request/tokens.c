@@ -28,7 +28,7 @@ struct token_entry {
     struct token_key key;
     UT_hash_handle hh;
     enum operation operation;
-    char name[sizeof((struct job_request *)0)->collection];
+    char names[OPERATION_OBJECTS_MAX][sizeof((struct job_request *)0)->names[0]];
     uint64_t body_bytes;        /* of the request */
     uint32_t dimension, metric; /* of a collection that was created */
     bool done;                  /* it has an answer, and stands in the lists */
@@ -139,7 +139,7 @@ static bool is_same_request(const struct token_entry *e, const struct job *j)
 {
     return e->operation == j->operation && e->body_bytes == j->body_bytes &&
            e->dimension == j->request.dimension && e->metric == j->request.metric &&
-           strcmp(e->name, j->request.collection) == 0;
+           memcmp(e->names, j->request.names, sizeof e->names) == 0;
 }
 
 /* Gives j the answer that was remembered. */
@@ -202,7 +202,7 @@ static enum status take(struct tokens *t, struct job *j)
         e->metric = j->request.metric;
         e->room = room;
         e->space = s;
-        memcpy(e->name, j->request.collection, sizeof e->name);
+        memcpy(e->names, j->request.names, sizeof e->names);
         HASH_ADD(hh, t->by_key, key, sizeof e->key, e);
         if (e->hh.tbl) {
             s->users++;

@@ -27,31 +27,43 @@ static void pass_all(struct pipeline *p, struct job *next)
 
 void turnstiles_enter(struct pipeline *p, struct job *j)
 {
-    if (turnstile_enter(&job_resident(j)->turnstile, j))
+    if (turnstile_enter(j))
         turnstiles_pass(p, j);
     else
         job_move(j, JOB_WAITING);
 }
 
+/* j is in no line any more, and has none of its residents; one that it drops is freed. */
+static void let_go(struct pipeline *p, struct job *j)
+{
+    bool drops = job_drops(j);
+    for (uint32_t i = 0; i < OPERATION_OBJECTS_MAX; i++) {
+        struct resident *r = j->objects[i].resident;
+        if (!r) continue;
+        if (drops && p->gpu) replica_forget(p->gpu, r);
+        sweep_gone(p, r);
+        if (drops) r->ops->destroy(r);
+        j->objects[i].resident = NULL;
+    }
+}
+
 void turnstiles_withdraw(struct pipeline *p, struct job *j)
 {
-    pass_all(p, turnstile_withdraw(&job_resident(j)->turnstile, j));
+    struct job *next = turnstile_withdraw(j);
+    let_go(p, j);
+    pass_all(p, next);
 }
 
 void turnstiles_leave(struct pipeline *p, struct job *j)
 {
     if (!j->holds_turnstile) return;
-    struct resident *r = job_resident(j);
-    struct job *next = turnstile_leave(&r->turnstile, j);
+    struct job *next = turnstile_leave(j);
     assert(!next || !job_drops(j)); /* it was unlinked first, so nobody is behind it */
-    if (job_drops(j) && p->gpu) replica_forget(p->gpu, r);
-    sweep_gone(p, r);
-    if (job_drops(j)) r->ops->destroy(r);
-    j->resident = NULL;
+    let_go(p, j);
     pass_all(p, next);
 }
 
 bool turnstiles_renew(struct job *j)
 {
-    return j->resident->ops->renew(j->resident, j);
+    return j->resident->ops->renew(&j->objects[0]);
 }

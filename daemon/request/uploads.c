@@ -8,8 +8,8 @@
 /* A drop is always last in line: what it drops is no longer found by name. */
 static bool is_leaving(const struct resident *of)
 {
-    const struct job *last = of->turnstile.waiting_tail;
-    return last && job_drops(last);
+    const struct job_object *last = of->turnstile.waiting_tail;
+    return last && job_drops(last->job);
 }
 
 /* Returns where to note another upload, or NULL. Two pieces of one replica are under way at once,

@@ -29,8 +29,8 @@ static enum status check_known(struct job *j)
 static enum status check_version(struct job *j)
 {
     const struct job_write *w = &j->request.write;
-    struct resident *r = job_resident(j);
     if (!w->version) return STATUS_OK;
+    const struct resident *r = job_written(j)->resident;
     if (check_known(j)) return j->failure.code;
     uint64_t now = resident_version(r);
     if (w->at_least ? now < w->version : now != w->version) return refuse_version(j, now);

@@ -93,6 +93,10 @@ void cost_init(struct cost_model *m, uint32_t workers)
         line_start(&m->lines[0][i], cpu);
         line_start(&m->lines[1][i], gpu);
     }
+    /* A convolution takes some 6 ns a number on a core, and counts as 16 pairs
+     * (ops/holographic.c). */
+    const double bind[COST_FEATURES] = {3e3, 1 / (10 * readers), 0.4 / n, 0, 1 / 10.0, 0, 25e3};
+    line_start(&m->lines[0][COST_BIND], bind);
     spread_start(m, OPERATION_SPREAD, 10);
     spread_start(m, OPERATION_SPREAD_ENGRAM, 25);
 }

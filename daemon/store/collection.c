@@ -36,42 +36,47 @@ static void resident_mark_all(struct resident *r)
     collection_soil((struct collection *)r);
 }
 
+static void resident_mark_run(struct resident *r, const struct resident_run *run)
+{
+    dirty_mark(&((struct collection *)r)->dirty, run->first, run->count);
+}
+
 static void resident_give_to_job(struct resident *r, struct job *j)
 {
     j->resident = r;
     j->collection = ((struct collection *)r)->now;
 }
 
-static bool resident_begin(struct resident *r, struct job *j)
+static bool resident_begin(struct job_object *o)
 {
-    struct collection *c = (struct collection *)r;
+    struct collection *c = (struct collection *)o->resident;
     struct edition *e = c->now;
-    if (j->writer)
+    if (o->writer)
         collection_expect_write(c);
     else
         e = collection_pin(c);
-    if (e) j->collection = e;
+    if (e) o->collection = e;
     return e != NULL;
 }
 
-static bool resident_renew(struct resident *r, struct job *j)
+static bool resident_renew(struct job_object *o)
 {
-    struct collection *c = (struct collection *)r;
-    if (j->collection == c->now) return true;
+    struct collection *c = (struct collection *)o->resident;
+    if (o->collection == c->now) return true;
     struct edition *e = collection_pin(c);
     if (!e) return false;
-    collection_release(j->collection);
-    j->collection = e;
+    collection_release(o->collection);
+    o->collection = e;
     return true;
 }
 
-static void resident_release(struct resident *r, struct job *j)
+static void resident_release(struct job_object *o)
 {
-    if (j->writer)
-        collection_publish((struct collection *)r);
+    if (o->writer)
+        collection_publish((struct collection *)o->resident);
     else
-        collection_release(j->collection);
-    j->collection = NULL;
+        collection_release(o->collection);
+    o->collection = NULL;
 }
 
 static struct leftovers resident_take_gone(struct resident *r)
@@ -101,6 +106,7 @@ static const struct resident_ops collection_ops = {
     .dirty_bytes = resident_changed_bytes,
     .track = resident_start_tracking,
     .soil = resident_mark_all,
+    .soil_run = resident_mark_run,
     .lend = resident_give_to_job,
     .begin = resident_begin,
     .renew = resident_renew,
@@ -126,7 +132,6 @@ enum status collection_create(struct heap *heap, const struct vector_kernels *ke
     }
     c->now->number = 1;
     resident_init(&c->resident, &collection_ops, space, name);
-    c->resident.turnstile.versions = true;
     atomic_store_explicit(&c->now->version, resident_version(&c->resident), memory_order_relaxed);
     c->heap = heap;
     c->kernels = kernels;

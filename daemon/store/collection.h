@@ -108,6 +108,18 @@ uint64_t collection_dirty_bytes(const struct collection *c);
 
 /* ---- writer ---- */
 
+struct shared_block;
+
+/* n rows of exactly `dimension` floats each (unpadded, row-major, 64-byte aligned base) with n ids
+ * (8-byte aligned). */
+struct upsert_rows {
+    const uint64_t *ids;
+    const float *rows;
+    uint64_t n;
+    /* the memory that they lie in, of which the collection may keep the rows; NULL: it copies */
+    struct shared_block *shared;
+};
+
 struct upsert_counts {
     uint64_t inserted, replaced;
 };
@@ -119,13 +131,12 @@ void collection_publish(struct collection *c);
 /* Returns the edition that the writer has made, or the newest. */
 struct edition *collection_written(const struct collection *c);
 
-/* Inserts or replaces n rows of exactly `dimension` floats each (unpadded, row-major, 64-byte
- * aligned base) with n ids (8-byte aligned). INVALID_ARGUMENT naming the row or id: NOT_FINITE,
- * NORM_OVERFLOW, DUPLICATE_ID; RESOURCE_EXHAUSTED: MEMORY or QUOTA (with a retry hint if readers
- * of old editions hold some), TOO_MANY_ROWS. All or nothing; the version rises on success; n = 0
- * changes nothing. */
-enum status collection_write_rows(struct collection *c, const uint64_t *ids, const float *rows,
-                                  uint64_t n, struct upsert_counts *out, struct failure *f);
+/* Inserts or replaces rows. INVALID_ARGUMENT naming the row or id: NOT_FINITE, NORM_OVERFLOW,
+ * DUPLICATE_ID; RESOURCE_EXHAUSTED: MEMORY or QUOTA (with a retry hint if readers of old editions
+ * hold some), TOO_MANY_ROWS. All or nothing; the version rises on success; n = 0 changes nothing.
+ * Nobody changes the rows from now on, whose memory may be the collection's afterwards. */
+enum status collection_write_rows(struct collection *c, const struct upsert_rows *what,
+                                  struct upsert_counts *out, struct failure *f);
 
 /* Deletes rows by id. Unknown and repeated ids count as missing. The version rises if a row was
  * deleted. Memory of emptied segments goes back to the system. RESOURCE_EXHAUSTED, as above. */

@@ -5,6 +5,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/yield.h"
+#include "daemon/heap/shared_block.h"
 #include "daemon/store/collection_inside.h"
 #include "daemon/store/row_index.h"
 
@@ -59,12 +60,24 @@ struct gone collection_take_gone(struct collection *c)
 {
     struct gone gone = c->gone;
     c->gone = (struct gone){0};
+    for (struct segment *s = gone.segments; s; s = s->next)
+        if (s->shared) shared_block_expect(s->shared);
     return gone;
 }
 
+/* A segment's block is only handed on, to be used again or to the heap's thread, which takes some
+ * microseconds; but large lists of ids are unmapped, and the pages of a piece may have to be given
+ * back, by whoever frees it. */
 bool gone_is_much(const struct gone *g)
 {
-    return g->indexes || (g->segments && g->segments->next);
+    enum { FEW = 64, ROWS = 1024 };
+    uint64_t much = 0;
+    const struct segment *s = g->segments;
+    for (; s && much <= FEW; s = s->next) {
+        if (s->shared && !shared_block_is_expected(s->shared)) return true;
+        much += 1 + s->rows_max / ROWS;
+    }
+    return g->indexes || much > FEW;
 }
 
 void gone_free(struct heap *heap, struct gone g)
@@ -73,8 +86,7 @@ void gone_free(struct heap *heap, struct gone g)
     for (struct segment *s = g.segments, *next; s; s = next) {
         yield_check();
         next = s->next;
-        heap_give(heap, &s->rows); /* the next edition's copies may have its pages */
-        segment_free(heap, s);
+        segment_give(heap, s);
     }
 }
 

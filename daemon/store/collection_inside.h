@@ -21,6 +21,7 @@ struct row_index;
 /* Rows that lie together, with their ids and norms. */
 struct segment {
     struct heap_block rows;
+    struct shared_block *shared; /* of which `rows` is a piece; NULL: it is a block of its own */
     uint64_t *ids;
     float *norms;         /* behind the ids, in the same memory */
     uint64_t rows_max;    /* how many have room */
@@ -119,7 +120,10 @@ static inline uint64_t row_bytes_of(const struct collection *c)
 
 /* ---- collection_room.c: of an edition that is being written ---- */
 
+/* Its pages go back to the system; segment_give: if it has a block, that may be used again, and if
+ * it has a piece of one, shared_block_expect was called. */
 void segment_free(struct heap *heap, struct segment *s);
+void segment_give(struct heap *heap, struct segment *s);
 /* Makes room for `rows` rows in all, and what of them is new is seen by nobody else. After a
  * failure some of it may have been taken; room_fit gives it back. */
 enum status room_reserve(struct edition *e, uint64_t rows);
@@ -127,6 +131,8 @@ enum status room_reserve(struct edition *e, uint64_t rows);
  * the caller will write. */
 enum status room_own(struct edition *e, size_t i);
 enum status room_renew(struct edition *e, size_t i);
+/* As room_renew, of a whole segment: its rows are there already, a piece of a block. */
+enum status room_keep(struct edition *e, size_t i, struct shared_block *shared, float *rows);
 /* Makes room in the index for so many rows more. */
 enum status room_for_ids(struct edition *e, uint64_t more);
 /* Gives back memory that the present rows do not need. One spare segment may stay. */

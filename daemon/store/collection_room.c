@@ -5,6 +5,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/yield.h"
+#include "daemon/heap/shared_block.h"
 #include "daemon/store/array.h"
 #include "daemon/store/collection_inside.h"
 #include "daemon/store/row_index.h"
@@ -18,9 +19,37 @@ static uint64_t segment_rows(const struct collection *c)
 
 void segment_free(struct heap *heap, struct segment *s)
 {
-    heap_release(heap, &s->rows);
+    if (s->shared)
+        shared_block_expect(s->shared);
+    else
+        heap_release(heap, &s->rows);
+    segment_give(heap, s);
+}
+
+void segment_give(struct heap *heap, struct segment *s)
+{
+    if (s->shared)
+        shared_block_give(s->shared, s->rows.data, s->rows.bytes);
+    else
+        heap_give(heap, &s->rows);
     array_free(s->ids, s->rows_max * COLUMN_BYTES);
     free(s);
+}
+
+/* Without rows. NULL: no memory. */
+static struct segment *segment_begin(const struct edition *e, uint64_t rows_max)
+{
+    struct segment *s = fault_here("store: segment") ? NULL : calloc(1, sizeof *s);
+    if (!s) return NULL;
+    s->rows_max = rows_max;
+    s->born = e->number;
+    s->ids = array_resize(NULL, 0, rows_max * COLUMN_BYTES);
+    if (!s->ids) {
+        free(s);
+        return NULL;
+    }
+    s->norms = (float *)(s->ids + rows_max);
+    return s;
 }
 
 /* take: heap_take_fresh for rows that will stay, heap_take for copies, which come and go. */
@@ -30,19 +59,13 @@ static enum status segment_make(const struct edition *e, uint64_t rows_max,
                                 struct segment **out)
 {
     struct collection *c = e->of;
-    struct segment *s = fault_here("store: segment") ? NULL : calloc(1, sizeof *s);
+    struct segment *s = segment_begin(e, rows_max);
     if (!s) return STATUS_RESOURCE_EXHAUSTED;
-    s->rows_max = rows_max;
-    s->born = e->number;
-    s->ids = array_resize(NULL, 0, rows_max * COLUMN_BYTES);
-    enum status st =
-        s->ids ? take(c->heap, rows_max * row_bytes_of(c), c->resident.space->number, &s->rows)
-               : STATUS_RESOURCE_EXHAUSTED;
+    enum status st = take(c->heap, rows_max * row_bytes_of(c), c->resident.space->number, &s->rows);
     if (st) {
         segment_free(c->heap, s);
         return st;
     }
-    s->norms = (float *)(s->ids + rows_max);
     *out = s;
     return STATUS_OK;
 }
@@ -65,12 +88,19 @@ static void leave(struct edition *e, struct segment *s)
     c->write.left = s;
 }
 
-/* Copies the first rows, with what belongs to them. */
-static void copy_rows(const struct collection *c, const struct segment *from, struct segment *to,
-                      uint64_t rows)
+/* Gets the pages of the first rows, and copies these, in pieces: pages that are new take longer
+ * than the copy. */
+static void fill_rows(const struct segment *from, struct segment *to, uint64_t bytes, bool copy)
 {
-    memcpy(to->rows.data, from->rows.data, rows * row_bytes_of(c));
-    memcpy(to->norms, from->norms, rows * sizeof *to->norms);
+    enum { PIECE_BYTES = 256 << 10 };
+    char *data = to->rows.data;
+    const char *old = from->rows.data;
+    for (uint64_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        yield_check();
+        if (n >= HEAP_POPULATE_BYTES_MIN && !to->rows.kept) heap_populate(data + at, n);
+        if (copy) memcpy(data + at, old + at, n);
+    }
 }
 
 /* Puts a segment with room for rows_max rows in the place of segment i, with copies of its rows, or
@@ -84,10 +114,22 @@ static enum status replace(struct edition *e, size_t i, uint64_t rows_max, bool 
     if (st) return st;
     rows = rows > first ? rows - first : 0;
     if (rows > from->rows_max) rows = from->rows_max;
-    uint64_t bytes = rows * row_bytes_of(c);
-    if (bytes >= HEAP_POPULATE_BYTES_MIN && !to->rows.kept) heap_populate(to->rows.data, bytes);
+    fill_rows(from, to, rows * row_bytes_of(c), copy);
     memcpy(to->ids, from->ids, rows * sizeof *to->ids);
-    if (copy) copy_rows(c, from, to, rows);
+    if (copy) memcpy(to->norms, from->norms, rows * sizeof *to->norms);
+    e->segments[i] = to;
+    leave(e, from);
+    return STATUS_OK;
+}
+
+enum status room_keep(struct edition *e, size_t i, struct shared_block *shared, float *rows)
+{
+    struct segment *from = e->segments[i], *to = segment_begin(e, from->rows_max);
+    if (!to) return STATUS_RESOURCE_EXHAUSTED;
+    memcpy(to->ids, from->ids, from->rows_max * sizeof *to->ids);
+    shared_block_hold(shared);
+    to->shared = shared;
+    to->rows = (struct heap_block){.data = rows, .bytes = from->rows_max * row_bytes_of(e->of)};
     e->segments[i] = to;
     leave(e, from);
     return STATUS_OK;

@@ -4,6 +4,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/yield.h"
+#include "daemon/heap/shared_block.h"
 #include "daemon/store/array.h"
 #include "daemon/store/collection_inside.h"
 #include "daemon/store/id_index.h"
@@ -11,11 +12,25 @@
 
 /* An upsert has four steps. look: find duplicates and the rows that exist. reserve: take memory, in
  * the edition that is written. stage: write new rows behind the last row, where no reader looks,
- * and check every row. put: let the edition have the rows, which cannot fail. */
+ * and check every row. put: let the edition have the rows, which cannot fail.
+ *
+ * A next edition keeps rows that replace a whole segment where they lie in the request's body, if
+ * that is nearly all of the body: so one request that writes a collection anew copies nothing, and
+ * beside a reader of an older edition needs no more memory than its body. */
 
 /* A batch of this size is still in the second-level cache when it is checked after copying. So many
  * ids are looked up, or put, between two looks at what others wait for. */
-enum { BATCH_BYTES = 256 << 10, IDS_AT_ONCE = 4096 };
+enum { BATCH_BYTES = 256 << 10, IDS_AT_ONCE = 512 };
+
+/* What is left of a body beside the rows that are kept may be this part of them. */
+enum { LEFT_PART = 32 };
+
+/* What replaces rows of a segment. */
+struct hit {
+    uint32_t count;
+    bool scattered; /* these do not follow each other in the request as in the segment */
+    uint64_t first; /* the number of the one that is, or would be, its first row */
+};
 
 struct upsert {
     struct collection *c;
@@ -23,14 +38,15 @@ struct upsert {
     const uint64_t *ids;
     const float *rows;
     uint64_t n;
-    uint64_t base;     /* rows before this upsert */
-    uint64_t inserted; /* how many of the n are new */
+    struct shared_block *shared; /* of the rows, if whole segments of them are kept; or NULL */
+    uint64_t base;               /* rows before this upsert */
+    uint64_t inserted;           /* how many of the n are new */
 
     /* If some rows exist already: the row of each of the n ids, and the norms of the replacing
      * rows. */
     uint32_t *targets;
     float *norms;
-    uint32_t *hits; /* of each segment, how many of its rows are replaced */
+    struct hit *hits; /* of each segment */
     size_t hit_count;
     float *padded; /* a batch of replacing rows, if the dimension is not a multiple of 32 */
     size_t batch;  /* rows in one batch */
@@ -80,7 +96,15 @@ static enum status find_duplicates(const uint64_t *ids, uint64_t n, struct failu
     return st;
 }
 
-/* Notes how many rows of each segment are replaced. False: no memory. */
+static void note_hit(struct upsert *u, uint32_t row, uint64_t i)
+{
+    struct hit *h = &u->hits[row >> u->c->segment_shift];
+    uint64_t first = i - row_in_segment(u->c->now, row);
+    if (h->count++ && h->first != first) h->scattered = true;
+    h->first = first;
+}
+
+/* Notes which rows of each segment are replaced. False: no memory. */
 static bool count_hits(struct upsert *u)
 {
     uint32_t shift = u->c->segment_shift;
@@ -88,7 +112,7 @@ static bool count_hits(struct upsert *u)
     u->hits = array_resize(NULL, 0, u->hit_count * sizeof *u->hits);
     for (uint64_t i = 0; u->hits && i < u->n; i++) {
         if (i % IDS_AT_ONCE == 0) yield_check();
-        if (u->targets[i] != COLLECTION_NO_ROW) u->hits[u->targets[i] >> shift]++;
+        if (u->targets[i] != COLLECTION_NO_ROW) note_hit(u, u->targets[i], i);
     }
     return u->hits != NULL;
 }
@@ -98,7 +122,26 @@ static bool hits_all(const struct upsert *u, size_t i)
 {
     uint64_t first = (uint64_t)i << u->c->segment_shift, rows = u->base - first;
     uint64_t most = UINT64_C(1) << u->c->segment_shift;
-    return u->hits[i] == (rows < most ? rows : most);
+    return u->hits[i].count == (rows < most ? rows : most);
+}
+
+/* True if the rows that replace segment i lie in the request as in the segment, which has no room
+ * for more. */
+static bool hits_in_order(const struct upsert *u, size_t i)
+{
+    return !u->hits[i].scattered && u->hits[i].count == collection_segment_rows(u->c->now);
+}
+
+/* Decides whether rows are kept where they lie. */
+static void look_what_to_keep(struct upsert *u, struct shared_block *shared)
+{
+    uint64_t rows = 0;
+    if (!shared || u->c->stride != u->c->dimension) return;
+    for (size_t i = 0; i < u->hit_count; i++)
+        if (hits_in_order(u, i)) rows += u->hits[i].count;
+    uint64_t left = (u->n - rows) * row_bytes_of(u->c) + u->n * sizeof *u->ids;
+    if (left <= rows * row_bytes_of(u->c) / LEFT_PART && shared_block_lend(shared))
+        u->shared = shared;
 }
 
 /* Returns the bytes that a next edition copies. */
@@ -106,7 +149,7 @@ static uint64_t copied_bytes(const struct upsert *u)
 {
     uint64_t segments = 0;
     for (size_t i = 0; i < u->hit_count; i++)
-        segments += u->hits[i] && !hits_all(u, i);
+        segments += u->hits[i].count && !hits_all(u, i);
     return segments * (row_bytes_of(u->c) << u->c->segment_shift);
 }
 
@@ -156,13 +199,26 @@ static enum status look(struct upsert *u, struct failure *f)
 
 /* ---- reserve ---- */
 
+static bool keeps(const struct upsert *u, size_t i)
+{
+    return u->shared && !write_is_in_place(u->c) && hits_in_order(u, i);
+}
+
+static enum status reserve_replaced(struct upsert *u, size_t i)
+{
+    if (!hits_all(u, i)) return room_own(u->e, i);
+    if (!keeps(u, i)) return room_renew(u->e, i);
+    float *rows = (float *)u->rows + u->hits[i].first * u->c->stride; /* ours from now on */
+    return room_keep(u->e, i, u->shared, rows);
+}
+
 static enum status reserve(struct upsert *u, struct failure *f)
 {
     enum status st = room_for_ids(u->e, u->inserted);
     if (!st) st = room_reserve(u->e, u->base + u->inserted);
     if (st) return write_refuse(u->c, st, "the new rows", f);
     for (size_t i = 0; i < u->hit_count && !st; i++)
-        if (u->hits[i]) st = hits_all(u, i) ? room_renew(u->e, i) : room_own(u->e, i);
+        if (u->hits[i].count) st = reserve_replaced(u, i);
     return st ? write_refuse(u->c, st, "a copy of the rows that requests read", f) : STATUS_OK;
 }
 
@@ -219,7 +275,8 @@ static void put_replaced(struct upsert *u, uint64_t first, uint64_t end)
         if (i % 64 == 0) yield_check();
         uint32_t row = u->targets[i];
         if (row == COLLECTION_NO_ROW) continue;
-        vectors_pad(c->dimension, u->rows + i * c->dimension, 1, row_at(u->e, row));
+        if (!keeps(u, row >> c->segment_shift))
+            vectors_pad(c->dimension, u->rows + i * c->dimension, 1, row_at(u->e, row));
         *norm_at(u->e, row) = u->norms[i];
         write_mark(c, row, 1);
     }
@@ -289,20 +346,23 @@ static enum status change(void *write, struct failure *f)
     return st;
 }
 
-enum status collection_write_rows(struct collection *c, const uint64_t *ids, const float *rows,
-                                  uint64_t n, struct upsert_counts *out, struct failure *f)
+enum status collection_write_rows(struct collection *c, const struct upsert_rows *what,
+                                  struct upsert_counts *out, struct failure *f)
 {
-    struct upsert u = {.c = c, .ids = ids, .rows = rows, .n = n, .base = rows_of(c->now)};
+    uint64_t n = what->n;
+    struct upsert u = {
+        .c = c, .ids = what->ids, .rows = what->rows, .n = n, .base = rows_of(c->now)};
     if (n == 0) {
         *out = (struct upsert_counts){0};
         return STATUS_OK;
     }
-    u.batch = BATCH_BYTES / (c->stride * sizeof *rows);
+    u.batch = BATCH_BYTES / row_bytes_of(c);
 
     enum status st = look(&u, f);
     struct write_size size = {.bytes = n * row_bytes_of(c), .inserted = u.inserted};
     if (!st) {
         size.copied = copied_bytes(&u);
+        look_what_to_keep(&u, what->shared);
         st = write_run(c, &size, change, &u, f);
     }
     if (!st) *out = (struct upsert_counts){.inserted = u.inserted, .replaced = n - u.inserted};
@@ -317,7 +377,8 @@ enum status collection_upsert(struct collection *c, const uint64_t *ids, const f
                               uint64_t n, struct upsert_counts *out, struct failure *f)
 {
     collection_expect_write(c);
-    enum status st = collection_write_rows(c, ids, rows, n, out, f);
+    const struct upsert_rows what = {.ids = ids, .rows = rows, .n = n};
+    enum status st = collection_write_rows(c, &what, out, f);
     collection_publish(c);
     gone_free(c->heap, collection_take_gone(c));
     return st;

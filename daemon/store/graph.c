@@ -45,42 +45,47 @@ static void resident_mark_all(struct resident *r)
     graph_soil((struct graph *)r);
 }
 
+static void resident_mark_run(struct resident *r, const struct resident_run *run)
+{
+    dirty_mark(&((struct graph *)r)->dirty[run->part], run->first, run->count);
+}
+
 static void resident_give_to_job(struct resident *r, struct job *j)
 {
     j->resident = r;
     j->graph = ((struct graph *)r)->now;
 }
 
-static bool resident_begin(struct resident *r, struct job *j)
+static bool resident_begin(struct job_object *o)
 {
-    struct graph *g = (struct graph *)r;
+    struct graph *g = (struct graph *)o->resident;
     struct graph_edition *e = g->now;
-    if (j->writer)
+    if (o->writer)
         graph_expect_write(g);
     else
         e = graph_pin(g);
-    if (e) j->graph = e;
+    if (e) o->graph = e;
     return e != NULL;
 }
 
-static bool resident_renew(struct resident *r, struct job *j)
+static bool resident_renew(struct job_object *o)
 {
-    struct graph *g = (struct graph *)r;
-    if (j->graph == g->now) return true;
+    struct graph *g = (struct graph *)o->resident;
+    if (o->graph == g->now) return true;
     struct graph_edition *e = graph_pin(g);
     if (!e) return false;
-    graph_release(j->graph);
-    j->graph = e;
+    graph_release(o->graph);
+    o->graph = e;
     return true;
 }
 
-static void resident_release(struct resident *r, struct job *j)
+static void resident_release(struct job_object *o)
 {
-    if (j->writer)
-        graph_publish((struct graph *)r);
+    if (o->writer)
+        graph_publish((struct graph *)o->resident);
     else
-        graph_release(j->graph);
-    j->graph = NULL;
+        graph_release(o->graph);
+    o->graph = NULL;
 }
 
 static struct leftovers resident_take_gone(struct resident *r)
@@ -99,6 +104,7 @@ static const struct resident_ops graph_ops = {
     .dirty_bytes = resident_changed_bytes,
     .track = resident_start_tracking,
     .soil = resident_mark_all,
+    .soil_run = resident_mark_run,
     .lend = resident_give_to_job,
     .begin = resident_begin,
     .renew = resident_renew,
@@ -136,7 +142,6 @@ enum status graph_create(struct heap *heap, struct space *space, const char *nam
     g->now->number = 1;
     graph_set_empty(g->now);
     resident_init(&g->resident, &graph_ops, space, name);
-    g->resident.turnstile.versions = true;
     atomic_store_explicit(&g->now->version, resident_version(&g->resident), memory_order_relaxed);
     g->heap = heap;
     pthread_mutex_init(&g->work_lock, NULL);

@@ -7,7 +7,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/store/graph_inside.h"
 
-enum { RELEASE_BYTES_MIN = 1 << 20, FIT_FACTOR = 4, PIECE_BYTES = 1 << 20 };
+enum { RELEASE_BYTES_MIN = 1 << 20, FIT_FACTOR = 4, PIECE_BYTES = 256 << 10 };
 #define WIDE_BYTES_MAX (UINT64_C(1) << 30)
 
 _Static_assert(SPREAD_PAGE_LISTS * sizeof(struct spread_list) == HEAP_UNIT, "a page is a unit");

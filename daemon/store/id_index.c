@@ -11,7 +11,7 @@
 #include "daemon/base/yield.h"
 #include "daemon/store/array.h"
 
-enum { SLOTS_MIN = 64, AHEAD = 16, YIELD_EVERY = 4096 };
+enum { SLOTS_MIN = 64, AHEAD = 16, YIELD_EVERY = 512 };
 
 static uint64_t seed;
 static pthread_once_t seed_once = PTHREAD_ONCE_INIT;

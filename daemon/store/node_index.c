@@ -7,7 +7,7 @@
 #include "daemon/store/array.h"
 #include "daemon/store/id_index.h"
 
-enum { AHEAD = 16, YIELD_EVERY = 1 << 14 };
+enum { AHEAD = 16, YIELD_EVERY = 512 };
 #define NOBODY UINT64_MAX
 
 struct node_index {

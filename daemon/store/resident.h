@@ -13,19 +13,29 @@
 #include "daemon/store/space.h"
 
 struct job;
+struct job_object;
 
 /* Who may use the contents, and who waits for that (sched/turnstile.h). */
 struct turnstile {
     uint32_t readers;
     struct job *writer;
-    bool versions; /* a reader keeps its version, and a writer makes the next one meanwhile */
     uint32_t waiting_writers;
-    struct job *waiting_head, *waiting_tail;
+    struct job_object *waiting_head, *waiting_tail;
+    uint64_t number_last; /* of who came to wait last */
+    /* of the last writer that waited and began; writers that wait have larger numbers */
+    uint64_t number_passed;
+    bool looks_again; /* who waited has begun or left, for which others may have waited */
 };
 
 /* What no edition sees any more: lists, which its kind knows; NULL: none. */
 struct leftovers {
     void *memory, *indexes;
+};
+
+/* Rows [first, first + count) of a collection, or bytes of a part of a graph. */
+struct resident_run {
+    uint32_t part; /* of a graph */
+    uint64_t first, count;
 };
 
 enum resident_kind { RESIDENT_COLLECTION, RESIDENT_GRAPH, RESIDENT_KINDS };
@@ -40,15 +50,17 @@ struct resident_ops {
     uint64_t (*dirty_bytes)(const struct resident *r);
     bool (*track)(struct resident *r);
     void (*soil)(struct resident *r);
+    void (*soil_run)(struct resident *r, const struct resident_run *run);
     /* Makes j a job about r: sets its resident, and its collection or graph as they are now. */
     void (*lend)(struct resident *r, struct job *j);
-    /* j, a reader or a writer, begins; false: a reader cannot now, as a writer is at work. */
-    bool (*begin)(struct resident *r, struct job *j);
-    /* j, a reader that has not read yet, shall see r as it is now. False: a writer changes it in
-     * place just now, and j keeps what it has. */
-    bool (*renew)(struct resident *r, struct job *j);
+    /* A reader or a writer of o's resident begins; false: a reader cannot now, as a writer is at
+     * work in place. */
+    bool (*begin)(struct job_object *o);
+    /* A reader that has not read yet shall see its resident as it is now. False: a writer changes
+     * it in place just now, and the reader keeps what it has. */
+    bool (*renew)(struct job_object *o);
     /* It ends; what a writer wrote is there for all from now on. */
-    void (*end)(struct resident *r, struct job *j);
+    void (*end)(struct job_object *o);
     /* Takes what only old editions had that are gone. It can be freed on any thread, which takes
      * long if it is much. */
     struct leftovers (*take_gone)(struct resident *r);
@@ -109,6 +121,11 @@ static inline bool resident_track(struct resident *r)
 static inline void resident_soil(struct resident *r)
 {
     r->ops->soil(r);
+}
+/* Marks a run as dirty again that was marked as clean; needs no turnstile. */
+static inline void resident_soil_run(struct resident *r, const struct resident_run *run)
+{
+    r->ops->soil_run(r, run);
 }
 
 #endif

@@ -8,7 +8,7 @@
 #include "daemon/store/collection_inside.h"
 #include "daemon/store/id_index.h"
 
-enum { AHEAD = 16, YIELD_EVERY = 4096 };
+enum { AHEAD = 16, YIELD_EVERY = 512 };
 
 struct row_index {
     uint32_t *slots;   /* row + 1; 0: empty; atomic */

@@ -30,7 +30,7 @@ SAME_NUMBER(SPREAD_ENGRAM)
 #define SHAPE_ROWS              true
 #define PRESENCE_NEEDED         true
 #define PRESENCE_OPTIONAL       false
-#define NAMED(M, member)        memcpy(out->collection, m->member, strlen(m->member) + 1);
+#define NAMED(M, slot, member)  memcpy(out->names[slot], m->member, strlen(m->member) + 1);
 #define COPY(M, member, target) memcpy(&out->target, &m->member, sizeof m->member);
 #define TENSOR(M, in, member, type, shape, presence, target) \
     tensors[count++] = (struct body_field){                  \
@@ -61,7 +61,7 @@ SAME_NUMBER(SPREAD_ENGRAM)
 /* Checks that numbers have the same size in message and job, and that no request has more tensors
  * than fit. */
 enum { TENSORS_MAX = 8 };
-#define NAMED(M, member)
+#define NAMED(M, slot, member)
 #define COPY(M, member, target) \
     +0 * sizeof(                \
              char[sizeof(((M *)0)->member) == sizeof(((struct job_request *)0)->target) ? 1 : -1])
@@ -86,9 +86,10 @@ union request_message {
 struct request {
     const pb_msgdesc_t *message; /* NULL: there is no request of that kind */
     size_t (*take)(const void *message, struct job_request *out, struct body_field *tensors);
-    const char *name_label; /* of the name, which is always field 1; NULL: it has none */
+    struct text_rule names[OPERATION_OBJECTS_MAX]; /* tag 0: it has none in this place */
 };
-#define NAMED(M, member) .name_label = #member,
+#define NAMED(M, slot, member) \
+    .names[slot] = {#member, M##_##member##_tag, COLLECTION_NAME_MAX, DETAIL_BAD_NAME, false},
 #define COPY(M, member, target)
 #define TENSOR(M, in, member, type, shape, presence, target)
 #define REQUEST(NAME, request)                                                  \
@@ -120,9 +121,7 @@ static enum status decode_message(const void *message, uint32_t message_bytes,
 static enum status check_names(const struct request *q, const void *message, uint32_t message_bytes,
                                struct failure *f)
 {
-    if (!q->name_label) return STATUS_OK;
-    const struct text_rule rule = {q->name_label, 1, COLLECTION_NAME_MAX, DETAIL_BAD_NAME, false};
-    return text_check(message, message_bytes, &rule, 1, f);
+    return text_check(message, message_bytes, q->names, COUNT(q->names), f);
 }
 
 enum status decode_hello(const void *message, uint32_t message_bytes, struct hello *out,

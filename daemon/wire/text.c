@@ -66,7 +66,7 @@ enum status text_check(const void *message, uint32_t message_bytes, const struct
     bool end;
     while (pb_decode_tag(&in, &wire_type, &tag, &end)) {
         const struct text_rule *rule = NULL;
-        for (size_t i = 0; i < count && wire_type == PB_WT_STRING; i++)
+        for (size_t i = 0; i < count && wire_type == PB_WT_STRING && tag; i++)
             if (rules[i].tag == tag) rule = &rules[i];
         if (!rule) {
             if (!pb_skip_field(&in, wire_type)) break;

@@ -14,7 +14,7 @@
 
 struct text_rule {
     const char *name;
-    uint32_t tag; /* a top-level field */
+    uint32_t tag; /* a top-level field; 0: the rule is about nothing */
     uint32_t bytes_max;
     enum detail detail;
     bool printable; /* UTF-8 without control characters, because it will be part of a log line */

@@ -301,6 +301,51 @@ static struct job spread(struct room *r)
     return j;
 }
 
+static struct job spread_engram(struct room *r)
+{
+    struct job j = spread(r);
+    j.request.spread.mode = SPREAD_ENGRAM;
+    return j;
+}
+
+static struct job spread_paths(struct room *r)
+{
+    struct job j = spread(r);
+    j.request.spread.paths = true;
+    return j;
+}
+
+static struct job spread_bounded(struct room *r)
+{
+    struct job j = spread(r);
+    j.request.spread.touched_max = rows_max / 2;
+    return j;
+}
+
+static struct job spread_within(struct room *r)
+{
+    struct job j = spread(r);
+    j.request.filter_ids = numbers(r->ids + rows_max / 2, rows_max / 2);
+    j.request.ids.data = r->ids + rows_max / 2;
+    return j;
+}
+
+/* Half as many sets as the graph has nodes, one seed each. */
+static struct job spread_sets(struct room *r)
+{
+    static uint64_t *offsets;
+    if (!offsets && !(offsets = malloc((rows_max / 2 + 1) * sizeof *offsets)))
+        bench_fail("sets", "no memory");
+    for (uint64_t i = 0; i <= rows_max / 2; i++)
+        offsets[i] = i;
+    struct job j = spread(r);
+    j.request.ids = numbers(r->ids + rows_max / 2, rows_max / 2);
+    j.request.offsets = numbers(offsets, rows_max / 2 + 1);
+    j.request.spread.hops = 1;
+    j.request.k = 2;
+    return j;
+}
+
 static void grow_graph(struct room *r)
 {
     struct failure f = {0};
@@ -325,7 +370,7 @@ static struct room room_make(void)
     if (!r.ids || !r.targets) bench_fail("ids", "no memory");
     for (uint64_t i = 0; i < 2 * rows_max; i++)
         r.ids[i] = i * UINT64_C(0x9e3779b97f4a7c15) >> 8;
-    if (heap_create((uint64_t)HEAP_GIB << 30, &r.heap) ||
+    if (heap_create((uint64_t)HEAP_GIB << 30, &r.heap) || heap_start_releaser(r.heap) ||
         store_create(r.heap, vectors_choose("auto"), &r.store) ||
         store_space(r.store, "bench", &r.space))
         bench_fail("store", "it cannot be made");
@@ -378,6 +423,11 @@ int main(int argc, char **argv)
         {"graph: remove nodes", remove_nodes},
         {"graph: fetch nodes with edges", fetch_nodes},
         {"spread, 1,000 seeds, 4 hops", spread},
+        {"spread, the same with paths", spread_paths},
+        {"spread, the same up to half of the nodes", spread_bounded},
+        {"spread, the same within half of the nodes", spread_within},
+        {"spread, the same in mode engram", spread_engram},
+        {"spread, 1 hop, half as many sets as nodes", spread_sets},
     };
     argp_parse(&parser, argc, argv, 0, NULL, NULL);
     struct room r = room_make();

@@ -3,6 +3,7 @@
  * 100 requests a second, and idle; and what 64 connections get. Needs a GPU (exit 77 without);
  * --sim has the simulated device, whose runs take --run-us. */
 #include <argp.h>
+#include <dirent.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -129,13 +130,38 @@ static void crowd(struct sched_daemon *d, uint64_t rows)
     tell_usage(d, &from);
 }
 
+/* How often the threads of a process have gone to sleep. */
+static uint64_t sleeps_of(pid_t pid)
+{
+    char path[300], line[128];
+    unsigned long long all = 0, count;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *threads = pid > 0 ? opendir(path) : NULL;
+    for (struct dirent *e; threads && (e = readdir(threads));) {
+        snprintf(path, sizeof path, "/proc/%d/task/%s/status", pid, e->d_name);
+        FILE *f = e->d_name[0] == '.' ? NULL : fopen(path, "r");
+        while (f && fgets(line, sizeof line, f))
+            if (sscanf(line, "voluntary_ctxt_switches: %llu", &count) == 1) all += count;
+        if (f) fclose(f);
+    }
+    if (threads) closedir(threads);
+    return all;
+}
+
+/* Twice: at first, what is put away after work counts, too. */
 static void idle(const struct sched_daemon *d)
 {
+    pid_t daemon = d->process.pid, gpu = gpu_process_of(daemon);
     usleep(500000);
-    struct usage from = usage_now(d);
-    usleep((useconds_t)(seconds * 1e6));
-    printf("  idle\n");
-    tell_usage(d, &from);
+    for (int again = 0; again < 2; again++) {
+        struct usage from = usage_now(d);
+        uint64_t sleeps = sleeps_of(daemon), gpu_sleeps = sleeps_of(gpu);
+        usleep((useconds_t)(seconds * 1e6));
+        printf("  idle%s: the daemon wakes %.1f, the GPU process %.1f times a second\n",
+               again ? ", later" : " after work", (double)(sleeps_of(daemon) - sleeps) / seconds,
+               (double)(sleeps_of(gpu) - gpu_sleeps) / seconds);
+        tell_usage(d, &from);
+    }
 }
 
 /* ---------------------------------------------------------------- the program */

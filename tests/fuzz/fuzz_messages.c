@@ -34,20 +34,43 @@ static void check_spread(const struct job_request *q)
     if (q->offsets.dtype && (q->offsets.rows < 2 || q->offsets.rows > 65537)) abort();
 }
 
+/* Operands are rows or ids of a collection, one or as many as there are results. */
+static uint64_t check_operand(const struct tensor *rows, const struct tensor *ids, const char *name,
+                              uint64_t results)
+{
+    bool by_id = ids->dtype != DTYPE_NONE;
+    uint64_t count = by_id ? ids->rows : rows->rows;
+    if (by_id == (rows->dtype != DTYPE_NONE) || by_id != (name[0] != 0) || !count) abort();
+    if (count != 1 && results != 1 && count != results) abort();
+    return count == 1 ? results : count;
+}
+
+static void check_bind(const struct job_request *q)
+{
+    uint64_t results = check_operand(&q->rows, &q->ids, q->names[0], 1);
+    results = check_operand(&q->other_rows, &q->other_ids, q->names[1], results);
+    if ((q->into_ids.dtype != DTYPE_NONE) != (q->names[2][0] != 0)) abort();
+    if (q->into_ids.dtype && q->into_ids.rows != results) abort();
+}
+
 static void check_accepted(const struct job *j, const uint8_t *body, uint64_t body_bytes)
 {
     const struct job_request *q = &j->request;
-    const struct tensor *tensors[] = {&q->ids,     &q->rows,       &q->queries,       &q->offsets,
-                                      &q->weights, &q->filter_ids, &q->filter_bitmap, &q->targets,
-                                      &q->kinds,   &q->factors,    &q->table};
+    const struct tensor *tensors[] = {
+        &q->ids,     &q->rows,  &q->other_ids, &q->other_rows, &q->into_ids,
+        &q->queries, &q->table, &q->offsets,   &q->filter_ids, &q->filter_bitmap,
+        &q->weights, &q->kinds, &q->factors,   &q->targets,
+    };
     uint64_t filled = 0;
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
         filled += check_tensor(tensors[i], body, body_bytes);
     if (filled != body_bytes) abort();
     if (j->operation == OPERATION_UPSERT && q->ids.rows != q->rows.rows) abort();
     if (j->operation == OPERATION_KNN && (q->k < 1 || q->k > 16384)) abort();
-    if (!memchr(q->collection, 0, sizeof q->collection)) abort();
+    for (uint32_t i = 0; i < OPERATION_OBJECTS_MAX; i++)
+        if (!memchr(q->names[i], 0, sizeof q->names[i])) abort();
     if (j->operation == OPERATION_SPREAD) check_spread(q);
+    if (j->operation == OPERATION_BIND) check_bind(q);
     if (j->operation == OPERATION_GRAPH_ADD_CSR) { /* what offsets hold is not looked at here */
         if (q->targets.rows != q->weights.rows || !q->offsets.rows) abort();
         if (q->ids.dtype && q->ids.rows != q->offsets.rows - 1) abort();

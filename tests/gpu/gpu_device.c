@@ -103,6 +103,59 @@ static void check_range(void)
     EXPECT_FREE(before, 2 * MIB); /* page tables may stay */
 }
 
+/* Writes the range's bytes [first, first + bytes), and notes them in expected. */
+static void write_range(const struct device_range *r, char *expected, uint64_t first,
+                        uint64_t bytes, uint32_t seed)
+{
+    fill(expected + first, bytes, seed);
+    write_device(r->base + first, expected + first, bytes);
+}
+
+/* Two ranges over the same contents; then the one is written where it has memory of its own. */
+static void check_second(bool first_goes_first)
+{
+    char *expected = pinned_memory(72 * MIB), *before = pinned_memory(72 * MIB);
+    uint64_t start = free_bytes();
+    struct device_range r = {0}, second = {0};
+    bool shares = !ops->range_moves(d);
+    MUST(ops->range_reserve(d, 80 * MIB, &r));
+    for (uint64_t bytes = 40 * MIB; bytes <= 70 * MIB; bytes += 10 * MIB)
+        MUST(ops->range_resize(d, &r, bytes));
+    write_range(&r, expected, 0, 70 * MIB, 3);
+    memcpy(before, expected, 70 * MIB);
+    EXPECT(ops->range_fork(d, &r, 81 * MIB, stream, &second) == DEVICE_NO_MEMORY && !r.twin);
+    MUST(ops->range_fork(d, &r, 72 * MIB, stream, &second));
+    EXPECT(second.base && second.base != r.base && second.bytes >= 72 * MIB);
+    EXPECT(second.twin == &r && r.twin == &second && !r.shared);
+    EXPECT(second.shared == (shares ? 70 * MIB : 0));
+    expect_range(&second, expected, 70 * MIB);
+    EXPECT(!shares || ops->range_own(d, &second, 0, 1, 0, stream) == DEVICE_NO_MEMORY);
+    MUST(ops->range_own(d, &second, 5 * MIB + 64, 0, 0, stream));
+    EXPECT(second.shared == (shares ? 70 * MIB : 0));
+    /* Inside a piece, and across the border of two. */
+    MUST(ops->range_own(d, &second, 5 * MIB + 64, 1000, UINT64_MAX, stream));
+    write_range(&second, expected, 5 * MIB + 64, 1000, 4);
+    MUST(ops->range_own(d, &second, 39 * MIB, 2 * MIB, UINT64_MAX, stream));
+    write_range(&second, expected, 39 * MIB, 2 * MIB, 5);
+    MUST(ops->range_own(d, &second, 70 * MIB, MIB, 0, stream)); /* it has that already */
+    EXPECT(!shares || (second.shared > 0 && second.shared < 70 * MIB));
+    expect_range(&r, before, 70 * MIB);
+    expect_range(&second, expected, 70 * MIB);
+    if (first_goes_first) ops->range_release(d, &r);
+    if (!first_goes_first) ops->range_release(d, &second);
+    struct device_range *left = first_goes_first ? &second : &r;
+    EXPECT(!left->twin && !left->shared);
+    expect_range(left, first_goes_first ? expected : before, 70 * MIB);
+    write_range(left, expected, 0, 70 * MIB, 6);
+    MUST(ops->range_resize(d, left, 78 * MIB));
+    MUST(ops->range_resize(d, left, 20 * MIB));
+    expect_range(left, expected, 20 * MIB);
+    ops->range_release(d, left);
+    ops->host_release(d, expected);
+    ops->host_release(d, before);
+    EXPECT_FREE(start, 2 * MIB);
+}
+
 static void cycle(void)
 {
     struct device_range r = {0};
@@ -185,6 +238,8 @@ static void check_all(void)
     check_blocks();
     check_streams();
     check_range();
+    check_second(true);
+    check_second(false);
     check_kernels();
     check_absurd();
     check_cycles();

@@ -109,6 +109,47 @@ static void graphs(void)
     WHOLE(info), WHOLE(counts), WHOLE(nodes), WHOLE(spread);
 }
 
+static void bound(void)
+{
+    static const float turn[3] = {0, 1, 0}; /* bound to it, a vector is shifted by one */
+    GUARDED(operand, a);
+    GUARDED(operand, b);
+    GUARDED(into, into);
+    GUARDED(bind_question, q);
+    GUARDED(hrr_result, r);
+    a.it = (ea_operand){.rows = turn, .count = 1};
+    b.it = (ea_operand){.collection = "b", .ids = ids + 2, .count = 3};
+    q.it = (ea_bind_question){.a = &a.it, .b = &b.it, .dimension = 3};
+    OK(ea_bind(c, &q.it, &r.it));
+    EXPECT(r.it.rows == 3 && r.it.vectors[0] > 0.99F && r.it.vectors[4] > 0.99F && r.it.b_version);
+    into.it = (ea_into){.collection = "a", .ids = ids};
+    q.it.into = &into.it;
+    OK(ea_bind(c, &q.it, &r.it));
+    EXPECT(!r.it.vectors && r.it.inserted == 3 && r.it.into_rows == 3 && r.it.meta);
+    GUARDED(list_question, list);
+    GUARDED(permute_question, turned);
+    GUARDED(random_question, random);
+    list.it = (ea_list_question){.a = &b.it, .normalize = true};
+    OK(ea_superpose(c, &list.it, &r.it));
+    EXPECT(r.it.rows == 1 && r.it.columns == 3 && r.it.a_version);
+    turned.it = (ea_permute_question){.a = &b.it, .shift = -1, .into = &into.it};
+    OK(ea_permute(c, &turned.it, &r.it));
+    EXPECT(!r.it.vectors && r.it.replaced == 3);
+    random.it = (ea_random_question){.seed = 1, .count = 2, .dimension = 5};
+    OK(ea_random(c, &random.it, &r.it));
+    EXPECT(r.it.rows == 2 && r.it.columns == 5);
+    GUARDED(cleanup_question, meant);
+    GUARDED(result, hits);
+    meant.it =
+        (ea_cleanup_question){.a = &b.it, .b = &a.it, .dimension = 3, .codebook = "b", .k = 1};
+    OK(ea_cleanup(c, &meant.it, &hits.it));
+    EXPECT(hits.it.rows == 3 && hits.it.columns == 1 && hits.it.counts[2] == 1);
+    ea_result_free(&hits.it);
+    WHOLE(meant), WHOLE(hits);
+    ea_hrr_result_free(&r.it);
+    WHOLE(a), WHOLE(b), WHOLE(into), WHOLE(q), WHOLE(list), WHOLE(turned), WHOLE(random), WHOLE(r);
+}
+
 static void reports(void)
 {
     GUARDED(info, info);
@@ -162,6 +203,7 @@ int main(int argc, char **argv)
     if (ea_open(&options.it, &c)) return 1;
     vectors();
     graphs();
+    bound();
     reports();
     sent();
     OK(ea_collection_drop(c, "a"));

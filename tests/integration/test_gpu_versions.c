@@ -253,3 +253,51 @@ Test(gpu_versions, on_both, .timeout = 900)
     play("", "gpu.force=none", 1500, true);
     play("", "gpu.force=gpu", 1500, true);
 }
+
+/* ---------------------------------------------------------------- one request for all rows */
+
+enum { WIDE = 768, WIDE_ROWS = 1024, WIDE_TIMES = 3 };
+
+/* Asks until the GPU has answered; the answer is right to the bit wherever it comes from. */
+static void ask_wide(ea_client *c, const float *rows, const uint64_t *ids, const float *query)
+{
+    const struct reference_rows all = {WIDE, EA_DOT, WIDE_ROWS, rows, ids};
+    uint64_t best[K];
+    float scores[K];
+    reference_knn(&all, query, K, NULL, NULL, best, scores);
+    ea_backend backend = EA_BACKEND_CPU;
+    for (int64_t give_up = give_up_ms(); backend != EA_BACKEND_GPU;) {
+        ea_result r = {0};
+        ea_knn_question q = {
+            .collection = "wide", .queries = query, .query_count = 1, .dimension = WIDE, .k = K};
+        cr_assert_lt(now_ms(), give_up);
+        cr_assert_eq(ea_knn(c, &q, &r), EA_OK, "%s", ea_error_text(c));
+        cr_assert_eq(memcmp(r.ids, best, sizeof best), 0);
+        cr_assert_eq(memcmp(r.scores, scores, sizeof scores), 0);
+        backend = r.meta->backend;
+        ea_result_free(&r);
+    }
+}
+
+/* Rows that stay where they lay in the request's body reach the card as others do. */
+Test(gpu_versions, all_rows_in_one_request, .timeout = 900)
+{
+    struct gpu_scene s;
+    gpu_scene_open(&s, "", NULL);
+    gpu_scene_await(&s, EA_GPU_READY);
+    float *rows = malloc(sizeof *rows * WIDE_ROWS * WIDE), query[WIDE];
+    uint64_t ids[WIDE_ROWS];
+    for (uint64_t i = 0; i < WIDE_ROWS; i++)
+        ids[i] = 3 * i + 1;
+    reference_fill(99, query, WIDE);
+    cr_assert_eq(ea_collection_create(s.a, "wide", WIDE, EA_DOT, NULL), EA_OK);
+    for (uint64_t i = 0; i < WIDE_TIMES; i++) {
+        ea_rows all = {
+            .collection = "wide", .ids = ids, .rows = rows, .count = WIDE_ROWS, .dimension = WIDE};
+        reference_fill(100 + i, rows, (size_t)WIDE_ROWS * WIDE);
+        cr_assert_eq(ea_upsert(s.a, &all, NULL), EA_OK, "%s", ea_error_text(s.a));
+        ask_wide(s.a, rows, ids, query);
+    }
+    free(rows);
+    gpu_scene_close(&s);
+}

@@ -74,6 +74,47 @@ Test(requests_store, upsert_replaces_and_versions_rise)
     scene_close(&s);
 }
 
+static void fetch_equals(ea_client *c, const float *rows, uint64_t count, uint32_t d)
+{
+    ea_result r = {0};
+    cr_assert_eq(ea_fetch_range(c, "rows", 0, count, &r), EA_OK, "%s", ea_error_text(c));
+    cr_assert_eq(r.rows, count);
+    cr_assert_eq(memcmp(r.vectors, rows, count * d * sizeof *rows), 0);
+    ea_result_free(&r);
+}
+
+/* One request with all rows of whole segments: they may stay where they came. */
+Test(requests_store, upsert_of_all_rows_again_and_again)
+{
+    enum { D = 768, N = 1024, TIMES = 4 };
+    struct scene s;
+    scene_open(&s, NULL);
+    ea_client *c = scene_client(&s, "asker");
+    float *rows = malloc(sizeof *rows * N * D), one[D];
+    uint64_t ids[N];
+    for (uint64_t i = 0; i < N; i++)
+        ids[i] = 7 * i;
+    ea_rows all = {.collection = "rows", .ids = ids, .rows = rows, .count = N, .dimension = D};
+    ea_rows last = {
+        .collection = "rows", .ids = ids + N - 1, .rows = one, .count = 1, .dimension = D};
+    cr_assert_eq(ea_collection_create(c, "rows", D, EA_DOT, NULL), EA_OK);
+    for (uint64_t i = 0; i < TIMES; i++) {
+        ea_upsert_counts counts;
+        reference_fill(i, rows, N * D);
+        cr_assert_eq(ea_upsert(c, &all, &counts), EA_OK, "%s", ea_error_text(c));
+        cr_assert_eq(counts.replaced, i ? N : 0);
+        fetch_equals(c, rows, N, D);
+        reference_fill(TIMES + i, one, D);
+        cr_assert_eq(ea_upsert(c, &last, NULL), EA_OK, "%s", ea_error_text(c));
+        memcpy(rows + (N - 1) * D, one, sizeof one);
+        fetch_equals(c, rows, N, D);
+    }
+    cr_assert_eq(ea_collection_drop(c, "rows"), EA_OK);
+    free(rows);
+    ea_close(c);
+    scene_close(&s);
+}
+
 /* Deleting from both ends and the middle, then asking: the rows that stay are the right ones. */
 Test(requests_store, delete_keeps_the_rest)
 {

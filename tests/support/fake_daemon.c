@@ -145,11 +145,21 @@ static uint64_t at_most(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static uint64_t at_least(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void add_hits(struct job *j, uint8_t *body, uint64_t n, uint64_t m)
+{
+    add(j, body, 0, DTYPE_UINT64, n, m);
+    add(j, body, 1, DTYPE_FLOAT32, n, m);
+    add(j, body, 2, DTYPE_UINT32, n, 1);
+}
+
 static void answer_hits(struct job *j, uint8_t *body, uint64_t m)
 {
-    add(j, body, 0, DTYPE_UINT64, j->request.queries.rows, m);
-    add(j, body, 1, DTYPE_FLOAT32, j->request.queries.rows, m);
-    add(j, body, 2, DTYPE_UINT32, j->request.queries.rows, 1);
+    add_hits(j, body, j->request.queries.rows, m);
 }
 
 static void answer_similarity(struct job *j, uint8_t *body)
@@ -230,11 +240,38 @@ static void answer_change(struct job *j)
     j->result.nodes = 30;
 }
 
+/* Results, or three rows of them new in a collection that has nine then. */
+static void answer_holographic(struct job *j, uint8_t *body)
+{
+    const struct job_request *q = &j->request;
+    uint64_t a = q->rows.rows + q->ids.rows, b = q->other_rows.rows + q->other_ids.rows;
+    uint64_t n = at_least(a, b);
+    if (j->operation == OPERATION_BIND_MANY || j->operation == OPERATION_SUPERPOSE)
+        n = q->offsets.rows ? q->offsets.rows - 1 : 1;
+    if (j->operation == OPERATION_RANDOM) n = q->limit;
+    if (q->names[0][0]) j->result.versions[0] = 5;
+    if (q->names[1][0]) j->result.versions[1] = 6;
+    if (!q->names[2][0]) {
+        add(j, body, RESULT_HOLOGRAPHIC_ROWS, DTYPE_FLOAT32, n, 4);
+        return;
+    }
+    j->result.versions[2] = 7;
+    j->result.counts[0] = 3;
+    j->result.counts[1] = 1;
+    j->result.rows = 9;
+}
+
 static void answer_tensors(struct job *j, uint8_t *body)
 {
     const struct job_request *q = &j->request;
     switch (j->operation) {
     case OPERATION_KNN: answer_hits(j, body, at_most(q->k, 3)); break;
+    case OPERATION_CLEANUP:
+        j->result.versions[0] = 7;
+        add_hits(j, body,
+                 at_least(q->rows.rows + q->ids.rows, q->other_rows.rows + q->other_ids.rows),
+                 at_most(q->k, 3));
+        break;
     case OPERATION_SCORE_CANDIDATES:
         if (q->k)
             answer_hits(j, body, at_most(q->k, 3));
@@ -247,6 +284,12 @@ static void answer_tensors(struct job *j, uint8_t *body)
     case OPERATION_WEIGHTED_AVERAGE:
         add(j, body, 0, DTYPE_FLOAT32, 1, q->rows.dtype ? q->rows.columns : 4);
         break;
+    case OPERATION_BIND:
+    case OPERATION_UNBIND:
+    case OPERATION_BIND_MANY:
+    case OPERATION_SUPERPOSE:
+    case OPERATION_PERMUTE:
+    case OPERATION_RANDOM: answer_holographic(j, body); break;
     case OPERATION_UPSERT: j->result.counts[0] = j->result.rows = q->ids.rows; break;
     case OPERATION_DELETE:
         j->result.counts[0] = q->ids.rows;
@@ -388,7 +431,7 @@ size_t fake_answer(const struct fake_request *r, uint8_t *frame, size_t size)
     case OPERATION_GRAPH_DESCRIBE: return encode_graph(j.operation, id, &j, &graph, frame);
     case OPERATION_COLLECTION_LIST:
     case OPERATION_GRAPH_LIST:
-        return answer_list(id, j.operation == OPERATION_GRAPH_LIST, j.request.collection, frame);
+        return answer_list(id, j.operation == OPERATION_GRAPH_LIST, j.request.names[0], frame);
     default: break;
     }
     uint8_t *body = calloc(1, ANSWER_BYTES_MAX);

@@ -1,4 +1,4 @@
-#include "tests/support/sample_requests.h"
+#include "tests/support/sample_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,7 @@ engram_accel_v1_Tensor sample_tensor(int dtype, uint64_t rows, uint64_t columns)
         .dtype = (engram_accel_v1_Dtype)dtype, .rows = rows, .columns = columns};
 }
 
-/* Appends a tensor to the body, filled with small numbers, and describes it. */
-static void add(struct sample *s, bool *present, engram_accel_v1_Tensor *t, int dtype,
+void sample_add(struct sample *s, bool *present, engram_accel_v1_Tensor *t, int dtype,
                 uint64_t rows, uint64_t columns)
 {
     uint64_t elements = rows * columns;
@@ -30,10 +29,7 @@ static void add(struct sample *s, bool *present, engram_accel_v1_Tensor *t, int 
     *t = sample_tensor(dtype, rows, columns);
     s->body_bytes += frame_align(elements * dtype_bytes((enum dtype)dtype));
 }
-#define ADD(message, member, dtype, rows, columns) \
-    add(s, &(message).has_##member, &(message).member, (dtype), (rows), (columns))
-
-static void begin(struct sample *s, uint8_t kind, const pb_msgdesc_t *fields)
+void sample_begin(struct sample *s, uint8_t kind, const pb_msgdesc_t *fields)
 {
     s->kind = kind;
     s->fields = fields;
@@ -41,7 +37,7 @@ static void begin(struct sample *s, uint8_t kind, const pb_msgdesc_t *fields)
 
 static void make_hello(struct sample *s)
 {
-    begin(s, OPERATION_HELLO, engram_accel_v1_HelloRequest_fields);
+    sample_begin(s, OPERATION_HELLO, engram_accel_v1_HelloRequest_fields);
     engram_accel_v1_HelloRequest *m = &s->message.hello;
     m->version_min = m->version_max = 1;
     strcpy(m->client_name, "sample");
@@ -52,34 +48,34 @@ static void make_hello(struct sample *s)
 
 static void make_ping(struct sample *s)
 {
-    begin(s, OPERATION_PING, engram_accel_v1_PingRequest_fields);
+    sample_begin(s, OPERATION_PING, engram_accel_v1_PingRequest_fields);
 }
 
 static void make_info(struct sample *s)
 {
-    begin(s, OPERATION_INFO, engram_accel_v1_InfoRequest_fields);
+    sample_begin(s, OPERATION_INFO, engram_accel_v1_InfoRequest_fields);
 }
 
 static void make_stats(struct sample *s)
 {
-    begin(s, OPERATION_STATS, engram_accel_v1_StatsRequest_fields);
+    sample_begin(s, OPERATION_STATS, engram_accel_v1_StatsRequest_fields);
 }
 
 static void make_cancel(struct sample *s)
 {
-    begin(s, OPERATION_CANCEL, engram_accel_v1_CancelRequest_fields);
+    sample_begin(s, OPERATION_CANCEL, engram_accel_v1_CancelRequest_fields);
     s->message.cancel.request_id = 77;
 }
 
 static void make_explain(struct sample *s)
 {
-    begin(s, OPERATION_EXPLAIN, engram_accel_v1_ExplainRequest_fields);
+    sample_begin(s, OPERATION_EXPLAIN, engram_accel_v1_ExplainRequest_fields);
     s->message.explain.last = 20;
 }
 
 static void make_create(struct sample *s)
 {
-    begin(s, OPERATION_COLLECTION_CREATE, engram_accel_v1_CollectionCreateRequest_fields);
+    sample_begin(s, OPERATION_COLLECTION_CREATE, engram_accel_v1_CollectionCreateRequest_fields);
     strcpy(s->message.create.name, "rows");
     s->message.create.dimension = 4;
     s->message.create.metric = engram_accel_v1_Metric_METRIC_COSINE;
@@ -87,25 +83,26 @@ static void make_create(struct sample *s)
 
 static void make_drop(struct sample *s)
 {
-    begin(s, OPERATION_COLLECTION_DROP, engram_accel_v1_CollectionDropRequest_fields);
+    sample_begin(s, OPERATION_COLLECTION_DROP, engram_accel_v1_CollectionDropRequest_fields);
     strcpy(s->message.drop.name, "rows");
 }
 
 static void make_list(struct sample *s)
 {
-    begin(s, OPERATION_COLLECTION_LIST, engram_accel_v1_CollectionListRequest_fields);
+    sample_begin(s, OPERATION_COLLECTION_LIST, engram_accel_v1_CollectionListRequest_fields);
     strcpy(s->message.list.after, "aardvark");
 }
 
 static void make_describe(struct sample *s)
 {
-    begin(s, OPERATION_COLLECTION_DESCRIBE, engram_accel_v1_CollectionDescribeRequest_fields);
+    sample_begin(s, OPERATION_COLLECTION_DESCRIBE,
+                 engram_accel_v1_CollectionDescribeRequest_fields);
     strcpy(s->message.describe.name, "rows");
 }
 
 static void make_upsert(struct sample *s)
 {
-    begin(s, OPERATION_UPSERT, engram_accel_v1_UpsertRequest_fields);
+    sample_begin(s, OPERATION_UPSERT, engram_accel_v1_UpsertRequest_fields);
     strcpy(s->message.upsert.collection, "rows");
     ADD(s->message.upsert, ids, DTYPE_UINT64, 5, 1);
     ADD(s->message.upsert, rows, DTYPE_FLOAT32, 5, 4);
@@ -113,21 +110,21 @@ static void make_upsert(struct sample *s)
 
 static void make_delete(struct sample *s)
 {
-    begin(s, OPERATION_DELETE, engram_accel_v1_DeleteRequest_fields);
+    sample_begin(s, OPERATION_DELETE, engram_accel_v1_DeleteRequest_fields);
     strcpy(s->message.delete.collection, "rows");
     ADD(s->message.delete, ids, DTYPE_UINT64, 9, 1);
 }
 
 static void make_fetch(struct sample *s)
 {
-    begin(s, OPERATION_FETCH, engram_accel_v1_FetchRequest_fields);
+    sample_begin(s, OPERATION_FETCH, engram_accel_v1_FetchRequest_fields);
     strcpy(s->message.fetch.collection, "rows");
     ADD(s->message.fetch, ids, DTYPE_UINT64, 3, 1);
 }
 
 static void make_fetch_range(struct sample *s)
 {
-    begin(s, OPERATION_FETCH, engram_accel_v1_FetchRequest_fields);
+    sample_begin(s, OPERATION_FETCH, engram_accel_v1_FetchRequest_fields);
     strcpy(s->message.fetch.collection, "rows");
     s->message.fetch.offset = 10;
     s->message.fetch.limit = 100;
@@ -135,7 +132,7 @@ static void make_fetch_range(struct sample *s)
 
 static void make_similarity(struct sample *s)
 {
-    begin(s, OPERATION_SIMILARITY, engram_accel_v1_SimilarityRequest_fields);
+    sample_begin(s, OPERATION_SIMILARITY, engram_accel_v1_SimilarityRequest_fields);
     strcpy(s->message.similarity.collection, "rows");
     ADD(s->message.similarity, queries, DTYPE_FLOAT32, 2, 4);
     s->message.similarity.has_filter = true;
@@ -147,7 +144,7 @@ static void make_similarity(struct sample *s)
 
 static void make_similarity_inline(struct sample *s)
 {
-    begin(s, OPERATION_SIMILARITY, engram_accel_v1_SimilarityRequest_fields);
+    sample_begin(s, OPERATION_SIMILARITY, engram_accel_v1_SimilarityRequest_fields);
     ADD(s->message.similarity, queries, DTYPE_FLOAT32, 2, 4);
     ADD(s->message.similarity, rows, DTYPE_FLOAT32, 6, 4);
     s->message.similarity.metric = engram_accel_v1_Metric_METRIC_DOT;
@@ -155,7 +152,7 @@ static void make_similarity_inline(struct sample *s)
 
 static void make_knn(struct sample *s)
 {
-    begin(s, OPERATION_KNN, engram_accel_v1_KnnRequest_fields);
+    sample_begin(s, OPERATION_KNN, engram_accel_v1_KnnRequest_fields);
     strcpy(s->message.knn.collection, "rows");
     s->message.knn.k = 10;
     ADD(s->message.knn, queries, DTYPE_FLOAT32, 3, 4);
@@ -167,7 +164,7 @@ static void make_knn(struct sample *s)
 
 static void make_knn_plain(struct sample *s)
 {
-    begin(s, OPERATION_KNN, engram_accel_v1_KnnRequest_fields);
+    sample_begin(s, OPERATION_KNN, engram_accel_v1_KnnRequest_fields);
     strcpy(s->message.knn.collection, "rows");
     s->message.knn.k = 1;
     ADD(s->message.knn, queries, DTYPE_FLOAT32, 1, 3);
@@ -181,7 +178,7 @@ static void fill_offsets(struct sample *s, uint64_t a, uint64_t b, uint64_t c)
 
 static void make_score(struct sample *s)
 {
-    begin(s, OPERATION_SCORE_CANDIDATES, engram_accel_v1_ScoreCandidatesRequest_fields);
+    sample_begin(s, OPERATION_SCORE_CANDIDATES, engram_accel_v1_ScoreCandidatesRequest_fields);
     strcpy(s->message.score.collection, "rows");
     ADD(s->message.score, queries, DTYPE_FLOAT32, 2, 4);
     fill_offsets(s, 0, 2, 5);
@@ -191,7 +188,7 @@ static void make_score(struct sample *s)
 
 static void make_score_inline(struct sample *s)
 {
-    begin(s, OPERATION_SCORE_CANDIDATES, engram_accel_v1_ScoreCandidatesRequest_fields);
+    sample_begin(s, OPERATION_SCORE_CANDIDATES, engram_accel_v1_ScoreCandidatesRequest_fields);
     ADD(s->message.score, queries, DTYPE_FLOAT32, 2, 4);
     fill_offsets(s, 0, 1, 3);
     ADD(s->message.score, rows, DTYPE_FLOAT32, 3, 4);
@@ -200,20 +197,20 @@ static void make_score_inline(struct sample *s)
 
 static void make_norms(struct sample *s)
 {
-    begin(s, OPERATION_NORMS, engram_accel_v1_NormsRequest_fields);
+    sample_begin(s, OPERATION_NORMS, engram_accel_v1_NormsRequest_fields);
     ADD(s->message.norms, rows, DTYPE_FLOAT32, 7, 3);
 }
 
 static void make_average(struct sample *s)
 {
-    begin(s, OPERATION_WEIGHTED_AVERAGE, engram_accel_v1_WeightedAverageRequest_fields);
+    sample_begin(s, OPERATION_WEIGHTED_AVERAGE, engram_accel_v1_WeightedAverageRequest_fields);
     ADD(s->message.average, weights, DTYPE_FLOAT32, 3, 1);
     ADD(s->message.average, rows, DTYPE_FLOAT32, 3, 4);
 }
 
 static void make_average_ids(struct sample *s)
 {
-    begin(s, OPERATION_WEIGHTED_AVERAGE, engram_accel_v1_WeightedAverageRequest_fields);
+    sample_begin(s, OPERATION_WEIGHTED_AVERAGE, engram_accel_v1_WeightedAverageRequest_fields);
     strcpy(s->message.average.collection, "rows");
     ADD(s->message.average, weights, DTYPE_FLOAT32, 3, 1);
     ADD(s->message.average, ids, DTYPE_UINT64, 3, 1);
@@ -223,31 +220,31 @@ static void make_average_ids(struct sample *s)
 
 static void make_graph_create(struct sample *s)
 {
-    begin(s, OPERATION_GRAPH_CREATE, engram_accel_v1_GraphCreateRequest_fields);
+    sample_begin(s, OPERATION_GRAPH_CREATE, engram_accel_v1_GraphCreateRequest_fields);
     strcpy(s->message.graph_create.name, "links");
 }
 
 static void make_graph_drop(struct sample *s)
 {
-    begin(s, OPERATION_GRAPH_DROP, engram_accel_v1_GraphDropRequest_fields);
+    sample_begin(s, OPERATION_GRAPH_DROP, engram_accel_v1_GraphDropRequest_fields);
     strcpy(s->message.graph_drop.name, "links");
 }
 
 static void make_graph_list(struct sample *s)
 {
-    begin(s, OPERATION_GRAPH_LIST, engram_accel_v1_GraphListRequest_fields);
+    sample_begin(s, OPERATION_GRAPH_LIST, engram_accel_v1_GraphListRequest_fields);
     strcpy(s->message.graph_list.after, "g");
 }
 
 static void make_graph_describe(struct sample *s)
 {
-    begin(s, OPERATION_GRAPH_DESCRIBE, engram_accel_v1_GraphDescribeRequest_fields);
+    sample_begin(s, OPERATION_GRAPH_DESCRIBE, engram_accel_v1_GraphDescribeRequest_fields);
     strcpy(s->message.graph_describe.name, "links");
 }
 
 static void make_add_edges(struct sample *s)
 {
-    begin(s, OPERATION_GRAPH_ADD_EDGES, engram_accel_v1_GraphAddEdgesRequest_fields);
+    sample_begin(s, OPERATION_GRAPH_ADD_EDGES, engram_accel_v1_GraphAddEdgesRequest_fields);
     strcpy(s->message.add_edges.graph, "links");
     s->message.add_edges.replace = true;
     ADD(s->message.add_edges, sources, DTYPE_UINT64, 9, 1);
@@ -257,7 +254,7 @@ static void make_add_edges(struct sample *s)
 
 static void make_add_weights(struct sample *s)
 {
-    begin(s, OPERATION_GRAPH_ADD_WEIGHTS, engram_accel_v1_GraphAddWeightsRequest_fields);
+    sample_begin(s, OPERATION_GRAPH_ADD_WEIGHTS, engram_accel_v1_GraphAddWeightsRequest_fields);
     strcpy(s->message.add_weights.graph, "links");
     s->message.add_weights.create = true;
     s->message.add_weights.has_high = true;
@@ -269,7 +266,7 @@ static void make_add_weights(struct sample *s)
 
 static void make_scale(struct sample *s)
 {
-    begin(s, OPERATION_GRAPH_SCALE, engram_accel_v1_GraphScaleRequest_fields);
+    sample_begin(s, OPERATION_GRAPH_SCALE, engram_accel_v1_GraphScaleRequest_fields);
     strcpy(s->message.scale.graph, "links");
     s->message.scale.has_factor = true;
     s->message.scale.factor = 0.5F;
@@ -277,7 +274,7 @@ static void make_scale(struct sample *s)
 
 static void make_prune(struct sample *s)
 {
-    begin(s, OPERATION_GRAPH_PRUNE, engram_accel_v1_GraphPruneRequest_fields);
+    sample_begin(s, OPERATION_GRAPH_PRUNE, engram_accel_v1_GraphPruneRequest_fields);
     strcpy(s->message.prune.graph, "links");
     s->message.prune.has_below = true;
     s->message.prune.below = -1;
@@ -286,7 +283,7 @@ static void make_prune(struct sample *s)
 /* Two rows with ids, one and two edges. */
 static void make_add_csr(struct sample *s)
 {
-    begin(s, OPERATION_GRAPH_ADD_CSR, engram_accel_v1_GraphAddCsrRequest_fields);
+    sample_begin(s, OPERATION_GRAPH_ADD_CSR, engram_accel_v1_GraphAddCsrRequest_fields);
     strcpy(s->message.add_csr.graph, "links");
     ADD(s->message.add_csr, ids, DTYPE_UINT64, 2, 1);
     ADD(s->message.add_csr, offsets, DTYPE_UINT64, 3, 1);
@@ -298,7 +295,7 @@ static void make_add_csr(struct sample *s)
 
 static void make_remove_edges(struct sample *s)
 {
-    begin(s, OPERATION_GRAPH_REMOVE_EDGES, engram_accel_v1_GraphRemoveEdgesRequest_fields);
+    sample_begin(s, OPERATION_GRAPH_REMOVE_EDGES, engram_accel_v1_GraphRemoveEdgesRequest_fields);
     strcpy(s->message.remove_edges.graph, "links");
     ADD(s->message.remove_edges, sources, DTYPE_UINT64, 3, 1);
     ADD(s->message.remove_edges, targets, DTYPE_UINT64, 3, 1);
@@ -306,7 +303,7 @@ static void make_remove_edges(struct sample *s)
 
 static void make_set_nodes(struct sample *s)
 {
-    begin(s, OPERATION_GRAPH_SET_NODES, engram_accel_v1_GraphSetNodesRequest_fields);
+    sample_begin(s, OPERATION_GRAPH_SET_NODES, engram_accel_v1_GraphSetNodesRequest_fields);
     strcpy(s->message.set_nodes.graph, "links");
     ADD(s->message.set_nodes, ids, DTYPE_UINT64, 5, 1);
     ADD(s->message.set_nodes, kinds, DTYPE_UINT8, 5, 1);
@@ -316,14 +313,14 @@ static void make_set_nodes(struct sample *s)
 
 static void make_remove_nodes(struct sample *s)
 {
-    begin(s, OPERATION_GRAPH_REMOVE_NODES, engram_accel_v1_GraphRemoveNodesRequest_fields);
+    sample_begin(s, OPERATION_GRAPH_REMOVE_NODES, engram_accel_v1_GraphRemoveNodesRequest_fields);
     strcpy(s->message.remove_nodes.graph, "links");
     ADD(s->message.remove_nodes, ids, DTYPE_UINT64, 4, 1);
 }
 
 static void make_fetch_nodes(struct sample *s)
 {
-    begin(s, OPERATION_GRAPH_FETCH_NODES, engram_accel_v1_GraphFetchNodesRequest_fields);
+    sample_begin(s, OPERATION_GRAPH_FETCH_NODES, engram_accel_v1_GraphFetchNodesRequest_fields);
     strcpy(s->message.fetch_nodes.graph, "links");
     s->message.fetch_nodes.edges = true;
     ADD(s->message.fetch_nodes, ids, DTYPE_UINT64, 4, 1);
@@ -332,7 +329,7 @@ static void make_fetch_nodes(struct sample *s)
 /* Three sets, the second of them empty, and every tensor that there is. */
 static void make_spread(struct sample *s)
 {
-    begin(s, OPERATION_SPREAD, engram_accel_v1_SpreadRequest_fields);
+    sample_begin(s, OPERATION_SPREAD, engram_accel_v1_SpreadRequest_fields);
     engram_accel_v1_SpreadRequest *m = &s->message.spread;
     strcpy(m->graph, "links");
     m->mode = engram_accel_v1_SpreadMode_SPREAD_MODE_LINEAR;
@@ -357,7 +354,7 @@ static void make_spread(struct sample *s)
 /* The least that can be asked. */
 static void make_spread_plain(struct sample *s)
 {
-    begin(s, OPERATION_SPREAD, engram_accel_v1_SpreadRequest_fields);
+    sample_begin(s, OPERATION_SPREAD, engram_accel_v1_SpreadRequest_fields);
     strcpy(s->message.spread.graph, "links");
     s->message.spread.mode = engram_accel_v1_SpreadMode_SPREAD_MODE_ENGRAM;
     ADD(s->message.spread, seeds, DTYPE_UINT64, 2, 1);
@@ -390,6 +387,14 @@ static const struct {
     {"norms", make_norms},
     {"average", make_average},
     {"average_ids", make_average_ids},
+    {"bind", sample_make_bind},
+    {"bind_inline", sample_make_bind_inline},
+    {"unbind", sample_make_unbind},
+    {"bind_many", sample_make_bind_many},
+    {"superpose", sample_make_superpose},
+    {"permute", sample_make_permute},
+    {"random", sample_make_random},
+    {"cleanup", sample_make_cleanup},
     {"spread", make_spread},
     {"spread_plain", make_spread_plain},
     {"graph_create", make_graph_create},

@@ -37,6 +37,13 @@ struct sample {
         engram_accel_v1_NormsRequest norms;
         engram_accel_v1_WeightedAverageRequest average;
         engram_accel_v1_SpreadRequest spread;
+        engram_accel_v1_BindRequest bind;
+        engram_accel_v1_UnbindRequest unbind;
+        engram_accel_v1_BindManyRequest bind_many;
+        engram_accel_v1_SuperposeRequest superpose;
+        engram_accel_v1_PermuteRequest permute;
+        engram_accel_v1_RandomRequest random;
+        engram_accel_v1_CleanupRequest cleanup;
         engram_accel_v1_GraphCreateRequest graph_create;
         engram_accel_v1_GraphDropRequest graph_drop;
         engram_accel_v1_GraphListRequest graph_list;

@@ -237,6 +237,7 @@ struct owner {
     void *taken[TAKEN_MAX];
     uint32_t count;
     uint64_t bytes, bytes_max;
+    _Atomic(uint64_t) gave_way;
 };
 
 static void *take(void *memory, uint64_t bytes)
@@ -248,6 +249,12 @@ static void *take(void *memory, uint64_t bytes)
     memset(taken, 0xa5, bytes);
     o->bytes += bytes;
     return o->taken[o->count++] = taken;
+}
+
+static void give_way(void *memory)
+{
+    struct owner *o = memory;
+    atomic_fetch_add_explicit(&o->gave_way, 1, memory_order_relaxed);
 }
 
 struct step {
@@ -298,6 +305,22 @@ static uint32_t next_parts(struct spread_run *r, const struct spread_way *way, u
     return spread_run_next(r);
 }
 
+/* Clears the workspace by itself or, if that is cut, in parts, half of which are then run again. */
+static void end(struct spread_run *r, const struct spread_way *way, uint64_t *seed)
+{
+    bool cut = !way->alone && way->seed % 2 == 0;
+    if (cut) spread_run_close(r);
+    for (uint32_t parts; cut && (parts = spread_run_next(r));) {
+        in_shuffled_order(r, parts, parts / 2, seed);
+        if (way->seed % 8 == 2) break;
+        if (way->threads)
+            on_threads(r, parts, way->threads);
+        else
+            in_shuffled_order(r, parts, parts, seed);
+    }
+    spread_run_end(r);
+}
+
 struct spread_ran spread_sample_run(const struct spread_graph *g, const struct spread_question *q,
                                     const struct spread_way *way)
 {
@@ -314,6 +337,8 @@ struct spread_ran spread_sample_run(const struct spread_graph *g, const struct s
                            .memory = {take, &owner},
                            .now_ns = way->now_ns,
                            .cancelled = way->cancelled,
+                           .give_way = give_way,
+                           .way_owner = &owner,
                            .alone = way->alone};
     spread_run_begin(&r);
     for (uint32_t parts; (parts = next_parts(&r, way, ran.steps)); ran.parts += parts) {
@@ -332,7 +357,8 @@ struct spread_ran spread_sample_run(const struct spread_graph *g, const struct s
     spread_answer_sort(a);
     ran.no_memory = r.no_memory;
     ran.taken_bytes = owner.bytes;
-    spread_run_end(&r);
+    end(&r, way, &seed);
+    ran.gave_way = owner.gave_way;
     ran.clean = all_zero(memory, bytes);
     for (uint32_t i = 0; i < owner.count; i++)
         free(owner.taken[i]);

@@ -64,7 +64,8 @@ struct spread_ran {
     struct spread_answer answer;
     bool no_memory;
     uint64_t steps, parts, taken_bytes;
-    bool clean; /* the workspace was all zero afterwards */
+    uint64_t gave_way; /* times, the clearing included */
+    bool clean;        /* the workspace was all zero afterwards */
 };
 
 struct spread_ran spread_sample_run(const struct spread_graph *g, const struct spread_question *q,

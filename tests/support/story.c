@@ -7,6 +7,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
+#include "daemon/ops/hrr_plans.h"
 #include "daemon/store/space.h"
 #include "tests/support/story_calibrate.h"
 
@@ -192,6 +193,7 @@ struct story *story_open(const struct story_settings *settings)
     log_set_level_name("error");
     story_settings_open(s);
     build(s);
+    hrr_plans_finish(); /* what an earlier story left would save this one steps */
     story_model_open(s);
     story_clients_open(s);
     story_reload_now_and_then(s);

@@ -395,6 +395,7 @@ static const check_of checks[OPERATION_MAX] = {
     [OPERATION_FETCH] = check_fetch,
     [OPERATION_UPSERT] = check_upsert,
     [OPERATION_DELETE] = check_delete,
+    [OPERATION_BIND] = story_check_bind,
     [OPERATION_COLLECTION_CREATE] = check_create,
     [OPERATION_COLLECTION_DROP] = check_drop,
     [OPERATION_COLLECTION_DESCRIBE] = check_describe,

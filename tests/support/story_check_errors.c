@@ -42,6 +42,7 @@ enum status check_fate(const struct story_request *r)
     if (r->operation == OPERATION_COLLECTION_CREATE || r->operation == OPERATION_GRAPH_CREATE)
         return r->resident ? STATUS_ALREADY_EXISTS : STATUS_OK;
     if (r->name != STORY_NAMES && !r->resident) return STATUS_NOT_FOUND;
+    if (r->operation == OPERATION_BIND && !story_bind_finds_all(r)) return STATUS_NOT_FOUND;
     enum status st = r->expected ? story_version_fate(r) : STATUS_OK;
     if (st) return st;
     if (r->operation == OPERATION_GRAPH_ADD_WEIGHTS) return story_weights_fate(r);
@@ -82,13 +83,17 @@ static bool is_allowed(struct story *s, const struct story_request *r, enum stat
         if (detail == DETAIL_QUOTA) return s->bytes_limited && !drops(r);
         return s->settings.memory_short || detail == DETAIL_QUEUE_FULL;
     case STATUS_NOT_FOUND:
+        if (r->operation == OPERATION_BIND && story_bind_may_miss(r)) return true;
         return code == check_fate(r) || (story_reads_version(r) && unknown_id(r)) ||
                seeds_may(r, code);
     case STATUS_UNAVAILABLE: return r->token && detail == DETAIL_TOKEN_BUSY;
     case STATUS_ABORTED:
         if (drops(r)) return r->expected; /* others may have been about to write */
         return code == check_fate(r);
-    case STATUS_INVALID_ARGUMENT: return code == check_fate(r) || seeds_may(r, code);
+    case STATUS_INVALID_ARGUMENT:
+        if (r->operation == OPERATION_BIND && detail == DETAIL_NORM_OVERFLOW)
+            return story_bind_may_overflow(r);
+        return code == check_fate(r) || seeds_may(r, code);
     case STATUS_FAILED_PRECONDITION:
     case STATUS_ALREADY_EXISTS: return code == check_fate(r);
     default: return false;

@@ -98,7 +98,7 @@ static void take_reply(struct story_client *c, const struct frame_header *h, con
     if (r->operation == OPERATION_HELLO) c->greeted = !(h->flags & FRAME_FLAG_ERROR);
     s->answered++;
     story_check(s, r, &reply);
-    if (r->resident && !(h->flags & FRAME_FLAG_ERROR)) story_acknowledge(r);
+    if (r->resident && !(h->flags & FRAME_FLAG_ERROR)) story_acknowledge(s, r);
 }
 
 void story_client_reads(struct story_client *c)
@@ -182,6 +182,7 @@ void story_admitting(struct story *s, struct story_request *r)
     r->done_before = done && done->answered;
     if (r->name != STORY_NAMES) r->resident = story_find(s, r->client->space, r->name);
     if (r->resident) r->known = r->resident->known;
+    if (r->operation == OPERATION_BIND) story_bind_admitting(s, r);
 }
 
 static bool drops(const struct story_request *r)
@@ -220,6 +221,7 @@ void story_wrote(struct story *s, const struct job *j)
         r->applied = true;
         return;
     }
+    if (r->operation == OPERATION_BIND) story_bind_wrote(s, r, j);
     if (r->name >= STORY_GRAPH)
         story_apply_graph(s, r, j->result.version);
     else

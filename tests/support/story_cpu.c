@@ -72,7 +72,7 @@ static void end(struct story *s, struct story_unit *u)
     for (uint32_t i = 0; i < s->unit_count; i++)
         if (s->units[i] == u) s->units[i] = s->units[--s->unit_count];
     free(u);
-    if (j->writer) story_wrote(s, j);
+    if (job_written(j)) story_wrote(s, j);
     done_push(&s->done, j);
 }
 

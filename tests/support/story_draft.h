@@ -47,6 +47,10 @@ struct story_request *story_choose_first(struct story_client *c);
 /* r becomes a repetition of another request, with a place of its own for what comes of it. */
 void story_repeat(struct story_client *c, struct story_request *r, struct story_request *first);
 
+/* ---- story_bind.c ---- */
+/* Two collections of r's dimension, into r->name. */
+struct draft *story_bind(struct story *s, struct story_request *r);
+
 /* ---- story_graph_requests.c ---- */
 /* What is asked of graph r->name: sets r->operation, fills r. */
 struct draft *story_graph_drop(struct story *s, struct story_request *r);

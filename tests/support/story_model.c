@@ -27,6 +27,9 @@ void story_model_open(struct story *s)
         s->model.metric[i] = 1 + (uint32_t)story_random(s, 3);
     }
     if (s->settings.quota_mib) s->model.dimension[0] = 512; /* some rows of it fill a quota */
+    /* what binds need */
+    if (story_chance(s, 700)) s->model.dimension[2] = s->model.dimension[1];
+    if (story_chance(s, 500)) s->model.dimension[1] = s->model.dimension[2] = s->model.dimension[0];
 }
 
 void story_model_close(struct story *s)
@@ -108,7 +111,7 @@ static void change(struct story *s, const struct story_state *was, struct story_
                    struct story_state *now)
 {
     uint32_t d = r->resident->dimension;
-    bool upsert = r->operation == OPERATION_UPSERT;
+    bool upsert = r->operation != OPERATION_DELETE;
     uint64_t most = was->count + (upsert ? r->id_count : 0);
     now->ids = story_take(s, most * 8 + 8);
     now->rows = story_take(s, most * d * 4 + 4);
@@ -134,6 +137,7 @@ void story_apply(struct story *s, struct story_request *r, uint64_t version)
     now->seq = r->seq;
     now->version = version;
     now->by = r;
+    now->wrote = ++s->model.moments;
     now->before = was;
     for (uint64_t i = 0; i < r->id_count; i++)
         r->counts[story_place(was, r->ids[i]) < was->count]++;
@@ -178,13 +182,14 @@ bool story_may_see(const struct story_request *r, const struct story_state *stat
     return true;
 }
 
-void story_acknowledge(struct story_request *r)
+void story_acknowledge(struct story *s, struct story_request *r)
 {
     bool drops = r->operation == OPERATION_COLLECTION_DROP || r->operation == OPERATION_GRAPH_DROP;
     if (!r->applied || r->name == STORY_NAMES || drops) return;
-    const struct story_state *state = r->resident->last;
+    struct story_state *state = r->resident->last;
     while (state != r->resident->known && state->by != r)
         state = state->before;
+    if (!state->told) state->told = ++s->model.moments;
     r->resident->known = state;
 }
 

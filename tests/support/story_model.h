@@ -36,6 +36,7 @@ struct story_state {
     struct story_edge *edges;
     const struct story_request *by; /* the write; NULL: as created */
     struct story_state *before;
+    uint64_t wrote, told; /* when, counted in such moments; told: its writer; 0: not yet */
 };
 
 struct story_collection {
@@ -46,6 +47,14 @@ struct story_collection {
     struct story_state *last;
     const struct story_state *known; /* the newest whose writer has been told so */
     struct story_collection *next;
+};
+
+/* What a bind reads: rows with these ids. */
+struct story_read {
+    uint32_t name;
+    uint64_t *ids;
+    struct story_collection *resident; /* that it found; NULL: none */
+    const struct story_state *known, *seen;
 };
 
 /* What was asked; arrays belong to the model. */
@@ -92,7 +101,8 @@ struct story_request {
     char *message, *body;
     uint64_t message_bytes, body_bytes;
     struct job_spread how;
-    uint64_t set_count; /* spread: its seeds are ids, their activations weights */
+    struct story_read reads[2]; /* bind, which writes what comes of it as ids and rows */
+    uint64_t set_count;         /* spread: its seeds are ids, their activations weights */
     struct story_request *next, *all_next;
 };
 
@@ -106,6 +116,7 @@ struct story_model {
     struct story_collection *collections;
     uint32_t dimension[STORY_NAMES], metric[STORY_NAMES];
     uint64_t tokens;                        /* how many there have been */
+    uint64_t moments;                       /* likewise */
     bool version_taken[STORY_VERSIONS_MAX]; /* by a state of a collection or graph */
 };
 
@@ -139,7 +150,7 @@ const struct story_state *story_seen(const struct story_request *r);
 bool story_reads_version(const struct story_request *r);
 bool story_may_see(const struct story_request *r, const struct story_state *state);
 /* The writer was told that r is done. */
-void story_acknowledge(struct story_request *r);
+void story_acknowledge(struct story *s, struct story_request *r);
 /* The place of id in it; state->count: it is not there. */
 uint64_t story_place(const struct story_state *state, uint64_t id);
 
@@ -154,6 +165,19 @@ void story_check(struct story *s, struct story_request *r, const struct story_re
 
 /* ---- story_graph_check.c: answers about graphs. True: it was one ---- */
 bool story_check_graph(struct story *s, struct story_request *r, const struct story_reply *reply);
+
+/* ---- story_bind.c ---- */
+/* r is looked at. */
+void story_bind_admitting(struct story *s, struct story_request *r);
+bool story_bind_finds_all(const struct story_request *r);
+/* True if it may find that a name or an id is not there. */
+bool story_bind_may_miss(const struct story_request *r);
+/* True if a row that it makes may be too long to be stored: binds of binds grow. */
+bool story_bind_may_overflow(const struct story_request *r);
+/* j has done r: what it read, and so what it writes, is known. */
+void story_bind_wrote(struct story *s, struct story_request *r, const struct job *j);
+struct cursor;
+void story_check_bind(struct cursor *c, const struct story_reply *reply);
 
 /* ---- story_requests.c ---- */
 /* Decides what c asks next, and sends it. */

@@ -135,7 +135,9 @@ void draft_put_filter(struct draft *d, const struct story_request *r, bool *has,
 static void choose_queries(struct story *s, struct story_request *r)
 {
     r->query_count = story_chance(s, 100) ? 1 + story_random(s, 12) : 1 + story_random(s, 2);
-    if (story_chance(s, s->settings.many)) r->query_count = 64 + story_random(s, 16);
+    uint32_t many = s->settings.cards ? 100 : 0; /* several passes on some cards */
+    if (story_chance(s, s->settings.many) || story_chance(s, many))
+        r->query_count = 64 + story_random(s, 16);
     r->queries = draft_floats(s, r->query_count * r->dimension);
     r->has_threshold = story_chance(s, 200);
     r->threshold = (float)story_random(s, 100) / 100;
@@ -353,6 +355,7 @@ static const struct kind kinds[] = {
     {OPERATION_COLLECTION_DESCRIBE, describe, 20},
     {OPERATION_COLLECTION_CREATE, create, 10},
     {OPERATION_PING, look, 30},
+    {OPERATION_BIND, story_bind, 120},
 };
 
 static const struct kind *choose_kind(struct story *s, bool exists)

@@ -42,12 +42,18 @@ static bool creates(const struct story_request *r)
     return r->operation == OPERATION_COLLECTION_CREATE || r->operation == OPERATION_GRAPH_CREATE;
 }
 
+static bool writes(const struct story_request *r)
+{
+    const struct operation_row *row = operation_row(r->operation);
+    for (uint32_t i = 0; i < OPERATION_OBJECTS_MAX; i++)
+        if (!row->answered && row->objects[i].access != ACCESS_READ) return true;
+    return creates(r);
+}
+
 void story_choose_write(struct story *s, struct story_request *r)
 {
     const struct story_collection *found = story_find(s, r->client->space, r->name);
-    const struct operation_row *row = operation_row(r->operation);
-    if (r->name == STORY_NAMES) return;
-    if (!creates(r) && (row->answered || row->access == ACCESS_READ)) return;
+    if (r->name == STORY_NAMES || !writes(r)) return;
     if (story_chance(s, 250)) r->token = ++s->model.tokens;
     if (creates(r) || !found || !story_chance(s, 200)) return;
     const struct story_state *state = found->last;

@@ -35,6 +35,13 @@
     COMMAND(graph_show)     \
     COMMAND(graph_remove)   \
     COMMAND(spread)         \
+    COMMAND(hrr_bind)       \
+    COMMAND(hrr_unbind)     \
+    COMMAND(hrr_product)    \
+    COMMAND(hrr_superpose)  \
+    COMMAND(hrr_permute)    \
+    COMMAND(hrr_random)     \
+    COMMAND(hrr_cleanup)    \
     COMMAND(bench)
 
 /* Those that take --expect, for their first request that writes. */
@@ -48,7 +55,13 @@
     COMMAND(graph_scale)          \
     COMMAND(graph_prune)          \
     COMMAND(graph_set)            \
-    COMMAND(graph_remove)
+    COMMAND(graph_remove)         \
+    COMMAND(hrr_bind)             \
+    COMMAND(hrr_unbind)           \
+    COMMAND(hrr_product)          \
+    COMMAND(hrr_superpose)        \
+    COMMAND(hrr_permute)          \
+    COMMAND(hrr_random)
 
 #define DECLARE(name) extern const struct command command_##name;
 COMMANDS(DECLARE)

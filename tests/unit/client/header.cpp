@@ -21,6 +21,13 @@ int main()
     ea_spread_result_free(&spread);
     ea_nodes nodes{};
     ea_nodes_free(&nodes);
+    ea_operand roles{}, fillers{};
+    ea_bind_question pairs{};
+    pairs.a = &roles;
+    pairs.b = &fillers;
+    ea_hrr_result bound{};
+    if (status == EA_OK) status = ea_bind(client, &pairs, &bound);
+    ea_hrr_result_free(&bound);
     ea_send_options send{};
     send.callback = [](ea_client *, const ea_answer *, void *) {};
     if (status == EA_OK) status = ea_knn_send(client, &question, &send, nullptr);

@@ -37,7 +37,7 @@ static int members(void)
 {
     return !!got.result + !!got.spread + !!got.nodes + (got.upserted && !got.result) +
            !!got.deleted + (got.changed && !got.result) + !!got.collection + !!got.graph +
-           !!got.info + !!got.stats + !!got.explanation;
+           !!got.info + !!got.stats + !!got.explanation + !!got.holographic;
 }
 
 static const uint64_t ids[4] = {0, 1, 2, 3};
@@ -96,6 +96,20 @@ Test(sends, of_questions)
                 .collection = "rows", .queries = values, .query_count = 1, .dimension = 4, .k = 2},
             &how, &id),
         result);
+    const ea_operand pairs = {.rows = values, .count = 4};
+    const ea_bind_question bound = {.a = &pairs, .b = &pairs, .dimension = 4};
+    ANSWERS(ea_bind_send(c, &bound, &how, &id), holographic);
+    ANSWERS(ea_unbind_send(c, &bound, &how, &id), holographic);
+    const ea_list_question list = {.a = &pairs, .dimension = 4};
+    ANSWERS(ea_bind_many_send(c, &list, &how, &id), holographic);
+    ANSWERS(ea_superpose_send(c, &list, &how, &id), holographic);
+    const ea_permute_question turned = {.a = &pairs, .dimension = 4};
+    ANSWERS(ea_permute_send(c, &turned, &how, &id), holographic);
+    const ea_random_question random = {.count = 2, .dimension = 4};
+    ANSWERS(ea_random_send(c, &random, &how, &id), holographic);
+    const ea_cleanup_question meant = {
+        .a = &pairs, .b = &pairs, .dimension = 4, .codebook = "rows", .k = 1};
+    ANSWERS(ea_cleanup_send(c, &meant, &how, &id), result);
     end();
 }
 

@@ -114,7 +114,7 @@ static void write_script(struct script *s)
     add(s, ask_upload(p, &r[0], true, 0, 300), NULL);
     add(s, ask_knn(p, &r[0], METRIC_COSINE, 2, 5, 1), &r[0]);
     add(s, ask_scores(p, &r[0], METRIC_DOT, 1, true, 2), &r[0]);
-    add(s, ask_upload(p, &r[1], false, 300, 100), NULL);
+    add(s, ask_upload(p, &r[1], false, 300, 100), NULL); /* a second version */
     add(s, ask_listed(p, &r[1], METRIC_SQUARED_EUCLIDEAN, 3, 50, true, 3), &r[1]);
     add(s, ask_upload(p, &r[2], true, 0, 200), NULL);
     add(s, ask_listed(p, &r[2], METRIC_COSINE, 2, 20, false, 4), &r[2]);
@@ -160,7 +160,8 @@ static bool collect(struct script *s, uint32_t sent)
         sent--;
         if (c.result == RESULT_OK) cr_assert(is_right(s, step), "wrong answer");
         cr_assert(c.result == RESULT_OK || c.result == RESULT_NO_REPLICA ||
-                      c.result == RESULT_NO_MEMORY || c.result == RESULT_ERROR,
+                      c.result == RESULT_NO_MEMORY || c.result == RESULT_ERROR ||
+                      c.result == RESULT_NO_VERSION,
                   "result %u", c.result);
     }
     return true;
@@ -304,6 +305,28 @@ static void fail_each(const char *kind, bool may_end)
     for (size_t i = 0; is_whole() && i < CALL_NAMES; i++)
         cr_expect(w.seen[i], "%s never failed as %s", call_names[i], kind);
     free_rows(&w.script);
+}
+
+/* The second version, while scores with ids are under way: each of its calls. */
+Test(server_faults, a_second_version_that_cannot_be_made, .timeout = 900)
+{
+    static struct script script;
+    static const char *const calls[] = {"range_fork", "range_own"};
+    static const char *const kinds[] = {"error", "memory", "sticky"};
+    watched = device_sim;
+    watched.close = watched_close;
+    make_rows(&script);
+    for (uint32_t i = 0; i < 6; i++) {
+        uint32_t n = 0;
+        char sim[160];
+        do
+            snprintf(sim, sizeof sim,
+                     "vram_mib=4 granularity_kib=16 latency_us=2000 strict=1 fail=%u:%s@%s", ++n,
+                     kinds[i % 3], calls[i / 3]);
+        while (live(&script, sim));
+        cr_assert_gt(n, 1, "%s never failed", calls[i / 3]);
+    }
+    free_rows(&script);
 }
 
 Test(server_faults, out_of_memory_at_every_call, .timeout = 900)

@@ -232,6 +232,15 @@ Test(ration, refused_ones_stand_aside)
     close_net();
 }
 
+/* Time that passes while the daemon runs: it sweeps all along. */
+static void pass(uint64_t ms)
+{
+    for (uint64_t past = 0; past < ms; past += SWEEP_MS) {
+        now_ns += SWEEP_MS * MS;
+        net_sweep(&net);
+    }
+}
+
 /* The time in line is not the client's: half a request that waits there is not dropped for it. */
 Test(ration, time_in_line_is_not_the_clients)
 {
@@ -243,18 +252,38 @@ Test(ration, time_in_line_is_not_the_clients)
     receive_bytes(half->c, 8);
     cr_assert(half->c->frame_started_ns);
     ration_wait(half->c);
-    now_ns += 5000 * MS;
-    net_sweep(&net);
+    pass(5000);
     cr_expect_not(half->c->closing);
     cr_expect_eq(net.counters.dropped, 0);
     turn();
     cr_expect(half->c->reading && !half->c->waits_in);
-    now_ns += 500 * MS;
-    net_sweep(&net);
+    pass(500);
     cr_expect_eq(net.counters.dropped, 0);
     half->c = NULL;
-    now_ns += 1000 * MS;
+    pass(1000);
+    cr_expect_eq(net.counters.dropped, 1, "its own time counts on");
+    close_net();
+}
+
+/* A standstill meanwhile counts once. */
+Test(ration, a_standstill_in_line_is_not_the_clients)
+{
+    open_net();
+    config.stall_ms_max = 1000;
+    struct client *half = connect_as(STRANGER, 0);
+    uv_buf_t room = receive_buffer(half->c);
+    memset(room.base, 0, 8);
+    receive_bytes(half->c, 8);
+    ration_wait(half->c);
+    now_ns += 20000 * MS;
     net_sweep(&net);
+    turn();
+    cr_expect(half->c->reading && !half->c->waits_in);
+    cr_expect_leq(half->c->frame_started_ns, now_ns, "the standstill was counted twice");
+    pass(100);
+    cr_expect_eq(net.counters.dropped, 0);
+    half->c = NULL;
+    pass(2000);
     cr_expect_eq(net.counters.dropped, 1, "its own time counts on");
     close_net();
 }

@@ -244,3 +244,44 @@ Test(stall, a_header_in_drips_is_dropped)
     cr_expect(!c, "never dropped");
     close_net();
 }
+
+/* The daemon, or all of the machine, stands still for a while: nobody could send or read. */
+static void stand_still(void)
+{
+    now_ns += 20 * STALL_MS * MS;
+    net_sweep(&net);
+    turn();
+}
+
+Test(stall, a_standstill_is_not_the_readers_fault)
+{
+    open_net();
+    answer();
+    pass(REST_MS);
+    stand_still();
+    cr_assert(c, "dropped though it had no time to read");
+    cr_assert_gt(read_what_came(), 0);
+    turn();
+    pass(STALL_MS);
+    cr_expect(c, "limits.stall_ms counts from what was read last");
+    pass(3 * SWEEP_MS);
+    cr_expect(!c, "never dropped");
+    close_net();
+}
+
+Test(stall, a_standstill_is_not_the_senders_fault)
+{
+    enum { SENT = 4096 };
+    open_net();
+    begin_request(SENT);
+    pass(REST_MS);
+    stand_still();
+    cr_assert(c, "dropped though it had no time to send");
+    send_rest(SENT);
+    cr_expect_eq(taken, 1);
+    begin_request(SENT);
+    stand_still();
+    pass(STALL_MS + BODY_BYTES / 1024 + 3 * SWEEP_MS);
+    cr_expect(!c, "never dropped");
+    close_net();
+}

@@ -140,13 +140,13 @@ static struct job make_writer(struct bench *b, enum operation operation)
 {
     struct job j = make_job(b, operation, false);
     j.writer = true;
-    cr_assert(j.resident->ops->begin(j.resident, &j));
+    cr_assert(j.resident->ops->begin(&j.objects[0]));
     return j;
 }
 
 static void let_go(struct job *j)
 {
-    j->resident->ops->end(j->resident, j);
+    j->resident->ops->end(&j->objects[0]);
 }
 
 Test(mutate, changes_the_collection)

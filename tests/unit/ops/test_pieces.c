@@ -134,6 +134,23 @@ Test(pieces, readers_of_graphs_look_up)
     looks_up(j, 4, "nodes");
 }
 
+/* One set by all workers, and two by one each, the clearing of their workspaces included. */
+Test(pieces, spreads_look_up)
+{
+    static uint64_t offsets[] = {0, 5000, 10000};
+    for (uint32_t way = 0; way < 4; way++) {
+        struct job j = job_of(OPERATION_SPREAD);
+        j.resident = graph_resident(graph);
+        j.graph = graph_now(graph);
+        j.request.ids.rows = 10000;
+        j.request.weights.dtype = DTYPE_NONE;
+        if (way / 2) j.request.offsets = (struct tensor){DTYPE_UINT64, 3, 1, offsets};
+        j.request.spread = (struct job_spread){
+            .mode = way % 2 ? SPREAD_ENGRAM : SPREAD_LINEAR, .hops = 20, .decay = DECAY_CONSTANT};
+        looks_up(j, 640, way % 2 ? "spread, engram" : "spread, linear");
+    }
+}
+
 /* ---------------------------------------------------------------- sorting */
 
 static uint64_t looked_up;

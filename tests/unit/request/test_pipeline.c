@@ -202,9 +202,9 @@ Test(pipeline, requests_that_wait_for_their_collection_count_as_well)
 {
     space->tenant->quotas.queue_max = 4;
     struct job *writer = ask(1);
-    turnstile_leave(collection_turnstile(rows), writer);
+    turnstile_leave(writer);
     writer->writer = true;
-    cr_assert(turnstile_enter(collection_turnstile(rows), writer));
+    cr_assert(turnstile_enter(writer));
     for (uint64_t id = 2; id < 12; id++)
         send_knn(id);
     cr_assert_eq(p->job_count, 5, "%u", p->job_count);

@@ -38,7 +38,7 @@ static struct job write_of(struct space *space, uint64_t token, enum operation o
 {
     struct job j = {.operation = operation, .space = space, .heap = heap, .body_bytes = 128};
     j.request.write.token_low = token;
-    strcpy(j.request.collection, "links");
+    strcpy(j.request.names[0], "links");
     return j;
 }
 
@@ -106,7 +106,7 @@ Test(tokens, another_request_is_refused)
     do_write(here, 5, 80, 1);
     for (int i = 0; i < 3; i++) {
         struct job j = write_of(here, 5, i == 0 ? OPERATION_GRAPH_PRUNE : OPERATION_GRAPH_SCALE);
-        if (i == 1) strcpy(j.request.collection, "other");
+        if (i == 1) strcpy(j.request.names[0], "other");
         if (i == 2) j.body_bytes = 64;
         cr_assert(tokens_recall(&tokens, &j, 2));
         cr_assert_eq(j.failure.code, STATUS_INVALID_ARGUMENT);

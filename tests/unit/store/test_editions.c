@@ -174,7 +174,8 @@ Test(editions, a_small_write_that_nobody_sees_is_done_in_place)
     cr_assert_eq(heap_usage(heap).blocks, blocks);
     collection_expect_write(c);
     struct upsert_counts counts;
-    cr_assert_eq(collection_write_rows(c, ids, values, 1, &counts, &f), STATUS_OK);
+    const struct upsert_rows one = {.ids = ids, .rows = values, .n = 1};
+    cr_assert_eq(collection_write_rows(c, &one, &counts, &f), STATUS_OK);
     cr_assert_null(collection_pin(c), "what it wrote is not told yet");
     collection_publish(c);
     cr_assert_eq(collection_pin(c), e);
@@ -194,7 +195,8 @@ static bool goes_on_beside(uint64_t count, uint64_t step, float value, float las
     for (uint64_t i = 0; i < count; i++)
         some[i] = ids[i * step];
     collection_expect_write(c);
-    enum status st = collection_write_rows(c, some, many, count, &counts, &f);
+    const struct upsert_rows what = {.ids = some, .rows = many, .n = count};
+    enum status st = collection_write_rows(c, &what, &counts, &f);
     cr_assert_eq(st, last == value ? STATUS_OK : STATUS_INVALID_ARGUMENT, "%s", f.text);
     struct edition *e = collection_pin(c);
     collection_publish(c);

@@ -18,7 +18,7 @@ Test(decode, fields_reach_the_job)
     struct sample s;
     sample_find("knn", &s);
     cr_assert_eq(decode(&s), STATUS_OK);
-    cr_assert_str_eq(job.request.collection, "rows");
+    cr_assert_str_eq(job.request.names[0], "rows");
     cr_assert_eq(job.request.k, 10);
     cr_assert(job.request.has_threshold);
     cr_assert_float_eq(job.request.threshold, -1.0F, 0);
@@ -72,7 +72,8 @@ Test(decode, cut_at_every_byte)
                 st == STATUS_INVALID_ARGUMENT || s.body_bytes == 0 || s.kind == OPERATION_KNN ||
                     s.kind == OPERATION_SIMILARITY || s.kind == OPERATION_SCORE_CANDIDATES ||
                     s.kind == OPERATION_GRAPH_ADD_EDGES || s.kind == OPERATION_GRAPH_FETCH_NODES ||
-                    s.kind == OPERATION_GRAPH_ADD_WEIGHTS,
+                    s.kind == OPERATION_GRAPH_ADD_WEIGHTS ||
+                    (s.kind >= OPERATION_BIND && s.kind <= OPERATION_CLEANUP),
                 "%s cut at %u", s.name, n);
         }
         for (uint64_t n = 0; n < s.body_bytes; n += 64)
@@ -83,13 +84,32 @@ Test(decode, cut_at_every_byte)
     }
 }
 
+/* An operation that names several things says which name is wrong. */
+Test(decode, several_names)
+{
+    struct sample s;
+    uint8_t message[1024];
+    sample_find("bind", &s);
+    uint32_t bytes = sample_message(&s, message, sizeof message);
+    cr_assert_eq(decode_bytes(s.kind, message, bytes, s.body, s.body_bytes), STATUS_OK);
+    cr_assert_str_eq(job.request.names[0], "rows");
+    cr_assert_str_eq(job.request.names[1], "");
+    cr_assert_str_eq(job.request.names[2], "rows");
+    memset(s.message.bind.into, 'x', 65);
+    bytes = sample_message(&s, message, sizeof message);
+    cr_assert_eq(decode_bytes(s.kind, message, bytes, s.body, s.body_bytes),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(job.failure.detail, DETAIL_BAD_NAME);
+    cr_assert_not_null(strstr(job.failure.text, "into: 65 bytes"), "%s", job.failure.text);
+}
+
 Test(decode, unknown_kinds)
 {
     struct sample s;
     sample_find("ping", &s);
     for (unsigned kind = 0; kind < 256; kind++) {
         bool known = kind >= 1 && (kind <= 6 || (kind >= 16 && kind <= 22) ||
-                                   (kind >= 32 && kind <= 37) || (kind >= 48 && kind <= 60));
+                                   (kind >= 32 && kind <= 44) || (kind >= 48 && kind <= 60));
         if (known) continue;
         s.kind = (uint8_t)kind;
         cr_assert_eq(decode(&s), STATUS_UNIMPLEMENTED);
@@ -123,7 +143,7 @@ Test(decode, bytes_that_are_no_message)
     /* Every request with a name refuses the same way. */
     for (uint8_t kind = OPERATION_COLLECTION_CREATE; kind <= OPERATION_GRAPH_PRUNE; kind++) {
         if (kind > OPERATION_FETCH && kind < OPERATION_SIMILARITY) continue;
-        if (kind > OPERATION_SPREAD && kind < OPERATION_GRAPH_CREATE) continue;
+        if (kind > OPERATION_CLEANUP && kind < OPERATION_GRAPH_CREATE) continue;
         cr_assert_eq(decode_bytes(kind, cut, 3, NULL, 0), STATUS_INVALID_ARGUMENT);
         cr_assert_eq(job.failure.detail, DETAIL_BAD_MESSAGE, "kind %u", kind);
     }
@@ -151,7 +171,7 @@ Test(decode, names)
     /* Whether characters are allowed is the store's to say. */
     memcpy(m, "\x0a\x03../", 5);
     cr_assert_eq(decode_bytes(OPERATION_COLLECTION_DROP, m, 5, NULL, 0), STATUS_OK);
-    cr_assert_str_eq(job.request.collection, "../");
+    cr_assert_str_eq(job.request.names[0], "../");
 }
 
 Test(decode, lies_about_shapes)

@@ -14,11 +14,11 @@ Test(decode_graph, names_reach_the_job)
     for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
         sample_find(named[i], &s);
         cr_assert_eq(decode(&s), STATUS_OK, "%s: %s", s.name, job.failure.text);
-        cr_assert_str_eq(job.request.collection, "links");
+        cr_assert_str_eq(job.request.names[0], "links");
     }
     sample_find("graph_list", &s);
     cr_assert_eq(decode(&s), STATUS_OK);
-    cr_assert_str_eq(job.request.collection, "g");
+    cr_assert_str_eq(job.request.names[0], "g");
     uint8_t m[80] = {0x0a, 65};
     memset(m + 2, 'x', 65);
     static const uint8_t kinds[] = {37, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57};

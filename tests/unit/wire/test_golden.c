@@ -245,7 +245,7 @@ Test(golden, decoder_reads_the_page)
     cr_assert_eq(
         decode_request(&h, knn.bytes + 32, knn.bytes + frame_body_offset(&h), operation_check, &j),
         STATUS_OK, "%s", j.failure.text);
-    cr_assert_str_eq(j.request.collection, "rows");
+    cr_assert_str_eq(j.request.names[0], "rows");
     cr_assert_eq(j.request.k, 2);
     cr_assert_eq(((float *)j.request.queries.data)[0], 1.0F);
     static struct dump spread;
@@ -254,7 +254,7 @@ Test(golden, decoder_reads_the_page)
     cr_assert_eq(decode_request(&h, spread.bytes + 32, spread.bytes + frame_body_offset(&h),
                                 operation_check, &j),
                  STATUS_OK, "%s", j.failure.text);
-    cr_assert_str_eq(j.request.collection, "links");
+    cr_assert_str_eq(j.request.names[0], "links");
     cr_assert(j.request.spread.mode == 1 && j.request.spread.hops == 1 && j.request.k == 2);
     cr_assert(j.request.spread.decay == DECAY_LINEAR && j.request.spread.decay_parameter == 0.5F);
     cr_assert_eq(((uint64_t *)j.request.ids.data)[0], 1);
@@ -265,12 +265,12 @@ Test(golden, decoder_reads_the_page)
 Test(golden, every_code_and_detail_is_on_the_page)
 {
     char line[500], want[100];
-    for (unsigned n = 0; n <= DETAIL_TOKEN_BUSY + STATUS_UNAUTHENTICATED; n++) {
-        if (n <= DETAIL_TOKEN_BUSY)
+    for (unsigned n = 0; n <= DETAIL_NO_INVERSE + STATUS_UNAUTHENTICATED; n++) {
+        if (n <= DETAIL_NO_INVERSE)
             snprintf(want, sizeof want, "| %u | %s |", n, detail_name((enum detail)n));
         else
-            snprintf(want, sizeof want, "| %u | %s |", n - DETAIL_TOKEN_BUSY,
-                     status_name((enum status)(n - DETAIL_TOKEN_BUSY)));
+            snprintf(want, sizeof want, "| %u | %s |", n - DETAIL_NO_INVERSE,
+                     status_name((enum status)(n - DETAIL_NO_INVERSE)));
         FILE *f = fopen("proto/README.md", "r");
         bool found = false;
         while (fgets(line, sizeof line, f))
@@ -278,5 +278,5 @@ Test(golden, every_code_and_detail_is_on_the_page)
         fclose(f);
         cr_assert(found, "no line '%s'", want);
     }
-    cr_assert_str_eq(detail_name((enum detail)(DETAIL_TOKEN_BUSY + 1)), "?");
+    cr_assert_str_eq(detail_name((enum detail)(DETAIL_NO_INVERSE + 1)), "?");
 }

@@ -1,0 +1,95 @@
+/* holographic: what the holographic operations share: their operands, which are rows that came with
+ * the request or rows of collections, and their results, which go into a collection or the reply.
+ * Owner:  the operation's scratch.
+ * Thread: check, work and plan on the loop; the rest on workers.
+ * Errors: in job->failure: INVALID_ARGUMENT naming the operand, row and column; NOT_FOUND for an
+ *         unknown id; as an upsert. Nothing is stored then. */
+#ifndef ENGRAM_OPS_HOLOGRAPHIC_H
+#define ENGRAM_OPS_HOLOGRAPHIC_H
+
+#include "daemon/ops/operation_inside.h"
+
+enum { HOLOGRAPHIC_TRANSFORM = 16 /* products of rows that a transform of one costs */ };
+enum { HOLOGRAPHIC_OPERANDS_MAX = 2, HOLOGRAPHIC_INTO = 2 /* the place of `into` in the table */ };
+
+/* Operand i is the i-th thing that the operation names, or rows. */
+struct operand {
+    const char *name; /* "a" */
+    const struct tensor *rows, *ids;
+    const struct edition *collection; /* of the ids; NULL: rows */
+    uint64_t count;
+    const float **pointers; /* to its rows, in scratch */
+};
+
+struct holographic;
+
+/* What an operation does with its operands. */
+struct holographic_kind {
+    uint32_t operands;
+    uint32_t first_named; /* its first operand's place in the table */
+    bool lists; /* a result is made of a list of a's rows; otherwise of one of each operand */
+    bool may_overflow; /* a result without a norm is refused */
+    uint32_t products; /* what a row costs, in products of rows; 0: only its bytes */
+    /* Takes what all workers need; may be NULL. Fails as a step of a plan does. */
+    enum status (*begin)(struct job *j, struct holographic *w);
+    void (*end)(struct holographic *w); /* may be NULL */
+    /* Not NULL: results are neither stored nor replied. Makes a plan of what is done with them;
+     * they lie in j->plan.before. */
+    enum status (*follow)(struct job *j, const float *results, uint64_t count, uint32_t dimension);
+    uint64_t (*scratch_bytes)(const struct holographic *w); /* of a worker; a multiple of 64 */
+    /* Makes results [first, first + count) at out. Returns how many; fewer: the next one has no
+     * result, and called for it alone, with why, says so in the job's failure. */
+    uint64_t (*make)(struct holographic *w, uint64_t first, uint64_t count, void *scratch,
+                     float *out, struct failure *why);
+};
+
+struct holographic {
+    const struct holographic_kind *kind;
+    struct operand operands[HOLOGRAPHIC_OPERANDS_MAX];
+    struct job *job;
+    const struct job_request *request;
+    const struct vector_kernels *kernels;
+    uint32_t dimension;
+    uint64_t count;        /* of results */
+    uint64_t offsets[2];   /* of the one list, if none are given */
+    const uint64_t *lists; /* count + 1 */
+    float *out;            /* the results, unpadded */
+    uint64_t part_results; /* of a part */
+    uint64_t workers, worker_bytes;
+    const void *tables; /* private to the kind */
+    _Atomic uint64_t bad;
+};
+
+/* For result i the rows [*first, *end) of an operand are read. */
+void holographic_rows(const struct holographic *w, const struct operand *o, uint64_t i,
+                      uint64_t *first, uint64_t *end);
+
+/* Returns row i of an operand; one row stands beside all. */
+static inline const float *operand_row(const struct operand *o, uint64_t i)
+{
+    return o->pointers[o->count == 1 ? 0 : i];
+}
+
+/* For the operation's own check, work and plan. */
+enum status holographic_check(struct job *j, const struct holographic_kind *kind);
+void holographic_work(const struct job *j, const struct holographic_kind *kind, struct work *w);
+enum status holographic_plan(struct job *j, const struct holographic_kind *kind);
+
+/* The operation whose kind is NAME_kind. */
+#define HOLOGRAPHIC_OPERATION(NAME)                              \
+    static enum status NAME##_check(struct job *j)               \
+    {                                                            \
+        return holographic_check(j, &NAME##_kind);               \
+    }                                                            \
+    static void NAME##_work(const struct job *j, struct work *w) \
+    {                                                            \
+        holographic_work(j, &NAME##_kind, w);                    \
+    }                                                            \
+    static enum status NAME##_plan(struct job *j)                \
+    {                                                            \
+        return holographic_plan(j, &NAME##_kind);                \
+    }                                                            \
+    const struct operation_ops operation_##NAME = {              \
+        .check = NAME##_check, .work = NAME##_work, .plan = NAME##_plan};
+
+#endif

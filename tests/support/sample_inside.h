@@ -1,0 +1,28 @@
+/* sample_inside: how samples are made, for the files that make them.
+ * Owner:  sample_requests.c.
+ * Thread: any; no state.
+ * Errors: none. */
+#ifndef ENGRAM_TESTS_SAMPLE_INSIDE_H
+#define ENGRAM_TESTS_SAMPLE_INSIDE_H
+
+#include "daemon/base/job.h"
+#include "tests/support/sample_requests.h"
+
+void sample_begin(struct sample *s, uint8_t kind, const pb_msgdesc_t *fields);
+/* Appends a tensor to the body, filled with small numbers, and describes it. */
+void sample_add(struct sample *s, bool *present, engram_accel_v1_Tensor *t, int dtype,
+                uint64_t rows, uint64_t columns);
+#define ADD(message, member, dtype, rows, columns) \
+    sample_add(s, &(message).has_##member, &(message).member, (dtype), (rows), (columns))
+
+/* ---- sample_holographic.c ---- */
+void sample_make_bind(struct sample *s);
+void sample_make_bind_inline(struct sample *s);
+void sample_make_unbind(struct sample *s);
+void sample_make_bind_many(struct sample *s);
+void sample_make_superpose(struct sample *s);
+void sample_make_permute(struct sample *s);
+void sample_make_random(struct sample *s);
+void sample_make_cleanup(struct sample *s);
+
+#endif
