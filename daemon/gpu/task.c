@@ -314,9 +314,13 @@ static bool step_run(struct gpu *g, struct task *t, bool *stream_busy)
         task_end(g, t, RESULT_ERROR);
         return true;
     }
-    /* Pieces that were sent before are done, too, but have not been given back. */
     if (is_upload(t)) {
-        if (!transfer_idle(&t->in)) return false;
+        /* Pieces that were sent before are done, too, but have not been given back. Those of a
+         * later upload may have been: it is not told of before this one. */
+        if (!transfer_idle(&t->in)) {
+            *stream_busy = true;
+            return false;
+        }
         finish(g, t);
         return true;
     }

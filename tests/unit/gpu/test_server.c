@@ -312,7 +312,7 @@ Test(server, grows_by_uploads_that_follow_each_other)
         enum { ROWS = 8000, STEP = 500 };
         float *plain = malloc(ROWS * 32 * sizeof *plain);
         reference_fill(5, plain, ROWS * 32);
-        uint64_t rows = peer_take(&p, ROWS * 128), ids = peer_take(&p, ROWS * 8);
+        uint64_t rows = peer_take(&p, ROWS * 128), ids = peer_take(&p, ROWS * 8), last = 0;
         memcpy(peer_at(&p, rows), plain, ROWS * 128);
         for (uint64_t r = 0; r < ROWS; r++)
             ((uint64_t *)peer_at(&p, ids))[r] = r * 7 + 3;
@@ -328,11 +328,10 @@ Test(server, grows_by_uploads_that_follow_each_other)
                                          .count = STEP,
                                          .rows = rows + first * 128,
                                          .ids = ids + first * 8}};
-            peer_order(&p, o);
+            last = peer_order(&p, o);
         }
-        /* in any order: one may still wait for its pieces when the next is done */
-        for (int n = 0; n < ROWS / STEP; n++)
-            cr_assert_eq(peer_completion(&p).result, RESULT_OK);
+        for (uint64_t token = last - ROWS / STEP + 1; token <= last; token++)
+            cr_assert_eq(peer_done(&p, token).result, RESULT_OK);
         struct question q = {.space = 1,
                              .dimension = 32,
                              .k = 5,
