@@ -3,6 +3,7 @@
  * (but for the variant) computed the same bits; run_neon.sh compares this machine with an emulated
  * AArch64. Exits 1 if two variants of this machine differ. No Criterion: it must link statically
  * with a cross compiler. */
+#include "kernels/complete.h"
 #include "kernels/hrr.h"
 #include "kernels/random.h"
 #include "kernels/superpose.h"
@@ -187,6 +188,41 @@ static uint64_t digest_bound(const struct vector_kernels *k, const struct input 
     return mix(all + digest_floats(out, in->dimension));
 }
 
+/* A round of completion over four runs of rows, the last of them short. */
+static uint64_t digest_completed(const struct vector_kernels *k, const struct input *in, bool unit)
+{
+    enum { COUNT = 3 * COMPLETE_RUN + 1, STATES = 3 };
+    static float shares[STATES * COUNT], norms[COUNT], out[STATES * 4096];
+    const struct complete_kernels *kernels = complete_choose(k->name);
+    size_t stride = vector_stride(in->dimension);
+    float *rows = allocate(COUNT * stride * sizeof(float));
+    float *sums = allocate(STATES * stride * sizeof(float)),
+          *moved = allocate(stride * sizeof(float));
+    const struct complete_shares all = {shares, COUNT, STATES};
+    double totals[STATES];
+    for (size_t i = 0; i < COUNT; i++) {
+        memcpy(rows + i * stride, in->rows + i * 5 % ROWS * stride, stride * sizeof(float));
+        norms[i] = in->row_norms[i * 5 % ROWS];
+    }
+    for (size_t q = 0; q < STATES; q++) {
+        float *scores = shares + q * COUNT;
+        k->scan(METRIC_DOT, in->dimension, in->queries + q * stride, 0.0f,
+                (struct row_block){rows, norms, COUNT}, scores);
+        float largest = kernels->score(unit ? norms : NULL, COUNT, scores);
+        totals[q] = kernels->weigh(unit ? norms : NULL, COUNT, largest, 0.5f, scores);
+    }
+    kernels->add(in->dimension, rows, COUNT, &all, sums, stride);
+    for (size_t q = 0; q < STATES; q++) {
+        memcpy(out + q * in->dimension, in->queries + q * stride, in->dimension * sizeof(float));
+        kernels->settle(in->dimension, sums + q * stride, totals[q], NULL, NULL,
+                        out + q * in->dimension, moved);
+    }
+    line(k->name, in->dimension, unit, "shares", shares, STATES * COUNT);
+    line(k->name, in->dimension, unit, "completed", out, STATES * in->dimension);
+    free(rows), free(sums), free(moved);
+    return mix(digest_floats(shares, STATES * COUNT) + digest_floats(out, STATES * in->dimension));
+}
+
 static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimension)
 {
     struct input in = input_create(dimension);
@@ -206,6 +242,7 @@ static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimensio
     all = mix(all + digest_floats(sums, dimension));
     all = mix(all + digest_superposed(k, &in));
     all = mix(all + digest_bound(k, &in));
+    all = mix(all + digest_completed(k, &in, false) + 3 * digest_completed(k, &in, true));
     random_choose(k->name)->normal(mix(dimension), dimension, UINT32_MAX, ROWS, in.rows);
     line(k->name, dimension, 0, "random", in.rows, ROWS * vector_stride(dimension));
     all = mix(all + digest_floats(in.rows, ROWS * vector_stride(dimension)));

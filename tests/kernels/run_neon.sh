@@ -16,6 +16,7 @@ common="tests/kernels/kernel_digest.c kernels/cpu/vectors_scalar.c kernels/cpu/v
     kernels/cpu/functions_scalar.c kernels/cpu/functions_choose.c
     kernels/cpu/random_scalar.c kernels/cpu/random_choose.c
     kernels/cpu/superpose_scalar.c kernels/cpu/superpose_choose.c
+    kernels/cpu/complete_scalar.c kernels/cpu/complete_choose.c
     kernels/cpu/hrr_scalar.c kernels/cpu/hrr_choose.c kernels/cpu/hrr_plan.c
     kernels/cpu/transform_plan.c"
 
