@@ -39,9 +39,9 @@ static uint64_t superpose_scratch_bytes(const struct holographic *w)
 }
 
 /* Leaves the sum of list i in the first node. */
-static void sum_list(const struct holographic *w, uint64_t i, float *nodes, float *scratch)
+static void sum_list(const struct holographic *w, const struct superpose_kernels *kernels,
+                     uint64_t i, float *nodes, float *scratch)
 {
-    const struct superpose_kernels *kernels = superpose_choose(w->kernels->name);
     uint64_t row, end, count = 0, rows = piece_rows(w);
     holographic_rows(w, &w->operands[0], i, &row, &end);
     for (; row < end; row += rows, count++) {
@@ -61,10 +61,11 @@ static void sum_list(const struct holographic *w, uint64_t i, float *nodes, floa
 static uint64_t superpose_make(struct holographic *w, uint64_t first, uint64_t count, void *scratch,
                                float *out, struct failure *why)
 {
+    const struct superpose_kernels *kernels = superpose_choose(w->kernels->name);
     uint64_t nodes = pieces_of(w->operands[0].count, piece_rows(w));
     float *sum = scratch, *rest = sum + nodes * vector_stride(w->dimension);
     for (uint64_t i = 0; i < count; i++) {
-        sum_list(w, first + i, sum, rest);
+        sum_list(w, kernels, first + i, sum, rest);
         memcpy(out + i * w->dimension, sum, w->dimension * sizeof *sum);
     }
     return count;

@@ -2,6 +2,7 @@
  * operating system saves (XCR0), without which the instructions would fault or lose state. */
 #include "kernels/vectors.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,15 +41,27 @@ static struct cpu probe(void)
     return cpu;
 }
 
-static size_t list(const struct vector_kernels *variants[3])
+static size_t count_variants(void)
 {
     struct cpu cpu = probe();
-    size_t count = 0;
-    variants[count++] = &vectors_scalar;
     bool avx2 = cpu.avx2 && cpu.fma && cpu.ymm_saved;
-    if (avx2) variants[count++] = &vectors_avx2;
-    if (avx2 && cpu.avx512f && cpu.avx512bw && cpu.avx512dq && cpu.avx512vl && cpu.zmm_saved)
-        variants[count++] = &vectors_avx512;
+    bool avx512 = cpu.avx512f && cpu.avx512bw && cpu.avx512dq && cpu.avx512vl && cpu.zmm_saved;
+    return avx2 && avx512 ? 3 : avx2 ? 2 : 1;
+}
+
+/* The processor is asked once: in a virtual machine, the question leaves it, which takes longer
+ * than a small request. Threads that ask at the same time find the same. */
+static size_t list(const struct vector_kernels *variants[3])
+{
+    static _Atomic size_t found; /* 0: nobody has asked yet */
+    size_t count = atomic_load_explicit(&found, memory_order_relaxed);
+    if (!count) {
+        count = count_variants();
+        atomic_store_explicit(&found, count, memory_order_relaxed);
+    }
+    variants[0] = &vectors_scalar;
+    variants[1] = &vectors_avx2;
+    variants[2] = &vectors_avx512;
     return count;
 }
 

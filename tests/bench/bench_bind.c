@@ -1,6 +1,7 @@
 /* bench_bind: holographic operations through the Unix socket, one request after the other: p50 and
- * p99 of pairs and lists that come with the request, beside the times that memory engines ask for.
- * --quick shortens it. */
+ * p99 of pairs and lists that come with the request, beside the times that memory engines ask for,
+ * and of a ping, which tells how much of them is two processes waking each other. --quick shortens
+ * it. */
 #include <argp.h>
 #include <stdlib.h>
 
@@ -17,26 +18,54 @@ static void check(ea_status st, ea_client *c, const char *what)
     if (st) bench_fail(what, c ? ea_error_text(c) : ea_status_name(st));
 }
 
+static void ask_ping(ea_client *c, const float *rows, uint64_t count, ea_hrr_result *out)
+{
+    check(ea_ping(c), c, "ping");
+}
+
+static void ask_bind(ea_client *c, const float *rows, uint64_t count, ea_hrr_result *out)
+{
+    const ea_operand a = {.rows = rows, .count = count};
+    const ea_operand b = {.rows = rows + (size_t)ROWS_MAX * DIMENSION, .count = count};
+    const ea_bind_question question = {.a = &a, .b = &b, .dimension = DIMENSION};
+    check(ea_bind(c, &question, out), c, "bind");
+}
+
+static void ask_superpose(ea_client *c, const float *rows, uint64_t count, ea_hrr_result *out)
+{
+    const ea_operand a = {.rows = rows, .count = count};
+    const ea_list_question question = {.a = &a, .dimension = DIMENSION, .normalize = true};
+    check(ea_superpose(c, &question, out), c, "superpose");
+}
+
+static void ask_permute(ea_client *c, const float *rows, uint64_t count, ea_hrr_result *out)
+{
+    const ea_operand a = {.rows = rows, .count = count};
+    const ea_permute_question question = {.a = &a, .dimension = DIMENSION, .shift = 1};
+    check(ea_permute(c, &question, out), c, "permute");
+}
+
+static void ask_random(ea_client *c, const float *rows, uint64_t count, ea_hrr_result *out)
+{
+    const ea_random_question question = {.seed = 1, .count = count, .dimension = DIMENSION};
+    check(ea_random(c, &question, out), c, "random");
+}
+
 static const struct figure {
     const char *name;
-    bool list; /* one list is added up; otherwise pairs are bound */
+    void (*ask)(ea_client *c, const float *rows, uint64_t count, ea_hrr_result *out);
     uint64_t rows;
     double at_most_ms;
 } figures[] = {
-    {"bind, 1 pair", false, 1, 0.04},
-    {"bind, 100 pairs", false, 100, 0.8},
-    {"bind, 1,000 pairs", false, 1000, 8},
-    {"superpose, a list of 1,000", true, 1000, 1},
+    {"ping", ask_ping, 0, 0.04},
+    {"bind, 1 pair", ask_bind, 1, 0.04},
+    {"superpose, a list of 10", ask_superpose, 10, 0.06},
+    {"permute, 1 row", ask_permute, 1, 0.04},
+    {"random, 1 row", ask_random, 1, 0.04},
+    {"bind, 100 pairs", ask_bind, 100, 0.8},
+    {"bind, 1,000 pairs", ask_bind, 1000, 8},
+    {"superpose, a list of 1,000", ask_superpose, 1000, 1},
 };
-
-static void ask(ea_client *c, const struct figure *f, const float *rows, ea_hrr_result *out)
-{
-    const ea_operand a = {.rows = rows, .count = f->rows};
-    const ea_operand b = {.rows = rows + (size_t)ROWS_MAX * DIMENSION, .count = f->rows};
-    const ea_bind_question bind = {.a = &a, .b = &b, .dimension = DIMENSION};
-    const ea_list_question list = {.a = &a, .dimension = DIMENSION, .normalize = true};
-    check(f->list ? ea_superpose(c, &list, out) : ea_bind(c, &bind, out), c, f->name);
-}
 
 static void measure(ea_client *c, const struct figure *f, const float *rows)
 {
@@ -44,11 +73,11 @@ static void measure(ea_client *c, const struct figure *f, const float *rows)
     size_t count = 0;
     ea_hrr_result out = {0};
     for (int i = 0; i < WARM; i++)
-        ask(c, f, rows, &out);
+        f->ask(c, rows, f->rows, &out);
     for (double end_s = bench_now_s() + seconds; count < SAMPLES_MAX;) {
         double began_s = bench_now_s();
         if (began_s >= end_s && count) break;
-        ask(c, f, rows, &out);
+        f->ask(c, rows, f->rows, &out);
         ms[count++] = (bench_now_s() - began_s) * 1e3;
     }
     double p50 = bench_percentile(ms, count, 50);
