@@ -77,7 +77,8 @@ static const struct detail_words {
 static const struct detail_words *find(uint32_t detail)
 {
     static const struct detail_words none = {"?", "?"};
-    return detail < sizeof words / sizeof *words ? &words[detail] : &none;
+    bool known = detail < sizeof words / sizeof *words && words[detail].name;
+    return known ? &words[detail] : &none; /* some numbers are not given away */
 }
 
 const char *ea_detail_name(uint32_t detail)

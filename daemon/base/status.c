@@ -102,7 +102,8 @@ const char *detail_name(enum detail detail)
         [DETAIL_TOKEN_BUSY] = "token_busy",
         [DETAIL_NO_INVERSE] = "no_inverse",
     };
-    return (unsigned)detail < sizeof names / sizeof *names ? names[detail] : "?";
+    bool known = (unsigned)detail < sizeof names / sizeof *names && names[detail];
+    return known ? names[detail] : "?"; /* some numbers are not given away */
 }
 
 bool status_retryable(enum status code)
