@@ -77,8 +77,7 @@ static const struct detail_words {
 static const struct detail_words *find(uint32_t detail)
 {
     static const struct detail_words none = {"?", "?"};
-    bool known = detail < sizeof words / sizeof *words && words[detail].name;
-    return known ? &words[detail] : &none; /* some numbers are not given away */
+    return detail < sizeof words / sizeof *words ? &words[detail] : &none;
 }
 
 const char *ea_detail_name(uint32_t detail)

@@ -102,8 +102,7 @@ const char *detail_name(enum detail detail)
         [DETAIL_TOKEN_BUSY] = "token_busy",
         [DETAIL_NO_INVERSE] = "no_inverse",
     };
-    bool known = (unsigned)detail < sizeof names / sizeof *names && names[detail];
-    return known ? names[detail] : "?"; /* some numbers are not given away */
+    return (unsigned)detail < sizeof names / sizeof *names ? names[detail] : "?";
 }
 
 bool status_retryable(enum status code)

@@ -4,6 +4,7 @@
  * AArch64. Exits 1 if two variants of this machine differ. No Criterion: it must link statically
  * with a cross compiler. */
 #include "kernels/complete.h"
+#include "kernels/attractor.h"
 #include "kernels/hrr.h"
 #include "kernels/random.h"
 #include "kernels/superpose.h"
@@ -223,6 +224,34 @@ static uint64_t digest_completed(const struct vector_kernels *k, const struct in
     return mix(digest_floats(shares, STATES * COUNT) + digest_floats(out, STATES * in->dimension));
 }
 
+/* An attractor's tables, what it learns from the first row, and what it makes of the second. */
+static uint64_t digest_attractor(const struct vector_kernels *k, const struct input *in)
+{
+    uint32_t d = in->dimension;
+    if (d > 130 && d != 1056) return 0; /* emulated, larger tables take minutes */
+    size_t stride = vector_stride(d), rows = 10 * d < 64 ? 10 * d : 64;
+    const struct attractor_kernels *kernels = attractor_choose(k->name);
+    float *dentate = allocate(rows * stride * sizeof *dentate);
+    float *columns = allocate(d * stride * sizeof *columns);
+    float *state = allocate(stride * sizeof *state);
+    void *scratch = allocate(attractor_settle_bytes(d));
+    struct attractor_range range = {-1.0f, 1.0f};
+    kernels->dentate(d, 0, rows, dentate);
+    kernels->weights(d, 0, d, columns);
+    kernels->learn(d, in->rows, in->queries, 1.0f, columns, d, columns, &range);
+    kernels->learn(d, in->rows, in->queries, 3.0f, columns, d, columns, &range);
+    for (uint32_t i = 0; i < d; i++)
+        state[i] = i % 3 ? in->rows[stride + i] : 0.0f;
+    (void)attractor_settle(kernels, k, d, attractor_kept(d, 0.3f), columns, scratch, state);
+    line(k->name, d, 0, "dentate", dentate, rows * stride);
+    line(k->name, d, 0, "weights", columns, d * stride);
+    line(k->name, d, 0, "settled", state, stride);
+    uint64_t digest = mix(digest_floats(dentate, rows * stride) + digest_floats(state, stride));
+    digest = mix(digest + digest_floats(columns, d * stride));
+    free(dentate), free(columns), free(state), free(scratch);
+    return digest;
+}
+
 static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimension)
 {
     struct input in = input_create(dimension);
@@ -242,6 +271,7 @@ static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimensio
     all = mix(all + digest_floats(sums, dimension));
     all = mix(all + digest_superposed(k, &in));
     all = mix(all + digest_bound(k, &in));
+    all = mix(all + digest_attractor(k, &in));
     all = mix(all + digest_completed(k, &in, false) + 3 * digest_completed(k, &in, true));
     random_choose(k->name)->normal(mix(dimension), dimension, UINT32_MAX, ROWS, in.rows);
     line(k->name, dimension, 0, "random", in.rows, ROWS * vector_stride(dimension));

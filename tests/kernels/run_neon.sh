@@ -15,6 +15,7 @@ flags="-std=gnu11 -O2 -D_GNU_SOURCE -I. -Wall -Wextra -ffp-contract=off -fno-fas
 common="tests/kernels/kernel_digest.c kernels/cpu/vectors_scalar.c kernels/cpu/vectors_choose.c
     kernels/cpu/functions_scalar.c kernels/cpu/functions_choose.c
     kernels/cpu/random_scalar.c kernels/cpu/random_choose.c
+    kernels/cpu/attractor_scalar.c kernels/cpu/attractor_choose.c kernels/cpu/attractor_settle.c
     kernels/cpu/superpose_scalar.c kernels/cpu/superpose_choose.c
     kernels/cpu/complete_scalar.c kernels/cpu/complete_choose.c
     kernels/cpu/hrr_scalar.c kernels/cpu/hrr_choose.c kernels/cpu/hrr_plan.c

@@ -24,16 +24,14 @@ Test(status, every_number_has_a_name_of_its_own)
         for (int b = STATUS_OK; b < a; b++)
             cr_expect_str_neq(status_name((enum status)a), status_name((enum status)b));
     }
-    for (int a = DETAIL_NONE; a < 256; a++) {
-        bool named = strcmp(detail_name((enum detail)a), "?") != 0;
-        cr_expect(named || a > DETAIL_NO_INVERSE, "%d has no name", a);
-        if (!named) continue;
+    for (int a = DETAIL_NONE; a <= DETAIL_NO_INVERSE; a++) {
+        cr_expect_str_neq(detail_name((enum detail)a), "?");
         for (int b = DETAIL_NONE; b < a; b++)
             cr_expect_str_neq(detail_name((enum detail)a), detail_name((enum detail)b));
     }
     cr_expect_str_eq(status_name((enum status)17), "?");
     cr_expect_str_eq(status_name((enum status) - 1), "?");
-    cr_expect_str_eq(detail_name((enum detail)256), "?");
+    cr_expect_str_eq(detail_name((enum detail)55), "?");
     cr_expect_str_eq(detail_name((enum detail) - 1), "?");
 }
 
