@@ -59,17 +59,22 @@ uint32_t cache_take(struct heap *h, uint32_t order, uint32_t owner, bool *clear)
     return unit;
 }
 
-void cache_release_oldest(struct heap *h)
+void cache_trim(struct heap *h, uint64_t keep_bytes)
 {
-    uint32_t unit = h->age_tail;
-    cache_unlink(h, unit);
-    releaser_take(h, unit);
+    uint64_t cached = h->usage.bytes_cached, over = cached > keep_bytes ? cached - keep_bytes : 0;
+    while (h->usage.bytes_cached > keep_bytes) {
+        uint32_t unit = h->age_tail;
+        uint64_t bytes = h->records[unit].bytes;
+        cache_unlink(h, unit);
+        releaser_take(h, unit, bytes > over ? bytes : over);
+    }
 }
 
-bool cache_release_any(struct heap *h)
+bool cache_release_any(struct heap *h, uint64_t bytes)
 {
-    if (h->age_tail != NONE && !(h->releaser.runs && h->bytes_releasing))
-        cache_release_oldest(h);
+    uint64_t cached = h->usage.bytes_cached;
+    if (cached && !(h->releaser.runs && h->bytes_releasing))
+        cache_trim(h, bytes < cached ? cached - bytes : 0);
     else if (h->bytes_releasing)
         pthread_cond_wait(&h->released, &h->lock);
     else

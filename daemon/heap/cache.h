@@ -14,10 +14,11 @@ void cache_push(struct heap *h, uint32_t unit);
  * another owner's. That is always so for owner 0, which stands for every client that has not said
  * its space yet. */
 uint32_t cache_take(struct heap *h, uint32_t order, uint32_t owner, bool *clear);
-/* Hands the block that was given back first to the releaser. */
-void cache_release_oldest(struct heap *h);
-/* Frees a cached block, or waits for a piece of one that is being freed. False: there is
- * neither. */
-bool cache_release_any(struct heap *h);
+/* Hands the blocks that were given back first to the releaser until at most keep_bytes are
+ * cached. */
+void cache_trim(struct heap *h, uint64_t keep_bytes);
+/* Frees cached blocks, of `bytes` together if there are as many, or waits for a piece of one that
+ * is being freed. False: there is neither. */
+bool cache_release_any(struct heap *h, uint64_t bytes);
 
 #endif

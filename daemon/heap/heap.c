@@ -155,6 +155,16 @@ static uint32_t order_of(uint64_t bytes)
     return order;
 }
 
+/* Returns by how much `more` bytes pass the bound on what is in use, cached and on its way back to
+ * the system; `bytes`: of their block. */
+static uint64_t bytes_over(const struct heap *h, uint64_t bytes, uint64_t more)
+{
+    const struct heap_usage *u = &h->usage;
+    uint64_t bound = u->bytes_max - (bytes > h->small_bytes_max ? h->reserve_bytes : 0);
+    uint64_t all = u->bytes_used + u->bytes_cached + h->bytes_releasing + more;
+    return all > bound ? all - bound : 0;
+}
+
 /* The part of take() under the lock. order: of the addresses. *clear_bytes: how many bytes of the
  * block need clearing. */
 static uint32_t take_unit(struct heap *h, uint32_t order, uint64_t bytes, uint32_t owner,
@@ -167,12 +177,12 @@ static uint32_t take_unit(struct heap *h, uint32_t order, uint64_t bytes, uint32
     uint64_t total = touched > bytes ? touched : bytes;
     *clear_bytes = clear ? touched : 0;
 
-    uint64_t bound = u->bytes_max - (bytes > h->small_bytes_max ? h->reserve_bytes : 0);
-    while (total > bound || u->bytes_used + u->bytes_cached + h->bytes_releasing > bound - total) {
-        if (cache_release_any(h)) continue;
+    uint64_t over;
+    while ((over = bytes_over(h, bytes, total))) {
+        if (cache_release_any(h, over)) continue;
         if (unit != NONE) {
             /* The cached block itself may be what does not fit under the bound. */
-            releaser_take(h, unit);
+            releaser_take(h, unit, touched);
             unit = NONE;
             total = bytes;
             touched = *clear_bytes = 0;
@@ -184,7 +194,7 @@ static uint32_t take_unit(struct heap *h, uint32_t order, uint64_t bytes, uint32
     u->bytes_used += total;
     while (unit == NONE) {
         unit = buddy_take(&h->buddy, order);
-        if (unit == NONE && !cache_release_any(h)) {
+        if (unit == NONE && !cache_release_any(h, 1)) {
             u->bytes_used -= total;
             return NONE;
         }
@@ -240,10 +250,9 @@ enum status heap_take_begun(struct heap *h, uint64_t bytes, uint64_t begun, uint
 static bool count_pages(struct heap *h, struct record *r, uint64_t bytes)
 {
     struct heap_usage *u = &h->usage;
-    uint64_t more = bytes > r->bytes ? bytes - r->bytes : 0;
-    uint64_t bound = u->bytes_max - (bytes > h->small_bytes_max ? h->reserve_bytes : 0);
-    while (more > bound || u->bytes_used + u->bytes_cached + h->bytes_releasing > bound - more)
-        if (!cache_release_any(h)) return false;
+    uint64_t more = bytes > r->bytes ? bytes - r->bytes : 0, over;
+    while ((over = bytes_over(h, bytes, more)))
+        if (!cache_release_any(h, over)) return false;
     r->bytes += more;
     u->bytes_used += more;
     if (u->bytes_used > u->bytes_peak) u->bytes_peak = u->bytes_used;
@@ -347,22 +356,16 @@ void heap_discount(struct heap *h, uint32_t unit, uint64_t bytes)
     discharge(h, r->owner, bytes);
 }
 
-static void trim(struct heap *h, uint64_t keep_bytes)
-{
-    while (h->usage.bytes_cached > keep_bytes)
-        cache_release_oldest(h);
-}
-
 void heap_give(struct heap *h, struct heap_block *b)
 {
     if (!b->data) return;
     pthread_mutex_lock(&h->lock);
     uint32_t unit = unit_of(h, b);
     if (h->records[unit].bytes > h->cache_bytes_max) {
-        releaser_take(h, unit);
+        releaser_take(h, unit, h->records[unit].bytes);
     } else {
         cache_push(h, unit);
-        trim(h, h->cache_bytes_max);
+        cache_trim(h, h->cache_bytes_max);
     }
     pthread_mutex_unlock(&h->lock);
 }
@@ -371,14 +374,15 @@ void heap_release(struct heap *h, struct heap_block *b)
 {
     if (!b->data) return;
     pthread_mutex_lock(&h->lock);
-    releaser_take(h, unit_of(h, b));
+    uint64_t bytes = b->bytes;
+    releaser_take(h, unit_of(h, b), bytes);
     pthread_mutex_unlock(&h->lock);
 }
 
 void heap_trim(struct heap *h, uint64_t keep_bytes)
 {
     pthread_mutex_lock(&h->lock);
-    trim(h, keep_bytes);
+    cache_trim(h, keep_bytes);
     pthread_mutex_unlock(&h->lock);
 }
 
@@ -394,7 +398,7 @@ void heap_limit_cache(struct heap *h, uint64_t bytes_max)
 {
     pthread_mutex_lock(&h->lock);
     h->cache_bytes_max = bytes_max;
-    trim(h, bytes_max);
+    cache_trim(h, bytes_max);
     pthread_mutex_unlock(&h->lock);
 }
 

@@ -7,7 +7,7 @@
 #include "daemon/base/fault.h"
 
 #define PIECE_BYTES (UINT64_C(1) << 20) /* some 0.4 ms */
-/* Smaller blocks are not worth a wake-up. */
+/* Less is not worth a wake-up. */
 #define HANDED_BYTES_MIN (UINT64_C(256) << 10)
 
 void releaser_return(struct heap *h, uint64_t offset, uint64_t bytes)
@@ -33,11 +33,11 @@ static void return_pages(struct heap *h, uint32_t unit)
     pthread_cond_broadcast(&h->released);
 }
 
-void releaser_take(struct heap *h, uint32_t unit)
+void releaser_take(struct heap *h, uint32_t unit, uint64_t together)
 {
     struct record *r = &h->records[unit];
     h->bytes_releasing += r->bytes;
-    if (!h->releaser.runs || r->bytes < HANDED_BYTES_MIN) {
+    if (!h->releaser.runs || together < HANDED_BYTES_MIN) {
         return_pages(h, unit);
         return;
     }

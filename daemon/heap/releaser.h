@@ -9,8 +9,9 @@
 #include "daemon/heap/heap_inside.h"
 
 /* Returns the pages of a block that is in no list, then frees its addresses. Until then they count
- * in bytes_releasing. Drops the lock meanwhile, or leaves a large block to the thread. */
-void releaser_take(struct heap *h, uint32_t unit);
+ * in bytes_releasing. Drops the lock meanwhile, or leaves the block to the thread if `together`,
+ * the bytes of all that the caller returns now, is worth a wake-up. */
+void releaser_take(struct heap *h, uint32_t unit, uint64_t together);
 
 /* Returns the pages of a part of a block in use, which reads as zeros from then on; without the
  * lock, and nothing is counted. */

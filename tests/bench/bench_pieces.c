@@ -2,6 +2,7 @@
  * others wait for: the thread's own time, so that a busy machine does not matter. */
 #include <argp.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/ops/operation.h"
 #include "daemon/store/collection.h"
@@ -360,6 +361,53 @@ static void grow_graph(struct room *r)
     }
 }
 
+/* ---------------------------------------------------------------- memory */
+
+enum { SMALL = 1024, LARGE_BYTES = SMALL * HEAP_UNIT };
+
+static struct heap_block block_of(struct room *r, uint64_t bytes, uint32_t owner)
+{
+    struct heap_block b;
+    if (heap_take(r->heap, bytes, owner, &b)) bench_fail("memory", "there is none");
+    memset(b.data, 1, bytes);
+    return b;
+}
+
+static double thread_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* What the loop does when it takes another space's block, and when it gives a large one where many
+ * small ones are kept. */
+static void measure_memory(struct room *r)
+{
+    static struct heap_block small[SMALL];
+    double take[RUNS], give[RUNS];
+    if (only && !strstr("memory", only)) return;
+    for (int run = 0; run < RUNS; run++) {
+        struct heap_block large = block_of(r, LARGE_BYTES, 1);
+        heap_give(r->heap, &large);
+        double begin = thread_ms();
+        if (heap_take(r->heap, LARGE_BYTES, 2, &large)) bench_fail("memory", "there is none");
+        take[run] = thread_ms() - begin;
+        memset(large.data, 1, LARGE_BYTES);
+        heap_trim(r->heap, 0);
+        for (int i = 0; i < SMALL; i++)
+            small[i] = block_of(r, HEAP_UNIT, 3);
+        for (int i = 0; i < SMALL; i++)
+            heap_give(r->heap, &small[i]);
+        begin = thread_ms();
+        heap_give(r->heap, &large);
+        give[run] = thread_ms() - begin;
+    }
+    printf("  memory: 64 MiB that another had, taken: %.3f ms; given where 1,024 small blocks are "
+           "kept: %.3f ms\n",
+           bench_percentile(take, RUNS, 50), bench_percentile(give, RUNS, 50));
+}
+
 /* ---------------------------------------------------------------- the program */
 
 static struct room room_make(void)
@@ -437,6 +485,7 @@ int main(int argc, char **argv)
     printf("  %-46s %12s %8s %9s %12s\n", "", "in all", "pieces", "p99", "longest");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         measure(cases[i].what, &r, cases[i].draft);
+    measure_memory(&r);
     store_destroy(r.store);
     heap_destroy(r.heap);
     free(r.ids);

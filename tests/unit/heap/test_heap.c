@@ -14,6 +14,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/heap/buddy.h"
+#include "daemon/heap/heap_inside.h"
 #include "tests/support/sweep.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -301,6 +302,29 @@ Test(heap, a_thread_returns_large_blocks)
         cr_assert_lt(tries, 60000, "pages stay");
         usleep(1000);
     }
+    heap_destroy(h);
+}
+
+/* Pages of many small blocks are as much work as those of a large one: who gives a block does not
+ * do it. The thread is played, so that what was left to it can be counted. */
+Test(heap, leaves_many_small_blocks_to_its_thread)
+{
+    enum { SMALL = 64 };
+    struct heap *h = make(64 * MIB);
+    struct heap_block small[SMALL], large = take(h, 4 * MIB, 1);
+    heap_limit_cache(h, 4 * MIB);
+    for (int i = 0; i < SMALL; i++) {
+        small[i] = take(h, HEAP_UNIT, 1);
+        memset(small[i].data, 1, HEAP_UNIT);
+    }
+    for (int i = 0; i < SMALL; i++)
+        heap_give(h, &small[i]);
+    h->releaser.runs = true;
+    heap_give(h, &large);
+    h->releaser.runs = false;
+    cr_assert_eq(heap_usage(h).bytes_cached, 4 * MIB);
+    cr_assert_eq(h->bytes_releasing, 4 * MIB);
+    cr_assert_eq(resident(h), 4 * MIB, "the giver returned pages");
     heap_destroy(h);
 }
 
