@@ -193,6 +193,9 @@ typedef struct ea_spread_options {
     uint64_t touched_max; /* nodes of each set; 0: unlimited */
     uint64_t time_max_us; /* 0: unlimited */
     const struct ea_filter *within; /* nodes that may be touched; NULL: all */
+    /* Engram: the collection whose rows, by id, are the nodes' embeddings; NULL: none. Similarity
+     * then takes the place of weights from depth 1 to 2, where nodes have 16 edges or more. */
+    const char *embeddings;
 } ea_spread_options;
 
 /* Zero it before its first use; a call frees what it held. The nodes of set i are [offsets[i],
@@ -211,6 +214,7 @@ typedef struct ea_spread_result {
         *path_offsets;        /* count + 1; with paths: of entry j path_ids[path_offsets[j] .. */
     const uint64_t *path_ids; /* path_offsets[j + 1]), from a seed to the node */
     void *memory;
+    uint64_t embeddings_version; /* of the collection of embeddings; 0: none was named */
 } ea_spread_result;
 EA_API void ea_spread_result_free(ea_spread_result *r);
 

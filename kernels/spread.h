@@ -28,7 +28,7 @@
 #ifndef ENGRAM_KERNELS_SPREAD_H
 #define ENGRAM_KERNELS_SPREAD_H
 
-#include "kernels/canonical.h"
+#include "kernels/functions.h"
 
 enum spread_mode { SPREAD_LINEAR = 1, SPREAD_ENGRAM = 2 }; /* as numbered on the wire */
 enum spread_kind { SPREAD_PLAIN = 0, SPREAD_EPISODE = 1, SPREAD_CONCEPT = 2 }; /* as on the wire */
@@ -197,6 +197,20 @@ CANONICAL_INLINE float spread_weight(float weight, float direction, enum spread_
     return canonical_multiply(w, factor);
 }
 
+/* Where nodes have embeddings, similarity can take the place of weights: for what a visit at depth
+ * SPREAD_SIMILAR_DEPTH sends along its node's edges, if these are SPREAD_SIMILAR_EDGES or more,
+ * duplicates and loops included, and the node and all that they lead to have embeddings. */
+enum { SPREAD_SIMILAR_DEPTH = 1, SPREAD_SIMILAR_EDGES = 16 };
+
+/* Returns the effective weight then, without direction and fan: the logistic function of (cosine -
+ * threshold) / 0.5, times the source's factor. cosine: canonical, of the embeddings of source and
+ * target; threshold: that of the tier hot. */
+CANONICAL_INLINE float spread_similar_weight(float cosine, float threshold, float factor)
+{
+    float distance = canonical_divide(canonical_subtract(cosine, threshold), 0.5f);
+    return canonical_multiply(canonical_logistic(distance), factor);
+}
+
 /* Returns the contribution of a visit that gained `gain` along an edge of this effective weight,
  * which may have overflowed to infinity: 0 times infinity counts as 0. */
 CANONICAL_INLINE float spread_contribution(float gain, float effective_weight, float decay)
@@ -254,6 +268,8 @@ struct spread_seed {
     float activation; /* (0, 1] */
 };
 
+struct spread_embeddings;
+
 struct spread_question {
     enum spread_mode mode;
     enum spread_fan fan;
@@ -266,6 +282,7 @@ struct spread_question {
     const uint64_t *allowed; /* a bitmap over nodes; NULL: all nodes. Seeds are always in it */
     uint64_t touched_max;    /* >= 1: see docs/spreading.md */
     uint64_t deadline_ns;    /* as clock_now_ns counts; 0: none */
+    const struct spread_embeddings *embeddings; /* of nodes, mode engram on a CPU; NULL: none */
     const struct spread_seed *seeds; /* of one set; linear: each node once, by rising node number */
     uint64_t seed_count;
 };
@@ -290,6 +307,23 @@ static inline const struct spread_list *spread_out_list(const struct spread_grap
 static inline const struct spread_list *spread_in_list(const struct spread_graph *g, uint32_t node)
 {
     return spread_list_of(g->in, g->in_pages, node);
+}
+
+/* The embeddings of nodes: rows of one collection as they are at one instant, which have the ids of
+ * nodes. Read by any threads at once. */
+struct spread_embeddings {
+    uint32_t dimension;
+    const struct vector_kernels *kernels; /* of the variant that the run has */
+    /* Finds the rows and norms of ids, as vector_kernels.gather wants them. False: one of them has
+     * none. */
+    bool (*find)(void *owner, const uint64_t *ids, size_t count, const float **rows, float *norms);
+    void *owner;
+};
+
+/* How many edges take as long as an edge whose weight is a similarity, about. */
+static inline uint32_t spread_similar_cost(const struct spread_embeddings *e)
+{
+    return 2 + e->dimension / VECTOR_LANES;
 }
 
 /* Arrays by node number in the middle of a hop of mode linear. */

@@ -59,6 +59,7 @@ static ea_status build(ea_client *c, const char *graph, const ea_spread_options 
     engram_accel_v1_SpreadRequest m = message_of(&o);
     uint64_t allowed;
     ea_status st = ea_check_name(c, "graph", graph, m.graph);
+    if (!st && o.embeddings) st = ea_check_name(c, "embeddings", o.embeddings, m.embeddings);
     if (!st) st = check(c, &o, &s);
     if (!st && s.offsets) st = TENSOR(m, seed_offsets, U64, s.offsets, s.sets + 1, 1);
     if (!st) st = TENSOR(m, seeds, U64, s.ids, s.count, 1);

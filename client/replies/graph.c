@@ -182,6 +182,7 @@ ea_status ea_reply_parse_spread(struct client_request *r, const void *message, u
     r->result.columns = m.path_ids.rows;
     st = ea_reply_memory(&l, r, body_bytes, &m.meta);
     out->meta = r->result.meta;
+    out->embeddings_version = m.embeddings_version;
     return st;
 }
 

@@ -21,6 +21,7 @@ enum status spread_begin(struct job *j, uint64_t more)
     uint64_t own = layout_add(&bytes, more);
     enum status st = operation_take_scratch(j, bytes);
     if (st) return operation_drop_all(j);
+    operation_note_objects(j);
     operation_note_graph(j);
     spread_ask_place(j, &w.ask);
     w.sets = scratch_at(j, sets);

@@ -12,6 +12,27 @@
 enum { BATCH = 64, LOOKUP_NODES = 16, CHECK_EVERY = 4096 };
 enum { PLACE_SETS, PLACE_SEEDS, PLACE_DECAY, PLACE_ALLOWED, PLACE_ITEMS, PLACE_ROOM };
 
+struct edition *spread_ask_collection(const struct job *j)
+{
+    return j->objects[SPREAD_EMBEDDINGS].collection;
+}
+
+static bool find_embeddings(void *owner, const uint64_t *ids, size_t count, const float **rows,
+                            float *norms)
+{
+    const struct edition *e = owner;
+    uint32_t places[BATCH];
+    for (size_t first = 0; first < count; first += BATCH) {
+        size_t n = (size_t)smaller(BATCH, count - first);
+        if (collection_find_rows(e, ids + first, n, places) < n) return false;
+        for (size_t i = 0; i < n; i++) {
+            rows[first + i] = collection_row(e, places[i]);
+            norms[first + i] = collection_norm(e, places[i]);
+        }
+    }
+    return true;
+}
+
 static bool merges(const struct job *j)
 {
     return j->request.spread.mode == SPREAD_LINEAR;
@@ -273,6 +294,17 @@ static void fill_sets(const struct job *j, struct spread_ask *a)
     a->set_offsets[a->set_count] = to;
 }
 
+static void name_embeddings(const struct job *j, struct spread_ask *a)
+{
+    struct edition *e = spread_ask_collection(j);
+    if (!e) return;
+    a->embeddings = (struct spread_embeddings){.dimension = collection_dimension(e),
+                                               .kernels = j->kernels,
+                                               .find = find_embeddings,
+                                               .owner = e};
+    a->question.embeddings = &a->embeddings;
+}
+
 enum status spread_ask_prepare(struct job *j, struct spread_ask *a)
 {
     const uint64_t forever_us = UINT64_C(1) << 50;
@@ -284,6 +316,7 @@ enum status spread_ask_prepare(struct job *j, struct spread_ask *a)
         if (!j->deadline_ns || then_ns < j->deadline_ns) a->question.deadline_ns = then_ns;
     }
     fill_decay(j, a);
+    name_embeddings(j, a);
     enum status st = check_activations(j);
     if (!st) st = fill_allowed(j, a);
     if (!st) st = find_seeds(j, a);

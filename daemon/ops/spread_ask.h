@@ -13,9 +13,13 @@
 
 struct radix_item;
 
+/* What a spread names beside its graph: the collection of its nodes' embeddings. */
+enum { SPREAD_EMBEDDINGS = 1 };
+
 struct spread_ask {
     struct spread_graph graph;
-    struct spread_question question; /* the same for every set, except for its seeds */
+    struct spread_embeddings embeddings; /* the question's, if it has some; of one edition */
+    struct spread_question question;     /* the same for every set, except for its seeds */
     uint64_t set_count;
     uint64_t k; /* how many of each set to return; UINT64_MAX: all */
 
@@ -33,6 +37,9 @@ void spread_ask_layout(const struct job *j, struct spread_ask *a, uint64_t *byte
 /* Sets the pointers, once scratch was taken. */
 void spread_ask_place(const struct job *j, struct spread_ask *a);
 enum status spread_ask_prepare(struct job *j, struct spread_ask *a);
+
+/* Returns the collection of the nodes' embeddings; NULL: the request names none. */
+struct edition *spread_ask_collection(const struct job *j);
 
 /* Returns f(d) before it is rounded. table: for DECAY_TABLE. */
 double spread_ask_decay(const struct job_spread *s, const float *table, uint32_t d);

@@ -27,6 +27,8 @@ static enum status check_mode(struct job *j)
         return check_refuse(j, DETAIL_BAD_MODE, "fan: only in mode engram");
     if (mode == SPREAD_LINEAR && s->ignore_kinds)
         return check_refuse(j, DETAIL_BAD_MODE, "ignore_kinds: only in mode engram");
+    if (mode == SPREAD_LINEAR && j->request.names[SPREAD_EMBEDDINGS][0])
+        return check_refuse(j, DETAIL_BAD_MODE, "embeddings: only in mode engram");
     if (mode == SPREAD_ENGRAM && s->last_hop)
         return check_refuse(j, DETAIL_BAD_MODE, "last_hop: only in mode linear");
     /* a path leads to a node's first touch, not to its activation after the last hop */

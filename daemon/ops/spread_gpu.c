@@ -32,6 +32,8 @@ static uint64_t sets_of(const struct job *j)
 
 uint64_t spread_gpu_pairs(const struct job *j)
 {
+    /* an order names one replica */
+    if (spread_ask_collection(j)) return 0;
     return sets_of(j) <= ORDER_SPREAD_SETS_MAX ? graph_nodes(j->graph) : 0;
 }
 

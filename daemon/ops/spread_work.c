@@ -37,6 +37,17 @@ static double share_active(const struct job_spread *s, uint32_t d, double fade, 
     return threshold > 0 ? share_above(threshold / (fade * each), d) : 1;
 }
 
+/* An edge of hop d counts for so many if some of the hop's weights may be similarities: all of them
+ * where nodes have enough edges on average, and a share of them where they have less. */
+static double edge_cost(const struct job *j, uint32_t d, double degree)
+{
+    struct edition *e = spread_ask_collection(j);
+    if (!e || d != SPREAD_SIMILAR_DEPTH + 1) return 1;
+    const struct spread_embeddings embeddings = {.dimension = collection_dimension(e)};
+    double share = degree < SPREAD_SIMILAR_EDGES ? degree / SPREAD_SIMILAR_EDGES : 1;
+    return 1 + share * (spread_similar_cost(&embeddings) - 1);
+}
+
 /* Edges that one set follows if each node has `degree` of them and no hop meets a node twice. all:
  * nothing fades or is dropped. *touched: nodes that it reaches. */
 static double walked(const struct job *j, double seeds, double degree, bool all, double *touched)
@@ -47,7 +58,7 @@ static double walked(const struct job *j, double seeds, double degree, bool all,
     *touched = front;
     for (uint32_t d = 1; d <= s->hops && front >= 1; d++) {
         double edges = front * degree < edges_max ? front * degree : edges_max;
-        sum += edges;
+        sum += edges * edge_cost(j, d, degree);
         front = edges < nodes ? edges : nodes;
         if (!all && s->decay != DECAY_TABLE) {
             fade *= spread_ask_decay(s, NULL, d);

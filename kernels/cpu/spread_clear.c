@@ -54,6 +54,10 @@ void spread_run_close(struct spread_run *r)
         soil_front(r, s, &s->fronts[f]);
     if (s->scratch_soiled) spread_soil(s, s->scratch, SPREAD_SCRATCH * sizeof *s->scratch);
     if (s->pull_parts) spread_soil(s, s->starts, (s->pull_parts + 1) * sizeof *s->starts);
+    spread_soil(s, s->similar, s->similar_max * sizeof *s->similar);
+    if (s->scatter_parts) spread_soil(s, s->starts, (s->scatter_parts + 1) * sizeof *s->starts);
+    if (s->scatter_parts)
+        spread_soil(s, s->start_edges, (s->scatter_parts + 1) * sizeof *s->start_edges);
     s->step = SPREAD_STEP_CLOSED;
 }
 

@@ -81,9 +81,11 @@ static void count_part(struct spread_run *r, struct spread_range range)
     const struct spread_front *senders = spread_senders(s);
     struct targets found;
     uint64_t since = 0;
+    bool similar = spread_similar_level(r);
     found.count = 0;
     if (s->depth == 0) count_seeds(r, &found);
     for (uint32_t i = range.first; i < range.last; i++) {
+        if (similar) s->similar[i] = spread_similar_node(r, senders->nodes[i]);
         fetch_ahead(r->graph, s->places, senders->nodes, i, range.last);
         struct spread_list list = *spread_out_list(r->graph, senders->nodes[i]);
         const struct spread_edge *edges = r->graph->out_edges + list.first;
@@ -119,42 +121,117 @@ static void put(const struct spread_run *r, uint32_t target, float value, uint32
     s->contributions[at] = contribution_of(value, source);
 }
 
-static void scatter_node(const struct spread_run *r, const struct spread_front *senders, uint32_t i)
+/* What a node sends: what it gained, and by which factor that fades. */
+struct sending {
+    uint32_t node, gains;
+    float gain[SPREAD_GAINS], decay;
+};
+
+static struct sending sending_of(const struct spread_run *r, uint32_t i)
+{
+    struct spread_state *s = spread_state_of(r);
+    const struct spread_front *senders = spread_senders(s);
+    struct sending sending = {.node = senders->nodes[i],
+                              .gains = gains_of(senders, i),
+                              .decay = r->question->decay[s->depth]};
+    for (uint32_t k = 0; k < sending.gains; k++)
+        sending.gain[k] = senders->gains[k][i];
+    return sending;
+}
+
+static void put_all(const struct spread_run *r, const struct sending *from, uint32_t target,
+                    float weight)
+{
+    for (uint32_t k = 0; k < from->gains; k++)
+        put(r, target, spread_contribution(from->gain[k], weight, from->decay), from->node);
+}
+
+/* A range of a sender's edges. */
+static void scatter_node(const struct spread_run *r, uint32_t i, struct spread_range range)
 {
     const struct spread_graph *g = r->graph;
     const struct spread_question *q = r->question;
-    uint32_t node = senders->nodes[i], depth = spread_state_of(r)->depth;
-    uint32_t gains = gains_of(senders, i), kind = g->kinds ? g->kinds[node] : SPREAD_PLAIN;
+    struct sending from = sending_of(r, i);
+    uint32_t node = from.node, kind = g->kinds ? g->kinds[node] : SPREAD_PLAIN;
     struct spread_list list = *spread_out_list(g, node);
     const struct spread_edge *edges = g->out_edges + list.first;
-    for (uint32_t e = 0; e < list.count; e++) {
+    for (uint32_t e = range.first; e < range.last; e++) {
         uint32_t target = edges[e].node;
         if (e % SPREAD_WAY == SPREAD_WAY - 1) spread_give_way(r);
         if (!spread_is_allowed(q, target)) continue;
         float direction =
             g->kinds && !q->ignore_kinds ? spread_direction(kind, g->kinds[target]) : 1.0f;
-        float weight = spread_weight(edges[e].weight, direction, q->fan, kind, list.count,
-                                     spread_factor(g, node));
-        for (uint32_t k = 0; k < gains; k++)
-            put(r, target, spread_contribution(senders->gains[k][i], weight, q->decay[depth]),
-                node);
+        put_all(r, &from, target,
+                spread_weight(edges[e].weight, direction, q->fan, kind, list.count,
+                              spread_factor(g, node)));
     }
 }
 
+/* The same with similarity in the place of weights. */
+static void scatter_similar(const struct spread_run *r, uint32_t i, struct spread_range range)
+{
+    const struct spread_graph *g = r->graph;
+    struct sending from = sending_of(r, i);
+    const struct spread_edge *edges = g->out_edges + spread_out_list(g, from.node)->first;
+    uint32_t targets[SPREAD_SIMILAR_CHUNK], count = 0;
+    float weights[SPREAD_SIMILAR_CHUNK];
+    for (uint32_t e = range.first; e < range.last; e++) {
+        targets[count] = edges[e].node;
+        if (e % SPREAD_WAY == SPREAD_WAY - 1) spread_give_way(r);
+        count += spread_is_allowed(r->question, edges[e].node);
+        if (count < SPREAD_SIMILAR_CHUNK && e + 1 < range.last) continue;
+        spread_similar_weights(r, from.node, targets, count, weights);
+        for (uint32_t k = 0; k < count; k++)
+            put_all(r, &from, targets[k], weights[k]);
+        count = 0;
+    }
+}
+
+static void scatter_seeds(const struct spread_run *r)
+{
+    const struct spread_question *q = r->question;
+    for (uint64_t i = 0; i < q->seed_count; i++) {
+        spread_give_way_at(r, i + 1);
+        put(r, q->seeds[i].node, q->seeds[i].activation, SPREAD_NO_NODE);
+    }
+}
+
+/* Whole senders. */
 static void scatter_part(struct spread_run *r, struct spread_range range)
 {
     struct spread_state *s = spread_state_of(r);
     uint64_t since = 0;
-    for (uint64_t i = 0; s->depth == 0 && i < r->question->seed_count; i++) {
-        spread_give_way_at(r, i + 1);
-        put(r, r->question->seeds[i].node, r->question->seeds[i].activation, SPREAD_NO_NODE);
-    }
+    bool similar = spread_similar_level(r);
+    if (s->depth == 0) scatter_seeds(r);
     const struct spread_front *senders = spread_senders(s);
     for (uint32_t i = range.first; i < range.last; i++) {
+        uint32_t edges = spread_out_list(r->graph, senders->nodes[i])->count;
+        struct spread_range all = {0, edges};
         fetch_ahead(r->graph, s->places, senders->nodes, i, range.last);
-        scatter_node(r, senders, i);
-        spread_pace(r, &since,
-                    spread_out_list(r->graph, senders->nodes[i])->count % SPREAD_WAY + 1);
+        if (similar && s->similar[i])
+            scatter_similar(r, i, all);
+        else
+            scatter_node(r, i, all);
+        spread_pace(r, &since, edges % SPREAD_WAY + 1);
+    }
+}
+
+/* A part that spread_similar_cut has cut: senders may be divided. */
+static void scatter_cut(struct spread_run *r, uint32_t part)
+{
+    struct spread_state *s = spread_state_of(r);
+    const struct spread_front *senders = spread_senders(s);
+    uint32_t first = s->starts[part], last = s->starts[part + 1], count = senders->count;
+    uint64_t since = 0;
+    for (uint32_t i = first; i <= last && i < count; i++) {
+        uint32_t edges = spread_out_list(r->graph, senders->nodes[i])->count;
+        struct spread_range range = {i == first ? s->start_edges[part] : 0,
+                                     i == last ? s->start_edges[part + 1] : edges};
+        if (s->similar[i])
+            scatter_similar(r, i, range);
+        else
+            scatter_node(r, i, range);
+        spread_pace(r, &since, (range.last - range.first) % SPREAD_WAY + 1);
     }
 }
 
@@ -297,7 +374,8 @@ uint32_t spread_engram_start(struct spread_run *r)
     forget_targets(s);
     uint64_t most = contributions_most(r, s);
     if (!make_room(r, s, most)) return 0;
-    bool whole = r->alone || s->depth == 0 || most <= SPREAD_PART_EDGES;
+    bool whole = s->depth == 0 || r->alone || most <= SPREAD_PART_EDGES;
+    if (spread_similar_level(r)) whole = spread_similar_whole(r, most);
     s->step = whole ? SPREAD_STEP_LEVEL : SPREAD_STEP_COUNT;
     s->work = most;
     return whole ? 1 : parts_for(most, spread_senders(s)->count);
@@ -312,6 +390,7 @@ uint32_t spread_engram_onward(struct spread_run *r)
     }
     place_targets(r, s);
     s->step = SPREAD_STEP_SCATTER;
+    if (spread_similar_level(r)) return spread_similar_cut(r);
     return parts_for(s->work, spread_senders(s)->count);
 }
 
@@ -322,7 +401,10 @@ void spread_engram_part(struct spread_run *r, uint32_t part)
     struct spread_range senders = spread_share(spread_senders(s)->count, part, s->parts);
     if (whole || s->step == SPREAD_STEP_COUNT) count_part(r, senders);
     if (whole) place_targets(r, s);
-    if (whole || s->step == SPREAD_STEP_SCATTER) scatter_part(r, senders);
+    if (s->step == SPREAD_STEP_SCATTER && spread_similar_level(r))
+        scatter_cut(r, part);
+    else if (whole || s->step == SPREAD_STEP_SCATTER)
+        scatter_part(r, senders);
     if (whole || s->step == SPREAD_STEP_FOLD)
         fold_part(r, spread_share(s->target_count, part, s->parts));
 }

@@ -114,6 +114,13 @@ struct spread_state {
     /* how many nodes of a window are done in this hop, if parts share the window */
     _Atomic(uint32_t) *pulled;
     uint32_t pull_parts;
+    /* Mode engram, in the level where similarity may take the place of weights: whether it does for
+     * sender i; it uses the memory of depths. Then the parts of a scatter are ranges of edges: where
+     * they begin, by sender and by edge of it; parts + 1 of them. */
+    uint8_t *similar;
+    uint32_t similar_max; /* senders that have been looked at */
+    uint32_t *start_edges;
+    uint32_t scatter_parts;
     struct spread_soiled soiled[SPREAD_SOILED_MAX]; /* once the run is closed */
     uint32_t soiled_count;
 };
@@ -280,6 +287,20 @@ void spread_clear_part(struct spread_run *r, uint32_t part);
 uint32_t spread_engram_start(struct spread_run *r);
 uint32_t spread_engram_onward(struct spread_run *r);
 void spread_engram_part(struct spread_run *r, uint32_t part);
+
+/* spread_similar.c: true if similarity may take the place of weights in this level. */
+bool spread_similar_level(const struct spread_run *r);
+/* True if it does for what this node sends: all embeddings are there. */
+bool spread_similar_node(const struct spread_run *r, uint32_t node);
+/* Computes the effective weights of edges that lead to `count` of its targets, SPREAD_SIMILAR_CHUNK
+ * at most. */
+enum { SPREAD_SIMILAR_CHUNK = 64 };
+void spread_similar_weights(const struct spread_run *r, uint32_t node, const uint32_t *targets,
+                            uint32_t count, float *weights);
+/* Begins the level. True: it has few contributions, so it is one part. */
+bool spread_similar_whole(const struct spread_run *r, uint64_t contributions);
+/* Cuts the senders' edges into parts of a scatter that take about as long; returns how many. */
+uint32_t spread_similar_cut(struct spread_run *r);
 
 /* A contribution: in the upper half a key that sorts the largest first, in the lower half the
  * source. */

@@ -24,6 +24,7 @@ static uint64_t lay_out(struct spread_state *s, char *memory, uint64_t nodes)
 {
     uint64_t used = aligned(sizeof *s);
     s->starts = take(memory, &used, (SPREAD_PARTS_MAX + 1) * sizeof *s->starts);
+    s->start_edges = take(memory, &used, (SPREAD_PARTS_MAX + 1) * sizeof *s->start_edges);
     s->scratch = take(memory, &used, SPREAD_SCRATCH * sizeof *s->scratch);
     s->places = take(memory, &used, nodes * sizeof *s->places);
     s->records = take(memory, &used, nodes * sizeof *s->records);
@@ -39,6 +40,7 @@ static uint64_t lay_out(struct spread_state *s, char *memory, uint64_t nodes)
     s->parents = (uint32_t *)s->fronts[1].gains[2];
     s->visits = take(memory, &used, nodes * sizeof *s->visits);
     s->depths = take(memory, &used, nodes * sizeof *s->depths);
+    s->similar = s->depths;
     s->pulled = take(memory, &used, (nodes / SPREAD_WINDOW + 1) * sizeof *s->pulled);
     return used;
 }
@@ -201,6 +203,14 @@ static uint32_t conclude(struct spread_run *r, struct spread_state *s)
     return s->parts = spread_dense_records(r);
 }
 
+/* Returns how many edges this sender of the hop counts for. */
+static uint64_t edges_counted(const struct spread_run *r, uint32_t node)
+{
+    uint32_t count = spread_out_list(r->graph, node)->count;
+    bool similar = spread_similar_level(r) && count >= SPREAD_SIMILAR_EDGES;
+    return similar ? (uint64_t)count * spread_similar_cost(r->question->embeddings) : count;
+}
+
 /* True if the hop would follow more edges than the run may. After a pull, senders are not listed,
  * and all edges count. */
 static bool outgrows(struct spread_run *r, struct spread_state *s)
@@ -211,7 +221,7 @@ static bool outgrows(struct spread_run *r, struct spread_state *s)
     uint32_t listed = senders->sent_full ? 0 : senders->count;
     if (senders->sent_full) edges += r->graph->edges;
     for (uint32_t i = 0; i < listed && edges <= r->edges_max; i++)
-        edges += spread_out_list(r->graph, senders->nodes[i])->count;
+        edges += edges_counted(r, senders->nodes[i]);
     r->edges_followed = edges;
     r->outgrown = edges > r->edges_max || listed > r->edges_max;
     return r->outgrown;

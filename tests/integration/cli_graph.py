@@ -5,6 +5,7 @@ activation below is exact, or one rounding away from what stands here.
 """
 import array
 import json
+import math
 import os
 import pty
 import re
@@ -310,6 +311,30 @@ def cues(t):
     check("rows of v nearest to query id 99 " in p.stderr, "no seed: " + p.stderr)
 
 
+def similar(t):
+    """From node 1, by way of node 2, to 16 others, whose vectors stand at angles to node 2's."""
+    write("hub.tsv", "1 2 1\n" + "".join("2 %d 0.125\n" % i for i in range(3, 19)))
+    t.run("graph", "load", "hub", "hub.tsv", "--create")
+    rows = [[1, 0], [1, 0]] + [[math.cos(i / 10), math.sin(i / 10)] for i in range(16)]
+    write_npy("hub.npy", "f", "(18, 2)", [x for row in rows for x in row])
+    write_npy("hub_ids.npy", "Q", "(18,)", list(range(1, 19)))
+    t.run("load", "hub_rows", "hub.npy", "--ids", "hub_ids.npy", "--create", "--metric", "l2")
+    ask = ["spread", "hub", "--seed", "1", "--hops", "2", "--decay", "constant", "--threshold",
+           "0.25,0,0"]
+    plain = t.json(*ask)[0]
+    check(all(n["activation"] == .125 for n in plain["nodes"] if n["id"] > 2) and
+          "embeddings_version" not in plain, "without embeddings: %s" % plain)
+    a = t.json(*ask, "--embeddings", "hub_rows")[0]
+    got = {n["id"]: n["activation"] for n in a["nodes"]}
+    for i in range(16):
+        wanted = 1 / (1 + math.exp(-(math.cos(i / 10) - .25) / .5))
+        check(abs(got[i + 3] - wanted) < 1e-6, "node %d: %s, not %s" % (i + 3, got[i + 3], wanted))
+    check(a["embeddings_version"] == version_of(t, "collection", "hub_rows"), "version: %s" % a)
+    t.run("delete", "hub_rows", "9")
+    a = t.json(*ask, "--embeddings", "hub_rows")[0]
+    check(a["nodes"] == plain["nodes"], "one row is missing: %s" % a)
+
+
 def refusals(t):
     write("bad.tsv", "1 2\n\n1 x 3\n")
     write("twice.tsv", "1 plain\n1 concept\n")
@@ -347,7 +372,9 @@ def refusals(t):
             (s + ["--threshold", "1,2", "--mode", "linear"], 2, "--threshold: linear has one"),
             (s + ["--last-hop"], 2, "--last-hop needs --mode linear"),
             (s + ["--last-hop", "--paths", "--mode", "linear"], 2, "give one"),
-            (s + ["--no-kinds", "--mode", "linear"], 2, "--no-kinds need --mode engram"),
+            (s + ["--no-kinds", "--mode", "linear"], 2, "--no-kinds and --embeddings need --mode"),
+            (s + ["--embeddings", "v", "--mode", "linear"], 2, "--embeddings need --mode engram"),
+            (s + ["--embeddings", "zz"], 1, "'zz'"),
             (s + ["--top", "-1"], 2, "--top"), (s + ["--touched-max", "0"], 2, "--touched-max"),
             (s + ["--time-max-ms", "0"], 2, "--time-max-ms"), (s + ["-k", "3"], 2, "-k need --cue"),
             (s + ["--within", "none.npy"], 4, "none.npy: allows no node"),
@@ -449,7 +476,7 @@ def main():
         daemon = start_daemon("socket", "gpu.devices=none")
         tool = Tool("socket")
         try:
-            for part in loads, changes, weights, expects, counted, spreads, tables, pictures, cues, refusals, interrupted, \
+            for part in loads, changes, weights, expects, counted, spreads, tables, pictures, cues, similar, refusals, interrupted, \
                     in_pieces:
                 part(tool)
         finally:

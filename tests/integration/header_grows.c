@@ -99,6 +99,9 @@ static void graphs(void)
     OK(ea_spread(c, "g", &(ea_spread_options){.mode = EA_LINEAR, .decay = EA_DECAY_CONSTANT},
                  &(ea_seeds){.sets = 1, .ids = ids, .count = 1}, &spread.it));
     EXPECT(spread.it.sets == 1 && spread.it.count == 3 && spread.it.meta);
+    OK(ea_spread(c, "g", &(ea_spread_options){.mode = EA_ENGRAM, .embeddings = "b"},
+                 &(ea_seeds){.sets = 1, .ids = ids, .count = 1}, &spread.it));
+    EXPECT(spread.it.embeddings_version);
     ea_graph_info *list;
     size_t count;
     OK(ea_graph_list(c, &list, &count));

@@ -66,8 +66,42 @@ void twin_make(struct twin *t, ea_client *c, const char *name, uint32_t nodes, u
     free(factors);
 }
 
+void twin_embed(struct twin *t, ea_client *c, uint32_t dimension)
+{
+    struct failure f;
+    expect_ok(c, ea_collection_create(c, "embeddings", dimension, EA_SQUARED_EUCLIDEAN, NULL));
+    cr_assert_eq(store_collection_create(t->store, t->space, "embeddings", dimension,
+                                         METRIC_SQUARED_EUCLIDEAN, &f, &t->embeddings),
+                 STATUS_OK);
+}
+
+void twin_set_rows(struct twin *t, ea_client *c, uint32_t first, uint32_t step, uint64_t seed)
+{
+    uint32_t dimension = collection_info(t->embeddings).dimension;
+    uint64_t count = (t->nodes - first + step - 1) / step, *ids = malloc(count * sizeof *ids);
+    float *rows = aligned_alloc(64, (count * dimension * sizeof *rows + 63) / 64 * 64);
+    struct upsert_counts here;
+    struct failure f;
+    for (uint64_t i = 0; i < count; i++) {
+        float lean = (float)draw(&seed, 5) - 2;
+        ids[i] = t->ids[first + i * step];
+        for (uint32_t k = 0; k < dimension; k++)
+            rows[i * dimension + k] = draw_weight(&seed) - 0.5f + lean * 0.2f;
+    }
+    const ea_rows there = {.collection = "embeddings",
+                           .ids = ids,
+                           .rows = rows,
+                           .count = count,
+                           .dimension = dimension};
+    expect_ok(c, ea_upsert(c, &there, NULL));
+    cr_assert_eq(collection_upsert(t->embeddings, ids, rows, count, &here, &f), STATUS_OK);
+    free(ids);
+    free(rows);
+}
+
 void twin_drop(struct twin *t, ea_client *c)
 {
+    if (t->embeddings) expect_ok(c, ea_collection_drop(c, "embeddings"));
     expect_ok(c, ea_graph_drop(c, t->name));
     store_destroy(t->store);
     heap_destroy(t->heap);
@@ -247,6 +281,8 @@ void twin_expect(struct twin *t, ea_client *c, const struct twin_question *q)
     ea_spread_result r = {0};
     expect_ok(c, twin_spread(t, c, q, &r));
     struct spread_case asked = case_of(q);
+    if (q->options.embeddings) asked.embeddings = collection_now(t->embeddings);
+    cr_assert_eq(!r.embeddings_version, !q->options.embeddings);
     struct spread_reply reply = {
         .sets = r.sets,
         .count = r.count,

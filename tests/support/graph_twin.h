@@ -17,6 +17,7 @@ struct twin {
     struct store *store;
     struct space *space;
     struct graph *graph;
+    struct collection *embeddings; /* twin_embed; NULL: none */
     uint64_t *ids;
     uint32_t nodes;
     uint64_t seed; /* of twin_draw */
@@ -31,6 +32,11 @@ uint32_t twin_draw(struct twin *t, uint32_t below);
 void twin_add_edges(struct twin *t, ea_client *c, uint64_t count, uint64_t seed, bool replace);
 void twin_remove_edges(struct twin *t, ea_client *c, uint64_t count, uint64_t seed);
 void twin_remove_nodes(struct twin *t, ea_client *c, uint32_t count);
+
+/* Makes the collection "embeddings", here and there, which twin_drop drops; it has no rows yet. */
+void twin_embed(struct twin *t, ea_client *c, uint32_t dimension);
+/* New rows for nodes first, first + step, ...: those of the same seed are the same. */
+void twin_set_rows(struct twin *t, ea_client *c, uint32_t first, uint32_t step, uint64_t seed);
 
 /* A spread of it, with what it points to. */
 struct twin_question {

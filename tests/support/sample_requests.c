@@ -360,6 +360,12 @@ static void make_spread_plain(struct sample *s)
     ADD(s->message.spread, seeds, DTYPE_UINT64, 2, 1);
 }
 
+static void make_spread_embeddings(struct sample *s)
+{
+    make_spread_plain(s);
+    strcpy(s->message.spread.embeddings, "rows");
+}
+
 static const struct {
     const char *name;
     void (*make)(struct sample *s);
@@ -397,6 +403,7 @@ static const struct {
     {"cleanup", sample_make_cleanup},
     {"spread", make_spread},
     {"spread_plain", make_spread_plain},
+    {"spread_embeddings", make_spread_embeddings},
     {"graph_create", make_graph_create},
     {"graph_drop", make_graph_drop},
     {"graph_list", make_graph_list},

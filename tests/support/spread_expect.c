@@ -165,6 +165,18 @@ static struct spread_question question_of(const struct spread_case *c, const flo
     return q;
 }
 
+static bool find_row(void *owner, const uint64_t *ids, size_t count, const float **rows,
+                     float *norms)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t row = collection_find_row(owner, ids[i]);
+        if (row == COLLECTION_NO_ROW) return false;
+        rows[i] = collection_row(owner, row);
+        norms[i] = collection_norm(owner, row);
+    }
+    return true;
+}
+
 const char *spread_reply_wrong(const struct graph *g, const struct spread_case *c,
                                const struct spread_reply *r)
 {
@@ -173,6 +185,11 @@ const char *spread_reply_wrong(const struct graph *g, const struct spread_case *
     uint64_t *allowed = c->within ? calloc(view.nodes / 64 + 1, sizeof *allowed) : NULL;
     struct spread_seed *seeds = malloc((c->seed_count + 1) * sizeof *seeds);
     struct spread_question q = question_of(c, decay, allowed);
+    const struct spread_embeddings embeddings = {
+        .dimension = c->embeddings ? collection_dimension(c->embeddings) : 0,
+        .find = find_row,
+        .owner = c->embeddings};
+    if (c->embeddings) q.embeddings = &embeddings;
     for (uint32_t d = 1; d <= c->how.hops; d++)
         decay[d] = (float)decay_of(c, d);
     for (uint64_t i = 0; allowed && i < c->within_count; i++) {

@@ -8,6 +8,7 @@
 #define ENGRAM_TESTS_SUPPORT_SPREAD_EXPECT_H
 
 #include "daemon/base/job.h"
+#include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 
 /* As in SpreadRequest; offsets NULL: one set; activations NULL: all 1; within NULL: all nodes. */
@@ -18,6 +19,7 @@ struct spread_case {
     uint64_t sets, seed_count, within_count;
     const uint64_t *offsets, *seeds, *within;
     const float *activations;
+    struct edition *embeddings; /* of the collection that the request names; NULL: none */
 };
 
 /* As in SpreadReply. path_offsets NULL: none came. */

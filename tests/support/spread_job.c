@@ -52,6 +52,24 @@ struct spread_scene spread_job_open(uint32_t nodes, uint64_t edges, bool negativ
     return b;
 }
 
+void spread_job_embed(struct spread_scene *b, uint32_t dimension, uint32_t missing)
+{
+    struct failure f;
+    struct upsert_counts counts;
+    float *row = malloc(dimension * sizeof *row);
+    cr_assert_eq(store_collection_create(b->store, b->space, "vectors", dimension, METRIC_DOT, &f,
+                                         &b->embeddings),
+                 STATUS_OK);
+    for (uint32_t n = 0; n < b->nodes; n++) {
+        if (spread_job_draw(b, 1000) < missing) continue;
+        float lean = (float)spread_job_draw(b, 5) - 2;
+        for (uint32_t i = 0; i < dimension; i++)
+            row[i] = draw_weight(b) - 0.5f + lean * 0.2f;
+        cr_assert_eq(collection_upsert(b->embeddings, &b->ids[n], row, 1, &counts, &f), STATUS_OK);
+    }
+    free(row);
+}
+
 void spread_job_close(struct spread_scene *b)
 {
     store_destroy(b->store);
@@ -127,6 +145,9 @@ struct job spread_job_of(struct spread_scene *b, const struct spread_case *c)
                     .kernels = vectors_choose("auto"),
                     .worker_count = 3,
                     .reply_bytes_max = UINT64_C(1) << 27};
+    if (c->embeddings)
+        j.objects[1] = (struct job_object){.resident = collection_resident(b->embeddings),
+                                           .collection = c->embeddings};
     j.request.spread = c->how;
     j.request.k = c->k;
     j.request.ids = spread_job_numbers(c->seeds, c->seed_count);

@@ -14,6 +14,7 @@ struct spread_scene {
     struct store *store;
     struct space *space;
     struct graph *graph;
+    struct collection *embeddings; /* spread_job_embed; NULL: none */
     uint64_t *ids;
     uint32_t nodes;
     uint64_t seed; /* of spread_job_draw */
@@ -21,6 +22,8 @@ struct spread_scene {
 
 /* Random edges, kinds and factors; some weights negative, if asked for. */
 struct spread_scene spread_job_open(uint32_t nodes, uint64_t edges, bool negative, uint64_t seed);
+/* Makes a collection of embeddings: of all nodes but some `missing` in a thousand. */
+void spread_job_embed(struct spread_scene *b, uint32_t dimension, uint32_t missing);
 void spread_job_close(struct spread_scene *b);
 uint32_t spread_job_draw(struct spread_scene *b, uint32_t below);
 

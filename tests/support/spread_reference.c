@@ -226,12 +226,46 @@ static float direction_of(uint8_t from, uint8_t to)
     return 1.0f;
 }
 
+static bool embedding_of(const struct scene *s, uint32_t node, const float **row, float *norm)
+{
+    const struct spread_embeddings *e = s->q->embeddings;
+    return e->find(e->owner, &s->g->ids[node], 1, row, norm);
+}
+
+/* On the way from depth 1 to depth 2, at least 16 neighbours, all with embeddings. */
+static bool is_similar(const struct scene *s, uint32_t node, uint32_t depth)
+{
+    struct spread_list list = *spread_out_list(s->g, node);
+    const float *row;
+    float norm;
+    if (!s->q->embeddings || depth != 1 || list.count < 16) return false;
+    if (!embedding_of(s, node, &row, &norm)) return false;
+    for (uint32_t e = 0; e < list.count; e++)
+        if (!embedding_of(s, s->g->out_edges[list.first + e].node, &row, &norm)) return false;
+    return true;
+}
+
+/* 1 / (1 + e^-((cos(source, target) - threshold) / 0.5)); norms are those of the rows. */
+static float similarity(const struct scene *s, uint32_t source, uint32_t target)
+{
+    uint32_t dimension = s->q->embeddings->dimension;
+    const float *a, *b;
+    float norm;
+    if (!embedding_of(s, source, &a, &norm) || !embedding_of(s, target, &b, &norm)) abort();
+    float cosine = canonical_cosine(canonical_dot(dimension, a, b),
+                                    canonical_norm(canonical_dot(dimension, a, a)),
+                                    canonical_norm(canonical_dot(dimension, b, b)));
+    float x = (cosine - s->q->thresholds[0]) / 0.5f;
+    return 1.0f / (1.0f + canonical_exponential(-x));
+}
+
 static void expand(const struct scene *s, uint32_t node, float gain, uint32_t depth,
                    struct contributions *next)
 {
     const struct spread_graph *g = s->g;
     struct spread_list list = *spread_out_list(g, node);
     uint8_t kind = g->kinds ? g->kinds[node] : SPREAD_PLAIN;
+    bool similar = is_similar(s, node, depth);
     for (uint32_t e = 0; e < list.count; e++) {
         struct spread_edge edge = g->out_edges[list.first + e];
         if (!may_touch(s, edge.node)) continue;
@@ -241,6 +275,7 @@ static void expand(const struct scene *s, uint32_t node, float gain, uint32_t de
         if (s->q->fan == SPREAD_FAN_DIVIDE && kind == SPREAD_CONCEPT) w /= (float)list.count;
         if (s->q->fan == SPREAD_FAN_SQRT && kind == SPREAD_CONCEPT) w /= sqrtf((float)list.count);
         if (s->q->fan != SPREAD_FAN_NONE && kind == SPREAD_EPISODE) w *= 1.2f;
+        if (similar) w = similarity(s, node, edge.node);
         w *= g->factors ? g->factors[node] : 1.0f;
         float value = gain * w;
         value *= s->q->decay[depth + 1];

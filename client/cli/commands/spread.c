@@ -36,6 +36,7 @@ enum {
     OPTION_DECAY,
     OPTION_FAN,
     OPTION_NO_KINDS,
+    OPTION_EMBEDDINGS,
     OPTION_LAST_HOP,
     OPTION_WITHIN,
     OPTION_PATHS,
@@ -69,6 +70,10 @@ static const struct argp_option spread_options[] = {
     {"fan", OPTION_FAN, "EFFECT", 0,
      "engram: none (the default), sqrt or divide what a concept sends by its edges", 0},
     {"no-kinds", OPTION_NO_KINDS, NULL, 0, "engram: kinds of nodes do not matter", 0},
+    {"embeddings", OPTION_EMBEDDINGS, "COLLECTION", 0,
+     "engram: from depth 1 to depth 2, edges of nodes that have 16 or more of them weigh what the "
+     "vectors of their ends in COLLECTION are alike",
+     0},
     {"last-hop", OPTION_LAST_HOP, NULL, 0,
      "linear: activation after the last hop alone, not that of all hops", 0},
     {"within", OPTION_WITHIN, "FILE.npy", 0, "Only the nodes whose ids are in FILE", 0},
@@ -148,8 +153,8 @@ static void check_options(struct spread *o, struct argp_state *state)
     if (s->mode == EA_ENGRAM && s->last_hop) argp_error(state, "--last-hop needs --mode linear");
     if (s->last_hop && s->paths)
         argp_error(state, "--paths tells of the first touch, --last-hop of the last; give one");
-    if (s->mode == EA_LINEAR && (s->fan || s->ignore_kinds))
-        argp_error(state, "--fan and --no-kinds need --mode engram");
+    if (s->mode == EA_LINEAR && (s->fan || s->ignore_kinds || s->embeddings))
+        argp_error(state, "--fan, --no-kinds and --embeddings need --mode engram");
     if (s->mode == EA_LINEAR && o->threshold_count > 1)
         argp_error(state, "--threshold: linear has one threshold");
     check_table(o, state);
@@ -166,6 +171,7 @@ static error_t parse_rule(int key, char *text, struct argp_state *state)
     case 't': take_thresholds(o, state, text); break;
     case OPTION_FAN: take_fan(o, state, text); break;
     case OPTION_NO_KINDS: s->ignore_kinds = true; break;
+    case OPTION_EMBEDDINGS: s->embeddings = text; break;
     case OPTION_LAST_HOP: s->last_hop = true; break;
     case OPTION_WITHIN: o->within_path = text; break;
     case OPTION_TOUCHED_MAX:

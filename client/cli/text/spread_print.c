@@ -150,6 +150,7 @@ static void json_set(const struct spread_print *p, const ea_spread_result *r, ui
     json_u64(&j, "touched", r->touched[set]);
     json_u64(&j, "cycles", r->cycles[set]);
     json_bool(&j, "truncated", r->truncated[set]);
+    if (r->embeddings_version) json_u64(&j, "embeddings_version", r->embeddings_version);
     json_object(&j, "tiers");
     json_float(&j, "hot", r->tier_sums[3 * set]);
     json_float(&j, "warm", r->tier_sums[3 * set + 1]);

@@ -114,6 +114,14 @@ Test(graphs, spread)
     cr_assert(r.visits[0] == 1 && r.depths[0] == 1 && r.truncated[0] == 1);
     cr_assert(r.touched[0] == 0 && r.cycles[0] == 0 && r.tier_sums[2] == 0.5F);
     cr_assert(!r.path_offsets && !r.path_ids);
+    o.embeddings = "rows";
+    OK(ea_spread(client, "links", &o, &(ea_seeds){.sets = 1, .ids = ids, .count = 3}, &r));
+    char name[200];
+    memset(name, 'x', sizeof name);
+    name[199] = 0;
+    o.embeddings = name;
+    BAD(ea_spread(client, "links", &o, &(ea_seeds){.sets = 1, .ids = ids, .count = 3}, &r));
+    cr_assert(strstr(ea_error_text(client), "embeddings"), "%s", ea_error_text(client));
     o = (ea_spread_options){.mode = EA_LINEAR,
                             .decay = EA_DECAY_TABLE,
                             .decay_table = table,

@@ -61,6 +61,52 @@ Test(op_spread, one_set_by_several_workers, .timeout = 900)
     spread_job_close(&b);
 }
 
+/* Nodes with embeddings: similarity takes the place of weights. */
+Test(op_spread, embeddings_take_the_place_of_weights, .timeout = 900)
+{
+    int changed = 0;
+    for (uint64_t seed = 1; seed <= 4; seed += sweep_stride(2)) {
+        struct spread_scene b = spread_job_open(60 + 30 * (uint32_t)seed, 3000, false, seed);
+        struct spread_asked a;
+        spread_job_embed(&b, 24 + 10 * (uint32_t)seed, seed % 4 == 0 ? 20 : 0);
+        for (int i = 0; i < 12; i++) {
+            spread_job_ask_randomly(&b, &a, SPREAD_ENGRAM);
+            a.c.embeddings = collection_now(b.embeddings);
+            expect_right(&b, &a.c);
+            struct job j = spread_job_of(&b, &a.c);
+            j.ticket.work = operation_work(&j);
+            cr_assert_not(j.ticket.work.gpu_able, "an order names one replica");
+            cr_assert_eq(run_job(&j, 1), STATUS_OK);
+            struct spread_reply r = spread_job_reply(&j);
+            cr_assert_eq(j.result.versions[1], collection_info(b.embeddings).version);
+            a.c.embeddings = NULL;
+            changed += spread_reply_wrong(b.graph, &a.c, &r) != NULL;
+            run_job_reset(&j);
+        }
+        spread_job_close(&b);
+    }
+    cr_assert(changed > 8, "%d changed", changed);
+}
+
+/* One set by all workers, of a level that is cut into parts. */
+Test(op_spread, embeddings_of_many_nodes, .timeout = 900)
+{
+    struct spread_scene b = spread_job_open(3000, 80000, false, 5);
+    struct spread_asked a;
+    spread_job_embed(&b, 768, 0);
+    spread_job_ask(&a, SPREAD_ENGRAM, 3);
+    a.c.offsets = NULL;
+    a.c.seed_count = 20;
+    a.c.embeddings = collection_now(b.embeddings);
+    for (int i = 0; i < 20; i++)
+        a.seeds[i] = b.ids[spread_job_draw(&b, b.nodes)];
+    expect_right(&b, &a.c);
+    struct job j = spread_job_of(&b, &a.c), without = j;
+    without.objects[1] = (struct job_object){0};
+    cr_assert_gt(operation_work(&j).pairs, 2 * operation_work(&without).pairs);
+    spread_job_close(&b);
+}
+
 /* On trial a spread gives its answer, or none at all if it would follow too many edges; then the
  * next one finds nothing of it. */
 Test(op_spread, on_trial_it_is_whole_or_not_at_all, .timeout = 900)

@@ -58,11 +58,13 @@ Test(op_spread_ends, every_failure_in_turn, .timeout = 900)
     struct spread_scene b = spread_job_open(500, 8000, false, 6);
     struct spread_asked a;
     unsigned refused = 0, answered = 0;
-    for (int which = 0; which < 4; which++) {
-        spread_job_ask(&a, which % 2 ? SPREAD_LINEAR : SPREAD_ENGRAM, 3);
+    spread_job_embed(&b, 40, 0);
+    for (int which = 0; which < 6; which++) {
+        spread_job_ask(&a, which % 2 && which < 4 ? SPREAD_LINEAR : SPREAD_ENGRAM, 3);
         a.c.how.paths = true;
         a.c.seed_count = 6;
-        if (which / 2) a.c.offsets = NULL;
+        if (which / 2 % 2 || which == 5) a.c.offsets = NULL;
+        if (which >= 4) a.c.embeddings = collection_now(b.embeddings);
         a.c.sets = 3;
         for (uint64_t s = 0; s < 3; s++)
             a.offsets[s + 1] = 2 * s + 2;

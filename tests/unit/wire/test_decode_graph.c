@@ -173,6 +173,11 @@ Test(decode_graph, spread_reaches_the_job)
     cr_assert(q->k == 0 && p->touched_max == 0 && p->time_max_us == 0);
     cr_assert(q->offsets.dtype == DTYPE_NONE && q->weights.dtype == DTYPE_NONE);
     cr_assert(q->table.dtype == DTYPE_NONE && q->filter_ids.dtype == DTYPE_NONE);
+    cr_assert_str_eq(q->names[1], "");
+    sample_find("spread_embeddings", &s);
+    cr_assert_eq(decode(&s), STATUS_OK, "%s", job.failure.text);
+    cr_assert_str_eq(q->names[0], "links");
+    cr_assert_str_eq(q->names[1], "rows");
 }
 
 Test(decode_graph, modes_and_what_belongs_to_them)
@@ -201,6 +206,12 @@ Test(decode_graph, modes_and_what_belongs_to_them)
     sample_find("spread", &s);
     s.message.spread.fan = engram_accel_v1_FanEffect_FAN_SQRT;
     refused(&s, DETAIL_BAD_MODE, "fan: only in mode engram");
+    sample_find("spread", &s);
+    strcpy(s.message.spread.embeddings, "rows");
+    refused(&s, DETAIL_BAD_MODE, "embeddings: only in mode engram");
+    sample_find("spread_embeddings", &s);
+    memset(s.message.spread.embeddings, 'x', 65);
+    refused(&s, DETAIL_BAD_NAME, "65 bytes, at most 64");
 }
 
 Test(decode_graph, hops_and_k)
