@@ -101,6 +101,9 @@ struct hrr_plan;
 /* True if the spectrum of this length can be computed by itself. */
 bool hrr_has_plan(uint32_t dimension);
 
+/* Returns N, the length in which rows of this dimension are transformed. */
+uint32_t hrr_length(uint32_t dimension);
+
 /* Bytes of the tables of one dimension, a multiple of 64. */
 size_t hrr_plan_bytes(uint32_t dimension);
 

@@ -80,7 +80,7 @@ static uint64_t bind_make(struct holographic *w, uint64_t first, uint64_t count,
 
 static const struct holographic_kind bind_kind = {
     .operands = 2,
-    .products = HOLOGRAPHIC_TRANSFORM,
+    .transforms = true,
     .begin = bind_begin,
     .end = bind_end,
     .scratch_bytes = bind_scratch_bytes,
@@ -107,7 +107,7 @@ static uint64_t unbind_make(struct holographic *w, uint64_t first, uint64_t coun
 
 static const struct holographic_kind unbind_kind = {
     .operands = 2,
-    .products = HOLOGRAPHIC_TRANSFORM,
+    .transforms = true,
     .begin = unbind_begin,
     .end = bind_end,
     .scratch_bytes = bind_scratch_bytes,
@@ -158,7 +158,7 @@ static uint64_t bind_many_make(struct holographic *w, uint64_t first, uint64_t c
 static const struct holographic_kind bind_many_kind = {
     .operands = 1,
     .lists = true,
-    .products = HOLOGRAPHIC_TRANSFORM,
+    .transforms = true,
     .begin = bind_begin,
     .end = bind_end,
     .scratch_bytes = bind_scratch_bytes,
@@ -185,7 +185,7 @@ static enum status ask_codebook(struct job *j, const float *results, uint64_t co
 static const struct holographic_kind cleanup_kind = {
     .operands = 2,
     .first_named = 1,
-    .products = HOLOGRAPHIC_TRANSFORM,
+    .transforms = true,
     .begin = unbind_begin,
     .end = bind_end,
     .follow = ask_codebook,

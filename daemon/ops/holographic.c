@@ -7,6 +7,7 @@
 #include "daemon/exec/steps.h"
 #include "daemon/ops/check.h"
 #include "daemon/ops/work.h"
+#include "kernels/hrr.h"
 
 /* A part is so many numbers of operands, some tenths of a millisecond if they are transformed. */
 enum { CHECKED = 64, PART_NUMBERS = 1 << 15, PART_RESULTS_MIN = 8 };
@@ -132,14 +133,28 @@ static uint32_t dimension_asked(const struct job *j, const struct holographic_ki
     return kind->operands ? dimension_of(&a) : j->request.dimension;
 }
 
+/* Returns what binding a pair costs, in products of rows: three transforms of N log2 N operations,
+ * where N is more than twice the dimension if that has no plan of its own; 16 at 1,024. */
+static uint64_t transform_products(uint32_t dimension)
+{
+    if (dimension < 1 || dimension > HRR_DIMENSION_MAX) return 1; /* it will be refused */
+    uint64_t length = hrr_length(dimension), octaves = 0;
+    while (UINT64_C(1) << octaves < length)
+        octaves++;
+    return 8 * length * octaves / (5 * (uint64_t)dimension);
+}
+
 void holographic_work(const struct job *j, const struct holographic_kind *kind, struct work *w)
 {
     struct operand a = operand_at(j, kind, 0);
     uint64_t results = count_results(j, kind);
-    w->stride = (uint32_t)vector_stride(dimension_asked(j, kind));
+    uint32_t dimension = dimension_asked(j, kind);
+    w->stride = (uint32_t)vector_stride(dimension);
     w->queries = 1;
     w->rows = kind->lists ? a.count : results;
-    w->pairs = work_times(w->rows, kind->products);
+    uint64_t products = kind->products;
+    if (kind->transforms) products = transform_products(dimension) / (kind->lists ? 2 : 1);
+    w->pairs = work_times(w->rows, products);
     w->unbounded = into_of(j, kind) != NULL; /* a write may have to copy */
     w->bytes_out = w->unbounded ? 0 : work_times(results, w->stride * sizeof(float));
 }

@@ -9,7 +9,6 @@
 
 #include "daemon/ops/operation_inside.h"
 
-enum { HOLOGRAPHIC_TRANSFORM = 16 /* products of rows that a transform of one costs */ };
 enum { HOLOGRAPHIC_OPERANDS_MAX = 2, HOLOGRAPHIC_INTO = 2 /* the place of `into` in the table */ };
 
 /* Operand i is the i-th thing that the operation names, or rows. */
@@ -29,7 +28,8 @@ struct holographic_kind {
     uint32_t first_named; /* its first operand's place in the table */
     bool lists; /* a result is made of a list of a's rows; otherwise of one of each operand */
     bool may_overflow; /* a result without a norm is refused */
-    uint32_t products; /* what a row costs, in products of rows; 0: only its bytes */
+    bool transforms;   /* rows are transformed (hrr.h), which sets what they cost */
+    uint32_t products; /* otherwise: what a row costs, in products of rows; at least 1 */
     /* Takes what all workers need; may be NULL. Fails as a step of a plan does. */
     enum status (*begin)(struct job *j, struct holographic *w);
     void (*end)(struct holographic *w); /* may be NULL */

@@ -19,5 +19,5 @@ static uint64_t permute_make(struct holographic *w, uint64_t first, uint64_t cou
 }
 
 static const struct holographic_kind permute_kind = {
-    .operands = 1, .scratch_bytes = permute_scratch_bytes, .make = permute_make};
+    .operands = 1, .products = 1, .scratch_bytes = permute_scratch_bytes, .make = permute_make};
 HOLOGRAPHIC_OPERATION(permute)

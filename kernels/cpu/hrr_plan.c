@@ -18,10 +18,15 @@ bool hrr_has_plan(uint32_t dimension)
     return dimension % 2 == 0 && transform_plan_init(dimension / 2, &transform);
 }
 
+uint32_t hrr_length(uint32_t dimension)
+{
+    return hrr_has_plan(dimension) ? dimension : padded_length(dimension);
+}
+
 static struct hrr_plan plan_of(uint32_t dimension)
 {
-    struct hrr_plan p = {.dimension = dimension, .planned = hrr_has_plan(dimension)};
-    p.length = p.planned ? dimension : padded_length(dimension);
+    struct hrr_plan p = {.dimension = dimension, .length = hrr_length(dimension)};
+    p.planned = p.length == dimension;
     p.points = p.length / 2;
     (void)transform_plan_init(p.points, &p.transform);
     while ((1u << p.width) < p.points)

@@ -89,7 +89,7 @@ Test(cost, what_is_built_in_makes_sense)
                     struct work w = knn(rows, 16);
                     w.operation = operations[o];
                     struct prediction p = cost_predict(m, b, &w);
-                    cr_assert_geq(p.ns, b == BACKEND_GPU ? 30000 : 3000);
+                    cr_assert_geq(p.ns, b == BACKEND_GPU ? 30000 : 1000);
                     cr_assert_gt(p.ns, before);
                     cr_assert(p.busy_ns >= 1 && p.busy_ns <= p.ns);
                     cr_assert(p.confidence >= 0 && p.confidence < 0.5, "%.2f",
