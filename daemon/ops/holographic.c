@@ -78,19 +78,26 @@ static enum status check_counts(struct job *j, const struct holographic_kind *ki
     return STATUS_OK;
 }
 
-static enum status check_lists(struct job *j, const struct holographic_kind *kind)
+static enum status walk_lists(struct job *j, const struct holographic_kind *kind)
 {
     const struct tensor *t = &j->request.offsets;
     const uint64_t *offsets = t->data;
-    struct operand o = operand_at(j, kind, 0);
-    if (!is_present(t)) return STATUS_OK;
-    if (t->rows < 2) return check_refuse(j, DETAIL_BAD_OFFSETS, "offsets: no list");
-    enum status st = check_rising(j, "offsets", t, o.count, "rows");
-    for (uint64_t i = 0; i + 1 < t->rows && !st; i++)
+    enum status st = check_rising(j, "offsets", t, operand_at(j, kind, 0).count, "rows");
+    for (uint64_t i = 0; i + 1 < t->rows && !st; i++) {
+        if (i % CHECK_OFFSETS_MAX == 0) yield_check();
         if (offsets[i] == offsets[i + 1])
             st = failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
                              "offsets: list %" PRIu64 " is empty", i);
+    }
     return st;
+}
+
+static enum status check_lists(struct job *j, const struct holographic_kind *kind)
+{
+    const struct tensor *t = &j->request.offsets;
+    if (!is_present(t)) return STATUS_OK;
+    if (t->rows < 2) return check_refuse(j, DETAIL_BAD_OFFSETS, "offsets: no list");
+    return check_later(t) ? STATUS_OK : walk_lists(j, kind);
 }
 
 static enum status check_into(struct job *j, uint64_t count)
@@ -211,7 +218,8 @@ static struct holographic *state_of(struct job *j)
 static enum status prepare(struct job *j)
 {
     struct holographic *w = state_of(j);
-    enum status st = STATUS_OK;
+    bool later = w->kind->lists && check_later(&j->request.offsets);
+    enum status st = later ? walk_lists(j, w->kind) : STATUS_OK;
     for (uint32_t i = 0; i < w->kind->operands && !st; i++)
         st = find_rows(j, &w->operands[i], w->dimension);
     return st || !w->kind->begin ? st : w->kind->begin(j, w);

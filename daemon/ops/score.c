@@ -57,24 +57,18 @@ static enum status take_result(struct job *j, struct score_plan *w)
     return operation_take_result(j, RESULTS_ScoreCandidates);
 }
 
-static enum status bad_offsets(struct job *j, uint64_t at)
-{
-    return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
-                       "offsets do not rise from 0 to the number of candidates at %" PRIu64, at);
-}
-
-/* Only a walk over all lists shows whether they are valid, and how long the longest is. */
+/* Finds out how long the longest list is; no list that the loop did not check is followed before. */
 static enum status walk_lists(struct job *j, struct score_plan *w)
 {
-    uint64_t n = w->query_count;
-    if (w->offsets[0] != 0) return bad_offsets(j, 0);
-    for (uint64_t q = 0; q < n; q++) {
+    const struct tensor *t = &j->request.offsets;
+    enum status st =
+        is_present(t) ? check_rising(j, "offsets", t, w->rows.count, "candidates") : STATUS_OK;
+    for (uint64_t q = 0; q < w->query_count && !st; q++) {
         if (q % CHECK_EVERY == 0) yield_check();
-        if (w->offsets[q + 1] < w->offsets[q]) return bad_offsets(j, q + 1);
         uint64_t length = w->offsets[q + 1] - w->offsets[q];
         if (length > w->longest) w->longest = length;
     }
-    return w->offsets[n] == w->rows.count ? STATUS_OK : bad_offsets(j, n);
+    return st;
 }
 
 static enum status score_prepare(struct job *j)

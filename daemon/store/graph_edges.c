@@ -261,11 +261,13 @@ static enum status check_offsets(const uint64_t *offsets, uint64_t rows, uint64_
     if (offsets[0] != 0)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
                            "offset 0 is %" PRIu64 ", not 0", offsets[0]);
-    for (uint64_t i = 0; i < rows; i++)
+    for (uint64_t i = 0; i < rows; i++) {
+        graph_yield(i);
         if (offsets[i + 1] < offsets[i])
             return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
                                "offset %" PRIu64 " is %" PRIu64 ", less than the one before it",
                                i + 1, offsets[i + 1]);
+    }
     if (offsets[rows] != n)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
                            "the last offset is %" PRIu64 ", and there are %" PRIu64 " columns",
@@ -276,12 +278,14 @@ static enum status check_offsets(const uint64_t *offsets, uint64_t rows, uint64_
 static enum status check_columns(const uint64_t *columns, uint64_t n, uint64_t rows,
                                  struct failure *f)
 {
-    for (uint64_t i = 0; i < n; i++)
+    for (uint64_t i = 0; i < n; i++) {
+        graph_yield(i);
         if (columns[i] >= rows)
             return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_NODE,
                                "edge %" PRIu64 ": its column %" PRIu64
                                " is none of the matrix's %" PRIu64 " rows",
                                i, columns[i], rows);
+    }
     return STATUS_OK;
 }
 

@@ -11,6 +11,7 @@
 #include <pb_decode.h>
 
 #include "daemon/base/job.h"
+#include "daemon/ops/check.h"
 #include "tests/support/scene.h"
 
 /* ---------------------------------------------------------------- shapes */
@@ -359,6 +360,41 @@ Test(hostile_requests, offsets_that_lead_astray)
         expect_error(fd, 85, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS, "offsets");
     }
     expect_alive(fd);
+    close(fd);
+    scene_close(&s);
+}
+
+/* So many lists that a worker walks them, not the loop. */
+Test(hostile_requests, many_offsets_that_lead_astray)
+{
+    enum { LISTS = CHECK_OFFSETS_MAX + 10, COLUMNS = 4 };
+    struct scene s;
+    scene_open(&s, NULL);
+    scene_make_rows(&s);
+    int fd = scene_connect(&s);
+    struct sample sample;
+    sample_find("score", &sample);
+    uint64_t queries_bytes = frame_align(LISTS * COLUMNS * sizeof(float)),
+             offsets_bytes = frame_align((LISTS + 1) * sizeof(uint64_t)),
+             bytes = queries_bytes + offsets_bytes + 64;
+    char *body = calloc(1, bytes), message[1024];
+    float *queries = (float *)body;
+    uint64_t *offsets = (uint64_t *)(body + queries_bytes);
+    memcpy(body + bytes - 64, sample.body + sample.body_bytes - 64, 64);
+    for (int i = 0; i < LISTS * COLUMNS; i++)
+        queries[i] = 1;
+    sample.message.score.queries.rows = LISTS;
+    sample.message.score.offsets.rows = LISTS + 1;
+    uint32_t message_bytes = sample_message(&sample, message, sizeof message);
+    for (uint64_t bad = 1; bad <= LISTS; bad += bad == 1 ? LISTS - 2 : 1) {
+        for (uint64_t i = 0; i <= LISTS; i++)
+            offsets[i] = i < 5 ? i : 5;
+        offsets[bad] = UINT64_MAX;
+        cr_assert(raw_send_frame(fd, sample.kind, bad, message, message_bytes, body, bytes));
+        expect_error(fd, bad, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS, "offsets: ");
+    }
+    expect_alive(fd);
+    free(body);
     close(fd);
     scene_close(&s);
 }

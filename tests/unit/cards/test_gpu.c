@@ -356,6 +356,19 @@ Test(gpu, many_empty_lists_are_a_workers)
     answer(p, &o, RESULT_OK, 0);
     expect_back(&h, j);
     cr_assert_not(cards_gave_up(j));
+
+    /* Lists that are wrong are the CPU's to refuse. */
+    const struct job_request request = j->request;
+    drop_job(j);
+    j = make_job(&h, OPERATION_SCORE_CANDIDATES);
+    j->request = request;
+    offsets[7] = 1;
+    submit(&h, j);
+    struct job *done = NULL;
+    for (int i = 0; i < 3000000 && !(done = done_take(&h.done)); i++)
+        usleep(100);
+    cr_assert(done == j && !cards_resume(h.gpu, done));
+    cr_assert(cards_gave_up(j) && !j->failure.code);
     drop_job(j);
     heap_give(h.heap, &block);
     close_house(&h);

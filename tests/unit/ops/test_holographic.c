@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/ops/check.h"
 #include "daemon/ops/hrr_plans.h"
 #include "kernels/random.h"
 #include "kernels/superpose.h"
@@ -218,6 +219,34 @@ Test(holographic, superposes_a_long_list)
     ask(&j, 1);
     expect_sums(&j, many, WIDE, NULL, offsets, 1, LONG);
     run_job_reset(&j);
+    free(many);
+}
+
+/* So many that a worker checks them. */
+Test(holographic, refuses_long_lists)
+{
+    enum { LISTS = CHECK_OFFSETS_MAX + 3 };
+    uint64_t *offsets = malloc((LISTS + 1) * sizeof *offsets);
+    float *many = make_floats(LISTS + 1, 3);
+    struct job j = job_on(OPERATION_SUPERPOSE);
+    j.request.rows = floats(many, LISTS, 1);
+    j.request.offsets = numbers(offsets, LISTS + 1);
+    for (uint64_t i = 0; i <= LISTS; i++)
+        offsets[i] = i;
+    ask(&j, LISTS);
+    cr_assert_eq(memcmp(result(&j, 0), many, LISTS * sizeof *many), 0);
+    run_job_reset(&j);
+    offsets[9000] = 9001;
+    cr_assert_eq(operation_check(&j), STATUS_OK, "%s", j.failure.text);
+    expect(&j, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS, "offsets: list 9000 is empty");
+    offsets[9000] = 9002;
+    expect(&j, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
+           "offsets: number 9001 goes back from 9002 to 9001");
+    offsets[9000] = 9000;
+    j.request.rows.rows = LISTS + 1;
+    expect(&j, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
+           "offsets: the last is 16387, 16388 rows given");
+    free(offsets);
     free(many);
 }
 

@@ -1,6 +1,9 @@
 /* Candidates scored, against a naive reference, and what bad lists get. */
 #include <math.h>
+#include <stdio.h>
+#include <sys/mman.h>
 
+#include "daemon/ops/check.h"
 #include "kernels/canonical.h"
 #include "kernels/topk.h"
 #include "tests/support/sweep.h"
@@ -147,6 +150,44 @@ Test(score, says_what_is_wrong)
     expect(&j, STATUS_INVALID_ARGUMENT, DETAIL_BAD_METRIC, "metric 9");
     j.request.queries.columns = 3;
     expect(&j, STATUS_INVALID_ARGUMENT, DETAIL_BAD_DIMENSION, "3 columns");
+    free(queries);
+    close_bench(&b);
+}
+
+/* The loop does not so much as read long lists, which cannot be read here; a worker refuses them in
+ * the words that short ones get. */
+Test(score, leaves_long_lists_to_workers)
+{
+    enum { QUERIES = CHECK_OFFSETS_MAX + 5, BYTES = (QUERIES + 1) * sizeof(uint64_t) };
+    struct bench b = open_bench(4, 900);
+    float *queries = make_floats(QUERIES * 4, 1);
+    uint64_t *offsets =
+        mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(offsets, MAP_FAILED);
+    struct job j = make_job(&b, OPERATION_SCORE_CANDIDATES, false);
+    j.ops = operation_find(OPERATION_SCORE_CANDIDATES);
+    snprintf(j.request.names[0], sizeof j.request.names[0], "c");
+    j.request.queries = floats(queries, QUERIES, 4);
+    j.request.ids = numbers(b.ids, 700);
+    j.request.offsets = numbers(offsets, QUERIES + 1);
+    for (uint64_t i = 0; i <= QUERIES; i++)
+        offsets[i] = i < 700 ? i : 700;
+
+    mprotect(offsets, BYTES, PROT_NONE);
+    cr_assert_eq(operation_check(&j), STATUS_OK, "%s", j.failure.text);
+    mprotect(offsets, BYTES, PROT_READ | PROT_WRITE);
+    cr_assert_eq(run_job(&j, 3), STATUS_OK, "%s", j.failure.text);
+    run_job_reset(&j);
+    offsets[QUERIES - 1] = 699;
+    expect(&j, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
+           "offsets: number 16388 goes back from 700 to 699");
+    offsets[QUERIES - 1] = 700;
+    offsets[QUERIES] = 701;
+    expect(&j, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS,
+           "offsets: the last is 701, 700 candidates given");
+    offsets[0] = 1;
+    expect(&j, STATUS_INVALID_ARGUMENT, DETAIL_BAD_OFFSETS, "offsets: the first is 1, 0 wanted");
+    munmap(offsets, BYTES);
     free(queries);
     close_bench(&b);
 }
