@@ -50,7 +50,7 @@ struct draft *story_bind(struct story *s, struct story_request *r)
 
 /* ---------------------------------------------------------------- what it finds */
 
-void story_bind_admitting(struct story *s, struct story_request *r)
+void story_reads_admitting(struct story *s, struct story_request *r)
 {
     for (int i = 0; i < 2; i++) {
         struct story_read *read = &r->reads[i];
@@ -65,8 +65,8 @@ bool story_bind_finds_all(const struct story_request *r)
     return r->reads[0].resident && r->reads[1].resident;
 }
 
-static bool may_see(const struct story_request *r, const struct story_read *read,
-                    const struct story_state *state)
+bool story_read_may_see(const struct story_request *r, const struct story_read *read,
+                        const struct story_state *state)
 {
     struct story_request view = *r;
     view.resident = read->resident;
@@ -88,7 +88,7 @@ bool story_bind_may_miss(const struct story_request *r)
         const struct story_read *read = &r->reads[i];
         if (!read->resident) return true;
         for (const struct story_state *at = read->resident->last; at; at = at->before)
-            if (may_see(r, read, at) && misses_id(r, read, at)) return true;
+            if (story_read_may_see(r, read, at) && misses_id(r, read, at)) return true;
     }
     return false;
 }
@@ -122,11 +122,16 @@ static bool is_older(const struct story_read *a, const struct story_read *b)
     return next && next->told && next->told < first_wrote(b->seen);
 }
 
+bool story_reads_are_apart(const struct story_read *a, const struct story_read *b)
+{
+    return is_older(a, b) || is_older(b, a);
+}
+
 /* The version that the job has pinned is one that r may see. */
 static void see(struct story *s, struct story_request *r, struct story_read *read, uint64_t version)
 {
     for (const struct story_state *at = read->resident->last; at && !read->seen; at = at->before)
-        if (at->version == version && may_see(r, read, at)) read->seen = at;
+        if (at->version == version && story_read_may_see(r, read, at)) read->seen = at;
     STORY_CHECK(s, read->seen, "a bind read version %llu, and may not",
                 (unsigned long long)version);
     STORY_CHECK(s, !misses_id(r, read, read->seen), "a bind found an id that is not there");
@@ -195,9 +200,10 @@ bool story_bind_may_overflow(const struct story_request *r)
     const struct story_read *reads = r->reads;
     if (!story_bind_finds_all(r)) return false;
     for (const struct story_state *a = reads[0].resident->last; a; a = a->before) {
-        if (!may_see(r, &reads[0], a) || misses_id(r, &reads[0], a)) continue;
+        if (!story_read_may_see(r, &reads[0], a) || misses_id(r, &reads[0], a)) continue;
         for (const struct story_state *b = reads[1].resident->last; b; b = b->before)
-            if (may_see(r, &reads[1], b) && !misses_id(r, &reads[1], b) && overflows(r, a, b))
+            if (story_read_may_see(r, &reads[1], b) && !misses_id(r, &reads[1], b) &&
+                overflows(r, a, b))
                 return true;
     }
     return false;
@@ -208,7 +214,7 @@ void story_bind_wrote(struct story *s, struct story_request *r, const struct job
     STORY_CHECK(s, story_bind_finds_all(r), "a bind of what is not there");
     for (int i = 0; i < 2; i++)
         see(s, r, &r->reads[i], j->result.versions[i]);
-    STORY_CHECK(s, !is_older(&r->reads[0], &r->reads[1]) && !is_older(&r->reads[1], &r->reads[0]),
+    STORY_CHECK(s, !story_reads_are_apart(&r->reads[0], &r->reads[1]),
                 "a bind read versions %llu and %llu, which were never there together",
                 (unsigned long long)r->reads[0].seen->version,
                 (unsigned long long)r->reads[1].seen->version);

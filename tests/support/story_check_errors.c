@@ -43,6 +43,7 @@ enum status check_fate(const struct story_request *r)
         return r->resident ? STATUS_ALREADY_EXISTS : STATUS_OK;
     if (r->name != STORY_NAMES && !r->resident) return STATUS_NOT_FOUND;
     if (r->operation == OPERATION_BIND && !story_bind_finds_all(r)) return STATUS_NOT_FOUND;
+    if (r->embedded && !r->reads[0].resident) return STATUS_NOT_FOUND;
     enum status st = r->expected ? story_version_fate(r) : STATUS_OK;
     if (st) return st;
     if (r->operation == OPERATION_GRAPH_ADD_WEIGHTS) return story_weights_fate(r);

@@ -182,7 +182,7 @@ void story_admitting(struct story *s, struct story_request *r)
     r->done_before = done && done->answered;
     if (r->name != STORY_NAMES) r->resident = story_find(s, r->client->space, r->name);
     if (r->resident) r->known = r->resident->known;
-    if (r->operation == OPERATION_BIND) story_bind_admitting(s, r);
+    if (r->operation == OPERATION_BIND || r->embedded) story_reads_admitting(s, r);
 }
 
 static bool drops(const struct story_request *r)

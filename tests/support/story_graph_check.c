@@ -156,6 +156,45 @@ static void twin_close(struct story *s, struct graph *g)
     graph_destroy(g);
 }
 
+/* The collection that it read, as it was then. */
+static struct collection *twin_rows(struct story *s, const struct story_read *read)
+{
+    struct failure f;
+    struct collection *twin;
+    struct upsert_counts counts;
+    const struct story_state *seen = read->seen;
+    if (store_collection_create(s->twins, s->twin_space, "rows", read->resident->dimension,
+                                read->resident->metric, &f, &twin) ||
+        (seen->count && collection_upsert(twin, seen->ids, seen->rows, seen->count, &counts, &f)))
+        story_fail(s, "no rows for a twin: %s", f.text);
+    return twin;
+}
+
+static void twin_rows_close(struct story *s, struct collection *twin)
+{
+    if (!twin) return;
+    store_collection_unlink(s->twins, s->twin_space, twin);
+    collection_destroy(twin);
+}
+
+/* Notes which version of the embeddings was read, of one instant with the graph's. */
+static void see_embeddings(struct cursor *c, uint64_t version)
+{
+    struct story_request *r = (struct story_request *)c->r;
+    struct story_read *read = &r->reads[0];
+    const struct story_read graph = {.resident = r->resident, .seen = r->seen};
+    if (!r->embedded && version) WRONG(c->s, r, "it tells of embeddings that it did not ask for");
+    if (!r->embedded) return;
+    for (const struct story_state *at = read->resident->last; at && !read->seen; at = at->before)
+        if (at->version == version && story_read_may_see(r, read, at)) read->seen = at;
+    if (!read->seen)
+        WRONG(c->s, r, "it read version %llu of embeddings, and may not",
+              (unsigned long long)version);
+    if (story_reads_are_apart(&graph, read))
+        WRONG(c->s, r, "it read versions %llu and %llu, which were never there together",
+              (unsigned long long)graph.seen->version, (unsigned long long)version);
+}
+
 static void check_spread(struct cursor *c, const struct story_reply *reply)
 {
     engram_accel_v1_SpreadReply m = engram_accel_v1_SpreadReply_init_zero;
@@ -164,6 +203,7 @@ static void check_spread(struct cursor *c, const struct story_reply *reply)
     check_see(c, m.meta.version);
     if (check_seeds(r, story_seen(r))) WRONG(c->s, r, "its seeds are not there, or not in its set");
     check_version(c->s, r, m.meta.version);
+    see_embeddings(c, m.embeddings_version);
     c->s->by_backend[m.meta.backend % 4]++;
     struct spread_reply got = {.sets = r->set_count, .count = m.ids.rows};
     uint64_t sets = got.sets, n = got.count;
@@ -196,8 +236,13 @@ static void check_spread(struct cursor *c, const struct story_reply *reply)
     bool armed = fault_armed; /* the daemon is to fail, not the test */
     fault_armed = false;
     struct graph *twin = twin_open(c->s, seen);
+    struct collection *rows = r->embedded ? twin_rows(c->s, &r->reads[0]) : NULL;
+    if (rows) asked.embeddings = collection_now(rows);
     const char *wrong = spread_reply_wrong(twin, &asked, &got);
     if (wrong) WRONG(c->s, r, "%s", wrong);
+    asked.embeddings = NULL;
+    if (rows) c->s->similar += spread_reply_wrong(twin, &asked, &got) != NULL;
+    twin_rows_close(c->s, rows);
     twin_close(c->s, twin);
     fault_armed = armed;
 }

@@ -113,6 +113,7 @@ void story_apply_graph(struct story *s, struct story_request *r, uint64_t versio
     now->seq = r->seq;
     now->version = r->version = version;
     now->by = r;
+    now->wrote = ++s->model.moments;
     now->before = was;
     r->rows_after = now->count;
     r->edges_after = now->edge_count;

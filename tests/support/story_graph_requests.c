@@ -22,6 +22,20 @@ static void choose_edges(struct story *s, struct story_request *r, uint64_t most
     }
 }
 
+/* Most are of one node, whose weights similarity may replace. */
+static void choose_hub(struct story *s, struct story_request *r)
+{
+    uint64_t hub = node_id(s);
+    do
+        choose_edges(s, r, 40);
+    while (r->id_count < 25);
+    for (uint64_t i = 0; i < r->id_count; i++)
+        if (i % 4)
+            r->ids[i] = hub;
+        else
+            r->targets[i] = hub;
+}
+
 static void choose_nodes(struct story *s, struct story_request *r, uint64_t most)
 {
     r->id_count = 1 + story_random(s, most);
@@ -51,7 +65,10 @@ static struct draft *add_edges(struct story *s, struct story_request *r)
         draft_open(OPERATION_GRAPH_ADD_EDGES, engram_accel_v1_GraphAddEdgesRequest_fields);
     engram_accel_v1_GraphAddEdgesRequest *m = &d->sample.message.add_edges;
     strcpy(m->graph, story_name(r->name));
-    choose_edges(s, r, story_chance(s, 200) ? 150 : 12);
+    if (story_chance(s, 400))
+        choose_hub(s, r);
+    else
+        choose_edges(s, r, story_chance(s, 200) ? 150 : 12);
     m->replace = r->replace = story_chance(s, 300);
     PUT(d, m, sources, DTYPE_UINT64, r->id_count, 1, r->ids);
     PUT(d, m, targets, DTYPE_UINT64, r->id_count, 1, r->targets);
@@ -268,6 +285,23 @@ static void choose_how(struct story *s, struct job_spread *how)
     }
 }
 
+/* That collection which has the most nodes of the graph, mostly. */
+static uint32_t choose_embeddings(struct story *s, const struct story_request *r)
+{
+    const struct story_collection *graph = story_find(s, r->client->space, r->name);
+    uint32_t best = (uint32_t)story_random(s, STORY_NAMES);
+    uint64_t most = 0;
+    for (uint32_t name = 0; graph && name < STORY_NAMES && !story_chance(s, 100); name++) {
+        const struct story_collection *rows = story_find(s, r->client->space, name);
+        uint64_t there = 0;
+        for (uint64_t i = 0; rows && i < graph->last->count; i++)
+            there += story_place(rows->last, graph->last->ids[i]) < rows->last->count;
+        if (there > most) best = name;
+        if (there > most) most = there;
+    }
+    return best;
+}
+
 static struct draft *spread(struct story *s, struct story_request *r)
 {
     r->operation = OPERATION_SPREAD;
@@ -277,6 +311,9 @@ static struct draft *spread(struct story *s, struct story_request *r)
     choose_seeds(s, r);
     choose_within(s, r);
     choose_how(s, &r->how);
+    r->embedded = r->how.mode == SPREAD_ENGRAM && story_chance(s, 500);
+    if (r->embedded) r->reads[0].name = r->reads[1].name = choose_embeddings(s, r);
+    if (r->embedded) strcpy(m->embeddings, story_name(r->reads[0].name));
     m->mode = (engram_accel_v1_SpreadMode)r->how.mode;
     m->hops = r->how.hops;
     m->decay = (engram_accel_v1_DecayLaw)r->how.decay;

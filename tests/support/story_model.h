@@ -49,7 +49,7 @@ struct story_collection {
     struct story_collection *next;
 };
 
-/* What a bind reads: rows with these ids. */
+/* What a bind reads: rows with these ids; or a spread: all embeddings. */
 struct story_read {
     uint32_t name;
     uint64_t *ids;
@@ -102,6 +102,7 @@ struct story_request {
     uint64_t message_bytes, body_bytes;
     struct job_spread how;
     struct story_read reads[2]; /* bind, which writes what comes of it as ids and rows */
+    bool embedded;              /* spread: it names a collection, which is the first of reads */
     uint64_t set_count;         /* spread: its seeds are ids, their activations weights */
     struct story_request *next, *all_next;
 };
@@ -167,8 +168,14 @@ void story_check(struct story *s, struct story_request *r, const struct story_re
 bool story_check_graph(struct story *s, struct story_request *r, const struct story_reply *reply);
 
 /* ---- story_bind.c ---- */
-/* r is looked at. */
-void story_bind_admitting(struct story *s, struct story_request *r);
+/* r, which reads several things, is looked at. */
+void story_reads_admitting(struct story *s, struct story_request *r);
+/* True if r may see that state of what it reads there. */
+bool story_read_may_see(const struct story_request *r, const struct story_read *read,
+                        const struct story_state *state);
+/* True if what one saw was known to be replaced before what the other saw was written: no instant
+ * had both. */
+bool story_reads_are_apart(const struct story_read *a, const struct story_read *b);
 bool story_bind_finds_all(const struct story_request *r);
 /* True if it may find that a name or an id is not there. */
 bool story_bind_may_miss(const struct story_request *r);

@@ -150,8 +150,10 @@ static struct draft *upsert(struct story *s, struct story_request *r)
     struct draft *d = draft_open(OPERATION_UPSERT, engram_accel_v1_UpsertRequest_fields);
     engram_accel_v1_UpsertRequest *m = &d->sample.message.upsert;
     strcpy(m->collection, story_name(r->name));
-    r->id_count = 1 + story_random(s, story_chance(s, 300) ? 100 : 12);
-    r->ids = different_ids(s, r->id_count);
+    /* every node that there can be */
+    bool embeds = story_chance(s, s->settings.graphs ? 300 : 50);
+    r->id_count = embeds ? STORY_NODES : 1 + story_random(s, story_chance(s, 300) ? 100 : 12);
+    r->ids = draft_ids(s, r->id_count, embeds ? STORY_NODES : STORY_IDS);
     r->rows = draft_floats(s, r->id_count * r->dimension);
     PUT(d, m, ids, DTYPE_UINT64, r->id_count, 1, r->ids);
     PUT(d, m, rows, DTYPE_FLOAT32, r->id_count, r->dimension, r->rows);
