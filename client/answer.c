@@ -19,6 +19,7 @@ enum answer {
     ANSWER_STATS,
     ANSWER_EXPLANATION,
     ANSWER_HOLOGRAPHIC,
+    ANSWER_COMPLETED,
 };
 
 /* A kind that is not listed has an answer without memory that the caller keeps, or a page of a
@@ -54,6 +55,8 @@ static const struct answer_type {
                             offsetof(ea_answer, explanation)},
     [ANSWER_HOLOGRAPHIC] = {sizeof(ea_hrr_result), offsetof(ea_sizes, hrr_result),
                             offsetof(ea_answer, holographic)},
+    [ANSWER_COMPLETED] = {sizeof(ea_completed), offsetof(ea_sizes, completed),
+                          offsetof(ea_answer, completed)},
 };
 
 static enum answer answer_of(const struct client_request *r)
@@ -94,6 +97,7 @@ static void *take(struct client_request *r, enum answer answer)
     void **memory = answer == ANSWER_SPREAD        ? &((ea_spread_result *)r->answer)->memory
                     : answer == ANSWER_NODES       ? &((ea_nodes *)r->answer)->memory
                     : answer == ANSWER_HOLOGRAPHIC ? &((ea_hrr_result *)r->answer)->memory
+                    : answer == ANSWER_COMPLETED   ? &((ea_completed *)r->answer)->memory
                                                    : NULL;
     if (memory) {
         *memory = r->result.memory;
@@ -128,4 +132,5 @@ void ea_answer_callback(ea_client *c, struct client_request *r)
     if (ok && answer == ANSWER_SPREAD) ea_spread_result_free(held);
     if (ok && answer == ANSWER_NODES) ea_nodes_free(held);
     if (ok && answer == ANSWER_HOLOGRAPHIC) ea_hrr_result_free(held);
+    if (ok && answer == ANSWER_COMPLETED) ea_completed_free(held);
 }

@@ -334,7 +334,7 @@ void ea_submit_cancel(ea_client *c, uint64_t request_id);
 void ea_request_rewind(struct client_request *r);
 struct client_request *ea_request_find(ea_client *c, uint64_t id);
 /* Removes it from the pending requests and hands it to its owner. */
-void ea_complete(ea_client *c, struct client_request *r);
+void ea_request_end(ea_client *c, struct client_request *r);
 /* Gives up a request whose note says why; its callback or call continues at once. */
 void ea_abandon(ea_client *c, struct client_request *r);
 

@@ -72,6 +72,9 @@ static const struct detail_words {
     [EA_DETAIL_TOKEN_REUSED] = {"token_reused", "the first write with this token was another one"},
     [EA_DETAIL_TOKEN_BUSY] = {"token_busy", "the first write with this token is under way"},
     [EA_DETAIL_NO_INVERSE] = {"no_inverse", "a row has no exact inverse"},
+    [EA_DETAIL_BAD_BETA] = {"bad_beta", "beta is not a number within its bounds"},
+    [EA_DETAIL_BAD_ROUNDS] = {"bad_rounds", "the number of rounds is out of its bounds"},
+    [EA_DETAIL_NO_ROWS] = {"no_rows", "the collection has no rows"},
 };
 
 static const struct detail_words *find(uint32_t detail)

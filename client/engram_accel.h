@@ -15,6 +15,7 @@
  *   engram_accel_vectors.h  collections, kNN, similarity, candidates, norms, averages
  *   engram_accel_graph.h    graphs and spreading
  *   engram_accel_hrr.h      binding, sums, permutations, random vectors, cleanup
+ *   engram_accel_recall.h   completion of partial vectors
  *
  * Questions: a call with many parameters takes them in a struct. A member that is not named is 0,
  * and 0 is the default: ea_knn(c, &(ea_knn_question){.collection = "facts", .queries = q,
@@ -89,6 +90,7 @@ typedef struct ea_sizes {
     size_t write;
     size_t operand, into, bind_question, hrr_result;
     size_t list_question, permute_question, random_question, cleanup_question;
+    size_t complete_question, completed;
 } ea_sizes;
 
 /* Makes a handle without using the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. options NULL:
@@ -179,6 +181,7 @@ typedef struct ea_answer {
     const struct ea_stats *stats;
     const struct ea_explanation *explanation;
     struct ea_hrr_result *holographic;
+    struct ea_completed *completed;
 } ea_answer;
 
 /* Called exactly once, from inside ea_pump or ea_close. It may send further requests. */
@@ -256,6 +259,7 @@ EA_API ea_status ea_ping_send(ea_client *c, const ea_send_options *how, uint64_t
 
 #include "engram_accel_graph.h"
 #include "engram_accel_hrr.h"
+#include "engram_accel_recall.h"
 #include "engram_accel_reports.h"
 #include "engram_accel_vectors.h"
 
@@ -296,6 +300,8 @@ static inline ea_status ea_open(const ea_options *options, ea_client **out)
     s.permute_question = sizeof(ea_permute_question);
     s.random_question = sizeof(ea_random_question);
     s.cleanup_question = sizeof(ea_cleanup_question);
+    s.complete_question = sizeof(ea_complete_question);
+    s.completed = sizeof(ea_completed);
     return ea_open_sized(options, &s, out);
 }
 

@@ -94,7 +94,10 @@ typedef enum ea_detail {
     EA_DETAIL_UNKNOWN_VERSION = 51,
     EA_DETAIL_TOKEN_REUSED = 52,
     EA_DETAIL_TOKEN_BUSY = 53,
-    EA_DETAIL_NO_INVERSE = 54
+    EA_DETAIL_NO_INVERSE = 54,
+    EA_DETAIL_BAD_BETA = 55,
+    EA_DETAIL_BAD_ROUNDS = 56,
+    EA_DETAIL_NO_ROWS = 57
 } ea_detail;
 
 typedef enum ea_metric {

@@ -382,7 +382,7 @@ static void output_remove(ea_client *c, struct client_request *r)
 
 /* ---- ending ---- */
 
-void ea_complete(ea_client *c, struct client_request *r)
+void ea_request_end(ea_client *c, struct client_request *r)
 {
     pending_remove(c, r);
     if (r->begun && !is_cancel(r)) c->in_flight--;
@@ -419,18 +419,18 @@ void ea_abandon(ea_client *c, struct client_request *r)
     struct note note = r->note;
     if (!r->begun) {
         output_remove(c, r);
-        ea_complete(c, r);
+        ea_request_end(c, r);
         return;
     }
     if (c->reading == r && r->sent) { /* its reply is being read: the rest is skipped */
         c->reading = NULL;
-        ea_complete(c, r);
+        ea_request_end(c, r);
         return;
     }
     bool kept = r->sent;
     uint8_t kind = r->kind;
     uint64_t id = r->id;
-    ea_complete(c, r);
+    ea_request_end(c, r);
     if (kept && leave_placeholder(c, kind, id)) {
         ea_submit_cancel(c, id);
         return;

@@ -27,6 +27,11 @@ void ea_hrr_result_free(ea_hrr_result *r)
     CLEAR(r, ea_hrr_result);
 }
 
+void ea_completed_free(ea_completed *r)
+{
+    CLEAR(r, ea_completed);
+}
+
 void ea_spread_result_free(ea_spread_result *r)
 {
     CLEAR(r, ea_spread_result);

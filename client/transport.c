@@ -32,7 +32,7 @@ void ea_lose(ea_client *c, const struct note *note, bool repeat)
             r->note = why;
             r->lost = repeat;
         }
-        ea_complete(c, r);
+        ea_request_end(c, r);
     }
     c->in_flight = 0;
     c->nearest_deadline_ns = INT64_MAX;
@@ -122,7 +122,7 @@ static void consume(ea_client *c, size_t n)
         ea_watch_sent(c, r);
         c->output_first = r->output_next;
         if (!c->output_first) c->output_last = NULL;
-        if (r->answered) ea_complete(c, r);
+        if (r->answered) ea_request_end(c, r);
     }
 }
 
@@ -159,7 +159,7 @@ static void finish_reply(ea_client *c, struct client_request *r)
     }
     r->answered = true;
     if (r->owner != OWNER_LIBRARY) ea_watch_learn(c, r);
-    if (r->sent) ea_complete(c, r); /* otherwise its arrays are still being sent */
+    if (r->sent) ea_request_end(c, r); /* otherwise its arrays are still being sent */
 }
 
 static const char *head_fault(const struct wire_head *h)

@@ -74,4 +74,11 @@ ea_status ea_reply_check_graph(const struct client_request *r, struct note *note
 ea_status ea_reply_parse_holographic(struct client_request *r, const void *message, uint32_t bytes,
                                      uint64_t body_bytes, struct note *note);
 
+/* ---- complete.c ---- */
+
+/* Parses completed states, which go to *r->answer, an ea_completed whose memory is
+ * r->result.memory. */
+ea_status ea_reply_parse_completed(struct client_request *r, const void *message, uint32_t bytes,
+                                   uint64_t body_bytes, struct note *note);
+
 #endif

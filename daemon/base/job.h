@@ -124,6 +124,7 @@ struct job_request {
     struct tensor targets;
     struct tensor kinds, factors; /* of nodes */
     struct tensor table;          /* spread: f(1) .. f(hops) */
+    struct tensor mask;           /* complete: which numbers of the states are known */
     struct tensor filter_ids;
     struct tensor filter_bitmap;
     uint64_t filter_bitmap_first;
@@ -147,6 +148,9 @@ struct job_request {
     bool has_low, has_high, create;
     float scalar; /* scale: the factor; prune: weights below it go */
     bool has_scalar;
+    float beta;      /* complete */
+    uint32_t rounds; /* complete: at most */
+    bool unit;       /* complete: rows count as divided by their norms */
     struct job_write write;
     struct job_spread spread;
 };

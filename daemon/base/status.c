@@ -101,6 +101,9 @@ const char *detail_name(enum detail detail)
         [DETAIL_TOKEN_REUSED] = "token_reused",
         [DETAIL_TOKEN_BUSY] = "token_busy",
         [DETAIL_NO_INVERSE] = "no_inverse",
+        [DETAIL_BAD_BETA] = "bad_beta",
+        [DETAIL_BAD_ROUNDS] = "bad_rounds",
+        [DETAIL_NO_ROWS] = "no_rows",
     };
     return (unsigned)detail < sizeof names / sizeof *names ? names[detail] : "?";
 }

@@ -91,6 +91,9 @@ enum detail {
     DETAIL_TOKEN_REUSED = 52,    /* the first write with this token was another one */
     DETAIL_TOKEN_BUSY = 53,      /* the first write with this token is under way */
     DETAIL_NO_INVERSE = 54,      /* a row has no exact inverse; the text says why */
+    DETAIL_BAD_BETA = 55,
+    DETAIL_BAD_ROUNDS = 56,
+    DETAIL_NO_ROWS = 57, /* the collection has no rows, and some are needed */
 };
 
 /* What went wrong, in words that a caller can act on. The text never names another space. */

@@ -67,6 +67,12 @@ const struct trial trials[TRIAL_SHAPES] = {
     {OPERATION_BIND, 1, 0, 64, 0},
     {OPERATION_BIND, 1, 0, 512, 0},
     {OPERATION_BIND, 2, 0, 4096, 0},
+    {OPERATION_COMPLETE, 0, 1, 0, 0},
+    {OPERATION_COMPLETE, 1, 1, 0, 0},
+    {OPERATION_COMPLETE, 1, 16, 0, 0},
+    {OPERATION_COMPLETE, 2, 8, 0, 0},
+    {OPERATION_COMPLETE, 3, 1, 0, 0},
+    {OPERATION_COMPLETE, 3, 16, 0, 0},
 };
 
 /* ---------------------------------------------------------------- memory */
@@ -143,6 +149,8 @@ bool trial_request(const struct trial *t, uint32_t shift, void *memory, struct j
     else if (t->queries)
         r->queries = tensor_of(DTYPE_FLOAT32, t->queries, dimension, queries);
     if (t->operation == OPERATION_KNN) r->k = 10;
+    r->beta = 1;
+    r->rounds = 1;
     if (!listed) return true;
     scatter_ids(listed, ground_rows(t->ground, shift), ids);
     r->ids = tensor_of(DTYPE_UINT64, listed, 1, ids);

@@ -14,7 +14,7 @@ enum {
     GROUND_ROWS_MAX = 16384, /* of the longest ground; rows are powers of 2 */
     CHUNK_ROWS = 1024,       /* made in one step of a worker, which takes about 2 ms */
     TRIAL_QUERIES_MAX = 64,
-    TRIAL_SHAPES = 79,
+    TRIAL_SHAPES = 85,
 };
 
 struct ground {
@@ -27,7 +27,8 @@ extern const struct ground grounds[GROUNDS];
 enum { SHIFT_STEP = 2, SHIFT_MAX = 4 };
 uint32_t ground_rows(uint32_t ground, uint32_t shift);
 
-/* kNN with k = 10, all scores, lists, an average, spreads in both modes, pairs to bind. */
+/* kNN with k = 10, all scores, lists, an average, spreads in both modes, pairs to bind,
+ * states to complete in one round. */
 struct trial {
     enum operation operation; /* as in struct work: OPERATION_SPREAD_ENGRAM is separate */
     uint32_t ground;

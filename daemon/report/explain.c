@@ -70,6 +70,7 @@ static struct work plain_work(enum operation operation, uint64_t queries, uint64
         w.bytes_in = 2 * rows * DIMENSION * sizeof(float);
         w.bytes_out = w.bytes_in / 2;
         break;
+    case COST_COMPLETE: /* one round */ w.bytes_out = w.bytes_in + queries * 21; break;
     case COST_BYTES:
     case COST_SPREAD:
     case COST_SPREAD_ENGRAM:

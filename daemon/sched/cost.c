@@ -108,6 +108,10 @@ void cost_init(struct cost_model *m, uint32_t workers)
         line_start(&m->lines[1][i], gpu);
     }
     holographic_start(m, readers);
+    /* Each round reads the rows twice, once for the scores and once for the sums. */
+    const double complete[COST_FEATURES] = {
+        10e3, 2 / (10 * readers), 4 / (80 * n), 2e3 / n, 1 / 10.0, 0.5 / n, 25e3};
+    line_start(&m->lines[0][COST_COMPLETE], complete);
     spread_start(m, OPERATION_SPREAD, 10);
     spread_start(m, OPERATION_SPREAD_ENGRAM, 25);
 }

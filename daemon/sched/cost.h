@@ -24,7 +24,7 @@ enum {
     COST_OUTCOMES_MIN = 20, /* with fewer outcomes the rate is not known */
     /* after this many good outcomes in a row, the earlier ones are forgotten */
     COST_OUTCOMES_ANEW = 16,
-    COST_OPERATIONS = 8, /* kinds of work that have models of their own */
+    COST_OPERATIONS = 12, /* kinds of work that have models of their own */
 };
 
 struct cost_cell {

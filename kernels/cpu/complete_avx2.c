@@ -34,7 +34,7 @@ static inline void lane_store(float *to, lane value)
     _mm256_store_ps(to, value);
 }
 
-#include "kernels/cpu/complete_walk.h"
+#include "kernels/cpu/complete_loops.h"
 
 const struct complete_kernels complete_avx2 = {
     .name = "avx2",

@@ -34,7 +34,7 @@ static inline void lane_store(float *to, lane value)
     *to = value;
 }
 
-#include "kernels/cpu/complete_walk.h"
+#include "kernels/cpu/complete_loops.h"
 
 const struct complete_kernels complete_scalar = {
     .name = "scalar",

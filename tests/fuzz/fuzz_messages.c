@@ -53,13 +53,21 @@ static void check_bind(const struct job_request *q)
     if (q->into_ids.dtype && q->into_ids.rows != results) abort();
 }
 
+static void check_complete(const struct job_request *q)
+{
+    if (!(q->beta > 0 && q->beta < INFINITY) || q->rounds < 1 || q->rounds > 100) abort();
+    if (!q->mask.dtype) return;
+    if (q->mask.columns != q->queries.columns) abort();
+    if (q->mask.rows != 1 && q->mask.rows != q->queries.rows) abort();
+}
+
 static void check_accepted(const struct job *j, const uint8_t *body, uint64_t body_bytes)
 {
     const struct job_request *q = &j->request;
     const struct tensor *tensors[] = {
         &q->ids,     &q->rows,  &q->other_ids, &q->other_rows, &q->into_ids,
         &q->queries, &q->table, &q->offsets,   &q->filter_ids, &q->filter_bitmap,
-        &q->weights, &q->kinds, &q->factors,   &q->targets,
+        &q->weights, &q->kinds, &q->factors,   &q->targets,    &q->mask,
     };
     uint64_t filled = 0;
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
@@ -71,6 +79,7 @@ static void check_accepted(const struct job *j, const uint8_t *body, uint64_t bo
         if (!memchr(q->names[i], 0, sizeof q->names[i])) abort();
     if (j->operation == OPERATION_SPREAD) check_spread(q);
     if (j->operation == OPERATION_BIND) check_bind(q);
+    if (j->operation == OPERATION_COMPLETE) check_complete(q);
     if (j->operation == OPERATION_GRAPH_ADD_CSR) { /* what offsets hold is not looked at here */
         if (q->targets.rows != q->weights.rows || !q->offsets.rows) abort();
         if (q->ids.dtype && q->ids.rows != q->offsets.rows - 1) abort();

@@ -153,6 +153,28 @@ static void bound(void)
     WHOLE(a), WHOLE(b), WHOLE(into), WHOLE(q), WHOLE(list), WHOLE(turned), WHOLE(random), WHOLE(r);
 }
 
+static void completed(void)
+{
+    static const float cue[3] = {1, 0, 0};
+    static const uint8_t known[3] = {1, 0, 0};
+    GUARDED(complete_question, q);
+    GUARDED(completed, r);
+    q.it = (ea_complete_question){.collection = "b",
+                                  .states = cue,
+                                  .state_count = 1,
+                                  .dimension = 3,
+                                  .mask = known,
+                                  .mask_rows = 1,
+                                  .beta = 32,
+                                  .rounds = 5,
+                                  .unit = true};
+    OK(ea_complete(c, &q.it, &r.it));
+    EXPECT(r.it.rows == 1 && r.it.columns == 3 && r.it.states[0] == 1 && r.it.rounds[0] >= 1);
+    EXPECT(r.it.meta->version && r.it.cosines[0] > 0.9F);
+    ea_completed_free(&r.it);
+    WHOLE(q), WHOLE(r);
+}
+
 static void reports(void)
 {
     GUARDED(info, info);
@@ -207,6 +229,7 @@ int main(int argc, char **argv)
     vectors();
     graphs();
     bound();
+    completed();
     reports();
     sent();
     OK(ea_collection_drop(c, "a"));

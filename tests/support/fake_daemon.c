@@ -261,6 +261,13 @@ static void answer_holographic(struct job *j, uint8_t *body)
     j->result.rows = 9;
 }
 
+static void answer_completed(struct job *j, uint8_t *body)
+{
+    static const uint8_t dtypes[RESULTS_Complete] = {1, 3, 4, 1, 2, 1}; /* enum dtype */
+    for (uint32_t i = 0; i < RESULTS_Complete; i++)
+        add(j, body, i, dtypes[i], j->request.queries.rows, i ? 1 : j->request.queries.columns);
+}
+
 static void answer_tensors(struct job *j, uint8_t *body)
 {
     const struct job_request *q = &j->request;
@@ -290,6 +297,7 @@ static void answer_tensors(struct job *j, uint8_t *body)
     case OPERATION_SUPERPOSE:
     case OPERATION_PERMUTE:
     case OPERATION_RANDOM: answer_holographic(j, body); break;
+    case OPERATION_COMPLETE: answer_completed(j, body); break;
     case OPERATION_UPSERT: j->result.counts[0] = j->result.rows = q->ids.rows; break;
     case OPERATION_DELETE:
         j->result.counts[0] = q->ids.rows;

@@ -25,4 +25,8 @@ void sample_make_permute(struct sample *s);
 void sample_make_random(struct sample *s);
 void sample_make_cleanup(struct sample *s);
 
+/* ---- sample_recall.c ---- */
+void sample_make_complete(struct sample *s);
+void sample_make_complete_masked(struct sample *s);
+
 #endif

@@ -401,6 +401,8 @@ static const struct {
     {"permute", sample_make_permute},
     {"random", sample_make_random},
     {"cleanup", sample_make_cleanup},
+    {"complete", sample_make_complete},
+    {"complete with a mask", sample_make_complete_masked},
     {"spread", make_spread},
     {"spread_plain", make_spread_plain},
     {"spread_embeddings", make_spread_embeddings},

@@ -44,6 +44,7 @@ struct sample {
         engram_accel_v1_PermuteRequest permute;
         engram_accel_v1_RandomRequest random;
         engram_accel_v1_CleanupRequest cleanup;
+        engram_accel_v1_CompleteRequest complete;
         engram_accel_v1_GraphCreateRequest graph_create;
         engram_accel_v1_GraphDropRequest graph_drop;
         engram_accel_v1_GraphListRequest graph_list;

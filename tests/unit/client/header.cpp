@@ -28,6 +28,10 @@ int main()
     ea_hrr_result bound{};
     if (status == EA_OK) status = ea_bind(client, &pairs, &bound);
     ea_hrr_result_free(&bound);
+    ea_complete_question partial{};
+    ea_completed whole{};
+    if (status == EA_OK) status = ea_complete(client, &partial, &whole);
+    ea_completed_free(&whole);
     ea_send_options send{};
     send.callback = [](ea_client *, const ea_answer *, void *) {};
     if (status == EA_OK) status = ea_knn_send(client, &question, &send, nullptr);

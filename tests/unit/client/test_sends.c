@@ -37,7 +37,7 @@ static int members(void)
 {
     return !!got.result + !!got.spread + !!got.nodes + (got.upserted && !got.result) +
            !!got.deleted + (got.changed && !got.result) + !!got.collection + !!got.graph +
-           !!got.info + !!got.stats + !!got.explanation + !!got.holographic;
+           !!got.info + !!got.stats + !!got.explanation + !!got.holographic + !!got.completed;
 }
 
 static const uint64_t ids[4] = {0, 1, 2, 3};
@@ -110,6 +110,13 @@ Test(sends, of_questions)
     const ea_cleanup_question meant = {
         .a = &pairs, .b = &pairs, .dimension = 4, .codebook = "rows", .k = 1};
     ANSWERS(ea_cleanup_send(c, &meant, &how, &id), result);
+    const ea_complete_question partial = {.collection = "rows",
+                                          .states = values,
+                                          .state_count = 1,
+                                          .dimension = 4,
+                                          .beta = 1,
+                                          .rounds = 1};
+    ANSWERS(ea_complete_send(c, &partial, &how, &id), completed);
     end();
 }
 

@@ -1,12 +1,12 @@
-/* complete_walk: scores, weights and sums of pattern completion, on the lanes of the variant that
+/* complete_loops: scores, weights and sums of pattern completion, on the lanes of the variant that
  * includes it. The variant defines lane, of COMPLETE_LANES floats, with lane_zero, lane_load,
  * lane_all, lane_fma, lane_add and lane_store, and COMPLETE_TOGETHER, the states whose sums its
  * registers hold.
  * Owner:  included once by each complete_VARIANT.c; everything is static.
  * Thread: any; no state.
  * Errors: none. */
-#ifndef ENGRAM_KERNELS_CPU_COMPLETE_WALK_H
-#define ENGRAM_KERNELS_CPU_COMPLETE_WALK_H
+#ifndef ENGRAM_KERNELS_CPU_COMPLETE_LOOPS_H
+#define ENGRAM_KERNELS_CPU_COMPLETE_LOOPS_H
 
 #include "kernels/complete.h"
 
