@@ -45,6 +45,9 @@ struct superpose_kernels {
     /* Folds count >= 1 nodes, vector_stride(dimension) floats apart: the first becomes their sum,
      * the others have no meaning afterwards. */
     void (*fold)(uint32_t dimension, float *nodes, size_t count);
+
+    /* Returns the bits of the largest magnitude, 0 of none; a NaN counts as the largest. */
+    uint32_t (*largest)(const float *numbers, size_t count);
 };
 
 extern const struct superpose_kernels superpose_scalar;

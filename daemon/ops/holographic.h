@@ -8,6 +8,7 @@
 #define ENGRAM_OPS_HOLOGRAPHIC_H
 
 #include "daemon/ops/operation_inside.h"
+#include "kernels/superpose.h"
 
 enum { HOLOGRAPHIC_OPERANDS_MAX = 2, HOLOGRAPHIC_INTO = 2 /* the place of `into` in the table */ };
 
@@ -28,6 +29,7 @@ struct holographic_kind {
     uint32_t first_named; /* its first operand's place in the table */
     bool lists; /* a result is made of a list of a's rows; otherwise of one of each operand */
     bool may_overflow; /* a result without a norm is refused */
+    bool checks;       /* make looks for wrong rows itself, with holographic_find_wrong */
     bool transforms;   /* rows are transformed (hrr.h), which sets what they cost */
     uint32_t products; /* otherwise: what a row costs, in products of rows; at least 1 */
     /* Takes what all workers need; may be NULL. Fails as a step of a plan does. */
@@ -49,6 +51,7 @@ struct holographic {
     struct job *job;
     const struct job_request *request;
     const struct vector_kernels *kernels;
+    const struct superpose_kernels *sums;
     uint32_t dimension;
     uint64_t count;        /* of results */
     uint64_t offsets[2];   /* of the one list, if none are given */
@@ -63,6 +66,11 @@ struct holographic {
 /* For result i the rows [*first, *end) of an operand are read. */
 void holographic_rows(const struct holographic *w, const struct operand *o, uint64_t i,
                       uint64_t *first, uint64_t *end);
+
+/* Returns the first of an operand's rows [first, end) that is not finite or has no norm, or end.
+ * Rows of collections were checked when they came. padded: room for a row. */
+uint64_t holographic_find_wrong(const struct holographic *w, const struct operand *o,
+                                uint64_t first, uint64_t end, float *padded);
 
 /* Returns row i of an operand; one row stands beside all. */
 static inline const float *operand_row(const struct operand *o, uint64_t i)

@@ -5,4 +5,5 @@ const struct superpose_kernels superpose_avx2 = {
     .name = "avx2",
     .sums = sums,
     .fold = fold,
+    .largest = largest,
 };

@@ -5,4 +5,5 @@ const struct superpose_kernels superpose_avx512 = {
     .name = "avx512",
     .sums = sums,
     .fold = fold,
+    .largest = largest,
 };

@@ -14,9 +14,13 @@
 #define SUPERPOSE_INLINE static inline __attribute__((always_inline))
 
 enum {
-    SUPERPOSE_TOGETHER = 4,  /* rows that are added to a column while its sum is in a register */
-    SUPERPOSE_STEP = 64,     /* columns between prefetches: 256 bytes of each row */
-    SUPERPOSE_COLUMNS = 1024 /* columns of a pass over a block, whose sums stay in the cache */
+    SUPERPOSE_TOGETHER = 4,   /* rows that are added to a column while its sum is in a register */
+    SUPERPOSE_STEP = 64,      /* columns between prefetches: 256 bytes of each row */
+    SUPERPOSE_COLUMNS = 4096, /* columns of a pass over a block, whose sums stay in the cache */
+    /* Columns of the rows between the one that is added and the one that is prefetched: 32 KiB,
+     * which memory takes some us to bring. They go to the second cache, which waits for more lines
+     * at a time than the first can. */
+    SUPERPOSE_AHEAD = 8192
 };
 
 /* Some of a list's rows, the same number of which, at `ahead`, are needed soon. */
@@ -55,7 +59,7 @@ SUPERPOSE_INLINE void superpose_form(int together, bool weighted, bool fresh,
 #pragma GCC unroll 4
         for (int r = 0; r < together; r++) {
             for (int line = 0; line < SUPERPOSE_STEP; line += 16)
-                __builtin_prefetch(group->ahead[r] + first + c + line);
+                __builtin_prefetch(group->ahead[r] + first + c + line, 0, 2);
         }
         superpose_step(together, weighted, fresh, group, first + c, SUPERPOSE_STEP, sums + c);
     }
@@ -80,12 +84,14 @@ SUPERPOSE_INLINE void superpose_group(int together, bool fresh, const struct sup
 static void superpose_columns(struct superpose_group group, size_t count, size_t known,
                               size_t first, size_t columns, float *sums)
 {
+    size_t distance = SUPERPOSE_AHEAD / columns + 1;
+    if (distance < SUPERPOSE_TOGETHER) distance = SUPERPOSE_TOGETHER;
     if (count == 0) memset(sums, 0, columns * sizeof *sums);
     for (size_t i = 0; i < count;) {
         size_t left = count - i;
         size_t together = left >= 4 ? 4 : left >= 2 ? 2 : 1;
-        bool soon = known - i >= 2 * SUPERPOSE_TOGETHER;
-        group.ahead = soon ? group.rows + SUPERPOSE_TOGETHER : group.rows;
+        bool soon = known - i >= distance + SUPERPOSE_TOGETHER;
+        group.ahead = soon ? group.rows + distance : group.rows;
         if (together == 4)
             superpose_group(4, i == 0, &group, first, columns, sums);
         else if (together == 2)
@@ -148,6 +154,18 @@ static void sums(uint32_t dimension, const struct superpose_lists *lists, float 
         superpose_list(dimension, group, (size_t)(offsets[i + 1] - offsets[i]),
                        (size_t)(offsets[lists->count] - offsets[i]), scratch, out);
     }
+}
+
+static uint32_t largest(const float *numbers, size_t count)
+{
+    int32_t most = 0;
+    for (size_t i = 0; i < count; i++) {
+        int32_t bits;
+        memcpy(&bits, numbers + i, sizeof bits);
+        bits &= INT32_MAX;
+        most = bits > most ? bits : most;
+    }
+    return (uint32_t)most;
 }
 
 static void fold(uint32_t dimension, float *nodes, size_t count)

@@ -5,4 +5,5 @@ const struct superpose_kernels superpose_neon = {
     .name = "neon",
     .sums = sums,
     .fold = fold,
+    .largest = largest,
 };

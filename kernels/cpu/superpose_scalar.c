@@ -5,4 +5,5 @@ const struct superpose_kernels superpose_scalar = {
     .name = "scalar",
     .sums = sums,
     .fold = fold,
+    .largest = largest,
 };

@@ -194,3 +194,30 @@ Test(superpose, an_overflow_is_seen_in_the_norm_and_a_zero_sum_stays_zero)
     cr_assert_float_eq(sums[2 * STRIDE], 0.17407766f, 1e-7);
     samples_free(data), samples_free(sums);
 }
+
+Test(superpose, largest_magnitude)
+{
+    enum { COUNT = 70 };
+    float numbers[COUNT];
+    for (size_t v = 0; vectors_variant(v); v++) {
+        const struct superpose_kernels *k = superpose_choose(vectors_variant(v)->name);
+        for (size_t i = 0; i < COUNT; i++)
+            numbers[i] = i % 2 ? -0.0f : 0x1p-149f;
+        cr_assert_eq(k->largest(numbers, 0), 0);
+        for (size_t i = 0; i < COUNT; i++) {
+            static const float larger[] = {0.5f, -3.0f, 0x1p56f, -INFINITY, NAN};
+            cr_assert_eq(k->largest(numbers, i), i ? 1 : 0, "%s, %zu", k->name, i);
+            for (size_t l = 0; l < sizeof larger / sizeof *larger; l++) {
+                uint32_t wanted, before;
+                float kept = numbers[i];
+                memcpy(&wanted, &larger[l], sizeof wanted);
+                before = k->largest(numbers, COUNT);
+                numbers[i] = larger[l];
+                cr_assert_eq(k->largest(numbers, COUNT), wanted & INT32_MAX, "%s, %zu", k->name, i);
+                cr_assert_eq(k->largest(numbers, i), i ? 1 : 0, "those before it alone");
+                numbers[i] = kept;
+                cr_assert_eq(k->largest(numbers, COUNT), before);
+            }
+        }
+    }
+}
