@@ -296,8 +296,10 @@ struct job {
         };
     };
     struct token_entry *token; /* of a write under way (request/tokens.h); NULL: none */
-    bool holds_turnstile;      /* of all that it names */
-    uint64_t after_writes;     /* how many its connection had sent up to it */
+    uint64_t digest[2];        /* of what it asks, if has_digest (exec/digest.h) */
+    bool has_digest;
+    bool holds_turnstile;  /* of all that it names */
+    uint64_t after_writes; /* how many its connection had sent up to it */
     /* the client cancelled it or vanished, or its time is up: no further parts run */
     atomic_bool cancelled;
     atomic_bool skipped; /* a part did not run for that reason: there is no result */

@@ -4,6 +4,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/yield.h"
+#include "daemon/exec/digest.h"
 
 static bool job_dead(struct job *j)
 {
@@ -71,6 +72,9 @@ void steps_begin_plan(struct job *j)
 {
     j->started_ns = clock_read_ns(j->clock);
     atomic_store_explicit(&j->worked_ns, 0, memory_order_relaxed);
+    struct effort e = effort_begin(j);
+    if (j->token && !j->has_digest) digest_take(j);
+    effort_end(j, e);
     steps_begin_next_plan(j);
 }
 

@@ -11,6 +11,7 @@
 #include "daemon/request/admit.h"
 #include "daemon/request/answers.h"
 #include "daemon/request/cancel.h"
+#include "daemon/request/compare.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
@@ -44,6 +45,7 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
         job_give(p, j);
         return;
     }
+    if (!st && compare_start(p, j)) return;
     if (!st && writes_recall(p, j)) {
         reply_send(p, j);
         return;
@@ -101,7 +103,9 @@ static bool pipeline_still_wanted(struct pipeline *p, struct job *j, uint64_t no
 /* Whether a job that writes may do so. Drops were looked at before their names went. */
 static bool pipeline_may_write(struct pipeline *p, struct job *j)
 {
-    if (!job_written(j) || job_drops(j) || writes_begin(p, j)) return true;
+    if (!job_written(j) || job_drops(j)) return true;
+    if (compare_start(p, j)) return false;
+    if (writes_begin(p, j)) return true;
     turnstiles_leave(p, j);
     reply_send(p, j);
     return false;

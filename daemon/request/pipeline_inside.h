@@ -12,6 +12,7 @@
  *   line        in line for a backend
  *   reply       a job's last move
  *   finish      from a backend to the reply, or to another try
+ *   compare     whether a large write repeats another
  *   groups      several requests as one job, one as several
  *   start       from the scheduler's word to a backend
  *   cancel      leaving early

@@ -1,12 +1,14 @@
 #define HASH_NONFATAL_OOM 1
 #include "daemon/request/tokens.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/base/frame.h"
+#include "daemon/exec/digest.h"
 #include "daemon/exec/operation.h"
 #include "daemon/store/space.h"
 
@@ -28,10 +30,9 @@ struct token_entry {
     struct token_key key;
     UT_hash_handle hh;
     enum operation operation;
-    char names[OPERATION_OBJECTS_MAX][sizeof((struct job_request *)0)->names[0]];
-    uint64_t body_bytes;        /* of the request */
-    uint32_t dimension, metric; /* of a collection that was created */
-    bool done;                  /* it has an answer, and stands in the lists */
+    uint64_t body_bytes; /* of the request */
+    uint64_t digest[2];  /* likewise, once it is done */
+    bool done;           /* it has an answer, and stands in the lists */
     uint64_t until_ns;
     struct token_space *space;
     struct token_entry *next, *previous;             /* by age, of all */
@@ -135,11 +136,31 @@ static struct token_space *have_space(struct tokens *t, const char *name)
     return NULL;
 }
 
-static bool is_same_request(const struct token_entry *e, const struct job *j)
+static bool has_same_shape(const struct token_entry *e, const struct job *j)
 {
-    return e->operation == j->operation && e->body_bytes == j->body_bytes &&
-           e->dimension == j->request.dimension && e->metric == j->request.metric &&
-           memcmp(e->names, j->request.names, sizeof e->names) == 0;
+    return e->operation == j->operation && e->body_bytes == j->body_bytes;
+}
+
+/* Takes a digest that is quickly taken; what is large has been read by a worker. */
+static void have_digest(struct job *j)
+{
+    assert(j->has_digest || digest_is_brief(j));
+    if (!j->has_digest) digest_take(j);
+}
+
+static bool is_same_request(const struct token_entry *e, struct job *j)
+{
+    if (!has_same_shape(e, j)) return false;
+    have_digest(j);
+    return memcmp(e->digest, j->digest, sizeof e->digest) == 0;
+}
+
+bool tokens_want_digest(struct tokens *t, const struct job *j, uint64_t now_ns)
+{
+    if (!has_token(j) || j->has_digest || digest_is_brief(j)) return false;
+    expire(t, now_ns);
+    const struct token_entry *e = find(t, j);
+    return e && e->done && has_same_shape(e, j);
 }
 
 /* Gives j the answer that was remembered. */
@@ -198,11 +219,9 @@ static enum status take(struct tokens *t, struct job *j)
         e->key = key_of(j);
         e->operation = j->operation;
         e->body_bytes = j->body_bytes;
-        e->dimension = j->request.dimension;
-        e->metric = j->request.metric;
         e->room = room;
         e->space = s;
-        memcpy(e->names, j->request.names, sizeof e->names);
+        if (digest_is_brief(j)) have_digest(j);
         HASH_ADD(hh, t->by_key, key, sizeof e->key, e);
         if (e->hh.tbl) {
             s->users++;
@@ -242,8 +261,11 @@ static void make_room(struct tokens *t, struct token_space *s, uint64_t bytes)
         forget(t, s->count ? s->oldest : t->oldest); /* NOLINT(clang-analyzer-unix.Malloc) */
 }
 
-static void keep(struct tokens *t, struct token_entry *e, const struct job_result *r)
+static void keep(struct tokens *t, struct token_entry *e, const struct job *j)
 {
+    const struct job_result *r = &j->result;
+    assert(j->has_digest);
+    memcpy(e->digest, j->digest, sizeof e->digest);
     if (r->body_bytes) memcpy(e->body, r->block.data, r->body_bytes);
     e->result = *r;
     e->result.block = (struct heap_block){0};
@@ -266,7 +288,7 @@ void tokens_end(struct tokens *t, struct job *j, uint64_t now_ns)
     }
     make_room(t, e->space, j->result.body_bytes);
     e->until_ns = now_ns + TOKEN_LIFE_NS;
-    keep(t, e, &j->result);
+    keep(t, e, j);
 }
 
 void tokens_finish(struct tokens *t)

@@ -1,7 +1,8 @@
 /* tokens: writes that carry a token, remembered so that a repetition after a lost reply gets the
  * first one's answer and applies nothing. A space has TOKENS_MAX of them and TOKEN_SPACE_BYTES of
  * answers' bodies, all spaces together TOKENS_ALL_MAX and TOKEN_ALL_BYTES; past a bound the oldest
- * is forgotten. A write that failed is not remembered: it has applied nothing.
+ * is forgotten. A write that failed is not remembered: it has applied nothing. What was asked is
+ * known by its digest; that of a large write is taken by the worker that begins it.
  * Owner:  the pipeline.
  * Thread: the loop.
  * Errors: in the job's failure: INVALID_ARGUMENT/TOKEN_REUSED: the first request was another one;
@@ -27,6 +28,9 @@ struct tokens {
 
 void tokens_finish(struct tokens *t);
 
+/* True: what j asks tells whether it repeats a write that was done, and is so large that a worker
+ * has to take its digest (exec/digest.h) before any of the following is called. */
+bool tokens_want_digest(struct tokens *t, const struct job *j, uint64_t now_ns);
 /* True: j need not run, since it repeats a write that was done, whose answer it has now; or it is
  * refused, as its failure says. */
 bool tokens_recall(struct tokens *t, struct job *j, uint64_t now_ns);

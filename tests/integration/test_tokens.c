@@ -215,3 +215,87 @@ Test(tokens, a_create_that_is_repeated_gets_the_first_answer)
     ea_close(other);
     scene_close(&s);
 }
+
+/* ---------------------------------------------------------------- contents */
+
+enum { MANY = 20000, WIDE = 8 };
+
+struct heard {
+    ea_status status;
+    uint32_t detail;
+    uint64_t inserted, count;
+};
+
+static void hear(ea_client *c, const ea_answer *answer, void *user)
+{
+    struct heard *h = user;
+    h->status = answer->status;
+    h->detail = answer->status ? (uint32_t)ea_error_detail(c) : 0;
+    h->inserted = answer->status ? 0 : answer->upserted->inserted;
+    h->count++;
+}
+
+static void expect_first(ea_client *c, const float *value)
+{
+    ea_result r = {0};
+    const uint64_t first = 0;
+    cr_assert_eq(ea_fetch(c, "rows", &first, 1, &r), EA_OK, "%s", ea_error_text(c));
+    cr_assert_eq(memcmp(r.vectors, value, sizeof *value), 0);
+    ea_result_free(&r);
+}
+
+/* Large writes, whose contents a worker compares: before they are looked up, behind the first one
+ * in line, and when what they wrote to is gone. */
+Test(tokens, other_contents_are_another_request)
+{
+    struct scene s;
+    scene_open(&s, NULL);
+    ea_client *c = scene_client(&s, "tokens");
+    uint64_t *many = malloc(MANY * sizeof *many);
+    float *mine = calloc(MANY * WIDE, sizeof *mine), *changed = malloc(MANY * WIDE * sizeof *mine);
+    for (uint64_t i = 0; i < MANY; i++)
+        many[i] = i;
+    for (int i = 0; i < MANY * WIDE; i++)
+        mine[i] = (float)(i % 97);
+    memcpy(changed, mine, MANY * WIDE * sizeof *mine);
+    changed[0] = 5;
+    ea_write write = token_of(1);
+    ea_rows all = {.collection = "rows",
+                   .ids = many,
+                   .rows = mine,
+                   .count = MANY,
+                   .dimension = WIDE,
+                   .write = &write};
+    ea_upsert_counts counts;
+    cr_assert_eq(ea_collection_create(c, "rows", WIDE, EA_DOT, NULL), EA_OK);
+    struct heard heard[3] = {{0}};
+    for (int i = 0; i < 3; i++) {
+        all.rows = i == 1 ? changed : mine;
+        const ea_send_options how = {.callback = hear, .user = &heard[i]};
+        cr_assert_eq(ea_upsert_send(c, &all, &how, NULL), EA_OK);
+    }
+    while (heard[0].count + heard[1].count + heard[2].count < 3)
+        cr_assert_eq(ea_pump(c, 10000000), EA_OK, "%s", ea_error_text(c));
+    cr_assert(heard[0].status == EA_OK && heard[0].inserted == MANY);
+    cr_assert_eq(heard[1].status, EA_INVALID_ARGUMENT);
+    cr_assert_eq(heard[1].detail, EA_DETAIL_TOKEN_REUSED);
+    cr_assert(heard[2].status == EA_OK && heard[2].inserted == MANY);
+    expect_first(c, mine);
+
+    cr_assert_eq(ea_upsert(c, &all, &counts), EA_OK, "%s", ea_error_text(c));
+    cr_assert(counts.inserted == MANY && counts.replaced == 0);
+    all.rows = changed;
+    cr_assert_eq(ea_upsert(c, &all, &counts), EA_INVALID_ARGUMENT);
+    cr_assert_eq(ea_error_detail(c), EA_DETAIL_TOKEN_REUSED);
+    expect_first(c, mine);
+    cr_assert_eq(ea_collection_drop(c, "rows"), EA_OK);
+    cr_assert_eq(ea_upsert(c, &all, &counts), EA_INVALID_ARGUMENT);
+    all.rows = mine;
+    cr_assert_eq(ea_upsert(c, &all, &counts), EA_OK, "%s", ea_error_text(c));
+    cr_assert_eq(counts.inserted, MANY);
+    ea_close(c);
+    free(many);
+    free(mine);
+    free(changed);
+    scene_close(&s);
+}

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/exec/digest.h"
 #include "daemon/store/space.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -113,6 +114,70 @@ Test(tokens, another_request_is_refused)
         cr_assert_eq(j.failure.detail, DETAIL_TOKEN_REUSED);
     }
     cr_assert_eq(repeat(here, 5, 3), 80);
+}
+
+/* Upserts of n rows of 4 numbers. */
+static struct job upsert_of(uint64_t token, uint64_t *ids, float *rows, uint64_t n)
+{
+    struct job j = write_of(here, token, OPERATION_UPSERT);
+    j.request.ids = (struct tensor){DTYPE_UINT64, n, 1, ids};
+    j.request.rows = (struct tensor){DTYPE_FLOAT32, n, 4, rows};
+    j.body_bytes = n * 24;
+    return j;
+}
+
+enum changed { NOTHING, AN_ID, A_NUMBER, THE_SHAPE, THE_NAME, WHAT_IS_EXPECTED };
+
+static void change(struct job *j, enum changed what)
+{
+    float *rows = j->request.rows.data;
+    uint64_t *ids = j->request.ids.data;
+    switch (what) {
+    case AN_ID: ids[0]++; break;
+    case A_NUMBER: rows[j->request.rows.rows * 4 - 1] += 1; break;
+    case THE_SHAPE:
+        j->request.rows.rows /= 2;
+        j->request.rows.columns *= 2;
+        break;
+    case THE_NAME: strcpy(j->request.names[0], "other"); break;
+    case WHAT_IS_EXPECTED: j->request.write.at_least = true; break;
+    case NOTHING: break;
+    }
+}
+
+/* What is asked decides, whatever its size; what is large is left to a worker. */
+Test(tokens, contents_are_compared)
+{
+    enum { LARGE = 10000 };
+    static const uint64_t sizes[] = {2, LARGE};
+    static uint64_t ids[LARGE];
+    static float rows[LARGE * 4];
+    for (int i = 0; i < 2; i++) {
+        bool large = sizes[i] == LARGE;
+        struct job first = upsert_of(7 + i, ids, rows, sizes[i]);
+        cr_assert_not(tokens_want_digest(&tokens, &first, 1));
+        cr_assert(tokens_begin(&tokens, &first, 1));
+        cr_assert_eq(first.has_digest, !large);
+        if (large) digest_take(&first);
+        first.result.version = 60;
+        tokens_end(&tokens, &first, 1);
+        for (enum changed what = NOTHING; what <= WHAT_IS_EXPECTED; what++) {
+            struct job j = upsert_of(7 + i, ids, rows, sizes[i]);
+            change(&j, what);
+            cr_assert_eq(tokens_want_digest(&tokens, &j, 2), large);
+            if (large) digest_take(&j);
+            cr_assert_not(tokens_want_digest(&tokens, &j, 2));
+            cr_assert(tokens_recall(&tokens, &j, 2));
+            cr_assert_eq(j.failure.detail, what ? DETAIL_TOKEN_REUSED : DETAIL_NONE, "%d", what);
+            cr_assert_eq(j.result.version, what ? 0 : 60);
+            memset(ids, 0, sizeof ids);
+            memset(rows, 0, sizeof rows);
+        }
+        struct job smaller = upsert_of(7 + i, ids, rows, sizes[i] - 1);
+        cr_assert_not(tokens_want_digest(&tokens, &smaller, 2), "its size tells");
+        cr_assert(tokens_recall(&tokens, &smaller, 2));
+        cr_assert_eq(smaller.failure.detail, DETAIL_TOKEN_REUSED);
+    }
 }
 
 Test(tokens, one_under_way_is_waited_for)
