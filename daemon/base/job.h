@@ -244,6 +244,9 @@ struct job_plan {
     uint64_t words[12];        /* private to the operation */
 };
 
+/* How many collections or graphs a request on a GPU may read. */
+enum { JOB_OPERANDS = 2 };
+
 /* How a job runs on a GPU process (cards/cards.c). gpu_plan takes memory and shapes results;
  * prepare does the work that grows with rows or ids (filters, ids to rows); then the order is
  * sent; and finish, if any, makes the result of what comes back. Long work runs on CPU workers:
@@ -267,9 +270,11 @@ struct job_gpu {
     /* private to cards/cards.c */
     uint32_t phase, device, orders_out;
     enum order_result result;
-    uint64_t number;  /* of the invalid query or row */
-    uint64_t replica; /* its number when the order was sent */
-    struct heap_block staging;
+    uint64_t number; /* of the invalid query or row */
+    /* of what it reads (job_operand): their numbers when the order was sent */
+    uint64_t replicas[JOB_OPERANDS];
+    struct heap_block staging[JOB_OPERANDS];
+    enum reason withheld; /* not NONE: its uploads were ordered, but the run could not be */
 };
 
 struct job {
@@ -368,6 +373,18 @@ _Static_assert(offsetof(struct job, objects[0].resident) == offsetof(struct job,
 static inline struct resident *job_resident(const struct job *j)
 {
     return j->resident;
+}
+
+/* Returns what a request on a GPU reads of the first things that its operation names, i <
+ * JOB_OPERANDS, for which it needs replicas; NULL: nothing there. */
+static inline struct resident *job_operand(const struct job *j, uint32_t i)
+{
+    return j->objects[i].writer ? NULL : j->objects[i].resident;
+}
+
+static inline bool job_reads_resident(const struct job *j)
+{
+    return job_operand(j, 0) || job_operand(j, 1);
 }
 
 /* Returns which of the things that j names it writes; NULL: it only reads. */

@@ -11,8 +11,9 @@
 /* ---------------------------------------------------------------- where */
 
 /* Chooses the card with most room, if that many bytes fit there at all once others' replicas are
- * evicted. */
-static const struct card *choose_card(const struct cards *g, uint64_t bytes)
+ * evicted; or `beside`, if they fit there. */
+static const struct card *choose_card(const struct cards *g, uint64_t bytes,
+                                      const struct card *beside)
 {
     const struct card *best = NULL;
     uint64_t most = 0;
@@ -23,7 +24,8 @@ static const struct card *choose_card(const struct cards *g, uint64_t bytes)
         uint64_t budget = share->device.budget_bytes, slab = atomic_load(&share->usage.slab_bytes);
         budget = budget > slab ? budget - slab : 0;
         uint64_t left = card->planned_bytes < budget ? budget - card->planned_bytes : 0;
-        if (bytes > budget || (best && left <= most)) continue;
+        if (bytes > budget || (best && left <= most && card != beside)) continue;
+        if (card == beside) return card;
         best = card;
         most = left;
     }
@@ -47,7 +49,8 @@ uint32_t replica_card(const struct backend *b, const struct resident *of)
     if (!of) return idlest_card((const struct cards *)b);
     const struct card_replica *r = replica_of(of);
     if (replica_has_build(r)) return r->card->number;
-    const struct card *card = choose_card((const struct cards *)b, resident_bytes(of));
+    const struct card *beside = r ? r->beside : NULL;
+    const struct card *card = choose_card((const struct cards *)b, resident_bytes(of), beside);
     return card ? card->number : 0;
 }
 
@@ -63,7 +66,7 @@ uint64_t replica_upload_bytes(const struct backend *b, const struct resident *of
 /* How a replica of each kind of resident is built. */
 static const struct replica_kind {
     uint64_t (*bytes)(const struct resident *of);
-    bool (*build)(struct cards *g, struct job *j, struct card_replica *r, uint64_t bytes_max,
+    bool (*build)(struct cards *g, struct job *j, uint32_t operand, uint64_t bytes_max,
                   uint32_t orders_max);
 } replica_kinds[RESIDENT_KINDS] = {
     [RESIDENT_COLLECTION] = {build_rows_bytes, build_rows},
@@ -127,7 +130,7 @@ static enum reason begin_build(struct cards *g, struct card_replica *r)
         replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
         return REASON_VRAM_PRESSURE;
     }
-    const struct card *card = choose_card(g, resident_bytes(r->resident));
+    const struct card *card = choose_card(g, resident_bytes(r->resident), r->beside);
     if (!card) {
         replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
         return REASON_VRAM_PRESSURE;
@@ -154,38 +157,46 @@ void build_order(struct cards *g, struct job *j, struct card_replica *r, struct 
     card_order(r->card, o, j, r, bytes + 1000000);
 }
 
-static bool reads_newest(const struct job *j)
+static bool reads_newest(const struct job_object *o)
 {
-    if (j->collection) return j->collection == collection_now((struct collection *)j->resident);
-    return j->graph == graph_now((struct graph *)j->resident);
+    if (o->collection) return o->collection == collection_now((struct collection *)o->resident);
+    return o->graph == graph_now((struct graph *)o->resident);
+}
+
+/* False: what j reads first is on another card. */
+static bool takes_card(struct job *j, uint32_t operand, const struct card_replica *r)
+{
+    bool alone = operand == 0 || !job_operand(j, 0);
+    if (!alone && j->gpu.device != r->card->number) return false;
+    j->gpu.replicas[operand] = r->number;
+    j->gpu.device = r->card->number;
+    return true;
 }
 
 /* For j, which began before the newest write: the replica as it is, if it is what j reads. Orders
  * that follow on the same card change it when j's order has been run. */
-static enum reason replica_of_old(struct cards *g, struct job *j)
+static enum reason replica_of_old(struct cards *g, struct job *j, uint32_t operand)
 {
-    struct card_replica *r = replica_of(j->resident);
-    if (!replica_has_build(r) || r->version != replica_version_of(j))
+    struct card_replica *r = replica_of(job_operand(j, operand));
+    if (!replica_has_build(r) || r->version != replica_version_of(j, operand))
         return REASON_PREDICTED_SLOWER;
     if (!card_is_ready(r->card)) return REASON_GPU_DOWN;
     if (!card_room(r->card)) return REASON_QUEUE_FULL;
     r->used = ++g->used_last;
-    j->gpu.replica = r->number;
-    j->gpu.device = r->card->number;
-    return REASON_NONE;
+    return takes_card(j, operand, r) ? REASON_NONE : REASON_PREDICTED_SLOWER;
 }
 
-enum reason replica_upload(struct cards *g, struct job *j, uint64_t bytes_max, uint32_t spare)
+enum reason replica_upload(struct cards *g, struct job *j, uint32_t operand, uint64_t bytes_max,
+                           uint32_t spare)
 {
-    struct resident *of = job_resident(j);
-    if (!reads_newest(j)) return replica_of_old(g, j);
+    struct resident *of = job_operand(j, operand);
+    if (!reads_newest(&j->objects[operand])) return replica_of_old(g, j, operand);
     struct card_replica *r = replica_take(g, of);
     if (!r || !resident_bytes(of)) return REASON_QUEUE_FULL;
     enum reason why = begin_build(g, r);
     if (why) return why;
     r->used = ++g->used_last;
-    j->gpu.replica = r->number;
-    j->gpu.device = r->card->number;
+    if (!takes_card(j, operand, r)) return REASON_PREDICTED_SLOWER;
     if (!card_is_ready(r->card)) return REASON_GPU_DOWN;
     if (r->held) return REASON_VRAM_PRESSURE;
     uint32_t room = card_room(r->card);
@@ -196,6 +207,6 @@ enum reason replica_upload(struct cards *g, struct job *j, uint64_t bytes_max, u
         return REASON_VRAM_PRESSURE;
     }
     if (!resident_track(of)) return REASON_QUEUE_FULL;
-    bool given = replica_kinds[of->ops->kind].build(g, j, r, bytes_max, room - spare);
+    bool given = replica_kinds[of->ops->kind].build(g, j, operand, bytes_max, room - spare);
     return given ? REASON_NONE : REASON_QUEUE_FULL;
 }

@@ -53,9 +53,11 @@ static bool has_room_for_all(struct graph *graph, uint32_t orders_max)
     return resident_track(graph_resident(graph));
 }
 
-bool build_graph(struct cards *g, struct job *j, struct card_replica *r, uint64_t bytes_max,
+/* Graphs are what an operation names first. */
+bool build_graph(struct cards *g, struct job *j, uint32_t operand, uint64_t bytes_max,
                  uint32_t orders_max)
 {
+    struct card_replica *r = replica_of(job_operand(j, operand));
     struct graph *graph = graph_of(r->resident);
     bool all = bytes_max == UINT64_MAX;
     if (all && !has_room_for_all(graph, orders_max)) return false;

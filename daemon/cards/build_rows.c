@@ -59,12 +59,14 @@ static void order_rows(struct cards *g, struct job *j, struct card_replica *r,
 }
 
 /* Ids are in this process's own memory: those of the whole piece are copied into one block. */
-static void give_piece(struct cards *g, struct job *j, struct card_replica *r,
+static void give_piece(struct cards *g, struct job *j, uint32_t operand,
                        const struct build_piece *p)
 {
-    struct collection *c = collection_of(r->resident);
-    const struct edition *e = j->collection; /* the newest */
-    uint64_t *staging = j->gpu.staging.data, first, count, from = 0;
+    struct resident *of = job_operand(j, operand);
+    struct card_replica *r = replica_of(of);
+    struct collection *c = collection_of(of);
+    const struct edition *e = j->objects[operand].collection; /* the newest */
+    uint64_t *staging = j->gpu.staging[operand].data, first, count, from = 0;
     struct order_upload up = {
         .dimension = collection_dimension(e),
         .row_count = collection_rows(e),
@@ -90,16 +92,18 @@ static void give_piece(struct cards *g, struct job *j, struct card_replica *r,
     }
 }
 
-bool build_rows(struct cards *g, struct job *j, struct card_replica *r, uint64_t bytes_max,
+bool build_rows(struct cards *g, struct job *j, uint32_t operand, uint64_t bytes_max,
                 uint32_t orders_max)
 {
-    struct build_piece p = measure(collection_of(r->resident), bytes_max, orders_max);
+    struct resident *of = job_operand(j, operand);
+    struct build_piece p = measure(collection_of(of), bytes_max, orders_max);
     if (!p.last && bytes_max == UINT64_MAX) return false;
     /* The block is the daemon's own and soon freed, so that a space at its quota gets replicas,
      * too. */
     uint64_t staging = p.rows * sizeof(uint64_t);
-    if (staging && heap_take_past_quota(g->options.heap, staging, r->space, &j->gpu.staging))
+    if (staging &&
+        heap_take_past_quota(g->options.heap, staging, of->space->number, &j->gpu.staging[operand]))
         return false;
-    give_piece(g, j, r, &p);
+    give_piece(g, j, operand, &p);
     return true;
 }

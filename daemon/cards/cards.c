@@ -25,10 +25,16 @@ enum card_phase {
 
 /* ---------------------------------------------------------------- jobs: ways to end */
 
+static void give_staging(struct job *j)
+{
+    for (uint32_t i = 0; i < JOB_OPERANDS; i++)
+        heap_give(j->heap, &j->gpu.staging[i]);
+}
+
 static void end(struct job *j)
 {
     heap_give(j->heap, &j->plan.scratch);
-    heap_give(j->heap, &j->gpu.staging);
+    give_staging(j);
     j->gpu.phase = PHASE_ENDED;
 }
 
@@ -85,20 +91,44 @@ static enum reason ready_card(struct cards *g, struct job *j)
     return REASON_NONE;
 }
 
-/* Orders the uploads that bring the replica for j up to date. */
-static enum reason ready_replica(struct cards *g, struct job *j)
+/* Orders the uploads that bring the replica of an operand up to date. */
+static enum reason ready_replica(struct cards *g, struct job *j, uint32_t operand)
 {
+    const struct resident *of = job_operand(j, operand);
     bool forced = j->reason == REASON_FORCED;
-    if (!forced && !replica_is_ready(&g->backend, job_resident(j))) {
-        const struct card_replica *r = replica_of(job_resident(j));
+    if (!forced && !replica_is_ready(&g->backend, of)) {
+        const struct card_replica *r = replica_of(of);
         if (r && r->lost) return r->lost;
         if (r && r->held) return REASON_VRAM_PRESSURE;
         return cards_state(&g->backend) == GPU_READY ? REASON_PREDICTED_SLOWER : REASON_GPU_DOWN;
     }
-    enum reason why = replica_upload(g, j, UINT64_MAX, 1);
+    return replica_upload(g, j, operand, UINT64_MAX, 1);
+}
+
+/* True if the replicas that j shall read are those that its orders are about. */
+static bool has_replicas(const struct job *j)
+{
+    for (uint32_t i = 0; i < JOB_OPERANDS; i++) {
+        const struct resident *of = job_operand(j, i);
+        if (of && !replica_is(replica_of(of), j->gpu.replicas[i])) return false;
+    }
+    return true;
+}
+
+/* The same for all operands. The second one's upload may cost the first its replica. */
+static enum reason ready_replicas(struct cards *g, struct job *j)
+{
+    enum reason why = REASON_NONE;
+    replicas_put_together(&g->backend, j);
+    for (uint32_t i = 0; i < JOB_OPERANDS && !why; i++)
+        if (job_operand(j, i)) why = ready_replica(g, j, i);
+    if (!why && !has_replicas(j)) why = REASON_VRAM_PRESSURE;
     if (why) return why;
-    j->gpu.order.replica = j->gpu.replica;
-    j->gpu.order.version = replica_version_of(j);
+    struct order *o = &j->gpu.order;
+    o->replica = j->gpu.replicas[0];
+    o->other_replica = j->gpu.replicas[1];
+    if (job_operand(j, 0)) o->version = replica_version_of(j, 0);
+    if (job_operand(j, 1)) o->other_version = replica_version_of(j, 1);
     return REASON_NONE;
 }
 
@@ -107,9 +137,11 @@ static enum reason send_orders(struct cards *g, struct job *j)
 {
     if (j->gpu.unfit) return REASON_CHOSEN_FASTER;
     if (g->stopping) return REASON_GPU_DOWN;
-    enum reason why = job_resident(j) ? ready_replica(g, j) : ready_card(g, j);
-    if (why) return why;
+    enum reason why = job_reads_resident(j) ? ready_replicas(g, j) : ready_card(g, j);
+    if (why && !j->gpu.orders_out) return why;
     j->gpu.phase = PHASE_ORDER;
+    j->gpu.withheld = why;
+    if (why) return REASON_NONE; /* it is given up when the uploads that it has ordered are done */
     j->gpu.order.foreseen_ns = j->foreseen_ns;
     card_order(&g->cards[j->gpu.device], &j->gpu.order, j, NULL, order_estimate_ns(j));
     if (j->gpu.meanwhile) j->gpu.meanwhile(j);
@@ -143,7 +175,7 @@ static enum status refused(struct job *j, enum reason why)
 
 static enum status submit_upload(struct cards *g, struct job *j)
 {
-    enum reason why = g->stopping ? REASON_GPU_DOWN : replica_upload(g, j, PIECE_BYTES, 0);
+    enum reason why = g->stopping ? REASON_GPU_DOWN : replica_upload(g, j, 0, PIECE_BYTES, 0);
     if (why || !j->gpu.orders_out) return refused(j, why ? why : REASON_CHOSEN_FASTER);
     j->gpu.phase = PHASE_ORDER;
     return STATUS_OK;
@@ -157,7 +189,7 @@ static bool no_memory_now(const struct job *j)
 static bool never_fits(const struct cards *g, const struct job *j)
 {
     if (!j->gpu.vram_bytes) return false;
-    struct cards_room room = cards_room_of(&g->backend, replica_card(&g->backend, job_resident(j)));
+    struct cards_room room = cards_room_of(&g->backend, replicas_of_job(&g->backend, j).card);
     return room.ready && j->gpu.vram_bytes > room.bytes_all;
 }
 
@@ -200,21 +232,30 @@ static enum reason failure_of(const struct job *j)
 {
     if (j->gpu.result == RESULT_NO_MEMORY || j->gpu.result == RESULT_NO_VERSION)
         return REASON_VRAM_PRESSURE;
-    if (!job_resident(j)) /* the CPU finds out what is wrong with a row */
-        return j->gpu.result == RESULT_BAD_ROW ? REASON_CHOSEN_FASTER : REASON_FALLBACK_AFTER_ERROR;
-    const struct card_replica *r = replica_of(job_resident(j));
-    if (!replica_is(r, j->gpu.replica) && r && r->lost) return r->lost;
+    /* the CPU finds out what is wrong with a row */
+    if (j->gpu.result == RESULT_BAD_ROW) return REASON_CHOSEN_FASTER;
+    for (uint32_t i = 0; i < JOB_OPERANDS; i++) {
+        const struct resident *of = job_operand(j, i);
+        const struct card_replica *r = of ? replica_of(of) : NULL;
+        if (r && !replica_is(r, j->gpu.replicas[i]) && r->lost) return r->lost;
+    }
     return REASON_FALLBACK_AFTER_ERROR;
+}
+
+/* The process has no such replica, which it says is that of this operand: nor have we. */
+static void lose_replica(struct cards *g, const struct job *j)
+{
+    uint32_t operand = j->gpu.number == 1;
+    const struct resident *of = job_operand(j, operand);
+    if (of) replica_lose(g, replica_of(of), REASON_FALLBACK_AFTER_ERROR, REPLICA_RETRY_NS);
 }
 
 static void take_result(struct cards *g, struct job *j)
 {
-    struct resident *of = job_resident(j);
-    struct card_replica *r = of ? replica_of(of) : NULL;
     struct card *card = &g->cards[j->gpu.device];
-    bool sound = !of || replica_is(r, j->gpu.replica);
-    if (r && sound && j->gpu.result == RESULT_NO_REPLICA) {
-        replica_lose(g, r, REASON_FALLBACK_AFTER_ERROR, REPLICA_RETRY_NS);
+    bool sound = has_replicas(j);
+    if (sound && j->gpu.result == RESULT_NO_REPLICA) {
+        lose_replica(g, j);
         sound = false;
     }
     if (j->gpu.result == RESULT_OK && sound) {
@@ -240,12 +281,15 @@ static void take_result(struct cards *g, struct job *j)
 
 void cards_job_back(struct cards *g, struct job *j)
 {
-    heap_give(j->heap, &j->gpu.staging);
+    give_staging(j);
     if (j->operation == OPERATION_UPLOAD) {
         end(j);
         done_add(g->options.done, j);
     } else if (is_cancelled(j)) {
         end_cancelled(j);
+        done_add(g->options.done, j);
+    } else if (j->gpu.withheld) {
+        give_up(j, j->gpu.withheld);
         done_add(g->options.done, j);
     } else {
         take_result(g, j);

@@ -65,6 +65,16 @@ uint32_t replica_card(const struct backend *b, const struct resident *of);
 /* Returns the bytes that must be uploaded before a job on this resident. */
 uint64_t replica_upload_bytes(const struct backend *b, const struct resident *of);
 
+/* What is known of the replicas that a job reads, which must be on one card. */
+struct job_replicas {
+    uint32_t card;       /* where they are, or would be */
+    bool ready, refused; /* all of them are; any was */
+    uint64_t upload_bytes;
+};
+struct job_replicas replicas_of_job(const struct backend *b, const struct job *j);
+/* The next builds of what j reads, where there are none, are best on one card. */
+void replicas_put_together(struct backend *b, const struct job *j);
+
 /* How much work a GPU can take now. */
 struct cards_room {
     bool ready;

@@ -33,6 +33,8 @@ struct card_replica {
     uint64_t bytes;   /* of VRAM, first as planned, then as its process reports */
     uint64_t used;    /* larger means used later */
     enum reason lost; /* why the last build was lost */
+    /* where the next build had best be, beside what is read together with it; NULL: anywhere */
+    struct card *beside;
     uint64_t retry_ns; /* no new build before this time */
     uint64_t wait_ns; /* how long the wait was after the last loss; 0: this process has lost none */
     struct card_replica *next, *previous;
@@ -139,8 +141,8 @@ static inline bool replica_has_build(const struct card_replica *r)
 bool replica_is(const struct card_replica *r, uint64_t number);
 bool replica_is_current(const struct card_replica *r);
 
-/* Returns the version that j reads. */
-uint64_t replica_version_of(const struct job *j);
+/* Returns the version that j reads of an operand. */
+uint64_t replica_version_of(const struct job *j, uint32_t operand);
 
 /* An upload of r's build was answered with NO_VERSION: what it was to bring is dirty again. The
  * other uploads of its round will be answered likewise. */
@@ -174,10 +176,12 @@ void replicas_free(struct cards *g);
 
 /* ---- build.c ---- */
 
-/* Gives the orders that bring the replica for j up to date, up to about bytes_max; leaves room for
- * `spare` more orders. NONE: done (completely only if replica_is_current now); otherwise why not,
- * and no order was given. */
-enum reason replica_upload(struct cards *g, struct job *j, uint64_t bytes_max, uint32_t spare);
+/* Gives the orders that bring the replica of one of j's operands up to date, up to about bytes_max;
+ * leaves room for `spare` more orders. NONE: done (completely only if replica_is_current now);
+ * otherwise why not, and no order was given. A second operand's is on the first one's card, or it
+ * is refused. */
+enum reason replica_upload(struct cards *g, struct job *j, uint32_t operand, uint64_t bytes_max,
+                           uint32_t spare);
 /* Gives one of them, of this many bytes, after setting whose replica it is. */
 void build_order(struct cards *g, struct job *j, struct card_replica *r, struct order *o,
                  uint64_t bytes);
@@ -197,9 +201,9 @@ uint64_t build_rows_bytes(const struct resident *of);
 uint64_t build_graph_bytes(const struct resident *of);
 /* Gives orders for up to about bytes_max, at most orders_max orders. False: there is no memory, or
  * everything (UINT64_MAX) was requested and has no room; no order was given. */
-bool build_rows(struct cards *g, struct job *j, struct card_replica *r, uint64_t bytes_max,
+bool build_rows(struct cards *g, struct job *j, uint32_t operand, uint64_t bytes_max,
                 uint32_t orders_max);
-bool build_graph(struct cards *g, struct job *j, struct card_replica *r, uint64_t bytes_max,
+bool build_graph(struct cards *g, struct job *j, uint32_t operand, uint64_t bytes_max,
                  uint32_t orders_max);
 
 #endif

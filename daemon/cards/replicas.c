@@ -18,9 +18,10 @@ bool replica_is(const struct card_replica *r, uint64_t number)
     return r && number && r->number == number && !r->condemned;
 }
 
-uint64_t replica_version_of(const struct job *j)
+uint64_t replica_version_of(const struct job *j, uint32_t operand)
 {
-    return j->collection ? collection_version(j->collection) : graph_version(j->graph);
+    const struct job_object *o = &j->objects[operand];
+    return o->collection ? collection_version(o->collection) : graph_version(o->graph);
 }
 
 bool replica_is_current(const struct card_replica *r)

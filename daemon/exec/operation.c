@@ -10,11 +10,16 @@
 #include "daemon/store/space.h"
 #include "kernels/vectors.h"
 
+static uint64_t padded_bytes(const struct tensor *rows)
+{
+    if (rows->columns > VECTOR_DIMENSION_MAX) return 0;
+    return rows->rows * (vector_stride((uint32_t)rows->columns) + 1) * sizeof(float);
+}
+
 uint64_t operation_rows_bytes(const struct job *j)
 {
-    const struct tensor *rows = &j->request.rows;
-    if (j->resident || rows->columns > VECTOR_DIMENSION_MAX) return 0;
-    return rows->rows * (vector_stride((uint32_t)rows->columns) + 1) * sizeof(float);
+    const struct job_request *r = &j->request;
+    return padded_bytes(&r->rows) + padded_bytes(&r->other_rows);
 }
 
 uint32_t operation_owner(const struct job *j)

@@ -33,7 +33,8 @@ struct operation_ops {
     enum status (*plan)(struct job *j);
     /* For the GPU process; both NULL: it cannot run this operation. */
     enum status (*gpu_plan)(struct job *j);
-    /* How many pairs of rows j asks for; 0: in this form, only the CPU can run it. */
+    /* How many pairs of rows j asks for; 0: in this form, only the CPU can run it. j holds the
+     * turnstiles of what it names. */
     uint64_t (*gpu_pairs)(const struct job *j);
 };
 
@@ -43,8 +44,7 @@ static inline uint64_t operation_gpu_pairs(const struct job *j)
     return j->ops && j->ops->gpu_pairs ? j->ops->gpu_pairs(j) : 0;
 }
 
-/* Returns the VRAM for the rows that come with j: padded, and a norm for each; 0: the rows are a
- * resident's. */
+/* Returns the VRAM for the rows that come with j: padded, and a norm for each; 0: none do. */
 uint64_t operation_rows_bytes(const struct job *j);
 
 /* Adds an array to a scratch block that is taken once the sizes of all arrays are known. */

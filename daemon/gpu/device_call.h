@@ -1,12 +1,14 @@
 /* device_call: one launch of a kernel as data: which kernel, and what it reads and writes. The
- * operations are those of kernels/cuda/vectors_cuda.h and spread_cuda.h, with their shapes and
- * rules; pointers are device memory unless stated otherwise.
+ * operations are those of kernels/cuda/vectors_cuda.h, rows_cuda.h, hrr_cuda.h and spread_cuda.h,
+ * with their shapes and rules; pointers are device memory unless stated otherwise.
  * Owner:  whoever launches.
  * Thread: any.
  * Errors: none. */
 #ifndef ENGRAM_GPU_DEVICE_CALL_H
 #define ENGRAM_GPU_DEVICE_CALL_H
 
+#include "kernels/cuda/hrr_cuda.h"
+#include "kernels/cuda/rows_cuda.h"
 #include "kernels/cuda/spread_cuda.h"
 #include "kernels/cuda/vectors_cuda.h"
 
@@ -20,12 +22,14 @@ enum device_kernel {
     KERNEL_AVERAGE,
     KERNEL_SPREAD,
     KERNEL_DIRECT,
+    KERNEL_BIND,
+    KERNEL_NORMALIZE,
 };
 
 struct device_call {
     enum device_kernel kernel;
     enum metric metric;          /* SCAN, TILE, TOPK, GATHER_LISTS */
-    struct cuda_rows rows;       /* all but SPREAD */
+    struct cuda_rows rows;       /* all but SPREAD and BIND; of NORMALIZE the dimension and count */
     struct cuda_queries queries; /* SCAN, TILE, TOPK, GATHER_LISTS */
     union {
         struct {
@@ -54,6 +58,11 @@ struct device_call {
         } average;
         struct cuda_spread spread; /* host memory that it points to need not stay valid */
         struct cuda_direct direct; /* its query stays valid until its results have come */
+        struct cuda_hrr bind;      /* its plan stays valid until it is done */
+        struct {
+            float *rows;
+            const float *norms;
+        } normalize;
     };
 };
 
@@ -70,6 +79,8 @@ static inline const char *device_kernel_name(enum device_kernel kernel)
     case KERNEL_AVERAGE: return "average";
     case KERNEL_SPREAD: return "spread";
     case KERNEL_DIRECT: return "direct";
+    case KERNEL_BIND: return "bind";
+    case KERNEL_NORMALIZE: return "normalize";
     }
     return "no kernel";
 }

@@ -101,19 +101,60 @@ static void fill_large(struct gpu *g, struct task *t)
     t->in.move_count = t->plan.in_count;
 }
 
-static enum order_result find_replica(struct gpu *g, struct task *t)
+static enum order_result find_replica(struct gpu *g, const struct task *t, uint64_t number,
+                                      uint64_t version, struct replica **out)
+{
+    struct replica *r = replica_find(g, number);
+    if (r && r->former && r->former->version == version) r = r->former;
+    if (!r || r->version != version || r->version == 0)
+        return r && r->refused_round && !r->torn ? RESULT_NO_VERSION : RESULT_NO_REPLICA;
+    *out = r;
+    return r->space == t->order.space ? RESULT_OK : RESULT_REFUSED;
+}
+
+/* Holds all replicas that t reads, or none. The same one may be held twice. */
+static enum order_result find_replicas(struct gpu *g, struct task *t)
 {
     const struct order *o = &t->order;
-    if (run_brings_rows(t)) return RESULT_OK;
-    struct replica *r = replica_find(g, o->replica);
-    if (r && r->former && r->former->version == o->version) r = r->former;
-    if (!r || r->version != o->version || r->version == 0)
-        return r && r->refused_round && !r->torn ? RESULT_NO_VERSION : RESULT_NO_REPLICA;
-    if (r->space != o->space || !t->kind->fits(t, r)) return RESULT_REFUSED;
-    replica_hold(g, r, true);
-    t->replica = r;
-    t->reads = true;
+    const struct order_run *run = &o->run;
+    struct replica *first = NULL, *other = NULL;
+    enum order_result result = RESULT_OK;
+    if (order_reads_first(o)) result = find_replica(g, t, o->replica, o->version, &first);
+    if (!result && order_reads_other(o)) {
+        result = find_replica(g, t, o->other_replica, o->other_version, &other);
+        t->number = result ? 1 : 0;
+    }
+    if (result) return result;
+    if ((first && !t->kind->fits(t, first)) ||
+        (other && (other->dimension != run->dimension || other->rows != run->other.row_count)))
+        return RESULT_REFUSED;
+    if (first) replica_hold(g, first, true);
+    if (other) replica_hold(g, other, true);
+    t->replica = first;
+    t->reads = first != NULL;
+    t->other = other;
     return RESULT_OK;
+}
+
+/* Before t has begun. */
+static void let_replicas_go(struct gpu *g, struct task *t)
+{
+    if (t->replica) replica_let_go(g, t->replica, true);
+    if (t->other) replica_let_go(g, t->other, true);
+    t->replica = t->other = NULL;
+}
+
+void run_let_other_go(struct gpu *g, struct task *t)
+{
+    if (!t->other) return;
+    /* An upload that this order builds on has failed. */
+    if (t->other->torn && t->result == RESULT_OK) {
+        t->result = RESULT_NO_REPLICA;
+        t->number = 1;
+    }
+    if (t->rereads) t->other->rereaders--;
+    replica_let_go(g, t->other, true);
+    t->other = NULL;
 }
 
 /* Clears the bytes of other spaces before this space can read them. */
@@ -150,7 +191,8 @@ static void begin(struct gpu *g, struct task *t)
 {
     if (g->hungry == t) g->hungry = NULL;
     t->rereads = t->plan.rereads;
-    if (t->rereads) t->replica->rereaders++;
+    if (t->rereads && t->replica) t->replica->rereaders++;
+    if (t->rereads && t->other) t->other->rereaders++;
     count_less(g, t);
     enum order_result filled = result_of(g, clear_block(g, t));
     t->state = TASK_FILL;
@@ -166,11 +208,10 @@ bool run_start(struct gpu *g, struct task *t)
 {
     bool never = false;
     t->kind = run_kind_of(g, &t->order);
-    enum order_result found = t->kind ? find_replica(g, t) : RESULT_REFUSED;
+    enum order_result found = t->kind ? find_replicas(g, t) : RESULT_REFUSED;
     if (!found) found = run_plan(g, t);
     if (!found && !take_memory(g, t, &never)) {
-        if (t->replica) replica_let_go(g, t->replica, true);
-        t->replica = NULL;
+        let_replicas_go(g, t);
         if (!never && !g->hungry) {
             g->hungry = t;
             g->hungry_ns = clock_read_ns(g->clock);

@@ -1,7 +1,8 @@
 /* run: what the files about requests share: run.c (their steps), run_plan.c (the memory that they
  * need), run_rows.c (rows that come with the order; averages, norms), run_scores.c (scores of all
  * rows or of lists), run_knn.c (the k best, of one request or of several as one), run_direct.c
- * (one query, few results) and run_spread.c (spreads over graphs).
+ * (one query, few results), run_bind.c (rows bound to rows) and run_spread.c (spreads over
+ * graphs).
  * Owner:  the task.
  * Thread: the device thread.
  * Errors: as each function says. */
@@ -103,9 +104,11 @@ void run_fill_rest(uint64_t *ids, float *scores, uint32_t count, uint32_t k);
 
 /* ---- run_rows.c ---- */
 
+/* True if the rows of a request come with its order. Not of a BIND, which has two operands. */
 static inline bool run_brings_rows(const struct task *t)
 {
-    return t->order.kind == ORDER_RUN && t->order.run.rows != PLACE_NONE;
+    return t->order.kind == ORDER_RUN && t->order.run.rows != PLACE_NONE &&
+           t->order.run.operation != RUN_BIND;
 }
 
 /* The rows on the device: the replica's, or those that came with the order. */

@@ -281,6 +281,7 @@ void server_close(struct gpu *g)
     }
     for (uint32_t i = 0; g->tasks && i < TASKS; i++)
         free(g->tasks[i].batch);
+    bind_tables_finish(&g->bind_tables);
     vram_pool_destroy(g->pool);
     vram_pool_destroy(g->pinned_pool);
     vram_pool_destroy(g->piece_pool);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/gpu/device_cells.h"
+#include "daemon/gpu/sim_bind.h"
 #include "daemon/gpu/sim_spread.h"
 #include "daemon/heap/order.h"
 
@@ -21,7 +22,7 @@ struct sim_bench {
     const float *rows[BATCH_ROWS];
     float norms[BATCH_ROWS];
     _Alignas(64) float query[ORDER_DIRECT_DIMENSION_MAX];
-    void *entries;
+    void *entries, *bind_scratch;
     const struct sim_memory *memory;
     struct sim_spread_room spread_room;
 };
@@ -62,8 +63,9 @@ struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct cloc
     b->memory = m;
     b->spread_room.clock = clock;
     b->entries = aligned_alloc(64, topk_bytes(TOPK_K_MAX));
-    if (b->entries) return b;
-    free(b);
+    b->bind_scratch = aligned_alloc(64, sim_bind_scratch_bytes());
+    if (b->entries && b->bind_scratch) return b;
+    sim_bench_destroy(b);
     return NULL;
 }
 
@@ -72,6 +74,7 @@ void sim_bench_destroy(struct sim_bench *b)
     if (!b) return;
     sim_spread_room_finish(&b->spread_room);
     free(b->entries);
+    free(b->bind_scratch);
     free(b);
 }
 
@@ -252,6 +255,8 @@ static void check_call(const struct checker *c, const struct device_call *call)
         break;
     case KERNEL_SPREAD: sim_spread_check(&call->spread, c->memory); break;
     case KERNEL_DIRECT: check_direct(c, call); break;
+    case KERNEL_BIND: sim_bind_check(&call->bind, c->memory); break;
+    case KERNEL_NORMALIZE: sim_normalize_check(call, c->memory); break;
     }
 }
 
@@ -474,6 +479,8 @@ static void run_call(const struct sim_work *w, struct sim_bench *b)
     case KERNEL_AVERAGE: run_average(c); break;
     case KERNEL_SPREAD: sim_spread_run(&c->spread, b->memory, &b->spread_room); break;
     case KERNEL_DIRECT: run_direct(c, w->threshold, w->lost, b); break;
+    case KERNEL_BIND: sim_bind_run(&c->bind, b->memory, b->bind_scratch); break;
+    case KERNEL_NORMALIZE: sim_normalize_run(c, b->kernels); break;
     }
 }
 

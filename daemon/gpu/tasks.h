@@ -15,6 +15,7 @@
 #ifndef ENGRAM_GPU_TASKS_H
 #define ENGRAM_GPU_TASKS_H
 
+#include "daemon/gpu/bind_tables.h"
 #include "daemon/gpu/copiers.h"
 #include "daemon/gpu/device.h"
 #include "daemon/gpu/pieces.h"
@@ -51,6 +52,19 @@ struct task_plan {
     bool rereads;        /* later passes read the replica again */
 };
 
+/* What a BIND has beside its plan. */
+struct task_operand {
+    uint32_t section; /* of the input: its rows, or their positions; UINT32_MAX: */
+    uint32_t row;     /* it is this row of a replica */
+};
+struct task_bind {
+    struct bind_tables *tables; /* held, or NULL */
+    uint32_t section;           /* of the input: they */
+    struct task_operand operands[2];
+    struct scatter lines; /* of a pass's results, which have no pad in the heap */
+    struct scatter_part part;
+};
+
 struct task {
     enum task_state state;
     struct order order;
@@ -58,12 +72,14 @@ struct task {
     struct task *next;           /* in its lane, or in the free list */
     struct lane *lane;
     struct replica *replica; /* held, or NULL */
-    bool reads;              /* kernels of this task read it */
+    struct replica *other;   /* of a second operand: held, and read, or NULL */
+    bool reads;              /* kernels of this task read the first */
     struct replica *former;  /* held, or NULL: of an upload, as it may copy from it */
     struct replica *unborn;  /* a version that could not be made: the device may still use it */
     struct task_plan plan;
-    struct knn_batch *batch;            /* see run.h; NULL: a single request, or not read yet */
-    uint64_t first_query, pass_queries; /* SCORES, KNN: the queries of this pass */
+    struct knn_batch *batch; /* see run.h; NULL: a single request, or not read yet */
+    struct task_bind bind;
+    uint64_t first_query, pass_queries; /* SCORES, KNN: the queries of this pass; BIND: pairs */
     uint64_t pass_queries_max, pass_began_ns; /* KNN */
     bool ids_sent;                            /* SCORES: the ids are sent with one of the passes */
     bool rereads;                             /* the device will read more than what is enqueued */
@@ -129,6 +145,7 @@ struct gpu {
     struct gpu_watch watch;
     int lifeline_fd;
     struct task *tasks, *free_tasks;
+    struct bind_tables *bind_tables;
     float *queries;             /* of all tasks */
     uint32_t tag;               /* of the last direct request */
     device_event events[TASKS]; /* unused ones */
@@ -173,6 +190,8 @@ void task_count_busy(struct gpu *g);
 /* ---- run.c and upload.c: what a kind of order does; false: it must wait ---- */
 
 bool run_start(struct gpu *g, struct task *t);
+/* Lets the replica of a second operand go, if there is one, at the end of t. */
+void run_let_other_go(struct gpu *g, struct task *t);
 /* Enqueues the kernels, and the copy of a small result. */
 enum device_result run_launch(struct gpu *g, struct task *t);
 /* Ends a pass: small results are written to the heap, the rest becomes moves of t->out. Returns an

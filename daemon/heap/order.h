@@ -113,21 +113,34 @@ struct order_spread_set {
  *   SCORES   every query against every row of the replica, or against listed rows
  *   LISTS    each query against its own list of rows of the replica
  *   AVERAGE  weighted average of listed rows of the replica
- *   NORMS    the norms of rows that come with the order */
+ *   NORMS    the norms of rows that come with the order
+ *   BIND     rows bound to rows, pair by pair, or unbound (kernels/hrr.h) */
 #define RUN_OPERATIONS(RUN)  \
     RUN(KNN, 1, knn)         \
     RUN(SCORES, 2, scores)   \
     RUN(LISTS, 3, lists)     \
     RUN(AVERAGE, 4, average) \
-    RUN(NORMS, 5, norms)
+    RUN(NORMS, 5, norms)     \
+    RUN(BIND, 6, bind)
 #define NUMBER_OF(NAME, number, name) RUN_##NAME = (number),
 enum run_operation { RUN_OPERATIONS(NUMBER_OF) };
 #undef NUMBER_OF
 
+/* An operand: rows of a replica, by their positions, or all rows that come with the order. */
+struct order_operand {
+    uint64_t rows;      /* place of row_count * dimension floats; PLACE_NONE: the replica's */
+    uint64_t row_count; /* of the replica, as known to the front */
+    uint64_t positions; /* place of `count` u32 row numbers; PLACE_NONE: rows come */
+    uint64_t count;     /* of rows that come: row_count */
+};
+
 /* A request. Its rows are a replica's, or come with the order, which then names no replica, lists
  * no positions and is no KNN: row i is position i. Queries and such rows come unpadded and
  * unchecked: if one is not finite, or its squared norm overflows, the result is BAD_QUERY, or else
- * BAD_ROW, with the number of the first such query or row. */
+ * BAD_ROW, with the number of the first such query or row. A BIND has two operands, each a
+ * replica's rows or rows that come; one row stands beside any number of the other's. If any row of
+ * them or any result is not finite, or its squared norm overflows where it counts, the result is
+ * BAD_ROW, with the number of a pair that has no result. */
 struct order_run {
     uint32_t operation; /* enum run_operation */
     uint32_t metric;    /* enum metric */
@@ -152,6 +165,12 @@ struct order_run {
      * AVERAGE: dimension floats in scores. NORMS: row_count norms in scores. */
     uint64_t out_ids, out_scores, out_counts;
     uint64_t segments; /* place of segment_count struct order_segment */
+    /* BIND: its first operand is rows, row_count, positions and list_count, of order.replica; its
+     * second one is of order.other_replica, which may be the same. Results: dimension floats a pair
+     * in out_scores. */
+    struct order_operand other;
+    uint32_t form;      /* BIND: enum hrr_form, but not HRR_UNBIND_EXACT */
+    uint32_t normalize; /* BIND: results are divided by their norms */
 };
 
 /* True if the GPU process may run an order of this shape directly: its query travels with the
@@ -195,7 +214,8 @@ static inline struct order_run order_run_of(enum run_operation operation)
                               .out_ids = PLACE_NONE,
                               .out_scores = PLACE_NONE,
                               .out_counts = PLACE_NONE,
-                              .segments = PLACE_NONE};
+                              .segments = PLACE_NONE,
+                              .other = {.rows = PLACE_NONE, .positions = PLACE_NONE}};
 }
 
 struct order {
@@ -204,6 +224,7 @@ struct order {
     uint64_t token;   /* the completion carries it, too */
     uint64_t replica; /* >= 1, never used for two collections; 0: none, as of rows that come */
     uint64_t version; /* UPLOAD: the replica's version after it. RUN: the version it needs */
+    uint64_t other_replica, other_version; /* of a second operand; 0: none */
     /* from its beginning on an idle device to its end, as the front predicts; 0: not predicted */
     uint64_t foreseen_ns;
     union {
@@ -216,12 +237,14 @@ struct order {
 
 enum order_result {
     RESULT_OK = 0,
-    RESULT_BAD_QUERY = 1,  /* completion.number says which */
-    RESULT_NO_REPLICA = 2, /* there is no replica (it was evicted), or it has another version */
-    RESULT_NO_MEMORY = 3,  /* not enough VRAM, even after evicting everything that may be evicted */
-    RESULT_ERROR = 4,      /* this order alone failed on the device; others go on */
-    RESULT_REFUSED = 5,    /* the GPU process found the order invalid */
-    RESULT_BAD_ROW = 6,    /* completion.number says which of the rows that came */
+    RESULT_BAD_QUERY = 1, /* completion.number says which */
+    /* there is no replica (it was evicted), or it has another version: of the first operand, or, if
+     * completion.number is 1, of the second */
+    RESULT_NO_REPLICA = 2,
+    RESULT_NO_MEMORY = 3, /* not enough VRAM, even after evicting everything that may be evicted */
+    RESULT_ERROR = 4,     /* this order alone failed on the device; others go on */
+    RESULT_REFUSED = 5,   /* the GPU process found the order invalid */
+    RESULT_BAD_ROW = 6,   /* completion.number says which of the rows that came, or which pair */
     /* UPLOAD: a request that is under way needs the version that is there, and there is no VRAM for
      * a second one: nothing changed, and after the request it can be tried again. RUN: it needed
      * the version of such an upload. */
@@ -233,6 +256,16 @@ enum completion_kind {
     COMPLETION_DONE = 1,    /* the order with this token ended; every order, FORGET too, gets one */
     COMPLETION_EVICTED = 2, /* a replica was evicted to make room, without an order */
 };
+
+/* True if a request reads the replica that its order names first, or second. */
+static inline bool order_reads_first(const struct order *o)
+{
+    return o->kind == ORDER_SPREAD || (o->kind == ORDER_RUN && o->run.rows == PLACE_NONE);
+}
+static inline bool order_reads_other(const struct order *o)
+{
+    return o->kind == ORDER_RUN && o->run.operation == RUN_BIND && o->run.other.rows == PLACE_NONE;
+}
 
 /* Times are as clock_now_ns counts, which is the same clock in both processes. */
 struct completion {

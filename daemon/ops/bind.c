@@ -78,15 +78,21 @@ static uint64_t bind_make(struct holographic *w, uint64_t first, uint64_t count,
     return make_pairs(w, HRR_BIND, first, count, scratch, out, why);
 }
 
+static enum hrr_form bind_form(const struct job_request *r)
+{
+    return HRR_BIND;
+}
+
 static const struct holographic_kind bind_kind = {
     .operands = 2,
     .transforms = true,
+    .form = bind_form,
     .begin = bind_begin,
     .end = bind_end,
     .scratch_bytes = bind_scratch_bytes,
     .make = bind_make,
 };
-HOLOGRAPHIC_OPERATION(bind)
+HOLOGRAPHIC_PAIRS(bind)
 
 /* ---------------------------------------------------------------- unbind */
 
@@ -98,22 +104,27 @@ static enum status unbind_begin(struct job *j, struct holographic *w)
     return bind_begin(j, w);
 }
 
+static enum hrr_form unbind_form(const struct job_request *r)
+{
+    return r->exact ? HRR_UNBIND_EXACT : HRR_UNBIND;
+}
+
 static uint64_t unbind_make(struct holographic *w, uint64_t first, uint64_t count, void *scratch,
                             float *out, struct failure *why)
 {
-    enum hrr_form form = w->request->exact ? HRR_UNBIND_EXACT : HRR_UNBIND;
-    return make_pairs(w, form, first, count, scratch, out, why);
+    return make_pairs(w, unbind_form(w->request), first, count, scratch, out, why);
 }
 
 static const struct holographic_kind unbind_kind = {
     .operands = 2,
     .transforms = true,
+    .form = unbind_form,
     .begin = unbind_begin,
     .end = bind_end,
     .scratch_bytes = bind_scratch_bytes,
     .make = unbind_make,
 };
-HOLOGRAPHIC_OPERATION(unbind)
+HOLOGRAPHIC_PAIRS(unbind)
 
 /* ---------------------------------------------------------------- bind_many */
 

@@ -16,8 +16,7 @@ enum { CHECKED = 64, PART_NUMBERS = 1 << 15, PART_SUMMED = 1 << 18, PART_RESULTS
 
 /* ---------------------------------------------------------------- the request alone */
 
-/* What results are stored in; NULL: nothing. */
-static const struct job_object *into_of(const struct job *j, const struct holographic_kind *kind)
+const struct job_object *holographic_into(const struct job *j, const struct holographic_kind *kind)
 {
     const struct job_object *o = &j->objects[HOLOGRAPHIC_INTO];
     return !kind->follow && o->resident ? o : NULL;
@@ -136,7 +135,7 @@ static uint32_t dimension_of(const struct operand *o)
     return o->collection ? collection_dimension(o->collection) : (uint32_t)o->rows->columns;
 }
 
-static uint32_t dimension_asked(const struct job *j, const struct holographic_kind *kind)
+uint32_t holographic_dimension(const struct job *j, const struct holographic_kind *kind)
 {
     struct operand a = operand_at(j, kind, 0);
     return kind->operands ? dimension_of(&a) : j->request.dimension;
@@ -157,14 +156,14 @@ void holographic_work(const struct job *j, const struct holographic_kind *kind, 
 {
     struct operand a = operand_at(j, kind, 0);
     uint64_t results = count_results(j, kind);
-    uint32_t dimension = dimension_asked(j, kind);
+    uint32_t dimension = holographic_dimension(j, kind);
     w->stride = (uint32_t)vector_stride(dimension);
     w->queries = 1;
     w->rows = kind->lists ? a.count : results;
     uint64_t products = kind->products;
     if (kind->transforms) products = transform_products(dimension) / (kind->lists ? 2 : 1);
     w->pairs = work_times(w->rows, products);
-    w->unbounded = into_of(j, kind) != NULL; /* a write may have to copy */
+    w->unbounded = holographic_into(j, kind) != NULL; /* a write may have to copy */
     w->bytes_out = w->unbounded ? 0 : work_times(results, w->stride * sizeof(float));
 }
 
@@ -172,8 +171,8 @@ void holographic_work(const struct job *j, const struct holographic_kind *kind, 
 
 static enum status check_dimensions(struct job *j, struct holographic *w)
 {
-    const struct job_object *into = into_of(j, w->kind);
-    w->dimension = dimension_asked(j, w->kind);
+    const struct job_object *into = holographic_into(j, w->kind);
+    w->dimension = holographic_dimension(j, w->kind);
     for (uint32_t i = 1; i < w->kind->operands; i++)
         if (dimension_of(&w->operands[i]) != w->dimension)
             return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_DIMENSION,
@@ -349,12 +348,18 @@ static void run_part(struct job *j, uint32_t part, uint32_t worker)
 static void store(struct job *j, const struct holographic *w)
 {
     struct upsert_counts counts = {0};
-    struct collection *into = (struct collection *)into_of(j, w->kind)->resident;
+    struct collection *into = (struct collection *)holographic_into(j, w->kind)->resident;
     const struct upsert_rows what = {
         .ids = w->request->into_ids.data, .rows = w->out, .n = w->count};
     collection_write_rows(into, &what, &counts, &j->failure);
     j->result.counts[0] = counts.inserted;
     j->result.counts[1] = counts.replaced;
+}
+
+void holographic_end(struct job *j, const struct holographic *w)
+{
+    if (holographic_into(j, w->kind)) store(j, w);
+    operation_note_objects(j);
 }
 
 /* Another plan takes the place of this one, whose scratch stays. */
@@ -375,8 +380,7 @@ static void finish(struct job *j)
     if (!j->failure.code && bad != NO_ROW && !atomic_load(&j->skipped)) refuse(j, w, bad);
     if (w->kind->end) w->kind->end(w);
     bool stopped = j->failure.code || atomic_load(&j->skipped);
-    if (!stopped && into_of(j, w->kind)) store(j, w);
-    if (!stopped) operation_note_objects(j);
+    if (!stopped) holographic_end(j, w);
     if (!stopped && w->kind->follow)
         follow(j, w);
     else if (j->failure.code || stopped)
@@ -385,26 +389,32 @@ static void finish(struct job *j)
 
 /* ---------------------------------------------------------------- the plan */
 
+enum status holographic_take_results(struct job *j, const struct holographic *w,
+                                     uint64_t *scratch_bytes, uint64_t *scratch_at)
+{
+    bool kept = w->kind->follow || holographic_into(j, w->kind);
+    uint64_t bytes = work_times(w->count, w->dimension * sizeof(float));
+    *scratch_at = layout_add(scratch_bytes, kept ? bytes : 0);
+    if (kept) return STATUS_OK;
+    operation_shape(j, RESULT_HOLOGRAPHIC_ROWS, DTYPE_FLOAT32, w->count, w->dimension);
+    return operation_take_result(j, RESULTS_Holographic);
+}
+
 static enum status take_memory(struct job *j, struct holographic *w)
 {
-    bool kept = w->kind->follow || into_of(j, w->kind);
     uint64_t bytes = 0, pointers[HOLOGRAPHIC_OPERANDS_MAX], out;
     layout_add(&bytes, sizeof *w);
     for (uint32_t i = 0; i < w->kind->operands; i++)
         pointers[i] = layout_add(&bytes, w->operands[i].count * sizeof(float *));
     w->worker_bytes = vector_stride(w->dimension) * sizeof(float) + w->kind->scratch_bytes(w);
     w->workers = layout_add(&bytes, j->worker_count * w->worker_bytes);
-    out = layout_add(&bytes, kept ? work_times(w->count, w->dimension * sizeof(float)) : 0);
-    enum status st = STATUS_OK;
-    if (!kept) {
-        operation_shape(j, RESULT_HOLOGRAPHIC_ROWS, DTYPE_FLOAT32, w->count, w->dimension);
-        st = operation_take_result(j, RESULTS_Holographic);
-    }
+    enum status st = holographic_take_results(j, w, &bytes, &out);
     if (!st) st = operation_take_scratch(j, bytes);
     if (st) return st;
     for (uint32_t i = 0; i < w->kind->operands; i++)
         w->operands[i].pointers = scratch_at(j, pointers[i]);
-    w->out = kept ? scratch_at(j, out) : j->result.tensors[RESULT_HOLOGRAPHIC_ROWS].data;
+    w->out =
+        j->result.block.data ? j->result.tensors[RESULT_HOLOGRAPHIC_ROWS].data : scratch_at(j, out);
     return STATUS_OK;
 }
 
@@ -417,15 +427,23 @@ static uint64_t results_of_a_part(const struct holographic *w)
     return results < least ? least : results;
 }
 
+enum status holographic_begin(struct job *j, const struct holographic_kind *kind,
+                              struct holographic *w)
+{
+    *w =
+        (struct holographic){.kind = kind, .job = j, .request = &j->request, .kernels = j->kernels};
+    for (uint32_t i = 0; i < kind->operands; i++)
+        w->operands[i] = operand_at(j, kind, i);
+    w->sums = superpose_choose(j->kernels->name);
+    w->count = count_results(j, kind);
+    w->offsets[1] = w->operands[0].count;
+    return check_dimensions(j, w);
+}
+
 enum status holographic_plan(struct job *j, const struct holographic_kind *kind)
 {
-    struct holographic w = {.kind = kind, .job = j, .request = &j->request, .kernels = j->kernels};
-    w.sums = superpose_choose(j->kernels->name);
-    for (uint32_t i = 0; i < kind->operands; i++)
-        w.operands[i] = operand_at(j, kind, i);
-    w.count = count_results(j, kind);
-    w.offsets[1] = w.operands[0].count;
-    enum status st = check_dimensions(j, &w);
+    struct holographic w;
+    enum status st = holographic_begin(j, kind, &w);
     if (!st) st = take_memory(j, &w);
     if (st) return operation_drop_all(j);
     w.part_results = results_of_a_part(&w);

@@ -8,6 +8,7 @@
 #define ENGRAM_OPS_HOLOGRAPHIC_H
 
 #include "daemon/ops/operation_inside.h"
+#include "kernels/hrr.h"
 #include "kernels/superpose.h"
 
 enum { HOLOGRAPHIC_OPERANDS_MAX = 2, HOLOGRAPHIC_INTO = 2 /* the place of `into` in the table */ };
@@ -19,6 +20,7 @@ struct operand {
     const struct edition *collection; /* of the ids; NULL: rows */
     uint64_t count;
     const float **pointers; /* to its rows, in scratch */
+    uint32_t *positions;    /* on a GPU: of its rows in the collection, in scratch */
 };
 
 struct holographic;
@@ -32,6 +34,8 @@ struct holographic_kind {
     bool checks;       /* make looks for wrong rows itself, with holographic_find_wrong */
     bool transforms;   /* rows are transformed (hrr.h), which sets what they cost */
     uint32_t products; /* otherwise: what a row costs, in products of rows; at least 1 */
+    /* What a GPU makes of pairs of operands; NULL: it has no kernel of this operation. */
+    enum hrr_form (*form)(const struct job_request *r);
     /* Takes what all workers need; may be NULL. Fails as a step of a plan does. */
     enum status (*begin)(struct job *j, struct holographic *w);
     void (*end)(struct holographic *w); /* may be NULL */
@@ -83,7 +87,56 @@ enum status holographic_check(struct job *j, const struct holographic_kind *kind
 void holographic_work(const struct job *j, const struct holographic_kind *kind, struct work *w);
 enum status holographic_plan(struct job *j, const struct holographic_kind *kind);
 
-/* The operation whose kind is NAME_kind. */
+/* What the CPU and a GPU share. */
+uint32_t holographic_dimension(const struct job *j, const struct holographic_kind *kind);
+/* What results are stored in; NULL: nothing. */
+const struct job_object *holographic_into(const struct job *j, const struct holographic_kind *kind);
+/* Fills in all but memory and refuses what contradicts the shapes of collections. */
+enum status holographic_begin(struct job *j, const struct holographic_kind *kind,
+                              struct holographic *w);
+/* Takes the results' memory, if they are replied. *scratch_at: where in scratch they lie
+ * otherwise. */
+enum status holographic_take_results(struct job *j, const struct holographic *w,
+                                     uint64_t *scratch_bytes, uint64_t *scratch_at);
+/* Stores the results, if they are to be, and notes what the reply says. */
+void holographic_end(struct job *j, const struct holographic *w);
+
+/* ---- holographic_gpu.c: pairs, for a GPU process ---- */
+
+uint64_t holographic_gpu_pairs(const struct job *j, const struct holographic_kind *kind);
+enum status holographic_gpu_plan(struct job *j, const struct holographic_kind *kind);
+
+/* The operation whose kind is NAME_kind, on both backends. */
+#define HOLOGRAPHIC_PAIRS(NAME)                                  \
+    static enum status NAME##_check(struct job *j)               \
+    {                                                            \
+        return holographic_check(j, &NAME##_kind);               \
+    }                                                            \
+    static void NAME##_work(const struct job *j, struct work *w) \
+    {                                                            \
+        holographic_work(j, &NAME##_kind, w);                    \
+    }                                                            \
+    static enum status NAME##_plan(struct job *j)                \
+    {                                                            \
+        return holographic_plan(j, &NAME##_kind);                \
+    }                                                            \
+    static uint64_t NAME##_gpu_pairs(const struct job *j)        \
+    {                                                            \
+        return holographic_gpu_pairs(j, &NAME##_kind);           \
+    }                                                            \
+    static enum status NAME##_gpu_plan(struct job *j)            \
+    {                                                            \
+        return holographic_gpu_plan(j, &NAME##_kind);            \
+    }                                                            \
+    const struct operation_ops operation_##NAME = {              \
+        .check = NAME##_check,                                   \
+        .work = NAME##_work,                                     \
+        .plan = NAME##_plan,                                     \
+        .gpu_plan = NAME##_gpu_plan,                             \
+        .gpu_pairs = NAME##_gpu_pairs,                           \
+    };
+
+/* The same, on the CPU alone. */
 #define HOLOGRAPHIC_OPERATION(NAME)                              \
     static enum status NAME##_check(struct job *j)               \
     {                                                            \

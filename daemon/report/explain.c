@@ -64,7 +64,8 @@ static struct work plain_work(enum operation operation, uint64_t queries, uint64
         w.bytes_in = rows * (sizeof(uint64_t) + sizeof(float));
         w.bytes_out = DIMENSION * sizeof(float);
         break;
-    case COST_BIND: /* rows that come, pair by pair */
+    case COST_BIND:      /* rows that come, pair by pair */
+        w.listed = true; /* more of them are more bytes */
         w.pairs = rows * 16;
         w.queries = 1;
         w.bytes_in = 2 * rows * DIMENSION * sizeof(float);
@@ -127,7 +128,7 @@ static void tell_operation(const struct scheduler *s, enum operation operation,
     out->operation = operation;
     tell_backend(s, BACKEND_CPU, operation, &out->backends[0]);
     tell_backend(s, BACKEND_GPU, operation, &out->backends[1]);
-    bool one_query = operation == OPERATION_WEIGHTED_AVERAGE;
+    bool one_query = operation == OPERATION_WEIGHTED_AVERAGE || operation == OPERATION_BIND;
     out->crossover_count = one_query ? 1 : COUNT(query_counts);
     for (uint32_t i = 0; i < out->crossover_count; i++)
         tell_crossover(&s->model, operation, query_counts[i], &out->crossovers[i]);

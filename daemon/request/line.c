@@ -1,5 +1,6 @@
 #include "daemon/request/line.h"
 
+#include "daemon/cards/cards.h"
 #include "daemon/ops/operation.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/situation.h"
@@ -36,7 +37,10 @@ void line_enter(struct pipeline *p, struct job *j, uint64_t now_ns)
     j->in_line = true;
     p->in_line++;
     stats_decided(&p->stats, clock_read_ns(p->clock) - now_ns);
-    if (wants_replica) uploads_start(p, job_resident(j));
+    if (!wants_replica) return;
+    replicas_put_together(p->gpu, j);
+    for (uint32_t i = 0; i < JOB_OPERANDS; i++)
+        if (job_operand(j, i)) uploads_start(p, job_operand(j, i));
 }
 
 void line_leave(struct pipeline *p, struct job *j)

@@ -13,21 +13,16 @@ struct situation situation_of(const struct pipeline *p, const struct job *j)
         .server = SERVER_GPU,
     };
     if (now_known.gpu_down || !j->ticket.work.gpu_able) return now_known;
-    struct resident *of = job_resident(j);
-    uint32_t card = replica_card(p->gpu, of);
-    struct cards_room room = cards_room_of(p->gpu, card);
-    now_known.server = SERVER_GPU + card;
+    struct job_replicas replicas = replicas_of_job(p->gpu, j);
+    struct cards_room room = cards_room_of(p->gpu, replicas.card);
+    now_known.server = SERVER_GPU + replicas.card;
     now_known.gpu_down = !room.ready;
     now_known.gpu_full = !room.jobs;
     now_known.vram_low = room.low;
-    if (!of) { /* its rows come with it: they cross the bus for it alone */
-        now_known.replica_ready = true;
-        now_known.dirty_bytes = operation_rows_bytes(j);
-        return now_known;
-    }
-    now_known.replica_ready = replica_is_ready(p->gpu, of);
-    now_known.replica_refused = replica_was_refused(p->gpu, of);
-    now_known.dirty_bytes = replica_upload_bytes(p->gpu, of);
+    now_known.replica_ready = replicas.ready;
+    now_known.replica_refused = replicas.refused;
+    /* Rows that come with it cross the bus for it alone. */
+    now_known.dirty_bytes = replicas.upload_bytes + operation_rows_bytes(j);
     return now_known;
 }
 

@@ -85,6 +85,10 @@ static void holographic_start(struct cost_model *m, double readers)
     line_start(&m->lines[0][COST_BIND], bind);
     line_start(&m->lines[0][COST_WEIGHTED_AVERAGE], sums);
     line_start(&m->lines[0][COST_BYTES], bytes);
+    /* An H200 convolves 100,000 pairs of 1,024 numbers in 0.4 ms, and each request copies tables of
+     * its dimension, too. */
+    const double bind_there[COST_FEATURES] = {45e3, 1 / 4e3, 2.5e-4, 0, 1 / 40.0, 0, 0};
+    line_start(&m->lines[1][COST_BIND], bind_there);
 }
 
 void cost_init(struct cost_model *m, uint32_t workers)

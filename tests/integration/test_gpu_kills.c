@@ -10,12 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kernels/hrr.h"
 #include "tests/support/gpu_scene.h"
 #include "tests/support/reference.h"
 
 /* ---------------------------------------------------------------- busy clients */
 
-enum { BUSY = 8, D = 40, ROWS = 150, QUERIES = 3, K = 8 };
+enum { BUSY = 8, D = 40, ROWS = 150, QUERIES = 3, K = 8, BOUND = 20 };
 
 struct busy {
     const struct gpu_scene *scene;
@@ -23,7 +24,7 @@ struct busy {
     atomic_bool *stop;
     float rows[ROWS * D], queries[QUERIES * D];
     uint64_t ids[ROWS];
-    uint64_t asked, failed, wrong, on_gpu, seed;
+    uint64_t asked, failed, wrong, on_gpu, bound_on_gpu, seed;
     char error[200];
 };
 
@@ -93,6 +94,49 @@ static void ask_similarity(struct busy *b, ea_client *c, ea_result *r)
                                                                   b->rows + i * D));
 }
 
+/* Rows `first` on of "own", each bound to the one behind it. */
+static void bind_rows(const struct busy *b, uint64_t first, float *out)
+{
+    void *memory = aligned_alloc(64, hrr_plan_bytes(D));
+    void *scratch = aligned_alloc(64, hrr_scratch_bytes(D));
+    const float *left[BOUND], *right[BOUND];
+    for (size_t i = 0; i < BOUND; i++) {
+        left[i] = b->rows + (first + i) * D;
+        right[i] = left[i] + D;
+    }
+    struct hrr_pairs pairs = {.plan = hrr_plan_make(D, memory),
+                              .scratch = scratch,
+                              .a = left,
+                              .b = right,
+                              .count = BOUND,
+                              .out = out,
+                              .out_step = D};
+    hrr_scalar.pairs(&pairs);
+    free(memory);
+    free(scratch);
+}
+
+/* They are stored, and what is stored is looked at. */
+static void ask_bind(struct busy *b, ea_client *c, ea_result *r)
+{
+    float want[BOUND * D];
+    uint64_t first = b->asked * 7 % (ROWS - BOUND - 1);
+    ea_hrr_result bound = {0};
+    const ea_operand left = {.collection = "own", .ids = b->ids + first, .count = BOUND};
+    const ea_operand right = {.collection = "own", .ids = b->ids + first + 1, .count = BOUND};
+    const ea_into into = {.collection = "bound", .ids = b->ids};
+    b->asked++;
+    if (ea_bind(c, &(ea_bind_question){.a = &left, .b = &right, .into = &into}, &bound) ||
+        ea_fetch(c, "bound", b->ids, BOUND, r)) {
+        note_failure(b, c, "bind");
+        return;
+    }
+    b->bound_on_gpu += bound.meta->backend == EA_BACKEND_GPU;
+    bind_rows(b, first, want);
+    b->wrong += r->rows != BOUND || memcmp(r->vectors, want, sizeof want) != 0;
+    ea_hrr_result_free(&bound);
+}
+
 static void *be_busy(void *argument)
 {
     struct busy *b = argument;
@@ -101,6 +145,7 @@ static void *be_busy(void *argument)
     snprintf(space, sizeof space, "busy-%u", b->number);
     ea_client *c = gpu_scene_client(b->scene, space);
     if (ea_collection_create(c, "own", D, EA_COSINE, NULL) ||
+        ea_collection_create(c, "bound", D, EA_COSINE, NULL) ||
         ea_upsert(
             c,
             &(ea_rows){
@@ -111,8 +156,10 @@ static void *be_busy(void *argument)
         if (i % 4 == 3) write_some(b, c);
         ask_knn(b, c, &r);
         ask_similarity(b, c, &r);
+        ask_bind(b, c, &r);
     }
-    if (!b->failed && ea_collection_drop(c, "own")) note_failure(b, c, "drop");
+    if (!b->failed && (ea_collection_drop(c, "own") || ea_collection_drop(c, "bound")))
+        note_failure(b, c, "drop");
     ea_result_free(&r);
     ea_close(c);
     return NULL;
@@ -144,7 +191,7 @@ static struct load *load_start(const struct gpu_scene *s)
 
 static void load_end(struct load *l)
 {
-    uint64_t asked = 0, on_gpu = 0;
+    uint64_t asked = 0, on_gpu = 0, bound_on_gpu = 0;
     atomic_store(&l->stop, true);
     for (unsigned i = 0; i < BUSY; i++)
         pthread_join(l->threads[i], NULL);
@@ -155,10 +202,12 @@ static void load_end(struct load *l)
         cr_assert_gt(b->asked, 0);
         asked += b->asked;
         on_gpu += b->on_gpu;
+        bound_on_gpu += b->bound_on_gpu;
     }
     cr_assert_gt(on_gpu, 0);
-    fprintf(stderr, "%llu answers, %llu of the GPU's\n", (unsigned long long)asked,
-            (unsigned long long)on_gpu);
+    cr_assert_gt(bound_on_gpu, 0);
+    fprintf(stderr, "%llu answers, %llu of the GPU's, and %llu binds\n", (unsigned long long)asked,
+            (unsigned long long)on_gpu, (unsigned long long)bound_on_gpu);
     free(l);
 }
 

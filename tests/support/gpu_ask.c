@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/gpu_bind.h"
 #include "tests/support/reference.h"
 #include "tests/support/sweep.h"
 
@@ -283,6 +284,7 @@ bool ask_right(struct gpu_peer *p, const struct order *o, const struct ask_rows 
     case RUN_LISTS: return lists_right(p, o, r);
     case RUN_AVERAGE: return average_right(p, o, r);
     case RUN_NORMS: return norms_right(p, o, r);
+    case RUN_BIND: return bind_right(p, o, r, r);
     }
     return false;
 }

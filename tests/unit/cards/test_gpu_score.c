@@ -153,7 +153,7 @@ Test(gpu_score, cancelled_at_any_time)
         expect_back(&h, j);
         cr_assert_not(cards_gave_up(j));
         cr_assert_eq(j->failure.code, STATUS_OK);
-        cr_assert(!j->plan.scratch.data && !j->gpu.staging.data);
+        cr_assert(!j->plan.scratch.data && !j->gpu.staging[0].data);
         drop_job(j);
     }
     cr_assert_eq(cards_in_flight(h.gpu), 0);

@@ -9,7 +9,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/gpu/sim_probe.h"
-#include "tests/support/gpu_ask.h"
+#include "tests/support/gpu_bind.h"
 #include "tests/support/gpu_graph.h"
 #include "tests/support/reference.h"
 #include "tests/support/sweep.h"
@@ -41,6 +41,7 @@ static const char *const call_names[] = {
     "range_resize", "stream_create", "event_create", "event_record",  "event_query",
     "copy_in",      "copy_out",      "clear",        "norms",         "scan",
     "tile",         "topk",          "gather_lists", "average",       "spread",
+    "bind",         "normalize",
 };
 enum { CALL_NAMES = sizeof call_names / sizeof *call_names };
 
@@ -121,6 +122,9 @@ static void write_script(struct script *s)
     add(s, ask_average(p, &r[2], 30, 5), &r[2]);
     add(s, ask_norms(p, &r[2]), &r[2]);
     add(s, ask_bring(p, &r[2], ask_scores(p, &r[2], METRIC_COSINE, 3, false, 6)), &r[2]);
+    const struct bind_side listed = {&r[2], 12, false}, sent = {&r[2], 12, true};
+    add(s, bind_ask(p, &listed, &sent, HRR_BIND, true), &r[2]);
+    add(s, bind_ask(p, &listed, &listed, HRR_UNBIND, false), &r[2]);
     add(s, ask_upload(p, &r[3], true, 0, 8000), NULL);
     add(s, ask_scores(p, &r[3], METRIC_DOT, 10, true, 6), &r[3]);
     add(s, ask_listed(p, &r[1], METRIC_DOT, 1, 66000, false, 7), &r[1]);

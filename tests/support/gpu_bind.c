@@ -1,0 +1,102 @@
+#include "tests/support/gpu_bind.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct order_operand side_of(struct gpu_peer *p, const struct bind_side *side)
+{
+    const struct ask_rows *r = side->of;
+    struct order_operand o = {
+        .rows = PLACE_NONE, .positions = PLACE_NONE, .row_count = r->count, .count = side->count};
+    if (side->comes) {
+        uint64_t bytes = side->count * r->dimension * sizeof(float);
+        o.row_count = side->count;
+        o.rows = peer_take(p, bytes);
+        memcpy(peer_at(p, o.rows), r->plain, bytes);
+        return o;
+    }
+    o.positions = peer_take(p, side->count * sizeof(uint32_t));
+    for (uint64_t i = 0; i < side->count; i++)
+        ((uint32_t *)peer_at(p, o.positions))[i] = (uint32_t)((i * 37 + 11) % r->count);
+    return o;
+}
+
+struct order bind_ask(struct gpu_peer *p, const struct bind_side *first,
+                      const struct bind_side *other, enum hrr_form form, bool normalize)
+{
+    const struct ask_rows *r = first->of;
+    uint64_t pairs = first->count == 1 ? other->count : first->count;
+    uint64_t bytes = pairs * r->dimension * sizeof(float);
+    struct order_operand a = side_of(p, first);
+    struct order o = {.kind = ORDER_RUN, .space = r->space, .run = order_run_of(RUN_BIND)};
+    if (!first->comes) o.replica = r->replica, o.version = r->version;
+    if (!other->comes) o.other_replica = other->of->replica, o.other_version = other->of->version;
+    o.run.metric = METRIC_DOT;
+    o.run.dimension = r->dimension;
+    o.run.rows = a.rows;
+    o.run.row_count = a.row_count;
+    o.run.positions = a.positions;
+    o.run.list_count = a.count;
+    o.run.other = side_of(p, other);
+    o.run.form = form;
+    o.run.normalize = normalize;
+    o.run.out_scores = peer_take(p, bytes + 4);
+    memset(peer_at(p, o.run.out_scores), 0xee, bytes + 4); /* nothing may be written behind */
+    return o;
+}
+
+static const float *row_of(struct gpu_peer *p, const struct order_operand *o, uint64_t i,
+                           const struct ask_rows *r)
+{
+    uint64_t at = o->count == 1 ? 0 : i;
+    if (o->rows != PLACE_NONE) return (const float *)peer_at(p, o->rows) + at * r->dimension;
+    return r->plain + (size_t)((const uint32_t *)peer_at(p, o->positions))[at] * r->dimension;
+}
+
+static void normalize(uint32_t d, float *row)
+{
+    float *padded = aligned_alloc(64, vector_stride(d) * sizeof *padded), norm;
+    cr_assert(padded);
+    vectors_pad(d, row, 1, padded);
+    vectors_scalar.norms(d, padded, 1, &norm);
+    vectors_scalar.normalize(d, padded, &norm, 1);
+    memcpy(row, padded, d * sizeof *row);
+    free(padded);
+}
+
+bool bind_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *first,
+                const struct ask_rows *other)
+{
+    static const uint32_t untouched = 0xeeeeeeee;
+    const struct order_run *run = &o->run;
+    struct order_operand a = {run->rows, run->row_count, run->positions, run->list_count};
+    uint64_t pairs = a.count == 1 ? run->other.count : a.count;
+    uint32_t d = run->dimension;
+    void *memory = aligned_alloc(64, hrr_plan_bytes(d));
+    void *scratch = aligned_alloc(64, hrr_scratch_bytes(d));
+    float *want = malloc(d * sizeof *want);
+    cr_assert(memory && scratch && want);
+    const struct hrr_plan *plan = hrr_plan_make(d, memory);
+    const float *got = peer_at(p, run->out_scores);
+    bool right = memcmp(got + pairs * d, &untouched, sizeof untouched) == 0;
+    for (uint64_t i = 0; i < pairs && right; i++, got += d) {
+        const float *left = row_of(p, &a, i, first), *with = row_of(p, &run->other, i, other);
+        struct hrr_pairs one = {.plan = plan,
+                                .scratch = scratch,
+                                .form = (enum hrr_form)run->form,
+                                .a = &left,
+                                .b = &with,
+                                .count = 1,
+                                .out = want,
+                                .out_step = d};
+        right = hrr_scalar.pairs(&one).status == HRR_OK;
+        if (run->normalize) normalize(d, want);
+        right = right && memcmp(got, want, d * sizeof *want) == 0;
+    }
+    free(memory);
+    free(scratch);
+    free(want);
+    return right;
+}

@@ -1,0 +1,25 @@
+/* gpu_bind: orders that bind rows to rows, and whether what came back is right to the bit.
+ * Owner:  the test.
+ * Thread: one.
+ * Errors: fail the test; bind_right says false. */
+#ifndef ENGRAM_TESTS_GPU_BIND_H
+#define ENGRAM_TESTS_GPU_BIND_H
+
+#include "kernels/hrr.h"
+#include "tests/support/gpu_ask.h"
+
+/* An operand: so many rows of these, which come with the order or are named by position. */
+struct bind_side {
+    const struct ask_rows *of;
+    uint64_t count;
+    bool comes;
+};
+
+struct order bind_ask(struct gpu_peer *p, const struct bind_side *first,
+                      const struct bind_side *other, enum hrr_form form, bool normalize);
+
+/* The rows of replicas are these. */
+bool bind_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *first,
+                const struct ask_rows *other);
+
+#endif
