@@ -151,6 +151,8 @@ typedef struct ea_result {
     const uint8_t *found;    /* fetch */
     uint64_t missing;        /* fetch */
     void *memory;            /* private to the library */
+    /* cleanup: of the collections that have a and b, as they were read; 0: none was named */
+    uint64_t a_version, b_version;
 } ea_result;
 EA_API void ea_result_free(ea_result *r);
 

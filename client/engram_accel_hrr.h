@@ -123,7 +123,8 @@ typedef struct ea_cleanup_question {
     const float *threshold; /* as in ea_knn_question */
 } ea_cleanup_question;
 /* Takes b out of a, pair by pair, as ea_unbind does, and finds the k rows of the codebook nearest
- * to each result: the answer is that of ea_knn. */
+ * to each result: the answer is that of ea_knn. meta->version is the codebook's; a_version and
+ * b_version are those of the operands' collections: all three as they were at one instant. */
 EA_API ea_status ea_cleanup(ea_client *c, const ea_cleanup_question *question, ea_result *out);
 EA_API ea_status ea_cleanup_send(ea_client *c, const ea_cleanup_question *question,
                                  const ea_send_options *how,

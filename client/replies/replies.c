@@ -119,7 +119,7 @@ ea_status ea_reply_memory(struct layout *l, struct client_request *r, uint64_t b
 }
 
 /* kNN, scored candidates and cleanup: the messages have the same fields, and the last has versions
- * besides, of which meta has the codebook's. */
+ * besides. */
 static ea_status parse_hits(struct client_request *r, const void *message, uint32_t bytes,
                             uint64_t body_bytes, struct note *note)
 {
@@ -150,6 +150,19 @@ static ea_status parse_hits(struct client_request *r, const void *message, uint3
         out->columns = m.scores.columns;
     }
     return ea_reply_memory(&l, r, body_bytes, &m.meta);
+}
+
+/* meta has the codebook's version. */
+static ea_status parse_cleanup(struct client_request *r, const void *message, uint32_t bytes,
+                               uint64_t body_bytes, struct note *note)
+{
+    engram_accel_v1_CleanupReply m;
+    ea_status st = ea_reply_decode(message, bytes, engram_accel_v1_CleanupReply_fields, &m, note);
+    if (!st) st = parse_hits(r, message, bytes, body_bytes, note);
+    if (st) return st;
+    r->result.a_version = m.a_version;
+    r->result.b_version = m.b_version;
+    return EA_OK;
 }
 
 static ea_status parse_similarity(struct client_request *r, const void *message, uint32_t bytes,

@@ -66,6 +66,23 @@ class Tool:
     def popen(self, *words, **more):
         return subprocess.Popen(self.start + list(words), text=True, stderr=subprocess.PIPE, **more)
 
+    def on_terminal(self, *words):
+        """Runs it with standard error on a terminal; returns standard output, and what that showed."""
+        master, slave = pty.openpty()
+        with tempfile.TemporaryFile() as out:
+            p = subprocess.Popen(self.start + list(words), stdout=out, stderr=slave)
+            os.close(slave)
+            shown = b""
+            try:
+                while part := os.read(master, 4096):
+                    shown += part
+            except OSError:  # how a pty says that its other end is closed
+                pass
+            os.close(master)
+            check(p.wait() == 0, "%s: exit %d: %r" % (" ".join(words), p.returncode, shown[-200:]))
+            out.seek(0)
+            return out.read(), shown
+
 
 def same_float(stored, printed):
     return stored == struct.unpack("f", struct.pack("f", printed))[0]
@@ -219,20 +236,8 @@ def interrupts(t):
         check(json.loads(out)["rows_loaded"] == rows, "Ctrl-C in load tells how many rows are in")
     else:
         check(p.returncode == 0 and rows == 200000, "load was faster than Ctrl-C: " + err)
-    master, slave = pty.openpty()
-    p = subprocess.Popen(t.start + ["load", "big", "big.fbin"], stdout=subprocess.DEVNULL,
-                         stderr=slave)
-    os.close(slave)
-    shown = b""
-    try:
-        while True:
-            part = os.read(master, 4096)
-            if not part:
-                break
-            shown += part
-    except OSError:  # how a pty says that its other end is closed
-        pass
-    check(p.wait() == 0 and b"%" in shown, "a progress bar on a terminal: %r" % shown[:80])
+    shown = t.on_terminal("load", "big", "big.fbin")[1]
+    check(b"%" in shown, "a progress bar on a terminal: %r" % shown[:80])
     p = t.popen("similarity", "big", "--queries", "big.fbin", "--out", "torn.npy")
     until("the file's beginning", lambda: [f for f in os.listdir(".") if f.startswith("torn")])
     p.send_signal(signal.SIGINT)

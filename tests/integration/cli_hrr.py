@@ -1,4 +1,5 @@
 """cli_hrr: engram-accel hrr, against the real daemon and convolutions computed here."""
+import array
 import math
 import os
 import random
@@ -160,6 +161,22 @@ def cleans(t, rows):
     check("nobody" in t.run("hrr", "cleanup", "nobody", "c.npy", "b.npy", code=1).stderr, "nobody")
 
 
+def shows_progress(t, rows):
+    """Pairs of many requests, which take far longer than the tenth of a second between two lines."""
+    many = 300000
+    write_npy("many.npy", "f", "(%d, %d)" % (many, D), array.array("f", row_of(rows["a"], 0)) * many)
+    for words in (["hrr", "cleanup", "words", "many.npy", "one.npy", "--out", "many"],
+                  ["hrr", "unbind", "many.npy", "one.npy", "--out", "shown.npy"],
+                  ["hrr", "superpose", "many.npy", "--lists", "pairs.npy", "--out", "shown.npy"]):
+        if "--lists" in words:
+            write_npy("pairs.npy", "Q", "(%d,)" % (many // 2 + 1), range(0, many + 1, 2))
+        out, shown = t.on_terminal(*words)
+        check(b" %  " in shown and b" rows" in shown, "%s: progress: %r" % (words[1], shown[:80]))
+        check(b"%" not in out, "%s: the line is on standard error alone: %r" % (words[1], out[:80]))
+    shape, ids = read_npy("many.ids.npy")
+    check(shape == (many, 1), "all of them: %s" % (shape,))
+
+
 def permutes(t, rows):
     t.run("hrr", "permute", "a.npy", "--shift", "2", "--out", "turned.npy")
     want = [row_of(rows["a"], i)[-2:] + row_of(rows["a"], i)[:-2] for i in range(ROWS)]
@@ -278,6 +295,7 @@ def main():
             unbinds(tool, rows, c)
             lists(tool, rows)
             cleans(tool, rows)
+            shows_progress(tool, rows)
             permutes(tool, rows)
             seeds(tool)
             refusals(tool)

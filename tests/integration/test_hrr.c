@@ -292,6 +292,8 @@ Test(hrr, cleanup_is_an_unbinding_and_a_search)
         OK(ea_knn(c, &knn, &want));
         OK(ea_cleanup(c, &q, &hits));
         cr_assert(hits.rows == PAIRS && hits.columns == want.columns);
+        cr_assert(!hits.a_version && hits.b_version == version_of("b"));
+        cr_assert_eq(hits.meta->version, version_of("a"));
         size_t n = hits.rows * hits.columns;
         cr_assert_eq(memcmp(hits.ids, want.ids, n * sizeof *want.ids), 0);
         cr_assert_eq(memcmp(hits.scores, want.scores, n * sizeof *want.scores), 0);

@@ -275,6 +275,8 @@ static void answer_tensors(struct job *j, uint8_t *body)
     case OPERATION_KNN: answer_hits(j, body, at_most(q->k, 3)); break;
     case OPERATION_CLEANUP:
         j->result.versions[0] = 7;
+        if (q->names[1][0]) j->result.versions[1] = 5;
+        if (q->names[2][0]) j->result.versions[2] = 6;
         add_hits(j, body,
                  at_least(q->rows.rows + q->ids.rows, q->other_rows.rows + q->other_ids.rows),
                  at_most(q->k, 3));

@@ -70,7 +70,8 @@ static int open_all(struct hrr_cleanup *h, struct cli *cli)
     if (!code) code = vectors_in_open(&h->key, cli);
     if (!code) code = vectors_in_match(&h->bound, &h->key, &h->total);
     if (code) return code;
-    return hits_open(&h->hits, cli, h->out, h->names_path, h->total);
+    return hits_open(&h->hits, cli, h->out, h->names_path, h->total,
+                     vectors_in_bytes(&h->bound) + vectors_in_bytes(&h->key));
 }
 
 static int ask(struct hrr_cleanup *h, struct cli *cli, uint64_t n)
@@ -89,6 +90,7 @@ static int ask(struct hrr_cleanup *h, struct cli *cli, uint64_t n)
                                           .exact = h->exact,
                                           .threshold = h->with_threshold ? &h->threshold : NULL},
                    &h->result);
+    if (status) progress_finish(&h->hits.progress);
     if (status) return cli_failed(cli, status, NULL);
     return hits_add(&h->hits, h->result.meta, n, h->result.columns, h->result.ids, h->result.scores,
                     h->result.counts);

@@ -88,7 +88,8 @@ static int open_all(struct knn_command *o, struct cli *cli)
                            by_reply < by_body ? by_reply : by_body);
     if (code) return code;
     if (!o->queries_path) o->hits.query_ids = o->query_ids.list;
-    return hits_open(&o->hits, cli, o->out, o->names_path, o->queries.total);
+    return hits_open(&o->hits, cli, o->out, o->names_path, o->queries.total,
+                     4 * (uint64_t)o->queries.dimension);
 }
 
 static int ask(struct knn_command *o, struct cli *cli)
@@ -111,6 +112,7 @@ static int ask(struct knn_command *o, struct cli *cli)
                                       .filter = o->allow_path ? &filter : NULL,
                                       .threshold = o->with_threshold ? &o->threshold : NULL},
                    &o->result);
+        if (status) progress_finish(&o->hits.progress);
         if (status) return cli_failed(cli, status, o->name);
         ea_result *r = &o->result;
         code = hits_add(&o->hits, r->meta, r->rows, r->columns, r->ids, r->scores, r->counts);

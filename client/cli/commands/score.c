@@ -108,7 +108,8 @@ static int open_all(struct score_command *o, struct cli *cli)
         o->offsets[i] = i * o->length;
     for (uint64_t i = 0; o->shared && i < q * o->length; i++)
         o->ids[i] = o->list[i % o->length];
-    return hits_open(&o->hits, cli, o->out, o->names_path, o->queries.total);
+    return hits_open(&o->hits, cli, o->out, o->names_path, o->queries.total,
+                     4 * (uint64_t)o->queries.dimension);
 }
 
 static int ask(struct score_command *o, struct cli *cli)
@@ -129,6 +130,7 @@ static int ask(struct score_command *o, struct cli *cli)
                                                          .count = n * o->length,
                                                          .k = o->k},
                                     &o->result);
+        if (status) progress_finish(&o->hits.progress);
         if (status) return cli_failed(cli, status, o->name);
         ea_result *r = &o->result;
         code = o->k ? hits_add(&o->hits, r->meta, n, r->columns, r->ids, r->scores, r->counts)

@@ -7,9 +7,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 int hits_open(struct hits *h, struct cli *cli, const char *prefix, const char *names_path,
-              uint64_t queries_total)
+              uint64_t queries_total, uint64_t query_bytes)
 {
     static const char *const heads[] = {">rank", ">id", ">score", "name", NULL};
     static const char *const bare[] = {">rank", ">id", ">score", NULL};
@@ -17,6 +18,8 @@ int hits_open(struct hits *h, struct cli *cli, const char *prefix, const char *n
     h->prefix = prefix;
     h->total = queries_total;
     h->named = names_path != NULL;
+    progress_start(&h->progress, queries_total, query_bytes, clock_ns());
+    if (!prefix && isatty(STDOUT_FILENO)) h->progress.shown = false;
     if (names_path && !names_open(&h->names, names_path))
         return cli_error(CLI_FILE, "%s", h->names.error);
     h->table = table_create(names_path ? heads : bare);
@@ -120,11 +123,13 @@ int hits_add(struct hits *h, const ea_meta *meta, uint64_t q, uint64_t columns, 
             print_table(h, ids, scores, n);
         }
     }
+    progress_show(&h->progress, h->done, clock_ns());
     return CLI_OK;
 }
 
 int hits_finish(struct hits *h)
 {
+    progress_finish(&h->progress);
     if (h->prefix) {
         if (!npy_writer_finish(&h->ids)) return cli_error(CLI_FILE, "%s", h->ids.error);
         if (!npy_writer_finish(&h->scores)) return cli_error(CLI_FILE, "%s", h->scores.error);
@@ -149,6 +154,7 @@ int hits_finish(struct hits *h)
 
 void hits_close(struct hits *h)
 {
+    progress_finish(&h->progress);
     npy_writer_abandon(&h->ids);
     npy_writer_abandon(&h->scores);
     names_close(&h->names);

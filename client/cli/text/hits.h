@@ -8,6 +8,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/text/meta_total.h"
 #include "client/cli/text/names.h"
+#include "client/cli/text/progress.h"
 #include "client/cli/files/npy_write.h"
 
 struct hits {
@@ -21,12 +22,13 @@ struct hits {
     struct table *table;
     uint64_t total, done, columns; /* queries in all and so far; columns of the files */
     struct meta_total meta;
-    void *row; /* memory for one padded row */
+    struct progress progress; /* shown where the results are not on the same terminal */
+    void *row;                /* memory for one padded row */
 };
 
-/* prefix and names_path may be NULL. */
+/* prefix and names_path may be NULL. query_bytes: what a query takes, for the rate of progress. */
 int hits_open(struct hits *h, struct cli *cli, const char *prefix, const char *names_path,
-              uint64_t queries_total);
+              uint64_t queries_total, uint64_t query_bytes);
 /* Adds q further queries; ids and scores are q x columns; counts NULL: every column is a result. */
 int hits_add(struct hits *h, const ea_meta *meta, uint64_t q, uint64_t columns, const uint64_t *ids,
              const float *scores, const uint32_t *counts);

@@ -77,8 +77,15 @@ Test(hrr, cleans_up)
     OK(ea_cleanup(client, &q, &r));
     cr_assert(r.rows == 4 && r.columns == 2 && r.ids[1] == 1 && r.scores[7] == 0.5F);
     cr_assert(r.counts[3] == 1 && r.meta->version == 7);
+    cr_assert(!r.a_version && r.b_version == 6, "of the one that was named");
     q.exact = true;
+    q.a = &stored;
     OK(ea_cleanup(client, &q, &r));
+    cr_assert(r.a_version == 5 && r.b_version == 6);
+    const ea_knn_question knn = {
+        .collection = "words", .queries = one.rows, .query_count = 1, .dimension = 4, .k = 1};
+    OK(ea_knn(client, &knn, &r));
+    cr_assert(!r.a_version && !r.b_version, "nothing is left of another answer");
     ea_result_free(&r);
     q.k = 0;
     BAD(ea_cleanup(client, &q, &r));
