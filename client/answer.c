@@ -20,6 +20,9 @@ enum answer {
     ANSWER_EXPLANATION,
     ANSWER_HOLOGRAPHIC,
     ANSWER_COMPLETED,
+    ANSWER_ATTRACTOR,
+    ANSWER_LEARNED,
+    ANSWER_ENGINE,
 };
 
 /* A kind that is not listed has an answer without memory that the caller keeps, or a page of a
@@ -57,6 +60,12 @@ static const struct answer_type {
                             offsetof(ea_answer, holographic)},
     [ANSWER_COMPLETED] = {sizeof(ea_completed), offsetof(ea_sizes, completed),
                           offsetof(ea_answer, completed)},
+    [ANSWER_ATTRACTOR] = {sizeof(ea_attractor_info), offsetof(ea_sizes, attractor_info),
+                          offsetof(ea_answer, attractor)},
+    [ANSWER_LEARNED] = {sizeof(ea_learned), offsetof(ea_sizes, learned),
+                        offsetof(ea_answer, learned)},
+    [ANSWER_ENGINE] = {sizeof(ea_engine_completed), offsetof(ea_sizes, engine_completed),
+                       offsetof(ea_answer, engine_completed)},
 };
 
 static enum answer answer_of(const struct client_request *r)
@@ -98,6 +107,7 @@ static void *take(struct client_request *r, enum answer answer)
                     : answer == ANSWER_NODES       ? &((ea_nodes *)r->answer)->memory
                     : answer == ANSWER_HOLOGRAPHIC ? &((ea_hrr_result *)r->answer)->memory
                     : answer == ANSWER_COMPLETED   ? &((ea_completed *)r->answer)->memory
+                    : answer == ANSWER_ENGINE      ? &((ea_engine_completed *)r->answer)->memory
                                                    : NULL;
     if (memory) {
         *memory = r->result.memory;
@@ -133,4 +143,5 @@ void ea_answer_callback(ea_client *c, struct client_request *r)
     if (ok && answer == ANSWER_NODES) ea_nodes_free(held);
     if (ok && answer == ANSWER_HOLOGRAPHIC) ea_hrr_result_free(held);
     if (ok && answer == ANSWER_COMPLETED) ea_completed_free(held);
+    if (ok && answer == ANSWER_ENGINE) ea_engine_completed_free(held);
 }

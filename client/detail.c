@@ -75,6 +75,14 @@ static const struct detail_words {
     [EA_DETAIL_BAD_BETA] = {"bad_beta", "beta is not a number within its bounds"},
     [EA_DETAIL_BAD_ROUNDS] = {"bad_rounds", "the number of rounds is out of its bounds"},
     [EA_DETAIL_NO_ROWS] = {"no_rows", "the collection has no rows"},
+    [EA_DETAIL_UNKNOWN_ATTRACTOR] = {"unknown_attractor", "there is no such attractor"},
+    [EA_DETAIL_ATTRACTOR_EXISTS] = {"attractor_exists", "there is an attractor of that name"},
+    [EA_DETAIL_BAD_WEIGHTS] = {"bad_weights",
+                               "weights that are not square, not finite or out of range"},
+    [EA_DETAIL_BAD_MASK] = {"bad_mask", "a mask of another shape than the cues"},
+    [EA_DETAIL_TOO_FEW_KNOWN] = {"too_few_known", "less than a third of a cue is known"},
+    [EA_DETAIL_BAD_SPARSITY] = {"bad_sparsity",
+                                "a sparsity or rate that is not above 0 and at most 1"},
 };
 
 static const struct detail_words *find(uint32_t detail)

@@ -14,6 +14,7 @@
  *   engram_accel_reports.h  info, stats, explain
  *   engram_accel_vectors.h  collections, kNN, similarity, candidates, norms, averages
  *   engram_accel_graph.h    graphs and spreading
+ *   engram_accel_attractor.h   attractors, which learn patterns and complete them
  *   engram_accel_hrr.h      binding, sums, permutations, random vectors, cleanup
  *   engram_accel_recall.h   completion of partial vectors
  *
@@ -91,6 +92,8 @@ typedef struct ea_sizes {
     size_t operand, into, bind_question, hrr_result;
     size_t list_question, permute_question, random_question, cleanup_question;
     size_t complete_question, completed;
+    size_t attractor_info, attractor_shape, learn_question, learned;
+    size_t engine_question, engine_completed;
 } ea_sizes;
 
 /* Makes a handle without using the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. options NULL:
@@ -184,6 +187,9 @@ typedef struct ea_answer {
     const struct ea_explanation *explanation;
     struct ea_hrr_result *holographic;
     struct ea_completed *completed;
+    const struct ea_attractor_info *attractor;
+    const struct ea_learned *learned;
+    struct ea_engine_completed *engine_completed;
 } ea_answer;
 
 /* Called exactly once, from inside ea_pump or ea_close. It may send further requests. */
@@ -208,7 +214,8 @@ typedef struct ea_write {
     uint8_t token[16];
 } ea_write;
 /* Says it (copied; NULL: nothing) for the next of these calls on this handle: ea_collection_create
- * and _drop, ea_delete, ea_graph_create, _drop, _remove_nodes, _scale and _prune. It is used once,
+ * and _drop, ea_delete, ea_graph_create, _drop, _remove_nodes, _scale and _prune,
+ * ea_attractor_create, _drop and _set. It is used once,
  * whatever becomes of that call. A create that expects a version is EA_ABORTED (EA_ALREADY_EXISTS
  * if the name is taken); with a token a repetition gets the first one's answer, an empty collection
  * or graph, whatever it holds by now. */
@@ -259,6 +266,7 @@ EA_API ea_status ea_ping_send(ea_client *c, const ea_send_options *how, uint64_t
 }
 #endif
 
+#include "engram_accel_attractor.h"
 #include "engram_accel_graph.h"
 #include "engram_accel_hrr.h"
 #include "engram_accel_recall.h"
@@ -304,6 +312,12 @@ static inline ea_status ea_open(const ea_options *options, ea_client **out)
     s.cleanup_question = sizeof(ea_cleanup_question);
     s.complete_question = sizeof(ea_complete_question);
     s.completed = sizeof(ea_completed);
+    s.attractor_info = sizeof(ea_attractor_info);
+    s.attractor_shape = sizeof(ea_attractor_shape);
+    s.learn_question = sizeof(ea_learn_question);
+    s.learned = sizeof(ea_learned);
+    s.engine_question = sizeof(ea_engine_question);
+    s.engine_completed = sizeof(ea_engine_completed);
     return ea_open_sized(options, &s, out);
 }
 

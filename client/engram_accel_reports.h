@@ -162,6 +162,9 @@ typedef struct ea_stats {
      * then the busiest. Anybody else sees its own. */
     uint32_t peer_count, peers_left_out;
     ea_peer_stats peers[EA_PEERS_MAX];
+    /* of this space: attractors, what they have learned, and what weights and dentate matrices
+     * take */
+    uint64_t attractors, attractor_patterns, attractor_bytes;
 } ea_stats;
 EA_API ea_status ea_get_stats(ea_client *c, ea_stats *out);
 EA_API ea_status ea_get_stats_send(ea_client *c, const ea_send_options *how,

@@ -32,6 +32,11 @@ void ea_completed_free(ea_completed *r)
     CLEAR(r, ea_completed);
 }
 
+void ea_engine_completed_free(ea_engine_completed *r)
+{
+    CLEAR(r, ea_engine_completed);
+}
+
 void ea_spread_result_free(ea_spread_result *r)
 {
     CLEAR(r, ea_spread_result);

@@ -67,6 +67,25 @@ ea_status ea_reply_parse_spread(struct client_request *r, const void *message, u
                                 uint64_t body_bytes, struct note *note);
 ea_status ea_reply_check_graph(const struct client_request *r, struct note *note);
 
+/* ---- attractor.c ---- */
+
+void ea_reply_attractor(const engram_accel_v1_AttractorInfo *m, ea_attractor_info *out);
+/* Parse replies without a body: of create and describe, of drop, learn and set. */
+ea_status ea_reply_parse_attractor_info(struct client_request *r, const void *message,
+                                        uint32_t bytes, struct note *note);
+ea_status ea_reply_parse_attractor_drop(struct client_request *r, const void *message,
+                                        uint32_t bytes, struct note *note);
+ea_status ea_reply_parse_learned(struct client_request *r, const void *message, uint32_t bytes,
+                                 struct note *note);
+ea_status ea_reply_parse_weights_set(struct client_request *r, const void *message, uint32_t bytes,
+                                     struct note *note);
+/* Parse weights, into r->result, and completions, into *r->answer, an ea_engine_completed whose
+ * memory is r->result.memory. */
+ea_status ea_reply_parse_attractor_weights(struct client_request *r, const void *message,
+                                           uint32_t bytes, uint64_t body_bytes, struct note *note);
+ea_status ea_reply_parse_engine_completed(struct client_request *r, const void *message,
+                                          uint32_t bytes, uint64_t body_bytes, struct note *note);
+
 /* ---- hrr.c ---- */
 
 /* Parses results of holographic operations, which go to *r->answer, an ea_hrr_result whose memory

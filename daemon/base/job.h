@@ -24,6 +24,7 @@
 struct space;
 struct edition;
 struct graph_edition;
+struct attractor_edition;
 struct resident;
 struct vector_kernels;
 struct operation_ops;
@@ -108,6 +109,12 @@ struct job_write {
     uint64_t token_low, token_high;
 };
 
+/* Of an attractor to create. */
+struct job_attractor {
+    float sparsity, rate;
+    bool has_sparsity, has_rate; /* which of them the request has; the check sets the others */
+};
+
 struct job_request {
     /* of collections and graphs, in the order of the table of operations; "": it names none
      * there */
@@ -153,6 +160,7 @@ struct job_request {
     bool unit;       /* complete: rows count as divided by their norms */
     struct job_write write;
     struct job_spread spread;
+    struct job_attractor attractor;
 };
 
 /* The place of each tensor of a result, in body order, by the reply that it belongs to:
@@ -193,13 +201,14 @@ enum job_state {
 
 struct job;
 
-/* A collection or graph that a job names, and its place in the line for it (sched/turnstile.h). */
+/* A collection, graph or attractor that a job names, and its place in the line for it (sched/turnstile.h). */
 struct job_object {
     struct resident *resident; /* NULL: it names none here */
-    /* The collection's rows or the graph, of a reader as they were when it began and of a writer as
-     * they are. Both NULL: it waits. */
+    /* The collection's rows, the graph or the attractor, of a reader as they were when it began and
+     * of a writer as they are. All NULL: it waits. */
     struct edition *collection;
     struct graph_edition *graph;
+    struct attractor_edition *attractor;
     bool writer; /* it writes it; otherwise it reads it */
     bool pinned; /* of a reader: what it sees stays */
     struct job *job;
@@ -297,6 +306,7 @@ struct job {
             struct resident *resident;
             struct edition *collection;
             struct graph_edition *graph;
+            struct attractor_edition *attractor;
             bool writer;
         };
     };
@@ -366,6 +376,7 @@ _Static_assert(offsetof(struct job, objects[0].resident) == offsetof(struct job,
                    offsetof(struct job, objects[0].collection) ==
                        offsetof(struct job, collection) &&
                    offsetof(struct job, objects[0].graph) == offsetof(struct job, graph) &&
+                   offsetof(struct job, objects[0].attractor) == offsetof(struct job, attractor) &&
                    offsetof(struct job, objects[0].writer) == offsetof(struct job, writer),
                "a job's own members are those of what it names first");
 

@@ -10,6 +10,7 @@
 #define NEEDS_ROWS        .kind = OBJECT_COLLECTION
 #define NEEDS_NOTHING     .kind = OBJECT_NONE
 #define NEEDS_GRAPH       .kind = OBJECT_GRAPH, .needed = true
+#define NEEDS_ATTRACTOR   .kind = OBJECT_ATTRACTOR, .needed = true
 
 const struct operation_row operation_rows[OPERATION_MAX] = {
     [OPERATION_NONE] = {.cost = COST_BYTES},

@@ -16,7 +16,7 @@ enum operation {
 #define INTERNAL(NAME, number, ...)  OPERATION_##NAME = (number),
 #include "proto/operations.def"
 };
-enum { OPERATION_MAX = 64 };
+enum { OPERATION_MAX = 128 };
 
 /* The lines of the cost model. */
 enum cost_kind {
@@ -25,7 +25,7 @@ enum cost_kind {
 };
 
 /* What an operation names, which is looked up before it runs. */
-enum object_kind { OBJECT_NONE, OBJECT_COLLECTION, OBJECT_GRAPH };
+enum object_kind { OBJECT_NONE, OBJECT_COLLECTION, OBJECT_GRAPH, OBJECT_ATTRACTOR };
 
 enum access {
     ACCESS_READ,

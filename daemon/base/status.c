@@ -104,6 +104,12 @@ const char *detail_name(enum detail detail)
         [DETAIL_BAD_BETA] = "bad_beta",
         [DETAIL_BAD_ROUNDS] = "bad_rounds",
         [DETAIL_NO_ROWS] = "no_rows",
+        [DETAIL_UNKNOWN_ATTRACTOR] = "unknown_attractor",
+        [DETAIL_ATTRACTOR_EXISTS] = "attractor_exists",
+        [DETAIL_BAD_WEIGHTS] = "bad_weights",
+        [DETAIL_BAD_MASK] = "bad_mask",
+        [DETAIL_TOO_FEW_KNOWN] = "too_few_known",
+        [DETAIL_BAD_SPARSITY] = "bad_sparsity",
     };
     return (unsigned)detail < sizeof names / sizeof *names ? names[detail] : "?";
 }

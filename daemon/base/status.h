@@ -94,6 +94,12 @@ enum detail {
     DETAIL_BAD_BETA = 55,
     DETAIL_BAD_ROUNDS = 56,
     DETAIL_NO_ROWS = 57, /* the collection has no rows, and some are needed */
+    DETAIL_UNKNOWN_ATTRACTOR = 58,
+    DETAIL_ATTRACTOR_EXISTS = 59,
+    DETAIL_BAD_WEIGHTS = 60,   /* of an attractor: not square, not finite or out of range */
+    DETAIL_BAD_MASK = 61,      /* of another shape than the cues */
+    DETAIL_TOO_FEW_KNOWN = 62, /* less than a third of a cue is known */
+    DETAIL_BAD_SPARSITY = 63,  /* sparsity or rate of an attractor is out of range */
 };
 
 /* What went wrong, in words that a caller can act on. The text never names another space. */

@@ -71,6 +71,7 @@ static const struct replica_kind {
 } replica_kinds[RESIDENT_KINDS] = {
     [RESIDENT_COLLECTION] = {build_rows_bytes, build_rows},
     [RESIDENT_GRAPH] = {build_graph_bytes, build_graph},
+    /* attractors have none: no operation on them runs there */
 };
 
 static uint64_t bytes_wanted(const struct resident *of)

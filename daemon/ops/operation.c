@@ -1,5 +1,6 @@
 #include "daemon/ops/operation_inside.h"
 
+#include "daemon/store/attractor.h"
 #include "daemon/store/space.h"
 
 const struct operation_ops *operation_find(uint32_t operation)
@@ -10,6 +11,7 @@ const struct operation_ops *operation_find(uint32_t operation)
         [OPERATION_KNN_BATCH] = &operation_knn_batch,
         [OPERATION_EXPLAIN] = &operation_explain,
         [OPERATION_COLLECTION_CREATE] = &operation_collection_create,
+        [OPERATION_ATTRACTOR_CREATE] = &operation_attractor_create,
     };
     return operation < OPERATION_MAX ? all[operation] : NULL;
 }
@@ -30,6 +32,9 @@ static uint64_t version_of(const struct job_object *o)
     if (o->graph)
         return graph_version(o->writer ? graph_written((const struct graph *)o->resident)
                                        : o->graph);
+    if (o->attractor)
+        return attractor_version(
+            o->writer ? attractor_written((const struct attractor *)o->resident) : o->attractor);
     return collection_version(o->writer ? collection_written((const struct collection *)o->resident)
                                         : o->collection);
 }

@@ -25,6 +25,6 @@ bool operation_splits(const struct job *j);
 #define OPERATION(NAME, number, name, ...) extern const struct operation_ops operation_##name;
 #include "proto/operations.def"
 extern const struct operation_ops operation_knn_batch, operation_explain,
-    operation_collection_create;
+    operation_collection_create, operation_attractor_create;
 
 #endif

@@ -70,6 +70,10 @@ static void count_residents(const struct backend *gpu, struct space *space, stru
     out->graph_nodes = graphs.nodes;
     out->graph_edges = graphs.edges;
     out->graph_bytes = graphs.bytes;
+    struct attractor_totals attractors = store_attractor_totals(space);
+    out->attractors = attractors.attractors;
+    out->attractor_patterns = attractors.patterns;
+    out->attractor_bytes = attractors.bytes;
     out->vram_bytes = gpu ? replicas_space_bytes(gpu, space) : 0;
 }
 

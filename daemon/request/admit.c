@@ -8,6 +8,7 @@
 #include "daemon/request/turnstiles.h"
 #include "daemon/request/uploads.h"
 #include "daemon/request/writes.h"
+#include "daemon/store/attractor.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 
@@ -16,6 +17,7 @@ static struct resident *find(struct pipeline *p, struct job *j, enum object_kind
 {
     struct collection *c;
     struct graph *g;
+    struct attractor *a;
     switch (kind) {
     case OBJECT_GRAPH:
         return store_graph_find(p->store, j->space, name, &j->failure, &g) ? NULL
@@ -24,6 +26,10 @@ static struct resident *find(struct pipeline *p, struct job *j, enum object_kind
         return store_collection_find(p->store, j->space, name, &j->failure, &c)
                    ? NULL
                    : collection_resident(c);
+    case OBJECT_ATTRACTOR:
+        return store_attractor_find(p->store, j->space, name, &j->failure, &a)
+                   ? NULL
+                   : attractor_resident(a);
     case OBJECT_NONE: break;
     }
     return NULL;
@@ -61,6 +67,9 @@ static void unlink_resident(struct pipeline *p, struct job *j)
     case RESIDENT_GRAPH: store_graph_unlink(p->store, j->space, (struct graph *)j->resident); break;
     case RESIDENT_COLLECTION:
         store_collection_unlink(p->store, j->space, (struct collection *)j->resident);
+        break;
+    case RESIDENT_ATTRACTOR:
+        store_attractor_unlink(p->store, j->space, (struct attractor *)j->resident);
         break;
     case RESIDENT_KINDS: break;
     }

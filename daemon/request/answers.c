@@ -7,6 +7,7 @@
 #include "daemon/report/explain.h"
 #include "daemon/report/info.h"
 #include "daemon/report/stats_report.h"
+#include "daemon/request/answers_attractor.h"
 #include "daemon/request/answers_graph.h"
 #include "daemon/request/cancel.h"
 #include "daemon/request/jobs.h"
@@ -238,6 +239,9 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     case OPERATION_GRAPH_CREATE: bytes = answer_graph_create(p, j, at); break;
     case OPERATION_GRAPH_LIST: bytes = answer_graph_list(p, j, at); break;
     case OPERATION_GRAPH_DESCRIBE: bytes = answer_graph_describe(p, j, at); break;
+    case OPERATION_ATTRACTOR_CREATE: bytes = answer_attractor_create(p, j, at); break;
+    case OPERATION_ATTRACTOR_LIST: bytes = answer_attractor_list(p, j, at); break;
+    case OPERATION_ATTRACTOR_DESCRIBE: bytes = answer_attractor_describe(p, j, at); break;
     case OPERATION_NONE:
     case OPERATION_HELLO: /* a connection's first frame alone */
 #define OPERATION(NAME, ...) case OPERATION_##NAME:

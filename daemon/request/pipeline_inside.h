@@ -5,6 +5,7 @@
  *   quotas      what each space may take
  *   sweep       what old editions leave
  *   turnstiles  in line for a collection or graph
+ *   tables      what an attractor begins with
  *   tokens      writes that may be repeated
  *   writes      whether a write finds what it expects
  *   uploads     replicas in the background
@@ -17,7 +18,7 @@
  *   start       from the scheduler's word to a backend
  *   cancel      leaving early
  *   deadlines   when time is up
- *   answers_graph, answers   what the loop answers by itself
+ *   answers_graph, answers_attractor, answers   what the loop answers by itself
  *   admit       from a frame into line
  *   trials      calibration's jobs
  *   settings    to the scheduler and the quotas
@@ -70,6 +71,7 @@ struct pipeline {
     uint32_t job_count;           /* taken */
     uint32_t trials;              /* of them, calibration's */
     struct uploads uploads;
+    struct queue tables; /* jobs whose attractor waits for a matrix that another one makes */
     struct tokens tokens;
 
     struct stats stats;

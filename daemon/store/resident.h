@@ -1,4 +1,4 @@
-/* resident: the part that a collection and a graph have in common: a name in a space, a turnstile,
+/* resident: the part that a collection, a graph and an attractor have in common: a name in a space, a turnstile,
  * a version, and perhaps a copy on a GPU.
  * Owner:  the collection or graph whose first member it is.
  * Thread: the loop; version: the loop, or a writer.
@@ -38,11 +38,11 @@ struct resident_run {
     uint64_t first, count;
 };
 
-enum resident_kind { RESIDENT_COLLECTION, RESIDENT_GRAPH, RESIDENT_KINDS };
+enum resident_kind { RESIDENT_COLLECTION, RESIDENT_GRAPH, RESIDENT_ATTRACTOR, RESIDENT_KINDS };
 
 struct resident;
 
-/* What a collection and a graph do differently; one const table each (collection.c, graph.c). */
+/* What each kind does differently; one const table each (collection.c, graph.c, attractor.c). */
 struct resident_ops {
     enum resident_kind kind;
     /* Bytes of a whole copy; the loop may ask while a writer works. */

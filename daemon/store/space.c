@@ -109,7 +109,7 @@ enum status store_check_room(const struct store *s, const struct space *space, s
     uint64_t count = space_resident_count(space);
     if (count < s->collections_max) return STATUS_OK;
     return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_TOO_MANY_COLLECTIONS,
-                       "the space has %" PRIu64 " collections and graphs, its bound "
+                       "the space has %" PRIu64 " collections, graphs and attractors, its bound "
                        "(limits.collections)",
                        count);
 }

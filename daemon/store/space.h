@@ -19,6 +19,8 @@ enum { SPACE_NAME_MAX = 64, COLLECTION_NAME_MAX = 64 };
 
 struct collection;
 struct graph;
+struct attractor;
+struct dentate;
 struct store;
 struct tenant;
 
@@ -26,7 +28,7 @@ struct space {
     char name[SPACE_NAME_MAX + 1];
     uint32_t number; /* >= 1, never reused; the heap counts its blocks by this number */
     uint32_t users;  /* how many connections and jobs point here */
-    uint64_t collection_count, graph_count;
+    uint64_t collection_count, graph_count, attractor_count;
     uint64_t row_count;         /* writers change it on any thread: space_row_count reads it */
     uint64_t work_bytes;        /* of the workspaces of its graphs; atomic, any thread */
     _Atomic uint64_t *versions; /* the store's: the last version that any resident took */
@@ -34,6 +36,8 @@ struct space {
     struct tenant *tenant;   /* NULL, or made and destroyed by the pipeline (sched/tenant.h) */
     struct collection *collections; /* a uthash by name; only store_ functions use it */
     struct graph *graphs;           /* likewise */
+    struct attractor *attractors;   /* likewise */
+    struct dentate *dentates;       /* that its attractors share (dentate.h) */
     struct space *hh_next;          /* the next in the store's list */
 };
 

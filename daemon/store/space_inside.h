@@ -23,18 +23,18 @@ struct store {
     struct space *spaces;
     uint32_t number_last;
     _Atomic uint64_t versions; /* how many versions residents have had, all together */
-    uint64_t collections_max;  /* of one space, graphs included */
+    uint64_t collections_max;  /* of one space, graphs and attractors included */
     void (*forget)(void *owner, struct space *space);
     void *forget_owner;
 };
 
-/* How many collections and graphs the space has. */
+/* How many collections, graphs and attractors the space has. */
 static inline uint64_t space_resident_count(const struct space *s)
 {
-    return s->collection_count + s->graph_count;
+    return s->collection_count + s->graph_count + s->attractor_count;
 }
 
-/* Whether the space may have one more collection or graph:
+/* Whether the space may have one more collection, graph or attractor:
  * RESOURCE_EXHAUSTED/TOO_MANY_COLLECTIONS. */
 enum status store_check_room(const struct store *s, const struct space *space, struct failure *f);
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/store/attractor_inside.h"
 #include "daemon/store/collection_inside.h"
 #include "daemon/store/graph_inside.h"
 #include "daemon/store/space_inside.h"
@@ -45,6 +46,13 @@ void store_destroy(struct store *s)
             struct graph *after = g->hh.next;
             graph_destroy(g);
             g = after;
+        }
+        struct attractor *a = space->attractors;
+        HASH_CLEAR(hh, space->attractors);
+        while (a) {
+            struct attractor *after = a->hh.next;
+            attractor_destroy(a);
+            a = after;
         }
         s->forget(s->forget_owner, space);
         free(space);

@@ -5,6 +5,7 @@
 #define ENGRAM_WIRE_ENCODE_H
 
 #include "daemon/base/job.h"
+#include "daemon/store/attractor.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 #include "daemon/base/frame.h"
@@ -37,6 +38,11 @@ size_t encode_graph(enum operation operation, uint64_t request_id, const struct 
                     const struct graph_info *info, void *buffer);
 size_t encode_graph_list(uint64_t request_id, const struct graph_info *infos, size_t count,
                          bool more, void *buffer);
+/* The same for attractors. */
+size_t encode_attractor(enum operation operation, uint64_t request_id, const struct job *j,
+                        const struct attractor_info *info, void *buffer);
+size_t encode_attractor_list(uint64_t request_id, const struct attractor_info *infos, size_t count,
+                             bool more, void *buffer);
 /* Any job that a backend ran. Its tensors stand at the places of their fields (RESULT_KNN_IDS ...),
  * those left out as dtype NONE. The body (j->result.body_bytes from j->result.block) follows. */
 size_t encode_result(const struct job *j, void *buffer);

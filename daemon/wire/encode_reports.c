@@ -234,6 +234,9 @@ size_t encode_stats(uint64_t request_id, const struct wire_stats *s, void *buffe
         .graph_nodes = s->graph_nodes,
         .graph_edges = s->graph_edges,
         .graph_bytes = s->graph_bytes,
+        .attractors = s->attractors,
+        .attractor_patterns = s->attractor_patterns,
+        .attractor_bytes = s->attractor_bytes,
     };
     while (m.operations_count < s->operation_count && m.operations_count < COUNT(m.operations)) {
         const struct wire_operation_stats *o = &s->operations[m.operations_count];

@@ -7,7 +7,7 @@
 
 #include "daemon/base/job.h"
 
-enum { WIRE_GPUS_MAX = 16, WIRE_ROUTES_MAX = 48, WIRE_OPERATIONS_MAX = 40, WIRE_PEERS_MAX = 16 };
+enum { WIRE_GPUS_MAX = 16, WIRE_ROUTES_MAX = 48, WIRE_OPERATIONS_MAX = 64, WIRE_PEERS_MAX = 16 };
 enum { WIRE_COSTS_MAX = 12, WIRE_CROSSOVERS_MAX = 4, WIRE_DECISIONS_MAX = 64 };
 
 struct wire_limits {
@@ -93,6 +93,7 @@ struct wire_stats {
     uint64_t bytes_in, bytes_out, queue_depth, jobs_in_flight;
     uint64_t memory_bytes_used, memory_bytes_peak, collections, rows, uptime_ns, vram_bytes;
     uint64_t graphs, graph_nodes, graph_edges, graph_bytes;
+    uint64_t attractors, attractor_patterns, attractor_bytes;
     uint32_t operation_count;
     struct wire_operation_stats operations[WIRE_OPERATIONS_MAX];
     uint32_t gpu_count, route_count;

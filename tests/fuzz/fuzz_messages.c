@@ -61,6 +61,27 @@ static void check_complete(const struct job_request *q)
     if (q->mask.rows != 1 && q->mask.rows != q->queries.rows) abort();
 }
 
+static void check_engine(const struct job_request *q)
+{
+    if (!q->mask.dtype) return;
+    if (q->mask.columns != q->queries.columns) abort();
+    if (q->mask.rows != 1 && q->mask.rows != q->queries.rows) abort();
+}
+
+static void check_attractor(const struct job *j)
+{
+    const struct job_request *q = &j->request;
+    const struct job_attractor *a = &q->attractor;
+    if (j->operation == OPERATION_ATTRACTOR_CREATE &&
+        !(q->dimension >= 1 && q->dimension <= 2048 && a->sparsity > 0 && a->sparsity <= 1 &&
+          a->rate > 0 && a->rate <= 1))
+        abort();
+    if (j->operation == OPERATION_ATTRACTOR_LEARN && ((q->ids.dtype == 0) == (q->rows.dtype == 0) ||
+                                                      (q->ids.dtype != 0) != (q->names[1][0] != 0)))
+        abort();
+    if (j->operation == OPERATION_ATTRACTOR_SET && q->rows.rows != q->rows.columns) abort();
+}
+
 static void check_accepted(const struct job *j, const uint8_t *body, uint64_t body_bytes)
 {
     const struct job_request *q = &j->request;
@@ -80,6 +101,8 @@ static void check_accepted(const struct job *j, const uint8_t *body, uint64_t bo
     if (j->operation == OPERATION_SPREAD) check_spread(q);
     if (j->operation == OPERATION_BIND) check_bind(q);
     if (j->operation == OPERATION_COMPLETE) check_complete(q);
+    if (j->operation == OPERATION_COMPLETE_ENGINE) check_engine(q);
+    check_attractor(j);
     if (j->operation == OPERATION_GRAPH_ADD_CSR) { /* what offsets hold is not looked at here */
         if (q->targets.rows != q->weights.rows || !q->offsets.rows) abort();
         if (q->ids.dtype && q->ids.rows != q->offsets.rows - 1) abort();

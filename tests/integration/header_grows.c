@@ -175,6 +175,37 @@ static void completed(void)
     WHOLE(q), WHOLE(r);
 }
 
+static void attractors(void)
+{
+    static const float row[3] = {1, 0, 0}, part = 0.5F;
+    static const uint8_t known[3] = {1, 0, 0};
+    GUARDED(attractor_info, info);
+    GUARDED(attractor_shape, shape);
+    GUARDED(learn_question, learn);
+    GUARDED(learned, learned);
+    GUARDED(engine_question, q);
+    GUARDED(engine_completed, r);
+    shape.it = (ea_attractor_shape){.dimension = 3, .sparsity = &part};
+    OK(ea_attractor_create(c, "traces", &shape.it, &info.it));
+    EXPECT(info.it.dimension == 3 && info.it.kept == 2);
+    learn.it = (ea_learn_question){.attractor = "traces", .rows = row, .count = 1, .dimension = 3};
+    OK(ea_attractor_learn(c, &learn.it, &learned.it));
+    EXPECT(learned.it.patterns == 1 && learned.it.version > info.it.version);
+    q.it = (ea_engine_question){.attractor = "traces",
+                                .cues = row,
+                                .count = 1,
+                                .dimension = 3,
+                                .mask = known,
+                                .mask_rows = 1,
+                                .collection = "b"};
+    OK(ea_complete_engine(c, &q.it, &r.it));
+    EXPECT(r.it.rows == 1 && r.it.columns == 3 && r.it.rounds[0] >= 1 && r.it.ids);
+    EXPECT(r.it.attractor_version == learned.it.version && r.it.collection_version);
+    ea_engine_completed_free(&r.it);
+    OK(ea_attractor_drop(c, "traces"));
+    WHOLE(info), WHOLE(shape), WHOLE(learn), WHOLE(learned), WHOLE(q), WHOLE(r);
+}
+
 static void reports(void)
 {
     GUARDED(info, info);
@@ -230,6 +261,7 @@ int main(int argc, char **argv)
     graphs();
     bound();
     completed();
+    attractors();
     reports();
     sent();
     OK(ea_collection_drop(c, "a"));

@@ -1,5 +1,6 @@
 #include "daemon/ops/operation.h"
 #include "tests/support/fake_daemon.h"
+#include "tests/support/fake_reports.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -268,6 +269,26 @@ static void answer_completed(struct job *j, uint8_t *body)
         add(j, body, i, dtypes[i], j->request.queries.rows, i ? 1 : j->request.queries.columns);
 }
 
+/* Of six patterns learned. */
+static void answer_attractor(struct job *j, uint8_t *body)
+{
+    uint64_t n = j->request.queries.rows, compared = j->request.names[1][0] ? n : 0;
+    j->result.counts[0] = j->request.ids.rows + j->request.rows.rows;
+    j->result.counts[1] = 6;
+    j->result.versions[0] = 7;
+    j->result.versions[1] = j->request.names[1][0] ? 5 : 0;
+    if (j->operation == OPERATION_ATTRACTOR_FETCH) add(j, body, 0, DTYPE_FLOAT32, 4, 4);
+    if (j->operation != OPERATION_COMPLETE_ENGINE) return;
+    add(j, body, RESULT_ENGINE_STATES, DTYPE_FLOAT32, n, j->request.queries.columns);
+    add(j, body, RESULT_ENGINE_CONFIDENCES, DTYPE_FLOAT32, n, 1);
+    add(j, body, RESULT_ENGINE_ROUNDS, DTYPE_UINT32, n, 1);
+    add(j, body, RESULT_ENGINE_CONVERGED, DTYPE_UINT8, n, 1);
+    if (!compared) return;
+    add(j, body, RESULT_ENGINE_IDS, DTYPE_UINT64, n, 1);
+    add(j, body, RESULT_ENGINE_COSINES, DTYPE_FLOAT32, n, 1);
+    add(j, body, RESULT_ENGINE_PASSES, DTYPE_UINT8, n, 1);
+}
+
 static void answer_tensors(struct job *j, uint8_t *body)
 {
     const struct job_request *q = &j->request;
@@ -300,6 +321,10 @@ static void answer_tensors(struct job *j, uint8_t *body)
     case OPERATION_PERMUTE:
     case OPERATION_RANDOM: answer_holographic(j, body); break;
     case OPERATION_COMPLETE: answer_completed(j, body); break;
+    case OPERATION_COMPLETE_ENGINE:
+    case OPERATION_ATTRACTOR_LEARN:
+    case OPERATION_ATTRACTOR_FETCH:
+    case OPERATION_ATTRACTOR_SET: answer_attractor(j, body); break;
     case OPERATION_UPSERT: j->result.counts[0] = j->result.rows = q->ids.rows; break;
     case OPERATION_DELETE:
         j->result.counts[0] = q->ids.rows;
@@ -323,10 +348,11 @@ static void answer_tensors(struct job *j, uint8_t *body)
 }
 
 /* 150 names in three pages. */
-static size_t answer_list(uint64_t id, bool of_graphs, const char *after, void *head)
+static size_t answer_list(uint64_t id, enum operation operation, const char *after, void *head)
 {
     struct collection_info infos[64];
     struct graph_info graphs[64];
+    struct attractor_info attractors[64];
     char names[64][16];
     size_t count = 0;
     int first = after[0] ? atoi(after + 1) + 1 : 0;
@@ -334,76 +360,25 @@ static size_t answer_list(uint64_t id, bool of_graphs, const char *after, void *
         snprintf(names[count], sizeof names[count], "c%03d", first + (int)count);
         infos[count] = (struct collection_info){.name = names[count], .dimension = 4};
         graphs[count] = (struct graph_info){.name = names[count], .nodes = count};
+        attractors[count] = (struct attractor_info){.name = names[count], .patterns = count};
         count++;
     }
     bool more = first + (int)count < 150;
-    return of_graphs ? encode_graph_list(id, graphs, count, more, head)
-                     : encode_collection_list(id, infos, count, more, head);
+    if (operation == OPERATION_ATTRACTOR_LIST)
+        return encode_attractor_list(id, attractors, count, more, head);
+    return operation == OPERATION_GRAPH_LIST ? encode_graph_list(id, graphs, count, more, head)
+                                             : encode_collection_list(id, infos, count, more, head);
 }
 
-/* One GPU that works, with a name that would steer a terminal, and one that does not. */
-static const struct wire_info fake_info = {
-    .server_version = "fake",
-    .workers = 3,
-    .gpu = "absent: fake",
-    .gpu_count = 2,
-    .gpus = {{.state = WIRE_GPU_READY,
-              .name = "Fake\033[31m 1",
-              .uuid = "GPU-1",
-              .capability_major = 9,
-              .multiprocessors = 132,
-              .driver_version = 13000,
-              .memory_bytes = UINT64_C(1) << 37,
-              .restarts = 2,
-              .virtual_memory = true},
-             {.number = 1, .state = WIRE_GPU_ABSENT, .why = "absent: fake"}},
-};
-static const struct wire_stats fake_stats = {
-    .requests_total = 5,
-    .graphs = 2,
-    .graph_nodes = 30,
-    .graph_edges = 40,
-    .graph_bytes = 5000,
-    .operation_count = 2,
-    .operations = {{OPERATION_KNN, 1, 0, 5, 1, 2, 3, 4}, {(enum operation)47, 1, 0, 5, 1, 2, 3, 4}},
-    .gpu_count = 1,
-    .gpus = {{.state = WIRE_GPU_READY, .replicas = 3, .upload_bytes = 55, .jobs_in_flight = 4}},
-    .route_count = 4,
-    .routes = {{BACKEND_CPU, REASON_BELOW_MIN_BATCH, 2},
-               {BACKEND_CPU, REASON_GPU_DOWN, 1},
-               {BACKEND_GPU, REASON_CHOSEN_FASTER, 9},
-               {(enum backend_id)70, (enum reason)71, 1}},
-    .space = {.host_bytes = 11, .weight = 2, .use = {{.requests = 3}, {.requests = 9}}},
-    .scheduler = {.decisions = 12, .aged = 1, .gpu_success_permille = 1000},
-    .pressure = {.evictions = 4, .low = true},
-    .peer_count = 2,
-    .peers = {{"uid 7", true, 1, 2, 3, 4, 5, 6, 7, 8}, {"uid\033[31m 8", false, 9, 0}},
-    .peers_left_out = 3,
-};
-
-/* What a daemon could send: names that nobody knows among what is right. */
-static const struct wire_explain fake_explain = {
-    .calibrated = true,
-    .workers = 3,
-    .gpu = "Fake\033[31m 1",
-    .settings = {.force = BACKEND_GPU, .pairs_min = 64, .nodes_min = 512, .batch_wait_ns = 500000},
-    .cost_count = 2,
-    .costs = {{.operation = OPERATION_KNN,
-               .backends = {{.fixed_ns = 2000}, {.fixed_ns = 25000, .drift = 1.25F}},
-               .crossover_count = 2,
-               .crossovers = {{1, 1000, 40000, 30000}, {8, 0, 50, 60}}},
-              {.operation = (enum operation)47}},
-    .decision_count = 2,
-    .decisions = {{.work = {.operation = OPERATION_KNN, .stride = 32, .queries = 4, .rows = 5},
-                   .server = SERVER_GPU + 2,
-                   .members = 3,
-                   .reason = REASON_PROBE,
-                   .gpu_ns = 70,
-                   .took_ns = 77,
-                   .well = true},
-                  {.work = {.operation = 47}, .reason = (enum reason)71}},
-    .decisions_total = 9,
-};
+static const struct attractor_info fake_attractor = {.name = "traces",
+                                                     .dimension = 4,
+                                                     .kept = 2,
+                                                     .sparsity = 0.5F,
+                                                     .rate = 0.25F,
+                                                     .version = 5,
+                                                     .patterns = 6,
+                                                     .weight_bytes = 64,
+                                                     .dentate_bytes = 640};
 
 size_t fake_answer(const struct fake_request *r, uint8_t *frame, size_t size)
 {
@@ -439,9 +414,12 @@ size_t fake_answer(const struct fake_request *r, uint8_t *frame, size_t size)
     case OPERATION_COLLECTION_DESCRIBE: return encode_collection(j.operation, id, &j, &info, frame);
     case OPERATION_GRAPH_CREATE:
     case OPERATION_GRAPH_DESCRIBE: return encode_graph(j.operation, id, &j, &graph, frame);
+    case OPERATION_ATTRACTOR_CREATE:
+    case OPERATION_ATTRACTOR_DESCRIBE:
+        return encode_attractor(j.operation, id, &j, &fake_attractor, frame);
     case OPERATION_COLLECTION_LIST:
-    case OPERATION_GRAPH_LIST:
-        return answer_list(id, j.operation == OPERATION_GRAPH_LIST, j.request.names[0], frame);
+    case OPERATION_ATTRACTOR_LIST:
+    case OPERATION_GRAPH_LIST: return answer_list(id, j.operation, j.request.names[0], frame);
     default: break;
     }
     uint8_t *body = calloc(1, ANSWER_BYTES_MAX);

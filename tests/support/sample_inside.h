@@ -29,4 +29,15 @@ void sample_make_cleanup(struct sample *s);
 void sample_make_complete(struct sample *s);
 void sample_make_complete_masked(struct sample *s);
 
+/* ---- sample_attractor.c ---- */
+void sample_make_attractor_create(struct sample *s);
+void sample_make_attractor_drop(struct sample *s);
+void sample_make_attractor_list(struct sample *s);
+void sample_make_attractor_describe(struct sample *s);
+void sample_make_attractor_learn(struct sample *s);
+void sample_make_attractor_learn_ids(struct sample *s);
+void sample_make_attractor_fetch(struct sample *s);
+void sample_make_attractor_set(struct sample *s);
+void sample_make_complete_engine(struct sample *s);
+
 #endif

@@ -403,6 +403,7 @@ static const struct {
     {"cleanup", sample_make_cleanup},
     {"complete", sample_make_complete},
     {"complete with a mask", sample_make_complete_masked},
+    {"complete_engine", sample_make_complete_engine},
     {"spread", make_spread},
     {"spread_plain", make_spread_plain},
     {"spread_embeddings", make_spread_embeddings},
@@ -419,6 +420,14 @@ static const struct {
     {"set_nodes", make_set_nodes},
     {"remove_nodes", make_remove_nodes},
     {"fetch_nodes", make_fetch_nodes},
+    {"attractor_create", sample_make_attractor_create},
+    {"attractor_drop", sample_make_attractor_drop},
+    {"attractor_list", sample_make_attractor_list},
+    {"attractor_describe", sample_make_attractor_describe},
+    {"attractor_learn", sample_make_attractor_learn},
+    {"attractor_learn_ids", sample_make_attractor_learn_ids},
+    {"attractor_fetch", sample_make_attractor_fetch},
+    {"attractor_set", sample_make_attractor_set},
 };
 
 size_t sample_count(void)

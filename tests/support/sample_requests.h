@@ -45,6 +45,14 @@ struct sample {
         engram_accel_v1_RandomRequest random;
         engram_accel_v1_CleanupRequest cleanup;
         engram_accel_v1_CompleteRequest complete;
+        engram_accel_v1_CompleteEngineRequest complete_engine;
+        engram_accel_v1_AttractorCreateRequest attractor_create;
+        engram_accel_v1_AttractorDropRequest attractor_drop;
+        engram_accel_v1_AttractorListRequest attractor_list;
+        engram_accel_v1_AttractorDescribeRequest attractor_describe;
+        engram_accel_v1_AttractorLearnRequest attractor_learn;
+        engram_accel_v1_AttractorFetchRequest attractor_fetch;
+        engram_accel_v1_AttractorSetRequest attractor_set;
         engram_accel_v1_GraphCreateRequest graph_create;
         engram_accel_v1_GraphDropRequest graph_drop;
         engram_accel_v1_GraphListRequest graph_list;

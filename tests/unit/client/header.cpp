@@ -32,6 +32,10 @@ int main()
     ea_completed whole{};
     if (status == EA_OK) status = ea_complete(client, &partial, &whole);
     ea_completed_free(&whole);
+    ea_engine_question cues{};
+    ea_engine_completed states{};
+    if (status == EA_OK) status = ea_complete_engine(client, &cues, &states);
+    ea_engine_completed_free(&states);
     ea_send_options send{};
     send.callback = [](ea_client *, const ea_answer *, void *) {};
     if (status == EA_OK) status = ea_knn_send(client, &question, &send, nullptr);

@@ -8,12 +8,12 @@
 
 Test(codes, details_are_the_daemons)
 {
-    for (uint32_t i = 0; i <= EA_DETAIL_NO_ROWS; i++) {
+    for (uint32_t i = 0; i <= EA_DETAIL_BAD_SPARSITY; i++) {
         cr_assert_str_eq(ea_detail_name(i), detail_name((enum detail)i));
         cr_assert(ea_detail_text(i)[0] > '?', "%u has no text", i);
     }
-    cr_assert_str_eq(detail_name((enum detail)(EA_DETAIL_NO_ROWS + 1)), "?", "the header's, too");
-    cr_assert_str_eq(ea_detail_name(EA_DETAIL_NO_ROWS + 1), "?");
+    cr_assert_str_eq(detail_name((enum detail)(EA_DETAIL_BAD_SPARSITY + 1)), "?", "the header's, too");
+    cr_assert_str_eq(ea_detail_name(EA_DETAIL_BAD_SPARSITY + 1), "?");
     cr_assert_str_eq(ea_detail_text(UINT32_MAX), "?");
 }
 

@@ -37,7 +37,8 @@ static int members(void)
 {
     return !!got.result + !!got.spread + !!got.nodes + (got.upserted && !got.result) +
            !!got.deleted + (got.changed && !got.result) + !!got.collection + !!got.graph +
-           !!got.info + !!got.stats + !!got.explanation + !!got.holographic + !!got.completed;
+           !!got.info + !!got.stats + !!got.explanation + !!got.holographic + !!got.completed +
+           !!got.attractor + !!got.learned + !!got.engine_completed;
 }
 
 static const uint64_t ids[4] = {0, 1, 2, 3};
@@ -117,6 +118,23 @@ Test(sends, of_questions)
                                           .beta = 1,
                                           .rounds = 1};
     ANSWERS(ea_complete_send(c, &partial, &how, &id), completed);
+    end();
+}
+
+Test(sends, of_attractors)
+{
+    begin();
+    const ea_attractor_shape shape = {.dimension = 4};
+    ANSWERS(ea_attractor_create_send(c, "traces", &shape, &how, &id), attractor);
+    ANSWERS(ea_attractor_describe_send(c, "traces", &how, &id), attractor);
+    const ea_learn_question learn = {
+        .attractor = "traces", .rows = values, .count = 4, .dimension = 4};
+    ANSWERS(ea_attractor_learn_send(c, &learn, &how, &id), learned);
+    ANSWERS(ea_attractor_set_send(c, "traces", values, 4, &how, &id), learned);
+    ANSWERS(ea_attractor_fetch_send(c, "traces", &how, &id), result);
+    const ea_engine_question cues = {
+        .attractor = "traces", .cues = values, .count = 2, .dimension = 4, .collection = "rows"};
+    ANSWERS(ea_complete_engine_send(c, &cues, &how, &id), engine_completed);
     end();
 }
 

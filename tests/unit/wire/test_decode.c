@@ -73,7 +73,8 @@ Test(decode, cut_at_every_byte)
                     s.kind == OPERATION_SIMILARITY || s.kind == OPERATION_SCORE_CANDIDATES ||
                     s.kind == OPERATION_GRAPH_ADD_EDGES || s.kind == OPERATION_GRAPH_FETCH_NODES ||
                     s.kind == OPERATION_GRAPH_ADD_WEIGHTS || s.kind == OPERATION_SPREAD ||
-                    (s.kind >= OPERATION_BIND && s.kind <= OPERATION_COMPLETE),
+                    (s.kind >= OPERATION_BIND && s.kind <= OPERATION_COMPLETE_ENGINE) ||
+                    s.kind == OPERATION_ATTRACTOR_LEARN,
                 "%s cut at %u", s.name, n);
         }
         for (uint64_t n = 0; n < s.body_bytes; n += 64)
@@ -108,8 +109,9 @@ Test(decode, unknown_kinds)
     struct sample s;
     sample_find("ping", &s);
     for (unsigned kind = 0; kind < 256; kind++) {
-        bool known = kind >= 1 && (kind <= 6 || (kind >= 16 && kind <= 22) ||
-                                   (kind >= 32 && kind <= 45) || (kind >= 48 && kind <= 60));
+        bool known =
+            kind >= 1 && (kind <= 6 || (kind >= 16 && kind <= 22) || (kind >= 32 && kind <= 46) ||
+                          (kind >= 48 && kind <= 60) || (kind >= 64 && kind <= 70));
         if (known) continue;
         s.kind = (uint8_t)kind;
         cr_assert_eq(decode(&s), STATUS_UNIMPLEMENTED);
@@ -141,9 +143,10 @@ Test(decode, bytes_that_are_no_message)
     cr_assert_eq(decode_bytes(OPERATION_CANCEL, tag, 1, NULL, 0), STATUS_INVALID_ARGUMENT);
     cr_assert_eq(decode_bytes(OPERATION_NORMS, tag, 1, NULL, 0), STATUS_INVALID_ARGUMENT);
     /* Every request with a name refuses the same way. */
-    for (uint8_t kind = OPERATION_COLLECTION_CREATE; kind <= OPERATION_GRAPH_PRUNE; kind++) {
+    for (uint8_t kind = OPERATION_COLLECTION_CREATE; kind <= OPERATION_ATTRACTOR_SET; kind++) {
         if (kind > OPERATION_FETCH && kind < OPERATION_SIMILARITY) continue;
-        if (kind > OPERATION_COMPLETE && kind < OPERATION_GRAPH_CREATE) continue;
+        if (kind > OPERATION_COMPLETE_ENGINE && kind < OPERATION_GRAPH_CREATE) continue;
+        if (kind > OPERATION_GRAPH_PRUNE && kind < OPERATION_ATTRACTOR_CREATE) continue;
         cr_assert_eq(decode_bytes(kind, cut, 3, NULL, 0), STATUS_INVALID_ARGUMENT);
         cr_assert_eq(job.failure.detail, DETAIL_BAD_MESSAGE, "kind %u", kind);
     }

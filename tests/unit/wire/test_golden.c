@@ -265,12 +265,12 @@ Test(golden, decoder_reads_the_page)
 Test(golden, every_code_and_detail_is_on_the_page)
 {
     char line[500], want[100];
-    for (unsigned n = 0; n <= DETAIL_NO_ROWS + STATUS_UNAUTHENTICATED; n++) {
-        if (n <= DETAIL_NO_ROWS)
+    for (unsigned n = 0; n <= DETAIL_BAD_SPARSITY + STATUS_UNAUTHENTICATED; n++) {
+        if (n <= DETAIL_BAD_SPARSITY)
             snprintf(want, sizeof want, "| %u | %s |", n, detail_name((enum detail)n));
         else
-            snprintf(want, sizeof want, "| %u | %s |", n - DETAIL_NO_ROWS,
-                     status_name((enum status)(n - DETAIL_NO_ROWS)));
+            snprintf(want, sizeof want, "| %u | %s |", n - DETAIL_BAD_SPARSITY,
+                     status_name((enum status)(n - DETAIL_BAD_SPARSITY)));
         FILE *f = fopen("proto/README.md", "r");
         bool found = false;
         while (fgets(line, sizeof line, f))
@@ -278,5 +278,5 @@ Test(golden, every_code_and_detail_is_on_the_page)
         fclose(f);
         cr_assert(found, "no line '%s'", want);
     }
-    cr_assert_str_eq(detail_name((enum detail)(DETAIL_NO_ROWS + 1)), "?");
+    cr_assert_str_eq(detail_name((enum detail)(DETAIL_BAD_SPARSITY + 1)), "?");
 }

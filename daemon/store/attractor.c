@@ -1,0 +1,276 @@
+/* attractor: what it is as a resident, its life, and its editions. */
+#include "daemon/store/attractor_inside.h"
+
+#include <stdlib.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/base/job.h"
+
+/* ---- editions ---- */
+
+enum status attractor_edition_create(struct attractor *a, struct failure *f,
+                                     struct attractor_edition **out)
+{
+    struct attractor_edition *e =
+        fault_here("store: attractor edition") ? NULL : calloc(1, sizeof *e);
+    if (!e)
+        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
+                           "no memory for an attractor");
+    uint32_t owner = a->resident.space->number;
+    uint64_t bytes = attractor_block_bytes(a->dimension);
+    enum status st = heap_take_fresh(a->heap, bytes, owner, &e->block);
+    if (st) {
+        free(e);
+        st = heap_refuse(a->heap, st, owner, "the weights", f);
+        if (f && a->now && gate_has_readers(&a->now->gate)) f->retry_after_ms = RETRY_MEMORY_MS;
+        return st;
+    }
+    e->of = a;
+    *out = e;
+    return STATUS_OK;
+}
+
+void attractor_edition_destroy(struct heap *heap, struct attractor_edition *e)
+{
+    if (!e) return;
+    heap_give(heap, &e->block);
+    free(e);
+}
+
+static void retire(struct attractor_edition *e)
+{
+    e->next = e->of->gone;
+    e->of->gone = e;
+}
+
+static bool pin(struct attractor *a)
+{
+    return a->open && gate_enter(&a->now->gate);
+}
+
+static void release(struct attractor_edition *e)
+{
+    if (gate_leave(&e->gate) && e != e->of->now) retire(e);
+}
+
+void attractor_open(struct attractor *a)
+{
+    a->open = true;
+}
+
+void attractor_expect_write(struct attractor *a)
+{
+    a->written = NULL;
+}
+
+void attractor_publish(struct attractor *a)
+{
+    struct attractor_edition *before = a->now;
+    if (!a->written) return;
+    a->now = a->written;
+    a->written = NULL;
+    resident_set_version(&a->resident, a->now->version);
+    if (!gate_has_readers(&before->gate)) retire(before);
+}
+
+const struct attractor_edition *attractor_written(const struct attractor *a)
+{
+    return a->written ? a->written : a->now;
+}
+
+/* ---- as a resident ---- */
+
+static uint64_t resident_whole_bytes(const struct resident *r)
+{
+    return attractor_block_bytes(((const struct attractor *)r)->dimension);
+}
+
+/* Copies elsewhere take W as a whole, so changes are not tracked. */
+static bool resident_start_tracking(struct resident *r)
+{
+    return false;
+}
+
+static void resident_mark_all(struct resident *r) {}
+
+static void resident_mark_run(struct resident *r, const struct resident_run *run) {}
+
+static void resident_give_to_job(struct resident *r, struct job *j)
+{
+    j->resident = r;
+    j->attractor = ((struct attractor *)r)->now;
+}
+
+static bool resident_begin(struct job_object *o)
+{
+    struct attractor *a = (struct attractor *)o->resident;
+    if (o->writer)
+        attractor_expect_write(a);
+    else if (!pin(a))
+        return false;
+    o->attractor = a->now;
+    return true;
+}
+
+static bool resident_renew(struct job_object *o)
+{
+    struct attractor *a = (struct attractor *)o->resident;
+    if (o->attractor == a->now) return true;
+    if (!pin(a)) return false;
+    release(o->attractor);
+    o->attractor = a->now;
+    return true;
+}
+
+static void resident_release(struct job_object *o)
+{
+    if (o->writer)
+        attractor_publish((struct attractor *)o->resident);
+    else
+        release(o->attractor);
+    o->attractor = NULL;
+}
+
+static struct leftovers resident_take_gone(struct resident *r)
+{
+    struct attractor *a = (struct attractor *)r;
+    struct leftovers gone = {.memory = a->gone};
+    a->gone = NULL;
+    return gone;
+}
+
+/* Blocks are only handed on. */
+static bool resident_gone_is_much(const struct leftovers *gone)
+{
+    return false;
+}
+
+static void resident_free_gone(struct heap *heap, struct leftovers gone)
+{
+    for (struct attractor_edition *e = gone.memory, *next; e; e = next) {
+        next = e->next;
+        attractor_edition_destroy(heap, e);
+    }
+}
+
+static void resident_end(struct resident *r)
+{
+    attractor_destroy((struct attractor *)r);
+}
+
+static const struct resident_ops attractor_ops = {
+    .kind = RESIDENT_ATTRACTOR,
+    .bytes = resident_whole_bytes,
+    .dirty_bytes = resident_whole_bytes,
+    .track = resident_start_tracking,
+    .soil = resident_mark_all,
+    .soil_run = resident_mark_run,
+    .lend = resident_give_to_job,
+    .begin = resident_begin,
+    .renew = resident_renew,
+    .end = resident_release,
+    .take_gone = resident_take_gone,
+    .gone_is_much = resident_gone_is_much,
+    .free_gone = resident_free_gone,
+    .destroy = resident_end,
+};
+
+/* ---- lifetime ---- */
+
+enum status attractor_create(struct heap *heap, struct space *space, const char *name,
+                             const struct attractor_shape *shape, struct failure *f,
+                             struct attractor **out)
+{
+    struct attractor *a = fault_here("store: attractor") ? NULL : calloc(1, sizeof *a);
+    if (!a)
+        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
+                           "no memory for an attractor");
+    a->heap = heap;
+    a->dimension = shape->dimension;
+    a->sparsity = shape->sparsity;
+    a->rate = shape->rate;
+    a->resident.space = space;
+    enum status st = dentate_take(heap, space, shape->dimension, f, &a->dentate);
+    if (!st) st = attractor_edition_create(a, f, &a->now);
+    if (st) {
+        attractor_destroy(a);
+        return st;
+    }
+    resident_init(&a->resident, &attractor_ops, space, name);
+    a->now->version = resident_version(&a->resident);
+    *out = a;
+    return STATUS_OK;
+}
+
+void attractor_make(struct attractor *a, const struct attractor_kernels *k, uint32_t first,
+                    uint32_t count)
+{
+    float *columns = a->now->block.data;
+    k->weights(a->dimension, first, count, columns + first * vector_stride(a->dimension));
+}
+
+void attractor_destroy(struct attractor *a)
+{
+    if (!a) return;
+    resident_free_gone(a->heap, resident_take_gone(&a->resident));
+    attractor_edition_destroy(a->heap, a->now);
+    dentate_give(a->heap, a->resident.space, a->dentate);
+    free(a);
+}
+
+/* ---- what is known of it ---- */
+
+struct resident *attractor_resident(struct attractor *a)
+{
+    return &a->resident;
+}
+
+struct dentate *attractor_dentate(const struct attractor *a)
+{
+    return a->dentate;
+}
+
+struct attractor_info attractor_info(const struct attractor *a)
+{
+    return (struct attractor_info){
+        .name = a->resident.name,
+        .dimension = a->dimension,
+        .kept = attractor_kept(a->dimension, a->sparsity),
+        .sparsity = a->sparsity,
+        .rate = a->rate,
+        .version = a->now->version,
+        .patterns = a->now->patterns,
+        .weight_bytes = attractor_block_bytes(a->dimension),
+        .dentate_bytes = dentate_bytes(a->dimension),
+    };
+}
+
+uint64_t attractor_version(const struct attractor_edition *e)
+{
+    return e->version;
+}
+
+uint64_t attractor_patterns(const struct attractor_edition *e)
+{
+    return e->patterns;
+}
+
+uint32_t attractor_dimension(const struct attractor_edition *e)
+{
+    return e->of->dimension;
+}
+
+uint32_t attractor_kept_values(const struct attractor_edition *e)
+{
+    return attractor_kept(e->of->dimension, e->of->sparsity);
+}
+
+const float *attractor_columns(const struct attractor_edition *e)
+{
+    return e->block.data;
+}
+
+const float *attractor_dentate_rows(const struct attractor_edition *e)
+{
+    return e->of->dentate->block.data;
+}

@@ -1,0 +1,49 @@
+/* attractor_inside: the structs of an attractor, for the files of daemon/store only.
+ * Owner:  its space.
+ * Thread: as attractor.h says.
+ * Errors: none. */
+#ifndef ENGRAM_STORE_ATTRACTOR_INSIDE_H
+#define ENGRAM_STORE_ATTRACTOR_INSIDE_H
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "daemon/store/attractor.h"
+#include "daemon/store/dentate.h"
+#include "daemon/store/gate.h"
+
+struct attractor_edition {
+    struct attractor *of;
+    struct gate gate;
+    uint64_t version, patterns;
+    struct heap_block block;
+    struct attractor_edition *next; /* in a list of those that are gone */
+};
+
+struct attractor {
+    struct resident resident; /* first, so that a resident can be cast to its attractor */
+    UT_hash_handle hh;
+    struct heap *heap;
+    uint32_t dimension;
+    float sparsity, rate;
+    bool open;
+    struct dentate *dentate;
+    struct attractor_edition *now;
+    struct attractor_edition *written; /* by the writer that is in; NULL: nothing yet */
+    struct attractor_edition *gone;
+};
+
+static inline uint64_t attractor_block_bytes(uint32_t dimension)
+{
+    return (uint64_t)dimension * vector_stride(dimension) * sizeof(float);
+}
+
+/* RESOURCE_EXHAUSTED (MEMORY, QUOTA), with a retry hint if readers of old editions hold some. */
+enum status attractor_edition_create(struct attractor *a, struct failure *f,
+                                     struct attractor_edition **out);
+void attractor_edition_destroy(struct heap *heap, struct attractor_edition *e);
+enum status attractor_create(struct heap *heap, struct space *space, const char *name,
+                             const struct attractor_shape *shape, struct failure *f,
+                             struct attractor **out);
+
+#endif

@@ -1,0 +1,110 @@
+/* The attractors of a space, by name. */
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/store/attractor_inside.h"
+#include "daemon/store/space_inside.h"
+
+static enum status name_check(const char *name, struct failure *f)
+{
+    if (collection_name_check(name, NULL) == STATUS_OK) return STATUS_OK;
+    return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_NAME,
+                       "an attractor name has 1 to 64 bytes of [A-Za-z0-9._-]");
+}
+
+static enum status part_check(const char *what, float value, struct failure *f)
+{
+    if (value > 0.0f && value <= 1.0f) return STATUS_OK;
+    return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SPARSITY,
+                       "%s is above 0 and at most 1, not %g", what, (double)value);
+}
+
+enum status attractor_shape_check(const struct attractor_shape *shape, struct failure *f)
+{
+    if (shape->dimension < 1 || shape->dimension > ATTRACTOR_DIMENSION_MAX)
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_DIMENSION,
+                           "an attractor's dimension is 1 to %d, not %u", ATTRACTOR_DIMENSION_MAX,
+                           shape->dimension);
+    enum status st = part_check("sparsity", shape->sparsity, f);
+    return st ? st : part_check("rate", shape->rate, f);
+}
+
+enum status store_attractor_create(struct store *s, struct space *space, const char *name,
+                                   const struct attractor_shape *shape, struct failure *f,
+                                   struct attractor **out)
+{
+    enum status st = name_check(name, f);
+    if (!st) st = attractor_shape_check(shape, f);
+    if (st) return st;
+    struct attractor *a = NULL;
+    HASH_FIND_STR(space->attractors, name, a);
+    if (a)
+        return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_ATTRACTOR_EXISTS,
+                           "attractor '%s' exists", name);
+    st = store_check_room(s, space, f);
+    if (!st) st = attractor_create(s->heap, space, name, shape, f, &a);
+    if (st) return st;
+    if (!fault_here("store: attractor name")) HASH_ADD_STR(space->attractors, resident.name, a);
+    if (!a->hh.tbl) {
+        attractor_destroy(a);
+        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
+                           "no memory for an attractor's name");
+    }
+    space->attractor_count++;
+    *out = a;
+    return STATUS_OK;
+}
+
+enum status store_attractor_find(struct store *s, struct space *space, const char *name,
+                                 struct failure *f, struct attractor **out)
+{
+    enum status st = name_check(name, f);
+    if (st) return st;
+    struct attractor *a = NULL;
+    HASH_FIND_STR(space->attractors, name, a);
+    if (!a)
+        return failure_set(f, STATUS_NOT_FOUND, DETAIL_UNKNOWN_ATTRACTOR,
+                           "there is no attractor '%s'", name);
+    *out = a;
+    return STATUS_OK;
+}
+
+void store_attractor_unlink(struct store *s, struct space *space, struct attractor *a)
+{
+    HASH_DEL(space->attractors, a);
+    space->attractor_count--;
+}
+
+struct attractor_totals store_attractor_totals(const struct space *space)
+{
+    struct attractor_totals sum = {.attractors = space->attractor_count};
+    for (const struct attractor *a = space->attractors; a; a = a->hh.next) {
+        sum.patterns += a->now->patterns;
+        sum.bytes += attractor_block_bytes(a->dimension);
+    }
+    for (const struct dentate *d = space->dentates; d; d = d->next)
+        sum.bytes += dentate_bytes(d->dimension);
+    return sum;
+}
+
+size_t store_attractor_list(struct store *s, struct space *space, const char *after,
+                            struct attractor **out, size_t max, bool *more)
+{
+    /* Keeps the max smallest names past `after`, sorted, while walking all names. */
+    size_t count = 0;
+    *more = false;
+    for (struct attractor *a = space->attractors; a; a = a->hh.next) {
+        const char *name = a->resident.name;
+        if (strcmp(name, after) <= 0) continue;
+        size_t at = count;
+        while (at && strcmp(out[at - 1]->resident.name, name) > 0)
+            at--;
+        if (count == max) *more = true;
+        if (at == max) continue;
+        size_t tail = (count < max ? count : max - 1) - at;
+        memmove(&out[at + 1], &out[at], tail * sizeof *out);
+        out[at] = a;
+        if (count < max) count++;
+    }
+    return count;
+}

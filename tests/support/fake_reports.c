@@ -1,0 +1,66 @@
+/* What the fake daemon reports. */
+#include "tests/support/fake_reports.h"
+
+/* One GPU that works, with a name that would steer a terminal, and one that does not. */
+const struct wire_info fake_info = {
+    .server_version = "fake",
+    .workers = 3,
+    .gpu = "absent: fake",
+    .gpu_count = 2,
+    .gpus = {{.state = WIRE_GPU_READY,
+              .name = "Fake\033[31m 1",
+              .uuid = "GPU-1",
+              .capability_major = 9,
+              .multiprocessors = 132,
+              .driver_version = 13000,
+              .memory_bytes = UINT64_C(1) << 37,
+              .restarts = 2,
+              .virtual_memory = true},
+             {.number = 1, .state = WIRE_GPU_ABSENT, .why = "absent: fake"}},
+};
+const struct wire_stats fake_stats = {
+    .requests_total = 5,
+    .graphs = 2,
+    .graph_nodes = 30,
+    .graph_edges = 40,
+    .graph_bytes = 5000,
+    .operation_count = 2,
+    .operations = {{OPERATION_KNN, 1, 0, 5, 1, 2, 3, 4}, {(enum operation)47, 1, 0, 5, 1, 2, 3, 4}},
+    .gpu_count = 1,
+    .gpus = {{.state = WIRE_GPU_READY, .replicas = 3, .upload_bytes = 55, .jobs_in_flight = 4}},
+    .route_count = 4,
+    .routes = {{BACKEND_CPU, REASON_BELOW_MIN_BATCH, 2},
+               {BACKEND_CPU, REASON_GPU_DOWN, 1},
+               {BACKEND_GPU, REASON_CHOSEN_FASTER, 9},
+               {(enum backend_id)70, (enum reason)71, 1}},
+    .space = {.host_bytes = 11, .weight = 2, .use = {{.requests = 3}, {.requests = 9}}},
+    .scheduler = {.decisions = 12, .aged = 1, .gpu_success_permille = 1000},
+    .pressure = {.evictions = 4, .low = true},
+    .peer_count = 2,
+    .peers = {{"uid 7", true, 1, 2, 3, 4, 5, 6, 7, 8}, {"uid\033[31m 8", false, 9, 0}},
+    .peers_left_out = 3,
+};
+
+/* What a daemon could send: names that nobody knows among what is right. */
+const struct wire_explain fake_explain = {
+    .calibrated = true,
+    .workers = 3,
+    .gpu = "Fake\033[31m 1",
+    .settings = {.force = BACKEND_GPU, .pairs_min = 64, .nodes_min = 512, .batch_wait_ns = 500000},
+    .cost_count = 2,
+    .costs = {{.operation = OPERATION_KNN,
+               .backends = {{.fixed_ns = 2000}, {.fixed_ns = 25000, .drift = 1.25F}},
+               .crossover_count = 2,
+               .crossovers = {{1, 1000, 40000, 30000}, {8, 0, 50, 60}}},
+              {.operation = (enum operation)47}},
+    .decision_count = 2,
+    .decisions = {{.work = {.operation = OPERATION_KNN, .stride = 32, .queries = 4, .rows = 5},
+                   .server = SERVER_GPU + 2,
+                   .members = 3,
+                   .reason = REASON_PROBE,
+                   .gpu_ns = 70,
+                   .took_ns = 77,
+                   .well = true},
+                  {.work = {.operation = 47}, .reason = (enum reason)71}},
+    .decisions_total = 9,
+};
