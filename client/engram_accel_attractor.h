@@ -1,5 +1,5 @@
 /* engram_accel_attractor: attractors, which learn patterns and complete them from a part, as a
- * model of the hippocampus does. docs/complete.md says what they are good for, kernels/attractor.h
+ * model of the hippocampus does. docs/attractors.md says what they are good for, kernels/attractor.h
  * what they compute; engram_accel.h, which includes this header, says who owns what, which threads
  * may call, and what errors mean. */
 #ifndef ENGRAM_ACCEL_H

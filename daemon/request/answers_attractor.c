@@ -33,11 +33,7 @@ static void create(struct pipeline *p, struct job *j)
 size_t answer_attractor_create(struct pipeline *p, struct job *j, void *at)
 {
     struct attractor_shape shape = shape_of(j);
-    struct attractor_info info = {.name = j->request.names[0],
-                                  .dimension = shape.dimension,
-                                  .kept = attractor_kept(shape.dimension, shape.sparsity),
-                                  .sparsity = shape.sparsity,
-                                  .rate = shape.rate};
+    struct attractor_info info = attractor_info_at_first(j->request.names[0], &shape);
     if (!writes_recall(p, j)) create(p, j);
     writes_end(p, j);
     if (j->failure.code) return 0;

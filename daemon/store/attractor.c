@@ -230,19 +230,26 @@ struct dentate *attractor_dentate(const struct attractor *a)
     return a->dentate;
 }
 
-struct attractor_info attractor_info(const struct attractor *a)
+struct attractor_info attractor_info_at_first(const char *name, const struct attractor_shape *shape)
 {
     return (struct attractor_info){
-        .name = a->resident.name,
-        .dimension = a->dimension,
-        .kept = attractor_kept(a->dimension, a->sparsity),
-        .sparsity = a->sparsity,
-        .rate = a->rate,
-        .version = a->now->version,
-        .patterns = a->now->patterns,
-        .weight_bytes = attractor_block_bytes(a->dimension),
-        .dentate_bytes = dentate_bytes(a->dimension),
+        .name = name,
+        .dimension = shape->dimension,
+        .kept = attractor_kept(shape->dimension, shape->sparsity),
+        .sparsity = shape->sparsity,
+        .rate = shape->rate,
+        .weight_bytes = attractor_block_bytes(shape->dimension),
+        .dentate_bytes = dentate_bytes(shape->dimension),
     };
+}
+
+struct attractor_info attractor_info(const struct attractor *a)
+{
+    struct attractor_shape shape = {a->dimension, a->sparsity, a->rate};
+    struct attractor_info info = attractor_info_at_first(a->resident.name, &shape);
+    info.version = a->now->version;
+    info.patterns = a->now->patterns;
+    return info;
 }
 
 uint64_t attractor_version(const struct attractor_edition *e)

@@ -69,6 +69,9 @@ struct attractor_totals store_attractor_totals(const struct space *space);
 
 struct resident *attractor_resident(struct attractor *a);
 struct attractor_info attractor_info(const struct attractor *a);
+/* The same of one that was just made; its version is 0. */
+struct attractor_info attractor_info_at_first(const char *name,
+                                              const struct attractor_shape *shape);
 struct dentate *attractor_dentate(const struct attractor *a);
 
 /* Making the first W, in parts of so many columns: each once, on any thread, while closed. */

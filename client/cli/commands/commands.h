@@ -8,40 +8,48 @@
 #include "client/cli/cli.h"
 
 /* In the order of the help; command_NAME is in the file of its noun. */
-#define COMMANDS(COMMAND)   \
-    COMMAND(ping)           \
-    COMMAND(info)           \
-    COMMAND(stats)          \
-    COMMAND(explain)        \
-    COMMAND(create)         \
-    COMMAND(list)           \
-    COMMAND(describe)       \
-    COMMAND(drop)           \
-    COMMAND(load)           \
-    COMMAND(knn)            \
-    COMMAND(similarity)     \
-    COMMAND(score)          \
-    COMMAND(fetch)          \
-    COMMAND(delete)         \
-    COMMAND(graph_create)   \
-    COMMAND(graph_list)     \
-    COMMAND(graph_describe) \
-    COMMAND(graph_drop)     \
-    COMMAND(graph_load)     \
-    COMMAND(graph_add)      \
-    COMMAND(graph_scale)    \
-    COMMAND(graph_prune)    \
-    COMMAND(graph_set)      \
-    COMMAND(graph_show)     \
-    COMMAND(graph_remove)   \
-    COMMAND(spread)         \
-    COMMAND(hrr_bind)       \
-    COMMAND(hrr_unbind)     \
-    COMMAND(hrr_product)    \
-    COMMAND(hrr_superpose)  \
-    COMMAND(hrr_permute)    \
-    COMMAND(hrr_random)     \
-    COMMAND(hrr_cleanup)    \
+#define COMMANDS(COMMAND)       \
+    COMMAND(ping)               \
+    COMMAND(info)               \
+    COMMAND(stats)              \
+    COMMAND(explain)            \
+    COMMAND(create)             \
+    COMMAND(list)               \
+    COMMAND(describe)           \
+    COMMAND(drop)               \
+    COMMAND(load)               \
+    COMMAND(knn)                \
+    COMMAND(similarity)         \
+    COMMAND(score)              \
+    COMMAND(fetch)              \
+    COMMAND(delete)             \
+    COMMAND(graph_create)       \
+    COMMAND(graph_list)         \
+    COMMAND(graph_describe)     \
+    COMMAND(graph_drop)         \
+    COMMAND(graph_load)         \
+    COMMAND(graph_add)          \
+    COMMAND(graph_scale)        \
+    COMMAND(graph_prune)        \
+    COMMAND(graph_set)          \
+    COMMAND(graph_show)         \
+    COMMAND(graph_remove)       \
+    COMMAND(spread)             \
+    COMMAND(hrr_bind)           \
+    COMMAND(hrr_unbind)         \
+    COMMAND(hrr_product)        \
+    COMMAND(hrr_superpose)      \
+    COMMAND(hrr_permute)        \
+    COMMAND(hrr_random)         \
+    COMMAND(hrr_cleanup)        \
+    COMMAND(attractor_create)   \
+    COMMAND(attractor_list)     \
+    COMMAND(attractor_describe) \
+    COMMAND(attractor_drop)     \
+    COMMAND(attractor_learn)    \
+    COMMAND(attractor_complete) \
+    COMMAND(attractor_fetch)    \
+    COMMAND(attractor_set)      \
     COMMAND(bench)
 
 /* Those that take --expect, for their first request that writes. */
@@ -61,7 +69,10 @@
     COMMAND(hrr_product)          \
     COMMAND(hrr_superpose)        \
     COMMAND(hrr_permute)          \
-    COMMAND(hrr_random)
+    COMMAND(hrr_random)           \
+    COMMAND(attractor_drop)       \
+    COMMAND(attractor_learn)      \
+    COMMAND(attractor_set)
 
 #define DECLARE(name) extern const struct command command_##name;
 COMMANDS(DECLARE)

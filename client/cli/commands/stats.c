@@ -137,6 +137,15 @@ static void graphs_print(const ea_stats *s)
     printf(", %s, %s\n", format_many(&a, s->graph_edges, "edge"), format_bytes(&b, s->graph_bytes));
 }
 
+static void attractors_print(const ea_stats *s)
+{
+    struct text a, b;
+    if (!s->attractors) return;
+    printf("               %s: %s", format_many(&a, s->attractors, "attractor"),
+           format_many(&b, s->attractor_patterns, "pattern"));
+    printf(", %s\n", format_bytes(&a, s->attractor_bytes));
+}
+
 static void scheduler_print(const ea_scheduler_stats *s)
 {
     struct text a, b;
@@ -218,6 +227,7 @@ static void stats_print(const ea_stats *s)
     if (s->vram_bytes) printf(", %s of VRAM", format_bytes(&a, s->vram_bytes));
     putchar('\n');
     graphs_print(s);
+    attractors_print(s);
     space_print(&s->space);
     scheduler_print(&s->scheduler);
     pressure_print(&s->pressure);
@@ -375,6 +385,9 @@ static void stats_print_json(const ea_stats *s)
     json_u64(&j, "graph_nodes", s->graph_nodes);
     json_u64(&j, "graph_edges", s->graph_edges);
     json_u64(&j, "graph_bytes", s->graph_bytes);
+    json_u64(&j, "attractors", s->attractors);
+    json_u64(&j, "attractor_patterns", s->attractor_patterns);
+    json_u64(&j, "attractor_bytes", s->attractor_bytes);
     json_u64(&j, "vram_bytes", s->vram_bytes);
     json_array(&j, "operations");
     for (uint32_t i = 0; i < s->operation_count; i++) {
