@@ -15,13 +15,14 @@
 enum {
     COMPLETE_COLUMNS = VECTOR_LANES, /* summed at once; rows are padded to a multiple of it */
     COMPLETE_VECTORS = COMPLETE_COLUMNS / COMPLETE_LANES,
+    COMPLETE_FEW = COMPLETE_TOGETHER < 4 ? COMPLETE_TOGETHER : 4,
 };
 
 /* Rows of one run, from some column on. */
 struct complete_run {
     const float *rows;
     size_t stride, count;
-    bool next; /* the next run's rows follow and are needed soon */
+    bool next; /* as many rows follow, which are needed soon */
 };
 
 /* The run's sums of COMPLETE_COLUMNS columns for `states` states. */
@@ -48,22 +49,66 @@ COMPLETE_INLINE void add_columns(int states, const struct complete_run *run, con
         }
 }
 
-static void prefetch_columns(const struct complete_run *run)
+COMPLETE_INLINE void add_states(int states, const struct complete_run *run, const float *shares,
+                                size_t shares_stride, float *sums, size_t sums_stride)
 {
-    const float *row = run->rows + run->count * run->stride;
-    for (size_t r = 0; r < run->count; r++, row += run->stride) {
-        __builtin_prefetch(row);
-        __builtin_prefetch(row + COMPLETE_COLUMNS / 2);
+    struct complete_run at = *run;
+    for (size_t c = 0; c < run->stride; c += COMPLETE_COLUMNS, at.rows += COMPLETE_COLUMNS)
+        add_columns(states, &at, shares, shares_stride, sums + c, sums_stride);
+}
+
+/* ---- one state: rows are read along their length, a few at a time, for memory's sake ---- */
+
+enum { COMPLETE_ROWS = 4, COMPLETE_PIECE = 1024 };
+
+/* Adds `rows` rows to partial sums of some columns, or begins them. */
+COMPLETE_INLINE void add_rows(int rows, bool fresh, const struct complete_run *run, size_t columns,
+                              const float *shares, float *partial)
+{
+    lane weights[COMPLETE_ROWS];
+    for (int r = 0; r < rows; r++)
+        weights[r] = lane_all(shares[r]);
+    for (size_t c = 0; c < columns; c += COMPLETE_COLUMNS) {
+        for (int r = 0; run->next && r < rows; r++) {
+            const float *ahead = run->rows + (size_t)(r + COMPLETE_ROWS) * run->stride + c;
+            __builtin_prefetch(ahead);
+            __builtin_prefetch(ahead + COMPLETE_COLUMNS / 2);
+        }
+        for (int v = 0; v < COMPLETE_VECTORS; v++) {
+            float *to = partial + c + v * COMPLETE_LANES;
+            lane sum = fresh ? lane_zero() : lane_load(to);
+            for (int r = 0; r < rows; r++)
+                sum = lane_fma(
+                    weights[r],
+                    lane_load(run->rows + (size_t)r * run->stride + c + v * COMPLETE_LANES), sum);
+            lane_store(to, sum);
+        }
     }
 }
 
-COMPLETE_INLINE void add_states(int states, struct complete_run run, const float *shares,
-                                size_t shares_stride, float *sums, size_t sums_stride)
+/* left: rows that follow the run and lie behind it. */
+static void add_alone(struct complete_run run, size_t left, const float *shares, float *sums)
 {
-    for (size_t c = 0; c < run.stride;
-         c += COMPLETE_COLUMNS, run.rows += COMPLETE_COLUMNS, sums += COMPLETE_COLUMNS) {
-        if (run.next) prefetch_columns(&run);
-        add_columns(states, &run, shares, shares_stride, sums, sums_stride);
+    _Alignas(64) float partial[COMPLETE_PIECE];
+    const float *rows = run.rows;
+    for (size_t first = 0; first < run.stride; first += COMPLETE_PIECE) {
+        size_t rest = run.stride - first;
+        size_t columns = rest < COMPLETE_PIECE ? rest : COMPLETE_PIECE;
+        for (size_t r = 0; r < run.count;) {
+            bool four = run.count - r >= COMPLETE_ROWS;
+            run.rows = rows + r * run.stride + first;
+            run.next = run.count + left - r >= 2 * COMPLETE_ROWS;
+            if (four && r == 0)
+                add_rows(COMPLETE_ROWS, true, &run, columns, shares, partial);
+            else if (four)
+                add_rows(COMPLETE_ROWS, false, &run, columns, shares + r, partial);
+            else
+                add_rows(1, r == 0, &run, columns, shares + r, partial);
+            r += four ? COMPLETE_ROWS : 1;
+        }
+        for (size_t c = 0; c < columns; c += COMPLETE_LANES)
+            lane_store(sums + first + c,
+                       lane_add(lane_load(sums + first + c), lane_load(partial + c)));
     }
 }
 
@@ -77,26 +122,34 @@ static bool is_shared(const struct complete_shares *s, size_t first, size_t stat
     return false;
 }
 
+/* How many of so many states are added to at once. */
+static size_t together_of(size_t states)
+{
+    if (states >= COMPLETE_TOGETHER) return COMPLETE_TOGETHER;
+    return states >= COMPLETE_FEW ? COMPLETE_FEW : states >= 2 ? 2 : 1;
+}
+
 static void add(uint32_t dimension, const float *rows, size_t count,
                 const struct complete_shares *s, float *sums, size_t sums_stride)
 {
     size_t stride = vector_stride(dimension);
     for (size_t at = 0; at < count; at += COMPLETE_RUN) {
         size_t some = count - at < COMPLETE_RUN ? count - at : COMPLETE_RUN;
-        struct complete_run run = {rows + at * stride, stride, some, false};
-        bool next = at + 2 * COMPLETE_RUN <= count;
+        const struct complete_run run = {rows + at * stride, stride, some, false};
         for (size_t q = 0; q < s->states;) {
-            size_t left = s->states - q;
-            size_t together = left >= COMPLETE_TOGETHER ? COMPLETE_TOGETHER : 1;
+            size_t together = together_of(s->states - q);
             const float *shares = s->shares + q * s->stride + at;
             float *to = sums + q * sums_stride;
-            run.next = next && q == 0;
             if (!is_shared(s, q, together, at, some))
                 ;
-            else if (together > 1)
-                add_states(COMPLETE_TOGETHER, run, shares, s->stride, to, sums_stride);
+            else if (together == COMPLETE_TOGETHER)
+                add_states(COMPLETE_TOGETHER, &run, shares, s->stride, to, sums_stride);
+            else if (together == COMPLETE_FEW)
+                add_states(COMPLETE_FEW, &run, shares, s->stride, to, sums_stride);
+            else if (together == 2)
+                add_states(2, &run, shares, s->stride, to, sums_stride);
             else
-                add_states(1, run, shares, s->stride, to, sums_stride);
+                add_alone(run, s->states == 1 ? count - at - some : 0, shares, to);
             q += together;
         }
     }

@@ -3,6 +3,7 @@
 
     words.py ids DATA NAME...               the ids, one a line
     words.py rows DATA NPY NAME...          their vectors, float32, into NPY
+    words.py third DATA NPY                 which third of a vector's numbers is known, bool, into NPY
     words.py candidates NPY ID...           the ids, uint64, into NPY
     words.py table DATA SCORES_NPY NAME...  of the scores that `similarity --out` wrote, those of the
                                             names among themselves
@@ -33,6 +34,13 @@ def write_rows(data, path, names):
     np.save(path, np.asarray(rows[places], dtype=np.float32))
 
 
+def write_third(data, path):
+    dimension = np.load(data + "/synsets.npy", mmap_mode="r").shape[1]
+    known = np.zeros(dimension, dtype=bool)
+    known[np.random.default_rng(1).permutation(dimension)[:dimension // 3]] = True
+    np.save(path, known)
+
+
 def print_table(data, path, names):
     scores = np.load(path, mmap_mode="r")
     columns = np.load(path[:-len(".npy")] + ".ids.npy")
@@ -48,6 +56,8 @@ def main():
         print("\n".join(str(i) for i in ids_of(rest[0], rest[1:])))
     elif what == "rows":
         write_rows(rest[0], rest[1], rest[2:])
+    elif what == "third":
+        write_third(rest[0], rest[1])
     elif what == "candidates":
         np.save(rest[0], np.array(rest[1:], dtype=np.uint64))
     elif what == "table":

@@ -42,6 +42,7 @@
     COMMAND(hrr_permute)        \
     COMMAND(hrr_random)         \
     COMMAND(hrr_cleanup)        \
+    COMMAND(complete)           \
     COMMAND(attractor_create)   \
     COMMAND(attractor_list)     \
     COMMAND(attractor_describe) \

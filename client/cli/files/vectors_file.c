@@ -29,13 +29,13 @@ static bool fail(struct vectors_file *file, const char *format, ...)
 const char *vectors_type_name(enum vectors_type type)
 {
     static const char *const names[] = {"float16", "float32", "float64", "uint64",
-                                        "int64",   "uint32",  "int32"};
+                                        "int64",   "uint32",  "int32",   "uint8"};
     return names[type];
 }
 
 static size_t type_bytes(enum vectors_type type)
 {
-    static const uint8_t bytes[] = {2, 4, 8, 8, 8, 4, 4};
+    static const uint8_t bytes[] = {2, 4, 8, 8, 8, 4, 4, 1};
     return bytes[type];
 }
 
@@ -82,25 +82,28 @@ static bool check_dimension(struct vectors_file *file, uint64_t dimension)
 
 static bool npy_type(struct vectors_file *file, const char *dtype, enum vectors_content content)
 {
+    enum { NUMBERS, IDS, MARKS };
     static const struct {
         const char *dtype;
         enum vectors_type type;
-    } known[] = {{"<f2", VECTORS_F16}, {"<f4", VECTORS_F32}, {"<f8", VECTORS_F64},
-                 {"<u8", VECTORS_U64}, {"<i8", VECTORS_I64}, {"<u4", VECTORS_U32},
-                 {"<i4", VECTORS_I32}};
-    bool want_ids = content == VECTORS_OF_IDS;
+        unsigned kind;
+    } known[] = {
+        {"<f2", VECTORS_F16, NUMBERS}, {"<f4", VECTORS_F32, NUMBERS}, {"<f8", VECTORS_F64, NUMBERS},
+        {"<u8", VECTORS_U64, IDS},     {"<i8", VECTORS_I64, IDS},     {"<u4", VECTORS_U32, IDS},
+        {"<i4", VECTORS_I32, IDS},     {"|b1", VECTORS_U8, MARKS},    {"|u1", VECTORS_U8, MARKS}};
+    static const char *const wanted_kinds[] = {"little-endian float32, float64 or float16",
+                                               "little-endian uint64, int64, uint32 or int32",
+                                               "bool or uint8"};
+    unsigned kind = content == VECTORS_OF_IDS ? IDS : content == VECTORS_OF_MARKS ? MARKS : NUMBERS;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(known[i].dtype, dtype) == 0 && (known[i].type >= VECTORS_U64) == want_ids) {
+        if (strcmp(known[i].dtype, dtype) == 0 && known[i].kind == kind) {
             file->type = known[i].type;
             return true;
         }
-    const char *wanted =
-        want_ids ? "uint64, int64, uint32 or int32" : "float32, float64 or float16";
+    const char *wanted = wanted_kinds[kind];
     if (dtype[0] == '>')
-        return fail(file, "%s: big-endian dtype '%s'; save it as little-endian %s", file->name,
-                    dtype, wanted);
-    return fail(file, "%s: dtype '%s' does not fit; save it as little-endian %s", file->name, dtype,
-                wanted);
+        return fail(file, "%s: big-endian dtype '%s'; save it as %s", file->name, dtype, wanted);
+    return fail(file, "%s: dtype '%s' does not fit; save it as %s", file->name, dtype, wanted);
 }
 
 static bool npy_shape(struct vectors_file *file, const struct npy_header *header,
@@ -119,7 +122,7 @@ static bool npy_shape(struct vectors_file *file, const struct npy_header *header
         if (file->rows == 0) file->columns = 1; /* without rows, no bytes support a larger number */
         return true;
     }
-    if (header->axes == 1 && content == VECTORS_OF_FLOATS) {
+    if (header->axes == 1 && content != VECTORS_OF_NUMBERS) {
         file->rows = 1;
         file->columns = header->shape[0];
     }
@@ -208,8 +211,9 @@ bool vectors_file_open_stream(struct vectors_file *file, FILE *stream, const cha
     file->name = strdup(name);
     file->block = malloc(BLOCK_BYTES);
     if (!file->name || !file->block) return fail(file, "%s: out of memory", name);
-    if (content == VECTORS_OF_IDS && format != VECTORS_NPY)
-        return fail(file, "%s: ids are read from .npy files only", name);
+    if ((content == VECTORS_OF_IDS || content == VECTORS_OF_MARKS) && format != VECTORS_NPY)
+        return fail(file, "%s: %s are read from .npy files only", name,
+                    content == VECTORS_OF_IDS ? "ids" : "marks");
     if (!file_size(file)) return false;
     if (format == VECTORS_NPY) return open_npy(file, content);
     return format == VECTORS_FVECS ? open_fvecs(file) : open_fbin(file);
@@ -317,6 +321,15 @@ bool vectors_file_read_ids(struct vectors_file *file, uint64_t *out, uint64_t ma
                 return fail(file, "%s: row %" PRIu64 ", column %" PRIu64 ": negative id %" PRId64,
                             file->name, file->next_row, j, (int64_t)row[j]);
     }
+    *got = n;
+    return true;
+}
+
+bool vectors_file_read_marks(struct vectors_file *file, uint8_t *out, uint64_t max, uint64_t *got)
+{
+    uint64_t left = file->rows - file->next_row, n = max < left ? max : left;
+    if (!read_exactly(file, out, n * file->columns)) return false;
+    file->next_row += n;
     *got = n;
     return true;
 }

@@ -20,12 +20,14 @@ enum vectors_type {
     VECTORS_U64,
     VECTORS_I64,
     VECTORS_U32,
-    VECTORS_I32
+    VECTORS_I32,
+    VECTORS_U8
 };
 enum vectors_content {
     VECTORS_OF_FLOATS,  /* a matrix; a 1-D array is one row */
     VECTORS_OF_NUMBERS, /* a column: a 1-D array is one number a row */
-    VECTORS_OF_IDS      /* .npy of 64 or 32 bit integers; a 1-D array is one id a row */
+    VECTORS_OF_IDS,     /* .npy of 64 or 32 bit integers; a 1-D array is one id a row */
+    VECTORS_OF_MARKS    /* .npy of bool or uint8: a matrix; a 1-D array is one row */
 };
 
 struct vectors_file {
@@ -54,6 +56,8 @@ void vectors_file_close(struct vectors_file *file);
 /* Reads up to `max` further rows; *got = 0 only at the end. out has max x columns places. */
 bool vectors_file_read(struct vectors_file *file, float *out, uint64_t max, uint64_t *got);
 bool vectors_file_read_ids(struct vectors_file *file, uint64_t *out, uint64_t max, uint64_t *got);
+/* The same for marks: bytes as they are. */
+bool vectors_file_read_marks(struct vectors_file *file, uint8_t *out, uint64_t max, uint64_t *got);
 /* For a float64 file opened as floats or numbers: reads numbers unrounded, finite or not. */
 bool vectors_file_read_doubles(struct vectors_file *file, double *out, uint64_t max, uint64_t *got);
 
