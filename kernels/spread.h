@@ -343,14 +343,17 @@ struct spread_settled {
     uint32_t active, fresh, sending;
 };
 
+struct spread_run;
+
 /* The functions that a CPU variant may implement faster. */
 struct spread_kernels {
     const char *name;
     /* Sets received[n] = spread_received of the sum over n's whole in-list, for n = order[0 ..
      * count). sent and received are two different arrays by node number. Order
-     * is of one window, or of whole windows one after the other. */
-    void (*pull)(const struct spread_graph *g, const uint32_t *order, size_t count,
-                 const float *sent, float decay, float *received);
+     * is of one window, or of whole windows one after the other. Of r it needs the graph, and
+     * gives way between pieces of long lists. */
+    void (*pull)(const struct spread_run *r, const uint32_t *order, size_t count, const float *sent,
+                 float decay, float *received);
     /* Turns what the nodes first .. last - 1 received into their new state. */
     struct spread_settled (*settle)(const struct spread_settling *s, uint32_t first, uint32_t last);
 };

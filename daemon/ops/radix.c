@@ -5,6 +5,8 @@
 #include "daemon/base/yield.h"
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, INSERTION_MAX = 48, YIELD_EVERY = 1 << 13 };
+/* Items that are moved may each come to lie on a page that is new. */
+enum { YIELD_MOVED = 1 << 8 };
 
 static void insertion_sort(struct radix_item *items, uint64_t count)
 {
@@ -33,7 +35,7 @@ static void one_digit(const struct radix_item *from, struct radix_item *to, uint
         sum += here;
     }
     for (uint64_t i = 0; i < count; i++) {
-        if (i % YIELD_EVERY == 0) yield_check();
+        if (i % YIELD_MOVED == 0) yield_check();
         to[places[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
     }
 }

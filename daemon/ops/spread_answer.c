@@ -75,7 +75,10 @@ static void sort_ties(const struct spread_ask *a, const struct spread_record *re
             items[i].key = a->graph.ids[records[items[i].value].node];
         }
         struct radix_item *sorted = radix_sort(items + first, room + first, run);
-        if (sorted != items + first) memcpy(items + first, sorted, run * sizeof *sorted);
+        for (uint64_t i = 0; sorted != items + first && i < run; i++) {
+            yield_at(i);
+            items[first + i] = sorted[i];
+        }
     }
 }
 

@@ -121,8 +121,10 @@ void spread_dense_soil(const struct spread_run *r)
 
 /* ---------------------------------------------------------------- a hop */
 
-static uint32_t parent_of(const struct spread_graph *g, uint32_t node, const float *sent)
+static uint32_t parent_of(const struct spread_run *r, uint32_t node, const float *sent,
+                          uint64_t *since)
 {
+    const struct spread_graph *g = r->graph;
     struct spread_list list = *spread_in_list(g, node);
     const struct spread_edge *edges = g->in_edges + list.first;
     uint32_t parent = SPREAD_NO_NODE;
@@ -130,6 +132,7 @@ static uint32_t parent_of(const struct spread_graph *g, uint32_t node, const flo
     for (uint32_t e = 0; e < list.count; e++) {
         uint32_t source = edges[e].node;
         double product = (double)sent[source] * (double)edges[e].weight;
+        spread_pull_pace(r, since, 1);
         if (sent[source] == 0.0f) continue;
         if (parent == SPREAD_NO_NODE || product > best ||
             (product == best && g->ids[source] < g->ids[parent])) {
@@ -145,9 +148,10 @@ static void find_parents(struct spread_run *r, uint32_t first, uint32_t last)
 {
     struct spread_state *s = spread_state_of(r);
     const float *sent = spread_senders(s)->sent;
+    uint64_t since = 0;
     for (uint32_t n = first; n < last; n++)
         if (s->visits[n] == 1 && s->depths[n] == s->depth)
-            s->parents[n] = parent_of(r->graph, n, sent);
+            s->parents[n] = parent_of(r, n, sent, &since);
 }
 
 /* Updates the state of a window whose nodes have all received their sums. */
@@ -184,8 +188,8 @@ static void pull_allowed(struct spread_run *r, const uint32_t *order, uint32_t c
         else
             received[order[i]] = 0.0f;
         if (kept < SPREAD_CHUNK && i + 1 < count) continue;
-        r->kernels->pull(r->graph, chosen, kept, spread_senders(s)->sent,
-                         r->question->decay[s->depth], received);
+        r->kernels->pull(r, chosen, kept, spread_senders(s)->sent, r->question->decay[s->depth],
+                         received);
         kept = 0;
     }
 }
@@ -200,8 +204,8 @@ static void pull_places(struct spread_run *r, uint32_t first, uint32_t last)
     if (r->question->allowed)
         pull_allowed(r, order, count);
     else
-        r->kernels->pull(r->graph, order, count, spread_senders(s)->sent,
-                         r->question->decay[s->depth], spread_receivers(s)->sent);
+        r->kernels->pull(r, order, count, spread_senders(s)->sent, r->question->decay[s->depth],
+                         spread_receivers(s)->sent);
     if (count < nodes) {
         _Atomic(uint32_t) *pulled = &s->pulled[window];
         if (atomic_fetch_add_explicit(pulled, count, memory_order_acq_rel) + count < nodes) return;

@@ -17,6 +17,7 @@ enum {
     SPREAD_PART_EDGES = 32 << 10,   /* edges of a part, about */
     SPREAD_ALONE_EDGES = 128 << 10, /* the same, if one thread runs all parts */
     SPREAD_WAY = 512,               /* after so many edges, or nodes, a thread gives way */
+    SPREAD_PULL_WAY = 4096,         /* after so many that it sums up, since they take less */
     SPREAD_SOILED_MAX = 24,         /* areas of a workspace */
     SPREAD_GAINS = 3,     /* a node expands at most this often in a run, and so in a level */
     SPREAD_SCRATCH = 8192 /* contributions that fit into the workspace */
@@ -168,6 +169,22 @@ static inline void spread_pace(const struct spread_run *r, uint64_t *since, uint
     if (*since < SPREAD_WAY) return;
     *since = 0;
     spread_give_way(r);
+}
+
+/* The same for edges of long lists that are summed up, of which no piece has more than
+ * SPREAD_PULL_WAY. Sums are exact, so that it does not matter where they are cut. */
+static inline void spread_pull_pace(const struct spread_run *r, uint64_t *since, uint64_t more)
+{
+    *since += more;
+    if (*since < SPREAD_PULL_WAY) return;
+    *since = 0;
+    spread_give_way(r);
+}
+
+/* Returns where the piece of a list that begins at edge e ends. */
+static inline uint32_t spread_pull_end(uint32_t e, uint32_t count)
+{
+    return count - e < SPREAD_PULL_WAY ? count : e + SPREAD_PULL_WAY;
 }
 
 /* Sets bytes of the workspace to zero. */

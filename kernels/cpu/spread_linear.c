@@ -43,6 +43,7 @@ void spread_linear_seeds(struct spread_run *r)
     const struct spread_question *q = r->question;
     for (uint64_t i = 0; i < q->seed_count; i++) {
         struct spread_seed seed = q->seeds[i];
+        spread_give_way_at(r, i);
         b.fresh[b.fresh_count++] = (struct spread_record){.node = seed.node,
                                                           .parent = SPREAD_NO_NODE,
                                                           .activation = seed.activation,

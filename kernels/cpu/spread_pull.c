@@ -6,17 +6,23 @@
 
 enum { AHEAD = 16 /* how many lists ahead is prefetched */ };
 
-static void pull(const struct spread_graph *g, const uint32_t *order, size_t count,
-                 const float *sent, float decay, float *received)
+static void pull(const struct spread_run *r, const uint32_t *order, size_t count, const float *sent,
+                 float decay, float *received)
 {
+    const struct spread_graph *g = r->graph;
     struct spread_grid grid = g->grid;
+    uint64_t since = 0;
     for (size_t i = 0; i < count; i++) {
         if (i + AHEAD < count) __builtin_prefetch(spread_in_list(g, order[i + AHEAD]));
         struct spread_list list = *spread_in_list(g, order[i]);
         const struct spread_edge *edges = g->in_edges + list.first;
         struct spread_sum sum = {0, 0};
-        for (uint32_t e = 0; e < list.count; e++)
-            spread_add(&sum, grid, sent[edges[e].node], edges[e].weight);
+        for (uint32_t e = 0; e < list.count;) {
+            uint32_t first = e, end = spread_pull_end(e, list.count);
+            for (; e < end; e++)
+                spread_add(&sum, grid, sent[edges[e].node], edges[e].weight);
+            spread_pull_pace(r, &since, e - first);
+        }
         received[order[i]] = spread_received(sum, decay);
     }
 }

@@ -53,14 +53,19 @@ static double total(__m256d v)
     return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
 }
 
-static struct spread_sum pull_long(const struct spread_edge *edges, uint32_t count,
-                                   struct lane_grid_avx2 g, const float *sent)
+static struct spread_sum pull_long(const struct spread_run *r, struct spread_list list,
+                                   struct lane_grid_avx2 g, const float *sent, uint64_t *since)
 {
+    const struct spread_edge *edges = r->graph->in_edges + list.first;
     struct lane_sums_avx2 a = {_mm256_setzero_pd(), _mm256_setzero_pd()}, b = a;
-    for (uint32_t e = 0; e < count; e += 2 * LANES) {
-        uint32_t left = count - e;
-        add_edges(&a, &b, g, sent, load(edges + e, left),
-                  load(edges + e + LANES, left > LANES ? left - LANES : 0));
+    for (uint32_t e = 0, count = list.count; e < count;) {
+        uint32_t first = e, end = spread_pull_end(e, count);
+        for (; e < end; e += 2 * LANES) {
+            uint32_t left = count - e;
+            add_edges(&a, &b, g, sent, load(edges + e, left),
+                      load(edges + e + LANES, left > LANES ? left - LANES : 0));
+        }
+        spread_pull_pace(r, since, end - first);
     }
     struct spread_sum sum = {total(_mm256_add_pd(a.high, b.high)),
                              total(_mm256_add_pd(a.low, b.low))};
@@ -105,14 +110,21 @@ static inline void pull_four(const struct spread_graph *graph, struct lane_lists
     _mm_storeu_ps(received, _mm_min_ps(_mm256_cvtpd_ps(sums), _mm_set1_ps(1.0f)));
 }
 
-static inline void pull_each(const struct spread_graph *graph, const struct spread_list *in,
-                             const uint32_t *order, struct lane_grid_avx2 g, const float *sent,
-                             uint32_t lanes, float decay, float received[LANES])
+/* What targets receive. */
+struct lane_targets {
+    const uint32_t *order;
+    uint32_t lanes;
+    float received[LANES];
+};
+
+static inline void pull_each(const struct spread_run *r, struct lane_targets *t,
+                             struct lane_grid_avx2 g, const float *sent, float decay,
+                             uint64_t *since)
 {
-    for (uint32_t i = 0; i < lanes; i++) {
-        struct spread_list list = in[spread_window_place(order[i])];
-        received[i] =
-            spread_received(pull_long(graph->in_edges + list.first, list.count, g, sent), decay);
+    const struct spread_list *in = spread_in_window(r->graph, t->order[0]);
+    for (uint32_t i = 0; i < t->lanes; i++) {
+        struct spread_list list = in[spread_window_place(t->order[i])];
+        t->received[i] = spread_received(pull_long(r, list, g, sent, since), decay);
     }
 }
 
@@ -126,25 +138,27 @@ static uint32_t longest_of(const struct spread_list *in, const uint32_t *order, 
     return longest;
 }
 
-static void pull(const struct spread_graph *graph, const uint32_t *order, size_t count,
-                 const float *sent, float decay, float *received)
+static void pull(const struct spread_run *r, const uint32_t *order, size_t count, const float *sent,
+                 float decay, float *received)
 {
+    const struct spread_graph *graph = r->graph;
     struct lane_grid_avx2 g = {_mm256_set1_pd(graph->grid.high), _mm256_set1_pd(graph->grid.low)};
-    float lanes_received[LANES];
+    uint64_t since = 0;
     for (size_t i = 0; i < count && i < AHEAD; i++)
         __builtin_prefetch(spread_in_list(graph, order[i]));
     for (size_t i = 0; i < count; i += LANES) {
         uint32_t lanes = count - i < LANES ? (uint32_t)(count - i) : LANES;
+        struct lane_targets t = {.order = order + i, .lanes = lanes};
         for (size_t k = i + AHEAD; k < i + AHEAD + LANES && k < count; k++)
             __builtin_prefetch(spread_in_list(graph, order[k]));
         const struct spread_list *in = spread_in_window(graph, order[i]);
         uint32_t longest = longest_of(in, order + i, lanes);
         if (longest >= LONG || lanes < LANES)
-            pull_each(graph, in, order + i, g, sent, lanes, decay, lanes_received);
+            pull_each(r, &t, g, sent, decay, &since);
         else
-            pull_four(graph, lists_of(in, order + i), longest, g, sent, decay, lanes_received);
+            pull_four(graph, lists_of(in, order + i), longest, g, sent, decay, t.received);
         for (uint32_t k = 0; k < lanes; k++)
-            received[order[i + k]] = lanes_received[k];
+            received[order[i + k]] = t.received[k];
     }
 }
 

@@ -69,19 +69,24 @@ static inline __m512i load(const struct spread_edge *edges, uint32_t count)
     return _mm512_maskz_loadu_epi64(mask, edges);
 }
 
-static float pull_long(const struct spread_edge *edges, uint32_t count, struct lane_grid_avx512 g,
-                       const float *sent, float decay)
+static struct spread_sum pull_long(const struct spread_run *r, const struct spread_edge *edges,
+                                   uint32_t count, struct lane_grid_avx512 g, const float *sent,
+                                   uint64_t *since)
 {
     struct lane_sums_avx512 a = {_mm512_setzero_pd(), _mm512_setzero_pd()}, b = a;
-    for (uint32_t e = 0; e < count; e += 2 * LANES) {
-        uint32_t left = count - e;
-        fetch_edges(edges + e);
-        add_edges(&a, &b, g, sent, load(edges + e, left),
-                  load(edges + e + LANES, left > LANES ? left - LANES : 0));
+    for (uint32_t e = 0; e < count;) {
+        uint32_t first = e, end = spread_pull_end(e, count);
+        for (; e < end; e += 2 * LANES) {
+            uint32_t left = count - e;
+            fetch_edges(edges + e);
+            add_edges(&a, &b, g, sent, load(edges + e, left),
+                      load(edges + e + LANES, left > LANES ? left - LANES : 0));
+        }
+        spread_pull_pace(r, since, end - first);
     }
     struct spread_sum sum = {_mm512_reduce_add_pd(_mm512_add_pd(a.high, b.high)),
                              _mm512_reduce_add_pd(_mm512_add_pd(a.low, b.low))};
-    return spread_received(sum, decay);
+    return sum;
 }
 
 /* Loads one edge of each of eight lists that is long enough. */
@@ -128,9 +133,10 @@ static void look_up(const struct spread_graph *graph, const uint32_t *order, siz
         l->firsts[count] = l->counts[count] = 0;
 }
 
-static void pull_chunk(const struct spread_graph *graph, const uint32_t *order, size_t count,
-                       const float *sent, float decay, float *received)
+static void pull_chunk(const struct spread_run *r, const uint32_t *order, size_t count,
+                       const float *sent, float decay, float *received, uint64_t *since)
 {
+    const struct spread_graph *graph = r->graph;
     struct lane_grid_avx512 g = {_mm512_set1_pd(graph->grid.high), _mm512_set1_pd(graph->grid.low)};
     struct lists l;
     float own[CHUNK];
@@ -142,7 +148,8 @@ static void pull_chunk(const struct spread_graph *graph, const uint32_t *order, 
             continue;
         }
         for (size_t k = i; k < i + GROUP; k++)
-            own[k] = pull_long(graph->in_edges + l.firsts[k], l.counts[k], g, sent, decay);
+            own[k] = spread_received(
+                pull_long(r, graph->in_edges + l.firsts[k], l.counts[k], g, sent, since), decay);
     }
     for (size_t i = 0; i < count; i++)
         received[order[i]] = own[i];
@@ -165,13 +172,16 @@ static void fetch_results(const struct spread_graph *graph, uint32_t node, float
         __builtin_prefetch(received + n, 1);
 }
 
-static void pull(const struct spread_graph *graph, const uint32_t *order, size_t count,
-                 const float *sent, float decay, float *received)
+static void pull(const struct spread_run *r, const uint32_t *order, size_t count, const float *sent,
+                 float decay, float *received)
 {
+    const struct spread_graph *graph = r->graph;
+    uint64_t since = 0;
     if (count >= CHUNK) fetch_results(graph, order[0], received);
     for (size_t i = 0; i < count; i += CHUNK) {
         fetch_lists(graph, order[i], i);
-        pull_chunk(graph, order + i, count - i < CHUNK ? count - i : CHUNK, sent, decay, received);
+        size_t n = count - i < CHUNK ? count - i : CHUNK;
+        pull_chunk(r, order + i, n, sent, decay, received, &since);
     }
 }
 

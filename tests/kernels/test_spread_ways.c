@@ -25,66 +25,6 @@ static void assert_ran(const struct spread_graph *g, const struct spread_questio
     spread_answer_free(&ran.answer);
 }
 
-/* ---------------------------------------------------------------- sums */
-
-/* In-lists of every length up to past where kernels change their ways, twice, and a few long ones;
- * weights cancel but for a small rest, so that a bit lost anywhere in a sum shows in the rest. */
-static struct spread_sample lists_of_every_length(uint32_t law, uint64_t *seed)
-{
-    enum { NODES = 300, LENGTHS = 140 };
-    struct spread_sample_edge *edges = calloc(2 * NODES * NODES, sizeof *edges);
-    uint64_t count = 0;
-    for (uint32_t n = 0; n < NODES; n++) {
-        uint32_t length = n < 2 * LENGTHS ? n % LENGTHS : 150 + case_below(seed, 400);
-        if (length % 2)
-            edges[count++] = (struct spread_sample_edge){case_below(seed, NODES), n,
-                                                         case_weight(seed, law) * 0x1p-45f};
-        for (uint32_t e = 0; e < length / 2; e++) {
-            uint32_t source = case_below(seed, NODES);
-            float weight = case_weight(seed, law);
-            edges[count++] = (struct spread_sample_edge){source, n, weight};
-            edges[count++] = (struct spread_sample_edge){source, n, -weight};
-        }
-    }
-    struct spread_sample s = spread_sample_of(NODES, edges, count, NULL, NULL, true);
-    spread_sample_shuffle(&s, seed);
-    free(edges);
-    return s;
-}
-
-Test(spread_ways, kernels_pull_the_same_sums)
-{
-    uint64_t seed = 17;
-    cr_assert_eq(spread_kernels_for("neon"), &spread_scalar);
-    for (uint32_t round = 0; round < 60; round++) {
-        struct spread_sample s = lists_of_every_length(round % 6, &seed);
-        uint32_t nodes = s.graph.nodes, count = round < 30 ? nodes : 1 + case_below(&seed, nodes);
-        float *sent = calloc(nodes, sizeof *sent), *received = calloc(nodes, sizeof *sent),
-              *wanted = calloc(nodes, sizeof *sent);
-        for (uint32_t n = 0; n < nodes; n++)
-            sent[n] = case_chance(&seed, 30) ? 0.0f : fabsf(sample_uniform(&seed));
-        for (uint32_t n = nodes; round % 2 && n > 1; n--) {
-            uint32_t other = case_below(&seed, n), kept = s.order[n - 1];
-            s.order[n - 1] = s.order[other], s.order[other] = kept;
-        }
-        for (size_t k = 0; k < case_variants(); k++) {
-            for (uint32_t n = 0; n < nodes; n++)
-                received[n] = -1.0f;
-            case_kernels(k)->pull(&s.graph, s.order, count, sent, 0.7f, k ? received : wanted);
-            if (k == 0) continue;
-            for (uint32_t i = 0; i < nodes; i++) {
-                uint32_t n = s.order[i];
-                float expected = i < count ? wanted[n] : -1.0f;
-                cr_assert_eq(memcmp(&received[n], &expected, sizeof expected), 0,
-                             "%s, round %u, node %u: %a, not %a", case_kernels(k)->name, round, n,
-                             (double)received[n], (double)expected);
-            }
-        }
-        free(sent), free(received), free(wanted);
-        spread_sample_free(&s);
-    }
-}
-
 /* ---------------------------------------------------------------- parts and threads */
 
 struct big {

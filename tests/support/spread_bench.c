@@ -178,8 +178,8 @@ enum { SEEDS_APART = 100, FIRST_HOPS = 10 };
 static void sums_part(struct spread_bench *b, uint32_t part)
 {
     const uint32_t *starts = spread_state_of(&b->run)->starts;
-    b->run.kernels->pull(&b->sample.graph, b->sample.order + starts[part],
-                         starts[part + 1] - starts[part], b->sent, b->decay[0], b->received);
+    b->run.kernels->pull(&b->run, b->sample.order + starts[part], starts[part + 1] - starts[part],
+                         b->sent, b->decay[0], b->received);
 }
 
 static void share_parts(struct spread_bench *b)
