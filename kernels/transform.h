@@ -22,8 +22,8 @@
  * two passes. In which order columns are taken does not matter to a bit.
  *
  * Which radices. M = 2^a 3^b 5^c 7^e. In this order: a 7 for each e; then the fives by pairs, as
- * 25, and of an odd one 20 if a = 2 or a >= 6, else 5; a 3 for each b, but for the first 24 if
- * a = 3 or a >= 7 (after what the 20 took); then what is left of 2^a:
+ * 25, and of an odd one 20 if a = 2 or a >= 6, else 5; the threes by pairs, as 9, and of an odd
+ * one 24 if a = 3 or a >= 7 (after what the 20 took), else 3; then what is left of 2^a:
  *     1..5: one factor; 6: 4, 16; 7: 8, 16; 8: 16, 16; 9: 16, 32; 10: 32, 32; 11: 8, 16, 16;
  *     12: 16, 16, 16; 13: 16, 16, 32; 14: 16, 32, 32.
  * If the last is not 16 or 32, which leave columns in multiples of 16 for lanes and threads, the

@@ -234,6 +234,23 @@ TRANSFORM_INLINE void codelet_8(const struct transform_point *x, int from,
 
 /* ---- products of two: columns, turns, rows */
 
+/* 3 x 3 */
+TRANSFORM_INLINE void codelet_9(const struct transform_point *x, int from,
+                                struct transform_point *y, int to)
+{
+    struct transform_point z[9];
+    codelet_3(x + 0 * from, 3 * from, z + 0, 3);
+    codelet_3(x + 1 * from, 3 * from, z + 1, 3);
+    codelet_3(x + 2 * from, 3 * from, z + 2, 3);
+    z[4] = point_turn(z[4], 0x1.8836fap-1f, 0x1.491b76p-1f);
+    z[5] = point_turn(z[5], 0x1.63a1a8p-3f, 0x1.f838b8p-1f);
+    z[7] = point_turn(z[7], 0x1.63a1a8p-3f, 0x1.f838b8p-1f);
+    z[8] = point_turn(z[8], -0x1.e11f64p-1f, 0x1.5e3a88p-2f);
+    codelet_3(z + 0, 1, y + 0 * to, 3 * to);
+    codelet_3(z + 3, 1, y + 1 * to, 3 * to);
+    codelet_3(z + 6, 1, y + 2 * to, 3 * to);
+}
+
 /* 4 x 4 */
 TRANSFORM_INLINE void codelet_16(const struct transform_point *x, int from,
                                  struct transform_point *y, int to)
@@ -402,6 +419,7 @@ TRANSFORM_INLINE void codelet(uint32_t radix, const struct transform_point *x,
     case 5: codelet_5(x, 1, y, 1); break;
     case 7: codelet_7(x, 1, y, 1); break;
     case 8: codelet_8(x, 1, y, 1); break;
+    case 9: codelet_9(x, 1, y, 1); break;
     case 16: codelet_16(x, 1, y, 1); break;
     case 20: codelet_20(x, 1, y, 1); break;
     case 24: codelet_24(x, 1, y, 1); break;

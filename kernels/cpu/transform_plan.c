@@ -104,9 +104,9 @@ static struct radices choose_radices(uint32_t points)
     bool twenty = fives % 2 == 1 && (twos == 2 || twos >= 6);
     add_radix(&r, twenty ? 20 : 5, fives % 2);
     twos -= twenty ? 2 : 0;
-    bool twenty_four = threes > 0 && (twos == 3 || twos >= 7);
-    add_radix(&r, 24, twenty_four ? 1 : 0);
-    add_radix(&r, 3, threes - (twenty_four ? 1 : 0));
+    add_radix(&r, 9, threes / 2);
+    bool twenty_four = threes % 2 == 1 && (twos == 3 || twos >= 7);
+    add_radix(&r, twenty_four ? 24 : 3, threes % 2);
     twos -= twenty_four ? 3 : 0;
     add_twos(&r, twos);
     uint32_t last = r.radix[r.count - 1];

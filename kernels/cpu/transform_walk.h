@@ -118,7 +118,7 @@ TRANSFORM_INLINE void row_walk(uint32_t radix, const struct rows *r)
 }
 
 /* One of each radix, as plans have them. */
-#define TRANSFORM_PASSES(X) X(2) X(3) X(4) X(5) X(7) X(8) X(16) X(20) X(24) X(25) X(32)
+#define TRANSFORM_PASSES(X) X(2) X(3) X(4) X(5) X(7) X(8) X(9) X(16) X(20) X(24) X(25) X(32)
 #define TRANSFORM_FUNCTIONS(radix)                           \
     static void column_pass_##radix(const struct columns *c) \
     {                                                        \

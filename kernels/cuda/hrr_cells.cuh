@@ -108,6 +108,7 @@ TRANSFORM_INLINE void cells_pass(const struct transform_plan *plan, const struct
     case 5: pass_columns(5, plan, pass, t, threads); break;
     case 7: pass_columns(7, plan, pass, t, threads); break;
     case 8: pass_columns(8, plan, pass, t, threads); break;
+    case 9: pass_columns(9, plan, pass, t, threads); break;
     case 16: pass_columns(16, plan, pass, t, threads); break;
     case 20: pass_columns(20, plan, pass, t, threads); break;
     case 24: pass_columns(24, plan, pass, t, threads); break;

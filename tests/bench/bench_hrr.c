@@ -192,8 +192,8 @@ static double median_us(const struct batch *b, const struct hrr_kernels *kernels
 
 int main(int argc, char **argv)
 {
-    static const uint32_t dimensions[] = {64,   384,  512,  768,  769,   1000, 1024,
-                                          1536, 2048, 4096, 8192, 10000, 16384};
+    static const uint32_t dimensions[] = {64,   384,  486,  512,  768,  769,   972,   1000, 1021,
+                                          1024, 1536, 2048, 4096, 8192, 10000, 13122, 16384};
     size_t runs = 21;
     if ((argc == 2 || argc == 3) && strcmp(argv[1], "--serve") == 0)
         return serve(argc == 3 ? argv[2] : "auto");

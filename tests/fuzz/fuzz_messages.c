@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/ops/check.h"
 #include "daemon/ops/operation.h"
 #include "daemon/wire/decode.h"
 
@@ -45,12 +46,63 @@ static uint64_t check_operand(const struct tensor *rows, const struct tensor *id
     return count == 1 ? results : count;
 }
 
+/* Results go into a collection by as many ids, or come back. */
+static void check_into(const struct job_request *q, uint64_t results)
+{
+    if ((q->into_ids.dtype != DTYPE_NONE) != (q->names[2][0] != 0)) abort();
+    if (q->into_ids.dtype && q->into_ids.rows != results) abort();
+}
+
 static void check_bind(const struct job_request *q)
 {
     uint64_t results = check_operand(&q->rows, &q->ids, q->names[0], 1);
     results = check_operand(&q->other_rows, &q->other_ids, q->names[1], results);
-    if ((q->into_ids.dtype != DTYPE_NONE) != (q->names[2][0] != 0)) abort();
-    if (q->into_ids.dtype && q->into_ids.rows != results) abort();
+    check_into(q, results);
+}
+
+static void check_cleanup(const struct job_request *q)
+{
+    uint64_t results = check_operand(&q->rows, &q->ids, q->names[1], 1);
+    check_operand(&q->other_rows, &q->other_ids, q->names[2], results);
+    if (q->k < 1 || q->k > 16384) abort();
+}
+
+/* Lists that have one row at least; what many offsets hold is looked at by workers. */
+static void check_lists(const struct job_request *q)
+{
+    const uint64_t *offsets = q->offsets.data;
+    uint64_t count = q->ids.dtype ? q->ids.rows : q->rows.rows, lists = 1;
+    check_operand(&q->rows, &q->ids, q->names[0], 1);
+    if (q->offsets.dtype) {
+        if (q->offsets.rows < 2) abort();
+        lists = q->offsets.rows - 1;
+        for (uint64_t i = 0; i < lists && !check_later(&q->offsets); i++)
+            if (offsets[i] >= offsets[i + 1] || offsets[i + 1] > count) abort();
+    }
+    if (q->weights.dtype && q->weights.rows != count) abort();
+    check_into(q, lists);
+}
+
+static void check_permute(const struct job_request *q)
+{
+    check_operand(&q->rows, &q->ids, q->names[0], 1);
+    check_into(q, q->ids.dtype ? q->ids.rows : q->rows.rows);
+}
+
+static void check_random(const struct job_request *q)
+{
+    if (q->dimension < 1 || q->dimension > 16384 || !q->limit) abort();
+    check_into(q, q->limit);
+}
+
+static void check_holographic(const struct job *j)
+{
+    const struct job_request *q = &j->request;
+    if (j->operation == OPERATION_BIND || j->operation == OPERATION_UNBIND) check_bind(q);
+    if (j->operation == OPERATION_CLEANUP) check_cleanup(q);
+    if (j->operation == OPERATION_BIND_MANY || j->operation == OPERATION_SUPERPOSE) check_lists(q);
+    if (j->operation == OPERATION_PERMUTE) check_permute(q);
+    if (j->operation == OPERATION_RANDOM) check_random(q);
 }
 
 static void check_complete(const struct job_request *q)
@@ -99,7 +151,7 @@ static void check_accepted(const struct job *j, const uint8_t *body, uint64_t bo
     for (uint32_t i = 0; i < OPERATION_OBJECTS_MAX; i++)
         if (!memchr(q->names[i], 0, sizeof q->names[i])) abort();
     if (j->operation == OPERATION_SPREAD) check_spread(q);
-    if (j->operation == OPERATION_BIND) check_bind(q);
+    check_holographic(j);
     if (j->operation == OPERATION_COMPLETE) check_complete(q);
     if (j->operation == OPERATION_COMPLETE_ENGINE) check_engine(q);
     check_attractor(j);

@@ -11,8 +11,8 @@
 
 enum { PAIRS = 500, RUNS = 21 };
 
-static const uint32_t long_dimensions[] = {127,  128,  256,  384,  500,  512,  768,   769,  1000,
-                                           1024, 1536, 2048, 4096, 8191, 8192, 12288, 16384};
+static const uint32_t long_dimensions[] = {127,  128,  256,  384,  500,  512,  768,   769,   1000,
+                                           1024, 1536, 2048, 4096, 8191, 8192, 12288, 13122, 16384};
 
 static uint64_t compared, differ;
 

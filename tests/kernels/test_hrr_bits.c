@@ -8,8 +8,8 @@
 
 enum { PAIRS = 40, FORMS = 3 };
 
-static const uint32_t long_dimensions[] = {127,  128,  384,  500,  512,  768,  769,  1000,
-                                           1024, 1536, 2048, 4096, 8191, 8192, 16384};
+static const uint32_t long_dimensions[] = {127,  128,  384,  500,  512,  768,  769,   1000,
+                                           1024, 1536, 2048, 4096, 8191, 8192, 13122, 16384};
 
 /* What the reference makes of PAIRS rows on each side. */
 struct scene {

@@ -14,8 +14,8 @@ enum { PAIRS = 20, THREADS = 48 }; /* a pair of each case on both sides; no powe
 static const struct hrr_shape shapes[] = {{8, 16, 16},  {16, 16, 16}, {24, 16, 16},
                                           {16, 32, 16}, {24, 32, 32}, {32, 32, 32}};
 
-static const uint32_t long_dimensions[] = {127,  128,  384,  500,  512,  768,  769,  1000,
-                                           1024, 1536, 2048, 4096, 8191, 8192, 16384};
+static const uint32_t long_dimensions[] = {127,  128,  384,  500,  512,  768,  769,   1000,
+                                           1024, 1536, 2048, 4096, 8191, 8192, 13122, 16384};
 
 /* A block's memory: as many cells as it has, so that a sanitizer sees one more. */
 struct block {

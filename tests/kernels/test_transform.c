@@ -92,13 +92,17 @@ Test(transform, plan_radices)
         uint32_t points, radix[4];
     } expected[] = {
         {2, {2}},
+        {18, {2, 9}},
+        {27, {3, 9}},
         {32, {32}},
         {64, {4, 16}},
         {192, {3, 4, 16}},
         {250, {2, 5, 25}},
         {256, {16, 16}},
         {384, {24, 16}},
+        {432, {9, 3, 16}},
         {448, {7, 4, 16}},
+        {486, {2, 3, 9, 9}},
         {500, {20, 25}},
         {512, {16, 32}},
         {768, {24, 32}},
@@ -106,6 +110,7 @@ Test(transform, plan_radices)
         {2048, {8, 16, 16}},
         {4096, {16, 16, 16}},
         {5000, {8, 25, 25}},
+        {6561, {9, 9, 9, 9}},
         {8192, {16, 16, 32}},
         {12288, {24, 16, 32}},
         {16384, {16, 32, 32}},
@@ -132,6 +137,6 @@ Test(transform, plan_multiplies_out)
         plans++;
     }
     cr_assert_eq(plan.points, 16384);
-    cr_assert(!transform_plan_init(11, &plan) && !transform_plan_init(6561, &plan));
-    cr_assert(plans > 300, "%u plans", plans);
+    cr_assert(!transform_plan_init(11, &plan) && !transform_plan_init(6578, &plan));
+    cr_assert_eq(plans, 399, "%u plans: every product of 2, 3, 5 and 7 has one", plans);
 }
