@@ -1,5 +1,5 @@
-/* Binds of a story, which read two collections and write one: what is asked, which states they may
- * have read, and what must come of it. The arithmetic is the kernels' own. */
+/* Binds of a story, which read two collections, or rows that are sent along, and write one: what is
+ * asked, which states they may have read, and what must come of it. The arithmetic is the kernels' own. */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,13 +37,19 @@ struct draft *story_bind(struct story *s, struct story_request *r)
     r->ids = draft_ids(s, r->id_count, STORY_IDS);
     for (int i = 0; i < 2; i++) {
         r->reads[i].name = choose_name(s, r);
-        r->reads[i].ids = choose_ids(s, r, r->reads[i].name);
+        if (story_chance(s, 300))
+            r->reads[i].rows = draft_floats(s, r->id_count * r->dimension);
+        else
+            r->reads[i].ids = choose_ids(s, r, r->reads[i].name);
     }
-    strcpy(m->a, story_name(r->reads[0].name));
-    strcpy(m->b, story_name(r->reads[1].name));
+    const struct story_read *a = &r->reads[0], *b = &r->reads[1];
+    if (!a->rows) strcpy(m->a, story_name(a->name));
+    if (!b->rows) strcpy(m->b, story_name(b->name));
     strcpy(m->into, story_name(r->name));
-    PUT(d, m, a_ids, DTYPE_UINT64, r->id_count, 1, r->reads[0].ids);
-    PUT(d, m, b_ids, DTYPE_UINT64, r->id_count, 1, r->reads[1].ids);
+    if (a->rows) PUT(d, m, a_rows, DTYPE_FLOAT32, r->id_count, r->dimension, a->rows);
+    if (a->ids) PUT(d, m, a_ids, DTYPE_UINT64, r->id_count, 1, a->ids);
+    if (b->rows) PUT(d, m, b_rows, DTYPE_FLOAT32, r->id_count, r->dimension, b->rows);
+    if (b->ids) PUT(d, m, b_ids, DTYPE_UINT64, r->id_count, 1, b->ids);
     PUT(d, m, into_ids, DTYPE_UINT64, r->id_count, 1, r->ids);
     return d;
 }
@@ -54,7 +60,7 @@ void story_reads_admitting(struct story *s, struct story_request *r)
 {
     for (int i = 0; i < 2; i++) {
         struct story_read *read = &r->reads[i];
-        read->resident = story_find(s, r->client->space, read->name);
+        read->resident = read->rows ? NULL : story_find(s, r->client->space, read->name);
         read->known = read->resident ? read->resident->known : NULL;
         read->seen = NULL;
     }
@@ -62,7 +68,8 @@ void story_reads_admitting(struct story *s, struct story_request *r)
 
 bool story_bind_finds_all(const struct story_request *r)
 {
-    return r->reads[0].resident && r->reads[1].resident;
+    const struct story_read *a = &r->reads[0], *b = &r->reads[1];
+    return (a->rows || a->resident) && (b->rows || b->resident);
 }
 
 bool story_read_may_see(const struct story_request *r, const struct story_read *read,
@@ -86,6 +93,7 @@ bool story_bind_may_miss(const struct story_request *r)
 {
     for (int i = 0; i < 2; i++) {
         const struct story_read *read = &r->reads[i];
+        if (read->rows) continue;
         if (!read->resident) return true;
         for (const struct story_state *at = read->resident->last; at; at = at->before)
             if (story_read_may_see(r, read, at) && misses_id(r, read, at)) return true;
@@ -150,7 +158,9 @@ static bool bind_rows(const struct story_request *r, const struct story_state *c
     for (uint64_t i = 0; i < r->id_count && fits; i++) {
         const float *rows[2];
         for (int k = 0; k < 2; k++)
-            rows[k] = seen[k]->rows + story_place(seen[k], r->reads[k].ids[i]) * d;
+            rows[k] = r->reads[k].rows
+                          ? r->reads[k].rows + i * d
+                          : seen[k]->rows + story_place(seen[k], r->reads[k].ids[i]) * d;
         struct hrr_pairs pairs = {.plan = plan,
                                   .scratch = scratch,
                                   .form = HRR_BIND,
@@ -195,16 +205,28 @@ static bool overflows(const struct story_request *r, const struct story_state *a
     return huge;
 }
 
+/* Rows that are sent along have one state. */
+static const struct story_state sent;
+
+static const struct story_state *newest_of(const struct story_read *read)
+{
+    return read->rows ? &sent : read->resident->last;
+}
+
+static bool may_bind(const struct story_request *r, const struct story_read *read,
+                     const struct story_state *state)
+{
+    return state == &sent || (story_read_may_see(r, read, state) && !misses_id(r, read, state));
+}
+
 bool story_bind_may_overflow(const struct story_request *r)
 {
     const struct story_read *reads = r->reads;
     if (!story_bind_finds_all(r)) return false;
-    for (const struct story_state *a = reads[0].resident->last; a; a = a->before) {
-        if (!story_read_may_see(r, &reads[0], a) || misses_id(r, &reads[0], a)) continue;
-        for (const struct story_state *b = reads[1].resident->last; b; b = b->before)
-            if (story_read_may_see(r, &reads[1], b) && !misses_id(r, &reads[1], b) &&
-                overflows(r, a, b))
-                return true;
+    for (const struct story_state *a = newest_of(&reads[0]); a; a = a->before) {
+        if (!may_bind(r, &reads[0], a)) continue;
+        for (const struct story_state *b = newest_of(&reads[1]); b; b = b->before)
+            if (may_bind(r, &reads[1], b) && overflows(r, a, b)) return true;
     }
     return false;
 }
@@ -212,13 +234,19 @@ bool story_bind_may_overflow(const struct story_request *r)
 void story_bind_wrote(struct story *s, struct story_request *r, const struct job *j)
 {
     STORY_CHECK(s, story_bind_finds_all(r), "a bind of what is not there");
+    bool apart = !r->reads[0].rows && !r->reads[1].rows;
     for (int i = 0; i < 2; i++)
-        see(s, r, &r->reads[i], j->result.versions[i]);
-    STORY_CHECK(s, !story_reads_are_apart(&r->reads[0], &r->reads[1]),
+        if (!r->reads[i].rows) see(s, r, &r->reads[i], j->result.versions[i]);
+    STORY_CHECK(s, !apart || !story_reads_are_apart(&r->reads[0], &r->reads[1]),
                 "a bind read versions %llu and %llu, which were never there together",
-                (unsigned long long)r->reads[0].seen->version,
-                (unsigned long long)r->reads[1].seen->version);
+                (unsigned long long)j->result.versions[0],
+                (unsigned long long)j->result.versions[1]);
     bind_all(s, r);
+}
+
+static uint64_t version_of(const struct story_read *read)
+{
+    return read->rows ? 0 : read->seen->version;
 }
 
 void story_check_bind(struct cursor *c, const struct story_reply *reply)
@@ -231,6 +259,8 @@ void story_check_bind(struct cursor *c, const struct story_reply *reply)
     if (m.inserted != r->counts[0] || m.replaced != r->counts[1] || m.into_rows != r->rows_after ||
         m.into_version != r->version || m.meta.version != r->version || m.has_rows)
         WRONG(c->s, r, "what it did is miscounted");
-    if (m.a_version != r->reads[0].seen->version || m.b_version != r->reads[1].seen->version)
+    c->s->by_backend[m.meta.backend % 4]++;
+    c->s->bound += m.meta.backend == engram_accel_v1_Backend_BACKEND_GPU;
+    if (m.a_version != version_of(&r->reads[0]) || m.b_version != version_of(&r->reads[1]))
         WRONG(c->s, r, "it tells other versions than it read");
 }

@@ -49,10 +49,11 @@ struct story_collection {
     struct story_collection *next;
 };
 
-/* What a bind reads: rows with these ids; or a spread: all embeddings. */
+/* What a bind reads: rows with these ids, or these rows; or a spread: all embeddings. */
 struct story_read {
     uint32_t name;
     uint64_t *ids;
+    float *rows;                       /* of a bind: sent along, and nothing is named; NULL: ids */
     struct story_collection *resident; /* that it found; NULL: none */
     const struct story_state *known, *seen;
 };
