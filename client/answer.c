@@ -23,6 +23,7 @@ enum answer {
     ANSWER_ATTRACTOR,
     ANSWER_LEARNED,
     ANSWER_ENGINE,
+    ANSWER_RECALLED,
 };
 
 /* A kind that is not listed has an answer without memory that the caller keeps, or a page of a
@@ -66,6 +67,8 @@ static const struct answer_type {
                         offsetof(ea_answer, learned)},
     [ANSWER_ENGINE] = {sizeof(ea_engine_completed), offsetof(ea_sizes, engine_completed),
                        offsetof(ea_answer, engine_completed)},
+    [ANSWER_RECALLED] = {sizeof(ea_recall_result), offsetof(ea_sizes, recall_result),
+                         offsetof(ea_answer, recalled)},
 };
 
 static enum answer answer_of(const struct client_request *r)
@@ -108,6 +111,7 @@ static void *take(struct client_request *r, enum answer answer)
                     : answer == ANSWER_HOLOGRAPHIC ? &((ea_hrr_result *)r->answer)->memory
                     : answer == ANSWER_COMPLETED   ? &((ea_completed *)r->answer)->memory
                     : answer == ANSWER_ENGINE      ? &((ea_engine_completed *)r->answer)->memory
+                    : answer == ANSWER_RECALLED    ? &((ea_recall_result *)r->answer)->memory
                                                    : NULL;
     if (memory) {
         *memory = r->result.memory;
@@ -144,4 +148,5 @@ void ea_answer_callback(ea_client *c, struct client_request *r)
     if (ok && answer == ANSWER_HOLOGRAPHIC) ea_hrr_result_free(held);
     if (ok && answer == ANSWER_COMPLETED) ea_completed_free(held);
     if (ok && answer == ANSWER_ENGINE) ea_engine_completed_free(held);
+    if (ok && answer == ANSWER_RECALLED) ea_recall_result_free(held);
 }

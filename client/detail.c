@@ -83,12 +83,15 @@ static const struct detail_words {
     [EA_DETAIL_TOO_FEW_KNOWN] = {"too_few_known", "less than a third of a cue is known"},
     [EA_DETAIL_BAD_SPARSITY] = {"bad_sparsity",
                                 "a sparsity or rate that is not above 0 and at most 1"},
+    [EA_DETAIL_BAD_SEEDING] = {"bad_seeding", "what makes rows seeds is out of range"},
+    [EA_DETAIL_BAD_BUDGET] = {"bad_budget", "a time of 0"},
 };
 
 static const struct detail_words *find(uint32_t detail)
 {
     static const struct detail_words none = {"?", "?"};
-    return detail < sizeof words / sizeof *words ? &words[detail] : &none;
+    bool known = detail < sizeof words / sizeof *words && words[detail].name;
+    return known ? &words[detail] : &none; /* some numbers are not given away */
 }
 
 const char *ea_detail_name(uint32_t detail)

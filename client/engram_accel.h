@@ -16,7 +16,7 @@
  *   engram_accel_graph.h    graphs and spreading
  *   engram_accel_attractor.h   attractors, which learn patterns and complete them
  *   engram_accel_hrr.h      binding, sums, permutations, random vectors, cleanup
- *   engram_accel_recall.h   completion of partial vectors
+ *   engram_accel_recall.h   recall, completion of partial vectors
  *
  * Questions: a call with many parameters takes them in a struct. A member that is not named is 0,
  * and 0 is the default: ea_knn(c, &(ea_knn_question){.collection = "facts", .queries = q,
@@ -94,6 +94,7 @@ typedef struct ea_sizes {
     size_t complete_question, completed;
     size_t attractor_info, attractor_shape, learn_question, learned;
     size_t engine_question, engine_completed;
+    size_t recall_question, recall_result;
 } ea_sizes;
 
 /* Makes a handle without using the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. options NULL:
@@ -190,6 +191,7 @@ typedef struct ea_answer {
     const struct ea_attractor_info *attractor;
     const struct ea_learned *learned;
     struct ea_engine_completed *engine_completed;
+    struct ea_recall_result *recalled;
 } ea_answer;
 
 /* Called exactly once, from inside ea_pump or ea_close. It may send further requests. */
@@ -318,6 +320,8 @@ static inline ea_status ea_open(const ea_options *options, ea_client **out)
     s.learned = sizeof(ea_learned);
     s.engine_question = sizeof(ea_engine_question);
     s.engine_completed = sizeof(ea_engine_completed);
+    s.recall_question = sizeof(ea_recall_question);
+    s.recall_result = sizeof(ea_recall_result);
     return ea_open_sized(options, &s, out);
 }
 

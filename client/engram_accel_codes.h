@@ -103,7 +103,9 @@ typedef enum ea_detail {
     EA_DETAIL_BAD_WEIGHTS = 60,
     EA_DETAIL_BAD_MASK = 61,
     EA_DETAIL_TOO_FEW_KNOWN = 62,
-    EA_DETAIL_BAD_SPARSITY = 63
+    EA_DETAIL_BAD_SPARSITY = 63,
+    EA_DETAIL_BAD_SEEDING = 64, /* recall: width, activation_min or boost is out of range */
+    EA_DETAIL_BAD_BUDGET = 65   /* recall: a time of 0 */
 } ea_detail;
 
 typedef enum ea_metric {

@@ -37,6 +37,11 @@ void ea_engine_completed_free(ea_engine_completed *r)
     CLEAR(r, ea_engine_completed);
 }
 
+void ea_recall_result_free(ea_recall_result *r)
+{
+    CLEAR(r, ea_recall_result);
+}
+
 void ea_spread_result_free(ea_spread_result *r)
 {
     CLEAR(r, ea_spread_result);

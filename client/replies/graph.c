@@ -188,23 +188,11 @@ ea_status ea_reply_parse_spread(struct client_request *r, const void *message, u
 
 /* ---- numbers ---- */
 
-/* True for `lists` + 1 offsets from 0 to n, with list lengths between `least` and `most`. */
-static bool rising(const uint64_t *offsets, uint64_t lists, uint64_t n, uint64_t least,
-                   uint64_t most)
-{
-    if (offsets[0] != 0) return false;
-    for (uint64_t i = 0; i < lists; i++)
-        if (offsets[i + 1] < offsets[i] || offsets[i + 1] - offsets[i] < least ||
-            offsets[i + 1] - offsets[i] > most)
-            return false;
-    return offsets[lists] == n;
-}
-
 static ea_status check_nodes(const struct client_request *r, struct note *note)
 {
     const ea_nodes *out = r->answer;
     if (!out->offsets) return EA_OK;
-    if (!rising(out->offsets, out->count, r->result.columns, 0, UINT64_MAX))
+    if (!ea_reply_rising(out->offsets, out->count, r->result.columns, 0, UINT64_MAX))
         return ea_reply_broken(note, "offsets do not rise from 0 to the number of edges");
     for (uint64_t i = 0; i < out->count; i++)
         if (out->out_counts[i] != out->offsets[i + 1] - out->offsets[i])
@@ -215,11 +203,11 @@ static ea_status check_nodes(const struct client_request *r, struct note *note)
 static ea_status check_spread(const struct client_request *r, struct note *note)
 {
     const ea_spread_result *out = r->answer;
-    if (!rising(out->offsets, out->sets, out->count, 0, r->expect.columns_max))
+    if (!ea_reply_rising(out->offsets, out->sets, out->count, 0, r->expect.columns_max))
         return ea_reply_broken(note,
                                "offsets do not rise from 0 to the number of nodes, k at most");
     if (!r->expect.paths) return EA_OK;
-    if (!rising(out->path_offsets, out->count, r->result.columns, 1, UINT64_MAX))
+    if (!ea_reply_rising(out->path_offsets, out->count, r->result.columns, 1, UINT64_MAX))
         return ea_reply_broken(note, "path_offsets do not rise from 0 to the number of ids");
     for (uint64_t i = 0; i < out->count; i++)
         if (out->path_ids[out->path_offsets[i + 1] - 1] != out->ids[i])

@@ -382,8 +382,20 @@ ea_status ea_reply_parse(struct client_request *r, const void *message, uint32_t
     return ea_reply_decode(message, message_bytes, p->answer, r->answer, note);
 }
 
+bool ea_reply_rising(const uint64_t *offsets, uint64_t lists, uint64_t n, uint64_t least,
+                     uint64_t most)
+{
+    if (offsets[0] != 0) return false;
+    for (uint64_t i = 0; i < lists; i++)
+        if (offsets[i + 1] < offsets[i] || offsets[i + 1] - offsets[i] < least ||
+            offsets[i + 1] - offsets[i] > most)
+            return false;
+    return offsets[lists] == n;
+}
+
 ea_status ea_reply_check(const struct client_request *r, struct note *note)
 {
+    if (r->kind == engram_accel_v1_Kind_KIND_RECALL) return ea_reply_check_recall(r, note);
     if (r->kind == engram_accel_v1_Kind_KIND_SPREAD ||
         r->kind == engram_accel_v1_Kind_KIND_GRAPH_FETCH_NODES)
         return ea_reply_check_graph(r, note);

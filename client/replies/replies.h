@@ -32,6 +32,10 @@ ea_status ea_reply_misfit(struct layout *l, const char *name, const engram_accel
 ea_status ea_reply_memory(struct layout *l, struct client_request *r, uint64_t body_bytes,
                           const engram_accel_v1_Meta *meta);
 
+/* True for `lists` + 1 offsets from 0 to n, with list lengths between `least` and `most`. */
+bool ea_reply_rising(const uint64_t *offsets, uint64_t lists, uint64_t n, uint64_t least,
+                     uint64_t most);
+
 static inline bool shaped(const engram_accel_v1_Tensor *t, uint64_t rows, uint64_t columns)
 {
     return t->rows == rows && t->columns == columns;
@@ -99,5 +103,13 @@ ea_status ea_reply_parse_holographic(struct client_request *r, const void *messa
  * r->result.memory. */
 ea_status ea_reply_parse_completed(struct client_request *r, const void *message, uint32_t bytes,
                                    uint64_t body_bytes, struct note *note);
+
+/* ---- recall.c ---- */
+
+/* Parses what was recalled, which goes to *r->answer, an ea_recall_result whose memory is
+ * r->result.memory. */
+ea_status ea_reply_parse_recall(struct client_request *r, const void *message, uint32_t bytes,
+                                uint64_t body_bytes, struct note *note);
+ea_status ea_reply_check_recall(const struct client_request *r, struct note *note);
 
 #endif

@@ -97,8 +97,20 @@ struct job_spread {
     float thresholds[3];
     bool has_thresholds[3]; /* which of them the request has; the check sets the others */
     bool ignore_kinds, last_hop, paths;
-    uint64_t touched_max; /* 0: unlimited */
-    uint64_t time_max_us; /* 0: none */
+    uint64_t touched_max;   /* 0: unlimited */
+    uint64_t time_max_us;   /* 0: none */
+    uint64_t begun_ns;      /* when that began; 0: when the spread does */
+    uint32_t embeddings_at; /* the place of their collection in the table; 0: as spreads have it */
+};
+
+/* The parameters of a recall (docs/recall.md), beside k and threshold, by which its seeds are
+ * found, and those of its spread. Cues are .queries or .ids, lists of them .offsets. */
+struct job_recall {
+    uint32_t results; /* of each list */
+    float width, activation_min, boost;
+    bool has_width, has_activation_min, has_boost; /* the check sets the others */
+    bool has_time_max;
+    bool ignore_embeddings;
 };
 
 /* What a write expects to find, and how it is known again. */
@@ -161,6 +173,7 @@ struct job_request {
     struct job_write write;
     struct job_spread spread;
     struct job_attractor attractor;
+    struct job_recall recall;
 };
 
 /* The place of each tensor of a result, in body order, by the reply that it belongs to:

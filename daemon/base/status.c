@@ -110,8 +110,11 @@ const char *detail_name(enum detail detail)
         [DETAIL_BAD_MASK] = "bad_mask",
         [DETAIL_TOO_FEW_KNOWN] = "too_few_known",
         [DETAIL_BAD_SPARSITY] = "bad_sparsity",
+        [DETAIL_BAD_SEEDING] = "bad_seeding",
+        [DETAIL_BAD_BUDGET] = "bad_budget",
     };
-    return (unsigned)detail < sizeof names / sizeof *names ? names[detail] : "?";
+    bool known = (unsigned)detail < sizeof names / sizeof *names && names[detail];
+    return known ? names[detail] : "?"; /* some numbers are not given away */
 }
 
 bool status_retryable(enum status code)

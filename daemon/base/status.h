@@ -100,6 +100,8 @@ enum detail {
     DETAIL_BAD_MASK = 61,      /* of another shape than the cues */
     DETAIL_TOO_FEW_KNOWN = 62, /* less than a third of a cue is known */
     DETAIL_BAD_SPARSITY = 63,  /* sparsity or rate of an attractor is out of range */
+    DETAIL_BAD_SEEDING = 64,   /* recall: width, activation_min or boost is out of range */
+    DETAIL_BAD_BUDGET = 65,    /* recall: a time of 0 */
 };
 
 /* What went wrong, in words that a caller can act on. The text never names another space. */

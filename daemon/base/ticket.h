@@ -32,6 +32,10 @@ struct work {
     uint64_t pairs;
     uint64_t bytes_in;  /* request body */
     uint64_t bytes_out; /* reply body, as far as it can be known before */
+    struct work_after {
+        uint32_t operation, stride;
+        uint64_t queries, rows, pairs;
+    } after; /* what the same job does afterwards; operation 0: nothing */
 };
 
 /* True if running it on the loop is cheaper than waking a worker: at most half a MiB to read, and

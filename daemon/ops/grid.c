@@ -151,8 +151,9 @@ enum status grid_refuse(struct grid *g, struct job *j)
     uint64_t query = atomic_load(&g->bad_query), row = atomic_load(&g->bad_row);
     uint32_t dimension = g->rows.dimension;
     if (query != NO_ROW)
-        return operation_refuse_row(j, "query", j->part_first + query,
-                                    g->queries + query * dimension, dimension);
+        return operation_refuse_row(j, g->query_name ? g->query_name : "query",
+                                    j->part_first + query, g->queries + query * dimension,
+                                    dimension);
     if (row != NO_ROW)
         return operation_refuse_row(j, "row", row, g->rows.inline_rows + row * dimension,
                                     dimension);

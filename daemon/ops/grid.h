@@ -17,6 +17,7 @@ struct grid {
     struct row_source rows;
     enum metric metric;
     const float *queries;
+    const char *query_name; /* what a refusal calls one; NULL: a query */
     uint64_t query_count;
     uint64_t groups, group_queries; /* group_queries: in each group; the last may have fewer */
     uint64_t ranges, range_rows;

@@ -62,7 +62,7 @@ static enum status begin(struct job *j, struct knn_plan *w)
     enum status st = knn_check(j);
     if (st) return st;
     operation_note_collection(j);
-    knn_search_init(&w->search, j);
+    knn_search_init(&w->search, j, j->collection);
     w->search.grid.queries = j->request.queries.data;
     w->owner.job = j;
     w->owner.k = j->request.k;

@@ -169,7 +169,7 @@ static enum status batch_plan(struct job *c)
     struct knn_batch_plan w = {0};
     for (struct job *m = c->members; m; m = m->member_next)
         knn_check(m);
-    knn_search_init(&w.search, c);
+    knn_search_init(&w.search, c, c->collection);
     if (operation_take_scratch(c, lay_out(c, &w))) {
         for (struct job *m = c->members; m; m = m->member_next)
             memset(&m->failure, 0, sizeof m->failure);

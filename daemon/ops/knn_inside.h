@@ -52,8 +52,8 @@ void knn_write_none(struct job *j);
 /* Returns the bytes of candidates of one query. */
 uint64_t knn_entry_bytes(const struct edition *c, uint32_t k);
 
-/* Sets what does not depend on queries, for a search over j's collection. */
-void knn_search_init(struct knn_search *s, const struct job *j);
+/* Sets what does not depend on queries, for a search over a collection. */
+void knn_search_init(struct knn_search *s, const struct job *j, const struct edition *c);
 
 /* Upper bounds of what a search needs; owners may still drop out. */
 struct knn_size {

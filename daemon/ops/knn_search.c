@@ -46,14 +46,14 @@ uint64_t knn_entry_bytes(const struct edition *c, uint32_t k)
     return columns ? topk_bytes(columns) : 0;
 }
 
-void knn_search_init(struct knn_search *s, const struct job *j)
+void knn_search_init(struct knn_search *s, const struct job *j, const struct edition *c)
 {
-    s->grid.metric = collection_metric(j->collection);
+    s->grid.metric = collection_metric(c);
     s->lower_is_better = metric_lower_is_better(s->grid.metric);
     s->grid.rows.kernels = j->kernels;
-    s->grid.rows.collection = j->collection;
-    s->grid.rows.dimension = collection_dimension(j->collection);
-    s->grid.rows.count = collection_rows(j->collection);
+    s->grid.rows.collection = c;
+    s->grid.rows.dimension = collection_dimension(c);
+    s->grid.rows.count = collection_rows(c);
 }
 
 static void cut(struct knn_search *s, const struct job *j, const struct knn_size *size)

@@ -6,7 +6,7 @@
 #include "daemon/base/yield.h"
 #include "daemon/ops/filter.h"
 
-enum { WRITE_PART = 16 << 10, SETS_AT_ONCE = 4096, ENTRY_BYTES_MIN = 24 /* of a reply */ };
+enum { WRITE_PART = 16 << 10, SETS_AT_ONCE = 4096, ENTRY_BYTES_MIN = 21 /* of a reply */ };
 
 /* ---- on every backend ---- */
 
@@ -150,6 +150,17 @@ static struct spread_run run_of(struct job *j, const struct spread_question *q)
     };
 }
 
+static bool answer_set(struct spread_job *w, const struct spread_run *r, uint64_t set, bool copy,
+                       uint32_t worker)
+{
+    const struct spread_answerer *answerer = &w->answerer;
+    struct arena *keep = &w->keep[worker], *work = &w->work[worker];
+    if (answerer->set)
+        return answerer->set(answerer->owner, &w->ask, set, r->records, r->record_count, keep, work,
+                             &w->sets[set]);
+    return spread_answer_set(&w->ask, r->records, r->record_count, copy, keep, work, &w->sets[set]);
+}
+
 /* Turns the run's records into the set's answer. copy: the records will be gone with the run. */
 static void take_records(struct spread_job *w, const struct spread_run *r, uint64_t set, bool copy,
                          uint32_t worker)
@@ -159,8 +170,8 @@ static void take_records(struct spread_job *w, const struct spread_run *r, uint6
     s->undone = false;
     s->cycles = r->cycles;
     s->truncated = r->truncated;
-    if (r->no_memory ||
-        !spread_answer_set(&w->ask, r->records, r->record_count, copy, keep, work, s))
+    s->hops = r->hops_done;
+    if (r->no_memory || !answer_set(w, r, set, copy, worker))
         note_starved(w, s, refusal_of(work, keep));
     atomic_fetch_add_explicit(&w->entries, s->kept, memory_order_relaxed);
 }
@@ -233,6 +244,13 @@ static void set_part(struct job *j, uint32_t part, uint32_t worker)
     } while (w->lanes && first + w->part_sets < sets && !is_cancelled(j));
 }
 
+/* Edges that it is likely to follow. */
+static uint64_t pairs_of(const struct job *j)
+{
+    const struct work *w = &j->ticket.work;
+    return w->after.operation ? w->after.pairs : w->pairs;
+}
+
 /* A part has as many sets as make waking a worker worth it: some 20 us. A set without edges takes
  * as long as SET_EDGES edges. If workspaces are so large that fewer are kept than there are
  * workers, there are only as many parts as are kept, or as justify new workspaces; each part then
@@ -241,7 +259,7 @@ static struct job_parts parts_of_sets(struct job *j)
 {
     enum { PART_EDGES = 1 << 10, SET_EDGES = 64, NEW_SPACE_EDGES = 1 << 20 };
     struct spread_job *w = spread_of(j);
-    uint64_t sets = w->ask.set_count, pairs = j->ticket.work.pairs;
+    uint64_t sets = w->ask.set_count, pairs = pairs_of(j);
     uint64_t each = pairs / sets + SET_EDGES, lanes = graph_workspaces_kept(j->graph);
     w->part_sets = each >= PART_EDGES ? 1 : smaller(sets, PART_EDGES / each);
     uint64_t parts = pieces_of(sets, w->part_sets);
@@ -280,12 +298,27 @@ static void round_part(struct job *j, uint32_t part, uint32_t worker)
     if (part < w->round_parts) spread_run_part(&w->run, part);
 }
 
+static void no_part(struct job *j, uint32_t part, uint32_t worker) {}
+
+/* There is no workspace, and the answer can do without: the set is not run. */
+static enum status go_without(struct job *j, enum status why)
+{
+    struct spread_job *w = spread_of(j);
+    note_starved(w, &w->sets[0], why);
+    w->again = true;
+    j->plan.run_part = no_part;
+    j->plan.parts = 1;
+    return STATUS_OK;
+}
+
 static enum status begin_rounds(struct job *j)
 {
     struct spread_job *w = spread_of(j);
     struct spread_workspace space;
     enum status st = graph_take_workspace(j->graph, &space);
+    if (st && w->answerer.reply) return go_without(j, st);
     if (st) return operation_refuse_memory(j, st, "a spread's workspace");
+    w->rounds = true;
     w->ask.question = spread_ask_set(&w->ask, 0);
     w->run = run_of(j, &w->ask.question);
     w->run.workspace = space;
@@ -348,11 +381,12 @@ static void spread_step(struct job *j)
     if (j->on_trial) note_work(j, w);
     j->step = spread_step;
     if (w->rounds && next_round(j)) return;
-    if (!spread_any_undone(w) || is_too_large(j)) {
-        spread_reply(j);
+    bool last = w->rounds || w->again, whole = !spread_any_undone(w) || is_too_large(j);
+    if (whole || (last && w->answerer.reply)) {
+        (w->answerer.reply ? w->answerer.reply : spread_reply)(j);
         return;
     }
-    if (w->rounds || w->again) {
+    if (last) {
         j->step = spread_end;
         operation_refuse_memory(j, (enum status)atomic_load(&w->refused), "a spread");
         return;
@@ -372,9 +406,9 @@ static enum status spread_cpu_prepare(struct job *j)
     struct spread_job *w = spread_of(j);
     enum status st = spread_prepare(j);
     if (st) return st;
-    w->rounds = w->ask.set_count == 1 && j->worker_count > 1 && !j->on_trial &&
-                !work_is_brief(&j->ticket.work);
-    if (w->rounds) return begin_rounds(j);
+    if (w->ask.set_count == 1 && j->worker_count > 1 && !j->on_trial &&
+        !work_is_brief(&j->ticket.work))
+        return begin_rounds(j);
     struct job_parts sets = parts_of_sets(j);
     j->plan.run_part = sets.run;
     j->plan.parts = sets.count;

@@ -202,10 +202,9 @@ static const struct spread_record *kept_record(const struct spread_set *s, uint6
     return &s->records[s->order ? s->order[i] : i];
 }
 
-/* Finds the paths of the kept records; records: all that were touched. */
-static bool find_paths(const struct spread_ask *a, const struct spread_record *records,
-                       uint64_t count, struct arena *keep, struct arena *work,
-                       struct spread_set *out)
+bool spread_answer_paths(const struct spread_ask *a, const struct spread_record *records,
+                         uint64_t count, struct arena *keep, struct arena *work,
+                         struct spread_set *out)
 {
     struct trail t;
     uint32_t nodes[SPREAD_HOPS_MAX + 1], hops = a->question.hops;
@@ -268,7 +267,7 @@ bool spread_answer_set(const struct spread_ask *a, const struct spread_record *r
     struct radix_item *sorted = radix_sort(items, room, n);
     sort_ties(a, records, sorted, sorted == items ? room : items, n, out->kept);
     return keep_best(records, sorted, copy, keep, out) &&
-           (!a->question.paths || find_paths(a, records, count, keep, work, out));
+           (!a->question.paths || spread_answer_paths(a, records, count, keep, work, out));
 }
 
 /* ---- the reply, in the order of SpreadReply's fields ---- */

@@ -17,6 +17,7 @@ struct spread_set {
     const uint32_t *order; /* places of the kept records; NULL: 0, 1, 2 ... */
     uint64_t kept;
     uint64_t touched, cycles;
+    uint32_t hops; /* the last that touched a node */
     bool truncated;
     bool undone; /* there was no memory to run it */
     float tier_sums[SPREAD_TIERS];
@@ -32,6 +33,12 @@ struct spread_set {
 bool spread_answer_set(const struct spread_ask *a, const struct spread_record *records,
                        uint64_t count, bool copy, struct arena *keep, struct arena *work,
                        struct spread_set *out);
+
+/* Finds the paths of the kept records; records: all that were touched. A kept record whose node is
+ * SPREAD_NO_NODE has itself as its path. False: there is no memory. */
+bool spread_answer_paths(const struct spread_ask *a, const struct spread_record *records,
+                         uint64_t count, struct arena *keep, struct arena *work,
+                         struct spread_set *out);
 
 /* Called when all sets are known: takes memory for the result and writes what there is one of for
  * each set. */

@@ -14,7 +14,8 @@ enum { PLACE_SETS, PLACE_SEEDS, PLACE_DECAY, PLACE_ALLOWED, PLACE_ITEMS, PLACE_R
 
 struct edition *spread_ask_collection(const struct job *j)
 {
-    return j->objects[SPREAD_EMBEDDINGS].collection;
+    uint32_t at = j->request.spread.embeddings_at;
+    return j->objects[at ? at : SPREAD_EMBEDDINGS].collection;
 }
 
 static bool find_embeddings(void *owner, const uint64_t *ids, size_t count, const float **rows,
@@ -227,6 +228,21 @@ static enum status check_activations(struct job *j)
     return STATUS_OK;
 }
 
+/* Checks the node of a seed, which becomes SPREAD_NO_NODE if the seed is to be left out. */
+static enum status check_node(struct job *j, const struct spread_ask *a, uint64_t at,
+                              uint32_t *node)
+{
+    const uint64_t *ids = j->request.ids.data;
+    bool known = *node != SPREAD_NO_NODE, inside = known;
+    if (known && a->allowed) inside = has_bit(a->allowed, *node);
+    if (!inside) *node = SPREAD_NO_NODE;
+    if (a->seed_nodes) a->seed_nodes[at] = *node;
+    if (inside || a->seed_nodes) return STATUS_OK;
+    if (!known) return unknown(j, ids[at], "seed", at);
+    return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SEED,
+                       "seed %" PRIu64 ": node %" PRIu64 " is not in the node set", at, ids[at]);
+}
+
 static enum status find_seeds(struct job *j, struct spread_ask *a)
 {
     const uint64_t *ids = j->request.ids.data;
@@ -239,11 +255,8 @@ static enum status find_seeds(struct job *j, struct spread_ask *a)
         graph_find_many(j->graph, ids + first, n, nodes);
         for (size_t i = 0; i < n; i++) {
             uint64_t at = first + i;
-            if (nodes[i] == SPREAD_NO_NODE) return unknown(j, ids[at], "seed", at);
-            if (a->allowed && !has_bit(a->allowed, nodes[i]))
-                return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SEED,
-                                   "seed %" PRIu64 ": node %" PRIu64 " is not in the node set", at,
-                                   ids[at]);
+            enum status st = check_node(j, a, at, &nodes[i]);
+            if (st) return st;
             a->seeds[at] =
                 (struct spread_seed){nodes[i], activations ? capped(activations[at]) : 1.0f};
         }
@@ -276,6 +289,24 @@ static uint64_t merge_set(struct spread_ask *a, uint64_t first, uint64_t count, 
     return to;
 }
 
+/* Moves a set behind the earlier ones; returns the end. */
+static uint64_t move_set(struct spread_ask *a, uint64_t first, uint64_t count, uint64_t to)
+{
+    if (to != first) memmove(a->seeds + to, a->seeds + first, count * sizeof *a->seeds);
+    return to + count;
+}
+
+/* Drops seeds without a node; returns how many are left. */
+static uint64_t leave_out(struct spread_seed *seeds, uint64_t count)
+{
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        if (i % CHECK_EVERY == CHECK_EVERY - 1) yield_check();
+        if (seeds[i].node != SPREAD_NO_NODE) seeds[kept++] = seeds[i];
+    }
+    return kept;
+}
+
 static void fill_sets(const struct job *j, struct spread_ask *a)
 {
     const uint64_t whole[] = {0, j->request.ids.rows};
@@ -284,12 +315,17 @@ static void fill_sets(const struct job *j, struct spread_ask *a)
         if (set % CHECK_EVERY == 0) yield_check();
         a->set_offsets[set] = offsets[set];
     }
-    if (!merges(j)) return;
+    if (!merges(j) && !a->seed_nodes) return;
     uint64_t to = 0;
     for (uint64_t set = 0; set < a->set_count; set++) {
-        a->set_offsets[set] = to;
+        uint64_t first = a->set_offsets[set], count = offsets[set + 1] - first;
         if (set % BATCH == 0) yield_check();
-        to = merge_set(a, offsets[set], offsets[set + 1] - offsets[set], to);
+        a->set_offsets[set] = to;
+        if (a->seed_nodes) count = leave_out(a->seeds + first, count);
+        if (merges(j))
+            to = merge_set(a, first, count, to);
+        else
+            to = move_set(a, first, count, to);
     }
     a->set_offsets[a->set_count] = to;
 }
@@ -305,16 +341,23 @@ static void name_embeddings(const struct job *j, struct spread_ask *a)
     a->question.embeddings = &a->embeddings;
 }
 
-enum status spread_ask_prepare(struct job *j, struct spread_ask *a)
+/* Returns when the spread ends for lack of time; 0: never. */
+static uint64_t deadline_of(const struct job *j)
 {
     const uint64_t forever_us = UINT64_C(1) << 50;
-    uint64_t time_max_us = j->request.spread.time_max_us, most_us = j->spread_us_max;
-    if (most_us && (!time_max_us || time_max_us > most_us)) time_max_us = most_us;
-    a->question.deadline_ns = j->deadline_ns;
-    if (time_max_us && time_max_us < forever_us) {
-        uint64_t then_ns = clock_read_ns(j->clock) + time_max_us * 1000;
-        if (!j->deadline_ns || then_ns < j->deadline_ns) a->question.deadline_ns = then_ns;
-    }
+    const struct job_spread *s = &j->request.spread;
+    uint64_t now_ns = clock_read_ns(j->clock),
+             then_ns = j->deadline_ns ? j->deadline_ns : UINT64_MAX;
+    if (s->time_max_us && s->time_max_us < forever_us)
+        then_ns = smaller(then_ns, (s->begun_ns ? s->begun_ns : now_ns) + s->time_max_us * 1000);
+    if (j->spread_us_max && j->spread_us_max < forever_us)
+        then_ns = smaller(then_ns, now_ns + j->spread_us_max * 1000);
+    return then_ns == UINT64_MAX ? 0 : then_ns;
+}
+
+enum status spread_ask_prepare(struct job *j, struct spread_ask *a)
+{
+    a->question.deadline_ns = deadline_of(j);
     fill_decay(j, a);
     name_embeddings(j, a);
     enum status st = check_activations(j);

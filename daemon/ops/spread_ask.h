@@ -4,7 +4,7 @@
  * Thread: layout and place: the loop; prepare: one worker, alone.
  * Errors: spread_ask_prepare: NOT_FOUND/UNKNOWN_NODE for unknown ids of seeds or of the node set,
  *         INVALID_ARGUMENT/BAD_SEED for a seed outside the node set, or whose activation is not
- *         finite and above 0. */
+ *         finite and above 0. With seed_nodes, seeds that are unknown or outside are none. */
 #ifndef ENGRAM_OPS_SPREAD_ASK_H
 #define ENGRAM_OPS_SPREAD_ASK_H
 
@@ -28,6 +28,9 @@ struct spread_ask {
     struct spread_seed *seeds;
     float *decay;      /* hops + 1 */
     uint64_t *allowed; /* a bitmap over nodes */
+    /* Not NULL: of each of the request's seeds its node goes here, or SPREAD_NO_NODE if it has none
+     * or lies outside the node set, and these are left out. NULL: they are errors. The caller's. */
+    uint32_t *seed_nodes;
     struct radix_item *items, *room;
     uint64_t places[6];
 };

@@ -123,15 +123,20 @@ static enum status check_best(struct job *j)
                        "k: %" PRIu32 ", 0 to %" PRIu32 " wanted", k, SPREAD_K_MAX);
 }
 
-enum status spread_check(struct job *j)
+enum status spread_check_rule(struct job *j)
 {
-    const struct job_request *q = &j->request;
     enum status st = check_mode(j);
     if (!st) st = check_hops(j);
     if (!st) st = check_decay(j);
     if (!st) st = check_thresholds(j);
+    return st ? st : check_filter_kinds(j, "within");
+}
+
+enum status spread_check(struct job *j)
+{
+    const struct job_request *q = &j->request;
+    enum status st = spread_check_rule(j);
     if (!st) st = check_best(j);
-    if (!st) st = check_filter_kinds(j, "within");
     if (!st) st = check_sets(j);
     if (!st && q->weights.dtype != DTYPE_NONE)
         st = check_same_rows(j, "activations", &q->weights, "seeds", &q->ids);

@@ -15,11 +15,25 @@
 #include "daemon/ops/operation_inside.h"
 #include "daemon/ops/spread_answer.h"
 
+/* What is done with a set's records, and with all sets at the end, where that is not a reply to a
+ * spread. */
+struct spread_answerer {
+    /* As spread_answer_set; NULL: that. */
+    bool (*set)(void *owner, const struct spread_ask *a, uint64_t set,
+                const struct spread_record *records, uint64_t count, struct arena *keep,
+                struct arena *work, struct spread_set *out);
+    /* A step that makes the reply and goes on with spread_end. Sets that found no memory are undone.
+     * NULL: spread_reply, and such sets are an error. */
+    void (*reply)(struct job *j);
+    void *owner;
+};
+
 struct spread_job {
     struct spread_ask ask;
     struct spread_set *sets;
-    struct arena *keep, *work;    /* one for each worker */
-    void *more;                   /* private to the backend */
+    struct arena *keep, *work; /* one for each worker */
+    void *more;                /* private to the backend */
+    struct spread_answerer answerer;
     void (*after)(struct job *j); /* the step that follows the reply */
     bool prepared;                /* the members below are set */
     bool again;                   /* sets that found no memory are run once more */
@@ -66,11 +80,16 @@ void spread_end(struct job *j);
 uint64_t spread_gpu_pairs(const struct job *j);
 enum status spread_gpu_plan(struct job *j);
 
-/* Checks a decoded request (spread_check.c). */
+/* Checks a decoded request (spread_check.c); spread_check_rule: only the parameters and the node
+ * set. */
 enum status spread_check(struct job *j);
+enum status spread_check_rule(struct job *j);
 
 /* What j asks for (spread_work.c). */
 void spread_work(const struct job *j, struct work *w);
+/* Sets what w says of a spread by j's parameters, of that many seeds in that many sets: the
+ * operation, queries, rows, pairs, stride and whether it is unbounded. */
+void spread_estimate(const struct job *j, uint64_t sets, uint64_t seeds, struct work *w);
 /* Edges that a spread may follow on the loop: some 20 us, seldom 40. */
 uint64_t spread_brief_edges(const struct job *j);
 

@@ -76,27 +76,32 @@ uint64_t spread_brief_edges(const struct job *j)
     return j->request.spread.mode == SPREAD_ENGRAM ? ENGRAM_BRIEF : LINEAR_BRIEF;
 }
 
-void spread_work(const struct job *j, struct work *w)
+void spread_estimate(const struct job *j, uint64_t sets, uint64_t seed_count, struct work *w)
 {
-    const struct job_request *r = &j->request;
-    bool engram = r->spread.mode == SPREAD_ENGRAM;
-    uint64_t sets = is_present(&r->offsets) ? r->offsets.rows - 1 : 1;
+    bool engram = j->request.spread.mode == SPREAD_ENGRAM;
     /* At most as many sets as there are seeds follow any edge; of all ways to distribute the
      * seeds, an even one follows the most. */
-    double walking = (double)smaller(sets, r->ids.rows), seeds = (double)r->ids.rows;
+    double walking = (double)smaller(sets, seed_count), seeds = (double)seed_count;
     double each = walking > 0 ? seeds / walking : 0, touched, most;
     uint64_t nodes = graph_nodes(j->graph);
     double degree = nodes ? (double)graph_edges(j->graph) / (double)nodes : 0;
     double edges = walking * walked(j, each, degree, false, &touched);
     double bound = walking * walked(j, each, (double)graph_out_count_max(j->graph), true, &most);
-    if (engram) w->operation = OPERATION_SPREAD_ENGRAM;
+    w->operation = engram ? OPERATION_SPREAD_ENGRAM : OPERATION_SPREAD;
     bound += seeds + (double)(sets - 1) * SET_EDGES;
     w->unbounded = bound > (double)spread_brief_edges(j);
     w->stride = EDGE_FLOATS;
     w->queries = sets;
-    w->k = r->k;
     w->rows = (uint64_t)touched;
     w->pairs = edges < 1e18 ? (uint64_t)edges + 1 : UINT64_MAX / 16;
+}
+
+void spread_work(const struct job *j, struct work *w)
+{
+    const struct job_request *r = &j->request;
+    uint64_t sets = is_present(&r->offsets) ? r->offsets.rows - 1 : 1;
+    spread_estimate(j, sets, r->ids.rows, w);
+    w->k = r->k;
     uint64_t entries = r->k ? smaller(r->k, w->rows) : w->rows;
     uint64_t path_bytes = r->spread.paths ? (smaller(r->spread.hops, 4) + 2) * sizeof(uint64_t) : 0;
     w->bytes_out = work_times(work_times(sets, entries), ENTRY_BYTES + path_bytes);

@@ -235,7 +235,27 @@ static struct prediction time_of(const struct cost_line *l, const struct view *v
     return (struct prediction){.ns = (uint64_t)ns, .busy_ns = busy < 1 ? 1 : (uint64_t)busy};
 }
 
-struct prediction cost_time(const struct cost_model *m, enum backend_id b, const struct work *w)
+/* What follows in the same job, as work of its own. */
+static struct work after_of(const struct work *w)
+{
+    return (struct work){.operation = w->after.operation,
+                         .stride = w->after.stride,
+                         .queries = w->after.queries,
+                         .rows = w->after.rows,
+                         .pairs = w->after.pairs,
+                         .unbounded = w->unbounded};
+}
+
+static struct prediction add(struct prediction a, struct prediction b)
+{
+    return (struct prediction){.ns = a.ns + b.ns,
+                               .busy_ns = a.busy_ns + b.busy_ns,
+                               .confidence =
+                                   a.confidence < b.confidence ? a.confidence : b.confidence};
+}
+
+static struct prediction stage_time(const struct cost_model *m, enum backend_id b,
+                                    const struct work *w)
 {
     const struct cost_line *l = line_of(m, b, w->operation);
     struct view v;
@@ -243,7 +263,16 @@ struct prediction cost_time(const struct cost_model *m, enum backend_id b, const
     return time_of(l, &v);
 }
 
-struct prediction cost_predict(const struct cost_model *m, enum backend_id b, const struct work *w)
+struct prediction cost_time(const struct cost_model *m, enum backend_id b, const struct work *w)
+{
+    struct prediction p = stage_time(m, b, w);
+    if (!w->after.operation) return p;
+    const struct work after = after_of(w);
+    return add(p, stage_time(m, b, &after));
+}
+
+static struct prediction predict_stage(const struct cost_model *m, enum backend_id b,
+                                       const struct work *w)
 {
     const struct cost_line *l = line_of(m, b, w->operation);
     struct view v;
@@ -254,6 +283,14 @@ struct prediction cost_predict(const struct cost_model *m, enum backend_id b, co
     double doubt = (v.coefficients_variance + v.cell_variance + noise) / SURE;
     p.confidence = (float)(1 / (1 + doubt * doubt));
     return p;
+}
+
+struct prediction cost_predict(const struct cost_model *m, enum backend_id b, const struct work *w)
+{
+    struct prediction p = predict_stage(m, b, w);
+    if (!w->after.operation) return p;
+    const struct work after = after_of(w);
+    return add(p, predict_stage(m, b, &after));
 }
 
 uint64_t cost_upload_ns(const struct cost_model *m, uint64_t bytes)
@@ -299,8 +336,8 @@ static void line_learn(struct cost_line *l, const struct view *v, double surpris
     l->drift = (float)between(-BOUND, l->drift + surprise * drift / all, BOUND);
 }
 
-void cost_observe(struct cost_model *m, enum backend_id b, const struct work *w, uint64_t low_ns,
-                  uint64_t high_ns)
+static void observe_stage(struct cost_model *m, enum backend_id b, const struct work *w,
+                          uint64_t low_ns, uint64_t high_ns)
 {
     if (!high_ns || low_ns > high_ns) return;
     struct cost_line *l = cost_line_at(m, b, w->operation);
@@ -321,6 +358,25 @@ void cost_observe(struct cost_model *m, enum backend_id b, const struct work *w,
     float bounded = (float)between(-2.5, surprise, 2.5);
     l->spread += 0.1F * (fabsf(bounded) - l->spread);
     l->lean += 0.3F * (bounded - l->lean);
+}
+
+/* Of a job in stages nobody says how long each took: each line learns from its share of the time as
+ * predicted, so that both are corrected by one factor. */
+void cost_observe(struct cost_model *m, enum backend_id b, const struct work *w, uint64_t low_ns,
+                  uint64_t high_ns)
+{
+    if (!w->after.operation) {
+        observe_stage(m, b, w, low_ns, high_ns);
+        return;
+    }
+    struct work first = *w;
+    const struct work after = after_of(w);
+    first.after.operation = 0;
+    double a = (double)stage_time(m, b, &first).ns, z = (double)stage_time(m, b, &after).ns;
+    double share = a / (a + z);
+    uint64_t low = (uint64_t)((double)low_ns * share), high = (uint64_t)((double)high_ns * share);
+    observe_stage(m, b, &first, low, low_ns == high_ns ? low : high);
+    observe_stage(m, b, &after, low_ns - low, low_ns == high_ns ? low_ns - low : high_ns - high);
 }
 
 void cost_observe_upload(struct cost_model *m, uint64_t bytes, uint64_t ns)

@@ -73,6 +73,8 @@ static inline enum measure work_measure(const struct work *w)
     return cost_rows[operation_row(w->operation)->cost].measure;
 }
 
+/* Of a job in stages (work.after) times are the sums of its stages', and as sure as the less sure
+ * of them. */
 struct prediction cost_predict(const struct cost_model *m, enum backend_id b, const struct work *w);
 /* As cost_predict without confidence, whose computation takes longer than the rest. */
 struct prediction cost_time(const struct cost_model *m, enum backend_id b, const struct work *w);

@@ -134,6 +134,24 @@ static void check_attractor(const struct job *j)
     if (j->operation == OPERATION_ATTRACTOR_SET && q->rows.rows != q->rows.columns) abort();
 }
 
+static void check_recall(const struct job_request *q)
+{
+    const struct job_recall *r = &q->recall;
+    bool by_id = q->ids.dtype != DTYPE_NONE;
+    uint64_t cues = by_id ? q->ids.rows : q->queries.rows;
+    if (by_id == (q->queries.dtype != DTYPE_NONE) || !cues) abort();
+    if (q->k < 1 || q->k > 16384 || r->results < 1 || r->results > 16384) abort();
+    if (!(q->threshold >= -1 && q->threshold <= 1) || !q->has_threshold) abort();
+    if (!(r->width > 0 && r->width < INFINITY)) abort();
+    if (!(r->activation_min >= 0 && r->activation_min <= 1)) abort();
+    if (!(r->boost >= 0 && r->boost <= 65536) || signbit(r->boost)) abort();
+    if (q->spread.mode < 1 || q->spread.mode > 2 || q->spread.hops < 1) abort();
+    if ((q->spread.decay == DECAY_TABLE) != (q->table.rows == q->spread.hops)) abort();
+    const uint64_t *offsets = q->offsets.data;
+    for (uint64_t i = 1; i < q->offsets.rows; i++)
+        if (offsets[i - 1] > offsets[i] || offsets[i] > cues) abort();
+}
+
 static void check_accepted(const struct job *j, const uint8_t *body, uint64_t body_bytes)
 {
     const struct job_request *q = &j->request;
@@ -155,6 +173,10 @@ static void check_accepted(const struct job *j, const uint8_t *body, uint64_t bo
     if (j->operation == OPERATION_COMPLETE) check_complete(q);
     if (j->operation == OPERATION_COMPLETE_ENGINE) check_engine(q);
     check_attractor(j);
+    if (j->operation == OPERATION_RECALL) {
+        check_recall(q);
+        return;
+    }
     if (j->operation == OPERATION_GRAPH_ADD_CSR) { /* what offsets hold is not looked at here */
         if (q->targets.rows != q->weights.rows || !q->offsets.rows) abort();
         if (q->ids.dtype && q->ids.rows != q->offsets.rows - 1) abort();

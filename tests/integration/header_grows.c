@@ -206,6 +206,29 @@ static void attractors(void)
     WHOLE(info), WHOLE(shape), WHOLE(learn), WHOLE(learned), WHOLE(q), WHOLE(r);
 }
 
+/* After graphs(): node 10 leads to 20, and that to 30. */
+static void recalled(void)
+{
+    static const float cue[3] = {1, 1, 1};
+    GUARDED(recall_question, q);
+    GUARDED(spread_options, how);
+    GUARDED(recall_result, r);
+    how.it = (ea_spread_options){.mode = EA_LINEAR, .decay = EA_DECAY_CONSTANT, .paths = true};
+    q.it = (ea_recall_question){.collection = "b",
+                                .graph = "g",
+                                .cues = cue,
+                                .cue_count = 1,
+                                .dimension = 3,
+                                .spread = &how.it};
+    OK(ea_recall(c, &q.it, &r.it));
+    EXPECT(r.it.lists == 1 && r.it.count >= 3 && r.it.seeds[0] >= 3 && r.it.marks[0]);
+    EXPECT(r.it.meta && r.it.graph_version && r.it.collection_version);
+    EXPECT(r.it.path_offsets[r.it.count] >= r.it.count);
+    ea_recall_result_free(&r.it);
+    EXPECT(!r.it.memory && !r.it.ids);
+    WHOLE(q), WHOLE(how), WHOLE(r);
+}
+
 static void reports(void)
 {
     GUARDED(info, info);
@@ -262,6 +285,7 @@ int main(int argc, char **argv)
     bound();
     completed();
     attractors();
+    recalled();
     reports();
     sent();
     OK(ea_collection_drop(c, "a"));

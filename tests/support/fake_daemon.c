@@ -1,5 +1,6 @@
 #include "daemon/ops/operation.h"
 #include "tests/support/fake_daemon.h"
+#include "tests/support/fake_inside.h"
 #include "tests/support/fake_reports.h"
 
 #include <errno.h>
@@ -126,8 +127,8 @@ bool fake_hello(struct fake_daemon *d, int fd)
 
 /* ---- answers ---- */
 
-static void add(struct job *j, uint8_t *body, size_t slot, enum dtype dtype, uint64_t rows,
-                uint64_t columns)
+void fake_add(struct job *j, uint8_t *body, size_t slot, enum dtype dtype, uint64_t rows,
+              uint64_t columns)
 {
     uint64_t elements = rows * columns;
     uint8_t *at = body + j->result.body_bytes;
@@ -153,9 +154,9 @@ static uint64_t at_least(uint64_t a, uint64_t b)
 
 static void add_hits(struct job *j, uint8_t *body, uint64_t n, uint64_t m)
 {
-    add(j, body, 0, DTYPE_UINT64, n, m);
-    add(j, body, 1, DTYPE_FLOAT32, n, m);
-    add(j, body, 2, DTYPE_UINT32, n, 1);
+    fake_add(j, body, 0, DTYPE_UINT64, n, m);
+    fake_add(j, body, 1, DTYPE_FLOAT32, n, m);
+    fake_add(j, body, 2, DTYPE_UINT32, n, 1);
 }
 
 static void answer_hits(struct job *j, uint8_t *body, uint64_t m)
@@ -171,22 +172,22 @@ static void answer_similarity(struct job *j, uint8_t *body)
                  : q->filter_ids.dtype != DTYPE_NONE ? at_most(q->filter_ids.rows, 3)
                                                      : 3;
     if (!q->has_threshold) {
-        if (!in_line) add(j, body, 0, DTYPE_UINT64, n, 1);
-        add(j, body, 1, DTYPE_FLOAT32, q->queries.rows, n);
+        if (!in_line) fake_add(j, body, 0, DTYPE_UINT64, n, 1);
+        fake_add(j, body, 1, DTYPE_FLOAT32, q->queries.rows, n);
         return;
     }
-    add(j, body, 0, DTYPE_UINT64, q->queries.rows, 1); /* one match each */
-    add(j, body, 1, DTYPE_FLOAT32, q->queries.rows, 1);
-    add(j, body, 2, DTYPE_UINT64, q->queries.rows + 1, 1);
+    fake_add(j, body, 0, DTYPE_UINT64, q->queries.rows, 1); /* one match each */
+    fake_add(j, body, 1, DTYPE_FLOAT32, q->queries.rows, 1);
+    fake_add(j, body, 2, DTYPE_UINT64, q->queries.rows + 1, 1);
 }
 
 static void answer_fetch(struct job *j, uint8_t *body)
 {
     bool by_ids = j->request.ids.dtype != DTYPE_NONE;
     uint64_t n = by_ids ? j->request.ids.rows : at_most(j->request.limit, 3);
-    add(j, body, 0, DTYPE_UINT64, n, 1);
-    if (by_ids) add(j, body, 1, DTYPE_UINT8, n, 1);
-    add(j, body, 2, DTYPE_FLOAT32, n, 4);
+    fake_add(j, body, 0, DTYPE_UINT64, n, 1);
+    if (by_ids) fake_add(j, body, 1, DTYPE_UINT8, n, 1);
+    fake_add(j, body, 2, DTYPE_FLOAT32, n, 4);
 }
 
 /* One node of each set, which is its seed. */
@@ -194,19 +195,19 @@ static void answer_spread(struct job *j, uint8_t *body)
 {
     const struct job_request *q = &j->request;
     uint64_t sets = q->offsets.dtype == DTYPE_NONE ? 1 : q->offsets.rows - 1, n = sets;
-    add(j, body, 0, DTYPE_UINT64, sets + 1, 1);
-    add(j, body, 1, DTYPE_UINT64, n, 1);
-    add(j, body, 2, DTYPE_FLOAT32, n, 1);
-    add(j, body, 3, DTYPE_FLOAT32, n, 1);
-    add(j, body, 4, DTYPE_UINT32, n, 1);
-    add(j, body, 5, DTYPE_UINT32, n, 1);
-    add(j, body, 6, DTYPE_UINT64, sets, 1);
-    add(j, body, 7, DTYPE_UINT64, sets, 1);
-    add(j, body, 8, DTYPE_UINT8, sets, 1);
-    add(j, body, 9, DTYPE_FLOAT32, sets, 3);
+    fake_add(j, body, 0, DTYPE_UINT64, sets + 1, 1);
+    fake_add(j, body, 1, DTYPE_UINT64, n, 1);
+    fake_add(j, body, 2, DTYPE_FLOAT32, n, 1);
+    fake_add(j, body, 3, DTYPE_FLOAT32, n, 1);
+    fake_add(j, body, 4, DTYPE_UINT32, n, 1);
+    fake_add(j, body, 5, DTYPE_UINT32, n, 1);
+    fake_add(j, body, 6, DTYPE_UINT64, sets, 1);
+    fake_add(j, body, 7, DTYPE_UINT64, sets, 1);
+    fake_add(j, body, 8, DTYPE_UINT8, sets, 1);
+    fake_add(j, body, 9, DTYPE_FLOAT32, sets, 3);
     if (!q->spread.paths) return;
-    add(j, body, 10, DTYPE_UINT64, n + 1, 1);
-    add(j, body, 11, DTYPE_UINT64, n, 1);
+    fake_add(j, body, 10, DTYPE_UINT64, n + 1, 1);
+    fake_add(j, body, 11, DTYPE_UINT64, n, 1);
 }
 
 /* Each with one edge. */
@@ -214,15 +215,15 @@ static void answer_nodes(struct job *j, uint8_t *body)
 {
     uint64_t n = j->request.ids.rows;
     j->result.counts[0] = 2;
-    add(j, body, 0, DTYPE_UINT8, n, 1);
-    add(j, body, 1, DTYPE_UINT8, n, 1);
-    add(j, body, 2, DTYPE_FLOAT32, n, 1);
-    add(j, body, 3, DTYPE_UINT32, n, 1);
-    add(j, body, 4, DTYPE_UINT32, n, 1);
+    fake_add(j, body, 0, DTYPE_UINT8, n, 1);
+    fake_add(j, body, 1, DTYPE_UINT8, n, 1);
+    fake_add(j, body, 2, DTYPE_FLOAT32, n, 1);
+    fake_add(j, body, 3, DTYPE_UINT32, n, 1);
+    fake_add(j, body, 4, DTYPE_UINT32, n, 1);
     if (!j->request.edges) return;
-    add(j, body, 5, DTYPE_UINT64, n + 1, 1);
-    add(j, body, 6, DTYPE_UINT64, n, 1);
-    add(j, body, 7, DTYPE_FLOAT32, n, 1);
+    fake_add(j, body, 5, DTYPE_UINT64, n + 1, 1);
+    fake_add(j, body, 6, DTYPE_UINT64, n, 1);
+    fake_add(j, body, 7, DTYPE_FLOAT32, n, 1);
 }
 
 static void answer_change(struct job *j)
@@ -253,40 +254,13 @@ static void answer_holographic(struct job *j, uint8_t *body)
     if (q->names[0][0]) j->result.versions[0] = 5;
     if (q->names[1][0]) j->result.versions[1] = 6;
     if (!q->names[2][0]) {
-        add(j, body, RESULT_HOLOGRAPHIC_ROWS, DTYPE_FLOAT32, n, 4);
+        fake_add(j, body, RESULT_HOLOGRAPHIC_ROWS, DTYPE_FLOAT32, n, 4);
         return;
     }
     j->result.versions[2] = 7;
     j->result.counts[0] = 3;
     j->result.counts[1] = 1;
     j->result.rows = 9;
-}
-
-static void answer_completed(struct job *j, uint8_t *body)
-{
-    static const uint8_t dtypes[RESULTS_Complete] = {1, 3, 4, 1, 2, 1}; /* enum dtype */
-    for (uint32_t i = 0; i < RESULTS_Complete; i++)
-        add(j, body, i, dtypes[i], j->request.queries.rows, i ? 1 : j->request.queries.columns);
-}
-
-/* Of six patterns learned. */
-static void answer_attractor(struct job *j, uint8_t *body)
-{
-    uint64_t n = j->request.queries.rows, compared = j->request.names[1][0] ? n : 0;
-    j->result.counts[0] = j->request.ids.rows + j->request.rows.rows;
-    j->result.counts[1] = 6;
-    j->result.versions[0] = 7;
-    j->result.versions[1] = j->request.names[1][0] ? 5 : 0;
-    if (j->operation == OPERATION_ATTRACTOR_FETCH) add(j, body, 0, DTYPE_FLOAT32, 4, 4);
-    if (j->operation != OPERATION_COMPLETE_ENGINE) return;
-    add(j, body, RESULT_ENGINE_STATES, DTYPE_FLOAT32, n, j->request.queries.columns);
-    add(j, body, RESULT_ENGINE_CONFIDENCES, DTYPE_FLOAT32, n, 1);
-    add(j, body, RESULT_ENGINE_ROUNDS, DTYPE_UINT32, n, 1);
-    add(j, body, RESULT_ENGINE_CONVERGED, DTYPE_UINT8, n, 1);
-    if (!compared) return;
-    add(j, body, RESULT_ENGINE_IDS, DTYPE_UINT64, n, 1);
-    add(j, body, RESULT_ENGINE_COSINES, DTYPE_FLOAT32, n, 1);
-    add(j, body, RESULT_ENGINE_PASSES, DTYPE_UINT8, n, 1);
 }
 
 static void answer_tensors(struct job *j, uint8_t *body)
@@ -306,13 +280,13 @@ static void answer_tensors(struct job *j, uint8_t *body)
         if (q->k)
             answer_hits(j, body, at_most(q->k, 3));
         else
-            add(j, body, 1, DTYPE_FLOAT32, q->ids.rows + q->rows.rows, 1);
+            fake_add(j, body, 1, DTYPE_FLOAT32, q->ids.rows + q->rows.rows, 1);
         break;
     case OPERATION_SIMILARITY: answer_similarity(j, body); break;
     case OPERATION_FETCH: answer_fetch(j, body); break;
-    case OPERATION_NORMS: add(j, body, 0, DTYPE_FLOAT32, q->rows.rows, 1); break;
+    case OPERATION_NORMS: fake_add(j, body, 0, DTYPE_FLOAT32, q->rows.rows, 1); break;
     case OPERATION_WEIGHTED_AVERAGE:
-        add(j, body, 0, DTYPE_FLOAT32, 1, q->rows.dtype ? q->rows.columns : 4);
+        fake_add(j, body, 0, DTYPE_FLOAT32, 1, q->rows.dtype ? q->rows.columns : 4);
         break;
     case OPERATION_BIND:
     case OPERATION_UNBIND:
@@ -320,11 +294,12 @@ static void answer_tensors(struct job *j, uint8_t *body)
     case OPERATION_SUPERPOSE:
     case OPERATION_PERMUTE:
     case OPERATION_RANDOM: answer_holographic(j, body); break;
-    case OPERATION_COMPLETE: answer_completed(j, body); break;
+    case OPERATION_COMPLETE: fake_completed(j, body); break;
     case OPERATION_COMPLETE_ENGINE:
     case OPERATION_ATTRACTOR_LEARN:
     case OPERATION_ATTRACTOR_FETCH:
-    case OPERATION_ATTRACTOR_SET: answer_attractor(j, body); break;
+    case OPERATION_ATTRACTOR_SET: fake_engine(j, body); break;
+    case OPERATION_RECALL: fake_recalled(j, body); break;
     case OPERATION_UPSERT: j->result.counts[0] = j->result.rows = q->ids.rows; break;
     case OPERATION_DELETE:
         j->result.counts[0] = q->ids.rows;
@@ -334,7 +309,7 @@ static void answer_tensors(struct job *j, uint8_t *body)
     case OPERATION_GRAPH_FETCH_NODES: answer_nodes(j, body); break;
     case OPERATION_GRAPH_ADD_WEIGHTS:
         answer_change(j);
-        add(j, body, 0, DTYPE_FLOAT32, q->ids.rows, 1);
+        fake_add(j, body, 0, DTYPE_FLOAT32, q->ids.rows, 1);
         break;
     case OPERATION_GRAPH_ADD_EDGES:
     case OPERATION_GRAPH_ADD_CSR:

@@ -28,6 +28,8 @@ void sample_make_cleanup(struct sample *s);
 /* ---- sample_recall.c ---- */
 void sample_make_complete(struct sample *s);
 void sample_make_complete_masked(struct sample *s);
+void sample_make_recall(struct sample *s);
+void sample_make_recall_ids(struct sample *s);
 
 /* ---- sample_attractor.c ---- */
 void sample_make_attractor_create(struct sample *s);

@@ -404,6 +404,8 @@ static const struct {
     {"complete", sample_make_complete},
     {"complete with a mask", sample_make_complete_masked},
     {"complete_engine", sample_make_complete_engine},
+    {"recall", sample_make_recall},
+    {"recall by id", sample_make_recall_ids},
     {"spread", make_spread},
     {"spread_plain", make_spread_plain},
     {"spread_embeddings", make_spread_embeddings},

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "kernels/canonical.h"
-#include "tests/support/spread_reference.h"
 
 static char text[200];
 
@@ -177,8 +176,7 @@ static bool find_row(void *owner, const uint64_t *ids, size_t count, const float
     return true;
 }
 
-const char *spread_reply_wrong(const struct graph *g, const struct spread_case *c,
-                               const struct spread_reply *r)
+struct spread_answer spread_wanted(const struct graph *g, const struct spread_case *c, uint64_t set)
 {
     struct spread_graph view = graph_view(graph_now(g));
     float decay[SPREAD_HOPS_MAX + 1] = {1};
@@ -196,19 +194,27 @@ const char *spread_reply_wrong(const struct graph *g, const struct spread_case *
         uint32_t node = graph_find(graph_now(g), c->within[i]);
         allowed[node / 64] |= UINT64_C(1) << node % 64;
     }
+    q.seeds = seeds;
+    q.seed_count = seeds_of(g, c, c->offsets ? c->offsets[set] : 0,
+                            c->offsets ? c->offsets[set + 1] : c->seed_count, seeds);
+    struct spread_answer a = spread_reference(&view, &q);
+    free(seeds);
+    free(allowed);
+    return a;
+}
+
+const char *spread_reply_wrong(const struct graph *g, const struct spread_case *c,
+                               const struct spread_reply *r)
+{
+    struct spread_graph view = graph_view(graph_now(g));
     uint64_t sets = c->offsets ? c->sets : 1;
     const char *wrong = r->sets == sets ? NULL : WRONG("%" PRIu64 " sets", r->sets);
     if (!wrong && (r->offsets[0] != 0 || r->offsets[sets] != r->count)) wrong = "offsets";
     if (!wrong && c->how.paths != (r->path_offsets != NULL)) wrong = "whether there are paths";
     for (uint64_t set = 0; set < sets && !wrong; set++) {
-        q.seeds = seeds;
-        q.seed_count = seeds_of(g, c, c->offsets ? c->offsets[set] : 0,
-                                c->offsets ? c->offsets[set + 1] : c->seed_count, seeds);
-        struct spread_answer a = spread_reference(&view, &q);
+        struct spread_answer a = spread_wanted(g, c, set);
         wrong = set_wrong(&view, c, &a, r, set);
         spread_answer_free(&a);
     }
-    free(seeds);
-    free(allowed);
     return wrong;
 }

@@ -10,6 +10,7 @@
 #include "daemon/base/job.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
+#include "tests/support/spread_reference.h"
 
 /* As in SpreadRequest; offsets NULL: one set; activations NULL: all 1; within NULL: all nodes. */
 struct spread_case {
@@ -30,6 +31,10 @@ struct spread_reply {
     const uint32_t *visits, *depths;
     const uint8_t *truncated;
 };
+
+/* What the slow reference leaves of one of the sets; for spread_answer_free. g: as below. */
+struct spread_answer spread_wanted(const struct graph *g, const struct spread_case *c,
+                                   uint64_t set);
 
 /* g: any graph with the same nodes and edges. NULL: r is right; else what is not, in a static
  * text. */

@@ -14,7 +14,7 @@ Test(status, numbers_are_the_wire_s)
     cr_expect_eq(DETAIL_TOO_MANY_COLLECTIONS, 36);
     cr_expect_eq(DETAIL_QUOTA, 37);
     cr_expect_eq(DETAIL_UNKNOWN_GRAPH, 38);
-    cr_expect_eq(DETAIL_BAD_SPARSITY, 63);
+    cr_expect_eq(DETAIL_NO_INVERSE, 54);
 }
 
 Test(status, every_number_has_a_name_of_its_own)
@@ -24,14 +24,16 @@ Test(status, every_number_has_a_name_of_its_own)
         for (int b = STATUS_OK; b < a; b++)
             cr_expect_str_neq(status_name((enum status)a), status_name((enum status)b));
     }
-    for (int a = DETAIL_NONE; a <= DETAIL_BAD_SPARSITY; a++) {
-        cr_expect_str_neq(detail_name((enum detail)a), "?");
+    for (int a = DETAIL_NONE; a < 256; a++) {
+        bool named = strcmp(detail_name((enum detail)a), "?") != 0;
+        cr_expect(named || a > DETAIL_NO_INVERSE, "%d has no name", a);
+        if (!named) continue;
         for (int b = DETAIL_NONE; b < a; b++)
             cr_expect_str_neq(detail_name((enum detail)a), detail_name((enum detail)b));
     }
     cr_expect_str_eq(status_name((enum status)17), "?");
     cr_expect_str_eq(status_name((enum status) - 1), "?");
-    cr_expect_str_eq(detail_name((enum detail)64), "?");
+    cr_expect_str_eq(detail_name((enum detail)256), "?");
     cr_expect_str_eq(detail_name((enum detail) - 1), "?");
 }
 

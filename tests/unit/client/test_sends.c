@@ -38,7 +38,7 @@ static int members(void)
     return !!got.result + !!got.spread + !!got.nodes + (got.upserted && !got.result) +
            !!got.deleted + (got.changed && !got.result) + !!got.collection + !!got.graph +
            !!got.info + !!got.stats + !!got.explanation + !!got.holographic + !!got.completed +
-           !!got.attractor + !!got.learned + !!got.engine_completed;
+           !!got.attractor + !!got.learned + !!got.engine_completed + !!got.recalled;
 }
 
 static const uint64_t ids[4] = {0, 1, 2, 3};
@@ -118,6 +118,9 @@ Test(sends, of_questions)
                                           .beta = 1,
                                           .rounds = 1};
     ANSWERS(ea_complete_send(c, &partial, &how, &id), completed);
+    const ea_recall_question cue = {
+        .collection = "rows", .graph = "links", .cues = values, .cue_count = 1, .dimension = 4};
+    ANSWERS(ea_recall_send(c, &cue, &how, &id), recalled);
     end();
 }
 

@@ -264,13 +264,15 @@ Test(golden, decoder_reads_the_page)
 
 Test(golden, every_code_and_detail_is_on_the_page)
 {
+    enum { DETAIL_LAST = 255 }; /* some numbers are not given away */
     char line[500], want[100];
-    for (unsigned n = 0; n <= DETAIL_BAD_SPARSITY + STATUS_UNAUTHENTICATED; n++) {
-        if (n <= DETAIL_BAD_SPARSITY)
-            snprintf(want, sizeof want, "| %u | %s |", n, detail_name((enum detail)n));
-        else
-            snprintf(want, sizeof want, "| %u | %s |", n - DETAIL_BAD_SPARSITY,
-                     status_name((enum status)(n - DETAIL_BAD_SPARSITY)));
+    for (unsigned n = 0; n <= DETAIL_LAST + STATUS_UNAUTHENTICATED; n++) {
+        bool code = n > DETAIL_LAST;
+        unsigned number = code ? n - DETAIL_LAST : n;
+        const char *name =
+            code ? status_name((enum status)number) : detail_name((enum detail)number);
+        if (strcmp(name, "?") == 0) continue;
+        snprintf(want, sizeof want, "| %u | %s |", number, name);
         FILE *f = fopen("proto/README.md", "r");
         bool found = false;
         while (fgets(line, sizeof line, f))
@@ -278,5 +280,4 @@ Test(golden, every_code_and_detail_is_on_the_page)
         fclose(f);
         cr_assert(found, "no line '%s'", want);
     }
-    cr_assert_str_eq(detail_name((enum detail)(DETAIL_BAD_SPARSITY + 1)), "?");
 }
