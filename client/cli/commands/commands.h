@@ -35,6 +35,7 @@
     COMMAND(graph_show)         \
     COMMAND(graph_remove)       \
     COMMAND(spread)             \
+    COMMAND(recall)             \
     COMMAND(hrr_bind)           \
     COMMAND(hrr_unbind)         \
     COMMAND(hrr_product)        \
