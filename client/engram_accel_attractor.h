@@ -121,8 +121,9 @@ typedef struct ea_engine_completed {
 } ea_engine_completed;
 EA_API void ea_engine_completed_free(ea_engine_completed *r);
 
-/* Completes each cue. INVALID_ARGUMENT: EA_DETAIL_BAD_MASK, or naming the cue EA_DETAIL_TOO_FEW_KNOWN
- * (less than a third of it is known) or a known number that is not finite. */
+/* Completes each cue. INVALID_ARGUMENT: EA_DETAIL_BAD_MASK, or naming the cue
+ * EA_DETAIL_TOO_FEW_KNOWN (less than a third of it is known) or a known number that is not
+ * finite. */
 EA_API ea_status ea_complete_engine(ea_client *c, const ea_engine_question *question,
                                     ea_engine_completed *out);
 EA_API ea_status ea_complete_engine_send(ea_client *c, const ea_engine_question *question,

@@ -23,10 +23,10 @@
  *              rounds; rounds counts the updates, the last one included.
  *     Confidence 0.9f * (1 - float(rounds) / 7).
  *
- * What is 0 in s adds nothing to W s: its products are zeros, and the sum of a partial and a zero is
- * the partial, but for the sign of a sum of nothing else, which the logistic function does not
- * see. (In compensated sums, too; partials are finite, see below.) So W is kept by columns, of which
- * those where s is not 0 are read; a stored column is padded with +0 to vector_stride(d).
+ * What is 0 in s adds nothing to W s: its products are zeros, and the sum of a partial and a zero
+ * is the partial, but for the sign of a sum of nothing else, which the logistic function does not
+ * see. (In compensated sums, too; partials are finite, see below.) So W is kept by columns, of
+ * which those where s is not 0 are read; a stored column is padded with +0 to vector_stride(d).
  *
  * Weights are at most 1 and at least -2^40; numbers of a pattern are finite, and so is its norm.
  * Then |a| < 2^67, and no sum of an update overflows. */

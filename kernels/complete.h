@@ -16,8 +16,8 @@
  *    largest score 1. The rows are added with the shares u_i = complete_share(w_i, norm_i).
  * 3. Sums, in blocks of COMPLETE_BLOCK rows, cut from the first row on, the last one shorter. In a
  *    block:
- *      total, binary64: 32 partials from +0; partial k takes the block's w_i with i = k, k + 32, ...
- *        rising; then the tree of canonical.h (s = 16, 8, 4, 2, 1).
+ *      total, binary64: 32 partials from +0; partial k takes the block's w_i with
+ *        i = k, k + 32, ... rising; then the tree of canonical.h (s = 16, 8, 4, 2, 1).
  *      column c, binary32: runs of COMPLETE_RUN rows. In a run, from +0 and i rising,
  *        p = fma(u_i, x_ic, p); the block's sum is, from +0 and run after run, s = s + p.
  *    The blocks' totals and sums are the leaves of the tree of superpose.h: neighbours are added,

@@ -1,6 +1,6 @@
-/* rounded_sine: the sine of a binary32 number, correctly rounded to binary32. That has one value, so
- * every way to compute it has the same bits; canonical_angle_sine (functions.h) is faster, and at
- * times another of the two nearest numbers.
+/* rounded_sine: the sine of a binary32 number, correctly rounded to binary32. That has one value,
+ * so every way to compute it has the same bits; canonical_angle_sine (functions.h) is faster, and
+ * at times another of the two nearest numbers.
  * Owner:  included by the tables of attractor.h; everything is static inline.
  * Thread: any; no state.
  * Errors: none. Arguments: |x| <= 2^25.3, more than any that a completion has.
@@ -9,9 +9,9 @@
  * and x less the first two, are exact in binary64 (Cody and Waite, "Software manual for the
  * elementary functions", 1980). r is known to 2^-80 and never less than 2^-30, as an enumeration of
  * all arguments in use shows (tests/kernels/test_rounded_sine.c). Taylor's polynomials of sine and
- * cosine then give the result to 2^-51 of it, in binary64. If all numbers within 2^-48 of that round
- * to the same binary32, it is the result; otherwise, about once in 4,000,000 times, all is computed
- * again in pairs of binary64 (Dekker, 1971) to 2^-90 of it, which decides. */
+ * cosine then give the result to 2^-51 of it, in binary64. If all numbers within 2^-48 of that
+ * round to the same binary32, it is the result; otherwise, about once in 4,000,000 times, all is
+ * computed again in pairs of binary64 (Dekker, 1971) to 2^-90 of it, which decides. */
 #ifndef ENGRAM_KERNELS_ROUNDED_SINE_H
 #define ENGRAM_KERNELS_ROUNDED_SINE_H
 

@@ -214,7 +214,8 @@ enum job_state {
 
 struct job;
 
-/* A collection, graph or attractor that a job names, and its place in the line for it (sched/turnstile.h). */
+/* A collection, graph or attractor that a job names, and its place in the line for it
+ * (sched/turnstile.h). */
 struct job_object {
     struct resident *resident; /* NULL: it names none here */
     /* The collection's rows, the graph or the attractor, of a reader as they were when it began and

@@ -1,4 +1,5 @@
-/* operands: what is known of all the replicas that one job reads, and that they come to one card. */
+/* operands: what is known of all the replicas that one job reads, and that they come to one
+ * card. */
 #include "daemon/cards/cards_inside.h"
 
 /* What j reads, without repetition. */

@@ -1,5 +1,5 @@
-/* attractor: create, learn, fetch, set and drop. An attractor has one writer at a time, and one part
- * does everything; a write that is cancelled changes nothing. */
+/* attractor: create, learn, fetch, set and drop. An attractor has one writer at a time, and one
+ * part does everything; a write that is cancelled changes nothing. */
 #include "daemon/base/yield.h"
 #include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"

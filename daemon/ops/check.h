@@ -32,8 +32,8 @@ enum status check_filter_kinds(struct job *j, const char *name);
 enum status check_filter(struct job *j);
 /* k must be `least` to TOPK_K_MAX. */
 enum status check_k(struct job *j, uint32_t least);
-/* The loop leaves longer lists of offsets to the worker that begins the job, which walks them before
- * it follows any of them, and refuses them in the same words. */
+/* The loop leaves longer lists of offsets to the worker that begins the job, which walks them
+ * before it follows any of them, and refuses them in the same words. */
 enum { CHECK_OFFSETS_MAX = 1 << 14 }; /* some 10 us */
 static inline bool check_later(const struct tensor *offsets)
 {

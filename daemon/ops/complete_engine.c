@@ -1,7 +1,7 @@
-/* complete_engine: completion by an attractor (kernels/attractor.h), in three plans that follow each
- * other: sums of the cues with the rows of the dentate matrix, a wave of cues at a time, so that
- * scratch does not grow with them; CA3 for each cue of the wave, and so on with the next wave; and
- * last the nearest stored row of each state, if a collection is named. */
+/* complete_engine: completion by an attractor (kernels/attractor.h), in three plans that follow
+ * each other: sums of the cues with the rows of the dentate matrix, a wave of cues at a time, so
+ * that scratch does not grow with them; CA3 for each cue of the wave, and so on with the next wave;
+ * and last the nearest stored row of each state, if a collection is named. */
 #include <math.h>
 
 #include "daemon/base/yield.h"

@@ -251,8 +251,8 @@ void holographic_rows(const struct holographic *w, const struct operand *o, uint
     *end = list ? w->lists[i + 1] : *first + 1;
 }
 
-/* A row without a number of 2^56 or more has a norm: 16,384 squares of them are below 2^127. That is
- * seen faster than a norm where those are compensated. */
+/* A row without a number of 2^56 or more has a norm: 16,384 squares of them are below 2^127. That
+ * is seen faster than a norm where those are compensated. */
 static bool is_wrong(const struct holographic *w, const float *row, float *padded)
 {
     const uint32_t small = (127 + 56) << 23; /* as a binary32's bits */

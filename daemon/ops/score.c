@@ -57,7 +57,8 @@ static enum status take_result(struct job *j, struct score_plan *w)
     return operation_take_result(j, RESULTS_ScoreCandidates);
 }
 
-/* Finds out how long the longest list is; no list that the loop did not check is followed before. */
+/* Finds out how long the longest list is; no list that the loop did not check is followed
+ * before. */
 static enum status walk_lists(struct job *j, struct score_plan *w)
 {
     const struct tensor *t = &j->request.offsets;

@@ -1,5 +1,5 @@
-/* attractor_write: learning, and weights that are set. Both fill a W of their own, which becomes the
- * newest when they are through. */
+/* attractor_write: learning, and weights that are set. Both fill a W of their own, which becomes
+ * the newest when they are through. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>

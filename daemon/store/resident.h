@@ -1,5 +1,5 @@
-/* resident: the part that a collection, a graph and an attractor have in common: a name in a space, a turnstile,
- * a version, and perhaps a copy on a GPU.
+/* resident: the part that a collection, a graph and an attractor have in common: a name in a space,
+ * a turnstile, a version, and perhaps a copy on a GPU.
  * Owner:  the collection or graph whose first member it is.
  * Thread: the loop; version: the loop, or a writer.
  * Errors: none. */

@@ -116,8 +116,8 @@ struct spread_state {
     _Atomic(uint32_t) *pulled;
     uint32_t pull_parts;
     /* Mode engram, in the level where similarity may take the place of weights: whether it does for
-     * sender i; it uses the memory of depths. Then the parts of a scatter are ranges of edges: where
-     * they begin, by sender and by edge of it; parts + 1 of them. */
+     * sender i; it uses the memory of depths. Then the parts of a scatter are ranges of edges:
+     * where they begin, by sender and by edge of it; parts + 1 of them. */
     uint8_t *similar;
     uint32_t similar_max; /* senders that have been looked at */
     uint32_t *start_edges;

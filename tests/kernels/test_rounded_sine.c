@@ -79,8 +79,8 @@ Test(rounded_sine, is_right_where_the_sine_is_small)
     }
 }
 
-/* A pair whose high part is a tie is rounded by the low part; the sines of whole numbers hardly ever
- * are. */
+/* A pair whose high part is a tie is rounded by the low part; the sines of whole numbers hardly
+ * ever are. */
 Test(rounded_sine, rounds_a_tie_by_its_low_part)
 {
     const double tie = 1.0 + 0x1p-24;
