@@ -1,7 +1,7 @@
 /* engram_accel_attractor: attractors, which learn patterns and complete them from a part, as a
- * model of the hippocampus does. docs/attractors.md says what they are good for, kernels/attractor.h
- * what they compute; engram_accel.h, which includes this header, says who owns what, which threads
- * may call, and what errors mean. */
+ * model of the hippocampus does. docs/attractors.md says what they are good for,
+ * kernels/attractor.h what they compute; engram_accel.h, which includes this header, says who owns
+ * what, which threads may call, and what errors mean. */
 #ifndef ENGRAM_ACCEL_H
 #include "engram_accel.h" /* which includes this one */
 #elif !defined(ENGRAM_ACCEL_ATTRACTOR_H)

@@ -1,6 +1,6 @@
 /* engram_accel_recall: what a memory makes of a cue: what it brings back (docs/recall.md), and
- * completing partial vectors (docs/complete.md). engram_accel.h, which includes this header, says who owns what, which
- * threads may call, and what errors mean. */
+ * completing partial vectors (docs/complete.md). engram_accel.h, which includes this header, says
+ * who owns what, which threads may call, and what errors mean. */
 #ifndef ENGRAM_ACCEL_H
 #include "engram_accel.h" /* which includes this one */
 #elif !defined(ENGRAM_ACCEL_RECALL_H)
@@ -58,8 +58,8 @@ EA_API ea_status ea_complete_send(ea_client *c, const ea_complete_question *ques
 
 /* ---- recall: the nearest rows, and what a spread from them lights up ---- */
 
-/* The rows of a collection, of metric cosine, are the nodes of a graph: an id names both. Set unused
- * members to zero. */
+/* The rows of a collection, of metric cosine, are the nodes of a graph: an id names both. Set
+ * unused members to zero. */
 typedef struct ea_recall_question {
     const char *collection, *graph;
     /* cue_count vectors, or ids of stored rows (an unknown one gives NOT_FOUND) */

@@ -1,6 +1,6 @@
 /* recall: the rows nearest to a cue are the seeds of a spread, and the best of what it touches is
- * the answer (kernels/recall.h, docs/recall.md). One job in stages: a search as knn.c has it, then a
- * spread as spread.c has it, from its seeds. */
+ * the answer (kernels/recall.h, docs/recall.md). One job in stages: a search as knn.c has it, then
+ * a spread as spread.c has it, from its seeds. */
 #include <math.h>
 
 #include "daemon/exec/steps.h"
@@ -77,7 +77,8 @@ static enum status check_seeding(struct job *j)
     return STATUS_OK;
 }
 
-/* What j names is the nodes' embeddings or, in mode engram, the rows that seeds are sought among. */
+/* What j names is the nodes' embeddings or, in mode engram, the rows that seeds are sought
+ * among. */
 static enum status check_embeddings(struct job *j)
 {
     struct job_request *r = &j->request;

@@ -1,5 +1,6 @@
-/* recall_inside: what the stages of a recall share: the cues and their nearest rows (recall_seeds.c),
- * the seeds, from which ops/spread.c spreads, and what is recalled (recall_rank.c, recall_reply.c).
+/* recall_inside: what the stages of a recall share: the cues and their nearest rows
+ * (recall_seeds.c), the seeds, from which ops/spread.c spreads, and what is recalled
+ * (recall_rank.c, recall_reply.c).
  * Owner:  the operation; it lies in the scratch of the first plan, which stays until the end.
  * Thread: as each function says.
  * Errors: in job->failure. */

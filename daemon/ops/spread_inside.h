@@ -22,8 +22,8 @@ struct spread_answerer {
     bool (*set)(void *owner, const struct spread_ask *a, uint64_t set,
                 const struct spread_record *records, uint64_t count, struct arena *keep,
                 struct arena *work, struct spread_set *out);
-    /* A step that makes the reply and goes on with spread_end. Sets that found no memory are undone.
-     * NULL: spread_reply, and such sets are an error. */
+    /* A step that makes the reply and goes on with spread_end. Sets that found no memory are
+     * undone. NULL: spread_reply, and such sets are an error. */
     void (*reply)(struct job *j);
     void *owner;
 };

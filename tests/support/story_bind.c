@@ -1,5 +1,6 @@
 /* Binds of a story, which read two collections, or rows that are sent along, and write one: what is
- * asked, which states they may have read, and what must come of it. The arithmetic is the kernels' own. */
+ * asked, which states they may have read, and what must come of it. The arithmetic is the kernels'
+ * own. */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
