@@ -30,7 +30,7 @@ def check(ok, what):
 
 
 def write_npy(path, code, shape, values):
-    kind = {"f": "<f4", "Q": "<u8"}[code]
+    kind = {"f": "<f4", "Q": "<u8", "B": "|u1"}[code]
     text = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (kind, shape)
     text += " " * (-(len(text) + 11) % 64) + "\n"
     with open(path, "wb") as f:

@@ -15,10 +15,11 @@ def files():
     random.seed(3)
     rows = [random.gauss(0, 1) for _ in range(ROWS * D)]
     write_npy("rows.npy", "f", "(%d, %d)" % (ROWS, D), rows)
-    write_npy("mask.npy", "f", "(1, %d)" % D, [1] * (D // 2) + [0] * (D - D // 2))
-    write_npy("masks.npy", "f", "(%d, %d)" % (ROWS, D),
-              [float(i < D // 3 + r) for r in range(ROWS) for i in range(D)])
-    write_npy("few.npy", "f", "(1, %d)" % D, [1] * (D // 3 - 1) + [0] * (D - D // 3 + 1))
+    write_npy("mask.npy", "B", "(1, %d)" % D, [1] * (D // 2) + [0] * (D - D // 2))
+    write_npy("masks.npy", "B", "(%d, %d)" % (ROWS, D),
+              [7 * (i < D // 3 + r) for r in range(ROWS) for i in range(D)])
+    write_npy("few.npy", "B", "(1, %d)" % D, [1] * (D // 3 - 1) + [0] * (D - D // 3 + 1))
+    write_npy("narrow.npy", "B", "(2, 8)", [1] * 16)
     write_npy("short.npy", "f", "(2, 8)", [1] * 16)
     write_npy("large.npy", "f", "(%d, %d)" % (D, D), [0.5] * (D * D - 1) + [1.5])
 
@@ -101,10 +102,16 @@ def completes(t):
     check(line["id"] is None and "cosine" not in line, "an empty collection: %s" % line)
     check("15 numbers are known, at least 16" in
           t.run("attractor", "complete", "a", "rows.npy", "--mask", "few.npy", code=1).stderr, "few")
-    check("2 x 8" in t.run("attractor", "complete", "a", "rows.npy", "--mask", "short.npy",
+    check("2 x 8" in t.run("attractor", "complete", "a", "rows.npy", "--mask", "narrow.npy",
                            code=4).stderr, "a mask of another shape")
     check("8 columns" in t.run("attractor", "complete", "a", "short.npy", code=1).stderr, "cues")
     t.run("attractor", "complete", "a", code=2)
+    same = t.json("complete", "stored", "rows.npy", "--rule", "engine", "--attractor", "a", "--mask",
+                  "masks.npy")
+    check(same == lines, "complete --rule engine")
+    for words in (["--rule", "engine"], ["--attractor", "a"],
+                  ["--rule", "engine", "--attractor", "a", "--beta", "3"], ["--rule", "none"]):
+        t.run("complete", "stored", "rows.npy", *words, code=2)
 
 
 def main():

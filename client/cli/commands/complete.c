@@ -1,5 +1,6 @@
 /* complete: the whole of what a cue has a part of. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/commands/engine_cues.h"
 #include "client/cli/commands/queries.h"
 #include "client/cli/files/npy_write.h"
 #include "client/cli/text/format.h"
@@ -15,7 +16,8 @@
 #define REPLY_BYTES (16u << 20) /* progress shows, and this process's memory is bounded */
 
 struct complete_command {
-    const char *name, *cues_path, *mask_path, *names_path, *out;
+    const char *name, *cues_path, *mask_path, *names_path, *out, *attractor;
+    bool engine, modern; /* the rule; an option that only the modern one has was given */
     float beta;
     uint32_t rounds;
     bool unit;
@@ -31,11 +33,23 @@ struct complete_command {
     uint64_t done, converged;
 };
 
-enum { OPTION_RULE = 0x500, OPTION_BETA, OPTION_MASK, OPTION_UNIT, OPTION_ROUNDS, OPTION_NAMES };
+enum {
+    OPTION_RULE = 0x500,
+    OPTION_BETA,
+    OPTION_MASK,
+    OPTION_UNIT,
+    OPTION_ROUNDS,
+    OPTION_NAMES,
+    OPTION_ATTRACTOR
+};
 
 static const struct argp_option complete_options[] = {
     {"rule", OPTION_RULE, "RULE", 0,
-     "modern: the mean of the rows, weighted by their likeness to the cue (the default)", 0},
+     "modern: the mean of the rows, weighted by their likeness to the cue (the default); engine: "
+     "by "
+     "--attractor, as attractor complete does",
+     0},
+    {"attractor", OPTION_ATTRACTOR, "NAME", 0, "With --rule=engine: the attractor", 0},
     {"beta", OPTION_BETA, "B", 0,
      "How much likeness weighs, 1e-6 to 1e6: the larger, the nearer to the best row alone "
      "(default: 32, which suits --unit)",
@@ -57,17 +71,26 @@ static error_t complete_parse(int key, char *text, struct argp_state *state)
     struct complete_command *o = state->input;
     switch (key) {
     case OPTION_RULE:
-        if (strcmp(text, "modern") != 0)
-            argp_error(state, "--rule: there is no rule '%s'; modern is one", text);
+        o->engine = strcmp(text, "engine") == 0;
+        if (!o->engine && strcmp(text, "modern") != 0)
+            argp_error(state, "--rule: there is no rule '%s'; modern and engine are", text);
         break;
-    case OPTION_BETA: o->beta = (float)cli_argument_number(state, "--beta", text, 1e-6, 1e6); break;
+    case OPTION_ATTRACTOR: o->attractor = text; break;
+    case OPTION_BETA:
+        o->beta = (float)cli_argument_number(state, "--beta", text, 1e-6, 1e6);
+        o->modern = true;
+        break;
     case OPTION_MASK: o->mask_path = text; break;
-    case OPTION_UNIT: o->unit = true; break;
+    case OPTION_UNIT: o->unit = o->modern = true; break;
     case OPTION_ROUNDS:
         o->rounds = (uint32_t)cli_argument_u64(state, "--rounds", text, 1, EA_COMPLETE_ROUNDS_MAX);
+        o->modern = true;
         break;
     case 'o': o->out = text; break;
-    case OPTION_NAMES: o->names_path = text; break;
+    case OPTION_NAMES:
+        o->names_path = text;
+        o->modern = true;
+        break;
     case ARGP_KEY_ARG:
         if (state->arg_num == 0)
             o->name = text;
@@ -78,6 +101,10 @@ static error_t complete_parse(int key, char *text, struct argp_state *state)
         break;
     case ARGP_KEY_END:
         if (!o->cues_path) argp_error(state, "the collection's NAME and CUES are needed");
+        if (o->engine != (o->attractor != NULL))
+            argp_error(state, "--rule=engine and --attractor go together");
+        if (o->engine && o->modern)
+            argp_error(state, "--beta, --unit, --rounds and --names are for --rule=modern");
         break;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -222,6 +249,12 @@ static int complete_run(struct cli *cli, const struct command *self, int argc, c
 {
     struct complete_command o = {.beta = 32, .rounds = 10};
     cli_parse(cli, self, &o, argc, argv);
+    if (o.engine)
+        return engine_cues_run(cli, &(struct engine_cues){.attractor = o.attractor,
+                                                          .cues_path = o.cues_path,
+                                                          .collection = o.name,
+                                                          .mask_path = o.mask_path,
+                                                          .out = o.out});
     int code = open_all(&o, cli);
     if (!code) code = ask_all(&o, cli);
     npy_writer_abandon(&o.writer);

@@ -1,0 +1,140 @@
+/* bench_attractor: completions by an attractor of 768 dimensions with 50 patterns, 256 numbers of
+ * each cue known, over a daemon's socket.
+ *
+ *   bench_attractor SOCKET [--runs N]   a table: batches of 1, 8, 64 and 1,000
+ *   bench_attractor SOCKET --serve      for bench_attractor_peers.py: reads lines of COUNT REPEATS,
+ *                                       prints the seconds of one: the clock's, the daemon's own
+ *                                       (run_ns) and its processors' */
+#include <dirent.h>
+#include <string.h>
+
+#include "client/engram_accel.h"
+#include "tests/bench/bench.h"
+
+enum { DIMENSION = 768, KNOWN = 256, PATTERNS = 50, CUES_MAX = 1000 };
+
+struct rig {
+    ea_client *client;
+    uint32_t daemon;
+    float *cues;
+    uint8_t mask[DIMENSION];
+    ea_engine_completed result;
+};
+
+static void need(struct rig *r, ea_status status, const char *what)
+{
+    if (status) bench_fail(what, ea_error_text(r->client));
+}
+
+/* Of all threads of the daemon, so far. */
+static double daemon_cpu_s(const struct rig *r)
+{
+    char path[96];
+    double all = 0;
+    snprintf(path, sizeof path, "/proc/%u/task", r->daemon);
+    DIR *tasks = opendir(path);
+    for (struct dirent *d; tasks && (d = readdir(tasks));) {
+        snprintf(path, sizeof path, "/proc/%u/task/%.16s/schedstat", r->daemon, d->d_name);
+        FILE *f = d->d_name[0] == '.' ? NULL : fopen(path, "r");
+        double ns = 0;
+        if (f && fscanf(f, "%lf", &ns) == 1) all += ns;
+        if (f) fclose(f);
+    }
+    if (tasks) closedir(tasks);
+    return all * 1e-9;
+}
+
+static void rig_open(struct rig *r, const char *socket)
+{
+    ea_options options = {.socket_path = socket, .timeout_us = EA_NO_TIMEOUT};
+    ea_info info;
+    uint64_t seed = 1;
+    memset(r, 0, sizeof *r);
+    if (ea_open(&options, &r->client)) bench_fail(socket, "no handle");
+    need(r, ea_get_info(r->client, &info), socket);
+    r->daemon = info.process_id;
+    r->cues = malloc(sizeof *r->cues * DIMENSION * CUES_MAX);
+    if (!r->cues) bench_fail("cues", "out of memory");
+    for (size_t i = 0; i < (size_t)DIMENSION * CUES_MAX; i++)
+        r->cues[i] = bench_random_float(&seed);
+    memset(r->mask, 1, KNOWN);
+    (void)ea_attractor_drop(r->client, "bench");
+    need(r,
+         ea_attractor_create(r->client, "bench", &(ea_attractor_shape){.dimension = DIMENSION},
+                             NULL),
+         "create");
+    const ea_learn_question learn = {
+        .attractor = "bench", .rows = r->cues, .count = PATTERNS, .dimension = DIMENSION};
+    need(r, ea_attractor_learn(r->client, &learn, NULL), "learn");
+}
+
+struct seconds {
+    double clock, run, cpu;
+};
+
+static struct seconds ask(struct rig *r, uint64_t count, uint64_t repeats)
+{
+    const ea_engine_question q = {.attractor = "bench",
+                                  .cues = r->cues,
+                                  .count = count,
+                                  .dimension = DIMENSION,
+                                  .mask = r->mask,
+                                  .mask_rows = 1};
+    struct seconds s = {bench_now_s(), 0, daemon_cpu_s(r)};
+    for (uint64_t i = 0; i < repeats; i++) {
+        need(r, ea_complete_engine(r->client, &q, &r->result), "complete");
+        s.run += (double)r->result.meta->run_ns * 1e-9;
+    }
+    double n = (double)repeats;
+    return (struct seconds){(bench_now_s() - s.clock) / n, s.run / n,
+                            (daemon_cpu_s(r) - s.cpu) / n};
+}
+
+static void serve(struct rig *r)
+{
+    unsigned long long count, repeats;
+    puts("ready");
+    fflush(stdout);
+    while (scanf("%llu %llu", &count, &repeats) == 2 && count <= CUES_MAX) {
+        struct seconds s = ask(r, count, repeats);
+        printf("%.9f %.9f %.9f\n", s.clock, s.run, s.cpu);
+        fflush(stdout);
+    }
+}
+
+static void table(struct rig *r, size_t runs)
+{
+    static const uint64_t counts[] = {1, 8, 64, 1000};
+    double *clock = malloc(runs * sizeof *clock), *cpu = malloc(runs * sizeof *cpu);
+    if (!clock || !cpu) bench_fail("runs", "out of memory");
+    printf("completion, %d dimensions, %d known; milliseconds\n%8s %10s %10s %12s\n", DIMENSION,
+           KNOWN, "cues", "p50", "p99", "cpu");
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        ask(r, counts[i], 1);
+        for (size_t k = 0; k < runs; k++) {
+            struct seconds s = ask(r, counts[i], 1);
+            clock[k] = s.clock;
+            cpu[k] = s.cpu;
+        }
+        double middle = bench_percentile(clock, runs, 50), late = bench_percentile(clock, runs, 99);
+        printf("%8llu %10.3f %10.3f %12.3f\n", (unsigned long long)counts[i], middle * 1e3,
+               late * 1e3, bench_percentile(cpu, runs, 50) * 1e3);
+    }
+    free(clock);
+    free(cpu);
+}
+
+int main(int argc, char **argv)
+{
+    struct rig r;
+    if (argc < 2) bench_fail("usage", "bench_attractor SOCKET [--serve | --runs N]");
+    rig_open(&r, argv[1]);
+    if (argc == 3 && strcmp(argv[2], "--serve") == 0)
+        serve(&r);
+    else
+        table(&r, argc == 4 && strcmp(argv[2], "--runs") == 0 ? strtoul(argv[3], NULL, 10) : 50);
+    ea_engine_completed_free(&r.result);
+    free(r.cues);
+    ea_close(r.client);
+    return 0;
+}
