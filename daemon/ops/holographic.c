@@ -10,9 +10,15 @@
 #include "kernels/canonical.h"
 #include "kernels/hrr.h"
 
-/* A part is so many numbers of operands, some tenths of a millisecond if they are transformed, and
- * if they are summed. */
-enum { CHECKED = 64, PART_NUMBERS = 1 << 15, PART_SUMMED = 1 << 18, PART_RESULTS_MIN = 8 };
+/* A part is so many numbers of operands, and takes so many products of numbers: some tenths of a
+ * millisecond at most. Sums are read as fast as memory gives them. */
+enum {
+    CHECKED = 64,
+    PART_NUMBERS = 1 << 15,
+    PART_PRODUCTS = 1 << 20,
+    PART_SUMMED = 1 << 18,
+    PART_RESULTS_MIN = 8
+};
 
 /* ---------------------------------------------------------------- the request alone */
 
@@ -141,15 +147,20 @@ uint32_t holographic_dimension(const struct job *j, const struct holographic_kin
     return kind->operands ? dimension_of(&a) : j->request.dimension;
 }
 
-/* Returns what binding a pair costs, in products of rows: three transforms of N log2 N operations,
- * where N is more than twice the dimension if that has no plan of its own; 16 at 1,024. */
-static uint64_t transform_products(uint32_t dimension)
+/* Returns what a row costs, in products of rows; a number's product takes 0.1 ns. Binding a pair is
+ * three transforms of N log2 N operations, where N is more than twice the dimension if that has no
+ * plan of its own; half of it a row of a list. */
+static uint64_t row_products(const struct holographic_kind *kind, uint32_t dimension)
 {
-    if (dimension < 1 || dimension > HRR_DIMENSION_MAX) return 1; /* it will be refused */
+    enum { TRANSFORM_BESIDE = 6000 };
+    if (dimension < 1 || dimension > VECTOR_DIMENSION_MAX) return 1; /* it will be refused */
+    uint64_t stride = vector_stride(dimension);
+    if (!kind->transforms) return kind->products + kind->beside / stride;
     uint64_t length = hrr_length(dimension), octaves = 0;
     while (UINT64_C(1) << octaves < length)
         octaves++;
-    return 8 * length * octaves / (5 * (uint64_t)dimension);
+    uint64_t numbers = 5 * length * octaves / 4 + TRANSFORM_BESIDE;
+    return numbers / stride / (kind->lists ? 2 : 1);
 }
 
 void holographic_work(const struct job *j, const struct holographic_kind *kind, struct work *w)
@@ -160,9 +171,7 @@ void holographic_work(const struct job *j, const struct holographic_kind *kind, 
     w->stride = (uint32_t)vector_stride(dimension);
     w->queries = 1;
     w->rows = kind->lists ? a.count : results;
-    uint64_t products = kind->products;
-    if (kind->transforms) products = transform_products(dimension) / (kind->lists ? 2 : 1);
-    w->pairs = work_times(w->rows, products);
+    w->pairs = work_times(w->rows, row_products(kind, dimension));
     w->unbounded = holographic_into(j, kind) != NULL; /* a write may have to copy */
     w->bytes_out = w->unbounded ? 0 : work_times(results, w->stride * sizeof(float));
 }
@@ -420,9 +429,11 @@ static enum status take_memory(struct job *j, struct holographic *w)
 
 static uint64_t results_of_a_part(const struct holographic *w)
 {
+    bool sums = w->kind->lists && !w->kind->transforms;
     uint64_t rows = w->kind->lists ? w->operands[0].count / w->count + 1 : 1;
-    uint64_t numbers = w->kind->lists && !w->kind->transforms ? PART_SUMMED : PART_NUMBERS;
-    uint64_t results = numbers / (w->dimension * rows);
+    uint64_t cost = row_products(w->kind, w->dimension) * vector_stride(w->dimension) * rows;
+    uint64_t results = (sums ? PART_SUMMED : PART_NUMBERS) / (w->dimension * rows);
+    if (!sums) results = smaller(results, PART_PRODUCTS / cost);
     uint64_t least = w->kind->lists ? 1 : PART_RESULTS_MIN;
     return results < least ? least : results;
 }

@@ -34,6 +34,7 @@ struct holographic_kind {
     bool checks;       /* make looks for wrong rows itself, with holographic_find_wrong */
     bool transforms;   /* rows are transformed (hrr.h), which sets what they cost */
     uint32_t products; /* otherwise: what a row costs, in products of rows; at least 1 */
+    uint32_t beside;   /* and what any row costs besides, in products of numbers */
     /* What a GPU makes of pairs of operands; NULL: it has no kernel of this operation. */
     enum hrr_form (*form)(const struct job_request *r);
     /* Takes what all workers need; may be NULL. Fails as a step of a plan does. */

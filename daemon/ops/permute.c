@@ -18,6 +18,9 @@ static uint64_t permute_make(struct holographic *w, uint64_t first, uint64_t cou
     return count;
 }
 
-static const struct holographic_kind permute_kind = {
-    .operands = 1, .products = 1, .scratch_bytes = permute_scratch_bytes, .make = permute_make};
+static const struct holographic_kind permute_kind = {.operands = 1,
+                                                     .products = 1,
+                                                     .beside = 256,
+                                                     .scratch_bytes = permute_scratch_bytes,
+                                                     .make = permute_make};
 HOLOGRAPHIC_OPERATION(permute)

@@ -159,6 +159,7 @@ static const struct holographic_kind superpose_kind = {
     .may_overflow = true,
     .checks = true,
     .products = 1,
+    .beside = 256,
     .begin = superpose_begin,
     .scratch_bytes = superpose_scratch_bytes,
     .make = superpose_make,

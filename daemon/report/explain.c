@@ -66,7 +66,7 @@ static struct work plain_work(enum operation operation, uint64_t queries, uint64
         break;
     case COST_BIND:      /* rows that come, pair by pair */
         w.listed = true; /* more of them are more bytes */
-        w.pairs = rows * 16;
+        w.pairs = rows * 20;
         w.queries = 1;
         w.bytes_in = 2 * rows * DIMENSION * sizeof(float);
         w.bytes_out = w.bytes_in / 2;

@@ -79,7 +79,7 @@ static void spread_start(struct cost_model *m, enum operation operation, double 
 static void holographic_start(struct cost_model *m, double readers)
 {
     double n = m->workers;
-    const double bind[COST_FEATURES] = {0.7e3, 0.02 / readers, 0.12 / n, 0, 0.03, 0, 12e3};
+    const double bind[COST_FEATURES] = {0.7e3, 0.02 / readers, 0.14 / n, 0, 0.03, 0, 12e3};
     const double sums[COST_FEATURES] = {0.7e3, 0.06 / readers, 0.02 / n, 0, 0.03, 0.3 / n, 8e3};
     const double bytes[COST_FEATURES] = {0.5e3, 0.02 / readers, 0.1 / n, 0, 0.07, 0, 25e3};
     line_start(&m->lines[0][COST_BIND], bind);
