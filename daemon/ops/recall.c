@@ -141,16 +141,19 @@ static void spread_from_seeds(struct job *j)
     struct recall *w = recall_seeking(j);
     struct job_request *r = &j->request;
     uint64_t seeds = w->seed_offsets[w->list_count];
+    struct work expected = {0};
     r->ids = column(DTYPE_UINT64, seeds, w->seed_ids);
     r->weights = column(DTYPE_FLOAT32, seeds, w->seed_activations);
     r->offsets = column(DTYPE_UINT64, w->list_count + 1, w->seed_offsets);
     r->k = 0;
     r->spread.begun_ns = j->received_ns;
+    spread_estimate(j, w->list_count, seeds, &expected);
     j->plan = (struct job_plan){.before = j->plan.scratch};
     if (operation_spread.plan(j)) return;
     struct spread_job *s = spread_of(j);
     s->ask.seed_nodes = w->seed_nodes;
     s->answerer = (struct spread_answerer){recall_rank, recall_reply, w};
+    s->edges_expected = expected.pairs;
     j->step = steps_begin_next_plan;
 }
 

@@ -28,6 +28,7 @@ enum status spread_begin(struct job *j, uint64_t more)
     w.keep = scratch_at(j, arenas);
     w.work = w.keep + j->worker_count;
     w.more = scratch_at(j, own);
+    w.edges_expected = j->ticket.work.pairs;
     *spread_of(j) = w;
     return STATUS_OK;
 }
@@ -244,13 +245,6 @@ static void set_part(struct job *j, uint32_t part, uint32_t worker)
     } while (w->lanes && first + w->part_sets < sets && !is_cancelled(j));
 }
 
-/* Edges that it is likely to follow. */
-static uint64_t pairs_of(const struct job *j)
-{
-    const struct work *w = &j->ticket.work;
-    return w->after.operation ? w->after.pairs : w->pairs;
-}
-
 /* A part has as many sets as make waking a worker worth it: some 20 us. A set without edges takes
  * as long as SET_EDGES edges. If workspaces are so large that fewer are kept than there are
  * workers, there are only as many parts as are kept, or as justify new workspaces; each part then
@@ -259,7 +253,7 @@ static struct job_parts parts_of_sets(struct job *j)
 {
     enum { PART_EDGES = 1 << 10, SET_EDGES = 64, NEW_SPACE_EDGES = 1 << 20 };
     struct spread_job *w = spread_of(j);
-    uint64_t sets = w->ask.set_count, pairs = pairs_of(j);
+    uint64_t sets = w->ask.set_count, pairs = w->edges_expected;
     uint64_t each = pairs / sets + SET_EDGES, lanes = graph_workspaces_kept(j->graph);
     w->part_sets = each >= PART_EDGES ? 1 : smaller(sets, PART_EDGES / each);
     uint64_t parts = pieces_of(sets, w->part_sets);
@@ -401,13 +395,22 @@ static void spread_finish(struct job *j)
     spread_step(j);
 }
 
+/* True if one worker is sooner through it than all would be, which wait for each other at the end of
+ * each step. */
+static bool is_short(const struct job *j)
+{
+    enum { FEW_EDGES = 1 << 14 };
+    const struct spread_job *w = spread_of(j);
+    if (w->answerer.reply) return w->edges_expected <= FEW_EDGES;
+    return work_is_brief(&j->ticket.work);
+}
+
 static enum status spread_cpu_prepare(struct job *j)
 {
     struct spread_job *w = spread_of(j);
     enum status st = spread_prepare(j);
     if (st) return st;
-    if (w->ask.set_count == 1 && j->worker_count > 1 && !j->on_trial &&
-        !work_is_brief(&j->ticket.work))
+    if (w->ask.set_count == 1 && j->worker_count > 1 && !j->on_trial && !is_short(j))
         return begin_rounds(j);
     struct job_parts sets = parts_of_sets(j);
     j->plan.run_part = sets.run;

@@ -35,6 +35,7 @@ struct spread_job {
     void *more;                /* private to the backend */
     struct spread_answerer answerer;
     void (*after)(struct job *j); /* the step that follows the reply */
+    uint64_t edges_expected;      /* that it will follow, of all sets */
     bool prepared;                /* the members below are set */
     bool again;                   /* sets that found no memory are run once more */
     _Atomic int refused;          /* enum status: why there was no memory */
