@@ -94,6 +94,15 @@ static uint64_t held_by_others(const struct cards *g, const struct card_replica 
     return bytes;
 }
 
+uint64_t build_space_bytes_max(const struct cards *g, const struct card_replica *r)
+{
+    uint64_t max = r->resident->space->vram_bytes_max, elsewhere = 0;
+    for (const struct card_replica *o = g->replicas; o && max; o = o->next)
+        if (o->space == r->space && o->number && o->card != r->card) elsewhere += bytes_held(o);
+    if (!max) return 0;
+    return max > elsewhere ? max - elsewhere : 1;
+}
+
 /* Returns the least recently used other replica of the space; NULL: it has none. */
 static struct card_replica *oldest_other(const struct cards *g, const struct card_replica *but)
 {

@@ -197,6 +197,9 @@ static inline uint64_t build_mapped(uint64_t bytes)
 
 /* Returns the VRAM of a collection's rows, norms and ids, or of a graph's parts, each mapped
  * separately. */
+/* Returns what r's space may have on r's card, by its quota and what it has on others; 0: any
+ * bytes. */
+uint64_t build_space_bytes_max(const struct cards *g, const struct card_replica *r);
 uint64_t build_rows_bytes(const struct resident *of);
 uint64_t build_graph_bytes(const struct resident *of);
 /* Gives orders for up to about bytes_max, at most orders_max orders. False: there is no memory, or

@@ -27,6 +27,37 @@ uint64_t replica_shared(const struct replica *r)
     return bytes;
 }
 
+/* ---- what a space has ---- */
+
+/* *second: some replica has a second version. */
+static uint64_t space_bytes(const struct gpu *g, uint32_t space, bool *second)
+{
+    uint64_t bytes = 0;
+    *second = false;
+    for (const struct replica *r = g->replicas.oldest; r; r = r->newer) {
+        if (r->space != space) continue;
+        bytes += replica_bytes(r) + (r->former ? replica_bytes(r->former) : 0);
+        *second |= r->former != NULL;
+    }
+    return bytes;
+}
+
+uint64_t replica_space_left(const struct gpu *g, const struct replica *r)
+{
+    bool second;
+    if (!r->space_bytes_max) return UINT64_MAX;
+    uint64_t bytes = space_bytes(g, r->space, &second);
+    return bytes < r->space_bytes_max ? r->space_bytes_max - bytes : 0;
+}
+
+bool replica_may_grow(const struct gpu *g, const struct replica *r, uint64_t more)
+{
+    bool second;
+    if (!r->space_bytes_max || !more) return true;
+    uint64_t bytes = space_bytes(g, r->space, &second);
+    return !second || bytes + more <= r->space_bytes_max;
+}
+
 /* ---- the list by last use ---- */
 
 static void list_remove(struct replicas *all, struct replica *r)

@@ -37,6 +37,12 @@ void replica_account(struct gpu *g, const struct replica *r, uint64_t before);
 
 /* Returns the VRAM that it has mapped, without what it shares with its former version. */
 uint64_t replica_bytes(const struct replica *r);
+
+/* Returns how many bytes more r's space may have here for a second version of r. */
+uint64_t replica_space_left(const struct gpu *g, const struct replica *r);
+/* True if r may have `more` bytes: a second version, of r or of another replica of its space, never
+ * makes all of them together more than the space may have. */
+bool replica_may_grow(const struct gpu *g, const struct replica *r, uint64_t more);
 uint64_t replica_shared(const struct replica *r);
 struct cuda_rows replica_rows(const struct replica *r);
 static inline const uint64_t *replica_ids(const struct replica *r)

@@ -21,12 +21,17 @@ static enum device_result fork_range(struct gpu *g, struct replica *r, struct re
     uint64_t more = bytes > from->bytes ? bytes - from->bytes : 0;
     if (g->ops->range_moves(g->device)) more = bytes;
     enum device_result result;
+    /* to evict other spaces' replicas would not help */
+    if (more + replica_bytes(next) > replica_space_left(g, r)) return DEVICE_NO_MEMORY;
     do {
         result = DEVICE_NO_MEMORY;
         uint64_t before = replica_bytes(next);
         if (more <= budget_left(g)) result = g->ops->range_fork(g->device, from, bytes, stream, to);
         replica_account(g, next, before);
     } while (result == DEVICE_NO_MEMORY && evict_oldest(g, r));
+    /* the device may have given more than was asked for */
+    if (result == DEVICE_OK && replica_bytes(next) > replica_space_left(g, r))
+        return DEVICE_NO_MEMORY;
     if (result != DEVICE_OK || to->bytes <= from->bytes) return result;
     return g->ops->clear(g->device, to->base + from->bytes, to->bytes - from->bytes, stream);
 }
@@ -55,10 +60,12 @@ enum device_result replica_own(struct gpu *g, struct replica *r, int range, uint
     struct device_range *its = &r->ranges[range];
     if (!its->shared) return DEVICE_OK;
     enum device_result result;
+    uint64_t left, room;
     do {
         uint64_t before = replica_bytes(r);
-        result = g->ops->range_own(g->device, its, first, bytes, budget_left(g), stream);
+        left = replica_space_left(g, r), room = budget_left(g);
+        result = g->ops->range_own(g->device, its, first, bytes, left < room ? left : room, stream);
         replica_account(g, r, before);
-    } while (result == DEVICE_NO_MEMORY && evict_oldest(g, r));
+    } while (result == DEVICE_NO_MEMORY && left >= room && evict_oldest(g, r));
     return result;
 }

@@ -18,7 +18,8 @@ struct replica {
     uint64_t version; /* 0: not complete */
     bool torn;        /* an upload failed: only a complete new upload helps */
     uint32_t space;
-    uint32_t dimension; /* of its rows; 0: it is a graph's replica */
+    uint64_t space_bytes_max; /* as its newest order says; 0: any bytes */
+    uint32_t dimension;       /* of its rows; 0: it is a graph's replica */
     uint64_t rows;
     /* rows whose norms are missing: computed when the replica is complete */
     uint64_t no_norm_first, no_norm_end;

@@ -20,6 +20,7 @@ static bool rows_read(struct gpu *g, struct task *t, struct upload *out)
         .dimension = u->dimension,
         .fresh = u->fresh,
         .round = u->round,
+        .space_bytes_max = u->space_bytes_max,
         .room = replica_room_of_rows(g, u->dimension, u->row_count),
         .places = {{RANGE_ROWS, u->first * row_bytes, u->count * row_bytes},
                    {RANGE_IDS, u->first * sizeof(uint64_t), u->count * sizeof(uint64_t)},
@@ -77,6 +78,7 @@ static enum order_result find(struct gpu *g, struct task *t, const struct upload
     if (r && u->fresh) replica_drop(g, r);
     if (u->fresh) r = replica_make(g, o->replica, o->space, u->dimension);
     if (!r) return RESULT_NO_MEMORY;
+    r->space_bytes_max = u->space_bytes_max;
     *out = r;
     return RESULT_OK;
 }
@@ -115,10 +117,20 @@ static bool step_aside(struct gpu *g, struct task *t, const struct upload *u, st
     return false;
 }
 
+/* Returns how many bytes more r would have in that room. */
+static uint64_t growth_of(const struct replica *r, const struct replica_room *room)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < RANGES_MAX; i++)
+        if (room->bytes[i] > r->ranges[i].bytes) bytes += room->bytes[i] - r->ranges[i].bytes;
+    return bytes;
+}
+
 /* Takes VRAM for what the order brings. */
 static enum device_result fit(struct gpu *g, struct task *t, const struct upload *u, bool *wait)
 {
     struct replica *r = t->replica;
+    if (!replica_may_grow(g, r, growth_of(r, &u->room))) return DEVICE_NO_MEMORY;
     enum device_result result = replica_fit(g, r, &u->room, t->lane->stream, wait);
     for (uint32_t i = 0; result == DEVICE_OK && !*wait && i < u->place_count; i++)
         result = replica_own(g, r, u->places[i].range, u->places[i].first, u->places[i].bytes,

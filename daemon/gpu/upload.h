@@ -17,6 +17,7 @@ struct upload {
     uint32_t dimension; /* 0: of a graph */
     bool fresh;
     uint32_t round;
+    uint64_t space_bytes_max;
     struct replica_room room;
     struct upload_place {
         int range;

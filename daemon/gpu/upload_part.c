@@ -82,6 +82,7 @@ bool upload_part_read(struct gpu *g, struct task *t, struct upload *out)
     t->in.move_count = 1;
     *out = (struct upload){.fresh = p->fresh,
                            .round = p->round,
+                           .space_bytes_max = p->space_bytes_max,
                            .room = room_of(g, p),
                            .places = {{(int)p->part, p->first, p->count}},
                            .place_count = 1};

@@ -45,6 +45,9 @@ struct order_upload {
     /* Uploads of one round stand on each other: if one was answered with NO_VERSION, so are those
      * that follow. 0: of none. */
     uint32_t round, reserved;
+    /* what the space's replicas on this card may have as long as one of them has a second version;
+     * 0: any bytes */
+    uint64_t space_bytes_max;
 };
 
 /* Sets bytes [first, first + count) of one array of a graph's replica to what lies at `bytes`. The
@@ -68,6 +71,7 @@ struct order_upload_part {
     uint64_t bytes; /* their place */
     uint64_t part_bytes[ORDER_PARTS_MAX];
     uint32_t round, reserved; /* as in order_upload */
+    uint64_t space_bytes_max; /* likewise */
 };
 
 /* A spread: kernels/spread.h's struct spread_question for each of set_count seed sets. The records
@@ -245,8 +249,8 @@ enum order_result {
     RESULT_ERROR = 4,     /* this order alone failed on the device; others go on */
     RESULT_REFUSED = 5,   /* the GPU process found the order invalid */
     RESULT_BAD_ROW = 6,   /* completion.number says which of the rows that came, or which pair */
-    /* UPLOAD: a request that is under way needs the version that is there, and there is no VRAM for
-     * a second one: nothing changed, and after the request it can be tried again. RUN: it needed
+    /* UPLOAD: a request that is under way needs the version that is there, and there is no VRAM, or
+     * none that the space may have, for a second one: nothing changed, and after the request it can be tried again. RUN: it needed
      * the version of such an upload. */
     RESULT_NO_VERSION = 7,
     RESULT_MAX = 8,

@@ -124,6 +124,7 @@ Test(gpu_quota, the_spaces_own_make_way_the_least_recently_used_first)
     expect_forgotten(second_replica);
     o = next_order(processes[0]);
     check_upload(&h, &o);
+    cr_assert_eq(o.upload.space_bytes_max, 2 * WANTED, "a second version, too, is within it");
     answer(processes[0], &o, RESULT_OK, WANTED);
     expect_back(&h, j);
     drop_job(j);

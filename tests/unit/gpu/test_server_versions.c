@@ -167,6 +167,60 @@ Test(server_versions, what_is_shared_takes_no_memory, .timeout = 900)
     }
 }
 
+static struct order within(struct order o, uint64_t space_bytes_max)
+{
+    o.upload.space_bytes_max = space_bytes_max;
+    return o;
+}
+
+/* A second version counts towards what its space may have, though the card has room: it is not
+ * made, or another replica of the space is not, and nobody is evicted for it. */
+Test(server_versions, a_space_has_both_within_its_quota, .timeout = 900)
+{
+    enum { PIECES = 3 * 65536, FEW = 40 };
+    for (int vmm = 0; vmm < 2; vmm++) {
+        struct gpu_peer p;
+        open_slow(&p, vmm ? "vram_mib=64 granularity_kib=64" : "vram_mib=64 vmm=0");
+        struct ask_rows a = ask_make(1, 1, 5, DIMENSION, ROWS, 1), b = next_of(&a, 70, FEW);
+        struct ask_rows more = ask_make(1, 2, 1, DIMENSION, ROWS, 3),
+                        other = ask_make(2, 3, 1, DIMENSION, ROWS, 4);
+        cr_assert_eq(result_of(&p, ask_upload(&p, &other, true, 0, ROWS)), RESULT_OK);
+        uint64_t others = replica_bytes(&p);
+        cr_assert_eq(result_of(&p, ask_upload(&p, &a, true, 0, ROWS)), RESULT_OK);
+        uint64_t alone = replica_bytes(&p) - others, second = vmm ? PIECES : alone;
+
+        /* There is a byte too few: the upload waits for the request's end, in another round. */
+        struct order many = long_on(&p, &a), few = short_on(&p, &b);
+        uint64_t reads = peer_order(&p, many);
+        struct order upload = upload_of(&p, &b, 70, FEW, 1);
+        cr_assert_eq(result_of(&p, within(upload, alone + second - 1)), RESULT_NO_VERSION);
+        cr_assert_eq(peer_done(&p, reads).result, RESULT_OK);
+        cr_assert(ask_right(&p, &many, &a));
+        upload.upload.round = 2;
+        cr_assert_eq(result_of(&p, within(upload, alone + second - 1)), RESULT_OK);
+        cr_assert_eq(replica_bytes(&p), others + alone);
+
+        /* There is just enough, and then none for another replica. */
+        struct order all = long_on(&p, &b);
+        reads = peer_order(&p, all);
+        struct ask_rows c = next_of(&b, 300, FEW);
+        upload = upload_of(&p, &c, 300, FEW, 3);
+        cr_assert_eq(result_of(&p, within(upload, alone + second)), RESULT_OK);
+        cr_assert_leq(replica_bytes(&p), others + alone + second);
+        struct order fresh = within(ask_upload(&p, &more, true, 0, ROWS), 2 * alone);
+        cr_assert_eq(result_of(&p, fresh), RESULT_NO_MEMORY);
+        cr_assert_eq(peer_done(&p, reads).result, RESULT_OK);
+        cr_assert(ask_right(&p, &all, &b));
+        cr_assert_eq(result_of(&p, fresh), RESULT_OK);
+        few = short_on(&p, &c);
+        cr_assert_eq(result_of(&p, few), RESULT_OK);
+        cr_assert(ask_right(&p, &few, &c));
+        cr_assert_eq(atomic_load(&p.share->usage.evictions), 0);
+        ask_free(&a), ask_free(&b), ask_free(&c), ask_free(&more), ask_free(&other);
+        peer_close(&p);
+    }
+}
+
 /* Neither is evicted for others, and the replica is forgotten when both are free. */
 Test(server_versions, both_stay_until_the_last_request, .timeout = 900)
 {
