@@ -24,6 +24,7 @@ enum device_kernel {
     KERNEL_DIRECT,
     KERNEL_BIND,
     KERNEL_NORMALIZE,
+    KERNEL_SUPERPOSE,
 };
 
 struct device_call {
@@ -63,6 +64,7 @@ struct device_call {
             float *rows;
             const float *norms;
         } normalize;
+        struct cuda_superpose superpose;
     };
 };
 
@@ -81,6 +83,7 @@ static inline const char *device_kernel_name(enum device_kernel kernel)
     case KERNEL_DIRECT: return "direct";
     case KERNEL_BIND: return "bind";
     case KERNEL_NORMALIZE: return "normalize";
+    case KERNEL_SUPERPOSE: return "superpose";
     }
     return "no kernel";
 }

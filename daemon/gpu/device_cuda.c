@@ -209,6 +209,7 @@ static int enqueue(const struct device_call *c, device_stream s)
     case KERNEL_SPREAD: return cuda_spread(&c->spread, s);
     case KERNEL_DIRECT: return cuda_direct(c->metric, &c->rows, &c->direct, s);
     case KERNEL_BIND: return cuda_hrr_pairs(&c->bind, s);
+    case KERNEL_SUPERPOSE: return cuda_superpose(&c->rows, &c->superpose, s);
     case KERNEL_NORMALIZE:
         return cuda_normalize(c->rows.dimension, c->normalize.rows, c->normalize.norms,
                               c->rows.count, s);

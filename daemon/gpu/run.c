@@ -278,6 +278,22 @@ void run_give(struct gpu *g, struct task *t, const struct section *s, const char
             (struct move){.from = *s, .device = run_device_at(g, t, t->plan.out_at + s->at)};
 }
 
+void run_give_rows(struct gpu *g, struct task *t, uint64_t first, uint64_t count, const char *small)
+{
+    const struct order_run *r = &t->order.run;
+    struct section rows = t->plan.out[t->plan.out_count - 1];
+    uint64_t bytes = r->dimension * sizeof(float);
+    uint64_t line = vector_stride(r->dimension) * sizeof(float);
+    rows.host = gpu_heap(g, r->out_scores + first * bytes, count * bytes);
+    rows.bytes = count * line;
+    if (line != bytes) {
+        t->lines.part = (struct scatter_part){rows.host, count, bytes};
+        t->lines.lines = (struct scatter){&t->lines.part, line};
+        rows.scatter = &t->lines.lines;
+    }
+    run_give(g, t, &rows, small);
+}
+
 enum order_result run_drain_all(struct gpu *g, struct task *t, const char *small)
 {
     for (uint32_t i = 0; i < t->plan.out_count; i++)

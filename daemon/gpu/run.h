@@ -1,8 +1,8 @@
 /* run: what the files about requests share: run.c (their steps), run_plan.c (the memory that they
  * need), run_rows.c (rows that come with the order; averages, norms), run_scores.c (scores of all
  * rows or of lists), run_knn.c (the k best, of one request or of several as one), run_direct.c
- * (one query, few results), run_bind.c (rows bound to rows) and run_spread.c (spreads over
- * graphs).
+ * (one query, few results), run_bind.c (rows bound to rows), run_superpose.c (sums of lists) and
+ * run_spread.c (spreads over graphs).
  * Owner:  the task.
  * Thread: the device thread.
  * Errors: as each function says. */
@@ -88,6 +88,10 @@ char *run_out_at(const struct gpu *g, const struct task *t, uint32_t i);
 
 /* Writes one whole result to the heap: from `small`, or by a move. */
 void run_give(struct gpu *g, struct task *t, const struct section *s, const char *small);
+/* Writes the last result, which is padded rows of the order's dimension, to a place of the heap,
+ * `first` rows behind out_scores, without their pads. */
+void run_give_rows(struct gpu *g, struct task *t, uint64_t first, uint64_t count,
+                   const char *small);
 /* Functions of a kind whose results all come back in one pass. */
 enum order_result run_drain_all(struct gpu *g, struct task *t, const char *small);
 bool run_next_none(struct gpu *g, struct task *t);

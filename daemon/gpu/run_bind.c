@@ -238,23 +238,14 @@ static uint64_t bad_pair(const struct task *t, const uint64_t checks[CHECKS])
 static enum order_result bind_drain(struct gpu *g, struct task *t, const char *small)
 {
     const struct order_run *r = &t->order.run;
-    uint64_t checks[CHECKS], row = r->dimension * sizeof(float);
+    uint64_t checks[CHECKS];
     memcpy(checks, small + t->plan.out[OUT_CHECKS].at, sizeof checks);
     uint64_t bad = bad_pair(t, checks);
     if (bad != UINT64_MAX) {
         t->number = bad;
         return bad < pairs_of(r) ? RESULT_BAD_ROW : RESULT_ERROR;
     }
-    struct section pass = t->plan.out[OUT_ROWS];
-    uint64_t line = vector_stride(r->dimension) * sizeof(float);
-    pass.host = gpu_heap(g, r->out_scores + t->first_query * row, t->pass_queries * row);
-    pass.bytes = t->pass_queries * line;
-    if (line != row) {
-        t->bind.part = (struct scatter_part){pass.host, t->pass_queries, row};
-        t->bind.lines = (struct scatter){&t->bind.part, line};
-        pass.scatter = &t->bind.lines;
-    }
-    run_give(g, t, &pass, small);
+    run_give_rows(g, t, t->first_query, t->pass_queries, small);
     return RESULT_OK;
 }
 

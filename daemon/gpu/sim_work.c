@@ -7,6 +7,7 @@
 #include "daemon/gpu/device_cells.h"
 #include "daemon/gpu/sim_bind.h"
 #include "daemon/gpu/sim_spread.h"
+#include "daemon/gpu/sim_sums.h"
 #include "daemon/heap/order.h"
 
 enum {
@@ -187,15 +188,6 @@ static void check_lists(const struct checker *c, const struct device_call *call)
     check(c, call->lists.out, call->lists.offsets ? count : queries * count, sizeof(float), 4);
 }
 
-static void check_average(const struct checker *c, const struct device_call *call)
-{
-    uint64_t count = call->average.count;
-    if (call->average.positions)
-        check(c, call->average.positions, count, sizeof *call->average.positions, 4);
-    check(c, call->average.weights, count, sizeof *call->average.weights, 4);
-    check(c, call->average.out, call->rows.dimension, sizeof(float), 4);
-}
-
 static void check_scores(const struct checker *c, const struct device_call *call, uint64_t stride)
 {
     uint64_t queries = call->queries.count, rows = call->rows.count;
@@ -251,12 +243,16 @@ static void check_call(const struct checker *c, const struct device_call *call)
         break;
     case KERNEL_AVERAGE:
         check_own_rows(c, call);
-        check_average(c, call);
+        sim_average_check(call, c->memory);
         break;
     case KERNEL_SPREAD: sim_spread_check(&call->spread, c->memory); break;
     case KERNEL_DIRECT: check_direct(c, call); break;
     case KERNEL_BIND: sim_bind_check(&call->bind, c->memory); break;
     case KERNEL_NORMALIZE: sim_normalize_check(call, c->memory); break;
+    case KERNEL_SUPERPOSE:
+        check_own_rows(c, call);
+        sim_superpose_check(call, c->memory);
+        break;
     }
 }
 
@@ -393,23 +389,6 @@ static void run_gather_lists(const struct device_call *c, struct sim_bench *b)
     }
 }
 
-static void run_average(const struct device_call *call)
-{
-    const uint32_t *positions = call->average.positions;
-    uint32_t dimension = call->rows.dimension;
-    uint64_t count = call->average.count;
-    float *out = call->average.out;
-    memset(out, 0, dimension * sizeof(float));
-    if (call->average.total == 0.0f) return;
-    for (uint64_t i = 0; i < count; i++) {
-        const float *row = row_at(call, positions ? positions[i] : i);
-        for (uint32_t c = 0; c < dimension; c++)
-            out[c] = fmaf(call->average.weights[i], row[c], out[c]);
-    }
-    for (uint32_t c = 0; count && c < dimension; c++)
-        out[c] /= call->average.total;
-}
-
 static void put(const struct cuda_direct *to, uint64_t cell, uint32_t value)
 {
     to->cells[cell] = (uint64_t)to->tag << 32 | value;
@@ -476,11 +455,12 @@ static void run_call(const struct sim_work *w, struct sim_bench *b)
     case KERNEL_TILE: run_scores(c, b, c->scores.stride); break;
     case KERNEL_TOPK: run_topk(c, w->threshold, b); break;
     case KERNEL_GATHER_LISTS: run_gather_lists(c, b); break;
-    case KERNEL_AVERAGE: run_average(c); break;
+    case KERNEL_AVERAGE: sim_average_run(c); break;
     case KERNEL_SPREAD: sim_spread_run(&c->spread, b->memory, &b->spread_room); break;
     case KERNEL_DIRECT: run_direct(c, w->threshold, w->lost, b); break;
     case KERNEL_BIND: sim_bind_run(&c->bind, b->memory, b->bind_scratch); break;
     case KERNEL_NORMALIZE: sim_normalize_run(c, b->kernels); break;
+    case KERNEL_SUPERPOSE: sim_superpose_run(c, b->kernels); break;
     }
 }
 

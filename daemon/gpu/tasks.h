@@ -61,7 +61,11 @@ struct task_bind {
     struct bind_tables *tables; /* held, or NULL */
     uint32_t section;           /* of the input: they */
     struct task_operand operands[2];
-    struct scatter lines; /* of a pass's results, which have no pad in the heap */
+};
+
+/* Rows that come back, which have a pad on the device and none in the heap. */
+struct task_lines {
+    struct scatter lines;
     struct scatter_part part;
 };
 
@@ -79,6 +83,7 @@ struct task {
     struct task_plan plan;
     struct knn_batch *batch; /* see run.h; NULL: a single request, or not read yet */
     struct task_bind bind;
+    struct task_lines lines;
     uint64_t first_query, pass_queries; /* SCORES, KNN: the queries of this pass; BIND: pairs */
     uint64_t pass_queries_max, pass_began_ns; /* KNN */
     bool ids_sent;                            /* SCORES: the ids are sent with one of the passes */

@@ -118,14 +118,16 @@ struct order_spread_set {
  *   LISTS    each query against its own list of rows of the replica
  *   AVERAGE  weighted average of listed rows of the replica
  *   NORMS    the norms of rows that come with the order
- *   BIND     rows bound to rows, pair by pair, or unbound (kernels/hrr.h) */
+ *   BIND     rows bound to rows, pair by pair, or unbound (kernels/hrr.h)
+ *   SUPERPOSE  weighted sums of lists of rows (kernels/superpose.h) */
 #define RUN_OPERATIONS(RUN)  \
     RUN(KNN, 1, knn)         \
     RUN(SCORES, 2, scores)   \
     RUN(LISTS, 3, lists)     \
     RUN(AVERAGE, 4, average) \
     RUN(NORMS, 5, norms)     \
-    RUN(BIND, 6, bind)
+    RUN(BIND, 6, bind)       \
+    RUN(SUPERPOSE, 7, superpose)
 #define NUMBER_OF(NAME, number, name) RUN_##NAME = (number),
 enum run_operation { RUN_OPERATIONS(NUMBER_OF) };
 #undef NUMBER_OF
@@ -149,24 +151,26 @@ struct order_run {
     uint32_t operation; /* enum run_operation */
     uint32_t metric;    /* enum metric */
     uint32_t dimension;
-    uint32_t k;             /* KNN: 1..TOPK_K_MAX, the columns of the result */
+    /* KNN: 1..TOPK_K_MAX, the columns of the result; SUPERPOSE: the pieces of its longest list */
+    uint32_t k;
     uint32_t has_threshold; /* of KNN */
     float threshold;
     float total;            /* AVERAGE: the sum of the weights */
     uint32_t segment_count; /* KNN: 0, or how many requests run as one */
-    uint64_t query_count;
-    uint64_t queries;    /* place of query_count * dimension floats */
-    uint64_t rows;       /* place of row_count * dimension floats; PLACE_NONE: the replica's */
-    uint64_t row_count;  /* of the replica, as known to the front */
-    uint64_t positions;  /* place of u32 row numbers (SCORES, LISTS, AVERAGE); else PLACE_NONE */
-    uint64_t list_count; /* how many positions; LISTS, AVERAGE of rows that come: row_count */
-    uint64_t offsets;    /* LISTS: place of query_count + 1 u64 */
-    uint64_t weights;    /* AVERAGE: place of list_count floats */
-    uint64_t allowed;    /* KNN: place of a bitmap over rows, u64 words; or PLACE_NONE */
+    uint64_t query_count;   /* SUPERPOSE: of lists */
+    uint64_t queries;       /* place of query_count * dimension floats */
+    uint64_t rows;          /* place of row_count * dimension floats; PLACE_NONE: the replica's */
+    uint64_t row_count;     /* of the replica, as known to the front */
+    uint64_t positions;     /* place of u32 row numbers (all but KNN, NORMS); else PLACE_NONE */
+    uint64_t list_count;    /* how many positions; where rows come and are listed: row_count */
+    uint64_t offsets;       /* LISTS: place of query_count + 1 u64; SUPERPOSE: of piece_count + 1 */
+    uint64_t weights; /* AVERAGE, SUPERPOSE: place of list_count floats; or PLACE_NONE: all 1 */
+    uint64_t allowed; /* KNN: place of a bitmap over rows, u64 words; or PLACE_NONE */
     /* Places of the results. KNN: ids and scores query_count * k, counts query_count u32; behind a
      * query's count, ids are 2^64 - 1 and scores 0x7fc00000. SCORES: query_count * (list_count or
      * row_count) scores; ids, unless PLACE_NONE: those of all rows. LISTS: list_count scores.
-     * AVERAGE: dimension floats in scores. NORMS: row_count norms in scores. */
+     * AVERAGE: dimension floats in scores. NORMS: row_count norms in scores. SUPERPOSE: dimension
+     * floats a list in scores. */
     uint64_t out_ids, out_scores, out_counts;
     uint64_t segments; /* place of segment_count struct order_segment */
     /* BIND: its first operand is rows, row_count, positions and list_count, of order.replica; its
@@ -174,7 +178,11 @@ struct order_run {
      * in out_scores. */
     struct order_operand other;
     uint32_t form;      /* BIND: enum hrr_form, but not HRR_UNBIND_EXACT */
-    uint32_t normalize; /* BIND: results are divided by their norms */
+    uint32_t normalize; /* BIND, SUPERPOSE: results are divided by their norms */
+    /* SUPERPOSE: its lists in pieces of one block, each the positions between two offsets, and
+     * which pieces a list has: place of query_count + 1 u64; PLACE_NONE: one each. If the norm of a
+     * sum overflows, the result is BAD_ROW. */
+    uint64_t piece_count, firsts;
 };
 
 /* True if the GPU process may run an order of this shape directly: its query travels with the
@@ -219,6 +227,7 @@ static inline struct order_run order_run_of(enum run_operation operation)
                               .out_scores = PLACE_NONE,
                               .out_counts = PLACE_NONE,
                               .segments = PLACE_NONE,
+                              .firsts = PLACE_NONE,
                               .other = {.rows = PLACE_NONE, .positions = PLACE_NONE}};
 }
 

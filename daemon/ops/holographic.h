@@ -102,7 +102,21 @@ enum status holographic_take_results(struct job *j, const struct holographic *w,
 /* Stores the results, if they are to be, and notes what the reply says. */
 void holographic_end(struct job *j, const struct holographic *w);
 
-/* ---- holographic_gpu.c: pairs, for a GPU process ---- */
+/* ---- holographic_gpu.c: for a GPU process, whose plan keeps a struct holographic first ---- */
+
+/* Ids whose rows are looked up on the loop, at most. */
+enum { HOLOGRAPHIC_GPU_SHORT = 512 };
+
+/* Finds an operand's positions, if it is rows of a collection. False: an id is unknown, and the CPU
+ * finds out which, or j was cancelled. */
+bool holographic_find_positions(const struct job *j, const struct operand *o);
+struct order_operand holographic_place(struct job *j, const struct operand *o);
+/* Begins j's order about a first operand. */
+struct order_run *holographic_order(struct job *j, enum run_operation operation);
+/* Sets what ends j on a GPU, and says whether it is prepared by a worker. */
+void holographic_gpu_ends(struct job *j, const struct holographic *w, bool is_long);
+
+/* Pairs. */
 
 uint64_t holographic_gpu_pairs(const struct job *j, const struct holographic_kind *kind);
 enum status holographic_gpu_plan(struct job *j, const struct holographic_kind *kind);

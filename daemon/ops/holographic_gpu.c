@@ -4,9 +4,6 @@
 #include "daemon/ops/holographic.h"
 #include "daemon/ops/work.h"
 
-/* Ids whose rows are looked up on the loop, at most, and at once. */
-enum { GPU_SHORT_MAX = 512, FIND_BATCH = 64 };
-
 uint64_t holographic_gpu_pairs(const struct job *j, const struct holographic_kind *kind)
 {
     struct work w = {0};
@@ -20,12 +17,12 @@ static struct holographic *state_of(struct job *j)
     return j->plan.scratch.data;
 }
 
-/* False: an id is unknown, and the CPU finds out which, or j was cancelled. */
-static bool find_positions(const struct job *j, const struct operand *o)
+bool holographic_find_positions(const struct job *j, const struct operand *o)
 {
+    enum { BATCH = 64 };
     const uint64_t *ids = o->ids->data;
-    for (uint64_t first = 0; o->collection && first < o->count; first += FIND_BATCH) {
-        size_t n = (size_t)smaller(FIND_BATCH, o->count - first);
+    for (uint64_t first = 0; o->collection && first < o->count; first += BATCH) {
+        size_t n = (size_t)smaller(BATCH, o->count - first);
         yield_check();
         if (is_cancelled(j) ||
             collection_find_rows(o->collection, ids + first, n, o->positions + first) < n)
@@ -34,7 +31,7 @@ static bool find_positions(const struct job *j, const struct operand *o)
     return true;
 }
 
-static struct order_operand place_of(struct job *j, const struct operand *o)
+struct order_operand holographic_place(struct job *j, const struct operand *o)
 {
     struct order_operand at = {.rows = PLACE_NONE, .positions = PLACE_NONE, .count = o->count};
     if (o->collection) {
@@ -47,26 +44,33 @@ static struct order_operand place_of(struct job *j, const struct operand *o)
     return at;
 }
 
-static enum status prepare(struct job *j)
+struct order_run *holographic_order(struct job *j, enum run_operation operation)
 {
     struct holographic *w = state_of(j);
-    for (uint32_t i = 0; i < w->kind->operands && !j->gpu.unfit; i++)
-        j->gpu.unfit = !find_positions(j, &w->operands[i]);
-    if (j->gpu.unfit) return STATUS_OK;
-    struct order_operand first = place_of(j, &w->operands[0]);
+    struct order_operand first = holographic_place(j, &w->operands[0]);
     struct order *o = &j->gpu.order;
     *o = (struct order){.kind = ORDER_RUN, .space = operation_owner(j)};
-    o->run = order_run_of(RUN_BIND);
-    o->run.metric = METRIC_DOT; /* a bind has none, so any will do */
+    o->run = order_run_of(operation);
+    o->run.metric = METRIC_DOT; /* it has none, so any will do */
     o->run.dimension = w->dimension;
     o->run.rows = first.rows;
     o->run.row_count = first.row_count;
     o->run.positions = first.positions;
     o->run.list_count = first.count;
-    o->run.other = place_of(j, &w->operands[1]);
-    o->run.form = w->kind->form(w->request);
     o->run.normalize = w->request->normalize;
     o->run.out_scores = operation_gpu_place(j, w->out);
+    return &o->run;
+}
+
+static enum status prepare(struct job *j)
+{
+    struct holographic *w = state_of(j);
+    for (uint32_t i = 0; i < w->kind->operands && !j->gpu.unfit; i++)
+        j->gpu.unfit = !holographic_find_positions(j, &w->operands[i]);
+    if (j->gpu.unfit) return STATUS_OK;
+    struct order_run *run = holographic_order(j, RUN_BIND);
+    run->other = holographic_place(j, &w->operands[1]);
+    run->form = w->kind->form(w->request);
     return STATUS_OK;
 }
 
@@ -74,6 +78,13 @@ static void finish(struct job *j)
 {
     holographic_end(j, state_of(j));
     if (j->failure.code) operation_drop_result(j);
+}
+
+void holographic_gpu_ends(struct job *j, const struct holographic *w, bool is_long)
+{
+    j->gpu.prepare_is_long = is_long;
+    j->gpu.finish = finish;
+    j->gpu.finish_is_long = holographic_into(j, w->kind) != NULL;
 }
 
 enum status holographic_gpu_plan(struct job *j, const struct holographic_kind *kind)
@@ -97,8 +108,6 @@ enum status holographic_gpu_plan(struct job *j, const struct holographic_kind *k
         j->result.block.data ? j->result.tensors[RESULT_HOLOGRAPHIC_ROWS].data : scratch_at(j, out);
     *state_of(j) = w;
     j->gpu.prepare = prepare;
-    j->gpu.prepare_is_long = ids > GPU_SHORT_MAX;
-    j->gpu.finish = finish;
-    j->gpu.finish_is_long = holographic_into(j, kind) != NULL;
+    holographic_gpu_ends(j, &w, ids > HOLOGRAPHIC_GPU_SHORT);
     return STATUS_OK;
 }

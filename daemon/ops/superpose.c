@@ -6,17 +6,24 @@
 #include "daemon/ops/holographic.h"
 #include "kernels/superpose.h"
 
-static enum status superpose_begin(struct job *j, struct holographic *w)
+/* Returns the first weight that is not finite, or the end. */
+static uint64_t find_bad_weight(const struct tensor *weights)
 {
-    const struct tensor *weights = &w->request->weights;
     const float *weight = weights->data;
     for (uint64_t i = 0; i < weights->rows; i++) {
         if (i % 4096 == 0) yield_check();
-        if (!isfinite(weight[i]))
-            return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_NOT_FINITE,
-                               "weight %" PRIu64 " is not a finite number", i);
+        if (!isfinite(weight[i])) return i;
     }
-    return STATUS_OK;
+    return weights->rows;
+}
+
+static enum status superpose_begin(struct job *j, struct holographic *w)
+{
+    const struct tensor *weights = &w->request->weights;
+    uint64_t bad = find_bad_weight(weights);
+    if (bad == weights->rows) return STATUS_OK;
+    return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_NOT_FINITE,
+                       "weight %" PRIu64 " is not a finite number", bad);
 }
 
 /* A long list is summed in pieces of a power of two of blocks, which the kernels fold to the same
@@ -185,5 +192,94 @@ static enum status superpose_plan(struct job *j)
     return holographic_plan(j, &superpose_kind);
 }
 
+/* ---- on the GPU process ---- */
+
+static uint64_t superpose_gpu_pairs(const struct job *j)
+{
+    struct work w = {0};
+    superpose_work(j, &w);
+    return w.stride && w.stride <= vector_stride(VECTOR_DIMENSION_MAX) ? w.pairs : 0;
+}
+
+/* What a plan for a GPU keeps: lists are told in pieces of one block, of which each takes one more,
+ * at most, than its rows fill. */
+struct sums_there {
+    struct holographic w; /* first */
+    uint64_t *offsets;    /* of the pieces */
+    uint64_t *firsts;     /* of the lists, among the pieces */
+    uint64_t pieces, most;
+};
+
+/* False: an offset or a weight is wrong, and the CPU finds out which, or j was cancelled. */
+static bool cut_lists(struct job *j, struct sums_there *s)
+{
+    const uint64_t *lists = s->w.lists;
+    uint64_t rows = s->w.operands[0].count;
+    s->offsets[0] = s->firsts[0] = s->pieces = s->most = 0;
+    if (lists[0] || lists[s->w.count] != rows) return false;
+    for (uint64_t i = 0; i < s->w.count; i++) {
+        if (i % 4096 == 0) yield_check();
+        if (lists[i + 1] <= lists[i] || lists[i + 1] > rows || is_cancelled(j)) return false;
+        for (uint64_t at = lists[i]; at < lists[i + 1];) {
+            at = smaller(at + SUPERPOSE_BLOCK, lists[i + 1]);
+            s->offsets[++s->pieces] = at;
+        }
+        s->firsts[i + 1] = s->pieces;
+        if (s->pieces - s->firsts[i] > s->most) s->most = s->pieces - s->firsts[i];
+    }
+    return s->most <= UINT32_MAX;
+}
+
+static enum status superpose_gpu_prepare(struct job *j)
+{
+    struct sums_there *s = j->plan.scratch.data;
+    j->gpu.unfit = find_bad_weight(&j->request.weights) < j->request.weights.rows ||
+                   !cut_lists(j, s) || !holographic_find_positions(j, &s->w.operands[0]);
+    if (j->gpu.unfit) return STATUS_OK;
+    struct order_run *run = holographic_order(j, RUN_SUPERPOSE);
+    run->query_count = s->w.count;
+    run->piece_count = s->pieces;
+    run->k = (uint32_t)s->most;
+    run->offsets = operation_gpu_place(j, s->offsets);
+    if (s->most > 1) run->firsts = operation_gpu_place(j, s->firsts);
+    if (is_present(&j->request.weights))
+        run->weights = operation_gpu_place(j, j->request.weights.data);
+    return STATUS_OK;
+}
+
+static enum status superpose_gpu_plan(struct job *j)
+{
+    struct sums_there s = {0};
+    struct holographic *w = &s.w;
+    uint64_t bytes = 0, out;
+    enum status st = holographic_begin(j, &superpose_kind, w);
+    if (st) return st;
+    layout_add(&bytes, sizeof s);
+    uint64_t rows = w->operands[0].count, pieces = w->count + rows / SUPERPOSE_BLOCK;
+    uint64_t positions = layout_add(&bytes, w->operands[0].collection ? rows * 4 : 0);
+    uint64_t offsets = layout_add(&bytes, (pieces + 1) * sizeof(uint64_t));
+    uint64_t firsts = layout_add(&bytes, (w->count + 1) * sizeof(uint64_t));
+    st = holographic_take_results(j, w, &bytes, &out);
+    if (!st) st = operation_take_scratch(j, bytes);
+    if (st) return operation_drop_all(j);
+    w->operands[0].positions = scratch_at(j, positions);
+    s.offsets = scratch_at(j, offsets);
+    s.firsts = scratch_at(j, firsts);
+    w->out =
+        j->result.block.data ? j->result.tensors[RESULT_HOLOGRAPHIC_ROWS].data : scratch_at(j, out);
+    struct sums_there *kept = j->plan.scratch.data;
+    *kept = s;
+    bool given = is_present(&j->request.offsets);
+    kept->w.lists = given ? j->request.offsets.data : kept->w.offsets;
+    j->gpu.prepare = superpose_gpu_prepare;
+    holographic_gpu_ends(j, w, rows > HOLOGRAPHIC_GPU_SHORT);
+    return STATUS_OK;
+}
+
 const struct operation_ops operation_superpose = {
-    .check = superpose_check, .work = superpose_work, .plan = superpose_plan};
+    .check = superpose_check,
+    .work = superpose_work,
+    .plan = superpose_plan,
+    .gpu_plan = superpose_gpu_plan,
+    .gpu_pairs = superpose_gpu_pairs,
+};

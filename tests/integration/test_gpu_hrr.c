@@ -171,6 +171,86 @@ Test(gpu_hrr, into_collections, .timeout = 900)
     close_pair(&p);
 }
 
+/* ---- sums of lists ---- */
+
+static void expect_same_sums(struct pair *p, const ea_list_question *q, ea_backend backend)
+{
+    ea_hrr_result got = {0}, want = {0};
+    ea_status a = ea_superpose(p->gpu.a, q, &got), b = ea_superpose(p->cpu.a, q, &want);
+    cr_assert_eq(a, b, "%s, not %s", ea_error_text(p->gpu.a), ea_error_text(p->cpu.a));
+    if (a) {
+        cr_assert_str_eq(ea_error_text(p->gpu.a), ea_error_text(p->cpu.a));
+        return;
+    }
+    cr_assert_eq(got.meta->backend, backend, "%s", ea_reason_name(got.meta->reason));
+    cr_assert(got.rows == want.rows && got.columns == want.columns &&
+              got.inserted == want.inserted && got.replaced == want.replaced);
+    cr_assert_eq(memcmp(got.vectors, want.vectors, got.rows * got.columns * sizeof(float)), 0);
+    ea_hrr_result_free(&got);
+    ea_hrr_result_free(&want);
+}
+
+static float weights[MANY];
+static const uint64_t offsets[] = {0, 1, 3, 260, 261, 900, MANY};
+enum { LISTS = sizeof offsets / sizeof *offsets - 1 };
+
+Test(gpu_hrr, sums_as_the_cpu, .timeout = 900)
+{
+    static const uint32_t dimensions[] = {1, 33, 64, 1024};
+    const ea_into into_c = {.collection = "c", .ids = into};
+    struct pair p;
+    open_pair(&p, NULL);
+    reference_fill(9, weights, MANY);
+    for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++) {
+        make(&p, dimensions[i]);
+        for (int way = 0; way < 32; way++) {
+            ea_list_question q = {.a = way & 1 ? &sent_a : &kept_a,
+                                  .dimension = dimensions[i],
+                                  .offsets = way & 2 ? offsets : NULL,
+                                  .lists = way & 2 ? LISTS : 1,
+                                  .weights = way & 4 ? weights : NULL,
+                                  .normalize = way & 8,
+                                  .into = way & 16 ? &into_c : NULL};
+            expect_same_sums(&p, &q, EA_BACKEND_GPU);
+            if (way & 16) expect_stored(&p, "c", LISTS);
+        }
+        drop(&p);
+    }
+    close_pair(&p);
+}
+
+Test(gpu_hrr, bad_sums_have_the_cpus_words, .timeout = 900)
+{
+    enum { D = 64 };
+    static uint64_t unknown[MANY], falling[LISTS + 1];
+    struct pair p;
+    open_pair(&p, NULL);
+    make(&p, D);
+    for (int i = 0; i < MANY; i++)
+        weights[i] = 1;
+    memcpy(unknown, ids_a, sizeof unknown);
+    memcpy(falling, offsets, sizeof falling);
+    unknown[700] = 3;
+    falling[2] = falling[1];
+    const ea_operand lost = {.collection = "a", .ids = unknown, .count = MANY};
+    ea_list_question q = {
+        .a = &lost, .dimension = D, .offsets = offsets, .lists = LISTS, .weights = weights};
+    expect_same_sums(&p, &q, EA_BACKEND_GPU);
+    q.a = &sent_a;
+    rows_a[900 * D + 5] = NAN;
+    expect_same_sums(&p, &q, EA_BACKEND_GPU);
+    rows_a[900 * D + 5] = 1;
+    weights[800] = INFINITY;
+    expect_same_sums(&p, &q, EA_BACKEND_GPU);
+    weights[800] = 3e38f; /* times 1, it has no norm */
+    expect_same_sums(&p, &q, EA_BACKEND_GPU);
+    weights[800] = 1;
+    q.offsets = falling;
+    expect_same_sums(&p, &q, EA_BACKEND_GPU);
+    drop(&p);
+    close_pair(&p);
+}
+
 /* What a card has no kernel for, and what never fits its memory. */
 Test(gpu_hrr, others_are_the_cpus, .timeout = 900)
 {
