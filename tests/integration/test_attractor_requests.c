@@ -300,3 +300,42 @@ Test(attractor_requests, a_connection_sees_what_it_has_learned)
     free(row);
     attractor_end(&s, c);
 }
+
+/* A daemon that is told to stop while it makes large tables ends as it should. */
+Test(attractor_requests, a_daemon_stops_while_it_makes_tables)
+{
+    for (int waits = 0; waits < 2; waits++) {
+        struct scene s;
+        daemon_start(&s.daemon, NULL);
+        ea_client *c = scene_client(&s, "stops");
+        ea_attractor_shape shape = {.dimension = 2048};
+        float *row = attractor_numbers(2048);
+        OK(ea_attractor_create(c, "a", &shape, NULL));
+        OK(ea_attractor_create(c, "b", &shape, NULL));
+        const ea_learn_question q = {.attractor = "b", .rows = row, .count = 1, .dimension = 2048};
+        if (waits) OK(ea_attractor_learn_send(c, &q, NULL, NULL));
+        if (waits) cr_assert_eq(ea_pump(c, 0), EA_OK);
+        cr_assert_eq(daemon_stop(&s.daemon), 0);
+        ea_close(c);
+        free(row);
+    }
+}
+
+/* A deadline passes while a request waits for tables; the attractor is there afterwards. */
+Test(attractor_requests, a_deadline_passes_while_tables_are_made)
+{
+    struct scene s;
+    scene_open(&s, NULL);
+    ea_client *c = scene_client(&s, "late");
+    float *row = attractor_numbers(2048);
+    OK(ea_attractor_create(c, "a", &(ea_attractor_shape){.dimension = 2048}, NULL));
+    const ea_learn_question q = {.attractor = "a", .rows = row, .count = 1, .dimension = 2048};
+    ea_set_timeout(c, 1);
+    cr_assert_eq(ea_attractor_learn(c, &q, NULL), EA_DEADLINE_EXCEEDED);
+    ea_set_timeout(c, EA_NO_TIMEOUT);
+    ea_learned learned;
+    OK(ea_attractor_learn(c, &q, &learned));
+    cr_assert_geq(learned.patterns, 1);
+    free(row);
+    attractor_end(&s, c);
+}
