@@ -19,7 +19,7 @@ enum { PROCESSES = 2, TWICE_EVERY = 16, FAULT_REQUESTS = 60 };
 
 struct totals {
     uint64_t seeds, requests, answered, errors, vanished, exhausted, on_card, on_both, similar,
-        bound, calibrated;
+        recalled, bound, calibrated;
 };
 
 static struct story_settings settings_of(uint64_t seed)
@@ -79,6 +79,7 @@ static uint64_t tell(const struct story_settings *settings, struct totals *sum, 
         sum->on_card += s->by_backend[BACKEND_GPU];
         sum->on_both += s->by_backend[BACKEND_BOTH];
         sum->similar += s->similar;
+        sum->recalled += s->recalled;
         sum->bound += s->bound;
         sum->calibrated += story_calibrated(s);
     }
@@ -167,6 +168,7 @@ static void add(struct totals *sum, const struct totals *more)
     sum->on_card += more->on_card;
     sum->on_both += more->on_both;
     sum->similar += more->similar;
+    sum->recalled += more->recalled;
     sum->bound += more->bound;
     sum->calibrated += more->calibrated;
 }
@@ -221,14 +223,14 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < PROCESSES; i++)
         add(&sum, &tellers[i].said);
     printf("answered %llu (%llu by cards, binds %llu of them, %llu by CPU and card; %llu spreads "
-           "by similarity), "
+           "by similarity, %llu recalls), "
            "refused %llu (%llu for want of "
            "room), given up %llu, %llu halves calibrated\n",
            (unsigned long long)sum.answered, (unsigned long long)sum.on_card,
            (unsigned long long)sum.bound, (unsigned long long)sum.on_both,
-           (unsigned long long)sum.similar, (unsigned long long)sum.errors,
-           (unsigned long long)sum.exhausted, (unsigned long long)sum.vanished,
-           (unsigned long long)sum.calibrated);
+           (unsigned long long)sum.similar, (unsigned long long)sum.recalled,
+           (unsigned long long)sum.errors, (unsigned long long)sum.exhausted,
+           (unsigned long long)sum.vanished, (unsigned long long)sum.calibrated);
     printf("%llu seeds, %llu requests, %llu wrong\n", (unsigned long long)sum.seeds,
            (unsigned long long)sum.requests, (unsigned long long)wrong);
     return wrong != 0;

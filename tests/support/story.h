@@ -111,7 +111,8 @@ struct story {
     uint64_t sent, answered, errors, vanished, seq;
     uint64_t by_code[17], by_backend[4]; /* answers */
     uint64_t bound;                      /* binds that cards answered */
-    uint64_t similar; /* spreads in which similarity took the place of a weight */
+    uint64_t similar;  /* spreads in which similarity took the place of a weight */
+    uint64_t recalled; /* recalls that brought something back */
 };
 
 /* ---- story.c ---- */

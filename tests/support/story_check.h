@@ -40,6 +40,18 @@ void check_see(const struct cursor *c, uint64_t version);
  * be in the set. */
 enum status check_seeds(const struct story_request *r, const struct story_state *seen);
 bool check_misses_id(const struct story_request *r, const struct story_state *seen);
+/* ---- story_graph_check.c ---- */
+/* Notes which version of what it names beside its graph was read, of one instant with the graph's. */
+void check_see_embeddings(struct cursor *c, uint64_t version);
+/* A graph with those nodes and edges, a collection as it was read. */
+struct graph *check_twin_graph(struct story *s, const struct story_state *seen);
+void check_twin_graph_close(struct story *s, struct graph *g);
+struct collection *check_twin_rows(struct story *s, const struct story_read *read);
+void check_twin_rows_close(struct story *s, struct collection *twin);
+
+/* ---- story_recall.c ---- */
+void story_check_recall(struct cursor *c, const struct story_reply *reply);
+
 /* The error that alone can come of r; OK: it can be answered. */
 enum status check_fate(const struct story_request *r);
 /* Whether the reply, an error, is one that r may get. */

@@ -44,6 +44,8 @@ enum status check_fate(const struct story_request *r)
     if (r->name != STORY_NAMES && !r->resident) return STATUS_NOT_FOUND;
     if (r->operation == OPERATION_BIND && !story_bind_finds_all(r)) return STATUS_NOT_FOUND;
     if (r->embedded && !r->reads[0].resident) return STATUS_NOT_FOUND;
+    if (r->operation == OPERATION_RECALL && r->reads[0].resident->metric != METRIC_COSINE)
+        return STATUS_INVALID_ARGUMENT;
     enum status st = r->expected ? story_version_fate(r) : STATUS_OK;
     if (st) return st;
     if (r->operation == OPERATION_GRAPH_ADD_WEIGHTS) return story_weights_fate(r);

@@ -51,6 +51,10 @@ void story_repeat(struct story_client *c, struct story_request *r, struct story_
 /* Two collections of r's dimension, into r->name. */
 struct draft *story_bind(struct story *s, struct story_request *r);
 
+/* ---- story_recall.c ---- */
+/* Through graph r->name, as r->how says. */
+struct draft *story_recall(struct story *s, struct story_request *r);
+
 /* ---- story_graph_requests.c ---- */
 /* What is asked of graph r->name: sets r->operation, fills r. */
 struct draft *story_graph_drop(struct story *s, struct story_request *r);

@@ -130,7 +130,7 @@ static void check_nodes(struct cursor *c, const struct story_reply *reply)
 /* ---------------------------------------------------------------- spreads */
 
 /* A graph with those nodes and edges. */
-static struct graph *twin_open(struct story *s, const struct story_state *seen)
+struct graph *check_twin_graph(struct story *s, const struct story_state *seen)
 {
     struct failure f;
     struct graph *g;
@@ -150,14 +150,14 @@ static struct graph *twin_open(struct story *s, const struct story_state *seen)
     return g;
 }
 
-static void twin_close(struct story *s, struct graph *g)
+void check_twin_graph_close(struct story *s, struct graph *g)
 {
     store_graph_unlink(s->twins, s->twin_space, g);
     graph_destroy(g);
 }
 
 /* The collection that it read, as it was then. */
-static struct collection *twin_rows(struct story *s, const struct story_read *read)
+struct collection *check_twin_rows(struct story *s, const struct story_read *read)
 {
     struct failure f;
     struct collection *twin;
@@ -170,7 +170,7 @@ static struct collection *twin_rows(struct story *s, const struct story_read *re
     return twin;
 }
 
-static void twin_rows_close(struct story *s, struct collection *twin)
+void check_twin_rows_close(struct story *s, struct collection *twin)
 {
     if (!twin) return;
     store_collection_unlink(s->twins, s->twin_space, twin);
@@ -178,7 +178,7 @@ static void twin_rows_close(struct story *s, struct collection *twin)
 }
 
 /* Notes which version of the embeddings was read, of one instant with the graph's. */
-static void see_embeddings(struct cursor *c, uint64_t version)
+void check_see_embeddings(struct cursor *c, uint64_t version)
 {
     struct story_request *r = (struct story_request *)c->r;
     struct story_read *read = &r->reads[0];
@@ -203,7 +203,7 @@ static void check_spread(struct cursor *c, const struct story_reply *reply)
     check_see(c, m.meta.version);
     if (check_seeds(r, story_seen(r))) WRONG(c->s, r, "its seeds are not there, or not in its set");
     check_version(c->s, r, m.meta.version);
-    see_embeddings(c, m.embeddings_version);
+    check_see_embeddings(c, m.embeddings_version);
     c->s->by_backend[m.meta.backend % 4]++;
     struct spread_reply got = {.sets = r->set_count, .count = m.ids.rows};
     uint64_t sets = got.sets, n = got.count;
@@ -235,15 +235,15 @@ static void check_spread(struct cursor *c, const struct story_reply *reply)
     if (r->list || r->bitmap) asked.within = within;
     bool armed = fault_armed; /* the daemon is to fail, not the test */
     fault_armed = false;
-    struct graph *twin = twin_open(c->s, seen);
-    struct collection *rows = r->embedded ? twin_rows(c->s, &r->reads[0]) : NULL;
+    struct graph *twin = check_twin_graph(c->s, seen);
+    struct collection *rows = r->embedded ? check_twin_rows(c->s, &r->reads[0]) : NULL;
     if (rows) asked.embeddings = collection_now(rows);
     const char *wrong = spread_reply_wrong(twin, &asked, &got);
     if (wrong) WRONG(c->s, r, "%s", wrong);
     asked.embeddings = NULL;
     if (rows) c->s->similar += spread_reply_wrong(twin, &asked, &got) != NULL;
-    twin_rows_close(c->s, rows);
-    twin_close(c->s, twin);
+    check_twin_rows_close(c->s, rows);
+    check_twin_graph_close(c->s, twin);
     fault_armed = armed;
 }
 
@@ -252,6 +252,7 @@ bool story_check_graph(struct story *s, struct story_request *r, const struct st
     void (*check)(struct cursor * c, const struct story_reply *reply) =
         r->name < STORY_GRAPH                         ? NULL
         : r->operation == OPERATION_SPREAD            ? check_spread
+        : r->operation == OPERATION_RECALL            ? story_check_recall
         : r->operation == OPERATION_GRAPH_FETCH_NODES ? check_nodes
         : r->operation == OPERATION_GRAPH_ADD_WEIGHTS ? check_weights
         : r->operation == OPERATION_GRAPH_CREATE      ? check_create

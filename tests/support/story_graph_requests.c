@@ -340,11 +340,18 @@ static struct draft *spread(struct story *s, struct story_request *r)
     return d;
 }
 
+static struct draft *recall(struct story *s, struct story_request *r)
+{
+    choose_how(s, &r->how);
+    return story_recall(s, r);
+}
+
 struct draft *story_graph_request(struct story *s, struct story_request *r)
 {
     if (!story_find(s, r->client->space, r->name) && story_chance(s, 700)) return create(s, r);
     uint64_t at = story_random(s, 1000);
-    return at < 400   ? spread(s, r)
+    return at < 330   ? spread(s, r)
+           : at < 400 ? recall(s, r)
            : at < 520 ? add_edges(s, r)
            : at < 560 ? add_csr(s, r)
            : at < 640 ? add_weights(s, r)

@@ -157,6 +157,7 @@ bool story_reads_version(const struct story_request *r)
     case OPERATION_WEIGHTED_AVERAGE:
     case OPERATION_FETCH: return r->name < STORY_NAMES && r->resident;
     case OPERATION_SPREAD:
+    case OPERATION_RECALL:
     case OPERATION_GRAPH_FETCH_NODES: return r->resident;
     default: return false;
     }

@@ -103,7 +103,7 @@ struct story_request {
     uint64_t message_bytes, body_bytes;
     struct job_spread how;
     struct story_read reads[2]; /* bind, which writes what comes of it as ids and rows */
-    bool embedded;              /* spread: it names a collection, which is the first of reads */
+    bool embedded;              /* spread, recall: it names a collection, the first of reads */
     uint64_t set_count;         /* spread: its seeds are ids, their activations weights */
     struct story_request *next, *all_next;
 };
