@@ -115,9 +115,9 @@ struct spread_state {
     /* how many nodes of a window are done in this hop, if parts share the window */
     _Atomic(uint32_t) *pulled;
     uint32_t pull_parts;
-    /* Mode engram, in the level where similarity may take the place of weights: whether it does for
-     * sender i; it uses the memory of depths. Then the parts of a scatter are ranges of edges:
-     * where they begin, by sender and by edge of it; parts + 1 of them. */
+    /* Mode engram, in the level where similarity may take the place of weights: whether it does
+     * for sender i; it uses the memory of depths. The parts of the scatter are ranges of edges
+     * then: where they begin, by sender (starts) and by edge of it; parts + 1 of them. */
     uint8_t *similar;
     uint32_t similar_max; /* senders that have been looked at */
     uint32_t *start_edges;
@@ -305,9 +305,13 @@ uint32_t spread_engram_start(struct spread_run *r);
 uint32_t spread_engram_onward(struct spread_run *r);
 void spread_engram_part(struct spread_run *r, uint32_t part);
 
-/* spread_similar.c: true if similarity may take the place of weights in this level. */
-bool spread_similar_level(const struct spread_run *r);
-/* True if it does for what this node sends: all embeddings are there. */
+/* True if similarity may take the place of weights in this level. */
+static inline bool spread_similar_level(const struct spread_run *r)
+{
+    return r->question->embeddings && spread_state_of(r)->depth == SPREAD_SIMILAR_DEPTH + 1;
+}
+
+/* spread_similar.c: true if it does for what this node sends: all embeddings are there. */
 bool spread_similar_node(const struct spread_run *r, uint32_t node);
 /* Computes the effective weights of edges that lead to `count` of its targets, SPREAD_SIMILAR_CHUNK
  * at most. */

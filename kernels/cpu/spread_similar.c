@@ -6,11 +6,6 @@
 
 enum { PIECE_FLOATS = 64 << 10 /* of rows, after which a thread gives way */ };
 
-bool spread_similar_level(const struct spread_run *r)
-{
-    return r->question->embeddings && spread_state_of(r)->depth == SPREAD_SIMILAR_DEPTH + 1;
-}
-
 bool spread_similar_node(const struct spread_run *r, uint32_t node)
 {
     const struct spread_embeddings *e = r->question->embeddings;
