@@ -18,10 +18,9 @@ static void story(ea_client *c, const char *name, uint32_t dimension, uint64_t s
     attractor_twin_finish(&t);
 }
 
-static void stories(const char *workers)
+static void stories(const char *const *settings)
 {
     struct scene s;
-    const char *settings[] = {workers, NULL};
     scene_open(&s, settings);
     ea_client *c = scene_client(&s, "attractor");
     story(c, "small", 40, 20, 600);
@@ -32,12 +31,18 @@ static void stories(const char *workers)
 
 Test(attractor, one_worker_equals_the_reference)
 {
-    stories("workers.count=1");
+    stories((const char *[]){"workers.count=1", NULL});
 }
 
 Test(attractor, three_workers_equal_the_reference)
 {
-    stories("workers.count=3");
+    stories((const char *[]){"workers.count=3", NULL});
+}
+
+/* What no card can run, the CPU answers, where all is to run on a card. */
+Test(attractor, beside_a_card_it_equals_the_reference)
+{
+    stories((const char *[]){"gpu.devices=sim", "gpu.force=gpu", "gpu.min_pairs=1", NULL});
 }
 
 /* Above 1,024 dimensions sums are compensated. */
