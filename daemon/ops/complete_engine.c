@@ -396,7 +396,8 @@ static enum status complete_check(struct job *j)
                        mask->rows, mask->columns, cues->columns, cues->rows, cues->columns);
 }
 
-/* CA3 reads some columns of the weights, as much as about all of them once. */
+/* CA3 reads some columns of the weights, as much as about all of them once. Compensated sums are
+ * counted as so many plain ones. */
 static void complete_work(const struct job *j, struct work *w)
 {
     const struct edition *c = j->objects[1].collection;
@@ -404,6 +405,7 @@ static void complete_work(const struct job *j, struct work *w)
     w->queries = j->request.queries.rows;
     w->rows = (ATTRACTOR_SPREAD + 1) * d + (c ? collection_rows(c) : 0);
     w->pairs = work_times(w->queries, w->rows);
+    if (d > VECTOR_COMPENSATED_ABOVE) w->pairs = work_times(w->pairs, COMPENSATED_TIMES);
     w->unbounded = true; /* a part is no work for the loop */
     w->bytes_out = work_times(w->queries, d * sizeof(float) + 24);
 }
