@@ -87,8 +87,10 @@ struct cards_room cards_room_of(const struct backend *b, uint32_t number)
 static double spread_ns(const struct job *j)
 {
     const struct order_spread *s = &j->gpu.order.spread;
-    double levels = (double)s->set_count * (s->hops + 1);
-    return levels * ((double)s->edges * 20 + (double)s->nodes * 10);
+    double sets = (double)s->set_count, levels = sets * (s->hops + 1);
+    double similar = sets * (double)s->edges * (double)vector_stride(s->dimension) * sizeof(float);
+    return levels * ((double)s->edges * 20 + (double)s->nodes * 10) + similar +
+           (double)s->row_count * 10;
 }
 
 static double run_ns(const struct job *j)

@@ -112,11 +112,19 @@ static enum order_result find_replica(struct gpu *g, const struct task *t, uint6
     return r->space == t->order.space ? RESULT_OK : RESULT_REFUSED;
 }
 
+/* True if the second replica has the shape that the order assumes. */
+static bool other_fits(const struct order *o, const struct replica *r)
+{
+    bool spread = o->kind == ORDER_SPREAD;
+    uint32_t dimension = spread ? o->spread.dimension : o->run.dimension;
+    uint64_t rows = spread ? o->spread.row_count : o->run.other.row_count;
+    return r->dimension == dimension && r->rows == rows;
+}
+
 /* Holds all replicas that t reads, or none. The same one may be held twice. */
 static enum order_result find_replicas(struct gpu *g, struct task *t)
 {
     const struct order *o = &t->order;
-    const struct order_run *run = &o->run;
     struct replica *first = NULL, *other = NULL;
     enum order_result result = RESULT_OK;
     if (order_reads_first(o)) result = find_replica(g, t, o->replica, o->version, &first);
@@ -125,8 +133,7 @@ static enum order_result find_replicas(struct gpu *g, struct task *t)
         t->number = result ? 1 : 0;
     }
     if (result) return result;
-    if ((first && !t->kind->fits(t, first)) ||
-        (other && (other->dimension != run->dimension || other->rows != run->other.row_count)))
+    if ((first && !t->kind->fits(t, first)) || (other && !other_fits(o, other)))
         return RESULT_REFUSED;
     if (first) replica_hold(g, first, true);
     if (other) replica_hold(g, other, true);

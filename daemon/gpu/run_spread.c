@@ -27,6 +27,8 @@ static bool makes_sense(const struct order_spread *s)
            s->flags <= (ORDER_SPREAD_IGNORE_KINDS | ORDER_SPREAD_LAST_HOP | ORDER_SPREAD_PATHS) &&
            s->hops >= 1 && s->hops <= SPREAD_HOPS_MAX && s->nodes >= 1 && s->nodes <= NODES_MAX &&
            s->set_count >= 1 && s->set_count <= ORDER_SPREAD_SETS_MAX && s->touched_max >= 1 &&
+           s->dimension <= (s->mode == SPREAD_ENGRAM ? VECTOR_DIMENSION_MAX : 0) &&
+           (!s->dimension || (s->row_count >= 1 && s->row_count <= ORDER_SPREAD_ROWS_MAX)) &&
            s->seed_count <= UINT64_C(1) << 40 && s->record_room <= RECORDS_MAX &&
            s->record_room >= smaller(s->nodes, s->touched_max);
 }
@@ -38,6 +40,12 @@ static bool spread_fits(const struct task *t, const struct replica *r)
     return r->dimension == 0 &&
            r->part_bytes[PART_OUT] == s->nodes * (uint64_t)sizeof(struct spread_list) &&
            s->edges <= most / sizeof(struct spread_edge);
+}
+
+/* The tables of embeddings lie before the scratch of the spread itself. */
+static uint64_t table_bytes(const struct order_spread *s)
+{
+    return s->dimension ? cuda_embeddings_bytes(s->row_count, s->nodes) : 0;
 }
 
 static bool plan_in_all(struct gpu *g, struct task *t)
@@ -66,8 +74,10 @@ static enum order_result spread_plan(struct gpu *g, struct task *t)
     p->out_small = p->out_bytes + smaller(records, EARLY_BYTES);
     if (!plan_out_at(g, p, s->out_records, records)) return RESULT_REFUSED;
     enum spread_mode mode = (enum spread_mode)s->mode;
-    p->scratch_least = g->ops->spread_scratch_min(mode, s->nodes, s->edges, s->set_count);
-    p->scratch_best = g->ops->spread_scratch_best(mode, s->nodes, s->edges, s->set_count);
+    p->scratch_least =
+        table_bytes(s) + g->ops->spread_scratch_min(mode, s->nodes, s->edges, s->set_count);
+    p->scratch_best =
+        table_bytes(s) + g->ops->spread_scratch_best(mode, s->nodes, s->edges, s->set_count);
     return RESULT_OK;
 }
 
@@ -122,6 +132,18 @@ static uint64_t time_left(const struct gpu *g, uint64_t deadline_ns)
     return deadline_ns > now_ns ? deadline_ns - now_ns : 1;
 }
 
+static struct cuda_embeddings embeddings_of(struct gpu *g, const struct task *t)
+{
+    if (!t->other) return (struct cuda_embeddings){0};
+    struct cuda_rows rows = replica_rows(t->other);
+    return (struct cuda_embeddings){.rows = rows.rows,
+                                    .norms = rows.norms,
+                                    .ids = replica_ids(t->other),
+                                    .count = rows.count,
+                                    .dimension = rows.dimension,
+                                    .tables = run_device_at(g, t, t->plan.scratch_at)};
+}
+
 static enum device_result spread_launch(struct gpu *g, struct task *t)
 {
     const struct order_spread *s = &t->order.spread;
@@ -136,8 +158,9 @@ static enum device_result spread_launch(struct gpu *g, struct task *t)
         .record_room = s->record_room,
         .out_records = (struct spread_record *)run_out_at(g, t, OUT_RECORDS),
         .out_sets = (struct cuda_spread_set *)run_out_at(g, t, OUT_SETS),
-        .scratch = run_device_at(g, t, p->scratch_at),
-        .scratch_bytes = p->scratch_bytes,
+        .scratch = run_device_at(g, t, p->scratch_at + table_bytes(s)),
+        .scratch_bytes = p->scratch_bytes - table_bytes(s),
+        .embeddings = embeddings_of(g, t),
     };
     return g->ops->launch(g->device, &call, t->lane->stream);
 }

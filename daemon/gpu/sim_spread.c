@@ -56,11 +56,26 @@ static void check_graph(const struct spread_graph *g, const struct sim_memory *m
     if (g->factors) check(m, g->factors, g->nodes, sizeof *g->factors, 4);
 }
 
+static void check_embeddings(const struct cuda_embeddings *e, uint32_t nodes,
+                             const struct sim_memory *m)
+{
+    if (!e->rows) return;
+    if (e->count < 1 || e->dimension < 1 || e->dimension > VECTOR_DIMENSION_MAX)
+        sim_misuse(call, "embeddings: %llu rows of %u", (unsigned long long)e->count, e->dimension);
+    check(m, e->rows, e->count, vector_stride(e->dimension) * sizeof *e->rows, 64);
+    check(m, e->norms, e->count, sizeof *e->norms, 4);
+    check(m, e->ids, e->count, sizeof *e->ids, 8);
+    check(m, e->tables, cuda_embeddings_bytes(e->count, nodes), 1, 256);
+}
+
 void sim_spread_check(const struct cuda_spread *s, const struct sim_memory *m)
 {
     const struct spread_question *q = &s->question;
     uint64_t sets = s->set_count;
     check_graph(&s->graph, m);
+    check_embeddings(&s->embeddings, s->graph.nodes, m);
+    if (s->embeddings.rows && q->mode != SPREAD_ENGRAM)
+        sim_misuse(call, "embeddings in mode linear");
     if (q->mode != SPREAD_LINEAR && q->mode != SPREAD_ENGRAM)
         sim_misuse(call, "mode %d", (int)q->mode);
     if (q->hops < 1 || q->hops > SPREAD_HOPS_MAX) sim_misuse(call, "%u hops", q->hops);
@@ -128,6 +143,37 @@ static void spoil(void *scratch, uint64_t all)
     memset((char *)scratch + all - bytes, 0xdb, bytes);
 }
 
+/* An index of ids in the tables, of which the device's kernels make the same use. */
+static uint32_t *index_entry(const struct cuda_embeddings *e, uint64_t id)
+{
+    uint32_t bits = cuda_embeddings_bits(e->count), *entries = e->tables;
+    uint64_t mask = (UINT64_C(1) << bits) - 1,
+             at = id * UINT64_C(0x9e3779b97f4a7c15) >> (64 - bits);
+    while (entries[at] && e->ids[entries[at] - 1] != id)
+        at = (at + 1) & mask;
+    return &entries[at];
+}
+
+static void make_index(const struct cuda_embeddings *e)
+{
+    memset(e->tables, 0, sizeof(uint32_t) << cuda_embeddings_bits(e->count));
+    for (uint64_t row = 0; row < e->count; row++)
+        *index_entry(e, e->ids[row]) = (uint32_t)row + 1;
+}
+
+static bool find_rows(void *owner, const uint64_t *ids, size_t count, const float **rows,
+                      float *norms)
+{
+    const struct cuda_embeddings *e = owner;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t row = *index_entry(e, ids[i]);
+        if (!row) return false;
+        rows[i] = e->rows + (row - 1) * vector_stride(e->dimension);
+        norms[i] = e->norms[row - 1];
+    }
+    return true;
+}
+
 /* The memory that a run took, at most what its scratch would have held. */
 struct taken {
     void *pieces[TAKEN_MAX];
@@ -183,6 +229,11 @@ static void run_set(const struct cuda_spread *s, uint32_t i, uint64_t deadline_n
     const struct clock *clock = room->clock ? room->clock : &clock_real;
     struct taken taken = {.left = s->scratch_bytes};
     struct spread_question q = s->question;
+    const struct spread_embeddings embeddings = {.dimension = s->embeddings.dimension,
+                                                 .kernels = &vectors_scalar,
+                                                 .find = find_rows,
+                                                 .owner = (void *)&s->embeddings};
+    q.embeddings = s->embeddings.rows ? &embeddings : NULL;
     uint64_t first = s->set_offsets[i];
     q.seeds += first;
     q.seed_count = s->set_offsets[i + 1] - first;
@@ -215,6 +266,7 @@ void sim_spread_run(const struct cuda_spread *s, const struct sim_memory *m,
     bool roomy = make_room(room, s->graph.nodes);
     check_contents(s, m);
     spoil(s->scratch, s->scratch_bytes);
+    if (s->embeddings.rows) make_index(&s->embeddings);
     uint64_t given = 0;
     for (uint32_t i = 0; i < s->set_count; i++) {
         if (roomy)

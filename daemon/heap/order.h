@@ -85,7 +85,8 @@ struct order_spread {
     uint64_t edges;
     double grid_high, grid_low;
     float thresholds[3];
-    uint32_t reserved;
+    uint32_t dimension; /* of the embeddings; 0: none */
+    uint64_t row_count; /* of the embeddings' replica, order.other_replica, as known to the front */
     uint64_t seeds; /* place of seed_count struct spread_seed, those of one set after the other */
     uint64_t seed_count;
     uint64_t set_offsets; /* place of set_count + 1 u64: where the seeds of each set begin */
@@ -97,7 +98,7 @@ struct order_spread {
     uint64_t out_records; /* place of record_room struct spread_record */
     uint64_t out_sets;    /* place of set_count struct order_spread_set */
 };
-enum { ORDER_SPREAD_SETS_MAX = 4096 };
+enum { ORDER_SPREAD_SETS_MAX = 4096, ORDER_SPREAD_ROWS_MAX = 1 << 30 /* of embeddings */ };
 enum { ORDER_SPREAD_IGNORE_KINDS = 1, ORDER_SPREAD_LAST_HOP = 2, ORDER_SPREAD_PATHS = 4 };
 enum order_no_room {
     NO_ROOM_RECORDS = 1, /* the other sets left no room for its records */
@@ -237,7 +238,8 @@ struct order {
     uint64_t token;   /* the completion carries it, too */
     uint64_t replica; /* >= 1, never used for two collections; 0: none, as of rows that come */
     uint64_t version; /* UPLOAD: the replica's version after it. RUN: the version it needs */
-    uint64_t other_replica, other_version; /* of a second operand; 0: none */
+    /* of a second operand, or of a spread's embeddings; 0: none */
+    uint64_t other_replica, other_version;
     /* from its beginning on an idle device to its end, as the front predicts; 0: not predicted */
     uint64_t foreseen_ns;
     union {
@@ -277,6 +279,7 @@ static inline bool order_reads_first(const struct order *o)
 }
 static inline bool order_reads_other(const struct order *o)
 {
+    if (o->kind == ORDER_SPREAD) return o->spread.dimension != 0;
     return o->kind == ORDER_RUN && o->run.operation == RUN_BIND && o->run.other.rows == PLACE_NONE;
 }
 

@@ -32,8 +32,10 @@ static uint64_t sets_of(const struct job *j)
 
 uint64_t spread_gpu_pairs(const struct job *j)
 {
-    /* an order names one replica */
-    if (spread_ask_collection(j)) return 0;
+    const struct edition *e = spread_ask_collection(j);
+    uint64_t rows = e ? collection_rows(e) : 1;
+    /* without any row there is no replica */
+    if (!rows || rows > ORDER_SPREAD_ROWS_MAX) return 0;
     return sets_of(j) <= ORDER_SPREAD_SETS_MAX ? graph_nodes(j->graph) : 0;
 }
 
@@ -44,6 +46,7 @@ static void gpu_order(struct job *j)
     const struct spread_ask *a = &spread_of(j)->ask;
     const struct spread_question *q = &a->question;
     const struct spread_gpu *w = gpu_of(j);
+    const struct edition *embeddings = spread_ask_collection(j);
     struct order *o = &j->gpu.order;
     *o = (struct order){.kind = ORDER_SPREAD, .space = operation_owner(j)};
     o->spread = (struct order_spread){
@@ -58,6 +61,8 @@ static void gpu_order(struct job *j)
         .grid_high = a->graph.grid.high,
         .grid_low = a->graph.grid.low,
         .thresholds = {q->thresholds[0], q->thresholds[1], q->thresholds[2]},
+        .dimension = embeddings ? collection_dimension(embeddings) : 0,
+        .row_count = embeddings ? collection_rows(embeddings) : 0,
         .seeds = operation_gpu_place(j, a->seeds),
         .seed_count = a->set_offsets[a->set_count],
         .set_offsets = operation_gpu_place(j, a->set_offsets),

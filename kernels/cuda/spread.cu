@@ -38,6 +38,8 @@ extern "C" int cuda_spread(const struct cuda_spread *s, struct CUstream_st *stre
     unsigned long long *given = spread_records_given(s);
     const cudaError_t error = cudaMemsetAsync(given, 0, sizeof *given, stream);
     if (error) return error;
+    const int looked_up = spread_similar_launch(s, stream);
+    if (looked_up) return looked_up;
     return s->question.mode == SPREAD_ENGRAM ? spread_engram_launch(s, stream)
                                              : spread_linear_launch(s, stream);
 }

@@ -26,8 +26,34 @@ struct cuda_spread_set {
     uint32_t no_room;   /* other sets left no room for its records: it has none */
 };
 
+/* The embeddings of nodes (kernels/spread.h): the rows of a collection. */
+struct cuda_embeddings {
+    const float *rows, *norms; /* rows NULL: the spread has none */
+    const uint64_t *ids;       /* all different */
+    uint64_t count;            /* 1 .. 2^30 */
+    uint32_t dimension;
+    void *tables; /* cuda_embeddings_bytes, 256-byte aligned; uninitialised */
+};
+
+/* The tables that a spread makes: an index of ids, of a power of two of entries, at least twice as
+ * many as rows; the row of each node; and whether similarity takes the place of its weights. */
+static inline uint32_t cuda_embeddings_bits(uint64_t count)
+{
+    uint32_t bits = 8;
+    while (UINT64_C(1) << bits < 2 * count)
+        bits++;
+    return bits;
+}
+
+static inline uint64_t cuda_embeddings_bytes(uint64_t count, uint32_t nodes)
+{
+    const uint64_t index = (UINT64_C(1) << cuda_embeddings_bits(count)) * sizeof(uint32_t);
+    const uint64_t each = sizeof(uint32_t) + sizeof(uint8_t);
+    return index + (nodes * each + 255) / 256 * 256;
+}
+
 /* question: in host memory, as for one set, except that decay, allowed and seeds are device
- * memory. The seeds of all sets are one array: set i has seeds[set_offsets[i] .. set_offsets[i +
+ * memory; its embeddings are not read. The seeds of all sets are one array: set i has seeds[set_offsets[i] .. set_offsets[i +
  * 1]). The deadline is replaced by time_ns, counted by the device while it runs; 0: none. */
 struct cuda_spread {
     struct spread_graph graph; /* arrays in device memory; NULL: no factors, or no kinds */
@@ -38,9 +64,10 @@ struct cuda_spread {
     uint64_t record_room; /* for all sets together: >= min(nodes, touched_max) */
     /* sets in any order; each set's from its first_record on, in any order */
     struct spread_record *out_records;
-    struct cuda_spread_set *out_sets; /* set_count */
-    void *scratch;                    /* 256-byte aligned; uninitialised */
-    uint64_t scratch_bytes;           /* at least cuda_spread_scratch_min */
+    struct cuda_spread_set *out_sets;  /* set_count */
+    void *scratch;                     /* 256-byte aligned; uninitialised */
+    uint64_t scratch_bytes;            /* at least cuda_spread_scratch_min */
+    struct cuda_embeddings embeddings; /* mode engram */
 };
 
 int cuda_spread(const struct cuda_spread *s, struct CUstream_st *stream);

@@ -28,7 +28,7 @@ __host__ __device__ static struct engram_slot engram_carve(struct spread_carver 
     return s;
 }
 
-struct engram_mode {
+template <class Hash, class Dense> struct engram_mode {
     typedef struct engram_slot slot;
 
     __device__ static struct engram_slot carve(struct spread_carver *c, uint64_t nodes,
@@ -41,7 +41,7 @@ struct engram_mode {
                                      const struct engram_slot &slot, uint32_t set,
                                      uint64_t started_ns)
     {
-        struct engram_run<spread_block_group, spread_hash_places> r = {
+        struct engram_run<spread_block_group, Hash> r = {
         };
         __syncthreads();
         if (threadIdx.x == 0) shared->places = 0;
@@ -60,7 +60,7 @@ struct engram_mode {
     __device__ static void run_grid(const struct engram_job &job, struct spread_shared *shared,
                                     uint32_t set, uint64_t started_ns, unsigned *cleared)
     {
-        struct engram_run<spread_grid_group, spread_dense_places> r = {
+        struct engram_run<spread_grid_group, Dense> r = {
         };
         const struct engram_slot *s = &job.grid;
         r.base = &job.base;
@@ -88,7 +88,16 @@ __global__ void __launch_bounds__(SPREAD_THREADS, SPREAD_BLOCKS)
 {
     __shared__ struct spread_shared shared;
     __shared__ struct engram_slot slot;
-    spread_sets<engram_mode>(job, &shared, &slot);
+    spread_sets<engram_mode<spread_hash_places, spread_dense_places>>(job, &shared, &slot);
+}
+
+/* The same with embeddings. */
+__global__ void __launch_bounds__(SPREAD_THREADS, SPREAD_BLOCKS)
+    spread_similar_kernel(const struct engram_job job)
+{
+    __shared__ struct spread_shared shared;
+    __shared__ struct engram_slot slot;
+    spread_sets<engram_mode<similar_hash_places, similar_dense_places>>(job, &shared, &slot);
 }
 
 uint64_t spread_engram_grid_bytes(uint32_t nodes, uint64_t contributions)
@@ -123,6 +132,7 @@ int spread_engram_launch(const struct cuda_spread *s, cudaStream_t stream)
     auto lay_out = [s](struct spread_carver *c) {
         return engram_carve(c, s->graph.nodes, 0, engram_contributions(s));
     };
-    return spread_launch<struct engram_job>(s, (const void *)spread_engram_kernel, lay_out,
-                                            spread_engram_slot_bytes, stream);
+    const void *kernel = s->embeddings.rows ? (const void *)spread_similar_kernel
+                                            : (const void *)spread_engram_kernel;
+    return spread_launch<struct engram_job>(s, kernel, lay_out, spread_engram_slot_bytes, stream);
 }

@@ -5,6 +5,7 @@
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_ENGRAM_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_ENGRAM_CUH
 
+#include "kernels/cuda/spread_similar.cuh"
 #include "kernels/cuda/spread_sort.cuh"
 #include "kernels/cuda/spread_visits.cuh"
 
@@ -58,7 +59,8 @@ template <class Group, class Places> struct engram_run {
 };
 
 /* Makes room for a level. False: it is too large for this group. Syncs before and after. */
-__device__ inline bool engram_prepare(struct engram_run<spread_block_group, spread_hash_places> *r)
+template <class Places>
+__device__ bool engram_prepare(struct engram_run<spread_block_group, Places> *r)
 {
     const struct engram_slot *s = r->slot;
     const uint64_t more = r->contributions;
@@ -76,7 +78,8 @@ __device__ inline bool engram_prepare(struct engram_run<spread_block_group, spre
     return true;
 }
 
-__device__ inline bool engram_prepare(struct engram_run<spread_grid_group, spread_dense_places> *r)
+template <class Places>
+__device__ bool engram_prepare(struct engram_run<spread_grid_group, Places> *r)
 {
     r->no_memory = r->contributions > r->slot->contributions_room;
     return !r->no_memory;
@@ -96,6 +99,12 @@ __device__ __forceinline__ float engram_contribution(const Run *r, const struct 
     const float weight = spread_weight(e.weight, direction, q->fan, source_kind, from.count,
                                        spread_factor_of(g, from.node));
     return spread_contribution(from.amount, weight, spread_decay_at(q, r->level));
+}
+
+template <class Group, class Places>
+__device__ __forceinline__ bool engram_may_be_similar(const struct engram_run<Group, Places> *r)
+{
+    return Places::SIMILAR && r->level == SPREAD_SIMILAR_DEPTH + 1;
 }
 
 /* Counts one more contribution for the target. All lanes of the warp call it. */
@@ -120,6 +129,30 @@ __device__ __forceinline__ void engram_put(struct engram_run<Group, Places> *r, 
     if (!spread_allows(r->base->question.allowed, target)) return;
     const uint32_t at = atomicAdd(&r->slot->ends[r->places.find(target)], 1u);
     r->slot->contributions[0][at] = spread_sort_key(contribution, source);
+}
+
+/* The same in a level in which similarity may take the place of weights. All lanes of the warp call
+ * it; valid: the lane has an edge. */
+template <class Group, class Places>
+__device__ void engram_put_similar(struct engram_run<Group, Places> *r,
+                                   const struct spread_sender &from, struct spread_edge e,
+                                   bool valid)
+{
+    const struct spread_base *b = r->base;
+    const bool replaced =
+        valid && b->similar.replaced[from.node] && spread_allows(b->question.allowed, e.node);
+    const float cosine = similar_cosines(&b->similar, from.node, e.node, replaced);
+    if (!valid) return;
+    float contribution = 0.0f;
+    if (replaced) {
+        const float weight = spread_similar_weight(cosine, b->question.thresholds[SPREAD_HOT],
+                                                   spread_factor_of(&b->graph, from.node));
+        contribution =
+            spread_contribution(from.amount, weight, spread_decay_at(&b->question, r->level));
+    } else {
+        contribution = engram_contribution(r, from, e);
+    }
+    engram_put(r, e.node, contribution, from.node);
 }
 
 /* Walks over all contributions: puts false counts them, true writes them to their places. Ends
@@ -158,6 +191,8 @@ __device__ void engram_walk_edges(struct engram_run<Group, Places> *r, bool puts
     auto visit = [&](const struct spread_sender &from, struct spread_edge e, bool valid) {
         if (!puts)
             engram_count(r, e.node, valid);
+        else if (engram_may_be_similar(r))
+            engram_put_similar(r, from, e, valid);
         else if (valid)
             engram_put(r, e.node, engram_contribution(r, from, e), from.node);
         __syncwarp();
@@ -366,6 +401,7 @@ __device__ bool engram_level(struct engram_run<Group, Places> *r)
 {
     if (!engram_prepare(r)) return false;
     const struct engram_slot *s = r->slot;
+    if (engram_may_be_similar(r)) similar_note_all<Group>(r);
     if (r->level == 0)
         engram_walk_seeds(r, false);
     else

@@ -25,9 +25,18 @@ static const uint32_t SPREAD_DEFERRED = 2;
 
 static const uint64_t SPREAD_NO_ROOM = UINT64_MAX;
 
+/* The embeddings of nodes; rows NULL: there are none. */
+struct spread_similar {
+    const float *rows, *norms;
+    uint32_t dimension;
+    uint32_t *node_rows; /* by node; SPREAD_NO_NODE: it has none */
+    uint8_t *replaced;   /* by node, of those that send in the level: similarity counts */
+};
+
 struct spread_base {
     struct spread_graph graph;
     struct spread_question question;
+    struct spread_similar similar;
     uint64_t time_ns;
     const uint64_t *set_offsets;
     uint32_t set_count;

@@ -9,6 +9,9 @@
 
 int spread_linear_launch(const struct cuda_spread *s, cudaStream_t stream);
 int spread_engram_launch(const struct cuda_spread *s, cudaStream_t stream);
+/* Looks up the rows of nodes (spread_similar.cu), if the spread has embeddings. */
+int spread_similar_launch(const struct cuda_spread *s, cudaStream_t stream);
+struct spread_similar spread_similar_of(const struct cuda_spread *s);
 uint64_t spread_linear_grid_bytes(uint32_t nodes, uint64_t edges);
 uint64_t spread_linear_slot_bytes(uint32_t room);
 /* contributions: how many of a level fit. */
@@ -51,6 +54,7 @@ static inline struct spread_base spread_base_of(const struct cuda_spread *s)
     struct spread_base b = {};
     b.graph = s->graph;
     b.question = s->question;
+    b.similar = spread_similar_of(s);
     b.time_ns = s->time_ns;
     b.set_offsets = s->set_offsets;
     b.set_count = s->set_count;

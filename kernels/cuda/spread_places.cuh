@@ -13,7 +13,9 @@ struct spread_hash {
     uint32_t room;   /* a power of two */
 };
 
+/* SIMILAR: the run has embeddings (spread_similar.cuh). */
 struct spread_dense_places {
+    static const bool SIMILAR = false;
     __device__ static uint32_t take(uint32_t node)
     {
         return node;
@@ -29,6 +31,7 @@ struct spread_dense_places {
 };
 
 struct spread_hash_places {
+    static const bool SIMILAR = false;
     struct spread_hash hash;
     unsigned *count; /* places in use */
     uint32_t capacity, shift;

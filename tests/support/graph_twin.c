@@ -283,6 +283,8 @@ void twin_expect(struct twin *t, ea_client *c, const struct twin_question *q)
     struct spread_case asked = case_of(q);
     if (q->options.embeddings) asked.embeddings = collection_now(t->embeddings);
     cr_assert_eq(!r.embeddings_version, !q->options.embeddings);
+    t->backend = r.meta->backend;
+    t->reason = r.meta->reason;
     struct spread_reply reply = {
         .sets = r.sets,
         .count = r.count,

@@ -20,7 +20,9 @@ struct twin {
     struct collection *embeddings; /* twin_embed; NULL: none */
     uint64_t *ids;
     uint32_t nodes;
-    uint64_t seed; /* of twin_draw */
+    uint64_t seed;      /* of twin_draw */
+    ea_backend backend; /* of the last answer that twin_expect compared, */
+    uint32_t reason;    /* and why */
 };
 
 /* Nodes with random ids, kinds and factors, and no edges yet; here and there. */

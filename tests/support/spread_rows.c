@@ -69,11 +69,13 @@ void spread_rows_make(struct spread_rows *out, const struct spread_graph *g, uin
         .embeddings = {.dimension = dimension, .kernels = &vectors_scalar, .find = find},
         .entries = allocate(g->nodes * sizeof *out->entries),
         .rows = allocate(g->nodes * stride * sizeof *out->rows),
-        .norms = allocate(g->nodes * sizeof *out->norms)};
+        .norms = allocate(g->nodes * sizeof *out->norms),
+        .ids = allocate(g->nodes * sizeof *out->ids)};
     out->embeddings.owner = out;
     for (uint32_t n = 0; n < g->nodes; n++) {
         if (random_of(&seed) % 1000 < missing) continue;
         fill_row(out, out->count, &seed);
+        out->ids[out->count] = g->ids[n];
         out->entries[out->count] = (struct spread_row){g->ids[n], out->count};
         out->count++;
     }
@@ -83,6 +85,6 @@ void spread_rows_make(struct spread_rows *out, const struct spread_graph *g, uin
 
 void spread_rows_free(struct spread_rows *r)
 {
-    free(r->entries), free(r->rows), free(r->norms);
+    free(r->entries), free(r->rows), free(r->norms), free(r->ids);
     *r = (struct spread_rows){.count = 0};
 }

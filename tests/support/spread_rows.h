@@ -14,6 +14,7 @@ struct spread_rows {
     struct spread_row *entries;          /* by rising id */
     uint32_t count;
     float *rows, *norms;
+    uint64_t *ids; /* by row */
 };
 
 /* Rows for the nodes of g, but for about `missing` in a thousand. Some are equal to others, some
