@@ -130,8 +130,13 @@ static void check_pairs(struct scene *s, enum hrr_form form, enum way way)
 static void check_dimension(uint32_t d, uint64_t seed)
 {
     struct scene s = scene_create(d, seed);
-    for (int form = HRR_BIND; form <= HRR_UNBIND; form++) {
-        for (int way = 0; cuda_hrr_runs(s.bench.plan, (enum hrr_form)form) && way < WAYS; way++)
+    for (int form = HRR_BIND; form <= HRR_UNBIND_EXACT; form++) {
+        bool runs = cuda_hrr_runs(s.bench.plan, (enum hrr_form)form);
+        if (runs != hrr_runs_on_device(d, (enum hrr_form)form)) {
+            printf("FAIL dimension %u form %d: the daemon thinks otherwise of a kernel\n", d, form);
+            differ++;
+        }
+        for (int way = 0; runs && way < WAYS; way++)
             check_pairs(&s, (enum hrr_form)form, (enum way)way);
     }
     scene_destroy(&s);
