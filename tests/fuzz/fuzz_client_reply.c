@@ -49,6 +49,8 @@ static const struct {
     {56, {0}},
     {57, {.rows = 3}},
     {57, {.rows = 3, .edges = true}},
+    {47, {.queries = 2, .columns_max = 3}},
+    {47, {.queries = 2, .columns_max = 3, .paths = true}},
 };
 enum { REPLY_REQUESTS = sizeof kinds / sizeof *kinds };
 
@@ -90,6 +92,23 @@ static void walk_spread(const ea_spread_result *r)
         if (r->path_ids[r->path_offsets[i + 1] - 1] != r->ids[i]) abort();
 }
 
+static void walk_recall(const ea_recall_result *r)
+{
+    read_lists(r->offsets, r->lists, r->ids, 8);
+    read_lists(r->offsets, r->lists, r->activations, 4);
+    read_lists(r->offsets, r->lists, r->scores, 4);
+    read_lists(r->offsets, r->lists, r->marks, 1);
+    read_lists(r->offsets, r->lists, r->depths, 4);
+    read_bytes(r->seeds, r->lists * 8);
+    read_bytes(r->hops, r->lists * 4);
+    read_bytes(r->touched, r->lists * 8);
+    read_bytes(r->truncated, r->lists);
+    if (!r->path_offsets) return;
+    read_lists(r->path_offsets, r->count, r->path_ids, 8);
+    for (uint64_t i = 0; i < r->count; i++)
+        if (r->path_ids[r->path_offsets[i + 1] - 1] != r->ids[i]) abort();
+}
+
 static void walk_nodes(const ea_nodes *n)
 {
     read_bytes(n->found, n->count);
@@ -113,6 +132,7 @@ static void walk(ea_client *c, const ea_answer *answer, void *user)
     }
     if (answer->spread) walk_spread(answer->spread);
     if (answer->nodes) walk_nodes(answer->nodes);
+    if (answer->recalled) walk_recall(answer->recalled);
     if (!r) return;
     read_bytes(r->meta, sizeof *r->meta);
     if (r->offsets) {

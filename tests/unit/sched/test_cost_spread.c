@@ -58,3 +58,37 @@ Test(cost_spread, spreads_go_where_they_are_done_sooner)
     }
     free(m);
 }
+
+/* A search and then a spread: as long as both, and what it took is learnt by both alike. */
+Test(cost_spread, a_job_in_stages_is_the_sum_of_them)
+{
+    struct cost_model *m = malloc(sizeof *m);
+    cr_assert(m);
+    cost_init(m, 2);
+    const struct work after = spread(OPERATION_SPREAD_ENGRAM, 1, 400, 4000);
+    struct work search = {.operation = OPERATION_KNN,
+                          .stride = 768,
+                          .k = 100,
+                          .unbounded = true,
+                          .queries = 1,
+                          .rows = 20000,
+                          .pairs = 20000};
+    struct work both = search, alone = after;
+    both.after = (struct work_after){.operation = after.operation,
+                                     .stride = after.stride,
+                                     .queries = after.queries,
+                                     .rows = after.rows,
+                                     .pairs = after.pairs};
+    alone.bytes_in = alone.bytes_out = 0; /* those are the search's */
+    alone.k = 0;
+    double first = predicted(m, BACKEND_CPU, &search), then = predicted(m, BACKEND_CPU, &alone);
+    double sum = predicted(m, BACKEND_CPU, &both);
+    cr_assert(sum > first && sum > then);
+    cr_assert_float_eq(sum, first + then, 2);
+    for (int i = 0; i < 200; i++)
+        cost_observe(m, BACKEND_CPU, &both, (uint64_t)(3 * sum), (uint64_t)(3 * sum));
+    cr_assert_float_eq(predicted(m, BACKEND_CPU, &both) / sum, 3, 0.2);
+    cr_assert_float_eq(predicted(m, BACKEND_CPU, &search) / first, 3, 0.3);
+    cr_assert_float_eq(predicted(m, BACKEND_CPU, &alone) / then, 3, 0.3);
+    free(m);
+}
