@@ -261,8 +261,8 @@ enum order_result {
     RESULT_REFUSED = 5,   /* the GPU process found the order invalid */
     RESULT_BAD_ROW = 6,   /* completion.number says which of the rows that came, or which pair */
     /* UPLOAD: a request that is under way needs the version that is there, and there is no VRAM, or
-     * none that the space may have, for a second one: nothing changed, and after the request it can be tried again. RUN: it needed
-     * the version of such an upload. */
+     * none that the space may have, for a second one: nothing changed, and after the request it can
+     * be tried again. RUN: it needed the version of such an upload. */
     RESULT_NO_VERSION = 7,
     RESULT_MAX = 8,
 };

@@ -395,8 +395,8 @@ static void spread_finish(struct job *j)
     spread_step(j);
 }
 
-/* True if one worker is sooner through it than all would be, which wait for each other at the end of
- * each step. */
+/* True if one worker is sooner through it than all would be, which wait for each other at the end
+ * of each step. */
 static bool is_short(const struct job *j)
 {
     enum { FEW_EDGES = 1 << 14 };

@@ -53,8 +53,9 @@ static inline uint64_t cuda_embeddings_bytes(uint64_t count, uint32_t nodes)
 }
 
 /* question: in host memory, as for one set, except that decay, allowed and seeds are device
- * memory; its embeddings are not read. The seeds of all sets are one array: set i has seeds[set_offsets[i] .. set_offsets[i +
- * 1]). The deadline is replaced by time_ns, counted by the device while it runs; 0: none. */
+ * memory; its embeddings are not read. The seeds of all sets are one array: set i has
+ * seeds[set_offsets[i] .. set_offsets[i + 1]). The deadline is replaced by time_ns, counted by the
+ * device while it runs; 0: none. */
 struct cuda_spread {
     struct spread_graph graph; /* arrays in device memory; NULL: no factors, or no kinds */
     struct spread_question question;

@@ -41,7 +41,8 @@ void check_see(const struct cursor *c, uint64_t version);
 enum status check_seeds(const struct story_request *r, const struct story_state *seen);
 bool check_misses_id(const struct story_request *r, const struct story_state *seen);
 /* ---- story_graph_check.c ---- */
-/* Notes which version of what it names beside its graph was read, of one instant with the graph's. */
+/* Notes which version of what it names beside its graph was read, of one instant with the
+ * graph's. */
 void check_see_embeddings(struct cursor *c, uint64_t version);
 /* A graph with those nodes and edges, a collection as it was read. */
 struct graph *check_twin_graph(struct story *s, const struct story_state *seen);
