@@ -125,6 +125,19 @@ struct complete_shares {
     size_t states;
 };
 
+/* What is known of a state besides its numbers. */
+struct complete_record {
+    uint64_t id;  /* of the row with the largest score in its last round */
+    uint32_t row; /* that row's number */
+    float score;
+    float cosine; /* of that row with the state, once it is done */
+    float energy;
+    uint32_t rounds; /* done */
+    uint32_t still;  /* its last round moved it by less than COMPLETE_STILL */
+    uint32_t done;   /* further rounds leave it as it is */
+    uint32_t reserved;
+};
+
 struct complete_kernels {
     const char *name; /* as a table of kernels/vectors.h */
 

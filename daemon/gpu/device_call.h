@@ -1,5 +1,6 @@
 /* device_call: one launch of a kernel as data: which kernel, and what it reads and writes. The
- * operations are those of kernels/cuda/vectors_cuda.h, rows_cuda.h, hrr_cuda.h and spread_cuda.h,
+ * operations are those of kernels/cuda/vectors_cuda.h, rows_cuda.h, hrr_cuda.h,
+ * complete_cuda.h and spread_cuda.h,
  * with their shapes and rules; pointers are device memory unless stated otherwise.
  * Owner:  whoever launches.
  * Thread: any.
@@ -7,6 +8,7 @@
 #ifndef ENGRAM_GPU_DEVICE_CALL_H
 #define ENGRAM_GPU_DEVICE_CALL_H
 
+#include "kernels/cuda/complete_cuda.h"
 #include "kernels/cuda/hrr_cuda.h"
 #include "kernels/cuda/rows_cuda.h"
 #include "kernels/cuda/spread_cuda.h"
@@ -25,6 +27,7 @@ enum device_kernel {
     KERNEL_BIND,
     KERNEL_NORMALIZE,
     KERNEL_SUPERPOSE,
+    KERNEL_COMPLETE,
 };
 
 struct device_call {
@@ -65,6 +68,7 @@ struct device_call {
             const float *norms;
         } normalize;
         struct cuda_superpose superpose;
+        struct cuda_completion complete;
     };
 };
 
@@ -84,6 +88,7 @@ static inline const char *device_kernel_name(enum device_kernel kernel)
     case KERNEL_BIND: return "bind";
     case KERNEL_NORMALIZE: return "normalize";
     case KERNEL_SUPERPOSE: return "superpose";
+    case KERNEL_COMPLETE: return "complete";
     }
     return "no kernel";
 }

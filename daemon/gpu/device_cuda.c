@@ -213,6 +213,7 @@ static int enqueue(const struct device_call *c, device_stream s)
     case KERNEL_NORMALIZE:
         return cuda_normalize(c->rows.dimension, c->normalize.rows, c->normalize.norms,
                               c->rows.count, s);
+    case KERNEL_COMPLETE: return cuda_complete(&c->rows, &c->complete, s);
     }
     return cudaErrorInvalidValue;
 }

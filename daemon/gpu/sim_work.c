@@ -6,6 +6,7 @@
 
 #include "daemon/gpu/device_cells.h"
 #include "daemon/gpu/sim_bind.h"
+#include "daemon/gpu/sim_complete.h"
 #include "daemon/gpu/sim_spread.h"
 #include "daemon/gpu/sim_sums.h"
 #include "daemon/heap/order.h"
@@ -96,16 +97,6 @@ uint64_t sim_topk_scratch_min(uint64_t query_count, uint32_t k, uint64_t row_cou
 uint64_t sim_topk_scratch_best(uint64_t query_count, uint32_t k, uint64_t row_count)
 {
     return topk_scratch(query_count, k, smaller(row_count, k < 512 ? 2048 : 4 * (uint64_t)k));
-}
-
-uint64_t sim_direct_scratch_min(uint32_t k)
-{
-    return k ? sim_topk_scratch_min(1, k, 64) : 0;
-}
-
-uint64_t sim_direct_scratch_best(uint32_t k)
-{
-    return k ? sim_topk_scratch_best(1, k, 2048) : 0;
 }
 
 /* ---- what it may touch ---- */
@@ -253,6 +244,7 @@ static void check_call(const struct checker *c, const struct device_call *call)
         check_own_rows(c, call);
         sim_superpose_check(call, c->memory);
         break;
+    case KERNEL_COMPLETE: sim_complete_check(call, c->memory); break;
     }
 }
 
@@ -461,6 +453,7 @@ static void run_call(const struct sim_work *w, struct sim_bench *b)
     case KERNEL_BIND: sim_bind_run(&c->bind, b->memory, b->bind_scratch); break;
     case KERNEL_NORMALIZE: sim_normalize_run(c, b->kernels); break;
     case KERNEL_SUPERPOSE: sim_superpose_run(c, b->kernels); break;
+    case KERNEL_COMPLETE: sim_complete_run(c, b->kernels); break;
     }
 }
 

@@ -39,7 +39,13 @@ void sim_work_run(const struct sim_work *w, struct sim_bench *b);
 
 uint64_t sim_topk_scratch_min(uint64_t query_count, uint32_t k, uint64_t row_count);
 uint64_t sim_topk_scratch_best(uint64_t query_count, uint32_t k, uint64_t row_count);
-uint64_t sim_direct_scratch_min(uint32_t k);
-uint64_t sim_direct_scratch_best(uint32_t k);
+static inline uint64_t sim_direct_scratch_min(uint32_t k)
+{
+    return k ? sim_topk_scratch_min(1, k, 64) : 0;
+}
+static inline uint64_t sim_direct_scratch_best(uint32_t k)
+{
+    return k ? sim_topk_scratch_best(1, k, 2048) : 0;
+}
 
 #endif

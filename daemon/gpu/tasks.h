@@ -86,6 +86,7 @@ struct task {
     struct task_lines lines;
     uint64_t first_query, pass_queries; /* SCORES, KNN: the queries of this pass; BIND: pairs */
     uint64_t pass_queries_max, pass_began_ns; /* KNN */
+    uint32_t rounds_done;                     /* COMPLETE: of this pass's states */
     bool ids_sent;                            /* SCORES: the ids are sent with one of the passes */
     bool rereads;                             /* the device will read more than what is enqueued */
     struct vram_block block, pinned;

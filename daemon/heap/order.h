@@ -120,15 +120,17 @@ struct order_spread_set {
  *   AVERAGE  weighted average of listed rows of the replica
  *   NORMS    the norms of rows that come with the order
  *   BIND     rows bound to rows, pair by pair, or unbound (kernels/hrr.h)
- *   SUPERPOSE  weighted sums of lists of rows (kernels/superpose.h) */
-#define RUN_OPERATIONS(RUN)  \
-    RUN(KNN, 1, knn)         \
-    RUN(SCORES, 2, scores)   \
-    RUN(LISTS, 3, lists)     \
-    RUN(AVERAGE, 4, average) \
-    RUN(NORMS, 5, norms)     \
-    RUN(BIND, 6, bind)       \
-    RUN(SUPERPOSE, 7, superpose)
+ *   SUPERPOSE  weighted sums of lists of rows (kernels/superpose.h)
+ *   COMPLETE states completed from the rows of the replica, in rounds (kernels/complete.h) */
+#define RUN_OPERATIONS(RUN)      \
+    RUN(KNN, 1, knn)             \
+    RUN(SCORES, 2, scores)       \
+    RUN(LISTS, 3, lists)         \
+    RUN(AVERAGE, 4, average)     \
+    RUN(NORMS, 5, norms)         \
+    RUN(BIND, 6, bind)           \
+    RUN(SUPERPOSE, 7, superpose) \
+    RUN(COMPLETE, 8, complete)
 #define NUMBER_OF(NAME, number, name) RUN_##NAME = (number),
 enum run_operation { RUN_OPERATIONS(NUMBER_OF) };
 #undef NUMBER_OF
@@ -184,6 +186,10 @@ struct order_run {
      * which pieces a list has: place of query_count + 1 u64; PLACE_NONE: one each. If the norm of a
      * sum overflows, the result is BAD_ROW. */
     uint64_t piece_count, firsts;
+    /* COMPLETE: the queries are the cues, k the rounds, threshold beta, has_threshold whether rows
+     * are unit ones; weights: place of list_count lines of dimension bytes, which numbers are
+     * known (1 or query_count of them; 0: no mask). Results: query_count * dimension floats in
+     * out_scores, query_count struct complete_record in out_ids. */
 };
 
 /* True if the GPU process may run an order of this shape directly: its query travels with the

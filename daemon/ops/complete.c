@@ -335,5 +335,8 @@ static enum status complete_plan(struct job *j)
     return STATUS_OK;
 }
 
-const struct operation_ops operation_complete = {
-    .check = complete_check_request, .work = complete_work, .plan = complete_plan};
+const struct operation_ops operation_complete = {.check = complete_check_request,
+                                                 .work = complete_work,
+                                                 .plan = complete_plan,
+                                                 .gpu_plan = complete_gpu_plan,
+                                                 .gpu_pairs = complete_gpu_pairs};

@@ -70,6 +70,13 @@ static inline const uint8_t *complete_mask(const struct job *j, const struct com
     return (const uint8_t *)mask->data + (mask->rows == 1 ? 0 : line) * w->dimension;
 }
 
+/* ---- complete_gpu.c ---- */
+
+enum status complete_gpu_plan(struct job *j);
+uint64_t complete_gpu_pairs(const struct job *j);
+
+/* ---- complete_shapes.c ---- */
+
 enum status complete_check_request(struct job *j);
 void complete_work(const struct job *j, struct work *w);
 

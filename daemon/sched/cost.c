@@ -116,6 +116,8 @@ void cost_init(struct cost_model *m, uint32_t workers)
     const double complete[COST_FEATURES] = {
         10e3, 2 / (10 * readers), 4 / (80 * n), 2e3 / n, 1 / 10.0, 0.5 / n, 25e3};
     line_start(&m->lines[0][COST_COMPLETE], complete);
+    const double completed[COST_FEATURES] = {60e3, 2 / 4e3, 4 / 20e3, 20, 1 / 40.0, 2e-4, 0};
+    line_start(&m->lines[1][COST_COMPLETE], completed);
     spread_start(m, OPERATION_SPREAD, 10);
     spread_start(m, OPERATION_SPREAD_ENGRAM, 25);
 }

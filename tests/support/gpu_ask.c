@@ -6,6 +6,7 @@
 
 #include "tests/support/gpu_bind.h"
 #include "tests/support/gpu_sums.h"
+#include "tests/support/gpu_complete.h"
 #include "tests/support/reference.h"
 #include "tests/support/sweep.h"
 
@@ -287,6 +288,7 @@ bool ask_right(struct gpu_peer *p, const struct order *o, const struct ask_rows 
     case RUN_NORMS: return norms_right(p, o, r);
     case RUN_BIND: return bind_right(p, o, r, r);
     case RUN_SUPERPOSE: return sums_right(p, o, r);
+    case RUN_COMPLETE: return complete_right(p, o, r);
     }
     return false;
 }

@@ -10,6 +10,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/gpu/sim_probe.h"
 #include "tests/support/gpu_bind.h"
+#include "tests/support/gpu_complete.h"
 #include "tests/support/gpu_graph.h"
 #include "tests/support/gpu_sums.h"
 #include "tests/support/reference.h"
@@ -42,7 +43,7 @@ static const char *const call_names[] = {
     "range_resize", "stream_create", "event_create", "event_record",  "event_query",
     "copy_in",      "copy_out",      "clear",        "norms",         "scan",
     "tile",         "topk",          "gather_lists", "average",       "spread",
-    "bind",         "normalize",     "superpose",
+    "bind",         "normalize",     "superpose",    "complete",
 };
 enum { CALL_NAMES = sizeof call_names / sizeof *call_names };
 
@@ -127,6 +128,8 @@ static void write_script(struct script *s)
     add(s, bind_ask(p, &listed, &sent, HRR_BIND, true), &r[2]);
     add(s, bind_ask(p, &listed, &listed, HRR_UNBIND, false), &r[2]);
     add(s, sums_ask(p, &(struct sums){.of = &r[2], .rows = 300, .lists = 1, .unit = true}), &r[2]);
+    add(s, complete_ask(p, &r[2], 5, 3, true, true), &r[2]);
+    add(s, complete_ask(p, &r[2], 1, 2, false, false), &r[2]);
     add(s, ask_upload(p, &r[3], true, 0, 8000), NULL);
     add(s, ask_scores(p, &r[3], METRIC_DOT, 10, true, 6), &r[3]);
     add(s, ask_listed(p, &r[1], METRIC_DOT, 1, 66000, false, 7), &r[1]);

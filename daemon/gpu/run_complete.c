@@ -1,0 +1,176 @@
+/* run_complete: states completed from the rows of a replica. A pass is one round of a group of
+ * states; what is known of them comes back after each, and their numbers after the last. */
+#include <string.h>
+
+#include "daemon/gpu/run.h"
+#include "kernels/complete.h"
+
+enum { OUT_RECORDS, OUT_STATES };
+enum { IN_CUES, IN_MASK };
+enum { BLOCKS_MAX = 65535, PASS_STATES_MIN = 8 }; /* of the kernel; in spite of ORDER_PASS_NS */
+
+/* Of the scratch of a pass, a multiple of 256 each. */
+struct complete_scratch {
+    uint64_t moved, scores, bests, totals, sums, bytes;
+};
+
+static struct complete_scratch scratch_of(const struct order_run *r, uint64_t states)
+{
+    uint64_t stride = vector_stride(r->dimension), blocks = complete_blocks(r->row_count);
+    const uint64_t sizes[] = {stride * sizeof(float), r->row_count * sizeof(float),
+                              blocks * sizeof(struct complete_block_best), blocks * sizeof(double),
+                              blocks * stride * sizeof(float)};
+    uint64_t at[6] = {0};
+    for (int i = 0; i < 5; i++)
+        at[i + 1] = at[i] + (states * sizes[i] + 255) / 256 * 256;
+    return (struct complete_scratch){at[0], at[1], at[2], at[3], at[4], at[5]};
+}
+
+/* ---- the plan ---- */
+
+static bool makes_sense(const struct order_run *r)
+{
+    return r->rows == PLACE_NONE && r->query_count >= 1 && r->row_count >= 1 &&
+           complete_blocks(r->row_count) <= BLOCKS_MAX && r->k >= 1 &&
+           r->k <= COMPLETE_ROUNDS_MAX && r->threshold >= COMPLETE_BETA_MIN &&
+           r->threshold <= COMPLETE_BETA_MAX && r->has_threshold <= 1 &&
+           (r->list_count <= 1 || r->list_count == r->query_count);
+}
+
+/* A pass has as many states as fit a quarter of the pool, and lasts not long. */
+static void plan_passes(struct gpu *g, struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    struct task_plan *p = &t->plan;
+    uint64_t stride = vector_stride(r->dimension);
+    uint64_t fit = vram_pool_usage(g->pool).slab_bytes / 4 / scratch_of(r, 1).bytes;
+    uint64_t products = g->ops->multiply_adds(g->device) * (ORDER_PASS_NS / 1000);
+    uint64_t soon = products / (2 * r->row_count * stride);
+    if (fit < 1) fit = 1;
+    if (soon < PASS_STATES_MIN) soon = PASS_STATES_MIN;
+    if (soon > CUDA_COMPLETION_STATES_MAX) soon = CUDA_COMPLETION_STATES_MAX;
+    t->pass_queries = soon < fit ? soon : fit;
+    if (t->pass_queries > r->query_count) t->pass_queries = r->query_count;
+    p->paced = p->rereads = t->pass_queries < r->query_count || r->k > 1;
+    p->split = t->pass_queries < r->query_count && fit < soon;
+}
+
+static enum order_result complete_plan(struct gpu *g, struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    struct task_plan *p = &t->plan;
+    uint64_t row = vector_stride(r->dimension) * sizeof(float);
+    if (!makes_sense(r) || !plan_queries(g, t) ||
+        (r->list_count && !plan_in_at(g, p, r->weights, r->list_count * r->dimension)) ||
+        !gpu_heap(g, r->out_scores, r->query_count * r->dimension * sizeof(float)) ||
+        !gpu_heap(g, r->out_ids, r->query_count * sizeof(struct complete_record)))
+        return RESULT_REFUSED;
+    plan_passes(g, t);
+    plan_out(p, (struct section){.bytes = t->pass_queries * sizeof(struct complete_record)});
+    p->out_small = p->out_bytes;
+    plan_out(p, (struct section){.bytes = t->pass_queries * row});
+    p->scratch_best = p->scratch_least = scratch_of(r, t->pass_queries).bytes;
+    return RESULT_OK;
+}
+
+/* ---- launching ---- */
+
+static struct device_call call_of(const struct gpu *g, const struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    struct complete_scratch at = scratch_of(r, t->pass_queries);
+    char *scratch = run_device_at(g, t, t->plan.scratch_at);
+    uint64_t step = r->list_count > 1 ? r->dimension : 0;
+    const uint8_t *known = NULL;
+    if (r->list_count)
+        known =
+            (const uint8_t *)run_device_at(g, t, t->plan.in[IN_MASK].at) + t->first_query * step;
+    return (struct device_call){
+        .kernel = KERNEL_COMPLETE,
+        .rows = run_rows(g, t),
+        .complete = {.states = t->pass_queries,
+                     .rounds = r->k,
+                     .beta = r->threshold,
+                     .unit = r->has_threshold,
+                     .cues = run_queries(g, t, t->first_query, t->pass_queries).rows,
+                     .known = known,
+                     .known_step = step,
+                     .ids = replica_ids(t->replica),
+                     .state = (float *)run_out_at(g, t, OUT_STATES),
+                     .moved = (float *)(scratch + at.moved),
+                     .scores = (float *)(scratch + at.scores),
+                     .bests = (struct complete_block_best *)(scratch + at.bests),
+                     .totals = (double *)(scratch + at.totals),
+                     .sums = (float *)(scratch + at.sums),
+                     .records = (struct complete_record *)run_out_at(g, t, OUT_RECORDS)},
+    };
+}
+
+static enum device_result complete_launch(struct gpu *g, struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    uint64_t left = r->query_count - t->first_query;
+    if (t->pass_queries > left) t->pass_queries = left;
+    struct device_call round = call_of(g, t);
+    if (t->rounds_done == 0) {
+        round.complete.begin = 1;
+        enum device_result result = g->ops->launch(g->device, &round, t->lane->stream);
+        if (result) return result;
+        round.complete.begin = 0;
+    }
+    struct device_call dots = {
+        .kernel = t->pass_queries == 1 ? KERNEL_SCAN : KERNEL_TILE,
+        .metric = METRIC_DOT,
+        .rows = round.rows,
+        .queries = {.rows = round.complete.state,
+                    .norms = run_queries(g, t, t->first_query, t->pass_queries).norms,
+                    .count = t->pass_queries},
+        .scores = {.out = round.complete.scores, .stride = round.rows.count},
+    };
+    enum device_result result = g->ops->launch(g->device, &dots, t->lane->stream);
+    return result ? result : g->ops->launch(g->device, &round, t->lane->stream);
+}
+
+/* ---- the way back ---- */
+
+static bool all_done(const struct task *t, const char *records)
+{
+    for (uint64_t i = 0; i < t->pass_queries; i++) {
+        struct complete_record record;
+        memcpy(&record, records + i * sizeof record, sizeof record);
+        if (!record.done) return false;
+    }
+    return true;
+}
+
+/* Another round, or the group's results. */
+static enum order_result complete_drain(struct gpu *g, struct task *t, const char *small)
+{
+    const struct order_run *r = &t->order.run;
+    const uint64_t record = sizeof(struct complete_record);
+    struct section records = t->plan.out[OUT_RECORDS];
+    t->rounds_done++;
+    if (t->rounds_done < r->k && !all_done(t, small + records.at)) return RESULT_OK;
+    t->rounds_done = 0;
+    records.host = gpu_heap(g, r->out_ids + t->first_query * record, t->pass_queries * record);
+    records.bytes = t->pass_queries * record;
+    run_give(g, t, &records, small);
+    run_give_rows(g, t, t->first_query, t->pass_queries, small);
+    return RESULT_OK;
+}
+
+static bool complete_next(struct gpu *g, struct task *t)
+{
+    (void)g;
+    if (t->rounds_done) return true;
+    t->first_query += t->pass_queries;
+    return t->first_query < t->order.run.query_count;
+}
+
+const struct run_kind run_complete = {
+    .plan = complete_plan,
+    .fits = run_fits_rows,
+    .launch = complete_launch,
+    .drain = complete_drain,
+    .next = complete_next,
+};

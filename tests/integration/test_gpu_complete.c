@@ -1,0 +1,230 @@
+/* Completion on a GPU: one that is forced to answer it gives the CPU's bits, what is wrong has the
+ * CPU's words, and a process that is killed meanwhile costs nobody an answer. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/gpu_scene.h"
+#include "tests/support/reference.h"
+
+enum { ROWS_MAX = 5000, D_MAX = 1100, CUES_MAX = 300 };
+
+static float *rows, *cues;
+static uint64_t ids[ROWS_MAX];
+static uint8_t marks[CUES_MAX * 64];
+
+struct pair {
+    struct gpu_scene gpu, cpu;
+};
+
+static ea_client *of(struct pair *p, int i)
+{
+    return i ? p->cpu.a : p->gpu.a;
+}
+
+static void open_pair(struct pair *p, const char *sim)
+{
+    gpu_scene_open(&p->gpu, sim, (const char *[]){"gpu.heartbeat_ms=10000", NULL});
+    gpu_scene_open(&p->cpu, NULL, (const char *[]){"gpu.devices=none", NULL});
+    gpu_scene_await(&p->gpu, EA_GPU_READY);
+    rows = calloc((size_t)ROWS_MAX * 128 + (size_t)64 * D_MAX, sizeof *rows);
+    cues = calloc((size_t)CUES_MAX * D_MAX, sizeof *cues);
+    cr_assert(rows && cues);
+}
+
+static void close_pair(struct pair *p)
+{
+    gpu_scene_close(&p->gpu);
+    gpu_scene_close(&p->cpu);
+    free(rows), free(cues);
+}
+
+/* Ids that neither rise nor fall; cues that are rows of which some numbers are others'. */
+static void make(struct pair *p, uint32_t d, uint64_t count)
+{
+    reference_fill(d + 1, rows, (size_t)count * d);
+    for (uint64_t i = 0; i < count; i++)
+        ids[i] = i * UINT64_C(0x9e3779b97f4a7c15);
+    for (uint64_t i = 0; i < CUES_MAX * (uint64_t)d; i++)
+        cues[i] = rows[(i + i % 3 * d) % (count * d)];
+    for (uint64_t i = 0; i < sizeof marks; i++)
+        marks[i] = (uint8_t)(i * 7 % 3);
+    ea_rows all = {.collection = "c", .ids = ids, .rows = rows, .count = count, .dimension = d};
+    for (int k = 0; k < 2; k++) {
+        cr_assert_eq(ea_collection_create(of(p, k), "c", d, EA_COSINE, NULL), EA_OK);
+        cr_assert_eq(ea_upsert(of(p, k), &all, NULL), EA_OK);
+    }
+}
+
+static void drop(struct pair *p)
+{
+    for (int k = 0; k < 2; k++)
+        cr_assert_eq(ea_collection_drop(of(p, k), "c"), EA_OK);
+}
+
+/* Both say the same. */
+static void expect_same(struct pair *p, const ea_complete_question *q, ea_backend backend)
+{
+    ea_completed got = {0}, want = {0};
+    ea_status a = ea_complete(p->gpu.a, q, &got), b = ea_complete(p->cpu.a, q, &want);
+    cr_assert_eq(a, b, "%s, not %s", ea_error_text(p->gpu.a), ea_error_text(p->cpu.a));
+    if (a) {
+        cr_assert_str_eq(ea_error_text(p->gpu.a), ea_error_text(p->cpu.a));
+        cr_assert_eq(ea_error_detail(p->gpu.a), ea_error_detail(p->cpu.a));
+        return;
+    }
+    uint64_t n = want.rows;
+    if (backend) cr_assert_eq(got.meta->backend, backend, "%s", ea_reason_name(got.meta->reason));
+    cr_assert(got.rows == n && got.columns == want.columns);
+    cr_assert_eq(memcmp(got.states, want.states, n * want.columns * sizeof(float)), 0);
+    cr_assert_eq(memcmp(got.rounds, want.rounds, n * sizeof *want.rounds), 0);
+    cr_assert_eq(memcmp(got.converged, want.converged, n), 0);
+    cr_assert_eq(memcmp(got.energies, want.energies, n * sizeof *want.energies), 0);
+    cr_assert_eq(memcmp(got.ids, want.ids, n * sizeof *want.ids), 0);
+    cr_assert_eq(memcmp(got.cosines, want.cosines, n * sizeof *want.cosines), 0);
+    ea_completed_free(&got);
+    ea_completed_free(&want);
+}
+
+static ea_complete_question ask(uint32_t d, uint64_t count, bool unit, uint32_t rounds)
+{
+    return (ea_complete_question){.collection = "c",
+                                  .states = cues,
+                                  .state_count = count,
+                                  .dimension = d,
+                                  .beta = unit ? 20.0F : 0.2F,
+                                  .rounds = rounds,
+                                  .unit = unit};
+}
+
+Test(gpu_complete, states_as_the_cpu, .timeout = 900)
+{
+    static const struct {
+        uint32_t dimension;
+        uint64_t rows;
+    } cases[] = {{1, 40}, {7, 1}, {64, 1024}, {33, 5000}, {128, 1500}, {1100, 60}};
+    struct pair p;
+    open_pair(&p, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t d = cases[i].dimension;
+        make(&p, d, cases[i].rows);
+        for (int unit = 0; unit < 2; unit++)
+            for (uint32_t rounds = 1; rounds <= 100; rounds = rounds * 3 + 1) {
+                ea_complete_question q = ask(d, 1, unit, rounds);
+                expect_same(&p, &q, EA_BACKEND_GPU);
+                q.state_count = rounds == 1 ? CUES_MAX : 11;
+                expect_same(&p, &q, EA_BACKEND_GPU);
+                if (d > 64) continue;
+                q.mask = marks;
+                q.mask_rows = rounds == 1 ? CUES_MAX : 1;
+                expect_same(&p, &q, EA_BACKEND_GPU);
+            }
+        drop(&p);
+    }
+    gpu_scene_await_empty(&p.gpu);
+    cr_assert_eq(gpu_scene_stats(p.gpu.a).restarts, 0);
+    close_pair(&p);
+}
+
+/* A card without room for many states' sums takes fewer at once; none at all: the CPU. */
+Test(gpu_complete, little_memory, .timeout = 900)
+{
+    if (gpu_scene_is_real()) cr_skip_test("SKIP a real card's memory is larger than any request");
+    struct pair p;
+    open_pair(&p, "vram_mib=16");
+    make(&p, 128, ROWS_MAX);
+    ea_complete_question q = ask(128, CUES_MAX, true, 3);
+    expect_same(&p, &q, EA_BACKEND_NONE);
+    q.state_count = 2;
+    expect_same(&p, &q, EA_BACKEND_NONE);
+    drop(&p);
+    close_pair(&p);
+}
+
+Test(gpu_complete, bad_input_has_the_cpus_words, .timeout = 900)
+{
+    enum { D = 64 };
+    struct pair p;
+    open_pair(&p, NULL);
+    make(&p, D, 100);
+    ea_complete_question q = ask(D, 20, true, 5);
+    expect_same(&p, &q, EA_BACKEND_GPU);
+    cues[7 * D + 3] = NAN;
+    cues[9 * D] = INFINITY;
+    expect_same(&p, &q, EA_BACKEND_GPU);
+    cues[6 * D] = 3e38F;
+    expect_same(&p, &q, EA_BACKEND_GPU);
+    q.beta = 0;
+    expect_same(&p, &q, EA_BACKEND_GPU);
+    q = ask(D, 2, true, 101);
+    expect_same(&p, &q, EA_BACKEND_GPU);
+    q = ask(D / 2, 2, true, 1);
+    expect_same(&p, &q, EA_BACKEND_GPU);
+    drop(&p);
+    close_pair(&p);
+}
+
+/* Kernels that fail, once or from then on, and work that is lost: right answers. */
+Test(gpu_complete, kernels_may_fail, .timeout = 900)
+{
+    static const char *const faults[] = {"fail=1:error@complete", "fail=4:error@complete",
+                                         "fail=2:sticky@complete", "fail=3+:error@complete",
+                                         "fail=5:memory@complete"};
+    if (gpu_scene_is_real()) cr_skip_test("SKIP faults are the simulated device's");
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        struct pair p;
+        open_pair(&p, faults[i]);
+        make(&p, 64, 1200);
+        for (int again = 0; again < 3; again++) {
+            ea_complete_question q = ask(64, 40, true, 30);
+            expect_same(&p, &q, EA_BACKEND_NONE); /* the card or the CPU */
+        }
+        drop(&p);
+        close_pair(&p);
+    }
+}
+
+static unsigned right;
+static const ea_completed *wanted;
+
+static void compare(ea_client *c, const ea_answer *answer, void *user)
+{
+    (void)user;
+    cr_assert_eq(answer->status, EA_OK, "%s", ea_error_text(c));
+    uint64_t bytes = wanted->rows * wanted->columns * sizeof(float);
+    right += memcmp(answer->completed->states, wanted->states, bytes) == 0;
+}
+
+/* kill -9 while completions are under way. */
+Test(gpu_complete, killed_meanwhile, .timeout = 900)
+{
+    enum { REQUESTS = 12 };
+    if (gpu_scene_is_real()) cr_skip_test("SKIP a real card is not slowed down");
+    struct pair p;
+    open_pair(&p, "latency_us=2000");
+    make(&p, 64, 1200);
+    ea_completed want = {0};
+    ea_complete_question q = ask(64, 40, true, 30);
+    cr_assert_eq(ea_complete(p.cpu.a, &q, &want), EA_OK);
+    wanted = &want;
+    for (int kills = 0; kills < 4; kills++) {
+        right = 0;
+        gpu_scene_await(&p.gpu, EA_GPU_READY);
+        for (int i = 0; i < REQUESTS; i++)
+            cr_assert_eq(
+                ea_complete_send(p.gpu.a, &q, &(ea_send_options){.callback = compare}, NULL),
+                EA_OK);
+        while (ea_pending(p.gpu.a)) {
+            cr_assert_eq(ea_pump(p.gpu.a, -1), EA_OK);
+            pid_t gpu = gpu_process_of(p.gpu.daemon.pid);
+            if (right >= 3 && right < 6 && gpu) kill(gpu, SIGKILL);
+        }
+        cr_assert_eq(right, REQUESTS);
+    }
+    ea_completed_free(&want);
+    drop(&p);
+    close_pair(&p);
+}
