@@ -123,6 +123,46 @@ static enum status sums_prepare(struct job *j)
     return STATUS_OK;
 }
 
+/* The columns outside of which a padded cue is 0, in steps of the 32 partials of a sum. */
+struct span {
+    uint32_t first, count;
+};
+
+static struct span known_span(const struct completing *w, const float *cue)
+{
+    uint32_t stride = (uint32_t)vector_stride(w->dimension), first = 0, end = stride;
+    while (first < end && cue[first] == 0.0f)
+        first++;
+    while (end > first && cue[end - 1] == 0.0f)
+        end--;
+    first -= first % VECTOR_LANES;
+    return (struct span){first, (uint32_t)vector_stride(end - first)};
+}
+
+/* What is 0 adds nothing to a sum, but for the sign of a zero, which nobody sees. So one cue, which
+ * waits for the matrix, reads of its rows what may not be 0; whether sums are compensated must not
+ * change by that. */
+static void sums_of_one(const struct completing *w, const struct query_set *q,
+                        struct row_block block, float *sums)
+{
+    enum { AT_ONCE = 64 };
+    size_t stride = vector_stride(w->dimension);
+    struct span known = known_span(w, q->rows);
+    bool same = w->dimension <= VECTOR_COMPENSATED_ABOVE || known.count > VECTOR_COMPENSATED_ABOVE;
+    if (!same || known.count == 0 || known.count >= stride) {
+        w->vectors->scan(METRIC_DOT, w->dimension, q->rows, q->norms[0], block, sums);
+        return;
+    }
+    for (size_t done = 0; done < block.count; done += AT_ONCE) {
+        const float *rows[AT_ONCE];
+        size_t n = (size_t)smaller(AT_ONCE, block.count - done);
+        for (size_t i = 0; i < n; i++)
+            rows[i] = block.rows + (done + i) * stride + known.first;
+        w->vectors->gather(METRIC_DOT, known.count, q->rows + known.first, q->norms[0], rows, NULL,
+                           n, sums + done);
+    }
+}
+
 static void sums_part(struct job *j, uint32_t part, uint32_t worker)
 {
     struct completing *w = state_of(j);
@@ -134,7 +174,7 @@ static void sums_part(struct job *j, uint32_t part, uint32_t worker)
     sums += group * GROUP_QUERIES * rows_of(w) + row;
     yield_check();
     if (q->count == 1)
-        w->vectors->scan(METRIC_DOT, w->dimension, q->rows, q->norms[0], block, sums);
+        sums_of_one(w, q, block, sums);
     else
         w->vectors->tile(METRIC_DOT, w->dimension, &q->pack, block, sums, (size_t)rows_of(w));
 }

@@ -2,7 +2,8 @@
  * each cue known, over a daemon's socket.
  *
  *   bench_attractor SOCKET [--runs N]   a table: batches of 1, 8, 64 and 1,000
- *   bench_attractor SOCKET --serve      for bench_attractor_peers.py: reads lines of COUNT REPEATS,
+ *   bench_attractor SOCKET --serve | --serve-scattered
+ *                                       for bench_attractor_peers.py: reads lines of COUNT REPEATS,
  *                                       prints the seconds of one: the clock's, the daemon's own
  *                                       (run_ns) and its processors' */
 #include <dirent.h>
@@ -44,7 +45,8 @@ static double daemon_cpu_s(const struct rig *r)
     return all * 1e-9;
 }
 
-static void rig_open(struct rig *r, const char *socket)
+/* Known numbers are the first ones, or every third. */
+static void rig_open(struct rig *r, const char *socket, bool scattered)
 {
     ea_options options = {.socket_path = socket, .timeout_us = EA_NO_TIMEOUT};
     ea_info info;
@@ -57,7 +59,8 @@ static void rig_open(struct rig *r, const char *socket)
     if (!r->cues) bench_fail("cues", "out of memory");
     for (size_t i = 0; i < (size_t)DIMENSION * CUES_MAX; i++)
         r->cues[i] = bench_random_float(&seed);
-    memset(r->mask, 1, KNOWN);
+    for (size_t i = 0; i < KNOWN; i++)
+        r->mask[scattered ? 3 * i : i] = 1;
     (void)ea_attractor_drop(r->client, "bench");
     need(r,
          ea_attractor_create(r->client, "bench", &(ea_attractor_shape){.dimension = DIMENSION},
@@ -128,8 +131,9 @@ int main(int argc, char **argv)
 {
     struct rig r;
     if (argc < 2) bench_fail("usage", "bench_attractor SOCKET [--serve | --runs N]");
-    rig_open(&r, argv[1]);
-    if (argc == 3 && strcmp(argv[2], "--serve") == 0)
+    bool scattered = argc == 3 && strcmp(argv[2], "--serve-scattered") == 0;
+    rig_open(&r, argv[1], scattered);
+    if (scattered || (argc == 3 && strcmp(argv[2], "--serve") == 0))
         serve(&r);
     else
         table(&r, argc == 4 && strcmp(argv[2], "--runs") == 0 ? strtoul(argv[3], NULL, 10) : 50);

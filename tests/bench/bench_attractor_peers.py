@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""bench_attractor_peers: completion of cues by an attractor of 768 dimensions, 256 numbers known: in
-this process by numpy, matrices resident, in another by a daemon over its socket (bench_attractor
+"""bench_attractor_peers: completion of cues by an attractor of 768 dimensions, 256 numbers known:
+in this process by numpy, matrices resident, in another by a daemon over its socket (bench_attractor
 --serve), in turn, with the same threads.
 
     bench_attractor_peers.py [--build build/release] [--runs N] [--threads T] [--cpu]
+                             [--scattered]
 
+--scattered: every third number is known, in place of the first 256.
 --cpu: the processors' seconds of numpy's process and of the daemon in place of the clock's, for a
 machine that others load. The peer lives in a virtual environment: pip install numpy threadpoolctl.
 The OPENBLAS_* variables are unset.
@@ -78,7 +80,7 @@ def timed(call, repeats, cpu):
 
 
 class Ours:
-    def __init__(self, build, threads, folder):
+    def __init__(self, build, threads, folder, scattered):
         path = os.path.join(folder, "socket")
         self.daemon = subprocess.Popen(
             [os.path.join(build, "engram-acceld"), "--socket", path, "--set",
@@ -89,8 +91,9 @@ class Ours:
                 sys.exit(open(os.path.join(folder, "log")).read())
             time.sleep(0.05)
         time.sleep(2)  # it measures itself first
+        serve = "--serve-scattered" if scattered else "--serve"
         self.bench = subprocess.Popen([os.path.join(build, "tests/bench/bench_attractor"), path,
-                                       "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       serve], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                       text=True)
         self.bench.stdout.readline()
 
@@ -112,14 +115,16 @@ def main():
     parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--scattered", action="store_true")
     arguments = parser.parse_args()
     peer = Numpy()
     met = True
-    with threadpoolctl.threadpool_limits(arguments.threads), tempfile.TemporaryDirectory() as folder:
+    limits = threadpoolctl.threadpool_limits(arguments.threads)
+    with limits, tempfile.TemporaryDirectory() as folder:
         for pool in threadpoolctl.threadpool_info():
             print(f"numpy {np.__version__}: {pool['internal_api']} {pool['version']}, "
                   f"{pool['architecture']}, {pool['num_threads']} threads")
-        ours = Ours(arguments.build, arguments.threads, folder)
+        ours = Ours(arguments.build, arguments.threads, folder, arguments.scattered)
         unit = "cpu ms" if arguments.cpu else "ms"
         print(f"  cues {'ours, ' + unit:>14} {'numpy, ' + unit:>14}   ratio  target")
         for count in (1, 8, 64, 1000):

@@ -1,5 +1,5 @@
-"""cli_attractor: engram-accel attractor, against the real daemon. The numbers themselves are compared
-with the slow reference by test_attractor.c; here it is files, tables and JSON."""
+"""cli_attractor: engram-accel attractor, against the real daemon. The numbers themselves are
+compared with the slow reference by test_attractor.c; here it is files, tables and JSON."""
 import os
 import random
 import sys
@@ -30,8 +30,8 @@ def names(t):
           ("a", D, 0, 2, 0.25), "create --json: %s" % told)
     check((told["weight_bytes"], told["dentate_bytes"]) == (D * 64 * 4, D * 64 * 40), "its bytes")
     said = t.run("attractor", "create", "b", "--dim", str(D), "--sparsity", "0.5").stdout
-    check(said.split("\n")[0].split() == ["name", "dimension", "patterns", "kept", "rate", "weights",
-                                          "dentate", "version"], said)
+    check(said.split("\n")[0].split() ==
+          ["name", "dimension", "patterns", "kept", "rate", "weights", "dentate", "version"], said)
     listed = t.json("attractor", "list")[0]
     check([(a["name"], a["kept"]) for a in listed] == [("a", 2), ("b", 24)], "list: %s" % listed)
     check(t.json("attractor", "describe", "b")[0] == listed[1], "describe is a line of the list")
@@ -94,20 +94,21 @@ def completes(t):
     for line in lines:
         check(1 <= line["rounds"] <= 7 and 0 <= line["id"] < ROWS and
               line["passes"] == (line["cosine"] > 0.7), "line: %s" % line)
-    twin = t.json("attractor", "complete", "twin", "rows.npy", "--mask", "masks.npy", "--collection",
-                  "stored")
+    twin = t.json("attractor", "complete", "twin", "rows.npy", "--mask", "masks.npy",
+                  "--collection", "stored")
     check([line["id"] for line in twin] == [line["id"] for line in lines], "weights that were set")
     t.run("collection", "create", "empty", "--dim", str(D), "--metric", "dot")
     line = t.json("attractor", "complete", "a", "rows.npy", "--collection", "empty")[0]
     check(line["id"] is None and "cosine" not in line, "an empty collection: %s" % line)
     check("15 numbers are known, at least 16" in
-          t.run("attractor", "complete", "a", "rows.npy", "--mask", "few.npy", code=1).stderr, "few")
+          t.run("attractor", "complete", "a", "rows.npy", "--mask", "few.npy", code=1).stderr,
+          "few")
     check("2 x 8" in t.run("attractor", "complete", "a", "rows.npy", "--mask", "narrow.npy",
                            code=4).stderr, "a mask of another shape")
     check("8 columns" in t.run("attractor", "complete", "a", "short.npy", code=1).stderr, "cues")
     t.run("attractor", "complete", "a", code=2)
-    same = t.json("complete", "stored", "rows.npy", "--rule", "engine", "--attractor", "a", "--mask",
-                  "masks.npy")
+    same = t.json("complete", "stored", "rows.npy", "--rule", "engine", "--attractor", "a",
+                  "--mask", "masks.npy")
     check(same == lines, "complete --rule engine")
     for words in (["--rule", "engine"], ["--attractor", "a"],
                   ["--rule", "engine", "--attractor", "a", "--beta", "3"], ["--rule", "none"]):

@@ -11,6 +11,7 @@ static void story(ea_client *c, const char *name, uint32_t dimension, uint64_t s
     attractor_twin_learn(c, name, &t);
     attractor_twin_weights(c, name, &t);
     attractor_twin_complete(c, name, &t, 1, 1, true);
+    attractor_twin_complete(c, name, &t, 1, 1, true);
     attractor_twin_complete(c, name, &t, 5, 1, false);
     attractor_twin_complete(c, name, &t, 7, 7, true);
     attractor_twin_complete(c, name, &t, many, many, true);
@@ -24,8 +25,8 @@ static void stories(const char *const *settings)
     scene_open(&s, settings);
     ea_client *c = scene_client(&s, "attractor");
     story(c, "small", 40, 20, 600);
-    story(c, "odd", 33, 0, 70);
-    story(c, "medium", 130, 300, 20);
+    story(c, "odd", 33, 0, 65);
+    story(c, "medium", 130, 300, 193);
     attractor_end(&s, c);
 }
 
@@ -55,6 +56,8 @@ Test(attractor, a_large_one_equals_the_reference)
     attractor_twin_learn(c, "large", &t);
     attractor_twin_weights(c, "large", &t);
     attractor_twin_complete(c, "large", &t, 2, 1, true);
+    attractor_twin_complete(c, "large", &t, 1, 1, true);
+    attractor_twin_complete(c, "large", &t, 1, 1, false);
     attractor_twin_finish(&t);
     attractor_end(&s, c);
 }

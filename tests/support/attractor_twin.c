@@ -168,6 +168,11 @@ void attractor_twin_complete(ea_client *c, const char *name, const struct attrac
     uint8_t *mask = mask_rows ? malloc(mask_rows * d) : NULL;
     for (uint64_t i = 0; mask && i < mask_rows * d; i++)
         mask[i] = random_number() < 0.2f ? 1 + i % 255 : 0;
+    /* every other mask is of one run of numbers */
+    static uint32_t masks;
+    if (mask && masks++ % 2)
+        for (uint64_t i = 0; i < mask_rows * d; i++)
+            mask[i] = i % d >= d / 4 && i % d < d / 4 + d / 3 + 1;
     for (uint64_t i = 0; !mask && i < count * d; i++)
         cues[i] = (float)(int)(cues[i] * 3.0f); /* many are equal */
     /* what is not known may be anything */
