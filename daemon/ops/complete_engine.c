@@ -124,11 +124,11 @@ static enum status sums_prepare(struct job *j)
 }
 
 /* The columns outside of which a padded cue is 0, in steps of the 32 partials of a sum. */
-struct span {
+struct known_run {
     uint32_t first, count;
 };
 
-static struct span known_span(const struct completing *w, const float *cue)
+static struct known_run known_run_of(const struct completing *w, const float *cue)
 {
     uint32_t stride = (uint32_t)vector_stride(w->dimension), first = 0, end = stride;
     while (first < end && cue[first] == 0.0f)
@@ -136,7 +136,7 @@ static struct span known_span(const struct completing *w, const float *cue)
     while (end > first && cue[end - 1] == 0.0f)
         end--;
     first -= first % VECTOR_LANES;
-    return (struct span){first, (uint32_t)vector_stride(end - first)};
+    return (struct known_run){first, (uint32_t)vector_stride(end - first)};
 }
 
 /* What is 0 adds nothing to a sum, but for the sign of a zero, which nobody sees. So one cue, which
@@ -147,7 +147,7 @@ static void sums_of_one(const struct completing *w, const struct query_set *q,
 {
     enum { AT_ONCE = 64 };
     size_t stride = vector_stride(w->dimension);
-    struct span known = known_span(w, q->rows);
+    struct known_run known = known_run_of(w, q->rows);
     bool same = w->dimension <= VECTOR_COMPENSATED_ABOVE || known.count > VECTOR_COMPENSATED_ABOVE;
     if (!same || known.count == 0 || known.count >= stride) {
         w->vectors->scan(METRIC_DOT, w->dimension, q->rows, q->norms[0], block, sums);
