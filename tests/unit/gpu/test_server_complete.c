@@ -1,4 +1,5 @@
-/* The GPU process's server over the simulated device: states completed from the rows of a replica. */
+/* The GPU process's server over the simulated device: states completed from the rows of a
+ * replica. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
