@@ -10,6 +10,14 @@
 
 /* ---------------------------------------------------------------- where */
 
+/* The VRAM of a ready card for replicas. */
+static uint64_t budget_of(const struct card *card)
+{
+    struct share *share = gpu_process_share(card->process);
+    uint64_t budget = share->device.budget_bytes, slab = atomic_load(&share->usage.slab_bytes);
+    return budget > slab ? budget - slab : 0;
+}
+
 /* Chooses the card with most room, if that many bytes fit there at all once others' replicas are
  * evicted; or `beside`, if they fit there. */
 static const struct card *choose_card(const struct cards *g, uint64_t bytes,
@@ -20,9 +28,7 @@ static const struct card *choose_card(const struct cards *g, uint64_t bytes,
     for (uint32_t i = 0; i < g->card_count; i++) {
         const struct card *card = &g->cards[i];
         if (!card_is_ready(card)) continue;
-        struct share *share = gpu_process_share(card->process);
-        uint64_t budget = share->device.budget_bytes, slab = atomic_load(&share->usage.slab_bytes);
-        budget = budget > slab ? budget - slab : 0;
+        uint64_t budget = budget_of(card);
         uint64_t left = card->planned_bytes < budget ? budget - card->planned_bytes : 0;
         if (bytes > budget || (best && left <= most && card != beside)) continue;
         if (card == beside) return card;
@@ -77,6 +83,16 @@ static const struct replica_kind {
 static uint64_t bytes_wanted(const struct resident *of)
 {
     return replica_kinds[of->ops->kind].bytes(of);
+}
+
+bool build_fits_together(const struct cards *g, struct resident *const of[], uint32_t count,
+                         uint32_t card)
+{
+    uint64_t bytes = 0, max = count ? of[0]->space->vram_bytes_max : 0;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += bytes_wanted(of[i]);
+    if (max && bytes > max) return false;
+    return !card_is_ready(&g->cards[card]) || bytes <= budget_of(&g->cards[card]);
 }
 
 /* Returns the bytes that r has, or will have once all orders in flight are done. */
@@ -146,6 +162,7 @@ static enum reason begin_build(struct cards *g, struct card_replica *r)
         return REASON_VRAM_PRESSURE;
     }
     r->card = &g->cards[card->number];
+    r->beside = NULL; /* the next one may be alone */
     r->number = ++g->replica_last;
     r->version = 0;
     r->out = 0;

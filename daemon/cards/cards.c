@@ -74,6 +74,14 @@ static void refuse_query(struct job *j)
     end(j);
 }
 
+/* Sums count their lists as queries, and have none. */
+static bool has_query(const struct job *j, uint64_t number)
+{
+    const struct order *o = &j->gpu.order;
+    return o->kind == ORDER_RUN && o->run.operation != RUN_SUPERPOSE &&
+           o->run.operation != RUN_BIND && number < o->run.query_count;
+}
+
 bool cards_gave_up(const struct job *j)
 {
     return j->gpu.gave_up != REASON_NONE;
@@ -271,8 +279,7 @@ static void take_result(struct cards *g, struct job *j)
             workers_run_here(j, finish_step);
             finished(j);
         }
-    } else if (j->gpu.result == RESULT_BAD_QUERY && sound && j->gpu.order.kind == ORDER_RUN &&
-               j->gpu.number < j->gpu.order.run.query_count) {
+    } else if (j->gpu.result == RESULT_BAD_QUERY && sound && has_query(j, j->gpu.number)) {
         refuse_query(j);
     } else {
         give_up(j, failure_of(j));

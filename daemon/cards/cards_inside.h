@@ -182,6 +182,10 @@ void replicas_free(struct cards *g);
  * is refused. */
 enum reason replica_upload(struct cards *g, struct job *j, uint32_t operand, uint64_t bytes_max,
                            uint32_t spare);
+/* True if the replicas of several residents of one space fit on a card, and in the space's quota,
+ * at the same time. Otherwise each would make room for itself by the other's end. */
+bool build_fits_together(const struct cards *g, struct resident *const of[], uint32_t count,
+                         uint32_t card);
 /* Gives one of them, of this many bytes, after setting whose replica it is. */
 void build_order(struct cards *g, struct job *j, struct card_replica *r, struct order *o,
                  uint64_t bytes);

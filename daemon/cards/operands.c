@@ -38,6 +38,8 @@ struct job_replicas replicas_of_job(const struct backend *b, const struct job *j
         known.refused |= replica_was_refused(b, of[i]);
         known.upload_bytes += replica_upload_bytes(b, of[i]);
     }
+    if (count > 1 && !build_fits_together((const struct cards *)b, of, count, known.card))
+        known.refused = true;
     return known;
 }
 

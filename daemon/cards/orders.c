@@ -93,12 +93,22 @@ static double spread_ns(const struct job *j)
            (double)s->row_count * 10;
 }
 
+/* Rows of results that may lie elsewhere than in the reply, as those that a collection gets; a
+ * second operand has as many at most. */
+static double rows_made(const struct order_run *run)
+{
+    if (run->operation == RUN_SUPERPOSE) return (double)run->query_count;
+    if (run->operation != RUN_BIND) return 0;
+    return (double)(run->list_count > run->other.count ? run->list_count : run->other.count);
+}
+
 static double run_ns(const struct job *j)
 {
     const struct order_run *run = &j->gpu.order.run;
     double stride = (double)vector_stride(run->dimension), rows = (double)run->row_count;
-    return (double)j->gpu.pairs * stride * 2 / 500 + rows * stride * 4 +
-           (double)run->list_count * 4;
+    double read = (double)j->gpu.pairs * stride * 2 / 500 + rows * stride * 4;
+    if (run->operation == RUN_COMPLETE) read *= 2.0 * run->k; /* scores and sums, each round */
+    return read + rows_made(run) * stride * 8 + (double)run->list_count * 4;
 }
 
 /* Assumes 0.5 TFLOP/s, 50 million edges a second, 1 GB/s. */

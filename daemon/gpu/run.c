@@ -261,7 +261,7 @@ enum device_result run_launch(struct gpu *g, struct task *t)
 {
     const struct task_plan *p = &t->plan;
     enum device_result result = DEVICE_OK;
-    bool first = t->first_query == 0;
+    bool first = t->first_query == 0 && t->rounds_done == 0;
     if (first && in_is_small(t) && p->in_bytes)
         result = g->ops->copy_in(g->device, run_device_at(g, t, 0), g->pinned + t->pinned.offset,
                                  p->in_bytes, t->lane->stream);

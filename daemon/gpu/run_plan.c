@@ -95,7 +95,7 @@ static bool makes_sense(const struct order *o)
     const struct order_run *r = &o->run;
     const uint64_t most = UINT64_C(1) << 40;
     bool bounded = r->dimension >= 1 && r->dimension <= VECTOR_DIMENSION_MAX &&
-                   r->query_count <= most >> 16 && r->row_count <= UINT64_C(1) << 32 &&
+                   r->query_count <= ORDER_QUERIES_MAX && r->row_count <= UINT64_C(1) << 32 &&
                    r->list_count <= most && r->metric >= METRIC_COSINE &&
                    r->metric <= METRIC_SQUARED_EUCLIDEAN;
     if (!bounded || (r->segment_count && r->operation != RUN_KNN)) return false;

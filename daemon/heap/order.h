@@ -192,6 +192,8 @@ struct order_run {
      * out_scores, query_count struct complete_record in out_ids. */
 };
 
+enum { ORDER_QUERIES_MAX = 1 << 24 }; /* the most that query_count may be */
+
 /* True if the GPU process may run an order of this shape directly: its query travels with the
  * launch, its results are stored straight into pinned memory. dimension_max: the device's; 0:
  * never. */

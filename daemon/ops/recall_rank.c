@@ -55,6 +55,7 @@ static bool take_seeds(const struct recall *w, uint64_t list, struct arena *work
     if (!s->places || !s->slots) return false;
     yield_clear(s->slots, slots * sizeof *s->slots);
     for (uint32_t i = 0; i < s->count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         s->places[i] = NO_PLACE;
         if (s->nodes[i] == SPREAD_NO_NODE) continue;
         uint64_t at = slot_of(s, s->nodes[i]);
@@ -103,6 +104,7 @@ static uint64_t add_candidates(const struct recall *w, const struct spread_ask *
             (struct candidate){a->graph.ids[r->node], r->activation, best->order[i], NO_PLACE};
     }
     for (uint32_t i = 0; i < s->count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         bool held = s->places[i] != NO_PLACE;
         float activation = held ? records[s->places[i]].activation : s->activations[i];
         float strength = recall_strength(activation, w->request->recall.boost);
@@ -115,11 +117,15 @@ static uint64_t add_candidates(const struct recall *w, const struct spread_ask *
 static const struct radix_item *sort(const struct candidate *c, struct radix_item *items,
                                      struct radix_item *room, uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         items[i] = (struct radix_item){c[i].id, (uint32_t)i};
+    }
     struct radix_item *sorted = radix_sort(items, room, count);
-    for (uint64_t i = 0; i < count; i++) /* strengths are at least +0, so their bits rise */
+    for (uint64_t i = 0; i < count; i++) { /* strengths are at least +0, so their bits rise */
+        if (i % YIELD_EVERY == 0) yield_check();
         sorted[i].key = UINT32_MAX - canonical_bits(c[sorted[i].value].strength);
+    }
     return radix_sort(sorted, sorted == items ? room : items, count);
 }
 

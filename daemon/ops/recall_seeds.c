@@ -4,7 +4,7 @@
 #include "daemon/ops/work.h"
 #include "kernels/recall.h"
 
-enum { BATCH = 64 };
+enum { BATCH = 64, YIELD_EVERY = 1 << 12 };
 
 /* Where arrays lie in scratch. */
 struct places {
@@ -77,6 +77,7 @@ static uint64_t add_up(struct recall *w, uint64_t first, uint64_t end)
 {
     uint64_t count = end - first;
     for (uint64_t i = 0; i < count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
         w->items[i].key = w->seed_ids[first + i];
         memcpy(&w->items[i].value, &w->seed_activations[first + i], sizeof(float));
     }
@@ -87,6 +88,7 @@ static uint64_t add_up(struct recall *w, uint64_t first, uint64_t end)
         double sum = 0;
         for (; i < count && sorted[i].key == id; i++) {
             float activation;
+            if (i % YIELD_EVERY == 0) yield_check();
             memcpy(&activation, &sorted[i].value, sizeof activation);
             sum += (double)activation;
         }

@@ -198,7 +198,9 @@ static uint64_t superpose_gpu_pairs(const struct job *j)
 {
     struct work w = {0};
     superpose_work(j, &w);
-    return w.stride && w.stride <= vector_stride(VECTOR_DIMENSION_MAX) ? w.pairs : 0;
+    bool able = w.stride && w.stride <= vector_stride(VECTOR_DIMENSION_MAX) &&
+                j->request.offsets.rows <= ORDER_QUERIES_MAX;
+    return able ? w.pairs : 0;
 }
 
 /* What a plan for a GPU keeps: lists are told in pieces of one block, of which each takes one more,

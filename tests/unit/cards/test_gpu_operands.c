@@ -194,3 +194,21 @@ Test(gpu_operands, come_back_from_a_card_that_is_lost)
         close_house(&h);
     }
 }
+
+/* Each would end the other for its own room, and be ended by it. */
+Test(gpu_operands, two_that_do_not_fit_together_are_not_built)
+{
+    struct house h;
+    open_house(&h, "0");
+    struct collection *a = add_other(&h), *b = h.collection;
+    struct job *j = make_bind(&h, a, b), *twice = make_bind(&h, a, a);
+    cr_assert_not(replicas_of_job(h.gpu, j).refused);
+    h.space->vram_bytes_max = UINT64_C(6) << 20; /* room for one */
+    cr_assert(replicas_of_job(h.gpu, j).refused);
+    cr_assert_not(replicas_of_job(h.gpu, twice).refused);
+    h.space->vram_bytes_max = UINT64_C(12) << 20;
+    cr_assert_not(replicas_of_job(h.gpu, j).refused);
+    drop_job(j);
+    drop_job(twice);
+    close_house(&h);
+}
