@@ -146,8 +146,9 @@ struct job spread_job_of(struct spread_scene *b, const struct spread_case *c)
                     .worker_count = 3,
                     .reply_bytes_max = UINT64_C(1) << 27};
     if (c->embeddings)
-        j.objects[1] = (struct job_object){.resident = collection_resident(b->embeddings),
-                                           .collection = c->embeddings};
+        j.objects[1] = (struct job_object){
+            .resident = b->embeddings ? collection_resident(b->embeddings) : NULL,
+            .collection = c->embeddings};
     j.request.spread = c->how;
     j.request.k = c->k;
     j.request.ids = spread_job_numbers(c->seeds, c->seed_count);
