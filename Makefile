@@ -1,6 +1,7 @@
 # Engram Accel: one non-recursive Makefile. `make help` lists the targets.
 #
-#   SAN=address|undefined|thread   sanitizer build, in its own build directory
+#   SAN=address|undefined|both|thread   sanitizer build, in its own build directory; both: of the
+#                                  first two
 #   CUDA=auto|0|1                  build the GPU process: if nvcc is there | never | always
 #   NVCC=/opt/cuda/bin/nvcc        which nvcc, of CUDA 11.0 or later; the one on PATH
 #   COVERAGE=1                     gcov build, in its own build directory
@@ -46,11 +47,12 @@ SUBMAKE     = +$(Q)$(MAKE) --no-print-directory \
               $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 
 ifneq ($(SAN),)
-ifeq ($(filter $(SAN),address undefined thread),)
-$(error SAN must be address, undefined or thread, not '$(SAN)')
+ifeq ($(filter $(SAN),address undefined both thread),)
+$(error SAN must be address, undefined, both or thread, not '$(SAN)')
 endif
-SAN_FLAGS  := -fsanitize=$(SAN) -fno-omit-frame-pointer -DENGRAM_SANITIZER \
-              $(if $(filter undefined,$(SAN)),-fno-sanitize-recover=all)
+SAN_FLAGS  := $(if $(filter both,$(SAN)),-fsanitize=address -fsanitize=undefined,-fsanitize=$(SAN)) \
+              -fno-omit-frame-pointer -DENGRAM_SANITIZER \
+              $(if $(filter undefined both,$(SAN)),-fno-sanitize-recover=undefined)
 endif
 ifneq ($(FUZZ),)
 SAN_FLAGS  := -fsanitize=address,fuzzer-no-link -fno-omit-frame-pointer -DENGRAM_SANITIZER

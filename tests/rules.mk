@@ -43,7 +43,7 @@ unit-tests: $(UNIT_BIN) $(REPLAY_BIN)
 benches: all $(BENCH_BIN)
 
 ## test: install what is missing, build, run every test
-# TEST_SANITIZERS="address undefined" adds the unit tests and corpora of those builds.
+# TEST_SANITIZERS="both thread" adds the unit tests and corpora of those builds.
 TEST_SANITIZERS ?=
 test:
 	@.ci/install-deps build test
