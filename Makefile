@@ -50,7 +50,7 @@ ifneq ($(SAN),)
 ifeq ($(filter $(SAN),address undefined both thread),)
 $(error SAN must be address, undefined, both or thread, not '$(SAN)')
 endif
-SAN_FLAGS  := $(if $(filter both,$(SAN)),-fsanitize=address -fsanitize=undefined,-fsanitize=$(SAN)) \
+SAN_FLAGS  := $(patsubst %,-fsanitize=%,$(if $(filter both,$(SAN)),address undefined,$(SAN))) \
               -fno-omit-frame-pointer -DENGRAM_SANITIZER \
               $(if $(filter undefined both,$(SAN)),-fno-sanitize-recover=undefined)
 endif
