@@ -96,70 +96,40 @@ ea_status ea_attractor_describe_send(ea_client *c, const char *name, const ea_se
 
 /* ---- list ---- */
 
-static ea_status list_page(ea_client *c, const char *after,
-                           engram_accel_v1_AttractorListReply *page)
+static const char *name_at(const void *page, size_t i)
 {
-    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_ATTRACTOR_LIST);
-    if (!r) return EA_RESOURCE_EXHAUSTED;
-    engram_accel_v1_AttractorListRequest m = {0};
-    memcpy(m.after, after, strlen(after));
-    r->answer = page;
-    ea_status st = ea_build_end(c, r, EA_OK, engram_accel_v1_AttractorListRequest_fields, &m, &r);
-    return st ? st : ea_call(c, r, NULL);
+    return ((const engram_accel_v1_AttractorListReply *)page)->attractors[i].name;
 }
 
-/* Names must rise; otherwise a faulty daemon could make the library ask for ever. */
-static bool page_rises(const char *after, const engram_accel_v1_AttractorListReply *page)
+static void copy_at(const void *page, size_t i, void *to, size_t bytes)
 {
-    for (size_t i = 0; i < page->attractors_count; i++) {
-        if (strcmp(after, page->attractors[i].name) >= 0) return false;
-        after = page->attractors[i].name;
-    }
-    return page->attractors_count || !page->more;
-}
-
-/* Appends a page to *list, whose elements have the size of the caller's struct. */
-static bool add_page(ea_client *c, const engram_accel_v1_AttractorListReply *page, char **list,
-                     size_t *used)
-{
-    size_t bytes = c->sizes.attractor_info;
-    char *larger = realloc(*list, (*used + page->attractors_count + 1) * bytes);
-    if (!larger) return false;
-    *list = larger;
-    for (size_t i = 0; i < page->attractors_count; i++) {
-        ea_attractor_info info;
-        ea_reply_attractor(&page->attractors[i], &info);
-        ea_copy_struct(larger + (*used)++ * bytes, bytes, &info, sizeof info);
-    }
-    return true;
+    ea_attractor_info info;
+    ea_reply_attractor(&((const engram_accel_v1_AttractorListReply *)page)->attractors[i], &info);
+    ea_copy_struct(to, bytes, &info, sizeof info);
 }
 
 ea_status ea_attractor_list(ea_client *c, ea_attractor_info **out, size_t *count)
 {
     if (!c) return EA_INVALID_ARGUMENT;
     if (!out || !count) return ea_fail_null(c, "out or count");
-    char *list = NULL, after[EA_NAME_MAX + 1] = "";
-    size_t used = 0;
+    engram_accel_v1_AttractorListRequest m = {0};
     engram_accel_v1_AttractorListReply page;
-    ea_status st;
-    do {
-        st = list_page(c, after, &page);
-        if (!st && !page_rises(after, &page))
-            st = ea_fail(c, EA_DATA_LOSS, EA_DETAIL_BAD_MESSAGE,
-                         "the daemon's reply: a list out of order");
-        if (!st && !add_page(c, &page, &list, &used))
-            st = ea_fail(c, EA_RESOURCE_EXHAUSTED, EA_DETAIL_MEMORY, "no memory for the list");
-        if (st) break;
-        if (page.attractors_count)
-            memcpy(after, page.attractors[page.attractors_count - 1].name, sizeof after);
-    } while (page.more);
-    if (st) {
-        free(list);
-        return st;
-    }
-    *out = (ea_attractor_info *)(void *)list;
-    *count = used;
-    return EA_OK;
+    const struct listing listing = {
+        .kind = engram_accel_v1_Kind_KIND_ATTRACTOR_LIST,
+        .fields = engram_accel_v1_AttractorListRequest_fields,
+        .request = &m,
+        .after = m.after,
+        .page = &page,
+        .count = &page.attractors_count,
+        .more = &page.more,
+        .name = name_at,
+        .copy = copy_at,
+        .info_bytes = c->sizes.attractor_info,
+    };
+    void *list;
+    ea_status st = ea_list_all(c, &listing, &list, count);
+    if (!st) *out = list;
+    return st;
 }
 
 void ea_attractor_list_free(ea_attractor_info *list)

@@ -14,6 +14,32 @@
     ea_request_tensor(c, r, #member, &(message).has_##member, &(message).member, (dtype), (data), \
                       (rows), (columns))
 
+/* How the objects of one kind are listed. */
+struct listing {
+    engram_accel_v1_Kind kind;
+    const pb_msgdesc_t *fields; /* of the request */
+    void *request;              /* all zeros */
+    char *after;                /* in it: the name after which a page begins */
+    void *page;                 /* the reply; in it how many it has, and whether more follow: */
+    const pb_size_t *count;
+    const bool *more;
+    const char *(*name)(const void *page, size_t i);
+    /* Writes the i-th to the caller's struct, which has so many bytes. */
+    void (*copy)(const void *page, size_t i, void *to, size_t bytes);
+    size_t info_bytes;
+};
+/* Allocates *out, an array of the caller's structs, by rising name. */
+ea_status ea_list_all(ea_client *c, const struct listing *l, void **out, size_t *count);
+
+/* ---- options.c: options of a spread, alone and within a recall ---- */
+
+enum { HOPS_DEFAULT = 4, HOPS_MAX = 100 };
+
+/* Sets an optional number of a message; NULL: it is absent. */
+void ea_take_number(const float *from, bool *present, float *value);
+/* Refuses what would make the library read past an array, or has no place in the message. */
+ea_status ea_check_spread_options(ea_client *c, const ea_spread_options *o);
+
 ea_status ea_build_upsert(ea_client *c, const ea_rows *rows, struct client_request **out);
 ea_status ea_build_similarity(ea_client *c, const ea_similarity_question *question,
                               struct client_request **out);

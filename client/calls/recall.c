@@ -3,13 +3,7 @@
 
 #include "client/calls/calls.h"
 
-enum { HOPS_DEFAULT = 4, HOPS_MAX = 100, RESULTS_DEFAULT = 100 };
-
-static void take_number(const float *from, bool *present, float *value)
-{
-    *present = from != NULL;
-    if (from) *value = *from;
-}
+enum { RESULTS_DEFAULT = 100 };
 
 static engram_accel_v1_RecallRequest message_of(const ea_recall_question *q,
                                                 const ea_spread_options *o)
@@ -30,13 +24,13 @@ static engram_accel_v1_RecallRequest message_of(const ea_recall_question *q,
         .touched_max = o->touched_max,
         .ignore_embeddings = q->ignore_embeddings,
     };
-    take_number(q->threshold, &m.has_threshold, &m.threshold);
-    take_number(q->width, &m.has_width, &m.width);
-    take_number(q->activation_min, &m.has_activation_min, &m.activation_min);
-    take_number(q->boost, &m.has_boost, &m.boost);
-    take_number(o->threshold, &m.has_threshold_hot, &m.threshold_hot);
-    take_number(o->threshold_warm, &m.has_threshold_warm, &m.threshold_warm);
-    take_number(o->threshold_cold, &m.has_threshold_cold, &m.threshold_cold);
+    ea_take_number(q->threshold, &m.has_threshold, &m.threshold);
+    ea_take_number(q->width, &m.has_width, &m.width);
+    ea_take_number(q->activation_min, &m.has_activation_min, &m.activation_min);
+    ea_take_number(q->boost, &m.has_boost, &m.boost);
+    ea_take_number(o->threshold, &m.has_threshold_hot, &m.threshold_hot);
+    ea_take_number(o->threshold_warm, &m.has_threshold_warm, &m.threshold_warm);
+    ea_take_number(o->threshold_cold, &m.has_threshold_cold, &m.threshold_cold);
     return m;
 }
 
@@ -54,14 +48,7 @@ static ea_status check(ea_client *c, const ea_recall_question *q, const ea_sprea
     if (o->k || o->time_max_us)
         return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_NONE,
                        "spread: %s is said by the question itself", o->k ? "k" : "time_max_us");
-    if (o->hops > HOPS_MAX)
-        return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_HOPS,
-                       "hops: %" PRIu32 ", 1 to %d wanted, or 0 for %d", o->hops, HOPS_MAX,
-                       HOPS_DEFAULT);
-    if ((o->decay == EA_DECAY_TABLE) != (o->decay_table != NULL))
-        return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_DECAY, "decay_table: %s",
-                       o->decay_table ? "only with the law table" : "NULL for the law table");
-    return EA_OK;
+    return ea_check_spread_options(c, o);
 }
 
 static ea_status build(ea_client *c, const ea_recall_question *question,

@@ -3,14 +3,6 @@
 
 #include "client/calls/calls.h"
 
-enum { HOPS_DEFAULT = 4, HOPS_MAX = 100 };
-
-static void take_threshold(const float *from, bool *present, float *value)
-{
-    *present = from != NULL;
-    if (from) *value = *from;
-}
-
 static engram_accel_v1_SpreadRequest message_of(const ea_spread_options *o)
 {
     engram_accel_v1_SpreadRequest m = {
@@ -26,22 +18,17 @@ static engram_accel_v1_SpreadRequest message_of(const ea_spread_options *o)
         .touched_max = o->touched_max,
         .time_max_us = o->time_max_us,
     };
-    take_threshold(o->threshold, &m.has_threshold, &m.threshold);
-    take_threshold(o->threshold_warm, &m.has_threshold_warm, &m.threshold_warm);
-    take_threshold(o->threshold_cold, &m.has_threshold_cold, &m.threshold_cold);
+    ea_take_number(o->threshold, &m.has_threshold, &m.threshold);
+    ea_take_number(o->threshold_warm, &m.has_threshold_warm, &m.threshold_warm);
+    ea_take_number(o->threshold_cold, &m.has_threshold_cold, &m.threshold_cold);
     return m;
 }
 
 /* Refuses what would make the library read past an array; the daemon refuses the rest. */
 static ea_status check(ea_client *c, const ea_spread_options *o, const ea_seeds *s)
 {
-    if (o->hops > HOPS_MAX)
-        return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_HOPS,
-                       "hops: %" PRIu32 ", 1 to %d wanted, or 0 for %d", o->hops, HOPS_MAX,
-                       HOPS_DEFAULT);
-    if ((o->decay == EA_DECAY_TABLE) != (o->decay_table != NULL))
-        return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_DECAY, "decay_table: %s",
-                       o->decay_table ? "only with the law table" : "NULL for the law table");
+    ea_status st = ea_check_spread_options(c, o);
+    if (st) return st;
     if (s->offsets ? s->sets < 1 || s->sets >= INT64_MAX / 64 : s->sets > 1)
         return ea_fail(c, EA_INVALID_ARGUMENT, EA_DETAIL_BAD_OFFSETS,
                        "offsets: %s for %" PRIu64 " sets", s->offsets ? "given" : "NULL", s->sets);

@@ -118,6 +118,19 @@ void cli_table_print(struct table *t)
     table_print(t, stdout, cli_colour());
 }
 
+void cli_print_dropped(const struct cli *cli, const char *name)
+{
+    if (!cli->json) {
+        printf("dropped %s\n", name);
+        return;
+    }
+    struct json j;
+    json_init(&j, stdout);
+    json_object(&j, NULL);
+    json_string(&j, "dropped", name);
+    json_end(&j);
+}
+
 uint64_t cli_argument_u64(struct argp_state *state, const char *what, const char *text,
                           uint64_t min, uint64_t max)
 {

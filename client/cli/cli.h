@@ -76,6 +76,8 @@ ea_status cli_open(const struct cli *cli, ea_client **out);
 
 bool cli_colour(void); /* standard output is a terminal and NO_COLOR is unset */
 void cli_table_print(struct table *t);
+/* Says what a drop has done, for people or as JSON. */
+void cli_print_dropped(const struct cli *cli, const char *name);
 
 /* Parses text or ends through argp_error with a message that names the option. */
 uint64_t cli_argument_u64(struct argp_state *state, const char *what, const char *text,

@@ -3,11 +3,6 @@
 
 #include "client/replies/replies.h"
 
-#define F32 engram_accel_v1_Dtype_DTYPE_FLOAT32
-#define U64 engram_accel_v1_Dtype_DTYPE_UINT64
-#define U32 engram_accel_v1_Dtype_DTYPE_UINT32
-#define U8  engram_accel_v1_Dtype_DTYPE_UINT8
-
 void ea_reply_attractor(const engram_accel_v1_AttractorInfo *m, ea_attractor_info *out)
 {
     *out = (ea_attractor_info){

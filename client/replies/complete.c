@@ -1,11 +1,6 @@
 /* complete: replies of completions. */
 #include "client/replies/replies.h"
 
-#define F32 engram_accel_v1_Dtype_DTYPE_FLOAT32
-#define U32 engram_accel_v1_Dtype_DTYPE_UINT32
-#define U64 engram_accel_v1_Dtype_DTYPE_UINT64
-#define U8  engram_accel_v1_Dtype_DTYPE_UINT8
-
 ea_status ea_reply_parse_completed(struct client_request *r, const void *message, uint32_t bytes,
                                    uint64_t body_bytes, struct note *note)
 {

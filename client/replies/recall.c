@@ -1,11 +1,6 @@
 /* recall: replies to recalls. */
 #include "client/replies/replies.h"
 
-#define F32 engram_accel_v1_Dtype_DTYPE_FLOAT32
-#define U64 engram_accel_v1_Dtype_DTYPE_UINT64
-#define U32 engram_accel_v1_Dtype_DTYPE_UINT32
-#define U8  engram_accel_v1_Dtype_DTYPE_UINT8
-
 static ea_status place(struct layout *l, const engram_accel_v1_RecallReply *m,
                        ea_recall_result *out)
 {
@@ -84,10 +79,7 @@ ea_status ea_reply_check_recall(const struct client_request *r, struct note *not
     if (!ea_reply_rising(out->offsets, out->lists, out->count, 0, r->expect.columns_max))
         return ea_reply_broken(note, "offsets do not rise from 0 to the number of entries");
     if (!r->expect.paths) return EA_OK;
-    if (!ea_reply_rising(out->path_offsets, out->count, r->result.columns, 1, UINT64_MAX))
-        return ea_reply_broken(note, "path_offsets do not rise from 0 to the number of ids");
-    for (uint64_t i = 0; i < out->count; i++)
-        if (out->path_ids[out->path_offsets[i + 1] - 1] != out->ids[i])
-            return ea_reply_broken(note, "a path that ends at another node");
-    return EA_OK;
+    const struct paths paths = {out->ids, out->count, out->path_offsets, out->path_ids,
+                                r->result.columns};
+    return ea_reply_check_paths(&paths, note);
 }

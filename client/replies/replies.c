@@ -393,6 +393,16 @@ bool ea_reply_rising(const uint64_t *offsets, uint64_t lists, uint64_t n, uint64
     return offsets[lists] == n;
 }
 
+ea_status ea_reply_check_paths(const struct paths *p, struct note *note)
+{
+    if (!ea_reply_rising(p->offsets, p->count, p->node_count, 1, UINT64_MAX))
+        return ea_reply_broken(note, "path_offsets do not rise from 0 to the number of ids");
+    for (uint64_t i = 0; i < p->count; i++)
+        if (p->nodes[p->offsets[i + 1] - 1] != p->ids[i])
+            return ea_reply_broken(note, "a path that ends at another node");
+    return EA_OK;
+}
+
 ea_status ea_reply_check(const struct client_request *r, struct note *note)
 {
     if (r->kind == engram_accel_v1_Kind_KIND_RECALL) return ea_reply_check_recall(r, note);

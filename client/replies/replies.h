@@ -36,11 +36,24 @@ ea_status ea_reply_memory(struct layout *l, struct client_request *r, uint64_t b
 bool ea_reply_rising(const uint64_t *offsets, uint64_t lists, uint64_t n, uint64_t least,
                      uint64_t most);
 
+/* Paths, of which the i-th ends at ids[i]. */
+struct paths {
+    const uint64_t *ids;
+    uint64_t count;
+    const uint64_t *offsets, *nodes; /* as many nodes as the last offset says: node_count */
+    uint64_t node_count;
+};
+ea_status ea_reply_check_paths(const struct paths *p, struct note *note);
+
 static inline bool shaped(const engram_accel_v1_Tensor *t, uint64_t rows, uint64_t columns)
 {
     return t->rows == rows && t->columns == columns;
 }
 
+#define F32 engram_accel_v1_Dtype_DTYPE_FLOAT32
+#define U64 engram_accel_v1_Dtype_DTYPE_UINT64
+#define U32 engram_accel_v1_Dtype_DTYPE_UINT32
+#define U8  engram_accel_v1_Dtype_DTYPE_UINT8
 #define PLACE(layout, message, member, dtype, target)                                     \
     ea_reply_place((layout), #member, (message).has_##member, &(message).member, (dtype), \
                    (const void **)&(target))

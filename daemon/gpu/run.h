@@ -117,6 +117,10 @@ static inline bool run_brings_rows(const struct task *t)
 
 /* The rows on the device: the replica's, or those that came with the order. */
 struct cuda_rows run_rows(const struct gpu *g, const struct task *t);
+/* Enqueues the norms of rows, which have none yet, and the search for the first that is not finite:
+ * its number goes to *bad, UINT64_MAX if there is none. */
+enum device_result run_measure(struct gpu *g, struct task *t, const struct cuda_rows *rows,
+                               float *norms, uint64_t *bad);
 /* Enqueues the norms of rows that came with the order, and the search for an invalid one. */
 enum device_result run_check_rows(struct gpu *g, struct task *t);
 /* Returns the result of that check; BAD_ROW sets t->number. */

@@ -152,14 +152,7 @@ static enum device_result check_rows(struct gpu *g, struct task *t, uint32_t i)
     struct cuda_rows rows = {.dimension = s->dimension,
                              .rows = (const float *)run_device_at(g, t, s->at),
                              .count = s->rows};
-    struct device_call measure = {.kernel = KERNEL_NORMS, .rows = rows, .norms.out = norms};
-    enum device_result result = g->ops->launch(g->device, &measure, t->lane->stream);
-    if (result) return result;
-    rows.norms = norms;
-    struct device_call find = {.kernel = KERNEL_FIND_BAD,
-                               .rows = rows,
-                               .find_bad.out = (uint64_t *)run_out_at(g, t, OUT_CHECKS) + i};
-    return g->ops->launch(g->device, &find, t->lane->stream);
+    return run_measure(g, t, &rows, norms, (uint64_t *)run_out_at(g, t, OUT_CHECKS) + i);
 }
 
 /* Once: rows are checked, and results that get norms begin with their pads. */
@@ -180,16 +173,10 @@ static enum device_result normalize(struct gpu *g, struct task *t)
     float *out = (float *)run_out_at(g, t, OUT_ROWS);
     struct cuda_rows rows = {
         .dimension = t->order.run.dimension, .rows = out, .count = t->pass_queries};
-    struct device_call measure = {.kernel = KERNEL_NORMS, .rows = rows, .norms.out = norms};
-    enum device_result result = g->ops->launch(g->device, &measure, t->lane->stream);
+    enum device_result result =
+        run_measure(g, t, &rows, norms, (uint64_t *)run_out_at(g, t, OUT_CHECKS) + CHECK_NORMS);
     if (result) return result;
     rows.norms = norms;
-    struct device_call find = {.kernel = KERNEL_FIND_BAD,
-                               .rows = rows,
-                               .find_bad.out =
-                                   (uint64_t *)run_out_at(g, t, OUT_CHECKS) + CHECK_NORMS};
-    result = g->ops->launch(g->device, &find, t->lane->stream);
-    if (result) return result;
     struct device_call divide = {
         .kernel = KERNEL_NORMALIZE, .rows = rows, .normalize = {.rows = out, .norms = norms}};
     return g->ops->launch(g->device, &divide, t->lane->stream);

@@ -36,19 +36,23 @@ static float *norms_of(const struct gpu *g, const struct task *t)
                          : run_device_at(g, t, rows_of(t)->norms_at));
 }
 
+enum device_result run_measure(struct gpu *g, struct task *t, const struct cuda_rows *rows,
+                               float *norms, uint64_t *bad)
+{
+    struct device_call measure = {.kernel = KERNEL_NORMS, .rows = *rows, .norms.out = norms};
+    enum device_result result = g->ops->launch(g->device, &measure, t->lane->stream);
+    if (result) return result;
+    struct device_call find = {.kernel = KERNEL_FIND_BAD, .rows = *rows, .find_bad.out = bad};
+    find.rows.norms = norms;
+    return g->ops->launch(g->device, &find, t->lane->stream);
+}
+
 enum device_result run_check_rows(struct gpu *g, struct task *t)
 {
     struct cuda_rows rows = run_rows(g, t);
     float *norms = norms_of(g, t);
     rows.norms = NULL;
-    struct device_call measure = {.kernel = KERNEL_NORMS, .rows = rows, .norms.out = norms};
-    enum device_result result = g->ops->launch(g->device, &measure, t->lane->stream);
-    if (result) return result;
-    rows.norms = norms;
-    struct device_call find = {.kernel = KERNEL_FIND_BAD,
-                               .rows = rows,
-                               .find_bad.out = (uint64_t *)run_out_at(g, t, OUT_CHECK)};
-    return g->ops->launch(g->device, &find, t->lane->stream);
+    return run_measure(g, t, &rows, norms, (uint64_t *)run_out_at(g, t, OUT_CHECK));
 }
 
 enum order_result run_checked(struct task *t, const char *small)

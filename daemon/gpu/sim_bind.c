@@ -11,11 +11,7 @@ enum { AT_ONCE = 64 };
 static void check(const struct sim_memory *m, const void *address, uint64_t count, uint64_t size,
                   uint64_t alignment)
 {
-    if (count == 0) return;
-    if (count > UINT64_MAX / size) sim_misuse(name, "%llu elements", (unsigned long long)count);
-    if ((uintptr_t)address % alignment)
-        sim_misuse(name, "%p is not aligned to %u bytes", address, (unsigned)alignment);
-    sim_device_check(m, name, address, count * size);
+    sim_device_check_array(m, name, address, count, size, alignment);
 }
 
 static void check_step(uint64_t step, uint32_t dimension)

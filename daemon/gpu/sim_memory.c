@@ -299,6 +299,16 @@ void sim_device_check(const struct sim_memory *m, const char *call, const void *
     sim_misuse(call, "%p is not device memory", address);
 }
 
+void sim_device_check_array(const struct sim_memory *m, const char *call, const void *address,
+                            uint64_t count, uint64_t size, uint64_t alignment)
+{
+    if (count == 0) return;
+    if (count > UINT64_MAX / size) sim_misuse(call, "%llu elements", (unsigned long long)count);
+    if ((uintptr_t)address % alignment)
+        sim_misuse(call, "%p is not aligned to %u bytes", address, (unsigned)alignment);
+    sim_device_check(m, call, address, count * size);
+}
+
 void sim_own_check(const struct sim_memory *m, const char *call, const void *address,
                    uint64_t bytes)
 {

@@ -67,6 +67,9 @@ void sim_pinned_destroy(struct sim_memory *m, void *address);
  * ends the process. */
 void sim_device_check(const struct sim_memory *m, const char *call, const void *address,
                       uint64_t bytes);
+/* The same for count elements of `size` bytes, the first of them aligned so. */
+void sim_device_check_array(const struct sim_memory *m, const char *call, const void *address,
+                            uint64_t count, uint64_t size, uint64_t alignment);
 void sim_pinned_check(const struct sim_memory *m, const char *call, const void *address,
                       uint64_t bytes);
 /* Checks that none of these bytes of device memory is shared, since they are to be written. */

@@ -38,11 +38,7 @@ uint64_t sim_spread_scratch_best(enum spread_mode mode, uint32_t nodes, uint64_t
 static void check(const struct sim_memory *m, const void *address, uint64_t count, uint64_t size,
                   uint64_t alignment)
 {
-    if (count == 0) return;
-    if (count > UINT64_MAX / size) sim_misuse(call, "%llu elements", (unsigned long long)count);
-    if ((uintptr_t)address % alignment)
-        sim_misuse(call, "%p is not aligned to %u bytes", address, (unsigned)alignment);
-    sim_device_check(m, call, address, count * size);
+    sim_device_check_array(m, call, address, count, size, alignment);
 }
 
 static void check_graph(const struct spread_graph *g, const struct sim_memory *m)

@@ -11,11 +11,7 @@ static void check(const struct device_call *call, const struct sim_memory *m, co
                   uint64_t count, uint64_t size, uint64_t alignment)
 {
     const char *name = device_kernel_name(call->kernel);
-    if (count == 0) return;
-    if (count > UINT64_MAX / size) sim_misuse(name, "%llu elements", (unsigned long long)count);
-    if ((uintptr_t)address % alignment)
-        sim_misuse(name, "%p is not aligned to %u bytes", address, (unsigned)alignment);
-    sim_device_check(m, name, address, count * size);
+    sim_device_check_array(m, name, address, count, size, alignment);
 }
 
 static const float *row_at(const struct device_call *c, uint64_t position)

@@ -110,11 +110,7 @@ struct checker {
 static void check(const struct checker *c, const void *address, uint64_t count, uint64_t size,
                   uint64_t alignment)
 {
-    if (count == 0) return;
-    if (count > UINT64_MAX / size) sim_misuse(c->call, "%llu elements", (unsigned long long)count);
-    if ((uintptr_t)address % alignment)
-        sim_misuse(c->call, "%p is not aligned to %u bytes", address, (unsigned)alignment);
-    sim_device_check(c->memory, c->call, address, count * size);
+    sim_device_check_array(c->memory, c->call, address, count, size, alignment);
 }
 
 static void check_rows(const struct checker *c, const struct device_call *call, const float *rows,

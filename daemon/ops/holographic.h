@@ -121,8 +121,8 @@ void holographic_gpu_ends(struct job *j, const struct holographic *w, bool is_lo
 uint64_t holographic_gpu_pairs(const struct job *j, const struct holographic_kind *kind);
 enum status holographic_gpu_plan(struct job *j, const struct holographic_kind *kind);
 
-/* The operation whose kind is NAME_kind, on both backends. */
-#define HOLOGRAPHIC_PAIRS(NAME)                                  \
+/* Of the operation whose kind is NAME_kind, what both backends share. */
+#define HOLOGRAPHIC_CPU(NAME)                                    \
     static enum status NAME##_check(struct job *j)               \
     {                                                            \
         return holographic_check(j, &NAME##_kind);               \
@@ -134,38 +134,31 @@ enum status holographic_gpu_plan(struct job *j, const struct holographic_kind *k
     static enum status NAME##_plan(struct job *j)                \
     {                                                            \
         return holographic_plan(j, &NAME##_kind);                \
-    }                                                            \
-    static uint64_t NAME##_gpu_pairs(const struct job *j)        \
-    {                                                            \
-        return holographic_gpu_pairs(j, &NAME##_kind);           \
-    }                                                            \
-    static enum status NAME##_gpu_plan(struct job *j)            \
-    {                                                            \
-        return holographic_gpu_plan(j, &NAME##_kind);            \
-    }                                                            \
-    const struct operation_ops operation_##NAME = {              \
-        .check = NAME##_check,                                   \
-        .work = NAME##_work,                                     \
-        .plan = NAME##_plan,                                     \
-        .gpu_plan = NAME##_gpu_plan,                             \
-        .gpu_pairs = NAME##_gpu_pairs,                           \
-    };
+    }
 
-/* The same, on the CPU alone. */
-#define HOLOGRAPHIC_OPERATION(NAME)                              \
-    static enum status NAME##_check(struct job *j)               \
-    {                                                            \
-        return holographic_check(j, &NAME##_kind);               \
-    }                                                            \
-    static void NAME##_work(const struct job *j, struct work *w) \
-    {                                                            \
-        holographic_work(j, &NAME##_kind, w);                    \
-    }                                                            \
-    static enum status NAME##_plan(struct job *j)                \
-    {                                                            \
-        return holographic_plan(j, &NAME##_kind);                \
-    }                                                            \
-    const struct operation_ops operation_##NAME = {              \
+/* The operation, on the CPU alone. */
+#define HOLOGRAPHIC_OPERATION(NAME)                 \
+    HOLOGRAPHIC_CPU(NAME)                           \
+    const struct operation_ops operation_##NAME = { \
         .check = NAME##_check, .work = NAME##_work, .plan = NAME##_plan};
+
+/* The operation on pairs, on both. */
+#define HOLOGRAPHIC_PAIRS(NAME)                           \
+    HOLOGRAPHIC_CPU(NAME)                                 \
+    static uint64_t NAME##_gpu_pairs(const struct job *j) \
+    {                                                     \
+        return holographic_gpu_pairs(j, &NAME##_kind);    \
+    }                                                     \
+    static enum status NAME##_gpu_plan(struct job *j)     \
+    {                                                     \
+        return holographic_gpu_plan(j, &NAME##_kind);     \
+    }                                                     \
+    const struct operation_ops operation_##NAME = {       \
+        .check = NAME##_check,                            \
+        .work = NAME##_work,                              \
+        .plan = NAME##_plan,                              \
+        .gpu_plan = NAME##_gpu_plan,                      \
+        .gpu_pairs = NAME##_gpu_pairs,                    \
+    };
 
 #endif

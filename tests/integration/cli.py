@@ -281,6 +281,24 @@ def start_daemon(path, *settings):
     return daemon
 
 
+def beside_a_daemon(run):
+    """All of a script: run(tool) in a folder of its own, beside a daemon there. Gives the exit
+    code."""
+    global BUILD
+    BUILD = os.path.abspath(BUILD)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        daemon = start_daemon("socket", "gpu.devices=none")
+        try:
+            run(Tool("socket"))
+        finally:
+            daemon.kill()
+            daemon.wait()
+            os.chdir("/")
+    print("%d checks failed" % failures)
+    return 1 if failures else 0
+
+
 def gpu_process(daemon):
     for number in filter(str.isdigit, os.listdir("/proc")):
         try:

@@ -1,12 +1,10 @@
 """cli_attractor: engram-accel attractor, against the real daemon. The numbers themselves are
 compared with the slow reference by test_attractor.c; here it is files, tables and JSON."""
-import os
 import random
 import sys
-import tempfile
 
 import cli
-from cli import Tool, check, read_npy, start_daemon, write_npy
+from cli import check, read_npy, write_npy
 
 D, ROWS = 48, 9
 
@@ -115,25 +113,13 @@ def completes(t):
         t.run("complete", "stored", "rows.npy", *words, code=2)
 
 
-def main():
-    cli.BUILD = os.path.abspath(cli.BUILD)
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        daemon = start_daemon("socket", "gpu.devices=none")
-        tool = Tool("socket")
-        try:
-            files()
-            names(tool)
-            learns(tool)
-            weights(tool)
-            completes(tool)
-        finally:
-            daemon.kill()
-            daemon.wait()
-            os.chdir("/")
-    print("%d checks failed" % cli.failures)
-    return 1 if cli.failures else 0
+def everything(t):
+    files()
+    names(t)
+    learns(t)
+    weights(t)
+    completes(t)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cli.beside_a_daemon(everything))

@@ -4,10 +4,9 @@ import os
 import random
 import struct
 import sys
-import tempfile
 
 import cli
-from cli import Tool, check, read_npy, start_daemon, write_npy
+from cli import check, read_npy, write_npy
 
 D, ROWS, CUES, BETA = 96, 320, 300, 32.0
 KNOWN = D // 3
@@ -115,24 +114,12 @@ def refusals(t):
     check(not os.path.exists("never.npy"), "an unfinished file is gone")
 
 
-def main():
-    cli.BUILD = os.path.abspath(cli.BUILD)
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        daemon = start_daemon("socket", "gpu.devices=none")
-        tool = Tool("socket")
-        try:
-            rows = files()
-            completes(tool, rows)
-            tells_json(tool)
-            refusals(tool)
-        finally:
-            daemon.kill()
-            daemon.wait()
-            os.chdir("/")
-    print("%d checks failed" % cli.failures)
-    return 1 if cli.failures else 0
+def everything(t):
+    rows = files()
+    completes(t, rows)
+    tells_json(t)
+    refusals(t)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cli.beside_a_daemon(everything))

@@ -14,7 +14,6 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 
 import cli
@@ -469,23 +468,11 @@ def in_pieces(_):
         daemon.wait()
 
 
-def main():
-    cli.BUILD = os.path.abspath(cli.BUILD)
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        daemon = start_daemon("socket", "gpu.devices=none")
-        tool = Tool("socket")
-        try:
-            for part in loads, changes, weights, expects, counted, spreads, tables, pictures, cues, similar, refusals, interrupted, \
-                    in_pieces:
-                part(tool)
-        finally:
-            daemon.kill()
-            daemon.wait()
-            os.chdir("/")
-    print("%d checks failed" % cli.failures)
-    return 1 if cli.failures else 0
+def everything(t):
+    for part in loads, changes, weights, expects, counted, spreads, tables, pictures, cues, similar, refusals, interrupted, \
+            in_pieces:
+        part(t)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cli.beside_a_daemon(everything))

@@ -6,7 +6,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 
 import cli
 from cli import Tool, check, read_npy, start_daemon, until, write_npy
@@ -281,32 +280,20 @@ def in_pieces(folder):
         daemon.wait()
 
 
-def main():
-    cli.BUILD = os.path.abspath(cli.BUILD)
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        daemon = start_daemon("socket", "gpu.devices=none")
-        tool = Tool("socket")
-        try:
-            rows = files()
-            c = binds(tool, rows)
-            by_id(tool, rows, c)
-            into(tool, c)
-            unbinds(tool, rows, c)
-            lists(tool, rows)
-            cleans(tool, rows)
-            shows_progress(tool, rows)
-            permutes(tool, rows)
-            seeds(tool)
-            refusals(tool)
-            in_pieces(folder)
-        finally:
-            daemon.kill()
-            daemon.wait()
-            os.chdir("/")
-    print("%d checks failed" % cli.failures)
-    return 1 if cli.failures else 0
+def everything(t):
+    rows = files()
+    c = binds(t, rows)
+    by_id(t, rows, c)
+    into(t, c)
+    unbinds(t, rows, c)
+    lists(t, rows)
+    cleans(t, rows)
+    shows_progress(t, rows)
+    permutes(t, rows)
+    seeds(t)
+    refusals(t)
+    in_pieces(os.getcwd())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cli.beside_a_daemon(everything))

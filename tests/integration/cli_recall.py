@@ -1,12 +1,10 @@
 """cli_recall: engram-accel recall, against the real daemon and the three commands that it is."""
 import math
-import os
 import random
 import sys
-import tempfile
 
 import cli
-from cli import Tool, check, start_daemon, write_npy
+from cli import check, write_npy
 
 D, ROWS, CUES = 16, 200, 40
 
@@ -95,27 +93,15 @@ def refusals(t):
     says("dimension 4, things has 16", 1, "things", "links", "short.npy")
 
 
-def main():
-    cli.BUILD = os.path.abspath(cli.BUILD)
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        files()
-        daemon = start_daemon("socket", "gpu.devices=none")
-        t = Tool("socket")
-        try:
-            t.run("load", "things", "rows.npy", "--create", "--metric", "cosine")
-            t.run("graph", "load", "links", "links.tsv", "--create")
-            tables(t)
-            as_spread(t)
-            options(t)
-            refusals(t)
-        finally:
-            daemon.kill()
-            daemon.wait()
-            os.chdir("/")
-    print("%d checks failed" % cli.failures)
-    return 1 if cli.failures else 0
+def everything(t):
+    files()
+    t.run("load", "things", "rows.npy", "--create", "--metric", "cosine")
+    t.run("graph", "load", "links", "links.tsv", "--create")
+    tables(t)
+    as_spread(t)
+    options(t)
+    refusals(t)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cli.beside_a_daemon(everything))

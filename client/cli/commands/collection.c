@@ -137,15 +137,7 @@ static int drop_run(struct cli *cli, const struct command *self, int argc, char 
     ea_next_write(cli->client, cli_expectation(cli));
     ea_status status = ea_collection_drop(cli->client, o.name);
     if (status) return cli_failed(cli, status, o.name);
-    if (cli->json) {
-        struct json j;
-        json_init(&j, stdout);
-        json_object(&j, NULL);
-        json_string(&j, "dropped", o.name);
-        json_end(&j);
-    } else {
-        printf("dropped %s\n", o.name);
-    }
+    cli_print_dropped(cli, o.name);
     return CLI_OK;
 }
 

@@ -113,15 +113,7 @@ static int drop_run(struct cli *cli, const struct command *self, int argc, char 
     ea_next_write(cli->client, cli_expectation(cli));
     ea_status status = ea_graph_drop(cli->client, name);
     if (status) return cli_failed(cli, status, name);
-    if (cli->json) {
-        struct json j;
-        json_init(&j, stdout);
-        json_object(&j, NULL);
-        json_string(&j, "dropped", name);
-        json_end(&j);
-    } else {
-        printf("dropped %s\n", name);
-    }
+    cli_print_dropped(cli, name);
     return CLI_OK;
 }
 

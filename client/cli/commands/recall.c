@@ -1,8 +1,8 @@
 /* recall: what a cue brings back. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/queries.h"
+#include "client/cli/commands/spread_rule.h"
 #include "client/cli/files/ids.h"
-#include "client/cli/text/decay.h"
 #include "client/cli/text/format.h"
 #include "client/cli/text/progress.h"
 #include "client/cli/text/recall_print.h"
@@ -96,26 +96,6 @@ static void take_word(struct argp_state *state, const char *option, const char *
     *(unsigned *)out = first + i;
 }
 
-static void take_decay(struct recall_command *o, struct argp_state *state, const char *text)
-{
-    char error[200];
-    if (!decay_parse(text, &o->decay, error, sizeof error)) argp_error(state, "--decay: %s", error);
-    o->spread.decay = o->decay.law;
-    o->spread.decay_parameter = o->decay.parameter;
-    if (o->decay.law == EA_DECAY_TABLE) o->spread.decay_table = o->decay.table;
-}
-
-static void take_thresholds(struct recall_command *o, struct argp_state *state, const char *text)
-{
-    const float *t = o->spread_thresholds;
-    if (!decay_parse_list(text, o->spread_thresholds, 3, &o->spread_threshold_count))
-        argp_error(state, "--spread-threshold: '%s' is not T or T,WARM,COLD, of numbers from 0 up",
-                   text);
-    o->spread.threshold = t;
-    o->spread.threshold_warm = o->spread_threshold_count > 1 ? t + 1 : NULL;
-    o->spread.threshold_cold = o->spread_threshold_count > 2 ? t + 2 : NULL;
-}
-
 static void check_options(struct recall_command *o, struct argp_state *state)
 {
     ea_spread_options *s = &o->spread;
@@ -126,11 +106,7 @@ static void check_options(struct recall_command *o, struct argp_state *state)
         argp_error(state, "--fan, --no-kinds, embeddings and three thresholds need --mode engram");
     if (s->embeddings && o->question.ignore_embeddings)
         argp_error(state, "give one of --embeddings and --no-embeddings");
-    if (o->decay.law != EA_DECAY_TABLE) return;
-    if (s->hops && s->hops != o->decay.count)
-        argp_error(state, "--decay: the table has %" PRIu32 " factors, --hops says %" PRIu32,
-                   o->decay.count, s->hops);
-    s->hops = o->decay.count;
+    spread_rule_table(state, &o->decay, s);
 }
 
 static const float *number(struct argp_state *state, const char *option, const char *text,
@@ -149,8 +125,11 @@ static error_t parse_spread(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'm': take_word(state, "--mode", text, modes, 2, EA_LINEAR, &s->mode); break;
     case OPTION_HOPS: s->hops = (uint32_t)cli_argument_u64(state, "--hops", text, 1, 100); break;
-    case OPTION_DECAY: take_decay(o, state, text); break;
-    case OPTION_SPREAD_THRESHOLD: take_thresholds(o, state, text); break;
+    case OPTION_DECAY: spread_rule_decay(state, text, &o->decay, s); break;
+    case OPTION_SPREAD_THRESHOLD:
+        o->spread_threshold_count =
+            spread_rule_thresholds(state, "--spread-threshold", text, o->spread_thresholds, s);
+        break;
     case OPTION_FAN: take_word(state, "--fan", text, fans, 3, EA_FAN_NONE, &s->fan); break;
     case OPTION_NO_KINDS: s->ignore_kinds = true; break;
     case OPTION_EMBEDDINGS: s->embeddings = text; break;

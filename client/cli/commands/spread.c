@@ -1,7 +1,7 @@
 /* spread: activation from seeds through a graph. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/cue.h"
-#include "client/cli/text/decay.h"
+#include "client/cli/commands/spread_rule.h"
 #include "client/cli/text/dot.h"
 #include "client/cli/text/format.h"
 #include "client/cli/text/spread_print.h"
@@ -111,34 +111,6 @@ static void take_fan(struct spread *o, struct argp_state *state, const char *tex
     o->options.fan = (ea_fan)i;
 }
 
-static void take_decay(struct spread *o, struct argp_state *state, const char *text)
-{
-    char error[200];
-    if (!decay_parse(text, &o->decay, error, sizeof error)) argp_error(state, "--decay: %s", error);
-    o->options.decay = o->decay.law;
-    o->options.decay_parameter = o->decay.parameter;
-    if (o->decay.law == EA_DECAY_TABLE) o->options.decay_table = o->decay.table;
-}
-
-static void take_thresholds(struct spread *o, struct argp_state *state, const char *text)
-{
-    const float *t = o->thresholds;
-    if (!decay_parse_list(text, o->thresholds, 3, &o->threshold_count))
-        argp_error(state, "--threshold: '%s' is not T or T,WARM,COLD, of numbers from 0 up", text);
-    o->options.threshold = t;
-    o->options.threshold_warm = o->threshold_count > 1 ? t + 1 : NULL;
-    o->options.threshold_cold = o->threshold_count > 2 ? t + 2 : NULL;
-}
-
-static void check_table(struct spread *o, struct argp_state *state)
-{
-    if (o->decay.law != EA_DECAY_TABLE) return;
-    if (o->options.hops && o->options.hops != o->decay.count)
-        argp_error(state, "--decay: the table has %" PRIu32 " factors, --hops says %" PRIu32,
-                   o->decay.count, o->options.hops);
-    o->options.hops = o->decay.count;
-}
-
 static void check_options(struct spread *o, struct argp_state *state)
 {
     ea_spread_options *s = &o->options;
@@ -157,7 +129,7 @@ static void check_options(struct spread *o, struct argp_state *state)
         argp_error(state, "--fan, --no-kinds and --embeddings need --mode engram");
     if (s->mode == EA_LINEAR && o->threshold_count > 1)
         argp_error(state, "--threshold: linear has one threshold");
-    check_table(o, state);
+    spread_rule_table(state, &o->decay, s);
 }
 
 static error_t parse_rule(int key, char *text, struct argp_state *state)
@@ -167,8 +139,10 @@ static error_t parse_rule(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'm': take_mode(o, state, text); break;
     case OPTION_HOPS: s->hops = (uint32_t)cli_argument_u64(state, "--hops", text, 1, 100); break;
-    case OPTION_DECAY: take_decay(o, state, text); break;
-    case 't': take_thresholds(o, state, text); break;
+    case OPTION_DECAY: spread_rule_decay(state, text, &o->decay, s); break;
+    case 't':
+        o->threshold_count = spread_rule_thresholds(state, "--threshold", text, o->thresholds, s);
+        break;
     case OPTION_FAN: take_fan(o, state, text); break;
     case OPTION_NO_KINDS: s->ignore_kinds = true; break;
     case OPTION_EMBEDDINGS: s->embeddings = text; break;

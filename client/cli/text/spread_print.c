@@ -1,9 +1,9 @@
 #include "client/cli/text/spread_print.h"
 
 #include "client/cli/text/format.h"
+#include "client/cli/text/path.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 static const char *name_of(const struct spread_print *p, uint64_t id)
 {
@@ -25,25 +25,6 @@ static void print_head(const struct spread_print *p, uint64_t set)
     }
 }
 
-static void path_cell(const struct spread_print *p, struct table *t, const ea_spread_result *r,
-                      uint64_t i)
-{
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out) return;
-    for (uint64_t at = r->path_offsets[i]; at < r->path_offsets[i + 1]; at++) {
-        const char *name = name_of(p, r->path_ids[at]);
-        if (at > r->path_offsets[i]) fputs(" > ", out);
-        if (name)
-            fputs(name, out);
-        else
-            fprintf(out, "%" PRIu64, r->path_ids[at]);
-    }
-    if (fclose(out) == 0) table_cell(t, "%s", text);
-    free(text);
-}
-
 static void print_rows(const struct spread_print *p, struct table *t, const ea_spread_result *r,
                        uint64_t set)
 {
@@ -59,7 +40,8 @@ static void print_rows(const struct spread_print *p, struct table *t, const ea_s
         table_cell(t, "%" PRIu32, r->depths[i]);
         /* With paths the name is the path's end. */
         if (p->paths)
-            path_cell(p, t, r, i);
+            path_cell(t, p->names, r->path_ids + r->path_offsets[i],
+                      r->path_offsets[i + 1] - r->path_offsets[i]);
         else if (p->names)
             table_cell(t, "%s", name ? name : "");
     }
@@ -103,12 +85,8 @@ static void json_node(const struct spread_print *p, struct json *j, const ea_spr
     json_float(j, "confidence", r->confidences[i]);
     json_u64(j, "visits", r->visits[i]);
     json_u64(j, "depth", r->depths[i]);
-    if (p->paths) {
-        json_array(j, "path");
-        for (uint64_t at = r->path_offsets[i]; at < r->path_offsets[i + 1]; at++)
-            json_u64(j, NULL, r->path_ids[at]);
-        json_end(j);
-    }
+    if (p->paths)
+        path_json(j, r->path_ids + r->path_offsets[i], r->path_offsets[i + 1] - r->path_offsets[i]);
     json_end(j);
 }
 
