@@ -19,7 +19,7 @@ enum { PROCESSES = 2, TWICE_EVERY = 16, FAULT_REQUESTS = 60 };
 
 struct totals {
     uint64_t seeds, requests, answered, errors, vanished, exhausted, on_card, on_both, similar,
-        recalled, bound, calibrated;
+        recalled, bound, calibrated, completed, settled, learned;
 };
 
 static struct story_settings settings_of(uint64_t seed)
@@ -61,6 +61,7 @@ static struct story_settings settings_of(uint64_t seed)
     t.calibrates = story_chance(&dice, 20);
     if (t.calibrates) t.think_ns = PAUSE_NS;
     if (story_chance(&dice, 300)) t.ration = 3072u << story_random(&dice, 8);
+    t.attractors = story_chance(&dice, 400) ? 350 : 0;
     return t;
 }
 
@@ -82,6 +83,9 @@ static uint64_t tell(const struct story_settings *settings, struct totals *sum, 
         sum->recalled += s->recalled;
         sum->bound += s->bound;
         sum->calibrated += story_calibrated(s);
+        sum->completed += s->completed;
+        sum->settled += s->settled;
+        sum->learned += s->learned;
     }
     return story_close(s);
 }
@@ -171,6 +175,9 @@ static void add(struct totals *sum, const struct totals *more)
     sum->recalled += more->recalled;
     sum->bound += more->bound;
     sum->calibrated += more->calibrated;
+    sum->completed += more->completed;
+    sum->settled += more->settled;
+    sum->learned += more->learned;
 }
 
 /* True: it was through; false: the seed after those that it told went wrong. */
@@ -223,14 +230,16 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < PROCESSES; i++)
         add(&sum, &tellers[i].said);
     printf("answered %llu (%llu by cards, binds %llu of them, %llu by CPU and card; %llu spreads "
-           "by similarity, %llu recalls), "
-           "refused %llu (%llu for want of "
+           "by similarity, %llu recalls, %llu states completed, %llu by attractors that learned "
+           "%llu patterns), refused %llu (%llu for want of "
            "room), given up %llu, %llu halves calibrated\n",
            (unsigned long long)sum.answered, (unsigned long long)sum.on_card,
            (unsigned long long)sum.bound, (unsigned long long)sum.on_both,
            (unsigned long long)sum.similar, (unsigned long long)sum.recalled,
-           (unsigned long long)sum.errors, (unsigned long long)sum.exhausted,
-           (unsigned long long)sum.vanished, (unsigned long long)sum.calibrated);
+           (unsigned long long)sum.completed, (unsigned long long)sum.settled,
+           (unsigned long long)sum.learned, (unsigned long long)sum.errors,
+           (unsigned long long)sum.exhausted, (unsigned long long)sum.vanished,
+           (unsigned long long)sum.calibrated);
     printf("%llu seeds, %llu requests, %llu wrong\n", (unsigned long long)sum.seeds,
            (unsigned long long)sum.requests, (unsigned long long)wrong);
     return wrong != 0;

@@ -278,7 +278,8 @@ static uint64_t vram_of_none(struct story *s)
     uint64_t bytes = 0;
     for (struct space *of = store_space_next(s->store, NULL); of;
          of = store_space_next(s->store, of))
-        if (!of->collection_count && !of->graph_count) bytes += replicas_space_bytes(s->gpu, of);
+        if (!of->collection_count && !of->graph_count && !of->attractor_count)
+            bytes += replicas_space_bytes(s->gpu, of);
     return bytes;
 }
 

@@ -46,9 +46,10 @@ struct story_settings {
     /* Chances, in 1/1000 of a client's actions. */
     uint32_t cancel, deadline, vanish, dribble, slow_read;
     uint64_t think_ns;
-    uint32_t many;      /* requests of so many queries that they may run on both backends */
-    uint32_t graphs;    /* requests that are about graphs, in 1/1000 */
-    uint32_t fault_nth; /* this fallible step fails, once (base/fault.h); 0: none */
+    uint32_t many;       /* requests of so many queries that they may run on both backends */
+    uint32_t graphs;     /* requests that are about graphs, in 1/1000 */
+    uint32_t attractors; /* of the others, those about attractors, in 1/1000 */
+    uint32_t fault_nth;  /* this fallible step fails, once (base/fault.h); 0: none */
     bool calibrates;
     bool abrupt; /* it ends while requests are under way */
     uint32_t cards, vram_mib;
@@ -111,8 +112,10 @@ struct story {
     uint64_t sent, answered, errors, vanished, seq;
     uint64_t by_code[17], by_backend[4]; /* answers */
     uint64_t bound;                      /* binds that cards answered */
-    uint64_t similar;  /* spreads in which similarity took the place of a weight */
-    uint64_t recalled; /* recalls that brought something back */
+    uint64_t similar;            /* spreads in which similarity took the place of a weight */
+    uint64_t recalled;           /* recalls that brought something back */
+    uint64_t completed, settled; /* states, by the modern rule and by the engine's */
+    uint64_t learned;            /* patterns */
 };
 
 /* ---- story.c ---- */

@@ -6,6 +6,7 @@
 
 #include "tests/support/reference.h"
 #include "tests/support/story_check.h"
+#include "tests/support/story_complete.h"
 
 void check_wrong(struct story *s, const struct story_request *r, const char *format, ...)
 {
@@ -396,6 +397,7 @@ static const check_of checks[OPERATION_MAX] = {
     [OPERATION_UPSERT] = check_upsert,
     [OPERATION_DELETE] = check_delete,
     [OPERATION_BIND] = story_check_bind,
+    [OPERATION_COMPLETE] = story_check_complete,
     [OPERATION_COLLECTION_CREATE] = check_create,
     [OPERATION_COLLECTION_DROP] = check_drop,
     [OPERATION_COLLECTION_DESCRIBE] = check_describe,
@@ -415,7 +417,7 @@ void story_check(struct story *s, struct story_request *r, const struct story_re
     enum status must = check_fate(r);
     if (must) WRONG(s, r, "it was answered, and had to be refused as %s", status_name(must));
     s->by_code[0]++;
-    if (story_check_graph(s, r, reply)) return;
+    if (story_check_attractor(s, r, reply) || story_check_graph(s, r, reply)) return;
     struct cursor c = {s, r, reply->body, reply->body + reply->header->body_bytes};
     if (!checks[r->operation]) return;
     checks[r->operation](&c, reply);

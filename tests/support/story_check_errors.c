@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tests/support/story_check.h"
+#include "tests/support/story_complete.h"
 
 bool check_misses_id(const struct story_request *r, const struct story_state *seen)
 {
@@ -39,14 +40,14 @@ enum status check_seeds(const struct story_request *r, const struct story_state 
 
 enum status check_fate(const struct story_request *r)
 {
-    if (r->operation == OPERATION_COLLECTION_CREATE || r->operation == OPERATION_GRAPH_CREATE)
-        return r->resident ? STATUS_ALREADY_EXISTS : STATUS_OK;
+    if (story_creates(r)) return r->resident ? STATUS_ALREADY_EXISTS : STATUS_OK;
     if (r->name != STORY_NAMES && !r->resident) return STATUS_NOT_FOUND;
     if (r->operation == OPERATION_BIND && !story_bind_finds_all(r)) return STATUS_NOT_FOUND;
     if (r->embedded && !r->reads[0].resident) return STATUS_NOT_FOUND;
     if (r->operation == OPERATION_RECALL && r->reads[0].resident->metric != METRIC_COSINE)
         return STATUS_INVALID_ARGUMENT;
     enum status st = r->expected ? story_version_fate(r) : STATUS_OK;
+    if (!st) st = story_engine_fate(r);
     if (st) return st;
     if (r->operation == OPERATION_GRAPH_ADD_WEIGHTS) return story_weights_fate(r);
     /* What a reader of versions saw is known from its answer alone. */
@@ -61,11 +62,6 @@ static bool seeds_may(const struct story_request *r, enum status code)
     for (const struct story_state *at = r->resident->last; at; at = at->before)
         if (story_may_see(r, at) && check_seeds(r, at) == code) return true;
     return false;
-}
-
-static bool drops(const struct story_request *r)
-{
-    return r->operation == OPERATION_COLLECTION_DROP || r->operation == OPERATION_GRAPH_DROP;
 }
 
 /* What a write that was done before, and is only to be answered again, can still meet with. */
@@ -83,21 +79,23 @@ static bool is_allowed(struct story *s, const struct story_request *r, enum stat
     case STATUS_DEADLINE_EXCEEDED: return r->deadline_ns && s->now_ns >= r->deadline_ns;
     case STATUS_CANCELLED: return r->cancelled;
     case STATUS_RESOURCE_EXHAUSTED:
-        if (detail == DETAIL_QUOTA) return s->bytes_limited && !drops(r);
+        if (detail == DETAIL_QUOTA) return s->bytes_limited && !story_drops(r);
         return s->settings.memory_short || detail == DETAIL_QUEUE_FULL;
     case STATUS_NOT_FOUND:
         if (r->operation == OPERATION_BIND && story_bind_may_miss(r)) return true;
         return code == check_fate(r) || (story_reads_version(r) && unknown_id(r)) ||
-               seeds_may(r, code);
+               seeds_may(r, code) || story_learn_may(r, code);
     case STATUS_UNAVAILABLE: return r->token && detail == DETAIL_TOKEN_BUSY;
     case STATUS_ABORTED:
-        if (drops(r)) return r->expected; /* others may have been about to write */
+        if (story_drops(r)) return r->expected; /* others may have been about to write */
         return code == check_fate(r);
     case STATUS_INVALID_ARGUMENT:
         if (r->operation == OPERATION_BIND && detail == DETAIL_NORM_OVERFLOW)
             return story_bind_may_overflow(r);
-        return code == check_fate(r) || seeds_may(r, code);
+        return code == check_fate(r) || seeds_may(r, code) || story_learn_may(r, code);
     case STATUS_FAILED_PRECONDITION:
+        if (story_complete_may_be_empty(r)) return true;
+        return code == check_fate(r);
     case STATUS_ALREADY_EXISTS: return code == check_fate(r);
     default: return false;
     }
@@ -110,7 +108,7 @@ void check_error(struct story *s, struct story_request *r, const struct story_re
     if (!is_allowed(s, r, (enum status)e.code, (enum detail)e.detail))
         WRONG(s, r, "%s, %s: %s", status_name((enum status)e.code),
               detail_name((enum detail)e.detail), e.message);
-    if (e.code == STATUS_ABORTED && !drops(r) && e.version != story_seen(r)->version)
+    if (e.code == STATUS_ABORTED && !story_drops(r) && e.version != story_seen(r)->version)
         WRONG(s, r, "%s; the version is %llu", e.message,
               (unsigned long long)story_seen(r)->version);
     if (r->applied) WRONG(s, r, "it was refused (%s), but has been done", e.message);

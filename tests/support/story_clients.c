@@ -1,10 +1,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/store/attractor.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 #include "daemon/store/space.h"
 #include "tests/support/story.h"
+#include "tests/support/story_complete.h"
 
 #define AGAIN_NS UINT64_C(300000)
 
@@ -153,15 +155,21 @@ static struct space *find_space(struct story *s, uint32_t number)
 }
 
 /* The connection of r says nothing about it: what could not be answered may have been done.
- * *version: of the collection or graph. */
+ * *version: of the collection, graph or attractor. */
 static bool is_stored(struct story *s, const struct story_request *r, uint64_t *version)
 {
     struct space *space = find_space(s, r->client->space);
     struct failure f;
     struct collection *found;
     struct graph *graph;
+    struct attractor *attractor;
     const char *name = story_name(r->name);
     if (!space) return false;
+    if (r->name >= STORY_ATTRACTOR) {
+        if (store_attractor_find(s->store, space, name, &f, &attractor)) return false;
+        *version = attractor_info(attractor).version;
+        return true;
+    }
     if (r->name >= STORY_GRAPH) {
         if (store_graph_find(s->store, space, name, &f, &graph)) return false;
         *version = graph_info(graph).version;
@@ -185,24 +193,17 @@ void story_admitting(struct story *s, struct story_request *r)
     if (r->operation == OPERATION_BIND || r->embedded) story_reads_admitting(s, r);
 }
 
-static bool drops(const struct story_request *r)
-{
-    return r->operation == OPERATION_COLLECTION_DROP || r->operation == OPERATION_GRAPH_DROP;
-}
-
 void story_admitted(struct story *s, struct story_request *r)
 {
     if (r->name == STORY_NAMES) return;
-    bool creates =
-        r->operation == OPERATION_COLLECTION_CREATE || r->operation == OPERATION_GRAPH_CREATE;
     uint64_t version;
-    if (creates && !r->resident && is_stored(s, r, &version)) {
+    if (story_creates(r) && !r->resident && is_stored(s, r, &version)) {
         STORY_CHECK(s, !story_done(r), "a create is done twice");
         if (r->token) *(r->first ? &r->first->done : &r->done) = r;
         story_create(s, r->client->space, r->name, version);
         r->made = true;
     }
-    if (drops(r) && r->resident && !is_stored(s, r, &version)) {
+    if (story_drops(r) && r->resident && !is_stored(s, r, &version)) {
         r->resident->dropped = true;
         r->made = true;
     }
@@ -215,14 +216,16 @@ void story_wrote(struct story *s, const struct job *j)
     if (j->failure.code || atomic_load(&j->skipped)) return;
     STORY_CHECK(s, !story_done(r), "a write is done twice");
     if (r->token) *(r->first ? &r->first->done : &r->done) = r;
-    if (drops(r)) {
+    if (story_drops(r)) {
         STORY_CHECK(s, j->result.counts[0] == r->resident->last->count, "a drop of %llu rows",
                     (unsigned long long)j->result.counts[0]);
         r->applied = true;
         return;
     }
     if (r->operation == OPERATION_BIND) story_bind_wrote(s, r, j);
-    if (r->name >= STORY_GRAPH)
+    if (r->name >= STORY_ATTRACTOR)
+        story_attractor_wrote(s, r, j);
+    else if (r->name >= STORY_GRAPH)
         story_apply_graph(s, r, j->result.version);
     else
         story_apply(s, r, j->result.version);

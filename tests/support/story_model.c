@@ -4,6 +4,19 @@
 #include <string.h>
 
 #include "tests/support/story.h"
+#include "tests/support/story_complete.h"
+
+bool story_drops(const struct story_request *r)
+{
+    return r->operation == OPERATION_COLLECTION_DROP || r->operation == OPERATION_GRAPH_DROP ||
+           r->operation == OPERATION_ATTRACTOR_DROP;
+}
+
+bool story_creates(const struct story_request *r)
+{
+    return r->operation == OPERATION_COLLECTION_CREATE || r->operation == OPERATION_GRAPH_CREATE ||
+           r->operation == OPERATION_ATTRACTOR_CREATE;
+}
 
 void *story_take(struct story *s, uint64_t bytes)
 {
@@ -16,7 +29,8 @@ void *story_take(struct story *s, uint64_t bytes)
 
 const char *story_name(uint32_t name)
 {
-    static const char *const names[] = {"faces", "words", "places", "", "links", "roads"};
+    static const char *const names[] = {"faces", "words", "places", "",
+                                        "links", "roads", "minds",  "habits"};
     return names[name];
 }
 
@@ -77,6 +91,7 @@ struct story_collection *story_create(struct story *s, uint32_t space, uint32_t 
     s->model.collections = c;
     story_take_version(s, 0, version);
     c->last->version = version;
+    if (name >= STORY_ATTRACTOR) story_attractor_begin(s, c);
     return c;
 }
 
@@ -106,6 +121,22 @@ static int by_id(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* As rows are stored: those that are replaced stay where they are, new ones come behind, and the
+ * last one takes the place of one that goes. */
+static void reorder(const struct story_state *was, const struct story_request *r, uint64_t *order)
+{
+    uint64_t count = was->count;
+    for (uint64_t i = 0; i < count; i++)
+        order[i] = was->order[i];
+    for (uint64_t i = 0; i < r->id_count; i++) {
+        uint64_t at = 0;
+        while (at < count && order[at] != r->ids[i])
+            at++;
+        if (r->operation != OPERATION_DELETE && at == count) order[count++] = r->ids[i];
+        if (r->operation == OPERATION_DELETE && at < count) order[at] = order[--count];
+    }
+}
+
 /* What was there but for the ids that r names, and, of an upsert, those with their new rows. */
 static void change(struct story *s, const struct story_state *was, struct story_request *r,
                    struct story_state *now)
@@ -115,6 +146,8 @@ static void change(struct story *s, const struct story_state *was, struct story_
     uint64_t most = was->count + (upsert ? r->id_count : 0);
     now->ids = story_take(s, most * 8 + 8);
     now->rows = story_take(s, most * d * 4 + 4);
+    now->order = story_take(s, most * 8 + 8);
+    reorder(was, r, now->order);
     for (uint64_t i = 0; i < was->count; i++)
         if (!is_named(r, was->ids[i])) now->ids[now->count++] = was->ids[i];
     for (uint64_t i = 0; upsert && i < r->id_count; i++)
@@ -155,9 +188,12 @@ bool story_reads_version(const struct story_request *r)
     case OPERATION_SIMILARITY:
     case OPERATION_SCORE_CANDIDATES:
     case OPERATION_WEIGHTED_AVERAGE:
+    case OPERATION_COMPLETE:
     case OPERATION_FETCH: return r->name < STORY_NAMES && r->resident;
     case OPERATION_SPREAD:
     case OPERATION_RECALL:
+    case OPERATION_COMPLETE_ENGINE:
+    case OPERATION_ATTRACTOR_FETCH:
     case OPERATION_GRAPH_FETCH_NODES: return r->resident;
     default: return false;
     }
@@ -185,8 +221,7 @@ bool story_may_see(const struct story_request *r, const struct story_state *stat
 
 void story_acknowledge(struct story *s, struct story_request *r)
 {
-    bool drops = r->operation == OPERATION_COLLECTION_DROP || r->operation == OPERATION_GRAPH_DROP;
-    if (!r->applied || r->name == STORY_NAMES || drops) return;
+    if (!r->applied || r->name == STORY_NAMES || story_drops(r)) return;
     struct story_state *state = r->resident->last;
     while (state != r->resident->known && state->by != r)
         state = state->before;

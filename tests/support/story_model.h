@@ -14,8 +14,9 @@
 struct story;
 struct story_client;
 
-/* Names of collections; then comes what has no name, and then those of graphs. */
+/* Names of collections; then comes what has no name, then those of graphs, and of attractors. */
 enum { STORY_NAMES = 3, STORY_GRAPH = 4, STORY_GRAPHS = 2, STORY_IDS = 160, STORY_NODES = 50 };
+enum { STORY_ATTRACTOR = STORY_GRAPH + STORY_GRAPHS, STORY_ATTRACTORS = 2 };
 enum { STORY_VERSIONS_MAX = 1 << 16, STORY_NEVER = STORY_VERSIONS_MAX }; /* no version */
 
 struct story_edge {
@@ -23,14 +24,16 @@ struct story_edge {
     float weight;
 };
 
-/* A collection or graph after a write. */
+/* A collection, graph or attractor after a write. */
 struct story_state {
     uint64_t seq;     /* of the write, in the order in which requests were looked at */
     uint64_t version; /* as the daemon told it */
-    uint64_t count;
-    uint64_t *ids; /* rising */
+    uint64_t count;   /* of an attractor: patterns that it has learned */
+    uint64_t *ids;    /* rising */
     float *rows;
-    uint8_t *kinds; /* of nodes, which ids names; as are factors */
+    uint64_t *order; /* the ids of a collection, as its rows are stored */
+    float *weights;  /* an attractor's */
+    uint8_t *kinds;  /* of nodes, which ids names; as are factors */
     float *factors;
     uint64_t edge_count;
     struct story_edge *edges;
@@ -49,7 +52,8 @@ struct story_collection {
     struct story_collection *next;
 };
 
-/* What a bind reads: rows with these ids, or these rows; or a spread: all embeddings. */
+/* What a bind or an attractor reads: rows with these ids, or these rows; or a spread or a
+ * completion: all of them. */
 struct story_read {
     uint32_t name;
     uint64_t *ids;
@@ -103,8 +107,10 @@ struct story_request {
     uint64_t message_bytes, body_bytes;
     struct job_spread how;
     struct story_read reads[2]; /* bind, which writes what comes of it as ids and rows */
-    bool embedded;              /* spread, recall: it names a collection, the first of reads */
-    uint64_t set_count;         /* spread: its seeds are ids, their activations weights */
+    bool embedded; /* spread, recall, complete, learn: it names a collection, reads[0] */
+    uint8_t *mask; /* complete: of mask_lines; NULL: none */
+    uint64_t mask_lines;
+    uint64_t set_count; /* spread: its seeds are ids, their activations weights */
     struct story_request *next, *all_next;
 };
 
@@ -121,6 +127,10 @@ struct story_model {
     uint64_t moments;                       /* likewise */
     bool version_taken[STORY_VERSIONS_MAX]; /* by a state of a collection or graph */
 };
+
+/* True if r is about a name as such. */
+bool story_drops(const struct story_request *r);
+bool story_creates(const struct story_request *r);
 
 /* Zeroed memory, until the story ends. */
 void *story_take(struct story *s, uint64_t bytes);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/story_complete.h"
 #include "tests/support/story_draft.h"
 
 struct draft *draft_open(uint8_t kind, const pb_msgdesc_t *fields)
@@ -358,6 +359,7 @@ static const struct kind kinds[] = {
     {OPERATION_COLLECTION_CREATE, create, 10},
     {OPERATION_PING, look, 30},
     {OPERATION_BIND, story_bind, 120},
+    {OPERATION_COMPLETE, story_complete, 80},
 };
 
 static const struct kind *choose_kind(struct story *s, bool exists)
@@ -387,6 +389,9 @@ void story_ask(struct story_client *c)
     if (story_chance(s, s->settings.graphs)) {
         r->name = STORY_GRAPH + (uint32_t)story_random(s, STORY_GRAPHS);
         d = story_graph_request(s, r);
+    } else if (story_chance(s, s->settings.attractors)) {
+        r->name = STORY_ATTRACTOR + (uint32_t)story_random(s, STORY_ATTRACTORS);
+        d = story_attractor_request(s, r);
     } else {
         const struct kind *k = choose_kind(s, story_find(s, c->space, name));
         r->operation = k->operation;
@@ -425,10 +430,13 @@ void story_greet(struct story_client *c)
 void story_ask_drops(struct story_client *c)
 {
     struct story *s = c->story;
-    for (uint32_t name = 0; name < STORY_GRAPH + STORY_GRAPHS; name++) {
+    for (uint32_t name = 0; name < STORY_ATTRACTOR + STORY_ATTRACTORS; name++) {
         if (name == STORY_NAMES || !story_find(s, c->space, name)) continue;
         struct story_request *r = request_open(c, OPERATION_COLLECTION_DROP);
         r->name = name;
-        draft_send(name < STORY_NAMES ? drop(s, r) : story_graph_drop(s, r), c, r, 0);
+        struct draft *d = name < STORY_NAMES       ? drop(s, r)
+                          : name < STORY_ATTRACTOR ? story_graph_drop(s, r)
+                                                   : story_attractor_drop(s, r);
+        draft_send(d, c, r, 0);
     }
 }

@@ -37,17 +37,12 @@ void draft_frame(struct story_client *c, const struct story_request *r, uint8_t 
     story_send(c, frame, head + h.body_bytes);
 }
 
-static bool creates(const struct story_request *r)
-{
-    return r->operation == OPERATION_COLLECTION_CREATE || r->operation == OPERATION_GRAPH_CREATE;
-}
-
 static bool writes(const struct story_request *r)
 {
     const struct operation_row *row = operation_row(r->operation);
     for (uint32_t i = 0; i < OPERATION_OBJECTS_MAX; i++)
         if (!row->answered && row->objects[i].access != ACCESS_READ) return true;
-    return creates(r);
+    return story_creates(r);
 }
 
 void story_choose_write(struct story *s, struct story_request *r)
@@ -55,7 +50,7 @@ void story_choose_write(struct story *s, struct story_request *r)
     const struct story_collection *found = story_find(s, r->client->space, r->name);
     if (r->name == STORY_NAMES || !writes(r)) return;
     if (story_chance(s, 250)) r->token = ++s->model.tokens;
-    if (creates(r) || !found || !story_chance(s, 200)) return;
+    if (story_creates(r) || !found || !story_chance(s, 200)) return;
     const struct story_state *state = found->last;
     if (state->before && story_chance(s, 200)) state = state->before;
     r->expected = story_chance(s, 30) ? STORY_NEVER : state->version;
