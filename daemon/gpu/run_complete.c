@@ -11,19 +11,22 @@ enum { BLOCKS_MAX = 65535, PASS_STATES_MIN = 8 }; /* of the kernel; in spite of 
 
 /* Of the scratch of a pass, a multiple of 256 each. */
 struct complete_scratch {
-    uint64_t moved, scores, bests, totals, sums, bytes;
+    uint64_t moved, scores, bests, runs, totals, sums, bytes;
 };
 
 static struct complete_scratch scratch_of(const struct order_run *r, uint64_t states)
 {
     uint64_t stride = vector_stride(r->dimension), blocks = complete_blocks(r->row_count);
-    const uint64_t sizes[] = {stride * sizeof(float), r->row_count * sizeof(float),
-                              blocks * sizeof(struct complete_block_best), blocks * sizeof(double),
+    const uint64_t sizes[] = {stride * sizeof(float),
+                              r->row_count * sizeof(float),
+                              blocks * sizeof(struct complete_block_best),
+                              blocks * sizeof(uint32_t),
+                              blocks * sizeof(double),
                               blocks * stride * sizeof(float)};
-    uint64_t at[6] = {0};
-    for (int i = 0; i < 5; i++)
+    uint64_t at[7] = {0};
+    for (int i = 0; i < 6; i++)
         at[i + 1] = at[i] + (states * sizes[i] + 255) / 256 * 256;
-    return (struct complete_scratch){at[0], at[1], at[2], at[3], at[4], at[5]};
+    return (struct complete_scratch){at[0], at[1], at[2], at[3], at[4], at[5], at[6]};
 }
 
 /* ---- the plan ---- */
@@ -100,6 +103,7 @@ static struct device_call call_of(const struct gpu *g, const struct task *t)
                      .moved = (float *)(scratch + at.moved),
                      .scores = (float *)(scratch + at.scores),
                      .bests = (struct complete_block_best *)(scratch + at.bests),
+                     .runs = (uint32_t *)(scratch + at.runs),
                      .totals = (double *)(scratch + at.totals),
                      .sums = (float *)(scratch + at.sums),
                      .records = (struct complete_record *)run_out_at(g, t, OUT_RECORDS)},

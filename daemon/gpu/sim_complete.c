@@ -35,6 +35,7 @@ void sim_complete_check(const struct device_call *call, const struct sim_memory 
     check(m, w->moved, w->states * stride, sizeof(float), 64);
     check(m, w->scores, w->states * rows->count, sizeof(float), 4);
     check(m, w->bests, w->states * blocks, sizeof *w->bests, 8);
+    check(m, w->runs, w->states * blocks, sizeof *w->runs, 4);
     check(m, w->totals, w->states * blocks, sizeof *w->totals, 8);
     check(m, w->sums, w->states * blocks * stride, sizeof(float), 64);
 }

@@ -34,6 +34,7 @@ struct cuda_completion {
     float *moved;                      /* scratch: states x stride */
     float *scores;                     /* in: states x rows dot products; scratch afterwards */
     struct complete_block_best *bests; /* scratch: states x blocks */
+    uint32_t *runs;                    /* scratch: states x blocks; bit i: run i has a share */
     double *totals;                    /* scratch: states x blocks */
     float *sums;                       /* scratch: states x blocks x stride */
     struct complete_record *records;   /* states */

@@ -1,8 +1,8 @@
-/* gpu_similar [--small] [SEED]: spreads with embeddings on the GPU, bit for bit: small random
+/* gpu_similar [--small | --tiny] [SEED]: spreads with embeddings on the GPU, bit for bit: small random
  * graphs against the rule word for word (tests/support/spread_reference.h), a graph with hubs
  * against the CPU's engine; many seed sets at once, rows that are missing, dimensions on both sides
  * of where sums are compensated. Prints how much was compared and what differs; exit 1 unless
- * nothing does. --small: for compute-sanitizer. */
+ * nothing does. --small, --tiny: for compute-sanitizer. */
 #include "tests/gpu/device_spread.h"
 #include "tests/kernels/spread_cases.h"
 #include "tests/support/spread_rows.h"
@@ -132,18 +132,22 @@ static void check_hubs(uint32_t nodes, uint64_t count, uint32_t dimension, uint3
 
 int main(int argc, char **argv)
 {
-    bool small = false;
+    bool small = false, tiny = false;
     uint64_t first = 1;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--small") == 0)
             small = true;
+        else if (strcmp(argv[i], "--tiny") == 0)
+            small = tiny = true;
         else
             first = strtoull(argv[i], NULL, 0);
     }
     device_open();
-    for (uint64_t seed = first; seed < first + (small ? 30 : 1500); seed++)
+    for (uint64_t seed = first; seed < first + (tiny ? 5 : small ? 30 : 1500); seed++)
         check_case(seed, 60);
-    if (small) {
+    if (tiny) {
+        check_hubs(100, 1000, 33, 0);
+    } else if (small) {
         check_hubs(500, 20000, 100, 0);
     } else {
         check_hubs(20000, 800000, 768, 0);

@@ -1,5 +1,5 @@
-"""torch_timing: what the peers of gpu_bench and gpu_hrr share: torch on a GPU, our times of the same
-run, and the median time of what it is asked."""
+"""torch_timing: what the peers of gpu_bench, gpu_hrr and gpu_complete share: torch on a GPU, our
+times of the same run, and the median time of what it is asked."""
 import statistics
 import sys
 
