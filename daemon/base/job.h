@@ -268,7 +268,7 @@ struct job_plan {
 };
 
 /* How many collections or graphs a request on a GPU may read. */
-enum { JOB_OPERANDS = 2 };
+enum { JOB_OPERANDS = 3 };
 
 /* How a job runs on a GPU process (cards/cards.c). gpu_plan takes memory and shapes results;
  * prepare does the work that grows with rows or ids (filters, ids to rows); then the order is
@@ -409,7 +409,9 @@ static inline struct resident *job_operand(const struct job *j, uint32_t i)
 
 static inline bool job_reads_resident(const struct job *j)
 {
-    return job_operand(j, 0) || job_operand(j, 1);
+    for (uint32_t i = 0; i < JOB_OPERANDS; i++)
+        if (job_operand(j, i)) return true;
+    return false;
 }
 
 /* Returns which of the things that j names it writes; NULL: it only reads. */

@@ -193,7 +193,9 @@ static bool reads_newest(const struct job_object *o)
 /* False: what j reads first is on another card. */
 static bool takes_card(struct job *j, uint32_t operand, const struct card_replica *r)
 {
-    bool alone = operand == 0 || !job_operand(j, 0);
+    bool alone = true;
+    for (uint32_t i = 0; i < operand; i++)
+        alone &= !job_operand(j, i);
     if (!alone && j->gpu.device != r->card->number) return false;
     j->gpu.replicas[operand] = r->number;
     j->gpu.device = r->card->number;

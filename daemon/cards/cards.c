@@ -74,12 +74,13 @@ static void refuse_query(struct job *j)
     end(j);
 }
 
-/* Sums count their lists as queries, and have none. */
+/* Sums count their lists as queries, and cleanups their pairs, and have none. */
 static bool has_query(const struct job *j, uint64_t number)
 {
     const struct order *o = &j->gpu.order;
     return o->kind == ORDER_RUN && o->run.operation != RUN_SUPERPOSE &&
-           o->run.operation != RUN_BIND && number < o->run.query_count;
+           o->run.operation != RUN_BIND && o->run.operation != RUN_CLEANUP &&
+           number < o->run.query_count;
 }
 
 bool cards_gave_up(const struct job *j)
@@ -124,7 +125,7 @@ static bool has_replicas(const struct job *j)
     return true;
 }
 
-/* The same for all operands. The second one's upload may cost the first its replica. */
+/* The same for all operands. The upload of one may cost another its replica. */
 static enum reason ready_replicas(struct cards *g, struct job *j)
 {
     enum reason why = REASON_NONE;
@@ -134,10 +135,11 @@ static enum reason ready_replicas(struct cards *g, struct job *j)
     if (!why && !has_replicas(j)) why = REASON_VRAM_PRESSURE;
     if (why) return why;
     struct order *o = &j->gpu.order;
-    o->replica = j->gpu.replicas[0];
-    o->other_replica = j->gpu.replicas[1];
-    if (job_operand(j, 0)) o->version = replica_version_of(j, 0);
-    if (job_operand(j, 1)) o->other_version = replica_version_of(j, 1);
+    for (uint32_t i = 0; i < JOB_OPERANDS; i++) {
+        bool is_read = job_operand(j, i) != NULL;
+        o->reads[i].number = j->gpu.replicas[i];
+        o->reads[i].version = is_read ? replica_version_of(j, i) : 0;
+    }
     return REASON_NONE;
 }
 
@@ -254,7 +256,7 @@ static enum reason failure_of(const struct job *j)
 /* The process has no such replica, which it says is that of this operand: nor have we. */
 static void lose_replica(struct cards *g, const struct job *j)
 {
-    uint32_t operand = j->gpu.number == 1;
+    uint32_t operand = j->gpu.number < JOB_OPERANDS ? (uint32_t)j->gpu.number : 0;
     const struct resident *of = job_operand(j, operand);
     if (of) replica_lose(g, replica_of(of), REASON_FALLBACK_AFTER_ERROR, REPLICA_RETRY_NS);
 }

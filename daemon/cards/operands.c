@@ -8,7 +8,10 @@ static uint32_t operands_of(const struct job *j, struct resident *out[JOB_OPERAN
     uint32_t count = 0;
     for (uint32_t i = 0; i < JOB_OPERANDS; i++) {
         struct resident *of = job_operand(j, i);
-        if (of && (!count || out[0] != of)) out[count++] = of;
+        bool again = false;
+        for (uint32_t n = 0; n < count; n++)
+            again |= out[n] == of;
+        if (of && !again) out[count++] = of;
     }
     return count;
 }

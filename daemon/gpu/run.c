@@ -112,56 +112,67 @@ static enum order_result find_replica(struct gpu *g, const struct task *t, uint6
     return r->space == t->order.space ? RESULT_OK : RESULT_REFUSED;
 }
 
-/* True if the second replica has the shape that the order assumes. */
-static bool other_fits(const struct order *o, const struct replica *r)
+/* True if replica number i has the shape that the order assumes. */
+static bool replica_fits(const struct task *t, uint32_t i, const struct replica *r)
 {
-    bool spread = o->kind == ORDER_SPREAD;
-    uint32_t dimension = spread ? o->spread.dimension : o->run.dimension;
-    uint64_t rows = spread ? o->spread.row_count : o->run.other.row_count;
-    return r->dimension == dimension && r->rows == rows;
+    const struct order *o = &t->order;
+    if (i == 0) return t->kind->fits(t, r);
+    uint32_t dimension = o->kind == ORDER_SPREAD ? o->spread.dimension : o->run.dimension;
+    return r->dimension == dimension && r->rows == order_replica_rows(o, i);
+}
+
+static struct replica **held_at(struct task *t, uint32_t i)
+{
+    struct replica **const held[ORDER_REPLICAS] = {&t->replica, &t->other, &t->third};
+    return held[i];
 }
 
 /* Holds all replicas that t reads, or none. The same one may be held twice. */
 static enum order_result find_replicas(struct gpu *g, struct task *t)
 {
     const struct order *o = &t->order;
-    struct replica *first = NULL, *other = NULL;
-    enum order_result result = RESULT_OK;
-    if (order_reads_first(o)) result = find_replica(g, t, o->replica, o->version, &first);
-    if (!result && order_reads_other(o)) {
-        result = find_replica(g, t, o->other_replica, o->other_version, &other);
-        t->number = result ? 1 : 0;
+    struct replica *found[ORDER_REPLICAS] = {NULL};
+    for (uint32_t i = 0; i < ORDER_REPLICAS; i++) {
+        if (!order_reads(o, i)) continue;
+        enum order_result result =
+            find_replica(g, t, o->reads[i].number, o->reads[i].version, &found[i]);
+        t->number = result ? i : 0;
+        if (result) return result;
     }
-    if (result) return result;
-    if ((first && !t->kind->fits(t, first)) || (other && !other_fits(o, other)))
-        return RESULT_REFUSED;
-    if (first) replica_hold(g, first, true);
-    if (other) replica_hold(g, other, true);
-    t->replica = first;
-    t->reads = first != NULL;
-    t->other = other;
+    for (uint32_t i = 0; i < ORDER_REPLICAS; i++)
+        if (found[i] && !replica_fits(t, i, found[i])) return RESULT_REFUSED;
+    for (uint32_t i = 0; i < ORDER_REPLICAS; i++) {
+        if (found[i]) replica_hold(g, found[i], true);
+        *held_at(t, i) = found[i];
+    }
+    t->reads = found[0] != NULL;
     return RESULT_OK;
 }
 
 /* Before t has begun. */
 static void let_replicas_go(struct gpu *g, struct task *t)
 {
-    if (t->replica) replica_let_go(g, t->replica, true);
-    if (t->other) replica_let_go(g, t->other, true);
-    t->replica = t->other = NULL;
+    for (uint32_t i = 0; i < ORDER_REPLICAS; i++) {
+        struct replica **held = held_at(t, i);
+        if (*held) replica_let_go(g, *held, true);
+        *held = NULL;
+    }
 }
 
-void run_let_other_go(struct gpu *g, struct task *t)
+void run_let_others_go(struct gpu *g, struct task *t)
 {
-    if (!t->other) return;
-    /* An upload that this order builds on has failed. */
-    if (t->other->torn && t->result == RESULT_OK) {
-        t->result = RESULT_NO_REPLICA;
-        t->number = 1;
+    for (uint32_t i = 1; i < ORDER_REPLICAS; i++) {
+        struct replica **held = held_at(t, i);
+        if (!*held) continue;
+        /* An upload that this order builds on has failed. */
+        if ((*held)->torn && t->result == RESULT_OK) {
+            t->result = RESULT_NO_REPLICA;
+            t->number = i;
+        }
+        if (t->rereads) (*held)->rereaders--;
+        replica_let_go(g, *held, true);
+        *held = NULL;
     }
-    if (t->rereads) t->other->rereaders--;
-    replica_let_go(g, t->other, true);
-    t->other = NULL;
 }
 
 /* Clears the bytes of other spaces before this space can read them. */
@@ -198,8 +209,8 @@ static void begin(struct gpu *g, struct task *t)
 {
     if (g->hungry == t) g->hungry = NULL;
     t->rereads = t->plan.rereads;
-    if (t->rereads && t->replica) t->replica->rereaders++;
-    if (t->rereads && t->other) t->other->rereaders++;
+    for (uint32_t i = 0; t->rereads && i < ORDER_REPLICAS; i++)
+        if (*held_at(t, i)) (*held_at(t, i))->rereaders++;
     count_less(g, t);
     enum order_result filled = result_of(g, clear_block(g, t));
     t->state = TASK_FILL;

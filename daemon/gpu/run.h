@@ -1,7 +1,8 @@
 /* run: what the files about requests share: run.c (their steps), run_plan.c (the memory that they
  * need), run_rows.c (rows that come with the order; averages, norms), run_scores.c (scores of all
  * rows or of lists), run_knn.c (the k best, of one request or of several as one), run_direct.c
- * (one query, few results), run_bind.c (rows bound to rows), run_superpose.c (sums of lists),
+ * (one query, few results), run_bind.c (rows bound to rows), run_cleanup.c (rows unbound, and
+ * the best of a codebook), run_pairs.c (what the two share), run_superpose.c (sums of lists),
  * run_complete.c (states completed from rows) and run_spread.c (spreads over graphs).
  * Owner:  the task.
  * Thread: the device thread.

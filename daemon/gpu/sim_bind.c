@@ -33,13 +33,18 @@ static void check_operand(const struct cuda_hrr_rows *o, const struct cuda_hrr *
     }
 }
 
+static uint32_t numbers_of_tables(const struct cuda_hrr *work)
+{
+    return work->form == HRR_UNBIND_EXACT ? work->plan->end : work->plan->exact_roots;
+}
+
 void sim_bind_check(const struct cuda_hrr *work, const struct sim_memory *m)
 {
     const struct hrr_plan *plan = work->plan;
     check(m, work->failed, 1, sizeof *work->failed, 8);
     if (!hrr_runs_on_device(plan->dimension, work->form))
         sim_misuse(name, "no kernel of dimension %u, form %d", plan->dimension, (int)work->form);
-    check(m, work->tables, plan->exact_roots, sizeof(float), 64);
+    check(m, work->tables, numbers_of_tables(work), sizeof(float), 64);
     if (work->count == 0) return;
     check_operand(&work->a, work, m);
     check_operand(&work->b, work, m);
@@ -89,7 +94,7 @@ void sim_bind_run(const struct cuda_hrr *work, const struct sim_memory *m, void 
 {
     const struct hrr_plan *plan = (const struct hrr_plan *)(const void *)work->tables;
     *work->failed = UINT64_MAX;
-    if (memcmp(plan, work->plan, work->plan->exact_roots * sizeof(float)) != 0)
+    if (memcmp(plan, work->plan, numbers_of_tables(work) * sizeof(float)) != 0)
         sim_misuse(name, "other tables than the plan's");
     for (uint64_t first = 0; first < work->count; first += AT_ONCE) {
         const float *a[AT_ONCE], *b[AT_ONCE];

@@ -176,7 +176,7 @@ static void finish(struct gpu *g, struct task *t)
         replica_let_go(g, t->replica, t->reads);
         t->replica = NULL;
     }
-    run_let_other_go(g, t);
+    run_let_others_go(g, t);
     bind_tables_give(&g->bind_tables, t->bind.tables);
     t->bind.tables = NULL;
     if (t->former) replica_let_go(g, t->former, false);

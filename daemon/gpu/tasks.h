@@ -77,6 +77,7 @@ struct task {
     struct lane *lane;
     struct replica *replica; /* held, or NULL */
     struct replica *other;   /* of a second operand: held, and read, or NULL */
+    struct replica *third;   /* of a third, likewise */
     bool reads;              /* kernels of this task read the first */
     struct replica *former;  /* held, or NULL: of an upload, as it may copy from it */
     struct replica *unborn;  /* a version that could not be made: the device may still use it */
@@ -196,8 +197,8 @@ void task_count_busy(struct gpu *g);
 /* ---- run.c and upload.c: what a kind of order does; false: it must wait ---- */
 
 bool run_start(struct gpu *g, struct task *t);
-/* Lets the replica of a second operand go, if there is one, at the end of t. */
-void run_let_other_go(struct gpu *g, struct task *t);
+/* Lets the replicas of further operands go, if there are any, at the end of t. */
+void run_let_others_go(struct gpu *g, struct task *t);
 /* Enqueues the kernels, and the copy of a small result. */
 enum device_result run_launch(struct gpu *g, struct task *t);
 /* Ends a pass: small results are written to the heap, the rest becomes moves of t->out. Returns an

@@ -121,7 +121,8 @@ struct order_spread_set {
  *   NORMS    the norms of rows that come with the order
  *   BIND     rows bound to rows, pair by pair, or unbound (kernels/hrr.h)
  *   SUPERPOSE  weighted sums of lists of rows (kernels/superpose.h)
- *   COMPLETE states completed from the rows of the replica, in rounds (kernels/complete.h) */
+ *   COMPLETE states completed from the rows of the replica, in rounds (kernels/complete.h)
+ *   CLEANUP  rows unbound from rows, and the k best rows of the replica for each result */
 #define RUN_OPERATIONS(RUN)      \
     RUN(KNN, 1, knn)             \
     RUN(SCORES, 2, scores)       \
@@ -130,7 +131,8 @@ struct order_spread_set {
     RUN(NORMS, 5, norms)         \
     RUN(BIND, 6, bind)           \
     RUN(SUPERPOSE, 7, superpose) \
-    RUN(COMPLETE, 8, complete)
+    RUN(COMPLETE, 8, complete)   \
+    RUN(CLEANUP, 9, cleanup)
 #define NUMBER_OF(NAME, number, name) RUN_##NAME = (number),
 enum run_operation { RUN_OPERATIONS(NUMBER_OF) };
 #undef NUMBER_OF
@@ -166,8 +168,16 @@ struct order_run {
     uint64_t row_count;     /* of the replica, as known to the front */
     uint64_t positions;     /* place of u32 row numbers (all but KNN, NORMS); else PLACE_NONE */
     uint64_t list_count;    /* how many positions; where rows come and are listed: row_count */
-    uint64_t offsets;       /* LISTS: place of query_count + 1 u64; SUPERPOSE: of piece_count + 1 */
-    uint64_t weights; /* AVERAGE, SUPERPOSE: place of list_count floats; or PLACE_NONE: all 1 */
+    union {
+        struct {
+            /* LISTS: place of query_count + 1 u64; SUPERPOSE: of piece_count + 1 */
+            uint64_t offsets;
+            /* AVERAGE, SUPERPOSE: place of list_count floats; or PLACE_NONE: all 1 */
+            uint64_t weights;
+            uint64_t segments; /* KNN: place of segment_count struct order_segment */
+        };
+        struct order_operand cue; /* CLEANUP: what is unbound, of order.other_replica */
+    };
     uint64_t allowed; /* KNN: place of a bitmap over rows, u64 words; or PLACE_NONE */
     /* Places of the results. KNN: ids and scores query_count * k, counts query_count u32; behind a
      * query's count, ids are 2^64 - 1 and scores 0x7fc00000. SCORES: query_count * (list_count or
@@ -175,17 +185,21 @@ struct order_run {
      * AVERAGE: dimension floats in scores. NORMS: row_count norms in scores. SUPERPOSE: dimension
      * floats a list in scores. */
     uint64_t out_ids, out_scores, out_counts;
-    uint64_t segments; /* place of segment_count struct order_segment */
-    /* BIND: its first operand is rows, row_count, positions and list_count, of order.replica; its
-     * second one is of order.other_replica, which may be the same. Results: dimension floats a pair
-     * in out_scores. */
-    struct order_operand other;
-    uint32_t form;      /* BIND: enum hrr_form, but not HRR_UNBIND_EXACT */
+    union {
+        /* BIND: its first operand is rows, row_count, positions and list_count, of order.replica;
+         * its second one is of order.other_replica, which may be the same. Results: dimension
+         * floats a pair in out_scores. CLEANUP: what the cue is unbound from, of
+         * order.third_replica; query_count pairs; results as a KNN's. */
+        struct order_operand other;
+        /* SUPERPOSE: its lists in pieces of one block, each the positions between two offsets, and
+         * which pieces a list has: place of query_count + 1 u64; PLACE_NONE: one each. If the norm
+         * of a sum overflows, the result is BAD_ROW. */
+        struct {
+            uint64_t firsts, piece_count;
+        };
+    };
+    uint32_t form;      /* BIND: enum hrr_form, but not HRR_UNBIND_EXACT; CLEANUP: not HRR_BIND */
     uint32_t normalize; /* BIND, SUPERPOSE: results are divided by their norms */
-    /* SUPERPOSE: its lists in pieces of one block, each the positions between two offsets, and
-     * which pieces a list has: place of query_count + 1 u64; PLACE_NONE: one each. If the norm of a
-     * sum overflows, the result is BAD_ROW. */
-    uint64_t piece_count, firsts;
     /* COMPLETE: the queries are the cues, k the rounds, threshold beta, has_threshold whether rows
      * are unit ones; weights: place of list_count lines of dimension bytes, which numbers are
      * known (1 or query_count of them; 0: no mask). Results: query_count * dimension floats in
@@ -236,18 +250,30 @@ static inline struct order_run order_run_of(enum run_operation operation)
                               .out_scores = PLACE_NONE,
                               .out_counts = PLACE_NONE,
                               .segments = PLACE_NONE,
-                              .firsts = PLACE_NONE,
                               .other = {.rows = PLACE_NONE, .positions = PLACE_NONE}};
 }
 
+/* A replica, and the version of it that a request needs. */
+struct order_replica {
+    uint64_t number, version;
+};
+enum { ORDER_REPLICAS = 3 };
+
 struct order {
-    uint32_t kind;    /* enum order_kind */
-    uint32_t space;   /* the space's number, >= 1 */
-    uint64_t token;   /* the completion carries it, too */
-    uint64_t replica; /* >= 1, never used for two collections; 0: none, as of rows that come */
-    uint64_t version; /* UPLOAD: the replica's version after it. RUN: the version it needs */
-    /* of a second operand, or of a spread's embeddings; 0: none */
-    uint64_t other_replica, other_version;
+    uint32_t kind;  /* enum order_kind */
+    uint32_t space; /* the space's number, >= 1 */
+    uint64_t token; /* the completion carries it, too */
+    union {
+        struct {
+            /* >= 1, never used for two collections; 0: none, as of rows that come */
+            uint64_t replica;
+            uint64_t version; /* UPLOAD: the replica's version after it. RUN: the one it needs */
+            /* of a second operand, or of a spread's embeddings; 0: none */
+            uint64_t other_replica, other_version;
+            uint64_t third_replica, third_version; /* of a third operand; 0: none */
+        };
+        struct order_replica reads[ORDER_REPLICAS]; /* the same, by number */
+    };
     /* from its beginning on an idle device to its end, as the front predicts; 0: not predicted */
     uint64_t foreseen_ns;
     union {
@@ -261,8 +287,8 @@ struct order {
 enum order_result {
     RESULT_OK = 0,
     RESULT_BAD_QUERY = 1, /* completion.number says which */
-    /* there is no replica (it was evicted), or it has another version: of the first operand, or, if
-     * completion.number is 1, of the second */
+    /* there is no replica (it was evicted), or it has another version: completion.number says of
+     * which of the order's replicas, from 0 */
     RESULT_NO_REPLICA = 2,
     RESULT_NO_MEMORY = 3, /* not enough VRAM, even after evicting everything that may be evicted */
     RESULT_ERROR = 4,     /* this order alone failed on the device; others go on */
@@ -280,15 +306,22 @@ enum completion_kind {
     COMPLETION_EVICTED = 2, /* a replica was evicted to make room, without an order */
 };
 
-/* True if a request reads the replica that its order names first, or second. */
-static inline bool order_reads_first(const struct order *o)
+/* True if a request reads the replica that its order names as number i. */
+static inline bool order_reads(const struct order *o, uint32_t i)
 {
-    return o->kind == ORDER_SPREAD || (o->kind == ORDER_RUN && o->run.rows == PLACE_NONE);
+    const struct order_run *r = &o->run;
+    if (o->kind == ORDER_SPREAD) return i == 0 || (i == 1 && o->spread.dimension != 0);
+    if (o->kind != ORDER_RUN) return false;
+    if (i == 0) return r->rows == PLACE_NONE;
+    if (r->operation == RUN_CLEANUP) return (i == 1 ? &r->cue : &r->other)->rows == PLACE_NONE;
+    return i == 1 && r->operation == RUN_BIND && r->other.rows == PLACE_NONE;
 }
-static inline bool order_reads_other(const struct order *o)
+/* Returns how many rows that replica has, as known to the front; i >= 1. */
+static inline uint64_t order_replica_rows(const struct order *o, uint32_t i)
 {
-    if (o->kind == ORDER_SPREAD) return o->spread.dimension != 0;
-    return o->kind == ORDER_RUN && o->run.operation == RUN_BIND && o->run.other.rows == PLACE_NONE;
+    if (o->kind == ORDER_SPREAD) return o->spread.row_count;
+    return i == 1 && o->run.operation == RUN_CLEANUP ? o->run.cue.row_count
+                                                     : o->run.other.row_count;
 }
 
 /* Times are as clock_now_ns counts, which is the same clock in both processes. */

@@ -199,6 +199,7 @@ static const struct holographic_kind cleanup_kind = {
     .transforms = true,
     .begin = unbind_begin,
     .end = bind_end,
+    .form = unbind_form,
     .follow = ask_codebook,
     .scratch_bytes = bind_scratch_bytes,
     .make = unbind_make,
@@ -228,5 +229,20 @@ static enum status cleanup_plan(struct job *j)
     return holographic_plan(j, &cleanup_kind);
 }
 
+static uint64_t gpu_pairs(const struct job *j)
+{
+    return cleanup_gpu_pairs(j, &cleanup_kind);
+}
+
+static enum status gpu_plan(struct job *j)
+{
+    return cleanup_gpu_plan(j, &cleanup_kind);
+}
+
 const struct operation_ops operation_cleanup = {
-    .check = cleanup_check, .work = cleanup_work, .plan = cleanup_plan};
+    .check = cleanup_check,
+    .work = cleanup_work,
+    .plan = cleanup_plan,
+    .gpu_plan = gpu_plan,
+    .gpu_pairs = gpu_pairs,
+};

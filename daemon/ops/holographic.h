@@ -121,6 +121,10 @@ void holographic_gpu_ends(struct job *j, const struct holographic *w, bool is_lo
 uint64_t holographic_gpu_pairs(const struct job *j, const struct holographic_kind *kind);
 enum status holographic_gpu_plan(struct job *j, const struct holographic_kind *kind);
 
+/* Cleanups, whose codebook is what j names first (cleanup_gpu.c). */
+uint64_t cleanup_gpu_pairs(const struct job *j, const struct holographic_kind *kind);
+enum status cleanup_gpu_plan(struct job *j, const struct holographic_kind *kind);
+
 /* Of the operation whose kind is NAME_kind, what both backends share. */
 #define HOLOGRAPHIC_CPU(NAME)                                    \
     static enum status NAME##_check(struct job *j)               \

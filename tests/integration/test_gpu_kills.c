@@ -24,7 +24,7 @@ struct busy {
     atomic_bool *stop;
     float rows[ROWS * D], queries[QUERIES * D];
     uint64_t ids[ROWS];
-    uint64_t asked, failed, wrong, on_gpu, bound_on_gpu, seed;
+    uint64_t asked, failed, wrong, on_gpu, bound_on_gpu, cleaned_on_gpu, seed;
     char error[200];
 };
 
@@ -94,8 +94,8 @@ static void ask_similarity(struct busy *b, ea_client *c, ea_result *r)
                                                                   b->rows + i * D));
 }
 
-/* Rows `first` on of "own", each bound to the one behind it. */
-static void bind_rows(const struct busy *b, uint64_t first, float *out)
+/* Rows `first` on of "own", each bound to the one behind it, or unbound from that. */
+static void bind_rows(const struct busy *b, enum hrr_form form, uint64_t first, float *out)
 {
     void *memory = aligned_alloc(64, hrr_plan_bytes(D));
     void *scratch = aligned_alloc(64, hrr_scratch_bytes(D));
@@ -106,6 +106,7 @@ static void bind_rows(const struct busy *b, uint64_t first, float *out)
     }
     struct hrr_pairs pairs = {.plan = hrr_plan_make(D, memory),
                               .scratch = scratch,
+                              .form = form,
                               .a = left,
                               .b = right,
                               .count = BOUND,
@@ -132,9 +133,34 @@ static void ask_bind(struct busy *b, ea_client *c, ea_result *r)
         return;
     }
     b->bound_on_gpu += bound.meta->backend == EA_BACKEND_GPU;
-    bind_rows(b, first, want);
+    bind_rows(b, HRR_BIND, first, want);
     b->wrong += r->rows != BOUND || memcmp(r->vectors, want, sizeof want) != 0;
     ea_hrr_result_free(&bound);
+}
+
+/* The best row of "own" for each of some that are unbound from those behind them. */
+static void ask_cleanup(struct busy *b, ea_client *c, ea_result *r)
+{
+    float unbound[BOUND * D];
+    uint64_t first = b->asked * 5 % (ROWS - BOUND - 1);
+    const ea_operand left = {.collection = "own", .ids = b->ids + first, .count = BOUND};
+    const ea_operand right = {.collection = "own", .ids = b->ids + first + 1, .count = BOUND};
+    b->asked++;
+    if (ea_cleanup(c, &(ea_cleanup_question){.a = &left, .b = &right, .codebook = "own", .k = 1},
+                   r)) {
+        note_failure(b, c, "cleanup");
+        return;
+    }
+    b->cleaned_on_gpu += r->meta->backend == EA_BACKEND_GPU;
+    bind_rows(b, HRR_UNBIND, first, unbound);
+    for (size_t i = 0; i < BOUND; i++) {
+        float best = -2;
+        for (size_t n = 0; n < ROWS; n++) {
+            float score = reference_score(REFERENCE_COSINE, D, unbound + i * D, b->rows + n * D);
+            if (score > best) best = score;
+        }
+        b->wrong += !reference_same(r->scores[i], best);
+    }
 }
 
 static void *be_busy(void *argument)
@@ -157,6 +183,7 @@ static void *be_busy(void *argument)
         ask_knn(b, c, &r);
         ask_similarity(b, c, &r);
         ask_bind(b, c, &r);
+        ask_cleanup(b, c, &r);
     }
     if (!b->failed && (ea_collection_drop(c, "own") || ea_collection_drop(c, "bound")))
         note_failure(b, c, "drop");
@@ -191,7 +218,7 @@ static struct load *load_start(const struct gpu_scene *s)
 
 static void load_end(struct load *l)
 {
-    uint64_t asked = 0, on_gpu = 0, bound_on_gpu = 0;
+    uint64_t asked = 0, on_gpu = 0, bound_on_gpu = 0, cleaned_on_gpu = 0;
     atomic_store(&l->stop, true);
     for (unsigned i = 0; i < BUSY; i++)
         pthread_join(l->threads[i], NULL);
@@ -203,9 +230,11 @@ static void load_end(struct load *l)
         asked += b->asked;
         on_gpu += b->on_gpu;
         bound_on_gpu += b->bound_on_gpu;
+        cleaned_on_gpu += b->cleaned_on_gpu;
     }
     cr_assert_gt(on_gpu, 0);
     cr_assert_gt(bound_on_gpu, 0);
+    cr_assert_gt(cleaned_on_gpu, 0);
     fprintf(stderr, "%llu answers, %llu of the GPU's, and %llu binds\n", (unsigned long long)asked,
             (unsigned long long)on_gpu, (unsigned long long)bound_on_gpu);
     free(l);

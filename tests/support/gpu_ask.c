@@ -289,6 +289,7 @@ bool ask_right(struct gpu_peer *p, const struct order *o, const struct ask_rows 
     case RUN_BIND: return bind_right(p, o, r, r);
     case RUN_SUPERPOSE: return sums_right(p, o, r);
     case RUN_COMPLETE: return complete_right(p, o, r);
+    case RUN_CLEANUP: return cleanup_right(p, o, r, r, r);
     }
     return false;
 }

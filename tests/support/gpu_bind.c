@@ -100,3 +100,72 @@ bool bind_right(struct gpu_peer *p, const struct order *o, const struct ask_rows
     free(want);
     return right;
 }
+
+struct order cleanup_ask(struct gpu_peer *p, const struct cleanup_asked *asked,
+                         const struct bind_side *cue, const struct bind_side *other)
+{
+    const struct ask_rows *r = asked->codebook;
+    uint64_t pairs = cue->count == 1 ? other->count : cue->count, places = pairs * asked->k;
+    struct order o = {.kind = ORDER_RUN,
+                      .space = r->space,
+                      .replica = r->replica,
+                      .version = r->version,
+                      .run = order_run_of(RUN_CLEANUP)};
+    if (!cue->comes) o.reads[1] = (struct order_replica){cue->of->replica, cue->of->version};
+    if (!other->comes) o.reads[2] = (struct order_replica){other->of->replica, other->of->version};
+    o.run.metric = asked->metric;
+    o.run.dimension = r->dimension;
+    o.run.row_count = r->count;
+    o.run.cue = side_of(p, cue);
+    o.run.other = side_of(p, other);
+    o.run.form = asked->exact ? HRR_UNBIND_EXACT : HRR_UNBIND;
+    o.run.k = asked->k;
+    o.run.has_threshold = asked->threshold != NULL;
+    if (asked->threshold) o.run.threshold = *asked->threshold;
+    o.run.query_count = pairs;
+    o.run.out_ids = peer_take(p, places * sizeof(uint64_t));
+    o.run.out_scores = peer_take(p, places * sizeof(float));
+    o.run.out_counts = peer_take(p, pairs * sizeof(uint32_t));
+    return o;
+}
+
+/* What is unbound, by the scalar kernels. */
+static float *unbound(struct gpu_peer *p, const struct order_run *run, const struct ask_rows *cue,
+                      const struct ask_rows *other)
+{
+    uint32_t d = run->dimension;
+    void *memory = aligned_alloc(64, hrr_plan_bytes(d));
+    void *scratch = aligned_alloc(64, hrr_scratch_bytes(d));
+    float *rows = malloc(run->query_count * d * sizeof *rows);
+    cr_assert(memory && scratch && rows);
+    const struct hrr_plan *plan = hrr_plan_make(d, memory);
+    for (uint64_t i = 0; i < run->query_count; i++) {
+        const float *left = row_of(p, &run->cue, i, cue);
+        const float *with = row_of(p, &run->other, i, other);
+        struct hrr_pairs one = {.plan = plan,
+                                .scratch = scratch,
+                                .form = (enum hrr_form)run->form,
+                                .a = &left,
+                                .b = &with,
+                                .count = 1,
+                                .out = rows + i * d,
+                                .out_step = d};
+        cr_assert_eq(hrr_scalar.pairs(&one).status, HRR_OK);
+    }
+    free(memory);
+    free(scratch);
+    return rows;
+}
+
+bool cleanup_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *codebook,
+                   const struct ask_rows *cue, const struct ask_rows *other)
+{
+    float *rows = unbound(p, &o->run, cue, other);
+    struct order found = *o;
+    found.run.operation = RUN_KNN;
+    found.run.queries = peer_take(p, o->run.query_count * o->run.dimension * sizeof *rows);
+    memcpy(peer_at(p, found.run.queries), rows,
+           o->run.query_count * o->run.dimension * sizeof *rows);
+    free(rows);
+    return ask_right(p, &found, codebook);
+}

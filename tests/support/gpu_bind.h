@@ -1,4 +1,4 @@
-/* gpu_bind: orders that bind rows to rows, and whether what came back is right to the bit.
+/* gpu_bind: orders that bind rows to rows, and cleanups, and whether what came back is right to the bit.
  * Owner:  the test.
  * Thread: one.
  * Errors: fail the test; bind_right says false. */
@@ -21,5 +21,19 @@ struct order bind_ask(struct gpu_peer *p, const struct bind_side *first,
 /* The rows of replicas are these. */
 bool bind_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *first,
                 const struct ask_rows *other);
+
+/* What a cleanup has beside its operands: the codebook, which is a replica, and what is asked. */
+struct cleanup_asked {
+    const struct ask_rows *codebook;
+    enum metric metric;
+    uint32_t k;
+    const float *threshold; /* NULL: none */
+    bool exact;
+};
+struct order cleanup_ask(struct gpu_peer *p, const struct cleanup_asked *asked,
+                         const struct bind_side *cue, const struct bind_side *other);
+/* The rows of replicas are these. */
+bool cleanup_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *codebook,
+                   const struct ask_rows *cue, const struct ask_rows *other);
 
 #endif
