@@ -115,6 +115,11 @@ struct attractor_outcome {
     float confidence;
 };
 
+static inline float attractor_confidence(uint32_t rounds)
+{
+    return 0.9f * (1.0f - (float)rounds / (float)ATTRACTOR_ROUNDS_MAX);
+}
+
 /* Bytes of scratch that attractor_settle wants, a multiple of 64. */
 size_t attractor_settle_bytes(uint32_t dimension);
 

@@ -1,6 +1,7 @@
 /* build: which card gets a replica, whether the space's quota allows it, and its next piece. */
 #include "daemon/base/clock.h"
 #include "daemon/cards/cards_inside.h"
+#include "daemon/store/attractor.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 #include "daemon/store/space.h"
@@ -77,7 +78,7 @@ static const struct replica_kind {
 } replica_kinds[RESIDENT_KINDS] = {
     [RESIDENT_COLLECTION] = {build_rows_bytes, build_rows},
     [RESIDENT_GRAPH] = {build_graph_bytes, build_graph},
-    /* attractors have none: no operation on them runs there */
+    [RESIDENT_ATTRACTOR] = {build_attractor_bytes, build_attractor},
 };
 
 static uint64_t bytes_wanted(const struct resident *of)
@@ -187,7 +188,8 @@ void build_order(struct cards *g, struct job *j, struct card_replica *r, struct 
 static bool reads_newest(const struct job_object *o)
 {
     if (o->collection) return o->collection == collection_now((struct collection *)o->resident);
-    return o->graph == graph_now((struct graph *)o->resident);
+    if (o->graph) return o->graph == graph_now((struct graph *)o->resident);
+    return o->attractor == attractor_now((struct attractor *)o->resident);
 }
 
 /* False: what j reads first is on another card. */

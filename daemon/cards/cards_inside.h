@@ -1,7 +1,7 @@
 /* cards_inside: the state of the GPU backend, for the files of daemon/cards: cards.c (jobs and
  * life), orders.c (orders out, completions in), replicas.c (which replica is where, and its
- * version), build.c (which card gets a replica, and its pieces), build_rows.c and build_graph.c
- * (the orders for that).
+ * version), build.c (which card gets a replica, and its pieces), build_rows.c, build_graph.c
+ * and build_attractor.c (the orders for that).
  * Owner:  cards/cards.c.
  * Thread: the loop.
  * Errors: none that leave daemon/cards. */
@@ -14,7 +14,7 @@
 
 /* ---- what there is ---- */
 
-/* The copy of a collection or graph on one GPU. Orders name a build of it by number. A build that
+/* The copy of a collection, graph or attractor on one GPU. Orders name a build of it by number. A build that
  * was lost or is in doubt is condemned, and the next build has another number, so that no order
  * for the old one can be mistaken for the new. */
 struct card_replica {
@@ -197,20 +197,23 @@ static inline uint64_t build_mapped(uint64_t bytes)
     return (bytes + MAPPED_BYTES - 1) / MAPPED_BYTES * MAPPED_BYTES;
 }
 
-/* ---- build_rows.c and build_graph.c ---- */
+/* ---- build_rows.c, build_graph.c and build_attractor.c ---- */
 
-/* Returns the VRAM of a collection's rows, norms and ids, or of a graph's parts, each mapped
- * separately. */
+/* Returns the VRAM of a collection's rows, norms and ids, of a graph's parts, each mapped
+ * separately, or of an attractor's matrix. */
 /* Returns what r's space may have on r's card, by its quota and what it has on others; 0: any
  * bytes. */
 uint64_t build_space_bytes_max(const struct cards *g, const struct card_replica *r);
 uint64_t build_rows_bytes(const struct resident *of);
 uint64_t build_graph_bytes(const struct resident *of);
+uint64_t build_attractor_bytes(const struct resident *of);
 /* Gives orders for up to about bytes_max, at most orders_max orders. False: there is no memory, or
  * everything (UINT64_MAX) was requested and has no room; no order was given. */
 bool build_rows(struct cards *g, struct job *j, uint32_t operand, uint64_t bytes_max,
                 uint32_t orders_max);
 bool build_graph(struct cards *g, struct job *j, uint32_t operand, uint64_t bytes_max,
                  uint32_t orders_max);
+bool build_attractor(struct cards *g, struct job *j, uint32_t operand, uint64_t bytes_max,
+                     uint32_t orders_max);
 
 #endif

@@ -3,6 +3,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/cards/cards_inside.h"
+#include "daemon/store/attractor.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 #include "daemon/store/space.h"
@@ -21,7 +22,8 @@ bool replica_is(const struct card_replica *r, uint64_t number)
 uint64_t replica_version_of(const struct job *j, uint32_t operand)
 {
     const struct job_object *o = &j->objects[operand];
-    return o->collection ? collection_version(o->collection) : graph_version(o->graph);
+    if (o->collection) return collection_version(o->collection);
+    return o->graph ? graph_version(o->graph) : attractor_version(o->attractor);
 }
 
 bool replica_is_current(const struct card_replica *r)

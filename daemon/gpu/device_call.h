@@ -1,13 +1,14 @@
 /* device_call: one launch of a kernel as data: which kernel, and what it reads and writes. The
- * operations are those of kernels/cuda/vectors_cuda.h, rows_cuda.h, hrr_cuda.h,
- * complete_cuda.h and spread_cuda.h,
- * with their shapes and rules; pointers are device memory unless stated otherwise.
+ * operations are those of kernels/cuda/vectors_cuda.h, rows_cuda.h, hrr_cuda.h, complete_cuda.h,
+ * attractor_cuda.h and spread_cuda.h, with their shapes and rules; pointers are device memory
+ * unless stated otherwise.
  * Owner:  whoever launches.
  * Thread: any.
  * Errors: none. */
 #ifndef ENGRAM_GPU_DEVICE_CALL_H
 #define ENGRAM_GPU_DEVICE_CALL_H
 
+#include "kernels/cuda/attractor_cuda.h"
 #include "kernels/cuda/complete_cuda.h"
 #include "kernels/cuda/hrr_cuda.h"
 #include "kernels/cuda/rows_cuda.h"
@@ -28,6 +29,7 @@ enum device_kernel {
     KERNEL_NORMALIZE,
     KERNEL_SUPERPOSE,
     KERNEL_COMPLETE,
+    KERNEL_ATTRACTOR,
 };
 
 struct device_call {
@@ -69,6 +71,7 @@ struct device_call {
         } normalize;
         struct cuda_superpose superpose;
         struct cuda_completion complete;
+        struct cuda_attractor attractor;
     };
 };
 
@@ -89,6 +92,7 @@ static inline const char *device_kernel_name(enum device_kernel kernel)
     case KERNEL_NORMALIZE: return "normalize";
     case KERNEL_SUPERPOSE: return "superpose";
     case KERNEL_COMPLETE: return "complete";
+    case KERNEL_ATTRACTOR: return "attractor";
     }
     return "no kernel";
 }

@@ -214,6 +214,7 @@ static int enqueue(const struct device_call *c, device_stream s)
         return cuda_normalize(c->rows.dimension, c->normalize.rows, c->normalize.norms,
                               c->rows.count, s);
     case KERNEL_COMPLETE: return cuda_complete(&c->rows, &c->complete, s);
+    case KERNEL_ATTRACTOR: return cuda_attractor(&c->rows, &c->attractor, s);
     }
     return cudaErrorInvalidValue;
 }

@@ -1,5 +1,5 @@
-/* replica: copies in VRAM: of a collection's rows, norms and ids, or of the parts of a graph, each
- * in a range that grows in place (replica_fit.h).
+/* replica: copies in VRAM: of a collection's rows, norms and ids, of a matrix, or of the parts of a
+ * graph, each in a range that grows in place (replica_fit.h).
  * Owner:  the GPU process.
  * Thread: the device thread.
  * Errors: as each function says. */

@@ -10,7 +10,7 @@
 
 #include "daemon/gpu/device.h"
 
-/* The ranges of a collection; those of a graph are its parts. */
+/* The ranges of a collection, of which a matrix has the first; those of a graph are its parts. */
 enum { RANGE_ROWS, RANGE_NORMS, RANGE_IDS, RANGES_MAX = ORDER_PARTS_MAX };
 
 struct replica {
@@ -20,6 +20,7 @@ struct replica {
     uint32_t space;
     uint64_t space_bytes_max; /* as its newest order says; 0: any bytes */
     uint32_t dimension;       /* of its rows; 0: it is a graph's replica */
+    bool bare;                /* it is a matrix's: rows without norms and ids */
     uint64_t rows;
     /* rows whose norms are missing: computed when the replica is complete */
     uint64_t no_norm_first, no_norm_end;

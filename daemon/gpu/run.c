@@ -118,7 +118,7 @@ static bool replica_fits(const struct task *t, uint32_t i, const struct replica 
     const struct order *o = &t->order;
     if (i == 0) return t->kind->fits(t, r);
     uint32_t dimension = o->kind == ORDER_SPREAD ? o->spread.dimension : o->run.dimension;
-    return r->dimension == dimension && r->rows == order_replica_rows(o, i);
+    return !r->bare && r->dimension == dimension && r->rows == order_replica_rows(o, i);
 }
 
 static struct replica **held_at(struct task *t, uint32_t i)

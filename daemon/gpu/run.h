@@ -3,7 +3,8 @@
  * rows or of lists), run_knn.c (the k best, of one request or of several as one), run_direct.c
  * (one query, few results), run_bind.c (rows bound to rows), run_cleanup.c (rows unbound, and
  * the best of a codebook), run_pairs.c (what the two share), run_superpose.c (sums of lists),
- * run_complete.c (states completed from rows) and run_spread.c (spreads over graphs).
+ * run_complete.c (states completed from rows), run_complete_engine.c (cues completed by an
+ * attractor) and run_spread.c (spreads over graphs).
  * Owner:  the task.
  * Thread: the device thread.
  * Errors: as each function says. */

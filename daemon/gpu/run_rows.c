@@ -15,7 +15,7 @@ static const struct section *rows_of(const struct task *t)
 bool run_fits_rows(const struct task *t, const struct replica *r)
 {
     const struct order_run *run = &t->order.run;
-    return r->dimension == run->dimension && r->rows == run->row_count;
+    return !r->bare && r->dimension == run->dimension && r->rows == run->row_count;
 }
 
 struct cuda_rows run_rows(const struct gpu *g, const struct task *t)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/gpu/device_cells.h"
+#include "daemon/gpu/sim_attractor.h"
 #include "daemon/gpu/sim_bind.h"
 #include "daemon/gpu/sim_complete.h"
 #include "daemon/gpu/sim_spread.h"
@@ -24,7 +25,7 @@ struct sim_bench {
     const float *rows[BATCH_ROWS];
     float norms[BATCH_ROWS];
     _Alignas(64) float query[ORDER_DIRECT_DIMENSION_MAX];
-    void *entries, *bind_scratch;
+    void *entries, *bind_scratch, *attractor_scratch;
     const struct sim_memory *memory;
     struct sim_spread_room spread_room;
 };
@@ -66,7 +67,8 @@ struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct cloc
     b->spread_room.clock = clock;
     b->entries = aligned_alloc(64, topk_bytes(TOPK_K_MAX));
     b->bind_scratch = aligned_alloc(64, sim_bind_scratch_bytes());
-    if (b->entries && b->bind_scratch) return b;
+    b->attractor_scratch = aligned_alloc(64, sim_attractor_scratch_bytes());
+    if (b->entries && b->bind_scratch && b->attractor_scratch) return b;
     sim_bench_destroy(b);
     return NULL;
 }
@@ -77,6 +79,7 @@ void sim_bench_destroy(struct sim_bench *b)
     sim_spread_room_finish(&b->spread_room);
     free(b->entries);
     free(b->bind_scratch);
+    free(b->attractor_scratch);
     free(b);
 }
 
@@ -241,6 +244,7 @@ static void check_call(const struct checker *c, const struct device_call *call)
         sim_superpose_check(call, c->memory);
         break;
     case KERNEL_COMPLETE: sim_complete_check(call, c->memory); break;
+    case KERNEL_ATTRACTOR: sim_attractor_check(call, c->memory); break;
     }
 }
 
@@ -450,6 +454,7 @@ static void run_call(const struct sim_work *w, struct sim_bench *b)
     case KERNEL_NORMALIZE: sim_normalize_run(c, b->kernels); break;
     case KERNEL_SUPERPOSE: sim_superpose_run(c, b->kernels); break;
     case KERNEL_COMPLETE: sim_complete_run(c, b->kernels); break;
+    case KERNEL_ATTRACTOR: sim_attractor_run(c, b->kernels, b->attractor_scratch); break;
     }
 }
 

@@ -12,13 +12,14 @@ static bool rows_read(struct gpu *g, struct task *t, struct upload *out)
         return false;
     char *rows = gpu_heap(g, u->rows, u->count * row_bytes);
     char *ids = gpu_heap(g, u->ids, u->count * sizeof(uint64_t));
-    if (u->count && (!rows || !ids)) return false;
+    if (u->count && (!rows || (!ids && !u->bare))) return false;
     t->in.moves[0] = (struct move){.from = {.host = rows, .bytes = u->count * row_bytes}};
     t->in.moves[1] = (struct move){.from = {.host = ids, .bytes = u->count * sizeof(uint64_t)}};
-    t->in.move_count = 2;
+    t->in.move_count = u->bare ? 1 : 2;
     *out = (struct upload){
         .dimension = u->dimension,
         .fresh = u->fresh,
+        .bare = u->bare,
         .round = u->round,
         .space_bytes_max = u->space_bytes_max,
         .room = replica_room_of_rows(g, u->dimension, u->row_count),
@@ -26,8 +27,9 @@ static bool rows_read(struct gpu *g, struct task *t, struct upload *out)
                    {RANGE_IDS, u->first * sizeof(uint64_t), u->count * sizeof(uint64_t)},
                    /* between the rows of several uploads, too */
                    {RANGE_NORMS, 0, u->count ? u->row_count * sizeof(float) : 0}},
-        .place_count = 3,
+        .place_count = u->bare ? 1 : 3,
     };
+    if (u->bare) out->room.bytes[RANGE_NORMS] = out->room.bytes[RANGE_IDS] = 0;
     return true;
 }
 
@@ -37,6 +39,7 @@ static void rows_place(struct task *t)
     const struct replica *r = t->replica;
     t->in.moves[0].device =
         r->ranges[RANGE_ROWS].base + u->first * vector_stride(u->dimension) * sizeof(float);
+    if (u->bare) return;
     t->in.moves[1].device = r->ranges[RANGE_IDS].base + u->first * sizeof(uint64_t);
 }
 
@@ -70,6 +73,7 @@ static enum order_result find(struct gpu *g, struct task *t, const struct upload
     struct replica *r = replica_find(g, o->replica);
     if (r && (r->space != o->space || r->dimension != u->dimension)) return RESULT_REFUSED;
     if (!u->fresh && (!r || r->torn)) return RESULT_NO_REPLICA;
+    if (!u->fresh && r->bare != u->bare) return RESULT_REFUSED;
     if (!u->fresh && u->round && u->round == r->refused_round) return RESULT_NO_VERSION;
     if (r && must_wait(r, u)) {
         *wait = true;
@@ -78,6 +82,7 @@ static enum order_result find(struct gpu *g, struct task *t, const struct upload
     if (r && u->fresh) replica_drop(g, r);
     if (u->fresh) r = replica_make(g, o->replica, o->space, u->dimension);
     if (!r) return RESULT_NO_MEMORY;
+    r->bare = u->bare;
     r->space_bytes_max = u->space_bytes_max;
     *out = r;
     return RESULT_OK;
@@ -222,7 +227,7 @@ enum device_result upload_launch(struct gpu *g, struct task *t)
         return DEVICE_OK;
     }
     r->rows = u->row_count;
-    if (u->count) {
+    if (u->count && !r->bare) {
         bool none = r->no_norm_first == r->no_norm_end;
         if (none || u->first < r->no_norm_first) r->no_norm_first = u->first;
         if (none || u->first + u->count > r->no_norm_end) r->no_norm_end = u->first + u->count;

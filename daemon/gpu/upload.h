@@ -1,4 +1,4 @@
-/* upload: copies rows of a collection, or bytes of a graph, directly to their places in its
+/* upload: copies rows of a collection or a matrix, or bytes of a graph, directly to their places in its
  * replica; the device computes the rows' norms.
  * Owner:  the task.
  * Thread: the device thread.
@@ -15,7 +15,7 @@ enum { UPLOAD_PLACES_MAX = 3 };
 /* The contents of an order. */
 struct upload {
     uint32_t dimension; /* 0: of a graph */
-    bool fresh;
+    bool fresh, bare;
     uint32_t round;
     uint64_t space_bytes_max;
     struct replica_room room;

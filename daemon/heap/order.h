@@ -32,7 +32,7 @@ enum order_kind {
 /* Sets rows [first, first + count) of a replica to what lies at `rows`, padded, row-major (stride
  * = vector_stride(dimension)), and their ids to those at `ids`. The replica then has row_count
  * rows (it grows or shrinks accordingly) and this version (0: more orders follow). count may be
- * 0. */
+ * 0. bare: the rows of a matrix, which have neither ids nor norms. */
 struct order_upload {
     uint32_t dimension;
     /* 1: the first order of a replica; what was there is dropped. 0: continues the earlier
@@ -44,7 +44,8 @@ struct order_upload {
     uint64_t ids;  /* place of count u64 */
     /* Uploads of one round stand on each other: if one was answered with NO_VERSION, so are those
      * that follow. 0: of none. */
-    uint32_t round, reserved;
+    uint32_t round;
+    uint32_t bare;
     /* what the space's replicas on this card may have as long as one of them has a second version;
      * 0: any bytes */
     uint64_t space_bytes_max;
@@ -122,7 +123,9 @@ struct order_spread_set {
  *   BIND     rows bound to rows, pair by pair, or unbound (kernels/hrr.h)
  *   SUPERPOSE  weighted sums of lists of rows (kernels/superpose.h)
  *   COMPLETE states completed from the rows of the replica, in rounds (kernels/complete.h)
- *   CLEANUP  rows unbound from rows, and the k best rows of the replica for each result */
+ *   CLEANUP  rows unbound from rows, and the k best rows of the replica for each result
+ *   COMPLETE_ENGINE  cues completed by an attractor (kernels/attractor.h), whose replica is a
+ *            matrix: the columns of its weights, then the rows of its dentate matrix */
 #define RUN_OPERATIONS(RUN)      \
     RUN(KNN, 1, knn)             \
     RUN(SCORES, 2, scores)       \
@@ -132,7 +135,8 @@ struct order_spread_set {
     RUN(BIND, 6, bind)           \
     RUN(SUPERPOSE, 7, superpose) \
     RUN(COMPLETE, 8, complete)   \
-    RUN(CLEANUP, 9, cleanup)
+    RUN(CLEANUP, 9, cleanup)     \
+    RUN(COMPLETE_ENGINE, 10, complete_engine)
 #define NUMBER_OF(NAME, number, name) RUN_##NAME = (number),
 enum run_operation { RUN_OPERATIONS(NUMBER_OF) };
 #undef NUMBER_OF
@@ -203,7 +207,20 @@ struct order_run {
     /* COMPLETE: the queries are the cues, k the rounds, threshold beta, has_threshold whether rows
      * are unit ones; weights: place of list_count lines of dimension bytes, which numbers are
      * known (1 or query_count of them; 0: no mask). Results: query_count * dimension floats in
-     * out_scores, query_count struct complete_record in out_ids. */
+     * out_scores, query_count struct complete_record in out_ids.
+     * COMPLETE_ENGINE: the queries are the cues, of which only known numbers count, weights and
+     * list_count their mask as above, k how many values of CA3 stay; other.row_count: of the
+     * collection, order.other_replica, of which the nearest row to each state is wanted; 0: none
+     * is. Results: query_count * dimension floats in out_scores, query_count struct order_engine_end
+     * in out_ids; BAD_ROW with the number of a cue of which too little is known, or that is
+     * invalid. */
+};
+
+/* What became of a cue; the nearest row: of several the one with the smallest id. */
+struct order_engine_end {
+    uint64_t id;  /* if a collection was named */
+    float cosine; /* likewise */
+    uint32_t rounds, converged, reserved;
 };
 
 enum { ORDER_QUERIES_MAX = 1 << 24 }; /* the most that query_count may be */
@@ -314,6 +331,7 @@ static inline bool order_reads(const struct order *o, uint32_t i)
     if (o->kind != ORDER_RUN) return false;
     if (i == 0) return r->rows == PLACE_NONE;
     if (r->operation == RUN_CLEANUP) return (i == 1 ? &r->cue : &r->other)->rows == PLACE_NONE;
+    if (r->operation == RUN_COMPLETE_ENGINE) return i == 1 && r->other.row_count != 0;
     return i == 1 && r->operation == RUN_BIND && r->other.rows == PLACE_NONE;
 }
 /* Returns how many rows that replica has, as known to the front; i >= 1. */

@@ -6,17 +6,15 @@
 
 #include "daemon/base/yield.h"
 #include "daemon/exec/steps.h"
-#include "daemon/ops/check.h"
+#include "daemon/ops/complete_engine_inside.h"
 #include "daemon/ops/grid.h"
 #include "daemon/ops/work.h"
-#include "daemon/store/attractor.h"
 
 /* A part of the dentate's sums is so many products, some tenths of a millisecond; compensated ones
  * take eight times as long. A part of CA3 is so many numbers of states. */
 enum { GROUP_QUERIES = 64, WAVE_QUERIES = 256, RANGE_ROWS_MIN = 24, RANGES_A_WORKER = 6 };
 enum { PART_PRODUCTS = 12 << 20, COMPENSATED_TIMES = 8, SETTLE_NUMBERS = 4096 };
 #define BEST_BYTES_MAX (UINT64_C(16) << 20)
-#define PASS_COSINE    0.7f
 
 struct nearest {
     uint64_t id;
@@ -200,9 +198,7 @@ static void settle_cue(struct job *j, const struct completing *w, uint64_t i, ch
     struct attractor_outcome o =
         attractor_settle(w->kernels, w->vectors, d, w->kept, w->columns, scratch, state);
     memcpy((float *)out[RESULT_ENGINE_STATES].data + line * d, state, d * sizeof *state);
-    ((float *)out[RESULT_ENGINE_CONFIDENCES].data)[line] = o.confidence;
-    ((uint32_t *)out[RESULT_ENGINE_ROUNDS].data)[line] = o.rounds;
-    ((uint8_t *)out[RESULT_ENGINE_CONVERGED].data)[line] = o.converged;
+    engine_give_rounds(j, line, o.rounds, o.converged);
 }
 
 static void settle_part(struct job *j, uint32_t part, uint32_t worker)
@@ -258,7 +254,6 @@ static void nearest_part(struct job *j, uint32_t part, uint32_t worker)
 static void nearest_finish(struct job *j)
 {
     struct completing *w = state_of(j);
-    const struct tensor *out = j->result.tensors;
     if (is_over(j)) return;
     for (uint64_t i = 0; i < w->count; i++) {
         if (i % 4096 == 0) yield_check();
@@ -267,10 +262,7 @@ static void nearest_finish(struct job *j)
             struct nearest other = best_of(j, w, worker)[i];
             take_better(&best, other.cosine, other.id);
         }
-        bool none = best.cosine == -INFINITY;
-        ((uint64_t *)out[RESULT_ENGINE_IDS].data)[i] = best.id;
-        ((float *)out[RESULT_ENGINE_COSINES].data)[i] = none ? NAN : best.cosine;
-        ((uint8_t *)out[RESULT_ENGINE_PASSES].data)[i] = best.cosine > PASS_COSINE;
+        engine_give_nearest(j, i, best.id, best.cosine == -INFINITY ? NAN : best.cosine);
     }
 }
 
@@ -306,34 +298,6 @@ static void sums_finish(struct job *j)
 }
 
 /* ---------------------------------------------------------------- the plan */
-
-static enum status check_dimensions(struct job *j, uint32_t dimension)
-{
-    const struct edition *c = j->objects[1].collection;
-    uint64_t columns = j->request.queries.columns;
-    if (columns != dimension)
-        return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_DIMENSION,
-                           "cues have %" PRIu64 " columns, the attractor's dimension is %" PRIu32,
-                           columns, dimension);
-    if (!c || collection_dimension(c) == dimension) return STATUS_OK;
-    return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_DIMENSION,
-                       "the collection has %" PRIu32 " dimensions, the attractor has %" PRIu32,
-                       collection_dimension(c), dimension);
-}
-
-static enum status take_result(struct job *j, const struct completing *w)
-{
-    uint64_t compared = w->compares ? w->count : 0;
-    operation_shape(j, RESULT_ENGINE_STATES, DTYPE_FLOAT32, w->count, w->dimension);
-    operation_shape(j, RESULT_ENGINE_CONFIDENCES, DTYPE_FLOAT32, w->count, 1);
-    operation_shape(j, RESULT_ENGINE_ROUNDS, DTYPE_UINT32, w->count, 1);
-    operation_shape(j, RESULT_ENGINE_CONVERGED, DTYPE_UINT8, w->count, 1);
-    operation_shape(j, RESULT_ENGINE_IDS, w->compares ? DTYPE_UINT64 : DTYPE_NONE, compared, 1);
-    operation_shape(j, RESULT_ENGINE_COSINES, w->compares ? DTYPE_FLOAT32 : DTYPE_NONE, compared,
-                    1);
-    operation_shape(j, RESULT_ENGINE_PASSES, w->compares ? DTYPE_UINT8 : DTYPE_NONE, compared, 1);
-    return operation_take_result(j, RESULTS_CompleteEngine);
-}
 
 /* Ranges are as long as a part may last, but there are some for every worker. */
 static void cut(struct completing *w, uint32_t workers)
@@ -382,7 +346,7 @@ static enum status take_memory(struct job *j, struct completing *w)
     w->worker_bytes = vector_stride(d) * sizeof(float) +
                       pieces_of(rows_of(w) * sizeof(uint32_t), 64) * 64 + attractor_settle_bytes(d);
     w->workers = layout_add(&bytes, j->worker_count * w->worker_bytes);
-    enum status st = take_result(j, w);
+    enum status st = engine_take_result(j, w->dimension);
     if (!st && w->compares) layout_nearest(j, w, &bytes);
     if (!st) st = operation_take_scratch(j, bytes);
     if (!st) w->set_of = scratch_at(j, set_of);
@@ -406,11 +370,11 @@ static enum status complete_plan(struct job *j)
         .wave_queries = smaller(wave > least ? wave : least, count),
         .compares = j->objects[1].collection != NULL,
     };
-    enum status st = check_dimensions(j, w.dimension);
+    enum status st = engine_check_dimensions(j, w.dimension);
     if (st) return st;
     operation_note_objects(j);
     if (count) cut(&w, j->worker_count);
-    st = count ? take_memory(j, &w) : take_result(j, &w);
+    st = count ? take_memory(j, &w) : engine_take_result(j, w.dimension);
     if (st) return operation_drop_all(j);
     j->plan.parts = 1;
     j->plan.run_part = nothing_part;
@@ -451,4 +415,9 @@ static void complete_work(const struct job *j, struct work *w)
 }
 
 const struct operation_ops operation_complete_engine = {
-    .check = complete_check, .work = complete_work, .plan = complete_plan};
+    .check = complete_check,
+    .work = complete_work,
+    .plan = complete_plan,
+    .gpu_plan = engine_gpu_plan,
+    .gpu_pairs = engine_gpu_pairs,
+};

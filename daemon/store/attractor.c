@@ -69,6 +69,7 @@ void attractor_publish(struct attractor *a)
     if (!a->written) return;
     a->now = a->written;
     a->written = NULL;
+    a->weights_dirty = true;
     resident_set_version(&a->resident, a->now->version);
     if (!gate_has_readers(&before->gate)) retire(before);
 }
@@ -80,20 +81,40 @@ const struct attractor_edition *attractor_written(const struct attractor *a)
 
 /* ---- as a resident ---- */
 
+/* A copy elsewhere is a matrix, W's columns and behind them the dentate matrix's rows. What is
+ * dirty is either of the two. */
 static uint64_t resident_whole_bytes(const struct resident *r)
 {
-    return attractor_block_bytes(((const struct attractor *)r)->dimension);
+    uint32_t dimension = ((const struct attractor *)r)->dimension;
+    return attractor_block_bytes(dimension) + dentate_bytes(dimension);
 }
 
-/* Copies elsewhere take W as a whole, so changes are not tracked. */
+static uint64_t resident_unsent_bytes(const struct resident *r)
+{
+    const struct attractor *a = (const struct attractor *)r;
+    return (a->weights_dirty ? attractor_block_bytes(a->dimension) : 0) +
+           (a->dentate_dirty ? dentate_bytes(a->dimension) : 0);
+}
+
+/* It costs nothing to track changes. */
 static bool resident_start_tracking(struct resident *r)
 {
-    return false;
+    return true;
 }
 
-static void resident_mark_all(struct resident *r) {}
+static void resident_mark_all(struct resident *r)
+{
+    struct attractor *a = (struct attractor *)r;
+    a->weights_dirty = a->dentate_dirty = true;
+}
 
-static void resident_mark_run(struct resident *r, const struct resident_run *run) {}
+static void resident_mark_run(struct resident *r, const struct resident_run *run)
+{
+    struct attractor *a = (struct attractor *)r;
+    if (!run->count) return;
+    a->weights_dirty |= run->first < a->dimension;
+    a->dentate_dirty |= run->first + run->count > a->dimension;
+}
 
 static void resident_give_to_job(struct resident *r, struct job *j)
 {
@@ -161,7 +182,7 @@ static void resident_end(struct resident *r)
 static const struct resident_ops attractor_ops = {
     .kind = RESIDENT_ATTRACTOR,
     .bytes = resident_whole_bytes,
-    .dirty_bytes = resident_whole_bytes,
+    .dirty_bytes = resident_unsent_bytes,
     .track = resident_start_tracking,
     .soil = resident_mark_all,
     .soil_run = resident_mark_run,
@@ -190,6 +211,7 @@ enum status attractor_create(struct heap *heap, struct space *space, const char 
     a->sparsity = shape->sparsity;
     a->rate = shape->rate;
     a->resident.space = space;
+    a->weights_dirty = a->dentate_dirty = true;
     enum status st = dentate_take(heap, space, shape->dimension, f, &a->dentate);
     if (!st) st = attractor_edition_create(a, f, &a->now);
     if (st) {
@@ -280,4 +302,31 @@ const float *attractor_columns(const struct attractor_edition *e)
 const float *attractor_dentate_rows(const struct attractor_edition *e)
 {
     return e->of->dentate->block.data;
+}
+
+/* ---- copies elsewhere ---- */
+
+const struct attractor_edition *attractor_now(const struct attractor *a)
+{
+    return a->now;
+}
+
+bool attractor_next_dirty(const struct attractor *a, uint64_t from, struct attractor_run *out)
+{
+    uint64_t d = a->dimension;
+    if (a->weights_dirty && from < d)
+        *out = (struct attractor_run){0, d, a->now->block.data};
+    else if (a->dentate_dirty && from <= d)
+        *out = (struct attractor_run){d, d * ATTRACTOR_SPREAD, a->dentate->block.data};
+    else
+        return false;
+    return true;
+}
+
+void attractor_clean(struct attractor *a, const struct attractor_run *run)
+{
+    if (run->first < a->dimension)
+        a->weights_dirty = false;
+    else
+        a->dentate_dirty = false;
 }

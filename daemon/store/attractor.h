@@ -95,6 +95,19 @@ uint32_t attractor_kept_values(const struct attractor_edition *e);
 const float *attractor_columns(const struct attractor_edition *e);
 const float *attractor_dentate_rows(const struct attractor_edition *e);
 
+/* ---- copies elsewhere; the loop, while a reader has the newest edition pinned ---- */
+
+/* A copy is a matrix of (1 + ATTRACTOR_SPREAD) d rows of vector_stride(d) floats: W's columns, then
+ * the dentate matrix's rows. */
+struct attractor_run {
+    uint64_t first, count; /* of its rows */
+    const float *rows;
+};
+const struct attractor_edition *attractor_now(const struct attractor *a);
+/* Finds rows at `from` or behind it that are dirty to the copy; false: there are none. */
+bool attractor_next_dirty(const struct attractor *a, uint64_t from, struct attractor_run *out);
+void attractor_clean(struct attractor *a, const struct attractor_run *run);
+
 /* ---- the writer ---- */
 
 /* Returns the edition that the writer has made, or the newest. */

@@ -26,6 +26,7 @@ struct attractor {
     struct heap *heap;
     uint32_t dimension;
     float sparsity, rate;
+    bool weights_dirty, dentate_dirty; /* to a copy of it elsewhere */
     bool open;
     struct dentate *dentate;
     struct attractor_edition *now;

@@ -90,6 +90,6 @@ struct attractor_outcome attractor_settle(const struct attractor_kernels *kernel
         out.rounds++;
         out.converged = norm < 0.01f;
     }
-    out.confidence = 0.9f * (1.0f - (float)out.rounds / (float)ATTRACTOR_ROUNDS_MAX);
+    out.confidence = attractor_confidence(out.rounds);
     return out;
 }

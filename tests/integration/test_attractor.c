@@ -40,7 +40,7 @@ Test(attractor, three_workers_equal_the_reference)
     stories((const char *[]){"workers.count=3", NULL});
 }
 
-/* What no card can run, the CPU answers, where all is to run on a card. */
+/* All of it on a card; the CPU is beside it where a collection is empty. */
 Test(attractor, beside_a_card_it_equals_the_reference)
 {
     stories((const char *[]){"gpu.devices=sim", "gpu.force=gpu", "gpu.min_pairs=1", NULL});
