@@ -24,6 +24,7 @@ enum answer {
     ANSWER_LEARNED,
     ANSWER_ENGINE,
     ANSWER_RECALLED,
+    ANSWER_COVARIANCE,
 };
 
 /* A kind that is not listed has an answer without memory that the caller keeps, or a page of a
@@ -69,6 +70,8 @@ static const struct answer_type {
                        offsetof(ea_answer, engine_completed)},
     [ANSWER_RECALLED] = {sizeof(ea_recall_result), offsetof(ea_sizes, recall_result),
                          offsetof(ea_answer, recalled)},
+    [ANSWER_COVARIANCE] = {sizeof(ea_covariance_result), offsetof(ea_sizes, covariance_result),
+                           offsetof(ea_answer, covariance)},
 };
 
 static enum answer answer_of(const struct client_request *r)
@@ -112,6 +115,7 @@ static void *take(struct client_request *r, enum answer answer)
                     : answer == ANSWER_COMPLETED   ? &((ea_completed *)r->answer)->memory
                     : answer == ANSWER_ENGINE      ? &((ea_engine_completed *)r->answer)->memory
                     : answer == ANSWER_RECALLED    ? &((ea_recall_result *)r->answer)->memory
+                    : answer == ANSWER_COVARIANCE  ? &((ea_covariance_result *)r->answer)->memory
                                                    : NULL;
     if (memory) {
         *memory = r->result.memory;
@@ -149,4 +153,5 @@ void ea_answer_callback(ea_client *c, struct client_request *r)
     if (ok && answer == ANSWER_COMPLETED) ea_completed_free(held);
     if (ok && answer == ANSWER_ENGINE) ea_engine_completed_free(held);
     if (ok && answer == ANSWER_RECALLED) ea_recall_result_free(held);
+    if (ok && answer == ANSWER_COVARIANCE) ea_covariance_result_free(held);
 }

@@ -17,6 +17,7 @@
  *   engram_accel_attractor.h   attractors, which learn patterns and complete them
  *   engram_accel_hrr.h      binding, sums, permutations, random vectors, cleanup
  *   engram_accel_recall.h   recall, completion of partial vectors
+ *   engram_accel_covariance.h  means and covariances
  *
  * Questions: a call with many parameters takes them in a struct. A member that is not named is 0,
  * and 0 is the default: ea_knn(c, &(ea_knn_question){.collection = "facts", .queries = q,
@@ -95,6 +96,7 @@ typedef struct ea_sizes {
     size_t attractor_info, attractor_shape, learn_question, learned;
     size_t engine_question, engine_completed;
     size_t recall_question, recall_result;
+    size_t covariance_question, covariance_result;
 } ea_sizes;
 
 /* Makes a handle without using the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. options NULL:
@@ -192,6 +194,7 @@ typedef struct ea_answer {
     const struct ea_learned *learned;
     struct ea_engine_completed *engine_completed;
     struct ea_recall_result *recalled;
+    struct ea_covariance_result *covariance;
 } ea_answer;
 
 /* Called exactly once, from inside ea_pump or ea_close. It may send further requests. */
@@ -269,6 +272,7 @@ EA_API ea_status ea_ping_send(ea_client *c, const ea_send_options *how, uint64_t
 #endif
 
 #include "engram_accel_attractor.h"
+#include "engram_accel_covariance.h"
 #include "engram_accel_graph.h"
 #include "engram_accel_hrr.h"
 #include "engram_accel_recall.h"
@@ -322,6 +326,8 @@ static inline ea_status ea_open(const ea_options *options, ea_client **out)
     s.engine_completed = sizeof(ea_engine_completed);
     s.recall_question = sizeof(ea_recall_question);
     s.recall_result = sizeof(ea_recall_result);
+    s.covariance_question = sizeof(ea_covariance_question);
+    s.covariance_result = sizeof(ea_covariance_result);
     return ea_open_sized(options, &s, out);
 }
 

@@ -145,7 +145,8 @@ ea_status ea_request_message(ea_client *c, struct client_request *r, const pb_ms
 static uint64_t element_bytes(engram_accel_v1_Dtype dtype)
 {
     switch (dtype) {
-    case engram_accel_v1_Dtype_DTYPE_UINT64: return 8;
+    case engram_accel_v1_Dtype_DTYPE_UINT64:
+    case engram_accel_v1_Dtype_DTYPE_FLOAT64: return 8;
     case engram_accel_v1_Dtype_DTYPE_FLOAT32:
     case engram_accel_v1_Dtype_DTYPE_UINT32: return 4;
     case engram_accel_v1_Dtype_DTYPE_UINT8:

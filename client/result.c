@@ -42,6 +42,11 @@ void ea_recall_result_free(ea_recall_result *r)
     CLEAR(r, ea_recall_result);
 }
 
+void ea_covariance_result_free(ea_covariance_result *r)
+{
+    CLEAR(r, ea_covariance_result);
+}
+
 void ea_spread_result_free(ea_spread_result *r)
 {
     CLEAR(r, ea_spread_result);

@@ -42,9 +42,7 @@ ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct not
 
 static uint64_t dtype_bytes(engram_accel_v1_Dtype dtype)
 {
-    return dtype == engram_accel_v1_Dtype_DTYPE_UINT64  ? 8
-           : dtype == engram_accel_v1_Dtype_DTYPE_UINT8 ? 1
-                                                        : 4;
+    return dtype == U64 || dtype == F64 ? 8 : dtype == U8 ? 1 : 4;
 }
 
 ea_status ea_reply_place(struct layout *l, const char *name, bool present,

@@ -51,6 +51,7 @@ static inline bool shaped(const engram_accel_v1_Tensor *t, uint64_t rows, uint64
 }
 
 #define F32 engram_accel_v1_Dtype_DTYPE_FLOAT32
+#define F64 engram_accel_v1_Dtype_DTYPE_FLOAT64
 #define U64 engram_accel_v1_Dtype_DTYPE_UINT64
 #define U32 engram_accel_v1_Dtype_DTYPE_UINT32
 #define U8  engram_accel_v1_Dtype_DTYPE_UINT8
@@ -116,6 +117,13 @@ ea_status ea_reply_parse_holographic(struct client_request *r, const void *messa
  * r->result.memory. */
 ea_status ea_reply_parse_completed(struct client_request *r, const void *message, uint32_t bytes,
                                    uint64_t body_bytes, struct note *note);
+
+/* ---- covariance.c ---- */
+
+/* Parses mean and covariance, which go to *r->answer, an ea_covariance_result whose memory is
+ * r->result.memory. */
+ea_status ea_reply_parse_covariance(struct client_request *r, const void *message, uint32_t bytes,
+                                    uint64_t body_bytes, struct note *note);
 
 /* ---- recall.c ---- */
 

@@ -39,6 +39,7 @@ enum dtype {
     DTYPE_UINT64 = 2,
     DTYPE_UINT32 = 3,
     DTYPE_UINT8 = 4,
+    DTYPE_FLOAT64 = 5,
 };
 enum spread_decay {
     DECAY_EXPONENTIAL = 1, /* e^(-p d) */
@@ -69,7 +70,8 @@ static inline size_t dtype_bytes(enum dtype d)
     switch (d) {
     case DTYPE_FLOAT32:
     case DTYPE_UINT32: return 4;
-    case DTYPE_UINT64: return 8;
+    case DTYPE_UINT64:
+    case DTYPE_FLOAT64: return 8;
     case DTYPE_UINT8: return 1;
     case DTYPE_NONE: return 0;
     }
@@ -193,8 +195,10 @@ struct job_result {
     uint64_t body_bytes; /* a multiple of 64 */
     struct tensor tensors[JOB_TENSORS_MAX];
     /* counts by operation: upsert: inserted, replaced; delete: deleted, missing; fetch: missing;
-     * drop: rows (of a graph: nodes, edges); changes of a graph: the five of struct graph_counts */
+     * drop: rows (of a graph: nodes, edges); changes of a graph: the five of struct graph_counts;
+     * covariance: its rows */
     uint64_t counts[5];
+    double totals[2]; /* covariance: the sum of the weights; the divisor */
     uint64_t rows;    /* in the collection (edges in the graph), after the operation */
     uint64_t nodes;   /* in the graph, after the operation */
     uint64_t version; /* of the collection or graph read or written */

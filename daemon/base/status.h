@@ -76,7 +76,7 @@ enum detail {
     DETAIL_QUOTA = 37, /* the space's quota is reached; the text says which */
     DETAIL_UNKNOWN_GRAPH = 38,
     DETAIL_GRAPH_EXISTS = 39,
-    DETAIL_BAD_WEIGHT = 40, /* an edge's weight is not finite */
+    DETAIL_BAD_WEIGHT = 40, /* an edge's is not finite, a row's is below 0, all are 0 */
     DETAIL_BAD_NODE = 41,   /* an id, kind or factor that no node can have */
     DETAIL_UNKNOWN_NODE = 42,
     DETAIL_TOO_MANY_NODES = 43,
@@ -93,7 +93,7 @@ enum detail {
     DETAIL_NO_INVERSE = 54,      /* a row has no exact inverse; the text says why */
     DETAIL_BAD_BETA = 55,
     DETAIL_BAD_ROUNDS = 56,
-    DETAIL_NO_ROWS = 57, /* the collection has no rows, and some are needed */
+    DETAIL_NO_ROWS = 57, /* the collection has no rows, or fewer than are needed */
     DETAIL_UNKNOWN_ATTRACTOR = 58,
     DETAIL_ATTRACTOR_EXISTS = 59,
     DETAIL_BAD_WEIGHTS = 60,   /* of an attractor: not square, not finite or out of range */

@@ -73,6 +73,10 @@ const struct trial trials[TRIAL_SHAPES] = {
     {OPERATION_COMPLETE, 2, 8, 0, 0},
     {OPERATION_COMPLETE, 3, 1, 0, 0},
     {OPERATION_COMPLETE, 3, 16, 0, 0},
+    {OPERATION_COVARIANCE, 0, 0, 0, 0},
+    {OPERATION_COVARIANCE, 1, 0, 0, 0},
+    {OPERATION_COVARIANCE, 2, 0, 0, 0},
+    {OPERATION_COVARIANCE, 3, 0, 0, 0},
 };
 
 /* ---------------------------------------------------------------- memory */

@@ -72,6 +72,12 @@ static struct work plain_work(enum operation operation, uint64_t queries, uint64
         w.bytes_out = w.bytes_in / 2;
         break;
     case COST_COMPLETE: /* one round */ w.bytes_out = w.bytes_in + queries * 21; break;
+    case COST_COVARIANCE: /* of all rows */
+        w.queries = 1;
+        w.pairs = rows * (DIMENSION / 2 + 1);
+        w.bytes_in = 0;
+        w.bytes_out = (DIMENSION + 1) * DIMENSION * sizeof(double);
+        break;
     case COST_BYTES:
     case COST_SPREAD:
     case COST_SPREAD_ENGRAM:
@@ -128,7 +134,8 @@ static void tell_operation(const struct scheduler *s, enum operation operation,
     out->operation = operation;
     tell_backend(s, BACKEND_CPU, operation, &out->backends[0]);
     tell_backend(s, BACKEND_GPU, operation, &out->backends[1]);
-    bool one_query = operation == OPERATION_WEIGHTED_AVERAGE || operation == OPERATION_BIND;
+    bool one_query = operation == OPERATION_WEIGHTED_AVERAGE || operation == OPERATION_BIND ||
+                     operation == OPERATION_COVARIANCE;
     out->crossover_count = one_query ? 1 : COUNT(query_counts);
     for (uint32_t i = 0; i < out->crossover_count; i++)
         tell_crossover(&s->model, operation, query_counts[i], &out->crossovers[i]);

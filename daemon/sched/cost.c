@@ -118,6 +118,13 @@ void cost_init(struct cost_model *m, uint32_t workers)
     line_start(&m->lines[0][COST_COMPLETE], complete);
     const double completed[COST_FEATURES] = {60e3, 2 / 4e3, 4 / 20e3, 20, 1 / 40.0, 2e-4, 0};
     line_start(&m->lines[1][COST_COMPLETE], completed);
+    /* Rows are read twice, and once more for each tile of the products, which come from the caches;
+     * a core adds some 16 products a nanosecond. */
+    const double covariance[COST_FEATURES] = {
+        20e3, 2 / (10 * readers), 1 / (16 * n), 0, 1 / 10.0, 0, 25e3};
+    line_start(&m->lines[0][COST_COVARIANCE], covariance);
+    const double covariance_there[COST_FEATURES] = {150e3, 2 / 4e3, 1 / 8e3, 0, 1 / 40.0, 0, 0};
+    line_start(&m->lines[1][COST_COVARIANCE], covariance_there);
     spread_start(m, OPERATION_SPREAD, 10);
     spread_start(m, OPERATION_SPREAD_ENGRAM, 25);
 }

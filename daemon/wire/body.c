@@ -12,6 +12,7 @@ static const char *dtype_name(enum dtype d)
     case DTYPE_UINT64: return "uint64";
     case DTYPE_UINT32: return "uint32";
     case DTYPE_UINT8: return "uint8";
+    case DTYPE_FLOAT64: return "float64";
     case DTYPE_NONE: break;
     }
     return "none";

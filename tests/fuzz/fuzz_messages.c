@@ -134,6 +134,16 @@ static void check_attractor(const struct job *j)
     if (j->operation == OPERATION_ATTRACTOR_SET && q->rows.rows != q->rows.columns) abort();
 }
 
+/* A whole collection's weights are compared with its rows when it is found. */
+static void check_covariance(const struct job_request *q)
+{
+    uint64_t rows = q->ids.rows + q->rows.rows;
+    if (q->ids.dtype && q->rows.dtype) abort();
+    if ((q->names[0][0] != 0) == (q->rows.dtype != 0)) abort();
+    if (!q->ids.dtype && !q->rows.dtype) return;
+    if (rows < 2 || (q->weights.dtype && q->weights.rows != rows)) abort();
+}
+
 static void check_recall(const struct job_request *q)
 {
     const struct job_recall *r = &q->recall;
@@ -172,6 +182,7 @@ static void check_accepted(const struct job *j, const uint8_t *body, uint64_t bo
     check_holographic(j);
     if (j->operation == OPERATION_COMPLETE) check_complete(q);
     if (j->operation == OPERATION_COMPLETE_ENGINE) check_engine(q);
+    if (j->operation == OPERATION_COVARIANCE) check_covariance(q);
     check_attractor(j);
     if (j->operation == OPERATION_RECALL) {
         check_recall(q);

@@ -175,6 +175,18 @@ static void completed(void)
     WHOLE(q), WHOLE(r);
 }
 
+static void covariances(void)
+{
+    GUARDED(covariance_question, q);
+    GUARDED(covariance_result, r);
+    q.it = (ea_covariance_question){.collection = "b"};
+    OK(ea_covariance(c, &q.it, &r.it));
+    EXPECT(r.it.rows >= 2 && r.it.dimension == 3 && r.it.divisor == (double)r.it.rows - 1);
+    EXPECT(r.it.meta->version && r.it.covariance[1] == r.it.covariance[3]);
+    ea_covariance_result_free(&r.it);
+    WHOLE(q), WHOLE(r);
+}
+
 static void attractors(void)
 {
     static const float row[3] = {1, 0, 0}, part = 0.5F;
@@ -284,6 +296,7 @@ int main(int argc, char **argv)
     graphs();
     bound();
     completed();
+    covariances();
     attractors();
     recalled();
     reports();

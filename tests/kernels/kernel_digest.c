@@ -5,6 +5,7 @@
  * with a cross compiler. */
 #include "kernels/complete.h"
 #include "kernels/attractor.h"
+#include "kernels/covariance.h"
 #include "kernels/hrr.h"
 #include "kernels/random.h"
 #include "kernels/superpose.h"
@@ -252,6 +253,35 @@ static uint64_t digest_attractor(const struct vector_kernels *k, const struct in
     return digest;
 }
 
+/* Sums and products of all rows with weights, of the first columns and of the last ones. */
+static uint64_t digest_covariance(const struct vector_kernels *k, const struct input *in)
+{
+    const struct covariance_kernels *kernels = covariance_choose(k->name);
+    size_t d = in->dimension, most = COVARIANCE_TILE, count = d < most ? d : most;
+    const struct covariance_columns first = {0, count}, last = {d - count, count};
+    double *left = allocate(COVARIANCE_PACK_NUMBERS * sizeof *left);
+    double *right = allocate(COVARIANCE_PACK_NUMBERS * sizeof *right);
+    double *tile = allocate(COVARIANCE_TILE_NUMBERS * sizeof *tile);
+    double *sums = allocate(d * sizeof *sums);
+    const struct covariance_rows all = {in->scattered, in->row_norms, ROWS};
+    kernels->sum(&all, 0, d, sums);
+    for (size_t at = 0; at < ROWS; at += 4) {
+        struct covariance_rows some = {in->scattered + at, in->row_norms + at,
+                                       ROWS - at < 4 ? ROWS - at : 4};
+        kernels->pack_left(&some, first, sums, left);
+        kernels->pack_right(&some, last, sums, right);
+        kernels->add(left, count, right, count, some.count, false, tile);
+    }
+    for (size_t i = 0; i < count; i++) /* without what lies beyond the columns */
+        memmove(tile + i * count, tile + i * COVARIANCE_TILE, count * sizeof *tile);
+    line(k->name, in->dimension, 0, "sums", (const float *)sums, 2 * d);
+    line(k->name, in->dimension, 0, "products", (const float *)tile, 2 * count * count);
+    uint64_t digest = mix(digest_floats((const float *)sums, 2 * d) +
+                          digest_floats((const float *)tile, 2 * count * count));
+    free(left), free(right), free(tile), free(sums);
+    return digest;
+}
+
 static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimension)
 {
     struct input in = input_create(dimension);
@@ -273,6 +303,7 @@ static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimensio
     all = mix(all + digest_bound(k, &in));
     all = mix(all + digest_attractor(k, &in));
     all = mix(all + digest_completed(k, &in, false) + 3 * digest_completed(k, &in, true));
+    all = mix(all + digest_covariance(k, &in));
     random_choose(k->name)->normal(mix(dimension), dimension, UINT32_MAX, ROWS, in.rows);
     line(k->name, dimension, 0, "random", in.rows, ROWS * vector_stride(dimension));
     all = mix(all + digest_floats(in.rows, ROWS * vector_stride(dimension)));

@@ -15,5 +15,6 @@ void fake_add(struct job *j, uint8_t *body, size_t slot, enum dtype dtype, uint6
 void fake_completed(struct job *j, uint8_t *body);
 void fake_engine(struct job *j, uint8_t *body);
 void fake_recalled(struct job *j, uint8_t *body);
+void fake_covariance(struct job *j, uint8_t *body);
 
 #endif

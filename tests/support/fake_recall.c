@@ -1,4 +1,4 @@
-/* What the fake daemon answers to completions and recalls. */
+/* What the fake daemon answers to completions, recalls and covariances. */
 #include "tests/support/fake_inside.h"
 
 void fake_completed(struct job *j, uint8_t *body)
@@ -43,4 +43,16 @@ void fake_recalled(struct job *j, uint8_t *body)
     j->result.counts[0] = 1;
     j->result.versions[0] = 5;
     j->result.versions[2] = 7;
+}
+
+/* A collection has four dimensions. */
+void fake_covariance(struct job *j, uint8_t *body)
+{
+    const struct job_request *q = &j->request;
+    uint64_t d = q->rows.dtype ? q->rows.columns : 4;
+    j->result.counts[0] = q->rows.rows + q->ids.rows;
+    j->result.totals[0] = 5;
+    j->result.totals[1] = 4;
+    fake_add(j, body, RESULT_COVARIANCE_MEAN, DTYPE_FLOAT64, 1, d);
+    fake_add(j, body, RESULT_COVARIANCE_COVARIANCE, DTYPE_FLOAT64, d, d);
 }

@@ -31,6 +31,11 @@ void sample_make_complete_masked(struct sample *s);
 void sample_make_recall(struct sample *s);
 void sample_make_recall_ids(struct sample *s);
 
+/* ---- sample_covariance.c ---- */
+void sample_make_covariance(struct sample *s);
+void sample_make_covariance_ids(struct sample *s);
+void sample_make_covariance_inline(struct sample *s);
+
 /* ---- sample_attractor.c ---- */
 void sample_make_attractor_create(struct sample *s);
 void sample_make_attractor_drop(struct sample *s);

@@ -44,6 +44,7 @@
     COMMAND(hrr_random)         \
     COMMAND(hrr_cleanup)        \
     COMMAND(complete)           \
+    COMMAND(covariance)         \
     COMMAND(attractor_create)   \
     COMMAND(attractor_list)     \
     COMMAND(attractor_describe) \

@@ -19,6 +19,15 @@ static bool fail(struct npy_writer *w, const char *path, const char *what)
     return false;
 }
 
+static const struct {
+    const char *name; /* as NumPy writes it */
+    size_t bytes;
+} types[] = {
+    [NPY_WRITE_FLOAT32] = {"<f4", 4},
+    [NPY_WRITE_UINT64] = {"<u8", 8},
+    [NPY_WRITE_FLOAT64] = {"<f8", 8},
+};
+
 static bool write_header(struct npy_writer *w, uint64_t rows)
 {
     char header[HEADER_BYTES + 1], shape[64];
@@ -31,7 +40,7 @@ static bool write_header(struct npy_writer *w, uint64_t rows)
     header[9] = 0;
     int n = snprintf(header + 10, sizeof header - 10,
                      "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
-                     w->type == NPY_WRITE_FLOAT32 ? "<f4" : "<u8", shape);
+                     types[w->type].name, shape);
     memset(header + 10 + n, ' ', HEADER_BYTES - 11 - (size_t)n);
     header[HEADER_BYTES - 1] = '\n';
     return fwrite(header, 1, HEADER_BYTES, w->stream) == HEADER_BYTES;
@@ -90,7 +99,7 @@ bool npy_writer_open(struct npy_writer *w, const char *path, enum npy_write_type
 
 bool npy_writer_append(struct npy_writer *w, const void *rows, uint64_t n)
 {
-    size_t bytes = n * w->columns * (w->type == NPY_WRITE_FLOAT32 ? 4 : 8);
+    size_t bytes = n * w->columns * types[w->type].bytes;
     if (fwrite(rows, 1, bytes, w->stream) != bytes) return fail(w, w->path, "cannot write");
     w->rows_written += n;
     return true;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum npy_write_type { NPY_WRITE_FLOAT32, NPY_WRITE_UINT64 };
+enum npy_write_type { NPY_WRITE_FLOAT32, NPY_WRITE_UINT64, NPY_WRITE_FLOAT64 };
 
 struct npy_writer {
     FILE *stream;

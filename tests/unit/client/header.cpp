@@ -32,6 +32,10 @@ int main()
     ea_completed whole{};
     if (status == EA_OK) status = ea_complete(client, &partial, &whole);
     ea_completed_free(&whole);
+    ea_covariance_question all{};
+    ea_covariance_result spread_of{};
+    if (status == EA_OK) status = ea_covariance(client, &all, &spread_of);
+    ea_covariance_result_free(&spread_of);
     ea_engine_question cues{};
     ea_engine_completed states{};
     if (status == EA_OK) status = ea_complete_engine(client, &cues, &states);
