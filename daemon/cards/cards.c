@@ -65,8 +65,7 @@ static void refuse_query(struct job *j)
     struct job *whose = j->members ? batch_find_query(j, number, &number) : j;
     const struct tensor *q = &whose->request.queries;
     uint32_t d = (uint32_t)q->columns;
-    const char *what = whose->operation == OPERATION_COMPLETE ? "state" : "query";
-    operation_refuse_row(whose, what, whose->part_first + number,
+    operation_refuse_row(whose, query_name_of(whose), whose->part_first + number,
                          (const float *)q->data + number * d, d);
     operation_drop_result(j);
     batch_drop_results(j);

@@ -117,6 +117,11 @@ void card_lose(struct card *card);
 /* Kills the process if an order is past its limit. Completions should be taken before. */
 void card_check(struct card *card, uint64_t now_ns);
 
+/* ---- operands.c ---- */
+
+/* Returns what a reply calls the queries of j's order. */
+const char *query_name_of(const struct job *j);
+
 /* ---- watch.c ---- */
 
 /* Learns from the end of an order, which still has its slot, how long orders take. */

@@ -58,3 +58,9 @@ void replicas_put_together(struct backend *b, const struct job *j)
         if (r) r->beside = card;
     }
 }
+
+const char *query_name_of(const struct job *j)
+{
+    if (j->operation == OPERATION_COMPLETE) return "state";
+    return j->operation == OPERATION_RECALL ? "cue" : "query";
+}

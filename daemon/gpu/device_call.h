@@ -1,7 +1,7 @@
 /* device_call: one launch of a kernel as data: which kernel, and what it reads and writes. The
  * operations are those of kernels/cuda/vectors_cuda.h, rows_cuda.h, hrr_cuda.h, complete_cuda.h,
- * attractor_cuda.h and spread_cuda.h, with their shapes and rules; pointers are device memory
- * unless stated otherwise.
+ * attractor_cuda.h, recall_cuda.h and spread_cuda.h, with their shapes and rules; pointers are
+ * device memory unless stated otherwise.
  * Owner:  whoever launches.
  * Thread: any.
  * Errors: none. */
@@ -11,6 +11,7 @@
 #include "kernels/cuda/attractor_cuda.h"
 #include "kernels/cuda/complete_cuda.h"
 #include "kernels/cuda/hrr_cuda.h"
+#include "kernels/cuda/recall_cuda.h"
 #include "kernels/cuda/rows_cuda.h"
 #include "kernels/cuda/spread_cuda.h"
 #include "kernels/cuda/vectors_cuda.h"
@@ -30,12 +31,16 @@ enum device_kernel {
     KERNEL_SUPERPOSE,
     KERNEL_COMPLETE,
     KERNEL_ATTRACTOR,
+    KERNEL_RECALL_BEGIN,
+    KERNEL_RECALL_SEEDS,
+    KERNEL_RECALL_BEST,
 };
 
 struct device_call {
     enum device_kernel kernel;
-    enum metric metric;          /* SCAN, TILE, TOPK, GATHER_LISTS */
-    struct cuda_rows rows;       /* all but SPREAD and BIND; of NORMALIZE the dimension and count */
+    enum metric metric; /* SCAN, TILE, TOPK, GATHER_LISTS */
+    struct cuda_rows
+        rows; /* all but SPREAD, BIND and RECALL_...; of NORMALIZE the dimension and count */
     struct cuda_queries queries; /* SCAN, TILE, TOPK, GATHER_LISTS */
     union {
         struct {
@@ -72,6 +77,7 @@ struct device_call {
         struct cuda_superpose superpose;
         struct cuda_completion complete;
         struct cuda_attractor attractor;
+        struct cuda_recall recall; /* RECALL_... */
     };
 };
 
@@ -93,6 +99,9 @@ static inline const char *device_kernel_name(enum device_kernel kernel)
     case KERNEL_SUPERPOSE: return "superpose";
     case KERNEL_COMPLETE: return "complete";
     case KERNEL_ATTRACTOR: return "attractor";
+    case KERNEL_RECALL_BEGIN: return "recall_begin";
+    case KERNEL_RECALL_SEEDS: return "recall_seeds";
+    case KERNEL_RECALL_BEST: return "recall_best";
     }
     return "no kernel";
 }

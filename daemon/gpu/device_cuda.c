@@ -215,6 +215,9 @@ static int enqueue(const struct device_call *c, device_stream s)
                               c->rows.count, s);
     case KERNEL_COMPLETE: return cuda_complete(&c->rows, &c->complete, s);
     case KERNEL_ATTRACTOR: return cuda_attractor(&c->rows, &c->attractor, s);
+    case KERNEL_RECALL_BEGIN: return cuda_recall_begin(&c->recall, s);
+    case KERNEL_RECALL_SEEDS: return cuda_recall_seeds(&c->recall, s);
+    case KERNEL_RECALL_BEST: return cuda_recall_best(&c->recall, s);
     }
     return cudaErrorInvalidValue;
 }

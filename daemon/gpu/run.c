@@ -117,6 +117,8 @@ static bool replica_fits(const struct task *t, uint32_t i, const struct replica 
 {
     const struct order *o = &t->order;
     if (i == 0) return t->kind->fits(t, r);
+    if (o->kind == ORDER_RUN && o->run.operation == RUN_RECALL)
+        return !r->bare; /* its plan knows */
     uint32_t dimension = o->kind == ORDER_SPREAD ? o->spread.dimension : o->run.dimension;
     return !r->bare && r->dimension == dimension && r->rows == order_replica_rows(o, i);
 }

@@ -4,7 +4,8 @@
  * (one query, few results), run_bind.c (rows bound to rows), run_cleanup.c (rows unbound, and
  * the best of a codebook), run_pairs.c (what the two share), run_superpose.c (sums of lists),
  * run_complete.c (states completed from rows), run_complete_engine.c (cues completed by an
- * attractor) and run_spread.c (spreads over graphs).
+ * attractor), run_spread.c (spreads over graphs) and run_recall.c (the nearest rows, a spread from
+ * them, and the best of it).
  * Owner:  the task.
  * Thread: the device thread.
  * Errors: as each function says. */
@@ -127,6 +128,20 @@ enum device_result run_measure(struct gpu *g, struct task *t, const struct cuda_
 enum device_result run_check_rows(struct gpu *g, struct task *t);
 /* Returns the result of that check; BAD_ROW sets t->number. */
 enum order_result run_checked(struct task *t, const char *small);
+/* ---- run_spread.c: what a recall's spread has, too ---- */
+
+/* True if products of these numbers cannot overflow. */
+bool run_spread_makes_sense(const struct order_spread *s);
+bool run_spread_fits(const struct order_spread *s, const struct replica *graph);
+struct spread_graph run_spread_graph(const struct order_spread *s, const struct replica *graph);
+/* Without decay, allowed and seeds, which are device memory. */
+struct spread_question run_spread_question(const struct order_spread *s);
+/* Returns the time that is left for the device; 0: unlimited. */
+uint64_t run_spread_time_left(const struct gpu *g, uint64_t deadline_ns);
+/* rows: NULL: none; tables: run_spread_table_bytes. */
+struct cuda_embeddings run_spread_embeddings(const struct replica *rows, void *tables);
+uint64_t run_spread_table_bytes(const struct order_spread *s);
+
 /* run_kind.fits for collections. */
 bool run_fits_rows(const struct task *t, const struct replica *r);
 

@@ -21,7 +21,7 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 }
 
 /* True if products of these numbers cannot overflow. */
-static bool makes_sense(const struct order_spread *s)
+bool run_spread_makes_sense(const struct order_spread *s)
 {
     return (s->mode == SPREAD_LINEAR || s->mode == SPREAD_ENGRAM) && s->fan <= SPREAD_FAN_DIVIDE &&
            s->flags <= (ORDER_SPREAD_IGNORE_KINDS | ORDER_SPREAD_LAST_HOP | ORDER_SPREAD_PATHS) &&
@@ -33,17 +33,21 @@ static bool makes_sense(const struct order_spread *s)
            s->record_room >= smaller(s->nodes, s->touched_max);
 }
 
-static bool spread_fits(const struct task *t, const struct replica *r)
+bool run_spread_fits(const struct order_spread *s, const struct replica *r)
 {
-    const struct order_spread *s = &t->order.spread;
     uint64_t most = smaller(r->part_bytes[PART_OUT_EDGES], r->part_bytes[PART_IN_EDGES]);
     return r->dimension == 0 &&
            r->part_bytes[PART_OUT] == s->nodes * (uint64_t)sizeof(struct spread_list) &&
            s->edges <= most / sizeof(struct spread_edge);
 }
 
+static bool spread_fits(const struct task *t, const struct replica *r)
+{
+    return run_spread_fits(&t->order.spread, r);
+}
+
 /* The tables of embeddings lie before the scratch of the spread itself. */
-static uint64_t table_bytes(const struct order_spread *s)
+uint64_t run_spread_table_bytes(const struct order_spread *s)
 {
     return s->dimension ? cuda_embeddings_bytes(s->row_count, s->nodes) : 0;
 }
@@ -65,7 +69,7 @@ static enum order_result spread_plan(struct gpu *g, struct task *t)
 {
     const struct order_spread *s = &t->order.spread;
     struct task_plan *p = &t->plan;
-    if (!makes_sense(s) || !plan_in_all(g, t)) return RESULT_REFUSED;
+    if (!run_spread_makes_sense(s) || !plan_in_all(g, t)) return RESULT_REFUSED;
     uint64_t sets = s->set_count, records = s->record_room * sizeof(struct spread_record);
     char *out_sets = gpu_heap(g, s->out_sets, sets * sizeof(struct order_spread_set));
     if (!out_sets || s->out_sets % sizeof(uint64_t) || s->out_records % sizeof(uint32_t))
@@ -74,19 +78,17 @@ static enum order_result spread_plan(struct gpu *g, struct task *t)
     p->out_small = p->out_bytes + smaller(records, EARLY_BYTES);
     if (!plan_out_at(g, p, s->out_records, records)) return RESULT_REFUSED;
     enum spread_mode mode = (enum spread_mode)s->mode;
-    p->scratch_least =
-        table_bytes(s) + g->ops->spread_scratch_min(mode, s->nodes, s->edges, s->set_count);
-    p->scratch_best =
-        table_bytes(s) + g->ops->spread_scratch_best(mode, s->nodes, s->edges, s->set_count);
+    p->scratch_least = run_spread_table_bytes(s) +
+                       g->ops->spread_scratch_min(mode, s->nodes, s->edges, s->set_count);
+    p->scratch_best = run_spread_table_bytes(s) +
+                      g->ops->spread_scratch_best(mode, s->nodes, s->edges, s->set_count);
     return RESULT_OK;
 }
 
 /* ---- launching ---- */
 
-static struct spread_graph graph_of(const struct task *t)
+struct spread_graph run_spread_graph(const struct order_spread *s, const struct replica *r)
 {
-    const struct order_spread *s = &t->order.spread;
-    const struct replica *r = t->replica;
     const struct device_range *at = r->ranges;
     return (struct spread_graph){
         .nodes = s->nodes,
@@ -103,11 +105,8 @@ static struct spread_graph graph_of(const struct task *t)
     };
 }
 
-static struct spread_question question_of(const struct gpu *g, const struct task *t)
+struct spread_question run_spread_question(const struct order_spread *s)
 {
-    const struct order_spread *s = &t->order.spread;
-    const struct section *in = t->plan.in;
-    bool filtered = s->allowed != PLACE_NONE;
     return (struct spread_question){
         .mode = (enum spread_mode)s->mode,
         .fan = (enum spread_fan)s->fan,
@@ -115,33 +114,41 @@ static struct spread_question question_of(const struct gpu *g, const struct task
         .last_hop = s->flags & ORDER_SPREAD_LAST_HOP,
         .paths = s->flags & ORDER_SPREAD_PATHS,
         .hops = s->hops,
-        .decay = (const float *)run_device_at(g, t, in[IN_DECAY].at),
         .thresholds = {s->thresholds[0], s->thresholds[1], s->thresholds[2]},
-        .allowed = filtered ? (const uint64_t *)run_device_at(g, t, in[IN_ALLOWED].at) : NULL,
         .touched_max = s->touched_max,
-        .seeds = (const struct spread_seed *)run_device_at(g, t, in[IN_SEEDS].at),
         .seed_count = s->seed_count,
     };
 }
 
-/* Returns the time that is left for the device; 0: unlimited. */
-static uint64_t time_left(const struct gpu *g, uint64_t deadline_ns)
+static struct spread_question question_of(const struct gpu *g, const struct task *t)
+{
+    const struct order_spread *s = &t->order.spread;
+    const struct section *in = t->plan.in;
+    struct spread_question q = run_spread_question(s);
+    q.decay = (const float *)run_device_at(g, t, in[IN_DECAY].at);
+    if (s->allowed != PLACE_NONE)
+        q.allowed = (const uint64_t *)run_device_at(g, t, in[IN_ALLOWED].at);
+    q.seeds = (const struct spread_seed *)run_device_at(g, t, in[IN_SEEDS].at);
+    return q;
+}
+
+uint64_t run_spread_time_left(const struct gpu *g, uint64_t deadline_ns)
 {
     uint64_t now_ns = clock_read_ns(g->clock);
     if (!deadline_ns) return 0;
     return deadline_ns > now_ns ? deadline_ns - now_ns : 1;
 }
 
-static struct cuda_embeddings embeddings_of(struct gpu *g, const struct task *t)
+struct cuda_embeddings run_spread_embeddings(const struct replica *r, void *tables)
 {
-    if (!t->other) return (struct cuda_embeddings){0};
-    struct cuda_rows rows = replica_rows(t->other);
+    if (!r) return (struct cuda_embeddings){0};
+    struct cuda_rows rows = replica_rows(r);
     return (struct cuda_embeddings){.rows = rows.rows,
                                     .norms = rows.norms,
-                                    .ids = replica_ids(t->other),
+                                    .ids = replica_ids(r),
                                     .count = rows.count,
                                     .dimension = rows.dimension,
-                                    .tables = run_device_at(g, t, t->plan.scratch_at)};
+                                    .tables = tables};
 }
 
 static enum device_result spread_launch(struct gpu *g, struct task *t)
@@ -150,17 +157,17 @@ static enum device_result spread_launch(struct gpu *g, struct task *t)
     const struct task_plan *p = &t->plan;
     struct device_call call = {.kernel = KERNEL_SPREAD};
     call.spread = (struct cuda_spread){
-        .graph = graph_of(t),
+        .graph = run_spread_graph(s, t->replica),
         .question = question_of(g, t),
-        .time_ns = time_left(g, s->deadline_ns),
+        .time_ns = run_spread_time_left(g, s->deadline_ns),
         .set_offsets = (const uint64_t *)run_device_at(g, t, p->in[IN_OFFSETS].at),
         .set_count = s->set_count,
         .record_room = s->record_room,
         .out_records = (struct spread_record *)run_out_at(g, t, OUT_RECORDS),
         .out_sets = (struct cuda_spread_set *)run_out_at(g, t, OUT_SETS),
-        .scratch = run_device_at(g, t, p->scratch_at + table_bytes(s)),
-        .scratch_bytes = p->scratch_bytes - table_bytes(s),
-        .embeddings = embeddings_of(g, t),
+        .scratch = run_device_at(g, t, p->scratch_at + run_spread_table_bytes(s)),
+        .scratch_bytes = p->scratch_bytes - run_spread_table_bytes(s),
+        .embeddings = run_spread_embeddings(t->other, run_device_at(g, t, p->scratch_at)),
     };
     return g->ops->launch(g->device, &call, t->lane->stream);
 }

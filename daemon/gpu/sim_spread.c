@@ -85,7 +85,9 @@ void sim_spread_check(const struct cuda_spread *s, const struct sim_memory *m)
     check(m, q->decay, q->hops + UINT64_C(1), sizeof *q->decay, 4);
     check(m, q->seeds, q->seed_count, sizeof *q->seeds, 4);
     if (q->allowed) check(m, q->allowed, (s->graph.nodes + UINT64_C(63)) / 64, 8, 8);
-    check(m, s->set_offsets, sets + 1, sizeof *s->set_offsets, 8);
+    check(m, s->set_offsets, s->set_ends ? sets : sets + 1, sizeof *s->set_offsets, 8);
+    if (s->set_ends) check(m, s->set_ends, sets, sizeof *s->set_ends, 8);
+    if (s->began_ns) check(m, s->began_ns, 1, sizeof *s->began_ns, 8);
     check(m, s->out_records, s->record_room, sizeof *s->out_records, 4);
     check(m, s->out_sets, sets, sizeof *s->out_sets, 8);
 }
@@ -111,6 +113,11 @@ static void check_edges(const struct spread_graph *g, const struct spread_list *
                            g->nodes);
 }
 
+static uint64_t end_of(const struct cuda_spread *s, uint32_t set)
+{
+    return s->set_ends ? s->set_ends[set] : s->set_offsets[set + 1];
+}
+
 static void check_contents(const struct cuda_spread *s, const struct sim_memory *m)
 {
     const struct spread_graph *g = &s->graph;
@@ -119,15 +126,15 @@ static void check_contents(const struct cuda_spread *s, const struct sim_memory 
     for (uint32_t i = 0; i < g->nodes; i++)
         if (g->order[i] >= g->nodes || g->order[i] / SPREAD_WINDOW != i / SPREAD_WINDOW)
             sim_misuse(call, "order has node %u in place %u", g->order[i], i);
-    for (uint64_t i = 0; i < s->question.seed_count; i++)
-        if (s->question.seeds[i].node >= g->nodes)
-            sim_misuse(call, "seed %u of %u nodes", s->question.seeds[i].node, g->nodes);
-    for (uint32_t i = 0; i < s->set_count; i++)
-        if (s->set_offsets[i] > s->set_offsets[i + 1] ||
-            s->set_offsets[i + 1] > s->question.seed_count)
-            sim_misuse(call, "set %u has seeds %llu to %llu", i,
-                       (unsigned long long)s->set_offsets[i],
-                       (unsigned long long)s->set_offsets[i + 1]);
+    for (uint32_t i = 0; i < s->set_count; i++) {
+        uint64_t first = s->set_offsets[i], end = end_of(s, i);
+        if (first > end || end > s->question.seed_count)
+            sim_misuse(call, "set %u has seeds %llu to %llu", i, (unsigned long long)first,
+                       (unsigned long long)end);
+        for (uint64_t at = first; at < end; at++)
+            if (s->question.seeds[at].node >= g->nodes)
+                sim_misuse(call, "seed %u of %u nodes", s->question.seeds[at].node, g->nodes);
+    }
 }
 
 /* ---- doing it ---- */
@@ -232,7 +239,7 @@ static void run_set(const struct cuda_spread *s, uint32_t i, uint64_t deadline_n
     q.embeddings = s->embeddings.rows ? &embeddings : NULL;
     uint64_t first = s->set_offsets[i];
     q.seeds += first;
-    q.seed_count = s->set_offsets[i + 1] - first;
+    q.seed_count = end_of(s, i) - first;
     q.deadline_ns = deadline_ns;
     struct spread_run run = {.graph = &s->graph,
                              .question = &q,
@@ -258,7 +265,8 @@ static void run_set(const struct cuda_spread *s, uint32_t i, uint64_t deadline_n
 void sim_spread_run(const struct cuda_spread *s, const struct sim_memory *m,
                     struct sim_spread_room *room)
 {
-    uint64_t deadline_ns = s->time_ns ? clock_read_ns(room->clock) + s->time_ns : 0;
+    uint64_t began_ns = s->began_ns ? *s->began_ns : clock_read_ns(room->clock);
+    uint64_t deadline_ns = s->time_ns ? began_ns + s->time_ns : 0;
     bool roomy = make_room(room, s->graph.nodes);
     check_contents(s, m);
     spoil(s->scratch, s->scratch_bytes);

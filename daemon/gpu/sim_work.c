@@ -8,6 +8,7 @@
 #include "daemon/gpu/sim_attractor.h"
 #include "daemon/gpu/sim_bind.h"
 #include "daemon/gpu/sim_complete.h"
+#include "daemon/gpu/sim_recall.h"
 #include "daemon/gpu/sim_spread.h"
 #include "daemon/gpu/sim_sums.h"
 #include "daemon/heap/order.h"
@@ -245,6 +246,9 @@ static void check_call(const struct checker *c, const struct device_call *call)
         break;
     case KERNEL_COMPLETE: sim_complete_check(call, c->memory); break;
     case KERNEL_ATTRACTOR: sim_attractor_check(call, c->memory); break;
+    case KERNEL_RECALL_BEGIN:
+    case KERNEL_RECALL_SEEDS:
+    case KERNEL_RECALL_BEST: sim_recall_check(call, c->memory); break;
     }
 }
 
@@ -455,6 +459,9 @@ static void run_call(const struct sim_work *w, struct sim_bench *b)
     case KERNEL_SUPERPOSE: sim_superpose_run(c, b->kernels); break;
     case KERNEL_COMPLETE: sim_complete_run(c, b->kernels); break;
     case KERNEL_ATTRACTOR: sim_attractor_run(c, b->kernels, b->attractor_scratch); break;
+    case KERNEL_RECALL_BEGIN:
+    case KERNEL_RECALL_SEEDS:
+    case KERNEL_RECALL_BEST: sim_recall_run(c, b->kernels, b->spread_room.clock); break;
     }
 }
 

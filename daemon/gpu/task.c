@@ -165,6 +165,8 @@ static void finish(struct gpu *g, struct task *t)
     vram_pool_give(g->pinned_pool, &t->pinned);
     free(t->batch);
     t->batch = NULL;
+    free(t->recall);
+    t->recall = NULL;
     if (t->event) g->events[g->event_count++] = t->event;
     t->event = NULL;
     if (g->hungry == t) g->hungry = NULL;

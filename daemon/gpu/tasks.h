@@ -82,7 +82,8 @@ struct task {
     struct replica *former;  /* held, or NULL: of an upload, as it may copy from it */
     struct replica *unborn;  /* a version that could not be made: the device may still use it */
     struct task_plan plan;
-    struct knn_batch *batch; /* see run.h; NULL: a single request, or not read yet */
+    struct knn_batch *batch;     /* see run.h; NULL: a single request, or not read yet */
+    struct recall_asked *recall; /* see run_recall.c; NULL: none, or not read yet */
     struct task_bind bind;
     struct task_lines lines;
     uint64_t first_query, pass_queries; /* SCORES, KNN: the queries of this pass; BIND: pairs */

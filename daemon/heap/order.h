@@ -125,18 +125,21 @@ struct order_spread_set {
  *   COMPLETE states completed from the rows of the replica, in rounds (kernels/complete.h)
  *   CLEANUP  rows unbound from rows, and the k best rows of the replica for each result
  *   COMPLETE_ENGINE  cues completed by an attractor (kernels/attractor.h), whose replica is a
- *            matrix: the columns of its weights, then the rows of its dentate matrix */
-#define RUN_OPERATIONS(RUN)      \
-    RUN(KNN, 1, knn)             \
-    RUN(SCORES, 2, scores)       \
-    RUN(LISTS, 3, lists)         \
-    RUN(AVERAGE, 4, average)     \
-    RUN(NORMS, 5, norms)         \
-    RUN(BIND, 6, bind)           \
-    RUN(SUPERPOSE, 7, superpose) \
-    RUN(COMPLETE, 8, complete)   \
-    RUN(CLEANUP, 9, cleanup)     \
-    RUN(COMPLETE_ENGINE, 10, complete_engine)
+ *            matrix: the columns of its weights, then the rows of its dentate matrix
+ *   RECALL   the rows nearest to lists of cues, a spread from them, and the best of what it touched
+ *            (docs/recall.md) */
+#define RUN_OPERATIONS(RUN)                   \
+    RUN(KNN, 1, knn)                          \
+    RUN(SCORES, 2, scores)                    \
+    RUN(LISTS, 3, lists)                      \
+    RUN(AVERAGE, 4, average)                  \
+    RUN(NORMS, 5, norms)                      \
+    RUN(BIND, 6, bind)                        \
+    RUN(SUPERPOSE, 7, superpose)              \
+    RUN(COMPLETE, 8, complete)                \
+    RUN(CLEANUP, 9, cleanup)                  \
+    RUN(COMPLETE_ENGINE, 10, complete_engine) \
+    RUN(RECALL, 11, recall)
 #define NUMBER_OF(NAME, number, name) RUN_##NAME = (number),
 enum run_operation { RUN_OPERATIONS(NUMBER_OF) };
 #undef NUMBER_OF
@@ -213,7 +216,13 @@ struct order_run {
      * collection, order.other_replica, of which the nearest row to each state is wanted; 0: none
      * is. Results: query_count * dimension floats in out_scores, query_count struct order_engine_end
      * in out_ids; BAD_ROW with the number of a cue of which too little is known, or that is
-     * invalid. */
+     * invalid.
+     * RECALL: the queries are the cues, threshold that of seeds; order.replica is the graph's,
+     * order.other_replica that of the nodes' embeddings, if those are not the rows, and
+     * order.third_replica that of the rows. segments: place of a struct order_recall; list_count
+     * lists of cues, of which offsets says where each begins: place of list_count + 1 u64. Results,
+     * list by list: struct recall_outcome in out_ids; struct recall_entry, `results` places each,
+     * in out_scores; and with paths their nodes, u32, hops + 1 places each, in out_counts. */
 };
 
 /* What became of a cue; the nearest row: of several the one with the smallest id. */
@@ -221,6 +230,21 @@ struct order_engine_end {
     uint64_t id;  /* if a collection was named */
     float cosine; /* likewise */
     uint32_t rounds, converged, reserved;
+};
+
+/* The rest of what a recall asks. */
+struct order_recall {
+    /* Without seeds, sets, record_room and results; dimension 0: no embeddings. */
+    struct order_spread spread;
+    uint32_t results; /* at most ORDER_RECALL_RESULTS_MAX */
+    float width, activation_min, boost;
+    uint64_t out_times; /* place of one struct recall_times */
+};
+enum {
+    ORDER_RECALL_RESULTS_MAX = 2048,
+    ORDER_RECALL_LISTS_MAX = 4096,
+    ORDER_RECALL_CUES_MAX = 1024,    /* of a list */
+    ORDER_RECALL_SEEDS_MAX = 1 << 20 /* k for each cue of a list */
 };
 
 enum { ORDER_QUERIES_MAX = 1 << 24 }; /* the most that query_count may be */
@@ -332,6 +356,7 @@ static inline bool order_reads(const struct order *o, uint32_t i)
     if (i == 0) return r->rows == PLACE_NONE;
     if (r->operation == RUN_CLEANUP) return (i == 1 ? &r->cue : &r->other)->rows == PLACE_NONE;
     if (r->operation == RUN_COMPLETE_ENGINE) return i == 1 && r->other.row_count != 0;
+    if (r->operation == RUN_RECALL) return i == 2 || o->other_replica != 0;
     return i == 1 && r->operation == RUN_BIND && r->other.rows == PLACE_NONE;
 }
 /* Returns how many rows that replica has, as known to the front; i >= 1. */

@@ -10,7 +10,6 @@
 #include "kernels/recall.h"
 
 enum { RESULTS_DEFAULT = 100, K_DEFAULT_MAX = 100, LISTS_MAX = 65536 };
-#define BOOST_MAX 65536.0F
 
 /* ---------------------------------------------------------------- the request alone */
 
@@ -70,9 +69,9 @@ static enum status check_seeding(struct job *j)
     if (!(q->activation_min >= 0 && q->activation_min <= 1))
         return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SEEDING,
                            "activation_min: %g, 0 to 1 wanted", (double)q->activation_min);
-    if (!(q->boost >= 0 && q->boost <= BOOST_MAX))
+    if (!(q->boost >= 0 && q->boost <= RECALL_BOOST_MAX))
         return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SEEDING,
-                           "boost: %g, 0 to %g wanted", (double)q->boost, (double)BOOST_MAX);
+                           "boost: %g, 0 to %g wanted", (double)q->boost, (double)RECALL_BOOST_MAX);
     q->boost = fabsf(q->boost); /* -0 would not sort */
     return STATUS_OK;
 }
@@ -163,4 +162,9 @@ static enum status recall_plan(struct job *j)
 }
 
 const struct operation_ops operation_recall = {
-    .check = recall_check, .work = recall_work, .plan = recall_plan};
+    .check = recall_check,
+    .work = recall_work,
+    .plan = recall_plan,
+    .gpu_plan = recall_gpu_plan,
+    .gpu_pairs = recall_gpu_pairs,
+};

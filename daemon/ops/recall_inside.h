@@ -10,9 +10,9 @@
 #include "daemon/ops/knn_inside.h"
 #include "daemon/ops/radix.h"
 #include "daemon/ops/spread_inside.h"
+#include "kernels/recall.h"
 
 enum { RECALL_ROWS = 2 /* the collection's place in the table */ };
-enum recall_mark { RECALL_SEED = 1, RECALL_TOUCHED = 2 };
 
 /* What is recalled for a list of cues, beside what its spread_set says; as many as are kept, in
  * their order, in the spread's arenas. */
@@ -78,10 +78,23 @@ bool recall_rank(void *owner, const struct spread_ask *a, uint64_t list,
                  const struct spread_record *records, uint64_t count, struct arena *keep,
                  struct arena *work, struct spread_set *out);
 
+/* INVALID_ARGUMENT for what contradicts the collection's shape. */
+enum status recall_check_shapes(struct job *j);
+/* Copies the rows of cue_ids next to each other. NOT_FOUND/UNKNOWN_ID. */
+enum status recall_fetch_cues(struct job *j, const struct edition *rows, float *to);
+
 /* Scores what is recalled and makes the reply, on all workers: `reply` of struct
  * spread_answerer. */
 void recall_reply(struct job *j);
+/* Takes memory for the reply; sets its offsets' first. */
+enum status recall_take_result(struct job *j, uint64_t lists, uint64_t entries,
+                               uint64_t path_nodes);
 /* Returns the bytes that a worker needs to score rows of a dimension. */
 uint64_t recall_scorer_bytes(const struct vector_kernels *kernels, uint32_t dimension);
+
+/* ---- recall_gpu.c ---- */
+
+uint64_t recall_gpu_pairs(const struct job *j);
+enum status recall_gpu_plan(struct job *j);
 
 #endif

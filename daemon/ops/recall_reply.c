@@ -147,7 +147,7 @@ static enum status answer_undone(struct job *j, struct recall *w, struct spread_
     return STATUS_OK;
 }
 
-static enum status take_result(struct job *j, uint64_t lists, uint64_t entries, uint64_t path_nodes)
+enum status recall_take_result(struct job *j, uint64_t lists, uint64_t entries, uint64_t path_nodes)
 {
     operation_shape(j, RESULT_RECALL_OFFSETS, DTYPE_UINT64, lists + 1, 1);
     operation_shape(j, RESULT_RECALL_IDS, DTYPE_UINT64, entries, 1);
@@ -159,10 +159,16 @@ static enum status take_result(struct job *j, uint64_t lists, uint64_t entries, 
     operation_shape(j, RESULT_RECALL_HOPS, DTYPE_UINT32, lists, 1);
     operation_shape(j, RESULT_RECALL_TOUCHED, DTYPE_UINT64, lists, 1);
     operation_shape(j, RESULT_RECALL_TRUNCATED, DTYPE_UINT8, lists, 1);
-    if (!j->request.spread.paths) return operation_take_result(j, RESULT_RECALL_PATH_OFFSETS);
-    operation_shape(j, RESULT_RECALL_PATH_OFFSETS, DTYPE_UINT64, entries + 1, 1);
-    operation_shape(j, RESULT_RECALL_PATH_IDS, DTYPE_UINT64, path_nodes, 1);
-    return operation_take_result(j, RESULTS_Recall);
+    bool paths = j->request.spread.paths;
+    if (paths) {
+        operation_shape(j, RESULT_RECALL_PATH_OFFSETS, DTYPE_UINT64, entries + 1, 1);
+        operation_shape(j, RESULT_RECALL_PATH_IDS, DTYPE_UINT64, path_nodes, 1);
+    }
+    enum status st = operation_take_result(j, paths ? RESULTS_Recall : RESULT_RECALL_PATH_OFFSETS);
+    if (st) return st;
+    ((uint64_t *)j->result.tensors[RESULT_RECALL_OFFSETS].data)[0] = 0;
+    if (paths) ((uint64_t *)j->result.tensors[RESULT_RECALL_PATH_OFFSETS].data)[0] = 0;
+    return STATUS_OK;
 }
 
 static void write_list(struct job *j, const struct recall *w, const struct spread_set *s,
@@ -190,14 +196,12 @@ static enum status place_reply(struct job *j, const struct recall *w, struct spr
         s->path_first = path_nodes;
         if (paths && s->kept) path_nodes += s->path_ends[s->kept - 1];
     }
-    enum status st = take_result(j, w->list_count, entries, path_nodes);
+    enum status st = recall_take_result(j, w->list_count, entries, path_nodes);
     if (st) return st;
-    ((uint64_t *)j->result.tensors[RESULT_RECALL_OFFSETS].data)[0] = 0;
     for (uint64_t list = 0; list < w->list_count; list++) {
         if (list % WRITE_PART == 0) yield_check();
         write_list(j, w, &spread->sets[list], list);
     }
-    if (paths) ((uint64_t *)j->result.tensors[RESULT_RECALL_PATH_OFFSETS].data)[0] = 0;
     return STATUS_OK;
 }
 

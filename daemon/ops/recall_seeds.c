@@ -19,22 +19,21 @@ struct seeking {
 
 /* ---------------------------------------------------------------- cues */
 
-/* Copies stored rows next to each other. */
-static enum status fetch_cues(struct job *j, const struct recall *w)
+enum status recall_fetch_cues(struct job *j, const struct edition *rows, float *to)
 {
-    size_t row_bytes = collection_dimension(w->rows) * sizeof(float);
-    for (uint64_t first = 0; first < w->cue_count; first += BATCH) {
-        uint32_t rows[BATCH];
-        size_t n = (size_t)smaller(BATCH, w->cue_count - first);
+    const uint64_t *ids = j->request.ids.data, count = j->request.ids.rows;
+    size_t row_bytes = collection_dimension(rows) * sizeof(float);
+    for (uint64_t first = 0; first < count; first += BATCH) {
+        uint32_t found[BATCH];
+        size_t n = (size_t)smaller(BATCH, count - first);
         yield_check();
-        collection_find_rows(w->rows, w->cue_ids + first, n, rows);
+        collection_find_rows(rows, ids + first, n, found);
         for (size_t i = 0; i < n; i++) {
-            if (rows[i] == COLLECTION_NO_ROW)
+            if (found[i] == COLLECTION_NO_ROW)
                 return failure_set(&j->failure, STATUS_NOT_FOUND, DETAIL_UNKNOWN_ID,
                                    "cue_ids: there is no id %" PRIu64 " (row %" PRIu64 ")",
-                                   w->cue_ids[first + i], first + i);
-            memcpy((char *)w->fetched + (first + i) * row_bytes, collection_row(w->rows, rows[i]),
-                   row_bytes);
+                                   ids[first + i], first + i);
+            memcpy((char *)to + (first + i) * row_bytes, collection_row(rows, found[i]), row_bytes);
         }
     }
     return STATUS_OK;
@@ -43,7 +42,7 @@ static enum status fetch_cues(struct job *j, const struct recall *w)
 static enum status prepare(struct job *j)
 {
     struct recall *w = recall_seeking(j);
-    enum status st = w->cue_ids ? fetch_cues(j, w) : STATUS_OK;
+    enum status st = w->cue_ids ? recall_fetch_cues(j, w->rows, w->fetched) : STATUS_OK;
     if (st) return st;
     w->search.owners = &w->owner;
     return knn_start(&w->search, j) ? STATUS_OK : grid_refuse(&w->search.grid, j);
@@ -130,8 +129,9 @@ static void finish(struct job *j)
 
 /* ---------------------------------------------------------------- the plan */
 
-static enum status check_shapes(struct job *j, const struct edition *rows)
+enum status recall_check_shapes(struct job *j)
 {
+    const struct edition *rows = j->objects[RECALL_ROWS].collection;
     const struct tensor *cues = &j->request.queries;
     uint32_t dimension = collection_dimension(rows);
     if (collection_metric(rows) != METRIC_COSINE)
@@ -221,7 +221,7 @@ enum status recall_seeds_plan(struct job *j, void (*follow)(struct job *j))
     struct recall *w = &s.recall;
     struct places p;
     uint64_t bytes = 0;
-    enum status st = check_shapes(j, rows);
+    enum status st = recall_check_shapes(j);
     if (st) return st;
     *w = (struct recall){.request = r,
                          .rows = rows,

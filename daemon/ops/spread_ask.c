@@ -45,14 +45,11 @@ static uint64_t sets_of(const struct job *j)
     return is_present(offsets) ? offsets->rows - 1 : 1;
 }
 
-void spread_ask_layout(const struct job *j, struct spread_ask *a, uint64_t *bytes)
+void spread_ask_layout_rule(const struct job *j, struct spread_ask *a, uint64_t *bytes)
 {
     const struct job_spread *s = &j->request.spread;
-    uint64_t seeds = j->request.ids.rows, merged = merges(j) ? seeds : 0;
     *a = (struct spread_ask){
         .graph = graph_view(j->graph),
-        .set_count = sets_of(j),
-        .k = j->request.k ? j->request.k : UINT64_MAX,
         .question =
             {
                 .mode = (enum spread_mode)s->mode,
@@ -66,24 +63,37 @@ void spread_ask_layout(const struct job *j, struct spread_ask *a, uint64_t *byte
     };
     memcpy(a->question.thresholds, s->thresholds, sizeof a->question.thresholds);
     uint64_t bitmap = filter_is_given(j) ? pieces_of(a->graph.nodes, 64) * sizeof(uint64_t) : 0;
-    a->places[PLACE_SETS] = layout_add(bytes, (a->set_count + 1) * sizeof *a->set_offsets);
-    a->places[PLACE_SEEDS] = layout_add(bytes, seeds * sizeof *a->seeds);
     a->places[PLACE_DECAY] = layout_add(bytes, (s->hops + 1) * sizeof *a->decay);
     a->places[PLACE_ALLOWED] = layout_add(bytes, bitmap);
+}
+
+void spread_ask_layout(const struct job *j, struct spread_ask *a, uint64_t *bytes)
+{
+    uint64_t seeds = j->request.ids.rows, merged = merges(j) ? seeds : 0;
+    spread_ask_layout_rule(j, a, bytes);
+    a->set_count = sets_of(j);
+    a->k = j->request.k ? j->request.k : UINT64_MAX;
+    a->places[PLACE_SETS] = layout_add(bytes, (a->set_count + 1) * sizeof *a->set_offsets);
+    a->places[PLACE_SEEDS] = layout_add(bytes, seeds * sizeof *a->seeds);
     a->places[PLACE_ITEMS] = layout_add(bytes, merged * sizeof *a->items);
     a->places[PLACE_ROOM] = layout_add(bytes, merged * sizeof *a->room);
 }
 
-void spread_ask_place(const struct job *j, struct spread_ask *a)
+void spread_ask_place_rule(const struct job *j, struct spread_ask *a)
 {
-    a->set_offsets = scratch_at(j, a->places[PLACE_SETS]);
-    a->seeds = scratch_at(j, a->places[PLACE_SEEDS]);
     a->decay = scratch_at(j, a->places[PLACE_DECAY]);
     a->allowed = filter_is_given(j) ? scratch_at(j, a->places[PLACE_ALLOWED]) : NULL;
-    a->items = scratch_at(j, a->places[PLACE_ITEMS]);
-    a->room = scratch_at(j, a->places[PLACE_ROOM]);
     a->question.decay = a->decay;
     a->question.allowed = a->allowed;
+}
+
+void spread_ask_place(const struct job *j, struct spread_ask *a)
+{
+    spread_ask_place_rule(j, a);
+    a->set_offsets = scratch_at(j, a->places[PLACE_SETS]);
+    a->seeds = scratch_at(j, a->places[PLACE_SEEDS]);
+    a->items = scratch_at(j, a->places[PLACE_ITEMS]);
+    a->room = scratch_at(j, a->places[PLACE_ROOM]);
 }
 
 /* ---- f(d) ---- */
@@ -355,13 +365,18 @@ static uint64_t deadline_of(const struct job *j)
     return then_ns == UINT64_MAX ? 0 : then_ns;
 }
 
-enum status spread_ask_prepare(struct job *j, struct spread_ask *a)
+enum status spread_ask_prepare_rule(struct job *j, struct spread_ask *a)
 {
     a->question.deadline_ns = deadline_of(j);
     fill_decay(j, a);
     name_embeddings(j, a);
+    return fill_allowed(j, a);
+}
+
+enum status spread_ask_prepare(struct job *j, struct spread_ask *a)
+{
     enum status st = check_activations(j);
-    if (!st) st = fill_allowed(j, a);
+    if (!st) st = spread_ask_prepare_rule(j, a);
     if (!st) st = find_seeds(j, a);
     if (!st) fill_sets(j, a);
     return st;

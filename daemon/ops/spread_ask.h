@@ -40,6 +40,10 @@ void spread_ask_layout(const struct job *j, struct spread_ask *a, uint64_t *byte
 /* Sets the pointers, once scratch was taken. */
 void spread_ask_place(const struct job *j, struct spread_ask *a);
 enum status spread_ask_prepare(struct job *j, struct spread_ask *a);
+/* The same without seeds, which are found later: f(d), the set of nodes, and until when. */
+void spread_ask_layout_rule(const struct job *j, struct spread_ask *a, uint64_t *bytes);
+void spread_ask_place_rule(const struct job *j, struct spread_ask *a);
+enum status spread_ask_prepare_rule(struct job *j, struct spread_ask *a);
 
 /* Returns the collection of the nodes' embeddings; NULL: the request names none. */
 struct edition *spread_ask_collection(const struct job *j);

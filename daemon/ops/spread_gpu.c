@@ -41,39 +41,44 @@ uint64_t spread_gpu_pairs(const struct job *j)
 
 /* ---- the order ---- */
 
-static void gpu_order(struct job *j)
+struct order_spread spread_gpu_rule(struct job *j, const struct spread_ask *a)
 {
-    const struct spread_ask *a = &spread_of(j)->ask;
     const struct spread_question *q = &a->question;
-    const struct spread_gpu *w = gpu_of(j);
     const struct edition *embeddings = spread_ask_collection(j);
-    struct order *o = &j->gpu.order;
-    *o = (struct order){.kind = ORDER_SPREAD, .space = operation_owner(j)};
-    o->spread = (struct order_spread){
+    return (struct order_spread){
         .mode = q->mode,
         .fan = q->fan,
         .flags = (q->ignore_kinds ? ORDER_SPREAD_IGNORE_KINDS : 0) |
                  (q->last_hop ? ORDER_SPREAD_LAST_HOP : 0) | (q->paths ? ORDER_SPREAD_PATHS : 0),
         .hops = q->hops,
         .nodes = a->graph.nodes,
-        .set_count = (uint32_t)a->set_count,
         .edges = a->graph.edges,
         .grid_high = a->graph.grid.high,
         .grid_low = a->graph.grid.low,
         .thresholds = {q->thresholds[0], q->thresholds[1], q->thresholds[2]},
         .dimension = embeddings ? collection_dimension(embeddings) : 0,
         .row_count = embeddings ? collection_rows(embeddings) : 0,
-        .seeds = operation_gpu_place(j, a->seeds),
-        .seed_count = a->set_offsets[a->set_count],
-        .set_offsets = operation_gpu_place(j, a->set_offsets),
         .decay = operation_gpu_place(j, a->decay),
         .allowed = a->allowed ? operation_gpu_place(j, a->allowed) : PLACE_NONE,
         .touched_max = q->touched_max,
         .deadline_ns = q->deadline_ns,
-        .record_room = w->room,
-        .out_records = operation_gpu_place(j, w->records),
-        .out_sets = operation_gpu_place(j, w->sets),
     };
+}
+
+static void gpu_order(struct job *j)
+{
+    const struct spread_ask *a = &spread_of(j)->ask;
+    const struct spread_gpu *w = gpu_of(j);
+    struct order *o = &j->gpu.order;
+    *o = (struct order){.kind = ORDER_SPREAD, .space = operation_owner(j)};
+    o->spread = spread_gpu_rule(j, a);
+    o->spread.set_count = (uint32_t)a->set_count;
+    o->spread.seeds = operation_gpu_place(j, a->seeds);
+    o->spread.seed_count = a->set_offsets[a->set_count];
+    o->spread.set_offsets = operation_gpu_place(j, a->set_offsets);
+    o->spread.record_room = w->room;
+    o->spread.out_records = operation_gpu_place(j, w->records);
+    o->spread.out_sets = operation_gpu_place(j, w->sets);
 }
 
 static enum status gpu_prepare(struct job *j)

@@ -76,10 +76,12 @@ bool spread_any_undone(const struct spread_job *w);
 /* Frees the memory and, if the job failed or was cancelled, the result. Goes on with w->after. */
 void spread_end(struct job *j);
 
-/* ---- op_spread_gpu.c ---- */
+/* ---- spread_gpu.c ---- */
 
 uint64_t spread_gpu_pairs(const struct job *j);
 enum status spread_gpu_plan(struct job *j);
+/* What an order says of a spread by a prepared ask, without seeds, sets and results. */
+struct order_spread spread_gpu_rule(struct job *j, const struct spread_ask *a);
 
 /* Checks a decoded request (spread_check.c); spread_check_rule: only the parameters and the node
  * set. */

@@ -54,13 +54,16 @@ static inline uint64_t cuda_embeddings_bytes(uint64_t count, uint32_t nodes)
 
 /* question: in host memory, as for one set, except that decay, allowed and seeds are device
  * memory; its embeddings are not read. The seeds of all sets are one array: set i has
- * seeds[set_offsets[i] .. set_offsets[i + 1]). The deadline is replaced by time_ns, counted by the
- * device while it runs; 0: none. */
+ * seeds[set_offsets[i] .. set_offsets[i + 1]), or up to set_ends[i]. The deadline is replaced by
+ * time_ns, counted by the device while it runs; 0: none. */
 struct cuda_spread {
     struct spread_graph graph; /* arrays in device memory; NULL: no factors, or no kinds */
     struct spread_question question;
     uint64_t time_ns;
-    const uint64_t *set_offsets; /* set_count + 1 */
+    /* if not NULL, in device memory: when, by the device's clock, time_ns began to count */
+    const uint64_t *began_ns;
+    const uint64_t *set_offsets; /* set_count + 1; with set_ends: set_count */
+    const uint64_t *set_ends;    /* set_count; NULL: set i ends where set i + 1 begins */
     uint32_t set_count;
     uint64_t record_room; /* for all sets together: >= min(nodes, touched_max) */
     /* sets in any order; each set's from its first_record on, in any order */

@@ -470,10 +470,10 @@ template <class Group, class Places>
 __device__ bool engram_run_through(struct engram_run<Group, Places> *r)
 {
     const struct spread_question *q = &r->base->question;
-    const uint64_t *offsets = r->base->set_offsets + r->set;
+    const struct spread_base *b = r->base;
     if (spread_is_first<Group>()) memset(r->tallies, 0, 3 * sizeof *r->tallies);
     Group::sync();
-    r->contributions = offsets[1] - offsets[0];
+    r->contributions = b->set_ends[r->set] - b->set_offsets[r->set];
     while (engram_level(r)) {
         if (r->touched > q->touched_max)
             engram_trim(r);

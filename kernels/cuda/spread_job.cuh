@@ -38,7 +38,8 @@ struct spread_base {
     struct spread_question question;
     struct spread_similar similar;
     uint64_t time_ns;
-    const uint64_t *set_offsets;
+    const uint64_t *began_ns; /* NULL: time counts from the kernel's start */
+    const uint64_t *set_offsets, *set_ends;
     uint32_t set_count;
     uint64_t record_room;
     struct spread_record *out_records;
@@ -219,7 +220,8 @@ template <class Mode, class Job>
 __device__ void spread_sets(const Job &job, struct spread_shared *shared, typename Mode::slot *slot)
 {
     if (threadIdx.x < 4) shared->sums[threadIdx.x] = 0;
-    const uint64_t started_ns = spread_now_ns();
+    const uint64_t *began_ns = job.base.began_ns;
+    const uint64_t started_ns = began_ns ? *began_ns : spread_now_ns();
     if (blockIdx.x < job.base.slot_count) {
         struct spread_carver carver = {job.base.slots + blockIdx.x * job.base.slot_bytes};
         if (threadIdx.x == 0)

@@ -56,7 +56,9 @@ static inline struct spread_base spread_base_of(const struct cuda_spread *s)
     b.question = s->question;
     b.similar = spread_similar_of(s);
     b.time_ns = s->time_ns;
+    b.began_ns = s->began_ns;
     b.set_offsets = s->set_offsets;
+    b.set_ends = s->set_ends ? s->set_ends : s->set_offsets + 1;
     b.set_count = s->set_count;
     b.record_room = s->record_room;
     b.out_records = s->out_records;

@@ -175,7 +175,7 @@ __device__ bool linear_begin(struct linear_run<Group, Places> *r)
     const struct spread_question *q = &r->base->question;
     const struct spread_graph *g = &r->base->graph;
     const uint64_t first = r->base->set_offsets[r->set];
-    const uint64_t count = r->base->set_offsets[r->set + 1] - first;
+    const uint64_t count = r->base->set_ends[r->set] - first;
     if (spread_is_first<Group>()) memset(r->tallies, 0, 3 * sizeof *r->tallies);
     Group::sync();
     if (!linear_prepare(r, count)) return false;

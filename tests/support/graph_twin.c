@@ -245,7 +245,7 @@ static float threshold_of(const float *given, float usual)
     return given ? *given : usual;
 }
 
-static struct spread_case case_of(const struct twin_question *q)
+struct spread_case twin_case(const struct twin_question *q)
 {
     const ea_spread_options *o = &q->options;
     return (struct spread_case){
@@ -280,7 +280,7 @@ void twin_expect(struct twin *t, ea_client *c, const struct twin_question *q)
 {
     ea_spread_result r = {0};
     expect_ok(c, twin_spread(t, c, q, &r));
-    struct spread_case asked = case_of(q);
+    struct spread_case asked = twin_case(q);
     if (q->options.embeddings) asked.embeddings = collection_now(t->embeddings);
     cr_assert_eq(!r.embeddings_version, !q->options.embeddings);
     t->backend = r.meta->backend;

@@ -52,6 +52,8 @@ struct twin_question {
 void twin_ask_randomly(struct twin *t, struct twin_question *q, ea_spread_mode mode);
 ea_status twin_spread(const struct twin *t, ea_client *c, const struct twin_question *q,
                       ea_spread_result *out);
+/* What it asks, without embeddings; valid as long as q. */
+struct spread_case twin_case(const struct twin_question *q);
 /* Asks and compares. */
 void twin_expect(struct twin *t, ea_client *c, const struct twin_question *q);
 /* Every node with its edges. */

@@ -1,0 +1,154 @@
+/* Recalls over the simulated GPU, or a real one, against the slow reference: between writes of
+ * graph and rows, with every device call failing once, beside kills of the GPU process, and with
+ * little memory: right answers and no errors. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/gpu_recall.h"
+#include "tests/support/gpu_scene.h"
+
+Test(gpu_recall, same_bits_through_changes, .timeout = 900)
+{
+    struct gpu_scene s;
+    struct gpu_recall w;
+    gpu_scene_open(&s, NULL, NULL);
+    static const uint32_t dimensions[] = {4, 33, 1100};
+    for (uint64_t i = 0; i < 3; i++) {
+        gpu_recall_make(&w, s.a, 150, 3000, 130, dimensions[i], i + 1);
+        for (uint32_t round = 0; round < 6; round++) {
+            if (round % 3 == 1) gpu_recall_write(&w, s.a, 5, 20);
+            if (round % 3 == 2) twin_add_edges(&w.twin, s.a, 30, round, true);
+            if (round == 5) twin_remove_nodes(&w.twin, s.a, 3);
+            for (int k = 0; k < 25; k++) {
+                struct gpu_recall_question q;
+                gpu_recall_ask(&w, &q);
+                gpu_recall_expect_gpu(&w, s.a, &q);
+                gpu_recall_free(&q);
+            }
+        }
+        gpu_recall_drop(&w, s.a);
+        gpu_scene_await_empty(&s);
+    }
+    gpu_scene_close(&s);
+}
+
+/* What the card cannot do is the CPU's, and the reply says why. */
+Test(gpu_recall, the_cpus_questions, .timeout = 300)
+{
+    struct gpu_scene s;
+    struct gpu_recall w;
+    struct gpu_recall_question q;
+    gpu_scene_open(&s, NULL, NULL);
+    gpu_recall_make(&w, s.a, 60, 500, 50, 8, 3);
+    gpu_recall_ask(&w, &q);
+    gpu_recall_expect_gpu(&w, s.a, &q);
+    q.question.results = 3000;
+    q.question.k = 10;
+    gpu_recall_expect(&w, s.a, &q);
+    cr_assert_eq(w.backend, EA_BACKEND_CPU);
+    cr_assert_eq(w.reason, EA_REASON_CHOSEN_FASTER, "%s", ea_reason_name(w.reason));
+    gpu_recall_free(&q);
+    gpu_recall_drop(&w, s.a);
+    gpu_scene_close(&s);
+}
+
+/* A bad cue is refused as the CPU refuses it. */
+Test(gpu_recall, bad_cues, .timeout = 300)
+{
+    struct gpu_scene s;
+    struct gpu_recall w;
+    struct gpu_recall_question q;
+    ea_recall_result r = {0};
+    gpu_scene_open(&s, NULL, NULL);
+    gpu_recall_make(&w, s.a, 60, 500, 50, 8, 3);
+    do {
+        gpu_recall_ask(&w, &q);
+    } while (q.question.cue_ids || q.question.cue_count < 3);
+    gpu_recall_expect_gpu(&w, s.a, &q);
+    q.cues[2 * 8 + 5] = 1.0F / 0.0F;
+    cr_assert_eq(ea_recall(s.a, &q.question, &r), EA_INVALID_ARGUMENT);
+    cr_assert_eq(ea_error_detail(s.a), EA_DETAIL_NOT_FINITE, "%s", ea_error_text(s.a));
+    cr_assert(strstr(ea_error_text(s.a), "cue 2"), "%s", ea_error_text(s.a));
+    const uint64_t nobody = UINT64_C(1) << 60;
+    q.question.cues = NULL, q.question.cue_ids = &nobody, q.question.cue_count = 1;
+    q.question.cue_offsets = NULL, q.question.lists = 0;
+    cr_assert_eq(ea_recall(s.a, &q.question, &r), EA_NOT_FOUND);
+    cr_assert_eq(ea_error_detail(s.a), EA_DETAIL_UNKNOWN_ID, "%s", ea_error_text(s.a));
+    ea_recall_result_free(&r);
+    gpu_recall_free(&q);
+    gpu_recall_drop(&w, s.a);
+    gpu_scene_close(&s);
+}
+
+/* A call of the device fails once: each of them in a long run, otherwise some. */
+Test(gpu_recall, calls_fail, .timeout = 7200)
+{
+    if (gpu_scene_is_real()) cr_skip_test("SKIP: a real GPU makes no faults");
+    static const char *const kinds[] = {"error", "crash", "memory", "sticky"};
+    struct gpu_recall w;
+    uint64_t calls = 0;
+    for (uint64_t nth = 0; nth <= calls; nth += nth && !gpu_scene_long() ? 1 + calls / 16 : 1) {
+        struct gpu_scene s;
+        struct gpu_recall_question q;
+        char fault[64] = "";
+        if (nth) snprintf(fault, sizeof fault, "fail=%u:%s", (unsigned)nth, kinds[nth % 4]);
+        gpu_scene_open_counting(&s, fault, NULL);
+        gpu_recall_make(&w, s.a, 80, 900, 70, 8, 3);
+        for (int i = 0; i < 5; i++) {
+            gpu_recall_ask(&w, &q);
+            gpu_recall_expect(&w, s.a, &q);
+            if (i == 4) gpu_recall_expect_gpu(&w, s.a, &q);
+            gpu_recall_free(&q);
+        }
+        if (!nth) calls = gpu_scene_calls(&s);
+        gpu_recall_drop(&w, s.a);
+        gpu_scene_close(&s);
+    }
+    cr_assert_gt(calls, 20);
+}
+
+struct sent {
+    const struct gpu_recall *scene;
+    const struct gpu_recall_question *question;
+    int right;
+};
+
+static void compare(ea_client *c, const ea_answer *answer, void *user)
+{
+    struct sent *s = user;
+    (void)c;
+    cr_assert_eq(answer->status, EA_OK);
+    gpu_recall_compare(s->scene, s->question, answer->recalled);
+    s->right++;
+}
+
+/* The process is killed again and again, in the middle of what was sent; whatever it had is then
+ * the CPU's. */
+Test(gpu_recall, kills, .timeout = 900)
+{
+    enum { KILLS = 4, SENT = 12 };
+    struct gpu_scene s;
+    struct gpu_recall w;
+    gpu_scene_open(&s, "latency_us=2000", NULL);
+    gpu_recall_make(&w, s.a, 100, 1500, 90, 12, 5);
+    for (int i = 0; i < KILLS; i++) {
+        struct gpu_recall_question q;
+        gpu_recall_ask(&w, &q);
+        gpu_recall_expect_gpu(&w, s.a, &q);
+        struct sent sent = {&w, &q, 0};
+        const ea_send_options how = {.callback = compare, .user = &sent};
+        for (int k = 0; k < SENT; k++)
+            cr_assert_eq(ea_recall_send(s.a, &q.question, &how, NULL), EA_OK);
+        pid_t pid = gpu_process_of(s.daemon.pid);
+        cr_assert(pid > 0 && kill(pid, SIGKILL) == 0);
+        while (ea_pending(s.a))
+            cr_assert_eq(ea_pump(s.a, -1), EA_OK);
+        cr_assert_eq(sent.right, SENT);
+        gpu_recall_free(&q);
+    }
+    gpu_recall_drop(&w, s.a);
+    gpu_scene_close(&s);
+}
