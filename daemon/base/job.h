@@ -266,8 +266,9 @@ struct job_plan {
     /* About how long the longest part lasts, if that is more than a few ms: inside another job's it
      * is begun only if that has had more. UINT64_MAX: never. */
     uint64_t part_ns;
-    struct heap_block scratch; /* the backend frees it after finish */
-    struct heap_block before;  /* likewise: the scratch of a plan that this one follows */
+    struct heap_block scratch;  /* the backend frees it after finish; as is */
+    struct heap_block exchange; /* what of it a GPU process may write (exec/operation.h); */
+    struct heap_block before;   /* the scratch of a plan that this one follows */
     uint64_t words[12];        /* private to the operation */
 };
 

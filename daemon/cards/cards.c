@@ -33,7 +33,7 @@ static void give_staging(struct job *j)
 
 static void end(struct job *j)
 {
-    heap_give(j->heap, &j->plan.scratch);
+    operation_give_scratch(j);
     give_staging(j);
     j->gpu.phase = PHASE_ENDED;
 }
@@ -167,7 +167,7 @@ static void prepare_step(struct job *j)
 static void end_step(struct job *j)
 {
     /* freeing may return its pages to the system, which would take too long on the loop */
-    heap_give(j->heap, &j->plan.scratch);
+    operation_give_scratch(j);
     j->finished_ns = clock_read_ns(j->clock);
 }
 

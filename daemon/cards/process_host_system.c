@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/fault.h"
@@ -83,17 +82,17 @@ static int make_pipe(int ends[2])
 static int make_descriptors(const struct gpu_process *p, struct descriptors *d,
                             struct share **share)
 {
-    struct stat heap;
+    const struct heap *heap = p->options.heap;
     memset(d, -1, sizeof *d);
-    if (fstat(heap_fd(p->options.heap), &heap)) return -errno;
     errno = ENOMEM;
-    enum status st = share_create((uint64_t)heap.st_size, ENGRAM_VERSION, &d->made[0], share);
+    enum status st = share_create(heap_file_bytes(heap), ENGRAM_VERSION, &d->made[0], share);
     if (st) return -errno;
     enum { ORDERS = 1, COMPLETIONS, LIFELINE_READ, LIFELINE_WRITE };
     bool made = make_eventfd(&d->made[ORDERS]) && make_eventfd(&d->made[COMPLETIONS]) &&
                 make_pipe(&d->made[LIFELINE_READ]) == 0 &&
                 raise_descriptor(d->made[0], &d->lent[SHARE_FD]) &&
-                raise_descriptor(heap_fd(p->options.heap), &d->lent[SHARE_HEAP_FD]) &&
+                raise_descriptor(heap_read_fd(heap), &d->lent[SHARE_HEAP_FD]) &&
+                raise_descriptor(heap_exchange_fd(heap), &d->lent[SHARE_EXCHANGE_FD]) &&
                 raise_descriptor(d->made[ORDERS], &d->lent[SHARE_ORDERS_FD]) &&
                 raise_descriptor(d->made[COMPLETIONS], &d->lent[SHARE_COMPLETIONS_FD]) &&
                 raise_descriptor(d->made[LIFELINE_READ], &d->lent[SHARE_LIFELINE_FD]) &&
@@ -237,6 +236,7 @@ static int start_life(struct gpu_process *p, struct process_life **out)
     close_all(d.made, MADE_COUNT);
     close(d.lent[SHARE_FD]);
     close(d.lent[SHARE_HEAP_FD]);
+    close(d.lent[SHARE_EXCHANGE_FD]);
     close(d.lent[SHARE_LIFELINE_FD]);
     if (rc)
         end_life(&l->life);

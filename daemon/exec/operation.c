@@ -34,10 +34,14 @@ enum status operation_refuse_memory(struct job *j, enum status st, const char *w
     return j->failure.code;
 }
 
-static enum status take(struct job *j, uint64_t bytes, const char *what, struct heap_block *out)
+typedef enum status (*heap_taker)(struct heap *h, uint64_t bytes, uint32_t owner,
+                                  struct heap_block *out);
+
+static enum status take(struct job *j, heap_taker taker, uint64_t bytes, const char *what,
+                        struct heap_block *out)
 {
     char all[64];
-    enum status st = heap_take(j->heap, bytes, operation_owner(j), out);
+    enum status st = taker(j->heap, bytes, operation_owner(j), out);
     if (!st) return STATUS_OK;
     snprintf(all, sizeof all, "%" PRIu64 " bytes of %s", bytes, what);
     return operation_refuse_memory(j, st, all);
@@ -45,7 +49,19 @@ static enum status take(struct job *j, uint64_t bytes, const char *what, struct 
 
 enum status operation_take_scratch(struct job *j, uint64_t bytes)
 {
-    return take(j, bytes ? bytes : 1, "scratch", &j->plan.scratch);
+    heap_taker taker = j->backend == BACKEND_GPU ? heap_take_exchange : heap_take;
+    return take(j, taker, bytes ? bytes : 1, "scratch", &j->plan.scratch);
+}
+
+enum status operation_take_own(struct job *j, uint64_t bytes)
+{
+    return take(j, heap_take, bytes ? bytes : 1, "scratch", &j->plan.scratch);
+}
+
+enum status operation_take_exchange(struct job *j, uint64_t bytes)
+{
+    if (!bytes) return STATUS_OK;
+    return take(j, heap_take_exchange, bytes, "scratch", &j->plan.exchange);
 }
 
 static bool tensor_size(const struct tensor *t, uint64_t *bytes)
@@ -103,7 +119,8 @@ enum status operation_take_result(struct job *j, uint32_t count)
                            j->reply_bytes_max);
     r->body_bytes = body;
     if (body == 0) return STATUS_OK;
-    enum status st = take(j, body, "reply", &r->block);
+    heap_taker taker = j->backend == BACKEND_CPU ? heap_take : heap_take_exchange;
+    enum status st = take(j, taker, body, "reply", &r->block);
     if (st) {
         r->body_bytes = 0;
         return st;
@@ -134,10 +151,16 @@ enum status operation_drop_result(struct job *j)
     return j->failure.code;
 }
 
-enum status operation_drop_all(struct job *j)
+void operation_give_scratch(struct job *j)
 {
     heap_give(j->heap, &j->plan.scratch);
+    heap_give(j->heap, &j->plan.exchange);
     heap_give(j->heap, &j->plan.before);
+}
+
+enum status operation_drop_all(struct job *j)
+{
+    operation_give_scratch(j);
     memset(&j->plan, 0, sizeof j->plan);
     return operation_drop_result(j);
 }

@@ -61,12 +61,20 @@ static inline bool is_cancelled(const struct job *j)
 }
 
 /* Takes a result block for count tensors whose dtype, rows and columns are set; sets data and
- * body_bytes, and zeroes the gaps between the tensors. A part (exec/parts.h) gets its lines of the
+ * body_bytes, and zeroes the gaps between the tensors. Unless the CPU alone runs j, a GPU process
+ * may write there at any time. A part (exec/parts.h) gets its lines of the
  * whole's block instead. RESOURCE_EXHAUSTED: REPLY_TOO_LARGE, MEMORY. */
 enum status operation_take_result(struct job *j, uint32_t count);
 
-/* Takes scratch (64-byte aligned, uninitialised). RESOURCE_EXHAUSTED/MEMORY. */
+/* Take scratch (64-byte aligned, uninitialised). RESOURCE_EXHAUSTED/MEMORY. A plan for a GPU takes
+ * what it keeps for itself with operation_take_own, in plan.scratch, and what its order names with
+ * operation_take_exchange, in plan.exchange, where the GPU process may write at any time: nothing
+ * that lies there is followed. operation_take_scratch: in plan.scratch, for a GPU of the exchange. */
 enum status operation_take_scratch(struct job *j, uint64_t bytes);
+enum status operation_take_own(struct job *j, uint64_t bytes);
+enum status operation_take_exchange(struct job *j, uint64_t bytes);
+/* Gives back what a plan has, and what the one before it had. */
+void operation_give_scratch(struct job *j);
 
 /* Notes the collection's version and row count for the reply. */
 void operation_note_collection(struct job *j);

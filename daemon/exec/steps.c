@@ -5,6 +5,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/yield.h"
 #include "daemon/exec/digest.h"
+#include "daemon/exec/operation.h"
 
 static bool job_dead(struct job *j)
 {
@@ -57,8 +58,7 @@ bool steps_run(struct job *j)
 
 static void end_plan(struct job *j)
 {
-    heap_give(j->heap, &j->plan.scratch);
-    heap_give(j->heap, &j->plan.before);
+    operation_give_scratch(j);
     j->finished_ns = clock_read_ns(j->clock);
 }
 

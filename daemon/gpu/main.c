@@ -102,6 +102,7 @@ int main(int argc, char **argv)
         .device = "0",
         .sim = "",
         .server = {.heap_fd = SHARE_HEAP_FD,
+                   .exchange_fd = SHARE_EXCHANGE_FD,
                    .orders_fd = SHARE_ORDERS_FD,
                    .completions_fd = SHARE_COMPLETIONS_FD,
                    .lifeline_fd = SHARE_LIFELINE_FD,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
@@ -195,14 +196,31 @@ static enum status take_memory(struct gpu *g, const struct server_options *o, st
     return STATUS_OK;
 }
 
+/* The exchange lies behind what is only read, and cannot be larger than all. */
+static bool map_files(struct gpu *g, const struct server_options *o)
+{
+    struct stat own = {.st_size = 0};
+    const int flags = MAP_SHARED | MAP_NORESERVE | MAP_FIXED, both = PROT_READ | PROT_WRITE;
+    if (!o->exchange_fd)
+        return mmap(g->heap, g->heap_bytes, both, flags, o->heap_fd, 0) != MAP_FAILED;
+    if (fstat(o->heap_fd, &own)) return false;
+    uint64_t bytes = (uint64_t)own.st_size;
+    errno = EINVAL;
+    return bytes < g->heap_bytes &&
+           mmap(g->heap, bytes, PROT_READ, flags, o->heap_fd, 0) != MAP_FAILED &&
+           mmap(g->heap + bytes, g->heap_bytes - bytes, both, flags, o->exchange_fd, 0) !=
+               MAP_FAILED;
+}
+
 static enum status map_heap(struct gpu *g, const struct server_options *o, struct failure *f)
 {
     g->heap_bytes = g->share->heap_bytes;
-    void *heap = fault_here("server: heap") ? MAP_FAILED
-                                            : mmap(NULL, g->heap_bytes, PROT_READ | PROT_WRITE,
-                                                   MAP_SHARED | MAP_NORESERVE, o->heap_fd, 0);
-    if (heap == MAP_FAILED) return refuse(g, f, SHARE_BROKEN, "heap", strerror(errno));
-    g->heap = heap;
+    void *heap = fault_here("server: heap")
+                     ? MAP_FAILED
+                     : mmap(NULL, g->heap_bytes, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (heap != MAP_FAILED) g->heap = heap;
+    if (!g->heap || !map_files(g, o)) return refuse(g, f, SHARE_BROKEN, "heap", strerror(errno));
     return STATUS_OK;
 }
 

@@ -15,7 +15,9 @@ struct server_options {
     const struct clock *clock; /* NULL: the real one; the device uses it, too */
     struct device_options device;
     struct share *share;
-    int heap_fd, orders_fd, completions_fd, lifeline_fd; /* lifeline_fd -1: none */
+    /* exchange_fd 0: heap_fd is of the whole heap, and may be written */
+    int heap_fd, exchange_fd;
+    int orders_fd, completions_fd, lifeline_fd; /* lifeline_fd -1: none */
     uint32_t spin_us, spin_percent, copiers, streams;
     uint32_t memory_percent;
     uint64_t memory_bytes_max; /* 0: limited by percent only */

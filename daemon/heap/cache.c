@@ -1,5 +1,6 @@
 #include "daemon/heap/cache.h"
 
+#include "daemon/heap/areas.h"
 #include "daemon/heap/releaser.h"
 
 enum { CACHE_SEARCH_MAX = 32 };
@@ -10,10 +11,11 @@ enum { CACHE_SEARCH_MAX = 32 };
 void cache_push(struct heap *h, uint32_t unit)
 {
     struct record *r = &h->records[unit];
+    uint32_t *head = &area_of(h, unit)->class_head[r->order];
     r->class_previous = r->age_previous = NONE;
-    r->class_next = h->class_head[r->order];
+    r->class_next = *head;
     if (r->class_next != NONE) h->records[r->class_next].class_previous = unit;
-    h->class_head[r->order] = unit;
+    *head = unit;
     r->age_next = h->age_head;
     if (r->age_next != NONE)
         h->records[r->age_next].age_previous = unit;
@@ -27,7 +29,7 @@ static void cache_unlink(struct heap *h, uint32_t unit)
 {
     struct record *r = &h->records[unit];
     if (r->class_previous == NONE)
-        h->class_head[r->order] = r->class_next;
+        area_of(h, unit)->class_head[r->order] = r->class_next;
     else
         h->records[r->class_previous].class_next = r->class_next;
     if (r->class_next != NONE) h->records[r->class_next].class_previous = r->class_previous;
@@ -42,9 +44,10 @@ static void cache_unlink(struct heap *h, uint32_t unit)
     h->usage.bytes_cached -= r->bytes;
 }
 
-uint32_t cache_take(struct heap *h, uint32_t order, uint32_t owner, bool *clear)
+uint32_t cache_take(struct heap *h, const struct heap_area *area, uint32_t order, uint32_t owner,
+                    bool *clear)
 {
-    uint32_t unit = owner ? h->class_head[order] : NONE;
+    uint32_t unit = owner ? area->class_head[order] : NONE;
     for (size_t i = 0; unit != NONE && i < CACHE_SEARCH_MAX; i++) {
         if (h->records[unit].owner == owner) break;
         unit = h->records[unit].class_next;
@@ -52,7 +55,7 @@ uint32_t cache_take(struct heap *h, uint32_t order, uint32_t owner, bool *clear)
     if (unit != NONE && h->records[unit].owner != owner) unit = NONE;
     *clear = false;
     if (unit == NONE && (uint64_t)HEAP_UNIT << order <= CLEAR_BYTES_MAX) {
-        unit = h->class_head[order];
+        unit = area->class_head[order];
         *clear = unit != NONE;
     }
     if (unit != NONE) cache_unlink(h, unit);

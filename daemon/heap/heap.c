@@ -1,27 +1,25 @@
 #include "daemon/heap/heap.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/heap/areas.h"
 #include "daemon/heap/cache.h"
 #include "daemon/heap/heap_inside.h"
 #include "daemon/heap/order.h"
 #include "daemon/heap/releaser.h"
 
 /* Blocks are powers of two of address space, but only the pages that were asked for are ever
- * touched, so only those count. The file is sparse and twice the bound, and has room for blocks
- * much smaller than a unit, and for many blocks that have only begun: rounding up costs addresses,
- * not memory. */
+ * touched, so only those count. The files are sparse and twice the bound, and have room for blocks
+ * much smaller than a unit, and the first for many blocks that have only begun: rounding up costs
+ * addresses, not memory. */
 enum { PAGE = 4096 };
-#define MAP_ALIGN      (UINT64_C(2) << 20)
 #define ROUNDING_BYTES (UINT64_C(256) << 20)
 #define BEGUN_BYTES    (UINT64_C(64) << 30)
 #define CACHE_BYTES    (UINT64_C(64) << 20)
@@ -31,60 +29,26 @@ static uint64_t round_up(uint64_t n, uint64_t to)
     return (n + to - 1) / to * to;
 }
 
-static enum status heap_map(struct heap *h, uint64_t file_bytes)
-{
-    h->fd = fault_here("heap: memfd")
-                ? -1
-                : memfd_create("engram-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (h->fd < 0) return STATUS_RESOURCE_EXHAUSTED;
-    if (fault_here("heap: size") || ftruncate(h->fd, (off_t)file_bytes))
-        return STATUS_RESOURCE_EXHAUSTED;
-    if (fault_here("heap: seal") ||
-        fcntl(h->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-        return STATUS_INTERNAL;
-
-    /* 2 MiB aligned, so that a kernel with huge pages for shared memory can use them. */
-    h->reserved_bytes = file_bytes + MAP_ALIGN;
-    char *reserved = fault_here("heap: address space")
-                         ? MAP_FAILED
-                         : mmap(NULL, h->reserved_bytes, PROT_NONE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (reserved == MAP_FAILED) return STATUS_RESOURCE_EXHAUSTED;
-    h->reserved = reserved;
-    char *base = (char *)round_up((uintptr_t)reserved, MAP_ALIGN);
-    if (fault_here("heap: map") ||
-        mmap(base, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
-             h->fd, 0) == MAP_FAILED)
-        return STATUS_RESOURCE_EXHAUSTED;
-    h->base = base;
-    return STATUS_OK;
-}
-
 enum status heap_create(uint64_t bytes_max, struct heap **out)
 {
-    uint64_t units =
-        round_up(bytes_max, HEAP_UNIT) / HEAP_UNIT * 2 + (ROUNDING_BYTES + BEGUN_BYTES) / HEAP_UNIT;
-    if (bytes_max == 0 || bytes_max > UINT64_C(1) << 44 || units > UINT32_C(1) << 30)
-        return STATUS_INVALID_ARGUMENT;
+    if (bytes_max == 0 || bytes_max > UINT64_C(1) << 44) return STATUS_INVALID_ARGUMENT;
+    uint64_t exchange = round_up(bytes_max, HEAP_UNIT) / HEAP_UNIT * 2 + ROUNDING_BYTES / HEAP_UNIT;
+    uint64_t own = exchange + BEGUN_BYTES / HEAP_UNIT;
+    if (own > UINT32_C(1) << 30) return STATUS_INVALID_ARGUMENT;
 
     enum status st = STATUS_RESOURCE_EXHAUSTED;
     struct heap *h = fault_here("heap: struct") ? NULL : calloc(1, sizeof *h);
     if (!h) return st;
-    h->fd = -1;
     h->usage.bytes_max = bytes_max;
     h->cache_bytes_max = CACHE_BYTES;
     h->age_head = h->age_tail = h->releaser.line = NONE;
-    for (size_t i = 0; i < BUDDY_ORDERS; i++)
-        h->class_head[i] = NONE;
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->released, NULL);
     pthread_cond_init(&h->releaser.handed, NULL);
 
-    st = heap_map(h, units * HEAP_UNIT);
+    st = areas_open(h, (const uint32_t[HEAP_AREAS]){(uint32_t)own, (uint32_t)exchange});
     if (st) goto fail;
-    st = buddy_init(&h->buddy, (uint32_t)units);
-    if (st) goto fail;
-    h->record_bytes = units * sizeof *h->records;
+    h->record_bytes = (own + exchange) * sizeof *h->records;
     void *records = fault_here("heap: records")
                         ? MAP_FAILED
                         : mmap(NULL, h->record_bytes, PROT_READ | PROT_WRITE,
@@ -104,10 +68,8 @@ void heap_destroy(struct heap *h)
     if (!h) return;
     releaser_stop(h);
     if (h->records) munmap(h->records, h->record_bytes);
-    buddy_finish(&h->buddy);
     accounts_finish(&h->accounts);
-    if (h->reserved) munmap(h->reserved, h->reserved_bytes);
-    if (h->fd >= 0) close(h->fd);
+    areas_close(h);
     pthread_cond_destroy(&h->releaser.handed);
     pthread_cond_destroy(&h->released);
     pthread_mutex_destroy(&h->lock);
@@ -165,14 +127,25 @@ static uint64_t bytes_over(const struct heap *h, uint64_t bytes, uint64_t more)
     return all > bound ? all - bound : 0;
 }
 
-/* The part of take() under the lock. order: of the addresses. *clear_bytes: how many bytes of the
- * block need clearing. */
-static uint32_t take_unit(struct heap *h, uint32_t order, uint64_t bytes, uint32_t owner,
-                          bool fresh, uint64_t *clear_bytes, uint64_t *kept_bytes)
+/* A block that is asked for. */
+struct wish {
+    enum heap_area_name area;
+    uint64_t span, bytes; /* span: of its addresses; at least bytes */
+    uint32_t owner;
+    bool fresh; /* untouched, and charged as what stays */
+    enum quota quota;
+};
+
+/* The part of take() under the lock. *clear_bytes: how many bytes of the block need clearing. */
+static uint32_t take_unit(struct heap *h, const struct wish *w, uint64_t *clear_bytes,
+                          uint64_t *kept_bytes)
 {
     struct heap_usage *u = &h->usage;
+    struct heap_area *area = &h->areas[w->area];
+    uint32_t order = order_of(w->span);
+    uint64_t bytes = w->bytes;
     bool clear = false;
-    uint32_t unit = fresh ? NONE : cache_take(h, order, owner, &clear);
+    uint32_t unit = w->fresh ? NONE : cache_take(h, area, order, w->owner, &clear);
     uint64_t touched = unit == NONE ? 0 : h->records[unit].bytes;
     uint64_t total = touched > bytes ? touched : bytes;
     *clear_bytes = clear ? touched : 0;
@@ -193,7 +166,7 @@ static uint32_t take_unit(struct heap *h, uint32_t order, uint64_t bytes, uint32
     /* The bytes are counted before the lock can be dropped again. */
     u->bytes_used += total;
     while (unit == NONE) {
-        unit = buddy_take(&h->buddy, order);
+        unit = area_take(area, order);
         if (unit == NONE && !cache_release_any(h, 1)) {
             u->bytes_used -= total;
             return NONE;
@@ -201,28 +174,25 @@ static uint32_t take_unit(struct heap *h, uint32_t order, uint64_t bytes, uint32
     }
     *kept_bytes = touched;
     h->records[unit] =
-        (struct record){.bytes = total, .charged = bytes, .owner = owner, .order = order};
+        (struct record){.bytes = total, .charged = bytes, .owner = w->owner, .order = order};
     u->blocks++;
     if (u->bytes_used > u->bytes_peak) u->bytes_peak = u->bytes_used;
     return unit;
 }
 
-/* span: how many bytes the block's addresses are for; at least `bytes`. */
-static enum status take(struct heap *h, uint64_t span, uint64_t bytes, uint32_t owner, bool fresh,
-                        enum quota quota, struct heap_block *out)
+static enum status take(struct heap *h, struct wish w, struct heap_block *out)
 {
-    if (bytes == 0 || span > h->usage.bytes_max / PAGE * PAGE) return STATUS_RESOURCE_EXHAUSTED;
+    if (w.bytes == 0 || w.span > h->usage.bytes_max / PAGE * PAGE) return STATUS_RESOURCE_EXHAUSTED;
     if (fault_here("heap: take")) return STATUS_RESOURCE_EXHAUSTED;
-    bytes = round_up(bytes, PAGE);
+    w.bytes = round_up(w.bytes, PAGE);
 
     uint64_t clear_bytes = 0, kept_bytes = 0;
     pthread_mutex_lock(&h->lock);
-    enum status st = charge(h, owner, bytes, fresh, quota);
-    uint32_t unit =
-        st ? NONE : take_unit(h, order_of(span), bytes, owner, fresh, &clear_bytes, &kept_bytes);
+    enum status st = charge(h, w.owner, w.bytes, w.fresh, w.quota);
+    uint32_t unit = st ? NONE : take_unit(h, &w, &clear_bytes, &kept_bytes);
     uint64_t usable = unit == NONE ? 0 : h->records[unit].bytes;
     if (!st && unit == NONE) {
-        discharge(h, owner, bytes);
+        discharge(h, w.owner, w.bytes);
         st = STATUS_RESOURCE_EXHAUSTED;
     }
     pthread_mutex_unlock(&h->lock);
@@ -231,19 +201,26 @@ static enum status take(struct heap *h, uint64_t span, uint64_t bytes, uint32_t 
     uint64_t offset = (uint64_t)unit * HEAP_UNIT;
     memset(h->base + offset, 0, clear_bytes);
     *out = (struct heap_block){
-        .data = h->base + offset, .offset = offset, .bytes = usable, .kept = kept_bytes >= bytes};
+        .data = h->base + offset, .offset = offset, .bytes = usable, .kept = kept_bytes >= w.bytes};
     return STATUS_OK;
 }
 
 enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out)
 {
-    return take(h, bytes, bytes, owner, false, QUOTA_BINDS, out);
+    return take(h, (struct wish){.span = bytes, .bytes = bytes, .owner = owner}, out);
+}
+
+enum status heap_take_exchange(struct heap *h, uint64_t bytes, uint32_t owner,
+                               struct heap_block *out)
+{
+    struct wish w = {.area = HEAP_EXCHANGE, .span = bytes, .bytes = bytes, .owner = owner};
+    return take(h, w, out);
 }
 
 enum status heap_take_begun(struct heap *h, uint64_t bytes, uint64_t begun, uint32_t owner,
                             struct heap_block *out)
 {
-    return take(h, bytes, begun, owner, false, QUOTA_BINDS, out);
+    return take(h, (struct wish){.span = bytes, .bytes = begun, .owner = owner}, out);
 }
 
 /* Makes sure that the pages of a block in use count as far as `bytes`; under the lock. */
@@ -298,18 +275,21 @@ uint64_t heap_span(const struct heap *h, const struct heap_block *b)
 enum status heap_take_wide(struct heap *h, uint64_t bytes, uint64_t span, uint32_t owner,
                            struct heap_block *out)
 {
-    return take(h, span, bytes, owner, true, QUOTA_BINDS, out);
+    struct wish w = {.span = span, .bytes = bytes, .owner = owner, .fresh = true};
+    return take(h, w, out);
 }
 
 enum status heap_take_past_quota(struct heap *h, uint64_t bytes, uint32_t owner,
                                  struct heap_block *out)
 {
-    return take(h, bytes, bytes, owner, false, QUOTA_ONLY_COUNTS, out);
+    struct wish w = {.span = bytes, .bytes = bytes, .owner = owner, .quota = QUOTA_ONLY_COUNTS};
+    return take(h, w, out);
 }
 
 enum status heap_take_fresh(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out)
 {
-    return take(h, bytes, bytes, owner, true, QUOTA_BINDS, out);
+    struct wish w = {.span = bytes, .bytes = bytes, .owner = owner, .fresh = true};
+    return take(h, w, out);
 }
 
 enum status heap_fits(struct heap *h, uint64_t bytes, uint32_t owner)
@@ -337,7 +317,7 @@ uint64_t heap_room_bytes(struct heap *h)
 static uint32_t unit_of(struct heap *h, struct heap_block *b)
 {
     uint32_t unit = (uint32_t)(b->offset / HEAP_UNIT);
-    assert(b->offset % HEAP_UNIT == 0 && unit < h->buddy.units);
+    assert(b->offset % HEAP_UNIT == 0 && b->offset < h->file_bytes);
     assert(h->records[unit].bytes == b->bytes);
     const struct record *r = &h->records[unit];
     h->usage.bytes_used -= r->bytes - r->cut;
@@ -466,12 +446,22 @@ enum status heap_refuse(struct heap *h, enum status st, uint32_t owner, const ch
 
 int heap_fd(const struct heap *h)
 {
-    return h->fd;
+    return h->areas[HEAP_OWN].fd;
+}
+
+int heap_read_fd(const struct heap *h)
+{
+    return h->read_fd;
+}
+
+int heap_exchange_fd(const struct heap *h)
+{
+    return h->areas[HEAP_EXCHANGE].fd;
 }
 
 uint64_t heap_file_bytes(const struct heap *h)
 {
-    return h->reserved_bytes - MAP_ALIGN;
+    return h->file_bytes;
 }
 
 uint64_t heap_place(const struct heap *h, const void *p)

@@ -1,6 +1,7 @@
-/* heap: the shared memory: a sealed memfd that CPU workers and GPU processes map. Request bodies,
- * results, scratch and collections are blocks of it; references between processes are offsets,
- * never pointers.
+/* heap: the shared memory: two sealed memfds that CPU workers and GPU processes map. Request bodies,
+ * scratch and collections are blocks of the first, which GPU processes only read; what they write,
+ * results above all, lies in blocks of the second, the exchange (areas.h). References between
+ * processes are offsets, never pointers.
  * Owner:  main creates it; everyone takes and gives blocks.
  * Thread: any; one short lock inside, never held across a system call.
  * Errors: STATUS_RESOURCE_EXHAUSTED when the bound on bytes is reached or no run fits,
@@ -50,6 +51,11 @@ void heap_destroy(struct heap *h);
 /* Takes a block of bytes >= 1; owner is a space's number (0: not known yet, or none). It holds
  * zeros or the same owner's old bytes. */
 enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out);
+
+/* As heap_take, from the exchange: a GPU process may write there, at any time. What is followed, as
+ * an index or a pointer, must not lie there, or is copied and then checked. */
+enum status heap_take_exchange(struct heap *h, uint64_t bytes, uint32_t owner,
+                               struct heap_block *out);
 
 /* As heap_take, but from untouched zero pages, never from the cache. For blocks that will stay: so
  * the cached blocks, whose pages exist already, are left to requests. */
@@ -121,10 +127,13 @@ struct heap_usage heap_usage(struct heap *h);
 /* Returns the offset of p for another process, or PLACE_NONE (heap/order.h) outside the heap. */
 uint64_t heap_place(const struct heap *h, const void *p);
 
-/* Returns the size of the file behind the heap; every offset is smaller. */
+/* Returns the size of both files behind the heap together; every offset is smaller. */
 uint64_t heap_file_bytes(const struct heap *h);
 
-/* Returns the memfd, sealed against resizing; the heap keeps it open. */
+/* Return memfds, sealed against resizing; the heap keeps them open. Of the first: heap_read_fd
+ * cannot be mapped for writing. The exchange's first offset is the first's size. */
 int heap_fd(const struct heap *h);
+int heap_read_fd(const struct heap *h);
+int heap_exchange_fd(const struct heap *h);
 
 #endif

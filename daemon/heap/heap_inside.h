@@ -26,24 +26,33 @@ struct record {
     uint32_t age_next, age_previous;     /* all cached blocks, newest first */
 };
 
-struct heap {
+enum heap_area_name { HEAP_OWN, HEAP_EXCHANGE, HEAP_AREAS };
+
+/* A file behind the heap, and what is free of it; see areas.h. */
+struct heap_area {
     int fd;
+    uint32_t first_unit;
+    struct buddy buddy;                /* under the heap's lock, as is: */
+    uint32_t class_head[BUDDY_ORDERS]; /* cached blocks */
+};
+
+struct heap {
+    struct heap_area areas[HEAP_AREAS];
+    int read_fd; /* of HEAP_OWN */
     char *base;
     char *reserved;
-    uint64_t reserved_bytes;
+    uint64_t reserved_bytes, file_bytes; /* file_bytes: of both areas */
     struct record *records;
     uint64_t record_bytes;
 
     pthread_mutex_t lock; /* guards everything below */
     pthread_cond_t released;
-    struct buddy buddy;
     struct accounts accounts;
     struct heap_usage usage;
     uint64_t cache_bytes_max;
     uint64_t reserve_bytes, small_bytes_max; /* as heap_reserve was told */
     uint64_t bytes_releasing;                /* whose holes are still to be punched */
     uint64_t lent_bytes;                     /* addresses of shared blocks that are lent */
-    uint32_t class_head[BUDDY_ORDERS];
     uint32_t age_head, age_tail;
     struct {
         pthread_t thread;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/heap/areas.h"
 
 #define PIECE_BYTES (UINT64_C(1) << 20) /* some 0.4 ms */
 /* Less is not worth a wake-up. */
@@ -12,7 +13,9 @@
 
 void releaser_return(struct heap *h, uint64_t offset, uint64_t bytes)
 {
-    if (fallocate(h->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes))
+    const struct heap_area *a = area_of(h, (uint32_t)(offset / HEAP_UNIT));
+    off_t at = (off_t)(offset - (uint64_t)a->first_unit * HEAP_UNIT);
+    if (fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, (off_t)bytes))
         memset(h->base + offset, 0, bytes); /* the next owner must find zeros */
 }
 
@@ -29,7 +32,7 @@ static void return_pages(struct heap *h, uint32_t unit)
         h->bytes_releasing -= n;
         pthread_cond_broadcast(&h->released);
     }
-    buddy_give(&h->buddy, unit, r.order);
+    area_give(h, unit, r.order);
     pthread_cond_broadcast(&h->released);
 }
 

@@ -19,10 +19,11 @@
 
 enum {
     SHARE_FD = 3,
-    SHARE_HEAP_FD = 4,
-    SHARE_ORDERS_FD = 5,      /* eventfd: wakes the GPU process */
-    SHARE_COMPLETIONS_FD = 6, /* eventfd: wakes the front */
-    SHARE_LIFELINE_FD = 7,    /* read end of a pipe: end of file when the front is gone */
+    SHARE_HEAP_FD = 4,        /* the heap's first file, to be read */
+    SHARE_EXCHANGE_FD = 5,    /* its second one, which may be written */
+    SHARE_ORDERS_FD = 6,      /* eventfd: wakes the GPU process */
+    SHARE_COMPLETIONS_FD = 7, /* eventfd: wakes the front */
+    SHARE_LIFELINE_FD = 8,    /* read end of a pipe: end of file when the front is gone */
 };
 
 enum { SHARE_ORDERS = 1024, SHARE_COMPLETIONS = 2048, SHARE_TEXT = 128, SHARE_WHY = 256 };
@@ -80,7 +81,7 @@ struct share {
     uint64_t bytes;                 /* sizeof(struct share): both are built from one tree */
     char front_version[SHARE_TEXT]; /* ENGRAM_VERSION of the front */
     char gpu_version[SHARE_TEXT];   /* the GPU process writes it before anything else */
-    uint64_t heap_bytes;            /* of the heap's file */
+    uint64_t heap_bytes;            /* of the heap's files together */
     _Atomic uint32_t state;         /* enum share_state; the GPU process writes */
     char why[SHARE_WHY];            /* for ABSENT and BROKEN; written before state */
     _Atomic uint64_t heartbeat_ns;  /* clock_now_ns of its last loop, at least every 100 ms */

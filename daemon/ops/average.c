@@ -247,7 +247,7 @@ static enum status average_gpu_plan(struct job *j)
     layout_add(&bytes, sizeof w);
     w.pointers = layout_add(&bytes, w.rows.count * sizeof(uint32_t));
     st = operation_take_result(j, RESULTS_WeightedAverage);
-    if (!st) st = operation_take_scratch(j, bytes);
+    if (!st) st = operation_take_own(j, bytes);
     if (st) return operation_drop_all(j);
     *average_of(j) = w;
     j->gpu.prepare = average_gpu_prepare;

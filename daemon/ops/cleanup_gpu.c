@@ -75,7 +75,7 @@ enum status cleanup_gpu_plan(struct job *j, const struct holographic_kind *kind)
         ids += count;
     }
     st = take_result(j, &w);
-    if (!st) st = operation_take_scratch(j, bytes);
+    if (!st) st = operation_take_own(j, bytes);
     if (st) return operation_drop_all(j);
     for (uint32_t i = 0; i < HOLOGRAPHIC_OPERANDS_MAX; i++)
         w.pairs.operands[i].positions = scratch_at(j, positions[i]);

@@ -71,7 +71,7 @@ uint64_t engine_gpu_pairs(const struct job *j)
 
 static const struct order_engine_end *records_of(const struct job *j)
 {
-    return j->plan.scratch.data;
+    return exchange_at(j, 0);
 }
 
 static void finish(struct job *j)
@@ -92,7 +92,7 @@ enum status engine_gpu_plan(struct job *j)
     if (st) return st;
     operation_note_objects(j);
     st = engine_take_result(j, d);
-    if (!st) st = operation_take_scratch(j, r->queries.rows * sizeof(struct order_engine_end));
+    if (!st) st = operation_take_exchange(j, r->queries.rows * sizeof(struct order_engine_end));
     if (st) return operation_drop_all(j);
     struct order *o = &j->gpu.order;
     struct order_run *run = &o->run;

@@ -15,7 +15,7 @@ uint64_t complete_gpu_pairs(const struct job *j)
 
 static struct complete_record *records_of(struct job *j)
 {
-    return j->plan.scratch.data;
+    return exchange_at(j, 0);
 }
 
 static void finish(struct job *j)
@@ -40,7 +40,7 @@ enum status complete_gpu_plan(struct job *j)
     operation_note_collection(j);
     complete_shape(j, &w);
     st = operation_take_result(j, RESULTS_Complete);
-    if (!st) st = operation_take_scratch(j, w.states * sizeof(struct complete_record));
+    if (!st) st = operation_take_exchange(j, w.states * sizeof(struct complete_record));
     if (st) return operation_drop_all(j);
     struct order_run *run = operation_gpu_order(j, RUN_COMPLETE, METRIC_DOT);
     run->k = r->rounds;

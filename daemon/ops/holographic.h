@@ -111,6 +111,8 @@ enum { HOLOGRAPHIC_GPU_SHORT = 512 };
  * finds out which, or j was cancelled. */
 bool holographic_find_positions(const struct job *j, const struct operand *o);
 struct order_operand holographic_place(struct job *j, const struct operand *o);
+/* Takes memory for results where a GPU process may write. */
+enum status holographic_gpu_take_results(struct job *j, struct holographic *w);
 /* Begins j's order about a first operand. */
 struct order_run *holographic_order(struct job *j, enum run_operation operation);
 /* Sets what ends j on a GPU, and says whether it is prepared by a worker. */

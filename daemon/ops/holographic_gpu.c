@@ -87,10 +87,20 @@ void holographic_gpu_ends(struct job *j, const struct holographic *w, bool is_lo
     j->gpu.finish_is_long = holographic_into(j, w->kind) != NULL;
 }
 
+enum status holographic_gpu_take_results(struct job *j, struct holographic *w)
+{
+    uint64_t bytes = 0, at;
+    enum status st = holographic_take_results(j, w, &bytes, &at);
+    if (!st) st = operation_take_exchange(j, bytes);
+    w->out =
+        j->result.block.data ? j->result.tensors[RESULT_HOLOGRAPHIC_ROWS].data : exchange_at(j, at);
+    return st;
+}
+
 enum status holographic_gpu_plan(struct job *j, const struct holographic_kind *kind)
 {
     struct holographic w;
-    uint64_t bytes = 0, positions[HOLOGRAPHIC_OPERANDS_MAX], out, ids = 0;
+    uint64_t bytes = 0, positions[HOLOGRAPHIC_OPERANDS_MAX], ids = 0;
     enum status st = holographic_begin(j, kind, &w);
     if (st) return st;
     layout_add(&bytes, sizeof w);
@@ -99,13 +109,11 @@ enum status holographic_gpu_plan(struct job *j, const struct holographic_kind *k
         positions[i] = layout_add(&bytes, count * sizeof(uint32_t));
         ids += count;
     }
-    st = holographic_take_results(j, &w, &bytes, &out);
-    if (!st) st = operation_take_scratch(j, bytes);
+    st = holographic_gpu_take_results(j, &w);
+    if (!st) st = operation_take_own(j, bytes);
     if (st) return operation_drop_all(j);
     for (uint32_t i = 0; i < kind->operands; i++)
         w.operands[i].positions = scratch_at(j, positions[i]);
-    w.out =
-        j->result.block.data ? j->result.tensors[RESULT_HOLOGRAPHIC_ROWS].data : scratch_at(j, out);
     *state_of(j) = w;
     j->gpu.prepare = prepare;
     holographic_gpu_ends(j, &w, ids > HOLOGRAPHIC_GPU_SHORT);

@@ -143,7 +143,7 @@ static enum status knn_gpu_plan(struct job *j)
     layout_add(&bytes, sizeof w);
     if (filter_is_given(j)) {
         w.filter = layout_add(&bytes, filter_bytes(j, FILTER_BITMAP));
-        st = operation_take_scratch(j, bytes);
+        st = operation_take_own(j, bytes);
     } else {
         st = take_result(j, &w, w.search.grid.rows.count);
     }

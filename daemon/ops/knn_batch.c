@@ -279,7 +279,7 @@ static enum status batch_gpu_plan(struct job *c)
     layout_add(&bytes, sizeof w);
     w.segments = layout_add(&bytes, members * sizeof(struct order_segment));
     w.filters = layout_add(&bytes, filters);
-    enum status st = operation_take_scratch(c, bytes);
+    enum status st = operation_take_own(c, bytes);
     if (st) return operation_drop_all(c);
     *(struct gpu_batch *)c->plan.scratch.data = w;
     if (!filters) return batch_gpu_prepare(c);

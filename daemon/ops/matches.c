@@ -168,7 +168,7 @@ static void fill(struct matches *m, struct job *j, uint64_t total, bool lower_is
     if (total == 0) return;
 
     struct heap_block block;
-    uint64_t most = longest(offsets, m->query_count), room = most > MATCH_SORT_PIECE ? most : 0;
+    uint64_t most = longest(starts, m->query_count), room = most > MATCH_SORT_PIECE ? most : 0;
     enum status st = take_entries(j, total + room, &block);
     if (st && room) {
         room = 0; /* without it they are sorted all the same, in one piece */
@@ -183,7 +183,8 @@ static void fill(struct matches *m, struct job *j, uint64_t total, bool lower_is
     struct topk_entry *sorted = block.data;
     scatter(m, j, starts, lower_is_better, sorted);
     for (uint64_t q = 0; q < m->query_count && !is_cancelled(j); q++) {
-        uint64_t first = offsets[q], count = offsets[q + 1] - first;
+        /* they are where they end now; what the reply holds, others may have written to */
+        uint64_t first = q ? starts[q - 1] : 0, count = starts[q] - first;
         const struct topk_entry *best =
             match_sort(sorted + first, room ? sorted + total : NULL, count);
         for (uint64_t i = 0; i < count; i++) {

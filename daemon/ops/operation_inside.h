@@ -19,6 +19,11 @@ static inline void *scratch_at(const struct job *j, uint64_t offset)
     return (char *)j->plan.scratch.data + offset;
 }
 
+static inline void *exchange_at(const struct job *j, uint64_t offset)
+{
+    return (char *)j->plan.exchange.data + offset;
+}
+
 /* The first invalid row that any part has noted; the same however the work is split. */
 #define NO_ROW UINT64_MAX
 static inline void note_smallest(_Atomic uint64_t *smallest, uint64_t row)

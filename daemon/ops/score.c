@@ -39,9 +39,11 @@ static bool by_id(const struct job *j)
     return is_present(&j->request.ids);
 }
 
+/* With k they lie in scratch, those of a GPU process where it may write. */
 static float *scores_of(struct job *j, struct score_plan *w)
 {
-    return w->k ? scratch_at(j, w->scores) : j->result.tensors[RESULT_SCORE_SCORES].data;
+    if (!w->k) return j->result.tensors[RESULT_SCORE_SCORES].data;
+    return j->plan.exchange.data ? exchange_at(j, 0) : scratch_at(j, w->scores);
 }
 
 static enum status take_result(struct job *j, struct score_plan *w)
@@ -187,7 +189,7 @@ static void choose(struct job *j, struct score_plan *w, uint64_t query, char *ch
     uint64_t first = w->offsets[query], count = w->offsets[query + 1] - first;
     const uint64_t *ids =
         by_id(j) ? (const uint64_t *)j->request.ids.data + first : scratch_at(j, w->ids);
-    const float *scores = (const float *)scratch_at(j, w->scores) + first;
+    const float *scores = scores_of(j, w) + first;
     struct topk top;
     topk_init(&top, choice + w->entries, w->columns, metric_lower_is_better(w->metric), NULL);
     for (uint64_t i = 0; i < count; i += ROWS_BLOCK) {
@@ -262,12 +264,12 @@ static enum status check(struct job *j, struct score_plan *w)
     return st;
 }
 
-static void lay_out_choice(struct job *j, struct score_plan *w, uint64_t *bytes)
+static void lay_out_choice(struct job *j, struct score_plan *w, bool scores, uint64_t *bytes)
 {
     uint64_t n = w->rows.count;
     uint32_t k = (uint32_t)smaller(w->k, n);
     if (!w->k) return;
-    w->scores = layout_add(bytes, n * sizeof(float));
+    w->scores = layout_add(bytes, scores ? n * sizeof(float) : 0);
     w->ids = layout_add(bytes, by_id(j) ? 0 : n * sizeof(uint64_t));
     w->entries = layout_add(&w->choice_bytes, k ? topk_bytes(k) : 0);
     w->positions = layout_add(&w->choice_bytes, (ROWS_BLOCK + 16) * sizeof(uint32_t));
@@ -284,7 +286,7 @@ static uint64_t lay_out(struct job *j, struct score_plan *w)
     w->sets = layout_add(&bytes, workers * w->set_bytes);
     w->buffer_bytes = rows_buffer_bytes(w->rows.dimension, copies);
     w->buffers = layout_add(&bytes, workers * w->buffer_bytes);
-    lay_out_choice(j, w, &bytes);
+    lay_out_choice(j, w, true, &bytes);
     return bytes;
 }
 
@@ -392,9 +394,10 @@ static enum status score_gpu_plan(struct job *j)
     if (st) return st;
     uint64_t bytes = 0;
     layout_add(&bytes, sizeof w);
-    lay_out_choice(j, &w, &bytes);
+    lay_out_choice(j, &w, false, &bytes);
     w.rows_at = layout_add(&bytes, by_id(j) ? w.rows.count * sizeof(uint32_t) : 0);
-    st = operation_take_scratch(j, bytes);
+    st = operation_take_own(j, bytes);
+    if (!st) st = operation_take_exchange(j, w.k ? w.rows.count * sizeof(float) : 0);
     if (st) return operation_drop_all(j);
     keep(j, &w);
     /* Lists are walked, too, and most of them may be empty. */

@@ -194,7 +194,7 @@ static struct order_run *gpu_order(struct job *j, const struct similarity_plan *
     struct order_run *run = operation_gpu_order(j, RUN_SCORES, w->grid.metric);
     bool matching = j->request.has_threshold;
     run->out_scores = operation_gpu_place(
-        j, matching ? scratch_at(j, w->scores) : j->result.tensors[RESULT_SIMILARITY_SCORES].data);
+        j, matching ? exchange_at(j, 0) : j->result.tensors[RESULT_SIMILARITY_SCORES].data);
     return run;
 }
 
@@ -248,7 +248,7 @@ static void similarity_gpu_finish(struct job *j)
 {
     struct similarity_plan *w = similarity_of(j);
     bool lower = metric_lower_is_better(w->grid.metric);
-    const float *scores = scratch_at(j, w->scores);
+    const float *scores = exchange_at(j, 0);
     uint32_t *positions = scratch_at(j, w->positions);
     for (uint64_t row = 0; row < w->grid.rows.count && matches_welcome(&w->matches);) {
         uint64_t copies[ROWS_BLOCK];
@@ -265,20 +265,21 @@ static void similarity_gpu_finish(struct job *j)
     if (j->failure.code || is_cancelled(j)) operation_drop_result(j);
 }
 
-/* Takes scratch for a filter's list and, with a threshold, for scores and matches. */
+/* Takes scratch for a filter's list and, with a threshold, for matches, and for the scores, which
+ * come from a GPU process. */
 static enum status gpu_take_scratch(struct job *j, struct similarity_plan *w)
 {
     const struct job_request *r = &j->request;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, scores = 0;
     layout_add(&bytes, sizeof *w);
     if (filter_is_given(j)) w->filter = layout_add(&bytes, filter_bytes(j, FILTER_LIST));
     if (r->has_threshold) {
-        uint64_t pairs = w->grid.query_count * w->grid.rows.count;
         matches_layout(&w->matches, j, w->grid.query_count, &bytes);
         w->positions = layout_add(&bytes, (ROWS_BLOCK + 16) * sizeof(uint32_t));
-        w->scores = layout_add(&bytes, pairs * sizeof(float));
+        scores = w->grid.query_count * w->grid.rows.count * sizeof(float);
     }
-    enum status st = operation_take_scratch(j, bytes);
+    enum status st = operation_take_own(j, bytes);
+    if (!st) st = operation_take_exchange(j, scores);
     if (st) return st;
     *similarity_of(j) = *w;
     if (r->has_threshold) matches_prepare(&similarity_of(j)->matches, j);

@@ -19,7 +19,7 @@ enum status spread_begin(struct job *j, uint64_t more)
     uint64_t sets = layout_add(&bytes, w.ask.set_count * sizeof *w.sets);
     uint64_t arenas = layout_add(&bytes, 2 * j->worker_count * sizeof *w.keep);
     uint64_t own = layout_add(&bytes, more);
-    enum status st = operation_take_scratch(j, bytes);
+    enum status st = operation_take_own(j, bytes);
     if (st) return operation_drop_all(j);
     operation_note_objects(j);
     operation_note_graph(j);

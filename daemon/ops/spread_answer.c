@@ -296,6 +296,7 @@ enum status spread_answer_place(struct job *j, const struct spread_ask *a, struc
     uint64_t entries = 0, path_nodes = 0;
     for (uint64_t i = 0; i < a->set_count; i++) {
         yield_at(i);
+        sets[i].first = entries;
         entries += sets[i].kept;
         sets[i].path_first = path_nodes;
         if (paths && sets[i].kept) path_nodes += sets[i].path_ends[sets[i].kept - 1];
@@ -352,12 +353,12 @@ static void write_entry(struct job *j, const struct spread_ask *a, const struct 
 }
 
 /* Returns the set that an entry of the reply belongs to. */
-static uint64_t set_of(const uint64_t *offsets, uint64_t sets, uint64_t entry)
+static uint64_t set_of(const struct spread_set *s, uint64_t sets, uint64_t entry)
 {
     uint64_t low = 0, high = sets;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (offsets[middle + 1] > entry)
+        if (s[middle].first + s[middle].kept > entry)
             high = middle;
         else
             low = middle + 1;
@@ -368,14 +369,13 @@ static uint64_t set_of(const uint64_t *offsets, uint64_t sets, uint64_t entry)
 void spread_answer_write(struct job *j, const struct spread_ask *a, const struct spread_set *sets,
                          uint64_t first, uint64_t end)
 {
-    const uint64_t *offsets = j->result.tensors[RESULT_SPREAD_OFFSETS].data;
-    uint64_t set = set_of(offsets, a->set_count, first);
+    uint64_t set = set_of(sets, a->set_count, first);
     uint64_t often = j->request.spread.paths ? YIELD_PATHS : YIELD_ENTRIES;
     for (uint64_t entry = first; entry < end; entry++) {
         if (entry % often == 0) yield_check();
-        while (offsets[set + 1] <= entry)
+        while (sets[set].first + sets[set].kept <= entry)
             set++;
-        uint64_t i = entry - offsets[set];
+        uint64_t i = entry - sets[set].first;
         write_entry(j, a, kept_record(&sets[set], i), entry);
         if (j->request.spread.paths) write_path(j, a, &sets[set], i, entry);
     }

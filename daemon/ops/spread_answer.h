@@ -24,7 +24,7 @@ struct spread_set {
     /* with paths: where the path of each kept record ends in path_nodes */
     const uint64_t *path_ends;
     const uint32_t *path_nodes; /* seeds first */
-    uint64_t path_first;        /* where its paths begin in the reply */
+    uint64_t first, path_first; /* where it and its paths begin in the reply */
 };
 
 /* Chooses the best records and sorts them. records: of distinct nodes of the graph, in any order.

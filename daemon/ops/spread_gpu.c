@@ -1,6 +1,7 @@
 /* spread_gpu: a spread on a GPU process. Its parameters are prepared as for the CPU, and the same
  * code makes the reply from the records that come back. The records of all sets share one array;
  * the CPU runs sets that find no room in it. */
+#include "daemon/base/yield.h"
 #include "daemon/ops/filter.h"
 #include "daemon/ops/spread_inside.h"
 
@@ -10,10 +11,10 @@ enum {
     RECORDS_MAX = 2 << 20 /* for all sets together, 48 MiB; but always enough for any one set */
 };
 
-/* The arrays in the job's scratch that a GPU process writes into. */
+/* The arrays in which a GPU process writes lie in the exchange, this in scratch. */
 struct spread_gpu {
-    struct order_spread_set *sets;
-    struct spread_record *records;
+    const struct order_spread_set *sets;
+    const struct spread_record *records;
     uint64_t room;          /* for all sets */
     _Atomic uint64_t taken; /* records of the sets that were checked */
     atomic_bool mad;        /* invalid numbers came back, or there was no memory to use them */
@@ -90,8 +91,8 @@ static enum status gpu_prepare(struct job *j)
 
 /* ---- the way back ---- */
 
-/* Checks what another process wrote: every number that is followed, and the counts: no set may
- * have more records than possible, nor all sets together more than there is room for. */
+/* Checks the counts that another process wrote: no set may have more records than possible, nor all
+ * sets together more than there is room for. */
 static bool is_sound(struct spread_gpu *w, const struct order_spread_set *set,
                      const struct spread_question *q, uint32_t nodes)
 {
@@ -100,26 +101,56 @@ static bool is_sound(struct spread_gpu *w, const struct order_spread_set *set,
     if (count > smaller(nodes, q->touched_max)) return false;
     if (atomic_fetch_add_explicit(&w->taken, count, memory_order_relaxed) > w->room - count)
         return false;
-    const struct spread_record *r = w->records + set->first_record;
+    return true;
+}
+
+/* Copies a set's records from where the process may still write, in pieces, and checks the copies:
+ * what is checked is what is used. False: invalid numbers. */
+static bool copy_sound(const struct spread_record *from, uint64_t count, uint32_t nodes,
+                       struct spread_record *to)
+{
+    enum { PIECE = 1 << 12 };
     bool sound = true;
-    for (uint64_t i = 0; i < count; i++)
-        sound &= r[i].node < nodes && (r[i].parent < nodes || r[i].parent == SPREAD_NO_NODE);
+    for (uint64_t first = 0; first < count && sound; first += PIECE) {
+        uint64_t n = smaller(PIECE, count - first);
+        struct spread_record *r = to + first;
+        yield_check();
+        memcpy(r, from + first, n * sizeof *r);
+        for (uint64_t i = 0; i < n; i++)
+            sound &= r[i].node < nodes && (r[i].parent < nodes || r[i].parent == SPREAD_NO_NODE);
+    }
     return sound;
+}
+
+/* False: what came is invalid, or there is no memory for it. Copies are kept if the reply has all
+ * of them. */
+static bool answer_sound(struct job *j, const struct order_spread_set *came, uint64_t set,
+                         uint32_t worker)
+{
+    struct spread_job *w = spread_of(j);
+    struct spread_gpu *g = gpu_of(j);
+    const struct spread_ask *a = &w->ask;
+    struct arena *keep = &w->keep[worker], *work = &w->work[worker];
+    uint64_t count = came->record_count;
+    if (!is_sound(g, came, &a->question, a->graph.nodes)) return false;
+    bool some = a->k < count;
+    struct spread_record *records = arena_take(some ? work : keep, count * sizeof *records);
+    return records && copy_sound(g->records + came->first_record, count, a->graph.nodes, records) &&
+           spread_answer_set(a, records, count, some, keep, work, &w->sets[set]);
 }
 
 static void answer_set(struct job *j, uint64_t set, uint32_t worker)
 {
     struct spread_job *w = spread_of(j);
     struct spread_gpu *g = gpu_of(j);
-    const struct order_spread_set came = g->sets[set]; /* a copy: what is checked is what is used */
+    struct order_spread_set came; /* a copy: what is checked is what is used */
+    memcpy(&came, &g->sets[set], sizeof came);
     struct spread_set *s = &w->sets[set];
     s->cycles = came.cycles;
     s->truncated = came.truncated != 0;
     s->undone = came.no_room != 0;
     if (s->undone) return;
-    if (!is_sound(g, &came, &w->ask.question, w->ask.graph.nodes) ||
-        !spread_answer_set(&w->ask, g->records + came.first_record, came.record_count, false,
-                           &w->keep[worker], &w->work[worker], s))
+    if (!answer_sound(j, &came, set, worker))
         atomic_store_explicit(&g->mad, true, memory_order_relaxed);
     arena_clear(&w->work[worker]);
 }
@@ -166,16 +197,15 @@ enum status spread_gpu_plan(struct job *j)
     uint64_t most = each > RECORDS_MAX ? each : RECORDS_MAX;
     uint64_t room = each > most / sets ? most : sets * each;
     uint64_t bytes = 0;
-    layout_add(&bytes, sizeof(struct spread_gpu));
     uint64_t out_sets = layout_add(&bytes, sets * sizeof(struct order_spread_set));
     uint64_t records = layout_add(&bytes, room * sizeof(struct spread_record));
-    enum status st = spread_begin(j, bytes);
+    enum status st = spread_begin(j, sizeof(struct spread_gpu));
+    if (!st && operation_take_exchange(j, bytes)) st = operation_drop_all(j);
     if (st) return st;
     j->gpu.vram_bytes = bytes;
     struct spread_gpu *w = gpu_of(j);
-    *w = (struct spread_gpu){.sets = (void *)((char *)w + out_sets),
-                             .records = (void *)((char *)w + records),
-                             .room = room};
+    *w = (struct spread_gpu){
+        .sets = exchange_at(j, out_sets), .records = exchange_at(j, records), .room = room};
     j->gpu.prepare = gpu_prepare;
     j->gpu.finish = gpu_finish;
     j->gpu.prepare_is_long = filter_is_given(j) || j->request.ids.rows > SHORT_MAX;

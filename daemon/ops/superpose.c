@@ -253,7 +253,7 @@ static enum status superpose_gpu_plan(struct job *j)
 {
     struct sums_there s = {0};
     struct holographic *w = &s.w;
-    uint64_t bytes = 0, out;
+    uint64_t bytes = 0;
     enum status st = holographic_begin(j, &superpose_kind, w);
     if (st) return st;
     layout_add(&bytes, sizeof s);
@@ -261,14 +261,12 @@ static enum status superpose_gpu_plan(struct job *j)
     uint64_t positions = layout_add(&bytes, w->operands[0].collection ? rows * 4 : 0);
     uint64_t offsets = layout_add(&bytes, (pieces + 1) * sizeof(uint64_t));
     uint64_t firsts = layout_add(&bytes, (w->count + 1) * sizeof(uint64_t));
-    st = holographic_take_results(j, w, &bytes, &out);
-    if (!st) st = operation_take_scratch(j, bytes);
+    st = holographic_gpu_take_results(j, w);
+    if (!st) st = operation_take_own(j, bytes);
     if (st) return operation_drop_all(j);
     w->operands[0].positions = scratch_at(j, positions);
     s.offsets = scratch_at(j, offsets);
     s.firsts = scratch_at(j, firsts);
-    w->out =
-        j->result.block.data ? j->result.tensors[RESULT_HOLOGRAPHIC_ROWS].data : scratch_at(j, out);
     struct sums_there *kept = j->plan.scratch.data;
     *kept = s;
     bool given = is_present(&j->request.offsets);

@@ -73,6 +73,9 @@ static void read_newest(const struct pipeline *p, struct job *j)
 static bool submit(struct pipeline *p, struct job *j, uint32_t server, enum reason reason)
 {
     j->backend = server == SERVER_CPU ? BACKEND_CPU : BACKEND_GPU;
+    for (struct job *m = j->operation == OPERATION_KNN_BATCH ? j->members : NULL; m;
+         m = m->member_next)
+        m->backend = j->backend;
     j->reason = j->backend == BACKEND_CPU && j->gpu.gave_up ? j->gpu.gave_up : reason;
     j->refused = false;
     j->foreseen_ns = job_ticket(j)->run_ns;
@@ -127,6 +130,7 @@ static bool start_split(struct pipeline *p, const struct dispatch *d)
     struct job *whole = job_of(d->first), *parts[2];
     if (!groups_split(p, whole, d->split_queries, parts)) return false;
     job_move(whole, JOB_RUNNING);
+    whole->backend = BACKEND_BOTH;
     enum reason reason = d->reason == REASON_FORCED ? REASON_FORCED : REASON_CHOSEN_FASTER;
     whole->reason = reason;
     uint32_t servers[2] = {d->server, SERVER_CPU};

@@ -1,10 +1,11 @@
-/* story_seeds [--faults] [--seeds N] [--first SEED] [--trace]: stories of the whole daemon on a
+/* story_seeds [--faults | --scribble] [--seeds N] [--first SEED] [--trace]: stories of the whole daemon on a
  * virtual clock (tests/support/story.h), one for each seed, in two processes. Ends with one line,
  *     N seeds, N requests, N wrong
  * A seed that goes wrong says so, and its story goes wrong again with --first SEED --seeds 1. Of
  * every sixteenth seed the story is told twice, and must be the same to the last byte.
  * --faults: each seed has a short story, which is told again for each fallible step in it; that
- * step fails. */
+ * step fails.
+ * --scribble: cards write nonsense into all memory that they can write to; the daemon has to live. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -21,6 +22,8 @@ struct totals {
     uint64_t seeds, requests, answered, errors, vanished, exhausted, on_card, on_both, similar,
         recalled, bound, calibrated, completed, settled, learned;
 };
+
+static bool scribble;
 
 static struct story_settings settings_of(uint64_t seed)
 {
@@ -62,6 +65,10 @@ static struct story_settings settings_of(uint64_t seed)
     if (t.calibrates) t.think_ns = PAUSE_NS;
     if (story_chance(&dice, 300)) t.ration = 3072u << story_random(&dice, 8);
     t.attractors = story_chance(&dice, 400) ? 350 : 0;
+    if (!scribble) return t;
+    t.cards = 1;
+    t.scribbles = 50;
+    t.device_faults = t.card_troubles = 0;
     return t;
 }
 
@@ -214,6 +221,7 @@ int main(int argc, char **argv)
         .faults = is_given(argc, argv, "--faults"),
         .trace = is_given(argc, argv, "--trace") ? stdout : NULL,
     };
+    scribble = is_given(argc, argv, "--scribble");
     struct totals sum = {0};
     struct teller tellers[PROCESSES];
     for (uint32_t i = 0; i < PROCESSES; i++)

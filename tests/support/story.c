@@ -245,6 +245,7 @@ void story_step(struct story *s)
     } else {
         story_note(s, "wake", 0, 0);
     }
+    if (story_chance(s, s->settings.scribbles)) story_scribble(s);
     turn(s);
 }
 

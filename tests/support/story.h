@@ -55,6 +55,9 @@ struct story_settings {
     uint32_t cards, vram_mib;
     uint32_t device_faults; /* in 1/1000 of its processes' lives */
     uint32_t card_troubles; /* in 1/1000 of every 20 ms of a card */
+    /* In 1/1000 of all steps a card writes nonsense wherever it may. What is answered then is not
+     * looked at; the daemon has to live. */
+    uint32_t scribbles;
 };
 
 struct story_event {
@@ -156,5 +159,8 @@ uint32_t story_cpu_jobs(const struct story *s);
 void story_cards_open(struct story *s);
 /* After every turn of the daemon: whether they have got orders. */
 void story_cards_look(struct story *s);
+
+/* ---- story_scribble.c ---- */
+void story_scribble(struct story *s);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -85,6 +86,52 @@ Test(heap, cannot_be_resized)
     cr_assert(ftruncate(heap_fd(h), 0) != 0 && errno == EPERM);
     cr_assert(ftruncate(heap_fd(h), st.st_size * 2) != 0 && errno == EPERM);
     cr_assert(fcntl(heap_fd(h), F_ADD_SEALS, F_SEAL_WRITE) != 0);
+    heap_destroy(h);
+}
+
+/* What a GPU process gets: the first file cannot be mapped for writing, not even of a descriptor that
+ * was passed on, and what may be written lies behind it. */
+Test(heap, a_gpu_process_writes_to_the_exchange_alone)
+{
+    struct heap *h;
+    struct heap_block own, there;
+    struct stat st;
+    int flags = MAP_SHARED | MAP_NORESERVE, both = PROT_READ | PROT_WRITE;
+    cr_assert_eq(heap_create(UINT64_C(16) << 20, &h), STATUS_OK);
+    cr_assert_eq(heap_take(h, 5000, 1, &own), STATUS_OK);
+    cr_assert_eq(heap_take_exchange(h, 5000, 1, &there), STATUS_OK);
+    cr_assert_eq(fstat(heap_read_fd(h), &st), 0);
+    uint64_t first = (uint64_t)st.st_size;
+    cr_assert(own.offset < first && there.offset >= first);
+    cr_assert_eq(heap_place(h, there.data), there.offset);
+    int given = dup(heap_read_fd(h));
+    cr_assert(mmap(NULL, 4096, both, flags, given, 0) == MAP_FAILED && errno == EACCES);
+    cr_assert_eq(pwrite(given, "x", 1, 0), -1);
+    char *read_only = mmap(NULL, first, PROT_READ, flags, given, 0);
+    uint64_t rest = heap_file_bytes(h) - first;
+    char *exchange = mmap(NULL, rest, both, flags, heap_exchange_fd(h), 0);
+    cr_assert(read_only != MAP_FAILED && exchange != MAP_FAILED);
+    memcpy(own.data, "own", 4);
+    cr_assert_str_eq(read_only + own.offset, "own");
+    memcpy(exchange + (there.offset - first), "there", 6);
+    cr_assert_str_eq(there.data, "there");
+    munmap(read_only, first);
+    munmap(exchange, rest);
+    close(given);
+    /* blocks that were given back stay where they were, and count as before */
+    void *before = there.data;
+    heap_give(h, &there);
+    cr_assert_eq(heap_usage(h).bytes_cached, 8192);
+    cr_assert_eq(heap_take_fresh(h, 5000, 1, &there), STATUS_OK);
+    cr_assert_lt(there.offset, first);
+    heap_give(h, &there);
+    cr_assert_eq(heap_take_exchange(h, 5000, 1, &there), STATUS_OK);
+    cr_assert_eq(there.data, before);
+    heap_release(h, &there);
+    cr_assert_eq(heap_take_exchange(h, 5000, 2, &there), STATUS_OK);
+    cr_assert_eq(*(char *)there.data, 0);
+    heap_give(h, &there);
+    heap_give(h, &own);
     heap_destroy(h);
 }
 

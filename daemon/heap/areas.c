@@ -1,0 +1,97 @@
+#include "daemon/heap/areas.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/base/fault.h"
+
+#define MAP_ALIGN (UINT64_C(2) << 20)
+
+static uint64_t bytes_of(const struct heap_area *a)
+{
+    return (uint64_t)a->buddy.units * HEAP_UNIT;
+}
+
+static enum status make_file(struct heap_area *a, const char *name)
+{
+    a->fd = fault_here("heap: memfd") ? -1 : memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (a->fd < 0) return STATUS_RESOURCE_EXHAUSTED;
+    if (fault_here("heap: size") || ftruncate(a->fd, (off_t)bytes_of(a)))
+        return STATUS_RESOURCE_EXHAUSTED;
+    if (fault_here("heap: seal") ||
+        fcntl(a->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+        return STATUS_INTERNAL;
+    return STATUS_OK;
+}
+
+/* A descriptor through which the file cannot be mapped for writing. A seal would do the same for
+ * all descriptors, but forbids to punch holes, which is how memory goes back to the system. */
+static enum status open_to_read(struct heap *h)
+{
+    char path[32];
+    int fd = h->areas[HEAP_OWN].fd;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    h->read_fd = fault_here("heap: descriptor") ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    return h->read_fd < 0 ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK;
+}
+
+static enum status map_file(const struct heap *h, const struct heap_area *a)
+{
+    char *at = h->base + (uint64_t)a->first_unit * HEAP_UNIT;
+    if (fault_here("heap: map") ||
+        mmap(at, bytes_of(a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, a->fd,
+             0) == MAP_FAILED)
+        return STATUS_RESOURCE_EXHAUSTED;
+    return STATUS_OK;
+}
+
+/* 2 MiB aligned, so that a kernel with huge pages for shared memory can use them. */
+static enum status reserve(struct heap *h)
+{
+    for (int i = 0; i < HEAP_AREAS; i++)
+        h->file_bytes += bytes_of(&h->areas[i]);
+    h->reserved_bytes = h->file_bytes + MAP_ALIGN;
+    char *reserved = fault_here("heap: address space")
+                         ? MAP_FAILED
+                         : mmap(NULL, h->reserved_bytes, PROT_NONE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reserved == MAP_FAILED) return STATUS_RESOURCE_EXHAUSTED;
+    h->reserved = reserved;
+    h->base = (char *)(((uintptr_t)reserved + MAP_ALIGN - 1) / MAP_ALIGN * MAP_ALIGN);
+    return STATUS_OK;
+}
+
+enum status areas_open(struct heap *h, const uint32_t units[HEAP_AREAS])
+{
+    static const char *const names[HEAP_AREAS] = {"engram-heap", "engram-exchange"};
+    enum status st = STATUS_OK;
+    uint32_t first = 0;
+    h->read_fd = -1;
+    for (int i = 0; i < HEAP_AREAS; i++) {
+        struct heap_area *a = &h->areas[i];
+        a->fd = -1;
+        a->first_unit = first;
+        first += units[i];
+        for (uint32_t order = 0; order < BUDDY_ORDERS; order++)
+            a->class_head[order] = NONE;
+        if (!st) st = buddy_init(&a->buddy, units[i]);
+        if (!st) st = make_file(a, names[i]);
+    }
+    if (!st) st = open_to_read(h);
+    if (!st) st = reserve(h);
+    for (int i = 0; i < HEAP_AREAS && !st; i++)
+        st = map_file(h, &h->areas[i]);
+    return st;
+}
+
+void areas_close(struct heap *h)
+{
+    if (h->reserved) munmap(h->reserved, h->reserved_bytes);
+    if (h->read_fd >= 0) close(h->read_fd);
+    for (int i = 0; i < HEAP_AREAS; i++) {
+        buddy_finish(&h->areas[i].buddy);
+        if (h->areas[i].fd >= 0) close(h->areas[i].fd);
+    }
+}
