@@ -72,6 +72,7 @@ static struct work plain_work(enum operation operation, uint64_t queries, uint64
         w.bytes_out = w.bytes_in / 2;
         break;
     case COST_COMPLETE: /* one round */ w.bytes_out = w.bytes_in + queries * 21; break;
+    case COST_COMPLETE_ENGINE: w.bytes_out = w.bytes_in + queries * 24; break;
     case COST_COVARIANCE: /* of all rows */
         w.queries = 1;
         w.pairs = rows * (DIMENSION / 2 + 1);

@@ -91,6 +91,24 @@ static void holographic_start(struct cost_model *m, double readers)
     line_start(&m->lines[1][COST_BIND], bind_there);
 }
 
+/* Of its two completions. */
+static void completion_start(struct cost_model *m, double readers)
+{
+    double n = m->workers;
+    /* Each round reads the rows twice, once for the scores and once for the sums. */
+    const double rounds[COST_FEATURES] = {
+        10e3, 2 / (10 * readers), 4 / (80 * n), 2e3 / n, 1 / 10.0, 0.5 / n, 25e3};
+    const double rounds_there[COST_FEATURES] = {60e3, 2 / 4e3, 4 / 20e3, 20, 1 / 40.0, 2e-4, 0};
+    /* By an attractor: the dentate's products, and CA3 for each cue, alike for all. */
+    const double engine[COST_FEATURES] = {
+        10e3, 1 / (20 * readers), 3 / (100 * n), 60e3 / n, 1 / 10.0, 0, 25e3};
+    const double engine_there[COST_FEATURES] = {90e3, 1 / 4e3, 2 / 20e3, 500, 1 / 20.0, 0, 0};
+    line_start(&m->lines[0][COST_COMPLETE], rounds);
+    line_start(&m->lines[1][COST_COMPLETE], rounds_there);
+    line_start(&m->lines[0][COST_COMPLETE_ENGINE], engine);
+    line_start(&m->lines[1][COST_COMPLETE_ENGINE], engine_there);
+}
+
 void cost_init(struct cost_model *m, uint32_t workers)
 {
     memset(m, 0, sizeof *m);
@@ -112,12 +130,7 @@ void cost_init(struct cost_model *m, uint32_t workers)
         line_start(&m->lines[1][i], gpu);
     }
     holographic_start(m, readers);
-    /* Each round reads the rows twice, once for the scores and once for the sums. */
-    const double complete[COST_FEATURES] = {
-        10e3, 2 / (10 * readers), 4 / (80 * n), 2e3 / n, 1 / 10.0, 0.5 / n, 25e3};
-    line_start(&m->lines[0][COST_COMPLETE], complete);
-    const double completed[COST_FEATURES] = {60e3, 2 / 4e3, 4 / 20e3, 20, 1 / 40.0, 2e-4, 0};
-    line_start(&m->lines[1][COST_COMPLETE], completed);
+    completion_start(m, readers);
     /* Rows are read twice, and once more for each tile of the products, which come from the caches;
      * a core adds some 16 products a nanosecond. */
     const double covariance[COST_FEATURES] = {

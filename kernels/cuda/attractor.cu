@@ -37,6 +37,32 @@ __device__ __forceinline__ float attractor_norm(uint32_t dimension, uint32_t str
     return canonical_norm(sum);
 }
 
+__device__ __forceinline__ uint32_t warp_total(uint32_t n)
+{
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(WARP, n);
+#else
+    for (int partner = 16; partner > 0; partner /= 2)
+        n += __shfl_xor_sync(WARP, n, partner);
+    return n;
+#endif
+}
+
+/* Returns how many threads of the block before this one are counted, and *all. All threads call it;
+ * warps is shared. */
+template <int THREADS>
+__device__ __forceinline__ uint32_t attractor_rank(bool counted, uint32_t *warps, uint32_t *all)
+{
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const uint32_t mine = __ballot_sync(WARP, counted);
+    __syncthreads();
+    if (lane == 0) warps[warp] = __popc(mine);
+    __syncthreads();
+    const uint32_t there = lane < THREADS / 32 ? warps[lane] : 0;
+    *all = warp_total(there);
+    return warp_total(lane < warp ? there : 0) + __popc(mine & ((1u << lane) - 1));
+}
+
 /* ---------------------------------------------------------------- mask */
 
 __global__ void __launch_bounds__(MASK_THREADS)
@@ -56,7 +82,8 @@ __global__ void __launch_bounds__(MASK_THREADS)
         state[c] = kept ? cue[c] : 0.0f;
         mine += kept;
     }
-    atomicAdd(&known, mine);
+    mine = warp_total(mine);
+    if (threadIdx.x % 32 == 0) atomicAdd(&known, mine);
     __syncthreads();
     if (threadIdx.x < 32) {
         float norm = attractor_norm(a.dimension, a.stride, state);
@@ -93,76 +120,66 @@ __device__ __forceinline__ bool attractor_stays(const struct attractor_bound &b,
     return key < b.last || (key == b.last && index <= b.end);
 }
 
-struct attractor_counts {
-    uint32_t of_bit[33]; /* how many keys each step of the search found; then, at the bound */
+/* What the threads of a block tell each other. */
+template <int THREADS> struct attractor_board {
+    uint32_t totals[2][THREADS / 32]; /* of each warp; a step's, and the next one's */
+    uint32_t warps[THREADS / 32];
     uint32_t end;
+    bool still;
 };
 
-__device__ __forceinline__ uint32_t warp_total(uint32_t n)
+/* Returns how many keys there are up to a bound. Two calls in a row have different slots, so that
+ * one barrier is enough. */
+template <int THREADS, int KEYS>
+__device__ __forceinline__ uint32_t attractor_count(const uint32_t (&keys)[KEYS], uint32_t upto,
+                                                    uint32_t *slot)
 {
-    for (int partner = 16; partner > 0; partner /= 2)
-        n += __shfl_xor_sync(WARP, n, partner);
-    return n;
+    const uint32_t lane = threadIdx.x % 32;
+    if (KEYS == 1) return __syncthreads_count(keys[0] <= upto);
+    uint32_t mine = 0;
+#pragma unroll
+    for (int n = 0; n < KEYS; n++)
+        mine += keys[n] <= upto;
+    mine = warp_total(mine);
+    if (lane == 0) slot[threadIdx.x / 32] = mine;
+    __syncthreads();
+    return warp_total(lane < THREADS / 32 ? slot[lane] : 0);
 }
 
 /* Thread t has the keys of t, t + THREADS, ...: the index of the wanted-th of those that equal
  * `last`, from 1. Rare: more values tie at the bound than may stay. */
 template <int THREADS, int KEYS>
 __device__ void attractor_find_tie(const uint32_t (&keys)[KEYS], uint32_t last, uint32_t wanted,
-                                   uint32_t *warps, struct attractor_counts *counts)
+                                   struct attractor_board<THREADS> *board)
 {
-    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     uint32_t before = 0; /* ties of smaller indices */
 #pragma unroll
     for (int n = 0; n < KEYS; n++) {
-        const uint32_t ties = __ballot_sync(WARP, keys[n] == last);
-        if (lane == 0) warps[warp] = __popc(ties);
-        __syncthreads();
-        uint32_t rank = before + __popc(ties & ((2u << lane) - 1)), all = 0;
-        for (uint32_t w = 0; w < THREADS / 32; w++) {
-            rank += w < warp ? warps[w] : 0;
-            all += warps[w];
-        }
-        if (keys[n] == last && rank == wanted) counts->end = n * THREADS + threadIdx.x;
+        uint32_t all, rank = before + 1;
+        rank += attractor_rank<THREADS>(keys[n] == last, board->warps, &all);
+        if (keys[n] == last && rank == wanted) board->end = n * THREADS + threadIdx.x;
         before += all;
-        __syncthreads();
     }
+    __syncthreads();
 }
 
-/* The bound of the `kept` smallest keys of all threads, kept >= 1; places without a value have the
- * key ~0. All threads call it; counts and warps are shared. */
+/* The bound of the `kept` smallest keys of all threads, kept >= 1, found bit by bit; places without
+ * a value have the key ~0. All threads call it, and pass a barrier before the next time. */
 template <int THREADS, int KEYS>
 __device__ struct attractor_bound attractor_select(const uint32_t (&keys)[KEYS], uint32_t kept,
-                                                   uint32_t *warps, struct attractor_counts *counts)
+                                                   struct attractor_board<THREADS> *board)
 {
-    __syncthreads();
-    if (threadIdx.x < 33) counts->of_bit[threadIdx.x] = 0;
-    __syncthreads();
     uint32_t last = 0, below = 0;
     for (int bit = 31; bit >= 0; bit--) {
         const uint32_t upto = last | ((1u << bit) - 1);
-        uint32_t mine = 0;
-#pragma unroll
-        for (int n = 0; n < KEYS; n++)
-            mine += keys[n] <= upto;
-        mine = warp_total(mine);
-        if (threadIdx.x % 32 == 0 && mine) atomicAdd(&counts->of_bit[bit], mine);
-        __syncthreads();
-        const uint32_t found = counts->of_bit[bit];
-        if (found >= kept) continue;
+        const uint32_t found = attractor_count<THREADS, KEYS>(keys, upto, board->totals[bit & 1]);
+        if (found == kept) return {upto, ~0u};
+        if (found > kept) continue;
         last |= 1u << bit;
         below = found;
     }
-    uint32_t ties = 0;
-#pragma unroll
-    for (int n = 0; n < KEYS; n++)
-        ties += keys[n] == last;
-    ties = warp_total(ties);
-    if (threadIdx.x % 32 == 0 && ties) atomicAdd(&counts->of_bit[32], ties);
-    __syncthreads();
-    if (counts->of_bit[32] == kept - below) return {last, ~0u};
-    attractor_find_tie<THREADS, KEYS>(keys, last, kept - below, warps, counts);
-    return {last, counts->end};
+    attractor_find_tie<THREADS, KEYS>(keys, last, kept - below, board);
+    return {last, board->end};
 }
 
 /* ---------------------------------------------------------------- an update */
@@ -184,28 +201,20 @@ template <int THREADS>
 __device__ void attractor_list_state(const float *state, uint32_t stride,
                                      const struct attractor_list &list, uint32_t *warps)
 {
-    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const uint32_t each = stride / ATTRACTOR_LANES;
     uint32_t before = 0;
     for (uint32_t base = 0; base < stride; base += THREADS) {
         const uint32_t place = base + threadIdx.x, partial = place / each;
         const uint32_t at = place % each * ATTRACTOR_LANES + turned(partial);
         const float number = place < stride ? state[at] : 0.0f;
-        const uint32_t there = __ballot_sync(WARP, number != 0.0f);
-        if (lane == 0) warps[warp] = __popc(there);
-        __syncthreads();
-        uint32_t to = before + __popc(there & ((1u << lane) - 1)), all = 0;
-        for (uint32_t w = 0; w < THREADS / 32; w++) {
-            to += w < warp ? warps[w] : 0;
-            all += warps[w];
-        }
+        uint32_t all, to = before;
+        to += attractor_rank<THREADS>(number != 0.0f, warps, &all);
         if (place < stride && place % each == 0) list.first[partial] = to;
         if (number != 0.0f) {
             list.column[to] = at * (stride / 4);
             list.number[to] = number;
         }
         before += all;
-        __syncthreads();
     }
     if (threadIdx.x == 0) list.first[ATTRACTOR_LANES] = before;
     __syncthreads();
@@ -322,7 +331,7 @@ __host__ __device__ __forceinline__ struct attractor_room attractor_room_of(uint
 /* From the sums to what the dentate gyrus gives. */
 template <int THREADS, int KEYS>
 __device__ void attractor_dentate(const struct attractor_work &a, const float *sums, uint32_t kept,
-                                  uint32_t *warps, struct attractor_counts *counts, float *state)
+                                  struct attractor_board<THREADS> *board, float *state)
 {
     const uint32_t count = ATTRACTOR_SPREAD * a.dimension;
     uint32_t keys[KEYS];
@@ -331,7 +340,7 @@ __device__ void attractor_dentate(const struct attractor_work &a, const float *s
         uint32_t i = n * THREADS + threadIdx.x;
         keys[n] = i < count ? attractor_key(__ldg(&sums[i])) : ~0u;
     }
-    const struct attractor_bound bound = attractor_select<THREADS, KEYS>(keys, kept, warps, counts);
+    const struct attractor_bound bound = attractor_select<THREADS, KEYS>(keys, kept, board);
     for (uint32_t i = threadIdx.x; i < a.stride; i += THREADS) {
         float sum = 0.0f;
         for (uint32_t k = i * ATTRACTOR_SPREAD; k < (i + 1) * ATTRACTOR_SPREAD && k < count; k++) {
@@ -347,7 +356,7 @@ __device__ void attractor_dentate(const struct attractor_work &a, const float *s
 /* Sets all but the greatest to 0, and state to what stays; change: by how much it moved. */
 template <int THREADS, int KEYS>
 __device__ void attractor_keep_best(const struct attractor_work &a, const float *next,
-                                    uint32_t *warps, struct attractor_counts *counts, float *state,
+                                    struct attractor_board<THREADS> *board, float *state,
                                     float *change)
 {
     uint32_t keys[KEYS];
@@ -357,8 +366,7 @@ __device__ void attractor_keep_best(const struct attractor_work &a, const float 
         uint32_t i = n * THREADS + threadIdx.x;
         keys[n] = i < a.dimension ? attractor_key(next[i]) : ~0u;
     }
-    const struct attractor_bound bound =
-        attractor_select<THREADS, KEYS>(keys, a.work.kept, warps, counts);
+    const struct attractor_bound bound = attractor_select<THREADS, KEYS>(keys, a.work.kept, board);
 #pragma unroll
     for (int n = 0; n < KEYS; n++) {
         uint32_t i = n * THREADS + threadIdx.x;
@@ -376,28 +384,27 @@ __global__ void __launch_bounds__(THREADS)
 {
     enum { OWN = KEYS / ATTRACTOR_SPREAD };
     extern __shared__ __align__(16) float memory[];
-    __shared__ uint32_t warps[THREADS / 32], first[ATTRACTOR_LANES + 1];
-    __shared__ struct attractor_counts counts;
-    __shared__ bool still;
+    __shared__ uint32_t first[ATTRACTOR_LANES + 1];
+    __shared__ struct attractor_board<THREADS> board;
     const uint64_t q = blockIdx.x;
     const struct attractor_room at = attractor_room_of(a.stride, 0);
     float *state = memory + at.state, *next = memory + at.next, *change = memory + at.change;
     const struct attractor_list list = {(uint32_t *)(memory + at.column), memory + at.number,
                                         first};
     attractor_dentate<THREADS, KEYS>(a, a.work.sums + q * ATTRACTOR_SPREAD * a.dimension,
-                                     dentate_kept, warps, &counts, state);
+                                     dentate_kept, &board, state);
     uint32_t rounds = 0;
     bool done = false;
     while (rounds < ATTRACTOR_ROUNDS_MAX && !done) {
-        attractor_list_state<THREADS>(state, a.stride, list, warps);
+        attractor_list_state<THREADS>(state, a.stride, list, board.warps);
         attractor_update<THREADS, PARTS, COMPENSATED>(a, list, memory + at.parts, next);
-        attractor_keep_best<THREADS, OWN>(a, next, warps, &counts, state, change);
+        attractor_keep_best<THREADS, OWN>(a, next, &board, state, change);
         if (threadIdx.x < 32) {
             float norm = attractor_norm(a.dimension, a.stride, change);
-            if (threadIdx.x == 0) still = norm < 0.01f;
+            if (threadIdx.x == 0) board.still = norm < 0.01f;
         }
         __syncthreads();
-        done = still;
+        done = board.still;
         rounds++;
     }
     for (uint32_t i = threadIdx.x; i < a.stride; i += THREADS) {

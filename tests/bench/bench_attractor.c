@@ -1,7 +1,9 @@
 /* bench_attractor: completions by an attractor of 768 dimensions with 50 patterns, 256 numbers of
  * each cue known, over a daemon's socket.
  *
- *   bench_attractor SOCKET [--runs N]   a table: batches of 1, 8, 64 and 1,000
+ *   bench_attractor SOCKET [--runs N] [--stored N]
+ *                                       a table: batches of 1, 8, 64 and 1,000, and what ran them;
+ *                                       N runs each (50); with the nearest of N stored rows (0)
  *   bench_attractor SOCKET --serve | --serve-scattered
  *                                       for bench_attractor_peers.py: reads lines of COUNT REPEATS,
  *                                       prints the seconds of one: the clock's, the daemon's own
@@ -12,13 +14,14 @@
 #include "client/engram_accel.h"
 #include "tests/bench/bench.h"
 
-enum { DIMENSION = 768, KNOWN = 256, PATTERNS = 50, CUES_MAX = 1000 };
+enum { DIMENSION = 768, KNOWN = 256, PATTERNS = 50, CUES_MAX = 1000, WARM = 20 };
 
 struct rig {
     ea_client *client;
     uint32_t daemon;
     float *cues;
     uint8_t mask[DIMENSION];
+    const char *stored; /* a collection; NULL: none */
     ea_engine_completed result;
 };
 
@@ -71,6 +74,29 @@ static void rig_open(struct rig *r, const char *socket, bool scattered)
     need(r, ea_attractor_learn(r->client, &learn, NULL), "learn");
 }
 
+/* Random rows, of which the nearest is found for each state. */
+static void store(struct rig *r, uint64_t count)
+{
+    enum { AT_ONCE = 1000 };
+    float *rows = malloc(sizeof *rows * DIMENSION * AT_ONCE);
+    uint64_t ids[AT_ONCE], seed = 2;
+    if (!rows) bench_fail("rows", "out of memory");
+    (void)ea_collection_drop(r->client, "bench");
+    need(r, ea_collection_create(r->client, "bench", DIMENSION, EA_COSINE, NULL), "create");
+    for (uint64_t first = 0; first < count; first += AT_ONCE) {
+        uint64_t n = count - first < AT_ONCE ? count - first : AT_ONCE;
+        for (uint64_t i = 0; i < n; i++)
+            ids[i] = first + i;
+        for (size_t i = 0; i < n * DIMENSION; i++)
+            rows[i] = bench_random_float(&seed);
+        const ea_rows some = {
+            .collection = "bench", .ids = ids, .rows = rows, .count = n, .dimension = DIMENSION};
+        need(r, ea_upsert(r->client, &some, NULL), "upsert");
+    }
+    r->stored = "bench";
+    free(rows);
+}
+
 struct seconds {
     double clock, run, cpu;
 };
@@ -82,7 +108,8 @@ static struct seconds ask(struct rig *r, uint64_t count, uint64_t repeats)
                                   .count = count,
                                   .dimension = DIMENSION,
                                   .mask = r->mask,
-                                  .mask_rows = 1};
+                                  .mask_rows = 1,
+                                  .collection = r->stored};
     struct seconds s = {bench_now_s(), 0, daemon_cpu_s(r)};
     for (uint64_t i = 0; i < repeats; i++) {
         need(r, ea_complete_engine(r->client, &q, &r->result), "complete");
@@ -105,25 +132,36 @@ static void serve(struct rig *r)
     }
 }
 
+/* Of the last answer. */
+static const char *backend_of(const struct rig *r)
+{
+    return r->result.meta->backend == EA_BACKEND_GPU ? "gpu" : "cpu";
+}
+
+/* The first requests also bring what they read to a card. */
 static void table(struct rig *r, size_t runs)
 {
     static const uint64_t counts[] = {1, 8, 64, 1000};
     double *clock = malloc(runs * sizeof *clock), *cpu = malloc(runs * sizeof *cpu);
-    if (!clock || !cpu) bench_fail("runs", "out of memory");
-    printf("completion, %d dimensions, %d known; milliseconds\n%8s %10s %10s %12s\n", DIMENSION,
-           KNOWN, "cues", "p50", "p99", "cpu");
+    double *run = malloc(runs * sizeof *run);
+    if (!clock || !cpu || !run) bench_fail("runs", "out of memory");
+    printf("completion, %d dimensions, %d known; milliseconds\n%8s %10s %10s %10s %12s\n",
+           DIMENSION, KNOWN, "cues", "p50", "p99", "run", "cpu");
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        ask(r, counts[i], 1);
+        ask(r, counts[i], runs < WARM ? runs : WARM);
         for (size_t k = 0; k < runs; k++) {
             struct seconds s = ask(r, counts[i], 1);
             clock[k] = s.clock;
             cpu[k] = s.cpu;
+            run[k] = s.run;
         }
         double middle = bench_percentile(clock, runs, 50), late = bench_percentile(clock, runs, 99);
-        printf("%8llu %10.3f %10.3f %12.3f\n", (unsigned long long)counts[i], middle * 1e3,
-               late * 1e3, bench_percentile(cpu, runs, 50) * 1e3);
+        printf("%8llu %10.3f %10.3f %10.3f %12.3f  %s\n", (unsigned long long)counts[i],
+               middle * 1e3, late * 1e3, bench_percentile(run, runs, 50) * 1e3,
+               bench_percentile(cpu, runs, 50) * 1e3, backend_of(r));
     }
     free(clock);
+    free(run);
     free(cpu);
 }
 
@@ -132,11 +170,17 @@ int main(int argc, char **argv)
     struct rig r;
     if (argc < 2) bench_fail("usage", "bench_attractor SOCKET [--serve | --runs N]");
     bool scattered = argc == 3 && strcmp(argv[2], "--serve-scattered") == 0;
+    uint64_t runs = 50, stored = 0;
+    for (int i = 2; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--runs") == 0) runs = strtoul(argv[i + 1], NULL, 10);
+        if (strcmp(argv[i], "--stored") == 0) stored = strtoul(argv[i + 1], NULL, 10);
+    }
     rig_open(&r, argv[1], scattered);
+    if (stored) store(&r, stored);
     if (scattered || (argc == 3 && strcmp(argv[2], "--serve") == 0))
         serve(&r);
     else
-        table(&r, argc == 4 && strcmp(argv[2], "--runs") == 0 ? strtoul(argv[3], NULL, 10) : 50);
+        table(&r, runs ? runs : 1);
     ea_engine_completed_free(&r.result);
     free(r.cues);
     ea_close(r.client);
