@@ -21,6 +21,7 @@
 #ifndef EA_CLIENT_H
 #define EA_CLIENT_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -350,6 +351,8 @@ void ea_watch_learn(ea_client *c, const struct client_request *r);
  * nothing came before by ea_watch_woke. */
 bool ea_watch_reply(ea_client *c, int64_t until_ns, int64_t *wake_ns);
 void ea_watch_woke(ea_client *c, int64_t wake_ns);
+/* ppoll that ends when it was told to: other sleeps may end 50 us late, so as to end together. */
+int ea_watch_sleep(struct pollfd *p, nfds_t count, const struct timespec *timeout);
 
 /* ---- cancel.c ---- */
 

@@ -55,7 +55,7 @@ static void wait_socket(ea_client *c, int64_t until_ns)
     struct pollfd p[] = {{.fd = ea_fd(c), .events = ea_events(c)},
                          {.fd = c->cancels.wake_fd, .events = POLLIN}};
     /* a timeout or a signal: the caller checks what to do */
-    int ready = ppoll(p, 2, timeout, NULL);
+    int ready = wake_ns ? ea_watch_sleep(p, 2, timeout) : ppoll(p, 2, timeout, NULL);
     if (!ready && wake_ns) ea_watch_woke(c, wake_ns);
     if (ready <= 0) return;
     c->watch.blind = false;

@@ -3,6 +3,7 @@
  * costs is bounded by a share of a core (proto/foresight.h). Only replies from a GPU: while the CPU
  * computes one, the core that watches would be missing there. */
 #include <sched.h>
+#include <sys/prctl.h>
 
 #include "client/client.h"
 
@@ -103,6 +104,16 @@ bool ea_watch_reply(ea_client *c, int64_t until_ns, int64_t *wake_ns)
     }
     foresight_budget_spend(&c->watch.budget, now_ns - start_ns);
     return true;
+}
+
+/* The slack of timers is the thread's, which is the caller's: it gets its own value back. */
+int ea_watch_sleep(struct pollfd *p, nfds_t count, const struct timespec *timeout)
+{
+    int slack_ns = prctl(PR_GET_TIMERSLACK);
+    if (slack_ns > 1) prctl(PR_SET_TIMERSLACK, 1UL);
+    int ready = ppoll(p, count, timeout, NULL);
+    if (slack_ns > 1) prctl(PR_SET_TIMERSLACK, (unsigned long)slack_ns);
+    return ready;
 }
 
 void ea_watch_woke(ea_client *c, int64_t wake_ns)

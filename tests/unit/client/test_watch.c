@@ -1,6 +1,9 @@
 /* What the client learns about replies that it may watch for; when it watches is foresight's. */
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
 
 #include "client/client.h"
 
@@ -85,4 +88,28 @@ Test(watch, never_means_never)
     cr_assert_not(ea_watch_reply(c, INT64_MAX, &wake_ns));
     cr_assert_eq(wake_ns, 0);
     ea_close(c);
+}
+
+static volatile sig_atomic_t slept_without_slack;
+
+static void look_at_slack(int number)
+{
+    (void)number;
+    slept_without_slack |= prctl(PR_GET_TIMERSLACK) == 1;
+}
+
+Test(watch, a_planned_sleep_has_no_slack_and_gives_the_caller_its_own_back)
+{
+    enum { OWN_NS = 123456 };
+    sigaction(SIGALRM, &(struct sigaction){.sa_handler = look_at_slack}, NULL);
+    prctl(PR_SET_TIMERSLACK, (unsigned long)OWN_NS);
+    setitimer(ITIMER_REAL,
+              &(struct itimerval){.it_value.tv_usec = 1000, .it_interval.tv_usec = 1000}, NULL);
+    for (int i = 0; i < 1000 && !slept_without_slack; i++)
+        ea_watch_sleep(NULL, 0, NULL); /* a signal ends it */
+    setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+    cr_assert(slept_without_slack);
+    cr_assert_eq(prctl(PR_GET_TIMERSLACK), OWN_NS);
+    cr_assert_eq(ea_watch_sleep(NULL, 0, &(struct timespec){.tv_nsec = 1}), 0);
+    cr_assert_eq(prctl(PR_GET_TIMERSLACK), OWN_NS);
 }
