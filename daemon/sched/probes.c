@@ -13,6 +13,7 @@ enum {
     HURRY = 10,           /* by saving so many times as much */
     CONFIRMED = 3,        /* as many surprises in a row are believed */
     HASTE = 5,            /* surprises beyond that do not teach the model either */
+    DECISIVE = 8,         /* a backend that takes longer by more than this is probed less */
 };
 
 /* a run that took this many times its prediction, or its inverse */
@@ -46,6 +47,16 @@ static uint32_t octave_of(uint64_t ns)
     return 63 - (uint32_t)__builtin_clzll(ns | 1);
 }
 
+/* The part of the share that goes to probes of a backend that should take other_ns. One that is far
+ * slower is not chosen after a probe either, unless that surprises; and there each probe costs all
+ * workers as much as tens of the requests that it is paid by. */
+static double part_for(const struct probe_line *l, uint64_t chosen_ns, uint64_t other_ns)
+{
+    double ratio = (double)other_ns / (double)(chosen_ns ? chosen_ns : 1);
+    bool changing = l->hurried || l->surprises;
+    return ratio <= DECISIVE || changing ? 1 : DECISIVE / ratio;
+}
+
 bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uint64_t chosen_ns,
                 uint64_t other_ns)
 {
@@ -53,7 +64,8 @@ bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uin
     struct probe_line *l = line_of(p, other, operation);
     uint32_t size = octave_of(chosen_ns);
     l->decided++;
-    l->saved_ns[size] += (double)chosen_ns * p->share * (l->hurried ? HURRY : 1);
+    l->saved_ns[size] +=
+        (double)chosen_ns * p->share * part_for(l, chosen_ns, other_ns) * (l->hurried ? HURRY : 1);
 
     /* A backend that should be faster was not chosen for lack of confidence or for its failures.
      * Either changes by trying it, so it is probed often as long as probes succeed. */

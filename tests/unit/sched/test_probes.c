@@ -52,6 +52,21 @@ Test(probes, long_work_does_not_pay_for_short)
     cr_assert_gt(probed, 0);
 }
 
+/* Of a backend that takes 80 times as long a tenth of the share is enough. */
+Test(probes, what_is_far_slower_gets_a_smaller_share)
+{
+    enum { DECISIONS = 100000, TIMES = 80 };
+    probes_init(&p, 0.02);
+    uint32_t probed = 0;
+    for (uint32_t n = 0; n < DECISIONS; n++)
+        if (due(1000000, TIMES * 1000000)) {
+            saw(TIMES * 1000000, TIMES * 1000000);
+            probed++;
+        }
+    cr_assert_leq(probed, DECISIONS * 0.02 / 10 / (TIMES - 1));
+    cr_assert_geq(probed, DECISIONS * 0.02 / 10 / (TIMES - 1) - 1);
+}
+
 Test(probes, they_become_rare_while_nothing_surprises)
 {
     probes_init(&p, 0.02);
@@ -96,13 +111,13 @@ Test(probes, cheap_ones_go_first_and_dear_ones_wait_until_they_are_paid)
 {
     probes_init(&p, 0.02);
     for (uint32_t i = 0; i < 16; i++) {
-        cr_assert(!due(1000000, 100000000));
+        cr_assert(!due(1000000, 8000000));
         if (due(1000000, 1010000)) break;
         cr_assert_lt(i, 15, "the cheap one is not due");
     }
-    uint32_t dear = until_due(1000000, 100000000);
-    cr_assert_geq(dear, 99000000 / 20000 - 40);
-    cr_assert_leq(dear, 99000000 / 20000 + 40);
+    uint32_t dear = until_due(1000000, 8000000);
+    cr_assert_geq(dear, 7000000 / 20000 - 40);
+    cr_assert_leq(dear, 7000000 / 20000 + 40);
 }
 
 /* Even when both are paid for: less hangs on what the other road would take long over. */
