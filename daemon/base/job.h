@@ -298,7 +298,8 @@ struct job_gpu {
     /* private to cards/cards.c */
     uint32_t phase, device, orders_out;
     enum order_result result;
-    uint64_t number; /* of the invalid query or row */
+    uint64_t number;      /* of the invalid query or row */
+    uint64_t enqueued_ns; /* when its first kernel was; 0: none was, or it is not known */
     /* of what it reads (job_operand): their numbers when the order was sent */
     uint64_t replicas[JOB_OPERANDS];
     struct heap_block staging[JOB_OPERANDS];

@@ -68,6 +68,7 @@ struct ticket {
     uint64_t window_ns; /* in flight: the part of charge_ns that counts towards the window */
     uint64_t ahead_ns;  /* in flight: the part that others may have to wait for */
     uint64_t dispatched_ns;
+    uint64_t lead_ns;  /* it was held until so long before its card should be done; 0: it was not */
     bool passes;       /* in flight beyond a full window */
     uint32_t members;  /* tickets that run as one job with it, itself included; 0: still queued */
     struct work whole; /* in flight: the work of all members together */

@@ -227,6 +227,8 @@ static void note_run(struct job *j, const struct completion *c)
     j->started_ns = between(c->started_ns, j->received_ns, now_ns);
     j->finished_ns = between(c->finished_ns, j->started_ns, now_ns);
     j->copy_ns = between(c->copy_ns, 0, j->finished_ns - j->started_ns);
+    j->gpu.enqueued_ns =
+        c->enqueued_ns ? between(c->enqueued_ns, j->started_ns, j->finished_ns) : 0;
 }
 
 static void note_upload(struct cards *g, const struct card_slot *was, const struct completion *c)

@@ -370,7 +370,8 @@ static bool tell(struct gpu *g, struct task *t)
                              .number = t->number,
                              .started_ns = t->started_ns,
                              .finished_ns = t->finished_ns,
-                             .copy_ns = t->copy_ns};
+                             .copy_ns = t->copy_ns,
+                             .enqueued_ns = t->enqueued_ns};
     ring_publish(&g->completions);
     return true;
 }

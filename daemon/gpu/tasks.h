@@ -102,6 +102,7 @@ struct task {
     enum order_result result;
     uint64_t number; /* of the bad query or row */
     uint64_t started_ns, finished_ns, copy_ns, copying_since_ns;
+    uint64_t enqueued_ns;              /* when the first pass was */
     uint64_t launched_ns, foreseen_ns; /* of the last pass: when it was enqueued; see watch.h */
     bool counted;                      /* as running on the device */
     bool abort_recorded;

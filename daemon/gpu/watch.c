@@ -34,6 +34,7 @@ static uint64_t began_ns(const struct gpu *g, const struct task *t)
 void watch_launched(struct gpu *g, struct task *t)
 {
     t->launched_ns = clock_read_ns(g->clock);
+    if (!t->enqueued_ns) t->enqueued_ns = t->launched_ns;
     t->foreseen_ns = foreseen_ns(t);
 }
 

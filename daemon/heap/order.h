@@ -376,7 +376,7 @@ struct completion {
     uint64_t number; /* BAD_QUERY, BAD_ROW: its number; UPLOAD: the replica's bytes of VRAM */
     uint64_t started_ns, finished_ns;
     uint64_t copy_ns; /* the part of it spent copying between host and device; 0: not measured */
-    uint64_t reserved;
+    uint64_t enqueued_ns; /* of a request: when its first kernel was enqueued; 0: none was */
 };
 
 _Static_assert(sizeof(struct order) <= 256, "an order fits its slot");

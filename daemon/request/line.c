@@ -89,6 +89,7 @@ void line_end(struct pipeline *p, struct job *j)
         .started_ns = j->started_ns,
         .ended_ns = j->finished_ns,
         .back_ns = clock_read_ns(p->clock),
+        .enqueued_ns = j->backend == BACKEND_GPU ? j->gpu.enqueued_ns : 0,
     };
     p->running -= j->backend == BACKEND_CPU;
     if (j->backend == BACKEND_CPU) run.busy_ns = atomic_load(&j->worked_ns) / p->worker_count;

@@ -5,8 +5,11 @@
 #include "daemon/sched/work.h"
 
 enum {
-    HAND_LEAD_NS = 150000,  /* from a dispatch until its kernels are enqueued, in a crowd */
-    HAND_DOUBT = 16,        /* and this part of the prediction, which may be wrong */
+    LEAD_NS = 150000,       /* assumed until it was measured, */
+    LEAD_DOUBT = 16,        /* and this part of the prediction */
+    LEAD_LEAST_NS = 20000,  /* however early the last ones were enqueued */
+    LEAD_MOST_NS = 1000000, /* however late: one of a process that was not run says little */
+    LEAD_WEIGHT = 8,        /* the part that the last one has in the mean */
     HAND_MOST_NS = 4000000, /* longer work goes in passes there, between which others may go */
 };
 
@@ -101,6 +104,29 @@ uint32_t batch_company(const struct scheduler *s, const struct ticket *t)
     return count;
 }
 
+static uint64_t lead_ns(const struct server *sv)
+{
+    const struct lead *l = &sv->lead;
+    if (l->mean_ns <= 0) return LEAD_NS + sv->charged_ns / LEAD_DOUBT;
+    return (uint64_t)(l->mean_ns + 2 * l->spread_ns);
+}
+
+void batch_learn_lead(struct server *sv, const struct ticket *first, uint64_t enqueued_ns)
+{
+    if (!first->lead_ns || !enqueued_ns || !sv->finished_ns) return;
+    struct lead *l = &sv->lead;
+    /* Handed over so much earlier, its kernels would have been enqueued when those before ended. */
+    double needed = (double)first->lead_ns + (double)enqueued_ns - (double)sv->finished_ns;
+    needed = needed < LEAD_LEAST_NS ? LEAD_LEAST_NS : needed > LEAD_MOST_NS ? LEAD_MOST_NS : needed;
+    if (l->mean_ns <= 0) {
+        *l = (struct lead){needed, needed / LEAD_WEIGHT};
+        return;
+    }
+    double off = needed - l->mean_ns;
+    l->mean_ns += off / LEAD_WEIGHT;
+    l->spread_ns += ((off < 0 ? -off : off) - l->spread_ns) / LEAD_WEIGHT;
+}
+
 /* When a card that has one of t's company should be handed the next: shortly before it is done with
  * what it has, which costs t nothing, and all that come until then run with it. At once if it is
  * later with that than was predicted. */
@@ -108,13 +134,11 @@ static uint64_t handed_ns(const struct server *sv, uint64_t now_ns)
 {
     uint64_t since_ns = sv->started_ns > sv->finished_ns ? sv->started_ns : sv->finished_ns;
     if (now_ns > since_ns + sv->oldest->charge_ns) return now_ns;
-    uint64_t backlog_ns = forecast_backlog_ns(sv, now_ns);
-    uint64_t lead_ns = HAND_LEAD_NS + sv->charged_ns / HAND_DOUBT;
-    return backlog_ns > lead_ns ? now_ns + backlog_ns - lead_ns : now_ns;
+    uint64_t backlog_ns = forecast_backlog_ns(sv, now_ns), before_ns = lead_ns(sv);
+    return backlog_ns > before_ns ? now_ns + backlog_ns - before_ns : now_ns;
 }
 
-bool batch_held(const struct scheduler *s, const struct ticket *t, uint64_t now_ns,
-                uint64_t *until_ns)
+bool batch_held(const struct scheduler *s, struct ticket *t, uint64_t now_ns, uint64_t *until_ns)
 {
     const struct server *sv = &s->servers[t->server];
     if (!t->batch_key || !s->settings.batch_wait_ns || !sv->in_flight) return false;
@@ -122,6 +146,7 @@ bool batch_held(const struct scheduler *s, const struct ticket *t, uint64_t now_
     uint64_t until = company >= BATCH_COMPANY ? t->arrived_ns + s->settings.batch_wait_ns : 0;
     if (company && t->server != SERVER_CPU && sv->charged_ns <= HAND_MOST_NS) {
         uint64_t handed = handed_ns(sv, now_ns);
+        if (handed > now_ns && handed >= until) t->lead_ns = lead_ns(sv);
         if (handed > until) until = handed;
     }
     if (until <= now_ns) return false;

@@ -24,8 +24,12 @@ uint32_t batch_company(const struct scheduler *s, const struct ticket *t);
 
 /* True if t, which is queued, should wait until *until_ns for others to join: enough dispatches
  * with its key are in flight to keep the server busy until then. On a card one is enough, as long
- * as it is not nearly done. */
-bool batch_held(const struct scheduler *s, const struct ticket *t, uint64_t now_ns,
-                uint64_t *until_ns);
+ * as it is not nearly done; what nearly is follows from batch_learn_lead. */
+bool batch_held(const struct scheduler *s, struct ticket *t, uint64_t now_ns, uint64_t *until_ns);
+
+/* Learns how long before sv, a card, is done a batch has to be handed over: the kernels of `first`,
+ * which has ended and maybe was held, were enqueued at enqueued_ns (0: not known), and those before
+ * it ended at sv->finished_ns. */
+void batch_learn_lead(struct server *sv, const struct ticket *first, uint64_t enqueued_ns);
 
 #endif

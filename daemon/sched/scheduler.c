@@ -166,6 +166,7 @@ bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situa
         .success_min = s->settings.success_min,
     };
     t->members = 0;
+    t->lead_ns = 0;
     uint64_t adds[2] = {0};
     predict(s, t, now_known, gpu, &in, adds, now_ns);
     if (s->settings.floors_only) in.cpu.ns = in.gpu.ns = 0;

@@ -79,7 +79,8 @@ void scheduler_put_back(struct scheduler *s, struct ticket *first);
 enum scheduler_end { END_WELL, END_LET_DOWN, END_REFUSED };
 struct scheduler_run {
     uint64_t started_ns, ended_ns;
-    uint64_t back_ns; /* when its end was noticed; 0: at once */
+    uint64_t back_ns;     /* when its end was noticed; 0: at once */
+    uint64_t enqueued_ns; /* when a card had all that it needs to begin; 0: not known */
     /* time of the whole server that it used: on the CPU the time of all workers, divided by their
      * number. 0: not known */
     uint64_t busy_ns;

@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "daemon/heap/order.h"
+#include "daemon/sched/batch.h"
 #include "daemon/sched/fair.h"
 #include "daemon/sched/forecast.h"
 #include "daemon/sched/flows.h"
@@ -123,6 +124,7 @@ void scheduler_put_back(struct scheduler *s, struct ticket *first)
     first->charge_ns = forecast_work(s, first->server, &first->work).busy_ns;
     if (first->server != SERVER_CPU) first->charge_ns += first->upload_ns;
     first->members = 0;
+    first->lead_ns = 0;
     struct ticket *t = first;
     while (t->next)
         t = t->next;
@@ -225,6 +227,7 @@ void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_
     if (run) seen = seen_of(sv, first, run);
     land(s, first);
     fair_correct(sv, flows_of(first), first->charge_ns, seen.held_ns, s->settings.quantum_ns);
+    if (run && how == END_WELL) batch_learn_lead(sv, first, run->enqueued_ns);
     if (run && run->ended_ns > sv->finished_ns) sv->finished_ns = run->ended_ns;
     if (run) flows_of(first)->stake->finished_ns = sv->finished_ns;
     if (how != END_REFUSED) /* as predicted */

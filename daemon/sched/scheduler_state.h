@@ -29,6 +29,13 @@ struct scheduler_settings {
     bool floors_only; /* predictions are ignored: the GPU has everything above the minimums */
 };
 
+/* How long before a card is done it has to be handed the next batch, so that it never stands idle:
+ * until a timer has woken the loop, the batch is made, and its kernels are enqueued; and by how much
+ * predictions are wrong. */
+struct lead {
+    double mean_ns, spread_ns; /* 0, 0: not measured */
+};
+
 enum { IN_FLIGHT_MIN = 2 }; /* as many may always be in flight: one runs, one is ready */
 
 struct server {
@@ -46,7 +53,8 @@ struct server {
     struct round principals;        /* those with tickets: of each a stake */
     uint32_t flow_count;            /* flows with tickets, of all of them */
     struct ticket *oldest, *newest; /* of the dispatches in flight */
-    struct ticket *alone;           /* in flight, and never another beside it; or NULL */
+    struct lead lead;
+    struct ticket *alone; /* in flight, and never another beside it; or NULL */
 };
 
 struct scheduler_counters {

@@ -218,9 +218,11 @@ Test(sim_fairness, shares_follow_weights)
 
 /* Requests done in a second by so many clients of one query each, on one collection of 1,000,000
  * rows: a scan of 700 us that all queries share, and 2 us for each. */
-static double batched(uint32_t clients, bool batches, double *p50_ms, double *p99_ms)
+static double batched(uint32_t clients, bool batches, uint64_t enqueue_ns, double *p50_ms,
+                      double *p99_ms)
 {
     struct sim_settings settings = settings_of(1, clients, 1);
+    settings.enqueue_ns = enqueue_ns;
     settings.truth[0] = (struct sim_truth){.fixed = 5e3, .per_row = 70, .per_pair = 0.2};
     settings.truth[1] = (struct sim_truth){.fixed = 20e3, .per_row = 0.7, .per_pair = 0.002};
     settings.noise = 0.05;
@@ -243,7 +245,8 @@ static double batched(uint32_t clients, bool batches, double *p50_ms, double *p9
 Test(sim_fairness, clients_of_one_collection_share_its_scans)
 {
     double p50[2], p99[2];
-    double alone = batched(64, false, &p50[0], &p99[0]), with = batched(64, true, &p50[1], &p99[1]);
+    double alone = batched(64, false, 0, &p50[0], &p99[0]),
+           with = batched(64, true, 0, &p50[1], &p99[1]);
     printf("# 64 clients of one query: %.0f requests/s (p99 %.2f ms) without batches, %.0f (p50 "
            "%.2f, p99 %.2f ms) with: %.1f x\n",
            alone, p99[0], with, p50[1], p99[1], with / alone);
@@ -251,10 +254,25 @@ Test(sim_fairness, clients_of_one_collection_share_its_scans)
     cr_assert_leq(p99[1], p99[0]);
 }
 
+/* However long it takes to wake the loop and to enqueue a batch, the card is handed the next one in
+ * time. */
+Test(sim_fairness, batches_are_handed_over_in_time_by_a_slow_hand)
+{
+    double p50, p99, quick = batched(64, true, 20 * US, &p50, &p99);
+    for (uint64_t us = 100; us <= 500; us += 100) {
+        double slow = batched(64, true, us * US, &p50, &p99);
+        printf("# 64 clients of one query, %llu us to enqueue a batch: %.0f requests/s, p99 %.2f "
+               "ms; 20 us: %.0f\n",
+               (unsigned long long)us, slow, p99, quick);
+        cr_assert_geq(slow, 0.9 * quick);
+    }
+}
+
 Test(sim_fairness, a_client_alone_waits_for_nobody)
 {
     double p50[2], p99[2];
-    double without = batched(1, false, &p50[0], &p99[0]), with = batched(1, true, &p50[1], &p99[1]);
+    double without = batched(1, false, 0, &p50[0], &p99[0]),
+           with = batched(1, true, 0, &p50[1], &p99[1]);
     printf("# one client: %.0f requests/s, p50 %.4f, p99 %.4f ms without batches; %.0f, %.4f, "
            "%.4f ms with\n",
            without, p50[0], p99[0], with, p50[1], p99[1]);

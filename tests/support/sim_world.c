@@ -234,21 +234,23 @@ static void start(struct sim_world *w, struct sim_job *first)
     struct ticket *t = &first->ticket;
     uint32_t server = t->server;
     uint64_t took_ns = true_ns(w, server, &t->whole);
-    uint64_t from_ns = w->free_at_ns[server] > w->now_ns ? w->free_at_ns[server] : w->now_ns;
+    uint64_t from_ns = w->now_ns + (server != SERVER_CPU ? w->settings.enqueue_ns : 0);
+    first->run = (struct scheduler_run){.enqueued_ns = from_ns};
+    if (from_ns < w->free_at_ns[server]) from_ns = w->free_at_ns[server];
     first->end = END_WELL;
-    first->started_ns = from_ns;
-    first->ended_ns = w->free_at_ns[server] = from_ns + took_ns;
+    first->run.started_ns = from_ns;
+    first->run.ended_ns = w->free_at_ns[server] = from_ns + took_ns;
     w->busy_ns[server] += took_ns;
     w->dispatches++;
     if (took_ns > w->longest_ns) w->longest_ns = took_ns;
-    uint64_t told_ns = first->ended_ns;
+    uint64_t told_ns = first->run.ended_ns;
     if (w->settings.scramble > 0) told_ns += sim_random(w, (uint64_t)w->settings.scramble);
     if (server != SERVER_CPU && sim_chance(w, w->settings.let_down)) first->end = END_LET_DOWN;
     if (server != SERVER_CPU && sim_chance(w, w->settings.give_back)) {
         first->end = END_REFUSED; /* at once, unrun */
         w->free_at_ns[server] = from_ns;
         w->busy_ns[server] -= took_ns;
-        first->started_ns = first->ended_ns = 0;
+        first->run = (struct scheduler_run){0};
         told_ns = w->now_ns + 1;
     }
     for (struct ticket *m = t; m; m = m->next) {
@@ -263,8 +265,7 @@ static void end(struct sim_world *w, struct sim_job *first)
     enum scheduler_end how = first->end;
     struct ticket *t = &first->ticket, *after;
     if (how == END_WELL && first->cancelled && t->members == 1) how = END_REFUSED;
-    struct scheduler_run run = {.started_ns = first->started_ns, .ended_ns = first->ended_ns};
-    scheduler_finish(&w->scheduler, t, how, run.ended_ns ? &run : NULL);
+    scheduler_finish(&w->scheduler, t, how, first->run.ended_ns ? &first->run : NULL);
     trace(w, "end", number_of(w, first), how, t->server);
     bool again = first->end != END_WELL;
     for (; t; t = after) {
@@ -351,8 +352,8 @@ static void gpu_down(struct sim_world *w, uint32_t server)
         struct sim_job *j = &w->jobs[i];
         if (j->state != SIM_FLIGHT || j->ticket.server != server || !j->ticket.members) continue;
         j->end = END_LET_DOWN;
-        if (j->ended_ns > w->now_ns) j->ended_ns = w->now_ns;
-        if (j->started_ns > w->now_ns) j->started_ns = w->now_ns;
+        if (j->run.ended_ns > w->now_ns) j->run.ended_ns = w->now_ns;
+        if (j->run.started_ns > w->now_ns) j->run.started_ns = w->now_ns;
         j->generation++; /* the end that was to come will not */
         end(w, j);
     }

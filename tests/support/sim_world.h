@@ -44,6 +44,7 @@ struct sim_settings {
     /* Probabilities. Of a dispatch: no memory for it, the GPU lets it down, gives it back unrun;
      * a split cannot be done. Of a request: cancelled, has a deadline, filter, no replica. */
     double put_back, let_down, give_back, no_split, cancel, deadline, filter, no_replica;
+    uint64_t enqueue_ns;             /* from a dispatch until a card has its kernels */
     uint64_t gpu_up_ns, gpu_down_ns; /* about how long each lasts; 0: it never goes down */
     bool check;                      /* every rule, on the way */
     bool shared_keys;                /* all tenants have the same keys: nobody may mix them */
@@ -67,7 +68,7 @@ struct sim_job {
     struct sim_job *whole; /* of a part */
     uint32_t parts_left;
     bool cancelled;
-    uint64_t started_ns, ended_ns; /* of a dispatch */
+    struct scheduler_run run; /* of a dispatch */
     enum scheduler_end end;
 };
 

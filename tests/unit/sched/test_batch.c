@@ -225,6 +225,51 @@ Test(batch, card_is_handed_the_next_batch_when_it_is_nearly_done)
     sched_scene_close(&c);
 }
 
+/* One run after the other, each handed over when it is due and enqueued late_us after that. Returns
+ * how long before the end of the last one the next is handed over. */
+static uint64_t lead_us(struct sched_scene *c, uint32_t runs, uint64_t late_us)
+{
+    struct ticket *first = send(c, 0, &key_a, 1);
+    uint64_t enqueued_ns = c->now_ns, end_ns = c->now_ns + 1001 * US, before_us = 0;
+    cr_assert_eq(sched_scene_next(c), first);
+    for (uint32_t i = 0; i < runs; i++) {
+        struct ticket *next = send(c, 0, &key_a, 1);
+        cr_assert_null(sched_scene_next(c));
+        before_us = (end_ns - scheduler_wake_ns(c->s)) / US;
+        c->now_ns = scheduler_wake_ns(c->s);
+        cr_assert_eq(sched_scene_next(c), next);
+        scheduler_finish(c->s, first, END_WELL,
+                         &(struct scheduler_run){.started_ns = end_ns - 1001 * US,
+                                                 .ended_ns = end_ns,
+                                                 .enqueued_ns = enqueued_ns});
+        enqueued_ns = c->now_ns + late_us * US;
+        c->now_ns = end_ns;
+        end_ns = (enqueued_ns > end_ns ? enqueued_ns : end_ns) + 1001 * US;
+        first = next;
+    }
+    scheduler_finish(c->s, first, END_REFUSED, NULL);
+    return before_us;
+}
+
+/* How long before is learnt: such that its kernels are enqueued just when the others end. */
+Test(batch, a_card_is_handed_batches_as_early_as_they_have_to_be)
+{
+    static const struct {
+        uint32_t late_us, least_us, most_us;
+    } hands[] = {{2, 18, 40}, {60, 60, 80}, {300, 300, 320}, {700, 700, 720}};
+    for (size_t i = 0; i < sizeof hands / sizeof *hands; i++) {
+        struct sched_scene c = sched_scene_open(true);
+        sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){1e9, 0, 0});
+        sched_scene_costs(c.s, BACKEND_GPU, (struct scene_cost){0, 1000, 1});
+        c.now_ns = MS;
+        c.s->settings.window_ns = 100 * MS;
+        uint64_t before_us = lead_us(&c, 100, hands[i].late_us);
+        cr_assert(before_us >= hands[i].least_us && before_us <= hands[i].most_us,
+                  "%u us late: %llu us before", hands[i].late_us, (unsigned long long)before_us);
+        sched_scene_close(&c);
+    }
+}
+
 /* What takes longer than predicted says nothing about when the card will be done. */
 Test(batch, card_that_is_late_is_handed_the_next_batch_at_once)
 {
