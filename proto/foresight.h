@@ -33,32 +33,6 @@ static inline float foresight_float_between(float low, float x, float high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* Learns from an end. watched: it was seen when it came. Otherwise it had come before anybody
- * looked, and took_ns is only the most that it can have taken: what was expected then shrinks, so
- * that whoever slept too long sleeps less the next time. */
-static inline void foresight_learn(struct foresight *f, uint64_t predicted_ns, uint64_t took_ns,
-                                   bool watched)
-{
-    if (!predicted_ns) return;
-    float x = foresight_float_between(0.01F, (float)took_ns / (float)predicted_ns, 100);
-    if (!f->seen++) {
-        f->ratio = x;
-        f->spread = x / 32;
-        return;
-    }
-    if (f->seen == 0) f->seen = UINT32_MAX;
-    if (!watched && x >= f->ratio) {
-        f->ratio = foresight_float_between(0.01F, f->ratio - f->spread / 2 - f->ratio / 128, 100);
-        return;
-    }
-    float off = x - f->ratio, far = off < 0 ? -off : off;
-    /* One end far off, of a process that was not run, says little. */
-    off =
-        foresight_float_between(-8 * f->spread - f->ratio / 64, off, 8 * f->spread + f->ratio / 64);
-    f->ratio += off / 8;
-    f->spread += (foresight_float_between(0, far, f->ratio) - f->spread) / 8;
-}
-
 /* How much earlier or later than foreseen the end may come. */
 static inline uint64_t foresight_doubt_ns(const struct foresight *f, uint64_t predicted_ns)
 {
@@ -73,6 +47,34 @@ static inline uint64_t foresight_ns(const struct foresight *f, uint64_t predicte
     uint64_t doubt_ns = foresight_doubt_ns(f, predicted_ns);
     bool vague = doubt_ns > ns / FORESIGHT_DOUBT_PART && doubt_ns > FORESIGHT_DOUBT_LEAST_NS;
     return vague ? 0 : ns;
+}
+
+/* Learns from an end. watched: it was seen when it came. Otherwise it had come before anybody
+ * looked, and took_ns is only the most that it can have taken: what was expected then shrinks, so
+ * that whoever slept too long sleeps less the next time. Where nothing was foreseen, nobody slept
+ * for that reason: the end itself woke the sleeper, and took_ns is late by no more than that
+ * takes. */
+static inline void foresight_learn(struct foresight *f, uint64_t predicted_ns, uint64_t took_ns,
+                                   bool watched)
+{
+    if (!predicted_ns) return;
+    float x = foresight_float_between(0.01F, (float)took_ns / (float)predicted_ns, 100);
+    if (!f->seen++) {
+        f->ratio = x;
+        f->spread = x / 32;
+        return;
+    }
+    if (f->seen == 0) f->seen = UINT32_MAX;
+    if (!watched && x >= f->ratio && foresight_ns(f, predicted_ns)) {
+        f->ratio = foresight_float_between(0.01F, f->ratio - f->spread / 2 - f->ratio / 128, 100);
+        return;
+    }
+    float off = x - f->ratio, far = off < 0 ? -off : off;
+    /* One end far off, of a process that was not run, says little. */
+    off =
+        foresight_float_between(-8 * f->spread - f->ratio / 64, off, 8 * f->spread + f->ratio / 64);
+    f->ratio += off / 8;
+    f->spread += (foresight_float_between(0, far, f->ratio) - f->spread) / 8;
 }
 
 /* Predictions that differ much are corrected apart, by octaves from some microseconds on. */

@@ -97,6 +97,21 @@ Test(foresight, what_ended_unseen_is_expected_sooner)
     cr_assert_leq(s.missed, 10, "%llu", (unsigned long long)s.missed);
 }
 
+/* Where nothing is foreseen the sleeper is woken by the end, which it never sees come: from that it
+ * learns, too, or it would never foresee anything again. */
+Test(foresight, after_ends_that_scattered_it_is_foreseen_again)
+{
+    struct foresight f = {0};
+    uint64_t dice = 7;
+    for (int i = 0; i < ENDS; i++)
+        foresight_learn(&f, RUN_NS, RUN_NS / 2 + random_below(&dice, RUN_NS), true);
+    cr_assert_eq(foresight_ns(&f, RUN_NS), 0);
+    for (int i = 0; i < ENDS && !foresight_ns(&f, RUN_NS); i++)
+        foresight_learn(&f, RUN_NS, RUN_NS + random_below(&dice, RUN_NS / 50), false);
+    uint64_t ns = foresight_ns(&f, RUN_NS);
+    cr_assert(ns > RUN_NS * 9 / 10 && ns < RUN_NS * 11 / 10, "%llu", (unsigned long long)ns);
+}
+
 Test(foresight, ends_that_scatter_are_not_foreseen)
 {
     struct foresight f = {0};
