@@ -10,6 +10,8 @@ enum {
     LEAD_LEAST_NS = 20000,  /* however early the last ones were enqueued */
     LEAD_MOST_NS = 1000000, /* however late: one of a process that was not run says little */
     LEAD_WEIGHT = 8,        /* the part that the last one has in the mean */
+    RUNNING_LOOK = 8,       /* dispatches with a key that are counted */
+    REST_GAIN_PART = 8,     /* who waits for the next batch spares the others this part at least */
     HAND_MOST_NS = 4000000, /* longer work goes in passes there, between which others may go */
 };
 
@@ -56,6 +58,47 @@ static uint64_t queries_max(const struct scheduler *s, const struct ticket *firs
     return alone + (uint64_t)(part * (double)(most - alone));
 }
 
+static uint64_t busy_ns(const struct scheduler *s, uint32_t server, const struct work *like,
+                        uint64_t queries)
+{
+    if (!queries) return 0;
+    struct work w = work_part(like, queries);
+    return forecast_work(s, server, &w).busy_ns;
+}
+
+/* How many queries with first's key run on a server. */
+static uint64_t queries_running(const struct scheduler *s, const struct ticket *first,
+                                uint32_t server)
+{
+    uint64_t queries = 0;
+    const struct ticket *r = batch_groups_first(&s->running, first);
+    for (uint32_t look = 0; r && look < RUNNING_LOOK; r = r->mate_next, look++)
+        if (r->server == server) queries += r->whole.queries;
+    return queries;
+}
+
+/* How many queries of those in line, at most `most`, a batch that begins with `first` should have.
+ * A card may take much longer for one query more than it takes at once. If others run there, whose
+ * clients will ask again, a next batch comes anyway: whoever goes with that costs less there, if
+ * it then takes no more than at once. */
+static uint64_t queries_best(const struct scheduler *s, const struct ticket *first, uint32_t server,
+                             uint64_t most)
+{
+    uint64_t queries = first->work.queries + batch_groups_queries(&s->waiting, first);
+    uint64_t again = queries_running(s, first, server);
+    if (server == SERVER_CPU || !again || !first->work.queries) return most;
+    if (queries > most) queries = most;
+    uint64_t fewer = cost_width_below(queries);
+    if (fewer < first->work.queries) return most;
+    const struct work *w = &first->work;
+    uint64_t all_ns = busy_ns(s, server, w, queries), fewer_ns = busy_ns(s, server, w, fewer);
+    uint64_t next_ns = busy_ns(s, server, w, again);
+    uint64_t with_rest_ns = busy_ns(s, server, w, again + queries - fewer);
+    uint64_t adds_here_ns = all_ns > fewer_ns ? all_ns - fewer_ns : 0;
+    uint64_t adds_there_ns = with_rest_ns > next_ns ? with_rest_ns - next_ns : 0;
+    return adds_here_ns > adds_there_ns + fewer_ns / REST_GAIN_PART ? fewer : most;
+}
+
 /* Moves t, which is in no queue, to `server`, which may have taken it from another server's
  * queue. */
 static void hand_over(struct ticket *t, uint32_t server)
@@ -74,7 +117,7 @@ uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, 
     first->next = first->previous = NULL;
     struct ticket *last = first, *after;
     struct ticket *t = first->batch_key ? batch_groups_first(&s->waiting, first) : NULL;
-    uint64_t most = t ? queries_max(s, first, server) : 0;
+    uint64_t most = t ? queries_best(s, first, server, queries_max(s, first, server)) : 0;
     for (uint32_t look = 0; t && look < BATCH_LOOK; look++, t = after) {
         if (count >= s->settings.batch_requests_max || whole->queries >= most) break;
         after = t->mate_next;

@@ -19,7 +19,7 @@ enum {
      * is not brief (base/ticket.h). */
     COST_FEATURES = 7,
     COST_SIZES = 48,        /* octaves of pairs * stride, a row of cells each */
-    COST_WIDTHS = 6,        /* and classes of queries: 1, 2-3, 4-8, 9-31, 32-127, 128 and more */
+    COST_WIDTHS = 6,        /* and classes of queries: 1, 2-3, 4-8, 9-32, 33-128, more */
     COST_WINDOW = 64,       /* how many outcomes count for the success rate */
     COST_OUTCOMES_MIN = 20, /* with fewer outcomes the rate is not known */
     /* after this many good outcomes in a row, the earlier ones are forgotten */
@@ -78,6 +78,8 @@ static inline enum measure work_measure(const struct work *w)
 struct prediction cost_predict(const struct cost_model *m, enum backend_id b, const struct work *w);
 /* As cost_predict without confidence, whose computation takes longer than the rest. */
 struct prediction cost_time(const struct cost_model *m, enum backend_id b, const struct work *w);
+/* Returns the most queries of a class of fewer queries than so many; 0: there is none. */
+uint64_t cost_width_below(uint64_t queries);
 /* Predicts the upload of this many bytes to a device, before work can start there. */
 uint64_t cost_upload_ns(const struct cost_model *m, uint64_t bytes);
 

@@ -225,6 +225,68 @@ Test(batch, card_is_handed_the_next_batch_when_it_is_nearly_done)
     sched_scene_close(&c);
 }
 
+/* A card whose kernels take 32 queries at once, and as long for one as for all of them. */
+static struct sched_scene card_of_steps(void)
+{
+    struct sched_scene c = sched_scene_open(true);
+    sched_scene_costs(c.s, BACKEND_CPU, (struct scene_cost){1e9, 0, 0});
+    sched_scene_costs(c.s, BACKEND_GPU, (struct scene_cost){0, 1000, 0});
+    for (uint32_t octave = 0; octave < COST_SIZES; octave++)
+        for (uint32_t width = 4; width < COST_WIDTHS; width++)
+            c.s->model.lines[1][cost_line_of(OPERATION_KNN)].cells[octave][width].bias = 0.5F;
+    c.s->settings.window_ns = 100 * MS;
+    c.now_ns = MS;
+    return c;
+}
+
+static uint64_t dispatched(struct sched_scene *c)
+{
+    struct ticket *t = sched_scene_next(c);
+    return t ? t->whole.queries : 0;
+}
+
+static void send_many(struct sched_scene *c, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        send(c, 0, &key_a, 1);
+}
+
+/* Whoever would make a batch take a step longer goes with the next one, which comes anyway. */
+Test(batch, on_a_card_it_ends_where_the_next_step_begins)
+{
+    struct sched_scene c = card_of_steps();
+    send_many(&c, 26);
+    cr_assert_eq(dispatched(&c), 26);
+    send_many(&c, 38);
+    c.now_ns += 999 * US;
+    cr_assert_eq(dispatched(&c), 32);
+    cr_assert_eq(c.tenants[0]->queued, 6);
+    sched_scene_drain(&c);
+    sched_scene_close(&c);
+}
+
+/* But not if the next one would only take that step instead, or nobody runs who will ask again. */
+Test(batch, on_a_card_it_goes_beyond_a_step_that_has_to_be_taken)
+{
+    struct sched_scene c = card_of_steps();
+    send_many(&c, 60);
+    cr_assert_eq(dispatched(&c), 60, "nobody runs");
+    sched_scene_drain(&c);
+    send_many(&c, 30);
+    cr_assert_eq(dispatched(&c), 30);
+    send_many(&c, 36);
+    c.now_ns += 999 * US;
+    cr_assert_eq(dispatched(&c), 36, "34 would not be one step, either");
+    sched_scene_drain(&c);
+    send_many(&c, 60);
+    cr_assert_eq(dispatched(&c), 60);
+    send_many(&c, 60);
+    c.now_ns += 1600 * US;
+    cr_assert_eq(dispatched(&c), 32, "88 take as long as 60");
+    sched_scene_drain(&c);
+    sched_scene_close(&c);
+}
+
 /* One run after the other, each handed over when it is due and enqueued late_us after that. Returns
  * how long before the end of the last one the next is handed over. */
 static uint64_t lead_us(struct sched_scene *c, uint32_t runs, uint64_t late_us)
