@@ -93,8 +93,9 @@ uint32_t cards_in_flight(const struct backend *b);
 void cards_poll(struct backend *b);
 /* Called before the loop sleeps: while orders are in flight, polls for completions around the time
  * when the oldest should end (for up to gpu.spin_us, if that is not known), within
- * gpu.spin_percent of a core, and only as long as loop_fd has no event. True: some were taken.
- * False: completions will wake the loop. */
+ * gpu.spin_percent of a core, and only as long as loop_fd has no event. When the last one has been
+ * answered, waits for some 60 us for loop_fd in the same way, if clients use to ask again by then.
+ * True: some were taken. False: completions will wake the loop. */
 bool cards_watch(struct backend *b, int loop_fd);
 /* When cards_watch is to be called again because an order should end soon; UINT64_MAX: no need. */
 uint64_t cards_wake_ns(const struct backend *b);

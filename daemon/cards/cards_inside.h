@@ -74,6 +74,13 @@ struct card {
     uint64_t checked_ns;     /* time of the last card_check */
 };
 
+/* Whether clients ask again as soon as they are answered (watch.c). */
+struct follow_up {
+    bool answered; /* an order of a request has ended since the loop last looked for the next one */
+    uint32_t missed; /* times in a row that nothing came */
+    uint32_t skips;  /* so many answers are not followed by a look */
+};
+
 struct cards {
     struct backend backend;
     struct cards_options options;
@@ -89,6 +96,7 @@ struct cards {
     struct foresight_table ends;
     struct foresight_sleep sleep;
     struct foresight_budget budget;
+    struct follow_up follow_up;
     uint64_t looked_ns; /* when completions were last looked for */
     uint64_t wake_ns;   /* when to be called again, to watch; 0: no need */
 };

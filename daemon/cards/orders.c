@@ -263,6 +263,7 @@ static void slot_done(struct card *card, struct card_slot *slot, const struct co
     if (was.kind == ORDER_UPLOAD || was.kind == ORDER_UPLOAD_PART) note_upload(g, &was, c);
     if (was.kind == ORDER_RUN || was.kind == ORDER_SPREAD) {
         note_run(was.job, c);
+        g->follow_up.answered = true;
         replicas_release(card, was.job, (enum order_result)c->result);
     }
     if (was.job && --was.job->gpu.orders_out == 0) cards_job_back(g, was.job);

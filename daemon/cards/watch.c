@@ -125,6 +125,33 @@ static bool watch(struct cards *g, int loop_fd)
     return came;
 }
 
+/* Whoever is answered often asks again at once: the loop would hardly sleep, and wake with cold
+ * caches. Where nothing came, more and more answers are not followed by a look. */
+static void watch_for_next(struct cards *g, int loop_fd)
+{
+    enum { FOLLOW_UP_NS = 60000, MISSED_MAX = 6 };
+    struct follow_up *f = &g->follow_up;
+    uint64_t now_ns = clock_read_ns(g->options.clock), start_ns = now_ns;
+    uint64_t most_ns = g->options.config->gpu_spin_us * UINT64_C(1000);
+    uint64_t left_ns = foresight_budget_left(&g->budget, now_ns);
+    f->answered = false;
+    if (f->skips) {
+        f->skips--;
+        return;
+    }
+    if (most_ns > FOLLOW_UP_NS) most_ns = FOLLOW_UP_NS;
+    if (most_ns > left_ns) most_ns = left_ns;
+    if (!most_ns) return;
+    bool came = false;
+    while (!came && now_ns - start_ns < most_ns) {
+        came = !loop_is_idle(loop_fd);
+        now_ns = clock_read_ns(g->options.clock);
+    }
+    foresight_budget_spend(&g->budget, now_ns - start_ns);
+    f->missed = came ? 0 : f->missed < MISSED_MAX ? f->missed + 1 : MISSED_MAX;
+    f->skips = (1U << f->missed) - 1;
+}
+
 bool cards_watch(struct backend *b, int loop_fd)
 {
     struct cards *g = (struct cards *)b;
@@ -140,6 +167,7 @@ bool cards_watch(struct backend *b, int loop_fd)
         card->asleep = ring_sleep(gpu_process_completions(card->process));
         if (!card->asleep) came |= card_take(card);
     }
+    if (!out && !came && g->follow_up.answered) watch_for_next(g, loop_fd);
     return came;
 }
 

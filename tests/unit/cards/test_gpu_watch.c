@@ -2,6 +2,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include "daemon/cards/cards_inside.h"
 #include "proto/foresight.h"
 #include "tests/unit/cards/gpu_house.h"
 
@@ -112,5 +113,54 @@ Test(gpu_watch, spin_of_0_means_never)
     cr_assert_not(cards_watch(w.house.gpu, w.loop_fd));
     cr_assert_eq(cards_wake_ns(w.house.gpu), UINT64_MAX);
     end(&w, j, &o);
+    close_watched(&w);
+}
+
+/* A request is answered, and the loop is about to sleep. */
+static struct follow_up answered(struct watched *w)
+{
+    struct order o;
+    struct job *j = give(w, &o);
+    end(w, j, &o);
+    cr_assert_not(cards_watch(w->house.gpu, w->loop_fd));
+    struct follow_up f = ((struct cards *)w->house.gpu)->follow_up;
+    cr_assert_not(f.answered);
+    return f;
+}
+
+/* The loop looks for the next request after an answer, ever more seldom while none comes. */
+Test(gpu_watch, next_request_is_watched_for_if_it_uses_to_come)
+{
+    struct watched w;
+    uint64_t events;
+    open_watched(&w);
+    w.house.stopped_ns = 0;
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(answered(&w).skips, 0, "it has come");
+    cr_assert_eq(read(w.loop_fd, &events, sizeof events), sizeof events);
+    cr_assert_eq(answered(&w).skips, 1);
+    cr_assert_eq(answered(&w).skips, 0, "no look");
+    struct follow_up f = answered(&w);
+    cr_assert(f.missed == 2 && f.skips == 3);
+    events = 1;
+    cr_assert_eq(write(w.loop_fd, &events, sizeof events), sizeof events);
+    for (uint32_t i = 3; i-- > 0;)
+        cr_assert_eq(answered(&w).skips, i);
+    f = answered(&w);
+    cr_assert(f.missed == 0 && f.skips == 0, "it has come again");
+    close_watched(&w);
+}
+
+Test(gpu_watch, next_request_is_not_watched_for_without_a_share)
+{
+    struct watched w;
+    uint64_t events;
+    open_watched(&w);
+    cr_assert_eq(read(w.loop_fd, &events, sizeof events), sizeof events);
+    w.house.config.gpu_spin_us = 0;
+    cr_assert_eq(answered(&w).missed, 0, "the clock stands: a look would not end");
+    w.house.config.gpu_spin_us = 150;
+    foresight_budget_init(&((struct cards *)w.house.gpu)->budget, 0, w.house.stopped_ns);
+    cr_assert_eq(answered(&w).missed, 0);
     close_watched(&w);
 }
