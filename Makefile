@@ -76,6 +76,7 @@ CUDA_SRC   := $(if $(NVCC),$(wildcard kernels/cuda/*.cu))
 # the newest for later ones.
 ifneq ($(NVCC),)
 ifeq ($(origin CUDA_ARCH),undefined)
+ALL_ARCH   := 1
 CUDA_ARCH  := $(or $(sort $(patsubst compute_%,%,$(filter compute_%,\
               $(shell $(NVCC) --list-gpu-arch 2>/dev/null)))),35 37 50 52 53 60 61 62 70 72 75 80)
 endif
@@ -280,10 +281,18 @@ $(BUILD)/engram-accel.pc: client/engram-accel.pc.in $(BUILD)/paths
 # ---------------------------------------------------------------- tests and benches
 include tests/rules.mk
 
+# What a demo builds kernels for, unless told: what there are kernels for already, else the cards of
+# this machine, else the two of .ci/run, of those that nvcc knows. All of them take ten minutes.
+DEMO_ARCH = $(if $(ALL_ARCH),$(sort $(or $(shell grep -os 'code=sm_[0-9]*' $(BUILD)/nvcc | \
+              sed 's/.*_//'),$(filter $(CUDA_ARCH),$(shell nvidia-smi \
+              --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d .)),$(filter \
+              $(CUDA_ARCH),75 90),$(CUDA_ARCH))))
+
 ## demo: on real data, from nothing: install, build, load WordNet, ask, show
 demo:
 	@.ci/install-deps build demo
-	$(SUBMAKE) all
+	$(if $(DEMO_ARCH),@echo "demo: kernels for compute capability $(DEMO_ARCH) (CUDA_ARCH)")
+	$(SUBMAKE) all $(if $(DEMO_ARCH),CUDA_ARCH="$(DEMO_ARCH)")
 	$(Q)tests/demo/demo $(BUILD)
 
 ## lint: format, clang-tidy, lengths, and who may include whom

@@ -33,6 +33,8 @@
 #ifndef ENGRAM_KERNELS_ATTRACTOR_H
 #define ENGRAM_KERNELS_ATTRACTOR_H
 
+#include <stdbool.h>
+
 #include "kernels/vectors.h"
 
 enum { ATTRACTOR_DIMENSION_MAX = 2048, ATTRACTOR_ROUNDS_MAX = 7, ATTRACTOR_SPREAD = 10 };
@@ -122,6 +124,18 @@ static inline float attractor_confidence(uint32_t rounds)
 
 /* Bytes of scratch that attractor_settle wants, a multiple of 64. */
 size_t attractor_settle_bytes(uint32_t dimension);
+
+/* What a round of CA3 works with; scratch: attractor_settle_bytes. */
+struct attractor_ca3 {
+    const struct attractor_kernels *kernels;
+    const struct vector_kernels *vectors;
+    uint32_t dimension, kept;
+    const float *columns;
+    void *scratch;
+};
+/* One round, which changes state (d, padded with +0) and what became of it, all 0 at first: for a
+ * caller that does something else between rounds. False: it was the last. */
+bool attractor_round(const struct attractor_ca3 *a, float *state, struct attractor_outcome *out);
 
 /* CA3: state (d, padded with +0) becomes what it settles at. */
 struct attractor_outcome attractor_settle(const struct attractor_kernels *kernels,

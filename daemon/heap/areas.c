@@ -1,5 +1,6 @@
 #include "daemon/heap/areas.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -27,13 +28,16 @@ static enum status make_file(struct heap_area *a, const char *name)
 }
 
 /* A descriptor through which the file cannot be mapped for writing. A seal would do the same for
- * all descriptors, but forbids to punch holes, which is how memory goes back to the system. */
+ * all descriptors, but forbids to punch holes, which is how memory goes back to the system. Without
+ * /proc it is one like the daemon's own, which a GPU process maps only to read. */
 static enum status open_to_read(struct heap *h)
 {
     char path[32];
+    errno = EMFILE;
     int fd = h->areas[HEAP_OWN].fd;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     h->read_fd = fault_here("heap: descriptor") ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+    if (h->read_fd < 0 && errno == ENOENT) h->read_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     return h->read_fd < 0 ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK;
 }
 

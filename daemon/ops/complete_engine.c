@@ -195,8 +195,12 @@ static void settle_cue(struct job *j, const struct completing *w, uint64_t i, ch
     void *scratch =
         memory + vector_stride(d) * sizeof *state + pieces_of(rows_of(w) * sizeof *keys, 64) * 64;
     attractor_separate(d, (float *)scratch_at(j, w->sums) + i * rows_of(w), keys, state);
-    struct attractor_outcome o =
-        attractor_settle(w->kernels, w->vectors, d, w->kept, w->columns, scratch, state);
+    const struct attractor_ca3 a = {w->kernels, w->vectors, d, w->kept, w->columns, scratch};
+    struct attractor_outcome o = {0};
+    yield_check();
+    /* a round of a dense state reads all weights, which takes more than a millisecond */
+    while (attractor_round(&a, state, &o) && !is_cancelled(j))
+        yield_check();
     memcpy((float *)out[RESULT_ENGINE_STATES].data + line * d, state, d * sizeof *state);
     engine_give_rounds(j, line, o.rounds, o.converged);
 }

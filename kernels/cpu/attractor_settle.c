@@ -69,27 +69,32 @@ size_t attractor_settle_bytes(uint32_t dimension)
     return (floats * sizeof(float) + 63) / 64 * 64;
 }
 
+bool attractor_round(const struct attractor_ca3 *a, float *state, struct attractor_outcome *out)
+{
+    size_t stride = vector_stride(a->dimension);
+    float *next = a->scratch, *change = next + stride, norm;
+    uint32_t *keys = (uint32_t *)(void *)(change + stride);
+    float *sums = change + 2 * stride;
+    a->kernels->update(a->dimension, a->columns, state, sums, next);
+    attractor_keep(next, a->dimension, a->kept, keys);
+    for (size_t i = 0; i < stride; i++)
+        change[i] = next[i] - state[i];
+    a->vectors->norms(a->dimension, change, 1, &norm);
+    memcpy(state, next, stride * sizeof *state);
+    out->rounds++;
+    out->converged = norm < 0.01f;
+    out->confidence = attractor_confidence(out->rounds);
+    return out->rounds < ATTRACTOR_ROUNDS_MAX && !out->converged;
+}
+
 struct attractor_outcome attractor_settle(const struct attractor_kernels *kernels,
                                           const struct vector_kernels *vectors, uint32_t dimension,
                                           uint32_t kept, const float *columns, void *scratch,
                                           float *state)
 {
-    size_t stride = vector_stride(dimension);
-    float *next = scratch, *change = next + stride;
-    uint32_t *keys = (uint32_t *)(void *)(change + stride);
-    float *sums = change + 2 * stride;
+    const struct attractor_ca3 a = {kernels, vectors, dimension, kept, columns, scratch};
     struct attractor_outcome out = {0};
-    while (out.rounds < ATTRACTOR_ROUNDS_MAX && !out.converged) {
-        float norm;
-        kernels->update(dimension, columns, state, sums, next);
-        attractor_keep(next, dimension, kept, keys);
-        for (size_t i = 0; i < stride; i++)
-            change[i] = next[i] - state[i];
-        vectors->norms(dimension, change, 1, &norm);
-        memcpy(state, next, stride * sizeof *state);
-        out.rounds++;
-        out.converged = norm < 0.01f;
-    }
-    out.confidence = attractor_confidence(out.rounds);
+    while (attractor_round(&a, state, &out))
+        ;
     return out;
 }

@@ -7,7 +7,9 @@
 #include "daemon/ops/match_sort.h"
 #include "daemon/ops/operation.h"
 #include "daemon/ops/radix.h"
+#include "daemon/store/attractor.h"
 #include "daemon/store/collection.h"
+#include "daemon/store/dentate.h"
 #include "daemon/store/graph.h"
 #include "tests/support/pieces.h"
 
@@ -123,6 +125,36 @@ Test(pieces, writers_of_rows_look_up)
     j.request.ids.data = ids + ROWS;
     looks_up(j, 1024, "upsert of new rows, whose index grows");
     looks_up(on_rows(OPERATION_DELETE), 256, "delete");
+}
+
+/* All weights are read in each round of a dense state. */
+Test(pieces, a_cue_looks_up_in_each_round)
+{
+    enum { DIMENSION = 512, BEFORE = 31 }; /* looks, at least, that are not about rounds */
+    struct attractor_shape shape = {DIMENSION, 1.0F, 0.01F};
+    const struct attractor_kernels *k = attractor_choose("auto");
+    struct failure f = {0};
+    struct attractor *a;
+    struct pieces p = {0};
+    cr_assert_eq(store_attractor_create(store, space, "dense", &shape, &f, &a), STATUS_OK);
+    struct dentate *d = attractor_dentate(a);
+    dentate_make(d, k, 0, dentate_rows(d));
+    attractor_make(a, k, 0, DIMENSION);
+    attractor_open(a);
+    struct job j = job_of(OPERATION_COMPLETE_ENGINE), learns = {.attractor = NULL};
+    attractor_resident(a)->ops->lend(attractor_resident(a), &learns);
+    j.resident = learns.resident;
+    j.attractor = learns.attractor;
+    j.request.queries = (struct tensor){DTYPE_FLOAT32, 1, DIMENSION, values};
+    j.request.rows.dtype = j.request.weights.dtype = j.request.ids.dtype = DTYPE_NONE;
+    cr_assert_eq(pieces_run(&p, &j), STATUS_OK, "%s", j.failure.text);
+    uint32_t rounds = *(const uint32_t *)j.result.tensors[RESULT_ENGINE_ROUNDS].data;
+    cr_assert_geq(rounds, 2);
+    cr_assert_geq(p.count, BEFORE + rounds, "%llu pieces", (unsigned long long)p.count);
+    heap_give(heap, &j.result.block);
+    pieces_finish(&p);
+    store_attractor_unlink(store, space, a);
+    attractor_destroy(a);
 }
 
 Test(pieces, readers_of_graphs_look_up)
