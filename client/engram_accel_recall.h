@@ -21,7 +21,8 @@ typedef struct ea_complete_question {
     uint64_t state_count;
     uint32_t dimension; /* the collection's */
     /* mask_rows x dimension bytes, not 0 where a number is known: it is kept, and the others begin
-     * as 0. NULL: the states begin as they are, and nothing is kept */
+     * as 0, whatever stands in their places, NaN too. NULL: the states begin as they are, and
+     * nothing is kept */
     const uint8_t *mask;
     uint64_t mask_rows; /* state_count, or 1: for all states */
     float beta;         /* 1e-6 to 1e6; 32 suits unit rows */
@@ -49,8 +50,8 @@ typedef struct ea_completed {
 EA_API void ea_completed_free(ea_completed *r);
 
 /* INVALID_ARGUMENT: beta (EA_DETAIL_BAD_BETA) or rounds (EA_DETAIL_BAD_ROUNDS) out of range, a mask
- * of another shape, another dimension, a state with a number that is not finite or a norm that
- * overflows. FAILED_PRECONDITION (EA_DETAIL_NO_ROWS): the collection is empty. */
+ * of another shape, another dimension, a state with a known number that is not finite or a norm of
+ * those that overflows. FAILED_PRECONDITION (EA_DETAIL_NO_ROWS): the collection is empty. */
 EA_API ea_status ea_complete(ea_client *c, const ea_complete_question *question, ea_completed *out);
 EA_API ea_status ea_complete_send(ea_client *c, const ea_complete_question *question,
                                   const ea_send_options *how,

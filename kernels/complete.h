@@ -3,8 +3,9 @@
  * Owner:  the process; one table a variant, const, chosen once (complete_choose). The functions
  *         named complete_ are the definition, included by C and by CUDA.
  * Thread: any; no state, no allocation.
- * Errors: none. Inputs are validated before they come here: rows and states have finite norms
- *         (canonical.h), beta is COMPLETE_BETA_MIN to COMPLETE_BETA_MAX.
+ * Errors: none. Inputs are validated before they come here: rows have finite norms (canonical.h),
+ *         and so have states, whose unknown numbers may be anything in a cue; beta is
+ *         COMPLETE_BETA_MIN to COMPLETE_BETA_MAX.
  *
  * The rule: state <- sum_i softmax(beta x_i . state) x_i. Source: Ramsauer et al., "Hopfield
  * Networks is All You Need" (2020), equation 3 for the energy and 5 for the update. Rows are taken

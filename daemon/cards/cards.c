@@ -65,8 +65,8 @@ static void refuse_query(struct job *j)
     struct job *whose = j->members ? batch_find_query(j, number, &number) : j;
     const struct tensor *q = &whose->request.queries;
     uint32_t d = (uint32_t)q->columns;
-    operation_refuse_row(whose, query_name_of(whose), whose->part_first + number,
-                         (const float *)q->data + number * d, d);
+    operation_refuse_known(whose, query_name_of(whose), whose->part_first + number,
+                           (const float *)q->data + number * d, operation_mask(whose, number), d);
     operation_drop_result(j);
     batch_drop_results(j);
     j->gpu.again = whose != j;

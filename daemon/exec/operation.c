@@ -165,14 +165,27 @@ enum status operation_drop_all(struct job *j)
     return operation_drop_result(j);
 }
 
-enum status operation_refuse_row(struct job *j, const char *what, uint64_t index, const float *row,
-                                 uint32_t dimension)
+enum status operation_refuse_known(struct job *j, const char *what, uint64_t index,
+                                   const float *row, const uint8_t *known, uint32_t dimension)
 {
     for (uint32_t column = 0; column < dimension; column++)
-        if (!isfinite(row[column]))
+        if (!isfinite(row[column]) && (!known || known[column]))
             return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_NOT_FINITE,
                                "%s %" PRIu64 ": column %" PRIu32 " is not a finite number", what,
                                index, column);
     return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_NORM_OVERFLOW,
                        "%s %" PRIu64 ": its squared norm overflows float32", what, index);
+}
+
+enum status operation_refuse_row(struct job *j, const char *what, uint64_t index, const float *row,
+                                 uint32_t dimension)
+{
+    return operation_refuse_known(j, what, index, row, NULL, dimension);
+}
+
+const uint8_t *operation_mask(const struct job *j, uint64_t line)
+{
+    const struct tensor *mask = &j->request.mask;
+    if (mask->dtype == DTYPE_NONE) return NULL;
+    return (const uint8_t *)mask->data + (mask->rows == 1 ? 0 : line) * mask->columns;
 }

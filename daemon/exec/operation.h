@@ -94,5 +94,10 @@ enum status operation_drop_all(struct job *j);
  * column, or NORM_OVERFLOW. */
 enum status operation_refuse_row(struct job *j, const char *what, uint64_t index, const float *row,
                                  uint32_t dimension);
+/* The same for a row of which only some numbers count: known is operation_mask's. */
+enum status operation_refuse_known(struct job *j, const char *what, uint64_t index,
+                                   const float *row, const uint8_t *known, uint32_t dimension);
+/* Returns a byte for each number of cue `line`, not 0 where it is known; NULL: there is no mask. */
+const uint8_t *operation_mask(const struct job *j, uint64_t line);
 
 #endif

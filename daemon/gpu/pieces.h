@@ -37,6 +37,10 @@ struct section {
     uint64_t rows;                 /* 0: plain bytes */
     uint32_t dimension;
     bool bare;
+    /* of rows, a byte for each number, known_step bytes from row to row (0: the same ones for all):
+     * where it is 0 the number is anything, and becomes 0; NULL: all count. Not for a scatter. */
+    const uint8_t *known;
+    uint64_t known_step;
     uint64_t norms_at;
     enum numbers numbers;
     uint64_t limit;

@@ -58,13 +58,25 @@ static void plan_passes(struct gpu *g, struct task *t)
     p->split = t->pass_queries < r->query_count && fit < soon;
 }
 
+/* The cues, of which what is not known may be anything, and the mask that says so. */
+static bool plan_cues(struct gpu *g, struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    struct task_plan *p = &t->plan;
+    if (!plan_queries(g, t)) return false;
+    if (!r->list_count) return true;
+    if (!plan_in_at(g, p, r->weights, r->list_count * r->dimension)) return false;
+    p->in[IN_CUES].known = (const uint8_t *)p->in[IN_MASK].host;
+    p->in[IN_CUES].known_step = r->list_count > 1 ? r->dimension : 0;
+    return true;
+}
+
 static enum order_result complete_plan(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     struct task_plan *p = &t->plan;
     uint64_t row = vector_stride(r->dimension) * sizeof(float);
-    if (!makes_sense(r) || !plan_queries(g, t) ||
-        (r->list_count && !plan_in_at(g, p, r->weights, r->list_count * r->dimension)) ||
+    if (!makes_sense(r) || !plan_cues(g, t) ||
         !gpu_heap(g, r->out_scores, r->query_count * r->dimension * sizeof(float)) ||
         !gpu_heap(g, r->out_ids, r->query_count * sizeof(struct complete_record)))
         return RESULT_REFUSED;

@@ -21,6 +21,17 @@ static const struct scatter_part *part_from(const struct scatter *s, const struc
     return p;
 }
 
+/* Of padded rows, from `first` on among the section's. */
+static void drop_unknown(const struct section *s, uint64_t first, uint64_t count, float *rows)
+{
+    size_t stride = vector_stride(s->dimension);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint8_t *known = s->known + (first + i) * s->known_step;
+        for (uint32_t c = 0; c < s->dimension; c++)
+            if (!known[c]) rows[i * stride + c] = 0.0f;
+    }
+}
+
 uint64_t transfer_rows(const struct vector_kernels *kernels, const struct section *s,
                        uint64_t first, uint64_t count, float *to, float *norms)
 {
@@ -35,6 +46,7 @@ uint64_t transfer_rows(const struct vector_kernels *kernels, const struct sectio
         now = p->end - line < count - row ? p->end - line : count - row;
         const float *from = (const float *)p->host + (line - begin) * s->dimension;
         vectors_pad(s->dimension, from, (size_t)now, to + row * stride);
+        if (s->known) drop_unknown(s, line, now, to + row * stride);
         if (s->bare) continue;
         kernels->norms(s->dimension, to + row * stride, (size_t)now, norms + row);
         uint64_t good = vectors_find_bad(norms + row, (size_t)now);

@@ -209,8 +209,8 @@ struct order_run {
     uint32_t normalize; /* BIND, SUPERPOSE: results are divided by their norms */
     /* COMPLETE: the queries are the cues, k the rounds, threshold beta, has_threshold whether rows
      * are unit ones; weights: place of list_count lines of dimension bytes, which numbers are
-     * known (1 or query_count of them; 0: no mask). Results: query_count * dimension floats in
-     * out_scores, query_count struct complete_record in out_ids.
+     * known (1 or query_count of them; 0: no mask); the others of a cue may be anything. Results:
+     * query_count * dimension floats in out_scores, query_count struct complete_record in out_ids.
      * COMPLETE_ENGINE: the queries are the cues, of which only known numbers count, weights and
      * list_count their mask as above, k how many values of CA3 stay; other.row_count: of the
      * collection, order.other_replica, of which the nearest row to each state is wanted; 0: none

@@ -176,7 +176,7 @@ static void settle_part(struct job *j, uint32_t q, uint32_t worker)
     fold_sums(w, sums);
     complete_fold_totals(totals, (size_t)w->blocks);
     memset(moved, 0, w->stride * sizeof *moved);
-    w->kernels->settle(w->dimension, sums, totals[0], complete_mask(j, w, line),
+    w->kernels->settle(w->dimension, sums, totals[0], operation_mask(j, line),
                        (const float *)j->request.queries.data + line * w->dimension, state, moved);
     bool still = norm_of(w, moved) < COMPLETE_STILL;
     uint32_t rounds = ++((uint32_t *)out[RESULT_COMPLETE_ROUNDS].data)[line];
@@ -236,7 +236,7 @@ static bool begin_group(struct job *j, struct complete_job *w)
     w->active_count = w->group_count;
     for (uint32_t q = 0; q < w->group_count; q++) {
         uint64_t line = w->group_first + q;
-        const uint8_t *known = complete_mask(j, w, line);
+        const uint8_t *known = operation_mask(j, line);
         float *state = w->lined + q * w->stride;
         vectors_pad(w->dimension, cues + line * w->dimension, 1, state);
         for (uint32_t c = 0; known && c < w->dimension; c++)
@@ -289,20 +289,38 @@ static void nothing(struct job *j, uint32_t part, uint32_t worker)
     (void)j, (void)part, (void)worker;
 }
 
+/* Returns cues from `first` on, with 0 for what is not known. */
+static const float *known_cues(const struct job *j, const struct complete_job *w, uint64_t first,
+                               size_t count)
+{
+    const float *cues = (const float *)j->request.queries.data + first * w->dimension;
+    if (!is_present(&j->request.mask)) return cues;
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *known = operation_mask(j, first + i);
+        for (uint32_t c = 0; c < w->dimension; c++)
+            w->masked[i * w->dimension + c] = known[c] ? cues[i * w->dimension + c] : 0.0f;
+    }
+    return w->masked;
+}
+
+static enum status check_cues(struct job *j, const struct complete_job *w)
+{
+    for (uint64_t first = 0; first < w->states; first += COMPLETE_CHECKED) {
+        size_t count = (size_t)smaller(COMPLETE_CHECKED, w->states - first);
+        yield_check();
+        const float *cues = known_cues(j, w, first, count);
+        size_t bad = queries_find_bad(w->vectors, w->dimension, cues, count, w->checked);
+        if (bad < count)
+            return operation_refuse_row(j, "state", first + bad, cues + bad * w->dimension,
+                                        w->dimension);
+    }
+    return STATUS_OK;
+}
+
 static enum status prepare(struct job *j)
 {
-    enum { CHECKED = 64 };
     struct complete_job *w = complete_of(j);
-    const float *cues = j->request.queries.data;
-    for (uint64_t first = 0; first < w->states; first += CHECKED) {
-        size_t count = (size_t)smaller(CHECKED, w->states - first);
-        yield_check();
-        size_t bad = queries_find_bad(w->vectors, w->dimension, cues + first * w->dimension, count,
-                                      w->checked);
-        if (bad < count)
-            return operation_refuse_row(j, "state", first + bad,
-                                        cues + (first + bad) * w->dimension, w->dimension);
-    }
+    if (check_cues(j, w)) return j->failure.code;
     w->first_round = true;
     for (uint32_t worker = 0; worker < j->worker_count; worker++)
         w->norms[worker] = 0.0f;

@@ -11,6 +11,9 @@
 #include "daemon/ops/queries.h"
 #include "kernels/complete.h"
 
+/* Cues that are checked before others may run. */
+enum { COMPLETE_CHECKED = 64 };
+
 enum complete_stage { COMPLETE_SCORES, COMPLETE_SUMS, COMPLETE_STATES };
 
 /* The row with the largest score, of several the one with the smallest id. */
@@ -49,7 +52,8 @@ struct complete_job {
     struct complete_best *bests; /* worker x group_states */
     float *norms;                /* worker: the largest that it saw */
     float *moved;                /* worker x stride */
-    void *checked;
+    void *checked;               /* of COMPLETE_CHECKED cues: memory for their norms */
+    float *masked; /* and those cues themselves, unknown numbers as 0; if there is a mask */
     float *scores; /* scores_stride apart */
     size_t scores_stride;
     double *totals; /* x blocks */
@@ -59,15 +63,6 @@ struct complete_job {
 static inline struct complete_job *complete_of(struct job *j)
 {
     return j->plan.scratch.data;
-}
-
-/* Returns a byte a number, not 0 where it is known; NULL: there is no mask. */
-static inline const uint8_t *complete_mask(const struct job *j, const struct complete_job *w,
-                                           uint64_t line)
-{
-    const struct tensor *mask = &j->request.mask;
-    if (!is_present(mask)) return NULL;
-    return (const uint8_t *)mask->data + (mask->rows == 1 ? 0 : line) * w->dimension;
 }
 
 /* ---- complete_gpu.c ---- */

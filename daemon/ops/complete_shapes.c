@@ -100,7 +100,6 @@ static void *add(uint64_t *bytes, uint64_t wanted)
 
 uint64_t complete_layout(const struct job *j, struct complete_job *w)
 {
-    enum { CHECKED = 64 };
     uint64_t bytes = 0, workers = j->worker_count;
     cut(w);
     uint64_t states = w->group_states;
@@ -114,7 +113,10 @@ uint64_t complete_layout(const struct job *j, struct complete_job *w)
     w->bests = add(&bytes, workers * states * sizeof *w->bests);
     w->norms = add(&bytes, workers * sizeof(float));
     w->moved = add(&bytes, workers * w->stride * sizeof(float));
-    w->checked = add(&bytes, queries_check_bytes(w->dimension, CHECKED));
+    w->checked = add(&bytes, queries_check_bytes(w->dimension, COMPLETE_CHECKED));
+    w->masked = NULL;
+    if (is_present(&j->request.mask))
+        w->masked = add(&bytes, COMPLETE_CHECKED * (uint64_t)w->dimension * sizeof(float));
     w->scores = add(&bytes, states * w->scores_stride * sizeof(float));
     w->totals = add(&bytes, states * w->blocks * sizeof(double));
     w->sums = add(&bytes, states * w->blocks * w->stride * sizeof(float));
@@ -138,6 +140,7 @@ void complete_place(struct job *j)
     w->norms = at(j, w->norms);
     w->moved = at(j, w->moved);
     w->checked = at(j, w->checked);
+    w->masked = at(j, w->masked);
     w->scores = at(j, w->scores);
     w->totals = at(j, w->totals);
     w->sums = at(j, w->sums);

@@ -9,10 +9,10 @@
 #include "kernels/cuda/copies.cuh"
 
 enum {
-    FEW_STATES = 8,   /* whose sums a thread holds */
-    FEW_THREADS = 64, /* so that blocks are many, and multiprocessors equally busy */
-    FEW_FLIGHT = 8,   /* rows loaded before the first is added */
-    TILE_QUADS = 32,  /* columns of a block of threads, by fours */
+    FEW_STATES = 8,      /* whose sums a thread holds */
+    FEW_STATES_MAX = 16, /* from here on a tile is faster */
+    FEW_FLIGHT = 8,      /* rows loaded before the first is added */
+    TILE_QUADS = 32,     /* columns of a block of threads, by fours */
     TILE_HALF = COMPLETE_RUN / 2,
     FOLD = 8, /* leaves of the tree that a thread folds */
 };
@@ -56,6 +56,13 @@ __device__ __forceinline__ uint32_t complete_runs_of(const struct complete_round
 
 /* ---- a few states ---- */
 
+/* For one state, many small blocks of threads keep multiprocessors equally busy; for more they are
+ * larger, because each reads all shares of its states first. */
+template <int STATES> __host__ __device__ constexpr unsigned complete_few_threads(void)
+{
+    return STATES == 1 ? 64 : 256;
+}
+
 /* A run of rows: shares[q][i]. Rows behind the end have a share of 0 and repeat the last one: they
  * add nothing to a sum, which is never -0. */
 template <int STATES>
@@ -89,7 +96,8 @@ __device__ __forceinline__ void complete_few_run(const float4 *rows, uint32_t qu
 }
 
 template <int STATES>
-__global__ void __launch_bounds__(FEW_THREADS) complete_few_kernel(const struct complete_round r)
+__global__ void __launch_bounds__(complete_few_threads<STATES>())
+    complete_few_kernel(const struct complete_round r)
 {
     __shared__ __align__(16) float shares[STATES][COMPLETE_BLOCK];
     const uint64_t b = blockIdx.y;
@@ -122,7 +130,8 @@ __global__ void __launch_bounds__(FEW_THREADS) complete_few_kernel(const struct 
 
 template <int STATES> static void complete_few(const struct complete_round *r, cudaStream_t stream)
 {
-    const unsigned threads = r->quads <= 32 ? 32 : (unsigned)FEW_THREADS;
+    const unsigned most = complete_few_threads<STATES>();
+    const unsigned threads = r->quads < most ? (r->quads + 31) / 32 * 32 : most;
     dim3 grid(blocks_for(r->quads, threads), (unsigned)r->blocks,
               blocks_for(r->work.states, STATES));
     complete_few_kernel<STATES><<<grid, threads, 0, stream>>>(*r);
@@ -290,7 +299,7 @@ int complete_sums_launch(const struct complete_round *r, cudaStream_t stream)
 {
     if (r->work.states == 1)
         complete_few<1>(r, stream);
-    else if (r->work.states <= FEW_STATES)
+    else if (r->work.states <= FEW_STATES_MAX)
         complete_few<FEW_STATES>(r, stream);
     else if (r->work.states <= 32)
         complete_tile<2>(r, stream);

@@ -5,9 +5,12 @@
 #ifndef ENGRAM_TESTS_GPU_COMPLETE_SCENE_H
 #define ENGRAM_TESTS_GPU_COMPLETE_SCENE_H
 
-#include "kernels/superpose.h"
 #include "kernels/complete.h"
+#include "kernels/superpose.h"
 #include "tests/kernels/samples.h"
+
+#include <pthread.h>
+#include <unistd.h>
 
 struct complete_scene {
     uint32_t d, rounds;
@@ -17,9 +20,14 @@ struct complete_scene {
     float *row, *norm, *cues;
     uint64_t *ids;
     uint8_t *known; /* NULL: no mask */
-    float *state, *moved, *scores, *sums;
-    double *totals;
+    float *state;
     struct complete_record *records;
+};
+
+/* What a round of one state needs. */
+struct complete_room {
+    float *moved, *scores, *sums;
+    double *totals;
 };
 
 static inline void *zeroed(size_t count, size_t size)
@@ -74,13 +82,24 @@ static inline void make_cues(struct complete_scene *s, int masks, uint64_t seed)
     }
 }
 
-static inline void scene_take(struct complete_scene *s)
+static inline struct complete_room room_take(const struct complete_scene *s)
+{
+    return (struct complete_room){.moved = samples_allocate(s->stride),
+                                  .scores = samples_allocate(s->rows),
+                                  .sums = samples_allocate(s->blocks * s->stride),
+                                  .totals = zeroed(s->blocks, sizeof(double))};
+}
+
+static inline void room_give(struct complete_room *r)
+{
+    samples_free(r->moved), samples_free(r->scores), samples_free(r->sums);
+    free(r->totals);
+}
+
+/* The states as they begin. */
+static inline void scene_begin(struct complete_scene *s)
 {
     s->state = samples_allocate(s->states * s->stride);
-    s->moved = samples_allocate(s->stride);
-    s->scores = samples_allocate(s->rows);
-    s->sums = samples_allocate(s->blocks * s->stride);
-    s->totals = zeroed(s->blocks, sizeof *s->totals);
     s->records = zeroed(s->states, sizeof *s->records);
     memset(s->state, 0, s->states * s->stride * sizeof *s->state);
     for (size_t q = 0; q < s->states; q++) {
@@ -93,8 +112,7 @@ static inline void scene_take(struct complete_scene *s)
 static inline void scene_finish(struct complete_scene *s)
 {
     samples_free(s->row), samples_free(s->norm), samples_free(s->cues), samples_free(s->state);
-    samples_free(s->moved), samples_free(s->scores), samples_free(s->sums);
-    free(s->ids), free(s->known), free(s->totals), free(s->records);
+    free(s->ids), free(s->known), free(s->records);
 }
 
 static inline float norm_of(const struct complete_scene *s, const float *row)
@@ -104,14 +122,15 @@ static inline float norm_of(const struct complete_scene *s, const float *row)
     return norm;
 }
 
-static inline float find_best(const struct complete_scene *s, struct complete_record *record)
+static inline float find_best(const struct complete_scene *s, const float *scores,
+                              struct complete_record *record)
 {
     float largest = 0.0f;
     record->id = UINT64_MAX;
     for (size_t i = 0; i < s->rows; i++) {
         float norm = s->unit ? (s->norm[i] == 0.0f ? 0.0f : 1.0f) : s->norm[i];
         largest = norm > largest ? norm : largest;
-        if (s->scores[i] != record->score || s->ids[i] > record->id) continue;
+        if (scores[i] != record->score || s->ids[i] > record->id) continue;
         record->id = s->ids[i];
         record->row = (uint32_t)i;
     }
@@ -119,7 +138,7 @@ static inline float find_best(const struct complete_scene *s, struct complete_re
 }
 
 /* A round of one state, by the CPU's tables. */
-static inline void expect_round(struct complete_scene *s, size_t q)
+static inline void expect_round(struct complete_scene *s, size_t q, struct complete_room *r)
 {
     const struct vector_kernels *vectors = vectors_choose("auto");
     const struct complete_kernels *k = complete_choose("auto");
@@ -127,31 +146,64 @@ static inline void expect_round(struct complete_scene *s, size_t q)
     float *state = s->state + q * s->stride, before = norm_of(s, state);
     const float *norms = s->unit ? s->norm : NULL;
     struct row_block all = {s->row, s->norm, s->rows};
-    vectors->scan(METRIC_DOT, s->d, state, 0.0f, all, s->scores);
-    record->score = k->score(norms, s->rows, s->scores);
-    float largest = find_best(s, record);
-    memset(s->sums, 0, s->blocks * s->stride * sizeof *s->sums);
+    vectors->scan(METRIC_DOT, s->d, state, 0.0f, all, r->scores);
+    record->score = k->score(norms, s->rows, r->scores);
+    float largest = find_best(s, r->scores, record);
+    memset(r->sums, 0, s->blocks * s->stride * sizeof *r->sums);
     for (size_t b = 0; b < s->blocks; b++) {
         size_t first = b * COMPLETE_BLOCK, left = s->rows - first;
         size_t count = left < COMPLETE_BLOCK ? left : COMPLETE_BLOCK;
-        struct complete_shares shares = {s->scores + first, s->rows, 1};
-        s->totals[b] = k->weigh(norms ? norms + first : NULL, count, record->score, s->beta,
-                                s->scores + first);
-        k->add(s->d, s->row + first * s->stride, count, &shares, s->sums + b * s->stride,
+        struct complete_shares shares = {r->scores + first, s->rows, 1};
+        r->totals[b] = k->weigh(norms ? norms + first : NULL, count, record->score, s->beta,
+                                r->scores + first);
+        k->add(s->d, s->row + first * s->stride, count, &shares, r->sums + b * s->stride,
                s->stride);
     }
-    superpose_choose("auto")->fold(s->d, s->sums, s->blocks);
-    complete_fold_totals(s->totals, s->blocks);
-    memset(s->moved, 0, s->stride * sizeof *s->moved);
-    k->settle(s->d, s->sums, s->totals[0], s->known ? s->known + q * s->known_step : NULL,
-              s->cues + q * s->stride, state, s->moved);
+    superpose_choose("auto")->fold(s->d, r->sums, s->blocks);
+    complete_fold_totals(r->totals, s->blocks);
+    memset(r->moved, 0, s->stride * sizeof *r->moved);
+    k->settle(s->d, r->sums, r->totals[0], s->known ? s->known + q * s->known_step : NULL,
+              s->cues + q * s->stride, state, r->moved);
     record->rounds++;
-    record->still = norm_of(s, s->moved) < COMPLETE_STILL;
+    record->still = norm_of(s, r->moved) < COMPLETE_STILL;
     record->energy =
-        complete_energy(before, largest, record->score, s->totals[0], s->rows, s->beta);
+        complete_energy(before, largest, record->score, r->totals[0], s->rows, s->beta);
     struct row_block best = {s->row + record->row * s->stride, s->norm + record->row, 1};
     vectors->scan(METRIC_COSINE, s->d, state, norm_of(s, state), best, &record->cosine);
     record->done = record->still || record->rounds >= s->rounds;
+}
+
+/* The same for all states that go on, by as many threads as there are processors. */
+struct complete_share_out {
+    struct complete_scene *scene;
+    size_t first, step;
+};
+
+static inline void *expect_some(void *user)
+{
+    const struct complete_share_out *o = user;
+    struct complete_room room = room_take(o->scene);
+    for (size_t q = o->first; q < o->scene->states; q += o->step)
+        if (!o->scene->records[q].done) expect_round(o->scene, q, &room);
+    room_give(&room);
+    return NULL;
+}
+
+static inline void expect_rounds(struct complete_scene *s)
+{
+    enum { THREADS_MAX = 32 };
+    pthread_t threads[THREADS_MAX];
+    struct complete_share_out out[THREADS_MAX];
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t count = processors < 1 ? 1 : processors > THREADS_MAX ? THREADS_MAX : (size_t)processors;
+    if (count > s->states) count = s->states;
+    for (size_t i = 0; i < count; i++) {
+        out[i] = (struct complete_share_out){s, i, count};
+        if (i + 1 < count && pthread_create(&threads[i], NULL, expect_some, &out[i])) abort();
+    }
+    expect_some(&out[count - 1]);
+    for (size_t i = 0; i + 1 < count; i++)
+        pthread_join(threads[i], NULL);
 }
 
 #endif

@@ -135,11 +135,10 @@ static bool check_round(struct complete_scene *s, const struct complete_card *k,
     uint64_t before = differ;
     device_read(states, k->work.state, s->states * s->stride * sizeof *states);
     device_read(records, k->work.records, s->states * sizeof *records);
+    for (size_t q = 0; q < s->states; q++)
+        if (!s->records[q].done) compared += s->d + 7;
+    expect_rounds(s);
     for (size_t q = 0; q < s->states; q++) {
-        if (!s->records[q].done) {
-            expect_round(s, q);
-            compared += s->d + 7;
-        }
         differ += count_differing(s, q, states + q * s->stride, &records[q]);
         goes_on |= !s->records[q].done;
     }
@@ -158,7 +157,7 @@ static void check_scene(struct complete_scene *s)
     struct complete_card k = card_create(s);
     float *states = zeroed(s->states * s->stride, sizeof *states);
     struct complete_record *records = zeroed(s->states, sizeof *records);
-    scene_take(s);
+    scene_begin(s);
     for (uint32_t round = 0; round < s->rounds; round++) {
         fill_scratch(s, &k, garbage[round % 4]);
         enqueue_round(&k);

@@ -1,5 +1,6 @@
 """cli_attractor: engram-accel attractor, against the real daemon. The numbers themselves are
 compared with the slow reference by test_attractor.c; here it is files, tables and JSON."""
+import math
 import random
 import sys
 
@@ -103,6 +104,13 @@ def completes(t):
           "few")
     check("2 x 8" in t.run("attractor", "complete", "a", "rows.npy", "--mask", "narrow.npy",
                            code=4).stderr, "a mask of another shape")
+    rows = read_npy("rows.npy")[1]
+    part = [x if i % D < D // 2 else math.nan for i, x in enumerate(rows)]
+    write_npy("part.npy", "f", "(%d, %d)" % (ROWS, D), part)
+    t.run("attractor", "complete", "a", "part.npy", "--mask", "mask.npy", "--out", "part-out.npy")
+    check(read_npy("part-out.npy")[1] == states, "unknown numbers are not used")
+    check("part.npy: row 0, column %d: not a finite" % (D // 2) in
+          t.run("attractor", "complete", "a", "part.npy", code=4).stderr, "no mask")
     check("8 columns" in t.run("attractor", "complete", "a", "short.npy", code=1).stderr, "cues")
     t.run("attractor", "complete", "a", code=2)
     same = t.json("complete", "stored", "rows.npy", "--rule", "engine", "--attractor", "a",

@@ -39,6 +39,10 @@ def files():
     write_marks("each.npy", "|u1", "(%d, %d)" % (CUES, D), ([1] * KNOWN + [0] * (D - KNOWN)) * CUES)
     write_marks("two.npy", "|u1", "(2, %d)" % D, [1] * 2 * D)
     write_marks("narrow.npy", "|b1", "(8,)", [1] * 8)
+    part = [x if i % D < KNOWN else math.nan for i, x in enumerate(rows[:CUES * D])]
+    write_npy("part.npy", "f", "(%d, %d)" % (CUES, D), part)
+    part[(CUES - 2) * D + 3] = math.inf
+    write_npy("bad.npy", "f", "(%d, %d)" % (CUES, D), part)
     with open("names.txt", "w", encoding="utf-8") as f:
         f.writelines("thing %d\n" % i for i in range(ROWS))
     return rows
@@ -76,6 +80,10 @@ def completes(t, rows):
     t.run("complete", "things", "cues.npy", "--rule", "modern", "--mask", "each.npy", "--unit",
           "--rounds", "1", "--out", "again.npy")
     check(read_npy("again.npy")[1] == got, "a mask for each cue, the same bits")
+    for mask in ("mask.npy", "each.npy"):
+        t.run("complete", "things", "part.npy", "--mask", mask, "--unit", "--rounds", "1", "--out",
+              "part-out.npy")
+        check(read_npy("part-out.npy")[1] == got, "unknown numbers are not used: %s" % mask)
 
 
 def tells_json(t):
@@ -108,6 +116,10 @@ def refusals(t):
             "--mask", "two.npy")
     fails(t, 4, "dtype '<f4' does not fit; save it as bool or uint8", "complete", "things",
             "one.npy", "--mask", "one.npy")
+    wrong = "bad.npy: row %d, column 3: not a finite number" % (CUES - 2)
+    fails(t, 4, wrong, "complete", "things", "bad.npy", "--mask", "mask.npy")
+    fails(t, 4, wrong, "complete", "things", "bad.npy", "--mask", "each.npy")
+    fails(t, 4, "part.npy: row 0, column %d: not a finite" % KNOWN, "complete", "things", "part.npy")
     fails(t, 4, "gone.npy: cannot open", "complete", "things", "gone.npy")
     t.run("collection", "create", "empty", "--dim", str(D), "--metric", "dot")
     fails(t, 1, "empty has no rows", "complete", "empty", "one.npy", "--out", "never.npy")

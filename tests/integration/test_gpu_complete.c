@@ -167,6 +167,37 @@ Test(gpu_complete, bad_input_has_the_cpus_words, .timeout = 900)
     close_pair(&p);
 }
 
+/* What a mask leaves out may be anything; of what it names, both say the same. */
+Test(gpu_complete, unknown_numbers_are_anything, .timeout = 900)
+{
+    enum { D = 64 };
+    struct pair p;
+    open_pair(&p, NULL);
+    make(&p, D, 100);
+    ea_complete_question q = ask(D, 20, true, 5);
+    q.mask = marks;
+    for (uint64_t lines = 1; lines <= 20; lines += 19) {
+        q.mask_rows = lines;
+        for (uint64_t i = 0; i < UINT64_C(20) * D; i++) {
+            bool known = marks[lines == 1 ? i % D : i];
+            cues[i] = known ? rows[i] : i % 2 ? NAN : 3e38F;
+        }
+        expect_same(&p, &q, EA_BACKEND_GPU);
+    }
+    uint64_t bad = 7 * D;
+    while (!marks[bad])
+        bad++;
+    cues[bad] = INFINITY;
+    expect_same(&p, &q, EA_BACKEND_GPU);
+    ea_completed r = {0};
+    char words[64];
+    snprintf(words, sizeof words, "state 7: column %d ", (int)(bad - UINT64_C(7) * D));
+    cr_assert_eq(ea_complete(p.gpu.a, &q, &r), EA_INVALID_ARGUMENT);
+    cr_assert(strstr(ea_error_text(p.gpu.a), words), "%s", ea_error_text(p.gpu.a));
+    drop(&p);
+    close_pair(&p);
+}
+
 /* Kernels that fail, once or from then on, and work that is lost: right answers. */
 Test(gpu_complete, kernels_may_fail, .timeout = 900)
 {

@@ -136,6 +136,7 @@ static int open_all(struct complete_command *o, struct cli *cli)
     static const char *const bare[] = {">cue",  ">id",     ">cosine", ">rounds",
                                        "still", ">energy", NULL};
     int code = queries_open_file(&o->cues, o->cues_path);
+    o->cues.file.any_number = o->mask_path != NULL;
     if (!code && o->names_path && !names_open(&o->names, o->names_path))
         code = cli_error(CLI_FILE, "%s", o->names.error);
     if (!code) code = cli_info(cli);
@@ -222,6 +223,9 @@ static int ask(struct complete_command *o, struct cli *cli, const float *cues, u
     uint64_t got = n, wanted = o->mask.rows == 1 ? !o->mask.next_row : n;
     if (o->marks && wanted && !vectors_file_read_marks(&o->mask, o->marks, wanted, &got))
         return cli_error(CLI_FILE, "%s", o->mask.error);
+    uint64_t step = o->mask.rows == 1 ? 0 : o->cues.dimension;
+    if (o->marks && !vectors_file_check_known(&o->cues.file, cues, n, o->marks, step))
+        return cli_error(CLI_FILE, "%s", o->cues.file.error);
     ea_status status = ea_complete(cli->client, &question, &o->result);
     if (status) return cli_failed(cli, status, o->name);
     return take(o, cli);

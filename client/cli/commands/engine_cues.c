@@ -30,6 +30,7 @@ static int open_files(struct engine_run *a)
 {
     if (!vectors_file_open(&a->cues, a->asked->cues_path, VECTORS_OF_FLOATS))
         return cli_error(CLI_FILE, "%s", a->cues.error);
+    a->cues.any_number = a->asked->mask_path != NULL;
     if (a->asked->mask_path && !vectors_file_open(&a->mask, a->asked->mask_path, VECTORS_OF_MARKS))
         return cli_error(CLI_FILE, "%s", a->mask.error);
     if (a->asked->mask_path &&
@@ -52,6 +53,16 @@ static int read_mask(struct engine_run *a, uint64_t n)
     if (!a->asked->mask_path || (once && a->done)) return CLI_OK;
     if (vectors_file_read_marks(&a->mask, a->known, once ? 1 : n, &got)) return CLI_OK;
     return cli_error(CLI_FILE, "%s", a->mask.error);
+}
+
+/* Of the next n cues, which are read already, what is known must be finite. */
+static int check_known(struct engine_run *a, uint64_t n)
+{
+    int code = read_mask(a, n);
+    uint64_t step = a->mask.rows == 1 ? 0 : a->cues.columns;
+    if (code || !a->asked->mask_path) return code;
+    if (vectors_file_check_known(&a->cues, a->block, n, a->known, step)) return CLI_OK;
+    return cli_error(CLI_FILE, "%s", a->cues.error);
 }
 
 static int take_memory(struct engine_run *a, const struct cli *cli)
@@ -109,7 +120,7 @@ static int complete_block(struct engine_run *a, struct cli *cli)
     uint64_t n, each = a->cues.columns;
     if (!vectors_file_read(&a->cues, a->block, a->most, &n))
         return cli_error(CLI_FILE, "%s", a->cues.error);
-    int code = read_mask(a, n);
+    int code = check_known(a, n);
     if (code) return code;
     ea_status status =
         ea_complete_engine(cli->client,

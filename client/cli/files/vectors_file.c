@@ -4,6 +4,7 @@
 #include "client/cli/files/npy_header.h"
 #include "client/engram_accel.h"
 
+#include <math.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -250,12 +251,26 @@ void vectors_file_close(struct vectors_file *file)
     file->block = NULL;
 }
 
+static bool refuse_number(struct vectors_file *file, uint64_t row, uint64_t column)
+{
+    return fail(file, "%s: row %" PRIu64 ", column %" PRIu64 ": not a finite %s", file->name, row,
+                column, file->type == VECTORS_F64 ? "number in float32" : "number");
+}
+
 static bool check_finite(struct vectors_file *file, const float *row)
 {
-    size_t bad = convert_first_not_finite(row, file->columns);
-    if (bad == file->columns) return true;
-    return fail(file, "%s: row %" PRIu64 ", column %zu: not a finite %s", file->name,
-                file->next_row, bad, file->type == VECTORS_F64 ? "number in float32" : "number");
+    size_t bad = file->any_number ? file->columns : convert_first_not_finite(row, file->columns);
+    return bad == file->columns || refuse_number(file, file->next_row, bad);
+}
+
+bool vectors_file_check_known(struct vectors_file *file, const float *rows, uint64_t count,
+                              const uint8_t *known, uint64_t step)
+{
+    for (uint64_t i = 0; i < count; i++)
+        for (uint64_t k = 0; k < file->columns; k++)
+            if (known[i * step + k] && !isfinite(rows[i * file->columns + k]))
+                return refuse_number(file, file->next_row - count + i, k);
+    return true;
 }
 
 static bool read_float_row(struct vectors_file *file, float *out)

@@ -38,6 +38,7 @@ struct vectors_file {
     uint64_t rows;
     uint64_t columns; /* the dimension; of ids: 1, or the length of each list */
     unsigned axes;    /* of a .npy: 1 or 2; else 2 */
+    bool any_number;  /* floats need not be finite: vectors_file_check_known says which must be */
     uint64_t next_row;
     uint64_t size;    /* bytes in the file */
     uint64_t data_at; /* where the first row begins */
@@ -56,6 +57,10 @@ void vectors_file_close(struct vectors_file *file);
 /* Reads up to `max` further rows; *got = 0 only at the end. out has max x columns places. */
 bool vectors_file_read(struct vectors_file *file, float *out, uint64_t max, uint64_t *got);
 bool vectors_file_read_ids(struct vectors_file *file, uint64_t *out, uint64_t max, uint64_t *got);
+/* Of the `count` rows that were read last, numbers that are known must be finite: where known, a
+ * byte a number and step bytes from row to row, is not 0. */
+bool vectors_file_check_known(struct vectors_file *file, const float *rows, uint64_t count,
+                              const uint8_t *known, uint64_t step);
 /* The same for marks: bytes as they are. */
 bool vectors_file_read_marks(struct vectors_file *file, uint8_t *out, uint64_t max, uint64_t *got);
 /* For a float64 file opened as floats or numbers: reads numbers unrounded, finite or not. */

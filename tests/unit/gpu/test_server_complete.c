@@ -39,6 +39,35 @@ Test(server_complete, states_of_all_shapes)
     peer_close(&p);
 }
 
+/* What a mask leaves out may be anything, in few states, which are checked by one thread, and in
+ * many, by the copiers; what it names may not. */
+Test(server_complete, unknown_numbers_are_anything)
+{
+    enum { D = 100, MANY = 3000 };
+    struct gpu_peer p = {0};
+    peer_open(&p, "vram_mib=256", 4);
+    struct ask_rows r = ask_make(1, 1, 1, D, 50, 7);
+    cr_assert_eq(ask(&p, ask_upload(&p, &r, true, 0, 50)).result, RESULT_OK);
+    for (uint64_t states = 3; states <= MANY; states += MANY - 3) {
+        struct order o = complete_ask(&p, &r, states, 2, true, true);
+        float *cues = peer_at(&p, o.run.queries);
+        const uint8_t *known = peer_at(&p, o.run.weights);
+        for (uint64_t i = 0; i < states * D; i++)
+            if (!known[i % D]) cues[i] = i % 2 ? NAN : 3e38F;
+        expect_right(&p, o, &r);
+        o = complete_ask(&p, &r, states, 2, true, true);
+        cues = peer_at(&p, o.run.queries), known = peer_at(&p, o.run.weights);
+        cues[(states - 2) * D + 1] = NAN; /* not known */
+        cues[(states - 1) * D + 3] = NAN;
+        cr_assert(!known[1] && known[3]);
+        struct completion c = ask(&p, o);
+        cr_assert(c.result == RESULT_BAD_QUERY && c.number == states - 1, "%u, %llu", c.result,
+                  (unsigned long long)c.number);
+    }
+    ask_free(&r);
+    peer_close(&p);
+}
+
 /* More states than fit at once: groups, one after the other. */
 Test(server_complete, in_groups)
 {
@@ -58,7 +87,7 @@ Test(server_complete, bad_states_and_orders)
     struct ask_rows r = ask_make(1, 1, 1, 20, 50, 7);
     cr_assert_eq(ask(&p, ask_upload(&p, &r, true, 0, 50)).result, RESULT_OK);
     struct order o = complete_ask(&p, &r, 4, 2, true, true), bad = o;
-    ((float *)peer_at(&p, o.run.queries))[2 * 20 + 5] = NAN;
+    ((float *)peer_at(&p, o.run.queries))[2 * 20 + 6] = NAN; /* it is known */
     struct completion c = ask(&p, o);
     cr_assert(c.result == RESULT_BAD_QUERY && c.number == 2, "%u, %llu", c.result,
               (unsigned long long)c.number);

@@ -169,7 +169,31 @@ Test(complete, keeps_what_a_mask_knows)
         j.request.mask = bytes(masks, rows, D);
         run_and_assert(&b, &j);
     }
+    for (int i = 0; i < 2 * D; i++) /* what is not known may be anything */
+        if (!masks[i]) cues[i] = i % 2 ? NAN : i % 4 ? INFINITY : 3e38f;
+    j.request.mask = bytes(masks, 2, D);
+    run_and_assert(&b, &j);
+    for (int i = D; i < 2 * D; i++)
+        cues[i] = masks[i - D] ? 0.5f : NAN;
+    j.request.mask = bytes(masks, 1, D);
+    run_and_assert(&b, &j);
     free(cues);
+    close_bench(&b);
+}
+
+Test(complete, refuses_what_a_mask_knows)
+{
+    enum { D = 33, STATES = 80 }; /* rows are padded, and checked in two groups */
+    struct bench b = open_bench(D, 5);
+    float *cues = make_floats(STATES * D, 3);
+    uint8_t *masks = calloc(STATES, D);
+    struct job j = job_on(&b, cues, STATES);
+    j.request.mask = bytes(masks, STATES, D);
+    cues[70 * D + 1] = NAN, cues[70 * D + 7] = INFINITY, masks[70 * D + 7] = 1;
+    expect(&j, STATUS_INVALID_ARGUMENT, DETAIL_NOT_FINITE, "state 70: column 7 is");
+    cues[69 * D + 1] = NAN, cues[69 * D + 2] = 3e38f, masks[69 * D + 2] = 1;
+    expect(&j, STATUS_INVALID_ARGUMENT, DETAIL_NORM_OVERFLOW, "state 69: its squared norm");
+    free(cues), free(masks);
     close_bench(&b);
 }
 
