@@ -3,6 +3,7 @@
  * a spread as spread.c has it, from its seeds. */
 #include <math.h>
 
+#include "daemon/base/yield.h"
 #include "daemon/exec/steps.h"
 #include "daemon/ops/check.h"
 #include "daemon/ops/recall_inside.h"
@@ -134,6 +135,27 @@ static struct tensor column(enum dtype dtype, uint64_t rows, void *data)
     return (struct tensor){.dtype = dtype, .rows = rows, .columns = 1, .data = data};
 }
 
+/* There is no memory to spread: every list is answered with its ranked seeds. j->plan has the seeds
+ * as its `before`. */
+static void answer_seeds(struct job *j, struct recall *w)
+{
+    uint64_t seeds = w->seed_offsets[w->list_count];
+    struct failure why = j->failure;
+    memset(&j->failure, 0, sizeof j->failure);
+    for (uint64_t i = 0; i < seeds; i++) {
+        if (i % 4096 == 0) yield_check();
+        w->seed_nodes[i] = SPREAD_NO_NODE;
+    }
+    if (spread_begin_undone(j, w->list_count)) {
+        j->failure = why;
+        return;
+    }
+    struct spread_job *s = spread_of(j);
+    s->answerer = (struct spread_answerer){recall_rank, recall_reply, w};
+    s->after = j->step;
+    j->step = recall_reply;
+}
+
 /* The seeds become those of a spread through the graph, which is what j names first. */
 static void spread_from_seeds(struct job *j)
 {
@@ -147,8 +169,12 @@ static void spread_from_seeds(struct job *j)
     r->k = 0;
     r->spread.begun_ns = j->received_ns;
     spread_estimate(j, w->list_count, seeds, &expected);
-    j->plan = (struct job_plan){.before = j->plan.scratch};
-    if (operation_spread.plan(j)) return;
+    struct heap_block before = j->plan.scratch;
+    j->plan = (struct job_plan){.words = {0}};
+    enum status st = operation_spread.plan(j);
+    j->plan.before = before;
+    if (st == STATUS_RESOURCE_EXHAUSTED) answer_seeds(j, w);
+    if (st) return;
     struct spread_job *s = spread_of(j);
     s->ask.seed_nodes = w->seed_nodes;
     s->answerer = (struct spread_answerer){recall_rank, recall_reply, w};

@@ -8,6 +8,13 @@
 
 enum { WRITE_PART = 16 << 10, SETS_AT_ONCE = 4096, ENTRY_BYTES_MIN = 21 /* of a reply */ };
 
+static void note_starved(struct spread_job *w, struct spread_set *s, enum status st)
+{
+    s->undone = true;
+    s->kept = 0;
+    atomic_store(&w->refused, (int)st);
+}
+
 /* ---- on every backend ---- */
 
 enum status spread_begin(struct job *j, uint64_t more)
@@ -33,16 +40,42 @@ enum status spread_begin(struct job *j, uint64_t more)
     return STATUS_OK;
 }
 
-enum status spread_prepare(struct job *j)
+static void prepare_answers(struct job *j, struct spread_job *w)
 {
-    struct spread_job *w = spread_of(j);
-    enum status st = spread_ask_prepare(j, &w->ask);
-    if (st) return st;
     yield_clear(w->sets, w->ask.set_count * sizeof *w->sets);
     for (uint32_t i = 0; i < 2 * j->worker_count; i++)
         arena_init(&w->keep[i], j->heap, operation_owner(j));
     pthread_mutex_init(&w->lock, NULL);
     w->prepared = true;
+}
+
+enum status spread_prepare(struct job *j)
+{
+    struct spread_job *w = spread_of(j);
+    enum status st = spread_ask_prepare(j, &w->ask);
+    if (!st) prepare_answers(j, w);
+    return st;
+}
+
+enum status spread_begin_undone(struct job *j, uint64_t sets)
+{
+    struct spread_job w = {
+        .ask = {.graph = graph_view(j->graph),
+                .question = {.hops = j->request.spread.hops, .paths = j->request.spread.paths},
+                .set_count = sets}};
+    uint64_t bytes = 0;
+    layout_add(&bytes, sizeof w);
+    uint64_t sets_at = layout_add(&bytes, sets * sizeof *w.sets);
+    uint64_t arenas = layout_add(&bytes, 2 * j->worker_count * sizeof *w.keep);
+    enum status st = operation_take_own(j, bytes);
+    if (st) return st;
+    w.sets = scratch_at(j, sets_at);
+    w.keep = scratch_at(j, arenas);
+    w.work = w.keep + j->worker_count;
+    *spread_of(j) = w;
+    prepare_answers(j, spread_of(j));
+    for (uint64_t i = 0; i < sets; i++)
+        note_starved(spread_of(j), &spread_of(j)->sets[i], STATUS_RESOURCE_EXHAUSTED);
     return STATUS_OK;
 }
 
@@ -103,13 +136,6 @@ void spread_reply(struct job *j)
 }
 
 /* ---- memory ---- */
-
-static void note_starved(struct spread_job *w, struct spread_set *s, enum status st)
-{
-    s->undone = true;
-    s->kept = 0;
-    atomic_store(&w->refused, (int)st);
-}
 
 static enum status refusal_of(const struct arena *a, const struct arena *b)
 {

@@ -76,7 +76,7 @@ enum status run_job(struct job *j, unsigned seed)
     run_step(j, j->plan.finish, seed);
     while (j->step)
         run_step(j, j->step, seed);
-    heap_give(j->heap, &j->plan.scratch);
+    operation_give_scratch(j);
     assert(!j->failure.code || !j->result.block.data);
     return j->failure.code;
 }

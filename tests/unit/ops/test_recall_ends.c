@@ -252,6 +252,36 @@ Test(op_recall_ends, every_failure_in_turn, .timeout = 900)
               refused_count, answered, seeds);
 }
 
+/* The second block that a recall takes is its spread's. */
+Test(op_recall_ends, a_spread_without_scratch_leaves_the_seeds)
+{
+    for (uint64_t cues = 1; cues <= 5; cues += 4) {
+        struct recall_asked a;
+        recall_job_ask(&b, &a);
+        a.c.cue_count = cues;
+        a.c.spread.how.paths = cues > 1;
+        uint32_t takes = 0;
+        for (uint32_t nth = 1; takes < 2; nth++) {
+            struct job f = recall_job_of(&b, &a);
+            f.worker_count = 2;
+            fault_arm(nth);
+            enum status st = run_job(&f, nth);
+            const char *site = fault_fired();
+            fault_arm(0);
+            cr_assert_not_null(site);
+            if (strcmp(site, "heap: take") == 0 && ++takes == 2) {
+                cr_assert_eq(st, STATUS_OK, "%s", f.failure.text);
+                struct recall_reply r = recall_job_reply(&f);
+                cr_assert_eq(r.lists, cues);
+                for (uint64_t list = 0; list < r.lists; list++)
+                    cr_assert(only_seeds(&r, list) && r.seeds[2 * list + 1] == 0);
+            }
+            run_job_reset(&f);
+        }
+        recall_job_free(&a);
+    }
+}
+
 /* With more and more of it: a refusal, the ranked seeds, marked, or the right answer. A graph keeps
  * the workspaces that it had once, so each has its own. */
 Test(op_recall_ends, memory_that_is_short, .timeout = 900)
