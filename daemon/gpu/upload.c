@@ -131,6 +131,14 @@ static uint64_t growth_of(const struct replica *r, const struct replica_room *ro
     return bytes;
 }
 
+/* True if r would grow past what its space may have because another replica has two versions: r
+ * stays as it is, and the upload can be tried again when one of those is gone. */
+static bool grows_too_soon(const struct gpu *g, const struct upload *u, const struct replica *r)
+{
+    bool alone = !u->fresh && !r->rereaders && !r->former;
+    return alone && !replica_may_grow(g, r, growth_of(r, &u->room));
+}
+
 /* Takes VRAM for what the order brings. */
 static enum device_result fit(struct gpu *g, struct task *t, const struct upload *u, bool *wait)
 {
@@ -158,6 +166,11 @@ bool upload_start(struct gpu *g, struct task *t)
         return true;
     }
     if (wait) return false;
+    if (grows_too_soon(g, &u, r)) {
+        r->refused_round = u.round;
+        task_end(g, t, RESULT_NO_VERSION);
+        return true;
+    }
     if (!step_aside(g, t, &u, &r)) return true;
     t->reads = t->order.version != 0; /* it computes norms */
     replica_hold(g, r, t->reads);

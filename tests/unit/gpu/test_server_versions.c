@@ -221,6 +221,44 @@ Test(server_versions, a_space_has_both_within_its_quota, .timeout = 900)
     }
 }
 
+/* A second version takes what another replica of the space would grow by: that stays as it is, for
+ * those who read what it has, until there is one version less. */
+Test(server_versions, another_replica_grows_later, .timeout = 900)
+{
+    enum { FEW = 40, SMALL = 200 };
+    struct gpu_peer p;
+    open_slow(&p, "vram_mib=64 vmm=0");
+    struct ask_rows a = ask_make(1, 1, 5, DIMENSION, ROWS, 1), b = next_of(&a, 70, FEW);
+    struct ask_rows small = ask_make(1, 2, 7, DIMENSION, SMALL, 3),
+                    grown = ask_make(1, 2, 8, DIMENSION, ROWS, 4);
+    cr_assert_eq(result_of(&p, ask_upload(&p, &a, true, 0, ROWS)), RESULT_OK);
+    uint64_t alone = replica_bytes(&p);
+    cr_assert_eq(result_of(&p, ask_upload(&p, &small, true, 0, SMALL)), RESULT_OK);
+    uint64_t quota = replica_bytes(&p) + alone;
+
+    struct order many = long_on(&p, &a);
+    uint64_t reads = peer_order(&p, many);
+    cr_assert_eq(result_of(&p, within(upload_of(&p, &b, 70, FEW, 1), quota)), RESULT_OK);
+    struct order grows = within(ask_upload(&p, &grown, false, 0, ROWS), quota);
+    grows.upload.round = 4;
+    cr_assert_eq(result_of(&p, grows), RESULT_NO_VERSION);
+    cr_assert_eq(result_of(&p, short_on(&p, &grown)), RESULT_NO_VERSION);
+    struct order few = short_on(&p, &small);
+    cr_assert_eq(result_of(&p, few), RESULT_OK);
+    cr_assert(ask_right(&p, &few, &small));
+    cr_assert_eq(peer_done(&p, reads).result, RESULT_OK);
+    cr_assert(ask_right(&p, &many, &a));
+
+    grows.upload.round = 5;
+    cr_assert_eq(result_of(&p, grows), RESULT_OK);
+    few = short_on(&p, &grown);
+    cr_assert_eq(result_of(&p, few), RESULT_OK);
+    cr_assert(ask_right(&p, &few, &grown));
+    cr_assert_eq(atomic_load(&p.share->usage.evictions), 0);
+    ask_free(&a), ask_free(&b), ask_free(&small), ask_free(&grown);
+    peer_close(&p);
+}
+
 /* Neither is evicted for others, and the replica is forgotten when both are free. */
 Test(server_versions, both_stay_until_the_last_request, .timeout = 900)
 {
