@@ -25,6 +25,7 @@ enum answer {
     ANSWER_ENGINE,
     ANSWER_RECALLED,
     ANSWER_COVARIANCE,
+    ANSWER_CLUSTERS,
 };
 
 /* A kind that is not listed has an answer without memory that the caller keeps, or a page of a
@@ -72,6 +73,8 @@ static const struct answer_type {
                          offsetof(ea_answer, recalled)},
     [ANSWER_COVARIANCE] = {sizeof(ea_covariance_result), offsetof(ea_sizes, covariance_result),
                            offsetof(ea_answer, covariance)},
+    [ANSWER_CLUSTERS] = {sizeof(ea_clusters), offsetof(ea_sizes, clusters),
+                         offsetof(ea_answer, clusters)},
 };
 
 static enum answer answer_of(const struct client_request *r)
@@ -116,6 +119,7 @@ static void *take(struct client_request *r, enum answer answer)
                     : answer == ANSWER_ENGINE      ? &((ea_engine_completed *)r->answer)->memory
                     : answer == ANSWER_RECALLED    ? &((ea_recall_result *)r->answer)->memory
                     : answer == ANSWER_COVARIANCE  ? &((ea_covariance_result *)r->answer)->memory
+                    : answer == ANSWER_CLUSTERS    ? &((ea_clusters *)r->answer)->memory
                                                    : NULL;
     if (memory) {
         *memory = r->result.memory;
@@ -154,4 +158,5 @@ void ea_answer_callback(ea_client *c, struct client_request *r)
     if (ok && answer == ANSWER_ENGINE) ea_engine_completed_free(held);
     if (ok && answer == ANSWER_RECALLED) ea_recall_result_free(held);
     if (ok && answer == ANSWER_COVARIANCE) ea_covariance_result_free(held);
+    if (ok && answer == ANSWER_CLUSTERS) ea_clusters_free(held);
 }

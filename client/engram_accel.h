@@ -16,6 +16,7 @@
  *   engram_accel_graph.h    graphs and spreading
  *   engram_accel_attractor.h   attractors, which learn patterns and complete them
  *   engram_accel_hrr.h      binding, sums, permutations, random vectors, cleanup
+ *   engram_accel_cluster.h   clusters of similar vectors
  *   engram_accel_recall.h   recall, completion of partial vectors
  *   engram_accel_covariance.h  means and covariances
  *
@@ -97,6 +98,7 @@ typedef struct ea_sizes {
     size_t engine_question, engine_completed;
     size_t recall_question, recall_result;
     size_t covariance_question, covariance_result;
+    size_t cluster_question, clusters;
 } ea_sizes;
 
 /* Makes a handle without using the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. options NULL:
@@ -195,6 +197,7 @@ typedef struct ea_answer {
     struct ea_engine_completed *engine_completed;
     struct ea_recall_result *recalled;
     struct ea_covariance_result *covariance;
+    struct ea_clusters *clusters;
 } ea_answer;
 
 /* Called exactly once, from inside ea_pump or ea_close. It may send further requests. */
@@ -272,6 +275,7 @@ EA_API ea_status ea_ping_send(ea_client *c, const ea_send_options *how, uint64_t
 #endif
 
 #include "engram_accel_attractor.h"
+#include "engram_accel_cluster.h"
 #include "engram_accel_covariance.h"
 #include "engram_accel_graph.h"
 #include "engram_accel_hrr.h"
@@ -328,6 +332,8 @@ static inline ea_status ea_open(const ea_options *options, ea_client **out)
     s.recall_result = sizeof(ea_recall_result);
     s.covariance_question = sizeof(ea_covariance_question);
     s.covariance_result = sizeof(ea_covariance_result);
+    s.cluster_question = sizeof(ea_cluster_question);
+    s.clusters = sizeof(ea_clusters);
     return ea_open_sized(options, &s, out);
 }
 

@@ -47,6 +47,11 @@ void ea_covariance_result_free(ea_covariance_result *r)
     CLEAR(r, ea_covariance_result);
 }
 
+void ea_clusters_free(ea_clusters *r)
+{
+    CLEAR(r, ea_clusters);
+}
+
 void ea_spread_result_free(ea_spread_result *r)
 {
     CLEAR(r, ea_spread_result);

@@ -404,6 +404,7 @@ ea_status ea_reply_check_paths(const struct paths *p, struct note *note)
 ea_status ea_reply_check(const struct client_request *r, struct note *note)
 {
     if (r->kind == engram_accel_v1_Kind_KIND_RECALL) return ea_reply_check_recall(r, note);
+    if (r->kind == engram_accel_v1_Kind_KIND_CLUSTER) return ea_reply_check_clusters(r, note);
     if (r->kind == engram_accel_v1_Kind_KIND_SPREAD ||
         r->kind == engram_accel_v1_Kind_KIND_GRAPH_FETCH_NODES)
         return ea_reply_check_graph(r, note);

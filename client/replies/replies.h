@@ -133,4 +133,11 @@ ea_status ea_reply_parse_recall(struct client_request *r, const void *message, u
                                 uint64_t body_bytes, struct note *note);
 ea_status ea_reply_check_recall(const struct client_request *r, struct note *note);
 
+/* ---- cluster.c ---- */
+
+/* Parses clusters, which go to *r->answer, an ea_clusters whose memory is r->result.memory. */
+ea_status ea_reply_parse_clusters(struct client_request *r, const void *message, uint32_t bytes,
+                                  uint64_t body_bytes, struct note *note);
+ea_status ea_reply_check_clusters(const struct client_request *r, struct note *note);
+
 #endif

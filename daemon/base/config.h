@@ -63,6 +63,8 @@ struct config {
      * (live) */
     uint32_t stall_ms_max;
     uint32_t spread_ms_max;            /* limits.spread_ms: 60000; 0: unlimited (live) */
+    uint32_t cluster_rows_max;         /* limits.cluster_rows: 131072 (live) */
+    uint32_t cluster_average_rows_max; /* limits.cluster_average_rows: 16384 (live) */
     uint32_t drain_ms_max;             /* limits.drain_ms, after SIGTERM: 10000 (live) */
     char token_file[CONFIG_TEXT_MAX];  /* auth.token_file: "" = no token asked */
     char gpu_devices[CONFIG_TEXT_MAX]; /* gpu.devices: auto, none, or "0,1"; "sim": simulated */

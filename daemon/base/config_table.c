@@ -88,6 +88,12 @@ const struct config_key config_keys[] = {
     {.name = "limits.spread_ms", .type = CONFIG_NUMBER32, .live = true, .offset = AT(spread_ms_max),
      .max = 86400000, .number = 60000, .help = "Milliseconds that a spread may take: then it is "
      "answered as far as it came, truncated. Changes to its graph wait as long. 0: no bound."},
+    {.name = "limits.cluster_rows", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(cluster_rows_max), .min = 2, .max = 262144, .number = 131072,
+     .help = "Rows that one clustering may have. It compares all with all."},
+    {.name = "limits.cluster_average_rows", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(cluster_average_rows_max), .min = 2, .max = 262144, .number = 16384,
+     .help = "The same by rule average, which takes 7 bytes of memory for each row and each other."},
     {.name = "limits.drain_ms", .type = CONFIG_NUMBER32, .live = true, .offset = AT(drain_ms_max),
      .max = 3600000, .number = 10000, .help = "Milliseconds that SIGTERM leaves to requests in "
      "flight."},

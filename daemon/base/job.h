@@ -129,6 +129,15 @@ struct job_attractor {
     bool has_sparsity, has_rate; /* which of them the request has; the check sets the others */
 };
 
+/* The parameters of a clustering (kernels/cluster.h), beside threshold; times are .weights, the
+ * first id of what is stored is .offset. The check sets what the request does not have. */
+struct job_cluster {
+    uint32_t rule; /* enum cluster_rule */
+    float threshold_second, score_min;
+    uint32_t size_min, clusters_max;
+    bool has_threshold_second, has_score_min, has_size_min, has_clusters_max;
+};
+
 struct job_request {
     /* of collections and graphs, in the order of the table of operations; "": it names none
      * there */
@@ -176,6 +185,7 @@ struct job_request {
     struct job_spread spread;
     struct job_attractor attractor;
     struct job_recall recall;
+    struct job_cluster cluster;
 };
 
 /* The place of each tensor of a result, in body order, by the reply that it belongs to:
@@ -363,6 +373,8 @@ struct job {
     uint32_t worker_count;
     uint64_t reply_bytes_max;
     uint64_t spread_us_max; /* 0: unlimited */
+    /* of a clustering, by rule less 1 */
+    uint32_t cluster_rows_max[2];
     struct job_plan plan;
     struct job_gpu gpu;
     void (*step)(struct job *j); /* the next step (exec/workers.h) */

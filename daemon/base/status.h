@@ -102,6 +102,9 @@ enum detail {
     DETAIL_BAD_SPARSITY = 63,  /* sparsity or rate of an attractor is out of range */
     DETAIL_BAD_SEEDING = 64,   /* recall: width, activation_min or boost is out of range */
     DETAIL_BAD_BUDGET = 65,    /* recall: a time of 0 */
+    DETAIL_BAD_RULE = 70,      /* of clustering: there is no such rule */
+    DETAIL_BAD_SIZE = 71,      /* clustering: a size or a number of clusters that is 0 */
+    DETAIL_BAD_TIMES = 72,     /* clustering: times that are not finite, or that have no use */
 };
 
 /* What went wrong, in words that a caller can act on. The text never names another space. */

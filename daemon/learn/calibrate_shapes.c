@@ -77,6 +77,8 @@ const struct trial trials[TRIAL_SHAPES] = {
     {OPERATION_COVARIANCE, 1, 0, 0, 0},
     {OPERATION_COVARIANCE, 2, 0, 0, 0},
     {OPERATION_COVARIANCE, 3, 0, 0, 0},
+    {OPERATION_CLUSTER, 0, 0, 0, 0},
+    {OPERATION_CLUSTER, 1, 0, 0, 0},
 };
 
 /* ---------------------------------------------------------------- memory */
@@ -155,6 +157,8 @@ bool trial_request(const struct trial *t, uint32_t shift, void *memory, struct j
     if (t->operation == OPERATION_KNN) r->k = 10;
     r->beta = 1;
     r->rounds = 1;
+    r->cluster = (struct job_cluster){.rule = 1, .size_min = 3, .clusters_max = 100};
+    if (t->operation == OPERATION_CLUSTER) r->threshold = r->cluster.threshold_second = 0.9f;
     if (!listed) return true;
     scatter_ids(listed, ground_rows(t->ground, shift), ids);
     r->ids = tensor_of(DTYPE_UINT64, listed, 1, ids);

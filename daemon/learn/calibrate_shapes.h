@@ -14,7 +14,7 @@ enum {
     GROUND_ROWS_MAX = 16384, /* of the longest ground; rows are powers of 2 */
     CHUNK_ROWS = 1024,       /* made in one step of a worker, which takes about 2 ms */
     TRIAL_QUERIES_MAX = 64,
-    TRIAL_SHAPES = 89,
+    TRIAL_SHAPES = 91,
 };
 
 struct ground {
@@ -28,11 +28,12 @@ enum { SHIFT_STEP = 2, SHIFT_MAX = 4 };
 uint32_t ground_rows(uint32_t ground, uint32_t shift);
 
 /* kNN with k = 10, all scores, lists, an average, spreads in both modes, pairs to bind,
- * states to complete in one round, the covariance of a ground. */
+ * states to complete in one round, the covariance of a ground, its
+ * clusters. */
 struct trial {
     enum operation operation; /* as in struct work: OPERATION_SPREAD_ENGRAM is separate */
     uint32_t ground;
-    uint32_t queries; /* or seed sets; 0: an average, pairs, or a covariance */
+    uint32_t queries; /* or seed sets; 0: an average, pairs, or a whole ground */
     uint32_t listed;  /* rows in each list, seeds in each set */
     uint32_t hops;
 };

@@ -79,6 +79,14 @@ static struct work plain_work(enum operation operation, uint64_t queries, uint64
         w.bytes_in = 0;
         w.bytes_out = (DIMENSION + 1) * DIMENSION * sizeof(double);
         break;
+    case COST_CLUSTER: /* rows of a collection */
+        w.pairs = rows * rows;
+        w.rows = w.pairs / 2;
+        w.queries = 1;
+        w.bytes_in = 0;
+        w.bytes_out = rows * sizeof(uint32_t);
+        w.gpu_able = false;
+        break;
     case COST_BYTES:
     case COST_SPREAD:
     case COST_SPREAD_ENGRAM:

@@ -93,6 +93,8 @@ static void job_begin(struct pipeline *p, struct job *j, struct space *space)
     j->worker_count = p->worker_count;
     j->reply_bytes_max = p->config->reply_mib_max << 20;
     j->spread_us_max = p->config->spread_ms_max * UINT64_C(1000);
+    j->cluster_rows_max[0] = p->config->cluster_rows_max;
+    j->cluster_rows_max[1] = p->config->cluster_average_rows_max;
     job_move(j, JOB_RECEIVED);
 }
 

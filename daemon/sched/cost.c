@@ -138,6 +138,10 @@ void cost_init(struct cost_model *m, uint32_t workers)
     line_start(&m->lines[0][COST_COVARIANCE], covariance);
     const double covariance_there[COST_FEATURES] = {150e3, 2 / 4e3, 1 / 8e3, 0, 1 / 40.0, 0, 0};
     line_start(&m->lines[1][COST_COVARIANCE], covariance_there);
+    /* Scans of clusters read them from memory or the last cache; a pair of sums is added once. */
+    const double cluster[COST_FEATURES] = {50e3, 1 / (10 * readers), 2 / (80 * n), 0, 1 / 10.0, 10,
+                                           25e3};
+    line_start(&m->lines[0][COST_CLUSTER], cluster);
     spread_start(m, OPERATION_SPREAD, 10);
     spread_start(m, OPERATION_SPREAD_ENGRAM, 25);
 }

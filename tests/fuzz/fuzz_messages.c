@@ -144,6 +144,20 @@ static void check_covariance(const struct job_request *q)
     if (rows < 2 || (q->weights.dtype && q->weights.rows != rows)) abort();
 }
 
+static void check_cluster(const struct job_request *q)
+{
+    const struct job_cluster *c = &q->cluster;
+    uint64_t rows = q->ids.rows + q->rows.rows;
+    if (q->ids.dtype && q->rows.dtype) abort();
+    if ((q->names[0][0] != 0) == (q->rows.dtype != 0)) abort();
+    if (c->rule < 1 || c->rule > 2 || !c->size_min || !c->clusters_max) abort();
+    if (!(fabsf(q->threshold) <= 1) || !(fabsf(c->threshold_second) <= 1)) abort();
+    if (!(fabsf(c->score_min) <= 1) || (q->weights.dtype && c->rule != 2)) abort();
+    if (q->offset && !q->names[1][0]) abort();
+    bool given = q->ids.dtype || q->rows.dtype;
+    if (given && (rows < 2 || (q->weights.dtype && q->weights.rows != rows))) abort();
+}
+
 static void check_recall(const struct job_request *q)
 {
     const struct job_recall *r = &q->recall;
@@ -183,6 +197,7 @@ static void check_accepted(const struct job *j, const uint8_t *body, uint64_t bo
     if (j->operation == OPERATION_COMPLETE) check_complete(q);
     if (j->operation == OPERATION_COMPLETE_ENGINE) check_engine(q);
     if (j->operation == OPERATION_COVARIANCE) check_covariance(q);
+    if (j->operation == OPERATION_CLUSTER) check_cluster(q);
     check_attractor(j);
     if (j->operation == OPERATION_RECALL) {
         check_recall(q);

@@ -187,6 +187,19 @@ static void covariances(void)
     WHOLE(q), WHOLE(r);
 }
 
+static void clusters(void)
+{
+    static const uint32_t one = 1;
+    GUARDED(cluster_question, q);
+    GUARDED(clusters, r);
+    q.it = (ea_cluster_question){.collection = "b", .size_min = &one};
+    OK(ea_cluster(c, &q.it, &r.it));
+    EXPECT(r.it.rows >= 2 && r.it.dimension == 3 && r.it.count >= 1 && r.it.ids);
+    EXPECT(r.it.meta->version == r.it.collection_version && r.it.labels[0] < r.it.count);
+    ea_clusters_free(&r.it);
+    WHOLE(q), WHOLE(r);
+}
+
 static void attractors(void)
 {
     static const float row[3] = {1, 0, 0}, part = 0.5F;
@@ -297,6 +310,7 @@ int main(int argc, char **argv)
     bound();
     completed();
     covariances();
+    clusters();
     attractors();
     recalled();
     reports();

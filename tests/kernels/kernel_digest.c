@@ -5,6 +5,7 @@
  * with a cross compiler. */
 #include "kernels/complete.h"
 #include "kernels/attractor.h"
+#include "kernels/cluster.h"
 #include "kernels/covariance.h"
 #include "kernels/hrr.h"
 #include "kernels/random.h"
@@ -282,6 +283,30 @@ static uint64_t digest_covariance(const struct vector_kernels *k, const struct i
     return digest;
 }
 
+/* The mean of all rows, and the similarities of its numbers, with and without times. */
+static uint64_t digest_clusters(const struct vector_kernels *k, const struct input *in)
+{
+    const struct cluster_kernels *kernels = cluster_choose(k->name);
+    size_t d = in->dimension;
+    float *sums = allocate(d * sizeof *sums), *means = allocate(d * sizeof *means);
+    double *corrections = allocate(d * sizeof *corrections);
+    for (size_t i = 0; i < d; i++)
+        sums[i] = 0.0f, corrections[i] = 0.0;
+    kernels->add(in->scattered, ROWS, 0, d, sums, corrections);
+    kernels->divide(sums, corrections, d, ROWS, means);
+    line(k->name, in->dimension, 0, "means", means, d);
+    uint64_t digest = digest_floats(means, d);
+    for (size_t i = 0; i < d; i++)
+        means[i] = canonical_clamp(means[i]), sums[i] = (float)i * 0.37f;
+    kernels->similarities(11.5f, sums, d, means);
+    line(k->name, in->dimension, 0, "similarities", means, d);
+    digest = mix(digest + digest_floats(means, d));
+    kernels->similarities(0.0f, NULL, d, means);
+    digest = mix(digest + digest_floats(means, d) + kernels->largest(means, d, &sums[0]));
+    free(sums), free(means), free(corrections);
+    return mix(digest);
+}
+
 static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimension)
 {
     struct input in = input_create(dimension);
@@ -304,6 +329,7 @@ static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimensio
     all = mix(all + digest_attractor(k, &in));
     all = mix(all + digest_completed(k, &in, false) + 3 * digest_completed(k, &in, true));
     all = mix(all + digest_covariance(k, &in));
+    all = mix(all + digest_clusters(k, &in));
     random_choose(k->name)->normal(mix(dimension), dimension, UINT32_MAX, ROWS, in.rows);
     line(k->name, dimension, 0, "random", in.rows, ROWS * vector_stride(dimension));
     all = mix(all + digest_floats(in.rows, ROWS * vector_stride(dimension)));

@@ -19,6 +19,7 @@ common="tests/kernels/kernel_digest.c kernels/cpu/vectors_scalar.c kernels/cpu/v
     kernels/cpu/superpose_scalar.c kernels/cpu/superpose_choose.c
     kernels/cpu/complete_scalar.c kernels/cpu/complete_choose.c
     kernels/cpu/covariance_scalar.c kernels/cpu/covariance_choose.c
+    kernels/cpu/cluster_scalar.c kernels/cpu/cluster_choose.c
     kernels/cpu/hrr_scalar.c kernels/cpu/hrr_choose.c kernels/cpu/hrr_plan.c
     kernels/cpu/transform_plan.c"
 

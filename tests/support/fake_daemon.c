@@ -301,6 +301,7 @@ static void answer_tensors(struct job *j, uint8_t *body)
     case OPERATION_ATTRACTOR_SET: fake_engine(j, body); break;
     case OPERATION_RECALL: fake_recalled(j, body); break;
     case OPERATION_COVARIANCE: fake_covariance(j, body); break;
+    case OPERATION_CLUSTER: fake_clusters(j, body); break;
     case OPERATION_UPSERT: j->result.counts[0] = j->result.rows = q->ids.rows; break;
     case OPERATION_DELETE:
         j->result.counts[0] = q->ids.rows;

@@ -16,5 +16,6 @@ void fake_completed(struct job *j, uint8_t *body);
 void fake_engine(struct job *j, uint8_t *body);
 void fake_recalled(struct job *j, uint8_t *body);
 void fake_covariance(struct job *j, uint8_t *body);
+void fake_clusters(struct job *j, uint8_t *body);
 
 #endif

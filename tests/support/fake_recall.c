@@ -1,4 +1,5 @@
-/* What the fake daemon answers to completions, recalls and covariances. */
+/* What the fake daemon answers to completions, recalls, covariances and
+ * clusterings. */
 #include "tests/support/fake_inside.h"
 
 void fake_completed(struct job *j, uint8_t *body)
@@ -55,4 +56,19 @@ void fake_covariance(struct job *j, uint8_t *body)
     j->result.totals[1] = 4;
     fake_add(j, body, RESULT_COVARIANCE_MEAN, DTYPE_FLOAT64, 1, d);
     fake_add(j, body, RESULT_COVARIANCE_COVARIANCE, DTYPE_FLOAT64, d, d);
+}
+
+/* All labels are 1, the second of two clusters. A collection has four rows of four dimensions. */
+void fake_clusters(struct job *j, uint8_t *body)
+{
+    const struct job_request *q = &j->request;
+    uint64_t given = q->rows.rows + q->ids.rows, rows = given ? given : 4;
+    uint64_t columns = q->rows.dtype ? q->rows.columns : 4;
+    j->result.counts[0] = 6;
+    j->result.counts[1] = 7;
+    fake_add(j, body, RESULT_CLUSTER_LABELS, DTYPE_UINT32, rows, 1);
+    fake_add(j, body, RESULT_CLUSTER_SIZES, DTYPE_UINT32, 2, 1);
+    fake_add(j, body, RESULT_CLUSTER_SCORES, DTYPE_FLOAT32, 2, 1);
+    fake_add(j, body, RESULT_CLUSTER_CENTROIDS, DTYPE_FLOAT32, 2, columns);
+    if (!given) fake_add(j, body, RESULT_CLUSTER_IDS, DTYPE_UINT64, rows, 1);
 }

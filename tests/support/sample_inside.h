@@ -36,6 +36,11 @@ void sample_make_covariance(struct sample *s);
 void sample_make_covariance_ids(struct sample *s);
 void sample_make_covariance_inline(struct sample *s);
 
+/* ---- sample_cluster.c ---- */
+void sample_make_cluster(struct sample *s);
+void sample_make_cluster_ids(struct sample *s);
+void sample_make_cluster_inline(struct sample *s);
+
 /* ---- sample_attractor.c ---- */
 void sample_make_attractor_create(struct sample *s);
 void sample_make_attractor_drop(struct sample *s);

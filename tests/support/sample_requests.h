@@ -55,6 +55,7 @@ struct sample {
         engram_accel_v1_AttractorSetRequest attractor_set;
         engram_accel_v1_RecallRequest recall;
         engram_accel_v1_CovarianceRequest covariance;
+        engram_accel_v1_ClusterRequest cluster;
         engram_accel_v1_GraphCreateRequest graph_create;
         engram_accel_v1_GraphDropRequest graph_drop;
         engram_accel_v1_GraphListRequest graph_list;

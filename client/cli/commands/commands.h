@@ -45,6 +45,7 @@
     COMMAND(hrr_cleanup)        \
     COMMAND(complete)           \
     COMMAND(covariance)         \
+    COMMAND(cluster)            \
     COMMAND(attractor_create)   \
     COMMAND(attractor_list)     \
     COMMAND(attractor_describe) \
@@ -73,6 +74,7 @@
     COMMAND(hrr_superpose)        \
     COMMAND(hrr_permute)          \
     COMMAND(hrr_random)           \
+    COMMAND(cluster)              \
     COMMAND(attractor_drop)       \
     COMMAND(attractor_learn)      \
     COMMAND(attractor_set)

@@ -69,6 +69,8 @@ Test(config, defaults_are_the_documented_ones)
     cr_expect_eq(c.handshake_ms_max, 5000);
     cr_expect_eq(c.stall_ms_max, 30000);
     cr_expect_eq(c.spread_ms_max, 60000);
+    cr_expect_eq(c.cluster_rows_max, 131072);
+    cr_expect_eq(c.cluster_average_rows_max, 16384);
     cr_expect_eq(c.drain_ms_max, 10000);
     cr_expect_str_eq(c.token_file, "");
     cr_expect_str_eq(c.log_level, "info");
@@ -124,6 +126,8 @@ Test(config, every_key_is_read)
     want.handshake_ms_max = 10;
     want.stall_ms_max = 11;
     want.spread_ms_max = 12;
+    want.cluster_rows_max = 13;
+    want.cluster_average_rows_max = 14;
     want.drain_ms_max = 0;
     strcpy(want.token_file, "/etc/token");
     strcpy(memset(want.gpu_devices, 0, CONFIG_TEXT_MAX), "0,2");
@@ -168,7 +172,8 @@ Test(config, every_key_is_read)
         "\"connections_kept\": 0,"
         "\"requests_in_flight\": 1, \"requests_total\": 7, \"collections\": 3, "
         "\"output_mib\": 100,"
-        "\"handshake_ms\": 10, \"stall_ms\": 11, \"spread_ms\": 12, \"drain_ms\": 0},"
+        "\"handshake_ms\": 10, \"stall_ms\": 11, \"spread_ms\": 12, "
+        "\"cluster_rows\": 13, \"cluster_average_rows\": 14, \"drain_ms\": 0},"
         "\"gpu\": {\"devices\": \"0,2\", \"program\": \"/opt/gpu\", \"memory\": \"managed\","
         "\"memory_percent\": 95, \"memory_mib\": 16777216, \"force\": \"cpu\", \"min_pairs\": 1,"
         "\"heartbeat_ms\": 60000, \"job_ms\": 10, \"spin_us\": 0,"

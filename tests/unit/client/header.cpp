@@ -36,6 +36,10 @@ int main()
     ea_covariance_result spread_of{};
     if (status == EA_OK) status = ea_covariance(client, &all, &spread_of);
     ea_covariance_result_free(&spread_of);
+    ea_cluster_question similar{};
+    ea_clusters clusters{};
+    if (status == EA_OK) status = ea_cluster(client, &similar, &clusters);
+    ea_clusters_free(&clusters);
     ea_engine_question cues{};
     ea_engine_completed states{};
     if (status == EA_OK) status = ea_complete_engine(client, &cues, &states);

@@ -74,7 +74,7 @@ Test(decode, cut_at_every_byte)
                     s.kind == OPERATION_GRAPH_ADD_EDGES || s.kind == OPERATION_GRAPH_FETCH_NODES ||
                     s.kind == OPERATION_GRAPH_ADD_WEIGHTS || s.kind == OPERATION_SPREAD ||
                     (s.kind >= OPERATION_BIND && s.kind <= OPERATION_COMPLETE_ENGINE) ||
-                    s.kind == OPERATION_ATTRACTOR_LEARN,
+                    s.kind == OPERATION_ATTRACTOR_LEARN || s.kind == OPERATION_CLUSTER,
                 "%s cut at %u", s.name, n);
         }
         for (uint64_t n = 0; n < s.body_bytes; n += 64)
@@ -109,9 +109,10 @@ Test(decode, unknown_kinds)
     struct sample s;
     sample_find("ping", &s);
     for (unsigned kind = 0; kind < 256; kind++) {
-        bool known = kind >= 1 && (kind <= 6 || (kind >= 16 && kind <= 22) ||
-                                   (kind >= 32 && kind <= 47) || (kind >= 48 && kind <= 60) ||
-                                   (kind >= 64 && kind <= 70) || kind == OPERATION_COVARIANCE);
+        bool known =
+            kind >= 1 && (kind <= 6 || (kind >= 16 && kind <= 22) || (kind >= 32 && kind <= 47) ||
+                          (kind >= 48 && kind <= 60) || (kind >= 64 && kind <= 70) ||
+                          kind == OPERATION_COVARIANCE || kind == OPERATION_CLUSTER);
         if (known) continue;
         s.kind = (uint8_t)kind;
         cr_assert_eq(decode(&s), STATUS_UNIMPLEMENTED);

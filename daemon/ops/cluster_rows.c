@@ -1,0 +1,109 @@
+/* cluster_rows: the rows of a clustering, in input order: those of a request, those with its ids,
+ * or all of a collection by rising id, so that its history has no say. */
+#include "daemon/base/yield.h"
+#include "daemon/ops/cluster_inside.h"
+
+enum { CHECKED = 64 };
+
+static enum status find_ids(struct job *j, struct cluster_job *w)
+{
+    const uint64_t *ids = j->request.ids.data;
+    for (uint64_t first = 0; first < w->rows; first += CHECKED) {
+        uint32_t rows[CHECKED];
+        size_t n = (size_t)smaller(CHECKED, w->rows - first);
+        yield_check();
+        collection_find_rows(w->collection, ids + first, n, rows);
+        for (size_t i = 0; i < n; i++) {
+            if (rows[i] == COLLECTION_NO_ROW)
+                return failure_set(&j->failure, STATUS_NOT_FOUND, DETAIL_UNKNOWN_ID,
+                                   "there is no id %" PRIu64 " (row %" PRIu64 ")", ids[first + i],
+                                   first + i);
+            w->sources[first + i] = collection_row(w->collection, rows[i]);
+            w->row_norms[first + i] = collection_norm(w->collection, rows[i]);
+        }
+    }
+    return STATUS_OK;
+}
+
+static void find_all(struct cluster_job *w)
+{
+    for (uint32_t i = 0; i < w->rows; i++) {
+        if (i % CHECKED == 0) yield_check();
+        w->items[i] = (struct radix_item){collection_id(w->collection, i), i};
+    }
+    struct radix_item *sorted = radix_sort(w->items, w->room, w->rows);
+    for (uint32_t i = 0; i < w->rows; i++) {
+        if (i % CHECKED == 0) yield_check();
+        w->sources[i] = collection_row(w->collection, sorted[i].value);
+        w->row_norms[i] = collection_norm(w->collection, sorted[i].value);
+        w->ids[i] = sorted[i].key;
+    }
+}
+
+static void find_inline(const struct job *j, struct cluster_job *w)
+{
+    const float *rows = j->request.rows.data;
+    for (uint32_t i = 0; i < w->rows; i++) {
+        if (i % 4096 == 0) yield_check();
+        w->sources[i] = rows + (size_t)i * w->dimension;
+    }
+}
+
+static enum status check_times(struct job *j, const struct cluster_job *w)
+{
+    for (uint32_t i = 0; w->times && i < w->rows; i++) {
+        if (i % 4096 == 0) yield_check();
+        if (!canonical_is_finite(w->times[i]))
+            return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_TIMES,
+                               "times: number %" PRIu32 " is not finite", i);
+    }
+    return STATUS_OK;
+}
+
+enum status cluster_find(struct job *j, struct cluster_job *w)
+{
+    enum status st = check_times(j, w);
+    if (st) return st;
+    if (w->collection && is_present(&j->request.ids))
+        st = find_ids(j, w);
+    else if (w->collection)
+        find_all(w);
+    else
+        find_inline(j, w);
+    for (uint32_t i = 0; i < w->rows; i++) {
+        if (i % 4096 == 0) yield_check();
+        w->births[i] = 0;
+        w->next[i] = CLUSTER_NO_ROW;
+        w->sizes[i] = 1;
+    }
+    return st;
+}
+
+void cluster_copy_part(struct job *j, uint32_t part, uint32_t worker)
+{
+    struct cluster_job *w = cluster_of(j);
+    uint64_t first = (uint64_t)part * CLUSTER_BLOCK, end = smaller(first + CLUSTER_BLOCK, w->rows);
+    (void)worker;
+    for (uint64_t at = first; at < end && !is_cancelled(j); at += CHECKED) {
+        size_t n = (size_t)smaller(CHECKED, end - at);
+        yield_check();
+        for (size_t i = 0; i < n; i++)
+            vectors_pad(w->dimension, w->sources[at + i], 1, cluster_row(w, at + i));
+        if (w->collection) continue;
+        w->vectors->norms(w->dimension, cluster_row(w, at), n, w->row_norms + at);
+        size_t bad = vectors_find_bad(w->row_norms + at, n);
+        if (bad < n) note_smallest(&w->bad, at + bad);
+    }
+}
+
+uint64_t cluster_copy_parts(const struct cluster_job *w)
+{
+    return pieces_of(w->rows, CLUSTER_BLOCK);
+}
+
+enum status cluster_refuse(struct job *j, const struct cluster_job *w)
+{
+    uint64_t bad = atomic_load(&w->bad);
+    if (bad == NO_ROW) return STATUS_OK;
+    return operation_refuse_row(j, "row", bad, w->sources[bad], w->dimension);
+}

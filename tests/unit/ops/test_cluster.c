@@ -1,0 +1,153 @@
+/* cluster: both rules give what their definition gives, bit for bit, for every kind of instance,
+ * number of workers and variant of the kernels. */
+#include <math.h>
+#include <stdio.h>
+
+#include "daemon/ops/cluster_inside.h"
+#include "tests/support/cluster_reference.h"
+#include "tests/unit/ops/ops_bench.h"
+
+static struct job job_of(struct bench *b, const struct cluster_instance *c)
+{
+    struct job j = make_job(b, OPERATION_CLUSTER, true);
+    struct job_cluster *to = &j.request.cluster;
+    j.ops = operation_find(OPERATION_CLUSTER);
+    j.cluster_rows_max[0] = j.cluster_rows_max[1] = CLUSTER_ROWS_MAX;
+    j.request.rows = floats(c->data, c->rows, c->dimension);
+    if (c->times) j.request.weights = floats(c->times, c->rows, 1);
+    to->rule = c->average ? CLUSTER_AVERAGE : CLUSTER_CENTROID;
+    j.request.has_threshold = true, j.request.threshold = c->threshold;
+    to->has_threshold_second = !c->average, to->threshold_second = c->threshold_second;
+    to->has_score_min = true, to->score_min = c->score_min;
+    to->has_size_min = true, to->size_min = c->size_min;
+    to->has_clusters_max = true, to->clusters_max = c->clusters_max;
+    return j;
+}
+
+static void assert_equals(const struct job *j, const struct cluster_instance *c,
+                          const struct cluster_answer *a, const char *what)
+{
+    const struct tensor *t = j->result.tensors;
+    cr_assert_eq(j->result.counts[0], a->merges, "%s: %d merges for %d", what,
+                 (int)j->result.counts[0], (int)a->merges);
+    cr_assert_eq(t[RESULT_CLUSTER_SIZES].rows, a->count, "%s: %d clusters for %d", what,
+                 (int)t[RESULT_CLUSTER_SIZES].rows, (int)a->count);
+    cr_assert_eq(memcmp(t[RESULT_CLUSTER_LABELS].data, a->labels, c->rows * 4), 0, "%s", what);
+    if (!a->count) return;
+    cr_assert_eq(memcmp(t[RESULT_CLUSTER_SIZES].data, a->sizes, a->count * 4), 0, "%s", what);
+    cr_assert_eq(memcmp(t[RESULT_CLUSTER_SCORES].data, a->scores, a->count * 4), 0, "%s", what);
+    cr_assert_eq(
+        memcmp(t[RESULT_CLUSTER_CENTROIDS].data, a->centroids, (size_t)a->count * c->dimension * 4),
+        0, "%s", what);
+}
+
+/* Returns how many scans there were. */
+static uint64_t try_instance(struct bench *b, const struct cluster_instance *c, uint32_t workers,
+                             const char *variant, const char *what)
+{
+    struct cluster_answer a = cluster_reference(c);
+    struct job j = job_of(b, c);
+    j.kernels = vectors_choose(variant);
+    j.worker_count = workers;
+    cr_assert_eq(operation_check(&j), STATUS_OK, "%s", j.failure.text);
+    cr_assert_eq(run_job(&j, workers), STATUS_OK, "%s", j.failure.text);
+    assert_equals(&j, c, &a, what);
+    uint64_t scans = j.result.counts[1];
+    run_job_reset(&j);
+    cluster_answer_free(&a);
+    return scans;
+}
+
+static const char *variant_of(unsigned i)
+{
+    size_t count = 0;
+    while (vectors_variant(count))
+        count++;
+    return vectors_variant(i % count)->name;
+}
+
+enum { INSTANCES = 560 };
+
+static struct cluster_instance instance_of(unsigned seed, bool average, float **data, float **times)
+{
+    static const uint32_t dimensions[] = {3, 8, 17, 32, 40, 64};
+    unsigned random = seed * 7919 + 13;
+    enum cluster_shape shape = (enum cluster_shape)(seed % CLUSTER_SHAPES);
+    struct cluster_instance c = {
+        .rows = 2 + (uint32_t)rand_r(&random) % 58,
+        .dimension = dimensions[(uint32_t)rand_r(&random) % 6],
+        .average = average,
+        .threshold = average ? 0.55f : 0.8f,
+        .threshold_second = 0.9f,
+        .score_min = average ? 0.65f : -1.0f,
+        .size_min = 3,
+        .clusters_max = average ? UINT32_MAX : 100,
+    };
+    *data = cluster_make(shape, c.rows, c.dimension, 2 + (uint32_t)rand_r(&random) % 9, random);
+    *times = NULL;
+    c.data = *data;
+    if (average && rand_r(&random) % 3) {
+        *times = malloc(c.rows * sizeof **times);
+        for (uint32_t i = 0; i < c.rows; i++)
+            (*times)[i] = (float)(rand_r(&random) % 400) / 10.0f;
+        c.times = *times;
+    }
+    if (rand_r(&random) % 3 == 0) { /* limits that are not the defaults */
+        c.threshold = -1.0f + (float)(rand_r(&random) % 21) / 10.0f;
+        c.threshold_second = (float)(rand_r(&random) % 10) / 10.0f;
+        c.score_min = -1.0f + (float)(rand_r(&random) % 20) / 10.0f;
+        c.size_min = 1 + (uint32_t)rand_r(&random) % 4;
+        c.clusters_max = 1 + (uint32_t)rand_r(&random) % 6;
+    }
+    return c;
+}
+
+static void try_many(bool average)
+{
+    struct bench b = open_bench(4, 1);
+    for (unsigned seed = 0; seed < INSTANCES; seed++) {
+        char what[64];
+        float *data, *times;
+        struct cluster_instance c = instance_of(seed, average, &data, &times);
+        snprintf(what, sizeof what, "seed %u: %u x %u", seed, c.rows, c.dimension);
+        try_instance(&b, &c, 1 + seed % 16, variant_of(seed), what);
+        free(data), free(times);
+    }
+    close_bench(&b);
+}
+
+Test(cluster, centroid_equals_its_definition, .timeout = 300)
+{
+    try_many(false);
+}
+
+Test(cluster, average_equals_its_definition, .timeout = 300)
+{
+    try_many(true);
+}
+
+/* Several parts of a scan, and more neighbours than a list holds. */
+Test(cluster, larger_instances_equal_the_definition, .timeout = 300)
+{
+    static const uint32_t planted[] = {600, 40, 7};
+    struct bench b = open_bench(4, 1);
+    for (unsigned i = 0; i < 3 * CLUSTER_SHAPES; i++) {
+        enum cluster_shape shape = (enum cluster_shape)(i % CLUSTER_SHAPES);
+        float *data = cluster_make(shape, 600, 24, planted[i / CLUSTER_SHAPES], i);
+        char what[64];
+        snprintf(what, sizeof what, "shape %d, planted %u", (int)shape,
+                 planted[i / CLUSTER_SHAPES]);
+        struct cluster_instance c = {.rows = 600,
+                                     .dimension = 24,
+                                     .data = data,
+                                     .threshold = 0.8f,
+                                     .threshold_second = 0.5f,
+                                     .score_min = -1,
+                                     .size_min = 2,
+                                     .clusters_max = 100};
+        uint64_t scans = try_instance(&b, &c, 1 + i % 5, variant_of(i), what);
+        printf("%s: %d scans\n", what, (int)scans);
+        free(data);
+    }
+    close_bench(&b);
+}
