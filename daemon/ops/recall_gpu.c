@@ -13,11 +13,11 @@ enum {
     YIELD_EVERY = 1 << 12,
 };
 
-/* In scratch: what the GPU process reads and writes. */
+/* In scratch, with what the GPU process reads; what it writes lies in the exchange. */
 struct recall_gpu {
     struct spread_ask ask;
     struct order_recall asked;
-    struct recall_times times;
+    struct recall_times *times; /* the first of what it writes */
     uint64_t lists;
     uint32_t results;
     float *fetched;    /* the rows of cue_ids */
@@ -105,7 +105,7 @@ static void gpu_order(struct job *j)
                                      .width = r->recall.width,
                                      .activation_min = r->recall.activation_min,
                                      .boost = r->recall.boost,
-                                     .out_times = operation_gpu_place(j, &w->times)};
+                                     .out_times = operation_gpu_place(j, w->times)};
 }
 
 static enum status gpu_prepare(struct job *j)
@@ -173,8 +173,10 @@ static bool write_path(const struct job *j, const struct recall_gpu *w, uint64_t
 {
     uint64_t *ids = (uint64_t *)j->result.tensors[RESULT_RECALL_PATH_IDS].data + so_far->path_nodes;
     const struct recall_entry *e = &w->entries[from];
-    const uint32_t *nodes = w->path_nodes + from * (j->request.spread.hops + UINT64_C(1));
-    uint64_t left = so_far->path_nodes_max - so_far->path_nodes, length = smaller(e->path, left);
+    uint64_t most = j->request.spread.hops + UINT64_C(1);
+    const uint32_t *nodes = w->path_nodes + from * most;
+    uint64_t left = so_far->path_nodes_max - so_far->path_nodes;
+    uint64_t length = smaller(e->path, smaller(most, left));
     bool sound = true;
     for (uint64_t n = 0; n < length; n++) {
         uint32_t node = nodes[n];
@@ -215,8 +217,8 @@ static bool write_entries(struct job *j, const struct recall_gpu *w, struct writ
 static void note_times(struct job *j, const struct recall_gpu *w)
 {
     uint64_t all = j->finished_ns > j->started_ns ? j->finished_ns - j->started_ns : 0;
-    j->result.counts[0] = smaller(w->times.seeds_ns, all);
-    j->result.counts[1] = smaller(w->times.best_ns, all - j->result.counts[0]);
+    j->result.counts[0] = smaller(w->times->seeds_ns, all);
+    j->result.counts[1] = smaller(w->times->best_ns, all - j->result.counts[0]);
     j->result.counts[2] = all - j->result.counts[0] - j->result.counts[1];
 }
 
@@ -233,7 +235,8 @@ static void gpu_finish(struct job *j)
 
 /* ---------------------------------------------------------------- the plan */
 
-static uint64_t lay_out(struct job *j, struct recall_gpu *w, uint64_t places[5])
+/* Returns the bytes of scratch; *there: those of the exchange. */
+static uint64_t lay_out(struct job *j, struct recall_gpu *w, uint64_t places[5], uint64_t *there)
 {
     uint64_t bytes = 0, hops = j->request.spread.hops, entries;
     const struct edition *rows = j->objects[RECALL_ROWS].collection;
@@ -246,28 +249,32 @@ static uint64_t lay_out(struct job *j, struct recall_gpu *w, uint64_t places[5])
     spread_ask_layout_rule(j, &w->ask, &bytes);
     places[0] = layout_add(&bytes, is_present(&j->request.ids) ? cues_of(j) * row_bytes : 0);
     places[1] = layout_add(&bytes, (w->lists + 1) * sizeof *w->offsets);
-    places[2] = layout_add(&bytes, w->lists * sizeof *w->outcomes);
-    places[3] = layout_add(&bytes, entries * sizeof *w->entries);
+    *there = 0;
+    layout_add(there, sizeof *w->times);
+    places[2] = layout_add(there, w->lists * sizeof *w->outcomes);
+    places[3] = layout_add(there, entries * sizeof *w->entries);
     places[4] = layout_add(
-        &bytes, j->request.spread.paths ? entries * (hops + 1) * sizeof *w->path_nodes : 0);
+        there, j->request.spread.paths ? entries * (hops + 1) * sizeof *w->path_nodes : 0);
     return bytes;
 }
 
 enum status recall_gpu_plan(struct job *j)
 {
     struct recall_gpu w = {0};
-    uint64_t places[5];
+    uint64_t places[5], there;
     enum status st = recall_check_shapes(j);
     if (st) return st;
-    st = operation_take_scratch(j, lay_out(j, &w, places));
+    st = operation_take_own(j, lay_out(j, &w, places, &there));
+    if (!st) st = operation_take_exchange(j, there);
     if (st) return operation_drop_all(j);
     operation_note_objects(j);
     spread_ask_place_rule(j, &w.ask);
     w.fetched = is_present(&j->request.ids) ? scratch_at(j, places[0]) : NULL;
     w.offsets = scratch_at(j, places[1]);
-    w.outcomes = scratch_at(j, places[2]);
-    w.entries = scratch_at(j, places[3]);
-    w.path_nodes = scratch_at(j, places[4]);
+    w.times = exchange_at(j, 0);
+    w.outcomes = exchange_at(j, places[2]);
+    w.entries = exchange_at(j, places[3]);
+    w.path_nodes = exchange_at(j, places[4]);
     *gpu_of(j) = w;
     j->gpu.prepare = gpu_prepare;
     j->gpu.finish = gpu_finish;
