@@ -1,13 +1,22 @@
 /* run_complete: states completed from the rows of a replica. A pass is one round of a group of
  * states; what is known of them comes back after each, and their numbers after the last. */
+#include "daemon/gpu/run_complete.h"
+
 #include <string.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/gpu/run.h"
 #include "kernels/complete.h"
 
 enum { OUT_RECORDS, OUT_STATES };
 enum { IN_CUES, IN_MASK };
-enum { BLOCKS_MAX = 65535, PASS_STATES_MIN = 8 }; /* of the kernel; in spite of ORDER_PASS_NS */
+enum { BLOCKS_MAX = 65535 }; /* of the kernel */
+
+/* What was measured on an H200 (docs/performance-complete.md). A round does 13.6 million
+ * multiply-adds in a microsecond where a screened kNN does 60; to read the rows twice takes as long
+ * as the products of 12 states; and kernels have groups of 8, 16 or 32 states. Few states at once
+ * would read the rows again and again, so that a pass has at least 8, in spite of ORDER_PASS_NS. */
+enum { SCREENED = 22, EXACT = 5, READING = 12, STATES_FEW = 8, STATES_SOME = 16, STATES_MANY = 32 };
 
 /* Of the scratch of a pass, a multiple of 256 each. */
 struct complete_scratch {
@@ -40,20 +49,53 @@ static bool makes_sense(const struct order_run *r)
            (r->list_count <= 1 || r->list_count == r->query_count);
 }
 
+uint64_t run_complete_rate(uint64_t multiply_adds)
+{
+    uint64_t rate = multiply_adds / SCREENED * EXACT;
+    return rate ? rate : 1;
+}
+
+uint64_t run_complete_states(uint64_t rate, uint64_t rows, uint32_t dimension)
+{
+    uint64_t state = 2 * rows * vector_stride(dimension);
+    uint64_t states = rate * (ORDER_PASS_NS / 1000) / state;
+    states = states > READING ? states - READING : 0;
+    if (states < STATES_SOME) return STATES_FEW;
+    if (states < STATES_MANY) return STATES_SOME;
+    states = states / STATES_MANY * STATES_MANY;
+    return states < CUDA_COMPLETION_STATES_MAX ? states : CUDA_COMPLETION_STATES_MAX;
+}
+
+static uint64_t rate_of(const struct gpu *g, const struct task *t)
+{
+    uint64_t known = t->replica ? t->replica->completes : 0;
+    return known ? known : run_complete_rate(g->ops->multiply_adds(g->device));
+}
+
+/* The replica remembers how fast its rounds are for its next request. Of a group the first round
+ * counts, in which no state stands still yet. A short one does not fill the device and tells
+ * nothing, unless it was faster. */
+static void learn_rate(const struct gpu *g, const struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    uint64_t took_ns = clock_read_ns(g->clock) - t->pass_began_ns, us = took_ns / 1000;
+    uint64_t state = 2 * r->row_count * vector_stride(r->dimension), known = rate_of(g, t);
+    uint64_t rate = us ? (t->pass_queries + READING) * state / us : 0;
+    if (!rate || (took_ns < ORDER_PASS_NS / 2 && rate < known)) return;
+    t->replica->completes = (known + rate) / 2;
+}
+
 /* A pass has as many states as fit a quarter of the pool, and lasts not long. */
 static void plan_passes(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     struct task_plan *p = &t->plan;
-    uint64_t stride = vector_stride(r->dimension);
     uint64_t fit = vram_pool_usage(g->pool).slab_bytes / 4 / scratch_of(r, 1).bytes;
-    uint64_t products = g->ops->multiply_adds(g->device) * (ORDER_PASS_NS / 1000);
-    uint64_t soon = products / (2 * r->row_count * stride);
+    uint64_t soon = run_complete_states(rate_of(g, t), r->row_count, r->dimension);
     if (fit < 1) fit = 1;
-    if (soon < PASS_STATES_MIN) soon = PASS_STATES_MIN;
-    if (soon > CUDA_COMPLETION_STATES_MAX) soon = CUDA_COMPLETION_STATES_MAX;
     t->pass_queries = soon < fit ? soon : fit;
     if (t->pass_queries > r->query_count) t->pass_queries = r->query_count;
+    t->pass_queries_max = t->pass_queries; /* for which there is scratch */
     p->paced = p->rereads = t->pass_queries < r->query_count || r->k > 1;
     p->split = t->pass_queries < r->query_count && fit < soon;
 }
@@ -127,6 +169,7 @@ static enum device_result complete_launch(struct gpu *g, struct task *t)
     const struct order_run *r = &t->order.run;
     uint64_t left = r->query_count - t->first_query;
     if (t->pass_queries > left) t->pass_queries = left;
+    t->pass_began_ns = clock_read_ns(g->clock);
     struct device_call round = call_of(g, t);
     if (t->rounds_done == 0) {
         round.complete.begin = 1;
@@ -165,6 +208,7 @@ static enum order_result complete_drain(struct gpu *g, struct task *t, const cha
     const struct order_run *r = &t->order.run;
     const uint64_t record = sizeof(struct complete_record);
     struct section records = t->plan.out[OUT_RECORDS];
+    if (t->rounds_done == 0) learn_rate(g, t);
     t->rounds_done++;
     if (t->rounds_done < r->k && !all_done(t, small + records.at)) return RESULT_OK;
     t->rounds_done = 0;
@@ -177,10 +221,12 @@ static enum order_result complete_drain(struct gpu *g, struct task *t, const cha
 
 static bool complete_next(struct gpu *g, struct task *t)
 {
-    (void)g;
+    const struct order_run *r = &t->order.run;
     if (t->rounds_done) return true;
     t->first_query += t->pass_queries;
-    return t->first_query < t->order.run.query_count;
+    t->pass_queries = run_complete_states(rate_of(g, t), r->row_count, r->dimension);
+    if (t->pass_queries > t->pass_queries_max) t->pass_queries = t->pass_queries_max;
+    return t->first_query < r->query_count;
 }
 
 const struct run_kind run_complete = {

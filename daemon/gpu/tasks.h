@@ -87,7 +87,7 @@ struct task {
     struct task_bind bind;
     struct task_lines lines;
     uint64_t first_query, pass_queries; /* SCORES, KNN: the queries of this pass; BIND: pairs */
-    uint64_t pass_queries_max, pass_began_ns; /* KNN */
+    uint64_t pass_queries_max, pass_began_ns; /* KNN, COMPLETE */
     uint32_t rounds_done;                     /* COMPLETE: of this pass's states */
     bool ids_sent;                            /* SCORES: the ids are sent with one of the passes */
     bool rereads;                             /* the device will read more than what is enqueued */
