@@ -25,14 +25,19 @@ static ea_client *of(struct pair *p, int i)
     return i ? p->cpu.a : p->gpu.a;
 }
 
+static void take_numbers(void)
+{
+    rows = calloc((size_t)ROWS_MAX * 128 + (size_t)64 * D_MAX, sizeof *rows);
+    cues = calloc((size_t)CUES_MAX * D_MAX, sizeof *cues);
+    cr_assert(rows && cues);
+}
+
 static void open_pair(struct pair *p, const char *sim)
 {
     gpu_scene_open(&p->gpu, sim, (const char *[]){"gpu.heartbeat_ms=10000", NULL});
     gpu_scene_open(&p->cpu, NULL, (const char *[]){"gpu.devices=none", NULL});
     gpu_scene_await(&p->gpu, EA_GPU_READY);
-    rows = calloc((size_t)ROWS_MAX * 128 + (size_t)64 * D_MAX, sizeof *rows);
-    cues = calloc((size_t)CUES_MAX * D_MAX, sizeof *cues);
-    cr_assert(rows && cues);
+    take_numbers();
 }
 
 static void close_pair(struct pair *p)
@@ -65,6 +70,8 @@ static void drop(struct pair *p)
         cr_assert_eq(ea_collection_drop(of(p, k), "c"), EA_OK);
 }
 
+static ea_backend answered; /* who answered last */
+
 /* Both say the same. */
 static void expect_same(struct pair *p, const ea_complete_question *q, ea_backend backend)
 {
@@ -77,6 +84,7 @@ static void expect_same(struct pair *p, const ea_complete_question *q, ea_backen
         return;
     }
     uint64_t n = want.rows;
+    answered = got.meta->backend;
     if (backend) cr_assert_eq(got.meta->backend, backend, "%s", ea_reason_name(got.meta->reason));
     cr_assert(got.rows == n && got.columns == want.columns);
     cr_assert_eq(memcmp(got.states, want.states, n * want.columns * sizeof(float)), 0);
@@ -216,6 +224,43 @@ Test(gpu_complete, kernels_may_fail, .timeout = 900)
         drop(&p);
         close_pair(&p);
     }
+}
+
+/* A call of the device fails once: each of them in a long run, otherwise some. A pass is a round,
+ * several groups have several: uploads, completions of one state, of few, and of many. */
+Test(gpu_complete, calls_fail, .timeout = 7200)
+{
+    static const char *const kinds[] = {"error", "crash", "memory", "sticky"};
+    if (gpu_scene_is_real()) cr_skip_test("SKIP faults are the simulated device's");
+    uint64_t calls = 0;
+    struct gpu_scene cpu;
+    gpu_scene_open(&cpu, NULL, (const char *[]){"gpu.devices=none", NULL});
+    for (uint64_t nth = 0; nth <= calls; nth += nth && !gpu_scene_long() ? 1 + calls / 12 : 1) {
+        struct pair p = {.cpu = cpu};
+        char fault[64] = "multiply_adds=1";
+        if (nth)
+            snprintf(fault, sizeof fault, "multiply_adds=1 fail=%u:%s", (unsigned)nth,
+                     kinds[nth % 4]);
+        gpu_scene_open_counting(&p.gpu, fault, NULL);
+        take_numbers();
+        make(&p, 64, 1200);
+        ea_complete_question q = ask(64, 1, true, 3);
+        expect_same(&p, &q, EA_BACKEND_NONE);
+        q.state_count = 20, q.mask = marks, q.mask_rows = 20;
+        expect_same(&p, &q, EA_BACKEND_NONE);
+        q.state_count = CUES_MAX, q.mask_rows = 1;
+        expect_same(&p, &q, EA_BACKEND_NONE);
+        do { /* until it is back */
+            gpu_scene_await(&p.gpu, EA_GPU_READY);
+            expect_same(&p, &q, EA_BACKEND_NONE);
+        } while (answered != EA_BACKEND_GPU);
+        if (!nth) calls = gpu_scene_calls(&p.gpu);
+        drop(&p);
+        gpu_scene_close(&p.gpu);
+        free(rows), free(cues);
+    }
+    cr_assert_gt(calls, 20);
+    gpu_scene_close(&cpu);
 }
 
 static unsigned right;
