@@ -389,7 +389,7 @@ struct job {
     bool in_line;         /* it is in the scheduler and waits to be dispatched */
     bool alone;           /* it must not run with others any more, because together they failed */
 
-    /* Several jobs as one: the carrier (OPERATION_KNN_BATCH) runs for its members and holds no
+    /* Several jobs as one: the carrier (job_is_carrier) runs for its members and holds no
      * turnstile, since they hold theirs; when it is done, each member has its own result or
      * failure. One job as several: each part runs a range of the whole's queries and writes its
      * lines of the whole's result. */
@@ -430,6 +430,12 @@ static inline bool job_reads_resident(const struct job *j)
     for (uint32_t i = 0; i < JOB_OPERANDS; i++)
         if (job_operand(j, i)) return true;
     return false;
+}
+
+/* True if j is several jobs that run as one: its members. */
+static inline bool job_is_carrier(const struct job *j)
+{
+    return j->operation == OPERATION_KNN_BATCH || j->operation == OPERATION_RECALL_BATCH;
 }
 
 /* Returns which of the things that j names it writes; NULL: it only reads. */

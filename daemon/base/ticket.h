@@ -51,6 +51,7 @@ struct ticket {
     struct tenancy *tenancy; /* whose it is, and of which tenant (sched/principal.h) */
     struct work work;
     const void *batch_key; /* tickets with the same key may run as one job; NULL: only alone */
+    bool batch_on_cards;   /* but not on the CPU */
     bool splits;           /* may run in parts, each a range of its queries, on several servers */
     uint64_t arrived_ns;
     uint64_t deadline_ns; /* 0: none */
@@ -80,5 +81,11 @@ struct ticket {
     /* in its server's list of dispatches, oldest first */
     struct ticket *flight_next, *flight_previous;
 };
+
+/* True if others may run with t on that server. */
+static inline bool ticket_joins(const struct ticket *t, uint32_t server)
+{
+    return t->batch_key && (server != SERVER_CPU || !t->batch_on_cards);
+}
 
 #endif

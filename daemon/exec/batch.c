@@ -6,8 +6,12 @@
 
 void batch_add(struct job *carrier, struct job *last, struct job *m)
 {
-    carrier->resident = m->resident;
-    carrier->collection = m->collection;
+    for (uint32_t i = 0; i < OPERATION_OBJECTS_MAX; i++) {
+        struct job_object *to = &carrier->objects[i];
+        to->resident = m->objects[i].resident;
+        to->collection = m->objects[i].collection;
+        to->graph = m->objects[i].graph;
+    }
     m->carrier = carrier;
     m->member_next = NULL;
     if (last)

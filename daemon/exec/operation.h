@@ -26,6 +26,11 @@ struct operation_ops {
     /* Whether several such jobs may run as one, and whether j may be cut into ranges of its
      * queries (JOINED in the table); j is not itself a part. NULL: never. */
     bool (*batches)(const struct job *j);
+    /* What such jobs run as, and which of them may: those with the same key; NULL: those on the
+     * same collection. A key may be a hash, if the carrier leaves out what differs. */
+    enum operation carrier;
+    const void *(*batch_key)(const struct job *j);
+    bool batches_on_cards; /* never on the CPU */
     bool (*splits)(const struct job *j);
     /* Whether j, whose numbers cannot tell, may turn out short enough for the loop: it is run there
      * with j->on_trial. NULL: never. */

@@ -197,6 +197,7 @@ const struct operation_ops operation_knn = {
     .check = knn_check_request,
     .work = knn_work,
     .batches = knn_batches,
+    .carrier = OPERATION_KNN_BATCH,
     .splits = knn_splits,
     .plan = knn_plan,
     .gpu_plan = knn_gpu_plan,

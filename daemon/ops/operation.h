@@ -19,12 +19,14 @@ struct work operation_work(const struct job *j);
 
 /* True if several such jobs may run as one (exec/batch.h); then j->collection is the key. */
 bool operation_batches(const struct job *j);
+/* Returns by what it is known with which others it may run; NULL: with none. */
+const void *operation_batch_key(const struct job *j);
 /* True if j may be cut into ranges of its queries, to run on different backends. */
 bool operation_splits(const struct job *j);
 
 #define OPERATION(NAME, number, name, ...) extern const struct operation_ops operation_##name;
 #include "proto/operations.def"
-extern const struct operation_ops operation_knn_batch, operation_explain,
+extern const struct operation_ops operation_knn_batch, operation_recall_batch, operation_explain,
     operation_collection_create, operation_attractor_create;
 
 #endif

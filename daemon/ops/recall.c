@@ -191,6 +191,10 @@ const struct operation_ops operation_recall = {
     .check = recall_check,
     .work = recall_work,
     .plan = recall_plan,
+    .batches = recall_batches,
+    .carrier = OPERATION_RECALL_BATCH,
+    .batch_key = recall_batch_key,
+    .batches_on_cards = true,
     .gpu_plan = recall_gpu_plan,
     .gpu_pairs = recall_gpu_pairs,
 };

@@ -20,7 +20,7 @@ struct recall_gpu {
     struct recall_times *times; /* the first of what it writes */
     uint64_t lists;
     uint32_t results;
-    float *fetched;    /* the rows of cue_ids */
+    float *fetched;    /* the rows of cue_ids, or the cues of a carrier's members */
     uint64_t *offsets; /* lists + 1: where each list's cues begin */
     struct recall_outcome *outcomes;
     struct recall_entry *entries; /* `results` places a list */
@@ -37,7 +37,7 @@ static uint64_t cues_of(const struct job *j)
     return is_present(&j->request.ids) ? j->request.ids.rows : j->request.queries.rows;
 }
 
-static uint64_t lists_of(const struct job *j)
+uint64_t recall_lists_of(const struct job *j)
 {
     return is_present(&j->request.offsets) ? j->request.offsets.rows - 1 : cues_of(j);
 }
@@ -53,7 +53,7 @@ static bool lists_fit(const struct job *j)
 {
     const uint64_t *offsets = j->request.offsets.data;
     uint64_t most = smaller(ORDER_RECALL_CUES_MAX, ORDER_RECALL_SEEDS_MAX / k_of(j));
-    for (uint64_t list = 0; is_present(&j->request.offsets) && list < lists_of(j); list++)
+    for (uint64_t list = 0; is_present(&j->request.offsets) && list < recall_lists_of(j); list++)
         if (offsets[list + 1] - offsets[list] > most) return false;
     return true;
 }
@@ -63,7 +63,7 @@ uint64_t recall_gpu_pairs(const struct job *j)
     const struct job_request *r = &j->request;
     const struct edition *rows = j->objects[RECALL_ROWS].collection;
     const struct edition *embeddings = spread_ask_collection(j);
-    uint64_t count = collection_rows(rows), lists = lists_of(j), hops = r->spread.hops;
+    uint64_t count = collection_rows(rows), lists = recall_lists_of(j), hops = r->spread.hops;
     uint64_t entries = work_times(lists, r->recall.results);
     bool some = count && count <= ORDER_SPREAD_ROWS_MAX && graph_nodes(j->graph) &&
                 (!embeddings || (collection_rows(embeddings) &&
@@ -113,10 +113,11 @@ static enum status gpu_prepare(struct job *j)
     struct recall_gpu *w = gpu_of(j);
     const struct tensor *given = &j->request.offsets;
     enum status st = spread_ask_prepare_rule(j, &w->ask);
-    if (!st && w->fetched)
+    if (!st && is_present(&j->request.ids))
         st = recall_fetch_cues(j, j->objects[RECALL_ROWS].collection, w->fetched);
     if (st) return st;
-    for (uint64_t list = 0; list <= w->lists; list++)
+    if (j->members) recall_batch_gather(j, w->fetched, w->offsets);
+    for (uint64_t list = 0; list <= w->lists && !j->members; list++)
         w->offsets[list] = is_present(given) ? ((const uint64_t *)given->data)[list] : list;
     gpu_order(j);
     return STATUS_OK;
@@ -124,37 +125,38 @@ static enum status gpu_prepare(struct job *j)
 
 /* ---------------------------------------------------------------- the way back */
 
-/* Checks what another process wrote: the counts. Counts entries and the nodes of their paths. */
-static bool is_sound(const struct job *j, const struct recall_gpu *w, uint64_t *entries,
-                     uint64_t *path_nodes)
-{
-    uint64_t most = j->request.spread.hops + UINT64_C(1);
-    *entries = *path_nodes = 0;
-    for (uint64_t list = 0; list < w->lists; list++) {
-        uint32_t kept = w->outcomes[list].kept;
-        if (kept > w->results) return false;
-        *entries += kept;
-        for (uint32_t i = 0; j->request.spread.paths && i < kept; i++) {
-            uint64_t at = list * w->results + i, length = w->entries[at].path;
-            if (at % YIELD_EVERY == 0) yield_check();
-            if (length > most) return false;
-            *path_nodes += length ? length : 1;
-        }
-    }
-    return true;
-}
-
 /* What is written of a reply so far, and how much there is room for: the other process may change
  * what was checked. */
 struct written {
     uint64_t entries, entries_max, path_nodes, path_nodes_max;
 };
 
-/* Returns how many entries the list has. */
-static uint64_t write_list(struct job *j, const struct recall_gpu *w, uint64_t list, uint64_t left)
+/* Checks what another process wrote of a job's lists: the counts. Counts entries and the nodes of
+ * their paths. */
+static bool is_sound(const struct job *j, const struct recall_gpu *w, uint64_t first,
+                     struct written *out)
+{
+    uint64_t most = j->request.spread.hops + UINT64_C(1);
+    uint64_t end = first + recall_lists_of(j);
+    for (uint64_t list = first; list < end; list++) {
+        uint32_t kept = w->outcomes[list].kept;
+        if (kept > w->results) return false;
+        out->entries_max += kept;
+        for (uint32_t i = 0; j->request.spread.paths && i < kept; i++) {
+            uint64_t at = list * w->results + i, length = w->entries[at].path;
+            if (at % YIELD_EVERY == 0) yield_check();
+            if (length > most) return false;
+            out->path_nodes_max += length ? length : 1;
+        }
+    }
+    return true;
+}
+
+/* Writes what is said of j's list, which is o; returns how many entries it has. */
+static uint64_t write_list(struct job *j, const struct recall_outcome *o, uint64_t list,
+                           uint64_t left)
 {
     const struct tensor *t = j->result.tensors;
-    const struct recall_outcome *o = &w->outcomes[list];
     uint64_t kept = smaller(o->kept, left);
     uint64_t *offsets = t[RESULT_RECALL_OFFSETS].data;
     uint32_t *seeds = (uint32_t *)t[RESULT_RECALL_SEEDS].data + 2 * list;
@@ -191,15 +193,17 @@ static bool write_path(const struct job *j, const struct recall_gpu *w, uint64_t
 }
 
 /* False: a path leads to no node. */
-static bool write_entries(struct job *j, const struct recall_gpu *w, struct written so_far)
+static bool write_entries(struct job *j, const struct recall_gpu *w, uint64_t first,
+                          struct written so_far)
 {
     const struct tensor *t = j->result.tensors;
     bool sound = true;
-    for (uint64_t list = 0; list < w->lists; list++) {
-        uint64_t kept = write_list(j, w, list, so_far.entries_max - so_far.entries);
+    for (uint64_t list = 0; list < recall_lists_of(j); list++) {
+        uint64_t left = so_far.entries_max - so_far.entries;
+        uint64_t kept = write_list(j, &w->outcomes[first + list], list, left);
         for (uint64_t i = 0; i < kept; i++, so_far.entries++) {
             uint64_t entry = so_far.entries;
-            uint64_t from = list * w->results + i;
+            uint64_t from = (first + list) * w->results + i;
             const struct recall_entry *e = &w->entries[from];
             if (entry % YIELD_EVERY == 0) yield_check();
             ((uint64_t *)t[RESULT_RECALL_IDS].data)[entry] = e->id;
@@ -214,26 +218,37 @@ static bool write_entries(struct job *j, const struct recall_gpu *w, struct writ
 }
 
 /* Splits the run's time as the device did. */
-static void note_times(struct job *j, const struct recall_gpu *w)
+static void note_times(struct job *j, const struct job *ran, const struct recall_gpu *w)
 {
-    uint64_t all = j->finished_ns > j->started_ns ? j->finished_ns - j->started_ns : 0;
+    uint64_t all = ran->finished_ns > ran->started_ns ? ran->finished_ns - ran->started_ns : 0;
     j->result.counts[0] = smaller(w->times->seeds_ns, all);
     j->result.counts[1] = smaller(w->times->best_ns, all - j->result.counts[0]);
     j->result.counts[2] = all - j->result.counts[0] - j->result.counts[1];
 }
 
+bool recall_gpu_answer(struct job *j, const struct job *ran, uint64_t first)
+{
+    const struct recall_gpu *w = gpu_of(ran);
+    struct written none = {0};
+    if (!is_sound(j, w, first, &none)) return false;
+    if (recall_take_result(j, recall_lists_of(j), none.entries_max, none.path_nodes_max))
+        return true; /* that is j's failure */
+    note_times(j, ran, w);
+    return write_entries(j, w, first, none);
+}
+
 static void gpu_finish(struct job *j)
 {
-    struct recall_gpu *w = gpu_of(j);
-    uint64_t entries, path_nodes;
-    j->gpu.unfit = !is_sound(j, w, &entries, &path_nodes);
-    if (j->gpu.unfit || recall_take_result(j, w->lists, entries, path_nodes)) return;
-    struct written so_far = {.entries_max = entries, .path_nodes_max = path_nodes};
-    j->gpu.unfit = !write_entries(j, w, so_far);
-    note_times(j, w);
+    j->gpu.unfit = !recall_gpu_answer(j, j, 0);
 }
 
 /* ---------------------------------------------------------------- the plan */
+
+/* True if its cues do not lie in one place of its own request. */
+static bool is_copied(const struct job *j)
+{
+    return j->members || is_present(&j->request.ids);
+}
 
 /* Returns the bytes of scratch; *there: those of the exchange. */
 static uint64_t lay_out(struct job *j, struct recall_gpu *w, uint64_t places[5], uint64_t *there)
@@ -241,13 +256,13 @@ static uint64_t lay_out(struct job *j, struct recall_gpu *w, uint64_t places[5],
     uint64_t bytes = 0, hops = j->request.spread.hops, entries;
     const struct edition *rows = j->objects[RECALL_ROWS].collection;
     uint64_t row_bytes = collection_dimension(rows) * sizeof(float);
-    w->lists = lists_of(j);
+    w->lists = recall_lists_of(j);
     uint64_t most = work_times(cues_of(j), k_of(j)) + graph_nodes(j->graph);
     w->results = (uint32_t)smaller(j->request.recall.results, most);
     entries = w->lists * w->results;
     layout_add(&bytes, sizeof *w);
     spread_ask_layout_rule(j, &w->ask, &bytes);
-    places[0] = layout_add(&bytes, is_present(&j->request.ids) ? cues_of(j) * row_bytes : 0);
+    places[0] = layout_add(&bytes, is_copied(j) ? cues_of(j) * row_bytes : 0);
     places[1] = layout_add(&bytes, (w->lists + 1) * sizeof *w->offsets);
     *there = 0;
     layout_add(there, sizeof *w->times);
@@ -269,7 +284,7 @@ enum status recall_gpu_plan(struct job *j)
     if (st) return operation_drop_all(j);
     operation_note_objects(j);
     spread_ask_place_rule(j, &w.ask);
-    w.fetched = is_present(&j->request.ids) ? scratch_at(j, places[0]) : NULL;
+    w.fetched = is_copied(j) ? scratch_at(j, places[0]) : NULL;
     w.offsets = scratch_at(j, places[1]);
     w.times = exchange_at(j, 0);
     w.outcomes = exchange_at(j, places[2]);

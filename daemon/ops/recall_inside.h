@@ -95,6 +95,20 @@ uint64_t recall_scorer_bytes(const struct vector_kernels *kernels, uint32_t dime
 /* ---- recall_gpu.c ---- */
 
 uint64_t recall_gpu_pairs(const struct job *j);
+/* Also of a carrier, whose request is its members' but for cues and lists: the shapes of all of
+ * them, without data. */
 enum status recall_gpu_plan(struct job *j);
+/* How many lists of cues j has. */
+uint64_t recall_lists_of(const struct job *j);
+/* Makes j's reply of lists [first, first + recall_lists_of(j)) of what came back to `ran`, which is
+ * j or its carrier. False: what came back is invalid. */
+bool recall_gpu_answer(struct job *j, const struct job *ran, uint64_t first);
+
+/* ---- recall_batch.c ---- */
+
+bool recall_batches(const struct job *j);
+const void *recall_batch_key(const struct job *j);
+/* Copies the cues of a carrier's members behind each other, and where their lists begin. */
+void recall_batch_gather(const struct job *c, float *cues, uint64_t *offsets);
 
 #endif

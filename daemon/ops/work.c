@@ -55,6 +55,13 @@ bool operation_batches(const struct job *j)
     return ops && ops->batches && is_joined(j) && ops->batches(j);
 }
 
+const void *operation_batch_key(const struct job *j)
+{
+    if (!operation_batches(j)) return NULL;
+    const struct operation_ops *ops = operation_find(j->operation);
+    return ops->batch_key ? ops->batch_key(j) : j->collection;
+}
+
 bool operation_splits(const struct job *j)
 {
     const struct operation_ops *ops = operation_find(j->operation);

@@ -196,6 +196,7 @@ static void tell_decision(const struct decision *d, uint64_t now_ns, struct wire
         .well = d->well,
     };
     if (d->work.operation == OPERATION_KNN_BATCH) out->work.operation = OPERATION_KNN;
+    if (d->work.operation == OPERATION_RECALL_BATCH) out->work.operation = OPERATION_RECALL;
 }
 
 void explain_report(const struct scheduler *s, uint32_t space, uint32_t last, uint64_t now_ns,

@@ -32,8 +32,7 @@ struct job *groups_next_member(struct pipeline *p, struct job *carrier, const st
         }
         return m;
     }
-    carrier->resident = NULL;
-    carrier->collection = NULL;
+    memset(carrier->objects, 0, sizeof carrier->objects);
     job_move(carrier, JOB_DONE);
     job_give(p, carrier);
     return NULL;
@@ -57,8 +56,8 @@ static void on_carrier_done(void *owner, struct job *carrier)
 struct job *groups_carrier(struct pipeline *p, struct ticket *first)
 {
     struct job *oldest = job_of(first);
-    struct job *carrier =
-        job_take_own(p, oldest->space, OPERATION_KNN_BATCH, (struct job_owner){on_carrier_done, p});
+    struct job *carrier = job_take_own(p, oldest->space, oldest->ops->carrier,
+                                       (struct job_owner){on_carrier_done, p});
     if (!carrier) return NULL;
     struct job *last = NULL;
     for (struct ticket *t = first; t; t = t->next) {

@@ -46,7 +46,7 @@ static inline struct job *job_of(struct ticket *t)
 /* The ticket that stands for j while a backend has it. */
 static inline struct ticket *job_ticket(struct job *j)
 {
-    return j->operation == OPERATION_KNN_BATCH ? &j->members->ticket : &j->ticket;
+    return job_is_carrier(j) ? &j->members->ticket : &j->ticket;
 }
 
 /* The connection no longer counts j. */

@@ -28,7 +28,8 @@ void line_enter(struct pipeline *p, struct job *j, uint64_t now_ns)
     struct ticket *t = &j->ticket;
     line_expect_no_more(j);
     t->work = operation_work(j);
-    t->batch_key = !j->alone && !j->whole && operation_batches(j) ? j->collection : NULL;
+    t->batch_key = !j->alone && !j->whole ? operation_batch_key(j) : NULL;
+    t->batch_on_cards = j->ops && j->ops->batches_on_cards;
     t->splits = operation_splits(j);
     t->arrived_ns = j->received_ns;
     t->deadline_ns = j->deadline_ns;
@@ -67,8 +68,7 @@ void line_put_back(struct pipeline *p, struct ticket *first)
 void line_begin(struct pipeline *p, struct job *j)
 {
     job_move(j, JOB_RUNNING);
-    for (struct job *m = j->operation == OPERATION_KNN_BATCH ? j->members : NULL; m;
-         m = m->member_next)
+    for (struct job *m = job_is_carrier(j) ? j->members : NULL; m; m = m->member_next)
         job_move(m, JOB_RUNNING);
     p->running += j->backend == BACKEND_CPU;
 }

@@ -24,7 +24,7 @@ static void put_back(struct pipeline *p, struct job *j)
 {
     struct ticket *first = job_ticket(j);
     enum batch_end end;
-    while (j->operation == OPERATION_KNN_BATCH && groups_next_member(p, j, first, &end))
+    while (job_is_carrier(j) && groups_next_member(p, j, first, &end))
         ;
     line_put_back(p, first);
 }
@@ -34,8 +34,7 @@ static bool may_run_here(const struct pipeline *p, const struct job *j)
 {
     const struct server *cpu = &p->scheduler.servers[SERVER_CPU];
     return j->backend == BACKEND_CPU && p->config->worker_inline && !p->running &&
-           cpu->in_flight == 1 && !cpu->flow_count && j->operation != OPERATION_KNN_BATCH &&
-           !j->whole;
+           cpu->in_flight == 1 && !cpu->flow_count && !job_is_carrier(j) && !j->whole;
 }
 
 /* Runs j here if that is cheaper than waking a worker. False: it is not, or turned out not to be,
@@ -63,7 +62,7 @@ static bool names_one(const struct job *j)
  * one instant. */
 static void read_newest(const struct pipeline *p, struct job *j)
 {
-    if (j->writer || j->whole || j->operation == OPERATION_KNN_BATCH || !names_one(j)) return;
+    if (j->writer || j->whole || job_is_carrier(j) || !names_one(j)) return;
     const struct connection *c = net_find(p->net, j->key.connection);
     if (c && c->writes == j->after_writes) turnstiles_renew(j);
 }

@@ -116,7 +116,7 @@ uint32_t batch_form(struct scheduler *s, struct ticket *first, uint32_t server, 
     *whole = first->work;
     first->next = first->previous = NULL;
     struct ticket *last = first, *after;
-    struct ticket *t = first->batch_key ? batch_groups_first(&s->waiting, first) : NULL;
+    struct ticket *t = ticket_joins(first, server) ? batch_groups_first(&s->waiting, first) : NULL;
     uint64_t most = t ? queries_best(s, first, server, queries_max(s, first, server)) : 0;
     for (uint32_t look = 0; t && look < BATCH_LOOK; look++, t = after) {
         if (count >= s->settings.batch_requests_max || whole->queries >= most) break;
@@ -184,7 +184,7 @@ static uint64_t handed_ns(const struct server *sv, uint64_t now_ns)
 bool batch_held(const struct scheduler *s, struct ticket *t, uint64_t now_ns, uint64_t *until_ns)
 {
     const struct server *sv = &s->servers[t->server];
-    if (!t->batch_key || !s->settings.batch_wait_ns || !sv->in_flight) return false;
+    if (!ticket_joins(t, t->server) || !s->settings.batch_wait_ns || !sv->in_flight) return false;
     uint32_t company = batch_company(s, t);
     uint64_t until = company >= BATCH_COMPANY ? t->arrived_ns + s->settings.batch_wait_ns : 0;
     if (company && t->server != SERVER_CPU && sv->charged_ns <= HAND_MOST_NS) {

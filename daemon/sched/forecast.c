@@ -66,7 +66,7 @@ uint64_t forecast_wait_ns(const struct scheduler *s, const struct ticket *t, uin
 uint64_t forecast_added_ns(const struct scheduler *s, const struct ticket *t, uint32_t server,
                            uint64_t busy_ns)
 {
-    if (!t->batch_key || !t->work.queries) return busy_ns;
+    if (!ticket_joins(t, server) || !t->work.queries) return busy_ns;
     struct ticket like = {.batch_key = t->batch_key, .tenancy = t->tenancy, .server = server};
     uint64_t waiting = batch_groups_queries(&s->waiting, &like);
     uint64_t most = s->settings.batch_queries_max;

@@ -38,7 +38,7 @@ static bool fits_room(const struct scheduler *s, const struct ticket *t, enum ro
 {
     uint64_t alone_ns = t->server == SERVER_CPU ? t->cpu_ns : t->gpu_ns;
     if (room == ROOM_ANY) return true;
-    if (t->batch_key && batch_company(s, t)) return false;
+    if (ticket_joins(t, t->server) && batch_company(s, t)) return false;
     return alone_ns <= s->settings.window_ns / SHORT_PART || is_first_of_peer(t);
 }
 

@@ -113,7 +113,7 @@ Test(gpu_recall, calls_fail, .timeout = 7200)
 struct sent {
     const struct gpu_recall *scene;
     const struct gpu_recall_question *question;
-    int right;
+    int right, together;
 };
 
 static void compare(ea_client *c, const ea_answer *answer, void *user)
@@ -123,6 +123,7 @@ static void compare(ea_client *c, const ea_answer *answer, void *user)
     cr_assert_eq(answer->status, EA_OK);
     gpu_recall_compare(s->scene, s->question, answer->recalled);
     s->right++;
+    s->together += answer->recalled->meta->batch > 1;
 }
 
 /* The process is killed again and again, in the middle of what was sent; whatever it had is then
@@ -138,7 +139,7 @@ Test(gpu_recall, kills, .timeout = 900)
         struct gpu_recall_question q;
         gpu_recall_ask(&w, &q);
         gpu_recall_expect_gpu(&w, s.a, &q);
-        struct sent sent = {&w, &q, 0};
+        struct sent sent = {.scene = &w, .question = &q};
         const ea_send_options how = {.callback = compare, .user = &sent};
         for (int k = 0; k < SENT; k++)
             cr_assert_eq(ea_recall_send(s.a, &q.question, &how, NULL), EA_OK);
@@ -149,6 +150,44 @@ Test(gpu_recall, kills, .timeout = 900)
         cr_assert_eq(sent.right, SENT);
         gpu_recall_free(&q);
     }
+    gpu_recall_drop(&w, s.a);
+    gpu_scene_close(&s);
+}
+
+/* Recalls that ask the same run together, beside others that ask something else, each answered as
+ * if it were alone. */
+Test(gpu_recall, several_as_one, .timeout = 300)
+{
+    enum { QUESTIONS = 3, SENT = 40 };
+    struct gpu_scene s;
+    struct gpu_recall w;
+    struct gpu_recall_question q[QUESTIONS];
+    struct sent sent[QUESTIONS] = {0};
+    gpu_scene_open(&s, gpu_scene_is_real() ? NULL : "latency_us=3000", NULL);
+    gpu_recall_make(&w, s.a, 100, 1500, 90, 12, 9);
+    for (int i = 0; i < QUESTIONS; i++) {
+        do { /* what may run with others: without a node set, and with f(d) that is no table */
+            gpu_recall_ask(&w, &q[i]);
+        } while (q[i].question.cue_ids || q[i].spread.options.within ||
+                 q[i].spread.options.decay == EA_DECAY_TABLE);
+        gpu_recall_expect_gpu(&w, s.a, &q[i]);
+        sent[i] = (struct sent){.scene = &w, .question = &q[i]};
+    }
+    const int64_t until = give_up_ms();
+    do {
+        for (int i = 0; i < QUESTIONS; i++)
+            sent[i].right = 0;
+        for (int k = 0; k < SENT; k++) {
+            const ea_send_options how = {.callback = compare, .user = &sent[k % QUESTIONS]};
+            cr_assert_eq(ea_recall_send(s.a, &q[k % QUESTIONS].question, &how, NULL), EA_OK);
+        }
+        while (ea_pending(s.a))
+            cr_assert_eq(ea_pump(s.a, -1), EA_OK);
+        cr_assert_eq(sent[0].right + sent[1].right + sent[2].right, SENT);
+        cr_assert(now_ms() < until, "they always run alone");
+    } while (!sent[0].together || !sent[1].together || !sent[2].together);
+    for (int i = 0; i < QUESTIONS; i++)
+        gpu_recall_free(&q[i]);
     gpu_recall_drop(&w, s.a);
     gpu_scene_close(&s);
 }
