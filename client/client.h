@@ -80,6 +80,7 @@ struct expectation {
     bool threshold, inline_rows, by_position, all_scores;
     bool edges, paths;
     bool stored; /* the results go into a collection */
+    bool dry;    /* there are none: only what they would take is asked */
 };
 
 enum owner {

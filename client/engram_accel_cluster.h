@@ -39,6 +39,7 @@ typedef struct ea_cluster_question {
     const char *into;
     uint64_t into_first;
     const ea_write *write; /* what is expected of it; NULL: nothing */
+    bool dry_run; /* nothing is clustered or stored: meta->predicted_ns says what it would take */
 } ea_cluster_question;
 
 /* Zero it before its first use; a call frees what it held. Clusters come by size, the largest

@@ -14,6 +14,7 @@ static engram_accel_v1_ClusterRequest message_of(const ea_cluster_question *q)
     engram_accel_v1_ClusterRequest m = {
         .rule = (engram_accel_v1_ClusterRule)q->rule,
         .into_first = q->into_first,
+        .dry_run = q->dry_run,
     };
     ea_take_number(q->threshold, &m.has_threshold, &m.threshold);
     ea_take_number(q->threshold_second, &m.has_threshold_second, &m.threshold_second);
@@ -51,8 +52,10 @@ static ea_status build(ea_client *c, const ea_cluster_question *question,
     /* a repetition would read what the first one has written */
     if (m.into[0] && strcmp(m.into, m.collection) == 0) r->repeatable = false;
     bool all = q.collection && !q.ids;
-    r->expect = (struct expectation){
-        .rows = all ? 0 : q.count, .dimension = q.collection ? 0 : q.dimension, .by_position = all};
+    r->expect = (struct expectation){.rows = all ? 0 : q.count,
+                                     .dimension = q.collection ? 0 : q.dimension,
+                                     .by_position = all,
+                                     .dry = q.dry_run};
     return ea_build_write(c, r, st, engram_accel_v1_ClusterRequest_fields, &m, q.write, out);
 }
 

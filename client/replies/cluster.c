@@ -22,10 +22,10 @@ ea_status ea_reply_parse_clusters(struct client_request *r, const void *message,
     if (!st) st = PLACE(&l, m, ids, U64, out->ids);
     if (st) return st;
     bool all = r->expect.by_position; /* the rows of a collection, as many as there are */
-    uint64_t rows = all ? m.labels.rows : r->expect.rows;
+    uint64_t rows = r->expect.dry ? 0 : all ? m.labels.rows : r->expect.rows;
     uint64_t count = m.has_sizes ? m.sizes.rows : 0;
     uint64_t dimension = r->expect.dimension ? r->expect.dimension : m.centroids.columns;
-    if (!m.has_labels || !shaped(&m.labels, rows, 1))
+    if (r->expect.dry ? m.has_labels : !m.has_labels || !shaped(&m.labels, rows, 1))
         return ea_reply_misfit(&l, "labels", &m.labels);
     if (count > rows || !fits(m.has_sizes, &m.sizes, count, 1))
         return ea_reply_misfit(&l, "sizes", &m.sizes);

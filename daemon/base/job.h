@@ -136,6 +136,7 @@ struct job_cluster {
     float threshold_second, score_min;
     uint32_t size_min, clusters_max;
     bool has_threshold_second, has_score_min, has_size_min, has_clusters_max;
+    bool dry_run; /* nothing is done; the reply says what was predicted */
 };
 
 struct job_request {
@@ -350,6 +351,7 @@ struct job {
     atomic_bool skipped; /* a part did not run for that reason: there is no result */
     bool deadline_passed;
     bool refused; /* the backend did not take it */
+    bool rehearsed; /* it did not do its work, so that its time says nothing */
     /* It runs on the loop on trial: what turns out to be long stops, and outgrew is set. */
     bool on_trial, outgrew;
 

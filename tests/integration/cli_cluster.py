@@ -75,6 +75,13 @@ def chooses(t, themes):
     check(len(told) == ROWS and told[first]["hits"][0]["id"] == 71, told[first])
 
 
+def rehearses(t):
+    said = t.run("cluster", "facts", "--dry-run", "--out", "never")
+    check(said.stdout.startswith("facts: some ") and "nothing was clustered" in said.stdout, said)
+    told = t.json("cluster", "facts", "--dry-run", "--rule", "average")
+    check(len(told) == 1 and told[0]["predicted_ns"] > 0 and "cluster" not in told[0], told)
+
+
 def fails(t, code, text, *words):
     said = t.run(*words, code=code)
     check(text in said.stderr, "%s: %s" % (text, said.stderr))
@@ -103,6 +110,7 @@ def everything(t):
     rows, themes = files()
     computes(t, rows, themes)
     chooses(t, themes)
+    rehearses(t)
     refusals(t)
 
 

@@ -138,6 +138,30 @@ Test(cluster, stores_its_centroids)
     end();
 }
 
+/* It waits its turn and is checked like any, and nothing comes of it. */
+Test(cluster, a_dry_run_predicts)
+{
+    static const uint64_t unknown[] = {1, 2, 3};
+    begin(NULL);
+    ea_clusters r = {0};
+    OK(ea_collection_create(c, "themes", D, EA_COSINE, NULL));
+    ea_cluster_question q = {.collection = "rows", .into = "themes", .dry_run = true};
+    for (int i = 0; i < 3; i++) {
+        q.rule = i == 1 ? EA_CLUSTER_AVERAGE : EA_CLUSTER_CENTROID;
+        OK(ea_cluster(c, &q, &r));
+        cr_assert(!r.rows && !r.count && !r.labels && !r.merges && !r.inserted);
+        cr_assert(r.meta && r.meta->predicted_ns > 0 && r.collection_version);
+    }
+    ea_collection_info info = {0};
+    OK(ea_collection_describe(c, "themes", &info));
+    cr_assert_eq(info.rows, 0);
+    q = (ea_cluster_question){.collection = "rows", .ids = unknown, .count = 1, .dry_run = true};
+    FAILS(ea_cluster(c, &q, &r), EA_INVALID_ARGUMENT, EA_DETAIL_BAD_SHAPE, "rows: 1, at least 2");
+    OK(ea_collection_drop(c, "themes"));
+    ea_clusters_free(&r);
+    end();
+}
+
 static unsigned ended, cancelled;
 
 static void count(ea_client *client, const ea_answer *answer, void *user)

@@ -17,6 +17,7 @@ struct cluster_command {
     bool has_threshold, has_threshold_second, has_score_min, has_into_first;
     uint32_t size_min, clusters_max; /* 0: not given */
     uint64_t into_first, shown;
+    bool dry_run;
     uint64_t *ids, id_count;
     float *times;
     uint64_t time_count;
@@ -36,7 +37,8 @@ enum {
     OPTION_INTO,
     OPTION_FIRST,
     OPTION_NAMES,
-    OPTION_SHOW
+    OPTION_SHOW,
+    OPTION_DRY
 };
 
 static const struct argp_option cluster_options[] = {
@@ -66,6 +68,7 @@ static const struct argp_option cluster_options[] = {
     {"names", OPTION_NAMES, "FILE", 0,
      "What ids are called: lines of ID<TAB>NAME, or a line for each id from 0", 0},
     {"show", OPTION_SHOW, "N", 0, "Print the first N members of each (default: 5)", 0},
+    {"dry-run", OPTION_DRY, NULL, 0, "Only say how long it would take, as far as can be told", 0},
     {0},
 };
 
@@ -122,6 +125,7 @@ static error_t cluster_parse(int key, char *text, struct argp_state *state)
     case 'o': o->out = text; break;
     case OPTION_NAMES: o->names_path = text; break;
     case OPTION_SHOW: o->shown = cli_argument_u64(state, "--show", text, 0, 1000); break;
+    case OPTION_DRY: o->dry_run = true; break;
     case ARGP_KEY_ARG:
         if (state->arg_num) argp_error(state, "unexpected argument '%s'", text);
         o->name = text;
@@ -189,6 +193,7 @@ static int ask(struct cluster_command *o, struct cli *cli)
         .into = o->into,
         .into_first = o->into_first,
         .write = o->into ? cli_expectation(cli) : NULL,
+        .dry_run = o->dry_run,
     };
     ea_status status = ea_cluster(cli->client, &question, &o->result);
     if (status) return cli_failed(cli, status, o->name);
@@ -342,6 +347,23 @@ static void tell_rest(const struct cluster_command *o, const struct cli *cli)
     meta_total_print(&total, r->count, r->count == 1 ? "cluster" : "clusters");
 }
 
+static void tell_prediction(const struct cluster_command *o, const struct cli *cli)
+{
+    const ea_meta *meta = o->result.meta;
+    struct text time;
+    struct json j;
+    if (!cli->json) {
+        printf("%s: some %s, by prediction; nothing was clustered\n", o->name,
+               format_ns(&time, meta->predicted_ns));
+        return;
+    }
+    json_init(&j, stdout);
+    json_object(&j, NULL);
+    json_string(&j, "collection", o->name);
+    meta_json(meta, &j);
+    json_end(&j);
+}
+
 static int cluster_run(struct cli *cli, const struct command *self, int argc, char **argv)
 {
     struct cluster_command o = {.rule = EA_CLUSTER_CENTROID, .shown = 5};
@@ -352,9 +374,11 @@ static int cluster_run(struct cli *cli, const struct command *self, int argc, ch
         code = cli_error(CLI_FILE, "%s", o.names.error);
     if (!code) code = cli_connect(cli);
     if (!code) code = ask(&o, cli);
-    if (!code && o.out) code = write_files(&o);
-    if (!code) code = tell(&o, cli);
-    if (!code) tell_rest(&o, cli);
+    bool dry = !code && o.dry_run;
+    if (dry) tell_prediction(&o, cli);
+    if (!code && !dry && o.out) code = write_files(&o);
+    if (!code && !dry) code = tell(&o, cli);
+    if (!code && !dry) tell_rest(&o, cli);
     ea_clusters_free(&o.result);
     names_close(&o.names);
     free(o.ids), free(o.times);
