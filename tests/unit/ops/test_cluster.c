@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "daemon/base/fault.h"
 #include "daemon/ops/cluster_inside.h"
 #include "tests/support/cluster_reference.h"
 #include "tests/unit/ops/ops_bench.h"
@@ -149,5 +150,98 @@ Test(cluster, larger_instances_equal_the_definition, .timeout = 300)
         printf("%s: %d scans\n", what, (int)scans);
         free(data);
     }
+    close_bench(&b);
+}
+
+static struct cluster_instance small_instance(float *data, bool average)
+{
+    return (struct cluster_instance){.rows = 60,
+                                     .dimension = 24,
+                                     .data = data,
+                                     .average = average,
+                                     .threshold = 0.6f,
+                                     .threshold_second = 0.5f,
+                                     .score_min = -1,
+                                     .size_min = 2,
+                                     .clusters_max = 100};
+}
+
+/* Scratch, reply, and what storing the centroids takes: each fails once, and nothing is stored or
+ * left over. */
+Test(cluster, every_failure_in_turn)
+{
+    for (int average = 0; average < 2; average++) {
+        struct bench b = open_bench(24, 5);
+        float *data = cluster_make(CLUSTER_PLANTED, 60, 24, 6, 3);
+        struct cluster_instance c = small_instance(data, average);
+        struct job j = job_of(&b, &c);
+        uint32_t nth = 0;
+        for (bool fired = true; fired;) {
+            uint64_t blocks = heap_usage(b.heap).blocks;
+            j.objects[CLUSTER_INTO] =
+                (struct job_object){.resident = collection_resident(b.collection),
+                                    .collection = collection_now(b.collection),
+                                    .writer = true};
+            j.request.offset = UINT64_C(1) << 60;
+            collection_expect_write(b.collection);
+            fault_arm(++nth);
+            enum status st = run_job(&j, 1);
+            fired = fault_hits() >= nth;
+            fault_arm(0);
+            collection_publish(b.collection);
+            cr_assert_eq(st, fired ? STATUS_RESOURCE_EXHAUSTED : STATUS_OK, "site %u: %s", nth,
+                         j.failure.text);
+            cr_assert_eq(collection_rows(collection_now(b.collection)),
+                         fired ? 5 : 5 + j.result.counts[2]);
+            cr_assert(fired || j.result.counts[2] > 1);
+            run_job_reset(&j);
+            if (fired) cr_assert_eq(heap_usage(b.heap).blocks, blocks);
+            cr_assert_lt(nth, 100);
+        }
+        cr_assert_gt(nth, 3);
+        free(data);
+        close_bench(&b);
+    }
+}
+
+/* Whatever its stage, a cancelled one leaves no result and no memory. A part cancels it. */
+static uint32_t parts_left;
+static void (*run_part)(struct job *j, uint32_t part, uint32_t worker);
+
+static void run_and_cancel(struct job *j, uint32_t part, uint32_t worker)
+{
+    if (!parts_left--) atomic_store(&j->cancelled, true);
+    run_part(j, part, worker);
+}
+
+Test(cluster, cancelled_in_any_stage)
+{
+    struct bench b = open_bench(4, 1);
+    float *data = cluster_make(CLUSTER_PLANTED, 60, 24, 6, 3);
+    uint32_t ended = 0;
+    for (uint32_t at = 0; at < 200; at++) {
+        struct cluster_instance c = small_instance(data, at % 2);
+        struct job j = job_of(&b, &c);
+        uint64_t blocks = heap_usage(b.heap).blocks;
+        cr_assert_eq(operation_cluster.plan(&j), STATUS_OK);
+        cr_assert_eq(j.plan.prepare(&j), STATUS_OK);
+        parts_left = at / 2;
+        j.step = j.plan.finish;
+        do {
+            run_part = j.plan.run_part;
+            for (uint32_t part = 0; part < j.plan.parts; part++)
+                if (!atomic_load(&j.cancelled)) run_and_cancel(&j, part, 0);
+            j.step = NULL;
+            j.plan.finish(&j);
+        } while (j.step);
+        bool through = !atomic_load(&j.cancelled);
+        cr_assert_eq(through, j.result.block.data != NULL);
+        ended += through;
+        heap_give(b.heap, &j.plan.scratch);
+        heap_give(b.heap, &j.result.block);
+        cr_assert_eq(heap_usage(b.heap).blocks, blocks);
+    }
+    cr_assert(ended > 0 && ended < 150, "%u of 200 ended", ended);
+    free(data);
     close_bench(&b);
 }
