@@ -104,12 +104,11 @@ bool hrr_has_plan(uint32_t dimension);
 /* Returns N, the length in which rows of this dimension are transformed. */
 uint32_t hrr_length(uint32_t dimension);
 
-/* True if a device's kernels have this form of this dimension (cuda/hrr_cuda.h): a multiprocessor
- * holds two spectra of 12,288 points, enough for all dimensions up to there and planned ones. */
-static inline bool hrr_runs_on_device(uint32_t dimension, enum hrr_form form)
+/* True if there is this form of this dimension, on the CPU and on devices alike. */
+static inline bool hrr_has_form(uint32_t dimension, enum hrr_form form)
 {
-    return form != HRR_UNBIND_EXACT && dimension >= 1 && dimension <= HRR_DIMENSION_MAX &&
-           hrr_length(dimension) <= 2 * 12288;
+    return dimension >= 1 && dimension <= HRR_DIMENSION_MAX &&
+           (form != HRR_UNBIND_EXACT || hrr_has_plan(dimension));
 }
 
 /* Bytes of the tables of one dimension, a multiple of 64. */

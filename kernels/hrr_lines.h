@@ -1,7 +1,7 @@
-/* hrr_lines: scale, product and result of hrr.h for one point or one block of lanes, a text that C
+/* hrr_lines: scale, product, quotient and result of hrr.h for one point or one block of lanes, a text that C
  * and CUDA share.
- * Owner:  nobody; included below transform_codelets.h, where lane_fms(a, b, c) = a b - c is defined
- *         as well.
+ * Owner:  nobody; included below transform_codelets.h, where lane_fms(a, b, c) = a b - c and
+ *         lane_divide are defined as well.
  * Thread: any; no state.
  * Errors: none. */
 #ifndef ENGRAM_KERNELS_HRR_LINES_H
@@ -70,6 +70,56 @@ TRANSFORM_INLINE struct product_pair product_of(struct transform_point yk,
         {lane_subtract(e.re, o.im), lane_add(e.im, o.re)},
         {lane_add(e.re, o.im), lane_subtract(o.re, e.im)},
     };
+}
+
+/* ---- quotient */
+
+/* A spectrum of length d, twice: at k and at k + M. */
+struct exact_values {
+    struct transform_point here, there;
+};
+
+TRANSFORM_INLINE struct exact_values exact_values(struct transform_point zk,
+                                                  struct transform_point zj, lane cosine, lane sine)
+{
+    struct transform_point even = {lane_add(zk.re, zj.re), lane_subtract(zk.im, zj.im)};
+    struct transform_point odd = {lane_add(zk.im, zj.im), lane_subtract(zj.re, zk.re)};
+    struct transform_point turned = point_turn_lanes(odd, cosine, sine);
+    return (struct exact_values){point_add(even, turned), point_subtract(even, turned)};
+}
+
+TRANSFORM_INLINE lane power_of(struct transform_point b)
+{
+    return lane_fma(b.re, b.re, lane_multiply(b.im, b.im));
+}
+
+TRANSFORM_INLINE struct transform_point quotient_of(struct transform_point c,
+                                                    struct transform_point b)
+{
+    lane power = power_of(b);
+    lane re = lane_fma(c.re, b.re, lane_multiply(c.im, b.im));
+    lane im = lane_fms(c.im, b.re, lane_multiply(c.re, b.im));
+    return (struct transform_point){lane_divide(re, power), lane_divide(im, power)};
+}
+
+/* X[k], and the powers P at k and k + M. */
+struct exact_point {
+    struct transform_point x;
+    lane here, there;
+};
+
+TRANSFORM_INLINE struct exact_point exact_of(struct transform_point yk, struct transform_point yj,
+                                             struct transform_point zk, struct transform_point zj,
+                                             lane cosine, lane sine)
+{
+    struct exact_values c = exact_values(yk, yj, cosine, sine);
+    struct exact_values b = exact_values(zk, zj, cosine, sine);
+    struct transform_point here = quotient_of(c.here, b.here);
+    struct transform_point there = quotient_of(c.there, b.there);
+    struct transform_point e = point_add(here, there), h = point_subtract(here, there);
+    struct transform_point o = {lane_fms(h.re, cosine, lane_multiply(h.im, sine)),
+                                lane_fma(h.im, cosine, lane_multiply(h.re, sine))};
+    return (struct exact_point){point_add_left(e, o), power_of(b.here), power_of(b.there)};
 }
 
 /* ---- result */

@@ -73,12 +73,13 @@ static void refuse_query(struct job *j)
     end(j);
 }
 
-/* Sums count their lists as queries, and cleanups their pairs, and have none. */
+/* Sums and products count their lists as queries, and cleanups their pairs, and have none. */
 static bool has_query(const struct job *j, uint64_t number)
 {
     const struct order *o = &j->gpu.order;
     return o->kind == ORDER_RUN && o->run.operation != RUN_SUPERPOSE &&
            o->run.operation != RUN_BIND && o->run.operation != RUN_CLEANUP &&
+           o->run.operation != RUN_PRODUCT &&
            number < o->run.query_count;
 }
 

@@ -97,7 +97,8 @@ static double spread_ns(const struct job *j)
  * second operand has as many at most. */
 static double rows_made(const struct order_run *run)
 {
-    if (run->operation == RUN_SUPERPOSE || run->operation == RUN_CLEANUP)
+    if (run->operation == RUN_SUPERPOSE || run->operation == RUN_PRODUCT ||
+        run->operation == RUN_CLEANUP)
         return (double)run->query_count;
     if (run->operation != RUN_BIND) return 0;
     return (double)(run->list_count > run->other.count ? run->list_count : run->other.count);

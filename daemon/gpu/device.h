@@ -124,6 +124,7 @@ struct device_ops {
     uint64_t (*multiply_adds)(const struct device *d);
     uint64_t (*topk_scratch_min)(uint64_t query_count, uint32_t k, uint64_t row_count);
     uint64_t (*topk_scratch_best)(uint64_t query_count, uint32_t k, uint64_t row_count);
+    struct cuda_hrr_scratch (*bind_scratch)(const struct hrr_plan *plan, uint64_t count);
     uint64_t (*direct_scratch_min)(uint32_t k);
     uint64_t (*direct_scratch_best)(uint32_t k);
     uint64_t (*spread_scratch_min)(enum spread_mode mode, uint32_t nodes, uint64_t edges,

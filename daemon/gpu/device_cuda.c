@@ -276,6 +276,7 @@ static const struct device_ops ops = {
     .multiply_adds = cuda_multiply_adds,
     .topk_scratch_min = cuda_topk_scratch_min,
     .topk_scratch_best = cuda_topk_scratch_best,
+    .bind_scratch = cuda_hrr_scratch,
     .direct_scratch_min = cuda_direct_scratch_min,
     .direct_scratch_best = cuda_direct_scratch_best,
     .spread_scratch_min = cuda_spread_scratch_min,

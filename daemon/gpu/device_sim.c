@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/gpu/sim_bind.h"
 #include "daemon/gpu/sim_memory.h"
 #include "daemon/gpu/sim_probe.h"
 #include "daemon/gpu/sim_range.h"
@@ -421,6 +422,7 @@ const struct device_ops device_sim = {
     .multiply_adds = sim_multiply_adds,
     .topk_scratch_min = sim_topk_scratch_min,
     .topk_scratch_best = sim_topk_scratch_best,
+    .bind_scratch = sim_bind_scratch,
     .direct_scratch_min = sim_direct_scratch_min,
     .direct_scratch_best = sim_direct_scratch_best,
     .spread_scratch_min = sim_spread_scratch_min,

@@ -2,7 +2,8 @@
  * need), run_rows.c (rows that come with the order; averages, norms), run_scores.c (scores of all
  * rows or of lists), run_knn.c (the k best, of one request or of several as one), run_direct.c
  * (one query, few results), run_bind.c (rows bound to rows), run_cleanup.c (rows unbound, and
- * the best of a codebook), run_pairs.c (what the two share), run_superpose.c (sums of lists),
+ * the best of a codebook), run_pairs.c (what the two share), run_product.c (rows of lists bound to
+ * each other), run_superpose.c (sums of lists),
  * run_complete.c (states completed from rows), run_complete_engine.c (cues completed by an
  * attractor), run_spread.c (spreads over graphs) and run_recall.c (the nearest rows, a spread from
  * them, and the best of it).

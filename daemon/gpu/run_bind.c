@@ -22,6 +22,12 @@ static void plan_passes(struct gpu *g, struct task *t)
     p->rereads = p->paced && (t->replica || t->other);
 }
 
+/* Norms come first in scratch. */
+static uint64_t norm_bytes(const struct task *t)
+{
+    return t->order.run.normalize ? (t->pass_queries * sizeof(float) + 255) / 256 * 256 : 0;
+}
+
 static enum order_result bind_plan(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
@@ -33,7 +39,9 @@ static enum order_result bind_plan(struct gpu *g, struct task *t)
         return RESULT_REFUSED;
     plan_passes(g, t);
     plan_out(p, (struct section){.bytes = t->pass_queries * row});
-    if (r->normalize) p->scratch_best = p->scratch_least = t->pass_queries * sizeof(float);
+    struct cuda_hrr_scratch pairs = run_pairs_scratch(g, t, t->pass_queries);
+    p->scratch_best = pairs.best + norm_bytes(t);
+    p->scratch_least = pairs.least + norm_bytes(t);
     return RESULT_OK;
 }
 
@@ -46,26 +54,15 @@ static enum device_result clear_pads(struct gpu *g, struct task *t)
                          t->lane->stream);
 }
 
-static enum device_result normalize(struct gpu *g, struct task *t, float *out)
-{
-    float *norms = (float *)run_device_at(g, t, t->plan.scratch_at);
-    enum device_result result = run_pairs_measure(g, t, out, norms);
-    if (result) return result;
-    struct device_call divide = {.kernel = KERNEL_NORMALIZE,
-                                 .rows = {.dimension = t->order.run.dimension,
-                                          .rows = out,
-                                          .norms = norms,
-                                          .count = t->pass_queries},
-                                 .normalize = {.rows = out, .norms = norms}};
-    return g->ops->launch(g->device, &divide, t->lane->stream);
-}
-
 static enum device_result bind_launch(struct gpu *g, struct task *t)
 {
     float *out = (float *)run_out_at(g, t, OUT_ROWS);
+    uint64_t norms = norm_bytes(t);
+    char *scratch = run_device_at(g, t, t->plan.scratch_at) + norms;
     enum device_result result = clear_pads(g, t);
-    if (!result) result = run_pairs_launch(g, t, out);
-    return result || !t->order.run.normalize ? result : normalize(g, t, out);
+    if (!result) result = run_pairs_launch(g, t, out, scratch, t->plan.scratch_bytes - norms);
+    if (result || !t->order.run.normalize) return result;
+    return run_normalize(g, t, out, (float *)(scratch - norms), run_pairs_norms_check(g, t));
 }
 
 static enum order_result bind_drain(struct gpu *g, struct task *t, const char *small)

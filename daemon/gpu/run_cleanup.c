@@ -10,15 +10,16 @@ static uint64_t in_blocks(uint64_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-/* The scratch of a pass: what was unbound, its norms, and what finds the best. */
+/* The scratch of a pass: what was unbound, its norms, for binding, and for the best. */
 struct cleanup_scratch {
-    uint64_t row_bytes, norm_bytes;
+    uint64_t row_bytes, norm_bytes, bind_bytes;
 };
 
-static struct cleanup_scratch scratch_of(const struct order_run *r, uint64_t pairs)
+static struct cleanup_scratch scratch_of(const struct gpu *g, const struct task *t)
 {
-    uint64_t row = vector_stride(r->dimension) * sizeof(float);
-    return (struct cleanup_scratch){in_blocks(pairs * row), in_blocks(pairs * sizeof(float))};
+    uint64_t row = vector_stride(t->order.run.dimension) * sizeof(float), pairs = t->pass_queries;
+    return (struct cleanup_scratch){in_blocks(pairs * row), in_blocks(pairs * sizeof(float)),
+                                    run_pairs_scratch(g, t, pairs).best};
 }
 
 /* A pass takes about ORDER_PASS_NS, so that others of the space run between them. */
@@ -34,8 +35,8 @@ static void plan_passes(struct gpu *g, struct task *t)
     if (pairs < PASS_PAIRS_MIN) pairs = PASS_PAIRS_MIN;
     t->pass_queries = pairs < r->query_count ? pairs : r->query_count;
     p->paced = p->rereads = t->pass_queries < r->query_count;
-    struct cleanup_scratch s = scratch_of(r, t->pass_queries);
-    uint64_t rows = s.row_bytes + s.norm_bytes;
+    struct cleanup_scratch s = scratch_of(g, t);
+    uint64_t rows = s.row_bytes + s.norm_bytes + s.bind_bytes;
     p->scratch_best = rows + g->ops->topk_scratch_best(t->pass_queries, r->k, r->row_count);
     p->scratch_least = rows + g->ops->topk_scratch_min(t->pass_queries, r->k, r->row_count);
 }
@@ -84,14 +85,15 @@ static enum device_result cleanup_launch(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     char *at = run_device_at(g, t, t->plan.scratch_at);
-    struct cleanup_scratch s = scratch_of(r, t->pass_queries);
+    struct cleanup_scratch s = scratch_of(g, t);
     float *rows = (float *)at, *norms = (float *)(at + s.row_bytes);
-    uint64_t before = s.row_bytes + s.norm_bytes;
+    char *binding = at + s.row_bytes + s.norm_bytes;
+    uint64_t before = s.row_bytes + s.norm_bytes + s.bind_bytes;
     bool padded = r->dimension % VECTOR_LANES != 0;
     enum device_result result =
         padded ? g->ops->clear(g->device, at, s.row_bytes, t->lane->stream) : DEVICE_OK;
-    if (!result) result = run_pairs_launch(g, t, rows);
-    if (!result) result = run_pairs_measure(g, t, rows, norms);
+    if (!result) result = run_pairs_launch(g, t, rows, binding, s.bind_bytes);
+    if (!result) result = run_measure_results(g, t, rows, norms, run_pairs_norms_check(g, t));
     if (!result) result = find_best(g, t, rows, norms, at + before, t->plan.scratch_bytes - before);
     return result;
 }

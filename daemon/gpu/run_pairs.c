@@ -49,8 +49,7 @@ static bool is_operand(const struct order_operand *o, uint64_t pairs)
 static bool makes_sense(const struct order_run *r)
 {
     struct order_operand first = operand_of(r, 0);
-    return r->form <= HRR_UNBIND_EXACT &&
-           hrr_runs_on_device(r->dimension, (enum hrr_form)r->form) &&
+    return r->form <= HRR_UNBIND_EXACT && hrr_has_form(r->dimension, (enum hrr_form)r->form) &&
            is_operand(&first, run_pairs_count(r)) && is_operand(&r->other, run_pairs_count(r));
 }
 
@@ -143,7 +142,13 @@ static enum device_result check_rows(struct gpu *g, struct task *t, uint32_t i)
     return run_measure(g, t, &rows, norms, checks_at(g, t) + i);
 }
 
-enum device_result run_pairs_launch(struct gpu *g, struct task *t, float *out)
+struct cuda_hrr_scratch run_pairs_scratch(const struct gpu *g, const struct task *t, uint64_t pairs)
+{
+    return g->ops->bind_scratch(t->bind.tables->plan, pairs);
+}
+
+enum device_result run_pairs_launch(struct gpu *g, struct task *t, float *out, void *scratch,
+                                    uint64_t scratch_bytes)
 {
     const struct order_run *r = &t->order.run;
     enum device_result result = DEVICE_OK;
@@ -162,16 +167,40 @@ enum device_result run_pairs_launch(struct gpu *g, struct task *t, float *out)
                  .count = t->pass_queries,
                  .out = out,
                  .out_step = vector_stride(r->dimension),
-                 .failed = checks_at(g, t) + CHECK_PAIRS},
+                 .failed = checks_at(g, t) + CHECK_PAIRS,
+                 .scratch = scratch,
+                 .scratch_bytes = scratch_bytes},
     };
     return g->ops->launch(g->device, &call, t->lane->stream);
 }
 
-enum device_result run_pairs_measure(struct gpu *g, struct task *t, const float *out, float *norms)
+uint64_t *run_pairs_norms_check(const struct gpu *g, const struct task *t)
+{
+    return checks_at(g, t) + CHECK_NORMS;
+}
+
+/* ---- results ---- */
+
+enum device_result run_measure_results(struct gpu *g, struct task *t, const float *out,
+                                       float *norms, uint64_t *bad)
 {
     struct cuda_rows rows = {
         .dimension = t->order.run.dimension, .rows = out, .count = t->pass_queries};
-    return run_measure(g, t, &rows, norms, checks_at(g, t) + CHECK_NORMS);
+    return run_measure(g, t, &rows, norms, bad);
+}
+
+enum device_result run_normalize(struct gpu *g, struct task *t, float *out, float *norms,
+                                 uint64_t *bad)
+{
+    enum device_result result = run_measure_results(g, t, out, norms, bad);
+    if (result) return result;
+    struct device_call divide = {.kernel = KERNEL_NORMALIZE,
+                                 .rows = {.dimension = t->order.run.dimension,
+                                          .rows = out,
+                                          .norms = norms,
+                                          .count = t->pass_queries},
+                                 .normalize = {.rows = out, .norms = norms}};
+    return g->ops->launch(g->device, &divide, t->lane->stream);
 }
 
 /* ---- the way back ---- */

@@ -23,11 +23,23 @@ uint64_t run_pairs_count(const struct order_run *r);
  * one copy. */
 enum order_result run_pairs_plan(struct gpu *g, struct task *t);
 
+/* Returns the scratch for a pass of so many pairs; after run_pairs_plan. */
+struct cuda_hrr_scratch run_pairs_scratch(const struct gpu *g, const struct task *t,
+                                          uint64_t pairs);
+
 /* Enqueues t->pass_queries pairs from t->first_query on; before the first of them the check of rows
- * that come. out: rows, padded, of the pass. */
-enum device_result run_pairs_launch(struct gpu *g, struct task *t, float *out);
-/* Enqueues the norms of those results, and the search for one that has none. */
-enum device_result run_pairs_measure(struct gpu *g, struct task *t, const float *out, float *norms);
+ * that come. out: rows, padded, of the pass; scratch: 256-byte aligned. */
+enum device_result run_pairs_launch(struct gpu *g, struct task *t, float *out, void *scratch,
+                                    uint64_t scratch_bytes);
+/* Where that check of the results' norms goes. */
+uint64_t *run_pairs_norms_check(const struct gpu *g, const struct task *t);
+
+/* Of a pass of pairs or lists: enqueues the norms of its results, and the search for one that has
+ * none; and what divides them by those. */
+enum device_result run_measure_results(struct gpu *g, struct task *t, const float *out,
+                                       float *norms, uint64_t *bad);
+enum device_result run_normalize(struct gpu *g, struct task *t, float *out, float *norms,
+                                 uint64_t *bad);
 
 /* OK, or BAD_ROW if a pair has no result, whose number is in t->number then, of what came back.
  * measured: results must have a norm. */

@@ -100,8 +100,8 @@ static bool makes_sense(const struct order *o)
                    r->metric <= METRIC_SQUARED_EUCLIDEAN;
     if (!bounded || (r->segment_count && r->operation != RUN_KNN)) return false;
     if (r->rows == PLACE_NONE) return true;
-    bool listed =
-        r->operation == RUN_LISTS || r->operation == RUN_AVERAGE || r->operation == RUN_SUPERPOSE;
+    bool listed = r->operation == RUN_LISTS || r->operation == RUN_AVERAGE ||
+                  r->operation == RUN_SUPERPOSE || r->operation == RUN_PRODUCT;
     return !o->replica && r->operation != RUN_KNN && r->positions == PLACE_NONE &&
            (!listed || r->list_count == r->row_count);
 }

@@ -1,5 +1,6 @@
 #include "daemon/gpu/sim_bind.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const name = "bind";
@@ -42,12 +43,16 @@ void sim_bind_check(const struct cuda_hrr *work, const struct sim_memory *m)
 {
     const struct hrr_plan *plan = work->plan;
     check(m, work->failed, 1, sizeof *work->failed, 8);
-    if (!hrr_runs_on_device(plan->dimension, work->form))
+    if (!hrr_has_form(plan->dimension, work->form))
         sim_misuse(name, "no kernel of dimension %u, form %d", plan->dimension, (int)work->form);
     check(m, work->tables, numbers_of_tables(work), sizeof(float), 64);
     if (work->count == 0) return;
-    check_operand(&work->a, work, m);
-    check_operand(&work->b, work, m);
+    if (work->scratch_bytes < sim_bind_scratch(plan, work->count).least)
+        sim_misuse(name, "%llu bytes of scratch", (unsigned long long)work->scratch_bytes);
+    check(m, work->scratch, work->scratch_bytes, 1, work->scratch_bytes ? 256 : 1);
+    if (work->offsets) check(m, work->offsets, work->count + 1, sizeof *work->offsets, 8);
+    if (!work->offsets) check_operand(&work->a, work, m);
+    if (!work->offsets) check_operand(&work->b, work, m);
     if (!work->out_step) sim_misuse(name, "results have one place");
     check_step(work->out_step, plan->dimension);
     check(m, work->out, (work->count - 1) * work->out_step + plan->dimension, sizeof(float), 8);
@@ -55,10 +60,16 @@ void sim_bind_check(const struct cuda_hrr *work, const struct sim_memory *m)
 
 /* ---- doing it ---- */
 
+/* As a card whose blocks have 227 KiB of shared memory. */
+struct cuda_hrr_scratch sim_bind_scratch(const struct hrr_plan *plan, uint64_t count)
+{
+    enum { SHARED_BYTES = 227 << 10, PROCESSORS = 8 };
+    return hrr_scratch_of(plan, count, SHARED_BYTES, PROCESSORS);
+}
+
 uint64_t sim_bind_scratch_bytes(void)
 {
-    enum { MOST_POINTS = 12288 }; /* a dimension without a plan */
-    uint64_t unplanned = hrr_scratch_bytes(MOST_POINTS - 1);
+    uint64_t unplanned = hrr_scratch_bytes(HRR_DIMENSION_MAX - 1);
     uint64_t planned = hrr_scratch_bytes(HRR_DIMENSION_MAX);
     return unplanned > planned ? unplanned : planned;
 }
@@ -90,13 +101,41 @@ static uint64_t bind_some(const struct cuda_hrr *work, const struct hrr_pairs *p
     }
 }
 
+/* The product of a list; false: it is not finite. */
+static bool bind_list(const struct cuda_hrr *work, uint64_t i, const struct sim_memory *m,
+                      const struct hrr_plan *plan, void *scratch)
+{
+    uint64_t first = work->offsets[i], count = work->offsets[i + 1] - first;
+    float *out = work->out + i * work->out_step;
+    if (!count) memset(out, 0, plan->dimension * sizeof *out);
+    if (!count) return true;
+    const float **rows = malloc(count * sizeof *rows);
+    if (!rows) sim_misuse(name, "no memory for a list of %llu rows", (unsigned long long)count);
+    for (uint64_t n = 0; n < count; n++) {
+        const struct cuda_hrr_rows *a = &work->a;
+        if (a->positions) check(m, &a->positions[first + n], 1, sizeof *a->positions, 4);
+        rows[n] = a->rows + a->step * (a->positions ? a->positions[first + n] : first + n);
+        check(m, rows[n], plan->dimension, sizeof(float), 8);
+    }
+    struct hrr_product product = {
+        .plan = plan, .scratch = scratch, .rows = rows, .count = count, .out = out};
+    bool finite = hrr_choose("auto")->many(&product).status == HRR_OK;
+    free(rows);
+    return finite;
+}
+
 void sim_bind_run(const struct cuda_hrr *work, const struct sim_memory *m, void *scratch)
 {
     const struct hrr_plan *plan = (const struct hrr_plan *)(const void *)work->tables;
     *work->failed = UINT64_MAX;
+    if (work->scratch_bytes) memset(work->scratch, 0xff, work->scratch_bytes); /* NaN */
     if (memcmp(plan, work->plan, numbers_of_tables(work) * sizeof(float)) != 0)
         sim_misuse(name, "other tables than the plan's");
-    for (uint64_t first = 0; first < work->count; first += AT_ONCE) {
+    for (uint64_t i = 0; work->offsets && i < work->count; i++) {
+        bool finite = bind_list(work, i, m, plan, scratch);
+        if (!finite && *work->failed == UINT64_MAX) *work->failed = i;
+    }
+    for (uint64_t first = 0; !work->offsets && first < work->count; first += AT_ONCE) {
         const float *a[AT_ONCE], *b[AT_ONCE];
         uint64_t left = work->count - first;
         struct hrr_pairs pairs = {.plan = plan,

@@ -13,6 +13,7 @@ void sim_bind_check(const struct cuda_hrr *work, const struct sim_memory *m);
 
 /* Of host memory, for binds of any dimension; a multiple of 64. */
 uint64_t sim_bind_scratch_bytes(void);
+struct cuda_hrr_scratch sim_bind_scratch(const struct hrr_plan *plan, uint64_t count);
 /* Binds, after checking that the tables, which are complete now, are the plan's and that each
  * position is inside of device memory. */
 void sim_bind_run(const struct cuda_hrr *work, const struct sim_memory *m, void *scratch);

@@ -127,7 +127,8 @@ struct order_spread_set {
  *   COMPLETE_ENGINE  cues completed by an attractor (kernels/attractor.h), whose replica is a
  *            matrix: the columns of its weights, then the rows of its dentate matrix
  *   RECALL   the rows nearest to lists of cues, a spread from them, and the best of what it touched
- *            (docs/recall.md) */
+ *            (docs/recall.md)
+ *   PRODUCT  the rows of each list bound to each other (kernels/hrr.h) */
 #define RUN_OPERATIONS(RUN)                   \
     RUN(KNN, 1, knn)                          \
     RUN(SCORES, 2, scores)                    \
@@ -139,7 +140,8 @@ struct order_spread_set {
     RUN(COMPLETE, 8, complete)                \
     RUN(CLEANUP, 9, cleanup)                  \
     RUN(COMPLETE_ENGINE, 10, complete_engine) \
-    RUN(RECALL, 11, recall)
+    RUN(RECALL, 11, recall)                   \
+    RUN(PRODUCT, 12, product)
 #define NUMBER_OF(NAME, number, name) RUN_##NAME = (number),
 enum run_operation { RUN_OPERATIONS(NUMBER_OF) };
 #undef NUMBER_OF
@@ -163,7 +165,8 @@ struct order_run {
     uint32_t operation; /* enum run_operation */
     uint32_t metric;    /* enum metric */
     uint32_t dimension;
-    /* KNN: 1..TOPK_K_MAX, the columns of the result; SUPERPOSE: the pieces of its longest list */
+    /* KNN: 1..TOPK_K_MAX, the columns of the result; SUPERPOSE: the pieces of its longest list;
+     * PRODUCT: the rows of its */
     uint32_t k;
     uint32_t has_threshold; /* of KNN */
     float threshold;
@@ -177,7 +180,7 @@ struct order_run {
     uint64_t list_count;    /* how many positions; where rows come and are listed: row_count */
     union {
         struct {
-            /* LISTS: place of query_count + 1 u64; SUPERPOSE: of piece_count + 1 */
+            /* LISTS, PRODUCT: place of query_count + 1 u64; SUPERPOSE: of piece_count + 1 */
             uint64_t offsets;
             /* AVERAGE, SUPERPOSE: place of list_count floats; or PLACE_NONE: all 1 */
             uint64_t weights;
@@ -205,8 +208,8 @@ struct order_run {
             uint64_t firsts, piece_count;
         };
     };
-    uint32_t form;      /* BIND: enum hrr_form, but not HRR_UNBIND_EXACT; CLEANUP: not HRR_BIND */
-    uint32_t normalize; /* BIND, SUPERPOSE: results are divided by their norms */
+    uint32_t form;      /* BIND: enum hrr_form; CLEANUP: the same, but not HRR_BIND */
+    uint32_t normalize; /* BIND, PRODUCT, SUPERPOSE: results are divided by their norms */
     /* COMPLETE: the queries are the cues, k the rounds, threshold beta, has_threshold whether rows
      * are unit ones; weights: place of list_count lines of dimension bytes, which numbers are
      * known (1 or query_count of them; 0: no mask); the others of a cue may be anything. Results:

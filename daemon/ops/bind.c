@@ -175,7 +175,25 @@ static const struct holographic_kind bind_many_kind = {
     .scratch_bytes = bind_scratch_bytes,
     .make = bind_many_make,
 };
-HOLOGRAPHIC_OPERATION(bind_many)
+HOLOGRAPHIC_CPU(bind_many)
+
+static uint64_t bind_many_gpu_pairs(const struct job *j)
+{
+    return product_gpu_pairs(j, &bind_many_kind);
+}
+
+static enum status bind_many_gpu_plan(struct job *j)
+{
+    return product_gpu_plan(j, &bind_many_kind);
+}
+
+const struct operation_ops operation_bind_many = {
+    .check = bind_many_check,
+    .work = bind_many_work,
+    .plan = bind_many_plan,
+    .gpu_plan = bind_many_gpu_plan,
+    .gpu_pairs = bind_many_gpu_pairs,
+};
 
 /* ---------------------------------------------------------------- cleanup */
 

@@ -127,6 +127,10 @@ enum status holographic_gpu_plan(struct job *j, const struct holographic_kind *k
 uint64_t cleanup_gpu_pairs(const struct job *j, const struct holographic_kind *kind);
 enum status cleanup_gpu_plan(struct job *j, const struct holographic_kind *kind);
 
+/* Products of lists (product_gpu.c). */
+uint64_t product_gpu_pairs(const struct job *j, const struct holographic_kind *kind);
+enum status product_gpu_plan(struct job *j, const struct holographic_kind *kind);
+
 /* Of the operation whose kind is NAME_kind, what both backends share. */
 #define HOLOGRAPHIC_CPU(NAME)                                    \
     static enum status NAME##_check(struct job *j)               \

@@ -7,7 +7,7 @@
 uint64_t holographic_gpu_pairs(const struct job *j, const struct holographic_kind *kind)
 {
     struct work w = {0};
-    if (!hrr_runs_on_device(holographic_dimension(j, kind), kind->form(&j->request))) return 0;
+    if (!hrr_has_form(holographic_dimension(j, kind), kind->form(&j->request))) return 0;
     holographic_work(j, kind, &w);
     return w.pairs;
 }

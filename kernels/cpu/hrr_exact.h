@@ -5,34 +5,6 @@
 #ifndef ENGRAM_KERNELS_CPU_HRR_EXACT_H
 #define ENGRAM_KERNELS_CPU_HRR_EXACT_H
 
-/* A spectrum of length d, twice: at k and at k + M. */
-struct exact_values {
-    struct transform_point here, there;
-};
-
-TRANSFORM_INLINE struct exact_values exact_values(struct transform_point zk,
-                                                  struct transform_point zj, lane cosine, lane sine)
-{
-    struct transform_point even = {lane_add(zk.re, zj.re), lane_subtract(zk.im, zj.im)};
-    struct transform_point odd = {lane_add(zk.im, zj.im), lane_subtract(zj.re, zk.re)};
-    struct transform_point turned = point_turn_lanes(odd, cosine, sine);
-    return (struct exact_values){point_add(even, turned), point_subtract(even, turned)};
-}
-
-TRANSFORM_INLINE lane power_of(struct transform_point b)
-{
-    return lane_fma(b.re, b.re, lane_multiply(b.im, b.im));
-}
-
-TRANSFORM_INLINE struct transform_point quotient_of(struct transform_point c,
-                                                    struct transform_point b)
-{
-    lane power = power_of(b);
-    lane re = lane_fma(c.re, b.re, lane_multiply(c.im, b.im));
-    lane im = lane_fms(c.im, b.re, lane_multiply(c.re, b.im));
-    return (struct transform_point){lane_divide(re, power), lane_divide(im, power)};
-}
-
 /* The square of the norm of the scaled row, as canonical.h sums it. */
 static float square_of(const struct hrr_plan *plan, const struct hrr_operand *b)
 {
@@ -69,16 +41,11 @@ TRANSFORM_INLINE void divide_block(const struct hrr_desk *desk, size_t k, size_t
     const struct hrr_plan *plan = desk->plan;
     const float *cosines = hrr_plan_table(plan, plan->exact_roots);
     lane cosine = lane_load(cosines + k), sine = lane_load(cosines + plan->exact_step + k);
-    struct exact_values c = exact_values(point_load(desk->left, k), yj, cosine, sine);
-    struct exact_values b = exact_values(point_load(desk->right, k), zj, cosine, sine);
-    struct transform_point here = quotient_of(c.here, b.here);
-    struct transform_point there = quotient_of(c.there, b.there);
-    struct transform_point e = point_add(here, there), h = point_subtract(here, there);
-    struct transform_point o = {lane_fms(h.re, cosine, lane_multiply(h.im, sine)),
-                                lane_fma(h.im, cosine, lane_multiply(h.re, sine))};
-    split_store(split_at(desk->in, k), point_add_left(e, o), count);
+    struct exact_point at =
+        exact_of(point_load(desk->left, k), yj, point_load(desk->right, k), zj, cosine, sine);
+    split_store(split_at(desk->in, k), at.x, count);
     split_store((struct split){desk->row + k, desk->out.re + k},
-                (struct transform_point){power_of(b.here), power_of(b.there)}, count);
+                (struct transform_point){at.here, at.there}, count);
 }
 
 /* desk.in = the quotient's spectrum, desk.row = the powers P at 0..M. */

@@ -1,5 +1,4 @@
-/* hrr_cells: the phases of a bind for any plan, and for plans of three constant radices, where all
- * threads of a block work on one pair.
+/* hrr_cells: the phases of a bind for any plan, where all threads of a block work on one pair.
  * Owner, thread, errors: as hrr_phases.cuh. */
 #ifndef ENGRAM_KERNELS_CUDA_HRR_CELLS_CUH
 #define ENGRAM_KERNELS_CUDA_HRR_CELLS_CUH
@@ -147,6 +146,66 @@ TRANSFORM_INLINE void cells_product(const struct transform_plan *plan, const flo
     }
 }
 
+/* The quotient's X, its parts swapped, in the places of A; false: a power is below the limit.
+ * roots: those of length d. */
+TRANSFORM_INLINE bool cells_divide(const struct transform_plan *plan, const float *roots,
+                                   uint32_t step, float limit, uint32_t t, uint32_t threads,
+                                   struct hrr_cell *a, const struct hrr_cell *b)
+{
+    bool sound = true;
+    for (uint32_t k = t; k <= plan->points / 2; k += threads) {
+        const uint32_t j = k == 0 ? 0 : plan->points - k;
+        const uint32_t at_k = place_of(plan, k), at_j = place_of(plan, j);
+        struct transform_point yk = cell_read(a + at_k), yj = cell_read(a + at_j);
+        struct transform_point zk = cell_read(b + at_k), zj = cell_read(b + at_j);
+        struct exact_point low = exact_of(yk, yj, zk, zj, roots[k], roots[step + k]);
+        struct exact_point high = exact_of(yj, yk, zj, zk, roots[j], roots[step + j]);
+        sound = sound && low.here >= limit && high.here >= limit;
+        sound = sound && (k > 0 || low.there >= limit);
+        cell_write(a + at_j, swap_parts(high.x));
+        cell_write(a + at_k, swap_parts(low.x));
+    }
+    return sound;
+}
+
+/* The norm's square of a scaled row, as hrr.h sums it, is the first of these after a fold. */
+TRANSFORM_INLINE float cells_square_part(const float *row, uint32_t d, float scale, uint32_t part)
+{
+    float sum = 0.0f;
+    for (uint32_t i = part; i < d; i += 32) {
+        float x = lane_multiply(row[i], scale);
+        sum = fmaf(x, x, sum);
+    }
+    return sum;
+}
+
+/* ---- of a product of several rows */
+
+TRANSFORM_INLINE float cells_most(const struct transform_plan *plan, const struct hrr_cell *cells,
+                                  uint32_t t, uint32_t threads)
+{
+    float most = 0.0f;
+    for (uint32_t n = t; n < plan->points; n += threads) {
+        struct transform_point p = cell_read(cells + cells_place(plan, n));
+        most = larger_of(larger_of(most, p.re), p.im);
+    }
+    return most;
+}
+
+/* Scales all; swapped: their parts are swapped, too, which a product has left so. */
+TRANSFORM_INLINE void cells_scale(const struct transform_plan *plan, float scale, bool swapped,
+                                  uint32_t t, uint32_t threads, struct hrr_cell *cells)
+{
+    for (uint32_t n = t; n < plan->points; n += threads) {
+        struct hrr_cell *at = cells + cells_place(plan, n);
+        struct transform_point p = cell_read(at);
+        if (swapped) p = swap_parts(p);
+        p.re = lane_multiply(p.re, scale);
+        p.im = lane_multiply(p.im, scale);
+        cell_write(at, p);
+    }
+}
+
 /* y[i] of hrr.h, from the inverse's result. */
 TRANSFORM_INLINE float cells_element(const struct transform_plan *plan,
                                      const struct hrr_cell *cells, uint32_t i)
@@ -170,51 +229,22 @@ TRANSFORM_INLINE float cells_write(const struct transform_plan *plan, const stru
     return most;
 }
 
-/* ---- three constant radices: as any plan, but the first pass of a row is done from registers, and
- * the last of the inverse writes the result. */
-
-/* The first pass of what shape_load read; shape: {R1, M / R1, threads}. */
-TRANSFORM_INLINE void cells_columns(const struct transform_plan *plan, struct hrr_shape s,
-                                    const struct hrr_registers *r, const float *roots, uint32_t t,
-                                    struct hrr_cell *cells)
+/* The row u of a dimension without a plan, from the inverse's result, as points that zeros follow;
+ * returns the largest magnitude. factor: f. */
+TRANSFORM_INLINE float cells_fold(const struct transform_plan *plan, const struct hrr_cell *from,
+                                  uint32_t d, float factor, uint32_t t, uint32_t threads,
+                                  struct hrr_cell *to)
 {
-    PHASE_UNROLL
-    for (uint32_t c = 0; c < s.second / s.threads; c++) {
-        struct transform_point y[32];
-        const uint32_t n = c * s.threads + t;
-        codelet(s.first, r->x + c * s.first, y);
-        cell_write(cells + cells_place(plan, n), y[0]);
-        PHASE_UNROLL
-        for (uint32_t g = 1; g < s.first; g++) {
-            const float *root = roots + (g - 1) * s.second + n;
-            cell_write(cells + cells_place(plan, g * s.second + n),
-                       point_turn_lanes(y[g], root[0], root[(s.first - 1) * s.second]));
-        }
-    }
-}
-
-/* The last pass of the inverse, of this radix, and the result; returns the largest magnitude. */
-TRANSFORM_INLINE float cells_finish(uint32_t last, const struct transform_plan *plan,
-                                    const struct hrr_cell *cells, struct hrr_scaling scaling,
-                                    uint32_t t, uint32_t threads, float *out)
-{
-    const uint32_t rows = plan->radix[0] * plan->radix[1];
     float most = 0.0f;
-    for (uint32_t i = t; i < rows; i += threads) {
-        struct transform_point x[32], y[32];
-        struct hrr_cell *to = (struct hrr_cell *)(void *)out + i;
-        const uint32_t row = i % plan->radix[0] * plan->radix[1] + i / plan->radix[0];
-        PHASE_UNROLL
-        for (uint32_t n = 0; n < last; n++)
-            x[n] = cell_read(cells + cells_place(plan, row * last + n));
-        codelet(last, x, y);
-        PHASE_UNROLL
-        for (uint32_t g = 0; g < last; g++) {
-            struct transform_point p = {scaled(y[g].im, scaling.before, scaling.factor),
-                                        scaled(y[g].re, scaling.before, scaling.factor)};
-            most = larger_of(larger_of(most, p.re), p.im);
-            cell_write(to + g * rows, p);
-        }
+    for (uint32_t n = t; n < plan->points; n += threads) {
+        float u[2] = {0.0f, 0.0f};
+        for (uint32_t i = 2 * n; i < 2 * n + 2 && i < d; i++)
+            u[i % 2] =
+                fmaf(lane_add(cells_element(plan, from, i), cells_element(plan, from, i + d)),
+                     factor, 0.0f);
+        struct transform_point p = {u[0], u[1]};
+        most = larger_of(larger_of(most, p.re), p.im);
+        cell_write(to + cells_place(plan, n), p);
     }
     return most;
 }

@@ -24,17 +24,48 @@ struct cuda_hrr_rows {
 struct cuda_hrr {
     const struct hrr_plan *plan; /* in host memory */
     const float *tables;         /* the plan's bytes again */
-    enum hrr_form form;          /* HRR_BIND or HRR_UNBIND */
+    enum hrr_form form;          /* of pairs; HRR_UNBIND_EXACT: of a plan with hrr_has_plan */
     struct cuda_hrr_rows a, b;
+    /* NULL: pairs of a's and b's rows. Or count + 1 of them: result i is the product of the rows
+     * offsets[i] to offsets[i + 1] - 1 of a, of which there is one at least; b is not read. */
+    const uint64_t *offsets;
     uint64_t count;
     float *out;        /* 8-byte aligned; overlaps no operand */
     uint64_t out_step; /* floats from one row of out to the next, even if the dimension is */
-    uint64_t *failed;  /* set to the first pair whose result is not finite; UINT64_MAX: none */
+    /* set to the first pair whose result is not finite, or for which there is no exact inverse;
+     * UINT64_MAX: none. What such pairs get is undefined. */
+    uint64_t *failed;
+    void *scratch; /* 256-byte aligned; may be uninitialised; NULL: 0 bytes */
+    uint64_t scratch_bytes;
 };
 
-/* True if cuda_hrr_pairs takes this: not the exact inverse, and at most 12,288 points, which is all
- * dimensions up to 12,288, and up to 16,384 those with a plan. */
-bool cuda_hrr_runs(const struct hrr_plan *plan, enum hrr_form form);
+/* The scratch for so many pairs or lists: the least that works, and that with which it is fastest.
+ * Two spectra of a pair lie in a block's shared memory if that has room for both, else in scratch:
+ * both, or one of them. */
+struct cuda_hrr_scratch {
+    uint64_t least, best;
+};
+
+/* The bytes of a spectrum of so many points in memory, at most; a multiple of 256. */
+static inline uint64_t hrr_spectrum_bytes(uint32_t points)
+{
+    return ((uint64_t)points + points / 8 + 64) * 8 / 256 * 256 + 256;
+}
+
+/* On a device whose blocks have so much shared memory. */
+static inline struct cuda_hrr_scratch hrr_scratch_of(const struct hrr_plan *plan, uint64_t count,
+                                                     uint64_t shared, uint32_t processors)
+{
+    uint64_t bytes = hrr_spectrum_bytes(plan->points), beside = 1024;
+    uint64_t fit = shared > beside ? (shared - beside) / bytes : 0;
+    uint64_t a_block = fit >= 2 ? 0 : (2 - fit) * bytes;
+    struct cuda_hrr_scratch scratch = {a_block,
+                                       a_block * (count < processors ? count : processors)};
+    return scratch;
+}
+
+/* The same on the current device. */
+struct cuda_hrr_scratch cuda_hrr_scratch(const struct hrr_plan *plan, uint64_t count);
 
 int cuda_hrr_pairs(const struct cuda_hrr *work, struct CUstream_st *stream);
 

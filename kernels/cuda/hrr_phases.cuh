@@ -64,6 +64,11 @@ TRANSFORM_INLINE lane lane_fms(lane a, lane b, lane c)
     return fmaf(a, b, -c);
 }
 
+TRANSFORM_INLINE lane lane_divide(lane a, lane b)
+{
+    return canonical_divide(a, b);
+}
+
 #include "kernels/transform_codelets.h"
 #include "kernels/hrr_lines.h"
 
@@ -103,6 +108,42 @@ TRANSFORM_INLINE struct transform_point row_point(const float *row, bool turned,
     if (!turned) return cell_read((const struct hrr_cell *)(const void *)row + n);
     struct transform_point p = {row[n == 0 ? 0 : d - 2 * n], row[d - 2 * n - 1]};
     return p;
+}
+
+/* True if no number of a result can overflow: it is at most d 2^(q + 2), q the operands' exponents
+ * in sum. */
+TRANSFORM_INLINE bool is_bounded(int exponents)
+{
+    return exponents <= 100;
+}
+
+/* Writes the last pass's points, scaled, `step` cells apart; returns the largest magnitude.
+ * bounded: as above; 0 is returned then. What most results need not is left out at once for all of
+ * them. */
+TRANSFORM_INLINE float points_write(uint32_t count, struct transform_point *y,
+                                    struct hrr_scaling scaling, bool bounded, uint32_t step,
+                                    struct hrr_cell *to)
+{
+    float most = 0.0f;
+    if (scaling.before != 1.0f) {
+        PHASE_UNROLL
+        for (uint32_t g = 0; g < count; g++)
+            y[g] = (struct transform_point){lane_multiply(y[g].re, scaling.before),
+                                            lane_multiply(y[g].im, scaling.before)};
+    }
+    if (!bounded) {
+        PHASE_UNROLL
+        for (uint32_t g = 0; g < count; g++)
+            most = larger_of(larger_of(most, lane_fma(y[g].re, scaling.factor, 0.0f)),
+                             lane_fma(y[g].im, scaling.factor, 0.0f));
+    }
+    PHASE_UNROLL
+    for (uint32_t g = 0; g < count; g++) {
+        struct transform_point p = {lane_fma(y[g].im, scaling.factor, 0.0f),
+                                    lane_fma(y[g].re, scaling.factor, 0.0f)};
+        cell_write(to + g * step, p);
+    }
+    return most;
 }
 
 /* ---- M = R1 R2 with both radices constants: a thread has R2 / threads columns of the first pass
@@ -228,6 +269,27 @@ TRANSFORM_INLINE void shape_product(struct hrr_shape s, const struct hrr_cell *r
     for (uint32_t i = 0; i < half / s.threads + 1; i++) {
         if (i * s.threads + t <= half) shape_product_at(s, roots, i * s.threads + t, a, b);
     }
+}
+
+/* The same for a whole warp and R1 that divides it: places are a base and a constant. */
+TRANSFORM_INLINE void shape_product_warp(struct hrr_shape s, const struct hrr_cell *roots,
+                                         uint32_t t, struct hrr_cell *a, const struct hrr_cell *b)
+{
+    const uint32_t points = s.first * s.second, rounds = points / 2 / 32, on = 32 / s.first;
+    const uint32_t j = t == 0 ? 0 : points - t;
+    const uint32_t low = t % s.first * shape_row(s) + t / s.first;
+    const uint32_t high = j % s.first * shape_row(s) + (t == 0 ? s.second : j / s.first);
+    PHASE_UNROLL_2
+    for (uint32_t i = 0; i < rounds; i++) {
+        const uint32_t at_k = low + i * on, at_j = t == 0 && i == 0 ? low : high - i * on;
+        struct transform_point root = cell_read(roots + t + 32 * i);
+        struct product_pair x =
+            product_of(cell_read(a + at_k), cell_read(a + at_j), cell_read(b + at_k),
+                       cell_read(b + at_j), root.re, root.im);
+        cell_write(a + at_j, swap_parts(x.high));
+        cell_write(a + at_k, swap_parts(x.low));
+    }
+    if (t == 0) shape_product_at(s, roots, points / 2, a, b);
 }
 
 /* Reads this thread's columns of X. */

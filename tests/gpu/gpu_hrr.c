@@ -11,8 +11,9 @@
 
 enum { PAIRS = 500, RUNS = 21 };
 
-static const uint32_t long_dimensions[] = {127,  128,  256,  384,  500,  512,  768,   769,   1000,
-                                           1024, 1536, 2048, 4096, 8191, 8192, 12288, 13122, 16384};
+static const uint32_t long_dimensions[] = {127,  128,   256,   384,   500,   512,  768,
+                                           769,  1000,  1024,  1536,  2048,  4096, 8191,
+                                           8192, 12288, 12289, 13122, 16383, 16384};
 
 static uint64_t compared, differ;
 
@@ -26,6 +27,8 @@ struct scene {
     float *device_rows, *device_out, *device_tables;
     uint32_t *device_positions;
     uint64_t *device_failed;
+    void *device_scratch;
+    uint64_t scratch_bytes;
 };
 
 static uint32_t position_of(uint32_t i)
@@ -50,13 +53,15 @@ static struct scene scene_create(uint32_t d, uint64_t seed)
     s.device_tables = device_copy_of(s.bench.tables, hrr_plan_bytes(d));
     s.device_positions = device_copy_of(positions, sizeof positions);
     s.device_failed = device_allocate(sizeof(uint64_t));
+    s.scratch_bytes = cuda_hrr_scratch(s.bench.plan, PAIRS).best;
+    if (s.scratch_bytes) s.device_scratch = device_allocate(s.scratch_bytes);
     return s;
 }
 
 static void scene_destroy(struct scene *s)
 {
     cudaFree(s->device_rows), cudaFree(s->device_out), cudaFree(s->device_tables);
-    cudaFree(s->device_positions), cudaFree(s->device_failed);
+    cudaFree(s->device_positions), cudaFree(s->device_failed), cudaFree(s->device_scratch);
     free(s->rows), free(s->expected);
     hrr_bench_destroy(&s->bench);
 }
@@ -91,23 +96,13 @@ static void expect_pairs(struct scene *s, enum hrr_form form, enum way way, uint
     }
 }
 
-static void check_pairs(struct scene *s, enum hrr_form form, enum way way)
+/* expected: the first that has no result. */
+static void run_and_compare(struct scene *s, const struct cuda_hrr *work, uint64_t expected,
+                            enum way way)
 {
-    uint64_t expected = 0, failed = 0;
-    expect_pairs(s, form, way, &expected);
-    struct cuda_hrr work = {
-        .plan = s->bench.plan,
-        .tables = s->device_tables,
-        .form = form,
-        .a = {s->device_rows, way == LISTED ? s->device_positions : NULL,
-              way == ONE_LEFT ? 0 : s->step},
-        .b = {s->device_rows + PAIRS * s->step, NULL, way == ONE_RIGHT ? 0 : s->step},
-        .count = PAIRS,
-        .out = s->device_out,
-        .out_step = s->step,
-        .failed = s->device_failed};
+    uint64_t failed = 0;
     DEVICE(cudaMemset(s->device_out, 0xff, PAIRS * s->step * sizeof(float)));
-    DEVICE(cuda_hrr_pairs(&work, NULL));
+    DEVICE(cuda_hrr_pairs(work, NULL));
     device_read(s->found, s->device_out, PAIRS * s->step * sizeof(float));
     device_read(&failed, s->device_failed, sizeof failed);
     uint64_t before = differ;
@@ -123,22 +118,82 @@ static void check_pairs(struct scene *s, enum hrr_form form, enum way way)
     }
     if (differ != before)
         printf("FAIL dimension %u form %d way %d: %llu differ; first failure %lld, expected %lld\n",
-               s->d, form, way, (unsigned long long)(differ - before), (long long)failed,
-               (long long)expected);
+               s->d, work->offsets ? -1 : (int)work->form, way,
+               (unsigned long long)(differ - before), (long long)failed, (long long)expected);
+}
+
+static void check_pairs(struct scene *s, enum hrr_form form, enum way way)
+{
+    uint64_t expected = 0;
+    expect_pairs(s, form, way, &expected);
+    struct cuda_hrr work = {
+        .plan = s->bench.plan,
+        .tables = s->device_tables,
+        .form = form,
+        .a = {s->device_rows, way == LISTED ? s->device_positions : NULL,
+              way == ONE_LEFT ? 0 : s->step},
+        .b = {s->device_rows + PAIRS * s->step, NULL, way == ONE_RIGHT ? 0 : s->step},
+        .count = PAIRS,
+        .out = s->device_out,
+        .out_step = s->step,
+        .failed = s->device_failed,
+        .scratch = s->device_scratch,
+        .scratch_bytes = s->scratch_bytes};
+    run_and_compare(s, &work, expected, way);
+}
+
+/* Lists of 1 to 6 rows, in order or listed. */
+static void check_products(struct scene *s, enum way way)
+{
+    enum { LONGEST = 6, LISTS = 2 * PAIRS / 4 };
+    uint64_t expected = UINT64_MAX, offsets[LISTS + 1] = {0};
+    uint32_t positions[2 * PAIRS], lists = 0;
+    for (uint32_t i = 0; i < 2 * PAIRS; i++)
+        positions[i] = way == LISTED ? i * 7919 % (2 * PAIRS) : i;
+    while (lists < LISTS && offsets[lists] + 1 + lists % LONGEST <= 2 * PAIRS) {
+        const float *rows[LONGEST];
+        uint64_t first = offsets[lists], count = 1 + lists % LONGEST;
+        for (uint64_t i = 0; i < count; i++)
+            rows[i] = s->rows + positions[first + i] * s->step;
+        struct hrr_product one = {.plan = s->bench.plan,
+                                  .scratch = s->bench.scratch,
+                                  .rows = rows,
+                                  .count = count,
+                                  .out = s->expected + lists * s->step};
+        if (hrr_choose("auto")->many(&one).status != HRR_OK) {
+            if (expected == UINT64_MAX) expected = lists;
+            memset(one.out, 0x7f, s->d * sizeof(float)); /* not compared */
+        }
+        offsets[++lists] = first + count;
+    }
+    for (uint32_t i = lists; i < PAIRS; i++)
+        memset(s->expected + i * s->step, 0x7f, s->d * sizeof(float));
+    uint32_t *device_positions = device_copy_of(positions, sizeof positions);
+    uint64_t *device_offsets = device_copy_of(offsets, sizeof offsets);
+    struct cuda_hrr work = {.plan = s->bench.plan,
+                            .tables = s->device_tables,
+                            .a = {s->device_rows, way == LISTED ? device_positions : NULL, s->step},
+                            .offsets = device_offsets,
+                            .count = lists,
+                            .out = s->device_out,
+                            .out_step = s->step,
+                            .failed = s->device_failed,
+                            .scratch = s->device_scratch,
+                            .scratch_bytes = s->scratch_bytes};
+    run_and_compare(s, &work, expected, way);
+    cudaFree(device_positions), cudaFree(device_offsets);
 }
 
 static void check_dimension(uint32_t d, uint64_t seed)
 {
     struct scene s = scene_create(d, seed);
     for (int form = HRR_BIND; form <= HRR_UNBIND_EXACT; form++) {
-        bool runs = cuda_hrr_runs(s.bench.plan, (enum hrr_form)form);
-        if (runs != hrr_runs_on_device(d, (enum hrr_form)form)) {
-            printf("FAIL dimension %u form %d: the daemon thinks otherwise of a kernel\n", d, form);
-            differ++;
-        }
+        bool runs = hrr_has_form(d, (enum hrr_form)form);
         for (int way = 0; runs && way < WAYS; way++)
             check_pairs(&s, (enum hrr_form)form, (enum way)way);
     }
+    check_products(&s, IN_ORDER);
+    check_products(&s, LISTED);
     scene_destroy(&s);
 }
 
@@ -219,18 +274,22 @@ static void bench_dimension(uint32_t d, uint64_t count, double bytes_a_ms, FILE 
         DEVICE(cudaMemcpy((char *)work.a.rows + at, rows, part, cudaMemcpyHostToDevice));
         DEVICE(cudaMemcpy((char *)work.b.rows + at, rows, part, cudaMemcpyHostToDevice));
     }
-    const char *names[] = {"bind", "unbind", "one"};
-    for (int i = 0; i < 3; i++) {
-        work.form = i == 1 ? HRR_UNBIND : HRR_BIND;
-        if (i == 2) work.b.step = 0;
+    work.scratch_bytes = cuda_hrr_scratch(bench.plan, count).best;
+    if (work.scratch_bytes) work.scratch = device_allocate(work.scratch_bytes);
+    const char *names[] = {"bind", "unbind", "exact", "one"};
+    const enum hrr_form forms[] = {HRR_BIND, HRR_UNBIND, HRR_UNBIND_EXACT, HRR_BIND};
+    for (int i = 0; i < 4; i++) {
+        work.form = forms[i];
+        if (!hrr_has_form(d, work.form)) continue;
+        if (i == 3) work.b.step = 0;
         double ms = (double)median_ms(enqueue_bind, &work);
-        double floor_ms = (i == 2 ? 2.0 : 3.0) * (double)bytes / bytes_a_ms;
+        double floor_ms = (i == 3 ? 2.0 : 3.0) * (double)bytes / bytes_a_ms;
         printf("%-6s d = %5u, %7llu pairs: %8.3f ms, bytes alone %8.3f ms, %4.2f of the rate\n",
                names[i], d, (unsigned long long)count, ms, floor_ms, floor_ms / ms);
         if (file) fprintf(file, "%s_%u_%llu %.6f\n", names[i], d, (unsigned long long)count, ms);
     }
     cudaFree((void *)work.a.rows), cudaFree((void *)work.b.rows), cudaFree(work.out);
-    cudaFree((void *)work.tables), cudaFree(work.failed);
+    cudaFree((void *)work.tables), cudaFree(work.failed), cudaFree(work.scratch);
     free(rows);
     hrr_bench_destroy(&bench);
 }
@@ -244,6 +303,7 @@ static void bench_all(FILE *file)
     printf("a plain copy: %.2f TB/s\n", bytes_a_ms / 1e9);
     for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++)
         bench_dimension(dimensions[i], 100000, bytes_a_ms, file);
+    bench_dimension(16383, 10000, bytes_a_ms, file);
     bench_dimension(1024, 1, bytes_a_ms, file);
     bench_dimension(1024, 100, bytes_a_ms, file);
     bench_dimension(1024, 1000, bytes_a_ms, file);

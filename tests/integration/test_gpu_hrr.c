@@ -173,10 +173,13 @@ Test(gpu_hrr, into_collections, .timeout = 900)
 
 /* ---- sums of lists ---- */
 
-static void expect_same_sums(struct pair *p, const ea_list_question *q, ea_backend backend)
+typedef ea_status list_call(ea_client *c, const ea_list_question *q, ea_hrr_result *out);
+
+static void expect_same_lists(struct pair *p, list_call *ask_list, const ea_list_question *q,
+                              ea_backend backend)
 {
     ea_hrr_result got = {0}, want = {0};
-    ea_status a = ea_superpose(p->gpu.a, q, &got), b = ea_superpose(p->cpu.a, q, &want);
+    ea_status a = ask_list(p->gpu.a, q, &got), b = ask_list(p->cpu.a, q, &want);
     cr_assert_eq(a, b, "%s, not %s", ea_error_text(p->gpu.a), ea_error_text(p->cpu.a));
     if (a) {
         cr_assert_str_eq(ea_error_text(p->gpu.a), ea_error_text(p->cpu.a));
@@ -188,6 +191,11 @@ static void expect_same_sums(struct pair *p, const ea_list_question *q, ea_backe
     cr_assert_eq(memcmp(got.vectors, want.vectors, got.rows * got.columns * sizeof(float)), 0);
     ea_hrr_result_free(&got);
     ea_hrr_result_free(&want);
+}
+
+static void expect_same_sums(struct pair *p, const ea_list_question *q, ea_backend backend)
+{
+    expect_same_lists(p, ea_superpose, q, backend);
 }
 
 static float weights[MANY];
@@ -214,6 +222,37 @@ Test(gpu_hrr, sums_as_the_cpu, .timeout = 900)
             expect_same_sums(&p, &q, EA_BACKEND_GPU);
             if (way & 16) expect_stored(&p, "c", LISTS);
         }
+        drop(&p);
+    }
+    close_pair(&p);
+}
+
+/* Lists of up to 100 rows; one of more is the CPU's. */
+Test(gpu_hrr, products_as_the_cpu, .timeout = 900)
+{
+    static const uint32_t dimensions[] = {1, 33, 64, 1000};
+    static const uint64_t lists[] = {0, 1, 3, 103, 104, 120, MANY};
+    static uint64_t many[MANY / 3 + 1];
+    const ea_into into_c = {.collection = "c", .ids = into};
+    struct pair p;
+    open_pair(&p, NULL);
+    for (uint64_t i = 0; i <= MANY / 3; i++)
+        many[i] = i * 3;
+    for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++) {
+        make(&p, dimensions[i]);
+        for (int way = 0; way < 8; way++) {
+            ea_list_question q = {.a = way & 1 ? &sent_a : &kept_a,
+                                  .dimension = dimensions[i],
+                                  .offsets = many,
+                                  .lists = MANY / 3,
+                                  .normalize = way & 2,
+                                  .into = way & 4 ? &into_c : NULL};
+            expect_same_lists(&p, ea_bind_many, &q, EA_BACKEND_GPU);
+            if (way & 4) expect_stored(&p, "c", MANY / 3);
+        }
+        ea_list_question q = {
+            .a = &kept_a, .dimension = dimensions[i], .offsets = lists, .lists = 6};
+        expect_same_lists(&p, ea_bind_many, &q, EA_BACKEND_CPU);
         drop(&p);
     }
     close_pair(&p);
@@ -251,23 +290,49 @@ Test(gpu_hrr, bad_sums_have_the_cpus_words, .timeout = 900)
     close_pair(&p);
 }
 
-/* What a card has no kernel for, and what never fits its memory. */
-Test(gpu_hrr, others_are_the_cpus, .timeout = 900)
+/* By division, also where there is no inverse, or no spectrum. */
+Test(gpu_hrr, exact_inverses_as_the_cpu, .timeout = 900)
 {
-    enum { LONG = 12289 };
+    static const uint32_t dimensions[] = {4, 96, 1000, 1024, 100, 7};
+    struct pair p;
+    open_pair(&p, NULL);
+    for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++) {
+        uint32_t d = dimensions[i];
+        make(&p, d);
+        for (int way = 0; way < ASKED; way++) {
+            ea_bind_question q = {.a = asked[way].a,
+                                  .b = asked[way].b,
+                                  .dimension = d,
+                                  .exact = true,
+                                  .normalize = way & 1};
+            expect_same(&p, true, &q, EA_BACKEND_GPU);
+        }
+        ea_bind_question q = {.a = &sent_a, .b = &sent_b, .dimension = d, .exact = true};
+        for (uint32_t n = 0; n < d; n++) /* all of its spectrum but the mean is zero */
+            rows_b[(size_t)333 * d + n] = 1;
+        expect_same(&p, true, &q, EA_BACKEND_GPU);
+        memset(rows_b + (size_t)222 * d, 0, d * sizeof *rows_b);
+        expect_same(&p, true, &q, EA_BACKEND_GPU);
+        drop(&p);
+    }
+    close_pair(&p);
+}
+
+/* Spectra that no block of a card can hold both of, and what never fits its memory. */
+Test(gpu_hrr, long_rows_and_little_memory, .timeout = 900)
+{
+    enum { LONG = 16383 };
     struct pair p;
     if (gpu_scene_is_real()) cr_skip_test("SKIP a real card's memory is larger than any request");
     open_pair(&p, "vram_mib=16");
     make(&p, 512);
-    ea_bind_question q = {.a = &kept_a, .b = &kept_b, .exact = true};
-    expect_same(&p, true, &q, EA_BACKEND_CPU);
-    q = (ea_bind_question){.a = &sent_a, .b = &sent_b, .dimension = 512};
+    ea_bind_question q = {.a = &sent_a, .b = &sent_b, .dimension = 512};
     expect_same(&p, false, &q, EA_BACKEND_CPU); /* 5 MiB, of 2 for requests */
     const ea_operand few_a = {.rows = rows_a, .count = 3}, few_b = {.rows = rows_b, .count = 3};
     q = (ea_bind_question){.a = &few_a, .b = &few_b, .dimension = LONG};
-    expect_same(&p, false, &q, EA_BACKEND_CPU);
-    q.dimension = LONG - 1;
     expect_same(&p, false, &q, EA_BACKEND_GPU);
+    q.dimension = 12289;
+    expect_same(&p, true, &q, EA_BACKEND_GPU);
     q.dimension = 16384;
     expect_same(&p, true, &q, EA_BACKEND_GPU);
     drop(&p);

@@ -1,7 +1,8 @@
-/* The phases of CUDA's bind (kernels/cuda/hrr_phases.cuh, hrr_cells.cuh), thread after thread and
- * barrier after barrier, against the scalar reference, bit for bit: what kernels/cuda/hrr.cu does
- * without a device. */
+/* The phases of CUDA's bind (kernels/cuda/hrr_phases.cuh, hrr_cells.cuh, hrr_three.cuh), thread after
+ * thread and barrier after barrier, against the scalar reference, bit for bit: what the kernels of
+ * kernels/cuda/hrr*.cu do without a device. */
 #include "kernels/cuda/hrr_cells.cuh"
+#include "kernels/cuda/hrr_three.cuh"
 
 #include "kernels/cpu/hrr_plan.h"
 #include "tests/kernels/hrr_cases.h"
@@ -11,8 +12,8 @@
 enum { PAIRS = 20, THREADS = 48 }; /* a pair of each case on both sides; no power of two */
 
 /* As kernels/cuda/hrr.cu has them. */
-static const struct hrr_shape shapes[] = {{8, 16, 16},  {16, 16, 16}, {24, 16, 16},
-                                          {16, 32, 16}, {24, 32, 32}, {32, 32, 32}};
+static const struct hrr_shape shapes[] = {{8, 16, 16},  {16, 16, 16}, {24, 16, 16}, {16, 32, 16},
+                                          {24, 32, 32}, {32, 32, 32}, {16, 32, 32}};
 
 static const uint32_t long_dimensions[] = {127,  128,  384,  500,  512,  768,  769,   1000,
                                            1024, 1536, 2048, 4096, 8191, 8192, 13122, 16384};
@@ -80,7 +81,10 @@ static float short_bind(struct block *block, struct hrr_shape s, const float *a,
     FOR_THREADS(block, t, s.threads)
     shape_rows(s, 0, 2 * s.first, t, block->cells);
     FOR_THREADS(block, t, s.threads)
-    shape_product(s, product, t, block->cells, block->cells + shape_cells(s));
+    if (s.threads == 32 && 32 % s.first == 0)
+        shape_product_warp(s, product, t, block->cells, block->cells + shape_cells(s));
+    else
+        shape_product(s, product, t, block->cells, block->cells + shape_cells(s));
     FOR_THREADS(block, t, s.threads)
     shape_gather(s, block->cells, t, &x[t]);
     FOR_THREADS(block, t, s.threads)
@@ -143,21 +147,106 @@ static float long_bind(struct block *block, const float *a, const float *b, bool
     return most;
 }
 
+/* ---- any plan: the exact inverse, and products of several rows */
+
+static void divide_row(struct block *block, const float *b, float *limit)
+{
+    uint32_t d = block->plan->dimension;
+    float most = 0.0f, parts[32];
+    FOR_THREADS(block, t, THREADS)
+    most = fmaxf(most, cells_largest(b, d, t, THREADS));
+    for (uint32_t i = 0; i < 32; i++)
+        parts[i] = cells_square_part(b, d, power_of_two(-exponent_of(most)), i);
+    for (uint32_t s = 16; s > 0; s /= 2)
+        for (uint32_t i = 0; i < s; i++)
+            parts[i] += parts[i + s];
+    *limit = most == 0.0f ? INFINITY : 0x1p-18f * parts[0];
+}
+
+/* Returns the largest magnitude, or infinity if there is no inverse. */
+static float long_divide(struct block *block, const float *c, const float *b, float *out)
+{
+    const struct hrr_plan *plan = block->plan;
+    const struct transform_plan *transform = &plan->transform;
+    struct hrr_cell *at_a = block->cells, *at_b = at_a + cells_count(transform);
+    float limit, most = 0.0f;
+    bool sound = true;
+    divide_row(block, b, &limit);
+    block->exponents = 0;
+    load_row(block, b, false, at_b);
+    int divisor = block->exponents;
+    block->exponents = 0;
+    load_row(block, c, false, at_a);
+    pass_some(block, 0, transform->passes, at_a, at_a);
+    pass_some(block, 0, transform->passes, at_b, at_b);
+    FOR_THREADS(block, t, THREADS)
+    sound &= cells_divide(transform, table(block, plan->exact_roots), plan->exact_step, limit, t,
+                          THREADS, at_a, at_b);
+    pass_some(block, 0, transform->passes, at_a, at_b);
+    int q = block->exponents + 1 - divisor;
+    struct hrr_scaling scaling = scaling_of(plan->factor, q - 2 - plan->width);
+    FOR_THREADS(block, t, THREADS)
+    most = fmaxf(most, cells_write(transform, at_b, plan->dimension, scaling, t, THREADS, out));
+    return sound ? most : INFINITY;
+}
+
+/* Between two products: with a plan the spectrum is brought to scale, else it becomes a row. */
+static void go_on(struct block *block, struct hrr_cell *a, struct hrr_cell *b)
+{
+    const struct hrr_plan *plan = block->plan;
+    const struct transform_plan *transform = &plan->transform;
+    float most = 0.0f;
+    if (!plan->planned) pass_some(block, 0, transform->passes, a, b);
+    FOR_THREADS(block, t, THREADS)
+    most = fmaxf(most, plan->planned ? cells_most(transform, a, t, THREADS)
+                                     : cells_fold(transform, b, plan->dimension, plan->factor, t,
+                                                  THREADS, a));
+    FOR_THREADS(block, t, THREADS)
+    cells_scale(transform, power_of_two(-exponent_of(most)), plan->planned, t, THREADS, a);
+    block->exponents += exponent_of(most) - 2 - (plan->planned ? 0 : plan->width);
+    if (!plan->planned) pass_some(block, 0, transform->passes, a, a);
+}
+
+static float long_product(struct block *block, const float *const *rows, uint32_t count, float *out)
+{
+    const struct hrr_plan *plan = block->plan;
+    const struct transform_plan *transform = &plan->transform;
+    struct hrr_cell *at_a = block->cells, *at_b = at_a + cells_count(transform);
+    float most = 0.0f;
+    block->exponents = 0;
+    load_row(block, rows[0], false, at_a);
+    pass_some(block, 0, transform->passes, at_a, at_a);
+    for (uint32_t i = 1; i < count; i++) {
+        if (i > 1) go_on(block, at_a, at_b);
+        load_row(block, rows[i], false, at_b);
+        pass_some(block, 0, transform->passes, at_b, at_b);
+        FOR_THREADS(block, t, THREADS)
+        cells_product(transform, table(block, plan->product_roots), plan->product_step, t, THREADS,
+                      at_a, at_b);
+    }
+    pass_some(block, 0, transform->passes, at_a, at_b);
+    struct hrr_scaling scaling = scaling_of(plan->factor, block->exponents - 2 - plan->width);
+    FOR_THREADS(block, t, THREADS)
+    most = fmaxf(most, cells_write(transform, at_b, plan->dimension, scaling, t, THREADS, out));
+    return most;
+}
+
 /* ---- three constant radices */
 
-static void three_row(struct block *block, struct hrr_shape s, const float *row, bool turned,
-                      struct hrr_cell *cells)
+static void three_row_of(struct block *block, struct hrr_three s, const float *row, bool turned,
+                         struct hrr_cell *cells)
 {
     static struct hrr_registers x[256];
-    const struct transform_plan *plan = &block->plan->transform;
+    const struct hrr_shape shape = {s.first, s.second * s.third, three_threads(s)};
+    const float *roots = table(block, block->plan->roots);
     float most = 0.0f;
-    FOR_THREADS(block, t, s.threads)
-    most = fmaxf(most, shape_load(s, row, turned, t, &x[t]));
+    FOR_THREADS(block, t, three_threads(s))
+    most = fmaxf(most, shape_load(shape, row, turned, t, &x[t]));
     block->exponents += exponent_of(most);
-    FOR_THREADS(block, t, s.threads)
+    FOR_THREADS(block, t, three_threads(s))
     {
-        shape_scale(s, power_of_two(-exponent_of(most)), &x[t]);
-        cells_columns(plan, s, &x[t], table(block, block->plan->roots), t, cells);
+        shape_scale(shape, power_of_two(-exponent_of(most)), &x[t]);
+        three_first(s, x[t].x, roots, t, cells);
     }
 }
 
@@ -166,23 +255,32 @@ static float three_bind(struct block *block, const float *a, const float *b, boo
 {
     const struct hrr_plan *plan = block->plan;
     const struct transform_plan *transform = &plan->transform;
-    struct hrr_cell *at_a = block->cells, *at_b = at_a + cells_count(transform);
-    struct hrr_shape s = {transform->radix[0], plan->points / transform->radix[0],
-                          plan->points == 2048 ? 128 : 256};
+    const struct hrr_three s = {transform->radix[0], transform->radix[1], transform->radix[2]};
+    const float *roots = table(block, plan->roots);
+    const float *second = roots + 2 * (s.first - 1) * s.second * s.third;
+    struct hrr_cell *at_a = block->cells, *at_b = at_a + three_cells(s);
+    static struct hrr_registers x[256];
     block->exponents = 0;
-    three_row(block, s, a, false, at_a);
-    three_row(block, s, b, turned, at_b);
-    pass_some(block, 1, 3, at_a, at_a);
-    pass_some(block, 1, 3, at_b, at_b);
-    FOR_THREADS(block, t, THREADS)
-    cells_product(transform, table(block, plan->product_roots), plan->product_step, t, THREADS,
-                  at_a, at_b);
-    pass_some(block, 0, 2, at_a, at_b);
+    three_row_of(block, s, a, false, at_a);
+    three_row_of(block, s, b, turned, at_b);
+    for (int side = 0; side < 2; side++) {
+        FOR_THREADS(block, t, three_threads(s))
+        three_second(s, second, t, side ? at_b : at_a);
+        FOR_THREADS(block, t, three_threads(s))
+        three_third(s, t, side ? at_b : at_a);
+    }
+    FOR_THREADS(block, t, three_threads(s))
+    three_product(s, table(block, plan->product_roots), plan->product_step, t, at_a, at_b);
+    FOR_THREADS(block, t, three_threads(s))
+    three_gather(s, at_a, t, x[t].x);
+    FOR_THREADS(block, t, three_threads(s))
+    three_first(s, x[t].x, roots, t, at_b);
+    FOR_THREADS(block, t, three_threads(s))
+    three_second(s, second, t, at_b);
     float most = 0.0f;
     struct hrr_scaling scaling = scaling_of(plan->factor, block->exponents - 2 - plan->width);
-    FOR_THREADS(block, t, THREADS)
-    most =
-        fmaxf(most, cells_finish(transform->radix[2], transform, at_b, scaling, t, THREADS, out));
+    FOR_THREADS(block, t, three_threads(s))
+    most = fmaxf(most, three_write(s, at_b, scaling, is_bounded(block->exponents), t, out));
     return most;
 }
 
@@ -217,6 +315,12 @@ static void assert_dimension(uint32_t d, const struct hrr_shape *shape, uint32_t
     struct hrr_bench bench = hrr_bench_create(d);
     struct block block = {.plan = bench.plan, .order = d};
     uint32_t cells = shape ? shape_cells(*shape) : cells_count(&bench.plan->transform);
+    const struct transform_plan *plan = &bench.plan->transform;
+    if (!shape && d >= 4096 && plan->passes == 3) /* as large as the larger of both ways */
+        cells =
+            cells > three_cells((struct hrr_three){plan->radix[0], plan->radix[1], plan->radix[2]})
+                ? cells
+                : three_cells((struct hrr_three){plan->radix[0], plan->radix[1], plan->radix[2]});
     block.cells = hrr_memory(2 * cells * sizeof *block.cells);
     float *rows = hrr_rows(d + 1, 2), *b = rows + (d + 1) / 2 * 2;
     for (uint32_t i = 0; i < pairs; i++) {
@@ -234,6 +338,54 @@ Test(hrr_phases, shape_bind_equals_scalar, .timeout = 300)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         assert_dimension(2 * shapes[i].first * shapes[i].second, &shapes[i], PAIRS);
+    printf("hrr_phases: %llu numbers compared, 0 differ\n", (unsigned long long)compared);
+}
+
+/* The exact inverse of pairs, and products of 2 to 5 rows. */
+static void assert_others(uint32_t d, uint32_t times)
+{
+    enum { ROWS = 5 };
+    struct hrr_bench bench = hrr_bench_create(d);
+    struct block block = {.plan = bench.plan, .order = d};
+    const size_t step = (d + 1) / 2 * 2;
+    block.cells = hrr_memory(2 * cells_count(&bench.plan->transform) * sizeof *block.cells);
+    float *all = hrr_rows((uint32_t)step, ROWS + 2), *want = all + ROWS * step, *got = want + step;
+    const float *rows[ROWS];
+    for (uint32_t i = 0; i < times; i++) {
+        for (uint32_t n = 0; n < ROWS; n++) {
+            rows[n] = all + n * step;
+            hrr_case_fill((enum hrr_case)((i + n * (i / HRR_CASES + 1)) % HRR_CASES), d,
+                          d * 3000 + i * ROWS + n, all + n * step);
+        }
+        struct hrr_product many = {.plan = bench.plan,
+                                   .scratch = bench.scratch,
+                                   .rows = rows,
+                                   .count = 2 + i % 4,
+                                   .out = want};
+        bool is_sound = hrr_scalar.many(&many).status == HRR_OK;
+        float most = long_product(&block, rows, 2 + i % 4, got);
+        cr_assert_eq(most <= FLT_MAX, is_sound, "dimension %u, product %u", d, i);
+        cr_assert(!is_sound || same_bits(want, got, d), "dimension %u, product %u", d, i);
+        compared += d;
+        if (!hrr_has_plan(d)) continue;
+        is_sound =
+            hrr_bench_pair(&bench, &hrr_scalar, HRR_UNBIND_EXACT, rows[0], rows[1], want).status ==
+            HRR_OK;
+        most = long_divide(&block, rows[0], rows[1], got);
+        cr_assert_eq(most <= FLT_MAX, is_sound, "dimension %u, quotient %u", d, i);
+        cr_assert(!is_sound || same_bits(want, got, d), "dimension %u, quotient %u", d, i);
+        compared += d;
+    }
+    free(all), free(block.cells);
+    hrr_bench_destroy(&bench);
+}
+
+Test(hrr_phases, quotients_and_products_equal_scalar, .timeout = 300)
+{
+    for (uint32_t d = 1; d <= 70; d++)
+        assert_others(d, 4 * HRR_CASES);
+    for (size_t i = 0; i < sizeof long_dimensions / sizeof *long_dimensions; i++)
+        assert_others(long_dimensions[i], long_dimensions[i] < 4096 ? 12 : 4);
     printf("hrr_phases: %llu numbers compared, 0 differ\n", (unsigned long long)compared);
 }
 

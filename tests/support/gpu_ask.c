@@ -291,6 +291,7 @@ bool ask_right(struct gpu_peer *p, const struct order *o, const struct ask_rows 
     case RUN_COMPLETE: return complete_right(p, o, r);
     case RUN_CLEANUP: return cleanup_right(p, o, r, r, r);
     case RUN_COMPLETE_ENGINE: return false; /* gpu_engine.h: engine_right */
+    case RUN_PRODUCT: return product_right(p, o, r);
     case RUN_RECALL: break; /* it reads a graph, too: tests/integration/test_gpu_recall.c */
     }
     return false;

@@ -169,3 +169,62 @@ bool cleanup_right(struct gpu_peer *p, const struct order *o, const struct ask_r
     free(rows);
     return ask_right(p, &found, codebook);
 }
+
+enum { LIST_ROWS = 5 };
+
+struct order product_ask(struct gpu_peer *p, const struct bind_side *of, bool normalize)
+{
+    const struct ask_rows *r = of->of;
+    struct order_operand a = side_of(p, of);
+    struct order o = {.kind = ORDER_RUN, .space = r->space, .run = order_run_of(RUN_PRODUCT)};
+    if (!of->comes) o.replica = r->replica, o.version = r->version;
+    o.run.metric = METRIC_DOT;
+    o.run.dimension = r->dimension;
+    o.run.rows = a.rows;
+    o.run.row_count = a.row_count;
+    o.run.positions = a.positions;
+    o.run.list_count = a.count;
+    o.run.k = LIST_ROWS;
+    o.run.normalize = normalize;
+    o.run.offsets = peer_take(p, (of->count + 1) * sizeof(uint64_t));
+    uint64_t *offsets = peer_at(p, o.run.offsets), lists = 0;
+    for (offsets[0] = 0; offsets[lists] < of->count; lists++) {
+        uint64_t end = offsets[lists] + 1 + lists % LIST_ROWS;
+        offsets[lists + 1] = end < of->count ? end : of->count;
+    }
+    o.run.query_count = lists;
+    o.run.out_scores = peer_take(p, lists * r->dimension * sizeof(float));
+    return o;
+}
+
+bool product_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *r)
+{
+    const struct order_run *run = &o->run;
+    struct order_operand a = {run->rows, run->row_count, run->positions, run->list_count};
+    const uint64_t *offsets = peer_at(p, run->offsets);
+    const float *got = peer_at(p, run->out_scores);
+    uint32_t d = run->dimension;
+    void *memory = aligned_alloc(64, hrr_plan_bytes(d));
+    void *scratch = aligned_alloc(64, hrr_scratch_bytes(d));
+    float *want = malloc(d * sizeof *want);
+    cr_assert(memory && scratch && want);
+    const struct hrr_plan *plan = hrr_plan_make(d, memory);
+    bool right = true;
+    for (uint64_t i = 0; i < run->query_count && right; i++, got += d) {
+        const float *rows[LIST_ROWS];
+        uint64_t count = offsets[i + 1] - offsets[i];
+        for (uint64_t n = 0; n < count; n++) {
+            uint64_t at = offsets[i] + n;
+            rows[n] = row_of(p, &a, at, r);
+        }
+        struct hrr_product one = {
+            .plan = plan, .scratch = scratch, .rows = rows, .count = count, .out = want};
+        right = hrr_scalar.many(&one).status == HRR_OK;
+        if (run->normalize) normalize(d, want);
+        right = right && memcmp(got, want, d * sizeof *want) == 0;
+    }
+    free(memory);
+    free(scratch);
+    free(want);
+    return right;
+}

@@ -36,4 +36,8 @@ struct order cleanup_ask(struct gpu_peer *p, const struct cleanup_asked *asked,
 bool cleanup_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *codebook,
                    const struct ask_rows *cue, const struct ask_rows *other);
 
+/* Products of lists of 1 to 5 rows of `of`, which has at least one. */
+struct order product_ask(struct gpu_peer *p, const struct bind_side *of, bool normalize);
+bool product_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *r);
+
 #endif

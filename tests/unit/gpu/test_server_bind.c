@@ -27,9 +27,10 @@ static void expect_right(struct gpu_peer *p, struct order o, const struct ask_ro
 static void expect_all_forms(struct gpu_peer *p, const struct ask_rows *a, const struct ask_rows *b,
                              uint64_t count, bool a_comes, bool b_comes)
 {
-    for (int form = HRR_BIND; form <= HRR_UNBIND; form++)
+    for (int form = HRR_BIND; form <= HRR_UNBIND_EXACT; form++)
         for (int normalized = 0; normalized < 2; normalized++)
-            for (int ones = 0; ones < 4; ones++) {
+            for (int ones = 0; ones < 4 && hrr_has_form(a->dimension, (enum hrr_form)form);
+                 ones++) {
                 struct bind_side first = {a, ones & 1 ? 1 : count, a_comes};
                 struct bind_side other = {b, ones & 2 ? 1 : count, b_comes};
                 expect_right(p, bind_ask(p, &first, &other, (enum hrr_form)form, normalized), a, b);
@@ -181,7 +182,7 @@ Test(server_bind, refuses_what_makes_no_sense)
     struct order bad[14];
     for (int i = 0; i < 14; i++)
         bad[i] = i < 9 ? sound : comes;
-    bad[0].run.form = HRR_UNBIND_EXACT;
+    bad[0].run.form = HRR_UNBIND_EXACT + 1;
     bad[1].run.list_count = 6;
     bad[2].run.other.count = 0;
     bad[3].run.other.positions = PLACE_NONE;

@@ -129,6 +129,7 @@ static void write_script(struct script *s)
     add(s, bind_ask(p, &listed, &listed, HRR_UNBIND, false), &r[2]);
     const struct cleanup_asked asked = {.codebook = &r[2], .metric = METRIC_COSINE, .k = 4};
     add(s, cleanup_ask(p, &asked, &sent, &listed), &r[2]);
+    add(s, product_ask(p, &listed, true), &r[2]);
     add(s, sums_ask(p, &(struct sums){.of = &r[2], .rows = 300, .lists = 1, .unit = true}), &r[2]);
     add(s, complete_ask(p, &r[2], 5, 3, true, true), &r[2]);
     add(s, complete_ask(p, &r[2], 1, 2, false, false), &r[2]);
