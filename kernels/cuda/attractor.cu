@@ -430,11 +430,29 @@ static int settle_launch(const struct attractor_work &a, cudaStream_t stream)
     return cudaGetLastError();
 }
 
-/* Plain sums: up to 256 quads of rows, each shared by four threads. Compensated ones: up to 512,
- * with a thread each. */
-enum { PLAIN_THREADS = 1024, PLAIN_PARTS = 8, COMPENSATED_THREADS = 512 };
-enum { PLAIN_KEYS = ATTRACTOR_SPREAD * VECTOR_COMPENSATED_ABOVE / PLAIN_THREADS };
-enum { COMPENSATED_KEYS = ATTRACTOR_SPREAD * ATTRACTOR_DIMENSION_MAX / COMPENSATED_THREADS };
+/* Plain sums: up to 256 quads of rows. Few cues get as many threads as there are, four of which
+ * share their rows; many get few threads each, so that several cues share a multiprocessor and the
+ * barriers of one hide behind the others'. Compensated sums: up to 512 quads. */
+enum {
+    FEW_THREADS = 1024,
+    FEW_PARTS = 8,
+    FEW_MAX = 160,
+    MANY_THREADS = 256,
+    COMPENSATED_THREADS = 512,
+    PLAIN_VALUES = ATTRACTOR_SPREAD * VECTOR_COMPENSATED_ABOVE,
+    VALUES = ATTRACTOR_SPREAD * ATTRACTOR_DIMENSION_MAX
+};
+
+static int settle_all(const struct attractor_work &a, cudaStream_t stream)
+{
+    if (canonical_is_compensated(a.dimension))
+        return settle_launch<COMPENSATED_THREADS, VALUES / COMPENSATED_THREADS, ATTRACTOR_LANES,
+                             true>(a, stream);
+    if (a.work.count <= FEW_MAX)
+        return settle_launch<FEW_THREADS, PLAIN_VALUES / FEW_THREADS, FEW_PARTS, false>(a, stream);
+    return settle_launch<MANY_THREADS, PLAIN_VALUES / MANY_THREADS, ATTRACTOR_LANES, false>(a,
+                                                                                            stream);
+}
 
 extern "C" int cuda_attractor(const struct cuda_rows *columns, const struct cuda_attractor *work,
                               struct CUstream_st *stream)
@@ -452,8 +470,5 @@ extern "C" int cuda_attractor(const struct cuda_rows *columns, const struct cuda
             a, attractor_known_least(a.dimension));
         return cudaGetLastError();
     }
-    if (canonical_is_compensated(a.dimension))
-        return settle_launch<COMPENSATED_THREADS, COMPENSATED_KEYS, ATTRACTOR_LANES, true>(a,
-                                                                                           stream);
-    return settle_launch<PLAIN_THREADS, PLAIN_KEYS, PLAIN_PARTS, false>(a, stream);
+    return settle_all(a, stream);
 }

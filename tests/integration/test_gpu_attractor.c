@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/support/gpu_scene.h"
 #include "tests/support/reference.h"
@@ -27,20 +28,20 @@ static ea_client *of(struct pair *p, int i)
     return i ? p->cpu.a : p->gpu.a;
 }
 
-/* counts: a fault comes once, in whatever process. */
-static void open_pair(struct pair *p, const char *sim, bool counts)
+static void open_cpu(struct pair *p)
 {
-    const char *const settings[] = {"gpu.heartbeat_ms=10000", NULL};
-    if (counts)
-        gpu_scene_open_counting(&p->gpu, sim, settings);
-    else
-        gpu_scene_open(&p->gpu, sim, settings);
     gpu_scene_open(&p->cpu, NULL, (const char *[]){"gpu.devices=none", NULL});
-    gpu_scene_await(&p->gpu, EA_GPU_READY);
     rows = calloc(NUMBERS, sizeof *rows);
     cues = calloc(NUMBERS, sizeof *cues);
     marks = calloc(NUMBERS, 1);
     cr_assert(rows && cues && marks);
+}
+
+static void open_pair(struct pair *p, const char *sim)
+{
+    gpu_scene_open(&p->gpu, sim, (const char *[]){"gpu.heartbeat_ms=10000", NULL});
+    gpu_scene_await(&p->gpu, EA_GPU_READY);
+    open_cpu(p);
 }
 
 static void close_pair(struct pair *p)
@@ -155,7 +156,7 @@ static const struct {
 Test(gpu_attractor, states_as_the_cpu, .timeout = 900)
 {
     struct pair p;
-    open_pair(&p, NULL, false);
+    open_pair(&p, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint32_t d = cases[i].dimension;
         uint64_t n = cases[i].cues;
@@ -178,7 +179,7 @@ Test(gpu_attractor, learning_uploads_the_weights_alone, .timeout = 900)
 {
     enum { D = 130, STRIDE = 160 };
     struct pair p;
-    open_pair(&p, NULL, false);
+    open_pair(&p, NULL);
     make(&p, D, 60, 10);
     ea_engine_question q = ask(D, 10, false);
     expect_same(&p, &q, EA_BACKEND_GPU);
@@ -198,7 +199,7 @@ Test(gpu_attractor, ties_go_to_the_lowest, .timeout = 900)
 {
     enum { D = 40 };
     struct pair p;
-    open_pair(&p, NULL, false);
+    open_pair(&p, NULL);
     make(&p, D, 30, 20);
     for (int i = 0; i < 10 * D; i++)
         cues[i] = i / D % 2 ? 0.0F : -0.0F;
@@ -222,7 +223,7 @@ Test(gpu_attractor, little_memory, .timeout = 900)
 {
     if (gpu_scene_is_real()) cr_skip_test("SKIP a real card's memory is larger than any request");
     struct pair p;
-    open_pair(&p, "vram_mib=16", false);
+    open_pair(&p, "vram_mib=16");
     make(&p, 130, 200, CUES_MAX);
     ea_engine_question q = ask(130, CUES_MAX, true);
     expect_same(&p, &q, EA_BACKEND_GPU);
@@ -239,7 +240,7 @@ Test(gpu_attractor, bad_input_has_the_cpus_words, .timeout = 900)
 {
     enum { D = 64 };
     struct pair p;
-    open_pair(&p, NULL, false);
+    open_pair(&p, NULL);
     make(&p, D, 0, 20);
     ea_engine_question q = ask(D, 20, true);
     expect_same(&p, &q, EA_BACKEND_CPU);
@@ -263,6 +264,28 @@ Test(gpu_attractor, bad_input_has_the_cpus_words, .timeout = 900)
     close_pair(&p);
 }
 
+/* Requests while a call fails, which comes once in whatever process; it was made. */
+static void ask_beside(const char *fault, const char *call, const char *const *settings)
+{
+    struct pair p;
+    char sim[64];
+    snprintf(sim, sizeof sim, "fail=%s@%s", fault, call);
+    gpu_scene_open_counting(&p.gpu, sim, settings);
+    gpu_scene_await(&p.gpu, EA_GPU_READY);
+    open_cpu(&p);
+    make(&p, 40, 100, 30);
+    for (int again = 0; again < 3; again++) {
+        ea_engine_question q = ask(40, 30, true);
+        expect_same(&p, &q, EA_BACKEND_NONE); /* the card or the CPU */
+        q.count = 1;
+        expect_same(&p, &q, EA_BACKEND_NONE);
+        learn(&p, 40, (uint64_t)again * 3, 3);
+    }
+    cr_assert_geq(gpu_scene_calls(&p.gpu), 1, "%s: it was never called", sim);
+    drop(&p);
+    close_pair(&p);
+}
+
 /* Every call that such a request makes, failing once, later or for ever: right answers. */
 Test(gpu_attractor, calls_may_fail, .timeout = 900)
 {
@@ -270,25 +293,51 @@ Test(gpu_attractor, calls_may_fail, .timeout = 900)
         "attractor",     "tile",         "scan",  "topk",         "copy_in",    "copy_out",
         "range_reserve", "range_resize", "clear", "event_record", "event_query"};
     static const char *const faults[] = {"1:error", "2:memory", "3:sticky", "2:crash", "3+:error"};
+    const char *const settings[] = {"gpu.heartbeat_ms=10000", NULL};
     if (gpu_scene_is_real()) cr_skip_test("SKIP faults are the simulated device's");
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
-            struct pair p;
-            char sim[64];
-            snprintf(sim, sizeof sim, "fail=%s@%s", faults[f], calls[i]);
-            open_pair(&p, sim, true);
-            make(&p, 40, 100, 30);
-            for (int again = 0; again < 3; again++) {
-                ea_engine_question q = ask(40, 30, true);
-                expect_same(&p, &q, EA_BACKEND_NONE); /* the card or the CPU */
-                q.count = 1;
-                expect_same(&p, &q, EA_BACKEND_NONE);
-                learn(&p, 40, (uint64_t)again * 3, 3);
-            }
-            cr_assert_geq(gpu_scene_calls(&p.gpu), 1, "%s: it was never called", sim);
-            drop(&p);
-            close_pair(&p);
-        }
+        for (size_t f = 0; f < sizeof faults / sizeof *faults; f++)
+            ask_beside(faults[f], calls[i], settings);
+}
+
+/* Calls that take long, or never return: the process is killed. */
+Test(gpu_attractor, calls_may_hang, .timeout = 900)
+{
+    static const char *const calls[] = {"attractor", "topk", "copy_out"};
+    const char *const settings[] = {GPU_IMPATIENT, NULL};
+    if (gpu_scene_is_real()) cr_skip_test("SKIP faults are the simulated device's");
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        ask_beside("1:hang", calls[i], settings);
+        ask_beside("2:slow", calls[i], settings);
+    }
+}
+
+/* A space that may have 4 MiB: a replica with its dentate matrix has its place, or is the CPU's. */
+Test(gpu_attractor, within_the_quota, .timeout = 900)
+{
+    struct pair p;
+    char path[64], option[96];
+    snprintf(path, sizeof path, "/tmp/engram-gpu-attractor.%d.json", getpid());
+    snprintf(option, sizeof option, "--config=%s", path);
+    FILE *f = fopen(path, "w");
+    cr_assert(f);
+    fputs("{\"spaces\": {\"alpha\": {\"vram_mib\": 4}}, \"gpu\": {\"force\": \"gpu\","
+          "\"min_pairs\": 1}}",
+          f);
+    fclose(f);
+    gpu_scene_open(&p.gpu, NULL, (const char *[]){option, NULL});
+    gpu_scene_await(&p.gpu, EA_GPU_READY);
+    open_cpu(&p);
+    make(&p, 130, 20, 10); /* 0.9 MiB */
+    ea_engine_question q = ask(130, 10, false);
+    expect_same(&p, &q, EA_BACKEND_GPU);
+    drop(&p);
+    make(&p, 300, 20, 10); /* 4.03 MiB */
+    q = ask(300, 10, false);
+    expect_same(&p, &q, EA_BACKEND_CPU);
+    drop(&p);
+    unlink(path);
+    close_pair(&p);
 }
 
 static unsigned right;
@@ -308,7 +357,7 @@ Test(gpu_attractor, killed_meanwhile, .timeout = 900)
     enum { REQUESTS = 12 };
     if (gpu_scene_is_real()) cr_skip_test("SKIP a real card is not slowed down");
     struct pair p;
-    open_pair(&p, "latency_us=2000", false);
+    open_pair(&p, "latency_us=2000");
     make(&p, 64, 1200, 40);
     ea_engine_completed want = {0};
     ea_engine_question q = ask(64, 40, true);
