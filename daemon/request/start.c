@@ -72,8 +72,7 @@ static void read_newest(const struct pipeline *p, struct job *j)
 static bool submit(struct pipeline *p, struct job *j, uint32_t server, enum reason reason)
 {
     j->backend = server == SERVER_CPU ? BACKEND_CPU : BACKEND_GPU;
-    for (struct job *m = j->operation == OPERATION_KNN_BATCH ? j->members : NULL; m;
-         m = m->member_next)
+    for (struct job *m = job_is_carrier(j) ? j->members : NULL; m; m = m->member_next)
         m->backend = j->backend;
     j->reason = j->backend == BACKEND_CPU && j->gpu.gave_up ? j->gpu.gave_up : reason;
     j->refused = false;
