@@ -168,7 +168,7 @@ static void table(struct rig *r, size_t runs)
 int main(int argc, char **argv)
 {
     struct rig r;
-    if (argc < 2) bench_fail("usage", "bench_attractor SOCKET [--serve | --runs N]");
+    if (argc < 2) bench_fail("usage", "bench_attractor SOCKET [--serve | --runs N | --stored N]");
     bool scattered = argc == 3 && strcmp(argv[2], "--serve-scattered") == 0;
     uint64_t runs = 50, stored = 0;
     for (int i = 2; i + 1 < argc; i += 2) {
