@@ -71,10 +71,9 @@ static inline void foresight_learn(struct foresight *f, uint64_t predicted_ns, u
     }
     float off = x - f->ratio, far = off < 0 ? -off : off;
     /* One end far off, of a process that was not run, says little. */
-    off =
-        foresight_float_between(-8 * f->spread - f->ratio / 64, off, 8 * f->spread + f->ratio / 64);
-    f->ratio += off / 8;
-    f->spread += (foresight_float_between(0, far, f->ratio) - f->spread) / 8;
+    float most = 2 * f->spread + f->ratio / 128;
+    f->ratio += foresight_float_between(-most, off, most) / 8;
+    f->spread += (foresight_float_between(0, far, most) - f->spread) / 8;
 }
 
 /* Predictions that differ much are corrected apart, by octaves from some microseconds on. */

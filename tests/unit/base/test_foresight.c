@@ -97,6 +97,22 @@ Test(foresight, what_ended_unseen_is_expected_sooner)
     cr_assert_leq(s.missed, 10, "%llu", (unsigned long long)s.missed);
 }
 
+/* Sleepers in deep sleep wake late now and then; that must not end the foresight, which is what
+ * spares them such sleeps. */
+Test(foresight, one_end_in_seven_may_be_seen_late)
+{
+    struct foresight f = {0};
+    uint64_t dice = 7;
+    for (int i = 0; i < ENDS; i++) {
+        uint64_t late_ns = i % 7 ? 0 : RUN_NS / 4;
+        foresight_learn(&f, RUN_NS, RUN_NS + late_ns + random_below(&dice, RUN_NS / 50), true);
+        if (i < 60) continue;
+        uint64_t ns = foresight_ns(&f, RUN_NS);
+        cr_assert(ns > RUN_NS * 95 / 100 && ns < RUN_NS * 110 / 100, "%d: %llu", i,
+                  (unsigned long long)ns);
+    }
+}
+
 /* Where nothing is foreseen the sleeper is woken by the end, which it never sees come: from that it
  * learns, too, or it would never foresee anything again. */
 Test(foresight, after_ends_that_scattered_it_is_foreseen_again)
