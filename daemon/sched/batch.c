@@ -147,11 +147,14 @@ uint32_t batch_company(const struct scheduler *s, const struct ticket *t)
     return count;
 }
 
+/* At most half of what the card has to do: on a machine whose processors are taken away for longer,
+ * batches of one would follow each other. */
 static uint64_t lead_ns(const struct server *sv)
 {
     const struct lead *l = &sv->lead;
-    if (l->mean_ns <= 0) return LEAD_NS + sv->charged_ns / LEAD_DOUBT;
-    return (uint64_t)(l->mean_ns + 2 * l->spread_ns);
+    uint64_t most_ns = sv->charged_ns / 2, ns = LEAD_NS + sv->charged_ns / LEAD_DOUBT;
+    if (l->mean_ns > 0) ns = (uint64_t)(l->mean_ns + 2 * l->spread_ns);
+    return ns < most_ns ? ns : most_ns;
 }
 
 void batch_learn_lead(struct server *sv, const struct ticket *first, uint64_t enqueued_ns)

@@ -332,6 +332,20 @@ Test(batch, a_card_is_handed_batches_as_early_as_they_have_to_be)
     }
 }
 
+/* Or no batch would ever wait for others, where a run takes no longer than handing over. */
+Test(batch, a_card_is_handed_batches_no_earlier_than_half_a_run_before)
+{
+    struct sched_scene c = card_of_steps();
+    c.s->servers[SERVER_GPU].lead = (struct lead){900 * (double)US, 100 * (double)US};
+    send_many(&c, 1);
+    cr_assert_eq(dispatched(&c), 1);
+    send_many(&c, 1);
+    cr_assert_eq(dispatched(&c), 0);
+    cr_assert_eq(scheduler_wake_ns(c.s), c.now_ns + 500 * US);
+    sched_scene_drain(&c);
+    sched_scene_close(&c);
+}
+
 /* What takes longer than predicted says nothing about when the card will be done. */
 Test(batch, card_that_is_late_is_handed_the_next_batch_at_once)
 {
