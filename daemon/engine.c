@@ -25,7 +25,7 @@
 #include "daemon/token_file.h"
 
 /* One timer for all that is looked at now and then: an idle daemon wakes as seldom. */
-enum { HOUSEKEEPING_MS = SWEEP_MS, TRIM_EVERY = 10 };
+enum { HOUSEKEEPING_MS = SWEEP_MS, QUIET_MS = 2 * SWEEP_MS, TRIM_EVERY = 10 };
 
 /* The part of the memory bound that is reserved for receive buffers and small replies: a
  * sixteenth, but at most this. Otherwise a client that fills the memory would also keep others
@@ -257,10 +257,12 @@ static void on_housekeeping(uv_timer_t *timer)
     net_sweep(&e->net);
     model_keeper_check(e->keeper, clock_read_ns(e->clock));
     calibrate_check(e->calibrate, clock_read_ns(e->clock));
-    if (++e->trim_countdown < TRIM_EVERY) return;
-    e->trim_countdown = 0;
     struct pipeline_counts counts = pipeline_count(e->pipeline);
     bool idle = counts.jobs + counts.trials == 0 && counts.requests == e->requests_at_trim;
+    /* GPU processes are still looked at as often as GPU_CHECK_GAP_NS wants. */
+    uv_timer_set_repeat(timer, idle && e->rested ? QUIET_MS : HOUSEKEEPING_MS);
+    if (++e->trim_countdown < TRIM_EVERY) return;
+    e->trim_countdown = 0;
     e->requests_at_trim = counts.requests;
     heap_trim(e->heap, idle ? 0 : e->config.cache_mib_max << 20);
     if (idle && !e->rested) malloc_trim(0);

@@ -20,7 +20,8 @@
 enum {
     ORDERS_A_TURN = 32,  /* taken before tasks are advanced */
     LOOK_NS = 10000000,  /* between checks of the lifeline when busy */
-    ASK_NS = 1000000000, /* between two questions to the driver, each of which it takes long for */
+    ASK_NS = 1000000000, /* between two questions to the driver, each of which it takes long for, */
+    ASK_IDLE_PART = 5,   /* and so many times as long when nothing has moved for a while */
     SLAB_SHARE = 8,      /* this part of the budget is for requests */
 };
 #define SLAB_BYTES_MAX (UINT64_C(2) << 30)
@@ -53,8 +54,9 @@ void gpu_beat(struct gpu *g)
 static void show_free(struct gpu *g)
 {
     uint64_t free_bytes = 0, total = 0;
-    bool changed = g->replicas.bytes != g->asked_bytes;
-    if (!changed && g->asked_ns && g->turned_ns - g->asked_ns < ASK_NS) return;
+    bool changed = g->replicas.bytes != g->asked_bytes, idle = watch_rests(g);
+    uint64_t every_ns = idle ? (uint64_t)ASK_NS * ASK_IDLE_PART : ASK_NS;
+    if (!changed && g->asked_ns && g->turned_ns - g->asked_ns < every_ns) return;
     g->asked_ns = g->turned_ns;
     g->asked_bytes = g->replicas.bytes;
     if (gpu_ok(g, g->ops->memory(g->device, &free_bytes, &total)))

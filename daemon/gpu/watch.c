@@ -13,7 +13,9 @@ enum {
 };
 #define NAP_NS     UINT64_C(20000)
 #define NAP_MAX_NS UINT64_C(1000000)
-#define SLEEP_NS   UINT64_C(50000000) /* at most, because the heartbeat is written in between */
+#define SLEEP_NS   UINT64_C(50000000)  /* at most, because the heartbeat is written in between */
+#define REST_NS    UINT64_C(100000000) /* the same, when nothing has moved for RESTS_NS */
+#define RESTS_NS   UINT64_C(2000000000)
 
 /* ---- what is expected ---- */
 
@@ -74,14 +76,20 @@ static bool plan_run(struct gpu *g, struct foresight_plan *out)
 
 /* ---- sleeping ---- */
 
+bool watch_rests(const struct gpu *g)
+{
+    return !g->busy && g->turned_ns - g->watch.moved_ns > RESTS_NS;
+}
+
 /* Sleeps until an order, the end of the front, or wake_ns. */
 static void sleep_until(struct gpu *g, uint64_t wake_ns)
 {
     uint64_t now_ns = clock_read_ns(g->clock), ns = wake_ns > now_ns ? wake_ns - now_ns : 0;
     struct pollfd fds[2] = {{.fd = g->orders.wake_fd, .events = POLLIN},
                             {.fd = g->lifeline_fd, .events = POLLIN}};
-    bool whole = ns <= SLEEP_NS;
-    if (!whole) ns = SLEEP_NS;
+    uint64_t most_ns = watch_rests(g) ? REST_NS : SLEEP_NS;
+    bool whole = ns <= most_ns;
+    if (!whole) ns = most_ns;
     struct timespec time = {.tv_nsec = (long)ns};
     if (!ring_sleep(&g->orders)) return;
     int woken = ppoll(fds, g->lifeline_fd >= 0 ? 2 : 1, &time, NULL);

@@ -7,6 +7,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/gpu/device.h"
 #include "daemon/gpu/server.h"
+#include "daemon/gpu/watch.h"
 #include "daemon/heap/share.h"
 
 #define MS UINT64_C(1000000)
@@ -28,7 +29,18 @@ static enum device_result ask(struct device *d, uint64_t *free_bytes, uint64_t *
     return device_sim.memory(d, free_bytes, total_bytes);
 }
 
-Test(server_idle, asks_the_driver_once_a_second)
+/* moves: something does now and then, as orders would. */
+static void turn_for_10_s(struct gpu *g, struct share *share, bool moves)
+{
+    for (int turns = 0; turns < 1000; turns++) {
+        cr_assert_eq(server_turn(g), SERVER_IDLE);
+        cr_assert_eq(atomic_load(&share->heartbeat_ns), now_ns);
+        if (moves) watch_moved(g);
+        now_ns += 10 * MS;
+    }
+}
+
+Test(server_idle, asks_the_driver_once_a_second_and_seldom_when_at_rest)
 {
     static const struct clock clock = {read_now, NULL};
     struct share *share;
@@ -50,14 +62,14 @@ Test(server_idle, asks_the_driver_once_a_second)
     struct failure f = {0};
     struct gpu *g;
     cr_assert_eq(server_open(&options, &g, &f), STATUS_OK, "%s", f.text);
-    asked = 0;
     uint64_t free_bytes = atomic_load(&share->usage.free_bytes);
-    for (int turns = 0; turns < 1000; turns++) {
-        cr_assert_eq(server_turn(g), SERVER_IDLE);
-        cr_assert_eq(atomic_load(&share->heartbeat_ns), now_ns);
-        now_ns += 10 * MS;
-    }
+    asked = 0;
+    turn_for_10_s(g, share, true);
     cr_expect(asked >= 9 && asked <= 11, "%u times in 10 s", asked);
+    turn_for_10_s(g, share, false);
+    asked = 0;
+    turn_for_10_s(g, share, false);
+    cr_expect_eq(asked, 2, "%u times in 10 s", asked);
     cr_expect_eq(atomic_load(&share->usage.free_bytes), free_bytes);
     server_close(g);
 }
