@@ -55,6 +55,46 @@ Test(gpu_recall, the_cpus_questions, .timeout = 300)
     gpu_scene_close(&s);
 }
 
+/* A budget that is over when the run begins: the seeds alone, marked truncated. */
+Test(gpu_recall, a_budget_ends_the_spread, .timeout = 300)
+{
+    static const uint64_t soon_us = 1;
+    struct gpu_scene s;
+    struct gpu_recall w;
+    gpu_scene_open(&s, NULL, NULL);
+    gpu_recall_make(&w, s.a, 60, 900, 50, 8, 4);
+    for (int mode = EA_LINEAR; mode <= EA_ENGRAM; mode++) {
+        const ea_spread_options how = {.mode = (ea_spread_mode)mode};
+        ea_recall_question q = {.collection = "rows",
+                                .graph = "g",
+                                .cues = w.data,
+                                .cue_count = 5,
+                                .dimension = 8,
+                                .spread = &how};
+        ea_recall_result whole = {0}, cut = {0};
+        const int64_t until = give_up_ms();
+        do {
+            cr_assert_eq(ea_recall(s.a, &q, &whole), EA_OK, "%s", ea_error_text(s.a));
+            cr_assert(now_ms() < until, "the GPU does not answer");
+        } while (whole.meta->backend != EA_BACKEND_GPU);
+        q.time_max_us = &soon_us;
+        cr_assert_eq(ea_recall(s.a, &q, &cut), EA_OK, "%s", ea_error_text(s.a));
+        cr_assert_eq(cut.meta->backend, EA_BACKEND_GPU);
+        cr_assert_lt(cut.count, whole.count);
+        for (uint64_t list = 0; list < 5; list++) {
+            cr_assert(cut.seeds[2 * list] == whole.seeds[2 * list] && cut.seeds[2 * list]);
+            cr_assert_eq(cut.offsets[list + 1] - cut.offsets[list], cut.seeds[2 * list]);
+            cr_assert(!whole.truncated[list] && cut.truncated[list]);
+        }
+        for (uint64_t i = 0; i < cut.count; i++)
+            cr_assert(cut.marks[i] & EA_RECALL_SEED && cut.depths[i] == 0);
+        ea_recall_result_free(&whole);
+        ea_recall_result_free(&cut);
+    }
+    gpu_recall_drop(&w, s.a);
+    gpu_scene_close(&s);
+}
+
 /* A bad cue is refused as the CPU refuses it. */
 Test(gpu_recall, bad_cues, .timeout = 300)
 {
@@ -83,9 +123,37 @@ Test(gpu_recall, bad_cues, .timeout = 300)
     gpu_scene_close(&s);
 }
 
+struct sent {
+    const struct gpu_recall *scene;
+    const struct gpu_recall_question *question;
+    int right, together;
+};
+
+static void compare(ea_client *c, const ea_answer *answer, void *user)
+{
+    struct sent *s = user;
+    (void)c;
+    cr_assert_eq(answer->status, EA_OK);
+    gpu_recall_compare(s->scene, s->question, answer->recalled);
+    s->right++;
+    s->together += answer->recalled->meta->batch > 1;
+}
+
+/* What may run with others: cues that are vectors, no node set, and f(d) that is no table. */
+static void ask_for_company(struct gpu_recall *w, struct gpu_recall_question *q)
+{
+    gpu_recall_ask(w, q);
+    while (q->question.cue_ids || q->spread.options.within ||
+           q->spread.options.decay == EA_DECAY_TABLE) {
+        gpu_recall_free(q);
+        gpu_recall_ask(w, q);
+    }
+}
+
 /* A call of the device fails once: each of them in a long run, otherwise some. */
 Test(gpu_recall, calls_fail, .timeout = 7200)
 {
+    enum { SENT = 8 };
     if (gpu_scene_is_real()) cr_skip_test("SKIP: a real GPU makes no faults");
     static const char *const kinds[] = {"error", "crash", "memory", "sticky"};
     struct gpu_recall w;
@@ -103,27 +171,20 @@ Test(gpu_recall, calls_fail, .timeout = 7200)
             if (i == 4) gpu_recall_expect_gpu(&w, s.a, &q);
             gpu_recall_free(&q);
         }
+        ask_for_company(&w, &q);
+        struct sent sent = {.scene = &w, .question = &q};
+        const ea_send_options how = {.callback = compare, .user = &sent};
+        for (int k = 0; k < SENT; k++)
+            cr_assert_eq(ea_recall_send(s.a, &q.question, &how, NULL), EA_OK);
+        while (ea_pending(s.a))
+            cr_assert_eq(ea_pump(s.a, -1), EA_OK);
+        cr_assert_eq(sent.right, SENT);
+        gpu_recall_free(&q);
         if (!nth) calls = gpu_scene_calls(&s);
         gpu_recall_drop(&w, s.a);
         gpu_scene_close(&s);
     }
     cr_assert_gt(calls, 20);
-}
-
-struct sent {
-    const struct gpu_recall *scene;
-    const struct gpu_recall_question *question;
-    int right, together;
-};
-
-static void compare(ea_client *c, const ea_answer *answer, void *user)
-{
-    struct sent *s = user;
-    (void)c;
-    cr_assert_eq(answer->status, EA_OK);
-    gpu_recall_compare(s->scene, s->question, answer->recalled);
-    s->right++;
-    s->together += answer->recalled->meta->batch > 1;
 }
 
 /* The process is killed again and again, in the middle of what was sent; whatever it had is then
@@ -166,10 +227,7 @@ Test(gpu_recall, several_as_one, .timeout = 300)
     gpu_scene_open(&s, gpu_scene_is_real() ? NULL : "latency_us=3000", NULL);
     gpu_recall_make(&w, s.a, 100, 1500, 90, 12, 9);
     for (int i = 0; i < QUESTIONS; i++) {
-        do { /* what may run with others: without a node set, and with f(d) that is no table */
-            gpu_recall_ask(&w, &q[i]);
-        } while (q[i].question.cue_ids || q[i].spread.options.within ||
-                 q[i].spread.options.decay == EA_DECAY_TABLE);
+        ask_for_company(&w, &q[i]);
         gpu_recall_expect_gpu(&w, s.a, &q[i]);
         sent[i] = (struct sent){.scene = &w, .question = &q[i]};
     }
