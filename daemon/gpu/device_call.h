@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/attractor_cuda.h"
 #include "kernels/cuda/complete_cuda.h"
+#include "kernels/cuda/covariance_cuda.h"
 #include "kernels/cuda/hrr_cuda.h"
 #include "kernels/cuda/recall_cuda.h"
 #include "kernels/cuda/rows_cuda.h"
@@ -34,6 +35,7 @@ enum device_kernel {
     KERNEL_RECALL_BEGIN,
     KERNEL_RECALL_SEEDS,
     KERNEL_RECALL_BEST,
+    KERNEL_COVARIANCE,
 };
 
 struct device_call {
@@ -78,6 +80,7 @@ struct device_call {
         struct cuda_completion complete;
         struct cuda_attractor attractor;
         struct cuda_recall recall; /* RECALL_... */
+        struct cuda_covariance covariance;
     };
 };
 
@@ -102,6 +105,7 @@ static inline const char *device_kernel_name(enum device_kernel kernel)
     case KERNEL_RECALL_BEGIN: return "recall_begin";
     case KERNEL_RECALL_SEEDS: return "recall_seeds";
     case KERNEL_RECALL_BEST: return "recall_best";
+    case KERNEL_COVARIANCE: return "covariance";
     }
     return "no kernel";
 }

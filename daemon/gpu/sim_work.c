@@ -8,6 +8,7 @@
 #include "daemon/gpu/sim_attractor.h"
 #include "daemon/gpu/sim_bind.h"
 #include "daemon/gpu/sim_complete.h"
+#include "daemon/gpu/sim_covariance.h"
 #include "daemon/gpu/sim_recall.h"
 #include "daemon/gpu/sim_spread.h"
 #include "daemon/gpu/sim_sums.h"
@@ -26,7 +27,7 @@ struct sim_bench {
     const float *rows[BATCH_ROWS];
     float norms[BATCH_ROWS];
     _Alignas(64) float query[ORDER_DIRECT_DIMENSION_MAX];
-    void *entries, *bind_scratch, *attractor_scratch;
+    void *entries, *bind_scratch, *attractor_scratch, *covariance_scratch;
     const struct sim_memory *memory;
     struct sim_spread_room spread_room;
 };
@@ -69,7 +70,8 @@ struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct cloc
     b->entries = aligned_alloc(64, topk_bytes(TOPK_K_MAX));
     b->bind_scratch = aligned_alloc(64, sim_bind_scratch_bytes());
     b->attractor_scratch = aligned_alloc(64, sim_attractor_scratch_bytes());
-    if (b->entries && b->bind_scratch && b->attractor_scratch) return b;
+    b->covariance_scratch = aligned_alloc(64, sim_covariance_scratch_bytes());
+    if (b->entries && b->bind_scratch && b->attractor_scratch && b->covariance_scratch) return b;
     sim_bench_destroy(b);
     return NULL;
 }
@@ -81,6 +83,7 @@ void sim_bench_destroy(struct sim_bench *b)
     free(b->entries);
     free(b->bind_scratch);
     free(b->attractor_scratch);
+    free(b->covariance_scratch);
     free(b);
 }
 
@@ -246,6 +249,7 @@ static void check_call(const struct checker *c, const struct device_call *call)
         break;
     case KERNEL_COMPLETE: sim_complete_check(call, c->memory); break;
     case KERNEL_ATTRACTOR: sim_attractor_check(call, c->memory); break;
+    case KERNEL_COVARIANCE: sim_covariance_check(call, c->memory); break;
     case KERNEL_RECALL_BEGIN:
     case KERNEL_RECALL_SEEDS:
     case KERNEL_RECALL_BEST: sim_recall_check(call, c->memory); break;
@@ -459,6 +463,7 @@ static void run_call(const struct sim_work *w, struct sim_bench *b)
     case KERNEL_SUPERPOSE: sim_superpose_run(c, b->kernels); break;
     case KERNEL_COMPLETE: sim_complete_run(c, b->kernels); break;
     case KERNEL_ATTRACTOR: sim_attractor_run(c, b->kernels, b->attractor_scratch); break;
+    case KERNEL_COVARIANCE: sim_covariance_run(c, b->kernels, b->covariance_scratch); break;
     case KERNEL_RECALL_BEGIN:
     case KERNEL_RECALL_SEEDS:
     case KERNEL_RECALL_BEST: sim_recall_run(c, b->kernels, b->spread_room.clock); break;

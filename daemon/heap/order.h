@@ -128,7 +128,8 @@ struct order_spread_set {
  *            matrix: the columns of its weights, then the rows of its dentate matrix
  *   RECALL   the rows nearest to lists of cues, a spread from them, and the best of what it touched
  *            (docs/recall.md)
- *   PRODUCT  the rows of each list bound to each other (kernels/hrr.h) */
+ *   PRODUCT  the rows of each list bound to each other (kernels/hrr.h)
+ *   COVARIANCE  mean and covariance of rows (kernels/covariance.h) */
 #define RUN_OPERATIONS(RUN)                   \
     RUN(KNN, 1, knn)                          \
     RUN(SCORES, 2, scores)                    \
@@ -141,7 +142,8 @@ struct order_spread_set {
     RUN(CLEANUP, 9, cleanup)                  \
     RUN(COMPLETE_ENGINE, 10, complete_engine) \
     RUN(RECALL, 11, recall)                   \
-    RUN(PRODUCT, 12, product)
+    RUN(PRODUCT, 12, product)                 \
+    RUN(COVARIANCE, 13, covariance)
 #define NUMBER_OF(NAME, number, name) RUN_##NAME = (number),
 enum run_operation { RUN_OPERATIONS(NUMBER_OF) };
 #undef NUMBER_OF
@@ -206,6 +208,12 @@ struct order_run {
          * of a sum overflows, the result is BAD_ROW. */
         struct {
             uint64_t firsts, piece_count;
+        };
+        /* COVARIANCE: of list_count rows, at positions, or all of them in their order; weights:
+         * place of list_count floats, or PLACE_NONE: all 1; above 0 the sum of the weights and the
+         * divisor. Results: dimension doubles in out_scores, their square in out_ids. */
+        struct {
+            double weight_total, divisor;
         };
     };
     uint32_t form;      /* BIND: enum hrr_form; CLEANUP: the same, but not HRR_BIND */

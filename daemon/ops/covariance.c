@@ -238,4 +238,9 @@ static enum status covariance_plan(struct job *j)
 }
 
 const struct operation_ops operation_covariance = {
-    .check = covariance_check_request, .work = covariance_work, .plan = covariance_plan};
+    .check = covariance_check_request,
+    .work = covariance_work,
+    .plan = covariance_plan,
+    .gpu_plan = covariance_gpu_plan,
+    .gpu_pairs = covariance_gpu_pairs,
+};

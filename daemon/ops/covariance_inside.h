@@ -22,6 +22,7 @@ struct covariance_job {
     const float *weights; /* NULL: 1 each */
     uint64_t blocks;
     double total, divisor;
+    bool in_order; /* a whole collection is stored by rising id */
     enum covariance_stage stage;
 
     /* sums: parts that check inline rows, then a part for each strip of each block */
@@ -66,6 +67,13 @@ void covariance_work(const struct job *j, struct work *w);
 enum status covariance_begin(struct job *j, struct covariance_job *w);
 /* Cuts the work into parts. Returns the bytes of scratch. */
 uint64_t covariance_layout(const struct job *j, struct covariance_job *w);
+/* The same if only the order of rows is made here. */
+uint64_t covariance_layout_order(const struct job *j, struct covariance_job *w);
+
+/* ---- covariance_gpu.c ---- */
+
+enum status covariance_gpu_plan(struct job *j);
+uint64_t covariance_gpu_pairs(const struct job *j);
 
 /* ---- covariance_rows.c: what is done before the first row is added ---- */
 

@@ -26,7 +26,7 @@ static enum status find_ids(struct job *j, const struct covariance_job *w, uint3
 
 /* The order in which rows are stored tells what was deleted before; that of ids is the same
  * wherever the same rows are. */
-static void order_rows(struct job *j, const struct covariance_job *w, uint32_t *numbers)
+static void order_rows(struct job *j, struct covariance_job *w, uint32_t *numbers)
 {
     uint64_t n = w->rows.count;
     struct radix_item *items = scratch_at(j, w->items);
@@ -36,9 +36,11 @@ static void order_rows(struct job *j, const struct covariance_job *w, uint32_t *
         items[i].value = (uint32_t)i;
     }
     const struct radix_item *sorted = radix_sort(items, items + n, n);
+    w->in_order = true;
     for (uint64_t i = 0; i < n; i++) {
         if (i % YIELD_EVERY == 0) yield_check();
         numbers[i] = sorted[i].value;
+        w->in_order &= sorted[i].value == i;
     }
 }
 

@@ -114,10 +114,24 @@ static void cut(const struct job *j, struct covariance_job *w)
     w->check_parts = j->collection ? 0 : pieces_of(w->rows.count, w->check_rows);
 }
 
+static uint64_t items_bytes(const struct job *j, const struct covariance_job *w)
+{
+    bool whole = j->collection && !is_present(&j->request.ids);
+    return whole ? 2 * w->rows.count * sizeof(struct radix_item) : 0;
+}
+
+uint64_t covariance_layout_order(const struct job *j, struct covariance_job *w)
+{
+    uint64_t bytes = 0;
+    layout_add(&bytes, sizeof *w);
+    w->numbers = layout_add(&bytes, j->collection ? w->rows.count * sizeof(uint32_t) : 0);
+    w->items = layout_add(&bytes, items_bytes(j, w));
+    return bytes;
+}
+
 uint64_t covariance_layout(const struct job *j, struct covariance_job *w)
 {
     uint64_t bytes = 0, workers = j->worker_count, n = w->rows.count;
-    bool whole = j->collection && !is_present(&j->request.ids);
     cut(j, w);
     uint64_t tile_bytes = w->tile_numbers * sizeof(double);
     layout_add(&bytes, sizeof *w);
@@ -129,7 +143,7 @@ uint64_t covariance_layout(const struct job *j, struct covariance_job *w)
     w->stacks = layout_add(&bytes, workers * w->levels * tile_bytes);
     /* Rows are in order before the first product. */
     uint64_t nodes = w->ranges * w->tiles * tile_bytes;
-    uint64_t items = whole ? 2 * n * sizeof(struct radix_item) : 0;
+    uint64_t items = items_bytes(j, w);
     w->nodes = w->items = layout_add(&bytes, nodes > items ? nodes : items);
     return bytes;
 }

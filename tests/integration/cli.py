@@ -134,7 +134,8 @@ def explains(t):
     told = decided(t)
     names = [o["name"] for o in told["operations"]]
     check(names == ["knn", "similarity", "score_candidates", "weighted_average", "spread",
-                    "spread_engram", "bind", "complete", "complete_engine"], names)
+                    "spread_engram", "bind", "complete", "covariance",
+                    "complete_engine"], names)
     for o in told["operations"]:
         check(all(o[b][c] >= 0 for b in ("cpu", "gpu") for c in
                   ("fixed_ns", "row_byte_ns", "product_ns", "query_ns", "score_ns",

@@ -11,6 +11,7 @@
 #include "daemon/gpu/sim_probe.h"
 #include "tests/support/gpu_bind.h"
 #include "tests/support/gpu_complete.h"
+#include "tests/support/gpu_covariance.h"
 #include "tests/support/gpu_graph.h"
 #include "tests/support/gpu_sums.h"
 #include "tests/support/reference.h"
@@ -43,13 +44,13 @@ static const char *const call_names[] = {
     "range_resize", "stream_create", "event_create", "event_record",  "event_query",
     "copy_in",      "copy_out",      "clear",        "norms",         "scan",
     "tile",         "topk",          "gather_lists", "average",       "spread",
-    "bind",         "normalize",     "superpose",    "complete",
+    "bind",         "normalize",     "superpose",    "complete",      "covariance",
 };
 enum { CALL_NAMES = sizeof call_names / sizeof *call_names };
 
 /* ---- the script ---- */
 
-enum { ROWS_MAX = 8, ORDERS_MAX = 32 };
+enum { ROWS_MAX = 8, ORDERS_MAX = 48 };
 
 struct step {
     struct order order;
@@ -133,6 +134,8 @@ static void write_script(struct script *s)
     add(s, sums_ask(p, &(struct sums){.of = &r[2], .rows = 300, .lists = 1, .unit = true}), &r[2]);
     add(s, complete_ask(p, &r[2], 5, 3, true, true), &r[2]);
     add(s, complete_ask(p, &r[2], 1, 2, false, false), &r[2]);
+    add(s, covariance_ask(p, &r[2], true, true, false), &r[2]);
+    add(s, covariance_ask(p, &r[2], false, false, true), &r[2]);
     add(s, ask_upload(p, &r[3], true, 0, 8000), NULL);
     add(s, ask_scores(p, &r[3], METRIC_DOT, 10, true, 6), &r[3]);
     add(s, ask_listed(p, &r[1], METRIC_DOT, 1, 66000, false, 7), &r[1]);

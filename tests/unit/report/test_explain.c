@@ -95,7 +95,7 @@ Test(explain, what_a_line_has_learnt)
 Test(explain, crossovers)
 {
     explain_report(&scheduler, 1, 0, 0, &out);
-    cr_assert_eq(out.cost_count, 9);
+    cr_assert_eq(out.cost_count, 10);
     const struct wire_operation_cost *o = cost_of(OPERATION_KNN);
     static const uint32_t queries[] = {1, 8, 64, 512};
     cr_assert_eq(o->crossover_count, 4);
@@ -117,6 +117,10 @@ Test(explain, crossovers)
     o = cost_of(OPERATION_COMPLETE_ENGINE);
     cr_assert_eq(o->crossover_count, 4);
     cr_assert_gt(o->crossovers[0].rows, 0);
+    o = cost_of(OPERATION_COVARIANCE);
+    cr_assert_eq(o->crossover_count, 1);
+    cr_assert_gt(o->crossovers[0].rows, 0);
+    cr_assert_lt(o->crossovers[0].gpu_ns, o->crossovers[0].cpu_ns);
     o = cost_of(OPERATION_SPREAD_ENGRAM);
     cr_assert_eq(o->crossover_count, 4);
     for (uint32_t i = 0; i < 4; i++) {
