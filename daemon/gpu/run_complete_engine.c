@@ -9,12 +9,14 @@ enum { OUT_ENDS, OUT_IDS, OUT_COSINES, OUT_STATES };
 enum { IN_CUES, IN_MASK };
 /* Of a pass, in spite of ORDER_PASS_NS; what comes back at once is so few bytes. */
 enum { PASS_CUES_MIN = 8, PASS_CUES_MAX = 4096 };
+/* Gathering what is known pays for so many cues. */
+enum { GATHER_CUES_MIN = 64 };
 /* The device's multiply-adds are those of a scan on tensor cores; these sums are exact. */
 enum { EXACT_TIMES = 6, COMPENSATED_TIMES = 8 };
 
 /* Of the scratch of a pass, a multiple of 256 each; the rest is topk's. */
 struct engine_scratch {
-    uint64_t states, norms, sums, counts, topk;
+    uint64_t states, norms, sums, counts, cues, dentate, topk;
 };
 
 static uint64_t matrix_rows(uint32_t dimension)
@@ -22,15 +24,18 @@ static uint64_t matrix_rows(uint32_t dimension)
     return (uint64_t)(ATTRACTOR_SPREAD + 1) * dimension;
 }
 
-static struct engine_scratch scratch_of(const struct order_run *r, uint64_t cues)
+static struct engine_scratch scratch_of(const struct task *t, uint64_t cues)
 {
+    const struct order_run *r = &t->order.run;
+    const uint64_t row = t->width * sizeof(float), rows = matrix_rows(r->dimension) - r->dimension;
     const uint64_t sizes[] = {vector_stride(r->dimension) * sizeof(float), sizeof(float),
                               (uint64_t)ATTRACTOR_SPREAD * r->dimension * sizeof(float),
-                              sizeof(uint32_t)};
-    uint64_t at[5] = {0};
-    for (int i = 0; i < 4; i++)
+                              sizeof(uint32_t), row};
+    uint64_t at[6] = {0};
+    for (int i = 0; i < 5; i++)
         at[i + 1] = at[i] + (cues * sizes[i] + 255) / 256 * 256;
-    return (struct engine_scratch){at[0], at[1], at[2], at[3], at[4]};
+    return (struct engine_scratch){
+        at[0], at[1], at[2], at[3], at[4], at[5], at[5] + (rows * row + 255) / 256 * 256};
 }
 
 static bool compares(const struct task *t)
@@ -54,12 +59,28 @@ static bool engine_fits(const struct task *t, const struct replica *r)
     return r->bare && r->dimension == run->dimension && r->rows == run->row_count;
 }
 
+/* Returns the width of gathered rows; 0: the mask leaves too little out, or there is none. What the
+ * mask says may change until the device has it: what finds no place is then left out. */
+static uint32_t width_of(const struct gpu *g, const struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    uint32_t of[VECTOR_LANES] = {0}, most = 0;
+    const uint8_t *known = gpu_heap(g, r->weights, r->dimension);
+    if (r->list_count != 1 || !known || r->dimension > VECTOR_COMPENSATED_ABOVE ||
+        t->pass_queries < GATHER_CUES_MIN)
+        return 0;
+    for (uint32_t c = 0; c < r->dimension; c++)
+        if (known[c] && ++of[c % VECTOR_LANES] > most) most = of[c % VECTOR_LANES];
+    uint64_t width = (uint64_t)most * VECTOR_LANES;
+    return 4 * width <= 3 * vector_stride(r->dimension) ? (uint32_t)width : 0;
+}
+
 /* A pass has as many cues as fit a quarter of the pool, and lasts not long. */
 static void plan_passes(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     struct task_plan *p = &t->plan;
-    uint64_t fit = vram_pool_usage(g->pool).slab_bytes / 4 / scratch_of(r, 1).topk;
+    uint64_t fit = vram_pool_usage(g->pool).slab_bytes / 4 / scratch_of(t, 1).topk;
     uint64_t products = g->ops->multiply_adds(g->device) * (ORDER_PASS_NS / 1000) / EXACT_TIMES;
     if (r->dimension > VECTOR_COMPENSATED_ABOVE) products /= COMPENSATED_TIMES;
     uint64_t soon = products / ((r->row_count + r->other.row_count) * vector_stride(r->dimension));
@@ -94,6 +115,7 @@ static enum order_result complete_engine_plan(struct gpu *g, struct task *t)
         !gpu_heap(g, r->out_scores, r->query_count * r->dimension * sizeof(float)) ||
         !gpu_heap(g, r->out_ids, r->query_count * sizeof(struct order_engine_end)))
         return RESULT_REFUSED;
+    t->width = 0;
     plan_passes(g, t);
     plan_outs(t);
     uint64_t best = 0, least = 0, rows = r->other.row_count;
@@ -101,8 +123,9 @@ static enum order_result complete_engine_plan(struct gpu *g, struct task *t)
         best = g->ops->topk_scratch_best(t->pass_queries, 1, rows);
         least = g->ops->topk_scratch_min(t->pass_queries, 1, rows);
     }
-    p->scratch_best = scratch_of(r, t->pass_queries).topk + best;
-    p->scratch_least = scratch_of(r, t->pass_queries).topk + least;
+    t->width = width_of(g, t);
+    p->scratch_best = scratch_of(t, t->pass_queries).topk + best;
+    p->scratch_least = scratch_of(t, t->pass_queries).topk + least;
     return RESULT_OK;
 }
 
@@ -128,6 +151,8 @@ static struct device_call call_of(const struct gpu *g, const struct task *t, cha
                               t->first_query * r->dimension,
                       .known = known,
                       .known_step = step,
+                      .width = t->width,
+                      .gathered = (float *)(scratch + at->cues),
                       .states = (float *)(scratch + at->states),
                       .norms = (float *)(scratch + at->norms),
                       .sums = (float *)(scratch + at->sums),
@@ -136,17 +161,24 @@ static struct device_call call_of(const struct gpu *g, const struct task *t, cha
     };
 }
 
-static struct device_call dots_of(const struct task *t, const struct device_call *a, float *sums)
+static struct device_call dots_of(const struct task *t, const struct device_call *a, char *scratch,
+                                  const struct engine_scratch *at)
 {
     struct cuda_rows dentate = a->rows;
     dentate.rows += dentate.count * vector_stride(dentate.dimension);
     dentate.count *= ATTRACTOR_SPREAD;
+    const float *cues = a->attractor.states;
+    if (t->width) {
+        dentate.dimension = t->width;
+        dentate.rows = (const float *)(scratch + at->dentate);
+        cues = a->attractor.gathered;
+    }
     return (struct device_call){
         .kernel = t->pass_queries == 1 ? KERNEL_SCAN : KERNEL_TILE,
         .metric = METRIC_DOT,
         .rows = dentate,
-        .queries = {a->attractor.states, a->attractor.norms, t->pass_queries},
-        .scores = {.out = sums, .stride = dentate.count},
+        .queries = {cues, a->attractor.norms, t->pass_queries},
+        .scores = {.out = (float *)(scratch + at->sums), .stride = dentate.count},
     };
 }
 
@@ -174,14 +206,17 @@ static enum device_result complete_engine_launch(struct gpu *g, struct task *t)
     const struct order_run *r = &t->order.run;
     /* of the largest pass: the last one is shorter */
     struct engine_scratch at =
-        scratch_of(r, t->plan.out[OUT_ENDS].bytes / sizeof(struct cuda_attractor_end));
+        scratch_of(t, t->plan.out[OUT_ENDS].bytes / sizeof(struct cuda_attractor_end));
     char *scratch = run_device_at(g, t, t->plan.scratch_at);
     uint64_t left = r->query_count - t->first_query;
     if (t->pass_queries > left) t->pass_queries = left;
     struct device_call a = call_of(g, t, scratch, &at);
-    struct device_call dots = dots_of(t, &a, (float *)(scratch + at.sums));
+    struct device_call dots = dots_of(t, &a, scratch, &at), gather = a;
+    gather.attractor.step = CUDA_ATTRACTOR_GATHER;
+    gather.attractor.gathered = (float *)(scratch + at.dentate);
     a.attractor.step = CUDA_ATTRACTOR_MASK;
     enum device_result result = g->ops->launch(g->device, &a, t->lane->stream);
+    if (!result && t->width) result = g->ops->launch(g->device, &gather, t->lane->stream);
     if (!result) result = g->ops->launch(g->device, &dots, t->lane->stream);
     a.attractor.step = CUDA_ATTRACTOR_SETTLE;
     if (!result) result = g->ops->launch(g->device, &a, t->lane->stream);

@@ -36,7 +36,16 @@ void sim_attractor_check(const struct device_call *call, const struct sim_memory
     check(m, w->states, w->count * stride, sizeof *w->states, 64);
     check(m, w->norms, w->count, sizeof *w->norms, 4);
     check(m, w->ends, w->count, sizeof *w->ends, 4);
+    if (w->width % VECTOR_LANES || w->width > VECTOR_COMPENSATED_ABOVE || (w->width && !w->known))
+        sim_misuse(name, "a width of %u", (unsigned)w->width);
+    if (w->step == CUDA_ATTRACTOR_GATHER) {
+        check(m, call->rows.rows, d * stride * (1 + ATTRACTOR_SPREAD), sizeof(float), 64);
+        check(m, w->known, d, 1, 1);
+        check(m, w->gathered, (uint64_t)ATTRACTOR_SPREAD * d * w->width, sizeof(float), 64);
+        return;
+    }
     if (w->step == CUDA_ATTRACTOR_MASK) {
+        check(m, w->gathered, w->count * w->width, sizeof(float), 64);
         check(m, w->cues, w->count * d, sizeof *w->cues, 4);
         if (w->known && w->count) check(m, w->known, (w->count - 1) * w->known_step + d, 1, 1);
         return;
@@ -53,6 +62,29 @@ static float norm_of(const struct vector_kernels *kernels, uint32_t dimension, c
     float norm;
     kernels->norms(dimension, row, 1, &norm);
     return isfinite(norm) ? norm : INFINITY;
+}
+
+/* Of a padded row, what a line of marks knows. */
+static void gather_row(const struct device_call *call, const uint8_t *marks, const float *row,
+                       float *to)
+{
+    const struct cuda_attractor *w = &call->attractor;
+    uint32_t count[VECTOR_LANES] = {0};
+    memset(to, 0, w->width * sizeof *to);
+    for (uint32_t k = 0; k < call->rows.dimension; k++) {
+        uint32_t lane = k % VECTOR_LANES;
+        if (!marks[k]) continue;
+        uint32_t place = count[lane]++ * VECTOR_LANES + lane;
+        if (place < w->width) to[place] = row[k];
+    }
+}
+
+static void gather_dentate(const struct device_call *call)
+{
+    const struct cuda_attractor *w = &call->attractor;
+    uint64_t d = call->rows.dimension, stride = vector_stride(call->rows.dimension);
+    for (uint64_t i = 0; i < ATTRACTOR_SPREAD * d; i++)
+        gather_row(call, w->known, call->rows.rows + (d + i) * stride, w->gathered + i * w->width);
 }
 
 static void mask_cue(const struct device_call *call, const struct vector_kernels *kernels,
@@ -73,6 +105,7 @@ static void mask_cue(const struct device_call *call, const struct vector_kernels
     if (refused) memset(state, 0, stride * sizeof *state);
     w->norms[i] = refused ? 0.0f : norm;
     w->ends[i] = (struct cuda_attractor_end){.refused = refused};
+    if (w->width) gather_row(call, w->known + i * w->known_step, state, w->gathered + i * w->width);
 }
 
 static void settle_cue(const struct device_call *call, const struct vector_kernels *kernels,
@@ -97,6 +130,10 @@ static void settle_cue(const struct device_call *call, const struct vector_kerne
 void sim_attractor_run(const struct device_call *call, const struct vector_kernels *kernels,
                        void *scratch)
 {
+    if (call->attractor.step == CUDA_ATTRACTOR_GATHER) {
+        gather_dentate(call);
+        return;
+    }
     for (uint64_t i = 0; i < call->attractor.count; i++) {
         if (call->attractor.step == CUDA_ATTRACTOR_MASK)
             mask_cue(call, kernels, i);

@@ -8,45 +8,7 @@
  * made by recursion: partials in the order of their numbers with the five bits turned round are
  * neighbours in the tree. The numbers that are not 0 are listed in that order first. Threads that
  * have the same rows add their parts of the tree through shared memory. */
-#include "kernels/cuda/attractor_cuda.h"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/functions.h"
-
-enum { MASK_THREADS = 256, ATTRACTOR_LANES = VECTOR_LANES };
-
-struct attractor_work {
-    struct cuda_attractor work;
-    const float *columns;
-    uint32_t dimension, stride;
-};
-
-/* Of a warp: the canonical dot product of a row with itself, which this kernel may have written. */
-__device__ __forceinline__ float attractor_norm(uint32_t dimension, uint32_t stride,
-                                                const float *row)
-{
-    float p = 0.0f, c = 0.0f;
-    const bool compensated = canonical_is_compensated(dimension);
-    for (uint32_t i = threadIdx.x % 32; i < stride; i += 32) {
-        if (compensated)
-            canonical_take_compensated(&p, &c, row[i], row[i]);
-        else
-            canonical_take(&p, row[i], row[i]);
-    }
-    float sum = sum_tree_of_32(p);
-    if (compensated) sum = canonical_corrected(sum, sum_tree_of_32(c));
-    return canonical_norm(sum);
-}
-
-__device__ __forceinline__ uint32_t warp_total(uint32_t n)
-{
-#if __CUDA_ARCH__ >= 800
-    return __reduce_add_sync(WARP, n);
-#else
-    for (int partner = 16; partner > 0; partner /= 2)
-        n += __shfl_xor_sync(WARP, n, partner);
-    return n;
-#endif
-}
+#include "kernels/cuda/attractor_mask.cuh"
 
 /* Returns how many threads of the block before this one are counted, and *all. All threads call it;
  * warps is shared. */
@@ -61,44 +23,6 @@ __device__ __forceinline__ uint32_t attractor_rank(bool counted, uint32_t *warps
     const uint32_t there = lane < THREADS / 32 ? warps[lane] : 0;
     *all = warp_total(there);
     return warp_total(lane < warp ? there : 0) + __popc(mine & ((1u << lane) - 1));
-}
-
-/* ---------------------------------------------------------------- mask */
-
-__global__ void __launch_bounds__(MASK_THREADS)
-    attractor_mask_kernel(const struct attractor_work a, uint32_t least)
-{
-    __shared__ uint32_t known;
-    __shared__ bool refused;
-    const uint64_t q = blockIdx.x;
-    const float *cue = a.work.cues + q * a.dimension;
-    const uint8_t *marks = a.work.known ? a.work.known + q * a.work.known_step : NULL;
-    float *state = a.work.states + q * a.stride;
-    if (threadIdx.x == 0) known = 0;
-    __syncthreads();
-    uint32_t mine = 0;
-    for (uint32_t c = threadIdx.x; c < a.stride; c += MASK_THREADS) {
-        bool kept = c < a.dimension && (!marks || marks[c]);
-        state[c] = kept ? cue[c] : 0.0f;
-        mine += kept;
-    }
-    mine = warp_total(mine);
-    if (threadIdx.x % 32 == 0) atomicAdd(&known, mine);
-    __syncthreads();
-    if (threadIdx.x < 32) {
-        float norm = attractor_norm(a.dimension, a.stride, state);
-        bool bad = known < least || !canonical_is_finite(norm);
-        struct cuda_attractor_end end = {0, 0, bad};
-        if (threadIdx.x == 0) {
-            a.work.norms[q] = bad ? 0.0f : norm;
-            a.work.ends[q] = end;
-            refused = bad;
-        }
-    }
-    __syncthreads();
-    if (!refused) return;
-    for (uint32_t c = threadIdx.x; c < a.stride; c += MASK_THREADS)
-        state[c] = 0.0f;
 }
 
 /* ---------------------------------------------------------------- which values stay */
@@ -463,11 +387,18 @@ extern "C" int cuda_attractor(const struct cuda_rows *columns, const struct cuda
     a.columns = columns->rows;
     a.dimension = columns->dimension;
     a.stride = (uint32_t)vector_stride(columns->dimension);
-    if (a.dimension > ATTRACTOR_DIMENSION_MAX || work->count > UINT32_MAX >> 1)
+    if (a.dimension > ATTRACTOR_DIMENSION_MAX || work->count > UINT32_MAX >> 1 ||
+        work->width > VECTOR_COMPENSATED_ABOVE)
         return cudaErrorInvalidValue;
     if (work->step == CUDA_ATTRACTOR_MASK) {
         attractor_mask_kernel<<<(unsigned)work->count, MASK_THREADS, 0, stream>>>(
             a, attractor_known_least(a.dimension));
+        return cudaGetLastError();
+    }
+    if (work->step == CUDA_ATTRACTOR_GATHER) {
+        const uint32_t rows = ATTRACTOR_SPREAD * a.dimension;
+        attractor_gather_kernel<<<blocks_for(rows, GATHER_ROWS), MASK_THREADS, 0, stream>>>(
+            a, a.columns + (uint64_t)a.dimension * a.stride);
         return cudaGetLastError();
     }
     return settle_all(a, stream);

@@ -275,6 +275,46 @@ static void check_cues(struct scene *s, uint32_t count, uint64_t known_step, boo
     compared += numbers;
 }
 
+/* Of a line of marks, as the GPU process has it. */
+static uint32_t width_of(const struct scene *s, const uint8_t *known)
+{
+    uint32_t of[VECTOR_LANES] = {0}, most = 1;
+    for (uint32_t c = 0; c < s->d; c++)
+        if (known[c] && ++of[c % VECTOR_LANES] > most) most = of[c % VECTOR_LANES];
+    return most * VECTOR_LANES;
+}
+
+/* The same without what the mask, one for all, does not know; sums may have zeros of another
+ * sign. */
+static void check_gathered(struct scene *s, uint32_t count)
+{
+    struct cuda_attractor work = s->work;
+    work.count = count;
+    work.known_step = 0;
+    work.width = width_of(s, s->mask);
+    size_t rows = (size_t)ATTRACTOR_SPREAD * s->d, numbers = (size_t)count * s->d;
+    float *dentate = device_allocate(rows * work.width * sizeof(float));
+    work.gathered = device_allocate((size_t)count * work.width * sizeof(float));
+    expect_all(s, count, 0, true);
+    struct cuda_rows columns = {s->d, s->device_matrix, NULL, s->d};
+    struct cuda_attractor step = work;
+    step.step = CUDA_ATTRACTOR_MASK;
+    DEVICE(cuda_attractor(&columns, &step, NULL));
+    step.step = CUDA_ATTRACTOR_GATHER;
+    step.gathered = dentate;
+    DEVICE(cuda_attractor(&columns, &step, NULL));
+    struct cuda_rows gathered = {work.width, dentate, NULL, rows};
+    struct cuda_queries queries = {work.gathered, work.norms, count};
+    DEVICE(cuda_tile(METRIC_DOT, &queries, &gathered, s->device_sums, rows, NULL));
+    settle(s, &work);
+    DEVICE(cudaDeviceSynchronize());
+    compare(s, "gathered, settled", work.settled, s->settled, numbers, sizeof(float));
+    compare(s, "gathered, norms", work.norms, s->settled_norm, count, sizeof(float));
+    compare(s, "gathered, ends", work.ends, s->end, count, sizeof *s->end);
+    compared += numbers;
+    cudaFree(dentate), cudaFree(work.gathered);
+}
+
 /* Of a sanitizer the largest dimensions would take minutes. */
 static void check_bits(uint64_t numbers, uint32_t at_once)
 {
@@ -290,6 +330,7 @@ static void check_bits(uint64_t numbers, uint32_t at_once)
                 check_cues(&s, kind == LEARNED ? s.cues : some, s.d, true);
                 check_cues(&s, 1, 0, kind % 2);
                 check_cues(&s, some < 40 ? some : 40, 0, kind % 2);
+                if (!canonical_is_compensated(d)) check_gathered(&s, some);
             }
             scene_destroy(&s);
         }

@@ -174,6 +174,35 @@ Test(gpu_attractor, states_as_the_cpu, .timeout = 900)
     close_pair(&p);
 }
 
+/* One mask for many cues: what it does not know is not multiplied. Half is known, the first
+ * numbers, those of a few partials, or one number in three, or all but one. */
+Test(gpu_attractor, one_mask_for_all, .timeout = 900)
+{
+    static const uint32_t dimensions[] = {33, 130, 1000, 1100};
+    struct pair p;
+    open_pair(&p, NULL);
+    for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++) {
+        uint32_t d = dimensions[i];
+        uint64_t n = d < 1000 ? 200 : 70;
+        make(&p, d, 20, n);
+        learn(&p, d, 0, 5);
+        for (int kind = 0; kind < 5; kind++) {
+            for (uint32_t c = 0; c < d; c++)
+                marks[c] = kind == 0   ? c % 2 == 0
+                           : kind == 1 ? c < d / 2
+                           : kind == 2 ? c % 32 < 15
+                           : kind == 3 ? c % 3 == 0
+                                       : c != 7;
+            ea_engine_question q = ask(d, n, true);
+            q.mask = marks;
+            q.mask_rows = 1;
+            expect_same(&p, &q, EA_BACKEND_GPU);
+        }
+        drop(&p);
+    }
+    close_pair(&p);
+}
+
 /* What is learned is uploaded, without the dentate matrix, which is ten times as large. */
 Test(gpu_attractor, learning_uploads_the_weights_alone, .timeout = 900)
 {
