@@ -1,5 +1,5 @@
-/* hrr_lines: scale, product, quotient and result of hrr.h for one point or one block of lanes, a text that C
- * and CUDA share.
+/* hrr_lines: scale, product, quotient and result of hrr.h for one point or one block of lanes, a
+ * text that C and CUDA share.
  * Owner:  nobody; included below transform_codelets.h, where lane_fms(a, b, c) = a b - c and
  *         lane_divide are defined as well.
  * Thread: any; no state.

@@ -93,7 +93,7 @@ const struct config_key config_keys[] = {
      .help = "Rows that one clustering may have. It compares all with all."},
     {.name = "limits.cluster_average_rows", .type = CONFIG_NUMBER32, .live = true,
      .offset = AT(cluster_average_rows_max), .min = 2, .max = 262144, .number = 16384,
-     .help = "The same by rule average, which takes 7 bytes of memory for each row and each other."},
+     .help = "The same by rule average, which takes 7 bytes for each row and each other."},
     {.name = "limits.drain_ms", .type = CONFIG_NUMBER32, .live = true, .offset = AT(drain_ms_max),
      .max = 3600000, .number = 10000, .help = "Milliseconds that SIGTERM leaves to requests in "
      "flight."},

@@ -280,7 +280,7 @@ struct job_plan {
     struct heap_block scratch;  /* the backend frees it after finish; as is */
     struct heap_block exchange; /* what of it a GPU process may write (exec/operation.h); */
     struct heap_block before;   /* the scratch of a plan that this one follows */
-    uint64_t words[12];        /* private to the operation */
+    uint64_t words[12];         /* private to the operation */
 };
 
 /* How many collections or graphs a request on a GPU may read. */
@@ -350,7 +350,7 @@ struct job {
     atomic_bool cancelled;
     atomic_bool skipped; /* a part did not run for that reason: there is no result */
     bool deadline_passed;
-    bool refused; /* the backend did not take it */
+    bool refused;   /* the backend did not take it */
     bool rehearsed; /* it did not do its work, so that its time says nothing */
     /* It runs on the loop on trial: what turns out to be long stops, and outgrew is set. */
     bool on_trial, outgrew;

@@ -79,8 +79,7 @@ static bool has_query(const struct job *j, uint64_t number)
     const struct order *o = &j->gpu.order;
     return o->kind == ORDER_RUN && o->run.operation != RUN_SUPERPOSE &&
            o->run.operation != RUN_BIND && o->run.operation != RUN_CLEANUP &&
-           o->run.operation != RUN_PRODUCT &&
-           number < o->run.query_count;
+           o->run.operation != RUN_PRODUCT && number < o->run.query_count;
 }
 
 bool cards_gave_up(const struct job *j)

@@ -14,9 +14,9 @@
 
 /* ---- what there is ---- */
 
-/* The copy of a collection, graph or attractor on one GPU. Orders name a build of it by number. A build that
- * was lost or is in doubt is condemned, and the next build has another number, so that no order
- * for the old one can be mistaken for the new. */
+/* The copy of a collection, graph or attractor on one GPU. Orders name a build of it by number. A
+ * build that was lost or is in doubt is condemned, and the next build has another number, so that
+ * no order for the old one can be mistaken for the new. */
 struct card_replica {
     /* NULL: it is gone, and only the order to forget the replica is missing */
     struct resident *resident;

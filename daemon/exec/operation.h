@@ -74,7 +74,8 @@ enum status operation_take_result(struct job *j, uint32_t count);
 /* Take scratch (64-byte aligned, uninitialised). RESOURCE_EXHAUSTED/MEMORY. A plan for a GPU takes
  * what it keeps for itself with operation_take_own, in plan.scratch, and what its order names with
  * operation_take_exchange, in plan.exchange, where the GPU process may write at any time: nothing
- * that lies there is followed. operation_take_scratch: in plan.scratch, for a GPU of the exchange. */
+ * that lies there is followed. operation_take_scratch: in plan.scratch, for a GPU of the
+ * exchange. */
 enum status operation_take_scratch(struct job *j, uint64_t bytes);
 enum status operation_take_own(struct job *j, uint64_t bytes);
 enum status operation_take_exchange(struct job *j, uint64_t bytes);

@@ -5,8 +5,8 @@
  * the best of a codebook), run_pairs.c (what the two share), run_product.c (rows of lists bound to
  * each other), run_superpose.c (sums of lists),
  * run_complete.c (states completed from rows), run_complete_engine.c (cues completed by an
- * attractor), run_covariance.c (mean and covariance of rows), run_spread.c (spreads over graphs) and
- * run_recall.c (the nearest rows, a spread from them, and the best of it).
+ * attractor), run_covariance.c (mean and covariance of rows), run_spread.c (spreads over graphs)
+ * and run_recall.c (the nearest rows, a spread from them, and the best of it).
  * Owner:  the task.
  * Thread: the device thread.
  * Errors: as each function says. */

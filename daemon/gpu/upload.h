@@ -1,5 +1,5 @@
-/* upload: copies rows of a collection or a matrix, or bytes of a graph, directly to their places in its
- * replica; the device computes the rows' norms.
+/* upload: copies rows of a collection or a matrix, or bytes of a graph, directly to their places in
+ * its replica; the device computes the rows' norms.
  * Owner:  the task.
  * Thread: the device thread.
  * Errors: read: false if the order is invalid. */

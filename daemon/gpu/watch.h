@@ -12,7 +12,8 @@
 void watch_launched(struct gpu *g, struct task *t);
 void watch_ended(struct gpu *g, struct task *t);
 
-/* True if nothing has moved for seconds: signs of life, and questions to the driver, may be rarer. */
+/* True if nothing has moved for seconds: signs of life, and questions to the driver, may be
+ * rarer. */
 bool watch_rests(const struct gpu *g);
 
 /* Called after a turn in which something moved. */

@@ -1,5 +1,5 @@
-/* areas: the two files behind the heap. GPU processes get a descriptor of the first that can only be
- * read, and so can ruin nothing in it: bodies, collections, graphs, scratch. Only blocks of the
+/* areas: the two files behind the heap. GPU processes get a descriptor of the first that can only
+ * be read, and so can ruin nothing in it: bodies, collections, graphs, scratch. Only blocks of the
  * second, the exchange, may be named as a place where they write, and what the daemon finds there
  * it does not trust. Both lie one behind the other, here and there, so an offset is a place in
  * either.

@@ -10,9 +10,9 @@
 
 /* Keeps a block that was given back. */
 void cache_push(struct heap *h, uint32_t unit);
-/* Takes a block of an area out of the cache for this owner, or returns NONE. *clear: the block's bytes may be
- * another owner's. That is always so for owner 0, which stands for every client that has not said
- * its space yet. */
+/* Takes a block of an area out of the cache for this owner, or returns NONE. *clear: the block's
+ * bytes may be another owner's. That is always so for owner 0, which stands for every client that
+ * has not said its space yet. */
 uint32_t cache_take(struct heap *h, const struct heap_area *area, uint32_t order, uint32_t owner,
                     bool *clear);
 /* Hands the blocks that were given back first to the releaser until at most keep_bytes are

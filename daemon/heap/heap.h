@@ -1,7 +1,7 @@
-/* heap: the shared memory: two sealed memfds that CPU workers and GPU processes map. Request bodies,
- * scratch and collections are blocks of the first, which GPU processes only read; what they write,
- * results above all, lies in blocks of the second, the exchange (areas.h). References between
- * processes are offsets, never pointers.
+/* heap: the shared memory: two sealed memfds that CPU workers and GPU processes map. Request
+ * bodies, scratch and collections are blocks of the first, which GPU processes only read; what they
+ * write, results above all, lies in blocks of the second, the exchange (areas.h). References
+ * between processes are offsets, never pointers.
  * Owner:  main creates it; everyone takes and gives blocks.
  * Thread: any; one short lock inside, never held across a system call.
  * Errors: STATUS_RESOURCE_EXHAUSTED when the bound on bytes is reached or no run fits,

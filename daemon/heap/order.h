@@ -225,9 +225,9 @@ struct order_run {
      * COMPLETE_ENGINE: the queries are the cues, of which only known numbers count, weights and
      * list_count their mask as above, k how many values of CA3 stay; other.row_count: of the
      * collection, order.other_replica, of which the nearest row to each state is wanted; 0: none
-     * is. Results: query_count * dimension floats in out_scores, query_count struct order_engine_end
-     * in out_ids; BAD_ROW with the number of a cue of which too little is known, or that is
-     * invalid.
+     * is. Results: query_count * dimension floats in out_scores, query_count struct
+     * order_engine_end in out_ids; BAD_ROW with the number of a cue of which too little is known,
+     * or that is invalid.
      * RECALL: the queries are the cues, threshold that of seeds; order.replica is the graph's,
      * order.other_replica that of the nodes' embeddings, if those are not the rows, and
      * order.third_replica that of the rows. segments: place of a struct order_recall; list_count

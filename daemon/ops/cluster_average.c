@@ -1,7 +1,7 @@
 /* cluster_average: rule average. The exact sums of similarities of all pairs of clusters, and their
  * means, as a triangle; each cluster knows the nearest of those with a smaller id. A merge adds two
- * clusters' sums. A cluster whose nearest is gone keeps its value as a bound, since no mean with what
- * it knew rises, and looks again when no other pair precedes that. */
+ * clusters' sums. A cluster whose nearest is gone keeps its value as a bound, since no mean with
+ * what it knew rises, and looks again when no other pair precedes that. */
 #include <math.h>
 
 #include "daemon/base/yield.h"

@@ -1,5 +1,5 @@
-/* covariance_gpu: a covariance for a GPU process: the order of rows and the sums of weights are made
- * here, the rest there. */
+/* covariance_gpu: a covariance for a GPU process: the order of rows and the sums of weights are
+ * made here, the rest there. */
 #include "daemon/ops/covariance_inside.h"
 #include "daemon/ops/work.h"
 

@@ -22,8 +22,8 @@ static struct holographic *state_of(struct job *j)
     return j->plan.scratch.data;
 }
 
-/* Returns the rows of the longest list; 0: an offset is wrong, and the CPU finds out which, or j was
- * cancelled. */
+/* Returns the rows of the longest list; 0: an offset is wrong, and the CPU finds out which, or j
+ * was cancelled. */
 static uint64_t longest(const struct job *j, const struct holographic *w)
 {
     uint64_t most = 0, rows = w->operands[0].count;

@@ -64,7 +64,8 @@ static inline struct spread_job *spread_of(const struct job *j)
 /* Takes scratch and lays out everything in it, with `more` bytes for the backend. */
 enum status spread_begin(struct job *j, uint64_t more);
 /* In the place of spread_begin and spread_prepare, where there was no memory for them: all sets are
- * undone, and there is what spread_answer_set needs. The answerer's reply may follow. On a worker. */
+ * undone, and there is what spread_answer_set needs. The answerer's reply may follow. On a
+ * worker. */
 enum status spread_begin_undone(struct job *j, uint64_t sets);
 /* Prepares the parameters. */
 enum status spread_prepare(struct job *j);

@@ -37,8 +37,8 @@ void probes_init(struct probes *p, double share);
  * from ten times as much for the first few probes after a backend became slower; and by work of the
  * same size: what long requests save does not pay for short ones that take 20 times as long. Where
  * `other` should take more than 8 times as long and nothing surprises, the share is smaller by as
- * much as it is slower than that. A backend that should be faster (but has failed, or is not trusted yet) is tried one time in eight
- * while probes succeed. */
+ * much as it is slower than that. A backend that should be faster (but has failed, or is not
+ * trusted yet) is tried one time in eight while probes succeed. */
 bool probes_due(struct probes *p, enum backend_id other, uint32_t operation, uint64_t chosen_ns,
                 uint64_t other_ns);
 

@@ -30,8 +30,8 @@ struct scheduler_settings {
 };
 
 /* How long before a card is done it has to be handed the next batch, so that it never stands idle:
- * until a timer has woken the loop, the batch is made, and its kernels are enqueued; and by how much
- * predictions are wrong. */
+ * until a timer has woken the loop, the batch is made, and its kernels are enqueued; and by how
+ * much predictions are wrong. */
 struct lead {
     double mean_ns, spread_ns; /* 0, 0: not measured */
 };

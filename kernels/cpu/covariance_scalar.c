@@ -1,4 +1,5 @@
-/* The reference, without vectors. A fused operation may be a call there, so few rows are added at once. */
+/* The reference, without vectors. A fused operation may be a call there, so few rows are added at
+ * once. */
 #include <math.h>
 
 enum { COVARIANCE_LANES = 1, COVARIANCE_LEFT = 4, COVARIANCE_RIGHT = 4, COVARIANCE_ROWS = 4 };

@@ -1,8 +1,8 @@
-/* hrr_ahead: binding of d = 1,024 where no row stands beside all: a warp works on two pairs, so that
- * in the last pass, of 16 rows a pair, no thread idles, and their four rows are on their way into
- * the places of spectra that are not needed any more while it works on those before. Of a bind an
- * H200 moves 12 KiB, 100,000 of them in 286 us at 4.3 TB/s; 2,670 instructions of a warp, which 132
- * multiprocessors issue in 255 us for as many. */
+/* hrr_ahead: binding of d = 1,024 where no row stands beside all: a warp works on two pairs, so
+ * that in the last pass, of 16 rows a pair, no thread idles, and their four rows are on their way
+ * into the places of spectra that are not needed any more while it works on those before. Of a bind
+ * an H200 moves 12 KiB, 100,000 of them in 286 us at 4.3 TB/s; 2,670 instructions of a warp, which
+ * 132 multiprocessors issue in 255 us for as many. */
 #include "kernels/cuda/hrr_job.cuh"
 
 enum { AHEAD_DIMENSION = 1024, AHEAD_WARPS = 4, AHEAD_BLOCKS = 4 };

@@ -1,8 +1,8 @@
-/* hrr_three: the phases of a bind for M = R1 R2 R3 with constant radices, where R1 R2 threads work on
- * one pair. Every place in memory is a base of the thread's and a constant, so that places cost no
- * instructions: point g_1 R2 R3 + g_2 R3 + g_3 lies at g_1 `step` + g_2 `row` + g_3, and thread t is
- * the row whose digits g_1 and g_2 are t mod R1 and t / R1, which are the low digits of a k that is
- * t more than a multiple of R1 R2.
+/* hrr_three: the phases of a bind for M = R1 R2 R3 with constant radices, where R1 R2 threads work
+ * on one pair. Every place in memory is a base of the thread's and a constant, so that places cost
+ * no instructions: point g_1 R2 R3 + g_2 R3 + g_3 lies at g_1 `step` + g_2 `row` + g_3, and thread
+ * t is the row whose digits g_1 and g_2 are t mod R1 and t / R1, which are the low digits of a k
+ * that is t more than a multiple of R1 R2.
  * Owner, thread, errors: as hrr_phases.cuh. */
 #ifndef ENGRAM_KERNELS_CUDA_HRR_THREE_CUH
 #define ENGRAM_KERNELS_CUDA_HRR_THREE_CUH

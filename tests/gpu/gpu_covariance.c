@@ -1,9 +1,9 @@
 /* gpu_covariance [--small | --tiny] [--bench] [SEED]: means and covariances on the GPU, bit for bit
- * what kernels/covariance.h says, element by element (tests/kernels/covariance_reference.h): rows in
- * order and by positions, with weights and without, all lengths of blocks and runs of blocks. Prints
- * how many numbers were compared and how many differ; exit 1 unless none does. --small, --tiny: for
- * compute-sanitizer. --bench: 100,000 and 1,000,000 rows of 768 numbers on the card, of which some
- * elements are compared, and times by events. */
+ * what kernels/covariance.h says, element by element (tests/kernels/covariance_reference.h): rows
+ * in order and by positions, with weights and without, all lengths of blocks and runs of blocks.
+ * Prints how many numbers were compared and how many differ; exit 1 unless none does. --small,
+ * --tiny: for compute-sanitizer. --bench: 100,000 and 1,000,000 rows of 768 numbers on the card, of
+ * which some elements are compared, and times by events. */
 #include "kernels/cuda/covariance_cuda.h"
 #include "kernels/cuda/rows_cuda.h"
 #include "tests/gpu/device.h"

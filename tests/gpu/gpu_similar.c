@@ -1,7 +1,7 @@
-/* gpu_similar [--small | --tiny] [SEED]: spreads with embeddings on the GPU, bit for bit: small random
- * graphs against the rule word for word (tests/support/spread_reference.h), a graph with hubs
- * against the CPU's engine; many seed sets at once, rows that are missing, dimensions on both sides
- * of where sums are compensated. Prints how much was compared and what differs; exit 1 unless
+/* gpu_similar [--small | --tiny] [SEED]: spreads with embeddings on the GPU, bit for bit: small
+ * random graphs against the rule word for word (tests/support/spread_reference.h), a graph with
+ * hubs against the CPU's engine; many seed sets at once, rows that are missing, dimensions on both
+ * sides of where sums are compensated. Prints how much was compared and what differs; exit 1 unless
  * nothing does. --small, --tiny: for compute-sanitizer. */
 #include "tests/gpu/device_spread.h"
 #include "tests/kernels/spread_cases.h"

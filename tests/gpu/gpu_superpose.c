@@ -1,5 +1,5 @@
-/* gpu_superpose: how long sums of lists of rows take on the card, as a part of the rate at which the
- * same rows are read for their norms and nothing else, in the same run.
+/* gpu_superpose: how long sums of lists of rows take on the card, as a part of the rate at which
+ * the same rows are read for their norms and nothing else, in the same run.
  *
  *     gpu_superpose [ROWS]
  *

@@ -1,6 +1,6 @@
-/* The phases of CUDA's bind (kernels/cuda/hrr_phases.cuh, hrr_cells.cuh, hrr_three.cuh), thread after
- * thread and barrier after barrier, against the scalar reference, bit for bit: what the kernels of
- * kernels/cuda/hrr*.cu do without a device. */
+/* The phases of CUDA's bind (kernels/cuda/hrr_phases.cuh, hrr_cells.cuh, hrr_three.cuh), thread
+ * after thread and barrier after barrier, against the scalar reference, bit for bit: what the
+ * kernels of kernels/cuda/hrr*.cu do without a device. */
 #include "kernels/cuda/hrr_cells.cuh"
 #include "kernels/cuda/hrr_three.cuh"
 

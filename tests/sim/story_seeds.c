@@ -1,11 +1,13 @@
-/* story_seeds [--faults | --scribble] [--seeds N] [--first SEED] [--trace]: stories of the whole daemon on a
- * virtual clock (tests/support/story.h), one for each seed, in two processes. Ends with one line,
+/* story_seeds [--faults | --scribble] [--seeds N] [--first SEED] [--trace]: stories of the whole
+ * daemon on a virtual clock (tests/support/story.h), one for each seed, in two processes. Ends with
+ * one line,
  *     N seeds, N requests, N wrong
  * A seed that goes wrong says so, and its story goes wrong again with --first SEED --seeds 1. Of
  * every sixteenth seed the story is told twice, and must be the same to the last byte.
  * --faults: each seed has a short story, which is told again for each fallible step in it; that
  * step fails.
- * --scribble: cards write nonsense into all memory that they can write to; the daemon has to live. */
+ * --scribble: cards write nonsense into all memory that they can write to; the daemon has to
+ * live. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

@@ -1,4 +1,5 @@
-/* gpu_bind: orders that bind rows to rows, and cleanups, and whether what came back is right to the bit.
+/* gpu_bind: orders that bind rows to rows, and cleanups, and whether what came back is right to the
+ * bit.
  * Owner:  the test.
  * Thread: one.
  * Errors: fail the test; bind_right says false. */

@@ -42,7 +42,8 @@ Test(gpu_process, is_started_answers_and_stops)
                     "Made Up 9, compute capability 9.0, 150.0 GiB (1.5 GiB budget), ECC on, driver "
                     "13.0, runtime 11.8, unified memory with concurrent access, virtual memory");
     const struct share_device *d = &gpu_process_share(r.process)->device;
-    cr_assert_eq(d->device_count, SHARE_LIFELINE_FD + 1, "%u descriptors are open in it", d->device_count);
+    cr_assert_eq(d->device_count, SHARE_LIFELINE_FD + 1, "%u descriptors are open in it",
+                 d->device_count);
     cr_assert_eq(d->multiprocessors, 11, "%u arguments", d->multiprocessors);
     cr_assert_geq(d->memory_free_bytes, UINT64_C(1) << 24, "the heap's size");
     rig_give_order(&r, 42);

@@ -89,8 +89,8 @@ Test(heap, cannot_be_resized)
     heap_destroy(h);
 }
 
-/* What a GPU process gets: the first file cannot be mapped for writing, not even of a descriptor that
- * was passed on, and what may be written lies behind it. */
+/* What a GPU process gets: the first file cannot be mapped for writing, not even of a descriptor
+ * that was passed on, and what may be written lies behind it. */
 Test(heap, a_gpu_process_writes_to_the_exchange_alone)
 {
     struct heap *h;
