@@ -22,5 +22,10 @@ void *arena_take(struct arena *a, uint64_t bytes);
 /* Frees all pieces; the largest block is kept for later ones. */
 void arena_clear(struct arena *a);
 void arena_finish(struct arena *a);
+/* Why one of two gave nothing. */
+static inline enum status arena_refusal(const struct arena *a, const struct arena *b)
+{
+    return a->refused ? a->refused : b->refused ? b->refused : STATUS_RESOURCE_EXHAUSTED;
+}
 
 #endif

@@ -139,10 +139,10 @@ static enum status answer_undone(struct job *j, struct recall *w, struct spread_
         s->truncated = true;
         s->hops = 0;
         s->cycles = 0;
-        arena_clear(&spread->work[0]);
-        if (!recall_rank(w, &spread->ask, list, NULL, 0, &spread->keep[0], &spread->work[0], s))
-            return operation_refuse_memory(j, (enum status)atomic_load(&spread->refused),
-                                           "a recall");
+        struct arena *keep = &spread->keep[0], *work = &spread->work[0];
+        arena_clear(work);
+        if (!recall_rank(w, &spread->ask, list, NULL, 0, keep, work, s))
+            return operation_refuse_memory(j, arena_refusal(work, keep), "a recall");
     }
     return STATUS_OK;
 }

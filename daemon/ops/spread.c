@@ -137,11 +137,6 @@ void spread_reply(struct job *j)
 
 /* ---- memory ---- */
 
-static enum status refusal_of(const struct arena *a, const struct arena *b)
-{
-    return a->refused ? a->refused : b->refused ? b->refused : STATUS_RESOURCE_EXHAUSTED;
-}
-
 static void *take_alone(void *owner, uint64_t bytes)
 {
     return arena_take(owner, bytes);
@@ -199,7 +194,7 @@ static void take_records(struct spread_job *w, const struct spread_run *r, uint6
     s->truncated = r->truncated;
     s->hops = r->hops_done;
     if (r->no_memory || !answer_set(w, r, set, copy, worker))
-        note_starved(w, s, refusal_of(work, keep));
+        note_starved(w, s, arena_refusal(work, keep));
     atomic_fetch_add_explicit(&w->entries, s->kept, memory_order_relaxed);
 }
 

@@ -344,15 +344,20 @@ Test(op_recall_ends, a_reply_that_is_too_large)
 /* ---------------------------------------------------------------- out of time */
 
 struct hands {
-    uint64_t now_ns, readings, cancel_at;
+    uint64_t now_ns, readings, cancel_at, quota_at, quota_pages;
     struct job *job;
 };
 
 static uint64_t read_hands(void *owner)
 {
     struct hands *h = owner;
-    if (__atomic_add_fetch(&h->readings, 1, __ATOMIC_RELAXED) == h->cancel_at)
-        atomic_store(&h->job->cancelled, true);
+    uint64_t nth = __atomic_add_fetch(&h->readings, 1, __ATOMIC_RELAXED);
+    if (nth == h->cancel_at) atomic_store(&h->job->cancelled, true);
+    if (nth == h->quota_at) {
+        uint32_t space = b.spread.space->number;
+        uint64_t held = heap_owner_bytes(b.spread.heap, space);
+        cr_assert_eq(heap_quota(b.spread.heap, space, held + 4096 * h->quota_pages), STATUS_OK);
+    }
     return h->now_ns;
 }
 
@@ -382,6 +387,41 @@ Test(op_recall_ends, a_budget_leaves_the_ranked_seeds)
             if (budget <= 10) cr_assert_eq(r.count, r.seeds[0]);
             run_job_reset(&j);
         }
+    recall_job_free(&asked);
+}
+
+/* Whenever a space's quota falls to a few pages more than it holds, the seeds are the answer, or
+ * what is refused is told to be the quota's doing and not the daemon's bound. */
+static bool quota_falls(uint64_t cues, uint64_t at, uint64_t pages, bool *truncated)
+{
+    struct hands h = {.now_ns = 1000, .quota_at = at, .quota_pages = pages};
+    struct clock clock = {read_hands, &h};
+    again();
+    asked.c.cue_count = cues;
+    j = recall_job_of(&b, &asked); /* with embeddings */
+    j.clock = &clock;
+    cr_assert_eq(operation_check(&j), STATUS_OK);
+    bool refused = run_job(&j, 1) != STATUS_OK;
+    if (refused)
+        cr_assert_eq(j.failure.detail, DETAIL_QUOTA, "%lu, %lu: %s", at, pages, j.failure.text);
+    *truncated = !refused && recall_job_reply(&j).truncated[0];
+    run_job_reset(&j);
+    cr_assert_eq(heap_quota(b.spread.heap, b.spread.space->number, 0), STATUS_OK);
+    return h.readings < at;
+}
+
+Test(op_recall_ends, quota_is_told_as_such)
+{
+    unsigned seeds_alone = 0;
+    for (uint64_t cues = 1; cues <= 5; cues++)
+        for (uint64_t pages = 0; pages < 12; pages++) {
+            bool truncated, over = false;
+            for (uint64_t at = 1; !over; at++) {
+                over = quota_falls(cues, at, pages, &truncated);
+                seeds_alone += truncated;
+            }
+        }
+    cr_assert_gt(seeds_alone, 0);
     recall_job_free(&asked);
 }
 
