@@ -5,18 +5,10 @@
 #include "daemon/base/frame.h"
 #include "kernels/vectors.h"
 
-static const char *dtype_name(enum dtype d)
-{
-    switch (d) {
-    case DTYPE_FLOAT32: return "float32";
-    case DTYPE_UINT64: return "uint64";
-    case DTYPE_UINT32: return "uint32";
-    case DTYPE_UINT8: return "uint8";
-    case DTYPE_FLOAT64: return "float64";
-    case DTYPE_NONE: break;
-    }
-    return "none";
-}
+static const char *const dtype_names[] = {
+    [DTYPE_NONE] = "none",     [DTYPE_FLOAT32] = "float32", [DTYPE_UINT64] = "uint64",
+    [DTYPE_UINT32] = "uint32", [DTYPE_UINT8] = "uint8",     [DTYPE_FLOAT64] = "float64",
+};
 
 static enum status check_shape(const struct body_field *field, uint64_t *bytes, struct failure *f)
 {
@@ -24,7 +16,7 @@ static enum status check_shape(const struct body_field *field, uint64_t *bytes, 
     if ((unsigned)t->dtype != field->dtype)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SHAPE,
                            "%s: dtype %u, %u (%s) wanted", field->name, (unsigned)t->dtype,
-                           (unsigned)field->dtype, dtype_name(field->dtype));
+                           (unsigned)field->dtype, dtype_names[field->dtype]);
     if (field->matrix && (t->columns == 0 || t->columns > VECTOR_DIMENSION_MAX))
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SHAPE,
                            "%s: %" PRIu64 " columns, 1 to %d wanted", field->name, t->columns,
@@ -59,7 +51,7 @@ static enum status place_one(const struct body_field *field, char *body, uint64_
                            "%s: %" PRIu64 " x %" PRIu64 " %s are %" PRIu64
                            " bytes, padded; %" PRIu64 " of the body's %" PRIu64 " are left",
                            field->name, field->wire->rows, field->wire->columns,
-                           dtype_name(field->dtype), frame_align(bytes), body_bytes - *used,
+                           dtype_names[field->dtype], frame_align(bytes), body_bytes - *used,
                            body_bytes);
 
     *field->out = (struct tensor){

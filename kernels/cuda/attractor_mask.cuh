@@ -1,8 +1,8 @@
-/* attractor_mask: what an attractor's kernels share, and the first of them: the cue in which what is
- * not known is 0, its norm, and, where a mask that all cues share leaves much out, cue and dentate
- * matrix without it. A gathered row has its numbers in the lanes that they have in a whole one, so
- * that each of the 32 partials takes the same products in the same order: what is left out is a
- * product with 0. */
+/* attractor_mask: what an attractor's kernels share, and the first of them: the cue in which what
+ * is not known is 0, its norm, and, where a mask that all cues share leaves much out, cue and
+ * dentate matrix without it. A gathered row has its numbers in the lanes that they have in a whole
+ * one, so that each of the 32 partials takes the same products in the same order: what is left out
+ * is a product with 0. */
 #ifndef ENGRAM_KERNELS_CUDA_ATTRACTOR_MASK_CUH
 #define ENGRAM_KERNELS_CUDA_ATTRACTOR_MASK_CUH
 

@@ -8,9 +8,12 @@
  * step fails.
  * --scribble: cards write nonsense into all memory that they can write to; the daemon has to
  * live. */
+#include <errno.h>
+#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "tests/support/story_calibrate.h"
@@ -201,29 +204,61 @@ static bool finish(struct teller *t)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static uint64_t number_after(int argc, char **argv, const char *name, uint64_t otherwise)
+/* ---- what is asked ---- */
+
+static _Noreturn void tell_usage(FILE *to, int code)
 {
-    for (int i = 1; i + 1 < argc; i++)
-        if (strcmp(argv[i], name) == 0) return strtoull(argv[i + 1], NULL, 10);
-    return otherwise;
+    fputs("story_seeds [--first SEED] [--seeds COUNT] [--faults] [--scribble] [--trace]\n", to);
+    exit(code);
 }
 
-static bool is_given(int argc, char **argv, const char *name)
+static uint64_t number_of(const char *text)
 {
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], name) == 0) return true;
-    return false;
+    char *end;
+    errno = 0;
+    uint64_t value = strtoull(text, &end, 10);
+    if (errno || end == text || *end || *text == '-') tell_usage(stderr, EX_USAGE);
+    return value;
+}
+
+struct asked {
+    uint64_t first, seeds;
+    bool faults, scribble, trace;
+};
+
+static struct asked read_options(int argc, char **argv)
+{
+    static const struct option options[] = {{"first", required_argument, NULL, 'f'},
+                                            {"seeds", required_argument, NULL, 's'},
+                                            {"faults", no_argument, NULL, 'F'},
+                                            {"scribble", no_argument, NULL, 'S'},
+                                            {"trace", no_argument, NULL, 't'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
+    struct asked a = {.first = 1, .seeds = 2000};
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (c == 'f') a.first = number_of(optarg);
+        if (c == 's') a.seeds = number_of(optarg);
+        if (c == 'h') tell_usage(stdout, 0);
+        if (c == '?') tell_usage(stderr, EX_USAGE);
+        a.faults |= c == 'F';
+        a.scribble |= c == 'S';
+        a.trace |= c == 't';
+    }
+    if (optind < argc) tell_usage(stderr, EX_USAGE);
+    return a;
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t first = number_after(argc, argv, "--first", 1), wrong = 0;
+    struct asked asked = read_options(argc, argv);
+    uint64_t first = asked.first, wrong = 0;
     struct task task = {
-        .end = first + number_after(argc, argv, "--seeds", 2000),
-        .faults = is_given(argc, argv, "--faults"),
-        .trace = is_given(argc, argv, "--trace") ? stdout : NULL,
+        .end = first + asked.seeds,
+        .faults = asked.faults,
+        .trace = asked.trace ? stdout : NULL,
     };
-    scribble = is_given(argc, argv, "--scribble");
+    scribble = asked.scribble;
     struct totals sum = {0};
     struct teller tellers[PROCESSES];
     for (uint32_t i = 0; i < PROCESSES; i++)

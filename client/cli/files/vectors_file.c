@@ -4,9 +4,9 @@
 #include "client/cli/files/npy_header.h"
 #include "client/engram_accel.h"
 
-#include <math.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

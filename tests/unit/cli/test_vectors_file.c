@@ -233,6 +233,28 @@ Test(vectors_file, refuses_values_that_are_not_finite)
     free(f);
 }
 
+/* With a mask: numbers that are not known may be anything, whether all rows share it or not. */
+Test(vectors_file, only_known_numbers_must_be_finite)
+{
+    struct bytes *f = calloc(1, sizeof *f);
+    struct vectors_file file;
+    const float rows[] = {1, NAN, 2, INFINITY, 3, NAN};
+    const uint8_t shared[] = {1, 0}, own[] = {0, 0, 1, 0, 1, 1};
+    float out[6];
+    uint64_t got = 0;
+    put_array(f, "<f4", "(3, 2)", rows, sizeof rows);
+    cr_assert(open_bytes(&file, f, VECTORS_NPY, VECTORS_OF_FLOATS), "%s", file.error);
+    file.any_number = true;
+    cr_assert(vectors_file_read(&file, out, 1, &got) && got == 1, "%s", file.error);
+    cr_assert(vectors_file_check_known(&file, out, 1, shared, 0));
+    cr_assert(vectors_file_read(&file, out, 2, &got) && got == 2, "%s", file.error);
+    cr_assert(vectors_file_check_known(&file, out, 2, shared, 0));
+    cr_assert_not(vectors_file_check_known(&file, out, 2, own + 2, 2));
+    cr_assert_str_eq(file.error, "f: row 2, column 1: not a finite number");
+    vectors_file_close(&file);
+    free(f);
+}
+
 Test(vectors_file, refuses_bad_dictionaries)
 {
     static const struct {
