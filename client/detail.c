@@ -41,8 +41,10 @@ static const struct detail_words {
     [EA_DETAIL_REQUEST_ID_IN_USE] = {"request_id_in_use", "a request of that id is under way"},
     [EA_DETAIL_CANCELLED_BY_CLIENT] = {"cancelled_by_client", "cancelled by the client"},
     [EA_DETAIL_DEADLINE] = {"deadline", "the deadline passed"},
-    [EA_DETAIL_TOO_MANY_ROWS] = {"too_many_rows", "more rows than a collection can hold"},
-    [EA_DETAIL_BAD_THRESHOLD] = {"bad_threshold", "a threshold that is not a number"},
+    [EA_DETAIL_TOO_MANY_ROWS] = {"too_many_rows",
+                                 "more rows than a collection can hold, or a clustering may have"},
+    [EA_DETAIL_BAD_THRESHOLD] = {"bad_threshold",
+                                 "a threshold that is not a number, or out of range"},
     [EA_DETAIL_BAD_FLAGS] = {"bad_flags", "a request with flags"},
     [EA_DETAIL_SYSTEM] = {"system", "a system call failed"},
     [EA_DETAIL_TOO_MANY_COLLECTIONS] =

@@ -303,6 +303,8 @@ struct job_gpu {
     bool again; /* of a carrier: a member was refused, and the others were not run */
     struct order order;
     uint64_t pairs; /* of rows to compute, from which its time is estimated */
+    /* how a run spreads as well, from each of its lists; or NULL. In the job's own scratch */
+    const struct order_spread *spread;
     /* the least that it takes there, so that a job which never fits is recognised; or 0 */
     uint64_t vram_bytes;
 
@@ -401,6 +403,7 @@ struct job {
     struct job *whole;   /* of a part */
     uint64_t part_first; /* of a part: its first query in the whole */
     uint32_t parts_out;  /* of a whole: parts that are not done */
+    unsigned ran_on;     /* of a whole: the backends of those that are */
 
     struct job *next, *previous; /* in the one list that it is in */
     struct job *connection_next, *connection_previous;

@@ -84,10 +84,9 @@ struct cards_room cards_room_of(const struct backend *b, uint32_t number)
     return room;
 }
 
-static double spread_ns(const struct job *j)
+static double spread_ns(const struct order_spread *s, double sets)
 {
-    const struct order_spread *s = &j->gpu.order.spread;
-    double sets = (double)s->set_count, levels = sets * (s->hops + 1);
+    double levels = sets * (s->hops + 1);
     double similar = sets * (double)s->edges * (double)vector_stride(s->dimension) * sizeof(float);
     return levels * ((double)s->edges * 20 + (double)s->nodes * 10) + similar +
            (double)s->row_count * 10;
@@ -110,6 +109,7 @@ static double run_ns(const struct job *j)
     double stride = (double)vector_stride(run->dimension), rows = (double)run->row_count;
     double read = (double)j->gpu.pairs * stride * 2 / 500 + rows * stride * 4;
     if (run->operation == RUN_COMPLETE) read *= 2.0 * run->k; /* scores and sums, each round */
+    if (j->gpu.spread) read += spread_ns(j->gpu.spread, (double)run->list_count);
     return read + rows_made(run) * stride * 8 + (double)run->list_count * 4;
 }
 
@@ -117,7 +117,8 @@ static double run_ns(const struct job *j)
 uint64_t order_estimate_ns(const struct job *j)
 {
     double ns = (double)(j->body_bytes + j->result.body_bytes + batch_bytes(j));
-    ns += j->gpu.order.kind == ORDER_SPREAD ? spread_ns(j) : run_ns(j);
+    const struct order *o = &j->gpu.order;
+    ns += o->kind == ORDER_SPREAD ? spread_ns(&o->spread, (double)o->spread.set_count) : run_ns(j);
     return ns < 3.6e12 ? (uint64_t)ns : UINT64_C(3600000000000);
 }
 

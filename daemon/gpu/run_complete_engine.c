@@ -124,6 +124,7 @@ static enum order_result complete_engine_plan(struct gpu *g, struct task *t)
         least = g->ops->topk_scratch_min(t->pass_queries, 1, rows);
     }
     t->width = width_of(g, t);
+    if (scratch_of(t, t->pass_queries).topk > vram_pool_usage(g->pool).slab_bytes / 2) t->width = 0;
     p->scratch_best = scratch_of(t, t->pass_queries).topk + best;
     p->scratch_least = scratch_of(t, t->pass_queries).topk + least;
     return RESULT_OK;

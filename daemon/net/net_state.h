@@ -87,8 +87,8 @@ struct net {
     unsigned char scrap[65536]; /* where bytes that are to be ignored are read to */
 };
 
-/* How often the time limits are checked. */
-enum { SWEEP_MS = 100 };
+/* How often the time limits are checked; likewise where nothing goes on. */
+enum { SWEEP_MS = 100, SWEEP_QUIET_MS = 2 * SWEEP_MS };
 /* Between two sweeps that are further apart the daemon stood still: a debugger, a machine that was
  * paused. No client could send or read anything then, and each gets that time, too. */
 enum { STANDSTILL_MS = 5 * SWEEP_MS };
@@ -97,7 +97,7 @@ enum { STANDSTILL_MS = 5 * SWEEP_MS };
  * early. */
 static inline uint64_t net_allowance_ns(uint64_t limit_ms)
 {
-    return (limit_ms + SWEEP_MS) * 1000000;
+    return (limit_ms + SWEEP_QUIET_MS) * 1000000;
 }
 
 #endif

@@ -32,12 +32,13 @@ static void pairs_part(struct job *j, uint32_t part, uint32_t worker)
 {
     struct cluster_job *w = cluster_of(j);
     const struct cluster_room room = cluster_room(w, worker);
+    const uint32_t block_rows = cluster_block_rows(w->dimension);
     uint32_t begin = part * CLUSTER_GROUP;
     uint32_t count = (uint32_t)smaller(CLUSTER_GROUP, w->rows - begin), end = begin + count;
     w->vectors->pack(w->dimension, cluster_row(w, begin), count, room.packed);
     const struct query_pack pack = {room.packed, w->row_norms + begin, count};
-    for (uint32_t first = 0; first < end && !is_cancelled(j); first += CLUSTER_BLOCK) {
-        size_t some = (size_t)smaller(CLUSTER_BLOCK, end - first);
+    for (uint32_t first = 0; first < end && !is_cancelled(j); first += block_rows) {
+        size_t some = (size_t)smaller(block_rows, end - first);
         const struct row_block block = {cluster_row(w, first), w->row_norms + first, some};
         yield_check();
         w->vectors->tile(METRIC_COSINE, w->dimension, &pack, block, room.scores, CLUSTER_BLOCK);

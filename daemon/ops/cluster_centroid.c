@@ -63,14 +63,15 @@ static void near_part(struct job *j, uint32_t part, uint32_t worker)
 {
     struct cluster_job *w = cluster_of(j);
     const struct cluster_room room = cluster_room(w, worker);
+    const uint32_t block_rows = cluster_block_rows(w->dimension);
     uint32_t live = w->slots.count, begin = part * CLUSTER_GROUP;
     uint32_t count = (uint32_t)smaller(CLUSTER_GROUP, live - begin);
     w->vectors->pack(w->dimension, cluster_row(w, begin), count, room.packed);
     const struct query_pack pack = {room.packed, w->slots.norms + begin, count};
     for (uint32_t q = 0; q < count; q++)
         cluster_near_clear(&w->near[w->slots.ids[begin + q]]);
-    for (uint32_t first = 0; first < live && !is_cancelled(j); first += CLUSTER_BLOCK) {
-        size_t some = (size_t)smaller(CLUSTER_BLOCK, live - first);
+    for (uint32_t first = 0; first < live && !is_cancelled(j); first += block_rows) {
+        size_t some = (size_t)smaller(block_rows, live - first);
         const struct row_block block = {cluster_row(w, first), w->slots.norms + first, some};
         yield_check();
         w->vectors->tile(METRIC_COSINE, w->dimension, &pack, block, room.scores, CLUSTER_BLOCK);

@@ -16,13 +16,21 @@
 enum cluster_rule { CLUSTER_CENTROID = 1, CLUSTER_AVERAGE = 2 };
 enum {
     CLUSTER_INTO = 1,      /* the place of `into` in the table */
-    CLUSTER_BLOCK = 256,   /* rows that are scored at once */
+    CLUSTER_BLOCK = 256,   /* rows that are scored at once, at most */
     CLUSTER_GROUP = 32,    /* rows that are scored against a block together */
     CLUSTER_TOGETHER = 16, /* members that are scored against their centroid at once */
     CLUSTER_MEMBERS = 64,  /* members of a part of the last stages */
     CLUSTER_COLUMNS = 64,  /* columns of a part of a mean */
 };
 #define CLUSTER_NO_ROW UINT32_MAX
+
+/* How many rows of a dimension are scored against a group in one piece, so that it is short. */
+static inline uint32_t cluster_block_rows(uint32_t dimension)
+{
+    const uint32_t products = 1 << 23;
+    uint32_t rows = products / (CLUSTER_GROUP * (uint32_t)vector_stride(dimension));
+    return rows > CLUSTER_BLOCK ? CLUSTER_BLOCK : rows < 16 ? 16 : rows;
+}
 
 struct cluster_job;
 

@@ -69,6 +69,7 @@ static void cohere_part(struct job *j, uint32_t part, uint32_t worker)
 {
     struct cluster_job *w = cluster_of(j);
     const struct cluster_room room = cluster_room(w, worker);
+    const uint32_t block_rows = cluster_block_rows(w->dimension);
     uint64_t begin = (uint64_t)part * CLUSTER_GROUP;
     size_t count = (size_t)smaller(CLUSTER_GROUP, w->placed - begin);
     uint64_t end = begin + count;
@@ -76,8 +77,8 @@ static void cohere_part(struct job *j, uint32_t part, uint32_t worker)
     const struct query_pack pack = {room.packed, w->cosines + begin, count};
     memset(w->units + begin, 0, count * sizeof *w->units);
     for (uint64_t first = w->places[w->owners[begin]]; first < end && !is_cancelled(j);
-         first += CLUSTER_BLOCK) {
-        size_t some = (size_t)smaller(CLUSTER_BLOCK, end - first);
+         first += block_rows) {
+        size_t some = (size_t)smaller(block_rows, end - first);
         const struct row_block block = {cluster_row(w, first), w->cosines + first, some};
         yield_check();
         w->vectors->tile(METRIC_COSINE, w->dimension, &pack, block, room.scores, CLUSTER_BLOCK);
@@ -184,7 +185,7 @@ static void reply_part(struct job *j, uint32_t part, uint32_t worker)
     yield_check();
     ((uint32_t *)t[RESULT_CLUSTER_SIZES].data)[part] = w->sizes[id];
     ((float *)t[RESULT_CLUSTER_SCORES].data)[part] = w->scores[id];
-    if (w->rule == CLUSTER_CENTROID)
+    if (w->rule == CLUSTER_CENTROID && w->sizes[id] > 1)
         memcpy(mean, cluster_row(w, w->slots.at[id]), w->dimension * sizeof *mean);
     else
         mean_of(j, w, id, worker, mean);

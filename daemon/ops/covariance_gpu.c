@@ -36,7 +36,7 @@ enum status covariance_gpu_plan(struct job *j)
     if (st) return st;
     uint64_t bytes = covariance_layout_order(j, &w);
     st = operation_take_result(j, RESULTS_Covariance);
-    if (!st) st = operation_take_scratch(j, bytes);
+    if (!st) st = operation_take_own(j, bytes);
     if (st) return operation_drop_all(j);
     *covariance_of(j) = w;
     j->gpu.prepare = prepare;

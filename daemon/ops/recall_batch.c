@@ -55,8 +55,7 @@ static uint64_t mix(uint64_t hash, uint64_t number)
     return hash ^ hash >> 29;
 }
 
-/* A hash of what are_alike compares, as far as clients differ in it; the plan leaves out what is
- * not alike after all. */
+/* A hash of what are_alike compares; the plan leaves out what is not alike after all. */
 const void *recall_batch_key(const struct job *j)
 {
     const struct job_request *r = &j->request;
@@ -71,6 +70,14 @@ const void *recall_batch_key(const struct job *j)
     hash = mix(hash, r->spread.touched_max);
     hash = mix(hash, (uint64_t)r->spread.paths << 1 | r->recall.ignore_embeddings);
     hash = mix(hash, canonical_bits(r->spread.decay_parameter));
+    for (int i = 0; i < SPREAD_TIERS; i++)
+        hash = mix(hash, canonical_bits(r->spread.thresholds[i]));
+    hash = mix(hash, (uint64_t)r->spread.ignore_kinds << 1 | r->spread.last_hop);
+    hash = mix(hash, r->spread.embeddings_at);
+    hash = mix(hash, (uint64_t)canonical_bits(r->recall.width) << 32 |
+                         canonical_bits(r->recall.activation_min));
+    hash = mix(hash, canonical_bits(r->recall.boost));
+    hash = mix(hash, j->spread_us_max);
     return (const void *)(uintptr_t)(hash | 1);
 }
 
@@ -147,9 +154,13 @@ static enum status batch_gpu_plan(struct job *c)
         cues += m->request.queries.rows;
         lists += recall_lists_of(m);
     }
-    c->gpu.unfit = !first || lists > ORDER_RECALL_LISTS_MAX ||
-                   work_times(lists, first->request.recall.results) > ENTRIES_MAX;
-    if (c->gpu.unfit) return STATUS_OK;
+    c->gpu.unfit = !first;
+    if (!first) return STATUS_OK;
+    /* Each of them runs by itself, on the card if that is best for it. */
+    if (lists > ORDER_RECALL_LISTS_MAX ||
+        work_times(lists, first->request.recall.results) > ENTRIES_MAX)
+        return failure_set(&c->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
+                           "too many lists of cues to run as one");
     ask_as(c, first, cues, lists);
     enum status st = recall_gpu_plan(c);
     c->gpu.finish = batch_finish;

@@ -106,6 +106,7 @@ static void gpu_order(struct job *j)
                                      .activation_min = r->recall.activation_min,
                                      .boost = r->recall.boost,
                                      .out_times = operation_gpu_place(j, w->times)};
+    j->gpu.spread = &w->asked.spread;
 }
 
 static enum status gpu_prepare(struct job *j)
@@ -283,6 +284,7 @@ enum status recall_gpu_plan(struct job *j)
     if (!st) st = operation_take_exchange(j, there);
     if (st) return operation_drop_all(j);
     operation_note_objects(j);
+    if (!j->members) j->request.spread.begun_ns = j->received_ns;
     spread_ask_place_rule(j, &w.ask);
     w.fetched = is_copied(j) ? scratch_at(j, places[0]) : NULL;
     w.offsets = scratch_at(j, places[1]);
@@ -293,8 +295,8 @@ enum status recall_gpu_plan(struct job *j)
     *gpu_of(j) = w;
     j->gpu.prepare = gpu_prepare;
     j->gpu.finish = gpu_finish;
-    j->gpu.prepare_is_long =
-        filter_is_given(j) || j->request.ids.rows > CUES_SHORT_MAX || w.lists > YIELD_EVERY;
+    j->gpu.prepare_is_long = filter_is_given(j) || w.lists > YIELD_EVERY ||
+                             (is_copied(j) && cues_of(j) > CUES_SHORT_MAX);
     j->gpu.finish_is_long = w.lists * w.results > ENTRIES_SHORT_MAX;
     return STATUS_OK;
 }

@@ -91,9 +91,11 @@ void groups_end_part(struct pipeline *p, struct job *part)
     whole->result.version = part->result.version;
     whole->result.rows = part->result.rows;
     /* If one part came back from the GPU, the whole ran on one backend in the end. */
-    whole->backend |= part->backend;
+    whole->ran_on |= part->backend;
     if (part->gpu.gave_up) whole->reason = part->gpu.gave_up;
-    if (give_part(p, part)) finish_job(p, whole);
+    if (!give_part(p, part)) return;
+    whole->backend = whole->ran_on;
+    finish_job(p, whole);
 }
 
 static void on_part_done(void *owner, struct job *part)

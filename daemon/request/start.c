@@ -129,6 +129,7 @@ static bool start_split(struct pipeline *p, const struct dispatch *d)
     if (!groups_split(p, whole, d->split_queries, parts)) return false;
     job_move(whole, JOB_RUNNING);
     whole->backend = BACKEND_BOTH;
+    whole->ran_on = BACKEND_NONE;
     enum reason reason = d->reason == REASON_FORCED ? REASON_FORCED : REASON_CHOSEN_FASTER;
     whole->reason = reason;
     uint32_t servers[2] = {d->server, SERVER_CPU};

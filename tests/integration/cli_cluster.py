@@ -94,6 +94,7 @@ def refusals(t):
     fails(t, 2, "--second-threshold is for", "cluster", "facts", "--rule", "average",
           "--second-threshold", "1")
     fails(t, 2, "--into-first is for --into", "cluster", "facts", "--into-first", "1")
+    fails(t, 2, "--expect belongs to --into", "cluster", "facts", "--expect", "exactly:5")
     fails(t, 2, "--threshold", "cluster", "facts", "--threshold", "1.5")
     fails(t, 2, "--size-min", "cluster", "facts", "--size-min", "0")
     fails(t, 1, "there is no collection 'gone'", "cluster", "gone", "--out", "never")

@@ -368,6 +368,7 @@ static int cluster_run(struct cli *cli, const struct command *self, int argc, ch
 {
     struct cluster_command o = {.rule = EA_CLUSTER_CENTROID, .shown = 5};
     cli_parse(cli, self, &o, argc, argv);
+    if (cli->expects && !o.into) return cli_error(CLI_USAGE, "--expect belongs to --into");
     int code = o.ids_path ? read_ids(&o) : CLI_OK;
     if (!code && o.times_path) code = read_times(&o);
     if (!code && o.names_path && !names_open(&o.names, o.names_path))
