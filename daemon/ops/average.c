@@ -32,22 +32,15 @@ static struct average *average_of(struct job *j)
 
 static enum status find_ids(struct job *j, struct average *w, const float **pointers)
 {
-    enum { BATCH = 64 };
-    const uint64_t *ids = j->request.ids.data;
-    for (uint64_t first = 0; first < w->rows.count; first += BATCH) {
-        uint32_t rows[BATCH];
-        size_t n = (size_t)smaller(BATCH, w->rows.count - first);
-        yield_check();
-        collection_find_rows(j->collection, ids + first, n, rows);
-        for (size_t i = 0; i < n; i++) {
-            if (rows[i] == COLLECTION_NO_ROW)
-                return failure_set(&j->failure, STATUS_NOT_FOUND, DETAIL_UNKNOWN_ID,
-                                   "there is no id %" PRIu64 " (row %" PRIu64 ")", ids[first + i],
-                                   first + i);
+    enum status st = STATUS_OK;
+    for (uint64_t first = 0; first < w->rows.count && !st; first += FIND_BATCH) {
+        uint32_t rows[FIND_BATCH];
+        size_t n = (size_t)smaller(FIND_BATCH, w->rows.count - first);
+        st = operation_find_rows(j, NULL, j->collection, j->request.ids.data, first, n, rows);
+        for (size_t i = 0; i < n && !st; i++)
             pointers[first + i] = collection_row(j->collection, rows[i]);
-        }
     }
-    return STATUS_OK;
+    return st;
 }
 
 static enum status add_weights(struct job *j, struct average *w)
@@ -81,12 +74,7 @@ static void check_part(struct job *j, struct average *w, uint64_t part, uint32_t
     uint64_t row = part * w->check_rows, end = smaller(row + w->check_rows, w->rows.count);
     struct rows_buffer buffer = rows_buffer_at(
         w->rows.dimension, true, scratch_at(j, w->buffers + worker * w->buffer_bytes));
-    uint64_t bad = NO_ROW;
-    while (row < end && bad == NO_ROW) {
-        size_t n = (size_t)smaller(rows_batch(w->rows.dimension), end - row);
-        rows_inline(&w->rows, row, n, &buffer, &bad);
-        row += n;
-    }
+    uint64_t bad = rows_find_bad(&w->rows, row, end, &buffer);
     if (bad != NO_ROW) note_smallest(&w->bad_row, bad);
 }
 

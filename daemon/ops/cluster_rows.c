@@ -7,22 +7,17 @@ enum { CHECKED = 64 };
 
 static enum status find_ids(struct job *j, struct cluster_job *w)
 {
-    const uint64_t *ids = j->request.ids.data;
-    for (uint64_t first = 0; first < w->rows; first += CHECKED) {
-        uint32_t rows[CHECKED];
-        size_t n = (size_t)smaller(CHECKED, w->rows - first);
-        yield_check();
-        collection_find_rows(w->collection, ids + first, n, rows);
-        for (size_t i = 0; i < n; i++) {
-            if (rows[i] == COLLECTION_NO_ROW)
-                return failure_set(&j->failure, STATUS_NOT_FOUND, DETAIL_UNKNOWN_ID,
-                                   "there is no id %" PRIu64 " (row %" PRIu64 ")", ids[first + i],
-                                   first + i);
+    enum status st = STATUS_OK;
+    for (uint64_t first = 0; first < w->rows && !st; first += FIND_BATCH) {
+        uint32_t rows[FIND_BATCH];
+        size_t n = (size_t)smaller(FIND_BATCH, w->rows - first);
+        st = operation_find_rows(j, NULL, w->collection, j->request.ids.data, first, n, rows);
+        for (size_t i = 0; i < n && !st; i++) {
             w->sources[first + i] = collection_row(w->collection, rows[i]);
             w->row_norms[first + i] = collection_norm(w->collection, rows[i]);
         }
     }
-    return STATUS_OK;
+    return st;
 }
 
 static void find_all(struct cluster_job *w)

@@ -13,13 +13,7 @@ static void check_part(struct job *j, struct covariance_job *w, uint64_t part, u
     uint64_t row = part * w->check_rows, end = smaller(row + w->check_rows, w->rows.count);
     struct rows_buffer buffer = rows_buffer_at(
         w->rows.dimension, true, scratch_at(j, w->buffers + worker * w->buffer_bytes));
-    uint64_t bad = NO_ROW;
-    while (row < end && bad == NO_ROW) {
-        size_t n = (size_t)smaller(rows_batch(w->rows.dimension), end - row);
-        yield_check();
-        rows_inline(&w->rows, row, n, &buffer, &bad);
-        row += n;
-    }
+    uint64_t bad = rows_find_bad(&w->rows, row, end, &buffer);
     if (bad != NO_ROW) note_smallest(&w->bad_row, bad);
 }
 

@@ -8,20 +8,12 @@ enum { YIELD_EVERY = 1 << 13 };
 
 static enum status find_ids(struct job *j, const struct covariance_job *w, uint32_t *numbers)
 {
-    enum { BATCH = 64 };
-    const uint64_t *ids = j->request.ids.data;
-    for (uint64_t first = 0; first < w->rows.count; first += BATCH) {
-        size_t n = (size_t)smaller(BATCH, w->rows.count - first);
-        uint32_t *found = numbers + first;
-        yield_check();
-        if (collection_find_rows(j->collection, ids + first, n, found) == n) continue;
-        for (size_t i = 0; i < n; i++)
-            if (found[i] == COLLECTION_NO_ROW)
-                return failure_set(&j->failure, STATUS_NOT_FOUND, DETAIL_UNKNOWN_ID,
-                                   "there is no id %" PRIu64 " (row %" PRIu64 ")", ids[first + i],
-                                   first + i);
-    }
-    return STATUS_OK;
+    enum status st = STATUS_OK;
+    for (uint64_t first = 0; first < w->rows.count && !st; first += FIND_BATCH)
+        st = operation_find_rows(j, NULL, j->collection, j->request.ids.data, first,
+                                 (size_t)smaller(FIND_BATCH, w->rows.count - first),
+                                 numbers + first);
+    return st;
 }
 
 /* The order in which rows are stored tells what was deleted before; that of ids is the same

@@ -201,23 +201,20 @@ static enum status check_dimensions(struct job *j, struct holographic *w)
 
 static enum status find_rows(struct job *j, const struct operand *o, uint32_t dimension)
 {
-    enum { BATCH = 64 };
-    const uint64_t *ids = o->ids->data;
-    for (uint64_t first = 0; first < o->count; first += BATCH) {
-        uint32_t rows[BATCH];
-        size_t n = (size_t)smaller(BATCH, o->count - first);
-        yield_check();
-        if (o->collection) collection_find_rows(o->collection, ids + first, n, rows);
-        for (size_t i = 0; i < n; i++) {
+    enum status st = STATUS_OK;
+    for (uint64_t first = 0; first < o->count && !st; first += FIND_BATCH) {
+        uint32_t rows[FIND_BATCH];
+        size_t n = (size_t)smaller(FIND_BATCH, o->count - first);
+        if (o->collection)
+            st = operation_find_rows(j, o->name, o->collection, o->ids->data, first, n, rows);
+        else
+            yield_check();
+        for (size_t i = 0; i < n && !st; i++) {
             const float *row = (const float *)o->rows->data + (first + i) * dimension;
-            if (o->collection && rows[i] == COLLECTION_NO_ROW)
-                return failure_set(&j->failure, STATUS_NOT_FOUND, DETAIL_UNKNOWN_ID,
-                                   "%s: there is no id %" PRIu64 " (row %" PRIu64 ")", o->name,
-                                   ids[first + i], first + i);
             o->pointers[first + i] = o->collection ? collection_row(o->collection, rows[i]) : row;
         }
     }
-    return STATUS_OK;
+    return st;
 }
 
 static struct holographic *state_of(struct job *j)

@@ -191,14 +191,6 @@ struct gpu_batch {
     uint64_t segments, filters; /* scratch offsets */
 };
 
-static uint64_t batch_gpu_pairs(const struct job *c)
-{
-    uint64_t pairs = 0;
-    for (const struct job *m = c->members; m; m = m->member_next)
-        pairs += operation_gpu_pairs(m);
-    return pairs;
-}
-
 /* Excludes a member from the order: the CPU runs it, or says what is wrong. */
 static void leave_out(struct job *m)
 {
@@ -291,5 +283,5 @@ static enum status batch_gpu_plan(struct job *c)
 const struct operation_ops operation_knn_batch = {
     .plan = batch_plan,
     .gpu_plan = batch_gpu_plan,
-    .gpu_pairs = batch_gpu_pairs,
+    .gpu_pairs = operation_batch_pairs,
 };

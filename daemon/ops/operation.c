@@ -1,5 +1,6 @@
 #include "daemon/ops/operation_inside.h"
 
+#include "daemon/base/yield.h"
 #include "daemon/store/attractor.h"
 #include "daemon/store/space.h"
 
@@ -94,6 +95,27 @@ enum status operation_check_metric(struct job *j, enum metric *metric)
 }
 
 /* ---- for the GPU process ---- */
+
+enum status operation_find_rows(struct job *j, const char *what, const struct edition *collection,
+                                const uint64_t *ids, uint64_t first, size_t n, uint32_t *rows)
+{
+    yield_check();
+    if (collection_find_rows(collection, ids + first, n, rows) == n) return STATUS_OK;
+    size_t i = 0;
+    while (rows[i] != COLLECTION_NO_ROW)
+        i++;
+    return failure_set(&j->failure, STATUS_NOT_FOUND, DETAIL_UNKNOWN_ID,
+                       "%s%sthere is no id %" PRIu64 " (row %" PRIu64 ")", what ? what : "",
+                       what ? ": " : "", ids[first + i], first + i);
+}
+
+uint64_t operation_batch_pairs(const struct job *c)
+{
+    uint64_t pairs = 0;
+    for (const struct job *m = c->members; m; m = m->member_next)
+        pairs += operation_gpu_pairs(m);
+    return pairs;
+}
 
 uint64_t operation_gpu_place(struct job *j, const void *p)
 {

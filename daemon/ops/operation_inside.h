@@ -63,6 +63,16 @@ void operation_note_graph(struct job *j);
 enum status operation_check_dimension(struct job *j, const struct tensor *t, const char *what,
                                       uint32_t *dimension);
 
+/* Writes the rows of n ids from the `first` on, FIND_BATCH at most, since it yields before.
+ * NOT_FOUND/UNKNOWN_ID: the collection has not all of them; the text begins with `what` they are,
+ * unless that is NULL. Workers only. */
+enum { FIND_BATCH = 64 };
+enum status operation_find_rows(struct job *j, const char *what, const struct edition *collection,
+                                const uint64_t *ids, uint64_t first, size_t n, uint32_t *rows);
+
+/* Returns the pairs of all members of a batch (operation_gpu_pairs). */
+uint64_t operation_batch_pairs(const struct job *c);
+
 /* Returns the heap's offset of p for a GPU process; p outside of the heap makes j unfit. */
 uint64_t operation_gpu_place(struct job *j, const void *p);
 /* Zeroes j->gpu.order and fills in what every request has: queries, and the rows, which are the

@@ -83,14 +83,6 @@ const void *recall_batch_key(const struct job *j)
 
 /* ---------------------------------------------------------------- on the GPU process */
 
-static uint64_t batch_gpu_pairs(const struct job *c)
-{
-    uint64_t pairs = 0;
-    for (const struct job *m = c->members; m; m = m->member_next)
-        pairs += operation_gpu_pairs(m);
-    return pairs;
-}
-
 /* Excludes a member: the CPU runs it, or says what is wrong. */
 static void leave_out(struct job *m)
 {
@@ -177,5 +169,5 @@ static enum status batch_plan(struct job *c)
 const struct operation_ops operation_recall_batch = {
     .plan = batch_plan,
     .gpu_plan = batch_gpu_plan,
-    .gpu_pairs = batch_gpu_pairs,
+    .gpu_pairs = operation_batch_pairs,
 };

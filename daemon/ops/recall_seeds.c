@@ -4,7 +4,7 @@
 #include "daemon/ops/work.h"
 #include "kernels/recall.h"
 
-enum { BATCH = 64, YIELD_EVERY = 1 << 12 };
+enum { YIELD_EVERY = 1 << 12 };
 
 /* Where arrays lie in scratch. */
 struct places {
@@ -21,22 +21,17 @@ struct seeking {
 
 enum status recall_fetch_cues(struct job *j, const struct edition *rows, float *to)
 {
-    const uint64_t *ids = j->request.ids.data, count = j->request.ids.rows;
     size_t row_bytes = collection_dimension(rows) * sizeof(float);
-    for (uint64_t first = 0; first < count; first += BATCH) {
-        uint32_t found[BATCH];
-        size_t n = (size_t)smaller(BATCH, count - first);
-        yield_check();
-        collection_find_rows(rows, ids + first, n, found);
-        for (size_t i = 0; i < n; i++) {
-            if (found[i] == COLLECTION_NO_ROW)
-                return failure_set(&j->failure, STATUS_NOT_FOUND, DETAIL_UNKNOWN_ID,
-                                   "cue_ids: there is no id %" PRIu64 " (row %" PRIu64 ")",
-                                   ids[first + i], first + i);
+    uint64_t count = j->request.ids.rows;
+    enum status st = STATUS_OK;
+    for (uint64_t first = 0; first < count && !st; first += FIND_BATCH) {
+        uint32_t found[FIND_BATCH];
+        size_t n = (size_t)smaller(FIND_BATCH, count - first);
+        st = operation_find_rows(j, "cue_ids", rows, j->request.ids.data, first, n, found);
+        for (size_t i = 0; i < n && !st; i++)
             memcpy((char *)to + (first + i) * row_bytes, collection_row(rows, found[i]), row_bytes);
-        }
     }
-    return STATUS_OK;
+    return st;
 }
 
 static enum status prepare(struct job *j)

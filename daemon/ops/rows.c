@@ -1,5 +1,6 @@
 #include "daemon/ops/rows.h"
 
+#include "daemon/base/yield.h"
 #include "daemon/ops/operation_inside.h"
 
 /* Copies fit in the second-level cache; gathered rows are prefetched this far ahead. */
@@ -65,6 +66,19 @@ struct row_block rows_inline(const struct row_source *s, uint64_t first, size_t 
     size_t wrong = vectors_find_bad(buffer->norms, n);
     if (wrong < n) *bad = first + wrong;
     return (struct row_block){.rows = rows, .norms = buffer->norms, .count = n};
+}
+
+uint64_t rows_find_bad(const struct row_source *s, uint64_t first, uint64_t end,
+                       struct rows_buffer *buffer)
+{
+    uint64_t bad = NO_ROW;
+    while (first < end && bad == NO_ROW) {
+        size_t n = (size_t)smaller(rows_batch(s->dimension), end - first);
+        yield_check();
+        rows_inline(s, first, n, buffer, &bad);
+        first += n;
+    }
+    return bad;
 }
 
 static void fetch_ahead(const float *row, size_t bytes)

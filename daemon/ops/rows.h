@@ -45,6 +45,11 @@ size_t rows_score(const struct row_source *s, const struct query_set *queries, e
 struct row_block rows_block(const struct row_source *s, uint64_t first, uint64_t count_max,
                             struct rows_buffer *buffer, const uint64_t **ids, uint64_t *bad);
 
+/* Returns the first of inline rows [first, end) that is not finite or overflows; UINT64_MAX: none
+ * is. Yields. */
+uint64_t rows_find_bad(const struct row_source *s, uint64_t first, uint64_t end,
+                       struct rows_buffer *buffer);
+
 /* Scores one query against rows given by number, as rows_score with a list but without ids. */
 void rows_gather(const struct row_source *s, const struct query_set *query, enum metric metric,
                  const uint32_t *rows, size_t count, struct rows_buffer *buffer, float *scores);

@@ -7,7 +7,7 @@
 #include "daemon/ops/grid.h"
 #include "kernels/topk.h"
 
-enum { PART_BYTES = 512 << 10, PART_ROWS_MIN = 32, FIND_BATCH = 64, GPU_SHORT_MAX = 512 };
+enum { PART_BYTES = 512 << 10, PART_ROWS_MIN = 32, GPU_SHORT_MAX = 512 };
 /* Candidates in a part: some 0.2 ms if the index is large; some 0.1 ms. */
 enum { FIND_PART = 4 << 10, CHOICE_PART = 32 << 10, CHECK_EVERY = 1 << 14 };
 

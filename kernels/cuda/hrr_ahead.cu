@@ -3,6 +3,7 @@
  * into the places of spectra that are not needed any more while it works on those before. Of a bind
  * an H200 moves 12 KiB, 100,000 of them in 286 us at 4.3 TB/s; 2,670 instructions of a warp, which
  * 132 multiprocessors issue in 255 us for as many. */
+#include "kernels/cuda/copies.cuh"
 #include "kernels/cuda/hrr_job.cuh"
 
 enum { AHEAD_DIMENSION = 1024, AHEAD_WARPS = 4, AHEAD_BLOCKS = 4 };
@@ -26,22 +27,6 @@ __device__ __forceinline__ void ahead_copy(float4 *to, const float4 *from)
 #endif
 }
 
-/* What was fetched since the last call is a group. */
-__device__ __forceinline__ void ahead_commit(void)
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-/* Waits for all groups of this thread but the newest ones. */
-template <int NEWEST> __device__ __forceinline__ void ahead_wait(void)
-{
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group %0;" ::"n"(NEWEST) : "memory");
-#endif
-}
-
 /* A row of pair n, or, behind the last, of that. */
 __device__ __forceinline__ void ahead_fetch(const struct hrr_job &job, const struct hrr_side &side,
                                             uint64_t n, uint32_t t, struct hrr_cell *to)
@@ -51,7 +36,7 @@ __device__ __forceinline__ void ahead_fetch(const struct hrr_job &job, const str
 #pragma unroll
     for (uint32_t i = 0; i < AHEAD_DIMENSION / 4; i += 32)
         ahead_copy((float4 *)to + i + t, from + i + t);
-    ahead_commit();
+    copies_commit();
 }
 
 /* The first pass of a row that lies where its spectrum will; returns its exponent. */
@@ -123,9 +108,9 @@ __global__ void __launch_bounds__(32 * AHEAD_WARPS, AHEAD_BLOCKS)
         for (uint32_t half = 0; half < 2; half++) {
             struct hrr_cell *a = half ? r : p;
             if (half)
-                ahead_wait<0>();
+                copies_wait<0>();
             else
-                ahead_wait<1>(); /* r may be on its way */
+                copies_wait<1>(); /* r may be on its way */
             __syncwarp();
             int sum = 0;
 #pragma unroll 1
@@ -153,7 +138,7 @@ __global__ void __launch_bounds__(32 * AHEAD_WARPS, AHEAD_BLOCKS)
         ahead_end(job, n, step, exponents, t, p, r);
         __syncwarp();
     }
-    ahead_wait<0>();
+    copies_wait<0>();
 }
 
 static bool is_aligned(const struct cuda_hrr_rows &rows)

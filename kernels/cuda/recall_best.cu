@@ -3,6 +3,7 @@
  * candidates are sorted in shared memory; many are first narrowed by a radix selection, a byte of
  * (key, id) at a time. Keys and ids differ, so the result does not depend on the candidates' order.
  * Then every row of the collection looks for itself among the best, and a warp scores each. */
+#include "kernels/cuda/prefix.cuh"
 #include "kernels/cuda/recall.cuh"
 
 enum {
@@ -129,16 +130,9 @@ __device__ void sort_items(struct best_item *items, uint32_t size)
     __syncthreads();
 }
 
-/* The first `bytes` bytes of a candidate's (key, id). */
-struct best_prefix {
-    uint32_t key;
-    uint64_t id;
-    uint32_t bytes;
-};
-
 /* -1, 0 or 1: how a candidate's first bytes compare with the prefix. */
 __device__ __forceinline__ int compare(const struct best_list &l, uint32_t i,
-                                       const struct best_prefix &p)
+                                       const struct rank_prefix &p)
 {
     const uint32_t key_bits = p.bytes >= 4 ? 32 : 8 * p.bytes;
     const uint32_t key = key_bits ? candidate_key(l, i) >> (32 - key_bits) << (32 - key_bits) : 0;
@@ -155,7 +149,7 @@ __device__ __forceinline__ uint32_t byte_of(const struct best_list &l, uint32_t 
 }
 
 /* Extends the prefix by a byte: that of the rank-th of those that have it. */
-__device__ void narrow(struct best_shared *shared, const struct best_list &l, struct best_prefix *p,
+__device__ void narrow(struct best_shared *shared, const struct best_list &l, struct rank_prefix *p,
                        uint32_t *rank)
 {
     if (threadIdx.x < BEST_BINS) shared->bins[threadIdx.x] = 0;
@@ -163,22 +157,7 @@ __device__ void narrow(struct best_shared *shared, const struct best_list &l, st
     for (uint32_t i = threadIdx.x; i < candidates_of(l); i += BEST_THREADS)
         if (candidate_key(l, i) != NO_KEY && compare(l, i, *p) == 0)
             atomicAdd(&shared->bins[byte_of(l, i, p->bytes)], 1u);
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        uint32_t before = 0, digit = 0;
-        while (before + shared->bins[digit] < *rank)
-            before += shared->bins[digit++];
-        shared->digit = digit;
-        shared->before = before;
-        shared->inside = shared->bins[digit];
-    }
-    __syncthreads();
-    if (p->bytes < 4)
-        p->key |= shared->digit << (24 - 8 * p->bytes);
-    else
-        p->id |= (uint64_t)shared->digit << (56 - 8 * (p->bytes - 4));
-    p->bytes++;
-    *rank -= shared->before;
+    prefix_extend(shared, p, rank);
 }
 
 /* Puts the best `wanted` of more candidates, or all of them, into shared memory; returns how many
@@ -186,7 +165,7 @@ __device__ void narrow(struct best_shared *shared, const struct best_list &l, st
 __device__ uint32_t collect(struct best_shared *shared, const struct best_list &l, bool all,
                             uint32_t wanted)
 {
-    struct best_prefix p = {0, 0, 0};
+    struct rank_prefix p = {0, 0, 0};
     uint32_t rank = wanted;
     while (!all && p.bytes < BEST_BYTES && (p.bytes == 0 || shared->inside != rank))
         narrow(shared, l, &p, &rank);

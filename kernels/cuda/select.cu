@@ -2,6 +2,7 @@
  * are sorted in shared memory; many are first narrowed by a radix selection, a byte of (key, id)
  * at a time. All (key, id) pairs differ, so the result does not depend on the candidates' order. */
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/prefix.cuh"
 
 enum { SELECT_THREADS = 1024, SELECT_BINS = 256, SELECT_BYTES = 12 /* of key and id */ };
 
@@ -10,13 +11,6 @@ struct select_shared {
     uint32_t bins[SELECT_BINS];
     uint32_t digit, before, inside; /* the chosen bin; candidates before it and in it */
     uint32_t taken;
-};
-
-/* The first `bytes` bytes of the (key, id) of the k-th best candidate. */
-struct select_prefix {
-    uint32_t key;
-    uint64_t id;
-    uint32_t bytes;
 };
 
 /* Returns candidate i, counting the best so far first. */
@@ -68,7 +62,7 @@ __device__ __forceinline__ uint32_t byte_of(const struct topk_entry &entry, uint
 
 /* -1, 0 or 1: how the entry's first bytes compare with the prefix. */
 __device__ __forceinline__ int compare(const struct topk_entry &entry,
-                                       const struct select_prefix &prefix)
+                                       const struct rank_prefix &prefix)
 {
     uint32_t key_bits = prefix.bytes >= 4 ? 32 : 8 * prefix.bytes;
     uint32_t key = key_bits == 0 ? 0 : entry.key >> (32 - key_bits) << (32 - key_bits);
@@ -93,7 +87,7 @@ __device__ __forceinline__ void bin_count(uint32_t *bins, uint32_t bin)
 /* Extends the prefix by a byte: counts the candidates with this prefix by their next byte and
  * finds the bin that holds the rank-th. */
 __device__ void narrow(struct select_shared *shared, const struct select_round &round,
-                       uint32_t kept, uint32_t total, struct select_prefix *prefix, uint32_t *rank)
+                       uint32_t kept, uint32_t total, struct rank_prefix *prefix, uint32_t *rank)
 {
     if (threadIdx.x < SELECT_BINS) shared->bins[threadIdx.x] = 0;
     __syncthreads();
@@ -102,29 +96,14 @@ __device__ void narrow(struct select_shared *shared, const struct select_round &
         if (compare(entry, *prefix) != 0) continue;
         bin_count(shared->bins, byte_of(entry, prefix->bytes));
     }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        uint32_t before = 0, digit = 0;
-        while (before + shared->bins[digit] < *rank)
-            before += shared->bins[digit++];
-        shared->digit = digit;
-        shared->before = before;
-        shared->inside = shared->bins[digit];
-    }
-    __syncthreads();
-    if (prefix->bytes < 4)
-        prefix->key |= shared->digit << (24 - 8 * prefix->bytes);
-    else
-        prefix->id |= (uint64_t)shared->digit << (56 - 8 * (prefix->bytes - 4));
-    prefix->bytes++;
-    *rank -= shared->before;
+    prefix_extend(shared, prefix, rank);
 }
 
 /* Writes the k best of total > k candidates to `to`, in no order. */
 __device__ void select_best(struct select_shared *shared, const struct select_round &round,
                             uint32_t kept, uint32_t total, struct topk_entry *to)
 {
-    struct select_prefix prefix = {0, 0, 0};
+    struct rank_prefix prefix = {0, 0, 0};
     uint32_t rank = round.k;
     do
         narrow(shared, round, kept, total, &prefix, &rank);

@@ -66,6 +66,36 @@ static inline cudaGraphExec_t device_graph(cudaGraph_t graph)
     return exec;
 }
 
+/* How often what is timed is run, after three runs that are not. */
+enum { DEVICE_RUNS = 21 };
+
+typedef void device_work(void *what);
+
+static inline int device_by_value(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of milliseconds, by events around what `enqueue` puts into the default stream. */
+static inline double device_median_ms(device_work *enqueue, void *what)
+{
+    float ms[DEVICE_RUNS];
+    cudaEvent_t start, stop;
+    DEVICE(cudaEventCreate(&start));
+    DEVICE(cudaEventCreate(&stop));
+    for (int i = -3; i < DEVICE_RUNS; i++) {
+        DEVICE(cudaEventRecord(start, NULL));
+        enqueue(what);
+        DEVICE(cudaEventRecord(stop, NULL));
+        DEVICE(cudaEventSynchronize(stop));
+        if (i >= 0) DEVICE(cudaEventElapsedTime(&ms[i], start, stop));
+    }
+    cudaEventDestroy(start), cudaEventDestroy(stop);
+    qsort(ms, DEVICE_RUNS, sizeof *ms, device_by_value);
+    return (double)ms[DEVICE_RUNS / 2];
+}
+
 static inline void device_read(void *host, const void *device, size_t bytes)
 {
     DEVICE(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));

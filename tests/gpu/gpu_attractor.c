@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-enum { CUES_MAX = 4000, RUNS = 21, STORED = 20000 };
+enum { CUES_MAX = 4000, STORED = 20000 };
 
 static const uint32_t dimensions[] = {1,    2,    3,    4,    5,    7,    10,   19,   20,   31,
                                       32,   33,   40,   63,   64,   100,  127,  128,  129,  200,
@@ -346,7 +346,7 @@ struct timed {
     struct cuda_attractor work;
     struct cuda_rows stored;
     struct cuda_topk topk;
-    int step;
+    int step, asked;
 };
 
 static void run_step(const struct timed *t)
@@ -370,30 +370,13 @@ static void run_step(const struct timed *t)
     }
 }
 
-static int by_size(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
-
 /* step 4: all of them, one behind the other. */
-static double median_us(struct timed *t, int step)
+static void run_steps(void *what)
 {
-    float ms[RUNS];
-    cudaEvent_t from, to;
-    DEVICE(cudaEventCreate(&from));
-    DEVICE(cudaEventCreate(&to));
-    for (int i = -3; i < RUNS; i++) {
-        DEVICE(cudaEventRecord(from, NULL));
-        for (t->step = step == 4 ? 0 : step; t->step <= (step == 4 ? 3 : step); t->step++)
-            run_step(t);
-        DEVICE(cudaEventRecord(to, NULL));
-        DEVICE(cudaEventSynchronize(to));
-        if (i >= 0) DEVICE(cudaEventElapsedTime(&ms[i], from, to));
-    }
-    qsort(ms, RUNS, sizeof *ms, by_size);
-    cudaEventDestroy(from), cudaEventDestroy(to);
-    return 1000.0 * (double)ms[RUNS / 2];
+    struct timed *t = what;
+    int first = t->asked == 4 ? 0 : t->asked, last = t->asked == 4 ? 3 : t->asked;
+    for (t->step = first; t->step <= last; t->step++)
+        run_step(t);
 }
 
 static void bench(void)
@@ -427,12 +410,13 @@ static void bench(void)
     t.topk.out_counts = device_allocate(s.cues * sizeof(uint32_t));
     printf("d = 768, 256 known, %llu stored rows; microseconds, medians of %d\n%6s %8s %8s %8s "
            "%8s %8s\n",
-           (unsigned long long)stored, RUNS, "cues", "mask", "dentate", "settle", "nearest", "all");
+           (unsigned long long)stored, DEVICE_RUNS, "cues", "mask", "dentate", "settle", "nearest",
+           "all");
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         t.work.count = counts[i];
         printf("%6llu", (unsigned long long)t.work.count);
-        for (int step = 0; step < 5; step++)
-            printf(" %8.1f", median_us(&t, step));
+        for (t.asked = 0; t.asked < 5; t.asked++)
+            printf(" %8.1f", 1000.0 * device_median_ms(run_steps, &t));
         printf("\n");
     }
     cudaFree(rows), cudaFree(norms), cudaFree(t.topk.scratch), cudaFree(t.topk.out_ids);

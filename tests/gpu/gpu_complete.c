@@ -10,7 +10,7 @@
 #include "tests/gpu/complete_scene.h"
 #include "tests/gpu/device.h"
 
-enum { RUNS = 21, SHOWN = 8, GUARD = 256 };
+enum { SHOWN = 8, GUARD = 256 };
 
 static uint64_t compared, differ;
 
@@ -233,32 +233,6 @@ static void check_little(bool tiny)
 
 enum { BENCH_ROWS = 1000000, BENCH_MADE = 20000, BENCH_D = 768 };
 
-static int rising(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return x < y ? -1 : x > y;
-}
-
-typedef void enqueue(void *what);
-
-static double median_ms(enqueue *f, void *what)
-{
-    float ms[RUNS];
-    cudaEvent_t start, stop;
-    DEVICE(cudaEventCreate(&start));
-    DEVICE(cudaEventCreate(&stop));
-    for (int i = -3; i < RUNS; i++) {
-        DEVICE(cudaEventRecord(start, NULL));
-        f(what);
-        DEVICE(cudaEventRecord(stop, NULL));
-        DEVICE(cudaEventSynchronize(stop));
-        if (i >= 0) DEVICE(cudaEventElapsedTime(&ms[i], start, stop));
-    }
-    cudaEventDestroy(start), cudaEventDestroy(stop);
-    qsort(ms, RUNS, sizeof *ms, rising);
-    return (double)ms[RUNS / 2];
-}
-
 struct plain_copy {
     void *to, *from;
     size_t bytes;
@@ -335,17 +309,18 @@ static void bench_all(FILE *file)
 {
     static const uint64_t batches[] = {1, 2, 8, 16, 32, 64, 128};
     struct plain_copy c = {device_allocate(1u << 30), device_allocate(1u << 30), 1u << 30};
-    double bytes_a_ms = 2.0 * (double)c.bytes / median_ms(enqueue_copy, &c);
+    double bytes_a_ms = 2.0 * (double)c.bytes / device_median_ms(enqueue_copy, &c);
     cudaFree(c.to), cudaFree(c.from);
     struct complete_card k = bench_card();
     double once = (double)BENCH_ROWS * BENCH_D * sizeof(float) / bytes_a_ms;
     k.work.states = 1;
-    double scan = median_ms(enqueue_dots, &k);
+    double scan = device_median_ms(enqueue_dots, &k);
     printf("a plain copy: %.2f TB/s; %d x %d read once at that rate: %.3f ms, scanned: %.3f ms\n",
            bytes_a_ms / 1e9, BENCH_ROWS, BENCH_D, once, scan);
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         k.work.states = batches[i];
-        double ms = median_ms(enqueue_completion, &k), dots = median_ms(enqueue_dots, &k);
+        double ms = device_median_ms(enqueue_completion, &k),
+               dots = device_median_ms(enqueue_dots, &k);
         double tflops = 4e-9 * BENCH_ROWS * BENCH_D * (double)batches[i] / ms;
         printf("complete, 1 round, batch %3llu: %8.3f ms, of which products %8.3f ms; "
                "%5.2f x a scan, %5.2f TFLOP/s\n",

@@ -9,7 +9,7 @@
 #include "tests/gpu/device.h"
 #include "tests/kernels/hrr_cases.h"
 
-enum { PAIRS = 500, RUNS = 21 };
+enum { PAIRS = 500 };
 
 static const uint32_t long_dimensions[] = {127,  128,   256,   384,   500,   512,  768,
                                            769,  1000,  1024,  1536,  2048,  4096, 8191,
@@ -212,32 +212,6 @@ static void check_bits(uint64_t numbers)
 
 /* ---- times */
 
-static int rising(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return x < y ? -1 : x > y;
-}
-
-typedef void enqueue(void *what);
-
-static float median_ms(enqueue *f, void *what)
-{
-    float ms[RUNS];
-    cudaEvent_t start, stop;
-    DEVICE(cudaEventCreate(&start));
-    DEVICE(cudaEventCreate(&stop));
-    for (int i = -3; i < RUNS; i++) {
-        DEVICE(cudaEventRecord(start, NULL));
-        f(what);
-        DEVICE(cudaEventRecord(stop, NULL));
-        DEVICE(cudaEventSynchronize(stop));
-        if (i >= 0) DEVICE(cudaEventElapsedTime(&ms[i], start, stop));
-    }
-    cudaEventDestroy(start), cudaEventDestroy(stop);
-    qsort(ms, RUNS, sizeof *ms, rising);
-    return ms[RUNS / 2];
-}
-
 static void enqueue_bind(void *what)
 {
     DEVICE(cuda_hrr_pairs(what, NULL));
@@ -282,7 +256,7 @@ static void bench_dimension(uint32_t d, uint64_t count, double bytes_a_ms, FILE 
         work.form = forms[i];
         if (!hrr_has_form(d, work.form)) continue;
         if (i == 3) work.b.step = 0;
-        double ms = (double)median_ms(enqueue_bind, &work);
+        double ms = device_median_ms(enqueue_bind, &work);
         double floor_ms = (i == 3 ? 2.0 : 3.0) * (double)bytes / bytes_a_ms;
         printf("%-6s d = %5u, %7llu pairs: %8.3f ms, bytes alone %8.3f ms, %4.2f of the rate\n",
                names[i], d, (unsigned long long)count, ms, floor_ms, floor_ms / ms);
@@ -298,7 +272,7 @@ static void bench_all(FILE *file)
 {
     const uint32_t dimensions[] = {256, 512, 768, 1024, 1536, 2048, 4096, 8192, 16384, 1000, 769};
     struct copying c = {device_allocate(1u << 30), device_allocate(1u << 30), 1u << 30};
-    double bytes_a_ms = 2.0 * (double)c.bytes / (double)median_ms(enqueue_copy, &c);
+    double bytes_a_ms = 2.0 * (double)c.bytes / device_median_ms(enqueue_copy, &c);
     cudaFree(c.to), cudaFree(c.from);
     printf("a plain copy: %.2f TB/s\n", bytes_a_ms / 1e9);
     for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++)

@@ -8,13 +8,7 @@
 #include "kernels/superpose.h"
 #include "tests/gpu/device.h"
 
-enum { DIMENSION = 1024, RUNS = 21, TEN = 10 };
-
-static int rising(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return x < y ? -1 : x > y;
-}
+enum { DIMENSION = 1024, TEN = 10 };
 
 struct scene {
     struct cuda_rows rows;
@@ -22,37 +16,21 @@ struct scene {
     struct cuda_superpose sums;
 };
 
-static void enqueue_norms(struct scene *s)
+static void enqueue_norms(void *scene)
 {
+    const struct scene *s = scene;
     DEVICE(cuda_norms(&s->rows, s->norms, NULL));
 }
 
-static void enqueue_sums(struct scene *s)
+static void enqueue_sums(void *scene)
 {
+    const struct scene *s = scene;
     DEVICE(cuda_superpose(&s->rows, &s->sums, NULL));
-}
-
-static double median_ms(void (*enqueue)(struct scene *s), struct scene *s)
-{
-    float ms[RUNS];
-    cudaEvent_t start, stop;
-    DEVICE(cudaEventCreate(&start));
-    DEVICE(cudaEventCreate(&stop));
-    for (int i = -3; i < RUNS; i++) {
-        DEVICE(cudaEventRecord(start, NULL));
-        enqueue(s);
-        DEVICE(cudaEventRecord(stop, NULL));
-        DEVICE(cudaEventSynchronize(stop));
-        if (i >= 0) DEVICE(cudaEventElapsedTime(&ms[i], start, stop));
-    }
-    cudaEventDestroy(start), cudaEventDestroy(stop);
-    qsort(ms, RUNS, sizeof *ms, rising);
-    return (double)ms[RUNS / 2];
 }
 
 static void say(const char *what, struct scene *s, double read_ms)
 {
-    double ms = median_ms(enqueue_sums, s);
+    double ms = device_median_ms(enqueue_sums, s);
     double bytes = (double)s->rows.count * DIMENSION * sizeof(float);
     printf("%-34s %8.3f ms, %5.2f TB/s read, %4.2f of the rate of reading\n", what, ms,
            bytes / ms / 1e9, read_ms / ms);
@@ -78,7 +56,7 @@ int main(int argc, char **argv)
     DEVICE(cuda_random(1, DIMENSION, 0, count, rows, NULL));
     struct scene s = {.rows = {.dimension = DIMENSION, .rows = rows, .count = count},
                       .norms = device_allocate(count * sizeof(float))};
-    double read_ms = median_ms(enqueue_norms, &s);
+    double read_ms = device_median_ms(enqueue_norms, &s);
     printf("norms of %llu rows: %.3f ms, %.2f TB/s\n", (unsigned long long)count, read_ms,
            (double)count * DIMENSION * sizeof(float) / read_ms / 1e9);
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/cancels.h"
+#include "tests/support/client_expect.h"
 #include "tests/support/cluster_reference.h"
 #include "tests/support/sets.h"
 
@@ -14,14 +16,6 @@ static struct scene scene;
 static ea_client *c;
 static float *rows, times[ROWS];
 static uint64_t ids[ROWS];
-
-#define OK(call) cr_assert_eq((call), EA_OK, "%s", ea_error_text(c))
-#define FAILS(call, status, detail, words)                                            \
-    do {                                                                              \
-        cr_assert_eq((call), (status), "%s: %s", #call, ea_error_text(c));            \
-        cr_assert_eq(ea_error_detail(c), (uint32_t)(detail), "%s", ea_error_text(c)); \
-        cr_assert(strstr(ea_error_text(c), words), "%s", ea_error_text(c));           \
-    } while (0)
 
 /* Sent from the last row to the first, and others before that are deleted again, so that rows do
  * not lie in the order of their ids. */
@@ -162,38 +156,22 @@ Test(cluster, a_dry_run_predicts)
     end();
 }
 
-static unsigned ended, cancelled;
-
-static void count(ea_client *client, const ea_answer *answer, void *user)
+static ea_status send_either(ea_client *client, unsigned i, const ea_send_options *how,
+                             uint64_t *id)
 {
-    (void)client, (void)user;
-    ended++;
-    cancelled += answer->status == EA_CANCELLED;
-    cr_assert(answer->status == EA_CANCELLED || answer->status == EA_OK);
+    const ea_cluster_question q = {.collection = "rows",
+                                   .rule = i % 2 ? EA_CLUSTER_AVERAGE : EA_CLUSTER_CENTROID};
+    return ea_cluster_send(client, &q, how, id);
 }
 
 /* Whenever it is cancelled, it is answered once, and its memory comes back (scene_close). */
 Test(cluster, cancelled_at_any_time, .timeout = 120)
 {
-    enum { TIMES = 200 };
     begin((const char *const[]){"workers.count=2", NULL});
-    unsigned seed = 3;
-    ea_cluster_question q = {.collection = "rows"};
-    for (unsigned i = 0; i < TIMES; i++) {
-        uint64_t id;
-        q.rule = i % 2 ? EA_CLUSTER_AVERAGE : EA_CLUSTER_CENTROID;
-        OK(ea_cluster_send(c, &q, &(ea_send_options){.callback = count}, &id));
-        for (unsigned turns = (unsigned)rand_r(&seed) % 40; turns && ea_pending(c); turns--)
-            OK(ea_pump(c, 1 + rand_r(&seed) % 400));
-        if (ea_pending(c)) (void)ea_cancel(c, id);
-        while (ea_pending(c))
-            OK(ea_pump(c, -1));
-        cr_assert_eq(ended, i + 1);
-    }
-    cr_assert(cancelled, "some were under way");
+    cancels_expect(c, 200, send_either);
     struct cluster_answer a = expected(false, false);
+    const ea_cluster_question q = {.collection = "rows"};
     ea_clusters r = {0};
-    q.rule = 0;
     OK(ea_cluster(c, &q, &r));
     assert_same(&r, &a);
     cluster_answer_free(&a);

@@ -6,20 +6,13 @@
 #include <string.h>
 
 #include "kernels/random.h"
+#include "tests/support/client_expect.h"
 #include "tests/support/sets.h"
 
 enum { D = 96, ROWS = 5000, CUES = 70 };
 
 static struct scene scene;
 static ea_client *c;
-
-#define OK(call) cr_assert_eq((call), EA_OK, "%s", ea_error_text(c))
-#define FAILS(call, status, detail, words)                                            \
-    do {                                                                              \
-        cr_assert_eq((call), (status), "%s: %s", #call, ea_error_text(c));            \
-        cr_assert_eq(ea_error_detail(c), (uint32_t)(detail), "%s", ea_error_text(c)); \
-        cr_assert(strstr(ea_error_text(c), words), "%s", ea_error_text(c));           \
-    } while (0)
 
 static float rows[ROWS * D];
 static uint64_t ids[ROWS];

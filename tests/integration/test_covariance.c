@@ -7,20 +7,14 @@
 
 #include "kernels/random.h"
 #include "tests/kernels/covariance_reference.h"
+#include "tests/support/cancels.h"
+#include "tests/support/client_expect.h"
 #include "tests/support/sets.h"
 
 enum { D = 96, ROWS = 9000 };
 
 static struct scene scene;
 static ea_client *c;
-
-#define OK(call) cr_assert_eq((call), EA_OK, "%s", ea_error_text(c))
-#define FAILS(call, status, detail, words)                                            \
-    do {                                                                              \
-        cr_assert_eq((call), (status), "%s: %s", #call, ea_error_text(c));            \
-        cr_assert_eq(ea_error_detail(c), (uint32_t)(detail), "%s", ea_error_text(c)); \
-        cr_assert(strstr(ea_error_text(c), words), "%s", ea_error_text(c));           \
-    } while (0)
 
 static float rows[ROWS * D], weights[ROWS];
 static uint64_t ids[ROWS];
@@ -121,36 +115,23 @@ Test(covariance, sees_its_clients_writes)
     end();
 }
 
-static unsigned ended, cancelled;
+static const ea_covariance_question weighted = {
+    .collection = "rows", .weights = weights, .count = ROWS};
 
-static void count(ea_client *client, const ea_answer *answer, void *user)
+static ea_status send_weighted(ea_client *client, unsigned i, const ea_send_options *how,
+                               uint64_t *id)
 {
-    (void)client, (void)user;
-    ended++;
-    cancelled += answer->status == EA_CANCELLED;
-    cr_assert(answer->status == EA_CANCELLED || answer->status == EA_OK);
+    (void)i;
+    return ea_covariance_send(client, &weighted, how, id);
 }
 
 /* Whenever it is cancelled, it is answered once, and its memory comes back (scene_close). */
 Test(covariance, cancelled_at_any_time, .timeout = 120)
 {
-    enum { TIMES = 200 };
     begin((const char *const[]){"workers.count=2", NULL});
-    unsigned seed = 3;
-    const ea_covariance_question q = {.collection = "rows", .weights = weights, .count = ROWS};
-    for (unsigned i = 0; i < TIMES; i++) {
-        uint64_t id;
-        OK(ea_covariance_send(c, &q, &(ea_send_options){.callback = count}, &id));
-        for (unsigned turns = (unsigned)rand_r(&seed) % 40; turns && ea_pending(c); turns--)
-            OK(ea_pump(c, 1 + rand_r(&seed) % 400));
-        if (ea_pending(c)) (void)ea_cancel(c, id);
-        while (ea_pending(c))
-            OK(ea_pump(c, -1));
-        cr_assert_eq(ended, i + 1);
-    }
-    cr_assert(cancelled, "some were under way");
+    cancels_expect(c, 200, send_weighted);
     ea_covariance_result r = {0};
-    OK(ea_covariance(c, &q, &r));
+    OK(ea_covariance(c, &weighted, &r));
     struct covariance_expected e = expected(ROWS, weights);
     assert_same(&r, &e);
     covariance_expected_destroy(&e);

@@ -4,13 +4,12 @@
 /* test-run: timeout=900 */
 #include <criterion/criterion.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/support/gpu_scene.h"
+#include "tests/support/gpu_pair.h"
 #include "tests/support/reference.h"
 
 enum { ROWS_MAX = 3000, D_MAX = 1100, CUES_MAX = 300, NUMBERS = 400000 };
@@ -19,47 +18,41 @@ static float *rows, *cues;
 static uint64_t ids[ROWS_MAX];
 static uint8_t *marks; /* a line for each cue */
 
-struct pair {
-    struct gpu_scene gpu, cpu;
-};
-
-static ea_client *of(struct pair *p, int i)
+static void take_numbers(void)
 {
-    return i ? p->cpu.a : p->gpu.a;
-}
-
-static void open_cpu(struct pair *p)
-{
-    gpu_scene_open(&p->cpu, NULL, (const char *[]){"gpu.devices=none", NULL});
     rows = calloc(NUMBERS, sizeof *rows);
     cues = calloc(NUMBERS, sizeof *cues);
     marks = calloc(NUMBERS, 1);
     cr_assert(rows && cues && marks);
 }
 
-static void open_pair(struct pair *p, const char *sim)
+static void open_cpu(struct gpu_pair *p)
 {
-    gpu_scene_open(&p->gpu, sim, (const char *[]){"gpu.heartbeat_ms=10000", NULL});
-    gpu_scene_await(&p->gpu, EA_GPU_READY);
-    open_cpu(p);
+    gpu_pair_open_cpu(p);
+    take_numbers();
 }
 
-static void close_pair(struct pair *p)
+static void open_pair(struct gpu_pair *p, const char *sim)
 {
-    gpu_scene_close(&p->gpu);
-    gpu_scene_close(&p->cpu);
+    gpu_pair_open(p, sim);
+    take_numbers();
+}
+
+static void close_pair(struct gpu_pair *p)
+{
+    gpu_pair_close(p);
     free(rows), free(cues), free(marks);
 }
 
 #define BOTH(p, call)                                        \
     for (int k = 0; k < 2; k++) {                            \
-        ea_client *c = of(p, k);                             \
+        ea_client *c = gpu_pair_of(p, k);                    \
         cr_assert_eq((call), EA_OK, "%s", ea_error_text(c)); \
     }
 
 /* An attractor and a collection of that dimension, with ids that neither rise nor fall. Two thirds
  * of the numbers are known; what is not is no number. */
-static void make(struct pair *p, uint32_t d, uint64_t stored, uint64_t count)
+static void make(struct gpu_pair *p, uint32_t d, uint64_t stored, uint64_t count)
 {
     reference_fill(d + 1, rows, (size_t)stored * d);
     reference_fill(d + 2, cues, (size_t)count * d);
@@ -73,14 +66,14 @@ static void make(struct pair *p, uint32_t d, uint64_t stored, uint64_t count)
     BOTH(p, ea_attractor_create(c, "w", &(ea_attractor_shape){.dimension = d}, NULL));
 }
 
-static void learn(struct pair *p, uint32_t d, uint64_t first, uint64_t count)
+static void learn(struct gpu_pair *p, uint32_t d, uint64_t first, uint64_t count)
 {
     ea_learn_question q = {
         .attractor = "w", .rows = rows + first * d, .count = count, .dimension = d};
     BOTH(p, ea_attractor_learn(c, &q, NULL));
 }
 
-static void drop(struct pair *p)
+static void drop(struct gpu_pair *p)
 {
     BOTH(p, ea_attractor_drop(c, "w"));
     BOTH(p, ea_collection_drop(c, "c"));
@@ -102,7 +95,7 @@ static void expect_same_numbers(const ea_engine_completed *got, const ea_engine_
 }
 
 /* Both say the same; on that backend, unless it is NONE. */
-static void expect_same(struct pair *p, const ea_engine_question *q, ea_backend backend)
+static void expect_same(struct gpu_pair *p, const ea_engine_question *q, ea_backend backend)
 {
     ea_engine_completed got = {0}, want = {0};
     ea_status a = ea_complete_engine(p->gpu.a, q, &got), b = ea_complete_engine(p->cpu.a, q, &want);
@@ -135,7 +128,7 @@ static void spoil_unknown(uint32_t d, uint64_t count)
         if (!marks[i]) cues[i] = i % 2 ? NAN : INFINITY;
 }
 
-static void ask_all(struct pair *p, uint32_t d, uint64_t count)
+static void ask_all(struct gpu_pair *p, uint32_t d, uint64_t count)
 {
     for (int stored = 0; stored < 2; stored++) {
         ea_engine_question q = ask(d, 1, stored);
@@ -155,7 +148,7 @@ static const struct {
 
 Test(gpu_attractor, states_as_the_cpu, .timeout = 900)
 {
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint32_t d = cases[i].dimension;
@@ -179,7 +172,7 @@ Test(gpu_attractor, states_as_the_cpu, .timeout = 900)
 Test(gpu_attractor, one_mask_for_all, .timeout = 900)
 {
     static const uint32_t dimensions[] = {33, 130, 1000, 1100};
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, NULL);
     for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++) {
         uint32_t d = dimensions[i];
@@ -207,7 +200,7 @@ Test(gpu_attractor, one_mask_for_all, .timeout = 900)
 Test(gpu_attractor, learning_uploads_the_weights_alone, .timeout = 900)
 {
     enum { D = 130, STRIDE = 160 };
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, NULL);
     make(&p, D, 60, 10);
     ea_engine_question q = ask(D, 10, false);
@@ -227,7 +220,7 @@ Test(gpu_attractor, learning_uploads_the_weights_alone, .timeout = 900)
 Test(gpu_attractor, ties_go_to_the_lowest, .timeout = 900)
 {
     enum { D = 40 };
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, NULL);
     make(&p, D, 30, 20);
     for (int i = 0; i < 10 * D; i++)
@@ -251,7 +244,7 @@ Test(gpu_attractor, ties_go_to_the_lowest, .timeout = 900)
 Test(gpu_attractor, little_memory, .timeout = 900)
 {
     if (gpu_scene_is_real()) cr_skip_test("SKIP a real card's memory is larger than any request");
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, "vram_mib=16");
     make(&p, 130, 200, CUES_MAX);
     ea_engine_question q = ask(130, CUES_MAX, true);
@@ -268,7 +261,7 @@ Test(gpu_attractor, little_memory, .timeout = 900)
 Test(gpu_attractor, bad_input_has_the_cpus_words, .timeout = 900)
 {
     enum { D = 64 };
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, NULL);
     make(&p, D, 0, 20);
     ea_engine_question q = ask(D, 20, true);
@@ -296,7 +289,7 @@ Test(gpu_attractor, bad_input_has_the_cpus_words, .timeout = 900)
 /* Requests while a call fails, which comes once in whatever process; it was made. */
 static void ask_beside(const char *fault, const char *call, const char *const *settings)
 {
-    struct pair p;
+    struct gpu_pair p;
     char sim[64];
     snprintf(sim, sizeof sim, "fail=%s@%s", fault, call);
     gpu_scene_open_counting(&p.gpu, sim, settings);
@@ -344,7 +337,7 @@ Test(gpu_attractor, calls_may_hang, .timeout = 900)
 /* A space that may have 4 MiB: a replica with its dentate matrix has its place, or is the CPU's. */
 Test(gpu_attractor, within_the_quota, .timeout = 900)
 {
-    struct pair p;
+    struct gpu_pair p;
     char path[64], option[96];
     snprintf(path, sizeof path, "/tmp/engram-gpu-attractor.%d.json", getpid());
     snprintf(option, sizeof option, "--config=%s", path);
@@ -380,32 +373,24 @@ static void compare(ea_client *c, const ea_answer *answer, void *user)
     right++;
 }
 
+static void send(ea_client *c, const void *question)
+{
+    cr_assert_eq(
+        ea_complete_engine_send(c, question, &(ea_send_options){.callback = compare}, NULL), EA_OK);
+}
+
 /* kill -9 while completions are under way. */
 Test(gpu_attractor, killed_meanwhile, .timeout = 900)
 {
-    enum { REQUESTS = 12 };
     if (gpu_scene_is_real()) cr_skip_test("SKIP a real card is not slowed down");
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, "latency_us=2000");
     make(&p, 64, 1200, 40);
     ea_engine_completed want = {0};
     ea_engine_question q = ask(64, 40, true);
     cr_assert_eq(ea_complete_engine(p.cpu.a, &q, &want), EA_OK);
     wanted = &want;
-    for (int kills = 0; kills < 4; kills++) {
-        right = 0;
-        gpu_scene_await(&p.gpu, EA_GPU_READY);
-        for (int i = 0; i < REQUESTS; i++)
-            cr_assert_eq(
-                ea_complete_engine_send(p.gpu.a, &q, &(ea_send_options){.callback = compare}, NULL),
-                EA_OK);
-        while (ea_pending(p.gpu.a)) {
-            cr_assert_eq(ea_pump(p.gpu.a, -1), EA_OK);
-            pid_t gpu = gpu_process_of(p.gpu.daemon.pid);
-            if (right >= 3 && right < 6 && gpu) kill(gpu, SIGKILL);
-        }
-        cr_assert_eq(right, REQUESTS);
-    }
+    gpu_pair_kill_meanwhile(&p, 12, send, &q, &right);
     ea_engine_completed_free(&want);
     drop(&p);
     close_pair(&p);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/gpu_scene.h"
+#include "tests/support/gpu_pair.h"
 #include "tests/support/reference.h"
 
 enum { ROWS = 300, MANY = 1000, D_MAX = 1024 };
@@ -13,33 +13,10 @@ enum { ROWS = 300, MANY = 1000, D_MAX = 1024 };
 static float rows_a[MANY * D_MAX], rows_b[MANY * D_MAX];
 static uint64_t ids_a[MANY], ids_b[MANY];
 
-struct pair {
-    struct gpu_scene gpu, cpu;
-};
-
-static ea_client *of(struct pair *p, int i)
-{
-    return i ? p->cpu.a : p->gpu.a;
-}
-
-static void open_pair(struct pair *p)
-{
-    gpu_scene_open(&p->gpu, NULL, (const char *[]){"gpu.heartbeat_ms=10000", NULL});
-    gpu_scene_open(&p->cpu, NULL, (const char *[]){"gpu.devices=none", NULL});
-    gpu_scene_await(&p->gpu, EA_GPU_READY);
-}
-
-static void close_pair(struct pair *p)
-{
-    cr_assert_eq(gpu_scene_stats(p->gpu.a).restarts, 0);
-    gpu_scene_close(&p->gpu);
-    gpu_scene_close(&p->cpu);
-}
-
 static const char *const names[] = {"things", "facts", "roles"};
 
 /* A codebook and two collections of operands, whose ids repeat in the lists. */
-static void make(struct pair *p, uint32_t d, ea_metric metric)
+static void make(struct gpu_pair *p, uint32_t d, ea_metric metric)
 {
     reference_fill(d + 1, rows_a, (size_t)MANY * d);
     reference_fill(d + 2, rows_b, (size_t)MANY * d);
@@ -57,17 +34,18 @@ static void make(struct pair *p, uint32_t d, ea_metric metric)
                             .rows = i ? rows_b + (size_t)i * d : rows_a,
                             .count = ROWS,
                             .dimension = d};
-            cr_assert_eq(ea_collection_create(of(p, k), names[i], d, i ? EA_COSINE : metric, NULL),
-                         EA_OK);
-            cr_assert_eq(ea_upsert(of(p, k), &rows, NULL), EA_OK);
+            cr_assert_eq(
+                ea_collection_create(gpu_pair_of(p, k), names[i], d, i ? EA_COSINE : metric, NULL),
+                EA_OK);
+            cr_assert_eq(ea_upsert(gpu_pair_of(p, k), &rows, NULL), EA_OK);
         }
 }
 
-static void drop(struct pair *p)
+static void drop(struct gpu_pair *p)
 {
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < 3; i++)
-            cr_assert_eq(ea_collection_drop(of(p, k), names[i]), EA_OK);
+            cr_assert_eq(ea_collection_drop(gpu_pair_of(p, k), names[i]), EA_OK);
 }
 
 static bool same_bytes(const void *a, const void *b, size_t bytes)
@@ -76,7 +54,7 @@ static bool same_bytes(const void *a, const void *b, size_t bytes)
 }
 
 /* Both say the same. */
-static void expect_same(struct pair *p, const ea_cleanup_question *q, ea_backend backend)
+static void expect_same(struct gpu_pair *p, const ea_cleanup_question *q, ea_backend backend)
 {
     ea_result got = {0}, want = {0};
     ea_status a = ea_cleanup(p->gpu.a, q, &got), b = ea_cleanup(p->cpu.a, q, &want);
@@ -117,8 +95,8 @@ Test(gpu_cleanup, as_the_cpu, .timeout = 900)
 {
     static const uint32_t dimensions[] = {7, 64, 769, 1024};
     static const float threshold = 0.05f;
-    struct pair p;
-    open_pair(&p);
+    struct gpu_pair p;
+    gpu_pair_open(&p, NULL);
     for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++) {
         uint32_t d = dimensions[i];
         make(&p, d, i % 3 == 0 ? EA_COSINE : i % 3 == 1 ? EA_DOT : EA_SQUARED_EUCLIDEAN);
@@ -134,7 +112,7 @@ Test(gpu_cleanup, as_the_cpu, .timeout = 900)
             }
         drop(&p);
     }
-    close_pair(&p);
+    gpu_pair_close_unharmed(&p);
 }
 
 /* What is wrong, and where, in the words of the CPU. */
@@ -142,8 +120,8 @@ Test(gpu_cleanup, bad_input_has_the_cpus_words, .timeout = 900)
 {
     enum { D = 64 };
     static uint64_t unknown[MANY];
-    struct pair p;
-    open_pair(&p);
+    struct gpu_pair p;
+    gpu_pair_open(&p, NULL);
     make(&p, D, EA_COSINE);
     memcpy(unknown, ids_a, sizeof unknown);
     unknown[700] = 99999;
@@ -167,15 +145,15 @@ Test(gpu_cleanup, bad_input_has_the_cpus_words, .timeout = 900)
     q.dimension = D, q.codebook = "nothing";
     expect_same(&p, &q, EA_BACKEND_GPU);
     drop(&p);
-    close_pair(&p);
+    gpu_pair_close_unharmed(&p);
 }
 
 /* A write to each of the three between questions is seen by the next. */
 Test(gpu_cleanup, reads_what_was_written, .timeout = 900)
 {
     enum { D = 96 };
-    struct pair p;
-    open_pair(&p);
+    struct gpu_pair p;
+    gpu_pair_open(&p, NULL);
     make(&p, D, EA_COSINE);
     ea_cleanup_question q = {
         .a = &kept_a, .b = &kept_b, .dimension = D, .codebook = "things", .k = 4};
@@ -187,10 +165,10 @@ Test(gpu_cleanup, reads_what_was_written, .timeout = 900)
                        .count = 1,
                        .dimension = D};
         for (int k = 0; k < 2; k++)
-            cr_assert_eq(ea_upsert(of(&p, k), &row, NULL), EA_OK);
+            cr_assert_eq(ea_upsert(gpu_pair_of(&p, k), &row, NULL), EA_OK);
         expect_same(&p, &q, EA_BACKEND_GPU);
     }
     drop(&p);
     gpu_scene_await_empty(&p.gpu);
-    close_pair(&p);
+    gpu_pair_close_unharmed(&p);
 }

@@ -2,12 +2,11 @@
  * CPU's words, and a process that is killed meanwhile costs nobody an answer. */
 #include <criterion/criterion.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/gpu_scene.h"
+#include "tests/support/gpu_pair.h"
 #include "tests/support/reference.h"
 
 enum { ROWS_MAX = 5000, D_MAX = 1100, CUES_MAX = 300 };
@@ -16,15 +15,6 @@ static float *rows, *cues;
 static uint64_t ids[ROWS_MAX];
 static uint8_t marks[CUES_MAX * 64];
 
-struct pair {
-    struct gpu_scene gpu, cpu;
-};
-
-static ea_client *of(struct pair *p, int i)
-{
-    return i ? p->cpu.a : p->gpu.a;
-}
-
 static void take_numbers(void)
 {
     rows = calloc((size_t)ROWS_MAX * 128 + (size_t)64 * D_MAX, sizeof *rows);
@@ -32,23 +22,20 @@ static void take_numbers(void)
     cr_assert(rows && cues);
 }
 
-static void open_pair(struct pair *p, const char *sim)
+static void open_pair(struct gpu_pair *p, const char *sim)
 {
-    gpu_scene_open(&p->gpu, sim, (const char *[]){"gpu.heartbeat_ms=10000", NULL});
-    gpu_scene_open(&p->cpu, NULL, (const char *[]){"gpu.devices=none", NULL});
-    gpu_scene_await(&p->gpu, EA_GPU_READY);
+    gpu_pair_open(p, sim);
     take_numbers();
 }
 
-static void close_pair(struct pair *p)
+static void close_pair(struct gpu_pair *p)
 {
-    gpu_scene_close(&p->gpu);
-    gpu_scene_close(&p->cpu);
+    gpu_pair_close(p);
     free(rows), free(cues);
 }
 
 /* Ids that neither rise nor fall; cues that are rows of which some numbers are others'. */
-static void make(struct pair *p, uint32_t d, uint64_t count)
+static void make(struct gpu_pair *p, uint32_t d, uint64_t count)
 {
     reference_fill(d + 1, rows, (size_t)count * d);
     for (uint64_t i = 0; i < count; i++)
@@ -59,21 +46,21 @@ static void make(struct pair *p, uint32_t d, uint64_t count)
         marks[i] = (uint8_t)(i * 7 % 3);
     ea_rows all = {.collection = "c", .ids = ids, .rows = rows, .count = count, .dimension = d};
     for (int k = 0; k < 2; k++) {
-        cr_assert_eq(ea_collection_create(of(p, k), "c", d, EA_COSINE, NULL), EA_OK);
-        cr_assert_eq(ea_upsert(of(p, k), &all, NULL), EA_OK);
+        cr_assert_eq(ea_collection_create(gpu_pair_of(p, k), "c", d, EA_COSINE, NULL), EA_OK);
+        cr_assert_eq(ea_upsert(gpu_pair_of(p, k), &all, NULL), EA_OK);
     }
 }
 
-static void drop(struct pair *p)
+static void drop(struct gpu_pair *p)
 {
     for (int k = 0; k < 2; k++)
-        cr_assert_eq(ea_collection_drop(of(p, k), "c"), EA_OK);
+        cr_assert_eq(ea_collection_drop(gpu_pair_of(p, k), "c"), EA_OK);
 }
 
 static ea_backend answered; /* who answered last */
 
 /* Both say the same. */
-static void expect_same(struct pair *p, const ea_complete_question *q, ea_backend backend)
+static void expect_same(struct gpu_pair *p, const ea_complete_question *q, ea_backend backend)
 {
     ea_completed got = {0}, want = {0};
     ea_status a = ea_complete(p->gpu.a, q, &got), b = ea_complete(p->cpu.a, q, &want);
@@ -114,7 +101,7 @@ Test(gpu_complete, states_as_the_cpu, .timeout = 900)
         uint32_t dimension;
         uint64_t rows;
     } cases[] = {{1, 40}, {7, 1}, {64, 1024}, {33, 5000}, {128, 1500}, {1100, 60}};
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint32_t d = cases[i].dimension;
@@ -141,7 +128,7 @@ Test(gpu_complete, states_as_the_cpu, .timeout = 900)
 Test(gpu_complete, little_memory, .timeout = 900)
 {
     if (gpu_scene_is_real()) cr_skip_test("SKIP a real card's memory is larger than any request");
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, "vram_mib=16");
     make(&p, 128, ROWS_MAX);
     ea_complete_question q = ask(128, CUES_MAX, true, 3);
@@ -155,7 +142,7 @@ Test(gpu_complete, little_memory, .timeout = 900)
 Test(gpu_complete, bad_input_has_the_cpus_words, .timeout = 900)
 {
     enum { D = 64 };
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, NULL);
     make(&p, D, 100);
     ea_complete_question q = ask(D, 20, true, 5);
@@ -179,7 +166,7 @@ Test(gpu_complete, bad_input_has_the_cpus_words, .timeout = 900)
 Test(gpu_complete, unknown_numbers_are_anything, .timeout = 900)
 {
     enum { D = 64 };
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, NULL);
     make(&p, D, 100);
     ea_complete_question q = ask(D, 20, true, 5);
@@ -214,7 +201,7 @@ Test(gpu_complete, kernels_may_fail, .timeout = 900)
                                          "fail=5:memory@complete"};
     if (gpu_scene_is_real()) cr_skip_test("SKIP faults are the simulated device's");
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        struct pair p;
+        struct gpu_pair p;
         open_pair(&p, faults[i]);
         make(&p, 64, 1200);
         for (int again = 0; again < 3; again++) {
@@ -236,7 +223,7 @@ Test(gpu_complete, calls_fail, .timeout = 7200)
     struct gpu_scene cpu;
     gpu_scene_open(&cpu, NULL, (const char *[]){"gpu.devices=none", NULL});
     for (uint64_t nth = 0; nth <= calls; nth += nth && !gpu_scene_long() ? 1 + calls / 12 : 1) {
-        struct pair p = {.cpu = cpu};
+        struct gpu_pair p = {.cpu = cpu};
         char fault[64] = "multiply_adds=1";
         if (nth)
             snprintf(fault, sizeof fault, "multiply_adds=1 fail=%u:%s", (unsigned)nth,
@@ -274,32 +261,24 @@ static void compare(ea_client *c, const ea_answer *answer, void *user)
     right += memcmp(answer->completed->states, wanted->states, bytes) == 0;
 }
 
+static void send(ea_client *c, const void *question)
+{
+    cr_assert_eq(ea_complete_send(c, question, &(ea_send_options){.callback = compare}, NULL),
+                 EA_OK);
+}
+
 /* kill -9 while completions are under way. */
 Test(gpu_complete, killed_meanwhile, .timeout = 900)
 {
-    enum { REQUESTS = 12 };
     if (gpu_scene_is_real()) cr_skip_test("SKIP a real card is not slowed down");
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, "latency_us=2000");
     make(&p, 64, 1200);
     ea_completed want = {0};
     ea_complete_question q = ask(64, 40, true, 30);
     cr_assert_eq(ea_complete(p.cpu.a, &q, &want), EA_OK);
     wanted = &want;
-    for (int kills = 0; kills < 4; kills++) {
-        right = 0;
-        gpu_scene_await(&p.gpu, EA_GPU_READY);
-        for (int i = 0; i < REQUESTS; i++)
-            cr_assert_eq(
-                ea_complete_send(p.gpu.a, &q, &(ea_send_options){.callback = compare}, NULL),
-                EA_OK);
-        while (ea_pending(p.gpu.a)) {
-            cr_assert_eq(ea_pump(p.gpu.a, -1), EA_OK);
-            pid_t gpu = gpu_process_of(p.gpu.daemon.pid);
-            if (right >= 3 && right < 6 && gpu) kill(gpu, SIGKILL);
-        }
-        cr_assert_eq(right, REQUESTS);
-    }
+    gpu_pair_kill_meanwhile(&p, 12, send, &q, &right);
     ea_completed_free(&want);
     drop(&p);
     close_pair(&p);

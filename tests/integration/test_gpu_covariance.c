@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/gpu_scene.h"
+#include "tests/support/gpu_pair.h"
 #include "tests/support/reference.h"
 
 enum { ROWS_MAX = 14000, NUMBERS_MAX = 600000 };
@@ -14,35 +14,23 @@ enum { ROWS_MAX = 14000, NUMBERS_MAX = 600000 };
 static float *rows, *weights;
 static uint64_t *ids;
 
-struct pair {
-    struct gpu_scene gpu, cpu;
-};
-
-static ea_client *of(struct pair *p, int i)
+static void open_pair(struct gpu_pair *p, const char *sim)
 {
-    return i ? p->cpu.a : p->gpu.a;
-}
-
-static void open_pair(struct pair *p, const char *sim)
-{
-    gpu_scene_open(&p->gpu, sim, (const char *[]){"gpu.heartbeat_ms=10000", NULL});
-    gpu_scene_open(&p->cpu, NULL, (const char *[]){"gpu.devices=none", NULL});
-    gpu_scene_await(&p->gpu, EA_GPU_READY);
+    gpu_pair_open(p, sim);
     rows = calloc(NUMBERS_MAX, sizeof *rows);
     weights = calloc(ROWS_MAX, sizeof *weights);
     ids = calloc(ROWS_MAX, sizeof *ids);
     cr_assert(rows && weights && ids);
 }
 
-static void close_pair(struct pair *p)
+static void close_pair(struct gpu_pair *p)
 {
-    gpu_scene_close(&p->gpu);
-    gpu_scene_close(&p->cpu);
+    gpu_pair_close(p);
     free(rows), free(weights), free(ids);
 }
 
 /* Ids that neither rise nor fall, unless they are `ordered`. */
-static void make(struct pair *p, uint32_t d, uint64_t count, bool ordered)
+static void make(struct gpu_pair *p, uint32_t d, uint64_t count, bool ordered)
 {
     cr_assert(count <= ROWS_MAX && count * d <= NUMBERS_MAX);
     reference_fill(d + 1, rows, (size_t)count * d);
@@ -52,19 +40,19 @@ static void make(struct pair *p, uint32_t d, uint64_t count, bool ordered)
     }
     ea_rows all = {.collection = "c", .ids = ids, .rows = rows, .count = count, .dimension = d};
     for (int k = 0; k < 2; k++) {
-        cr_assert_eq(ea_collection_create(of(p, k), "c", d, EA_DOT, NULL), EA_OK);
-        cr_assert_eq(ea_upsert(of(p, k), &all, NULL), EA_OK);
+        cr_assert_eq(ea_collection_create(gpu_pair_of(p, k), "c", d, EA_DOT, NULL), EA_OK);
+        cr_assert_eq(ea_upsert(gpu_pair_of(p, k), &all, NULL), EA_OK);
     }
 }
 
-static void drop(struct pair *p)
+static void drop(struct gpu_pair *p)
 {
     for (int k = 0; k < 2; k++)
-        cr_assert_eq(ea_collection_drop(of(p, k), "c"), EA_OK);
+        cr_assert_eq(ea_collection_drop(gpu_pair_of(p, k), "c"), EA_OK);
 }
 
 /* Both say the same. */
-static void expect_same(struct pair *p, const ea_covariance_question *q, ea_backend backend)
+static void expect_same(struct gpu_pair *p, const ea_covariance_question *q, ea_backend backend)
 {
     ea_covariance_result got = {0}, want = {0};
     ea_status a = ea_covariance(p->gpu.a, q, &got), b = ea_covariance(p->cpu.a, q, &want);
@@ -90,7 +78,7 @@ Test(gpu_covariance, has_the_cpus_bits, .timeout = 900)
         uint32_t dimension;
         uint64_t rows;
     } cases[] = {{1, 40}, {64, 300}, {33, ROWS_MAX}, {130, 4500}, {700, 60}};
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint32_t d = cases[i].dimension;
@@ -116,7 +104,7 @@ Test(gpu_covariance, has_the_cpus_bits, .timeout = 900)
 Test(gpu_covariance, little_memory, .timeout = 900)
 {
     if (gpu_scene_is_real()) cr_skip_test("SKIP a real card's memory is larger than any request");
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, "vram_mib=16");
     make(&p, 700, 60, true);
     expect_same(&p, &(ea_covariance_question){.collection = "c"}, EA_BACKEND_NONE);
@@ -127,7 +115,7 @@ Test(gpu_covariance, little_memory, .timeout = 900)
 Test(gpu_covariance, bad_input_has_the_cpus_words, .timeout = 900)
 {
     enum { D = 64, ROWS = 100 };
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, NULL);
     make(&p, D, ROWS, false);
     uint64_t unknown[] = {ids[0], 5, ids[1]};
@@ -160,7 +148,7 @@ Test(gpu_covariance, kernels_may_fail, .timeout = 900)
         "fail=2:sticky@covariance", "fail=3+:error@covariance", "fail=5:memory@covariance"};
     if (gpu_scene_is_real()) cr_skip_test("SKIP faults are the simulated device's");
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        struct pair p;
+        struct gpu_pair p;
         open_pair(&p, faults[i]);
         make(&p, 40, 9000, false);
         for (int again = 0; again < 3; again++)
@@ -189,7 +177,7 @@ Test(gpu_covariance, killed_meanwhile, .timeout = 900)
 {
     enum { KILLS = 100, REQUESTS = 3 };
     if (gpu_scene_is_real()) cr_skip_test("SKIP a real card is not slowed down");
-    struct pair p;
+    struct gpu_pair p;
     open_pair(&p, "latency_us=500 multiply_adds=1");
     make(&p, 24, 9000, false);
     ea_covariance_result want = {0};

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/gpu_scene.h"
+#include "tests/support/gpu_pair.h"
 #include "tests/support/reference.h"
 
 enum { ROWS = 40, MANY = 1200, D_MAX = 1024 };
@@ -14,31 +14,8 @@ enum { ROWS = 40, MANY = 1200, D_MAX = 1024 };
 static float rows_a[MANY * D_MAX], rows_b[MANY * D_MAX];
 static uint64_t ids_a[MANY], ids_b[MANY], into[MANY];
 
-struct pair {
-    struct gpu_scene gpu, cpu;
-};
-
-static ea_client *of(struct pair *p, int i)
-{
-    return i ? p->cpu.a : p->gpu.a;
-}
-
-static void open_pair(struct pair *p, const char *sim)
-{
-    gpu_scene_open(&p->gpu, sim, (const char *[]){"gpu.heartbeat_ms=10000", NULL});
-    gpu_scene_open(&p->cpu, NULL, (const char *[]){"gpu.devices=none", NULL});
-    gpu_scene_await(&p->gpu, EA_GPU_READY);
-}
-
-static void close_pair(struct pair *p)
-{
-    cr_assert_eq(gpu_scene_stats(p->gpu.a).restarts, 0);
-    gpu_scene_close(&p->gpu);
-    gpu_scene_close(&p->cpu);
-}
-
 /* "a" and "b" with ROWS rows each, whose ids repeat in the lists, and "c" without any. */
-static void make(struct pair *p, uint32_t d)
+static void make(struct gpu_pair *p, uint32_t d)
 {
     static const char *const names[] = {"a", "b", "c"};
     reference_fill(d + 1, rows_a, (size_t)MANY * d);
@@ -53,24 +30,25 @@ static void make(struct pair *p, uint32_t d)
         for (uint64_t i = 0; i < ROWS; i++)
             ids[0][i] = i + 5, ids[1][i] = i * 1000;
         for (int i = 0; i < 3; i++)
-            cr_assert_eq(ea_collection_create(of(p, k), names[i], d, EA_COSINE, NULL), EA_OK);
+            cr_assert_eq(ea_collection_create(gpu_pair_of(p, k), names[i], d, EA_COSINE, NULL),
+                         EA_OK);
         for (int i = 0; i < 2; i++) {
             ea_rows rows = {.collection = names[i],
                             .ids = ids[i],
                             .rows = i ? rows_b : rows_a,
                             .count = ROWS,
                             .dimension = d};
-            cr_assert_eq(ea_upsert(of(p, k), &rows, NULL), EA_OK);
+            cr_assert_eq(ea_upsert(gpu_pair_of(p, k), &rows, NULL), EA_OK);
         }
     }
 }
 
-static void drop(struct pair *p)
+static void drop(struct gpu_pair *p)
 {
     static const char *const names[] = {"a", "b", "c"};
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < 3; i++)
-            cr_assert_eq(ea_collection_drop(of(p, k), names[i]), EA_OK);
+            cr_assert_eq(ea_collection_drop(gpu_pair_of(p, k), names[i]), EA_OK);
 }
 
 static ea_status ask(ea_client *c, bool unbind, const ea_bind_question *q, ea_hrr_result *out)
@@ -79,7 +57,8 @@ static ea_status ask(ea_client *c, bool unbind, const ea_bind_question *q, ea_hr
 }
 
 /* Both say the same. */
-static void expect_same(struct pair *p, bool unbind, const ea_bind_question *q, ea_backend backend)
+static void expect_same(struct gpu_pair *p, bool unbind, const ea_bind_question *q,
+                        ea_backend backend)
 {
     ea_hrr_result got = {0}, want = {0};
     ea_status a = ask(p->gpu.a, unbind, q, &got), b = ask(p->cpu.a, unbind, q, &want);
@@ -118,8 +97,8 @@ enum { ASKED = sizeof asked / sizeof *asked };
 Test(gpu_hrr, pairs_as_the_cpu, .timeout = 900)
 {
     static const uint32_t dimensions[] = {1, 7, 64, 100, 769, 1024};
-    struct pair p;
-    open_pair(&p, NULL);
+    struct gpu_pair p;
+    gpu_pair_open(&p, NULL);
     for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++) {
         uint32_t d = dimensions[i];
         make(&p, d);
@@ -131,10 +110,10 @@ Test(gpu_hrr, pairs_as_the_cpu, .timeout = 900)
             }
         drop(&p);
     }
-    close_pair(&p);
+    gpu_pair_close_unharmed(&p);
 }
 
-static void expect_stored(struct pair *p, const char *name, uint64_t count)
+static void expect_stored(struct gpu_pair *p, const char *name, uint64_t count)
 {
     ea_result got = {0}, want = {0};
     cr_assert_eq(ea_fetch(p->gpu.a, name, into, count, &got), EA_OK);
@@ -152,8 +131,8 @@ Test(gpu_hrr, into_collections, .timeout = 900)
                   into_a = {.collection = "a", .ids = ids_a};
     const ea_operand kept_c = {.collection = "c", .ids = into, .count = ROWS};
     const ea_operand some_a = {.collection = "a", .ids = ids_a, .count = ROWS};
-    struct pair p;
-    open_pair(&p, NULL);
+    struct gpu_pair p;
+    gpu_pair_open(&p, NULL);
     make(&p, 96);
     for (int i = 0; i < 6; i++) {
         ea_bind_question q = {.a = &kept_a, .b = &kept_b, .normalize = i % 2, .into = &into_c};
@@ -168,14 +147,14 @@ Test(gpu_hrr, into_collections, .timeout = 900)
     }
     drop(&p);
     gpu_scene_await_empty(&p.gpu);
-    close_pair(&p);
+    gpu_pair_close_unharmed(&p);
 }
 
 /* ---- sums of lists ---- */
 
 typedef ea_status list_call(ea_client *c, const ea_list_question *q, ea_hrr_result *out);
 
-static void expect_same_lists(struct pair *p, list_call *ask_list, const ea_list_question *q,
+static void expect_same_lists(struct gpu_pair *p, list_call *ask_list, const ea_list_question *q,
                               ea_backend backend)
 {
     ea_hrr_result got = {0}, want = {0};
@@ -193,7 +172,7 @@ static void expect_same_lists(struct pair *p, list_call *ask_list, const ea_list
     ea_hrr_result_free(&want);
 }
 
-static void expect_same_sums(struct pair *p, const ea_list_question *q, ea_backend backend)
+static void expect_same_sums(struct gpu_pair *p, const ea_list_question *q, ea_backend backend)
 {
     expect_same_lists(p, ea_superpose, q, backend);
 }
@@ -206,8 +185,8 @@ Test(gpu_hrr, sums_as_the_cpu, .timeout = 900)
 {
     static const uint32_t dimensions[] = {1, 33, 64, 1024};
     const ea_into into_c = {.collection = "c", .ids = into};
-    struct pair p;
-    open_pair(&p, NULL);
+    struct gpu_pair p;
+    gpu_pair_open(&p, NULL);
     reference_fill(9, weights, MANY);
     for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++) {
         make(&p, dimensions[i]);
@@ -224,7 +203,7 @@ Test(gpu_hrr, sums_as_the_cpu, .timeout = 900)
         }
         drop(&p);
     }
-    close_pair(&p);
+    gpu_pair_close_unharmed(&p);
 }
 
 /* Lists of up to 100 rows; one of more is the CPU's. */
@@ -234,8 +213,8 @@ Test(gpu_hrr, products_as_the_cpu, .timeout = 900)
     static const uint64_t lists[] = {0, 1, 3, 103, 104, 120, MANY};
     static uint64_t many[MANY / 3 + 1];
     const ea_into into_c = {.collection = "c", .ids = into};
-    struct pair p;
-    open_pair(&p, NULL);
+    struct gpu_pair p;
+    gpu_pair_open(&p, NULL);
     for (uint64_t i = 0; i <= MANY / 3; i++)
         many[i] = i * 3;
     for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++) {
@@ -255,15 +234,15 @@ Test(gpu_hrr, products_as_the_cpu, .timeout = 900)
         expect_same_lists(&p, ea_bind_many, &q, EA_BACKEND_CPU);
         drop(&p);
     }
-    close_pair(&p);
+    gpu_pair_close_unharmed(&p);
 }
 
 Test(gpu_hrr, bad_sums_have_the_cpus_words, .timeout = 900)
 {
     enum { D = 64 };
     static uint64_t unknown[MANY], falling[LISTS + 1];
-    struct pair p;
-    open_pair(&p, NULL);
+    struct gpu_pair p;
+    gpu_pair_open(&p, NULL);
     make(&p, D);
     for (int i = 0; i < MANY; i++)
         weights[i] = 1;
@@ -287,15 +266,15 @@ Test(gpu_hrr, bad_sums_have_the_cpus_words, .timeout = 900)
     q.offsets = falling;
     expect_same_sums(&p, &q, EA_BACKEND_GPU);
     drop(&p);
-    close_pair(&p);
+    gpu_pair_close_unharmed(&p);
 }
 
 /* By division, also where there is no inverse, or no spectrum. */
 Test(gpu_hrr, exact_inverses_as_the_cpu, .timeout = 900)
 {
     static const uint32_t dimensions[] = {4, 96, 1000, 1024, 100, 7};
-    struct pair p;
-    open_pair(&p, NULL);
+    struct gpu_pair p;
+    gpu_pair_open(&p, NULL);
     for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++) {
         uint32_t d = dimensions[i];
         make(&p, d);
@@ -315,16 +294,16 @@ Test(gpu_hrr, exact_inverses_as_the_cpu, .timeout = 900)
         expect_same(&p, true, &q, EA_BACKEND_GPU);
         drop(&p);
     }
-    close_pair(&p);
+    gpu_pair_close_unharmed(&p);
 }
 
 /* Spectra that no block of a card can hold both of, and what never fits its memory. */
 Test(gpu_hrr, long_rows_and_little_memory, .timeout = 900)
 {
     enum { LONG = 16383 };
-    struct pair p;
+    struct gpu_pair p;
     if (gpu_scene_is_real()) cr_skip_test("SKIP a real card's memory is larger than any request");
-    open_pair(&p, "vram_mib=16");
+    gpu_pair_open(&p, "vram_mib=16");
     make(&p, 512);
     ea_bind_question q = {.a = &sent_a, .b = &sent_b, .dimension = 512};
     expect_same(&p, false, &q, EA_BACKEND_CPU); /* 5 MiB, of 2 for requests */
@@ -336,7 +315,7 @@ Test(gpu_hrr, long_rows_and_little_memory, .timeout = 900)
     q.dimension = 16384;
     expect_same(&p, true, &q, EA_BACKEND_GPU);
     drop(&p);
-    close_pair(&p);
+    gpu_pair_close_unharmed(&p);
 }
 
 /* What is wrong, and where, in the words of the CPU; nothing is stored. */
@@ -345,8 +324,8 @@ Test(gpu_hrr, bad_input_has_the_cpus_words, .timeout = 900)
     enum { D = 64 };
     static uint64_t unknown[MANY];
     const ea_into into_c = {.collection = "c", .ids = into};
-    struct pair p;
-    open_pair(&p, NULL);
+    struct gpu_pair p;
+    gpu_pair_open(&p, NULL);
     make(&p, D);
     memcpy(unknown, ids_a, sizeof unknown);
     unknown[700] = 3;
@@ -378,7 +357,7 @@ Test(gpu_hrr, bad_input_has_the_cpus_words, .timeout = 900)
         expect_stored(&p, "c", MANY);
     }
     drop(&p);
-    close_pair(&p);
+    gpu_pair_close_unharmed(&p);
 }
 
 /* Two collections that are larger than the card together: bits are right whoever answers. */
@@ -420,7 +399,7 @@ Test(gpu_hrr, replicas_that_do_not_fit_together, .timeout = 900)
 Test(gpu_hrr, on_one_of_several_cards, .timeout = 900)
 {
     enum { CARDS = 3, D = 128 };
-    struct pair p;
+    struct gpu_pair p;
     if (gpu_scene_is_real()) cr_skip_test("SKIP there may be one card only");
     gpu_scene_open(&p.gpu, NULL,
                    (const char *[]){"gpu.devices=sim,sim,sim", "gpu.heartbeat_ms=10000", NULL});

@@ -6,17 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/gpu_scene.h"
+#include "tests/support/gpu_pair.h"
 #include "tests/support/reference.h"
 
 enum { ROWS_MAX = 3000, QUERIES_MAX = 40, D_MAX = 128 };
 
 static float rows[ROWS_MAX * D_MAX], queries[QUERIES_MAX * D_MAX], weights[ROWS_MAX];
 static const ea_metric metrics[] = {EA_COSINE, EA_DOT, EA_SQUARED_EUCLIDEAN};
-
-struct pair {
-    struct gpu_scene gpu, cpu;
-};
 
 static void fill(uint32_t d)
 {
@@ -26,22 +22,8 @@ static void fill(uint32_t d)
     memset(rows + (size_t)5 * d, 0, d * sizeof(float)); /* no direction */
 }
 
-static void open_pair(struct pair *p)
-{
-    gpu_scene_open(&p->gpu, NULL, (const char *[]){"gpu.heartbeat_ms=10000", NULL});
-    gpu_scene_open(&p->cpu, NULL, (const char *[]){"gpu.devices=none", NULL});
-    gpu_scene_await(&p->gpu, EA_GPU_READY);
-}
-
-static void close_pair(struct pair *p)
-{
-    cr_assert_eq(gpu_scene_stats(p->gpu.a).restarts, 0);
-    gpu_scene_close(&p->gpu);
-    gpu_scene_close(&p->cpu);
-}
-
 /* Both said the same; frees both. scored: floats of scores; with ids (named) or without. */
-static void expect_same(struct pair *p, ea_status got_st, ea_result *got, ea_status want_st,
+static void expect_same(struct gpu_pair *p, ea_status got_st, ea_result *got, ea_status want_st,
                         ea_result *want, bool on_gpu)
 {
     cr_assert_eq(got_st, want_st, "%s, not %s", ea_error_text(p->gpu.a), ea_error_text(p->cpu.a));
@@ -64,7 +46,7 @@ static void expect_same(struct pair *p, ea_status got_st, ea_result *got, ea_sta
     ea_result_free(want);
 }
 
-static void similarity(struct pair *p, ea_metric metric, uint64_t q, uint64_t n, uint32_t d,
+static void similarity(struct gpu_pair *p, ea_metric metric, uint64_t q, uint64_t n, uint32_t d,
                        const float *threshold, bool on_gpu)
 {
     ea_result got = {0}, want = {0};
@@ -89,8 +71,8 @@ static void similarity(struct pair *p, ea_metric metric, uint64_t q, uint64_t n,
     expect_same(p, a, &got, b, &want, on_gpu);
 }
 
-static void score(struct pair *p, ea_metric metric, uint64_t q, uint64_t n, uint32_t d, uint32_t k,
-                  bool on_gpu)
+static void score(struct gpu_pair *p, ea_metric metric, uint64_t q, uint64_t n, uint32_t d,
+                  uint32_t k, bool on_gpu)
 {
     uint64_t offsets[QUERIES_MAX + 1] = {0};
     for (uint64_t i = 1; i <= q; i++) /* every third list is empty */
@@ -119,7 +101,7 @@ static void score(struct pair *p, ea_metric metric, uint64_t q, uint64_t n, uint
     expect_same(p, a, &got, b, &want, on_gpu);
 }
 
-static void norms(struct pair *p, uint64_t n, uint32_t d)
+static void norms(struct gpu_pair *p, uint64_t n, uint32_t d)
 {
     static float got[ROWS_MAX], want[ROWS_MAX];
     ea_status a = ea_norms(p->gpu.a, rows, n, d, got), b = ea_norms(p->cpu.a, rows, n, d, want);
@@ -130,7 +112,7 @@ static void norms(struct pair *p, uint64_t n, uint32_t d)
         cr_assert_eq(memcmp(got, want, n * sizeof(float)), 0);
 }
 
-static void average(struct pair *p, uint64_t n, uint32_t d)
+static void average(struct gpu_pair *p, uint64_t n, uint32_t d)
 {
     static float got[D_MAX], want[D_MAX];
     ea_status a = ea_weighted_average(
@@ -146,7 +128,7 @@ static void average(struct pair *p, uint64_t n, uint32_t d)
         cr_assert_eq(memcmp(got, want, d * sizeof(float)), 0);
 }
 
-static uint64_t gpu_runs(struct pair *p)
+static uint64_t gpu_runs(struct gpu_pair *p)
 {
     return gpu_scene_stats(p->gpu.a).runs;
 }
@@ -155,8 +137,8 @@ Test(gpu_inline, as_the_cpu, .timeout = 900)
 {
     static const uint32_t dimensions[] = {1, 32, 33, 128};
     static const uint64_t counts[] = {1, 40, ROWS_MAX};
-    struct pair p;
-    open_pair(&p);
+    struct gpu_pair p;
+    gpu_pair_open(&p, NULL);
     for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++) {
         uint32_t d = dimensions[i];
         fill(d);
@@ -176,27 +158,27 @@ Test(gpu_inline, as_the_cpu, .timeout = 900)
             cr_assert_eq(gpu_runs(&p), runs + 2);
         }
     }
-    close_pair(&p);
+    gpu_pair_close_unharmed(&p);
 }
 
 Test(gpu_inline, nothing_is_the_cpus, .timeout = 900)
 {
-    struct pair p;
-    open_pair(&p);
+    struct gpu_pair p;
+    gpu_pair_open(&p, NULL);
     fill(33);
     similarity(&p, EA_DOT, 3, 0, 33, NULL, false);
     similarity(&p, EA_DOT, 0, 3, 33, NULL, false);
     score(&p, EA_DOT, 3, 0, 33, 2, false);
     norms(&p, 0, 33);
     average(&p, 0, 33);
-    close_pair(&p);
+    gpu_pair_close_unharmed(&p);
 }
 
 /* What is wrong, and where, in the words of the CPU. */
 Test(gpu_inline, bad_input_has_the_cpus_words, .timeout = 900)
 {
-    struct pair p;
-    open_pair(&p);
+    struct gpu_pair p;
+    gpu_pair_open(&p, NULL);
     fill(64);
     weights[7] = 1.0f;
     rows[2000 * 64 + 3] = INFINITY;
@@ -216,7 +198,7 @@ Test(gpu_inline, bad_input_has_the_cpus_words, .timeout = 900)
     average(&p, ROWS_MAX, 64);
     weights[9] = 1;
     average(&p, ROWS_MAX, 64);
-    close_pair(&p);
+    gpu_pair_close_unharmed(&p);
 }
 
 /* Rows that never fit the card's memory for requests are the CPU's, and the reply says so. */

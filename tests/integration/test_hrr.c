@@ -6,20 +6,13 @@
 #include <string.h>
 
 #include "kernels/random.h"
+#include "tests/support/client_expect.h"
 #include "tests/support/sets.h"
 
 enum { PAIRS = 5, DIMENSION_MAX = 1024 };
 
 static struct scene scene;
 static ea_client *c;
-
-#define OK(call) cr_assert_eq((call), EA_OK, "%s", ea_error_text(c))
-#define FAILS(call, status, detail, words)                                            \
-    do {                                                                              \
-        cr_assert_eq((call), (status), "%s: %s", #call, ea_error_text(c));            \
-        cr_assert_eq(ea_error_detail(c), (uint32_t)(detail), "%s", ea_error_text(c)); \
-        cr_assert(strstr(ea_error_text(c), words), "%s", ea_error_text(c));           \
-    } while (0)
 
 static void begin(const char *const *settings)
 {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernels/recall.h"
+#include "tests/support/client_expect.h"
 #include "tests/support/graph_twin.h"
 #include "tests/support/sets.h"
 
@@ -18,14 +19,6 @@ static ea_client *c;
 static struct twin twin;
 static uint64_t ids[ROWS];
 static float rows[ROWS * D], cues[CUES * D];
-
-#define OK(call) cr_assert_eq((call), EA_OK, "%s", ea_error_text(c))
-#define FAILS(call, status, detail, words)                                            \
-    do {                                                                              \
-        cr_assert_eq((call), (status), "%s: %s", #call, ea_error_text(c));            \
-        cr_assert_eq(ea_error_detail(c), (uint32_t)(detail), "%s", ea_error_text(c)); \
-        cr_assert(strstr(ea_error_text(c), words), "%s", ea_error_text(c));           \
-    } while (0)
 
 static float near(float number, uint32_t at)
 {

@@ -66,6 +66,51 @@ static void normalize(uint32_t d, float *row)
     free(padded);
 }
 
+/* The scalar kernels, and what they need. */
+struct scalar_hrr {
+    const struct hrr_plan *plan;
+    void *memory, *scratch;
+    float *want; /* a row */
+};
+
+static struct scalar_hrr scalar_open(uint32_t d)
+{
+    struct scalar_hrr s = {.memory = aligned_alloc(64, hrr_plan_bytes(d)),
+                           .scratch = aligned_alloc(64, hrr_scratch_bytes(d)),
+                           .want = malloc(d * sizeof *s.want)};
+    cr_assert(s.memory && s.scratch && s.want);
+    s.plan = hrr_plan_make(d, s.memory);
+    return s;
+}
+
+static void scalar_close(struct scalar_hrr *s)
+{
+    free(s->memory);
+    free(s->scratch);
+    free(s->want);
+}
+
+static bool scalar_pair(const struct scalar_hrr *s, const struct order_run *run, const float *left,
+                        const float *with, float *out)
+{
+    struct hrr_pairs one = {.plan = s->plan,
+                            .scratch = s->scratch,
+                            .form = (enum hrr_form)run->form,
+                            .a = &left,
+                            .b = &with,
+                            .count = 1,
+                            .out = out,
+                            .out_step = run->dimension};
+    return hrr_scalar.pairs(&one).status == HRR_OK;
+}
+
+/* Whether the row wanted, normalized if the order says so, is there. */
+static bool is_wanted(const struct scalar_hrr *s, const struct order_run *run, const float *got)
+{
+    if (run->normalize) normalize(run->dimension, s->want);
+    return memcmp(got, s->want, run->dimension * sizeof *got) == 0;
+}
+
 bool bind_right(struct gpu_peer *p, const struct order *o, const struct ask_rows *first,
                 const struct ask_rows *other)
 {
@@ -74,30 +119,14 @@ bool bind_right(struct gpu_peer *p, const struct order *o, const struct ask_rows
     struct order_operand a = {run->rows, run->row_count, run->positions, run->list_count};
     uint64_t pairs = a.count == 1 ? run->other.count : a.count;
     uint32_t d = run->dimension;
-    void *memory = aligned_alloc(64, hrr_plan_bytes(d));
-    void *scratch = aligned_alloc(64, hrr_scratch_bytes(d));
-    float *want = malloc(d * sizeof *want);
-    cr_assert(memory && scratch && want);
-    const struct hrr_plan *plan = hrr_plan_make(d, memory);
+    struct scalar_hrr s = scalar_open(d);
     const float *got = peer_at(p, run->out_scores);
     bool right = memcmp(got + pairs * d, &untouched, sizeof untouched) == 0;
     for (uint64_t i = 0; i < pairs && right; i++, got += d) {
         const float *left = row_of(p, &a, i, first), *with = row_of(p, &run->other, i, other);
-        struct hrr_pairs one = {.plan = plan,
-                                .scratch = scratch,
-                                .form = (enum hrr_form)run->form,
-                                .a = &left,
-                                .b = &with,
-                                .count = 1,
-                                .out = want,
-                                .out_step = d};
-        right = hrr_scalar.pairs(&one).status == HRR_OK;
-        if (run->normalize) normalize(d, want);
-        right = right && memcmp(got, want, d * sizeof *want) == 0;
+        right = scalar_pair(&s, run, left, with, s.want) && is_wanted(&s, run, got);
     }
-    free(memory);
-    free(scratch);
-    free(want);
+    scalar_close(&s);
     return right;
 }
 
@@ -134,26 +163,15 @@ static float *unbound(struct gpu_peer *p, const struct order_run *run, const str
                       const struct ask_rows *other)
 {
     uint32_t d = run->dimension;
-    void *memory = aligned_alloc(64, hrr_plan_bytes(d));
-    void *scratch = aligned_alloc(64, hrr_scratch_bytes(d));
+    struct scalar_hrr s = scalar_open(d);
     float *rows = malloc(run->query_count * d * sizeof *rows);
-    cr_assert(memory && scratch && rows);
-    const struct hrr_plan *plan = hrr_plan_make(d, memory);
+    cr_assert(rows);
     for (uint64_t i = 0; i < run->query_count; i++) {
         const float *left = row_of(p, &run->cue, i, cue);
         const float *with = row_of(p, &run->other, i, other);
-        struct hrr_pairs one = {.plan = plan,
-                                .scratch = scratch,
-                                .form = (enum hrr_form)run->form,
-                                .a = &left,
-                                .b = &with,
-                                .count = 1,
-                                .out = rows + i * d,
-                                .out_step = d};
-        cr_assert_eq(hrr_scalar.pairs(&one).status, HRR_OK);
+        cr_assert(scalar_pair(&s, run, left, with, rows + i * d));
     }
-    free(memory);
-    free(scratch);
+    scalar_close(&s);
     return rows;
 }
 
@@ -204,11 +222,7 @@ bool product_right(struct gpu_peer *p, const struct order *o, const struct ask_r
     const uint64_t *offsets = peer_at(p, run->offsets);
     const float *got = peer_at(p, run->out_scores);
     uint32_t d = run->dimension;
-    void *memory = aligned_alloc(64, hrr_plan_bytes(d));
-    void *scratch = aligned_alloc(64, hrr_scratch_bytes(d));
-    float *want = malloc(d * sizeof *want);
-    cr_assert(memory && scratch && want);
-    const struct hrr_plan *plan = hrr_plan_make(d, memory);
+    struct scalar_hrr s = scalar_open(d);
     bool right = true;
     for (uint64_t i = 0; i < run->query_count && right; i++, got += d) {
         const float *rows[LIST_ROWS];
@@ -218,13 +232,9 @@ bool product_right(struct gpu_peer *p, const struct order *o, const struct ask_r
             rows[n] = row_of(p, &a, at, r);
         }
         struct hrr_product one = {
-            .plan = plan, .scratch = scratch, .rows = rows, .count = count, .out = want};
-        right = hrr_scalar.many(&one).status == HRR_OK;
-        if (run->normalize) normalize(d, want);
-        right = right && memcmp(got, want, d * sizeof *want) == 0;
+            .plan = s.plan, .scratch = s.scratch, .rows = rows, .count = count, .out = s.want};
+        right = hrr_scalar.many(&one).status == HRR_OK && is_wanted(&s, run, got);
     }
-    free(memory);
-    free(scratch);
-    free(want);
+    scalar_close(&s);
     return right;
 }

@@ -1,7 +1,7 @@
 /* attractor_weights: what attractors learn; their weights in and out of files. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/vectors_in.h"
-#include "client/cli/files/npy_write.h"
+#include "client/cli/files/arrays.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/text/format.h"
 #include "client/cli/text/progress.h"
@@ -148,16 +148,6 @@ static error_t file_parse(int key, char *text, struct argp_state *state)
     return 0;
 }
 
-static int write_weights(const char *path, const ea_result *weights)
-{
-    struct npy_writer w = {0};
-    bool ok = npy_writer_open(&w, path, NPY_WRITE_FLOAT32, 2, weights->rows, weights->columns) &&
-              npy_writer_append(&w, weights->vectors, weights->rows) && npy_writer_finish(&w);
-    int code = ok ? CLI_OK : cli_error(CLI_FILE, "%s", w.error);
-    npy_writer_abandon(&w);
-    return code;
-}
-
 static int fetch_run(struct cli *cli, const struct command *self, int argc, char **argv)
 {
     struct attractor_file f = {0};
@@ -167,7 +157,8 @@ static int fetch_run(struct cli *cli, const struct command *self, int argc, char
     if (code) return code;
     ea_status status = ea_attractor_fetch(cli->client, f.name, &weights);
     if (status) return cli_failed(cli, status, f.name);
-    code = write_weights(f.path, &weights);
+    code =
+        arrays_write(f.path, NPY_WRITE_FLOAT32, 2, weights.rows, weights.columns, weights.vectors);
     if (!code && cli->json) {
         struct json j;
         json_init(&j, stdout);

@@ -1,7 +1,7 @@
 /* cluster: clusters of the similar rows of a collection. */
 #include "client/cli/commands/commands.h"
-#include "client/cli/files/npy_write.h"
-#include "client/cli/files/vectors_file.h"
+#include "client/cli/files/arrays.h"
+#include "client/cli/files/ids.h"
 #include "client/cli/text/format.h"
 #include "client/cli/text/meta_total.h"
 #include "client/cli/text/names.h"
@@ -18,7 +18,7 @@ struct cluster_command {
     uint32_t size_min, clusters_max; /* 0: not given */
     uint64_t into_first, shown;
     bool dry_run;
-    uint64_t *ids, id_count;
+    struct ids ids;
     float *times;
     uint64_t time_count;
     struct names names;
@@ -136,52 +136,12 @@ static error_t cluster_parse(int key, char *text, struct argp_state *state)
     return 0;
 }
 
-/* ---- what goes in ---- */
-
-static int read_ids(struct cluster_command *o)
-{
-    struct vectors_file f = {0};
-    int code = CLI_OK;
-    if (!vectors_file_open(&f, o->ids_path, VECTORS_OF_IDS)) {
-        code = cli_error(CLI_FILE, "%s", f.error);
-    } else if (f.columns != 1) {
-        code = cli_error(CLI_FILE, "%s: a list of ids is wanted", o->ids_path);
-    } else {
-        o->ids = malloc((f.rows + 1) * sizeof *o->ids);
-        if (!o->ids)
-            code = cli_error(CLI_FILE, "%s: out of memory", o->ids_path);
-        else if (!vectors_file_read_ids(&f, o->ids, f.rows, &o->id_count))
-            code = cli_error(CLI_FILE, "%s", f.error);
-    }
-    vectors_file_close(&f);
-    return code;
-}
-
-static int read_times(struct cluster_command *o)
-{
-    struct vectors_file f = {0};
-    int code = CLI_OK;
-    if (!vectors_file_open(&f, o->times_path, VECTORS_OF_NUMBERS)) {
-        code = cli_error(CLI_FILE, "%s", f.error);
-    } else if (f.columns != 1) {
-        code = cli_error(CLI_FILE, "%s: one time a row is wanted", o->times_path);
-    } else {
-        o->times = malloc((f.rows + 1) * sizeof *o->times);
-        if (!o->times)
-            code = cli_error(CLI_FILE, "%s: out of memory", o->times_path);
-        else if (!vectors_file_read(&f, o->times, f.rows, &o->time_count))
-            code = cli_error(CLI_FILE, "%s", f.error);
-    }
-    vectors_file_close(&f);
-    return code;
-}
-
 static int ask(struct cluster_command *o, struct cli *cli)
 {
     const ea_cluster_question question = {
         .collection = o->name,
-        .ids = o->ids,
-        .count = o->id_count,
+        .ids = o->ids.list,
+        .count = o->ids.count,
         .times = o->times,
         .time_count = o->time_count,
         .rule = o->rule,
@@ -205,20 +165,15 @@ static int ask(struct cluster_command *o, struct cli *cli)
 
 static uint64_t id_of(const struct cluster_command *o, uint64_t row)
 {
-    return o->ids ? o->ids[row] : o->result.ids[row];
+    return o->ids.list ? o->ids.list[row] : o->result.ids[row];
 }
 
 static int write_one(const char *prefix, const char *what, enum npy_write_type type, unsigned axes,
                      const void *data, uint64_t rows, uint64_t columns)
 {
     char path[4096];
-    struct npy_writer w = {0};
     snprintf(path, sizeof path, "%s.%s.npy", prefix, what);
-    bool well = npy_writer_open(&w, path, type, axes, rows, columns) &&
-                npy_writer_append(&w, data, rows) && npy_writer_finish(&w);
-    int code = well ? CLI_OK : cli_error(CLI_FILE, "%s", w.error);
-    npy_writer_abandon(&w);
-    return code;
+    return arrays_write(path, type, axes, rows, columns, data);
 }
 
 /* Numbers of 32 bits as numbers of 64. */
@@ -236,7 +191,7 @@ static int write_wide(const char *prefix, const char *what, const uint32_t *numb
 static int write_files(const struct cluster_command *o)
 {
     const ea_clusters *r = &o->result;
-    const uint64_t *ids = o->ids ? o->ids : r->ids;
+    const uint64_t *ids = o->ids.list ? o->ids.list : r->ids;
     int code = write_one(o->out, "ids", NPY_WRITE_UINT64, 1, ids, r->rows, 1);
     if (!code) code = write_wide(o->out, "labels", r->labels, r->rows);
     if (!code) code = write_wide(o->out, "sizes", r->sizes, r->count);
@@ -369,8 +324,9 @@ static int cluster_run(struct cli *cli, const struct command *self, int argc, ch
     struct cluster_command o = {.rule = EA_CLUSTER_CENTROID, .shown = 5};
     cli_parse(cli, self, &o, argc, argv);
     if (cli->expects && !o.into) return cli_error(CLI_USAGE, "--expect belongs to --into");
-    int code = o.ids_path ? read_ids(&o) : CLI_OK;
-    if (!code && o.times_path) code = read_times(&o);
+    int code = o.ids_path ? ids_read(&o.ids, o.ids_path) : CLI_OK;
+    if (!code && o.times_path)
+        code = arrays_read_column(o.times_path, "one time a row", &o.times, &o.time_count);
     if (!code && o.names_path && !names_open(&o.names, o.names_path))
         code = cli_error(CLI_FILE, "%s", o.names.error);
     if (!code) code = cli_connect(cli);
@@ -382,7 +338,8 @@ static int cluster_run(struct cli *cli, const struct command *self, int argc, ch
     if (!code && !dry) tell_rest(&o, cli);
     ea_clusters_free(&o.result);
     names_close(&o.names);
-    free(o.ids), free(o.times);
+    ids_free(&o.ids);
+    free(o.times);
     return code;
 }
 

@@ -1,8 +1,7 @@
 /* covariance: the mean and covariance of a collection's rows. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/files/arrays.h"
 #include "client/cli/files/ids.h"
-#include "client/cli/files/npy_write.h"
-#include "client/cli/files/vectors_file.h"
 #include "client/cli/text/format.h"
 #include "client/cli/text/meta_total.h"
 
@@ -38,39 +37,13 @@ static error_t covariance_parse(int key, char *text, struct argp_state *state)
     case 'i': o->ids_path = text; break;
     case OPTION_MEAN: o->mean_path = text; break;
     case OPTION_WEIGHTS: o->weights_path = text; break;
-    case ARGP_KEY_ARG:
-        if (state->arg_num == 0)
-            o->name = text;
-        else
-            ids_add_text(&o->ids, state, text);
-        break;
+    case ARGP_KEY_ARG: ids_add_behind(&o->ids, &o->name, state, text); break;
     case ARGP_KEY_END:
         if (!o->name) argp_error(state, "the collection's NAME is needed");
         break;
     default: return ARGP_ERR_UNKNOWN;
     }
     return 0;
-}
-
-static int read_weights(struct covariance_command *o)
-{
-    struct vectors_file file = {0};
-    uint64_t got = 0;
-    bool ok = vectors_file_open(&file, o->weights_path, VECTORS_OF_NUMBERS);
-    int code = ok ? CLI_OK : cli_error(CLI_FILE, "%s", file.error);
-    if (!code && file.columns != 1)
-        code = cli_error(CLI_FILE, "%s: has %" PRIu64 " columns, one is wanted", o->weights_path,
-                         file.columns);
-    if (!code && !(o->weights = malloc((file.rows ? file.rows : 1) * sizeof *o->weights)))
-        code = cli_error(CLI_FILE, "%s: out of memory", o->weights_path);
-    while (!code && o->weight_count < file.rows) {
-        uint64_t left = file.rows - o->weight_count;
-        if (!vectors_file_read(&file, o->weights + o->weight_count, left, &got))
-            code = cli_error(CLI_FILE, "%s", file.error);
-        o->weight_count += code ? 0 : got;
-    }
-    vectors_file_close(&file);
-    return code;
 }
 
 static int ask(struct covariance_command *o, struct cli *cli)
@@ -88,16 +61,6 @@ static int ask(struct covariance_command *o, struct cli *cli)
                                              .count = listed ? o->ids.count : o->weight_count};
     ea_status status = ea_covariance(cli->client, &question, &o->result);
     return status ? cli_failed(cli, status, o->name) : CLI_OK;
-}
-
-static int write_file(const char *path, unsigned axes, uint64_t rows, uint64_t columns,
-                      const double *numbers)
-{
-    struct npy_writer writer = {0};
-    bool ok = npy_writer_open(&writer, path, NPY_WRITE_FLOAT64, axes, rows, columns) &&
-              npy_writer_append(&writer, numbers, rows) && npy_writer_finish(&writer);
-    npy_writer_abandon(&writer);
-    return ok ? CLI_OK : cli_error(CLI_FILE, "%s", writer.error);
 }
 
 static void tell(const struct covariance_command *o, const struct cli *cli)
@@ -143,12 +106,14 @@ static int covariance_run(struct cli *cli, const struct command *self, int argc,
     struct covariance_command o = {0};
     cli_parse(cli, self, &o, argc, argv);
     int code = o.ids_path ? ids_read(&o.ids, o.ids_path) : CLI_OK;
-    if (!code && o.weights_path) code = read_weights(&o);
+    if (!code && o.weights_path)
+        code = arrays_read_column(o.weights_path, "one", &o.weights, &o.weight_count);
     if (!code) code = cli_connect(cli);
     if (!code) code = ask(&o, cli);
     uint64_t d = o.result.dimension;
-    if (!code && o.out) code = write_file(o.out, 2, d, d, o.result.covariance);
-    if (!code && o.mean_path) code = write_file(o.mean_path, 1, d, 1, o.result.mean);
+    if (!code && o.out) code = arrays_write(o.out, NPY_WRITE_FLOAT64, 2, d, d, o.result.covariance);
+    if (!code && o.mean_path)
+        code = arrays_write(o.mean_path, NPY_WRITE_FLOAT64, 1, d, 1, o.result.mean);
     if (!code) tell(&o, cli);
     ea_covariance_result_free(&o.result);
     ids_free(&o.ids);

@@ -29,12 +29,7 @@ static error_t remove_parse(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'i': o->ids_path = text; break;
     case OPTION_EDGES: o->edges_path = text; break;
-    case ARGP_KEY_ARG:
-        if (state->arg_num == 0)
-            o->name = text;
-        else
-            ids_add_text(&o->ids, state, text);
-        break;
+    case ARGP_KEY_ARG: ids_add_behind(&o->ids, &o->name, state, text); break;
     case ARGP_KEY_END:
         if (!o->name) argp_error(state, "the graph's NAME is needed");
         if (!o->ids.count && !o->ids_path && !o->edges_path)

@@ -32,12 +32,7 @@ static error_t rows_parse(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'i': o->ids_path = text; break;
     case 'o': o->out = text; break;
-    case ARGP_KEY_ARG:
-        if (state->arg_num == 0)
-            o->name = text;
-        else
-            ids_add_text(&o->ids, state, text);
-        break;
+    case ARGP_KEY_ARG: ids_add_behind(&o->ids, &o->name, state, text); break;
     case ARGP_KEY_END:
         if (!o->name) argp_error(state, "the collection's NAME is needed");
         if (!o->ids.count && !o->ids_path) argp_error(state, "ids or --ids FILE are needed");

@@ -32,6 +32,14 @@ void ids_add_text(struct ids *ids, struct argp_state *state, const char *text)
         argp_failure(state, CLI_FILE, 0, "too many ids");
 }
 
+void ids_add_behind(struct ids *ids, const char **name, struct argp_state *state, const char *text)
+{
+    if (state->arg_num == 0)
+        *name = text;
+    else
+        ids_add_text(ids, state, text);
+}
+
 int ids_read(struct ids *ids, const char *path)
 {
     struct vectors_file file;
