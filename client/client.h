@@ -162,6 +162,7 @@ struct client_watch {
     struct foresight_budget budget;
     struct foresight_sleep sleep;
     struct watch_form forms[EA_WATCH_FORMS];
+    bool naps;  /* the planned sleep is not the last before it watches */
     bool blind; /* it slept until a planned time, and has not looked since */
 };
 

@@ -80,9 +80,8 @@ static bool plan(ea_client *c, uint64_t now_ns, struct foresight_plan *out)
     if (!takes_ns) return false;
     *out = foresight_plan((uint64_t)r->sent_ns, takes_ns, foresight_doubt_ns(f, UNIT_NS),
                           &c->watch.sleep, now_ns);
-    uint64_t from_ns = out->wake_ns ? out->wake_ns : now_ns;
     return now_ns < out->until_ns &&
-           out->until_ns - from_ns <= foresight_budget_left(&c->watch.budget, now_ns);
+           out->until_ns - out->watch_ns <= foresight_budget_left(&c->watch.budget, now_ns);
 }
 
 bool ea_watch_reply(ea_client *c, int64_t until_ns, int64_t *wake_ns)
@@ -93,6 +92,7 @@ bool ea_watch_reply(ea_client *c, int64_t until_ns, int64_t *wake_ns)
     if (!plan(c, now_ns, &p)) return false;
     if (p.wake_ns) {
         if ((int64_t)p.wake_ns < until_ns) *wake_ns = (int64_t)p.wake_ns;
+        c->watch.naps = p.early;
         return false;
     }
     if (until_ns < (int64_t)p.until_ns) p.until_ns = (uint64_t)until_ns;
@@ -118,6 +118,6 @@ int ea_watch_sleep(struct pollfd *p, nfds_t count, const struct timespec *timeou
 
 void ea_watch_woke(ea_client *c, int64_t wake_ns)
 {
-    foresight_slept(&c->watch.sleep, (uint64_t)wake_ns, (uint64_t)ea_now_ns());
+    if (!c->watch.naps) foresight_slept(&c->watch.sleep, (uint64_t)wake_ns, (uint64_t)ea_now_ns());
     c->watch.blind = true;
 }

@@ -49,11 +49,11 @@ static inline uint64_t foresight_ns(const struct foresight *f, uint64_t predicte
     return vague ? 0 : ns;
 }
 
-/* Learns from an end. watched: it was seen when it came. Otherwise it had come before anybody
- * looked, and took_ns is only the most that it can have taken: what was expected then shrinks, so
- * that whoever slept too long sleeps less the next time. Where nothing was foreseen, nobody slept
- * for that reason: the end itself woke the sleeper, and took_ns is late by no more than that
- * takes. */
+/* Learns from an end. watched: it was seen when it came, or somebody had looked after it was
+ * expected, and in vain. Otherwise it had come before anybody looked, and took_ns is only the most
+ * that it can have taken: what was expected then shrinks, so that whoever slept too long sleeps
+ * less the next time. Where nothing was foreseen, nobody slept for that reason: the end itself
+ * woke the sleeper, and took_ns is late by no more than that takes. */
 static inline void foresight_learn(struct foresight *f, uint64_t predicted_ns, uint64_t took_ns,
                                    bool watched)
 {
@@ -101,6 +101,7 @@ static inline bool foresight_watched(uint64_t took_ns, uint64_t blind_ns)
 enum {
     FORESIGHT_LATE_NS = 60000, /* assumed until it was measured; cores that sleep wake slowly */
     FORESIGHT_LATE_MAX_NS = 400000,
+    FORESIGHT_SPREADS = 4, /* mean deviations that a sleeper may wake later than usual */
 };
 
 struct foresight_sleep {
@@ -126,7 +127,7 @@ static inline void foresight_slept(struct foresight_sleep *s, uint64_t wake_ns, 
 static inline uint64_t foresight_margin_ns(const struct foresight_sleep *s)
 {
     if (s->late_ns <= 0) return FORESIGHT_LATE_NS;
-    return (uint64_t)(s->late_ns + 2 * s->spread_ns);
+    return (uint64_t)(s->late_ns + FORESIGHT_SPREADS * s->spread_ns);
 }
 
 /* ---- what watching may cost ---- */
@@ -168,11 +169,16 @@ static inline void foresight_budget_spend(struct foresight_budget *b, uint64_t n
 enum {
     FORESIGHT_NAP_NS = 40000,      /* a shorter sleep is not worth the waking */
     FORESIGHT_PATIENCE_NS = 20000, /* how long to watch beyond the doubt */
+    /* A processor that has slept for long takes up to 300 us to wake, one that sleeps for less
+     * than 100 some 10: the sleeper wakes so much earlier, and naps from there. */
+    FORESIGHT_DEEP_NS = 300000,
+    FORESIGHT_DOZE_NS = 60000,
 };
 
 struct foresight_plan {
-    uint64_t wake_ns;  /* sleep until then; not after now: watch now */
-    uint64_t until_ns; /* and watch until then */
+    uint64_t wake_ns;            /* sleep until then; 0: watch now */
+    uint64_t watch_ns, until_ns; /* and watch from then until then */
+    bool early;                  /* at wake_ns plan again: to nap */
 };
 
 /* Plans the wait for the end of something that began at began_ns and takes ends_after_ns (see
@@ -182,9 +188,14 @@ static inline struct foresight_plan foresight_plan(uint64_t began_ns, uint64_t e
                                                    const struct foresight_sleep *s, uint64_t now_ns)
 {
     uint64_t end_ns = began_ns + ends_after_ns, early_ns = doubt_ns + foresight_margin_ns(s);
-    struct foresight_plan p = {.until_ns = end_ns + doubt_ns + FORESIGHT_PATIENCE_NS};
-    if (end_ns > early_ns) p.wake_ns = end_ns - early_ns;
-    if (p.wake_ns < now_ns + FORESIGHT_NAP_NS) p.wake_ns = 0;
+    struct foresight_plan p = {.watch_ns = now_ns,
+                               .until_ns = end_ns + doubt_ns + FORESIGHT_PATIENCE_NS};
+    if (end_ns < early_ns + now_ns + FORESIGHT_NAP_NS) return p;
+    p.wake_ns = p.watch_ns = end_ns - early_ns;
+    p.early = p.watch_ns >= now_ns + FORESIGHT_DOZE_NS + FORESIGHT_NAP_NS;
+    if (!p.early) return p;
+    bool naps = p.watch_ns < now_ns + FORESIGHT_DEEP_NS + FORESIGHT_DOZE_NS;
+    p.wake_ns = naps ? now_ns + FORESIGHT_DOZE_NS : p.watch_ns - FORESIGHT_DEEP_NS;
     return p;
 }
 

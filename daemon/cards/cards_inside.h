@@ -53,6 +53,7 @@ struct card_slot {
     struct resident_run run;       /* of an UPLOAD or UPLOAD_PART: what it brings */
     uint64_t limit_ns;             /* after this time the process counts as hung */
     uint64_t sent_ns, foreseen_ns; /* foreseen_ns: how long it should take; 0: not predicted */
+    bool overdue;                  /* it was looked for after it was expected to end */
     uint32_t older, newer;         /* the orders given before and after it; CARD_NO_SLOT: none */
 };
 
@@ -98,7 +99,8 @@ struct cards {
     struct foresight_budget budget;
     struct follow_up follow_up;
     uint64_t looked_ns; /* when completions were last looked for */
-    uint64_t wake_ns;   /* when to be called again, to watch; 0: no need */
+    uint64_t wake_ns;   /* when to be called again, to watch or to nap; 0: no need */
+    bool naps;          /* wake_ns is not when the watching begins */
 };
 
 /* ---- cards.c ---- */

@@ -196,6 +196,7 @@ void card_order(struct card *card, const struct order *order, struct job *j, str
     slot->limit_ns = limit_ns;
     slot->sent_ns = now_ns;
     slot->foreseen_ns = order->foreseen_ns;
+    slot->overdue = false;
     flight_join(card, number);
     *at = *order;
     at->token = (uint64_t)slot->generation << TOKEN_SHIFT | number;

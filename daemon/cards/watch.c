@@ -1,6 +1,7 @@
 /* How completions are taken: in each turn of the loop, and watched for before it sleeps. When the
  * oldest order of a card should end is predicted (proto/foresight.h): the loop sleeps until shortly
- * before, and watches from then on. Where nothing is predicted it watches at once. */
+ * before, in naps towards the end, and watches from then on. Where nothing is predicted it watches
+ * at once. */
 #include <poll.h>
 
 #include "daemon/base/clock.h"
@@ -41,19 +42,20 @@ void card_learn(struct card *card, const struct card_slot *slot, bool well)
     card->ended_ns = now_ns;
     if (!well || !oldest || !slot->foreseen_ns || !took_ns) return;
     foresight_learn(foresight_of(&g->ends, slot->foreseen_ns), slot->foreseen_ns, took_ns,
-                    foresight_watched(took_ns, blind_ns));
+                    slot->overdue || foresight_watched(took_ns, blind_ns));
 }
 
 /* Plans the wait for the card's oldest order; false: its end is not foreseen. */
 static bool plan_card(struct card *card, uint64_t now_ns, struct foresight_plan *out)
 {
     struct cards *g = card->gpu;
-    const struct card_slot *slot = &card->slots[card->oldest];
+    struct card_slot *slot = &card->slots[card->oldest];
     const struct foresight *f = foresight_of(&g->ends, slot->foreseen_ns);
     uint64_t takes_ns = foresight_ns(f, slot->foreseen_ns);
     if (!takes_ns) return false;
     *out = foresight_plan(began_ns(card, slot), takes_ns, foresight_doubt_ns(f, slot->foreseen_ns),
                           &g->sleep, now_ns);
+    slot->overdue |= now_ns >= out->until_ns;
     return true;
 }
 
@@ -66,8 +68,12 @@ static struct foresight_plan plan_all(struct cards *g, uint64_t now_ns)
     for (uint32_t i = 0; i < g->card_count; i++) {
         struct card *card = &g->cards[i];
         if (!card->out || !card_is_ready(card)) continue;
-        if (!plan_card(card, now_ns, &one)) one = (struct foresight_plan){0, now_ns + spin_ns};
-        if (first || one.wake_ns < all.wake_ns) all.wake_ns = one.wake_ns;
+        if (!plan_card(card, now_ns, &one))
+            one = (struct foresight_plan){.until_ns = now_ns + spin_ns};
+        if (first || one.wake_ns < all.wake_ns) {
+            all.wake_ns = one.wake_ns;
+            all.early = one.early;
+        }
         if (one.until_ns > all.until_ns) all.until_ns = one.until_ns;
         first = false;
     }
@@ -110,18 +116,22 @@ static void wake_all(struct cards *g)
 static bool watch(struct cards *g, int loop_fd)
 {
     uint64_t now_ns = clock_read_ns(g->options.clock);
-    if (g->wake_ns && now_ns >= g->wake_ns) foresight_slept(&g->sleep, g->wake_ns, now_ns);
+    if (g->wake_ns && !g->naps && now_ns >= g->wake_ns)
+        foresight_slept(&g->sleep, g->wake_ns, now_ns);
     g->wake_ns = 0;
     if (!g->options.config->gpu_spin_us || !g->budget.percent) return false;
     struct foresight_plan plan = plan_all(g, now_ns);
     g->wake_ns = plan.wake_ns;
+    g->naps = plan.early;
     if (plan.wake_ns) return false;
     uint64_t left_ns = foresight_budget_left(&g->budget, now_ns);
     if (plan.until_ns > now_ns + left_ns) plan.until_ns = now_ns + left_ns;
     if (now_ns >= plan.until_ns) return false;
     wake_all(g);
     bool came = spin(g, loop_fd, now_ns, plan.until_ns);
-    foresight_budget_spend(&g->budget, clock_read_ns(g->options.clock) - now_ns);
+    uint64_t watched_ns = clock_read_ns(g->options.clock) - now_ns;
+    foresight_budget_spend(&g->budget, watched_ns);
+    if (!came) plan_all(g, now_ns + watched_ns); /* what is overdue now */
     return came;
 }
 

@@ -328,6 +328,17 @@ bool run_next_none(struct gpu *g, struct task *t)
     return false;
 }
 
+double run_part_queries(const struct task *t)
+{
+    return (double)t->pass_queries / (double)t->order.run.query_count;
+}
+
+double run_part(const struct task *t)
+{
+    double part = t->kind->part ? t->kind->part(t) : 1;
+    return part < 1 ? part : 1;
+}
+
 enum order_result run_drain(struct gpu *g, struct task *t)
 {
     const char *small = small_out(g, t);

@@ -1,12 +1,10 @@
-/* run: what the files about requests share: run.c (their steps), run_plan.c (the memory that they
- * need), run_rows.c (rows that come with the order; averages, norms), run_scores.c (scores of all
- * rows or of lists), run_knn.c (the k best, of one request or of several as one), run_direct.c
- * (one query, few results), run_bind.c (rows bound to rows), run_cleanup.c (rows unbound, and
- * the best of a codebook), run_pairs.c (what the two share), run_product.c (rows of lists bound to
- * each other), run_superpose.c (sums of lists),
- * run_complete.c (states completed from rows), run_complete_engine.c (cues completed by an
- * attractor), run_covariance.c (mean and covariance of rows), run_spread.c (spreads over graphs)
- * and run_recall.c (the nearest rows, a spread from them, and the best of it).
+/* run: what the files about requests share: run.c (their steps), run_plan.c (memory), run_rows.c
+ * (rows that come with the order; averages, norms), run_scores.c (scores of all rows or of lists),
+ * run_knn.c (the k best, of one request or several), run_direct.c (one query, few results),
+ * run_bind.c and run_product.c (rows bound), run_cleanup.c (rows unbound, and the best of a
+ * codebook), run_pairs.c (for both), run_superpose.c (sums of lists), run_complete.c and
+ * run_complete_engine.c (completions, by rows and by an attractor), run_covariance.c, run_spread.c
+ * (over graphs) and run_recall.c (the nearest rows, a spread from them, and the best of it).
  * Owner:  the task.
  * Thread: the device thread.
  * Errors: as each function says. */
@@ -31,14 +29,15 @@ struct run_kind {
     enum order_result (*drain)(struct gpu *g, struct task *t, const char *small);
     /* Called when all of a pass is in the heap: true if another one follows. */
     bool (*next)(struct gpu *g, struct task *t);
+    /* The part of the order's time that the pass enqueued last takes; NULL: there is but one. */
+    double (*part)(const struct task *t);
 };
 #define DECLARE(NAME, number, name) extern const struct run_kind run_##name;
 RUN_OPERATIONS(DECLARE)
 #undef DECLARE
 extern const struct run_kind run_spread, run_direct;
 
-/* Returns NULL if there is no such request. */
-const struct run_kind *run_kind_of(const struct gpu *g, const struct order *o);
+const struct run_kind *run_kind_of(const struct gpu *g, const struct order *o); /* or NULL */
 
 /* Several requests as one. They are copied from the heap once, so that what was checked is what is
  * used. Their queries and results are contiguous on the device, and in separate places of the
@@ -96,9 +95,10 @@ void run_give(struct gpu *g, struct task *t, const struct section *s, const char
  * `first` rows behind out_scores, without their pads. */
 void run_give_rows(struct gpu *g, struct task *t, uint64_t first, uint64_t count,
                    const char *small);
-/* Functions of a kind whose results all come back in one pass. */
+/* Of a kind whose results all come back in one pass; part: whose passes take queries. */
 enum order_result run_drain_all(struct gpu *g, struct task *t, const char *small);
 bool run_next_none(struct gpu *g, struct task *t);
+double run_part_queries(const struct task *t);
 
 /* ---- run_direct.c ---- */
 
@@ -129,6 +129,7 @@ enum device_result run_measure(struct gpu *g, struct task *t, const struct cuda_
 enum device_result run_check_rows(struct gpu *g, struct task *t);
 /* Returns the result of that check; BAD_ROW sets t->number. */
 enum order_result run_checked(struct task *t, const char *small);
+
 /* ---- run_spread.c: what a recall's spread has, too ---- */
 
 /* True if products of these numbers cannot overflow. */

@@ -79,10 +79,16 @@ static bool bind_next(struct gpu *g, struct task *t)
     return t->first_query < run_pairs_count(&t->order.run);
 }
 
+static double bind_part(const struct task *t)
+{
+    return (double)t->pass_queries / (double)run_pairs_count(&t->order.run);
+}
+
 const struct run_kind run_bind = {
     .plan = bind_plan,
     .fits = run_fits_rows,
     .launch = bind_launch,
     .drain = bind_drain,
     .next = bind_next,
+    .part = bind_part,
 };

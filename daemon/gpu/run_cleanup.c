@@ -132,4 +132,5 @@ const struct run_kind run_cleanup = {
     .launch = cleanup_launch,
     .drain = cleanup_drain,
     .next = cleanup_next,
+    .part = run_part_queries,
 };

@@ -229,10 +229,17 @@ static bool complete_next(struct gpu *g, struct task *t)
     return t->first_query < r->query_count;
 }
 
+/* One round of so many that there may be. */
+static double complete_part(const struct task *t)
+{
+    return run_part_queries(t) / t->order.run.k;
+}
+
 const struct run_kind run_complete = {
     .plan = complete_plan,
     .fits = run_fits_rows,
     .launch = complete_launch,
     .drain = complete_drain,
     .next = complete_next,
+    .part = complete_part,
 };

@@ -282,4 +282,5 @@ const struct run_kind run_complete_engine = {
     .launch = complete_engine_launch,
     .drain = complete_engine_drain,
     .next = complete_engine_next,
+    .part = run_part_queries,
 };

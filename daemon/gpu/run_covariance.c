@@ -98,6 +98,18 @@ static uint64_t tiles_left(const struct task *t)
     return cuda_covariance_tiles(t->order.run.dimension) - t->first_query;
 }
 
+static uint64_t tiles_of_pass(const struct task *t)
+{
+    return tiles_left(t) < t->pass_queries ? tiles_left(t) : t->pass_queries;
+}
+
+static uint64_t blocks_of_pass(const struct task *t)
+{
+    uint64_t blocks = covariance_blocks(t->order.run.list_count);
+    uint64_t left = blocks - t->rounds_done * t->pass_queries_max;
+    return left < t->pass_queries_max ? left : t->pass_queries_max;
+}
+
 static struct device_call call_of(const struct gpu *g, const struct task *t)
 {
     const struct order_run *r = &t->order.run;
@@ -115,7 +127,7 @@ static struct device_call call_of(const struct gpu *g, const struct task *t)
                        .sums = (double *)scratch,
                        .mean = (double *)run_out_at(g, t, p->out_count - 2),
                        .first_tile = t->first_query,
-                       .tiles = tiles_left(t) < passes.tiles ? tiles_left(t) : passes.tiles,
+                       .tiles = tiles_of_pass(t),
                        .nodes = (double *)(scratch + at.nodes),
                        .part = (double *)(scratch + at.parts),
                        .parts = passes.parts,
@@ -138,15 +150,13 @@ static enum device_result covariance_launch(struct gpu *g, struct task *t)
 {
     struct device_call call = call_of(g, t), add = call;
     struct cuda_covariance *w = &add.covariance;
-    uint64_t blocks = covariance_blocks(w->count), left;
     enum device_result result = DEVICE_OK;
     if (t->first_query == 0 && t->rounds_done == 0) {
         result = launch_stage(g, t, &call, CUDA_COVARIANCE_SUM);
         if (!result) result = launch_stage(g, t, &call, CUDA_COVARIANCE_MEAN);
     }
     w->first_block = t->rounds_done * t->pass_queries_max;
-    left = blocks - w->first_block;
-    w->blocks = left < t->pass_queries_max ? left : t->pass_queries_max;
+    w->blocks = blocks_of_pass(t);
     w->part += t->rounds_done * w->tiles * CUDA_COVARIANCE_TILE_NUMBERS;
     if (!result) result = launch_stage(g, t, &add, CUDA_COVARIANCE_ADD);
     if (!result && t->rounds_done + 1 == w->parts)
@@ -181,10 +191,20 @@ static bool covariance_next(struct gpu *g, struct task *t)
     return true;
 }
 
+/* Its tiles, of so many blocks of rows. */
+static double covariance_part(const struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    double all =
+        (double)cuda_covariance_tiles(r->dimension) * (double)covariance_blocks(r->list_count);
+    return (double)tiles_of_pass(t) * (double)blocks_of_pass(t) / all;
+}
+
 const struct run_kind run_covariance = {
     .plan = covariance_plan,
     .fits = run_fits_rows,
     .launch = covariance_launch,
     .drain = covariance_drain,
     .next = covariance_next,
+    .part = covariance_part,
 };

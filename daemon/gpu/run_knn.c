@@ -330,4 +330,5 @@ const struct run_kind run_knn = {
     .launch = knn_launch,
     .drain = knn_drain,
     .next = knn_next,
+    .part = run_part_queries,
 };

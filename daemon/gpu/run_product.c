@@ -135,4 +135,5 @@ const struct run_kind run_product = {
     .launch = product_launch,
     .drain = product_drain,
     .next = product_next,
+    .part = run_part_queries,
 };

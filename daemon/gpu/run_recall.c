@@ -422,10 +422,16 @@ static bool recall_next(struct gpu *g, struct task *t)
     return true;
 }
 
+static double recall_part(const struct task *t)
+{
+    return (double)pass_cues(t) / (double)t->order.run.query_count;
+}
+
 const struct run_kind run_recall = {
     .plan = recall_plan,
     .fits = recall_fits,
     .launch = recall_launch,
     .drain = recall_drain,
     .next = recall_next,
+    .part = recall_part,
 };

@@ -90,6 +90,7 @@ const struct run_kind run_scores = {
     .launch = scores_launch,
     .drain = scores_drain,
     .next = scores_next,
+    .part = run_part_queries,
 };
 
 /* ---- of lists ---- */

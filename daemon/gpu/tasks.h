@@ -105,6 +105,7 @@ struct task {
     uint64_t started_ns, finished_ns, copy_ns, copying_since_ns;
     uint64_t enqueued_ns;              /* when the first pass was */
     uint64_t launched_ns, foreseen_ns; /* of the last pass: when it was enqueued; see watch.h */
+    bool overdue;                      /* it was looked for after it was expected to end */
     bool counted;                      /* as running on the device */
     bool abort_recorded;
     uint32_t abort_tries;
@@ -204,6 +205,8 @@ bool run_start(struct gpu *g, struct task *t);
 void run_let_others_go(struct gpu *g, struct task *t);
 /* Enqueues the kernels, and the copy of a small result. */
 enum device_result run_launch(struct gpu *g, struct task *t);
+/* Returns the part of the order's time that the pass enqueued last takes, 0 to 1. */
+double run_part(const struct task *t);
 /* Ends a pass: small results are written to the heap, the rest becomes moves of t->out. Returns an
  * error that ends t. */
 enum order_result run_drain(struct gpu *g, struct task *t);

@@ -22,10 +22,7 @@ enum {
 /* The part of t's prediction that is about this pass. */
 static uint64_t foreseen_ns(const struct task *t)
 {
-    const struct order *o = &t->order;
-    if (!t->plan.paced || !o->run.query_count) return o->foreseen_ns;
-    double part = (double)t->pass_queries / (double)o->run.query_count;
-    return (uint64_t)(part * (double)o->foreseen_ns);
+    return (uint64_t)(run_part(t) * (double)t->order.foreseen_ns);
 }
 
 static uint64_t began_ns(const struct gpu *g, const struct task *t)
@@ -38,6 +35,7 @@ void watch_launched(struct gpu *g, struct task *t)
     t->launched_ns = clock_read_ns(g->clock);
     if (!t->enqueued_ns) t->enqueued_ns = t->launched_ns;
     t->foreseen_ns = foreseen_ns(t);
+    t->overdue = false;
 }
 
 void watch_ended(struct gpu *g, struct task *t)
@@ -46,7 +44,7 @@ void watch_ended(struct gpu *g, struct task *t)
     g->watch.ended_ns = now_ns;
     if (!t->foreseen_ns) return;
     foresight_learn(foresight_of(&g->watch.ends, t->foreseen_ns), t->foreseen_ns, took_ns,
-                    foresight_watched(took_ns, now_ns - g->turned_ns));
+                    t->overdue || foresight_watched(took_ns, now_ns - g->turned_ns));
 }
 
 /* True if nothing can be done for t before the device has ended its kernels. */
@@ -59,9 +57,9 @@ static bool only_runs(const struct task *t)
  * ends is not known. */
 static bool plan_run(struct gpu *g, struct foresight_plan *out)
 {
-    const struct task *first = NULL;
+    struct task *first = NULL;
     for (uint32_t i = 0; i < g->lane_count; i++)
-        for (const struct task *t = g->lanes[i].head; t && t->state != TASK_WAIT; t = t->next) {
+        for (struct task *t = g->lanes[i].head; t && t->state != TASK_WAIT; t = t->next) {
             if (!only_runs(t) || !t->foreseen_ns) return false;
             if (!first || t->launched_ns < first->launched_ns) first = t;
         }
@@ -71,6 +69,7 @@ static bool plan_run(struct gpu *g, struct foresight_plan *out)
     if (!takes_ns) return false;
     *out = foresight_plan(began_ns(g, first), takes_ns, foresight_doubt_ns(f, first->foreseen_ns),
                           &g->watch.sleep, g->turned_ns);
+    first->overdue |= g->turned_ns >= out->until_ns;
     return true;
 }
 
@@ -81,8 +80,9 @@ bool watch_rests(const struct gpu *g)
     return !g->busy && g->turned_ns - g->watch.moved_ns > RESTS_NS;
 }
 
-/* Sleeps until an order, the end of the front, or wake_ns. */
-static void sleep_until(struct gpu *g, uint64_t wake_ns)
+/* Sleeps until an order, the end of the front, or wake_ns. learns: how late it wakes is to be
+ * known. */
+static void sleep_until(struct gpu *g, uint64_t wake_ns, bool learns)
 {
     uint64_t now_ns = clock_read_ns(g->clock), ns = wake_ns > now_ns ? wake_ns - now_ns : 0;
     struct pollfd fds[2] = {{.fd = g->orders.wake_fd, .events = POLLIN},
@@ -94,7 +94,8 @@ static void sleep_until(struct gpu *g, uint64_t wake_ns)
     if (!ring_sleep(&g->orders)) return;
     int woken = ppoll(fds, g->lifeline_fd >= 0 ? 2 : 1, &time, NULL);
     ring_wake(&g->orders);
-    if (!woken && whole) foresight_slept(&g->watch.sleep, wake_ns, clock_read_ns(g->clock));
+    if (!woken && whole && learns)
+        foresight_slept(&g->watch.sleep, wake_ns, clock_read_ns(g->clock));
 }
 
 static void nap(struct gpu *g)
@@ -104,7 +105,7 @@ static void nap(struct gpu *g)
     if (ns == NAP_NS) {
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
     } else {
-        sleep_until(g, g->turned_ns + ns);
+        sleep_until(g, g->turned_ns + ns, false);
     }
 }
 
@@ -135,7 +136,7 @@ void watch_wait(struct gpu *g, bool busy)
     bool planned = busy && plan_run(g, &plan);
     if (planned && plan.wake_ns) {
         w->watching = false;
-        sleep_until(g, plan.wake_ns);
+        sleep_until(g, plan.wake_ns, !plan.early);
         return;
     }
     if (planned) until_ns = plan.until_ns;
@@ -144,5 +145,5 @@ void watch_wait(struct gpu *g, bool busy)
     if (busy)
         nap(g);
     else
-        sleep_until(g, UINT64_MAX);
+        sleep_until(g, UINT64_MAX, false);
 }

@@ -19,6 +19,7 @@ static struct sched_bench run = {.rows_max = 1000000, .dimension = 768};
 static double seconds = 5;
 static char sim_text[64] = "gpu.sim=vram_mib=4096 run_us=700";
 static unsigned watch_percent;
+static uint64_t only_rows; /* 0: all sizes */
 
 /* ---------------------------------------------------------------- processor time */
 
@@ -174,6 +175,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
     case 'u':
         snprintf(sim_text, sizeof sim_text, "gpu.sim=vram_mib=4096 run_us=%s", value);
         return 0;
+    case 'r': only_rows = (uint64_t)atoll(value); return 0;
     case 'w': watch_percent = atoi(value) ? (unsigned)atoi(value) : EA_WATCH_NEVER; return 0;
     case 'S':
         if (run.setting_count == SCHED_SETTINGS_MAX) argp_error(state, "too many --set");
@@ -189,6 +191,8 @@ int main(int argc, char **argv)
         {"quick", 'q', NULL, 0, "Two seconds a figure, for a first look", 0},
         {"sim", 's', NULL, 0, "Over the simulated device", 0},
         {"run-us", 'u', "N", 0, "How long its runs take (700)", 0},
+        {"rows", 'r', "N", 0, "One client, one request after another, over so many rows; no more",
+         0},
         {"watch", 'w', "PERCENT", 0, "The client's share for watching; 0: never", 0},
         {"set", 'S', "KEY=VALUE", 0, "A setting of the daemon", 0},
         {0}};
@@ -196,8 +200,8 @@ int main(int argc, char **argv)
     unsetenv("STATE_DIRECTORY"); /* no model is to be found there */
     argp_parse(&parser, argc, argv, 0, NULL, NULL);
     static const uint64_t real[] = {1000, 10000, 100000, 1000000}, simulated[] = {SIM_ROWS};
-    const uint64_t *rows = run.simulated ? simulated : real;
-    size_t sizes = run.simulated ? 1 : sizeof real / sizeof *real;
+    const uint64_t *rows = only_rows ? &only_rows : run.simulated ? simulated : real;
+    size_t sizes = only_rows || run.simulated ? 1 : sizeof real / sizeof *real;
     struct sched_daemon d;
     const char *const settings[] = {run.simulated ? sim_text : "workers.pin=false",
                                     run.simulated ? "sched.calibrate=false" : "gpu.devices=0",
@@ -220,9 +224,11 @@ int main(int argc, char **argv)
     sched_daemon_force(&d, "gpu");
     for (size_t i = 0; i < sizes; i++)
         ask(&d, rows[i], query, 0);
-    ask(&d, rows[sizes - 1], query, PACE_US);
-    crowd(&d, rows[sizes - 1]);
-    idle(&d);
+    if (!only_rows) {
+        ask(&d, rows[sizes - 1], query, PACE_US);
+        crowd(&d, rows[sizes - 1]);
+        idle(&d);
+    }
     sched_daemon_stop(&d);
     free(query);
     return 0;

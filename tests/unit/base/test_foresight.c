@@ -2,7 +2,14 @@
 
 #include "proto/foresight.h"
 
-enum { RUN_NS = 700000, LATE_NS = 55000, ENDS = 400 };
+enum {
+    RUN_NS = 700000,
+    SHORT_NS = 100000,     /* whoever sleeps for longer */
+    LATE_DEEP_NS = 250000, /* wakes late by up to so much, */
+    LATE_SHORT_NS = 10000, /* and otherwise by so much */
+    LATE_SPREAD_NS = 2000,
+    ENDS = 400
+};
 
 static uint64_t random_below(uint64_t *state, uint64_t bound)
 {
@@ -16,8 +23,18 @@ struct sleeper {
     struct foresight_sleep sleep;
     struct foresight_budget budget;
     uint64_t now_ns, dice;
-    uint64_t missed, watched_ns, slept; /* missed: ends that came while it slept */
+    uint64_t missed, watched_ns, naps; /* missed: ends that came while it slept */
+    bool always_deep;                  /* its naps, too, end as late as long sleeps */
 };
+
+static void sleep_as_planned(struct sleeper *s, const struct foresight_plan *p)
+{
+    bool deep = s->always_deep || p->wake_ns - s->now_ns > SHORT_NS;
+    s->naps += !deep;
+    s->now_ns = p->wake_ns + (deep ? random_below(&s->dice, LATE_DEEP_NS)
+                                   : LATE_SHORT_NS + random_below(&s->dice, LATE_SPREAD_NS));
+    if (!p->early) foresight_slept(&s->sleep, p->wake_ns, s->now_ns);
+}
 
 /* Waits for what began now and takes run_ns, predicted as predicted_ns; its sleeps end late. */
 static void wait_for(struct sleeper *s, uint64_t predicted_ns, uint64_t run_ns)
@@ -26,15 +43,13 @@ static void wait_for(struct sleeper *s, uint64_t predicted_ns, uint64_t run_ns)
     uint64_t takes_ns = foresight_ns(&s->ends, predicted_ns);
     bool watched = true;
     if (takes_ns) {
-        struct foresight_plan p = foresight_plan(
-            began_ns, takes_ns, foresight_doubt_ns(&s->ends, predicted_ns), &s->sleep, s->now_ns);
-        if (p.wake_ns) {
-            s->now_ns = p.wake_ns + LATE_NS + random_below(&s->dice, LATE_NS / 8);
-            foresight_slept(&s->sleep, p.wake_ns, s->now_ns);
-            s->slept++;
-            watched = s->now_ns < end_ns;
-            s->missed += !watched;
-        }
+        uint64_t doubt_ns = foresight_doubt_ns(&s->ends, predicted_ns);
+        struct foresight_plan p;
+        while ((p = foresight_plan(began_ns, takes_ns, doubt_ns, &s->sleep, s->now_ns)).wake_ns &&
+               s->now_ns < end_ns)
+            sleep_as_planned(s, &p);
+        watched = s->now_ns < end_ns;
+        s->missed += !watched;
         uint64_t left_ns = foresight_budget_left(&s->budget, s->now_ns);
         uint64_t until_ns = p.until_ns < s->now_ns + left_ns ? p.until_ns : s->now_ns + left_ns;
         uint64_t stop_ns = end_ns < until_ns ? end_ns : until_ns;
@@ -43,6 +58,7 @@ static void wait_for(struct sleeper *s, uint64_t predicted_ns, uint64_t run_ns)
             s->watched_ns += stop_ns - s->now_ns;
         }
     }
+    watched |= s->now_ns < end_ns; /* it was looked for after it was expected */
     if (s->now_ns < end_ns) s->now_ns = end_ns;
     foresight_learn(&s->ends, predicted_ns, s->now_ns - began_ns, watched);
 }
@@ -65,19 +81,46 @@ Test(foresight, nothing_is_foreseen_before_it_was_seen)
     cr_assert_eq(foresight_ns(&f, 0), 0, "there is no prediction");
 }
 
-/* It wakes before the end although its sleeps end late, and watches for little of the time. */
+/* It wakes before the end although long sleeps end late, since it naps at last, and watches for
+ * little of the time. */
 Test(foresight, sleeper_wakes_shortly_before_the_end)
 {
     struct sleeper s = sleeper_of(100);
     for (int i = 0; i < ENDS; i++) {
-        if (i == ENDS / 2) s.missed = s.watched_ns = s.slept = 0;
+        if (i == ENDS / 2) s.missed = s.watched_ns = s.naps = 0;
         wait_for(&s, RUN_NS * 9 / 10, RUN_NS + random_below(&s.dice, RUN_NS / 100));
         s.now_ns += 30000;
     }
-    cr_assert_eq(s.slept, ENDS / 2);
-    cr_assert_leq(s.missed, ENDS / 2 / 20, "%llu", (unsigned long long)s.missed);
+    cr_assert_eq(s.missed, 0);
+    cr_assert_geq(s.naps, ENDS / 2);
+    cr_assert_leq(s.naps, (uint64_t)ENDS / 2 * 6, "%llu", (unsigned long long)s.naps);
     cr_assert_leq(s.watched_ns, (uint64_t)ENDS / 2 * 60000, "%llu",
                   (unsigned long long)s.watched_ns / (ENDS / 2));
+}
+
+/* Where naps end as late as long sleeps, it wakes so much earlier. */
+Test(foresight, sleeper_that_always_wakes_late_wakes_earlier)
+{
+    struct sleeper s = sleeper_of(100);
+    s.always_deep = true;
+    for (int i = 0; i < ENDS; i++) {
+        if (i == ENDS / 2) s.missed = 0;
+        wait_for(&s, 3 * RUN_NS, 3 * RUN_NS + random_below(&s.dice, RUN_NS / 100));
+    }
+    cr_assert_leq(s.missed, ENDS / 2 / 20, "%llu", (unsigned long long)s.missed);
+}
+
+/* What was expected too soon is looked for in vain, and expected later the next time. */
+Test(foresight, what_was_looked_for_in_vain_is_expected_later)
+{
+    struct sleeper s = sleeper_of(100);
+    for (int i = 0; i < 50; i++)
+        wait_for(&s, RUN_NS, RUN_NS);
+    for (int i = 0; i < 100; i++)
+        wait_for(&s, RUN_NS, RUN_NS * 5 / 4);
+    uint64_t ns = foresight_ns(&s.ends, RUN_NS);
+    cr_assert(ns > RUN_NS * 5 / 4 * 98 / 100 && ns < RUN_NS * 5 / 4 * 102 / 100, "%llu",
+              (unsigned long long)ns);
 }
 
 /* What was expected too late is found ended again and again, and expected sooner each time. */
