@@ -7,6 +7,7 @@
  *   drive.c       waiting, deadlines, callbacks; blocking calls are made of these
  *   watch.c       a reply that should come soon is watched for
  *   cancel.c      requests given up, also by another thread
+ *   progress.c    how far requests are
  *   answer.c      what kind of answer a request has, and how it gets into the caller's struct
  *   error.c result.c time.c text.c detail.c   helpers that know nothing of the others
  *   replies/      a reply's message -> result, as strict as the daemon is with requests
@@ -40,6 +41,7 @@ enum {
     EA_PROTOCOL_VERSION = 1,
     EA_FLAG_REPLY = 1,
     EA_FLAG_ERROR = 2,
+    EA_FLAG_PROGRESS = 4,
     EA_NAME_MAX = 64,
     EA_TENSORS_MAX = 6,      /* of a request */
     EA_HEAD_BYTES_MAX = 704, /* header and the longest request message (unbind), padded */
@@ -118,7 +120,10 @@ struct client_request {
     uint64_t instance; /* of the daemon that answered */
     void *body;        /* in result.memory: where the body of the reply is read to */
     ea_callback callback;
-    void *user;
+    ea_progress_callback progress; /* NULL: it is not asked how far it is */
+    void *user;                    /* for both */
+    ea_progress_report report;
+    bool reported; /* report has not been told yet */
 
     /* Output: the head, then tensors and zeros, directly from the caller's arrays. */
     struct iovec pieces[1 + 2 * EA_TENSORS_MAX];
@@ -192,6 +197,10 @@ struct ea_client {
     uint64_t completions; /* requests that have ended */
     uint64_t losses;      /* connections that were lost */
     struct note loss;     /* why the last one was lost */
+
+    ea_progress_callback on_progress; /* of blocking calls */
+    void *on_progress_user;
+    bool reports; /* a request has one */
 
     struct client_watch watch;
     struct cancel_box cancels;
@@ -341,6 +350,15 @@ void ea_request_end(ea_client *c, struct client_request *r);
 /* Gives up a request whose note says why; its callback or call continues at once. */
 void ea_abandon(ea_client *c, struct client_request *r);
 
+/* ---- progress.c ---- */
+
+/* Takes a frame that says how far a request is; of one that nobody asks about, it is nothing.
+ * DATA_LOSS. */
+ea_status ea_progress_take(ea_client *c, const struct wire_head *h, const uint8_t *message,
+                           struct note *note);
+/* Calls back for what has come. */
+void ea_progress_tell(ea_client *c);
+
 /* ---- watch.c ---- */
 
 /* percent: as in ea_options. */
@@ -375,6 +393,9 @@ ea_status ea_reply_parse(struct client_request *r, const void *message, uint32_t
                          uint64_t body_bytes, struct note *note);
 /* Called when the body has come: DATA_LOSS if numbers in it would lead a reader out of it. */
 ea_status ea_reply_check(const struct client_request *r, struct note *note);
+/* Reads a frame that says how far a request is, but not which one. DATA_LOSS. */
+ea_status ea_reply_progress(const void *message, uint32_t message_bytes, ea_progress_report *out,
+                            struct note *note);
 /* Parses an Error message. DATA_LOSS if it is none. */
 ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct note *note);
 

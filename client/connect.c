@@ -45,6 +45,7 @@ static ea_status say_hello(ea_client *c)
     engram_accel_v1_HelloRequest m = {
         .version_min = EA_PROTOCOL_VERSION,
         .version_max = EA_PROTOCOL_VERSION,
+        .features = engram_accel_v1_Feature_FEATURE_PROGRESS,
         .token.size = (pb_size_t)c->token_bytes,
     };
     memcpy(m.client_name, c->client_name, strlen(c->client_name));

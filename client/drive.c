@@ -77,6 +77,7 @@ void ea_step(ea_client *c, int64_t until_ns)
             ea_fill(c);
     }
     if (c->nearest_deadline_ns != INT64_MAX) expire(c);
+    if (c->reports) ea_progress_tell(c);
 }
 
 void ea_wait(ea_client *c, struct client_request *r)
@@ -135,6 +136,7 @@ ea_status ea_send(ea_client *c, struct client_request *r, const ea_send_options 
     if (how) ea_copy_struct(&o, sizeof o, how, c->sizes.send_options);
     r->owner = OWNER_CALLBACK;
     r->callback = o.callback;
+    r->progress = o.progress;
     r->user = o.user;
     r->deadline_ns = ea_deadline_after(o.timeout_us ? o.timeout_us : c->timeout_us);
     ea_status st = ea_request_write(c, r, o.write);

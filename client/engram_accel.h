@@ -19,6 +19,7 @@
  *   engram_accel_cluster.h   clusters of similar vectors
  *   engram_accel_recall.h   recall, completion of partial vectors
  *   engram_accel_covariance.h  means and covariances
+ *   engram_accel_progress.h  how far long requests are
  *
  * Questions: a call with many parameters takes them in a struct. A member that is not named is 0,
  * and 0 is the default: ea_knn(c, &(ea_knn_question){.collection = "facts", .queries = q,
@@ -229,11 +230,19 @@ typedef struct ea_write {
  * or graph, whatever it holds by now. */
 EA_API ea_status ea_next_write(ea_client *c, const ea_write *write);
 
+/* Called while a request lasts (engram_accel_progress.h); returning false cancels it. */
+struct ea_progress_report;
+typedef bool (*ea_progress_callback)(ea_client *c, const struct ea_progress_report *report,
+                                     void *user);
+
 typedef struct ea_send_options {
     ea_callback callback; /* NULL: the answer is dropped */
     void *user;
     uint64_t timeout_us;   /* 0: that of the handle */
     const ea_write *write; /* NULL: nothing is expected; only of a write */
+    /* NULL: none; from inside ea_pump, with the same user, as often as ea_on_progress says. It may
+     * send further requests. */
+    ea_progress_callback progress;
 } ea_send_options;
 
 /* The socket, or -1 while there is none; it may change with every call. */
@@ -279,6 +288,7 @@ EA_API ea_status ea_ping_send(ea_client *c, const ea_send_options *how, uint64_t
 #include "engram_accel_covariance.h"
 #include "engram_accel_graph.h"
 #include "engram_accel_hrr.h"
+#include "engram_accel_progress.h"
 #include "engram_accel_recall.h"
 #include "engram_accel_reports.h"
 #include "engram_accel_vectors.h"

@@ -329,6 +329,10 @@ ea_status ea_submit(ea_client *c, struct client_request *r)
         return ea_fail(c, EA_RESOURCE_EXHAUSTED, EA_DETAIL_BODY_TOO_LARGE,
                        "request of %" PRIu64 " bytes, the daemon takes at most %" PRIu64,
                        r->body_bytes, c->limits.body_bytes_max);
+    if (r->owner == OWNER_CALL) {
+        r->progress = c->on_progress;
+        r->user = c->on_progress_user;
+    }
     prepare(c, r);
     pending_add(c, r);
     note_deadline(c, r);

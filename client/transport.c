@@ -66,6 +66,13 @@ static void stamp_deadline(struct client_request *r, int64_t *now_ns)
                                                                    : (uint32_t)us;
 }
 
+static void stamp_progress(const ea_client *c, struct client_request *r)
+{
+    bool knows = c->hello.features & engram_accel_v1_Feature_FEATURE_PROGRESS;
+    if (r->progress && c->link == LINK_READY && knows)
+        ((struct wire_head *)r->head)->flags = EA_FLAG_PROGRESS;
+}
+
 static bool may_begin(const ea_client *c, const struct client_request *r, uint64_t in_flight)
 {
     if (c->link != LINK_READY) return r->kind == engram_accel_v1_Kind_KIND_HELLO;
@@ -89,6 +96,7 @@ static size_t gather(ea_client *c, struct iovec *out)
         if (count + r->piece_count > GATHER_MAX || !may_begin(c, r, in_flight)) break;
         if (!r->begun) {
             stamp_deadline(r, &now_ns);
+            stamp_progress(c, r);
             in_flight += r->kind != engram_accel_v1_Kind_KIND_CANCEL;
         }
         for (uint32_t i = r->piece_at; i < r->piece_count; i++)
@@ -166,10 +174,12 @@ static const char *head_fault(const struct wire_head *h)
 {
     if (h->magic != EA_MAGIC) return "wrong magic";
     if (h->version != EA_PROTOCOL_VERSION) return "unknown frame version";
-    if ((h->flags & ~(unsigned)EA_FLAG_ERROR) != EA_FLAG_REPLY) return "flags of no reply";
+    if (h->flags != EA_FLAG_REPLY && h->flags != (EA_FLAG_REPLY | EA_FLAG_ERROR) &&
+        h->flags != (EA_FLAG_REPLY | EA_FLAG_PROGRESS))
+        return "flags of no reply";
     if (h->message_bytes > EA_MESSAGE_BYTES_MAX) return "message too large";
     if (h->body_bytes % EA_ALIGN || h->body_bytes > INT64_MAX) return "body of a wrong size";
-    if ((h->flags & EA_FLAG_ERROR) && h->body_bytes) return "an error with a body";
+    if (h->flags != EA_FLAG_REPLY && h->body_bytes) return "a body where there is none";
     return NULL;
 }
 
@@ -187,6 +197,11 @@ static void refused(ea_client *c, const uint8_t *message, uint32_t bytes)
 static void take_head(ea_client *c, const struct wire_head *h, const uint8_t *message)
 {
     bool is_error = h->flags & EA_FLAG_ERROR;
+    struct note unread;
+    if (h->flags & EA_FLAG_PROGRESS) {
+        if (ea_progress_take(c, h, message, &unread)) ea_lose(c, &unread, false);
+        return;
+    }
     if (is_error && h->request_id == 0) {
         refused(c, message, h->message_bytes);
         return;

@@ -37,9 +37,10 @@ enum status frame_parse(const void *bytes, uint64_t body_bytes_max, struct frame
     out->message_bytes = w.message_bytes;
     out->deadline_us = w.deadline_us;
     out->body_bytes = w.body_bytes;
-    if (w.flags)
+    if (w.flags & ~(unsigned)FRAME_FLAG_PROGRESS)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_FLAGS,
-                           "frame: flags 0x%04x, a request has none", w.flags);
+                           "frame: flags 0x%04x, a request has none but 0x%04x", w.flags,
+                           FRAME_FLAG_PROGRESS);
     if (w.message_bytes > FRAME_MESSAGE_BYTES_MAX)
         return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MESSAGE_TOO_LARGE,
                            "frame: message of %" PRIu32 " bytes, at most %d", w.message_bytes,

@@ -3,7 +3,7 @@
  *   offset  0  u32  magic, bytes "EACL"
  *           4  u8   version (1)
  *           5  u8   kind (proto Kind)
- *           6  u16  flags
+ *           6  u16  flags: requests 0 or PROGRESS; replies REPLY, with ERROR or PROGRESS
  *           8  u64  request id, the client's choice, unique among its requests in flight
  *          16  u32  message bytes (<= 65,536)
  *          20  u32  requests: relative deadline in microseconds, 0 for none; replies: 0
@@ -29,7 +29,9 @@ enum {
     FRAME_VERSION = 1,
     FRAME_FLAG_REPLY = 1,
     FRAME_FLAG_ERROR = 2,
+    FRAME_FLAG_PROGRESS = 4, /* a request: wants to know how far it is; a reply: says that */
 };
+enum { FEATURE_PROGRESS = 1 };           /* as numbered in the schema */
 #define FRAME_MAGIC UINT32_C(0x4c434145) /* "EACL" read little-endian */
 
 struct frame_header {
@@ -55,22 +57,23 @@ static inline uint64_t frame_body_offset(const struct frame_header *h)
 /* Parses a header without anything unusual, inline. False: frame_parse has to say what is wrong. */
 static inline bool frame_read(const void *bytes, uint64_t body_bytes_max, struct frame_header *out)
 {
+    const uint64_t kind = UINT64_C(0xff) << 40, progress = (uint64_t)FRAME_FLAG_PROGRESS << 48;
     uint64_t first, sizes;
     memcpy(&first, bytes, 8);
     memcpy(&out->request_id, (const char *)bytes + 8, 8);
     memcpy(&sizes, (const char *)bytes + 16, 8);
     memcpy(&out->body_bytes, (const char *)bytes + 24, 8);
     out->kind = (uint8_t)(first >> 40);
-    out->flags = 0;
+    out->flags = (uint16_t)(first >> 48);
     out->message_bytes = (uint32_t)sizes;
     out->deadline_us = (uint32_t)(sizes >> 32);
-    return (first & ~(UINT64_C(0xff) << 40)) == (FRAME_MAGIC | (uint64_t)FRAME_VERSION << 32) &&
+    return (first & ~(kind | progress)) == (FRAME_MAGIC | (uint64_t)FRAME_VERSION << 32) &&
            out->message_bytes <= FRAME_MESSAGE_BYTES_MAX && out->body_bytes <= body_bytes_max &&
            out->body_bytes % FRAME_ALIGN == 0;
 }
 
 /* Parses FRAME_HEADER_BYTES bytes of any alignment. INVALID_ARGUMENT: BAD_MAGIC, BAD_VERSION,
- * BAD_FLAGS (a request with flags), BODY_MISMATCH (not a multiple of 64); RESOURCE_EXHAUSTED:
+ * BAD_FLAGS (of a request, others than PROGRESS), BODY_MISMATCH (not a multiple of 64); RESOURCE_EXHAUSTED:
  * MESSAGE_TOO_LARGE, BODY_TOO_LARGE. After BAD_MAGIC or BAD_VERSION *out is not set; after the
  * others request_id and kind are, so that the refusal can be addressed. */
 enum status frame_parse(const void *bytes, uint64_t body_bytes_max, struct frame_header *out,

@@ -16,6 +16,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/operations.h"
+#include "daemon/base/progress.h"
 #include "daemon/base/status.h"
 #include "daemon/base/ticket.h"
 #include "daemon/heap/heap.h"
@@ -356,6 +357,7 @@ struct job {
     bool rehearsed; /* it did not do its work, so that its time says nothing */
     /* It runs on the loop on trial: what turns out to be long stops, and outgrew is set. */
     bool on_trial, outgrew;
+    bool tells; /* its client wants to know how far it is (request/progress.h) */
 
     uint64_t body_bytes;
     struct body *body;           /* holds the wire body's memory (net/body.h); NULL: no body */
@@ -387,6 +389,7 @@ struct job {
     atomic_ullong worked_ns;     /* of all workers together */
     atomic_uint next_part;
     atomic_uint parts_left;
+    struct job_progress progress; /* written by who runs it, read by the loop */
 
     struct ticket ticket; /* its place in the scheduler */
     bool coming;          /* it will be in the scheduler, and its tenant counts it already */

@@ -72,6 +72,7 @@ void steps_begin_plan(struct job *j)
 {
     j->started_ns = clock_read_ns(j->clock);
     atomic_store_explicit(&j->worked_ns, 0, memory_order_relaxed);
+    progress_begin(&j->progress, PROGRESS_NONE, 0);
     struct effort e = effort_begin(j);
     if (j->token && !j->has_digest) digest_take(j);
     effort_end(j, e);

@@ -72,6 +72,7 @@ static bool advance(struct workers *w, struct job *j)
     }
     uint32_t parts = j->parts.count;
     atomic_store_explicit(&j->parts_left, parts, memory_order_relaxed);
+    atomic_store_explicit(&j->progress.parts, parts, memory_order_relaxed);
     atomic_store_explicit(&j->next_part, 1, memory_order_relaxed);
     if (parts == 1) return true;
     pthread_mutex_lock(&w->lock);

@@ -81,7 +81,8 @@ struct connection {
     struct job *jobs;
     uint32_t in_flight;
     uint64_t in_flight_bytes;
-    uint64_t writes; /* how many it has sent that change something; the pipeline counts them */
+    uint64_t told_ns; /* when the pipeline told it how far they are */
+    uint64_t writes;  /* how many it has sent that change something; the pipeline counts them */
 
     struct connection *dirty_next;
 };

@@ -41,6 +41,7 @@ static void finish(struct job *j)
 
 static enum status prepare(struct job *j)
 {
+    progress_begin(&j->progress, PROGRESS_ROWS, 0);
     return cluster_find(j, cluster_of(j));
 }
 

@@ -53,6 +53,7 @@ static void pairs_part(struct job *j, uint32_t part, uint32_t worker)
     }
     for (uint32_t row = begin; row < end && !is_cancelled(j); row++)
         look(w, row);
+    progress_add(&j->progress, cluster_pair_at(end, 0) - cluster_pair_at(begin, 0));
 }
 
 /* ---------------------------------------------------------------- merges */
@@ -130,7 +131,7 @@ static void merge_part(struct job *j, uint32_t part, uint32_t worker)
         if (w->nearest[row].stale)
             look(w, row), w->scans++;
         else
-            merge(w, w->nearest[row].id, row);
+            merge(w, w->nearest[row].id, row), progress_add(&j->progress, 1);
     }
 }
 
@@ -143,10 +144,12 @@ static bool average_merged(struct job *j, struct cluster_job *w)
 
 static bool average_paired(struct job *j, struct cluster_job *w)
 {
+    progress_begin(&j->progress, PROGRESS_MERGES, w->rows - 1);
     return cluster_go(j, w, merge_part, 1, average_merged);
 }
 
 bool cluster_average(struct job *j, struct cluster_job *w)
 {
+    progress_begin(&j->progress, PROGRESS_PAIRS, cluster_pair_at(w->rows, 0));
     return cluster_go(j, w, pairs_part, pieces_of(w->rows, CLUSTER_GROUP), average_paired);
 }

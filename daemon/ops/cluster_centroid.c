@@ -80,6 +80,7 @@ static void near_part(struct job *j, uint32_t part, uint32_t worker)
     }
     for (uint32_t q = 0; q < count; q++)
         w->slots.best[begin + q] = best_of(w, w->slots.ids[begin + q]);
+    progress_add(&j->progress, (uint64_t)count * live);
 }
 
 /* All pairs' bests, once; a scan tells them of its parts afterwards. */
@@ -92,11 +93,13 @@ static bool near_found(struct job *j, struct cluster_job *w)
     }
     w->bests[0] = best;
     w->scan.part_slots = w->slots.count;
+    progress_begin(&j->progress, PROGRESS_MERGES, w->slots.count - 1);
     return centroid_pick(j, w);
 }
 
 static bool begin_pass(struct job *j, struct cluster_job *w)
 {
+    progress_begin(&j->progress, PROGRESS_PAIRS, (uint64_t)w->slots.count * w->slots.count);
     return cluster_go(j, w, near_part, pieces_of(w->slots.count, CLUSTER_GROUP), near_found);
 }
 
@@ -238,6 +241,7 @@ static bool merge(struct job *j, struct cluster_job *w, const struct cluster_bes
     enum { ALONE = 1 << 16 }; /* numbers that are added before another worker is awake */
     uint32_t low = pair->low, high = pair->high, count = 0;
     cluster_link(w, low, high);
+    progress_add(&j->progress, 1);
     w->births[low] = ++w->merges;
     w->births[high] = CLUSTER_GONE;
     free_slot(w, w->slots.at[high]);

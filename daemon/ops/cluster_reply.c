@@ -107,6 +107,7 @@ static float coherence(const struct cluster_job *w, uint32_t id)
 /* The members of what is left, cluster after cluster. */
 bool cluster_score(struct job *j, struct cluster_job *w)
 {
+    progress_begin(&j->progress, PROGRESS_SCORES, 0);
     for (uint32_t id = 0; id < w->rows; id++) {
         if (id % CLUSTER_BLOCK == 0) yield_check();
         if (w->births[id] == CLUSTER_GONE) continue;
@@ -196,6 +197,7 @@ static void reply_part(struct job *j, uint32_t part, uint32_t worker)
 static bool scored(struct job *j, struct cluster_job *w)
 {
     choose(w);
+    progress_begin(&j->progress, PROGRESS_REPLY, 0);
     if (take_result(j, w)) return false;
     uint32_t *labels = j->result.tensors[RESULT_CLUSTER_LABELS].data;
     for (uint32_t i = 0; i < w->rows; i++)

@@ -125,6 +125,7 @@ static void add_block(struct job *j, const struct covariance_job *w, const struc
         w->kernels->add(p->left, t->left.count, p->right, t->right.count, count, t->diagonal,
                         products);
         first += count;
+        progress_add(&j->progress, count);
     }
 }
 
@@ -175,6 +176,7 @@ static void begin_products(struct job *j, struct covariance_job *w)
     j->result.totals[0] = w->total;
     j->result.totals[1] = w->divisor;
     w->stage = COVARIANCE_PRODUCTS;
+    progress_begin(&j->progress, PROGRESS_PRODUCTS, w->tiles * w->rows.count);
     j->plan.run_part = product_part;
     j->plan.parts = (uint32_t)(w->tiles * w->ranges);
     j->plan.part_ns = smaller(w->range_blocks * COVARIANCE_BLOCK, w->rows.count) *
@@ -184,6 +186,7 @@ static void begin_products(struct job *j, struct covariance_job *w)
 static void begin_write(struct job *j, struct covariance_job *w)
 {
     w->stage = COVARIANCE_WRITE;
+    progress_begin(&j->progress, PROGRESS_REPLY, 0);
     j->plan.run_part = write_part;
     j->plan.parts = (uint32_t)w->tiles;
     j->plan.part_ns = 0;
@@ -211,6 +214,7 @@ static void finish(struct job *j)
 
 static enum status prepare(struct job *j)
 {
+    progress_begin(&j->progress, PROGRESS_MEAN, 0);
     return covariance_prepare(j, covariance_of(j));
 }
 

@@ -43,7 +43,7 @@ static bool token_matches(const struct pipeline *p, const struct hello *hello)
 }
 
 static enum status greet(struct pipeline *p, struct connection *c, const struct frame *f,
-                         struct failure *why)
+                         uint64_t *features, struct failure *why)
 {
     struct hello hello;
     char name[SPACE_NAME_MAX + 1];
@@ -75,6 +75,7 @@ static enum status greet(struct pipeline *p, struct connection *c, const struct 
     }
     c->owner = c->space->number;
     c->greeted = true;
+    *features = hello.features & FEATURE_PROGRESS;
     log_debug("net: hello from %s (%s), space %s", hello.client_name, c->from, name);
     return STATUS_OK;
 }
@@ -82,7 +83,8 @@ static enum status greet(struct pipeline *p, struct connection *c, const struct 
 void answer_hello(struct pipeline *p, struct connection *c, const struct frame *f)
 {
     struct failure why = {0};
-    if (greet(p, c, f, &why)) {
+    uint64_t features = 0;
+    if (greet(p, c, f, &features, &why)) {
         connection_log(c, "net: refused %s: %s", c->from, why.text);
         reply_error(p, c, f->header->kind, f->header->request_id, &why);
         connection_finish(c);
@@ -90,6 +92,7 @@ void answer_hello(struct pipeline *p, struct connection *c, const struct frame *
     }
     struct wire_hello hello = {
         .version = FRAME_VERSION,
+        .features = features,
         .instance = p->instance,
         .server_version = ENGRAM_VERSION,
         .space = c->space->name,

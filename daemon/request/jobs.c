@@ -129,6 +129,8 @@ struct job *job_take(struct pipeline *p, struct connection *c, const struct fram
     j->body = f->body ? body_hold(f->hold) : NULL;
     j->shared = j->body ? j->body->shared : NULL;
     principals_count_job(j, c->tenancy);
+    j->tells = f->header->flags & FRAME_FLAG_PROGRESS;
+    if (j->tells && !p->telling++) p->tell_ns = j->received_ns + TELL_GAP_NS;
 
     j->connection_next = c->jobs;
     if (c->jobs) c->jobs->connection_previous = j;
@@ -160,6 +162,7 @@ void job_give(struct pipeline *p, struct job *j)
         job_detach(p, c, j);
         connection_wake(c);
     }
+    p->telling -= j->tells;
     if (j->hh.tbl) {
         HASH_DEL(p->in_flight, j);
         principals_discount_job(p, j);

@@ -16,6 +16,7 @@
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
 #include "daemon/request/principals.h"
+#include "daemon/request/progress.h"
 #include "daemon/request/quotas.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/settings.h"
@@ -146,6 +147,7 @@ void pipeline_tick(struct pipeline *p)
     }
     for (struct job *j; (j = queue_pop(&uploads));)
         uploads_submit(p, j);
+    if (p->telling) progress_tell(p, clock_read_ns(p->clock));
 }
 
 bool pipeline_has_arrivals(const struct pipeline *p)
@@ -155,7 +157,8 @@ bool pipeline_has_arrivals(const struct pipeline *p)
 
 uint64_t pipeline_wake_ns(const struct pipeline *p)
 {
-    return scheduler_wake_ns(&p->scheduler);
+    uint64_t told_ns = progress_wake_ns(p), ns = scheduler_wake_ns(&p->scheduler);
+    return told_ns < ns ? told_ns : ns;
 }
 
 /* ---------------------------------------------------------------- what net tells */

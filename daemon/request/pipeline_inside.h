@@ -11,6 +11,7 @@
  *   uploads     replicas in the background
  *   situation   what is known when a job's backend is picked
  *   line        in line for a backend
+ *   progress    how far long requests are
  *   reply       a job's last move
  *   finish      from a backend to the reply, or to another try
  *   compare     whether a large write repeats another
@@ -46,6 +47,8 @@ struct uploads {
     bool (*wants)(const struct backend *gpu, const struct resident *of);
 };
 
+#define TELL_GAP_NS UINT64_C(200000000) /* between two frames that say how far a request is */
+
 struct pipeline {
     const struct config *config;
     const struct clock *clock; /* NULL: the real one; read nowhere else here */
@@ -71,6 +74,8 @@ struct pipeline {
     uint32_t job_count;           /* taken */
     uint32_t trials;              /* of them, calibration's */
     struct uploads uploads;
+    uint32_t telling;    /* jobs whose clients want to know how far they are */
+    uint64_t tell_ns;    /* when they are told next */
     struct queue tables; /* jobs whose attractor waits for a matrix that another one makes */
     struct tokens tokens;
 

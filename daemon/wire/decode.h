@@ -13,7 +13,7 @@
 
 struct hello {
     uint32_t version_min, version_max;
-    uint64_t features;
+    uint64_t features; /* that the client knows */
     char client_name[65];
     char space[129]; /* as sent */
     uint8_t token[256];

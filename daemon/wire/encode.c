@@ -71,6 +71,24 @@ size_t encode_error(uint8_t kind, uint64_t request_id, const struct failure *f, 
     return encode_frame(h, engram_accel_v1_Error_fields, &m, buffer);
 }
 
+_Static_assert(REPLY_FITS(engram_accel_v1_Progress_size, ENCODE_PROGRESS_BYTES),
+               "ENCODE_PROGRESS_BYTES holds every progress");
+
+size_t encode_progress(uint8_t kind, uint64_t request_id, const struct wire_progress *said,
+                       void *buffer)
+{
+    engram_accel_v1_Progress m = {
+        .phase = (engram_accel_v1_Phase)said->view.phase,
+        .done = said->view.done,
+        .total = said->view.total,
+        .elapsed_us = said->elapsed_ns / 1000,
+        .foreseen_us = said->foreseen_ns / 1000,
+        .backend = (engram_accel_v1_Backend)said->backend,
+    };
+    struct frame_header h = {.kind = kind, .flags = FRAME_FLAG_PROGRESS, .request_id = request_id};
+    return encode_frame(h, engram_accel_v1_Progress_fields, &m, buffer);
+}
+
 size_t encode_ping(uint64_t request_id, void *buffer)
 {
     struct frame_header h = {

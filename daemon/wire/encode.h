@@ -17,11 +17,15 @@ enum {
     ENCODE_RESULT_BYTES_MAX = 1024, /* for encode_result */
     ENCODE_ERROR_BYTES_MAX = 512,   /* for encode_error */
     ENCODE_PING_BYTES = 64,         /* the exact size of encode_ping */
+    ENCODE_PROGRESS_BYTES = 192,    /* for encode_progress */
 };
 
 /* Each function writes header, message and padding to buffer (ENCODE_BYTES_MAX) and returns the
  * bytes, a multiple of 64. */
 size_t encode_error(uint8_t kind, uint64_t request_id, const struct failure *f, void *buffer);
+/* For a request of any kind that is not answered yet. */
+size_t encode_progress(uint8_t kind, uint64_t request_id, const struct wire_progress *said,
+                       void *buffer);
 size_t encode_hello(uint64_t request_id, const struct wire_hello *hello, void *buffer);
 size_t encode_ping(uint64_t request_id, void *buffer);
 size_t encode_info(uint64_t request_id, const struct wire_info *info, void *buffer);

@@ -20,6 +20,11 @@ struct wire_hello {
     const char *server_version, *space;
     struct wire_limits limits;
 };
+struct wire_progress {
+    struct progress_view view;
+    uint64_t elapsed_ns, foreseen_ns; /* foreseen 0: it is not predicted */
+    enum backend_id backend;
+};
 /* As numbered on the wire. */
 enum wire_gpu_state {
     WIRE_GPU_ABSENT = 1,

@@ -1,5 +1,8 @@
 """cli_cluster: engram-accel cluster, against the real daemon."""
 import os
+import pty
+import signal
+import subprocess
 import sys
 
 import cli
@@ -107,12 +110,40 @@ def refusals(t):
     check(not os.path.exists("never.ids.npy"), "nothing is written of a failure")
 
 
+def lasts(t):
+    """On a terminal a line says how far it is; Ctrl-C ends it at the daemon."""
+    many = 131072
+    np.save("many.npy", np.random.default_rng(2).normal(size=(many, 64)).astype("f4"))
+    t.run("load", "many", "many.npy", "--create", "--metric", "dot")
+    master, slave = pty.openpty()
+    p = subprocess.Popen(t.start + ["cluster", "many", "--threshold", "0.2"], stderr=slave,
+                         stdout=subprocess.PIPE, text=True)
+    os.close(slave)
+    shown, sent = b"", False
+    try:
+        while part := os.read(master, 4096):
+            shown += part
+            if b"pairs" in shown and not sent:
+                p.send_signal(signal.SIGINT)
+                sent = True
+    except OSError:  # how a pty says that its other end is closed
+        pass
+    os.close(master)
+    p.communicate()
+    check(b" %  pairs " in shown and b" / 17,179,869,184  " in shown, "%r" % shown[:200])
+    told = shown.decode().replace("\r", "\n").strip().splitlines()[-1]
+    check(p.returncode == 130 and "many: interrupted (pairs " in told and
+          told.endswith("): nothing was clustered, nothing stored"), "%r" % shown[-300:])
+    t.run("collection", "drop", "many")
+
+
 def everything(t):
     rows, themes = files()
     computes(t, rows, themes)
     chooses(t, themes)
     rehearses(t)
     refusals(t)
+    lasts(t)
 
 
 if __name__ == "__main__":

@@ -71,6 +71,7 @@ Test(hostile, flags_in_a_request)
         header_bytes(header, OPERATION_PING, 6);
         header[6] = (uint8_t)(1 << bit & 0xff);
         header[7] = (uint8_t)(1 << bit >> 8);
+        if (1 << bit == FRAME_FLAG_PROGRESS) continue;
         expect_framing_error(&s, header, 6, STATUS_INVALID_ARGUMENT, DETAIL_BAD_FLAGS, "flags");
     }
     scene_close(&s);

@@ -115,6 +115,7 @@ bool fake_hello(struct fake_daemon *d, int fd)
     uint8_t reply[ENCODE_BYTES_MAX];
     bool good = fake_read(fd, r) && r->header.kind == OPERATION_HELLO;
     struct wire_hello h = {.version = 1,
+                           .features = d->features,
                            .instance = d->instance,
                            .server_version = "fake",
                            .space = "default",

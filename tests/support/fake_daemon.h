@@ -22,6 +22,7 @@ struct fake_daemon {
     uint64_t instance;
     uint64_t body_bytes_max;
     uint32_t in_flight_max;
+    uint64_t features;
     /* Runs after accept; fd is closed when it returns. */
     void (*script)(struct fake_daemon *d, int fd);
     unsigned argument; /* the script's own */

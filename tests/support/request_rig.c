@@ -114,18 +114,31 @@ struct job *request_rig_ask(struct request_rig *r, const struct rig_space *s, ui
     return j;
 }
 
-struct job *request_rig_ask_as(struct request_rig *r, struct rig_space *s, uint64_t request_id,
-                               uint32_t deadline_us)
+static struct job *ask_as(struct request_rig *r, struct rig_space *s, struct frame_header header)
 {
     struct pipeline *p = r->pipeline;
-    struct frame_header header = {
-        .kind = OPERATION_KNN, .request_id = request_id, .deadline_us = deadline_us};
     struct frame frame = {.header = &header};
     struct job *j = job_take(p, s->client, &frame, (struct job_owner){finish_on_done, p});
     cr_assert(j);
     set_up(j, s);
     turnstiles_enter(p, j);
     return j;
+}
+
+struct job *request_rig_ask_as(struct request_rig *r, struct rig_space *s, uint64_t request_id,
+                               uint32_t deadline_us)
+{
+    return ask_as(r, s,
+                  (struct frame_header){
+                      .kind = OPERATION_KNN, .request_id = request_id, .deadline_us = deadline_us});
+}
+
+struct job *request_rig_ask_with(struct request_rig *r, struct rig_space *s, uint64_t request_id,
+                                 uint16_t flags)
+{
+    return ask_as(
+        r, s,
+        (struct frame_header){.kind = OPERATION_KNN, .request_id = request_id, .flags = flags});
 }
 
 /* ---------------------------------------------------------------- made */

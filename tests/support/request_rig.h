@@ -51,6 +51,9 @@ struct job *request_rig_ask(struct request_rig *r, const struct rig_space *s, ui
 /* The same of the space's client, within deadline_us of now. */
 struct job *request_rig_ask_as(struct request_rig *r, struct rig_space *s, uint64_t request_id,
                                uint32_t deadline_us);
+/* The same with these flags of its frame. */
+struct job *request_rig_ask_with(struct request_rig *r, struct rig_space *s, uint64_t request_id,
+                                 uint16_t flags);
 /* A job that the CPU took is done, after it ran from started_ns until now. */
 void request_rig_end(struct request_rig *r, struct job *j, uint64_t started_ns);
 

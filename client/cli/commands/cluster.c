@@ -2,6 +2,7 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/files/arrays.h"
 #include "client/cli/files/ids.h"
+#include "client/cli/long_call.h"
 #include "client/cli/text/format.h"
 #include "client/cli/text/meta_total.h"
 #include "client/cli/text/names.h"
@@ -155,10 +156,11 @@ static int ask(struct cluster_command *o, struct cli *cli)
         .write = o->into ? cli_expectation(cli) : NULL,
         .dry_run = o->dry_run,
     };
+    struct long_call call;
+    long_call_begin(&call, cli);
     ea_status status = ea_cluster(cli->client, &question, &o->result);
-    if (status) return cli_failed(cli, status, o->name);
-    cli->expects = false;
-    return CLI_OK;
+    if (!status) cli->expects = false;
+    return long_call_end(&call, cli, status, o->name, "nothing was clustered, nothing stored");
 }
 
 /* ---- what comes out ---- */

@@ -2,6 +2,7 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/files/arrays.h"
 #include "client/cli/files/ids.h"
+#include "client/cli/long_call.h"
 #include "client/cli/text/format.h"
 #include "client/cli/text/meta_total.h"
 
@@ -59,8 +60,10 @@ static int ask(struct covariance_command *o, struct cli *cli)
                                                                    : &none,
                                              .weights = o->weights,
                                              .count = listed ? o->ids.count : o->weight_count};
+    struct long_call call;
+    long_call_begin(&call, cli);
     ea_status status = ea_covariance(cli->client, &question, &o->result);
-    return status ? cli_failed(cli, status, o->name) : CLI_OK;
+    return long_call_end(&call, cli, status, o->name, "nothing was computed");
 }
 
 static void tell(const struct covariance_command *o, const struct cli *cli)

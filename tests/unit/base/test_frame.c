@@ -73,6 +73,22 @@ Test(frame, lost_framing_sets_nothing)
     cr_assert_eq(out.request_id, 9);
 }
 
+Test(frame, may_ask_for_progress)
+{
+    struct frame_header h = good, out = {0};
+    struct failure f;
+    uint8_t bytes[FRAME_HEADER_BYTES];
+    h.flags = FRAME_FLAG_PROGRESS;
+    frame_write(&h, bytes);
+    cr_assert_eq(frame_parse(bytes, UINT64_MAX, &out, &f), STATUS_OK);
+    cr_assert_eq(out.flags, FRAME_FLAG_PROGRESS);
+    cr_assert(frame_read(bytes, UINT64_MAX, &out) && out.flags == FRAME_FLAG_PROGRESS);
+    h.flags |= FRAME_FLAG_REPLY;
+    frame_write(&h, bytes);
+    cr_assert(!frame_read(bytes, UINT64_MAX, &out));
+    cr_assert_eq(frame_parse(bytes, UINT64_MAX, &out, &f), STATUS_INVALID_ARGUMENT);
+}
+
 Test(frame, refusals_can_be_addressed)
 {
     struct {

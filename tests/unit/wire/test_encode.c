@@ -42,6 +42,23 @@ static void check_tensor(bool present, const engram_accel_v1_Tensor *t, int dtyp
     cr_assert_eq(t->columns, columns);
 }
 
+Test(encode, progress)
+{
+    struct wire_progress said = {.view = {PROGRESS_PAIRS, 5, 7},
+                                 .elapsed_ns = 1999,
+                                 .foreseen_ns = 5000,
+                                 .backend = BACKEND_GPU};
+    check_frame(encode_progress(73, 9, &said, fresh()), 73, 5, 9);
+    engram_accel_v1_Progress m;
+    read_message(engram_accel_v1_Progress_fields, &m);
+    cr_assert((int)m.phase == 6 && m.done == 5 && m.total == 7);
+    cr_assert(m.elapsed_us == 1 && m.foreseen_us == 5 && (int)m.backend == BACKEND_GPU);
+    memset(&said, 0xff, sizeof said);
+    said.view.phase = PROGRESS_REPLY;
+    said.backend = BACKEND_BOTH;
+    cr_assert_leq(encode_progress(255, UINT64_MAX, &said, fresh()), ENCODE_PROGRESS_BYTES);
+}
+
 Test(encode, error)
 {
     struct failure f;

@@ -138,7 +138,12 @@ static size_t make_spread_reply(uint8_t *frame)
 Test(golden, encoder_writes_the_page)
 {
     static uint8_t frame[ENCODE_BYTES_MAX + BYTES_MAX];
+    const struct wire_progress said = {.view = {PROGRESS_MERGES, 1550, 4999},
+                                       .elapsed_ns = 2000000999,
+                                       .foreseen_ns = 3000000000,
+                                       .backend = BACKEND_CPU};
     const struct wire_hello hello = {.version = 1,
+                                     .features = FEATURE_PROGRESS,
                                      .instance = 0x1122334455667788,
                                      .server_version = "0.1.0",
                                      .space = "default",
@@ -150,6 +155,7 @@ Test(golden, encoder_writes_the_page)
     good &= same("knn-reply", frame, make_knn_reply(frame));
     good &= same("error-reply", frame, encode_error(OPERATION_KNN, 4, &f, frame));
     good &= same("spread-reply", frame, make_spread_reply(frame));
+    good &= same("progress", frame, encode_progress(OPERATION_CLUSTER, 6, &said, frame));
     cr_assert(good);
 }
 
@@ -236,6 +242,7 @@ Test(golden, decoder_reads_the_page)
     cr_assert_eq(frame_parse(d.bytes, 0, &h, &f), STATUS_OK);
     cr_assert_eq(decode_hello(d.bytes + 32, h.message_bytes, &hello, &f), STATUS_OK);
     cr_assert_str_eq(hello.client_name, "golden");
+    cr_assert_eq(hello.features, FEATURE_PROGRESS);
     d = page("ping-request");
     cr_assert_eq(frame_parse(d.bytes, 0, &h, &f), STATUS_OK);
     cr_assert_eq(decode_request(&h, d.bytes + 32, NULL, operation_check, &j), STATUS_OK);

@@ -1,0 +1,90 @@
+#include "client/cli/long_call.h"
+
+#include "client/cli/interrupt.h"
+#include "client/cli/text/format.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* "merges 1,550 / 4,999  12.3 s of some 30 s" */
+static void say(char *out, size_t bytes, const ea_progress_report *r)
+{
+    struct text done, total, elapsed, foreseen;
+    int n = snprintf(out, bytes, "%s", ea_phase_name(r->phase));
+    if (r->total)
+        n +=
+            snprintf(out + n, bytes - (size_t)n, " %s / %s%s", format_count(&done, r->done),
+                     r->phase == EA_PHASE_MERGES ? "at most " : "", format_count(&total, r->total));
+    n += snprintf(out + n, bytes - (size_t)n, "  %s", format_ns(&elapsed, r->elapsed_us * 1000));
+    if (r->foreseen_us > r->elapsed_us)
+        snprintf(out + n, bytes - (size_t)n, " of some %s",
+                 format_ns(&foreseen, r->foreseen_us * 1000));
+}
+
+void long_call_line(char *out, size_t out_bytes, const ea_progress_report *r, unsigned width)
+{
+    char said[160], tail[200], bar[41];
+    say(said, sizeof said, r);
+    double part = r->total ? (double)r->done / (double)r->total : 0;
+    snprintf(tail, sizeof tail, " %3.0f %%  %s", 100 * part, said);
+    size_t used = table_width(tail) + 3;
+    size_t cells = width > used ? width - used : 0;
+    if (cells > sizeof bar - 1) cells = sizeof bar - 1;
+    if (!r->total || cells < 4) {
+        snprintf(out, out_bytes, "%.*s", (int)width, said);
+        return;
+    }
+    size_t full = (size_t)(part * (double)cells);
+    memset(bar, '=', full);
+    memset(bar + full, ' ', cells - full);
+    if (full < cells && full > 0) bar[full] = '>';
+    bar[cells] = 0;
+    snprintf(out, out_bytes, "[%s]%s", bar, tail);
+}
+
+static void draw(struct long_call *l)
+{
+    struct winsize size = {0};
+    char line[256];
+    bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20;
+    long_call_line(line, sizeof line, &l->last, known ? size.ws_col : 80);
+    fprintf(stderr, "\r%s\033[K", line);
+    fflush(stderr);
+    l->drawn = true;
+}
+
+/* Only a daemon that says how far it is can be asked politely: this is where Ctrl-C is seen. */
+static bool hear(ea_client *c, const ea_progress_report *report, void *user)
+{
+    struct long_call *l = user;
+    (void)c;
+    l->last = *report;
+    l->told = true;
+    interrupt_politely(true);
+    if (l->shown) draw(l);
+    l->stopped = interrupt_seen();
+    return !l->stopped;
+}
+
+void long_call_begin(struct long_call *l, struct cli *cli)
+{
+    *l = (struct long_call){.shown = isatty(STDERR_FILENO) == 1};
+    ea_on_progress(cli->client, hear, l);
+}
+
+int long_call_end(struct long_call *l, struct cli *cli, ea_status status, const char *what,
+                  const char *undone)
+{
+    char said[160];
+    ea_on_progress(cli->client, NULL, NULL);
+    interrupt_politely(false);
+    if (l->drawn) fputs("\r\033[K", stderr);
+    l->drawn = false;
+    if (!status) return CLI_OK;
+    if (status != EA_CANCELLED || !l->stopped) return cli_failed(cli, status, what);
+    say(said, sizeof said, &l->last);
+    return cli_error(CLI_INTERRUPTED, "%s: interrupted (%s): %s", what, said, undone);
+}
