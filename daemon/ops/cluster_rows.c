@@ -8,7 +8,7 @@ enum { CHECKED = 64 };
 static enum status find_ids(struct job *j, struct cluster_job *w)
 {
     enum status st = STATUS_OK;
-    for (uint64_t first = 0; first < w->rows && !st; first += FIND_BATCH) {
+    for (uint64_t first = 0; first < w->rows && !st && !is_cancelled(j); first += FIND_BATCH) {
         uint32_t rows[FIND_BATCH];
         size_t n = (size_t)smaller(FIND_BATCH, w->rows - first);
         st = operation_find_rows(j, NULL, w->collection, j->request.ids.data, first, n, rows);
@@ -20,14 +20,15 @@ static enum status find_ids(struct job *j, struct cluster_job *w)
     return st;
 }
 
-static void find_all(struct cluster_job *w)
+static void find_all(const struct job *j, struct cluster_job *w)
 {
-    for (uint32_t i = 0; i < w->rows; i++) {
+    for (uint32_t i = 0; i < w->rows && !is_cancelled(j); i++) {
         if (i % CHECKED == 0) yield_check();
         w->items[i] = (struct radix_item){collection_id(w->collection, i), i};
     }
-    struct radix_item *sorted = radix_sort(w->items, w->room, w->rows);
-    for (uint32_t i = 0; i < w->rows; i++) {
+    if (is_cancelled(j)) return;
+    struct radix_item *sorted = radix_sort_until(w->items, w->room, w->rows, &j->cancelled);
+    for (uint32_t i = 0; i < w->rows && !is_cancelled(j); i++) {
         if (i % CHECKED == 0) yield_check();
         w->sources[i] = collection_row(w->collection, sorted[i].value);
         w->row_norms[i] = collection_norm(w->collection, sorted[i].value);
@@ -38,7 +39,7 @@ static void find_all(struct cluster_job *w)
 static void find_inline(const struct job *j, struct cluster_job *w)
 {
     const float *rows = j->request.rows.data;
-    for (uint32_t i = 0; i < w->rows; i++) {
+    for (uint32_t i = 0; i < w->rows && !is_cancelled(j); i++) {
         if (i % 4096 == 0) yield_check();
         w->sources[i] = rows + (size_t)i * w->dimension;
     }
@@ -46,7 +47,7 @@ static void find_inline(const struct job *j, struct cluster_job *w)
 
 static enum status check_times(struct job *j, const struct cluster_job *w)
 {
-    for (uint32_t i = 0; w->times && i < w->rows; i++) {
+    for (uint32_t i = 0; w->times && i < w->rows && !is_cancelled(j); i++) {
         if (i % 4096 == 0) yield_check();
         if (!canonical_is_finite(w->times[i]))
             return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_TIMES,
@@ -62,10 +63,10 @@ enum status cluster_find(struct job *j, struct cluster_job *w)
     if (w->collection && is_present(&j->request.ids))
         st = find_ids(j, w);
     else if (w->collection)
-        find_all(w);
+        find_all(j, w);
     else
         find_inline(j, w);
-    for (uint32_t i = 0; i < w->rows; i++) {
+    for (uint32_t i = 0; i < w->rows && !is_cancelled(j); i++) {
         if (i % 4096 == 0) yield_check();
         w->births[i] = 0;
         w->next[i] = CLUSTER_NO_ROW;

@@ -9,7 +9,7 @@ enum { YIELD_EVERY = 1 << 13 };
 static enum status find_ids(struct job *j, const struct covariance_job *w, uint32_t *numbers)
 {
     enum status st = STATUS_OK;
-    for (uint64_t first = 0; first < w->rows.count && !st; first += FIND_BATCH)
+    for (uint64_t first = 0; first < w->rows.count && !st && !is_cancelled(j); first += FIND_BATCH)
         st = operation_find_rows(j, NULL, j->collection, j->request.ids.data, first,
                                  (size_t)smaller(FIND_BATCH, w->rows.count - first),
                                  numbers + first);
@@ -22,14 +22,15 @@ static void order_rows(struct job *j, struct covariance_job *w, uint32_t *number
 {
     uint64_t n = w->rows.count;
     struct radix_item *items = scratch_at(j, w->items);
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < n && !is_cancelled(j); i++) {
         if (i % YIELD_EVERY == 0) yield_check();
         items[i].key = collection_id(j->collection, (uint32_t)i);
         items[i].value = (uint32_t)i;
     }
-    const struct radix_item *sorted = radix_sort(items, items + n, n);
     w->in_order = true;
-    for (uint64_t i = 0; i < n; i++) {
+    if (is_cancelled(j)) return;
+    const struct radix_item *sorted = radix_sort_until(items, items + n, n, &j->cancelled);
+    for (uint64_t i = 0; i < n && !is_cancelled(j); i++) {
         if (i % YIELD_EVERY == 0) yield_check();
         numbers[i] = sorted[i].value;
         w->in_order &= sorted[i].value == i;
@@ -57,6 +58,7 @@ static enum status weigh(struct job *j, struct covariance_job *w)
     double folded[2][64], sums[2];
     uint32_t depth = 0;
     for (uint64_t block = 0; block < w->blocks; block++) {
+        if (is_cancelled(j)) return STATUS_OK;
         uint64_t first = block * COVARIANCE_BLOCK;
         size_t count = (size_t)smaller(COVARIANCE_BLOCK, w->rows.count - first);
         yield_check();

@@ -19,8 +19,14 @@ static void insertion_sort(struct radix_item *items, uint64_t count)
     }
 }
 
-static void one_digit(const struct radix_item *from, struct radix_item *to, uint64_t count,
-                      uint32_t shift)
+static bool stops(const atomic_bool *stop)
+{
+    return stop && atomic_load_explicit(stop, memory_order_relaxed);
+}
+
+/* False: it was stopped, and `to` is not filled. */
+static bool one_digit(const struct radix_item *from, struct radix_item *to, uint64_t count,
+                      uint32_t shift, const atomic_bool *stop)
 {
     uint64_t places[DIGITS];
     memset(places, 0, sizeof places);
@@ -35,12 +41,22 @@ static void one_digit(const struct radix_item *from, struct radix_item *to, uint
         sum += here;
     }
     for (uint64_t i = 0; i < count; i++) {
-        if (i % YIELD_MOVED == 0) yield_check();
+        if (i % YIELD_MOVED == 0) {
+            yield_check();
+            if (stops(stop)) return false;
+        }
         to[places[from[i].key >> shift & (DIGITS - 1)]++] = from[i];
     }
+    return true;
 }
 
 struct radix_item *radix_sort(struct radix_item *items, struct radix_item *room, uint64_t count)
+{
+    return radix_sort_until(items, room, count, NULL);
+}
+
+struct radix_item *radix_sort_until(struct radix_item *items, struct radix_item *room,
+                                    uint64_t count, const atomic_bool *stop)
 {
     if (count <= INSERTION_MAX) {
         insertion_sort(items, count);
@@ -54,7 +70,7 @@ struct radix_item *radix_sort(struct radix_item *items, struct radix_item *room,
     }
     for (uint32_t shift = 0; falls && shift < 64; shift += DIGIT_BITS) {
         if (!(differ >> shift & (DIGITS - 1))) continue;
-        one_digit(items, room, count, shift);
+        if (!one_digit(items, room, count, shift, stop)) break;
         struct radix_item *sorted = room;
         room = items;
         items = sorted;

@@ -5,6 +5,8 @@
 #ifndef ENGRAM_OPS_RADIX_H
 #define ENGRAM_OPS_RADIX_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct radix_item {
@@ -14,5 +16,8 @@ struct radix_item {
 
 /* Returns which of the two arrays, of count items each, holds the sorted items. */
 struct radix_item *radix_sort(struct radix_item *items, struct radix_item *room, uint64_t count);
+/* The same, of many items: once *stop is true, they come back in some order. */
+struct radix_item *radix_sort_until(struct radix_item *items, struct radix_item *room,
+                                    uint64_t count, const atomic_bool *stop);
 
 #endif

@@ -111,3 +111,22 @@ Test(arena, says_why_there_is_no_more)
     cr_assert_eq(heap_usage(heap).blocks, 0);
     heap_destroy(heap);
 }
+
+/* A sort that is stopped gives all items, in whatever order; one that is not sorts. */
+Test(radix, until_it_is_stopped)
+{
+    enum { COUNT = 5000 };
+    static struct radix_item items[COUNT], room[COUNT];
+    static unsigned seen[COUNT];
+    for (int stopped = 0; stopped < 2; stopped++) {
+        const atomic_bool stop = stopped;
+        for (uint32_t i = 0; i < COUNT; i++)
+            items[i] = (struct radix_item){i * UINT64_C(0x9e3779b97f4a7c15), i};
+        const struct radix_item *got = radix_sort_until(items, room, COUNT, &stop);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            cr_assert_eq(got[i].key, got[i].value * UINT64_C(0x9e3779b97f4a7c15));
+            cr_assert_eq(seen[got[i].value]++, (unsigned)stopped);
+            if (i && !stopped) cr_assert_lt(got[i - 1].key, got[i].key);
+        }
+    }
+}
