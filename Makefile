@@ -214,6 +214,7 @@ $(BUILD)/daemon/%.o $(BUILD)/kernels/%.o $(BUILD)/client/%.o: SWITCH_FLAGS := \
 %_avx2.o:   ISA_FLAGS := -mavx2 -mfma -O3 -fno-math-errno
 %_avx512.o: ISA_FLAGS := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -O3 -fno-math-errno
 %_neon.o:   ISA_FLAGS := -O3 -fno-math-errno
+%_vnni_avx512.o: ISA_FLAGS += -mavx512vnni
 $(BUILD)/daemon/gpu/numbers.o: ISA_FLAGS := -O3
 
 $(PROTO_GEN).c $(PROTO_GEN).h &: proto/engram_accel.proto proto/engram_accel.options

@@ -9,6 +9,7 @@
 #include "kernels/covariance.h"
 #include "kernels/hrr.h"
 #include "kernels/random.h"
+#include "kernels/shadow_scan.h"
 #include "kernels/superpose.h"
 #include "kernels/topk.h"
 
@@ -307,6 +308,35 @@ static uint64_t digest_clusters(const struct vector_kernels *k, const struct inp
     return mix(digest);
 }
 
+/* Codes of the rows around the first of them, bounds of a query, and who passes them. */
+static uint64_t digest_shadow(const struct vector_kernels *k, const struct input *in)
+{
+    const struct shadow_kernels *kernels = shadow_choose(k->name);
+    uint32_t d = in->dimension, masks[(QUERIES + SHADOW_GROUP - 1) / SHADOW_GROUP * ROWS];
+    size_t apart = shadow_stride(d), padded = shadow_padded(QUERIES);
+    float *beside = allocate(4 * ROWS * sizeof *beside), *lines = allocate(2 * padded * 4);
+    int8_t *codes = allocate(ROWS * apart), *planes = allocate(2 * apart);
+    void *packed = allocate(shadow_pack_bytes(d, QUERIES));
+    struct shadow_centre centre = {in->rows, in->row_norms[0]};
+    struct shadow_places places = {codes, beside, beside + ROWS, beside + 2 * ROWS};
+    struct shadow_rows rows = {codes, beside, beside + ROWS, beside + 2 * ROWS, ROWS};
+    struct shadow_lines bounds = {lines, lines + padded};
+    struct shadow_query query;
+    kernels->measure(d, in->rows, ROWS, &centre, &places);
+    kernels->prepare(d, in->queries, in->query_norms[0], &centre, planes, &query);
+    kernels->scan(d, &query, planes, &rows, beside + 3 * ROWS);
+    line(k->name, d, 0, "shadow", beside, 4 * ROWS);
+    uint64_t digest = digest_floats(beside, 4 * ROWS);
+    for (size_t q = 0; q < QUERIES; q++)
+        lines[q] = 0.1f * in->query_norms[q];
+    kernels->pack(d, in->queries, in->query_norms, QUERIES, &centre, packed);
+    kernels->tile(d, packed, QUERIES, &bounds, &rows, in->row_norms, masks);
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++)
+        digest = mix(digest + masks[i] + 1);
+    free(beside), free(lines), free(codes), free(planes), free(packed);
+    return digest;
+}
+
 static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimension)
 {
     struct input in = input_create(dimension);
@@ -330,6 +360,7 @@ static uint64_t digest_variant(const struct vector_kernels *k, uint32_t dimensio
     all = mix(all + digest_completed(k, &in, false) + 3 * digest_completed(k, &in, true));
     all = mix(all + digest_covariance(k, &in));
     all = mix(all + digest_clusters(k, &in));
+    all = mix(all + digest_shadow(k, &in));
     random_choose(k->name)->normal(mix(dimension), dimension, UINT32_MAX, ROWS, in.rows);
     line(k->name, dimension, 0, "random", in.rows, ROWS * vector_stride(dimension));
     all = mix(all + digest_floats(in.rows, ROWS * vector_stride(dimension)));

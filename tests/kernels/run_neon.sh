@@ -20,6 +20,7 @@ common="tests/kernels/kernel_digest.c kernels/cpu/vectors_scalar.c kernels/cpu/v
     kernels/cpu/complete_scalar.c kernels/cpu/complete_choose.c
     kernels/cpu/covariance_scalar.c kernels/cpu/covariance_choose.c
     kernels/cpu/cluster_scalar.c kernels/cpu/cluster_choose.c
+    kernels/cpu/shadow_scalar.c kernels/cpu/shadow_choose.c
     kernels/cpu/hrr_scalar.c kernels/cpu/hrr_choose.c kernels/cpu/hrr_plan.c
     kernels/cpu/transform_plan.c"
 
@@ -32,6 +33,7 @@ build_native() {
     for source in $common kernels/cpu/*_avx2.c kernels/cpu/*_avx512.c; do
         isa=
         case $source in
+        *_vnni_avx512.c) isa="-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mfma -O3" ;;
         *_avx2.c) isa="-mavx2 -mfma -O3" ;;
         *_avx512.c) isa="-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -O3" ;;
         esac
