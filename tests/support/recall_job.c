@@ -167,3 +167,12 @@ struct recall_reply recall_job_reply(const struct job *j)
                                  .path_offsets = t[RESULT_RECALL_PATH_OFFSETS].data,
                                  .path_ids = t[RESULT_RECALL_PATH_IDS].data};
 }
+
+bool recall_only_seeds(const struct recall_reply *r, uint64_t list)
+{
+    uint64_t first = r->offsets[list], end = r->offsets[list + 1];
+    bool only = end - first == r->seeds[2 * list];
+    for (uint64_t i = first; i < end; i++)
+        only &= r->marks[i] == 1 && r->activations[i] >= 0.5F && r->depths[i] == 0;
+    return only && r->truncated[list] == 1;
+}

@@ -41,5 +41,7 @@ void recall_job_free(struct recall_asked *a);
 /* A job is for one run. */
 struct job recall_job_of(struct recall_scene *b, const struct recall_asked *a);
 struct recall_reply recall_job_reply(const struct job *j);
+/* Whether a list is answered with its ranked seeds alone, and marked. */
+bool recall_only_seeds(const struct recall_reply *r, uint64_t list);
 
 #endif

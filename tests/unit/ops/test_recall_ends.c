@@ -199,16 +199,6 @@ Test(op_recall_ends, nothing_is_an_answer_too)
 
 /* ---------------------------------------------------------------- no memory */
 
-/* True if every entry is a seed, with what it was given, and there are as many as were found. */
-static bool only_seeds(const struct recall_reply *r, uint64_t list)
-{
-    uint64_t first = r->offsets[list], end = r->offsets[list + 1];
-    bool only = end - first == r->seeds[2 * list];
-    for (uint64_t i = first; i < end; i++)
-        only &= r->marks[i] == 1 && r->activations[i] >= 0.5F && r->depths[i] == 0;
-    return only && r->truncated[list] == 1;
-}
-
 /* Each fails once: a refusal, the right answer, or the ranked seeds of a list, marked. */
 Test(op_recall_ends, every_failure_in_turn, .timeout = 900)
 {
@@ -236,7 +226,7 @@ Test(op_recall_ends, every_failure_in_turn, .timeout = 900)
             } else if (recall_reply_wrong(&a.c, &r)) {
                 uint64_t alone = 0;
                 for (uint64_t list = 0; list < r.lists; list++)
-                    alone += only_seeds(&r, list);
+                    alone += recall_only_seeds(&r, list);
                 cr_assert(fired && alone, "%s", recall_reply_wrong(&a.c, &r));
                 seeds++;
             } else {
@@ -274,50 +264,12 @@ Test(op_recall_ends, a_spread_without_scratch_leaves_the_seeds)
                 struct recall_reply r = recall_job_reply(&f);
                 cr_assert_eq(r.lists, cues);
                 for (uint64_t list = 0; list < r.lists; list++)
-                    cr_assert(only_seeds(&r, list) && r.seeds[2 * list + 1] == 0);
+                    cr_assert(recall_only_seeds(&r, list) && r.seeds[2 * list + 1] == 0);
             }
             run_job_reset(&f);
         }
         recall_job_free(&a);
     }
-}
-
-/* With more and more of it: a refusal, the ranked seeds, marked, or the right answer. A graph keeps
- * the workspaces that it had once, so each has its own. */
-Test(op_recall_ends, memory_that_is_short, .timeout = 900)
-{
-    unsigned answered = 0, seeds = 0, refused_count = 0;
-    for (uint64_t cues = 1; cues <= 4; cues += 3) {
-        struct recall_scene large = recall_job_open(20000, 100000, 8, 200, 6);
-        struct recall_asked a;
-        recall_job_ask(&large, &a);
-        a.c.cue_count = cues;
-        uint32_t owner = large.spread.space->number;
-        uint64_t has = heap_owner_bytes(large.spread.heap, owner);
-        for (uint64_t more = 1 << 14; more <= UINT64_C(64) << 20; more += more / 6) {
-            cr_assert_eq(heap_quota(large.spread.heap, owner, has + more), STATUS_OK);
-            struct job f = recall_job_of(&large, &a);
-            if (run_job(&f, 1) == STATUS_OK) {
-                struct recall_reply r = recall_job_reply(&f);
-                uint64_t alone = 0;
-                for (uint64_t list = 0; list < r.lists; list++)
-                    alone += only_seeds(&r, list);
-                const char *wrong = alone ? NULL : recall_reply_wrong(&a.c, &r);
-                cr_assert_null(wrong, "%s", wrong);
-                *(alone ? &seeds : &answered) += 1;
-            } else {
-                cr_assert_eq(f.failure.code, STATUS_RESOURCE_EXHAUSTED);
-                cr_assert_eq(f.failure.detail, DETAIL_QUOTA, "%s", f.failure.text);
-                refused_count++;
-            }
-            run_job_reset(&f);
-        }
-        heap_quota(large.spread.heap, owner, 0);
-        recall_job_free(&a);
-        recall_job_close(&large);
-    }
-    cr_assert(answered >= 2 && seeds >= 2 && refused_count >= 2,
-              "%u answered, %u seeds, %u refused", answered, seeds, refused_count);
 }
 
 Test(op_recall_ends, a_reply_that_is_too_large)
@@ -392,7 +344,7 @@ Test(op_recall_ends, a_budget_leaves_the_ranked_seeds)
 
 /* Whenever a space's quota falls to a few pages more than it holds, the seeds are the answer, or
  * what is refused is told to be the quota's doing and not the daemon's bound. */
-static bool quota_falls(uint64_t cues, uint64_t at, uint64_t pages, bool *truncated)
+static bool quota_falls(uint64_t cues, uint64_t at, uint64_t pages)
 {
     struct hands h = {.now_ns = 1000, .quota_at = at, .quota_pages = pages};
     struct clock clock = {read_hands, &h};
@@ -404,7 +356,6 @@ static bool quota_falls(uint64_t cues, uint64_t at, uint64_t pages, bool *trunca
     bool refused = run_job(&j, 1) != STATUS_OK;
     if (refused)
         cr_assert_eq(j.failure.detail, DETAIL_QUOTA, "%lu, %lu: %s", at, pages, j.failure.text);
-    *truncated = !refused && recall_job_reply(&j).truncated[0];
     run_job_reset(&j);
     cr_assert_eq(heap_quota(b.spread.heap, b.spread.space->number, 0), STATUS_OK);
     return h.readings < at;
@@ -414,9 +365,9 @@ Test(op_recall_ends, quota_is_told_as_such)
 {
     for (uint64_t cues = 1; cues <= 5; cues++)
         for (uint64_t pages = 0; pages < 12; pages++) {
-            bool truncated, over = false;
+            bool over = false;
             for (uint64_t at = 1; !over; at++)
-                over = quota_falls(cues, at, pages, &truncated);
+                over = quota_falls(cues, at, pages);
         }
     recall_job_free(&asked);
 }
