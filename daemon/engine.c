@@ -25,7 +25,7 @@
 #include "daemon/token_file.h"
 
 /* One timer for all that is looked at now and then: an idle daemon wakes as seldom. */
-enum { HOUSEKEEPING_MS = SWEEP_MS, QUIET_MS = SWEEP_QUIET_MS, TRIM_EVERY = 10 };
+enum { TRIM_EVERY = 10 };
 
 /* The part of the memory bound that is reserved for receive buffers and small replies: a
  * sixteenth, but at most this. Otherwise a client that fills the memory would also keep others
@@ -260,11 +260,7 @@ static void on_housekeeping(uv_timer_t *timer)
     struct pipeline_counts counts = pipeline_count(e->pipeline);
     bool idle = counts.jobs + counts.trials == 0 && counts.requests == e->requests_at_trim;
     /* GPU processes are still looked at as often as GPU_CHECK_GAP_NS wants. */
-    uint64_t repeat_ms = idle && e->rested ? QUIET_MS : HOUSEKEEPING_MS;
-    if (repeat_ms != uv_timer_get_repeat(timer)) {
-        uv_timer_set_repeat(timer, repeat_ms);
-        uv_timer_again(timer); /* libuv has set the next turn by the old one */
-    }
+    net_pace(timer, idle && e->rested);
     if (++e->trim_countdown < TRIM_EVERY) return;
     e->trim_countdown = 0;
     e->requests_at_trim = counts.requests;
@@ -408,7 +404,7 @@ static int open_handles(struct engine *e)
     e->handles_open = true;
     uv_prepare_start(&e->turn, on_turn);
     uv_poll_start(&e->wake, UV_READABLE, on_wake);
-    uv_timer_start(&e->housekeeping, on_housekeeping, HOUSEKEEPING_MS, HOUSEKEEPING_MS);
+    uv_timer_start(&e->housekeeping, on_housekeeping, SWEEP_MS, SWEEP_MS);
     if (!e->options.handle_signals) return 0;
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     for (int i = 0; i < 3; i++) {

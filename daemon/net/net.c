@@ -56,6 +56,14 @@ static void forgive_standstill(struct net *n, uint64_t now_ns)
         if (n->slots[i]) forgive(n->slots[i], lost_ns);
 }
 
+void net_pace(uv_timer_t *timer, bool quiet)
+{
+    uint64_t repeat_ms = quiet ? SWEEP_QUIET_MS : SWEEP_MS;
+    if (repeat_ms == uv_timer_get_repeat(timer)) return;
+    uv_timer_set_repeat(timer, repeat_ms);
+    uv_timer_again(timer); /* libuv has set the next turn by the old one */
+}
+
 void net_sweep(struct net *n)
 {
     uint64_t now_ns = clock_read_ns(n->clock);

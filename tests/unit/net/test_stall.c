@@ -229,6 +229,53 @@ Test(stall, half_a_request_and_no_more_is_dropped)
     close_net();
 }
 
+/* Of a quiet daemon the last sweep may be nearly two old when something comes. */
+Test(stall, what_begins_just_before_a_sweep_has_all_its_time)
+{
+    open_net();
+    net_sweep(&net);
+    now_ns += (SWEEP_QUIET_MS - 1) * MS;
+    begin_request(4096);
+    pass(STALL_MS);
+    now_ns += (BODY_BYTES / 1024 - 1) * MS;
+    net_sweep(&net);
+    turn();
+    cr_expect(c, "dropped early");
+    pass(SWEEP_QUIET_MS + 2 * SWEEP_MS);
+    cr_expect(!c, "never dropped");
+    close_net();
+}
+
+static uint64_t due_ms; /* of the timer, when it has been told its pace */
+static bool is_quiet;
+
+static void on_timer(uv_timer_t *timer)
+{
+    net_pace(timer, is_quiet);
+    due_ms = uv_timer_get_due_in(timer);
+}
+
+/* The next sweep is that much later at once: libuv has set it by the old pace already. */
+Test(stall, sweeps_change_their_pace_at_once)
+{
+    static const bool quiet[] = {true, true, false, false, true, false};
+    uv_timer_t timer;
+    open_net();
+    cr_assert_eq(uv_timer_init(&loop, &timer), 0);
+    for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++) {
+        is_quiet = quiet[i];
+        due_ms = 0;
+        uint64_t pace_ms = i ? uv_timer_get_repeat(&timer) : SWEEP_MS;
+        cr_assert_eq(uv_timer_start(&timer, on_timer, 0, pace_ms), 0);
+        while (!due_ms)
+            uv_run(&loop, UV_RUN_NOWAIT);
+        cr_assert_eq(due_ms, is_quiet ? SWEEP_QUIET_MS : SWEEP_MS, "%zu", i);
+        cr_assert_eq(uv_timer_get_repeat(&timer), due_ms, "%zu", i);
+    }
+    uv_close((uv_handle_t *)&timer, NULL);
+    close_net();
+}
+
 /* A byte now and then does not begin the time anew. */
 Test(stall, a_header_in_drips_is_dropped)
 {

@@ -127,6 +127,36 @@ Test(cluster, average_equals_its_definition, .timeout = 300)
     try_many(true);
 }
 
+/* A sum begins with +0, so that of rows of -0 is +0, however few there are. */
+Test(cluster, no_centroid_has_a_negative_zero)
+{
+    enum { ROWS = 6, D = 40 };
+    static float data[ROWS * D]; /* two alike, three alike, and one that stays alone */
+    static const uint32_t kinds[ROWS] = {0, 1, 1, 2, 0, 1};
+    struct bench b = open_bench(4, 1);
+    for (uint32_t i = 0; i < ROWS * D; i++)
+        data[i] = i % D % 3 == kinds[i / D] ? (float)(i % D + 1) : -0.0f;
+    for (unsigned i = 0; i < 2 * CLUSTER_SHAPES; i++) {
+        bool average = i % 2;
+        const struct cluster_instance c = {.rows = ROWS,
+                                           .dimension = D,
+                                           .data = data,
+                                           .average = average,
+                                           .threshold = 0.8f,
+                                           .threshold_second = 0.9f,
+                                           .score_min = -1,
+                                           .size_min = 1,
+                                           .clusters_max = 100};
+        struct cluster_answer a = cluster_reference(&c);
+        cr_assert_eq(a.count, 3);
+        for (uint32_t k = 0; k < a.count * D; k++)
+            cr_assert_neq(canonical_bits(a.centroids[k]), CANONICAL_SIGN_BIT, "%u", k);
+        cluster_answer_free(&a);
+        try_instance(&b, &c, 1 + i, variant_of(i), average ? "average" : "centroid");
+    }
+    close_bench(&b);
+}
+
 /* Several parts of a scan, and more neighbours than a list holds. */
 Test(cluster, larger_instances_equal_the_definition, .timeout = 300)
 {
