@@ -102,7 +102,8 @@ struct cluster_total {
     uint16_t high;
 };
 
-static inline struct cluster_total cluster_total_add(struct cluster_total a, struct cluster_total b)
+CANONICAL_INLINE struct cluster_total cluster_total_add(struct cluster_total a,
+                                                        struct cluster_total b)
 {
     struct cluster_total t;
     t.low = a.low + b.low;
@@ -112,7 +113,7 @@ static inline struct cluster_total cluster_total_add(struct cluster_total a, str
 
 /* Returns the mean of `pairs` similarities, rounded once. A quotient of at least 26 bits is taken,
  * the last of which says whether anything is left, and the conversion rounds it. */
-static inline float cluster_total_mean(struct cluster_total t, uint64_t pairs)
+CANONICAL_INLINE float cluster_total_mean(struct cluster_total t, uint64_t pairs)
 {
     uint64_t quotient;
     bool rest;

@@ -19,8 +19,8 @@ $(BUILD)/tests/check/test_%: $$(call obj,$$(wildcard tests/unit/$$*/test_*.c)) \
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION)
 
 $(BUILD)/tests/gpu/%.o: ISA_FLAGS := $(CUDA_INCLUDE)
-GPU_TEST_O := $(call obj,tests/support/spread_graphs.c tests/support/spread_reference.c \
-              tests/support/spread_rows.c)
+GPU_TEST_O := $(call obj,tests/support/cluster_reference.c tests/support/spread_graphs.c \
+              tests/support/spread_reference.c tests/support/spread_rows.c)
 $(BUILD)/tests/gpu/%: $(BUILD)/tests/gpu/%.o $(GPU_TEST_O) $(GPU_A) $(DAEMON_A) $(KERNEL_A) \
         $(CUDA_A)
 	$(call say,LD,$@)

@@ -304,6 +304,13 @@ struct job_gpu {
     bool again; /* of a carrier: a member was refused, and the others were not run */
     struct order order;
     uint64_t pairs; /* of rows to compute, from which its time is estimated */
+    /* its exchange says how far a card that is lost has come: job.kept gets it */
+    bool keeps;
+    /* how many merges it has made so far; or NULL. In the job's own exchange, so it is no more than
+     * what the card says */
+    const _Atomic uint32_t *merged;
+    /* where it is told that nobody wants the result any more; or NULL. In the job's own scratch */
+    _Atomic uint32_t *stop;
     /* how a run spreads as well, from each of its lists; or NULL. In the job's own scratch */
     const struct order_spread *spread;
     /* the least that it takes there, so that a job which never fits is recognised; or 0 */
@@ -383,6 +390,7 @@ struct job {
     uint32_t cluster_rows_max[2];
     struct job_plan plan;
     struct job_gpu gpu;
+    struct heap_block kept;      /* of a run on a card that was given up, as job_gpu.keeps */
     void (*step)(struct job *j); /* the next step (exec/workers.h) */
     struct job_parts parts;      /* to be run before that step */
     uint64_t arrival;            /* its number in the workers' queue */

@@ -40,6 +40,7 @@ static void end(struct job *j)
 
 static void give_up(struct job *j, enum reason why)
 {
+    if (j->gpu.keeps) j->kept = operation_keep_exchange(j);
     operation_drop_all(j);
     batch_drop_results(j);
     end(j);

@@ -103,6 +103,11 @@ uint64_t cards_wake_ns(const struct backend *b);
  * completions as cards_poll does. */
 void cards_check(struct backend *b, uint64_t now_ns);
 
+/* How far it is, as its card says, if that does. */
+struct progress_view cards_progress(const struct job *j);
+/* Tells the card that nobody wants j's result any more, if it listens; j is any job. */
+void cards_cancel(struct job *j);
+
 /* Called when a job of this backend comes back from done. True: it continues here and will come
  * back again. */
 bool cards_resume(struct backend *b, struct job *j);

@@ -109,6 +109,8 @@ static double run_ns(const struct job *j)
     double stride = (double)vector_stride(run->dimension), rows = (double)run->row_count;
     double read = (double)j->gpu.pairs * stride * 2 / 500 + rows * stride * 4;
     if (run->operation == RUN_COMPLETE) read *= 2.0 * run->k; /* scores and sums, each round */
+    if (run->operation == RUN_CLUSTER) /* a merge: a scan, and a mean of all rows at most */
+        read += (double)run->list_count * (100e3 + (double)run->list_count * stride * 4 / 500);
     if (j->gpu.spread) read += spread_ns(j->gpu.spread, (double)run->list_count);
     return read + rows_made(run) * stride * 8 + (double)run->list_count * 4;
 }
@@ -204,6 +206,23 @@ void card_order(struct card *card, const struct order *order, struct job *j, str
     if (j) j->gpu.orders_out++;
     if (r) r->out++;
     ring_publish(ring);
+}
+
+struct progress_view cards_progress(const struct job *j)
+{
+    struct progress_view v = {.phase = PROGRESS_RUNNING};
+    if (!j->gpu.orders_out || !j->gpu.merged) return v;
+    uint32_t merged = atomic_load_explicit(j->gpu.merged, memory_order_relaxed);
+    v.total = j->gpu.order.run.list_count - 1;
+    v.done = merged < v.total ? merged : v.total;
+    v.phase = merged ? PROGRESS_MERGES : PROGRESS_PAIRS;
+    return v;
+}
+
+void cards_cancel(struct job *j)
+{
+    if (j->gpu.orders_out && j->gpu.stop)
+        atomic_store_explicit(j->gpu.stop, 1, memory_order_relaxed);
 }
 
 /* ---------------------------------------------------------------- back */

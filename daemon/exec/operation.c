@@ -151,6 +151,14 @@ enum status operation_drop_result(struct job *j)
     return j->failure.code;
 }
 
+struct heap_block operation_keep_exchange(struct job *j)
+{
+    struct heap_block block = j->plan.exchange;
+    j->plan.exchange = (struct heap_block){0};
+    heap_give(j->heap, &j->kept);
+    return block;
+}
+
 void operation_give_scratch(struct job *j)
 {
     heap_give(j->heap, &j->plan.scratch);

@@ -79,6 +79,8 @@ enum status operation_take_result(struct job *j, uint32_t count);
 enum status operation_take_scratch(struct job *j, uint64_t bytes);
 enum status operation_take_own(struct job *j, uint64_t bytes);
 enum status operation_take_exchange(struct job *j, uint64_t bytes);
+/* Takes it out of the plan, for j->kept, which is given back. */
+struct heap_block operation_keep_exchange(struct job *j);
 /* Gives back what a plan has, and what the one before it had. */
 void operation_give_scratch(struct job *j);
 

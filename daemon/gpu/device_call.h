@@ -1,6 +1,6 @@
 /* device_call: one launch of a kernel as data: which kernel, and what it reads and writes. The
  * operations are those of kernels/cuda/vectors_cuda.h, rows_cuda.h, hrr_cuda.h, complete_cuda.h,
- * attractor_cuda.h, recall_cuda.h and spread_cuda.h, with their shapes and rules; pointers are
+ * attractor_cuda.h, cluster_cuda.h, recall_cuda.h and spread_cuda.h, with their shapes and rules; pointers are
  * device memory unless stated otherwise.
  * Owner:  whoever launches.
  * Thread: any.
@@ -9,6 +9,7 @@
 #define ENGRAM_GPU_DEVICE_CALL_H
 
 #include "kernels/cuda/attractor_cuda.h"
+#include "kernels/cuda/cluster_cuda.h"
 #include "kernels/cuda/complete_cuda.h"
 #include "kernels/cuda/covariance_cuda.h"
 #include "kernels/cuda/hrr_cuda.h"
@@ -36,6 +37,7 @@ enum device_kernel {
     KERNEL_RECALL_SEEDS,
     KERNEL_RECALL_BEST,
     KERNEL_COVARIANCE,
+    KERNEL_CLUSTER,
 };
 
 struct device_call {
@@ -81,6 +83,7 @@ struct device_call {
         struct cuda_attractor attractor;
         struct cuda_recall recall; /* RECALL_... */
         struct cuda_covariance covariance;
+        struct cuda_cluster cluster;
     };
 };
 
@@ -106,6 +109,7 @@ static inline const char *device_kernel_name(enum device_kernel kernel)
     case KERNEL_RECALL_SEEDS: return "recall_seeds";
     case KERNEL_RECALL_BEST: return "recall_best";
     case KERNEL_COVARIANCE: return "covariance";
+    case KERNEL_CLUSTER: return "cluster";
     }
     return "no kernel";
 }

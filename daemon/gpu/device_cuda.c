@@ -219,6 +219,7 @@ static int enqueue(const struct device_call *c, device_stream s)
     case KERNEL_RECALL_SEEDS: return cuda_recall_seeds(&c->recall, s);
     case KERNEL_RECALL_BEST: return cuda_recall_best(&c->recall, s);
     case KERNEL_COVARIANCE: return cuda_covariance(&c->rows, &c->covariance, s);
+    case KERNEL_CLUSTER: return cuda_cluster(&c->rows, &c->cluster, s);
     }
     return cudaErrorInvalidValue;
 }

@@ -7,6 +7,7 @@
 #include "daemon/gpu/device_cells.h"
 #include "daemon/gpu/sim_attractor.h"
 #include "daemon/gpu/sim_bind.h"
+#include "daemon/gpu/sim_cluster.h"
 #include "daemon/gpu/sim_complete.h"
 #include "daemon/gpu/sim_covariance.h"
 #include "daemon/gpu/sim_recall.h"
@@ -250,6 +251,7 @@ static void check_call(const struct checker *c, const struct device_call *call)
     case KERNEL_COMPLETE: sim_complete_check(call, c->memory); break;
     case KERNEL_ATTRACTOR: sim_attractor_check(call, c->memory); break;
     case KERNEL_COVARIANCE: sim_covariance_check(call, c->memory); break;
+    case KERNEL_CLUSTER: sim_cluster_check(call, c->memory); break;
     case KERNEL_RECALL_BEGIN:
     case KERNEL_RECALL_SEEDS:
     case KERNEL_RECALL_BEST: sim_recall_check(call, c->memory); break;
@@ -464,6 +466,7 @@ static void run_call(const struct sim_work *w, struct sim_bench *b)
     case KERNEL_COMPLETE: sim_complete_run(c, b->kernels); break;
     case KERNEL_ATTRACTOR: sim_attractor_run(c, b->kernels, b->attractor_scratch); break;
     case KERNEL_COVARIANCE: sim_covariance_run(c, b->kernels, b->covariance_scratch); break;
+    case KERNEL_CLUSTER: sim_cluster_run(c, b->kernels); break;
     case KERNEL_RECALL_BEGIN:
     case KERNEL_RECALL_SEEDS:
     case KERNEL_RECALL_BEST: sim_recall_run(c, b->kernels, b->spread_room.clock); break;

@@ -63,6 +63,19 @@ struct task_bind {
     struct task_operand operands[2];
 };
 
+/* What a CLUSTER has beside its plan. */
+enum task_cluster_stage {
+    TASK_CLUSTER_ALL,   /* all are compared with all; first_query: up to there they are */
+    TASK_CLUSTER_MERGE, /* merges follow each other */
+    TASK_CLUSTER_AGAIN  /* small clusters are left out before the second pass */
+};
+struct task_cluster {
+    enum task_cluster_stage stage;
+    struct cuda_cluster_state state; /* after the last pass */
+    uint32_t steps;                  /* of the next one */
+    bool fresh, second;              /* no scan was made yet; the second pass of the rule */
+};
+
 /* Rows that come back, which have a pad on the device and none in the heap. */
 struct task_lines {
     struct scatter lines;
@@ -85,6 +98,7 @@ struct task {
     struct knn_batch *batch;     /* see run.h; NULL: a single request, or not read yet */
     struct recall_asked *recall; /* see run_recall.c; NULL: none, or not read yet */
     struct task_bind bind;
+    struct task_cluster cluster;
     struct task_lines lines;
     uint64_t first_query, pass_queries; /* SCORES, KNN: the queries of this pass; BIND: pairs */
     uint64_t pass_queries_max, pass_began_ns; /* KNN, COMPLETE */

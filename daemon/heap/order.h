@@ -10,6 +10,7 @@
 #ifndef ENGRAM_HEAP_ORDER_H
 #define ENGRAM_HEAP_ORDER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -129,7 +130,8 @@ struct order_spread_set {
  *   RECALL   the rows nearest to lists of cues, a spread from them, and the best of what it touched
  *            (docs/recall.md)
  *   PRODUCT  the rows of each list bound to each other (kernels/hrr.h)
- *   COVARIANCE  mean and covariance of rows (kernels/covariance.h) */
+ *   COVARIANCE  mean and covariance of rows (kernels/covariance.h)
+ *   CLUSTER  the merges of a clustering (kernels/cluster.h) */
 #define RUN_OPERATIONS(RUN)                   \
     RUN(KNN, 1, knn)                          \
     RUN(SCORES, 2, scores)                    \
@@ -143,7 +145,8 @@ struct order_spread_set {
     RUN(COMPLETE_ENGINE, 10, complete_engine) \
     RUN(RECALL, 11, recall)                   \
     RUN(PRODUCT, 12, product)                 \
-    RUN(COVARIANCE, 13, covariance)
+    RUN(COVARIANCE, 13, covariance)           \
+    RUN(CLUSTER, 14, cluster)
 #define NUMBER_OF(NAME, number, name) RUN_##NAME = (number),
 enum run_operation { RUN_OPERATIONS(NUMBER_OF) };
 #undef NUMBER_OF
@@ -233,7 +236,13 @@ struct order_run {
      * order.third_replica that of the rows. segments: place of a struct order_recall; list_count
      * lists of cues, of which offsets says where each begins: place of list_count + 1 u64. Results,
      * list by list: struct recall_outcome in out_ids; struct recall_entry, `results` places each,
-     * in out_scores; and with paths their nodes, u32, hops + 1 places each, in out_counts. */
+     * in out_scores; and with paths their nodes, u32, hops + 1 places each, in out_counts.
+     * CLUSTER: of list_count rows, at positions, or all of them in their order: form: the rule,
+     * threshold: at which pairs merge, total: the second pass's of rule centroid, k: the least size
+     * for that; weights: place of list_count times of rule average, or PLACE_NONE: none. segments:
+     * place of a u32 that the front sets if nobody wants the result any more. Result in out_ids:
+     * struct order_cluster and behind it up to list_count - 1 struct order_merge, of which more
+     * come as long as it runs, so that they are of use if it does not end. */
 };
 
 /* What became of a cue; the nearest row: of several the one with the smallest id. */
@@ -241,6 +250,20 @@ struct order_engine_end {
     uint64_t id;  /* if a collection was named */
     float cosine; /* likewise */
     uint32_t rounds, converged, reserved;
+};
+
+/* The form of a CLUSTER. */
+enum { ORDER_CLUSTER_CENTROID = 1, ORDER_CLUSTER_AVERAGE = 2 };
+
+/* Of a CLUSTER so far. The front sets first_merges to UINT32_MAX, and the others to 0. */
+struct order_cluster {
+    _Atomic uint32_t merges;       /* whose pairs are there */
+    _Atomic uint32_t first_merges; /* of the first pass; UINT32_MAX: it is under way, or the last */
+    _Atomic uint32_t scans;
+    _Atomic uint32_t ended; /* there are no more */
+};
+struct order_merge {
+    uint32_t low, high; /* the smaller id, which the two have then, and the other */
 };
 
 /* The rest of what a recall asks. */

@@ -20,13 +20,14 @@ void cluster_link(struct cluster_job *w, uint32_t low, uint32_t high)
     }
 }
 
-static bool copied(struct job *j, struct cluster_job *w)
+bool cluster_copied(struct job *j, struct cluster_job *w)
 {
     if (cluster_refuse(j, w)) return false;
+    if (w->known.merges) return cluster_resume(j, w);
     return w->rule == CLUSTER_AVERAGE ? cluster_average(j, w) : cluster_centroid(j, w);
 }
 
-static void finish(struct job *j)
+void cluster_end_stage(struct job *j)
 {
     struct cluster_job *w = cluster_of(j);
     if (!j->failure.code && is_cancelled(j)) atomic_store(&j->skipped, true);
@@ -42,7 +43,9 @@ static void finish(struct job *j)
 static enum status prepare(struct job *j)
 {
     progress_begin(&j->progress, PROGRESS_ROWS, 0);
-    return cluster_find(j, cluster_of(j));
+    struct cluster_job *w = cluster_of(j);
+    if (j->kept.data && !cluster_know(w, &j->kept)) w->known.merges = NULL;
+    return cluster_find(j, w);
 }
 
 static void nothing(struct job *j, uint32_t part, uint32_t worker)
@@ -70,10 +73,10 @@ static enum status cluster_plan(struct job *j)
     atomic_init(&w.bad, NO_ROW);
     *cluster_of(j) = w;
     cluster_place(j);
-    cluster_of(j)->stage = copied;
+    cluster_of(j)->stage = cluster_copied;
     j->plan.prepare = prepare;
     j->plan.run_part = cluster_copy_part;
-    j->plan.finish = finish;
+    j->plan.finish = cluster_end_stage;
     j->plan.parts = (uint32_t)cluster_copy_parts(&w);
     return STATUS_OK;
 }
@@ -82,4 +85,6 @@ const struct operation_ops operation_cluster = {
     .check = cluster_check,
     .work = cluster_work,
     .plan = cluster_plan,
+    .gpu_plan = cluster_gpu_plan,
+    .gpu_pairs = cluster_gpu_pairs,
 };

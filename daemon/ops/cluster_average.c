@@ -118,11 +118,21 @@ static uint32_t best_row(const struct cluster_job *w, float *value)
     return best;
 }
 
+/* Merges what a card is known to have merged. */
+static void merge_known(struct job *j, struct cluster_job *w)
+{
+    for (uint32_t i = 0; w->known.merges && i < w->known.count && !is_cancelled(j); i++) {
+        yield_check();
+        merge(w, (uint32_t)(w->items[i].key >> 32), (uint32_t)w->items[i].key);
+    }
+}
+
 /* Merges until no pair reaches the threshold. */
 static void merge_part(struct job *j, uint32_t part, uint32_t worker)
 {
     struct cluster_job *w = cluster_of(j);
     (void)part, (void)worker;
+    merge_known(j, w);
     while (!is_cancelled(j)) {
         float value;
         uint32_t row = best_row(w, &value);

@@ -1,4 +1,4 @@
-/* cluster_centroid: rule centroid. Each cluster keeps its nearest (cluster_near.h), found by
+/* cluster_centroid: rule centroid. Each cluster keeps its nearest (kernels/cluster_near.h), found by
  * scoring all against all once. A merge makes one cluster, whose centroid is scored against all
  * others in one scan, which also tells it to their lists. A list that has run out while something
  * beyond it may still reach the threshold is only filled again, by another scan, when no known pair
@@ -12,28 +12,9 @@ static cluster_stage centroid_pick, centroid_scanned, centroid_meant;
 
 static const struct cluster_best no_pair = {.value = -INFINITY};
 
-static struct cluster_best pair_of(uint32_t owner, const struct cluster_pair *p, bool certain)
-{
-    bool first = owner < p->id;
-    return (struct cluster_best){p->value, first ? owner : p->id, first ? p->id : owner, owner,
-                                 certain};
-}
-
-/* The rule's order; of one pair, known comes before possible. */
-static bool best_before(const struct cluster_best *a, const struct cluster_best *b)
-{
-    if (a->value != b->value) return a->value > b->value;
-    if (a->low != b->low) return a->low < b->low;
-    if (a->high != b->high) return a->high < b->high;
-    return a->certain && !b->certain;
-}
-
 static struct cluster_best best_of(struct cluster_job *w, uint32_t id)
 {
-    struct cluster_near *near = &w->near[id];
-    const struct cluster_pair *first = cluster_near_first(near, w->births);
-    if (first) return pair_of(id, first, true);
-    return near->bound.value == -INFINITY ? no_pair : pair_of(id, &near->bound, false);
+    return cluster_near_best(&w->near[id], id, w->births);
 }
 
 /* ---------------------------------------------------------------- all against all */
@@ -89,7 +70,7 @@ static bool near_found(struct job *j, struct cluster_job *w)
     struct cluster_best best = no_pair;
     for (uint32_t slot = 0; slot < w->slots.count; slot++) {
         if (slot % 4096 == 0) yield_check();
-        if (best_before(&w->slots.best[slot], &best)) best = w->slots.best[slot];
+        if (cluster_best_before(&w->slots.best[slot], &best)) best = w->slots.best[slot];
     }
     w->bests[0] = best;
     w->scan.part_slots = w->slots.count;
@@ -97,7 +78,7 @@ static bool near_found(struct job *j, struct cluster_job *w)
     return centroid_pick(j, w);
 }
 
-static bool begin_pass(struct job *j, struct cluster_job *w)
+bool cluster_begin_pass(struct job *j, struct cluster_job *w)
 {
     progress_begin(&j->progress, PROGRESS_PAIRS, (uint64_t)w->slots.count * w->slots.count);
     return cluster_go(j, w, near_part, pieces_of(w->slots.count, CLUSTER_GROUP), near_found);
@@ -112,7 +93,7 @@ bool cluster_centroid(struct job *j, struct cluster_job *w)
         s->ids[i] = s->at[i] = i;
         s->norms[i] = w->row_norms[i];
     }
-    return begin_pass(j, w);
+    return cluster_begin_pass(j, w);
 }
 
 /* ---------------------------------------------------------------- one cluster against all */
@@ -163,7 +144,7 @@ static void scan_part(struct job *j, uint32_t part, uint32_t worker)
             uint32_t slot = (uint32_t)first + i;
             if (slot == w->scan.slot) continue;
             take_score(w, slot, scores[i], near);
-            if (best_before(&w->slots.best[slot], &best)) best = w->slots.best[slot];
+            if (cluster_best_before(&w->slots.best[slot], &best)) best = w->slots.best[slot];
         }
     }
     w->bests[part] = best;
@@ -189,7 +170,7 @@ static bool centroid_scanned(struct job *j, struct cluster_job *w)
     for (uint64_t part = 0; part < parts; part++)
         cluster_near_join(near, &w->nears[part], w->births);
     w->slots.best[slot] = best_of(w, id);
-    if (best_before(&w->slots.best[slot], &w->bests[0])) w->bests[0] = w->slots.best[slot];
+    if (cluster_best_before(&w->slots.best[slot], &w->bests[0])) w->bests[0] = w->slots.best[slot];
     return centroid_pick(j, w);
 }
 
@@ -278,7 +259,7 @@ static bool end_pass(struct job *j, struct cluster_job *w)
     drop_small(w);
     w->second = true;
     if (w->threshold_second >= w->threshold || w->slots.count < 2) return cluster_score(j, w);
-    return begin_pass(j, w);
+    return cluster_begin_pass(j, w);
 }
 
 static bool centroid_pick(struct job *j, struct cluster_job *w)
@@ -286,7 +267,7 @@ static bool centroid_pick(struct job *j, struct cluster_job *w)
     uint64_t parts = pieces_of(w->slots.count, w->scan.part_slots);
     struct cluster_best best = w->bests[0];
     for (uint64_t part = 1; part < parts; part++)
-        if (best_before(&w->bests[part], &best)) best = w->bests[part];
+        if (cluster_best_before(&w->bests[part], &best)) best = w->bests[part];
     if (best.value == -INFINITY) return end_pass(j, w);
     if (best.certain) return merge(j, w, &best);
     w->scan = (struct cluster_scan){.slot = w->slots.at[best.owner]};

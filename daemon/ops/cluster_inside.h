@@ -8,10 +8,10 @@
 #ifndef ENGRAM_OPS_CLUSTER_INSIDE_H
 #define ENGRAM_OPS_CLUSTER_INSIDE_H
 
-#include "daemon/ops/cluster_near.h"
 #include "daemon/ops/operation_inside.h"
 #include "daemon/ops/radix.h"
 #include "kernels/cluster.h"
+#include "kernels/cluster_near.h"
 
 enum cluster_rule { CLUSTER_CENTROID = 1, CLUSTER_AVERAGE = 2 };
 enum {
@@ -43,15 +43,6 @@ struct cluster_nearest {
 /* The end of a stage: leaves the next in j->plan, or the results. False: there is none. */
 typedef bool cluster_stage(struct job *j, struct cluster_job *w);
 
-/* What a part of a scan finds: the best pair of what it saw, and the nearest of whom it scanned
- * for. */
-struct cluster_best {
-    float value; /* -infinity: none */
-    uint32_t low, high;
-    uint32_t owner;
-    bool certain; /* false: there may be such a pair, and the owner's nearest must be found */
-};
-
 /* Arrays by slot, which live clusters fill without gaps; the last one moves into a gap. */
 struct cluster_slots {
     uint32_t count;
@@ -65,6 +56,13 @@ struct cluster_scan {
     bool merged;        /* it is new: it is offered to all others */
     uint32_t low, high; /* the ids that it was made of */
     uint64_t part_slots;
+};
+
+/* Merges that a card has found. */
+struct cluster_known {
+    const struct order_merge *merges; /* where a GPU process can write; NULL: none are known */
+    uint32_t count, first, scans;     /* first: as order_cluster.first_merges */
+    bool ended;                       /* there are no more */
 };
 
 struct cluster_job {
@@ -83,14 +81,18 @@ struct cluster_job {
 
     uint32_t merges, scans;
     bool second; /* the second pass */
+    bool on_card;
+    struct cluster_known known;
     struct cluster_slots slots;
     struct cluster_scan scan;
     uint32_t placed; /* members of clusters that are large enough */
     uint32_t kept;   /* clusters in the reply */
 
     /* places in scratch; by row or id if nothing else is said */
-    const float **sources; /* the raw rows, of any alignment */
-    float *padded;         /* x stride: rows; rule centroid: centroids, by slot */
+    const float **sources;  /* the raw rows, of any alignment */
+    uint32_t *positions;    /* of those in the collection; NULL: no card needs them */
+    _Atomic uint32_t *stop; /* a card's */
+    float *padded;          /* x stride: rows; rule centroid: centroids, by slot */
     float *row_norms;
     uint32_t *births;
     uint32_t *next, *sizes; /* members in input order: the id, then next of each; NO_ROW ends */
@@ -103,7 +105,7 @@ struct cluster_job {
     float *sums;            /* x dimension, of its centroid */
     double *corrections;
     uint64_t *ids;                   /* of a whole collection */
-    struct radix_item *items, *room; /* to sort by */
+    struct radix_item *items, *room; /* to sort by; items: known merges, low << 32 | high */
     struct radix_item *ranks;        /* of those, clusters in the reply's order */
 
     /* rule centroid */
@@ -177,6 +179,8 @@ void cluster_place(struct job *j);
 
 /* Finds the rows, in input order. */
 enum status cluster_find(struct job *j, struct cluster_job *w);
+/* Each row is a cluster of its own. */
+void cluster_reset(struct cluster_job *w);
 /* Copies and checks them. */
 void cluster_copy_part(struct job *j, uint32_t part, uint32_t worker);
 uint64_t cluster_copy_parts(const struct cluster_job *w);
@@ -184,8 +188,30 @@ enum status cluster_refuse(struct job *j, const struct cluster_job *w);
 
 /* ---- the rules: their first stages after the copies; then cluster_score ---- */
 
+/* All against all, then merges: of clusters in slots. */
+cluster_stage cluster_begin_pass;
 cluster_stage cluster_centroid;
 cluster_stage cluster_average;
+
+/* ---- cluster_resume.c ---- */
+
+/* Notes what merges a card left in a block. False: that contradicts itself. */
+bool cluster_know(struct cluster_job *w, const struct heap_block *block);
+/* The first stage after the copies if merges are known. On a card's way back, what makes no sense
+ * makes the job unfit. */
+cluster_stage cluster_resume;
+
+/* ---- cluster_gpu.c ---- */
+
+enum status cluster_gpu_plan(struct job *j);
+uint64_t cluster_gpu_pairs(const struct job *j);
+
+/* ---- cluster.c ---- */
+
+/* The end of a stage of parts. */
+void cluster_end_stage(struct job *j);
+/* The end of the copies. */
+cluster_stage cluster_copied;
 
 /* ---- cluster_reply.c ---- */
 

@@ -13,6 +13,7 @@ static enum status find_ids(struct job *j, struct cluster_job *w)
         size_t n = (size_t)smaller(FIND_BATCH, w->rows - first);
         st = operation_find_rows(j, NULL, w->collection, j->request.ids.data, first, n, rows);
         for (size_t i = 0; i < n && !st; i++) {
+            if (w->positions) w->positions[first + i] = rows[i];
             w->sources[first + i] = collection_row(w->collection, rows[i]);
             w->row_norms[first + i] = collection_norm(w->collection, rows[i]);
         }
@@ -30,6 +31,7 @@ static void find_all(const struct job *j, struct cluster_job *w)
     struct radix_item *sorted = radix_sort_until(w->items, w->room, w->rows, &j->cancelled);
     for (uint32_t i = 0; i < w->rows && !is_cancelled(j); i++) {
         if (i % CHECKED == 0) yield_check();
+        if (w->positions) w->positions[i] = sorted[i].value;
         w->sources[i] = collection_row(w->collection, sorted[i].value);
         w->row_norms[i] = collection_norm(w->collection, sorted[i].value);
         w->ids[i] = sorted[i].key;
@@ -56,6 +58,16 @@ static enum status check_times(struct job *j, const struct cluster_job *w)
     return STATUS_OK;
 }
 
+void cluster_reset(struct cluster_job *w)
+{
+    for (uint32_t i = 0; i < w->rows; i++) {
+        if (i % 4096 == 0) yield_check();
+        w->births[i] = 0;
+        w->next[i] = CLUSTER_NO_ROW;
+        w->sizes[i] = 1;
+    }
+}
+
 enum status cluster_find(struct job *j, struct cluster_job *w)
 {
     enum status st = check_times(j, w);
@@ -66,12 +78,7 @@ enum status cluster_find(struct job *j, struct cluster_job *w)
         find_all(j, w);
     else
         find_inline(j, w);
-    for (uint32_t i = 0; i < w->rows && !is_cancelled(j); i++) {
-        if (i % 4096 == 0) yield_check();
-        w->births[i] = 0;
-        w->next[i] = CLUSTER_NO_ROW;
-        w->sizes[i] = 1;
-    }
+    cluster_reset(w);
     return st;
 }
 

@@ -196,6 +196,7 @@ static void layout_centroid(struct cluster_job *w, uint64_t *bytes)
     w->slots.ids = add(bytes, rows * sizeof(uint32_t));
     w->slots.at = add(bytes, rows * sizeof(uint32_t));
     w->slots.norms = add(bytes, rows * sizeof(float));
+    if (w->on_card) return;
     w->slots.best = add(bytes, rows * sizeof *w->slots.best);
     w->near = add(bytes, rows * sizeof *w->near);
     w->nears = add(bytes, w->parts_max * sizeof *w->nears);
@@ -208,10 +209,11 @@ static void layout_centroid(struct cluster_job *w, uint64_t *bytes)
 static void layout_average(struct cluster_job *w, uint64_t *bytes)
 {
     uint64_t rows = w->rows, pairs = rows * (rows - 1) / 2;
+    w->units = add(bytes, rows * sizeof *w->units);
+    if (w->on_card) return;
     w->means = add(bytes, pairs * sizeof *w->means);
     w->lows = add(bytes, pairs * sizeof *w->lows);
     w->highs = add(bytes, pairs * sizeof *w->highs);
-    w->units = add(bytes, rows * sizeof *w->units);
     w->nearest = add(bytes, rows * sizeof *w->nearest);
 }
 
@@ -232,6 +234,8 @@ uint64_t cluster_layout(const struct job *j, struct cluster_job *w)
     w->cosines = add(&bytes, rows * sizeof(float));
     w->scores = add(&bytes, rows * sizeof(float));
     w->items = add(&bytes, rows * sizeof *w->items);
+    if (w->on_card) w->stop = add(&bytes, sizeof *w->stop);
+    if (w->on_card && w->collection) w->positions = add(&bytes, rows * sizeof *w->positions);
     w->room = add(&bytes, rows * sizeof *w->room);
     if (all) w->ids = add(&bytes, rows * sizeof(uint64_t));
     if (w->rule == CLUSTER_CENTROID)
@@ -264,6 +268,8 @@ void cluster_place(struct job *j)
     w->cosines = at(j, w->cosines);
     w->scores = at(j, w->scores);
     w->items = at(j, w->items);
+    w->stop = at(j, w->stop);
+    w->positions = at(j, w->positions);
     w->room = at(j, w->room);
     w->ids = at(j, w->ids);
     w->slots.ids = at(j, w->slots.ids);

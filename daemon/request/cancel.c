@@ -1,5 +1,6 @@
 #include "daemon/request/cancel.h"
 
+#include "daemon/cards/cards.h"
 #include "daemon/request/groups.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
@@ -28,5 +29,6 @@ void cancel_job(struct pipeline *p, struct job *j)
 {
     atomic_store(&j->cancelled, true);
     groups_cancel(j);
+    cards_cancel(j);
     withdraw(p, j);
 }

@@ -169,6 +169,7 @@ void job_give(struct pipeline *p, struct job *j)
     }
     body_drop(j->body);
     heap_give(p->heap, &j->result.block);
+    heap_give(p->heap, &j->kept);
     store_space_release(p->store, j->space);
     j->next = p->free_jobs;
     p->free_jobs = j;

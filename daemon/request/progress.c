@@ -1,5 +1,6 @@
 #include "daemon/request/progress.h"
 
+#include "daemon/cards/cards.h"
 #include "daemon/wire/encode.h"
 
 uint64_t progress_wake_ns(const struct pipeline *p)
@@ -12,7 +13,7 @@ static struct progress_view view_of(const struct job *j)
 {
     const struct job *runs = j->carrier ? j->carrier : j;
     if (j->state != JOB_RUNNING) return (struct progress_view){.phase = PROGRESS_WAITING};
-    if (runs->backend != BACKEND_CPU) return (struct progress_view){.phase = PROGRESS_RUNNING};
+    if (runs->backend != BACKEND_CPU) return cards_progress(runs);
     return progress_read(&runs->progress, atomic_load(&runs->parts_left));
 }
 

@@ -143,6 +143,8 @@ void cost_init(struct cost_model *m, uint32_t workers)
     const double cluster[COST_FEATURES] = {50e3, 1 / (10 * readers), 2 / (80 * n), 0, 1 / 10.0, 10,
                                            25e3};
     line_start(&m->lines[0][COST_CLUSTER], cluster);
+    const double cluster_there[COST_FEATURES] = {3e6, 1 / 4e3, 2 / 40e3, 0, 1 / 40.0, 0.6, 0};
+    line_start(&m->lines[1][COST_CLUSTER], cluster_there);
     spread_start(m, OPERATION_SPREAD, 10);
     spread_start(m, OPERATION_SPREAD_ENGRAM, 25);
 }

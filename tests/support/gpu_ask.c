@@ -7,6 +7,7 @@
 #include "tests/support/gpu_bind.h"
 #include "tests/support/gpu_sums.h"
 #include "tests/support/gpu_complete.h"
+#include "tests/support/gpu_cluster.h"
 #include "tests/support/gpu_covariance.h"
 #include "tests/support/reference.h"
 #include "tests/support/sweep.h"
@@ -291,6 +292,7 @@ bool ask_right(struct gpu_peer *p, const struct order *o, const struct ask_rows 
     case RUN_SUPERPOSE: return sums_right(p, o, r);
     case RUN_COMPLETE: return complete_right(p, o, r);
     case RUN_COVARIANCE: return covariance_right(p, o, r);
+    case RUN_CLUSTER: return cluster_right(p, o, r);
     case RUN_CLEANUP: return cleanup_right(p, o, r, r, r);
     case RUN_COMPLETE_ENGINE: return false; /* gpu_engine.h: engine_right */
     case RUN_PRODUCT: return product_right(p, o, r);

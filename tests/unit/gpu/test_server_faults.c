@@ -11,6 +11,7 @@
 #include "daemon/gpu/sim_probe.h"
 #include "tests/support/gpu_bind.h"
 #include "tests/support/gpu_complete.h"
+#include "tests/support/gpu_cluster.h"
 #include "tests/support/gpu_covariance.h"
 #include "tests/support/gpu_graph.h"
 #include "tests/support/gpu_sums.h"
@@ -136,6 +137,11 @@ static void write_script(struct script *s)
     add(s, complete_ask(p, &r[2], 1, 2, false, false), &r[2]);
     add(s, covariance_ask(p, &r[2], true, true, false), &r[2]);
     add(s, covariance_ask(p, &r[2], false, false, true), &r[2]);
+    struct cluster_asked how = {
+        .listed = true, .few = 9, .threshold = 0.4F, .threshold_second = 0.3F};
+    add(s, cluster_ask(p, &r[2], &how), &r[2]);
+    how = (struct cluster_asked){.average = true, .timed = true, .brought = true, .few = 9};
+    add(s, cluster_ask(p, &r[2], &how), &r[2]);
     add(s, ask_upload(p, &r[3], true, 0, 8000), NULL);
     add(s, ask_scores(p, &r[3], METRIC_DOT, 10, true, 6), &r[3]);
     add(s, ask_listed(p, &r[1], METRIC_DOT, 1, 66000, false, 7), &r[1]);
