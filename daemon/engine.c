@@ -65,7 +65,7 @@ struct engine {
     bool handles_open, signals_open;
     uint32_t trim_countdown;
     uint64_t requests_at_trim;
-    bool rested; /* freed memory has been returned to the system since the last request */
+    bool rested;       /* freed memory has been returned to the system since the last request */
     atomic_int stop_request;
     bool draining;
 };
@@ -233,6 +233,7 @@ static void on_turn(uv_prepare_t *prepare)
     struct engine *e = prepare->data;
     if (!e->net_open) return;
     uint32_t rounds = 0;
+    if (heap_freed(e->heap)) pipeline_memory_freed(e->pipeline);
     answer(e);
     net_turn(&e->net);
     do
@@ -451,7 +452,9 @@ void engine_run(struct engine *e)
 {
     if (e->options.notify) e->options.notify("READY=1");
     e->running = true;
+    heap_never_wait(e->heap, wake_loop, e);
     uv_run(&e->loop, UV_RUN_DEFAULT);
+    heap_never_wait(e->heap, NULL, NULL);
     e->running = false;
 }
 

@@ -71,6 +71,7 @@ struct ticket {
     uint64_t dispatched_ns;
     uint64_t lead_ns;  /* it was held until so long before its card should be done; 0: it was not */
     bool passes;       /* in flight beyond a full window */
+    uint32_t put_off;  /* scheduler_put_off: it is passed over until that round is over */
     uint32_t members;  /* tickets that run as one job with it, itself included; 0: still queued */
     struct work whole; /* in flight: the work of all members together */
     struct ticket *next, *previous;           /* in its flow; in a dispatch: the other members */

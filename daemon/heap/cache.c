@@ -73,14 +73,26 @@ void cache_trim(struct heap *h, uint64_t keep_bytes)
     }
 }
 
-bool cache_release_any(struct heap *h, uint64_t bytes)
+/* Hands over so much that `bytes` will be on their way. */
+static void release_more(struct heap *h, uint64_t bytes)
 {
     uint64_t cached = h->usage.bytes_cached;
-    if (cached && !(h->releaser.runs && h->bytes_releasing))
+    uint64_t more = bytes > h->bytes_releasing ? bytes - h->bytes_releasing : 0;
+    cache_trim(h, more < cached ? cached - more : 0);
+}
+
+bool cache_release_any(struct heap *h, uint64_t bytes, struct patience *p)
+{
+    uint64_t cached = h->usage.bytes_cached;
+    if (cached && !(h->releaser.runs && h->bytes_releasing)) {
         cache_trim(h, bytes < cached ? cached - bytes : 0);
-    else if (h->bytes_releasing)
-        pthread_cond_wait(&h->released, &h->lock);
-    else
+        return true;
+    }
+    if (!h->bytes_releasing) return false;
+    if (!releaser_may_wait(h, bytes, p)) {
+        release_more(h, bytes);
         return false;
+    }
+    pthread_cond_wait(&h->released, &h->lock);
     return true;
 }

@@ -6,7 +6,7 @@
 #ifndef ENGRAM_HEAP_CACHE_H
 #define ENGRAM_HEAP_CACHE_H
 
-#include "daemon/heap/heap_inside.h"
+#include "daemon/heap/releaser.h"
 
 /* Keeps a block that was given back. */
 void cache_push(struct heap *h, uint32_t unit);
@@ -19,7 +19,7 @@ uint32_t cache_take(struct heap *h, const struct heap_area *area, uint32_t order
  * cached. */
 void cache_trim(struct heap *h, uint64_t keep_bytes);
 /* Frees cached blocks, of `bytes` together if there are as many, or waits for a piece of one that
- * is being freed. False: there is neither. */
-bool cache_release_any(struct heap *h, uint64_t bytes);
+ * is being freed. False: there is neither, or the take is put off. */
+bool cache_release_any(struct heap *h, uint64_t bytes, struct patience *p);
 
 #endif

@@ -134,10 +134,11 @@ struct wish {
     uint32_t owner;
     bool fresh; /* untouched, and charged as what stays */
     enum quota quota;
+    struct patience patience;
 };
 
 /* The part of take() under the lock. *clear_bytes: how many bytes of the block need clearing. */
-static uint32_t take_unit(struct heap *h, const struct wish *w, uint64_t *clear_bytes,
+static uint32_t take_unit(struct heap *h, struct wish *w, uint64_t *clear_bytes,
                           uint64_t *kept_bytes)
 {
     struct heap_usage *u = &h->usage;
@@ -152,8 +153,9 @@ static uint32_t take_unit(struct heap *h, const struct wish *w, uint64_t *clear_
 
     uint64_t over;
     while ((over = bytes_over(h, bytes, total))) {
-        if (cache_release_any(h, over)) continue;
-        if (unit != NONE) {
+        if (cache_release_any(h, over, &w->patience)) continue;
+        if (unit != NONE && w->patience.ended) cache_push(h, unit);
+        if (unit != NONE && !w->patience.ended) {
             /* The cached block itself may be what does not fit under the bound. */
             releaser_take(h, unit, touched);
             unit = NONE;
@@ -167,7 +169,7 @@ static uint32_t take_unit(struct heap *h, const struct wish *w, uint64_t *clear_
     u->bytes_used += total;
     while (unit == NONE) {
         unit = area_take(area, order);
-        if (unit == NONE && !cache_release_any(h, 1)) {
+        if (unit == NONE && !cache_release_any(h, 1, &w->patience)) {
             u->bytes_used -= total;
             return NONE;
         }
@@ -178,6 +180,11 @@ static uint32_t take_unit(struct heap *h, const struct wish *w, uint64_t *clear_
     u->blocks++;
     if (u->bytes_used > u->bytes_peak) u->bytes_peak = u->bytes_used;
     return unit;
+}
+
+static enum status refusal(const struct patience *p)
+{
+    return p->ended ? STATUS_UNAVAILABLE : STATUS_RESOURCE_EXHAUSTED;
 }
 
 static enum status take(struct heap *h, struct wish w, struct heap_block *out)
@@ -193,7 +200,7 @@ static enum status take(struct heap *h, struct wish w, struct heap_block *out)
     uint64_t usable = unit == NONE ? 0 : h->records[unit].bytes;
     if (!st && unit == NONE) {
         discharge(h, w.owner, w.bytes);
-        st = STATUS_RESOURCE_EXHAUSTED;
+        st = refusal(&w.patience);
     }
     pthread_mutex_unlock(&h->lock);
     if (st) return st;
@@ -224,12 +231,12 @@ enum status heap_take_begun(struct heap *h, uint64_t bytes, uint64_t begun, uint
 }
 
 /* Makes sure that the pages of a block in use count as far as `bytes`; under the lock. */
-static bool count_pages(struct heap *h, struct record *r, uint64_t bytes)
+static bool count_pages(struct heap *h, struct record *r, uint64_t bytes, struct patience *p)
 {
     struct heap_usage *u = &h->usage;
     uint64_t more = bytes > r->bytes ? bytes - r->bytes : 0, over;
     while ((over = bytes_over(h, bytes, more)))
-        if (!cache_release_any(h, over)) return false;
+        if (!cache_release_any(h, over, p)) return false;
     r->bytes += more;
     u->bytes_used += more;
     if (u->bytes_used > u->bytes_peak) u->bytes_peak = u->bytes_used;
@@ -244,10 +251,11 @@ static enum status grow(struct heap *h, struct heap_block *b, uint64_t bytes, bo
     struct record *r = &h->records[b->offset / HEAP_UNIT];
     assert(bytes <= (uint64_t)HEAP_UNIT << r->order);
     uint64_t more = bytes > r->charged ? bytes - r->charged : 0;
+    struct patience patience = {0};
     enum status st = charge(h, r->owner, more, stays, QUOTA_BINDS);
-    if (!st && !count_pages(h, r, bytes)) {
+    if (!st && !count_pages(h, r, bytes, &patience)) {
         discharge(h, r->owner, more);
-        st = STATUS_RESOURCE_EXHAUSTED;
+        st = refusal(&patience);
     }
     if (!st) {
         r->charged += more;

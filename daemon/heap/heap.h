@@ -5,8 +5,8 @@
  * Owner:  main creates it; everyone takes and gives blocks.
  * Thread: any; one short lock inside, never held across a system call.
  * Errors: STATUS_RESOURCE_EXHAUSTED when the bound on bytes is reached or no run fits,
- *         STATUS_PERMISSION_DENIED when it is the owner's quota (heap_refuse turns either into a
- *         reply); the heap is unchanged.
+ *         STATUS_PERMISSION_DENIED when it is the owner's quota, STATUS_UNAVAILABLE as
+ *         heap_never_wait says (heap_refuse turns each into a reply); the heap is unchanged.
  *
  * An owner never sees bytes of another one: a block that last belonged to another owner comes back
  * zeroed, or as fresh zero pages, and so does every block for owner 0. */
@@ -107,6 +107,16 @@ enum status heap_refuse(struct heap *h, enum status st, uint32_t owner, const ch
  * next take; heap_release returns its pages to the system at once. */
 void heap_give(struct heap *h, struct heap_block *b);
 void heap_release(struct heap *h, struct heap_block *b);
+
+/* From now on takes and growths of the calling thread do not wait while more than a MiB that they
+ * need is on its way back to the system: they fail with STATUS_UNAVAILABLE, and freed(owner) is
+ * called once they may succeed, by any thread, under the lock. freed NULL: as at first. One thread
+ * can say so. */
+void heap_never_wait(struct heap *h, void (*freed)(void *owner), void *owner);
+/* Asked by that thread: whether a take was put off in that way, and whether freed was called, since
+ * it last asked. */
+bool heap_put_off(struct heap *h);
+bool heap_freed(struct heap *h);
 
 /* Returns cached memory to the system until at most keep_bytes are cached. Costs system calls. */
 void heap_trim(struct heap *h, uint64_t keep_bytes);

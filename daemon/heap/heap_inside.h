@@ -6,6 +6,7 @@
 #define ENGRAM_HEAP_HEAP_INSIDE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "daemon/heap/accounts.h"
@@ -60,6 +61,14 @@ struct heap {
         uint32_t line; /* of blocks by class_next */
         bool runs, stops;
     } releaser;
+    struct { /* see releaser.h */
+        pthread_t thread;
+        void (*freed)(void *owner); /* NULL: there is no such thread */
+        void *owner;
+        uint64_t missing_bytes; /* until the first take that was put off may succeed; 0: none was */
+        bool put_off;           /* that thread's alone */
+        atomic_bool told;       /* freed was called */
+    } hasty;
 };
 
 /* So many bytes of a block in use, at `unit`, are gone; under the lock. */

@@ -21,4 +21,17 @@ void releaser_return(struct heap *h, uint64_t offset, uint64_t bytes);
  * the lock. */
 void releaser_stop(struct heap *h);
 
+/* ---- takes that are put off: by the one thread that must not wait for what is on its way, the
+ * loop; it waits for a MiB or two. Under the heap's lock. ---- */
+
+/* One take, as far as it has come. Zeroed: it begins. */
+struct patience {
+    uint32_t waits; /* so many times it has waited */
+    bool ended;     /* it was put off */
+};
+
+/* True if a take for which `over` bytes have yet to go back may wait for a piece of them.
+ * Otherwise it is put off, and the thread will be told. */
+bool releaser_may_wait(struct heap *h, uint64_t over, struct patience *p);
+
 #endif

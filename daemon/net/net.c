@@ -151,6 +151,12 @@ void net_flush(struct net *n)
     }
 }
 
+void net_memory_freed(struct net *n)
+{
+    for (struct connection *c = n->oldest_body; c; c = c->body_next)
+        if (c->paused) connection_wake(c);
+}
+
 struct connection *net_find(struct net *n, uint64_t id)
 {
     uint32_t slot = (uint32_t)id;

@@ -36,6 +36,9 @@ uint64_t net_wake_ns(const struct net *n);
 /* Writes the queued output and resumes paused connections. Runs once per turn of the loop. */
 void net_flush(struct net *n);
 
+/* Memory that was on its way back to the system is there: bodies that wait for some are resumed. */
+void net_memory_freed(struct net *n);
+
 /* Returns the connection with this id, or NULL if it is gone. */
 struct connection *net_find(struct net *n, uint64_t id);
 

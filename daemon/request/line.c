@@ -56,13 +56,16 @@ void line_withdraw(struct pipeline *p, struct job *j)
     line_leave(p, j);
 }
 
-void line_put_back(struct pipeline *p, struct ticket *first)
+void line_put_back(struct pipeline *p, struct ticket *first, bool put_off)
 {
     for (struct ticket *t = first; t; t = t->next) {
         job_of(t)->in_line = true;
         p->in_line++;
     }
-    scheduler_put_back(&p->scheduler, first);
+    if (put_off)
+        scheduler_put_off(&p->scheduler, first);
+    else
+        scheduler_put_back(&p->scheduler, first);
 }
 
 void line_begin(struct pipeline *p, struct job *j)

@@ -20,8 +20,9 @@ void line_enter(struct pipeline *p, struct job *j, uint64_t now_ns);
 void line_leave(struct pipeline *p, struct job *j);
 /* Takes j, which nobody wants any more, out of the scheduler's queues. */
 void line_withdraw(struct pipeline *p, struct job *j);
-/* Puts first and those linked to it, which left together, back where they were. */
-void line_put_back(struct pipeline *p, struct ticket *first);
+/* Puts first and those linked to it, which left together, back where they were. put_off: memory
+ * for them is on its way, and others are started meanwhile. */
+void line_put_back(struct pipeline *p, struct ticket *first, bool put_off);
 
 /* A backend has taken j, or has refused it (j->refused). line_end follows. */
 void line_begin(struct pipeline *p, struct job *j);

@@ -150,6 +150,12 @@ void pipeline_tick(struct pipeline *p)
     if (p->telling) progress_tell(p, clock_read_ns(p->clock));
 }
 
+void pipeline_memory_freed(struct pipeline *p)
+{
+    scheduler_resume(&p->scheduler);
+    net_memory_freed(p->net);
+}
+
 bool pipeline_has_arrivals(const struct pipeline *p)
 {
     return p->arrivals.depth > 0;

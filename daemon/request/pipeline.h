@@ -57,6 +57,10 @@ void pipeline_expire(struct pipeline *p, uint64_t now_ns);
 /* The settings have changed. */
 void pipeline_configure(struct pipeline *p);
 
+/* Memory that was on its way back to the system is there: what was put off for it may start, and
+ * bodies that wait for some are resumed. */
+void pipeline_memory_freed(struct pipeline *p);
+
 /* From now on new requests are refused as UNAVAILABLE. */
 void pipeline_drain(struct pipeline *p);
 /* The backends are stopped: answers or frees every job that is left. */

@@ -5,6 +5,7 @@
 #include "daemon/cards/cards.h"
 #include "daemon/exec/operation.h"
 #include "daemon/exec/workers.h"
+#include "daemon/heap/heap.h"
 #include "daemon/request/groups.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
@@ -19,14 +20,22 @@ static bool fails_without_memory(struct pipeline *p, struct job *j)
     return false;
 }
 
-/* Puts j, which no backend took, back where it waited. */
-static void put_back(struct pipeline *p, struct job *j)
+/* Puts j, which no backend took, back where it waited; put_off: as line_put_back. */
+static void put_back(struct pipeline *p, struct job *j, bool put_off)
 {
     struct ticket *first = job_ticket(j);
     enum batch_end end;
     while (job_is_carrier(j) && groups_next_member(p, j, first, &end))
         ;
-    line_put_back(p, first);
+    line_put_back(p, first, put_off);
+}
+
+/* The loop does not wait for memory that is on its way back to the system. */
+static void put_off(struct pipeline *p, struct job *j)
+{
+    memset(&j->failure, 0, sizeof j->failure);
+    if (j->backend == BACKEND_GPU) j->gpu.gave_up = REASON_NONE;
+    put_back(p, j, true);
 }
 
 /* True if no other job waits for the CPU, so that j may run on the loop. */
@@ -67,8 +76,8 @@ static void read_newest(const struct pipeline *p, struct job *j)
     if (c && c->writes == j->after_writes) turnstiles_renew(j);
 }
 
-/* The scheduler gave j, or the members that j carries, to that server. False: not now, there is
- * no memory for it until others finish. */
+/* The scheduler gave j, or the members that j carries, to that server. False: nothing can be
+ * started now, there is no memory until others finish. */
 static bool submit(struct pipeline *p, struct job *j, uint32_t server, enum reason reason)
 {
     j->backend = server == SERVER_CPU ? BACKEND_CPU : BACKEND_GPU;
@@ -77,6 +86,7 @@ static bool submit(struct pipeline *p, struct job *j, uint32_t server, enum reas
     j->reason = j->backend == BACKEND_CPU && j->gpu.gave_up ? j->gpu.gave_up : reason;
     j->refused = false;
     j->foreseen_ns = job_ticket(j)->run_ns;
+    (void)heap_put_off(p->heap); /* what others were refused */
     if (run_here(p, j)) {
         line_begin(p, j);
         j->owner.done(j->owner.owner, j);
@@ -88,8 +98,12 @@ static bool submit(struct pipeline *p, struct job *j, uint32_t server, enum reas
         line_begin(p, j);
         return true;
     }
+    if (heap_put_off(p->heap)) {
+        put_off(p, j);
+        return true;
+    }
     if (j->backend == BACKEND_CPU && !fails_without_memory(p, j)) {
-        put_back(p, j);
+        put_back(p, j, false);
         return false;
     }
     j->refused = true;

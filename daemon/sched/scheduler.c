@@ -17,6 +17,7 @@ void scheduler_init(struct scheduler *s, const struct scheduler_settings *settin
     memset(s, 0, sizeof *s);
     s->settings = *settings;
     s->wake_ns = UINT64_MAX;
+    s->put_off_round = 1;
     cost_init(&s->model, workers);
     probes_init(&s->probes, PROBE_SHARE);
     scheduler_set_server(s, SERVER_CPU, true, CPU_SLOTS, 0);
@@ -167,6 +168,7 @@ bool scheduler_enqueue(struct scheduler *s, struct ticket *t, const struct situa
     };
     t->members = 0;
     t->lead_ns = 0;
+    t->put_off = 0;
     uint64_t adds[2] = {0};
     predict(s, t, now_known, gpu, &in, adds, now_ns);
     if (s->settings.floors_only) in.cpu.ns = in.gpu.ns = 0;

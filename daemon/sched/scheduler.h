@@ -72,6 +72,10 @@ void scheduler_place(struct scheduler *s, struct ticket *t, uint32_t server, enu
 /* Puts what scheduler_next handed out back to the front of its queue, as if it had not: there is
  * no memory to start anything now. */
 void scheduler_put_back(struct scheduler *s, struct ticket *first);
+/* The same, for want of memory that will be there soon: others are started meanwhile, and these
+ * are passed over until scheduler_resume. */
+void scheduler_put_off(struct scheduler *s, struct ticket *first);
+void scheduler_resume(struct scheduler *s);
 
 /* A dispatch ended. LET_DOWN: by the backend's fault, which lowers its success rate; REFUSED: it
  * was not taken or not completed, and nothing can be learnt from it. run: when it ran; NULL: it

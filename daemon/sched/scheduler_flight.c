@@ -137,6 +137,18 @@ void scheduler_put_back(struct scheduler *s, struct ticket *first)
     if (arrived_ns < f->stake->turn.served_ns) f->stake->turn.served_ns = arrived_ns;
 }
 
+void scheduler_put_off(struct scheduler *s, struct ticket *first)
+{
+    for (struct ticket *t = first; t; t = t->next)
+        t->put_off = s->put_off_round;
+    scheduler_put_back(s, first);
+}
+
+void scheduler_resume(struct scheduler *s)
+{
+    if (++s->put_off_round == 0) s->put_off_round = 1;
+}
+
 /* ---------------------------------------------------------------- what came of it */
 
 /* How long a run took, between two bounds (cost.h), and how long it kept the server from others. */

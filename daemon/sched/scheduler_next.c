@@ -42,6 +42,11 @@ static bool fits_room(const struct scheduler *s, const struct ticket *t, enum ro
     return alone_ns <= s->settings.window_ns / SHORT_PART || is_first_of_peer(t);
 }
 
+static bool is_put_off(const struct scheduler *s, const struct ticket *t)
+{
+    return t->put_off == s->put_off_round;
+}
+
 /* The first ticket of a flow that fits the room and need not wait for others to join. */
 static struct ticket *ready_of(struct scheduler *s, const struct flow *f, enum room room,
                                uint64_t now_ns)
@@ -51,7 +56,7 @@ static struct ticket *ready_of(struct scheduler *s, const struct flow *f, enum r
     const void *held = NULL; /* others with this key came later and wait longer */
     for (uint32_t look = 0; t && look < HELD_LOOK; look++, t = t->next) {
         uint64_t until_ns;
-        if (!fits_room(s, t, room) || (held && t->batch_key == held)) continue;
+        if (is_put_off(s, t) || !fits_room(s, t, room) || (held && t->batch_key == held)) continue;
         if (!batch_held(s, t, now_ns, &until_ns)) return t;
         held = t->batch_key;
         if (until_ns < s->wake_ns) s->wake_ns = until_ns;
@@ -91,7 +96,7 @@ static struct ticket *worth_taking(const struct scheduler *s, const struct flow 
     struct ticket *t = f->tail;
     for (uint32_t look = 0; t && look < STEAL_LOOK; look++, t = t->previous) {
         own_ns -= t->charge_ns;
-        if (t->other != server) continue;
+        if (t->other != server || is_put_off(s, t)) continue;
         uint64_t there = t->server == SERVER_CPU ? t->cpu_ns : t->gpu_ns;
         uint64_t here = server == SERVER_CPU ? t->cpu_ns : t->gpu_ns;
         there += forecast_wait_ns(s, t, t->server, own_ns, t->charge_ns, now_ns);

@@ -73,6 +73,7 @@ struct scheduler {
     struct batch_groups waiting,
         running; /* batchable tickets in the queues; dispatches in flight */
     uint64_t wake_ns;
+    uint32_t put_off_round; /* of scheduler_put_off, until scheduler_resume; from 1 */
 };
 
 #endif

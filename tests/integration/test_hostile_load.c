@@ -64,6 +64,44 @@ Test(hostile_load, memory_bound)
     scene_close(&s);
 }
 
+/* Large replies of one space after the other: the pages of the last one are on their way back to
+ * the system when the next one needs them. Nobody is refused for that, and all get the same. */
+Test(hostile_load, memory_on_its_way_back)
+{
+    enum { ROWS = 1000, QUERIES = 10000, DIMENSION = 8, SPACES = 5, ROUNDS = 20 }; /* 40 MB */
+    struct scene s;
+    scene_open(&s, (const char *[]){"memory.max_mib=96", "memory.cache_mib=64",
+                                    "limits.reply_body_mib=64", NULL});
+    ea_client *clients[SPACES];
+    static float rows[QUERIES * DIMENSION];
+    float *first = malloc(sizeof *first * ROWS * QUERIES);
+    reference_fill(5, rows, QUERIES * DIMENSION);
+    for (int i = 0; i < SPACES; i++) {
+        char space[16];
+        snprintf(space, sizeof space, "space%d", i);
+        clients[i] = open_client(&s, space);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        ea_result r = {0};
+        ea_client *c = clients[round % SPACES];
+        ea_similarity_question q = {.metric = EA_DOT,
+                                    .queries = rows,
+                                    .query_count = QUERIES,
+                                    .rows = rows,
+                                    .row_count = ROWS,
+                                    .dimension = DIMENSION};
+        cr_assert_eq(ea_similarity(c, &q, &r), EA_OK, "round %d: %s", round, ea_error_text(c));
+        cr_assert(r.rows == QUERIES && r.columns == ROWS);
+        if (!round) memcpy(first, r.scores, sizeof *first * ROWS * QUERIES);
+        cr_assert_eq(memcmp(first, r.scores, sizeof *first * ROWS * QUERIES), 0, "round %d", round);
+        ea_result_free(&r);
+    }
+    for (int i = 0; i < SPACES; i++)
+        ea_close(clients[i]);
+    free(first);
+    scene_close(&s);
+}
+
 Test(hostile_load, a_reply_past_its_bound)
 {
     struct scene s;

@@ -1,4 +1,5 @@
 /* Large bodies of several peers: what one can be sure of, whatever others leave half sent. */
+#include "daemon/heap/heap_inside.h"
 #include "tests/unit/net/body_rig.h"
 #include "tests/support/sweep.h"
 
@@ -68,4 +69,37 @@ Test(body_shares, one_of_each_peer_is_completed_while_others_stay_unread)
         close_net();
         random_state = seed;
     }
+}
+
+static void nobody(void *owner) {}
+
+/* Memory that is on its way back to the system is waited for, not taken from others, and not by
+ * the loop. The heap's thread is played. */
+Test(body_shares, body_waits_for_memory_on_its_way)
+{
+    open_net(64 * MIB);
+    struct client *half = connect_as(STRANGER), *whole = connect_as(VICTIM);
+    begin(half, 8 * MIB);
+    send_up(half, 4 * MIB);
+    struct heap_block b;
+    cr_assert_eq(heap_take(heap, 30 * MIB, 1, &b), STATUS_OK);
+    heap->releaser.runs = true;
+    heap_release(heap, &b);
+    heap_never_wait(heap, nobody, NULL);
+    begin(whole, 40 * MIB);
+    while (send_up(whole, MIB))
+        ;
+    cr_assert(whole->c->paused && !is_sent(whole) && heap_put_off(heap));
+    cr_assert_eq(send_up(whole, MIB), 0);
+    cr_assert_not(half->refused || whole->refused);
+    heap->releaser.runs = false;
+    cr_assert_eq(heap_start_releaser(heap), STATUS_OK);
+    while (!is_sent(whole)) {
+        net_memory_freed(&net);
+        net_flush(&net);
+        send_up(whole, MIB);
+    }
+    cr_assert(whole->received == 1 && !half->refused);
+    heap_never_wait(heap, NULL, NULL);
+    close_net();
 }

@@ -3,11 +3,14 @@
 #include "daemon/request/pipeline.h"
 
 #include <criterion/criterion.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/exec/batch.h"
+#include "daemon/heap/heap_inside.h"
 #include "daemon/ops/operation.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/groups.h"
@@ -32,8 +35,13 @@ static struct connection *client;
 static struct job *submitted[SUBMITTED_MAX];
 static uint32_t submitted_count;
 
+/* Needs so much scratch. */
+static const struct job *needy;
+enum { NEEDED_BYTES = 40 << 20 };
+
 static enum status take_it(struct backend *b, struct job *j)
 {
+    if (j == needy && operation_take_scratch(j, NEEDED_BYTES)) return j->failure.code;
     submitted[submitted_count++] = j;
     return STATUS_OK;
 }
@@ -177,6 +185,53 @@ Test(pipeline, bad_company_is_left_after_the_second_time)
     cr_assert_eq(submitted_count, 1);
     cr_assert_eq(submitted[0], good);
     cr_assert_eq(good->batch, 0, "it runs alone, and its reply says so");
+}
+
+/* ---------------------------------------------------------------- memory on its way */
+
+static void post(void *semaphore)
+{
+    sem_post(semaphore);
+}
+
+/* The heap's thread is played until it is started. */
+static void send_memory_on_its_way(uint64_t bytes)
+{
+    struct heap_block b;
+    cr_assert_eq(heap_take(p->heap, bytes, 1, &b), STATUS_OK);
+    p->heap->releaser.runs = true;
+    heap_release(p->heap, &b);
+}
+
+/* A request that needs memory which is on its way back to the system neither holds up the loop nor
+ * those behind it, and is not refused. */
+Test(pipeline, large_request_waits_for_memory_and_others_pass)
+{
+    enum { PATIENCE_S = 60 };
+    sem_t freed;
+    struct timespec end;
+    sem_init(&freed, 0, 0);
+    heap_never_wait(p->heap, post, &freed);
+    send_memory_on_its_way(48 << 20);
+    struct job *large = ask(1), *small = ask(2);
+    large->alone = small->alone = true;
+    needy = large;
+    pipeline_tick(p);
+    cr_assert(submitted_count == 1 && submitted[0] == small, "%u", submitted_count);
+    cr_assert(p->in_line == 1 && large->in_line && !large->failure.code);
+    pipeline_tick(p);
+    cr_assert_eq(submitted_count, 1, "nothing has changed");
+    p->heap->releaser.runs = false;
+    cr_assert_eq(heap_start_releaser(p->heap), STATUS_OK);
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += PATIENCE_S;
+    cr_assert_eq(sem_timedwait(&freed, &end), 0, "nobody was told");
+    cr_assert(heap_freed(p->heap));
+    pipeline_memory_freed(p);
+    pipeline_tick(p);
+    cr_assert(submitted_count == 2 && submitted[1] == large && large->plan.scratch.data);
+    cr_assert_eq(p->in_line, 0);
+    heap_never_wait(p->heap, NULL, NULL);
 }
 
 /* ---------------------------------------------------------------- quotas.queue */
