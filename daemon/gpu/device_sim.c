@@ -102,7 +102,8 @@ static enum device_result start(struct sim *s, char *why)
     }
     if (!result && !sim_memory_init(&s->memory, s->settings.vram_bytes, s->settings.granularity))
         result = DEVICE_NO_MEMORY;
-    if (!result && !(s->streams.bench = sim_bench_create(&s->memory, s->streams.clock)))
+    if (!result &&
+        !(s->streams.bench = sim_bench_create(&s->memory, s->streams.clock, s->settings.pass_sets)))
         result = DEVICE_NO_MEMORY;
     if (result) snprintf(why, SHARE_WHY, "simulated GPU: open: %s", result_text(result));
     return result;

@@ -28,6 +28,7 @@ struct replica {
     struct device_range ranges[RANGES_MAX];
     uint64_t multiply_adds; /* that a kNN of many queries does in a microsecond; 0: not known */
     uint64_t completes;     /* the same of a COMPLETE's rounds (run_complete.c) */
+    uint64_t spreads;       /* the same of spreads of several sets (run_spread.c) */
     uint32_t holders;       /* how many tasks use it */
     uint32_t readers;       /* those among them whose kernels read it, sooner or later */
     /* those among them that read it in several passes: it must not change meanwhile */

@@ -177,6 +177,24 @@ void run_let_others_go(struct gpu *g, struct task *t)
     }
 }
 
+static void begin_rereading(struct task *t)
+{
+    t->rereads = true;
+    for (uint32_t i = 0; i < ORDER_REPLICAS; i++)
+        if (*held_at(t, i)) (*held_at(t, i))->rereaders++;
+}
+
+bool run_reread(struct task *t)
+{
+    if (t->rereads) return true;
+    for (uint32_t i = 0; i < ORDER_REPLICAS; i++) {
+        const struct replica *r = *held_at(t, i);
+        if (r && r->version != t->order.reads[i].version) return false;
+    }
+    begin_rereading(t);
+    return true;
+}
+
 /* Clears the bytes of other spaces before this space can read them. */
 static enum device_result clear_block(struct gpu *g, struct task *t)
 {
@@ -210,9 +228,7 @@ static void count_less(struct gpu *g, const struct task *t)
 static void begin(struct gpu *g, struct task *t)
 {
     if (g->hungry == t) g->hungry = NULL;
-    t->rereads = t->plan.rereads;
-    for (uint32_t i = 0; t->rereads && i < ORDER_REPLICAS; i++)
-        if (*held_at(t, i)) (*held_at(t, i))->rereaders++;
+    if (t->plan.rereads) begin_rereading(t);
     count_less(g, t);
     enum order_result filled = result_of(g, clear_block(g, t));
     t->state = TASK_FILL;

@@ -100,6 +100,9 @@ void run_give_rows(struct gpu *g, struct task *t, uint64_t first, uint64_t count
 enum order_result run_drain_all(struct gpu *g, struct task *t, const char *small);
 bool run_next_none(struct gpu *g, struct task *t);
 double run_part_queries(const struct task *t);
+/* From here on t reads its replicas again, which no upload changes in place then. False: one has,
+ * since t began. */
+bool run_reread(struct task *t);
 
 /* ---- run_direct.c ---- */
 

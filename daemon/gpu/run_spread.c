@@ -1,5 +1,6 @@
 /* run_spread: spreads over a graph. The results of the sets are copied first, with as many records
- * as cost no extra time; all records follow if there are more. */
+ * as cost no extra time; all records follow if there are more. Many sets go in passes: the device
+ * begins no further set after ORDER_PASS_NS, and what is left is for the next. */
 #include <string.h>
 
 #include "daemon/base/clock.h"
@@ -10,8 +11,9 @@ enum { OUT_SETS, OUT_RECORDS };
 #define NODES_MAX   (UINT64_C(1) << 31)
 #define RECORDS_MAX (UINT64_C(1) << 40)
 
-/* Records that are copied with the sets, whether they are used or not: some microseconds. */
-enum { EARLY_BYTES = 64 << 10 };
+/* Records that are copied with the sets, whether they are used or not: some microseconds. An edge
+ * is thought to take as long as that many multiply-adds, and a node as two edges. */
+enum { EARLY_BYTES = 64 << 10, EDGE_PAIRS = 512 };
 
 /* ---- the plan ---- */
 
@@ -65,6 +67,22 @@ static bool plan_in_all(struct gpu *g, struct task *t)
            (s->allowed == PLACE_NONE || plan_in_at(g, p, s->allowed, words * sizeof(uint64_t)));
 }
 
+/* The multiply-adds that so many sets are worth if each of them reaches all nodes. */
+static double worth_of(const struct order_spread *s, uint32_t sets)
+{
+    return (double)sets * s->hops * ((double)s->edges + 2.0 * s->nodes) * EDGE_PAIRS;
+}
+
+/* True if the sets are thought to take several passes: the graph is to stay as it is then. What is
+ * known of it are its last spreads, most of which reach some nodes only. */
+static bool lasts_long(const struct gpu *g, const struct task *t)
+{
+    const struct order_spread *s = &t->order.spread;
+    uint64_t known = t->replica->spreads;
+    double rate = (double)(known ? known : g->ops->multiply_adds(g->device));
+    return worth_of(s, s->set_count) > rate * (ORDER_PASS_NS / 1000);
+}
+
 static enum order_result spread_plan(struct gpu *g, struct task *t)
 {
     const struct order_spread *s = &t->order.spread;
@@ -82,6 +100,8 @@ static enum order_result spread_plan(struct gpu *g, struct task *t)
                        g->ops->spread_scratch_min(mode, s->nodes, s->edges, s->set_count);
     p->scratch_best = run_spread_table_bytes(s) +
                       g->ops->spread_scratch_best(mode, s->nodes, s->edges, s->set_count);
+    p->paced = s->set_count > 1;
+    p->rereads = p->paced && lasts_long(g, t);
     return RESULT_OK;
 }
 
@@ -156,6 +176,8 @@ static enum device_result spread_launch(struct gpu *g, struct task *t)
     const struct order_spread *s = &t->order.spread;
     const struct task_plan *p = &t->plan;
     struct device_call call = {.kernel = KERNEL_SPREAD};
+    if (!t->rounds_done) t->sets_left = s->set_count;
+    t->pass_began_ns = clock_read_ns(g->clock);
     call.spread = (struct cuda_spread){
         .graph = run_spread_graph(s, t->replica),
         .question = question_of(g, t),
@@ -168,6 +190,8 @@ static enum device_result spread_launch(struct gpu *g, struct task *t)
         .scratch = run_device_at(g, t, p->scratch_at + run_spread_table_bytes(s)),
         .scratch_bytes = p->scratch_bytes - run_spread_table_bytes(s),
         .embeddings = run_spread_embeddings(t->other, run_device_at(g, t, p->scratch_at)),
+        .pass_ns = p->paced ? ORDER_PASS_NS : 0,
+        .again = t->rounds_done > 0,
     };
     return g->ops->launch(g->device, &call, t->lane->stream);
 }
@@ -182,6 +206,11 @@ static enum order_result give_sets(const struct task *t, const struct cuda_sprea
     struct order_spread_set *to = (struct order_spread_set *)t->plan.out[OUT_SETS].host;
     uint32_t left = 0;
     for (uint32_t i = 0; i < s->set_count; i++) {
+        if (sets[i].no_memory) {
+            to[i] = (struct order_spread_set){.no_room = NO_ROOM_WORK};
+            left++;
+            continue;
+        }
         uint64_t first = sets[i].first_record, count = sets[i].record_count;
         if (first > s->record_room || count > s->record_room - first) return RESULT_ERROR;
         if (count && first + count > *records) *records = first + count;
@@ -191,19 +220,65 @@ static enum order_result give_sets(const struct task *t, const struct cuda_sprea
                                           .hops_done = sets[i].hops_done,
                                           .truncated = sets[i].truncated,
                                           .no_room = sets[i].no_room ? NO_ROOM_RECORDS : 0};
-        if (sets[i].no_memory) to[i] = (struct order_spread_set){.no_room = NO_ROOM_WORK};
         left += to[i].no_room != 0;
     }
     return left == s->set_count ? RESULT_NO_MEMORY : RESULT_OK;
 }
 
+/* Remembers how fast the sets of a graph are. A short pass does not fill the device and tells
+ * nothing, unless it was faster; a slower one is believed at once. */
+static void learn_rate(const struct gpu *g, const struct task *t, uint32_t sets)
+{
+    uint64_t took_ns = clock_read_ns(g->clock) - t->pass_began_ns, us = took_ns / 1000;
+    uint64_t *known = &t->replica->spreads;
+    uint64_t rate = us ? (uint64_t)(worth_of(&t->order.spread, sets) / (double)us) : 0;
+    if (!rate || (took_ns < ORDER_PASS_NS / 2 && rate < *known)) return;
+    *known = rate < *known ? rate : (*known + rate) / 2;
+}
+
+static uint32_t count_left(const struct cuda_spread_set *sets, uint32_t count)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < count; i++)
+        left += sets[i].no_memory >= CUDA_SPREAD_LEFT;
+    return left;
+}
+
+/* Finds out how many sets are for the next pass. If the graph has changed meanwhile because it was
+ * thought that there is none, what is left is the CPU's. */
+static enum order_result end_pass(struct gpu *g, struct task *t, const struct cuda_spread_set *sets)
+{
+    uint32_t before = t->sets_left, left = count_left(sets, t->order.spread.set_count);
+    if (left >= before) return RESULT_ERROR; /* each pass runs one at least */
+    if (t->plan.paced) learn_rate(g, t, before - left);
+    t->sets_left = left && run_reread(t) ? left : 0;
+    return RESULT_OK;
+}
+
+/* Of what is left as much as a pass is long. */
+static double spread_part(const struct task *t)
+{
+    double left = (double)t->sets_left / t->order.spread.set_count;
+    double most = (double)ORDER_PASS_NS / ((double)t->order.foreseen_ns + 1);
+    return t->plan.paced && most < left ? most : left;
+}
+
+static bool spread_next(struct gpu *g, struct task *t)
+{
+    t->rounds_done++;
+    return t->sets_left > 0;
+}
+
 static enum order_result spread_drain(struct gpu *g, struct task *t, const char *out)
 {
     const struct task_plan *p = &t->plan;
+    const struct cuda_spread_set *sets =
+        (const struct cuda_spread_set *)(out + p->out[OUT_SETS].at);
     const struct section *records = &p->out[OUT_RECORDS];
     uint64_t count = 0, early = p->out_small - records->at;
-    enum order_result result =
-        give_sets(t, (const struct cuda_spread_set *)(out + p->out[OUT_SETS].at), &count);
+    enum order_result result = end_pass(g, t, sets);
+    if (result || t->sets_left) return result;
+    result = give_sets(t, sets, &count);
     struct section all = {.host = records->host, .bytes = count * sizeof(struct spread_record)};
     if (result || !count) return result;
     if (all.bytes <= early)
@@ -219,5 +294,6 @@ const struct run_kind run_spread = {
     .fits = spread_fits,
     .launch = spread_launch,
     .drain = spread_drain,
-    .next = run_next_none,
+    .next = spread_next,
+    .part = spread_part,
 };

@@ -84,6 +84,9 @@ static bool parse_word(const char *key, const char *value, struct sim_settings *
         s->run_ns = n * 1000;
     } else if (strcmp(key, "multiply_adds") == 0) {
         *good = number_is(value, 1, 100000000, &s->multiply_adds);
+    } else if (strcmp(key, "pass_sets") == 0) {
+        *good = number_is(value, 0, 1000000, &n);
+        s->pass_sets = (uint32_t)n;
     } else if (strcmp(key, "devices") == 0) {
         *good = number_is(value, 0, 1024, &n);
         s->devices = (uint32_t)n;

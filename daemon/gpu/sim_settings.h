@@ -11,6 +11,8 @@
  *   run_us=0             whatever is recorded, or launched directly, keeps the device for so long
  *                        besides, one after the other whatever their streams; 0..10000000
  *   multiply_adds=20000  that it says it does in a microsecond; 1..100000000
+ *   pass_sets=0          a call that may leave sets of a spread for later runs so many at most; 0:
+ *                        as many as it has time for; 0..1000000
  *   slow=1               kernels take so many times as long as they do on this machine's CPU, one
  *                        after the other whatever their streams; 1..100000. The device thread does
  *                        not wait: events behind them are done that much later
@@ -61,6 +63,7 @@ struct sim_settings {
     uint64_t granularity;
     uint64_t latency_ns, run_ns;
     uint64_t multiply_adds;
+    uint32_t pass_sets;
     uint32_t slow;
     char slow_path[256]; /* "": none */
     uint32_t devices;

@@ -88,6 +88,7 @@ void sim_spread_check(const struct cuda_spread *s, const struct sim_memory *m)
     check(m, s->set_offsets, s->set_ends ? sets : sets + 1, sizeof *s->set_offsets, 8);
     if (s->set_ends) check(m, s->set_ends, sets, sizeof *s->set_ends, 8);
     if (s->began_ns) check(m, s->began_ns, 1, sizeof *s->began_ns, 8);
+    if (s->again && !s->pass_ns) sim_misuse(call, "the rest of sets that no call has left");
     check(m, s->out_records, s->record_room, sizeof *s->out_records, 4);
     check(m, s->out_sets, sets, sizeof *s->out_sets, 8);
 }
@@ -262,20 +263,46 @@ static void run_set(const struct cuda_spread *s, uint32_t i, uint64_t deadline_n
         free(taken.pieces[p]);
 }
 
+/* Where the records end of the sets that earlier calls have run. */
+static uint64_t given_before(const struct cuda_spread *s)
+{
+    uint64_t given = 0;
+    for (uint32_t i = 0; s->again && i < s->set_count; i++) {
+        const struct cuda_spread_set *set = &s->out_sets[i];
+        uint64_t end = set->first_record + set->record_count;
+        if (set->no_memory < CUDA_SPREAD_LEFT && end > given) given = end;
+    }
+    return given;
+}
+
+/* True if the call, which has run `sets`, may not begin another. */
+static bool is_over(const struct cuda_spread *s, const struct sim_spread_room *room, uint32_t sets,
+                    uint64_t call_ns)
+{
+    if (!s->pass_ns || !sets) return false;
+    return (room->pass_sets && sets >= room->pass_sets) ||
+           clock_read_ns(room->clock) - call_ns >= s->pass_ns;
+}
+
 void sim_spread_run(const struct cuda_spread *s, const struct sim_memory *m,
                     struct sim_spread_room *room)
 {
-    uint64_t began_ns = s->began_ns ? *s->began_ns : clock_read_ns(room->clock);
+    uint64_t call_ns = clock_read_ns(room->clock), began_ns = s->began_ns ? *s->began_ns : call_ns;
     uint64_t deadline_ns = s->time_ns ? began_ns + s->time_ns : 0;
     bool roomy = make_room(room, s->graph.nodes);
     check_contents(s, m);
     spoil(s->scratch, s->scratch_bytes);
-    if (s->embeddings.rows) make_index(&s->embeddings);
-    uint64_t given = 0;
-    for (uint32_t i = 0; i < s->set_count; i++) {
-        if (roomy)
-            run_set(s, i, deadline_ns, room, &given);
-        else
+    if (s->embeddings.rows && !s->again) make_index(&s->embeddings);
+    uint64_t given = given_before(s);
+    for (uint32_t i = 0, sets = 0; i < s->set_count; i++) {
+        if (s->again && s->out_sets[i].no_memory < CUDA_SPREAD_LEFT) continue;
+        if (!roomy) {
             s->out_sets[i] = (struct cuda_spread_set){.no_memory = 1};
+        } else if (is_over(s, room, sets, call_ns)) {
+            s->out_sets[i] = (struct cuda_spread_set){.no_memory = CUDA_SPREAD_LEFT};
+        } else {
+            run_set(s, i, deadline_ns, room, &given);
+            sets++;
+        }
     }
 }

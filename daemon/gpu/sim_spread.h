@@ -14,6 +14,7 @@ void sim_spread_check(const struct cuda_spread *s, const struct sim_memory *m);
 /* The engine's workspace, kept from spread to spread; zeroed: none yet. */
 struct sim_spread_room {
     const struct clock *clock; /* NULL: the real one */
+    uint32_t pass_sets;        /* a call with pass_ns runs so many sets at most; 0: any number */
     struct spread_workspace workspace;
 };
 void sim_spread_room_finish(struct sim_spread_room *room);

@@ -60,7 +60,8 @@ const char *sim_work_name(const struct sim_work *w)
     return "no work";
 }
 
-struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct clock *clock)
+struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct clock *clock,
+                                   uint32_t pass_sets)
 {
     struct sim_bench *b = aligned_alloc(64, sizeof *b);
     if (!b) return NULL;
@@ -68,6 +69,7 @@ struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct cloc
     b->kernels = vectors_choose("auto");
     b->memory = m;
     b->spread_room.clock = clock;
+    b->spread_room.pass_sets = pass_sets;
     b->entries = aligned_alloc(64, topk_bytes(TOPK_K_MAX));
     b->bind_scratch = aligned_alloc(64, sim_bind_scratch_bytes());
     b->attractor_scratch = aligned_alloc(64, sim_attractor_scratch_bytes());

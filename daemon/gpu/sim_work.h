@@ -32,8 +32,9 @@ const char *sim_work_name(const struct sim_work *w);
 /* Checks that all memory that it will use is mapped, pinned, aligned and large enough. */
 void sim_work_check(const struct sim_work *w, const struct sim_memory *m);
 
-/* Takes the host memory that work needs; NULL: there is none. */
-struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct clock *clock);
+/* Takes the host memory that work needs; NULL: there is none. pass_sets: see sim_settings.h. */
+struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct clock *clock,
+                                   uint32_t pass_sets);
 void sim_bench_destroy(struct sim_bench *b);
 void sim_work_run(const struct sim_work *w, struct sim_bench *b);
 

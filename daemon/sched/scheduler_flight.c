@@ -16,10 +16,12 @@ static uint64_t window_part_ns(const struct scheduler *s, uint32_t server, uint6
     return server == SERVER_CPU && charge_ns > half ? half : charge_ns;
 }
 
-/* Of a kNN on a card only a pass. */
+/* Of a kNN, or of a spread of several sets, on a card only a pass. */
 static uint64_t ahead_part_ns(const struct ticket *t)
 {
-    bool in_passes = t->server != SERVER_CPU && t->whole.operation == OPERATION_KNN;
+    const struct work *w = &t->whole;
+    bool several = w->operation == OPERATION_SPREAD && w->queries > 1;
+    bool in_passes = t->server != SERVER_CPU && (w->operation == OPERATION_KNN || several);
     return in_passes && t->charge_ns > ORDER_PASS_NS ? ORDER_PASS_NS : t->charge_ns;
 }
 

@@ -35,11 +35,11 @@ extern "C" uint64_t cuda_spread_scratch_best(enum spread_mode mode, uint32_t nod
 extern "C" int cuda_spread(const struct cuda_spread *s, struct CUstream_st *stream)
 {
     if (s->set_count == 0) return cudaSuccess;
-    unsigned long long *given = spread_records_given(s);
-    const cudaError_t error = cudaMemsetAsync(given, 0, sizeof *given, stream);
+    int error = s->again ? cudaSuccess
+                         : cudaMemsetAsync(spread_records_given(s), 0,
+                                           sizeof *spread_records_given(s), stream);
+    if (!error && !s->again) error = spread_similar_launch(s, stream);
     if (error) return error;
-    const int looked_up = spread_similar_launch(s, stream);
-    if (looked_up) return looked_up;
     return s->question.mode == SPREAD_ENGRAM ? spread_engram_launch(s, stream)
                                              : spread_linear_launch(s, stream);
 }

@@ -22,9 +22,13 @@ struct cuda_spread_set {
     uint64_t cycles;
     uint32_t hops_done;
     uint32_t truncated;
-    uint32_t no_memory; /* its scratch did not suffice: there is no result */
-    uint32_t no_room;   /* other sets left no room for its records: it has none */
+    /* 1: its scratch did not suffice: there is no result; CUDA_SPREAD_LEFT or more: a call with
+     * pass_ns has left it for the next */
+    uint32_t no_memory;
+    uint32_t no_room; /* other sets left no room for its records: it has none */
 };
+
+enum { CUDA_SPREAD_LEFT = 2 };
 
 /* The embeddings of nodes (kernels/spread.h): the rows of a collection. */
 struct cuda_embeddings {
@@ -72,6 +76,10 @@ struct cuda_spread {
     void *scratch;                     /* 256-byte aligned; uninitialised */
     uint64_t scratch_bytes;            /* at least cuda_spread_scratch_min */
     struct cuda_embeddings embeddings; /* mode engram */
+    /* Sets in several calls: none is begun when a call has run for so long, but for one; 0: all are
+     * run. What is left is for calls that say `again`, with the same memory and graph. */
+    uint64_t pass_ns;
+    bool again;
 };
 
 int cuda_spread(const struct cuda_spread *s, struct CUstream_st *stream);

@@ -154,6 +154,8 @@ struct spread_shared {
     unsigned places;
     unsigned bases[4 * SPREAD_WARPS];
     unsigned deferred[SPREAD_WARPS];
+    bool begun; /* a set, in this call, which began at call_ns: the first thread's alone */
+    uint64_t call_ns;
     union {
         unsigned long long words[SPREAD_WARPS][32 * sizeof(struct spread_record) / 8];
         unsigned long long keys[SPREAD_RUN];

@@ -1,6 +1,6 @@
 /* spread_job: the parameters of both modes' kernels, and what they have in common: taking sets in
  * turn, dropping the highest ids, writing records. Scratch holds three tallies, the count of
- * records that sets have reserved, the grid's arrays over all nodes (spread_push.cuh,
+ * records that sets have reserved, whether the call is over, the grid's arrays over all nodes (spread_push.cuh,
  * spread_engram.cuh), and then as many slots for blocks as there is room for. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_JOB_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_JOB_CUH
@@ -19,9 +19,9 @@ enum {
     SPREAD_BIN_BYTES = 8 * 256 * sizeof(unsigned)
 };
 
-/* A set that is left to the grid; the value of cuda_spread_set's no_memory while the kernel
- * runs. */
-static const uint32_t SPREAD_DEFERRED = 2;
+/* Values of cuda_spread_set's no_memory: a set that is left to the grid, and one that no block has
+ * begun in this call. */
+static const uint32_t SPREAD_DEFERRED = CUDA_SPREAD_LEFT, SPREAD_LATER = CUDA_SPREAD_LEFT + 1;
 
 static const uint64_t SPREAD_NO_ROOM = UINT64_MAX;
 
@@ -46,6 +46,9 @@ struct spread_base {
     struct cuda_spread_set *out_sets;
     struct spread_tally *tallies; /* three of them */
     unsigned long long *records_given;
+    uint64_t pass_ns;
+    uint32_t *over; /* what the grid's first thread says when it has looked at the time */
+    bool again;
     char *slots;
     uint64_t slot_bytes;
     uint32_t slot_count, slot_room;
@@ -214,36 +217,82 @@ __device__ void spread_finish_set(const struct spread_base *b, struct spread_sha
     b->out_sets[set] = outcome;
 }
 
-/* Runs all sets: blocks with a slot take them in turn; the grid runs those too large for a
- * block. */
+__device__ __forceinline__ uint32_t spread_state(const struct spread_base *b, uint32_t set)
+{
+    return *(volatile uint32_t *)&b->out_sets[set].no_memory;
+}
+
+/* True if the call has run for as long as it may, and its thread has begun a set: asked by a thread
+ * that decides for others, before each set. */
+__device__ __forceinline__ bool spread_time_is_up(const struct spread_base *b,
+                                                  struct spread_shared *shared)
+{
+    const bool up = shared->begun && spread_now_ns() - shared->call_ns >= b->pass_ns;
+    shared->begun = true;
+    return up;
+}
+
+/* True if a set is not for this block now: an earlier call has done or deferred it, or there is no
+ * time for it in this one. */
+__device__ __forceinline__ bool spread_passes_by(const struct spread_base *b,
+                                                 struct spread_shared *shared, uint32_t set)
+{
+    if (b->again && spread_state(b, set) != SPREAD_LATER) return true;
+    if (!b->pass_ns) return false;
+    const bool up = __syncthreads_or(threadIdx.x == 0 && spread_time_is_up(b, shared));
+    if (up && threadIdx.x == 0) b->out_sets[set].no_memory = SPREAD_LATER;
+    return up;
+}
+
+/* The same between two sets of the grid. All have read what was said last: a set has syncs. */
+__device__ __forceinline__ bool spread_is_over(const struct spread_base *b,
+                                               struct spread_shared *shared)
+{
+    if (!b->pass_ns) return false;
+    volatile uint32_t *over = b->over;
+    if (spread_is_first<spread_grid_group>()) *over = spread_time_is_up(b, shared);
+    spread_grid_group::sync();
+    return *over;
+}
+
+/* Runs all sets, or as many as the call has time for: blocks with a slot take them in turn; the
+ * grid runs those too large for a block. */
 template <class Mode, class Job>
 __device__ void spread_sets(const Job &job, struct spread_shared *shared, typename Mode::slot *slot)
 {
     if (threadIdx.x < 4) shared->sums[threadIdx.x] = 0;
     const uint64_t *began_ns = job.base.began_ns;
     const uint64_t started_ns = began_ns ? *began_ns : spread_now_ns();
+    if (threadIdx.x == 0) {
+        shared->call_ns = spread_now_ns();
+        shared->begun = false;
+    }
     if (blockIdx.x < job.base.slot_count) {
         struct spread_carver carver = {job.base.slots + blockIdx.x * job.base.slot_bytes};
         if (threadIdx.x == 0)
             *slot = Mode::carve(&carver, 0, job.base.slot_room, job.base.slot_room);
         __syncthreads();
-        for (uint32_t set = blockIdx.x; set < job.base.set_count; set += job.base.slot_count)
+        for (uint32_t set = blockIdx.x; set < job.base.set_count; set += job.base.slot_count) {
+            if (spread_passes_by(&job.base, shared, set)) continue;
             Mode::run_block(job, shared, *slot, set, started_ns);
+        }
     }
+    if (threadIdx.x == 0) shared->begun = false; /* the grid has not */
     spread_grid_group::sync();
     unsigned state = 0; /* how far a mode has cleared the grid's arrays */
     for (uint32_t base = 0; base < job.base.set_count; base += SPREAD_THREADS) {
         uint32_t set = base + threadIdx.x;
-        bool left = set < job.base.set_count &&
-                    *(volatile uint32_t *)&job.base.out_sets[set].no_memory == SPREAD_DEFERRED;
+        bool left = set < job.base.set_count && spread_state(&job.base, set) == SPREAD_DEFERRED;
         unsigned who = __ballot_sync(SPREAD_ALL, left);
         __syncthreads();
         if (spread_lane() == 0) shared->deferred[threadIdx.x / 32] = who;
         __syncthreads();
         for (uint32_t w = 0; w < SPREAD_WARPS; w++)
-            for (unsigned lefts = shared->deferred[w]; lefts; lefts &= lefts - 1)
+            for (unsigned lefts = shared->deferred[w]; lefts; lefts &= lefts - 1) {
+                if (spread_is_over(&job.base, shared)) return;
                 Mode::run_grid(job, shared, base + w * 32 + (uint32_t)__ffs((int)lefts) - 1,
                                started_ns, &state);
+            }
     }
 }
 

@@ -23,8 +23,9 @@ static inline uint64_t spread_contributions_least(uint32_t nodes, uint64_t edges
     return most < 1024 ? 1024 : most < UINT32_MAX ? most : UINT32_MAX;
 }
 
-/* The tallies, and behind them the count of records that sets have reserved, which starts at 0. */
-static const uint64_t SPREAD_HEAD_BYTES = 1024, SPREAD_GIVEN_AT = 768;
+/* The tallies, and behind them the count of records that sets have reserved, which starts at 0, and
+ * whether the call has run for as long as it may. */
+static const uint64_t SPREAD_HEAD_BYTES = 1024, SPREAD_GIVEN_AT = 768, SPREAD_OVER_AT = 776;
 static_assert(3 * sizeof(struct spread_tally) <= 768, "tallies fit");
 static inline unsigned long long *spread_records_given(const struct cuda_spread *s)
 {
@@ -65,6 +66,9 @@ static inline struct spread_base spread_base_of(const struct cuda_spread *s)
     b.out_sets = s->out_sets;
     b.tallies = (struct spread_tally *)s->scratch;
     b.records_given = spread_records_given(s);
+    b.pass_ns = s->pass_ns;
+    b.over = (uint32_t *)((char *)s->scratch + SPREAD_OVER_AT);
+    b.again = s->again;
     return b;
 }
 

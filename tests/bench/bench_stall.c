@@ -350,6 +350,7 @@ static void *write_graph(void *argument)
 static struct figures spread(const struct sched_daemon *d)
 {
     struct times *t = times_make();
+    size_t reasons[REASONS] = {0};
     uint64_t ids[SEEDS];
     float threshold = 0;
     ea_spread_options how = {.mode = EA_LINEAR, .hops = HOPS, .threshold = &threshold, .k = K};
@@ -363,8 +364,11 @@ static struct figures spread(const struct sched_daemon *d)
             ea_spread(d->client, "links", &how, &(ea_seeds){.ids = ids, .count = SEEDS}, &r),
             d->client, "spread");
         times_add(t, began);
+        unsigned why = r.meta->backend == EA_BACKEND_GPU ? 0 : (unsigned)r.meta->reason;
+        reasons[why < REASONS ? why : 0]++;
         ea_spread_result_free(&r);
     }
+    tell_reasons(reasons);
     struct figures f = figures_of(t);
     free(t);
     return f;

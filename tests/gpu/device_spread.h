@@ -74,6 +74,32 @@ static inline void device_spread_free(const struct cuda_spread *s)
     cudaFree(s->out_records), cudaFree(s->out_sets), cudaFree(s->scratch);
 }
 
+/* Runs all sets, at once or in as many calls as they can be cut into; returns how many. A call that
+ * runs no set ends the program. */
+static inline uint32_t device_spread_run(const struct cuda_spread *whole, bool passes)
+{
+    struct cuda_spread s = *whole;
+    struct cuda_spread_set *sets = calloc(s.set_count, sizeof *sets);
+    if (!sets) abort();
+    s.pass_ns = passes;
+    for (uint32_t calls = 1, before = s.set_count, left = 0;; calls++, before = left) {
+        DEVICE(cuda_spread(&s, NULL));
+        DEVICE(cudaDeviceSynchronize());
+        device_read(sets, s.out_sets, s.set_count * sizeof *sets);
+        left = 0;
+        for (uint32_t i = 0; i < s.set_count; i++)
+            left += sets[i].no_memory >= CUDA_SPREAD_LEFT;
+        if (left >= before || (left && !passes)) {
+            printf("FAIL: a call leaves %u of %u sets\n", left, before);
+            exit(2);
+        }
+        s.again = true;
+        if (left) continue;
+        free(sets);
+        return calls;
+    }
+}
+
 /* Of all sets, on the host, by rising node number; free the records of each. Records beyond the
  * room, or two sets' in one place, end the program. */
 static inline void device_spread_answers(const struct cuda_spread *s, struct spread_answer *answers,

@@ -1,7 +1,7 @@
 /* gpu_spread [--quick|--small|--tiny] [SEED]: spreads on the GPU against the CPU, bit for bit:
  * every field of every record, by node; cycles, hops, truncated. Small random graphs against
  * docs/spreading.md word for word (tests/support/spread_reference.h), large ones against the CPU's
- * engine. Prints how much was compared and what differs; exit 1 unless nothing does. --quick:
+ * engine; several sets at once, and again in as many calls as they can be cut into. Prints how much was compared and what differs; exit 1 unless nothing does. --quick:
  * fewer, for half a minute; --small: for compute-sanitizer; --tiny: for its racecheck. */
 #include "daemon/base/clock.h"
 #include "tests/gpu/device_spread.h"
@@ -12,7 +12,7 @@ enum { SHOWN = 5 };
 
 struct tally {
     const char *name;
-    uint64_t sets, records, differing, truncated, no_memory;
+    uint64_t sets, calls, records, differing, truncated, no_memory;
     uint64_t started_ns, gpu_ns;
 };
 
@@ -26,12 +26,13 @@ static void tally_start(struct tally *t, const char *name)
 
 static void tally_end(const struct tally *t)
 {
-    printf("%-22s %7llu sets %10llu records %7llu differ (truncated %llu, without memory %llu) "
+    printf("%-22s %7llu sets in %llu calls %10llu records %7llu differ (truncated %llu, without "
+           "memory %llu) "
            "%.1f s, GPU %.1f ms\n",
-           t->name, (unsigned long long)t->sets, (unsigned long long)t->records,
-           (unsigned long long)t->differing, (unsigned long long)t->truncated,
-           (unsigned long long)t->no_memory, (double)(clock_now_ns() - t->started_ns) / 1e9,
-           (double)t->gpu_ns / 1e6);
+           t->name, (unsigned long long)t->sets, (unsigned long long)t->calls,
+           (unsigned long long)t->records, (unsigned long long)t->differing,
+           (unsigned long long)t->truncated, (unsigned long long)t->no_memory,
+           (double)(clock_now_ns() - t->started_ns) / 1e9, (double)t->gpu_ns / 1e6);
     fflush(stdout);
     all_differing += t->differing;
 }
@@ -92,38 +93,50 @@ static void show(const struct call *c, uint32_t set, const char *what)
     fflush(stdout);
 }
 
+/* An answer beside the one that is wanted. */
+static void compare(struct tally *t, const struct call *c, uint32_t set,
+                    const struct spread_answer *wanted, const struct spread_answer *got,
+                    const struct cuda_spread_set *outcome)
+{
+    t->sets++;
+    t->truncated += wanted->truncated;
+    if (outcome->no_memory == 1 && c->least && c->question.mode == SPREAD_ENGRAM) {
+        t->no_memory++;
+        return;
+    }
+    const uint64_t differ = records_differ(got, wanted) + outcome->no_memory + outcome->no_room;
+    t->records += wanted->count;
+    t->differing += differ;
+    if (differ) show(c, set, spread_answers_differ(got, wanted));
+}
+
+/* All sets at once, and if there are several, again in passes. */
 static void check(struct tally *t, const struct call *c)
 {
     const struct spread_question *q = &c->question;
     const uint64_t bytes =
         c->least ? cuda_spread_scratch_min(q->mode, c->host->nodes, c->host->edges, c->sets)
                  : cuda_spread_scratch_best(q->mode, c->host->nodes, c->host->edges, c->sets);
+    const uint32_t ways = c->sets > 1 ? 2 : 1;
     struct cuda_spread s = device_spread_of(c->device, q, c->offsets, c->sets, bytes);
-    struct spread_answer *got = calloc(c->sets, sizeof *got);
-    struct cuda_spread_set *sets = calloc(c->sets, sizeof *sets);
+    struct spread_answer *got = calloc(ways * c->sets, sizeof *got);
+    struct cuda_spread_set *sets = calloc(ways * c->sets, sizeof *sets);
     if (!got || !sets) abort();
-    DEVICE(cudaDeviceSynchronize());
-    const uint64_t start = clock_now_ns();
-    DEVICE(cuda_spread(&s, NULL));
-    DEVICE(cudaDeviceSynchronize());
-    t->gpu_ns += clock_now_ns() - start;
-    device_spread_answers(&s, got, sets);
+    for (uint32_t way = 0; way < ways; way++) {
+        DEVICE(cudaDeviceSynchronize());
+        const uint64_t start = clock_now_ns();
+        t->calls += device_spread_run(&s, way > 0);
+        if (!way) t->gpu_ns += clock_now_ns() - start;
+        device_spread_answers(&s, got + way * c->sets, sets + way * c->sets);
+    }
     device_spread_free(&s);
     for (uint32_t i = 0; i < c->sets; i++) {
         struct spread_answer wanted = expected(c, i);
-        t->sets++;
-        t->truncated += wanted.truncated;
-        if (sets[i].no_memory == 1 && c->least && q->mode == SPREAD_ENGRAM) {
-            t->no_memory++;
-        } else {
-            const uint64_t differ =
-                records_differ(&got[i], &wanted) + sets[i].no_memory + sets[i].no_room;
-            t->records += wanted.count;
-            t->differing += differ;
-            if (differ) show(c, i, spread_answers_differ(&got[i], &wanted));
+        for (uint32_t at = i; at < ways * c->sets; at += c->sets) {
+            compare(t, c, i, &wanted, &got[at], &sets[at]);
+            spread_answer_free(&got[at]);
         }
         spread_answer_free(&wanted);
-        spread_answer_free(&got[i]);
     }
     free(got), free(sets);
 }
@@ -392,8 +405,7 @@ static void check_room_once(struct tally *t, const struct call *c, bool half)
         cuda_spread_scratch_best(q->mode, c->host->nodes, c->host->edges, c->sets));
     s.record_room = nodes < q->touched_max ? nodes : q->touched_max;
     if (s.record_room < (half ? all / 2 : all)) s.record_room = half ? all / 2 : all;
-    DEVICE(cuda_spread(&s, NULL));
-    DEVICE(cudaDeviceSynchronize());
+    t->calls += device_spread_run(&s, c->name % 3 == 1);
     device_spread_answers(&s, got, sets);
     for (uint32_t i = 0; i < c->sets; i++)
         given += sets[i].record_count;

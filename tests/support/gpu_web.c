@@ -88,11 +88,43 @@ static uint64_t digest_of(const ea_spread_result *r)
 
 enum { SETS_MAX = 40, SEEDS_EACH = 3 };
 
+ea_status web_ask_sets(ea_client *c, const char *graph, const ea_spread_options *how, uint64_t sets,
+                       uint64_t nodes, uint64_t number, struct web_answer *out)
+{
+    uint64_t random = number, count = sets * SEEDS_EACH, *seeds = malloc(count * sizeof *seeds);
+    uint64_t *offsets = malloc((sets + 1) * sizeof *offsets);
+    float *activations = malloc(count * sizeof *activations);
+    cr_assert(seeds && offsets && activations);
+    for (uint64_t i = 0; i < count; i++) {
+        seeds[i] = id_of(random_of(&random) % nodes);
+        activations[i] = (float)(1 + random_of(&random) % 100) / 100.0f;
+    }
+    for (uint64_t i = 0; i <= sets; i++)
+        offsets[i] = i * SEEDS_EACH;
+    ea_spread_result r = {0};
+    ea_status st = ea_spread(c, graph, how,
+                             &(ea_seeds){.offsets = offsets,
+                                         .sets = sets,
+                                         .ids = seeds,
+                                         .activations = activations,
+                                         .count = count},
+                             &r);
+    *out = (struct web_answer){0};
+    if (!st)
+        *out = (struct web_answer){.digest = digest_of(&r),
+                                   .version = r.meta->version,
+                                   .entries = r.count,
+                                   .backend = r.meta->backend,
+                                   .reason = r.meta->reason};
+    ea_spread_result_free(&r);
+    free(seeds), free(offsets), free(activations);
+    return st;
+}
+
 ea_status web_ask(ea_client *c, const char *graph, uint64_t number, struct web_answer *out)
 {
     static const float low = 0.001f, none = 0.0f;
-    uint64_t within_ids[WEB_NODES], seeds[SETS_MAX * SEEDS_EACH], offsets[SETS_MAX + 1];
-    float activations[SETS_MAX * SEEDS_EACH];
+    uint64_t within_ids[WEB_NODES];
     for (uint64_t i = 0; i < WEB_NODES; i++)
         within_ids[i] = id_of(i);
     ea_filter within = {.ids = within_ids, .id_count = WEB_NODES - 100};
@@ -112,28 +144,7 @@ ea_status web_ask(ea_client *c, const char *graph, uint64_t number, struct web_a
          .ignore_kinds = true},
         {.mode = EA_ENGRAM, .touched_max = 30, .fan = EA_FAN_DIVIDE, .decay = EA_DECAY_POWER},
     };
-    uint64_t random = number, sets = number % 2 ? 1 + number * 5 % SETS_MAX : 1;
-    for (uint64_t i = 0; i < sets * SEEDS_EACH; i++) {
-        seeds[i] = id_of(random_of(&random) % (WEB_NODES - 100));
-        activations[i] = (float)(1 + random_of(&random) % 100) / 100.0f;
-    }
-    for (uint64_t i = 0; i <= sets; i++)
-        offsets[i] = i * SEEDS_EACH;
-    ea_spread_result r = {0};
-    ea_status st = ea_spread(c, graph, &questions[number % WEB_QUESTIONS],
-                             &(ea_seeds){.offsets = offsets,
-                                         .sets = sets,
-                                         .ids = seeds,
-                                         .activations = activations,
-                                         .count = sets * SEEDS_EACH},
-                             &r);
-    *out = (struct web_answer){0};
-    if (!st)
-        *out = (struct web_answer){.digest = digest_of(&r),
-                                   .version = r.meta->version,
-                                   .entries = r.count,
-                                   .backend = r.meta->backend,
-                                   .reason = r.meta->reason};
-    ea_spread_result_free(&r);
-    return st;
+    uint64_t sets = number % 2 ? 1 + number * 5 % SETS_MAX : 1;
+    return web_ask_sets(c, graph, &questions[number % WEB_QUESTIONS], sets, WEB_NODES - 100, number,
+                        out);
 }

@@ -25,5 +25,8 @@ struct web_answer {
 };
 /* The number-th question: all modes, bounds and paths, one or many sets, within WEB_NODES. */
 ea_status web_ask(ea_client *c, const char *graph, uint64_t number, struct web_answer *out);
+/* From so many sets of seeds, among the first `nodes` of the graph; number chooses them. */
+ea_status web_ask_sets(ea_client *c, const char *graph, const ea_spread_options *how, uint64_t sets,
+                       uint64_t nodes, uint64_t number, struct web_answer *out);
 
 #endif

@@ -34,7 +34,8 @@ struct walk {
     uint32_t graph[LAP + 64];
     uint32_t sent, answered;
     uint64_t first_token;
-    uint64_t ok, lost, no_memory;
+    uint32_t round; /* of uploads */
+    uint64_t ok, lost, no_memory, no_version;
 };
 
 static void send(struct walk *w, uint32_t n, struct order o)
@@ -47,6 +48,12 @@ static void send(struct walk *w, uint32_t n, struct order o)
     if (w->sent++ == 0) w->first_token = token;
 }
 
+static struct order in_round(const struct walk *w, struct order o)
+{
+    o.part.round = w->round;
+    return o;
+}
+
 /* Another graph, of another size: perhaps on top of the one that was. */
 static void rebuild(struct walk *w, uint32_t n)
 {
@@ -55,10 +62,12 @@ static void rebuild(struct walk *w, uint32_t n)
     graph_free(&w->now[n]);
     w->now[n] = graph_make(n / EACH + 1, n + 1, ++w->version, nodes, (uint32_t)pick(5), pick(2),
                            pick(1000000));
+    w->round++;
     for (uint32_t part = 0; part < ORDER_PARTS_MAX; part++)
         send(w, n,
-             graph_upload(&w->peer, &w->now[n], fresh && part == 0, part, 0, w->now[n].bytes[part],
-                          part + 1 == ORDER_PARTS_MAX ? w->version : 0));
+             in_round(w, graph_upload(&w->peer, &w->now[n], fresh && part == 0, part, 0,
+                                      w->now[n].bytes[part],
+                                      part + 1 == ORDER_PARTS_MAX ? w->version : 0)));
     w->there[n] = true;
 }
 
@@ -68,12 +77,13 @@ static void reweigh(struct walk *w, uint32_t n)
     struct gpu_graph *g = &w->now[n];
     graph_reweigh(g, pick(1000000));
     g->version = ++w->version;
+    w->round++;
     for (uint32_t part = PART_OUT_EDGES; part <= PART_IN_EDGES; part++)
         for (uint64_t at = 0; at < g->bytes[part]; at += PAGE) {
             uint64_t count = g->bytes[part] - at < PAGE ? g->bytes[part] - at : PAGE;
-            send(w, n, graph_upload(&w->peer, g, false, part, at, count, 0));
+            send(w, n, in_round(w, graph_upload(&w->peer, g, false, part, at, count, 0)));
         }
-    send(w, n, graph_upload(&w->peer, g, false, PART_IDS, 0, 0, g->version));
+    send(w, n, in_round(w, graph_upload(&w->peer, g, false, PART_IDS, 0, 0, g->version)));
 }
 
 static void spread(struct walk *w, uint32_t n)
@@ -126,6 +136,9 @@ static void take_answer(struct walk *w, bool roomy)
         w->ok += w->orders[i].kind == ORDER_SPREAD;
         return;
     }
+    /* There are two versions already: the next is one of another round. */
+    w->no_version += c.result == RESULT_NO_VERSION;
+    if (c.result == RESULT_NO_VERSION) return;
     cr_assert(c.result == RESULT_NO_REPLICA || c.result == RESULT_NO_MEMORY, "result %u", c.result);
     cr_assert(!roomy, "result %u where there is room for all", c.result);
     w->lost += c.result == RESULT_NO_REPLICA;
@@ -164,9 +177,10 @@ static void walk(const char *sim, uint32_t streams, uint64_t orders, bool roomy)
     for (int i = 0; i < 300000 && atomic_load(&u->request_bytes); i++)
         usleep(1000);
     cr_assert_eq(atomic_load(&u->request_bytes), 0);
-    fprintf(stderr, "%s: %llu right, %llu lost, %llu no memory, %llu evicted\n", sim,
-            (unsigned long long)w->ok, (unsigned long long)w->lost,
-            (unsigned long long)w->no_memory, (unsigned long long)atomic_load(&u->evictions));
+    fprintf(stderr, "%s: %llu right, %llu lost, %llu no memory, %llu no version, %llu evicted\n",
+            sim, (unsigned long long)w->ok, (unsigned long long)w->lost,
+            (unsigned long long)w->no_memory, (unsigned long long)w->no_version,
+            (unsigned long long)atomic_load(&u->evictions));
     cr_assert(w->ok > orders / 20);
     peer_close(&w->peer);
     cr_assert_eq(w->peer.result, 0);
@@ -190,8 +204,12 @@ Test(server_graph_walk, every_answer_is_the_cpus, .timeout = 900)
         bool roomy = i % 4 == 3;
         uint64_t vram = roomy ? 256 : 4 + pick(4);
         static const uint32_t latencies[] = {0, 5, 100, 1000};
-        snprintf(sim, sizeof sim, "vram_mib=%u granularity_kib=%u latency_us=%u vmm=%u strict=1",
-                 (unsigned)vram, 4u << pick(3), latencies[pick(4)], i % 2);
+        /* many sets in passes or at once, as it is thought that they should */
+        snprintf(sim, sizeof sim,
+                 "vram_mib=%u granularity_kib=%u latency_us=%u vmm=%u pass_sets=%u "
+                 "multiply_adds=%u strict=1",
+                 (unsigned)vram, 4u << pick(3), latencies[pick(4)], i % 2, (unsigned)pick(6),
+                 pick(3) ? 1u : 100000000u);
         walk(sim, 1 + (uint32_t)pick(6), orders, roomy);
     }
 }
