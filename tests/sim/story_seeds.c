@@ -25,7 +25,7 @@ enum { PROCESSES = 2, TWICE_EVERY = 16, FAULT_REQUESTS = 60 };
 
 struct totals {
     uint64_t seeds, requests, answered, errors, vanished, exhausted, on_card, on_both, similar,
-        recalled, bound, calibrated, completed, settled, learned;
+        recalled, bound, calibrated, completed, settled, learned, clustered, told;
 };
 
 static bool scribble;
@@ -98,6 +98,8 @@ static uint64_t tell(const struct story_settings *settings, struct totals *sum, 
         sum->completed += s->completed;
         sum->settled += s->settled;
         sum->learned += s->learned;
+        sum->clustered += s->clustered;
+        sum->told += s->told;
     }
     return story_close(s);
 }
@@ -190,6 +192,8 @@ static void add(struct totals *sum, const struct totals *more)
     sum->completed += more->completed;
     sum->settled += more->settled;
     sum->learned += more->learned;
+    sum->clustered += more->clustered;
+    sum->told += more->told;
 }
 
 /* True: it was through; false: the seed after those that it told went wrong. */
@@ -276,13 +280,15 @@ int main(int argc, char **argv)
         add(&sum, &tellers[i].said);
     printf("answered %llu (%llu by cards, binds %llu of them, %llu by CPU and card; %llu spreads "
            "by similarity, %llu recalls, %llu states completed, %llu by attractors that learned "
-           "%llu patterns), refused %llu (%llu for want of "
+           "%llu patterns, %llu rows clustered or covered), told %llu times how far, refused %llu "
+           "(%llu for want of "
            "room), given up %llu, %llu halves calibrated\n",
            (unsigned long long)sum.answered, (unsigned long long)sum.on_card,
            (unsigned long long)sum.bound, (unsigned long long)sum.on_both,
            (unsigned long long)sum.similar, (unsigned long long)sum.recalled,
            (unsigned long long)sum.completed, (unsigned long long)sum.settled,
-           (unsigned long long)sum.learned, (unsigned long long)sum.errors,
+           (unsigned long long)sum.learned, (unsigned long long)sum.clustered,
+           (unsigned long long)sum.told, (unsigned long long)sum.errors,
            (unsigned long long)sum.exhausted, (unsigned long long)sum.vanished,
            (unsigned long long)sum.calibrated);
     printf("%llu seeds, %llu requests, %llu wrong\n", (unsigned long long)sum.seeds,

@@ -119,6 +119,8 @@ struct story {
     uint64_t recalled;           /* recalls that brought something back */
     uint64_t completed, settled; /* states, by the modern rule and by the engine's */
     uint64_t learned;            /* patterns */
+    uint64_t clustered;          /* rows, or covered */
+    uint64_t told;               /* how far requests are */
 };
 
 /* ---- story.c ---- */

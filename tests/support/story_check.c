@@ -7,6 +7,7 @@
 #include "tests/support/reference.h"
 #include "tests/support/story_check.h"
 #include "tests/support/story_complete.h"
+#include "tests/support/story_consolidate.h"
 
 void check_wrong(struct story *s, const struct story_request *r, const char *format, ...)
 {
@@ -92,9 +93,7 @@ void check_see(const struct cursor *c, uint64_t version)
     for (const struct story_state *at = r->resident->last; at && !r->seen; at = at->before)
         if ((!at->seq || at->version == version) && story_may_see(r, at)) r->seen = at;
     if (!r->seen) WRONG(c->s, r, "it saw version %llu, and may not", (unsigned long long)version);
-    bool by_id =
-        r->operation == OPERATION_SCORE_CANDIDATES || r->operation == OPERATION_WEIGHTED_AVERAGE;
-    if (by_id && check_misses_id(r, r->seen))
+    if (check_names_ids(r) && check_misses_id(r, r->seen))
         WRONG(c->s, r, "an id is not there, and it was answered");
 }
 
@@ -398,6 +397,8 @@ static const check_of checks[OPERATION_MAX] = {
     [OPERATION_DELETE] = check_delete,
     [OPERATION_BIND] = story_check_bind,
     [OPERATION_COMPLETE] = story_check_complete,
+    [OPERATION_CLUSTER] = story_check_cluster,
+    [OPERATION_COVARIANCE] = story_check_covariance,
     [OPERATION_COLLECTION_CREATE] = check_create,
     [OPERATION_COLLECTION_DROP] = check_drop,
     [OPERATION_COLLECTION_DESCRIBE] = check_describe,

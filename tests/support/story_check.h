@@ -33,12 +33,14 @@ void check_version(struct story *s, const struct story_request *r, uint64_t vers
 
 /* Whether the filter of r, if it has one, lets an id pass. */
 bool check_passes(const struct story_request *r, uint64_t id);
-/* Whether r names an id that is not there. */
+/* Whether all ids that r names must be there. */
+bool check_names_ids(const struct story_request *r);
 /* Notes which version of a collection or graph was seen, before anything is compared with it. */
 void check_see(const struct cursor *c, uint64_t version);
 /* What a spread's node set and seeds come to: all that they name must be there, and each seed must
  * be in the set. */
 enum status check_seeds(const struct story_request *r, const struct story_state *seen);
+/* Whether r names an id that is not there. */
 bool check_misses_id(const struct story_request *r, const struct story_state *seen);
 /* ---- story_graph_check.c ---- */
 /* Notes which version of what it names beside its graph was read, of one instant with the

@@ -103,6 +103,17 @@ static void take_reply(struct story_client *c, const struct frame_header *h, con
     if (r->resident && !(h->flags & FRAME_FLAG_ERROR)) story_acknowledge(s, r);
 }
 
+/* Only of who asks, and only before the reply. */
+static void take_progress(struct story_client *c, const struct frame_header *h)
+{
+    const struct story_request *r = find_open(c, h->request_id);
+    STORY_CHECK(c->story, r && r->watched && !h->body_bytes && h->kind == (uint8_t)r->operation,
+                "client %u: it is told of request %llu", c->number,
+                (unsigned long long)h->request_id);
+    story_note(c->story, "progress", c->number, h->request_id);
+    c->story->told++;
+}
+
 void story_client_reads(struct story_client *c)
 {
     while (c->in_count >= FRAME_HEADER_BYTES) {
@@ -117,7 +128,10 @@ void story_client_reads(struct story_client *c)
                     "client %u: no reply's header", c->number);
         uint64_t whole = frame_body_offset(&h) + h.body_bytes;
         if (c->in_count < whole) return;
-        take_reply(c, &h, c->in);
+        if (h.flags & FRAME_FLAG_PROGRESS)
+            take_progress(c, &h);
+        else
+            take_reply(c, &h, c->in);
         memmove(c->in, c->in + whole, c->in_count - whole);
         c->in_count -= whole;
     }

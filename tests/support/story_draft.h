@@ -33,6 +33,10 @@ float *draft_floats(struct story *s, uint64_t count);
 /* count different ids, in no order: of the first `of` that there are. */
 uint64_t *draft_ids(struct story *s, uint64_t count, uint64_t of);
 
+/* Sets r's ids to at most count that are likely there: those of the state that is the newest now.
+ */
+void draft_ids_there(struct story *s, struct story_request *r, uint64_t count);
+
 /* ---- story_writes.c ---- */
 /* What r expects, and its token, behind what else its message says. */
 void draft_append_write(pb_ostream_t *stream, const struct story_request *r);

@@ -189,6 +189,8 @@ bool story_reads_version(const struct story_request *r)
     case OPERATION_SCORE_CANDIDATES:
     case OPERATION_WEIGHTED_AVERAGE:
     case OPERATION_COMPLETE:
+    case OPERATION_CLUSTER:
+    case OPERATION_COVARIANCE:
     case OPERATION_FETCH: return r->name < STORY_NAMES && r->resident;
     case OPERATION_SPREAD:
     case OPERATION_RECALL:

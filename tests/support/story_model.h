@@ -69,6 +69,7 @@ struct story_request {
     enum operation operation;
     uint64_t sent_ns, deadline_ns; /* absolute at the earliest; 0: none */
     bool cancelled, gone, admitted, applied, answered;
+    bool watched; /* it asks how far it is */
     uint64_t cancel_id;
     uint64_t seq;
     uint32_t name;                     /* STORY_NAMES: inline rows */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/support/story_complete.h"
+#include "tests/support/story_consolidate.h"
 #include "tests/support/story_draft.h"
 
 struct draft *draft_open(uint8_t kind, const pb_msgdesc_t *fields)
@@ -94,8 +95,7 @@ static uint64_t *different_ids(struct story *s, uint64_t count)
     return draft_ids(s, count, STORY_IDS);
 }
 
-/* ids that are likely there: those of the state that is the newest now. */
-static void ids_there(struct story *s, struct story_request *r, uint64_t count)
+void draft_ids_there(struct story *s, struct story_request *r, uint64_t count)
 {
     const struct story_collection *found = story_find(s, r->client->space, r->name);
     uint64_t there = found ? found->last->count : 0;
@@ -244,7 +244,7 @@ static struct draft *candidates(struct story *s, struct story_request *r)
         be_inline(s, r, 1 + story_random(s, 50));
         m->metric = (engram_accel_v1_Metric)r->metric;
     } else {
-        ids_there(s, r, 1 + story_random(s, 50));
+        draft_ids_there(s, r, 1 + story_random(s, 50));
         strcpy(m->collection, story_name(r->name));
     }
     uint64_t n = r->name < STORY_NAMES ? r->id_count : r->row_count;
@@ -283,7 +283,7 @@ static struct draft *average(struct story *s, struct story_request *r)
         PUT(d, m, rows, DTYPE_FLOAT32, r->row_count, r->dimension, r->rows);
         return d;
     }
-    ids_there(s, r, 1 + story_random(s, 40));
+    draft_ids_there(s, r, 1 + story_random(s, 40));
     strcpy(m->collection, story_name(r->name));
     r->weights = draft_floats(s, r->id_count);
     PUT(d, m, weights, DTYPE_FLOAT32, r->id_count, 1, r->weights);
@@ -360,6 +360,8 @@ static const struct kind kinds[] = {
     {OPERATION_PING, look, 30},
     {OPERATION_BIND, story_bind, 120},
     {OPERATION_COMPLETE, story_complete, 80},
+    {OPERATION_CLUSTER, story_cluster, 50},
+    {OPERATION_COVARIANCE, story_covariance, 50},
 };
 
 static const struct kind *choose_kind(struct story *s, bool exists)
@@ -404,6 +406,7 @@ void story_ask(struct story_client *c)
         deadline_us = 1 + (uint32_t)story_random(s, story_chance(s, 500) ? 300 : 300000);
         r->deadline_ns = s->now_ns + deadline_us * UINT64_C(1000);
     }
+    r->watched = story_chance(s, 200);
     s->sent++;
     draft_send(d, c, r, deadline_us);
 }

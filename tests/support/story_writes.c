@@ -24,6 +24,7 @@ void draft_frame(struct story_client *c, const struct story_request *r, uint8_t 
 {
     static char frame[FRAME_MAX];
     struct frame_header h = {.kind = kind,
+                             .flags = r->watched ? FRAME_FLAG_PROGRESS : 0,
                              .request_id = r->id,
                              .message_bytes = (uint32_t)r->message_bytes,
                              .deadline_us = deadline_us,
@@ -48,7 +49,7 @@ static bool writes(const struct story_request *r)
 void story_choose_write(struct story *s, struct story_request *r)
 {
     const struct story_collection *found = story_find(s, r->client->space, r->name);
-    if (r->name == STORY_NAMES || !writes(r)) return;
+    if (r->name == STORY_NAMES || r->operation == OPERATION_CLUSTER || !writes(r)) return;
     if (story_chance(s, 250)) r->token = ++s->model.tokens;
     if (story_creates(r) || !found || !story_chance(s, 200)) return;
     const struct story_state *state = found->last;
