@@ -18,6 +18,7 @@ typedef struct ea_covariance_question {
     const float *weights;   /* count, finite, 0 or more; NULL: 1 each */
     uint64_t count;         /* of all rows of a collection: how many weights there are */
     uint32_t dimension;     /* of inline rows */
+    bool dry_run; /* nothing is computed: meta->predicted_ns says what it would take, and where */
 } ea_covariance_question;
 
 /* Zero it before its first use; a call frees what it held. */

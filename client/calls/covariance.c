@@ -19,7 +19,7 @@ static ea_status build_covariance(ea_client *c, const ea_covariance_question *qu
     EA_TAKE(c, covariance_question, q, question);
     struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_COVARIANCE);
     if (!r) return EA_RESOURCE_EXHAUSTED;
-    engram_accel_v1_CovarianceRequest m = {0};
+    engram_accel_v1_CovarianceRequest m = {.dry_run = q.dry_run};
     ea_status st =
         q.collection ? ea_check_name(c, "collection", q.collection, m.collection) : EA_OK;
     if (!st) st = check_form(c, &q);
@@ -27,7 +27,7 @@ static ea_status build_covariance(ea_client *c, const ea_covariance_question *qu
     if (!st && !q.collection) st = TENSOR(m, rows, F32, q.rows, q.count, q.dimension);
     if (!st && q.ids) st = TENSOR(m, ids, U64, q.ids, q.count, 1);
     if (!st && q.weights) st = TENSOR(m, weights, F32, q.weights, q.count, 1);
-    r->expect = (struct expectation){.dimension = q.collection ? 0 : q.dimension};
+    r->expect = (struct expectation){.dimension = q.collection ? 0 : q.dimension, .dry = q.dry_run};
     return ea_build_end(c, r, st, engram_accel_v1_CovarianceRequest_fields, &m, out);
 }
 

@@ -2,6 +2,7 @@
 
 #include "client/cli/interrupt.h"
 #include "client/cli/text/format.h"
+#include "client/cli/text/meta_total.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -87,4 +88,21 @@ int long_call_end(struct long_call *l, struct cli *cli, ea_status status, const 
     if (status != EA_CANCELLED || !l->stopped) return cli_failed(cli, status, what);
     say(said, sizeof said, &l->last);
     return cli_error(CLI_INTERRUPTED, "%s: interrupted (%s): %s", what, said, undone);
+}
+
+void long_call_predicted(const struct cli *cli, const char *name, const ea_meta *meta,
+                         const char *undone)
+{
+    struct text time;
+    struct json j;
+    if (!cli->json) {
+        printf("%s: some %s on the %s, by prediction; %s\n", name,
+               format_ns(&time, meta->predicted_ns), ea_backend_name(meta->backend), undone);
+        return;
+    }
+    json_init(&j, stdout);
+    json_object(&j, NULL);
+    json_string(&j, "collection", name);
+    meta_json(meta, &j);
+    json_end(&j);
 }

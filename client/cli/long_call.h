@@ -23,6 +23,10 @@ void long_call_begin(struct long_call *l, struct cli *cli);
 int long_call_end(struct long_call *l, struct cli *cli, ea_status status, const char *what,
                   const char *undone);
 
+/* Prints what a dry run was told. */
+void long_call_predicted(const struct cli *cli, const char *name, const ea_meta *meta,
+                         const char *undone);
+
 /* Writes the line, at most `width` columns: "[===>      ]  31 %  merges 1,550 / 4,999  12.3 s". */
 void long_call_line(char *out, size_t out_bytes, const ea_progress_report *r, unsigned width);
 

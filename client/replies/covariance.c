@@ -15,6 +15,13 @@ ea_status ea_reply_parse_covariance(struct client_request *r, const void *messag
     if (st) return st;
     /* A collection's dimension is what the reply says. */
     uint64_t d = r->expect.dimension ? r->expect.dimension : m.mean.columns;
+    if (r->expect.dry && (m.has_mean || m.has_covariance))
+        return ea_reply_misfit(&l, "mean", &m.mean);
+    if (r->expect.dry) {
+        st = ea_reply_memory(&l, r, body_bytes, &m.meta);
+        out->meta = r->result.meta;
+        return st;
+    }
     if (!m.has_mean || d < 1 || !shaped(&m.mean, 1, d)) return ea_reply_misfit(&l, "mean", &m.mean);
     if (!m.has_covariance || !shaped(&m.covariance, d, d))
         return ea_reply_misfit(&l, "covariance", &m.covariance);

@@ -137,7 +137,6 @@ struct job_cluster {
     float threshold_second, score_min;
     uint32_t size_min, clusters_max;
     bool has_threshold_second, has_score_min, has_size_min, has_clusters_max;
-    bool dry_run; /* nothing is done; the reply says what was predicted */
 };
 
 struct job_request {
@@ -171,6 +170,7 @@ struct job_request {
     float threshold;
     bool has_threshold;
     bool normalize; /* results have norm 1, or are zeros */
+    bool dry_run;   /* nothing is done; the reply says what was predicted */
     bool exact;     /* unbind: by division in the spectrum */
     bool replace;   /* edges: existing ones between the same nodes are removed first */
     bool edges;     /* fetch nodes: return their out-edges, too */

@@ -48,26 +48,11 @@ static enum status prepare(struct job *j)
     return cluster_find(j, w);
 }
 
-static void nothing(struct job *j, uint32_t part, uint32_t worker)
-{
-    (void)j, (void)part, (void)worker;
-}
-
-/* A dry run: what there is to say is said already. */
-static enum status plan_nothing(struct job *j)
-{
-    j->rehearsed = true;
-    j->plan.run_part = nothing;
-    j->plan.parts = 1;
-    j->plan.finish = operation_note_objects;
-    return STATUS_OK;
-}
-
 static enum status cluster_plan(struct job *j)
 {
     struct cluster_job w = {0};
     enum status st = cluster_begin(j, &w);
-    if (!st && j->request.cluster.dry_run) return plan_nothing(j);
+    if (!st && j->request.dry_run) return operation_rehearse(j);
     if (!st) st = operation_take_scratch(j, cluster_layout(j, &w));
     if (st) return operation_drop_all(j);
     atomic_init(&w.bad, NO_ROW);

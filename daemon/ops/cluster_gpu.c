@@ -13,7 +13,7 @@ uint64_t cluster_gpu_pairs(const struct job *j)
 {
     struct work w = {0};
     uint64_t rows = is_present(&j->request.ids) ? j->request.ids.rows : work_rows(j);
-    if (j->request.cluster.dry_run || rows < 2 || rows > CLUSTER_ROWS_MAX) return 0;
+    if (rows < 2 || rows > CLUSTER_ROWS_MAX) return 0;
     cluster_work(j, &w);
     return w.pairs;
 }

@@ -112,12 +112,15 @@ static enum status check_rows(struct job *j, uint64_t rows, uint32_t dimension)
     bool average = j->request.cluster.rule == CLUSTER_AVERAGE;
     uint64_t most = j->cluster_rows_max[average];
     if (rows <= most) return check_two(j, rows);
-    uint64_t mib = average ? work_times(rows, rows) / 2 * 14 >> 20 : 0;
-    failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_TOO_MANY_ROWS,
-                "%" PRIu64 " rows would take some %.0f s and %" PRIu64
-                " MiB of sums; the limit is %" PRIu64 " (%s)",
-                rows, seconds_of(j, rows, dimension), mib, most,
-                average ? "limits.cluster_average_rows" : "limits.cluster_rows");
+    enum { BYTES_A_ROW = 300, BYTES_A_PAIR = 14 };
+    uint64_t bytes = work_times(rows, vector_stride(dimension) * sizeof(float) + BYTES_A_ROW);
+    if (average) bytes = work_times(rows, rows) / 2 * BYTES_A_PAIR;
+    double seconds = seconds_of(j, rows, dimension);
+    failure_set(
+        &j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_TOO_MANY_ROWS,
+        "%" PRIu64 " rows would take some %.*f s and %.*f MiB; the limit is %" PRIu64 " (%s)", rows,
+        seconds < 10 ? 2 : 0, seconds, bytes < 10 << 20 ? 2 : 0, (double)bytes / (1 << 20), most,
+        average ? "limits.cluster_average_rows" : "limits.cluster_rows");
     return j->failure.code;
 }
 

@@ -223,6 +223,7 @@ static enum status covariance_plan(struct job *j)
     struct covariance_job w;
     enum status st = covariance_begin(j, &w);
     if (st) return st;
+    if (j->request.dry_run) return operation_rehearse(j);
     uint64_t bytes = covariance_layout(j, &w);
     st = operation_take_result(j, RESULTS_Covariance);
     if (!st) st = operation_take_scratch(j, bytes);

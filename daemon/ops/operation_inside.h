@@ -55,6 +55,10 @@ void operation_shape(struct job *j, uint32_t i, enum dtype dtype, uint64_t rows,
  * collection that it writes. */
 void operation_note_objects(struct job *j);
 
+/* The plan of a dry run, whose request is right: what there is to say is said already. Returns OK.
+ */
+enum status operation_rehearse(struct job *j);
+
 /* Notes the graph's version, nodes and edges for the reply. */
 void operation_note_graph(struct job *j);
 

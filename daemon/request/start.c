@@ -50,6 +50,7 @@ static bool may_run_here(const struct pipeline *p, const struct job *j)
  * or j->failure says why it cannot run. */
 static bool run_here(const struct pipeline *p, struct job *j)
 {
+    if (j->request.dry_run) return !workers_run_now(j); /* whatever backend it would have had */
     if (!may_run_here(p, j)) return false;
     bool brief = work_is_brief(&j->ticket.work);
     if (!brief && !(j->ops->may_be_brief && j->ops->may_be_brief(j))) return false;

@@ -66,6 +66,16 @@ def tells_json(t, rows):
     check(told["rows"] == 2 and told["file"] == "two_rows.npy", told)
 
 
+def rehearses(t):
+    said = t.run("covariance", "facts", "--dry-run", "--out", "never.npy")
+    check(said.stdout.startswith("facts: some ") and "on the cpu" in said.stdout and
+          "nothing was computed" in said.stdout and not said.stderr, said)
+    told = t.json("covariance", "facts", "--dry-run")
+    check(len(told) == 1 and told[0]["predicted_ns"] > 0 and "rows" not in told[0], told)
+    fails(t, 1, "ids: 1, a covariance needs 2 rows or more", "covariance", "facts", "4",
+          "--dry-run")
+
+
 def fails(t, code, text, *words):
     said = t.run(*words, code=code)
     check(text in said.stderr, "%s: %s" % (text, said.stderr))
@@ -93,6 +103,7 @@ def everything(t):
     rows, chosen = files()
     computes(t, rows, chosen)
     tells_json(t, rows)
+    rehearses(t)
     refusals(t)
 
 

@@ -100,6 +100,26 @@ Test(gpu_covariance, has_the_cpus_bits, .timeout = 900)
     close_pair(&p);
 }
 
+/* It says where it would run, and needs no card for that. */
+Test(gpu_covariance, a_dry_run_predicts, .timeout = 900)
+{
+    struct gpu_pair p;
+    open_pair(&p, NULL);
+    make(&p, 64, 300, false);
+    expect_same(&p, &(ea_covariance_question){.collection = "c"}, EA_BACKEND_GPU);
+    ea_covariance_result got = {0};
+    const ea_covariance_question q = {.collection = "c", .dry_run = true};
+    for (int i = 0; i < 2; i++) {
+        ea_client *c = i ? p.cpu.a : p.gpu.a;
+        cr_assert_eq(ea_covariance(c, &q, &got), EA_OK, "%s", ea_error_text(c));
+        cr_assert_eq(got.meta->backend, i ? EA_BACKEND_CPU : EA_BACKEND_GPU);
+        cr_assert(got.meta->predicted_ns > 0 && !got.rows && !got.covariance);
+    }
+    ea_covariance_result_free(&got);
+    drop(&p);
+    close_pair(&p);
+}
+
 /* Without room for the result: the CPU. */
 Test(gpu_covariance, little_memory, .timeout = 900)
 {

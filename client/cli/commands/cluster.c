@@ -304,23 +304,6 @@ static void tell_rest(const struct cluster_command *o, const struct cli *cli)
     meta_total_print(&total, r->count, r->count == 1 ? "cluster" : "clusters");
 }
 
-static void tell_prediction(const struct cluster_command *o, const struct cli *cli)
-{
-    const ea_meta *meta = o->result.meta;
-    struct text time;
-    struct json j;
-    if (!cli->json) {
-        printf("%s: some %s, by prediction; nothing was clustered\n", o->name,
-               format_ns(&time, meta->predicted_ns));
-        return;
-    }
-    json_init(&j, stdout);
-    json_object(&j, NULL);
-    json_string(&j, "collection", o->name);
-    meta_json(meta, &j);
-    json_end(&j);
-}
-
 static int cluster_run(struct cli *cli, const struct command *self, int argc, char **argv)
 {
     struct cluster_command o = {.rule = EA_CLUSTER_CENTROID, .shown = 5};
@@ -334,7 +317,7 @@ static int cluster_run(struct cli *cli, const struct command *self, int argc, ch
     if (!code) code = cli_connect(cli);
     if (!code) code = ask(&o, cli);
     bool dry = !code && o.dry_run;
-    if (dry) tell_prediction(&o, cli);
+    if (dry) long_call_predicted(cli, o.name, o.result.meta, "nothing was clustered");
     if (!code && !dry && o.out) code = write_files(&o);
     if (!code && !dry) code = tell(&o, cli);
     if (!code && !dry) tell_rest(&o, cli);

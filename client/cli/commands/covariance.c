@@ -14,10 +14,11 @@ struct covariance_command {
     struct ids ids;
     float *weights;
     uint64_t weight_count;
+    bool dry_run;
     ea_covariance_result result;
 };
 
-enum { OPTION_MEAN = 0x900, OPTION_WEIGHTS };
+enum { OPTION_MEAN = 0x900, OPTION_WEIGHTS, OPTION_DRY };
 
 static const struct argp_option covariance_options[] = {
     {"out", 'o', "FILE.npy", 0, "Write the covariance (float64, d x d) to FILE", 0},
@@ -27,6 +28,7 @@ static const struct argp_option covariance_options[] = {
     {"weights", OPTION_WEIGHTS, "FILE.npy", 0,
      "What each row weighs, 0 or more: in the order of the ids given or, without, of rising ids",
      0},
+    {"dry-run", OPTION_DRY, NULL, 0, "Only say how long it would take, as far as can be told", 0},
     {0},
 };
 
@@ -36,6 +38,7 @@ static error_t covariance_parse(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'o': o->out = text; break;
     case 'i': o->ids_path = text; break;
+    case OPTION_DRY: o->dry_run = true; break;
     case OPTION_MEAN: o->mean_path = text; break;
     case OPTION_WEIGHTS: o->weights_path = text; break;
     case ARGP_KEY_ARG: ids_add_behind(&o->ids, &o->name, state, text); break;
@@ -59,6 +62,7 @@ static int ask(struct covariance_command *o, struct cli *cli)
                                                     : o->ids.count ? o->ids.list
                                                                    : &none,
                                              .weights = o->weights,
+                                             .dry_run = o->dry_run,
                                              .count = listed ? o->ids.count : o->weight_count};
     struct long_call call;
     long_call_begin(&call, cli);
@@ -114,10 +118,14 @@ static int covariance_run(struct cli *cli, const struct command *self, int argc,
     if (!code) code = cli_connect(cli);
     if (!code) code = ask(&o, cli);
     uint64_t d = o.result.dimension;
+    if (!code && o.dry_run) {
+        long_call_predicted(cli, o.name, o.result.meta, "nothing was computed");
+        o.out = o.mean_path = NULL;
+    }
     if (!code && o.out) code = arrays_write(o.out, NPY_WRITE_FLOAT64, 2, d, d, o.result.covariance);
     if (!code && o.mean_path)
         code = arrays_write(o.mean_path, NPY_WRITE_FLOAT64, 1, d, 1, o.result.mean);
-    if (!code) tell(&o, cli);
+    if (!code && !o.dry_run) tell(&o, cli);
     ea_covariance_result_free(&o.result);
     ids_free(&o.ids);
     free(o.weights);
