@@ -51,6 +51,11 @@ static const struct {
     {57, {.rows = 3, .edges = true}},
     {47, {.queries = 2, .columns_max = 3}},
     {47, {.queries = 2, .columns_max = 3, .paths = true}},
+    {72, {.dimension = 0}},
+    {72, {.dry = true}},
+    {73, {.rows = 3}},
+    {73, {.by_position = true}},
+    {73, {.dry = true}},
 };
 enum { REPLY_REQUESTS = sizeof kinds / sizeof *kinds };
 
@@ -121,6 +126,33 @@ static void walk_nodes(const ea_nodes *n)
     read_lists(n->offsets, n->count, n->weights, 4);
 }
 
+static void walk_covariance(const ea_covariance_result *r)
+{
+    read_bytes(r->mean, r->dimension * 8);
+    read_bytes(r->covariance, r->dimension * r->dimension * 8);
+}
+
+static void walk_clusters(const ea_clusters *r)
+{
+    read_bytes(r->labels, r->rows * 4);
+    read_bytes(r->ids, r->ids ? r->rows * 8 : 0);
+    read_bytes(r->sizes, r->count * 4);
+    read_bytes(r->scores, r->count * 4);
+    read_bytes(r->centroids, r->count * r->dimension * 4);
+    for (uint64_t i = 0; i < r->rows; i++)
+        if (r->labels[i] != EA_NO_CLUSTER && r->labels[i] >= r->count) abort();
+}
+
+/* Every third one ends its request. */
+static bool hear(ea_client *c, const ea_progress_report *report, void *user)
+{
+    static unsigned heard;
+    (void)user;
+    if (!ea_phase_name(report->phase) || !report->operation || !ea_error_text(c)) abort();
+    if (report->total && report->done > report->total) abort();
+    return ++heard % 3;
+}
+
 static void walk(ea_client *c, const ea_answer *answer, void *user)
 {
     ea_status st = answer->status;
@@ -133,6 +165,8 @@ static void walk(ea_client *c, const ea_answer *answer, void *user)
     if (answer->spread) walk_spread(answer->spread);
     if (answer->nodes) walk_nodes(answer->nodes);
     if (answer->recalled) walk_recall(answer->recalled);
+    if (answer->covariance) walk_covariance(answer->covariance);
+    if (answer->clusters) walk_clusters(answer->clusters);
     if (!r) return;
     read_bytes(r->meta, sizeof *r->meta);
     if (r->offsets) {
@@ -163,6 +197,7 @@ static void submit_all(ea_client *c)
         r->expect = kinds[i].expect;
         r->owner = OWNER_CALLBACK;
         r->callback = walk;
+        r->progress = hear;
         if (kinds[i].kind == OPERATION_COLLECTION_LIST || kinds[i].kind == OPERATION_GRAPH_LIST)
             r->answer = &pages[i];
         if (ea_answer_prepare(c, r)) abort();

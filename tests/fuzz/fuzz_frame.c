@@ -1,4 +1,5 @@
-/* fuzz_frame: a header from anyone. What parses must write itself back, byte for byte. */
+/* fuzz_frame: a header from anyone. What parses must write itself back, byte for byte, and both
+ * ways to parse agree. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct frame_header h = {0};
     struct failure f;
     enum status st = frame_parse(data, UINT64_C(1) << 30, &h, &f);
+    if (frame_read(data, UINT64_C(1) << 30, &(struct frame_header){0}) != !st) abort();
     if (st) {
         if (st != f.code || f.detail == DETAIL_NONE || !f.text[0]) abort();
         return 0;
