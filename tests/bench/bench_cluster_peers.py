@@ -3,8 +3,8 @@
 
     bench_cluster_peers.py [--build build/release] [--rows N] [--dim D] [--runs N]
 
-Needs numpy and scipy. Prints seconds of the clock for each kind of data and rule, and scipy's for its
-distances and its linkage, in turn with ours.
+Needs numpy and scipy. Prints seconds of the clock and of processors for each kind of data and rule, and
+scipy's for its distances and its linkage, in turn with ours.
 """
 import argparse
 import os
@@ -36,13 +36,19 @@ def star(random, rows, dim):
     return random.normal(size=dim) + 0.45 * random.normal(size=(rows, dim))
 
 
-def ours(tool, name, rule):
-    began = time.perf_counter()
+def processor_seconds(process):
+    with open("/proc/%d/stat" % process, encoding="ascii") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def ours(tool, daemon, name, rule):
+    began, used = time.perf_counter(), processor_seconds(daemon.pid)
     said = subprocess.run(tool + ["cluster", name, "--rule", rule, "--show", "0"], check=True,
                           capture_output=True, text=True).stderr
-    seconds = time.perf_counter() - began
+    seconds, used = time.perf_counter() - began, processor_seconds(daemon.pid) - used
     merges, scans = re.search(r"([\d,]+) merges?, ([\d.]+) scans", said).groups()
-    return seconds, merges, scans
+    return seconds, used, merges, scans
 
 
 def main():
@@ -73,15 +79,18 @@ def main():
             for _ in range(a.runs):
                 for name in data:
                     for rule in ("centroid", "average"):
-                        print("%-10s %-8s %6.2f s, %s merges, %s scans a merge" %
-                              ((name, rule) + ours(tool, name, rule)), flush=True)
-                began = time.perf_counter()
+                        print("%-10s %-8s %6.2f s, %5.2f s of processors, %s merges, "
+                              "%s scans a merge" %
+                              ((name, rule) + ours(tool, daemon, name, rule)), flush=True)
+                times = [(time.perf_counter(), time.process_time())]
                 distances = pdist(data["planted20"])
-                middle = time.perf_counter()
+                times.append((time.perf_counter(), time.process_time()))
                 linkage(distances, "centroid")
-                end = time.perf_counter()
-                print("planted20  scipy %s: distances %.2f s, linkage %.2f s" %
-                      (scipy.__version__, middle - began, end - middle), flush=True)
+                times.append((time.perf_counter(), time.process_time()))
+                clock, used = ([b[i] - a[i] for a, b in zip(times, times[1:])] for i in (0, 1))
+                print("planted20  scipy %s: distances %.2f s, linkage %.2f s; of processors %.2f "
+                      "and %.2f s" % (scipy.__version__, clock[0], clock[1], used[0], used[1]),
+                      flush=True)
         finally:
             daemon.terminate()
             daemon.wait()
