@@ -10,6 +10,7 @@ const struct operation_ops *operation_find(uint32_t operation)
 #define OPERATION(NAME, number, name, ...) [OPERATION_##NAME] = &operation_##name,
 #include "proto/operations.def"
         [OPERATION_KNN_BATCH] = &operation_knn_batch,
+        [OPERATION_TABLES] = &operation_tables,
         [OPERATION_RECALL_BATCH] = &operation_recall_batch,
         [OPERATION_EXPLAIN] = &operation_explain,
         [OPERATION_COLLECTION_CREATE] = &operation_collection_create,

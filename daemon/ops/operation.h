@@ -26,7 +26,7 @@ bool operation_splits(const struct job *j);
 
 #define OPERATION(NAME, number, name, ...) extern const struct operation_ops operation_##name;
 #include "proto/operations.def"
-extern const struct operation_ops operation_knn_batch, operation_recall_batch, operation_explain,
-    operation_collection_create, operation_attractor_create;
+extern const struct operation_ops operation_knn_batch, operation_recall_batch, operation_tables,
+    operation_explain, operation_collection_create, operation_attractor_create;
 
 #endif

@@ -5,6 +5,7 @@
 #include "daemon/request/answers.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/reply.h"
+#include "daemon/request/tables.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/request/uploads.h"
 #include "daemon/request/writes.h"
@@ -74,6 +75,7 @@ static void unlink_resident(struct pipeline *p, struct job *j)
     case RESIDENT_KINDS: break;
     }
     uploads_cancel(p, job_resident(j));
+    tables_cancel(p, job_resident(j));
 }
 
 enum status admit_job(struct pipeline *p, struct connection *c, struct job *j)

@@ -21,7 +21,7 @@ static void create(struct pipeline *p, struct job *j)
     if (!writes_create(p, j, there)) return;
     if (store_attractor_create(p->store, j->space, name, &shape, &j->failure, &a)) return;
     j->result.version = attractor_info(a).version;
-    if (tables_make(p, a)) return;
+    if (tables_make(p, j->ticket.tenancy, a)) return;
     store_attractor_unlink(p->store, j->space, a);
     attractor_destroy(a);
     failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,

@@ -80,7 +80,7 @@ static enum scheduler_end end_of(const struct job *j)
 {
     bool let_down = j->backend == BACKEND_GPU && (j->gpu.gave_up == REASON_FALLBACK_AFTER_ERROR ||
                                                   j->gpu.gave_up == REASON_GPU_DOWN);
-    if (j->refused || j->rehearsed) return END_REFUSED;
+    if (j->refused || j->rehearsed || j->operation == OPERATION_TABLES) return END_REFUSED;
     if (let_down) return END_LET_DOWN;
     bool cut = j->failure.code || j->gpu.again || atomic_load(&j->cancelled) || !j->started_ns;
     return cut || (j->backend == BACKEND_GPU && j->gpu.gave_up) ? END_REFUSED : END_WELL;

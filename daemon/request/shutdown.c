@@ -2,6 +2,7 @@
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
 #include "daemon/request/reply.h"
+#include "daemon/request/tables.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/request/uploads.h"
 
@@ -28,6 +29,10 @@ void pipeline_abandon(struct pipeline *p)
     for (struct job *j; (j = any_waiting(p));) {
         if (j->operation == OPERATION_UPLOAD) {
             uploads_submit(p, j);
+            continue;
+        }
+        if (j->operation == OPERATION_TABLES) {
+            tables_withdraw(p, j);
             continue;
         }
         failure_set(&j->failure, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon stopped");

@@ -1,106 +1,112 @@
 #include "daemon/request/tables.h"
 
-#include "daemon/exec/workers.h"
 #include "daemon/request/jobs.h"
+#include "daemon/request/line.h"
+#include "daemon/request/principals.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/sched/turnstile.h"
 #include "daemon/store/attractor.h"
 #include "daemon/store/dentate.h"
-
-enum { PART_NUMBERS = 1 << 15 }; /* some hundred microseconds */
-enum { WORD_DENTATE_PARTS };     /* 0: another job makes that matrix, or it is there */
 
 static struct attractor *attractor_of(const struct job *j)
 {
     return (struct attractor *)j->resident;
 }
 
-static uint32_t rows_of_part(uint32_t dimension)
+static struct dentate *dentate_of(const struct job *j)
 {
-    return PART_NUMBERS / dimension;
+    return attractor_dentate(attractor_of(j));
 }
 
-static uint32_t parts_of(uint64_t rows, uint32_t dimension)
-{
-    uint32_t each = rows_of_part(dimension);
-    return (uint32_t)((rows + each - 1) / each);
-}
-
-static void make_part(struct job *j, uint32_t part, uint32_t worker)
-{
-    struct attractor *a = attractor_of(j);
-    struct dentate *d = attractor_dentate(a);
-    const struct attractor_kernels *k = attractor_choose(j->kernels->name);
-    uint64_t parts = j->plan.words[WORD_DENTATE_PARTS], rows = dentate_rows(d);
-    uint64_t each = rows_of_part(d->dimension), first = part * each;
-    if (part >= parts) {
-        first = (part - parts) * each;
-        rows = d->dimension;
-    }
-    uint64_t count = rows - first < each ? rows - first : each;
-    if (part < parts)
-        dentate_make(d, k, first, count);
-    else
-        attractor_make(a, k, (uint32_t)first, (uint32_t)count);
-}
-
-static void end(struct job *j) {}
-
-static void begin(struct job *j)
-{
-    uint32_t dimension = attractor_dentate(attractor_of(j))->dimension;
-    uint32_t parts = (uint32_t)j->plan.words[WORD_DENTATE_PARTS] + parts_of(dimension, dimension);
-    j->parts = (struct job_parts){make_part, parts};
-    j->step = end;
-}
-
-static void open_attractor(struct pipeline *p, struct job *j)
+/* Its attractor has its tables, or nobody wants it any more. */
+static void end(struct pipeline *p, struct job *j)
 {
     attractor_open(attractor_of(j));
     job_move(j, JOB_DONE);
     turnstiles_leave(p, j);
+    principals_discount_job(p, j);
     job_give(p, j);
 }
 
-/* Opens those whose weights were there before their dentate matrix, which is there now. */
-static void open_waiting(struct pipeline *p, const struct dentate *d)
+/* Whoever was making the dentate matrix was cancelled. */
+static void begin_again(struct pipeline *p, struct job *j)
 {
-    for (struct job *j = p->tables.head, *next; j; j = next) {
-        next = j->next;
-        if (attractor_dentate(attractor_of(j)) != d) continue;
-        queue_remove(&p->tables, j);
-        open_attractor(p, j);
+    if (p->draining) {
+        end(p, j);
+        return;
+    }
+    j->started_ns = j->finished_ns = 0;
+    job_move(j, JOB_QUEUED);
+    line_enter(p, j, clock_read_ns(p->clock));
+}
+
+/* Looks at those whose weights were there before their dentate matrix. */
+static void look_at_waiting(struct pipeline *p, const struct dentate *d)
+{
+    struct queue waited = p->tables;
+    p->tables = (struct queue){0};
+    for (struct job *j; (j = queue_pop(&waited));) {
+        if (dentate_of(j) != d)
+            queue_push(&p->tables, j);
+        else if (d->made)
+            end(p, j);
+        else
+            begin_again(p, j);
     }
 }
 
 static void made_on_done(void *owner, struct job *j)
 {
     struct pipeline *p = owner;
-    struct dentate *d = attractor_dentate(attractor_of(j));
-    if (j->plan.words[WORD_DENTATE_PARTS]) {
-        d->made = true;
-        open_attractor(p, j);
-        open_waiting(p, d);
-    } else if (d->made) {
-        open_attractor(p, j);
-    } else {
-        queue_push(&p->tables, j);
+    struct dentate *d = dentate_of(j);
+    bool skipped = atomic_load(&j->skipped);
+    line_end(p, j);
+    if (d->maker == j) {
+        d->maker = NULL;
+        d->made = !skipped;
+        look_at_waiting(p, d);
     }
+    if (skipped || d->made)
+        end(p, j); /* d may go with it */
+    else if (d->maker)
+        queue_push(&p->tables, j);
+    else
+        begin_again(p, j);
 }
 
-bool tables_make(struct pipeline *p, struct attractor *a)
+bool tables_make(struct pipeline *p, struct tenancy *by, struct attractor *a)
 {
     struct resident *r = attractor_resident(a);
-    struct dentate *d = attractor_dentate(a);
-    struct job *j = job_take_own(p, r->space, OPERATION_NONE, (struct job_owner){made_on_done, p});
+    struct job *j =
+        job_take_own(p, r->space, OPERATION_TABLES, (struct job_owner){made_on_done, p});
     if (!j) return false;
-    if (!d->making) j->plan.words[WORD_DENTATE_PARTS] = parts_of(dentate_rows(d), d->dimension);
-    d->making = true;
+    principals_count_job(j, by);
     r->ops->lend(r, j);
     j->writer = true;
     turnstile_enter(j); /* nobody else knows of it yet, so it passes */
     job_move(j, JOB_QUEUED);
-    job_move(j, JOB_RUNNING);
-    workers_run(p->cpu, j, begin);
+    line_enter(p, j, clock_read_ns(p->clock));
     return true;
+}
+
+void tables_cancel(struct pipeline *p, struct resident *of)
+{
+    struct job *j = of->turnstile.writer;
+    if (!j || j->operation != OPERATION_TABLES || of->turnstile.waiting_head) return;
+    for (const struct job *at = p->tables.head; at; at = at->next) {
+        if (at != j) continue;
+        queue_remove(&p->tables, j);
+        end(p, j);
+        return;
+    }
+    if (j->in_line)
+        tables_withdraw(p, j);
+    else
+        atomic_store(&j->cancelled, true);
+}
+
+void tables_withdraw(struct pipeline *p, struct job *j)
+{
+    if (j->in_line) line_withdraw(p, j);
+    end(p, j);
 }

@@ -13,7 +13,8 @@
 struct dentate {
     uint32_t dimension;
     uint32_t users;
-    bool making, made; /* the loop: somebody has begun; all rows are there */
+    const struct job *maker; /* the loop: who makes it; NULL: nobody */
+    bool made;               /* all rows are there */
     struct heap_block block;
     struct dentate *next;
 };
