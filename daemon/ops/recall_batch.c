@@ -11,13 +11,12 @@ enum { BATCH_CUES_MAX = 64, ENTRIES_MAX = 1 << 18 /* of all members */ };
 
 /* ---------------------------------------------------------------- which belong together */
 
-/* Few cues, which came as vectors, and nothing that is its own: a budget of time counts from its
- * own arrival. */
+/* Few cues, and nothing that is its own: a budget of time counts from its own arrival. */
 bool recall_batches(const struct job *j)
 {
     const struct job_request *r = &j->request;
     uint64_t entries = work_times(recall_lists_of(j), r->recall.results);
-    return is_present(&r->queries) && r->queries.rows <= BATCH_CUES_MAX && !filter_is_given(j) &&
+    return recall_cues_of(j) <= BATCH_CUES_MAX && !filter_is_given(j) &&
            r->spread.decay != DECAY_TABLE && !r->recall.has_time_max && !r->spread.time_max_us &&
            work_times(entries, sizeof(struct recall_entry)) <= BATCH_RESULT_BYTES_MAX &&
            recall_gpu_pairs(j);
@@ -90,18 +89,30 @@ static void leave_out(struct job *m)
     m->gpu.gave_up = REASON_CHOSEN_FASTER;
 }
 
+/* A member that names a row that is not there has that as its answer; what its cues find, which are
+ * zeros then, is nobody's. */
+static void gather_cues(struct job *m, float *to)
+{
+    const struct edition *rows = m->objects[RECALL_ROWS].collection;
+    uint64_t bytes = recall_cues_of(m) * collection_dimension(rows) * sizeof *to;
+    if (is_present(&m->request.queries))
+        memcpy(to, m->request.queries.data, bytes);
+    else if (recall_fetch_cues(m, rows, to))
+        memset(to, 0, bytes);
+}
+
 void recall_batch_gather(const struct job *c, float *cues, uint64_t *offsets)
 {
     uint64_t cue = 0, list = 0;
     offsets[0] = 0;
-    for (const struct job *m = c->members; m; m = m->member_next) {
-        const struct tensor *q = &m->request.queries;
+    for (struct job *m = c->members; m; m = m->member_next) {
+        const struct edition *rows = m->objects[RECALL_ROWS].collection;
         const uint64_t *own = is_present(&m->request.offsets) ? m->request.offsets.data : NULL;
         if (m->gpu.gave_up) continue;
-        memcpy(cues + cue * q->columns, q->data, q->rows * q->columns * sizeof *cues);
+        gather_cues(m, cues + cue * collection_dimension(rows));
         for (uint64_t i = 1; i <= recall_lists_of(m); i++)
             offsets[++list] = cue + (own ? own[i] : i);
-        cue += q->rows;
+        cue += recall_cues_of(m);
     }
 }
 
@@ -112,7 +123,7 @@ static void batch_finish(struct job *c)
         if (m->gpu.gave_up) continue;
         uint64_t first = list;
         list += recall_lists_of(m);
-        if (is_cancelled(m)) continue;
+        if (is_cancelled(m) || m->failure.code) continue;
         operation_note_objects(m);
         if (recall_gpu_answer(m, c, first)) continue;
         operation_drop_result(m);
@@ -124,8 +135,11 @@ static void batch_finish(struct job *c)
 static void ask_as(struct job *c, const struct job *first, uint64_t cues, uint64_t lists)
 {
     c->request = first->request;
-    c->request.queries.rows = cues;
-    c->request.queries.data = NULL;
+    c->request.ids = (struct tensor){.data = NULL};
+    c->request.queries =
+        (struct tensor){.dtype = DTYPE_FLOAT32,
+                        .rows = cues,
+                        .columns = collection_dimension(first->objects[RECALL_ROWS].collection)};
     c->request.offsets = (struct tensor){.dtype = DTYPE_UINT64, .rows = lists + 1, .columns = 1};
     c->spread_us_max = first->spread_us_max;
     c->deadline_ns = 0;
@@ -143,7 +157,7 @@ static enum status batch_gpu_plan(struct job *c)
             continue;
         }
         if (!first) first = m;
-        cues += m->request.queries.rows;
+        cues += recall_cues_of(m);
         lists += recall_lists_of(m);
     }
     c->gpu.unfit = !first;

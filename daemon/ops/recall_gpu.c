@@ -32,14 +32,14 @@ static struct recall_gpu *gpu_of(const struct job *j)
     return j->plan.scratch.data;
 }
 
-static uint64_t cues_of(const struct job *j)
+uint64_t recall_cues_of(const struct job *j)
 {
     return is_present(&j->request.ids) ? j->request.ids.rows : j->request.queries.rows;
 }
 
 uint64_t recall_lists_of(const struct job *j)
 {
-    return is_present(&j->request.offsets) ? j->request.offsets.rows - 1 : cues_of(j);
+    return is_present(&j->request.offsets) ? j->request.offsets.rows - 1 : recall_cues_of(j);
 }
 
 static uint32_t k_of(const struct job *j)
@@ -72,7 +72,7 @@ uint64_t recall_gpu_pairs(const struct job *j)
         entries > ENTRIES_MAX || (r->spread.paths && entries * (hops + 1) > PATH_NODES_MAX) ||
         !lists_fit(j))
         return 0;
-    return work_times(cues_of(j), count);
+    return work_times(recall_cues_of(j), count);
 }
 
 /* ---------------------------------------------------------------- the order */
@@ -92,7 +92,7 @@ static void gpu_order(struct job *j)
     o->run.k = k_of(j);
     o->run.has_threshold = 1;
     o->run.threshold = r->threshold;
-    o->run.query_count = cues_of(j);
+    o->run.query_count = recall_cues_of(j);
     o->run.queries = operation_gpu_place(j, w->fetched ? w->fetched : r->queries.data);
     o->run.list_count = w->lists;
     o->run.offsets = operation_gpu_place(j, w->offsets);
@@ -258,12 +258,12 @@ static uint64_t lay_out(struct job *j, struct recall_gpu *w, uint64_t places[5],
     const struct edition *rows = j->objects[RECALL_ROWS].collection;
     uint64_t row_bytes = collection_dimension(rows) * sizeof(float);
     w->lists = recall_lists_of(j);
-    uint64_t most = work_times(cues_of(j), k_of(j)) + graph_nodes(j->graph);
+    uint64_t most = work_times(recall_cues_of(j), k_of(j)) + graph_nodes(j->graph);
     w->results = (uint32_t)smaller(j->request.recall.results, most);
     entries = w->lists * w->results;
     layout_add(&bytes, sizeof *w);
     spread_ask_layout_rule(j, &w->ask, &bytes);
-    places[0] = layout_add(&bytes, is_copied(j) ? cues_of(j) * row_bytes : 0);
+    places[0] = layout_add(&bytes, is_copied(j) ? recall_cues_of(j) * row_bytes : 0);
     places[1] = layout_add(&bytes, (w->lists + 1) * sizeof *w->offsets);
     *there = 0;
     layout_add(there, sizeof *w->times);
@@ -296,7 +296,7 @@ enum status recall_gpu_plan(struct job *j)
     j->gpu.prepare = gpu_prepare;
     j->gpu.finish = gpu_finish;
     j->gpu.prepare_is_long = filter_is_given(j) || w.lists > YIELD_EVERY ||
-                             (is_copied(j) && cues_of(j) > CUES_SHORT_MAX);
+                             (is_copied(j) && recall_cues_of(j) > CUES_SHORT_MAX);
     j->gpu.finish_is_long = w.lists * w.results > ENTRIES_SHORT_MAX;
     return STATUS_OK;
 }

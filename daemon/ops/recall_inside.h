@@ -100,6 +100,7 @@ uint64_t recall_gpu_pairs(const struct job *j);
 enum status recall_gpu_plan(struct job *j);
 /* How many lists of cues j has. */
 uint64_t recall_lists_of(const struct job *j);
+uint64_t recall_cues_of(const struct job *j);
 /* Makes j's reply of lists [first, first + recall_lists_of(j)) of what came back to `ran`, which is
  * j or its carrier. False: what came back is invalid. */
 bool recall_gpu_answer(struct job *j, const struct job *ran, uint64_t first);

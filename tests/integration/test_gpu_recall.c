@@ -139,11 +139,11 @@ static void compare(ea_client *c, const ea_answer *answer, void *user)
     s->together += answer->recalled->meta->batch > 1;
 }
 
-/* What may run with others: cues that are vectors, no node set, and f(d) that is no table. */
-static void ask_for_company(struct gpu_recall *w, struct gpu_recall_question *q)
+/* What may run with others: no node set, and f(d) that is no table. by_id: its cues are ids. */
+static void ask_for_company(struct gpu_recall *w, struct gpu_recall_question *q, bool by_id)
 {
     gpu_recall_ask(w, q);
-    while (q->question.cue_ids || q->spread.options.within ||
+    while (!q->question.cue_ids == by_id || q->spread.options.within ||
            q->spread.options.decay == EA_DECAY_TABLE) {
         gpu_recall_free(q);
         gpu_recall_ask(w, q);
@@ -171,7 +171,7 @@ Test(gpu_recall, calls_fail, .timeout = 7200)
             if (i == 4) gpu_recall_expect_gpu(&w, s.a, &q);
             gpu_recall_free(&q);
         }
-        ask_for_company(&w, &q);
+        ask_for_company(&w, &q, nth % 2);
         struct sent sent = {.scene = &w, .question = &q};
         const ea_send_options how = {.callback = compare, .user = &sent};
         for (int k = 0; k < SENT; k++)
@@ -215,8 +215,17 @@ Test(gpu_recall, kills, .timeout = 900)
     gpu_scene_close(&s);
 }
 
+static unsigned refused;
+
+/* Of ids of which one is no row's. */
+static void is_refused(ea_client *c, const ea_answer *answer, void *user)
+{
+    (void)user;
+    refused += answer->status == EA_NOT_FOUND && strstr(ea_error_text(c), "there is no id") != NULL;
+}
+
 /* Recalls that ask the same run together, beside others that ask something else, each answered as
- * if it were alone. */
+ * if it were alone; one of them names a row that is not there. */
 Test(gpu_recall, several_as_one, .timeout = 300)
 {
     enum { QUESTIONS = 3, SENT = 40 };
@@ -227,7 +236,7 @@ Test(gpu_recall, several_as_one, .timeout = 300)
     gpu_scene_open(&s, gpu_scene_is_real() ? NULL : "latency_us=3000", NULL);
     gpu_recall_make(&w, s.a, 100, 1500, 90, 12, 9);
     for (int i = 0; i < QUESTIONS; i++) {
-        ask_for_company(&w, &q[i]);
+        ask_for_company(&w, &q[i], i == 1);
         gpu_recall_expect_gpu(&w, s.a, &q[i]);
         sent[i] = (struct sent){.scene = &w, .question = &q[i]};
     }
@@ -235,13 +244,24 @@ Test(gpu_recall, several_as_one, .timeout = 300)
     do {
         for (int i = 0; i < QUESTIONS; i++)
             sent[i].right = 0;
+        ea_recall_question none = q[1].question;
+        uint64_t unknown[GPU_RECALL_CUES];
+        for (uint64_t i = 0; i < none.cue_count; i++)
+            unknown[i] = i + 1 < none.cue_count ? none.cue_ids[i] : UINT64_C(1) << 50;
+        none.cue_ids = unknown;
+        refused = 0;
         for (int k = 0; k < SENT; k++) {
+            if (k == SENT / 2)
+                cr_assert_eq(
+                    ea_recall_send(s.a, &none, &(ea_send_options){.callback = is_refused}, NULL),
+                    EA_OK);
             const ea_send_options how = {.callback = compare, .user = &sent[k % QUESTIONS]};
             cr_assert_eq(ea_recall_send(s.a, &q[k % QUESTIONS].question, &how, NULL), EA_OK);
         }
         while (ea_pending(s.a))
             cr_assert_eq(ea_pump(s.a, -1), EA_OK);
         cr_assert_eq(sent[0].right + sent[1].right + sent[2].right, SENT);
+        cr_assert_eq(refused, 1);
         cr_assert(now_ms() < until, "they always run alone");
     } while (!sent[0].together || !sent[1].together || !sent[2].together);
     for (int i = 0; i < QUESTIONS; i++)
