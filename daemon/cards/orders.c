@@ -109,8 +109,8 @@ static double run_ns(const struct job *j)
     double stride = (double)vector_stride(run->dimension), rows = (double)run->row_count;
     double read = (double)j->gpu.pairs * stride * 2 / 500 + rows * stride * 4;
     if (run->operation == RUN_COMPLETE) read *= 2.0 * run->k; /* scores and sums, each round */
-    if (run->operation == RUN_CLUSTER) /* a merge: a scan, and a mean of all rows at most */
-        read += (double)run->list_count * (100e3 + (double)run->list_count * stride * 4 / 500);
+    if (run->operation == RUN_CLUSTER) /* a merge: a scan, a mean, and others between */
+        read += (double)run->list_count * (1e6 + (double)run->list_count * stride * 4 / 500);
     if (j->gpu.spread) read += spread_ns(j->gpu.spread, (double)run->list_count);
     return read + rows_made(run) * stride * 8 + (double)run->list_count * 4;
 }

@@ -10,6 +10,7 @@
 
 enum {
     STEPS_FIRST = 16,
+    STEPS_LEAST = 8,  /* others that run between are no reason to stand still */
     STEPS_MAX = 128,  /* of a pass: a stream takes not many more launches before it blocks */
     NEAR_GROUP = 128, /* queries: a tile of the screen */
     NEAR_MAX = 4096,  /* of a pass */
@@ -288,7 +289,7 @@ static bool cluster_next(struct gpu *g, struct task *t)
         if (t->first_query >= c->state.live) c->stage = TASK_CLUSTER_MERGE;
         return true;
     case TASK_CLUSTER_MERGE:
-        c->steps = (uint32_t)paced(c->steps, took_ns, 1, STEPS_MAX);
+        c->steps = (uint32_t)paced(c->steps, took_ns, STEPS_LEAST, STEPS_MAX);
         return !is_over(g, t) || end_of(g, t);
     case TASK_CLUSTER_AGAIN:
         c->second = c->fresh = true;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/clock.h"
 #include "tests/support/cluster_reference.h"
 #include "tests/support/gpu_scene.h"
 
@@ -246,12 +247,12 @@ Test(gpu_cluster, killed_meanwhile, .timeout = 900)
     enum { KILLS = 100, REQUESTS = 2 };
     if (gpu_scene_is_real()) cr_skip_test("SKIP a real card is not slowed down");
     struct pair p;
-    open_pair(&p, "latency_us=300 multiply_adds=1");
+    open_pair(&p, "latency_us=300");
     make(&p, CLUSTER_PLANTED, 16, 500, false);
     static const float high = 0.95F, low = 0.7F;
     unsigned killed = 0;
     for (unsigned seed = 1; killed < KILLS; seed++) {
-        unsigned random = seed, turns = (unsigned)rand_r(&random) % 12;
+        unsigned random = seed;
         ea_clusters want = {0};
         ea_cluster_question q = {.collection = "c",
                                  .rule = seed % 2 ? EA_CLUSTER_AVERAGE : EA_CLUSTER_CENTROID};
@@ -259,13 +260,16 @@ Test(gpu_cluster, killed_meanwhile, .timeout = 900)
         cr_assert_eq(ea_cluster(p.cpu.a, &q, &want), EA_OK);
         wanted = &want;
         gpu_scene_await(&p.gpu, EA_GPU_READY);
-        expect_same(&p, &q, EA_BACKEND_NONE); /* one that answers is started again at once */
+        uint64_t begun_ns = clock_now_ns(); /* one that answers is started again at once */
+        expect_same(&p, &q, EA_BACKEND_NONE);
+        uint64_t took_ns = clock_now_ns() - begun_ns, share = (unsigned)rand_r(&random) % 100;
         right = answered = 0;
         for (int i = 0; i < REQUESTS; i++)
             cr_assert_eq(
                 ea_cluster_send(p.gpu.a, &q, &(ea_send_options){.callback = compare}, NULL), EA_OK);
-        for (; turns && ea_pending(p.gpu.a); turns--)
-            cr_assert_eq(ea_pump(p.gpu.a, rand_r(&random) % 4), EA_OK);
+        uint64_t until_ns = clock_now_ns() + took_ns * share / 100;
+        for (uint64_t now; (now = clock_now_ns()) < until_ns && ea_pending(p.gpu.a);)
+            cr_assert_eq(ea_pump(p.gpu.a, (int64_t)((until_ns - now) / 1000 + 1)), EA_OK);
         pid_t gpu = gpu_process_of(p.gpu.daemon.pid);
         if (gpu && ea_pending(p.gpu.a)) killed += kill(gpu, SIGKILL) == 0;
         while (ea_pending(p.gpu.a))

@@ -130,7 +130,7 @@ static void renew(struct state *s, uint32_t id)
 }
 
 /* Merges the best pair. False: none reaches the threshold (strict: exceeds it). */
-static bool merge_best(struct state *s, float threshold, bool strict)
+static bool merge_best(struct state *s, float threshold, bool strict, struct cluster_answer *to)
 {
     uint32_t n = s->c->rows, low = 0, high = 0;
     float best = -2;
@@ -141,6 +141,8 @@ static bool merge_best(struct state *s, float threshold, bool strict)
     if (low == high || (strict ? !(best > threshold) : !(best >= threshold))) return false;
     for (uint32_t i = 0; i < n; i++)
         if (s->of[i] == high) s->of[i] = low;
+    to->pairs[to->merges][0] = low;
+    to->pairs[to->merges++][1] = high;
     find_centroid(s, low);
     renew(s, low);
     return true;
@@ -229,11 +231,13 @@ struct cluster_answer cluster_reference(const struct cluster_instance *c)
     struct cluster_answer a = {0};
     struct state s;
     begin(&s, c);
-    while (merge_best(&s, c->threshold, false))
-        a.merges++;
+    a.pairs = calloc(n, sizeof *a.pairs);
+    while (merge_best(&s, c->threshold, false, &a))
+        ;
+    a.first_merges = a.merges;
     leave_out_small(&s);
-    while (!c->average && merge_best(&s, c->threshold_second, true))
-        a.merges++;
+    while (!c->average && merge_best(&s, c->threshold_second, true, &a))
+        ;
     a.labels = malloc(n * sizeof *a.labels);
     memset(a.labels, 0xff, n * sizeof *a.labels);
     a.sizes = calloc(n, sizeof *a.sizes);
@@ -247,6 +251,7 @@ struct cluster_answer cluster_reference(const struct cluster_instance *c)
 
 void cluster_answer_free(struct cluster_answer *a)
 {
+    free(a->pairs);
     free(a->labels), free(a->sizes), free(a->scores), free(a->centroids);
 }
 

@@ -20,8 +20,10 @@ struct cluster_instance {
 
 struct cluster_answer {
     uint32_t count, merges;
-    uint32_t *labels; /* by row */
-    uint32_t *sizes;  /* by cluster */
+    uint32_t first_merges; /* of the first pass */
+    uint32_t (*pairs)[2];  /* by merge: the smaller id, the other */
+    uint32_t *labels;      /* by row */
+    uint32_t *sizes;       /* by cluster */
     float *scores;
     float *centroids; /* x dimension */
 };
