@@ -4,6 +4,11 @@
 
 #include "client/replies/replies.h"
 
+_Static_assert(sizeof(((engram_accel_v1_ExplainReply *)0)->operations) /
+                       sizeof(engram_accel_v1_OperationCost) <=
+                   EA_COSTS_MAX,
+               "ea_explanation has a place for each kind of work");
+
 #define COPY(to, from) memcpy((to), (from), sizeof(to) < sizeof(from) ? sizeof(to) : sizeof(from))
 
 static void take_gpu(const engram_accel_v1_GpuInfo *m, ea_gpu_info *out)

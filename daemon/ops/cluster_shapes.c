@@ -38,6 +38,12 @@ static enum status check_numbers(struct job *j)
     return STATUS_OK;
 }
 
+/* True if the reply names the rows. */
+static bool lists_all(const struct job *j)
+{
+    return j->collection && !is_present(&j->request.ids);
+}
+
 static uint64_t count_rows(const struct job *j)
 {
     return is_present(&j->request.ids) ? j->request.ids.rows : work_rows(j);
@@ -124,6 +130,25 @@ static enum status check_rows(struct job *j, uint64_t rows, uint32_t dimension)
     return j->failure.code;
 }
 
+/* How many clusters there will be is known at the end, so there must be room for as many as there
+ * may be: nobody waits for work whose reply is refused. */
+static enum status check_reply(struct job *j, uint64_t rows, uint32_t dimension)
+{
+    const struct job_cluster *c = &j->request.cluster;
+    uint64_t most = smaller(c->clusters_max, rows / c->size_min), bytes = 0;
+    layout_add(&bytes, rows * sizeof(uint32_t));                   /* labels */
+    layout_add(&bytes, most * sizeof(uint32_t));                   /* sizes */
+    layout_add(&bytes, most * sizeof(float));                      /* scores */
+    layout_add(&bytes, most * dimension * sizeof(float));          /* centroids */
+    if (lists_all(j)) layout_add(&bytes, rows * sizeof(uint64_t)); /* ids */
+    if (bytes <= j->reply_bytes_max) return STATUS_OK;
+    return failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_REPLY_TOO_LARGE,
+                       "a reply of up to %" PRIu64 " clusters would take %" PRIu64
+                       " bytes, the limit is %" PRIu64
+                       " (limits.reply_body_mib); a lower clusters_max takes less",
+                       most, bytes, j->reply_bytes_max);
+}
+
 enum status cluster_begin(struct job *j, struct cluster_job *w)
 {
     const struct job_request *r = &j->request;
@@ -137,6 +162,7 @@ enum status cluster_begin(struct job *j, struct cluster_job *w)
     uint64_t rows = count_rows(j);
     if (!st) st = check_rows(j, rows, dimension);
     if (!st) st = check_times(j, rows);
+    if (!st) st = check_reply(j, rows, dimension);
     if (st) return st;
     if (into->resident && collection_dimension(into->collection) != dimension)
         return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_DIMENSION,
@@ -223,7 +249,6 @@ static void layout_average(struct cluster_job *w, uint64_t *bytes)
 uint64_t cluster_layout(const struct job *j, struct cluster_job *w)
 {
     uint64_t bytes = 0, rows = w->rows;
-    bool all = w->collection && !is_present(&j->request.ids);
     layout_add(&bytes, sizeof *w);
     w->sources = add(&bytes, rows * sizeof *w->sources);
     w->padded = add(&bytes, rows * w->stride * sizeof(float));
@@ -240,7 +265,7 @@ uint64_t cluster_layout(const struct job *j, struct cluster_job *w)
     if (w->on_card) w->stop = add(&bytes, sizeof *w->stop);
     if (w->on_card && w->collection) w->positions = add(&bytes, rows * sizeof *w->positions);
     w->room = add(&bytes, rows * sizeof *w->room);
-    if (all) w->ids = add(&bytes, rows * sizeof(uint64_t));
+    if (lists_all(j)) w->ids = add(&bytes, rows * sizeof(uint64_t));
     if (w->rule == CLUSTER_CENTROID)
         layout_centroid(w, &bytes);
     else

@@ -5,6 +5,8 @@ _Static_assert(REPLY_FITS(engram_accel_v1_InfoReply_size, ENCODE_BYTES_MAX) &&
                    REPLY_FITS(engram_accel_v1_StatsReply_size, ENCODE_BYTES_MAX) &&
                    REPLY_FITS(engram_accel_v1_ExplainReply_size, ENCODE_BYTES_MAX),
                "ENCODE_BYTES_MAX holds every report");
+_Static_assert(COUNT(((engram_accel_v1_ExplainReply *)0)->operations) == WIRE_COSTS_MAX,
+               "the message has a place for each kind of work");
 
 static engram_accel_v1_Limits limits_of(const struct wire_limits *l)
 {

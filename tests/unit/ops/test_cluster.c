@@ -234,6 +234,42 @@ Test(cluster, every_failure_in_turn)
     }
 }
 
+/* With no merge and every row a cluster, the reply is as large as it may be: that is the least limit
+ * which is enough, and a lower one is said before anything is computed. */
+Test(cluster, a_reply_that_might_be_too_large_is_refused_at_once)
+{
+    struct bench b = open_bench(24, 60);
+    for (int kind = 0; kind < 4; kind++) {
+        struct cluster_instance c = small_instance(b.data, kind % 2);
+        c.size_min = 1;
+        c.threshold = c.threshold_second = 1;
+        struct job j = job_of(&b, &c);
+        if (kind / 2) { /* of a whole collection, whose ids are told as well */
+            j.request.rows = (struct tensor){0};
+            strcpy(j.request.names[0], "c");
+            j.resident = collection_resident(b.collection);
+            j.collection = collection_now(b.collection);
+        }
+        cr_assert_eq(operation_check(&j), STATUS_OK, "%s", j.failure.text);
+        cr_assert_eq(run_job(&j, 1), STATUS_OK, "%s", j.failure.text);
+        cr_assert_eq(j.result.tensors[RESULT_CLUSTER_SIZES].rows, 60);
+        uint64_t whole = j.result.body_bytes;
+        run_job_reset(&j);
+        j.reply_bytes_max = whole;
+        cr_assert_eq(run_job(&j, 1), STATUS_OK, "%s", j.failure.text);
+        run_job_reset(&j);
+        j.reply_bytes_max = whole - 1;
+        cr_assert_eq(operation_cluster.plan(&j), STATUS_RESOURCE_EXHAUSTED);
+        cr_assert_eq(j.failure.detail, DETAIL_REPLY_TOO_LARGE);
+        cr_assert(strstr(j.failure.text, "up to 60 clusters"), "%s", j.failure.text);
+        memset(&j.failure, 0, sizeof j.failure);
+        j.request.cluster.clusters_max = 10;
+        cr_assert_eq(run_job(&j, 1), STATUS_OK, "%s", j.failure.text);
+        run_job_reset(&j);
+    }
+    close_bench(&b);
+}
+
 /* Whatever its stage, a cancelled one leaves no result and no memory. A part cancels it. */
 static uint32_t parts_left;
 static void (*run_part)(struct job *j, uint32_t part, uint32_t worker);
