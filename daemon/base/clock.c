@@ -3,6 +3,13 @@
 #include <stddef.h>
 #include <time.h>
 
+uint64_t clock_thread_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 uint64_t clock_now_ns(void)
 {
     struct timespec t;

@@ -13,7 +13,7 @@
 struct yielder {
     /* Called by yield_check: the caller holds no lock and nothing of the thread's own. */
     void (*check)(struct yielder *p);
-    uint64_t lent_ns; /* time that passed in check for the sake of others, in all */
+    uint64_t lent_ns; /* the thread's own time that check has spent on others, in all */
 };
 
 extern _Thread_local struct yielder *yield_now; /* NULL: nobody waits for this thread */

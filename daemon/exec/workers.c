@@ -142,7 +142,8 @@ static void give_way(struct seat *s, uint64_t now_ns)
 {
     struct workers *w = s->workers;
     struct job *inner = s->jobs[s->depth - 1];
-    uint64_t own_ns = now_ns - s->since_ns, begun_ns = now_ns, lent_ns = s->yielder.lent_ns;
+    uint64_t own_ns = now_ns - s->since_ns, begun_ns = now_ns;
+    uint64_t lent_ns = s->yielder.lent_ns, lends_ns = clock_thread_ns();
     uint64_t spent_ns = s->spent_ns[s->depth - 1] += own_ns;
     pthread_mutex_lock(&w->lock);
     work_queue_spent(&w->queue, inner, own_ns);
@@ -157,7 +158,7 @@ static void give_way(struct seat *s, uint64_t now_ns)
         work_queue_spent(&w->queue, j, now_ns - then_ns);
     }
     pthread_mutex_unlock(&w->lock);
-    s->yielder.lent_ns = lent_ns + (now_ns - begun_ns);
+    s->yielder.lent_ns = lent_ns + (clock_thread_ns() - lends_ns);
     s->since_ns = now_ns;
 }
 

@@ -1,8 +1,11 @@
 /* bench_strangers: what a victim's recalls suffer from one other user that keeps every queue full:
  * from 1, 4 and 64 spaces, and from all connections that it gets. The stranger's processes take
  * processors as well, and another daemon that it floods would: what the victim suffers from that
- * alone is measured beside each, as "elsewhere". Root alone can be two users; else it says SKIP.
+ * alone is measured beside each, as "elsewhere". Where the slowest recalls spent their time is told
+ * by the daemon's own stamps, and how long its threads waited for a processor by the system's. Root
+ * alone can be two users; else it says SKIP.
  * Exit 1 for errors alone: a figure that misses its target is told. */
+#include <dirent.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -105,16 +108,61 @@ static void stranger_runs(const struct sched_daemon *d, const struct attack *a, 
 struct suffered {
     size_t asked, answered;
     double p50_ms, p99_ms;
+    /* means of the slowest in 50: in line, at work, and the rest, between client and daemon */
+    double queue_ms, run_ms, rest_ms;
+    double loop_percent, all_percent; /* of the time, waiting for a processor; all: its threads */
 };
+
+struct recalled {
+    double ms, queue_ms, run_ms;
+};
+
+static int by_ms(const void *a, const void *b)
+{
+    double x = ((const struct recalled *)a)->ms, y = ((const struct recalled *)b)->ms;
+    return (x > y) - (x < y);
+}
+
+/* What the slowest of count recalls, sorted, spent their time with. */
+static void look_at_slowest(const struct recalled *all, size_t count, struct suffered *s)
+{
+    size_t slowest = count / 50 + 1;
+    for (size_t i = count - slowest; i < count; i++) {
+        s->queue_ms += all[i].queue_ms / (double)slowest;
+        s->run_ms += all[i].run_ms / (double)slowest;
+        s->rest_ms += (all[i].ms - all[i].queue_ms - all[i].run_ms) / (double)slowest;
+    }
+}
+
+/* Seconds that threads of a process were ready and waited for a processor: its first, or all. */
+static double waited_s(pid_t pid, bool all)
+{
+    char path[300];
+    double sum = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *threads = opendir(path);
+    for (struct dirent *e; threads && (e = readdir(threads));) {
+        unsigned long long ran, waited;
+        if (e->d_name[0] == '.' || (!all && atoi(e->d_name) != pid)) continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%s/schedstat", pid, e->d_name);
+        FILE *f = fopen(path, "r");
+        if (f && fscanf(f, "%llu %llu", &ran, &waited) == 2) sum += (double)waited * 1e-9;
+        if (f) fclose(f);
+    }
+    if (threads) closedir(threads);
+    return sum;
+}
 
 static struct suffered recall(const struct sched_daemon *d)
 {
     char name[SCHED_ROWS_NAME];
-    static double ms[SAMPLES_MAX];
+    static struct recalled all[SAMPLES_MAX];
     struct suffered s = {0};
+    pid_t pid = d->process.pid;
     sched_name(run.rows_max, name);
     float *query = sched_random_floats(run.dimension, 99);
-    double until = bench_now_s() + seconds;
+    double start = bench_now_s(), until = start + seconds;
+    double loop_s = waited_s(pid, false), all_s = waited_s(pid, true);
     while (bench_now_s() < until && s.asked < SAMPLES_MAX) {
         ea_result r = {0};
         double began = bench_now_s();
@@ -126,14 +174,22 @@ static struct suffered recall(const struct sched_daemon *d)
                                                  .k = K},
                               &r);
         s.asked++;
-        if (st == EA_OK) ms[s.answered++] = (bench_now_s() - began) * 1e3;
+        if (st == EA_OK)
+            all[s.answered++] =
+                (struct recalled){(bench_now_s() - began) * 1e3, (double)r.meta->queue_ns * 1e-6,
+                                  (double)r.meta->run_ns * 1e-6};
         ea_result_free(&r);
         usleep(10000);
     }
     free(query);
     if (!s.answered) return s;
-    s.p50_ms = bench_percentile(ms, s.answered, 50);
-    s.p99_ms = bench_percentile(ms, s.answered, 99);
+    double took_s = bench_now_s() - start;
+    s.loop_percent = 100 * (waited_s(pid, false) - loop_s) / took_s;
+    s.all_percent = 100 * (waited_s(pid, true) - all_s) / took_s;
+    qsort(all, s.answered, sizeof *all, by_ms);
+    s.p50_ms = all[s.answered / 2].ms;
+    s.p99_ms = all[s.answered * 99 / 100].ms;
+    look_at_slowest(all, s.answered, &s);
     return s;
 }
 
@@ -146,6 +202,9 @@ static void tell(const char *what, const struct suffered *s)
 {
     printf("  %-52s %6zu asked, %6.2f %% answered, p50 %7.2f, p99 %7.2f ms\n", what, s->asked,
            answered_percent(s), s->p50_ms, s->p99_ms);
+    printf("      the slowest: %.2f ms in line, %.2f at work, %.2f between; the loop waits for a "
+           "processor %.1f %% of the time, all threads %.1f %%\n",
+           s->queue_ms, s->run_ms, s->rest_ms, s->loop_percent, s->all_percent);
     fflush(stdout);
 }
 

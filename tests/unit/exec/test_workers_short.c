@@ -26,8 +26,8 @@ Test(workers_short, run_small_jobs_beside_a_large_one)
     free(two);
 }
 
-/* The order in which one worker serves goes by what each job took of the real clock: where the
- * machine stopped it or this thread, the order is another, and the case is tried again. */
+/* The order in which one worker serves goes by what each job took of its time. Where the machine
+ * stopped this thread, the order is another, and the case is tried again. */
 static void until_it_holds(bool (*holds)(void), const char *what)
 {
     uint64_t until_ns = clock_now_ns() + UINT64_C(300000000000);
@@ -90,6 +90,23 @@ static bool long_one_is_not_last(void)
 Test(workers_short, a_long_job_goes_on_beside_many_short_ones)
 {
     until_it_holds(long_one_is_not_last, "a long job ends before the last of many short ones");
+}
+
+/* A worker whose processor others have, or that sleeps, does no work. */
+Test(workers_short, standing_still_does_not_count_as_work)
+{
+    enum { STILL_US = 300000 };
+    struct backend *b = start(1);
+    struct trace t = {.still_us = STILL_US, .part_us = 2000};
+    struct job *j = make(&t, 1), *back;
+    cr_assert_eq(b->ops->submit(b, j), STATUS_OK);
+    await(&back, 1);
+    uint64_t worked_ns = atomic_load(&j->worked_ns);
+    cr_assert_geq(worked_ns, 2000000);
+    cr_assert_lt(worked_ns, STILL_US * UINT64_C(500), "%llu", (unsigned long long)worked_ns);
+    cr_assert_geq(j->finished_ns - j->started_ns, STILL_US * UINT64_C(1000));
+    b->ops->destroy(b);
+    free(j);
 }
 
 /* ---------------------------------------------------------------- within a part */

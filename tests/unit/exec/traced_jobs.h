@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/exec/operation.h"
 #include "daemon/exec/workers.h"
 
@@ -27,7 +28,8 @@ struct trace {
     atomic_bool *gate;   /* parts wait until this is true */
     atomic_bool entered; /* a part is waiting or has run */
     struct job *cancel_at_part_0;
-    useconds_t part_us; /* what a part takes */
+    useconds_t part_us;  /* what a part takes of its worker's time */
+    useconds_t still_us; /* how long it stands still */
 };
 
 static struct done done;
@@ -87,7 +89,10 @@ static inline void run_part(struct job *j, uint32_t part, uint32_t worker)
     atomic_store(&t->entered, true);
     while (t->gate && !atomic_load(t->gate))
         sched_yield();
-    if (t->part_us) usleep(t->part_us);
+    if (t->still_us) usleep(t->still_us);
+    for (uint64_t until_ns = clock_thread_ns() + t->part_us * UINT64_C(1000);
+         t->part_us && clock_thread_ns() < until_ns;)
+        continue;
     if (atomic_load(&t->finished)) atomic_store(&t->finished_early, true);
     if (part == 0 && t->cancel_at_part_0) atomic_store(&t->cancel_at_part_0->cancelled, true);
     atomic_fetch_add(&t->parts[part], 1);
