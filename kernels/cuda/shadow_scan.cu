@@ -1,0 +1,174 @@
+/* shadow_scan: one query against the int8 codes of all rows, at the rate of memory. 16 lanes share
+ * a row, 16 bytes at a time; a warp takes 32 rows that follow each other, of which each lane ends
+ * with one: what stands beside the codes is then read and written 32 places at a time. */
+#include "kernels/cuda/shadow.cuh"
+
+enum {
+    SCAN_THREADS = 256,
+    SCAN_WARPS = SCAN_THREADS / 32,
+    SCAN_BATCH = 32, /* rows of a warp at a time */
+    SCAN_ROWS = 4,   /* of a group at a time */
+    SCAN_BLOCKS = 3, /* a multiprocessor: registers for the loads in flight */
+};
+
+__device__ __forceinline__ int dot_4(int a, int b, int sum)
+{
+#if __CUDA_ARCH__ >= 610
+    return __dp4a(a, b, sum);
+#else
+#pragma unroll
+    for (int n = 0; n < 32; n += 8)
+        sum += (int)(int8_t)(a >> n) * (int)(int8_t)(b >> n);
+    return sum;
+#endif
+}
+
+__device__ __forceinline__ int dot_16(int4 a, int4 b, int sum)
+{
+    return dot_4(a.w, b.w, dot_4(a.z, b.z, dot_4(a.y, b.y, dot_4(a.x, b.x, sum))));
+}
+
+__device__ __forceinline__ int sum_of_16(int sum)
+{
+    for (int partner = 8; partner > 0; partner /= 2)
+        sum += __shfl_xor_sync(WARP, sum, partner);
+    return sum;
+}
+
+/* Adds the products of a batch's rows: each lane gets the sums of the row with its number. */
+template <int FLIGHT>
+__device__ __forceinline__ void scan_batch(const struct shadow_scan &job, const int4 *planes,
+                                           uint64_t first, int *high, int *low)
+{
+    const uint32_t pieces = job.code_stride / 16, lane = threadIdx.x % 16;
+    const uint64_t group = first + threadIdx.x % 32 / 16 * 16;
+#pragma unroll 1
+    for (uint32_t n = 0; n < 16; n += SCAN_ROWS) {
+        const int4 *codes[SCAN_ROWS];
+        int highs[SCAN_ROWS] = {}, lows[SCAN_ROWS] = {};
+#pragma unroll
+        for (int r = 0; r < SCAN_ROWS; r++) {
+            uint64_t row = group + n + r;
+            if (row >= job.rows.count) row = job.rows.count - 1; /* a warp's shuffles need all */
+            codes[r] = (const int4 *)(job.rows.codes + row * job.code_stride);
+        }
+        for (uint32_t at = lane; at < pieces + lane; at += FLIGHT * 16) {
+            int4 held[SCAN_ROWS][FLIGHT];
+#pragma unroll
+            for (int r = 0; r < SCAN_ROWS; r++)
+#pragma unroll
+                for (int f = 0; f < FLIGHT; f++)
+                    held[r][f] = at + f * 16 < pieces ? __ldcs(&codes[r][at + f * 16])
+                                                      : make_int4(0, 0, 0, 0);
+#pragma unroll
+            for (int f = 0; f < FLIGHT; f++) {
+                uint32_t piece = at + f * 16 < pieces ? at + f * 16 : 0;
+                int4 one = planes[piece], two = planes[pieces + piece];
+#pragma unroll
+                for (int r = 0; r < SCAN_ROWS; r++) {
+                    highs[r] = dot_16(held[r][f], one, highs[r]);
+                    lows[r] = dot_16(held[r][f], two, lows[r]);
+                }
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < SCAN_ROWS; r++) {
+            int of_high = sum_of_16(highs[r]), of_low = sum_of_16(lows[r]);
+            if (lane != n + r) continue;
+            *high = of_high;
+            *low = of_low;
+        }
+    }
+}
+
+/* Higher is better, in the order of the metric's scores as far as the estimate tells. */
+__device__ __forceinline__ float scan_rank(enum metric metric, float estimate, float norm)
+{
+    if (metric == METRIC_COSINE) return norm > 0.0f ? canonical_divide(estimate, norm) : 0.0f;
+    if (metric == METRIC_DOT) return estimate;
+    return fmaf(-0.5f * norm, norm, estimate);
+}
+
+/* The lanes of a segment get its best; ties go to the lesser row. */
+__device__ __forceinline__ void scan_best(struct topk_entry *best, uint32_t segment)
+{
+    for (uint32_t partner = 1; partner < segment; partner *= 2) {
+        struct topk_entry other;
+        other.id = __shfl_xor_sync(WARP, best->id, partner);
+        other.key = __shfl_xor_sync(WARP, best->key, partner);
+        if (entry_before(other, *best)) *best = other;
+    }
+}
+
+template <int FLIGHT>
+__global__ void __launch_bounds__(SCAN_THREADS, SCAN_BLOCKS)
+    shadow_scan_kernel(const struct shadow_scan job)
+{
+    extern __shared__ int4 planes[];
+    const uint32_t lane = threadIdx.x % 32;
+    const uint64_t warps = (uint64_t)gridDim.x * SCAN_WARPS;
+    const uint64_t warp = (uint64_t)blockIdx.x * SCAN_WARPS + threadIdx.x / 32;
+    for (uint32_t n = threadIdx.x; n < job.code_stride / 8; n += SCAN_THREADS)
+        planes[n] = ((const int4 *)job.planes)[n];
+    const struct shadow_query query = *job.query;
+    __syncthreads();
+    struct topk_entry best = entry_worst();
+    for (uint64_t first = warp * SCAN_BATCH; first < job.rows.count; first += warps * SCAN_BATCH) {
+        const uint64_t row = first + lane, at = row < job.rows.count ? row : job.rows.count - 1;
+        bool open = row < job.rows.count;
+        if (job.filter.allowed) open = open && filter_passes(job.filter, 0, at);
+        float above = -INFINITY;
+        struct topk_entry own = entry_worst();
+        if (__any_sync(WARP, open)) {
+            const float scale = job.rows.scales[at], lost = job.rows.losts[at];
+            const float length = job.rows.lengths[at], norm = job.norms[at];
+            int high = 0, low = 0;
+            scan_batch<FLIGHT>(job, planes, first, &high, &low);
+            float estimate = shadow_estimate(&query, scale, high, low);
+            if (open) {
+                above = shadow_above(&query, estimate, lost, length);
+                own.id = row;
+                own.key = sink_key(scan_rank(job.metric, estimate, norm), false);
+            }
+        }
+        if (row < job.rows.count) job.above[row] = above;
+        if (!job.maxima) continue;
+        if (job.segment == 0) {
+            if (entry_before(own, best)) best = own;
+            continue;
+        }
+        scan_best(&own, job.segment);
+        if (lane % job.segment == 0) job.maxima[(first + lane) / job.segment] = own;
+    }
+    if (!job.maxima || job.segment) return;
+    scan_best(&best, 32);
+    if (lane == 0) job.maxima[warp] = best;
+}
+
+static unsigned scan_blocks(uint64_t row_count, unsigned processors)
+{
+    unsigned blocks = blocks_for(row_count, SCAN_BATCH * SCAN_WARPS);
+    unsigned most = processors * SCAN_BLOCKS;
+    return blocks < most ? blocks : most;
+}
+
+uint64_t shadow_scan_maxima(uint64_t row_count, uint32_t segment, unsigned processors)
+{
+    if (segment == 0) return (uint64_t)scan_blocks(row_count, processors) * SCAN_WARPS;
+    return (row_count + SCAN_BATCH - 1) / SCAN_BATCH * (SCAN_BATCH / segment);
+}
+
+int shadow_scan_launch(const struct shadow_scan *scan, unsigned processors, cudaStream_t stream)
+{
+    const unsigned blocks = scan_blocks(scan->rows.count, processors);
+    const size_t bytes = 2 * (size_t)scan->code_stride;
+    if (scan->code_stride <= 256)
+        shadow_scan_kernel<1><<<blocks, SCAN_THREADS, bytes, stream>>>(*scan);
+    else if (scan->code_stride <= 512)
+        shadow_scan_kernel<2><<<blocks, SCAN_THREADS, bytes, stream>>>(*scan);
+    else if (scan->code_stride <= 768)
+        shadow_scan_kernel<3><<<blocks, SCAN_THREADS, bytes, stream>>>(*scan);
+    else
+        shadow_scan_kernel<4><<<blocks, SCAN_THREADS, bytes, stream>>>(*scan);
+    return cudaGetLastError();
+}
