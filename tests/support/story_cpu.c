@@ -72,8 +72,10 @@ static void end(struct story *s, struct story_unit *u)
     for (uint32_t i = 0; i < s->unit_count; i++)
         if (s->units[i] == u) s->units[i] = s->units[--s->unit_count];
     free(u);
-    /* One that no backend has was compared with the first of its token (request/compare.h). */
-    if (job_written(j) && j->backend != BACKEND_NONE) story_wrote(s, j);
+    /* One that no backend has was compared with the first of its token (request/compare.h); and an
+     * attractor's tables are no request's. */
+    if (job_written(j) && j->backend != BACKEND_NONE && j->operation != OPERATION_TABLES)
+        story_wrote(s, j);
     done_push(&s->done, j);
 }
 
