@@ -19,6 +19,13 @@ typedef struct ea_collection_info {
     uint64_t rows, version, row_bytes, index_bytes;
     uint64_t vram_bytes;   /* of its replicas on GPUs; 0: there is none */
     uint64_t vram_version; /* of the newest replica; 0: none is complete yet */
+    /* Rows that the daemon's host also has in int8, and what they take (screen.memory); what
+     * rounding took from a row, as a part of its norm, in the mean; how long ago their centre was
+     * chosen. Pairs of a query and a row that were looked at so, and those that had to be scored,
+     * since the daemon began. */
+    uint64_t shadow_rows, shadow_bytes;
+    double shadow_lost;
+    uint64_t shadow_age_us, shadow_screened, shadow_passed;
 } ea_collection_info;
 
 /* dimension 1..EA_DIMENSION_MAX. ALREADY_EXISTS. out may be NULL. */

@@ -267,6 +267,7 @@ static void on_housekeeping(uv_timer_t *timer)
     e->requests_at_trim = counts.requests;
     heap_trim(e->heap, idle ? 0 : e->config.cache_mib_max << 20);
     if (idle && !e->rested) malloc_trim(0);
+    if (idle) pipeline_rest(e->pipeline);
     e->rested = idle;
 }
 

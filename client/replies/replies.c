@@ -282,6 +282,12 @@ void ea_reply_collection(const engram_accel_v1_CollectionInfo *m, ea_collection_
         .index_bytes = m->index_bytes,
         .vram_bytes = m->vram_bytes,
         .vram_version = m->vram_version,
+        .shadow_rows = m->shadow_rows,
+        .shadow_bytes = m->shadow_bytes,
+        .shadow_lost = m->shadow_lost,
+        .shadow_age_us = m->shadow_age_ms * 1000,
+        .shadow_screened = m->shadow_screened,
+        .shadow_passed = m->shadow_passed,
     };
     memcpy(out->name, m->name, sizeof out->name);
 }

@@ -39,24 +39,25 @@ struct space_override {
 };
 
 struct config {
-    char socket_path[CONFIG_TEXT_MAX]; /* socket.path: at most 107 bytes; "": no Unix socket */
-    uint32_t socket_mode;              /* socket.mode: octal text, "0660" */
-    bool tcp_enabled;                  /* tcp.enabled: false */
-    char tcp_host[CONFIG_TEXT_MAX];    /* tcp.host: 127.0.0.0/8 or ::1 only */
-    uint32_t tcp_port;                 /* tcp.port: 0..65535; 0 lets the system choose */
-    uint32_t worker_count;             /* workers.count: 0 = one per usable core, ..256 */
-    bool worker_pin;                   /* workers.pin: true */
-    bool worker_inline;                /* workers.inline: true (live) */
-    char kernels[CONFIG_TEXT_MAX];     /* kernels: auto, scalar, avx2, avx512, neon */
-    uint64_t memory_mib_max;           /* memory.max_mib: 0 = three quarters of RAM */
-    uint64_t cache_mib_max;            /* memory.cache_mib: given-back blocks kept; 64 (live) */
-    uint64_t body_mib_max;             /* limits.request_body_mib: 64; 1..1024 */
-    uint64_t reply_mib_max;            /* limits.reply_body_mib: 256; 1..4096 */
-    uint32_t connection_max;           /* limits.connections: 2048; 1..65536 */
-    uint32_t connection_kept;          /* limits.connections_kept, for operators: 16 (live) */
-    uint32_t in_flight_max;            /* limits.requests_in_flight, per connection: 1024 */
-    uint32_t job_max;                  /* limits.requests_total: 16384 */
-    uint32_t collection_max;           /* limits.collections, of one space: 1024 */
+    char socket_path[CONFIG_TEXT_MAX];   /* socket.path: at most 107 bytes; "": no Unix socket */
+    uint32_t socket_mode;                /* socket.mode: octal text, "0660" */
+    bool tcp_enabled;                    /* tcp.enabled: false */
+    char tcp_host[CONFIG_TEXT_MAX];      /* tcp.host: 127.0.0.0/8 or ::1 only */
+    uint32_t tcp_port;                   /* tcp.port: 0..65535; 0 lets the system choose */
+    uint32_t worker_count;               /* workers.count: 0 = one per usable core, ..256 */
+    bool worker_pin;                     /* workers.pin: true */
+    bool worker_inline;                  /* workers.inline: true (live) */
+    char kernels[CONFIG_TEXT_MAX];       /* kernels: auto, scalar, avx2, avx512, neon */
+    uint64_t memory_mib_max;             /* memory.max_mib: 0 = three quarters of RAM */
+    uint64_t cache_mib_max;              /* memory.cache_mib: given-back blocks kept; 64 (live) */
+    char screen_memory[CONFIG_TEXT_MAX]; /* screen.memory: auto, off, cpu, gpu (live) */
+    uint64_t body_mib_max;               /* limits.request_body_mib: 64; 1..1024 */
+    uint64_t reply_mib_max;              /* limits.reply_body_mib: 256; 1..4096 */
+    uint32_t connection_max;             /* limits.connections: 2048; 1..65536 */
+    uint32_t connection_kept;            /* limits.connections_kept, for operators: 16 (live) */
+    uint32_t in_flight_max;              /* limits.requests_in_flight, per connection: 1024 */
+    uint32_t job_max;                    /* limits.requests_total: 16384 */
+    uint32_t collection_max;             /* limits.collections, of one space: 1024 */
     uint64_t output_mib_max;   /* limits.output_mib, unread replies of a client: 512 (live) */
     uint32_t handshake_ms_max; /* limits.handshake_ms: 5000 (live) */
     /* limits.stall_ms: how long a half-sent frame or an unread reply may make no progress: 30000

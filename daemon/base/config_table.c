@@ -55,6 +55,12 @@ const struct config_key config_keys[] = {
      .max = 1 << 20, .number = 64, .help = "MiB of given-back request memory kept for reuse; it "
      "goes back to the system when idle."},
 
+    {.name = "screen.memory", .type = CONFIG_CHOICE, .live = true, .offset = AT(screen_memory),
+     .text = "auto", .choices = "auto off cpu gpu", .help = "Where rows of collections are also "
+     "kept in int8, a quarter of their bytes, to rule out most of them in a kNN; answers stay "
+     "exact. It is spare memory: given back before anything is refused. off, gpu: not in the "
+     "host's."},
+
     {.name = "limits.request_body_mib", .type = CONFIG_NUMBER64, .offset = AT(body_mib_max),
      .min = 1, .max = 1024, .number = 64, .help = "MiB of one request's tensors. The client "
      "library splits larger uploads."},

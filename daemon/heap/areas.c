@@ -99,3 +99,20 @@ void areas_close(struct heap *h)
         if (h->areas[i].fd >= 0) close(h->areas[i].fd);
     }
 }
+
+void heap_populate(void *data, uint64_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+    enum { PAGE = 4096 };
+    uintptr_t first = (uintptr_t)data / PAGE * PAGE;
+    uintptr_t end = (uintptr_t)data + bytes;
+    (void)madvise((void *)first, end - first, MADV_POPULATE_WRITE);
+#endif
+}
+
+void heap_on_shortage(struct heap *h, bool (*spare)(void *owner, uint32_t space, uint64_t bytes),
+                      void *owner)
+{
+    h->spare = spare;
+    h->spare_owner = owner;
+}

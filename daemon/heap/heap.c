@@ -132,7 +132,8 @@ struct wish {
     enum heap_area_name area;
     uint64_t span, bytes; /* span: of its addresses; at least bytes */
     uint32_t owner;
-    bool fresh; /* untouched, and charged as what stays */
+    bool fresh;   /* untouched, and charged as what stays */
+    bool quietly; /* nothing is spared for it */
     enum quota quota;
     struct patience patience;
 };
@@ -187,7 +188,14 @@ static enum status refusal(const struct patience *p)
     return p->ended ? STATUS_UNAVAILABLE : STATUS_RESOURCE_EXHAUSTED;
 }
 
-static enum status take(struct heap *h, struct wish w, struct heap_block *out)
+/* Asks for what can be spared, after a refusal with st. True: there is some. */
+static bool spare(struct heap *h, enum status st, uint32_t owner, uint64_t bytes)
+{
+    if (!h->spare || st == STATUS_UNAVAILABLE) return false;
+    return h->spare(h->spare_owner, st == STATUS_PERMISSION_DENIED ? owner : 0, bytes);
+}
+
+static enum status try_take(struct heap *h, struct wish w, struct heap_block *out)
 {
     if (w.bytes == 0 || w.span > h->usage.bytes_max / PAGE * PAGE) return STATUS_RESOURCE_EXHAUSTED;
     if (fault_here("heap: take")) return STATUS_RESOURCE_EXHAUSTED;
@@ -210,6 +218,20 @@ static enum status take(struct heap *h, struct wish w, struct heap_block *out)
     *out = (struct heap_block){
         .data = h->base + offset, .offset = offset, .bytes = usable, .kept = kept_bytes >= w.bytes};
     return STATUS_OK;
+}
+
+static enum status take(struct heap *h, struct wish w, struct heap_block *out)
+{
+    enum status st = try_take(h, w, out);
+    if (st && !w.quietly && spare(h, st, w.owner, w.bytes)) st = try_take(h, w, out);
+    return st;
+}
+
+enum status heap_take_quietly(struct heap *h, uint64_t bytes, uint32_t owner,
+                              struct heap_block *out)
+{
+    struct wish w = {.span = bytes, .bytes = bytes, .owner = owner, .quietly = true};
+    return take(h, w, out);
 }
 
 enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out)
@@ -243,7 +265,7 @@ static bool count_pages(struct heap *h, struct record *r, uint64_t bytes, struct
     return true;
 }
 
-static enum status grow(struct heap *h, struct heap_block *b, uint64_t bytes, bool stays)
+static enum status try_grow(struct heap *h, struct heap_block *b, uint64_t bytes, bool stays)
 {
     bytes = round_up(bytes, PAGE);
     if (fault_here("heap: grow")) return STATUS_RESOURCE_EXHAUSTED;
@@ -262,6 +284,14 @@ static enum status grow(struct heap *h, struct heap_block *b, uint64_t bytes, bo
         b->bytes = r->bytes;
     }
     pthread_mutex_unlock(&h->lock);
+    return st;
+}
+
+static enum status grow(struct heap *h, struct heap_block *b, uint64_t bytes, bool stays)
+{
+    uint32_t owner = h->records[b->offset / HEAP_UNIT].owner;
+    enum status st = try_grow(h, b, bytes, stays);
+    if (st && spare(h, st, owner, bytes)) st = try_grow(h, b, bytes, stays);
     return st;
 }
 
@@ -388,15 +418,6 @@ void heap_limit_cache(struct heap *h, uint64_t bytes_max)
     h->cache_bytes_max = bytes_max;
     cache_trim(h, bytes_max);
     pthread_mutex_unlock(&h->lock);
-}
-
-void heap_populate(void *data, uint64_t bytes)
-{
-#ifdef MADV_POPULATE_WRITE
-    uintptr_t first = (uintptr_t)data / PAGE * PAGE;
-    uintptr_t end = (uintptr_t)data + bytes;
-    (void)madvise((void *)first, end - first, MADV_POPULATE_WRITE);
-#endif
 }
 
 struct heap_usage heap_usage(struct heap *h)

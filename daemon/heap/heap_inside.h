@@ -55,6 +55,8 @@ struct heap {
     uint64_t bytes_releasing;                /* whose holes are still to be punched */
     uint64_t lent_bytes;                     /* addresses of shared blocks that are lent */
     uint32_t age_head, age_tail;
+    bool (*spare)(void *owner, uint32_t space, uint64_t bytes); /* set before threads begin */
+    void *spare_owner;
     struct {
         pthread_t thread;
         pthread_cond_t handed;

@@ -9,6 +9,7 @@
 #include "daemon/ops/filter.h"
 #include "daemon/ops/grid.h"
 #include "daemon/ops/screening.h"
+#include "daemon/ops/shadowing.h"
 #include "kernels/topk.h"
 
 /* A request, and which queries of the search belong to it. */
@@ -37,6 +38,7 @@ struct knn_search {
     uint64_t positions, position_bytes;
     struct screening screening; /* if the grid is screened */
     uint64_t states;            /* scratch offset: one screening_state for each worker */
+    struct shadowing shadowing;
 };
 
 /* Checks j's shape against its collection. */

@@ -82,6 +82,12 @@ void knn_layout(struct knn_search *s, const struct job *j, const struct knn_size
         (struct screening){screen_of(g->metric, g->rows.dimension), j->kernels, g->rows.dimension};
     s->states = layout_add(bytes, g->screened ? workers * sizeof(struct screening_state) : 0);
     grid_layout(g, workers, bytes);
+    s->shadowing = (struct shadowing){.screen = screen_of_shadow(g->metric, g->rows.dimension),
+                                      .kernels = j->kernels,
+                                      .collection = g->rows.collection,
+                                      .dimension = g->rows.dimension};
+    if (shadowing_pays(g->rows.dimension, size->queries, size->k, g->rows.count))
+        shadowing_layout(&s->shadowing, g->groups, g->group_queries, workers, bytes);
     s->kept_queries = s->alone ? g->group_queries : g->query_count;
     s->top_bytes = pieces_of(s->kept_queries * sizeof(struct topk), 64) * 64;
     s->tops = layout_add(bytes, workers * s->top_bytes);
@@ -128,6 +134,7 @@ bool knn_start(struct knn_search *s, struct job *j)
     if (s->grid.screened)
         memset(scratch_at(j, s->states), 0, j->worker_count * sizeof(struct screening_state));
     if (!grid_prepare(&s->grid, j)) return false;
+    if (!s->nothing && !s->grid.rows.list) shadowing_begin(&s->shadowing, j);
     for (uint32_t worker = 0; !s->alone && !s->nothing && worker < j->worker_count; worker++)
         for (uint64_t query = 0; query < s->grid.query_count; query++) {
             if (query % CHECK_EVERY == 0) yield_check();
@@ -172,6 +179,25 @@ static void screen_part(struct knn_search *s, struct job *j, struct grid_part *p
     }
 }
 
+/* Most rows are ruled out by their codes in int8. */
+static void shadow_part(struct knn_search *s, struct job *j, struct grid_part *p, uint32_t worker,
+                        struct topk *tops, const uint64_t *const *allowed)
+{
+    uint64_t group = p->first_query / s->grid.group_queries;
+    struct screening_block b = {
+        .queries = &p->queries,
+        .tops = tops,
+        .allowed = allowed,
+        .scores = scratch_at(j, s->scores + worker * s->score_bytes),
+    };
+    for (;;) {
+        b.first_row = p->first_row;
+        b.rows = grid_block(&s->grid, j, p, &b.ids);
+        if (b.rows.count == 0) return;
+        shadowing_offer(&s->shadowing, j, group, worker, &b);
+    }
+}
+
 static void score_part(struct knn_search *s, struct job *j, struct grid_part *p, uint32_t worker,
                        struct topk *tops, const uint64_t *const *allowed)
 {
@@ -200,7 +226,9 @@ void knn_part(struct knn_search *s, struct job *j, uint32_t part, uint32_t worke
         if (s->alone) start_top(s, j, worker, first, first + q);
     }
     struct topk *tops = top_of(s, j, worker, first, p.first_query);
-    if (s->grid.screened && queries > 1)
+    if (s->shadowing.on)
+        shadow_part(s, j, &p, worker, tops, allowed);
+    else if (s->grid.screened && queries > 1)
         screen_part(s, j, &p, worker, tops, allowed);
     else
         score_part(s, j, &p, worker, tops, allowed);
@@ -210,6 +238,7 @@ void knn_part(struct knn_search *s, struct job *j, uint32_t part, uint32_t worke
 
 void knn_end(struct knn_search *s, struct job *j)
 {
+    shadowing_end(&s->shadowing);
     if (s->nothing) knn_write_none(s->owners[0].job);
     if (s->nothing || s->alone) return;
     for (uint64_t query = 0; query < s->grid.query_count; query++) {

@@ -54,6 +54,9 @@ uint64_t pipeline_wake_ns(const struct pipeline *p);
 /* Every now and then: answers or stops jobs whose time is up. */
 void pipeline_expire(struct pipeline *p, uint64_t now_ns);
 
+/* Now and then while nobody asks: looks after what is only kept. */
+void pipeline_rest(struct pipeline *p);
+
 /* The settings have changed. */
 void pipeline_configure(struct pipeline *p);
 

@@ -54,6 +54,7 @@ struct pipeline {
     const struct clock *clock; /* NULL: the real one; read nowhere else here */
     struct heap *heap;
     struct store *store;
+    uint64_t shadows_differed; /* from their checksums, so far */
     struct net *net;
     const struct vector_kernels *kernels;
     struct done *done;

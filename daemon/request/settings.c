@@ -1,8 +1,10 @@
 #include "daemon/request/settings.h"
 
+#include "daemon/base/log.h"
 #include "daemon/exec/batch.h"
 #include "daemon/request/principals.h"
 #include "daemon/request/quotas.h"
+#include "daemon/store/shadow.h"
 
 void settings_apply(struct pipeline *p)
 {
@@ -29,6 +31,21 @@ void settings_apply(struct pipeline *p)
         .floors_only = !c->predict,
     };
     p->scheduler.probes.share = c->probe_percent / 100.0;
+    shadows_allow(store_shadows(p->store), *c->screen_memory == 'a' || *c->screen_memory == 'c');
+}
+
+/* Compares a few shadows with their checksums, some 0.1 ms each. */
+void pipeline_rest(struct pipeline *p)
+{
+    enum { AT_ONCE = 4 };
+    uint64_t differed = 0;
+    for (int i = 0; i < AT_ONCE; i++)
+        differed = shadows_sweep(store_shadows(p->store));
+    if (differed != p->shadows_differed)
+        log_error("rows in int8 had changed in memory: %llu pieces were dropped, and will be made "
+                  "anew from the rows",
+                  (unsigned long long)(differed - p->shadows_differed));
+    p->shadows_differed = differed;
 }
 
 void pipeline_configure(struct pipeline *p)

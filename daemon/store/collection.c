@@ -161,6 +161,7 @@ void collection_clear(struct collection *c)
     e->segments = NULL;
     e->segment_capacity = 0;
     gone_free(c->heap, collection_take_gone(c));
+    collection_shadow_clear(c);
     row_index_free(e->index);
     e->index = NULL;
     c->id_bound = 0;
@@ -207,6 +208,7 @@ struct collection_info collection_info(const struct collection *c)
         .version = resident_version(&c->resident),
         .row_bytes = rows * row_bytes_of(c),
         .index_bytes = atomic_load_explicit(&c->now->index_bytes, memory_order_relaxed),
+        .shadow = collection_shadow_info(c),
     };
 }
 

@@ -21,6 +21,7 @@
 #include "daemon/base/status.h"
 #include "daemon/store/edition.h"
 #include "daemon/store/resident.h"
+#include "daemon/store/shadow.h"
 #include "daemon/store/space.h"
 
 struct collection;
@@ -36,6 +37,7 @@ struct collection_info {
     uint64_t index_bytes; /* of the ids, norms and index */
     uint64_t vram_bytes;  /* of its replicas; filled in by the pipeline, here 0 */
     uint64_t vram_version;
+    struct shadow_info shadow; /* of its rows in int8, in the host */
 };
 
 /* The part that a collection and a graph have in common, and shortcuts to its members. */

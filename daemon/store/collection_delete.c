@@ -18,6 +18,7 @@ static enum status delete_row(struct edition *e, uint32_t row, uint32_t last)
     *norm_at(e, row) = *norm_at(e, last);
     *id_at(e, row) = *id_at(e, last);
     row_index_add(e->index, *id_at(e, row), row);
+    segment_shadow_write(c, segment_of(e, row), row_in_segment(e, row));
     write_mark(c, row, 1);
     return STATUS_OK;
 }

@@ -12,6 +12,7 @@
 #include "daemon/store/gate.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/dirty.h"
+#include "daemon/store/shadow_inside.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -27,6 +28,7 @@ struct segment {
     uint64_t rows_max;    /* how many have room */
     uint64_t born;        /* the number of the edition that made it: older ones do not see it */
     struct segment *next; /* in a list of those that newer editions do not see */
+    struct segment_shadow shadow;
 };
 
 struct edition {
@@ -73,10 +75,12 @@ struct collection {
     uint32_t segment_shift; /* log2 of rows per segment */
     struct edition *now;
     struct collection_write write;
-    struct gone gone;   /* what no edition sees any more */
-    uint64_t id_bound;  /* the largest id that was ever here, or a larger one; the writer's */
-    struct dirty dirty; /* rows that changed since they were last copied to the replica */
-    UT_hash_handle hh;  /* in the space's table of collections */
+    struct gone gone;        /* what no edition sees any more */
+    uint64_t id_bound;       /* the largest id that was ever here, or a larger one; the writer's */
+    struct dirty dirty;      /* rows that changed since they were last copied to the replica */
+    struct shadows *shadows; /* the store's; NULL: none */
+    struct collection_shadow shadow;
+    UT_hash_handle hh; /* in the space's table of collections */
 };
 
 enum status collection_create(struct heap *heap, const struct vector_kernels *kernels,

@@ -28,6 +28,7 @@ void segment_free(struct heap *heap, struct segment *s)
 
 void segment_give(struct heap *heap, struct segment *s)
 {
+    segment_shadow_end(s);
     if (s->shared)
         shared_block_give(s->shared, s->rows.data, s->rows.bytes);
     else

@@ -247,6 +247,7 @@ static enum status stage_new(struct upsert *u, uint64_t first, size_t count, uin
     float *to = row_at(u->e, row), *norms = norm_at(u->e, row);
     size_t bytes = count * c->stride * sizeof *to;
     if (bytes >= HEAP_POPULATE_BYTES_MIN) heap_populate(to, bytes);
+    segment_shadow_cut(segment_of(u->e, row), row_in_segment(u->e, row));
     vectors_pad(c->dimension, u->rows + first * c->dimension, count, to);
     c->kernels->norms(c->dimension, to, count, norms);
     size_t bad = vectors_find_bad(norms, count);
@@ -278,6 +279,7 @@ static void put_replaced(struct upsert *u, uint64_t first, uint64_t end)
         if (!keeps(u, row >> c->segment_shift))
             vectors_pad(c->dimension, u->rows + i * c->dimension, 1, row_at(u->e, row));
         *norm_at(u->e, row) = u->norms[i];
+        segment_shadow_write(c, segment_of(u->e, row), row_in_segment(u->e, row));
         write_mark(c, row, 1);
     }
 }

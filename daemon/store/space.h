@@ -21,6 +21,7 @@ struct collection;
 struct graph;
 struct attractor;
 struct dentate;
+struct shadows;
 struct store;
 struct tenant;
 
@@ -62,6 +63,9 @@ enum status store_create(struct heap *heap, const struct vector_kernels *kernels
                          struct store **out);
 /* Limits the collections and graphs of a space, from now on; at first there is no limit. */
 void store_limit_collections(struct store *s, uint64_t per_space);
+
+/* What keeps rows in int8 beside those of collections (shadow.h); it is off at first. */
+struct shadows *store_shadows(const struct store *s);
 
 /* Destroys all spaces, collections and graphs. No job may hold a collection. */
 void store_destroy(struct store *s);

@@ -26,6 +26,7 @@ struct store {
     uint64_t collections_max;  /* of one space, graphs and attractors included */
     void (*forget)(void *owner, struct space *space);
     void *forget_owner;
+    struct shadows *shadows; /* of all collections */
 };
 
 /* How many collections, graphs and attractors the space has. */

@@ -5,6 +5,7 @@
 #include "daemon/store/attractor_inside.h"
 #include "daemon/store/collection_inside.h"
 #include "daemon/store/graph_inside.h"
+#include "daemon/store/shadow.h"
 #include "daemon/store/space_inside.h"
 
 static void forget_nothing(void *owner, struct space *space) {}
@@ -18,6 +19,11 @@ enum status store_create(struct heap *heap, const struct vector_kernels *kernels
     s->kernels = kernels;
     s->collections_max = UINT64_MAX;
     s->forget = forget_nothing;
+    s->shadows = shadows_create(heap, kernels);
+    if (!s->shadows) {
+        free(s);
+        return STATUS_RESOURCE_EXHAUSTED;
+    }
     *out = s;
     return STATUS_OK;
 }
@@ -25,6 +31,11 @@ enum status store_create(struct heap *heap, const struct vector_kernels *kernels
 void store_limit_collections(struct store *s, uint64_t per_space)
 {
     s->collections_max = per_space;
+}
+
+struct shadows *store_shadows(const struct store *s)
+{
+    return s->shadows;
 }
 
 void store_destroy(struct store *s)
@@ -58,5 +69,6 @@ void store_destroy(struct store *s)
         free(space);
         space = next;
     }
+    shadows_destroy(s->shadows);
     free(s);
 }

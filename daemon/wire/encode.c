@@ -118,6 +118,12 @@ static void fill_collection(engram_accel_v1_CollectionInfo *m, const struct coll
         .index_bytes = info->index_bytes,
         .vram_bytes = info->vram_bytes,
         .vram_version = info->vram_version,
+        .shadow_rows = info->shadow.rows,
+        .shadow_bytes = info->shadow.bytes,
+        .shadow_lost = info->shadow.lost,
+        .shadow_age_ms = info->shadow.age_ns / 1000000,
+        .shadow_screened = info->shadow.screened,
+        .shadow_passed = info->shadow.passed,
     };
     COPY_TEXT(m->name, info->name);
 }

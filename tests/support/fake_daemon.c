@@ -369,7 +369,13 @@ size_t fake_answer(const struct fake_request *r, uint8_t *frame, size_t size)
                                          .dimension = 4,
                                          .metric = METRIC_DOT,
                                          .vram_bytes = 4096,
-                                         .vram_version = 6};
+                                         .vram_version = 6,
+                                         .shadow = {.rows = 9,
+                                                    .bytes = 780,
+                                                    .lost = 0.0075,
+                                                    .age_ns = 5000000,
+                                                    .screened = 900,
+                                                    .passed = 12}};
     const struct graph_info graph = {.name = "links",
                                      .nodes = 30,
                                      .edges = 70,

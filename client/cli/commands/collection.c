@@ -60,6 +60,12 @@ static void json_collection(struct json *j, const ea_collection_info *c)
     json_u64(j, "index_bytes", c->index_bytes);
     json_u64(j, "vram_bytes", c->vram_bytes);
     json_u64(j, "vram_version", c->vram_version);
+    json_u64(j, "shadow_rows", c->shadow_rows);
+    json_u64(j, "shadow_bytes", c->shadow_bytes);
+    json_double(j, "shadow_lost", c->shadow_lost);
+    json_u64(j, "shadow_age_us", c->shadow_age_us);
+    json_u64(j, "shadow_screened", c->shadow_screened);
+    json_u64(j, "shadow_passed", c->shadow_passed);
     json_end(j);
 }
 

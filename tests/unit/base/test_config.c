@@ -59,6 +59,7 @@ Test(config, defaults_are_the_documented_ones)
     cr_expect_str_eq(c.kernels, "auto");
     cr_expect_eq(c.memory_mib_max, 0);
     cr_expect_eq(c.cache_mib_max, 64);
+    cr_expect_str_eq(c.screen_memory, "auto");
     cr_expect_eq(c.body_mib_max, 64);
     cr_expect_eq(c.reply_mib_max, 256);
     cr_expect_eq(c.connection_max, 2048);
@@ -115,6 +116,7 @@ Test(config, every_key_is_read)
     strcpy(want.kernels, "scalar");
     want.memory_mib_max = 16777216;
     want.cache_mib_max = 0;
+    strcpy(memset(want.screen_memory, 0, CONFIG_TEXT_MAX), "cpu");
     want.body_mib_max = 1024;
     want.reply_mib_max = 4096;
     want.connection_max = 65536;
@@ -168,6 +170,7 @@ Test(config, every_key_is_read)
         "\"workers\": {\"count\": 2.56e2, \"pin\": false, \"inline\": false}, \"kernels\": "
         "\"scalar\",\t"
         "\"memory\": {\"max_mib\": 16777216, \"cache_mib\": 0},"
+        "\"screen\": {\"memory\": \"cpu\"},"
         "\"limits\": {\"request_body_mib\": 1024, \"reply_body_mib\": 4096, \"connections\": 65536,"
         "\"connections_kept\": 0,"
         "\"requests_in_flight\": 1, \"requests_total\": 7, \"collections\": 3, "

@@ -133,6 +133,9 @@ Test(client, collection_calls)
     OK(ea_collection_describe(client, "rows", &info));
     cr_assert_eq(info.dimension, 4);
     cr_assert(info.vram_bytes == 4096 && info.vram_version == 6);
+    cr_assert(info.shadow_rows == 9 && info.shadow_bytes == 780 && info.shadow_lost == 0.0075);
+    cr_assert_eq(info.shadow_age_us, 5000);
+    cr_assert(info.shadow_screened == 900 && info.shadow_passed == 12);
     OK(ea_collection_drop(client, "rows"));
     ea_collection_info *list;
     size_t count;

@@ -128,7 +128,13 @@ Test(encode, collections)
                                    .row_bytes = 30720,
                                    .index_bytes = 160,
                                    .vram_bytes = 40960,
-                                   .vram_version = 2};
+                                   .vram_version = 2,
+                                   .shadow = {.rows = 9,
+                                              .bytes = 780,
+                                              .lost = 0.0075,
+                                              .age_ns = 5000000,
+                                              .screened = 900,
+                                              .passed = 12}};
     struct job j = job_of(OPERATION_COLLECTION_CREATE);
     check_frame(encode_collection(j.operation, 6, &j, &info, fresh()), 16, 1, 6);
     engram_accel_v1_CollectionCreateReply create;
@@ -143,6 +149,12 @@ Test(encode, collections)
     cr_assert_eq(describe.collection.row_bytes, 30720);
     cr_assert_eq(describe.collection.vram_bytes, 40960);
     cr_assert_eq(describe.collection.vram_version, 2);
+    cr_assert_eq(describe.collection.shadow_rows, 9);
+    cr_assert_eq(describe.collection.shadow_bytes, 780);
+    cr_assert_eq(describe.collection.shadow_lost, 0.0075);
+    cr_assert_eq(describe.collection.shadow_age_ms, 5);
+    cr_assert_eq(describe.collection.shadow_screened, 900);
+    cr_assert_eq(describe.collection.shadow_passed, 12);
 
     struct collection_info many[65];
     for (size_t i = 0; i < 65; i++) {
