@@ -8,53 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/bench/bench.h"
+#include "tests/bench/bench_times.h"
 #include "tests/support/sched_bench.h"
 
-enum {
-    K = 10,
-    POOL = 64,
-    SAMPLES_MAX = 1 << 20,
-    PACE_US = 50000,
-    ROW_EVERY_US = 20000,
-    REASONS = 32
-};
+enum { K = 10, POOL = 64, PACE_US = 50000, ROW_EVERY_US = 20000, REASONS = 32 };
 
 static struct sched_bench run = {.dimension = 768, .rows_max = 20000};
 static unsigned seconds = 10;
 static const char *only;
 static float *pool; /* POOL random queries */
-
-/* ---------------------------------------------------------------- times */
-
-struct times {
-    double ms[SAMPLES_MAX]; /* malloc'ed with the struct, so that pages are taken as needed */
-    size_t count;
-};
-
-static struct times *times_make(void)
-{
-    struct times *t = calloc(1, sizeof *t);
-    if (!t) bench_fail("times", "no memory");
-    return t;
-}
-
-static void times_add(struct times *t, double began_s)
-{
-    if (t->count < SAMPLES_MAX) t->ms[t->count++] = (bench_now_s() - began_s) * 1e3;
-}
-
-struct figures {
-    double p50, p99, worst;
-    size_t count;
-};
-
-static struct figures figures_of(struct times *t)
-{
-    if (!t->count) return (struct figures){0};
-    return (struct figures){bench_percentile(t->ms, t->count, 50),
-                            bench_percentile(t->ms, t->count, 99), t->ms[t->count - 1], t->count};
-}
 
 /* ---------------------------------------------------------------- who disturbs */
 
@@ -252,7 +214,7 @@ static void run_scene(const struct sched_daemon *d, const char *name, const stru
 /* ---------------------------------------------------------------- graphs */
 
 /* Each writes once; i rises. Edges that come and go have the weight -1. */
-enum { DEGREE = 8, SEEDS = 64, HOPS = 4, DELTA_EVERY_US = 1000 };
+enum { DEGREE = 8, SEEDS = 64, HOPS = 4, SETS = 256, DELTA_EVERY_US = 1000 };
 static uint64_t nodes;
 static bool graphs;
 
@@ -312,15 +274,35 @@ static void load_once(ea_client *c, uint64_t i)
     sched_check(ea_graph_prune(c, "links", -0.25f, NULL), c, "prune");
 }
 
+/* Not a writer: sets of seeds, each of which reaches a part of the graph. */
+static void ask_sets(ea_client *c, uint64_t i)
+{
+    uint64_t ids[SETS], offsets[SETS + 1];
+    ea_spread_options how = {.mode = EA_LINEAR, .hops = HOPS, .k = K};
+    for (uint64_t k = 0; k <= SETS; k++)
+        offsets[k] = k;
+    for (uint64_t k = 0; k < SETS; k++)
+        ids[k] = (i * SETS + k) * 7919 % nodes;
+    ea_spread_result r = {0};
+    sched_check(ea_spread(c, "links", &how,
+                          &(ea_seeds){.offsets = offsets, .sets = SETS, .ids = ids, .count = SETS},
+                          &r),
+                c, "spread of many sets");
+    ea_spread_result_free(&r);
+}
+
 static const struct graph_scene {
     const char *name;
     void (*write)(ea_client *c, uint64_t i);
     unsigned every_us;
+    bool deltas; /* beside 1,000 deltas of one edge a second */
 } graph_scenes[] = {
-    {"1,000 deltas of one edge a second", delta_once, DELTA_EVERY_US},
-    {"scale without pause", scale_once, 0},
-    {"1,000 edges come, prune takes them, without pause", prune_once, 0},
-    {"an edge for each node comes, prune takes them", load_once, 0},
+    {"1,000 deltas of one edge a second", delta_once, DELTA_EVERY_US, false},
+    {"scale without pause", scale_once, 0, false},
+    {"1,000 edges come, prune takes them, without pause", prune_once, 0, false},
+    {"an edge for each node comes, prune takes them", load_once, 0, false},
+    {"spreads of 256 sets without pause", ask_sets, 0, false},
+    {"spreads of 256 sets, and 1,000 deltas a second", ask_sets, 0, true},
 };
 
 struct graph_writer {
@@ -374,21 +356,38 @@ static struct figures spread(const struct sched_daemon *d)
     return f;
 }
 
+static void writer_start(struct graph_writer *w, const struct sched_daemon *d,
+                         const struct graph_scene *s)
+{
+    *w = (struct graph_writer){.daemon = d, .scene = s, .times = times_make()};
+    if (pthread_create(&w->thread, NULL, write_graph, w))
+        bench_fail("thread", "it cannot be started");
+}
+
+static void writer_stop(struct graph_writer *w, const char *what)
+{
+    atomic_store(&w->stop, true);
+    pthread_join(w->thread, NULL);
+    if (what) tell(what, figures_of(w->times), NULL, 0);
+    free(w->times);
+}
+
 static void run_graph_scene(const struct sched_daemon *d, const struct graph_scene *s,
                             const struct figures *alone)
 {
+    const char *what = s->write == ask_sets ? "many sets" : "writer";
     for (int with = 0; with < 2; with++) {
-        struct graph_writer w = {.daemon = d, .scene = s, .times = times_make()};
-        if (pthread_create(&w.thread, NULL, write_graph, &w))
-            bench_fail("thread", "it cannot be started");
+        struct graph_writer w, deltas;
+        char name[64];
+        snprintf(name, sizeof name, with ? "  the %s" : "the %s alone", what);
+        writer_start(&w, d, s);
+        if (s->deltas) writer_start(&deltas, d, &graph_scenes[0]);
         if (!with) usleep(seconds * 500000);
         struct figures f = with ? spread(d) : (struct figures){0};
-        atomic_store(&w.stop, true);
-        pthread_join(w.thread, NULL);
         if (with) printf("beside %s\n", s->name);
         if (with) tell("spreads", f, alone, alone->p99 + 20);
-        tell(with ? "  the writer" : "the writer alone", figures_of(w.times), NULL, 0);
-        free(w.times);
+        writer_stop(&w, name);
+        if (s->deltas) writer_stop(&deltas, with ? "  the deltas" : "the deltas beside that");
     }
 }
 

@@ -133,16 +133,16 @@ static void choose_device(struct story *s, struct story_life *l)
     static const char *const kinds[] = {"error", "memory", "sticky", "absent"};
     static const char *const calls[] = {"@event_query", "@copy_in",      "@copy_out", "@topk",
                                         "@allocate",    "@event_record", "@direct",   "@cells",
-                                        "@range_fork",  "@range_own",    ""};
-    bool paced = story_chance(s, 500); /* a kNN goes in passes, between which writes come */
+                                        "@range_fork",  "@range_own",    "@spread",   ""};
+    bool paced = story_chance(s, 500); /* kNN and spreads go in passes, between which writes come */
     int n = snprintf(l->settings, sizeof l->settings,
-                     "vram_mib=%u latency_us=%u strict=0 vmm=%d multiply_adds=%u",
+                     "vram_mib=%u latency_us=%u strict=0 vmm=%d multiply_adds=%u pass_sets=%u",
                      s->settings.vram_mib, (unsigned)story_random(s, paced ? 4000 : 60),
-                     story_chance(s, 700), paced ? 1 : 20000);
+                     story_chance(s, 700), paced ? 1 : 20000, (unsigned)story_random(s, 4));
     if (story_chance(s, s->settings.device_faults))
         snprintf(l->settings + n, sizeof l->settings - (size_t)n, " fail=%u%s:%s%s",
                  1 + (unsigned)story_random(s, 120), story_chance(s, 100) ? "+" : "",
-                 kinds[story_random(s, 4)], calls[story_random(s, 11)]);
+                 kinds[story_random(s, 4)], calls[story_random(s, 12)]);
 }
 
 static int start(struct gpu_process *p, struct process_life **out)

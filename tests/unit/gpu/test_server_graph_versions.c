@@ -307,6 +307,50 @@ Test(server_graph_versions, passes_that_nobody_expected, .timeout = 900)
     }
 }
 
+/* One call of the device fails. Whoever is told that all is well has the right answer, and the
+ * server goes on. True if anybody was told else. */
+static bool fails_at(const char *call, const char *kind, uint32_t n)
+{
+    enum { FEW_SETS = 5 };
+    struct gpu_peer p;
+    char settings[80];
+    snprintf(settings, sizeof settings, "granularity_kib=64 fail=%u:%s@%s", n, kind, call);
+    open_slow(&p, LONG, settings);
+    struct gpu_graph a = graph_of(1, 2), b = next_of(&a);
+    upload_all(&p, &a);
+    struct order orders[ORDERS_MAX] = {spread_on(&p, &a, FEW_SETS)};
+    uint32_t count = 1 + changes(&p, &a, &b, 1, orders + 1);
+    orders[count++] = spread_on(&p, &b, 2);
+    struct given g = give(&p, orders, count);
+    bool failed = false;
+    for (uint32_t i = 0; i < count; i++)
+        failed |= g.results[i] != RESULT_OK;
+    cr_assert(g.results[0] || whole(&p, &orders[0], &a), "%u: %s@%s", n, kind, call);
+    cr_assert(g.results[count - 1] || whole(&p, &orders[count - 1], &b), "%u: %s@%s", n, kind,
+              call);
+    upload_all(&p, &b);
+    struct order later = spread_on(&p, &b, 2);
+    cr_assert(result_of(&p, later) || whole(&p, &later, &b), "%u: %s@%s", n, kind, call);
+    graph_free(&a), graph_free(&b);
+    peer_close(&p);
+    cr_assert_eq(p.result, 0);
+    return failed;
+}
+
+Test(server_graph_versions, any_call_may_fail, .timeout = 900)
+{
+    static const char *const calls[] = {"range_fork", "range_own", "spread"};
+    static const char *const kinds[] = {"memory", "error"};
+    for (int i = 0; i < 6; i++) {
+        uint32_t n = 1;
+        while (fails_at(calls[i / 2], kinds[i % 2], n))
+            n++;
+        /* eight arrays, the edges' pages of both sides, five passes and two */
+        static const uint32_t least[] = {8, 2, 7};
+        cr_assert_gt(n, least[i / 2], "%s of %s came %u times", kinds[i % 2], calls[i / 2], n - 1);
+    }
+}
+
 /* Forgotten while there are two, and built anew behind; the device would notice what is not given
  * back. */
 Test(server_graph_versions, forgotten_while_there_are_two, .timeout = 900)
