@@ -137,5 +137,5 @@ bench:
 $(BENCH_VENV)/ready:
 	$(Q)$(PYTHON) -m venv --clear $(BENCH_VENV)
 	$(Q)$(BENCH_VENV)/bin/python -m pip install -q --disable-pip-version-check faiss-cpu \
-	    numpy scipy
+	    numpy scipy threadpoolctl
 	$(Q)touch $@

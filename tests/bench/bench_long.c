@@ -293,6 +293,7 @@ static void measure(void)
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     switch (key) {
+    case 'q': seconds = 1, clustered = 1000, cancels = 20; return 0;
     case 's': run.simulated = run.has_gpu = true; return 0;
     case 'g': run.has_gpu = true; return 0;
     case 't': seconds = (unsigned)atoi(value); return seconds ? 0 : EINVAL;
@@ -311,6 +312,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 int main(int argc, char **argv)
 {
     static const struct argp_option known[] = {
+        {"quick", 'q', NULL, 0, "A second a figure and small clusters, for a first look", 0},
         {"sim", 's', NULL, 0, "With the simulated device", 0},
         {"gpu", 'g', NULL, 0, "With the first GPU", 0},
         {"seconds", 't', "N", 0, "How long recalls are measured (5)", 0},

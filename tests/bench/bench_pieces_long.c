@@ -62,6 +62,10 @@ static float *rows_of(enum cluster_shape shape, uint32_t count, uint32_t planted
 static error_t parse(int key, char *value, struct argp_state *state)
 {
     (void)state;
+    if (key == 'q') {
+        rows_count = 1000;
+        return 0;
+    }
     if (key != 'r') return ARGP_ERR_UNKNOWN;
     rows_count = (uint32_t)strtoul(value, NULL, 10);
     return rows_count >= 2 ? 0 : EINVAL;
@@ -70,6 +74,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 int main(int argc, char **argv)
 {
     static const struct argp_option known[] = {
+        {"quick", 'q', NULL, 0, "1,000 rows, for a first look", 0},
         {"rows", 'r', "N", 0,
          "Rows that are clustered; a covariance is of ten times as many (5000)", 0},
         {0}};

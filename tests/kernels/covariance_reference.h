@@ -54,7 +54,7 @@ static inline double covariance_expected_sum(const struct covariance_factors *f)
 {
     const struct covariance_input *r = f->rows;
     size_t blocks = (r->count + 4095) / 4096;
-    double *sums = calloc(blocks, sizeof *sums);
+    double *sums = calloc(blocks + 1, sizeof *sums);
     if (!sums) abort();
     for (size_t row = 0; row < r->count; row++) {
         double w = covariance_expected_weight(r, row), *sum = &sums[row / 4096];

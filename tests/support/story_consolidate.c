@@ -108,7 +108,7 @@ static float *gather(const struct story_request *r, uint64_t *count)
 static void check_same(struct cursor *c, const char *what, const void *got, const void *want,
                        uint64_t bytes)
 {
-    if (bytes && memcmp(got, want, bytes)) WRONG(c->s, c->r, "%s", what);
+    if (bytes && memcmp(got, want, bytes) != 0) WRONG(c->s, c->r, "%s", what);
 }
 
 void story_check_cluster(struct cursor *c, const struct story_reply *reply)
