@@ -148,6 +148,8 @@ void pipeline_tick(struct pipeline *p)
     for (struct job *j; (j = queue_pop(&uploads));)
         uploads_submit(p, j);
     if (p->telling) progress_tell(p, clock_read_ns(p->clock));
+    uint64_t now_ns = p->expire_ns ? clock_read_ns(p->clock) : 0;
+    if (now_ns && now_ns >= p->expire_ns) pipeline_expire(p, now_ns);
 }
 
 void pipeline_memory_freed(struct pipeline *p)
@@ -164,6 +166,7 @@ bool pipeline_has_arrivals(const struct pipeline *p)
 uint64_t pipeline_wake_ns(const struct pipeline *p)
 {
     uint64_t told_ns = progress_wake_ns(p), ns = scheduler_wake_ns(&p->scheduler);
+    if (p->expire_ns && p->expire_ns < ns) ns = p->expire_ns;
     return told_ns < ns ? told_ns : ns;
 }
 

@@ -77,6 +77,7 @@ struct pipeline {
     struct uploads uploads;
     uint32_t telling;    /* jobs whose clients want to know how far they are */
     uint64_t tell_ns;    /* when they are told next */
+    uint64_t expire_ns;  /* the first deadline of what was seen running; 0: none */
     struct queue tables; /* jobs whose attractor waits for a matrix that another one makes */
     struct tokens tokens;
 

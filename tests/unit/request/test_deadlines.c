@@ -54,6 +54,34 @@ Test(deadlines, a_job_that_has_not_started_is_answered_when_its_time_is_up)
     cr_assert_eq(rig.taken_total, 0);
 }
 
+/* Somebody looks ten times a second; the loop wakes in between for what runs. */
+Test(deadlines, the_loop_wakes_for_a_job_that_runs)
+{
+    uint64_t start_ns = rig.now_ns, until_ns = start_ns + 150 * MS;
+    rig.config.batch_requests = 1;
+    rig.config.batch_wait_us = 0;
+    pipeline_configure(p);
+    ask(start_ns + 900 * MS), ask(0);
+    pipeline_tick(p);
+    struct job *j = ask(until_ns);
+    pipeline_tick(p);
+    cr_assert_eq(pipeline_wake_ns(p), UINT64_MAX, "nobody has looked yet");
+    rig.now_ns = start_ns + 100 * MS;
+    pipeline_expire(p, rig.now_ns);
+    cr_assert_eq(pipeline_wake_ns(p), until_ns);
+    rig.now_ns = until_ns - 1;
+    pipeline_tick(p);
+    cr_assert(!atomic_load(&j->cancelled), "before its time");
+    rig.now_ns = until_ns;
+    pipeline_tick(p);
+    cr_assert(atomic_load(&j->cancelled) && j->deadline_passed);
+    cr_assert_eq(pipeline_wake_ns(p), start_ns + 900 * MS, "the next one's");
+    while (rig.taken_count)
+        request_rig_end(&rig, rig.taken[0], rig.now_ns);
+    pipeline_expire(p, rig.now_ns);
+    cr_assert_eq(pipeline_wake_ns(p), UINT64_MAX);
+}
+
 Test(deadlines, a_job_that_runs_is_told_to_stop)
 {
     struct job *j = ask(rig.now_ns + 100);
