@@ -19,6 +19,8 @@ enum {
     COSINE_BYTES = 64 << 20
 };
 
+#define STEP_NS UINT64_C(15000) /* a step of few clusters on an H200 */
+
 /* Where things lie behind the scratch's start; the search's own scratch is the rest. */
 struct cluster_scratch {
     uint64_t ids, scores, counts, search; /* rule average: cosines are at ids */
@@ -275,6 +277,12 @@ static bool is_over(const struct gpu *g, struct task *t)
     return false;
 }
 
+/* A little less than the last one took, so that waking late does not become the rule. */
+static void learn(struct task *t, uint64_t took_ns, uint64_t count)
+{
+    t->cluster.each_ns = count ? took_ns / count * 7 / 8 : 0;
+}
+
 static bool cluster_next(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
@@ -284,14 +292,19 @@ static bool cluster_next(struct gpu *g, struct task *t)
     if (atomic_load_explicit(stop, memory_order_relaxed)) return false;
     switch (c->stage) {
     case TASK_CLUSTER_ALL:
+        learn(t, took_ns, t->pass_queries);
         t->first_query += t->pass_queries;
         t->pass_queries = paced(t->pass_queries, took_ns, PAIR_GROUP, some_max(r));
-        if (t->first_query >= c->state.live) c->stage = TASK_CLUSTER_MERGE;
+        if (t->first_query < c->state.live) return true;
+        c->stage = TASK_CLUSTER_MERGE;
+        c->each_ns = STEP_NS;
         return true;
     case TASK_CLUSTER_MERGE:
+        learn(t, took_ns, c->steps);
         c->steps = (uint32_t)paced(c->steps, took_ns, STEPS_LEAST, STEPS_MAX);
         return !is_over(g, t) || end_of(g, t);
     case TASK_CLUSTER_AGAIN:
+        c->each_ns = 0;
         c->second = c->fresh = true;
         c->stage = TASK_CLUSTER_ALL;
         t->first_query = 0;
@@ -300,10 +313,20 @@ static bool cluster_next(struct gpu *g, struct task *t)
     return false;
 }
 
+/* What is foreseen of the order is about all of its passes, however many there will be. */
+static double cluster_part(const struct task *t)
+{
+    const struct task_cluster *c = &t->cluster;
+    uint64_t count = c->stage == TASK_CLUSTER_ALL ? t->pass_queries : c->steps;
+    double foreseen = (double)t->order.foreseen_ns;
+    return foreseen > 0 ? (double)(c->each_ns * count) / foreseen : 1;
+}
+
 const struct run_kind run_cluster = {
     .plan = cluster_plan,
     .fits = run_fits_rows,
     .launch = cluster_launch,
     .drain = cluster_drain,
     .next = cluster_next,
+    .part = cluster_part,
 };

@@ -124,8 +124,11 @@ static void begin(const struct cluster_bench *b)
         if (!w->average) w->ids[i] = w->at[i] = w->firsts[i] = w->members[i] = i;
         if (!w->average) w->wide_ids[i] = i;
     }
-    *w->state = (struct cuda_cluster_state){
-        .live = w->count, .slot = CUDA_CLUSTER_NONE, .look = CUDA_CLUSTER_NONE, .used = w->count};
+    *w->state = (struct cuda_cluster_state){.live = w->count,
+                                            .slot = CUDA_CLUSTER_NONE,
+                                            .look = CUDA_CLUSTER_NONE,
+                                            .kept = CUDA_CLUSTER_NONE,
+                                            .used = w->count};
 }
 
 static void near_found(const struct cluster_bench *b)

@@ -73,6 +73,7 @@ struct task_cluster {
     enum task_cluster_stage stage;
     struct cuda_cluster_state state; /* after the last pass */
     uint32_t steps;                  /* of the next one */
+    uint64_t each_ns;                /* about how long one of its steps, or rows, takes at least */
     bool fresh, second;              /* no scan was made yet; the second pass of the rule */
 };
 

@@ -6,10 +6,8 @@
 
 enum {
     PICK_THREADS = 1024,
-    MEAN_COLUMNS = 32,
-    MEAN_WARPS = 8,
-    MEAN_ROWS = 128, /* that are brought at once */
-    MEAN_EACH = MEAN_ROWS / MEAN_WARPS,
+    COPY_EACH = 8,     /* numbers of a thread at once */
+    COPY_ALONE = 1024, /* members that a warp copies by itself */
     NEAR_THREADS = 128
 };
 
@@ -130,25 +128,48 @@ __device__ __forceinline__ uint32_t *half_of(const struct cuda_cluster &w, uint3
     return w.members + (uint64_t)half * CUDA_CLUSTER_HALF * w.count;
 }
 
-/* Copies what is alive of the members into the other half, a warp for each cluster. Returns how
- * much that is. */
+/* Copies with some loads in flight, by `threads` of which this one is `thread`. */
+__device__ __forceinline__ void copy_numbers(const uint32_t *__restrict__ from,
+                                             uint32_t *__restrict__ to, uint32_t count,
+                                             uint32_t thread, uint32_t threads)
+{
+    uint32_t x[COPY_EACH];
+    for (uint32_t first = thread; first < count; first += threads * COPY_EACH) {
+#pragma unroll
+        for (uint32_t k = 0; k < COPY_EACH; k++)
+            if (first + k * threads < count) x[k] = from[first + k * threads];
+#pragma unroll
+        for (uint32_t k = 0; k < COPY_EACH; k++)
+            if (first + k * threads < count) to[first + k * threads] = x[k];
+    }
+}
+
+/* Copies what is alive of the members into the other half, a warp for each cluster, and those of
+ * large ones with all. Returns how much that is. */
 __device__ uint32_t collect(const struct cuda_cluster &w, uint32_t half, uint32_t live,
                             struct pick_room *room)
 {
-    const uint32_t *from = half_of(w, half);
-    uint32_t *to = half_of(w, half ^ 1);
-    if (threadIdx.x == 0) room->used = 0;
+    const uint32_t *from = half_of(w, half), lane = threadIdx.x % 32;
+    uint32_t *to = half_of(w, half ^ 1), *large = (uint32_t *)room->keys, at = 0;
+    if (threadIdx.x == 0) room->used = room->total = 0;
     __syncthreads();
     for (uint32_t slot = threadIdx.x / 32; slot < live; slot += PICK_THREADS / 32) {
         const uint32_t id = w.ids[slot], size = w.sizes[id], first = w.firsts[id];
-        uint32_t at = 0;
-        if (threadIdx.x % 32 == 0) at = atomicAdd(&room->used, size);
+        if (lane == 0) at = atomicAdd(&room->used, size);
         at = __shfl_sync(WARP, at, 0);
-        for (uint32_t i = threadIdx.x % 32; i < size; i += 32)
-            to[at + i] = from[first + i];
+        if (size < COPY_ALONE) {
+            copy_numbers(from + first, to + at, size, lane, 32);
+        } else if (lane == 0) { /* there are fewer than rows / COPY_ALONE of those */
+            const uint32_t i = atomicAdd(&room->total, 1u);
+            large[3 * i] = first, large[3 * i + 1] = at, large[3 * i + 2] = size;
+        }
         __syncwarp();
-        if (threadIdx.x % 32 == 0) w.firsts[id] = at;
+        if (lane == 0) w.firsts[id] = at;
     }
+    __syncthreads();
+    for (uint32_t i = 0; i < room->total; i++)
+        copy_numbers(from + large[3 * i], to + large[3 * i + 1], large[3 * i + 2], threadIdx.x,
+                     PICK_THREADS);
     __syncthreads();
     return room->used;
 }
@@ -167,12 +188,22 @@ __device__ __forceinline__ uint32_t below(const uint32_t *numbers, uint32_t coun
     return low;
 }
 
-__device__ __forceinline__ void spread_out(const uint32_t *numbers, uint32_t count,
-                                           const uint32_t *others, uint32_t other_count,
-                                           uint32_t *to)
+__device__ void spread_out(const uint32_t *__restrict__ numbers, uint32_t count,
+                           const uint32_t *__restrict__ others, uint32_t other_count,
+                           uint32_t *__restrict__ to)
 {
-    for (uint32_t i = threadIdx.x; i < count; i += PICK_THREADS)
-        to[i + below(others, other_count, numbers[i])] = numbers[i];
+    uint32_t x[COPY_EACH], at[COPY_EACH];
+    for (uint32_t first = threadIdx.x; first < count; first += PICK_THREADS * COPY_EACH) {
+#pragma unroll
+        for (uint32_t k = 0; k < COPY_EACH; k++)
+            x[k] = first + k * PICK_THREADS < count ? numbers[first + k * PICK_THREADS] : 0;
+#pragma unroll
+        for (uint32_t k = 0; k < COPY_EACH; k++)
+            at[k] = first + k * PICK_THREADS + below(others, other_count, x[k]);
+#pragma unroll
+        for (uint32_t k = 0; k < COPY_EACH; k++)
+            if (first + k * PICK_THREADS < count) to[at[k]] = x[k];
+    }
 }
 
 /* Puts the members of low and high into one list. */
@@ -191,6 +222,9 @@ __device__ void link_members(const struct cuda_cluster &w, struct cuda_cluster_s
     spread_out(of_high, b, of_low, a, members + used);
     __syncthreads();
     if (threadIdx.x != 0) return;
+    const uint32_t same = s->kept == low ? below(of_low, a, of_high[0]) : 0;
+    s->begins = (same < a ? same : a - 1) / CUDA_CLUSTER_PART; /* sums are kept before a member */
+    if (a + b > 2 * CUDA_CLUSTER_PART) s->kept = low;
     w.firsts[low] = used;
     w.sizes[low] = s->size = a + b;
     s->half = half;
@@ -255,59 +289,6 @@ __global__ void __launch_bounds__(PICK_THREADS) cluster_pick_kernel(const struct
         merge(r, (uint32_t)k.first, (uint32_t)(k.second >> 32), &room);
         if (threadIdx.x == 0) s->scans++;
     }
-}
-
-/* ---- the mean ---- */
-
-/* The raw row of a member, or of none behind the last. */
-__device__ __forceinline__ const float *member_row(const struct cluster_run &r,
-                                                   const uint32_t *members, uint32_t i,
-                                                   uint32_t count)
-{
-    if (i >= count) return NULL;
-    uint32_t row = __ldg(&members[i]);
-    if (r.work.positions) row = __ldg(&r.work.positions[row]);
-    return r.rows.rows + (uint64_t)row * r.stride;
-}
-
-/* A column is one chain; all warps bring rows, and the first adds them. */
-__global__ void __launch_bounds__(MEAN_WARPS * 32) cluster_mean_kernel(const struct cluster_run r)
-{
-    __shared__ float room[MEAN_ROWS][MEAN_COLUMNS];
-    const struct cuda_cluster &w = r.work;
-    const struct cuda_cluster_state *s = w.state;
-    if (s->ended || !s->merged) return;
-    const uint32_t count = s->size, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const uint32_t column = blockIdx.x * MEAN_COLUMNS + lane;
-    const uint32_t *members =
-        w.members + (uint64_t)s->half * CUDA_CLUSTER_HALF * w.count + w.firsts[s->low];
-    struct cluster_sum sum = {0.0f, 0.0};
-    const float *ahead[MEAN_EACH];
-    float x[MEAN_EACH];
-#pragma unroll
-    for (int i = 0; i < MEAN_EACH; i++) {
-        const float *row = member_row(r, members, warp + MEAN_WARPS * i, count);
-        x[i] = row ? __ldg(row + column) : 0.0f;
-    }
-    for (uint32_t first = 0; first < count; first += MEAN_ROWS) {
-        const uint32_t next = first + MEAN_ROWS;
-#pragma unroll
-        for (int i = 0; i < MEAN_EACH; i++) {
-            room[warp + MEAN_WARPS * i][lane] = x[i];
-            ahead[i] = member_row(r, members, next + warp + MEAN_WARPS * i, count);
-        }
-        __syncthreads();
-#pragma unroll
-        for (int i = 0; i < MEAN_EACH; i++)
-            if (ahead[i]) x[i] = __ldg(ahead[i] + column);
-        const uint32_t some = count - first < MEAN_ROWS ? count - first : (uint32_t)MEAN_ROWS;
-        if (warp == 0)
-#pragma unroll 8
-            for (uint32_t i = 0; i < some; i++)
-                cluster_sum_take(&sum, room[i][lane]);
-        __syncthreads();
-    }
-    if (warp == 0) w.rows[(uint64_t)s->slot * r.stride + column] = cluster_sum_mean(&sum, count);
 }
 
 /* ---- the scan ---- */
@@ -451,7 +432,7 @@ static int merge_launch(const struct cluster_run &r, cudaStream_t stream)
     if (r.work.fresh) scan_launch(r, true, stream);
     for (uint32_t step = 0; step < r.work.steps; step++) {
         cluster_pick_kernel<<<1, PICK_THREADS, 0, stream>>>(r);
-        cluster_mean_kernel<<<r.stride / MEAN_COLUMNS, MEAN_WARPS * 32, 0, stream>>>(r);
+        (void)cluster_mean_launch(r, stream);
         scan_launch(r, false, stream);
     }
     return cudaGetLastError();

@@ -71,6 +71,7 @@ __device__ __forceinline__ struct cluster_key cluster_key_least(struct cluster_k
 }
 
 int cluster_average_launch(const struct cluster_run &r, cudaStream_t stream);
+int cluster_mean_launch(const struct cluster_run &r, cudaStream_t stream);
 int cluster_begin_launch(const struct cluster_run &r, cudaStream_t stream);
 int cluster_again_launch(const struct cluster_run &r, cudaStream_t stream);
 

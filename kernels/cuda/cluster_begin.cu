@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(BEGIN_THREADS) cluster_begin_kernel(const stru
     if (i != 0) return;
     struct cuda_cluster_state s = {};
     s.live = s.used = w.count;
-    s.slot = s.look = CUDA_CLUSTER_NONE;
+    s.slot = s.look = s.kept = CUDA_CLUSTER_NONE;
     *w.state = s;
 }
 

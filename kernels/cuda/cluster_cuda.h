@@ -23,6 +23,7 @@ enum {
     CUDA_CLUSTER_PARTS_MAX = 512,              /* of a scan */
     CUDA_CLUSTER_PART_SLOTS_MAX = CLUSTER_ROWS_MAX / CUDA_CLUSTER_PARTS_MAX,
     CUDA_CLUSTER_PART_PAIRS = CLUSTER_NEAR_MAX + 1, /* of a part that may be among the nearest */
+    CUDA_CLUSTER_PART = 256,                        /* members after which sums are kept */
     CUDA_CLUSTER_HALF = 4, /* places for members, for each row, in a half of their memory */
 };
 #define CUDA_CLUSTER_NONE UINT32_MAX
@@ -52,6 +53,8 @@ struct cuda_cluster_state {
     uint32_t parts;      /* of the last scan */
     uint32_t half, used; /* which half of members is in use, and how much of it */
     uint32_t moves;      /* of AGAIN */
+    uint32_t kept;       /* the id of whose members there are sums part by part; NONE: none */
+    uint32_t begins;     /* how many parts of them hold for what is merged */
 };
 
 /* Places are as cuda_cluster_layout makes them; what a rule does not use is NULL. */
@@ -82,6 +85,8 @@ struct cuda_cluster {
     struct cluster_near *near;  /* by id */
     uint32_t *firsts, *members; /* by id, where its members begin in the half that is in use */
     uint32_t *holes, *movers;   /* AGAIN */
+    float *sums; /* for each CUDA_CLUSTER_PART members, those before it, x stride; of one cluster */
+    double *corrections;
     struct cluster_best *part_bests;
     uint64_t *part_keys; /* CUDA_CLUSTER_PART_PAIRS a part: what may be near */
     uint32_t *part_counts;
@@ -147,6 +152,8 @@ static inline uint64_t cuda_cluster_layout(uint32_t dimension, char *memory, str
     PLACE(members, 2 * CUDA_CLUSTER_HALF * n);
     PLACE(holes, n);
     PLACE(movers, n);
+    PLACE(sums, (n / CUDA_CLUSTER_PART + 1) * vector_stride(dimension));
+    PLACE(corrections, (n / CUDA_CLUSTER_PART + 1) * vector_stride(dimension));
     PLACE(part_bests, parts);
     PLACE(part_keys, parts * CUDA_CLUSTER_PART_PAIRS);
     PLACE(part_counts, parts);

@@ -1,10 +1,10 @@
-/* gpu_cluster [--small | --tiny] [--bench] [--only N] [SEED]: the merges of clusterings on the GPU
+/* gpu_cluster [--small | --tiny] [--bench] [--only N] [--data NAME] [SEED]: the merges of clusterings on the GPU
  * and by the CPU's kernels in the same steps (daemon/gpu/sim_cluster.h): pairs, order, scans,
  * centroids and norms, bit for bit, for all families of instances, both rules, and orders of rows.
  * Prints how many were compared and how many differ; exit 1 unless none does. --small, --tiny: for
  * compute-sanitizer. --bench: the times of both rules by events, beside what is asked of an H200,
  * and the scans that a merge takes; the smallest of them are compared, too. --only: up to N
- * rows. */
+ * rows; --data: planted, chain or star. */
 #include "daemon/gpu/sim_cluster.h"
 #include "kernels/cuda/cluster_cuda.h"
 #include "kernels/topk.h"
@@ -446,7 +446,7 @@ static void bench(const char *what, uint32_t count, uint32_t size, bool average,
     samples_free(rows), samples_free(norms);
 }
 
-static void bench_all(uint64_t most)
+static void bench_all(uint64_t most, const char *data)
 {
     static const struct {
         const char *what;
@@ -463,7 +463,7 @@ static void bench_all(uint64_t most)
         {"chain", 100000, 1, false, 200},   {"star", 100000, 0, false, 200},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].count <= most)
+        if (rows[i].count <= most && (!data || strcmp(data, rows[i].what) == 0))
             bench(rows[i].what, rows[i].count, rows[i].size, rows[i].average, rows[i].asked_s);
 }
 
@@ -471,6 +471,7 @@ int main(int argc, char **argv)
 {
     bool small = false, tiny = false, benches = false;
     uint64_t seed = 1, most = UINT64_MAX;
+    const char *data = NULL;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--small") == 0)
             small = true;
@@ -480,6 +481,8 @@ int main(int argc, char **argv)
             benches = true;
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
             most = strtoull(argv[++i], NULL, 0);
+        else if (strcmp(argv[i], "--data") == 0 && i + 1 < argc)
+            data = argv[++i];
         else
             seed = strtoull(argv[i], NULL, 0);
     }
@@ -488,7 +491,7 @@ int main(int argc, char **argv)
     printf("cluster: %llu numbers, %llu differ: %s\n", (unsigned long long)compared,
            (unsigned long long)differing, differing ? "FAIL" : "ok");
     fflush(stdout);
-    if (benches) bench_all(most);
+    if (benches) bench_all(most, data);
     if (differing) printf("cluster: %llu differ: FAIL\n", (unsigned long long)differing);
     return differing != 0;
 }
