@@ -148,6 +148,8 @@ __device__ __forceinline__ void tile_sides(const struct shadow_tile &job, uint64
             side.line.offset = -INFINITY;
             if (!SAMPLE && !isnan(bound))
                 side.line = screen_line(&job.screen, job.query_norms[query], bound);
+            /* its list is lost: what else passes need not be counted */
+            if (!SAMPLE && __ldcg(&job.counts[query]) > job.most) side.line.offset = INFINITY;
         }
         queries[n] = side;
     }

@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(BEST_THREADS)
 /* ---- what may reach the bound ---- */
 
 template <bool EUCLIDEAN, bool COMPENSATED>
-__global__ void __launch_bounds__(PASS_THREADS)
+__global__ void __launch_bounds__(PASS_THREADS, SUMS_BLOCKS)
     pass_kernel(const struct best_job job, const float *above, uint64_t row_count, uint32_t share)
 {
     __shared__ uint32_t listed[PASS_ROWS], count;
