@@ -10,6 +10,7 @@
 #include "kernels/canonical.h"
 #include "kernels/cuda/attractor_cuda.h"
 #include "tests/gpu/device.h"
+#include "tests/gpu/share_out.h"
 
 #include <math.h>
 
@@ -48,7 +49,6 @@ struct scene {
     float *cue, *state, *norm, *sum, *settled, *settled_norm;
     uint8_t *mask;
     struct cuda_attractor_end *end;
-    void *scratch;
     float *device_matrix, *device_sums;
     struct cuda_attractor work;
 };
@@ -94,6 +94,12 @@ static float cue_number(enum cue kind, uint32_t i, uint64_t *seed)
     return x;
 }
 
+static void make_dentate(void *owner, uint32_t first, uint32_t end)
+{
+    const struct scene *s = owner;
+    kernels->dentate(s->d, first, end - first, s->matrix + (s->d + first) * s->stride);
+}
+
 static struct scene scene_create(uint32_t d, uint32_t fit)
 {
     struct scene s = {.d = d,
@@ -103,7 +109,7 @@ static struct scene scene_create(uint32_t d, uint32_t fit)
     size_t rows = (size_t)(ATTRACTOR_SPREAD + 1) * d, n = s.cues;
     size_t sums = (size_t)ATTRACTOR_SPREAD * d;
     s.matrix = memory_of(rows * s.stride * sizeof(float));
-    kernels->dentate(d, 0, sums, s.matrix + d * s.stride);
+    share_out(make_dentate, &s, (uint32_t)sums);
     s.cue = memory_of(n * d * sizeof(float));
     s.mask = memory_of(n * d);
     s.state = memory_of(n * s.stride * sizeof(float));
@@ -111,7 +117,6 @@ static struct scene scene_create(uint32_t d, uint32_t fit)
     s.norm = memory_of(n * sizeof(float)), s.settled_norm = memory_of(n * sizeof(float));
     s.sum = memory_of(n * sums * sizeof(float));
     s.end = memory_of(n * sizeof *s.end);
-    s.scratch = memory_of(attractor_settle_bytes(d) + (2 * sums + s.stride) * sizeof(float) + 256);
     s.device_matrix = device_allocate(rows * s.stride * sizeof(float));
     s.device_sums = device_allocate(n * sums * sizeof(float));
     s.work = (struct cuda_attractor){.kept = s.kept,
@@ -131,7 +136,7 @@ static void scene_destroy(struct scene *s)
     cudaFree((void *)s->work.known), cudaFree(s->work.states), cudaFree(s->work.norms);
     cudaFree(s->work.settled), cudaFree(s->work.ends);
     free(s->matrix), free(s->cue), free(s->mask), free(s->state), free(s->settled);
-    free(s->norm), free(s->settled_norm), free(s->sum), free(s->end), free(s->scratch);
+    free(s->norm), free(s->settled_norm), free(s->sum), free(s->end);
 }
 
 static void scene_fill(struct scene *s, enum weights kind, uint64_t seed)
@@ -185,31 +190,49 @@ static void expect_sums(struct scene *s, uint32_t first, uint32_t count)
     free(packed);
 }
 
-static void expect_settled(struct scene *s, uint32_t q)
+static void expect_settled(struct scene *s, uint32_t q, void *scratch)
 {
     uint32_t d = s->d;
     size_t rows = (size_t)ATTRACTOR_SPREAD * d;
-    float *settled = (float *)s->scratch + attractor_settle_bytes(d) / sizeof(float);
+    float *settled = (float *)scratch + attractor_settle_bytes(d) / sizeof(float);
     float *sums = settled + s->stride;
     memcpy(sums, s->sum + q * rows, rows * sizeof *sums);
     attractor_separate(d, sums, (uint32_t *)(void *)(sums + rows), settled);
     struct attractor_outcome o =
-        attractor_settle(kernels, vectors, d, s->kept, s->matrix, s->scratch, settled);
+        attractor_settle(kernels, vectors, d, s->kept, s->matrix, scratch, settled);
     s->settled_norm[q] = norm_of(s, settled);
     memcpy(s->settled + (size_t)q * d, settled, d * sizeof *settled);
     s->end[q].rounds = o.rounds;
     s->end[q].converged = o.converged;
 }
 
-static void expect_all(struct scene *s, uint32_t count, uint64_t known_step, bool masked)
+struct expected {
+    struct scene *s;
+    uint64_t known_step;
+    bool masked;
+};
+
+static void expect_some(void *owner, uint32_t first, uint32_t end)
 {
     enum { AT_ONCE = 64 };
-    for (uint32_t q = 0; q < count; q++)
-        expect_masked(s, q, masked ? s->mask + q * known_step : NULL);
-    for (uint32_t q = 0; q < count; q += AT_ONCE)
-        expect_sums(s, q, count - q < AT_ONCE ? count - q : AT_ONCE);
-    for (uint32_t q = 0; q < count; q++)
-        expect_settled(s, q);
+    const struct expected *e = owner;
+    struct scene *s = e->s;
+    size_t sums = (size_t)ATTRACTOR_SPREAD * s->d;
+    void *scratch =
+        memory_of(attractor_settle_bytes(s->d) + (2 * sums + s->stride) * sizeof(float) + 256);
+    for (uint32_t q = first; q < end; q++)
+        expect_masked(s, q, e->masked ? s->mask + q * e->known_step : NULL);
+    for (uint32_t q = first; q < end; q += AT_ONCE)
+        expect_sums(s, q, end - q < AT_ONCE ? end - q : AT_ONCE);
+    for (uint32_t q = first; q < end; q++)
+        expect_settled(s, q, scratch);
+    free(scratch);
+}
+
+static void expect_all(struct scene *s, uint32_t count, uint64_t known_step, bool masked)
+{
+    struct expected e = {s, known_step, masked};
+    share_out(expect_some, &e, count);
 }
 
 /* ---------------------------------------------------------------- beside each other */
