@@ -11,6 +11,9 @@ enum { IN_CUES, IN_OFFSETS, IN_DECAY, IN_ALLOWED };
 enum { OUT_TIMES, OUT_OUTCOMES, OUT_ENTRIES, OUT_PATHS };
 /* Lists and cues of a pass; a longer list is one of its own. */
 enum { PASS_LISTS_MAX = 256, PASS_CUES_MIN = 16, PASS_CUES_MAX = 1024 };
+/* Results that are copied with the outcomes, whole or not: some microseconds, in place of another
+ * way to the device and back. */
+enum { EARLY_BYTES = 256 << 10 };
 /* Records of all lists of a pass; but always enough for any one list. */
 #define PASS_RECORDS_MAX (UINT64_C(2) << 20)
 
@@ -236,6 +239,7 @@ static bool plan_out_all(struct gpu *g, struct task *t)
     p->out_small = p->out_bytes;
     plan_out(p, (struct section){.bytes = a->lists_max * entries});
     if (path_bytes(a)) plan_out(p, (struct section){.bytes = a->lists_max * path_bytes(a)});
+    if (p->out_bytes <= EARLY_BYTES) p->out_small = p->out_bytes;
     return true;
 }
 

@@ -11,8 +11,13 @@ enum {
     BEST_BINS = 256,
     BEST_BYTES = 12, /* of key and id */
     BEST_SLOTS = 2048,
+    /* So few are put in order by counting what is before each, and the rest of the place for
+     * candidates is for the result. */
+    BEST_FEW = 256,
+    BEST_FEW_SHARE = BEST_THREADS / BEST_FEW, /* threads that count for one */
     ROW_THREADS = 256
 };
+static_assert(2 * BEST_FEW <= CUDA_RECALL_RESULTS_MAX, "there is room for both");
 /* No strength has this key: it is not a candidate. */
 static const uint32_t NO_KEY = UINT32_MAX, NO_PLACE = UINT32_MAX;
 
@@ -160,14 +165,14 @@ __device__ void narrow(struct best_shared *shared, const struct best_list &l, st
     prefix_extend(shared, p, rank);
 }
 
-/* Puts the best `wanted` of more candidates, or all of them, into shared memory; returns how many
- * came. */
+/* Puts the best `wanted` of more candidates, and at most `room` with those behind them, or all of
+ * them, into shared memory; returns how many came. */
 __device__ uint32_t collect(struct best_shared *shared, const struct best_list &l, bool all,
-                            uint32_t wanted)
+                            uint32_t wanted, uint32_t room)
 {
     struct rank_prefix p = {0, 0, 0};
     uint32_t rank = wanted;
-    while (!all && p.bytes < BEST_BYTES && (p.bytes == 0 || shared->inside != rank))
+    while (!all && p.bytes < BEST_BYTES && (p.bytes == 0 || wanted - rank + shared->inside > room))
         narrow(shared, l, &p, &rank);
     if (threadIdx.x == 0) shared->taken = 0;
     __syncthreads();
@@ -181,8 +186,27 @@ __device__ uint32_t collect(struct best_shared *shared, const struct best_list &
     return shared->taken < CUDA_RECALL_RESULTS_MAX ? shared->taken : CUDA_RECALL_RESULTS_MAX;
 }
 
-__device__ void sort_all(struct best_shared *shared, uint32_t count)
+/* Puts up to BEST_FEW items in order, behind their places. */
+__device__ void order_few(struct best_shared *shared, uint32_t count)
 {
+    const uint32_t i = threadIdx.x / BEST_FEW_SHARE, share = threadIdx.x % BEST_FEW_SHARE;
+    const struct best_item own = shared->sorted[i < count ? i : 0];
+    uint32_t before = 0;
+    for (uint32_t k = share; k < count; k += BEST_FEW_SHARE)
+        before += item_before(shared->sorted[k], own);
+    for (int o = BEST_FEW_SHARE / 2; o > 0; o /= 2)
+        before += __shfl_xor_sync(WARP, before, o);
+    if (share == 0 && i < count) shared->sorted[BEST_FEW + before] = own;
+    __syncthreads();
+}
+
+/* Sorts `count` items; returns where they lie then. */
+__device__ const struct best_item *sort_all(struct best_shared *shared, uint32_t count)
+{
+    if (count <= BEST_FEW) {
+        order_few(shared, count);
+        return shared->sorted + BEST_FEW;
+    }
     uint32_t size = 1;
     while (size < count)
         size *= 2;
@@ -191,6 +215,7 @@ __device__ void sort_all(struct best_shared *shared, uint32_t count)
         shared->sorted[i] = worst;
     __syncthreads();
     sort_items(shared->sorted, size);
+    return shared->sorted;
 }
 
 /* ---------------------------------------------------------------- paths */
@@ -248,7 +273,7 @@ __device__ struct recall_entry entry_of(const struct best_list &l, const struct 
 }
 
 /* Writes the best, and puts them into the table in which rows look for themselves. */
-__device__ void write_entries(const struct recall_job &job, const struct best_shared *shared,
+__device__ void write_entries(const struct recall_job &job, const struct best_item *best,
                               const struct best_list &l, uint32_t list, uint32_t kept)
 {
     const struct cuda_recall &r = job.call;
@@ -258,7 +283,7 @@ __device__ void write_entries(const struct recall_job &job, const struct best_sh
     struct recall_entry *entries = r.entries;
     if (trail && l.count) note_records(l, trail, bits);
     for (uint32_t i = threadIdx.x; i < kept; i += BEST_THREADS) {
-        const struct best_item item = shared->sorted[i];
+        const struct best_item item = best[i];
         struct recall_entry e = entry_of(l, item);
         uint32_t *path = trail ? r.path_nodes + (base + i) * (r.hops + 1ull) : NULL;
         if (path && item.place < l.count)
@@ -311,8 +336,10 @@ __global__ void __launch_bounds__(BEST_THREADS) recall_best_kernel(const struct 
     rank_all(&shared, l);
     const uint32_t all = l.count + shared.without;
     const uint32_t kept = all < job.call.results ? all : job.call.results;
-    if (kept) sort_all(&shared, collect(&shared, l, all <= CUDA_RECALL_RESULTS_MAX, kept));
-    write_entries(job, &shared, l, list, kept);
+    const uint32_t room = kept <= BEST_FEW / 2 ? BEST_FEW : CUDA_RECALL_RESULTS_MAX;
+    const struct best_item *best = shared.sorted;
+    if (kept) best = sort_all(&shared, collect(&shared, l, all <= room, kept, room));
+    write_entries(job, best, l, list, kept);
     if (threadIdx.x != 0) return;
     outcome->touched = set.record_count;
     outcome->kept = kept;

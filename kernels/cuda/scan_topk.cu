@@ -27,7 +27,10 @@ __global__ void __launch_bounds__(SCAN_TOPK_THREADS, 1)
     uint32_t k = job.kept;
 #pragma unroll 1 /* without unrolling, the second pass finds its instructions in the cache */
     for (bool first = true;; first = false) {
-        best_of(from, k, &shared);
+        if (first || !job.sparse)
+            best_of(from, k, &shared);
+        else
+            best_of_blocks(from, k, &shared);
         if (!first) break;
         block_leave(job.lists, job.kept, &shared);
         if (!block_count(job.ticket, job.mark, true, &shared)) return;
@@ -146,6 +149,7 @@ static int scan_topk_enqueue(enum metric metric, const struct cuda_queries *quer
     job.k = topk->k;
     job.kept = kept;
     job.lower_is_better = metric_lower_is_better(metric);
+    job.sparse = topk->threshold && topk->k > SCAN_TOPK_FEW;
     job.limit_key = topk->threshold ? topk_key(*topk->threshold, job.lower_is_better) : ~0u - 1;
     bool compensated = canonical_is_compensated(rows->dimension);
     if (shape.group == 32)

@@ -46,6 +46,7 @@ struct scan_topk_job {
     uint32_t kept;      /* of a block's rows: k, or all where there are fewer */
     uint32_t limit_key; /* the threshold's */
     bool lower_is_better;
+    bool sparse; /* there may be few entries, under a threshold */
 };
 
 /* The shape of a launch. */
@@ -201,6 +202,22 @@ __device__ __forceinline__ void best_one_by_one(const struct best_source &from, 
     }
 }
 
+/* Sorts so many survivors, and puts the k best into shared->best. */
+__device__ __forceinline__ void best_rank(uint32_t taken, uint32_t k, struct best_shared *shared)
+{
+    for (uint32_t i = threadIdx.x; i < taken; i += blockDim.x) {
+        struct topk_entry entry = entry_read(&shared->survivors[i]);
+        uint32_t place = 0;
+        for (uint32_t j = 0; j < taken; j += 4) {
+#pragma unroll
+            for (int n = 0; n < 4; n++)
+                place +=
+                    (j + n < taken) & entry_before(entry_read(&shared->survivors[j + n]), entry);
+        }
+        if (place < k) entry_write(&shared->best[place], entry);
+    }
+}
+
 /* Selects the k best of the lists, sorted, into shared->best. All threads of the block call it. */
 __device__ __forceinline__ void best_of(const struct best_source &from, uint32_t k,
                                         struct best_shared *shared)
@@ -223,17 +240,7 @@ __device__ __forceinline__ void best_of(const struct best_source &from, uint32_t
     if (taken > SCAN_TOPK_SURVIVORS) {
         best_one_by_one(from, k, shared);
     } else {
-        for (uint32_t i = threadIdx.x; i < taken; i += blockDim.x) {
-            struct topk_entry entry = entry_read(&shared->survivors[i]);
-            uint32_t place = 0;
-            for (uint32_t j = 0; j < taken; j += 4) {
-#pragma unroll
-                for (int n = 0; n < 4; n++)
-                    place += (j + n < taken) &
-                             entry_before(entry_read(&shared->survivors[j + n]), entry);
-            }
-            if (place < k) entry_write(&shared->best[place], entry);
-        }
+        best_rank(taken, k, shared);
     }
     __syncthreads();
 }
@@ -326,13 +333,47 @@ __device__ __forceinline__ void ticket_prepare(unsigned long long *ticket, unsig
     if ((found & ~count) != mark) atomicCAS(ticket, found, mark);
 }
 
-/* Writes the block's best to scratch, `kept` for each block. */
+/* Writes the block's best to scratch, `kept` for each block. Where there are fewer, the last entry,
+ * which is none, has their number as its id. */
 __device__ __forceinline__ void block_leave(struct topk_entry *lists, uint32_t kept,
                                             const struct best_shared *shared)
 {
-    if (threadIdx.x < kept)
-        entry_write(&lists[(uint64_t)blockIdx.x * kept + threadIdx.x],
-                    entry_read(&shared->best[threadIdx.x]));
+    struct topk_entry entry = entry_worst();
+    if (threadIdx.x < kept) entry = entry_read(&shared->best[threadIdx.x]);
+    const uint32_t count = (uint32_t)__syncthreads_count(entry.key != ~0u);
+    if (threadIdx.x >= kept) return;
+    if (entry.key == ~0u) entry.id = count;
+    entry_write(&lists[(uint64_t)blockIdx.x * kept + threadIdx.x], entry);
+}
+
+/* As best_of, of the lists that all blocks left: if few entries are there at all, as under a
+ * threshold, only those are read. */
+__device__ __forceinline__ void best_of_blocks(const struct best_source &from, uint32_t k,
+                                               struct best_shared *shared)
+{
+    if (threadIdx.x < k) shared->best[threadIdx.x] = entry_worst();
+    if (threadIdx.x == 0) shared->taken = 0;
+    __syncthreads();
+    for (uint32_t list = threadIdx.x; list < from.count; list += blockDim.x) {
+        const struct topk_entry last = entry_read(&from.lists[(list + 1) * from.length - 1]);
+        const uint32_t count = last.key == ~0u ? (uint32_t)last.id : from.length;
+        if (!count) continue;
+        const uint32_t at = atomicAdd(&shared->taken, count);
+        for (uint32_t i = 0; i < count && at + i < SCAN_TOPK_SURVIVORS; i++)
+            shared->survivors[at + i].id = list * from.length + i; /* where it lies */
+    }
+    __syncthreads();
+    const uint32_t taken = shared->taken;
+    if (taken > SCAN_TOPK_SURVIVORS) {
+        __syncthreads(); /* all have read it */
+        best_of(from, k, shared);
+        return;
+    }
+    for (uint32_t i = threadIdx.x; i < taken; i += blockDim.x)
+        entry_write(&shared->survivors[i], entry_read(&from.lists[shared->survivors[i].id]));
+    __syncthreads();
+    best_rank(taken, k, shared);
+    __syncthreads();
 }
 
 /* Counts the block, whose threads have written their entries, and tells all threads whether all

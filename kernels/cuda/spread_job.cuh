@@ -149,14 +149,15 @@ __device__ uint64_t spread_take_room(const struct spread_base *b, uint32_t set, 
     return *(volatile uint64_t *)first;
 }
 
-/* Writes record(i) for each of count items for which is(i) is true. Does not end with a sync.
- * counter: 0 before, then how many records there are. */
-template <class Group, class Is, class Record>
-__device__ void spread_write_records(struct spread_shared *shared, struct spread_record *out,
-                                     unsigned *counter, uint32_t count, Is is, Record record)
+/* As spread_write_records, in tiles of DEEP items a thread. */
+template <class Group, int DEEP, class Is, class Record>
+__device__ void spread_write_tiles(struct spread_shared *shared, struct spread_record *out,
+                                   unsigned *counter, uint32_t count, Is is, Record record)
 {
-    enum { DEEP = 4, TILE = DEEP * SPREAD_THREADS, WORDS = sizeof(struct spread_record) / 8 };
+    enum { TILE = DEEP * SPREAD_THREADS, WORDS = sizeof(struct spread_record) / 8 };
     const unsigned lane = spread_lane(), warp = threadIdx.x / 32;
+    if (warp == 0) shared->bases[lane] = shared->bases[lane + 32] = 0;
+    __syncthreads();
     for (uint64_t tile = (uint64_t)Group::block() * TILE; tile < count;
          tile += (uint64_t)Group::blocks() * TILE) {
         bool has[DEEP];
@@ -196,7 +197,21 @@ __device__ void spread_write_records(struct spread_shared *shared, struct spread
             __syncwarp();
         }
         __syncthreads();
+        if (DEEP < 4 && warp == 0) shared->bases[lane] = shared->bases[lane + 32] = 0;
+        __syncthreads();
     }
+}
+
+/* Writes record(i) for each of count items for which is(i) is true. Does not end with a sync.
+ * counter: 0 before, then how many records there are. Few items are shared by more blocks. */
+template <class Group, class Is, class Record>
+__device__ void spread_write_records(struct spread_shared *shared, struct spread_record *out,
+                                     unsigned *counter, uint32_t count, Is is, Record record)
+{
+    if (count <= Group::blocks() * SPREAD_THREADS)
+        spread_write_tiles<Group, 1>(shared, out, counter, count, is, record);
+    else
+        spread_write_tiles<Group, 4>(shared, out, counter, count, is, record);
 }
 
 /* Writes the result of a set: record(i) for those of count items for which is(i) is true, at most
@@ -256,7 +271,7 @@ __device__ __forceinline__ bool spread_is_over(const struct spread_base *b,
 }
 
 /* Runs all sets, or as many as the call has time for: blocks with a slot take them in turn; the
- * grid runs those too large for a block. */
+ * grid runs those too large for a block, or all where there are no slots. */
 template <class Mode, class Job>
 __device__ void spread_sets(const Job &job, struct spread_shared *shared, typename Mode::slot *slot)
 {
@@ -278,11 +293,12 @@ __device__ void spread_sets(const Job &job, struct spread_shared *shared, typena
         }
     }
     if (threadIdx.x == 0) shared->begun = false; /* the grid has not */
-    spread_grid_group::sync();
+    if (job.base.slot_count) spread_grid_group::sync();
     unsigned state = 0; /* how far a mode has cleared the grid's arrays */
     for (uint32_t base = 0; base < job.base.set_count; base += SPREAD_THREADS) {
         uint32_t set = base + threadIdx.x;
-        bool left = set < job.base.set_count && spread_state(&job.base, set) == SPREAD_DEFERRED;
+        bool left = set < job.base.set_count;
+        if (left && job.base.slot_count) left = spread_state(&job.base, set) == SPREAD_DEFERRED;
         unsigned who = __ballot_sync(SPREAD_ALL, left);
         __syncthreads();
         if (spread_lane() == 0) shared->deferred[threadIdx.x / 32] = who;

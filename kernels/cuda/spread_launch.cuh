@@ -72,6 +72,14 @@ static inline struct spread_base spread_base_of(const struct cuda_spread *s)
     return b;
 }
 
+/* A single set whose seeds, or what they lead to, will likely be too much for a block is not tried
+ * there: the time would be lost. */
+static inline bool spread_outgrows_block(const struct spread_base *b)
+{
+    const uint64_t degree = b->graph.nodes ? b->graph.edges / b->graph.nodes : 0;
+    return b->question.hops > 1 && b->question.seed_count * degree > b->slot_edges / 4;
+}
+
 /* Computes how many blocks can run at once. */
 static inline int spread_blocks(const void *kernel, uint32_t *blocks, bool *together)
 {
@@ -114,6 +122,7 @@ static inline int spread_launch(const struct cuda_spread *s, const void *kernel,
     job.grid = lay_out(&c);
     spread_share_scratch(&job.base, c.at, s->scratch_bytes - (uint64_t)(c.at - (char *)s->scratch),
                          blocks, slot_bytes);
+    if (job.base.set_count == 1 && spread_outgrows_block(&job.base)) job.base.slot_count = 0;
     return spread_enqueue(kernel, &job, blocks, together, stream);
 }
 

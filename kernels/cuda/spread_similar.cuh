@@ -45,6 +45,7 @@ template <class Group, class Run> __device__ void similar_note_all(Run *r)
     Group::sync();
 }
 
+/* By eight neighbouring lanes; all lanes of the warp call it. */
 __device__ __forceinline__ float similar_cosine(const struct spread_similar *s, uint32_t source,
                                                 uint32_t target)
 {
@@ -52,22 +53,28 @@ __device__ __forceinline__ float similar_cosine(const struct spread_similar *s, 
     const uint32_t a = __ldg(&s->node_rows[source]), b = __ldg(&s->node_rows[target]);
     const float *x = s->rows + (uint64_t)a * stride, *y = s->rows + (uint64_t)b * stride;
     const float dot = canonical_is_compensated(s->dimension)
-                          ? sum_rows<32, false, true>(x, y, stride)
-                          : sum_rows<32, false, false>(x, y, stride);
+                          ? sum_rows<8, false, true>(x, y, stride)
+                          : sum_rows<8, false, false>(x, y, stride);
     return canonical_cosine(dot, __ldg(&s->norms[a]), __ldg(&s->norms[b]));
 }
 
-/* Returns the cosine of the lane's source and target, if the lane wants it: one lane's after the
- * other, by all of them. All lanes of the warp call it. */
+/* Returns the cosine of the lane's source and target, if the lane wants it: four lanes' at once,
+ * each by eight of them. All lanes of the warp call it. */
 __device__ __forceinline__ float similar_cosines(const struct spread_similar *s, uint32_t source,
                                                  uint32_t target, bool wants)
 {
+    const unsigned group = spread_lane() / 8, wanting = __ballot_sync(SPREAD_ALL, wants);
+    const int many = __popc(wanting);
     float own = 0.0f;
-    for (unsigned left = __ballot_sync(SPREAD_ALL, wants); left; left &= left - 1) {
-        const int lane = __ffs((int)left) - 1;
+    for (int done = 0; done < many; done += 4) {
+        /* a group beyond the last does what that one does */
+        const int number = done + (int)group < many ? done + (int)group : many - 1;
+        const int lane = (int)__fns(wanting, 0, number + 1);
         const float cosine = similar_cosine(s, __shfl_sync(SPREAD_ALL, source, lane),
                                             __shfl_sync(SPREAD_ALL, target, lane));
-        if (spread_lane() == (unsigned)lane) own = cosine;
+        const int mine = __popc(wanting & ((1u << spread_lane()) - 1)) - done;
+        const float given = __shfl_sync(SPREAD_ALL, cosine, mine >= 0 && mine < 4 ? mine * 8 : 0);
+        if (wants && mine >= 0 && mine < 4) own = given;
     }
     return own;
 }
