@@ -29,7 +29,7 @@ enum kind {
     KINDS
 };
 
-enum { ROWS = 4500, DIMENSION = 256, QUERIES = 40, WARM = 12 };
+enum { ROWS = 4500, DIMENSION = 256, QUERIES = 80, WARM = 12 };
 
 struct side {
     struct heap *heap;
