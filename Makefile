@@ -102,8 +102,8 @@ CPPFLAGS   := -D_GNU_SOURCE -DENGRAM_VERSION='"$(VERSION)"' -DENGRAM_BUILD='"$(B
 # reports name lines as before. What may be uninitialized, only -O2 can tell.
 OPT        ?= $(if $(SAN)$(COVERAGE),-O1,-O2)
 DEBUG      ?= $(if $(SAN)$(COVERAGE),-g1,-g)
-CFLAGS     := -std=gnu11 $(OPT) $(DEBUG) -fPIC -pthread -fvisibility=hidden -fstack-protector-strong \
-              $(ARITHMETIC) $(WARNINGS) $(SAN_FLAGS) $(COV_FLAGS)
+CFLAGS     := -std=gnu11 $(OPT) $(DEBUG) -fPIC -pthread -fvisibility=hidden \
+              -fstack-protector-strong $(ARITHMETIC) $(WARNINGS) $(SAN_FLAGS) $(COV_FLAGS)
 LDFLAGS    := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(SAN_FLAGS) $(COV_FLAGS)
 
 NANOPB_LIB := -lprotobuf-nanopb

@@ -65,7 +65,7 @@ struct engine {
     bool handles_open, signals_open;
     uint32_t trim_countdown;
     uint64_t requests_at_trim;
-    bool rested;       /* freed memory has been returned to the system since the last request */
+    bool rested; /* freed memory has been returned to the system since the last request */
     atomic_int stop_request;
     bool draining;
 };

@@ -73,9 +73,9 @@ static inline bool frame_read(const void *bytes, uint64_t body_bytes_max, struct
 }
 
 /* Parses FRAME_HEADER_BYTES bytes of any alignment. INVALID_ARGUMENT: BAD_MAGIC, BAD_VERSION,
- * BAD_FLAGS (of a request, others than PROGRESS), BODY_MISMATCH (not a multiple of 64); RESOURCE_EXHAUSTED:
- * MESSAGE_TOO_LARGE, BODY_TOO_LARGE. After BAD_MAGIC or BAD_VERSION *out is not set; after the
- * others request_id and kind are, so that the refusal can be addressed. */
+ * BAD_FLAGS (of a request, others than PROGRESS), BODY_MISMATCH (not a multiple of 64);
+ * RESOURCE_EXHAUSTED: MESSAGE_TOO_LARGE, BODY_TOO_LARGE. After BAD_MAGIC or BAD_VERSION *out is not
+ * set; after the others request_id and kind are, so that the refusal can be addressed. */
 enum status frame_parse(const void *bytes, uint64_t body_bytes_max, struct frame_header *out,
                         struct failure *f);
 

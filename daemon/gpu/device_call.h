@@ -1,7 +1,7 @@
 /* device_call: one launch of a kernel as data: which kernel, and what it reads and writes. The
  * operations are those of kernels/cuda/vectors_cuda.h, rows_cuda.h, hrr_cuda.h, complete_cuda.h,
- * attractor_cuda.h, cluster_cuda.h, recall_cuda.h and spread_cuda.h, with their shapes and rules; pointers are
- * device memory unless stated otherwise.
+ * attractor_cuda.h, cluster_cuda.h, recall_cuda.h and spread_cuda.h, with their shapes and rules;
+ * pointers are device memory unless stated otherwise.
  * Owner:  whoever launches.
  * Thread: any.
  * Errors: none. */

@@ -3,9 +3,9 @@
  * run_knn.c (the k best, of one request or several), run_direct.c (one query, few results),
  * run_bind.c and run_product.c (rows bound), run_cleanup.c (rows unbound, and the best of a
  * codebook), run_pairs.c (for both), run_superpose.c (sums of lists), run_complete.c and
- * run_complete_engine.c (completions, by rows and by an attractor), run_covariance.c, run_cluster.c,
- * run_spread.c (over graphs) and run_recall.c (the nearest rows, a spread from them, and the best
- * of it).
+ * run_complete_engine.c (completions, by rows and by an attractor), run_covariance.c,
+ * run_cluster.c, run_spread.c (over graphs) and run_recall.c (the nearest rows, a spread from them,
+ * and the best of it).
  * Owner:  the task.
  * Thread: the device thread.
  * Errors: as each function says. */

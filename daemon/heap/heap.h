@@ -52,9 +52,9 @@ void heap_destroy(struct heap *h);
  * zeros or the same owner's old bytes. */
 enum status heap_take(struct heap *h, uint64_t bytes, uint32_t owner, struct heap_block *out);
 
-/* Sets what is asked before a take or growth is refused: it gives back blocks of a space (0: of any)
- * that can be spared, some `bytes` of them, and returns whether it gave any. Called on the taker's
- * thread, without the lock; NULL: nobody. */
+/* Sets what is asked before a take or growth is refused: it gives back blocks of a space (0: of
+ * any) that can be spared, some `bytes` of them, and returns whether it gave any. Called on the
+ * taker's thread, without the lock; NULL: nobody. */
 void heap_on_shortage(struct heap *h, bool (*spare)(void *owner, uint32_t space, uint64_t bytes),
                       void *owner);
 /* As heap_take, for what can be spared itself: nobody is asked. */

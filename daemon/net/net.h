@@ -24,8 +24,8 @@ uint16_t net_tcp_port(const struct net *n);
 /* Checks the time limits of all connections; the owner calls it every SWEEP_MS, or
  * SWEEP_QUIET_MS. What passed while the daemon stood still counts for nobody. */
 void net_sweep(struct net *n);
-/* In the callback of the timer that is swept by: sets its pace from the next turn on. quiet: nothing
- * goes on. */
+/* In the callback of the timer that is swept by: sets its pace from the next turn on. quiet:
+ * nothing goes on. */
 void net_pace(uv_timer_t *timer, bool quiet);
 
 /* Begins a turn of the loop: goes on with what was too much for the turns before (ration.h). */

@@ -1,5 +1,5 @@
-/* cluster_centroid: rule centroid. Each cluster keeps its nearest (kernels/cluster_near.h), found by
- * scoring all against all once. A merge makes one cluster, whose centroid is scored against all
+/* cluster_centroid: rule centroid. Each cluster keeps its nearest (kernels/cluster_near.h), found
+ * by scoring all against all once. A merge makes one cluster, whose centroid is scored against all
  * others in one scan, which also tells it to their lists. A list that has run out while something
  * beyond it may still reach the threshold is only filled again, by another scan, when no known pair
  * precedes what may be there. */

@@ -1,6 +1,6 @@
 /* cluster_resume: a clustering goes on from merges that are known: what a card has found, or had
- * found when it was lost. Which rows are together follows from the merges alone, so lists of members
- * are made once, and each centroid is computed once. */
+ * found when it was lost. Which rows are together follows from the merges alone, so lists of
+ * members are made once, and each centroid is computed once. */
 #include "daemon/base/yield.h"
 #include "daemon/ops/cluster_inside.h"
 

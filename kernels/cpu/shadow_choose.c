@@ -1,5 +1,5 @@
-/* Which tables of shadow_scan.h this machine can run: those whose table of vectors.h it can, and the
- * one with VNNI if it has that. */
+/* Which tables of shadow_scan.h this machine can run: those whose table of vectors.h it can, and
+ * the one with VNNI if it has that. */
 #include "kernels/shadow_scan.h"
 
 #include <string.h>

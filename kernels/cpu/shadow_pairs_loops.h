@@ -1,4 +1,5 @@
-/* shadow_pairs_loops: pack and tile for variants without a tile of their own: one pair after another.
+/* shadow_pairs_loops: pack and tile for variants without a tile of their own: one pair after
+ * another.
  * Owner:  included once by such a variant, which defines pair; everything is static.
  * Thread: any; no state.
  * Errors: none. */

@@ -1,6 +1,6 @@
-/* shadow_signs_loops: products of codes, 32 bytes at a time. VPMADDUBSW takes one side unsigned: the
- * query's magnitudes, up to 128, with the row's codes, up to 127, whose signs the query's change.
- * Two such products are at most 2 * 128 * 127 < 2^15, so nothing saturates.
+/* shadow_signs_loops: products of codes, 32 bytes at a time. VPMADDUBSW takes one side unsigned:
+ * the query's magnitudes, up to 128, with the row's codes, up to 127, whose signs the query's
+ * change. Two such products are at most 2 * 128 * 127 < 2^15, so nothing saturates.
  * Owner:  included by the variants of x86-64 without VNNI; everything is static.
  * Thread: any; no state.
  * Errors: none. */

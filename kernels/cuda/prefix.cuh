@@ -1,5 +1,5 @@
-/* prefix: the first bytes of a rank, by which a selection narrows down a byte at a time. Device code
- * only. */
+/* prefix: the first bytes of a rank, by which a selection narrows down a byte at a time. Device
+ * code only. */
 #ifndef ENGRAM_KERNELS_CUDA_PREFIX_CUH
 #define ENGRAM_KERNELS_CUDA_PREFIX_CUH
 
@@ -38,9 +38,9 @@ __device__ __forceinline__ void prefix_digit(SHARED *shared, uint32_t rank)
     shared->inside = bins[digit];
 }
 
-/* Extends the prefix by the byte of the rank-th of those that have it, when all threads have counted
- * them by their next byte in shared->bins: `rank` is then that among those with the longer prefix,
- * of which there are shared->inside. */
+/* Extends the prefix by the byte of the rank-th of those that have it, when all threads have
+ * counted them by their next byte in shared->bins: `rank` is then that among those with the longer
+ * prefix, of which there are shared->inside. */
 template <typename SHARED>
 __device__ __forceinline__ void prefix_extend(SHARED *shared, struct rank_prefix *prefix,
                                               uint32_t *rank)

@@ -1,7 +1,7 @@
 /* spread_job: the parameters of both modes' kernels, and what they have in common: taking sets in
  * turn, dropping the highest ids, writing records. Scratch holds three tallies, the count of
- * records that sets have reserved, whether the call is over, the grid's arrays over all nodes (spread_push.cuh,
- * spread_engram.cuh), and then as many slots for blocks as there is room for. */
+ * records that sets have reserved, whether the call is over, the grid's arrays over all nodes
+ * (spread_push.cuh, spread_engram.cuh), and then as many slots for blocks as there is room for. */
 #ifndef ENGRAM_KERNELS_CUDA_SPREAD_JOB_CUH
 #define ENGRAM_KERNELS_CUDA_SPREAD_JOB_CUH
 

@@ -1,7 +1,7 @@
 /* bench_long: requests of seconds, clusters by both rules and a covariance: what the recalls of
- * another client of the same space take meanwhile, p50, p99 and worst beside the same recalls alone,
- * and how long after a cancel they end. Without a device it runs on the CPU. Exit 1 for errors
- * alone: a figure that misses its target is told. */
+ * another client of the same space take meanwhile, p50, p99 and worst beside the same recalls
+ * alone, and how long after a cancel they end. Without a device it runs on the CPU. Exit 1 for
+ * errors alone: a figure that misses its target is told. */
 #include <argp.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,10 +1,10 @@
-/* gpu_cluster [--small | --tiny] [--bench] [--only N] [--data NAME] [SEED]: the merges of clusterings on the GPU
- * and by the CPU's kernels in the same steps (daemon/gpu/sim_cluster.h): pairs, order, scans,
- * centroids and norms, bit for bit, for all families of instances, both rules, and orders of rows.
- * Prints how many were compared and how many differ; exit 1 unless none does. --small, --tiny: for
- * compute-sanitizer. --bench: the times of both rules by events, beside what is asked of an H200,
- * and the scans that a merge takes; the smallest of them are compared, too. --only: up to N
- * rows; --data: planted, chain or star. */
+/* gpu_cluster [--small | --tiny] [--bench] [--only N] [--data NAME] [SEED]: the merges of
+ * clusterings on the GPU and by the CPU's kernels in the same steps (daemon/gpu/sim_cluster.h):
+ * pairs, order, scans, centroids and norms, bit for bit, for all families of instances, both rules,
+ * and orders of rows. Prints how many were compared and how many differ; exit 1 unless none does.
+ * --small, --tiny: for compute-sanitizer. --bench: the times of both rules by events, beside what
+ * is asked of an H200, and the scans that a merge takes; the smallest of them are compared, too.
+ * --only: up to N rows; --data: planted, chain or star. */
 #include "daemon/gpu/sim_cluster.h"
 #include "kernels/cuda/cluster_cuda.h"
 #include "kernels/topk.h"

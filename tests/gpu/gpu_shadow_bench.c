@@ -1,5 +1,5 @@
-/* gpu_shadow_bench: times the k best through a shadow of 1,000,000 x 768 by device events, median of
- * many, beside the same without one. */
+/* gpu_shadow_bench: times the k best through a shadow of 1,000,000 x 768 by device events, median
+ * of many, beside the same without one. */
 #include "tests/gpu/shadow_scene.h"
 
 enum { BENCH_RUNS = 31, BATCH_RUNS = 11 };

@@ -1,8 +1,9 @@
 /* gpu_spread [--quick|--small|--tiny] [SEED]: spreads on the GPU against the CPU, bit for bit:
  * every field of every record, by node; cycles, hops, truncated. Small random graphs against
  * docs/spreading.md word for word (tests/support/spread_reference.h), large ones against the CPU's
- * engine; several sets at once, and again in as many calls as they can be cut into. Prints how much was compared and what differs; exit 1 unless nothing does. --quick:
- * fewer, for half a minute; --small: for compute-sanitizer; --tiny: for its racecheck. */
+ * engine; several sets at once, and again in as many calls as they can be cut into. Prints how much
+ * was compared and what differs; exit 1 unless nothing does. --quick: fewer, for half a minute;
+ * --small: for compute-sanitizer; --tiny: for its racecheck. */
 #include "daemon/base/clock.h"
 #include "tests/gpu/device_spread.h"
 #include "tests/kernels/spread_cases.h"

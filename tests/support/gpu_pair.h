@@ -1,4 +1,5 @@
-/* gpu_pair: a daemon that is forced onto its GPU beside one that has none, to compare their answers.
+/* gpu_pair: a daemon that is forced onto its GPU beside one that has none, to compare their
+ * answers.
  * Owner:  the test; gpu_pair_open and gpu_pair_close pair.
  * Thread: one.
  * Errors: fail the test. */
@@ -22,8 +23,8 @@ void gpu_pair_close_unharmed(struct gpu_pair *p);
 ea_client *gpu_pair_of(struct gpu_pair *p, int i);
 
 /* Four times: sends so many requests, kills the GPU process while the fourth to sixth answer is
- * awaited, and expects every answer. `send` sends one whose callback adds to *right if the answer is
- * what is wanted. */
+ * awaited, and expects every answer. `send` sends one whose callback adds to *right if the answer
+ * is what is wanted. */
 void gpu_pair_kill_meanwhile(struct gpu_pair *p, unsigned requests,
                              void (*send)(ea_client *c, const void *question), const void *question,
                              unsigned *right);

@@ -1,6 +1,6 @@
 /* Long requests that are cancelled at a look at what others wait for (base/yield.h), at 200 of them
- * each: how often they look up again until they have ended, which a stopwatch need not say, and that
- * all memory comes back. bench_long tells the same in time. */
+ * each: how often they look up again until they have ended, which a stopwatch need not say, and
+ * that all memory comes back. bench_long tells the same in time. */
 #include <stdio.h>
 
 #include "daemon/base/yield.h"

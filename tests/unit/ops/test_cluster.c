@@ -234,8 +234,8 @@ Test(cluster, every_failure_in_turn)
     }
 }
 
-/* With no merge and every row a cluster, the reply is as large as it may be: that is the least limit
- * which is enough, and a lower one is said before anything is computed. */
+/* With no merge and every row a cluster, the reply is as large as it may be: that is the least
+ * limit which is enough, and a lower one is said before anything is computed. */
 Test(cluster, a_reply_that_might_be_too_large_is_refused_at_once)
 {
     struct bench b = open_bench(24, 60);
