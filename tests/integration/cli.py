@@ -67,10 +67,12 @@ class Tool:
         return subprocess.Popen(self.start + list(words), text=True, stderr=subprocess.PIPE, **more)
 
     def on_terminal(self, *words):
-        """Runs it with standard error on a terminal; returns standard output, and what that showed."""
+        """Runs it with standard error on a terminal, each step of progress drawn; returns standard
+        output, and what that showed."""
         master, slave = pty.openpty()
         with tempfile.TemporaryFile() as out:
-            p = subprocess.Popen(self.start + list(words), stdout=out, stderr=slave)
+            p = subprocess.Popen(self.start + list(words), stdout=out, stderr=slave,
+                                 env=dict(os.environ, ENGRAM_ACCEL_REDRAW_MS="0"))
             os.close(slave)
             shown = b""
             try:
@@ -135,7 +137,7 @@ def explains(t):
     names = [o["name"] for o in told["operations"]]
     check(names == ["knn", "similarity", "score_candidates", "weighted_average", "spread",
                     "spread_engram", "bind", "complete", "covariance",
-                    "complete_engine"], names)
+                    "complete_engine", "cluster"], names)
     for o in told["operations"]:
         check(all(o[b][c] >= 0 for b in ("cpu", "gpu") for c in
                   ("fixed_ns", "row_byte_ns", "product_ns", "query_ns", "score_ns",

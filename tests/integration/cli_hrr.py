@@ -161,7 +161,7 @@ def cleans(t, rows):
 
 
 def shows_progress(t, rows):
-    """Pairs of many requests, which take far longer than the tenth of a second between two lines."""
+    """Pairs of many requests."""
     many = 300000
     write_npy("many.npy", "f", "(%d, %d)" % (many, D), array.array("f", row_of(rows["a"], 0)) * many)
     for words in (["hrr", "cleanup", "words", "many.npy", "one.npy", "--out", "many"],

@@ -37,7 +37,8 @@ static void place_open(struct place *p, bool gpu)
     snprintf(late, sizeof late, "latency_us=%d", scaled_ms(15000));
     gpu_scene_open(&p->scene, late,
                    (const char *[]){gpu ? "gpu.force=gpu" : "gpu.force=cpu", "workers.count=1",
-                                    "sched.window_us=1", "batch.requests=4", ENDLESS_BODIES, NULL});
+                                    "sched.window_us=1", "batch.requests=4", "screen.memory=off",
+                                    ENDLESS_BODIES, NULL});
     if (gpu) gpu_scene_await(&p->scene, EA_GPU_READY);
     /* Bodies are small beside what they ask for, so that a socket holds several of them whole. */
     asks_set(&p->set, gpu ? 40 : 64, REFERENCE_DOT, gpu ? 1500 : 80000);

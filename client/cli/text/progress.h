@@ -12,7 +12,7 @@
 struct progress {
     bool shown; /* true if standard error is a terminal */
     bool drawn; /* a line is on the screen */
-    uint64_t start_ns, drawn_ns;
+    uint64_t start_ns, drawn_ns, redraw_ns;
     uint64_t total, row_bytes; /* row_bytes 0: what is counted is bytes, not rows */
 };
 

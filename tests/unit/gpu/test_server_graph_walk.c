@@ -27,6 +27,10 @@ struct walk {
     struct gpu_peer peer;
     struct gpu_graph now[GRAPHS];
     bool there[GRAPHS]; /* as far as the front knows */
+    /* Of uploads: the same for all of a graph until one was answered with NO_VERSION. What has
+     * not come then comes with the next one: all of it. */
+    uint32_t round[GRAPHS], last_round;
+    bool behind[GRAPHS];
     uint64_t version;
     /* A lap: what is under way or done; the heap and these are taken anew after it. */
     struct order orders[LAP + 64];
@@ -34,7 +38,6 @@ struct walk {
     uint32_t graph[LAP + 64];
     uint32_t sent, answered;
     uint64_t first_token;
-    uint32_t round; /* of uploads */
     uint64_t ok, lost, no_memory, no_version;
 };
 
@@ -48,10 +51,23 @@ static void send(struct walk *w, uint32_t n, struct order o)
     if (w->sent++ == 0) w->first_token = token;
 }
 
-static struct order in_round(const struct walk *w, struct order o)
+static struct order in_round(const struct walk *w, uint32_t n, struct order o)
 {
-    o.part.round = w->round;
+    o.part.round = w->round[n];
     return o;
+}
+
+/* The whole graph; its version with the last part. */
+static void upload(struct walk *w, uint32_t n, bool fresh)
+{
+    const struct gpu_graph *g = &w->now[n];
+    for (uint32_t part = 0; part < ORDER_PARTS_MAX; part++)
+        send(w, n,
+             in_round(w, n,
+                      graph_upload(&w->peer, g, fresh && part == 0, part, 0, g->bytes[part],
+                                   part + 1 == ORDER_PARTS_MAX ? g->version : 0)));
+    w->there[n] = true;
+    w->behind[n] = false;
 }
 
 /* Another graph, of another size: perhaps on top of the one that was. */
@@ -62,13 +78,8 @@ static void rebuild(struct walk *w, uint32_t n)
     graph_free(&w->now[n]);
     w->now[n] = graph_make(n / EACH + 1, n + 1, ++w->version, nodes, (uint32_t)pick(5), pick(2),
                            pick(1000000));
-    w->round++;
-    for (uint32_t part = 0; part < ORDER_PARTS_MAX; part++)
-        send(w, n,
-             in_round(w, graph_upload(&w->peer, &w->now[n], fresh && part == 0, part, 0,
-                                      w->now[n].bytes[part],
-                                      part + 1 == ORDER_PARTS_MAX ? w->version : 0)));
-    w->there[n] = true;
+    if (fresh) w->round[n] = ++w->last_round;
+    upload(w, n, fresh);
 }
 
 /* The edges of both sides, in pages; the version with the last. */
@@ -77,13 +88,16 @@ static void reweigh(struct walk *w, uint32_t n)
     struct gpu_graph *g = &w->now[n];
     graph_reweigh(g, pick(1000000));
     g->version = ++w->version;
-    w->round++;
+    if (w->behind[n]) {
+        upload(w, n, false);
+        return;
+    }
     for (uint32_t part = PART_OUT_EDGES; part <= PART_IN_EDGES; part++)
         for (uint64_t at = 0; at < g->bytes[part]; at += PAGE) {
             uint64_t count = g->bytes[part] - at < PAGE ? g->bytes[part] - at : PAGE;
-            send(w, n, in_round(w, graph_upload(&w->peer, g, false, part, at, count, 0)));
+            send(w, n, in_round(w, n, graph_upload(&w->peer, g, false, part, at, count, 0)));
         }
-    send(w, n, in_round(w, graph_upload(&w->peer, g, false, PART_IDS, 0, 0, g->version)));
+    send(w, n, in_round(w, n, graph_upload(&w->peer, g, false, PART_IDS, 0, 0, g->version)));
 }
 
 static void spread(struct walk *w, uint32_t n)
@@ -120,6 +134,15 @@ static void step(struct walk *w)
     }
 }
 
+/* There were two versions already: nothing of this upload's round has come since, and the next
+ * begins another. */
+static void put_off(struct walk *w, uint32_t n, uint32_t round)
+{
+    if (round != w->round[n]) return;
+    w->round[n] = ++w->last_round;
+    w->behind[n] = true;
+}
+
 static void take_answer(struct walk *w, bool roomy)
 {
     struct completion c = peer_completion(&w->peer);
@@ -136,8 +159,9 @@ static void take_answer(struct walk *w, bool roomy)
         w->ok += w->orders[i].kind == ORDER_SPREAD;
         return;
     }
-    /* There are two versions already: the next is one of another round. */
     w->no_version += c.result == RESULT_NO_VERSION;
+    if (c.result == RESULT_NO_VERSION && w->orders[i].kind == ORDER_UPLOAD_PART)
+        put_off(w, w->graph[i], w->orders[i].part.round);
     if (c.result == RESULT_NO_VERSION) return;
     cr_assert(c.result == RESULT_NO_REPLICA || c.result == RESULT_NO_MEMORY, "result %u", c.result);
     cr_assert(!roomy, "result %u where there is room for all", c.result);

@@ -86,12 +86,23 @@ Test(watch, pass_of_pairs_is_so_many_of_them)
     cr_assert(near(foreseen(&t), 0.1), "%f", foreseen(&t));
 }
 
+/* Of the sets that are left as much as a pass is long. */
+Test(watch, pass_of_a_spread_is_as_long_as_passes_are)
+{
+    struct task t = make(&run_spread, ORDER_SPREAD);
+    t.order.spread.set_count = t.sets_left = 100;
+    t.plan.paced = true;
+    cr_assert(near(foreseen(&t), (double)ORDER_PASS_NS / FORESEEN_NS), "%f", foreseen(&t));
+    t.sets_left = 1;
+    cr_assert(near(foreseen(&t), 0.01), "%f", foreseen(&t));
+}
+
 /* An order of a spread has other members where those of a run are. */
 Test(watch, what_has_one_pass_is_foreseen_as_a_whole)
 {
     struct task t = make(&run_spread, ORDER_SPREAD);
     memset(&t.order.spread, 0xFF, sizeof t.order.spread);
-    t.plan.paced = true;
+    t.sets_left = t.order.spread.set_count;
     t.pass_queries = 1;
     cr_assert(near(foreseen(&t), 1));
     t = make(&run_superpose, ORDER_RUN);

@@ -95,7 +95,7 @@ Test(explain, what_a_line_has_learnt)
 Test(explain, crossovers)
 {
     explain_report(&scheduler, 1, 0, 0, &out);
-    cr_assert_eq(out.cost_count, 10);
+    cr_assert_eq(out.cost_count, 11);
     const struct wire_operation_cost *o = cost_of(OPERATION_KNN);
     static const uint32_t queries[] = {1, 8, 64, 512};
     cr_assert_eq(o->crossover_count, 4);
