@@ -223,6 +223,7 @@ $(BUILD)/daemon/gpu/numbers.o: ISA_FLAGS := -O3
 
 $(PROTO_GEN).c $(PROTO_GEN).h &: proto/engram_accel.proto proto/engram_accel.options
 	@mkdir -p $(BUILD)/gen
+	@.ci/install-deps --check build
 	$(call say,NANOPB,$<)
 	$(Q)protoc --plugin=protoc-gen-nanopb=/usr/bin/protoc-gen-nanopb -I. \
 	    --nanopb_out=$(BUILD)/gen $<
@@ -324,16 +325,17 @@ sample: $(DAEMON)
 	$(Q)$(DAEMON) --print-config > config/engram-accel.json
 
 # ---------------------------------------------------------------- pages, units, installation
-# Where a page has .\" SETTINGS the daemon tells its own.
+# Where a page has .\" SETTINGS the daemon tells its own, where it has .\" TABLES the tool does.
 $(BUILD)/man/%.8: docs/%.8 $(DAEMON) $(BUILD)/paths
 	@mkdir -p $(@D)
 	$(call say,MAN,$<)
 	$(Q)$(DAEMON) --print-man > $@.settings
 	$(Q)sed -e '/^\.\\" SETTINGS$$/{r $@.settings' -e 'd}' -e 's|@VERSION@|$(VERSION)|' $< > $@
-$(BUILD)/man/%.1: docs/%.1 $(BUILD)/paths
+$(BUILD)/man/%.1: docs/%.1 $(CLI) $(BUILD)/paths
 	@mkdir -p $(@D)
 	$(call say,MAN,$<)
-	$(Q)sed -e 's|@VERSION@|$(VERSION)|' $< > $@
+	$(Q)$(CLI) --print-man > $@.tables
+	$(Q)sed -e '/^\.\\" TABLES$$/{r $@.tables' -e 'd}' -e 's|@VERSION@|$(VERSION)|' $< > $@
 $(BUILD)/systemd/%: systemd/%.in $(BUILD)/paths
 	@mkdir -p $(@D)
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' $< > $@
@@ -341,6 +343,8 @@ $(BUILD)/systemd/%: systemd/%.in $(BUILD)/paths
 ## install: to PREFIX (/usr/local), under DESTDIR; settings to SYSCONFDIR (/etc)
 TO         := $(DESTDIR)$(PREFIX)
 SETTINGS   := $(DESTDIR)$(SYSCONFDIR)/engram-accel
+COMPLETIONS := share/bash-completion/completions/engram-accel \
+              share/zsh/site-functions/_engram-accel share/fish/vendor_completions.d/engram-accel.fish
 INSTALLED  := bin/engram-acceld bin/engram-accel-gpu bin/engram-accel \
               include/engram_accel.h include/engram_accel_codes.h include/engram_accel_graph.h \
               include/engram_accel_attractor.h include/engram_accel_hrr.h \
@@ -352,6 +356,7 @@ INSTALLED  := bin/engram-acceld bin/engram-accel-gpu bin/engram-accel \
               lib/pkgconfig/engram-accel.pc \
               lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
               lib/sysusers.d/engram-accel.conf lib/tmpfiles.d/engram-accel.conf \
+              $(COMPLETIONS) \
               $(foreach page,$(notdir $(MAN)),share/man/man$(subst .,,$(suffix $(page)))/$(page))
 install: all install-files
 install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
@@ -374,12 +379,17 @@ install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 	install -m 644 systemd/tmpfiles.conf $(TO)/lib/tmpfiles.d/engram-accel.conf
 	for page in $(MAN); do install -D -m 644 $$page \
 	    $(TO)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
+	install -d $(addprefix $(TO)/,$(dir $(COMPLETIONS)))
+	for shell in bash/1 zsh/2 fish/3; do $(CLI) completion $${shell%/*} > \
+	    $(TO)/$$(echo $(COMPLETIONS) | cut -d ' ' -f $${shell#*/}) || exit 1; done
 	install -D -m 644 config/engram-accel.json $(SETTINGS)/engram-accel.json.sample
 	[ -e $(SETTINGS)/engram-accel.json ] || \
 	    install -m 644 config/engram-accel.json $(SETTINGS)/engram-accel.json
 
-## uninstall: remove what install put there; the settings stay
+## uninstall: stop and disable the service, remove what install put there; the settings stay
 uninstall:
+	$(if $(DESTDIR),,-[ ! -d /run/systemd/system ] || systemctl disable --now \
+	    engram-acceld.service engram-acceld.socket 2>/dev/null)
 	rm -f $(addprefix $(TO)/,$(INSTALLED)) $(SETTINGS)/engram-accel.json.sample
 
 ## cuda: build the CUDA kernels' library, where nvcc is (CUDA_ARCH="90": for one architecture)

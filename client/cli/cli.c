@@ -71,14 +71,32 @@ ea_status cli_open(const struct cli *cli, ea_client **out)
     return ea_open(&options, out);
 }
 
-int cli_connect(struct cli *cli)
+static void find_socket(struct cli *cli)
 {
-    if (cli->client) return CLI_OK;
     if (!cli->socket_path && !cli->tcp) {
         const char *from_environment = getenv("ENGRAM_ACCEL_SOCKET");
         cli->socket_path =
             from_environment && *from_environment ? from_environment : DEFAULT_SOCKET;
     }
+}
+
+ea_status cli_try_connect(struct cli *cli)
+{
+    if (cli->client) return EA_OK;
+    find_socket(cli);
+    ea_status status = cli_open(cli, &cli->client);
+    if (!status) status = ea_connect(cli->client);
+    if (status) {
+        ea_close(cli->client);
+        cli->client = NULL;
+    }
+    return status;
+}
+
+int cli_connect(struct cli *cli)
+{
+    if (cli->client) return CLI_OK;
+    find_socket(cli);
     ea_status status = cli_open(cli, &cli->client);
     if (status) {
         if (!cli->client)
@@ -98,6 +116,21 @@ int cli_info(struct cli *cli)
     if (code) return code;
     ea_status status = ea_get_info(cli->client, &cli->info);
     return status ? cli_failed(cli, status, "info") : CLI_OK;
+}
+
+#define ASK_FROM 10000u /* rows, nodes, edges: what is quickly made again needs no question */
+
+int cli_confirm_drop(const struct cli *cli, const char *name, uint64_t count, const char *what)
+{
+    struct text many;
+    char answer[16] = "";
+    if (cli->yes || count <= ASK_FROM || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+        return CLI_OK;
+    fprintf(stderr, "engram-accel: %s has %s, which are gone then. Drop it? [y/N] ", name,
+            format_many(&many, count, what));
+    fflush(stderr);
+    if (fgets(answer, sizeof answer, stdin) && (*answer == 'y' || *answer == 'Y')) return CLI_OK;
+    return cli_error(CLI_REFUSED, "%s was not dropped (--yes drops without a question)", name);
 }
 
 uint64_t cli_fit(uint64_t budget, uint64_t fixed, uint64_t each, uint64_t most)

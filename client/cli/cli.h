@@ -20,6 +20,7 @@ enum cli_exit {
     CLI_UNREACHABLE = 3, /* no daemon there, or the connection was lost */
     CLI_FILE = 4,        /* a file could not be read or written */
     CLI_TIMEOUT = 5,
+    CLI_NO_MEMORY = 6, /* this process has none; what the daemon has no memory for is CLI_REFUSED */
     CLI_INTERRUPTED = 130
 };
 
@@ -31,6 +32,7 @@ struct cli {
     const char *space;
     bool json;
     uint64_t timeout_us; /* 0: none, for somebody sits there who can interrupt */
+    bool yes;            /* --yes: a drop asks nobody */
     bool expects;        /* the next request that writes is on condition of this */
     ea_write expect;
     ea_client *client;
@@ -49,10 +51,18 @@ struct command {
 
 extern const struct command *const cli_commands[]; /* NULL ends it */
 extern const struct argp_option cli_options[];     /* the global ones */
-extern const char cli_exit_codes[];                /* for --help */
+/* What else the command takes: --expect, --yes; at most 4 tables, NULL ends the list. */
+void cli_options_of(const struct command *self, const struct argp_option **lists);
+
+struct cli_exit_text {
+    const char *code, *text;
+};
+extern const struct cli_exit_text cli_exit_codes[]; /* for help; {0} ends it */
 
 /* All of main: finds the command, runs it, flushes standard output. */
 int cli_main(int argc, char **argv);
+/* The command that argv begins with. */
+int cli_run(struct cli *cli, int argc, char **argv);
 /* Parses a command's arguments; ends the process with CLI_USAGE when they are wrong. */
 void cli_parse(struct cli *cli, const struct command *self, void *input, int argc, char **argv);
 /* "engram-accel: ..." on standard error; gives `code`. */
@@ -63,6 +73,11 @@ int cli_exit_of(ea_status status);
 
 /* Opens the handle and says Hello. Once; later calls give CLI_OK. */
 int cli_connect(struct cli *cli);
+/* The same, but says nothing when the daemon cannot be reached. */
+ea_status cli_try_connect(struct cli *cli);
+/* Before something is dropped that has so many of `what`: on a terminal, if there are many, it asks.
+ * Gives CLI_OK if that is what is wanted. */
+int cli_confirm_drop(const struct cli *cli, const char *name, uint64_t count, const char *what);
 /* What the next request that writes expects; NULL: nothing. Once it is done, cli->expects is to be
  * false. */
 const ea_write *cli_expectation(const struct cli *cli);
@@ -87,7 +102,8 @@ double cli_argument_number(struct argp_state *state, const char *what, const cha
 ea_metric cli_argument_metric(struct argp_state *state, const char *text);
 const char *cli_metric_name(ea_metric metric);
 
-/* The command that was meant: the nearest name within a third of its letters, or NULL. */
+/* The command that was meant: the nearest name within a third of its letters, or NULL. Never one that
+ * destroys. */
 const char *cli_did_you_mean(const char *word);
 
 #endif

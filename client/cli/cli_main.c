@@ -2,7 +2,10 @@
 #include "client/cli/cli.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/text/format.h"
+#include "client/cli/complete_words.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/output.h"
+#include "client/cli/pages.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -25,21 +28,22 @@ const struct argp_option cli_options[] = {
     {"json", OPTION_JSON, NULL, 0, "Print JSON instead of tables", 0},
     {"timeout", OPTION_TIMEOUT, "SECONDS", 0,
      "Give up on a request after so long; fractions are fine (default: wait)", 0},
+    {NULL, 'h', NULL, OPTION_HIDDEN, "The same as --help", 0},
     {0},
 };
 
-const char cli_exit_codes[] =
-    "Exit codes:\n"
-    "  0    done\n"
-    "  1    the daemon refused or failed the request\n"
-    "  2    wrong usage\n"
-    "  3    the daemon cannot be reached\n"
-    "  4    a file could not be read or written\n"
-    "  5    timeout\n"
-    "  130  interrupted by Ctrl-C\n"
-    "\n"
-    "Environment: ENGRAM_ACCEL_SOCKET is the default of --socket; NO_COLOR, if set, turns bold "
-    "headers off.";
+const struct cli_exit_text cli_exit_codes[] = {
+    {"0", "done"},
+    {"1", "the daemon refused or failed the request, or its question was answered with no"},
+    {"2", "wrong usage"},
+    {"3", "the daemon cannot be reached, or the connection was lost"},
+    {"4", "a file could not be read or written (a full disk included)"},
+    {"5", "timeout"},
+    {"6", "out of memory, here; what the daemon has no memory for is 1"},
+    {"130", "interrupted by Ctrl-C"},
+    {"141", "whoever read standard output went away (as of 'head')"},
+    {0},
+};
 
 static void print_version(FILE *out, struct argp_state *state)
 {
@@ -56,6 +60,7 @@ static error_t parse_global(int key, char *text, struct argp_state *state)
         if (!parse_address(text, cli->tcp_host, sizeof cli->tcp_host, &cli->tcp_port))
             argp_error(state, "--tcp: '%s' is not HOST:PORT or [ADDRESS]:PORT", text);
         break;
+    case 'h': argp_state_help(state, stdout, ARGP_HELP_STD_HELP); break;
     case OPTION_SPACE: cli->space = text; break;
     case OPTION_JSON: cli->json = true; break;
     case OPTION_TIMEOUT:
@@ -71,7 +76,7 @@ static error_t parse_global(int key, char *text, struct argp_state *state)
     return 0;
 }
 
-enum { OPTION_EXPECT = 0x600 };
+enum { OPTION_EXPECT = 0x600, OPTION_YES };
 
 static const struct argp_option write_options[] = {
     {"expect", OPTION_EXPECT, "exactly:V|at-least:V", 0,
@@ -92,14 +97,39 @@ static error_t parse_expect(int key, char *text, struct argp_state *state)
     return 0;
 }
 
-static bool writes(const struct command *self)
+static const struct argp_option drop_options[] = {
+    {"yes", OPTION_YES, NULL, 0, "Ask nothing, however much is dropped", 0},
+    {0},
+};
+
+static error_t parse_yes(int key, char *text, struct argp_state *state)
 {
-#define COMMAND(name) &command_##name,
-    static const struct command *const writing[] = {WRITING_COMMANDS(COMMAND)};
-#undef COMMAND
-    for (size_t i = 0; i < sizeof writing / sizeof *writing; i++)
-        if (writing[i] == self) return true;
+    struct cli *cli = state->input;
+    (void)text;
+    if (key != OPTION_YES) return ARGP_ERR_UNKNOWN;
+    cli->yes = true;
+    return 0;
+}
+
+static bool is_among(const struct command *self, const struct command *const *list)
+{
+    for (; *list; list++)
+        if (*list == self) return true;
     return false;
+}
+
+#define COMMAND(name) &command_##name,
+static const struct command *const writing[] = {WRITING_COMMANDS(COMMAND) NULL};
+static const struct command *const dropping[] = {DROPPING_COMMANDS(COMMAND) NULL};
+static const struct command *const destroying[] = {DESTROYING_COMMANDS(COMMAND) NULL};
+#undef COMMAND
+
+void cli_options_of(const struct command *self, const struct argp_option **lists)
+{
+    if (self->options) *lists++ = self->options;
+    if (is_among(self, writing)) *lists++ = write_options;
+    if (is_among(self, dropping)) *lists++ = drop_options;
+    *lists = NULL;
 }
 
 const ea_write *cli_expectation(const struct cli *cli)
@@ -118,7 +148,8 @@ static error_t parse_root(int key, char *text, struct argp_state *state)
     struct inputs *inputs = state->input;
     if (key != ARGP_KEY_INIT) return ARGP_ERR_UNKNOWN;
     state->child_inputs[0] = inputs->command;
-    state->child_inputs[1] = state->child_inputs[2] = inputs->cli;
+    for (unsigned i = 1; i < 4; i++)
+        state->child_inputs[i] = inputs->cli;
     return 0;
 }
 
@@ -128,9 +159,12 @@ void cli_parse(struct cli *cli, const struct command *self, void *input, int arg
     struct argp global = {.options = cli_options, .parser = parse_global};
     struct argp none = {0};
     struct argp expect = {.options = write_options, .parser = parse_expect};
-    bool takes_expect = writes(self), titled = self->options || takes_expect;
+    struct argp yes = {.options = drop_options, .parser = parse_yes};
+    bool takes_expect = is_among(self, writing), takes_yes = is_among(self, dropping);
+    bool titled = self->options || takes_expect;
     struct argp_child children[] = {{&own, 0, titled ? "Options:" : NULL, 1},
                                     {takes_expect ? &expect : &none, 0, NULL, 1},
+                                    {takes_yes ? &yes : &none, 0, NULL, 1},
                                     {&global, 0, "Global options:", 2},
                                     {0}};
     struct argp root = {
@@ -167,6 +201,7 @@ const char *cli_did_you_mean(const char *word)
     const char *best = NULL;
     unsigned least = 3;
     for (const struct command *const *c = cli_commands; *c; c++) {
+        if (is_among(*c, destroying)) continue;
         const char *space = strchr((*c)->name, ' ');
         char first[32];
         snprintf(first, sizeof first, "%.*s",
@@ -202,13 +237,14 @@ static void print_commands(FILE *out, const char *only)
 
 static int unknown_command(int argc, char **argv)
 {
-    static const char *const nouns[] = {"collection ", "graph ", "hrr "};
+    static const char *const nouns[] = {"collection ", "graph ", "hrr ", "attractor "};
     const char *noun = NULL;
     for (size_t i = 0; i < sizeof nouns / sizeof *nouns; i++)
         if (strncmp(nouns[i], argv[0], strlen(nouns[i]) - 1) == 0 && !argv[0][strlen(nouns[i]) - 1])
             noun = nouns[i];
     if (noun) {
-        bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-?") == 0);
+        bool help = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+                                 strcmp(argv[1], "-?") == 0);
         FILE *out = help ? stdout : stderr;
         if (argc > 1 && !help)
             cli_error(0, "unknown command '%s %s'; the commands are", argv[0], argv[1]);
@@ -224,7 +260,7 @@ static int unknown_command(int argc, char **argv)
     return CLI_USAGE;
 }
 
-static int run_command(struct cli *cli, int argc, char **argv)
+int cli_run(struct cli *cli, int argc, char **argv)
 {
     for (const struct command *const *c = cli_commands; *c; c++) {
         int words = words_matched(*c, argc, argv);
@@ -258,19 +294,15 @@ static char *top_doc(void)
           "engram-acceld.\n\nCommands:\n",
           out);
     print_commands(out, NULL);
-    fprintf(out,
-            "\n'engram-accel COMMAND --help' says more.\n\vResults go to standard output, "
-            "everything else to standard error.\n\n%s",
-            cli_exit_codes);
+    fputs("\n'engram-accel help COMMAND' says more.\n\vResults go to standard output, everything "
+          "else to standard error.\n\nExit codes:\n",
+          out);
+    for (const struct cli_exit_text *e = cli_exit_codes; e->code; e++)
+        fprintf(out, "  %-4s %s\n", e->code, e->text);
+    fputs("\nEnvironment: ENGRAM_ACCEL_SOCKET is the default of --socket; NO_COLOR, if set, turns "
+          "bold headers off.",
+          out);
     return fclose(out) == 0 ? doc : NULL;
-}
-
-static int finish_output(int code)
-{
-    errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
-    return cli_error(CLI_FILE, "standard output: cannot write: %s",
-                     errno ? strerror(errno) : "an earlier write failed");
 }
 
 int cli_main(int argc, char **argv)
@@ -288,10 +320,16 @@ int cli_main(int argc, char **argv)
     argp_err_exit_status = CLI_USAGE;
     argp_program_version_hook = print_version;
     interrupt_install();
+    output_install();
+    if (argc > 1 && strcmp(argv[1], "__complete") == 0) return complete_words(argc - 2, argv + 2);
+    if (argc == 2 && strcmp(argv[1], "--print-man") == 0) {
+        pages_print_man(stdout);
+        return output_finish(CLI_OK);
+    }
     error_t error = argp_parse(&top, argc, argv, ARGP_IN_ORDER, NULL, &inputs);
     int code = error ? cli_error(CLI_USAGE, "%s", strerror(error))
-                     : run_command(&cli, argc - command_at, argv + command_at);
+                     : cli_run(&cli, argc - command_at, argv + command_at);
     ea_close(cli.client);
     free(doc);
-    return finish_output(code);
+    return output_finish(code);
 }

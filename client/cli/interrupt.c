@@ -9,14 +9,19 @@
 static volatile sig_atomic_t seen, polite;
 static const char *volatile guarded[GUARDED_MAX];
 
+void interrupt_unlink(void)
+{
+    for (unsigned i = 0; i < GUARDED_MAX; i++)
+        if (guarded[i]) unlink(guarded[i]);
+}
+
 static void on_signal(int number)
 {
     if (number == SIGINT && polite && !seen) {
         seen = 1;
         return;
     }
-    for (unsigned i = 0; i < GUARDED_MAX; i++)
-        if (guarded[i]) unlink(guarded[i]);
+    interrupt_unlink();
     static const char text[] = "\nengram-accel: interrupted\n";
     if (number == SIGINT && write(STDERR_FILENO, text, sizeof text - 1) < 0) {
         /* nothing is left to tell it to */

@@ -19,4 +19,7 @@ bool interrupt_seen(void);
 bool interrupt_guard(const char *path);
 void interrupt_release(const char *path);
 
+/* Removes the guarded files, before the process ends at once. */
+void interrupt_unlink(void);
+
 #endif

@@ -32,7 +32,9 @@ for file in bin/engram-acceld bin/engram-accel-gpu bin/engram-accel include/engr
     lib/libengram_accel.so.0.2 lib/pkgconfig/engram-accel.pc \
     lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
     lib/sysusers.d/engram-accel.conf lib/tmpfiles.d/engram-accel.conf \
-    share/man/man8/engram-acceld.8; do
+    share/man/man8/engram-acceld.8 share/man/man1/engram-accel.1 \
+    share/bash-completion/completions/engram-accel share/zsh/site-functions/_engram-accel \
+    share/fish/vendor_completions.d/engram-accel.fish; do
     [ -s "$root/$file" ] || { echo "run_install: $file is missing"; exit 1; }
 done
 settings=$work/root/etc/engram-accel/engram-accel.json

@@ -60,6 +60,10 @@ class Tool:
         check("Sanitizer" not in p.stderr, p.stderr)
         return p
 
+    def run_bare(self, *words):
+        """Without --socket."""
+        return subprocess.run(self.start[:1] + list(words), capture_output=True, text=True)
+
     def json(self, *words):
         return [json.loads(line) for line in self.run(*words, "--json").stdout.splitlines()]
 

@@ -138,6 +138,9 @@ static int drop_run(struct cli *cli, const struct command *self, int argc, char 
     const char *name = NULL;
     cli_parse(cli, self, &name, argc, argv);
     int code = cli_connect(cli);
+    ea_attractor_info info;
+    if (!code && ea_attractor_describe(cli->client, name, &info) == EA_OK)
+        code = cli_confirm_drop(cli, name, info.patterns, "pattern");
     if (code) return code;
     ea_next_write(cli->client, cli_expectation(cli));
     ea_status status = ea_attractor_drop(cli->client, name);
@@ -199,7 +202,9 @@ const struct command command_attractor_drop = {
     "attractor drop",
     "delete an attractor",
     "NAME",
-    "Delete an attractor and give its memory back. There is no question and no way back.",
+    "Delete an attractor and give its memory back. There is no way back: on a terminal it asks "
+    "first if there are more than "
+    "10,000 patterns.",
     NULL,
     name_parse,
     drop_run};

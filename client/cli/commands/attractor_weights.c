@@ -191,7 +191,7 @@ static int read_weights(const char *path, float **weights, uint32_t *dimension)
         *weights = malloc(file.rows * file.columns * sizeof **weights);
         *dimension = (uint32_t)file.rows;
         if (!*weights)
-            code = cli_error(CLI_REFUSED, "out of memory");
+            code = cli_error(CLI_NO_MEMORY, "out of memory");
         else if (!vectors_file_read(&file, *weights, file.rows, &got))
             code = cli_error(CLI_FILE, "%s", file.error);
     }

@@ -172,7 +172,7 @@ static int bench_run(struct cli *cli, const struct command *self, int argc, char
     struct bench_data d = {0};
     struct bench_result *r = calloc(1, sizeof *r);
     cli_parse(cli, self, &o, argc, argv);
-    if (!r) return cli_error(CLI_REFUSED, "out of memory");
+    if (!r) return cli_error(CLI_NO_MEMORY, "out of memory");
     int code = o.operation == BENCH_KNN && o.k == 0
                    ? cli_error(CLI_USAGE, "bench: -k must be at least 1 for knn")
                    : cli_info(cli);

@@ -29,7 +29,7 @@ static int fill(struct bench_data *d, struct cli *cli, uint64_t rows)
     uint64_t seed = 1;
     float *block = malloc((uint64_t)BLOCK_ROWS * d->dimension * 4);
     uint64_t *ids = malloc(BLOCK_ROWS * sizeof *ids);
-    int code = block && ids ? CLI_OK : cli_error(CLI_REFUSED, "out of memory");
+    int code = block && ids ? CLI_OK : cli_error(CLI_NO_MEMORY, "out of memory");
     for (uint64_t at = 0; at < rows && !code && !interrupt_seen(); at += BLOCK_ROWS) {
         uint64_t n = rows - at < BLOCK_ROWS ? rows - at : BLOCK_ROWS;
         random_vectors(block, n * d->dimension, &seed);
@@ -72,7 +72,7 @@ static int sample(struct bench_data *d, struct cli *cli, uint64_t rows)
     d->count = r.rows;
     d->vectors = malloc(r.rows * d->dimension * 4);
     d->ids = malloc(r.rows * sizeof *d->ids);
-    int code = d->vectors && d->ids ? CLI_OK : cli_error(CLI_REFUSED, "out of memory");
+    int code = d->vectors && d->ids ? CLI_OK : cli_error(CLI_NO_MEMORY, "out of memory");
     for (uint64_t i = 0; !code && i < r.rows; i++)
         d->ids[i] = r.ids[i];
     for (uint64_t i = 0; !code && i < r.rows * d->dimension; i++)
@@ -86,7 +86,7 @@ static int extend(struct bench_data *d, const struct bench_options *o)
 {
     uint64_t need = d->count + o->batch;
     float *vectors = reallocarray(d->vectors, need, (size_t)d->dimension * 4);
-    if (!vectors) return cli_error(CLI_REFUSED, "out of memory");
+    if (!vectors) return cli_error(CLI_NO_MEMORY, "out of memory");
     d->vectors = vectors;
     for (uint64_t i = d->count * d->dimension; i < need * d->dimension; i++)
         vectors[i] = vectors[i - d->count * d->dimension];
@@ -96,7 +96,7 @@ static int extend(struct bench_data *d, const struct bench_options *o)
     d->candidate_count = each + 65536;
     d->candidates = malloc(d->candidate_count * sizeof *d->candidates);
     d->offsets = malloc((o->batch + 1) * sizeof *d->offsets);
-    if (!d->candidates || !d->offsets) return cli_error(CLI_REFUSED, "out of memory");
+    if (!d->candidates || !d->offsets) return cli_error(CLI_NO_MEMORY, "out of memory");
     for (uint64_t i = 0; i < d->candidate_count; i++)
         d->candidates[i] = d->ids[random_next(&seed) % d->count];
     for (uint64_t i = 0; i <= o->batch; i++)

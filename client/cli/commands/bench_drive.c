@@ -179,13 +179,13 @@ static int open_connections(struct drive *v, const struct cli *cli)
     const struct bench_options *o = v->o;
     v->connections = calloc(o->connections, sizeof *v->connections);
     v->polls = calloc(o->connections, sizeof *v->polls);
-    if (!v->connections || !v->polls) return cli_error(CLI_REFUSED, "out of memory");
+    if (!v->connections || !v->polls) return cli_error(CLI_NO_MEMORY, "out of memory");
     for (uint64_t i = 0; i < o->connections; i++) {
         struct bench_connection *c = &v->connections[i];
         c->drive = v;
         c->slots = calloc(o->depth, sizeof *c->slots);
         ea_status status = c->slots ? cli_open(cli, &c->client) : EA_RESOURCE_EXHAUSTED;
-        if (!c->client) return cli_error(CLI_REFUSED, "out of memory");
+        if (!c->client) return cli_error(CLI_NO_MEMORY, "out of memory");
         if (!status) status = ea_connect(c->client);
         if (status)
             return cli_error(cli_exit_of(status), "connection %llu of %llu: %s",

@@ -182,7 +182,7 @@ static int write_one(const char *prefix, const char *what, enum npy_write_type t
 static int write_wide(const char *prefix, const char *what, const uint32_t *numbers, uint64_t count)
 {
     uint64_t *wide = malloc((count + 1) * sizeof *wide);
-    if (!wide) return cli_error(CLI_FILE, "%s: out of memory", prefix);
+    if (!wide) return cli_error(CLI_NO_MEMORY, "%s: out of memory", prefix);
     for (uint64_t i = 0; i < count; i++)
         wide[i] = numbers[i] == EA_NO_CLUSTER ? UINT64_MAX : numbers[i];
     int code = write_one(prefix, what, NPY_WRITE_UINT64, 1, wide, count, 1);
@@ -269,7 +269,7 @@ static int tell(const struct cluster_command *o, const struct cli *cli)
     struct members m = {0};
     int code = CLI_OK;
     if (!members_find(&o->result, &m) || (!cli->json && !table))
-        code = cli_error(CLI_FILE, "out of memory");
+        code = cli_error(CLI_NO_MEMORY, "out of memory");
     for (uint64_t i = 0; i < o->result.count && !code; i++) {
         struct text score;
         char members[512];

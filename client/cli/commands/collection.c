@@ -139,6 +139,9 @@ static int drop_run(struct cli *cli, const struct command *self, int argc, char 
     struct collection_options o = {0};
     cli_parse(cli, self, &o, argc, argv);
     int code = cli_connect(cli);
+    ea_collection_info info;
+    if (!code && ea_collection_describe(cli->client, o.name, &info) == EA_OK)
+        code = cli_confirm_drop(cli, o.name, info.rows, "row");
     if (code) return code;
     ea_next_write(cli->client, cli_expectation(cli));
     ea_status status = ea_collection_drop(cli->client, o.name);
@@ -193,11 +196,12 @@ const struct command command_describe = {"collection describe",
                                          NULL,
                                          name_parse,
                                          describe_run};
-const struct command command_drop = {
-    "collection drop",
-    "delete a collection and its rows",
-    "NAME",
-    "Delete a collection and give its memory back. There is no question and no way back.",
-    NULL,
-    name_parse,
-    drop_run};
+const struct command command_drop = {"collection drop",
+                                     "delete a collection and its rows",
+                                     "NAME",
+                                     "Delete a collection and give its memory back. There is no "
+                                     "way back: on a terminal it asks first if there are more than "
+                                     "10,000 rows.",
+                                     NULL,
+                                     name_parse,
+                                     drop_run};

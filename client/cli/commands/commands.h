@@ -9,6 +9,9 @@
 
 /* In the order of the help; command_NAME is in the file of its noun. */
 #define COMMANDS(COMMAND)       \
+    COMMAND(help)               \
+    COMMAND(version)            \
+    COMMAND(completion)         \
     COMMAND(ping)               \
     COMMAND(info)               \
     COMMAND(stats)              \
@@ -78,6 +81,14 @@
     COMMAND(attractor_drop)       \
     COMMAND(attractor_learn)      \
     COMMAND(attractor_set)
+
+/* Those that drop a whole, which take --yes; and those that are never suggested. */
+#define DROPPING_COMMANDS(COMMAND) COMMAND(drop) COMMAND(graph_drop) COMMAND(attractor_drop)
+#define DESTROYING_COMMANDS(COMMAND) \
+    DROPPING_COMMANDS(COMMAND)       \
+    COMMAND(delete)                  \
+    COMMAND(graph_prune)             \
+    COMMAND(graph_remove)
 
 #define DECLARE(name) extern const struct command command_##name;
 COMMANDS(DECLARE)

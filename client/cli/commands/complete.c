@@ -126,7 +126,7 @@ static int open_mask(struct complete_command *o)
                          o->mask_path, m->rows, o->cues.total);
     uint64_t rows = m->rows == 1 ? 1 : o->cues.block_rows;
     o->marks = malloc(rows * m->columns);
-    return o->marks ? CLI_OK : cli_error(CLI_FILE, "%s: out of memory", o->mask_path);
+    return o->marks ? CLI_OK : cli_error(CLI_NO_MEMORY, "%s: out of memory", o->mask_path);
 }
 
 static int open_all(struct complete_command *o, struct cli *cli)
@@ -154,7 +154,7 @@ static int open_all(struct complete_command *o, struct cli *cli)
         code = cli_error(CLI_FILE, "%s", o->writer.error);
     if (code) return code;
     o->table = table_create(o->names_path ? heads : bare);
-    if (!o->table) return cli_error(CLI_FILE, "out of memory");
+    if (!o->table) return cli_error(CLI_NO_MEMORY, "out of memory");
     progress_start(&o->progress, o->cues.total, 4 * (uint64_t)about.dimension, clock_ns());
     return CLI_OK;
 }

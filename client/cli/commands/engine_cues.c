@@ -74,7 +74,7 @@ static int take_memory(struct engine_run *a, const struct cli *cli)
     a->block = malloc(a->most * d * sizeof *a->block);
     a->known = a->asked->mask_path ? malloc(a->most * d) : NULL;
     if (a->block && (!a->asked->mask_path || a->known)) return CLI_OK;
-    return cli_error(CLI_REFUSED, "out of memory");
+    return cli_error(CLI_NO_MEMORY, "out of memory");
 }
 
 static void print_json(const struct engine_run *a, uint64_t i)

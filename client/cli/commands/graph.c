@@ -109,6 +109,10 @@ static int drop_run(struct cli *cli, const struct command *self, int argc, char 
     const char *name = NULL;
     cli_parse(cli, self, &name, argc, argv);
     int code = cli_connect(cli);
+    ea_graph_info info;
+    if (!code && ea_graph_describe(cli->client, name, &info) == EA_OK)
+        code = info.nodes > info.edges ? cli_confirm_drop(cli, name, info.nodes, "node")
+                                       : cli_confirm_drop(cli, name, info.edges, "edge");
     if (code) return code;
     ea_next_write(cli->client, cli_expectation(cli));
     ea_status status = ea_graph_drop(cli->client, name);
@@ -161,7 +165,12 @@ const struct command command_graph_describe = {
     name_parse,
     describe_run};
 const struct command command_graph_drop = {
-    "graph drop", "delete a graph with its nodes and edges",
-    "NAME",       "Delete a graph and give its memory back. There is no question and no way back.",
-    NULL,         name_parse,
+    "graph drop",
+    "delete a graph with its nodes and edges",
+    "NAME",
+    "Delete a graph and give its memory back. There is no way back: on a terminal it asks first if "
+    "there are more than "
+    "10,000 nodes or edges.",
+    NULL,
+    name_parse,
     drop_run};

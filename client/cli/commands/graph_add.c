@@ -65,7 +65,7 @@ static void parse_clamp(struct graph_add *a, struct argp_state *state, char *tex
 /* SOURCE, TARGET and WEIGHT in turn. */
 static void parse_field(struct graph_add *a, struct argp_state *state, const char *text)
 {
-    if (!make_room(a, 1)) argp_failure(state, CLI_FILE, 0, "out of memory");
+    if (!make_room(a, 1)) argp_failure(state, CLI_NO_MEMORY, 0, "out of memory");
     if (a->fields == 0)
         a->sources[a->count] = cli_argument_u64(state, "SOURCE", text, 0, UINT64_MAX - 1);
     else if (a->fields == 1)
@@ -113,7 +113,7 @@ static int read_edges(struct graph_add *a)
             good = edges_file_read(&file, a->sources + a->count, a->targets + a->count,
                                    a->weights + a->count, 1024, &got);
         else
-            code = cli_error(CLI_FILE, "out of memory for %" PRIu64 " edges", a->count);
+            code = cli_error(CLI_NO_MEMORY, "out of memory for %" PRIu64 " edges", a->count);
         if (!code && good) a->count += got;
     }
     if (!good) code = cli_error(CLI_FILE, "%s", file.error);

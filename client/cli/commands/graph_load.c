@@ -127,7 +127,7 @@ static int find_graph(struct graph_load *l)
 static int out_of_memory(struct graph_load *l)
 {
     progress_finish(&l->progress);
-    return cli_error(CLI_FILE, "out of memory for %" PRIu64 " edges%s", l->edges,
+    return cli_error(CLI_NO_MEMORY, "out of memory for %" PRIu64 " edges%s", l->edges,
                      l->replace ? " (--replace sorts them)" : "");
 }
 
@@ -348,7 +348,7 @@ static int load_run(struct cli *cli, const struct command *self, int argc, char 
 {
     struct graph_load l = {.cli = cli, .paths = calloc((size_t)argc + 1, sizeof *l.paths)};
     unsigned files;
-    if (!l.paths) return cli_error(CLI_REFUSED, "out of memory");
+    if (!l.paths) return cli_error(CLI_NO_MEMORY, "out of memory");
     cli_parse(cli, self, &l, argc, argv);
     int code = open_next(&l, 0, &files);
     if (!code) code = cli_info(cli);

@@ -67,7 +67,7 @@ static int set_all(struct set *o, struct cli *cli)
     o->ids = calloc(most, sizeof *o->ids);
     o->kinds = calloc(most, sizeof *o->kinds);
     o->factors = calloc(most, sizeof *o->factors);
-    if (!o->ids || !o->kinds || !o->factors) return cli_error(CLI_FILE, "out of memory");
+    if (!o->ids || !o->kinds || !o->factors) return cli_error(CLI_NO_MEMORY, "out of memory");
     for (size_t i = 0, n; i < o->lines.count; i += n) {
         n = most;
         int code = set_some(o, cli, i, &n);

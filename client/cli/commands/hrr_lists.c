@@ -144,7 +144,7 @@ static int ask_all(struct hrr_lists *h, struct cli *cli)
     h->shifted = calloc(results + 1, sizeof *h->shifted);
     if (h->weights_path) h->weights = calloc(room, sizeof *h->weights);
     if (!code && (!h->shifted || (h->weights_path && !h->weights)))
-        code = cli_error(CLI_FILE, "out of memory");
+        code = cli_error(CLI_NO_MEMORY, "out of memory");
     while (!code && h->out.done < lists) {
         uint64_t n = part_lists(h, h->out.done, vectors);
         code = ask(h, cli, n < results ? n : results);

@@ -126,7 +126,7 @@ static int make_blocks(struct load *l)
         b->load = l;
         b->rows = malloc(l->block_rows * 4 * l->file.columns);
         b->ids = malloc(l->block_rows * 8);
-        if (!b->rows || !b->ids) return cli_error(CLI_REFUSED, "out of memory");
+        if (!b->rows || !b->ids) return cli_error(CLI_NO_MEMORY, "out of memory");
     }
     return CLI_OK;
 }
@@ -232,7 +232,7 @@ static void report(struct load *l)
 static int load_run(struct cli *cli, const struct command *self, int argc, char **argv)
 {
     struct load *l = calloc(1, sizeof *l);
-    if (!l) return cli_error(CLI_REFUSED, "out of memory");
+    if (!l) return cli_error(CLI_NO_MEMORY, "out of memory");
     l->cli = cli;
     cli_parse(cli, self, &l->o, argc, argv);
 

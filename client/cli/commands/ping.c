@@ -6,19 +6,26 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct ping_options {
     uint64_t count;
+    uint64_t wait_ns; /* for the daemon to come */
 };
 
 static const struct argp_option ping_options[] = {
     {"count", 'c', "N", 0, "Ping N times, one after the other (default: 1)", 0},
+    {"wait", 'w', "SECONDS", 0, "Wait so long for the daemon to be there (default: do not)", 0},
     {0},
 };
 
 static error_t ping_parse(int key, char *text, struct argp_state *state)
 {
     struct ping_options *o = state->input;
+    if (key == 'w') {
+        o->wait_ns = (uint64_t)(cli_argument_number(state, "--wait", text, 0, 4000000) * 1e9);
+        return 0;
+    }
     if (key != 'c') return ARGP_ERR_UNKNOWN;
     o->count = cli_argument_u64(state, "--count", text, 1, 1000000000);
     return 0;
@@ -53,15 +60,28 @@ static void ping_print(struct cli *cli, const struct latency *l)
     }
 }
 
+#define AGAIN_US 20000u
+
+/* Until somebody answers, or the time is up: then the last try says why. */
+static int wait_for_daemon(struct cli *cli, uint64_t wait_ns)
+{
+    for (uint64_t start_ns = clock_ns(); clock_ns() - start_ns < wait_ns;) {
+        ea_status status = cli_try_connect(cli);
+        if (!status || status != EA_UNAVAILABLE) break;
+        usleep(AGAIN_US);
+    }
+    return cli_connect(cli);
+}
+
 static int ping_run(struct cli *cli, const struct command *self, int argc, char **argv)
 {
     struct ping_options o = {.count = 1};
     cli_parse(cli, self, &o, argc, argv);
-    int code = cli_connect(cli);
+    int code = wait_for_daemon(cli, o.wait_ns);
     if (code) return code;
 
     struct latency *l = calloc(1, sizeof *l);
-    if (!l) return cli_error(CLI_REFUSED, "out of memory");
+    if (!l) return cli_error(CLI_NO_MEMORY, "out of memory");
     ea_status status = EA_OK;
     for (uint64_t i = 0; i < o.count && !status; i++) {
         uint64_t start_ns = clock_ns();

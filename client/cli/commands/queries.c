@@ -36,7 +36,7 @@ int queries_prepare(struct queries *q, const char *collection, uint32_t dimensio
     q->block_rows = rows < q->total ? rows : q->total;
     if (!q->path) return CLI_OK;
     q->block = malloc(q->block_rows * 4 * dimension);
-    return q->block ? CLI_OK : cli_error(CLI_FILE, "%s: out of memory", q->path);
+    return q->block ? CLI_OK : cli_error(CLI_NO_MEMORY, "%s: out of memory", q->path);
 }
 
 int queries_next(struct queries *q, const float **rows, uint64_t *n)

@@ -75,7 +75,7 @@ static int open_candidates(struct score_command *o)
     if (!o->shared) return CLI_OK;
     uint64_t got;
     o->list = malloc(o->length * sizeof *o->list);
-    if (!o->list) return cli_error(CLI_FILE, "%s: out of memory", o->candidates_path);
+    if (!o->list) return cli_error(CLI_NO_MEMORY, "%s: out of memory", o->candidates_path);
     if (!vectors_file_read_ids(f, o->list, o->length, &got))
         return cli_error(CLI_FILE, "%s", f->error);
     return CLI_OK;
@@ -103,7 +103,7 @@ static int open_all(struct score_command *o, struct cli *cli)
     uint64_t q = o->queries.block_rows;
     o->ids = malloc(q * o->length * sizeof *o->ids);
     o->offsets = malloc((q + 1) * sizeof *o->offsets);
-    if (!o->ids || !o->offsets) return cli_error(CLI_FILE, "out of memory");
+    if (!o->ids || !o->offsets) return cli_error(CLI_NO_MEMORY, "out of memory");
     for (uint64_t i = 0; i <= q; i++)
         o->offsets[i] = i * o->length;
     for (uint64_t i = 0; o->shared && i < q * o->length; i++)

@@ -99,7 +99,7 @@ static int open_all(struct similarity_command *o, struct cli *cli)
     if (code || !o->out) return code;
     o->ids_path = sibling_path(o->out, "ids");
     o->offsets_path = sibling_path(o->out, "offsets");
-    return o->ids_path && o->offsets_path ? CLI_OK : cli_error(CLI_FILE, "out of memory");
+    return o->ids_path && o->offsets_path ? CLI_OK : cli_error(CLI_NO_MEMORY, "out of memory");
 }
 
 /* ---- files ---- */

@@ -89,7 +89,7 @@ int vectors_in_prepare(struct vectors_in *o, uint64_t n)
 {
     o->room = n < o->count ? n : o->count;
     void *memory = calloc(o->room, vectors_in_bytes(o));
-    if (!memory) return cli_error(CLI_FILE, "%s: out of memory", o->text);
+    if (!memory) return cli_error(CLI_NO_MEMORY, "%s: out of memory", o->text);
     if (o->collection[0])
         o->ids = memory;
     else

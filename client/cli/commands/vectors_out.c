@@ -82,7 +82,7 @@ int vectors_out_prepare(struct vectors_out *o, uint64_t n)
 {
     if (!o->into) return CLI_OK;
     o->ids = calloc(n, sizeof *o->ids);
-    return o->ids ? CLI_OK : cli_error(CLI_FILE, "out of memory for %" PRIu64 " ids", n);
+    return o->ids ? CLI_OK : cli_error(CLI_NO_MEMORY, "out of memory for %" PRIu64 " ids", n);
 }
 
 int vectors_out_next(struct vectors_out *o, struct cli *cli, uint64_t n, const ea_into **into)

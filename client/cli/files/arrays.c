@@ -16,7 +16,7 @@ int arrays_read_column(const char *path, const char *wanted, float **numbers, ui
         code = cli_error(CLI_FILE, "%s: has %" PRIu64 " columns, %s is wanted", path, file.columns,
                          wanted);
     if (!code && !(read = malloc((file.rows ? file.rows : 1) * sizeof *read)))
-        code = cli_error(CLI_FILE, "%s: out of memory", path);
+        code = cli_error(CLI_NO_MEMORY, "%s: out of memory", path);
     if (!code && !vectors_file_read(&file, read, file.rows, count))
         code = cli_error(CLI_FILE, "%s", file.error);
     vectors_file_close(&file);

@@ -13,7 +13,7 @@ static int reserve(struct ids *ids, uint64_t more)
         room *= 2;
     if (room == ids->room) return CLI_OK;
     uint64_t *list = reallocarray(ids->list, room, sizeof *list);
-    if (!list) return cli_error(CLI_FILE, "out of memory for %" PRIu64 " ids", room);
+    if (!list) return cli_error(CLI_NO_MEMORY, "out of memory for %" PRIu64 " ids", room);
     ids->list = list;
     ids->room = room;
     return CLI_OK;

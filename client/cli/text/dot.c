@@ -174,7 +174,7 @@ static int draw_part(const ea_nodes *part, uint64_t first, void *user)
         uint64_t from = part->offsets[i];
         if (!dot_edges(dot, dot->nodes[first + i].id, part->targets + from, part->weights + from,
                        part->offsets[i + 1] - from))
-            return cli_error(CLI_FILE, "--dot: out of memory");
+            return cli_error(CLI_NO_MEMORY, "--dot: out of memory");
     }
     return CLI_OK;
 }
@@ -184,15 +184,15 @@ int dot_draw(struct dot *dot, struct cli *cli, const char *graph, const ea_sprea
 {
     struct dot_node *nodes = reallocarray(NULL, answer->count + 1, sizeof *nodes);
     uint64_t *ids = reallocarray(NULL, answer->count + 1, sizeof *ids);
-    int code = nodes && ids ? CLI_OK : cli_error(CLI_FILE, "--dot: out of memory");
+    int code = nodes && ids ? CLI_OK : cli_error(CLI_NO_MEMORY, "--dot: out of memory");
     for (uint64_t i = 0; !code && i < answer->count; i++)
         nodes[i] = (struct dot_node){answer->ids[i], answer->activations[i], answer->depths[i]};
     if (!code && !dot_begin(dot, graph, nodes, answer->count, names))
-        code = cli_error(CLI_FILE, "--dot: out of memory");
+        code = cli_error(CLI_NO_MEMORY, "--dot: out of memory");
     for (uint64_t i = 0; !code && i < dot->count; i++)
         ids[i] = dot->nodes[i].id;
     if (!code) code = nodes_fetch(cli, graph, ids, dot->count, true, draw_part, dot);
-    if (!code && !dot_end(dot)) code = cli_error(CLI_FILE, "--dot: out of memory");
+    if (!code && !dot_end(dot)) code = cli_error(CLI_NO_MEMORY, "--dot: out of memory");
     free(nodes);
     free(ids);
     return code;
@@ -219,7 +219,7 @@ int dot_write(const struct dot *dot, const char *path)
     /* A device, a pipe or a link must not be replaced. */
     if (lstat(path, &about) == 0 && !S_ISREG(about.st_mode)) return write_file(dot, path, path);
     if (asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0)
-        return cli_error(CLI_FILE, "%s: out of memory", path);
+        return cli_error(CLI_NO_MEMORY, "%s: out of memory", path);
     interrupt_guard(temporary);
     int code = write_file(dot, temporary, path);
     if (!code && rename(temporary, path) != 0)

@@ -23,11 +23,11 @@ int hits_open(struct hits *h, struct cli *cli, const char *prefix, const char *n
     if (names_path && !names_open(&h->names, names_path))
         return cli_error(CLI_FILE, "%s", h->names.error);
     h->table = table_create(names_path ? heads : bare);
-    if (!h->table) return cli_error(CLI_FILE, "out of memory");
+    if (!h->table) return cli_error(CLI_NO_MEMORY, "out of memory");
     if (!prefix) return CLI_OK;
     if (asprintf(&h->ids_path, "%s.ids.npy", prefix) < 0) h->ids_path = NULL;
     if (asprintf(&h->scores_path, "%s.scores.npy", prefix) < 0) h->scores_path = NULL;
-    return h->ids_path && h->scores_path ? CLI_OK : cli_error(CLI_FILE, "out of memory");
+    return h->ids_path && h->scores_path ? CLI_OK : cli_error(CLI_NO_MEMORY, "out of memory");
 }
 
 static void print_table(struct hits *h, const uint64_t *ids, const float *scores, uint64_t n)
@@ -79,7 +79,7 @@ static int open_files(struct hits *h, uint64_t columns)
 {
     h->columns = columns;
     h->row = malloc(columns * 8 + 1);
-    if (!h->row) return cli_error(CLI_FILE, "out of memory");
+    if (!h->row) return cli_error(CLI_NO_MEMORY, "out of memory");
     if (!npy_writer_open(&h->ids, h->ids_path, NPY_WRITE_UINT64, 2, h->total, columns))
         return cli_error(CLI_FILE, "%s", h->ids.error);
     if (!npy_writer_open(&h->scores, h->scores_path, NPY_WRITE_FLOAT32, 2, h->total, columns))

@@ -1,5 +1,6 @@
 /* The table of commands: what is there, what is suggested, and that the documents name it all. */
 #include "client/cli/cli.h"
+#include "client/cli/pages.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -11,9 +12,23 @@ Test(commands, did_you_mean)
     cr_assert_str_eq(cli_did_you_mean("pnig"), "ping");
     cr_assert_str_eq(cli_did_you_mean("sim"), "similarity");
     cr_assert_str_eq(cli_did_you_mean("colection"), "collection create");
-    cr_assert_str_eq(cli_did_you_mean("drop"), "collection drop");
+    cr_assert_str_eq(cli_did_you_mean("create"), "collection create");
     cr_assert_null(cli_did_you_mean("frobnicate"));
     cr_assert_null(cli_did_you_mean("a-very-long-word-that-is-longer-than-any-command-there-is"));
+}
+
+/* A hint is typed without a second look. */
+Test(commands, hints_never_destroy)
+{
+    static const char *const words[] = {"drop",   "dorp",  "top",   "delete", "delet",
+                                        "remove", "remov", "prune", "prun",   "rop"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *meant = cli_did_you_mean(words[i]);
+        if (!meant) continue;
+        cr_assert(!strstr(meant, "drop") && !strstr(meant, "delete") && !strstr(meant, "remove") &&
+                      !strstr(meant, "prune"),
+                  "%s: %s", words[i], meant);
+    }
 }
 
 Test(commands, exit_codes)
@@ -48,20 +63,12 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* "--query-id" as troff has it, "\-\-query\-id", or as it is. */
-static void spell(char *out, size_t bytes, const struct argp_option *o, bool troff)
+static void spell(char *out, size_t bytes, const struct argp_option *o)
 {
-    char plain[64];
     if (o->name)
-        snprintf(plain, sizeof plain, "--%s", o->name);
+        snprintf(out, bytes, "--%s", o->name);
     else
-        snprintf(plain, sizeof plain, "-%c", o->key);
-    size_t n = 0;
-    for (const char *c = plain; *c && n + 3 < bytes; c++) {
-        if (troff && *c == '-') out[n++] = '\\';
-        out[n++] = *c;
-    }
-    out[n] = 0;
+        snprintf(out, bytes, "-%c", o->key);
 }
 
 /* The part of a document that is about one command. */
@@ -74,32 +81,57 @@ static char *section(const char *text, const char *start, const char *next)
     return to ? strndup(from, (size_t)(to - from)) : strdup(from);
 }
 
-static void check_options(const char *part, const char *of, const struct argp_option *o, bool troff)
+static void check_options(const char *part, const char *of, const struct argp_option *o)
 {
     char option[80];
     for (; o && (o->name || o->key); o++) {
-        spell(option, sizeof option, o, troff);
+        if (o->flags & OPTION_HIDDEN) continue;
+        spell(option, sizeof option, o);
         cr_assert(strstr(part, option), "%s: %s is not described", of, option);
     }
 }
 
+/* The manual page is printed from the table; the book is not. */
 Test(commands, are_all_documented)
 {
-    char *page = read_text("docs/engram-accel.1"), *book = read_text("docs/cli.md");
-    if (!page || !book) cr_skip_test("run from the top of the repository, where docs/ is");
+    char *book = read_text("docs/cli.md");
+    if (!book) cr_skip_test("run from the top of the repository, where docs/ is");
     char heading[80];
+    const struct argp_option *lists[4];
     for (const struct command *const *c = cli_commands; *c; c++) {
-        snprintf(heading, sizeof heading, ".SS %s\n", (*c)->name);
-        char *part = section(page, heading, "\n.S");
-        check_options(part, heading, (*c)->options, true);
-        free(part);
         snprintf(heading, sizeof heading, "\n### %s\n", (*c)->name);
-        part = section(book, heading, "\n##");
-        check_options(part, heading, (*c)->options, false);
+        char *part = section(book, heading, "\n##");
+        check_options(part, heading, (*c)->options);
         free(part);
+        cli_options_of(*c, lists);
+        for (const struct argp_option **list = lists; *list; list++)
+            check_options(book, heading, *list);
     }
-    check_options(page, "the page", cli_options, true);
-    check_options(book, "the book", cli_options, false);
-    free(page);
+    check_options(book, "the book", cli_options);
+    for (const struct cli_exit_text *e = cli_exit_codes; e->code; e++) {
+        snprintf(heading, sizeof heading, "\n| %s | ", e->code);
+        cr_assert(strstr(book, heading), "exit code %s is not described", e->code);
+    }
     free(book);
+}
+
+Test(commands, manual_page_has_the_table)
+{
+    char *page = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&page, &bytes);
+    pages_print_man(out);
+    fclose(out);
+    cr_assert(strstr(page, ".SS collection create \\fINAME\\fR\n"));
+    cr_assert(strstr(page, ".TP\n\\fB\\-d\\fR, \\fB\\-\\-dim\\fR=\\fID\\fR\n"));
+    cr_assert(strstr(page, "\\fB\\-\\-expect\\fR") && strstr(page, "\\fB\\-\\-yes\\fR"));
+    cr_assert(strstr(page, ".TP\n.B 141\n"));
+    for (const char *line = page; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        cr_assert(line[0] != '.' || strncmp(line, ".TP\n", 4) == 0 || strncmp(line, ".S", 2) == 0 ||
+                      strncmp(line, ".PP\n", 4) == 0 || strncmp(line, ".B ", 3) == 0 ||
+                      strncmp(line, ".br\n", 4) == 0,
+                  "no text may look like a request of troff: %.40s", line);
+    }
+    free(page);
 }

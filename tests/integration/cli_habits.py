@@ -1,0 +1,120 @@
+"""cli_habits: what hands are used to: help in all its spellings, completion, questions before a drop,
+a daemon that is waited for, a full disk."""
+import os
+import pty
+import subprocess
+import sys
+
+import cli
+from cli import check, write_npy
+
+ROWS, DIMENSION = 12000, 4
+
+
+def helps(t):
+    whole, knn = t.run("--help").stdout, t.run("knn", "--help").stdout
+    check(all(t.run(*words).stdout == whole for words in (["-h"], ["-?"], ["help"])), "help of all")
+    check(all(t.run(*words).stdout == knn for words in (["knn", "-h"], ["help", "knn"])), "help knn")
+    check("NAME FILE..." in t.run("help", "graph", "load").stdout, "help graph load")
+    check("graph show" in t.run("help", "graph").stdout, "help graph")
+    told = t.json("version")[0]
+    check(told["tool"] == told["daemon"] == told["library"], "versions: %s" % told)
+    check(t.json("--socket", "none", "version")[0]["daemon"] is None, "no daemon, still a version")
+
+
+def completes(t):
+    def offers(*words):
+        return [l.split("\t")[0] for l in t.run_bare("__complete", *words).stdout.splitlines()]
+
+    check(offers("kn") == ["knn"] and "similarity" in offers("s"), "commands")
+    check(offers("graph", "sh") == ["show"] and offers("help", "graph", "sh") == ["show"], "verbs")
+    check(offers("--socket", "socket", "knn", "ro") == ["rows"], "collections")
+    check(offers("--socket=socket", "spread", "") == ["links"], "graphs")
+    check(offers("--socket", "none", "knn", "") == [], "nobody to ask")
+    check(offers("knn", "rows", "--q") == ["--queries", "--query-id"], "options")
+    check(offers("collection", "create", "x", "-m", "") == ["cosine", "dot", "l2"], "values")
+    check(offers("load", "rows", "") == offers("load", "x", "--ids=") == [":files"], "files")
+    check("--expect" in offers("delete", "x", "--") and "--yes" in offers("graph", "drop", "--"),
+          "shared options")
+    check(offers("completion", "") == ["bash", "zsh", "fish"], "shells")
+    bash = """eval "$(%s completion bash)"; COMP_WORDS=(%s --socket socket collection create x
+        --metric = c); COMP_CWORD=8; _engram_accel; echo "${COMPREPLY[@]}";
+        COMP_WORDS=(%s --socket socket knn r); COMP_CWORD=4; _engram_accel; echo "${COMPREPLY[@]}"
+        """ % (t.start[0], t.start[0], t.start[0])
+    said = subprocess.run(["bash", "-c", bash], capture_output=True, text=True)
+    check(said.stdout == "cosine\nrows\n", "bash: %r %s" % (said.stdout, said.stderr))
+    for shell in "zsh", "fish":
+        check("__complete" in t.run("completion", shell).stdout, shell)
+
+
+def asked(t, answer, *words):
+    """Runs it on a terminal that answers; gives the exit code and what was shown."""
+    master, slave = pty.openpty()
+    p = subprocess.Popen(t.start + list(words), stdin=slave, stdout=subprocess.DEVNULL, stderr=slave)
+    os.close(slave)
+    shown = b""
+    try:
+        while part := os.read(master, 4096):
+            if b"[y/N]" in part and b"[y/N]" not in shown:
+                os.write(master, answer)
+            shown += part
+    except OSError:
+        pass
+    os.close(master)
+    return p.wait(), shown.decode()
+
+
+def drops(t):
+    t.run("load", "large", "v.npy", "--create", "--metric", "l2")
+    code, shown = asked(t, b"\n", "collection", "drop", "large")
+    check(code == 1 and "12,000 rows" in shown and "--yes" in shown, "no: %d %s" % (code, shown))
+    check(t.json("collection", "describe", "large")[0]["rows"] == ROWS, "it is still there")
+    code, shown = asked(t, b"y\n", "collection", "drop", "large")
+    check(code == 0, "yes: %d %s" % (code, shown))
+    t.run("load", "large", "v.npy", "--create", "--metric", "l2")
+    code, shown = asked(t, b"", "collection", "drop", "large", "--yes")
+    check(code == 0 and "[y/N]" not in shown, "--yes: %d %s" % (code, shown))
+    t.run("load", "large", "v.npy", "--create", "--metric", "l2")
+    t.run("collection", "drop", "large")  # no terminal, no question
+    t.run("collection", "create", "small", "--dim", "4", "--metric", "l2")
+    code, shown = asked(t, b"", "collection", "drop", "small")
+    check(code == 0 and "[y/N]" not in shown, "nothing to lose: %d %s" % (code, shown))
+
+
+def writes(t):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        p = t.popen("knn", "rows", "--query-id", "1", stdout=full)
+        said = p.communicate()[1]
+    check(p.returncode == 4 and "No space left on device" in said, "full: %s" % said)
+    p = t.popen("fetch", "rows", "--ids", "ids.npy", "--json", stdout=subprocess.PIPE)
+    p.stdout.readline()
+    p.stdout.close()
+    said = p.stderr.read()
+    check(p.wait() == 141 and said == "", "| head: %d %s" % (p.returncode, said))
+
+
+def waits(t):
+    late = cli.Tool("late")
+    p = late.popen("ping", "--wait", "60", stdout=subprocess.PIPE)
+    daemon = cli.start_daemon("late", "gpu.devices=none")
+    said = p.communicate()[0]
+    check(p.returncode == 0 and said.startswith("reply in"), "ping --wait: %s" % said)
+    daemon.kill()
+    daemon.wait()
+    late.run("ping", "--wait", "0.05", code=3)
+
+
+def everything(t):
+    write_npy("v.npy", "f", "(%d, %d)" % (ROWS, DIMENSION), [i % 7 for i in range(ROWS * DIMENSION)])
+    write_npy("ids.npy", "Q", "(%d,)" % ROWS, list(range(ROWS)))
+    t.run("load", "rows", "v.npy", "--create", "--metric", "l2")
+    t.run("graph", "create", "links")
+    helps(t)
+    completes(t)
+    drops(t)
+    writes(t)
+    waits(t)
+
+
+if __name__ == "__main__":
+    sys.exit(cli.beside_a_daemon(everything))
