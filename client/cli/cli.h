@@ -75,7 +75,7 @@ int cli_exit_of(ea_status status);
 int cli_connect(struct cli *cli);
 /* The same, but says nothing when the daemon cannot be reached. */
 ea_status cli_try_connect(struct cli *cli);
-/* Before something is dropped that has so many of `what`: on a terminal, if there are many, it asks.
+/* Before something is dropped that has so many of `what`: if there are many, it asks on a terminal.
  * Gives CLI_OK if that is what is wanted. */
 int cli_confirm_drop(const struct cli *cli, const char *name, uint64_t count, const char *what);
 /* What the next request that writes expects; NULL: nothing. Once it is done, cli->expects is to be
@@ -102,8 +102,8 @@ double cli_argument_number(struct argp_state *state, const char *what, const cha
 ea_metric cli_argument_metric(struct argp_state *state, const char *text);
 const char *cli_metric_name(ea_metric metric);
 
-/* The command that was meant: the nearest name within a third of its letters, or NULL. Never one that
- * destroys. */
+/* The command that was meant: the nearest name within a third of its letters, or NULL. Never one
+ * that destroys. */
 const char *cli_did_you_mean(const char *word);
 
 #endif

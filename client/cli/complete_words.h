@@ -1,6 +1,6 @@
 /* complete_words: what may stand where a command line ends. The shells' own scripts, which the
- * command completion prints, call it as "engram-accel __complete WORD... LAST", where LAST is the word
- * that is being typed.
+ * command completion prints, call it as "engram-accel __complete WORD... LAST", where LAST is the
+ * word that is being typed.
  * Owner:  nobody.
  * Thread: the main thread.
  * Errors: none: what cannot be known, as names without a daemon, is not offered. */

@@ -5,8 +5,8 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Text of --help: '-' and '\' mean something to troff, and so do '.' and ''' where a line begins; \v
- * and an empty line part paragraphs. */
+/* Text of --help: '-' and '\' mean something to troff, and so do '.' and ''' where a line begins;
+ * \v and an empty line part paragraphs. */
 static void put_text(FILE *out, const char *text)
 {
     bool begins = true;

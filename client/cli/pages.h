@@ -1,5 +1,5 @@
-/* pages: the parts of the manual page that come from the tables of commands, options and exit codes,
- * so that page and --help cannot differ.
+/* pages: the parts of the manual page that come from the tables of commands, options and exit
+ * codes, so that page and --help cannot differ.
  * Owner:  constants.
  * Thread: any.
  * Errors: those of the stream. */

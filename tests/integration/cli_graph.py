@@ -61,7 +61,7 @@ def loads(t):
     write("m.mtx", "%%MatrixMarket matrix coordinate real symmetric\n3 3 2\n2 1 0.5\n3 3 2\n")
     t.run("graph", "load", "m", "m.mtx", "--create")
     check(edges_of(t, "m", 0, 1, 2) == [(0, 1, .5), (1, 0, .5), (2, 2, 2)], "symmetric .mtx")
-    t.run("graph", "load", "m", "m.mtx", "--first-id", "10")
+    t.run("graph", "load", "m", "m.mtx", "--first-id", "10", "--add")
     check(edges_of(t, "m", 10, 11, 12) == [(10, 11, .5), (11, 10, .5), (12, 12, 2)], "--first-id")
 
     write_doubles("triples.npy", "(2, 3)", [7, 8, .5, 2.0**53, 7, -1])
@@ -70,8 +70,8 @@ def loads(t):
     write_npy("s.npy", "Q", "(2,)", [2**64 - 2, 20])
     write_npy("t.npy", "Q", "(2,)", [20, 21])
     write_npy("w.npy", "f", "(2,)", [.25, 3])
-    t.run("graph", "load", "n", "s.npy", "t.npy", "w.npy")
-    t.run("graph", "load", "n", "s.npy", "t.npy")
+    t.run("graph", "load", "n", "s.npy", "t.npy", "w.npy", "--add")
+    t.run("graph", "load", "n", "s.npy", "t.npy", "--add")
     check(edges_of(t, "n", 20, 2**64 - 2) ==
           [(20, 21, 1), (20, 21, 3), (2**64 - 2, 20, .25), (2**64 - 2, 20, 1)], "columns, twice")
     write("r.txt", "20 21 9\n20 21 8\n7 9\n")
@@ -79,7 +79,7 @@ def loads(t):
     check((done["edges_removed"], done["edges_added"]) == (2, 3), "--replace: %s" % done)
     check(edges_of(t, "n", 7, 20) == [(7, 8, .5), (7, 9, 1), (20, 21, 8), (20, 21, 9)],
           "--replace, and duplicates of one file stay")
-    p = subprocess.run(t.start + ["graph", "load", "n", "/dev/stdin", "--format", "tsv"],
+    p = subprocess.run(t.start + ["graph", "load", "n", "/dev/stdin", "--format", "tsv", "--add"],
                        input="30 31\n", capture_output=True, text=True)
     check(p.returncode == 0 and "1 edge loaded" in p.stdout, "a pipe: %s%s" % (p.stdout, p.stderr))
 
@@ -164,12 +164,12 @@ def expects(t):
     for words in (("add", "e", "1", "2", "0.5"), ("add", "e", "1", "2", "0.5", "--delta"),
                   ("scale", "e", "2"), ("prune", "e", "1"), ("remove", "e", "1"),
                   ("remove", "e", "--edges", "some.tsv"), ("set", "e", "kinds.tsv"),
-                  ("load", "e", "some.tsv"), ("drop", "e")):
+                  ("load", "e", "some.tsv", "--add"), ("drop", "e")):
         refused(t, first, "graph", *words)
     check(version_of(t, "graph", "e") == done["version"], "nothing was changed")
     # Two requests, of which the first one is on that condition.
     t.run("graph", "set", "e", "kinds.tsv", "--expect", "exactly:%d" % done["version"])
-    for words in (("scale", "e", "2"), ("load", "e", "some.tsv"), ("remove", "e", "2"),
+    for words in (("scale", "e", "2"), ("load", "e", "some.tsv", "--add"), ("remove", "e", "2"),
                   ("drop", "e")):
         t.run("graph", *words, "--expect", "at-least:%d" % first)
     t.run("collection", "create", "rows", "--dim", "3", "--metric", "dot")
@@ -349,7 +349,9 @@ def refusals(t):
             (["graph", "load", "none", "g.tsv"], 1, "--create makes it"),
             (["graph", "load", "g", "g.tsv", "--create"], 1, "without --create"),
             (["graph", "load", "g"], 2, "FILE are needed"),
-            (["graph", "load", "g", "bad.tsv"], 4, "bad.tsv: line 3: target 'x'"),
+            (["graph", "load", "g", "g.tsv"], 1, "--add adds to them"),
+            (["graph", "load", "g", "g.tsv", "--add", "--replace"], 2, "not both"),
+            (["graph", "load", "g", "bad.tsv", "--add"], 4, "bad.tsv: line 3: target 'x'"),
             (["graph", "load", "g", "none.tsv"], 4, "none.tsv: cannot open"),
             (["graph", "load", "g", "names.csv"], 4, "unknown kind of file"),
             (["graph", "load", "g", "g.tsv", "--format", "csv"], 2, "--format: 'csv'"),
@@ -438,7 +440,7 @@ def in_pieces(_):
         check((before["edges"], done["edges_removed"], done["edges_added"], done["edges"],
                done["complete"]) == (many, many, many, many, True) and
               done["version"] > before["version"] + 1, "replaced in pieces: %s" % done)
-        p = t.run("graph", "load", "g", "many.s.npy", "many.t.npy", code=1)
+        p = t.run("graph", "load", "g", "many.s.npy", "many.t.npy", "--add", code=1)
         edges = t.json("graph", "describe", "g")[0]["edges"]
         told = re.search(r"stopped: ([0-9,]+) of 300,000 edges that were read are in", p.stderr)
         check(told and "quotas.host_mib" in p.stderr and "in 0 ms" not in p.stderr and

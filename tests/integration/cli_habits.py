@@ -93,6 +93,32 @@ def writes(t):
     check(p.wait() == 141 and said == "", "| head: %d %s" % (p.returncode, said))
 
 
+def repeats(t):
+    """A --create that failed leaves nothing, so that the same command works once its cause is gone;
+    edges are never doubled without a word."""
+    bad = [1.0] * (4 * ROWS)
+    bad[-1] = float("nan")
+    write_npy("late.npy", "f", "(%d, 4)" % ROWS, bad)
+    said = t.run("load", "late", "late.npy", "--create", "--metric", "l2", code=4).stderr
+    check("nothing is left" in said and "not finite" in said, "load: %s" % said)
+    t.run("collection", "describe", "late", code=1)
+    write_npy("late.npy", "f", "(%d, 4)" % ROWS, [1.0] * (4 * ROWS))
+    t.run("load", "late", "late.npy", "--create", "--metric", "l2")
+    with open("late.tsv", "w", encoding="utf-8") as f:
+        f.write("1 2 0.5\n2 3 0.5\n3 4 x\n")
+    said = t.run("graph", "load", "late", "late.tsv", "--create", code=4).stderr
+    check("nothing is left" in said and "line 3" in said, "graph load: %s" % said)
+    with open("late.tsv", "w", encoding="utf-8") as f:
+        f.write("1 2 0.5\n2 3 0.5\n")
+    t.run("graph", "load", "late", "late.tsv", "--create")
+    said = t.run("graph", "load", "late", "late.tsv", code=1).stderr
+    check("2 edges already" in said and "--replace" in said and "--add" in said, said)
+    done = t.json("graph", "load", "late", "late.tsv", "--replace")[0]
+    check((done["edges_removed"], done["edges"]) == (2, 2), "--replace: %s" % done)
+    said = t.run("graph", "load", "late", "late.tsv", "--add").stdout
+    check("added to 2 edges" in said and "4 edges" in said, "--add: %s" % said)
+
+
 def waits(t):
     late = cli.Tool("late")
     p = late.popen("ping", "--wait", "60", stdout=subprocess.PIPE)
@@ -113,6 +139,7 @@ def everything(t):
     completes(t)
     drops(t)
     writes(t)
+    repeats(t)
     waits(t)
 
 

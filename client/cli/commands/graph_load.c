@@ -23,7 +23,9 @@ struct graph_load {
     const char *name;
     const char **paths;
     unsigned count;
-    bool create, replace;
+    bool create, replace, add;
+    bool made;      /* by this command */
+    uint64_t there; /* edges before */
     enum edges_format format;
     uint64_t first_id;
     struct edges_file file;
@@ -38,12 +40,13 @@ struct graph_load {
     ea_graph_counts sum;
 };
 
-enum { OPTION_FORMAT = 0x500, OPTION_FIRST_ID };
+enum { OPTION_FORMAT = 0x500, OPTION_FIRST_ID, OPTION_ADD };
 
 static const struct argp_option load_options[] = {
     {"create", 'c', NULL, 0, "Make the graph first", 0},
-    {"replace", 'r', NULL, 0,
-     "Edges that are there between the same nodes go first (default: they stay, and add up)", 0},
+    {"replace", 'r', NULL, 0, "Edges that are there between the same nodes go first", 0},
+    {"add", OPTION_ADD, NULL, 0,
+     "The edges come to those that are there: the same file again doubles them", 0},
     {"format", OPTION_FORMAT, "FORMAT", 0,
      "tsv, mtx or npy; auto (the default) goes by the file's ending", 0},
     {"first-id", OPTION_FIRST_ID, "ID", 0,
@@ -66,6 +69,7 @@ static error_t load_parse(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'c': l->create = true; break;
     case 'r': l->replace = true; break;
+    case OPTION_ADD: l->add = true; break;
     case OPTION_FORMAT: l->format = format_named(state, text); break;
     case OPTION_FIRST_ID:
         l->first_id = cli_argument_u64(state, "--first-id", text, 0, UINT64_MAX - 1);
@@ -77,6 +81,7 @@ static error_t load_parse(int key, char *text, struct argp_state *state)
             l->paths[l->count++] = text;
         break;
     case ARGP_KEY_END:
+        if (l->add && l->replace) argp_error(state, "give --add or --replace, not both");
         if (l->count == 0) argp_error(state, "a graph's NAME and a FILE are needed");
         break;
     default: return ARGP_ERR_UNKNOWN;
@@ -110,11 +115,21 @@ static int find_graph(struct graph_load *l)
     ea_status status =
         l->create ? ea_graph_create(c, l->name, &info) : ea_graph_describe(c, l->name, &info);
     if (status == EA_ALREADY_EXISTS)
-        return cli_error(CLI_REFUSED, "%s: %s (without --create the edges are added to it)",
+        return cli_error(CLI_REFUSED, "%s: %s (without --create, --replace or --add loads into it)",
                          l->name, ea_error_text(c));
     if (status == EA_NOT_FOUND)
         return cli_error(CLI_REFUSED, "%s: %s (--create makes it)", l->name, ea_error_text(c));
     if (status) return cli_failed(l->cli, status, l->name);
+    l->made = l->create;
+    l->there = info.edges;
+    if (l->there && !l->add && !l->replace) {
+        struct text many;
+        return cli_error(CLI_REFUSED,
+                         "%s has %s already (--replace takes the place of those between the same "
+                         "nodes; --add adds to them, so that a file that is loaded twice counts "
+                         "twice)",
+                         l->name, format_many(&many, l->there, "edge"));
+    }
     l->sum.nodes = info.nodes;
     l->sum.edges = info.edges;
     l->sum.version = info.version;
@@ -323,6 +338,7 @@ static void report(const struct graph_load *l, uint64_t ns, int code)
         json_u64(&j, "edges_read", l->read);
         json_u64(&j, "edges_added", s->edges_added);
         json_u64(&j, "edges_removed", s->edges_removed);
+        json_u64(&j, "edges_before", l->there);
         json_u64(&j, "nodes_added", s->nodes_added);
         json_u64(&j, "nodes", s->nodes);
         json_u64(&j, "edges", s->edges);
@@ -335,6 +351,7 @@ static void report(const struct graph_load *l, uint64_t ns, int code)
         printf("%s: %s loaded in %s, %s/s", l->name, format_many(&a, s->edges_added, "edge"),
                format_ns(&b, ns), format_count(&c, rate));
         if (s->edges_removed) printf("; %s replaced", format_count(&d, s->edges_removed));
+        if (l->add && l->there) printf("; added to %s", format_many(&d, l->there, "edge"));
         printf("; the graph has %s, %s\n", format_many(&a, s->nodes, "node"),
                format_many(&b, s->edges, "edge"));
     }
@@ -342,6 +359,16 @@ static void report(const struct graph_load *l, uint64_t ns, int code)
         cli_error(0, "%s: %s of %s that were read are in",
                   code == CLI_INTERRUPTED ? "interrupted" : "stopped",
                   format_count(&a, s->edges_added), format_many(&b, l->read, "edge"));
+}
+
+/* Else --create would be refused when the command is repeated. After Ctrl-C the edges stay. */
+static void drop_again(struct graph_load *l)
+{
+    ea_status status = ea_graph_drop(l->cli->client, l->name);
+    if (status)
+        cli_failed(l->cli, status, "what --create made could not be dropped again");
+    else
+        cli_error(0, "%s, which --create made, was dropped again: nothing is left", l->name);
 }
 
 static int load_run(struct cli *cli, const struct command *self, int argc, char **argv)
@@ -359,6 +386,7 @@ static int load_run(struct cli *cli, const struct command *self, int argc, char 
         code = transfer_all(&l);
         report(&l, clock_ns() - start_ns, code);
     }
+    if (l.made && code && code != CLI_INTERRUPTED) drop_again(&l);
     edges_file_close(&l.file);
     free(l.sources);
     free(l.targets);
@@ -375,10 +403,11 @@ const struct command command_graph_load = {
     "or .txt (lines of SOURCE TARGET [WEIGHT]; a '#' first: a comment), .mtx (MatrixMarket) or "
     ".npy: "
     "one n x 3 float64 array, or SOURCES.npy TARGETS.npy [WEIGHTS.npy].\v"
-    "Without a weight an edge has 1. Two edges between the same nodes are two contributions: "
-    "loading a file twice doubles them, unless --replace is given, which holds all edges in "
-    "memory. "
-    "Ctrl-C stops after the request that is on its way and says how many edges are in.",
+    "Without a weight an edge has 1. Two edges between the same nodes are two contributions. Into "
+    "a graph that has edges already only --add or --replace load, so that nothing is doubled "
+    "without being told; --replace holds all edges in memory. Ctrl-C stops after the request that "
+    "is on its way and says how many edges are in. A graph that --create made is dropped again if "
+    "the load fails.",
     load_options,
     load_parse,
     load_run};

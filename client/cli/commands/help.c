@@ -34,8 +34,8 @@ static int version_run(struct cli *cli, const struct command *self, int argc, ch
     return CLI_OK;
 }
 
-/* Bash parts words at '=', too: they are put together again, and what it has of the last one already
- * is cut off. */
+/* Bash parts words at '=', too: they are put together again, and what it has of the last one
+ * already is cut off. */
 static const char bash_script[] =
     "# bash completion for engram-accel; printed by: engram-accel completion bash\n"
     "_engram_accel() {\n"

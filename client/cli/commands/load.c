@@ -33,6 +33,7 @@ struct load {
     struct progress progress;
     struct block blocks[BLOCKS];
     uint64_t block_rows, sent, done; /* rows */
+    bool made;                       /* by this command */
     int code;                        /* of the first failure */
 };
 
@@ -110,6 +111,7 @@ static int find_collection(struct load *l)
         return cli_error(CLI_REFUSED, "%s: %s (--create --metric METRIC makes it)", l->o.name,
                          ea_error_text(c));
     if (status) return cli_failed(l->cli, status, l->o.name);
+    l->made = l->o.create;
     if (info.dimension != dimension)
         return cli_error(CLI_REFUSED, "%s has dimension %u, %s has %u", l->o.path, dimension,
                          l->o.name, info.dimension);
@@ -226,7 +228,19 @@ static void report(struct load *l)
         cli_error(0, "%s: %s of %s rows of %s are in%s",
                   l->code == CLI_INTERRUPTED ? "interrupted" : "stopped", format_count(&a, l->done),
                   format_count(&b, l->file.rows), l->o.path,
-                  l->code == CLI_INTERRUPTED && l->sent > l->done ? ", others may be" : "");
+                  l->code != CLI_INTERRUPTED ? ""
+                  : l->sent > l->done        ? ", others may be (load without --create goes on)"
+                                             : " (load without --create goes on)");
+}
+
+/* Else --create would be refused when the command is repeated. After Ctrl-C the rows stay. */
+static void drop_again(struct load *l)
+{
+    ea_status status = ea_collection_drop(l->cli->client, l->o.name);
+    if (status)
+        cli_failed(l->cli, status, "what --create made could not be dropped again");
+    else
+        cli_error(0, "%s, which --create made, was dropped again: nothing is left", l->o.name);
 }
 
 static int load_run(struct cli *cli, const struct command *self, int argc, char **argv)
@@ -246,6 +260,7 @@ static int load_run(struct cli *cli, const struct command *self, int argc, char 
         code = transfer(l);
         report(l);
     }
+    if (l->made && code && code != CLI_INTERRUPTED) drop_again(l);
     /* The blocks lie under requests that may still wait: the handle goes first. */
     ea_close(cli->client);
     cli->client = NULL;
@@ -266,7 +281,8 @@ const struct command command_load = {
     "Load the vectors of FILE (.npy of float32, float64 or float16; .fvecs; .fbin) into a "
     "collection. A row whose id is there already replaces it.\v"
     "The file is streamed, so it may be larger than memory. Ctrl-C stops after the rows that are "
-    "on their way and says how many are in; loading again replaces them.",
+    "on their way and says how many are in; loading again replaces them. A collection "
+    "that --create made is dropped again if the load fails.",
     load_options,
     load_parse,
     load_run};
