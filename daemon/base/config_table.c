@@ -58,8 +58,8 @@ const struct config_key config_keys[] = {
     {.name = "screen.memory", .type = CONFIG_CHOICE, .live = true, .offset = AT(screen_memory),
      .text = "auto", .choices = "auto off cpu gpu", .help = "Where rows of collections are also "
      "kept in int8, a quarter of their bytes, to rule out most of them in a kNN; answers stay "
-     "exact. It is spare memory: given back before anything is refused. off, gpu: not in the "
-     "host's."},
+     "exact. It is spare memory: given back before anything is refused. cpu: in the host's memory "
+     "alone; gpu: in VRAM alone; auto: in both; off: nowhere."},
 
     {.name = "limits.request_body_mib", .type = CONFIG_NUMBER64, .offset = AT(body_mib_max),
      .min = 1, .max = 1024, .number = 64, .help = "MiB of one request's tensors. The client "

@@ -127,6 +127,14 @@ static bool is_same_version(struct gpu_process *p)
     return false;
 }
 
+/* Tells it what may be set while it runs. */
+static void pass_settings(struct gpu_process *p)
+{
+    char memory = *p->options.config->screen_memory;
+    atomic_store_explicit(&p->life->share->shadows, memory == 'a' || memory == 'g',
+                          memory_order_relaxed);
+}
+
 static void become_ready(struct gpu_process *p, uint64_t now_ns)
 {
     struct share *s = p->life->share;
@@ -146,6 +154,7 @@ static void become_ready(struct gpu_process *p, uint64_t now_ns)
     p->ready = true;
     p->ready_ns = now_ns;
     p->state = GPU_READY;
+    pass_settings(p);
     p->beat = atomic_load(&s->heartbeat_ns);
     p->beat_seen_ns = p->checked_ns = now_ns;
     process_describe_time(process_elapsed_ns(now_ns, p->started_ns), took);
@@ -192,6 +201,7 @@ void gpu_process_check(struct gpu_process *p, uint64_t now_ns)
     }
     if (!p->killed) look(p, now_ns);
     take_completions(p);
+    if (p->ready) pass_settings(p);
     if (p->killed)
         heartbeat_check_lingering(p, now_ns);
     else if (p->ready)

@@ -124,6 +124,11 @@ struct device_ops {
     uint64_t (*multiply_adds)(const struct device *d);
     uint64_t (*topk_scratch_min)(uint64_t query_count, uint32_t k, uint64_t row_count);
     uint64_t (*topk_scratch_best)(uint64_t query_count, uint32_t k, uint64_t row_count);
+    /* True if the k best of so many rows are found sooner with their shadow than without. */
+    bool (*shadow_suits)(const struct device *d, uint32_t dimension, uint64_t query_count,
+                         uint32_t k, uint64_t row_count);
+    uint64_t (*shadow_scratch)(uint64_t query_count, uint32_t k, uint64_t row_count,
+                               uint32_t dimension);
     struct cuda_hrr_scratch (*bind_scratch)(const struct hrr_plan *plan, uint64_t count);
     uint64_t (*direct_scratch_min)(uint32_t k);
     uint64_t (*direct_scratch_best)(uint32_t k);

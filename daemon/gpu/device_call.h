@@ -1,7 +1,7 @@
 /* device_call: one launch of a kernel as data: which kernel, and what it reads and writes. The
  * operations are those of kernels/cuda/vectors_cuda.h, rows_cuda.h, hrr_cuda.h, complete_cuda.h,
- * attractor_cuda.h, cluster_cuda.h, recall_cuda.h and spread_cuda.h, with their shapes and rules;
- * pointers are device memory unless stated otherwise.
+ * attractor_cuda.h, cluster_cuda.h, recall_cuda.h, shadow_cuda.h and spread_cuda.h, with their
+ * shapes and rules; pointers are device memory unless stated otherwise.
  * Owner:  whoever launches.
  * Thread: any.
  * Errors: none. */
@@ -15,6 +15,7 @@
 #include "kernels/cuda/hrr_cuda.h"
 #include "kernels/cuda/recall_cuda.h"
 #include "kernels/cuda/rows_cuda.h"
+#include "kernels/cuda/shadow_cuda.h"
 #include "kernels/cuda/spread_cuda.h"
 #include "kernels/cuda/vectors_cuda.h"
 
@@ -38,14 +39,18 @@ enum device_kernel {
     KERNEL_RECALL_BEST,
     KERNEL_COVARIANCE,
     KERNEL_CLUSTER,
+    KERNEL_SHADOW_CENTRE,
+    KERNEL_SHADOW_CODE,
+    KERNEL_SHADOW_TOPK,
 };
 
 struct device_call {
     enum device_kernel kernel;
-    enum metric metric; /* SCAN, TILE, TOPK, GATHER_LISTS */
+    enum metric metric; /* SCAN, TILE, TOPK, GATHER_LISTS, SHADOW_TOPK */
     struct cuda_rows
         rows; /* all but SPREAD, BIND and RECALL_...; of NORMALIZE the dimension and count */
-    struct cuda_queries queries; /* SCAN, TILE, TOPK, GATHER_LISTS */
+    struct cuda_queries queries; /* SCAN, TILE, TOPK, GATHER_LISTS, SHADOW_TOPK */
+    struct cuda_shadow shadow;   /* SHADOW_CODE, SHADOW_TOPK */
     union {
         struct {
             float *out;
@@ -55,9 +60,9 @@ struct device_call {
         } find_bad;
         struct {
             float *out;
-            uint64_t stride; /* TILE: floats between the rows of two queries */
-        } scores;            /* SCAN, TILE */
-        struct cuda_topk topk;
+            uint64_t stride;   /* TILE: floats between the rows of two queries */
+        } scores;              /* SCAN, TILE */
+        struct cuda_topk topk; /* TOPK, SHADOW_TOPK */
         struct {
             const uint32_t *positions; /* NULL: row i is the i-th */
             const uint64_t *offsets;   /* NULL: every query against all positions */
@@ -84,6 +89,12 @@ struct device_call {
         struct cuda_recall recall; /* RECALL_... */
         struct cuda_covariance covariance;
         struct cuda_cluster cluster;
+        struct {
+            float *row, *norm;
+        } centre;
+        struct {
+            uint64_t first, count; /* of the rows */
+        } code;
     };
 };
 
@@ -110,6 +121,9 @@ static inline const char *device_kernel_name(enum device_kernel kernel)
     case KERNEL_RECALL_BEST: return "recall_best";
     case KERNEL_COVARIANCE: return "covariance";
     case KERNEL_CLUSTER: return "cluster";
+    case KERNEL_SHADOW_CENTRE: return "shadow_centre";
+    case KERNEL_SHADOW_CODE: return "shadow_code";
+    case KERNEL_SHADOW_TOPK: return "shadow_topk";
     }
     return "no kernel";
 }

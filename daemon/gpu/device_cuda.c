@@ -220,6 +220,12 @@ static int enqueue(const struct device_call *c, device_stream s)
     case KERNEL_RECALL_BEST: return cuda_recall_best(&c->recall, s);
     case KERNEL_COVARIANCE: return cuda_covariance(&c->rows, &c->covariance, s);
     case KERNEL_CLUSTER: return cuda_cluster(&c->rows, &c->cluster, s);
+    case KERNEL_SHADOW_CENTRE:
+        return cuda_shadow_centre(&c->rows, c->centre.row, c->centre.norm, s);
+    case KERNEL_SHADOW_CODE:
+        return cuda_shadow_code(&c->rows, c->code.first, c->code.count, &c->shadow, s);
+    case KERNEL_SHADOW_TOPK:
+        return cuda_shadow_topk(c->metric, &c->queries, &c->rows, &c->shadow, &c->topk, s);
     }
     return cudaErrorInvalidValue;
 }
@@ -246,6 +252,17 @@ static uint64_t cuda_multiply_adds(const struct device *d)
 {
     (void)d;
     return 60000000;
+}
+
+/* Below some 45,000 rows of 768 numbers a scan of the rows is faster (docs/performance-gpu.md). */
+enum { SHADOW_NUMBERS_MIN = 32 << 20 };
+
+static bool cuda_shadow_pays(const struct device *d, uint32_t dimension, uint64_t query_count,
+                             uint32_t k, uint64_t row_count)
+{
+    (void)d;
+    return row_count * dimension >= SHADOW_NUMBERS_MIN &&
+           cuda_shadow_suits(query_count, k, row_count);
 }
 
 static const struct device_ops ops = {
@@ -278,6 +295,8 @@ static const struct device_ops ops = {
     .multiply_adds = cuda_multiply_adds,
     .topk_scratch_min = cuda_topk_scratch_min,
     .topk_scratch_best = cuda_topk_scratch_best,
+    .shadow_suits = cuda_shadow_pays,
+    .shadow_scratch = cuda_shadow_scratch,
     .bind_scratch = cuda_hrr_scratch,
     .direct_scratch_min = cuda_direct_scratch_min,
     .direct_scratch_best = cuda_direct_scratch_best,

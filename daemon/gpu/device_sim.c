@@ -15,6 +15,7 @@
 #include "daemon/gpu/sim_probe.h"
 #include "daemon/gpu/sim_range.h"
 #include "daemon/gpu/sim_settings.h"
+#include "daemon/gpu/sim_shadow.h"
 #include "daemon/gpu/sim_spread.h"
 #include "daemon/gpu/sim_stream.h"
 
@@ -393,6 +394,14 @@ static uint64_t sim_multiply_adds(const struct device *d)
     return ((const struct sim *)d)->settings.multiply_adds;
 }
 
+static bool sim_shadow_pays(const struct device *d, uint32_t dimension, uint64_t query_count,
+                            uint32_t k, uint64_t row_count)
+{
+    (void)dimension;
+    return row_count >= ((const struct sim *)d)->settings.shadow_rows &&
+           sim_shadow_suits(query_count, k, row_count);
+}
+
 const struct device_ops device_sim = {
     .name = "sim",
     .open = sim_open,
@@ -423,6 +432,8 @@ const struct device_ops device_sim = {
     .multiply_adds = sim_multiply_adds,
     .topk_scratch_min = sim_topk_scratch_min,
     .topk_scratch_best = sim_topk_scratch_best,
+    .shadow_suits = sim_shadow_pays,
+    .shadow_scratch = sim_shadow_scratch,
     .bind_scratch = sim_bind_scratch,
     .direct_scratch_min = sim_direct_scratch_min,
     .direct_scratch_best = sim_direct_scratch_best,

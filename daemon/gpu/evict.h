@@ -9,8 +9,9 @@
 
 struct gpu;
 
-/* Drops the least recently used replica that no task holds and that is not `but`. False: there is
- * none, or too many evictions have not been told to the front yet. */
+/* Drops a shadow that no task uses, or else the least recently used replica that no task holds, and
+ * that is not `but`. False: there is none, or too many evictions have not been told to the front
+ * yet. */
 bool evict_oldest(struct gpu *g, const struct replica *but);
 
 /* Tells the front about evictions, as far as the ring has room; true if it told any. */

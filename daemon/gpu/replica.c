@@ -19,6 +19,14 @@ uint64_t replica_bytes(const struct replica *r)
     return bytes;
 }
 
+uint64_t replica_shadow_bytes(const struct replica *r)
+{
+    uint64_t bytes = 0;
+    for (int i = replica_own_ranges(r); i < RANGES_MAX; i++)
+        bytes += r->ranges[i].bytes;
+    return bytes;
+}
+
 uint64_t replica_shared(const struct replica *r)
 {
     uint64_t bytes = 0;
@@ -29,14 +37,15 @@ uint64_t replica_shared(const struct replica *r)
 
 /* ---- what a space has ---- */
 
-/* *second: some replica has a second version. */
+/* Without shadows, which give way. *second: some replica has a second version. */
 static uint64_t space_bytes(const struct gpu *g, uint32_t space, bool *second)
 {
     uint64_t bytes = 0;
     *second = false;
     for (const struct replica *r = g->replicas.oldest; r; r = r->newer) {
         if (r->space != space) continue;
-        bytes += replica_bytes(r) + (r->former ? replica_bytes(r->former) : 0);
+        bytes += replica_bytes(r) - replica_shadow_bytes(r);
+        if (r->former) bytes += replica_bytes(r->former) - replica_shadow_bytes(r->former);
         *second |= r->former != NULL;
     }
     return bytes;

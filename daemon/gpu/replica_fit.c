@@ -2,6 +2,7 @@
 
 #include "daemon/gpu/evict.h"
 #include "daemon/gpu/replica.h"
+#include "daemon/gpu/replica_shadow.h"
 #include "daemon/gpu/tasks.h"
 #include "kernels/vectors.h"
 
@@ -52,12 +53,19 @@ struct replica_room replica_room_of_rows(const struct gpu *g, uint32_t dimension
     };
 }
 
+/* Returns what all replicas have but the rows of r. */
+static uint64_t others_of(const struct gpu *g, const struct replica *r)
+{
+    return g->replicas.bytes - (replica_bytes(r) - replica_shadow_bytes(r));
+}
+
 enum device_result replica_fit(struct gpu *g, struct replica *r, const struct replica_room *room,
                                device_stream stream, bool *wait)
 {
     bool grows = false, shrinks = false;
+    int ranges = replica_own_ranges(r);
     uint64_t wanted = 0;
-    for (int i = 0; i < RANGES_MAX; i++) {
+    for (int i = 0; i < ranges; i++) {
         grows |= needs_more(&r->ranges[i], room->bytes[i]);
         shrinks |= wants_less(&r->ranges[i], room->bytes[i]);
         wanted += room->bytes[i];
@@ -68,10 +76,10 @@ enum device_result replica_fit(struct gpu *g, struct replica *r, const struct re
         return DEVICE_OK;
     }
     if (wanted > g->replicas.bytes_max) return DEVICE_NO_MEMORY;
-    while (grows && g->replicas.bytes - replica_bytes(r) + wanted > g->replicas.bytes_max)
+    while (grows && others_of(g, r) + wanted > g->replicas.bytes_max)
         if (!evict_oldest(g, r)) return DEVICE_NO_MEMORY;
     enum device_result result = DEVICE_OK;
-    for (int i = 0; i < RANGES_MAX && result == DEVICE_OK; i++) {
+    for (int i = 0; i < ranges && result == DEVICE_OK; i++) {
         struct device_range *range = &r->ranges[i];
         if (needs_more(range, room->bytes[i]) || wants_less(range, room->bytes[i]))
             result = fit_range(g, r, range, room->bytes[i], room->most[i], stream);

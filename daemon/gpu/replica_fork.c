@@ -6,6 +6,7 @@
 #include "daemon/gpu/evict.h"
 #include "daemon/gpu/replica.h"
 #include "daemon/gpu/replica_fit.h"
+#include "daemon/gpu/replica_shadow.h"
 #include "daemon/gpu/tasks.h"
 
 static uint64_t budget_left(const struct gpu *g)
@@ -44,11 +45,12 @@ enum device_result replica_fork(struct gpu *g, struct replica *r, const struct r
     if (!next) return DEVICE_NO_MEMORY;
     *next = *r;
     next->version = 0;
+    next->shadow.whole = false; /* the second version makes its own */
     next->holders = next->readers = next->rereaders = 0;
     for (int i = 0; i < RANGES_MAX; i++)
         next->ranges[i] = (struct device_range){0};
     enum device_result result = DEVICE_OK;
-    for (int i = 0; i < RANGES_MAX && result == DEVICE_OK; i++)
+    for (int i = 0; i < replica_own_ranges(r) && result == DEVICE_OK; i++)
         if (r->ranges[i].bytes_max) result = fork_range(g, r, next, i, room->bytes[i], stream);
     if (result == DEVICE_OK) replica_supersede(g, r, next);
     return result;

@@ -11,7 +11,26 @@
 #include "daemon/gpu/device.h"
 
 /* The ranges of a collection, of which a matrix has the first; those of a graph are its parts. */
-enum { RANGE_ROWS, RANGE_NORMS, RANGE_IDS, RANGES_MAX = ORDER_PARTS_MAX };
+enum {
+    RANGE_ROWS,
+    RANGE_NORMS,
+    RANGE_IDS,
+    RANGE_SHADOW, /* from here on a shadow's (replica_shadow.h): */
+    RANGE_CODES = RANGE_SHADOW,
+    RANGE_SCALES,
+    RANGE_LOSTS,
+    RANGE_LENGTHS,
+    RANGE_CENTRE, /* a row, and behind it its norm */
+    RANGES_MAX = ORDER_PARTS_MAX
+};
+
+/* What is known of a shadow, whose arrays are ranges of the replica. */
+struct replica_shadow {
+    bool whole;                      /* each row of the replica's version is coded */
+    uint32_t exact_left, exact_next; /* searches to be done without it: it did not help */
+    uint64_t tried_ns;               /* when it was last made, or found no memory; 0: never */
+    uint64_t screened, passed;       /* pairs of a query and a row; those that were scored */
+};
 
 struct replica {
     uint64_t id;
@@ -26,6 +45,7 @@ struct replica {
     uint64_t no_norm_first, no_norm_end;
     uint64_t part_bytes[ORDER_PARTS_MAX]; /* of a graph */
     struct device_range ranges[RANGES_MAX];
+    struct replica_shadow shadow;
     uint64_t multiply_adds; /* that a kNN of many queries does in a microsecond; 0: not known */
     uint64_t completes;     /* the same of a COMPLETE's rounds (run_complete.c) */
     uint64_t spreads;       /* the same of spreads of several sets (run_spread.c) */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/gpu/replica_shadow.h"
 #include "daemon/gpu/run.h"
 
 /* how long a request that waits for memory lets others pass */
@@ -9,10 +10,20 @@
 
 /* ---- starting ---- */
 
+/* True if the replica's shadow finds the k best sooner than a direct request does. */
+static bool shadow_is_faster(const struct gpu *g, const struct order *o)
+{
+    if (o->run.operation != RUN_KNN) return false;
+    const struct replica *r = replica_find((struct gpu *)g, o->replica);
+    return r && r->version == o->version && r->dimension == o->run.dimension &&
+           replica_shadow_helps(g, r, 1, o->run.k);
+}
+
 const struct run_kind *run_kind_of(const struct gpu *g, const struct order *o)
 {
     if (o->kind == ORDER_SPREAD) return &run_spread;
-    if (order_run_is_direct(&o->run, g->share->device.direct_dimension)) return &run_direct;
+    if (order_run_is_direct(&o->run, g->share->device.direct_dimension) && !shadow_is_faster(g, o))
+        return &run_direct;
     switch ((enum run_operation)o->run.operation) {
 #define CASE(NAME, number, name) \
     case RUN_##NAME: return &run_##name;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "daemon/gpu/replica_shadow.h"
 #include "daemon/gpu/run.h"
 
 enum { IDS = 0, SCORES = 1, COUNTS = 2, OUTPUTS = 3 };
@@ -70,6 +71,10 @@ enum order_result run_direct_fill(struct gpu *g, struct task *t)
 static enum device_result direct_launch(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
+    if (r->operation == RUN_KNN) {
+        replica_shadow_retry(g, t->replica, t->lane->stream);
+        replica_shadow_rest(t->replica);
+    }
     struct device_call call = {
         .kernel = KERNEL_DIRECT,
         .metric = (enum metric)r->metric,

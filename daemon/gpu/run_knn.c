@@ -1,13 +1,17 @@
-/* run_knn: the k best rows, of one request or of several that run as one (a batch). */
+/* run_knn: the k best rows, of one request or of several that run as one (a batch). Where the
+ * replica has a shadow, that is asked first; queries that it is of no use for are then asked of the
+ * rows, a run of them at a time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
+#include "daemon/gpu/replica_shadow.h"
 #include "daemon/gpu/run.h"
 
 enum { BEAT_QUERIES = 256 };
+enum { OUT_WORK, OUT_IDS, OUT_SCORES, OUT_COUNTS };
 
 /* A pass takes about this long, so that a short request of the space, which has the same stream,
  * waits no longer; how long the first takes is guessed from its multiply-adds. */
@@ -104,7 +108,19 @@ static void plan_scratch(struct gpu *g, struct task *t)
     const struct order_run *r = &t->order.run;
     uint64_t queries = t->plan.paced ? t->pass_queries_max : r->query_count;
     t->plan.scratch_best = g->ops->topk_scratch_best(queries, r->k, r->row_count);
+    if (replica_shadow_helps(g, t->replica, queries, r->k)) {
+        uint64_t bytes = g->ops->shadow_scratch(queries, r->k, r->row_count, r->dimension);
+        if (bytes > t->plan.scratch_best) t->plan.scratch_best = bytes;
+    }
     t->plan.scratch_least = g->ops->topk_scratch_min(queries, r->k, r->row_count);
+}
+
+/* What the search through a shadow counts, which comes back first, so always as one copy. */
+static void plan_work(struct task *t)
+{
+    struct task_plan *p = &t->plan;
+    plan_out(p, (struct section){.bytes = sizeof(struct cuda_topk_work)});
+    p->out_small = p->out_bytes;
 }
 
 static bool plan_one(struct gpu *g, struct task *t)
@@ -112,6 +128,7 @@ static bool plan_one(struct gpu *g, struct task *t)
     const struct order_run *r = &t->order.run;
     struct task_plan *p = &t->plan;
     uint64_t words = (r->row_count + 63) / 64, n = r->query_count * r->k;
+    plan_work(t);
     return plan_queries(g, t) &&
            (r->allowed == PLACE_NONE || plan_in_at(g, p, r->allowed, words * sizeof(uint64_t))) &&
            plan_out_at(g, p, r->out_ids, n * sizeof(uint64_t)) &&
@@ -125,6 +142,7 @@ static void plan_batch(struct task *t)
     struct knn_batch *b = t->batch;
     struct task_plan *p = &t->plan;
     uint64_t row = vector_stride(r->dimension) * sizeof(float), n = r->query_count * r->k;
+    plan_work(t);
     plan_in(p, (struct section){.scatter = &b->queries,
                                 .bytes = r->query_count * row,
                                 .rows = r->query_count,
@@ -199,6 +217,30 @@ static struct cuda_filter filter_of(const struct gpu *g, const struct task *t)
     return f;
 }
 
+/* Before the first pass: decides whether the shadow is asked. */
+static enum device_result begin(struct gpu *g, struct task *t)
+{
+    struct replica *r = t->replica;
+    replica_shadow_retry(g, r, t->lane->stream);
+    t->shadowed = replica_shadow_helps(g, r, t->pass_queries, t->order.run.k);
+    if (!t->shadowed) {
+        replica_shadow_rest(r);
+        return DEVICE_OK;
+    }
+    return g->ops->clear(g->device, run_out_at(g, t, OUT_WORK), sizeof(struct cuda_topk_work),
+                         t->lane->stream);
+}
+
+/* True if the pass can go through the shadow. */
+static bool through_shadow(const struct gpu *g, const struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    return t->shadowed && !t->redoes &&
+           g->ops->shadow_suits(g->device, r->dimension, t->pass_queries, r->k, r->row_count) &&
+           g->ops->shadow_scratch(t->pass_queries, r->k, r->row_count, r->dimension) <=
+               t->plan.scratch_bytes;
+}
+
 static enum device_result knn_launch(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
@@ -206,7 +248,10 @@ static enum device_result knn_launch(struct gpu *g, struct task *t)
     uint64_t first = t->first_query, left = r->query_count - first;
     if (t->pass_queries > left) t->pass_queries = left;
     t->pass_began_ns = clock_read_ns(g->clock);
-    struct device_call call = {.kernel = KERNEL_TOPK,
+    enum device_result result = first || t->redoes ? DEVICE_OK : begin(g, t);
+    if (result != DEVICE_OK) return result;
+    bool shadow = through_shadow(g, t);
+    struct device_call call = {.kernel = shadow ? KERNEL_SHADOW_TOPK : KERNEL_TOPK,
                                .metric = (enum metric)r->metric,
                                .rows = replica_rows(t->replica),
                                .queries = run_queries(g, t, first, t->pass_queries)};
@@ -217,10 +262,12 @@ static enum device_result knn_launch(struct gpu *g, struct task *t)
         .threshold = r->has_threshold && !t->batch ? &r->threshold : NULL,
         .scratch = run_device_at(g, t, p->scratch_at),
         .scratch_bytes = p->scratch_bytes,
-        .out_ids = (uint64_t *)run_out_at(g, t, 0) + first * r->k,
-        .out_scores = (float *)run_out_at(g, t, 1) + first * r->k,
-        .out_counts = (uint32_t *)run_out_at(g, t, 2) + first,
+        .out_ids = (uint64_t *)run_out_at(g, t, OUT_IDS) + first * r->k,
+        .out_scores = (float *)run_out_at(g, t, OUT_SCORES) + first * r->k,
+        .out_counts = (uint32_t *)run_out_at(g, t, OUT_COUNTS) + first,
+        .work = shadow ? (struct cuda_topk_work *)run_out_at(g, t, OUT_WORK) : NULL,
     };
+    if (shadow) call.shadow = replica_shadow(t->replica);
     return g->ops->launch(g->device, &call, t->lane->stream);
 }
 
@@ -238,9 +285,9 @@ void run_fill_rest(uint64_t *ids, float *scores, uint32_t count, uint32_t k)
 static void finish_one(struct gpu *g, const struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    uint64_t *ids = (uint64_t *)t->plan.out[0].host;
-    float *scores = (float *)t->plan.out[1].host;
-    const uint32_t *counts = (const uint32_t *)t->plan.out[2].host;
+    uint64_t *ids = (uint64_t *)t->plan.out[OUT_IDS].host;
+    float *scores = (float *)t->plan.out[OUT_SCORES].host;
+    const uint32_t *counts = (const uint32_t *)t->plan.out[OUT_COUNTS].host;
     for (uint64_t q = 0; q < r->query_count; q++) {
         if (q % BEAT_QUERIES == 0) gpu_beat(g);
         run_fill_rest(ids + q * r->k, scores + q * r->k, counts[q], r->k);
@@ -276,11 +323,58 @@ static void finish_segment(struct gpu *g, const struct task *t, uint32_t i)
     gpu_beat(g);
 }
 
+/* ---- what the shadow was of no use for ---- */
+
+static uint32_t count_of(const struct task *t, uint64_t query)
+{
+    if (!t->batch) return ((const uint32_t *)t->plan.out[OUT_COUNTS].host)[query];
+    const struct scatter_part *parts = t->batch->count_parts;
+    uint32_t i = 0;
+    while (parts[i].end <= query)
+        i++;
+    uint64_t first = i ? parts[i - 1].end : 0;
+    return ((const uint32_t *)parts[i].host)[query - first];
+}
+
+/* Sets the next run of such queries from `from` on; false: there is none. */
+static bool find_redo(struct task *t, uint64_t from)
+{
+    uint64_t count = t->order.run.query_count, first = from;
+    while (first < count && count_of(t, first) != CUDA_SHADOW_REDO)
+        first++;
+    uint64_t end = first;
+    while (end < count && end - first < t->pass_queries_max && count_of(t, end) == CUDA_SHADOW_REDO)
+        end++;
+    t->first_query = first;
+    t->pass_queries = end - first;
+    return first < count;
+}
+
+/* After the last pass, and after each run of queries that were asked again. The heap has their
+ * results as soon as a pass has been drained. */
+static bool redo_next(struct gpu *g, struct task *t)
+{
+    uint64_t from = t->redoes ? t->first_query + t->pass_queries : 0;
+    if (!t->shadowed || !find_redo(t, from)) return false;
+    if (!t->redoes && !run_reread(t)) { /* an upload has changed the replica: the CPU's */
+        t->result = RESULT_NO_VERSION;
+        return false;
+    }
+    t->redone += t->pass_queries;
+    t->redoes = true;
+    return true;
+}
+
 /* All results come back after the last pass. */
 static enum order_result knn_drain(struct gpu *g, struct task *t, const char *small)
 {
     bool last = t->first_query + t->pass_queries == t->order.run.query_count;
-    return last ? run_drain_all(g, t, small) : RESULT_OK;
+    if (t->shadowed && !t->redoes) {
+        struct cuda_topk_work work;
+        memcpy(&work, small + t->plan.out[OUT_WORK].at, sizeof work);
+        t->passed = work.passed;
+    }
+    return last || t->redoes ? run_drain_all(g, t, small) : RESULT_OK;
 }
 
 /* How fast rows are compared depends on them: where the screen lets many pass, a sixth as fast. The
@@ -312,12 +406,17 @@ static uint64_t next_pass(const struct task *t, uint64_t took_ns)
 static bool knn_next(struct gpu *g, struct task *t)
 {
     uint64_t took_ns = clock_read_ns(g->clock) - t->pass_began_ns;
-    learn_rate(g, t, took_ns);
-    if (t->first_query + t->pass_queries < t->order.run.query_count) {
+    if (!t->redoes) learn_rate(g, t, took_ns);
+    if (!t->redoes && t->first_query + t->pass_queries < t->order.run.query_count) {
         t->first_query += t->pass_queries;
         t->pass_queries = next_pass(t, took_ns);
         return true;
     }
+    if (redo_next(g, t)) return true;
+    if (t->result != RESULT_OK) return false;
+    if (t->shadowed)
+        replica_shadow_learn(t->replica, t->order.run.query_count, t->passed, t->redone);
+    t->number = t->passed;
     if (!t->batch) finish_one(g, t);
     for (uint32_t i = 0; t->batch && i < t->batch->count; i++)
         finish_segment(g, t, i);

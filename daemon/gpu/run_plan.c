@@ -43,6 +43,8 @@ bool plan_queries(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     char *host = gpu_heap(g, r->queries, r->query_count * r->dimension * sizeof(float));
+    if (r->queries == PLACE_WITH_ORDER && order_run_is_direct(r, ORDER_DIRECT_DIMENSION_MAX))
+        host = (char *)t->query;
     plan_in(&t->plan,
             (struct section){.host = host,
                              .bytes = r->query_count * vector_stride(r->dimension) * sizeof(float),

@@ -84,6 +84,8 @@ static bool parse_word(const char *key, const char *value, struct sim_settings *
         s->run_ns = n * 1000;
     } else if (strcmp(key, "multiply_adds") == 0) {
         *good = number_is(value, 1, 100000000, &s->multiply_adds);
+    } else if (strcmp(key, "shadow_rows") == 0) {
+        *good = number_is(value, 12, 100000000, &s->shadow_rows);
     } else if (strcmp(key, "pass_sets") == 0) {
         *good = number_is(value, 0, 1000000, &n);
         s->pass_sets = (uint32_t)n;
@@ -124,6 +126,7 @@ bool sim_settings_parse(const char *text, struct sim_settings *out, char why[SHA
         .granularity = 64 << 10,
         .latency_ns = 5000,
         .multiply_adds = 20000,
+        .shadow_rows = 1024,
         .slow = 1,
         .devices = 1,
         .vmm = true,

@@ -11,6 +11,7 @@
  *   run_us=0             whatever is recorded, or launched directly, keeps the device for so long
  *                        besides, one after the other whatever their streams; 0..10000000
  *   multiply_adds=20000  that it says it does in a microsecond; 1..100000000
+ *   shadow_rows=1024     the fewest rows for which rows in int8 are of use; 12..100000000
  *   pass_sets=0          a call that may leave sets of a spread for later runs so many at most; 0:
  *                        as many as it has time for; 0..1000000
  *   slow=1               kernels take so many times as long as they do on this machine's CPU, one
@@ -63,6 +64,7 @@ struct sim_settings {
     uint64_t granularity;
     uint64_t latency_ns, run_ns;
     uint64_t multiply_adds;
+    uint64_t shadow_rows;
     uint32_t pass_sets;
     uint32_t slow;
     char slow_path[256]; /* "": none */

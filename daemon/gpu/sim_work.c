@@ -11,6 +11,7 @@
 #include "daemon/gpu/sim_complete.h"
 #include "daemon/gpu/sim_covariance.h"
 #include "daemon/gpu/sim_recall.h"
+#include "daemon/gpu/sim_shadow.h"
 #include "daemon/gpu/sim_spread.h"
 #include "daemon/gpu/sim_sums.h"
 #include "daemon/heap/order.h"
@@ -29,6 +30,7 @@ struct sim_bench {
     float norms[BATCH_ROWS];
     _Alignas(64) float query[ORDER_DIRECT_DIMENSION_MAX];
     void *entries, *bind_scratch, *attractor_scratch, *covariance_scratch;
+    struct sim_shadow *shadow;
     const struct sim_memory *memory;
     struct sim_spread_room spread_room;
 };
@@ -41,9 +43,10 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 struct sim_work sim_work_of(const struct device_call *call)
 {
     struct sim_work w = {.kind = WORK_KERNEL, .call = *call};
-    if (call->kernel == KERNEL_TOPK && call->topk.threshold) w.threshold = *call->topk.threshold;
-    if (call->kernel == KERNEL_DIRECT && call->direct.threshold)
-        w.threshold = *call->direct.threshold;
+    bool best = call->kernel == KERNEL_TOPK || call->kernel == KERNEL_SHADOW_TOPK;
+    const float *threshold = best ? call->topk.threshold : NULL;
+    if (call->kernel == KERNEL_DIRECT) threshold = call->direct.threshold;
+    if (threshold) w.threshold = *threshold;
     if (call->kernel == KERNEL_SCAN && call->queries.count > 1) w.call.queries.count = 1;
     return w;
 }
@@ -74,7 +77,9 @@ struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct cloc
     b->bind_scratch = aligned_alloc(64, sim_bind_scratch_bytes());
     b->attractor_scratch = aligned_alloc(64, sim_attractor_scratch_bytes());
     b->covariance_scratch = aligned_alloc(64, sim_covariance_scratch_bytes());
-    if (b->entries && b->bind_scratch && b->attractor_scratch && b->covariance_scratch) return b;
+    b->shadow = sim_shadow_create(b->kernels);
+    bool all = b->entries && b->bind_scratch && b->attractor_scratch && b->covariance_scratch;
+    if (all && b->shadow) return b;
     sim_bench_destroy(b);
     return NULL;
 }
@@ -83,30 +88,12 @@ void sim_bench_destroy(struct sim_bench *b)
 {
     if (!b) return;
     sim_spread_room_finish(&b->spread_room);
+    sim_shadow_destroy(b->shadow);
     free(b->entries);
     free(b->bind_scratch);
     free(b->attractor_scratch);
     free(b->covariance_scratch);
     free(b);
-}
-
-/* ---- top-k's scratch: about what the real one asks for ---- */
-
-static uint64_t topk_scratch(uint64_t query_count, uint32_t k, uint64_t list_rows)
-{
-    uint64_t a_query = 8 + 3 * sizeof(uint32_t) + 2 * k * sizeof(struct topk_entry) +
-                       list_rows * sizeof(struct topk_entry);
-    return (query_count * a_query + 7 * 256) / 256 * 256;
-}
-
-uint64_t sim_topk_scratch_min(uint64_t query_count, uint32_t k, uint64_t row_count)
-{
-    return topk_scratch(query_count, k, smaller(row_count, 64));
-}
-
-uint64_t sim_topk_scratch_best(uint64_t query_count, uint32_t k, uint64_t row_count)
-{
-    return topk_scratch(query_count, k, smaller(row_count, k < 512 ? 2048 : 4 * (uint64_t)k));
 }
 
 /* ---- what it may touch ---- */
@@ -230,6 +217,7 @@ static void check_call(const struct checker *c, const struct device_call *call)
         check_pairs(c, call);
         check_scores(c, call, call->scores.stride);
         break;
+    case KERNEL_SHADOW_TOPK: sim_shadow_check(call, c->memory); /* fall through */
     case KERNEL_TOPK:
         check_pairs(c, call);
         check_topk(c, call);
@@ -254,6 +242,8 @@ static void check_call(const struct checker *c, const struct device_call *call)
     case KERNEL_ATTRACTOR: sim_attractor_check(call, c->memory); break;
     case KERNEL_COVARIANCE: sim_covariance_check(call, c->memory); break;
     case KERNEL_CLUSTER: sim_cluster_check(call, c->memory); break;
+    case KERNEL_SHADOW_CENTRE:
+    case KERNEL_SHADOW_CODE: sim_shadow_check(call, c->memory); break;
     case KERNEL_RECALL_BEGIN:
     case KERNEL_RECALL_SEEDS:
     case KERNEL_RECALL_BEST: sim_recall_check(call, c->memory); break;
@@ -469,6 +459,9 @@ static void run_call(const struct sim_work *w, struct sim_bench *b)
     case KERNEL_ATTRACTOR: sim_attractor_run(c, b->kernels, b->attractor_scratch); break;
     case KERNEL_COVARIANCE: sim_covariance_run(c, b->kernels, b->covariance_scratch); break;
     case KERNEL_CLUSTER: sim_cluster_run(c, b->kernels); break;
+    case KERNEL_SHADOW_CENTRE:
+    case KERNEL_SHADOW_CODE:
+    case KERNEL_SHADOW_TOPK: sim_shadow_run(c, w->threshold, b->shadow); break;
     case KERNEL_RECALL_BEGIN:
     case KERNEL_RECALL_SEEDS:
     case KERNEL_RECALL_BEST: sim_recall_run(c, b->kernels, b->spread_room.clock); break;

@@ -38,8 +38,22 @@ struct sim_bench *sim_bench_create(const struct sim_memory *m, const struct cloc
 void sim_bench_destroy(struct sim_bench *b);
 void sim_work_run(const struct sim_work *w, struct sim_bench *b);
 
-uint64_t sim_topk_scratch_min(uint64_t query_count, uint32_t k, uint64_t row_count);
-uint64_t sim_topk_scratch_best(uint64_t query_count, uint32_t k, uint64_t row_count);
+/* A top-k's scratch: about what the real one asks for. */
+static inline uint64_t sim_topk_scratch(uint64_t query_count, uint32_t k, uint64_t list_rows)
+{
+    uint64_t a_query = 8 + 3 * sizeof(uint32_t) + 2 * k * sizeof(struct topk_entry) +
+                       list_rows * sizeof(struct topk_entry);
+    return (query_count * a_query + 7 * 256) / 256 * 256;
+}
+static inline uint64_t sim_topk_scratch_min(uint64_t query_count, uint32_t k, uint64_t row_count)
+{
+    return sim_topk_scratch(query_count, k, row_count < 64 ? row_count : 64);
+}
+static inline uint64_t sim_topk_scratch_best(uint64_t query_count, uint32_t k, uint64_t row_count)
+{
+    uint64_t most = k < 512 ? 2048 : 4 * (uint64_t)k;
+    return sim_topk_scratch(query_count, k, row_count < most ? row_count : most);
+}
 static inline uint64_t sim_direct_scratch_min(uint32_t k)
 {
     return k ? sim_topk_scratch_min(1, k, 64) : 0;

@@ -103,11 +103,13 @@ struct task {
     struct task_lines lines;
     uint64_t first_query, pass_queries; /* SCORES, KNN: the queries of this pass; BIND: pairs */
     uint64_t pass_queries_max, pass_began_ns; /* KNN, COMPLETE; began: a spread, too */
-    uint32_t rounds_done; /* COMPLETE: of this pass's states; of a spread: passes */
-    uint32_t sets_left;   /* of a spread: by its last pass, or all before the first */
-    uint32_t width;       /* COMPLETE_ENGINE: of gathered rows; 0: all numbers are multiplied */
-    bool ids_sent;        /* SCORES: the ids are sent with one of the passes */
-    bool rereads;         /* the device will read more than what is enqueued */
+    bool shadowed, redoes; /* KNN: the shadow is asked; what it was of no use for is asked again */
+    uint64_t passed, redone; /* of a shadow: pairs that were scored; queries that are asked again */
+    uint32_t rounds_done;    /* COMPLETE: of this pass's states; of a spread: passes */
+    uint32_t sets_left;      /* of a spread: by its last pass, or all before the first */
+    uint32_t width;          /* COMPLETE_ENGINE: of gathered rows; 0: all numbers are multiplied */
+    bool ids_sent;           /* SCORES: the ids are sent with one of the passes */
+    bool rereads;            /* the device will read more than what is enqueued */
     struct vram_block block, pinned;
     uint64_t spare_bytes; /* the part of block that is optional scratch: the run works with less */
     struct transfer in, out;

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "daemon/gpu/replica_shadow.h"
+
 /* Reads and checks the order's places. */
 static bool rows_read(struct gpu *g, struct task *t, struct upload *out)
 {
@@ -126,7 +128,7 @@ static bool step_aside(struct gpu *g, struct task *t, const struct upload *u, st
 static uint64_t growth_of(const struct replica *r, const struct replica_room *room)
 {
     uint64_t bytes = 0;
-    for (int i = 0; i < RANGES_MAX; i++)
+    for (int i = 0; i < replica_own_ranges(r); i++)
         if (room->bytes[i] > r->ranges[i].bytes) bytes += room->bytes[i] - r->ranges[i].bytes;
     return bytes;
 }
@@ -145,6 +147,8 @@ static enum device_result fit(struct gpu *g, struct task *t, const struct upload
     struct replica *r = t->replica;
     if (!replica_may_grow(g, r, growth_of(r, &u->room))) return DEVICE_NO_MEMORY;
     enum device_result result = replica_fit(g, r, &u->room, t->lane->stream, wait);
+    if (result == DEVICE_NO_MEMORY && r->holders == 1 && replica_shadow_drop(g, r))
+        result = replica_fit(g, r, &u->room, t->lane->stream, wait);
     for (uint32_t i = 0; result == DEVICE_OK && !*wait && i < u->place_count; i++)
         result = replica_own(g, r, u->places[i].range, u->places[i].first, u->places[i].bytes,
                              t->lane->stream);
@@ -212,21 +216,26 @@ bool upload_overlaps(const struct order *a, const struct order *b)
            b->upload.first - a->upload.first < a->upload.count;
 }
 
-/* Computes the norms of all rows that came since the replica was last complete: one kernel for
- * many uploads. */
+/* Computes the norms, and the codes, of all rows that came since the replica was last complete: one
+ * kernel for many uploads. */
 static enum device_result compute_norms(struct gpu *g, struct replica *r, device_stream stream)
 {
     uint64_t first = r->no_norm_first;
     uint64_t end = r->no_norm_end < r->rows ? r->no_norm_end : r->rows;
     r->no_norm_first = r->no_norm_end = 0;
-    if (first >= end) return DEVICE_OK;
+    if (first >= end) {
+        replica_shadow_follow(g, r, 0, 0, stream);
+        return DEVICE_OK;
+    }
     struct cuda_rows rows = replica_rows(r);
     rows.rows += first * vector_stride(r->dimension);
     rows.count = end - first;
     struct device_call call = {.kernel = KERNEL_NORMS,
                                .rows = rows,
                                .norms.out = (float *)r->ranges[RANGE_NORMS].base + first};
-    return g->ops->launch(g->device, &call, stream);
+    enum device_result result = g->ops->launch(g->device, &call, stream);
+    if (result == DEVICE_OK) replica_shadow_follow(g, r, first, end, stream);
+    return result;
 }
 
 /* Requests behind this one on the stream find it done. */
@@ -245,7 +254,7 @@ enum device_result upload_launch(struct gpu *g, struct task *t)
         if (none || u->first < r->no_norm_first) r->no_norm_first = u->first;
         if (none || u->first + u->count > r->no_norm_end) r->no_norm_end = u->first + u->count;
     }
-    return r->version ? compute_norms(g, r, t->lane->stream) : DEVICE_OK;
+    return r->version && !r->bare ? compute_norms(g, r, t->lane->stream) : DEVICE_OK;
 }
 
 void upload_finish(struct gpu *g, struct task *t)

@@ -67,10 +67,10 @@ struct share_usage {
     _Atomic uint64_t free_bytes;    /* of the device, as last asked */
     _Atomic uint64_t replicas, streams;
     _Atomic uint64_t uploads, upload_bytes, upload_ns; /* ns while any upload was under way */
-    _Atomic uint64_t evictions;
-    _Atomic uint64_t runs, run_ns; /* ns while any request was on the device */
-    _Atomic uint64_t errors;       /* orders that ended with RESULT_ERROR */
-    _Atomic uint64_t no_memory;    /* orders that ended with RESULT_NO_MEMORY */
+    _Atomic uint64_t evictions, shadows_dropped; /* of replicas; of their rows in int8 alone */
+    _Atomic uint64_t runs, run_ns;               /* ns while any request was on the device */
+    _Atomic uint64_t errors;                     /* orders that ended with RESULT_ERROR */
+    _Atomic uint64_t no_memory;                  /* orders that ended with RESULT_NO_MEMORY */
     _Atomic uint64_t shrunk;       /* runs that had less optional scratch than they asked for */
     _Atomic uint64_t split;        /* runs done in passes because they did not fit at once */
     _Atomic uint64_t pinned_bytes; /* host memory pinned for copies */
@@ -84,6 +84,7 @@ struct share {
     uint64_t heap_bytes;            /* of the heap's files together */
     _Atomic uint32_t state;         /* enum share_state; the GPU process writes */
     char why[SHARE_WHY];            /* for ABSENT and BROKEN; written before state */
+    _Atomic uint32_t shadows;       /* the front writes: 1: rows are to be had in int8, too */
     _Atomic uint64_t heartbeat_ns;  /* clock_now_ns of its last loop, at least every 100 ms */
     struct share_device device;
     struct share_usage usage;

@@ -51,6 +51,7 @@ void peer_open(struct gpu_peer *p, const char *sim, uint32_t streams)
                            .unwatched = unwatched,
                            .result = -1};
     cr_assert_eq(share_create(PEER_HEAP_BYTES, ENGRAM_VERSION, &p->fds[0], &p->share), STATUS_OK);
+    atomic_store(&p->share->shadows, 1);
     p->fds[1] = memfd_create("peer", MFD_CLOEXEC);
     cr_assert_eq(ftruncate(p->fds[1], PEER_HEAP_BYTES), 0);
     p->heap = mmap(NULL, PEER_HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p->fds[1], 0);

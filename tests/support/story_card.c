@@ -136,7 +136,8 @@ static void choose_device(struct story *s, struct story_life *l)
                                         "@range_fork",  "@range_own",    "@spread",   ""};
     bool paced = story_chance(s, 500); /* kNN and spreads go in passes, between which writes come */
     int n = snprintf(l->settings, sizeof l->settings,
-                     "vram_mib=%u latency_us=%u strict=0 vmm=%d multiply_adds=%u pass_sets=%u",
+                     "vram_mib=%u latency_us=%u strict=0 vmm=%d multiply_adds=%u pass_sets=%u "
+                     "shadow_rows=24",
                      s->settings.vram_mib, (unsigned)story_random(s, paced ? 4000 : 60),
                      story_chance(s, 700), paced ? 1 : 20000, (unsigned)story_random(s, 4));
     if (story_chance(s, s->settings.device_faults))

@@ -41,11 +41,12 @@ static void watched_close(struct device *d)
 }
 
 static const char *const call_names[] = {
-    "open",         "memory",        "allocate",     "host_allocate", "range_reserve",
-    "range_resize", "stream_create", "event_create", "event_record",  "event_query",
-    "copy_in",      "copy_out",      "clear",        "norms",         "scan",
-    "tile",         "topk",          "gather_lists", "average",       "spread",
-    "bind",         "normalize",     "superpose",    "complete",      "covariance",
+    "open",          "memory",        "allocate",     "host_allocate", "range_reserve",
+    "range_resize",  "stream_create", "event_create", "event_record",  "event_query",
+    "copy_in",       "copy_out",      "clear",        "norms",         "scan",
+    "tile",          "topk",          "gather_lists", "average",       "spread",
+    "bind",          "normalize",     "superpose",    "complete",      "covariance",
+    "shadow_centre", "shadow_code",   "shadow_topk",
 };
 enum { CALL_NAMES = sizeof call_names / sizeof *call_names };
 
@@ -272,7 +273,7 @@ static bool live(struct script *s, const char *sim)
 }
 
 /* strict: what has not been given back at the end ends the test. */
-#define SIM "vram_mib=4 granularity_kib=16 latency_us=20 strict=1"
+#define SIM "vram_mib=4 granularity_kib=16 latency_us=20 shadow_rows=200 strict=1"
 
 struct sweep {
     struct script script;
@@ -283,7 +284,7 @@ struct sweep {
 /* One life with the fault at call n: of all, "", or of one kind, "@topk". */
 static bool fail_at(struct sweep *w, const char *kind, bool may_end, uint32_t n, const char *call)
 {
-    char sim[160];
+    char sim[200];
     snprintf(sim, sizeof sim, SIM " vmm=%u fail=%u:%s%s", n % 2, n, kind, call);
     bool fired = live(&w->script, sim), ended = w->script.ended;
     w->lives++;
@@ -350,11 +351,12 @@ Test(server_faults, a_second_version_that_cannot_be_made, .timeout = 900)
     make_rows(&script);
     for (uint32_t i = 0; i < 6; i++) {
         uint32_t n = 0;
-        char sim[160];
+        char sim[200];
         do
             snprintf(sim, sizeof sim,
-                     "vram_mib=4 granularity_kib=16 latency_us=2000 strict=1 fail=%u:%s@%s", ++n,
-                     kinds[i % 3], calls[i / 3]);
+                     "vram_mib=4 granularity_kib=16 latency_us=2000 shadow_rows=200 strict=1 "
+                     "fail=%u:%s@%s",
+                     ++n, kinds[i % 3], calls[i / 3]);
         while (live(&script, sim));
         cr_assert_gt(n, 1, "%s never failed", calls[i / 3]);
     }
@@ -384,7 +386,7 @@ Test(server_faults, errors_without_end, .timeout = 900)
     watched.close = watched_close;
     make_rows(&s);
     for (uint32_t n = 1; n < 400; n += (6 + STRIDE) * sweep_stride(7)) {
-        char sim[160];
+        char sim[200];
         snprintf(sim, sizeof sim, SIM " fail=%u+:error", n);
         s.peer.ops = &watched;
         peer_open(&s.peer, sim, 3);
@@ -405,7 +407,7 @@ Test(server_faults, a_slow_call_is_only_slow, .timeout = 900)
     watched.close = watched_close;
     make_rows(&s);
     for (uint32_t n = 3; n < 300; n += (23 + STRIDE) * sweep_stride(4)) {
-        char sim[160];
+        char sim[200];
         snprintf(sim, sizeof sim, SIM " fail=%u:slow", n);
         cr_assert(!live(&s, sim));
         for (uint32_t i = 0; i < s.count; i++)

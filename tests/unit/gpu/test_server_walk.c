@@ -36,6 +36,7 @@ struct walk {
     uint32_t sent, answered;
     uint64_t first_token;
     uint64_t ok, lost, no_memory, no_version;
+    uint64_t shadowed; /* kNN that a shadow answered */
 };
 
 static struct ask_rows copy_of(const struct ask_rows *r)
@@ -129,6 +130,7 @@ static void take_answer(struct walk *w, bool roomy)
         cr_assert(ask_right(&w->peer, &w->orders[i], &w->rows[i]), "order %llu is wrong",
                   (unsigned long long)c.token);
         w->ok++;
+        w->shadowed += w->orders[i].run.operation == RUN_KNN && c.number;
         return;
     }
     bool no_version = c.result == RESULT_NO_VERSION; /* for want of VRAM, or it were a third */
@@ -167,11 +169,14 @@ static void walk(const char *sim, uint32_t streams, uint64_t orders, bool roomy)
     for (int i = 0; i < 300000 && atomic_load(&u->request_bytes); i++)
         usleep(1000);
     cr_assert_eq(atomic_load(&u->request_bytes), 0);
-    fprintf(stderr, "%s: %llu right, %llu lost, %llu no memory, %llu no version, %llu evicted\n",
-            sim, (unsigned long long)w->ok, (unsigned long long)w->lost,
-            (unsigned long long)w->no_memory, (unsigned long long)w->no_version,
-            (unsigned long long)atomic_load(&u->evictions));
+    fprintf(stderr,
+            "%s: %llu right, of which %llu by shadows, %llu lost, %llu no memory, %llu no version, "
+            "%llu evicted\n",
+            sim, (unsigned long long)w->ok, (unsigned long long)w->shadowed,
+            (unsigned long long)w->lost, (unsigned long long)w->no_memory,
+            (unsigned long long)w->no_version, (unsigned long long)atomic_load(&u->evictions));
     cr_assert(w->ok > orders / 3);
+    cr_assert(!roomy || w->shadowed > 0, "%llu", (unsigned long long)w->shadowed);
     peer_close(&w->peer);
     cr_assert_eq(w->peer.result, 0);
     free(w);
@@ -190,14 +195,16 @@ Test(server_walk, every_answer_is_what_the_model_says, .timeout = 900)
     fprintf(stderr, "WALK_SEED=%llu\n", (unsigned long long)start);
     seed = start;
     for (uint32_t i = 0; i < 8; i++) {
-        char sim[160];
+        char sim[200];
         bool roomy = i % 4 == 3;
         uint64_t vram = roomy ? 256 : 3 + pick(5);
         static const uint32_t latencies[] = {0, 5, 100, 1000};
-        snprintf(sim, sizeof sim,
-                 "vram_mib=%u granularity_kib=%u latency_us=%u vmm=%u multiply_adds=%u strict=1",
-                 (unsigned)vram, 4u << pick(5), latencies[pick(4)], i % 2,
-                 i & 2 ? 1 : 1000000); /* 1: a kNN goes in many passes */
+        snprintf(
+            sim, sizeof sim,
+            "vram_mib=%u granularity_kib=%u latency_us=%u vmm=%u multiply_adds=%u shadow_rows=24 "
+            "strict=1",
+            (unsigned)vram, 4u << pick(5), latencies[pick(4)], i % 2,
+            i & 2 ? 1 : 1000000); /* 1: a kNN goes in many passes */
         walk(sim, 1 + (uint32_t)pick(6), orders, roomy);
     }
 }

@@ -1,0 +1,175 @@
+#include "daemon/gpu/replica_shadow.h"
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fault.h"
+#include "daemon/gpu/replica.h"
+#include "daemon/gpu/tasks.h"
+#include "kernels/shadow.h"
+
+enum {
+    USEFUL_SHARE = 8, /* of the rows, what may pass of a useful one's */
+    EXACT_FIRST = 64, /* searches that are done without one that did not help, */
+    EXACT_MOST = 4096 /* and at most, if it goes on so */
+};
+#define RETRY_NS UINT64_C(1000000000)
+
+static bool wanted(const struct gpu *g, const struct replica *r)
+{
+    return r->dimension && !r->bare && r->rows &&
+           atomic_load_explicit(&g->share->shadows, memory_order_relaxed) &&
+           g->ops->shadow_suits(g->device, r->dimension, 1, 1, r->rows);
+}
+
+/* ---- memory ---- */
+
+bool replica_shadow_drop(struct gpu *g, struct replica *r)
+{
+    uint64_t before = replica_bytes(r);
+    r->shadow.whole = false;
+    if (!replica_shadow_bytes(r)) return false;
+    for (int i = replica_own_ranges(r); i < RANGES_MAX; i++)
+        g->ops->range_release(g->device, &r->ranges[i]);
+    replica_account(g, r, before);
+    return true;
+}
+
+bool replica_shadow_evict(struct gpu *g, const struct replica *but, uint32_t space)
+{
+    struct replica *r = g->replicas.oldest;
+    while (r && (replica_in_use(r) || r == but || (space && r->space != space) ||
+                 !replica_shadow_bytes(r)))
+        r = r->newer;
+    if (!r) return false;
+    atomic_fetch_add_explicit(&g->share->usage.shadows_dropped, 1, memory_order_relaxed);
+    return replica_shadow_drop(g, r);
+}
+
+/* The bytes of each range of a shadow of so many rows. */
+static void sizes_of(uint32_t dimension, uint64_t rows, uint64_t bytes[RANGES_MAX])
+{
+    bytes[RANGE_CODES] = rows * shadow_stride(dimension);
+    bytes[RANGE_SCALES] = bytes[RANGE_LOSTS] = bytes[RANGE_LENGTHS] = rows * sizeof(float);
+    bytes[RANGE_CENTRE] = (vector_stride(dimension) + 1) * sizeof(float);
+}
+
+static uint64_t missing(const struct replica *r, const uint64_t bytes[RANGES_MAX])
+{
+    uint64_t more = 0;
+    for (int i = RANGE_SHADOW; i < RANGES_MAX; i++)
+        if (bytes[i] > r->ranges[i].bytes) more += bytes[i] - r->ranges[i].bytes;
+    return more;
+}
+
+static enum device_result grow(struct gpu *g, struct replica *r, int i, uint64_t bytes,
+                               uint64_t bytes_max, device_stream stream)
+{
+    struct device_range *range = &r->ranges[i];
+    uint64_t before = range->bytes, total = replica_bytes(r);
+    enum device_result result = DEVICE_OK;
+    if (!range->bytes_max) result = g->ops->range_reserve(g->device, bytes_max, range);
+    if (result == DEVICE_OK) result = g->ops->range_resize(g->device, range, bytes);
+    replica_account(g, r, total);
+    if (result != DEVICE_OK || range->bytes <= before) return result;
+    return g->ops->clear(g->device, range->base + before, range->bytes - before, stream);
+}
+
+/* Takes what is missing: of the space's share, of the budget and of older shadows. */
+static bool fit(struct gpu *g, struct replica *r, device_stream stream)
+{
+    uint64_t bytes[RANGES_MAX] = {0}, most[RANGES_MAX] = {0};
+    uint64_t row_bytes = vector_stride(r->dimension) * sizeof(float);
+    sizes_of(r->dimension, r->rows, bytes);
+    sizes_of(r->dimension, g->replicas.range_bytes_max / row_bytes + 1, most);
+    uint64_t more = missing(r, bytes);
+    if (!more) return true;
+    if (g->ops->range_moves(g->device) && r->holders > 1) return false;
+    if (more > replica_space_left(g, r) || fault_here("replica_shadow: fit")) return false;
+    while (g->replicas.bytes + more > g->replicas.bytes_max)
+        if (!replica_shadow_evict(g, r, 0)) return false;
+    for (int i = RANGE_SHADOW; i < RANGES_MAX; i++) {
+        if (bytes[i] <= r->ranges[i].bytes) continue;
+        if (!gpu_ok(g, grow(g, r, i, bytes[i], most[i], stream))) return false;
+    }
+    return true;
+}
+
+/* ---- coding ---- */
+
+struct cuda_shadow replica_shadow(const struct replica *r)
+{
+    const float *centre = (const float *)r->ranges[RANGE_CENTRE].base;
+    return (struct cuda_shadow){.codes = (int8_t *)r->ranges[RANGE_CODES].base,
+                                .scales = (float *)r->ranges[RANGE_SCALES].base,
+                                .losts = (float *)r->ranges[RANGE_LOSTS].base,
+                                .lengths = (float *)r->ranges[RANGE_LENGTHS].base,
+                                .centre = centre,
+                                .centre_norm = centre + vector_stride(r->dimension)};
+}
+
+static enum device_result code(struct gpu *g, struct replica *r, uint64_t first, uint64_t end,
+                               bool centred, device_stream stream)
+{
+    float *centre = (float *)r->ranges[RANGE_CENTRE].base;
+    struct device_call call = {.kernel = KERNEL_SHADOW_CENTRE, .rows = replica_rows(r)};
+    call.centre.row = centre;
+    call.centre.norm = centre + vector_stride(r->dimension);
+    enum device_result result = centred ? DEVICE_OK : g->ops->launch(g->device, &call, stream);
+    if (result != DEVICE_OK || first >= end) return result;
+    call.kernel = KERNEL_SHADOW_CODE;
+    call.shadow = replica_shadow(r);
+    call.code.first = first;
+    call.code.count = end - first;
+    return g->ops->launch(g->device, &call, stream);
+}
+
+void replica_shadow_follow(struct gpu *g, struct replica *r, uint64_t first, uint64_t end,
+                           device_stream stream)
+{
+    bool whole = r->shadow.whole;
+    r->shadow.whole = false;
+    if (!wanted(g, r)) {
+        if (r->holders <= 1) replica_shadow_drop(g, r);
+        return;
+    }
+    r->shadow.tried_ns = clock_read_ns(g->clock);
+    if (!fit(g, r, stream)) return;
+    if (!whole) first = 0;
+    if (!whole || end > r->rows) end = r->rows;
+    r->shadow.whole = gpu_ok(g, code(g, r, first, end, whole, stream));
+}
+
+void replica_shadow_retry(struct gpu *g, struct replica *r, device_stream stream)
+{
+    if (r->shadow.whole || r->successor || !wanted(g, r)) return;
+    if (clock_read_ns(g->clock) - r->shadow.tried_ns < RETRY_NS) return;
+    replica_shadow_follow(g, r, 0, r->rows, stream);
+}
+
+/* ---- whether it is of use ---- */
+
+bool replica_shadow_helps(const struct gpu *g, const struct replica *r, uint64_t query_count,
+                          uint32_t k)
+{
+    return r->shadow.whole && !r->shadow.exact_left && wanted(g, r) &&
+           g->ops->shadow_suits(g->device, r->dimension, query_count, k, r->rows);
+}
+
+void replica_shadow_rest(struct replica *r)
+{
+    if (r->shadow.exact_left) r->shadow.exact_left--;
+}
+
+void replica_shadow_learn(struct replica *r, uint64_t query_count, uint64_t passed, uint64_t redone)
+{
+    struct replica_shadow *s = &r->shadow;
+    uint64_t pairs = query_count * r->rows;
+    s->screened += pairs;
+    s->passed += passed;
+    if (passed <= pairs / USEFUL_SHARE && redone <= query_count / USEFUL_SHARE) {
+        s->exact_next = 0;
+        return;
+    }
+    s->exact_next = s->exact_next ? 2 * s->exact_next : EXACT_FIRST;
+    if (s->exact_next > EXACT_MOST) s->exact_next = EXACT_MOST;
+    s->exact_left = s->exact_next;
+}

@@ -1,0 +1,37 @@
+/* replica_shadow: the rows of a replica in int8 as well (kernels/shadow.h), in VRAM that nothing
+ * else wants: made when an upload has made the replica complete, kept up by later ones, given back
+ * before any replica is evicted, and not taken over by a second version, which makes its own.
+ * Owner:  the replica.
+ * Thread: the device thread.
+ * Errors: none: without memory, or if the device fails for it, there is no shadow. */
+#ifndef ENGRAM_GPU_REPLICA_SHADOW_H
+#define ENGRAM_GPU_REPLICA_SHADOW_H
+
+#include "daemon/gpu/device.h"
+#include "daemon/gpu/replica_list.h"
+
+struct gpu;
+
+/* Codes rows first .. end - 1, which are new or have changed, or all rows if the shadow lacks some;
+ * the replica is complete, and searches behind this on the stream find it done. */
+void replica_shadow_follow(struct gpu *g, struct replica *r, uint64_t first, uint64_t end,
+                           device_stream stream);
+/* Makes a shadow that found no memory before, if it is time to try again. */
+void replica_shadow_retry(struct gpu *g, struct replica *r, device_stream stream);
+/* No kernel may use it. False: there was none. */
+bool replica_shadow_drop(struct gpu *g, struct replica *r);
+/* Drops the one of the least recently used replica that has one and that no task holds, and is not
+ * `but`; space: of that space alone; 0: of any. False: there is none. */
+bool replica_shadow_evict(struct gpu *g, const struct replica *but, uint32_t space);
+
+/* True if a search is to use the shadow. */
+bool replica_shadow_helps(const struct gpu *g, const struct replica *r, uint64_t query_count,
+                          uint32_t k);
+/* Counts a search that did without it. */
+void replica_shadow_rest(struct replica *r);
+/* Remembers how many of the pairs passed, and for how many queries it was of no use. */
+void replica_shadow_learn(struct replica *r, uint64_t query_count, uint64_t passed,
+                          uint64_t redone);
+struct cuda_shadow replica_shadow(const struct replica *r);
+
+#endif

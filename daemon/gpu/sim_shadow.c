@@ -1,0 +1,236 @@
+#include "daemon/gpu/sim_shadow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/shadow_scan.h"
+
+enum {
+    BATCH_ROWS = 1024,
+    LIST_ROWS = 512,   /* of one among several queries, that may pass */
+    ROWS_A_PLACE = 12, /* there must be so many for each of the k best */
+    SAMPLE = 4096,     /* rows whose mean is the centre */
+};
+
+struct sim_shadow {
+    const struct vector_kernels *kernels;
+    const struct shadow_kernels *codes;
+    void *entries;
+    float above[BATCH_ROWS], floors[BATCH_ROWS], scores[BATCH_ROWS], norms[BATCH_ROWS];
+    const float *rows[BATCH_ROWS];
+    uint64_t ids[BATCH_ROWS];
+    uint32_t positions[BATCH_ROWS + 16];
+    _Alignas(64) int8_t planes[2 * (VECTOR_DIMENSION_MAX + SHADOW_ALIGN)];
+};
+
+struct sim_shadow *sim_shadow_create(const struct vector_kernels *kernels)
+{
+    struct sim_shadow *s = aligned_alloc(64, (sizeof *s + 63) / 64 * 64);
+    if (!s) return NULL;
+    s->kernels = kernels;
+    s->codes = shadow_choose("auto");
+    s->entries = aligned_alloc(64, topk_bytes(TOPK_K_MAX));
+    if (s->entries) return s;
+    free(s);
+    return NULL;
+}
+
+void sim_shadow_destroy(struct sim_shadow *s)
+{
+    if (s) free(s->entries);
+    free(s);
+}
+
+bool sim_shadow_suits(uint64_t query_count, uint32_t k, uint64_t row_count)
+{
+    return query_count && row_count / ROWS_A_PLACE >= k && k >= 1 && k <= TOPK_K_MAX;
+}
+
+uint64_t sim_shadow_scratch(uint64_t query_count, uint32_t k, uint64_t row_count,
+                            uint32_t dimension)
+{
+    uint64_t list = query_count == 1 ? row_count : LIST_ROWS;
+    uint64_t each = shadow_stride(dimension) + (2 * (uint64_t)k + list) * sizeof(struct topk_entry);
+    return (query_count * each + 7 * 256) / 256 * 256;
+}
+
+/* ---- what it may touch ---- */
+
+static const char *name_of(const struct device_call *c)
+{
+    return device_kernel_name(c->kernel);
+}
+
+static void check(const struct device_call *c, const struct sim_memory *m, const void *address,
+                  uint64_t count, uint64_t size, uint64_t alignment)
+{
+    sim_device_check_array(m, name_of(c), address, count, size, alignment);
+}
+
+static void check_centre(const struct device_call *c, const struct sim_memory *m)
+{
+    uint64_t stride = vector_stride(c->rows.dimension);
+    check(c, m, c->rows.rows, c->rows.count, stride * sizeof(float), 64);
+    check(c, m, c->centre.row, stride, sizeof(float), 64);
+    check(c, m, c->centre.norm, 1, sizeof(float), 4);
+}
+
+static void check_codes(const struct device_call *c, const struct sim_memory *m, uint64_t rows)
+{
+    const struct cuda_shadow *s = &c->shadow;
+    uint64_t stride = vector_stride(c->rows.dimension);
+    check(c, m, c->rows.rows, rows, stride * sizeof(float), 64);
+    check(c, m, s->codes, rows, shadow_stride(c->rows.dimension), 64);
+    check(c, m, s->scales, rows, sizeof(float), 64);
+    check(c, m, s->losts, rows, sizeof(float), 64);
+    check(c, m, s->lengths, rows, sizeof(float), 64);
+    check(c, m, s->centre, stride, sizeof(float), 64);
+    check(c, m, s->centre_norm, 1, sizeof(float), 4);
+}
+
+static void check_search(const struct device_call *c, const struct sim_memory *m)
+{
+    const struct cuda_topk *t = &c->topk;
+    uint64_t queries = c->queries.count, rows = c->rows.count;
+    if (!sim_shadow_suits(queries, t->k, rows))
+        sim_misuse(name_of(c), "%llu queries, k = %u, %llu rows", (unsigned long long)queries,
+                   (unsigned)t->k, (unsigned long long)rows);
+    if (t->scratch_bytes < sim_shadow_scratch(queries, t->k, rows, c->rows.dimension))
+        sim_misuse(name_of(c), "too little scratch");
+    check(c, m, c->queries.norms, queries, sizeof(float), 4);
+    check(c, m, c->rows.norms, rows, sizeof(float), 4);
+    if (t->work) check(c, m, t->work, 1, sizeof *t->work, 8);
+}
+
+void sim_shadow_check(const struct device_call *call, const struct sim_memory *m)
+{
+    if (call->kernel == KERNEL_SHADOW_CENTRE) {
+        check_centre(call, m);
+        return;
+    }
+    if (call->kernel == KERNEL_SHADOW_CODE &&
+        call->code.first + call->code.count > call->rows.count)
+        sim_misuse(name_of(call), "rows past the end");
+    check_codes(call, m, call->rows.count);
+    if (call->kernel == KERNEL_SHADOW_TOPK) check_search(call, m);
+}
+
+/* ---- coding ---- */
+
+static void run_centre(const struct device_call *c, const struct sim_shadow *s)
+{
+    uint32_t dimension = c->rows.dimension;
+    uint64_t stride = vector_stride(dimension), count = c->rows.count;
+    uint64_t taken = count < SAMPLE ? count : SAMPLE;
+    for (uint64_t column = 0; column < stride; column++) {
+        float sum = 0;
+        for (uint64_t n = 0; n < taken; n++)
+            sum += c->rows.rows[count / taken * n * stride + column];
+        float mean = taken ? sum / (float)taken : 0.0f;
+        c->centre.row[column] = canonical_is_finite(mean) ? mean : 0.0f;
+    }
+    s->kernels->norms(dimension, c->centre.row, 1, c->centre.norm);
+}
+
+static void run_code(const struct device_call *c, const struct sim_shadow *s)
+{
+    uint64_t first = c->code.first;
+    const struct cuda_shadow *to = &c->shadow;
+    const struct shadow_centre centre = {to->centre, *to->centre_norm};
+    const struct shadow_places places = {to->codes + first * shadow_stride(c->rows.dimension),
+                                         to->scales + first, to->losts + first,
+                                         to->lengths + first};
+    s->codes->measure(c->rows.dimension, c->rows.rows + first * vector_stride(c->rows.dimension),
+                      c->code.count, &centre, &places);
+}
+
+/* ---- searching ---- */
+
+struct search {
+    const struct device_call *call;
+    struct screen screen;
+    struct shadow_query query;
+    const float *row;
+    float norm;
+    const uint64_t *allowed;
+    struct topk best;
+    uint64_t passed;
+};
+
+/* Scores the rows of a batch that may still be among the best. */
+static void offer_batch(struct search *w, struct sim_shadow *s, uint64_t first, uint64_t count)
+{
+    const struct device_call *c = w->call;
+    const struct cuda_shadow *from = &c->shadow;
+    uint32_t dimension = c->rows.dimension;
+    uint64_t stride = vector_stride(dimension), listed = 0;
+    const struct shadow_rows rows = {from->codes + first * shadow_stride(dimension),
+                                     from->scales + first, from->losts + first,
+                                     from->lengths + first, count};
+    struct screen_line line = {0.0f, -INFINITY};
+    if (w->best.selective) line = screen_line(&w->screen, w->norm, w->best.bound);
+    s->codes->scan(dimension, &w->query, s->planes, &rows, s->above);
+    screen_floors(&w->screen, c->rows.norms + first, count, s->floors);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t row = first + i;
+        if (s->above[i] < fmaf(line.scale, s->floors[i], line.offset)) continue;
+        if (w->allowed && !(w->allowed[row / 64] >> row % 64 & 1)) continue;
+        s->rows[listed] = c->rows.rows + row * stride;
+        s->norms[listed] = c->rows.norms[row];
+        s->ids[listed++] = c->topk.ids ? c->topk.ids[row] : c->topk.first_id + row;
+    }
+    w->passed += listed;
+    if (!listed) return;
+    s->kernels->gather(c->metric, dimension, w->row, w->norm, s->rows, s->norms, listed, s->scores);
+    topk_offer(&w->best, s->kernels, s->scores, s->ids, listed, NULL, 0, s->positions);
+    topk_tighten(&w->best);
+}
+
+static const uint64_t *allowed_of(const struct cuda_filter *f, uint64_t q)
+{
+    if (!f->allowed || !f->of) return f->allowed;
+    return f->of[q] == CUDA_FILTER_NONE ? NULL : f->allowed + f->of[q] * f->words;
+}
+
+static void search_one(const struct device_call *c, uint64_t q, const float *threshold,
+                       struct sim_shadow *s)
+{
+    const struct cuda_topk *t = &c->topk;
+    uint32_t dimension = c->rows.dimension;
+    const struct shadow_centre centre = {c->shadow.centre, *c->shadow.centre_norm};
+    struct search w = {.call = c, .screen = screen_of_shadow(c->metric, dimension)};
+    w.row = c->queries.rows + q * vector_stride(dimension);
+    w.norm = c->queries.norms[q];
+    w.allowed = allowed_of(&t->filter, q);
+    topk_init(&w.best, s->entries, t->k, metric_lower_is_better(c->metric), threshold);
+    s->codes->prepare(dimension, w.row, w.norm, &centre, s->planes, &w.query);
+    for (uint64_t first = 0; first < c->rows.count; first += BATCH_ROWS) {
+        uint64_t left = c->rows.count - first;
+        offer_batch(&w, s, first, left < BATCH_ROWS ? left : BATCH_ROWS);
+    }
+    bool again = c->queries.count > 1 && w.passed > LIST_ROWS + 4 * (uint64_t)t->k + BATCH_ROWS;
+    if (t->work) *(again ? &t->work->redone : &t->work->passed) += again ? 1 : w.passed;
+    t->out_counts[q] = topk_finish(&w.best, t->out_ids + q * t->k, t->out_scores + q * t->k);
+    if (!again) return;
+    t->out_counts[q] = CUDA_SHADOW_REDO;
+    memset(t->out_ids + q * t->k, 0xdb, t->k * sizeof *t->out_ids);
+    memset(t->out_scores + q * t->k, 0xdb, t->k * sizeof *t->out_scores);
+}
+
+static void run_search(const struct device_call *c, float threshold, struct sim_shadow *s)
+{
+    const struct cuda_topk *t = &c->topk;
+    memset(t->scratch, 0xdb, t->scratch_bytes < 65536 ? t->scratch_bytes : 65536);
+    for (uint64_t q = 0; q < c->queries.count; q++)
+        search_one(c, q, t->threshold ? &threshold : NULL, s);
+}
+
+void sim_shadow_run(const struct device_call *call, float threshold, struct sim_shadow *s)
+{
+    if (call->kernel == KERNEL_SHADOW_CENTRE)
+        run_centre(call, s);
+    else if (call->kernel == KERNEL_SHADOW_CODE)
+        run_code(call, s);
+    else
+        run_search(call, threshold, s);
+}

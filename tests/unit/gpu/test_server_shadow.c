@@ -1,0 +1,205 @@
+/* The GPU process's server with rows in int8 beside its replicas: the k best are those of the rows
+ * whatever becomes of a shadow. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/gpu/replica.h"
+#include "daemon/gpu/replica_shadow.h"
+#include "daemon/gpu/tasks.h"
+#include "tests/support/gpu_ask.h"
+
+enum { ROWS = 10000, DIMENSION = 96, K = 5 };
+
+static void open_with(struct gpu_peer *p, const char *settings)
+{
+    static char sim[200];
+    snprintf(sim, sizeof sim, "latency_us=0 granularity_kib=16 strict=1 shadow_rows=1000 %s",
+             settings);
+    *p = (struct gpu_peer){0};
+    peer_open(p, sim, 2);
+}
+
+static uint64_t result_of(struct gpu_peer *p, struct order o)
+{
+    return peer_done(p, peer_order(p, o)).result;
+}
+
+/* Asks, checks, and returns how many pairs were scored after a shadow: 0: there was none. */
+static uint64_t ask_best(struct gpu_peer *p, const struct ask_rows *r, enum metric metric,
+                         uint64_t queries)
+{
+    struct order o = ask_knn(p, r, metric, queries, K, r->version + queries);
+    struct completion c = peer_done(p, peer_order(p, o));
+    cr_assert_eq(c.result, RESULT_OK);
+    cr_assert(ask_right(p, &o, r), "%llu queries", (unsigned long long)queries);
+    return c.number;
+}
+
+static void make(struct gpu_peer *p, struct ask_rows *r, uint32_t space, uint64_t replica)
+{
+    *r = ask_make(space, replica, 1, DIMENSION, ROWS, replica);
+    cr_assert_eq(result_of(p, ask_upload(p, r, true, 0, r->count)), RESULT_OK);
+}
+
+/* Rows [first, first + count) become others, and the collection has `rows`. */
+static void change(struct gpu_peer *p, struct ask_rows *r, uint64_t first, uint64_t count,
+                   uint64_t rows)
+{
+    struct ask_rows next =
+        ask_make(r->space, r->replica, r->version + 1, r->dimension, rows, r->version + 77);
+    uint64_t most = r->count < rows ? r->count : rows;
+    for (uint64_t i = 0; i < most; i++) {
+        if (i >= first && i < first + count) continue;
+        memcpy(next.plain + i * DIMENSION, r->plain + i * DIMENSION, DIMENSION * sizeof(float));
+        next.ids[i] = r->ids[i];
+    }
+    ask_free(r);
+    *r = next;
+    cr_assert_eq(result_of(p, ask_upload(p, r, false, first, count)), RESULT_OK);
+}
+
+static uint64_t shadow_bytes(struct gpu_peer *p, const struct ask_rows *r)
+{
+    return replica_shadow_bytes(replica_find(p->gpu, r->replica));
+}
+
+Test(server_shadow, finds_what_the_rows_say_through_writes, .timeout = 300)
+{
+    struct gpu_peer p;
+    struct ask_rows r;
+    open_with(&p, "");
+    make(&p, &r, 1, 1);
+    for (enum metric m = METRIC_COSINE; m <= METRIC_SQUARED_EUCLIDEAN; m++) {
+        uint64_t passed = ask_best(&p, &r, m, 1);
+        cr_assert(passed > 0 && passed < ROWS / 8, "%llu", (unsigned long long)passed);
+        ask_best(&p, &r, m, 3);
+        ask_best(&p, &r, m, 40);
+    }
+    change(&p, &r, 700, 20, ROWS); /* some rows */
+    cr_assert(ask_best(&p, &r, METRIC_DOT, 1) > 0);
+    change(&p, &r, ROWS, 400, ROWS + 400); /* it grows */
+    cr_assert(ask_best(&p, &r, METRIC_COSINE, 1) > 0);
+    change(&p, &r, 5, 1, ROWS - 300); /* and shrinks */
+    cr_assert(ask_best(&p, &r, METRIC_COSINE, 1) > 0);
+    change(&p, &r, 0, 900, 900); /* too few for one */
+    cr_assert_eq(ask_best(&p, &r, METRIC_COSINE, 1), 0);
+    cr_assert_eq(shadow_bytes(&p, &r), 0);
+    change(&p, &r, 900, 9000, 9900); /* and enough again */
+    cr_assert(ask_best(&p, &r, METRIC_COSINE, 1) > 0);
+    ask_free(&r);
+    peer_close(&p);
+}
+
+/* All rows are equal: no bound tells them apart. */
+Test(server_shadow, is_not_asked_for_a_while_if_it_did_not_help, .timeout = 300)
+{
+    struct gpu_peer p;
+    struct ask_rows r = ask_make(1, 1, 1, DIMENSION, ROWS, 9);
+    for (uint64_t i = 1; i < ROWS; i++)
+        memcpy(r.plain + i * DIMENSION, r.plain, DIMENSION * sizeof(float));
+    open_with(&p, "");
+    cr_assert_eq(result_of(&p, ask_upload(&p, &r, true, 0, r.count)), RESULT_OK);
+    const struct replica_shadow *s = &replica_find(p.gpu, r.replica)->shadow;
+    ask_best(&p, &r, METRIC_COSINE, 7); /* which are asked again, of the rows */
+    cr_assert(s->exact_left > 0);
+    cr_assert_eq(s->exact_left, s->exact_next);
+    uint32_t left = s->exact_left;
+    for (; left; left--)
+        cr_assert_eq(ask_best(&p, &r, METRIC_COSINE, 1), 0);
+    cr_assert_eq(s->exact_left, 0);
+    cr_assert_eq(ask_best(&p, &r, METRIC_COSINE, 1), ROWS); /* tried again, in vain */
+    cr_assert(s->exact_left > 64, "%u", s->exact_left);
+    ask_free(&r);
+    peer_close(&p);
+}
+
+/* Queries of which some are asked again lie between others, in a batch of passes. */
+Test(server_shadow, asks_some_queries_again, .timeout = 300)
+{
+    struct gpu_peer p;
+    struct ask_rows r = ask_make(1, 1, 1, DIMENSION, ROWS, 4);
+    for (uint64_t i = 0; i < 9000; i++) /* a cluster that the codes cannot resolve */
+        for (uint32_t d = 0; d < DIMENSION; d++)
+            r.plain[i * DIMENSION + d] = r.plain[d] * (1 + 1e-6f * (float)(i % 7));
+    for (int slow = 0; slow < 2; slow++) {
+        open_with(&p, slow ? "multiply_adds=1" : "");
+        cr_assert_eq(result_of(&p, ask_upload(&p, &r, true, 0, r.count)), RESULT_OK);
+        ask_best(&p, &r, METRIC_DOT, 150);
+        peer_close(&p);
+    }
+    ask_free(&r);
+}
+
+Test(server_shadow, gives_way_before_any_replica_does, .timeout = 300)
+{
+    struct gpu_peer p;
+    struct ask_rows a, b;
+    open_with(&p, "vram_mib=12"); /* of which replicas have nine: two, but no shadow beside them */
+    make(&p, &a, 1, 1);
+    cr_assert(ask_best(&p, &a, METRIC_COSINE, 1) > 0);
+    cr_assert(shadow_bytes(&p, &a) > 0);
+    make(&p, &b, 2, 2);
+    struct share_usage *u = &p.share->usage;
+    cr_assert_eq(atomic_load(&u->evictions), 0);
+    cr_assert_geq(atomic_load(&u->shadows_dropped), 1);
+    cr_assert_eq(shadow_bytes(&p, &a), 0);
+    cr_assert_eq(ask_best(&p, &a, METRIC_COSINE, 1), 0);
+    ask_best(&p, &b, METRIC_COSINE, 1);
+    ask_free(&a);
+    ask_free(&b);
+    peer_close(&p);
+}
+
+Test(server_shadow, is_there_only_where_it_is_wanted, .timeout = 300)
+{
+    struct gpu_peer p;
+    struct ask_rows r;
+    open_with(&p, "");
+    atomic_store(&p.share->shadows, 0);
+    make(&p, &r, 1, 1);
+    cr_assert_eq(ask_best(&p, &r, METRIC_COSINE, 1), 0);
+    cr_assert_eq(shadow_bytes(&p, &r), 0);
+    atomic_store(&p.share->shadows, 1);
+    change(&p, &r, 3, 2, ROWS);
+    cr_assert(ask_best(&p, &r, METRIC_COSINE, 1) > 0);
+    atomic_store(&p.share->shadows, 0);
+    cr_assert_eq(ask_best(&p, &r, METRIC_COSINE, 1), 0);
+    change(&p, &r, 3, 2, ROWS);
+    cr_assert_eq(shadow_bytes(&p, &r), 0);
+    ask_free(&r);
+    peer_close(&p);
+}
+
+/* An upload beside a search of many passes makes a second version, with a shadow of its own. */
+Test(server_shadow, a_second_version_has_its_own, .timeout = 300)
+{
+    struct gpu_peer p;
+    struct ask_rows first, second;
+    open_with(&p, "multiply_adds=1 latency_us=5000");
+    make(&p, &first, 1, 1);
+    second = ask_make(1, 1, 2, DIMENSION, ROWS, 1);
+    memcpy(second.plain, first.plain, (size_t)ROWS * DIMENSION * sizeof(float));
+    memcpy(second.ids, first.ids, ROWS * sizeof(uint64_t));
+    for (uint32_t d = 0; d < 30 * DIMENSION; d++)
+        second.plain[d] = -second.plain[d];
+    struct order many = ask_knn(&p, &first, METRIC_COSINE, 200, K, 3);
+    struct order write = ask_upload(&p, &second, false, 0, 30);
+    struct order few = ask_knn(&p, &second, METRIC_COSINE, 1, K, 4);
+    write.upload.round = 1;
+    uint64_t token = peer_order(&p, many), passed = 0;
+    peer_order(&p, write);
+    peer_order(&p, few);
+    for (int i = 0; i < 3; i++) {
+        struct completion c = peer_completion(&p);
+        cr_assert_eq(c.result, RESULT_OK, "%llu: %u", (unsigned long long)(c.token - token),
+                     c.result);
+        if (c.token == token + 2) passed = c.number;
+    }
+    cr_assert(ask_right(&p, &many, &first));
+    cr_assert(ask_right(&p, &few, &second));
+    cr_assert(passed > 0);
+    ask_free(&first);
+    ask_free(&second);
+    peer_close(&p);
+}
