@@ -109,6 +109,7 @@ LDFLAGS    := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(SAN_FLAGS) $(COV_FL
 NANOPB_LIB := -lprotobuf-nanopb
 DAEMON_LIB := $(NANOPB_LIB) -luv -lcjson -lxxhash -lsystemd -lm
 CLIENT_LIB := $(NANOPB_LIB) -lm
+CLI_LIB    := $(CLIENT_LIB) -lcjson -lminizip
 
 # ---------------------------------------------------------------- files
 KERNEL_SRC := $(filter-out %_avx2.c %_avx512.c %_neon.c,$(wildcard kernels/cpu/*.c))
@@ -271,7 +272,7 @@ $(GPU): $(BUILD)/daemon/gpu/main.o $(GPU_A) $(DAEMON_A) $(CUDA_A) $(KERNEL_A)
 
 $(CLI): $(BUILD)/client/cli/main.o $(CLI_A) $(CLIENT_A)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CLIENT_LIB)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CLI_LIB)
 
 $(CLIENT_SO): $(call obj,$(CLIENT_SRC)) $(PROTO_O)
 	$(call say,LD,$@)

@@ -3,12 +3,12 @@
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(HARNESS) $(SUPPORT_A) $(GPU_A) $(DAEMON_A) \
         $(KERNEL_A) $(CLI_A) $(CLIENT_A)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION) $(BENCH_LIBS)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) -lminizip $(CRITERION) $(BENCH_LIBS)
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(HARNESS) $(SUPPORT_A) $(GPU_A) $(DAEMON_A) \
         $(KERNEL_A) $(CLI_A) $(CLIENT_A)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) -lminizip $(CRITERION)
 
 # Of a folder all at once: what a change costs is one link.
 .SECONDEXPANSION:
@@ -16,7 +16,7 @@ $(BUILD)/tests/check/test_%: $$(call obj,$$(wildcard tests/unit/$$*/test_*.c)) \
         $(HARNESS) $(SUPPORT_A) $(GPU_A) $(DAEMON_A) $(KERNEL_A) $(CLI_A) $(CLIENT_A)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) $(CRITERION)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) -lminizip $(CRITERION)
 
 $(BUILD)/tests/gpu/%.o: ISA_FLAGS := $(CUDA_INCLUDE)
 GPU_TEST_O := $(call obj,tests/support/cluster_reference.c tests/support/spread_graphs.c \
@@ -31,12 +31,12 @@ $(BUILD)/tests/gpu/%: $(BUILD)/tests/gpu/%.o $(GPU_TEST_O) $(GPU_A) $(DAEMON_A) 
 $(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(DAEMON_A) $(KERNEL_A) $(CLI_A) \
         $(CLIENT_A)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) -o $@ $^ $(DAEMON_LIB)
+	$(Q)$(CC) $(LDFLAGS) $(if $(FUZZ),-fsanitize=fuzzer) -o $@ $^ $(DAEMON_LIB) -lminizip
 
 $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o \
         $(DAEMON_A) $(KERNEL_A) $(CLI_A) $(CLIENT_A)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(DAEMON_LIB) -lminizip
 
 tests: all $(TEST_BIN) $(REPLAY_BIN) $(SIM_BIN)
 unit-tests: $(UNIT_BIN) $(REPLAY_BIN)

@@ -1,10 +1,14 @@
 #include "client/cli/cli.h"
 
+#include "client/cli/failure.h"
 #include "client/cli/text/format.h"
+#include "client/cli/text/utf8.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define DEFAULT_SOCKET "/run/engram-accel/engram-accel.sock"
@@ -12,12 +16,13 @@
 int cli_error(int code, const char *format, ...)
 {
     va_list args;
+    char message[2048];
     fflush(stdout);
-    fputs("engram-accel: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    fprintf(stderr, "engram-accel: %s\n", message);
+    failure_note(code, message);
     return code;
 }
 
@@ -43,6 +48,7 @@ static int exit_of_failure(const struct cli *cli, ea_status status)
 int cli_failed(struct cli *cli, ea_status status, const char *what)
 {
     int code = exit_of_failure(cli, status);
+    failure_note_status(cli->client, status);
     const char *text = ea_error_text(cli->client), *hint = "";
     char retry[64] = "";
     if (status == EA_PERMISSION_DENIED && code == CLI_UNREACHABLE)
@@ -146,9 +152,45 @@ bool cli_colour(void)
     return isatty(STDOUT_FILENO) == 1 && !(no_colour && *no_colour);
 }
 
+static bool csv; /* instead of tables */
+
+void cli_print_csv(void)
+{
+    csv = true;
+    format_exactly();
+}
+
+bool cli_prints_csv(void)
+{
+    return csv;
+}
+
+/* What stands above the next table; in CSV, in its first column. */
+static struct {
+    char word[16], number[24];
+    uint64_t tables;
+} head;
+
+void cli_head(const char *word, const char *kind, uint64_t number, const char *name)
+{
+    snprintf(head.word, sizeof head.word, "%s", word);
+    snprintf(head.number, sizeof head.number, "%" PRIu64, number);
+    if (csv) return;
+    printf("%s%s %s%s%s", head.tables ? "\n" : "", word, kind, head.number, name ? ": " : "");
+    utf8_put(stdout, name ? name : "");
+    putchar('\n');
+    head.tables++;
+}
+
 void cli_table_print(struct table *t)
 {
-    table_print(t, stdout, cli_colour());
+    struct winsize size = {0};
+    if (csv) {
+        table_print_csv(t, stdout, *head.word ? head.word : NULL, head.number, head.tables++ == 0);
+        return;
+    }
+    bool known = isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+    table_print(t, stdout, cli_colour(), known ? size.ws_col : 0);
 }
 
 void cli_print_dropped(const struct cli *cli, const char *name)

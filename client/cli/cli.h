@@ -90,7 +90,12 @@ uint64_t cli_fit(uint64_t budget, uint64_t fixed, uint64_t each, uint64_t most);
 ea_status cli_open(const struct cli *cli, ea_client **out);
 
 bool cli_colour(void); /* standard output is a terminal and NO_COLOR is unset */
+/* Prints what the next table is about: "query 3", "cue id 7: name" (kind "id "; name: or NULL). */
+void cli_head(const char *word, const char *kind, uint64_t number, const char *name);
 void cli_table_print(struct table *t);
+/* From now on tables are CSV: one header, and what stands above a table in its first column. */
+void cli_print_csv(void);
+bool cli_prints_csv(void);
 /* Says what a drop has done, for people or as JSON. */
 void cli_print_dropped(const struct cli *cli, const char *name);
 

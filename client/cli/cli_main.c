@@ -3,11 +3,13 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/text/format.h"
 #include "client/cli/complete_words.h"
+#include "client/cli/failure.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/output.h"
 #include "client/cli/pages.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +18,15 @@ const struct command *const cli_commands[] = {
     COMMANDS(COMMAND) NULL,
 };
 
-enum { OPTION_SOCKET = 0x400, OPTION_TCP, OPTION_SPACE, OPTION_JSON, OPTION_TIMEOUT };
+enum {
+    OPTION_SOCKET = 0x400,
+    OPTION_TCP,
+    OPTION_SPACE,
+    OPTION_JSON,
+    OPTION_TIMEOUT,
+    OPTION_PRINT,
+    OPTION_IDS
+};
 
 const struct argp_option cli_options[] = {
     {"socket", OPTION_SOCKET, "PATH", 0,
@@ -26,6 +36,9 @@ const struct argp_option cli_options[] = {
     {"tcp", OPTION_TCP, "HOST:PORT", 0, "Connect by TCP instead; [::1]:PORT for IPv6", 0},
     {"space", OPTION_SPACE, "NAME", 0, "The space to work in (default: default)", 0},
     {"json", OPTION_JSON, NULL, 0, "Print JSON instead of tables", 0},
+    {"format", OPTION_PRINT, "table|csv|json", 0, "How to print (json: the same as --json)", 0},
+    {"ids-as-strings", OPTION_IDS, NULL, 0,
+     "In JSON, ids are strings: for readers that make doubles of all numbers", 0},
     {"timeout", OPTION_TIMEOUT, "SECONDS", 0,
      "Give up on a request after so long; fractions are fine (default: wait)", 0},
     {NULL, 'h', NULL, OPTION_HIDDEN, "The same as --help", 0},
@@ -50,6 +63,17 @@ static void print_version(FILE *out, struct argp_state *state)
     fprintf(out, "engram-accel %s (library %s)\n", ENGRAM_VERSION, ea_library_version());
 }
 
+/* graph load has a --format of its own, which is of its files. */
+static void parse_print(struct cli *cli, struct argp_state *state, const char *text)
+{
+    if (strcmp(text, "json") == 0)
+        cli->json = true;
+    else if (strcmp(text, "csv") == 0)
+        cli_print_csv();
+    else if (strcmp(text, "table") != 0)
+        argp_error(state, "--format: '%s' is not table, csv or json", text);
+}
+
 static error_t parse_global(int key, char *text, struct argp_state *state)
 {
     struct cli *cli = state->input;
@@ -63,6 +87,8 @@ static error_t parse_global(int key, char *text, struct argp_state *state)
     case 'h': argp_state_help(state, stdout, ARGP_HELP_STD_HELP); break;
     case OPTION_SPACE: cli->space = text; break;
     case OPTION_JSON: cli->json = true; break;
+    case OPTION_IDS: json_ids_are_strings(); break;
+    case OPTION_PRINT: parse_print(cli, state, text); break;
     case OPTION_TIMEOUT:
         cli->timeout_us =
             (uint64_t)(cli_argument_number(state, "--timeout", text, 0.001, 4000000) * 1e6 + 0.5);
@@ -122,6 +148,7 @@ static bool is_among(const struct command *self, const struct command *const *li
 static const struct command *const writing[] = {WRITING_COMMANDS(COMMAND) NULL};
 static const struct command *const dropping[] = {DROPPING_COMMANDS(COMMAND) NULL};
 static const struct command *const destroying[] = {DESTROYING_COMMANDS(COMMAND) NULL};
+static const struct command *const tables[] = {TABLE_COMMANDS(COMMAND) NULL};
 #undef COMMAND
 
 void cli_options_of(const struct command *self, const struct argp_option **lists)
@@ -141,12 +168,16 @@ const ea_write *cli_expectation(const struct cli *cli)
 struct inputs {
     void *command;
     struct cli *cli;
+    const struct command *self;
 };
 
 static error_t parse_root(int key, char *text, struct argp_state *state)
 {
     struct inputs *inputs = state->input;
+    if (key == ARGP_KEY_END && cli_prints_csv() && !is_among(inputs->self, tables))
+        argp_error(state, "--format csv: this command prints no table");
     if (key != ARGP_KEY_INIT) return ARGP_ERR_UNKNOWN;
+    if (failure_usage_stream()) state->err_stream = failure_usage_stream();
     state->child_inputs[0] = inputs->command;
     for (unsigned i = 1; i < 4; i++)
         state->child_inputs[i] = inputs->cli;
@@ -169,7 +200,7 @@ void cli_parse(struct cli *cli, const struct command *self, void *input, int arg
                                     {0}};
     struct argp root = {
         .parser = parse_root, .args_doc = self->arguments, .doc = self->doc, .children = children};
-    struct inputs inputs = {input, cli};
+    struct inputs inputs = {input, cli, self};
     char name[64];
     snprintf(name, sizeof name, "engram-accel %s", self->name);
     argv[0] = name;
@@ -273,7 +304,10 @@ static error_t parse_top(int key, char *text, struct argp_state *state)
 {
     int *command_at = ((struct inputs *)state->input)->command;
     switch (key) {
-    case ARGP_KEY_INIT: state->child_inputs[0] = ((struct inputs *)state->input)->cli; return 0;
+    case ARGP_KEY_INIT:
+        if (failure_usage_stream()) state->err_stream = failure_usage_stream();
+        state->child_inputs[0] = ((struct inputs *)state->input)->cli;
+        return 0;
     case ARGP_KEY_ARG:
         *command_at = state->next - 1;
         state->next = state->argc; /* the rest is the command's */
@@ -315,12 +349,14 @@ int cli_main(int argc, char **argv)
         {0}};
     struct argp top = {
         .parser = parse_top, .args_doc = "COMMAND [ARGUMENT...]", .doc = doc, .children = children};
-    struct inputs inputs = {&command_at, &cli};
+    struct inputs inputs = {&command_at, &cli, NULL};
 
     argp_err_exit_status = CLI_USAGE;
     argp_program_version_hook = print_version;
     interrupt_install();
     output_install();
+    failure_install(argc, argv);
+    setlocale(LC_CTYPE, "C.UTF-8"); /* what is printed is UTF-8, whatever the user's is */
     if (argc > 1 && strcmp(argv[1], "__complete") == 0) return complete_words(argc - 2, argv + 2);
     if (argc == 2 && strcmp(argv[1], "--print-man") == 0) {
         pages_print_man(stdout);
@@ -331,5 +367,6 @@ int cli_main(int argc, char **argv)
                      : cli_run(&cli, argc - command_at, argv + command_at);
     ea_close(cli.client);
     free(doc);
+    failure_print(code);
     return output_finish(code);
 }

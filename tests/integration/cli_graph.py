@@ -404,7 +404,7 @@ def interrupted(t):
     out, err = p.communicate()
     edges = t.json("graph", "describe", "big")[0]["edges"]
     if p.returncode == 130:
-        said = json.loads(out)
+        said = json.loads(out.splitlines()[0])
         check(said["edges_added"] == edges and not said["complete"] and "interrupted" in err,
               "Ctrl-C tells how many edges are in: %s, %d" % (said, edges))
     else:

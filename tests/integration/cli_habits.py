@@ -31,7 +31,7 @@ def completes(t):
     check(offers("--socket", "socket", "knn", "ro") == ["rows"], "collections")
     check(offers("--socket=socket", "spread", "") == ["links"], "graphs")
     check(offers("--socket", "none", "knn", "") == [], "nobody to ask")
-    check(offers("knn", "rows", "--q") == ["--queries", "--query-id"], "options")
+    check(offers("knn", "rows", "--q") == ["--queries", "--query", "--query-id"], "options")
     check(offers("collection", "create", "x", "-m", "") == ["cosine", "dot", "l2"], "values")
     check(offers("load", "rows", "") == offers("load", "x", "--ids=") == [":files"], "files")
     check("--expect" in offers("delete", "x", "--") and "--yes" in offers("graph", "drop", "--"),
@@ -100,7 +100,7 @@ def repeats(t):
     bad[-1] = float("nan")
     write_npy("late.npy", "f", "(%d, 4)" % ROWS, bad)
     said = t.run("load", "late", "late.npy", "--create", "--metric", "l2", code=4).stderr
-    check("nothing is left" in said and "not finite" in said, "load: %s" % said)
+    check("nothing is left" in said and "not a finite number" in said, "load: %s" % said)
     t.run("collection", "describe", "late", code=1)
     write_npy("late.npy", "f", "(%d, 4)" % ROWS, [1.0] * (4 * ROWS))
     t.run("load", "late", "late.npy", "--create", "--metric", "l2")

@@ -237,7 +237,7 @@ static void tell_json(const struct cluster_command *o, const struct members *m, 
     json_float(&j, "score", o->result.scores[i]);
     json_array(&j, "members");
     for (uint64_t at = i ? m->ends[i - 1] : 0; at < m->ends[i]; at++)
-        json_u64(&j, NULL, id_of(o, m->rows[at]));
+        json_id(&j, NULL, id_of(o, m->rows[at]));
     json_end(&j);
     meta_json(o->result.meta, &j);
     json_end(&j);

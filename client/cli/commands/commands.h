@@ -26,6 +26,8 @@
     COMMAND(score)              \
     COMMAND(fetch)              \
     COMMAND(delete)             \
+    COMMAND(norms)              \
+    COMMAND(average)            \
     COMMAND(graph_create)       \
     COMMAND(graph_list)         \
     COMMAND(graph_describe)     \
@@ -81,6 +83,26 @@
     COMMAND(attractor_drop)       \
     COMMAND(attractor_learn)      \
     COMMAND(attractor_set)
+
+/* Those whose result is one table, or one of the same shape for each query: --format csv. */
+#define TABLE_COMMANDS(COMMAND) \
+    COMMAND(create)             \
+    COMMAND(list)               \
+    COMMAND(describe)           \
+    COMMAND(knn)                \
+    COMMAND(similarity)         \
+    COMMAND(score)              \
+    COMMAND(fetch)              \
+    COMMAND(norms)              \
+    COMMAND(graph_create)       \
+    COMMAND(graph_list)         \
+    COMMAND(graph_describe)     \
+    COMMAND(spread)             \
+    COMMAND(recall)             \
+    COMMAND(hrr_cleanup)        \
+    COMMAND(attractor_create)   \
+    COMMAND(attractor_list)     \
+    COMMAND(attractor_describe)
 
 /* Those that drop a whole, which take --yes; and those that are never suggested. */
 #define DROPPING_COMMANDS(COMMAND) COMMAND(drop) COMMAND(graph_drop) COMMAND(attractor_drop)

@@ -165,7 +165,7 @@ static void tell_json(struct complete_command *o, const ea_completed *r, uint64_
     json_init(&j, stdout);
     json_object(&j, NULL);
     json_u64(&j, "cue", o->done + i);
-    json_u64(&j, "id", r->ids[i]);
+    json_id(&j, "id", r->ids[i]);
     if (o->names_path) json_string(&j, "name", names_find(&o->names, r->ids[i]));
     json_float(&j, "cosine", r->cosines[i]);
     json_u64(&j, "rounds", r->rounds[i]);

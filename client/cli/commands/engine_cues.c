@@ -88,7 +88,7 @@ static void print_json(const struct engine_run *a, uint64_t i)
     json_bool(&j, "converged", r->converged[i]);
     json_float(&j, "confidence", r->confidences[i]);
     if (a->asked->collection && r->ids[i] != EA_NO_ID) {
-        json_u64(&j, "id", r->ids[i]);
+        json_id(&j, "id", r->ids[i]);
         json_float(&j, "cosine", r->cosines[i]);
         json_bool(&j, "passes", r->passes[i]);
     } else if (a->asked->collection) {

@@ -48,7 +48,7 @@ static void show_json(struct show *o, const ea_nodes *p, uint64_t i, uint64_t id
     struct json j;
     json_init(&j, stdout);
     json_object(&j, NULL);
-    json_u64(&j, "id", id);
+    json_id(&j, "id", id);
     if (o->names_path) json_string(&j, "name", names_find(&o->names, id));
     json_bool(&j, "found", p->found[i]);
     if (p->found[i]) {
@@ -59,7 +59,7 @@ static void show_json(struct show *o, const ea_nodes *p, uint64_t i, uint64_t id
         json_array(&j, "edges");
         for (uint64_t e = p->offsets[i]; e < p->offsets[i + 1]; e++) {
             json_object(&j, NULL);
-            json_u64(&j, "target", p->targets[e]);
+            json_id(&j, "target", p->targets[e]);
             if (o->names_path) json_string(&j, "name", names_find(&o->names, p->targets[e]));
             json_float(&j, "weight", p->weights[e]);
             json_end(&j);

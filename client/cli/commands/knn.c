@@ -10,7 +10,7 @@
 #define REPLY_BYTES (64u << 20) /* bounds this process's memory */
 
 struct knn_command {
-    const char *name, *queries_path, *out, *allow_path, *names_path;
+    const char *name, *queries_path, *query_text, *out, *allow_path, *names_path;
     uint32_t k;
     bool with_threshold;
     float threshold;
@@ -20,10 +20,12 @@ struct knn_command {
     ea_result result;
 };
 
-enum { OPTION_QUERY_ID = 0x500, OPTION_ALLOW, OPTION_NAMES };
+enum { OPTION_QUERY_ID = 0x500, OPTION_QUERY, OPTION_ALLOW, OPTION_NAMES };
 
 static const struct argp_option knn_options[] = {
-    {"queries", 'q', "FILE", 0, "The vectors to ask with: .npy, .fvecs or .fbin", 0},
+    {"queries", 'q', "FILE", 0,
+     "The vectors to ask with: .npy, .npz, .fvecs, .fbin, .csv, .jsonl or - (standard input)", 0},
+    {"query", OPTION_QUERY, "X,Y,...", 0, "Ask with this vector", 0},
     {"query-id", OPTION_QUERY_ID, "ID", 0,
      "Ask with the stored vector of ID instead; may be given again", 0},
     {NULL, 'k', "N", 0, "How many to find for each query (default: 10)", 0},
@@ -41,6 +43,7 @@ static error_t knn_parse(int key, char *text, struct argp_state *state)
     struct knn_command *o = state->input;
     switch (key) {
     case 'q': o->queries_path = text; break;
+    case OPTION_QUERY: o->query_text = text; break;
     case OPTION_QUERY_ID: ids_add_text(&o->query_ids, state, text); break;
     case 'k': o->k = (uint32_t)cli_argument_u64(state, "-k", text, 1, UINT32_MAX); break;
     case 'o': o->out = text; break;
@@ -57,8 +60,8 @@ static error_t knn_parse(int key, char *text, struct argp_state *state)
         break;
     case ARGP_KEY_END:
         if (!o->name) argp_error(state, "the collection's NAME is needed");
-        if (!o->queries_path == !o->query_ids.count)
-            argp_error(state, "give --queries or --query-id");
+        if (!!o->queries_path + !!o->query_text + !!o->query_ids.count != 1)
+            argp_error(state, "give --queries, --query or --query-id");
         break;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -69,9 +72,10 @@ static int open_all(struct knn_command *o, struct cli *cli)
 {
     int code = CLI_OK;
     if (o->queries_path) code = queries_open_file(&o->queries, o->queries_path);
+    if (o->query_text) code = queries_open_text(&o->queries, o->query_text);
     if (!code && o->allow_path) code = ids_read(&o->allow, o->allow_path);
     if (!code) code = cli_info(cli);
-    if (!code && !o->queries_path)
+    if (!code && o->query_ids.count)
         code =
             queries_open_stored(&o->queries, cli, o->name, o->query_ids.list, o->query_ids.count);
     if (code) return code;
@@ -87,7 +91,7 @@ static int open_all(struct knn_command *o, struct cli *cli)
     code = queries_prepare(&o->queries, o->name, about.dimension,
                            by_reply < by_body ? by_reply : by_body);
     if (code) return code;
-    if (!o->queries_path) o->hits.query_ids = o->query_ids.list;
+    if (o->query_ids.count) o->hits.query_ids = o->query_ids.list;
     return hits_open(&o->hits, cli, o->out, o->names_path, o->queries.total,
                      4 * (uint64_t)o->queries.dimension);
 }

@@ -33,6 +33,7 @@ struct load {
     struct progress progress;
     struct block blocks[BLOCKS];
     uint64_t block_rows, sent, done; /* rows */
+    bool with_ids;                   /* from a file, or beside the rows */
     bool made;                       /* by this command */
     int code;                        /* of the first failure */
 };
@@ -85,7 +86,15 @@ static int open_files(struct load *l)
 {
     if (!vectors_file_open(&l->file, l->o.path, VECTORS_OF_FLOATS))
         return cli_error(CLI_FILE, "%s", l->file.error);
+    if (l->file.ids && !l->o.ids_path) {
+        FILE *ids = l->file.ids;
+        l->file.ids = NULL;
+        l->with_ids = true;
+        if (!vectors_file_open_stream(&l->ids, ids, l->o.path, VECTORS_NPY, VECTORS_OF_IDS))
+            return cli_error(CLI_FILE, "%s", l->ids.error);
+    }
     if (!l->o.ids_path) return CLI_OK;
+    l->with_ids = true;
     if (!vectors_file_open(&l->ids, l->o.ids_path, VECTORS_OF_IDS))
         return cli_error(CLI_FILE, "%s", l->ids.error);
     if (l->ids.columns != 1 || l->ids.rows != l->file.rows)
@@ -138,7 +147,7 @@ static int send_block(struct load *l, struct block *b)
     uint64_t n, ids;
     if (!vectors_file_read(&l->file, b->rows, l->block_rows, &n))
         return cli_error(CLI_FILE, "%s", l->file.error);
-    if (l->o.ids_path) {
+    if (l->with_ids) {
         if (!vectors_file_read_ids(&l->ids, b->ids, n, &ids))
             return cli_error(CLI_FILE, "%s", l->ids.error);
     } else {
@@ -278,8 +287,8 @@ const struct command command_load = {
     "load",
     "load a file of vectors into a collection",
     "NAME FILE",
-    "Load the vectors of FILE (.npy of float32, float64 or float16; .fvecs; .fbin) into a "
-    "collection. A row whose id is there already replaces it.\v"
+    "Load the vectors of FILE (.npy of float32, float64 or float16; .npz; .fvecs; .fbin; .csv; "
+    ".jsonl; - is standard input) into a collection. A row whose id is there already replaces it.\v"
     "The file is streamed, so it may be larger than memory. Ctrl-C stops after the rows that are "
     "on their way and says how many are in; loading again replaces them. A collection "
     "that --create made is dropped again if the load fails.",

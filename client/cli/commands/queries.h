@@ -11,7 +11,8 @@
 struct queries {
     struct vectors_file file;
     ea_result stored; /* the row of --query-id */
-    const char *path; /* NULL: the stored row is used */
+    const char *path; /* NULL: the stored row is used, or the one given */
+    float *given;     /* of the command line; NULL: none */
     uint32_t dimension;
     uint64_t total, next; /* queries in all; the first of the next block */
     float *block;
@@ -19,6 +20,8 @@ struct queries {
 };
 
 int queries_open_file(struct queries *q, const char *path);
+/* One query, "0.1,0.2,0.3". */
+int queries_open_text(struct queries *q, const char *text);
 /* An id that is not in the collection is an error. */
 int queries_open_stored(struct queries *q, struct cli *cli, const char *collection,
                         const uint64_t *ids, uint64_t n);

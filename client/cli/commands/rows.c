@@ -49,8 +49,20 @@ struct rows_fetch {
     struct npy_writer writer;
     struct table *table;
     ea_result result;
-    uint64_t done, missing;
+    uint64_t done, missing, printed;
 };
+
+/* All numbers: load reads it back. */
+static void fetch_csv(bool head, uint64_t id, const float *row, uint64_t columns)
+{
+    if (head) fputs("id", stdout);
+    for (uint64_t k = 0; head && k < columns; k++)
+        printf(",%" PRIu64, k);
+    printf("%s%" PRIu64, head ? "\n" : "", id);
+    for (uint64_t k = 0; k < columns; k++)
+        printf(",%.9g", (double)row[k]);
+    putchar('\n');
+}
 
 static void fetch_print(struct rows_fetch *f, struct cli *cli, uint64_t n)
 {
@@ -62,7 +74,7 @@ static void fetch_print(struct rows_fetch *f, struct cli *cli, uint64_t n)
             struct json j;
             json_init(&j, stdout);
             json_object(&j, NULL);
-            json_u64(&j, "id", id);
+            json_id(&j, "id", id);
             json_bool(&j, "found", r->found[i]);
             if (r->found[i]) {
                 json_array(&j, "vector");
@@ -73,6 +85,10 @@ static void fetch_print(struct rows_fetch *f, struct cli *cli, uint64_t n)
                 json_null(&j, "vector");
             }
             json_end(&j);
+            continue;
+        }
+        if (cli_prints_csv()) {
+            if (r->found[i]) fetch_csv(f->printed++ == 0, id, row, r->columns);
             continue;
         }
         char numbers[SHOWN * 16 + 8] = "";
@@ -131,7 +147,7 @@ static int fetch_finish(struct rows_fetch *f, struct cli *cli)
         json_end(&j);
     } else if (f->o.out) {
         printf("%s  float32  %" PRIu64 " x %" PRIu64 "\n", f->o.out, f->done, f->result.columns);
-    } else if (!cli->json) {
+    } else if (!cli->json && !cli_prints_csv()) {
         cli_table_print(f->table);
     }
     if (f->missing)

@@ -25,7 +25,7 @@ struct score_command {
 enum { OPTION_NAMES = 0x500 };
 
 static const struct argp_option score_options[] = {
-    {"queries", 'q', "FILE", 0, "The vectors to ask with: .npy, .fvecs or .fbin", 0},
+    {"queries", 'q', "FILE", 0, "The vectors to ask with: a file, or - (standard input)", 0},
     {"candidates", 'c', "FILE.npy", 0,
      "Ids: one list for all queries, or a 2-D array with a list for each", 0},
     {NULL, 'k', "N", 0, "Only the N best of each query, best first (default: all, in order)", 0},

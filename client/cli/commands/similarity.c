@@ -15,7 +15,9 @@
 #define REPLY_BYTES (64u << 20) /* bounds this process's memory */
 
 struct similarity_command {
-    const char *name, *queries_path, *out, *allow_path;
+    const char *name, *queries_path, *query_text, *out, *allow_path;
+    uint64_t best; /* of each query; 0: all */
+    ea_metric metric;
     bool with_threshold;
     float threshold;
     struct ids allow;
@@ -27,10 +29,13 @@ struct similarity_command {
     uint64_t done, columns, version, matches; /* matches: with a threshold, so far */
 };
 
-enum { OPTION_ALLOW = 0x500 };
+enum { OPTION_ALLOW = 0x500, OPTION_QUERY };
 
 static const struct argp_option similarity_options[] = {
-    {"queries", 'q', "FILE", 0, "The vectors to ask with: .npy, .fvecs or .fbin", 0},
+    {"queries", 'q', "FILE", 0,
+     "The vectors to ask with: .npy, .npz, .fvecs, .fbin, .csv, .jsonl or - (standard input)", 0},
+    {"query", OPTION_QUERY, "X,Y,...", 0, "Ask with this vector", 0},
+    {"best", 'n', "N", 0, "Print only the N best scores of each query, best first", 0},
     {"out", 'o', "FILE.npy", 0,
      "Write the scores (float32, a row for each query) to FILE.npy and the ids of its columns "
      "(uint64) to FILE.ids.npy",
@@ -45,6 +50,8 @@ static error_t similarity_parse(int key, char *text, struct argp_state *state)
 {
     struct similarity_command *o = state->input;
     switch (key) {
+    case OPTION_QUERY: o->query_text = text; break;
+    case 'n': o->best = cli_argument_u64(state, "--best", text, 1, UINT32_MAX); break;
     case 'q': o->queries_path = text; break;
     case 'o': o->out = text; break;
     case 't':
@@ -59,7 +66,9 @@ static error_t similarity_parse(int key, char *text, struct argp_state *state)
         break;
     case ARGP_KEY_END:
         if (!o->name) argp_error(state, "the collection's NAME is needed");
-        if (!o->queries_path) argp_error(state, "--queries is needed");
+        if (!o->queries_path == !o->query_text) argp_error(state, "give --queries or --query");
+        if (o->best && o->out)
+            argp_error(state, "--best is for what is printed; knn --out writes the best");
         break;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -77,7 +86,8 @@ static char *sibling_path(const char *path, const char *what)
 
 static int open_all(struct similarity_command *o, struct cli *cli)
 {
-    int code = queries_open_file(&o->queries, o->queries_path);
+    int code = o->query_text ? queries_open_text(&o->queries, o->query_text)
+                             : queries_open_file(&o->queries, o->queries_path);
     if (!code && o->allow_path) code = ids_read(&o->allow, o->allow_path);
     if (!code && o->allow_path && o->allow.count == 0)
         code = cli_error(CLI_FILE, "%s: allows no id", o->allow_path);
@@ -87,6 +97,7 @@ static int open_all(struct similarity_command *o, struct cli *cli)
     ea_collection_info about;
     ea_status status = ea_collection_describe(cli->client, o->name, &about);
     if (status) return cli_failed(cli, status, o->name);
+    o->metric = about.metric;
     uint64_t columns = about.rows, reply = cli->info.reply_bytes_max;
     if (o->allow_path && o->allow.count < columns) columns = o->allow.count;
     uint64_t each = o->with_threshold ? 12 * columns + 8 : 4 * columns;
@@ -178,6 +189,26 @@ static int finish_files(struct similarity_command *o, struct cli *cli)
 
 /* ---- printing ---- */
 
+struct scored {
+    uint64_t id;
+    float score;
+};
+
+/* As knn ranks: equal scores by id. */
+static int by_score(const void *a, const void *b)
+{
+    const struct scored *x = a, *y = b;
+    if (x->score != y->score) return x->score > y->score ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int by_distance(const void *a, const void *b)
+{
+    const struct scored *x = a, *y = b;
+    if (x->score != y->score) return x->score < y->score ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
 static void print_query(struct similarity_command *o, struct cli *cli, const ea_meta *meta,
                         const uint64_t *ids, const float *scores, uint64_t n)
 {
@@ -186,7 +217,7 @@ static void print_query(struct similarity_command *o, struct cli *cli, const ea_
     struct text score;
     if (!cli->json) {
         struct table *t = table_create(heads);
-        printf("%squery %" PRIu64 "\n", o->done ? "\n" : "", o->done);
+        cli_head("query", "", o->done, NULL);
         for (uint64_t i = 0; i < n; i++) {
             table_cell(t, "%" PRIu64, ids[i]);
             table_cell(t, "%s", format_score(&score, scores[i]));
@@ -200,7 +231,7 @@ static void print_query(struct similarity_command *o, struct cli *cli, const ea_
     json_u64(&j, "query", o->done);
     json_array(&j, "ids");
     for (uint64_t i = 0; i < n; i++)
-        json_u64(&j, NULL, ids[i]);
+        json_id(&j, NULL, ids[i]);
     json_end(&j);
     json_array(&j, "scores");
     for (uint64_t i = 0; i < n; i++)
@@ -208,6 +239,30 @@ static void print_query(struct similarity_command *o, struct cli *cli, const ea_
     json_end(&j);
     meta_json(meta, &j);
     json_end(&j);
+}
+
+/* With --best: the best of them alone, in order. */
+static int print_best(struct similarity_command *o, struct cli *cli, const ea_meta *meta,
+                      const uint64_t *ids, const float *scores, uint64_t n)
+{
+    struct scored *list = reallocarray(NULL, n + 1, sizeof *list);
+    uint64_t *best_ids = reallocarray(NULL, n + 1, sizeof *best_ids);
+    float *best_scores = reallocarray(NULL, n + 1, sizeof *best_scores);
+    bool ok = list && best_ids && best_scores;
+    for (uint64_t i = 0; ok && i < n; i++)
+        list[i] = (struct scored){ids[i], scores[i]};
+    if (ok)
+        qsort(list, n, sizeof *list, o->metric == EA_SQUARED_EUCLIDEAN ? by_distance : by_score);
+    uint64_t most = o->best < n ? o->best : n;
+    for (uint64_t i = 0; ok && i < most; i++) {
+        best_ids[i] = list[i].id;
+        best_scores[i] = list[i].score;
+    }
+    if (ok) print_query(o, cli, meta, best_ids, best_scores, most);
+    free(list);
+    free(best_ids);
+    free(best_scores);
+    return ok ? CLI_OK : cli_error(CLI_NO_MEMORY, "out of memory");
 }
 
 static int take_reply(struct similarity_command *o, struct cli *cli, const ea_result *r, uint64_t q)
@@ -228,7 +283,11 @@ static int take_reply(struct similarity_command *o, struct cli *cli, const ea_re
         if (o->out) continue;
         uint64_t at = o->with_threshold ? r->offsets[i] : i * r->columns;
         uint64_t n = o->with_threshold ? r->offsets[i + 1] - at : r->columns;
-        print_query(o, cli, r->meta, o->with_threshold ? r->ids + at : r->ids, r->scores + at, n);
+        const uint64_t *ids = o->with_threshold ? r->ids + at : r->ids;
+        if (o->best)
+            code = print_best(o, cli, r->meta, ids, r->scores + at, n);
+        else
+            print_query(o, cli, r->meta, ids, r->scores + at, n);
     }
     return code;
 }

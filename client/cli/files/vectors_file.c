@@ -2,6 +2,7 @@
 
 #include "client/cli/files/convert.h"
 #include "client/cli/files/npy_header.h"
+#include "client/cli/files/spool.h"
 #include "client/engram_accel.h"
 
 #include <errno.h>
@@ -220,16 +221,36 @@ bool vectors_file_open_stream(struct vectors_file *file, FILE *stream, const cha
     return format == VECTORS_FVECS ? open_fvecs(file) : open_fbin(file);
 }
 
+static bool open_spooled(struct vectors_file *file, const char *path, enum vectors_content content)
+{
+    char error[sizeof file->error];
+    FILE *stream, *ids;
+    bool npy;
+    enum spool_content what = content == VECTORS_OF_IDS     ? SPOOL_IDS
+                              : content == VECTORS_OF_MARKS ? SPOOL_MARKS
+                                                            : SPOOL_ROWS;
+    if (!spool_open(path, what, &stream, &npy, &ids, error, sizeof error))
+        return fail(file, "%s", error);
+    bool ok =
+        vectors_file_open_stream(file, stream, path, npy ? VECTORS_NPY : VECTORS_FBIN, content);
+    file->ids = ids;
+    return ok;
+}
+
 bool vectors_file_open(struct vectors_file *file, const char *path, enum vectors_content content)
 {
     static const char *const endings[] = {".npy", ".fvecs", ".fbin"};
     *file = (struct vectors_file){0};
+    if (spool_needed(path)) return open_spooled(file, path, content);
     const char *dot = strrchr(path, '.');
     unsigned format = 0;
     while (format < 3 && (!dot || strcasecmp(dot, endings[format]) != 0))
         format++;
     if (format == 3)
-        return fail(file, "%s: unknown kind of file; .npy, .fvecs and .fbin are read", path);
+        return fail(file,
+                    "%s: unknown kind of file; .npy, .npz, .fvecs, .fbin, .csv, .jsonl and - are "
+                    "read",
+                    path);
 
     FILE *stream = fopen(path, "rbe");
     if (!stream) return fail(file, "%s: cannot open: %s", path, strerror(errno));
@@ -244,6 +265,8 @@ bool vectors_file_open(struct vectors_file *file, const char *path, enum vectors
 void vectors_file_close(struct vectors_file *file)
 {
     if (file->stream) fclose(file->stream);
+    if (file->ids) fclose(file->ids);
+    file->ids = NULL;
     free(file->name);
     free(file->block);
     file->stream = NULL;

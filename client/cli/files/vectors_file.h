@@ -32,6 +32,7 @@ enum vectors_content {
 
 struct vectors_file {
     FILE *stream;
+    FILE *ids; /* of rows that came with theirs, from text: .npy; else NULL */
     char *name;
     enum vectors_format format;
     enum vectors_type type;
@@ -46,7 +47,8 @@ struct vectors_file {
     char error[400];
 };
 
-/* The name's ending decides the format. */
+/* The name's ending decides the format; what is not read as it stands (.npz, .csv, .jsonl, standard
+ * input "-") is spooled first. */
 bool vectors_file_open(struct vectors_file *file, const char *path, enum vectors_content content);
 /* The same for a stream that can seek; it closes the stream, also when it fails. */
 bool vectors_file_open_stream(struct vectors_file *file, FILE *stream, const char *name,

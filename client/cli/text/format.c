@@ -69,10 +69,19 @@ const char *format_ns(struct text *t, uint64_t ns)
     return t->c;
 }
 
+static bool exactly;
+
+void format_exactly(void)
+{
+    exactly = true;
+}
+
 const char *format_score(struct text *t, float score)
 {
     double magnitude = fabs((double)score);
-    if (!isfinite(score))
+    if (exactly && isfinite(score))
+        snprintf(t->c, sizeof t->c, "%.9g", (double)score);
+    else if (!isfinite(score))
         snprintf(t->c, sizeof t->c, "-");
     else if (magnitude != 0 && (magnitude < 1e-4 || magnitude >= 1e6))
         snprintf(t->c, sizeof t->c, "%.6e", (double)score);

@@ -19,6 +19,9 @@ const char *format_ns(struct text *t, uint64_t ns);       /* "850 ns", "12.3 µs
 const char *format_many(struct text *t, uint64_t n, const char *what); /* "1 row", "2 rows" */
 const char *format_score(struct text *t, float score); /* "0.912345", "1.5e+08", "-" */
 
+/* From now on scores have all of their digits, so that the same float32 is read back. */
+void format_exactly(void);
+
 const char *format_ratio(struct text *t, double ratio); /* "1.05", "12.3"; "-" for 0 */
 const char *format_fine_ns(struct text *t, double ns);  /* "0.15 ns", "25.0 µs"; "-" for 0 */
 /* The rate of items that take ns_each: "40.0 GB/s" for "B/s"; "-" for 0. */

@@ -1,7 +1,6 @@
 #include "client/cli/text/hits.h"
 
 #include "client/cli/text/format.h"
-#include "client/cli/text/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -34,15 +33,11 @@ static void print_table(struct hits *h, const uint64_t *ids, const float *scores
 {
     struct text score;
     const char *name;
-    if (h->query_ids) {
-        name = names_find(&h->names, h->query_ids[h->done]);
-        printf("%squery id %" PRIu64 "%s", h->done ? "\n" : "", h->query_ids[h->done],
-               name ? ": " : "");
-        utf8_put(stdout, name ? name : "");
-        putchar('\n');
-    } else {
-        printf("%squery %" PRIu64 "\n", h->done ? "\n" : "", h->done);
-    }
+    if (h->query_ids)
+        cli_head("query", "id ", h->query_ids[h->done],
+                 names_find(&h->names, h->query_ids[h->done]));
+    else
+        cli_head("query", "", h->done, NULL);
     for (uint64_t i = 0; i < n; i++) {
         table_cell(h->table, "%" PRIu64, i + 1);
         table_cell(h->table, "%" PRIu64, ids[i]);
@@ -61,11 +56,11 @@ static void print_json(struct hits *h, const ea_meta *meta, const uint64_t *ids,
     json_init(&j, stdout);
     json_object(&j, NULL);
     json_u64(&j, "query", h->done);
-    if (h->query_ids) json_u64(&j, "query_id", h->query_ids[h->done]);
+    if (h->query_ids) json_id(&j, "query_id", h->query_ids[h->done]);
     json_array(&j, "hits");
     for (uint64_t i = 0; i < n; i++) {
         json_object(&j, NULL);
-        json_u64(&j, "id", ids[i]);
+        json_id(&j, "id", ids[i]);
         json_float(&j, "score", scores[i]);
         if (h->named) json_string(&j, "name", names_find(&h->names, ids[i]));
         json_end(&j);

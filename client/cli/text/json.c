@@ -127,3 +127,20 @@ void json_double(struct json *j, const char *key, double value)
 {
     write_number(j, key, value, 17);
 }
+
+static bool ids_are_strings;
+
+void json_ids_are_strings(void)
+{
+    ids_are_strings = true;
+}
+
+void json_id(struct json *j, const char *key, uint64_t id)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, id);
+    if (ids_are_strings)
+        json_string(j, key, text);
+    else
+        json_u64(j, key, id);
+}

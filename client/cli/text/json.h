@@ -30,6 +30,9 @@ void json_end(struct json *j);
 /* Bytes that are not UTF-8 become U+FFFD. NULL text becomes null. */
 void json_string(struct json *j, const char *key, const char *text);
 void json_u64(struct json *j, const char *key, uint64_t value);
+/* An id: a number, or text after json_ids_are_strings. */
+void json_id(struct json *j, const char *key, uint64_t id);
+void json_ids_are_strings(void);
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
 /* Prints with %.9g, which reads back as the same float32. Not finite: null. */

@@ -26,6 +26,6 @@ void path_json(struct json *j, const uint64_t *ids, uint64_t count)
 {
     json_array(j, "path");
     for (uint64_t i = 0; i < count; i++)
-        json_u64(j, NULL, ids[i]);
+        json_id(j, NULL, ids[i]);
     json_end(j);
 }

@@ -17,8 +17,7 @@ static void print_head(const struct recall_print *p, uint64_t list)
 {
     uint64_t cue = p->done + list;
     const char *name = p->cue_ids ? name_of(p, p->cue_ids[cue]) : NULL;
-    printf("%scue %s%" PRIu64 "%s%s\n", cue ? "\n" : "", p->cue_ids ? "id " : "",
-           p->cue_ids ? p->cue_ids[cue] : cue, name ? ": " : "", name ? name : "");
+    cli_head("cue", p->cue_ids ? "id " : "", p->cue_ids ? p->cue_ids[cue] : cue, name);
 }
 
 static void print_rows(const struct recall_print *p, struct table *t, const ea_recall_result *r,
@@ -55,10 +54,11 @@ static void print_tables(const struct recall_print *p, const ea_recall_result *r
         struct text a, b;
         print_head(p, list);
         print_rows(p, t, r, list);
-        printf("%s, %" PRIu32 " of them nodes; %s touched in %" PRIu32 " hops%s\n",
-               format_many(&a, r->seeds[2 * list], "seed"), r->seeds[2 * list + 1],
-               format_many(&b, r->touched[list], "node"), r->hops[list],
-               r->truncated[list] ? "; truncated: a bound ended it early" : "");
+        fprintf(cli_prints_csv() ? stderr : stdout,
+                "%s, %" PRIu32 " of them nodes; %s touched in %" PRIu32 " hops%s\n",
+                format_many(&a, r->seeds[2 * list], "seed"), r->seeds[2 * list + 1],
+                format_many(&b, r->touched[list], "node"), r->hops[list],
+                r->truncated[list] ? "; truncated: a bound ended it early" : "");
     }
     table_destroy(t);
 }
@@ -69,7 +69,7 @@ static void json_entry(const struct recall_print *p, struct json *j, const ea_re
                        uint64_t i)
 {
     json_object(j, NULL);
-    json_u64(j, "id", r->ids[i]);
+    json_id(j, "id", r->ids[i]);
     if (p->names) json_string(j, "name", name_of(p, r->ids[i]));
     json_float(j, "activation", r->activations[i]);
     json_float(j, "cosine", r->scores[i]);
@@ -89,7 +89,7 @@ static void json_list(const struct recall_print *p, const ea_recall_result *r, u
     json_string(&j, "collection", p->collection);
     json_string(&j, "graph", p->graph);
     json_u64(&j, "cue", p->done + list);
-    if (p->cue_ids) json_u64(&j, "cue_id", p->cue_ids[p->done + list]);
+    if (p->cue_ids) json_id(&j, "cue_id", p->cue_ids[p->done + list]);
     json_array(&j, "recalled");
     for (uint64_t i = r->offsets[list]; i < r->offsets[list + 1]; i++)
         json_entry(p, &j, r, i);

@@ -12,16 +12,13 @@ static const char *name_of(const struct spread_print *p, uint64_t id)
 
 static void print_head(const struct spread_print *p, uint64_t set)
 {
-    const char *break_before = set ? "\n" : "";
     if (p->cue->collection && p->cue->query_ids.count) {
         uint64_t id = p->cue->query_ids.list[set];
-        const char *name = name_of(p, id);
-        printf("%squery id %" PRIu64 "%s%s\n", break_before, id, name ? ": " : "",
-               name ? name : "");
+        cli_head("query", "id ", id, name_of(p, id));
     } else if (p->cue->collection) {
-        printf("%squery %" PRIu64 "\n", break_before, set);
+        cli_head("query", "", set, NULL);
     } else if (p->seeds->sets > 1) {
-        printf("%sset %" PRIu64 "\n", break_before, p->seeds->numbers[set]);
+        cli_head("set", "", p->seeds->numbers[set], NULL);
     }
 }
 
@@ -53,10 +50,11 @@ static void print_sums(const ea_spread_result *r, uint64_t set)
     struct text a, b, c;
     uint64_t shown = r->offsets[set + 1] - r->offsets[set];
     const float *sums = r->tier_sums + 3 * set;
-    printf("%s touched, %s shown; activation of seeds %.4g, warm %.4g, cold %.4g; %s%s\n",
-           format_many(&a, r->touched[set], "node"), format_count(&b, shown), (double)sums[0],
-           (double)sums[1], (double)sums[2], format_many(&c, r->cycles[set], "cycle"),
-           r->truncated[set] ? "; truncated: a bound ended it early" : "");
+    fprintf(cli_prints_csv() ? stderr : stdout,
+            "%s touched, %s shown; activation of seeds %.4g, warm %.4g, cold %.4g; %s%s\n",
+            format_many(&a, r->touched[set], "node"), format_count(&b, shown), (double)sums[0],
+            (double)sums[1], (double)sums[2], format_many(&c, r->cycles[set], "cycle"),
+            r->truncated[set] ? "; truncated: a bound ended it early" : "");
 }
 
 static void print_tables(const struct spread_print *p, const ea_spread_result *r)
@@ -79,7 +77,7 @@ static void json_node(const struct spread_print *p, struct json *j, const ea_spr
                       uint64_t i)
 {
     json_object(j, NULL);
-    json_u64(j, "id", r->ids[i]);
+    json_id(j, "id", r->ids[i]);
     if (p->names) json_string(j, "name", name_of(p, r->ids[i]));
     json_float(j, "activation", r->activations[i]);
     json_float(j, "confidence", r->confidences[i]);
@@ -95,7 +93,7 @@ static void json_seeds(const struct spread_print *p, struct json *j, uint64_t se
     json_array(j, "seeds");
     for (uint64_t i = p->seeds->offsets[set]; i < p->seeds->offsets[set + 1]; i++) {
         json_object(j, NULL);
-        json_u64(j, "id", p->seeds->ids[i]);
+        json_id(j, "id", p->seeds->ids[i]);
         json_float(j, "activation", p->seeds->activations[i]);
         json_end(j);
     }
@@ -107,7 +105,7 @@ static void json_cue(const struct spread_print *p, struct json *j, uint64_t set)
     json_object(j, "cue");
     json_string(j, "collection", p->cue->collection);
     json_u64(j, "query", set);
-    if (p->cue->query_ids.count) json_u64(j, "query_id", p->cue->query_ids.list[set]);
+    if (p->cue->query_ids.count) json_id(j, "query_id", p->cue->query_ids.list[set]);
     meta_total_json(&p->cue->meta, j);
     json_end(j);
 }

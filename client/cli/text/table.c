@@ -2,11 +2,14 @@
 
 #include "client/cli/text/utf8.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 #define COLUMNS_MAX 12
+#define TEXT_MIN    6u /* columns that a text keeps on a narrow terminal */
 
 struct table {
     unsigned columns;
@@ -62,18 +65,53 @@ void table_cell(struct table *t, const char *format, ...)
     if (text) t->cells[t->count++] = text;
 }
 
+/* Reads the next character of *text; gives the columns that it takes on a terminal. */
+static size_t next_width(const char **text)
+{
+    wchar_t c;
+    mbstate_t state = {0};
+    size_t bytes = mbrtowc(&c, *text, MB_LEN_MAX, &state);
+    if (bytes == 0 || bytes > MB_LEN_MAX) { /* no locale that knows UTF-8 */
+        size_t width = ((unsigned char)**text & 0xc0) != 0x80;
+        ++*text;
+        return width;
+    }
+    *text += bytes;
+    int width = wcwidth(c);
+    return width < 0 ? 1 : (size_t)width;
+}
+
 size_t table_width(const char *text)
 {
     size_t width = 0;
-    for (; *text; text++)
-        width += ((unsigned char)*text & 0xc0) != 0x80;
+    while (*text)
+        width += next_width(&text);
     return width;
+}
+
+/* Cuts text to so many columns, the last of which says that it was cut. */
+static void cut(char *text, size_t width)
+{
+    const char *at = text, *end = text;
+    size_t used = 0;
+    if (table_width(text) <= width) return;
+    while (*at) {
+        used += next_width(&at);
+        if (used + 1 > width) break;
+        end = at;
+    }
+    size_t left = strlen(end), kept = (size_t)(end - text);
+    if (width > 0 && left >= 3)
+        memcpy(text + kept, "\xe2\x80\xa6", 4);
+    else
+        text[kept] = 0;
 }
 
 static void print_cell(const struct table *t, FILE *out, unsigned column, const char *text,
                        size_t width)
 {
-    int pad = (int)(width - table_width(text));
+    size_t used = table_width(text);
+    int pad = used < width ? (int)(width - used) : 0;
     const char *gap = column ? "  " : "";
     if (t->right[column])
         fprintf(out, "%s%*s%s", gap, pad, "", text);
@@ -83,16 +121,36 @@ static void print_cell(const struct table *t, FILE *out, unsigned column, const 
         fprintf(out, "%s%s%*s", gap, text, pad, "");
 }
 
-void table_print(struct table *t, FILE *out, int bold)
+/* Takes columns off the widest texts (numbers stay whole) until the table fits. */
+static void fit(const struct table *t, size_t *widths, size_t width)
+{
+    for (;;) {
+        size_t all = 2 * (t->columns - 1);
+        unsigned widest = COLUMNS_MAX;
+        for (unsigned i = 0; i < t->columns; i++) {
+            all += widths[i];
+            bool longer = widest == COLUMNS_MAX || widths[i] > widths[widest];
+            if (!t->right[i] && widths[i] > TEXT_MIN && longer) widest = i;
+        }
+        if (all <= width || widest == COLUMNS_MAX) return;
+        size_t over = all - width, room = widths[widest] - TEXT_MIN;
+        widths[widest] -= over < room ? over : room;
+    }
+}
+
+void table_print(struct table *t, FILE *out, int bold, size_t width)
 {
     if (!t) return;
     size_t widths[COLUMNS_MAX], whole = t->count - t->count % t->columns;
     for (unsigned i = 0; i < t->columns; i++)
         widths[i] = table_width(t->heads[i]);
     for (size_t i = 0; i < whole; i++) {
-        size_t width = table_width(t->cells[i]);
-        if (width > widths[i % t->columns]) widths[i % t->columns] = width;
+        size_t cell = table_width(t->cells[i]);
+        if (cell > widths[i % t->columns]) widths[i % t->columns] = cell;
     }
+    if (width) fit(t, widths, width);
+    for (size_t i = 0; width && i < whole; i++)
+        if (!t->right[i % t->columns]) cut(t->cells[i], widths[i % t->columns]);
     if (bold) fputs("\033[1m", out);
     for (unsigned i = 0; i < t->columns; i++)
         print_cell(t, out, i, t->heads[i], widths[i]);
@@ -100,6 +158,41 @@ void table_print(struct table *t, FILE *out, int bold)
     for (size_t i = 0; i < whole; i++) {
         print_cell(t, out, (unsigned)(i % t->columns), t->cells[i], widths[i % t->columns]);
         if ((i + 1) % t->columns == 0) fputc('\n', out);
+    }
+    forget_rows(t);
+}
+
+/* Counts lose the commas that people read them with; text is quoted where it must be. */
+static void print_field(FILE *out, const char *text)
+{
+    if (*text && text[strspn(text, "0123456789,")] == 0) {
+        for (; *text; text++)
+            if (*text != ',') fputc(*text, out);
+        return;
+    }
+    if (!strpbrk(text, ",\"\n")) {
+        fputs(text, out);
+        return;
+    }
+    fputc('"', out);
+    for (; *text; text++)
+        fprintf(out, *text == '"' ? "\"\"" : "%c", *text);
+    fputc('"', out);
+}
+
+void table_print_csv(struct table *t, FILE *out, const char *first, const char *value, bool head)
+{
+    if (!t) return;
+    size_t whole = t->count - t->count % t->columns;
+    if (head && first) fprintf(out, "%s,", first);
+    for (unsigned i = 0; head && i < t->columns; i++) {
+        print_field(out, t->heads[i]);
+        fputc(i + 1 < t->columns ? ',' : '\n', out);
+    }
+    for (size_t i = 0; i < whole; i++) {
+        if (first && i % t->columns == 0) fprintf(out, "%s,", value);
+        print_field(out, t->cells[i]);
+        fputc((i + 1) % t->columns ? ',' : '\n', out);
     }
     forget_rows(t);
 }

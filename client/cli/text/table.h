@@ -5,6 +5,7 @@
 #ifndef ENGRAM_CLI_TEXT_TABLE_H
 #define ENGRAM_CLI_TEXT_TABLE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct table;
@@ -15,9 +16,12 @@ void table_destroy(struct table *t);
 /* Adds the next cell, from left to right, row by row. Control characters become '?'. */
 void table_cell(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints header and rows, the header in bold if `bold`. Removes the rows, so that the table can be
- * filled again. */
-void table_print(struct table *t, FILE *out, int bold);
-/* Returns the columns that a terminal would use: characters of UTF-8, not bytes. */
+ * filled again. width: of the terminal, to which texts are cut; 0: nothing is cut. */
+void table_print(struct table *t, FILE *out, int bold, size_t width);
+/* The same as comma separated values, the header if `head`; first, if not NULL, is the name of a
+ * column before all others, whose value is the same in each row. */
+void table_print_csv(struct table *t, FILE *out, const char *first, const char *value, bool head);
+/* Returns the columns that a terminal would use: wide characters two, combining ones none. */
 size_t table_width(const char *text);
 
 #endif

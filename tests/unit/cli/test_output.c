@@ -100,8 +100,8 @@ Test(table, aligns)
                   "1m\xc2\xa0");
     table_cell(t, "lost"); /* half a row is not printed */
     FILE *out = begin();
-    table_print(t, out, 0);
-    table_print(t, out, 1);
+    table_print(t, out, 0, 0);
+    table_print(t, out, 1, 0);
     expect(out, "  id  name\n   7  é\n1234  a?[31mb???1m\xc2\xa0\n\033[1mid  name\033[0m\n");
     table_destroy(t);
     table_destroy(NULL);

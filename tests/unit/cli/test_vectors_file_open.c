@@ -52,8 +52,13 @@ Test(vectors_file_open, opens_by_name, .init = make_directory, .fini = remove_di
     vectors_file_close(&file);
     vectors_file_close(&file); /* twice is fine */
 
-    expect_path_error("a.csv", "a.csv: unknown kind of file; .npy, .fvecs and .fbin are read");
-    expect_path_error("a", "a: unknown kind of file; .npy, .fvecs and .fbin are read");
+    expect_path_error("a.csv", "a.csv: cannot open: No such file or directory");
+    expect_path_error("a.npz:x", "a.npz:x: cannot open as an archive (.npz): No such file or "
+                                 "directory");
+    expect_path_error("a.pt", "a.pt: unknown kind of file; .npy, .npz, .fvecs, .fbin, .csv, .jsonl "
+                              "and - are read");
+    expect_path_error("a", "a: unknown kind of file; .npy, .npz, .fvecs, .fbin, .csv, .jsonl and - "
+                           "are read");
     expect_path_error("/nonexistent/a.npy",
                       "/nonexistent/a.npy: cannot open: No such file or directory");
     snprintf(path, sizeof path, "%s/d.npy", directory);
