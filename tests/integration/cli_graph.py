@@ -14,6 +14,7 @@ import signal
 import struct
 import subprocess
 import sys
+import xml.etree.ElementTree
 import time
 
 import cli
@@ -272,6 +273,14 @@ def pictures(t):
     p = t.run("spread", "g", "--seed", "1", "--names", "names.tsv", "--dot", "a.dot", "--mode",
               "linear")
     check(p.stdout.startswith("rank"), "the table comes too: " + p.stdout)
+    t.run("spread", "g", "--seed", "1", "--names", "names.tsv", "--svg", "a.svg")
+    svg = xml.etree.ElementTree.parse("a.svg").getroot()
+    drawn = t.json("spread", "g", "--seed", "1", "-n", "20")[0]
+    circles = svg.findall(".//{http://www.w3.org/2000/svg}circle")
+    check(svg.tag.endswith("svg") and len(circles) == len(drawn["nodes"]), "--svg: %d circles of %d" %
+          (len(circles), len(drawn["nodes"])))
+    check(all(0 < float(c.get("cx")) < 1200 and 0 < float(c.get("cy")) < 820 for c in circles),
+          "--svg: all within the picture")
     text = t.run("spread", "g", "--seed", "1", "--names", "names.tsv", "--dot", "-", "--mode",
                  "linear").stdout
     with open("a.dot", encoding="utf-8") as f:
@@ -383,7 +392,10 @@ def refusals(t):
             (["spread", "g", "--cue", "zz", "--query-id", "1"], 1, "zz: "),
             (s + ["--dot", "/dev/full"], 4, "/dev/full: cannot write"),
             (s + ["--dot", "-", "--json"], 2, "--dot - and --json"),
-            (["spread", "g", "--seeds", "seeds.tsv", "--dot", "b.dot"], 2, "draws one set"),
+            (s + ["--svg", "-", "--json"], 2, "--svg - and --json"),
+            (s + ["--svg", "x", "--dot", "y"], 2, "not both"),
+            (s + ["--svg", "/dev/full"], 4, "/dev/full: cannot write"),
+            (["spread", "g", "--seeds", "seeds.tsv", "--dot", "b.dot"], 2, "draw one set"),
             (["spread", "g", "--seeds", "sets.tsv"], 2, "65537 sets of seeds; 65536 can be")]:
         p = t.run(*words, code=code)
         check(said in p.stderr and p.stderr.startswith("engram-accel"),

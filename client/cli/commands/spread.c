@@ -3,20 +3,24 @@
 #include "client/cli/commands/cue.h"
 #include "client/cli/commands/spread_rule.h"
 #include "client/cli/text/dot.h"
+#include "client/cli/text/svg.h"
 #include "client/cli/text/format.h"
 #include "client/cli/text/spread_print.h"
 
 #include <float.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TOP_SHOWN 20u    /* unless asked otherwise; JSON has all */
 #define SETS_MAX  65536u /* of one request */
 
 struct spread {
-    const char *name, *seeds_path, *within_path, *names_path, *dot_path;
+    const char *name, *seeds_path, *within_path, *names_path, *dot_path, *svg_path;
     struct seeds seeds;
     struct cue cue;
+    const char *picture; /* where it goes; NULL: there is none */
+    bool picture_only;   /* it takes the table's place */
     struct ids within;
     struct names names;
     struct decay decay;
@@ -43,7 +47,8 @@ enum {
     OPTION_TOUCHED_MAX,
     OPTION_TIME_MAX,
     OPTION_NAMES,
-    OPTION_DOT
+    OPTION_DOT,
+    OPTION_SVG
 };
 
 static const struct argp_option spread_options[] = {
@@ -84,6 +89,8 @@ static const struct argp_option spread_options[] = {
     {"paths", OPTION_PATHS, NULL, 0, "Show how activation first came to each node", 0},
     {"names", OPTION_NAMES, "FILE", 0,
      "What ids are called: lines of ID<TAB>NAME, or a line for each id from 0", 0},
+    {"svg", OPTION_SVG, "FILE", 0,
+     "The same as a picture that a browser shows; - is standard output, instead of the table", 0},
     {"dot", OPTION_DOT, "FILE", 0,
      "Draw the nodes shown and the edges among them, for Graphviz; '-': on standard output, "
      "instead of the table",
@@ -179,6 +186,7 @@ static error_t spread_parse(int key, char *text, struct argp_state *state)
     case 'k': o->cue.k = (uint32_t)cli_argument_u64(state, "-k", text, 1, UINT32_MAX); break;
     case OPTION_NAMES: o->names_path = text; break;
     case OPTION_DOT: o->dot_path = text; break;
+    case OPTION_SVG: o->svg_path = text; break;
     case ARGP_KEY_ARG:
         if (state->arg_num) argp_error(state, "unexpected argument '%s'", text);
         o->name = text;
@@ -193,8 +201,12 @@ static error_t spread_parse(int key, char *text, struct argp_state *state)
 static int settle(struct spread *o, const struct cli *cli)
 {
     if (!o->with_top) o->options.k = cli->json ? 0 : TOP_SHOWN;
-    if (cli->json && o->dot_path && strcmp(o->dot_path, "-") == 0)
-        return cli_error(CLI_USAGE, "--dot - and --json both want standard output");
+    if (o->dot_path && o->svg_path) return cli_error(CLI_USAGE, "give --dot or --svg, not both");
+    o->picture = o->svg_path ? o->svg_path : o->dot_path;
+    o->picture_only = o->picture && strcmp(o->picture, "-") == 0;
+    if (cli->json && o->picture_only)
+        return cli_error(CLI_USAGE, "--%s - and --json both want standard output",
+                         o->svg_path ? "svg" : "dot");
     return CLI_OK;
 }
 
@@ -214,10 +226,21 @@ static int open_all(struct spread *o, struct cli *cli)
     if (!code && o->seeds.sets > SETS_MAX)
         code = cli_error(CLI_USAGE, "%" PRIu64 " sets of seeds; %u can be asked at once",
                          o->seeds.sets, SETS_MAX);
-    if (!code && o->dot_path && o->seeds.sets > 1)
-        code = cli_error(CLI_USAGE, "--dot: draws one set, here are %" PRIu64, o->seeds.sets);
+    if (!code && o->picture && o->seeds.sets > 1)
+        code =
+            cli_error(CLI_USAGE, "--dot and --svg draw one set, here are %" PRIu64, o->seeds.sets);
     o->filter = (ea_filter){.ids = o->within.list, .id_count = o->within.count};
     if (o->within_path) o->options.within = &o->filter;
+    return code;
+}
+
+static int write_svg(const struct spread *o, const struct dot *dot, const struct names *names)
+{
+    size_t bytes = 0;
+    char *text = svg_draw(dot, o->name, names, &bytes);
+    if (!text) return cli_error(CLI_NO_MEMORY, "--svg: out of memory");
+    int code = dot_write(text, bytes, o->picture);
+    free(text);
     return code;
 }
 
@@ -228,9 +251,10 @@ static int show(struct spread *o, struct cli *cli)
     struct meta_total meta = {0};
     struct dot dot = {0};
     int code = CLI_OK;
-    if (o->dot_path) code = dot_draw(&dot, cli, o->name, &o->result, names);
-    if (!code && o->dot_path) code = dot_write(&dot, o->dot_path);
-    if (!code && !(o->dot_path && strcmp(o->dot_path, "-") == 0)) spread_print(&print, &o->result);
+    if (o->picture) code = dot_draw(&dot, cli, o->name, &o->result, names);
+    if (!code && o->dot_path) code = dot_write(dot.text, dot.bytes, o->picture);
+    if (!code && o->svg_path) code = write_svg(o, &dot, names);
+    if (!code && !o->picture_only) spread_print(&print, &o->result);
     if (!code && o->cue.collection) cue_print(&o->cue, o->name);
     if (!code) {
         meta_total_add(&meta, o->result.meta);

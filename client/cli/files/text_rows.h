@@ -5,7 +5,8 @@
  * Errors: false, and error is one line that names the file and the line.
  *
  * CSV:        a line for each row; fields are parted by the first of , ; TAB and space that the
- *             first line has, and may stand in double quotes. A first line that is no row of numbers
+ *             first line has, and may stand in double quotes. A first line that is no row of
+ *             numbers
  *             names the columns; one that is named "id" has the rows' ids.
  * JSON Lines: a line for each row: [0.1, 0.2], or {"id": 7, "vector": [0.1, 0.2]}, where
  *             "embedding" and "values" are other names of "vector". Ids above 2^53 are given as

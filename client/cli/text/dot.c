@@ -198,30 +198,31 @@ int dot_draw(struct dot *dot, struct cli *cli, const char *graph, const ea_sprea
     return code;
 }
 
-static int write_file(const struct dot *dot, const char *path, const char *named)
+static int write_file(const char *text, size_t bytes, const char *path, const char *named)
 {
     FILE *out = fopen(path, "wbe");
     if (!out) return cli_error(CLI_FILE, "%s: cannot write: %s", named, strerror(errno));
-    bool good = fwrite(dot->text, 1, dot->bytes, out) == dot->bytes;
+    bool good = fwrite(text, 1, bytes, out) == bytes;
     int error = errno;
     if (fclose(out) == 0 && good) return CLI_OK;
     return cli_error(CLI_FILE, "%s: cannot write: %s", named, strerror(good ? errno : error));
 }
 
-int dot_write(const struct dot *dot, const char *path)
+int dot_write(const char *text, size_t bytes, const char *path)
 {
     struct stat about;
     char *temporary = NULL;
     if (strcmp(path, "-") == 0) {
-        fwrite(dot->text, 1, dot->bytes, stdout);
+        fwrite(text, 1, bytes, stdout);
         return CLI_OK;
     }
     /* A device, a pipe or a link must not be replaced. */
-    if (lstat(path, &about) == 0 && !S_ISREG(about.st_mode)) return write_file(dot, path, path);
+    if (lstat(path, &about) == 0 && !S_ISREG(about.st_mode))
+        return write_file(text, bytes, path, path);
     if (asprintf(&temporary, "%s.%ld.tmp", path, (long)getpid()) < 0)
         return cli_error(CLI_NO_MEMORY, "%s: out of memory", path);
     interrupt_guard(temporary);
-    int code = write_file(dot, temporary, path);
+    int code = write_file(text, bytes, temporary, path);
     if (!code && rename(temporary, path) != 0)
         code = cli_error(CLI_FILE, "%s: cannot write: %s", path, strerror(errno));
     if (code) unlink(temporary);

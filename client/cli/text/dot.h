@@ -39,8 +39,8 @@ struct dot {
 /* Makes the picture of one set's result; names may be NULL. Fetches the edges. */
 int dot_draw(struct dot *dot, struct cli *cli, const char *graph, const ea_spread_result *answer,
              const struct names *names);
-/* path "-": standard output. */
-int dot_write(const struct dot *dot, const char *path);
+/* Writes a picture; path "-": to standard output. */
+int dot_write(const char *text, size_t bytes, const char *path);
 void dot_free(struct dot *dot);
 
 /* The steps of dot_draw that need no daemon. */

@@ -172,12 +172,12 @@ Test(dot, file_whole_or_not_at_all)
     cr_assert(mkdtemp(folder));
     draw(&dot, NULL);
     snprintf(path, sizeof path, "%s/a.dot", folder);
-    cr_assert_eq(dot_write(&dot, path), CLI_OK);
+    cr_assert_eq(dot_write(dot.text, dot.bytes, path), CLI_OK);
     cr_assert(stat(path, &about) == 0 && (size_t)about.st_size == dot.bytes);
-    cr_assert_eq(dot_write(&dot, "/dev/full"), CLI_FILE);
+    cr_assert_eq(dot_write(dot.text, dot.bytes, "/dev/full"), CLI_FILE);
     cr_assert(stat("/dev/full", &about) == 0 && S_ISCHR(about.st_mode), "a device stays one");
     snprintf(path, sizeof path, "%s/none/a.dot", folder);
-    cr_assert_eq(dot_write(&dot, path), CLI_FILE);
+    cr_assert_eq(dot_write(dot.text, dot.bytes, path), CLI_FILE);
     dot_free(&dot);
     snprintf(command, sizeof command, "test \"$(ls %s)\" = a.dot && rm -r %s", folder, folder);
     cr_assert_eq(system(command), 0, "nothing else is left behind");
