@@ -13,17 +13,17 @@
 #define LABELS_MAX  80u /* of the most active nodes; more would cover each other */
 #define LABEL_SHOWN 28u
 
-struct place {
+struct svg_place {
     const struct dot_node *node;
     unsigned ring;
     double angle, x, y, strength;
     bool labelled;
 };
 
-struct picture {
+struct svg_picture {
     FILE *out;
-    struct place *places; /* as dot->nodes, by id */
-    struct place **order; /* by ring, then by angle */
+    struct svg_place *places; /* as dot->nodes, by id */
+    struct svg_place **order; /* by ring, then by angle */
     size_t count;
     unsigned rings;
 };
@@ -49,7 +49,7 @@ static void put_text(FILE *out, const char *text)
     }
 }
 
-static struct place *find(const struct picture *p, uint64_t id)
+static struct svg_place *find(const struct svg_picture *p, uint64_t id)
 {
     size_t low = 0, high = p->count;
     while (low < high) {
@@ -64,14 +64,14 @@ static struct place *find(const struct picture *p, uint64_t id)
 
 static int by_activation(const void *a, const void *b)
 {
-    const struct place *x = *(struct place *const *)a, *y = *(struct place *const *)b;
+    const struct svg_place *x = *(struct svg_place *const *)a, *y = *(struct svg_place *const *)b;
     if (x->strength != y->strength) return x->strength > y->strength ? -1 : 1;
     return x->node->id < y->node->id ? -1 : x->node->id > y->node->id;
 }
 
 static int by_angle(const void *a, const void *b)
 {
-    const struct place *x = *(struct place *const *)a, *y = *(struct place *const *)b;
+    const struct svg_place *x = *(struct svg_place *const *)a, *y = *(struct svg_place *const *)b;
     if (x->ring != y->ring) return x->ring < y->ring ? -1 : 1;
     if (x->angle != y->angle) return x->angle < y->angle ? -1 : 1;
     return x->node->id < y->node->id ? -1 : x->node->id > y->node->id;
@@ -79,13 +79,13 @@ static int by_angle(const void *a, const void *b)
 
 /* Towards where those of the rings inside are that it is connected with: the sum of their
  * directions. */
-static void lean(const struct picture *p, const struct dot *dot, unsigned ring, double *sums)
+static void lean(const struct svg_picture *p, const struct dot *dot, unsigned ring, double *sums)
 {
     memset(sums, 0, 2 * p->count * sizeof *sums);
     for (size_t i = 0; i < dot->edge_count; i++) {
-        struct place *ends[2] = {find(p, dot->edges[i].low), find(p, dot->edges[i].high)};
+        struct svg_place *ends[2] = {find(p, dot->edges[i].low), find(p, dot->edges[i].high)};
         for (unsigned e = 0; e < 2 && ends[0] && ends[1]; e++) {
-            const struct place *inner = ends[!e];
+            const struct svg_place *inner = ends[!e];
             if (ends[e]->ring != ring || inner->ring >= ring) continue;
             size_t at = (size_t)(ends[e] - p->places);
             sums[2 * at] += cos(inner->angle);
@@ -98,7 +98,7 @@ static void lean(const struct picture *p, const struct dot *dot, unsigned ring, 
 }
 
 /* Spreads the nodes of a ring evenly, in the order of where they lean to. */
-static void settle(const struct picture *p, unsigned ring)
+static void settle(const struct svg_picture *p, unsigned ring)
 {
     size_t first = 0, n = 0;
     qsort(p->order, p->count, sizeof *p->order, by_angle);
@@ -109,14 +109,14 @@ static void settle(const struct picture *p, unsigned ring)
     double part = ((double)ring + (n > 1 || ring > 0 ? 0.6 : 0)) / ((double)p->rings - 0.4);
     if (p->rings == 1) part = n > 1 ? 1 : 0;
     for (size_t i = 0; i < n; i++) {
-        struct place *place = p->order[first + i];
+        struct svg_place *place = p->order[first + i];
         place->angle = -M_PI + 2 * M_PI * ((double)i + 0.5) / (double)n;
         place->x = WIDTH / 2 + part * (WIDTH / 2 - 190) * cos(place->angle);
         place->y = HEIGHT / 2 + part * (HEIGHT / 2 - 60) * sin(place->angle);
     }
 }
 
-static bool lay_out(struct picture *p, const struct dot *dot)
+static bool lay_out(struct svg_picture *p, const struct dot *dot)
 {
     double *sums = calloc(2 * p->count + 1, sizeof *sums);
     float most = 0;
@@ -126,7 +126,7 @@ static bool lay_out(struct picture *p, const struct dot *dot)
         const struct dot_node *n = &dot->nodes[i];
         unsigned ring = n->depth < RINGS_MAX ? n->depth : RINGS_MAX - 1;
         if (ring + 1 > p->rings) p->rings = ring + 1;
-        p->places[i] = (struct place){
+        p->places[i] = (struct svg_place){
             .node = n,
             .ring = ring,
             .strength = n->activation > 0 ? sqrt((double)n->activation / (double)most) : 0};
@@ -143,11 +143,11 @@ static bool lay_out(struct picture *p, const struct dot *dot)
     return sums != NULL;
 }
 
-static void draw_edges(const struct picture *p, const struct dot *dot)
+static void draw_edges(const struct svg_picture *p, const struct dot *dot)
 {
     for (size_t i = 0; i < dot->edge_count; i++) {
         const struct dot_edge *e = &dot->edges[i];
-        const struct place *a = find(p, e->low), *b = find(p, e->high);
+        const struct svg_place *a = find(p, e->low), *b = find(p, e->high);
         if (!a || !b) continue;
         fprintf(p->out,
                 "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke-width=\"%.2f\"%s/>\n",
@@ -156,7 +156,8 @@ static void draw_edges(const struct picture *p, const struct dot *dot)
     }
 }
 
-static void draw_node(const struct picture *p, const struct place *n, const struct names *names)
+static void draw_node(const struct svg_picture *p, const struct svg_place *n,
+                      const struct names *names)
 {
     const char *name = names ? names_find(names, n->node->id) : NULL;
     double radius = 4 + 13 * n->strength, side = cos(n->angle);
@@ -190,9 +191,9 @@ static void draw_node(const struct picture *p, const struct place *n, const stru
 char *svg_draw(const struct dot *dot, const char *title, const struct names *names, size_t *bytes)
 {
     char *text = NULL;
-    struct picture p = {.count = dot->count};
+    struct svg_picture p = {.count = dot->count};
     p.places = calloc(p.count + 1, sizeof *p.places);
-    p.order = calloc(p.count + 1, sizeof(struct place *));
+    p.order = calloc(p.count + 1, sizeof(struct svg_place *));
     p.out = open_memstream(&text, bytes);
     bool good = p.places && p.order && p.out && lay_out(&p, dot);
     if (good) {

@@ -3,8 +3,8 @@
  * Thread: any.
  * Errors: NULL: no memory.
  *
- * Seeds stand in the middle, nodes of depth 1, 2 ... on rings around them, near to those that they are
- * connected with; the larger and redder a node, the more active it is. */
+ * Seeds stand in the middle, nodes of depth 1, 2 ... on rings around them, near to those that they
+ * are connected with; the larger and redder a node, the more active it is. */
 #ifndef ENGRAM_CLI_TEXT_SVG_H
 #define ENGRAM_CLI_TEXT_SVG_H
 
