@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/gpu/replica_shadow.h"
 #include "daemon/gpu/run.h"
 
 enum { IN_CUES, IN_OFFSETS, IN_DECAY, IN_ALLOWED };
@@ -198,6 +199,10 @@ static void plan_scratch(struct gpu *g, struct task *t)
     uint64_t spread = g->ops->spread_scratch_min(mode, s->nodes, s->edges, a->lists_max);
     t->plan.scratch_least = own + (search > spread ? search : spread);
     search = g->ops->topk_scratch_best(a->rows_max, r->k, r->row_count);
+    if (a->rows_max == 1 && replica_shadow_helps(g, t->third, 1, r->k)) {
+        uint64_t shadow = g->ops->shadow_scratch(1, r->k, r->row_count, r->dimension);
+        if (shadow > search) search = shadow;
+    }
     spread = g->ops->spread_scratch_best(mode, s->nodes, s->edges, a->lists_max);
     t->plan.scratch_best = own + (search > spread ? search : spread);
 }
@@ -303,12 +308,25 @@ static struct cuda_recall stages_of(const struct gpu *g, const struct task *t)
     return r;
 }
 
+/* The rows near to one cue are found through their shadow, where that helps; of several cues it
+ * might leave some unanswered. */
+static bool through_shadow(const struct gpu *g, const struct task *t, uint64_t cues,
+                           uint64_t scratch_bytes)
+{
+    const struct order_run *r = &t->order.run;
+    return cues == 1 && replica_shadow_helps(g, t->third, 1, r->k) &&
+           g->ops->shadow_scratch(1, r->k, r->row_count, r->dimension) <= scratch_bytes;
+}
+
 static struct device_call search_of(const struct gpu *g, const struct task *t,
                                     const struct cuda_recall *r)
 {
     uint64_t shared = places_of(t).shared;
+    bool shadow = through_shadow(g, t, r->queries.count, t->plan.scratch_bytes - shared);
     struct device_call call = {
         .kernel = KERNEL_TOPK, .metric = METRIC_COSINE, .rows = r->rows, .queries = r->queries};
+    if (shadow) call.kernel = KERNEL_SHADOW_TOPK;
+    if (shadow) call.shadow = replica_shadow(t->third);
     call.topk = (struct cuda_topk){
         .k = r->k,
         .ids = r->row_ids,

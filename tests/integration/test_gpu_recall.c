@@ -14,7 +14,7 @@ Test(gpu_recall, same_bits_through_changes, .timeout = 900)
 {
     struct gpu_scene s;
     struct gpu_recall w;
-    gpu_scene_open(&s, NULL, NULL);
+    gpu_scene_open(&s, "shadow_rows=24", NULL);
     static const uint32_t dimensions[] = {4, 33, 1100};
     for (uint64_t i = 0; i < 3; i++) {
         gpu_recall_make(&w, s.a, 150, 3000, 130, dimensions[i], i + 1);
@@ -41,7 +41,7 @@ Test(gpu_recall, the_cpus_questions, .timeout = 300)
     struct gpu_scene s;
     struct gpu_recall w;
     struct gpu_recall_question q;
-    gpu_scene_open(&s, NULL, NULL);
+    gpu_scene_open(&s, "shadow_rows=24", NULL);
     gpu_recall_make(&w, s.a, 60, 500, 50, 8, 3);
     gpu_recall_ask(&w, &q);
     gpu_recall_expect_gpu(&w, s.a, &q);
@@ -61,7 +61,7 @@ Test(gpu_recall, a_budget_ends_the_spread, .timeout = 300)
     static const uint64_t soon_us = 1;
     struct gpu_scene s;
     struct gpu_recall w;
-    gpu_scene_open(&s, NULL, NULL);
+    gpu_scene_open(&s, "shadow_rows=24", NULL);
     gpu_recall_make(&w, s.a, 60, 900, 50, 8, 4);
     for (int mode = EA_LINEAR; mode <= EA_ENGRAM; mode++) {
         const ea_spread_options how = {.mode = (ea_spread_mode)mode};
@@ -102,7 +102,7 @@ Test(gpu_recall, bad_cues, .timeout = 300)
     struct gpu_recall w;
     struct gpu_recall_question q;
     ea_recall_result r = {0};
-    gpu_scene_open(&s, NULL, NULL);
+    gpu_scene_open(&s, "shadow_rows=24", NULL);
     gpu_recall_make(&w, s.a, 60, 500, 50, 8, 3);
     do {
         gpu_recall_ask(&w, &q);
@@ -194,7 +194,7 @@ Test(gpu_recall, kills, .timeout = 900)
     enum { KILLS = 4, SENT = 12 };
     struct gpu_scene s;
     struct gpu_recall w;
-    gpu_scene_open(&s, "latency_us=2000", NULL);
+    gpu_scene_open(&s, "latency_us=2000 shadow_rows=24", NULL);
     gpu_recall_make(&w, s.a, 100, 1500, 90, 12, 5);
     for (int i = 0; i < KILLS; i++) {
         struct gpu_recall_question q;

@@ -21,7 +21,7 @@ static uint32_t give(struct order o)
 static void begin(void)
 {
     struct order orders[ORDER_PARTS_MAX];
-    peer_open(&peer, "", 4);
+    peer_open(&peer, "shadow_rows=24", 4);
     graph = graph_make(1, 1, 5, NODES, 6, false, 3);
     rows = ask_make(1, 2, 9, D, ROWS, 4);
     for (uint32_t i = 0; i < ROWS; i += 2) /* every other row is a node's */
