@@ -11,6 +11,8 @@
 
 #include <immintrin.h>
 
+enum { AHEAD_BYTES = 4096 }; /* as in shadow_vnni_avx512.c */
+
 static inline __m256i add_products(__m256i sum, __m256i query, __m256i row)
 {
     __m256i two = _mm256_maddubs_epi16(_mm256_abs_epi8(query), _mm256_sign_epi8(row, query));
@@ -52,6 +54,7 @@ static void products(size_t stride, const int8_t *planes, const int8_t *codes, s
             b = add_products(b, load_codes(planes + i + 32), second);
             c = add_products(c, load_codes(planes + stride + i), first);
             d = add_products(d, load_codes(planes + stride + i + 32), second);
+            _mm_prefetch((const char *)row + i + AHEAD_BYTES, _MM_HINT_T0);
         }
         high[r] = add_up(_mm256_add_epi32(a, b));
         low[r] = add_up(_mm256_add_epi32(c, d));
