@@ -131,11 +131,12 @@ bench:
 	        [ $$? = 77 ] || failed=1; done; \
 	for bench in $(wildcard tests/bench/bench_*.py); do \
 	    echo "== $$(basename $$bench)"; \
-	    $(BENCH_VENV)/bin/python $$bench --build $(BUILD) $(if $(QUICK),--runs 3) || failed=1; done; \
+	    case $$bench in *bench_peers.py) quick=--quick ;; *) quick="--runs 3" ;; esac; \
+	    $(BENCH_VENV)/bin/python $$bench --build $(BUILD) $(if $(QUICK),$$quick) || failed=1; done; \
 	exit $$failed
 
 $(BENCH_VENV)/ready:
 	$(Q)$(PYTHON) -m venv --clear $(BENCH_VENV)
 	$(Q)$(BENCH_VENV)/bin/python -m pip install -q --disable-pip-version-check faiss-cpu \
-	    numpy scipy threadpoolctl
+	    numpy scipy threadpoolctl usearch
 	$(Q)touch $@
