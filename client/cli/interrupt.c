@@ -9,8 +9,16 @@
 static volatile sig_atomic_t seen, polite;
 static const char *volatile guarded[GUARDED_MAX];
 
+static void (*volatile also)(void);
+
+void interrupt_also(void (*function)(void))
+{
+    also = function;
+}
+
 void interrupt_unlink(void)
 {
+    if (also) also();
     for (unsigned i = 0; i < GUARDED_MAX; i++)
         if (guarded[i]) unlink(guarded[i]);
 }

@@ -19,6 +19,8 @@ bool interrupt_seen(void);
 bool interrupt_guard(const char *path);
 void interrupt_release(const char *path);
 
+/* Calls `function`, which must be safe in a signal handler, when a signal ends the process. */
+void interrupt_also(void (*function)(void));
 /* Removes the guarded files, before the process ends at once. */
 void interrupt_unlink(void);
 

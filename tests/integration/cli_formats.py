@@ -22,12 +22,15 @@ ping | --count 3
 info
 stats
 explain
+doctor
+top | --sort name
 collection create new --dim 4 --metric dot
 collection list
 collection describe rows
 collection drop new
 load rows rows.npy
 knn rows --query-id 3 -k 2 | rows --queries q.npy --names names.txt | rows --queries q.npy --out near
+monitor --last 1 --count 1
 similarity rows --queries q.npy --best 2 | rows --queries q.npy --out s.npy | rows --queries q.npy --out m.npy -t 0
 score rows --queries q.npy --candidates ids.npy
 fetch rows 1 99 | rows 1 --out f.npy

@@ -16,6 +16,9 @@
     COMMAND(info)               \
     COMMAND(stats)              \
     COMMAND(explain)            \
+    COMMAND(doctor)             \
+    COMMAND(top)                \
+    COMMAND(monitor)            \
     COMMAND(create)             \
     COMMAND(list)               \
     COMMAND(describe)           \
