@@ -169,7 +169,7 @@ UNITS      := $(patsubst systemd/%.in,$(BUILD)/systemd/%,$(wildcard systemd/*.in
 CU_FILES   := $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh)
 C_FILES    := $(shell find daemon kernels client proto tests docs -name '*.[ch]' 2>/dev/null | sort)
 
-.PHONY: all sim help clean deps test run-tests check unit-tests demo bench lint format install \
+.PHONY: run-bench all sim help clean deps test run-tests check unit-tests demo bench lint format install \
         install-files uninstall run-check soak thread parsers run-parsers fuzz run-fuzz coverage \
         run-coverage cuda gpu-bundle sample tests benches FORCE
 .SECONDARY:

@@ -21,7 +21,8 @@ enum {
     OPTION_CANDIDATES,
     OPTION_COLLECTION,
     OPTION_ROWS,
-    OPTION_DIM
+    OPTION_DIM,
+    OPTION_REPORT
 };
 
 static const struct argp_option bench_options[] = {
@@ -38,6 +39,11 @@ static const struct argp_option bench_options[] = {
      "Ask this one (default: one of random rows, made before and dropped after)", 0},
     {"rows", OPTION_ROWS, "N", 0, "Rows of the random collection (default: 10000)", 0},
     {"dim", OPTION_DIM, "D", 0, "Its dimension (default: 384)", 0},
+    {"report", OPTION_REPORT, NULL, 0,
+     "Print a page about this machine: what it is, some figures (--seconds each, default 1), and "
+     "from "
+     "how many rows on a card is faster",
+     0},
     {0},
 };
 
@@ -71,6 +77,10 @@ static error_t bench_parse(int key, char *text, struct argp_state *state)
     case OPTION_ROWS: o->rows = cli_argument_u64(state, "--rows", text, 1, UINT32_MAX); break;
     case OPTION_DIM:
         o->dimension = cli_argument_u64(state, "--dim", text, 1, EA_DIMENSION_MAX);
+        break;
+    case OPTION_REPORT: o->report = true; break;
+    case ARGP_KEY_END:
+        if (o->seconds <= 0) o->seconds = o->report ? 1 : 5;
         break;
     case ARGP_KEY_ARG: argp_error(state, "unexpected argument '%s'", text); break;
     default: return ARGP_ERR_UNKNOWN;
@@ -167,12 +177,15 @@ static int bench_run(struct cli *cli, const struct command *self, int argc, char
                               .dimension = 384,
                               .batch = 1,
                               .k = 10,
-                              .candidates = 100,
-                              .seconds = 5};
+                              .candidates = 100};
     struct bench_data d = {0};
     struct bench_result *r = calloc(1, sizeof *r);
     cli_parse(cli, self, &o, argc, argv);
     if (!r) return cli_error(CLI_NO_MEMORY, "out of memory");
+    if (o.report) {
+        free(r);
+        return bench_report(cli, &o);
+    }
     int code = o.operation == BENCH_KNN && o.k == 0
                    ? cli_error(CLI_USAGE, "bench: -k must be at least 1 for knn")
                    : cli_info(cli);

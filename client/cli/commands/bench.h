@@ -1,6 +1,7 @@
-/* bench: what the three files of the bench command share.
+/* bench: what the four files of the bench command share.
  *   bench.c        options and the report
  *   bench_data.c   a collection, and the vectors and ids of requests
+ *   bench_report.c a page about the machine
  *   bench_drive.c  many connections, many requests each, one poll loop
  * Owner:  bench_run's struct.
  * Thread: the main thread.
@@ -19,6 +20,7 @@ struct bench_options {
     const char *collection; /* NULL: the command makes, fills and drops one */
     uint64_t connections, depth, rows, dimension, batch, k, candidates;
     double rate, seconds;
+    bool report;
 };
 
 struct bench_result {
@@ -48,6 +50,9 @@ extern const char *const bench_operation_names[]; /* by enum bench_operation; NU
 int bench_data_make(struct bench_data *d, struct cli *cli, const struct bench_options *o);
 /* Drops the collection if the command made it. */
 void bench_data_drop(struct bench_data *d, struct cli *cli);
+
+/* Of the options, how long each figure takes. */
+int bench_report(struct cli *cli, const struct bench_options *given);
 
 /* Sends requests until the time is over or Ctrl-C. */
 int bench_drive(const struct cli *cli, const struct bench_options *o, const struct bench_data *d,

@@ -225,7 +225,7 @@ static void look_at_work(struct doctor *d)
              format_count(&b, s->space.refused_connections));
     if (s->pressure.low || s->pressure.cpu)
         tell(d, LOOK, "VRAM",
-             "gpu.vram_percent, fewer replicas (quotas.vram_mib), or a larger card",
+             "gpu.memory_percent, fewer replicas (quotas.vram_mib), or a larger card",
              "%s requests went to the CPU for want of it", format_count(&a, s->pressure.cpu));
     if (s->errors_total * 20 > s->requests_total && s->requests_total > 100)
         tell(d, LOOK, "errors", "see the client's messages, and the daemon's log", "%s of %s",

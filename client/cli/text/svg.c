@@ -161,7 +161,7 @@ static void draw_node(const struct svg_picture *p, const struct svg_place *n,
 {
     const char *name = names ? names_find(names, n->node->id) : NULL;
     double radius = 4 + 13 * n->strength, side = cos(n->angle);
-    bool middle = fabs(side) < 0.25;
+    bool middle = fabs(side) < 0.12;
     fprintf(p->out,
             "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"#%02x%02x%02x\"%s><title>%" PRIu64
             ": %.6g</title></circle>\n",
