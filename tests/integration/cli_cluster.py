@@ -106,7 +106,10 @@ def refusals(t):
     fails(t, 4, "one time a row is wanted", "cluster", "facts", "--rule", "average", "--times",
           "two.npy")
     fails(t, 4, "none.npy: cannot open", "cluster", "facts", "--ids", "none.npy")
-    fails(t, 4, "cannot create", "cluster", "facts", "--out", "no/such/folder")
+    before = t.json("collection", "describe", "themes")
+    fails(t, 4, "cannot create", "cluster", "facts", "--into", "themes", "--into-first", "900",
+          "--out", "no/such/folder")
+    check(t.json("collection", "describe", "themes") == before, "asked before it can be written")
     check(not os.path.exists("never.ids.npy"), "nothing is written of a failure")
 
 

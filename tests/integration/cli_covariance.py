@@ -96,6 +96,8 @@ def refusals(t):
     fails(t, 4, "has 2 columns, one is wanted", "covariance", "facts", "--weights", "two.npy")
     fails(t, 4, "none.npy: cannot open", "covariance", "facts", "--ids", "none.npy")
     fails(t, 4, "cannot create", "covariance", "facts", "--out", "no/such/folder.npy")
+    fails(t, 4, "cannot create", "covariance", "facts", "--out", "never.npy", "--mean",
+          "no/such/mean.npy")
     check(not os.path.exists("never.npy"), "nothing is written of a failure")
 
 

@@ -170,12 +170,32 @@ static uint64_t id_of(const struct cluster_command *o, uint64_t row)
     return o->ids.list ? o->ids.list[row] : o->result.ids[row];
 }
 
+struct out_path {
+    char text[4096];
+};
+
+static const char *path_of(struct out_path *p, const char *prefix, const char *what)
+{
+    snprintf(p->text, sizeof p->text, "%s.%s.npy", prefix, what);
+    return p->text;
+}
+
 static int write_one(const char *prefix, const char *what, enum npy_write_type type, unsigned axes,
                      const void *data, uint64_t rows, uint64_t columns)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s.%s.npy", prefix, what);
-    return arrays_write(path, type, axes, rows, columns, data);
+    struct out_path p;
+    return arrays_write(path_of(&p, prefix, what), type, axes, rows, columns, data);
+}
+
+/* Whether all of them can be: a clustering may take hours, and store its centroids. */
+static int files_writable(const char *prefix)
+{
+    static const char *const what[] = {"ids", "labels", "sizes", "scores", "centroids"};
+    struct out_path p;
+    int code = CLI_OK;
+    for (size_t i = 0; i < sizeof what / sizeof *what && !code; i++)
+        code = arrays_writable(path_of(&p, prefix, what[i]));
+    return code;
 }
 
 /* Numbers of 32 bits as numbers of 64. */
@@ -315,6 +335,7 @@ static int cluster_run(struct cli *cli, const struct command *self, int argc, ch
     if (!code && o.names_path && !names_open(&o.names, o.names_path))
         code = cli_error(CLI_FILE, "%s", o.names.error);
     if (!code) code = cli_connect(cli);
+    if (!code && o.out && !o.dry_run) code = files_writable(o.out);
     if (!code) code = ask(&o, cli);
     bool dry = !code && o.dry_run;
     if (dry) long_call_predicted(cli, o.name, o.result.meta, "nothing was clustered");

@@ -116,6 +116,8 @@ static int covariance_run(struct cli *cli, const struct command *self, int argc,
     if (!code && o.weights_path)
         code = arrays_read_column(o.weights_path, "one", &o.weights, &o.weight_count);
     if (!code) code = cli_connect(cli);
+    if (!code && o.out && !o.dry_run) code = arrays_writable(o.out);
+    if (!code && o.mean_path && !o.dry_run) code = arrays_writable(o.mean_path);
     if (!code) code = ask(&o, cli);
     uint64_t d = o.result.dimension;
     if (!code && o.dry_run) {

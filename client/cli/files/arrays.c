@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 int arrays_read_column(const char *path, const char *wanted, float **numbers, uint64_t *count)
 {
@@ -24,6 +25,19 @@ int arrays_read_column(const char *path, const char *wanted, float **numbers, ui
         free(read);
     else
         *numbers = read;
+    return code;
+}
+
+int arrays_writable(const char *path)
+{
+    struct stat about;
+    /* A pipe or a terminal is not opened for nothing: who reads from it would see its end. */
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode))
+        return CLI_OK;
+    struct npy_writer w = {0};
+    bool ok = npy_writer_open(&w, path, NPY_WRITE_FLOAT32, 1, 0, 1);
+    int code = ok ? CLI_OK : cli_error(CLI_FILE, "%s", w.error);
+    npy_writer_abandon(&w);
     return code;
 }
 

@@ -11,6 +11,10 @@
  * "one" or "one time a row", for a file with more columns. */
 int arrays_read_column(const char *path, const char *wanted, float **numbers, uint64_t *count);
 
+/* Says whether a file can be made there, before work is done whose result it is to hold. Leaves
+ * what is there as it is. */
+int arrays_writable(const char *path);
+
 /* Writes a .npy file; axes: 1 or 2, as for npy_writer_open. */
 int arrays_write(const char *path, enum npy_write_type type, unsigned axes, uint64_t rows,
                  uint64_t columns, const void *data);
