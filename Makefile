@@ -169,9 +169,9 @@ UNITS      := $(patsubst systemd/%.in,$(BUILD)/systemd/%,$(wildcard systemd/*.in
 CU_FILES   := $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh)
 C_FILES    := $(shell find daemon kernels client proto tests docs -name '*.[ch]' 2>/dev/null | sort)
 
-.PHONY: run-bench all sim help clean deps test run-tests check unit-tests demo bench lint format install \
+.PHONY: all sim help clean deps test run-tests check unit-tests demo bench lint format install \
         install-files uninstall run-check soak thread parsers run-parsers fuzz run-fuzz coverage \
-        run-coverage cuda gpu-bundle sample tests benches FORCE
+        run-coverage cuda gpu-bundle sample run-bench tests benches FORCE
 .SECONDARY:
 
 ## all: build the daemon, the command line tool and the client library (the default)
@@ -345,7 +345,8 @@ $(BUILD)/systemd/%: systemd/%.in $(BUILD)/paths
 TO         := $(DESTDIR)$(PREFIX)
 SETTINGS   := $(DESTDIR)$(SYSCONFDIR)/engram-accel
 COMPLETIONS := share/bash-completion/completions/engram-accel \
-              share/zsh/site-functions/_engram-accel share/fish/vendor_completions.d/engram-accel.fish
+              share/zsh/site-functions/_engram-accel \
+              share/fish/vendor_completions.d/engram-accel.fish
 INSTALLED  := bin/engram-acceld bin/engram-accel-gpu bin/engram-accel \
               include/engram_accel.h include/engram_accel_codes.h include/engram_accel_graph.h \
               include/engram_accel_attractor.h include/engram_accel_hrr.h \

@@ -122,14 +122,15 @@ run-fuzz: $(FUZZ_BIN)
 	$(Q)tests/fuzz/fuzz_all $(BUILD) $(FUZZ_SECONDS) $(FUZZ_BIN)
 
 ## bench: measure, beside peers, in one run (QUICK=1: a first look; BASELINE=FILE: beside FILE)
-# What it prints is kept in build/bench.txt; BASELINE names one that was kept, and fails where a figure
-# is worse by more than MARGIN percent.
+# What it prints is kept in build/bench.txt; BASELINE names one that was kept, and fails where a
+# figure is worse by more than MARGIN percent.
 MARGIN ?= 25
 BENCH_VENV := build/bench-venv
 bench:
 	@.ci/install-deps build bench
 	$(SUBMAKE) benches $(BENCH_VENV)/ready
-	$(Q){ $(MAKE) --no-print-directory run-bench; echo $$? > build/bench.code; } | tee build/bench.txt; \
+	$(Q){ $(MAKE) --no-print-directory run-bench; echo $$? > build/bench.code; } | \
+	    tee build/bench.txt; \
 	    code=$$(cat build/bench.code); $(if $(BASELINE),tests/bench/baseline --margin $(MARGIN) \
 	    $(BASELINE) build/bench.txt || code=1;) exit $$code
 

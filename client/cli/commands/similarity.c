@@ -4,6 +4,7 @@
 #include "client/cli/files/ids.h"
 #include "client/cli/text/meta_total.h"
 #include "client/cli/files/npy_write.h"
+#include "client/cli/text/progress.h"
 #include "client/cli/commands/queries.h"
 
 #include <float.h>
@@ -23,6 +24,7 @@ struct similarity_command {
     struct ids allow;
     struct queries queries;
     struct meta_total meta;
+    struct progress progress; /* where the scores go to files */
     ea_result result;
     char *ids_path, *offsets_path;
     struct npy_writer scores, ids, offsets;
@@ -298,6 +300,8 @@ static int ask(struct similarity_command *o, struct cli *cli)
     const float *rows;
     uint64_t n;
     int code;
+    progress_start(&o->progress, o->queries.total, 4 * (uint64_t)o->queries.dimension, clock_ns());
+    if (!o->out) o->progress.shown = false;
     while (!(code = queries_next(&o->queries, &rows, &n)) && n) {
         ea_status status = ea_similarity(
             cli->client,
@@ -308,10 +312,13 @@ static int ask(struct similarity_command *o, struct cli *cli)
                                       .filter = o->allow_path ? &filter : NULL,
                                       .threshold = o->with_threshold ? &o->threshold : NULL},
             &o->result);
+        if (status) progress_finish(&o->progress);
         if (status) return cli_failed(cli, status, o->name);
         code = take_reply(o, cli, &o->result, n);
         if (code) return code;
+        progress_show(&o->progress, o->done, clock_ns());
     }
+    progress_finish(&o->progress);
     if (!code && o->out) code = finish_files(o, cli);
     if (!code) meta_total_print(&o->meta, o->done, o->done == 1 ? "query" : "queries");
     return code;

@@ -9,7 +9,7 @@
 #include <wchar.h>
 
 #define COLUMNS_MAX 12
-#define TEXT_MIN    6u /* columns that a text keeps on a narrow terminal */
+#define TEXT_MIN    8u /* columns that a text keeps on a narrow terminal */
 
 struct table {
     unsigned columns;
@@ -121,9 +121,12 @@ static void print_cell(const struct table *t, FILE *out, unsigned column, const 
         fprintf(out, "%s%s%*s", gap, text, pad, "");
 }
 
-/* Takes columns off the widest texts (numbers stay whole) until the table fits. */
-static void fit(const struct table *t, size_t *widths, size_t width)
+/* Takes columns off the widest texts (numbers stay whole) until the table fits; where that is not
+ * enough, nothing is cut: lines that wrap have all of their text then. False: nothing is to be cut. */
+static bool fit(const struct table *t, size_t *widths, size_t width)
 {
+    size_t given[COLUMNS_MAX];
+    memcpy(given, widths, sizeof given);
     for (;;) {
         size_t all = 2 * (t->columns - 1);
         unsigned widest = COLUMNS_MAX;
@@ -132,7 +135,11 @@ static void fit(const struct table *t, size_t *widths, size_t width)
             bool longer = widest == COLUMNS_MAX || widths[i] > widths[widest];
             if (!t->right[i] && widths[i] > TEXT_MIN && longer) widest = i;
         }
-        if (all <= width || widest == COLUMNS_MAX) return;
+        if (all <= width) return true;
+        if (widest == COLUMNS_MAX) {
+            memcpy(widths, given, sizeof given);
+            return false;
+        }
         size_t over = all - width, room = widths[widest] - TEXT_MIN;
         widths[widest] -= over < room ? over : room;
     }
@@ -141,15 +148,15 @@ static void fit(const struct table *t, size_t *widths, size_t width)
 void table_print(struct table *t, FILE *out, int bold, size_t width)
 {
     if (!t) return;
-    size_t widths[COLUMNS_MAX], whole = t->count - t->count % t->columns;
+    size_t widths[COLUMNS_MAX] = {0}, whole = t->count - t->count % t->columns;
     for (unsigned i = 0; i < t->columns; i++)
         widths[i] = table_width(t->heads[i]);
     for (size_t i = 0; i < whole; i++) {
         size_t cell = table_width(t->cells[i]);
         if (cell > widths[i % t->columns]) widths[i % t->columns] = cell;
     }
-    if (width) fit(t, widths, width);
-    for (size_t i = 0; width && i < whole; i++)
+    bool cutting = width && fit(t, widths, width);
+    for (size_t i = 0; cutting && i < whole; i++)
         if (!t->right[i % t->columns]) cut(t->cells[i], widths[i % t->columns]);
     if (bold) fputs("\033[1m", out);
     for (unsigned i = 0; i < t->columns; i++)

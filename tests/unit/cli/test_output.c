@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <float.h>
 #include <math.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -172,4 +173,49 @@ Test(names, of_any_length)
     names_close(&n);
     unlink(path);
     free(text);
+}
+
+/* Texts are cut, wide characters take two columns, combining ones none; where numbers alone are too
+ * wide, nothing is cut. */
+Test(table, fits_the_terminal)
+{
+    static const char *const heads[] = {">n", "name", NULL};
+    static const char name[] = "\u6f22\u5b57\u6f22\u5b57 e\u0301 and more of that";
+    char *text = NULL;
+    size_t bytes = 0;
+    if (!setlocale(LC_CTYPE, "C.UTF-8")) cr_skip_test("there is no locale C.UTF-8");
+    cr_assert_eq(table_width("\u6f22\u5b57"), 4);
+    cr_assert_eq(table_width("e\u0301"), 1);
+    for (size_t width = 0; width <= 20; width += 10) {
+        struct table *t = table_create(heads);
+        FILE *out = open_memstream(&text, &bytes);
+        table_cell(t, "%s", "1,234");
+        table_cell(t, "%s", name);
+        table_print(t, out, 0, width);
+        fclose(out);
+        char *row = strchr(text, '\n') + 1;
+        row[strlen(row) - 1] = 0;
+        if (width == 20)
+            cr_assert(table_width(row) <= 20 && strstr(row, "\u2026"), "%s", row);
+        else
+            cr_assert(strstr(row, name), "%zu: %s", width, row);
+        free(text);
+        table_destroy(t);
+    }
+}
+
+Test(table, prints_csv)
+{
+    static const char *const heads[] = {">n", "name", NULL};
+    char *text = NULL;
+    size_t bytes = 0;
+    struct table *t = table_create(heads);
+    FILE *out = open_memstream(&text, &bytes);
+    table_cell(t, "%s", "1,234");
+    table_cell(t, "%s", "a \"b\", c");
+    table_print_csv(t, out, "query", "7", true);
+    fclose(out);
+    cr_assert_str_eq(text, "query,n,name\n7,1234,\"a \"\"b\"\", c\"\n");
+    free(text);
+    table_destroy(t);
 }
