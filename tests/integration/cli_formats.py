@@ -24,6 +24,7 @@ stats
 explain
 doctor
 top | --sort name
+clients
 collection create new --dim 4 --metric dot
 collection list
 collection describe rows

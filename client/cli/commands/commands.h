@@ -19,6 +19,7 @@
     COMMAND(doctor)             \
     COMMAND(top)                \
     COMMAND(monitor)            \
+    COMMAND(clients)            \
     COMMAND(create)             \
     COMMAND(list)               \
     COMMAND(describe)           \
@@ -89,6 +90,7 @@
 
 /* Those whose result is one table, or one of the same shape for each query: --format csv. */
 #define TABLE_COMMANDS(COMMAND) \
+    COMMAND(clients)            \
     COMMAND(create)             \
     COMMAND(list)               \
     COMMAND(describe)           \

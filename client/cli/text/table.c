@@ -122,7 +122,7 @@ static void print_cell(const struct table *t, FILE *out, unsigned column, const 
 }
 
 /* Takes columns off the widest texts (numbers stay whole) until the table fits; where that is not
- * enough, nothing is cut: lines that wrap have all of their text then. False: nothing is to be cut. */
+ * enough, nothing is cut: lines that wrap have all of their text then. False: cut nothing. */
 static bool fit(const struct table *t, size_t *widths, size_t width)
 {
     size_t given[COLUMNS_MAX];
