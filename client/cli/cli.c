@@ -1,6 +1,7 @@
 #include "client/cli/cli.h"
 
 #include "client/cli/failure.h"
+#include "client/cli/output.h"
 #include "client/cli/text/format.h"
 #include "client/cli/text/utf8.h"
 
@@ -190,7 +191,9 @@ void cli_table_print(struct table *t)
         return;
     }
     bool known = isatty(STDOUT_FILENO) == 1 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
-    table_print(t, stdout, cli_colour(), known ? size.ws_col : 0);
+    bool colour = cli_colour(); /* of the terminal, before a pager stands between */
+    if (known && table_rows(t) + 1 >= size.ws_row) output_page();
+    table_print(t, stdout, colour, known ? size.ws_col : 0);
 }
 
 void cli_print_dropped(const struct cli *cli, const char *name)

@@ -354,7 +354,7 @@ int cli_main(int argc, char **argv)
     argp_err_exit_status = CLI_USAGE;
     argp_program_version_hook = print_version;
     interrupt_install();
-    output_install();
+    output_install(CLI_FILE);
     failure_install(argc, argv);
     setlocale(LC_CTYPE, "C.UTF-8"); /* what is printed is UTF-8, whatever the user's is */
     if (argc > 1 && strcmp(argv[1], "__complete") == 0) return complete_words(argc - 2, argv + 2);

@@ -29,9 +29,14 @@ static void on_signal(int number)
         seen = 1;
         return;
     }
-    interrupt_unlink();
     static const char text[] = "\nengram-accel: interrupted\n";
-    if (number == SIGINT && write(STDERR_FILENO, text, sizeof text - 1) < 0) {
+    static const char files[] = "\nengram-accel: interrupted: what was not written whole is gone\n";
+    bool writing = false;
+    for (unsigned i = 0; i < GUARDED_MAX; i++)
+        writing |= guarded[i] != NULL;
+    interrupt_unlink();
+    if (number == SIGINT && write(STDERR_FILENO, writing ? files : text,
+                                  writing ? sizeof files - 1 : sizeof text - 1) < 0) {
         /* nothing is left to tell it to */
     }
     _exit(128 + number);

@@ -1,10 +1,13 @@
 """cli_formats: what goes into engram-accel and what comes out: text, archives, standard input; tables,
 CSV, JSON, each document of which is valid by docs/schemas/cli.json, errors included."""
+import fcntl
 import json
 import os
 import pty
+import struct
 import subprocess
 import sys
+import termios
 import zipfile
 
 import cli
@@ -213,6 +216,22 @@ def reads(t, values):
     check(abs(norm - sum(x * x for x in rows[1]) ** .5) < 1e-5, "norms: %r" % norm)
 
 
+def on_terminal(t, columns, words, **environment):
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    p = subprocess.Popen(t.start + words, stdin=slave, stdout=slave, stderr=subprocess.DEVNULL,
+                         env=dict(os.environ, NO_COLOR="1", **environment))
+    os.close(slave)
+    shown = b""
+    try:
+        while part := os.read(master, 4096):
+            shown += part
+    except OSError:
+        pass
+    os.close(master)
+    return p.wait(60), shown
+
+
 def prints(t):
     text = t.run("--ids-as-strings", "knn", "rows", "--query-id", "3", "-k", "1", "--json").stdout
     check(json.loads(text)["hits"][0]["id"] == "3", text)
@@ -223,23 +242,18 @@ def prints(t):
     t.run("collection", "list", "--format", "xml", code=2)
     with open("wide.txt", "w", encoding="utf-8") as f:
         f.writelines("%d\t\u6f22\u5b57 %s e\u0301\n" % (i, "long " * 20) for i in range(ROWS))
-    master, slave = pty.openpty()
-    import fcntl, struct, termios
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 50, 0, 0))
-    p = subprocess.Popen(t.start + ["knn", "rows", "--query-id", "1", "--names", "wide.txt"],
-                         stdout=slave, stderr=subprocess.DEVNULL, env=dict(os.environ, NO_COLOR="1"))
-    os.close(slave)
-    shown = b""
-    try:
-        while part := os.read(master, 4096):
-            shown += part
-    except OSError:
-        pass
-    os.close(master)
-    check(p.wait() == 0 and b"\x1b" not in shown, "NO_COLOR")
+    code, shown = on_terminal(t, 50, ["knn", "rows", "--query-id", "1", "--names", "wide.txt"])
+    check(code == 0 and b"\x1b" not in shown, "NO_COLOR")
     lines = shown.decode().splitlines()[1:]
     widths = [sum(2 if ord(c) >= 0x2e80 and c != "\u2026" else c != "\u0301" for c in l) for l in lines]
     check(max(widths) == 50 and lines[-1].endswith("\u2026"), "50 columns: %s %s" % (widths, lines[-1]))
+    for rows, paged in ((30, True), (5, False)):  # of 24 on the screen
+        code, shown = on_terminal(t, 80, ["knn", "rows", "--query-id", "1", "-k", str(rows)],
+                                  PAGER="sed s/^/paged:/")
+        lines = shown.decode().splitlines()
+        check(code == 0 and len(lines) == rows + 2 and
+              sum(l.startswith("paged:") for l in lines) == (rows + 1 if paged else 0),
+              "$PAGER, %d rows: %d %s" % (rows, code, lines[:3]))
 
 
 def everything(t):

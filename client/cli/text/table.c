@@ -81,6 +81,11 @@ static size_t next_width(const char **text)
     return width < 0 ? 1 : (size_t)width;
 }
 
+size_t table_rows(const struct table *t)
+{
+    return t ? t->count / t->columns : 0;
+}
+
 size_t table_width(const char *text)
 {
     size_t width = 0;

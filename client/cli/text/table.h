@@ -15,6 +15,7 @@ struct table *table_create(const char *const *heads);
 void table_destroy(struct table *t);
 /* Adds the next cell, from left to right, row by row. Control characters become '?'. */
 void table_cell(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+size_t table_rows(const struct table *t);
 /* Prints header and rows, the header in bold if `bold`. Removes the rows, so that the table can be
  * filled again. width: of the terminal, to which texts are cut; 0: nothing is cut. */
 void table_print(struct table *t, FILE *out, int bold, size_t width);
