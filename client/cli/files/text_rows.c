@@ -163,6 +163,7 @@ static bool csv_row(struct reader *r)
 {
     char *at = r->line, *field;
     uint32_t columns = 0;
+    bool with_id = false;
     for (int i = 0; (field = next_field(r, &at)); i++) {
         uint64_t id;
         double value;
@@ -170,13 +171,15 @@ static bool csv_row(struct reader *r)
             if (!parse_u64(field, 0, UINT64_MAX - 1, &id))
                 return fail(r, "id '%.40s' is not a whole number from 0 to 2^64 - 2", field);
             if (!put_id(r, id)) return false;
+            with_id = true;
             continue;
         }
         if (!parse_number(field, -HUGE_VAL, HUGE_VAL, &value))
             return fail(r, "field %d, '%.40s', is not a finite number", i + 1, field);
         if (!take_number(r, columns++, value)) return false;
     }
-    return end_row(r, columns, r->id_column >= 0);
+    if (r->id_column >= 0 && !with_id) return fail(r, "has no id");
+    return end_row(r, columns, with_id);
 }
 
 /* ---- JSON Lines ---- */

@@ -90,6 +90,7 @@ Test(text_rows, what_bad_lines_are_told)
         {"1,2\n1,1e39\n", TEXT_ROWS_CSV, "line 2: number 1 is not finite in float32"},
         {"1,2\n1,\n", TEXT_ROWS_CSV, "line 2: field 2, '', is not"},
         {"id,x\n-1,2\n", TEXT_ROWS_CSV, "line 2: id '-1' is not"},
+        {"x,id\n1,2\n3\n", TEXT_ROWS_CSV, "line 3: has no id"},
         {"id\n1\n", TEXT_ROWS_CSV, "line 2: has no numbers"},
         {"1,2\n1\x1b,2\n", TEXT_ROWS_CSV, "line 2: field 1, '1?', is not"},
         {"[1,2\n", TEXT_ROWS_JSON, "line 1: is not JSON"},
