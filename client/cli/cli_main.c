@@ -177,7 +177,6 @@ static error_t parse_root(int key, char *text, struct argp_state *state)
     if (key == ARGP_KEY_END && cli_prints_csv() && !is_among(inputs->self, tables))
         argp_error(state, "--format csv: this command prints no table");
     if (key != ARGP_KEY_INIT) return ARGP_ERR_UNKNOWN;
-    if (failure_usage_stream()) state->err_stream = failure_usage_stream();
     state->child_inputs[0] = inputs->command;
     for (unsigned i = 1; i < 4; i++)
         state->child_inputs[i] = inputs->cli;
@@ -204,7 +203,9 @@ void cli_parse(struct cli *cli, const struct command *self, void *input, int arg
     char name[64];
     snprintf(name, sizeof name, "engram-accel %s", self->name);
     argv[0] = name;
+    failure_usage_begin();
     error_t error = argp_parse(&root, argc, argv, 0, NULL, &inputs);
+    failure_usage_end();
     if (error) exit(cli_error(CLI_USAGE, "%s: %s", self->name, strerror(error)));
 }
 
@@ -304,10 +305,7 @@ static error_t parse_top(int key, char *text, struct argp_state *state)
 {
     int *command_at = ((struct inputs *)state->input)->command;
     switch (key) {
-    case ARGP_KEY_INIT:
-        if (failure_usage_stream()) state->err_stream = failure_usage_stream();
-        state->child_inputs[0] = ((struct inputs *)state->input)->cli;
-        return 0;
+    case ARGP_KEY_INIT: state->child_inputs[0] = ((struct inputs *)state->input)->cli; return 0;
     case ARGP_KEY_ARG:
         *command_at = state->next - 1;
         state->next = state->argc; /* the rest is the command's */
@@ -343,12 +341,11 @@ int cli_main(int argc, char **argv)
 {
     struct cli cli = {0};
     int command_at = 0;
-    char *doc = top_doc();
     struct argp_child children[] = {
         {&(struct argp){.options = cli_options, .parser = parse_global}, 0, "Global options:", 1},
         {0}};
     struct argp top = {
-        .parser = parse_top, .args_doc = "COMMAND [ARGUMENT...]", .doc = doc, .children = children};
+        .parser = parse_top, .args_doc = "COMMAND [ARGUMENT...]", .children = children};
     struct inputs inputs = {&command_at, &cli, NULL};
 
     argp_err_exit_status = CLI_USAGE;
@@ -362,7 +359,11 @@ int cli_main(int argc, char **argv)
         pages_print_man(stdout);
         return output_finish(CLI_OK);
     }
+    char *doc = top_doc();
+    top.doc = doc;
+    failure_usage_begin();
     error_t error = argp_parse(&top, argc, argv, ARGP_IN_ORDER, NULL, &inputs);
+    failure_usage_end();
     int code = error ? cli_error(CLI_USAGE, "%s", strerror(error))
                      : cli_run(&cli, argc - command_at, argv + command_at);
     ea_close(cli.client);

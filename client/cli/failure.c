@@ -13,7 +13,7 @@ static struct {
     ea_status status;
     uint32_t detail, retry_after_ms;
     bool retryable;
-    FILE *usage;
+    FILE *usage, *kept; /* what is printed now; standard error meanwhile */
     char *usage_text;
     size_t usage_bytes;
 } failure;
@@ -23,6 +23,7 @@ static void at_exit(int code, void *unused)
 {
     (void)unused;
     if (!failure.usage) return;
+    if (failure.kept) stderr = failure.kept;
     fclose(failure.usage);
     fputs(failure.usage_text, stderr);
     const char *line = strncmp(failure.usage_text, "engram-accel", 12) == 0
@@ -53,9 +54,15 @@ void failure_install(int argc, char **argv)
     on_exit(at_exit, NULL);
 }
 
-FILE *failure_usage_stream(void)
+void failure_usage_begin(void)
 {
-    return failure.usage;
+    failure.kept = stderr;
+    if (failure.usage) stderr = failure.usage;
+}
+
+void failure_usage_end(void)
+{
+    stderr = failure.kept;
 }
 
 void failure_note(int code, const char *message)

@@ -79,6 +79,8 @@ bench --operation ping --seconds 0.1
 ERRORS = """
 knn none --query-id 1
 knn rows --query-id 1 -k x
+ping -x
+ping --frob
 knn rows --queries none.npy
 graph load g bad.tsv --add
 collection create rows --dim 4 --metric dot
@@ -153,6 +155,7 @@ def schemas(t):
         told = valid(root["$defs"]["error"], last, "error", root)
         check(told is None and last["error"]["exit"] == p.returncode and p.returncode in (1, 2, 3, 4),
               "%s: %s %s" % (line, told, last))
+        check(last["error"]["message"] != "failed", "%s: told what: %s" % (line, last))
         check(last["error"]["message"][:60] in p.stderr, "%s: told twice: %s %s" % (line, last, p.stderr))
     gone = json.loads(t.run_any("knn", "none", "--query-id", "1", "--json").stdout)["error"]
     check((gone["status"], gone["detail"]) == ("NOT_FOUND", "unknown_collection"), gone)
