@@ -169,6 +169,14 @@ static void start_copiers(struct gpu *g, struct piece *p, enum piece_state state
 
 /* ---- starting pieces ---- */
 
+/* A tensor of a few MiB is some pieces, too: some are on the bus while copiers have others. */
+static uint64_t piece_bytes(const struct section *s)
+{
+    const uint64_t quarter = (s->bytes / 4 + 63) & ~UINT64_C(63);
+    if (quarter < PIECE_PART_BYTES) return PIECE_PART_BYTES;
+    return quarter < PIECE_BYTES ? quarter : PIECE_BYTES;
+}
+
 /* Cuts off the next part of a transfer that fits a piece; the caller advances the transfer. */
 static void cut(const struct transfer *t, struct piece *p)
 {
@@ -185,7 +193,8 @@ static void cut(const struct transfer *t, struct piece *p)
         p->bytes = p->norms_at = p->rows * row_bytes;
     } else {
         p->move.device += t->at;
-        p->bytes = s->bytes - t->at < PIECE_BYTES ? s->bytes - t->at : PIECE_BYTES;
+        const uint64_t most = piece_bytes(s), left = s->bytes - t->at;
+        p->bytes = left < most ? left : most;
     }
 }
 
