@@ -85,9 +85,13 @@ CUDA_PTX   ?= $(shell printf '%s\n' $(CUDA_ARCH) | sort -n | tail -1)
 endif
 NVCC_FLAGS := -std=c++14 -O3 -fmad=false -Xcompiler=-fPIC,-ffp-contract=off -I. \
               -Xfatbin=-compress-all -Wno-deprecated-gpu-targets \
-              $(if $(WERROR),-Werror all-warnings) \
-              $(foreach n,$(CUDA_ARCH),-gencode=arch=compute_$n,code=sm_$n) \
+              $(if $(WERROR),-Werror all-warnings)
+NVCC_ARCH  := $(foreach n,$(CUDA_ARCH),-gencode=arch=compute_$n,code=sm_$n) \
               -gencode=arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX)
+comma      := ,
+# *_wgmma.cu is for compute capability 9.0 alone, with what 12.0 and later know of it.
+NVCC_WGMMA := $(if $(and $(filter 90,$(CUDA_ARCH)),$(shell $(NVCC) --version | \
+                grep -o 'release 1[2-9]')),-DSHADOW_WGMMA -gencode=arch=compute_90a$(comma)code=sm_90a)
 
 # Every translation unit: no contraction of a*b+c, no fast-math (docs/arithmetic.md).
 ARITHMETIC := -ffp-contract=off -fno-fast-math
@@ -195,7 +199,7 @@ stamp = @mkdir -p $(@D); echo '$(subst ','\'',$(1))' > $@.now; \
 $(BUILD)/flags: FORCE
 	$(call stamp,$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS))
 $(BUILD)/nvcc: FORCE
-	$(call stamp,$(NVCC) $(NVCC_FLAGS))
+	$(call stamp,$(NVCC) $(NVCC_FLAGS) $(NVCC_ARCH) $(NVCC_WGMMA))
 # With and without CUDA they differ, and none of them need be newer than what was built of the
 # others.
 $(BUILD)/gpu-sources: FORCE
@@ -248,7 +252,8 @@ $(KERNEL_A) $(DAEMON_A) $(GPU_A) $(CLI_A) $(CLIENT_A) $(SUPPORT_A):
 $(BUILD)/%.cu.o: %.cu $(BUILD)/nvcc $(wildcard kernels/cuda/*.h kernels/cuda/*.cuh kernels/*.h)
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
-	$(Q)$(NVCC) $(NVCC_FLAGS) -c $< -o $@
+	$(Q)$(NVCC) $(NVCC_FLAGS) $(or $(if $(filter %_wgmma.cu,$<),$(NVCC_WGMMA)),$(NVCC_ARCH)) \
+	    -c $< -o $@
 
 $(CUDA_A): $(patsubst %,$(BUILD)/%.o,$(CUDA_SRC))
 	$(call say,AR,$@)

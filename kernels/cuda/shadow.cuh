@@ -125,6 +125,7 @@ struct shadow_tile {
     struct screen screen;
     struct screen_terms terms;
     uint64_t query_count, query_tiles, tiles;
+    uint64_t first_query; /* of a launch of several */
     uint32_t code_stride, plane_stride;
     uint32_t chunks; /* of 128 codes */
     uint32_t step;   /* each step-th tile of rows is taken */
@@ -147,5 +148,10 @@ bool shadow_tile_runs(void);
 uint32_t shadow_tile_maxima(uint64_t query_count, uint64_t row_count, uint32_t step);
 /* Fills in tiles and query_tiles. */
 int shadow_tile_launch(struct shadow_tile *tile, unsigned processors, cudaStream_t stream);
+
+/* The same for devices of compute capability 9.0, where nvcc knows sm_90a. */
+bool shadow_wgmma_runs(void);
+uint32_t shadow_wgmma_maxima(uint64_t row_count, uint32_t step);
+int shadow_wgmma_launch(const struct shadow_tile *tile, unsigned processors, cudaStream_t stream);
 
 #endif

@@ -56,6 +56,9 @@ int cuda_shadow_outside(enum metric metric, const struct cuda_queries *query,
                         const struct cuda_rows *rows, const float *above,
                         unsigned long long *outside, struct CUstream_st *stream);
 
+/* For tests: true: as on a device without the products of warpgroups, until it is called again. */
+void cuda_shadow_without_wgmma(bool without);
+
 #ifdef __cplusplus
 }
 #endif

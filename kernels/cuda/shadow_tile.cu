@@ -2,29 +2,11 @@
  * which int32 sums up exactly. The shape of a tile and the way of its data are those of screen.cuh:
  * a fragment of m16n8k32 in int8 has its bytes where one of m16n8k8 in TF32 has them. */
 #include "kernels/cuda/screen.cuh"
-#include "kernels/cuda/scan_topk.cuh"
-#include "kernels/cuda/shadow.cuh"
+#include "kernels/cuda/shadow_pair.cuh"
 
-/* What a tile knows of its rows and queries, in shared memory, in two places in turn. */
-struct __align__(16) tile_row
-{
-    float scale, lost, length;
-    float floor; /* of a sample: what makes a rank of an estimate */
-};
-struct __align__(16) tile_query
-{
-    struct shadow_query coded;
-    struct screen_line line;
-};
-
-/* A pair that passed, on its way to a list. Pairs of a tile are queued, because to list one takes
- * two trips to memory, and listed while the next tile is multiplied, a thread each. A queue is
- * filled in one tile, emptied in the second and cleared in the third; barriers lie between. */
-struct __align__(16) tile_found
-{
-    uint32_t query, row;
-    float estimate, above;
-};
+/* Pairs of a tile are queued, because to list one takes two trips to memory, and listed while the
+ * next tile is multiplied, a thread each. A queue is filled in one tile, emptied in the second and
+ * cleared in the third; barriers lie between. */
 struct tile_queue {
     struct tile_found *found; /* TILE_QUEUE */
     uint32_t *count;
@@ -109,71 +91,24 @@ __device__ __forceinline__ void tile_take_step(const struct screen_step<S> &step
             tile_multiply(sums[r][q], step.rows[r], &step.queries[q / 2][q % 2 * 2]);
 }
 
-/* What makes a rank of an estimate (tile_rank). */
-__device__ __forceinline__ float tile_rank_term(enum metric metric, float norm)
-{
-    if (metric == METRIC_COSINE) return norm > 0.0f ? canonical_divide(1.0f, norm) : 0.0f;
-    return metric == METRIC_DOT ? 0.0f : canonical_multiply(canonical_multiply(-0.5f, norm), norm);
-}
-
-__device__ __forceinline__ uint32_t tile_rank_key(enum metric metric, float estimate, float term)
-{
-    float rank = metric == METRIC_COSINE ? canonical_multiply(estimate, term)
-                                         : canonical_add(estimate, term);
-    return sink_key(rank, false);
-}
-
 template <class S, bool SAMPLE>
 __device__ __forceinline__ void tile_sides(const struct shadow_tile &job, uint64_t tile,
                                            struct tile_row *rows, struct tile_query *queries)
 {
-    for (uint32_t n = threadIdx.x; n < S::ROWS; n += S::THREADS) {
-        uint64_t row = tile_first_row(job, tile, S::ROWS) + n;
-        struct tile_row side = {0.0f, -INFINITY, 0.0f, 0.0f}; /* no row: is below any bound */
-        if (row < job.rows.count) {
-            float norm = job.norms[row];
-            side.scale = job.rows.scales[row];
-            side.lost = job.rows.losts[row];
-            side.length = job.rows.lengths[row];
-            side.floor = SAMPLE ? tile_rank_term(job.metric, norm) : screen_floor(&job.terms, norm);
-        }
-        rows[n] = side;
-    }
+    for (uint32_t n = threadIdx.x; n < S::ROWS; n += S::THREADS)
+        rows[n] = tile_row_of<SAMPLE>(job, tile_first_row(job, tile, S::ROWS) + n);
     for (uint32_t n = threadIdx.x; n < S::QUERIES; n += S::THREADS) {
-        uint64_t query = tile % job.query_tiles * S::QUERIES + n;
-        struct tile_query side = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.0f, INFINITY}}; /* nothing passes */
-        if (query < job.query_count) {
-            side.coded = job.coded[query];
-            float bound = SAMPLE ? 0.0f : sink_score(job.bounds[query].key, job.lower_is_better);
-            side.line.offset = -INFINITY;
-            if (!SAMPLE && !isnan(bound))
-                side.line = screen_line(&job.screen, job.query_norms[query], bound);
-            /* its list is lost: what else passes need not be counted */
-            if (!SAMPLE && __ldcg(&job.counts[query]) > job.most) side.line.offset = INFINITY;
-        }
-        queries[n] = side;
+        const uint64_t query = tile % job.query_tiles * S::QUERIES + n;
+        queries[n] = tile_query_of<SAMPLE>(job, query);
+        if (!SAMPLE && tile_is_lost(job, query)) queries[n].line.offset = INFINITY;
     }
 }
 
-/* shadow_estimate with one plane. */
-__device__ __forceinline__ float tile_estimate(const struct shadow_query &coded, float row_scale,
-                                               int sum)
+/* Apart: its registers are not the tile's. */
+__device__ __noinline__ void tile_list_apart(const struct shadow_tile &job,
+                                             const struct tile_found &pair)
 {
-    return fmaf(canonical_multiply((float)sum, row_scale), coded.scale, coded.centred);
-}
-
-/* Lists a pair that its bound does not rule out. */
-__device__ __noinline__ void tile_list(const struct shadow_tile &job, const struct tile_found &pair)
-{
-    if (job.filter.allowed && !filter_passes(job.filter, pair.query, pair.row)) return;
-    const float norm = job.norms[pair.row];
-    uint32_t place = atomicAdd(&job.counts[pair.query], 1u);
-    if (place >= job.most) return;
-    struct topk_entry entry;
-    entry.id = pair.row;
-    entry.key = tile_rank_key(job.metric, pair.estimate, tile_rank_term(job.metric, norm));
-    entry.score = pair.above;
-    entry_write(&job.lists[(uint64_t)pair.query * job.most + place], entry);
+    tile_list(job, pair);
 }
 
 __device__ __forceinline__ struct tile_queue tile_queue_at(char *queues, char *counts, uint32_t n)
@@ -189,7 +124,7 @@ __device__ __forceinline__ void tile_empty(const struct shadow_tile &job,
 {
     const uint32_t count = *queue.count < TILE_QUEUE ? *queue.count : (uint32_t)TILE_QUEUE;
     for (uint32_t n = threadIdx.x; n < count; n += blockDim.x)
-        tile_list(job, queue.found[n]);
+        tile_list_apart(job, queue.found[n]);
 }
 
 /* Sum i of fragment [r][q] belongs to row lane / 4 + i / 2 * 8 of 16 and query lane % 4 * 2 + i %
@@ -237,7 +172,7 @@ __device__ __forceinline__ void tile_give(const struct shadow_tile &job, uint64_
             if (place < TILE_QUEUE)
                 queue.found[place] = pair;
             else
-                tile_list(job, pair);
+                tile_list_apart(job, pair);
         }
     }
 }
@@ -390,8 +325,21 @@ template <class S> static uint32_t tile_maxima(uint64_t row_count, uint32_t step
     return (uint32_t)((shadow_tile_count(row_count, S::ROWS) + step - 1) / step) * S::RW;
 }
 
+static bool tile_without_wgmma;
+
+extern "C" void cuda_shadow_without_wgmma(bool without)
+{
+    tile_without_wgmma = without;
+}
+
+static bool tile_by_wgmma(void)
+{
+    return !tile_without_wgmma && shadow_wgmma_runs();
+}
+
 uint32_t shadow_tile_maxima(uint64_t query_count, uint64_t row_count, uint32_t step)
 {
+    if (tile_by_wgmma()) return shadow_wgmma_maxima(row_count, step);
     if (tile_is_small()) return tile_maxima<tile_small>(row_count, step);
     return query_count <= tile_few::QUERIES ? tile_maxima<tile_few>(row_count, step)
                                             : tile_maxima<tile_many>(row_count, step);
@@ -399,6 +347,7 @@ uint32_t shadow_tile_maxima(uint64_t query_count, uint64_t row_count, uint32_t s
 
 int shadow_tile_launch(struct shadow_tile *job, unsigned processors, cudaStream_t stream)
 {
+    if (tile_by_wgmma()) return shadow_wgmma_launch(job, processors, stream);
     if (tile_is_small()) return tile_enqueue<tile_small>(job, processors, stream);
     return job->query_count <= tile_few::QUERIES ? tile_enqueue<tile_few>(job, processors, stream)
                                                  : tile_enqueue<tile_many>(job, processors, stream);

@@ -385,6 +385,26 @@ static void check_batches(const struct scene *s, bool small, struct check *check
     }
 }
 
+/* By warpgroups where the device has them, and without. */
+static void check_batches_both(const struct scene *s, bool small, struct check *check)
+{
+    for (int without = 0; without < 2; without++) {
+        cuda_shadow_without_wgmma(without);
+        check_batches(s, small, check);
+    }
+    cuda_shadow_without_wgmma(false);
+}
+
+/* More queries than one launch takes. */
+static void check_many(struct check *check)
+{
+    struct scene s = scene_random(64, 50000, 2300);
+    s.name = "many";
+    for (int how = 0; how < 3; how++)
+        check_batch(&s, 2300, (struct question){.k = 10, .metric = METRIC_DOT}, how, check);
+    scene_destroy(&s);
+}
+
 static void check_kind(enum kind kind, uint32_t dimension, size_t rows, bool small,
                        struct check *all)
 {
@@ -393,7 +413,7 @@ static void check_kind(enum kind kind, uint32_t dimension, size_t rows, bool sma
     check.differ += check_codes(&s, small ? 50 : 1000);
     check_outside(&s, small ? 3 : ALONE, &check);
     check_scene(&s, small, &check);
-    check_batches(&s, small, &check);
+    check_batches_both(&s, small, &check);
     printf("%-10s %5u x %6zu: %5llu questions, passed %9.1f of each, redone %llu, %llu differ, "
            "%llu outside%s\n",
            s.name, dimension, rows, (unsigned long long)check.questions,
@@ -418,6 +438,7 @@ static void check_all(bool small, bool tiny, struct check *all)
     check_kind(EQUAL, 64, 300007, false, all);
     check_kind(DUPLICATES, 5, 300007, false, all);
     check_kind(RANDOM, 16384, 4500, false, all);
+    check_many(all);
     struct scene s = scene_random(768, OUTSIDE_ROWS, 1000);
     check_outside(&s, 1000, all);
     scene_destroy(&s);

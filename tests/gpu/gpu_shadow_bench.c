@@ -1,5 +1,6 @@
-/* gpu_shadow_bench: times the k best through a shadow of 1,000,000 x 768 by device events, median
- * of many, beside the same without one. */
+/* gpu_shadow_bench [plain|many|once]: times the k best through a shadow of 1,000,000 x 768 by device
+ * events, median of many, beside the same without one. plain: without the products of warpgroups;
+ * many: several queries alone; once: each number of queries twice, for a profiler. */
 #include "tests/gpu/shadow_scene.h"
 
 enum { BENCH_RUNS = 31, BATCH_RUNS = 11 };
@@ -158,13 +159,33 @@ static void bench_many(struct bench *b)
     bench_line(b, (struct asked){100000, 128, 10, METRIC_COSINE}, 0.0f);
 }
 
-int main(void)
+static void bench_once(struct bench *b)
 {
+    const size_t counts[] = {1, 1, 2, 2, 16, 16, 128, 128, 1024, 1024};
+    b->topk.k = 10;
+    for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
+        struct cuda_queries queries = b->scene.queries;
+        queries.count = counts[n];
+        DEVICE(cuda_shadow_topk(METRIC_COSINE, &queries, &b->scene.rows, &b->scene.shadow, &b->topk,
+                                NULL));
+        DEVICE(cudaDeviceSynchronize());
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "";
     device_open();
+    cuda_shadow_without_wgmma(strcmp(how, "plain") == 0);
     struct bench b = bench_create();
     float coding;
-    bench_few(&b);
+    if (strcmp(how, "once") == 0) {
+        bench_once(&b);
+        return 0;
+    }
+    if (strcmp(how, "many") != 0) bench_few(&b);
     bench_many(&b);
+    if (strcmp(how, "many") == 0) return 0;
     DEVICE(cudaEventRecord(b.start, NULL));
     DEVICE(cuda_shadow_code(&b.scene.rows, 0, BENCH_ROWS, &b.scene.shadow, NULL));
     DEVICE(cudaEventRecord(b.stop, NULL));
