@@ -90,7 +90,7 @@ TABLE = """
 4 | knn rows --query-id 1 --out none/x | No such file
 4 | knn rows --query-id 1 --out locked/x | Permission denied
 2 | similarity rows --query 1,2,3,4 -n 2 --out x.npy | knn --out
-4 | similarity rows --query 1,2,3,4 --out /dev/full | No space left
+4 | fetch rows 1 --out /dev/full | No space left
 2 | score rows --queries q.npy | candidates
 1 | score rows --queries q.npy --candidates far.npy | 999
 2 | fetch rows | id
