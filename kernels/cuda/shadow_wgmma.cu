@@ -1,5 +1,5 @@
-/* shadow_wgmma: many queries against the shadow of rows, as shadow_tile, by the warpgroups' products
- * of Hopper (sm_90a; compiled for it alone, chosen when it runs).
+/* shadow_wgmma: many queries against the shadow of rows, as shadow_tile, by the warpgroups'
+ * products of Hopper (sm_90a; compiled for it alone, chosen when it runs).
  *
  * A block has 128 queries, which stay in shared memory where their codes fit, and goes over tiles
  * of 256 rows. Two teams of four warps multiply 64 queries each; one thread copies codes, 64 of

@@ -1,6 +1,6 @@
-/* gpu_shadow_bench [plain|many|once]: times the k best through a shadow of 1,000,000 x 768 by device
- * events, median of many, beside the same without one. plain: without the products of warpgroups;
- * many: several queries alone; once: each number of queries twice, for a profiler. */
+/* gpu_shadow_bench [plain|many|once]: times the k best through a shadow of 1,000,000 x 768 by
+ * device events, median of many, beside the same without one. plain: without the products of
+ * warpgroups; many: several queries alone; once: each number of queries twice, for a profiler. */
 #include "tests/gpu/shadow_scene.h"
 
 enum { BENCH_RUNS = 31, BATCH_RUNS = 11 };
