@@ -90,8 +90,9 @@ NVCC_ARCH  := $(foreach n,$(CUDA_ARCH),-gencode=arch=compute_$n,code=sm_$n) \
               -gencode=arch=compute_$(CUDA_PTX),code=compute_$(CUDA_PTX)
 comma      := ,
 # *_wgmma.cu is for compute capability 9.0 alone, with what 12.0 and later know of it.
-NVCC_WGMMA := $(if $(and $(filter 90,$(CUDA_ARCH)),$(shell $(NVCC) --version | \
-                grep -o 'release 1[2-9]')),-DSHADOW_WGMMA -gencode=arch=compute_90a$(comma)code=sm_90a)
+NVCC_WGMMA := $(if $(and $(NVCC),$(filter 90,$(CUDA_ARCH)),$(shell $(NVCC) --version | \
+                grep -o 'release 1[2-9]')),\
+                -DSHADOW_WGMMA -gencode=arch=compute_90a$(comma)code=sm_90a)
 
 # Every translation unit: no contraction of a*b+c, no fast-math (docs/arithmetic.md).
 ARITHMETIC := -ffp-contract=off -fno-fast-math
