@@ -135,6 +135,17 @@ static void pass_settings(struct gpu_process *p)
                           memory_order_relaxed);
 }
 
+/* Says it when rows in int8 were found to have changed. */
+static void look_at_shadows(struct gpu_process *p)
+{
+    uint64_t differed =
+        atomic_load_explicit(&p->life->share->usage.shadows_differed, memory_order_relaxed);
+    if (differed != p->shadows_differed)
+        log_error("gpu%u: rows in int8 had changed in its memory: they are made anew from the rows",
+                  p->options.number);
+    p->shadows_differed = differed;
+}
+
 static void become_ready(struct gpu_process *p, uint64_t now_ns)
 {
     struct share *s = p->life->share;
@@ -155,6 +166,7 @@ static void become_ready(struct gpu_process *p, uint64_t now_ns)
     p->ready_ns = now_ns;
     p->state = GPU_READY;
     pass_settings(p);
+    p->shadows_differed = 0;
     p->beat = atomic_load(&s->heartbeat_ns);
     p->beat_seen_ns = p->checked_ns = now_ns;
     process_describe_time(process_elapsed_ns(now_ns, p->started_ns), took);
@@ -201,7 +213,10 @@ void gpu_process_check(struct gpu_process *p, uint64_t now_ns)
     }
     if (!p->killed) look(p, now_ns);
     take_completions(p);
-    if (p->ready) pass_settings(p);
+    if (p->ready) {
+        pass_settings(p);
+        look_at_shadows(p);
+    }
     if (p->killed)
         heartbeat_check_lingering(p, now_ns);
     else if (p->ready)

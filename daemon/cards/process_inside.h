@@ -37,6 +37,7 @@ struct gpu_process {
     uint64_t beat;         /* the heartbeat's last value ... */
     uint64_t beat_seen_ns; /* ... and when it changed to that */
     uint64_t checked_ns;
+    uint64_t shadows_differed; /* as its process last said */
 };
 
 /* True if it has been READY, in this life or an earlier one: what is missing now may come back. */

@@ -16,6 +16,7 @@
 #include "kernels/cuda/recall_cuda.h"
 #include "kernels/cuda/rows_cuda.h"
 #include "kernels/cuda/shadow_cuda.h"
+#include "kernels/cuda/shadow_sum_cuda.h"
 #include "kernels/cuda/spread_cuda.h"
 #include "kernels/cuda/vectors_cuda.h"
 
@@ -42,6 +43,8 @@ enum device_kernel {
     KERNEL_SHADOW_CENTRE,
     KERNEL_SHADOW_CODE,
     KERNEL_SHADOW_TOPK,
+    KERNEL_SHADOW_SUM,
+    KERNEL_SHADOW_CHECK,
 };
 
 struct device_call {
@@ -50,7 +53,7 @@ struct device_call {
     struct cuda_rows
         rows; /* all but SPREAD, BIND and RECALL_...; of NORMALIZE the dimension and count */
     struct cuda_queries queries; /* SCAN, TILE, TOPK, GATHER_LISTS, SHADOW_TOPK */
-    struct cuda_shadow shadow;   /* SHADOW_CODE, SHADOW_TOPK */
+    struct cuda_shadow shadow;   /* SHADOW_..., but CENTRE */
     union {
         struct {
             float *out;
@@ -95,6 +98,16 @@ struct device_call {
         struct {
             uint64_t first, count; /* of the rows */
         } code;
+        struct {
+            uint64_t first, count; /* of the rows */
+            uint64_t *sums;
+            bool out;
+        } sum;
+        struct {
+            uint64_t first, count; /* of the rows */
+            const uint64_t *sums;
+            struct cuda_shadow_found *found;
+        } look;
     };
 };
 
@@ -124,6 +137,8 @@ static inline const char *device_kernel_name(enum device_kernel kernel)
     case KERNEL_SHADOW_CENTRE: return "shadow_centre";
     case KERNEL_SHADOW_CODE: return "shadow_code";
     case KERNEL_SHADOW_TOPK: return "shadow_topk";
+    case KERNEL_SHADOW_SUM: return "shadow_sum";
+    case KERNEL_SHADOW_CHECK: return "shadow_check";
     }
     return "no kernel";
 }

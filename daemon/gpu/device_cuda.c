@@ -226,6 +226,12 @@ static int enqueue(const struct device_call *c, device_stream s)
         return cuda_shadow_code(&c->rows, c->code.first, c->code.count, &c->shadow, s);
     case KERNEL_SHADOW_TOPK:
         return cuda_shadow_topk(c->metric, &c->queries, &c->rows, &c->shadow, &c->topk, s);
+    case KERNEL_SHADOW_SUM:
+        return cuda_shadow_sum(c->rows.dimension, c->sum.first, c->sum.count, c->sum.out,
+                               &c->shadow, c->sum.sums, s);
+    case KERNEL_SHADOW_CHECK:
+        return cuda_shadow_check(&c->rows, c->look.first, c->look.count, &c->shadow, c->look.sums,
+                                 c->look.found, s);
     }
     return cudaErrorInvalidValue;
 }

@@ -20,7 +20,7 @@ enum {
     RANGE_SCALES,
     RANGE_LOSTS,
     RANGE_LENGTHS,
-    RANGE_CENTRE, /* a row, and behind it its norm */
+    RANGE_CENTRE, /* a row, behind it its norm, what a look found, and the checksums of tiles */
     RANGES_MAX = ORDER_PARTS_MAX
 };
 
@@ -29,7 +29,10 @@ struct replica_shadow {
     bool whole;                      /* each row of the replica's version is coded */
     uint32_t exact_left, exact_next; /* searches to be done without it: it did not help */
     uint64_t tried_ns;               /* when it was last made, or found no memory; 0: never */
-    uint64_t screened, passed;       /* pairs of a query and a row; those that were scored */
+    uint64_t coded;                  /* rows in the checksums */
+    uint64_t made_ns;                /* when its centre was chosen */
+    double lost, lost_first;   /* mean lost / norm, as last seen, and with this centre at first */
+    uint64_t screened, passed; /* pairs of a query and a row; those that were scored */
 };
 
 struct replica {

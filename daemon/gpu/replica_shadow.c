@@ -4,7 +4,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/gpu/replica.h"
 #include "daemon/gpu/tasks.h"
-#include "kernels/shadow.h"
+#include "kernels/shadow_sum.h"
 
 enum {
     USEFUL_SHARE = 8, /* of the rows, what may pass of a useful one's */
@@ -44,12 +44,23 @@ bool replica_shadow_evict(struct gpu *g, const struct replica *but, uint32_t spa
     return replica_shadow_drop(g, r);
 }
 
+/* Where in RANGE_CENTRE what a look found is, and the checksums of tiles. */
+static uint64_t found_at(uint32_t dimension)
+{
+    return vector_stride(dimension) * sizeof(float) + 64;
+}
+
+static uint64_t sums_at(uint32_t dimension)
+{
+    return found_at(dimension) + 64;
+}
+
 /* The bytes of each range of a shadow of so many rows. */
 static void sizes_of(uint32_t dimension, uint64_t rows, uint64_t bytes[RANGES_MAX])
 {
     bytes[RANGE_CODES] = rows * shadow_stride(dimension);
     bytes[RANGE_SCALES] = bytes[RANGE_LOSTS] = bytes[RANGE_LENGTHS] = rows * sizeof(float);
-    bytes[RANGE_CENTRE] = (vector_stride(dimension) + 1) * sizeof(float);
+    bytes[RANGE_CENTRE] = sums_at(dimension) + shadow_sum_tiles(rows) * sizeof(uint64_t);
 }
 
 static uint64_t missing(const struct replica *r, const uint64_t bytes[RANGES_MAX])
@@ -106,20 +117,56 @@ struct cuda_shadow replica_shadow(const struct replica *r)
                                 .centre_norm = centre + vector_stride(r->dimension)};
 }
 
-static enum device_result code(struct gpu *g, struct replica *r, uint64_t first, uint64_t end,
-                               bool centred, device_stream stream)
+static uint64_t *sums_of(const struct replica *r)
+{
+    return (uint64_t *)(r->ranges[RANGE_CENTRE].base + sums_at(r->dimension));
+}
+
+/* Adds rows first .. end - 1 to the checksums, or takes them out. */
+static enum device_result sum(struct gpu *g, const struct replica *r, uint64_t first, uint64_t end,
+                              bool out, device_stream stream)
+{
+    if (first >= end) return DEVICE_OK;
+    struct device_call call = {
+        .kernel = KERNEL_SHADOW_SUM, .rows = replica_rows(r), .shadow = replica_shadow(r)};
+    call.sum.first = first;
+    call.sum.count = end - first;
+    call.sum.out = out;
+    call.sum.sums = sums_of(r);
+    return g->ops->launch(g->device, &call, stream);
+}
+
+/* For a new shadow: its centre, and checksums of nothing. */
+static enum device_result begin(struct gpu *g, struct replica *r, device_stream stream)
 {
     float *centre = (float *)r->ranges[RANGE_CENTRE].base;
     struct device_call call = {.kernel = KERNEL_SHADOW_CENTRE, .rows = replica_rows(r)};
     call.centre.row = centre;
     call.centre.norm = centre + vector_stride(r->dimension);
-    enum device_result result = centred ? DEVICE_OK : g->ops->launch(g->device, &call, stream);
+    r->shadow.coded = 0;
+    r->shadow.lost = r->shadow.lost_first = 0;
+    r->shadow.made_ns = clock_read_ns(g->clock);
+    enum device_result result = g->ops->launch(g->device, &call, stream);
+    if (result != DEVICE_OK) return result;
+    return g->ops->clear(g->device, sums_of(r), shadow_sum_tiles(r->rows) * sizeof(uint64_t),
+                         stream);
+}
+
+/* What was coded before leaves the checksums first, so that what changed beside it still shows. */
+static enum device_result code(struct gpu *g, struct replica *r, uint64_t first, uint64_t end,
+                               device_stream stream)
+{
+    struct device_call call = {
+        .kernel = KERNEL_SHADOW_CODE, .rows = replica_rows(r), .shadow = replica_shadow(r)};
+    uint64_t coded = r->shadow.coded;
+    enum device_result result = sum(g, r, first, end < coded ? end : coded, true, stream);
+    if (result == DEVICE_OK) result = sum(g, r, r->rows, coded, true, stream);
+    r->shadow.coded = r->rows;
     if (result != DEVICE_OK || first >= end) return result;
-    call.kernel = KERNEL_SHADOW_CODE;
-    call.shadow = replica_shadow(r);
     call.code.first = first;
     call.code.count = end - first;
-    return g->ops->launch(g->device, &call, stream);
+    result = g->ops->launch(g->device, &call, stream);
+    return result == DEVICE_OK ? sum(g, r, first, end, false, stream) : result;
 }
 
 void replica_shadow_follow(struct gpu *g, struct replica *r, uint64_t first, uint64_t end,
@@ -135,13 +182,39 @@ void replica_shadow_follow(struct gpu *g, struct replica *r, uint64_t first, uin
     if (!fit(g, r, stream)) return;
     if (!whole) first = 0;
     if (!whole || end > r->rows) end = r->rows;
-    r->shadow.whole = gpu_ok(g, code(g, r, first, end, whole, stream));
+    if (!whole && !gpu_ok(g, begin(g, r, stream))) return;
+    r->shadow.whole = gpu_ok(g, code(g, r, first, end, stream));
 }
 
 void replica_shadow_retry(struct gpu *g, struct replica *r, device_stream stream)
 {
     if (r->shadow.whole || r->successor || !wanted(g, r)) return;
     if (clock_read_ns(g->clock) - r->shadow.tried_ns < RETRY_NS) return;
+    replica_shadow_follow(g, r, 0, r->rows, stream);
+}
+
+/* ---- whether it is still what it was ---- */
+
+enum device_result replica_shadow_look(struct gpu *g, const struct replica *r, uint64_t first,
+                                       uint64_t end, void *pinned, device_stream stream)
+{
+    struct device_call call = {
+        .kernel = KERNEL_SHADOW_CHECK, .rows = replica_rows(r), .shadow = replica_shadow(r)};
+    char *found = r->ranges[RANGE_CENTRE].base + found_at(r->dimension);
+    call.look.first = first;
+    call.look.count = end - first;
+    call.look.sums = sums_of(r);
+    call.look.found = (struct cuda_shadow_found *)found;
+    enum device_result result =
+        g->ops->clear(g->device, found, sizeof(struct cuda_shadow_found), stream);
+    if (result == DEVICE_OK) result = g->ops->launch(g->device, &call, stream);
+    if (result != DEVICE_OK) return result;
+    return g->ops->copy_out(g->device, pinned, found, sizeof(struct cuda_shadow_found), stream);
+}
+
+void replica_shadow_renew(struct gpu *g, struct replica *r, device_stream stream)
+{
+    r->shadow.whole = false;
     replica_shadow_follow(g, r, 0, r->rows, stream);
 }
 

@@ -18,6 +18,12 @@ void replica_shadow_follow(struct gpu *g, struct replica *r, uint64_t first, uin
                            device_stream stream);
 /* Makes a shadow that found no memory before, if it is time to try again. */
 void replica_shadow_retry(struct gpu *g, struct replica *r, device_stream stream);
+/* Enqueues a comparison of the tiles (kernels/shadow_sum.h) of rows first .. end - 1 with their
+ * checksums, whose struct cuda_shadow_found comes to `pinned`. The shadow is whole. */
+enum device_result replica_shadow_look(struct gpu *g, const struct replica *r, uint64_t first,
+                                       uint64_t end, void *pinned, device_stream stream);
+/* Makes it anew from the rows, with a new centre. */
+void replica_shadow_renew(struct gpu *g, struct replica *r, device_stream stream);
 /* No kernel may use it. False: there was none. */
 bool replica_shadow_drop(struct gpu *g, struct replica *r);
 /* Drops the one of the least recently used replica that has one and that no task holds, and is not

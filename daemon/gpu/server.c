@@ -13,6 +13,7 @@
 #include "daemon/base/log.h"
 #include "daemon/gpu/evict.h"
 #include "daemon/gpu/replica.h"
+#include "daemon/gpu/sweep.h"
 #include "daemon/gpu/tasks.h"
 #include "daemon/gpu/transfer.h"
 #include "daemon/gpu/watch.h"
@@ -24,6 +25,7 @@ enum {
     ASK_IDLE_PART = 5,   /* and so many times as long when nothing has moved for a while */
     SLAB_SHARE = 8,      /* this part of the budget is for requests */
 };
+#define SWEEP_AFTER_NS UINT64_C(2000000000)
 #define SLAB_BYTES_MAX (UINT64_C(2) << 30)
 #define SLAB_BYTES_MIN (UINT64_C(1) << 20)
 
@@ -95,6 +97,7 @@ static bool move_all(struct gpu *g, bool *stop)
         gpu_beat(g);
     }
     moved |= evict_tell(g);
+    sweep_turn(g);
     if (ring_broken(&g->orders) || ring_broken(&g->completions)) *stop = true;
     return moved;
 }
@@ -255,6 +258,7 @@ enum status server_open(const struct server_options *o, struct gpu **out, struct
     g->kernels = vectors_choose("auto");
     g->lane_count = o->streams < 1 ? 1 : o->streams > LANES_MAX ? LANES_MAX : o->streams;
     g->spin_ns = o->spin_us * UINT64_C(1000);
+    g->sweep.after_ns = o->sweep_after_ns ? o->sweep_after_ns : SWEEP_AFTER_NS;
     foresight_budget_init(&g->watch.budget, o->spin_percent, clock_read_ns(g->clock));
     g->lifeline_fd = o->lifeline_fd;
     share_orders(g->share, o->orders_fd, &g->orders);
@@ -281,6 +285,7 @@ static void stop_work(struct gpu *g)
     if (!g->device) return;
     for (uint32_t i = 0; i < g->lane_count; i++)
         if (g->lanes[i].stream) g->ops->stream_destroy(g->device, g->lanes[i].stream);
+    sweep_finish(g);
     for (uint32_t i = 0; g->tasks && i < TASKS; i++)
         if (g->tasks[i].event) g->ops->event_destroy(g->device, g->tasks[i].event);
     while (g->event_count)

@@ -20,6 +20,7 @@ struct server_options {
     int orders_fd, completions_fd, lifeline_fd; /* lifeline_fd -1: none */
     uint32_t spin_us, spin_percent, copiers, streams;
     uint32_t memory_percent;
+    uint64_t sweep_after_ns;   /* see sweep.h; 0: as it is by itself */
     uint64_t memory_bytes_max; /* 0: limited by percent only */
 };
 

@@ -102,6 +102,18 @@ static void check_search(const struct device_call *c, const struct sim_memory *m
     if (t->work) check(c, m, t->work, 1, sizeof *t->work, 8);
 }
 
+/* Rows may be summed that the replica has no longer. */
+static void check_sums(const struct device_call *c, const struct sim_memory *m, uint64_t first,
+                       uint64_t count, const uint64_t *sums)
+{
+    uint64_t end = first + count;
+    check(c, m, c->shadow.codes, end, shadow_stride(c->rows.dimension), 64);
+    check(c, m, c->shadow.scales, end, sizeof(float), 64);
+    check(c, m, c->shadow.losts, end, sizeof(float), 64);
+    check(c, m, c->shadow.lengths, end, sizeof(float), 64);
+    check(c, m, sums, shadow_sum_tiles(end), sizeof *sums, 64);
+}
+
 void sim_shadow_check(const struct device_call *call, const struct sim_memory *m)
 {
     if (call->kernel == KERNEL_SHADOW_CENTRE) {
@@ -111,8 +123,19 @@ void sim_shadow_check(const struct device_call *call, const struct sim_memory *m
     if (call->kernel == KERNEL_SHADOW_CODE &&
         call->code.first + call->code.count > call->rows.count)
         sim_misuse(name_of(call), "rows past the end");
+    if (call->kernel == KERNEL_SHADOW_SUM) {
+        check_sums(call, m, call->sum.first, call->sum.count, call->sum.sums);
+        return;
+    }
     check_codes(call, m, call->rows.count);
     if (call->kernel == KERNEL_SHADOW_TOPK) check_search(call, m);
+    if (call->kernel != KERNEL_SHADOW_CHECK) return;
+    check_sums(call, m, call->look.first, call->look.count, call->look.sums);
+    check(call, m, call->look.found, 1, sizeof *call->look.found, 8);
+    check(call, m, call->rows.norms, call->rows.count, sizeof(float), 64);
+    uint64_t end = call->look.first + call->look.count;
+    if (call->look.first % SHADOW_SUM_ROWS || (end % SHADOW_SUM_ROWS && end != call->rows.count))
+        sim_misuse(name_of(call), "parts of tiles");
 }
 
 /* ---- coding ---- */
@@ -142,6 +165,41 @@ static void run_code(const struct device_call *c, const struct sim_shadow *s)
                                          to->lengths + first};
     s->codes->measure(c->rows.dimension, c->rows.rows + first * vector_stride(c->rows.dimension),
                       c->code.count, &centre, &places);
+}
+
+/* ---- checksums ---- */
+
+static struct shadow_rows shadow_rows_of(const struct device_call *c)
+{
+    const struct cuda_shadow *s = &c->shadow;
+    return (struct shadow_rows){s->codes, s->scales, s->losts, s->lengths, c->rows.count};
+}
+
+static void run_sum(const struct device_call *c)
+{
+    const struct shadow_rows rows = shadow_rows_of(c);
+    for (uint64_t row = c->sum.first; row < c->sum.first + c->sum.count; row++) {
+        uint64_t part = shadow_sum_row(c->rows.dimension, &rows, row);
+        c->sum.sums[row / SHADOW_SUM_ROWS] += c->sum.out ? 0 - part : part;
+    }
+}
+
+static void run_look(const struct device_call *c)
+{
+    const struct shadow_rows rows = shadow_rows_of(c);
+    struct cuda_shadow_found *found = c->look.found;
+    uint64_t end = c->look.first + c->look.count, sum = 0;
+    for (uint64_t row = c->look.first; row < end; row++) {
+        sum += shadow_sum_row(c->rows.dimension, &rows, row);
+        float norm = c->rows.norms[row], lost = rows.losts[row];
+        if (norm > 0.0f && canonical_is_finite(norm) && canonical_is_finite(lost)) {
+            found->lost += (double)lost / norm;
+            found->rows++;
+        }
+        if ((row + 1) % SHADOW_SUM_ROWS && row + 1 < end) continue;
+        found->differ += sum != c->look.sums[row / SHADOW_SUM_ROWS];
+        sum = 0;
+    }
 }
 
 /* ---- searching ---- */
@@ -231,6 +289,10 @@ void sim_shadow_run(const struct device_call *call, float threshold, struct sim_
         run_centre(call, s);
     else if (call->kernel == KERNEL_SHADOW_CODE)
         run_code(call, s);
+    else if (call->kernel == KERNEL_SHADOW_SUM)
+        run_sum(call);
+    else if (call->kernel == KERNEL_SHADOW_CHECK)
+        run_look(call);
     else
         run_search(call, threshold, s);
 }

@@ -243,7 +243,9 @@ static void check_call(const struct checker *c, const struct device_call *call)
     case KERNEL_COVARIANCE: sim_covariance_check(call, c->memory); break;
     case KERNEL_CLUSTER: sim_cluster_check(call, c->memory); break;
     case KERNEL_SHADOW_CENTRE:
-    case KERNEL_SHADOW_CODE: sim_shadow_check(call, c->memory); break;
+    case KERNEL_SHADOW_CODE:
+    case KERNEL_SHADOW_SUM:
+    case KERNEL_SHADOW_CHECK: sim_shadow_check(call, c->memory); break;
     case KERNEL_RECALL_BEGIN:
     case KERNEL_RECALL_SEEDS:
     case KERNEL_RECALL_BEST: sim_recall_check(call, c->memory); break;
@@ -461,6 +463,8 @@ static void run_call(const struct sim_work *w, struct sim_bench *b)
     case KERNEL_CLUSTER: sim_cluster_run(c, b->kernels); break;
     case KERNEL_SHADOW_CENTRE:
     case KERNEL_SHADOW_CODE:
+    case KERNEL_SHADOW_SUM:
+    case KERNEL_SHADOW_CHECK:
     case KERNEL_SHADOW_TOPK: sim_shadow_run(c, w->threshold, b->shadow); break;
     case KERNEL_RECALL_BEGIN:
     case KERNEL_RECALL_SEEDS:

@@ -145,6 +145,20 @@ struct gpu_watch {
     bool watching;       /* if it still does */
 };
 
+/* See sweep.h. */
+struct gpu_sweep {
+    uint64_t after_ns;       /* it begins when nothing has moved for so long */
+    struct replica *replica; /* held: some of its tiles are looked at; NULL: none are */
+    uint64_t id;             /* whose shadow is looked at, or was last */
+    uint64_t first, end;     /* the rows */
+    uint64_t made_ns;        /* of the shadow */
+    uint64_t rows;           /* that have a norm, so far */
+    double lost;             /* the sum of lost / norm over them */
+    struct vram_block pinned;
+    device_event event;
+    bool recorded; /* the event, behind the look */
+};
+
 struct gpu {
     const struct device_ops *ops;
     struct device *device;
@@ -172,6 +186,7 @@ struct gpu {
     uint64_t asked_ns, asked_bytes;
     uint64_t spin_ns;
     struct gpu_watch watch;
+    struct gpu_sweep sweep;
     int lifeline_fd;
     struct task *tasks, *free_tasks;
     struct bind_tables *bind_tables;

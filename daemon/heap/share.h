@@ -68,12 +68,14 @@ struct share_usage {
     _Atomic uint64_t replicas, streams;
     _Atomic uint64_t uploads, upload_bytes, upload_ns; /* ns while any upload was under way */
     _Atomic uint64_t evictions, shadows_dropped; /* of replicas; of their rows in int8 alone */
-    _Atomic uint64_t runs, run_ns;               /* ns while any request was on the device */
-    _Atomic uint64_t errors;                     /* orders that ended with RESULT_ERROR */
-    _Atomic uint64_t no_memory;                  /* orders that ended with RESULT_NO_MEMORY */
-    _Atomic uint64_t shrunk;       /* runs that had less optional scratch than they asked for */
-    _Atomic uint64_t split;        /* runs done in passes because they did not fit at once */
-    _Atomic uint64_t pinned_bytes; /* host memory pinned for copies */
+    _Atomic uint64_t sweeps;           /* of the rows in int8 of a replica, that were done */
+    _Atomic uint64_t shadows_differed; /* tiles of rows in int8 from their checksums */
+    _Atomic uint64_t runs, run_ns;     /* ns while any request was on the device */
+    _Atomic uint64_t errors;           /* orders that ended with RESULT_ERROR */
+    _Atomic uint64_t no_memory;        /* orders that ended with RESULT_NO_MEMORY */
+    _Atomic uint64_t shrunk;           /* runs that had less optional scratch than they asked for */
+    _Atomic uint64_t split;            /* runs done in passes because they did not fit at once */
+    _Atomic uint64_t pinned_bytes;     /* host memory pinned for copies */
 };
 
 struct share {

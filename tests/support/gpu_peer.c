@@ -27,6 +27,7 @@ static void *serve(void *argument)
                                      .copiers = 2,
                                      .streams = p->streams,
                                      .memory_percent = 75,
+                                     .sweep_after_ns = p->sweep_after_ns,
                                      .memory_bytes_max = p->memory_bytes_max};
     struct gpu *g = NULL;
     struct failure f = {0};
@@ -42,11 +43,13 @@ void peer_open(struct gpu_peer *p, const char *sim, uint32_t streams)
 {
     uint64_t memory_bytes_max = p->memory_bytes_max;
     const struct device_ops *ops = p->ops;
+    uint64_t sweep_after_ns = p->sweep_after_ns;
     bool unwatched = p->unwatched;
     *p = (struct gpu_peer){.sim = sim,
                            .streams = streams,
                            .used = 4096,
                            .memory_bytes_max = memory_bytes_max,
+                           .sweep_after_ns = sweep_after_ns,
                            .ops = ops,
                            .unwatched = unwatched,
                            .result = -1};

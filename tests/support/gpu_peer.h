@@ -24,6 +24,7 @@ struct gpu_peer {
     uint32_t streams;
     uint64_t memory_bytes_max;    /* may be set before peer_open, as these may */
     const struct device_ops *ops; /* NULL: device_sim */
+    uint64_t sweep_after_ns;      /* 0: as the server does it */
     bool unwatched;               /* gpu.spin_us = 0 */
     struct gpu *gpu;              /* the server's thread's */
     int result;                   /* of server_open, or of server_run */

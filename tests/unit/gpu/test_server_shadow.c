@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/gpu/replica.h"
 #include "daemon/gpu/replica_shadow.h"
@@ -201,5 +202,104 @@ Test(server_shadow, a_second_version_has_its_own, .timeout = 300)
     cr_assert(passed > 0);
     ask_free(&first);
     ask_free(&second);
+    peer_close(&p);
+}
+
+/* ---- the sweep ---- */
+
+static uint64_t differed(struct gpu_peer *p)
+{
+    return atomic_load(&p->share->usage.shadows_differed);
+}
+
+static void open_swept(struct gpu_peer *p)
+{
+    *p = (struct gpu_peer){.sweep_after_ns = 1000};
+    peer_open(p, "latency_us=0 granularity_kib=16 strict=1 shadow_rows=1000", 2);
+}
+
+/* A bit of a shadow changes in the card's memory: searches may be wrong until the sweep comes by,
+ * which makes the shadow anew. */
+static void flip(struct gpu_peer *p, const struct ask_rows *r, int range, uint64_t byte, int bit)
+{
+    uint64_t before = differed(p);
+    struct replica *replica = replica_find(p->gpu, r->replica);
+    uint64_t made_ns = replica->shadow.made_ns;
+    replica->ranges[range].base[byte] ^= (char)(1 << bit);
+    for (int i = 0; i < 20000 && differed(p) == before; i++)
+        usleep(1000);
+    cr_assert_eq(differed(p), before + 1, "range %d", range);
+    cr_assert(ask_best(p, r, METRIC_COSINE, 1) > 0);
+    cr_assert(replica->shadow.made_ns > made_ns);
+}
+
+Test(server_shadow, a_sweep_finds_each_bit_that_flipped, .timeout = 300)
+{
+    struct gpu_peer p;
+    struct ask_rows r;
+    open_swept(&p);
+    make(&p, &r, 1, 1);
+    ask_best(&p, &r, METRIC_COSINE, 1);
+    flip(&p, &r, RANGE_CODES, 0, 0);
+    flip(&p, &r, RANGE_CODES, (uint64_t)(ROWS - 1) * 128 + 95, 7);
+    flip(&p, &r, RANGE_CODES, (uint64_t)5000 * 128 + 127, 3); /* its pad is read, too */
+    flip(&p, &r, RANGE_SCALES, 4 * 77, 0);
+    flip(&p, &r, RANGE_LOSTS, 4 * 9999 + 3, 6); /* a loss that seems less */
+    flip(&p, &r, RANGE_LENGTHS, 4 * 256 + 1, 1);
+    ask_free(&r);
+    peer_close(&p);
+}
+
+/* What is written, grows and shrinks is no change of a bit; what has flipped in a tile shows though
+ * rows beside it are written. */
+Test(server_shadow, a_sweep_follows_writes, .timeout = 300)
+{
+    struct gpu_peer p;
+    struct ask_rows r;
+    open_swept(&p);
+    make(&p, &r, 1, 1);
+    const struct replica *replica = replica_find(p.gpu, r.replica);
+    static const uint64_t rows[] = {ROWS, ROWS + 300, ROWS + 300, ROWS - 700, ROWS - 700, ROWS};
+    for (uint64_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint64_t had = r.count;
+        change(&p, &r, rows[i] > had ? had : 100 + i, rows[i] > had ? rows[i] - had : 700, rows[i]);
+        uint64_t seen = atomic_load(&p.share->usage.sweeps);
+        for (int n = 0; n < 20000 && atomic_load(&p.share->usage.sweeps) < seen + 2; n++)
+            usleep(1000);
+        cr_assert(atomic_load(&p.share->usage.sweeps) >= seen + 2);
+        cr_assert_eq(differed(&p), 0, "%llu", (unsigned long long)i);
+        cr_assert(replica->shadow.lost > 0.001 && replica->shadow.lost < 0.05);
+    }
+    replica->ranges[RANGE_CODES].base[400 * 128] ^= 4;
+    change(&p, &r, 401, 3, ROWS);
+    for (int n = 0; n < 20000 && !differed(&p); n++)
+        usleep(1000);
+    cr_assert_eq(differed(&p), 1);
+    cr_assert(ask_best(&p, &r, METRIC_DOT, 1) > 0);
+    ask_free(&r);
+    peer_close(&p);
+}
+
+/* All rows move away from the centre that was chosen when there were others. */
+Test(server_shadow, a_sweep_chooses_another_centre, .timeout = 300)
+{
+    struct gpu_peer p;
+    struct ask_rows r = ask_make(1, 1, 1, DIMENSION, ROWS, 5);
+    for (uint64_t i = 0; i < ROWS * DIMENSION; i++) /* one cluster */
+        r.plain[i] = 5.0f + 0.01f * r.plain[i];
+    open_swept(&p);
+    cr_assert_eq(result_of(&p, ask_upload(&p, &r, true, 0, r.count)), RESULT_OK);
+    const struct replica *replica = replica_find(p.gpu, r.replica);
+    for (int n = 0; n < 20000 && atomic_load(&p.share->usage.sweeps) < 2; n++)
+        usleep(1000);
+    uint64_t made_ns = replica->shadow.made_ns;
+    change(&p, &r, 0, ROWS, ROWS);
+    uint64_t seen = atomic_load(&p.share->usage.sweeps);
+    for (int n = 0; n < 20000 && atomic_load(&p.share->usage.sweeps) < seen + 3; n++)
+        usleep(1000);
+    cr_assert_neq(replica->shadow.made_ns, made_ns);
+    cr_assert(ask_best(&p, &r, METRIC_COSINE, 1) > 0);
+    cr_assert_eq(differed(&p), 0);
+    ask_free(&r);
     peer_close(&p);
 }

@@ -1,0 +1,66 @@
+/* shadow_sum: checksums of rows in int8 (shadow.h) on a device, one for each tile of rows: the sum
+ * of a term for each eight bytes that says where they are. A row's part can be taken out before the
+ * row is coded anew and added afterwards, so what else changed in the tile still shows. One changed
+ * word always changes the sum; changes of several cancel out once in 2^64.
+ * Owner:  nobody; pure functions. Included by C and by CUDA.
+ * Thread: any.
+ * Errors: none. */
+#ifndef ENGRAM_KERNELS_SHADOW_SUM_H
+#define ENGRAM_KERNELS_SHADOW_SUM_H
+
+#include <string.h>
+
+#include "kernels/shadow.h"
+
+enum { SHADOW_SUM_ROWS = 256 /* of a tile */ };
+
+/* Words of eight bytes: the codes, and two for what stands beside them. */
+CANONICAL_INLINE uint64_t shadow_sum_words(uint32_t dimension)
+{
+    return shadow_stride(dimension) / 8 + 2;
+}
+
+CANONICAL_INLINE uint64_t shadow_sum_tiles(uint64_t rows)
+{
+    return (rows + SHADOW_SUM_ROWS - 1) / SHADOW_SUM_ROWS;
+}
+
+/* Different for each word at one place. place: row * shadow_sum_words + the word's number. */
+CANONICAL_INLINE uint64_t shadow_sum_term(uint64_t place, uint64_t word)
+{
+    uint64_t h = word + (place + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    h = (h ^ h >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    h = (h ^ h >> 27) * UINT64_C(0x94d049bb133111eb);
+    return h ^ h >> 31;
+}
+
+CANONICAL_INLINE uint64_t shadow_sum_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* The terms of what stands beside a row's codes; place: of its first word. */
+CANONICAL_INLINE uint64_t shadow_sum_beside(uint64_t place, float scale, float lost, float length)
+{
+    const uint64_t two = shadow_sum_bits(lost) << 32 | shadow_sum_bits(scale);
+    return shadow_sum_term(place, two) + shadow_sum_term(place + 1, shadow_sum_bits(length));
+}
+
+/* Literal: the part of one row. */
+static inline uint64_t shadow_sum_row(uint32_t dimension, const struct shadow_rows *rows,
+                                      uint64_t row)
+{
+    size_t stride = shadow_stride(dimension), codes = stride / 8;
+    uint64_t first = row * shadow_sum_words(dimension), sum = 0;
+    for (size_t i = 0; i < codes; i++) {
+        uint64_t word;
+        memcpy(&word, rows->codes + row * stride + i * 8, sizeof word);
+        sum += shadow_sum_term(first + i, word);
+    }
+    return sum + shadow_sum_beside(first + codes, rows->scales[row], rows->losts[row],
+                                   rows->lengths[row]);
+}
+
+#endif
