@@ -159,6 +159,7 @@ static void become_ready(struct gpu_process *p, uint64_t now_ns)
     p->device = s->device;
     share_copy_text(p->device.name, sizeof p->device.name, s->device.name, sizeof s->device.name);
     share_copy_text(p->device.uuid, sizeof p->device.uuid, s->device.uuid, sizeof s->device.uuid);
+    card_totals_end_life(&p->totals, p->share ? &p->share->usage : NULL);
     share_unmap(p->share);
     p->share = s;
     p->life->share_kept = true;
@@ -300,6 +301,12 @@ enum gpu_state gpu_process_state(const struct gpu_process *p)
 struct share *gpu_process_share(struct gpu_process *p)
 {
     return p->share;
+}
+
+const struct card_totals *gpu_process_totals(struct gpu_process *p)
+{
+    card_totals_look(&p->totals, p->share ? &p->share->usage : NULL);
+    return &p->totals;
 }
 
 struct ring *gpu_process_orders(struct gpu_process *p)

@@ -18,6 +18,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/config.h"
 #include "daemon/cards/process_host.h"
+#include "daemon/heap/card_totals.h"
 #include "daemon/heap/heap.h"
 #include "daemon/heap/share.h"
 
@@ -94,6 +95,8 @@ struct share *gpu_process_share(struct gpu_process *p);
 struct ring *gpu_process_orders(struct gpu_process *p);
 struct ring *gpu_process_completions(struct gpu_process *p);
 uint64_t gpu_process_restarts(const struct gpu_process *p);
+/* What its card has done in all lives of the process. */
+const struct card_totals *gpu_process_totals(struct gpu_process *p);
 /* clock_now_ns when it became READY; 0: it is not. */
 uint64_t gpu_process_ready_ns(const struct gpu_process *p);
 /* Writes "NVIDIA H200, compute capability 9.0, 139.8 GiB, ..." or "absent: no driver (...)",

@@ -18,6 +18,7 @@ struct gpu_process {
     struct process_life *life;       /* NULL: there is no process */
     struct ring orders, completions; /* of this life */
     struct share *share;             /* of the last life that was READY */
+    struct card_totals totals;       /* of all its lives */
     struct share_device device;      /* what it said about itself, with texts made printable */
     char program[GPU_PROGRAM_BYTES];
     char why[GPU_WHY_BYTES]; /* why it is DOWN, in BREAKER or ABSENT */

@@ -36,6 +36,7 @@ void cards_look(const struct backend *gpu, struct cards_seen *out)
         card->state = gpu_process_state(g);
         /* gpu_process_share changes nothing */
         card->share = gpu_process_share((struct gpu_process *)g);
+        card->totals = *gpu_process_totals((struct gpu_process *)g);
         card->restarts = gpu_process_restarts(g);
         card->ready_ns = gpu_process_ready_ns(g);
         card->room = cards_room_of(gpu, out->count++);

@@ -19,7 +19,8 @@ struct card_seen {
     uint64_t restarts;
     uint64_t ready_ns; /* when it became ready; 0: it is not ready */
     struct cards_room room;
-    char text[257]; /* gpu_process_describe */
+    struct card_totals totals; /* of all lives of its process */
+    char text[257];            /* gpu_process_describe */
 };
 
 /* All cards of the GPU backend. */

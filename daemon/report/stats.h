@@ -5,9 +5,15 @@
 #ifndef ENGRAM_REPORT_STATS_H
 #define ENGRAM_REPORT_STATS_H
 
+#include "daemon/base/durations.h"
 #include "daemon/base/histogram.h"
 #include "daemon/base/job.h"
 #include "daemon/base/status.h"
+
+/* Bounds of the histograms for the metrics, in microseconds. */
+#define STATS_BUCKETS_US                                                                    \
+    "50 100 250 500 1000 2500 5000 10000 25000 50000 100000 250000 500000 1000000 2500000 " \
+    "10000000"
 
 struct operation_stats {
     uint64_t requests, errors, total_ns;
@@ -21,11 +27,16 @@ struct stats {
     struct operation_stats operations[OPERATION_MAX];
     uint64_t routes[4][REASON_MAX]; /* jobs that ran, by backend_id and reason */
     struct histogram decide;        /* time to choose a backend for a request */
+    /* For the metrics, in stated buckets: all, and by operation and backend. */
+    struct duration_bounds bounds;
+    struct durations decided, durations[OPERATION_MAX][4];
 };
 
-void stats_init(struct stats *s);
-/* Counts an answered request. */
-void stats_add(struct stats *s, enum operation operation, uint64_t total_ns, enum status code);
+/* buckets: as durations_parse reads them. */
+void stats_init(struct stats *s, const char *buckets);
+/* Counts an answered request. backend: that ran it; NONE: the loop did, or nobody. */
+void stats_add(struct stats *s, enum operation operation, enum backend_id backend,
+               uint64_t total_ns, enum status code);
 /* Counts a job that a backend ran to its end. */
 void stats_route(struct stats *s, enum backend_id backend, enum reason reason);
 

@@ -6,6 +6,7 @@
 #include "daemon/report/cards_report.h"
 #include "daemon/report/explain.h"
 #include "daemon/report/info.h"
+#include "daemon/report/metrics.h"
 #include "daemon/report/stats_report.h"
 #include "daemon/request/answers_attractor.h"
 #include "daemon/request/answers_graph.h"
@@ -140,6 +141,12 @@ static struct report_sources sources_of(const struct pipeline *p)
     };
 }
 
+void pipeline_look(struct pipeline *p, struct metrics_view *out)
+{
+    struct report_sources sources = sources_of(p);
+    metrics_look(&sources, &p->spaces, p->store, out);
+}
+
 static size_t answer_info(struct pipeline *p, const struct job *j, void *at)
 {
     struct report_sources sources = sources_of(p);
@@ -252,7 +259,9 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
 #include "proto/operations.def"
         break;
     }
-    stats_add(&p->stats, j->operation, clock_read_ns(p->clock) - j->received_ns, j->failure.code);
+    uint64_t now_ns = clock_read_ns(p->clock);
+    stats_add(&p->stats, j->operation, BACKEND_NONE, now_ns - j->received_ns, j->failure.code);
+    space_counts_add(&p->spaces, j, now_ns);
     if (bytes)
         connection_commit(c, bytes);
     else

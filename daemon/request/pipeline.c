@@ -270,6 +270,7 @@ enum status pipeline_create(const struct pipeline_options *options, struct pipel
     if (!p) return STATUS_RESOURCE_EXHAUSTED;
     pipeline_take_options(p, options);
     enum status st = jobs_init(p);
+    if (!st) st = space_counts_init(&p->spaces, SPACES_COUNTED, p->config);
     if (st) {
         pipeline_destroy(p);
         return st;
@@ -278,7 +279,7 @@ enum status pipeline_create(const struct pipeline_options *options, struct pipel
     scheduler_init(&p->scheduler, &none, p->worker_count);
     settings_apply(p);
     scheduler_set_server(&p->scheduler, SERVER_CPU, true, 2 * p->worker_count + 2, 0);
-    stats_init(&p->stats);
+    stats_init(&p->stats, STATS_BUCKETS_US);
     *out = p;
     return STATUS_OK;
 }
@@ -289,5 +290,6 @@ void pipeline_destroy(struct pipeline *p)
     tokens_finish(&p->tokens);
     jobs_finish(p);
     principals_finish(p);
+    space_counts_finish(&p->spaces);
     free(p);
 }

@@ -69,6 +69,10 @@ void pipeline_drain(struct pipeline *p);
 /* The backends are stopped: answers or frees every job that is left. */
 void pipeline_abandon(struct pipeline *p);
 
+/* Copies what the metrics are made of: some tens of microseconds. */
+struct metrics_view;
+void pipeline_look(struct pipeline *p, struct metrics_view *out);
+
 struct pipeline_counts {
     uint32_t clients;  /* in flight, of clients alone */
     uint32_t jobs;     /* in flight, of clients and of the pipeline itself */

@@ -32,6 +32,7 @@
 #define ENGRAM_REQUEST_PIPELINE_INSIDE_H
 
 #include "daemon/net/connection.h"
+#include "daemon/report/space_counts.h"
 #include "daemon/report/stats.h"
 #include "daemon/request/pipeline.h"
 #include "daemon/request/tokens.h"
@@ -82,6 +83,7 @@ struct pipeline {
     struct tokens tokens;
 
     struct stats stats;
+    struct spaces_counted spaces;
     uint64_t instance;
     uint64_t started_ns;
     uint8_t token[TOKEN_BYTES_MAX];

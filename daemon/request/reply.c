@@ -18,7 +18,9 @@ void reply_send(struct pipeline *p, struct job *j)
     job_move(j, JOB_DONE);
     j->answered_ns = clock_read_ns(p->clock);
     if (j->token) tokens_end(&p->tokens, j, j->answered_ns);
-    stats_add(&p->stats, j->operation, j->answered_ns - j->received_ns, j->failure.code);
+    stats_add(&p->stats, j->operation, j->backend, j->answered_ns - j->received_ns,
+              j->failure.code);
+    space_counts_add(&p->spaces, j, j->answered_ns);
     struct connection *c = net_find(p->net, j->key.connection);
     if (!c) {
         job_give(p, j);

@@ -34,7 +34,10 @@ struct space {
     uint64_t work_bytes;        /* of the workspaces of its graphs; atomic, any thread */
     _Atomic uint64_t *versions; /* the store's: the last version that any resident took */
     uint64_t vram_bytes_max; /* of all its replicas together; 0: unlimited. The pipeline sets it */
-    struct tenant *tenant;   /* NULL, or made and destroyed by the pipeline (sched/tenant.h) */
+    /* Where the operator's counters have it (report/space_counts.h); 0: nowhere yet. */
+    uint32_t counted_as;
+    bool counted_in_others; /* there was no place */
+    struct tenant *tenant;  /* NULL, or made and destroyed by the pipeline (sched/tenant.h) */
     struct collection *collections; /* a uthash by name; only store_ functions use it */
     struct graph *graphs;           /* likewise */
     struct attractor *attractors;   /* likewise */
