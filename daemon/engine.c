@@ -20,6 +20,7 @@
 #include "daemon/learn/model_keeper.h"
 #include "daemon/net/connection.h"
 #include "daemon/ops/hrr_plans.h"
+#include "daemon/persist/persist.h"
 #include "daemon/request/pipeline.h"
 #include "daemon/request/trials.h"
 #include "daemon/token_file.h"
@@ -41,7 +42,7 @@ struct engine {
     uv_loop_t loop;
     bool loop_open;
     /* within engine_run; engine_destroy runs the loop, too, and must not be stopped */
-    bool running;
+    bool running, has_run;
     const struct clock *clock;
     const struct vector_kernels *kernels;
     struct heap *heap;
@@ -51,6 +52,7 @@ struct engine {
     struct backend *cpu, *gpu;
     struct net net;
     struct pipeline *pipeline;
+    struct persist *persist; /* NULL: nothing is kept on the disk */
     struct model_keeper *keeper;
     struct calibrate *calibrate;
     bool net_open, listening;
@@ -366,6 +368,26 @@ static enum status build_pipeline(struct engine *e, const uint8_t *token, uint32
     return STATUS_OK;
 }
 
+/* Loads what was saved. */
+static enum status build_data(struct engine *e, struct failure *f)
+{
+    struct persist_options options = {&e->config, e->heap, e->store, e->kernels};
+    enum status st = persist_create(&options, &e->persist, f);
+    if (st || !e->persist) return st;
+    st = persist_load(e->persist, f);
+    if (!st) pipeline_set_instance(e->pipeline, persist_instance(e->persist));
+    return st;
+}
+
+/* Nobody writes any more. */
+static void save_data(struct engine *e)
+{
+    struct failure f = {0};
+    if (!e->persist || !e->has_run || !e->config.persist_on_stop) return;
+    if (persist_save(e->persist, !pipeline_has_tokens(e->pipeline), &f))
+        log_error("persist: not saved, and what was saved before is kept: %s", f.text);
+}
+
 /* Makes everything but the network. */
 static enum status build(struct engine *e, struct failure *f)
 {
@@ -380,6 +402,7 @@ static enum status build(struct engine *e, struct failure *f)
     if (!st) st = build_memory(e, f);
     if (!st) st = build_backends(e, f);
     if (!st) st = build_pipeline(e, token, token_bytes, f);
+    if (!st) st = build_data(e, f);
     if (!st) st = build_model(e, f);
     return st;
 }
@@ -452,7 +475,7 @@ enum status engine_create(const struct engine_options *options, struct engine **
 void engine_run(struct engine *e)
 {
     if (e->options.notify) e->options.notify("READY=1");
-    e->running = true;
+    e->running = e->has_run = true;
     heap_never_wait(e->heap, wake_loop, e);
     uv_run(&e->loop, UV_RUN_DEFAULT);
     heap_never_wait(e->heap, NULL, NULL);
@@ -468,6 +491,8 @@ void engine_destroy(struct engine *e)
     /* it drains first: jobs that are left come back through done */
     if (e->cpu) e->cpu->ops->destroy(e->cpu);
     if (e->pipeline) pipeline_abandon(e->pipeline);
+    save_data(e);
+    persist_destroy(e->persist);
     calibrate_destroy(e->calibrate);
     if (e->gpu) e->gpu->ops->destroy(e->gpu);
     if (e->loop_open) {

@@ -13,6 +13,7 @@
 #include "daemon/base/config.h"
 #include "daemon/base/log.h"
 #include "daemon/engine.h"
+#include "daemon/persist/persist.h"
 #include "kernels/vectors.h"
 
 /* As documented in the man page. */
@@ -25,7 +26,7 @@ __attribute__((visibility("default"))) const char *argp_program_version =
     "engram-acceld " ENGRAM_VERSION "\n" ENGRAM_BUILD;
 const char *argp_program_bug_address = NULL;
 
-enum { OPTION_CHECK = 256, OPTION_SAMPLE, OPTION_SETTINGS, OPTION_MAN };
+enum { OPTION_CHECK = 256, OPTION_SAMPLE, OPTION_SETTINGS, OPTION_MAN, OPTION_VERIFY };
 
 static const struct argp_option options[] = {
     {"config", 'c', "FILE", 0,
@@ -35,6 +36,9 @@ static const struct argp_option options[] = {
     {"check-config", OPTION_CHECK, NULL, 0, "Check the settings, say OK, and exit", 1},
     {"print-config", OPTION_SAMPLE, NULL, 0, "Print a file with every default, and exit", 1},
     {"help-config", OPTION_SETTINGS, NULL, 0, "Explain every setting, and exit", 1},
+    {"verify", OPTION_VERIFY, "DIR", 0,
+     "Check a snapshot, or the newest in a folder of snapshots, and exit: 0 if it is whole, else 1",
+     1},
     {"print-man", OPTION_MAN, NULL, OPTION_HIDDEN, "Print the man page's section on settings", 1},
     {0},
 };
@@ -45,6 +49,7 @@ struct daemon_arguments {
     unsigned setting_count;
     char socket_setting[CONFIG_TEXT_MAX + 16];
     bool check_only;
+    const char *verify; /* the folder; NULL: none */
 };
 
 static void add_setting(struct argp_state *state, struct daemon_arguments *a, const char *setting)
@@ -66,6 +71,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         add_setting(state, a, a->socket_setting);
         return 0;
     case OPTION_CHECK: a->check_only = true; return 0;
+    case OPTION_VERIFY: a->verify = value; return 0;
     case OPTION_SAMPLE: config_print_sample(stdout); exit(EXIT_OK);
     case OPTION_SETTINGS: config_print_help(stdout); exit(EXIT_OK);
     case OPTION_MAN: config_print_man(stdout); exit(EXIT_OK);
@@ -151,6 +157,10 @@ int main(int argc, char **argv)
     if (a.check_only) {
         printf("%s: OK\n", a.config_path ? a.config_path : "defaults");
         return fflush(stdout) ? EXIT_START : EXIT_OK;
+    }
+    if (a.verify) {
+        bool whole = persist_verify(a.verify, c->persist_key_file, stdout);
+        return fflush(stdout) || !whole ? EXIT_START : EXIT_OK;
     }
     signal(SIGPIPE, SIG_IGN);
     raise_descriptor_limit(c);

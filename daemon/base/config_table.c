@@ -228,6 +228,22 @@ const struct config_key config_keys[] = {
      .offset = AT(peers.log_lines), .min = 1, .max = 65536, .number = 60, .help = "Lines a minute "
      "that a peer may cause in the log; how many more there were is logged."},
 
+    {.name = "persist.dir", .type = CONFIG_TEXT, .offset = AT(persist_dir),
+     .max = CONFIG_TEXT_MAX - 1, .text = "", .help = "Folder of snapshots: the newest is loaded at "
+     "start. Empty for snapshots in systemd's state directory, or nowhere without one; none for "
+     "nowhere."},
+    {.name = "persist.load", .type = CONFIG_CHOICE, .offset = AT(persist_load), .text = "require",
+     .choices = "require salvage", .help = "What a damaged snapshot does: require stops the start; "
+     "salvage takes an older one, or what is whole."},
+    {.name = "persist.on_stop", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(persist_on_stop),
+     .number = true, .help = "Save a snapshot when the daemon stops."},
+    {.name = "persist.keep", .type = CONFIG_NUMBER32, .live = true, .offset = AT(persist_keep),
+     .min = 1, .max = 1000, .number = 2, .help = "Newest snapshots that are kept; what has not "
+     "changed is on the disk once."},
+    {.name = "persist.key_file", .type = CONFIG_TEXT, .offset = AT(persist_key_file),
+     .max = CONFIG_TEXT_MAX - 1, .text = "", .help = "File with a secret of 1 to 256 bytes: "
+     "snapshots are signed with it (HMAC), and others are not loaded. Empty for none."},
+
     {.name = "log.level", .type = CONFIG_CHOICE, .live = true, .offset = AT(log_level),
      .text = "info", .choices = "error warning info debug",
      .help = "Least important line that is still logged."},

@@ -115,6 +115,8 @@ const char *detail_name(enum detail detail)
         [DETAIL_BAD_RULE] = "bad_rule",
         [DETAIL_BAD_SIZE] = "bad_size",
         [DETAIL_BAD_TIMES] = "bad_times",
+        [DETAIL_DAMAGED] = "damaged",
+        [DETAIL_LOADING] = "loading",
     };
     bool known = (unsigned)detail < sizeof names / sizeof *names && names[detail];
     return known ? names[detail] : "?"; /* some numbers are not given away */

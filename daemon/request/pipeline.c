@@ -234,6 +234,16 @@ struct cost_model *pipeline_cost_model(struct pipeline *p)
     return &p->scheduler.model;
 }
 
+void pipeline_set_instance(struct pipeline *p, uint64_t instance)
+{
+    p->instance = instance;
+}
+
+bool pipeline_has_tokens(struct pipeline *p)
+{
+    return tokens_remember(&p->tokens, clock_read_ns(p->clock));
+}
+
 /* ---------------------------------------------------------------- life */
 
 static uint64_t random_instance(const struct pipeline *p)

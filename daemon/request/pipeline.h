@@ -22,7 +22,7 @@ struct pipeline_options {
     const struct config *config; /* its live keys may change: pipeline_configure */
     const struct clock *clock;   /* NULL: the real one */
     struct heap *heap;
-    struct store *store; /* without any space yet */
+    struct store *store; /* spaces may be there already */
     struct net *net;     /* may be initialised later */
     const struct vector_kernels *kernels;
     struct done *done; /* where the backends leave jobs */
@@ -81,6 +81,11 @@ struct pipeline_counts {
     uint64_t requests; /* frames that have come so far, good or bad */
 };
 struct pipeline_counts pipeline_count(const struct pipeline *p);
+
+/* Of the data that was loaded, before the loop runs. */
+void pipeline_set_instance(struct pipeline *p, uint64_t instance);
+/* True if writes are remembered by tokens, which a successor would not know. */
+bool pipeline_has_tokens(struct pipeline *p);
 
 /* What the scheduler predicts by, for who learns and saves it. */
 struct cost_model *pipeline_cost_model(struct pipeline *p);

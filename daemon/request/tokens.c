@@ -155,6 +155,12 @@ static bool is_same_request(const struct token_entry *e, struct job *j)
     return memcmp(e->digest, j->digest, sizeof e->digest) == 0;
 }
 
+bool tokens_remember(struct tokens *t, uint64_t now_ns)
+{
+    expire(t, now_ns);
+    return t->count > 0;
+}
+
 bool tokens_want_digest(struct tokens *t, const struct job *j, uint64_t now_ns)
 {
     if (!has_token(j) || j->has_digest || digest_is_brief(j)) return false;

@@ -28,6 +28,9 @@ struct tokens {
 
 void tokens_finish(struct tokens *t);
 
+/* True if writes are remembered. */
+bool tokens_remember(struct tokens *t, uint64_t now_ns);
+
 /* True: what j asks tells whether it repeats a write that was done, and is so large that a worker
  * has to take its digest (exec/digest.h) before any of the following is called. */
 bool tokens_want_digest(struct tokens *t, const struct job *j, uint64_t now_ns);

@@ -220,6 +220,7 @@ enum status attractor_create(struct heap *heap, struct space *space, const char 
     }
     resident_init(&a->resident, &attractor_ops, space, name);
     a->now->version = resident_version(&a->resident);
+    a->now->first = true;
     *out = a;
     return STATUS_OK;
 }

@@ -16,6 +16,7 @@ struct attractor_edition {
     struct attractor *of;
     struct gate gate;
     uint64_t version, patterns;
+    bool first; /* as it was made */
     struct heap_block block;
     struct attractor_edition *next; /* in a list of those that are gone */
 };

@@ -41,6 +41,14 @@ struct graph_info {
     uint64_t vram_version;
 };
 
+/* By which sums are cut (kernels/spread.h). No weight and no factor is larger than 2^exponent, no
+ * node has more in-edges than in_count_max; they may be larger than the contents need. */
+enum { GRAPH_EXPONENT_MIN = -149, GRAPH_EXPONENT_MAX = 128 };
+struct graph_bounds {
+    int weight_exponent, factor_exponent;
+    uint32_t in_count_max;
+};
+
 struct resident *graph_resident(struct graph *g);
 struct graph_info graph_info(const struct graph *g);
 /* ---- editions; the loop ---- */

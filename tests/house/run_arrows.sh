@@ -12,11 +12,11 @@ allowed() {
     base) echo "" ;;
     heap) echo "base" ;;
     store) echo "base heap kernels" ;;
-    net | wire | sched | exec) echo "$below" ;;
+    net | wire | sched | exec | persist) echo "$below" ;;
     ops | cards) echo "$below exec" ;;
     report | learn) echo "$middle ops cards" ;;
-    request) echo "$middle ops cards report learn" ;;
-    engine | main) echo "$middle ops cards report learn request engine" ;;
+    request) echo "$middle ops cards report learn persist" ;;
+    engine | main) echo "$middle ops cards report learn persist request engine" ;;
     gpu) echo "base heap kernels" ;;
     client) echo "" ;; # it stands alone: a copy of it builds elsewhere
     *) echo "" ;;

@@ -1,0 +1,350 @@
+#include "daemon/persist/load.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/heap/shared_block.h"
+#include "daemon/persist/folder.h"
+#include "daemon/store/attractor.h"
+#include "daemon/store/graph.h"
+#include "daemon/store/restore.h"
+
+enum { MANIFEST_BYTES_MAX = 1 << 30 };
+/* Of rows at once: their memory becomes the collection's. */
+#define BATCH_BYTES (UINT64_C(32) << 20)
+/* Of edges at once: the first are laid out together, which is worth most. */
+#define BATCH_EDGES (UINT64_C(1) << 26)
+
+enum status load_manifest(int folder, const struct manifest_key *key, struct manifest *out,
+                          struct failure *f)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    enum status st =
+        folder_read_file(folder, "manifest.json", MANIFEST_BYTES_MAX, &text, &bytes, f);
+    if (!st) st = manifest_parse(text, bytes, key, out, f);
+    free(text);
+    return st;
+}
+
+enum status load_key(const char *path, struct manifest_key *key, struct failure *f)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    if (!path[0]) return STATUS_OK;
+    enum status st = folder_read_file(AT_FDCWD, path, sizeof key->bytes, &text, &bytes, f);
+    if (st || !bytes) {
+        free(text);
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
+                           "persist.key_file: %.100s: a file of 1 to %d bytes is wanted", path,
+                           MANIFEST_KEY_MAX);
+    }
+    memcpy(key->bytes, text, bytes);
+    key->count = (uint32_t)bytes;
+    free(text);
+    return STATUS_OK;
+}
+
+/* Contents that the store refuses are damaged; that there is no memory for them is not. */
+static enum status refuse(const struct snapshot_object *o, enum status st, struct failure *f)
+{
+    if (st == STATUS_RESOURCE_EXHAUSTED || st == STATUS_UNAVAILABLE || st == STATUS_DATA_LOSS)
+        return st;
+    struct failure why = *f;
+    return failure_set(f, STATUS_DATA_LOSS, DETAIL_DAMAGED, "%s: %.160s", o->files[0].name,
+                       why.text);
+}
+
+static enum status refuse_contents(const struct snapshot_object *o, const char *why,
+                                   struct failure *f)
+{
+    return failure_set(f, STATUS_DATA_LOSS, DETAIL_DAMAGED, "%s: %s", o->files[0].name, why);
+}
+
+static enum status take(struct load *l, uint64_t bytes, uint32_t owner, struct heap_block *out,
+                        struct failure *f)
+{
+    enum status st = fault_here("load: memory") ? STATUS_RESOURCE_EXHAUSTED
+                                                : heap_take(l->heap, bytes ? bytes : 1, owner, out);
+    return st ? heap_refuse(l->heap, st, owner, "what is loaded", f) : STATUS_OK;
+}
+
+static enum status read_some(struct load *l, struct array_file *a, void *data, uint64_t bytes,
+                             struct failure *f)
+{
+    enum status st = array_read(a, data, bytes, f);
+    atomic_fetch_add_explicit(&l->done_bytes, bytes, memory_order_relaxed);
+    return st;
+}
+
+/* ---------------------------------------------------------------- collections */
+
+struct rows_load {
+    struct load *load;
+    const struct snapshot_object *object;
+    struct collection *c;
+    struct array_file *ids, *rows;
+};
+
+/* Rows that fill segments are kept where they were read to. */
+static enum status add_batch(struct rows_load *r, uint64_t count, struct failure *f)
+{
+    struct load *l = r->load;
+    uint32_t owner = collection_space(r->c)->number;
+    struct heap_block rows = {0}, ids = {0};
+    struct upsert_counts counts = {0};
+    uint64_t bytes = count * r->object->dimension * sizeof(float);
+    enum status st = take(l, count * sizeof(uint64_t), 0, &ids, f);
+    if (!st) st = take(l, bytes, owner, &rows, f);
+    if (!st) st = read_some(l, r->ids, ids.data, count * sizeof(uint64_t), f);
+    if (!st) st = read_some(l, r->rows, rows.data, bytes, f);
+    if (!st) {
+        struct shared_block *shared =
+            fault_here("load: shared") ? NULL : shared_block_make(l->heap, &rows);
+        struct upsert_rows what = {ids.data, rows.data, count, shared};
+        collection_expect_write(r->c);
+        st = collection_write_rows(r->c, &what, &counts, f);
+        collection_publish(r->c);
+        gone_free(l->heap, collection_take_gone(r->c));
+        if (shared) shared_block_end(shared, &rows);
+    }
+    heap_give(l->heap, &rows);
+    heap_give(l->heap, &ids);
+    if (!st && counts.replaced) st = refuse_contents(r->object, "an id stands there twice", f);
+    return st;
+}
+
+static enum status fill_collection(struct rows_load *r, struct failure *f)
+{
+    const struct snapshot_object *o = r->object;
+    uint64_t each = collection_segment_rows(collection_now(r->c));
+    uint64_t segments = BATCH_BYTES / (each * o->dimension * sizeof(float)) + 1;
+    enum status st = array_open(r->load->folder, &o->files[0], false, &r->ids, f);
+    if (!st) st = array_open(r->load->folder, &o->files[1], false, &r->rows, f);
+    for (uint64_t first = 0, count; !st && first < o->count; first += count) {
+        count = o->count - first < segments * each ? o->count - first : segments * each;
+        st = add_batch(r, count, f);
+    }
+    struct array_file *ids = r->ids, *rows = r->rows;
+    if (!st) {
+        st = array_end_read(ids, f);
+        ids = NULL;
+    }
+    if (!st) {
+        st = array_end_read(rows, f);
+        rows = NULL;
+    }
+    array_abandon(ids);
+    array_abandon(rows);
+    return st;
+}
+
+static enum status load_collection(struct load *l, struct space *space,
+                                   const struct snapshot_object *o, struct failure *f)
+{
+    struct rows_load r = {.load = l, .object = o};
+    enum status st =
+        store_collection_create(l->store, space, o->name, o->dimension, o->metric, f, &r.c);
+    if (st) return st;
+    st = fill_collection(&r, f);
+    if (!st) {
+        collection_restore(r.c, o->version);
+        return STATUS_OK;
+    }
+    store_collection_unlink(l->store, space, r.c);
+    collection_destroy(r.c);
+    return st;
+}
+
+/* ---------------------------------------------------------------- graphs */
+
+struct edges_load {
+    struct load *load;
+    const struct snapshot_object *object;
+    struct graph *g;
+    struct heap_block ids, offsets;
+    struct array_file *targets, *weights;
+    uint64_t row; /* the node whose edges come next */
+};
+
+/* Reads a whole array. */
+static enum status read_array(struct load *l, const struct array_entry *file,
+                              struct heap_block *out, struct failure *f)
+{
+    struct array_file *a = NULL;
+    uint64_t bytes = npy_file_bytes(&file->shape) - NPY_HEAD_BYTES;
+    enum status st = take(l, bytes, 0, out, f);
+    if (!st) st = array_open(l->folder, file, false, &a, f);
+    if (!st && (st = read_some(l, a, out->data, bytes, f))) {
+        array_abandon(a);
+        a = NULL;
+    }
+    return st ? st : array_end_read(a, f);
+}
+
+static enum status load_nodes(struct edges_load *e, struct failure *f)
+{
+    const struct snapshot_object *o = e->object;
+    struct heap_block kinds = {0}, factors = {0};
+    struct graph_counts counts = {0};
+    enum status st = read_array(e->load, &o->files[0], &e->ids, f);
+    if (!st) st = read_array(e->load, &o->files[1], &kinds, f);
+    if (!st) st = read_array(e->load, &o->files[2], &factors, f);
+    if (!st)
+        st = graph_set_nodes(e->g, e->ids.data, kinds.data, factors.data, o->count, &counts, f);
+    heap_give(e->load->heap, &kinds);
+    heap_give(e->load->heap, &factors);
+    return st;
+}
+
+static enum status check_offsets(const struct snapshot_object *o, const uint64_t *offsets,
+                                 struct failure *f)
+{
+    bool ok = offsets[0] == 0 && offsets[o->count] == o->edges;
+    for (uint64_t i = 0; ok && i < o->count; i++)
+        ok = offsets[i] <= offsets[i + 1];
+    return ok ? STATUS_OK : refuse_contents(o, "offsets of edges fall, or are not all", f);
+}
+
+/* Edges [first, first + count), whose sources follow from the offsets. */
+static enum status add_edges(struct edges_load *e, uint64_t first, uint64_t count,
+                             struct failure *f)
+{
+    struct heap_block sources = {0}, targets = {0}, weights = {0};
+    struct graph_counts counts = {0};
+    struct load *l = e->load;
+    enum status st = take(l, count * sizeof(uint64_t), 0, &sources, f);
+    if (!st) st = take(l, count * sizeof(uint64_t), 0, &targets, f);
+    if (!st) st = take(l, count * sizeof(float), 0, &weights, f);
+    if (!st) st = read_some(l, e->targets, targets.data, count * sizeof(uint64_t), f);
+    if (!st) st = read_some(l, e->weights, weights.data, count * sizeof(float), f);
+    const uint64_t *ids = e->ids.data, *offsets = e->offsets.data;
+    for (uint64_t i = 0; !st && i < count; i++) {
+        while (offsets[e->row + 1] <= first + i)
+            e->row++;
+        ((uint64_t *)sources.data)[i] = ids[e->row];
+    }
+    if (!st)
+        st = graph_add_edges(e->g, sources.data, targets.data, weights.data, count, false, &counts,
+                             f);
+    heap_give(l->heap, &sources);
+    heap_give(l->heap, &targets);
+    heap_give(l->heap, &weights);
+    return st;
+}
+
+static enum status load_edges(struct edges_load *e, struct failure *f)
+{
+    const struct snapshot_object *o = e->object;
+    enum status st = read_array(e->load, &o->files[3], &e->offsets, f);
+    if (!st) st = check_offsets(o, e->offsets.data, f);
+    if (!st) st = array_open(e->load->folder, &o->files[4], false, &e->targets, f);
+    if (!st) st = array_open(e->load->folder, &o->files[5], false, &e->weights, f);
+    for (uint64_t first = 0; !st && first < o->edges; first += BATCH_EDGES) {
+        uint64_t left = o->edges - first;
+        st = add_edges(e, first, left < BATCH_EDGES ? left : BATCH_EDGES, f);
+    }
+    if (!st) {
+        st = array_end_read(e->targets, f);
+        e->targets = NULL;
+    }
+    if (!st) {
+        st = array_end_read(e->weights, f);
+        e->weights = NULL;
+    }
+    array_abandon(e->targets);
+    array_abandon(e->weights);
+    return st;
+}
+
+static enum status load_graph(struct load *l, struct space *space, const struct snapshot_object *o,
+                              struct failure *f)
+{
+    struct edges_load e = {.load = l, .object = o};
+    enum status st = store_graph_create(l->store, space, o->name, f, &e.g);
+    if (st) return st;
+    st = load_nodes(&e, f);
+    if (!st) st = load_edges(&e, f);
+    heap_give(l->heap, &e.ids);
+    heap_give(l->heap, &e.offsets);
+    struct graph_info info = graph_info(e.g);
+    if (!st && (info.nodes != o->count || info.edges != o->edges))
+        st = refuse_contents(o, "an edge leads to a node that is not there", f);
+    if (!st) {
+        graph_restore(e.g, o->version, &o->bounds);
+        return STATUS_OK;
+    }
+    store_graph_unlink(l->store, space, e.g);
+    graph_destroy(e.g);
+    return st;
+}
+
+/* ---------------------------------------------------------------- attractors */
+
+static bool go_on(void *owner)
+{
+    return true;
+}
+
+static enum status load_attractor(struct load *l, struct space *space,
+                                  const struct snapshot_object *o, struct failure *f)
+{
+    struct attractor *a = NULL;
+    struct heap_block rows = {0};
+    struct attractor_wish wish = {.goes_on = go_on};
+    struct attractor_shape shape = {o->dimension, o->sparsity, o->rate};
+    enum status st = store_attractor_create(l->store, space, o->name, &shape, f, &a);
+    if (st) return st;
+    attractor_make_all(a, attractor_choose(l->kernels->name));
+    attractor_open(a);
+    st = read_array(l, &o->files[0], &rows, f);
+    if (!st) {
+        struct resident *r = attractor_resident(a);
+        attractor_expect_write(a);
+        st = attractor_set(a, rows.data, &wish, f);
+        attractor_publish(a);
+        r->ops->free_gone(l->heap, r->ops->take_gone(r));
+    }
+    heap_give(l->heap, &rows);
+    if (!st) {
+        attractor_restore(a, o->version, o->patterns);
+        return STATUS_OK;
+    }
+    store_attractor_unlink(l->store, space, a);
+    attractor_destroy(a);
+    return st;
+}
+
+/* ---------------------------------------------------------------- all */
+
+enum status load_object(struct load *l, const struct snapshot_object *o, struct failure *f)
+{
+    struct space *space = NULL;
+    struct failure why = {0};
+    enum status st = store_space(l->store, o->space, &space);
+    if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for a space");
+    switch (o->kind) {
+    case RESIDENT_COLLECTION: st = load_collection(l, space, o, &why); break;
+    case RESIDENT_GRAPH: st = load_graph(l, space, o, &why); break;
+    case RESIDENT_ATTRACTOR: st = load_attractor(l, space, o, &why); break;
+    case RESIDENT_KINDS: break;
+    }
+    store_space_release(l->store, space);
+    if (st) st = refuse(o, st, &why);
+    if (st && f) *f = why;
+    return st;
+}
+
+enum status load_verify(int folder, const struct snapshot_object *o, struct failure *f)
+{
+    enum status st = STATUS_OK;
+    for (uint32_t i = 0; !st && i < snapshot_array_count(o->kind); i++) {
+        struct array_file *a = NULL;
+        st = array_open(folder, &o->files[i], true, &a, f);
+        if (!st) st = array_end_read(a, f);
+    }
+    return st;
+}

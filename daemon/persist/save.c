@@ -1,0 +1,244 @@
+#include "daemon/persist/save.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/persist/save_arrays.h"
+#include "daemon/store/attractor.h"
+#include "daemon/store/collection.h"
+#include "daemon/store/restore.h"
+
+/* ---------------------------------------------------------------- what there is */
+
+void save_describe(struct save_item *item, const struct resident *r)
+{
+    struct snapshot_object *o = &item->object;
+    o->kind = r->ops->kind;
+    strcpy(o->space, r->space->name);
+    strcpy(o->name, r->name);
+    if (item->collection) {
+        o->version = collection_version(item->collection);
+        o->dimension = collection_dimension(item->collection);
+        o->metric = collection_metric(item->collection);
+        o->count = collection_rows(item->collection);
+    } else if (item->graph) {
+        o->version = graph_version(item->graph);
+        o->count = graph_nodes(item->graph);
+        o->edges = graph_edges(item->graph);
+        o->bounds = graph_bounds_of(item->graph);
+    } else {
+        struct attractor_info info = attractor_info((const struct attractor *)r);
+        o->version = attractor_version(item->attractor);
+        o->patterns = attractor_patterns(item->attractor);
+        o->dimension = info.dimension;
+        o->sparsity = info.sparsity;
+        o->rate = info.rate;
+    }
+}
+
+enum { LIST_STEP = 64 };
+
+static uint64_t list_collections(struct store *s, struct space *space, struct save_item *items)
+{
+    struct collection *found[LIST_STEP];
+    uint64_t count = 0;
+    const char *after = "";
+    for (bool more = true; more;) {
+        size_t n = store_collection_list(s, space, after, found, LIST_STEP, &more);
+        for (size_t i = 0; i < n; i++, count++) {
+            items[count].collection = collection_now(found[i]);
+            save_describe(&items[count], collection_resident(found[i]));
+        }
+        if (n) after = collection_resident(found[n - 1])->name;
+    }
+    return count;
+}
+
+static uint64_t list_graphs(struct store *s, struct space *space, struct save_item *items)
+{
+    struct graph *found[LIST_STEP];
+    uint64_t count = 0;
+    const char *after = "";
+    for (bool more = true; more;) {
+        size_t n = store_graph_list(s, space, after, found, LIST_STEP, &more);
+        for (size_t i = 0; i < n; i++, count++) {
+            items[count].graph = graph_now(found[i]);
+            save_describe(&items[count], graph_resident(found[i]));
+        }
+        if (n) after = graph_resident(found[n - 1])->name;
+    }
+    return count;
+}
+
+static uint64_t list_attractors(struct store *s, struct space *space,
+                                const struct vector_kernels *kernels, struct save_item *items)
+{
+    struct attractor *found[LIST_STEP];
+    uint64_t count = 0;
+    const char *after = "";
+    for (bool more = true; more;) {
+        size_t n = store_attractor_list(s, space, after, found, LIST_STEP, &more);
+        for (size_t i = 0; i < n; i++, count++) {
+            items[count].attractor = attractor_now(found[i]);
+            if (attractor_is_first(items[count].attractor))
+                attractor_make_all(found[i], attractor_choose(kernels->name));
+            save_describe(&items[count], attractor_resident(found[i]));
+        }
+        if (n) after = attractor_resident(found[n - 1])->name;
+    }
+    return count;
+}
+
+static int compare_items(const void *a, const void *b)
+{
+    const struct snapshot_object *x = &((const struct save_item *)a)->object;
+    const struct snapshot_object *y = &((const struct save_item *)b)->object;
+    int spaces = strcmp(x->space, y->space);
+    if (spaces) return spaces;
+    return x->kind != y->kind ? (int)x->kind - (int)y->kind : strcmp(x->name, y->name);
+}
+
+enum status save_list(struct store *s, const struct vector_kernels *kernels,
+                      struct save_item **items, uint64_t *count, struct failure *f)
+{
+    uint64_t all = 0, n = 0;
+    for (const struct space *at = NULL; (at = store_space_next(s, at));)
+        all += at->collection_count + at->graph_count + at->attractor_count;
+    struct save_item *list = fault_here("save: list") ? NULL : calloc(all + 1, sizeof *list);
+    if (!list)
+        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory for a snapshot");
+    for (struct space *at = NULL; (at = store_space_next(s, at));) {
+        n += list_collections(s, at, list + n);
+        n += list_graphs(s, at, list + n);
+        n += list_attractors(s, at, kernels, list + n);
+    }
+    qsort(list, n, sizeof *list, compare_items);
+    *items = list;
+    *count = n;
+    return STATUS_OK;
+}
+
+/* ---------------------------------------------------------------- links */
+
+static const struct snapshot_object *find_same(const struct save *s,
+                                               const struct snapshot_object *o)
+{
+    for (uint64_t i = 0; s->last && i < s->last->object_count; i++) {
+        const struct snapshot_object *was = &s->last->objects[i];
+        if (was->version == o->version && was->kind == o->kind && was->count == o->count &&
+            was->edges == o->edges && strcmp(was->name, o->name) == 0 &&
+            strcmp(was->space, o->space) == 0)
+            return was;
+    }
+    return NULL;
+}
+
+static bool copy_entry(struct array_entry *to, const struct array_entry *from)
+{
+    uint64_t *pieces =
+        fault_here("save: link entry") ? NULL : malloc((from->piece_count + 1) * sizeof *pieces);
+    if (!pieces) return false;
+    memcpy(pieces, from->pieces, from->piece_count * sizeof *pieces);
+    memcpy(to->sha256, from->sha256, sizeof to->sha256);
+    array_entry_free(to);
+    to->pieces = pieces;
+    to->piece_count = from->piece_count;
+    return true;
+}
+
+/* Links the files of an object that has not changed. False: it has, or cannot be linked. */
+static bool link_object(const struct save *s, int last, int to, struct snapshot_object *o)
+{
+    const struct snapshot_object *was = last < 0 ? NULL : find_same(s, o);
+    if (!was) return false;
+    uint32_t count = snapshot_array_count(o->kind), done = 0;
+    for (; done < count; done++) {
+        if (!copy_entry(&o->files[done], &was->files[done])) break;
+        if (fault_here("save: link") ||
+            linkat(last, was->files[done].name, to, o->files[done].name, 0))
+            break;
+    }
+    for (uint32_t i = 0; done < count && i < done; i++)
+        unlinkat(to, o->files[i].name, 0);
+    return done == count;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static enum status check_room(const struct save *s, struct failure *f)
+{
+    uint64_t bytes = 0, room = folder_free_bytes(s->folder);
+    for (uint64_t i = 0; i < s->count; i++)
+        if (!find_same(s, &s->items[i].object)) bytes += snapshot_object_bytes(&s->items[i].object);
+    if (bytes <= room) return STATUS_OK;
+    return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_SYSTEM,
+                       "%.100s: %" PRIu64 " MiB are to be written and %" PRIu64 " MiB are free",
+                       s->folder->path, (bytes >> 20) + 1, room >> 20);
+}
+
+static enum status write_objects(struct save *s, int last, int to, struct failure *f)
+{
+    enum status st = STATUS_OK;
+    for (uint64_t i = 0; !st && i < s->count; i++) {
+        struct snapshot_object *o = &s->items[i].object;
+        uint64_t bytes = snapshot_object_bytes(o);
+        if (link_object(s, last, to, o)) {
+            atomic_fetch_add(&s->done_bytes, bytes);
+            atomic_fetch_add(&s->linked_bytes, bytes);
+        } else {
+            st = save_arrays(to, &s->items[i], &s->done_bytes, f);
+        }
+    }
+    return st;
+}
+
+static enum status write_manifest(struct save *s, int to, struct manifest *m, struct failure *f)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    *m = s->about;
+    m->objects = calloc(s->count + 1, sizeof *m->objects);
+    if (!m->objects)
+        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory for a manifest");
+    m->object_count = s->count;
+    for (uint64_t i = 0; i < s->count; i++) {
+        m->objects[i] = s->items[i].object;
+        memset(s->items[i].object.files, 0, sizeof s->items[i].object.files); /* they are m's */
+    }
+    enum status st = manifest_print(m, s->key, &text, &bytes, f);
+    if (!st) st = folder_write_file(to, "manifest.json", text, bytes, f);
+    free(text);
+    if (st) manifest_free(m);
+    return st;
+}
+
+enum status save_write(struct save *s, struct manifest *out, struct failure *f)
+{
+    int to = -1, last = -1;
+    struct manifest m = {0};
+    uint64_t all = 0;
+    for (uint64_t i = 0; i < s->count; i++) {
+        snapshot_name_files(&s->items[i].object, i + 1);
+        all += snapshot_object_bytes(&s->items[i].object);
+    }
+    atomic_store(&s->all_bytes, all);
+    enum status st = check_room(s, f);
+    if (!st) st = folder_begin(s->folder, s->number, &to, f);
+    if (!st) {
+        if (s->last_number) last = folder_open_snapshot(s->folder->fd, s->last_number);
+        st = write_objects(s, last, to, f);
+        if (!st) st = write_manifest(s, to, &m, f);
+        if (!st && (st = folder_commit(s->folder, s->number, to, f))) manifest_free(&m);
+        if (last >= 0) close(last);
+        close(to);
+        if (st) folder_abandon(s->folder, s->number);
+    }
+    for (uint64_t i = 0; i < s->count; i++)
+        for (uint32_t k = 0; k < SNAPSHOT_ARRAYS_MAX; k++)
+            array_entry_free(&s->items[i].object.files[k]);
+    if (!st) *out = m;
+    return st;
+}

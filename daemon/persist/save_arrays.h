@@ -1,0 +1,13 @@
+/* save_arrays: the arrays of one object into their files, piece by piece.
+ * Owner:  the caller. Thread: any; it waits for the disk. Errors: as array_file.h says. */
+#ifndef ENGRAM_PERSIST_SAVE_ARRAYS_H
+#define ENGRAM_PERSIST_SAVE_ARRAYS_H
+
+#include <stdatomic.h>
+
+#include "daemon/persist/save.h"
+
+/* done: gets the bytes that were written. */
+enum status save_arrays(int folder, struct save_item *item, atomic_ullong *done, struct failure *f);
+
+#endif
