@@ -368,26 +368,6 @@ static enum status build_pipeline(struct engine *e, const uint8_t *token, uint32
     return STATUS_OK;
 }
 
-/* Loads what was saved. */
-static enum status build_data(struct engine *e, struct failure *f)
-{
-    struct persist_options options = {&e->config, e->heap, e->store, e->kernels};
-    enum status st = persist_create(&options, &e->persist, f);
-    if (st || !e->persist) return st;
-    st = persist_load(e->persist, f);
-    if (!st) pipeline_set_instance(e->pipeline, persist_instance(e->persist));
-    return st;
-}
-
-/* Nobody writes any more. */
-static void save_data(struct engine *e)
-{
-    struct failure f = {0};
-    if (!e->persist || !e->has_run || !e->config.persist_on_stop) return;
-    if (persist_save(e->persist, !pipeline_has_tokens(e->pipeline), &f))
-        log_error("persist: not saved, and what was saved before is kept: %s", f.text);
-}
-
 /* Makes everything but the network. */
 static enum status build(struct engine *e, struct failure *f)
 {
@@ -402,7 +382,9 @@ static enum status build(struct engine *e, struct failure *f)
     if (!st) st = build_memory(e, f);
     if (!st) st = build_backends(e, f);
     if (!st) st = build_pipeline(e, token, token_bytes, f);
-    if (!st) st = build_data(e, f);
+    struct persist_options data = {&e->config, e->heap, e->store, e->kernels};
+    if (!st) st = persist_start(&data, &e->persist, f);
+    if (!st && e->persist) pipeline_set_instance(e->pipeline, persist_instance(e->persist));
     if (!st) st = build_model(e, f);
     return st;
 }
@@ -491,7 +473,7 @@ void engine_destroy(struct engine *e)
     /* it drains first: jobs that are left come back through done */
     if (e->cpu) e->cpu->ops->destroy(e->cpu);
     if (e->pipeline) pipeline_abandon(e->pipeline);
-    save_data(e);
+    if (e->has_run) persist_stop(e->persist, !pipeline_has_tokens(e->pipeline));
     persist_destroy(e->persist);
     calibrate_destroy(e->calibrate);
     if (e->gpu) e->gpu->ops->destroy(e->gpu);

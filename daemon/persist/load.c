@@ -64,7 +64,7 @@ static enum status refuse_contents(const struct snapshot_object *o, const char *
     return failure_set(f, STATUS_DATA_LOSS, DETAIL_DAMAGED, "%s: %s", o->files[0].name, why);
 }
 
-static enum status take(struct load *l, uint64_t bytes, uint32_t owner, struct heap_block *out,
+static enum status take(struct loading *l, uint64_t bytes, uint32_t owner, struct heap_block *out,
                         struct failure *f)
 {
     enum status st = fault_here("load: memory") ? STATUS_RESOURCE_EXHAUSTED
@@ -72,7 +72,7 @@ static enum status take(struct load *l, uint64_t bytes, uint32_t owner, struct h
     return st ? heap_refuse(l->heap, st, owner, "what is loaded", f) : STATUS_OK;
 }
 
-static enum status read_some(struct load *l, struct array_file *a, void *data, uint64_t bytes,
+static enum status read_some(struct loading *l, struct array_file *a, void *data, uint64_t bytes,
                              struct failure *f)
 {
     enum status st = array_read(a, data, bytes, f);
@@ -83,7 +83,7 @@ static enum status read_some(struct load *l, struct array_file *a, void *data, u
 /* ---------------------------------------------------------------- collections */
 
 struct rows_load {
-    struct load *load;
+    struct loading *load;
     const struct snapshot_object *object;
     struct collection *c;
     struct array_file *ids, *rows;
@@ -92,7 +92,7 @@ struct rows_load {
 /* Rows that fill segments are kept where they were read to. */
 static enum status add_batch(struct rows_load *r, uint64_t count, struct failure *f)
 {
-    struct load *l = r->load;
+    struct loading *l = r->load;
     uint32_t owner = collection_space(r->c)->number;
     struct heap_block rows = {0}, ids = {0};
     struct upsert_counts counts = {0};
@@ -142,7 +142,7 @@ static enum status fill_collection(struct rows_load *r, struct failure *f)
     return st;
 }
 
-static enum status load_collection(struct load *l, struct space *space,
+static enum status load_collection(struct loading *l, struct space *space,
                                    const struct snapshot_object *o, struct failure *f)
 {
     struct rows_load r = {.load = l, .object = o};
@@ -162,7 +162,7 @@ static enum status load_collection(struct load *l, struct space *space,
 /* ---------------------------------------------------------------- graphs */
 
 struct edges_load {
-    struct load *load;
+    struct loading *load;
     const struct snapshot_object *object;
     struct graph *g;
     struct heap_block ids, offsets;
@@ -171,7 +171,7 @@ struct edges_load {
 };
 
 /* Reads a whole array. */
-static enum status read_array(struct load *l, const struct array_entry *file,
+static enum status read_array(struct loading *l, const struct array_entry *file,
                               struct heap_block *out, struct failure *f)
 {
     struct array_file *a = NULL;
@@ -215,7 +215,7 @@ static enum status add_edges(struct edges_load *e, uint64_t first, uint64_t coun
 {
     struct heap_block sources = {0}, targets = {0}, weights = {0};
     struct graph_counts counts = {0};
-    struct load *l = e->load;
+    struct loading *l = e->load;
     enum status st = take(l, count * sizeof(uint64_t), 0, &sources, f);
     if (!st) st = take(l, count * sizeof(uint64_t), 0, &targets, f);
     if (!st) st = take(l, count * sizeof(float), 0, &weights, f);
@@ -260,8 +260,8 @@ static enum status load_edges(struct edges_load *e, struct failure *f)
     return st;
 }
 
-static enum status load_graph(struct load *l, struct space *space, const struct snapshot_object *o,
-                              struct failure *f)
+static enum status load_graph(struct loading *l, struct space *space,
+                              const struct snapshot_object *o, struct failure *f)
 {
     struct edges_load e = {.load = l, .object = o};
     enum status st = store_graph_create(l->store, space, o->name, f, &e.g);
@@ -289,7 +289,7 @@ static bool go_on(void *owner)
     return true;
 }
 
-static enum status load_attractor(struct load *l, struct space *space,
+static enum status load_attractor(struct loading *l, struct space *space,
                                   const struct snapshot_object *o, struct failure *f)
 {
     struct attractor *a = NULL;
@@ -320,7 +320,7 @@ static enum status load_attractor(struct load *l, struct space *space,
 
 /* ---------------------------------------------------------------- all */
 
-enum status load_object(struct load *l, const struct snapshot_object *o, struct failure *f)
+enum status load_object(struct loading *l, const struct snapshot_object *o, struct failure *f)
 {
     struct space *space = NULL;
     struct failure why = {0};

@@ -19,7 +19,7 @@ enum status load_key(const char *path, struct manifest_key *key, struct failure 
 enum status load_manifest(int folder, const struct manifest_key *key, struct manifest *out,
                           struct failure *f);
 
-struct load {
+struct loading {
     struct store *store;
     struct heap *heap;
     const struct vector_kernels *kernels;
@@ -27,7 +27,7 @@ struct load {
     atomic_ullong done_bytes;
 };
 /* Makes the object and fills it. After a failure it is not there. */
-enum status load_object(struct load *l, const struct snapshot_object *o, struct failure *f);
+enum status load_object(struct loading *l, const struct snapshot_object *o, struct failure *f);
 
 /* Reads all files of an object and compares their sums, SHA-256 too. */
 enum status load_verify(int folder, const struct snapshot_object *o, struct failure *f);

@@ -93,7 +93,7 @@ static void forget_all(struct store *s)
 static enum status load_objects(struct persist *p, int folder, const struct manifest *m,
                                 bool salvage, uint64_t *lost, struct failure *f)
 {
-    struct load l = {p->options.store, p->options.heap, p->options.kernels, folder, 0};
+    struct loading l = {p->options.store, p->options.heap, p->options.kernels, folder, 0};
     for (uint64_t i = 0; i < m->object_count; i++) {
         const struct snapshot_object *o = &m->objects[i];
         enum status st = load_object(&l, o, f);
@@ -233,4 +233,18 @@ enum status persist_save(struct persist *p, bool complete, struct failure *f)
              (unsigned long long)(s.linked_bytes >> 20), p->folder.path, p->number,
              (double)(clock_now_ns() - began_ns) * 1e-9);
     return STATUS_OK;
+}
+
+enum status persist_start(const struct persist_options *options, struct persist **out,
+                          struct failure *f)
+{
+    enum status st = persist_create(options, out, f);
+    return st || !*out ? st : persist_load(*out, f);
+}
+
+void persist_stop(struct persist *p, bool complete)
+{
+    struct failure f = {0};
+    if (p && p->options.config->persist_on_stop && persist_save(p, complete, &f))
+        log_error("persist: not saved, and what was saved before is kept: %s", f.text);
 }

@@ -35,6 +35,12 @@ enum status persist_load(struct persist *p, struct failure *f);
 /* Of the data: what was loaded, or a new one. */
 uint64_t persist_instance(const struct persist *p);
 
+/* Both, for an engine that starts; and a save as it stops, if wanted (persist.on_stop), which
+ * logs what goes wrong. p NULL is fine. */
+enum status persist_start(const struct persist_options *options, struct persist **out,
+                          struct failure *f);
+void persist_stop(struct persist *p, bool complete);
+
 /* Saves everything. complete: nothing will be written after it. */
 enum status persist_save(struct persist *p, bool complete, struct failure *f);
 

@@ -10,14 +10,7 @@
 #include <stdatomic.h>
 
 #include "daemon/persist/folder.h"
-#include "daemon/persist/manifest.h"
-
-struct save_item {
-    struct snapshot_object object;
-    const struct edition *collection; /* one of the three */
-    const struct graph_edition *graph;
-    const struct attractor_edition *attractor;
-};
+#include "daemon/persist/save_item.h"
 
 /* Describes a resident as one of its editions has it; the others are NULL. */
 void save_describe(struct save_item *item, const struct resident *r);

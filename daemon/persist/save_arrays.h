@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "daemon/persist/save.h"
+#include "daemon/persist/save_item.h"
 
 /* done: gets the bytes that were written. */
 enum status save_arrays(int folder, struct save_item *item, atomic_ullong *done, struct failure *f);
