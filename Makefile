@@ -225,6 +225,8 @@ $(BUILD)/daemon/%.o $(BUILD)/kernels/%.o $(BUILD)/client/%.o: SWITCH_FLAGS := \
 %_avx512.o: ISA_FLAGS := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -O3 -fno-math-errno
 %_neon.o:   ISA_FLAGS := -O3 -fno-math-errno
 %_vnni_avx512.o: ISA_FLAGS += -mavx512vnni
+%_vnni_avx2.o: ISA_FLAGS += -mavxvnni
+%_dot_neon.o: ISA_FLAGS += -march=armv8.2-a+dotprod
 $(BUILD)/daemon/gpu/numbers.o: ISA_FLAGS := -O3
 
 $(PROTO_GEN).c $(PROTO_GEN).h &: proto/engram_accel.proto proto/engram_accel.options

@@ -60,10 +60,12 @@ struct shadow_kernels {
 extern const struct shadow_kernels shadow_scalar;
 #if defined(__x86_64__)
 extern const struct shadow_kernels shadow_avx2;
+extern const struct shadow_kernels shadow_vnni_avx2; /* avx2 with AVX-VNNI */
 extern const struct shadow_kernels shadow_avx512;
 extern const struct shadow_kernels shadow_vnni; /* avx512 with VPDPBUSD */
 #elif defined(__aarch64__)
 extern const struct shadow_kernels shadow_neon;
+extern const struct shadow_kernels shadow_dot_neon; /* neon with SDOT */
 #endif
 
 /* Returns the best table that runs on what vectors_choose returns for this name, or NULL. */

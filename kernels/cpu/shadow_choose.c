@@ -1,58 +1,79 @@
-/* Which tables of shadow_scan.h this machine can run: those whose table of vectors.h it can, and
- * the one with VNNI if it has that. */
+/* Which tables of shadow_scan.h this machine can run: those whose table of vectors.h it can, if it
+ * has the products of bytes that some need. */
 #include "kernels/shadow_scan.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <stdatomic.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
-static bool probe(void)
+/* What adds products of four bytes, beside a table's own instructions. The operating system saves
+ * the same registers for both. */
+enum products { PLAIN = 0, AVX512_VNNI = 1, AVX_VNNI = 2, SDOT = 4, ASKED = 8 };
+
+#if defined(__x86_64__)
+static unsigned probe(void)
 {
     uint32_t a, b, c, d;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && c & bit_AVX512VNNI;
+    unsigned found = 0;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) && c & bit_AVX512VNNI) found |= AVX512_VNNI;
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && a & bit_AVXVNNI) found |= AVX_VNNI;
+    return found;
 }
+#elif defined(__aarch64__)
+static unsigned probe(void)
+{
+    return getauxval(AT_HWCAP) & HWCAP_ASIMDDP ? SDOT : 0;
+}
+#else
+static unsigned probe(void)
+{
+    return 0;
+}
+#endif
 
 /* The processor is asked once, as in vectors_choose.c. */
-static bool has_vnni(void)
+static bool has(enum products products)
 {
-    static _Atomic int found; /* 0: nobody has asked yet */
-    int known = atomic_load_explicit(&found, memory_order_relaxed);
+    static _Atomic unsigned found; /* 0: nobody has asked yet */
+    unsigned known = atomic_load_explicit(&found, memory_order_relaxed);
     if (!known) {
-        known = probe() ? 1 : -1;
+        known = probe() | ASKED;
         atomic_store_explicit(&found, known, memory_order_relaxed);
     }
-    return known > 0;
+    return products == PLAIN || known & products;
 }
 
-static const struct shadow_kernels *const tables[] = {&shadow_scalar, &shadow_avx2, &shadow_avx512,
-                                                      &shadow_vnni};
-enum { VNNI = 3 };
-#else
-#if defined(__aarch64__)
-static const struct shadow_kernels *const tables[] = {&shadow_scalar, &shadow_neon};
-#else
-static const struct shadow_kernels *const tables[] = {&shadow_scalar};
+/* Slowest first. */
+static const struct {
+    const struct shadow_kernels *kernels;
+    enum products needs;
+} tables[] = {
+    {&shadow_scalar, PLAIN},
+#if defined(__x86_64__)
+    {&shadow_avx2, PLAIN},   {&shadow_vnni_avx2, AVX_VNNI},
+    {&shadow_avx512, PLAIN}, {&shadow_vnni, AVX512_VNNI},
+#elif defined(__aarch64__)
+    {&shadow_neon, PLAIN},
+    {&shadow_dot_neon, SDOT},
 #endif
-enum { VNNI = -1 };
-
-static bool has_vnni(void)
-{
-    return false;
-}
-#endif
+};
 
 static bool runs(size_t i, const struct vector_kernels *variant)
 {
-    return strcmp(tables[i]->name, variant->name) == 0 && ((int)i != VNNI || has_vnni());
+    return strcmp(tables[i].kernels->name, variant->name) == 0 && has(tables[i].needs);
 }
 
 const struct shadow_kernels *shadow_choose(const char *name)
 {
     const struct vector_kernels *variant = vectors_choose(name);
     for (size_t i = sizeof tables / sizeof *tables; variant && i-- > 0;)
-        if (runs(i, variant)) return tables[i];
+        if (runs(i, variant)) return tables[i].kernels;
     return NULL;
 }
 
@@ -63,7 +84,7 @@ const struct shadow_kernels *shadow_variant(size_t i)
         bool found = false;
         for (size_t v = 0; (variant = vectors_variant(v)); v++)
             found = found || runs(t, variant);
-        if (found && i-- == 0) return tables[t];
+        if (found && i-- == 0) return tables[t].kernels;
     }
     return NULL;
 }

@@ -2,11 +2,12 @@
  * one query the row's codes are made unsigned by 128, and 128 times the sum of the query's is taken
  * off again; for many queries it is the queries' codes, once, and the sum of the row's. A sum is at
  * most 255 * 128 * 16384 < 2^30. */
-#include "kernels/cpu/shadow_loops.h"
+enum { BIAS = 128, ROWS_TOGETHER = 4, TILE_ROWS = 12, LANES = 16 };
+
+#define SHADOW_TILE_OWN
+#include "kernels/cpu/shadow_fours.h"
 
 #include <immintrin.h>
-
-enum { BIAS = 128, ROWS_TOGETHER = 4, TILE_ROWS = 12, FOUR = 4, LANES = 16 };
 
 /* How far ahead of a scan its rows are asked for. A row is read faster than the processor's own
  * prefetching comes up with it, which begins anew on each page of 4 KiB. */
@@ -89,24 +90,7 @@ static void products(size_t stride, const int8_t *planes, const int8_t *codes, s
     }
 }
 
-/* ---- many queries. Codes of a group lie four of a query after four of the next. ---- */
-
-static void pack(uint32_t dimension, const float *queries, const float *norms, size_t count,
-                 const struct shadow_centre *centre, void *packed)
-{
-    size_t padded = shadow_padded(count), stride = shadow_stride(dimension);
-    struct shadow_pack p = pack_at(packed, padded);
-    int8_t codes[VECTOR_DIMENSION_MAX];
-    memset(packed, 0, 4 * padded * sizeof(float));
-    memset(p.codes, BIAS, padded * stride);
-    for (size_t q = 0; q < count; q++) {
-        int8_t *to = p.codes + q / SHADOW_GROUP * SHADOW_GROUP * stride;
-        pack_one(dimension, queries + q * vector_stride(dimension), norms[q], centre, &p, q, codes);
-        for (size_t i = 0; i < vector_stride(dimension); i++)
-            to[(i / FOUR * SHADOW_GROUP + q % SHADOW_GROUP) * FOUR + i % FOUR] =
-                (int8_t)(codes[i] ^ BIAS);
-    }
-}
+/* ---- many queries ---- */
 
 /* The rest of shadow_above and of the bound, of sixteen queries and one row. */
 static inline __mmask16 passing(const struct shadow_pack *p, const struct shadow_lines *lines,

@@ -34,6 +34,7 @@ build_native() {
         isa=
         case $source in
         *_vnni_avx512.c) isa="-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mfma -O3" ;;
+        *_vnni_avx2.c) isa="-mavx2 -mavxvnni -mfma -O3" ;;
         *_avx2.c) isa="-mavx2 -mfma -O3" ;;
         *_avx512.c) isa="-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -O3" ;;
         esac
@@ -50,8 +51,14 @@ case $(uname -m) in
 x86_64) build_native ;;
 *) echo "SKIP run_neon: native digests are built for x86-64 only"; exit 77 ;;
 esac
+for source in kernels/cpu/*_neon.c; do
+    isa=
+    case $source in *_dot_neon.c) isa="-march=armv8.2-a+dotprod" ;; esac
+    # shellcheck disable=SC2086
+    "$cross" $flags -O3 $isa -c "$source" -o "$work/$(basename "$source" .c).neon.o"
+done
 # shellcheck disable=SC2086
-"$cross" $flags -O3 -static -o "$work/neon" $common kernels/cpu/*_neon.c -lm
+"$cross" $flags -O3 -static -o "$work/neon" $common "$work"/*.neon.o -lm
 
 "$work/native" >"$work/native.txt"
 "$emulator" "$work/neon" >"$work/neon.txt"
