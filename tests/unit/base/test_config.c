@@ -74,6 +74,11 @@ Test(config, defaults_are_the_documented_ones)
     cr_expect_eq(c.cluster_average_rows_max, 16384);
     cr_expect_eq(c.drain_ms_max, 10000);
     cr_expect_str_eq(c.token_file, "");
+    cr_expect_str_eq(c.persist_dir, "");
+    cr_expect_str_eq(c.persist_load, "require");
+    cr_expect(c.persist_on_stop);
+    cr_expect_eq(c.persist_keep, 2);
+    cr_expect_str_eq(c.persist_key_file, "");
     cr_expect_str_eq(c.log_level, "info");
     cr_expect_eq(c.quotas.host_mib, 0);
     cr_expect_eq(c.quotas.vram_mib, 0);
@@ -163,6 +168,11 @@ Test(config, every_key_is_read)
     want.batch_requests = 1;
     want.quotas = (struct space_quotas){1 << 30, 1 << 24, 1 << 20, 65536, 1000, 0};
     want.peers = (struct peer_limits){1 << 30, 1 << 20, 65536, 1, 0};
+    strcpy(want.persist_dir, "/var/snapshots");
+    strcpy(memset(want.persist_load, 0, CONFIG_TEXT_MAX), "salvage");
+    want.persist_on_stop = false;
+    want.persist_keep = 1000;
+    strcpy(want.persist_key_file, "/etc/key");
     strcpy(memset(want.log_level, 0, CONFIG_TEXT_MAX), "debug");
     const char *text =
         "{\"socket\": {\"path\": \"/tmp/a b\", \"mode\": \"600\"},\n"
@@ -192,6 +202,8 @@ Test(config, every_key_is_read)
         "\"connections\": 65536, \"weight\": 1000},"
         "\"peers\": {\"queue\": 1048576, \"connections\": 65536, \"body_mib\": 1073741824, "
         "\"log_lines\": 1},"
+        "\"persist\": {\"dir\": \"/var/snapshots\", \"load\": \"salvage\", \"on_stop\": false,"
+        "\"keep\": 1000, \"key_file\": \"/etc/key\"},"
         "\"auth\": {\"token_file\": \"/etc/token\"}, \"log\": {\"level\": \"debug\"}}";
     cr_assert_eq(read_text(text, &c, &f), STATUS_OK, "%s", f.text);
     cr_expect_eq(memcmp(&c, &want, sizeof c), 0);

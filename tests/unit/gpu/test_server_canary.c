@@ -1,11 +1,13 @@
 /* No space finds another's bytes in memory that the GPU process gives it: every space's rows, ids
  * and queries are a word of its own, and before each copy is done all the memory that belongs to
- * it, in VRAM and pinned, is searched for the words of others. */
+ * it, in VRAM and pinned, is searched for the words of others; a shadow's before each kernel that
+ * uses it, since it may have been mapped behind copies that are still to be done. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/gpu/replica.h"
 #include "daemon/gpu/tasks.h"
 #include "daemon/gpu/sim_probe.h"
 #include "tests/support/gpu_ask.h"
@@ -23,6 +25,7 @@ static struct device_ops watched;
 static struct gpu_peer *peer;
 static struct {
     uint64_t words, vram, ranges, pinned, pieces; /* looked at; found in */
+    uint64_t shadows;                             /* kernels that use one */
 } seen;
 
 /* ---- the probe, on the device thread ---- */
@@ -56,13 +59,16 @@ static void look_at_tasks(struct gpu *g, const void *device, const void *pinned)
     }
 }
 
-static void look_at_ranges(struct gpu *g, const void *device)
+/* The ranges of the replica that has `device`: those of its shadow, or the others. A centre is a
+ * mean of rows, and may round to the word of the next space. */
+static void look_at_ranges(struct gpu *g, const void *device, bool shadow)
 {
     for (const struct replica *r = g->replicas.oldest; r; r = r->newer) {
+        int own = replica_own_ranges(r), end = shadow ? RANGE_CENTRE : own;
         bool its = false;
         for (int i = 0; i < RANGES_MAX; i++)
             its |= inside(device, r->ranges[i].base, r->ranges[i].bytes);
-        for (int i = 0; i < RANGES_MAX && its; i++)
+        for (int i = shadow ? own : 0; i < end && its; i++)
             seen.ranges += foreign(r->ranges[i].base, r->ranges[i].bytes, r->space);
     }
 }
@@ -83,10 +89,14 @@ static void watch(void *owner, const struct sim_work *w)
     struct gpu *g = peer->gpu;
     bool is_direct = w->kind == WORK_KERNEL && w->call.kernel == KERNEL_DIRECT;
     if (g && is_direct) look_at_tasks(g, w->call.direct.scratch, w->call.direct.cells);
+    bool codes = w->kind == WORK_KERNEL &&
+                 (w->call.kernel == KERNEL_SHADOW_CODE || w->call.kernel == KERNEL_SHADOW_TOPK);
+    if (g && codes) look_at_ranges(g, w->call.shadow.codes, true);
+    if (codes) seen.shadows++;
     if (!g || (w->kind != WORK_COPY_IN && w->kind != WORK_COPY_OUT)) return;
     bool in = w->kind == WORK_COPY_IN;
     look_at_tasks(g, in ? w->to : NULL, in ? w->from : w->to);
-    if (in) look_at_ranges(g, w->to);
+    if (in) look_at_ranges(g, w->to, false);
     look_at_pieces(g, in ? w->from : w->to, in ? 0 : w->bytes);
 }
 
@@ -252,6 +262,7 @@ Test(server_canary, no_space_sees_what_another_left, .timeout = 900)
     for (int i = 0; i < count; i += (int)sweep_stride(2)) {
         visits(sims[i], 1, true);
         cr_assert(seen.words > 1000000);
+        cr_assert(seen.shadows > 10);
         cr_assert_eq(seen.vram + seen.ranges + seen.pinned + seen.pieces, 0);
     }
 }
