@@ -11,7 +11,9 @@
 
 /* The fields of /proc/self/stat behind the name, which may hold anything: threads, start, virtual
  * bytes, resident pages. */
-static bool read_stat(uint64_t out[4])
+enum { STAT_STATE = 3, STAT_RESIDENT = 24, STAT_WANTED = 4 };
+static const int stat_fields[STAT_WANTED] = {20, 22, 23, STAT_RESIDENT};
+static bool read_stat(uint64_t out[STAT_WANTED])
 {
     char text[1024];
     FILE *f = fopen("/proc/self/stat", "re");
@@ -19,11 +21,15 @@ static bool read_stat(uint64_t out[4])
     size_t n = fread(text, 1, sizeof text - 1, f);
     fclose(f);
     text[n] = 0;
-    const char *at = strrchr(text, ')');
-    return at && sscanf(at + 1,
-                        " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
-                        "%" SCNu64 " %*d %" SCNu64 " %" SCNu64 " %" SCNu64,
-                        &out[0], &out[1], &out[2], &out[3]) == 4;
+    char *at = strrchr(text, ')');
+    at = at ? strchr(at, ' ') : NULL;
+    for (int field = STAT_STATE; at && field <= STAT_RESIDENT; field++) {
+        char *value = at + 1;
+        for (int i = 0; i < STAT_WANTED; i++)
+            if (stat_fields[i] == field) out[i] = strtoull(value, NULL, 10);
+        at = strchr(value, ' ');
+    }
+    return at != NULL; /* more fields follow */
 }
 
 static uint64_t open_descriptors(void)
