@@ -8,7 +8,7 @@ bool evict_oldest(struct gpu *g, const struct replica *but)
 {
     struct replicas *all = &g->replicas;
     struct replica *r = all->oldest;
-    if (replica_shadow_evict(g, but, 0)) return true;
+    if (replica_shadow_evict(g, but)) return true;
     /* The analyzer does not see that a dropped replica has left the list.
      * NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
     while (r && (replica_in_use(r) || r == but || replica_bytes(r) == 0))

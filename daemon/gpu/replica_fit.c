@@ -2,7 +2,6 @@
 
 #include "daemon/gpu/evict.h"
 #include "daemon/gpu/replica.h"
-#include "daemon/gpu/replica_shadow.h"
 #include "daemon/gpu/tasks.h"
 #include "kernels/vectors.h"
 

@@ -6,7 +6,6 @@
 #include "daemon/gpu/evict.h"
 #include "daemon/gpu/replica.h"
 #include "daemon/gpu/replica_fit.h"
-#include "daemon/gpu/replica_shadow.h"
 #include "daemon/gpu/tasks.h"
 
 static uint64_t budget_left(const struct gpu *g)

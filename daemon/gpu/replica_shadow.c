@@ -33,11 +33,10 @@ bool replica_shadow_drop(struct gpu *g, struct replica *r)
     return true;
 }
 
-bool replica_shadow_evict(struct gpu *g, const struct replica *but, uint32_t space)
+bool replica_shadow_evict(struct gpu *g, const struct replica *but)
 {
     struct replica *r = g->replicas.oldest;
-    while (r && (replica_in_use(r) || r == but || (space && r->space != space) ||
-                 !replica_shadow_bytes(r)))
+    while (r && (replica_in_use(r) || r == but || !replica_shadow_bytes(r)))
         r = r->newer;
     if (!r) return false;
     atomic_fetch_add_explicit(&g->share->usage.shadows_dropped, 1, memory_order_relaxed);
@@ -96,7 +95,7 @@ static bool fit(struct gpu *g, struct replica *r, device_stream stream)
     if (g->ops->range_moves(g->device) && r->holders > 1) return false;
     if (more > replica_space_left(g, r) || fault_here("replica_shadow: fit")) return false;
     while (g->replicas.bytes + more > g->replicas.bytes_max)
-        if (!replica_shadow_evict(g, r, 0)) return false;
+        if (!replica_shadow_evict(g, r)) return false;
     for (int i = RANGE_SHADOW; i < RANGES_MAX; i++) {
         if (bytes[i] <= r->ranges[i].bytes) continue;
         if (!gpu_ok(g, grow(g, r, i, bytes[i], most[i], stream))) return false;

@@ -27,8 +27,8 @@ void replica_shadow_renew(struct gpu *g, struct replica *r, device_stream stream
 /* No kernel may use it. False: there was none. */
 bool replica_shadow_drop(struct gpu *g, struct replica *r);
 /* Drops the one of the least recently used replica that has one and that no task holds, and is not
- * `but`; space: of that space alone; 0: of any. False: there is none. */
-bool replica_shadow_evict(struct gpu *g, const struct replica *but, uint32_t space);
+ * `but`. False: there is none. */
+bool replica_shadow_evict(struct gpu *g, const struct replica *but);
 
 /* True if a search is to use the shadow. */
 bool replica_shadow_helps(const struct gpu *g, const struct replica *r, uint64_t query_count,
