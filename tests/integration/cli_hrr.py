@@ -248,7 +248,7 @@ def in_pieces(folder):
                           "limits.reply_body_mib=1")
     t = Tool("narrow")
     try:
-        many = 20000
+        many = 200000
         line = [0.0] * D
         line[1] = 1.0
         with open("many.fbin", "wb") as f:
@@ -269,10 +269,12 @@ def in_pieces(folder):
         p.send_signal(signal.SIGINT)
         out, err = p.communicate()
         rows = t.json("collection", "describe", "big")[0]["rows"]
-        told = cli.json.loads(out)
+        told = cli.json.loads(out.splitlines()[0])  # after Ctrl-C the error is a second line
         check(told["results"] == rows, "as many are in as it says: %s, %d" % (told, rows))
         if p.returncode == 130:
             check("interrupted: " in err and not told["complete"], "Ctrl-C: " + err)
+            last = cli.json.loads(out.splitlines()[1])["error"]
+            check(last["exit"] == 130 and "interrupted" in last["message"], "as JSON: %s" % last)
         else:
             check(p.returncode == 0 and rows == many, "faster than Ctrl-C: " + err)
     finally:
