@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/config.h"
+#include "daemon/base/descriptors.h"
 #include "daemon/base/log.h"
 #include "daemon/engine.h"
 #include "daemon/persist/persist.h"
@@ -131,7 +132,7 @@ static void notify(const char *state)
     sd_notify(0, state);
 }
 
-static void log_start(const struct engine *e, const struct daemon_arguments *a,
+static void say_start(const struct engine *e, const struct daemon_arguments *a,
                       const struct config *c)
 {
     char cpu[129];
@@ -149,6 +150,7 @@ int main(int argc, char **argv)
 {
     struct daemon_arguments a = {0};
     struct engine_options engine_options = {.inherited_fd = -1, .handle_signals = true};
+    if (!descriptors_open_standard()) return EXIT_START;
     argp_err_exit_status = EXIT_CONFIG;
     argp_parse(&parser, argc, argv, 0, NULL, &a);
     if (!read_settings(&a, &engine_options.config)) return EXIT_CONFIG;
@@ -163,6 +165,10 @@ int main(int argc, char **argv)
         return fflush(stdout) || !whole ? EXIT_START : EXIT_OK;
     }
     signal(SIGPIPE, SIG_IGN);
+    if (!log_start()) {
+        log_error("cannot start: no thread for the log");
+        return EXIT_START;
+    }
     raise_descriptor_limit(c);
     int inherited = sd_listen_fds(1);
     if (inherited > 0) engine_options.inherited_fd = SD_LISTEN_FDS_START;
@@ -175,11 +181,13 @@ int main(int argc, char **argv)
     struct failure f = {0};
     if (engine_create(&engine_options, &e, &f)) {
         log_error("cannot start: %s", f.text);
+        log_stop();
         return EXIT_START;
     }
-    log_start(e, &a, c);
+    say_start(e, &a, c);
     engine_run(e);
     engine_destroy(e);
     log_info("stopped");
+    log_stop();
     return EXIT_OK;
 }

@@ -1,9 +1,12 @@
 /* log: one line for each event on stderr, with a level. Under a service manager that reads stderr
  * into a journal (JOURNAL_STREAM) a line starts with the syslog priority, "<6>"; otherwise with
  * the time. Control characters are escaped, so that a client's text cannot forge a line.
+ * From log_start to log_stop a thread of its own writes the lines (base/log_queue.h), so that an
+ * output which takes nothing never costs who logs any time; a kind of line, which is a place in the
+ * code, may have LOG_KIND_LINES a second then (base/log_limit.h), debug lines any number.
  * Owner:  base; the level is process-wide.
  * Thread: any; a line is one write.
- * Errors: none; a line that cannot be written is lost. */
+ * Errors: none; lines that are lost or left out are counted, and the log says how many. */
 #ifndef ENGRAM_BASE_LOG_H
 #define ENGRAM_BASE_LOG_H
 
@@ -13,6 +16,11 @@ enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_D
 
 /* "error", "warning", "info", "debug"; false (and no change) for another name. */
 bool log_set_level_name(const char *name);
+
+/* Starts the thread. False: there is none; lines are written by who logs, as before. */
+bool log_start(void);
+/* Writes what is in line, for LOG_STOP_MS at most. Does nothing without log_start. */
+void log_stop(void);
 
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "daemon/base/descriptors.h"
 #include "daemon/base/log.h"
 #include "daemon/gpu/server.h"
 
@@ -111,6 +112,7 @@ int main(int argc, char **argv)
                    .streams = 32,
                    .memory_percent = 75},
     };
+    if (!descriptors_open_standard()) return EXIT_BROKEN;
     argp_err_exit_status = EXIT_USAGE;
     argp_parse(&parser, argc, argv, 0, NULL, &a);
     /* This process ends with the front, even in the middle of a call that never returns. */
@@ -140,9 +142,13 @@ int main(int argc, char **argv)
         return EXIT_ABSENT;
     }
     struct gpu *g = NULL;
-    if (server_open(o, &g, &f))
+    log_start(); /* without its thread lines are written by who logs */
+    if (server_open(o, &g, &f)) {
+        log_stop();
         return atomic_load(&o->share->state) == SHARE_ABSENT ? EXIT_ABSENT : EXIT_BROKEN;
+    }
     enum status st = server_run(g);
+    log_stop();
     /* The system frees everything faster and more reliably than this process could. */
     _exit(st ? EXIT_BROKEN : EXIT_ASKED);
 }

@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "tests/support/persist_house.h"
+#include "tests/support/scene.h"
 #include "tests/support/sets.h"
 
 enum { D = 24, ROWS = 600, NODES = 300, EDGES = 3000, QUESTIONS = 10000 };
@@ -208,7 +209,7 @@ Test(persist, a_damaged_snapshot_stops_the_start_or_is_salvaged)
     cr_assert(daemon_logged(&k.daemon, "000001-rows.npy: byte 0"));
     k.settings[1] = "persist.load=salvage";
     daemon_restart(&k.daemon, k.settings);
-    cr_assert(daemon_logged(&k.daemon, "space kept, rows: left out"));
+    wait_logged(&k.daemon, "space kept, rows: left out");
     ea_graph_info info;
     instance_of(&k);
     cr_assert_eq(ea_graph_describe(k.client, "web", &info), EA_OK);

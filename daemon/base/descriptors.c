@@ -1,0 +1,15 @@
+#include "daemon/base/descriptors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+bool descriptors_open_standard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+        /* the lowest free number is fd: those below it are open; children inherit it */
+        if (open("/dev/null", O_RDWR) != fd) return false;
+    }
+    return true;
+}
