@@ -145,6 +145,11 @@ typedef struct ea_meta {
      * and generation identify. */
     uint64_t instance;
     uint64_t generation; /* 0: data does not outlive the daemon yet */
+    /* Of a kNN that asked rows in int8 first (screen.memory), else 0: pairs of a query and a row
+     * that were asked so, those of them whose rows had to be scored, and the bytes of rows, in
+     * either form, that were read for all of it. If several requests ran as one (batch), of all of
+     * them together. */
+    uint64_t screened, survived, read_bytes;
 } ea_meta;
 
 /* The result of a call that returns tensors. Zero it before its first use; a call frees what it

@@ -52,6 +52,12 @@ CANONICAL_INLINE size_t shadow_stride(uint32_t dimension)
     return ((size_t)dimension + SHADOW_ALIGN - 1) / SHADOW_ALIGN * SHADOW_ALIGN;
 }
 
+/* Bytes of rows in int8, with what stands beside their codes. */
+CANONICAL_INLINE uint64_t shadow_bytes(uint32_t dimension, uint64_t rows)
+{
+    return rows * (shadow_stride(dimension) + 3 * sizeof(float));
+}
+
 /* What stands beside the codes of one row. */
 struct shadow_row {
     float scale;

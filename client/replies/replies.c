@@ -89,6 +89,9 @@ static ea_meta meta_of(const struct client_request *r, const engram_accel_v1_Met
         .batch = m->batch,
         .total_ns = m->total_ns,
         .instance = r->instance,
+        .screened = m->screened,
+        .survived = m->survived,
+        .read_bytes = m->read_bytes,
     };
 }
 

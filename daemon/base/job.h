@@ -327,6 +327,15 @@ struct job_gpu {
     enum reason withheld; /* not NONE: its uploads were ordered, but the run could not be */
 };
 
+/* What a kNN did with rows in int8 (kernels/shadow.h); all 0: nothing. Of several jobs that ran as
+ * one, all of them together. */
+struct job_screen {
+    uint64_t screened, survived; /* pairs of a query and a row; those whose rows were scored then */
+    uint64_t read_bytes;         /* of rows, in either form */
+    bool useless;                /* too many survived: some of the next searches will do without */
+    bool rested;                 /* it did without for that reason */
+};
+
 struct job {
     enum job_state state;
     struct job_owner owner;
@@ -379,6 +388,7 @@ struct job {
     uint32_t batch;       /* requests that ran as one, this one included; 0: it ran alone */
     uint64_t deadline_ns; /* absolute; 0: none */
     uint64_t received_ns, started_ns, finished_ns, answered_ns, copy_ns;
+    struct job_screen screen;
 
     const struct vector_kernels *kernels;
     const struct clock *clock; /* for all of its times; NULL: the real one */

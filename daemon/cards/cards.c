@@ -46,6 +46,7 @@ static void give_up(struct job *j, enum reason why)
     end(j);
     memset(&j->failure, 0, sizeof j->failure);
     j->started_ns = j->finished_ns = j->copy_ns = 0;
+    j->screen = (struct job_screen){0};
     j->gpu.gave_up = why;
 }
 

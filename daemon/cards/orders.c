@@ -241,11 +241,28 @@ static uint64_t between(uint64_t ns, uint64_t from_ns, uint64_t to_ns)
     return ns < from_ns ? from_ns : ns > to_ns ? to_ns : ns;
 }
 
+/* The process may say anything: no more than can be. */
+static struct job_screen screen_of_run(const struct order_run *run, const struct completion *c)
+{
+    struct job_screen did = {0};
+    if (run->operation != RUN_KNN || c->result != RESULT_OK) return did;
+    did.rested = c->screen & SCREEN_RESTED;
+    did.useless = c->screen & SCREEN_USELESS;
+    if (!(c->screen & SCREEN_ASKED)) return did;
+    uint64_t row_bytes = vector_stride(run->dimension) * sizeof(float);
+    did.screened = run->query_count * run->row_count;
+    did.survived = c->number < did.screened ? c->number : did.screened;
+    uint64_t most = 2 * row_bytes * did.screened;
+    did.read_bytes = c->read_bytes < most ? c->read_bytes : most;
+    return did;
+}
+
 static void note_run(struct job *j, const struct completion *c)
 {
     uint64_t now_ns = clock_read_ns(j->clock);
     j->gpu.result = (enum order_result)c->result;
     j->gpu.number = c->number;
+    if (j->gpu.order.kind == ORDER_RUN) j->screen = screen_of_run(&j->gpu.order.run, c);
     j->started_ns = between(c->started_ns, j->received_ns, now_ns);
     j->finished_ns = between(c->finished_ns, j->started_ns, now_ns);
     j->copy_ns = between(c->copy_ns, 0, j->finished_ns - j->started_ns);

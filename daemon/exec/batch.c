@@ -40,6 +40,7 @@ struct job *batch_take(struct job *carrier, enum batch_end *end)
     m->started_ns = done ? carrier->started_ns : 0;
     m->finished_ns = done ? carrier->finished_ns : 0;
     m->copy_ns = done ? carrier->copy_ns : 0;
+    m->screen = done ? carrier->screen : (struct job_screen){0};
     return m;
 }
 

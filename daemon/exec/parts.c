@@ -35,6 +35,9 @@ bool parts_take(struct job *whole, struct job *part)
         whole->started_ns = part->started_ns;
     if (part->finished_ns > whole->finished_ns) whole->finished_ns = part->finished_ns;
     whole->copy_ns += part->copy_ns;
+    whole->screen.screened += part->screen.screened;
+    whole->screen.survived += part->screen.survived;
+    whole->screen.read_bytes += part->screen.read_bytes;
     if (atomic_load(&part->skipped)) atomic_store(&whole->skipped, true);
     part->whole = NULL;
     part->resident = NULL;
@@ -50,5 +53,6 @@ void parts_forget(struct job *whole)
     operation_drop_result(whole);
     memset(&whole->failure, 0, sizeof whole->failure);
     whole->started_ns = whole->finished_ns = whole->copy_ns = 0;
+    whole->screen = (struct job_screen){0};
     atomic_store(&whole->skipped, false);
 }

@@ -226,12 +226,14 @@ bool replica_shadow_helps(const struct gpu *g, const struct replica *r, uint64_t
            g->ops->shadow_suits(g->device, r->dimension, query_count, k, r->rows);
 }
 
-void replica_shadow_rest(struct replica *r)
+bool replica_shadow_rest(struct replica *r)
 {
-    if (r->shadow.exact_left) r->shadow.exact_left--;
+    if (!r->shadow.exact_left) return false;
+    r->shadow.exact_left--;
+    return r->shadow.whole;
 }
 
-void replica_shadow_learn(struct replica *r, uint64_t query_count, uint64_t passed, uint64_t redone)
+bool replica_shadow_learn(struct replica *r, uint64_t query_count, uint64_t passed, uint64_t redone)
 {
     struct replica_shadow *s = &r->shadow;
     uint64_t pairs = query_count * r->rows;
@@ -239,9 +241,10 @@ void replica_shadow_learn(struct replica *r, uint64_t query_count, uint64_t pass
     s->passed += passed;
     if (passed <= pairs / USEFUL_SHARE && redone <= query_count / USEFUL_SHARE) {
         s->exact_next = 0;
-        return;
+        return true;
     }
     s->exact_next = s->exact_next ? 2 * s->exact_next : EXACT_FIRST;
     if (s->exact_next > EXACT_MOST) s->exact_next = EXACT_MOST;
     s->exact_left = s->exact_next;
+    return false;
 }

@@ -33,10 +33,11 @@ bool replica_shadow_evict(struct gpu *g, const struct replica *but);
 /* True if a search is to use the shadow. */
 bool replica_shadow_helps(const struct gpu *g, const struct replica *r, uint64_t query_count,
                           uint32_t k);
-/* Counts a search that did without it. */
-void replica_shadow_rest(struct replica *r);
-/* Remembers how many of the pairs passed, and for how many queries it was of no use. */
-void replica_shadow_learn(struct replica *r, uint64_t query_count, uint64_t passed,
+/* Counts a search that did without it. True: because it was of no use lately. */
+bool replica_shadow_rest(struct replica *r);
+/* Remembers how many of the pairs passed, and for how many queries it was of no use. False: too
+ * many, and some of the next searches are to do without it. */
+bool replica_shadow_learn(struct replica *r, uint64_t query_count, uint64_t passed,
                           uint64_t redone);
 struct cuda_shadow replica_shadow(const struct replica *r);
 

@@ -73,7 +73,7 @@ static enum device_result direct_launch(struct gpu *g, struct task *t)
     const struct order_run *r = &t->order.run;
     if (r->operation == RUN_KNN) {
         replica_shadow_retry(g, t->replica, t->lane->stream);
-        replica_shadow_rest(t->replica);
+        if (replica_shadow_rest(t->replica)) t->screen = SCREEN_RESTED;
     }
     struct device_call call = {
         .kernel = KERNEL_DIRECT,

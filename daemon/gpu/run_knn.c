@@ -224,7 +224,7 @@ static enum device_result begin(struct gpu *g, struct task *t)
     replica_shadow_retry(g, r, t->lane->stream);
     t->shadowed = replica_shadow_helps(g, r, t->pass_queries, t->order.run.k);
     if (!t->shadowed) {
-        replica_shadow_rest(r);
+        if (replica_shadow_rest(r)) t->screen = SCREEN_RESTED;
         return DEVICE_OK;
     }
     return g->ops->clear(g->device, run_out_at(g, t, OUT_WORK), sizeof(struct cuda_topk_work),
@@ -239,6 +239,13 @@ static bool through_shadow(const struct gpu *g, const struct task *t)
            g->ops->shadow_suits(g->device, r->dimension, t->pass_queries, r->k, r->row_count) &&
            g->ops->shadow_scratch(t->pass_queries, r->k, r->row_count, r->dimension) <=
                t->plan.scratch_bytes;
+}
+
+/* What a pass goes through. */
+static uint64_t pass_bytes(const struct order_run *r, bool shadow)
+{
+    if (shadow) return shadow_bytes(r->dimension, r->row_count);
+    return r->row_count * vector_stride(r->dimension) * sizeof(float);
 }
 
 static enum device_result knn_launch(struct gpu *g, struct task *t)
@@ -268,6 +275,7 @@ static enum device_result knn_launch(struct gpu *g, struct task *t)
         .work = shadow ? (struct cuda_topk_work *)run_out_at(g, t, OUT_WORK) : NULL,
     };
     if (shadow) call.shadow = replica_shadow(t->replica);
+    t->read_bytes += pass_bytes(r, shadow);
     return g->ops->launch(g->device, &call, t->lane->stream);
 }
 
@@ -401,6 +409,16 @@ static uint64_t next_pass(const struct task *t, uint64_t took_ns)
     return queries < t->pass_queries_max ? queries : t->pass_queries_max;
 }
 
+/* Queries that were asked again were scored with all rows. */
+static void tell_screen(struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    bool useful = replica_shadow_learn(t->replica, r->query_count, t->passed, t->redone);
+    t->screen = SCREEN_ASKED | (useful ? 0 : SCREEN_USELESS);
+    t->number = t->passed + t->redone * r->row_count;
+    t->read_bytes += t->passed * vector_stride(r->dimension) * sizeof(float);
+}
+
 /* Goes on with the next pass, or fills the rest of each line and, for a batch, applies
  * thresholds. */
 static bool knn_next(struct gpu *g, struct task *t)
@@ -414,9 +432,7 @@ static bool knn_next(struct gpu *g, struct task *t)
     }
     if (redo_next(g, t)) return true;
     if (t->result != RESULT_OK) return false;
-    if (t->shadowed)
-        replica_shadow_learn(t->replica, t->order.run.query_count, t->passed, t->redone);
-    t->number = t->passed;
+    if (t->shadowed) tell_screen(t);
     if (!t->batch) finish_one(g, t);
     for (uint32_t i = 0; t->batch && i < t->batch->count; i++)
         finish_segment(g, t, i);

@@ -364,9 +364,10 @@ static bool tell(struct gpu *g, struct task *t)
     struct completion *c = g->replicas.evicted_count ? NULL : ring_reserve(&g->completions);
     if (!c) return false;
     *c = (struct completion){.kind = COMPLETION_DONE,
-                             .result = t->result,
+                             .result = (uint16_t)t->result,
+                             .screen = (uint16_t)t->screen,
                              .token = t->order.token,
-                             .replica = t->order.replica,
+                             .replica = t->screen & SCREEN_ASKED ? t->read_bytes : t->order.replica,
                              .number = t->number,
                              .started_ns = t->started_ns,
                              .finished_ns = t->finished_ns,

@@ -105,6 +105,8 @@ struct task {
     uint64_t pass_queries_max, pass_began_ns; /* KNN, COMPLETE; began: a spread, too */
     bool shadowed, redoes; /* KNN: the shadow is asked; what it was of no use for is asked again */
     uint64_t passed, redone; /* of a shadow: pairs that were scored; queries that are asked again */
+    uint64_t read_bytes;     /* what the shadow and the rows were gone through for it */
+    unsigned screen;         /* enum completion_screen */
     uint32_t rounds_done;    /* COMPLETE: of this pass's states; of a spread: passes */
     uint32_t sets_left;      /* of a spread: by its last pass, or all before the first */
     uint32_t width;          /* COMPLETE_ENGINE: of gathered rows; 0: all numbers are multiplied */

@@ -401,13 +401,26 @@ static inline uint64_t order_replica_rows(const struct order *o, uint32_t i)
                                                      : o->run.other.row_count;
 }
 
+/* What a KNN did with the replica's rows in int8 (kernels/shadow.h); flags. */
+enum completion_screen {
+    SCREEN_ASKED = 1,   /* they were asked: completion.number and .read_bytes say more */
+    SCREEN_USELESS = 2, /* too many rows passed: some of the next searches will do without */
+    SCREEN_RESTED = 4,  /* it did without for that reason */
+};
+
 /* Times are as clock_now_ns counts, which is the same clock in both processes. */
 struct completion {
     uint32_t kind;
-    uint32_t result; /* enum order_result */
+    uint16_t result; /* enum order_result */
+    uint16_t screen; /* of a KNN: enum completion_screen */
     uint64_t token;
-    uint64_t replica;
-    uint64_t number; /* BAD_QUERY, BAD_ROW: its number; UPLOAD: the replica's bytes of VRAM */
+    union {
+        uint64_t replica;
+        uint64_t read_bytes; /* of a KNN that ASKED: of rows, in either form */
+    };
+    /* BAD_QUERY, BAD_ROW: its number; UPLOAD: the replica's bytes of VRAM; a KNN that ASKED: pairs
+     * of a query and a row that were scored then */
+    uint64_t number;
     uint64_t started_ns, finished_ns;
     uint64_t copy_ns; /* the part of it spent copying between host and device; 0: not measured */
     uint64_t enqueued_ns; /* of a request: when its first kernel was enqueued; 0: none was */

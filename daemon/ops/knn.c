@@ -55,6 +55,7 @@ static void knn_finish(struct job *j)
         operation_drop_result(j);
     else
         knn_end(&w->search, j);
+    j->screen = w->search.screen;
 }
 
 static enum status begin(struct job *j, struct knn_plan *w)

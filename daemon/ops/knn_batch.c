@@ -162,6 +162,7 @@ static void batch_finish(struct job *c)
     for (struct job *m = c->members; m; m = m->member_next)
         if (all || m->failure.code || is_cancelled(m)) operation_drop_result(m);
     if (!all) knn_end(&batch_of(c)->search, c);
+    c->screen = batch_of(c)->search.screen;
 }
 
 static enum status batch_plan(struct job *c)

@@ -39,6 +39,7 @@ struct knn_search {
     struct screening screening; /* if the grid is screened */
     uint64_t states;            /* scratch offset: one screening_state for each worker */
     struct shadowing shadowing;
+    struct job_screen screen; /* what it did with rows in int8, at its end */
 };
 
 /* Checks j's shape against its collection. */

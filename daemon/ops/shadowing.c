@@ -65,10 +65,14 @@ void shadowing_layout(struct shadowing *s, uint64_t groups, uint64_t group_queri
 
 void shadowing_begin(struct shadowing *s, const struct job *j)
 {
-    s->on = s->groups && collection_shadow_begin(s->collection, &s->use);
+    enum shadow_begun begun =
+        s->groups ? collection_shadow_begin(s->collection, &s->use) : SHADOW_NONE;
+    s->on = begun == SHADOW_BEGUN;
+    s->rests = begun == SHADOW_RESTS;
     if (s->on && !s->use.kernels->tiles && s->group_queries > ALONE_MAX) s->on = false;
     atomic_init(&s->screened, 0);
     atomic_init(&s->passed, 0);
+    atomic_init(&s->read_bytes, 0);
     if (!s->on) return;
     memset(scratch_at(j, s->packed), 0, s->groups * sizeof(atomic_uint));
     for (uint32_t worker = 0; worker < j->worker_count; worker++) {
@@ -77,9 +81,15 @@ void shadowing_begin(struct shadowing *s, const struct job *j)
     }
 }
 
-void shadowing_end(struct shadowing *s)
+struct job_screen shadowing_end(struct shadowing *s)
 {
-    if (s->on) collection_shadow_end(s->collection, s->screened, s->passed);
+    struct job_screen did = {.rested = s->rests};
+    if (!s->on) return did;
+    did.useless = !collection_shadow_end(s->collection, s->screened, s->passed);
+    did.screened = s->screened;
+    did.survived = s->passed;
+    if (did.screened) did.read_bytes = s->read_bytes;
+    return did;
 }
 
 /* ---- queries ---- */
@@ -131,10 +141,21 @@ static bool worth_trying(struct shadowing_state *state, const struct screening_b
     return without * USEFUL_SHARE_TILED <= b->queries->count;
 }
 
-static void offer_exact(const struct shadowing *s, struct shadowing_state *state,
+static void count_read(struct shadowing *s, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&s->read_bytes, bytes, memory_order_relaxed);
+}
+
+static uint64_t float_bytes(const struct shadowing *s, uint64_t rows)
+{
+    return rows * vector_stride(s->dimension) * sizeof(float);
+}
+
+static void offer_exact(struct shadowing *s, struct shadowing_state *state,
                         const struct screening_block *b)
 {
     const struct query_set *queries = b->queries;
+    count_read(s, float_bytes(s, b->rows.count));
     enum metric metric = s->screen.metric;
     if (queries->count == 1)
         s->kernels->scan(metric, s->dimension, queries->rows, queries->norms[0], b->rows,
@@ -231,6 +252,7 @@ static void watch(struct shadowing *s, struct shadowing_state *state,
     bool alone = b->queries->count <= ALONE_MAX;
     atomic_fetch_add_explicit(&s->screened, pairs, memory_order_relaxed);
     atomic_fetch_add_explicit(&s->passed, passed, memory_order_relaxed);
+    count_read(s, shadow_bytes(s->dimension, b->rows.count) + float_bytes(s, passed));
     if (passed * (alone ? USEFUL_SHARE_ALONE : USEFUL_SHARE_TILED) <= pairs) {
         state->exact_next = 0;
         return;

@@ -13,7 +13,7 @@
 #include "daemon/store/shadow.h"
 
 struct shadowing {
-    bool on;
+    bool on, rests; /* rests: it is off because too many rows passed lately */
     struct screen screen;
     const struct vector_kernels *kernels;
     const struct edition *collection;
@@ -24,6 +24,7 @@ struct shadowing {
     uint64_t packed;                /* scratch offset: an atomic_uint for each group */
     uint64_t states;                /* scratch offset: one shadowing_state for each worker */
     atomic_ullong screened, passed; /* pairs of a query and a row */
+    atomic_ullong read_bytes;       /* of rows in either form, once for each group of queries */
 };
 
 /* True if a search of so many queries for k of row_count rows may gain. */
@@ -35,7 +36,8 @@ void shadowing_layout(struct shadowing *s, uint64_t groups, uint64_t group_queri
 
 /* Decides whether the search uses shadows (on), once scratch was taken. */
 void shadowing_begin(struct shadowing *s, const struct job *j);
-void shadowing_end(struct shadowing *s);
+/* Returns what the search did with shadows. */
+struct job_screen shadowing_end(struct shadowing *s);
 
 /* Offers each query of a group every row of the block that may be among its best. */
 void shadowing_offer(struct shadowing *s, const struct job *j, uint64_t group, uint32_t worker,

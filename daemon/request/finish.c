@@ -11,6 +11,7 @@ void finish_again(struct pipeline *p, struct job *j)
     j->backend = BACKEND_NONE;
     j->refused = false;
     j->started_ns = j->finished_ns = j->copy_ns = 0;
+    j->screen = (struct job_screen){0};
     job_move(j, JOB_QUEUED);
     line_enter(p, j, clock_read_ns(p->clock));
 }

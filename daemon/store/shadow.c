@@ -100,32 +100,33 @@ void collection_shadow_clear(struct collection *c)
 
 /* ---- a search ---- */
 
-bool collection_shadow_begin(const struct edition *e, struct shadow_use *out)
+enum shadow_begun collection_shadow_begin(const struct edition *e, struct shadow_use *out)
 {
     struct collection *c = e->of;
     struct shadows *all = c->shadows;
-    if (!all || !atomic_load_explicit(&all->allowed, memory_order_relaxed)) return false;
-    if (rows_of(e) * row_bytes_of(c) < ROWS_BYTES_MIN) return false;
+    if (!all || !atomic_load_explicit(&all->allowed, memory_order_relaxed)) return SHADOW_NONE;
+    if (rows_of(e) * row_bytes_of(c) < ROWS_BYTES_MIN) return SHADOW_NONE;
     uint32_t skip = atomic_load_explicit(&c->shadow.skip, memory_order_relaxed);
     if (skip && atomic_fetch_add_explicit(&c->shadow.skipped, 1, memory_order_relaxed) % skip)
-        return false;
+        return SHADOW_RESTS;
     out->kernels = all->kernels;
     out->middle = middle_of(all, e);
-    if (!out->middle) return false;
+    if (!out->middle) return SHADOW_NONE;
     out->centre = (struct shadow_centre){out->middle->row, out->middle->norm};
-    return true;
+    return SHADOW_BEGUN;
 }
 
-void collection_shadow_end(const struct edition *e, uint64_t screened, uint64_t passed)
+bool collection_shadow_end(const struct edition *e, uint64_t screened, uint64_t passed)
 {
     struct collection_shadow *c = &e->of->shadow;
-    if (!screened) return;
+    if (!screened) return true;
     atomic_fetch_add_explicit(&c->screened, screened, memory_order_relaxed);
     atomic_fetch_add_explicit(&c->passed, passed, memory_order_relaxed);
     uint32_t skip = atomic_load_explicit(&c->skip, memory_order_relaxed);
     bool useless = passed > screened / USELESS_SHARE;
     skip = !useless ? 0 : !skip ? 2 : skip < SKIP_MAX ? 2 * skip : SKIP_MAX;
     atomic_store_explicit(&c->skip, skip, memory_order_relaxed);
+    return !useless;
 }
 
 bool collection_shadow_hold(const struct edition *e, const struct shadow_use *use, uint64_t first,
@@ -151,11 +152,6 @@ void collection_shadow_leave(const struct edition *e, uint64_t first)
 }
 
 /* ---- making one ---- */
-
-static uint64_t shadow_bytes(uint32_t dimension, uint64_t rows)
-{
-    return rows * (shadow_stride(dimension) + 3 * sizeof(float));
-}
 
 /* Memory that nobody misses. */
 static bool take_block(struct shadows *all, struct collection *c, uint64_t bytes,

@@ -30,11 +30,17 @@ struct shadow_use {
     struct shadow_centre centre;
 };
 
-/* Begins a search of some queries. False: it should score all rows exactly, since shadows are off
- * or let too many rows pass lately. */
-bool collection_shadow_begin(const struct edition *e, struct shadow_use *out);
-/* Ends it: of so many pairs of a query and a row that were screened so many passed. */
-void collection_shadow_end(const struct edition *e, uint64_t screened, uint64_t passed);
+/* Whether a search uses shadows; else it should score all rows exactly. */
+enum shadow_begun {
+    SHADOW_NONE,  /* they are off, or there are too few rows */
+    SHADOW_RESTS, /* they let too many rows pass lately */
+    SHADOW_BEGUN, /* it does, and collection_shadow_end ends it */
+};
+/* Begins a search of some queries; *out only if it is BEGUN. */
+enum shadow_begun collection_shadow_begin(const struct edition *e, struct shadow_use *out);
+/* Ends it: of so many pairs of a query and a row that were screened so many passed. False: too
+ * many, and some of the next searches will score all rows exactly. */
+bool collection_shadow_end(const struct edition *e, uint64_t screened, uint64_t passed);
 
 /* Keeps the shadow of rows [first, first + count), within one segment, for the caller. False: there
  * is none with this centre. */

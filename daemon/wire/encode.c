@@ -43,6 +43,9 @@ engram_accel_v1_Meta encode_meta(const struct job *j)
     m.wait_ns = j->ticket.wait_ns;
     m.batch = j->batch;
     if (j->answered_ns > j->received_ns) m.total_ns = j->answered_ns - j->received_ns;
+    m.screened = j->screen.screened;
+    m.survived = j->screen.survived;
+    m.read_bytes = j->screen.read_bytes;
     return m;
 }
 

@@ -4,16 +4,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/gpu_scene.h"
 #include "tests/support/reference.h"
 #include "tests/support/scene.h"
 
-enum { ROWS = 5000, DIMENSION = 256, QUERIES = 24, K = 10 };
+enum { ROWS = 12000, DIMENSION = 256, QUERIES = 24, K = 10 };
 
 struct answers {
+    ea_meta first, last, together;
     uint64_t ids[QUERIES * K];
     float scores[QUERIES * K];
     ea_collection_info info;
 };
+
+/* What a reply says of rows in int8: the first blocks are scored to begin with, and of the others
+ * few rows. */
+static void expect_told(const ea_meta *m, uint64_t queries)
+{
+    const uint64_t code_bytes = DIMENSION + 12, row_bytes = DIMENSION * sizeof(float);
+    uint64_t pairs = queries * ROWS, scored = pairs - m->screened + m->survived;
+    cr_assert(m->screened > pairs / 2 && m->screened < pairs, "%llu of %llu",
+              (unsigned long long)m->screened, (unsigned long long)pairs);
+    cr_assert(m->survived > 0 && m->survived < m->screened / 4);
+    cr_assert_leq(m->read_bytes, m->screened * code_bytes + scored * row_bytes);
+    cr_assert_geq(m->read_bytes, ROWS * code_bytes + m->survived * row_bytes);
+    if (queries == 1) cr_assert_eq(m->read_bytes, m->screened * code_bytes + scored * row_bytes);
+}
+
+static void expect_untold(const ea_meta *m)
+{
+    cr_assert_eq(m->screened + m->survived + m->read_bytes, 0);
+}
 
 /* Asks one query at a time, so that rows are coded on the way, then all at once. */
 static void ask(ea_client *c, const float *queries, struct answers *out)
@@ -28,6 +49,7 @@ static void ask(ea_client *c, const float *queries, struct answers *out)
         ea_result r = {0};
         uint64_t at = all ? 0 : i * K;
         cr_assert_eq(ea_knn(c, &q, &r), EA_OK, "%s", ea_error_text(c));
+        *(all ? &out->together : i ? &out->last : &out->first) = *r.meta;
         if (all) {
             cr_assert_eq(memcmp(out->ids, r.ids, sizeof out->ids), 0);
             cr_assert_eq(memcmp(out->scores, r.scores, sizeof out->scores), 0);
@@ -39,27 +61,27 @@ static void ask(ea_client *c, const float *queries, struct answers *out)
     cr_assert_eq(ea_collection_describe(c, "rows", &out->info), EA_OK);
 }
 
+static void fill(ea_client *c, const float *rows)
+{
+    uint64_t *ids = malloc(ROWS * sizeof *ids);
+    for (uint64_t i = 0; i < ROWS; i++)
+        ids[i] = 3 * i + 1;
+    cr_assert_eq(ea_collection_create(c, "rows", DIMENSION, EA_COSINE, NULL), EA_OK);
+    const ea_rows all = {
+        .collection = "rows", .ids = ids, .rows = rows, .count = ROWS, .dimension = DIMENSION};
+    cr_assert_eq(ea_upsert(c, &all, NULL), EA_OK);
+    free(ids);
+}
+
 static struct answers *run(const char *setting, const float *rows, const float *queries)
 {
     struct scene s;
     struct answers *a = calloc(1, sizeof *a);
-    uint64_t *ids = malloc(ROWS * sizeof *ids);
-    for (uint64_t i = 0; i < ROWS; i++)
-        ids[i] = 3 * i + 1;
     scene_open(&s, (const char *[]){setting, NULL});
-    cr_assert_eq(ea_collection_create(s.witness, "rows", DIMENSION, EA_COSINE, NULL), EA_OK);
-    cr_assert_eq(ea_upsert(s.witness,
-                           &(ea_rows){.collection = "rows",
-                                      .ids = ids,
-                                      .rows = rows,
-                                      .count = ROWS,
-                                      .dimension = DIMENSION},
-                           NULL),
-                 EA_OK);
+    fill(s.witness, rows);
     ask(s.witness, queries, a);
     cr_assert_eq(ea_collection_drop(s.witness, "rows"), EA_OK);
     scene_close(&s);
-    free(ids);
     return a;
 }
 
@@ -81,5 +103,41 @@ Test(shadow, answers_are_the_same_with_and_without, .timeout = 600)
     cr_assert_eq(without->info.shadow_rows + without->info.shadow_bytes, 0);
     cr_assert_eq(without->info.shadow_screened, 0);
     cr_assert_eq(on_cards->info.shadow_bytes, 0);
+    expect_untold(&with->first); /* nothing was coded yet */
+    expect_told(&with->last, 1);
+    expect_told(&with->together, QUERIES);
+    expect_untold(&without->last), expect_untold(&without->together);
+    expect_untold(&on_cards->together);
     free(rows), free(with), free(without), free(on_cards);
+}
+
+/* The same of a card. */
+Test(shadow, a_card_tells_what_it_scored, .timeout = 600)
+{
+    struct gpu_scene s;
+    float *rows = malloc((ROWS + QUERIES) * DIMENSION * sizeof *rows);
+    reference_fill(3, rows, (ROWS + QUERIES) * DIMENSION);
+    gpu_scene_open(&s, "shadow_rows=1000", NULL);
+    fill(s.a, rows);
+    gpu_scene_await_answer(s.a, "rows", DIMENSION);
+    for (uint64_t queries = 1; queries <= QUERIES; queries += QUERIES - 1) {
+        ea_knn_question q = {.collection = "rows",
+                             .queries = rows + ROWS * DIMENSION,
+                             .query_count = queries,
+                             .dimension = DIMENSION,
+                             .k = K};
+        ea_result r = {0};
+        cr_assert_eq(ea_knn(s.a, &q, &r), EA_OK, "%s", ea_error_text(s.a));
+        cr_assert_eq(r.meta->backend, EA_BACKEND_GPU);
+        cr_assert_eq(r.meta->screened, queries * ROWS);
+        cr_assert(r.meta->survived >= queries * K && r.meta->survived < r.meta->screened / 4);
+        uint64_t scored = r.meta->survived * DIMENSION * sizeof(float);
+        uint64_t codes = r.meta->read_bytes - scored; /* once a pass */
+        cr_assert_eq(codes % (ROWS * (DIMENSION + 12)), 0);
+        cr_assert(codes > 0 && (queries > 1 || codes == ROWS * (DIMENSION + 12)));
+        ea_result_free(&r);
+    }
+    cr_assert_eq(ea_collection_drop(s.a, "rows"), EA_OK);
+    gpu_scene_close(&s);
+    free(rows);
 }

@@ -14,6 +14,9 @@ void meta_total_add(struct meta_total *t, const ea_meta *meta)
     t->predicted += meta->predicted_ns != 0;
     t->compared += meta->other_ns != 0;
     if (meta->batch > t->batch_max) t->batch_max = meta->batch;
+    t->screened += meta->screened;
+    t->survived += meta->survived;
+    t->read_bytes += meta->read_bytes;
     unsigned i = 0;
     while (i < t->way_count &&
            (t->ways[i].backend != meta->backend || t->ways[i].reason != meta->reason))
@@ -38,7 +41,7 @@ static void print_scheduling(const struct meta_total *t)
 
 void meta_total_print(const struct meta_total *t, uint64_t n, const char *things)
 {
-    struct text a, b;
+    struct text a, b, c;
     fflush(stdout);
     fprintf(stderr, "%s %s", format_count(&a, n), things);
     fprintf(stderr, " in %s request%s:", format_count(&b, t->requests),
@@ -51,7 +54,19 @@ void meta_total_print(const struct meta_total *t, uint64_t n, const char *things
     fprintf(stderr, "; queued %s, ran %s", format_ns(&a, t->queue_ns), format_ns(&b, t->run_ns));
     if (t->copy_ns) fprintf(stderr, ", %s of it copying", format_ns(&a, t->copy_ns));
     print_scheduling(t);
+    if (t->screened)
+        fprintf(stderr, "; int8: %s of %s scored, %s read", format_count(&a, t->survived),
+                format_count(&b, t->screened), format_bytes(&c, t->read_bytes));
     fputc('\n', stderr);
+}
+
+/* Only of a kNN that asked rows in int8. */
+static void screen_json(struct json *j, uint64_t screened, uint64_t survived, uint64_t read_bytes)
+{
+    if (!screened) return;
+    json_u64(j, "screened", screened);
+    json_u64(j, "survived", survived);
+    json_u64(j, "read_bytes", read_bytes);
 }
 
 void meta_json(const ea_meta *meta, struct json *j)
@@ -67,6 +82,7 @@ void meta_json(const ea_meta *meta, struct json *j)
     json_u64(j, "wait_ns", meta->wait_ns);
     json_u64(j, "batch", meta->batch);
     json_u64(j, "total_ns", meta->total_ns);
+    screen_json(j, meta->screened, meta->survived, meta->read_bytes);
 }
 
 void meta_total_json(const struct meta_total *t, struct json *j)
@@ -79,6 +95,7 @@ void meta_total_json(const struct meta_total *t, struct json *j)
     json_u64(j, "other_ns", t->other_ns);
     json_u64(j, "wait_ns", t->wait_ns);
     json_u64(j, "batch_max", t->batch_max);
+    screen_json(j, t->screened, t->survived, t->read_bytes);
     json_array(j, "backends");
     for (unsigned i = 0; i < t->way_count; i++) {
         json_object(j, NULL);

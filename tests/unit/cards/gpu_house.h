@@ -284,20 +284,29 @@ static inline struct order next_order(struct played_card *p)
     return o;
 }
 
-static inline void answer(struct played_card *p, const struct order *o, enum order_result result,
-                          uint64_t number)
+/* read_bytes: of one that ASKED */
+static inline void answer_screened(struct played_card *p, const struct order *o,
+                                   enum order_result result, uint64_t number, unsigned screen,
+                                   uint64_t read_bytes)
 {
     struct completion *c = ring_reserve(&p->peer_completions);
     uint64_t now_ns = clock_now_ns();
     *c = (struct completion){.kind = COMPLETION_DONE,
-                             .result = result,
+                             .result = (uint16_t)result,
+                             .screen = (uint16_t)screen,
                              .token = o->token,
-                             .replica = o->replica,
+                             .replica = screen & SCREEN_ASKED ? read_bytes : o->replica,
                              .number = number,
                              .started_ns = now_ns,
                              .finished_ns = now_ns + 1,
                              .copy_ns = UINT64_MAX};
     ring_publish(&p->peer_completions);
+}
+
+static inline void answer(struct played_card *p, const struct order *o, enum order_result result,
+                          uint64_t number)
+{
+    answer_screened(p, o, result, number, 0, 0);
 }
 
 /* Takes back what is done; what is done for good is noted. */

@@ -214,6 +214,44 @@ Test(gpu, an_order_for_knn)
     close_house(&h);
 }
 
+/* What a process says of rows in int8 is believed as far as it can be. */
+Test(gpu, says_what_became_of_rows_in_int8)
+{
+    struct house h;
+    open_house(&h, "sim");
+    upload(&h, processes[0]);
+    const uint64_t pairs = QUERIES * collection_rows(collection_now(h.collection)),
+                   most = UINT64_MAX;
+    const uint64_t row_bytes = vector_stride(DIMENSION) * sizeof(float);
+    const struct {
+        unsigned screen;
+        uint64_t number, read_bytes;
+        struct job_screen told;
+    } cases[] = {
+        {0, 12, 99, {0}},
+        {SCREEN_RESTED, 12, 99, {.rested = true}},
+        {SCREEN_ASKED, 12, 99, {pairs, 12, 99, false, false}},
+        {SCREEN_ASKED | SCREEN_USELESS, 12, 99, {pairs, 12, 99, true, false}},
+        {SCREEN_ASKED, most, most, {pairs, pairs, 2 * row_bytes * pairs, false, false}},
+        {UINT16_MAX, 0, 0, {pairs, 0, 0, true, true}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct job *j = make_knn(&h);
+        submit(&h, j);
+        struct order o = expect_run(processes[0], RUN_KNN);
+        answer_screened(processes[0], &o, RESULT_OK, cases[i].number, cases[i].screen,
+                        cases[i].read_bytes);
+        expect_back(&h, j);
+        const struct job_screen *did = &j->screen, *told = &cases[i].told;
+        cr_assert_eq(did->screened, told->screened);
+        cr_assert_eq(did->survived, told->survived);
+        cr_assert_eq(did->read_bytes, told->read_bytes);
+        cr_assert(did->useless == told->useless && did->rested == told->rested);
+        drop_job(j);
+    }
+    close_house(&h);
+}
+
 Test(gpu, a_filter_is_a_bitmap_or_not_for_the_gpu)
 {
     struct house h;

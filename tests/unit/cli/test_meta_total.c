@@ -21,6 +21,13 @@ static const ea_meta alone = {
     .backend = EA_BACKEND_CPU, .reason = 3, .queue_ns = 1000, .run_ns = 9000, .predicted_ns = 8000};
 static const ea_meta unasked = {.backend = EA_BACKEND_CPU, .reason = 1, .run_ns = 500};
 
+static const ea_meta screened = {.backend = EA_BACKEND_CPU,
+                                 .reason = 3,
+                                 .run_ns = 500,
+                                 .screened = 300000,
+                                 .survived = 21,
+                                 .read_bytes = 75 << 20};
+
 static void expect_line(const struct meta_total *t, const char *text)
 {
     FILE *kept = stderr;
@@ -62,6 +69,18 @@ Test(meta_total, several_requests)
                     "cpu (chosen_faster) x 1; queued 25.0 µs, ran 91.5 µs; batch up to 12\n");
 }
 
+Test(meta_total, rows_in_int8)
+{
+    struct meta_total t = {0};
+    meta_total_add(&t, &screened);
+    expect_line(&t, "3 queries in 1 request: cpu (gpu_absent); queued 0 ns, ran 500 ns; "
+                    "int8: 21 of 300,000 scored, 75.0 MiB read\n");
+    meta_total_add(&t, &screened);
+    meta_total_add(&t, &unasked);
+    expect_line(&t, "3 queries in 3 requests: cpu (gpu_absent) x 2, cpu (chosen_faster) x 1; "
+                    "queued 0 ns, ran 1.50 µs; int8: 42 of 600,000 scored, 150 MiB read\n");
+}
+
 Test(meta_total, json)
 {
     struct json j;
@@ -75,6 +94,9 @@ Test(meta_total, json)
     meta_json(&batched, &j);
     json_end(&j);
     json_object(&j, NULL);
+    meta_json(&screened, &j);
+    json_end(&j);
+    json_object(&j, NULL);
     meta_total_json(&t, &j);
     json_end(&j);
     json_end(&j);
@@ -84,6 +106,10 @@ Test(meta_total, json)
         "[{\"backend\":\"gpu\",\"reason\":\"chosen_faster\",\"queue_ns\":12000,\"run_ns\":41000,"
         "\"copy_ns\":0,\"version\":7,\"predicted_ns\":43000,\"other_ns\":120000,\"wait_ns\":5000,"
         "\"batch\":12,\"total_ns\":60000},"
+        "{\"backend\":\"cpu\",\"reason\":\"gpu_absent\",\"queue_ns\":0,\"run_ns\":500,"
+        "\"copy_ns\":0,\"version\":0,\"predicted_ns\":0,\"other_ns\":0,\"wait_ns\":0,"
+        "\"batch\":0,\"total_ns\":0,\"screened\":300000,\"survived\":21,"
+        "\"read_bytes\":78643200},"
         "{\"requests\":2,\"queue_ns\":13000,\"run_ns\":50000,\"copy_ns\":0,\"predicted_ns\":51000,"
         "\"other_ns\":120000,\"wait_ns\":5000,\"batch_max\":12,\"backends\":["
         "{\"backend\":\"gpu\",\"reason\":\"chosen_faster\",\"requests\":1},"

@@ -61,12 +61,16 @@ Test(parts, are_the_whole_in_any_order)
         late->finished_ns = 20;
         late->copy_ns = 3;
         cr_assert_eq(run_job(early, 1), STATUS_OK);
+        early->screen = (struct job_screen){100, 7, 50, false, false};
         cr_assert_null(early->result.block.data);
         cr_assert_not(parts_take(whole, early));
         drop_job(early);
         cr_assert_eq(run_job(late, 2), STATUS_OK);
+        late->screen = (struct job_screen){20, 1, 5, false, false};
         cr_assert(parts_take(whole, late));
         drop_job(late);
+        const struct job_screen *did = &whole->screen;
+        cr_assert(did->screened == 120 && did->survived == 8 && did->read_bytes == 55);
         cr_assert(whole->started_ns == 5 && whole->finished_ns == 50 && whole->copy_ns == 3);
         check_same(whole, alone);
         drop_job(whole);
@@ -83,13 +87,11 @@ Test(parts, name_queries_as_the_whole_counts_them)
         struct job *whole = make_whole(&h);
         if (bad != 1) h.queries[9 * DIMENSION + 4] = NAN;
         if (bad != 0) h.queries[77 * DIMENSION] = 1e30F;
-        struct job *first = make_part(&h, whole, 0, 40);
-        struct job *second = make_part(&h, whole, 40, 60);
-        for (struct job *part = second;; part = first) {
-            run_job(part, 1);
-            bool last = parts_take(whole, part);
-            drop_job(part);
-            if (last) break;
+        struct job *parts[2] = {make_part(&h, whole, 0, 40), make_part(&h, whole, 40, 60)};
+        for (int i = 1; i >= 0; i--) {
+            run_job(parts[i], 1);
+            cr_assert_eq(parts_take(whole, parts[i]), i == 0);
+            drop_job(parts[i]);
         }
         cr_assert_eq(whole->failure.code, STATUS_INVALID_ARGUMENT);
         cr_assert_str_eq(whole->failure.text, bad == 1

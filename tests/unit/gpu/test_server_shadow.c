@@ -26,15 +26,33 @@ static uint64_t result_of(struct gpu_peer *p, struct order o)
     return peer_done(p, peer_order(p, o)).result;
 }
 
-/* Asks, checks, and returns how many pairs were scored after a shadow: 0: there was none. */
-static uint64_t ask_best(struct gpu_peer *p, const struct ask_rows *r, enum metric metric,
-                         uint64_t queries)
+static struct completion ask_told(struct gpu_peer *p, const struct ask_rows *r, enum metric metric,
+                                  uint64_t queries)
 {
     struct order o = ask_knn(p, r, metric, queries, K, r->version + queries);
     struct completion c = peer_done(p, peer_order(p, o));
     cr_assert_eq(c.result, RESULT_OK);
     cr_assert(ask_right(p, &o, r), "%llu queries", (unsigned long long)queries);
-    return c.number;
+    cr_assert_eq(c.number > 0, (c.screen & SCREEN_ASKED) != 0);
+    return c;
+}
+
+/* Asks, checks, and returns how many pairs were scored after a shadow: 0: there was none. */
+static uint64_t ask_best(struct gpu_peer *p, const struct ask_rows *r, enum metric metric,
+                         uint64_t queries)
+{
+    return ask_told(p, r, metric, queries).number;
+}
+
+/* What is read of a shadow of so many rows, and of rows. */
+static uint64_t codes_bytes(uint64_t rows)
+{
+    return rows * (128 + 12);
+}
+
+static uint64_t rows_bytes(uint64_t rows)
+{
+    return rows * DIMENSION * sizeof(float);
 }
 
 static void make(struct gpu_peer *p, struct ask_rows *r, uint32_t space, uint64_t replica)
@@ -60,7 +78,7 @@ static void change(struct gpu_peer *p, struct ask_rows *r, uint64_t first, uint6
     cr_assert_eq(result_of(p, ask_upload(p, r, false, first, count)), RESULT_OK);
 }
 
-static uint64_t shadow_bytes(struct gpu_peer *p, const struct ask_rows *r)
+static uint64_t bytes_of_shadow(struct gpu_peer *p, const struct ask_rows *r)
 {
     return replica_shadow_bytes(replica_find(p->gpu, r->replica));
 }
@@ -72,8 +90,10 @@ Test(server_shadow, finds_what_the_rows_say_through_writes, .timeout = 300)
     open_with(&p, "");
     make(&p, &r, 1, 1);
     for (enum metric m = METRIC_COSINE; m <= METRIC_SQUARED_EUCLIDEAN; m++) {
-        uint64_t passed = ask_best(&p, &r, m, 1);
-        cr_assert(passed > 0 && passed < ROWS / 8, "%llu", (unsigned long long)passed);
+        struct completion c = ask_told(&p, &r, m, 1);
+        cr_assert(c.number > 0 && c.number < ROWS / 8, "%llu", (unsigned long long)c.number);
+        cr_assert_eq(c.screen, SCREEN_ASKED);
+        cr_assert_eq(c.read_bytes, codes_bytes(ROWS) + rows_bytes(c.number));
         ask_best(&p, &r, m, 3);
         ask_best(&p, &r, m, 40);
     }
@@ -85,7 +105,7 @@ Test(server_shadow, finds_what_the_rows_say_through_writes, .timeout = 300)
     cr_assert(ask_best(&p, &r, METRIC_COSINE, 1) > 0);
     change(&p, &r, 0, 900, 900); /* too few for one */
     cr_assert_eq(ask_best(&p, &r, METRIC_COSINE, 1), 0);
-    cr_assert_eq(shadow_bytes(&p, &r), 0);
+    cr_assert_eq(bytes_of_shadow(&p, &r), 0);
     change(&p, &r, 900, 9000, 9900); /* and enough again */
     cr_assert(ask_best(&p, &r, METRIC_COSINE, 1) > 0);
     ask_free(&r);
@@ -102,12 +122,16 @@ Test(server_shadow, is_not_asked_for_a_while_if_it_did_not_help, .timeout = 300)
     open_with(&p, "");
     cr_assert_eq(result_of(&p, ask_upload(&p, &r, true, 0, r.count)), RESULT_OK);
     const struct replica_shadow *s = &replica_find(p.gpu, r.replica)->shadow;
-    ask_best(&p, &r, METRIC_COSINE, 7); /* which are asked again, of the rows */
+    struct completion c =
+        ask_told(&p, &r, METRIC_COSINE, 7); /* which are asked again, of the rows */
+    cr_assert_eq(c.screen, SCREEN_ASKED | SCREEN_USELESS);
+    cr_assert_eq(c.number, 7 * ROWS);
+    cr_assert_eq(c.read_bytes, codes_bytes(ROWS) + rows_bytes(ROWS));
     cr_assert(s->exact_left > 0);
     cr_assert_eq(s->exact_left, s->exact_next);
     uint32_t left = s->exact_left;
     for (; left; left--)
-        cr_assert_eq(ask_best(&p, &r, METRIC_COSINE, 1), 0);
+        cr_assert_eq(ask_told(&p, &r, METRIC_COSINE, 1).screen, SCREEN_RESTED);
     cr_assert_eq(s->exact_left, 0);
     cr_assert_eq(ask_best(&p, &r, METRIC_COSINE, 1), ROWS); /* tried again, in vain */
     cr_assert(s->exact_left > 64, "%u", s->exact_left);
@@ -139,12 +163,12 @@ Test(server_shadow, gives_way_before_any_replica_does, .timeout = 300)
     open_with(&p, "vram_mib=12"); /* of which replicas have nine: two, but no shadow beside them */
     make(&p, &a, 1, 1);
     cr_assert(ask_best(&p, &a, METRIC_COSINE, 1) > 0);
-    cr_assert(shadow_bytes(&p, &a) > 0);
+    cr_assert(bytes_of_shadow(&p, &a) > 0);
     make(&p, &b, 2, 2);
     struct share_usage *u = &p.share->usage;
     cr_assert_eq(atomic_load(&u->evictions), 0);
     cr_assert_geq(atomic_load(&u->shadows_dropped), 1);
-    cr_assert_eq(shadow_bytes(&p, &a), 0);
+    cr_assert_eq(bytes_of_shadow(&p, &a), 0);
     cr_assert_eq(ask_best(&p, &a, METRIC_COSINE, 1), 0);
     ask_best(&p, &b, METRIC_COSINE, 1);
     ask_free(&a);
@@ -160,14 +184,14 @@ Test(server_shadow, is_there_only_where_it_is_wanted, .timeout = 300)
     atomic_store(&p.share->shadows, 0);
     make(&p, &r, 1, 1);
     cr_assert_eq(ask_best(&p, &r, METRIC_COSINE, 1), 0);
-    cr_assert_eq(shadow_bytes(&p, &r), 0);
+    cr_assert_eq(bytes_of_shadow(&p, &r), 0);
     atomic_store(&p.share->shadows, 1);
     change(&p, &r, 3, 2, ROWS);
     cr_assert(ask_best(&p, &r, METRIC_COSINE, 1) > 0);
     atomic_store(&p.share->shadows, 0);
     cr_assert_eq(ask_best(&p, &r, METRIC_COSINE, 1), 0);
     change(&p, &r, 3, 2, ROWS);
-    cr_assert_eq(shadow_bytes(&p, &r), 0);
+    cr_assert_eq(bytes_of_shadow(&p, &r), 0);
     ask_free(&r);
     peer_close(&p);
 }

@@ -17,6 +17,7 @@ static struct job job_of(enum operation operation)
     j.ticket.gpu_ns = 21;
     j.ticket.wait_ns = 22;
     j.batch = 3;
+    j.screen = (struct job_screen){1000, 12, 4096, true, false};
     return j;
 }
 
@@ -31,6 +32,7 @@ static void check_meta(bool present, const engram_accel_v1_Meta *m)
     cr_assert_eq(m->version, 12);
     cr_assert(m->predicted_ns == 20 && m->other_ns == 21 && m->wait_ns == 22);
     cr_assert_eq(m->batch, 3);
+    cr_assert(m->screened == 1000 && m->survived == 12 && m->read_bytes == 4096);
 }
 
 static void check_tensor(bool present, const engram_accel_v1_Tensor *t, int dtype, uint64_t rows,
