@@ -91,6 +91,10 @@ static const struct detail_words {
     [EA_DETAIL_BAD_RULE] = {"bad_rule", "there is no such rule of clustering"},
     [EA_DETAIL_BAD_SIZE] = {"bad_size", "a size or a number of clusters that is 0"},
     [EA_DETAIL_BAD_TIMES] = {"bad_times", "times that are not finite, or that have no use"},
+    [EA_DETAIL_BAD_SETTING] = {"bad_setting", "there is no such setting, or not with this value"},
+    [EA_DETAIL_NOT_LIVE] = {"not_live", "a setting that needs a restart"},
+    [EA_DETAIL_NOT_OPERATOR] = {"not_operator",
+                                "only root and the user that runs the daemon may do it"},
     [EA_DETAIL_DAMAGED] = {"damaged", "what is on the disk is not what was written there"},
     [EA_DETAIL_LOADING] = {"loading", "what is named is still being loaded from the disk"},
 };

@@ -100,6 +100,7 @@ typedef struct ea_sizes {
     size_t recall_question, recall_result;
     size_t covariance_question, covariance_result;
     size_t cluster_question, clusters;
+    size_t space_info, setting;
 } ea_sizes;
 
 /* Makes a handle without using the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. options NULL:
@@ -349,6 +350,8 @@ static inline ea_status ea_open(const ea_options *options, ea_client **out)
     s.covariance_result = sizeof(ea_covariance_result);
     s.cluster_question = sizeof(ea_cluster_question);
     s.clusters = sizeof(ea_clusters);
+    s.space_info = sizeof(ea_space_info);
+    s.setting = sizeof(ea_setting);
     return ea_open_sized(options, &s, out);
 }
 

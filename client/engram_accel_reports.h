@@ -170,6 +170,47 @@ EA_API ea_status ea_get_stats(ea_client *c, ea_stats *out);
 EA_API ea_status ea_get_stats_send(ea_client *c, const ea_send_options *how,
                                    uint64_t *request_id); /* answer->stats */
 
+/* A space: what it has, what it uses, its quotas. */
+typedef struct ea_space_info {
+    char name[65];
+    bool own; /* the one of this handle */
+    uint64_t collections, rows;
+    uint64_t graphs, graph_nodes, graph_edges;
+    uint64_t attractors, attractor_patterns;
+    uint64_t vram_bytes; /* of its replicas on GPUs */
+    ea_space_stats use;
+} ea_space_info;
+/* Lists the daemon's spaces by name: all for root and the user that it runs as, for anybody else
+ * the own one. *out is freed with ea_spaces_free. There is no _send. */
+EA_API ea_status ea_get_spaces(ea_client *c, ea_space_info **out, size_t *count);
+EA_API void ea_spaces_free(ea_space_info *list);
+
+typedef enum ea_setting_source {
+    EA_SETTING_DEFAULT = 0,
+    EA_SETTING_FILE = 1,
+    EA_SETTING_COMMAND_LINE = 2,
+    EA_SETTING_SET = 3 /* by ea_config_set */
+} ea_setting_source;
+/* A setting of the daemon (engram-acceld --help-config). */
+typedef struct ea_setting {
+    char name[97]; /* "batch.wait_us", "spaces.alpha.weight" */
+    char value[257];
+    char asked[257]; /* if it wants a restart: for this value; else "" */
+    ea_setting_source source;
+    bool live;          /* ea_config_set may change it */
+    bool wants_restart; /* file or command line, as last read, ask for another value */
+} ea_setting;
+/* Lists all settings, in the order of --help-config, then what single spaces were given. *out is
+ * freed with ea_settings_free. There is no _send. */
+EA_API ea_status ea_config_get(ea_client *c, ea_setting **out, size_t *count);
+EA_API void ea_settings_free(ea_setting *list);
+/* Sets a live setting, until the daemon reads its file again or stops; the file stays as it is.
+ * Only for root and the user that the daemon runs as: PERMISSION_DENIED (EA_DETAIL_NOT_OPERATOR).
+ * INVALID_ARGUMENT (EA_DETAIL_BAD_SETTING): no such setting, or a bad value; FAILED_PRECONDITION
+ * (EA_DETAIL_NOT_LIVE): it needs a restart. *now and *before, its value before, may be NULL. */
+EA_API ea_status ea_config_set(ea_client *c, const char *name, const char *value, ea_setting *now,
+                               char before[257]);
+
 /* The cost of an operation on one backend: the sum over ns for each unit, times drift, is the base
  * of a prediction. */
 typedef struct ea_backend_cost {

@@ -18,6 +18,7 @@
 #include "daemon/exec/workers.h"
 #include "daemon/learn/calibrate.h"
 #include "daemon/learn/model_keeper.h"
+#include "daemon/live_settings.h"
 #include "daemon/net/connection.h"
 #include "daemon/ops/hrr_plans.h"
 #include "daemon/persist/persist.h"
@@ -38,6 +39,7 @@ enum stop_request { STOP_NONE, STOP_DRAIN, STOP_NOW };
 struct engine {
     struct engine_options options;
     struct config config;
+    struct live_settings live;
     char config_path[4096];
     uv_loop_t loop;
     bool loop_open;
@@ -129,35 +131,11 @@ void engine_stop(struct engine *e, bool drain)
 
 /* ---------------------------------------------------------------- signals */
 
-static void reload(struct engine *e)
-{
-    struct config fresh;
-    struct failure f = {0};
-    uint32_t ignored = 0;
-    if (!e->config_path[0]) {
-        log_info("SIGHUP: no configuration file is in use, nothing to re-read");
-        return;
-    }
-    config_defaults(&fresh);
-    enum status st = config_read_file(&fresh, e->config_path, &f);
-    for (unsigned i = 0; !st && i < e->options.setting_count; i++)
-        st = config_set(&fresh, e->options.settings[i], &f);
-    if (st) {
-        log_error("SIGHUP: %s; the settings in use stay", f.text);
-        return;
-    }
-    uint32_t changed = config_apply_live(&e->config, &fresh, &ignored);
-    pipeline_configure(e->pipeline);
-    log_set_level_name(e->config.log_level);
-    log_info("SIGHUP: %s: %u live settings changed%s", e->config_path, changed,
-             ignored ? "; others differ and want a restart" : "");
-}
-
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct engine *e = handle->data;
     if (number == SIGHUP) {
-        reload(e);
+        live_settings_reload(&e->live);
     } else if (!e->draining) {
         atomic_store(&e->stop_request, STOP_DRAIN);
         start_drain(e);
@@ -362,8 +340,12 @@ static enum status build_pipeline(struct engine *e, const uint8_t *token, uint32
         .worker_count = e->worker_count,
         .token = token,
         .token_bytes = token_bytes,
+        .asked = &e->live.asked,
+        .set_setting = live_settings_set,
+        .settings_owner = &e->live,
     };
     enum status st = pipeline_create(&options, &e->pipeline);
+    e->live.pipeline = e->pipeline;
     if (st) return failure_set(f, st, DETAIL_MEMORY, "limits.requests_total: no memory");
     return STATUS_OK;
 }
@@ -433,6 +415,11 @@ enum status engine_create(const struct engine_options *options, struct engine **
     e->config = options->config;
     if (options->config_path && strlen(options->config_path) < sizeof e->config_path)
         strcpy(e->config_path, options->config_path);
+    e->live = (struct live_settings){.config = &e->config,
+                                     .asked = options->config,
+                                     .path = e->config_path,
+                                     .settings = options->settings,
+                                     .setting_count = options->setting_count};
     enum status st = STATUS_OK;
     int rc = fault_here("engine: loop") ? UV_ENOMEM : uv_loop_init(&e->loop);
     e->loop_open = rc == 0;

@@ -135,6 +135,16 @@ static void offer_attractors(struct typed *t)
     ea_attractor_list_free(list);
 }
 
+static void offer_settings(struct typed *t, bool live)
+{
+    ea_setting *list = NULL;
+    size_t count = 0;
+    if (!reach(t) || ea_config_get(t->cli.client, &list, &count)) return;
+    for (size_t i = 0; i < count; i++)
+        if (list[i].live || !live) offer(t, list[i].name, list[i].value);
+    ea_settings_free(list);
+}
+
 /* Words of a fixed set, by the placeholder or the name of the option. */
 static const struct {
     const char *of, *words[6];
@@ -231,6 +241,8 @@ static void offer_argument(struct typed *t)
     const char *name = t->command->name;
     if (strcmp(placeholder, "GRAPH") == 0)
         offer_graphs(t);
+    else if (strstr(placeholder, "SETTING"))
+        offer_settings(t, strcmp(name, "config set") == 0);
     else if (strcmp(placeholder, "NAME") == 0 && strncmp(name, "attractor ", 10) == 0)
         offer_attractors(t);
     else if (strcmp(placeholder, "NAME") == 0 &&

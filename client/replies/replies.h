@@ -62,6 +62,7 @@ static inline bool shaped(const engram_accel_v1_Tensor *t, uint64_t rows, uint64
 /* ---- reports.c, graph.c: messages -> public structs ---- */
 
 void ea_report_info(const engram_accel_v1_InfoReply *m, ea_info *out);
+void ea_report_space(const engram_accel_v1_SpaceStats *m, ea_space_stats *out);
 void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out);
 void ea_report_explain(const engram_accel_v1_ExplainReply *m, ea_explanation *out);
 void ea_reply_collection(const engram_accel_v1_CollectionInfo *m, ea_collection_info *out);

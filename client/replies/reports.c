@@ -110,7 +110,7 @@ static void take_operation(const engram_accel_v1_OperationStats *m, ea_operation
     };
 }
 
-static void take_space(const engram_accel_v1_SpaceStats *m, ea_space_stats *out)
+void ea_report_space(const engram_accel_v1_SpaceStats *m, ea_space_stats *out)
 {
     *out = (ea_space_stats){
         .host_bytes = m->host_bytes,
@@ -224,7 +224,7 @@ void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out)
         out->routes[i] = (ea_route_stats){(ea_backend)r->backend, (uint32_t)r->reason, r->requests};
         if ((unsigned)r->backend < EA_BACKENDS) out->backend_requests[r->backend] += r->requests;
     }
-    take_space(&m->space, &out->space);
+    ea_report_space(&m->space, &out->space);
     take_scheduler(m, out);
     take_peers(m, out);
 }

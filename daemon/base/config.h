@@ -12,6 +12,19 @@
 #include "daemon/base/status.h"
 
 enum { CONFIG_TEXT_MAX = 256, CONFIG_SPACES_MAX = 256, CONFIG_SPACE_NAME_MAX = 64 };
+enum {
+    CONFIG_KEYS_MAX = 128,
+    CONFIG_QUOTAS = 5,           /* how many a space has */
+    CONFIG_SETTING_NAME_MAX = 96 /* "spaces.NAME.connections" */
+};
+
+/* Where a value came from. */
+enum config_source {
+    CONFIG_DEFAULT,
+    CONFIG_FILE,
+    CONFIG_COMMAND_LINE,
+    CONFIG_SET, /* by a request, while the daemon runs */
+};
 
 /* The quotas of a space. 0: unlimited, if the range has it. */
 struct space_quotas {
@@ -36,6 +49,7 @@ struct peer_limits {
 struct space_override {
     char name[CONFIG_SPACE_NAME_MAX + 8];
     struct space_quotas quotas;
+    uint8_t sources[8]; /* enum config_source, in the order of quotas.* in the table */
 };
 
 struct config {
@@ -106,6 +120,7 @@ struct config {
     struct space_quotas quotas;             /* quotas.*: of every space (live) */
     struct peer_limits peers;               /* peers.*: of every peer (live) */
     char log_level[CONFIG_TEXT_MAX];        /* log.level: error, warning, info, debug (live) */
+    uint8_t sources[CONFIG_KEYS_MAX];       /* enum config_source, in the table's order */
     uint32_t space_count;
     struct space_override spaces[CONFIG_SPACES_MAX]; /* spaces (live) */
 };
@@ -124,6 +139,30 @@ enum status config_read_text(struct config *c, const char *text, size_t bytes, c
 
 /* Applies one "key=value" from the command line to *c. */
 enum status config_set(struct config *c, const char *assignment, struct failure *f);
+
+/* Sets one live setting of a running daemon ("batch.wait_us", "spaces.alpha.weight"); *c changes as
+ * a whole or not at all. INVALID_ARGUMENT: no such key, or a bad value; FAILED_PRECONDITION: the
+ * key is not live. */
+enum status config_set_live(struct config *c, const char *name, const char *value,
+                            struct failure *f);
+
+/* A setting as people read it. */
+struct config_setting {
+    char name[CONFIG_SETTING_NAME_MAX + 1];
+    char value[CONFIG_TEXT_MAX];
+    char asked[CONFIG_TEXT_MAX]; /* not live, and this is asked for: it wants a restart; else "" */
+    const char *space;           /* whose quota it is; NULL: none's */
+    enum config_source source;
+    bool live, wants_restart;
+};
+/* The setting in this position: those of the table, then those given for single spaces; false
+ * past the end. `asked`: what file and command line say, read anew. */
+bool config_setting_at(const struct config *c, const struct config *asked, uint32_t position,
+                       struct config_setting *out);
+/* The setting of this name; false, and *out as it was, if there is none, or a space has no quota of
+ * its own there. */
+bool config_setting_find(const struct config *c, const struct config *asked, const char *name,
+                         struct config_setting *out);
 
 /* Returns the quotas of the space with this name: its own, or else the default. */
 struct space_quotas config_quotas(const struct config *c, const char *space_name);

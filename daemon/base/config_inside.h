@@ -13,12 +13,14 @@
 enum {
     SHOWN_TEXT_BYTES = 40, /* shown of a wrong value */
     SETTING_NAME_BYTES = 128,
+    QUOTAS_SECTION = 7, /* bytes of "quotas." */
 };
 
 /* Where a value came from; messages are "FILE: KEY: reason". */
 struct origin {
     const char *prefix; /* "FILE: " or "" */
     struct failure *failure;
+    enum config_source source;
 };
 
 /* The longest key, which is one of a space, is shown whole. */
@@ -49,6 +51,12 @@ static inline bool config_stands_before(const cJSON *first, const cJSON *v)
 
 /* Reads {"alpha": {"weight": 4}} into c->spaces. After a failure c->spaces may be half changed. */
 enum status config_spaces_read(struct config *c, const cJSON *object, const struct origin *o);
+/* Makes a row as that of quotas.MEMBER, but for space i, with the name that is given, which must
+ * stay valid. *quota: the number of the quota, in the table's order. */
+bool config_spaces_key(const struct config *c, uint32_t i, const char *member, const char *name,
+                       struct config_key *out, uint32_t *quota);
+/* True if space i has a value of its own for this row. */
+bool config_spaces_given(const struct config *c, const struct config_key *k);
 /* Applies "spaces.alpha.weight", "4". A failure changes nothing. */
 enum status config_spaces_set(struct config *c, const char *name, const char *text,
                               const struct origin *o);

@@ -60,6 +60,7 @@ static enum status read_object(struct config *c, const char *section, const cJSO
         if (config_stands_before(object->child, v)) return refuse(o, name, "given twice");
         enum status st = opens_section ? read_section(c, v, o) : config_store_json(c, k, v, o);
         if (st) return st;
+        if (!opens_section) c->sources[k - config_keys] = (uint8_t)o->source;
     }
     return STATUS_OK;
 }
@@ -86,7 +87,7 @@ static enum status parse_text(struct config *c, const char *text, size_t bytes, 
     if (!root)
         return refuse_text(prefix, text, end < text + bytes ? (size_t)(end - text) : bytes,
                            "syntax error here or just before", f);
-    const struct origin o = {.prefix = prefix, .failure = f};
+    const struct origin o = {prefix, f, CONFIG_FILE};
     enum status st;
     if (cJSON_IsObject(root))
         st = read_object(c, "", root, &o);
@@ -171,7 +172,7 @@ enum status config_read_file(struct config *c, const char *path, struct failure 
 
 enum status config_set(struct config *c, const char *assignment, struct failure *f)
 {
-    const struct origin o = {.prefix = "command line: ", .failure = f};
+    const struct origin o = {"command line: ", f, CONFIG_COMMAND_LINE};
     const char *equals = strchr(assignment, '=');
     char name[SETTING_NAME_BYTES];
     size_t bytes = equals ? (size_t)(equals - assignment) : 0;
@@ -184,5 +185,7 @@ enum status config_set(struct config *c, const char *assignment, struct failure 
     if (strncmp(name, "spaces.", strlen("spaces.")) == 0)
         return config_spaces_set(c, name, text, &o);
     if (!k) return refuse(&o, name, "unknown setting");
-    return config_store_text(c, k, text, &o);
+    enum status st = config_store_text(c, k, text, &o);
+    if (!st) c->sources[k - config_keys] = (uint8_t)o.source;
+    return st;
 }

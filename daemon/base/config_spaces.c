@@ -43,20 +43,28 @@ static enum status take_space(struct config *c, const char *name, const struct o
     return STATUS_OK;
 }
 
-/* Makes a row as that of quotas.MEMBER, but for space i. name: "spaces.alpha.weight"; it must stay
- * valid. */
-static bool member_key(const struct config *c, uint32_t i, const char *member, const char *name,
-                       struct config_key *out)
+bool config_spaces_key(const struct config *c, uint32_t i, const char *member, const char *name,
+                       struct config_key *out, uint32_t *quota)
 {
-    char quota[SETTING_NAME_BYTES];
-    snprintf(quota, sizeof quota, "%s%s", section, member);
-    const struct config_key *k = config_key_find(quota);
+    char of_all[SETTING_NAME_BYTES];
+    snprintf(of_all, sizeof of_all, "%s%s", section, member);
+    const struct config_key *k = config_key_find(of_all);
+    *quota = 0;
     if (!k) return false;
+    while (k - *quota > config_keys &&
+           strncmp((k - *quota - 1)->name, section, QUOTAS_SECTION) == 0)
+        ++*quota;
     *out = *k;
     out->name = name;
     out->offset = k->offset - offsetof(struct config, quotas) +
                   (size_t)((const char *)&c->spaces[i].quotas - (const char *)c);
     return true;
+}
+
+bool config_spaces_given(const struct config *c, const struct config_key *k)
+{
+    return k->type == CONFIG_NUMBER64 ? *(const uint64_t *)config_field(c, k) != UINT64_MAX
+                                      : *(const uint32_t *)config_field(c, k) != UINT32_MAX;
 }
 
 static enum status read_space(struct config *c, const cJSON *space, const struct origin *o)
@@ -70,10 +78,13 @@ static enum status read_space(struct config *c, const cJSON *space, const struct
         return refuse(o, name, "%s, an object of quotas wanted", config_json_type(space));
     for (const cJSON *v = space->child; v && !st; v = v->next) {
         struct config_key k;
+        uint32_t quota;
         snprintf(name, sizeof name, "spaces.%s.%.40s", space->string, v->string);
-        if (!member_key(c, i, v->string, name, &k)) return refuse(o, name, "unknown setting");
+        if (!config_spaces_key(c, i, v->string, name, &k, &quota))
+            return refuse(o, name, "unknown setting");
         if (config_stands_before(space->child, v)) return refuse(o, name, "given twice");
         st = config_store_json(c, &k, v, o);
+        if (!st) c->spaces[i].sources[quota] = (uint8_t)o->source;
     }
     return st;
 }
@@ -102,8 +113,10 @@ enum status config_spaces_set(struct config *c, const char *name, const char *te
     enum status st = take_space(c, space, o, &i);
     if (st) return st;
     struct config_key k;
-    st = member_key(c, i, dot + 1, name, &k) ? config_store_text(c, &k, text, o)
-                                             : refuse(o, name, "unknown setting");
+    uint32_t quota;
+    st = config_spaces_key(c, i, dot + 1, name, &k, &quota) ? config_store_text(c, &k, text, o)
+                                                            : refuse(o, name, "unknown setting");
+    if (!st) c->spaces[i].sources[quota] = (uint8_t)o->source;
     if (st && before != c->space_count) c->spaces[--c->space_count] = (struct space_override){0};
     return st;
 }

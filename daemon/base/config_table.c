@@ -250,6 +250,8 @@ const struct config_key config_keys[] = {
 };
 /* clang-format on */
 const unsigned config_key_count = sizeof config_keys / sizeof *config_keys;
+_Static_assert(sizeof config_keys / sizeof *config_keys <= CONFIG_KEYS_MAX,
+               "every key has a place for its source");
 
 const struct config_key *config_key_find(const char *name)
 {

@@ -115,6 +115,9 @@ const char *detail_name(enum detail detail)
         [DETAIL_BAD_RULE] = "bad_rule",
         [DETAIL_BAD_SIZE] = "bad_size",
         [DETAIL_BAD_TIMES] = "bad_times",
+        [DETAIL_BAD_SETTING] = "bad_setting",
+        [DETAIL_NOT_LIVE] = "not_live",
+        [DETAIL_NOT_OPERATOR] = "not_operator",
         [DETAIL_DAMAGED] = "damaged",
         [DETAIL_LOADING] = "loading",
     };

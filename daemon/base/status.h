@@ -105,6 +105,9 @@ enum detail {
     DETAIL_BAD_RULE = 70,      /* of clustering: there is no such rule */
     DETAIL_BAD_SIZE = 71,      /* clustering: a size or a number of clusters that is 0 */
     DETAIL_BAD_TIMES = 72,     /* clustering: times that are not finite, or that have no use */
+    DETAIL_BAD_SETTING = 85,   /* there is no such setting, or its value is out of range */
+    DETAIL_NOT_LIVE = 86,      /* a setting that needs a restart */
+    DETAIL_NOT_OPERATOR = 87,  /* only root and the user that runs the daemon may */
     DETAIL_DAMAGED = 90,       /* what is on the disk is not what was written there */
     DETAIL_LOADING = 91,       /* what is named is still being loaded from the disk */
 };

@@ -7,9 +7,11 @@
 #include "daemon/report/explain.h"
 #include "daemon/report/info.h"
 #include "daemon/report/metrics.h"
+#include "daemon/report/spaces_report.h"
 #include "daemon/report/stats_report.h"
 #include "daemon/request/answers_attractor.h"
 #include "daemon/request/answers_graph.h"
+#include "daemon/request/answers_settings.h"
 #include "daemon/request/cancel.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/quotas.h"
@@ -174,6 +176,18 @@ static size_t answer_explain(const struct pipeline *p, const struct job *j, void
     return encode_explain(j->key.request_id, &explain, at);
 }
 
+static size_t answer_spaces(struct pipeline *p, const struct connection *c, const struct job *j,
+                            void *at)
+{
+    struct report_sources sources = sources_of(p);
+    struct wire_space found[ENCODE_SPACES_MAX];
+    bool more;
+    sources.asking = c->peer;
+    size_t count = spaces_report(&sources, p->store, j->space, j->request.names[0], found,
+                                 ENCODE_SPACES_MAX, &more);
+    return encode_spaces(j->key.request_id, found, count, more, at);
+}
+
 /* *target: the job to cancel, or NULL. */
 static size_t answer_cancel(struct pipeline *p, const struct job *j, void *at, struct job **target)
 {
@@ -242,6 +256,9 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     case OPERATION_INFO: bytes = answer_info(p, j, at); break;
     case OPERATION_STATS: bytes = answer_stats(p, j, at); break;
     case OPERATION_EXPLAIN: bytes = answer_explain(p, j, at); break;
+    case OPERATION_CONFIG_GET: bytes = answer_config_get(p, c, j, at); break;
+    case OPERATION_CONFIG_SET: bytes = answer_config_set(p, c, j, at); break;
+    case OPERATION_SPACES: bytes = answer_spaces(p, c, j, at); break;
     case OPERATION_CANCEL: bytes = answer_cancel(p, j, at, &target); break;
     case OPERATION_COLLECTION_CREATE: bytes = answer_create(p, j, at); break;
     case OPERATION_COLLECTION_LIST: bytes = answer_list(p, j, at); break;

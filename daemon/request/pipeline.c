@@ -270,6 +270,9 @@ static void pipeline_take_options(struct pipeline *p, const struct pipeline_opti
     p->token_bytes = o->token_bytes;
     if (o->token_bytes) memcpy(p->token, o->token, o->token_bytes);
     p->instance = o->instance ? o->instance : random_instance(p);
+    p->asked = o->asked;
+    p->set_setting = o->set_setting;
+    p->settings_owner = o->settings_owner;
     p->started_ns = clock_read_ns(p->clock);
 }
 

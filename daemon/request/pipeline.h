@@ -29,9 +29,14 @@ struct pipeline_options {
     struct backend *cpu;
     struct backend *gpu; /* cards/cards.h; NULL: none */
     uint32_t worker_count;
-    const uint8_t *token; /* what Hello must carry, when token_bytes > 0 */
-    uint32_t token_bytes; /* at most TOKEN_BYTES_MAX */
-    uint64_t instance;    /* of this daemon's life; 0: a random number */
+    const uint8_t *token;       /* what Hello must carry, when token_bytes > 0 */
+    uint32_t token_bytes;       /* at most TOKEN_BYTES_MAX */
+    uint64_t instance;          /* of this daemon's life; 0: a random number */
+    const struct config *asked; /* what file and command line say; NULL: what is in use */
+    /* Sets a live setting (config_set_live), for `who`, and tells whom it concerns; NULL: none. */
+    enum status (*set_setting)(void *owner, const char *name, const char *value, const char *who,
+                               struct failure *f);
+    void *settings_owner;
 };
 enum { TOKEN_BYTES_MAX = 256 };
 

@@ -19,7 +19,7 @@
  *   start       from the scheduler's word to a backend
  *   cancel      leaving early
  *   deadlines   when time is up
- *   answers_graph, answers_attractor, answers   what the loop answers by itself
+ *   answers_graph, answers_attractor, answers_settings, answers   what the loop answers by itself
  *   admit       from a frame into line
  *   trials      calibration's jobs
  *   settings    to the scheduler and the quotas
@@ -88,6 +88,10 @@ struct pipeline {
     uint64_t started_ns;
     uint8_t token[TOKEN_BYTES_MAX];
     uint32_t token_bytes;
+    const struct config *asked;
+    enum status (*set_setting)(void *owner, const char *name, const char *value, const char *who,
+                               struct failure *f);
+    void *settings_owner;
     bool draining;
 };
 

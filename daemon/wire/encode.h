@@ -4,6 +4,7 @@
 #ifndef ENGRAM_WIRE_ENCODE_H
 #define ENGRAM_WIRE_ENCODE_H
 
+#include "daemon/base/config.h"
 #include "daemon/base/job.h"
 #include "daemon/store/attractor.h"
 #include "daemon/store/collection.h"
@@ -31,6 +32,14 @@ size_t encode_ping(uint64_t request_id, void *buffer);
 size_t encode_info(uint64_t request_id, const struct wire_info *info, void *buffer);
 size_t encode_stats(uint64_t request_id, const struct wire_stats *stats, void *buffer);
 size_t encode_explain(uint64_t request_id, const struct wire_explain *explain, void *buffer);
+/* A page of settings; next: where the following one begins, 0 for none. */
+enum { ENCODE_SETTINGS_MAX = 16, ENCODE_SPACES_MAX = 24 };
+size_t encode_config_get(uint64_t request_id, const struct config_setting *settings, size_t count,
+                         uint64_t next, void *buffer);
+size_t encode_config_set(uint64_t request_id, const struct config_setting *setting,
+                         const char *before, void *buffer);
+size_t encode_spaces(uint64_t request_id, const struct wire_space *spaces, size_t count, bool more,
+                     void *buffer);
 size_t encode_cancel(uint64_t request_id, bool found, void *buffer);
 /* For create (j given) and describe (j NULL: no meta). */
 size_t encode_collection(enum operation operation, uint64_t request_id, const struct job *j,

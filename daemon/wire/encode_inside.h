@@ -26,4 +26,7 @@ size_t encode_frame(struct frame_header h, const pb_msgdesc_t *fields, const voi
 
 engram_accel_v1_Meta encode_meta(const struct job *j);
 
+/* What a space uses; in encode_reports.c. */
+engram_accel_v1_SpaceStats encode_space_stats(const struct wire_space_stats *s);
+
 #endif

@@ -132,7 +132,7 @@ static void fill_gpus_and_routes(engram_accel_v1_StatsReply *m, const struct wir
     }
 }
 
-static engram_accel_v1_SpaceStats space_stats_of(const struct wire_space_stats *s)
+engram_accel_v1_SpaceStats encode_space_stats(const struct wire_space_stats *s)
 {
     engram_accel_v1_SpaceStats m = {
         .host_bytes = s->host_bytes,
@@ -163,7 +163,7 @@ static void fill_scheduler(engram_accel_v1_StatsReply *m, const struct wire_stat
     const struct wire_scheduler_stats *c = &s->scheduler;
     const struct wire_pressure *p = &s->pressure;
     m->has_space = m->has_scheduler = m->has_pressure = true;
-    m->space = space_stats_of(&s->space);
+    m->space = encode_space_stats(&s->space);
     m->scheduler = (engram_accel_v1_SchedulerStats){
         .decisions = c->decisions,
         .decide_p50_ns = c->decide_p50_ns,

@@ -141,6 +141,15 @@ struct wire_scheduler_settings {
     uint32_t speedup_percent, success_percent, probe_percent;
     bool split;
 };
+/* A space among all. */
+struct wire_space {
+    const char *name;
+    bool own; /* that of who asks */
+    uint64_t collections, rows, graphs, graph_nodes, graph_edges;
+    uint64_t attractors, attractor_patterns, vram_bytes;
+    struct wire_space_stats use;
+};
+
 struct wire_explain {
     bool calibrated;
     uint32_t workers, cost_count, decision_count;

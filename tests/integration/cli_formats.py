@@ -28,6 +28,9 @@ explain
 doctor
 top | --sort name
 clients
+spaces
+config get | batch | gpu.devices
+config set log.level info | spaces.shared.weight 3
 collection create new --dim 4 --metric dot
 collection list
 collection describe rows
@@ -104,6 +107,8 @@ def valid(schema, value, where, root):
                "number": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool)}
     if kinds and not any(is_kind[k](value) for k in kinds):
         return "%s: %r is no %s" % (where, value, " or ".join(kinds))
+    if "enum" in schema and value not in schema["enum"]:
+        return "%s: %r is none of %s" % (where, value, schema["enum"])
     if "anyOf" in schema:
         told = [valid(s, value, where, root) for s in schema["anyOf"]]
         if all(told):
@@ -130,7 +135,7 @@ def asks():
     """(command, words) of each way."""
     for line in ASKS.strip().splitlines():
         words = line.split()
-        two = words[0] in ("collection", "graph", "hrr", "attractor")
+        two = words[0] in ("config", "collection", "graph", "hrr", "attractor")
         name = " ".join(words[:2] if two else words[:1])
         for way in line[len(name):].split("|"):
             yield name, way.split()

@@ -36,6 +36,10 @@ def completes(t):
     check(offers("load", "rows", "") == offers("load", "x", "--ids=") == [":files"], "files")
     check("--expect" in offers("delete", "x", "--") and "--yes" in offers("graph", "drop", "--"),
           "shared options")
+    live = offers("--socket", "socket", "config", "set", "gpu.")
+    check("gpu.force" in live and "gpu.devices" not in live, "live settings: %s" % live)
+    check(offers("--socket", "socket", "config", "get", "gpu.d") == ["gpu.devices"], "settings")
+    check(offers("config", "") == ["get", "set"], "verbs of config")
     check(offers("completion", "") == ["bash", "zsh", "fish"], "shells")
     bash = """eval "$(%s completion bash)"; COMP_WORDS=(%s --socket socket collection create x
         --metric = c); COMP_CWORD=8; _engram_accel; echo "${COMPREPLY[@]}";

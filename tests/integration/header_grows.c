@@ -266,7 +266,22 @@ static void reports(void)
     EXPECT(stats.it.collections == 2 && stats.it.graphs == 1 && stats.it.space.weight);
     EXPECT(stats.it.operation_count && stats.it.scheduler.decisions);
     EXPECT(e.it.operation_count && e.it.operations[0].name);
-    WHOLE(info), WHOLE(stats), WHOLE(e);
+    GUARDED(setting, now);
+    ea_setting *settings;
+    ea_space_info *spaces;
+    size_t count;
+    OK(ea_config_set(c, "batch.wait_us", "7", &now.it, NULL));
+    EXPECT(now.it.live && !strcmp(now.it.value, "7"));
+    OK(ea_config_get(c, &settings, &count));
+    EXPECT(count > 64 && !strcmp(settings[1].name, "socket.mode") && !settings[1].live);
+    ea_settings_free(settings);
+    OK(ea_get_spaces(c, &spaces, &count));
+    size_t own = 0;
+    while (own < count && !spaces[own].own)
+        own++;
+    EXPECT(own < count && spaces[own].collections == 2 && spaces[own].use.weight);
+    ea_spaces_free(spaces);
+    WHOLE(info), WHOLE(stats), WHOLE(e), WHOLE(now);
 }
 
 static unsigned answers;

@@ -15,6 +15,17 @@ void sample_add(struct sample *s, bool *present, engram_accel_v1_Tensor *t, int 
 #define ADD(message, member, dtype, rows, columns) \
     sample_add(s, &(message).has_##member, &(message).member, (dtype), (rows), (columns))
 
+/* ---- sample_daemon.c ---- */
+void sample_make_hello(struct sample *s);
+void sample_make_ping(struct sample *s);
+void sample_make_info(struct sample *s);
+void sample_make_stats(struct sample *s);
+void sample_make_cancel(struct sample *s);
+void sample_make_explain(struct sample *s);
+void sample_make_config_get(struct sample *s);
+void sample_make_config_set(struct sample *s);
+void sample_make_spaces(struct sample *s);
+
 /* ---- sample_holographic.c ---- */
 void sample_make_bind(struct sample *s);
 void sample_make_bind_inline(struct sample *s);

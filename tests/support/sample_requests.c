@@ -35,44 +35,6 @@ void sample_begin(struct sample *s, uint8_t kind, const pb_msgdesc_t *fields)
     s->fields = fields;
 }
 
-static void make_hello(struct sample *s)
-{
-    sample_begin(s, OPERATION_HELLO, engram_accel_v1_HelloRequest_fields);
-    engram_accel_v1_HelloRequest *m = &s->message.hello;
-    m->version_min = m->version_max = 1;
-    strcpy(m->client_name, "sample");
-    strcpy(m->space, "default");
-    m->token.size = 3;
-    memcpy(m->token.bytes, "key", 3);
-}
-
-static void make_ping(struct sample *s)
-{
-    sample_begin(s, OPERATION_PING, engram_accel_v1_PingRequest_fields);
-}
-
-static void make_info(struct sample *s)
-{
-    sample_begin(s, OPERATION_INFO, engram_accel_v1_InfoRequest_fields);
-}
-
-static void make_stats(struct sample *s)
-{
-    sample_begin(s, OPERATION_STATS, engram_accel_v1_StatsRequest_fields);
-}
-
-static void make_cancel(struct sample *s)
-{
-    sample_begin(s, OPERATION_CANCEL, engram_accel_v1_CancelRequest_fields);
-    s->message.cancel.request_id = 77;
-}
-
-static void make_explain(struct sample *s)
-{
-    sample_begin(s, OPERATION_EXPLAIN, engram_accel_v1_ExplainRequest_fields);
-    s->message.explain.last = 20;
-}
-
 static void make_create(struct sample *s)
 {
     sample_begin(s, OPERATION_COLLECTION_CREATE, engram_accel_v1_CollectionCreateRequest_fields);
@@ -370,12 +332,15 @@ static const struct {
     const char *name;
     void (*make)(struct sample *s);
 } makers[] = {
-    {"hello", make_hello},
-    {"ping", make_ping},
-    {"info", make_info},
-    {"stats", make_stats},
-    {"cancel", make_cancel},
-    {"explain", make_explain},
+    {"hello", sample_make_hello},
+    {"ping", sample_make_ping},
+    {"info", sample_make_info},
+    {"stats", sample_make_stats},
+    {"cancel", sample_make_cancel},
+    {"explain", sample_make_explain},
+    {"config get", sample_make_config_get},
+    {"config set", sample_make_config_set},
+    {"spaces", sample_make_spaces},
     {"create", make_create},
     {"drop", make_drop},
     {"list", make_list},

@@ -24,6 +24,9 @@ struct sample {
         engram_accel_v1_StatsRequest stats;
         engram_accel_v1_CancelRequest cancel;
         engram_accel_v1_ExplainRequest explain;
+        engram_accel_v1_ConfigGetRequest config_get;
+        engram_accel_v1_ConfigSetRequest config_set;
+        engram_accel_v1_SpacesRequest spaces;
         engram_accel_v1_CollectionCreateRequest create;
         engram_accel_v1_CollectionDropRequest drop;
         engram_accel_v1_CollectionListRequest list;

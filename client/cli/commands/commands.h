@@ -20,6 +20,9 @@
     COMMAND(top)                \
     COMMAND(monitor)            \
     COMMAND(clients)            \
+    COMMAND(spaces)             \
+    COMMAND(config_get)         \
+    COMMAND(config_set)         \
     COMMAND(create)             \
     COMMAND(list)               \
     COMMAND(describe)           \
@@ -91,6 +94,8 @@
 /* Those whose result is one table, or one of the same shape for each query: --format csv. */
 #define TABLE_COMMANDS(COMMAND) \
     COMMAND(clients)            \
+    COMMAND(spaces)             \
+    COMMAND(config_get)         \
     COMMAND(create)             \
     COMMAND(list)               \
     COMMAND(describe)           \

@@ -1,0 +1,29 @@
+/* live_settings: what changes settings while the daemon runs: the file, read again, and single ones
+ * that an operator sets.
+ * Owner:  the engine.
+ * Thread: the loop.
+ * Errors: of a reload: logged; of a single setting: as config_set_live. Settings stay then. */
+#ifndef ENGRAM_LIVE_SETTINGS_H
+#define ENGRAM_LIVE_SETTINGS_H
+
+#include "daemon/base/config.h"
+#include "daemon/request/pipeline.h"
+
+struct live_settings {
+    struct config *config; /* in use */
+    /* What file and command line said when they were last read. A setting of it that is another
+     * than in use, and not live, wants a restart. */
+    struct config asked;
+    const char *path; /* of the file; "": there is none */
+    const char *const *settings;
+    unsigned setting_count; /* of the command line */
+    struct pipeline *pipeline;
+};
+
+/* Reads the file again, with the command line over it. What was set one by one is gone then. */
+void live_settings_reload(struct live_settings *l);
+/* settings_set of the pipeline's options. */
+enum status live_settings_set(void *live, const char *name, const char *value, const char *who,
+                              struct failure *f);
+
+#endif
