@@ -120,6 +120,7 @@ struct config {
     struct space_quotas quotas;             /* quotas.*: of every space (live) */
     struct peer_limits peers;               /* peers.*: of every peer (live) */
     char log_level[CONFIG_TEXT_MAX];        /* log.level: error, warning, info, debug (live) */
+    char log_format[CONFIG_TEXT_MAX];       /* log.format: text, json, journald */
     uint8_t sources[CONFIG_KEYS_MAX];       /* enum config_source, in the table's order */
     uint32_t space_count;
     struct space_override spaces[CONFIG_SPACES_MAX]; /* spaces (live) */

@@ -247,6 +247,9 @@ const struct config_key config_keys[] = {
     {.name = "log.level", .type = CONFIG_CHOICE, .live = true, .offset = AT(log_level),
      .text = "info", .choices = "error warning info debug",
      .help = "Least important line that is still logged."},
+    {.name = "log.format", .type = CONFIG_CHOICE, .offset = AT(log_format), .text = "text",
+     .choices = "text json journald", .help = "How lines leave: as text or as JSON, an object a "
+     "line, on standard error; or to the journal as fields (journalctl -o json)."},
 };
 /* clang-format on */
 const unsigned config_key_count = sizeof config_keys / sizeof *config_keys;

@@ -14,83 +14,108 @@
 #include "daemon/base/log_limit.h"
 #include "daemon/base/log_queue.h"
 
-enum { LINE_MAX_BYTES = 1024 };
-
-_Static_assert(LINE_MAX_BYTES + 64 <= LOG_LINE_BYTES, "a line fits the queue");
+enum { TEXT_MAX_BYTES = 1024, JOURNAL_FIELDS_MAX = LOG_FIELDS_MAX + 2 };
 
 static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct log_limit limit;
 
 enum log_level log_level_now = LOG_LEVEL_INFO;
 
-static const char *const names[] = {"error", "warning", "info", "debug"};
-static const int priorities[] = {3, 4, 6, 7}; /* syslog's numbers */
+static enum log_format format_now = LOG_FORMAT_TEXT;
+static const char *program_now = "";
+static int (*journal)(const struct iovec *fields, int count);
+
+/* The one whose name is text among names; -1: none. */
+static int find_name(const char *const *names, int count, const char *text)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(text, names[i]) == 0) return i;
+    return -1;
+}
 
 bool log_set_level_name(const char *name)
 {
-    for (int i = 0; i < 4; i++)
-        if (strcmp(name, names[i]) == 0) {
-            log_level_now = (enum log_level)i;
-            return true;
-        }
-    return false;
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+    int found = find_name(names, 4, name);
+    if (found >= 0) log_level_now = (enum log_level)found;
+    return found >= 0;
 }
 
-static size_t write_prefix(enum log_level level, char *line, size_t size)
+bool log_set_format_name(const char *name, const char *program)
 {
-    static atomic_int journal = -1;
-    if (journal < 0) journal = getenv("JOURNAL_STREAM") != NULL;
-    if (journal) return (size_t)snprintf(line, size, "<%d>", priorities[level]);
-    struct timespec now;
-    struct tm parts;
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &parts);
-    size_t n = strftime(line, size, "%Y-%m-%dT%H:%M:%S", &parts);
-    return n + (size_t)snprintf(line + n, size - n, ".%03ldZ %-7s ", now.tv_nsec / 1000000,
-                                names[level]);
+    static const char *const names[] = {"text", "json", "journald"};
+    int found = find_name(names, 3, name);
+    if (found < 0) return false;
+    format_now = (enum log_format)found;
+    program_now = program;
+    return true;
 }
 
-/* Appends text to line from n on, control characters as \xNN; the last byte is kept for the
- * newline. */
-static size_t append_escaped(char *line, size_t n, size_t size, const char *text)
+void log_use_journal(int (*send)(const struct iovec *fields, int count))
 {
-    for (; *text && n + 5 < size; text++) {
-        unsigned char ch = (unsigned char)*text;
-        if (ch >= 0x20 && ch != 0x7f)
-            line[n++] = (char)ch;
-        else
-            n += (size_t)snprintf(line + n, size - n, "\\x%02x", ch);
+    journal = send;
+}
+
+/* Gives a line of fields, each of which ends with a newline, to the journal. */
+static bool send_fields(const char *line, size_t bytes)
+{
+    struct iovec fields[JOURNAL_FIELDS_MAX];
+    int count = 0;
+    for (const char *at = line, *end = line + bytes; at < end && count < JOURNAL_FIELDS_MAX;) {
+        size_t length = strcspn(at, "\n");
+        fields[count++] = (struct iovec){(void *)(uintptr_t)at, length};
+        at += length + 1;
     }
-    return n;
+    return journal(fields, count) >= 0;
 }
 
-/* Lays out a line with its newline in LOG_LINE_BYTES; returns its length. */
-static size_t lay_out(enum log_level level, const char *text, char line[LOG_LINE_BYTES])
+static bool goes_to_journal(void)
 {
-    size_t n = write_prefix(level, line, LOG_LINE_BYTES);
-    n = append_escaped(line, n, LOG_LINE_BYTES, text);
-    line[n++] = '\n';
-    return n;
+    return format_now == LOG_FORMAT_JOURNALD && journal;
 }
 
-static void put(enum log_level level, const char *text)
+/* Lays out a line with its newline; returns its length. */
+static size_t lay_out(enum log_level level, const struct log_field *fields, unsigned count,
+                      const char *text, char line[LOG_LINE_BYTES])
+{
+    static atomic_int under_journal = -1;
+    if (under_journal < 0) under_journal = getenv("JOURNAL_STREAM") != NULL;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    struct log_line l = {
+        .level = level,
+        .format = format_now == LOG_FORMAT_JOURNALD && !journal ? LOG_FORMAT_TEXT : format_now,
+        .under_journal = under_journal,
+        .time_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
+        .program = program_now,
+        .text = text,
+        .fields = fields,
+        .field_count = count < LOG_FIELDS_MAX ? count : LOG_FIELDS_MAX,
+    };
+    return log_line_lay_out(&l, line);
+}
+
+static void put(enum log_level level, const struct log_field *fields, unsigned count,
+                const char *text)
 {
     char line[LOG_LINE_BYTES];
-    size_t n = lay_out(level, text, line);
+    size_t n = lay_out(level, fields, count, text, line);
     if (log_queue_runs()) {
         log_queue_put(line, n);
-        return;
+    } else if (goes_to_journal()) {
+        send_fields(line, n);
+    } else {
+        ssize_t written = write(STDERR_FILENO, line, n);
+        (void)written;
     }
-    ssize_t written = write(STDERR_FILENO, line, n);
-    (void)written;
 }
 
 static void put_left_out(const char *format, uint32_t left_out)
 {
-    char text[LINE_MAX_BYTES];
+    char text[TEXT_MAX_BYTES];
     snprintf(text, sizeof text, "log: %u more lines in that second of the kind '%s'", left_out,
              strcmp(format, "%s") == 0 ? "net: of connections" : format);
-    put(LOG_LEVEL_WARNING, text);
+    put(LOG_LEVEL_WARNING, NULL, 0, text);
 }
 
 /* Whether a line of this kind may go out; tells what was left out before it. */
@@ -128,12 +153,13 @@ static size_t tell_lost(char line[LOG_LINE_BYTES], uint64_t lost)
 {
     char text[96];
     snprintf(text, sizeof text, "log: %" PRIu64 " lines were lost: the output took none", lost);
-    return lay_out(LOG_LEVEL_WARNING, text, line);
+    return lay_out(LOG_LEVEL_WARNING, NULL, 0, text, line);
 }
 
 bool log_start(void)
 {
-    static const struct log_queue_hooks hooks = {.tell = tell_lost, .idle = on_idle};
+    struct log_queue_hooks hooks = {
+        .tell = tell_lost, .idle = on_idle, .send = goes_to_journal() ? send_fields : NULL};
     return log_queue_start(&hooks);
 }
 
@@ -143,13 +169,30 @@ void log_stop(void)
     log_queue_stop();
 }
 
+static bool is_left_out(enum log_level level, const char *format)
+{
+    return level < LOG_LEVEL_DEBUG && log_queue_runs() && !may_go(format);
+}
+
 void log_write(enum log_level level, const char *format, ...)
 {
-    char text[LINE_MAX_BYTES];
-    if (level < LOG_LEVEL_DEBUG && log_queue_runs() && !may_go(format)) return;
+    char text[TEXT_MAX_BYTES];
+    if (is_left_out(level, format)) return;
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    put(level, text);
+    put(level, NULL, 0, text);
+}
+
+void log_write_fields(enum log_level level, const struct log_field *fields, unsigned count,
+                      const char *format, ...)
+{
+    char text[TEXT_MAX_BYTES];
+    if (is_left_out(level, format)) return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    put(level, fields, count, text);
 }

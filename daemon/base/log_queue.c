@@ -51,6 +51,7 @@ static ssize_t write_some(const char *text, size_t bytes)
 /* Writes a line. False: it was lost, *part says whether the output has some of it. */
 static bool write_line(const char *text, size_t bytes, bool *part)
 {
+    if (queue.hooks.send) return queue.hooks.send(text, bytes);
     size_t done = 0;
     while (done < bytes) {
         struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};

@@ -11,15 +11,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LOG_LINE_BYTES = 1088, LOG_QUEUE_LINES = 512, LOG_STOP_MS = 1000 };
+#include "daemon/base/log_line.h"
+
+enum { LOG_QUEUE_LINES = 512, LOG_STOP_MS = 1000 };
 
 /* tell: writes a line that says that so many were lost, and returns its length. idle: called by the
  * thread when it has nothing to write, and at the time that it returned last (of the monotonic
- * clock, UINT64_MAX: not of itself). False: there is no thread. */
+ * clock, UINT64_MAX: not of itself). send: NULL, or what takes
+ * lines in place of stderr, and may wait; false where a line was lost. */
 struct log_queue_hooks {
     size_t (*tell)(char line[LOG_LINE_BYTES], uint64_t lost);
     uint64_t (*idle)(void);
+    bool (*send)(const char *line, size_t bytes);
 };
+/* False: there is no thread. */
 bool log_queue_start(const struct log_queue_hooks *hooks);
 /* Writes what is in line, for at most LOG_STOP_MS, and ends the thread. */
 void log_queue_stop(void);

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "daemon/base/descriptors.h"
-#include "daemon/base/log.h"
 #include "daemon/gpu/server.h"
 
 /* The share says more than these exit codes. */
@@ -142,13 +141,9 @@ int main(int argc, char **argv)
         return EXIT_ABSENT;
     }
     struct gpu *g = NULL;
-    log_start(); /* without its thread lines are written by who logs */
-    if (server_open(o, &g, &f)) {
-        log_stop();
+    if (server_open(o, &g, &f))
         return atomic_load(&o->share->state) == SHARE_ABSENT ? EXIT_ABSENT : EXIT_BROKEN;
-    }
     enum status st = server_run(g);
-    log_stop();
     /* The system frees everything faster and more reliably than this process could. */
     _exit(st ? EXIT_BROKEN : EXIT_ASKED);
 }

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <cjson/cJSON.h>
 
 #include "tests/support/scene.h"
 
@@ -77,6 +78,46 @@ Test(rim_log, a_full_disk)
     restart(&d);
     expect_served(&d);
     cr_assert_eq(daemon_stop(&d), 0);
+}
+
+Test(rim_log, each_line_is_an_object_of_json)
+{
+    struct daemon_process d;
+    char line[8192];
+    unsigned lines = 0;
+    daemon_start(&d, (const char *[]){"log.format=json", "gpu.devices=sim", NULL});
+    wait_logged(&d, "gpu0: ");
+    send_bad_frames(&d, 3);
+    kill(d.pid, SIGTERM);
+    int status;
+    cr_assert_eq(waitpid(d.pid, &status, 0), d.pid);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    FILE *in = fopen(d.log_path, "r");
+    while (fgets(line, sizeof line, in)) {
+        cJSON *o = cJSON_Parse(line);
+        cr_assert(o, "%s", line);
+        cr_assert(cJSON_GetStringValue(cJSON_GetObjectItem(o, "message")), "%s", line);
+        lines++;
+        cJSON_Delete(o);
+    }
+    fclose(in);
+    cr_expect_geq(lines, 8, "%u lines", lines);
+    daemon_clean(&d);
+}
+
+/* It would lose every line, and libsystemd would call that a success. */
+Test(rim_log, no_journal_is_no_place_for_a_log)
+{
+    char path[4200], command[4400], said[512] = "";
+    if (access("/run/systemd/journal/socket", F_OK) == 0)
+        cr_skip_test("SKIP a journal runs on this machine");
+    build_path("engram-acceld", path, sizeof path);
+    snprintf(command, sizeof command, "%s --check-config -s log.format=journald 2>&1", path);
+    FILE *out = popen(command, "r"); /* NOLINT(cert-env33-c) */
+    cr_assert(fgets(said, sizeof said, out));
+    int status = pclose(out);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 2, "%s", said);
+    cr_assert(strstr(said, "log.format: 'journald', but no journal runs here"), "%s", said);
 }
 
 /* What is opened first would be one of the three otherwise; libuv aborts if it closes one. */

@@ -174,6 +174,7 @@ Test(config, every_key_is_read)
     want.persist_keep = 1000;
     strcpy(want.persist_key_file, "/etc/key");
     strcpy(memset(want.log_level, 0, CONFIG_TEXT_MAX), "debug");
+    strcpy(memset(want.log_format, 0, CONFIG_TEXT_MAX), "json");
     const char *text =
         "{\"socket\": {\"path\": \"/tmp/a b\", \"mode\": \"600\"},\n"
         "\"tcp\": {\"enabled\": true, \"host\": \"::1\", \"port\": 65535},\r\n"
@@ -204,7 +205,8 @@ Test(config, every_key_is_read)
         "\"log_lines\": 1},"
         "\"persist\": {\"dir\": \"/var/snapshots\", \"load\": \"salvage\", \"on_stop\": false,"
         "\"keep\": 1000, \"key_file\": \"/etc/key\"},"
-        "\"auth\": {\"token_file\": \"/etc/token\"}, \"log\": {\"level\": \"debug\"}}";
+        "\"auth\": {\"token_file\": \"/etc/token\"}, \"log\": {\"level\": \"debug\", \"format\": "
+        "\"json\"}}";
     cr_assert_eq(read_text(text, &c, &f), STATUS_OK, "%s", f.text);
     memset(want.sources, CONFIG_FILE, config_key_count);
     cr_expect_eq(memcmp(&c, &want, sizeof c), 0);
