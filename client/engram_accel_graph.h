@@ -45,6 +45,8 @@ typedef struct ea_graph_counts {
     uint64_t missing;      /* named in the request, but not found */
     uint64_t nodes, edges; /* in the graph, after the change */
     uint64_t version;
+    /* of those added, how many came beside an edge between the same nodes; only if asked for */
+    uint64_t edges_doubled;
 } ea_graph_counts;
 
 typedef struct ea_graph_edges {
@@ -58,6 +60,9 @@ typedef struct ea_graph_edges {
     bool create;
     const float *low, *high;
     const ea_write *write; /* what is expected; NULL: nothing */
+    /* of ea_graph_add_edges without replace: count those that come beside one between the same
+     * nodes that was there, or stands before them */
+    bool count_doubled;
 } ea_graph_edges;
 /* Adds edges in any order; two between the same nodes are two contributions. Missing nodes are
  * made. More than fits one request is sent as several, one after the other (with replace,

@@ -115,7 +115,8 @@ static ea_status build_edges(ea_client *c, const char *graph, const ea_graph_edg
     struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_GRAPH_ADD_EDGES);
     if (!r) return EA_RESOURCE_EXHAUSTED;
     r->repeatable = e->replace; /* otherwise a repetition would add edges twice */
-    engram_accel_v1_GraphAddEdgesRequest m = {.replace = e->replace};
+    engram_accel_v1_GraphAddEdgesRequest m = {.replace = e->replace,
+                                              .count_doubled = e->count_doubled};
     ea_status st = ea_check_name(c, "graph", graph, m.graph);
     if (!st) st = TENSOR(m, sources, U64, e->sources, e->count, 1);
     if (!st) st = TENSOR(m, targets, U64, e->targets, e->count, 1);
@@ -195,6 +196,7 @@ static ea_status send_part(struct edges_upload *u, uint64_t end)
     u->sum.nodes_added += counts.nodes_added;
     u->sum.nodes_removed += counts.nodes_removed;
     u->sum.missing += counts.missing;
+    u->sum.edges_doubled += counts.edges_doubled;
     u->sum.nodes = counts.nodes;
     u->sum.edges = counts.edges;
     u->sum.version = counts.version;

@@ -57,6 +57,7 @@ ea_status ea_reply_parse_graph_change(struct client_request *r, const void *mess
         .nodes = m.nodes,
         .edges = m.edges,
         .version = m.meta.version,
+        .edges_doubled = m.edges_doubled,
     };
     return EA_OK;
 }

@@ -169,11 +169,12 @@ struct job_request {
     uint32_t metric;    /* of a collection to create; of inline rows; 0: the collection's */
     float threshold;
     bool has_threshold;
-    bool normalize; /* results have norm 1, or are zeros */
-    bool dry_run;   /* nothing is done; the reply says what was predicted */
-    bool exact;     /* unbind: by division in the spectrum */
-    bool replace;   /* edges: existing ones between the same nodes are removed first */
-    bool edges;     /* fetch nodes: return their out-edges, too */
+    bool normalize;     /* results have norm 1, or are zeros */
+    bool dry_run;       /* nothing is done; the reply says what was predicted */
+    bool exact;         /* unbind: by division in the spectrum */
+    bool replace;       /* edges: existing ones between the same nodes are removed first */
+    bool count_doubled; /* edges: those that come beside others are counted */
+    bool edges;         /* fetch nodes: return their out-edges, too */
     /* add weights: the bounds of the sums (the check sets those that the request does not have),
      * and whether missing edges are made */
     float low, high;
@@ -207,9 +208,9 @@ struct job_result {
     uint64_t body_bytes; /* a multiple of 64 */
     struct tensor tensors[JOB_TENSORS_MAX];
     /* counts by operation: upsert: inserted, replaced; delete: deleted, missing; fetch: missing;
-     * drop: rows (of a graph: nodes, edges); changes of a graph: the five of struct graph_counts;
+     * drop: rows (of a graph: nodes, edges); changes of a graph: the six of struct graph_counts;
      * covariance: its rows */
-    uint64_t counts[5];
+    uint64_t counts[6];
     double totals[2]; /* covariance: the sum of the weights; the divisor */
     uint64_t rows;    /* in the collection (edges in the graph), after the operation */
     uint64_t nodes;   /* in the graph, after the operation */

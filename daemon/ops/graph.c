@@ -15,8 +15,8 @@ static enum status one_part(struct job *j, void (*run)(struct job *, uint32_t, u
 
 static void note_counts(struct job *j, const struct graph_counts *c)
 {
-    const uint64_t counts[] = {c->edges_added, c->edges_removed, c->nodes_added, c->nodes_removed,
-                               c->missing};
+    const uint64_t counts[] = {c->edges_added,   c->edges_removed, c->nodes_added,
+                               c->nodes_removed, c->missing,       c->edges_doubled};
     _Static_assert(sizeof counts == sizeof j->result.counts, "one for each");
     memcpy(j->result.counts, counts, sizeof counts);
 }
@@ -32,8 +32,12 @@ static void add_edges_part(struct job *j, uint32_t part, uint32_t worker)
 {
     const struct job_request *r = &j->request;
     struct graph_counts counts = {0};
-    graph_add_edges(graph_of(j), r->ids.data, r->targets.data, r->weights.data, r->ids.rows,
-                    r->replace, &counts, &j->failure);
+    if (r->count_doubled && !r->replace)
+        graph_add_counted(graph_of(j), r->ids.data, r->targets.data, r->weights.data, r->ids.rows,
+                          &counts, &j->failure);
+    else
+        graph_add_edges(graph_of(j), r->ids.data, r->targets.data, r->weights.data, r->ids.rows,
+                        r->replace, &counts, &j->failure);
     note_counts(j, &counts);
 }
 

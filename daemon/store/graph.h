@@ -104,10 +104,16 @@ struct graph_edition *graph_written(const struct graph *g);
  * numbers in classes of falling out-degree (kernels/spread.h), if there is memory for that. */
 struct graph_counts {
     uint64_t edges_added, edges_removed, nodes_added, nodes_removed, missing;
+    uint64_t edges_doubled; /* graph_add_counted */
 };
 enum status graph_add_edges(struct graph *g, const uint64_t *sources, const uint64_t *targets,
                             const float *weights, uint64_t n, bool replace,
                             struct graph_counts *out, struct failure *f);
+/* The same without replace, and counts the edges that come beside one between the same nodes that
+ * was there, or stands before them. Cost: n are sorted as well, and the lists that grow read. */
+enum status graph_add_counted(struct graph *g, const uint64_t *sources, const uint64_t *targets,
+                              const float *weights, uint64_t n, struct graph_counts *out,
+                              struct failure *f);
 
 /* Adds all edges of the rows of a matrix in CSR form. Row i is node row_ids[i] (NULL: node i). Its
  * edges lead to columns[offsets[i] .. offsets[i + 1]), which are positions in row_ids if that is

@@ -17,6 +17,8 @@ struct batch {
     uint32_t made;
     uint32_t weight_bits; /* the bits of the largest magnitude among the weights */
     uint64_t gone;        /* how many edges are replaced */
+    bool counts_doubled;
+    uint64_t doubled; /* how many come beside others */
 };
 
 /* ---- look ---- */
@@ -153,6 +155,50 @@ done:
     return st;
 }
 
+/* ---- which come beside others ---- */
+
+/* Of a run, those whose pair of nodes has an edge; but one of each pair that has none. */
+static uint64_t run_doubled(const struct graph_edition *g, struct half_run run)
+{
+    uint32_t node = run.halves[0].node;
+    struct spread_list list = {0};
+    uint64_t alone = 0;
+    if (node < g->numbers) list = *list_of(g, SIDE_OUT, node);
+    const struct spread_edge *edges = edges_of(g, SIDE_OUT) + list.first;
+    for (uint32_t i = 0; i < list.count; i++) {
+        struct graph_half *half = halves_find(run, edges[i].node);
+        if (half) half->weight = 1;
+    }
+    for (uint64_t i = 0; i < run.count; i++) {
+        bool first = !i || run.halves[i].other != run.halves[i - 1].other;
+        alone += first && run.halves[i].weight == 0;
+    }
+    return run.count - alone;
+}
+
+static enum status count_doubled(struct batch *b, struct failure *f)
+{
+    struct graph_edition *g = b->g;
+    struct heap_block block;
+    enum status st = graph_scratch(g, b->n * 2 * sizeof(struct graph_half), &block);
+    if (st) return graph_refuse(g, st, "counting the new edges", f);
+    struct graph_half *halves = block.data;
+    for (uint64_t i = 0; i < b->n; i++) {
+        graph_yield(i);
+        halves[i] = (struct graph_half){.node = b->sources[i], .other = b->targets[i]};
+    }
+    halves = halves_sort(halves, halves + b->n, b->n, true);
+    struct half_run run;
+    b->doubled = 0;
+    for (uint64_t i = 0, work = 0; i < b->n; i += run.count) {
+        run = halves_run(halves + i, b->n - i);
+        graph_pace(&work, run.count * 4);
+        b->doubled += run_doubled(g, run);
+    }
+    heap_give(g->of->heap, &block);
+    return STATUS_OK;
+}
+
 /* ---- add ---- */
 
 /* Completes a call whose numbers and nodes are made. st: whether making them succeeded. */
@@ -162,6 +208,7 @@ static enum status batch_finish(struct batch *b, enum status st, struct failure 
     uint64_t before = g->edge_count;
     bool large = b->n >= before, afresh = large && !(b->replace && before);
     bool nothing = !b->n && !b->made;
+    if (!st && b->counts_doubled && b->n) st = count_doubled(b, f);
     if (!st && !nothing)
         st = afresh ? graph_build(g, b->sources, b->targets, b->weights, b->n, b->made, f)
                     : merge(b, f);
@@ -191,8 +238,10 @@ static enum status run_addition(struct graph *g, struct addition *a, graph_chang
     const struct batch *b = &a->batch;
     enum status st = graph_write_run(g, b->n + a->rows, change, a, f);
     if (!st)
-        *out = (struct graph_counts){
-            .edges_added = b->n, .edges_removed = b->gone, .nodes_added = b->made};
+        *out = (struct graph_counts){.edges_added = b->n,
+                                     .edges_removed = b->gone,
+                                     .nodes_added = b->made,
+                                     .edges_doubled = b->doubled};
     return st;
 }
 
@@ -218,6 +267,17 @@ static enum status add_pairs(struct graph_edition *g, void *write, struct failur
     return batch_finish(b, st, f);
 }
 
+static enum status run_pairs(struct graph *g, struct addition *a, struct graph_counts *out,
+                             struct failure *f)
+{
+    uint64_t n = a->batch.n;
+    enum status st = graph_check_count(n, f);
+    if (!st) st = check_weights(&a->batch, f);
+    if (!st) st = graph_check_ids(a->sources, n, "the source of edge", f);
+    if (!st) st = graph_check_ids(a->targets, n, "the target of edge", f);
+    return st ? st : run_addition(g, a, add_pairs, out, f);
+}
+
 enum status graph_add_edges(struct graph *g, const uint64_t *sources, const uint64_t *targets,
                             const float *weights, uint64_t n, bool replace,
                             struct graph_counts *out, struct failure *f)
@@ -226,11 +286,17 @@ enum status graph_add_edges(struct graph *g, const uint64_t *sources, const uint
                          .replace = replace,
                          .sources = sources,
                          .targets = targets};
-    enum status st = graph_check_count(n, f);
-    if (!st) st = check_weights(&a.batch, f);
-    if (!st) st = graph_check_ids(sources, n, "the source of edge", f);
-    if (!st) st = graph_check_ids(targets, n, "the target of edge", f);
-    return st ? st : run_addition(g, &a, add_pairs, out, f);
+    return run_pairs(g, &a, out, f);
+}
+
+enum status graph_add_counted(struct graph *g, const uint64_t *sources, const uint64_t *targets,
+                              const float *weights, uint64_t n, struct graph_counts *out,
+                              struct failure *f)
+{
+    struct addition a = {.batch = {.n = n, .weights = weights, .counts_doubled = true},
+                         .sources = sources,
+                         .targets = targets};
+    return run_pairs(g, &a, out, f);
 }
 
 /* ---- for changes of weights ---- */

@@ -48,7 +48,7 @@ graph create h
 graph list
 graph describe g
 graph drop h
-graph load g g.tsv --replace
+graph load g g.tsv --add | g g.tsv --replace
 graph add g 1 2 0.5 | g --delta 3 4 0.5
 graph scale g 0.9
 graph prune g 0.0001

@@ -72,9 +72,17 @@ def loads(t):
     write_npy("t.npy", "Q", "(2,)", [20, 21])
     write_npy("w.npy", "f", "(2,)", [.25, 3])
     t.run("graph", "load", "n", "s.npy", "t.npy", "w.npy", "--add")
-    t.run("graph", "load", "n", "s.npy", "t.npy", "--add")
+    done = t.json("graph", "load", "n", "s.npy", "t.npy", "--add")[0]
+    check((done["edges_added"], done["edges_doubled"]) == (2, 2), "both are doubled: %s" % done)
     check(edges_of(t, "n", 20, 2**64 - 2) ==
           [(20, 21, 1), (20, 21, 3), (2**64 - 2, 20, .25), (2**64 - 2, 20, 1)], "columns, twice")
+    write("r.txt", "20 21 9\n70 71 8\n70 71\n71 70\n")
+    t.run("graph", "create", "o")
+    for times, doubled in ((1, 1), (2, 4)):
+        said = t.run("graph", "load", "o", "r.txt", "--add").stdout
+        check("; %d edge%s beside one between" % (doubled, "s" * (doubled > 1)) in said, said)
+    check(t.json("graph", "describe", "o")[0]["edges"] == 8, "twice 4")
+    t.run("graph", "drop", "o")
     write("r.txt", "20 21 9\n20 21 8\n7 9\n")
     done = t.json("graph", "load", "n", "r.txt", "--replace")[0]
     check((done["edges_removed"], done["edges_added"]) == (2, 3), "--replace: %s" % done)

@@ -162,6 +162,21 @@ struct graph_counts model_remove_nodes(struct graph_model *m, const uint64_t *id
     return counts;
 }
 
+uint64_t model_count_doubled(const struct graph_model *m, const uint64_t *sources,
+                             const uint64_t *targets, uint64_t n)
+{
+    uint64_t doubled = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        bool found = false;
+        for (uint64_t e = 0; e < m->edge_count && !found; e++)
+            found = m->edges[e].source == sources[i] && m->edges[e].target == targets[i];
+        for (uint64_t e = 0; e < i && !found; e++)
+            found = sources[e] == sources[i] && targets[e] == targets[i];
+        doubled += found;
+    }
+    return doubled;
+}
+
 bool counts_equal(struct graph_counts a, struct graph_counts b)
 {
     return memcmp(&a, &b, sizeof a) == 0;

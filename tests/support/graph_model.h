@@ -29,6 +29,9 @@ struct graph_model {
 struct graph_counts model_add(struct graph_model *m, const uint64_t *sources,
                               const uint64_t *targets, const float *weights, uint64_t n,
                               bool replace);
+/* How many of them would come beside an edge that is there, or that stands before them. */
+uint64_t model_count_doubled(const struct graph_model *m, const uint64_t *sources,
+                             const uint64_t *targets, uint64_t n);
 /* Applies nothing unless it returns OK; *bad: the first edge that cannot be changed. */
 enum status model_add_weights(struct graph_model *m, const struct graph_deltas *d, float *weights,
                               struct graph_counts *out, uint64_t *bad);

@@ -31,12 +31,16 @@ static void draw_batch(struct step_batch *b, uint64_t n, uint64_t range, unsigne
 
 static void add_step(struct graph_model *m, struct graph *g, struct step_batch *b, unsigned *seed)
 {
-    bool replace = rand_r(seed) % 2;
+    bool replace = rand_r(seed) % 2, counted = !replace && b->n % 2;
+    uint64_t doubled = counted ? model_count_doubled(m, b->sources, b->targets, b->n) : 0;
     struct graph_counts expected = model_add(m, b->sources, b->targets, b->weights, b->n, replace);
     struct graph_counts counts = {.missing = 77};
-    cr_assert_eq(
-        graph_add_edges(g, b->sources, b->targets, b->weights, b->n, replace, &counts, NULL),
-        STATUS_OK);
+    expected.edges_doubled = doubled;
+    enum status st =
+        counted
+            ? graph_add_counted(g, b->sources, b->targets, b->weights, b->n, &counts, NULL)
+            : graph_add_edges(g, b->sources, b->targets, b->weights, b->n, replace, &counts, NULL);
+    cr_assert_eq(st, STATUS_OK);
     cr_assert(counts_equal(counts, expected));
 }
 

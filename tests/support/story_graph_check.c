@@ -17,8 +17,8 @@ static void check_change(struct cursor *c, const struct story_reply *reply)
     engram_accel_v1_GraphChangeReply m = engram_accel_v1_GraphChangeReply_init_zero;
     const struct story_request *r = c->r;
     check_decode(c->s, r, reply, engram_accel_v1_GraphChangeReply_fields, &m);
-    const uint64_t counts[5] = {m.edges_added, m.edges_removed, m.nodes_added, m.nodes_removed,
-                                m.missing};
+    const uint64_t counts[6] = {m.edges_added,   m.edges_removed, m.nodes_added,
+                                m.nodes_removed, m.missing,       m.edges_doubled};
     if (!r->applied) WRONG(c->s, r, "it was said to be done, and was not");
     if (memcmp(counts, r->counts, sizeof counts) != 0 || m.nodes != r->rows_after ||
         m.edges != r->edges_after || m.meta.version != r->version)

@@ -83,6 +83,16 @@ static struct graph_counts add_csr(struct graph_model *m, const struct story_req
     return did;
 }
 
+/* As it was sent, an odd number of edges asks to be counted. */
+static struct graph_counts add_edges(struct graph_model *m, const struct story_request *r)
+{
+    bool counted = !r->replace && r->id_count % 2;
+    uint64_t doubled = counted ? model_count_doubled(m, r->ids, r->targets, r->id_count) : 0;
+    struct graph_counts did = model_add(m, r->ids, r->targets, r->weights, r->id_count, r->replace);
+    did.edges_doubled = doubled;
+    return did;
+}
+
 void story_apply_graph(struct story *s, struct story_request *r, uint64_t version)
 {
     static struct graph_model m;
@@ -92,7 +102,7 @@ void story_apply_graph(struct story *s, struct story_request *r, uint64_t versio
     unpack(&m, was);
     struct graph_counts did = {0};
     if (r->operation == OPERATION_GRAPH_ADD_EDGES)
-        did = model_add(&m, r->ids, r->targets, r->weights, r->id_count, r->replace);
+        did = add_edges(&m, r);
     else if (r->operation == OPERATION_GRAPH_ADD_CSR)
         did = add_csr(&m, r);
     else if (r->operation == OPERATION_GRAPH_ADD_WEIGHTS)

@@ -70,6 +70,7 @@ static struct draft *add_edges(struct story *s, struct story_request *r)
     else
         choose_edges(s, r, story_chance(s, 200) ? 150 : 12);
     m->replace = r->replace = story_chance(s, 300);
+    m->count_doubled = r->id_count % 2;
     PUT(d, m, sources, DTYPE_UINT64, r->id_count, 1, r->ids);
     PUT(d, m, targets, DTYPE_UINT64, r->id_count, 1, r->targets);
     PUT(d, m, weights, DTYPE_FLOAT32, r->id_count, 1, r->weights);

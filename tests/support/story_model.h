@@ -89,7 +89,7 @@ struct story_request {
     uint8_t *bits; /* of ids filter_first .. */
     uint64_t filter_first;
     uint64_t offset, limit; /* fetch without ids */
-    uint64_t counts[5], rows_after, edges_after, version;
+    uint64_t counts[6], rows_after, edges_after, version;
     uint64_t *targets; /* edges; their sources are ids, their weights weights */
     uint64_t *row_ids; /* edges in CSR form: row_count of them, which become nodes */
     uint8_t *kinds;    /* nodes; NULL: not given, as are factors */

@@ -211,12 +211,14 @@ static ea_status send_part(struct graph_load *l, uint64_t end)
                                                             .weights = l->weights + at,
                                                             .count = end - at,
                                                             .replace = l->replace,
+                                                            .count_doubled = l->add,
                                                             .write = cli_expectation(l->cli)},
                                           &did);
     if (!status) l->cli->expects = false;
     l->sum.edges_added += did.edges_added;
     l->sum.edges_removed += did.edges_removed;
     l->sum.nodes_added += did.nodes_added;
+    l->sum.edges_doubled += did.edges_doubled;
     if (did.version) {
         l->sum.nodes = did.nodes;
         l->sum.edges = did.edges;
@@ -339,6 +341,7 @@ static void report(const struct graph_load *l, uint64_t ns, int code)
         json_u64(&j, "edges_added", s->edges_added);
         json_u64(&j, "edges_removed", s->edges_removed);
         json_u64(&j, "edges_before", l->there);
+        if (l->add) json_u64(&j, "edges_doubled", s->edges_doubled);
         json_u64(&j, "nodes_added", s->nodes_added);
         json_u64(&j, "nodes", s->nodes);
         json_u64(&j, "edges", s->edges);
@@ -351,7 +354,9 @@ static void report(const struct graph_load *l, uint64_t ns, int code)
         printf("%s: %s loaded in %s, %s/s", l->name, format_many(&a, s->edges_added, "edge"),
                format_ns(&b, ns), format_count(&c, rate));
         if (s->edges_removed) printf("; %s replaced", format_count(&d, s->edges_removed));
-        if (l->add && l->there) printf("; added to %s", format_many(&d, l->there, "edge"));
+        if (l->add)
+            printf("; %s beside one between the same nodes",
+                   format_many(&d, s->edges_doubled, "edge"));
         printf("; the graph has %s, %s\n", format_many(&a, s->nodes, "node"),
                format_many(&b, s->edges, "edge"));
     }
@@ -405,7 +410,10 @@ const struct command command_graph_load = {
     "one n x 3 float64 array, or SOURCES.npy TARGETS.npy [WEIGHTS.npy].\v"
     "Without a weight an edge has 1. Two edges between the same nodes are two contributions. Into "
     "a graph that has edges already only --add or --replace load, so that nothing is doubled "
-    "without being told; --replace holds all edges in memory. Ctrl-C stops after the request that "
+    "without being told: --add says how many edges came beside one between the same nodes, that "
+    "was "
+    "there or came before them; --replace holds all edges in memory. Ctrl-C stops after the "
+    "request that "
     "is on its way and says how many edges are in. A graph that --create made is dropped again if "
     "the load fails.",
     load_options,

@@ -74,6 +74,22 @@ static enum status add_some(struct scene *s)
     return add(s, false);
 }
 
+static enum status add_counted(struct scene *s)
+{
+    struct batch *b = &s->batch;
+    fill(b, 300, 0, 90);
+    uint64_t doubled = model_count_doubled(s->model, b->sources, b->targets, b->n);
+    struct graph_counts counts = {0}, expected;
+    struct failure f = {0};
+    enum status st =
+        graph_add_counted(s->graph, b->sources, b->targets, b->weights, b->n, &counts, &f);
+    if (st) return finish(st, &f);
+    expected = model_add(s->model, b->sources, b->targets, b->weights, b->n, false);
+    expected.edges_doubled = doubled;
+    cr_assert(doubled > 0 && counts_equal(counts, expected));
+    return st;
+}
+
 static enum status replace_some(struct scene *s)
 {
     fill(&s->batch, 200, 0, 100);
@@ -266,7 +282,7 @@ Test(graph_faults, leave_it_as_it_was, .timeout = 900)
 {
     void (*const begins[])(struct scene *) = {begin_empty, begin_small, begin_worn};
     enum status (*const changes[])(struct scene *) = {
-        add_few,    add_some,  replace_some, add_many,     add_wide, replace_many,
+        add_few,    add_some,  add_counted,  replace_some, add_many, add_wide, replace_many,
         add_matrix, set_nodes, remove_edges, remove_nodes, scale,    prune};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         for (size_t k = 0; k < sizeof changes / sizeof *changes; k++)
