@@ -211,11 +211,16 @@ $(BUILD)/paths: FORCE
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(PROTO_GEN).h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SWITCH_FLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SWITCH_FLAGS) $(TEST_FLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) \
+	    -MMD -MP -c $< -o $@
 
 # Counters that all workers share make kernels ten times slower; a lost count costs no line.
 ifneq ($(SAN)$(COVERAGE),)
 $(BUILD)/kernels/%.o: KERNEL_FLAGS := -O2 $(if $(COVERAGE),-fprofile-update=single)
+endif
+# Tests are run once, too; what they compute literally, in tests/kernels, and benches are not.
+ifeq ($(SAN)$(COVERAGE),)
+$(BUILD)/tests/unit/%.o $(BUILD)/tests/integration/%.o $(BUILD)/tests/torture/%.o: TEST_FLAGS := -O1
 endif
 # A switch over one of our enumerations names every case; what a new one means must be said.
 $(BUILD)/daemon/%.o $(BUILD)/kernels/%.o $(BUILD)/client/%.o: SWITCH_FLAGS := \

@@ -43,7 +43,8 @@ unit-tests: $(UNIT_BIN) $(REPLAY_BIN)
 benches: all $(BENCH_BIN)
 
 ## test: install what is missing, build, run every test
-# TEST_SANITIZERS="both thread" adds the unit tests and corpora of those builds.
+# TEST_SANITIZERS="both thread" adds the unit tests and corpora of those builds;
+# TEST_SANITIZERS_PART=1: of exhaustive ones a part, there.
 TEST_SANITIZERS ?=
 test:
 	@.ci/install-deps build test
@@ -53,8 +54,9 @@ sanitized-%:
 	$(SUBMAKE) SAN=$* BUILD=build/$* unit-tests
 
 run-tests: tests $(addprefix sanitized-,$(TEST_SANITIZERS))
-	$(Q)tests/run --build $(BUILD) $(TEST_BIN) $(REPLAY_BIN) $(TEST_SH) $(foreach san,\
-	    $(TEST_SANITIZERS),$(patsubst $(BUILD)/%,build/$(san)/%,$(UNIT_BIN) $(REPLAY_BIN)))
+	$(Q)tests/run --build $(BUILD) $(if $(TEST_SANITIZERS_PART),--part) \
+	    $(TEST_BIN) $(REPLAY_BIN) $(TEST_SH) $(foreach san,$(TEST_SANITIZERS),\
+	    $(patsubst $(BUILD)/%,build/$(san)/%,$(UNIT_BIN) $(REPLAY_BIN)))
 
 ## check: build and run the unit tests alone, of exhaustive ones a part
 check:
